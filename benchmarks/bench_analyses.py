@@ -2,7 +2,7 @@
 
 Each analysis runs once in each of several fresh processes (what one remembers helps no other process); wall time is
 that of the call alone. Where HolisticTraceAnalysis 0.5 has an analysis of the same kind, it runs on the same file in
-the same round, in its own environment (``.venv-hta``, as bench_parse.py tells), after its own parsing.
+the same round, in its own environment (``.venv-hta``, see bench_parse.py), after its own parsing.
 
 Usage: ``python benchmarks/bench_analyses.py [events] [rounds]``. Results go to ``benchmarks/results/analyses.json``.
 """

@@ -3,7 +3,7 @@
 The function: 200 small element-wise kernels on 64 x 64 floats, one input that is copied, one output. In one process, in
 turn, medians of whole calls, the device waited for after each batch of calls. On a GPU it must hold: a call through the
 manager at least 5 times faster than eager, and at most 1.3 times what ``CUDAGraph.replay()`` and the input's copy take.
-Without a GPU the virtual device stands in: its figures are modelled times (events on the virtual clock) and are marked
+Without a GPU the virtual device is used: its figures are modelled times (events on the virtual clock) and are marked
 so; what the manager's Python costs beside a bare replay is measured on the host's clock there as well, on a graph of
 one kernel, because the model computes every kernel on the CPU.
 

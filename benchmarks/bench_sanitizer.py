@@ -4,7 +4,7 @@ Per operator, in one process and in turn: the time of a call with no mode, with 
 with torch's (processor time of the thread, the least of many short runs), shallow and with 40 Python stack frames
 below. A mode's cost is its time less that without any mode: the dispatch to it is part of it. What must hold, for the
 operators of the mix together: at least 5 times cheaper than torch's shallow, 12 times at depth 40. The same is wanted
-per operator of a whole training step at depth 40. What is missed is told, and makes the exit status 1.
+per operator of a whole training step at depth 40. A missed target is reported, and the exit status is 1.
 
 Also: a training step on the virtual device with and without the sanitizer (less than 2 times), and the memory that a
 million reads of one tensor take (none, once the log of the last records is full).
@@ -131,7 +131,7 @@ def measured(rounds, depth):
     return least
 
 
-def told(title, least):
+def costs_of(title, least):
     """Costs and ratios of one depth."""
     rows = {}
     for name, us in {**least, "the mix": {m: statistics.mean(row[m] for row in least.values()) for m in MODES}}.items():
@@ -261,9 +261,9 @@ def main(rounds: int = 5, num_reads: int = 1_000_000) -> int:
     torch.set_num_threads(1)
     without_torchs_callbacks()
     with cudalens.virtual.device(DEVICE):
-        shallow = told("shallow ", measured(rounds, 0))
-        deep = told("depth 40", measured(rounds, DEEP))
-        step = told("depth 40", step_operators(rounds))["a training step's"]
+        shallow = costs_of("shallow ", measured(rounds, 0))
+        deep = costs_of("depth 40", measured(rounds, DEEP))
+        step = costs_of("depth 40", step_operators(rounds))["a training step's"]
     result = {
         "shallow": shallow,
         "depth_40": deep,

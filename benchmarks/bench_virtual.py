@@ -2,7 +2,7 @@
 
 The step: ``nn.TransformerEncoder`` with d_model 128, 4 heads, feed-forward 512, 2 layers, dropout 0.1, batch first, on
 8 sequences of 64; mean square of the output; backward; ``AdamW(foreach=False)``. One process, both in turn, with one
-thread and with torch's default; medians. What must hold: at most 4 times the time of plain CPU eager. Also told, for
+thread and with torch's default; medians. What must hold: at most 4 times the time of plain CPU eager. Also, for
 information: what the virtual device adds to single operators on tiny tensors (processor time).
 
 Usage: ``python benchmarks/bench_virtual.py [rounds] [steps]``. Results go to ``benchmarks/results/virtual.json``.
@@ -91,13 +91,13 @@ def operator_us(where, act, repeats=2000):
 
 
 def operators():
-    told = {}
+    times_us = {}
     for act in OPERATORS:
         plain = operator_us("cpu", act)
         with cudalens.virtual.device(DEVICE):
             virtual = operator_us("cuda", act)
-        told[act] = {"cpu": round(plain, 1), "virtual": round(virtual, 1), "added": round(virtual - plain, 1)}
-    return told
+        times_us[act] = {"cpu": round(plain, 1), "virtual": round(virtual, 1), "added": round(virtual - plain, 1)}
+    return times_us
 
 
 def measured(num_threads, rounds, num_steps):

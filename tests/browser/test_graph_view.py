@@ -42,7 +42,7 @@ def test_a_report_of_graphs_alone_shows_them_and_nothing_else(open_report):
         assert not any(found.is_visible() for found in page.locator(f"{APP} {part}").all())
 
 
-def test_a_failed_check_stands_above_everything(open_report):
+def test_a_failed_check_is_above_everything(open_report):
     page = open_report(graphs_trace(failed_rows(), events=True, races=True))
     parts = [".cudalens-graph-checks", ".cg-frame", ".cudalens-race", "canvas"]
     tops = [page.locator(f"{APP} {part}").first.bounding_box()["y"] for part in parts]
@@ -58,8 +58,8 @@ def test_rows_go_by_keys_and_open_to_what_is_known(open_report):
     page.keyboard.press("ArrowRight")
     assert focused(page) == "decode"
     facts = page.locator(f"{APP} .cg-row[open] dl").inner_text()
-    for told in ("number 1 of decode", "9 used without a copy, 1 copied", "eager 410 µs, replay 100 µs", "In[7]:3"):
-        assert told in facts
+    for expected in ("number 1 of decode", "9 used without a copy, 1 copied", "eager 410 µs, replay 100 µs", "In[7]:3"):
+        assert expected in facts
     page.keyboard.press("ArrowLeft")
     assert page.locator(f"{APP} .cg-row[open]").count() == 0
     page.keyboard.press("End")

@@ -57,7 +57,7 @@ def block(page, k=0):
     )
 
 
-def test_hovering_tells_what_a_block_is_and_a_click_all_of_it(page):
+def test_hovering_shows_what_a_block_is_and_a_click_all_of_it(page):
     place = block(page)
     page.mouse.move(place["x"], place["y"])
     tip = page.locator(f"{APP} .mm-map .mm-tip")
@@ -71,7 +71,7 @@ def test_hovering_tells_what_a_block_is_and_a_click_all_of_it(page):
     assert "in use" in details
 
 
-def test_gaps_are_told_apart_from_blocks(page):
+def test_gaps_are_distinguished_from_blocks(page):
     page.locator(f"{APP} .mm-canvas").focus()
     seen = set()
     for _ in range(40):
@@ -123,7 +123,7 @@ def test_a_click_on_the_curve_shows_the_blocks_of_that_moment(page, trace):
     assert page.evaluate(alive)
 
 
-def test_dragging_along_the_curve_tells_what_came_then_and_stayed(page):
+def test_dragging_along_the_curve_shows_what_was_allocated_then_and_stayed(page):
     box = curve_box(page)
     page.mouse.move(box["x"] + box["width"] * 0.3, box["y"] + 60)
     page.mouse.down()
@@ -230,7 +230,7 @@ def test_pictures_and_tables_stand_without_scripts(page):
     ]
 
 
-def test_it_stands_beneath_a_timeline_and_follows_its_selection(offline_page, trace, tmp_path):
+def test_it_is_below_the_timeline_and_follows_its_selection(offline_page, trace, tmp_path):
     events = build_events(
         {
             "ts": [0, 10_000_000],

@@ -106,7 +106,7 @@ def test_the_end_is_as_fragmented_as_analysis_says(open_trace):
 
 
 def test_gaps_are_counted_alike_at_the_end_and_before(open_trace):
-    """The page's own count, which stands for moments that no snapshot tells of, agrees where one does."""
+    """The page's own count, used for moments without a snapshot, equals the count from a snapshot."""
     trace = trace_of(random_snapshot(6))
     page, facts = open_trace(trace)
     page.evaluate("() => data.header.devices.forEach((device) => delete device.end)")

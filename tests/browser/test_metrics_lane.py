@@ -27,13 +27,13 @@ def page(offline_page, tmp_path):
 
 
 def test_a_row_per_gauge_and_a_line_per_gpu(page):
-    assert page.locator(".cl-metrics-plot > g").count() == 4  # nobody told of a clock
+    assert page.locator(".cl-metrics-plot > g").count() == 4  # no clock was recorded
     assert page.locator(LINE).count() == 8
     assert "122 readings of 2 GPUs" not in page.locator(".cl-metrics h3").inner_text()
     assert "61 readings of 2 GPUs" in page.locator(".cl-metrics h3").inner_text()
 
 
-def test_it_stands_beneath_the_timeline_on_its_axis(page):
+def test_it_is_below_the_timeline_on_its_axis(page):
     timeline = page.locator(".cl-timeline canvas").first.bounding_box()
     plot = page.locator(".cl-metrics-plot").bounding_box()
     assert plot["y"] >= timeline["y"] + timeline["height"]

@@ -127,7 +127,7 @@ def test_without_values_there_are_no_tabs(open_report):
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("seed", SEEDS)
-def test_what_came_of_it_stands_alone(open_html, seed, scheme):
+def test_the_result_is_shown_alone(open_html, seed, scheme):
     page = open_html(value_exploration(seed)._repr_html_(), color_scheme=scheme)
     assert page.locator(".cudalens-races > p").first.inner_text().startswith("1 of 3 races confirmed by value")
     folds = page.locator(".cl-race-fold")

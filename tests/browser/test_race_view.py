@@ -120,7 +120,7 @@ def test_hundreds_of_races_build_one_card_at_a_time(open_report):
     assert page.evaluate("() => document.querySelectorAll('#cudalens-app *').length") < 900 * 6 + 600
 
 
-def test_the_diff_is_copied_as_it_stands(context_of, tmp_path):
+def test_the_diff_is_copied_unchanged(context_of, tmp_path):
     context = context_of()
     page = context.new_page()
     page.goto(to_html(race_trace(), tmp_path / "r.html").as_uri())
@@ -309,7 +309,7 @@ def test_the_page_never_scrolls_sideways(open_report, offline_page, width):
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_the_saved_picture_stands_on_any_page(offline_page, tmp_path, scheme):
+def test_the_saved_picture_is_readable_on_any_page(offline_page, tmp_path, scheme):
     style = (
         "html { color-scheme: light dark } body { background: light-dark(#fff, #111); color: light-dark(#111, #eee) }"
     )

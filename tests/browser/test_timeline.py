@@ -118,7 +118,7 @@ class Timeline:
         self.page.wait_for_function(condition)
 
     def settle(self):
-        """Wait until two frames have passed and the window has come to rest."""
+        """Wait until two frames have passed and the window no longer moves."""
         self.js("""() => new Promise((done) => {
           let before = null;
           const look = () => {
@@ -324,7 +324,7 @@ def test_search_and_chosen_names_dim_the_rest(timeline):
     timeline.js("tl.setNames(null)")
 
 
-def test_hover_tells_name_duration_and_launch(timeline):
+def test_hover_shows_name_duration_and_launch(timeline):
     timeline.page.mouse.move(*timeline.point(timeline.named("ncclAllReduce")))
     tip = timeline.page.locator("#root .cltl-tip")
     assert tip.is_visible()

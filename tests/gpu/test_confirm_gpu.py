@@ -162,7 +162,7 @@ def test_a_race_is_confirmed(side, make):
 
 
 def test_a_replay_is_confirmed(side):
-    """A graph is captured while the sanitizer watches, so that it knows what the replay writes."""
+    """A graph is captured while the sanitizer is on, so that what the replay writes is recorded."""
     with cudalens.sanitize() as san:
         program = replayed(side)
         torch.cuda.synchronize()
@@ -292,7 +292,7 @@ def test_an_interrupt_lets_the_stream_go(side):
 
 
 def test_a_released_hold_stays_released(side):
-    """Released before its kernel has begun; its flag's memory is given to nobody who would lower it again."""
+    """Released before its kernel has begun; its flag's memory is not reused, which would reset the flag."""
     from cudalens.kernels import hold
 
     begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))

@@ -46,7 +46,7 @@ def test_the_twin_does_what_the_device_did(pair: tuple[Observation, Observation]
     assert not differences, "\n".join(differences)
 
 
-def test_times_are_told(pair: tuple[Observation, Observation]):
+def test_times_are_reported(pair: tuple[Observation, Observation]):
     real, virtual = pair
     for part, ratio in predicted_over_measured(real, virtual).items():
         print(f"{real.program}: {part}: predicted {ratio:.2f} times what was measured on {real.device.name}")

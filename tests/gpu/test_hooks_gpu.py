@@ -30,22 +30,22 @@ pytestmark = [
 
 
 @pytest.fixture
-def told():
-    told: list[gpu_trace.Record] = []
+def records():
+    records: list[gpu_trace.Record] = []
     torch.cuda.Stream()  # the pools exist
-    with gpu_trace.subscribe(told.append):
-        yield told
+    with gpu_trace.subscribe(records.append):
+        yield records
 
 
-def test_the_life_of_an_event(told):
+def test_the_life_of_an_event(records):
     side, event = torch.cuda.Stream(), torch.cuda.Event()
-    assert told == []
+    assert records == []
     event.record()
     side.wait_event(event)
     event.synchronize()
     pointer = event.cuda_event
     del event
-    assert told == [
+    assert records == [
         EventCreated(pointer),
         EventRecorded(pointer, torch.cuda.default_stream().cuda_stream),
         EventWaited(pointer, side.cuda_stream),
@@ -54,22 +54,22 @@ def test_the_life_of_an_event(told):
     ]
 
 
-def test_memory_has_the_tensors_pointer(told):
+def test_memory_has_the_tensors_pointer(records):
     tensor = torch.empty(10, 4, device="cuda")
     pointer = tensor.data_ptr()
     del tensor
-    assert told == [MemoryAllocated(pointer), MemoryFreed(pointer)]
+    assert records == [MemoryAllocated(pointer), MemoryFreed(pointer)]
 
 
-def test_the_host_waits(told):
+def test_the_host_waits(records):
     side = torch.cuda.Stream()
     x = torch.ones(5, device="cuda")
-    told.clear()
+    records.clear()
     torch.cuda.synchronize()
     side.synchronize()
     x[0].item()
     x.cpu()
-    assert told == [
+    assert records == [
         DeviceSynchronized(),
         StreamSynchronized(side.cuda_stream),
         StreamSynchronized(torch.cuda.default_stream().cuda_stream),
@@ -77,7 +77,7 @@ def test_the_host_waits(told):
     ]
 
 
-def test_a_listener_that_raises_does_not_reach_torch(told):
+def test_a_listener_that_raises_does_not_reach_torch(records):
     def broken(record: gpu_trace.Record) -> None:
         raise ValueError("broken")
 
@@ -85,18 +85,18 @@ def test_a_listener_that_raises_does_not_reach_torch(told):
         with pytest.warns(RuntimeWarning, match=r"broken raised ValueError"):
             x = torch.ones(5, device="cuda")
         assert not subscription.is_open
-    assert told == [MemoryAllocated(x.data_ptr())]
+    assert records == [MemoryAllocated(x.data_ptr())]
 
 
-def test_all_the_streams_of_a_pool_are_told_with_the_first():
+def test_all_the_streams_of_a_pool_are_reported_with_the_first():
     """In a process of its own, in which no stream exists yet."""
     program = """
         import torch
         from cudalens.device import gpu_trace
-        told = []
-        with gpu_trace.subscribe(told.append):
+        records = []
+        with gpu_trace.subscribe(records.append):
             stream = torch.cuda.Stream()
-        streams = [r.stream for r in told if isinstance(r, gpu_trace.StreamCreated)]
+        streams = [r.stream for r in records if isinstance(r, gpu_trace.StreamCreated)]
         assert stream.cuda_stream in streams
         assert len(streams) == len(set(streams)) >= 32
     """

@@ -58,7 +58,7 @@ def test_a_held_stream_goes_on_when_released():
     done = torch.cuda.Event()
     with kernels.hold(side, 10_000_000_000) as held:
         done.record(side)
-        time.sleep(0.05)  # the GPU's time, which no condition on the host stands for
+        time.sleep(0.05)  # time on the GPU, for which the host has no condition to wait on
         assert not done.query()
         held.release()
         done.synchronize()

@@ -91,7 +91,7 @@ def test_graphs_have_their_pools():
     assert '["out"]' in set(private["names"].dropna())
 
 
-def test_an_allocation_that_fails_is_told():
+def test_an_allocation_that_fails_is_reported():
     with pytest.raises(torch.OutOfMemoryError), cudalens.memory_history(keep=False, namespace={}) as run:
         torch.empty(1 << 42, dtype=torch.uint8, device="cuda")
     assert "out of memory at test_memory_gpu.py:" in str(run.trace.summary())

@@ -70,7 +70,7 @@ def test_a_read_of_a_number_waits_for_all_before_it(x):
         ("event synchronize", lambda x: torch.cuda.current_stream().record_event().synchronize()),
     ],
 )
-def test_each_kind_is_told_with_its_line(x, kind, act):
+def test_each_kind_is_reported_with_its_line(x, kind, act):
     act(x)
     torch.cuda.synchronize()
     trace = profiled(lambda: act(x))
@@ -88,7 +88,7 @@ def test_no_wait_is_two_rows_and_none_is_the_profilers(x):
     assert set(trace.syncs["kind"]) == {"item"}
 
 
-def test_the_cache_that_is_emptied_is_told_with_its_line():
+def test_the_cache_that_is_emptied_is_reported_with_its_line():
     big = torch.empty(1 << 28, device="cuda")
     torch.cuda.synchronize()
     del big

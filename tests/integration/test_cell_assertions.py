@@ -51,7 +51,7 @@ def test_without_raising_the_cell_goes_on(notebook):
     assert "kernels is 0" in notebook.capsys.readouterr().err
 
 
-def test_a_broken_history_is_told_and_the_run_is_kept(notebook, tmp_path):
+def test_a_broken_history_is_reported_and_the_run_is_kept(notebook, tmp_path):
     path = tmp_path / "h.jsonl"
     path.write_bytes(b"nothing of the kind" * 100)
     assert notebook.run(f"%%cudaprofile kept -v kept_trace -q --history {path}\n6 * 7").success

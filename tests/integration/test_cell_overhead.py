@@ -43,7 +43,7 @@ def test_warmup_and_repeats(cell, notebook):
     assert cudalens.runs["run"].info.num_steps == 3
 
 
-def test_what_is_written_and_named_knows_it(cell, notebook, tmp_path):
+def test_what_is_written_and_named_includes_it(cell, notebook, tmp_path):
     cell(f"-v trace --save {tmp_path / 'a.cudalens'}")
     cost = cudalens.runs["run"].info.overhead
     assert cost is not None
@@ -51,7 +51,7 @@ def test_what_is_written_and_named_knows_it(cell, notebook, tmp_path):
     assert cudalens.load(tmp_path / "a.cudalens").info.overhead == cost
 
 
-def test_an_exception_without_the_profiler_is_told_and_the_profile_stands(cell, notebook):
+def test_an_exception_without_the_profiler_is_reported_and_the_profile_is_kept(cell, notebook):
     notebook.shell.user_ns["fails"] = {2}
     result = cell()
     assert result.success

@@ -49,7 +49,7 @@ def test_the_cell_stays_as_it_is(on_device, recwarn):
     assert not [each for each in recwarn if "synchronizing" in str(each.message)]
 
 
-def test_a_function_of_another_cell_is_named_where_it_stands(on_device):
+def test_a_function_of_another_cell_is_named_with_its_own_cell(on_device):
     on_device.run("def peek(t):\n    return t.max().item()")
     number = on_device.shell.execution_count - 1
     on_device.run("%%cudaprofile --syncs -v trace\npeek(x)")
@@ -59,7 +59,7 @@ def test_a_function_of_another_cell_is_named_where_it_stands(on_device):
     assert stack[stack["stack"] == row["stack"]]["file"].tolist()[:2] == [f"In[{number}]", f"In[{number + 1}]"]
 
 
-def test_a_cell_that_raises_tells_of_its_waits_first(on_device):
+def test_a_cell_that_raises_reports_its_waits_first(on_device):
     on_device.run("%%cudaprofile --syncs -v trace\nx.sum().item()\n1 / 0")
     assert on_device.kinds() == ["display", "error"]
     assert on_device["trace"].syncs["expression"].tolist() == ["x.sum().item()"]

@@ -307,7 +307,7 @@ class TestOtherMagics:
 
 
 class TestTyping:
-    """What a terminal asks while somebody types."""
+    """What a terminal asks while a user types."""
 
     @pytest.mark.parametrize("typed", ["%%cudaprofile", "%%cudaprofile --memory", "%%cudaprofile\nx = 1"])
     def test_a_cell_magic_is_complete_at_a_blank_line(self, notebook, typed):

@@ -48,7 +48,7 @@ def shown(book):
     return next(data["text/plain"] for kind, data in book.shown if kind == "display")
 
 
-def told(book):
+def output(book):
     """What the cell printed, and the text of what it displayed."""
     return printed(book) + "".join(data["text/plain"] for kind, data in book.shown if kind == "display")
 
@@ -66,7 +66,7 @@ def number_of(book):
     return book.shell.execution_count - 1
 
 
-def test_a_cell_tells_its_peak_with_its_line_and_what_it_left(cuda):
+def test_a_cell_reports_its_peak_with_its_line_and_what_it_left(cuda):
     cuda.run(MODEL)
     assert cuda.run(f"%%cudamem -v t\nbig = torch.zeros(16 << 20, device='cuda')\ndel big{LEAK}").success
     line = verdict(cuda)
@@ -158,7 +158,7 @@ def test_leaks_name_outputs_and_never_underscores(cuda):
     assert f"held by `Out[{number_of(cuda)}]`" in printed(cuda)
 
 
-def test_a_quiet_watch_tells_only_when_asked(cuda):
+def test_a_quiet_watch_reports_only_when_asked(cuda):
     cuda.run("%cudamem leaks on -q")
     printed(cuda)
     cuda.run("x = torch.zeros(1 << 20, device='cuda')")
@@ -171,7 +171,7 @@ def test_a_quiet_watch_tells_only_when_asked(cuda):
     assert "No cell left anything" in printed(cuda)
 
 
-def test_without_a_watch_leaks_tells_what_variables_hold(cuda):
+def test_without_a_watch_leaks_lists_what_variables_hold(cuda):
     cuda.run("x = torch.zeros(1 << 20, device='cuda')")
     cuda.run("%cudamem leaks")
     text = printed(cuda)
@@ -201,11 +201,11 @@ def test_unloading_ends_the_watch(cuda):
 
 
 @pytest.mark.parametrize("magic", ["%cudadevice off", "%unload_ext cudalens"])
-def test_a_cell_that_ends_the_device_is_told_why_nothing_is_shown(cuda, magic):
+def test_a_cell_that_ends_the_device_explains_why_nothing_is_shown(cuda, magic):
     assert cuda.run(f"%%cudamem\n{magic}\nz = 3").success
     assert cuda["z"] == 3
-    told = cuda.capsys.readouterr()
-    assert "the virtual device ended before its memory could be examined" in told.out + told.err
+    captured = cuda.capsys.readouterr()
+    assert "the virtual device ended before its memory could be examined" in captured.out + captured.err
     cuda.shell.extension_manager.load_extension("cudalens")
     cuda.run("%cudadevice virtual h100")
     assert cuda.run("%%cudamem -v t\ny = torch.zeros(1 << 20, device='cuda')").success
@@ -219,14 +219,14 @@ def test_two_snapshots_differ_by_stack_category_and_holder(cuda):
     cuda.run(f"%%cudamem after -q{LEAK}")
     printed(cuda)
     cuda.run("%cudamem diff before after")
-    text = told(cuda)
+    text = output(cuda)
     assert text.startswith("+")
     assert "from before (" in text
     assert f"In[{number_of(cuda) - 1}]:" in text
     cuda.run("%cudamem diff before after --by category")
-    assert "activation" in told(cuda)
+    assert "activation" in output(cuda)
     cuda.run("%cudamem diff before after --by holder")
-    assert "`history`" in told(cuda)
+    assert "`history`" in output(cuda)
 
 
 def test_diff_takes_runs_variables_and_files(cuda, tmp_path):
@@ -236,7 +236,7 @@ def test_diff_takes_runs_variables_and_files(cuda, tmp_path):
     printed(cuda)
     for first in ("first", "a", f"{tmp_path}/a.cudalens"):
         cuda.run(f"%cudamem diff {first} b")
-        assert "+4.00 MiB" in told(cuda)
+        assert "+4.00 MiB" in output(cuda)
 
 
 def test_diff_of_one_snapshot_is_against_now(cuda):
@@ -244,7 +244,7 @@ def test_diff_of_one_snapshot_is_against_now(cuda):
     cuda.run("x = torch.zeros(3 << 20, device='cuda')")
     printed(cuda)
     cuda.run("%cudamem diff before")
-    assert "+12.0 MiB" in told(cuda)
+    assert "+12.0 MiB" in output(cuda)
 
 
 @pytest.mark.parametrize(
@@ -295,6 +295,6 @@ def test_fragmentation_is_seen_and_cured(cuda):
     assert cured["fragmentation_pct"] < 5
 
 
-def test_a_device_that_holds_nothing_is_told_so(cuda):
+def test_a_device_that_holds_nothing_is_reported_as_such(cuda):
     cuda.run("%cudamem snapshot")
     assert "0 B allocated" in verdict(cuda)

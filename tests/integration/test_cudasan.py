@@ -157,7 +157,7 @@ def test_with_a_profile_in_one_cell(cuda):
     assert len(races(cuda)) == 1
 
 
-def test_a_profile_under_the_watch_shows_the_races_and_nobody_again(cuda):
+def test_a_profile_under_the_watch_shows_the_races_once(cuda):
     cuda.run("%cudasan on")
     cells = [f"%%cudaprofile{RACY}", RACY.replace("* 2", "* 3"), f"%%cudaprofile -q{RACY.replace('* 2', '* 4')}"]
     for cell in cells:

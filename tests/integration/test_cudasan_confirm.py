@@ -1,6 +1,6 @@
 """A watched cell runs again for real: what is asked before, what is refused, what is as before afterwards.
 
-On a virtual device no value differs by the order; a cell that asks for times tells it all the same.
+On a virtual device no value differs by the order; the times that a cell asks for do differ.
 """
 
 from __future__ import annotations
@@ -78,12 +78,12 @@ def test_before_anything_runs_it_is_said_what_would(cuda, tmp_path):
     assert file.read_text() == "x"
     cuda.capsys.readouterr()
     cuda.run(CONFIRM)
-    told = cuda.capsys.readouterr().out
-    assert "the code of In[3] would run again, for real, up to 8 times" in told
-    assert "line 14: prints (print)" in told
-    assert "line 14: writes files (open)" in told
-    assert "    x.mul_(2)" in told
-    assert told.rstrip().endswith(f"Nothing has run. To run it:  {CONFIRM} --yes")
+    output = cuda.capsys.readouterr().out
+    assert "the code of In[3] would run again, for real, up to 8 times" in output
+    assert "line 14: prints (print)" in output
+    assert "line 14: writes files (open)" in output
+    assert "    x.mul_(2)" in output
+    assert output.rstrip().endswith(f"Nothing has run. To run it:  {CONFIRM} --yes")
     assert (cuda.shown, cuda["log"].runs, file.read_text()) == ([], 1, "x")
     cuda.run(f"{CONFIRM} --yes")
     assert cuda.text("display")
@@ -104,7 +104,7 @@ def test_the_last_cell_that_did_something_is_confirmed_with_its_own_races(cuda):
     assert "no race to confirm: In[8], the last checked cell, has none" in cuda.text("error")
 
 
-def test_the_verdict_stands_in_the_report(cuda):
+def test_the_verdict_is_in_the_report(cuda):
     cuda.run("%cudasan on")
     cuda.run(RACY.strip())
     cuda.run(f"{CONFIRM} --yes")
@@ -124,7 +124,7 @@ def test_an_interrupt_leaves_everything_as_it_was(cuda):
     assert "here" in cuda.capsys.readouterr().out
 
 
-def test_a_cell_that_cannot_come_to_its_end_again(cuda):
+def test_a_cell_that_cannot_run_to_its_end_again(cuda):
     cuda.run("left = iter([1])")
     cuda.run(f"%%cudasan -q\n{RACY}next(left)")
     cuda.run(CONFIRM)

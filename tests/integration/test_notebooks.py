@@ -91,7 +91,7 @@ def shown_text(cell):
     return next(output["data"]["text/plain"] for output in cell.outputs if "text/plain" in output.get("data", {}))
 
 
-def test_the_demo_tells_when_a_cell_fails(tmp_path):
+def test_the_demo_reports_when_a_cell_fails(tmp_path):
     notebook = nbformat.read(QUICKSTART, as_version=4)
     notebook.cells = [nbformat.v4.new_code_cell("raise ValueError('on purpose')")]
     nbformat.write(notebook, tmp_path / "quickstart.ipynb")
@@ -103,7 +103,7 @@ def test_the_demo_tells_when_a_cell_fails(tmp_path):
 
 
 class TestCommitted:
-    """What stands in the repository: small, clean, and of no machine in particular."""
+    """The committed notebooks are small, clean and independent of the machine."""
 
     @pytest.fixture(params=sorted(NOTEBOOKS.glob("*.ipynb")), ids=lambda path: path.stem)
     def path(self, request):

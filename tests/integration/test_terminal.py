@@ -1,4 +1,4 @@
-"""A session in the terminal's IPython, as somebody without a notebook sees it."""
+"""A session in the terminal's IPython, as a user without a notebook sees it."""
 
 import os
 

@@ -252,8 +252,8 @@ def test_a_folder_in_place_of_a_file(tmp_path):
         history.on(tmp_path)
 
 
-@pytest.mark.skipif(not Path("/proc/self").exists(), reason="no folder that nobody can write to")
-def test_a_folder_that_cannot_be_written_is_told_at_once():
+@pytest.mark.skipif(not Path("/proc/self").exists(), reason="no folder that is read-only for every user")
+def test_a_folder_that_cannot_be_written_is_reported_at_once():
     """Not with the first run: by then the user relies on it."""
     with pytest.raises(HistoryError, match=r"nothing can be written to its folder \(.+\)"):
         history.on("/proc/history.jsonl")

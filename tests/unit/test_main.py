@@ -142,10 +142,10 @@ class TestMemorySnapshots:
     @pytest.mark.parametrize("command", ["check", "compare"])
     def test_are_refused_with_the_name_of_what_compares_them(self, snapshot, capsys, command):
         assert main([command, str(snapshot), *([str(snapshot)] if command == "compare" else [])]) == 1
-        told = capsys.readouterr()
-        assert told.out == ""
-        assert "memory snapshot" in told.err
-        assert "Trace.memory_diff" in told.err
+        output = capsys.readouterr()
+        assert output.out == ""
+        assert "memory snapshot" in output.err
+        assert "Trace.memory_diff" in output.err
 
     def test_have_no_figures_of_events(self, snapshot, capsys):
         assertions = ["kernels == 0", "wall < 1 s", "allocations == 1"]

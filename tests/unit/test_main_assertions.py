@@ -18,13 +18,13 @@ def test_what_holds_exits_with_0(saved, capsys):
 
 def test_what_fails_exits_with_1_after_the_summary(saved, capsys):
     assert main(["summary", saved, "--assert", "kernels == 1"]) == 1
-    told = capsys.readouterr()
-    assert "no operator or kernel was recorded" in told.out
-    assert told.err == "cudalens: 1 of 1 assertion does not hold on 'run':\n  kernels == 1  kernels is 0\n"
+    output = capsys.readouterr()
+    assert "no operator or kernel was recorded" in output.out
+    assert output.err == "cudalens: 1 of 1 assertion does not hold on 'run':\n  kernels == 1  kernels is 0\n"
 
 
 def test_what_cannot_be_read_shows_where(saved, capsys):
     assert main(["summary", saved, "--assert", "idle < 20"]) == 1
-    told = capsys.readouterr()
-    assert told.out == ""
-    assert told.err.endswith("\n  idle < 20\n         ^\n")
+    output = capsys.readouterr()
+    assert output.out == ""
+    assert output.err.endswith("\n  idle < 20\n         ^\n")

@@ -51,7 +51,7 @@ def test_the_time_of_a_profiled_run_is_that_of_its_window():
     assert cost.profiled_ns == round((info.ended_ns - info.started_ns) / 2)
 
 
-def test_single_runs_tell_how_sure_it_is():
+def test_single_runs_give_an_interval():
     cost = cudalens.overhead(Counted(), repeat=5, name="step", cpu_only=True)
     steps = cudalens.runs["step"].events.query("name.str.startswith('ProfilerStep#')")["dur"]
     assert cost.profiled_ns == round(steps.median())
@@ -79,7 +79,7 @@ def test_beside_a_gpu_the_hosts_time_of_a_run_is_not_the_runs():
         assert cudalens.overhead(step, repeat=4, name="step").low_pct is None
 
 
-def test_nothing_is_kept_where_nobody_wants_it():
+def test_nothing_is_kept_where_it_is_not_wanted():
     assert cudalens.overhead(Counted(), repeat=1, warmup=0, cpu_only=True, keep=False).is_warm is False
     assert len(cudalens.runs) == 0
 

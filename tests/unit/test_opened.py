@@ -1,4 +1,4 @@
-"""`cudalens.load`: what it opens has been checked, and put right where that is possible."""
+"""`cudalens.load`: it checks what it opens, and corrects what it can."""
 
 import json
 
@@ -41,7 +41,7 @@ def file(tmp_path):
     return write
 
 
-def test_a_shifted_device_clock_is_put_right(file):
+def test_a_shifted_device_clock_is_corrected(file):
     healthy = traces.load(file(events(0)))
     path = file(events(-3.75))
     trace = cudalens.load(path)
@@ -63,7 +63,7 @@ def test_a_saved_trace_keeps_its_verdict(file, tmp_path):
     assert again.info.trust == trace.info.trust
 
 
-def test_the_shell_tells_by_its_exit_code(file, capsys):
+def test_the_shell_command_reports_by_its_exit_code(file, capsys):
     assert main(["check", str(file(events(0)))]) == 0
     assert capsys.readouterr().out == "clean: no check found anything wrong\n"
     path = str(file(events(-3.75)))
@@ -73,8 +73,8 @@ def test_the_shell_tells_by_its_exit_code(file, capsys):
     assert capsys.readouterr().out.startswith("partial: ")
     lost = str(file([e for e in events(0) if e["args"].get("correlation") != 42 or e["cat"] != "kernel"]))
     assert main(["check", "--json", lost]) == 1
-    told = json.loads(capsys.readouterr().out)
-    assert (told["verdict"], told["findings"][0]["rule"]) == ("partial", "lost work")
+    result = json.loads(capsys.readouterr().out)
+    assert (result["verdict"], result["findings"][0]["rule"]) == ("partial", "lost work")
 
 
 def test_a_file_that_is_none_is_refused(tmp_path, capsys):

@@ -328,8 +328,8 @@ def test_what_cannot_be_called_is_refused_before_the_block():
         profile(on_trace=5)
 
 
-def test_a_schedule_is_told_by_its_numbers_whoever_made_it():
-    """Runs are compared with past ones of the same options: what is told must not change from run to run."""
+def test_a_schedule_is_described_by_its_numbers_whoever_made_it():
+    """Runs are compared with past ones of the same options: their text must not change from run to run."""
     torchs = torch.profiler.schedule(wait=2, warmup=1, active=3, repeat=1)
     assert text_of(torchs) == text_of(schedule(2, 1, 3, 1)) == "wait=2, warmup=1, active=3, repeat=1"
     assert text_of(lambda step: Action.RECORD).endswith("<lambda>")
@@ -354,7 +354,7 @@ def test_a_profile_says_how_far_it_is():
     "options", ["", "schedule=cudalens.schedule(active=3)", "schedule=cudalens.schedule(warmup=3)"]
 )
 def test_python_ends_well_while_a_profile_is_open(options):
-    """Where nobody ends it, torch's own profiler takes the process down with a segmentation fault."""
+    """torch's own profiler, left open, ends the process with a segmentation fault."""
     program = f"import torch, cudalens\np = cudalens.profile({options})\np.__enter__()\ntorch.ones(2)"
     done = programs.run("-c", program)
     assert (done.returncode, "Exception" in done.stderr, "Traceback" in done.stderr) == (0, False, False), done.stderr

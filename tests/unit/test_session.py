@@ -70,7 +70,7 @@ def test_no_trace_before_the_end():
         _ = p.trace
 
 
-def test_runs_are_numbered_unless_named_and_kept_unless_told():
+def test_runs_are_numbered_unless_named_and_kept_unless_disabled():
     with profile(cpu_only=True) as first, profile(cpu_only=True):
         pass
     with profile(cpu_only=True, keep=False) as second:
@@ -80,7 +80,7 @@ def test_runs_are_numbered_unless_named_and_kept_unless_told():
     assert second.trace.info.name != first.trace.info.name
 
 
-def test_an_exception_passes_on_and_the_trace_tells():
+def test_an_exception_propagates_and_is_in_the_trace():
     with pytest.raises(ZeroDivisionError), profile("bad", cpu_only=True) as p:  # noqa: PT012
         torch.ones(3)
         _ = 1 / 0
@@ -90,7 +90,7 @@ def test_an_exception_passes_on_and_the_trace_tells():
     assert runs["bad"] is p.trace
 
 
-def test_an_interrupt_passes_on_and_the_trace_tells():
+def test_an_interrupt_propagates_and_is_in_the_trace():
     with pytest.raises(KeyboardInterrupt), profile(cpu_only=True) as p:  # noqa: PT012
         torch.ones(3)
         signal.raise_signal(signal.SIGINT)
@@ -254,7 +254,7 @@ def test_a_foreign_profiler_on_another_thread_is_seen():
         thread.join()
 
 
-def test_a_profiler_that_somebody_ended_inside_the_block_is_an_error_not_a_crash():
+def test_a_profiler_that_was_stopped_inside_the_block_is_an_error_not_a_crash():
     p = profile(cpu_only=True)
     with pytest.raises(ProfilerError, match=r"nothing could be recorded.*profiler"), p:
         torch.autograd._disable_profiler()

@@ -37,7 +37,7 @@ class Observation:
         program: Its name.
         device: Where it ran.
         note: What was recorded, where, when and with which versions and options, by name.
-        callbacks: What torch.cuda._gpu_trace told, in order; objects are named by their first appearance.
+        callbacks: What torch.cuda._gpu_trace reported, in order; objects are named by their first appearance.
         memory: Allocator statistics by place in the program: torch.cuda.memory_stats()' keys.
         segments: The allocator's segments at the end, in an order that does not depend on addresses.
         marks_ms: When the device came by each mark, ms since the first.

@@ -25,7 +25,7 @@ _OTHERS: Final = (
     (re.compile(r"total capacity of [\d.]+ [KMG]iB"), "total capacity of N"),
     (re.compile(r"(Process \d+|this process) has [\d.]+ [KMG]iB memory in use"), r"process has N memory in use"),
 )
-"""Parts of torch's message that tell of the card and of other processes on it."""
+"""Parts of torch's message that describe the card and other processes on it."""
 
 
 class Names:
@@ -46,7 +46,7 @@ class Names:
 
 
 class Probe:
-    """What a program tells of itself while it runs."""
+    """Records facts, times and errors of a program while it runs."""
 
     def __init__(self) -> None:
         self._marks: dict[str, torch.cuda.Event] = {}
@@ -77,12 +77,12 @@ class Probe:
             text = pattern.sub(instead, text)
         self.errors[name] = text
 
-    def told(self, record: gpu_trace.Record) -> None:
+    def add_record(self, record: gpu_trace.Record) -> None:
         """A listener of `cudalens.device.gpu_trace`."""
         self._records.append(record)
 
     def callbacks(self) -> list[str]:
-        """What torch told, in words. Our own rooms' records have no counterpart on a real device."""
+        """torch's callbacks as text. Records of cudalens's own kinds have no counterpart on a real device."""
         return [self._in_words(r) for r in self._records if type(r) in gpu_trace.REGISTRIES.values()]
 
     def _in_words(self, record: gpu_trace.Record) -> str:
@@ -106,7 +106,7 @@ def observe(program: Program, *, is_virtual: bool, note: dict[str, str]) -> Obse
     gc.disable()
     try:
         torch.manual_seed(0)
-        with gpu_trace.subscribe(probe.told):
+        with gpu_trace.subscribe(probe.add_record):
             program.run(probe)
             torch.cuda.synchronize()
         probe.memory("end")

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 MIB: Final = 1 << 20
 LONG_CYCLES: Final = 50_000_000
-"""Tens of milliseconds on any GPU: longer than the host takes for what a program does meanwhile."""
+"""Tens of milliseconds on any GPU: longer than the host work of a program in that time."""
 
 
 @dataclass(frozen=True)
@@ -146,7 +146,7 @@ def two_stream_prefetch(probe: Probe) -> None:
 
 @_program()
 def record_stream(probe: Probe) -> None:
-    """A block that a busy stream was said to use is not handed out again; one that nobody spoke for is."""
+    """A block that was recorded on a busy stream is not reused; one that was not recorded is."""
     side = torch.cuda.Stream()
     for name, speaks in (("spoken for", True), ("not spoken for", False)):
         x = torch.ones(4 * MIB // 4, device="cuda")

@@ -19,7 +19,7 @@ from fidelity.programs import PROGRAMS, Program
 ROOT: Final = Path(__file__).parents[3]
 TIMEOUT_S: Final = 300
 _CONF: Final = ("PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF")
-_TOLD: Final = (
+_VARIABLES: Final = (
     "PYTORCH_ALLOC_CONF",
     "CUBLAS_WORKSPACE_CONFIG",
     "CUBLASLT_WORKSPACE_SIZE",
@@ -85,7 +85,7 @@ def note(program: Program) -> dict[str, str]:
         "torch": torch.__version__,
         "cuda": str(torch.version.cuda),
         "driver": str(driver()),
-        **{name: os.environ[name] for name in _TOLD if os.environ.get(name)},
+        **{name: os.environ[name] for name in _VARIABLES if os.environ.get(name)},
     }
 
 

@@ -204,7 +204,7 @@ def an_object_that_is_no_tree_runs_without_a_graph(m: GraphManager) -> None:
 
 @scenario
 def a_dropped_output_is_handed_out_again_as_the_same_object(m: GraphManager) -> None:
-    """No tensor is built anew where nobody saw the last one: what a training loop saves per step."""
+    """A tensor is reused while it has no other user, which saves a training loop that work in every step."""
     step = m.wrap(lambda x: x + 1)
     for _ in range(2):
         step(values())
@@ -354,7 +354,7 @@ def attributes_that_users_hang_on_outputs_do_not_return(m: GraphManager) -> None
 
 @scenario
 def what_shares_only_the_storage_keeps_an_output_alive(m: GraphManager) -> None:
-    """`.data` knows nothing of the tensor that was handed out."""
+    """`.data` has no reference to the tensor that was returned."""
     a, b = m.wrap(lambda x: (x + 1, x * 2)), m.wrap(lambda x: (x * 7, x * 8, x * 9))
     for n in range(8):
         first, second = a(values() + n)

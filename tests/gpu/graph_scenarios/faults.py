@@ -100,7 +100,7 @@ def a_keyboard_interrupt_in_warmup_and_in_capture(m: GraphManager) -> None:
 
 
 @scenario
-def an_exception_that_somebody_keeps_keeps_its_memory(m: GraphManager) -> None:
+def an_exception_that_is_kept_keeps_its_memory(m: GraphManager) -> None:
     """As a notebook keeps the last one: its frames hold tensors of the pool."""
     a = m.wrap(lambda x: x + 1)
     for at, kind in ((1, ValueError), (1, KeyboardInterrupt), (2, ValueError), (2, KeyboardInterrupt)):
@@ -254,7 +254,7 @@ def graphed_functions_within_graphed_functions(m: GraphManager) -> None:
 
 
 @scenario
-def calls_within_somebody_else_s_capture_are_refused(m: GraphManager) -> None:
+def calls_within_a_foreign_capture_are_refused(m: GraphManager) -> None:
     step = m.wrap(lambda x: x + 1, name="inner")
     for _ in range(3):
         step(values())
@@ -304,7 +304,7 @@ def captures_within_a_graphed_function_run_eager_and_say_so(m: GraphManager) -> 
 
 
 @scenario
-def somebody_else_s_graphs_beside(m: GraphManager) -> None:
+def foreign_graphs_beside(m: GraphManager) -> None:
     x, graph = values(), torch.cuda.CUDAGraph()
     step = m.wrap(lambda t: t + 1)
     side = torch.cuda.Stream()

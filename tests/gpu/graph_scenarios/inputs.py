@@ -523,7 +523,7 @@ def objects_as_arguments_are_keys(m: GraphManager) -> None:
 
 @scenario
 def a_part_of_a_tensor_is_written_another_read(m: GraphManager) -> None:
-    """Which of two arguments of one storage was written is told by where."""
+    """The written addresses decide which of two arguments of one storage was written."""
 
     def function(read, write):
         write.copy_(read * 2)

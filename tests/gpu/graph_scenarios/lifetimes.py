@@ -344,7 +344,7 @@ def wrappers_look_like_what_they_wrap(m: GraphManager) -> None:
 
 
 @scenario
-def check_memory_pool_finds_what_nobody_accounts_for(m: GraphManager) -> None:
+def check_memory_pool_finds_unaccounted_blocks(m: GraphManager) -> None:
     step = m.wrap(lambda x: x * 2)
     for _ in range(2):
         held = step(values())

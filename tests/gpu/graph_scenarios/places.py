@@ -10,7 +10,7 @@ from cudalens.graphs import GraphManager, Reason
 from graph_scenarios.stage import counts, reason_row, reasons, same, scenario, values
 
 
-def told(m: GraphManager, reason: str, source: str, *words: str) -> None:
+def assert_reason(m: GraphManager, reason: str, source: str, *words: str) -> None:
     """That a reason came, with these words, and from the line that holds `source`."""
     row = reason_row(m, reason)
     assert source in (row["source"] or ""), f"{row['place']}: {row['source']}"
@@ -32,13 +32,13 @@ def runs_eager(m: GraphManager, function, *make, calls: int = 4) -> None:
 @scenario
 def a_host_tensor(m: GraphManager) -> None:
     runs_eager(m, lambda x, y: x + y.cuda(), values, lambda: torch.ones(6))
-    told(m, "CPU_INPUT", "lambda x, y: x + y.cuda()", "'y'")
+    assert_reason(m, "CPU_INPUT", "lambda x, y: x + y.cuda()", "'y'")
 
 
 @scenario
 def a_host_scalar(m: GraphManager) -> None:
     runs_eager(m, lambda x, y: x * y, values, lambda: torch.tensor(2.0))
-    told(m, "CPU_SCALAR", "lambda x, y: x * y", "'y'")
+    assert_reason(m, "CPU_SCALAR", "lambda x, y: x * y", "'y'")
 
 
 @scenario
@@ -48,7 +48,7 @@ def a_host_scalar_from_outside(m: GraphManager) -> None:
     for n in range(4):
         factor.fill_(n)
         same(step(values()), values() * n)
-    told(m, "CPU_SCALAR", "x * factor", "mul")
+    assert_reason(m, "CPU_SCALAR", "x * factor", "mul")
 
 
 @scenario
@@ -60,7 +60,7 @@ def a_number_that_is_read(m: GraphManager) -> None:
         return y
 
     runs_eager(m, function, values)
-    told(m, "SYNCHRONISES", "if y.sum().item() > 5:")
+    assert_reason(m, "SYNCHRONISES", "if y.sum().item() > 5:")
 
 
 @scenario
@@ -92,7 +92,7 @@ def a_copy_to_the_host(m: GraphManager) -> None:
         return x + host.cuda()
 
     runs_eager(m, function, values)
-    told(m, "SYNCHRONISES", "host = (x * 2).cpu()", "device to host")
+    assert_reason(m, "SYNCHRONISES", "host = (x * 2).cpu()", "device to host")
 
 
 @scenario
@@ -101,7 +101,7 @@ def a_copy_from_pageable_memory(m: GraphManager) -> None:
         return x + torch.ones(6).to("cuda", non_blocking=True)
 
     runs_eager(m, function, values)
-    told(m, "PAGEABLE_COPY", "torch.ones(6).to", "host to device")
+    assert_reason(m, "PAGEABLE_COPY", "torch.ones(6).to", "host to device")
 
 
 @scenario
@@ -165,7 +165,7 @@ def runs_eager_after_a_try(m: GraphManager, function) -> None:
 @scenario
 def tensors_whose_elements_share_memory(m: GraphManager) -> None:
     runs_eager(m, lambda x: x * 2, lambda: values().as_strided((3, 3), (1, 1)))
-    told(m, "ODD_TENSOR", "lambda x: x * 2", "elements share memory")
+    assert_reason(m, "ODD_TENSOR", "lambda x: x * 2", "elements share memory")
 
 
 @scenario
@@ -177,7 +177,7 @@ def subclasses_of_tensors(m: GraphManager) -> None:
     for _ in range(3):
         out = step(values().as_subclass(Tagged))
         assert isinstance(out, Tagged)
-    told(m, "ODD_TENSOR", "lambda x: x * 2", "Tagged")
+    assert_reason(m, "ODD_TENSOR", "lambda x: x * 2", "Tagged")
 
 
 @scenario
@@ -185,7 +185,7 @@ def nothing_on_a_device(m: GraphManager) -> None:
     step = m.wrap(lambda: 3)
     for _ in range(3):
         assert step() == 3
-    told(m, "NO_DEVICE_WORK", "lambda: 3")
+    assert_reason(m, "NO_DEVICE_WORK", "lambda: 3")
 
 
 @scenario
@@ -215,7 +215,7 @@ def a_capture_that_fails_for_the_user_s_reasons(m: GraphManager) -> None:
     step = m.wrap(function)
     for _ in range(4):
         same(step(values()), values() + 1)
-    told(m, "CAPTURE_FAILED", "", "ValueError: not in a capture, please")
+    assert_reason(m, "CAPTURE_FAILED", "", "ValueError: not in a capture, please")
 
 
 @scenario
@@ -233,7 +233,7 @@ def a_capture_that_fails_while_another_exception_is_handled(m: GraphManager) -> 
             result, traceback = step(values()), error.__traceback__
         same(result, values() + 1)
         assert traceback is not None
-    told(m, "CAPTURE_FAILED", "", "ValueError: not in a capture, please")
+    assert_reason(m, "CAPTURE_FAILED", "", "ValueError: not in a capture, please")
 
 
 @scenario
@@ -245,7 +245,7 @@ def moved_and_managed(m: GraphManager) -> None:
         same(c(given), given.sum() + 1)
         del p, q, given, _
     assert reasons(m) == {"MANAGED_MOVED": 1}
-    told(m, "MANAGED_MOVED", "lambda p: p.sum() + 1", "'p'")
+    assert_reason(m, "MANAGED_MOVED", "lambda p: p.sum() + 1", "'p'")
 
 
 @scenario
@@ -254,11 +254,11 @@ def the_reason_names_the_caller_s_line_in_nested_functions(m: GraphManager) -> N
         return float(y.sum())  # the wait
 
     runs_eager(m, lambda x: x * helper(x), values)
-    told(m, "SYNCHRONISES", "return float(y.sum())  # the wait")
+    assert_reason(m, "SYNCHRONISES", "return float(y.sum())  # the wait")
 
 
 @scenario
-def the_first_row_of_a_skipped_function_tells_why(m: GraphManager) -> None:
+def the_first_row_of_a_skipped_function_gives_the_reason(m: GraphManager) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         runs_eager(m, lambda x: x[x > 1], values)

@@ -59,7 +59,7 @@ def play(entry: Scenario) -> None:
 
 @contextmanager
 def undisturbed() -> Iterator[None]:
-    """While it is entered, garbage is collected among what is made meanwhile: scenarios collect it often."""
+    """Limits garbage collection to objects made inside the block: scenarios collect often."""
     gc.collect()
     gc.freeze()
     yield

@@ -84,8 +84,13 @@ def test_operators_and_what_they_launched(program):
         if isinstance(row["name"], str)
     }
     assert found == wanted
-    nobody = frame[frame["name"].isna()].iloc[0]
-    assert (nobody["gpu_self_ns"], nobody["gpu_ns"], nobody["count"], nobody["num_work"]) == (5, 5, 0, 1)
+    without_name = frame[frame["name"].isna()].iloc[0]
+    assert (without_name["gpu_self_ns"], without_name["gpu_ns"], without_name["count"], without_name["num_work"]) == (
+        5,
+        5,
+        0,
+        1,
+    )
 
 
 @settings(max_examples=examples(30), deadline=None)
@@ -146,8 +151,11 @@ def test_exposed_communication_is_a_share_of_the_devices_span():
 
 
 def test_types_are_known_by_their_names_in_c10_too_and_one_rank_alone_sends_nothing():
-    told = {"in_elements": 8, "out_elements": 2, "message_dtype": "c10::Float8_e4m3fn", "collective": "allreduce"}
-    rows = [work(0, 10, NCCL, group_size=1, **told), work(20, 10, NCCL, **told | {"message_dtype": "c10::Half"})]
+    arguments = {"in_elements": 8, "out_elements": 2, "message_dtype": "c10::Float8_e4m3fn", "collective": "allreduce"}
+    rows = [
+        work(0, 10, NCCL, group_size=1, **arguments),
+        work(20, 10, NCCL, **arguments | {"message_dtype": "c10::Half"}),
+    ]
     frame = collectives(trace_of(rows))
     assert frame["num_bytes"].tolist() == [8, 16]
     assert frame["bus_bytes_per_s"].tolist() == [0.0, pd.NA]
@@ -164,16 +172,16 @@ def test_types_are_known_by_their_names_in_c10_too_and_one_rank_alone_sends_noth
     ],
 )
 def test_bandwidth_as_nccl_tests_defines_it(name, elements, dtype, ranks, num_bytes, factor):
-    told = {"collective": name, "message_dtype": dtype, "group_size": ranks}
+    arguments = {"collective": name, "message_dtype": dtype, "group_size": ranks}
     found = collectives(
-        trace_of([work(0, 2000, NCCL, in_elements=elements[0], out_elements=elements[1], **told)])
+        trace_of([work(0, 2000, NCCL, in_elements=elements[0], out_elements=elements[1], **arguments)])
     ).iloc[0]
     assert found["num_bytes"] == num_bytes
     assert found["algorithm_bytes_per_s"] == pytest.approx(2e9)
     assert found["bus_bytes_per_s"] == pytest.approx(2e9 * factor)
 
 
-def test_bandwidth_is_missing_where_the_trace_does_not_tell():
+def test_bandwidth_is_missing_where_the_trace_has_no_sizes():
     rows = [
         work(0, 10, NCCL),
         work(20, 0, NCCL, in_elements=4, out_elements=4, message_dtype="Float", collective="send"),

@@ -223,7 +223,7 @@ def test_nothing_and_the_host_alone():
 def runs(draw, overlap=3, shortest=0):
     """Host threads that launch, wait and compute, and streams that do what was launched, by a small simulation.
 
-    Work may begin up to `overlap` before what stands before it in its queue has ended, as some recordings show it.
+    Work may begin up to `overlap` before the previous work in its queue has ended, as in some recordings.
     """
     rows, free, begun, now, cid = [], {7: 0, 20: 0}, {7: -1, 20: -1}, 0, 0
     names = st.sampled_from("abc")
@@ -259,7 +259,7 @@ def runs(draw, overlap=3, shortest=0):
 
 
 def held_by(trace):
-    """Pairs (work, later work) between which a CUDA event stands, by the words of the definition."""
+    """Pairs (work, later work) ordered by a CUDA event, computed directly from the definition."""
     events = trace.events
     work = events[events["cat"] == "kernel"]
     work = work.assign(end=work["ts"] + work["dur"], issued=events["ts"][work["launch"].astype(int)].to_numpy())

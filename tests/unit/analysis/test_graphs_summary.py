@@ -75,7 +75,7 @@ def test_each_pool_counts_once():
     assert pool_bytes(graphs_frame(rows[-1:])) is None
 
 
-def test_failed_checks_are_told_apart_from_passed_and_unchecked_ones():
+def test_failed_checks_are_distinguished_from_passed_and_unchecked_ones():
     result = summarize_graphs(graphs_trace(failed_rows()))
     assert result.num_checked == 3
     assert [(f.node, f.function, f.max_abs_diff) for f in result.failed] == [(3, "decode", 0.25)]

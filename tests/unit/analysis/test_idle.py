@@ -49,13 +49,13 @@ def expected(trace, start, end, following):
     sync = min(lost, asked - start)
     device = events[events["cat"].isin(["kernel", "gpu_memcpy", "gpu_memset"])]
     free = asked
-    if is_told(events, device, call, following):
+    if has_expected_cause(events, device, call, following):
         ends = device["ts"] + device["dur"]
         free = min(max(ends[ends <= end].max(), asked), end)
     return [asked - start - sync, sync, end - free, free - asked, 0]
 
 
-def is_told(events, device, call, following):
+def has_expected_cause(events, device, call, following):
     tid = events["tid"][call]
     earlier = events.loc[: call - 1] if call else events.iloc[:0]
     waits = earlier[(earlier["name"] == "cudaStreamWaitEvent") & (earlier["tid"] == tid)]
@@ -100,7 +100,7 @@ def test_the_host_was_in_an_operator_of_a_module():
     assert (gap["host_op"], gap["host_module"], gap["next_op"]) == ("aten::empty", "Net/head", "aten::add")
 
 
-def test_the_users_line_is_told_where_python_was_recorded():
+def test_the_users_line_is_named_where_python_was_recorded():
     rows = [launch(0, 5, 1), work(10, 10, call=1), launch(100, 5, 2), work(110, 10, call=2)]
     rows += [
         host(1, 108, "train.py(12): step", "python_function"),
@@ -138,7 +138,7 @@ def test_queued_work_waits_for_another_stream():
 
 
 @pytest.mark.parametrize(("marked", "cause"), [(None, "dependency"), (7, "dependency"), (20, "launch")])
-def test_a_stream_that_was_told_to_wait(marked, cause):
+def test_a_stream_that_waits_for_an_event(marked, cause):
     rows = [launch(0, 1, 1), work(5, 5, call=1), launch(2, 1, 2), work(6, 60, stream=20, call=2)]
     rows += [
         host(20, 1, "cudaStreamWaitEvent", "cuda_runtime", correlation_id=9),

@@ -55,7 +55,7 @@ def test_every_row_says_what_was_held_after_it(steps, num_before):
     allocator = played(steps, num_before)
     memory = traced(snapshot_of(allocator)).memory
     actions = set(memory["action"])
-    # With completed releases alone, nothing tells one that was asked for before the history from one without a wait.
+    # With completed releases alone, one requested before the history looks the same as one without a wait.
     assume("free_completed" not in actions or "free_requested" in actions)
     for name in TOTALS:
         assert memory[name].tolist() == [state[name] for state in allocator.states]
@@ -70,8 +70,10 @@ def test_what_lives_at_any_row(steps, num_before, data):
     state = allocator.start if row < 0 else allocator.states[row]
     found = blocks_at(trace, row=row)
     pending = (found["state"] == "active_pending_free").tolist()
-    told = dict(zip(found["addr"].tolist(), zip(found["requested_bytes"].tolist(), pending, strict=True), strict=True))
-    assert told == state["active"]
+    expected = dict(
+        zip(found["addr"].tolist(), zip(found["requested_bytes"].tolist(), pending, strict=True), strict=True)
+    )
+    assert expected == state["active"]
     assert found["num_bytes"].tolist() == [rounded(size) for size in found["requested_bytes"]]
     segments = segment_lifetimes(trace)
     added, removed = segments["added"].fillna(-1), segments["removed"].fillna(len(trace.memory) + 1)
@@ -80,13 +82,13 @@ def test_what_lives_at_any_row(steps, num_before, data):
 
 @settings(max_examples=examples(15))
 @given(steps, st.integers(0, 20))
-def test_a_block_knows_its_allocation(steps, num_before):
+def test_a_block_has_its_allocation(steps, num_before):
     allocator = played(steps, num_before)
     trace = traced(snapshot_of(allocator))
     blocks = trace.blocks[trace.blocks["state"] != "inactive"]
-    told = dict(zip(blocks["addr"].tolist(), blocks["alloc"].astype(object), strict=True))
+    expected = dict(zip(blocks["addr"].tolist(), blocks["alloc"].astype(object), strict=True))
     rows = {addr: pd.NA if block[4] is None else block[4] for addr, block in allocator.blocks.items()}
-    assert told == rows
+    assert expected == rows
     for addr, row in rows.items():
         if row is not pd.NA:
             entry = trace.memory.iloc[row]
@@ -267,11 +269,11 @@ def test_the_virtual_devices_snapshot_agrees_with_its_statistics(cuda):
     import torch
 
     torch.cuda.memory._record_memory_history()
-    held, told = [], []
+    held, expected = [], []
 
     def note():
         stats = torch.cuda.memory_stats()
-        told.append([stats[f"{name}.all.current"] for name in TOTALS])
+        expected.append([stats[f"{name}.all.current"] for name in TOTALS])
 
     side = torch.cuda.Stream()
     draw = np.random.default_rng(3)
@@ -285,10 +287,10 @@ def test_the_virtual_devices_snapshot_agrees_with_its_statistics(cuda):
     snapshot = torch.cuda.memory._snapshot()
     trace = traced(snapshot)
     rows = trace.memory[list(TOTALS)].to_numpy(dtype=np.int64).tolist()
-    assert rows[-1] == told[-1]
+    assert rows[-1] == expected[-1]
     exact = [i for i, name in enumerate(TOTALS) if name in ("requested_bytes", "reserved_bytes")]
     seen = [[row[i] for i in exact] for row in rows]
-    assert all([one[i] for i in exact] in seen for one in told)
+    assert all([one[i] for i in exact] in seen for one in expected)
     totals = memory_totals(trace)
     stats = torch.cuda.memory_stats()
     assert totals["peak_requested"] == stats["requested_bytes.all.peak"]

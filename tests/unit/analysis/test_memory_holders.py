@@ -34,7 +34,7 @@ def found(*blocks):
 
 
 @pytest.mark.parametrize(
-    ("blocks", "told"),
+    ("blocks", "expected"),
     [
         ([(["x"], 4)], [("x", 4, 1)]),
         ([(["h[0]"], 1), (["h[1]"], 1)], [("h", 2, 2)]),
@@ -54,19 +54,19 @@ def found(*blocks):
         ([], []),
     ],
 )
-def test_blocks_go_to_who_holds_most(blocks, told):
-    assert found(*blocks) == told
+def test_blocks_go_to_who_holds_most(blocks, expected):
+    assert found(*blocks) == expected
 
 
 @given(st.lists(st.tuples(st.lists(NAME, max_size=4), st.integers(0, 1 << 40)), max_size=30))
-def test_each_block_counts_once_for_somebody_who_holds_it(blocks):
-    told = holders([names for names, _ in blocks], [size for _, size in blocks])
-    rows = [row for one in told for row in one.rows]
+def test_each_block_counts_once_for_one_of_its_holders(blocks):
+    expected = holders([names for names, _ in blocks], [size for _, size in blocks])
+    rows = [row for one in expected for row in one.rows]
     assert sorted(rows) == list(range(len(blocks)))
-    for one in told:
+    for one in expected:
         assert one.num_bytes == sum(blocks[row][1] for row in one.rows)
         assert one.num_blocks == len(one.rows)
         for row in one.rows:
             names = blocks[row][0]
             assert not names if one.name is None else any(name.startswith(one.name) for name in names)
-    assert [one.num_bytes for one in told] == sorted((one.num_bytes for one in told), reverse=True)
+    assert [one.num_bytes for one in expected] == sorted((one.num_bytes for one in expected), reverse=True)

@@ -73,7 +73,7 @@ def test_recorded_operations_win_and_time_beneath_counts():
         ("[[9000000000000000000,9000000000000000000]]", '["float"]'),
     ],
 )
-def test_what_shapes_do_not_tell_is_missing(shapes, dtypes):
+def test_what_shapes_do_not_give_is_missing(shapes, dtypes):
     found = roofline(trace_of(op(1, "aten::mm", shapes, dtypes, 10)), CEILINGS).iloc[0]
     assert found["num_bytes"] is pd.NA
     assert found["flops"] is pd.NA

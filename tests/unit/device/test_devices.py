@@ -93,9 +93,9 @@ def test_every_gpu_hidden_from_a_virtual_machine(monkeypatch):
 
 def test_plain_values_for_json():
     with virtual.device("h100"):
-        told = json.loads(json.dumps(cudalens.devices().to_dict()))
-    assert told["devices"][0]["capability"] == "9.0"
-    assert told["simulated"] == "h100"
+        result = json.loads(json.dumps(cudalens.devices().to_dict()))
+    assert result["devices"][0]["capability"] == "9.0"
+    assert result["simulated"] == "h100"
 
 
 # -- without a GPU, and with one that is not as it should be -----------------------------------------------------------
@@ -185,7 +185,7 @@ def test_no_torch_still_lists_the_machines_gpus(machine):
     assert found.frame["architecture"].tolist() == ["sm_80"]
 
 
-def test_no_library_to_ask_leaves_what_torch_tells(machine, monkeypatch):
+def test_without_a_vendor_library_torch_is_the_only_source(machine, monkeypatch):
     machine(torch_with(properties()))
 
     def refuse():
@@ -263,7 +263,7 @@ def test_peer_access_that_cannot_be_asked_is_unknown(machine):
     assert "no access between" in machine(torch_with(*[properties()] * 3, access=lambda a, b: a + b != 3)).__repr__()
 
 
-def test_what_torch_would_warn_of_is_told_and_not_printed(machine):
+def test_warnings_of_torch_are_reported_and_not_printed(machine):
     module = torch_with(properties())
     ask = module.cuda.get_device_properties
 

@@ -1,4 +1,4 @@
-"""Readings of GPUs: what NVML and amdsmi tell, what they refuse, and the sampler that asks again and again."""
+"""Readings of GPUs: what NVML and amdsmi report, what they refuse, and the sampler that reads them periodically."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def no_thread_is_left():
 
 
 @pytest.mark.parametrize("names_as_bytes", [False, True])
-def test_what_nvml_knows_of_a_gpu(names_as_bytes):
+def test_what_nvml_reports_of_a_gpu(names_as_bytes):
     source = open_nvml(FakeNvml(FakeGpu(), names_as_bytes=names_as_bytes))
     [gpu] = source.gpus()
     assert (source.driver, source.driver_cuda) == ("550.54.15", "12.4")
@@ -94,7 +94,7 @@ def test_no_nvml_says_why(code, said):
         open_nvml(FakeNvml(init_error=code))
 
 
-def test_somebody_else_shuts_nvml_down():
+def test_nvml_is_shut_down_by_other_code():
     library = FakeNvml(FakeGpu())
     source = open_nvml(library)
     library.is_initialised = 0
@@ -206,7 +206,7 @@ def test_a_stopped_sampler_has_read_at_either_end():
     assert len(sampler.samples) == 2
 
 
-def test_a_gpu_that_vanishes_is_told_of_and_the_others_go_on():
+def test_a_gpu_that_is_lost_is_reported_and_the_others_go_on():
     first, second, seen = FakeGpu(), FakeGpu(), Waiter()
     sampler = Sampler(500, open_source=lambda: open_nvml(FakeNvml(first, second)), on_samples=seen)
     sampler.start()
@@ -275,7 +275,7 @@ def test_memory_is_bounded(monkeypatch):
     sampler.stop()
 
 
-def test_nothing_is_read_while_a_virtual_device_stands_in():
+def test_nothing_is_read_while_a_virtual_device_is_on():
     sampler = Sampler(0.01, open_source=lambda: open_nvml(FakeNvml(FakeGpu())))
     sampler.start()
     with virtual.device("h100"):

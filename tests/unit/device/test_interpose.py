@@ -18,12 +18,12 @@ def kind():
     return Kind
 
 
-def test_listeners_are_told_before_and_after(kind):
-    told, method = [], Interposed(kind, "act")
-    method.add(before=lambda self, number: told.append(("before", number)))
-    method.add(after=lambda result, self, number: told.append(("after", result, number)))
+def test_listeners_are_called_before_and_after(kind):
+    calls, method = [], Interposed(kind, "act")
+    method.add(before=lambda self, number: calls.append(("before", number)))
+    method.add(after=lambda result, self, number: calls.append(("after", result, number)))
     assert kind().act(3) == 4
-    assert told == [("before", 3), ("after", 4, 3)]
+    assert calls == [("before", 3), ("after", 4, 3)]
 
 
 def test_without_listeners_the_class_is_as_it_was(kind):
@@ -41,10 +41,10 @@ def test_without_listeners_the_class_is_as_it_was(kind):
 
 
 def test_whoever_came_later_is_not_taken_away(kind):
-    told = []
+    calls = []
 
     def listener(*args):
-        told.append(args[1:])
+        calls.append(args[1:])
 
     method = Interposed(kind, "act")
     method.add(before=listener)
@@ -52,10 +52,10 @@ def test_whoever_came_later_is_not_taken_away(kind):
     kind.act = lambda self, number: inner(self, 10 * number)
     method.remove(before=listener)
     assert kind().act(1) == 11
-    assert told == []
-    method.add(before=listener)  # stands where it stood: nothing is stacked up
+    assert calls == []
+    method.add(before=listener)  # back in its old position, not wrapped a second time
     assert kind().act(1) == 11
-    assert told == [(10,)]
+    assert calls == [(10,)]
     kind.act = inner
     method.remove(before=listener)
     assert "act" not in vars(kind)
@@ -66,14 +66,14 @@ def test_there_is_one_for_each_method(kind):
 
 
 def test_a_patch_that_ends_beneath_leaves_it_standing(kind):
-    told = []
+    calls = []
     patches = Patches()
     patches.set(kind, "act", lambda self, number: -number)
     method = interposed(kind, "act")
-    method.add(before=(listener := lambda *args: told.append(args[1:])))
+    method.add(before=(listener := lambda *args: calls.append(args[1:])))
     patches.restore()
     assert kind().act(3) == 4
-    assert told == [(3,)]
+    assert calls == [(3,)]
     method.remove(before=listener)
     assert "act" not in vars(kind)
 

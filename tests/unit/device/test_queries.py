@@ -8,9 +8,9 @@ from cudalens.device.streams import current_device, current_stream, pointer_of
 from cudalens.virtual import device
 
 
-def test_answers_of_true_become_records_while_somebody_watches():
-    told = []
-    with device("h100"), gpu_trace.subscribe(told.append):
+def test_queries_that_return_true_become_records_while_a_listener_is_subscribed():
+    records = []
+    with device("h100"), gpu_trace.subscribe(records.append):
         event, stream = torch.cuda.Event(), torch.cuda.Stream()
         queries.watch()
         try:
@@ -23,18 +23,18 @@ def test_answers_of_true_become_records_while_somebody_watches():
         finally:
             queries.unwatch()
         assert event.query()
-        found = [record for record in told if isinstance(record, EventFoundDone | StreamFoundDone)]
+        found = [record for record in records if isinstance(record, EventFoundDone | StreamFoundDone)]
         assert found == [EventFoundDone(event.cuda_event), StreamFoundDone(stream.cuda_stream)]
         assert x.numel()
 
 
 def test_an_event_without_a_record_says_nothing():
-    told = []
-    with device("h100"), gpu_trace.subscribe(told.append):
+    records = []
+    with device("h100"), gpu_trace.subscribe(records.append):
         queries.watch()
         torch.cuda.Event().query()
         queries.unwatch()
-    assert told == []
+    assert records == []
 
 
 def test_the_current_stream_and_device():

@@ -20,7 +20,7 @@ def test_the_same_point_is_the_same_object():
     assert places[0].function.endswith("<listcomp>") or places[0].function.startswith("test_")
 
 
-def test_a_place_knows_its_line():
+def test_a_place_has_its_line():
     place = stacks.place(1)
     assert (place.filename, place.source) == (__file__, "place = stacks.place(1)")
     assert str(place) == f"{__file__}:{place.line}"

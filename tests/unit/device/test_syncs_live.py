@@ -65,7 +65,7 @@ EXPECTED = [
     (".cpu()", "x.cpu()"),
     (".tolist()", "x.tolist()"),
     ("pageable copy to device", "torch.ones(3).cuda()"),
-    ("pageable copy to device", None),  # of this one nobody but the runtime call tells
+    ("pageable copy to device", None),  # only the runtime call shows this one
     ("print", "repr(x)"),
     ("device synchronize", "torch.cuda.synchronize()"),
     ("stream synchronize", "torch.cuda.current_stream().synchronize()"),
@@ -132,7 +132,7 @@ def test_without_runtime_calls_the_lines_remain():
     assert waits["seen_by"].tolist() == ["callback, warning"]
 
 
-def test_waits_of_threads_are_told_apart():
+def test_waits_of_threads_are_distinguished():
     def work():
         torch.ones(3, device="cuda").sum().item()
 

@@ -63,7 +63,7 @@ MIGS = (
         ("0,0", (), "names GPU 0 twice, which hides every GPU"),
         ("0,1,2,1", (), "names GPU 1 twice"),
         ("1,01,1x", (), "names GPU 1 twice"),
-        ("0,9,0", (0,), "which ends the list"),  # what stands behind the end is not read
+        ("0,9,0", (0,), "which ends the list"),  # entries after the end are not read
         ("-1,0,0", (), "entry 1, '-1', is negative"),
         # UUIDs and their beginnings
         (B, (1,), "cuda:0 is GPU 1"),
@@ -174,7 +174,7 @@ lists = st.lists(st.one_of(number_entries, st.sampled_from(["", "one", "MIG-1"])
 def test_numbers_agree_with_torchs_reading(text, num_gpus):
     ours = parse_visible(text, FOUR[:num_gpus]).gpus
     theirs = tuple(torchs_reading(text, FOUR[:num_gpus]))
-    # torch looks for repetitions before it knows how many GPUs there are, so also behind the entry that ends the list.
+    # torch looks for repetitions before it counts the GPUs, so also after the entry that ends the list.
     assert ours == theirs or (theirs == () and _repeats(text))
 
 

@@ -161,7 +161,7 @@ def test_a_graph_that_is_replayed_and_waited_for():
 
 
 @pytest.mark.parametrize("is_seen", [True, False], ids=["captured while watched", "captured before"])
-def test_a_graph_whose_output_nobody_waits_for(is_seen):
+def test_a_graph_whose_output_is_not_waited_for(is_seen):
     static, stream = torch.zeros(8, device="cuda"), torch.cuda.Stream()
 
     def captured():
@@ -181,7 +181,7 @@ def test_a_graph_whose_output_nobody_waits_for(is_seen):
 
     found = watched(program).explore()
     shown = [race.shown for race in found.confirmed] or found.others
-    assert bool(found.confirmed) == is_seen  # the sanitizer knows nothing of a graph that was captured before
+    assert bool(found.confirmed) == is_seen  # the sanitizer has no record of a graph that was captured before it was on
     assert any(difference.name == "y" for one in shown for difference in one.differences)
 
 
@@ -264,7 +264,7 @@ def test_an_operator_that_fails_in_another_order():
     assert "raises IndexError: index 10000 is out of bounds" in str(race)
 
 
-def test_races_that_share_an_access_are_told_apart():
+def test_races_that_share_an_access_are_distinguished():
     def program():
         x, y, stream = torch.zeros(8, device="cuda"), torch.zeros(8, device="cuda"), torch.cuda.Stream()
         torch.cuda.synchronize()

@@ -1,4 +1,4 @@
-"""Recorded programs (``../shared/races``) as PyTorch code whose values tell what came first."""
+"""Recorded programs (``../shared/races``) as PyTorch code whose values show which access came first."""
 
 from __future__ import annotations
 

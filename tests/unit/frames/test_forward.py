@@ -66,7 +66,7 @@ def test_what_encloses_the_creator_and_what_came_before_it_are_not_it():
     assert forward_of(rows) == forward_of(rows, {70: 1, 71: 2})
 
 
-def test_a_file_tells_by_what_fits():
+def test_the_thread_in_a_file_is_the_one_that_fits():
     """Thread 70 (torch's 1) ran the forward; thread 71 (torch's 2) ran its backward, and a forward within it again."""
     rows = [(70, n, None) for n in range(6)]
     rows += [(71, 5, 1), (71, 0, None), (71, 1, None), (71, 1, 2), (71, 0, 2)]
@@ -76,7 +76,7 @@ def test_a_file_tells_by_what_fits():
     assert forward_of(rows) == expected
 
 
-def test_a_file_in_which_two_threads_fit_equally_well_does_not_tell():
+def test_a_file_in_which_two_threads_fit_equally_well_gives_none():
     rows = [(70, 0, None), (71, 0, None), (72, 0, 1), (72, 0, 2)]
     assert forward_of(rows) == [None] * 4
     assert forward_of(rows, {70: 2, 71: 1}) == [None, None, 1, 0]

@@ -23,7 +23,7 @@ def events(*ids):
 
 
 def functions(frames, ids):
-    """What stands behind the stack numbers `ids`."""
+    """The functions of the stacks numbered `ids`."""
     table = frames["stacks"].set_index("stack")["function"]
     return [table[number] for number in ids]
 

@@ -58,8 +58,10 @@ def test_a_block_in_full():
         traces=[[act("segment_alloc", size=2048), act("alloc", time_us=11, user_metadata="prefetch")]],
     )
     first, second = (row for _, row in found.frames["blocks"].iterrows())
-    told = {name: first[name] for name in ("device", "segment_bytes", "segment_type", "stream", "num_bytes", "alloc")}
-    assert told == {
+    columns = {
+        name: first[name] for name in ("device", "segment_bytes", "segment_type", "stream", "num_bytes", "alloc")
+    }
+    assert columns == {
         "device": 0,
         "segment_bytes": 2048,
         "segment_type": "large",
@@ -71,7 +73,7 @@ def test_a_block_in_full():
     assert (first["pool_id_first"], first["pool_id_second"], first["is_expandable"]) == (0, 1, True)
     assert (first["requested_bytes"], first["allocated_ns"], first["user_metadata"]) == (1000, 11_000, "prefetch")
     assert second["state"] == "inactive"
-    assert pd.isna(second["requested_bytes"])  # what stands there is of whoever had it before
+    assert pd.isna(second["requested_bytes"])  # the value belongs to the block's previous owner
     stacks = found.frames["stacks"]
     assert stacks[["file", "line", "function"]].values.tolist() == [
         ["train.py", 42, "step"],
@@ -80,7 +82,7 @@ def test_a_block_in_full():
     assert found.problems == ()
 
 
-def test_fields_that_nobody_knows_are_kept():
+def test_unknown_fields_are_kept():
     found = of(
         segment(block(ADDR, 512, 1, color="red"), numa=3),
         traces=[[act("alloc", size=1), act("free_requested", generation={"n": [1, 2.5, None, "ü"]}, size=1)]],
@@ -97,7 +99,7 @@ def test_fields_that_nobody_knows_are_kept():
     assert found.options["snapshot_keys"] == "segments|device_traces|allocator_settings|driver"
 
 
-def test_what_else_is_told_of_a_stack_frame():
+def test_other_fields_of_a_stack_frame():
     node = STEP | {"fx_node_op": "call_function", "fx_node_name": "linear"}
     found = of(segment(block(ADDR, 512, 1, frames=[node]), block(ADDR + 512, 512, 1, frames=[STEP])))
     stacks = found.frames["stacks"]
@@ -136,7 +138,7 @@ def test_the_layout_of_torch_2_0():
     assert memory[["allocated_bytes", "active_bytes"]].values.tolist() == [[512, 1536]]
 
 
-def test_an_oom_tells_what_was_free():
+def test_an_oom_reports_what_was_free():
     entry = {"action": "oom", "device_free": 77, "size": 1 << 30, "stream": 0, "time_us": 3, "frames": []}
     memory = of(traces=[[entry]]).frames["memory"]
     assert memory[["device_free_bytes", "num_bytes"]].values.tolist() == [[77, 1 << 30]]
@@ -225,7 +227,7 @@ def test_odd_values_are_counted_and_missing():
     }
 
 
-def test_blocks_that_do_not_fill_their_segment_are_told():
+def test_blocks_that_do_not_fill_their_segment_are_reported():
     found = of(segment(block(ADDR, 512, 1), total_size=1024), {"device": 0, "address": 1, "total_size": 99})
     assert {p.kind for p in found.problems} == {
         "segment whose blocks do not add up to its total_size",
@@ -271,11 +273,11 @@ OPTIMIZER, MODULE = "/x/torch/optim/adamw.py", "/x/torch/nn/modules/module.py"
         ([("f", "m.py"), ("_call_impl", MODULE)], {"segment_pool_id": (3, 0)}, "graph pool"),
     ],
 )
-def test_what_a_stack_tells_of_a_block(frames, more, category):
+def test_the_category_of_a_block_from_its_stack(frames, more, category):
     stack = [{"filename": file, "name": name, "line": 1} for name, file in frames]
     found = of(segment(block(ADDR, 512, 1, frames=stack), **{"segment_pool_id": (0, 0), **more}))
-    told = found.frames["blocks"]["category"].iloc[0]
-    assert (None if pd.isna(told) else told) == category
+    columns = found.frames["blocks"]["category"].iloc[0]
+    assert (None if pd.isna(columns) else columns) == category
 
 
 def test_what_a_step_releases_is_temporary_while_it_runs():

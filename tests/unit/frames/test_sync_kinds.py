@@ -1,4 +1,4 @@
-"""What the host waited in, told from the operators, calls and expressions around a wait."""
+"""What the host waited in, derived from the operators, calls and expressions around a wait."""
 
 import pytest
 from hypothesis import given
@@ -55,7 +55,7 @@ def test_the_kind_of_a_wait(evidence, kind):
     assert kind_of(evidence) is kind
 
 
-def test_every_kind_can_be_told():
+def test_every_kind_can_be_detected():
     assert {kind for _, kind in CASES} == set(SyncKind)
 
 
@@ -85,7 +85,7 @@ def test_no_expression_is_too_odd(expression):
     assert isinstance(called_name(expression), str)
 
 
-def test_python_calls_tell_the_method_and_the_making_of_text():
+def test_python_calls_show_the_method_and_the_making_of_text():
     assert python_context(["<built-in method item of Tensor object at 0x7f00>", "train.py(3): step"]) == ("item", False)
     assert python_context(["<built-in method item of dict object at 0x7f00>"]) == ("", False)
     assert python_context(["torch/_tensor_str.py(120): __init__", "torch/_tensor.py(5): __repr__"]) == ("", True)

@@ -155,7 +155,7 @@ def test_a_driver_call_beneath_its_runtime_call_is_the_same_wait():
     assert len(recording.syncs()) == 1
 
 
-def test_python_calls_tell_the_place_and_become_a_stack():
+def test_python_calls_give_the_place_and_become_a_stack():
     recording = Recording().python("train.py(12): step", 0, 200).python("torch/nn/module.py(5): call", 1, 190)
     recording.python("<built-in method item of Tensor object at 0x7f>", 5, 150)
     found = build_syncs({"events": item(recording, 10).events()})
@@ -166,7 +166,7 @@ def test_python_calls_tell_the_place_and_become_a_stack():
     assert pd.isna(row["source"])  # nothing is read from this machine's files for a recording of another's
 
 
-def test_recorded_stacks_of_operators_tell_the_place():
+def test_recorded_stacks_of_operators_give_the_place():
     table = StackTable()
     table.add(["torch/x.py(1): f", "model.py(44): forward"])
     events = item(Recording(), 10).events()

@@ -1,4 +1,4 @@
-"""A decorated function that nobody refers to any more takes its recordings and what they kept alive with it."""
+"""An unreferenced decorated function is freed with its recordings and what they kept alive."""
 
 from __future__ import annotations
 

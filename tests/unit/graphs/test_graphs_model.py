@@ -135,11 +135,11 @@ class Model:
     def raises(self, x):
         y = x + 3
         if self.fault:
-            raise ValueError("as told")
+            raise ValueError("as requested")
         return y * 2
 
     def fail(self, choice: int, fault: bool) -> None:
-        """A call that may raise; nobody notices afterwards."""
+        """A call that may raise, with no effect on later calls."""
         x, host = self.source(choice)
         self.fault = fault
         try:

@@ -72,7 +72,7 @@ def test_a_backward_while_its_manager_is_held_runs_without_a_graph() -> None:
 
 
 @pytest.mark.parametrize("is_inside", [True, False])
-def test_what_runs_below_a_watch_knows_it(is_inside: bool) -> None:
+def test_a_watch_is_active_inside_its_block_only(is_inside: bool) -> None:
     if not is_inside:
         assert not is_watched()
         return

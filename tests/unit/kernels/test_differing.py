@@ -79,13 +79,13 @@ def test_every_dtype(dtype):
     assert result.max_abs == (None if dtype is torch.bool else 1.0)
 
 
-def test_bits_that_no_number_tells_apart():
+def test_bits_that_compare_equal_as_numbers():
     result = difference_of("y", torch.tensor([0.0, math.nan, 1.0]), torch.tensor([-0.0, math.nan, math.inf]))
     assert (result.num_differing, result.first_index, result.max_abs) == (2, (0,), None)
     assert result.heat[0][0] > 0
     assert result.heat[0][1:] == (0.0, 1.0)
 
 
-def test_other_layouts_are_told():
+def test_other_layouts_are_reported():
     result = difference_of("y", torch.zeros(2), torch.zeros(3))
     assert result.error == "ValueError: it is float32[3] on cpu, in the program's order float32[2] on cpu"

@@ -87,7 +87,7 @@ def test_largest_unsigned_difference():
 
 
 @pytest.mark.parametrize("backend", ["reference", "triton"])
-def test_not_waiting_tells_of_what_there_was(backend):
+def test_a_pending_comparison_uses_the_values_at_its_start(backend):
     a = torch.arange(12.0).reshape(3, 4).t()
     b = a.clone()
     b[2, 1] = 9.5

@@ -91,7 +91,7 @@ def test_without_stacks_there_are_none():
     assert kept.is_cuda
 
 
-def test_the_programs_own_history_goes_on_and_only_the_block_is_told():
+def test_the_programs_own_history_goes_on_and_only_the_block_is_reported():
     torch.cuda.memory._record_memory_history("all", context="all", stacks="python", max_entries=1000)
     first = torch.zeros(MIB, device="cuda")
     num_before = len(torch.cuda.memory._snapshot()["device_traces"][0])
@@ -125,7 +125,7 @@ def test_a_full_history_says_so():
     assert lost(run.trace)
 
 
-def test_what_raises_is_told_and_passes_on():
+def test_an_exception_is_recorded_and_propagates():
     def fill():
         local = torch.zeros(MIB, device="cuda")
         return local, torch.empty(200 << 30, dtype=torch.uint8, device="cuda")
@@ -210,9 +210,9 @@ def test_pools_of_a_manager_are_of_its_functions():
         y = double(x)
     trace = cudalens.memory_snapshot(keep=False, namespace={"x": x, "y": y})
     private = trace.blocks[(trace.blocks["pool_id_second"] != 0).to_numpy()]
-    (told,) = set(private["graph"])
-    assert told.startswith("graphs of ")
-    assert told.endswith("double")
+    (label,) = set(private["graph"])
+    assert label.startswith("graphs of ")
+    assert label.endswith("double")
 
 
 def test_no_device_says_what_to_do(device):

@@ -1,4 +1,4 @@
-"""What cells leave alive, as the tracker tells it."""
+"""What cells leave alive, as the tracker reports it."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_a_list_that_grows_is_found_cell_by_cell(run):
         assert held(left) == [(4 * MIB, f"history[{3 * (count - 1) + i}]") for i in range(3)]
 
 
-def test_what_a_cell_frees_of_others_is_told(run):
+def test_what_a_cell_frees_of_others_is_reported(run):
     run("x = torch.zeros(1 << 20, device='cuda')")
     left = run("del x")
     assert (left.sizes, left.freed_bytes, left.delta_bytes) == ((), 4 * MIB, -4 * MIB)
@@ -114,7 +114,7 @@ def test_cells_within_cells_have_what_happens_in_them(run):
     assert sorted(watched_cells().values()) == ["In[8]", "In[9]"]
 
 
-def test_what_was_there_before_is_nobodys(space):
+def test_memory_from_before_belongs_to_no_cell(space):
     space["old"] = torch.zeros(1 << 20, device="cuda")
     tracker = CellTracker(namespace=space)
     tracker.on()

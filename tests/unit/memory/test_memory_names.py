@@ -318,9 +318,9 @@ def test_the_variables_of_functions_that_raised_have_names():
     try:
         failing()
     except ValueError as error:
-        told = dict(error_locals(error, "<exception>"))
-    assert storage_address(told["<exception>.failing.local"]) is not None
-    assert "<exception>.failing.inner" in told
+        error_variables = dict(error_locals(error, "<exception>"))
+    assert storage_address(error_variables["<exception>.failing.local"]) is not None
+    assert "<exception>.failing.inner" in error_variables
 
 
 def holds_a_local(search):

@@ -1,4 +1,4 @@
-"""What blocks are there for, told from the live objects."""
+"""Roles of blocks, derived from the live objects."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_inputs_and_activations(trained):
     assert set(unowned["category"]) == {"activation"}
 
 
-def test_workspaces_are_told_apart_from_tensors_of_their_size(trained):
+def test_workspaces_are_distinguished_from_tensors_of_their_size(trained):
     trace = trained[1]
     size = 4096 * 8 * 1024
     blocks = trace.blocks[(trace.blocks["num_bytes"] == size).to_numpy()]
@@ -101,7 +101,7 @@ def test_checkpointed_activations_are_not_recomputed():
     assert torch.cuda.memory_allocated() == allocated
 
 
-def test_what_cannot_be_told_is_missing():
+def test_unknown_roles_are_missing():
     kept = torch.zeros(1 << 20, device="cuda")
     trace = cudalens.memory_snapshot(keep=False, namespace={"kept": kept})
     blocks = trace.blocks[(trace.blocks["state"] == "active_allocated").to_numpy()]

@@ -130,7 +130,7 @@ def python_backward() -> None:
 
 PROGRAMS = [mlp_training, transformer_step, nested_same_name, threaded_autograd, asynchronous, python_backward]
 SCRIPTED = (asynchronous,)
-"""TorchScript tells stacks of its own, which are no Python calls."""
+"""TorchScript reports stacks of its own, which are no Python calls."""
 
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.__name__)
@@ -243,8 +243,8 @@ def test_lines_are_called_as_the_notebook_calls_its_cells():
     trace, _ = run(lambda: square(2), ProfilerOptions(stacks=True, cpu_only=True))
     (own,) = trace.key_averages(by=["name", "cell_line"]).query("name == 'aten::square'")["cell_line"]
     assert own.startswith((__file__.rpartition("/")[2], __file__))
-    told = trace.replace(info=trace.info.replace(extra={"cells": json.dumps({own.rpartition(":")[0]: "In[7]"})}))
-    (named,) = told.key_averages().query("name == 'aten::square'")["place"]
+    labelled = trace.replace(info=trace.info.replace(extra={"cells": json.dumps({own.rpartition(":")[0]: "In[7]"})}))
+    (named,) = labelled.key_averages().query("name == 'aten::square'")["place"]
     assert named == f"In[7]:{own.rpartition(':')[2]}"
     broken = trace.replace(info=trace.info.replace(extra={"cells": "[1]"}))
     assert broken.key_averages(by="cell_line").equals(trace.key_averages(by="cell_line"))

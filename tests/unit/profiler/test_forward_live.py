@@ -62,13 +62,13 @@ def _rows_near(places, tid, ts):
 
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.__name__)
-def test_a_file_tells_what_the_live_run_told_or_nothing(program, tmp_path):
+def test_a_file_gives_what_the_live_run_gave_or_nothing(program, tmp_path):
     frames, _ = recorded(program, ProfilerOptions(cpu_only=True))
     live = Trace(RunInfo(name="run", source="cpu"), **frames)
     read = cudalens.load(live.to_chrome(tmp_path / "live.json")).events["forward"]
-    told = live.events["forward"]
-    assert told.notna().any()
-    assert len(read) == len(told)
+    expected = live.events["forward"]
+    assert expected.notna().any()
+    assert len(read) == len(expected)
     if program is not threaded_autograd:  # whose threads are all alike
-        assert read.notna().sum() == told.notna().sum()
-    assert (read.dropna() == told[read.notna()]).all()
+        assert read.notna().sum() == expected.notna().sum()
+    assert (read.dropna() == expected[read.notna()]).all()

@@ -64,7 +64,7 @@ def test_facts_by_kinetos_keys_land_in_their_columns():
         ("Stream Sync", "DeviceType.CUDA", "cuda_sync"),
     ],
 )
-def test_categories_are_derived_where_torch_does_not_tell_them(name, device_type, expected):
+def test_categories_are_derived_where_torch_does_not_give_them(name, device_type, expected):
     one = np.zeros(1, np.int32)
     is_not = {getter: (one, [False]) for getter in ("is_user_annotation", "is_python_function")}
     assert categories({"device_type": (one, [device_type])} | is_not, one, [name]).tolist() == [expected]

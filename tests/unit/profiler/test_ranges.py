@@ -48,8 +48,8 @@ def test_args_reach_torch():
             pass
         with torch_profiler.record_function("theirs", "lr=0.1"):
             pass
-    told = {e.name(): [e.concrete_inputs(), e.shapes()] for e in peer.kineto_results.events()}
-    assert told["mine"] == told["theirs"]
+    sent = {e.name(): [e.concrete_inputs(), e.shapes()] for e in peer.kineto_results.events()}
+    assert sent["mine"] == sent["theirs"]
 
 
 def test_one_object_serves_again_within_itself_and_on_threads():
@@ -135,8 +135,8 @@ def test_a_generator_function_is_a_range_for_each_stretch_of_its_own():
         try:
             for k in range(n):
                 torch.ones(2)
-                told = yield k
-                if told:
+                sent = yield k
+                if sent:
                     torch.zeros(2)
         finally:
             closed.append(True)
@@ -172,9 +172,9 @@ def test_an_asynchronous_generator_function():
     async def stream(n):
         for k in range(n):
             torch.ones(2)
-            told = yield k
+            sent = yield k
             await asyncio.sleep(0)
-            if told:
+            if sent:
                 torch.zeros(2)
 
     async def work():

@@ -1,7 +1,7 @@
 """Runs that are steered: which order they come in, what is compared, what is put back, and what is refused.
 
-On the virtual device values are computed in the program's order, but time is modelled: what a program asks of time
-(`Event.elapsed_time`) tells it in which order its tasks came, so that its own values differ by it.
+On the virtual device values are computed in the program's order, but time is modelled: a program that reads times
+(`Event.elapsed_time`) sees the order of its tasks, so its own values differ by it.
 """
 
 import itertools
@@ -349,7 +349,7 @@ def test_without_races_or_without_a_program_or_a_gpu(h100):
 
 
 def test_one_of_several_ranks_is_refused(h100, tmp_path):
-    """A process group of one is none of several; that of two is a fake one, which talks to nobody."""
+    """A group of one process is accepted; the group of two uses torch's fake backend, which sends nothing."""
     distributed, racy = torch.distributed, Racy()
     san = watched(racy)
     distributed.init_process_group("gloo", store=distributed.FileStore(str(tmp_path / "one"), 1), rank=0, world_size=1)

@@ -1,4 +1,4 @@
-"""The marks that call stacks are found by stand where debuggers keep their function: nobody may notice them."""
+"""Call-stack marks are stored in `f_trace`, which debuggers use too: no debugger may be affected by them."""
 
 import asyncio
 import bdb
@@ -35,7 +35,7 @@ def outer(meet):
 
 @pytest.fixture(autouse=True)
 def nothing_left():
-    assert sys.gettrace() is None, "these tests need a thread that nobody traces"
+    assert sys.gettrace() is None, "these tests need a thread without a trace function"
     yield
     sys.settrace(None)
     calls.forget()
@@ -55,7 +55,7 @@ def no_source_left():
 
 
 def unmarked():
-    """What stands in for a look at the call stack, where none is taken."""
+    """Replaces the search of the call stack, and does none."""
 
 
 def marked(stack_frame):
@@ -63,7 +63,7 @@ def marked(stack_frame):
 
 
 class Stepper(bdb.Bdb):
-    """Notes the lines at which it stops, and goes on as told."""
+    """Records the lines at which it stops, and continues with the next of its commands."""
 
     def __init__(self, commands):
         super().__init__()
@@ -134,13 +134,13 @@ def test_stepping_out_of_a_function_goes_on_in_its_caller():
 
 def test_pdb_in_a_watched_cell():
     def session(meet):
-        told = io.StringIO()
+        output = io.StringIO()
         commands = "where\nup\np 'here'\ndown\nnext\nreturn\nnext\nnext\ncontinue\n"
-        debugger = pdb.Pdb(stdin=io.StringIO(commands), stdout=told, nosigint=True)
+        debugger = pdb.Pdb(stdin=io.StringIO(commands), stdout=output, nosigint=True)
         debugger.use_rawinput = False
         debugger.prompt = ""
         assert program(lambda: debugger.set_trace(sys._getframe().f_back))(meet) == 3
-        return told.getvalue().splitlines()
+        return output.getvalue().splitlines()
 
     expected, found = (session(meet) for meet in (unmarked, calls.call))
     assert found == expected
@@ -195,7 +195,7 @@ def test_a_mark_goes_when_python_first_calls_it():
     assert marks == [None]
 
 
-def test_nothing_is_marked_while_somebody_traces():
+def test_nothing_is_marked_while_a_trace_function_is_set():
     def met():
         calls.call()
         return sys._getframe().f_trace

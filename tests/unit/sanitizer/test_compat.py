@@ -118,7 +118,7 @@ def test_one_tensor_under_two_names(h100):
     assert found.tensor_aliases == {matrix.data_ptr(): ["self"], vec.data_ptr(): ["vec1", "vec2"], out.data_ptr(): []}
 
 
-def test_factories_read_nothing_and_empty_tensors_are_told_apart(h100):
+def test_factories_read_nothing_and_empty_tensors_are_distinguished(h100):
     handler = compat.ArgumentHandler()
     handler.parse_inputs(aten.zeros_like.default._schema, (torch.ones(3, device="cuda"),), {}, is_factory=True)
     assert not handler.dataptrs_read
@@ -243,7 +243,7 @@ operations = st.one_of(
 
 @settings(deadline=None, max_examples=examples(300))
 @given(st.lists(operations, max_size=14))
-def test_both_tell_of_the_first_race_at_the_same_launch(acts):
+def test_both_report_the_first_race_at_the_same_launch(acts):
     ours, theirs = Program(), Program(torchs)
     for name, *fields in acts:
         if name == "launch":
@@ -322,7 +322,7 @@ def test_the_message_is_that_of_torch(has_allocation, aliases, is_output):
     assert texts[0] == texts[1]
 
 
-def test_an_error_tells_of_both_accesses_and_of_the_allocation(program):
+def test_an_error_names_both_accesses_and_the_allocation(program):
     program.do("memory_allocation", 7)
     program.launch(1, writes=[7])
     (error,) = program.errors(2, reads=[7], outputs={7}, name="aten::sum")

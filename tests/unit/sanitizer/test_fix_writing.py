@@ -43,7 +43,7 @@ def applied(text, diff):
     return "".join(out + lines[at:])
 
 
-def told(findings):
+def races_of(findings):
     """Races by kind and lines of source."""
     return {(f.race.kind, f.race.first.place.source, f.race.second.place.source) for f in findings}
 
@@ -52,13 +52,13 @@ def repaired(text, path, *, limit=6, spec="h100"):
     """The program with one diff after the other applied until no race is left."""
     for _ in range(limit):
         findings = findings_in(text, path, spec=spec)
-        before = told(findings)
+        before = races_of(findings)
         if not findings:
             return text
         assert findings[0].fix is not None
         assert findings[0].fix.diff, findings[0].fix.words
         text = applied(text, findings[0].fix.diff)
-        assert told(findings_in(text, path, spec=spec)) < before, (
+        assert races_of(findings_in(text, path, spec=spec)) < before, (
             "the diff leaves the race that it is for, or makes another"
         )
     raise AssertionError(f"still racing after {limit} diffs:\n{text}")

@@ -230,7 +230,7 @@ def test_a_fix_that_leaves_the_race_or_makes_another_is_refused():
     assert run.is_fixed_by(race.key, [*good, Insertion(2, another)]) is None
 
 
-def test_the_story_between_tells_of_both_streams_events_and_waits():
+def test_the_operations_between_include_both_streams_events_and_waits():
     ops = [
         alloc("a"),
         launch("s1", writes="a", name="fill"),

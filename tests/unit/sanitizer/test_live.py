@@ -299,7 +299,7 @@ def test_an_annotation_of_host_memory_alone_is_the_hosts(gpu):
     assert [found.kind for found in san.races] == [RaceKind.HOST]
 
 
-def test_annotations_cost_nothing_and_ask_for_nothing_while_nobody_watches():
+def test_annotations_cost_nothing_and_ask_for_nothing_while_the_sanitizer_is_off():
     access(reads=["no tensor"])
 
 
@@ -460,7 +460,7 @@ def test_without_a_device_it_has_nothing_to_say():
     assert (san.races, san.error, san.status().num_launches) == ([], None, 0)
 
 
-def test_threads_that_start_meanwhile_are_seen(gpu):
+def test_threads_that_start_while_it_is_on_are_seen(gpu):
     x = torch.ones(N, device="cuda")
     torch.cuda.synchronize()
     seen = []
@@ -572,14 +572,14 @@ class Unruly(torch.Tensor):
 def test_a_tensor_that_breaks_it_ends_it_once_and_the_user_keeps_result_and_exception():
     x = torch.ones(N).as_subclass(Unruly)
     with cudalens.sanitize(on_race="raise") as san:
-        with pytest.warns(RuntimeWarning, match="sanitizer is off: KeyError: 'no storage today' in it") as told:
+        with pytest.warns(RuntimeWarning, match="sanitizer is off: KeyError: 'no storage today' in it") as warned:
             out = x.sum()
         assert out.item() == N
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             with pytest.raises(ZeroDivisionError):
                 _ = x.sum() / (1 // 0)
-    assert len(told) == 1
+    assert len(warned) == 1
     assert (type(san.error), san.is_on) == (KeyError, False)
     with san:  # it may be switched on again
         assert (torch.ones(N) + 1).sum() == 2 * N
@@ -600,11 +600,11 @@ def test_a_record_that_makes_no_sense_ends_it_once(gpu, record):
     x = torch.ones(N, device="cuda")
     with cudalens.sanitize() as san:
         x.add_(1)
-        with pytest.warns(RuntimeWarning, match="sanitizer is off") as told:  # noqa: PT031 - once for both
+        with pytest.warns(RuntimeWarning, match="sanitizer is off") as warned:  # noqa: PT031 - once for both
             gpu_trace.emit(record)
             gpu_trace.emit(record)
         assert (x + 1).sum().item() == 3 * N
-    assert len(told) == 1
+    assert len(warned) == 1
     assert san.error is not None
     assert not gpu_trace.is_on()
     assert str(san.status()).startswith("stream-race sanitizer: off, because of an error in it")
@@ -626,7 +626,7 @@ def test_an_operators_own_error_comes_out_as_it_is(gpu):
     assert san.error is None
 
 
-def test_the_status_tells_how_it_is_doing(side):
+def test_the_status_shows_counts_and_state(side):
     san = cudalens.sanitize()
     assert str(san.status()).startswith("stream-race sanitizer: off")
     with san:

@@ -319,7 +319,7 @@ def test_other_bytes_of_the_buffer_may_be_read(gpu):
     assert kinds(san) == []
 
 
-def test_a_copy_to_the_host_that_nobody_waits_for(gpu):
+def test_a_copy_to_the_host_that_is_not_waited_for(gpu):
     x = torch.ones(N, device="cuda")
     with cudalens.sanitize() as san:
         h = x.to("cpu", non_blocking=True)

@@ -32,12 +32,12 @@ def test_results_in_blocks_that_are_cut_and_joined_race_as_their_bytes_do(acts):
     """Operators' results at any addresses, filled by their stream or not: each race is one of the bytes, none is lost.
 
     An access that a later one of the same bytes follows in order need not be remembered: so whether an operation
-    races is compared, byte by byte, with all accesses so far by all that each stream knows.
+    races is compared, byte by byte, with all accesses so far, by what is ordered before each stream's next operation.
     """
     detector = Detector()
     memory = Memory(detector, "allocation", object(), lambda record: None, lambda made: None)
     lines = [detector.clocks.line(StreamId(0, n)) for n in range(3)]
-    done = [[0, 0, 0] for _ in lines]  # what each stream knows to be done of each
+    done = [[0, 0, 0] for _ in lines]  # how much of each stream is ordered before the next operation of each
     issued, history, live = [0, 0, 0], [], []
 
     def launch(n, cell, is_write, low, high):

@@ -237,7 +237,7 @@ PATTERNS = {
         kinds=frozenset({READ}),
         diff="torch.cuda.current_stream().wait_stream(transfers)",
     ),
-    "an event is recorded before the work that it stands for": Pattern(
+    "an event is recorded before the work that it should cover": Pattern(
         """
         side = torch.cuda.Stream()
         x = torch.ones(64, device="cuda")

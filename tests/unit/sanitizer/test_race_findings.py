@@ -148,7 +148,7 @@ def test_long_texts_are_cut_at_their_beginning_and_lines_stay_narrow():
     assert max(len(line) for line in text.splitlines()[1:]) <= 100
 
 
-def test_suppressed_races_are_not_told_of():
+def test_suppressed_races_are_not_reported():
     frames = races_frames([race(), Finding(race("In[9]:1"), is_suppressed=True)])
     text = text_of(**frames)
     assert text.startswith("1 race in 2 places, seen once; 1 more suppressed\n")

@@ -89,7 +89,7 @@ def numbered(body):
 programs = st.lists(st.recursive(simple, blocks, max_leaves=4), min_size=2, max_size=5).map("\n".join).map(numbered)
 
 
-def told(findings):
+def races_of(findings):
     """Races by kind and the numbers of their lines, which are the same in the patched program."""
     places = [(f.race.kind, f.race.first.place.source, f.race.second.place.source) for f in findings]
     return {(kind, first.rpartition("# ")[2], second.rpartition("# ")[2]) for kind, first, second in places}
@@ -117,15 +117,15 @@ with torch.cuda.stream(s1):
 def test_no_diff_is_ever_wrong(body, tmp_path):
     path, text = tmp_path / "program.py", HEAD + body
     findings = findings_in(text, path)
-    before = told(findings)
+    before = races_of(findings)
     for finding in findings:
         assert finding.fix is not None
         if finding.fix.diff:
             note(finding.fix.diff)
             path.write_text(text)
             linecache.checkcache(str(path))
-            mine = told([finding])
-            left = told(findings_in(applied(text, finding.fix.diff), path))
+            mine = races_of([finding])
+            left = races_of(findings_in(applied(text, finding.fix.diff), path))
             assert not mine & left
             assert left <= before
 

@@ -55,7 +55,7 @@ def test_a_write_that_nothing_orders_with_a_write():
     assert kinds(alloc("a"), launch("s0", writes="a"), launch("s1", writes="a")) == [RaceKind.WRITE_AFTER_WRITE]
 
 
-def test_an_event_recorded_again_stands_for_the_later_point():
+def test_an_event_recorded_again_marks_the_later_point():
     ops = [alloc("a"), record("e", "s1"), launch("s1", writes="a"), record("e", "s1"), wait("e", "s2")]
     assert kinds(*ops, launch("s2", reads="a")) == []
 
@@ -92,7 +92,7 @@ def test_synchronising_one_device_leaves_the_other_running():
     assert kinds(*ops, op("device_sync", device=1), launch("s0", reads="a")) == []
 
 
-def test_a_block_reused_while_a_stream_that_nobody_recorded_still_reads_it():
+def test_a_block_reused_while_an_unrecorded_stream_still_reads_it():
     ops = [alloc("x"), launch("copy", reads="x"), op("free", t="x"), alloc("y", reuse="x")]
     assert kinds(*ops, launch("s0", writes="y")) == [RaceKind.USE_AFTER_FREE]
 

@@ -75,7 +75,7 @@ def test_batch_norm_writes_its_statistics_while_training():
 
 
 @pytest.mark.skipif(not torch.distributed.is_available(), reason="this torch has no torch.distributed")
-def test_collectives_write_what_their_schemas_do_not_tell():
+def test_collectives_write_what_their_schemas_do_not_declare():
     import torch.distributed
 
     plan = make_plan(torch.ops.c10d.allreduce_.default)

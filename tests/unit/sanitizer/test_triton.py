@@ -46,7 +46,7 @@ def test_a_profile_shows_one_kernel():
 
 
 @with_triton
-def test_atomics_write_and_views_are_told_apart():
+def test_atomics_write_and_views_are_distinguished():
     found = run("with_atomics_and_views", interpreted=True)
     assert found["races"] == [["read after write", "count", "found", "aten::sum", "self"]]
     assert found["found"] == [0, 0, 64, 0]
@@ -70,10 +70,10 @@ def test_a_compiled_kernel_writes_what_torch_finds_that_it_does():
 
 
 @with_triton
-def test_a_kernel_that_nobody_can_tell_of_accuses_nobody():
+def test_no_race_is_reported_for_a_kernel_with_unknown_writes():
     found = run("not_known", interpreted=False)
     assert (
-        found["races"] == [["host access", "opaque", "a", "told", "writes[0]"]] * 2
+        found["races"] == [["host access", "opaque", "a", "later access", "writes[0]"]] * 2
     )  # of both launches, not of each other
     assert found["guessed"] == ["opaque"]
     assert "all count as read: opaque; annotate with cudalens.sanitizer.access" in found["status"]
@@ -104,27 +104,27 @@ def launcher(tmp_path, monkeypatch):
         del sys.modules[name]
 
 
-def test_a_launch_is_told_with_its_tensors_and_without_them_is_not(launcher):
-    heard = []
-    with gpu_trace.subscribe(heard.append), cudalens.virtual.device("h100"):
+def test_a_launch_is_recorded_with_its_tensors_and_without_them_is_not(launcher):
+    records = []
+    with gpu_trace.subscribe(records.append), cudalens.virtual.device("h100"):
         launches.watch()
         try:
             kernel, x = launcher()(), torch.ones(3).pin_memory()
             kernel.run(3, 4, grid=(1,))
             kernel.run((x,), 4, grid=(1,), warmup=True)
-            kernel.run((x,), factor=4, grid=(1,))  # torch cannot tell what becomes of tensors in a tuple
+            kernel.run((x,), factor=4, grid=(1,))  # torch does not report how tensors in a tuple are used
             with torch.cuda.stream(torch.cuda.Stream()):
                 kernel.run((x,), factor=4, grid=(1,))
                 side = torch.cuda.current_stream().cuda_stream
         finally:
             launches.unwatch()
         kernel.run((x,), 4, grid=(1,))
-    told = [record for record in heard if isinstance(record, gpu_trace.KernelLaunched)]
-    assert [(r.name, r.device, r.stream, r.is_certain) for r in told] == [
+    launched = [record for record in records if isinstance(record, gpu_trace.KernelLaunched)]
+    assert [(r.name, r.device, r.stream, r.is_certain) for r in launched] == [
         ("scale", 0, 0, False),
         ("scale", 0, side, False),
     ]
-    assert [(name, tensor is x, is_write) for name, tensor, is_write in told[0].arguments] == [("x", True, False)]
+    assert [(name, tensor is x, is_write) for name, tensor, is_write in launched[0].arguments] == [("x", True, False)]
     assert launcher().run.__module__ == "triton.runtime.jit"
 
 

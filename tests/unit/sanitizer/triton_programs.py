@@ -40,7 +40,7 @@ def kernels():
     return SimpleNamespace(add=add, count=count)
 
 
-def told(san):
+def as_json(san):
     """The findings in a form for JSON."""
     found = [
         [race.kind.value, race.first.op, race.first.argument, race.second.op, race.second.argument]
@@ -64,7 +64,7 @@ def on_a_virtual_device():
             out.sum()  # written over there
             b.mul_(2)  # read over there
             a.sum()  # read by both
-        return told(san) | {"out": out.tolist(), "later": san.status().num_launches}
+        return as_json(san) | {"out": out.tolist(), "later": san.status().num_launches}
 
 
 def in_a_profile():
@@ -80,7 +80,7 @@ def in_a_profile():
 
 
 def with_atomics_and_views():
-    """What is stored to is told by the addresses: through an atomic, and behind a view's offset."""
+    """Addresses decide which tensors are written: through an atomic, and at a view's offset."""
     with cudalens.virtual.device("h100"):
         x, found = torch.ones(N, dtype=torch.float64, device="cuda"), torch.zeros(4, dtype=torch.float64, device="cuda")
         side = torch.cuda.Stream()
@@ -90,7 +90,7 @@ def with_atomics_and_views():
                 kernels().count[(1,)](found[2:3], x, block=N)
             found[:2].sum()
             found[2:].sum()
-        return told(san) | {"found": found.tolist()}
+        return as_json(san) | {"found": found.tolist()}
 
 
 def refused_where_it_cannot_be():
@@ -156,11 +156,11 @@ def compiled():
                 add[(4,)](a, b, out, N, with_tail=True)  # writes b as well
             b.sum()
             a.sum()
-        return told(san) | {"later": san.status().num_launches}
+        return as_json(san) | {"later": san.status().num_launches}
 
 
 def not_known():
-    """Inline assembly may write anywhere: nobody is accused of that."""
+    """Inline assembly may write anywhere: no race is reported for it."""
     import triton
     import triton.language as tl
 
@@ -180,8 +180,8 @@ def not_known():
             opaque[(1,)](a, out, block=N)
             with torch.cuda.stream(side):
                 opaque[(1,)](a, out, block=N)
-                access(writes=[a], name="told")
-        return told(san) | {"status": str(san.status())}
+                access(writes=[a], name="later access")
+        return as_json(san) | {"status": str(san.status())}
 
 
 def leaves_nothing():

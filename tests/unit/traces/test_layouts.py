@@ -34,7 +34,7 @@ def test_any_spacing(tmp_path, indent, separators):
     assert column(load_bytes(tmp_path, text.encode()), "ts") == [1000, 5000]
 
 
-def test_format_is_told_from_content_not_from_the_name(tmp_path):
+def test_format_is_detected_from_content_not_from_the_name(tmp_path):
     trace = load_events(tmp_path, [op(1, 2)])
     saved = trace.save(tmp_path / "looks_like.json")
     assert len(cudalens.load(saved)) == 1
@@ -330,7 +330,7 @@ def test_pairs_with_the_same_two_ends_nest_in_the_order_of_their_begins(tmp_path
     ],
 )
 @pytest.mark.parametrize("phases", ["be", "SF"])
-def test_asynchronous_ranges_side_by_side_are_told_apart(tmp_path, one, other, phases):
+def test_asynchronous_ranges_side_by_side_are_distinguished(tmp_path, one, other, phases):
     begin, end = phases
     events = [_mark(begin, 1, **one), _mark(begin, 2, **other), _mark(end, 10, **one), _mark(end, 30, **other)]
     trace = load_events(tmp_path, events)

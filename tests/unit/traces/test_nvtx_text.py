@@ -36,7 +36,7 @@ from cudalens.traces.sqlite.nvtx_text import OpText, parse
         ("aten::mm, seq = 99999999999999999999", OpText("aten::mm, seq = 99999999999999999999")),
     ],
 )
-def test_what_a_text_tells(text, found):
+def test_what_a_text_contains(text, found):
     assert parse(text) == found
 
 

@@ -39,7 +39,7 @@ def test_ranks_come_in_order_of_what_the_files_say(tmp_path):
         ("run.0.json", "run.1.json"),
     ],
 )
-def test_a_rank_that_the_file_does_not_tell_is_in_its_name(tmp_path, names):
+def test_a_rank_that_is_missing_in_the_file_is_in_its_name(tmp_path, names):
     for at, name in enumerate(names):
         rank_file(tmp_path, None, name=name, at_us=at)
     ranks = cudalens.load_ranks(tmp_path)

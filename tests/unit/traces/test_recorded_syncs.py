@@ -97,7 +97,7 @@ def test_nothing_is_found_where_nothing_blocks(load, name):
         "param/resnet_kineto.json.gz",
     ],
 )
-def test_every_row_stands_on_its_event(load, name):
+def test_every_row_names_its_event(load, name):
     trace = load(name)
     events, waits = trace.events, trace.syncs
     calls = events.iloc[waits["event"].to_numpy(dtype="int64")]

@@ -111,7 +111,7 @@ def use_after_free(stacks, **changes):
         "free_source": "del batch",
         "alloc_place": "In[8]:7",
         "alloc_source": "other = torch.zeros(2048, device='cuda')",
-        "fix": "tell the allocator that the side stream uses the block",
+        "fix": "record the side stream's use of the block with the allocator",
         "between": json.dumps(REUSED),
     }
     row |= side("first", "aten::add", "self", False, SIDE, "In[8]:4", "out = batch + 1", None,

@@ -1,4 +1,4 @@
-"""Live gauges: what they read, when they end by themselves, what the page is told, and the picture that is saved."""
+"""Live gauges: what they read, when they end by themselves, what the page receives, and the picture that is saved."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ def test_a_page_that_is_reloaded_is_back_in_time(presence):
     assert not presence.is_over
 
 
-def test_nothing_is_heard_while_a_cell_runs(presence):
+def test_no_message_is_handled_while_a_cell_runs(presence):
     presence.heartbeat("a")
     presence.cell(True)
     presence.clock.now = 10 * HEARTBEAT_S
@@ -250,7 +250,7 @@ def widget(machine):
     widget.layout.close()
 
 
-def tell(widget, **content):
+def send_message(widget, **content):
     receive(widget, content)
 
 
@@ -268,13 +268,13 @@ def test_the_page_gets_state_and_then_each_moment(widget):
 def test_the_page_asks_for_what_was_before(widget, presence):
     widget.feed.presence = presence
     widget.feed.read()
-    tell(widget, kind="history", view="a")
+    send_message(widget, kind="history", view="a")
     _, data, _ = widget.comm.sent[-1]
     assert data["content"]["kind"] == "history"
     assert len(data["content"]["moments"]) == 2
     presence.clock.now = CLOSE_S + 1
     assert not presence.is_over
-    tell(widget, kind="left", view="a")
+    send_message(widget, kind="left", view="a")
     presence.clock.now += CLOSE_S + 1
     assert presence.is_over
 
@@ -286,7 +286,7 @@ def test_nonsense_of_the_page_changes_nothing(widget, content):
 
 
 def test_the_button_ends_it_and_the_page_is_notified(widget):
-    tell(widget, kind="stop", view="a")
+    send_message(widget, kind="stop", view="a")
     assert not widget.is_running
     assert widget.get_state()["_about"]["ended"] == "stopped by its button"
     assert "stopped by its button" in repr(widget)

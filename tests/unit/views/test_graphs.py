@@ -71,7 +71,7 @@ parents = st.lists(st.tuples(st.integers(-1, 30), st.integers(0, 1000), st.boole
 
 @settings(max_examples=examples(40))  # each makes a frame of all columns
 @given(parents)
-def test_every_recording_stands_once_below_the_one_that_it_follows(given_rows):
+def test_every_recording_is_once_below_the_one_that_it_follows(given_rows):
     """Parents may be missing, later, or form circles, as in a file that lies."""
     rows = [
         recording(node, "f", None if parent < 0 else parent, replays=replays, state="current" if now else "idle")
@@ -144,7 +144,7 @@ def test_what_asks_for_a_look_is_never_folded():
 
 
 @pytest.mark.parametrize(
-    ("names", "told"),
+    ("names", "labels"),
     [
         ("abc", ["a", "b", "c"]),
         ("aaab", ["a x3", "b"]),
@@ -153,12 +153,12 @@ def test_what_asks_for_a_look_is_never_folded():
         ("", []),
     ],
 )
-def test_repeats_along_a_path_are_counted(names, told):
-    assert graphs_tree.path_names(list(names)) == told
+def test_repeats_along_a_path_are_counted(names, labels):
+    assert graphs_tree.path_names(list(names)) == labels
 
 
 @given(st.lists(st.sampled_from("abc"), max_size=24))
-def test_a_path_told_with_repeats_is_the_same_path(names):
+def test_a_path_written_with_repeats_is_the_same_path(names):
     spelled = []
     for part in graphs_tree.path_names(names):
         group, _, times = part.rpartition(" x")
@@ -198,10 +198,10 @@ class Rows(HTMLParser):
             self.rows[-1].append(data)
 
 
-def test_rows_tell_name_replays_times_pool_and_held_outputs():
+def test_rows_show_name_replays_times_pool_and_held_outputs():
     rows = Rows(html_of(graphs_trace())).rows
-    for told in ("prefill", "3x", "100 µs", " 4.1x", "8.00 MiB", "1/2"):
-        assert told in rows[0]
+    for labels in ("prefill", "3x", "100 µs", " 4.1x", "8.00 MiB", "1/2"):
+        assert labels in rows[0]
     assert "current" in rows[-1]
     assert rows[-1][0] == "sample"
 

@@ -91,8 +91,8 @@ def test_wrong_results_come_first_whatever_else_there_is():
     trace = graphs_trace(failed_rows(), events=True, races=True)
     head = "replay differs from eager in 1 of 3 graphs checked: decode (graph 3) by up to 0.25, first at output 0[3, 7]"
     assert text.verdict(trace).startswith(head)
-    told = str(summary(trace))
-    assert told.index("✗ decode (graph 3)") < told.index("Race 1: ")
+    shown = str(summary(trace))
+    assert shown.index("✗ decode (graph 3)") < shown.index("Race 1: ")
     fine = [row | {"is_equal": True} if row["kind"] == "recording" else row for row in small_rows()]
     assert "; replay equals eager (4 graphs checked)" in graphs_words.verdict(graphs_trace(fine))
 
@@ -142,40 +142,40 @@ def test_trees_stand_apart():
 
 
 def test_long_chains_and_many_branches_fold():
-    told = report(graphs_trace(layers_rows()))
-    assert "⋮ 41 more in a row: mlp x21, attend x20, 20,992 replays" in told
-    assert "embed → (attend → mlp) x24 · 512 times" in told
-    told = report(graphs_trace(fan_rows()))
-    assert "├⋮ 34 more branches: variant x34, 595 replays" in told
-    assert "⋮ 36 more trees: variant x36, 666 replays" in told
+    shown = report(graphs_trace(layers_rows()))
+    assert "⋮ 41 more in a row: mlp x21, attend x20, 20,992 replays" in shown
+    assert "embed → (attend → mlp) x24 · 512 times" in shown
+    shown = report(graphs_trace(fan_rows()))
+    assert "├⋮ 34 more branches: variant x34, 595 replays" in shown
+    assert "⋮ 36 more trees: variant x36, 666 replays" in shown
 
 
 @pytest.mark.parametrize("rows", [small_rows(), failed_rows(), large_rows(), layers_rows(60)])
 def test_the_text_fits_a_terminal(rows):
-    told = report(graphs_trace(rows))
-    assert max(map(len, told.split("\n"))) <= 100
-    assert told.count("\n") < 160
+    shown = report(graphs_trace(rows))
+    assert max(map(len, shown.split("\n"))) <= 100
+    assert shown.count("\n") < 160
 
 
 def test_hostile_texts_stay_on_their_lines():
-    told = report(hostile_graphs())
-    assert all(c == "\n" or c.isprintable() for c in told)
+    shown = report(hostile_graphs())
+    assert all(c == "\n" or c.isprintable() for c in shown)
 
 
 def test_explaining_and_listing_alone():
     trace = graphs_trace()
-    told = graphs.explain_text(trace)
-    assert "   40  update_cache runs eager\n" in told
-    assert "why: writes its input 'cache'" in told
-    assert "at: In[5]:3 cache[:, position] = keys" in told
-    assert SKIP["advice"].split(",")[0] in told
-    assert told.index("runs eager") < told.index("warning") < told.index("recorded again")
+    shown = graphs.explain_text(trace)
+    assert "   40  update_cache runs eager\n" in shown
+    assert "why: writes its input 'cache'" in shown
+    assert "at: In[5]:3 cache[:, position] = keys" in shown
+    assert SKIP["advice"].split(",")[0] in shown
+    assert shown.index("runs eager") < shown.index("warning") < shown.index("recorded again")
     assert "Nothing to explain" in graphs.explain_text(graphs_trace([function(0, "f", replays=1)]))
     assert graphs.functions_text(trace).split("\n")[3].split()[:2] == ["update_cache", "41"]
     assert "No function" in graphs.functions_text(gpu_trace())
 
 
-def test_how_to_measure_is_told_where_nothing_was():
+def test_how_to_measure_is_explained_where_nothing_was_measured():
     replayed = recording(0, "f", replays=9, eager_ns=None)
     assert graphs_words.UNMEASURED in report(graphs_trace([replayed]))
     for other in (recording(1, "g", 0), recording(1, "g", 0, replay_ns=None)):

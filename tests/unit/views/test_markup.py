@@ -53,7 +53,7 @@ def test_pictures_of_a_notebook_hide_themselves_where_style_sheets_and_their_tag
 
 
 @pytest.mark.parametrize("trace", [race_trace(), many_races(4), hostile_races()], ids=["plain", "many", "hostile"])
-def test_the_page_knows_every_element_and_attribute_of_a_card(trace):
+def test_the_page_allows_every_element_and_attribute_of_a_card(trace):
     """`js/shared/markup.js` leaves out what it does not know, so the lists there must hold all that cards use."""
     text = files("cudalens.views").joinpath("js", "shared", "markup.js").read_text()
     sets = dict(re.findall(r"const ([A-Z]+) = new Set\(\[([^\]]*)\]", text))

@@ -76,11 +76,11 @@ def header_of(blob):
     return json.loads(zlib.decompress(blob[12 : 12 + int.from_bytes(blob[8:12], "little")]))
 
 
-def test_what_is_gone_has_a_category_where_its_stack_tells(trace):
+def test_what_is_gone_has_a_category_from_its_stack(trace):
     lives = block_lifetimes(trace)
-    told = lifetime_categories(trace, lives).astype(object).where(lambda c: c.notna(), None)
+    block_categories = lifetime_categories(trace, lives).astype(object).where(lambda c: c.notna(), None)
     slots = (lives["addr"].astype("int64") - BASE) // MIB
-    assert dict(zip(slots, told, strict=True)) == {
+    assert dict(zip(slots, block_categories, strict=True)) == {
         0: "activation",
         1: None,  # a backward's temporary may be anything
         2: "input",

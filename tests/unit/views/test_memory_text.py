@@ -50,10 +50,10 @@ def trace_of(raw, names=(), status="ok", error=None, cells=()):
     frames = made.frames
     blocks = frames["blocks"]
     if names:
-        told = [json.dumps(list(own)) if own else None for own in names]
+        shown = [json.dumps(list(own)) if own else None for own in names]
         counts = [len(own) if own is not None else None for own in names]
         blocks = blocks.assign(
-            names=pd.Categorical(told),
+            names=pd.Categorical(shown),
             num_tensors=pd.array(counts, dtype="Int64"),
         )
     if cells:
@@ -84,37 +84,37 @@ def test_the_verdict_has_peak_line_rest_holder_and_fragmentation(trace):
 
 
 def test_the_summary_lists_holders_and_lines(trace):
-    told = str(summary(trace))
-    assert "`history[0]`" in told
-    assert "In[4]:12" in told
-    assert "cuda:0: 40.0 MiB reserved: asked for 10.0 MiB (25 %), rounding 0 B (0.0 %), gaps 30.0 MiB (75 %)," in told
+    shown = str(summary(trace))
+    assert "`history[0]`" in shown
+    assert "In[4]:12" in shown
+    assert "cuda:0: 40.0 MiB reserved: asked for 10.0 MiB (25 %), rounding 0 B (0.0 %), gaps 30.0 MiB (75 %)," in shown
 
 
 def test_nothing_left_is_said():
     history = [action("alloc", 0, 10, 1), action("free_requested", 0, 10, 2), action("free_completed", 0, 10, 2)]
-    told = memory_words.verdict(trace_of(snapshot((0, 10, "inactive"), history=history)))
-    assert "nothing of it left" in told
+    shown = memory_words.verdict(trace_of(snapshot((0, 10, "inactive"), history=history)))
+    assert "nothing of it left" in shown
 
 
-def test_a_refused_allocation_stands_first():
+def test_a_refused_allocation_is_first():
     refused = {"action": "oom", "device_free": 5 * MIB, "size": 90 * MIB, "stream": 0, "time_us": 9, "frames": [FRAME]}
     raw = snapshot((0, 10, "active_allocated"), history=[action("alloc", 0, 10, 1), refused])
-    told = memory_words.verdict(trace_of(raw))
-    assert told.startswith("out of memory at In[4]:12: 90.0 MiB asked for, 5.00 MiB free on the device; ")
+    shown = memory_words.verdict(trace_of(raw))
+    assert shown.startswith("out of memory at In[4]:12: 90.0 MiB asked for, 5.00 MiB free on the device; ")
 
 
-def test_without_a_history_the_exception_tells_of_it():
+def test_without_a_history_the_exception_gives_the_sizes():
     error = "OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has …"
-    told = memory_words.verdict(trace_of(snapshot((0, 10, "active_allocated")), status="raised", error=error))
-    assert told.startswith("out of memory: 2.00 GiB asked for; 10.0 MiB allocated")
+    shown = memory_words.verdict(trace_of(snapshot((0, 10, "active_allocated")), status="raised", error=error))
+    assert shown.startswith("out of memory: 2.00 GiB asked for; 10.0 MiB allocated")
 
 
 def test_a_file_without_names_says_nothing_of_holders():
-    told = memory_words.verdict(trace_of(snapshot((0, 10, "active_allocated"))))
-    assert told == "10.0 MiB allocated; fragmentation 0.0 %"
+    shown = memory_words.verdict(trace_of(snapshot((0, 10, "active_allocated"))))
+    assert shown == "10.0 MiB allocated; fragmentation 0.0 %"
 
 
-def test_leaks_are_told_cell_by_cell():
+def test_leaks_are_listed_by_cell():
     raw = snapshot(*((i, 1, "active_allocated") for i in range(4)), (4, 20, "active_allocated"))
     names = [["h[0]"], ["h[1]"], ["model.w"], [], ["model.v"]]
     found = trace_of(raw, names=names, cells=["In[9]", "In[9]", "In[9]", "In[9]", "In[2]"])
@@ -124,7 +124,7 @@ def test_leaks_are_told_cell_by_cell():
     ]
 
 
-def test_variables_of_functions_are_told_as_such():
+def test_variables_of_functions_are_shown_as_such():
     found = trace_of(snapshot((0, 1, "active_allocated")), names=[["<last exception>.train.batch"]])
     assert "held by the traceback of the last exception (`train.batch`)" in memory_words.verdict(found)
 

@@ -238,7 +238,7 @@ def test_hostile_texts_stay_text(events, tmp_path):
     assert HOSTILE not in page
 
 
-def test_facts_tell_the_page_what_to_ask_for():
+def test_facts_show_which_parts_have_data():
     assert {name: facts(race_trace())[name] for name in ("hasRaces", "hasProfile")} == {
         "hasRaces": True,
         "hasProfile": False,

@@ -15,7 +15,7 @@ def marked(*changes, trace=None):
 
 
 def kernel_of(trace, mark):
-    """The event that a mark stands on."""
+    """The event that a mark is drawn on."""
     events = trace.events
     _, start, dur, _ = clipped_times(events)
     lane, _ = lane_table(events)
@@ -23,7 +23,7 @@ def kernel_of(trace, mark):
     return events.iloc[row]
 
 
-def test_a_mark_stands_on_the_kernel_of_the_operator_that_had_just_ended():
+def test_a_mark_is_on_the_kernel_of_the_operator_that_had_just_ended():
     # In each step aten::copy_ runs from 200 to 250 us; it launches a copy and a kernel that start later.
     for step in range(3):
         trace = marked({"second_op": "aten::copy_", "ts": T0 + step * 1_000_000 + 250_100})

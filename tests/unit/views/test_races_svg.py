@@ -69,7 +69,7 @@ def test_one_byte_of_a_large_block_is_seen():
 
 @given(st.integers(0, 300), st.integers(1, 300), st.integers(0, 300), st.integers(1, 300), st.integers(-200, 200))
 def test_the_first_ones_place_in_reused_memory_agrees_with_the_overlap(low_1, size_1, low_2, size_2, shift):
-    """`shift` is where the earlier block began, seen from the later; the frame does not tell it, the overlap does."""
+    """`shift`: where the earlier block began, relative to the later. It is in the overlap, not in the frame."""
     low = max(low_1 + shift, low_2)
     high = min(low_1 + shift + size_1, low_2 + size_2) - 1
     if high < low:

@@ -78,8 +78,8 @@ def test_verdict_is_one_line_whatever_the_names():
 
 def test_summary_prints_aligned_within_100_columns():
     shown = str(summary(gpu_trace()))
-    verdict, empty, *told = shown.split("\n")
-    head, rule, *rows = told[told.index("") + 1 :]
+    verdict, empty, *lines = shown.split("\n")
+    head, rule, *rows = lines[lines.index("") + 1 :]
     assert verdict == text.verdict(gpu_trace())
     assert empty == ""
     assert all(len(line) <= 100 for line in (head, rule, *rows))

@@ -1,4 +1,4 @@
-"""The palette: text can be read on every block, and colour-blind readers can tell the groups apart."""
+"""The palette: text can be read on every block, and colour-blind readers can distinguish the groups."""
 
 from itertools import combinations
 

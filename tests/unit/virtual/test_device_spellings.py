@@ -363,7 +363,7 @@ def made(kind, given):
 
 
 @pytest.mark.parametrize(("given", "index"), [("cuda:1", 1), (1, 1), (torch.device("cuda"), 0)])
-def test_modules_are_made_where_they_are_told(given, index):
+def test_modules_are_made_on_the_given_device(given, index):
     def is_there(kind):
         module = made(kind, given)
         return {t.device for t in (*module.parameters(), *module.buffers())} <= {torch.device("cuda", index)}

@@ -16,7 +16,7 @@ from cudalens.virtual.timing.work import Work
 SPEC = SPECS["h100"]
 
 
-class Told:
+class Callbacks:
     """Records which callbacks fired."""
 
     def __init__(self):
@@ -44,7 +44,7 @@ class Log:
 
 @pytest.fixture
 def machine():
-    return Machine(SPEC, 2, Told())
+    return Machine(SPEC, 2, Callbacks())
 
 
 def kernel(duration_ns=10_000, room=1.0):
@@ -203,7 +203,7 @@ acts = st.lists(
 
 def run(program):
     """Runs `program`; checks order against the happens-before edges, kept apart from the machine; returns all times."""
-    machine = Machine(SPEC, 1, Told())
+    machine = Machine(SPEC, 1, Callbacks())
     device = machine.devices[0]
     streams = [device.default_stream, device.pool_stream(), device.pool_stream(), device.pool_stream(-1)]
     events = [CudaEvent(machine) for _ in range(3)]

@@ -27,7 +27,7 @@ REGISTRIES = {
 }
 
 
-class Told(list):
+class Callbacks(list):
     """Every callback that fired, in order, as (what, *arguments)."""
 
     def of(self, name):
@@ -37,7 +37,7 @@ class Told(list):
 
 @pytest.fixture
 def fired(monkeypatch):
-    calls = Told()
+    calls = Callbacks()
     for name, registry in REGISTRIES.items():
         monkeypatch.setattr(registry, "callback_list", [])
         registry.add_callback(lambda *arguments, name=name: calls.append((name, *arguments)))

@@ -14,7 +14,7 @@ INDEX := $(if $(filter cpu,$(TORCH)),--extra-index-url $(CPU_INDEX),)
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo lab test test-thorough coverage test-browser test-gpu test-pytorch check check-js fix js bench lock docs accuracy news build clean
+.PHONY: help setup demo lab test test-thorough coverage test-browser test-gpu test-pytorch test-programs check check-js fix js bench lock docs accuracy news build clean
 
 help: ## list these targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  \1\t/' | expand -t 18
@@ -57,6 +57,11 @@ test-gpu: ## run the GPU tests, with the interpreter PYTHON
 test-pytorch: setup ## run PyTorch 2.6's CUDA tests on a virtual device; PYTORCH=folder of its sources, kept outside of this project
 	@$(PIP) install --quiet expecttest psutil
 	@$(BIN)/python tools/pytorch_suites.py "$(PYTORCH)"
+
+test-programs: ## run third-party programs in every mode, in .venv-programs; PROGRAM=NAME selects some
+	@test -x $(VENV)-programs/bin/python || $(PYTHON) -m venv $(VENV)-programs
+	@$(VENV)-programs/bin/python -m pip --disable-pip-version-check install --quiet $(INDEX) -e . -r tests/programs/requirements.txt
+	@$(VENV)-programs/bin/python tools/third_party.py $(if $(PROGRAM),--only $(PROGRAM),)
 
 docs: setup ## build the documentation site into out/docs; a warning is an error
 	@$(BIN)/python -m sphinx -b html -W --keep-going -q -j auto -c docs . out/docs
@@ -106,4 +111,4 @@ build: setup ## build the wheel and the sdist into dist/
 	@$(BIN)/python -m build
 
 clean: ## remove .venv and all build results
-	rm -rf $(VENV) tools/js/node_modules dist build out .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) $(VENV)-programs tools/js/node_modules dist build out .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis

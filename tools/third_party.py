@@ -1,0 +1,228 @@
+"""Run third-party programs plain, on a virtual device, profiled, sanitized and graphed, and compare their results.
+
+    python tools/third_party.py [--only NAME] [--mode MODE] [--jobs 1] [--out FOLDER]
+
+The programs are in tests/programs. `make test-programs` installs their packages into .venv-programs first. Each program
+runs in a process of its own with a time limit, once for each mode. Its results have to equal those on the CPU bit for
+bit, and the sanitizer must report no race. An error of cudalens is a failure too, unless the
+program allows it (result *refused*).
+
+Exit status 1: a program failed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import json
+import multiprocessing
+import os
+import random
+import signal
+import sys
+import time
+import traceback
+import warnings
+from collections import Counter
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any, Final, TypedDict
+
+import numpy as np
+import torch
+
+ROOT: Final = Path(__file__).parents[1]
+PROGRAMS: Final = ROOT / "tests" / "programs"
+MODES: Final = ("cpu", "virtual", "profiled", "sanitized", "graphed")
+#: Seconds for each run on an idle core.
+_LIMIT_S: Final = 240
+_GOOD: Final = ("equal", "refused")
+
+
+class Outcome(TypedDict):
+    """How one run ended: equal, refused, different, race, failed, crashed (the process ended) or late."""
+
+    program: str
+    mode: str
+    result: str
+    seconds: float
+    detail: str
+
+
+#: A result: data type, shape and bytes of each tensor, in order.
+Values = list[tuple[str, tuple[int, ...], bytes]]
+
+
+def main() -> int:
+    """Run the programs, and print a line for each and the totals."""
+    options = _options()
+    sys.path[:0] = [str(ROOT), str(PROGRAMS)]
+    torch.set_num_threads(1)
+    programs = [program for program in _programs() if options.only in program.name]
+    with ThreadPoolExecutor(options.jobs) as pool:
+        outcomes: list[Outcome] = []
+        for found in pool.map(lambda program: list(_run(program, options.mode or MODES[1:])), programs):
+            outcomes += found
+            print(_line(found), flush=True)
+    options.out.mkdir(exist_ok=True, parents=True)
+    (options.out / "programs.json").write_text(json.dumps(outcomes, indent=1))
+    counts = Counter(outcome["result"] for outcome in outcomes)
+    print(f"{len(programs)} programs:", ", ".join(f"{count} {result}" for result, count in counts.items()))
+    return 1 if set(counts) - set(_GOOD) or not programs else 0
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--only", default="", help="run only the programs whose name contains this text")
+    parser.add_argument("--mode", action="append", choices=MODES[1:], help="a mode; by default all of them")
+    parser.add_argument("--jobs", type=int, default=1, help="how many programs run at the same time")
+    parser.add_argument("--out", type=Path, default=ROOT / "out", help="the folder for the results")
+    return parser.parse_args()
+
+
+def _programs() -> Iterator[Any]:
+    """The programs of all modules. Imports cudalens and what it needs, so that a forked process has them."""
+    for name in ("cudalens", "pandas", "torch._dynamo"):
+        importlib.import_module(name)
+    for path in sorted(PROGRAMS.glob("programs_*.py")):
+        yield from importlib.import_module(path.stem).PROGRAMS
+
+
+def _run(program: Any, modes: tuple[str, ...]) -> Iterator[Outcome]:
+    expected: Values = []
+    for mode in ("cpu", *modes):
+        begun = time.monotonic()
+        result, detail, values = _in_process(program, mode)
+        if mode == "cpu":
+            expected = values
+        elif result == "equal" and (difference := _difference(expected, values)):
+            result, detail = "different", difference
+        seconds = round(time.monotonic() - begun, 2)
+        yield Outcome(program=program.name, mode=mode, result=result, seconds=seconds, detail=detail)
+        if mode == "cpu" and result != "equal":
+            return
+
+
+def _in_process(program: Any, mode: str) -> tuple[str, str, Values]:
+    """Run a program in a forked process."""
+    receive, send = multiprocessing.Pipe(duplex=False)
+    process = multiprocessing.get_context("fork").Process(target=_child, args=(program, mode, send))
+    process.start()
+    send.close()
+    answer: tuple[str, str, Values] = ("late", f"no result within {_LIMIT_S} s", [])
+    try:
+        if receive.poll(_LIMIT_S):
+            answer = receive.recv()
+    except EOFError:
+        process.join(_LIMIT_S)
+        answer = ("crashed", f"exit status {process.exitcode}", [])
+    if process.is_alive() and process.pid is not None:
+        os.kill(process.pid, signal.SIGKILL)
+    process.join()
+    return answer
+
+
+def _child(program: Any, mode: str, send: Connection) -> None:
+    from cudalens.errors import CudalensError
+
+    warnings.simplefilter("ignore")
+    with open(os.devnull, "w") as sink:
+        for stream in (1, 2):
+            os.dup2(sink.fileno(), stream)
+    try:
+        send.send(_on_cpu(program) if mode == "cpu" else _on_device(program, mode))
+    except CudalensError as error:
+        send.send(("refused" if mode in program.refused else "failed", f"{type(error).__name__}: {error}", []))
+    except BaseException:
+        send.send(("failed", traceback.format_exc(), []))
+    os._exit(0)
+
+
+def _on_cpu(program: Any) -> tuple[str, str, Values]:
+    return "equal", "", _results(program, "cpu")
+
+
+def _on_device(program: Any, mode: str) -> tuple[str, str, Values]:
+    import cudalens
+
+    with cudalens.virtual.device(program.specs), ExitStack() as stack:
+        if mode == "profiled":
+            recorded = stack.enter_context(cudalens.profile(program.name, memory=True, shapes=True, modules=True))
+        elif mode == "sanitized":
+            sanitizer = stack.enter_context(cudalens.sanitize())
+        values = _results(program, "cuda", cudalens.cudagraph if mode == "graphed" else lambda step: step)
+        stack.close()
+        if mode == "profiled":
+            return "equal", f"{len(recorded.trace.events)} events", values
+        if mode == "sanitized" and sanitizer.error is not None:
+            return "failed", f"the sanitizer stopped: {sanitizer.error!r}", []
+        if mode == "sanitized" and len(sanitizer.races):
+            return "race", str(sanitizer.races), values
+        return "equal", _graphed() if mode == "graphed" else "", values
+
+
+def _graphed() -> str:
+    """How many calls replayed, and why the others did not."""
+    import cudalens
+
+    frame = cudalens.graphs.manager().frame()
+    functions = frame[frame["kind"] == "function"]
+    reasons = sorted({f"{reason}: {detail}" for reason, detail in frame[["reason", "detail"]].dropna().values})
+    return "; ".join([f"{functions['num_replays'].sum()} of {functions['count'].sum()} calls replayed", *reasons])
+
+
+def _results(program: Any, device: str, wrap: Callable[[Any], Any] = lambda step: step) -> Values:
+    _seed(0)
+    step, calls = program.build(device)
+    step = wrap(step)
+    _seed(1)
+    results: Values = []
+    for args in calls:
+        results += _values(step(*args))
+    return results
+
+
+def _seed(seed: int) -> None:
+    random.seed(seed)
+    np.random.seed(seed)
+    torch.manual_seed(seed)
+
+
+def _values(result: Any) -> Values:
+    leaves = torch.utils._pytree.tree_leaves(result)
+    return [_value(leaf) for leaf in leaves if leaf is not None]
+
+
+def _value(leaf: Any) -> tuple[str, tuple[int, ...], bytes]:
+    if not isinstance(leaf, torch.Tensor):
+        return type(leaf).__name__, (), repr(leaf).encode()
+    host = leaf.detach().cpu().contiguous()
+    return str(host.dtype), tuple(host.shape), host.reshape(-1).view(torch.uint8).numpy().tobytes()
+
+
+def _difference(expected: Values, values: Values) -> str:
+    """The first result that differs from the one on the CPU."""
+    if not expected or len(expected) != len(values):
+        return f"{len(values)} results, {len(expected)} on the CPU"
+    for index, (left, right) in enumerate(zip(expected, values, strict=True)):
+        if left != right:
+            return f"result {index} of {len(values)} differs: {right[0]} {right[1]}, on the CPU {left[0]} {left[1]}"
+    return ""
+
+
+def _line(found: list[Outcome]) -> str:
+    cells = [f"{outcome['mode']} {outcome['result']}" for outcome in found]
+    details = [_detail(outcome) for outcome in found if outcome["result"] != "equal" or outcome["mode"] == "graphed"]
+    return "\n".join([f"{found[0]['program']:32} {', '.join(cells)}", *details])
+
+
+def _detail(outcome: Outcome) -> str:
+    lines = outcome["detail"].strip().splitlines() or [""]
+    return f"    {outcome['mode']}: {lines[-1][:300]}"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -223,7 +223,15 @@ def fit(family: Family, gpu: formulas.Rates, table: pd.DataFrame) -> dict[str, f
         changes = sum((value - math.log(family.start[name])) ** 2 for name, value in logs.items())
         ((losses * weights).sum() / weights.sum() + family.ridge * changes).backward()
         optimizer.step()
-    return {name: float(f"{float(value.detach().exp()):.4g}") for name, value in logs.items()}
+    found = {name: float(f"{float(value.detach().exp()):.4g}") for name, value in logs.items()}
+    return with_measured_heads(found, set(table["head_dim"])) if "head_dim" in table else found
+
+
+def with_measured_heads(constants: dict[str, float], measured: set[int]) -> dict[str, float]:
+    """The constants, where a head dimension without measurements takes the value of the nearest one that has some."""
+    known = [dim for dim in formulas.HEAD_DIMS if dim in measured]
+    nearest = {dim: min(known, key=lambda other: abs(math.log(other / dim))) for dim in formulas.HEAD_DIMS}
+    return constants | {f"head_{dim}": constants[f"head_{near}"] for dim, near in nearest.items()}
 
 
 def errors(family: Family, constants: Mapping[str, float], gpu: formulas.Rates, table: pd.DataFrame) -> dict[str, Any]:

@@ -53,8 +53,8 @@ def with_torch_groups(by: Sequence[str] | str, groups: TorchGroups) -> tuple[str
         )
     if groups.get("group_by_overload_name"):
         raise TypeError(
-            "group_by_overload_name: overload names are not recorded; by=['name', 'input_shapes'] tells "
-            "calls with different inputs apart"
+            "group_by_overload_name: overload names are not recorded; by=['name', 'input_shapes'] separates "
+            "calls with different inputs"
         )
     keys = (by,) if isinstance(by, str) else tuple(by)
     is_by_shape = groups.get("group_by_input_shape") or groups.get("group_by_input_shapes")

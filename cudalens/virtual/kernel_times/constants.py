@@ -2,7 +2,7 @@
 
 ``constants.json`` is written by ``tools/fit_timing.py``. A GPU without measurements uses the constants of the most
 similar measured GPU: they are shares of the specification's peaks, and times of fixed costs. Its times are labelled
-"uncalibrated".
+"times uncalibrated". A head dimension without measurements uses the constant of the nearest measured one.
 """
 
 from __future__ import annotations
@@ -11,12 +11,10 @@ import json
 import math
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from cudalens.virtual.kernel_times.formulas import Constants, Rates
-
-if TYPE_CHECKING:
-    from cudalens.virtual.specs.registry import DeviceSpec
+from cudalens.virtual.specs.registry import SPECS, DeviceSpec
 
 PATH: Final = Path(__file__).with_name("constants.json")
 
@@ -46,8 +44,6 @@ def rates_of(spec: DeviceSpec, dtype_key: str) -> Rates:
 @cache
 def fit_of(spec: DeviceSpec, family: str) -> Fit:
     """The constants of a family for a GPU: its own, else those of the most similar measured GPU."""
-    from cudalens.virtual.specs.registry import SPECS
-
     gpus = _measured()[family]["gpus"]
     key = spec.key if spec.key in gpus else min(gpus, key=lambda name: _distance(spec, SPECS[name]))
     return Fit(gpus[key]["constants"], key)

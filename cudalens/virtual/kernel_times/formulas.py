@@ -29,7 +29,7 @@ QUERY_TILES: Final = (16, 64, 128)
 KEY_TILE: Final = 64
 #: Keys that one thread block of a decoding kernel reads at least.
 DECODE_KEYS: Final = 256
-#: Head dimensions with a fitted rate.
+#: Head dimensions with a constant of their own.
 HEAD_DIMS: Final = (64, 128, 192, 256, 512)
 
 

@@ -13,6 +13,7 @@ import cudalens
 from cudalens.errors import VirtualDeviceError
 from cudalens.virtual.kernel_times import predict
 from cudalens.virtual.kernel_times.constants import accuracy, fit_of, is_calibrated
+from cudalens.virtual.kernel_times.formulas import HEAD_DIMS
 from cudalens.virtual.specs.registry import SPECS
 from cudalens.virtual.timing.cost import kernel_work, op_cost
 from cudalens.virtual.timing.kernel_sizes import _PRODUCTS, base_name
@@ -65,6 +66,16 @@ def test_collectives_are_near_their_measured_times(gpu):
     assert mean_error(rows, found) <= 0.2
 
 
+@needs_measurements
+@pytest.mark.parametrize(("family", "kind"), [("attention", "causal"), ("decode", "decode")])
+def test_head_dimensions_without_measurements_use_the_nearest_measured_one(family, kind):
+    table = pd.read_parquet(MEASURED / f"attention_{kind}_bf16.parquet")
+    for gpu, found in accuracy()[family]["gpus"].items():
+        measured = set(table.loc[table["spec"] == gpu, "head_dim"])
+        values = {found["constants"][f"head_{dim}"] for dim in HEAD_DIMS if dim in measured}
+        assert {found["constants"][f"head_{dim}"] for dim in HEAD_DIMS} == values, gpu
+
+
 def test_the_errors_on_unfitted_shapes_are_within_the_stated_bounds():
     bounds = {"matrix_half": 15, "attention": 25, "decode": 30, "matrix_single": 25, "pointwise": 8.5}
     for name, bound in bounds.items():
@@ -88,10 +99,10 @@ def test_a_larger_product_is_never_faster(spec, batch, m, n, k, more, unit):
         assert longer >= base * 0.999
 
 
-@given(specs, sizes, sizes, sizes)
-def test_a_product_never_exceeds_the_peak(spec, m, n, k):
-    flops_per_ns = 2 * m * n * k / predict.matrix_ns(spec, "bfloat16", 1, m, n, k, 2)
-    assert flops_per_ns <= spec.peak_tflops["bfloat16"] * 1e3
+@given(specs, sizes, sizes, sizes, st.sampled_from([("bfloat16", 2), ("float32", 4)]))
+def test_a_product_never_exceeds_the_peak(spec, m, n, k, unit):
+    flops_per_ns = 2 * m * n * k / predict.matrix_ns(spec, unit[0], 1, m, n, k, unit[1])
+    assert flops_per_ns <= spec.peak_tflops[unit[0]] * 1e3
 
 
 @given(specs, st.integers(1, 64), st.integers(2, 8192), st.sampled_from([(8, 8), (32, 8), (32, 1)]))

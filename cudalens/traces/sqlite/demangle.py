@@ -51,7 +51,7 @@ def _is_mangled(name: str) -> bool:
 def _run(names: list[str]) -> list[str]:
     """A line for each name; fewer if the child process ended early."""
     try:
-        child = subprocess.run(  # noqa: S603: a fixed program; the names are its input
+        child = subprocess.run(  # noqa: S603  a fixed program; the names are its input
             [sys.executable, "-I", "-S", "-c", _CHILD],
             input="\n".join(names).encode(),
             capture_output=True,

@@ -62,10 +62,10 @@ def test_a_cell_is_confirmed_and_everything_is_as_before(cuda, watch):
     cuda.run(f"{CONFIRM} --yes")
     (shown,) = (data for kind, data in cuda.shown if kind == "display")
     text = shown["text/plain"]
-    assert text.startswith("1 of 1 race confirmed by value, in 1 steered run."), text
+    assert text.startswith("1 of 1 race confirmed by value, in 1 delayed run."), text
     assert "`number` differs: 2 instead of 1" in text
     assert "schedule 'hold:1<0'" in text
-    assert "steered" in shown["text/html"]
+    assert "delayed" in shown["text/html"]
     assert names_of(cuda) == before
     assert (cuda["losses"], cuda["x"].tolist()) == (losses, x)
     assert cuda["log"].runs == 1 + 2 + 1 + 1  # other objects stay as the runs leave them: the question says so

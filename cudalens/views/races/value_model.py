@@ -77,7 +77,7 @@ class ScheduleView:
     left_out: int
 
     @property
-    def is_steered(self) -> bool:
+    def is_delayed(self) -> bool:
         """Whether it was a run on a real device, and not done again task by task."""
         return self.seed.startswith("hold:")
 

@@ -112,7 +112,7 @@ def _order(schedule: ScheduleView) -> Iterator[Block]:
     if schedule.left_out:
         yield Note(f"{units.plural(schedule.left_out, 'task')} farther away not shown")
     again = f"san.replay_schedule({schedule.seed!r}), %cudasan explore --replay {schedule.seed}"
-    command = "san.confirm(program), %cudasan confirm" if schedule.is_steered else again
+    command = "san.confirm(program), %cudasan confirm" if schedule.is_delayed else again
     yield Note(("Repeat it: ", Text(command, "code")))
 
 
@@ -149,7 +149,7 @@ def timelines_svg(schedule: ScheduleView) -> Node:
 
 
 def _title(schedule: ScheduleView) -> str:
-    return "Steered run that shows it" if schedule.is_steered else "Order that shows it"
+    return "Delayed run that shows it" if schedule.is_delayed else "Order that shows it"
 
 
 def _slot(schedule: ScheduleView) -> float:

@@ -72,7 +72,7 @@ def test_a_cell_is_confirmed_and_everything_is_as_before(cuda, watch):
     assert cuda.capsys.readouterr().out == ""
 
 
-def test_before_anything_runs_it_is_said_what_would(cuda, tmp_path):
+def test_before_anything_runs_it_is_reported_what_would(cuda, tmp_path):
     file = tmp_path / "lines"
     cuda.run(f"%%cudasan -q\n{RACY}print('hello'); open({str(file)!r}, 'a').write('x')")
     assert file.read_text() == "x"
@@ -178,7 +178,7 @@ def test_wrong_options(cuda):
     assert "expected a whole number from 1 to 10,000" in cuda.text("usage")
 
 
-def test_unloading_forgets_the_cell(cuda):
+def test_unloading_removes_all_the_cell(cuda):
     cuda.run(f"%%cudasan -q\n{RACY}")
     cuda.run("%reload_ext cudalens")
     cuda.run("%cudadevice virtual h100")

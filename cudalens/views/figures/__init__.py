@@ -1,6 +1,6 @@
 """Plotly figures of the analyses, by the name of the analysis: ``trace.figure("idle_time")``.
 
-A figure is made of bars, scatters and pies alone: a report carries plotly's basic bundle, which draws these.
+A figure has only bars, scatters and pies: a report contains plotly's basic bundle, which draws these.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A race by value as views show it: what the frame's columns say, cleaned and of bearable size."""
+"""A race by value as views show it: what the frame's columns say, cleaned and limited in size."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ def headline(value: ValueView) -> str:
         return f"Confirmed by value: {differ} when the later access comes first"
     if value.verdict == "benign":
         return f"Benign so far: the same bits in {times} with the accesses in reverse order"
-    return "Not tried: no schedule turned its accesses around"
+    return "Not tried: no schedule reversed its accesses"
 
 
 def difference_line(difference: DifferenceView) -> str:

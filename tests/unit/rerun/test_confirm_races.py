@@ -498,7 +498,7 @@ def test_containers_generators_and_current_streams_are_as_before(h100):
     assert torch.equal(own.get_state(), state)
 
 
-def test_tensors_stand_for_the_same_memory_as_before(h100):
+def test_tensors_are_for_the_same_memory_as_before(h100):
     racy, w = Racy(), torch.ones(4, device="cuda")
     address = w.data_ptr()
 

@@ -190,7 +190,7 @@ HOSTILE = [
 
 
 @pytest.mark.parametrize("text", HOSTILE, ids=range(len(HOSTILE)))
-def test_a_broken_file_does_no_harm(text):
+def test_a_broken_file_raises_no_other_error(text):
     fields = {"value_verdict": "confirmed", "num_schedules": 3, "differs": text, "schedule": text}
     view = value_view(fields)
     assert len(view.differences) <= 16

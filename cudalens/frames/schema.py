@@ -1,4 +1,4 @@
-"""Builds, checks and documents frames by the column catalog."""
+"""Builds and checks frames by the column catalog."""
 
 from __future__ import annotations
 
@@ -84,11 +84,3 @@ def _faults(expected: Mapping[str, str], df: pd.DataFrame) -> Iterable[str]:
             yield f"column '{name}' is unknown"
         elif str(df[name].dtype) != expected[name]:
             yield f"column '{name}' is {df[name].dtype}, expected {expected[name]}"
-
-
-def docs_table(frame: str) -> str:
-    """The frame's columns as a Markdown table."""
-    head = "| column | dtype | unit | meaning | missing means | source |\n| --- | --- | --- | --- | --- | --- |\n"
-    return head + "".join(
-        f"| `{c.name}` | {c.dtype} | {c.unit} | {c.meaning} | {c.missing} | {c.source} |\n" for c in columns_of(frame)
-    )

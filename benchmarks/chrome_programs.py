@@ -1,8 +1,8 @@
 """Makes Chrome traces of other programs than `chrome_traces`, and large traces from a recorded one.
 
-Three made-up programs: ``python`` (deep Python stacks, many arguments, flows and waits), ``kernels`` (many small kernels
-on several streams with launch facts of their own) and ``operators`` (nested operators with shapes, the allocator's
-instants and counters). ``recorded`` repeats a recorded trace, shifted in time and with fresh ids.
+Three made-up programs: ``python`` (deep Python stacks, many arguments, flows and waits), ``kernels`` (many small
+kernels on several streams with launch facts of their own) and ``operators`` (nested operators with shapes, the
+allocator's instants and counters). ``recorded`` repeats a recorded trace, shifted in time and with fresh ids.
 """
 
 from __future__ import annotations

@@ -54,6 +54,6 @@ class EventArrays:
         return is_category(self.events["cat"].array, categories)
 
     def is_named(self, pattern: str, rows: Any = slice(None)) -> Bools:
-        """True for those of `rows` in whose name the regular expression `pattern` is found; each name is searched once."""
+        """True for those of `rows` in whose name the regular expression `pattern` is found; searches a name once."""
         search = re.compile(pattern).search
         return map_texts(self.events["name"].array[rows], lambda name: search(name) is not None, False)

@@ -68,7 +68,9 @@ def map_texts(column: pd.Categorical, function: Callable[[str], Any], missing: A
 
 def has_prefix(column: pd.Categorical, prefix: str) -> Bools:
     """True for each row whose text begins with `prefix`; shape (n,)."""
-    return np.append(column.categories.str.startswith(prefix).astype(bool), False)[column.codes]
+    starts = column.categories.str.startswith(prefix)
+    rows: Bools = np.append(np.asarray(starts, bool), False)[column.codes]
+    return rows
 
 
 def combined(*keys: NDArray[Any]) -> Ints:

@@ -43,10 +43,13 @@ def _empty(frame: str) -> pd.DataFrame:
 
 
 def frame_of(frame: str, arrays: Mapping[str, Any]) -> pd.DataFrame:
-    """The frame named `frame` from arrays of the catalog's dtypes, at least one; absent columns are missing."""
+    """The frame named `frame` from arrays of the catalog's dtypes, at least one; absent columns are missing.
+
+    The frame uses the memory of `arrays`.
+    """
     n = len(next(iter(arrays.values())))
-    columns = columns_of(frame)
-    return pd.DataFrame({c.name: arrays[c.name] if c.name in arrays else missing_array(c.dtype, n) for c in columns})
+    columns = {c.name: arrays[c.name] if c.name in arrays else missing_array(c.dtype, n) for c in columns_of(frame)}
+    return pd.DataFrame(columns, copy=False)
 
 
 def frame_of_rows(frame: str, rows: Sequence[Mapping[str, Any]]) -> pd.DataFrame:

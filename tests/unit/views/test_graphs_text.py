@@ -117,7 +117,7 @@ def tree_lines(rows):
 
 def test_the_tree_in_letters():
     names = [" ".join(line.split()[:2]) for line in tree_lines(small_rows())]
-    assert names == ["● prefill", "├─○ decode", "● decode", "◉ sample", "(◉ where"]
+    assert names == ["● prefill", "├─○ decode", "● decode", "◉ sample", "(◉ the"]
     first = tree_lines(small_rows())[0].split()
     assert first[-9:] == ["3", "410", "µs", "100", "µs", "4.1x", "8.00", "MiB", "1/2"]
 

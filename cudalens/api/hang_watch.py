@@ -40,7 +40,7 @@ def watch_hangs(
     The watcher is a daemon thread. It ends with the process, with ``stop()``, or at the end of a ``with`` block.
 
     Args:
-        folder: Where to write, at most four dumps per rank; created if absent. Older files of the same rank are
+        folder: Where to write, at most five dumps per rank; created if absent. Older files of the same rank are
             replaced.
         timeout_s: Time without progress in s after which dumps are written.
         interval_s: Time in s between the two dumps; None for a quarter of `timeout_s`.
@@ -74,6 +74,19 @@ class HangWatcher:
         atexit.register(self._write_ending)
         self._thread = threading.Thread(target=self._watch, name=_THREAD_NAME, daemon=True)
         self._thread.start()
+
+    def dump(self) -> None:
+        """Write a dump of this rank now, as an alarm of your own would; a later one replaces it.
+
+        Raises:
+            RuntimeError: There is no process group.
+            OutputError: A file cannot be written.
+        """
+        if not flight_recorder.is_initialized():
+            raise RuntimeError("there is no process group; call torch.distributed.init_process_group first")
+        if self._rank is None:
+            self._begin()
+        self._write("dump_8", "")
 
     def stop(self) -> None:
         """Stop watching; the files stay. It may be called twice."""

@@ -129,6 +129,12 @@ EVENTS: Final = (
     Column("out_elements", "Int64", "output elements of a rank", _NO_SIZE, "args.Out msg nelems", since=4),
     Column("message_dtype", "category", "dtype of these elements", _NO_SIZE, "args.dtype", since=4),
     Column("group_size", "Int64", "ranks in the process group", _NO_SIZE, "args.Group size", since=4),
+    Column("collective_seq", "Int64", "number of the collective in its process group", _NO_SIZE, "args.Seq", since=5),
+    Column("src_rank", "Int64", "rank that sends", "not a send or receive", "args.Src Rank", since=5),
+    Column("dst_rank", "Int64", "rank that receives", "not a send or receive", "args.Dst Rank", since=5),
+    Column(
+        "group_ranks", "category", "ranks of the process group, as JSON", _NO_SIZE, "args.Process Group Ranks", since=5
+    ),
 )
 
 

@@ -81,7 +81,7 @@ def load(
             _check_members(path, archive)
             head = _read_head(path, archive)
             frames = _read_frames(path, archive, head)
-            _check_links(path, frames, num_events)
+            check_links(path, frames, num_events)
             return head.info, frames
     except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError) as error:
         raise TraceFormatError(path, found=f"a damaged zip ({error})", expected="a saved Trace") from error
@@ -196,7 +196,7 @@ def _from_arrow(chunked: pa.ChunkedArray, column: Column, categories: dict[str, 
     return nullable(values.astype(column.dtype.lower(), copy=True), mask.copy())
 
 
-def _check_links(path: str | os.PathLike[str], frames: dict[str, pd.DataFrame], num_events: int | None) -> None:
+def check_links(path: str | os.PathLike[str], frames: dict[str, pd.DataFrame], num_events: int | None) -> None:
     """Refuse row numbers that do not exist, and parents that come after their children (possible loops)."""
     for name, frame in frames.items():
         for column in (c for c in columns_of(name) if c.names):

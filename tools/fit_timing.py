@@ -21,6 +21,7 @@ from typing import Any, Final
 import pandas as pd
 import torch
 
+from cudalens.virtual.calibration.fitting import fit_constants
 from cudalens.virtual.kernel_times import formulas
 from cudalens.virtual.kernel_times.constants import PATH, rates_of
 from cudalens.virtual.specs.registry import SPECS
@@ -213,21 +214,16 @@ class Sizes:
 
 def fit(family: Family, gpu: formulas.Rates, table: pd.DataFrame) -> dict[str, float]:
     """Constants that minimise the relative errors on a table."""
-    logs = {name: torch.tensor(math.log(value), requires_grad=True) for name, value in family.start.items()}
-    sizes = Sizes(table)
-    weights = getattr(sizes, "weight", torch.ones(len(table)))
-    free = [value for name, value in logs.items() if name not in family.frozen]
-    optimizer = torch.optim.Adam(free, lr=family.rate)
-    for _ in range(family.steps):
-        optimizer.zero_grad()
-        ratios = family.predict({name: value.exp() for name, value in logs.items()}, gpu, sizes) / sizes.time_ns
-        # Logarithms alone favour predictions that are too long; ratios alone, predictions that are too short.
-        errors = (ratios - 1 + ratios.log()) / 2
-        losses = torch.nn.functional.huber_loss(errors, torch.zeros_like(errors), delta=0.1, reduction="none")
-        changes = sum((value - math.log(family.start[name])) ** 2 for name, value in logs.items())
-        ((losses * weights).sum() / weights.sum() + family.ridge * changes).backward()
-        optimizer.step()
-    found = {name: float(f"{float(value.detach().exp()):.4g}") for name, value in logs.items()}
+    found = fit_constants(
+        family.predict,
+        family.start,
+        gpu,
+        Sizes(table),
+        frozen=family.frozen,
+        ridge=family.ridge,
+        rate=family.rate,
+        steps=family.steps,
+    )
     return with_measured_heads(found, set(table["head_dim"])) if "head_dim" in table else found
 
 

@@ -17,10 +17,8 @@ from typing import Any, Final, NamedTuple
 
 import torch
 from torch import Tensor, nn
-from torch.utils._python_dispatch import TorchDispatchMode
 
-from cudalens.virtual.specs.registry import SPECS, DeviceSpec
-from cudalens.virtual.timing.cost import kernel_works
+import cudalens
 
 #: Specifications of the GPUs of the labels.
 GPUS: Final = {
@@ -142,31 +140,24 @@ class LanguageModel(nn.Module):
         return self.head(x)
 
 
-class _KernelTimes(TorchDispatchMode):
-    """Adds the modelled durations of all kernels."""
-
-    def __init__(self, spec: DeviceSpec) -> None:
-        super().__init__()
-        self.spec, self.total_ns = spec, 0
-
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        out = func(*args, **(kwargs or {}))
-        is_view = func.is_view or func._schema.name in ("aten::detach", "aten::_unsafe_view", "aten::empty")
-        if not is_view:
-            self.total_ns += sum(work.duration_ns for work in kernel_works(self.spec, func, args, kwargs or {}, out))
-        return out
-
-
 def predicted_ms(label: Label, config: dict[str, Any]) -> float:
-    """The predicted time of a program: its kernels in one stream."""
-    with torch.device("meta"):
-        model = LanguageModel(config).train(label.kind == "train")
-        tokens = torch.zeros(label.batch, label.length, dtype=torch.int64)
-    with _KernelTimes(SPECS[label.gpu]) as times, torch.set_grad_enabled(label.kind == "train"):
-        scores = model(tokens)
-        if label.kind == "train":
-            scores.backward(torch.empty_like(scores))
-    return times.total_ns / 1e6
+    """The time of a program between two CUDA events on the virtual device without values, after a first run."""
+    is_training = label.kind == "train"
+    with cudalens.virtual.device(label.gpu, values=False), torch.set_grad_enabled(is_training):
+        with torch.device("cuda"):
+            model = LanguageModel(config).train(is_training)
+            tokens = torch.zeros(label.batch, label.length, dtype=torch.int64)
+        for _ in range(2):
+            start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+            model.zero_grad(set_to_none=True)
+            start.record()
+            scores = model(tokens)
+            if is_training:
+                scores.backward(torch.ones_like(scores))
+            end.record()
+            del scores
+        torch.cuda.synchronize()
+        return float(start.elapsed_time(end))
 
 
 def labels(folder: Path) -> Iterator[Label]:

@@ -51,7 +51,9 @@ def fit_constants(
         rate: Step of the optimizer (Adam), in logarithms.
         steps: Number of steps.
     """
-    logs = {name: torch.tensor(math.log(value), dtype=torch.float64, requires_grad=True) for name, value in start.items()}
+    logs = {
+        name: torch.tensor(math.log(value), dtype=torch.float64, requires_grad=True) for name, value in start.items()
+    }
     weights = getattr(sizes, "weight", torch.ones_like(sizes.time_ns))
     optimizer = torch.optim.Adam([value for name, value in logs.items() if name not in frozen], lr=rate)
     for _ in range(steps):
@@ -61,6 +63,7 @@ def fit_constants(
         errors = (ratios - 1 + ratios.log()) / 2
         losses = torch.nn.functional.huber_loss(errors, torch.zeros_like(errors), delta=0.1, reduction="none")
         changes = sum((value - math.log(start[name])) ** 2 for name, value in logs.items())
-        ((losses * weights).sum() / weights.sum() + ridge * changes).backward()
+        loss: Any = (losses * weights).sum() / weights.sum() + ridge * changes
+        loss.backward()
         optimizer.step()
     return {name: float(f"{float(value.detach().exp()):.4g}") for name, value in logs.items()}

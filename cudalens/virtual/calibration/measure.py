@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections import defaultdict
 from collections.abc import Callable
+from os import PathLike
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Final
@@ -22,11 +23,13 @@ from cudalens.virtual.timing.kernel_sizes import PROGRAM_NS
 #: Launches in a graph, and replays of which the shortest counts.
 LAUNCHES: Final = 8
 REPLAYS: Final = 3
+#: Steps of the fit, which starts from the constants of the most similar GPU.
+STEPS: Final = 120
 #: Families with fewer measurements than this keep the constants of the most similar GPU.
 FEWEST: Final = 6
 
 
-def calibrate(path: str | Path, *, max_bytes: int = 2 << 30, seconds: float = 110.0) -> dict[str, float]:
+def calibrate(path: str | PathLike[str], *, max_bytes: int = 2 << 30, seconds: float = 90.0) -> dict[str, float]:
     """Time about 200 operators on the current CUDA device and write its constants to a file.
 
     ``cudalens.virtual.device("my-gpu", calibration=path)`` is a virtual device with these times.
@@ -83,7 +86,9 @@ def _timed_operators(spec: DeviceSpec, max_bytes: int, deadline: float) -> dict[
     for operator in operators(half):
         if operator.num_bytes <= max_bytes:
             by_family[operator.family].append(operator)
-    order = sorted((index / len(group), name, index) for name, group in by_family.items() for index in range(len(group)))
+    order = sorted(
+        (index / len(group), name, index) for name, group in by_family.items() for index in range(len(group))
+    )
     timed: dict[str, list[dict[str, float]]] = defaultdict(list)
     for _, name, index in order:
         if time.monotonic() > deadline:
@@ -107,7 +112,7 @@ def _kernel_ns(operator: Operator, node_ns: int) -> float | None:
 
 
 def _graph(call: Callable[[], Any]) -> Callable[[], None]:
-    side = torch.cuda.Stream()
+    side: Any = torch.cuda.Stream()  # type: ignore[no-untyped-call]
     side.wait_stream(torch.cuda.current_stream())
     with torch.no_grad(), torch.cuda.stream(side):
         call()
@@ -121,7 +126,7 @@ def _graph(call: Callable[[], Any]) -> Callable[[], None]:
 
 
 def _elapsed_ns(run: Callable[[], None]) -> float:
-    start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+    start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))  # type: ignore[no-untyped-call]
     start.record()
     run()
     end.record()
@@ -139,6 +144,6 @@ def _fit(spec: DeviceSpec, name: str, rows: list[dict[str, float]]) -> tuple[dic
     sizes = SimpleNamespace(**columns)
     start = fit_of(spec, name).constants
     frozen = frozenset(("cache_steepness",)) & set(start)
-    constants = fit_constants(PREDICT[name], start, gpu, sizes, frozen=frozen, ridge=0.0005, rate=0.03)
+    constants = fit_constants(PREDICT[name], start, gpu, sizes, frozen=frozen, ridge=0.0005, rate=0.03, steps=STEPS)
     ratios = PREDICT[name](constants, gpu, sizes) / sizes.time_ns
     return constants, round(float((ratios - 1).abs().mean()) * 100, 1)

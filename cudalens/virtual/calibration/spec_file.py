@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
+from os import PathLike
 from pathlib import Path
 from typing import Any, Final
 
 from cudalens.errors import VirtualDeviceError
 from cudalens.virtual.kernel_times.constants import accuracy
-from cudalens.virtual.specs.registry import PEAK_KEYS, SPECS, DeviceSpec, split_count
+from cudalens.virtual.specs.registry import MAX_DEVICES, PEAK_KEYS, SPECS, DeviceSpec, split_count
 
 FORMAT: Final = "cudalens calibration 1"
 MAX_BYTES: Final = 1 << 20
@@ -42,7 +43,7 @@ def write_calibration(
     path.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
 
 
-def calibrated(device: str, path: str | Path) -> tuple[DeviceSpec, int]:
+def calibrated(device: str, path: str | PathLike[str]) -> tuple[DeviceSpec, int]:
     """The specification in a file, under a name of the user's choice, and the number of devices.
 
     Args:
@@ -53,20 +54,22 @@ def calibrated(device: str, path: str | Path) -> tuple[DeviceSpec, int]:
         VirtualDeviceError: The file cannot be read or is not valid; with the reason.
     """
     key, count = split_count(device)
+    if not 1 <= count <= MAX_DEVICES:
+        key, count = device, 1  # "rtx4099" is a name
     file = Path(path)
     content = _content(file)
-    base = SPECS.get(content.get("base")) if isinstance(content.get("base"), str) else None
-    if base is None:
-        raise _invalid(file, f"'base' is {content.get('base')!r}; expected one of {', '.join(SPECS)}")
-    changes = {name: _fact(file, content, name, kind) for name, kind in _FACTS.items()}
+    name = content.get("base")
+    if not isinstance(name, str) or name not in SPECS:
+        raise _invalid(file, f"'base' is {str(name)[:100]!r}; expected one of {', '.join(SPECS)}")
+    changes = {fact: _fact(file, content, fact, kind) for fact, kind in _FACTS.items()}
     peaks = _numbers(file, content.get("peak_tflops"), "peak_tflops", set(PEAK_KEYS))
     found = content.get("families")
     known = accuracy()
     if not isinstance(found, dict) or not found or not set(found) <= set(known):
         raise _invalid(file, f"'families' has other names than {', '.join(known)}")
-    families = {name: _numbers(file, found[name], name, _names(known[name])) for name in found}
+    families = {family: _numbers(file, found[family], family, _names(known[family])) for family in found}
     sources = (f"calibrated: {file.name}",)
-    return base.replace(**changes, key=key, peak_tflops=peaks, calibration=families, sources=sources), count
+    return SPECS[name].replace(**changes, key=key, peak_tflops=peaks, calibration=families, sources=sources), count
 
 
 def _content(file: Path) -> dict[str, Any]:
@@ -86,8 +89,9 @@ def _content(file: Path) -> dict[str, Any]:
 
 
 def _fact(file: Path, content: dict[str, Any], name: str, kind: type) -> Any:
-    value = content.get(name)
-    if type(value) is not kind or (kind is int and not 0 < value < 1 << 50) or (kind is str and len(value) > 100):
+    value: Any = content.get(name)
+    is_valid = isinstance(value, kind) and not isinstance(value, bool)
+    if not is_valid or not (len(value) <= 100 if kind is str else 0 < value < 1 << 50):
         raise _invalid(file, f"{name!r} is not a valid {kind.__name__}")
     return value
 

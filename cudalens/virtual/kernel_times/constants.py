@@ -53,7 +53,9 @@ def fit_of(spec: DeviceSpec, family: str) -> Fit:
 
 def is_calibrated(spec: DeviceSpec) -> bool:
     """Whether matrix products of this GPU were measured, in half or single precision."""
-    return spec.calibration is not None or any(spec.key in _measured()[family]["gpus"] for family in ("matrix_half", "matrix_single"))
+    return spec.calibration is not None or any(
+        spec.key in _measured()[family]["gpus"] for family in ("matrix_half", "matrix_single")
+    )
 
 
 def label_of(spec: DeviceSpec) -> str:

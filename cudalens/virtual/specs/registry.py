@@ -69,20 +69,17 @@ def parse_device(device: str | DeviceSpec) -> tuple[DeviceSpec, int]:
             f"No virtual device is named {device!r}.{near(key, list(_specs))} Known: {known}. "
             "Add your own with cudalens.virtual.register(spec)."
         )
+    if not 1 <= count <= MAX_DEVICES:
+        raise VirtualDeviceError(f"{device!r} requests {count} devices; expected 1 to {MAX_DEVICES}.")
     return _specs[key], count
 
 
 def split_count(text: str) -> tuple[str, int]:
-    """The key and the number of devices in a device text, whether or not there is such a device.
-
-    Raises:
-        VirtualDeviceError: The number is out of range.
-    """
-    found = None if _normal(text) in _specs else _COUNTED.fullmatch(text.strip().lower())
-    key, count = (found["key"], int(found["count"])) if found else (text, 1)
-    if not 1 <= count <= MAX_DEVICES:
-        raise VirtualDeviceError(f"{text!r} requests {count} devices; expected 1 to {MAX_DEVICES}.")
-    return _normal(key), count
+    """The key and the number of devices in a device text, whether or not there is such a device."""
+    if _normal(text) in _specs:
+        return _normal(text), 1
+    found = _COUNTED.fullmatch(text.strip().lower())
+    return (_normal(found["key"]), int(found["count"])) if found else (_normal(text), 1)
 
 
 def _normal(text: str) -> str:

@@ -131,7 +131,7 @@ def _duration_ns(
     elif family == "other":
         duration_ns = kernel_sizes.row_ns(spec, func, args, moved.num_bytes) or collective_ns(spec, func, args, out)
     if duration_ns is None:
-        return kernel_ns(spec, flops, moved.num_bytes, dtype_key, family)
+        return kernel_ns(spec, flops, moved.num_bytes, dtype_key, family) + kernel_sizes.column_sum_ns(func, args)
     return duration_ns
 
 

@@ -20,8 +20,12 @@ Product = tuple[int, int, int, int]
 
 #: Time by which a matrix product in a program exceeds the same product in repeated replays of a CUDA graph, whose times
 #: were measured: instructions and operands are cold. Recorded small products (H100, B200) exceed the formula by 0.7 to
-#: 2.3 us; 1 us would move the mean error against replays of a B200 beyond 15 %, so half of that is used.
-PROGRAM_NS: Final = 500
+#: 2.3 us; 1 us would move the mean error against replays of a B200 beyond 15 %, so three quarters of that are used.
+PROGRAM_NS: Final = 750
+
+#: Further time of a sum over another dimension than the last: few threads read far apart. Recorded sums of 0.1 to 2 MB
+#: take 6 to 10 us (A100, V100), sums over the last dimension 3 us.
+COLUMN_SUM_NS: Final = 4_000
 
 #: Factor of the time on tensor cores by the alignment of the operands in bytes: kernels for less than 16 bytes load
 #: with more instructions. Recorded TF32 products with 4 or 8 bytes (A100) take 1.9 to 2.7 times the time of aligned
@@ -104,6 +108,14 @@ def row_ns(spec: DeviceSpec, func: torch._ops.OpOverload, args: Sequence[Any], n
     if not length or not value.numel():
         return None
     return predict.rows_ns(spec, kind, value.numel() // length, length, num_bytes, value.element_size())
+
+
+def column_sum_ns(func: torch._ops.OpOverload, args: Sequence[Any]) -> int:
+    """Further time of a sum or mean over another dimension than the last; 0 for other operators."""
+    if base_name(func) not in ("sum", "mean") or len(args) < 2 or not isinstance(args[1], list | tuple):
+        return 0
+    last = args[0].dim() - 1
+    return COLUMN_SUM_NS if args[1] and last > 0 and all(dim % (last + 1) != last for dim in args[1]) else 0
 
 
 @cache

@@ -84,7 +84,7 @@ def rewritten(body: list[ast.stmt], run: str, shell: Any, name: str | None = Non
         return body
     if (found := _refusal(cell, run, shell)) is not None:
         key, line = found
-        return [_at(f"{run}.refuse({key!r}, {line})", body[0]), *body]
+        return [statement_at(f"{run}.refuse({key!r}, {line})", body[0]), *body]
     return _as_function(cell, run, names, shell, has_value=kept is not None)
 
 

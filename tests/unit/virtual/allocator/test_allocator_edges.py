@@ -87,16 +87,31 @@ def test_emptying_one_pool_waits_for_the_streams_that_use_its_blocks():
 
 def test_garbage_collection_leaves_split_segments_and_younger_ones():
     allocator, host = make(total=GIB, conf="garbage_collection_threshold:0.5")
-    allocator.set_memory_fraction(0.2)  # 204.8 MiB; the threshold is at 102.4 MiB
+    allocator.set_memory_fraction(0.25)  # 256 MiB; the threshold is at 128 MiB
+    searched = allocator.malloc(2 * MIB, 64)
     split = [allocator.malloc(size * MIB, 0) for size in (5, 14)]  # of one segment of 20 MiB
     old, young = allocator.malloc(40 * MIB, 0), allocator.malloc(50 * MIB, 0)
-    allocator.free(split[1])
-    allocator.free(old)
+    for block in (searched, split[1], old):
+        allocator.free(block)
     for _ in range(5):
-        allocator.free(allocator.malloc(2 * MIB, 64))  # searches, by which age is counted
+        allocator.free(allocator.malloc(2 * MIB, 64))  # a search, by which age is counted
     allocator.free(young)
     allocator.malloc(60 * MIB, 0)
     assert host.segments("segment_free") == [40 * MIB]
+
+
+def test_garbage_collection_computes_the_average_age_again_after_each_pass():
+    allocator, host = make(total=GIB, conf="garbage_collection_threshold:0.25")
+    allocator.set_memory_fraction(0.5)  # 512 MiB; the threshold is at 128 MiB
+    allocator.malloc(2 * MIB, 64)  # of a segment that stays split
+    blocks = [allocator.malloc(num_mib * MIB, 0) for num_mib in (100, 102, 104)]
+    for block, num_searches in zip(blocks, (6, 3, 0), strict=True):
+        allocator.free(block)
+        for _ in range(num_searches):
+            allocator.free(allocator.malloc(2 * MIB, 64))
+    allocator.malloc(150 * MIB, 0)
+    # Ages 10, 4 and 1: the first pass frees the oldest (average 5), the second one the next (average 2.5).
+    assert host.segments("segment_free") == [100 * MIB, 102 * MIB]
 
 
 def test_a_freed_block_that_merges_keeps_its_own_requested_size():

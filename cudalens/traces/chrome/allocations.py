@@ -12,7 +12,8 @@ from cudalens.frames.problems import Problems
 from cudalens.traces.chrome.args import MemoryArgs, decode_args
 from cudalens.traces.chrome.columns import Codes
 from cudalens.traces.chrome.lanes import number
-from cudalens.traces.chrome.records import MISSING, Ints, Record
+from cudalens.traces.chrome.records import Record
+from cudalens.traces.chrome.values import MISSING, Ints
 
 _ACTIONS: Final = ("alloc", "free_completed", "oom")
 _NAMES: Final = {"[memory]": 0, "[OutOfMemory]": 2}

@@ -18,15 +18,11 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from cudalens.frames.lenient_json import text_of
+from cudalens.frames.lenient_json import SYNTAX_ERRORS, text_of
 from cudalens.frames.problems import Problems
+from cudalens.traces.chrome.scanned import Scanned, is_scanner_in_use, scan
+from cudalens.traces.chrome.values import MAX_NS, MISSING, Ints
 
-Ints = NDArray[np.int64]
-
-#: A missing integer inside the readers; it becomes <NA> in a frame.
-MISSING: Final = -(1 << 63)
-
-MAX_NS: Final = 1 << 62
 #: Below this a double with a microsecond count and three decimals is exact to the nanosecond.
 _EXACT_US: Final = float(1 << 43)
 _MAX_US: Final = float(MAX_NS // 1000)
@@ -79,6 +75,7 @@ class Batch(NamedTuple):
         ts: Their starts, ns; `MISSING` where an entry has none.
         dur: Their durations, ns; `MISSING` where an entry has none.
         others: Entries of other phases except flows, each with its ts.
+        scanned: The complete events as columns instead of `records`; None if these were decoded.
     """
 
     num_entries: int
@@ -86,6 +83,7 @@ class Batch(NamedTuple):
     ts: Ints
     dur: Ints
     others: list[tuple[Record, int]]
+    scanned: Scanned | None = None
 
 
 class _Ns(int):
@@ -122,13 +120,32 @@ class RecordDecoder:
     def __init__(self, problems: Problems) -> None:
         self._problems = problems
         self._is_exact = False
+        self._uses_scanner = is_scanner_in_use()
 
     def decode(self, data: bytes, first: int) -> Batch:
-        """The entries of `data`, a JSON array; `first` is the number of its first entry.
+        """The entries of `data`, the contents of a JSON array; `first` is the number of its first entry.
 
         Raises:
-            One of `SYNTAX_ERRORS`: `data` is not an array of objects throughout.
+            One of `SYNTAX_ERRORS`: `data` is not objects throughout.
         """
+        batch = self._scan(data)
+        return self._decode(b"".join((b"[", data, b"]")), first) if batch is None else batch
+
+    def _scan(self, data: bytes) -> Batch | None:
+        """The entries by the compiled scanner; None without it, and for what only `_decode` can judge."""
+        if not self._uses_scanner or (scanned := scan(data, self._is_exact)) is None:
+            return None
+        found = b"".join((b"[", b",".join([data[a:b] for a, b in scanned.others]), b"]"))
+        try:
+            rest = _fast_batch([], found) if not scanned.others else _fast_batch(_FAST.decode(found), found)
+        except SYNTAX_ERRORS:
+            return None
+        if rest is None:
+            return None
+        self._is_exact |= scanned.is_exact
+        return Batch(scanned.num_entries, [], scanned.ts, scanned.dur, rest.others, scanned)
+
+    def _decode(self, data: bytes, first: int) -> Batch:
         if not self._is_exact:
             try:
                 records = _FAST.decode(data)

@@ -18,7 +18,7 @@ from cudalens.errors import TraceFormatError
 from cudalens.traces.chrome.scanned import SWITCH, is_scanner_in_use, scan
 
 pytestmark = pytest.mark.skipif(not is_scanner_in_use(), reason="the scanner was not compiled")
-QUICK = settings(max_examples=examples(100), deadline=None, suppress_health_check=[HealthCheck.too_slow])
+QUICK = settings(max_examples=examples(40), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 LARGE = ("kineto/resnet50_workers4.1623213129365.pt.trace.json.gz", "hta/ns_resolution_rank-0.json.gz")
 STRINGS = [
     '"plain"', '"with \\"quotes\\" and \\\\"', '"\\u00e9\\u4e2d"', '"\\ud83d\\ude00"', '"\\ud800"', '"中文 é"', '""',
@@ -108,7 +108,7 @@ def test_recorded_files(file):
 
 @needs_recorded
 @pytest.mark.parametrize("file", SMALL)
-@settings(max_examples=examples(10), deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(5), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(edits=EDITS)
 def test_recorded_files_with_their_bytes_changed(file, edits):
     data = (RECORDED / file).read_bytes()

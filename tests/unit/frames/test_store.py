@@ -107,7 +107,7 @@ def test_flipped_bytes_are_refused_or_harmless(gpu_trace, saved, tmp_path):
 
 
 @pytest.mark.parametrize("name", ["../evil", "/etc/passwd", "events.pickle", "events.parquet/../x"])
-def test_members_that_we_do_not_know_are_refused(saved, name):
+def test_members_that_are_unknown_are_refused(saved, name):
     with zipfile.ZipFile(saved, "a") as archive:
         archive.writestr(name, b"x")
     with pytest.raises(TraceFormatError, match="unknown member"):
@@ -128,7 +128,7 @@ def test_a_member_twice_is_refused(saved):
         Trace.load(saved)
 
 
-def test_a_newer_version_says_which_and_what_to_do(saved):
+def test_a_newer_version_states_which_and_what_to_do(saved):
     def newer(name, data):
         return json.dumps({**json.loads(data), "version": 99, "new": 1}) if name == "trace.json" else data
 

@@ -36,7 +36,7 @@ ARGUMENT = st.sampled_from(
     ["External id", "external id", "stream", "device", "Input Dims", "Input dims", "Call stack", "blocks per SM",
      "registers per thread", "correlation", "wait_on_stream", "Collective name", "unknown", "str\\u0065am"]
 )  # fmt: skip
-KEYS = st.sampled_from("name cat pid tid ts dur id id2 scope args ph bp n\\u0061me".split())
+KEYS = st.sampled_from(["name", "cat", "pid", "tid", "ts", "dur", "id", "id2", "scope", "args", "ph", "n\\u0061me"])
 SPACE = st.sampled_from(["", " ", "\n  ", "\t\r"])
 
 

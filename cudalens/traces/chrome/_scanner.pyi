@@ -2,4 +2,6 @@
 
 from typing import Any
 
-def scan(data: bytes, fields: tuple[tuple[bytes, str], ...], is_exact: bool, seed: int, /) -> tuple[Any, ...] | None: ...
+def scan(
+    data: bytes, fields: tuple[tuple[bytes, str], ...], is_exact: bool, seed: int, /
+) -> tuple[Any, ...] | None: ...

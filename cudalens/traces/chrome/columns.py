@@ -146,7 +146,10 @@ class EventColumns:
 
     def add_scanned(self, scanned: Scanned, dur: Ints) -> None:
         """Append the rows of `scanned`, with durations of their own."""
-        tracks = np.array([self._tracks[track] for track in scanned.tracks], np.int64)[scanned.track]
+        used = np.unique(scanned.track)  # others are of allocations
+        codes = np.zeros(len(scanned.tracks), np.int64)
+        codes[used] = [self._tracks[scanned.tracks[number]] for number in used.tolist()]
+        tracks = codes[scanned.track]
         names = np.array([self._names[name] for name in scanned.names], np.int32)[scanned.name]
         cats = self._add_dense(scanned.ts, dur, names, tracks, is_instant=False)
         kinds = np.array([_KINDS.index(kind_of(name)) for name in self._cats], np.int8)[cats]

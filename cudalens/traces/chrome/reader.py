@@ -81,6 +81,7 @@ class _Reader:
         if batch.scanned is not None:
             if len(ts):
                 self._columns.add_scanned(batch.scanned, self._checked(dur, where))
+            self._allocations.add_scanned(batch.scanned.allocations)
             return
         if len(ts) and int(ts.min()) == MISSING:
             at = np.flatnonzero(ts != MISSING)

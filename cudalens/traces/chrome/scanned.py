@@ -17,7 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cudalens.frames.lenient_json import SYNTAX_ERRORS, decoder
-from cudalens.traces.chrome.args import SPECS
+from cudalens.traces.chrome.args import SPECS, MemoryArgs
+from cudalens.traces.chrome.tracks import MARK
 from cudalens.traces.chrome.values import MISSING, Ints
 
 try:
@@ -34,7 +35,8 @@ _SPEC_FIELDS: Final = {field.name: field for spec in SPECS.values() for field in
 FIELDS: Final = tuple(sorted(_SPEC_FIELDS, key=lambda name: name.startswith("old_") != (name == "old_shapes")))
 _KINDS: Final = {name: _KIND_OF_TYPE[field.type] for name, field in _SPEC_FIELDS.items()}
 _KEYS: Final = {field.encode_name.encode(): name for name, field in _SPEC_FIELDS.items()}
-_WANTED: Final = tuple((key, _KINDS[name]) for key, name in _KEYS.items())
+_MEMORY_KEYS: Final = {field.encode_name.encode(): field.name for field in msgspec.structs.fields(MemoryArgs)}
+_WANTED: Final = (*((key, _KINDS[name]) for key, name in _KEYS.items()), *((key, "m") for key in _MEMORY_KEYS))
 _SEED: Final = secrets.randbits(64)
 
 Track = tuple[str | None, int | str | None, int | str | None]
@@ -58,6 +60,22 @@ class ScannedColumn(NamedTuple):
     numbers: Sequence[float]
 
 
+class ScannedAllocations(NamedTuple):
+    """The allocator's instants in a slice, k of them.
+
+    Attributes:
+        ts: Their times, ns, shape (k,).
+        pid: Their processes.
+        tid: Their threads.
+        values: The fields of `MemoryArgs`, each of shape (k,); the smallest int64 where missing.
+    """
+
+    ts: Ints
+    pid: list[int | str | None]
+    tid: list[int | str | None]
+    values: dict[str, Ints]
+
+
 class Scanned(NamedTuple):
     """The entries of a slice; the complete events as columns of length n.
 
@@ -71,6 +89,7 @@ class Scanned(NamedTuple):
         track: Positions in `tracks`, shape (n,).
         tracks: The distinct combinations of category, process and thread.
         fields: The arguments by the name of their field.
+        allocations: The allocator's instants.
         others: Start and end in the text of each entry of another phase, except flows.
     """
 
@@ -83,6 +102,7 @@ class Scanned(NamedTuple):
     track: NDArray[np.int32]
     tracks: list[Track]
     fields: dict[str, ScannedColumn]
+    allocations: ScannedAllocations
     others: list[list[int]]
 
 
@@ -105,11 +125,12 @@ def scan(data: bytes, is_exact: bool) -> Scanned | None:
     """
     if _scanner is None or (found := _scanner.scan(data, _WANTED, is_exact, _SEED)) is None:
         return None
-    num_entries, needs_exact, has_long, ts, dur, name, names, track, tracks, labels, fields, others = found
+    num_entries, needs_exact, has_long, ts, dur, name, names, track, codes, labels, fields, others, *memory = found
     starts = np.frombuffer(ts, np.int64)
     if (len(starts) and starts.min() == MISSING) or (has_long and others):
         return None
     try:
+        tracks = _tracks(np.frombuffer(codes, np.int32).reshape(-1, 3), _decoded(labels, list[int | str]))
         return Scanned(
             num_entries,
             bool(needs_exact),
@@ -118,8 +139,9 @@ def scan(data: bytes, is_exact: bool) -> Scanned | None:
             np.frombuffer(name, np.int32),
             _decoded(names, list[str]),
             np.frombuffer(track, np.int32),
-            _tracks(np.frombuffer(tracks, np.int32).reshape(-1, 3), _decoded(labels, list[int | str])),
-            {_KEYS[key]: _column(_KEYS[key], *parts) for key, parts in fields.items()},
+            tracks,
+            {_KEYS[key]: _column(_KEYS[key], *parts) for key, parts in fields.items() if key in _KEYS},
+            _allocations(*memory, tracks, fields),
             np.frombuffer(others, np.int64).reshape(-1, 2).tolist(),
         )
     except (*SYNTAX_ERRORS, ValueError):
@@ -133,6 +155,19 @@ def _decoded(raw: list[bytes], kind: Any) -> Any:
 def _tracks(codes: NDArray[np.int32], labels: list[int | str]) -> list[Any]:
     """The tracks by their labels; a negative code is a label that is missing."""
     return [tuple(labels[code] if code >= 0 else None for code in track) for track in codes.tolist()]
+
+
+def _allocations(ts: bytes, track: bytes, tracks: list[Any], fields: dict[bytes, Any]) -> ScannedAllocations:
+    times, of_track = np.frombuffer(ts, np.int64), np.frombuffer(track, np.int32)
+    keys = [tracks[number] for number in of_track.tolist()]
+    if any(cat == MARK for cat, _, _ in keys):
+        raise ValueError("an instant for viewers")
+    values = {}
+    for key, name in _MEMORY_KEYS.items():
+        values[name] = np.full(len(times), MISSING)
+        if key in fields:
+            values[name][np.frombuffer(fields[key][0], np.int32)] = np.frombuffer(fields[key][1], np.int64)
+    return ScannedAllocations(times, [pid for _, pid, _ in keys], [tid for _, _, tid in keys], values)
 
 
 def _column(name: str, rows: bytes, values: bytes, raw: list[bytes]) -> ScannedColumn:

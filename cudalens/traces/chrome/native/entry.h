@@ -15,7 +15,7 @@ enum { MAX_FIELDS = 64, KEY_SLOTS = 256 };
 #define MAX_NS ((int64_t)1 << 62)
 #define EXACT_US ((int64_t)1 << 43) /* below it a double of microseconds is exact to the nanosecond */
 
-/* An argument to read: `kind` is 'i' integer, 'f' number, 's' text or 'j' any JSON value. */
+/* An argument to read: `kind` is 'i' integer, 'f' number, 's' text, 'j' any JSON value or 'm' integer of an allocation. */
 typedef struct {
     Span key;
     char kind;
@@ -33,6 +33,7 @@ typedef struct {
     unsigned char key_slots[KEY_SLOTS]; /* number + 1, or 0 */
     int64_t num_entries, num_rows, stamp;
     Array ts, dur, name, track, tracks, others;
+    Array memory_ts, memory_track; /* of the allocator's instants, the rows of the fields of kind 'm' */
     Table names, labels, track_keys;
     int has_decimals, has_huge, has_long;
 } Scan;
@@ -149,7 +150,7 @@ static Text read_argument(Field *field, int64_t stamp, Text p, Text end, Entry *
             return skip_value(p, end);
         }
         if (!(p = read_number(p, end, &dot, &exponent))) return NULL;
-        if (field->kind == 'i') {
+        if (field->kind == 'i' || field->kind == 'm') {
             int is_negative = *start == '-';
             field->value = digits(start + is_negative, dot);
             if (p != dot || field->value < 0) entry->is_odd_in_row = 1;
@@ -248,12 +249,12 @@ static int32_t track_of(Scan *scan, const Entry *entry) {
     return number;
 }
 
-static int add_arguments(Scan *scan, int32_t row) {
+static int add_arguments(Scan *scan, int32_t row, int is_memory) {
     for (int i = 0; i < scan->num_fields; i++) {
         Field *field = &scan->fields[i];
-        if (field->stamp != scan->stamp) continue;
+        if (field->stamp != scan->stamp || (field->kind == 'm') != is_memory) continue;
         if (!append(&field->rows, &row, sizeof row)) return NO_MEMORY;
-        if (field->kind == 'i') {
+        if (field->kind == 'i' || is_memory) {
             if (!append(&field->values, &field->value, sizeof field->value)) return NO_MEMORY;
         } else {
             int32_t number = number_of(&field->texts, field->raw, scan->seed);
@@ -272,17 +273,32 @@ static int add_row(Scan *scan, const Entry *entry, int has_arguments) {
         !append(&scan->name, &name_number, 4) || !append(&scan->track, &track, 4))
         return NO_MEMORY;
     int32_t row = (int32_t)scan->num_rows++;
-    return has_arguments ? add_arguments(scan, row) : DONE;
+    return has_arguments ? add_arguments(scan, row, 0) : DONE;
+}
+
+static int is_allocation(const Entry *entry) {
+    static const char NAME[] = "\"[memory]\"";
+    return entry->phase == 'i' && entry->name.at && entry->name.size == sizeof NAME - 1 &&
+           !memcmp(entry->name.at, NAME, sizeof NAME - 1);
+}
+
+static int add_allocation(Scan *scan, const Entry *entry, int has_arguments) {
+    int32_t track = track_of(scan, entry), row = (int32_t)(scan->memory_ts.size / 8);
+    if (track == -2 || entry->ts == MISSING) return NEEDS_PYTHON;
+    if (track < 0 || !append(&scan->memory_ts, &entry->ts, 8) || !append(&scan->memory_track, &track, 4))
+        return NO_MEMORY;
+    return has_arguments ? add_arguments(scan, row, 1) : DONE;
 }
 
 static int add_entry(Scan *scan, const Entry *entry, Text start, Text end, Text base, int64_t stamp_before) {
     scan->num_entries++;
     int is_flow = entry->phase == 's' || entry->phase == 't' || entry->phase == 'f';
-    if (entry->phase == 'X') {
+    int is_memory = is_allocation(entry), has_arguments = scan->stamp != stamp_before;
+    if (entry->phase == 'X' || is_memory) {
         if (entry->is_odd || entry->is_odd_in_row) return NEEDS_PYTHON;
         scan->has_huge |= entry->is_huge;
         scan->has_long |= entry->is_long;
-        return add_row(scan, entry, scan->stamp != stamp_before);
+        return is_memory ? add_allocation(scan, entry, has_arguments) : add_row(scan, entry, has_arguments);
     }
     if (is_flow) return entry->is_odd || entry->is_unchecked ? NEEDS_PYTHON : DONE;
     int64_t span[2] = {start - base, end - base};

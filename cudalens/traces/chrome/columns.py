@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from operator import attrgetter
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -168,7 +168,7 @@ class EventColumns:
 
     def _add_column(self, field: str, column: ScannedColumn, kinds: NDArray[np.int8]) -> None:
         """Append an argument of the rows whose kind has it."""
-        rows, values = column.rows, column.values
+        rows, values = column.rows, cast("NDArray[Any]", column.values)
         has_field = _HAS_FIELD[field][kinds[rows]]
         if not has_field.all():
             rows, values = rows[has_field], values[has_field]

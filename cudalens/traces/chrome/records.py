@@ -90,8 +90,10 @@ class _Ns(int):
     """A time that is already in nanoseconds, read from a number with decimals."""
 
 
-class _Unusable:
-    """A number that is not a time: NaN, infinite or too large."""
+class _Unusable(str):
+    """The text of a number that is not a time: NaN, infinite or too large."""
+
+    __slots__ = ()
 
 
 def exact_ns(text: str) -> _Ns | _Unusable:
@@ -102,9 +104,9 @@ def exact_ns(text: str) -> _Ns | _Unusable:
     try:
         number = Decimal(text)
         # A short text can represent a number of a billion digits.
-        return _Ns((number * 1000).to_integral_value()) if number.adjusted() < 18 else _Unusable()
+        return _Ns((number * 1000).to_integral_value()) if number.adjusted() < 18 else _Unusable(text)
     except (InvalidOperation, ValueError, OverflowError):
-        return _Unusable()
+        return _Unusable(text)
 
 
 _FAST: Final = msgspec.json.Decoder(list[Record])
@@ -178,10 +180,10 @@ class RecordDecoder:
 
     def _repaired(self, entry: bytes, where: str) -> _AnyRecord | None:
         """An entry with bad UTF-8, control characters, lone surrogates or NaN, decoded by Python's lenient reader."""
-        tame = NOT_FINITE.sub(lambda m: m[1] or b"NaN", entry)
+        tame = NOT_FINITE.sub(lambda m: m[1] or _constant(m[0]), entry)
         text = tame.decode("utf-8", "replace")
         try:
-            value = json.loads(text, strict=False, parse_float=exact_ns, parse_constant=lambda _: _Unusable())
+            value = json.loads(text, strict=False, parse_float=exact_ns, parse_constant=_Unusable)
             plain = json.loads(text, strict=False, parse_float=_finite, parse_constant=lambda _: None)
         except (ValueError, RecursionError):
             self._problems.add("event that is not JSON", where)
@@ -206,6 +208,12 @@ class RecordDecoder:
                 others.append((_tidy(record), to_ns(record.ts)))
         ts, dur_ = np.array(times, np.int64).reshape(-1, 2).T
         return Batch(len(found), records, ts, dur_, others)
+
+
+def _constant(word: bytes) -> bytes:
+    """A number that is not finite as Python's JSON reader spells it."""
+    sign = b"-" if word.startswith(b"-") else b""
+    return sign + b"Infinity" if b"inf" in word.lower() else b"NaN"
 
 
 def _finite(text: str) -> float | None:
@@ -268,15 +276,19 @@ def _number(text: str) -> Any:
 def _tidy(record: _AnyRecord) -> Record:
     return Record(
         ph=record.ph if isinstance(record.ph, str) else "",
-        cat=None if record.cat is None else text_of(record.cat),
-        name=text_of(record.name),
+        cat=None if record.cat is None else _text(record.cat),
+        name=_text(record.name),
         pid=_key(record.pid),
         tid=_key(record.tid),
         args=record.args,
         id=_key(record.id),
         id2={key: _key(value) for key, value in record.id2.items()} if isinstance(record.id2, dict) else None,
-        scope=None if record.scope is None else text_of(record.scope),
+        scope=None if record.scope is None else _text(record.scope),
     )
+
+
+def _text(value: Any) -> str:
+    return str(_key(value)) if isinstance(value, _Ns) else text_of(value)
 
 
 def _key(value: Any) -> int | str | None:

@@ -24,7 +24,7 @@ from cudalens.traces.chrome.values import MISSING, Ints
 try:
     from cudalens.traces.chrome import _scanner
 except ImportError:  # built without a compiler
-    _scanner = None
+    _scanner = None  # type: ignore[assignment]
 
 #: Set to 0 to read with the Python reader alone.
 SWITCH: Final = "CUDALENS_SCANNER"
@@ -141,7 +141,7 @@ def scan(data: bytes, is_exact: bool) -> Scanned | None:
             np.frombuffer(track, np.int32),
             tracks,
             {_KEYS[key]: _column(_KEYS[key], *parts) for key, parts in fields.items() if key in _KEYS},
-            _allocations(*memory, tracks, fields),
+            _allocations(memory[0], memory[1], tracks, fields),
             np.frombuffer(others, np.int64).reshape(-1, 2).tolist(),
         )
     except (*SYNTAX_ERRORS, ValueError):

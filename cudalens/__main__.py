@@ -84,6 +84,10 @@ def _parser() -> argparse.ArgumentParser:
         compare.add_argument(side, metavar=side.upper(), help=text)
     compare.add_argument("-o", "--output", metavar="FILE", help="also write the comparison as one offline HTML file")
     compare.set_defaults(run=_compare)
+    hang = verbs.add_parser("hang", help="name the rank that holds up a job, from FlightRecorder dumps")
+    hang.add_argument("folder", metavar="FOLDER", type=Path, help="the folder with the dumps")
+    hang.add_argument("-o", "--output", metavar="FILE", help="also write the result as one offline HTML file")
+    hang.set_defaults(run=_hang)
     doctor = verbs.add_parser("doctor", help="show what works on this machine, what does not, and why")
     doctor.add_argument("--json", action="store_true", help="print JSON")
     doctor.set_defaults(run=_doctor)
@@ -152,6 +156,14 @@ def _compare(arguments: argparse.Namespace) -> None:
     print(found)
     if output is not None:
         _wrote(found.to_html(output))
+
+
+def _hang(arguments: argparse.Namespace) -> None:
+    output = None if arguments.output is None else _checked(arguments.output)
+    record = cudalens.load_flight_recorder(arguments.folder)
+    print(record)
+    if output is not None:
+        _wrote(record.to_html(output))
 
 
 def _repeats(text: str) -> list[Trace] | Ranks:

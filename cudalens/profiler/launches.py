@@ -46,6 +46,10 @@ class Facts(msgspec.Struct, rename=KINETO_ARGS):
     out_elements: _Int = None
     message_dtype: str | None = None
     group_size: _Int = None
+    collective_seq: _Int = None
+    src_rank: _Int = None
+    dst_rank: _Int = None
+    group_ranks: msgspec.Raw = msgspec.Raw()
 
 
 class _SavedEvent(msgspec.Struct):
@@ -73,13 +77,16 @@ _INTS: Final = {
     "in_elements": "int64",
     "out_elements": "int64",
     "group_size": "int64",
+    "collective_seq": "int64",
+    "src_rank": "int64",
+    "dst_rank": "int64",
 }
 _ZERO_IS_NONE: Final = ("graph_id", "graph_node_id")
 #: It writes -1 for what it does not know.
-_NEGATIVE_IS_NONE: Final = ("wait_stream", "wait_record_id")
+_NEGATIVE_IS_NONE: Final = ("wait_stream", "wait_record_id", "collective_seq", "src_rank", "dst_rank")
 _FLOATS: Final = ("blocks_per_sm", "warps_per_sm", "occupancy_pct")
 _TEXTS: Final = ("collective", "process_group", "message_dtype")
-_LISTS: Final = ("grid", "block_dim")
+_LISTS: Final = ("grid", "block_dim", "group_ranks")
 _MAX_INT: Final = (1 << 63) - 1
 _MAX_FLOAT32: Final = float(np.finfo(np.float32).max)
 

@@ -59,6 +59,10 @@ class _OpArgs(
     out_elements: _Int = MISSING
     message_dtype: str | None = None
     group_size: _Int = MISSING
+    collective_seq: _Int = MISSING
+    src_rank: _Int = MISSING
+    dst_rank: _Int = MISSING
+    group_ranks: msgspec.Raw = _UNSET
 
 
 class _DeviceArgs(
@@ -90,6 +94,10 @@ class _DeviceArgs(
     out_elements: _Int = MISSING
     message_dtype: str | None = None
     group_size: _Int = MISSING
+    collective_seq: _Int = MISSING
+    src_rank: _Int = MISSING
+    dst_rank: _Int = MISSING
+    group_ranks: msgspec.Raw = _UNSET
 
 
 class MemoryArgs(
@@ -166,6 +174,7 @@ _NEEDLES: Final = {
     "out_elements": b' msg nelems"',
     "process_group": b"Group ",
     "group_size": b"Group ",
+    "group_ranks": b"Group ",
 }
 
 

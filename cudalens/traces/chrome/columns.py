@@ -43,13 +43,16 @@ _INTEGERS: Final = (
     "in_elements",
     "out_elements",
     "group_size",
+    "collective_seq",
+    "src_rank",
+    "dst_rank",
 )
 _NUMBERS: Final = ("blocks_per_sm", "warps_per_sm", "occupancy_pct")
-_JSON: Final = ("shapes", "dtypes", "grid", "block_dim")
+_JSON: Final = ("shapes", "dtypes", "grid", "block_dim", "group_ranks")
 _TEXTS: Final = ("module", "collective", "process_group", "message_dtype")
 _INT32: Final = frozenset({"registers"})
 #: Columns in which Kineto writes -1 for an unknown value.
-_NEVER_NEGATIVE: Final = frozenset({"wait_stream", "wait_record_id"})
+_NEVER_NEGATIVE: Final = frozenset({"wait_stream", "wait_record_id", "collective_seq", "src_rank", "dst_rank"})
 
 
 class Codes(dict[Any, int]):

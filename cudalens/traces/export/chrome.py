@@ -34,7 +34,7 @@ GZIP_LEVEL: Final = 1
 _ROWS: Final = 20_000
 _SECOND: Final = 1_000_000_000
 _EXACT_US: Final = 1 << 43
-_JSON: Final = frozenset({"shapes", "dtypes", "grid", "block_dim"})
+_JSON: Final = frozenset({"shapes", "dtypes", "grid", "block_dim", "group_ranks"})
 _ENCODER: Final = msgspec.json.Encoder()
 
 
@@ -291,7 +291,7 @@ _MEMORY_KEYS: Final = ("pid", "tid", "num_bytes", "device", "addr", "allocated_b
 
 def _category_columns() -> list[str]:
     texts = ["name", "cat", "shapes", "dtypes", "module", "grid", "block_dim"]
-    return [*texts, "collective", "process_group", "message_dtype"]
+    return [*texts, "collective", "process_group", "message_dtype", "group_ranks"]
 
 
 def _text_of(array: pd.Categorical, is_json: bool) -> Callable[[pd.Categorical], list[Any]]:

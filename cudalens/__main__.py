@@ -19,6 +19,7 @@ from cudalens.errors import AssertionFailed, AssertionSyntaxError, CudalensError
 from cudalens.frames import formats as _formats
 
 if TYPE_CHECKING:
+    from cudalens.device import Check
     from cudalens.device.inventory.devices import Devices
     from cudalens.frames import Ranks, Trace
 
@@ -214,8 +215,25 @@ def _doctor(arguments: argparse.Namespace) -> None:
 
     os.environ.setdefault("KINETO_LOG_LEVEL", "6")  # else torch's profiler prints a line on stderr
     devices = cudalens.devices()
-    facts = {"cudalens": cudalens.__version__, "versions": device.versions(), "checks": device.run_checks()}
+    facts = {
+        "cudalens": cudalens.__version__,
+        "versions": device.versions(),
+        "checks": (*device.run_checks(), _reader_check()),
+    }
     print(_as_json(facts, devices) if arguments.json else _as_text(facts, devices))
+
+
+def _reader_check() -> Check:
+    from cudalens.device import Check
+    from cudalens.traces.chrome.scanned import SWITCH, is_scanner_built, is_scanner_in_use
+
+    if is_scanner_in_use():
+        detail = "the compiled scanner reads Chrome traces"
+    elif is_scanner_built():
+        detail = f"{SWITCH}=0 switches it off; Python code reads Chrome traces, with the same result"
+    else:
+        detail = "it was built without a C compiler; Python code reads Chrome traces, with the same result"
+    return Check("compiled scanner", is_scanner_in_use(), detail)
 
 
 def _as_json(facts: dict[str, Any], devices: Devices) -> str:

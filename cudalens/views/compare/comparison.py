@@ -6,7 +6,7 @@ import os
 from functools import cached_property
 from html import escape
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Literal
 
 import pandas as pd
 
@@ -16,14 +16,7 @@ from cudalens.views.compare import changes
 from cudalens.views.compare import verdict as verdicts
 from cudalens.views.compare.timeline import compare_timeline
 from cudalens.views.sections.model import Picture, Section
-from cudalens.views.sections.shown import Shown
-
-_PAGE: Final = (
-    "<!doctype html>\n<html lang=en><head><meta charset=utf-8><meta name=viewport content='width=device-width'>"
-    "<title>{title}</title><style>:root {{ color-scheme: light dark }} body {{ margin: 24px auto; padding: 0 16px; "
-    "max-width: 1100px; color: #1b1f24; background: #fff }} @media (prefers-color-scheme: dark) {{ body {{ color: "
-    "#e6e9ed; background: #111418 }} }}</style></head><body>{body}</body></html>\n"
-)
+from cudalens.views.sections.shown import PAGE, Shown
 
 
 class Comparison(Shown):
@@ -84,7 +77,7 @@ class Comparison(Shown):
         """
         title = escape(" against ".join(reversed(verdicts.names(self._found))))
         with atomic_write(path) as file:
-            file.write(_PAGE.format(title=title, body=self._repr_html_()).encode("utf-8", "replace"))
+            file.write(PAGE.format(title=title, body=self._repr_html_()).encode("utf-8", "replace"))
         return Path(path)
 
     @property

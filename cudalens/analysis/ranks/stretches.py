@@ -105,7 +105,7 @@ def _cuts(compute: _Compute, begin: Ints, end: Ints) -> tuple[Ints, Ints, Ints]:
 
 def _pieces(compute: _Compute, first: Ints, resume: Ints, waits: Ints, end: Ints) -> pd.DataFrame:
     if not len(first):
-        return pd.DataFrame({name: first for name in ("start_ns", "end_ns", "lag_ns", "waits_for")})
+        return pd.DataFrame(dict.fromkeys(("start_ns", "end_ns", "lag_ns", "waits_for"), first))
     last = np.append(first[1:], len(compute.start)) - 1
     stop = compute.reach[last]
     waits_for = np.full(len(first), -1, np.int64)

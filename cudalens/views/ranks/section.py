@@ -13,11 +13,11 @@ import pandas as pd
 
 from cudalens.analysis import units
 from cudalens.frames import Ranks
-from cudalens.frames.files import atomic_write
 from cudalens.views.ranks import pictures, words
+from cudalens.views.sections.html_page import write_page
 from cudalens.views.sections.markup import Node
 from cudalens.views.sections.model import Block, Column, Facts, Note, Picture, Row, Section, Table
-from cudalens.views.sections.shown import PAGE, Shown
+from cudalens.views.sections.shown import Shown
 
 _MAX_ROWS: Final = 40
 
@@ -56,11 +56,8 @@ def to_html(ranks: Ranks, path: str | os.PathLike[str], *, title: str | None = N
     Raises:
         OutputError: The file cannot be written; an existing file is unchanged.
     """
-    name = escape(title or f"Ranks of {ranks.name}")
-    page = PAGE.format(title=name, body=f"<h1>{name}</h1>{summary(ranks)._repr_html_()}")
-    with atomic_write(path) as file:
-        file.write(page.encode("utf-8", "replace"))
-    return Path(path)
+    name = title or f"Ranks of {ranks.name}"
+    return write_page(path, name, f"<h1>{escape(name)}</h1>{summary(ranks)._repr_html_()}")
 
 
 def section(ranks: Ranks) -> Section:

@@ -2,20 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 from cudalens.views.sections.markup import for_notebooks
 from cudalens.views.sections.model import Section
 from cudalens.views.sections.write_html import to_html
 from cudalens.views.sections.write_text import to_text
-
-#: An offline page with a `title` and a `body`, light or dark as the reader's system is.
-PAGE: Final = (
-    "<!doctype html>\n<html lang=en><head><meta charset=utf-8><meta name=viewport content='width=device-width'>"
-    "<title>{title}</title><style>:root {{ color-scheme: light dark }} body {{ margin: 24px auto; padding: 0 16px; "
-    "max-width: 1100px; color: #1b1f24; background: #fff }} @media (prefers-color-scheme: dark) {{ body {{ color: "
-    "#e6e9ed; background: #111418 }} }}</style></head><body>{body}</body></html>\n"
-)
 
 
 class Shown:

@@ -128,7 +128,7 @@ def test_ranks_without_communication_or_device_work_have_a_summary(tmp_path):
         events = [{"ph": "X", "cat": "cpu_op", "name": "aten::mm", "pid": 1, "tid": 1, "ts": 10, "dur": 5, "args": {}}]
         (tmp_path / f"rank-{rank}.json").write_text(json.dumps({"schemaVersion": 1, "traceEvents": events}))
     ranks = cudalens.load_ranks(tmp_path)
-    assert ranks.summary().verdict .startswith("2 ranks; no communication between them is recorded")
+    assert ranks.summary().verdict.startswith("2 ranks; no communication between them is recorded")
 
 
 def test_a_slow_link_is_found(tmp_path):

@@ -18,6 +18,7 @@ from cudalens._version import __version__ as __version__
 from cudalens.analysis.assertions.check import check as check
 from cudalens.api import history as history
 from cudalens.api.compare import compare as compare
+from cudalens.api.fit import fit as fit
 from cudalens.api.load import load as load
 from cudalens.api.load_ranks import load_ranks as load_ranks
 from cudalens.api.memory import memory_history as memory_history

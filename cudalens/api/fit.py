@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from cudalens.virtual.specs.registry import DeviceSpec
 
 _DEVICES: Final = ("l4", "a100-40gb", "h100")
+#: Batches to try above one that fits and whose next one does not.
+_MOST_BEYOND: Final = 16
 _ALL: Final = ("checkpoint the blocks", "8-bit Adam", "all in bfloat16")
 
 
@@ -132,7 +134,7 @@ def _fits(program: Program, spec: DeviceSpec, run: Run, batch: int, change: Any 
     """Whether a measured program fits; if it needs more, its cached memory may be freed, which a run finds out."""
     if run.total_bytes <= spec.total_memory_bytes:
         return True
-    if run.allocated_bytes + run.context_bytes > spec.total_memory_bytes:
+    if not _may_fit(spec, run):
         return False
     return program.fits(spec, batch, None if change is None else change())
 
@@ -149,7 +151,22 @@ def _largest(program: Program, spec: DeviceSpec, run: Run, batch: int) -> int:
         return known[size]
 
     guess = guess_of(lambda size: measured(size).total_bytes, spec.total_memory_bytes, batch)
-    return largest(lambda size: _fits(program, spec, measured(size), size), guess)
+    found = largest(lambda size: _fits(program, spec, measured(size), size), guess)
+    return _beyond(
+        found, lambda size: _may_fit(spec, measured(size)), lambda size: _fits(program, spec, measured(size), size)
+    )
+
+
+def _may_fit(spec: DeviceSpec, run: Run) -> bool:
+    return run.allocated_bytes + run.context_bytes <= spec.total_memory_bytes
+
+
+def _beyond(found: int, may_fit: Callable[[int], bool], fits: Callable[[int], bool]) -> int:
+    """The largest batch that fits, from `found` on: of two batches, the larger one may be less fragmented."""
+    top = found
+    while top - found < _MOST_BEYOND and may_fit(top + 1):
+        top += 1
+    return next((size for size in range(top, found, -1) if fits(size)), found)
 
 
 def _changes(program: Program, row: dict[str, Any], batch: int) -> list[dict[str, Any]]:

@@ -224,7 +224,7 @@ def measure(trace: Trace, name: str, argument: str | None, part: str | None) -> 
     if name in FIGURES:
         return FIGURES[name].measure(trace)
     if name == "finding":
-        return _with_share(sum(one.cost_ns or 0 for one in findings(trace) if one.rule == argument), trace)
+        return _with_share(sum(one.gain_ns or 0 for one in findings(trace) if one.rule == argument), trace)
     return _of_events(trace, name, argument or "", part or "")
 
 

@@ -468,7 +468,7 @@ def assert_rows_are_disjoint(start, end, row):
         assert (end[order][:-1] <= start[order][1:]).all()
 
 
-def test_children_stand_beneath_their_callers(open_timeline):
+def test_children_are_beneath_their_callers(open_timeline):
     timeline = open_timeline(busy_trace(3, 2000, 1_000_000))
     row = timeline.js("[...lod.assignRows(data).row]")
     parent = timeline.js("[...data.parent]")

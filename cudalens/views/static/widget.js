@@ -3286,12 +3286,12 @@ var ALLOCATION_COLUMNS = (
     "stack",
     "category",
     "block",
-    "told"
+    "facts"
   ]
 );
 async function readAllocations(payload, header) {
   const [raw, steps] = await Promise.all([
-    readColumns2(payload, "life", ALLOCATION_COLUMNS),
+    readColumns2(payload, "allocation", ALLOCATION_COLUMNS),
     readInts(payload, "addr.steps")
   ]);
   const addresses = runningSums2(steps);
@@ -3308,7 +3308,7 @@ async function readAllocations(payload, header) {
     device: raw.device,
     pool: raw.pool,
     category: raw.category,
-    facts: raw.told,
+    facts: raw.facts,
     alloc,
     released,
     done,
@@ -3394,7 +3394,7 @@ async function decodeMemory(bytes) {
       ["allocated", "active"]
     ),
     readClock(payload, header),
-    readTexts(payload, "told")
+    readTexts(payload, "facts")
   ]);
   return {
     header,

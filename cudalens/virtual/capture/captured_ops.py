@@ -61,11 +61,27 @@ class CapturedOp:
                 operand.store(result)
 
 
+class Draw:
+    """A random operator whose values are not computed.
+
+    Attributes:
+        generator: Its generator.
+    """
+
+    __slots__ = ("generator",)
+
+    def __init__(self, generator: torch.Generator) -> None:
+        self.generator = generator
+
+    def run(self) -> None:
+        """Do nothing."""
+
+
 class Tape:
     """The operators of one capture, in order."""
 
     def __init__(self) -> None:
-        self.ops: list[CapturedOp | StatePoint | Tape] = []
+        self.ops: list[CapturedOp | Draw | StatePoint | Tape] = []
         self._saved: dict[Memory, torch.Tensor] = {}
         self._generators = CapturedGenerators()
         self._made: list[Operand] = []
@@ -181,6 +197,8 @@ class Tape:
                 yield from op.generators()
             elif isinstance(op, CapturedOp) and op.kwargs.get("generator") is not None:
                 yield op.kwargs["generator"]
+            elif isinstance(op, Draw):
+                yield op.generator
 
     def _record(
         self, func: Any, args: Any, kwargs: Any, out: Any, *, has_effect: bool, is_undefined: bool = False

@@ -61,7 +61,7 @@ def test_verdict_marks_simulated_times():
 @pytest.mark.parametrize(
     ("status", "said"), [("raised", "the code raised"), ("interrupted", "the code was interrupted")]
 )
-def test_verdict_says_how_the_code_ended(status, said):
+def test_verdict_states_how_the_code_ended(status, said):
     assert text.verdict(gpu_trace(status=status)).endswith(said)
 
 

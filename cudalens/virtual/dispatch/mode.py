@@ -217,7 +217,7 @@ class DispatchMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     def _place_results(self, out: Any, device: Device) -> None:
         """Allocate blocks for new storages among the results."""
-        if isinstance(out, torch.Tensor):
+        if isinstance(out, torch.Tensor) and not has_own_dispatch((type(out),)):
             for tensor in parts_of(out) or (out,):
                 if KEY not in tensor.untyped_storage().__dict__:
                     self._gpus.place_tensor(tensor, device)

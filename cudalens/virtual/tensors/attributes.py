@@ -20,7 +20,7 @@ from cudalens.virtual.shapes.reading import describe, value_error
 from cudalens.virtual.shapes.storage import lacks_values
 from cudalens.virtual.tensors import legacy_types
 from cudalens.virtual.tensors.copies import run_copy, to_device
-from cudalens.virtual.tensors.residency import is_pinned, is_sparse, pin, place_of, residence_of
+from cudalens.virtual.tensors.residency import KEY, Residence, is_pinned, is_sparse, pin, place_of, residence_of
 
 _HOST_FIRST: Final = "Use Tensor.cpu() to copy the tensor to host memory first."
 _UNSET: Final = object()
@@ -40,6 +40,23 @@ def install(patches: Patches, gpus: Gpus) -> None:
         patches.set(torch.Tensor, name, make(_original(name)))
     for name, make_method in _METHODS.items():
         patches.set(torch.Tensor, name, _method(make_method(gpus, _original(name)), name))
+    patches.set(torch.Tensor, "_make_wrapper_subclass", staticmethod(_make_wrapper(gpus)))
+
+
+def _make_wrapper(gpus: Gpus) -> Any:
+    """Make wrapper subclasses on the CPU, for torch's C++ aborts on their gradients, and remember the device."""
+    original = getattr(torch.Tensor, "_make_wrapper_subclass")  # noqa: B009 - the stubs of torch lack it
+
+    @functools.wraps(original)
+    def make(*args: Any, **kwargs: Any) -> Any:
+        index = gpus.device_index(kwargs.get("device"))
+        if index is None:
+            return original(*args, **kwargs)
+        made = original(*args, **{**kwargs, "device": "cpu"})
+        made.__dict__[KEY] = Residence(gpus, gpus.devices[index], None, 0)
+        return made
+
+    return make
 
 
 def _original(name: str) -> Any:

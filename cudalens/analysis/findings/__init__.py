@@ -21,6 +21,7 @@ from cudalens.analysis.findings import (
     state_rules,
     stream_rules,
     training_rules,
+    window_rules,
 )
 from cudalens.analysis.findings.finding import CONFIDENCES, Confidence, Finding
 from cudalens.analysis.findings.trace_arrays import TraceArrays
@@ -50,8 +51,8 @@ RULES: Final[tuple[Rule, ...]] = (
     host_rules.compiling,
     host_rules.allocating,
     host_rules.other_work,
-    host_rules.first_step,
-    host_rules.idle_ends,
+    window_rules.first_step,
+    window_rules.idle_ends,
     kernel_rules.tiny_kernels,
     kernel_rules.small_grids,
     precision_rules.full_precision,

@@ -11,6 +11,7 @@ from typing import Any, Final
 import torch
 from torch.utils.hooks import RemovableHandle
 
+from cudalens.graphs.arguments import exact
 from cudalens.graphs.guards.reads import Read, Reads
 
 #: Compared by value; everything else is compared by identity.
@@ -126,9 +127,7 @@ def _is_equal(a: Any, b: Any) -> bool:
         return False
     if isinstance(a, tuple):
         return len(a) == len(b) and all(map(_is_equal, a, b))
-    if isinstance(a, float):
-        return a == b or (a != a and b != b)
-    return bool(a == b)
+    return bool(exact(a) == exact(b))
 
 
 def _short(value: Any) -> str:

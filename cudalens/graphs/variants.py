@@ -14,7 +14,7 @@ from cudalens.graphs import arguments
 from cudalens.graphs.functions import Function, Variant
 from cudalens.graphs.inputs import overlaps_itself
 from cudalens.graphs.links import is_new_leaf
-from cudalens.graphs.liveness import PLAIN_TYPES, span
+from cudalens.graphs.liveness import PLAIN_TYPES, span, storage_id
 from cudalens.graphs.programs import Inference, Training
 from cudalens.graphs.reasons import Finding, Reason
 
@@ -200,7 +200,8 @@ def _why_not(variant: Variant, leaves: Sequence[Any], results: Sequence[torch.Te
     if variant.program.opaque is not None:
         return Finding(Reason.OPAQUE_RESULT, f"an object of type {variant.program.opaque}", variant.function.place)
     kept = {id(tensor) for tensor in (*leaves, *(external.tensor for external in watch.externals.values()))}
-    opaque = next(filter(None, (_opaque(result) for result in results if id(result) not in kept)), None)
+    others = [result for result in results if id(result) not in kept]
+    opaque = next(filter(None, (_opaque(result, is_made=storage_id(result) in watch.made) for result in others)), None)
     if opaque is not None or (opaque := _leaf_below(results)) is not None:
         return Finding(Reason.OPAQUE_RESULT, opaque, variant.function.place)
     if any(map(_is_reentrant, results)):
@@ -222,9 +223,9 @@ def _why_not(variant: Variant, leaves: Sequence[Any], results: Sequence[torch.Te
     )
 
 
-def _opaque(result: torch.Tensor) -> str | None:
+def _opaque(result: torch.Tensor, *, is_made: bool) -> str | None:
     """What a replay cannot give a result besides its values, in words; None if there is nothing."""
-    if type(result) is not torch.Tensor and not (type(result) is torch.nn.Parameter and result.is_leaf):
+    if type(result) is not torch.Tensor and (is_made or type(result) is not torch.nn.Parameter):
         return f"a tensor of class {type(result).__name__}"
     if result.__dict__:
         return f"a tensor with attributes ({', '.join(result.__dict__)})"

@@ -78,7 +78,7 @@ def modules_of(roots: Iterable[tuple[str, Any]]) -> list[torch.nn.Module]:
     found: dict[int, torch.nn.Module] = {}
     for _, value in roots:
         for step in _steps(value):
-            if isinstance(step.value, torch.nn.Module):
+            if issubclass(type(step.value), torch.nn.Module):
                 found.setdefault(id(step.value), step.value)
     return list(found.values())
 
@@ -105,7 +105,7 @@ def _walk(roots: Iterable[tuple[str, Any]]) -> Iterator[tuple[Name, torch.Tensor
                 continue
             seen.add(id(step.value))
             for container, key, value, name, is_static in _items(step):
-                if isinstance(value, torch.Tensor):
+                if issubclass(type(value), torch.Tensor):
                     yield Name(container, key, name, is_static), value
                 waiting.append(_Step(value, name))
 

@@ -123,7 +123,7 @@ def first_change(reads: Iterable[Read]) -> str | None:
 def _is_equal(a: Any, b: Any) -> bool:
     if a is b:
         return True
-    if type(a) is not type(b) or not isinstance(a, _PLAIN):
+    if type(a) is not type(b) or not issubclass(type(a), _PLAIN):
         return False
     if isinstance(a, tuple):
         return len(a) == len(b) and all(map(_is_equal, a, b))

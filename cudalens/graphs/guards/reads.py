@@ -315,7 +315,7 @@ class _Search:
         else:
             has_keys = isinstance(inside, BaseItems | dict | MappingProxyType)
             for key, value in list(inside.items() if has_keys else enumerate(inside)):
-                if isinstance(held, tuple) and not isinstance(value, torch.Tensor):
+                if isinstance(held, tuple) and not issubclass(type(value), torch.Tensor):
                     self._waiting.append((value, f"{label}[{key_text(key)}]"))  # another item is another tuple
                 else:
                     yield inside, key, value, f"{label}[{key_text(key)}]"

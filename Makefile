@@ -14,7 +14,7 @@ INDEX := $(if $(filter cpu,$(TORCH)),--extra-index-url $(CPU_INDEX),)
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo lab test test-thorough coverage test-browser test-gpu test-pytorch test-programs check check-js fix js bench lock docs accuracy news build clean
+.PHONY: help setup demo lab test test-thorough coverage test-browser test-gpu test-pytorch test-programs test-hangs check check-js fix js bench lock docs accuracy news build clean
 
 help: ## list these targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  \1\t/' | expand -t 18
@@ -23,7 +23,7 @@ help: ## list these targets
 
 setup: $(STAMP) ## create .venv and install cudalens with its development tools
 
-$(STAMP): pyproject.toml requirements.lock
+$(STAMP): pyproject.toml requirements.lock hatch_build.py $(wildcard cudalens/traces/chrome/native/*)
 	@$(PYTHON) -c 'import sys; v = sys.version_info; sys.exit(0 if v >= (3, 11) else f"cudalens needs Python 3.11 or newer; this is {v[0]}.{v[1]}. Try: make setup PYTHON=python3.12")'
 	@echo "Installing into $(VENV) (PyTorch included: $(if $(INDEX),CPU build,the default build; TORCH=cpu for the CPU build))"
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -53,6 +53,9 @@ test-browser: setup ## install Chromium if needed, then run the browser tests
 test-gpu: ## run the GPU tests, with the interpreter PYTHON
 	@if [ -x $(BIN)/python ] && [ "$(origin PYTHON)" = file ]; then $(BIN)/python -m pytest -m gpu tests/gpu $(PYTEST_ARGS); \
 	 else PYTHONPATH=. $(PYTHON) -m pytest -m gpu tests/gpu $(PYTEST_ARGS); fi
+
+test-hangs: setup ## run jobs of gloo processes that do not go on, of all kinds (minutes)
+	@CUDALENS_HANGS=1 $(BIN)/python -m pytest tests/integration/test_hangs.py $(PYTEST_ARGS)
 
 test-pytorch: setup ## run PyTorch 2.6's CUDA tests on a virtual device; PYTORCH=folder of its sources, kept outside of this project
 	@$(PIP) install --quiet expecttest psutil

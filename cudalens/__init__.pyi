@@ -18,8 +18,10 @@ from cudalens._version import __version__ as __version__
 from cudalens.analysis.assertions.check import check as check
 from cudalens.api import history as history
 from cudalens.api.compare import compare as compare
+from cudalens.api.flight_recorder import load_flight_recorder as load_flight_recorder
+from cudalens.api.hang_watch import watch_hangs as watch_hangs
 from cudalens.api.load import load as load
-from cudalens.api.load import load_ranks as load_ranks
+from cudalens.api.load_ranks import load_ranks as load_ranks
 from cudalens.api.memory import memory_history as memory_history
 from cudalens.api.memory import memory_snapshot as memory_snapshot
 from cudalens.api.overhead import overhead as overhead

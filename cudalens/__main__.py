@@ -19,6 +19,7 @@ from cudalens.errors import AssertionFailed, AssertionSyntaxError, CudalensError
 from cudalens.frames import formats as _formats
 
 if TYPE_CHECKING:
+    from cudalens.device import Check
     from cudalens.device.inventory.devices import Devices
     from cudalens.frames import Ranks, Trace
 
@@ -84,6 +85,10 @@ def _parser() -> argparse.ArgumentParser:
         compare.add_argument(side, metavar=side.upper(), help=text)
     compare.add_argument("-o", "--output", metavar="FILE", help="also write the comparison as one offline HTML file")
     compare.set_defaults(run=_compare)
+    hang = verbs.add_parser("hang", help="name the rank that holds up a job, from FlightRecorder dumps")
+    hang.add_argument("folder", metavar="FOLDER", type=Path, help="the folder with the dumps")
+    hang.add_argument("-o", "--output", metavar="FILE", help="also write the result as one offline HTML file")
+    hang.set_defaults(run=_hang)
     doctor = verbs.add_parser("doctor", help="show what works on this machine, what does not, and why")
     doctor.add_argument("--json", action="store_true", help="print JSON")
     doctor.set_defaults(run=_doctor)
@@ -154,6 +159,14 @@ def _compare(arguments: argparse.Namespace) -> None:
         _wrote(found.to_html(output))
 
 
+def _hang(arguments: argparse.Namespace) -> None:
+    output = None if arguments.output is None else _checked(arguments.output)
+    record = cudalens.load_flight_recorder(arguments.folder)
+    print(record)
+    if output is not None:
+        _wrote(record.to_html(output))
+
+
 def _repeats(text: str) -> list[Trace] | Ranks:
     """The traces of the files in `text`, separated by commas, or the ranks of a job if it is one folder."""
     whole = Path(text)  # its name may have commas
@@ -202,8 +215,25 @@ def _doctor(arguments: argparse.Namespace) -> None:
 
     os.environ.setdefault("KINETO_LOG_LEVEL", "6")  # else torch's profiler prints a line on stderr
     devices = cudalens.devices()
-    facts = {"cudalens": cudalens.__version__, "versions": device.versions(), "checks": device.run_checks()}
+    facts = {
+        "cudalens": cudalens.__version__,
+        "versions": device.versions(),
+        "checks": (*device.run_checks(), _reader_check()),
+    }
     print(_as_json(facts, devices) if arguments.json else _as_text(facts, devices))
+
+
+def _reader_check() -> Check:
+    from cudalens.device import Check
+    from cudalens.traces.chrome.scanned import SWITCH, is_scanner_built, is_scanner_in_use
+
+    if is_scanner_in_use():
+        detail = "the compiled scanner reads Chrome traces"
+    elif is_scanner_built():
+        detail = f"{SWITCH}=0 switches it off; Python code reads Chrome traces, with the same result"
+    else:
+        detail = "it was built without a C compiler; Python code reads Chrome traces, with the same result"
+    return Check("compiled scanner", is_scanner_in_use(), detail)
 
 
 def _as_json(facts: dict[str, Any], devices: Devices) -> str:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from cudalens.frames.column_catalog import FRAMES
-from cudalens.frames.schema import docs_table
+from generated_page import write_or_compare
+
+from cudalens.frames.column_catalog import FRAMES, Column
 
 TARGET = Path(__file__).parent.parent / "docs" / "frames.md"
 HEAD = """# The frames of a Trace
@@ -15,25 +16,22 @@ Every Trace has these pandas frames. A frame that its run did not make is empty.
 
 - Unknown values are missing (`<NA>`). There are no special values. The table says what missing means.
 - `parent` and `launch` are row numbers of `events`. `events.loc[events["launch"]]` has the launch of each kernel.
-- `tools/frame_docs.py` makes this page from `cudalens/frames/column_catalog.py`.
+- `tools/frame_docs.py` makes this page from `cudalens/frames/column_catalog.csv`.
 """
 
 
 def page() -> str:
     """The whole page as Markdown."""
-    return HEAD + "".join(f"\n## `trace.{name}`\n\n{docs_table(name)}" for name in FRAMES)
+    return HEAD + "".join(f"\n## `trace.{name}`\n\n{table(columns)}" for name, columns in FRAMES.items())
 
 
-def main() -> int:
-    """Write the page, or compare it with the file."""
-    if "--check" not in sys.argv:
-        TARGET.write_text(page(), encoding="utf-8")
-        return 0
-    if TARGET.exists() and TARGET.read_text(encoding="utf-8") == page():
-        return 0
-    sys.stderr.write(f"{TARGET.name} differs from the column catalog; run 'make fix'.\n")
-    return 1
+def table(columns: tuple[Column, ...]) -> str:
+    """The columns of a frame as a Markdown table."""
+    head = "| column | dtype | unit | meaning | missing means | source |\n| --- | --- | --- | --- | --- | --- |\n"
+    return head + "".join(
+        f"| `{c.name}` | {c.dtype} | {c.unit} | {c.meaning} | {c.missing} | {c.source} |\n" for c in columns
+    )
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(write_or_compare(TARGET, page(), "the column catalog"))

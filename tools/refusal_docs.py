@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
+from generated_page import write_or_compare
+
 ROOT: Final = Path(__file__).parents[1]
 SOURCE: Final = ROOT / "cudalens" / "virtual"
 TARGET: Final = ROOT / "docs" / "refusals.md"
@@ -108,16 +110,5 @@ def escaped(text: str) -> str:
     return "".join(f"\\{character}" if character in "_*`<>[]" else character for character in text.strip())
 
 
-def main() -> int:
-    """Write the page, or compare it with the file."""
-    if "--check" not in sys.argv:
-        TARGET.write_text(page(), encoding="utf-8")
-        return 0
-    if TARGET.exists() and TARGET.read_text(encoding="utf-8") == page():
-        return 0
-    sys.stderr.write(f"{TARGET.name} differs from the messages in cudalens/virtual; run 'make fix'.\n")
-    return 1
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(write_or_compare(TARGET, page(), "the messages in cudalens/virtual"))

@@ -53,7 +53,7 @@ class EventArrays:
         """True for events of any of these categories."""
         return is_category(self.events["cat"].array, categories)
 
-    def is_named(self, pattern: str) -> Bools:
-        """True for events in whose name the regular expression `pattern` is found; searches each distinct name once."""
+    def is_named(self, pattern: str, rows: Any = slice(None)) -> Bools:
+        """True for those of `rows` in whose name the regular expression `pattern` is found; searches a name once."""
         search = re.compile(pattern).search
-        return map_texts(self.events["name"].array, lambda name: search(name) is not None, False)
+        return map_texts(self.events["name"].array[rows], lambda name: search(name) is not None, False)

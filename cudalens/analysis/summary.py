@@ -14,7 +14,7 @@ from cudalens.analysis.cached import once_per_trace
 from cudalens.analysis.time.averages import STEP_NAME, averages
 from cudalens.analysis.time.intervals import length, union
 from cudalens.frames.build import GPU_ACTIVITIES, RUNTIME_CATEGORIES, STEP_PREFIX
-from cudalens.frames.columns import integers, is_category, map_texts
+from cudalens.frames.columns import has_prefix, integers, is_category, map_texts
 
 if TYPE_CHECKING:
     from cudalens.frames import Trace
@@ -140,7 +140,7 @@ def wall_ns(trace: Trace) -> int:
 def step_rows(trace: Trace) -> Ints:
     """Rows of the events that are profiler steps of the host."""
     events = trace.events
-    is_step = map_texts(events["name"].array, lambda name: name.startswith(STEP_PREFIX), False)
+    is_step = has_prefix(events["name"].array, STEP_PREFIX)
     return np.flatnonzero(is_step & events["device"].isna().to_numpy() & ~events["is_instant"].to_numpy())
 
 
@@ -178,8 +178,9 @@ def _num_launches(events: pd.DataFrame) -> int:
     launch = integers(events["launch"])
     launches = np.zeros(len(events), bool)
     launches[launch[launch >= 0]] = True
-    by_name = map_texts(events["name"].array, _launches, False)
-    return int((launches | (by_name & is_category(events["cat"].array, RUNTIME_CATEGORIES))).sum())
+    calls = np.flatnonzero(is_category(events["cat"].array, RUNTIME_CATEGORIES))
+    launches[calls] |= map_texts(events["name"].array[calls], _launches, False)
+    return int(launches.sum())
 
 
 def _launches(name: str) -> bool:

@@ -139,6 +139,11 @@ def _virtual_device() -> device:
             f"trying other orders needs the virtual device, which runs tasks in any order; this program runs {where}. "
             "Put it inside of cudalens.virtual.device('h100') (in a notebook: %cudadevice virtual h100), then watch it."
         )
+    if not found.values:
+        raise ExploreError(
+            "other orders are compared by their values, and this virtual device computes none (values=False). Enable "
+            "it with values=True."
+        )
     return found
 
 

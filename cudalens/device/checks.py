@@ -16,7 +16,7 @@ from cudalens.errors import MetricsError
 
 @dataclass(frozen=True)
 class Check:
-    """One thing that a user may want to do.
+    """One operation and whether it works here.
 
     Attributes:
         name: What it is ("profile the GPU").
@@ -61,7 +61,7 @@ def _kernels(torch: Any) -> Check:
 
 
 def _gauges() -> Check:
-    """Whether utilization, memory, temperature and power can be read: tried on the first GPU."""
+    """Whether utilization, memory, temperature and power can be read: tested on the first GPU."""
     name = "read gauges of the GPUs"
     try:
         source = sources.open_source()
@@ -76,7 +76,7 @@ def _gauges() -> Check:
         source.close()
     missing = ", ".join(field for field in FIELDS if field not in read)
     detail = (
-        f"tried: {source.label} reads {gpus[0].name if gpus else 'none'}{f', but not {missing}' if missing else ''}"
+        f"tested: {source.label} reads {gpus[0].name if gpus else 'none'}{f', but not {missing}' if missing else ''}"
     )
     return Check(name, bool(read), detail if gpus else f"{source.label} reports no GPU that responds")
 
@@ -93,8 +93,8 @@ def _cpu(torch: Any) -> Check:
     try:
         count = _recorded(torch, "cpu")
     except Exception as error:
-        return Check(name, False, f"torch.profiler could not be tried: {error}")
-    return Check(name, count > 0, "tried" if count else "torch.profiler recorded no operator")
+        return Check(name, False, f"torch.profiler failed: {error}")
+    return Check(name, count > 0, "tested" if count else "torch.profiler recorded no operator")
 
 
 def _gpu(torch: Any) -> Check:
@@ -104,9 +104,9 @@ def _gpu(torch: Any) -> Check:
     try:
         count = _recorded(torch, "cuda")
     except Exception as error:
-        return Check(name, False, f"torch.profiler could not be tried: {error}")
+        return Check(name, False, f"torch.profiler failed: {error}")
     if count:
-        return Check(name, True, f"tried on {torch.cuda.get_device_name()}")
+        return Check(name, True, f"tested on {torch.cuda.get_device_name()}")
     return Check(name, False, _no_kernel())
 
 

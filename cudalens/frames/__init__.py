@@ -11,11 +11,7 @@ from cudalens.frames.build import (
 from cudalens.frames.column_catalog import (
     BLOCK_CATEGORIES,
     BLOCK_STATES,
-    BLOCKS,
-    EVENTS,
     FRAMES,
-    MEMORY,
-    STACKS,
     Column,
     columns_of,
 )
@@ -29,16 +25,12 @@ from cudalens.frames.syncs.kinds import SyncKind
 from cudalens.frames.trace import Trace
 
 __all__ = [
-    "BLOCKS",
     "BLOCK_CATEGORIES",
     "BLOCK_STATES",
-    "EVENTS",
     "FRAMES",
     "GPU_ACTIVITIES",
     "GPU_CATEGORIES",
-    "MEMORY",
     "RUNTIME_CATEGORIES",
-    "STACKS",
     "Column",
     "DeviceInfo",
     "Judged",

@@ -15,7 +15,17 @@ import pandas as pd
 
 from cudalens.frames import tree
 from cudalens.frames.column_catalog import Column, columns_of
-from cudalens.frames.columns import Bools, Ints, combined, integers, is_category, map_texts, masked, positions
+from cudalens.frames.columns import (
+    Bools,
+    Ints,
+    combined,
+    has_prefix,
+    integers,
+    is_category,
+    map_texts,
+    masked,
+    positions,
+)
 from cudalens.frames.forward import forward_rows
 from cudalens.frames.schema import frame_of, missing_array
 
@@ -213,13 +223,14 @@ def _launches(arrays: Mapping[str, Any]) -> Ints:
 def _steps(arrays: Mapping[str, Any], launch: Ints) -> Ints:
     """Profiler step of each row, -1 for none: that of the step range around its start, or its launch's."""
     ts = arrays["ts"]
-    number = map_texts(arrays["name"], _step_number, -1)
-    rows = np.flatnonzero((number >= 0) & np.asarray(arrays["device"].isna()))
+    rows = np.flatnonzero(has_prefix(arrays["name"], STEP_PREFIX) & np.asarray(arrays["device"].isna()))
+    number = map_texts(arrays["name"][rows], _step_number, -1)
+    rows, number = rows[number >= 0], number[number >= 0]
     step = np.full(len(ts), -1, np.int64)
     if len(rows):
         at = np.searchsorted(ts[rows], ts, side="right") - 1
         inside = (at >= 0) & (ts < (ts[rows] + arrays["dur"][rows])[at])
-        step[inside] = number[rows[at[inside]]]
+        step[inside] = number[at[inside]]
         launched = launch >= 0
         step[launched] = step[launch[launched]]
     return step

@@ -54,9 +54,23 @@ def is_category(cat: pd.Categorical, names: Any) -> Bools:
 
 
 def map_texts(column: pd.Categorical, function: Callable[[str], Any], missing: Any) -> NDArray[Any]:
-    """`function` of each row's text, `missing` where there is none; called once per category. Shape (n,)."""
-    found: NDArray[Any] = np.array([*map(function, column.categories.tolist()), missing])[column.codes]
-    return found
+    """`function` of each row's text, `missing` where there is none; called once per category in use. Shape (n,)."""
+    codes, num = column.codes, len(column.categories)
+    is_used = np.zeros(num + 1, bool)
+    is_used[codes] = True
+    used = np.flatnonzero(is_used[:num])
+    found = np.array([*map(function, column.categories.take(used).tolist()), missing])
+    place = np.full(num + 1, len(used))
+    place[used] = np.arange(len(used))
+    mapped: NDArray[Any] = found[place[codes]]
+    return mapped
+
+
+def has_prefix(column: pd.Categorical, prefix: str) -> Bools:
+    """True for each row whose text begins with `prefix`; shape (n,)."""
+    starts = column.categories.str.startswith(prefix)
+    rows: Bools = np.append(np.asarray(starts, bool), False)[column.codes]
+    return rows
 
 
 def combined(*keys: NDArray[Any]) -> Ints:

@@ -210,7 +210,7 @@ class Exploration:
         outputs: Names of the compared values.
         steps: The program's tasks.
         notes: Further notes for the reader.
-        is_steered: Whether they were runs of the program on a real device, each with delays that lead to another order;
+        is_delayed: Whether they were runs of the program on a real device, each with delays that lead to another order;
             else the tasks were run one by one.
     """
 
@@ -222,7 +222,7 @@ class Exploration:
     outputs: tuple[str, ...] = ()
     steps: tuple[Step, ...] = field(default=(), repr=False)
     notes: tuple[str, ...] = ()
-    is_steered: bool = False
+    is_delayed: bool = False
 
     @property
     def confirmed(self) -> list[RaceVerdict]:
@@ -237,7 +237,7 @@ class Exploration:
     @property
     def verdict(self) -> str:
         """The result in one line."""
-        if self.is_steered:
+        if self.is_delayed:
             return self._verdict_of_runs()
         tried = f"{self.num_schedules} other order{'s' * (self.num_schedules != 1)}"
         if self.is_exhaustive:
@@ -261,7 +261,7 @@ class Exploration:
         parts = [f"{len(self.confirmed)} of {_count(self.races, 'race')} confirmed by value"]
         parts += [f"{benign} benign so far"] if benign else []
         parts += [f"{untried} not tried"] if untried else []
-        found = f"{', '.join(parts)}, in {_count(range(self.num_schedules), 'steered run')}"
+        found = f"{', '.join(parts)}, in {_count(range(self.num_schedules), 'delayed run')}"
         if self.others:
             found += f"; values differ in {_count(self.others, 'run')} whose accesses kept their order"
         return f"{found}."

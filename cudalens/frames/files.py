@@ -8,7 +8,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import IO, Final
+from typing import IO, Any, Final
 
 from cudalens.errors import OutputError
 
@@ -53,6 +53,14 @@ def check_target(path: str | os.PathLike[str]) -> Path:
 def _check_parent(target: Path) -> None:
     if not target.parent.is_dir():
         raise OutputError(f"cannot write {target}: there is no folder {target.parent}; create it first.")
+
+
+def filesystem_of(url: str) -> tuple[Any, str]:
+    """The fsspec file system of a path or URL, and the path in it."""
+    from fsspec.core import url_to_fs  # a dependency of torch; slow to import
+
+    filesystem, path = url_to_fs(url)
+    return filesystem, path
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""Builds, checks and documents frames by the column catalog."""
+"""Builds and checks frames by the column catalog."""
 
 from __future__ import annotations
 
@@ -43,10 +43,13 @@ def _empty(frame: str) -> pd.DataFrame:
 
 
 def frame_of(frame: str, arrays: Mapping[str, Any]) -> pd.DataFrame:
-    """The frame named `frame` from arrays of the catalog's dtypes, at least one; absent columns are missing."""
+    """The frame named `frame` from arrays of the catalog's dtypes, at least one; absent columns are missing.
+
+    The frame uses the memory of `arrays`.
+    """
     n = len(next(iter(arrays.values())))
-    columns = columns_of(frame)
-    return pd.DataFrame({c.name: arrays[c.name] if c.name in arrays else missing_array(c.dtype, n) for c in columns})
+    columns = {c.name: arrays[c.name] if c.name in arrays else missing_array(c.dtype, n) for c in columns_of(frame)}
+    return pd.DataFrame(columns, copy=False)
 
 
 def frame_of_rows(frame: str, rows: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
@@ -81,11 +84,3 @@ def _faults(expected: Mapping[str, str], df: pd.DataFrame) -> Iterable[str]:
             yield f"column '{name}' is unknown"
         elif str(df[name].dtype) != expected[name]:
             yield f"column '{name}' is {df[name].dtype}, expected {expected[name]}"
-
-
-def docs_table(frame: str) -> str:
-    """The frame's columns as a Markdown table."""
-    head = "| column | dtype | unit | meaning | missing means | source |\n| --- | --- | --- | --- | --- | --- |\n"
-    return head + "".join(
-        f"| `{c.name}` | {c.dtype} | {c.unit} | {c.meaning} | {c.missing} | {c.source} |\n" for c in columns_of(frame)
-    )

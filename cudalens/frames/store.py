@@ -1,6 +1,6 @@
 """Saves a Trace as one file and loads it again: a zip of Parquet and JSON, never pickle.
 
-Layout, version 4: ``trace.json`` holds the format version, the run info and the texts of the categorical columns;
+Layout, version 5: ``trace.json`` holds the format version, the run info and the texts of the categorical columns;
 ``<frame>.parquet`` holds a frame's columns, categoricals as codes. Files are untrusted: member names, sizes, versions,
 columns, dtypes and codes are checked before anything is built. ``FRAMES_SINCE`` and ``Column.since`` of the catalog
 list the frames and columns that older versions do not have.
@@ -28,7 +28,7 @@ from cudalens.frames.files import atomic_write
 from cudalens.frames.info import RunInfo
 from cudalens.frames.schema import empty_frame, missing_array
 
-VERSION: Final = 4
+VERSION: Final = 5
 SUFFIX: Final = ".cudalens"
 _HEAD: Final = "trace.json"
 _EPOCH: Final = (1980, 1, 1, 0, 0, 0)  # the zip format's earliest date: the same Trace gives the same bytes
@@ -81,7 +81,7 @@ def load(
             _check_members(path, archive)
             head = _read_head(path, archive)
             frames = _read_frames(path, archive, head)
-            _check_links(path, frames, num_events)
+            check_links(path, frames, num_events)
             return head.info, frames
     except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError) as error:
         raise TraceFormatError(path, found=f"a damaged zip ({error})", expected="a saved Trace") from error
@@ -196,7 +196,7 @@ def _from_arrow(chunked: pa.ChunkedArray, column: Column, categories: dict[str, 
     return nullable(values.astype(column.dtype.lower(), copy=True), mask.copy())
 
 
-def _check_links(path: str | os.PathLike[str], frames: dict[str, pd.DataFrame], num_events: int | None) -> None:
+def check_links(path: str | os.PathLike[str], frames: dict[str, pd.DataFrame], num_events: int | None) -> None:
     """Refuse row numbers that do not exist, and parents that come after their children (possible loops)."""
     for name, frame in frames.items():
         for column in (c for c in columns_of(name) if c.names):

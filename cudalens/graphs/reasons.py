@@ -28,7 +28,7 @@ class _Words:
 
     Attributes:
         kind: ``skip`` (runs without a graph), ``rerecord`` (one more graph) or ``warning``.
-        sentence: Of the function, with ``{}`` for what the case at hand adds.
+        sentence: Of the function, with ``{}`` for the names and sizes of the call.
         advice: What the user can do.
     """
 
@@ -195,7 +195,7 @@ class Reason(Enum):
         return self.value.advice
 
     def sentence(self, what: str = "") -> str:
-        """What happened, of the function; `what` is the case at hand."""
+        """What happened, of the function; `what` names the cause."""
         text = self.value.sentence.format(what)
         return text if what else text.partition(":")[0].removesuffix(" ")
 
@@ -206,7 +206,7 @@ class Finding:
 
     Attributes:
         reason: Which.
-        what: The case at hand: names, sizes, an operator.
+        what: The cause: names, sizes, an operator.
         place: The user's line; None where there is none.
     """
 

@@ -12,7 +12,7 @@ from IPython.core.error import UsageError
 from cudalens.errors import MetricsError, VirtualDeviceError
 from cudalens.magics.base import Magic, verb
 from cudalens.magics.cells import display
-from cudalens.magics.options import NoOptions, option, place, rate
+from cudalens.magics.options import NoOptions, flag, option, place, rate
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -42,6 +42,13 @@ class VirtualOptions(NoOptions):
     alloc_conf: str | None = option(
         "--alloc-conf", metavar="TEXT", help="Settings of the allocator, as in PYTORCH_CUDA_ALLOC_CONF."
     )
+    no_values: bool = flag("--no-values", help="Compute no values: large models run without memory of the host.")
+    default: float | None = option(
+        "--default", metavar="NUMBER", type=float, help="With --no-values: what the program reads for unknown values."
+    )
+    default_count: int | None = option(
+        "--default-count", metavar="N", type=int, help="With --no-values: the results of nonzero, x[mask] and the like."
+    )
 
 
 class Cudadevice(Magic):
@@ -52,7 +59,8 @@ class Cudadevice(Magic):
 
 ``%cudadevice`` shows a card for each device; without a device it says why there is none and what to do. After
 ``%cudadevice virtual h100``, code with ``device="cuda"`` runs in this notebook without a GPU: with real values, on the
-CPU, while streams, memory and time are modelled. ``%cudadevice off`` ends it; tensors that are left become CPU tensors.
+CPU, while streams, memory and time are modelled. With ``--no-values`` nothing is computed, so that models of any size
+run. ``%cudadevice off`` ends it; tensors that are left become CPU tensors.
 ``%cudadevice live`` shows utilization, memory, power, temperature and clocks while later cells run, until
 ``%cudadevice live stop`` or until the page is closed."""
     default = "status"
@@ -110,7 +118,13 @@ CPU, while streams, memory and time are modelled. ``%cudadevice off`` ends it; t
 
         before = active()
         try:
-            wanted = device(options.spec, alloc_conf=options.alloc_conf)
+            wanted = device(
+                options.spec,
+                alloc_conf=options.alloc_conf,
+                values=not options.no_values,
+                default=options.default,
+                default_count=options.default_count,
+            )
             if before is not None and before.is_from_notebook:
                 self._disable(before)
             wanted.is_from_notebook = True
@@ -166,9 +180,10 @@ def _described(on: device) -> str:
         free, size = gpu.allocator.memory_info()
         used, total = used + size - free, total + size
     clock_ms = on.gpus.machine.now_ns / 1e6
+    without = "" if on.values else ", without values"
     return (
-        f"Virtual {on.label} is on (simulated: {on.spec.name}): {used / 2**30:.2f} of {total / 2**30:.1f} GiB in use, "
-        f"virtual clock {clock_ms:,.3f} ms."
+        f"Virtual {on.label} is on (simulated: {on.spec.name}{without}): {used / 2**30:.2f} of {total / 2**30:.1f} GiB "
+        f"in use, virtual clock {clock_ms:,.3f} ms."
     )
 
 
@@ -182,6 +197,8 @@ def _left_on(on: device, namespace: Mapping[str, Any]) -> str:
     num_bytes = sum(torch.cuda.memory_allocated(index) for index in range(torch.cuda.device_count()))
     if not num_bytes:
         return ""
+    if not on.values:
+        return f"The tensors on the virtual {on.label} ({units.size(num_bytes)}) had no values and cannot be used now."
     names = names_on_device(namespace)
     more = f" and {len(names) - _MAX_NAMES} more" if len(names) > _MAX_NAMES else ""
     listed = f": {', '.join(names[:_MAX_NAMES])}{more}" if names else ""

@@ -152,7 +152,7 @@ class EventReader:
         getter, dtype = getattr(self._class, name), np.uint64 if name in _UNSIGNED else np.int64
         try:
             return np.fromiter(map(getter, events), dtype, len(events)).view(np.int64)
-        except Exception:  # torch raises what it likes; the other values are kept
+        except Exception:  # torch raises exceptions of any type; the other values are kept
             return np.array([self._number(name, getter, dtype, event) for event in events], np.int64)
 
     def _number(self, name: str, getter: Callable[[Any], Any], dtype: type, event: Any) -> int:

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from cudalens.frames import GPU_CATEGORIES, categorical, is_category, nullable
 from cudalens.frames.column_catalog import KINETO_ARGS
+from cudalens.frames.columns import integers
 from cudalens.frames.lenient_json import compact_json, decode_fields
 from cudalens.frames.problems import Problems
 from cudalens.profiler.getters import factorized
@@ -46,6 +47,10 @@ class Facts(msgspec.Struct, rename=KINETO_ARGS):
     out_elements: _Int = None
     message_dtype: str | None = None
     group_size: _Int = None
+    collective_seq: _Int = None
+    src_rank: _Int = None
+    dst_rank: _Int = None
+    group_ranks: msgspec.Raw = msgspec.Raw()
 
 
 class _SavedEvent(msgspec.Struct):
@@ -73,13 +78,16 @@ _INTS: Final = {
     "in_elements": "int64",
     "out_elements": "int64",
     "group_size": "int64",
+    "collective_seq": "int64",
+    "src_rank": "int64",
+    "dst_rank": "int64",
 }
 _ZERO_IS_NONE: Final = ("graph_id", "graph_node_id")
 #: It writes -1 for what it does not know.
-_NEGATIVE_IS_NONE: Final = ("wait_stream", "wait_record_id")
+_NEGATIVE_IS_NONE: Final = ("wait_stream", "wait_record_id", "collective_seq", "src_rank", "dst_rank")
 _FLOATS: Final = ("blocks_per_sm", "warps_per_sm", "occupancy_pct")
 _TEXTS: Final = ("collective", "process_group", "message_dtype")
-_LISTS: Final = ("grid", "block_dim")
+_LISTS: Final = ("grid", "block_dim", "group_ranks")
 _MAX_INT: Final = (1 << 63) - 1
 _MAX_FLOAT32: Final = float(np.finfo(np.float32).max)
 
@@ -102,7 +110,7 @@ def launch_columns(raw: Any, columns: dict[str, Any], problems: Problems) -> dic
         return {}
     if not found:  # this build records none
         return {}
-    correlation = columns["correlation_id"].to_numpy(dtype=np.int64, na_value=0)
+    correlation = integers(columns["correlation_id"], 0)
     rows = rows[np.lexsort((columns["ts"][rows], correlation[rows]))]
     at, facts = _matched(correlation[rows], found)
     if num_lost := len(rows) - len(at):

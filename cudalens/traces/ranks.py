@@ -1,4 +1,4 @@
-"""`load_ranks`: read the traces of one distributed job from a folder with a file for each rank.
+"""Find the files of one distributed job, and the rank of each.
 
 The rank of a file is taken from its content (Kineto's ``distributedInfo``), else from its name (``rank-3.json.gz``,
 ``worker3_step_12.pt.trace.json``), else from the only number in which the names of all files differ (``run.3.sqlite``).
@@ -9,17 +9,16 @@ from __future__ import annotations
 import os
 import re
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Final
 
 import msgspec
 
 from cudalens.errors import TraceFormatError
-from cudalens.frames import Ranks, Trace
+from cudalens.frames import RunInfo
+from cudalens.frames.files import filesystem_of
 from cudalens.frames.problems import Problems
-from cudalens.traces.loading import load
 
 #: Suffixes of files that may be traces; other files in the folder are skipped. The content decides what a file is.
 SUFFIXES: Final = (".json", ".gz", ".trace", ".cudalens", ".sqlite", ".sqlite3", ".db", ".nvvp", ".prof")
@@ -28,98 +27,123 @@ _RANK: Final = re.compile(r"(?:rank|worker)[\W_]{0,3}(\d{1,9})", re.IGNORECASE)
 _NUMBER: Final = re.compile(r"(\d+)")
 #: Largest difference that is expected between the clocks of hosts in one job.
 _SLACK_NS: Final = 60 * 10**9
-_EXPECTED: Final = "a folder that holds a trace of each rank of one job"
+EXPECTED: Final = "a folder that holds a trace of each rank of one job"
 
 
 @dataclass(eq=False)
-class _Found:
-    path: Path
-    trace: Trace
+class RankFile:
+    """One file of a job that was read.
+
+    Attributes:
+        path: The file, a path or URL.
+        info: Its run info.
+        rank: Its rank, or None if neither its content nor its name has one.
+        is_snapshot: Whether it is a memory snapshot.
+        number: Its number among the files.
+    """
+
+    path: str
+    info: RunInfo
     rank: int | None
+    is_snapshot: bool = False
+    number: int = 0
+
+    @property
+    def name(self) -> str:
+        """Its name without the folder."""
+        return name_of(self.path)
 
 
-def load_ranks(
-    folder: str | os.PathLike[str], *, load: Callable[[Path], Trace] = load, name: str | None = None
-) -> Ranks:
-    """Read the traces of all ranks of one job from `folder`.
+def name_of(path: str) -> str:
+    """The last part of a path or URL."""
+    return re.split(r"[/\\]", path.rstrip("/"))[-1]
 
-    ``problems`` of the result lists what is wrong with the set: a missing rank, two files of one rank, a file that
-    cannot be read, that has no rank, or that belongs to another job (another number of ranks, other process groups, a
-    time window far from that of the others). Such files are left out.
+
+def find_files(source: str | os.PathLike[str] | Iterable[str | os.PathLike[str]]) -> list[str]:
+    """The files of `source` that may be traces, by name.
 
     Args:
-        folder: The folder with the files, directly or in subfolders.
-        load: Reads one file.
-        name: Name of the job; None for the folder's name.
+        source: A folder (directly, else in its subfolders), a pattern with ``*``, each a path or an fsspec URL; or a
+            list of files.
 
     Raises:
-        TraceFormatError: There is no such folder, or nothing in it can be used. The message says what was found.
+        TraceFormatError: There is none.
     """
-    folder = Path(folder)
-    problems = Problems()
-    paths = _candidates(folder)
-    found = [one for path in paths if (one := _read(path, load, problems)) is not None]
-    _name_ranks(found, folder)
-    known = sorted((one for one in found if _has_rank(one, problems)), key=lambda one: (one.rank or 0, one.path))
-    kept = _distinct(_of_one_job(known, problems), problems)
-    if not kept:
-        first = problems.first()
-        raise TraceFormatError(
-            folder,
-            found=f"no usable trace of a rank among {len(paths)} files" + (f"; first: {first}" if first else ""),
-            expected=_EXPECTED,
-        )
-    _count_missing(kept, problems)
-    traces = {rank: _with_rank(one.trace, rank) for rank, one in kept.items()}
-    return Ranks(traces, name=name or folder.resolve().name, problems=problems.to_tuple())
-
-
-def _candidates(folder: Path) -> list[Path]:
-    """The files that may be traces, by name; those in subfolders if the folder itself has none."""
-    if not folder.is_dir():
-        found = "a file" if folder.exists() else "nothing"
-        hint = "cudalens.load reads one file." if folder.exists() else None
-        raise TraceFormatError(folder, found=found, expected=_EXPECTED, hint=hint)
+    if not isinstance(source, str | os.PathLike):
+        return _listed([os.fspath(path) for path in source])
+    text = os.fspath(source)
+    filesystem, path = filesystem_of(text)
     try:
-        paths = _files(folder) or [path for sub in sorted(folder.iterdir()) if sub.is_dir() for path in _files(sub)]
+        if any(sign in path for sign in "*?[") and not filesystem.exists(path):
+            found = _usable(filesystem, filesystem.glob(path))
+        else:
+            found = _in_folder(filesystem, path, text)
     except OSError as error:
-        raise TraceFormatError(folder, found=error.strerror or str(error), expected=_EXPECTED) from error
+        raise TraceFormatError(text, found=error.strerror or str(error), expected=EXPECTED) from error
+    if not found:
+        ends = ", ".join(SUFFIXES)
+        raise TraceFormatError(text, found=f"no file whose name ends in one of {ends}", expected=EXPECTED)
+    return [filesystem.unstrip_protocol(one) if "://" in text else one for one in found]
+
+
+def _listed(paths: list[str]) -> list[str]:
     if not paths:
-        raise TraceFormatError(
-            folder, found=f"no file whose name ends in one of {', '.join(SUFFIXES)}", expected=_EXPECTED
-        )
-    return paths
+        raise TraceFormatError("[]", found="an empty list", expected=EXPECTED)
+    return sorted(dict.fromkeys(paths))
 
 
-def _files(folder: Path) -> list[Path]:
+def _in_folder(filesystem: Any, path: str, text: str) -> list[str]:
+    if not filesystem.isdir(path):
+        exists = filesystem.exists(path)
+        hint = "cudalens.load reads one file." if exists else None
+        raise TraceFormatError(text, found="a file" if exists else "nothing", expected=EXPECTED, hint=hint)
+    names = sorted(filesystem.ls(path, detail=False))
+    folders = [name for name in names if filesystem.isdir(name)]
+    return _usable(filesystem, names) or [
+        file for folder in folders for file in _usable(filesystem, filesystem.ls(folder, detail=False))
+    ]
+
+
+def _usable(filesystem: Any, names: Iterable[str]) -> list[str]:
     return sorted(
-        path
-        for path in folder.iterdir()
-        if path.name.lower().endswith(SUFFIXES) and not path.name.startswith(".") and path.is_file()
+        name
+        for name in names
+        if name.lower().endswith(SUFFIXES) and not name_of(name).startswith(".") and filesystem.isfile(name)
     )
 
 
-def _read(path: Path, load: Callable[[Path], Trace], problems: Problems) -> _Found | None:
-    try:
-        trace = load(path)
-    except TraceFormatError as error:
-        problems.add("file that cannot be read", f"'{path.name}': {error.found}"[:300])
-        return None
-    if not len(trace) and len(trace.blocks):
-        problems.add("file that is not a trace of a rank", f"'{path.name}': a memory snapshot")
-        return None
-    return _Found(path, trace, trace.info.rank)
+def ranks_in_names(paths: Sequence[str]) -> dict[str, int | None]:
+    """The rank that the name of each file has: ``rank-3``, ``worker3``, else the only number that differs."""
+    same = next((i for i, signs in enumerate(zip(*paths, strict=False)) if len(set(signs)) > 1), 0)
+    common = paths[0][:same] if len(paths) > 1 else paths[0]
+    common = common[: max(common.rfind("/"), common.rfind("\\")) + 1]
+    found = {path: int(match[1]) if (match := _RANK.search(path[len(common) :])) else None for path in paths}
+    if all(rank is None for rank in found.values()):
+        found.update(zip(paths, _differing([name_of(path) for path in paths]), strict=False))
+    return found
 
 
-def _name_ranks(found: Sequence[_Found], folder: Path) -> None:
-    """Set the rank of files without one in their content from their names."""
-    unnamed = [one for one in found if one.rank is None]
-    for one in unnamed:
-        if match := _RANK.search(str(one.path.relative_to(folder))):
-            one.rank = int(match[1])
-    if unnamed and all(one.rank is None for one in found):
-        for one, rank in zip(unnamed, _differing([one.path.name for one in unnamed]), strict=False):
-            one.rank = rank
+def choose(found: Sequence[RankFile], problems: Problems, wanted: frozenset[int] | None = None) -> dict[int, RankFile]:
+    """One file of each rank of the job that most files belong to, in order of rank; counts the others as problems.
+
+    Args:
+        found: The files that could be read.
+        problems: Where what is wrong is counted.
+        wanted: The ranks that were asked for, of which none may be missing; None for all.
+    """
+    usable = []
+    for one in found:
+        if one.is_snapshot:
+            problems.add("file that is not a trace of a rank", f"'{one.name}': a memory snapshot")
+        elif one.rank is None:
+            problems.add("file that names no rank", f"'{one.name}'")
+        else:
+            usable.append(one)
+    known = sorted(usable, key=lambda one: (one.rank or 0, one.path))
+    kept = _distinct(_of_one_job(known, problems), problems)
+    if kept:
+        _count_missing(kept, problems, wanted)
+    return kept
 
 
 def _differing(names: Sequence[str]) -> list[int]:
@@ -134,25 +158,17 @@ def _differing(names: Sequence[str]) -> list[int]:
     return ranks if sorted(ranks) == list(range(len(ranks))) else []
 
 
-def _has_rank(one: _Found, problems: Problems) -> bool:
-    if one.rank is None:
-        problems.add("file that names no rank", f"'{one.path.name}'")
-    return one.rank is not None
-
-
-def _distinct(found: Sequence[_Found], problems: Problems) -> dict[int, _Found]:
+def _distinct(found: Sequence[RankFile], problems: Problems) -> dict[int, RankFile]:
     """One file of each rank: the first by name."""
-    kept: dict[int, _Found] = {}
+    kept: dict[int, RankFile] = {}
     for one in found:
         assert one.rank is not None
         if (first := kept.setdefault(one.rank, one)) is not one:
-            problems.add(
-                "second file of one rank", f"'{one.path.name}' is of rank {one.rank}, as '{first.path.name}' is"
-            )
+            problems.add("second file of one rank", f"'{one.name}' is of rank {one.rank}, as '{first.name}' is")
     return kept
 
 
-def _of_one_job(found: list[_Found], problems: Problems) -> list[_Found]:
+def _of_one_job(found: list[RankFile], problems: Problems) -> list[RankFile]:
     """The files that belong to the most frequent job; in a tie, to the job of the lowest rank."""
     found = _of_most(found, _world, "{} ranks", problems)
     found = _of_most(found, _backend, "backend {}", problems)
@@ -160,7 +176,7 @@ def _of_one_job(found: list[_Found], problems: Problems) -> list[_Found]:
     return _in_one_window(found, problems)
 
 
-def _of_most(found: list[_Found], what: Callable[[_Found], Any], words: str, problems: Problems) -> list[_Found]:
+def _of_most(found: list[RankFile], what: Callable[[RankFile], Any], words: str, problems: Problems) -> list[RankFile]:
     facts = [what(one) for one in found]
     counts = Counter(fact for fact in facts if fact is not None)
     if not counts:
@@ -168,29 +184,29 @@ def _of_most(found: list[_Found], what: Callable[[_Found], Any], words: str, pro
     ((usual, _),) = counts.most_common(1)
     for one, fact in zip(found, facts, strict=True):
         if fact is not None and fact != usual:
-            where = f"'{one.path.name}' has {words.format(fact)}, the others have {words.format(usual)}"
+            where = f"'{one.name}' has {words.format(fact)}, the others have {words.format(usual)}"
             problems.add("file of another job", where)
     return [one for one, fact in zip(found, facts, strict=True) if fact is None or fact == usual]
 
 
-def _world(one: _Found) -> int | None:
-    return one.trace.info.world_size
+def _world(one: RankFile) -> int | None:
+    return one.info.world_size
 
 
-def _job(one: _Found) -> dict[str, Any]:
+def _job(one: RankFile) -> dict[str, Any]:
     try:
-        job = msgspec.json.decode(one.trace.info.extra.get("distributedInfo", "{}"))
+        job = msgspec.json.decode(one.info.extra.get("distributedInfo", "{}"))
     except msgspec.DecodeError:
         return {}
     return job if isinstance(job, dict) else {}
 
 
-def _backend(one: _Found) -> str | None:
+def _backend(one: RankFile) -> str | None:
     backend = _job(one).get("backend")
     return backend if isinstance(backend, str) else None
 
 
-def _default_group(one: _Found) -> str | None:
+def _default_group(one: RankFile) -> str | None:
     """The ranks of the default process group, as text."""
     groups = _job(one).get("pg_config")
     for group in groups if isinstance(groups, list) else ():
@@ -200,7 +216,7 @@ def _default_group(one: _Found) -> str | None:
     return None
 
 
-def _in_one_window(found: list[_Found], problems: Problems) -> list[_Found]:
+def _in_one_window(found: list[RankFile], problems: Problems) -> list[RankFile]:
     """The largest group of files that were recorded at about the same time; in a tie, the earliest group."""
     timed = [one for one in found if _window(one) is not None]
     if len(timed) < 2:
@@ -209,24 +225,24 @@ def _in_one_window(found: list[_Found], problems: Problems) -> list[_Found]:
     begins = min(_start(one) for one in usual)
     apart = [one for one in timed if one not in usual]
     for one in apart:
-        where = f"'{one.path.name}' starts {(_start(one) - begins) / 1e9:+.0f} s from the others"
+        where = f"'{one.name}' starts {(_start(one) - begins) / 1e9:+.0f} s from the others"
         problems.add("file of another job", where)
     return [one for one in found if one not in apart]
 
 
-def _window(one: _Found) -> tuple[int, int] | None:
-    start, end = one.trace.info.started_ns, one.trace.info.ended_ns
+def _window(one: RankFile) -> tuple[int, int] | None:
+    start, end = one.info.started_ns, one.info.ended_ns
     return None if start is None or end is None else (start, end)
 
 
-def _start(one: _Found) -> int:
-    return one.trace.info.started_ns or 0
+def _start(one: RankFile) -> int:
+    return one.info.started_ns or 0
 
 
-def _together(timed: Sequence[_Found]) -> list[list[_Found]]:
+def _together(timed: Sequence[RankFile]) -> list[list[RankFile]]:
     """Groups of files whose windows overlap, or are apart by at most the slack plus the longest window."""
     order = sorted(timed, key=_start)
-    groups: list[list[_Found]] = []
+    groups: list[list[RankFile]] = []
     reached, longest = -(1 << 63), 0
     for one in order:
         start, end = _window(one) or (0, 0)
@@ -238,15 +254,12 @@ def _together(timed: Sequence[_Found]) -> list[list[_Found]]:
     return groups
 
 
-def _count_missing(kept: dict[int, _Found], problems: Problems) -> None:
-    worlds = [size for one in kept.values() if (size := one.trace.info.world_size) is not None]
+def _count_missing(kept: dict[int, RankFile], problems: Problems, wanted: frozenset[int] | None) -> None:
+    worlds = [size for one in kept.values() if (size := one.info.world_size) is not None]
     size = max(worlds[0] if worlds else 0, max(kept) + 1)
-    missing = size - len(kept)
+    expected = range(size) if wanted is None else sorted(wanted)
+    missing = len(expected) - len(kept)
     if missing:
-        shown = [rank for rank in range(min(size, len(kept) + 8)) if rank not in kept][:8]
+        shown = [rank for rank in expected[: len(kept) + 8] if rank not in kept][:8]
         more = ", …" if missing > len(shown) else ""
         problems.add("rank without a file", f"rank {', '.join(map(str, shown))}{more} of {size}", missing)
-
-
-def _with_rank(trace: Trace, rank: int) -> Trace:
-    return trace if trace.info.rank == rank else trace.replace(info=trace.info.replace(rank=rank))

@@ -1,1 +1,1 @@
-"""Traces as text, pictures, live widgets: frames in, something to look at out. No torch, no collector."""
+"""Traces as text, pictures and live widgets. No torch, no collector."""

@@ -31,7 +31,7 @@ _STYLE: Final = (
 
 
 def static_bundle(trace: Trace, widget_id: str | None = None) -> dict[str, Any]:
-    """The part that outlives the kernel. `widget_id`: the live widget that hides it while it shows."""
+    """The output that a saved notebook contains. `widget_id`: the live widget that hides it while it shows."""
     return {"text/plain": str(summary(trace)), "text/html": static_html(trace, widget_id)}
 
 

@@ -5,14 +5,16 @@
     with cudalens.virtual.device("h100"):
         x = torch.randn(1024, 1024, device="cuda")
 
-Values are real (CPU tensors hold them); streams, events, memory and time are modelled. No time is measured on a GPU:
-output with such times is labelled "simulated".
+Values are real (CPU tensors hold them); streams, events, memory and time are modelled. With
+``device("h100", values=False)`` nothing is computed and tensors need no host memory; all else is the same. No time is
+measured on a GPU: output with such times is labelled "simulated".
 """
 
 from __future__ import annotations
 
 from cudalens.virtual.context import active, device
 from cudalens.virtual.kernel_times.predict import collective_time
+from cudalens.virtual.shapes.assumptions import assume
 from cudalens.virtual.specs.registry import SPECS, DeviceSpec, register
 
-__all__ = ["SPECS", "DeviceSpec", "active", "collective_time", "device", "register"]
+__all__ = ["SPECS", "DeviceSpec", "active", "assume", "collective_time", "device", "register"]

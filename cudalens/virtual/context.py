@@ -16,6 +16,8 @@ from cudalens.virtual.dispatch.modes import ThreadModes
 from cudalens.virtual.gpus import Gpus
 from cudalens.virtual.patching import Patches
 from cudalens.virtual.profile.metrics import VirtualSource
+from cudalens.virtual.shapes.operators import Shapes
+from cudalens.virtual.shapes.reading import Defaults
 from cudalens.virtual.specs.ceilings import spec_ceilings
 from cudalens.virtual.specs.registry import DeviceSpec, parse_device
 from cudalens.virtual.specs.visible import visible_ordinals
@@ -48,25 +50,44 @@ class device:  # noqa: N801 - reads as torch.device and torch.cuda.device do
     """Virtual CUDA devices for a block of code (or between `enable` and `disable`).
 
     Inside, PyTorch code for ``device="cuda"`` runs with real values on CPU tensors while streams, events,
-    synchronisation, the caching allocator, graph capture and time are modelled.
+    synchronisation, the caching allocator, graph capture and time are modelled. With ``values=False`` nothing is
+    computed and tensors have no host memory, so that large models run on small machines; all else is the same.
 
     Args:
         spec: A name from `cudalens.virtual.SPECS`, optionally with a number of devices (``"h100x4"``), or a
             `DeviceSpec`.
         alloc_conf: Text as in PYTORCH_CUDA_ALLOC_CONF; by default that of the environment.
+        values: Whether values are computed. False: operators compute sizes, strides and dtypes only. Small tensors that
+            depend on known values only (sizes, positions, constants) keep their values.
+        default: With ``values=False``, the number that the program reads where a value is unknown (``.item()``,
+            ``.cpu().numpy()``, a branch); None raises an error that names the line.
+        default_count: With ``values=False``, the number of results of operators whose size depends on values
+            (``nonzero``, ``x[mask]``, ``unique``), at most the number of elements; None raises an error.
 
     Attributes:
         spec: The specification of the devices.
         num_devices: The number of devices.
+        values: Whether values are computed.
         gpus: Their state; None outside of the block.
         is_from_notebook: Whether a magic enabled it for the following cells.
 
     Raises:
         VirtualDeviceError: The name is unknown; or, on entry, another virtual device is active.
-        ValueError: `alloc_conf` is not valid for torch.
+        ValueError: `alloc_conf` is not valid for torch; or a default is given while values are computed.
     """
 
-    def __init__(self, spec: str | DeviceSpec = "h100", *, alloc_conf: str | None = None) -> None:
+    def __init__(
+        self,
+        spec: str | DeviceSpec = "h100",
+        *,
+        alloc_conf: str | None = None,
+        values: bool = True,
+        default: float | None = None,
+        default_count: int | None = None,
+    ) -> None:
+        if values and (default is not None or default_count is not None):
+            raise ValueError("default and default_count are for a device without values: pass values=False too.")
+        self.values, self._defaults = values, Defaults(default, default_count)
         self.spec, self.num_devices = parse_device(spec)
         self._conf = conf_from_environment(os.environ) if alloc_conf is None else parse_conf(alloc_conf)
         self.gpus: Gpus | None = None
@@ -133,7 +154,8 @@ class device:  # noqa: N801 - reads as torch.device and torch.cuda.device do
         ordinals = visible_ordinals(self.spec.key, self.num_devices)
         if not ordinals:
             warn_user(_HIDDEN.format(value=os.environ.get(CUDA_VARIABLE), label=self.label))
-        self.gpus = Gpus(self.spec, len(ordinals), self._conf, ordinals=ordinals)
+        shapes = None if self.values else Shapes(self._defaults)
+        self.gpus = Gpus(self.spec, len(ordinals), self._conf, ordinals=ordinals, shapes=shapes)
         _active = self
         try:
             self._install(self.gpus)

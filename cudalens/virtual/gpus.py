@@ -15,6 +15,7 @@ from cudalens.device import gpu_trace
 from cudalens.virtual.allocator import AllocatorConf, Block, CachingAllocator
 from cudalens.virtual.capture.graph_memory import relocate
 from cudalens.virtual.dispatch.workspaces import Workspaces
+from cudalens.virtual.shapes.ended import end_tensors
 from cudalens.virtual.tensors.arenas import follow, has_arena, move_in
 from cudalens.virtual.tensors.residency import KEY, Residence
 from cudalens.virtual.timing.machine import NO_GPUS, Device, Machine
@@ -27,6 +28,7 @@ from cudalens.virtual.torch_cuda.stacks import python_stack, warn_user
 
 if TYPE_CHECKING:
     from cudalens.virtual.allocator import PoolId
+    from cudalens.virtual.shapes.operators import Shapes
     from cudalens.virtual.specs.registry import DeviceSpec
 
 _SYNCS: Final = "called a synchronizing CUDA operation"
@@ -139,10 +141,17 @@ class Gpus:
         workspaces: The workspaces of cuBLAS.
         serves_graphs: Whether a graph capture was started.
         on_first_use: Called before the first allocation, which initialises torch.cuda; None afterwards.
+        shapes: Runs operators without values; None if values are computed.
     """
 
     def __init__(
-        self, spec: DeviceSpec, num_devices: int, conf: AllocatorConf, *, ordinals: Sequence[int] | None = None
+        self,
+        spec: DeviceSpec,
+        num_devices: int,
+        conf: AllocatorConf,
+        *,
+        ordinals: Sequence[int] | None = None,
+        shapes: Shapes | None = None,
     ) -> None:
         self.spec = spec
         self.ordinals = list(range(num_devices) if ordinals is None else ordinals)
@@ -152,6 +161,7 @@ class Gpus:
         self.is_closed = self.serves_graphs = False
         self.target = Target()
         self.sync_debug_mode = 0
+        self.shapes = shapes
         self.on_first_use: Callable[[], None] | None = None
         self.generators = default_generators(self.torch_devices)
         self._lock = threading.Lock()
@@ -224,8 +234,9 @@ class Gpus:
 
     def serve_graphs(self, device: Device, pool_id: PoolId) -> None:
         """Mark a memory pool of a device as used by graph captures."""
-        self.serves_graphs = True
-        device.allocator.serve_graphs(pool_id)
+        if self.shapes is None:  # without values, tensors at the same address need not share bytes
+            self.serves_graphs = True
+            device.allocator.serve_graphs(pool_id)
 
     def reserve(self, device: Device, num_bytes: int) -> Block:
         """Allocate a block for the device's current stream.
@@ -292,3 +303,5 @@ class Gpus:
         """Close the devices at the end of the block."""
         self.is_closed = True
         self._released.clear()
+        if self.shapes is not None:
+            end_tensors()

@@ -15,6 +15,7 @@ from cudalens.virtual.dispatch.mode import DispatchMode
 from cudalens.virtual.dispatch.modes import ThreadModes
 from cudalens.virtual.gpus import Gpus
 from cudalens.virtual.patching import Patches
+from cudalens.virtual.shapes import host as shapes_on_host
 from cudalens.virtual.tensors import attributes as tensors
 from cudalens.virtual.tensors import device_arguments, device_spellings, foreach, gradients, legacy_types, storages
 from cudalens.virtual.tensors.device_arguments import FunctionMode
@@ -56,6 +57,7 @@ INSTALL: Final[Sequence[Part]] = (
     device_arguments.install,
     device_spellings.install,
     storages.install,
+    shapes_on_host.install,
     dropout.install,
     legacy_types.install,
     autograd.install,

@@ -163,7 +163,7 @@ def test_the_peak_is_within_reach_of_the_keyboard(page, trace):
 @pytest.mark.parametrize(
     ("mode", "label"), [("category", "activation"), ("stream", "stream 64"), ("age", "up to"), ("stack", "layer_")]
 )
-def test_colours_say_what_was_asked_for(page, mode, label):
+def test_colours_state_what_was_asked_for(page, mode, label):
     page.locator(f"{APP} .mm-choice [data-key={mode}]").first.click()
     assert label in page.locator(f"{APP} .mm-legend").last.inner_text()
     assert page.locator(f"{APP} .mm-choice[aria-label=Colour] [aria-pressed=true]").get_attribute("data-key") == mode
@@ -216,7 +216,7 @@ def test_foreign_text_stays_text(page):
     assert HOSTILE in page.locator("h1").inner_text()
 
 
-def test_pictures_and_tables_stand_without_scripts(page):
+def test_pictures_and_tables_are_without_scripts(page):
     assert page.locator("#cudalens-static .cudalens-memory svg").count() >= 3
     assert page.locator("#cudalens-static .cudalens-memory table").count() == 6
     titles = page.locator("#cudalens-static .cudalens-memory th:first-child").all_inner_texts()

@@ -95,7 +95,7 @@ def test_curves_are_the_frames_totals_whatever_is_left_out(open_trace, share):
             assert [curves[name][i + 1] for i in known] == [expected[i] for i in known]
 
 
-def test_the_end_is_as_fragmented_as_analysis_says(open_trace):
+def test_the_end_is_as_fragmented_as_analysis_states(open_trace):
     trace = trace_of(random_snapshot(5))
     page, facts = open_trace(trace)
     for k, row in enumerate(fragmentation(trace).to_dict("records")):

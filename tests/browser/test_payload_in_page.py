@@ -131,7 +131,7 @@ def test_many_lanes(module_page):
     assert [data["cat"][data["row"].index(k)] for k in range(n)] == events["cat"].tolist()
 
 
-def test_a_damaged_payload_says_so(module_page):
+def test_a_damaged_payload_reports_it(module_page):
     blob = pack(random_trace(2, 40), compress=False)
     page = module_page(DECODE, {"/short": blob[: len(blob) // 2], "/other": b"<html>no payload</html>"})
     messages = [page.evaluate(f"decode('{path}').then(() => '', (e) => e.message)") for path in ("/short", "/other")]

@@ -134,7 +134,7 @@ def test_the_result_is_shown_alone(open_html, seed, scheme):
     assert [fold.evaluate("fold => fold.open") for fold in folds.all()] == [True, False, False]
     assert "Not tried: its accesses were not seen on two streams" in folds.nth(2).inner_text()
     assert page.locator(".cl-value-figure svg").first.is_visible()
-    title = "Steered run that shows it" if seed.startswith("hold") else "Order that shows it"
+    title = "Delayed run that shows it" if seed.startswith("hold") else "Order that shows it"
     assert title in folds.first.locator(".cl-race-scroll:has(svg)").inner_text()
 
 

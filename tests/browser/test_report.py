@@ -260,7 +260,7 @@ def test_clicking_an_event_shows_its_details(open_report):
     assert details.is_hidden()
 
 
-def test_without_memory_the_panel_says_how_to_get_it(open_report):
+def test_without_memory_the_panel_states_how_to_get_it(open_report):
     page = open_report(gpu_trace(memory=False))
     assert "--memory" in page.locator(".cl-memory").text_content()
 

@@ -276,7 +276,7 @@ def test_an_interrupt_lets_the_stream_go(side):
     def program():
         with torch.cuda.stream(side):
             y.add_(2)
-        if next(numbers) == 4:  # the first steered run: the side stream is held
+        if next(numbers) == 4:  # the first delayed run: the side stream is held
             begin.record()
             raise KeyboardInterrupt
         return y + 1

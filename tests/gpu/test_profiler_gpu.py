@@ -129,7 +129,7 @@ def test_memory_of_the_device_is_the_allocators(run):
     assert device["num_bytes"].max() >= 512 * 512 * 4
 
 
-def test_a_session_says_cuda_and_counts_the_tail_of_the_gpu():
+def test_a_session_states_cuda_and_counts_the_tail_of_the_gpu():
     import cudalens
 
     with cudalens.profile() as p:

@@ -79,7 +79,7 @@ def test_the_report_holds_the_table(on_device, tmp_path):
     assert text.count("keep loss on the device") >= 2  # without scripts, and for the page
 
 
-def test_a_cell_without_waits_says_so(on_device):
+def test_a_cell_without_waits_reports_it(on_device):
     on_device.run("%%cudaprofile --syncs\ny = x @ x")
     (bundle,) = [data for kind, data in on_device.shown if kind == "display"]
     assert "no wait for the GPU was seen" in bundle["text/plain"]

@@ -71,7 +71,7 @@ def test_status_and_specs_are_readable(notebook):
     assert len(lines) == len(virtual.SPECS)
 
 
-def test_without_a_device_it_says_why_and_what_to_do(notebook, monkeypatch):
+def test_without_a_device_it_states_why_and_what_to_do(notebook, monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     monkeypatch.setattr(torch.version, "cuda", None)
     monkeypatch.setattr(torch.version, "hip", None)
@@ -90,7 +90,7 @@ def test_without_a_device_it_says_why_and_what_to_do(notebook, monkeypatch):
         ("%cudadevice virtual h100 --alloc-conf no_such_option:1", "no_such_option"),
     ],
 )
-def test_bad_input_says_what_to_do_and_leaves_nothing(notebook, line, said):
+def test_bad_input_states_what_to_do_and_leaves_nothing(notebook, line, said):
     notebook.run(line)
     assert said in notebook.text("usage")
     assert virtual.active() is None
@@ -136,7 +136,7 @@ def test_without_a_notebook_the_readings_of_the_moment_are_printed(notebook):
     assert not [thread for thread in threading.enumerate() if thread.name == "cudalens-metrics"]
 
 
-def test_nothing_to_read_says_why_and_what_to_do(notebook, monkeypatch):
+def test_nothing_to_read_states_why_and_what_to_do(notebook, monkeypatch):
     def refuse():
         raise MetricsError("No metrics of a GPU: there is none.")
 

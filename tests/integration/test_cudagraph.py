@@ -159,7 +159,7 @@ def test_repeat_runs_the_cell_so_often(cuda):
     assert equal(cuda, "x", "start + 5")
 
 
-def test_checks_stand_in_the_verdict(cuda):
+def test_checks_are_in_the_verdict(cuda):
     cuda.run("%%cudagraph --check\ny = x @ w")
     assert "replay equals eager (1 graph checked)" in shown(cuda)
     assert "faster than eager" in shown(cuda) or "slower than eager" in shown(cuda) or "as fast as" in shown(cuda)
@@ -177,7 +177,7 @@ def test_checks_stand_in_the_verdict(cuda):
         ("class A:\n    pass\ny = x + 1", "defines a class", 2),
     ],
 )
-def test_cells_that_are_more_than_a_computation_run_and_say_why(cuda, cell, reason, line):
+def test_cells_that_are_more_than_a_computation_run_and_state_why(cuda, cell, reason, line):
     assert cuda.run(f"%%cudagraph -v t\n{cell}").success
     assert equal(cuda, "y", "x + 1")
     (skip,) = cuda["t"].graphs.query("kind == 'skip'").to_dict("records")
@@ -290,7 +290,7 @@ def test_the_line_magics(cuda):
     assert "what is 'fly'?" in cuda.text("usage")
 
 
-def test_without_a_device_the_cell_runs_and_says_so(notebook):
+def test_without_a_device_the_cell_runs_and_reports_it(notebook):
     import torch
 
     if torch.cuda.is_available():

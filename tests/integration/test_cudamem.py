@@ -261,13 +261,13 @@ def test_diff_of_one_snapshot_is_against_now(cuda):
         ("%%cudamem --html /nowhere/x.html\n1", "Nothing has run"),
     ],
 )
-def test_bad_input_says_what_is_expected(cuda, line, said):
+def test_bad_input_states_what_is_expected(cuda, line, said):
     cuda.run(line)
     assert said in cuda.text("usage") + cuda.text("error")
     assert not history_is_on()
 
 
-def test_without_a_device_it_says_what_to_do(notebook):
+def test_without_a_device_it_states_what_to_do(notebook):
     if torch.cuda.is_available():
         pytest.skip("there is a CUDA device")
     for cell in ("%cudamem snapshot", "%cudamem leaks on", "%%cudamem\nran = True"):

@@ -62,7 +62,7 @@ def test_streams_are_called_as_the_notebook_calls_them(cuda):
     assert "0x" not in cuda.shown[-1][1]["text/plain"]
 
 
-def test_a_clean_cell_says_so_and_quietly_says_nothing(cuda):
+def test_a_clean_cell_reports_it_and_quietly_states_nothing(cuda):
     cuda.run(f"%%cudasan -v t{CLEAN}")
     assert races(cuda).empty
     assert "no race" in cuda.shown[-1][1]["text/plain"]
@@ -141,7 +141,7 @@ def test_a_suppression_that_matches_nothing_is_named_once_at_the_end(cuda):
         ("%cudasan on --stack-depth 0", "at least 1"),
     ],
 )
-def test_bad_input_says_what_is_expected(cuda, line, said):
+def test_bad_input_states_what_is_expected(cuda, line, said):
     cuda.run(line)
     assert said in cuda.text("usage") + cuda.text("error")
     assert running() == []

@@ -62,17 +62,17 @@ def test_a_cell_is_confirmed_and_everything_is_as_before(cuda, watch):
     cuda.run(f"{CONFIRM} --yes")
     (shown,) = (data for kind, data in cuda.shown if kind == "display")
     text = shown["text/plain"]
-    assert text.startswith("1 of 1 race confirmed by value, in 1 steered run."), text
+    assert text.startswith("1 of 1 race confirmed by value, in 1 delayed run."), text
     assert "`number` differs: 2 instead of 1" in text
     assert "schedule 'hold:1<0'" in text
-    assert "steered" in shown["text/html"]
+    assert "delayed" in shown["text/html"]
     assert names_of(cuda) == before
     assert (cuda["losses"], cuda["x"].tolist()) == (losses, x)
     assert cuda["log"].runs == 1 + 2 + 1 + 1  # other objects stay as the runs leave them: the question says so
     assert cuda.capsys.readouterr().out == ""
 
 
-def test_before_anything_runs_it_is_said_what_would(cuda, tmp_path):
+def test_before_anything_runs_it_is_reported_what_would(cuda, tmp_path):
     file = tmp_path / "lines"
     cuda.run(f"%%cudasan -q\n{RACY}print('hello'); open({str(file)!r}, 'a').write('x')")
     assert file.read_text() == "x"
@@ -178,7 +178,7 @@ def test_wrong_options(cuda):
     assert "expected a whole number from 1 to 10,000" in cuda.text("usage")
 
 
-def test_unloading_forgets_the_cell(cuda):
+def test_unloading_removes_all_the_cell(cuda):
     cuda.run(f"%%cudasan -q\n{RACY}")
     cuda.run("%reload_ext cudalens")
     cuda.run("%cudadevice virtual h100")

@@ -73,7 +73,7 @@ def test_the_last_cell_is_explored_when_asked_for(cuda):
     assert cuda.shown[0][1]["text/plain"].startswith("No other order is possible")
 
 
-def test_what_cannot_be_explored_is_said_without_a_traceback(cuda):
+def test_what_cannot_be_explored_is_reported_without_a_traceback(cuda):
     cuda.run("%cudasan on")
     cuda.run("%cudasan explore")
     assert "Enable the recording first" in cuda.text("error")

@@ -40,7 +40,7 @@ def test_the_demo_succeeds_quietly(demo):
     assert str(folder / "report.html") in done.stdout
 
 
-def test_it_leaves_what_it_says(demo):
+def test_it_leaves_what_it_states(demo):
     _, folder = demo
     assert {path.name for path in folder.iterdir()} == {
         "quickstart.ipynb",

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import torch
+import torch.distributed as dist
 
+#: The condition of a program that casts by the lists of autocast.
+AUTOCAST = "CUDA's lists of autocast are other ones than the CPU's"
 #: A step, and the arguments of each call. The step returns tensors, or containers of tensors.
 Built = tuple[Callable[..., Any], list[tuple[Any, ...]]]
 
@@ -22,12 +26,15 @@ class Program:
             draws its random numbers on the host, and moves the tensors to the device.
         specs: The virtual device.
         refused: The modes in which cudalens may stop the program with an error of its own that names the reason.
+        condition: Why a GPU computes other values than the CPU. Those on the virtual device have to be close to the
+            CPU's then, and those of the other modes equal to the virtual device's. Empty: all are equal.
     """
 
     name: str
     build: Callable[[str], Built]
     specs: str = "h100"
     refused: tuple[str, ...] = ()
+    condition: str = ""
 
 
 class Programs:
@@ -76,3 +83,9 @@ def inference_step(call: Callable[..., Any]) -> Callable[..., Any]:
             return call(*args)
 
     return step
+
+
+def one_process_group() -> None:
+    """Start the process group of this process alone."""
+    os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT="0")
+    dist.init_process_group("gloo", rank=0, world_size=1, store=dist.HashStore())

@@ -6,6 +6,8 @@ import accelerate
 import diffusers
 import lightning
 import peft
+import sentence_transformers
+import sentence_transformers.sentence_transformer.modules
 import torch
 import torch_geometric
 import torchmetrics
@@ -176,7 +178,8 @@ def torchmetrics_regression(device):
 class _Module(lightning.LightningModule):
     def __init__(self):
         super().__init__()
-        self.model, self.losses = _mlp(), []
+        self.losses = []
+        self.model = nn.Sequential(nn.Linear(8, 16), nn.GELU(), nn.Linear(16, 4))  # no numbers drawn on the device
 
     def training_step(self, batch):
         loss = self.model(batch[0]).square().mean()
@@ -216,3 +219,39 @@ def lightning_fabric(device):
         return loss.detach(), [parameter.detach().clone() for parameter in model.parameters()]
 
     return step, batches(device, 4, 8)
+
+
+@PROGRAMS.add
+def sentence_embedding(device):
+    config = transformers.BertConfig(
+        vocab_size=64, hidden_size=32, intermediate_size=48, num_hidden_layers=2, num_attention_heads=4
+    )
+    model = transformers.BertModel(config).eval().to(device)
+    pool = sentence_transformers.sentence_transformer.modules.Pooling(32, pooling_mode="mean")
+
+    def embed(ids):
+        features = {"token_embeddings": model(ids).last_hidden_state, "attention_mask": torch.ones_like(ids)}
+        return nn.functional.normalize(pool(features)["sentence_embedding"])
+
+    return inference_step(embed), batches(device, 2, 8, high=64)
+
+
+@PROGRAMS.add
+def diffusers_conditioned_unet_training(device):
+    model = diffusers.UNet2DConditionModel(
+        sample_size=8,
+        layers_per_block=1,
+        block_out_channels=(8, 16),
+        norm_num_groups=4,
+        attention_head_dim=4,
+        cross_attention_dim=8,
+        down_block_types=("CrossAttnDownBlock2D", "DownBlock2D"),
+        up_block_types=("UpBlock2D", "CrossAttnUpBlock2D"),
+    ).to(device)
+    scheduler, text = diffusers.DDPMScheduler(num_train_timesteps=20), torch.randn(2, 5, 8).to(device)
+    times, noise = torch.tensor([3, 7]).to(device), torch.randn(2, 4, 8, 8).to(device)
+
+    def loss(x):
+        return (model(scheduler.add_noise(x, noise, times), times, text).sample - noise).square().mean()
+
+    return training_step(model, loss, torch.optim.AdamW(model.parameters())), batches(device, 2, 4, 8, 8)

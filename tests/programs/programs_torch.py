@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
-
 import torch
-import torch.distributed as dist
 from program import Programs, batches, inference_step, training_step
 from torch import nn
 
@@ -14,41 +11,6 @@ PROGRAMS = Programs()
 
 def _mlp():
     return nn.Sequential(nn.Linear(8, 16), nn.GELU(), nn.Linear(16, 4))
-
-
-def _one_process_group():
-    os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT="0")
-    dist.init_process_group("gloo", rank=0, world_size=1, store=dist.HashStore())
-
-
-@PROGRAMS.add
-def distributed_data_parallel(device):
-    _one_process_group()
-    model = nn.parallel.DistributedDataParallel(_mlp().to(device))
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    return training_step(model, lambda x: model(x).square().mean(), optimizer), batches(device, 4, 8)
-
-
-@PROGRAMS.add(specs="h100x2")
-def data_parallel(device):
-    model = _mlp().to(device)
-    if device == "cpu":  # the same two halves: the rounding of a product depends on its size
-        return inference_step(lambda x: torch.cat([model(half) for half in x.chunk(2)])), batches(device, 4, 8)
-    return inference_step(nn.DataParallel(model, device_ids=[0, 1])), batches(device, 4, 8)
-
-
-@PROGRAMS.add
-def loader_with_pinning(device):
-    data = torch.utils.data.TensorDataset(torch.randn(16, 8), torch.randint(4, (16,)))
-    model = _mlp().to(device)
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
-    train = training_step(model, lambda x, y: nn.functional.cross_entropy(model(x), y), optimizer)
-
-    def epoch():
-        loader = torch.utils.data.DataLoader(data, batch_size=4, pin_memory=device != "cpu")
-        return [train(*(part.to(device, non_blocking=True) for part in batch)) for batch in loader]
-
-    return epoch, [(), ()]
 
 
 @PROGRAMS.add

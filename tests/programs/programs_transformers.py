@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import tempfile
+
 import torch
 import transformers
-from program import Programs, batches, inference_step, training_step
+from program import AUTOCAST, Programs, batches, inference_step, training_step
 
 PROGRAMS = Programs()
 _SMALL = {
@@ -176,7 +178,7 @@ def vit_forward(device):
     return inference_step(lambda images: model(images).logits), batches(device, 2, 3, 16, 16)
 
 
-@PROGRAMS.add
+@PROGRAMS.add(condition=AUTOCAST)
 def vit_autocast_training(device):
     model = _vit(device)
     labels = torch.tensor([0, 2]).to(device)
@@ -202,3 +204,73 @@ def qwen_generate(device):
     config = transformers.Qwen2Config(**_SMALL, **_TOKENS, num_key_value_heads=2)
     model = transformers.Qwen2ForCausalLM(config).eval().to(device)
     return lambda ids: model.generate(ids, max_new_tokens=4, do_sample=False), batches(device, 2, 8, n=3, high=64)
+
+
+@PROGRAMS.add
+def gemma_sliding_window_generate(device):
+    config = transformers.Gemma2Config(**_SMALL, **_TOKENS, num_key_value_heads=2, head_dim=8, sliding_window=4)
+    model = transformers.Gemma2ForCausalLM(config).eval().to(device)
+    return lambda ids: model.generate(ids, max_new_tokens=6, do_sample=False), batches(device, 2, 8, n=3, high=64)
+
+
+@PROGRAMS.add
+def mamba_training(device):
+    config = transformers.MambaConfig(vocab_size=64, hidden_size=16, state_size=4, num_hidden_layers=2, **_TOKENS)
+    model = transformers.MambaForCausalLM(config).to(device)
+    return training_step(model, lambda ids: model(ids, labels=ids).loss), batches(device, 2, 8, high=64)
+
+
+class _Sentences(torch.utils.data.Dataset):
+    def __init__(self):
+        self._ids = torch.randint(64, (8, 8))
+
+    def __len__(self):
+        return len(self._ids)
+
+    def __getitem__(self, index):
+        return {"input_ids": self._ids[index], "labels": self._ids[index]}
+
+
+@PROGRAMS.add
+def trainer(device):
+    model = _gpt2(resid_pdrop=0.0, embd_pdrop=0.0, attn_pdrop=0.0)  # no numbers drawn on the device
+
+    def train():
+        with tempfile.TemporaryDirectory() as folder:
+            options = transformers.TrainingArguments(
+                folder,
+                max_steps=4,
+                per_device_train_batch_size=2,
+                use_cpu=device == "cpu",
+                report_to=[],
+                save_strategy="no",
+                disable_tqdm=True,
+                logging_strategy="no",
+                gradient_accumulation_steps=2,
+            )
+            transformers.Trainer(model, options, train_dataset=_Sentences()).train()
+        return [parameter.detach().clone() for parameter in model.parameters()]
+
+    return train, [()]
+
+
+@PROGRAMS.add
+def bart_beam_search(device):
+    config = transformers.BartConfig(
+        vocab_size=64,
+        d_model=32,
+        encoder_layers=2,
+        decoder_layers=2,
+        encoder_attention_heads=4,
+        decoder_attention_heads=4,
+        encoder_ffn_dim=48,
+        decoder_ffn_dim=48,
+        max_position_embeddings=32,
+        pad_token_id=0,
+        bos_token_id=1,
+        eos_token_id=2,
+        decoder_start_token_id=2,
+        forced_eos_token_id=None,
+    )
+    model = transformers.BartForConditionalGeneration(config).eval().to(device)
+    return lambda ids: model.generate(ids, max_new_tokens=5, num_beams=3), batches(device, 2, 8, n=3, high=64)

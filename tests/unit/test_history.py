@@ -58,7 +58,7 @@ def test_the_fourth_run_is_compared_with_the_three_before():
     assert last.change_pct == pytest.approx(18)
 
 
-def test_the_verdict_says_so_and_nothing_within_the_band():
+def test_the_verdict_reports_it_and_nothing_within_the_band():
     for ms in (10, 10.1, 9.9):
         history.record(run(ms))
     slower, faster = history.record(run(11.8)), run(10.4)

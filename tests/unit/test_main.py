@@ -227,7 +227,7 @@ class TestDoctor:
         facts = json.loads(capsys.readouterr().out)
         assert facts["cudalens"] == cudalens.__version__
         assert facts["versions"]["torch"].split("+")[0] == torch.__version__.split("+")[0]
-        assert {"name": "profile the CPU", "works": True, "detail": "tried"} in facts["checks"]
+        assert {"name": "profile the CPU", "works": True, "detail": "tested"} in facts["checks"]
         assert sum(device["index"] is not None for device in facts["devices"]) == torch.cuda.device_count()
         assert bool(facts["reason"]) is (torch.cuda.device_count() == 0)
 

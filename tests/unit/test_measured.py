@@ -110,7 +110,7 @@ def test_a_live_trace_is_checked():
     assert run.trace.info.trust.verdict == "clean"
 
 
-def test_a_virtual_device_is_clean_and_says_that_it_is_simulated():
+def test_a_virtual_device_is_clean_and_states_that_it_is_simulated():
     with cudalens.virtual.device("h100"), cudalens.profile(keep=False) as run:
         x = torch.randn(64, 64, device="cuda")
         side = torch.cuda.Stream()

@@ -143,7 +143,7 @@ def test_a_block_that_raises_keeps_what_was_recorded():
     assert p.trace.info.num_steps == 2
 
 
-def test_a_schedule_that_recorded_nothing_says_so():
+def test_a_schedule_that_recorded_nothing_reports_it():
     with profile(cpu_only=True, schedule=schedule(wait=5, warmup=1)) as p:
         p.step()
     assert p.traces == []
@@ -314,7 +314,7 @@ def test_options_by_torchs_names():
     ("option", "says"),
     [("activities", "cpu_only"), ("on_trace_ready", r"on_trace=…"), ("with_stacks", r"help\(cudalens\.profile\)")],
 )
-def test_an_option_that_is_not_there_says_what_is(option, says):
+def test_an_option_that_is_not_there_states_what_is(option, says):
     with pytest.raises(TypeError, match=rf"no option '{option}': .*{says}"):
         profile(**{option: []})
 
@@ -339,7 +339,7 @@ def test_a_schedule_is_described_by_its_numbers_whoever_made_it():
     assert p.trace.info.options["schedule"] == "warmup=1"
 
 
-def test_a_profile_says_how_far_it_is():
+def test_a_profile_states_how_far_it_is():
     p = profile("train", cpu_only=True, keep=False)
     assert repr(p) == "<cudalens.profile 'train': not entered yet>"
     with p:

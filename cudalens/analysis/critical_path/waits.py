@@ -50,7 +50,9 @@ def find_waits(events: pd.DataFrame, window: Window, host: HostLines, works: Wor
 
 def _call_kinds(events: pd.DataFrame) -> Ints:
     is_call = is_category(events["cat"].array, RUNTIME_CATEGORIES)
-    return np.where(is_call, map_texts(events["name"].array, _kind_of, _NONE), _NONE)
+    kind = np.full(len(events), _NONE)
+    kind[is_call] = map_texts(events["name"].array[is_call], _kind_of, _NONE)
+    return kind
 
 
 def _kind_of(name: str) -> int:
@@ -159,8 +161,8 @@ def record_times(events: pd.DataFrame, rows: Ints) -> Ints:
     """Time at which the CUDA event of each ``cuda_sync`` row was recorded, ns, -1 if unknown."""
     wanted = _ints(events, "wait_record_id", rows)
     ends = ("EventRecord", "EventRecordWithFlags")
-    is_record = map_texts(events["name"].array, lambda name: plain_call(name).endswith(ends), False)
-    calls = np.flatnonzero(is_category(events["cat"].array, RUNTIME_CATEGORIES) & is_record)
+    calls = np.flatnonzero(is_category(events["cat"].array, RUNTIME_CATEGORIES))
+    calls = calls[map_texts(events["name"].array[calls], lambda name: plain_call(name).endswith(ends), False)]
     at = np.where(wanted >= 0, positions(_ints(events, "correlation_id", calls), wanted), -1)
     return np.append(events["ts"].to_numpy()[calls], -1)[at]
 

@@ -7,7 +7,6 @@ defines the cost and the threshold. To add a rule, write such a generator and ad
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import replace
 from typing import Final
 
 from cudalens.analysis.cached import once_per_trace
@@ -28,7 +27,7 @@ from cudalens.frames import Ranks, Trace
 __all__ = ["CONFIDENCES", "MIN_SHARE_PCT", "RULES", "Confidence", "Finding", "TraceArrays", "findings", "found_in"]
 
 Rule = Callable[[TraceArrays], Iterator[Finding]]
-RankRule = Callable[[dict[int, TraceArrays]], Iterator[Finding]]
+RankRule = Callable[[Ranks], Iterator[Finding]]
 
 #: The rules for one Trace.
 RULES: Final[tuple[Rule, ...]] = (
@@ -105,10 +104,8 @@ def _sorted(found: Iterable[Finding]) -> list[Finding]:
 
 
 def _of_ranks(ranks: Ranks) -> list[Finding]:
-    by_rank = {rank: TraceArrays(trace) for rank, trace in ranks.items() if len(trace.events)}
-    shared = [found for rule in RANK_RULES for found in rule(by_rank) if (found.share_pct or 0) >= MIN_SHARE_PCT]
-    each = [replace(found, rank=rank) for rank in by_rank for found in findings(ranks[rank])]
+    shared = [found for rule in RANK_RULES for found in rule(ranks) if (found.share_pct or 0) >= MIN_SHARE_PCT]
     largest: dict[str, Finding] = {}
-    for found in _sorted(each):
+    for found in _sorted(rank_rules.each(ranks)):
         largest.setdefault(found.title, found)
     return _sorted([*shared, *largest.values()])

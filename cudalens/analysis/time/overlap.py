@@ -116,7 +116,7 @@ def collectives(trace: Trace, *, step: int | None = None) -> pd.DataFrame:
     at = np.flatnonzero(work.kind == COMMUNICATION)
     rows, dur = work.rows[at], (work.end - work.start)[at]
     overlap = _beside_compute(work, at)
-    size = _message_bytes(events.iloc[rows])
+    size = message_bytes(events.iloc[rows])
     group_size = integers(events["group_size"])[rows]
     speed = np.divide(size, dur / 1e9, out=np.full(len(rows), np.nan), where=(size >= 0) & (dur > 0))
     return pd.DataFrame(
@@ -157,7 +157,8 @@ def _before(intervals: Intervals, lanes: Lanes, at: Ints) -> Ints:
     return np.where(place > 0, total[last] + inside, 0)
 
 
-def _message_bytes(rows: pd.DataFrame) -> Ints:
+def message_bytes(rows: pd.DataFrame) -> Ints:
+    """Size of the message of each row: elements times their size; -1 if unknown."""
     elements = np.maximum(integers(rows["in_elements"]), integers(rows["out_elements"]))
     dtypes = rows["message_dtype"].array
     item = map_texts(dtypes, _item_bytes, -1)

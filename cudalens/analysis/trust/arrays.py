@@ -81,7 +81,8 @@ class TrustArrays(EventArrays):
 
     def calls(self, pattern: str) -> Ints:
         """Rows of the runtime and driver calls in whose name `pattern` is found; ascending, shape (k,)."""
-        return np.flatnonzero(self.is_call & self.is_named(pattern))
+        rows = np.flatnonzero(self.is_call)
+        return rows[self.is_named(pattern, rows)]
 
     @cached_property
     def launches(self) -> Ints:

@@ -52,7 +52,8 @@ class Wait:
 def find_waits(events: pd.DataFrame) -> list[Wait]:
     """The waits in the runtime calls of `events`, by start."""
     is_call = is_category(events["cat"].array, RUNTIME_CATEGORIES)
-    kind = np.where(is_call, map_texts(events["name"].array, _kind_of_call, _NOTHING), _NOTHING)
+    kind = np.full(len(events), _NOTHING)
+    kind[is_call] = map_texts(events["name"].array[is_call], _kind_of_call, _NOTHING)
     rows = np.flatnonzero(kind != _NOTHING)
     if not len(rows):
         return []

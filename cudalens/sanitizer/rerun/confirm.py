@@ -163,7 +163,7 @@ class Confirmer:
             tuple(reference.prints),
             steps,
             tuple(dict.fromkeys(self._notes)),
-            is_steered=True,
+            is_delayed=True,
         )
 
     def _warm_up(self) -> None:

@@ -15,7 +15,7 @@ from cudalens.frames.column_catalog import KINETO_ARGS
 from cudalens.frames.lenient_json import SYNTAX_ERRORS, decode_fields, decoder
 from cudalens.frames.problems import Problems
 from cudalens.traces.chrome.categories import Kind
-from cudalens.traces.chrome.records import MISSING, Ints
+from cudalens.traces.chrome.values import MISSING, Ints
 
 #: Kineto's names for the fields of the structs below; fields with the prefix ``old_`` are from earlier layouts.
 _Int = int | None
@@ -59,6 +59,10 @@ class _OpArgs(
     out_elements: _Int = MISSING
     message_dtype: str | None = None
     group_size: _Int = MISSING
+    collective_seq: _Int = MISSING
+    src_rank: _Int = MISSING
+    dst_rank: _Int = MISSING
+    group_ranks: msgspec.Raw = _UNSET
 
 
 class _DeviceArgs(
@@ -90,6 +94,10 @@ class _DeviceArgs(
     out_elements: _Int = MISSING
     message_dtype: str | None = None
     group_size: _Int = MISSING
+    collective_seq: _Int = MISSING
+    src_rank: _Int = MISSING
+    dst_rank: _Int = MISSING
+    group_ranks: msgspec.Raw = _UNSET
 
 
 class MemoryArgs(
@@ -166,6 +174,7 @@ _NEEDLES: Final = {
     "out_elements": b' msg nelems"',
     "process_group": b"Group ",
     "group_size": b"Group ",
+    "group_ranks": b"Group ",
 }
 
 

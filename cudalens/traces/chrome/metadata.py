@@ -45,12 +45,14 @@ def run_info(path: Path, stream: EventStream, events: pd.DataFrame, problems: Pr
     is_kineto = bool(_KINETO_KEYS & meta.keys()) or bool(_KINETO_CATEGORIES & set(events["cat"].cat.categories))
     job = meta.get("distributedInfo")
     job = job if isinstance(job, dict) else {}
-    timed = events[~events["is_instant"]]
+    timed = ~events["is_instant"].to_numpy()
+    start = events["ts"].to_numpy()[timed]
+    end = start + events["dur"].to_numpy()[timed]
     return RunInfo(
         name=_stem(path),
         source=_source(meta, is_kineto=is_kineto),
-        started_ns=int(timed["ts"].min()) if len(timed) else None,
-        ended_ns=int((timed["ts"] + timed["dur"]).max()) if len(timed) else None,
+        started_ns=int(start.min()) if len(start) else None,
+        ended_ns=int(end.max()) if len(end) else None,
         options={"file_events": stream.num_entries, **{flag: bool(meta[flag]) for flag in _FLAGS if flag in meta}},
         versions={name: text_of(meta[key]) for key, name in _VERSIONS.items() if _is_plain(meta.get(key))},
         devices=_devices(meta),

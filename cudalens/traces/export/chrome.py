@@ -27,14 +27,14 @@ from cudalens.frames.column_catalog import KINETO_ARGS
 from cudalens.traces.chrome.allocations import DEVICE_TYPES
 from cudalens.traces.chrome.frames import KEY, extra_frames
 from cudalens.traces.chrome.metadata import MODELLED_KEY, SIMULATED_KEY, VERSION_KEYS
-from cudalens.traces.chrome.records import Ints
 from cudalens.traces.chrome.tracks import track_records
+from cudalens.traces.chrome.values import Ints
 
 GZIP_LEVEL: Final = 1
 _ROWS: Final = 20_000
 _SECOND: Final = 1_000_000_000
 _EXACT_US: Final = 1 << 43
-_JSON: Final = frozenset({"shapes", "dtypes", "grid", "block_dim"})
+_JSON: Final = frozenset({"shapes", "dtypes", "grid", "block_dim", "group_ranks"})
 _ENCODER: Final = msgspec.json.Encoder()
 
 
@@ -291,7 +291,7 @@ _MEMORY_KEYS: Final = ("pid", "tid", "num_bytes", "device", "addr", "allocated_b
 
 def _category_columns() -> list[str]:
     texts = ["name", "cat", "shapes", "dtypes", "module", "grid", "block_dim"]
-    return [*texts, "collective", "process_group", "message_dtype"]
+    return [*texts, "collective", "process_group", "message_dtype", "group_ranks"]
 
 
 def _text_of(array: pd.Categorical, is_json: bool) -> Callable[[pd.Categorical], list[Any]]:

@@ -16,13 +16,13 @@ import numpy as np
 from cudalens.frames import Trace, build_events, build_memory
 from cudalens.frames.problems import Problems
 from cudalens.frames.syncs.build import build_syncs
-from cudalens.traces.chrome.records import MISSING, Ints
+from cudalens.traces.chrome.values import MISSING, Ints
 from cudalens.traces.nsys.ids import Identities, process_of, split_thread
 from cudalens.traces.nsys.metadata import Session, run_info
 from cudalens.traces.nsys.ranges import add_ranges
 from cudalens.traces.sqlite import cupti
 from cudalens.traces.sqlite.activities import Activities, Texts, is_time, positive
-from cudalens.traces.sqlite.demangle import demangled
+from cudalens.traces.sqlite.demangle import demangler
 from cudalens.traces.sqlite.file import Database, Rows
 from cudalens.traces.sqlite.unique import refuse_repeats
 
@@ -84,7 +84,7 @@ class _Reader:
         for column in _NAMES[1:]:
             if (names.codes < 0).any() and column in rows:
                 names = names.filled(Texts.looked_up(rows[column], self._strings))
-        names = names.mapped(demangled)  # if there is only the mangled name
+        names = names.mapped(demangler(names.values))  # if there is only the mangled name
         names = names.filled(Texts.looked_up(rows[_NAMES[0]], {}, "kernel without a name (string {})"))
         ints = self._place(rows) | {
             "registers": rows["registersPerThread"],

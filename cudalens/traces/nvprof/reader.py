@@ -16,11 +16,11 @@ from cudalens.frames import DeviceInfo, RunInfo, Trace, build_events
 from cudalens.frames.lenient_json import text_of
 from cudalens.frames.problems import Problems
 from cudalens.frames.syncs.build import build_syncs
-from cudalens.traces.chrome.records import MISSING, Ints
+from cudalens.traces.chrome.values import MISSING, Ints
 from cudalens.traces.nvprof.markers import add_markers, threads_of
 from cudalens.traces.sqlite import cupti
 from cudalens.traces.sqlite.activities import Activities, Texts, positive
-from cudalens.traces.sqlite.demangle import demangled
+from cudalens.traces.sqlite.demangle import demangler
 from cudalens.traces.sqlite.file import Database, Rows
 from cudalens.traces.sqlite.unique import refuse_repeats
 
@@ -82,7 +82,8 @@ class _Reader:
 
     def _add_kernels(self, table: str) -> None:
         rows = self._database.read(table, [*_PLACE, *_SHAPE, *_LAUNCH, "name"])
-        names = Texts.looked_up(rows["name"], self._strings, "kernel without a name (string {})").mapped(demangled)
+        names = Texts.looked_up(rows["name"], self._strings, "kernel without a name (string {})")
+        names = names.mapped(demangler(names.values))
         shared = [np.where(rows[column] == MISSING, 0, rows[column]) for column in _LAUNCH[1:]]
         ints = {"registers": rows[_LAUNCH[0]]}
         if _LAUNCH[1] in rows or _LAUNCH[2] in rows:

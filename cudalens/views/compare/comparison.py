@@ -4,26 +4,18 @@ from __future__ import annotations
 
 import os
 from functools import cached_property
-from html import escape
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Literal
 
 import pandas as pd
 
 from cudalens.analysis.compare.runs import Change, Comparable, Differences, differences
-from cudalens.frames import atomic_write
 from cudalens.views.compare import changes
 from cudalens.views.compare import verdict as verdicts
 from cudalens.views.compare.timeline import compare_timeline
+from cudalens.views.sections.html_page import write_page
 from cudalens.views.sections.model import Picture, Section
 from cudalens.views.sections.shown import Shown
-
-_PAGE: Final = (
-    "<!doctype html>\n<html lang=en><head><meta charset=utf-8><meta name=viewport content='width=device-width'>"
-    "<title>{title}</title><style>:root {{ color-scheme: light dark }} body {{ margin: 24px auto; padding: 0 16px; "
-    "max-width: 1100px; color: #1b1f24; background: #fff }} @media (prefers-color-scheme: dark) {{ body {{ color: "
-    "#e6e9ed; background: #111418 }} }}</style></head><body>{body}</body></html>\n"
-)
 
 
 class Comparison(Shown):
@@ -82,10 +74,8 @@ class Comparison(Shown):
         Raises:
             OutputError: The file cannot be written; an existing file is unchanged.
         """
-        title = escape(" against ".join(reversed(verdicts.names(self._found))))
-        with atomic_write(path) as file:
-            file.write(_PAGE.format(title=title, body=self._repr_html_()).encode("utf-8", "replace"))
-        return Path(path)
+        title = " against ".join(reversed(verdicts.names(self._found)))
+        return write_page(path, title, self._repr_html_())
 
     @property
     def section(self) -> Section:

@@ -1,6 +1,6 @@
 """Plotly figures of the analyses, by the name of the analysis: ``trace.figure("idle_time")``.
 
-A figure is made of bars, scatters and pies alone: a report carries plotly's basic bundle, which draws these.
+A figure has only bars, scatters and pies: a report contains plotly's basic bundle, which draws these.
 """
 
 from __future__ import annotations
@@ -13,26 +13,26 @@ if TYPE_CHECKING:
 
     from cudalens.frames import Ranks, Trace
 
-#: The module of this package whose function ``figure`` draws each analysis.
+#: The module of this package, and its function, that draws each analysis.
 FIGURES: Final[dict[str, str]] = {
-    "attribution": "attribution",
-    "call_tree": "flame",
-    "critical_path": "critical_path",
-    "flame_graph": "flame",
-    "collectives": "overlap_collectives",
-    "communication_overlap": "overlap",
-    "compare": "compare",
-    "idle_causes": "idle_causes",
-    "idle_time": "idle",
-    "kernel_breakdown": "breakdown_kernels",
-    "kernel_sequences": "sequences",
-    "launch_statistics": "launch",
-    "launch_summary": "launch",
-    "memcpy_bandwidth": "bandwidth",
-    "op_breakdown": "breakdown_ops",
-    "queue_lengths": "launch_queue",
-    "roofline": "roofline",
-    "temporal_breakdown": "temporal",
+    "attribution": "costs.attributed",
+    "call_tree": "flame.figure",
+    "critical_path": "critical_path.figure",
+    "flame_graph": "flame.figure",
+    "collectives": "communication.each_collective",
+    "communication_overlap": "communication.overlap",
+    "compare": "compare.figure",
+    "idle_causes": "idle.causes",
+    "idle_time": "idle.gaps",
+    "kernel_breakdown": "costs.kernels",
+    "kernel_sequences": "costs.sequences",
+    "launch_statistics": "launch.launches",
+    "launch_summary": "launch.launches",
+    "memcpy_bandwidth": "communication.copies",
+    "op_breakdown": "costs.operators",
+    "queue_lengths": "launch.queues",
+    "roofline": "roofline.figure",
+    "temporal_breakdown": "idle.shares",
 }
 
 
@@ -49,5 +49,6 @@ def figure(trace: Trace | Ranks, name: str, **options: Any) -> go.Figure:
     """
     if name not in FIGURES:
         raise ValueError(f"there is no figure {name!r}; there are: {', '.join(sorted(FIGURES))}")
-    drawn: go.Figure = import_module(f"cudalens.views.figures.{FIGURES[name]}").figure(trace, **options)
+    module, function = FIGURES[name].split(".")
+    drawn: go.Figure = getattr(import_module(f"cudalens.views.figures.{module}"), function)(trace, **options)
     return drawn

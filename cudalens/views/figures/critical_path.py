@@ -16,7 +16,7 @@ def figure(trace: Trace, *, mode: Mode = "auto", **options: Any) -> go.Figure:
     """A bar for each of the 20 names with most time on `critical_path`, whose options it takes, and for each delay."""
     path = critical_path(trace, **options)
     if not len(path.frame):
-        return nothing("Nothing was recorded that a critical path could be made of", trace, mode)
+        return nothing("Nothing was recorded that can be on a critical path", trace, mode)
     frame = path.frame.astype({"kind": object, "name": object})
     is_event = frame["kind"].isin([*DEVICE_KINDS, "host"])
     frame["what"] = frame["name"].where(is_event & frame["name"].notna(), frame["kind"])

@@ -16,7 +16,7 @@ _MAX_LINES: Final = 80
 _NAME: Final = 46
 _NUMBERS: Final = ("replays", "eager", "replay", "", "pool", "held")
 _COLUMNS: Final = (Column("graphs", text_width=_NAME), *(Column(title, align="right") for title in _NUMBERS))
-_MARKS: Final = {"◉": "where the last call is", "●": "on the way there", "○": "other ways"}
+_MARKS: Final = {"◉": "the latest call", "●": "on the path to it", "○": "not on the path"}
 
 
 def tree_text(view: GraphsView, trees: Sequence[Chain], fold: Fold | None) -> str:

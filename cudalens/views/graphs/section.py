@@ -139,9 +139,9 @@ def _legend(recordings: Iterable[Recording]) -> Iterator[Block]:
     """What the marks mean, of those that occur."""
     recordings = list(recordings)
     kinds: tuple[tuple[str, Callable[[Recording], bool], str], ...] = (
-        ("is-current", lambda r: r.is_current, "where the last call is"),
-        ("is-on-path", lambda r: r.is_on_path and not r.is_current, "on the way there"),
-        ("", lambda r: not r.is_on_path, "other ways"),
+        ("is-current", lambda r: r.is_current, "the latest call"),
+        ("is-on-path", lambda r: r.is_on_path and not r.is_current, "on the path to it"),
+        ("", lambda r: not r.is_on_path, "not on the path"),
     )
     marks: list[Node | str] = [
         element("span", element("span", class_=f"cg-dot {kind}".rstrip()), f" {meaning}")

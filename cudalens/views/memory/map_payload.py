@@ -22,7 +22,7 @@ from cudalens.frames import Trace
 from cudalens.frames.column_catalog import BLOCK_CATEGORIES
 from cudalens.frames.columns import addresses, integers
 from cudalens.frames.snapshots.build import HAS_TIMES
-from cudalens.views.memory.map_rest import add_rest, kept_lives
+from cudalens.views.memory.map_rest import add_rest, kept_allocations
 from cudalens.views.memory.map_stacks import add_stacks
 from cudalens.views.timeline.payload import VERSION
 from cudalens.views.timeline.payload_codec import PayloadWriter
@@ -50,31 +50,31 @@ def pack(trace: Trace, *, compress: bool = True, max_bytes: int | None = None) -
         max_bytes: If the payload is longer, the smallest allocations are left out; ``header.hidden`` counts them, and
             their sizes are sent as a coarse curve, so that the totals are correct. None: everything is sent.
     """
-    lives = block_lifetimes(trace)
-    lives = lives.assign(category=lifetime_categories(trace, lives))
-    packed = _packed(trace, lives, len(lives), compress=compress)
+    allocations = block_lifetimes(trace)
+    allocations = allocations.assign(category=lifetime_categories(trace, allocations))
+    packed = _packed(trace, allocations, len(allocations), compress=compress)
     if max_bytes is None or len(packed) <= max_bytes:
         return packed
-    bare = _packed(trace, lives, 0, compress=compress)
-    num_kept, room = len(lives), max(max_bytes - len(bare), 0)
+    bare = _packed(trace, allocations, 0, compress=compress)
+    num_kept, room = len(allocations), max(max_bytes - len(bare), 0)
     while num_kept and len(packed) > max_bytes:
         share = room / max(len(packed) - len(bare), 1)
         num_kept = int(num_kept * min(share, 1.0) * _SPARE)
-        packed = _packed(trace, lives, num_kept, compress=compress) if num_kept else bare
+        packed = _packed(trace, allocations, num_kept, compress=compress) if num_kept else bare
     return packed
 
 
-def _packed(trace: Trace, lives: pd.DataFrame, num_kept: int, *, compress: bool) -> bytes:
+def _packed(trace: Trace, allocations: pd.DataFrame, num_kept: int, *, compress: bool) -> bytes:
     writer = PayloadWriter(compress=compress)
     pieces = segment_lifetimes(trace)
-    known = _Known(trace, lives, pieces)
-    shown, hidden = kept_lives(lives, num_kept)
+    known = _Known(trace, allocations, pieces)
+    shown, hidden = kept_allocations(allocations, num_kept)
     header: dict[str, Any] = {"version": VERSION, "name": trace.info.name[:300], "num_rows": len(trace.memory)}
     header |= {"devices": known.devices, "pools": known.pools, "base": str(known.base)}
     header |= {"categories": list(BLOCK_CATEGORIES)}
-    header["unit"] = _unit(lives["num_bytes"].to_numpy())
+    header["unit"] = _unit(allocations["num_bytes"].to_numpy())
     header["piece_unit"] = _unit(pieces["num_bytes"].to_numpy())
-    header |= _add_lives(writer, trace, shown, known, header["unit"])
+    header |= _add_allocations(writer, trace, shown, known, header["unit"])
     _add_pieces(writer, trace, pieces, known, header["piece_unit"])
     add_stacks(writer, trace.stacks, known.stacks)
     header |= _add_clock(writer, trace)
@@ -85,7 +85,7 @@ def _packed(trace: Trace, lives: pd.DataFrame, num_kept: int, *, compress: bool)
 class _Known:
     """Tables that several columns refer to: devices, pools, stacks, addresses."""
 
-    def __init__(self, trace: Trace, lives: pd.DataFrame, pieces: pd.DataFrame) -> None:
+    def __init__(self, trace: Trace, allocations: pd.DataFrame, pieces: pd.DataFrame) -> None:
         types = trace.blocks["device_type"].dropna().astype(str)
         kind = types.iloc[0] if len(types) else "cuda"
         self.indices = [one.device for one in replays(trace)]
@@ -94,16 +94,16 @@ class _Known:
             {"index": one.device, "label": f"{kind}:{one.device}"[:40], **_totals(one), "end": ends.get(one.device)}
             for one in replays(trace)
         ]
-        found = [addresses(frame["addr"])[frame["addr"].notna().to_numpy()] for frame in (lives, pieces)]
+        found = [addresses(frame["addr"])[frame["addr"].notna().to_numpy()] for frame in (allocations, pieces)]
         joined = np.concatenate(found)
         self.base = int(joined.min()) if len(joined) else 0
-        keys = pd.concat([lives[list(_POOL)], pieces[list(_POOL)]], ignore_index=True)
+        keys = pd.concat([allocations[list(_POOL)], pieces[list(_POOL)]], ignore_index=True)
         code = keys.groupby(list(_POOL), dropna=False, sort=True).ngroup().to_numpy().astype(np.int64)
-        self.life_pool, self.piece_pool = code[: len(lives)], code[len(lives) :]
+        self.allocation_pool, self.piece_pool = code[: len(allocations)], code[len(allocations) :]
         first = keys[~pd.Series(code).duplicated().to_numpy()]
         order = np.argsort(code[first.index.to_numpy()], kind="stable")
         self.pools = _pool_facts(trace, first.iloc[order])
-        self.stacks = np.unique(integers(lives["stack"].dropna(), 0))
+        self.stacks = np.unique(integers(allocations["stack"].dropna(), 0))
 
     def device_code(self, frame: pd.DataFrame) -> Ints:
         """Index in `devices` of the device of each row of `frame`."""
@@ -151,61 +151,67 @@ def _unit(sizes: Ints) -> int:
     return max(int(np.gcd.reduce(sizes)), 1) if len(sizes) else 1
 
 
-def _add_lives(writer: PayloadWriter, trace: Trace, lives: pd.DataFrame, known: _Known, unit: int) -> dict[str, Any]:
+def _add_allocations(
+    writer: PayloadWriter, trace: Trace, allocations: pd.DataFrame, known: _Known, unit: int
+) -> dict[str, Any]:
     """Add a row per allocation, in order of time."""
-    begin = integers(lives["alloc"])
-    order = np.lexsort((addresses(lives["addr"]), begin))
-    lives, begin, pool = lives.iloc[order], begin[order], known.life_pool[lives.index.to_numpy()][order]
-    released, done = _ends(trace, lives)
-    offsets, place = np.unique(known.offset(lives), return_inverse=True)
-    size, asked = lives["num_bytes"].to_numpy(), lives["requested_bytes"]
+    begin = integers(allocations["alloc"])
+    order = np.lexsort((addresses(allocations["addr"]), begin))
+    allocations, begin, pool = (
+        allocations.iloc[order],
+        begin[order],
+        known.allocation_pool[allocations.index.to_numpy()][order],
+    )
+    released, done = _ends(trace, allocations)
+    offsets, place = np.unique(known.offset(allocations), return_inverse=True)
+    size, asked = allocations["num_bytes"].to_numpy(), allocations["requested_bytes"]
     writer.add_ints("addr.steps", np.diff(offsets, prepend=0))
-    writer.add_ints("life.addr", place)
-    writer.add_ints("life.device", known.device_code(lives))
-    writer.add_ints("life.pool", pool)
-    writer.add_ints("life.units", size // unit)
-    writer.add_ints("life.is_asked", asked.notna().to_numpy().astype(np.int64))
-    writer.add_ints("life.spare", np.where(asked.notna(), size - integers(asked, 0), 0))
-    writer.add_ints("life.alloc", np.diff(begin + 1, prepend=0))
-    writer.add_ints("life.released", np.where(released < -1, 0, released - begin + 1))
-    writer.add_ints("life.done", np.where(done < -1, 0, done - np.maximum(released, begin) + 1))
-    stack = np.searchsorted(known.stacks, integers(lives["stack"])) + 1
-    writer.add_ints("life.stack", np.where(lives["stack"].isna().to_numpy(), 0, stack))
-    writer.add_ints("life.category", lives["category"].cat.codes.to_numpy().astype(np.int64) + 1)
-    writer.add_ints("life.block", np.diff(integers(lives["block"]), prepend=-1))
-    _add_block_facts(writer, trace.blocks, lives)
-    return {"num_lives": len(lives)}
+    writer.add_ints("allocation.addr", place)
+    writer.add_ints("allocation.device", known.device_code(allocations))
+    writer.add_ints("allocation.pool", pool)
+    writer.add_ints("allocation.units", size // unit)
+    writer.add_ints("allocation.is_asked", asked.notna().to_numpy().astype(np.int64))
+    writer.add_ints("allocation.spare", np.where(asked.notna(), size - integers(asked, 0), 0))
+    writer.add_ints("allocation.alloc", np.diff(begin + 1, prepend=0))
+    writer.add_ints("allocation.released", np.where(released < -1, 0, released - begin + 1))
+    writer.add_ints("allocation.done", np.where(done < -1, 0, done - np.maximum(released, begin) + 1))
+    stack = np.searchsorted(known.stacks, integers(allocations["stack"])) + 1
+    writer.add_ints("allocation.stack", np.where(allocations["stack"].isna().to_numpy(), 0, stack))
+    writer.add_ints("allocation.category", allocations["category"].cat.codes.to_numpy().astype(np.int64) + 1)
+    writer.add_ints("allocation.block", np.diff(integers(allocations["block"]), prepend=-1))
+    _add_block_facts(writer, trace.blocks, allocations)
+    return {"num_lives": len(allocations)}
 
 
-def _ends(trace: Trace, lives: pd.DataFrame) -> tuple[Ints, Ints]:
+def _ends(trace: Trace, allocations: pd.DataFrame) -> tuple[Ints, Ints]:
     """The rows at which each stops being allocated, and being active; -2 for never. Shapes (n,).
 
     As in the replay of the history: a block that is freed without an allocation and a request in the history was
     already waiting when the history began; unless the history has no requests at all.
     """
-    begin, asked = integers(lives["alloc"]), integers(lives["free_requested"], -2)
-    done = integers(lives["free_completed"], -2)
+    begin, asked = integers(allocations["alloc"]), integers(allocations["free_requested"], -2)
+    done = integers(allocations["free_completed"], -2)
     has_requests = bool((trace.memory["action"] == "free_requested").any())
     waited = (begin < 0) & (asked < -1) & (done > -2) & has_requests
     state = trace.blocks["state"].astype(object).to_numpy()
-    is_alive = lives["block"].notna().to_numpy()
-    pending = np.zeros(len(lives), bool)
-    pending[is_alive] = state[integers(lives["block"], 0)[is_alive]] == "active_pending_free"
+    is_alive = allocations["block"].notna().to_numpy()
+    pending = np.zeros(len(allocations), bool)
+    pending[is_alive] = state[integers(allocations["block"], 0)[is_alive]] == "active_pending_free"
     released = np.where(asked > -2, asked, np.where(waited | pending, begin, done))
     return np.where(released > -2, np.maximum(released, begin), -2), done
 
 
-def _add_block_facts(writer: PayloadWriter, blocks: pd.DataFrame, lives: pd.DataFrame) -> None:
+def _add_block_facts(writer: PayloadWriter, blocks: pd.DataFrame, allocations: pd.DataFrame) -> None:
     """Add facts about blocks that were alive at the end: names, tensors, cell, graphs, user metadata."""
-    is_alive = lives["block"].notna().to_numpy()
-    part = blocks.iloc[integers(lives["block"], 0)[is_alive]]
+    is_alive = allocations["block"].notna().to_numpy()
+    part = blocks.iloc[integers(allocations["block"], 0)[is_alive]]
     columns = ("names", "num_tensors", "cell", "graph", "user_metadata")
     rows = zip(*(part[name].astype(object) for name in columns), strict=True)
     texts: dict[str, int] = {}
-    code = np.zeros(len(lives), np.int64)
+    code = np.zeros(len(allocations), np.int64)
     code[is_alive] = [texts.setdefault(_facts_text(columns, row), len(texts)) for row in rows]
-    writer.add_ints("life.told", code + is_alive)
-    writer.add_texts("told", list(texts))
+    writer.add_ints("allocation.facts", code + is_alive)
+    writer.add_texts("facts", list(texts))
 
 
 def _facts_text(columns: tuple[str, ...], row: tuple[Any, ...]) -> str:

@@ -18,14 +18,14 @@ Ints = NDArray[np.int64]
 MAX_STEPS: Final = 4000
 
 
-def kept_lives(lives: pd.DataFrame, num_kept: int) -> tuple[pd.DataFrame, pd.DataFrame]:
+def kept_allocations(allocations: pd.DataFrame, num_kept: int) -> tuple[pd.DataFrame, pd.DataFrame]:
     """The `num_kept` rows to send (first those alive at the end, then the largest) and the rows that are left out."""
-    if num_kept >= len(lives):
-        return lives, lives.iloc[:0]
-    order = np.lexsort((-lives["num_bytes"].to_numpy(), lives["block"].isna().to_numpy()))
-    is_kept = np.zeros(len(lives), bool)
+    if num_kept >= len(allocations):
+        return allocations, allocations.iloc[:0]
+    order = np.lexsort((-allocations["num_bytes"].to_numpy(), allocations["block"].isna().to_numpy()))
+    is_kept = np.zeros(len(allocations), bool)
     is_kept[order[:num_kept]] = True
-    return lives[is_kept], lives[~is_kept]
+    return allocations[is_kept], allocations[~is_kept]
 
 
 def add_rest(

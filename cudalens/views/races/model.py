@@ -1,4 +1,4 @@
-"""The races of a Trace as views show them: one object a race, worst first, texts cleaned and of bearable length."""
+"""The races of a Trace as views show them: one object a race, worst first, texts cleaned and limited in length."""
 
 from __future__ import annotations
 

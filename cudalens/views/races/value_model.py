@@ -1,4 +1,4 @@
-"""A race by value as views show it: what the frame's columns say, cleaned and of bearable size."""
+"""A race by value as views show it: what the frame's columns say, cleaned and limited in size."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ class ScheduleView:
     left_out: int
 
     @property
-    def is_steered(self) -> bool:
+    def is_delayed(self) -> bool:
         """Whether it was a run on a real device, and not done again task by task."""
         return self.seed.startswith("hold:")
 

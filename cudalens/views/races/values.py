@@ -47,7 +47,7 @@ def headline(value: ValueView) -> str:
         return f"Confirmed by value: {differ} when the later access comes first"
     if value.verdict == "benign":
         return f"Benign so far: the same bits in {times} with the accesses in reverse order"
-    return "Not tried: no schedule turned its accesses around"
+    return "Not tried: no schedule reversed its accesses"
 
 
 def difference_line(difference: DifferenceView) -> str:
@@ -112,7 +112,7 @@ def _order(schedule: ScheduleView) -> Iterator[Block]:
     if schedule.left_out:
         yield Note(f"{units.plural(schedule.left_out, 'task')} farther away not shown")
     again = f"san.replay_schedule({schedule.seed!r}), %cudasan explore --replay {schedule.seed}"
-    command = "san.confirm(program), %cudasan confirm" if schedule.is_steered else again
+    command = "san.confirm(program), %cudasan confirm" if schedule.is_delayed else again
     yield Note(("Repeat it: ", Text(command, "code")))
 
 
@@ -149,7 +149,7 @@ def timelines_svg(schedule: ScheduleView) -> Node:
 
 
 def _title(schedule: ScheduleView) -> str:
-    return "Steered run that shows it" if schedule.is_steered else "Order that shows it"
+    return "Delayed run that shows it" if schedule.is_delayed else "Order that shows it"
 
 
 def _slot(schedule: ScheduleView) -> float:

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 import torch
 
+from cudalens.errors import VirtualDeviceError
 from cudalens.virtual.capture.graph_generators import CapturedGenerators, StatePoint, number_of
 from cudalens.virtual.capture.graph_memory import Memory, Operand, is_pageable, memory_of
 from cudalens.virtual.dispatch.dispatch_utils import below_modes
@@ -29,6 +30,16 @@ _ZEROS: Final = frozenset({"aten::zeros", "aten::zeros_like", "aten::new_zeros"}
 
 #: Arguments that are written without an annotation in the schema: the running statistics.
 _UNDECLARED_WRITES: Final = {"aten::native_batch_norm": (3, 4), "aten::cudnn_batch_norm": (3, 4)}
+
+#: Collectives: their schemas do not say what they write, and they end after the call.
+_COLLECTIVES: Final = ("c10d::", "_c10d_functional::")
+
+#: Each waits for the other process, which a replay cannot arrange.
+_TRANSFERS: Final = ("c10d::send", "c10d::recv_", "c10d::recv_any_source_")
+_NO_TRANSFERS: Final = (
+    "{name} in a CUDA graph is not modelled on a virtual device: a replay would have to wait for the other process in "
+    "the right order. Call torch.distributed.send and recv outside of the graph, or use a collective."
+)
 
 _NOTHING: Final = nullcontext()
 
@@ -53,6 +64,7 @@ class CapturedOp:
             return
         with torch.set_grad_enabled(self.has_grad) if self.has_grad != torch.is_grad_enabled() else _NOTHING:
             out = self.func(*_tensor_form(self.args), **_tensor_form(self.kwargs))
+        _wait(self.func, out)
         for path, operand in self.makes:
             result = item_at(out, path)
             if self.is_blank:
@@ -61,11 +73,27 @@ class CapturedOp:
                 operand.store(result)
 
 
+class Draw:
+    """A random operator whose values are not computed.
+
+    Attributes:
+        generator: Its generator.
+    """
+
+    __slots__ = ("generator",)
+
+    def __init__(self, generator: torch.Generator) -> None:
+        self.generator = generator
+
+    def run(self) -> None:
+        """Do nothing."""
+
+
 class Tape:
     """The operators of one capture, in order."""
 
     def __init__(self) -> None:
-        self.ops: list[CapturedOp | StatePoint | Tape] = []
+        self.ops: list[CapturedOp | Draw | StatePoint | Tape] = []
         self._saved: dict[Memory, torch.Tensor] = {}
         self._generators = CapturedGenerators()
         self._made: list[Operand] = []
@@ -79,6 +107,8 @@ class Tape:
             args: The arguments for the CPU.
             kwargs: The keyword arguments for the CPU.
         """
+        if func._schema.name in _TRANSFERS:
+            raise VirtualDeviceError(_NO_TRANSFERS.format(name=func._schema.name))
         writes = writes_of(func)
         with below_modes():
             kept_args, kept_kwargs = self._operand_form(args), self._operand_form(kwargs)
@@ -88,6 +118,7 @@ class Tape:
         self._is_running = True
         try:
             out = func(*args, **kwargs)
+            _wait(func, out)
         finally:
             self._is_running = False
         self._record(func, kept_args, kept_kwargs, out, has_effect=bool(writes))
@@ -181,6 +212,8 @@ class Tape:
                 yield from op.generators()
             elif isinstance(op, CapturedOp) and op.kwargs.get("generator") is not None:
                 yield op.kwargs["generator"]
+            elif isinstance(op, Draw):
+                yield op.generator
 
     def _record(
         self, func: Any, args: Any, kwargs: Any, out: Any, *, has_effect: bool, is_undefined: bool = False
@@ -238,7 +271,8 @@ def writes_of(func: Any) -> tuple[int | str, ...]:
     if known is None:
         found: list[int | str] = list(_UNDECLARED_WRITES.get(func._schema.name, ()))
         for index, argument in enumerate(func._schema.arguments):
-            if argument.alias_info is not None and argument.alias_info.is_write:
+            is_unknown = func._schema.name.startswith(_COLLECTIVES[0]) and "Tensor" in str(argument.type)
+            if is_unknown or (argument.alias_info is not None and argument.alias_info.is_write):
                 found += [index, argument.name]
         known = _writes[func] = tuple(found)
     return known
@@ -248,6 +282,17 @@ def _argument(place: int | str, args: Any, kwargs: Any) -> Any:
     if isinstance(place, str):
         return kwargs.get(place)
     return args[place] if place < len(args) else None
+
+
+def _wait(func: Any, out: Any) -> None:
+    """Wait for a collective, whose result is a Work or tensors that torch can wait for."""
+    if not func._schema.name.startswith(_COLLECTIVES):
+        return
+    for item in out if isinstance(out, list | tuple) else (out,):
+        if isinstance(item, torch.Tensor):
+            torch.ops._c10d_functional.wait_tensor(item)
+        elif isinstance(item, torch.ScriptObject):
+            torch.distributed.Work.unbox(item).wait()
 
 
 def _operands(value: Any) -> Iterator[Operand]:

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from cudalens.virtual.capture.captured_ops import Tape
+from cudalens.virtual.capture.captured_ops import Draw, Tape
 from cudalens.virtual.timing.machine import Device
 from cudalens.virtual.timing.streams import CudaEvent, Stream
 from cudalens.virtual.timing.work import Placed, Work
@@ -128,6 +128,10 @@ class GraphCapture:
     def record_result(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any) -> None:
         """As `run`, for an operator whose result exists already and that wrote none of its arguments."""
         self.tape.record(func, args, kwargs, out)
+
+    def draw(self, generator: Any) -> None:
+        """Record that a random operator without values uses a generator."""
+        self.tape.ops.append(Draw(generator))
 
     def adopt(self, tensor: Any) -> None:
         """Record a host tensor, created by torch for internal use, as a tensor of the device."""

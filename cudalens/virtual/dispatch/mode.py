@@ -16,6 +16,8 @@ from cudalens.virtual.dispatch.mixed_devices import adopt_or_raise, adopt_target
 from cudalens.virtual.dispatch.plans import Plan, make_plan, python_kernel
 from cudalens.virtual.dispatch.scratch_tensors import are_scratch, is_call_on_device, mark_result
 from cudalens.virtual.gpus import Gpus
+from cudalens.virtual.shapes.operators import Shapes
+from cudalens.virtual.shapes.storage import lacks_values, tensors_among
 from cudalens.virtual.tensors import arenas
 from cudalens.virtual.tensors import backing as hosting
 from cudalens.virtual.tensors.copies import check_capture, run_copy
@@ -51,7 +53,7 @@ class DispatchMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def __init__(self, gpus: Gpus) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self._gpus, self._machine, self._target = gpus, gpus.machine, gpus.target
-        self._host_op_ns = gpus.spec.host_op_ns
+        self._host_op_ns, self._shapes = gpus.spec.host_op_ns, gpus.shapes
         self._special = {
             _aten._to_copy.default: self._to_copy,
             _aten.copy_.default: self._copy,
@@ -144,7 +146,7 @@ class DispatchMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
             return self._make(plan, func, args, kwargs, device)
         if device is None:
             rng.check_host(kwargs)
-            out = func(*args, **kwargs)
+            out = self._on_host(func, args, kwargs)
             return mark_result(out, args) if are_scratch(args) else out
         if is_mixed or (plan.resizes and kwargs):
             self._unmix(plan, func, args, kwargs, device)
@@ -158,7 +160,7 @@ class DispatchMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if syncs:
             self._gpus.check_sync()
         act = plan.instead or func
-        if plan.draws or self._machine.captures or self._machine.op_log is not None:
+        if plan.draws or self._machine.captures or self._machine.op_log is not None or self._shapes is not None:
             out = self._compute(plan, act, args, kwargs, device)
         else:
             out = act(*args, **kwargs)
@@ -182,12 +184,31 @@ class DispatchMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return out
 
     def _compute(self, plan: Plan, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], device: Device) -> Any:
-        """Compute an operator that draws random numbers, or that a capture or a log may record."""
+        """Compute an operator that draws random numbers, has no values, or that a capture or a log may record."""
         call = self._caller(device)
+        if self._shapes is not None:
+            if plan.draws:
+                self._draw(device, kwargs)
+            return call(func, args, kwargs)
         return rng.run(self._gpus, device, func, args, kwargs, call) if plan.draws else call(func, args, kwargs)
 
+    def _draw(self, device: Device, kwargs: dict[str, Any]) -> None:
+        """Record that a random operator without values uses a generator."""
+        generator = rng.generator_of(self._gpus, device, kwargs)
+        capture = self._machine.current_stream(device).capture if self._machine.captures else None
+        if capture is not None:
+            capture.draw(generator)
+
+    def _on_host(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Run an operator on tensors of the host, which may have no values."""
+        if self._shapes is None or not any(map(lacks_values, tensors_among((*args, *kwargs.values())))):
+            return func(*args, **kwargs)
+        return self._shapes.run(func, args, kwargs)
+
     def _caller(self, device: Device) -> Caller:
-        """The function that runs an operator: the capture of the device's current stream, the log, or a plain call."""
+        """The function that runs an operator: without values, in the device's current capture, in the log, or now."""
+        if self._shapes is not None:
+            return self._shapes.run
         capture = self._machine.current_stream(device).capture if self._machine.captures else None
         if capture is not None:
             return capture.run
@@ -196,7 +217,7 @@ class DispatchMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     def _place_results(self, out: Any, device: Device) -> None:
         """Allocate blocks for new storages among the results."""
-        if isinstance(out, torch.Tensor):
+        if isinstance(out, torch.Tensor) and not has_own_dispatch((type(out),)):
             for tensor in parts_of(out) or (out,):
                 if KEY not in tensor.untyped_storage().__dict__:
                     self._gpus.place_tensor(tensor, device)
@@ -232,6 +253,8 @@ class DispatchMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def _make_on(self, device: Device, plan: Plan, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if kwargs.get("pin_memory"):
             raise RuntimeError("Only dense CPU tensors can be pinned")
+        if self._shapes is not None:
+            return self._make_shape(self._shapes, device, plan, func, args, kwargs)
         like = hosting.meta_result(func, args, kwargs)
         # Allocate the block first if it may not fit: the host must not write a tensor that the device cannot hold.
         block = None if like is None else self._gpus.reserve(device, like.untyped_storage().nbytes())
@@ -242,6 +265,18 @@ class DispatchMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
             self._record_blank(device, func, args, kwargs, out)
         if block is not None and residence_of(out) is None:
             self._gpus.place_tensor(out, device, block=block)
+        self._place_results(out, device)
+        if plan.has_work:
+            kernels.launch(self._gpus, device, plan, func, args, kwargs, out)
+        return out
+
+    def _make_shape(
+        self, shapes: Shapes, device: Device, plan: Plan, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Any:
+        """As `_make_on`, without values."""
+        if plan.draws:
+            self._draw(device, kwargs)
+        out = shapes.make(func, args, kwargs)
         self._place_results(out, device)
         if plan.has_work:
             kernels.launch(self._gpus, device, plan, func, args, kwargs, out)
@@ -265,7 +300,7 @@ class DispatchMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def _make_on_host(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         pinned = kwargs.get("pin_memory")
         rng.check_host(kwargs)
-        out = func(*args, **{**kwargs, "pin_memory": None} if pinned else kwargs)
+        out = self._on_host(func, args, {**kwargs, "pin_memory": None} if pinned else kwargs)
         if pinned:
             pin(out)
         is_strided = isinstance(out, torch.Tensor) and out.layout is torch.strided
@@ -297,7 +332,7 @@ class DispatchMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
         target = own if place is None else self._place(place, own)
         kwargs = {**kwargs, "device": None if place is None else _CPU}
         if target is None and own is None:
-            return func(*args, **kwargs)
+            return self._on_host(func, args, kwargs)
         out = self._copied(func, source, kwargs, own, target)
         if target is not None:
             self._place_results(out, target)
@@ -336,7 +371,7 @@ class DispatchMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
         devices = [residence.device if residence is not None else None for residence in places]
         device = devices[0] or devices[1]
         if device is None:
-            return func(target, source)
+            return self._on_host(func, (target, source), {})
         is_number = self._target.is_assigning and source.dim() == 0
         if self._machine.captures and not is_number:
             check_capture(self._gpus, source if devices[0] is None else target, (devices[0], devices[1]))
@@ -353,7 +388,7 @@ class DispatchMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def _pin(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if residence_of(args[0]) is not None:
             raise RuntimeError(f"cannot pin '{args[0].type()}' only dense CPU tensors can be pinned")
-        pinned = args[0].clone()
+        pinned = self._on_host(_aten.clone.default, args[:1], {})
         pin(pinned)
         return pinned
 
@@ -367,7 +402,7 @@ class DispatchMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
             kind = f"{lengths.dim()}D {lengths.device} {lengths.type().rpartition('.')[2].removesuffix('Tensor')}"
             raise RuntimeError(f"'lengths' argument should be a 1D CPU int64 tensor, but got {kind} tensor")
         if residence is None:
-            return func(*args, **kwargs)
+            return self._on_host(func, args, kwargs)
         packed, batch_sizes = self._caller(residence.device)(func, args, kwargs)
         self._place_results(packed, residence.device)
         kernels.launch(self._gpus, residence.device, _plan(func), func, args, kwargs, packed)

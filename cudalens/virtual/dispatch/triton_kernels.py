@@ -42,6 +42,10 @@ _CAPTURED: Final = (
     "a virtual CUDA device cannot capture the interpreted Triton kernel {name} in a CUDA graph. Launch it outside of "
     "the capture, or use torch operators instead."
 )
+_WITHOUT_VALUES: Final = (
+    "a virtual CUDA device without values (values=False) cannot run the Triton kernel {name}, because the interpreter "
+    "runs it on values. Use torch operators instead, or compute values (values=True)."
+)
 #: Functions of the interpreter that write, with the positions of their addresses and of their mask.
 _WRITERS: Final = {"store": (0, 2), "atomic_rmw": (1, 3), "atomic_cas": (0, None)}
 
@@ -107,7 +111,7 @@ class _Launch:
         kwargs: The keyword arguments of the launch.
 
     Raises:
-        VirtualDeviceError: The current stream is being captured.
+        VirtualDeviceError: The current stream is being captured, or the device computes no values.
     """
 
     def __init__(
@@ -119,6 +123,8 @@ class _Launch:
         self._stream = gpus.machine.current_stream(self._device)
         if self._stream.capture is not None:
             raise VirtualDeviceError(_CAPTURED.format(name=name_of(function)))
+        if gpus.shapes is not None:
+            raise VirtualDeviceError(_WITHOUT_VALUES.format(name=name_of(function)))
         self._tensors = list(tensors_in(bound(function, args, kwargs)))
         self._storages: dict[int, torch.UntypedStorage] = {}
         self._stores = _Stores()

@@ -134,7 +134,7 @@ def move_in(gpus: MemoryOwner, tensor: torch.Tensor, device: Device, block: Bloc
     storage = Arena.of(block.segment).place(gpus, device, block.address, before.nbytes(), block)
     with below_modes():
         _bytes_of(storage).copy_(_bytes_of(before))
-        _set_storage(tensor, storage)
+        set_storage(tensor, storage)
     residence: ArenaResidence = storage.__dict__[KEY]
     storage.__dict__.update({**before.__dict__, KEY: residence})
     if KEY in before.__dict__:
@@ -150,7 +150,7 @@ def follow(tensor: torch.Tensor, before: Any) -> ArenaResidence | None:
     if storage is None:
         return None
     with below_modes():
-        _set_storage(tensor, storage)
+        set_storage(tensor, storage)
     residence: ArenaResidence = storage.__dict__[KEY]
     return residence
 
@@ -217,21 +217,21 @@ def _move_out(gpus: MemoryOwner, tensor: torch.Tensor) -> None:
     residence: ArenaResidence = before.__dict__[KEY]
     with below_modes():
         storage: Any = _bytes_of(before).clone().untyped_storage()
-        _set_storage(tensor, storage)
+        set_storage(tensor, storage)
     storage.__dict__[KEY] = Residence(gpus, residence.device, None, residence.num_bytes)
 
 
 def _move_back(tensor: torch.Tensor, before: torch.UntypedStorage) -> None:
     with below_modes():
         _bytes_of(before).copy_(_bytes_of(tensor.untyped_storage()))
-        _set_storage(tensor, before)
+        set_storage(tensor, before)
 
 
 def _bytes_of(storage: torch.UntypedStorage) -> torch.Tensor:
     return torch.empty(0, dtype=torch.uint8).set_(storage)
 
 
-def _set_storage(tensor: torch.Tensor, storage: torch.UntypedStorage) -> None:
+def set_storage(tensor: torch.Tensor, storage: torch.UntypedStorage) -> None:
     """As ``set_``, without changing autograd's version counter."""
     there = torch.empty(0, dtype=tensor.dtype)
     there.set_(storage, tensor.storage_offset(), tensor.size(), tensor.stride())

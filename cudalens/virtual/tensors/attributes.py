@@ -16,9 +16,11 @@ from torch.overrides import has_torch_function_unary
 from cudalens.errors import VirtualDeviceError
 from cudalens.virtual.gpus import Gpus
 from cudalens.virtual.patching import Patches
+from cudalens.virtual.shapes.reading import describe, value_error
+from cudalens.virtual.shapes.storage import lacks_values
 from cudalens.virtual.tensors import legacy_types
 from cudalens.virtual.tensors.copies import run_copy, to_device
-from cudalens.virtual.tensors.residency import is_pinned, is_sparse, pin, place_of, residence_of
+from cudalens.virtual.tensors.residency import KEY, Residence, is_pinned, is_sparse, pin, place_of, residence_of
 
 _HOST_FIRST: Final = "Use Tensor.cpu() to copy the tensor to host memory first."
 _UNSET: Final = object()
@@ -38,6 +40,23 @@ def install(patches: Patches, gpus: Gpus) -> None:
         patches.set(torch.Tensor, name, make(_original(name)))
     for name, make_method in _METHODS.items():
         patches.set(torch.Tensor, name, _method(make_method(gpus, _original(name)), name))
+    patches.set(torch.Tensor, "_make_wrapper_subclass", staticmethod(_make_wrapper(gpus)))
+
+
+def _make_wrapper(gpus: Gpus) -> Any:
+    """Make wrapper subclasses on the CPU, for torch's C++ aborts on their gradients, and remember the device."""
+    original = getattr(torch.Tensor, "_make_wrapper_subclass")  # noqa: B009 - the stubs of torch lack it
+
+    @functools.wraps(original)
+    def make(*args: Any, **kwargs: Any) -> Any:
+        index = gpus.device_index(kwargs.get("device"))
+        if index is None:
+            return original(*args, **kwargs)
+        made = original(*args, **{**kwargs, "device": "cpu"})
+        made.__dict__[KEY] = Residence(gpus, gpus.devices[index], None, 0)
+        return made
+
+    return make
 
 
 def _original(name: str) -> Any:
@@ -103,6 +122,8 @@ def _data_ptr(gpus: Gpus, original: Any) -> Any:
     def data_ptr(self: torch.Tensor) -> int:
         residence = residence_of(self)
         if residence is None or not self.numel():
+            if gpus.shapes is not None and lacks_values(self):
+                raise value_error("the address of host memory")
             return int(original(self))
         return residence.address + int(self.storage_offset()) * self.element_size()
 
@@ -113,10 +134,10 @@ def _numpy(gpus: Gpus, original: Any) -> Any:
     def numpy(self: torch.Tensor, *, force: bool = False) -> Any:
         residence = residence_of(self)
         if residence is None:
-            return original(self, force=force)
+            return original(_readable(gpus, self), force=force)
         if not force and residence.device:
             raise TypeError(f"can't convert {residence.torch_device} device type tensor to numpy. {_HOST_FIRST}")
-        return original(self.detach().cpu(), force=True)
+        return original(_readable(gpus, self.detach().cpu()), force=True)
 
     return numpy
 
@@ -126,9 +147,20 @@ def _array(gpus: Gpus, original: Any) -> Any:
         residence = residence_of(self)
         if residence is not None and residence.device:
             raise TypeError(f"can't convert {residence.torch_device} device type tensor to numpy. {_HOST_FIRST}")
-        return original(self, *args, **kwargs)
+        return original(_readable(gpus, self), *args, **kwargs)
 
     return __array__
+
+
+def _readable(gpus: Gpus, tensor: torch.Tensor) -> torch.Tensor:
+    """A tensor with values that the host can read: itself, or one of the default number.
+
+    Raises:
+        VirtualDeviceError: It has no values, and there is no default.
+    """
+    if gpus.shapes is None or not lacks_values(tensor):
+        return tensor
+    return gpus.shapes.defaults.host_copy(tensor)
 
 
 def _read_by_host(gpus: Gpus, original: Any) -> Any:
@@ -139,7 +171,9 @@ def _read_by_host(gpus: Gpus, original: Any) -> Any:
         residence = None if has_torch_function_unary(self) else residence_of(self)
         if residence is not None and self.numel() and not is_sparse(self):  # the parts of a sparse tensor are read
             run_copy(gpus, self, self, (residence.device, None), non_blocking=False, op="aten::copy_")
-        return original(self, *args, **kwargs)
+        if gpus.shapes is None or has_torch_function_unary(self) or not lacks_values(self):
+            return original(self, *args, **kwargs)
+        return describe(self) if original is _REPR else original(_readable(gpus, self))
 
     return read
 
@@ -158,6 +192,8 @@ def _new(gpus: Gpus, original: Any) -> Any:
 
     return new
 
+
+_REPR: Final = torch.Tensor.__repr__
 
 _METHODS: Final = {
     "get_device": _get_device,

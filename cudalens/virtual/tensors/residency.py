@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import torch
 
+from cudalens.device.modes import has_own_dispatch
 from cudalens.virtual.dispatch.dispatch_utils import below_modes
 from cudalens.virtual.timing.traffic import stored_parts
 from cudalens.virtual.torch_cuda import host_memory
@@ -175,12 +176,17 @@ def residence_of(tensor: torch.Tensor) -> Residence | None:
 
 
 def place_of(tensor: torch.Tensor) -> Residence | None:
-    """As `residence_of`; of a wrapper subclass, such as DTensor, the place of the first tensor that it wraps."""
+    """As `residence_of`; of a wrapper subclass its given place, else that of the first tensor that it wraps."""
     residence = residence_of(tensor)
-    if residence is not None or not hasattr(type(tensor), "__tensor_flatten__"):
+    if residence is not None or not has_own_dispatch((type(tensor),)):
         return residence
+    given: Residence | None = tensor.__dict__.get(KEY)
+    if given is not None and not given.gpus.is_closed:
+        return given
+    if not hasattr(tensor, "__tensor_flatten__"):
+        return None
     try:
-        names, _ = tensor.__tensor_flatten__()  # type: ignore[attr-defined]
+        names, _ = tensor.__tensor_flatten__()
         wrapped = [getattr(tensor, name) for name in names]
     except AttributeError:  # it is being made
         return None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import torch
@@ -9,6 +10,8 @@ import torch
 from cudalens.errors import VirtualDeviceError
 from cudalens.virtual.gpus import Gpus
 from cudalens.virtual.patching import Patches
+from cudalens.virtual.shapes.reading import value_error
+from cudalens.virtual.shapes.storage import NO_VALUES_KEY
 from cudalens.virtual.tensors.residency import KEY, PINNED_KEY, Residence
 
 
@@ -57,7 +60,10 @@ def _get_device(gpus: Gpus, originals: dict[str, Any]) -> Any:
 def _data_ptr(gpus: Gpus, originals: dict[str, Any]) -> Any:
     def data_ptr(self: Any) -> int:
         residence = _residence(self)
-        return int(originals["data_ptr"](self)) if residence is None else residence.address
+        if residence is None:
+            _check_values(self)
+            return int(originals["data_ptr"](self))
+        return residence.address
 
     return data_ptr
 
@@ -78,15 +84,40 @@ def _new(gpus: Gpus, original: Any) -> Any:
     return __new__
 
 
+def _check_values(storage: Any) -> None:
+    """Refuse to read a storage without values."""
+    if NO_VALUES_KEY in storage.__dict__:
+        raise value_error("the contents of a storage")
+
+
+def _reading(name: str) -> Any:
+    """A method that reads the host memory of a storage, or gives it to other processes."""
+
+    def make(gpus: Gpus, originals: dict[str, Any]) -> Any:
+        original = originals[name]
+
+        @functools.wraps(original)
+        def read(self: Any, *args: Any, **kwargs: Any) -> Any:
+            if isinstance(self, torch.UntypedStorage):
+                _check_values(self)
+            return original(self, *args, **kwargs)
+
+        return read
+
+    return make
+
+
 def _clone(gpus: Gpus, originals: dict[str, Any]) -> Any:
     def clone(self: Any) -> Any:
-        return originals["clone"](self) if _residence(self) is None else _as_bytes(self).clone().untyped_storage()
+        is_plain = _residence(self) is None and NO_VALUES_KEY not in self.__dict__
+        return originals["clone"](self) if is_plain else _as_bytes(self).clone().untyped_storage()
 
     return clone
 
 
 def _cpu(gpus: Gpus, originals: dict[str, Any]) -> Any:
     def cpu(self: Any) -> Any:
+        _check_values(self)
         return self if _residence(self) is None else _as_bytes(self).cpu().untyped_storage()
 
     return cpu
@@ -114,13 +145,26 @@ def _resize(gpus: Gpus, originals: dict[str, Any]) -> Any:
                 "a storage in the memory pool of a CUDA graph cannot be resized on a virtual device: it shares its "
                 "memory with others. Create a new tensor, or resize the tensor itself (Tensor.resize_)."
             )
-        originals["resize_"](self, size)
+        if NO_VALUES_KEY in self.__dict__:
+            _resize_blank(self, int(size))
+        else:
+            originals["resize_"](self, size)
         if residence is not None and residence.num_bytes != self.nbytes():
             block = gpus.reserve(residence.device, self.nbytes()) if self.nbytes() else None
             self.__dict__[KEY] = Residence(gpus, residence.device, block, self.nbytes())
         return self
 
     return resize_
+
+
+def _resize_blank(storage: Any, num_bytes: int) -> None:
+    """Resize a storage without values; torch's own method needs memory."""
+    if num_bytes < storage.nbytes():
+        raise VirtualDeviceError(
+            "a storage cannot shrink on a virtual device without values (values=False). Create a new tensor, or "
+            "compute values (values=True)."
+        )
+    _as_bytes(storage).resize_(num_bytes)
 
 
 _METHODS = {
@@ -131,4 +175,5 @@ _METHODS = {
     "cuda": _cuda,
     "to": _to,
     "resize_": _resize,
+    **{name: _reading(name) for name in ("_share_filename_cpu_", "_share_fd_cpu_", "_write_file", "tolist")},
 }

@@ -152,6 +152,9 @@ class Capture(Protocol):
     def record_result(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any) -> None:
         """Record an operator that has run."""
 
+    def draw(self, generator: Any) -> None:
+        """Record that a random operator without values uses a generator."""
+
     def adopt(self, tensor: Any) -> None:
         """Record the contents of a host tensor, made by torch for internal use, that moves to the device."""
 

@@ -62,7 +62,7 @@ def run(
     Raises:
         RuntimeError: The caller's generator is on the host; torch's message.
     """
-    generator = _generator(gpus, device, kwargs)
+    generator = generator_of(gpus, device, kwargs)
     is_ready = "generator" in kwargs or isinstance(func, SwappedState) or takes_generator(func)
     drawer = func if is_ready else SwappedState.of(func)
     return call(drawer, args, {**kwargs, "generator": generator})
@@ -79,7 +79,7 @@ def make(
     drawer = _drawer(func)
     if drawer is None:
         return call(func, args, kwargs)
-    return call(drawer, args, {**kwargs, "generator": _generator(gpus, device, kwargs)})
+    return call(drawer, args, {**kwargs, "generator": generator_of(gpus, device, kwargs)})
 
 
 def check_host(kwargs: dict[str, Any]) -> None:
@@ -103,7 +103,12 @@ def is_seeded(func: Any) -> bool:
     return torch.Tag.nondeterministic_seeded in func.tags and not takes_generator(func)
 
 
-def _generator(gpus: Gpus, device: Device, kwargs: dict[str, Any]) -> CudaGenerator:
+def generator_of(gpus: Gpus, device: Device, kwargs: dict[str, Any]) -> CudaGenerator:
+    """The generator of a random operator: the caller's, else the device's.
+
+    Raises:
+        RuntimeError: The caller's generator is on the host; torch's message.
+    """
     if gpus.on_first_use is not None:
         gpus.on_first_use()  # applies an earlier seed of the program
     given = kwargs.get("generator")
@@ -132,10 +137,14 @@ def _find_drawer(func: Any) -> Any:
 
 
 class Replacement:
-    """Base class for replacements of an operator's implementation, with the same schema."""
+    """Base class for replacements of an operator's implementation, with the same schema.
+
+    Attributes:
+        overload: The operator.
+    """
 
     def __init__(self, func: Any) -> None:
-        self._func = func
+        self._func = self.overload = func
         self._schema, self.tags, self.overloadpacket = func._schema, func.tags, func.overloadpacket
         self._overloadname = func._overloadname
 

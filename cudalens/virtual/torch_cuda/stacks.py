@@ -30,10 +30,15 @@ def python_stack() -> list[dict[str, Any]]:
     return frames
 
 
+def is_library(path: str) -> bool:
+    """Whether a file belongs to cudalens or torch."""
+    return path.startswith((_CUDALENS, _TORCH))
+
+
 def warn_user(message: str) -> None:
     """Issue a warning at the user's line, as torch's C++ does; by default once per line."""
     frame: FrameType | None = sys._getframe(1)
-    while frame is not None and frame.f_back is not None and frame.f_code.co_filename.startswith((_CUDALENS, _TORCH)):
+    while frame is not None and frame.f_back is not None and is_library(frame.f_code.co_filename):
         frame = frame.f_back
     assert frame is not None
     names = frame.f_globals

@@ -71,7 +71,7 @@ FAILS = [
 
 
 @pytest.mark.parametrize(("text", "found"), FAILS)
-def test_what_fails_says_what_was_found(trace, text, found):
+def test_what_fails_states_what_was_found(trace, text, found):
     with pytest.raises(AssertionFailed) as failed:
         cudalens.check(trace, text, "kernels == 10")
     assert failed.value.failures == ((text, found),)
@@ -95,7 +95,7 @@ def test_a_run_without_a_device_has_no_idle_gpu():
         cpu.check("idle < 20%")
 
 
-def test_simulated_times_say_so(trace):
+def test_simulated_times_report_it(trace):
     modelled = trace.replace(info=trace.info.replace(source="virtual:h100"))
     with pytest.raises(AssertionFailed, match=r"\(modelled times\)"):
         modelled.check("idle < 20%")
@@ -131,7 +131,7 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("text", "position", "reason"), REFUSED)
-def test_what_is_refused_says_where(text, position, reason):
+def test_what_is_refused_states_where(text, position, reason):
     with pytest.raises(AssertionSyntaxError) as refused:
         parse_assertion(text)
     assert refused.value.position == position
@@ -174,7 +174,7 @@ def test_and_binds_closer_than_or(trace):
     trace.check("kernels == 10 or kernels == 1 and kernels == 2")
 
 
-def test_every_figure_is_measured_or_says_why_not(trace):
+def test_every_figure_is_measured_or_states_why_not(trace):
     for name, known in FIGURES.items():
         unit = {"time": "ms", "bytes": "B", "count": "", "per cent": "%"}[sorted(known.kinds)[0]]
         outcome = parse_assertion(f"{name} >= 0 {unit}").check(trace)

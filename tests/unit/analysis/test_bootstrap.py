@@ -51,7 +51,7 @@ def test_rows_do_not_depend_on_each_other():
     assert (low[4099], high[4099]) == (alone[0][0], alone[1][0])
 
 
-def test_covers_the_truth_about_as_often_as_it_says():
+def test_covers_the_truth_about_as_often_as_it_states():
     """Both sides from one distribution: the true difference is 0, and 95 % of the intervals should hold it."""
     rng = np.random.default_rng(2)
     for n in (3, 5, 12):
@@ -101,7 +101,7 @@ def test_a_ratio_is_the_bootstrap_of_logarithms(before, after):
     assert high == pytest.approx(np.expm1(min(at + widen * max(ends[1] - at, 0), 700)), rel=1e-6)
 
 
-def test_ratios_cover_the_truth_about_as_often_as_they_say():
+def test_ratios_cover_the_truth_about_as_often_as_they_state():
     rng = np.random.default_rng(3)
     for n in (3, 5, 12):
         sides = rng.lognormal(0, 0.3, (2000, n)), rng.lognormal(0, 0.3, (2000, n))

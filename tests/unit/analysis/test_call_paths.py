@@ -102,7 +102,7 @@ def test_a_call_tree_is_the_sum_of_its_events(trace):
 
 @settings(deadline=None, max_examples=examples(25))
 @given(traces(), st.sampled_from(["host", "device"]))
-def test_rectangles_stand_within_their_parents_and_beside_each_other(trace, weight):
+def test_rectangles_are_within_their_parents_and_beside_each_other(trace, weight):
     flame = flame_graph(trace, weight)
     own = call_tree(trace)[f"{weight}_self_ns"].clip(lower=0).sum()
     assert flame["self_ns"].sum() == own
@@ -218,7 +218,7 @@ def test_nothing_gives_empty_frames_with_the_same_columns():
 
 @pytest.mark.parametrize("by", ["stack", "module"])
 @pytest.mark.parametrize("weight", ["host", "device"])
-def test_a_flame_graph_by_callers_is_what_collapsed_stacks_say(by, weight):
+def test_a_flame_graph_by_callers_is_what_collapsed_stacks_state(by, weight):
     """The same paths and the same costs as the file for flamegraph.pl has."""
     trace = with_callers()
     frame = flame_graph(trace, weight=weight, by=by)

@@ -78,7 +78,7 @@ def test_what_became_faster_came_and_went():
     assert row(swapped.kernels, "gemm")["status"] == "slower"
 
 
-def test_of_many_steps_some_are_compared_and_a_note_says_so():
+def test_of_many_steps_some_are_compared_and_a_note_reports_it():
     slow, fast = (run([[("aten::mm", 1000, "gemm", ns)]] * 5_000, name=f"{ns} ns") for ns in (5_000, 4_000))
     found = differences(slow, fast)
     assert found.whole.num_before == 5_000 // 4

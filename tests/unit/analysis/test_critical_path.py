@@ -300,7 +300,7 @@ def test_who_waits_for_whom(rows):
             assert causes.time[arrivals.source[at]] == latest
 
 
-def test_of_causes_fulfilled_together_a_cuda_event_says_most():
+def test_of_causes_fulfilled_together_a_cuda_event_states_most():
     rows = [
         launch(0, 2, 1),
         kernel(6, 100, 1, stream=7, name="a"),

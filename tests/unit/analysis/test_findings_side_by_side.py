@@ -175,7 +175,7 @@ def test_threads_of_the_program_that_compute_side_by_side_use_their_cpus():
     assert by_rule(world, **with_threads(1, 8)) == {}
 
 
-def test_a_live_run_says_how_many_threads_and_cpus_there_are(monkeypatch, tmp_path):
+def test_a_live_run_states_how_many_threads_and_cpus_there_are(monkeypatch, tmp_path):
     with cudalens.profile(cpu_only=True, keep=False) as p:
         pass
     found = threads_of(p.trace.info)
@@ -193,5 +193,5 @@ def test_a_live_run_says_how_many_threads_and_cpus_there_are(monkeypatch, tmp_pa
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"torch": "x", "cpus": 2}', '{"torch": 1}'])
-def test_a_file_may_say_anything_about_threads(text):
+def test_a_file_may_state_anything_about_threads(text):
     assert threads_of(World().kernels(1, US).trace(extra={THREADS_KEY: text}).info) is None

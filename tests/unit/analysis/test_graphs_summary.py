@@ -29,7 +29,7 @@ def test_without_functions_replays_are_those_of_the_recordings():
     assert (result.num_calls, result.num_replays, result.replayed_pct) == (0, 12, None)
 
 
-def test_why_a_function_is_eager_is_its_most_frequent_skip_where_it_says_nothing_itself():
+def test_why_a_function_is_eager_is_its_most_frequent_skip_where_it_states_nothing_itself():
     rare = SKIP | {"detail": "rare", "count": 1}
     other = SKIP | {"detail": "of another", "count": 99, "function_id": 0}
     rows = [function(3, "f", "eager", eager=41), rare, SKIP, other, RERECORD]

@@ -51,7 +51,7 @@ def snapshot_of(*allocators):
 
 @settings(max_examples=examples(40))
 @given(steps, st.integers(0, 20))
-def test_every_row_says_what_was_held_after_it(steps, num_before):
+def test_every_row_states_what_was_held_after_it(steps, num_before):
     allocator = played(steps, num_before)
     memory = traced(snapshot_of(allocator)).memory
     actions = set(memory["action"])

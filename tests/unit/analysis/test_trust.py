@@ -319,7 +319,7 @@ def test_a_file_of_a_virtual_device_that_is_cut_short_is_partial(tmp_path):
     assert "damage" in rules(trust(cut))
 
 
-def test_simulated_times_say_so_and_stay_clean():
+def test_simulated_times_report_it_and_stay_clean():
     report = trust(trace_of(healthy_rows(OPS), source="virtual:h100"))
     assert (rules(report), report.trust.verdict) == (["simulated"], "clean")
 

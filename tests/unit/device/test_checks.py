@@ -124,7 +124,7 @@ def test_whether_gauges_can_be_read(monkeypatch):
     gpu = FakeGpu(refuses={"PowerUsage": NOT_SUPPORTED})
     monkeypatch.setattr(sources, "open_source", lambda: open_nvml(FakeNvml(gpu)))
     assert checks._gauges().works
-    assert checks._gauges().detail == "tried: NVML reads NVIDIA A100-SXM4-80GB, but not power_watts"
+    assert checks._gauges().detail == "tested: NVML reads NVIDIA A100-SXM4-80GB, but not power_watts"
     gpu.refuses["MemoryInfo"] = LOST
     assert checks._gauges() == checks.Check("read gauges of the GPUs", False, "NVML reports no GPU that responds")
     monkeypatch.setattr(sources, "open_source", lambda: open_nvml(FakeNvml()))

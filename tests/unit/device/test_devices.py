@@ -338,7 +338,7 @@ def test_which_code_runs_where(capability, arch_list, expected):
     st.sampled_from(sorted(getattr(torch.cuda, "DEVICE_REQUIREMENT", [80]))),
     st.sampled_from([50, 52, 53, 60, 61, 62, 70, 72, 75, 80, 86, 87, 89, 90, 100, 101, 103, 110, 120, 121]),
 )
-def test_compiled_code_runs_where_torch_says(code, device):
+def test_compiled_code_runs_where_torch_states(code, device):
     ours = support(divmod(device, 10), [f"sm_{code}"]).kind == "native"
     assert ours == torch.cuda._code_compatible_with_device(device, code) or (code, device) == (110, 101)
 

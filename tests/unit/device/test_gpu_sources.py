@@ -89,7 +89,7 @@ def test_a_gpu_that_was_lost_before_hides_no_other():
         (999, "did not start"),
     ],
 )
-def test_no_nvml_says_why(code, said):
+def test_no_nvml_states_why(code, said):
     with pytest.raises(MetricsError, match=said):
         open_nvml(FakeNvml(init_error=code))
 
@@ -334,7 +334,7 @@ def test_the_collector_reads_what_the_program_sees(monkeypatch):
     assert collector.problems == ()
 
 
-def test_a_profile_without_anything_to_read_goes_on_and_says_so(monkeypatch):
+def test_a_profile_without_anything_to_read_goes_on_and_reports_it(monkeypatch):
     import torch
 
     def refuse():

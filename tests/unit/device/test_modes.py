@@ -64,5 +64,5 @@ def test_modes_of_others_stay_where_they_are():
     assert stack() == []
 
 
-def test_leaving_what_is_not_there_says_so():
+def test_leaving_what_is_not_there_reports_it():
     assert not modes.leave(Mode())

@@ -28,7 +28,7 @@ def test_queries_that_return_true_become_records_while_a_listener_is_subscribed(
         assert x.numel()
 
 
-def test_an_event_without_a_record_says_nothing():
+def test_an_event_without_a_record_states_nothing():
     records = []
     with device("h100"), gpu_trace.subscribe(records.append):
         queries.watch()

@@ -297,7 +297,7 @@ def test_a_schedule_comes_again_by_its_seed():
         san.replay_schedule("first")
 
 
-def test_what_cannot_be_explored_is_said():
+def test_what_cannot_be_explored_is_reported():
     with pytest.raises(ExploreError, match=r"explore=True"):
         cudalens.sanitize().explore()
     with cudalens.sanitize(explore=True) as san:

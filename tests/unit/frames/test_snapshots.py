@@ -188,7 +188,7 @@ def test_annotations_are_events():
         ({"segments": [], "device_traces": [[{"frames": [3]}]]}, "frames"),
     ],
 )
-def test_what_is_no_snapshot_says_where(snapshot, where):
+def test_what_is_no_snapshot_states_where(snapshot, where):
     with pytest.raises(TraceFormatError, match=where) as raised:
         snapshot_frames(snapshot, name="given.pickle")
     assert "given.pickle" in str(raised.value)

@@ -31,7 +31,7 @@ def test_replace_keeps_the_rest(gpu_trace):
     pd.testing.assert_frame_equal(other.events, gpu_trace.events)
 
 
-def test_simulated_time_says_so():
+def test_simulated_time_reports_it():
     assert RunInfo(name="x", source="virtual:h100").is_simulated
     assert not RunInfo(name="x", source="cuda").is_simulated
 

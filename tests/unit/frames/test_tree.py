@@ -33,7 +33,7 @@ def stack_parents(ts, dur, lane):
 
 
 @given(st.lists(event, max_size=60))
-def test_rows_stand_by_start_then_longest_first_and_ties_keep_their_order(events):
+def test_rows_are_by_start_then_longest_first_and_ties_keep_their_order(events):
     ts = np.array([e[0] for e in events], np.int64)
     dur = np.array([e[1] for e in events], np.int64)
     expected = sorted(range(len(events)), key=lambda i: (ts[i], -dur[i]))
@@ -77,7 +77,7 @@ def test_a_child_may_end_with_its_parent_after_a_shorter_sibling():
     assert tree.parents(ts, dur, np.zeros(5, np.int32)).tolist() == [-1, 0, 0, 2, 2]
 
 
-def test_a_point_at_the_end_of_an_interval_lies_outside_of_it():
+def test_a_point_at_the_end_of_an_interval_is_outside_of_it():
     ts, dur = np.array([0, 9, 10]), np.array([10, 0, 0])
     assert tree.parents(ts, dur, np.zeros(3, np.int32)).tolist() == [-1, 0, -1]
 

@@ -100,7 +100,7 @@ def test_a_pending_comparison_uses_the_values_at_its_start(backend):
     assert begin_compare(a[:0], a[:0]).result().is_equal
 
 
-def test_words_say_how_many_where_and_what():
+def test_words_state_how_many_where_and_what():
     a = torch.full((256, 256), 1.7)
     b = a.clone()
     b[3, 17] = 0.0

@@ -49,7 +49,7 @@ def test_memory_between_the_elements_stays(backend):
     assert not whole[1::2].isnan().any()
 
 
-def test_random_bits_hold_the_pattern_as_the_reference_says():
+def test_random_bits_hold_the_pattern_as_the_reference_states():
     for dtype in cases.DTYPES:
         values = cases.filled((3, 700), dtype, "cpu", 1)
         assert check_poison(values, backend="triton") == check_poison(values, backend="reference")

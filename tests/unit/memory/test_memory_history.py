@@ -107,7 +107,7 @@ def test_the_programs_own_history_goes_on_and_only_the_block_is_reported():
     assert second.is_cuda
 
 
-def test_a_history_of_the_programs_that_is_too_short_says_so():
+def test_a_history_of_the_programs_that_is_too_short_reports_it():
     torch.cuda.memory._record_memory_history("all", max_entries=4)
     kept = torch.zeros(MIB, device="cuda")
     with cudalens.memory_history(keep=False) as run:
@@ -117,7 +117,7 @@ def test_a_history_of_the_programs_that_is_too_short_says_so():
     assert kept.is_cuda
 
 
-def test_a_full_history_says_so():
+def test_a_full_history_reports_it():
     with cudalens.memory_history(keep=False, max_entries=5) as run:
         for _ in range(10):
             torch.zeros(MIB, device="cuda")
@@ -215,7 +215,7 @@ def test_pools_of_a_manager_are_of_its_functions():
     assert label.endswith("double")
 
 
-def test_no_device_says_what_to_do(device):
+def test_no_device_states_what_to_do(device):
     device.disable()
     if torch.cuda.is_available():
         pytest.skip("there is a CUDA device")

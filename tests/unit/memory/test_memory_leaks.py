@@ -147,7 +147,7 @@ def test_graphs_of_autograd_go_when_the_program_lets_go_of_them(run, space):
         gc.enable()
 
 
-def test_what_it_remembers_is_bounded_by_what_is_alive(run):
+def test_what_it_stores_is_bounded_by_what_is_alive(run):
     for _ in range(5):
         run("x = [torch.zeros(128, device='cuda') for _ in range(20)]")
     assert len(run.tracker._blocks) == 20

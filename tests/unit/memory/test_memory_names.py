@@ -283,7 +283,7 @@ def test_it_ends_where_there_is_no_end():
     assert names_of(held, loop=loop, v=held) == ["v"]
 
 
-def test_it_is_bounded_and_says_so():
+def test_it_is_bounded_and_reports_it():
     held = tensor()
     search = NameSearch(max_steps=1000)
     search.run(Roots({"first": held, "many": [object() for _ in range(5000)]}, has_calls=False))

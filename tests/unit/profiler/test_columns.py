@@ -189,7 +189,7 @@ def test_a_host_row_carries_the_name_of_its_thread():
     assert set(events.loc[here, "thread"]) == {threading.current_thread().name}
 
 
-def test_python_frames_of_threads_that_torch_does_not_know_stand_apart():
+def test_python_frames_of_threads_that_torch_does_not_list_are_apart():
     release = threading.Event()
     others = [threading.Thread(target=release.wait) for _ in range(2)]
     for other in others:

@@ -82,7 +82,7 @@ def test_a_range_of_the_program_may_have_any_text():
     assert problems == {"damaged name": 1}
 
 
-def test_damaged_names_are_counted_by_event_and_stand_in_stacks():
+def test_damaged_names_are_counted_by_event_and_are_in_stacks():
     outer = function(b"package/module.py(0): \xff", duration_ns=1000)
     calls = [RawEvent(start_ns=START_NS + at) for at in (10, 200)]
     frames, problems = read([outer, outer, *calls])

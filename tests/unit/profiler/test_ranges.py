@@ -213,7 +213,7 @@ def test_a_range_lasts_until_its_future_is_done():
         record_function("x").until(torch.futures.Future())
 
 
-def test_a_range_left_twice_or_elsewhere_says_so():
+def test_a_range_left_twice_or_elsewhere_reports_it():
     range_ = record_function("r")
     range_.__enter__()
     errors = []

@@ -79,7 +79,7 @@ def test_a_jump_warns_and_moves_the_real_one_as_often():
         tracker.increment("one")
 
 
-def test_a_forgotten_requester_no_longer_counts():
+def test_a_removed_requester_no_longer_counts():
     tracker = StepTracker(Moves())
     for _ in range(3):
         tracker.increment("gone")

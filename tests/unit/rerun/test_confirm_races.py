@@ -1,4 +1,4 @@
-"""Runs that are steered: which order they come in, what is compared, what is put back, and what is refused.
+"""Runs that are delayed: which order they come in, what is compared, what is put back, and what is refused.
 
 On the virtual device values are computed in the program's order, but time is modelled: a program that reads times
 (`Event.elapsed_time`) sees the order of its tasks, so its own values differ by it.
@@ -81,7 +81,7 @@ def test_the_second_access_overtakes_the_first(h100):
     assert wrote - read > 15  # held for 20 ms; a virtual device cannot let go early
     (race,) = found.races
     assert (race.verdict, race.num_schedules, race.pairs) == ("benign", 3, ((0, 1),))
-    assert found.verdict == "0 of 1 race confirmed by value, 1 benign so far, in 3 steered runs."
+    assert found.verdict == "0 of 1 race confirmed by value, 1 benign so far, in 3 delayed runs."
     assert racy.num_runs == 1 + 2 + 3
     assert found.source == "virtual:h100"
 
@@ -139,7 +139,7 @@ def test_everything_is_as_it_was_for_each_run_and_afterwards(h100):
     assert torch.equal(torch.cuda.get_rng_state(), state)
 
 
-def test_what_differs_without_steering_is_not_compared(h100):
+def test_what_differs_without_delays_is_not_compared(h100):
     racy, numbers = Racy(), itertools.count(1)
 
     def program():
@@ -449,7 +449,7 @@ def test_no_run_is_begun_after_the_limit(h100):
 
 
 @pytest.mark.parametrize("at", [0, 1])
-def test_what_goes_wrong_in_steering_is_not_the_programs(h100, monkeypatch, at):
+def test_what_goes_wrong_in_a_delayed_run_is_not_the_programs(h100, monkeypatch, at):
     racy = Racy()
     san = watched(racy)
 
@@ -498,7 +498,7 @@ def test_containers_generators_and_current_streams_are_as_before(h100):
     assert torch.equal(own.get_state(), state)
 
 
-def test_tensors_stand_for_the_same_memory_as_before(h100):
+def test_tensors_are_for_the_same_memory_as_before(h100):
     racy, w = Racy(), torch.ones(4, device="cuda")
     address = w.data_ptr()
 

@@ -64,7 +64,7 @@ def run(act):
 
 
 @given(st.recursive(st.none(), lambda acts: st.lists(acts, max_size=3) | st.tuples(acts, acts), max_leaves=12))
-def test_each_call_is_what_python_says(acts):
+def test_each_call_is_what_python_states(acts):
     run(acts)
 
 

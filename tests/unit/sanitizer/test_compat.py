@@ -191,7 +191,7 @@ def test_each_tensor_is_an_error_of_its_own(program):
     assert program.launch(1, writes=range(10)) == 10
 
 
-def test_after_a_wait_a_stream_keeps_what_it_knew(program):
+def test_after_a_wait_a_stream_keeps_its_order(program):
     for stream in (1, 2):
         program.launch(stream, writes=[stream])
         program.record(50 + stream, stream)
@@ -217,7 +217,7 @@ def test_the_host_waits_for_all_streams_for_one_or_for_an_event(program):
     assert program.launch(10, writes=[1, 2, 3, 4]) == 0
 
 
-def test_a_freed_tensor_is_forgotten(program):
+def test_a_freed_tensor_is_removed(program):
     program.do("memory_allocation", 7)
     program.launch(1, writes=[7])
     program.do("memory_deallocation", 7)

@@ -82,7 +82,7 @@ def test_both_accesses_have_their_stacks(side):
         assert "x.fill_" in frames[0].source
 
 
-def test_clear_forgets_and_finds_anew(side):
+def test_clear_removes_all_and_finds_anew(side):
     with cudalens.sanitize() as san:
         race(side)
         san.clear()
@@ -452,7 +452,7 @@ def test_one_sanitizer_outlives_several_devices():
     assert [found.count for found in san.races] == [2]
 
 
-def test_without_a_device_it_has_nothing_to_say():
+def test_without_a_device_it_has_nothing_to_state():
     with cudalens.sanitize() as san:
         x = torch.ones(3, requires_grad=True)
         (x * 2).sum().backward()

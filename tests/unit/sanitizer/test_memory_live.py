@@ -49,7 +49,7 @@ def test_a_block_that_is_handed_out_again_while_a_side_stream_reads_it(side, act
     assert kept is not None
 
 
-def test_use_after_free_says_where_the_block_was_made_and_freed(side):
+def test_use_after_free_states_where_the_block_was_made_and_freed(side):
     with cudalens.sanitize() as san:
         x = torch.ones(N, device="cuda")
         kept = read_on(side, x)
@@ -251,7 +251,7 @@ def test_the_status_names_no_export_of_other_memory_and_no_copy(gpu, act):
     assert "numpy" not in str(san.status())
 
 
-def test_a_training_loop_remembers_no_more_as_it_goes_on(gpu):
+def test_a_training_loop_stores_no_more_as_it_goes_on(gpu):
     model = torch.nn.Sequential(torch.nn.Linear(16, 32), torch.nn.ReLU(), torch.nn.Linear(32, 4)).cuda()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     sizes = []

@@ -157,7 +157,7 @@ def test_an_operator_that_returns_its_input_does_not_write_it(side):
         assert watched(fill, identity, side) == [RAW]
 
 
-def test_a_custom_operator_writes_what_its_schema_says(side):
+def test_a_custom_operator_writes_what_its_schema_states(side):
     with torch.library._scoped_library("cudalens_test", "FRAGMENT") as library:
         library.define("bump(Tensor(a!) x, Tensor y) -> ()")
         library.impl("bump", lambda x, y: (x.add_(y), None)[1], "CompositeExplicitAutograd")
@@ -168,7 +168,7 @@ def test_a_custom_operator_writes_what_its_schema_says(side):
         assert WAR in watched(read, bump, side)
 
 
-def test_each_side_of_a_race_says_what_and_where(side):
+def test_each_side_of_a_race_states_what_and_where(side):
     x = torch.ones(4, 8, device="cuda", dtype=torch.float16)
     with cudalens.sanitize() as san:
         x.add_(1)

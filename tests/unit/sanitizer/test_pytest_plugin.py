@@ -113,7 +113,7 @@ def test_a_test_that_fails_keeps_its_own_error_and_shows_its_races(run):
     result.stdout.fnmatch_lines(["E *assert 1 == 2", "*stream races*", "*1 race in 2 places, seen once"])
 
 
-def test_a_wrong_marker_says_what_is_expected(run):
+def test_a_wrong_marker_states_what_is_expected(run):
     for options in ("on_rac='warn'", "'warn'"):
         result = run(f"@pytest.mark.cudasan({options})\ndef test_step():\n    pass\n")
         result.assert_outcomes(errors=1)

@@ -71,7 +71,7 @@ def test_a_deleted_event_orders_nothing_for_the_next_of_its_name():
 
 
 @pytest.mark.parametrize("query", [op("event_query", event="e"), op("stream_query", stream="s1")])
-def test_a_query_that_says_done_orders_what_comes_after(query):
+def test_a_query_that_states_done_orders_what_comes_after(query):
     ops = [alloc("a"), launch("s1", writes="a"), record("e", "s1"), query]
     assert kinds(*ops, launch("s2", reads="a")) == []
 
@@ -174,6 +174,6 @@ def test_empty_tensors_touch_nothing():
         ({}, "lacks the field 'op'"),
     ],
 )
-def test_a_bad_record_says_where_and_what_was_expected(bad, message):
+def test_a_bad_record_states_where_and_what_was_expected(bad, message):
     with pytest.raises(CudalensError, match=message):
         replay([alloc("a"), bad])

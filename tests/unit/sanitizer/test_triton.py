@@ -29,7 +29,7 @@ def run(program, *, interpreted):
 
 
 @with_triton
-def test_an_interpreted_kernel_reads_and_writes_what_its_stores_say():
+def test_an_interpreted_kernel_reads_and_writes_what_its_stores_state():
     found = run("on_a_virtual_device", interpreted=True)
     assert found["races"] == [
         ["read after write", "add", "out", "aten::sum", "self"],

@@ -75,7 +75,7 @@ def test_a_gzip_without_its_last_bytes_keeps_everything(tmp_path):
         assert "the gzip data stop before their end" in problems(trace)
 
 
-def test_a_gzip_with_a_wrong_checksum_says_so(tmp_path):
+def test_a_gzip_with_a_wrong_checksum_reports_it(tmp_path):
     data = gzip.compress(TEXT)
     trace = load_bytes(tmp_path, data[:-8] + bytes(8))
     assert len(trace) == 100
@@ -329,7 +329,7 @@ def tarred():
         (gzip.compress(PLAIN.decode().encode("utf-16")), "UTF-16 text in the compressed data", "iconv"),
     ],
 )
-def test_a_trace_in_other_wrappings_says_how_to_unwrap_it(tmp_path, content, found, todo):
+def test_a_trace_in_other_wrappings_states_how_to_unwrap_it(tmp_path, content, found, todo):
     with pytest.raises(TraceFormatError) as raised:
         load_bytes(tmp_path, content)
     assert found in str(raised.value)

@@ -70,7 +70,7 @@ def host_stack(events, row):
 
 @settings(max_examples=examples(60), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(programs())
-def test_weights_are_what_walking_up_says(tmp_path, trace):
+def test_weights_are_what_walking_up_states(tmp_path, trace):
     events = trace.events
     host, device = Counter(), Counter()
     for row in events.index:
@@ -206,7 +206,7 @@ def test_an_empty_trace(tmp_path):
     assert len(speedscope(trace, tmp_path)["profiles"]) == 1
 
 
-def test_simulated_times_say_so(tmp_path):
+def test_simulated_times_report_it(tmp_path):
     events = load_events(tmp_path, [launch(0, 5, 1), kernel(7, 9, correlation=1)]).events
     trace = Trace(RunInfo(name="r", source="virtual:h100"), events=events)
     assert speedscope(trace, tmp_path)["name"] == "r (simulated: h100)"

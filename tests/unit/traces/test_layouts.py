@@ -58,14 +58,14 @@ def test_several_gzip_members_and_padding(tmp_path):
     assert trace.info.problems == ()
 
 
-def test_keys_may_stand_on_either_side_of_the_events(tmp_path):
+def test_keys_may_are_on_either_side_of_the_events(tmp_path):
     first = json.dumps({"baseTimeNanoseconds": 10**18, "traceEvents": [op(1.5, 2)]})
     last = json.dumps({"traceEvents": [op(1.5, 2)], "baseTimeNanoseconds": "1000000000000000000"})
     assert column(load_bytes(tmp_path, first.encode()), "ts") == [10**18 + 1500]
     assert column(load_bytes(tmp_path, last.encode()), "ts") == [10**18 + 1500]
 
 
-def test_the_key_of_the_events_may_also_stand_deeper_or_in_a_text(tmp_path):
+def test_the_key_of_the_events_may_also_are_deeper_or_in_a_text(tmp_path):
     around = {"a": {"traceEvents": [1]}, "b": '"traceEvents": [', "c": ["traceEvents"]}
     text = json.dumps({**around, "traceEvents": [op(1, 2)]})
     trace = load_bytes(tmp_path, text.encode())
@@ -144,7 +144,7 @@ def test_a_stream_argument_alone_makes_no_device_work(tmp_path):
     assert trace.info.problems == ()
 
 
-def test_annotations_and_syncs_stand_on_streams(tmp_path):
+def test_annotations_and_syncs_are_on_streams(tmp_path):
     events = [
         {"ph": "X", "cat": "gpu_user_annotation", "name": "step", "pid": 2, "tid": 7, "ts": 1, "dur": 2, "args": {}},
         kernel(3, 1, "Context Sync", cat="cuda_sync", device=0, stream=-1),
@@ -154,7 +154,7 @@ def test_annotations_and_syncs_stand_on_streams(tmp_path):
     assert column(trace, "stream") == [7, None]
 
 
-def test_mtia_rows_stand_on_their_device(tmp_path):
+def test_mtia_rows_are_on_their_device(tmp_path):
     events = [
         op(1, 2, "launch", cat="mtia_runtime", correlation=9),
         {
@@ -288,7 +288,7 @@ def test_facts_about_the_run(tmp_path):
         {"with_stack": [], "cuda_runtime_version": {"a": 1}},
     ],
 )
-def test_odd_facts_do_no_harm(tmp_path, around):
+def test_odd_facts_are_ignored(tmp_path, around):
     assert len(load_events(tmp_path, [op(1, 2)], **around)) == 1
 
 
@@ -357,3 +357,9 @@ def test_a_correlation_of_zero_that_many_calls_bear_is_no_link(tmp_path):
     assert column(trace, "launch") == [None, None, None, None, 2]
     alone = load_events(tmp_path, [launch(1, 1, 0), kernel(8, 4, correlation=0)])
     assert column(alone, "launch") == [None, 0]
+
+
+@pytest.mark.parametrize(("name", "expected"), [(7, "7"), (1.5, "1.5"), (7.0, "7"), (float("inf"), "Infinity")])
+def test_a_number_as_a_name_keeps_its_value(tmp_path, name, expected):
+    trace = load_events(tmp_path, [op(1, 2, name)])
+    assert column(trace, "name") == [expected]

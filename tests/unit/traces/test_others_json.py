@@ -76,7 +76,7 @@ def test_a_category_that_the_file_names_is_kept(tmp_path):
 
 
 @pytest.mark.parametrize("head", [b"\x0a\x10\x08\x01", b"\x0a\x83\x01xx"])
-def test_a_protocol_buffer_of_perfetto_says_how_to_convert_it(tmp_path, head):
+def test_a_protocol_buffer_of_perfetto_states_how_to_convert_it(tmp_path, head):
     path = tmp_path / "a.perfetto-trace"
     path.write_bytes(head + b"x" * 99)
     with pytest.raises(TraceFormatError, match=r"Perfetto protocol buffer.*traceconv json"):

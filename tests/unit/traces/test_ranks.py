@@ -19,7 +19,7 @@ def kinds(ranks):
     return {problem.kind: problem.count for problem in ranks.problems}
 
 
-def test_ranks_come_in_order_of_what_the_files_say(tmp_path):
+def test_ranks_come_in_order_of_what_the_files_state(tmp_path):
     rank_file(tmp_path, 1, name="a.json")
     rank_file(tmp_path, 0, name="b.json.gz")
     (tmp_path / "notes.md").write_text("not a trace")
@@ -117,7 +117,7 @@ def test_a_file_that_names_no_rank(tmp_path):
     assert kinds(cudalens.load_ranks(tmp_path)) == {"file that names no rank": 1, "rank without a file": 1}
 
 
-def test_nothing_usable_is_an_error_that_says_what_was_there(tmp_path):
+def test_nothing_usable_is_an_error_that_states_what_was_there(tmp_path):
     with pytest.raises(TraceFormatError, match="no file whose name ends in"):
         cudalens.load_ranks(tmp_path)
     (tmp_path / "rank0.json").write_text("{")
@@ -129,7 +129,7 @@ def test_nothing_usable_is_an_error_that_says_what_was_there(tmp_path):
         cudalens.load_ranks(tmp_path / "absent")
 
 
-def test_load_says_what_reads_a_folder(tmp_path):
+def test_load_states_what_reads_a_folder(tmp_path):
     with pytest.raises(TraceFormatError, match=r"cudalens\.load_ranks"):
         cudalens.load(tmp_path)
 

@@ -1,4 +1,4 @@
-"""Races whose values were tried: by the explorer, and by steered runs; what differs is taken from real tensors."""
+"""Races whose values were tried: by the explorer, and by delayed runs; what differs is taken from real tensors."""
 
 import torch
 from sample_races import INFO, races_frame, read_after_write, use_after_free
@@ -49,11 +49,11 @@ def verdicts(seed):
 
 
 def value_exploration(seed="rush:4<1"):
-    """What came of trying orders; steered runs where the seed says so."""
-    is_steered = seed.startswith("hold:")
-    source = "cuda" if is_steered else "virtual:h100"
+    """What came of trying orders; delayed runs where the seed says so."""
+    is_delayed = seed.startswith("hold:")
+    source = "cuda" if is_delayed else "virtual:h100"
     names = ("hidden", "total", "losses[3]", "logits")
-    return Exploration(source, 21, False, verdicts(seed), (), names, STEPS, (), is_steered)
+    return Exploration(source, 21, False, verdicts(seed), (), names, STEPS, (), is_delayed)
 
 
 def value_trace(seed="rush:4<1"):

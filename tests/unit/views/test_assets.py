@@ -60,7 +60,7 @@ def test_libraries_are_compressed_the_same_each_time(name):
     assert len(gzip.decompress(assets.library(name))) > 3 * len(assets.library(name))
 
 
-def test_vendored_plotly_is_the_version_that_its_note_says():
+def test_vendored_plotly_is_the_version_that_its_note_states():
     text = gzip.decompress(assets.library("plotly.js"))[:200].decode()
     assert f"v{assets.PLOTLY_VERSION}" in text
     assert assets.PLOTLY_VERSION in (VIEWS / "static" / "vendor" / "README.md").read_text()

@@ -63,7 +63,7 @@ def test_empty_traces_ranks_and_simulated_times(name):
     assert [note.text for note in simulated.layout.annotations] == ["simulated time"]
 
 
-def test_titles_say_the_answer():
+def test_titles_state_the_answer():
     trace = busy_trace()
     assert "idle" in trace.figure("temporal_breakdown").layout.title.text
     assert "host was busy" in trace.figure("idle_causes").layout.title.text

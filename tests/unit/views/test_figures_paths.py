@@ -35,13 +35,13 @@ def test_a_figure_is_of_bars_and_escapes_names(trace, name, mode):
     assert "aten::<b>" not in drawn.to_json().replace("\\u003c", "<")
 
 
-def test_titles_say_the_answer(trace):
+def test_titles_state_the_answer(trace):
     assert "The GPU is the bottleneck" in trace.figure("critical_path").layout.title.text
     assert "k itself takes 100" in trace.figure("flame_graph", weight="device").layout.title.text
     assert "aten::&lt;b&gt; takes 100" in trace.figure("attribution", by="op").layout.title.text
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_nothing_recorded_says_so(name):
+def test_nothing_recorded_reports_it(name):
     drawn = Trace(RunInfo(name="t", source="cpu")).figure(name)
     assert "recorded" in drawn.layout.title.text

@@ -46,7 +46,7 @@ def test_the_text_lists_them_with_what_to_try_within_100_columns():
     assert sum(line.strip().startswith("try: ") for line in lines) == len(found_in(gpu_trace()))
 
 
-def test_modelled_times_say_so():
+def test_modelled_times_report_it():
     trace = gpu_trace(source="virtual:h100")
     assert "(modelled times)" in text_of(trace)
     assert "(modelled times)" in html_of(trace)

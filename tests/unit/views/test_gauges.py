@@ -307,7 +307,7 @@ def test_a_comm_that_the_page_closes_ends_it(widget):
     assert widget.feed.ended == "closed"
 
 
-def test_nothing_to_read_is_an_error_that_says_why(monkeypatch):
+def test_nothing_to_read_is_an_error_that_states_why(monkeypatch):
     def refuse():
         raise MetricsError("No metrics of a GPU: there is none.")
 

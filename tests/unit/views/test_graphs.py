@@ -232,7 +232,7 @@ def test_the_picture_of_a_saved_notebook_stays_small(rows):
     assert len(html.encode()) <= notebook.MAX_HTML_BYTES
 
 
-def test_three_hundred_graphs_all_stand_in_a_saved_notebook():
+def test_three_hundred_graphs_are_all_in_a_saved_notebook():
     html = notebook.static_html(graphs_trace(large_rows(300)))
     assert len(Rows(html).rows) == 300
     assert "more in trace.graphs" not in html

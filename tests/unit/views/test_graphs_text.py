@@ -78,7 +78,7 @@ def test_how_replays_compare(eager, replay, words):
     assert words in verdict(function(0, "f", replays=9), row)
 
 
-def test_a_speed_of_few_replays_says_of_how_many():
+def test_a_speed_of_few_replays_states_of_how_many():
     rows = [recording(0, "f", replays=60), recording(1, "f", 0, replays=40, eager_ns=None)]
     assert "4.1x faster than eager (measured on 60 % of replays)" in verdict(*rows)
 
@@ -105,7 +105,7 @@ def test_races_come_before_graphs_and_those_before_the_profile():
     assert "no operator" not in alone
 
 
-def test_simulated_times_say_so():
+def test_simulated_times_report_it():
     assert text.verdict(graphs_trace(source="virtual:h100")).startswith("[simulated: h100] 4 graphs")
 
 
@@ -117,7 +117,7 @@ def tree_lines(rows):
 
 def test_the_tree_in_letters():
     names = [" ".join(line.split()[:2]) for line in tree_lines(small_rows())]
-    assert names == ["● prefill", "├─○ decode", "● decode", "◉ sample", "(◉ where"]
+    assert names == ["● prefill", "├─○ decode", "● decode", "◉ sample", "(◉ the"]
     first = tree_lines(small_rows())[0].split()
     assert first[-9:] == ["3", "410", "µs", "100", "µs", "4.1x", "8.00", "MiB", "1/2"]
 
@@ -135,7 +135,7 @@ def test_branches_within_branches_keep_their_rails():
     assert lines[:6] == ["○ a floa", "├─○ c fl", "│ ├─○ d", "│ ○ e fl", "│ ○ f fl", "○ b floa"]
 
 
-def test_trees_stand_apart():
+def test_trees_are_apart():
     lines = report(graphs_trace([recording(0, "a"), recording(1, "b")])).split("\n")
     start = next(n for n, line in enumerate(lines) if line.startswith("graphs ")) + 2
     assert [line.split()[1] if line else "" for line in lines[start : start + 3]] == ["a", "", "b"]

@@ -103,7 +103,7 @@ def test_holders_at_the_peak_are_the_blocks_that_were_alive(trace):
     assert line.split()[-5:] == ["5.00", "MiB", "100", "%", "5"]
 
 
-def test_the_picture_escapes_foreign_text_and_says_the_numbers(trace):
+def test_the_picture_escapes_foreign_text_and_states_the_numbers(trace):
     html = section_html(trace)
     assert "<img" not in html
     assert "&lt;img src=x" in html

@@ -90,7 +90,7 @@ def test_the_summary_lists_holders_and_lines(trace):
     assert "cuda:0: 40.0 MiB reserved: asked for 10.0 MiB (25 %), rounding 0 B (0.0 %), gaps 30.0 MiB (75 %)," in shown
 
 
-def test_nothing_left_is_said():
+def test_nothing_left_is_reported():
     history = [action("alloc", 0, 10, 1), action("free_requested", 0, 10, 2), action("free_completed", 0, 10, 2)]
     shown = memory_words.verdict(trace_of(snapshot((0, 10, "inactive"), history=history)))
     assert "nothing of it left" in shown
@@ -109,7 +109,7 @@ def test_without_a_history_the_exception_gives_the_sizes():
     assert shown.startswith("out of memory: 2.00 GiB asked for; 10.0 MiB allocated")
 
 
-def test_a_file_without_names_says_nothing_of_holders():
+def test_a_file_without_names_states_nothing_of_holders():
     shown = memory_words.verdict(trace_of(snapshot((0, 10, "active_allocated"))))
     assert shown == "10.0 MiB allocated; fragmentation 0.0 %"
 

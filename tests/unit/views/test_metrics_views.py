@@ -56,7 +56,7 @@ def test_the_words():
     assert "up to 100 W and 40 °C" in str(summary(trace))
 
 
-def test_a_trace_without_readings_says_nothing_of_them():
+def test_a_trace_without_readings_states_nothing_of_them():
     trace = gpu_trace()
     assert (metrics_verdict(trace), metrics_line(trace), metrics_svg(trace)) == ("", "", None)
     assert verdict(trace) == verdict(with_readings(metrics_frame({"ts": []})))

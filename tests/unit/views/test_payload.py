@@ -211,7 +211,7 @@ def test_times_that_doubles_cannot_hold_are_clipped_and_counted():
     assert 1_000 in [start + int(header["t0"]) for start in starts]
 
 
-def test_long_names_are_cut_and_say_so():
+def test_long_names_are_cut_and_report_it():
     events = build_events(
         {"ts": [0], "dur": [1], "name": pd.Categorical(["n" * 1_000_000]), "cat": pd.Categorical(["cpu_op"])}
     )

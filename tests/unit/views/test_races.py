@@ -107,7 +107,7 @@ def test_folding_is_from_the_outside(first, second, expected):
     assert folded(*stacks) == expected
 
 
-def test_memory_says_where_it_came_from_and_was_freed():
+def test_memory_states_where_it_came_from_and_was_freed():
     stacks = StackTable()
     trace = Trace(race_trace().info, races=races_frame([use_after_free(stacks)]), stacks=stacks.to_frame())
     text = races.card(1, only(trace)).text()
@@ -116,7 +116,7 @@ def test_memory_says_where_it_came_from_and_was_freed():
     assert "The earlier tensor was freed at In[8]:6: del batch" in text
 
 
-def test_the_diff_is_whole_and_coloured_and_says_that_it_was_checked():
+def test_the_diff_is_whole_and_coloured_and_states_that_it_was_checked():
     card = races.card(1, only(trace_of()))
     html = card.html()
     assert '<span class="cl-diff-add">+    torch.cuda.current_stream().wait_stream(side)\n</span>' in html
@@ -147,7 +147,7 @@ def test_code_in_the_words_of_a_fix_is_code(fix, html):
     assert f"<strong>Fix: </strong>{html}</p>" in races.card(1, only(trace_of(fix=fix))).html()
 
 
-def test_without_a_fix_the_card_says_so():
+def test_without_a_fix_the_card_reports_it():
     text = races.card(1, only(trace_of(fix=None, fix_diff=None))).text()
     assert "No fix was found" in text
     assert "hecked on the recorded run" not in text

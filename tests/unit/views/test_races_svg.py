@@ -117,7 +117,7 @@ def test_work_on_one_stream_is_drawn_as_one():
     assert "op3" not in drawn
 
 
-def test_a_long_story_keeps_its_ends_and_says_what_it_left_out():
+def test_a_long_list_keeps_its_ends_and_states_what_it_left_out():
     steps = [{"act": "event_record", "stream": (SIDE, DEFAULT)[k % 2], "event": k} for k in range(60)]
     node = happens_before_svg(race_of(between=story(*steps)))
     drawn = texts(node)

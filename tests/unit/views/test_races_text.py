@@ -35,7 +35,7 @@ def test_verdict_without_places_counts_none():
     assert races_words.verdict(trace_of(row | {"alloc_stack": None})) == "1 race, seen 512 times"
 
 
-def test_verdict_of_a_clean_run_says_what_was_judged():
+def test_verdict_of_a_clean_run_states_what_was_judged():
     assert races_words.verdict(clean_trace()) == "no races: 1,204 operations on 3 streams judged"
     assert races_words.verdict(clean_trace(judged=Judged(1, None))) == "no races: 1 operation judged"
 
@@ -51,7 +51,7 @@ def test_verdict_counts_suppressed_races_apart():
     assert races_words.verdict(trace_of(rows[0])).startswith("no races (1 race suppressed): 1,204 operations")
 
 
-def test_verdict_says_that_the_watch_ended_early():
+def test_verdict_states_that_the_watch_ended_early():
     for trace in (race_trace(judged=Judged(5, 1, 0, "ValueError: no\nway")), clean_trace(judged=Judged(5, 1, 0, "no"))):
         assert "because of an error in it: " in races_words.verdict(trace)
         assert "\n" not in races_words.verdict(trace)
@@ -104,7 +104,7 @@ def test_plain_text_of_many_races_is_bounded():
         ("use after free", True, False, "mul_ on stream 0x5581e0 may still use memory that was freed and handed out"),
     ],
 )  # fmt: skip
-def test_a_sentence_says_what_may_go_wrong(kind, first, second, said):
+def test_a_sentence_states_what_may_go_wrong(kind, first, second, said):
     row = read_after_write(StackTable(), kind=kind, first_is_write=first, second_is_write=second)
     text_of = report(trace_of(row | {f"{k}_stack": None for k in ("first", "second", "alloc")}))
     assert said in " ".join(text_of.split())

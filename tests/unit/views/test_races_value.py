@@ -116,11 +116,11 @@ def test_grids_of_other_sizes_are_left_out():
     assert len(maps(difference)) == 1
 
 
-def test_a_steered_run_is_shown_as_such():
-    result = Exploration("cuda", 7, False, (pictured(),), steps=STEPS, outputs=("y<b>",), is_steered=True)
+def test_a_delayed_run_is_shown_as_such():
+    result = Exploration("cuda", 7, False, (pictured(),), steps=STEPS, outputs=("y<b>",), is_delayed=True)
     html = exploration_html(result)
-    assert "1 of 1 race confirmed by value, in 7 steered runs." in html
-    assert "Steered run that shows it" in html
+    assert "1 of 1 race confirmed by value, in 7 delayed runs." in html
+    assert "Delayed run that shows it" in html
     assert "san.confirm(program), %cudasan confirm" in html
     assert "replay_schedule" not in html
     assert "<td>1</td><td>5</td>" in html
@@ -142,10 +142,10 @@ def test_plain_text_has_more_elements_and_both_orders():
     lines = lines_of(pictured())
     assert [line.split() for line in lines if line.startswith("[1, 1]")] == [["[1,", "1]", "3", "nan"]]
     assert "and 3,410 other elements" in lines
-    program, steered, again = (line for line in lines if line.startswith(("Program order", "Steered", "Repeat")))
+    program, delayed, again = (line for line in lines if line.startswith(("Program order", "Delayed", "Repeat")))
     assert program.index("[op9]") < program.index("[op21]")
-    assert steered.startswith("Steered run that shows it: ")
-    assert steered.index("[op21]") < steered.index("[op9]")
+    assert delayed.startswith("Delayed run that shows it: ")
+    assert delayed.index("[op21]") < delayed.index("[op9]")
     assert again == "Repeat it: san.confirm(program), %cudasan confirm"
 
 
@@ -190,7 +190,7 @@ HOSTILE = [
 
 
 @pytest.mark.parametrize("text", HOSTILE, ids=range(len(HOSTILE)))
-def test_a_broken_file_does_no_harm(text):
+def test_a_broken_file_raises_no_other_error(text):
     fields = {"value_verdict": "confirmed", "num_schedules": 3, "differs": text, "schedule": text}
     view = value_view(fields)
     assert len(view.differences) <= 16

@@ -41,7 +41,7 @@ def test_picture_of_many_events_stays_small():
 
 
 @pytest.mark.parametrize(("num_threads", "said"), [(10, False), (30, True)])
-def test_picture_says_how_many_lanes_it_leaves_out(num_threads, said):
+def test_picture_states_how_many_lanes_it_leaves_out(num_threads, said):
     rows = Rows()
     for tid in range(num_threads):
         rows.host("aten::mm", "cpu_op", 10 * tid, 1_000, tid=tid + 1)

@@ -82,7 +82,7 @@ def test_without_the_option_only_waits_of_one_percent_are_reported():
     assert waits.verdict(trace(asked=False)) == ""
 
 
-def test_the_text_says_what_to_write_instead():
+def test_the_text_states_what_to_write_instead():
     words = str(summary(trace(wait(90))))
     assert re.search(r"90.0 µs +1  In\[3\]:5 loss.item\(\)  item$", words, re.MULTILINE)
     assert "instead: keep loss on the device" in words

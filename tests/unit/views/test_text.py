@@ -12,7 +12,7 @@ from cudalens.views.sections import verdict as text
 from cudalens.views.sections.summary import summary
 
 
-def test_verdict_says_the_answer_first_then_cost_work_memory_overhead():
+def test_verdict_states_the_answer_first_then_cost_work_memory_overhead():
     line = text.verdict(gpu_trace())
     answer, *support = line.split("; ")
     assert answer == "3.00 ms, GPU busy 45 %: up to 1.20 ms (40 %) lost to FP32 matrix products"
@@ -59,7 +59,7 @@ def test_verdict_marks_simulated_times():
 @pytest.mark.parametrize(
     ("status", "said"), [("raised", "the code raised"), ("interrupted", "the code was interrupted")]
 )
-def test_verdict_says_how_the_code_ended(status, said):
+def test_verdict_states_how_the_code_ended(status, said):
     assert text.verdict(gpu_trace(status=status)).endswith(said)
 
 

@@ -145,7 +145,7 @@ const ALLOCATION_COLUMNS = /** @type {const} */ ([
   "stack",
   "category",
   "block",
-  "told",
+  "facts",
 ]);
 
 /**
@@ -155,7 +155,7 @@ const ALLOCATION_COLUMNS = /** @type {const} */ ([
  */
 async function readAllocations(payload, header) {
   const [raw, steps] = await Promise.all([
-    readColumns(payload, "life", ALLOCATION_COLUMNS),
+    readColumns(payload, "allocation", ALLOCATION_COLUMNS),
     readInts(payload, "addr.steps"),
   ]);
   const addresses = runningSums(steps);
@@ -172,7 +172,7 @@ async function readAllocations(payload, header) {
     device: raw.device,
     pool: raw.pool,
     category: raw.category,
-    facts: raw.told,
+    facts: raw.facts,
     alloc,
     released,
     done,
@@ -274,7 +274,7 @@ export async function decodeMemory(bytes) {
     readStacks(payload),
     readColumns(payload, "rest", /** @type {const} */ (["allocated", "active"])),
     readClock(payload, header),
-    readTexts(payload, "told"),
+    readTexts(payload, "facts"),
   ]);
   return {
     header,

@@ -103,7 +103,7 @@ export function createState(root, data, options) {
   const whole = fitWindow(timelineExtent(data, true));
   const index = gatherRows(data, rows, tone);
   const dom = buildDom(root);
-  const collapsed = new Set();
+  const collapsed = new Set(data.header.lanes.flatMap((lane, k) => (lane.is_idle ? [k] : [])));
   return {
     data,
     options,
@@ -200,6 +200,6 @@ function stepRanges(data) {
       steps.push({ t0: data.start[i], t1: data.start[i] + data.dur[i] });
     }
   }
-  // More bands than this cannot be told apart.
+  // More bands than this cannot be distinguished.
   return steps.length > MAX_STEPS ? [] : steps.sort((a, b) => a.t0 - b.t0);
 }

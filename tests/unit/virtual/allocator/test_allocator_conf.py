@@ -164,7 +164,7 @@ def test_options_of_pinned_memory_and_of_the_lock_are_taken():
 @pytest.mark.parametrize(
     "text", ["backend:cudaMallocAsync", "graph_capture_record_stream_reuse:True", "throw_on_cudamalloc_oom:True"]
 )
-def test_the_error_for_an_option_that_is_not_modelled_says_what_to_do(text):
+def test_the_error_for_an_option_that_is_not_modelled_states_what_to_do(text):
     with pytest.raises(VirtualDeviceError, match=r"remove it from|set backend:native"):
         parse_conf(text)
     with pytest.raises(ValueError, match="Unknown allocator backend, options are native and cudaMallocAsync"):

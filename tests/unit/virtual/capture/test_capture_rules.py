@@ -187,7 +187,7 @@ def test_the_mode_decides_what_the_thread_itself_may_do(h100, mode, may):
             torch.cuda.synchronize()  # the device has a captured stream: no mode allows it
 
 
-def test_another_device_is_only_as_forbidden_as_the_mode_says(h100):
+def test_another_device_is_only_as_forbidden_as_the_mode_states(h100):
     x = torch.ones(3, device="cuda")
     with Capturing(mode="relaxed") as running:
         x.add_(1)

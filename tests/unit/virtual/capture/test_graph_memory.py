@@ -83,7 +83,7 @@ def test_graphs_share_a_pool_and_what_the_first_computes_reaches_the_second(grap
         assert out.tolist() == [10 * (value + 1)] * 4
 
 
-def test_a_graph_that_reads_what_another_has_not_computed_yet_reads_what_lies_there(h100):
+def test_a_graph_that_reads_what_another_has_not_computed_yet_reads_what_is_there(h100):
     x = torch.ones(4, device="cuda")
     pool = torch.cuda.graph_pool_handle()
     first, hidden = capture(lambda: x + 1, pool=pool)
@@ -98,7 +98,7 @@ def test_a_graph_that_reads_what_another_has_not_computed_yet_reads_what_lies_th
     assert out.tolist() == [20] * 4
 
 
-def test_a_graph_whose_input_was_freed_says_so(h100):
+def test_a_graph_whose_input_was_freed_reports_it(h100):
     inputs = [torch.ones(4, device="cuda")]
     graph, out = capture(lambda: inputs[0] + 1)
     graph.replay()

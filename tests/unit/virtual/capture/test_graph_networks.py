@@ -119,7 +119,7 @@ def test_a_graph_in_a_larger_graph(h100):
     assert out.tolist() == [61, 61]
 
 
-def test_a_replay_computes_what_was_captured_whatever_autocast_says(h100):
+def test_a_replay_computes_what_was_captured_whatever_autocast_states(h100):
     layer, x = torch.nn.Linear(4, 4).cuda(), torch.randn(2, 4, device="cuda")
 
     def low():

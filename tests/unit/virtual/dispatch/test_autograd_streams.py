@@ -315,7 +315,7 @@ STREAMS = [_Named(handle) for handle in range(4)]
 
 
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)), max_size=60))
-def test_history_answers_as_a_list_of_every_node_would(moves: list[tuple[int, int]]) -> None:
+def test_history_returns_as_a_list_of_every_node_would(moves: list[tuple[int, int]]) -> None:
     """Moves: switch to a stream, then make some nodes."""
     history, nodes = History(), []
     current: dict[int, _Named] = {}

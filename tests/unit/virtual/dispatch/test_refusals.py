@@ -149,7 +149,7 @@ def test_other_layouts_work_on_the_host(device: cudalens.virtual.device) -> None
     assert torch.ones(2, 2).to_sparse_csr().to_dense().sum() == 4
 
 
-def test_operators_with_a_gpu_kernel_alone_say_what_to_do(x: torch.Tensor) -> None:
+def test_operators_with_a_gpu_kernel_alone_state_what_to_do(x: torch.Tensor) -> None:
     with pytest.raises(VirtualDeviceError, match=r"_thnn_fused_lstm_cell.*torch\.library\.impl with 'CPU'") as caught:
         torch.ops.aten._thnn_fused_lstm_cell(x, x, x)
     assert isinstance(caught.value.__cause__, NotImplementedError)

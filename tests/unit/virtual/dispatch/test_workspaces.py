@@ -73,7 +73,7 @@ def test_defaults_by_architecture_and_version(capability, torch_version, expecte
     assert (LARGE_BYTES, SMALL_BYTES) == (33554432, 8519680)
 
 
-def test_the_environment_says_how_much():
+def test_the_environment_states_how_much():
     assert blas_bytes(None, 7) == 7
     assert blas_bytes(":4096:8", 7) == 4096 * 8 * KIB
     assert blas_bytes(":4096:2:16:8", 7) == SMALL_BYTES
@@ -228,7 +228,7 @@ def test_cublaslt_is_only_for_what_it_can_do(version, layer):
         ({"DISABLE_ADDMM_CUDA_LT": "1"}, SMALL_BYTES),
     ],
 )
-def test_the_environments_say(version, monkeypatch, settings, expected):
+def test_the_environments_state(version, monkeypatch, settings, expected):
     version(2, 11)
     for name, value in settings.items():
         monkeypatch.setenv(name, value)

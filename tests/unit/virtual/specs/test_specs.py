@@ -91,7 +91,7 @@ def _recorded_devices():
             yield from found
 
 
-def test_specs_equal_what_recorded_traces_say_of_the_same_cards():
+def test_specs_equal_what_recorded_traces_state_of_the_same_cards():
     if not RECORDED.is_dir():
         pytest.skip(f"no recorded traces at {RECORDED}")
     by_name = {spec.name: spec for spec in SPECS.values()}

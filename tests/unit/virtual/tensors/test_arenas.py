@@ -33,7 +33,7 @@ def _at(tensor, num_bytes=None, offset=0, dtype=torch.uint8):
     return provided(0).tensor_at(TensorPlace(address, num_bytes, (count,), (1,), 0, dtype, 0))
 
 
-def test_a_replay_overwrites_what_lies_there_at_any_offset(h100):
+def test_a_replay_overwrites_what_is_there_at_any_offset(h100):
     """The result of the first graph is at the address of two results of the second, of other sizes and dtypes."""
     x = torch.arange(1000.0, device="cuda")
     first, wide = capture(lambda: x + 1)

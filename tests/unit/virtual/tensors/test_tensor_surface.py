@@ -180,7 +180,7 @@ def test_numpy_arrays_come_and_go_through_the_host() -> None:
             read()
 
 
-def test_what_a_tensor_says_of_itself() -> None:
+def test_what_a_tensor_states_of_itself() -> None:
     x, host = _on(CUDA1), _on(CPU)
     assert (x.is_cuda, x.is_cpu, x.get_device(), x.device.type, x.device.index) == (True, False, 1, "cuda", 1)
     assert (host.is_cuda, host.is_cpu, host.get_device()) == (False, True, -1)
@@ -193,7 +193,7 @@ def test_what_a_tensor_says_of_itself() -> None:
     assert hash(x) == id(x)
 
 
-def test_parameters_and_their_gradients_say_it_too() -> None:
+def test_parameters_and_their_gradients_state_it_too() -> None:
     weight = nn.Parameter(torch.ones(2, device="cuda"))
     (weight * 2).sum().backward()
     assert weight.device == weight.grad.device == weight.data.device == weight.detach().device == CUDA0

@@ -543,5 +543,5 @@ def test_the_kernel_of_an_elementwise_operator():
         (torch.ops.quantized.add.default, None, "simulated::quantized::add"),
     ],
 )
-def test_names_say_that_they_are_simulated_and_of_what(func, dtype, name):
+def test_names_state_that_they_are_simulated_and_of_what(func, dtype, name):
     assert name_of(func, dtype) == name

@@ -173,3 +173,34 @@ def test_tensors_of_the_host_and_the_classes_afterwards_are_left_alone(tmp_path)
             dist.destroy_process_group()
     left.wait()
     assert methods() == before
+
+
+@pytest.mark.parametrize("start", COLLECTIVES.values(), ids=COLLECTIVES)
+def test_a_graph_repeats_a_collective(x, start):
+    y, graph = torch.zeros(N, device="cuda"), torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        x.mul_(2)
+        work, written = start(x, y)
+        work.wait()
+        result = written + 1
+    assert (x.sum(), y.sum()) == (N, 0)  # a capture computes nothing
+    for factor in (2, 4, 8):
+        graph.replay()
+        assert result.sum() == N * (factor + 1)
+
+
+def test_a_graph_repeats_a_functional_collective(x):
+    functional = pytest.importorskip("torch.distributed._functional_collectives")
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        x.mul_(2)
+        result = functional.all_gather_tensor(x, 0, dist.group.WORLD) + 1
+    for factor in (2, 4, 8):
+        graph.replay()
+        assert result.sum() == N * (factor + 1)
+
+
+def test_a_graph_refuses_to_receive(x):
+    graph = torch.cuda.CUDAGraph()
+    with pytest.raises(cudalens.VirtualDeviceError, match="outside of the graph"), torch.cuda.graph(graph):
+        dist.group.WORLD.recv([x], 0, 0)

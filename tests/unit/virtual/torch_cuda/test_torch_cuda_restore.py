@@ -147,7 +147,7 @@ def test_streams_and_events_leave_nothing_behind(way):
         assert len(gc.get_objects()) - before < 100
 
 
-def test_without_a_device_cuda_says_what_it_said_before():
+def test_without_a_device_cuda_states_what_it_reported_before():
     with device("h100"):
         pass
     with pytest.raises((RuntimeError, AssertionError)):

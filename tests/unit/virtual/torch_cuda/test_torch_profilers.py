@@ -35,7 +35,7 @@ def test_tracing_is_refused_with_what_to_do(x):
         torch.jit.trace(lambda a: a.view(-1), x)
 
 
-def test_a_table_says_that_the_device_is_not_in_it():
+def test_a_table_states_that_the_device_is_not_in_it():
     with virtual.device("h100"):
         with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profile:
             torch.ones(4, device="cuda").sum()

@@ -1,0 +1,99 @@
+"""The collectives of a job by group and rank: which ranks belong to a group, and what each entered last."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from functools import cached_property
+from typing import Final, TypeAlias
+
+from cudalens.frames.flight_records import DEFAULT_GROUP, EXITED, Call, CallFrame, FlightRecords, RankDump
+
+#: A collective of a job: the group, its number in the group, and its part where it is coalesced with others.
+Key: TypeAlias = tuple[str, int, int]
+
+_LIBRARY: Final = re.compile(
+    r"(?:^|[/\\])(?:site-packages|dist-packages|lib[/\\]python3[^/\\]*|torch|cudalens)[/\\]|^<frozen\b"
+)
+
+
+class Job:
+    """The last dump of each rank, by rank and group.
+
+    Attributes:
+        last: The last dump of each rank that wrote one.
+        first: The first dump of each rank that wrote several.
+        num_ranks: Number of ranks of the job, as far as it is known.
+    """
+
+    def __init__(self, records: FlightRecords) -> None:
+        dumps = {rank: found for rank, found in records.dumps.items() if found}
+        self.last: Mapping[int, RankDump] = {rank: found[-1] for rank, found in dumps.items()}
+        self.first: Mapping[int, RankDump] = {rank: found[0] for rank, found in dumps.items() if len(found) > 1}
+        largest = max((*records.dumps, *(rank for ranks in self._stated.values() for rank in ranks)), default=-1)
+        self.num_ranks = max(records.world_size or 0, largest + 1)
+
+    @cached_property
+    def _stated(self) -> Mapping[str, frozenset[int]]:
+        """Ranks by group, as the dumps state them."""
+        found: dict[str, frozenset[int]] = {}
+        for dump in self.last.values():
+            for name, ranks in dump.groups.items():
+                found[name] = found.get(name, frozenset()) | frozenset(ranks)
+        return found
+
+    @cached_property
+    def calls(self) -> Mapping[str, Mapping[int, Mapping[tuple[int, int], Call]]]:
+        """The calls by group, rank, and number with part."""
+        found: dict[str, dict[int, dict[tuple[int, int], Call]]] = defaultdict(lambda: defaultdict(dict))
+        for rank, dump in self.last.items():
+            for call in dump.calls:
+                found[call.group][rank][call.seq, call.part] = call
+        return found
+
+    def members(self, group: str) -> frozenset[int]:
+        """The ranks of `group`: as stated, else all for the default group, else those with a call in it."""
+        seen = frozenset(self.calls.get(group, ()))
+        if group == DEFAULT_GROUP:
+            return frozenset(range(self.num_ranks))
+        return seen | self._stated.get(group, frozenset())
+
+    def has_entered(self, rank: int, key: Key) -> bool:
+        """Whether `rank` entered the collective `key`, or a later one of its group."""
+        entered = self.calls.get(key[0], {}).get(rank, {})
+        return bool(entered) and max(entered) >= key[1:]
+
+    def last_call(self, rank: int) -> Call | None:
+        """The last collective that `rank` entered."""
+        dump = self.last.get(rank)
+        return max(dump.calls, key=lambda call: call.created_ns, default=None) if dump else None
+
+    @cached_property
+    def last_raised(self) -> Mapping[int, Call]:
+        """The last collective of each rank that raised an exception."""
+        raised = {rank for rank, text in self.endings.items() if text != EXITED}
+        return {rank: call for rank in raised if (call := self.last_call(rank)) is not None}
+
+    @property
+    def endings(self) -> Mapping[int, str]:
+        """How ranks ended that wrote a dump at their end."""
+        return {rank: dump.ending for rank, dump in self.last.items() if dump.ending}
+
+
+def num_values(sizes: Iterable[tuple[int, ...]]) -> int:
+    """Number of values of tensors of the shapes `sizes`."""
+    total = 0
+    for shape in sizes:
+        product = 1
+        for size in shape:
+            product *= size
+        total += product
+    return total
+
+
+def user_frame(stack: Iterable[CallFrame]) -> CallFrame | None:
+    """The innermost frame of `stack` (innermost first) that is in no library; else the innermost one."""
+    frames = list(stack)
+    own = (frame for frame in frames if not _LIBRARY.search(frame.filename))
+    return next(own, frames[0] if frames else None)

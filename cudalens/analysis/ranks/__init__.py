@@ -1,0 +1,1 @@
+"""The ranks of one job: reductions, matched collectives, clocks, stragglers and what they cost."""

@@ -1,0 +1,260 @@
+"""The store of a job's ranks: a folder (or fsspec URL) of Parquet files, one per rank and frame, and what they share.
+
+Layout, version 1: ``<frame>/part-<number>.parquet`` holds a frame of one rank with a first column ``rank``, texts as
+dictionaries, so that pandas, dask and Spark read it; ``shared/<name>.parquet`` the frames of `Ranks.frames`;
+``job.json``, written last, the name, the problems, and the run info and number of each rank. Files are untrusted, as
+those of `cudalens.frames.store` are. No pickle is involved.
+"""
+
+from __future__ import annotations
+
+import os
+import posixpath
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any, Final
+
+import msgspec
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from cudalens.errors import OutputError, TraceFormatError
+from cudalens.frames.column_catalog import FRAMES, columns_of
+from cudalens.frames.columns import categorical, integers, nullable
+from cudalens.frames.files import filesystem_of
+from cudalens.frames.info import Problem, RunInfo
+from cudalens.frames.rank_events import with_rank
+from cudalens.frames.ranks import Ranks
+from cudalens.frames.schema import empty_frame
+from cudalens.frames.store import check_links
+from cudalens.frames.trace import Trace
+
+VERSION: Final = 1
+_HEAD: Final = "job.json"
+_EXPECTED: Final = "a store that load_ranks(..., store=...) wrote"
+#: Rows that are read at once for a window: a step of most traces.
+_GROUP_ROWS: Final = 1 << 16
+_CATEGORIES: Final = b"cudalens.categories"
+_DTYPES: Final = b"cudalens.dtypes"
+
+
+class _Job(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    version: int
+    name: str
+    infos: dict[int, RunInfo]
+    parts: dict[int, int]
+    shared: list[str]
+    problems: tuple[Problem, ...] = ()
+
+
+@dataclass(frozen=True)
+class Store:
+    """A store as a `RankSource`.
+
+    Attributes:
+        url: Its folder or fsspec URL.
+        parts: Number of the files of each rank.
+        infos: Run info of each rank.
+    """
+
+    url: str
+    parts: Mapping[int, int]
+    infos: Mapping[int, RunInfo]
+
+    def read(self, rank: int) -> Trace:
+        """The Trace of a rank, exactly as it was written."""
+        frames = {name: self._frame(name, rank) for name in FRAMES}
+        check_links(_part(self.url, "events", self.parts[rank]), frames, None)
+        return Trace(self.infos[rank], **frames)
+
+    def read_events(self, rank: int, columns: list[str] | None = None, step: int | None = None) -> pd.DataFrame:
+        """Events of a rank; of one step, only the row groups that hold it are read."""
+        names = [column.name for column in columns_of("events") if columns is None or column.name in columns]
+        if columns is not None and (unknown := set(columns) - set(names)):
+            raise KeyError(f"the events have no column {sorted(unknown)}")
+        filters = None if step is None else [("step", "==", step)]
+        read = names if step is None or "step" in names else [*names, "step"]
+        frame = self._read_file("events", rank, columns=read, filters=filters)
+        return frame[columns or names]
+
+    def _frame(self, name: str, rank: int) -> pd.DataFrame:
+        path = _part(self.url, name, self.parts[rank])
+        if name != "events" and not _exists(path):
+            return empty_frame(name)
+        return self._read_file(name, rank, columns=[column.name for column in columns_of(name)])
+
+    def _read_file(self, name: str, rank: int, **options: Any) -> pd.DataFrame:
+        return _read(_part(self.url, name, self.parts[rank]), **options)
+
+
+def write_part(url: str, number: int, rank: int, trace: Trace) -> None:
+    """Write the frames of one rank as the files with this number.
+
+    Raises:
+        OutputError: They cannot be written.
+    """
+    for name, frame in trace.frames.items():
+        if name == "events" or len(frame):
+            _write(_part(url, name, number), with_rank(frame, rank))
+
+
+def remove_part(url: str, number: int) -> None:
+    """Remove the files with this number, of a trace that is left out."""
+    for name in FRAMES:
+        filesystem, path = filesystem_of(_part(url, name, number))
+        if filesystem.exists(path):
+            filesystem.rm_file(path)
+
+
+def write_store(url: str, ranks: Ranks, parts: Mapping[int, int]) -> Ranks:
+    """Write what all ranks share, and return `ranks` as read from the store."""
+    for name, frame in ranks.frames.items():
+        _write(_join(url, "shared", f"{name}.parquet"), frame)
+    infos = dict(ranks.infos)
+    job = _Job(VERSION, ranks.name, infos, dict(parts), list(ranks.frames), ranks.problems)
+    with _opened(_join(url, _HEAD), "wb") as file:
+        file.write(msgspec.json.encode(job))
+    source = Store(url, dict(parts), infos)
+    return Ranks.of_source(source, infos, name=ranks.name, frames=ranks.frames, problems=ranks.problems)
+
+
+def open_store(store: str | os.PathLike[str]) -> Ranks:
+    """The ranks in a store.
+
+    Raises:
+        TraceFormatError: There is no store, it is not complete, or of another version.
+    """
+    url = os.fspath(store)
+    try:
+        with _opened(_join(url, _HEAD), "rb") as file:
+            job = msgspec.json.decode(file.read(), type=_Job)
+    except (OutputError, OSError) as error:
+        raise TraceFormatError(url, found=f"no readable {_HEAD}", expected=_EXPECTED) from error
+    except msgspec.MsgspecError as error:
+        raise TraceFormatError(url, position=_HEAD, found=str(error), expected=_EXPECTED) from error
+    if job.version != VERSION or any(not name.isidentifier() for name in job.shared):
+        raise TraceFormatError(url, position=_HEAD, found=f"version {job.version}", expected=f"version {VERSION}")
+    frames = {name: _read(_join(url, "shared", f"{name}.parquet")) for name in job.shared}
+    source = Store(url, job.parts, job.infos)
+    return Ranks.of_source(source, job.infos, name=job.name, frames=frames, problems=job.problems)
+
+
+def clear_store(url: str) -> None:
+    """Remove the files of an older store at `url`; refuses a folder with other contents.
+
+    Raises:
+        OutputError: It is a file, or holds other files.
+    """
+    filesystem, path = filesystem_of(url)
+    if filesystem.isfile(path):
+        raise OutputError(f"cannot write {url}: it is a file; expected a folder, or a name that is free.")
+    if not filesystem.exists(path):
+        return
+    names = {posixpath.basename(name.rstrip("/")) for name in filesystem.ls(path, detail=False)}
+    if names and names - {*FRAMES, "shared", _HEAD}:
+        raise OutputError(f"cannot write {url}: it holds other files; expected an empty folder or a store.")
+    files = [posixpath.join(path, _HEAD), *(f"{path}/{frame}/part-*.parquet" for frame in FRAMES)]
+    for file in [found for pattern in files for found in filesystem.glob(pattern)]:
+        filesystem.rm_file(file)
+
+
+def _part(url: str, frame: str, number: int) -> str:
+    return _join(url, frame, f"part-{number:05d}.parquet")
+
+
+def _join(url: str, *names: str) -> str:
+    return posixpath.join(url, *names) if "://" in url else str(Path(url, *names))
+
+
+def _exists(url: str) -> bool:
+    filesystem, path = filesystem_of(url)
+    return bool(filesystem.exists(path))
+
+
+def _opened(url: str, mode: str) -> IO[bytes]:
+    """An open file; folders are made for writing."""
+    try:
+        filesystem, path = filesystem_of(url)
+        if "w" in mode:
+            filesystem.makedirs(posixpath.dirname(path), exist_ok=True)
+        file: IO[bytes] = filesystem.open(path, mode)
+    except OSError as error:
+        raise OutputError(f"cannot open {url}: {error.strerror or error}.") from error
+    return file
+
+
+def _write(url: str, frame: pd.DataFrame) -> None:
+    table = to_table(frame)
+    with _opened(url, "wb") as file:
+        pq.write_table(table, file, compression="zstd", row_group_size=_GROUP_ROWS)
+
+
+def _read(url: str, columns: list[str] | None = None, filters: Any = None) -> pd.DataFrame:
+    try:
+        with _opened(url, "rb") as file:
+            table = pq.read_table(file, columns=columns, filters=filters)
+        return from_table(table)
+    except (OutputError, OSError, pa.ArrowException, msgspec.MsgspecError, KeyError, ValueError) as error:
+        raise TraceFormatError(url, found=str(error)[:200], expected=_EXPECTED) from error
+
+
+def to_table(frame: pd.DataFrame) -> pa.Table:
+    """`frame` as an Arrow table from which `from_table` makes the same frame; texts are dictionaries."""
+    arrays = [_to_arrow(frame[name].array) for name in frame.columns]
+    texts = {name: frame[name].cat.categories.tolist() for name in frame.columns if frame[name].dtype == "category"}
+    dtypes = {name: str(frame[name].dtype) for name in frame.columns}
+    table = pa.Table.from_arrays(arrays, names=list(frame.columns))
+    return table.replace_schema_metadata(
+        {_CATEGORIES: msgspec.json.encode(texts), _DTYPES: msgspec.json.encode(dtypes)}
+    )
+
+
+def _to_arrow(array: Any) -> pa.Array:
+    if isinstance(array, pd.Categorical):
+        codes = pa.array(array.codes.astype(np.int32), mask=array.codes < 0)
+        return pa.DictionaryArray.from_arrays(codes, pa.array(array.categories.tolist(), pa.string()))
+    if isinstance(array, (pd.arrays.IntegerArray, pd.arrays.FloatingArray, pd.arrays.BooleanArray)):
+        return pa.array(array.to_numpy(dtype=array.dtype.numpy_dtype, na_value=0), mask=np.asarray(array.isna()))
+    return pa.array(array.to_numpy())
+
+
+def from_table(table: pa.Table) -> pd.DataFrame:
+    """The frame of which `to_table` made `table`.
+
+    Raises:
+        ValueError: It is not such a table.
+    """
+    metadata = table.schema.metadata or {}
+    texts = msgspec.json.decode(metadata.get(_CATEGORIES, b"{}"), type=dict[str, list[str]])
+    dtypes = msgspec.json.decode(metadata.get(_DTYPES, b"{}"), type=dict[str, str])
+    columns = {name: _from_arrow(table.column(name), dtypes[name], texts.get(name, [])) for name in table.column_names}
+    return pd.DataFrame(columns, copy=False)
+
+
+def _from_arrow(chunked: pa.ChunkedArray, dtype: str, texts: list[str]) -> Any:
+    if dtype == "category":
+        return _categories(chunked, texts)
+    array = chunked.combine_chunks()
+    if dtype in ("int64", "int32", "int8", "int16", "bool", "float64"):
+        if array.null_count:
+            raise ValueError(f"{array.null_count} missing values of dtype {dtype}, expected none")
+        return array.cast(dtype if dtype != "float64" else "double").to_numpy(zero_copy_only=False)
+    mask = array.is_null().to_numpy(zero_copy_only=False)
+    if dtype == "boolean":
+        return pd.arrays.BooleanArray(array.fill_null(False).to_numpy(zero_copy_only=False).copy(), mask.copy())
+    values = array.fill_null(0).to_numpy(zero_copy_only=False)
+    return nullable(values.astype(dtype.lower(), copy=True), mask.copy())
+
+
+def _categories(chunked: pa.ChunkedArray, texts: list[str]) -> pd.Categorical:
+    number = {text: code for code, text in enumerate(texts)}
+    parts = []
+    for chunk in chunked.chunks:
+        if not pa.types.is_dictionary(chunk.type):
+            raise ValueError(f"texts of type {chunk.type}, expected a dictionary")
+        new = np.array([*(number[text] for text in chunk.dictionary.to_pylist()), -1], np.int64)
+        parts.append(new[integers(pd.array(chunk.indices.to_pandas(), dtype="Int64"))])
+    return categorical(np.concatenate([np.empty(0, np.int64), *parts]).astype(np.int32), texts)

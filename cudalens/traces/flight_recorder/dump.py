@@ -1,0 +1,131 @@
+"""Read one dump of torch's FlightRecorder, JSON or pickle."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from cudalens.errors import TraceFormatError
+from cudalens.frames.flight_records import Call, CallFrame, RankDump
+from cudalens.frames.problems import Problems
+from cudalens.traces.flight_recorder.plain_pickle import load_plain
+
+#: Larger files are refused. A dump of 2,000 collectives with stacks has about 3 MB.
+MAX_BYTES: Final = 1 << 30
+_PICKLE_MAGIC: Final = b"\x80"
+_EXPECTED: Final = "a dump of torch's FlightRecorder, JSON or pickle"
+
+
+class _Frame(msgspec.Struct):
+    filename: str
+    line: int
+    name: str
+
+
+class _Entry(msgspec.Struct):
+    profiling_name: str
+    collective_seq_id: int
+    process_group: tuple[str, str]
+    time_created_ns: int
+    retired: bool = False
+    state: str = ""
+    is_p2p: bool = False
+    input_sizes: list[tuple[int, ...]] = []
+    output_sizes: list[tuple[int, ...]] = []
+    input_dtypes: list[str] = []
+    frames: list[_Frame] = []
+
+
+class _Group(msgspec.Struct):
+    name: str = ""
+    desc: str = ""
+    ranks: str = ""
+
+
+class _Dump(msgspec.Struct):
+    entries: list[Any]
+    pg_config: dict[str, Any] = {}
+
+
+def read_dump(path: Path, problems: Problems) -> RankDump:
+    """The dump in the file `path`.
+
+    An entry that cannot be read is left out and counted in `problems`. Sends and receives are left out: gloo does not
+    record them, and one of them does not involve the whole group.
+
+    Raises:
+        TraceFormatError: It is no such dump, is cut off, or is larger than 1 GiB.
+        UnsafeSnapshotError: It is a pickle with other contents; nothing of it was run.
+    """
+    entries = []
+    found = _decoded(path)
+    for number, entry in enumerate(found.entries):
+        try:
+            entries.append(msgspec.convert(entry, _Entry, strict=False))
+        except msgspec.ValidationError as error:
+            problems.add("a collective cannot be read", f"{path.name}, entry {number}: {error}")
+    return RankDump(_calls(entries), _groups(found.pg_config))
+
+
+def _decoded(path: Path) -> _Dump:
+    try:
+        num_bytes = path.stat().st_size
+        if num_bytes > MAX_BYTES:
+            raise TraceFormatError(path, found=f"{num_bytes:,} bytes", expected=f"at most {MAX_BYTES:,}")
+        data = path.read_bytes()
+    except OSError as error:
+        raise TraceFormatError(path, found=error.strerror or "an unreadable file", expected=_EXPECTED) from error
+    try:
+        if data.startswith(_PICKLE_MAGIC):
+            return msgspec.convert(load_plain(str(path), data), _Dump)
+        return msgspec.json.decode(data, type=_Dump)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise TraceFormatError(path, found=f"other contents ({error})"[:200], expected=_EXPECTED) from error
+
+
+def _calls(entries: list[_Entry]) -> tuple[Call, ...]:
+    parts: Counter[tuple[str, int]] = Counter()
+    found = []
+    for entry in entries:
+        if entry.is_p2p:
+            continue
+        key = entry.process_group[0], entry.collective_seq_id
+        found.append(_call(entry, parts[key]))
+        parts[key] += 1
+    return tuple(found)
+
+
+def _call(entry: _Entry, part: int) -> Call:
+    backend, _, op = entry.profiling_name.rpartition(":")
+    name, description = entry.process_group
+    return Call(
+        group=name,
+        description=description,
+        seq=entry.collective_seq_id,
+        part=part,
+        op=op.lstrip("_"),
+        backend=backend,
+        input_sizes=tuple(entry.input_sizes),
+        output_sizes=tuple(entry.output_sizes),
+        input_dtypes=tuple(entry.input_dtypes),
+        is_finished=entry.retired or entry.state == "completed",
+        created_ns=entry.time_created_ns,
+        stack=tuple(CallFrame(frame.filename, frame.line, frame.name) for frame in entry.frames),
+    )
+
+
+def _groups(config: dict[str, Any]) -> dict[str, tuple[int, ...]]:
+    """Ranks by group; NCCL states them as the text ``[0, 1]``, gloo does not state them."""
+    found = {}
+    for name, value in config.items():
+        try:
+            group = msgspec.convert(value, _Group)
+            ranks = msgspec.json.decode(group.ranks, type=tuple[int, ...])
+        except msgspec.MsgspecError:
+            continue
+        if ranks:
+            found[name] = ranks
+    return found

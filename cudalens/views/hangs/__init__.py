@@ -1,0 +1,1 @@
+"""Views of a job that does not go on."""

@@ -1,0 +1,1 @@
+"""A virtual device without values: operators compute shapes only (``device("h100", values=False)``)."""

@@ -1,0 +1,232 @@
+"""`Shapes`: runs operators without values, by torch's shape functions (the meta device)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import torch
+
+from cudalens.virtual.shapes import counts
+from cudalens.virtual.shapes.formats import FORMATS
+from cudalens.virtual.shapes.reading import Defaults, value_error
+from cudalens.virtual.shapes.recipes import Argument, Recipe, Recorder, on_meta
+from cudalens.virtual.shapes.storage import forget, lacks_values, tensors_among, without_values
+
+_aten: Final = torch.ops.aten
+_META: Final = torch.device("meta")
+
+#: Tensors of at most this many elements keep their values while they depend on known values only.
+KNOWN_ELEMENTS: Final = 16_384
+
+#: Without a shape function, an operator runs on zeros of at most this many bytes.
+_MAX_ZERO_BYTES: Final = 1 << 28
+
+#: Operators whose shape function gives other sizes than the operator.
+_ON_ZEROS: Final = frozenset({"mkldnn_rnn_layer", "mkldnn_rnn_layer_backward"})
+
+#: The shape functions of so many calls are kept.
+_MAX_RECIPES: Final = 20_000
+
+#: Factories whose result has no defined values.
+_BLANK: Final = frozenset({"empty", "empty_strided", "empty_permuted", "empty_like", "new_empty", "new_empty_strided"})
+
+#: Operators that change a tensor's size or strides, and no memory.
+_IN_PLACE_VIEW: Final = torch.Tag.inplace_view
+
+
+class Shapes:
+    """Runs operators without values.
+
+    Args:
+        defaults: What a program reads where the value is unknown.
+
+    Attributes:
+        defaults: The same.
+    """
+
+    def __init__(self, defaults: Defaults) -> None:
+        self.defaults = defaults
+        self._recipes: dict[Any, Recipe] = {}
+
+    def run(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Run an operator: for real if it is small and its arguments have values; otherwise its shapes only.
+
+        Raises:
+            VirtualDeviceError: The result depends on a value that is unknown.
+        """
+        tensors = list(tensors_among((*args, *kwargs.values())))
+        if _IN_PLACE_VIEW in func.tags:
+            return func(*args, **kwargs)
+        is_known = not any(map(lacks_values, tensors))
+        handler = counts.HANDLERS.get(_short(func))
+        if handler is not None:
+            counted = func(*args, **kwargs) if is_known else handler(self, args, kwargs)
+            if counted is not NotImplemented:
+                return counted
+        recipe = self._recipe(func, args, kwargs, tensors)
+        if is_known and not _is_random(func) and _is_small(tensors) and _is_small_result(recipe):
+            return func(*args, **kwargs)
+        for tensor in written(func, args, kwargs):
+            forget(tensor)
+        return recipe.make(tensors)
+
+    def make(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Run a factory: its result has values if it is small, neither random nor uninitialised."""
+        like = func(
+            *(on_meta(arg) if isinstance(arg, torch.Tensor) else arg for arg in args),
+            **{**_for_meta(kwargs), "device": _META},
+        )
+        if not isinstance(like, torch.Tensor) or like.layout is not torch.strided:
+            raise value_error(f"{_short(func)} with layout {like.layout} (only dense tensors)")
+        if not like.untyped_storage().nbytes():
+            return func(*args, **kwargs)
+        is_known = not _is_random(func) and _short(func) not in _BLANK and like.numel() <= KNOWN_ELEMENTS
+        return func(*args, **kwargs) if is_known else without_values(like)
+
+    def infer(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """The result of an operator without values, whatever its arguments have."""
+        tensors = list(tensors_among((*args, *kwargs.values())))
+        return self._recipe(func, args, kwargs, tensors).make(tensors)
+
+    def _recipe(self, func: Any, args: Any, kwargs: dict[str, Any], tensors: list[torch.Tensor]) -> Recipe:
+        key = _key_of(func, args, kwargs)
+        try:
+            recipe = self._recipes.get(key)
+        except TypeError:  # an argument cannot be hashed, such as a process group
+            return _inferred(func, args, kwargs, tensors)
+        if recipe is None:
+            if len(self._recipes) >= _MAX_RECIPES:
+                self._recipes.clear()
+            recipe = self._recipes[key] = _inferred(func, args, kwargs, tensors)
+        return recipe
+
+
+def _inferred(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], tensors: list[torch.Tensor]) -> Recipe:
+    """Run the shape function; without one, or to get torch's own error, run the operator on zeros."""
+    overload = getattr(func, "overload", func)
+    num_bytes = sum(tensor.numel() * tensor.element_size() for tensor in tensors)
+    if _short(func) in _ON_ZEROS and num_bytes <= _MAX_ZERO_BYTES:
+        return _on_zeros(func, args, kwargs, tensors)
+    form = FORMATS.get(_short(func))
+    on_shapes = overload if form is None else lambda *given, **named: form(overload(*given, **named), args)
+    try:
+        return _run_on([on_meta(tensor) for tensor in tensors], on_shapes, args, _for_meta(kwargs), tensors)
+    except (RuntimeError, ValueError, IndexError, TypeError) as error:
+        if isinstance(error, NotImplementedError) and _returns_arguments(overload):
+            return Recipe(Argument(0) if overload._schema.returns else None, [], {})
+        if num_bytes > _MAX_ZERO_BYTES:
+            raise
+    return _on_zeros(func, args, kwargs, tensors)
+
+
+def _on_zeros(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], tensors: list[torch.Tensor]) -> Recipe:
+    """Run an operator on zeros in place of the tensors without values."""
+    zeros = [_zeros(tensor) for tensor in tensors]
+    return _run_on(zeros, func, args, {**kwargs, "generator": None} if "generator" in kwargs else kwargs, tensors)
+
+
+def _zeros(tensor: torch.Tensor) -> torch.Tensor:
+    """A tensor of zeros like one without values; a copy of one with values."""
+    made = torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype)
+    return made.zero_() if lacks_values(tensor) else made.copy_(tensor.detach())
+
+
+def _run_on(
+    stand_ins: Sequence[torch.Tensor], func: Any, args: Any, kwargs: dict[str, Any], tensors: list[torch.Tensor]
+) -> Recipe:
+    by_id = {id(tensor): stand_in for tensor, stand_in in zip(tensors, stand_ins, strict=True)}
+    used = [by_id[id(tensor)] for tensor in tensors]
+    out = func(*_replaced(args, by_id), **_replaced(kwargs, by_id))
+    return Recorder(tensors, used).recipe(out)
+
+
+def _replaced(value: Any, by_id: dict[int, torch.Tensor]) -> Any:
+    if isinstance(value, torch.Tensor):
+        return by_id[id(value)]
+    if isinstance(value, list | tuple):
+        return (
+            [_replaced(item, by_id) for item in value]
+            if isinstance(value, list)
+            else tuple(_replaced(item, by_id) for item in value)
+        )
+    if isinstance(value, dict):
+        return {key: _replaced(item, by_id) for key, item in value.items()}
+    return value
+
+
+def _for_meta(kwargs: dict[str, Any]) -> dict[str, Any]:
+    """Keyword arguments for the meta device."""
+    if not kwargs:
+        return kwargs
+    kept = {key: value for key, value in kwargs.items() if key not in ("pin_memory", "generator")}
+    return {**kept, "device": _META} if kept.get("device") is not None else kept
+
+
+def written(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[torch.Tensor]:
+    """The tensors that an operator writes, by its schema."""
+    places = _writes.get(func)
+    if places is None:
+        places = _writes[func] = _written_places(func)
+    if not places:
+        return []
+    return list(
+        tensors_among(
+            args[at] if isinstance(at, int) else kwargs.get(at)
+            for at in places
+            if isinstance(at, str) or at < len(args)
+        )
+    )
+
+
+_writes: dict[Any, tuple[int | str, ...]] = {}
+
+#: Arguments that are written without an annotation in the schema: the running statistics.
+_UNDECLARED: Final = {"aten::native_batch_norm": (3, 4), "aten::cudnn_batch_norm": (3, 4)}
+
+
+def _written_places(func: Any) -> tuple[int | str, ...]:
+    places: list[int | str] = list(_UNDECLARED.get(func._schema.name, ()))
+    for at, argument in enumerate(func._schema.arguments):
+        if argument.alias_info is not None and argument.alias_info.is_write:
+            places += [argument.name] if argument.kwarg_only else [at]
+    return tuple(places)
+
+
+def _returns_arguments(func: Any) -> bool:
+    """Whether an operator returns nothing, or its first argument, which it writes."""
+    returns = func._schema.returns
+    infos = [value.alias_info for value in returns]
+    return len(returns) <= 1 and all(info is not None and info.is_write for info in infos)
+
+
+def _key_of(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """What determines a result's shape: sizes, strides and dtypes of tensors, and all other arguments."""
+    seen: dict[int, int] = {}
+    named = tuple((name, _key(value, seen)) for name, value in kwargs.items() if name != "generator")
+    return func, tuple([_key(arg, seen) for arg in args]), named, torch.get_default_dtype(), torch.is_grad_enabled()
+
+
+def _key(value: Any, seen: dict[int, int]) -> Any:
+    if isinstance(value, torch.Tensor):
+        number = seen.setdefault(id(value), len(seen))
+        return number, value.dtype, value.shape, value.stride(), value.dtype.is_complex and value.is_conj()
+    if isinstance(value, list | tuple):
+        return tuple([_key(item, seen) for item in value])
+    return type(value), value
+
+
+def _short(func: Any) -> str:
+    return str(func._schema.name.partition("::")[2])
+
+
+def _is_random(func: Any) -> bool:
+    return torch.Tag.nondeterministic_seeded in func.tags or _short(func) in _BLANK
+
+
+def _is_small(tensors: Sequence[torch.Tensor]) -> bool:
+    return all(tensor.numel() <= KNOWN_ELEMENTS for tensor in tensors)
+
+
+def _is_small_result(recipe: Recipe) -> bool:
+    return all(num_bytes <= 8 * KNOWN_ELEMENTS for num_bytes in recipe.storages)

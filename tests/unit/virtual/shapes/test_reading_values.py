@@ -1,0 +1,202 @@
+"""A device without values: what needs a value raises an error that names the line, or uses what the user assumes."""
+
+from __future__ import annotations
+
+import io
+import re
+
+import pytest
+import torch
+from torch import nn
+
+import cudalens
+from cudalens.errors import ExploreError, VirtualDeviceError
+
+
+@pytest.fixture
+def no_values():
+    with cudalens.virtual.device("h100", values=False) as device:
+        yield device
+
+
+def _unknown(*shape, **kwargs):
+    return torch.randn(*shape, device="cuda", **kwargs)
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        lambda x: x.sum().item(),
+        lambda x: float(x.sum()),
+        lambda x: f"{x.sum():.3f}",
+        lambda x: x.tolist(),
+        lambda x: x.cpu().numpy(),
+        lambda x: x.numpy(force=True),
+        lambda x: bool((x > 0).any()),
+        lambda x: torch.equal(x, x + 1),
+        lambda x: x.cpu().data_ptr(),
+        lambda x: torch.save(x, io.BytesIO()),
+        lambda x: torch.save(x.cpu(), io.BytesIO()),
+        lambda x: x.cpu().share_memory_(),
+    ],
+)
+def test_reading_a_value_names_the_line_and_the_ways_out(no_values, read):
+    with pytest.raises(VirtualDeviceError) as found:
+        read(_unknown(8, 8))
+    message = str(found.value)
+    assert re.search(rf"at {re.escape(__file__)}, line \d+ \(.*lambda x: ", message)
+    assert "cudalens.virtual.assume(tensor, value)" in message
+    assert "default=0.0" in message
+
+
+@pytest.mark.parametrize(
+    "select",
+    [
+        lambda x: x.nonzero(),
+        lambda x: x[x > 0],
+        lambda x: x.masked_select(x > 0),
+        lambda x: x.unique(),
+        lambda x: torch.bincount(x.flatten().long()),
+        lambda x: torch.repeat_interleave(x.flatten().long()),
+    ],
+)
+def test_a_size_that_depends_on_values_names_the_line_and_the_ways_out(no_values, select):
+    with pytest.raises(VirtualDeviceError, match=r"line \d+ \(.*lambda x: .*assume\(mask, count=100\).*default_count"):
+        select(_unknown(8, 8))
+
+
+def test_what_depends_on_known_small_values_is_computed(no_values):
+    lengths = torch.tensor([3, 5, 2], device="cuda")
+    assert lengths.max().item() == 5
+    assert torch.arange(6, device="cuda").cumsum(0).tolist() == [0, 1, 3, 6, 10, 15]
+    assert (lengths > 2).nonzero().shape == (2, 1)
+    assert bool((lengths == 5).any())
+
+
+def test_values_are_unknown_after_an_unknown_value_is_written(no_values):
+    total = torch.zeros((), device="cuda")
+    assert total.item() == 0
+    total += _unknown(8).sum()
+    with pytest.raises(VirtualDeviceError, match="is needed"):
+        total.item()
+
+
+def test_host_memory_that_gets_unknown_values_shows_no_old_ones(no_values):
+    buffer = torch.ones(4)
+    array = buffer.numpy()
+    buffer.copy_(_unknown(4))
+    assert not (array == 1).any()
+    with pytest.raises(VirtualDeviceError, match="is needed"):
+        buffer.sum().item()
+
+
+def test_assume_gives_a_value(no_values):
+    loss = _unknown(4, 4).mean()
+    assert cudalens.virtual.assume(loss, 2.5) is loss
+    assert loss.item() == 2.5
+    assert (loss * 2).item() == 5
+    assert loss.device == torch.device("cuda", 0)
+    table = _unknown(2, 2)
+    cudalens.virtual.assume(table, [[1, 2], [3, 4]])
+    assert table.tolist() == [[1, 2], [3, 4]]
+
+
+def test_assume_gives_the_number_of_true_elements(no_values):
+    x = _unknown(1000, 16)
+    mask = x[:, 0] > 0
+    cudalens.virtual.assume(mask, count=100)
+    assert x[mask].shape == (100, 16)
+    assert mask.nonzero().shape == (100, 1)
+
+
+def test_assume_keeps_the_memory_of_the_tensor(no_values):
+    x = _unknown(1 << 20)
+    before, address = torch.cuda.memory_allocated(), x.data_ptr()
+    cudalens.virtual.assume(x, 0)
+    assert (torch.cuda.memory_allocated(), x.data_ptr()) == (before, address)
+    del x
+    assert torch.cuda.memory_allocated() == before - (4 << 20)
+
+
+@pytest.mark.parametrize("given", [{}, {"value": 1, "count": 1}, {"count": 99}, {"count": -1}])
+def test_assume_refuses_other_arguments(no_values, given):
+    with pytest.raises(ValueError, match=r"assume|count is"):
+        cudalens.virtual.assume(_unknown(4), **given)
+
+
+def test_defaults_answer_every_read():
+    with cudalens.virtual.device("h100", values=False, default=0.5, default_count=7):
+        x = _unknown(10, 4)
+        assert x.sum().item() == 0.5
+        assert x.cpu().numpy().max() == 0.5
+        assert x[0].tolist() == [0.5] * 4
+        assert x[x[:, 0] > 0].shape == (7, 4)
+        assert x[:3].nonzero().shape == (7, 2)
+        assert x.flatten()[:5].unique().shape == (5,)
+
+
+def test_defaults_need_a_device_without_values():
+    with pytest.raises(ValueError, match="values=False"):
+        cudalens.virtual.device("h100", default=0.0)
+
+
+def test_a_tensor_without_values_prints_its_size(no_values):
+    assert repr(_unknown(2, 3)) == "tensor(..., device='cuda:0', size=(2, 3))"
+    assert repr(_unknown(2, requires_grad=True)) == "tensor(..., device='cuda:0', size=(2,), requires_grad=True)"
+    assert "Linear(in_features=500" in repr(nn.Linear(500, 500))
+
+
+def test_a_loss_scaler_works_with_a_default():
+    with cudalens.virtual.device("h100", values=False, default=0.0):
+        model, scaler = nn.Linear(64, 64, device="cuda"), torch.amp.GradScaler("cuda")
+        optimizer = torch.optim.SGD(model.parameters(), 0.1)
+        scaler.scale(model(_unknown(4, 64)).sum()).backward()
+        scaler.step(optimizer)
+        scaler.update()
+
+
+def test_a_model_is_built_without_memory(no_values):
+    model = nn.Sequential(*[nn.Linear(32_768, 32_768) for _ in range(16)])  # 64 GiB
+    assert sum(p.nbytes for p in model.parameters()) > 64 << 30
+    assert torch.cuda.memory_allocated() == 0
+    model.to(torch.bfloat16).cuda()
+    assert torch.cuda.memory_allocated() >= 32 << 30
+
+
+def test_it_is_full_as_with_values(no_values):
+    with pytest.raises(torch.OutOfMemoryError, match="GPU 0 has a total capacity"):
+        torch.empty(100 << 30, device="cuda")
+
+
+def test_torchs_own_error_of_wrong_sizes(no_values):
+    with pytest.raises(RuntimeError, match="mat1 and mat2 shapes cannot be multiplied"):
+        _unknown(3, 4) @ _unknown(5, 6)
+
+
+def test_results_after_the_end_of_the_device_are_refused():
+    with cudalens.virtual.device("h100", values=False):
+        x = _unknown(1000, 1000)
+        part, known = x[1:], torch.arange(3, device="cuda")
+    for tensor in (x, part):
+        assert tensor.shape[1] == 1000
+        with pytest.raises(VirtualDeviceError, match="has ended"):
+            tensor + 1
+    assert known.tolist() == [0, 1, 2]
+
+
+def test_a_graph_replays_without_values(no_values):
+    x, graph = _unknown(8, 8), torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        y = torch.dropout(x @ x, 0.5, train=True)
+    graph.replay()
+    assert y.shape == (8, 8)
+
+
+def test_sparse_results_are_refused(no_values):
+    with pytest.raises(VirtualDeviceError, match="dense tensors only"):
+        _unknown(4, 4).to_sparse()
+
+
+def test_orders_are_not_explored_without_values(no_values):
+    with pytest.raises(ExploreError, match="values=True"), cudalens.sanitize(explore=True):
+        pass

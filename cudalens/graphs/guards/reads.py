@@ -262,7 +262,7 @@ class _Search:
             self._waiting.append((wrapped, label))
         code = function.__code__
         is_user = is_read(code.co_filename)
-        if not is_user and code.co_filename.startswith((_TORCH, _OWN)):
+        if not is_user and code.co_filename != functools.singledispatch.__code__.co_filename:
             return
         for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=True):
             try:
@@ -325,7 +325,7 @@ class _Search:
     def _of_namespace(self, module: ModuleType, label: str) -> Iterator[Item]:
         held = vars(module)
         name = str(held.get("__name__"))
-        is_library = name.partition(".")[0] in ("torch", *_LIBRARIES)
+        is_library = name.partition(".")[0] in ("torch", *_LIBRARIES, *sys.builtin_module_names)
         if is_library or not is_read(str(held.get("__file__") or "")):
             return
         for name in sorted(self._known & held.keys()):

@@ -79,6 +79,11 @@ def _parser() -> argparse.ArgumentParser:
         "--weight", choices=("host", "device", "self"), help="weight of collapsed stacks (default: host)"
     )
     convert.add_argument("--by", choices=("tree", "stack", "module"), help="frames of collapsed stacks")
+    ranks = verbs.add_parser("ranks", help="show which rank makes a distributed job slow, from a folder of traces")
+    ranks.add_argument("source", help="a folder with a trace of each rank, a pattern in quotes, or a store")
+    ranks.add_argument("-o", "--output", metavar="FILE", help="also write one offline HTML file")
+    ranks.add_argument("--store", metavar="FOLDER", help="write the frames of every rank there, as Parquet")
+    ranks.set_defaults(run=_ranks)
     compare = verbs.add_parser("compare", help="show what became faster or slower between two traces")
     for side, which in (("before", "the trace"), ("after", "the other trace")):
         text = f"{which} {side}; several repeats, separated by commas"
@@ -144,6 +149,19 @@ def _convert(arguments: argparse.Namespace) -> None:
         trace = _load(arguments.trace)
         advance()
         _wrote(chosen.write(trace, output, **options))
+
+
+def _ranks(arguments: argparse.Namespace) -> None:
+    output = None if arguments.output is None else _checked(arguments.output)
+    if (Path(arguments.source) / "job.json").exists():
+        from cudalens.frames import Ranks
+
+        found = Ranks.open(arguments.source)
+    else:
+        found = cudalens.load_ranks(arguments.source, store=arguments.store)
+    print(found.summary())
+    if output is not None:
+        _wrote(found.to_html(output))
 
 
 def _compare(arguments: argparse.Namespace) -> None:

@@ -47,6 +47,10 @@ def register(spec: DeviceSpec, *, replace: bool = False) -> DeviceSpec:
     return spec
 
 
+#: Other names of devices.
+_ALIASES: Final = {"a100-40gb": "a100"}
+
+
 def parse_device(device: str | DeviceSpec) -> tuple[DeviceSpec, int]:
     """The spec and the number of devices that a text names.
 
@@ -82,4 +86,5 @@ def _split(text: str) -> tuple[str, int]:
 
 
 def _normal(text: str) -> str:
-    return re.sub(r"[\s_]+", "-", text.strip().lower())
+    key = re.sub(r"[\s_]+", "-", text.strip().lower())
+    return _ALIASES.get(key, key)

@@ -92,7 +92,7 @@ def kernel_work(
         filled, grid, block = matrix_room(spec, num_tiles), (num_tiles, 1, 1), _MATRIX_BLOCK
     return Work(
         "kernel",
-        known.names.get(moved.dtype) or known.add_name(moved.dtype),
+        known.name(moved.dtype, dtype_key),
         _duration_ns(spec, func, args, kwargs, out, moved, flops, dtype_key, family),
         filled,
         moved.num_bytes,
@@ -135,11 +135,14 @@ class _Known:
         self.formula = formula_of(func)
         self.product = None if self.formula is None else "conv" if "conv" in self.op else "matmul"
         self.family: Family = "attention" if "attention" in self.op else "matrix"
-        self.names: dict[torch.dtype | None, str] = {}
+        self.names: dict[tuple[torch.dtype | None, bool], str] = {}
 
-    def add_name(self, dtype: torch.dtype | None) -> str:
-        """Compute and cache the kernel name for a dtype."""
-        name = self.names[dtype] = name_of(self.func, dtype)
+    def name(self, dtype: torch.dtype | None, dtype_key: str) -> str:
+        """The kernel name for a dtype, cached; that of a float32 product with TF32 ends in ``<tf32>``."""
+        key = dtype, dtype_key == "tf32"
+        name = self.names.get(key)
+        if name is None:
+            name = self.names[key] = name_of(self.func, "tf32" if key[1] else dtype)
         return name
 
 

@@ -72,6 +72,7 @@ def _profile(trace: Trace, result: Summary) -> list[str]:
     answer = f"{_busy(result)}: {cause}" if cause else _busy(result)
     return [
         ", ".join(part for part in (answer, _against_history(trace.info)) if part),
+        _host_time(trace.info, result),
         _largest(result),
         waits.verdict(trace),
         _work(result),
@@ -91,6 +92,12 @@ def _busy(result: Summary) -> str:
         return wall
     who = "CPU ops" if result.device_busy_ns is None else "GPU"
     return f"{wall}, {who} busy {units.percent(100 * busy / result.wall_ns)}"
+
+
+def _host_time(info: RunInfo, result: Summary) -> str:
+    """``Python time not modelled: 50 ms real``, where a simulated run leaves out more time than it shows."""
+    num_ns = info.host_not_modelled_ns
+    return f"Python time not modelled: {units.duration(num_ns)} real" if num_ns > result.wall_ns else ""
 
 
 def _against_history(info: RunInfo) -> str:

@@ -25,6 +25,7 @@ HEAD = {
 }
 FILES = [f"site-packages/transformers/models/part{i % 7}/modeling_{i}.py" for i in range(60)]
 CALLS = ["forward", "_call_impl", "__getattr__", "_wrapped_call_impl", "to", "decorate_context", "<lambda>", "step"]
+FUNCTIONS = [f"{file}({hash_ * 31 % 900}): {call}" for hash_, file in enumerate(FILES) for call in CALLS]
 OPS = ["linear", "matmul", "addmm", "_to_copy", "copy_", "native_layer_norm", "gelu", "empty", "view", "transpose"]
 TYPES = ["float", "c10::BFloat16", "c10::Half", "long int"]
 
@@ -93,7 +94,9 @@ def python_program(rng: random.Random) -> Iterator[Event]:
     while True:
         number += 1
         for depth in range(16):
-            name = f"{rng.choice(FILES)}({rng.randrange(900)}): {rng.choice(CALLS)}"
+            name = rng.choice(FUNCTIONS)
+            if depth == 15:  # Kineto writes the addresses of objects
+                name = f"<built-in method {rng.choice(OPS)} of Tensor object at 0x7f{rng.getrandbits(36):09x}0>"
             ids = {"Python id": number * 16 + depth, "Python parent id": number * 16 + depth - 1}
             args = ids | ({"Python module id": depth} if depth % 3 == 0 else {}) | {"Ev Idx": number * 20 + depth}
             yield _range("python_function", name, PID, now + depth * 700, 400_000 - depth * 3_000, args)

@@ -19,6 +19,7 @@ from cudalens.errors import AssertionFailed, AssertionSyntaxError, CudalensError
 from cudalens.frames import formats as _formats
 
 if TYPE_CHECKING:
+    from cudalens.device import Check
     from cudalens.device.inventory.devices import Devices
     from cudalens.frames import Ranks, Trace
 
@@ -78,6 +79,11 @@ def _parser() -> argparse.ArgumentParser:
         "--weight", choices=("host", "device", "self"), help="weight of collapsed stacks (default: host)"
     )
     convert.add_argument("--by", choices=("tree", "stack", "module"), help="frames of collapsed stacks")
+    ranks = verbs.add_parser("ranks", help="show which rank makes a distributed job slow, from a folder of traces")
+    ranks.add_argument("source", help="a folder with a trace of each rank, a pattern in quotes, or a store")
+    ranks.add_argument("-o", "--output", metavar="FILE", help="also write one offline HTML file")
+    ranks.add_argument("--store", metavar="FOLDER", help="write the frames of every rank there, as Parquet")
+    ranks.set_defaults(run=_ranks)
     compare = verbs.add_parser("compare", help="show what became faster or slower between two traces")
     for side, which in (("before", "the trace"), ("after", "the other trace")):
         text = f"{which} {side}; several repeats, separated by commas"
@@ -143,6 +149,19 @@ def _convert(arguments: argparse.Namespace) -> None:
         trace = _load(arguments.trace)
         advance()
         _wrote(chosen.write(trace, output, **options))
+
+
+def _ranks(arguments: argparse.Namespace) -> None:
+    output = None if arguments.output is None else _checked(arguments.output)
+    if (Path(arguments.source) / "job.json").exists():
+        from cudalens.frames import Ranks
+
+        found = Ranks.open(arguments.source)
+    else:
+        found = cudalens.load_ranks(arguments.source, store=arguments.store)
+    print(found.summary())
+    if output is not None:
+        _wrote(found.to_html(output))
 
 
 def _compare(arguments: argparse.Namespace) -> None:
@@ -214,8 +233,25 @@ def _doctor(arguments: argparse.Namespace) -> None:
 
     os.environ.setdefault("KINETO_LOG_LEVEL", "6")  # else torch's profiler prints a line on stderr
     devices = cudalens.devices()
-    facts = {"cudalens": cudalens.__version__, "versions": device.versions(), "checks": device.run_checks()}
+    facts = {
+        "cudalens": cudalens.__version__,
+        "versions": device.versions(),
+        "checks": (*device.run_checks(), _reader_check()),
+    }
     print(_as_json(facts, devices) if arguments.json else _as_text(facts, devices))
+
+
+def _reader_check() -> Check:
+    from cudalens.device import Check
+    from cudalens.traces.chrome.scanned import SWITCH, is_scanner_built, is_scanner_in_use
+
+    if is_scanner_in_use():
+        detail = "the compiled scanner reads Chrome traces"
+    elif is_scanner_built():
+        detail = f"{SWITCH}=0 switches it off; Python code reads Chrome traces, with the same result"
+    else:
+        detail = "it was built without a C compiler; Python code reads Chrome traces, with the same result"
+    return Check("compiled scanner", is_scanner_in_use(), detail)
 
 
 def _as_json(facts: dict[str, Any], devices: Devices) -> str:

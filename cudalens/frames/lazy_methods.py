@@ -10,6 +10,7 @@ from importlib import import_module
 from typing import Any, Final
 
 LAZY_METHODS: Final = {
+    "analyse_ranks": ("cudalens.analysis.ranks.job", "RankAnalysis"),
     "check": ("cudalens.analysis.assertions.check", "check"),
     "confirm": ("cudalens.api.confirm", "confirm"),
     "devices_html": ("cudalens.views.devices.inventory", "devices_html"),
@@ -24,6 +25,9 @@ LAZY_METHODS: Final = {
     "mimebundle": ("cudalens.views.mimebundle", "mimebundle"),
     "open_ranks": ("cudalens.frames.rank_store", "open_store"),
     "races_trace": ("cudalens.api.race_trace", "races_trace"),
+    "ranks_html": ("cudalens.views.ranks.section", "to_html"),
+    "ranks_mimebundle": ("cudalens.views.ranks.section", "mimebundle"),
+    "ranks_summary": ("cudalens.views.ranks.section", "summary"),
     "reduce_ranks": ("cudalens.analysis.ranks.reduce", "reduce_ranks"),
     "selection": ("cudalens.views.selection", "selected_events"),
     "show": ("cudalens.views.mimebundle", "show"),

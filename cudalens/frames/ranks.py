@@ -15,6 +15,7 @@ from cudalens.frames.trace import Trace
 
 if TYPE_CHECKING:
     import os
+    from pathlib import Path
 
 #: Events of the traces that are kept in memory after use: about half a gigabyte.
 MAX_KEPT_EVENTS: Final = 1_500_000
@@ -136,6 +137,14 @@ class Ranks(Mapping[int, Trace]):
         frames: Mapping[str, pd.DataFrame] = self._frames or call_lazy("reduce_ranks", self)
         return frames
 
+    @cached_property
+    def analysis(self) -> Any:
+        """What the ranks have to do with each other: collectives, clocks, waits, stragglers.
+
+        A `cudalens.analysis.ranks.job.RankAnalysis`; each of its results is computed at first use.
+        """
+        return call_lazy("analyse_ranks", self)
+
     @property
     def source(self) -> RankSource:
         """Where the traces are read from."""
@@ -176,6 +185,18 @@ class Ranks(Mapping[int, Trace]):
     def figure(self, analysis: str, **options: Any) -> Any:
         """A plotly figure of the analysis `analysis`, of all ranks; an unknown name lists them all."""
         return call_lazy("figure", self, analysis, **options)
+
+    def summary(self) -> Any:
+        """The stragglers and what they cost; prints as text, shows as pictures and tables in a notebook."""
+        return call_lazy("ranks_summary", self)
+
+    def to_html(self, path: str | os.PathLike[str], **options: Any) -> Path:
+        """Write one offline HTML file that shows the job (``title=`` its heading); returns its path."""
+        written: Path = call_lazy("ranks_html", self, path, **options)
+        return written
+
+    def _repr_mimebundle_(self, **kwargs: Any) -> Any:
+        return call_lazy("ranks_mimebundle", self, **kwargs)
 
     def __repr__(self) -> str:
         """One cheap line."""

@@ -9,6 +9,7 @@ from typing import Any, Final
 import torch
 
 from cudalens.frames.exploration import Difference
+from cudalens.kernels.compare import index_of
 
 #: Largest number of rows and columns of a tensor's heat map.
 MAX_CELLS: Final = 64
@@ -50,12 +51,12 @@ def _difference(name: str, count: int, mask: torch.Tensor, expected: torch.Tenso
     places = [int(n) for n in mask[at : at + (1 << 20)].nonzero()[:_MAX_SAMPLES, 0] + at]
     if heat_map.worst not in places:
         places[_MAX_SAMPLES - 1 :] = [heat_map.worst]
-    samples = tuple((_index(n, expected.shape), value_of(flat[0][n]), value_of(flat[1][n])) for n in places)
+    samples = tuple((index_of(n, expected.shape), value_of(flat[0][n]), value_of(flat[1][n])) for n in places)
     return Difference(
         name,
         count,
         expected.numel(),
-        _index(at, expected.shape),
+        index_of(at, expected.shape),
         value_of(flat[0][at]),
         value_of(flat[1][at]),
         heat_map.max_abs,
@@ -191,14 +192,6 @@ def value_of(element: torch.Tensor) -> Any:
     is_float8 = element.dtype.is_floating_point and element.dtype.itemsize == 1
     value = (element.float() if is_float8 else element).item()
     return str(value) if isinstance(value, complex) else value
-
-
-def _index(number: int, shape: torch.Size) -> tuple[int, ...]:
-    index: list[int] = []
-    for size in reversed(shape):
-        number, at = divmod(number, size)
-        index.insert(0, at)
-    return tuple(index)
 
 
 def _layout(tensor: torch.Tensor) -> str:

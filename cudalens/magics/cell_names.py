@@ -88,7 +88,7 @@ class _Flow(ast.NodeVisitor):
         self.branches([*node.body, *node.orelse], *([handler] for handler in node.handlers), [])
         self.block(node.finalbody)
 
-    def visit_ExceptHandler(self, node: ast.ExceptHandler) -> None:
+    def visit_ExceptHandler(self, node: ast.ExceptHandler | ast.MatchAs) -> None:
         self.bind_all([node.name])
         self.generic_visit(node)
 
@@ -118,9 +118,7 @@ class _Flow(ast.NodeVisitor):
     def visit_alias(self, node: ast.alias) -> None:
         self.bind_all([node.asname or node.name.partition(".")[0]])
 
-    def visit_MatchAs(self, node: ast.MatchAs) -> None:
-        self.bind_all([node.name])
-        self.generic_visit(node)
+    visit_MatchAs = visit_ExceptHandler  # noqa: N815
 
     def visit_MatchStar(self, node: ast.MatchStar) -> None:
         self.bind_all([node.name])
@@ -151,15 +149,12 @@ class _Flow(ast.NodeVisitor):
 
     # Expressions that write into objects.
 
-    def visit_Subscript(self, node: ast.Subscript) -> None:
+    def visit_Subscript(self, node: ast.Subscript | ast.Attribute) -> None:
         if not isinstance(node.ctx, ast.Load):
             self.write_to(node)
         self.generic_visit(node)
 
-    def visit_Attribute(self, node: ast.Attribute) -> None:
-        if not isinstance(node.ctx, ast.Load):
-            self.write_to(node)
-        self.generic_visit(node)
+    visit_Attribute = visit_Subscript  # noqa: N815
 
     def visit_Call(self, node: ast.Call) -> None:
         name = node.func.attr if isinstance(node.func, ast.Attribute) else ""

@@ -15,6 +15,7 @@ from typing import Any, Final
 from cudalens.magics.cell_names import Names, names_of
 from cudalens.magics.cells import RUN_PREFIX
 from cudalens.magics.graph_reach import changing_call, decorated_in, is_pure_package
+from cudalens.magics.syntax import statement_at
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +84,7 @@ def rewritten(body: list[ast.stmt], run: str, shell: Any, name: str | None = Non
         return body
     if (found := _refusal(cell, run, shell)) is not None:
         key, line = found
-        return [_at(f"{run}.refuse({key!r}, {line})", body[0]), *body]
+        return [statement_at(f"{run}.refuse({key!r}, {line})", body[0]), *body]
     return _as_function(cell, run, names, shell, has_value=kept is not None)
 
 
@@ -100,7 +101,7 @@ def _as_function(body: list[ast.stmt], run: str, names: Names, shell: Any, *, ha
     if has_value and isinstance(last, ast.Expr):
         body, value = rest, last.value
     made = f"{{k: v for k, v in locals().items() if k in {assigned!r}}}"
-    function = _at(f"def {run}cell({parameters}): return None, {made}", last)
+    function = statement_at(f"def {run}cell({parameters}): return None, {made}", last)
     assert isinstance(function, ast.FunctionDef)
     returned = function.body[0]
     assert isinstance(returned, ast.Return)
@@ -109,7 +110,7 @@ def _as_function(body: list[ast.stmt], run: str, names: Names, shell: Any, *, ha
     function.body = [*body, returned]
     ast.copy_location(function, body[0] if body else last)
     facts = f"given={given!r}, static={sorted(names.written & names.assigned)!r}, why_once={why_once!r}"
-    call = _at(f"{run}.value = {run}.call({f'{run}cell'!r}, {facts}, read={sorted(names.read)!r})", last)
+    call = statement_at(f"{run}.value = {run}.call({f'{run}cell'!r}, {facts}, read={sorted(names.read)!r})", last)
     return [function, call]
 
 
@@ -225,14 +226,6 @@ def _compiles(body: list[ast.stmt]) -> bool:
 
 
 def _expression(source: str, like: ast.stmt) -> ast.expr:
-    statement = _at(source, like)
+    statement = statement_at(source, like)
     assert isinstance(statement, ast.Expr)
     return statement.value
-
-
-def _at(source: str, like: ast.stmt) -> ast.stmt:
-    """The statement `source`, at the place of `like` in the cell."""
-    statement = ast.parse(source).body[0]
-    for node in ast.walk(statement):
-        ast.copy_location(node, like)
-    return statement

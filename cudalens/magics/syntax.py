@@ -100,15 +100,15 @@ class CellSyntax(ast.NodeTransformer):
         body, shown = self._with_value(body, run)
         body = magic.rewrite(body, run, self._shell, options)
         if options.output:
-            shown = [_at(f"{run}.output()", body[-1] if body else marker)]
+            shown = [statement_at(f"{run}.output()", body[-1] if body else marker)]
         if options.is_looped and _compiles(body):
-            loop = _at(f"for {run}.step in {run}.steps(): pass", marker)
+            loop = statement_at(f"for {run}.step in {run}.steps(): pass", marker)
             assert isinstance(loop, ast.For)
             loop.body = body or loop.body
             body = [loop]
         made = f"__import__({_PACKAGE!r}, fromlist=['cell_run']).cell_run"
         given = f"get_ipython(), {f'%%{magic.name}'!r}, {arguments!r}, {self._source.get(line)!r}, {run!r}"
-        block = _at(f"with {made}({given}) as {run}: pass", marker)
+        block = statement_at(f"with {made}({given}) as {run}: pass", marker)
         assert isinstance(block, ast.With)
         block.body = body or block.body
         return [*future, block, *shown]
@@ -120,12 +120,12 @@ class CellSyntax(ast.NodeTransformer):
             return body, []
         last = body[-1]
         if isinstance(last, ast.Expr):
-            keep = _at(f"{run}.value = None", last)
+            keep = statement_at(f"{run}.value = None", last)
             assert isinstance(keep, ast.Assign)
             keep.value = last.value
-            return [*body[:-1], keep], [_at(f"{run}.value", last)]
+            return [*body[:-1], keep], [statement_at(f"{run}.value", last)]
         if mode == "last_expr_or_assign" and (name := _assigned(last)):
-            return body, [_at(name, last)]
+            return body, [statement_at(name, last)]
         return body, []
 
     def _split(self, line: str) -> tuple[type[Magic], str]:
@@ -192,7 +192,7 @@ def _compiles(body: list[ast.stmt]) -> bool:
     return True
 
 
-def _at(source: str, like: ast.stmt) -> ast.stmt:
+def statement_at(source: str, like: ast.stmt) -> ast.stmt:
     """The statement `source`, at the place of `like` in the cell."""
     statement = ast.parse(source).body[0]
     for node in ast.walk(statement):

@@ -11,6 +11,7 @@ import pandas as pd
 
 from cudalens.frames import categorical, nullable
 from cudalens.frames.column_catalog import BLOCK_CATEGORIES
+from cudalens.frames.columns import integers, text_column
 from cudalens.memory.names import NameSearch, is_weak
 from cudalens.memory.roots import CALL, EXCEPTION, Roots
 from cudalens.memory.snapshot import Address, workspace_sizes
@@ -46,10 +47,10 @@ class Holders:
         cells = at.placed(self._cells, str)
         graphs = self._graphs(blocks)
         return blocks.assign(
-            names=_texts(names),
+            names=text_column(names),
             num_tensors=nullable(np.array([count or 0 for count in counts], np.int64), ~at.is_active),
-            cell=_texts([cell or old for cell, old in zip(cells, _plain(blocks["cell"]), strict=True)]),
-            graph=_texts(graphs),
+            cell=text_column([cell or old for cell, old in zip(cells, _plain(blocks["cell"]), strict=True)]),
+            graph=text_column(graphs),
             category=self._categories(blocks, at, graphs),
         )
 
@@ -103,7 +104,7 @@ class _Blocks:
         self.is_active = blocks["state"].isin(["active_allocated", "active_pending_free"]).to_numpy()
         known = self.is_active & blocks["addr"].notna().to_numpy() & blocks["device"].notna().to_numpy()
         self._rows = np.flatnonzero(known)
-        device = blocks["device"].array.to_numpy(dtype=np.int64, na_value=-1)[self._rows]
+        device = integers(blocks["device"])[self._rows]
         begin = blocks["addr"].array.to_numpy(dtype=np.uint64, na_value=0)[self._rows]
         order = np.lexsort((begin, device))
         self._rows = self._rows[order]
@@ -146,8 +147,3 @@ def _plain(column: pd.Series) -> list[Any]:
     """A column's values as Python objects, None for missing ones."""
     values = column.astype(object)
     return [None if missing else value for value, missing in zip(values, column.isna(), strict=True)]
-
-
-def _texts(values: list[str | None]) -> pd.Categorical:
-    codes, found = pd.factorize(np.array([*values, None], object)[:-1])
-    return categorical(codes, list(found))

@@ -9,6 +9,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from cudalens.frames import StackTable, categorical, is_category, nullable
+from cudalens.frames.columns import integers
 from cudalens.profiler.options import ProfilerOptions
 
 Ints = NDArray[np.int64]
@@ -89,7 +90,7 @@ def python_columns(
     """
     if not options.traces_python or not len(events):
         return {}
-    parent = events["parent"].to_numpy(dtype=np.int64, na_value=-1)
+    parent = integers(events["parent"])
     depth, names = events["depth"].to_numpy(), events["name"].array
     is_python = is_category(events["cat"].array, ("python_function",))
     backward, above = _backward_rows(events, parent, depth)
@@ -97,7 +98,7 @@ def python_columns(
         of_module = np.append([name.startswith(MODULE_PREFIX) for name in names.categories], False)
         marked = is_python & of_module.astype(bool)[names.codes]
         chains = Chains(parent, depth, marked, names.codes.astype(np.int64))
-        forward = events["forward"].to_numpy(dtype=np.int64, na_value=-1)[above]
+        forward = integers(events["forward"])[above]
         source = _source_rows(events, backward, forward)
         events["module"] = _paths(chains, _from(source, chains.of_row), names.categories)
     if not options.stacks:
@@ -117,7 +118,7 @@ def _from(source: Ints, chain: Ints) -> Ints:
 
 def _backward_rows(events: pd.DataFrame, parent: Ints, depth: NDArray[np.int32]) -> tuple[Bools, Ints]:
     """Which rows are part of a backward pass, shape (n,), and the backward function of each of these."""
-    forward_thread = events["fwd_tid"].to_numpy(dtype=np.int64, na_value=-1)
+    forward_thread = integers(events["fwd_tid"])
     nearest = Chains(parent, depth, forward_thread >= 0, np.arange(len(events), dtype=np.int64))
     backward = nearest.of_row >= 0
     return backward, np.array(nearest.label, np.int64)[nearest.of_row[backward]]
@@ -130,7 +131,7 @@ def _source_rows(events: pd.DataFrame, backward: Bools, of_backward: Ints) -> In
     """
     source: Ints = np.arange(len(events), dtype=np.int64)
     source[backward] = of_backward
-    launch = events["launch"].to_numpy(dtype=np.int64, na_value=-1)
+    launch = integers(events["launch"])
     source[launch >= 0] = source[launch[launch >= 0]]
     return source
 
@@ -140,10 +141,10 @@ def _first_of_sequence(events: pd.DataFrame, backward: Bools, above: Ints, threa
 
     On the thread that the function names; `thread_numbers` has torch's number of each thread by tid.
     """
-    forward_thread = events["fwd_tid"].to_numpy(dtype=np.int64, na_value=-1)
-    sequence = events["sequence_nr"].to_numpy(dtype=np.int64, na_value=-1)
+    forward_thread = integers(events["fwd_tid"])
+    sequence = integers(events["sequence_nr"])
     candidates = np.flatnonzero(~backward & (sequence >= 0))
-    tid = events["tid"].to_numpy(dtype=np.int64, na_value=-1)[candidates]
+    tid = integers(events["tid"])[candidates]
     number = pd.Series(tid).map(thread_numbers).fillna(-1).to_numpy(dtype=np.int64)
     first: dict[tuple[int, int], int] = {}
     for key, row in zip(zip(sequence[candidates].tolist(), number.tolist(), strict=True), candidates, strict=True):

@@ -18,6 +18,7 @@ from cudalens.frames import (
     categorical,
     is_category,
 )
+from cudalens.frames.columns import integers
 from cudalens.frames.garbage import no_garbage_collection
 from cudalens.frames.problems import Problems
 from cudalens.profiler import allocations, ancestry, columns, launches, metadata
@@ -161,7 +162,7 @@ def _labelled(rows: RawRows) -> RawRows:
     """`rows` with the label of its thread on rows that have only the number of the thread, as those of an overlay."""
     if "tid" not in rows.events or "thread" not in rows.events:  # nothing was recorded
         return rows
-    tid = rows.events["tid"].to_numpy(dtype=np.int64, na_value=-1)
+    tid = integers(rows.events["tid"])
     labels: pd.Categorical = rows.events["thread"]
     codes = labels.codes.astype(np.int32)
     named, bare = np.flatnonzero((codes >= 0) & (tid >= 0)), np.flatnonzero((codes < 0) & (tid >= 0))

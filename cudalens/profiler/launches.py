@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from cudalens.frames import GPU_CATEGORIES, categorical, is_category, nullable
 from cudalens.frames.column_catalog import KINETO_ARGS
+from cudalens.frames.columns import integers
 from cudalens.frames.lenient_json import compact_json, decode_fields
 from cudalens.frames.problems import Problems
 from cudalens.profiler.getters import factorized
@@ -109,7 +110,7 @@ def launch_columns(raw: Any, columns: dict[str, Any], problems: Problems) -> dic
         return {}
     if not found:  # this build records none
         return {}
-    correlation = columns["correlation_id"].to_numpy(dtype=np.int64, na_value=0)
+    correlation = integers(columns["correlation_id"], 0)
     rows = rows[np.lexsort((columns["ts"][rows], correlation[rows]))]
     at, facts = _matched(correlation[rows], found)
     if num_lost := len(rows) - len(at):

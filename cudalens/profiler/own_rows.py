@@ -9,6 +9,7 @@ import numpy as np
 
 from cudalens.device.own_threads import own_threads
 from cudalens.frames import RawRows
+from cudalens.frames.columns import integers
 
 _MARGIN_NS: Final = 5_000_000
 
@@ -18,7 +19,7 @@ def without_own_threads(rows: RawRows) -> RawRows:
     threads = own_threads()
     if not threads or "tid" not in rows.events:
         return rows
-    tid = rows.events["tid"].to_numpy(dtype=np.int64, na_value=-1)
+    tid = integers(rows.events["tid"])
     ts = np.asarray(rows.events["ts"])
     ours = np.zeros(len(tid), np.bool_)
     for thread in threads:

@@ -15,6 +15,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from cudalens.frames import Trace
+from cudalens.frames.columns import integers
 from cudalens.views.timeline.payload_order import clipped_times
 
 _SELECTIONS: Final[WeakKeyDictionary[Trace, dict[str, Any]]] = WeakKeyDictionary()
@@ -66,19 +67,14 @@ def subtree(events: pd.DataFrame, row: int) -> NDArray[np.bool_]:
         raise IndexError(f"the selected event is row {row}, but the trace has {len(events):,} events")
     inside = np.zeros(len(events), bool)
     inside[row] = True
-    parent = _rows(events["parent"])
+    parent = integers(events["parent"])
     level = np.array([row])
     children = np.flatnonzero(parent >= 0)
     while len(level):
         # A level of the tree a round: as many rounds as the subtree is deep.
         level = children[np.isin(parent[children], level)]
         inside[level] = True
-    launch = _rows(events["launch"])
+    launch = integers(events["launch"])
     launched = np.flatnonzero(launch >= 0)
     inside[launched[inside[launch[launched]]]] = True
     return inside
-
-
-def _rows(column: pd.Series) -> NDArray[np.int64]:
-    rows: NDArray[np.int64] = column.array.to_numpy(dtype=np.int64, na_value=-1)
-    return rows

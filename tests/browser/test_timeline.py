@@ -491,3 +491,46 @@ def test_longest_in_agrees_with_a_scan(open_timeline):
       return faults;
     }""")
     assert faults == []
+
+
+def notebook_trace() -> Trace:
+    """A cell that takes 10 us, inside three frames of libraries; a second thread that waits."""
+    around = ["<frozen runpy>(88): _run_code", "asyncio/events.py(80): _run", "IPython/core/async_helpers.py(140): run"]
+    calls = [*around, "/tmp/ipykernel_1/2.py(1): <module>"]
+    waits = ["threading.py(1002): _bootstrap", "threading.py(331): wait"]
+    names = [*calls, "aten::mm", *waits]
+    return Trace(
+        RunInfo(name="cell", source="cpu"),
+        events=build_events(
+            {
+                "ts": [0] * len(calls) + [4_000] + [0, 0],
+                "dur": [10_000] * len(calls) + [2_000] + [10_000] * 2,
+                "name": pd.Categorical(names),
+                "cat": pd.Categorical(["python_function"] * len(calls) + ["cpu_op"] + ["python_function"] * 2),
+                "pid": pd.array([1] * len(names), dtype="Int64"),
+                "tid": pd.array([1] * (len(calls) + 1) + [2] * 2, dtype="Int64"),
+            }
+        ),
+    )
+
+
+def test_frames_around_a_notebooks_cell_take_one_row(open_timeline):
+    timeline = open_timeline(notebook_trace())
+    names = ("<frozen runpy>(88): _run_code", "/tmp/ipykernel_1/2.py(1): <module>", "aten::mm")
+    outer, cell, mm = (timeline.named(name) for name in names)
+    tops = [timeline.js("i => tl.boxOf(i)", event)["y"] for event in (outer, cell, mm)]
+    assert np.diff(tops).tolist() == [18, 18]
+    timeline.page.mouse.move(*timeline.point(outer))
+    tip = timeline.page.locator("#root .cltl-tip").inner_text()
+    assert "3 enclosing frames, the innermost: IPython/core/async_helpers.py(140): run" in tip
+    folded = timeline.named("asyncio/events.py(80): _run")
+    timeline.js("i => tl.select(i)", folded)
+    timeline.settle()
+    timeline.canvas.press("ArrowDown")
+    assert timeline.js("i => tl.boxOf(i)", folded) is None
+
+
+def test_a_thread_that_only_waits_is_folded(open_timeline):
+    timeline = open_timeline(notebook_trace())
+    assert timeline.js("i => tl.boxOf(i)", timeline.named("threading.py(1002): _bootstrap")) is not None
+    assert timeline.js("i => tl.boxOf(i)", timeline.named("threading.py(331): wait")) is None

@@ -14,6 +14,8 @@ from pathlib import Path
 import numpy as np
 
 EPOCH_NS = 1_790_000_000_000_000_000
+#: Times in the files are positive whatever the offset of a clock.
+_START_NS = 60_000_000_000
 #: Operators of a layer: name, mean duration in ns, line, shapes.
 FORWARD = (
     ("aten::layer_norm", 60_000, "model.py(31): norm", [[512, 1024]]),
@@ -288,12 +290,12 @@ class _Writer:
         if self.job.form != "bare":
             around["pg_config"] = config
         head = {"schemaVersion": 1, "distributedInfo": around, "deviceProperties": [{"id": 0, "name": "NVIDIA H100"}]}
-        head |= {"baseTimeNanoseconds": EPOCH_NS, "record_shapes": 1, "with_stack": 1}
+        head |= {"baseTimeNanoseconds": EPOCH_NS - _START_NS, "record_shapes": 1, "with_stack": 1}
         return f'{json.dumps(head)[:-1]}, "traceEvents": [\n' + ",\n".join(events) + "\n]}"
 
     def _event(self, cat, name, pid, tid, at, dur, args):
-        begin = round(self.result.clock(self.rank, at))
-        length = max(round(self.result.clock(self.rank, at + dur)) - begin, 1)
+        begin = round(self.result.clock(self.rank, at)) + _START_NS
+        length = max(round(self.result.clock(self.rank, at + dur)) + _START_NS - begin, 1)
         return (
             f'{{"ph": "X", "cat": "{cat}", "name": "{name}", "pid": {pid}, "tid": {tid}, '
             f'"ts": {begin // 1000}.{begin % 1000:03d}, "dur": {length / 1000:.3f}, "args": {{{args}}}}}'

@@ -90,6 +90,9 @@ def _cuts(compute: _Compute, begin: Ints, end: Ints) -> tuple[Ints, Ints, Ints]:
         For each communication the number of compute kernels that were finished when it started; the kernels that start
         after a gap in which a communication ended, and the last communication that ended in each gap.
     """
+    none = np.empty(0, np.int64)
+    if not len(compute.start):
+        return np.zeros(len(begin), np.int64), none, none
     cut = np.searchsorted(compute.reach, begin, side="right")
     at = np.searchsorted(compute.start, end, side="left")
     inside = np.flatnonzero(at < len(compute.start))
@@ -101,6 +104,8 @@ def _cuts(compute: _Compute, begin: Ints, end: Ints) -> tuple[Ints, Ints, Ints]:
 
 
 def _pieces(compute: _Compute, first: Ints, resume: Ints, waits: Ints, end: Ints) -> pd.DataFrame:
+    if not len(first):
+        return pd.DataFrame(dict.fromkeys(("start_ns", "end_ns", "lag_ns", "waits_for"), first))
     last = np.append(first[1:], len(compute.start)) - 1
     stop = compute.reach[last]
     waits_for = np.full(len(first), -1, np.int64)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -21,6 +22,11 @@ _PYTHON: Final = re.compile(r"^(?P<file>.+)\((?P<line>\d{1,9})\): ", re.DOTALL)
 _LIBRARY: Final = re.compile(
     r"(?:^|[/\\])(?:site-packages|dist-packages|lib[/\\]python3[^/\\]*)[/\\]|^(?:torch|<frozen)\b"
 )
+#: Modules that enclose a program: Python's own, notebooks, launchers, test runners.
+_LIBRARY_MODULES: Final = sys.stdlib_module_names | {
+    *("IPython", "ipykernel", "ipykernel_launcher", "traitlets", "tornado", "zmq", "jupyter_client", "nbclient"),
+    *("torch", "accelerate", "lightning", "pytorch_lightning", "ray", "pytest", "_pytest", "pluggy", "cudalens"),
+}
 _CELL: Final = re.compile(r"(?:ipykernel_\d+[/\\]\d+\.py|<ipython-input-(?P<number>\d+)-[^>]*>)$")
 
 
@@ -109,6 +115,18 @@ def _line_keys(trace: Trace) -> tuple[Ints, list[str]]:
     stack, distinct = pd.factorize(events["stack"])
     by_stack = np.array([*(of_stack.get(int(number), -1) for number in distinct), -1], np.int64)[stack]
     return np.where(by_stack >= 0, by_stack, key), list(texts)
+
+
+def is_library_call(name: str) -> bool:
+    """Whether the name of a Python call is of a library: ``asyncio/events.py(80): _run``, ``<built-in method ...>``.
+
+    torch shortens paths by the entries of ``sys.path``. So a library's file is known by its first folder or module.
+    """
+    match = _PYTHON.match(name)
+    if match is None:
+        return False
+    top = match["file"].replace("\\", "/").partition("/")[0].removesuffix(".py")
+    return top in _LIBRARY_MODULES or _user_line(match["file"], int(match["line"])) is None
 
 
 def _user_line(file: str, line: int) -> str | None:

@@ -119,7 +119,7 @@ def op_breakdown(trace: Trace, *, step: int | None = None) -> pd.DataFrame:
     costs = _costs(dur, code, n)
     flops = events["flops"].array[tree.rows]
     has_flops = ~np.asarray(flops.isna())
-    total = sums(np.where(has_flops & outer, flops.to_numpy(np.int64, na_value=0), 0), code, n)
+    total = sums(np.where(has_flops & outer, integers(flops, 0), 0), code, n)
     some = np.bincount(code[has_flops], minlength=n) > 0
     frame = pd.DataFrame(
         {

@@ -133,7 +133,7 @@ def collectives(trace: Trace, *, step: int | None = None) -> pd.DataFrame:
             "exposed_ns": dur - overlap,
             "num_bytes": masked(size),
             "algorithm_bytes_per_s": measured(speed),
-            "bus_bytes_per_s": measured(speed * _bus_factors(events["collective"].array.take(rows), group_size)),
+            "bus_bytes_per_s": measured(speed * bus_factors(events["collective"].array.take(rows), group_size)),
         }
     )
 
@@ -170,7 +170,8 @@ def _item_bytes(dtype: str) -> int:
     return 1 if name.startswith("float8") else _ITEM_BYTES.get(name, -1)
 
 
-def _bus_factors(collective: pd.Categorical, group_size: Ints) -> NDArray[np.float64]:
+def bus_factors(collective: pd.Categorical, group_size: Ints) -> NDArray[np.float64]:
+    """Bus over algorithm bandwidth of each collective, by its name and the size of its group; NaN if unknown."""
     ranks = np.where(group_size > 0, group_size, np.nan).astype(np.float64)
     factors = np.full(len(ranks), np.nan)
     for code, name in enumerate(collective.categories.tolist()):

@@ -15,7 +15,7 @@ from cudalens.frames.column_catalog import KINETO_ARGS
 from cudalens.frames.lenient_json import SYNTAX_ERRORS, decode_fields, decoder
 from cudalens.frames.problems import Problems
 from cudalens.traces.chrome.categories import Kind
-from cudalens.traces.chrome.records import MISSING, Ints
+from cudalens.traces.chrome.values import MISSING, Ints
 
 #: Kineto's names for the fields of the structs below; fields with the prefix ``old_`` are from earlier layouts.
 _Int = int | None

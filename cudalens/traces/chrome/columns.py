@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from operator import attrgetter
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +15,9 @@ from cudalens.frames.problems import Problems
 from cudalens.traces.chrome import args as args_
 from cudalens.traces.chrome.args import decode_args, integers, numbers
 from cudalens.traces.chrome.categories import TODAY, UNKNOWN, Kind, kind_of
-from cudalens.traces.chrome.records import MISSING, Ints, Record
+from cudalens.traces.chrome.records import Record
+from cudalens.traces.chrome.scanned import FIELDS, Scanned, ScannedColumn
+from cudalens.traces.chrome.values import MISSING, Ints
 
 _NAME: Final = attrgetter("name")
 _TRACK: Final = attrgetter("cat", "pid", "tid")
@@ -50,7 +52,15 @@ _INTEGERS: Final = (
 _NUMBERS: Final = ("blocks_per_sm", "warps_per_sm", "occupancy_pct")
 _JSON: Final = ("shapes", "dtypes", "grid", "block_dim", "group_ranks")
 _TEXTS: Final = ("module", "collective", "process_group", "message_dtype")
+_INT32_LIMIT: Final = 1 << 31
 _INT32: Final = frozenset({"registers"})
+_CURRENT: Final = {older: field for field, older in _OLDER.items()}
+_KINDS: Final = tuple(Kind)
+#: For each field of a scanned slice, whether the events of each kind have it.
+_HAS_FIELD: Final = {
+    field: np.array([field in getattr(args_.SPECS.get(kind), "__struct_fields__", ()) for kind in _KINDS])
+    for field in FIELDS
+}
 #: Columns in which Kineto writes -1 for an unknown value.
 _NEVER_NEGATIVE: Final = frozenset({"wait_stream", "wait_record_id", "collective_seq", "src_rank", "dst_rank"})
 
@@ -85,8 +95,8 @@ class Sparse:
     def add(self, rows: Ints, values: NDArray[Any]) -> None:
         """Keep `values` for `rows`."""
         if len(rows):
-            self._rows.append(rows)
-            self._values.append(values)
+            self._rows.append(rows.astype(np.int32))
+            self._values.append(_narrow(values))
 
     def to_arrays(self, n: int, dtype: Any, fill: Any) -> tuple[NDArray[Any], NDArray[np.bool_]] | None:
         """The column over `n` rows and the mask of its missing rows; None if no row has a value."""
@@ -98,6 +108,12 @@ class Sparse:
             values[rows] = self._values.pop()
             missing[rows] = False
         return values, missing
+
+
+def _narrow(values: NDArray[Any]) -> NDArray[Any]:
+    """`values` in four bytes each if they fit: most ids do, and a long file has many."""
+    fits = values.dtype == np.int64 and values.min() >= -_INT32_LIMIT and values.max() < _INT32_LIMIT
+    return values.astype(np.int32) if fits else values
 
 
 class EventColumns:
@@ -123,16 +139,57 @@ class EventColumns:
         n = len(records)
         # There are few combinations of category, process and thread: one lookup per event instead of three.
         tracks = np.fromiter(map(self._tracks.__getitem__, map(_TRACK, records)), np.int64, n)
-        cats, lanes = np.array(self._track_codes, np.int32)[tracks].T
-        dense = self._dense
-        dense["ts"].append(ts)
-        dense["dur"].append(dur)
-        dense["instant"].append(np.full(n, is_instant))
-        dense["name"].append(np.fromiter(map(self._names.__getitem__, map(_NAME, records)), np.int32, n))
-        dense["cat"].append(cats)
-        dense["lane"].append(lanes)
+        names = np.fromiter(map(self._names.__getitem__, map(_NAME, records)), np.int32, n)
+        cats = self._add_dense(ts, dur, names, tracks, is_instant=is_instant)
         self._add_args([record.args for record in records], cats, where)
         self.num_rows += n
+
+    def add_scanned(self, scanned: Scanned, dur: Ints) -> None:
+        """Append the rows of `scanned`, with durations of their own."""
+        used = np.unique(scanned.track)  # others are of allocations
+        codes = np.zeros(len(scanned.tracks), np.int64)
+        codes[used] = [self._tracks[scanned.tracks[number]] for number in used.tolist()]
+        tracks = codes[scanned.track]
+        names = np.array([self._names[name] for name in scanned.names], np.int32)[scanned.name]
+        cats = self._add_dense(scanned.ts, dur, names, tracks, is_instant=False)
+        kinds = np.array([_KINDS.index(kind_of(name)) for name in self._cats], np.int8)[cats]
+        for field in FIELDS:
+            if (column := scanned.fields.get(field)) is not None:
+                self._add_column(field, column, kinds)
+        self.num_rows += len(scanned.ts)
+
+    def _add_dense(self, ts: Ints, dur: Ints, names: Any, tracks: Ints, *, is_instant: bool) -> NDArray[np.int32]:
+        cats: NDArray[np.int32]
+        cats, lanes = np.array(self._track_codes, np.int32)[tracks].T
+        added = {"ts": ts, "dur": dur, "instant": np.full(len(ts), is_instant), "name": names, "cat": cats}
+        for column, values in (added | {"lane": lanes}).items():
+            self._dense[column].append(values)
+        return cats
+
+    def _add_column(self, field: str, column: ScannedColumn, kinds: NDArray[np.int8]) -> None:
+        """Append an argument of the rows whose kind has it."""
+        rows, values = column.rows, cast("NDArray[Any]", column.values)
+        has_field = _HAS_FIELD[field][kinds[rows]]
+        if not has_field.all():
+            rows, values = rows[has_field], values[has_field]
+        current = _CURRENT.get(field, field)
+        if current in _INTEGERS:
+            known = _known(current, values)
+        elif current in _NUMBERS:
+            with np.errstate(over="ignore"):
+                values = np.array(column.numbers, np.float32)[values]
+            known = np.isfinite(values)
+        else:
+            values = self._codes_of(current, column)[values]
+            known = values != MISSING
+        self._sparse[current].add(*_where(known, rows + np.int32(self.num_rows), values))
+
+    def _codes_of(self, field: str, column: ScannedColumn) -> Ints:
+        """The codes of the distinct texts of `column`."""
+        if field in _JSON:
+            return np.array([self._json_code[field][raw] for raw in column.raw], np.int64)
+        codes = self._stack_code if field == "stack" else self._text_code[field]
+        return np.array([codes[text] for text in column.texts], np.int64)
 
     def _new_track(self, track: tuple[Any, Any, Any]) -> int:
         cat, *lane = track
@@ -173,12 +230,7 @@ class EventColumns:
             values, too_large = np.where(values == MISSING, old, values), too_large + more
         if too_large:
             self._problems.add(f"'{field}' beyond 64 bits", where, too_large)
-        known = values != MISSING
-        if field in _INT32:
-            known &= np.abs(values) < 1 << 31
-        if field in _NEVER_NEGATIVE:
-            known &= values >= 0
-        self._sparse[field].add(*_where(known, rows, values))
+        self._sparse[field].add(*_where(_known(field, values), rows, values))
 
     def _add_numbers(self, decoded: list[Any], field: str, fields: Any, rows: Ints) -> None:
         values = numbers(decoded, field)
@@ -229,6 +281,15 @@ class EventColumns:
             if (arrays := self._sparse[field].to_arrays(n, np.int32, -1)) is not None:
                 columns[field] = categorical(arrays[0], list(texts))
         return columns
+
+
+def _known(field: str, values: Ints) -> NDArray[np.bool_]:
+    known: NDArray[np.bool_] = values != MISSING
+    if field in _INT32:
+        known &= np.abs(values) < 1 << 31
+    if field in _NEVER_NEGATIVE:
+        known &= values >= 0
+    return known
 
 
 def _where(known: NDArray[np.bool_], rows: Ints, values: NDArray[Any]) -> tuple[Ints, NDArray[Any]]:

@@ -15,7 +15,8 @@ from cudalens.frames.problems import Problems
 from cudalens.traces.chrome.args import LabelArgs, decode_args
 from cudalens.traces.chrome.categories import UNKNOWN, Kind, kind_of
 from cudalens.traces.chrome.columns import EventColumns
-from cudalens.traces.chrome.records import MISSING, Ints, Record
+from cudalens.traces.chrome.records import Record
+from cudalens.traces.chrome.values import MISSING, Ints
 
 _TRAILING_NUMBER: Final = re.compile(r"(?:^|\D)(\d{1,18})\s*$")
 _DEVICE_LABEL: Final = re.compile(r"(?:/job:\S*)?(?:/device:GPU:|GPU ?|Device )(\d{1,9})(?: .*)?", re.DOTALL)

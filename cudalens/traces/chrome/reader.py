@@ -25,9 +25,10 @@ from cudalens.traces.chrome.lanes import Labels, resolve_lanes
 from cudalens.traces.chrome.metadata import run_info
 from cudalens.traces.chrome.pairs import PHASES as PAIR_PHASES
 from cudalens.traces.chrome.pairs import Pairs
-from cudalens.traces.chrome.records import MAX_NS, MISSING, Batch, Ints, Record
+from cudalens.traces.chrome.records import Batch, Record
 from cudalens.traces.chrome.stream import EventStream
 from cudalens.traces.chrome.tracks import MARK
+from cudalens.traces.chrome.values import MAX_NS, MISSING, Ints
 from cudalens.traces.source import Source
 
 #: Phases of counters, object life cycles, memory dumps and Chrome's own marks, which are skipped.
@@ -77,6 +78,11 @@ class _Reader:
 
     def _take_complete(self, batch: Batch, where: str) -> None:
         records, ts, dur = batch.records, batch.ts, batch.dur
+        if batch.scanned is not None:
+            if len(ts):
+                self._columns.add_scanned(batch.scanned, self._checked(dur, where))
+            self._allocations.add_scanned(batch.scanned.allocations)
+            return
         if len(ts) and int(ts.min()) == MISSING:
             at = np.flatnonzero(ts != MISSING)
             self._problems.add("event without a usable ts", where, len(ts) - len(at))

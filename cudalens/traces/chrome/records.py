@@ -18,15 +18,11 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from cudalens.frames.lenient_json import text_of
+from cudalens.frames.lenient_json import SYNTAX_ERRORS, text_of
 from cudalens.frames.problems import Problems
+from cudalens.traces.chrome.scanned import Scanned, is_scanner_in_use, scan
+from cudalens.traces.chrome.values import MAX_NS, MISSING, Ints
 
-Ints = NDArray[np.int64]
-
-#: A missing integer inside the readers; it becomes <NA> in a frame.
-MISSING: Final = -(1 << 63)
-
-MAX_NS: Final = 1 << 62
 #: Below this a double with a microsecond count and three decimals is exact to the nanosecond.
 _EXACT_US: Final = float(1 << 43)
 _MAX_US: Final = float(MAX_NS // 1000)
@@ -79,6 +75,7 @@ class Batch(NamedTuple):
         ts: Their starts, ns; `MISSING` where an entry has none.
         dur: Their durations, ns; `MISSING` where an entry has none.
         others: Entries of other phases except flows, each with its ts.
+        scanned: The complete events as columns instead of `records`; None if these were decoded.
     """
 
     num_entries: int
@@ -86,14 +83,17 @@ class Batch(NamedTuple):
     ts: Ints
     dur: Ints
     others: list[tuple[Record, int]]
+    scanned: Scanned | None = None
 
 
 class _Ns(int):
     """A time that is already in nanoseconds, read from a number with decimals."""
 
 
-class _Unusable:
-    """A number that is not a time: NaN, infinite or too large."""
+class _Unusable(str):
+    """The text of a number that is not a time: NaN, infinite or too large."""
+
+    __slots__ = ()
 
 
 def exact_ns(text: str) -> _Ns | _Unusable:
@@ -104,9 +104,9 @@ def exact_ns(text: str) -> _Ns | _Unusable:
     try:
         number = Decimal(text)
         # A short text can represent a number of a billion digits.
-        return _Ns((number * 1000).to_integral_value()) if number.adjusted() < 18 else _Unusable()
+        return _Ns((number * 1000).to_integral_value()) if number.adjusted() < 18 else _Unusable(text)
     except (InvalidOperation, ValueError, OverflowError):
-        return _Unusable()
+        return _Unusable(text)
 
 
 _FAST: Final = msgspec.json.Decoder(list[Record])
@@ -122,13 +122,32 @@ class RecordDecoder:
     def __init__(self, problems: Problems) -> None:
         self._problems = problems
         self._is_exact = False
+        self._uses_scanner = is_scanner_in_use()
 
     def decode(self, data: bytes, first: int) -> Batch:
-        """The entries of `data`, a JSON array; `first` is the number of its first entry.
+        """The entries of `data`, the contents of a JSON array; `first` is the number of its first entry.
 
         Raises:
-            One of `SYNTAX_ERRORS`: `data` is not an array of objects throughout.
+            One of `SYNTAX_ERRORS`: `data` is not objects throughout.
         """
+        batch = self._scan(data)
+        return self._decode(b"".join((b"[", data, b"]")), first) if batch is None else batch
+
+    def _scan(self, data: bytes) -> Batch | None:
+        """The entries by the compiled scanner; None without it, and for what only `_decode` can judge."""
+        if not self._uses_scanner or (scanned := scan(data, self._is_exact)) is None:
+            return None
+        found = b"".join((b"[", b",".join([data[a:b] for a, b in scanned.others]), b"]"))
+        try:
+            rest = _fast_batch([], found) if not scanned.others else _fast_batch(_FAST.decode(found), found)
+        except SYNTAX_ERRORS:
+            return None
+        if rest is None:
+            return None
+        self._is_exact |= scanned.is_exact
+        return Batch(scanned.num_entries, [], scanned.ts, scanned.dur, rest.others, scanned)
+
+    def _decode(self, data: bytes, first: int) -> Batch:
         if not self._is_exact:
             try:
                 records = _FAST.decode(data)
@@ -161,10 +180,10 @@ class RecordDecoder:
 
     def _repaired(self, entry: bytes, where: str) -> _AnyRecord | None:
         """An entry with bad UTF-8, control characters, lone surrogates or NaN, decoded by Python's lenient reader."""
-        tame = NOT_FINITE.sub(lambda m: m[1] or b"NaN", entry)
+        tame = NOT_FINITE.sub(lambda m: m[1] or _constant(m[0]), entry)
         text = tame.decode("utf-8", "replace")
         try:
-            value = json.loads(text, strict=False, parse_float=exact_ns, parse_constant=lambda _: _Unusable())
+            value = json.loads(text, strict=False, parse_float=exact_ns, parse_constant=_Unusable)
             plain = json.loads(text, strict=False, parse_float=_finite, parse_constant=lambda _: None)
         except (ValueError, RecursionError):
             self._problems.add("event that is not JSON", where)
@@ -189,6 +208,12 @@ class RecordDecoder:
                 others.append((_tidy(record), to_ns(record.ts)))
         ts, dur_ = np.array(times, np.int64).reshape(-1, 2).T
         return Batch(len(found), records, ts, dur_, others)
+
+
+def _constant(word: bytes) -> bytes:
+    """A number that is not finite as Python's JSON reader spells it."""
+    sign = b"-" if word.startswith(b"-") else b""
+    return sign + b"Infinity" if b"inf" in word.lower() else b"NaN"
 
 
 def _finite(text: str) -> float | None:
@@ -251,15 +276,19 @@ def _number(text: str) -> Any:
 def _tidy(record: _AnyRecord) -> Record:
     return Record(
         ph=record.ph if isinstance(record.ph, str) else "",
-        cat=None if record.cat is None else text_of(record.cat),
-        name=text_of(record.name),
+        cat=None if record.cat is None else _text(record.cat),
+        name=_text(record.name),
         pid=_key(record.pid),
         tid=_key(record.tid),
         args=record.args,
         id=_key(record.id),
         id2={key: _key(value) for key, value in record.id2.items()} if isinstance(record.id2, dict) else None,
-        scope=None if record.scope is None else text_of(record.scope),
+        scope=None if record.scope is None else _text(record.scope),
     )
+
+
+def _text(value: Any) -> str:
+    return str(_key(value)) if isinstance(value, _Ns) else text_of(value)
 
 
 def _key(value: Any) -> int | str | None:

@@ -149,8 +149,7 @@ class EventStream:
 
     def _decode(self, end: int) -> Batch | None:
         try:
-            slice_ = b"".join((b"[", memoryview(self._buffer)[:end], b"]"))  # one copy, not three
-            batch = self._decoder.decode(slice_, self.num_entries)
+            batch = self._decoder.decode(self._buffer[:end], self.num_entries)
         except SYNTAX_ERRORS:
             return None
         self.num_entries += batch.num_entries

@@ -27,8 +27,8 @@ from cudalens.frames.column_catalog import KINETO_ARGS
 from cudalens.traces.chrome.allocations import DEVICE_TYPES
 from cudalens.traces.chrome.frames import KEY, extra_frames
 from cudalens.traces.chrome.metadata import MODELLED_KEY, SIMULATED_KEY, VERSION_KEYS
-from cudalens.traces.chrome.records import Ints
 from cudalens.traces.chrome.tracks import track_records
+from cudalens.traces.chrome.values import Ints
 
 GZIP_LEVEL: Final = 1
 _ROWS: Final = 20_000

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from cudalens._version import __version__
 from cudalens.frames import Trace, atomic_write
+from cudalens.frames.columns import integers
 from cudalens.traces.export.flame_paths import Paths, host_paths, launched_paths, stream_paths
 from cudalens.traces.export.flame_tracks import Track, tracks
 
@@ -127,7 +128,7 @@ def speedscope_value(trace: Trace) -> dict[str, Any]:
 
 def _frames(trace: Trace) -> tuple[Ints, list[dict[str, Any]]]:
     """Number of the speedscope frame of each row, shape (n,); and the frames: a name, and file and line if known."""
-    names, stack = trace.events["name"].array, trace.events["stack"].array.to_numpy(dtype=np.int64, na_value=-1)
+    names, stack = trace.events["name"].array, integers(trace.events["stack"])
     key = (stack + 1) * (len(names.categories) + 1) + names.codes + 1
     _, first, group = np.unique(key, return_index=True, return_inverse=True)
     places = _places(trace)

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from cudalens.frames import GPU_ACTIVITIES, Trace, is_category
 from cudalens.frames.build import STEP_PREFIX
+from cudalens.frames.columns import integers
 
 Ints = NDArray[np.int64]
 
@@ -101,7 +102,7 @@ def host_paths(trace: Trace, paths: Paths, by: str) -> Ints:
     above = _starts(trace, paths, by)
     own = np.zeros(len(events), bool) if by == "tree" else events[by].notna().to_numpy()
     path = np.full(len(events), ROOT, np.int64)
-    parent = events["parent"].to_numpy(dtype=np.int64, na_value=-1)
+    parent = integers(events["parent"])
     depth = events["depth"].to_numpy()
     # The row of category Trace is the recording itself and encloses all other rows.
     is_trace = is_category(events["cat"].array, ("Trace",))
@@ -192,7 +193,7 @@ def launched_paths(trace: Trace, paths: Paths, host: Ints) -> tuple[Ints, Ints]:
     """
     events = trace.events
     rows = np.flatnonzero(is_category(events["cat"].array, GPU_ACTIVITIES) & ~events["is_instant"].to_numpy())
-    launch = events["launch"].array[rows].to_numpy(dtype=np.int64, na_value=-1)
+    launch = integers(events["launch"].array[rows])
     above = np.where(launch >= 0, host[launch], ROOT) if len(host) else launch
     if (launch < 0).any():
         above[launch < 0] = paths.chain(["(no launch)"])

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from cudalens.frames import GPU_CATEGORIES, Trace, is_category
 from cudalens.frames import tree as tree_
+from cudalens.frames.columns import integers
 from cudalens.traces.export.flame_paths import device_name, grouped, stream_name, thread_name
 
 Ints = NDArray[np.int64]
@@ -86,7 +87,7 @@ def _parents(trace: Trace, rows: Ints, start: Ints, dur: Ints, on_device: bool) 
         return tree_.parents(start, dur, np.zeros(len(rows), np.int64))
     place = np.full(len(trace), -1, np.int64)
     place[rows] = np.arange(len(rows))
-    above = trace.events["parent"].array[rows].to_numpy(dtype=np.int64, na_value=-1)
+    above = integers(trace.events["parent"].array[rows])
     parents: Ints = np.where(above >= 0, place[above], -1)
     return parents
 

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from cudalens.errors import OutputError
 from cudalens.frames import Ranks, RunInfo, Trace
+from cudalens.frames.columns import integers
 from cudalens.frames.files import atomic_folder
 from cudalens.traces.export.chrome import to_chrome
 
@@ -169,15 +170,15 @@ def hta_frame(trace: Trace, table: SymbolTable, origin: int) -> pd.DataFrame:
     cats = events["cat"].astype(object)
     rows = np.flatnonzero((~events["is_instant"] & (cats != "Trace")).to_numpy())
     part = events.iloc[rows]
-    known = {name: _filled(part[column]) for name, column in _INTEGERS.items()}
-    device, stream = _filled(part["device"]), _filled(part["stream"])
+    known = {name: integers(part[column], ABSENT) for name, column in _INTEGERS.items()}
+    device, stream = integers(part["device"], ABSENT), integers(part["stream"], ABSENT)
     on_device = device >= 0
     columns = {
         "index": rows,
         "cat": _symbols(part["cat"].array, table),
         "name": _symbols(part["name"].array, table),
-        "pid": np.where(on_device, device, _filled(part["pid"])),
-        "tid": np.where(on_device, stream, _filled(part["tid"])),
+        "pid": np.where(on_device, device, integers(part["pid"], ABSENT)),
+        "tid": np.where(on_device, stream, integers(part["tid"], ABSENT)),
         "ts": (part["ts"].to_numpy() - origin) / 1000,
         "dur": part["dur"].to_numpy() / 1000,
         "stream": stream,
@@ -185,15 +186,10 @@ def hta_frame(trace: Trace, table: SymbolTable, origin: int) -> pd.DataFrame:
         "memory_bw_gbps": _bandwidth(known["bytes"], part["dur"].to_numpy()),
         **{name: part[column].astype(object).fillna(str(ABSENT)).to_numpy() for name, column in _TEXTS.items()},
         "index_correlation": _other_ends(events, known["correlation"], rows),
-        "iteration": _filled(part["step"]),
+        "iteration": integers(part["step"], ABSENT),
         "end": (part["ts"].to_numpy() + part["dur"].to_numpy() - origin) / 1000,
     }
     return pd.DataFrame(columns, index=pd.Index(rows))
-
-
-def _filled(column: pd.Series) -> Ints:
-    values: Ints = column.array.to_numpy(dtype=np.int64, na_value=ABSENT)
-    return values
 
 
 def _symbols(array: pd.Categorical, table: SymbolTable) -> Ints:
@@ -214,7 +210,7 @@ def _other_ends(events: pd.DataFrame, correlation: Ints, rows: Ints) -> Ints:
     """Row of the launch of device work, and of the last device work of a launch."""
     other = np.full(len(events), ABSENT, np.int64)
     other[rows] = np.where(correlation >= 0, 0, ABSENT)
-    launch = _filled(events["launch"])
+    launch = integers(events["launch"], ABSENT)
     work = np.flatnonzero(launch >= 0)
     other[work], other[launch[work]] = launch[work], work
     ends: Ints = other[rows]

@@ -12,7 +12,7 @@ from typing import Any, Final
 import numpy as np
 import pandas as pd
 
-from cudalens.traces.chrome.records import MISSING, Ints
+from cudalens.traces.chrome.values import MISSING, Ints
 from cudalens.traces.sqlite.file import Database
 
 _THREAD_BITS: Final = 24

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from cudalens.traces.chrome.records import MISSING, Ints
+from cudalens.traces.chrome.values import MISSING, Ints
 from cudalens.traces.nsys.ids import process_of, split_thread
 from cudalens.traces.sqlite import nvtx_text
 from cudalens.traces.sqlite.activities import Activities, Texts

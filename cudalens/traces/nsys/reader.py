@@ -16,7 +16,7 @@ import numpy as np
 from cudalens.frames import Trace, build_events, build_memory
 from cudalens.frames.problems import Problems
 from cudalens.frames.syncs.build import build_syncs
-from cudalens.traces.chrome.records import MISSING, Ints
+from cudalens.traces.chrome.values import MISSING, Ints
 from cudalens.traces.nsys.ids import Identities, process_of, split_thread
 from cudalens.traces.nsys.metadata import Session, run_info
 from cudalens.traces.nsys.ranges import add_ranges

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from cudalens.traces.chrome.records import MISSING, Ints
+from cudalens.traces.chrome.values import MISSING, Ints
 from cudalens.traces.nsys.ranges import add_texts
 from cudalens.traces.sqlite.activities import Activities, Texts
 from cudalens.traces.sqlite.file import Database, Rows

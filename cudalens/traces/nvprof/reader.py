@@ -16,7 +16,7 @@ from cudalens.frames import DeviceInfo, RunInfo, Trace, build_events
 from cudalens.frames.lenient_json import text_of
 from cudalens.frames.problems import Problems
 from cudalens.frames.syncs.build import build_syncs
-from cudalens.traces.chrome.records import MISSING, Ints
+from cudalens.traces.chrome.values import MISSING, Ints
 from cudalens.traces.nvprof.markers import add_markers, threads_of
 from cudalens.traces.sqlite import cupti
 from cudalens.traces.sqlite.activities import Activities, Texts, positive

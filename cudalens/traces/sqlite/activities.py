@@ -14,7 +14,7 @@ from cudalens.frames import categorical, nullable
 from cudalens.frames.lenient_json import text_of
 from cudalens.frames.problems import Problems
 from cudalens.traces.chrome.columns import Codes
-from cudalens.traces.chrome.records import MAX_NS, MISSING, Ints
+from cudalens.traces.chrome.values import MAX_NS, MISSING, Ints
 
 Mask = NDArray[np.bool_]
 

@@ -11,7 +11,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Final
 
-from cudalens.traces.chrome.records import MISSING, Ints
+from cudalens.traces.chrome.values import MISSING, Ints
 from cudalens.traces.sqlite.activities import Texts
 
 #: Kinds of copies; those of unified memory are nsys's own numbers.

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from cudalens.errors import TraceFormatError
-from cudalens.traces.chrome.records import MISSING, Ints
+from cudalens.traces.chrome.values import MISSING, Ints
 
 
 def refuse_repeats(path: Path, table: str, column: str, ids: Ints, within: Sequence[Ints] = ()) -> None:

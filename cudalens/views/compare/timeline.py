@@ -12,6 +12,7 @@ from cudalens.analysis import units
 from cudalens.analysis.compare.measure import Side, numbered_steps
 from cudalens.analysis.compare.runs import Differences
 from cudalens.frames import Trace
+from cudalens.frames.columns import integers
 from cudalens.views.compare.verdict import names
 from cudalens.views.sections.markup import Node, element
 from cudalens.views.timeline import svg
@@ -101,7 +102,7 @@ def _lanes(one: _Shown, span: int, top: float) -> tuple[list[Node], float]:
     lane, table = lane_table(events)
     is_range = events["cat"].isin(["user_annotation", "gpu_user_annotation", "Trace"]).to_numpy()
     rows = np.flatnonzero((ts < one.end) & (ts + dur > one.start) & (dur > 0) & ~is_range)
-    depth = _depths_without_ranges(events["parent"].to_numpy(dtype=np.int64, na_value=-1), is_range, depth)
+    depth = _depths_without_ranges(integers(events["parent"]), is_range, depth)
     rows = rows[depth[rows] < _MAX_DEPTH]
     used = [number for number in range(len(table)) if (lane[rows] == number).any()]
     nodes: list[Node] = []

@@ -840,7 +840,12 @@ function assignRows(data) {
     let top = -1;
     let height = 0;
     until.fill(-Infinity);
+    const firstInner = i + lane.enclosing;
     for (const stop = i + lane.count; i < stop; i++) {
+      if (i < firstInner && i > firstInner - lane.enclosing) {
+        row[i] = UNDRAWN;
+        continue;
+      }
       const s = start[i];
       const e = s + dur[i];
       while (top >= 0 && until[top] <= s) top--;
@@ -860,6 +865,11 @@ function assignRows(data) {
     heights.push(Math.max(height, 1));
   }
   return { row, heights };
+}
+function drawnEvent(data, rows, i) {
+  let first = i;
+  while (rows.row[first] === UNDRAWN && first > 0 && data.lane[first - 1] === data.lane[i]) first--;
+  return rows.row[i] === UNDRAWN && rows.row[first] === 0 ? first : i;
 }
 function assignTones(data) {
   const { names, cats } = data.header;
@@ -1271,7 +1281,7 @@ function createState(root, data, options) {
   const whole = fitWindow(timelineExtent(data, true));
   const index = gatherRows(data, rows, tone);
   const dom = buildDom(root);
-  const collapsed = /* @__PURE__ */ new Set();
+  const collapsed = new Set(data.header.lanes.flatMap((lane, k) => lane.is_idle ? [k] : []));
   return {
     data,
     options,
@@ -1591,6 +1601,9 @@ function tipLines({ data, races }, i) {
   const isSelf = lanes[data.lane[i]].kind === "host" && data.self[i] !== data.dur[i];
   const self = isSelf ? `, self ${formatDuration(data.self[i])}` : "";
   const lines = [names[data.name[i]].slice(0, 400) || "(no name)"];
+  const enclosing = enclosingText(data, i);
+  const innermost = data.name[i + lanes[data.lane[i]].enclosing - 1];
+  if (enclosing) lines.push(`${enclosing}, the innermost: ${names[innermost].slice(0, 200)}`);
   lines.push(data.flags[i] & EVENT_FLAGS.instant ? "instant" : `${formatDuration(data.dur[i])}${self}`);
   lines.push(`${cats[data.cat[i]] || "no category"} · at ${exactTime(data.start[i])}`);
   const by = data.launch[i];
@@ -1601,6 +1614,11 @@ function tipLines({ data, races }, i) {
   const race = races.find(({ event }) => event === i);
   if (race) lines.push(`race: ${race.title}`);
   return lines;
+}
+function enclosingText(data, i) {
+  const { enclosing } = data.header.lanes[data.lane[i]];
+  const isFirst = i === 0 || data.lane[i - 1] !== data.lane[i];
+  return enclosing > 1 && isFirst ? `${enclosing} enclosing frames` : void 0;
 }
 function describeEvent(data, i) {
   const { names, cats, lanes } = data.header;
@@ -1718,7 +1736,7 @@ function paintTexts(context, timeline, frame, texts) {
   for (const { i, tone, x0, x1, y, isDim } of texts) {
     const left = Math.max(0, x0) / ratio;
     const room = Math.min(frame.width, x1 / ratio) - left - 8;
-    const text = fittedText(context, timeline, timeline.data.name[i], room);
+    const text = enclosingText(timeline.data, i) ?? fittedText(context, timeline, timeline.data.name[i], room);
     if (!text) continue;
     context.fillStyle = isDim ? timeline.colors.muted : timeline.tones.ink[tone];
     context.fillText(text, Math.round(gutter + left + 4), Math.round(y) + ROW_HEIGHT / 2);
@@ -1884,8 +1902,9 @@ function announce(timeline) {
     names: timeline.names && new Set(timeline.names)
   });
 }
-function reveal(timeline, i, isZoomed = false) {
+function reveal(timeline, event, isZoomed = false) {
   const { data, view, dom, layout: layout2 } = timeline;
+  const i = drawnEvent(data, timeline.rows, event);
   const [t0, t1] = [data.start[i], data.start[i] + data.dur[i]];
   const lane = data.lane[i];
   if (timeline.rows.row[i] >= layout2.shown[lane] && timeline.collapsed.delete(lane)) relayout(timeline);
@@ -1921,7 +1940,8 @@ function placeOf(timeline, i) {
   while (p < timeline.index.first[r + 1] && timeline.index.at[p] !== i) p++;
   return { r, p };
 }
-function neighbour(timeline, i, direction) {
+function neighbour(timeline, event, direction) {
+  const i = drawnEvent(timeline.data, timeline.rows, event);
   if (direction === "left" || direction === "right") {
     const { r, p } = placeOf(timeline, i);
     const q = direction === "left" ? p - 1 : p + 1;

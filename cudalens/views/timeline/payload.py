@@ -17,6 +17,7 @@ from cudalens.analysis.time.averages import folded
 from cudalens.frames import Trace
 from cudalens.frames.build import STEP_PREFIX
 from cudalens.views.timeline import payload_details, payload_order
+from cudalens.views.timeline.enclosing import is_idle, num_enclosing
 from cudalens.views.timeline.payload_codec import PayloadWriter
 from cudalens.views.timeline.payload_memory import add_memory
 from cudalens.views.timeline.payload_metrics import add_metrics
@@ -64,8 +65,10 @@ def pack(
     _add_launches(writer, launch, kind)
     _add_flags(writer, events, order, launch, payload_order.Times(start[order], dur[order], lane[order]))
     _add_rows(writer, order, start[order], dur[order])
-    for item, count in zip(lanes, np.bincount(lane, minlength=len(lanes)), strict=True):
-        item["count"] = int(count)
+    counts = np.bincount(lane, minlength=len(lanes))
+    enclosing, idle = num_enclosing(events, lane, len(lanes)), is_idle(events, lane, len(lanes))
+    for item, count, num_folded, is_folded in zip(lanes, counts, enclosing, idle, strict=True):
+        item |= {"count": int(count), "enclosing": 0 if is_folded else int(num_folded), "is_idle": bool(is_folded)}
     header |= facts
     header["races"] = race_marks(trace)
     header["syncs"] = sync_marks(trace)

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 
 from cudalens.frames import Trace
+from cudalens.frames.columns import integers
 from cudalens.views.timeline.payload_codec import PayloadWriter
 from cudalens.views.timeline.payload_order import Ints
 
@@ -55,7 +56,7 @@ def _add(writer: PayloadWriter, name: str, column: pd.Series, order: Ints, stack
     """Add one column as codes (0: missing) and values, or as steps of its known values; names of what was added."""
     if name in IDS:
         known = column.notna().to_numpy()[order]
-        values = column.array.to_numpy(dtype=np.int64, na_value=0)[order][known]
+        values = integers(column, 0)[order][known]
         writer.add_ints(f"{name}.known", known.astype(np.int64))
         # Differences of extreme 64-bit ids wrap around, and wrap back when the page adds them up modulo 2**64.
         writer.add_ints(f"{name}.steps", np.diff(values, prepend=0))

@@ -7,6 +7,7 @@ from typing import Any, Final
 import numpy as np
 import pandas as pd
 
+from cudalens.frames.columns import integers
 from cudalens.views.timeline.payload_codec import PayloadWriter
 from cudalens.views.timeline.payload_order import Ints, since
 
@@ -33,7 +34,7 @@ def add_memory(writer: PayloadWriter, memory: pd.DataFrame, t0: int, place: Ints
     writer.add_ints("mem.bytes", frame["num_bytes"].to_numpy())
     for column in ("allocated_bytes", "reserved_bytes"):
         writer.add_ints(f"mem.{column}", _steps(frame[column], device[kept]))
-    row = frame["event"].array.to_numpy(dtype=np.int64, na_value=-1)
+    row = integers(frame["event"])
     known = (row >= 0) & (row < len(place))
     event = np.full(len(row), -1, np.int64)
     event[known] = place[row[known]]
@@ -44,7 +45,7 @@ def add_memory(writer: PayloadWriter, memory: pd.DataFrame, t0: int, place: Ints
 def _devices(memory: pd.DataFrame) -> tuple[Ints, list[str]]:
     """Device of each action and the devices' labels: ``cpu``, ``cuda:0``."""
     kind = memory["device_type"].astype(object).fillna("memory").astype(str)
-    index = memory["device"].array.to_numpy(dtype=np.int64, na_value=-1)
+    index = integers(memory["device"])
     pair = pd.factorize(kind)[0].astype(np.int64) << 32 | (index + 1)
     codes, uniques = pd.factorize(pair)
     first = [int(np.argmax(codes == k)) for k in range(len(uniques))]
@@ -56,7 +57,7 @@ def _thinned(memory: pd.DataFrame, device: Ints, num_devices: int) -> Ints:
     """Rows to send: all, or of each device the minimum and maximum in each interval, and the ends."""
     if len(memory) <= MAX_POINTS:
         return np.arange(len(memory))
-    allocated = memory["allocated_bytes"].array.to_numpy(dtype=np.int64, na_value=0)
+    allocated = integers(memory["allocated_bytes"], 0)
     stretches = MAX_POINTS // (4 * max(num_devices, 1))
     kept = [_extremes(rows := np.flatnonzero(device == k), allocated[rows], stretches) for k in range(num_devices)]
     return np.unique(np.concatenate(kept))
@@ -74,7 +75,7 @@ def _extremes(rows: Ints, values: Ints, stretches: int) -> Ints:
 
 def _steps(column: pd.Series, device: Ints) -> Ints:
     """Value plus one of each action (0: missing) less that of the device's action before."""
-    value = column.array.to_numpy(dtype=np.int64, na_value=-1) + 1
+    value = integers(column) + 1
     order = np.argsort(device, kind="stable")
     before = np.zeros(len(value), np.int64)
     same = device[order][1:] == device[order][:-1]

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from cudalens.frames import tree
 from cudalens.frames.build import STEP_PREFIX
-from cudalens.frames.columns import is_category
+from cudalens.frames.columns import integers, is_category
 
 Ints = NDArray[np.int64]
 
@@ -63,8 +63,8 @@ def lane_table(events: pd.DataFrame) -> tuple[NDArray[np.int64], list[dict[str, 
     keys = np.stack(
         [
             np.where(is_device, 0, 1),
-            np.where(is_device, _filled(events["device"]), _filled(events["pid"])),
-            np.where(is_device, _filled(events["stream"]), _filled(events["tid"])),
+            np.where(is_device, integers(events["device"], _MISSING), integers(events["pid"], _MISSING)),
+            np.where(is_device, integers(events["stream"], _MISSING), integers(events["tid"], _MISSING)),
             label,
         ]
     )
@@ -128,11 +128,6 @@ def _safe(value: int | None) -> int | str | None:
     return str(value) if value is not None and abs(value) >= EXACT else value
 
 
-def _filled(column: pd.Series) -> Ints:
-    filled: Ints = column.array.to_numpy(dtype=np.int64, na_value=_MISSING)
-    return filled
-
-
 def nesting(start: Ints, dur: Ints, lane: Ints) -> tuple[Ints, Ints, Ints]:
     """Depth of each row, and start and end minus the values that its neighbours in the tree predict.
 
@@ -190,7 +185,7 @@ def derived_self(events: pd.DataFrame, order: Ints, times: Times) -> tuple[NDArr
 
 def places(rows: pd.Series, order: Ints) -> Ints:
     """The payload's places of the frame's rows that a column of the frame names, in payload order; -1 for none."""
-    named = rows.array.to_numpy(dtype=np.int64, na_value=-1)[order]
+    named = integers(rows)[order]
     place = np.empty(len(order), np.int64)
     place[order] = np.arange(len(order))
     known = (named >= 0) & (named < len(place))

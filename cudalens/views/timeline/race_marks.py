@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from cudalens.frames import Trace
 from cudalens.frames.build import GPU_ACTIVITIES
-from cudalens.frames.columns import is_category
+from cudalens.frames.columns import integers, is_category
 from cudalens.views.foreign import clean
 from cudalens.views.timeline.payload_order import clipped_times, lane_table
 
@@ -64,13 +64,13 @@ class _Work:
     def __init__(self, events: pd.DataFrame) -> None:
         self._start = events["ts"].to_numpy()
         self._end = self._start + events["dur"].to_numpy()
-        self._tid = _filled(events["tid"])
+        self._tid = integers(events["tid"])
         names, ops = events["name"].cat, np.flatnonzero(is_category(events["cat"].array, ("cpu_op",)))
         code = names.codes.to_numpy()[ops]
         by_name = np.argsort(code, kind="stable")
         self._ops, self._codes = ops[by_name], code[by_name]
         self._code_of = {str(name): number for number, name in enumerate(names.categories.tolist())}
-        launch = _filled(events["launch"])
+        launch = integers(events["launch"])
         on_device = is_category(events["cat"].array, GPU_ACTIVITIES) & (launch >= 0)
         self._work = np.flatnonzero(on_device)
         self._launch = launch[self._work]
@@ -89,8 +89,3 @@ class _Work:
         within = (at >= self._start[last]) & (at <= self._end[last]) & (self._tid[self._launch] == self._tid[last])
         rows = self._work[within]
         return int(rows[np.argmin(self._start[rows])]) if len(rows) else None
-
-
-def _filled(column: pd.Series) -> Ints:
-    filled: Ints = column.array.to_numpy(dtype=np.int64, na_value=-1)
-    return filled

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from cudalens.analysis import units
@@ -19,6 +20,7 @@ from cudalens.frames import Trace
 from cudalens.views.races.svg import RED
 from cudalens.views.sections.badges import simulated
 from cudalens.views.sections.markup import Child, Node, element, svg
+from cudalens.views.timeline.enclosing import num_enclosing
 from cudalens.views.timeline.payload_order import clipped_times, lane_table
 from cudalens.views.timeline.pixels import PLOT, color_codes, joined_pixels
 from cudalens.views.timeline.race_marks import race_marks
@@ -58,7 +60,7 @@ def timeline_svg(trace: Trace) -> Node | None:
     _, start, dur, _ = clipped_times(events)
     span = max(int((start + dur).max()), 1)
     lane, table = lane_table(events)
-    depth = np.minimum(events["depth"].to_numpy().astype(np.int64), _MAX_DEPTH - 1)
+    depth = _row_depth(events, lane, len(table))
     layout = _layout(lane, table, depth, events["is_instant"].to_numpy())
     shown = np.flatnonzero((lane < len(layout.lanes)) & (dur > 0))
     first_row = np.array([first for first, _, _ in layout.lanes], np.int64)
@@ -66,6 +68,14 @@ def timeline_svg(trace: Trace) -> Node | None:
     color, palette = color_codes(events)
     runs = joined_pixels(row, start[shown] / span, dur[shown] / span, color[shown], layout.num_rows)
     return _document(trace, layout, runs, palette, span)
+
+
+def _row_depth(events: pd.DataFrame, lane: NDArray[np.int64], num_lanes: int) -> NDArray[np.int64]:
+    """Row of each event in its lane: its depth, with the frames that enclose the lane in one row; shape (n,)."""
+    folded = np.maximum(num_enclosing(events, lane, num_lanes) - 1, 0)
+    depth = events["depth"].to_numpy().astype(np.int64) - folded[lane]
+    rows: NDArray[np.int64] = np.clip(depth, 0, _MAX_DEPTH - 1)
+    return rows
 
 
 def _layout(lane: NDArray[np.int64], table: list[dict[str, Any]], depth: Any, instant: NDArray[np.bool_]) -> _Layout:

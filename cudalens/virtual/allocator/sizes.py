@@ -45,8 +45,6 @@ def _next_division(num_bytes: int, parts: int) -> int:
         return num_bytes
     floor = 1 << (num_bytes.bit_length() - 1)
     step = floor >> (parts.bit_length() - 1)
-    if step == 0:
-        return floor << 1
     return (num_bytes + step - 1) & -step
 
 

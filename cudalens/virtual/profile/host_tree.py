@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from cudalens.frames import RawRows, categorical, is_category
 from cudalens.frames import tree as call_tree
-from cudalens.frames.columns import combined
+from cudalens.frames.columns import combined, integers
 from cudalens.virtual.profile.recorder import MARK
 
 Ints = NDArray[np.int64]
@@ -110,10 +110,7 @@ def read_tree(host: RawRows) -> HostTree:
 
 def _tids(columns: dict[str, Any], length: int) -> Ints:
     tid = columns.get("tid")
-    if tid is None:
-        return np.full(length, -1, np.int64)
-    found: Ints = tid.to_numpy(dtype=np.int64, na_value=-1)
-    return found
+    return np.full(length, -1, np.int64) if tid is None else integers(tid)
 
 
 def _of_lanes(tids: Ints, lane: Ints) -> Ints:

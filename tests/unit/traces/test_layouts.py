@@ -357,3 +357,9 @@ def test_a_correlation_of_zero_that_many_calls_bear_is_no_link(tmp_path):
     assert column(trace, "launch") == [None, None, None, None, 2]
     alone = load_events(tmp_path, [launch(1, 1, 0), kernel(8, 4, correlation=0)])
     assert column(alone, "launch") == [None, 0]
+
+
+@pytest.mark.parametrize(("name", "expected"), [(7, "7"), (1.5, "1.5"), (7.0, "7"), (float("inf"), "Infinity")])
+def test_a_number_as_a_name_keeps_its_value(tmp_path, name, expected):
+    trace = load_events(tmp_path, [op(1, 2, name)])
+    assert column(trace, "name") == [expected]

@@ -10,7 +10,8 @@ from chrome import column, load_bytes, load_events, op
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cudalens.traces.chrome.records import MISSING, exact_ns, microseconds_to_ns, to_ns
+from cudalens.traces.chrome.records import exact_ns, microseconds_to_ns, to_ns
+from cudalens.traces.chrome.values import MISSING
 
 NO_DECIMALS = re.compile(rb"(?!)")
 

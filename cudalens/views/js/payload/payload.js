@@ -7,7 +7,11 @@ import { deriveRows, deriveTree, unfoldLaunches, unfoldTimes } from "./derive.js
 
 /** @import { BaseHeader, Ints, Payload } from "./codec.js" */
 
-/** @typedef {{ kind: "device" | "host", label: string, count: number }} Lane A stream or a thread. */
+/**
+ * A stream or a thread. The first `enclosing` events of a thread are frames around all of its work; an idle one waits.
+ *
+ * @typedef {{ kind: "device" | "host", label: string, count: number, enclosing: number, is_idle: boolean }} Lane
+ */
 /** @typedef {{ race: number, title: string, at: number, lane: number, dur: number }} RaceMark */
 /** @typedef {{ group: number, at: number, lane: number, dur: number }} SyncMark */
 /** @typedef {{ column: string, title: string, unit: string, full: number | null, scale: number }} Gauge */

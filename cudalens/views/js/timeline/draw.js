@@ -11,7 +11,7 @@ import { stripOf } from "./painter.js";
 import { paintRaceFlags, RACE_RED } from "./races.js";
 import { paintSyncTicks, SYNC_ORANGE } from "./syncs.js";
 import { HEAD_HEIGHT, OVERVIEW_HEIGHT, ROW_HEIGHT } from "./view.js";
-import { blockLabel, shortLabel } from "./words.js";
+import { blockLabel, enclosingText, shortLabel } from "./words.js";
 
 /** @import { Frame } from "./frame.js" */
 /** @import { RowIndex } from "./lod.js" */
@@ -154,7 +154,7 @@ function paintTexts(context, timeline, frame, texts) {
   for (const { i, tone, x0, x1, y, isDim } of texts) {
     const left = Math.max(0, x0) / ratio;
     const room = Math.min(frame.width, x1 / ratio) - left - 8;
-    const text = fittedText(context, timeline, timeline.data.name[i], room);
+    const text = enclosingText(timeline.data, i) ?? fittedText(context, timeline, timeline.data.name[i], room);
     if (!text) continue;
     context.fillStyle = isDim ? timeline.colors.muted : timeline.tones.ink[tone];
     context.fillText(text, Math.round(gutter + left + 4), Math.round(y) + ROW_HEIGHT / 2);

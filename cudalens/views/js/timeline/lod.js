@@ -32,7 +32,12 @@ export function assignRows(data) {
     let top = -1;
     let height = 0;
     until.fill(-Infinity);
+    const firstInner = i + lane.enclosing;
     for (const stop = i + lane.count; i < stop; i++) {
+      if (i < firstInner && i > firstInner - lane.enclosing) {
+        row[i] = UNDRAWN; // the first one shows all of them
+        continue;
+      }
       const s = start[i];
       const e = s + dur[i];
       while (top >= 0 && until[top] <= s) top--;
@@ -52,6 +57,19 @@ export function assignRows(data) {
     heights.push(Math.max(height, 1));
   }
   return { row, heights };
+}
+
+/**
+ * Event i, or the event that is drawn in its place: the first of the frames that enclose the lane.
+ *
+ * @param {TraceData} data
+ * @param {Rows} rows
+ * @param {number} i
+ */
+export function drawnEvent(data, rows, i) {
+  let first = i;
+  while (rows.row[first] === UNDRAWN && first > 0 && data.lane[first - 1] === data.lane[i]) first--;
+  return rows.row[i] === UNDRAWN && rows.row[first] === 0 ? first : i;
 }
 
 /**

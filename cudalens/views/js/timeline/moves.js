@@ -1,7 +1,7 @@
 // How the timeline changes: its size, its window, what is chosen, and the frame that shows it.
 
 import { paintFrame } from "./draw.js";
-import { gatherRows } from "./lod.js";
+import { drawnEvent, gatherRows } from "./lod.js";
 import { clampWindow, HEAD_HEIGHT, layoutLanes, ROW_HEIGHT, rowTop } from "./view.js";
 import { describeEvent } from "./words.js";
 
@@ -131,14 +131,15 @@ export function announce(timeline) {
 }
 
 /**
- * Brings event i into view: its lane by scrolling, its time by panning, and by zooming only where it could not be seen.
+ * Brings an event into view: its lane by scrolling, its time by panning, and by zooming only where it could not be seen.
  *
  * @param {Timeline} timeline
- * @param {number} i
+ * @param {number} event
  * @param {boolean} [isZoomed]
  */
-export function reveal(timeline, i, isZoomed = false) {
+export function reveal(timeline, event, isZoomed = false) {
   const { data, view, dom, layout } = timeline;
+  const i = drawnEvent(data, timeline.rows, event);
   const [t0, t1] = [data.start[i], data.start[i] + data.dur[i]];
   const lane = data.lane[i];
   if (timeline.rows.row[i] >= layout.shown[lane] && timeline.collapsed.delete(lane)) relayout(timeline);

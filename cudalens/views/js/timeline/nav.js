@@ -1,7 +1,7 @@
 // Find the next event for the keyboard, and the next match of a search.
 
 import { launchesOf } from "./arrows.js";
-import { eventAt, placeAt } from "./lod.js";
+import { drawnEvent, eventAt, placeAt } from "./lod.js";
 
 /** @import { Timeline } from "./state.js" */
 
@@ -25,15 +25,16 @@ function placeOf(timeline, i) {
 }
 
 /**
- * The event beside event i in a direction: "left", "right" on its row, "up" to its caller or the lane above, "down" to
- * the first event below it or the lane below; i itself where there is none.
+ * The event beside an event in a direction: "left", "right" on its row, "up" to its caller or the lane above, "down" to
+ * the first event below it or the lane below; the event itself where there is none.
  *
  * @param {Timeline} timeline
- * @param {number} i
+ * @param {number} event
  * @param {Direction} direction
  * @returns {number}
  */
-export function neighbour(timeline, i, direction) {
+export function neighbour(timeline, event, direction) {
+  const i = drawnEvent(timeline.data, timeline.rows, event);
   if (direction === "left" || direction === "right") {
     const { r, p } = placeOf(timeline, i);
     const q = direction === "left" ? p - 1 : p + 1;

@@ -103,7 +103,7 @@ export function createState(root, data, options) {
   const whole = fitWindow(timelineExtent(data, true));
   const index = gatherRows(data, rows, tone);
   const dom = buildDom(root);
-  const collapsed = new Set();
+  const collapsed = new Set(data.header.lanes.flatMap((lane, k) => (lane.is_idle ? [k] : [])));
   return {
     data,
     options,

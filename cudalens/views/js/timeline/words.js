@@ -17,6 +17,9 @@ export function tipLines({ data, races }, i) {
   const isSelf = lanes[data.lane[i]].kind === "host" && data.self[i] !== data.dur[i];
   const self = isSelf ? `, self ${formatDuration(data.self[i])}` : "";
   const lines = [names[data.name[i]].slice(0, 400) || "(no name)"];
+  const enclosing = enclosingText(data, i);
+  const innermost = data.name[i + lanes[data.lane[i]].enclosing - 1];
+  if (enclosing) lines.push(`${enclosing}, the innermost: ${names[innermost].slice(0, 200)}`);
   lines.push(data.flags[i] & EVENT_FLAGS.instant ? "instant" : `${formatDuration(data.dur[i])}${self}`);
   lines.push(`${cats[data.cat[i]] || "no category"} · at ${exactTime(data.start[i])}`);
   const by = data.launch[i];
@@ -27,6 +30,18 @@ export function tipLines({ data, races }, i) {
   const race = races.find(({ event }) => event === i);
   if (race) lines.push(`race: ${race.title}`);
   return lines;
+}
+
+/**
+ * "20 enclosing frames" for the event that shows all frames around the work of its thread; undefined for others.
+ *
+ * @param {TraceData} data
+ * @param {number} i
+ */
+export function enclosingText(data, i) {
+  const { enclosing } = data.header.lanes[data.lane[i]];
+  const isFirst = i === 0 || data.lane[i - 1] !== data.lane[i];
+  return enclosing > 1 && isFirst ? `${enclosing} enclosing frames` : undefined;
 }
 
 /**

@@ -1,0 +1,180 @@
+"""Read slices of ``traceEvents`` with the compiled scanner, if it was built; the Python reader returns the same.
+
+The scanner handles strictly typed text only. For everything else `scan` returns None, and `RecordDecoder` decodes the
+slice.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import secrets
+from collections.abc import Sequence
+from typing import Any, Final, NamedTuple
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from cudalens.frames.lenient_json import SYNTAX_ERRORS, decoder
+from cudalens.traces.chrome.args import SPECS, MemoryArgs
+from cudalens.traces.chrome.tracks import MARK
+from cudalens.traces.chrome.values import MISSING, Ints
+
+try:
+    from cudalens.traces.chrome import _scanner
+except ImportError:  # built without a compiler
+    _scanner = None  # type: ignore[assignment]
+
+#: Set to 0 to read with the Python reader alone.
+SWITCH: Final = "CUDALENS_SCANNER"
+
+_KIND_OF_TYPE: Final = {int | None: "i", float | None: "f", str | None: "s", msgspec.Raw: "j"}
+_SPEC_FIELDS: Final = {field.name: field for spec in SPECS.values() for field in msgspec.structs.fields(spec)}
+#: The arguments that become columns. Of two names of one, that which decides where both are given comes first.
+FIELDS: Final = tuple(sorted(_SPEC_FIELDS, key=lambda name: name.startswith("old_") != (name == "old_shapes")))
+_KINDS: Final = {name: _KIND_OF_TYPE[field.type] for name, field in _SPEC_FIELDS.items()}
+_KEYS: Final = {field.encode_name.encode(): name for name, field in _SPEC_FIELDS.items()}
+_MEMORY_KEYS: Final = {field.encode_name.encode(): field.name for field in msgspec.structs.fields(MemoryArgs)}
+_WANTED: Final = (*((key, _KINDS[name]) for key, name in _KEYS.items()), *((key, "m") for key in _MEMORY_KEYS))
+_SEED: Final = secrets.randbits(64)
+
+Track = tuple[str | None, int | str | None, int | str | None]
+
+
+class ScannedColumn(NamedTuple):
+    """An argument of some rows of a slice.
+
+    Attributes:
+        rows: Row numbers within the slice, ascending, shape (k,).
+        values: Its values if it is an integer, else positions in `raw`, shape (k,).
+        raw: Its distinct JSON texts, in order of appearance.
+        texts: The strings in `raw`.
+        numbers: The numbers in `raw`.
+    """
+
+    rows: NDArray[np.int32]
+    values: Ints
+    raw: Sequence[bytes]
+    texts: Sequence[str]
+    numbers: Sequence[float]
+
+
+class ScannedAllocations(NamedTuple):
+    """The allocator's instants in a slice, k of them.
+
+    Attributes:
+        ts: Their times, ns, shape (k,).
+        pid: Their processes.
+        tid: Their threads.
+        values: The fields of `MemoryArgs`, each of shape (k,); the smallest int64 where missing.
+    """
+
+    ts: Ints
+    pid: list[int | str | None]
+    tid: list[int | str | None]
+    values: dict[str, Ints]
+
+
+class Scanned(NamedTuple):
+    """The entries of a slice; the complete events as columns of length n.
+
+    Attributes:
+        num_entries: Number of entries, of every phase.
+        is_exact: Whether later slices need exact decimals, as `RecordDecoder` decides it.
+        ts: Starts, ns, shape (n,).
+        dur: Durations, ns, shape (n,); the smallest int64 where an entry has none.
+        name: Positions in `names`, shape (n,).
+        names: The distinct names.
+        track: Positions in `tracks`, shape (n,).
+        tracks: The distinct combinations of category, process and thread.
+        fields: The arguments by the name of their field.
+        allocations: The allocator's instants.
+        others: Start and end in the text of each entry of another phase, except flows.
+    """
+
+    num_entries: int
+    is_exact: bool
+    ts: Ints
+    dur: Ints
+    name: NDArray[np.int32]
+    names: list[str]
+    track: NDArray[np.int32]
+    tracks: list[Track]
+    fields: dict[str, ScannedColumn]
+    allocations: ScannedAllocations
+    others: list[list[int]]
+
+
+def is_scanner_built() -> bool:
+    """Whether the compiled scanner can be imported."""
+    return _scanner is not None
+
+
+def is_scanner_in_use() -> bool:
+    """Whether the compiled scanner was built, and is not switched off by the environment."""
+    return is_scanner_built() and os.environ.get(SWITCH) != "0"
+
+
+def scan(data: bytes, is_exact: bool) -> Scanned | None:
+    """The entries in `data`, the contents of a JSON list; None if only the Python reader can judge them.
+
+    Args:
+        data: The text.
+        is_exact: Whether times must be converted from exact decimals.
+    """
+    if _scanner is None or (found := _scanner.scan(data, _WANTED, is_exact, _SEED)) is None:
+        return None
+    num_entries, needs_exact, has_long, ts, dur, name, names, track, codes, labels, fields, others, *memory = found
+    starts = np.frombuffer(ts, np.int64)
+    if (len(starts) and starts.min() == MISSING) or (has_long and others):
+        return None
+    try:
+        tracks = _tracks(np.frombuffer(codes, np.int32).reshape(-1, 3), _decoded(labels, list[int | str]))
+        return Scanned(
+            num_entries,
+            bool(needs_exact),
+            starts,
+            np.frombuffer(dur, np.int64),
+            np.frombuffer(name, np.int32),
+            _decoded(names, list[str]),
+            np.frombuffer(track, np.int32),
+            tracks,
+            {_KEYS[key]: _column(_KEYS[key], *parts) for key, parts in fields.items() if key in _KEYS},
+            _allocations(memory[0], memory[1], tracks, fields),
+            np.frombuffer(others, np.int64).reshape(-1, 2).tolist(),
+        )
+    except (*SYNTAX_ERRORS, ValueError):
+        return None
+
+
+def _decoded(raw: list[bytes], kind: Any) -> Any:
+    return decoder(kind).decode(b"".join((b"[", b",".join(raw), b"]")))
+
+
+def _tracks(codes: NDArray[np.int32], labels: list[int | str]) -> list[Any]:
+    """The tracks by their labels; a negative code is a label that is missing."""
+    return [tuple(labels[code] if code >= 0 else None for code in track) for track in codes.tolist()]
+
+
+def _allocations(ts: bytes, track: bytes, tracks: list[Any], fields: dict[bytes, Any]) -> ScannedAllocations:
+    times, of_track = np.frombuffer(ts, np.int64), np.frombuffer(track, np.int32)
+    keys = [tracks[number] for number in of_track.tolist()]
+    if any(cat == MARK for cat, _, _ in keys):
+        raise ValueError("an instant for viewers")
+    values = {}
+    for key, name in _MEMORY_KEYS.items():
+        values[name] = np.full(len(times), MISSING)
+        if key in fields:
+            values[name][np.frombuffer(fields[key][0], np.int32)] = np.frombuffer(fields[key][1], np.int64)
+    return ScannedAllocations(times, [pid for _, pid, _ in keys], [tid for _, _, tid in keys], values)
+
+
+def _column(name: str, rows: bytes, values: bytes, raw: list[bytes]) -> ScannedColumn:
+    kind = _KINDS[name]
+    texts: list[str] = _decoded(raw, list[str]) if kind == "s" else []
+    numbers = list(map(float, raw)) if kind == "f" else []
+    if not all(map(math.isfinite, numbers)):
+        raise ValueError("a number beyond a double")
+    dtype = np.int64 if kind == "i" else np.int32
+    return ScannedColumn(np.frombuffer(rows, np.int32), np.frombuffer(values, dtype), raw, texts, numbers)

@@ -1,0 +1,193 @@
+"""What a job's ranks show: the verdict, the stragglers, the rank x step map, arrivals, bandwidth and a timeline."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from html import escape
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import pandas as pd
+
+from cudalens.analysis import units
+from cudalens.frames import Ranks
+from cudalens.views.ranks import pictures, words
+from cudalens.views.sections.html_page import write_page
+from cudalens.views.sections.markup import Node
+from cudalens.views.sections.model import Block, Column, Facts, Note, Picture, Row, Section, Table
+from cudalens.views.sections.shown import Shown
+
+_MAX_ROWS: Final = 40
+
+
+def summary(ranks: Ranks) -> RanksSummary:
+    """The summary of a job's ranks."""
+    return RanksSummary(ranks)
+
+
+class RanksSummary(Shown):
+    """A job's ranks: prints as text, shows as pictures and tables in a notebook."""
+
+    def __init__(self, ranks: Ranks) -> None:
+        super().__init__(section(ranks))
+
+    @property
+    def verdict(self) -> str:
+        """The answer in one line."""
+        return self.section.verdict
+
+
+def mimebundle(ranks: Ranks, **kwargs: Any) -> dict[str, str]:
+    """`ranks` for notebooks: text, and HTML that needs no script.
+
+    Args:
+        ranks: The job.
+        **kwargs: What IPython passes (include, exclude); it filters the bundle itself.
+    """
+    shown = summary(ranks)
+    return {"text/plain": str(shown), "text/html": shown._repr_html_()}
+
+
+def to_html(ranks: Ranks, path: str | os.PathLike[str], *, title: str | None = None) -> Path:
+    """Write the summary of `ranks` as one offline page, light or dark as the reader's system is; returns its path.
+
+    Raises:
+        OutputError: The file cannot be written; an existing file is unchanged.
+    """
+    name = title or f"Ranks of {ranks.name}"
+    return write_page(path, name, f"<h1>{escape(name)}</h1>{summary(ranks)._repr_html_()}")
+
+
+def section(ranks: Ranks) -> Section:
+    """All that a job's ranks show."""
+    notes = tuple(f"{units.count(one.count)}x {one.kind} (first: {one.where})" for one in ranks.problems)
+    return Section(
+        "ranks", "cr", verdict=words.verdict(ranks), notes=notes, blocks=tuple(_blocks(ranks)), is_in_text=True
+    )
+
+
+def _blocks(ranks: Ranks) -> Iterator[Block]:
+    yield _facts(ranks)
+    yield from _slow(ranks)
+    yield from _picture("Work of each rank and step", pictures.heat_map(ranks), "Orange: longer than the median rank.")
+    if len(ranks) > 1:
+        fan = pictures.arrival_fan(ranks)
+        yield from _picture(
+            "Collective with the longest waits", fan, "Blue: waits; green: transfer, after the last arrival."
+        )
+        yield from _picture(
+            "One step",
+            pictures.merged_timeline(ranks),
+            "Orange: compute; blue: waits; green: transfers. Aligned clocks.",
+        )
+        yield from _picture("Bandwidth of transfers", pictures.bandwidth_scatter(ranks), "Line: median of each size.")
+    yield _each(ranks)
+    yield from _changes(ranks)
+    yield from _experts(ranks)
+
+
+def _picture(title: str, picture: Node | None, note: str) -> Iterator[Block]:
+    if picture is not None:
+        blocks = (Picture(picture), Note(note, is_in_text=False))
+        yield Section("", "cr", title=title, blocks=blocks, is_in_text=False)
+
+
+def _facts(ranks: Ranks) -> Facts:
+    steps, found = ranks.analysis.steps, ranks.analysis.collectives
+    items = [("ranks", _of(ranks)), ("steps", units.count(int(steps["step"].nunique())))]
+    if total := int(steps["step_ns"].sum()):
+        parts = {name: int(steps[f"{name}_ns"].sum()) for name in ("compute", "wait", "transfer", "idle")}
+        texts = [f"{name} {units.percent(100 * value / total)}" for name, value in parts.items()]
+        items.append(("time of all ranks", ", ".join(texts)))
+    if len(found):
+        how = found["confidence"].value_counts()
+        sure = ", ".join(f"{units.count(int(how[name]))} with {name} confidence" for name in how.index if how[name])
+        items.append(("communication", f"{units.plural(len(found), 'kernel')}, matched: {sure}"))
+    return Facts(tuple(items))
+
+
+def _of(ranks: Ranks) -> str:
+    worlds = [info.world_size for info in ranks.infos.values() if info.world_size]
+    gpus = ranks.frames["summary"]["gpu"].dropna().unique().tolist()[:3]
+    of = f" of {worlds[0]}" if worlds and worlds[0] != len(ranks) else ""
+    return f"{len(ranks)}{of}{', ' if gpus else ''}{', '.join(map(str, gpus))}"
+
+
+def _slow(ranks: Ranks) -> Iterator[Block]:
+    found = ranks.analysis.stragglers
+    if not found.found:
+        return
+    columns = (
+        Column("rank", align="right"),
+        Column("job loses a step", align="right"),
+        Column("what is slow", "what", text_width=60, html_width=120),
+        Column("by this operator", align="right"),
+        Column("slow steps", align="right"),
+    )
+    rows = [
+        Row(
+            (
+                str(one.rank),
+                f"{units.duration(one.loss_ns)} ({units.percent(100 * one.loss_ns / found.step_ns)})",
+                words.reason(one),
+                units.duration(one.op_loss_ns),
+                f"{one.num_slow_steps} of {one.num_steps}",
+            )
+        )
+        for one in found.found[:_MAX_ROWS]
+    ]
+    note = Note(
+        "Loss: the job's time less its time, replayed, if the rank took as long as the ranks of the same program."
+    )
+    yield Section("", "cr", title="Stragglers", blocks=(Table(columns, rows, len(found.found)), note))
+
+
+def _each(ranks: Ranks) -> Section:
+    analysis = ranks.analysis
+    steps, found = analysis.steps, analysis.collectives
+    parts = ("compute_ns", "wait_ns", "transfer_ns", "idle_ns")
+    means = steps.groupby("rank")[[*parts]].mean()
+    last = found[found["is_last"].to_numpy(bool) & (found["members"] > 2).to_numpy()].groupby("rank").size()
+    bubble = analysis.bubbles.groupby("rank")["bubble_ns"].mean()
+    losses = analysis.stragglers.by_rank.set_index("rank")["loss_ns"]
+    clocks = analysis.clocks.set_index("rank")
+    order = losses.fillna(0).sort_values(ascending=False, kind="stable").index
+    rows = []
+    for rank in order[:_MAX_ROWS]:
+        times = [units.duration(float(means.at[rank, part])) if rank in means.index else "-" for part in parts]
+        clock = _clock(clocks, rank)
+        bubbles = units.duration(float(bubble[rank])) if rank in bubble.index else "-"
+        loss = units.duration(max(float(losses[rank]), 0)) if not np.isnan(losses[rank]) else "-"
+        rows.append(Row((str(rank), loss, *times, bubbles, units.count(int(last.get(rank, 0))), clock)))
+    titles = ("rank", "job loses", "compute", "wait", "transfer", "idle", "bubble", "last", "clock")
+    columns = tuple(Column(title, align="right", text_width=26) for title in titles)
+    table = Table(columns, rows, len(order), num_open=12, more=("rank", "ranks.analysis.steps"))
+    note = Note(
+        "Means of a step. Last: collectives in which the rank arrived last. Clock: against the first rank.",
+        is_in_text=False,
+    )
+    return Section("", "cr", title="Ranks", blocks=(table, note))
+
+
+def _clock(clocks: pd.DataFrame, rank: int) -> str:
+    if rank not in clocks.index or pd.isna(clocks.at[rank, "offset_ns"]):
+        return "-"
+    offset, within = float(clocks.at[rank, "offset_ns"]), float(clocks.at[rank, "uncertainty_ns"])
+    return f"{'+' if offset > 0 else ''}{units.duration(offset)} ± {units.duration(within)}"
+
+
+def _changes(ranks: Ranks) -> Iterator[Block]:
+    for row in ranks.analysis.changes.to_dict("records"):
+        times = f"{units.duration(row['before_ns'])} → {units.duration(row['after_ns'])}"
+        yield Note(f"From step {row['step']} on, a step takes {times}.")
+
+
+def _experts(ranks: Ranks) -> Iterator[Block]:
+    load = ranks.analysis.experts.dropna(subset=["load_pct"])
+    if len(load) and (most := load.loc[load["load_pct"].idxmax()])["load_pct"] >= 110:
+        more = units.percent(float(most["load_pct"]) - 100)
+        yield Note(
+            f"Rank {most['rank']} receives {more} more in all-to-alls than the mean rank in step {most['step']}."
+        )

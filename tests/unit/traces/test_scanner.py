@@ -1,0 +1,147 @@
+"""The compiled scanner and the Python reader make the same Trace of any file."""
+
+import gzip
+import json
+import os
+import tempfile
+from pathlib import Path
+
+import pytest
+from budget import examples
+from chrome import RECORDED, kernel, launch, needs_recorded, op, write
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from test_fuzz import EDITS, ENTRY, MADE, SMALL, mutated
+
+import cudalens
+from cudalens.errors import TraceFormatError
+from cudalens.traces.chrome.scanned import SWITCH, is_scanner_in_use, scan
+
+pytestmark = pytest.mark.skipif(not is_scanner_in_use(), reason="the scanner was not compiled")
+QUICK = settings(max_examples=examples(40), deadline=None, suppress_health_check=[HealthCheck.too_slow])
+LARGE = ("kineto/resnet50_workers4.1623213129365.pt.trace.json.gz", "hta/ns_resolution_rank-0.json.gz")
+STRINGS = [
+    '"plain"', '"with \\"quotes\\" and \\\\"', '"\\u00e9\\u4e2d"', '"\\ud83d\\ude00"', '"\\ud800"', '"中文 é"', '""',
+    '"a\\/b\\n\\t"', '"\\q"', '"tab\there"', '"' + "x" * 40 + '\\n"', '"open',
+]  # fmt: skip
+NUMBERS = [
+    "0", "-0", "7", "-7", "007", "7.0", "7.5", "0.001", "1.0005", "3.0025", "0.00049999999", "12345678.1234567",
+    "1e3", "1E-2", "1e999", "-1.5", "9007199254740993", "9223372036854775807", "-9223372036854775808", "1" * 30,
+    "8796093022208.123", "8796093022207.999", "8796093022207.9999", "4458676426133.574", "1.", ".5", "-", "+1", "0x10",
+    "NaN", "Infinity", "4611686018427387.903", "4611686018427387", "0.484848484848484862", "1e-400",
+]  # fmt: skip
+OTHERS = ["null", "true", "false", "[]", "{}", "[1,[2,{}]]", '{"a":{"b":[null,"]"]}}', "[1,]", "[" * 70 + "]" * 70]
+VALUE = st.sampled_from([*STRINGS, *NUMBERS, *OTHERS])
+ARGUMENT = st.sampled_from(
+    ["External id", "external id", "stream", "device", "Input Dims", "Input dims", "Call stack", "blocks per SM",
+     "registers per thread", "correlation", "wait_on_stream", "Collective name", "unknown", "str\\u0065am"]
+)  # fmt: skip
+KEYS = st.sampled_from(["name", "cat", "pid", "tid", "ts", "dur", "id", "id2", "scope", "args", "ph", "n\\u0061me"])
+SPACE = st.sampled_from(["", " ", "\n  ", "\t\r"])
+
+
+def read(path, scanner):
+    """The Trace of `path`, or the error, in a form that compares."""
+    before = os.environ.get(SWITCH)
+    os.environ[SWITCH] = scanner
+    try:
+        trace = cudalens.load(path)
+    except TraceFormatError as error:
+        return str(error)
+    finally:
+        os.environ.pop(SWITCH) if before is None else os.environ.update({SWITCH: before})
+    frames = {
+        name: {c: frame[c].astype(object).where(frame[c].notna(), None).tolist() for c in frame}
+        for name, frame in trace.frames.items()
+    }
+    return trace.info.replace(build_s=None), frames
+
+
+def check_equal(data):
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "t.json"
+        path.write_bytes(data)
+        assert read(path, "1") == read(path, "0")
+
+
+@st.composite
+def texts_of_entries(draw):
+    """Entries with values of every spelling, some of them broken, between entries as Kineto writes them."""
+    good = [json.dumps(op(1.125, 9, **{"External id": 4})), json.dumps(launch(2.5, 3, 5))]
+    good += [json.dumps(kernel(8, 4.25, correlation=5, grid=[1, 1, 1]), indent=1)]
+    found = []
+    for _ in range(draw(st.integers(1, 3))):
+        space = draw(SPACE)
+        args = [f'"{draw(ARGUMENT)}"{space}:{draw(VALUE)}' for _ in range(draw(st.integers(0, 3)))]
+        fields = {"ph": draw(st.sampled_from(['"X"', '"X"', '"s"', '"i"', '"M"'])), "ts": "12.25", "dur": "3"}
+        fields |= {"name": '"n"', "cat": draw(st.sampled_from(['"cpu_op"', '"kernel"', '"cuda_runtime"', '"other"']))}
+        fields |= {"pid": "1", "tid": "2", "args": "{" + ",".join(args) + "}"}
+        pairs = [f'"{key}"{space}:{space}{value}' for key, value in fields.items()]
+        pairs += [f'"{draw(KEYS)}":{draw(VALUE)}' for _ in range(draw(st.integers(0, 1)))]
+        found.append("{" + space + ("," + space).join(draw(st.permutations(pairs))) + space + "}")
+    return ",\n".join([*good, *found, *good])
+
+
+@QUICK
+@given(texts_of_entries())
+def test_values_of_every_spelling(text):
+    check_equal(f'{{"schemaVersion": 1, "traceEvents": [{text}]}}'.encode())
+
+
+@QUICK
+@given(st.lists(ENTRY, max_size=6))
+def test_any_json_in_any_field(entries):
+    check_equal(json.dumps({"traceEvents": entries}).encode("utf-8", "surrogatepass"))
+
+
+@QUICK
+@given(EDITS)
+def test_a_small_trace_with_its_bytes_changed(edits):
+    check_equal(mutated(MADE, edits))
+
+
+@needs_recorded
+@pytest.mark.parametrize("file", [*SMALL, *LARGE])
+def test_recorded_files(file):
+    assert read(RECORDED / file, "1") == read(RECORDED / file, "0")
+
+
+@needs_recorded
+@pytest.mark.parametrize("file", SMALL)
+@settings(max_examples=examples(5), deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(edits=EDITS)
+def test_recorded_files_with_their_bytes_changed(file, edits):
+    data = (RECORDED / file).read_bytes()
+    check_equal(mutated(gzip.decompress(data) if data.startswith(b"\x1f\x8b") else data, edits))
+
+
+def test_the_scanner_reads_what_kineto_writes():
+    # Without this, the other tests would pass if the scanner declined everything.
+    text = ",".join(json.dumps(event) for event in (op(1.5, 9), launch(2, 3, 5), kernel(8, 4, grid=[2, 1, 1])))
+    found = scan(text.encode(), False)
+    assert found.names == ["aten::add", "cudaLaunchKernel", "add_kernel"]
+    assert found.ts.tolist() == [1500, 2000, 8000]
+    assert found.tracks == [("cpu_op", 10, 11), ("cuda_runtime", 10, 11), ("kernel", 0, 7)]
+    assert found.fields["grid"].raw == [b"[2, 1, 1]"]
+    assert found.fields["correlation"].values.tolist() == [5]
+
+
+@needs_recorded
+def test_the_scanner_reads_recorded_files():
+    for file in ("hta/ns_resolution_rank-0.json.gz", "kineto/resnet50_workers4.1623213129365.pt.trace.json.gz"):
+        entries = json.loads(gzip.decompress((RECORDED / file).read_bytes()))["traceEvents"]
+        found = scan(json.dumps(entries)[1:-1].encode(), False)
+        assert found.num_entries == len(entries)
+
+
+@pytest.mark.parametrize("size", range(16, 300, 7))
+def test_a_text_that_ends_anywhere_is_left_to_python(size):
+    text = json.dumps(kernel(8.125, 4, name="k\\n" * 9, grid=[1, 1, 1])).encode()
+    assert scan(text[: min(size, len(text) - 1)], False) is None
+
+
+def test_the_switch_turns_the_scanner_off(tmp_path, monkeypatch):
+    path = write(tmp_path / "t.json", [op(1, 2)])
+    monkeypatch.setenv(SWITCH, "0")
+    assert not is_scanner_in_use()
+    assert len(cudalens.load(path)) == 1

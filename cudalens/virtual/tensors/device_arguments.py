@@ -153,7 +153,8 @@ class FunctionMode(TorchFunctionMode):
         if device is None or not isinstance(tensor, torch.Tensor) or not tensor.requires_grad:
             return func(*args, **kwargs)
         dtype = model.dtype if isinstance(model, torch.Tensor) else named.get("dtype")
-        moved = tensor.to(device, dtype, non_blocking=bool(named.get("non_blocking")))
+        rest = {"non_blocking": bool(named.get("non_blocking")), "memory_format": named.get("memory_format")}
+        moved = tensor.to(device, dtype, **rest)
         return moved.clone() if moved is tensor and func in (_TO_COPY, _TO_COPY.overloadpacket) else moved
 
     def _assign(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

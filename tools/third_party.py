@@ -69,6 +69,7 @@ device, profiled there, sanitized, and with its step as a function of `cudalens.
 - *close*: the program casts by autocast, whose lists for CUDA are other ones than the CPU's. The results are close to
   the CPU's, and those of the other modes have the same bits as on the virtual device.
 - *refused*: cudalens stops the program with an error that names the reason.
+- *failed*: the program stops with an error that it does not have on the CPU.
 - The last column counts the calls that a CUDA graph replayed. The others ran without one; `%cudagraph` lists the
   reasons. A program makes 1 to 4 calls, the first two of which are the warm-up and the recording.
 

@@ -12,7 +12,7 @@ from IPython.core.error import UsageError
 from cudalens.errors import MetricsError, VirtualDeviceError
 from cudalens.magics.base import Magic, verb
 from cudalens.magics.cells import display
-from cudalens.magics.options import NoOptions, flag, option, place, rate
+from cudalens.magics.options import NoOptions, flag, number, option, place, rate
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -52,6 +52,25 @@ class VirtualOptions(NoOptions):
     measure_host: bool = flag("--measure-host", help="Real time between calls advances the virtual clock.")
 
 
+@dataclass(frozen=True, kw_only=True)
+class FitOptions(NoOptions):
+    """Options of ``%cudadevice fit``."""
+
+    step: str = place(
+        "STEP", "A function of the notebook: step(batch) makes a model and runs, or returns, a step.", "step"
+    )
+    devices: str = option(
+        "--devices", metavar="LIST", help="Devices of `specs` (l4,a100,h100).", default="l4,a100,h100"
+    )
+    batch: int = number("--batch", "Batch size to report (1).", default=1)
+    default: float | None = option(
+        "--default",
+        metavar="NUMBER",
+        type=float,
+        help="What the program reads for unknown values, such as loss.item().",
+    )
+
+
 class Cudadevice(Magic):
     """``%cudadevice``."""
 
@@ -63,7 +82,8 @@ class Cudadevice(Magic):
 CPU, while streams, memory and time are modelled. With ``--no-values`` nothing is computed, so that models of any size
 run. ``%cudadevice off`` ends it; tensors that are left become CPU tensors.
 ``%cudadevice live`` shows utilization, memory, power, temperature and clocks while later cells run, until
-``%cudadevice live stop`` or until the page is closed."""
+``%cudadevice live stop`` or until the page is closed. ``%cudadevice fit step`` answers on which devices a program fits,
+with which batch, and what would make it fit."""
     default = "status"
 
     def __init__(self, shell: InteractiveShell) -> None:
@@ -134,6 +154,23 @@ run. ``%cudadevice off`` ends it; tensors that are left become CPU tensors.
         except (VirtualDeviceError, ValueError) as error:
             raise UsageError(f"%cudadevice virtual: {error}") from None
         print(_described(wanted))  # noqa: T201
+
+    @verb("fit", FitOptions)
+    def _fit(self, options: FitOptions) -> None:
+        """Find out whether a program fits on devices that are not there, and what would make it fit."""
+        import cudalens
+
+        step = self.shell.user_ns.get(options.step)
+        if not callable(step):
+            raise UsageError(
+                f"%cudadevice fit: {options.step!r} is not a function of this notebook. Define step(batch)."
+            )
+        names = [name.strip() for name in options.devices.split(",") if name.strip()]
+        try:
+            found = cudalens.fit(step, devices=names, batch=options.batch, default=options.default)
+        except (VirtualDeviceError, ValueError) as error:
+            raise UsageError(f"%cudadevice fit: {error}") from None
+        display(self.shell, found)
 
     @verb("off")
     def _off(self, options: NoOptions) -> None:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import ast
+import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from IPython.core.error import UsageError
 
 from cudalens.errors import AssertionSyntaxError
 from cudalens.magics.base import Magic, verb
-from cudalens.magics.cells import display
+from cudalens.magics.cells import display, run_as_cell
 from cudalens.magics.options import CellOptions, NoOptions, file, flag, number, place, rate, texts
 
 if TYPE_CHECKING:
@@ -18,6 +20,10 @@ if TYPE_CHECKING:
 
     from cudalens.analysis.assertions.check import Assertion
     from cudalens.magics.profile_cell import ProfiledCell
+
+
+#: Options before the statement of ``%cudaprofile``: flags, and options with a number.
+_OPTIONS: Final = re.compile(r"(?:--?[a-z][\w-]*\s+(?:\d+\s+)?)*")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,7 +115,10 @@ class Cudaprofile(Magic):
 
 The cell behaves as without the magic: its output, the value of its last expression, its exceptions, ``await``, and
 other magics in it. The view is shown below the output, and the run is kept in ``cudalens.runs``. Runs stay in memory
-until ``del cudalens.runs[NAME]`` or ``cudalens.runs.clear()``."""
+until ``del cudalens.runs[NAME]`` or ``cudalens.runs.clear()``.
+
+``%cudaprofile f(x)`` profiles one line and returns its value. Flags and options with a number may precede the line, as
+in ``%cudaprofile --stacks f(x)``."""
     cell_options = ProfileOptions
     cell_about = "Profile the cell."
 
@@ -121,6 +130,29 @@ until ``del cudalens.runs[NAME]`` or ``cudalens.runs.clear()``."""
         from cudalens.magics.profile_cell import ProfiledCell
 
         return ProfiledCell(shell, "%%cudaprofile", options, source, variable)
+
+    def run_line(self, line: str) -> Any:
+        """Run a verb; or profile the statement of the line, as ``%time`` times one, and return its value.
+
+        Options of the cell form that are flags or have a number may precede the statement.
+        """
+        __tracebackhide__ = True
+        found = _OPTIONS.match(line)
+        assert found is not None
+        statement = line[found.end() :]
+        if self._is_statement(statement):
+            return run_as_cell(self.shell, "%%cudaprofile", found[0], statement)
+        return super().run_line(line)
+
+    def _is_statement(self, text: str) -> bool:
+        """Whether `text` is a line of Python, and neither a verb nor a lone name, which may be a misspelt verb."""
+        if text.startswith("-") or text.partition(" ")[0] in self.forms:
+            return False
+        try:
+            body = ast.parse(self.shell.transform_cell(text)).body  # type: ignore[no-untyped-call]
+        except (SyntaxError, ValueError):
+            return False
+        return bool(body) and not (isinstance(body[0], ast.Expr) and isinstance(body[0].value, ast.Name))
 
     @verb("list")
     def _list(self, options: NoOptions) -> None:

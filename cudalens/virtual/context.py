@@ -12,6 +12,7 @@ from cudalens.device.inventory import sources
 from cudalens.device.inventory.visible import CUDA_VARIABLE
 from cudalens.errors import VirtualDeviceError
 from cudalens.virtual.allocator import conf_from_environment, parse_conf
+from cudalens.virtual.calibration.spec_file import calibrated
 from cudalens.virtual.dispatch.modes import ThreadModes
 from cudalens.virtual.gpus import Gpus
 from cudalens.virtual.patching import Patches
@@ -57,6 +58,7 @@ class device:  # noqa: N801 - reads as torch.device and torch.cuda.device do
         spec: A name from `cudalens.virtual.SPECS`, optionally with a number of devices (``"h100x4"``), or a
             `DeviceSpec`.
         alloc_conf: Text as in PYTORCH_CUDA_ALLOC_CONF; by default that of the environment.
+        calibration: A file that `cudalens.virtual.calibrate` wrote: `spec` is then any name for that GPU.
         values: Whether values are computed. False: operators compute sizes, strides and dtypes only. Small tensors that
             depend on known values only (sizes, positions, constants) keep their values.
         default: With ``values=False``, the number that the program reads where a value is unknown (``.item()``,
@@ -76,7 +78,8 @@ class device:  # noqa: N801 - reads as torch.device and torch.cuda.device do
 
     Raises:
         VirtualDeviceError: The name is unknown; or, on entry, another virtual device is active.
-        ValueError: `alloc_conf` is not valid for torch; or a default is given while values are computed.
+        ValueError: `alloc_conf` is not valid for torch; or a default is given while values are computed; or
+            `calibration` is given with a `DeviceSpec`.
     """
 
     def __init__(
@@ -87,13 +90,22 @@ class device:  # noqa: N801 - reads as torch.device and torch.cuda.device do
         values: bool = True,
         default: float | None = None,
         default_count: int | None = None,
+<<<<<<< HEAD
         measure_host: bool = False,
+=======
+        calibration: str | os.PathLike[str] | None = None,
+>>>>>>> main
     ) -> None:
         if values and (default is not None or default_count is not None):
             raise ValueError("default and default_count are for a device without values: pass values=False too.")
         self.measure_host = measure_host
         self.values, self._defaults = values, Defaults(default, default_count)
-        self.spec, self.num_devices = parse_device(spec)
+        if calibration is None:
+            self.spec, self.num_devices = parse_device(spec)
+        elif isinstance(spec, str):
+            self.spec, self.num_devices = calibrated(spec, calibration)
+        else:
+            raise ValueError("calibration is for a name, such as device('my-4090', calibration=file), not for a spec.")
         self._conf = conf_from_environment(os.environ) if alloc_conf is None else parse_conf(alloc_conf)
         self.gpus: Gpus | None = None
         self.is_from_notebook = False

@@ -497,3 +497,36 @@ class TestLineForm:
     def test_refusals(self, notebook, line):
         notebook.run(f"%cudaprofile {line}")
         assert notebook.kinds() == ["usage"]
+
+
+class TestOneLine:
+    """``%cudaprofile STATEMENT``, as ``%time STATEMENT``."""
+
+    def test_the_value_of_the_line_is_the_output(self, notebook):
+        result = notebook.run("%cudaprofile torch.ones(3).sum().item()")
+        assert result.result == 3.0
+        assert "aten::sum" in names(cudalens.runs.last)
+        assert sorted(notebook.kinds()) == ["display", "out"]
+
+    def test_its_value_can_be_assigned_in_the_middle_of_a_cell(self, notebook):
+        result = notebook.run("x = torch.ones(4)\ny = %cudaprofile -q (x * 2).sum()\ny.item() + 1")
+        assert result.result == 9.0
+        assert "aten::mul" in names(cudalens.runs.last)
+        assert notebook.kinds() == ["out"]
+
+    def test_a_statement_binds_its_names(self, notebook):
+        assert notebook.run("%cudaprofile --shapes --repeat 2 z = torch.ones(2, 5)").success
+        assert notebook["z"].shape == (2, 5)
+        assert cudalens.runs.last.events["step"].nunique() == 2
+
+    def test_its_exception_is_the_users(self, notebook):
+        result = notebook.run("%cudaprofile 1 / 0")
+        assert isinstance(result.error_in_exec, ZeroDivisionError)
+        assert cudalens.runs.last.info.status == "raised"
+
+    @pytest.mark.parametrize("line", ["lst", "--stacks", "f( x", "diff a b c"])
+    def test_what_is_no_statement_prints_the_usage(self, notebook, line):
+        before = len(cudalens.runs)
+        assert not notebook.run(f"%cudaprofile {line}").success
+        assert "%cudaprofile" in notebook.text("usage")
+        assert len(cudalens.runs) == before

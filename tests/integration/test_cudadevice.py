@@ -157,3 +157,25 @@ def test_a_profiled_cell_with_readings(notebook):
     assert notebook["t"].info.options["metrics"] == 500.0
     assert not notebook.run("%%cudaprofile --metrics name\nx = 1").success
     assert "'name' is not a number of readings per second" in notebook.text("usage")
+
+
+def test_a_device_without_values(notebook):
+    assert notebook.run("%cudadevice virtual h100 --no-values --default 0.5").success
+    assert "simulated: NVIDIA H100 80GB HBM3, without values" in notebook.capsys.readouterr().out
+    notebook.run("x = torch.randn(1 << 20, 1 << 13, device='cuda', dtype=torch.bfloat16)")
+    assert notebook.run("x.sum().item()").success
+    assert notebook.text("out") == "0.5"
+    notebook.run("%cudadevice off")
+    assert "(16.0 GiB) had no values and cannot be used now." in notebook.capsys.readouterr().out
+
+
+def test_fit_shows_the_devices_on_which_a_function_fits(notebook):
+    notebook.run("def step(batch):\n    torch.randn(batch, 1 << 28, device='cuda').sum()")
+    assert notebook.run("%cudadevice fit step --devices t4,a100 --batch 20").success
+    assert "A batch of 20 fits on 1 of 2 devices: a100 (up to 38)." in notebook.text("display")
+    assert virtual.active() is None
+
+
+def test_fit_needs_a_function(notebook):
+    assert not notebook.run("%cudadevice fit nothing").success
+    assert "is not a function of this notebook" in notebook.text("usage")

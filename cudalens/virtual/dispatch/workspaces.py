@@ -168,6 +168,11 @@ class Workspaces:
         if not self.is_unified and self._goes_through_lt(name.partition("::")[2], args, out):
             self._take("cublaslt", device, self.lt_bytes)
 
+    @property
+    def addresses(self) -> list[int]:
+        """The addresses of all workspaces."""
+        return [block.address for _, block, _ in self._blocks.values()]
+
     def clear(self) -> None:
         """``torch._C._cuda_clearCublasWorkspaces``: free all workspaces."""
         self._clear(list(self._blocks))

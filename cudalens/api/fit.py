@@ -1,0 +1,202 @@
+"""`fit`: whether a program fits on GPUs that are not there, the largest batch, and what would make it fit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+import pandas as pd
+
+from cudalens.errors import VirtualDeviceError
+from cudalens.views.memory import fit_section
+from cudalens.views.sections.shown import Shown
+
+if TYPE_CHECKING:
+    from cudalens.virtual.fit.runs import Program, Run
+    from cudalens.virtual.specs.registry import DeviceSpec
+
+_DEVICES: Final = ("l4", "a100-40gb", "h100")
+#: Batches to try above one that fits and whose next one does not.
+_MOST_BEYOND: Final = 16
+_ALL: Final = ("checkpoint the blocks", "8-bit Adam", "all in bfloat16")
+
+
+class Fit(Shown):
+    """Whether a program fits; prints as text, and shows as tables in a notebook.
+
+    Attributes:
+        devices: A row for each device: ``device``, ``batch``, ``fits``, ``total_bytes`` (with the CUDA context),
+            ``capacity_bytes``, bytes at the peak by category (``parameters_bytes`` ... ``cache_bytes``), ``line`` and
+            ``operator`` at the peak, ``largest_batch`` (missing if the program takes no batch), ``step_ns`` and its
+            error ``step_error_pct``, ``is_calibrated``.
+        changes: A row for each device on which it does not fit and each change: ``device``, ``change``,
+            ``saves_bytes``, ``total_bytes``, ``fits``, ``step_ns``, and ``error`` where the program fails with it.
+    """
+
+    def __init__(self, devices: pd.DataFrame, changes: pd.DataFrame) -> None:
+        self.devices, self.changes = devices, changes
+        super().__init__(fit_section.section(devices, changes))
+
+
+def fit(
+    step: Callable[..., Any],
+    devices: Sequence[str | DeviceSpec] = _DEVICES,
+    batch: int = 1,
+    *,
+    default: float | None = None,
+    default_count: int | None = None,
+) -> Fit:
+    """Find out whether a program fits on GPUs, without a GPU and without computing values.
+
+    Every figure comes from runs on a virtual device without values (``values=False``): the largest batch from a search,
+    and what a change saves from a run with the change. A program fits if it runs beside the CUDA context and the
+    workspaces of the libraries.
+
+    ::
+
+        def step(batch):
+            model = torch.nn.Linear(4096, 4096).cuda()
+            optimizer = torch.optim.AdamW(model.parameters())
+            x = torch.randn(batch, 4096, device="cuda")
+
+            def train():
+                optimizer.zero_grad()
+                model(x).square().mean().backward()
+                optimizer.step()
+
+            return train
+
+        cudalens.fit(step, devices=["l4", "h100"], batch=64)
+
+    Args:
+        step: A function that makes the model and its data, with ``device="cuda"``, and runs a step; or returns a
+            function that runs a step, which is then called twice. If it takes an argument, that is the batch size.
+        devices: The GPUs, of ``cudalens.virtual.SPECS``.
+        batch: The batch size to report.
+        default: The number that the program reads where a value is unknown, such as ``loss.item()``; None raises an
+            error that names the line.
+        default_count: The number of results of operators whose size depends on values (``nonzero``).
+
+    Raises:
+        VirtualDeviceError: A device is unknown; a virtual device is active; or the program needs a value.
+        ValueError: `batch` is below 1, or `devices` is empty.
+    """
+    from cudalens.virtual import active
+    from cudalens.virtual.fit.runs import Program, quick_collections
+    from cudalens.virtual.specs.registry import parse_device
+
+    if batch < 1 or not devices:
+        raise ValueError(f"fit() needs a batch of at least 1 and a device; got batch={batch!r}, devices={devices!r}.")
+    if active() is not None:
+        raise VirtualDeviceError(
+            "fit() enables its own virtual devices, and one is active. Leave its block first (in a notebook: "
+            "%cudadevice off)."
+        )
+    program = Program(step, default, default_count)
+    specs = [parse_device(device)[0] for device in devices]
+    with quick_collections():
+        reports = [_report(program, spec, batch) for spec in specs]
+        changes = [change for row in reports if not row["fits"] for change in _changes(program, row, batch)]
+    columns = ["device", "change", "saves_bytes", "total_bytes", "fits", "step_ns", "error"]
+    rows = [{key: value for key, value in row.items() if key not in ("spec", "run")} for row in reports]
+    frame = pd.DataFrame(rows).astype({"largest_batch": "Int64"})
+    return Fit(frame, pd.DataFrame(changes, columns=columns))
+
+
+def _report(program: Program, spec: DeviceSpec, batch: int) -> dict[str, Any]:
+    """The row of one device, with its `Run` and `DeviceSpec`."""
+    from cudalens.virtual.fit.errors import error_pct
+    from cudalens.virtual.kernel_times.constants import is_calibrated
+
+    run = program.measure(spec, batch)
+    fits = _fits(program, spec, run, batch)
+    return {
+        "device": spec.key,
+        "batch": batch,
+        "fits": fits,
+        "total_bytes": run.total_bytes,
+        "capacity_bytes": spec.total_memory_bytes,
+        **{f"{name}_bytes": num_bytes for name, num_bytes in run.categories.items()},
+        "cache_bytes": run.reserved_bytes - run.allocated_bytes,
+        "context_bytes": run.context_bytes,
+        "line": run.line,
+        "operator": run.operator,
+        "largest_batch": _largest(program, spec, run, batch) if program.takes_batch else None,
+        "step_ns": run.step_ns,
+        "step_error_pct": error_pct(spec, run.kernels),
+        "is_calibrated": is_calibrated(spec),
+        "run": run,
+        "spec": spec,
+    }
+
+
+def _fits(program: Program, spec: DeviceSpec, run: Run, batch: int, change: Any = None) -> bool:
+    """Whether a measured program fits; if it needs more, its cached memory may be freed, which a run finds out."""
+    if run.total_bytes <= spec.total_memory_bytes:
+        return True
+    if not _may_fit(spec, run):
+        return False
+    return program.fits(spec, batch, None if change is None else change())
+
+
+def _largest(program: Program, spec: DeviceSpec, run: Run, batch: int) -> int:
+    """The largest batch: searched, with a run for each batch that is tried."""
+    from cudalens.virtual.fit.largest import guess_of, largest
+
+    known = {batch: run}
+
+    def measured(size: int) -> Run:
+        if size not in known:
+            known[size] = program.measure(spec, size)
+        return known[size]
+
+    guess = guess_of(lambda size: measured(size).total_bytes, spec.total_memory_bytes, batch)
+    found = largest(lambda size: _fits(program, spec, measured(size), size), guess)
+    return _beyond(
+        found, lambda size: _may_fit(spec, measured(size)), lambda size: _fits(program, spec, measured(size), size)
+    )
+
+
+def _may_fit(spec: DeviceSpec, run: Run) -> bool:
+    return run.allocated_bytes + run.context_bytes <= spec.total_memory_bytes
+
+
+def _beyond(found: int, may_fit: Callable[[int], bool], fits: Callable[[int], bool]) -> int:
+    """The largest batch that fits, from `found` on: of two batches, the larger one may be less fragmented."""
+    top = found
+    while top - found < _MOST_BEYOND and may_fit(top + 1):
+        top += 1
+    return next((size for size in range(top, found, -1) if fits(size)), found)
+
+
+def _changes(program: Program, row: dict[str, Any], batch: int) -> list[dict[str, Any]]:
+    """What each change saves on a device on which the program does not fit; all together if none is enough."""
+    from cudalens.virtual.fit.changes import CHANGES, combined
+
+    found = [_change(program, row, batch, name, make) for name, make in CHANGES.items()]
+    if not any(change["fits"] for change in found):
+        together = lambda: combined([CHANGES[name] for name in _ALL])  # noqa: E731
+        found.append(_change(program, row, batch, " + ".join(_ALL), together))
+    if program.takes_batch and 0 < row["largest_batch"] < batch:
+        smaller = int(row["largest_batch"])
+        found.append(_change(program, row, smaller, f"a batch of {smaller:,}", None))
+    return sorted(found, key=lambda change: (not change["fits"], -(change["saves_bytes"] or 0)))
+
+
+def _change(program: Program, row: dict[str, Any], batch: int, name: str, make: Any) -> dict[str, Any]:
+    spec, before = row["spec"], row["run"]
+    try:
+        run = program.measure(spec, batch, None if make is None else make())
+        fits, error = _fits(program, spec, run, batch, make), ""
+    except Exception as problem:  # the program does not support the change
+        facts = {"saves_bytes": None, "total_bytes": None, "fits": False, "step_ns": None}
+        return {"device": spec.key, "change": name, **facts, "error": f"{type(problem).__name__}: {problem}"}
+    return {
+        "device": spec.key,
+        "change": name,
+        "saves_bytes": before.total_bytes - run.total_bytes,
+        "total_bytes": run.total_bytes,
+        "fits": fits,
+        "step_ns": run.step_ns,
+        "error": error,
+    }

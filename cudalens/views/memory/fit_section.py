@@ -1,0 +1,100 @@
+"""The view of `cudalens.fit`: whether a program fits, by device; what its memory holds; what would make it fit."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import pandas as pd
+
+from cudalens.analysis import units
+from cudalens.views.sections.model import Block, Column, Note, Row, Section, Table, Text
+
+_CSS: Final = "cf"
+_NAME: Final = "fit"
+_CATEGORIES: Final = ("parameters", "gradients", "optimizer", "activations", "temporary", "cache", "context")
+
+
+def section(devices: pd.DataFrame, changes: pd.DataFrame) -> Section:
+    """The answer, a table of the devices, one of the memory at the peak, one of the changes."""
+    rows = devices.to_dict("records")
+    blocks: list[Block] = [_answers(rows), _memory(rows)]
+    if len(changes):
+        blocks.append(_changes(changes.to_dict("records")))
+    blocks.append(
+        Note("Simulated: no GPU was used. Times are predicted; their error is that of the kernels' families.")
+    )
+    return Section(_NAME, _CSS, verdict=verdict(devices), badge="simulated", blocks=tuple(blocks))
+
+
+def verdict(devices: pd.DataFrame) -> str:
+    """The answer in one line: on which devices it fits, and the largest batch."""
+    rows = devices.to_dict("records")
+    batch = units.count(int(rows[0]["batch"]))
+    fitting = [row for row in rows if row["fits"]]
+    if not fitting:
+        least = min(int(row["total_bytes"]) for row in rows)
+        return f"A batch of {batch} fits on none of these devices: it needs {units.size(least)}."
+    named = ", ".join(f"{row['device']}{_up_to(row)}" for row in fitting)
+    return f"A batch of {batch} fits on {len(fitting)} of {units.plural(len(rows), 'device')}: {named}."
+
+
+def _up_to(row: dict[Any, Any]) -> str:
+    return "" if pd.isna(row["largest_batch"]) else f" (up to {units.count(int(row['largest_batch']))})"
+
+
+def _answers(rows: list[dict[Any, Any]]) -> Table:
+    columns = (
+        Column("device"),
+        Column("fits"),
+        Column("needs", key="number", align="right"),
+        Column("has", key="number", align="right"),
+        Column("largest batch", key="number", align="right"),
+        Column("step", key="number", align="right"),
+        Column("peak at", text_width=44, html_width=80),
+    )
+    return Table(columns, [Row(_answer(row)) for row in rows], more=("device", ".devices"))
+
+
+def _answer(row: dict[Any, Any]) -> tuple[Any, ...]:
+    largest = "-" if pd.isna(row["largest_batch"]) else units.count(int(row["largest_batch"]))
+    fits = Text("yes", "strong") if row["fits"] else "no"
+    name = units.short_place(str(row["line"])) if row["line"] else "-"
+    place = f"{name} {row['operator']}".strip()
+    needs, has = units.size(row["total_bytes"]), units.size(row["capacity_bytes"])
+    return (str(row["device"]), fits, needs, has, largest, step_text(row), Text(place, "code"))
+
+
+def step_text(row: dict[Any, Any]) -> str:
+    """The time of a step with its error: ``12.3 ms ± 9 %``."""
+    note = "" if row["is_calibrated"] else ", uncalibrated"
+    return f"{units.duration(row['step_ns'])} ± {row['step_error_pct']:.0f} %{note}"
+
+
+def _memory(rows: list[dict[Any, Any]]) -> Section:
+    columns = (Column("device"), *(Column(name, key="number", align="right") for name in _CATEGORIES))
+    cells = [(str(row["device"]), *(units.size(row[f"{name}_bytes"]) for name in _CATEGORIES)) for row in rows]
+    table = Table(columns, [Row(cell) for cell in cells], more=("device", ".devices"))
+    return Section("", _CSS, title="Memory at the peak", blocks=(table,))
+
+
+def _changes(rows: list[dict[Any, Any]]) -> Section:
+    columns = (
+        Column("device"),
+        Column("change", text_width=56, html_width=80),
+        Column("saves", key="number", align="right"),
+        Column("needs", key="number", align="right"),
+        Column("fits"),
+        Column("step", key="number", align="right"),
+    )
+    table = Table(columns, [Row(_change(row)) for row in rows], more=("change", ".changes"), max_text=24)
+    return Section("", _CSS, title="What would make it fit", blocks=(table,))
+
+
+def _change(row: dict[Any, Any]) -> tuple[Any, ...]:
+    if row["error"]:
+        error = units.shorten(str(row["error"]), 80)
+        return (str(row["device"]), f"{row['change']}: {error}", "-", "-", "-", "-")
+    saves = row["saves_bytes"]
+    facts = (units.size(saves) if saves > 0 else "nothing", units.size(row["total_bytes"]))
+    fits = Text("yes", "strong") if row["fits"] else "no"
+    return (str(row["device"]), str(row["change"]), *facts, fits, units.duration(row["step_ns"]))

@@ -1,0 +1,1 @@
+"""Whether a program fits on a GPU, which it has not: memory by category, the largest batch, what would help."""

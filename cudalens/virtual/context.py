@@ -90,11 +90,8 @@ class device:  # noqa: N801 - reads as torch.device and torch.cuda.device do
         values: bool = True,
         default: float | None = None,
         default_count: int | None = None,
-<<<<<<< HEAD
         measure_host: bool = False,
-=======
         calibration: str | os.PathLike[str] | None = None,
->>>>>>> main
     ) -> None:
         if values and (default is not None or default_count is not None):
             raise ValueError("default and default_count are for a device without values: pass values=False too.")

@@ -86,27 +86,11 @@ def notes(info: RunInfo) -> list[str]:
 
 
 def _profile(trace: Trace, result: Summary) -> list[str]:
-<<<<<<< HEAD
     cause = findings.verdict(trace)
-    answer = f"{_busy(result)}: {cause}" if cause else _busy(result)
-    return [
-        ", ".join(part for part in (answer, _against_history(trace.info)) if part),
-        _host_time(trace.info, result),
-        _largest(result),
-        waits.verdict(trace),
-        _work(result),
-        slowdown(trace.info),
-        _steps(result),
-        _memory(result),
-        readings.metrics_verdict(trace),
-        _overhead(trace.info),
-    ]
-=======
-    cause, busy = findings.verdict(trace), _busy(result)
+    busy = "; ".join(filter(None, (_busy(result), _host_time(trace.info, result))))
     if not cause:
         return [busy, _largest(result), _against_history(trace.info)]
     return [f"{busy}: {cause}", f"try {findings.first_advice(trace)}", _against_history(trace.info)]
->>>>>>> main
 
 
 def _busy(result: Summary) -> str:

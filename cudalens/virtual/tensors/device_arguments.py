@@ -153,7 +153,10 @@ class FunctionMode(TorchFunctionMode):
         if device is None or not isinstance(tensor, torch.Tensor) or not tensor.requires_grad:
             return func(*args, **kwargs)
         dtype = model.dtype if isinstance(model, torch.Tensor) else named.get("dtype")
-        rest = {"non_blocking": bool(named.get("non_blocking")), "memory_format": named.get("memory_format")}
+        rest: dict[str, Any] = {
+            "non_blocking": bool(named.get("non_blocking")),
+            "memory_format": named.get("memory_format"),
+        }
         moved = tensor.to(device, dtype, **rest)
         return moved.clone() if moved is tensor and func in (_TO_COPY, _TO_COPY.overloadpacket) else moved
 

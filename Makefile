@@ -67,7 +67,7 @@ test-pytorch: setup ## run PyTorch 2.6's CUDA tests on a virtual device; PYTORCH
 test-programs: ## run third-party programs in every mode, in .venv-programs; PROGRAM=NAME selects some
 	@test -x $(VENV)-programs/bin/python || $(PYTHON) -m venv $(VENV)-programs
 	@$(VENV)-programs/bin/python -m pip --disable-pip-version-check install --quiet $(INDEX) -e . -r tests/programs/requirements.txt
-	@$(VENV)-programs/bin/python tools/third_party.py $(if $(PROGRAM),--only $(PROGRAM),)
+	@$(VENV)-programs/bin/python tools/third_party.py $(if $(PROGRAM),--only $(PROGRAM),--page docs/programs.md)
 
 docs: setup ## build the documentation site into out/docs; a warning is an error
 	@$(BIN)/python -m sphinx -b html -W --keep-going -q -j auto -c docs . out/docs

@@ -65,11 +65,14 @@ class device:  # noqa: N801 - reads as torch.device and torch.cuda.device do
             ``.cpu().numpy()``, a branch); None raises an error that names the line.
         default_count: With ``values=False``, the number of results of operators whose size depends on values
             (``nonzero``, ``x[mask]``, ``unique``), at most the number of elements; None raises an error.
+        measure_host: Whether the real time that the program takes between its calls of torch (Python code, waits for
+            data, files) advances the virtual clock. The times then differ from run to run.
 
     Attributes:
         spec: The specification of the devices.
         num_devices: The number of devices.
         values: Whether values are computed.
+        measure_host: Whether real time between calls advances the virtual clock.
         gpus: Their state; None outside of the block.
         is_from_notebook: Whether a magic enabled it for the following cells.
 
@@ -87,10 +90,12 @@ class device:  # noqa: N801 - reads as torch.device and torch.cuda.device do
         values: bool = True,
         default: float | None = None,
         default_count: int | None = None,
+        measure_host: bool = False,
         calibration: str | os.PathLike[str] | None = None,
     ) -> None:
         if values and (default is not None or default_count is not None):
             raise ValueError("default and default_count are for a device without values: pass values=False too.")
+        self.measure_host = measure_host
         self.values, self._defaults = values, Defaults(default, default_count)
         if calibration is None:
             self.spec, self.num_devices = parse_device(spec)
@@ -164,7 +169,9 @@ class device:  # noqa: N801 - reads as torch.device and torch.cuda.device do
         if not ordinals:
             warn_user(_HIDDEN.format(value=os.environ.get(CUDA_VARIABLE), label=self.label))
         shapes = None if self.values else Shapes(self._defaults)
-        self.gpus = Gpus(self.spec, len(ordinals), self._conf, ordinals=ordinals, shapes=shapes)
+        self.gpus = Gpus(
+            self.spec, len(ordinals), self._conf, ordinals=ordinals, shapes=shapes, measures_host=self.measure_host
+        )
         _active = self
         try:
             self._install(self.gpus)

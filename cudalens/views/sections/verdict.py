@@ -86,7 +86,8 @@ def notes(info: RunInfo) -> list[str]:
 
 
 def _profile(trace: Trace, result: Summary) -> list[str]:
-    cause, busy = findings.verdict(trace), _busy(result)
+    cause = findings.verdict(trace)
+    busy = "; ".join(filter(None, (_busy(result), _host_time(trace.info, result))))
     if not cause:
         return [busy, _largest(result), _against_history(trace.info)]
     return [f"{busy}: {cause}", f"try {findings.first_advice(trace)}", _against_history(trace.info)]
@@ -100,6 +101,12 @@ def _busy(result: Summary) -> str:
         return wall
     who = "CPU ops" if result.device_busy_ns is None else "GPU"
     return f"{wall}, {who} busy {units.percent(100 * busy / result.wall_ns)}"
+
+
+def _host_time(info: RunInfo, result: Summary) -> str:
+    """``Python time not modelled: 50 ms real``, where a simulated run leaves out more time than it shows."""
+    num_ns = info.host_not_modelled_ns
+    return f"Python time not modelled: {units.duration(num_ns)} real" if num_ns > result.wall_ns else ""
 
 
 def _against_history(info: RunInfo) -> str:

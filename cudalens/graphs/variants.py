@@ -204,6 +204,9 @@ def _why_not(variant: Variant, leaves: Sequence[Any], results: Sequence[torch.Te
     opaque = next(filter(None, (_opaque(result, is_made=storage_id(result) in watch.made) for result in others)), None)
     if opaque is not None or (opaque := _leaf_below(results)) is not None:
         return Finding(Reason.OPAQUE_RESULT, opaque, variant.function.place)
+    if _is_summed_otherwise(results):
+        what = "a result, a view of it, and what is computed from it, all with a gradient"
+        return Finding(Reason.OPAQUE_RESULT, what, variant.function.place)
     if any(map(_is_reentrant, results)):
         return Finding(Reason.RECOMPUTED, "torch.utils.checkpoint with use_reentrant=True", variant.function.place)
     if watch.num_kernels == 0:
@@ -242,6 +245,19 @@ def _leaf_below(results: Sequence[torch.Tensor]) -> str | None:
     below = (node for result in results if not result.is_leaf for node in _history(result)) if leaves else ()
     found = any(id(getattr(node, "variable", None)) in leaves for node in below)
     return "a new leaf, and what is computed from it" if found else None
+
+
+def _is_summed_otherwise(results: Sequence[torch.Tensor]) -> bool:
+    """Whether the gradient of a result is a sum of three or more that a recorded backward sums in another order.
+
+    So where a result is returned with a view of it, and another result is computed from it.
+    """
+    bases = {id(view._base): view._base for view in results if view._is_view() and view.grad_fn is not None}
+    for base in (result for result in results if id(result) in bases and result.grad_fn is not None):
+        others = (one for one in results if one is not base and one._base is not base)
+        if any(node is base.grad_fn for one in others for node in _history(one)):
+            return True
+    return False
 
 
 def _history(result: torch.Tensor) -> Iterator[Any]:

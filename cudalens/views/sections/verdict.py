@@ -88,9 +88,9 @@ def notes(info: RunInfo) -> list[str]:
 def _profile(trace: Trace, result: Summary) -> list[str]:
     cause = findings.verdict(trace)
     busy = "; ".join(filter(None, (_busy(result), _host_time(trace.info, result))))
-    if not cause:
-        return [busy, _largest(result), _against_history(trace.info)]
-    return [f"{busy}: {cause}", f"try {findings.first_advice(trace)}", _against_history(trace.info)]
+    answer = f"{busy}: {cause}" if cause else busy
+    answer = ", ".join(filter(None, (answer, _against_history(trace.info))))
+    return [answer, f"try {findings.first_advice(trace)}" if cause else _largest(result)]
 
 
 def _busy(result: Summary) -> str:

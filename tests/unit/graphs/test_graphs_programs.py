@@ -29,6 +29,14 @@ TOGETHER = (
     Program(("if thing.flag: log.append(1)", "y = y * 2"), {5: "thing.flag = True"}, (False,) * 7),
     Program(("if thing.flag: y = y * 3", "y = thing * y"), {3: "thing.flag = True", 5: "thing.k = 7.0"}, (True,) * 7),
     Program(("helper(y)", "y = helper(y)"), {4: "helper = traced"}, (False,) * 7),
+    Program(  # the gradient of y is a sum of three; in another order, its last bit differs
+        (
+            *("y = F.dropout(y, 0.5)", "outs.append(y[2:5])", "buf.add_(1)", "outs.append(y)"),
+            *("outs.append(x.detach())", "outs.append({'n': thing.n, 'y': y.cos()})"),
+        ),
+        {5: "w = nn.Parameter(w.detach() + 1)"},
+        (True,) * 7,
+    ),
 )
 
 #: Changes with a statement that reads what they change.

@@ -14,7 +14,7 @@ INDEX := $(if $(filter cpu,$(TORCH)),--extra-index-url $(CPU_INDEX),)
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo lab test test-thorough coverage test-browser test-gpu test-pytorch test-programs test-hangs check check-js fix js bench lock docs accuracy news build clean
+.PHONY: help setup demo lab test test-thorough coverage planted test-browser test-gpu test-pytorch test-programs test-hangs check check-js fix js bench lock docs accuracy news build clean
 
 help: ## list these targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  \1\t/' | expand -t 18
@@ -46,6 +46,9 @@ test-thorough: setup ## as test, with 25 times as many examples in the property 
 coverage: setup ## run the tests without a browser and report the lines that they reach, into out/coverage; fails below the floor
 	@$(BIN)/python -m pytest -n $(WORKERS) --maxprocesses=8 --dist worksteal -m "not browser" --cov --cov-report=term --cov-report=html $(PYTEST_ARGS)
 
+planted: setup ## run programs with a planted bottleneck and print how well the findings name and price it
+	@$(BIN)/python tests/planted/scores.py
+
 test-browser: setup ## install Chromium if needed, then run the browser tests
 	@sh tools/chromium.sh
 	@$(BIN)/python -m pytest -m browser tests/browser $(PYTEST_ARGS)
@@ -64,7 +67,7 @@ test-pytorch: setup ## run PyTorch 2.6's CUDA tests on a virtual device; PYTORCH
 test-programs: ## run third-party programs in every mode, in .venv-programs; PROGRAM=NAME selects some
 	@test -x $(VENV)-programs/bin/python || $(PYTHON) -m venv $(VENV)-programs
 	@$(VENV)-programs/bin/python -m pip --disable-pip-version-check install --quiet $(INDEX) -e . -r tests/programs/requirements.txt
-	@$(VENV)-programs/bin/python tools/third_party.py $(if $(PROGRAM),--only $(PROGRAM),)
+	@$(VENV)-programs/bin/python tools/third_party.py $(if $(PROGRAM),--only $(PROGRAM),--page docs/programs.md)
 
 docs: setup ## build the documentation site into out/docs; a warning is an error
 	@$(BIN)/python -m sphinx -b html -W --keep-going -q -j auto -c docs . out/docs

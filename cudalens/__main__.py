@@ -6,6 +6,8 @@ Exit codes: 0 success; 1 error (with a message on stderr) or, for ``check``, a p
 from __future__ import annotations
 
 import argparse
+import errno
+import io
 import json
 import os
 import sys
@@ -32,9 +34,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     Returns:
         The exit code.
     """
+    _write_any_text()
     arguments = _parser().parse_args(argv)
     try:
-        return arguments.run(arguments) or 0
+        code = arguments.run(arguments) or 0
+        sys.stdout.flush()
+        return code
     except (AssertionFailed, AssertionSyntaxError) as error:
         return _refuse(str(error), keeps_lines=True)
     except CudalensError as error:
@@ -42,9 +47,21 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # `cudalens summary … | head` closed the pipe
         sys.stderr.close()
         return 0
+    except OSError as error:
+        if error.errno != errno.ENOSPC:
+            raise
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # else Python's exit writes the rest again
+        return _refuse("cannot write the output: no space is left on its device.")
     except KeyboardInterrupt:
         print("cudalens: interrupted", file=sys.stderr)
         return _INTERRUPTED
+
+
+def _write_any_text() -> None:
+    """Let a terminal of ASCII or Latin-1 show "?" for what it cannot show."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper) and stream.errors == "strict":
+            stream.reconfigure(errors="replace")
 
 
 def _refuse(message: str, *, keeps_lines: bool = False) -> int:
@@ -148,6 +165,8 @@ def _convert(arguments: argparse.Namespace) -> None:
     with _stage("reading", "writing") as advance:
         trace = _load(arguments.trace)
         advance()
+        if chosen is _formats.FORMATS["collapsed"] and not trace.events["dur"].gt(0).any():
+            raise OutputError(f"{arguments.trace} has no event with a duration, so collapsed stacks would be empty.")
         _wrote(chosen.write(trace, output, **options))
 
 

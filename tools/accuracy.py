@@ -1,8 +1,8 @@
 """Write the accuracy of modelled kernel times into ``docs/virtual.md`` and a picture: ``python tools/accuracy.py``.
 
 The table's figures are those that ``tools/fit_timing.py`` stored with the constants: errors on shapes that were not
-used for the fit. With ``--data FOLDER`` (the tables of measured times) the picture of measured against predicted times
-is drawn again. ``--check`` only compares the table with the page.
+used for the fit. With ``--data FOLDER`` (the tables of measured times) whole programs run again and the picture of
+measured against predicted times is drawn again. ``--check`` only compares the table with the page.
 """
 
 from __future__ import annotations
@@ -20,6 +20,8 @@ from cudalens.virtual.specs.registry import SPECS
 ROOT: Final = Path(__file__).parents[1]
 PAGE: Final = ROOT / "docs" / "virtual.md"
 PICTURE: Final = ROOT / "docs" / "images" / "accuracy.svg"
+PROGRAMS_BEGIN: Final = "<!-- programs: written by tools/accuracy.py -->"
+PROGRAMS_END: Final = "<!-- end of programs -->"
 BEGIN: Final = "<!-- accuracy: written by tools/accuracy.py -->"
 END: Final = "<!-- end of accuracy -->"
 
@@ -36,10 +38,8 @@ TITLES: Final = {
     "alltoall": "all_to_all",
     "reduce_scatter": "reduce_scatter",
 }
-#: Families in the picture.
-DRAWN: Final = ("matrix_half", "matrix_single", "attention", "decode")
 #: Points in each panel of the picture, and the panel's size in pixels.
-NUM_POINTS: Final = 60
+NUM_POINTS: Final = 40
 SIZE: Final = 120
 
 
@@ -58,14 +58,31 @@ def _cell(found: dict[str, Any] | None) -> str:
     return "" if found is None else f"{found['mean_error_pct']} % ({found['within_2x_pct']:g} %)"
 
 
+def programs_table(folder: Path) -> str:
+    """Measured and predicted times of whole programs as a Markdown table."""
+    from labelled_programs import report
+
+    found = report(folder)
+    lines = ["| GPU | program | batch x tokens | measured ms | predicted ms | ratio |", "|---|---|---|---|---|---|"]
+    for label, predicted in found:
+        sizes = f"{label.batch} x {label.length}"
+        times = f"{label.measured_ms:.0f} | {predicted:.0f} | {predicted / label.measured_ms:.2f}"
+        lines.append(f"| {label.gpu} | {label.model} {label.kind} | {sizes} | {times} |")
+    errors = [abs(predicted / label.measured_ms - 1) for label, predicted in found]
+    return "\n".join([*lines, "", f"The mean error is {100 * sum(errors) / len(errors):.1f} %."])
+
+
+def _with(page: str, begin: str, text: str, end: str) -> str:
+    before, _, rest = page.partition(begin)
+    return f"{before}{begin}\n{text}\n{end}{rest.partition(end)[2]}"
+
+
 def picture(families: dict[str, Any], folder: Path) -> str:
     """Small panels of measured (x) against predicted (y) times, both logarithmic, one for each family and GPU."""
     from fit_timing import FAMILIES, Sizes
 
     rows, columns = [], 0
     for family in FAMILIES:
-        if family.name not in DRAWN:
-            continue
         panels = []
         for gpu, data in family.read(folder).groupby("spec"):
             drawn = data.sample(min(NUM_POINTS, len(data)), random_state=1)
@@ -115,14 +132,14 @@ def main() -> int:
     parser.add_argument("--data", type=Path, help="the folder of measured times, to draw the picture")
     options = parser.parse_args()
     families = accuracy()
-    before, _, rest = PAGE.read_text().partition(BEGIN)
-    _, _, after = rest.partition(END)
-    page = f"{before}{BEGIN}\n{table(families)}\n{END}{after}"
+    page = _with(PAGE.read_text(), BEGIN, table(families), END)
     if options.check:
         if page != PAGE.read_text():
             print(f"{PAGE.name}: the accuracy differs from the constants; run `make accuracy`.")
             return 1
         return 0
+    if options.data is not None:
+        page = _with(page, PROGRAMS_BEGIN, programs_table(options.data), PROGRAMS_END)
     PAGE.write_text(page)
     if options.data is not None:
         torch.set_default_dtype(torch.float64)

@@ -1,6 +1,6 @@
 """Run third-party programs plain, on a virtual device, profiled, sanitized and graphed, and compare their results.
 
-    python tools/third_party.py [--only NAME] [--mode MODE] [--jobs 1] [--out FOLDER]
+    python tools/third_party.py [--only NAME] [--mode MODE] [--jobs 1] [--out FOLDER] [--page FILE]
 
 The programs are in tests/programs. `make test-programs` installs their packages into .venv-programs first. Each program
 runs in a process of its own with a time limit, once for each mode. Its results have to equal those on the CPU bit for
@@ -19,6 +19,7 @@ import json
 import multiprocessing
 import os
 import random
+import re
 import signal
 import sys
 import time
@@ -28,6 +29,8 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+from importlib import metadata
+from itertools import groupby
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, Final, TypedDict
@@ -55,6 +58,24 @@ class Outcome(TypedDict):
     detail: str
 
 
+_PAGE: Final = """\
+# Programs of other packages
+
+`make test-programs` runs {num} small programs of other packages, each on the CPU and in four modes: on a virtual
+device, profiled there, sanitized, and with its step as a function of `cudalens.cudagraph`.
+
+- *equal*: every result has the same bits as on the CPU (losses, outputs, gradients, parameters), and the sanitizer
+  reports no race.
+- *close*: the program casts by autocast, whose lists for CUDA are other ones than the CPU's. The results are close to
+  the CPU's, and those of the other modes have the same bits as on the virtual device.
+- *refused*: cudalens stops the program with an error that names the reason.
+- *failed*: the program stops with an error that it does not have on the CPU.
+- The last column counts the calls that a CUDA graph replayed. The others ran without one; `%cudagraph` lists the
+  reasons. A program makes 1 to 4 calls, the first two of which are the warm-up and the recording.
+
+Versions: {versions}.
+"""
+
 #: A result: data type, shape and bytes of each tensor, in order.
 Values = list[tuple[str, tuple[int, ...], bytes]]
 
@@ -73,6 +94,8 @@ def main() -> int:
             print(_line(found), flush=True)
     options.out.mkdir(exist_ok=True, parents=True)
     (options.out / "programs.json").write_text(json.dumps(outcomes, indent=1))
+    if options.page is not None:
+        options.page.write_text(_page(outcomes))
     counts = Counter(outcome["result"] for outcome in outcomes)
     print(f"{len(programs)} programs:", ", ".join(f"{count} {result}" for result, count in counts.items()))
     return 1 if set(counts) - set(_GOOD) or not programs else 0
@@ -84,6 +107,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--mode", action="append", choices=MODES[1:], help="a mode; by default all of them")
     parser.add_argument("--jobs", type=int, default=1, help="how many programs run at the same time")
     parser.add_argument("--out", type=Path, default=ROOT / "out", help="the folder for the results")
+    parser.add_argument("--page", type=Path, help="write a page with the table of results")
     return parser.parse_args()
 
 
@@ -252,6 +276,24 @@ def _line(found: list[Outcome]) -> str:
 def _detail(outcome: Outcome) -> str:
     lines = outcome["detail"].strip().splitlines() or [""]
     return f"    {outcome['mode']}: {lines[-1][:300]}"
+
+
+def _page(outcomes: list[Outcome]) -> str:
+    """The results as Markdown: a row for each program."""
+    packages = ("torch", "transformers", "diffusers", "timm", "lightning", "accelerate", "peft", "torchao")
+    versions = ", ".join(f"{name} {metadata.version(name)}" for name in packages)
+    rows = [_row(list(found)) for _, found in groupby(outcomes, key=lambda outcome: outcome["program"])]
+    modes = MODES[1:]
+    header = ["program", *modes, "calls replayed"]
+    lines = [f"| {' | '.join(cells)} |" for cells in (header, ["---"] * len(header), *rows)]
+    return "\n".join([_PAGE.format(num=len(rows), versions=versions), *lines, ""])
+
+
+def _row(found: list[Outcome]) -> list[str]:
+    results = {outcome["mode"]: outcome["result"] for outcome in found}
+    replayed = re.match(r"(\d+ of \d+) calls", found[-1]["detail"])
+    cells = [results.get(mode, "") for mode in MODES[1:]]
+    return [f"`{found[0]['program']}`", *cells, replayed[1] if replayed else ""]
 
 
 if __name__ == "__main__":

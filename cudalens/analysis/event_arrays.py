@@ -45,6 +45,12 @@ class EventArrays:
         """Row of each event's parent, -1 for none."""
         return self.ints("parent")
 
+    @cached_property
+    def self_dur(self) -> Ints:
+        """Self time of each event, ns."""
+        own: Ints = self.events["self_dur"].to_numpy()
+        return own
+
     def ints(self, column: str, rows: Any = slice(None), *, missing: int = -1) -> Ints:
         """A nullable integer column of `rows` as int64, with `missing` for missing values."""
         return integers(self.events[column].array[rows], missing)

@@ -166,7 +166,7 @@ def _host_busy(events: pd.DataFrame) -> int | None:
 
 def _top(rows: pd.DataFrame) -> tuple[TopCost, ...]:
     counts = ~rows["cat"].isin(_NOT_COSTS) & (rows["name"].astype(str) != STEP_NAME)
-    costs = rows[counts & (rows["self_ns"] > 0)]
+    costs = rows[counts & (rows["self_ns"] > 0) & (rows["share_pct"] > 0)]
     on_device = costs["is_device"] & costs["cat"].isin(GPU_ACTIVITIES)
     costs = costs[on_device] if on_device.any() else costs[~costs["is_device"]]
     chosen = costs.head(_NUM_TOP)

@@ -9,7 +9,7 @@ from cudalens.analysis import repaired
 from cudalens.frames import Trace
 
 
-def load(path: str | os.PathLike[str], *, repair: bool = True) -> Trace:
+def load(path: str | os.PathLike[str], *, repair: bool = True, max_bytes: int | None = None) -> Trace:
     """Read a trace from `path`, and check how far it can be trusted.
 
     Reads every kind of file that `cudalens.traces.load` reads, and detects the kind from the content.
@@ -19,10 +19,12 @@ def load(path: str | os.PathLike[str], *, repair: bool = True) -> Trace:
     Args:
         path: The file.
         repair: False to keep all rows as they are in the file, and only check them.
+        max_bytes: The most bytes that the contents of the file may have, uncompressed. Default: the free memory of the
+            machine, and for compressed files also a hundred times their size.
 
     Raises:
         TraceFormatError: The file cannot be read, is not a trace, or holds nothing usable. The message says where, and
             what was found.
         UnsafeSnapshotError: It is a pickle with contents that a memory snapshot does not have; nothing of it was run.
     """
-    return repaired(traces.load(path), repair=repair)
+    return repaired(traces.load(path, max_bytes=max_bytes), repair=repair)

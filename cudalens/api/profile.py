@@ -268,6 +268,7 @@ class profile:  # noqa: N801 - reads as a verb, like torch's
         self._interrupts.install()
         try:
             session.start()
+            self._recorder.begin()
             self._recorder.session, self._thread, self._state = session, threading.get_ident(), "running"
             if self._whole is None:
                 _active = self

@@ -75,7 +75,7 @@ class _Process:
             [sys.executable, "-c", _SERVE],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            env={**os.environ, "PYTHONPATH": paths},
+            env={**os.environ, "PYTHONPATH": paths, "TQDM_DISABLE": "1"},  # the caller shows one bar for all
         )
 
     def run(self, task: RankTask) -> RankResult:

@@ -57,11 +57,17 @@ class Recorder:
         samples = [self._samples] if self._samples else []
         return Session([self.profiler, self._virtual, self._races, self._graphs, self._syncs, *samples])
 
+    def begin(self) -> None:
+        """The collectors have started, and the program's code begins."""
+        self._virtual.skip_host_time()
+
     def stop(self, session: Session) -> None:
         """Wait for the device, then stop every collector of `session`."""
         try:
+            self._virtual.count_host_time()
             self.steps.close()
             self._syncs.settle()
+            self._virtual.skip_host_time()
             self._program_ended_ns = self._virtual.now_ns()
             self.profiler.settle()
             self._virtual.settle()

@@ -19,13 +19,20 @@ _SEPARATORS: Final = tuple(filter(None, (os.sep, os.altsep)))
 def atomic_write(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
     """Open a temporary file beside `path` for writing, and rename it to `path` if the block succeeds.
 
-    A reader never sees an incomplete file, and an existing file is unchanged if the block raises.
+    A reader never sees an incomplete file, and an existing file is unchanged if the block raises. A symbolic link
+    stays, and the file that it names is replaced. A device or pipe is written in place.
 
     Raises:
         OutputError: The folder does not exist, is not writable, or `path` is a folder.
     """
     target = check_target(path)
+    if target.exists() and not target.is_file():
+        with _as_output_error(target), open(target, "wb") as file:
+            yield file
+        return
     with _as_output_error(target):
+        target = Path(os.path.realpath(target))
+        _check_parent(target)
         handle, name = tempfile.mkstemp(prefix=f".{target.name[:80]}.", suffix=".part", dir=target.parent)
         try:
             with os.fdopen(handle, "wb") as file:
@@ -44,9 +51,11 @@ def check_target(path: str | os.PathLike[str]) -> Path:
         OutputError: Its folder does not exist, or it is a folder itself.
     """
     target = Path(path)
-    if target.is_dir() or os.fspath(path).endswith(_SEPARATORS):  # a Path drops a separator at its end
-        raise OutputError(f"cannot write {target}: it is a folder; give a file name in it.")
-    _check_parent(target)
+    with _as_output_error(target):
+        if target.is_dir() or os.fspath(path).endswith(_SEPARATORS):  # a Path drops a separator at its end
+            raise OutputError(f"cannot write {target}: it is a folder; give a file name in it.")
+        _check_parent(target)
+        target.exists()  # raises for a name that is too long
     return target
 
 

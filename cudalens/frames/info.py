@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Final, Literal
 
 import msgspec
 
@@ -166,6 +166,12 @@ class Baseline(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
         return 100 * (self.value_ns - self.median_ns) / self.median_ns if self.median_ns else 0.0
 
 
+#: Digits of a plausible duration in ns.
+_MAX_DIGITS: Final = 19
+#: Key of `RunInfo.extra`: real time that a simulated run took between calls of torch, ns, which its times leave out.
+HOST_KEY: Final = "host_not_modelled_ns"
+
+
 class RunInfo(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """What ran, where, when, with which versions and options.
 
@@ -224,6 +230,12 @@ class RunInfo(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
     def is_simulated(self) -> bool:
         """Whether the times are modelled, not measured."""
         return self.source.startswith("virtual:")
+
+    @property
+    def host_not_modelled_ns(self) -> int:
+        """The real time between calls of torch that a simulated run leaves out, ns; 0 if it was short or measured."""
+        text = self.extra.get(HOST_KEY, "")
+        return int(text) if text.isdecimal() and len(text) < _MAX_DIGITS else 0
 
     def replace(self, **changes: object) -> RunInfo:
         """A copy with `changes` applied."""

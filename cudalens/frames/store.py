@@ -26,14 +26,15 @@ from cudalens.frames.column_catalog import FRAMES, FRAMES_SINCE, Column, columns
 from cudalens.frames.columns import categorical, nullable
 from cudalens.frames.files import atomic_write
 from cudalens.frames.info import RunInfo
+from cudalens.frames.limits import ROWS_RATIO, Limit
 from cudalens.frames.schema import empty_frame, missing_array
 
 VERSION: Final = 5
 SUFFIX: Final = ".cudalens"
 _HEAD: Final = "trace.json"
 _EPOCH: Final = (1980, 1, 1, 0, 0, 0)  # the zip format's earliest date: the same Trace gives the same bytes
-_MAX_HEAD_BYTES: Final = 1 << 30
-_MAX_MEMBER_BYTES: Final = 1 << 36
+#: Bytes of a value and its mask in a frame.
+_VALUE_BYTES: Final = 9
 
 
 class _Head(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -64,7 +65,11 @@ def write(info: RunInfo, frames: dict[str, pd.DataFrame], file: IO[bytes]) -> No
 
 
 def load(
-    path: str | os.PathLike[str], *, file: IO[bytes] | None = None, num_events: int | None = None
+    path: str | os.PathLike[str],
+    *,
+    file: IO[bytes] | None = None,
+    num_events: int | None = None,
+    max_bytes: int | None = None,
 ) -> tuple[RunInfo, dict[str, pd.DataFrame]]:
     """Read a file that `save` wrote.
 
@@ -72,15 +77,17 @@ def load(
         path: The file.
         file: Where to read from instead of `path`, which is then used in messages only.
         num_events: Number of events that the other frames may refer to, if those are kept elsewhere.
+        max_bytes: The most bytes that the frames may have; None for a limit by the memory and the size of the file.
 
     Raises:
         TraceFormatError: The file is damaged, of another version, or not a saved Trace.
     """
     try:
         with zipfile.ZipFile(path if file is None else file) as archive:
-            _check_members(path, archive)
+            limit = Limit(path, max_bytes)
+            _check_members(path, archive, limit)
             head = _read_head(path, archive)
-            frames = _read_frames(path, archive, head)
+            frames = _read_frames(path, archive, head, limit)
             check_links(path, frames, num_events)
             return head.info, frames
     except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError) as error:
@@ -115,7 +122,7 @@ def _to_arrow(array: Any) -> pa.Array:
     return pa.array(array.to_numpy())
 
 
-def _check_members(path: str | os.PathLike[str], archive: zipfile.ZipFile) -> None:
+def _check_members(path: str | os.PathLike[str], archive: zipfile.ZipFile, limit: Limit) -> None:
     expected = [_HEAD, *map(_member, FRAMES)]
     names = archive.namelist()
     for name in names:
@@ -123,9 +130,8 @@ def _check_members(path: str | os.PathLike[str], archive: zipfile.ZipFile) -> No
             raise _broken(path, name, "an unknown member", f"{expected}")
         if names.count(name) > 1:
             raise _broken(path, name, "it twice", "it once")
-        limit = _MAX_HEAD_BYTES if name == _HEAD else _MAX_MEMBER_BYTES
-        if (size := archive.getinfo(name).file_size) > limit:
-            raise _broken(path, name, f"{size:,} bytes", f"at most {limit:,}")
+        member = archive.getinfo(name)
+        limit.check(member.file_size, member.compress_size, what="a member of the zip", position=f"member {name!r}")
     if _HEAD not in names:
         raise _absent(path, _HEAD)
 
@@ -138,7 +144,9 @@ def _absent(path: str | os.PathLike[str], member: str) -> TraceFormatError:
     return _broken(path, member, "nothing", "it in the zip")
 
 
-def _read_frames(path: str | os.PathLike[str], archive: zipfile.ZipFile, head: _Head) -> dict[str, pd.DataFrame]:
+def _read_frames(
+    path: str | os.PathLike[str], archive: zipfile.ZipFile, head: _Head, limit: Limit
+) -> dict[str, pd.DataFrame]:
     """The frames by name; empty if the file's version does not have them."""
     frames = {}
     for name in FRAMES:
@@ -147,7 +155,7 @@ def _read_frames(path: str | os.PathLike[str], archive: zipfile.ZipFile, head: _
         elif _member(name) not in archive.namelist():
             raise _absent(path, _member(name))
         else:
-            frames[name] = _read_frame(path, archive, name, head)
+            frames[name] = _read_frame(path, archive, name, head, limit)
     return frames
 
 
@@ -163,9 +171,18 @@ def _read_head(path: str | os.PathLike[str], archive: zipfile.ZipFile) -> _Head:
         raise _broken(path, _HEAD, str(error), "run info") from error
 
 
-def _read_frame(path: str | os.PathLike[str], archive: zipfile.ZipFile, name: str, head: _Head) -> pd.DataFrame:
+def _read_frame(
+    path: str | os.PathLike[str], archive: zipfile.ZipFile, name: str, head: _Head, limit: Limit
+) -> pd.DataFrame:
     try:
-        table = pq.read_table(pa.BufferReader(archive.read(_member(name))))
+        data = archive.read(_member(name))
+        known = pq.read_metadata(pa.BufferReader(data))
+        pages = sum(known.row_group(i).total_byte_size for i in range(known.num_row_groups))
+        num_bytes = max(pages, known.num_rows * known.num_columns * _VALUE_BYTES)
+        limit.check(
+            num_bytes, len(data), what=f"frame '{name}'", position=f"member '{_member(name)}'", ratio=ROWS_RATIO
+        )
+        table = pq.read_table(pa.BufferReader(data))
         texts = head.categories.get(name, {})
         columns = {
             c.name: missing_array(c.dtype, len(table))
@@ -173,7 +190,9 @@ def _read_frame(path: str | os.PathLike[str], archive: zipfile.ZipFile, name: st
             else _from_arrow(table.column(c.name), c, texts)
             for c in columns_of(name)
         }
-    except (pa.ArrowException, KeyError, ValueError, TypeError, OSError) as error:
+    except TraceFormatError:
+        raise
+    except (pa.ArrowException, KeyError, ValueError, TypeError, OSError, MemoryError) as error:
         raise _broken(path, _member(name), str(error), f"frame '{name}'") from error
     if unknown := set(table.column_names) - columns.keys():
         raise _broken(path, _member(name), f"columns {sorted(unknown)}", "the catalog's")

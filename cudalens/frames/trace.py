@@ -197,13 +197,17 @@ class Trace:
         return store.save(self._info, self._frames, path)
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> Trace:
+    def load(cls, path: str | os.PathLike[str], *, max_bytes: int | None = None) -> Trace:
         """Read a ``.cudalens`` file, exactly as it was saved.
+
+        Args:
+            path: The file.
+            max_bytes: The most bytes that its contents may have. Default: by its size and the free memory.
 
         Raises:
             TraceFormatError: The file is damaged, of an unknown version, not a saved Trace, or does not exist.
         """
-        info, frames = store.load(path)
+        info, frames = store.load(path, max_bytes=max_bytes)
         return cls(info, **frames)
 
     def __len__(self) -> int:

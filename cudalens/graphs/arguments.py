@@ -12,6 +12,8 @@ import torch
 from torch.utils import _pytree as pytree
 
 from cudalens.errors import GraphError
+from cudalens.graphs.guards.ambient import changed_setting, settings
+from cudalens.graphs.liveness import PLAIN_TYPES
 
 _PLAIN: Final = (torch.Tensor, int, float, bool, str, type(None))
 
@@ -78,7 +80,8 @@ def flatten(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Arguments:
         leaves, spec = list(args), None
     else:
         leaves, spec = pytree.tree_flatten((args, kwargs), is_leaf=is_size)
-    key = (spec, torch.is_grad_enabled(), torch.is_inference_mode_enabled(), *_autocast(), *map(key_of, leaves))
+    modes = torch.is_grad_enabled(), torch.is_inference_mode_enabled(), *_autocast(), settings()
+    key = ((spec, _repeated(leaves)), *modes, *map(key_of, leaves))
     hash(key)
     return Arguments(Leaves(leaves, None if spec is None else (args, kwargs)), spec, key)
 
@@ -98,6 +101,12 @@ def is_size(value: Any) -> bool:
     return isinstance(value, torch.Size)
 
 
+def _repeated(leaves: list[Any]) -> tuple[int, ...] | None:
+    """For each tensor, which of the tensors before it is the same object; None where all are different objects."""
+    tensors = [id(leaf) for leaf in leaves if isinstance(leaf, torch.Tensor)]
+    return None if len(set(tensors)) == len(tensors) else tuple(map(tensors.index, tensors))
+
+
 def _autocast() -> tuple[Any, ...]:
     if not torch.is_autocast_enabled("cuda"):
         return False, None, False
@@ -107,11 +116,18 @@ def _autocast() -> tuple[Any, ...]:
 def key_of(leaf: Any) -> Any:
     """What has to be equal of a leaf for calls to be alike."""
     if isinstance(leaf, torch.Tensor):
+        if type(leaf) not in PLAIN_TYPES:
+            return type(leaf), None  # its attributes may run code of the program
         if leaf.layout is not torch.strided:
             return leaf.layout, leaf.dtype, leaf.device
         flags = leaf.requires_grad, leaf.is_conj(), leaf.is_neg()
-        return leaf.shape, leaf.stride(), leaf.dtype, leaf.device, *flags
-    return type(leaf), leaf
+        return leaf.shape, leaf.stride(), leaf.dtype, leaf.device, *flags, bool(leaf.__dict__)
+    return type(leaf), exact(leaf)
+
+
+def exact(value: Any) -> Any:
+    """Something that is equal for equal values alone: for 0.0 and NaN their text, because 0.0 == -0.0."""
+    return repr(value) if isinstance(value, float | complex) and (value == 0 or value != value) else value
 
 
 def differences(old: tuple[Any, ...], new: tuple[Any, ...], labels: Sequence[str]) -> tuple[str, str]:
@@ -124,7 +140,7 @@ def differences(old: tuple[Any, ...], new: tuple[Any, ...], labels: Sequence[str
     if len(old) != len(new) or old[0] != new[0]:
         return "value", "other arguments than before"
     if old[1:head] != new[1:head]:
-        return "mode", _mode_words(new[1:head])
+        return "mode", changed_setting(old[head - 1], new[head - 1]) or _mode_words(new[1:head])
     for label, before, after in zip(labels, old[head:], new[head:], strict=True):
         if before != after:
             is_tensor = isinstance(before[0], torch.Size) and isinstance(after[0], torch.Size)
@@ -146,7 +162,7 @@ def describe(key: tuple[Any, ...]) -> str:
         grad = " with grad" if key[4] else ""
         return f"{str(key[2]).removeprefix('torch.')}[{size}]{grad}"
     if isinstance(key[0], type):
-        text = repr(key[1])
+        text = key[0].__name__ if issubclass(key[0], torch.Tensor) else repr(key[1])
         return text if len(text) < 40 else f"{text[:37]}…"
     return str(key[0])
 

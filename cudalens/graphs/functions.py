@@ -95,12 +95,14 @@ class Guarded:
         name: Its name; None where it was not found.
         address: What data_ptr() of the named tensor was.
         is_written: Whether the function overwrites it.
+        num_writes: How often autograd counts an in-place change of it in a call.
     """
 
     tensor: torch.Tensor | None
     name: Name | None
     address: int
     is_written: bool
+    num_writes: int = 0
 
     @property
     def at(self) -> tuple[Any, Any] | None:

@@ -13,6 +13,9 @@ from typing import Any, Final
 import torch
 from torch.multiprocessing.reductions import StorageWeakRef
 
+#: Classes of tensors whose methods are torch's.
+PLAIN_TYPES: Final = (torch.Tensor, torch.nn.Parameter)
+
 _use_count: Callable[[Any], int] = torch._C._storage_Use_Count
 
 
@@ -79,9 +82,17 @@ class OutputRef:
 def storage_id(tensor: torch.Tensor) -> int:
     """Identity of a tensor's storage while it lives; 0 for a tensor that has none."""
     try:
-        return int(tensor.untyped_storage()._cdata)
+        if type(tensor) in PLAIN_TYPES:
+            return int(tensor.untyped_storage()._cdata)
+        with torch._C.DisableTorchFunctionSubclass():  # a program's class may count or change what is read
+            return int(tensor.untyped_storage()._cdata)
     except (RuntimeError, NotImplementedError, ValueError):
         return 0
+
+
+def version_of(tensor: torch.Tensor) -> int:
+    """The version counter of a tensor, by which autograd notices in-place changes; 0 for an inference tensor."""
+    return 0 if tensor.is_inference() else tensor._version
 
 
 def span(tensor: torch.Tensor) -> tuple[int, int]:

@@ -17,7 +17,7 @@ from cudalens.errors import GraphError
 from cudalens.graphs import arguments
 from cudalens.graphs.functions import Function, Mutations, Variant, inside
 from cudalens.graphs.graphed import Graphed
-from cudalens.graphs.guards.ambient import transform_around
+from cudalens.graphs.guards.ambient import finding_around
 from cudalens.graphs.guards.captured import modules_of
 from cudalens.graphs.programs import together
 from cudalens.graphs.reasons import Finding, Reason
@@ -257,7 +257,7 @@ class GraphManager:
             )
         if function.skip is not None:
             return self._run_plain(function, args, kwargs, function.skip)
-        if (finding := transform_around()) is not None:
+        if (finding := finding_around()) is not None:
             return self._run_plain(function, args, kwargs, replace(finding, place=function.place))
         with self.tree.lock, self._working():
             variant, leaves = self._variant(function, args, kwargs)

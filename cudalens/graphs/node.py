@@ -11,6 +11,7 @@ from statistics import median
 from typing import TYPE_CHECKING, Any, Final
 
 import torch
+from torch.autograd.graph import increment_version
 from torch.multiprocessing.reductions import StorageWeakRef
 
 from cudalens.device.stacks import Place
@@ -93,6 +94,7 @@ class GraphNode:
         dead_before: Outputs of the path that were dead at the recording, which may use their memory.
         live_after: Outputs of the path that were alive after it.
         returned_leaves: Arguments that it returns, or views of them.
+        num_writes: How often autograd counts an in-place change of a leaf that is used in place, by its position.
         record_ns: What the recording took, on the host.
         eager_ns: What a call without a graph takes on the device; None where that was not measured.
     """
@@ -115,6 +117,7 @@ class GraphNode:
         self.places: list[Place | None] = []
         self.copied: list[CopiedInput] = []
         self.fixed: list[Fixed] = []
+        self.num_writes: dict[int, int] = {}
         self.guards: list[Guarded] = []
         self.dead_before: list[PathIndex] = []
         self.live_after: list[PathIndex] = []
@@ -125,6 +128,7 @@ class GraphNode:
         self.result_spec: Any = None
         self.storages: list[StorageWeakRef] = []
         self._looked_up: list[tuple[Any, Any]] = []
+        self._counted: list[tuple[Any, int]] = []
         self._requires_grad: list[bool] = []
         self._labels: list[str] = []
         self._fixed_leaves: list[int] = []
@@ -174,6 +178,7 @@ class GraphNode:
         self._labels = [guard.label for guard in looked_up]
         self._requires_grad = [container[key].requires_grad for container, key in self._looked_up]
         self._addresses = [f.address for f in self.fixed] + [guard.address for guard in looked_up]
+        self._counted = [(guard.at, guard.num_writes) for guard in looked_up if guard.num_writes > 0]
         self.storages += [StorageWeakRef(g.tensor.untyped_storage()) for g in self.guards if g.tensor is not None]  # type: ignore[no-untyped-call]
         if self._backend.name == "cuda":  # there a graph refers to memory by address alone
             self.storages.clear()
@@ -272,6 +277,13 @@ class GraphNode:
         """Arguments that the function overwrites get what the replay wrote."""
         written = [copied for copied in self.copied if copied.is_written]
         copying.copy_all([copied.source(leaves) for copied in written], [copied.buffer for copied in written])
+
+    def count_writes(self, leaves: Sequence[Any]) -> None:
+        """Count the in-place changes of a replay as a call without a graph does, so that autograd notices them."""
+        written = [leaves[n] for n, number in self.num_writes.items() for _ in range(number)]
+        written += [at[0][at[1]] for at, number in self._counted for _ in range(number)]
+        if written:
+            increment_version(written)
 
     def timed(self) -> Any:
         """Take the device's time of what is launched while it is entered."""

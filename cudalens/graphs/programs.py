@@ -149,7 +149,7 @@ class SavedTensors:
 
     def unpack(self, kept: Any) -> torch.Tensor:
         """The tensor again, of the call that is differentiated."""
-        return kept if isinstance(kept, torch.Tensor) else self.given[kept]
+        return kept if isinstance(kept, torch.Tensor) else (self.given or self.tensors)[kept]
 
     def versions(self) -> list[int]:
         """How often each tensor from outside was written, to notice that it was between forward and backward."""
@@ -240,12 +240,15 @@ class Training(Inference):
 
     def _start(self, leaves: list[Any]) -> tuple[list[int], list[Any]]:
         positions, edges = [], []
-        for position, leaf in enumerate(leaves):
+        starts: dict[int, torch.Tensor] = {}
+        given = list(leaves)
+        for position, leaf in enumerate(given):
             if isinstance(leaf, torch.Tensor) and leaf.requires_grad:
-                start = self._source(leaf.detach())
-                leaves[position] = start
-                positions.append(position)
-                edges.append(_edge(start))
+                if id(leaf) not in starts:
+                    starts[id(leaf)] = self._source(leaf.detach())
+                    positions.append(position)
+                    edges.append(_edge(starts[id(leaf)]))
+                leaves[position] = starts[id(leaf)]
         return positions, edges
 
     def _source(self, plain: torch.Tensor) -> torch.Tensor:

@@ -23,7 +23,7 @@ def note_effects(variant: Variant, effects: Effects) -> None:
     """Store what a warm-up read and changed.
 
     The first warm-up with effects besides its results is repeated, because a program may prepare something in its first
-    call. If the second has some as well, there is no graph. A warm-up whose calls were not observed is repeated, too.
+    call. If the second has some as well, there is no graph.
     """
     calls = effects.calls
     variant.executed = [(code.co_qualname, function) for code, function in calls.functions.items()]
@@ -31,7 +31,7 @@ def note_effects(variant: Variant, effects: Effects) -> None:
     finding = effects.finding(_guard(variant), variant.function.place)
     is_first = finding is not None and variant.num_effects == 0
     variant.num_effects += finding is not None
-    if is_first or not calls.can_observe:
+    if is_first:
         variant.is_warm = False
     elif variant.skip is None and variant.is_warm:
         variant.skip = finding or _unguarded(variant)

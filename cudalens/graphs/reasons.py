@@ -141,6 +141,16 @@ class Reason(Enum):
         "is called inside a function transform: {}; a graph holds plain tensors only",
         "nothing, or transform the function first and graph the result.",
     )
+    HOOKS_DISABLED = _Words(
+        "skip",
+        "disables hooks of saved tensors: {}; a recording needs such hooks",
+        "compute gradients inside of it by torch.autograd.grad, and graph the functions that need no transform.",
+    )
+    OBSERVED = _Words(
+        "skip",
+        "is called where the program observes operators: {}; a replay runs none",
+        "nothing: calls outside of it run as graphs.",
+    )
     # Re-recordings: one more graph for the same function.
     NEW_SHAPE = _Words("rerecord", "got tensors of new sizes: {}", "pad to a few sizes.")
     NEW_VALUE = _Words(

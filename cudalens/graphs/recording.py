@@ -17,7 +17,7 @@ from cudalens.graphs import inputs as copying
 from cudalens.graphs.functions import Guarded, Variant, inside
 from cudalens.graphs.guards.captured import Name, find_names
 from cudalens.graphs.inputs import CopiedInput
-from cudalens.graphs.liveness import OutputRef, storage_id
+from cudalens.graphs.liveness import OutputRef, storage_id, version_of
 from cudalens.graphs.node import Fixed, GraphNode
 from cudalens.graphs.outputs import AliasOfPath, Fresh, Surroundings, describe_outputs
 from cudalens.graphs.programs import Training
@@ -99,7 +99,7 @@ class Recorder:
     def warm_up(self, variant: Variant, leaves: list[Any], watch: Watch) -> list[Any]:
         """Run a variant in the pool without a graph, watched."""
         torch.cuda.synchronize()
-        with self._clean_workspaces(), self.in_pool(), _inside(), _no_cached_casts(), watch:
+        with self._clean_workspaces(), self.in_pool(), _inside(), watch:
             return variant.program.run(leaves.copy())
 
     def record(self, node: GraphNode, leaves: Sequence[Any]) -> list[Any]:
@@ -122,7 +122,9 @@ class Recorder:
             for n, leaf in enumerate(leaves)
         ]
         watch = Watch([leaf for leaf in stand_ins if isinstance(leaf, torch.Tensor)], self.device)
+        versions = {fixed.leaf: version_of(leaves[fixed.leaf]) for fixed in node.fixed}
         outputs = self._capture(node, stand_ins, watch)
+        node.num_writes = {n: version_of(leaves[n]) - before for n, before in versions.items()}
         self._describe(node, outputs, buffers, watch)
         outputs = node.first_out(outputs, leaves)  # nothing keeps the copies of arguments from here on
         node.refs = [
@@ -140,10 +142,14 @@ class Recorder:
     def _make_buffers(self, node: GraphNode, leaves: Sequence[Any]) -> dict[int, torch.Tensor]:
         fixed = {fixed.leaf for fixed in node.fixed}
         buffers, targets, sources = {}, [], []
+        copied: dict[int, torch.Tensor] = {}
         for position, leaf in enumerate(leaves):
             if isinstance(leaf, torch.Tensor) and position not in fixed:
+                if id(leaf) in copied:  # one tensor as two arguments
+                    buffers[position] = copied[id(leaf)]
+                    continue
                 plain, expanded = leaf.detach(), copying.expanded_dims(leaf)
-                buffer = buffers[position] = copying.make_buffer(plain)
+                buffer = buffers[position] = copied[id(leaf)] = copying.make_buffer(plain)
                 targets.append(copying.stored_part(buffer, expanded))
                 sources.append(copying.stored_part(plain, expanded))
                 place = TensorPlace.of(buffer)
@@ -175,7 +181,6 @@ class Recorder:
                 _same_draws(self.device),
                 self.backend.capture(graph, self.pool, self.stream),
                 _inside(),
-                _no_cached_casts(),
                 watch,
             ):
                 return node.variant.program.run(leaves, watch)
@@ -372,7 +377,16 @@ def _guards(node: GraphNode, watch: Watch, names: Mapping[int, Sequence[Name]]) 
         on_path = _find_on_path(node, address) is not None
         tensor = None if on_path else external.tensor
         known: list[Name | None] = [*names.get(key, ())] or [None]
-        found += [Guarded(tensor, name, _address_of(name, external.tensor), external.is_written) for name in known]
+        found += [
+            Guarded(
+                tensor,
+                name,
+                _address_of(name, external.tensor),
+                external.is_written,
+                0 if number else external.num_writes,  # the names share one version counter
+            )
+            for number, name in enumerate(known)
+        ]
     return found
 
 
@@ -406,17 +420,6 @@ def _inside() -> Iterator[None]:
     finally:
         torch.set_autocast_cache_enabled(was_caching)
         inside.is_on = before
-
-
-@contextmanager
-def _no_cached_casts() -> Iterator[None]:
-    """Autocast casts weights anew: what it keeps for the rest of its context would be in the pool, or out of date."""
-    before = torch.is_autocast_cache_enabled()
-    torch.set_autocast_cache_enabled(False)
-    try:
-        yield
-    finally:
-        torch.set_autocast_cache_enabled(before)
 
 
 @contextmanager

@@ -26,6 +26,7 @@ from cudalens.graphs.functions import Variant, inside
 from cudalens.graphs.guards.captured import find_names
 from cudalens.graphs.guards.effects import Effects
 from cudalens.graphs.guards.kept import Kept, kept_tensors
+from cudalens.graphs.guards.outside import PROFILED, can_observe_calls
 from cudalens.graphs.inputs import move
 from cudalens.graphs.log import Log
 from cudalens.graphs.node import GraphNode
@@ -210,12 +211,9 @@ class GraphTree:
 
     def _try_end_path(self, *, begins_step: bool) -> None:
         """End the current path if a new step begins, or if no output of it is held."""
-        current = self._current
-        if current is None:
-            return
-        if begins_step:
+        if self._current is not None and begins_step:
             self.end_path()
-        elif self.state is not State.EXECUTION and current.is_over():
+        elif self._current is not None and self.state is not State.EXECUTION and self._current.is_over():
             self._leave_path()
 
     def _try_end_execution(self) -> bool:
@@ -280,6 +278,9 @@ class GraphTree:
         self.backend.restore(self._recorder.pool, self.device, current.state, list(live.values()), dead)
 
     def _warm_up(self, variant: Variant, leaves: list[Any]) -> Any:
+        if not can_observe_calls():
+            self.log.note(variant.function, PROFILED, variant)
+            return variant.run_eagerly(leaves)
         recorder = self._made_recorder()
         watch = Watch([leaf for leaf in leaves if isinstance(leaf, torch.Tensor)], self.device)
         effects = Effects(python_roots(variant), leaves, variant.spec, variant.labels)
@@ -396,6 +397,7 @@ class GraphTree:
         with torch.cuda.device(self.device):  # events are recorded on the current device's stream
             node.launch()
         node.copy_back(leaves)
+        node.count_writes(leaves)
         self._current, self.state = node, State.EXECUTION
         self.steps.ran(node.variant.function, node.mode)
         node.variant.function.counts.replays += 1
@@ -429,8 +431,7 @@ class GraphTree:
         """Free all recordings and the pool."""
         pool = self.pool
         self._drop_recordings()
-        is_capturing = torch.cuda.is_available() and torch.cuda.is_current_stream_capturing()
-        if pool is not None and not is_capturing:
+        if pool is not None and not (torch.cuda.is_available() and torch.cuda.is_current_stream_capturing()):
             self.backend.release(pool, self.device)
 
     def leave_if_over(self) -> bool:

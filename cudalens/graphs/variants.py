@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 import torch
 
@@ -13,7 +13,8 @@ from cudalens.errors import GraphError
 from cudalens.graphs import arguments
 from cudalens.graphs.functions import Function, Variant
 from cudalens.graphs.inputs import overlaps_itself
-from cudalens.graphs.liveness import span
+from cudalens.graphs.links import is_new_leaf
+from cudalens.graphs.liveness import PLAIN_TYPES, span, storage_id
 from cudalens.graphs.programs import Inference, Training
 from cudalens.graphs.reasons import Finding, Reason
 
@@ -68,17 +69,26 @@ def _refusal(function: Function, leaves: Sequence[Any], labels: Sequence[str], d
         if not isinstance(leaf, torch.Tensor):
             continue
         what = f"'{label}'"
-        if leaf.layout is not torch.strided or type(leaf) not in (torch.Tensor, torch.nn.Parameter):
-            return Finding(Reason.ODD_TENSOR, f"{what} ({type(leaf).__name__}, {leaf.layout})", function.place)
-        if leaf.is_conj() or leaf.is_neg():
-            return Finding(Reason.ODD_TENSOR, f"{what} (conjugated or negated only when it is read)", function.place)
+        if (oddity := _oddity(leaf)) is not None:
+            return Finding(Reason.ODD_TENSOR, f"{what} ({oddity})", function.place)
         if not leaf.is_cuda:
             return Finding(Reason.CPU_INPUT if leaf.dim() else Reason.CPU_SCALAR, what, function.place)
         if leaf.get_device() != device:
             return Finding(Reason.SEVERAL_DEVICES, f"{what} is on {leaf.device}", function.place)
-        if overlaps_itself(leaf):
-            return Finding(Reason.ODD_TENSOR, f"{what} (elements share memory)", function.place)
     return None
+
+
+def _oddity(leaf: torch.Tensor) -> str | None:
+    """Why a copy of an argument would not stand for it, in words; None if it would."""
+    if type(leaf) not in PLAIN_TYPES:
+        return type(leaf).__name__
+    if leaf.layout is not torch.strided:
+        return str(leaf.layout)
+    if leaf.__dict__:
+        return f"with attributes: {', '.join(leaf.__dict__)}"
+    if leaf.is_conj() or leaf.is_neg():
+        return "conjugated or negated only when it is read"
+    return "elements share memory" if overlaps_itself(leaf) else None
 
 
 def why_new(function: Function, key: Any, labels: Sequence[str]) -> Finding:
@@ -106,7 +116,9 @@ def learn(variant: Variant, leaves: Sequence[Any], outputs: Sequence[Any], watch
     variant.is_warm = True
     opaque = variant.program.opaque
     if variant.mode == "backward":
-        variant.skip = watch.findings[0] if watch.findings else None
+        sparse = (f"a gradient, {one.layout}" for one in outputs if _is_tensor(one) and one.layout is not torch.strided)
+        odd = next((Finding(Reason.ODD_TENSOR, what, variant.function.place) for what in sparse), None)
+        variant.skip = watch.findings[0] if watch.findings else odd
         return
     results = [output for output in outputs if isinstance(output, torch.Tensor)]
     if any(map(_is_differentiable, results)):
@@ -187,6 +199,11 @@ def _why_not(variant: Variant, leaves: Sequence[Any], results: Sequence[torch.Te
         return watch.findings[0]
     if variant.program.opaque is not None:
         return Finding(Reason.OPAQUE_RESULT, f"an object of type {variant.program.opaque}", variant.function.place)
+    kept = {id(tensor) for tensor in (*leaves, *(external.tensor for external in watch.externals.values()))}
+    others = [result for result in results if id(result) not in kept]
+    opaque = next(filter(None, (_opaque(result, is_made=storage_id(result) in watch.made) for result in others)), None)
+    if opaque is not None or (opaque := _leaf_below(results)) is not None:
+        return Finding(Reason.OPAQUE_RESULT, opaque, variant.function.place)
     if any(map(_is_reentrant, results)):
         return Finding(Reason.RECOMPUTED, "torch.utils.checkpoint with use_reentrant=True", variant.function.place)
     if watch.num_kernels == 0:
@@ -206,17 +223,45 @@ def _why_not(variant: Variant, leaves: Sequence[Any], results: Sequence[torch.Te
     )
 
 
-def _is_reentrant(result: torch.Tensor) -> bool:
-    """Whether a result's history has a checkpoint whose backward calls backward(), which a recording cannot."""
+def _opaque(result: torch.Tensor, *, is_made: bool) -> str | None:
+    """What a replay cannot give a result besides its values, in words; None if there is nothing."""
+    if type(result) is not torch.Tensor and (is_made or type(result) is not torch.nn.Parameter):
+        return f"a tensor of class {type(result).__name__}"
+    if result.__dict__:
+        return f"a tensor with attributes ({', '.join(result.__dict__)})"
+    if result.retains_grad and not result.is_leaf:
+        return "a tensor with retain_grad()"
+    if result.is_inference() and not torch.is_inference_mode_enabled():
+        return "a tensor made in inference mode"
+    return None
+
+
+def _leaf_below(results: Sequence[torch.Tensor]) -> str | None:
+    """A result that other results are computed from, and that is a new leaf: the leaf of a replay is another one."""
+    leaves = {id(result) for result in results if is_new_leaf(result)}
+    below = (node for result in results if not result.is_leaf for node in _history(result)) if leaves else ()
+    found = any(id(getattr(node, "variable", None)) in leaves for node in below)
+    return "a new leaf, and what is computed from it" if found else None
+
+
+def _history(result: torch.Tensor) -> Iterator[Any]:
+    """The nodes of the autograd graph of a result."""
     waiting, seen = [result.grad_fn], set()
     while waiting:
         node = waiting.pop()
         if node is not None and node not in seen:
             seen.add(node)
-            if node.name() == "CheckpointFunctionBackward":
-                return True
+            yield node
             waiting += [function for function, _ in node.next_functions]
-    return False
+
+
+def _is_reentrant(result: torch.Tensor) -> bool:
+    """Whether a result's history has a checkpoint whose backward calls backward(), which a recording cannot."""
+    return any(node.name() == "CheckpointFunctionBackward" for node in _history(result))
+
+
+def _is_tensor(value: Any) -> TypeGuard[torch.Tensor]:
+    return isinstance(value, torch.Tensor)
 
 
 def _leaf_of(leaves: Sequence[Any], tensor: int) -> int:

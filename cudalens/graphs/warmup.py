@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import functools
 import gc
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
-from typing import TYPE_CHECKING, Any
+from types import CodeType, FrameType
+from typing import TYPE_CHECKING, Any, Final
 
 import torch
 
 from cudalens.device.stacks import Place
 from cudalens.graphs.functions import Function, Variant
-from cudalens.graphs.liveness import OutputRef
+from cudalens.graphs.guards.ambient import top_pack_hook
+from cudalens.graphs.guards.outside import caller_of
+from cudalens.graphs.liveness import OutputRef, storage_id
 from cudalens.graphs.node import GraphNode
 from cudalens.graphs.programs import check_version
+from cudalens.graphs.reasons import Finding, Reason
 from cudalens.graphs.watching import Made, Watch
 
 if TYPE_CHECKING:
@@ -74,16 +79,18 @@ def warm_up(
         Its outputs, its node, and the other tensors that it made and that are alive.
     """
     node = WarmupNode(variant, parent)
-    saved: list[OutputRef] = []
-    hooks = _saving(saved) if variant.mode != "backward" else nullcontext()
-    with hooks, effects:
+    hooks = _Saving()
+    effects.calls.observers[_DISABLES_HOOKS] = hooks.give_way
+    with hooks if variant.mode != "backward" else nullcontext(), effects:
         outputs = recorder.warm_up(variant, leaves, watch)
+    if hooks.finding is not None:
+        watch.findings.insert(0, hooks.finding)
     in_pool = {made.ref.address for made in watch.made.values()}
-    saved = [ref for ref in saved if ref.address in in_pool and ref.is_alive()]
+    saved = [ref for ref in hooks.refs if ref.address in in_pool and ref.is_alive()]
     kept = {ref.address for ref in saved}
     results = [output for output in outputs if isinstance(output, torch.Tensor) and output.get_device() == watch.device]
     for output in results:
-        made = watch.made.get(output.untyped_storage()._cdata)
+        made = watch.made.get(storage_id(output))
         if made is not None and made.ref.address:
             node.add(output, made.place)
     node.add_saved(saved)
@@ -97,18 +104,55 @@ def _left_behind(watch: Watch, results: list[torch.Tensor], kept: set[int]) -> l
     return left
 
 
-def _saving(refs: list[OutputRef]) -> Any:
+#: The generator function below ``torch.autograd.graph.disable_saved_tensors_hooks``, which torch.func enters, too.
+_DISABLES_HOOKS: Final[CodeType] = torch.autograd.graph.disable_saved_tensors_hooks.__wrapped__.__code__  # type: ignore[attr-defined]
+
+
+class _Saving:
     """Notes what autograd saves, and keeps it.
 
-    Detached: a result that its own node keeps would never be freed, and autograd attaches what is unpacked by itself.
+    Attributes:
+        refs: What was saved.
+        finding: Why there is no graph, where the function disabled such hooks; they are removed for that time.
     """
 
-    def pack(tensor: torch.Tensor) -> tuple[torch.Tensor, int]:
-        if tensor.is_cuda and tensor.layout is torch.strided and tensor.untyped_storage().data_ptr():
-            refs.append(OutputRef(tensor))
-        return tensor.detach(), tensor._version
+    def __init__(self) -> None:
+        self.refs: list[OutputRef] = []
+        self.finding: Finding | None = None
+        self._is_removed = False
+        self._pack = functools.partial(_pack, self.refs)
 
-    return torch.autograd.graph.saved_tensors_hooks(pack, _unpack)
+    def __enter__(self) -> None:
+        torch._C._autograd._push_saved_tensors_default_hooks(self._pack, _unpack)
+
+    def __exit__(self, *error: object) -> None:
+        if not self._is_removed:
+            torch._C._autograd._pop_saved_tensors_default_hooks()
+
+    def give_way(self, frame: FrameType, event: str) -> None:
+        """Remove the hooks before a function disables hooks, because torch refuses that while there are some.
+
+        Args:
+            frame: Of the generator function that disables hooks.
+            event: ``call`` where it starts or continues, ``return`` where it yields or ends.
+        """
+        if event == "return":
+            if self._is_removed and torch._C._autograd._saved_tensors_hooks_get_disabled_error_message() is None:
+                self.__enter__()
+                self._is_removed = False
+        elif event == "call" and top_pack_hook() is self._pack:
+            self.__exit__()
+            self._is_removed = True
+            is_transform = "torch.func" in str(frame.f_locals.get("error_message"))
+            what = "a transform of torch.func" if is_transform else "disable_saved_tensors_hooks"
+            self.finding = self.finding or Finding(Reason.HOOKS_DISABLED, what, caller_of(frame))
+
+
+def _pack(refs: list[OutputRef], tensor: torch.Tensor) -> tuple[torch.Tensor, int]:
+    """Detached: a result that its own node keeps would never be freed, and autograd attaches it again."""
+    if tensor.is_cuda and tensor.layout is torch.strided and tensor.untyped_storage().data_ptr():
+        refs.append(OutputRef(tensor))
+    return tensor.detach(), tensor._version
 
 
 def _unpack(kept: tuple[torch.Tensor, int]) -> torch.Tensor:

@@ -6,9 +6,10 @@ besides its arguments, which it overwrites, what it makes and leaves behind, and
 
 from __future__ import annotations
 
+import functools
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import torch
@@ -16,7 +17,7 @@ import torch.utils.checkpoint
 from torch.utils._python_dispatch import TorchDispatchMode, _get_current_dispatch_mode_stack
 
 from cudalens.device.stacks import Place, place
-from cudalens.graphs.liveness import OutputRef, span, storage_id
+from cudalens.graphs.liveness import OutputRef, span, storage_id, version_of
 from cudalens.graphs.reasons import Finding, Reason
 
 #: Operators whose result's value or size the host has to wait for.
@@ -60,11 +61,18 @@ class External:
         tensor: It, or the first view of it that was used.
         place: Where it was used first.
         is_written: Whether the function overwrites it.
+        version: Its version counter before the function used it.
     """
 
     tensor: torch.Tensor
     place: Place
     is_written: bool
+    version: int = 0
+
+    @property
+    def num_writes(self) -> int:
+        """How often autograd counted an in-place change of it since then."""
+        return version_of(self.tensor) - self.version
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,9 +182,9 @@ class Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
         elif key not in self.made:
             known = self.externals.get(key)
             if known is None:
-                self.externals[key] = External(tensor, here, is_write)
+                self.externals[key] = External(tensor, here, is_write, version_of(tensor))
             elif is_write and not known.is_written:
-                self.externals[key] = External(known.tensor, known.place, True)
+                self.externals[key] = replace(known, is_written=True)
 
     def _note_write(self, key: int, tensor: torch.Tensor, found: tuple[str, Place]) -> None:
         """Of arguments that share a storage, mark those whose memory overlaps with what the operator wrote."""
@@ -257,7 +265,19 @@ def _is_plain(tensor: torch.Tensor) -> bool:
     return (
         tensor.layout is torch.strided
         and not torch._C._functorch.is_functorch_wrapped_tensor(tensor)
+        and not tensor._is_zerotensor()
+        and not replaces_functions(type(tensor))
         and storage_id(tensor) != 0
+    )
+
+
+@functools.cache
+def replaces_functions(kind: type) -> bool:
+    """Whether a class of tensors has a ``__torch_function__`` of its own, which runs a program's code."""
+    own = getattr(kind, "__torch_function__", None)
+    return getattr(own, "__func__", own) not in (
+        torch.Tensor.__torch_function__.__func__,  # type: ignore[attr-defined]
+        torch._C._disabled_torch_function_impl,
     )
 
 

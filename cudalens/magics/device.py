@@ -49,6 +49,7 @@ class VirtualOptions(NoOptions):
     default_count: int | None = option(
         "--default-count", metavar="N", type=int, help="With --no-values: the results of nonzero, x[mask] and the like."
     )
+    measure_host: bool = flag("--measure-host", help="Real time between calls advances the virtual clock.")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -144,6 +145,7 @@ with which batch, and what would make it fit."""
                 values=not options.no_values,
                 default=options.default,
                 default_count=options.default_count,
+                measure_host=options.measure_host,
             )
             if before is not None and before.is_from_notebook:
                 self._disable(before)

@@ -134,7 +134,7 @@ def _durations(ints: dict[str, Ints], problems: Problems) -> Ints:
     wrong = (dur < 0) | (dur > time.time_ns() + _SLACK_NS - ints["start_ns"])
     if num_wrong := int((wrong & (dur != MISSING)).sum()):
         at = f"{int(dur[wrong & (dur != MISSING)][0])} ns"
-        problems.add("impossible duration, taken as of no length", at, num_wrong)
+        problems.add("impossible duration, taken as length 0", at, num_wrong)
     return np.where(wrong, 0, dur)
 
 

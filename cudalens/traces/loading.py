@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import stat
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,6 +13,7 @@ from typing import Any, BinaryIO, Final
 from cudalens.errors import TraceFormatError
 from cudalens.frames import Trace
 from cudalens.frames.garbage import no_garbage_collection
+from cudalens.frames.limits import Limit
 from cudalens.traces.chrome.reader import read_chrome
 from cudalens.traces.foreign import hint_for, kind_of_file, refuse_other_archives
 from cudalens.traces.snapshots.reader import PICKLE_MAGIC, read_snapshot
@@ -28,13 +31,18 @@ _READABLE: Final = (
 _REPORTS: Final = (".nsys-rep", ".qdrep", ".qdstrm")
 
 
-def load(path: str | os.PathLike[str]) -> Trace:
+def load(path: str | os.PathLike[str], *, max_bytes: int | None = None) -> Trace:
     """Read a trace from `path`.
 
     Reads files that `Trace.save` wrote, Chrome trace JSON (plain or gzip) as torch.profiler and Kineto write it for
     CUDA, ROCm and other devices, SQLite files of nsys (``nsys export --type sqlite``) and of nvprof, and memory
     snapshots as ``torch.cuda.memory._dump_snapshot`` writes them. No code in a snapshot's pickle is ever run. The
     format is detected from the content. A progress bar is shown for large traces.
+
+    Args:
+        path: The file.
+        max_bytes: The most bytes that the contents of a Chrome trace or a saved Trace may have. Default: the free
+            memory of the machine, and for compressed files also a hundred times their size.
 
     Returns:
         The Trace. Damage that does not prevent reading is counted in ``trace.info.problems``.
@@ -45,16 +53,19 @@ def load(path: str | os.PathLike[str]) -> Trace:
         UnsafeSnapshotError: It is a pickle with contents that a memory snapshot does not have; nothing of it was run.
     """
     path = Path(path)
-    if path.is_dir():
-        hint = "cudalens.load_ranks(folder) reads the ranks of a job from a folder."
-        raise TraceFormatError(path, found="a folder", expected=_READABLE, hint=hint)
     try:
+        if path.is_dir():
+            hint = "cudalens.load_ranks(folder) reads the ranks of a job from a folder."
+            raise TraceFormatError(path, found="a folder", expected=_READABLE, hint=hint)
+        if not stat.S_ISREG(path.stat().st_mode):  # reading a pipe would wait for its writer
+            hint = "Copy what it gives to a file, and load that."
+            raise TraceFormatError(path, found="a pipe or device", expected=f"a regular file: {_READABLE}", hint=hint)
         with open(path, "rb") as file:
             head = file.read(_HEAD)
             file.seek(0)
             if head.startswith((b"PK\x03\x04", b"PK\x05\x06")):
                 refuse_other_archives(path, _READABLE)
-                return Trace.load(path)
+                return Trace.load(path, max_bytes=max_bytes)
             if head.startswith(PICKLE_MAGIC):
                 with no_garbage_collection():
                     return read_snapshot(path, file)
@@ -63,10 +74,12 @@ def load(path: str | os.PathLike[str]) -> Trace:
                     return read_sqlite(path, _row_progress(path))
             _refuse_foreign(path, head)
             with _progress(path, file) as on_progress, no_garbage_collection():
-                return read_chrome(path, file, on_progress)
+                return read_chrome(path, file, Limit(path, max_bytes), on_progress)
     except OSError as error:
         found = error.strerror or str(error)
         raise TraceFormatError(path, found=found, expected=f"a readable file: {_READABLE}") from error
+    except MemoryError as error:
+        raise TraceFormatError(path, found="more than the free memory holds", expected=_READABLE) from error
 
 
 def _refuse_foreign(path: Path, head: bytes) -> None:
@@ -91,10 +104,16 @@ def _progress(path: Path, file: BinaryIO) -> Iterator[Callable[[int], object] | 
     if size < _PROGRESS_FROM_BYTES:
         yield None
         return
+    with _bar(size, path, unit="B", delay=0.5) as bar:
+        yield bar.update
+
+
+def _bar(total: int, path: Path, **options: Any) -> Any:
+    """A progress bar in a notebook or on a terminal; elsewhere it shows nothing."""
     from tqdm.auto import tqdm  # slow to import
 
-    with tqdm(total=size, unit="B", unit_scale=True, desc=f"reading {path.name}", delay=0.5, leave=False) as bar:
-        yield bar.update
+    shown = False if "ipykernel" in sys.modules else None  # None: only where stderr is a terminal
+    return tqdm(total=total, desc=f"reading {path.name}", unit_scale=True, leave=False, disable=shown, **options)
 
 
 def _row_progress(path: Path) -> Callable[[int], Any]:
@@ -105,9 +124,7 @@ def _row_progress(path: Path) -> Callable[[int], Any]:
         if path.stat().st_size < _PROGRESS_FROM_BYTES:
             yield None
             return
-        from tqdm.auto import tqdm
-
-        with tqdm(total=num_rows, unit=" rows", unit_scale=True, desc=f"reading {path.name}", leave=False) as bar:
+        with _bar(num_rows, path, unit=" rows") as bar:
             yield bar.update
 
     return watch

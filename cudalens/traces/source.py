@@ -6,6 +6,8 @@ import zlib
 from collections.abc import Callable
 from typing import BinaryIO, Final
 
+from cudalens.frames.limits import Limit
+
 GZIP_MAGIC: Final = b"\x1f\x8b"
 PIECE: Final = 1 << 20
 _SLICE: Final = 1 << 16
@@ -20,8 +22,9 @@ class Source:
         num_bytes: Bytes of (decompressed) data returned so far.
     """
 
-    def __init__(self, file: BinaryIO, on_progress: Callable[[int], object] | None = None) -> None:
-        self._file = file
+    def __init__(self, file: BinaryIO, limit: Limit, on_progress: Callable[[int], object] | None = None) -> None:
+        self._file, self._limit = file, limit
+        self._num_packed = 0
         self._progress = on_progress or (lambda _: None)
         self.damage: str | None = None
         self.num_bytes = 0
@@ -30,17 +33,24 @@ class Source:
         self._inflater = _Inflater(self._compressed) if self.is_gzip else None
 
     def read(self) -> bytes:
-        """The next piece; empty at the end of what can be read."""
+        """The next piece; empty at the end of what can be read.
+
+        Raises:
+            TraceFormatError: The text so far is longer than the limit.
+        """
         if self._inflater is None:
             piece = self._compressed(PIECE)
         else:
             piece = self._inflater.read()
             self.damage = self._inflater.damage
         self.num_bytes += len(piece)
+        packed = self._num_packed if self.is_gzip else None
+        self._limit.check(self.num_bytes, packed, what="the text of the trace", position=f"byte {self._num_packed}")
         return piece
 
     def _compressed(self, size: int) -> bytes:
         data = self._file.read(size)
+        self._num_packed += len(data)
         self._progress(len(data))
         return data
 

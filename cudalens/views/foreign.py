@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
 import pandas as pd
@@ -32,6 +32,13 @@ def records(frame: pd.DataFrame) -> Iterator[dict[str, Any]]:
     columns = [frame[name].astype(object).where(frame[name].notna(), None).tolist() for name in frame.columns]
     for values in zip(*columns, strict=True):
         yield dict(zip(frame.columns, values, strict=True))
+
+
+def clean_records(frame: pd.DataFrame, raw: Iterable[str] = ()) -> Iterator[dict[str, Any]]:
+    """The rows of `frame` as of `records`, with cleaned texts ("" where missing), except in the columns `raw`."""
+    texts = [name for name in frame.columns if frame[name].dtype == "category" and name not in raw]
+    for row in records(frame):
+        yield row | {name: clean(row[name]) for name in texts}
 
 
 def whole(value: Any) -> int | None:

@@ -12,6 +12,7 @@ from cudalens.device.inventory import sources
 from cudalens.device.inventory.visible import CUDA_VARIABLE
 from cudalens.errors import VirtualDeviceError
 from cudalens.virtual.allocator import conf_from_environment, parse_conf
+from cudalens.virtual.calibration.spec_file import calibrated
 from cudalens.virtual.dispatch.modes import ThreadModes
 from cudalens.virtual.gpus import Gpus
 from cudalens.virtual.patching import Patches
@@ -57,23 +58,28 @@ class device:  # noqa: N801 - reads as torch.device and torch.cuda.device do
         spec: A name from `cudalens.virtual.SPECS`, optionally with a number of devices (``"h100x4"``), or a
             `DeviceSpec`.
         alloc_conf: Text as in PYTORCH_CUDA_ALLOC_CONF; by default that of the environment.
+        calibration: A file that `cudalens.virtual.calibrate` wrote: `spec` is then any name for that GPU.
         values: Whether values are computed. False: operators compute sizes, strides and dtypes only. Small tensors that
             depend on known values only (sizes, positions, constants) keep their values.
         default: With ``values=False``, the number that the program reads where a value is unknown (``.item()``,
             ``.cpu().numpy()``, a branch); None raises an error that names the line.
         default_count: With ``values=False``, the number of results of operators whose size depends on values
             (``nonzero``, ``x[mask]``, ``unique``), at most the number of elements; None raises an error.
+        measure_host: Whether the real time that the program takes between its calls of torch (Python code, waits for
+            data, files) advances the virtual clock. The times then differ from run to run.
 
     Attributes:
         spec: The specification of the devices.
         num_devices: The number of devices.
         values: Whether values are computed.
+        measure_host: Whether real time between calls advances the virtual clock.
         gpus: Their state; None outside of the block.
         is_from_notebook: Whether a magic enabled it for the following cells.
 
     Raises:
         VirtualDeviceError: The name is unknown; or, on entry, another virtual device is active.
-        ValueError: `alloc_conf` is not valid for torch; or a default is given while values are computed.
+        ValueError: `alloc_conf` is not valid for torch; or a default is given while values are computed; or
+            `calibration` is given with a `DeviceSpec`.
     """
 
     def __init__(
@@ -84,11 +90,19 @@ class device:  # noqa: N801 - reads as torch.device and torch.cuda.device do
         values: bool = True,
         default: float | None = None,
         default_count: int | None = None,
+        measure_host: bool = False,
+        calibration: str | os.PathLike[str] | None = None,
     ) -> None:
         if values and (default is not None or default_count is not None):
             raise ValueError("default and default_count are for a device without values: pass values=False too.")
+        self.measure_host = measure_host
         self.values, self._defaults = values, Defaults(default, default_count)
-        self.spec, self.num_devices = parse_device(spec)
+        if calibration is None:
+            self.spec, self.num_devices = parse_device(spec)
+        elif isinstance(spec, str):
+            self.spec, self.num_devices = calibrated(spec, calibration)
+        else:
+            raise ValueError("calibration is for a name, such as device('my-4090', calibration=file), not for a spec.")
         self._conf = conf_from_environment(os.environ) if alloc_conf is None else parse_conf(alloc_conf)
         self.gpus: Gpus | None = None
         self.is_from_notebook = False
@@ -155,7 +169,9 @@ class device:  # noqa: N801 - reads as torch.device and torch.cuda.device do
         if not ordinals:
             warn_user(_HIDDEN.format(value=os.environ.get(CUDA_VARIABLE), label=self.label))
         shapes = None if self.values else Shapes(self._defaults)
-        self.gpus = Gpus(self.spec, len(ordinals), self._conf, ordinals=ordinals, shapes=shapes)
+        self.gpus = Gpus(
+            self.spec, len(ordinals), self._conf, ordinals=ordinals, shapes=shapes, measures_host=self.measure_host
+        )
         _active = self
         try:
             self._install(self.gpus)

@@ -152,10 +152,11 @@ class Gpus:
         *,
         ordinals: Sequence[int] | None = None,
         shapes: Shapes | None = None,
+        measures_host: bool = False,
     ) -> None:
         self.spec = spec
         self.ordinals = list(range(num_devices) if ordinals is None else ordinals)
-        self.machine = Machine(spec, num_devices, GpuTraceSignals())
+        self.machine = Machine(spec, num_devices, GpuTraceSignals(), measures_host=measures_host)
         self.devices = self.machine.devices
         self.torch_devices = [torch.device("cuda", index) for index in range(num_devices)]
         self.is_closed = self.serves_graphs = False

@@ -26,7 +26,7 @@ picked = x[x > 0]
 'done'"""
 
 
-def test_the_verdict_names_the_line_of_the_cell(on_device):
+def test_the_details_of_the_verdict_name_the_line_of_the_cell(on_device):
     before = list(warnings.filters)
     on_device.run(CELL)
     assert warnings.filters == before
@@ -36,9 +36,9 @@ def test_the_verdict_names_the_line_of_the_cell(on_device):
     assert trace.syncs["place"].tolist() == [f"In[{number}]:5"] * 3 + [f"In[{number}]:6"]
     assert trace.syncs["expression"].tolist() == ["loss.item()"] * 3 + ["x[x > 0]"]
     assert trace.syncs["source"].iloc[0] == "total += loss.item()"
-    verdict = bundle["text/plain"].splitlines()[0]
-    assert "4 times in 2 places: " in verdict
-    assert f"at In[{number}]:5 loss.item()" in verdict
+    details = bundle["text/plain"].splitlines()[1]
+    assert "4 times in 2 places: " in details
+    assert f"at In[{number}]:5 loss.item()" in details
     assert "Waits for the GPU" in bundle["text/html"]
     assert trace.info.options["syncs"] is True
 

@@ -82,8 +82,10 @@ def fsdp1_training(device):
 @PROGRAMS.add
 def fsdp1_cpu_offload(device):
     one_process_group()
-    offload = torch.distributed.fsdp.CPUOffload(offload_params=True)
-    model = FullyShardedDataParallel(_mlp(), cpu_offload=offload, device_id=torch.device(device))
+    model, offload = _mlp(), torch.distributed.fsdp.CPUOffload(offload_params=True)
+    if device != "cpu":
+        options = {"use_orig_params": True, "device_id": torch.device(device)}
+        model = FullyShardedDataParallel(model, cpu_offload=offload, **options)
     return training_step(model, _loss(model)), batches(device, 4, 8)
 
 
@@ -96,20 +98,20 @@ def _fsdp2(device, **options):
     return model
 
 
-@PROGRAMS.add
+@PROGRAMS.add(refused=("graphed",))
 def fsdp2_training(device):
     model = _fsdp2(device)
     return _sharded_step(model, torch.optim.AdamW(model.parameters(), lr=0.1)), batches(device, 4, 8)
 
 
-@PROGRAMS.add
+@PROGRAMS.add(refused=("graphed",))
 def fsdp2_mixed_precision(device):
     policy = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32)
     model = _fsdp2(device, mp_policy=policy)
     return _sharded_step(model, torch.optim.SGD(model.parameters(), lr=0.1)), batches(device, 4, 8)
 
 
-@PROGRAMS.add
+@PROGRAMS.add(refused=("graphed",))
 def fsdp2_state_dict(device):
     model = _fsdp2(device)
     step = _sharded_step(model, torch.optim.SGD(model.parameters(), lr=0.1))

@@ -56,10 +56,9 @@ def torchao_int8_training(device):
 
 @PROGRAMS.add
 def quanto_int8_weights(device):
-    model = nn.Sequential(nn.Linear(32, 64), nn.ReLU(), nn.Linear(64, 32)).eval()
+    model = nn.Sequential(nn.Linear(32, 64), nn.ReLU(), nn.Linear(64, 32)).eval().to(device)
     quanto.quantize(model, weights=quanto.qint8)
     quanto.freeze(model)
-    model.to(device)
     return inference_step(model), batches(device, 4, 32)
 
 

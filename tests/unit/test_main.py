@@ -1,6 +1,7 @@
 """The `cudalens` command: what it prints, where, and with which exit code."""
 
 import json
+import os
 import subprocess
 import sys
 
@@ -36,10 +37,32 @@ class TestSummary:
         assert main(["summary", str(saved)]) == 0
         assert capsys.readouterr().out.rstrip() == str(trace.summary()).rstrip()
 
+    def test_on_a_terminal_of_ascii(self, saved, monkeypatch):
+        monkeypatch.setenv("PYTHONIOENCODING", "ascii")
+        done = shell("summary", saved)
+        assert (done.returncode, done.stderr) == (0, "")
+        assert "?" in done.stdout
+
+    @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no /dev/full here")
+    def test_into_a_full_file(self, saved):
+        command = f"{sys.executable} -m cudalens summary {saved} > /dev/full"
+        done = subprocess.run(command, shell=True, capture_output=True, text=True)
+        assert done.returncode == 1
+        assert done.stderr == "cudalens: cannot write the output: no space is left on its device.\n"
+
     def test_into_a_pipe_that_closes(self, saved):
         command = f"{sys.executable} -m cudalens summary {saved} | true"
         done = subprocess.run(command, shell=True, capture_output=True, text=True)
         assert "Traceback" not in done.stderr
+
+
+def test_collapsed_stacks_of_a_trace_without_durations(tmp_path, capsys):
+    (tmp_path / "t.json").write_text('[{"ph": "i", "name": "mark", "ts": 1, "pid": 1, "tid": 1}]')
+    assert (
+        main(["convert", str(tmp_path / "t.json"), "-o", str(tmp_path / "t.collapsed"), "--format", "collapsed"]) == 1
+    )
+    assert "no event with a duration" in capsys.readouterr().err
+    assert not (tmp_path / "t.collapsed").exists()
 
 
 class TestReport:

@@ -149,7 +149,7 @@ FIGURES: Final[Mapping[str, Definition]] = {
     "races": _count(_races),  # kinds of stream races, without suppressed ones
     "ooms": _actions("oom"),  # allocations that failed
     "allocations": _actions("alloc"),
-    "findings": _count(lambda t: len(findings(t))),  # as cudalens.analysis.findings lists them
+    "findings": _count(lambda t: len(findings(t, most=None))),  # all of cudalens.analysis.findings
     "problems": _count(lambda t: sum(p.count for p in t.info.problems)),  # damage in the data
 }
 
@@ -224,7 +224,7 @@ def measure(trace: Trace, name: str, argument: str | None, part: str | None) -> 
     if name in FIGURES:
         return FIGURES[name].measure(trace)
     if name == "finding":
-        return _with_share(sum(one.cost_ns or 0 for one in findings(trace) if one.rule == argument), trace)
+        return _with_share(sum(one.gain_ns or 0 for one in findings(trace, most=None) if one.rule == argument), trace)
     return _of_events(trace, name, argument or "", part or "")
 
 

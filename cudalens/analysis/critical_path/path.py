@@ -180,8 +180,13 @@ def _window(trace: Trace, step: int | None, start: int | None, end: int | None) 
         first, last = (start if start is not None else end), (end if end is not None else start)
         rows = np.array([_row(events, first), _row(events, last)])
         return Window(int(events["ts"].array[rows[0]]), int(events["ts"].array[rows[1]] + events["dur"].array[rows[1]]))
-    rows = np.concatenate([np.flatnonzero(host_rows(events)), device_work(trace).rows])
-    return _around(events, rows)
+    return whole_window(trace)
+
+
+def whole_window(trace: Trace) -> Window:
+    """From the first start to the last end of the host's events and the device work."""
+    rows = np.concatenate([np.flatnonzero(host_rows(trace.events)), device_work(trace).rows])
+    return _around(trace.events, rows)
 
 
 def _around(events: pd.DataFrame, rows: NDArray[np.int64]) -> Window:

@@ -31,7 +31,7 @@ class Durations:
         launch_from: Position of the work whose launch each work waits for; its own if it is not fused, shape (w,).
         follows: Whether each work waits for the previous one on its stream, shape (w,).
         has_launch: Whether each work waits for a launch, shape (w,).
-        with_syncs: Whether host threads wait for the device.
+        waits: Whether each arrival waits for device work, shape (a,).
     """
 
     host: Ints
@@ -41,7 +41,7 @@ class Durations:
     launch_from: Ints
     follows: Bools
     has_launch: Bools
-    with_syncs: bool = True
+    waits: Bools
 
 
 def measured(graph: DependencyGraph) -> Durations:
@@ -55,6 +55,7 @@ def measured(graph: DependencyGraph) -> Durations:
         launch_from=np.arange(len(works)),
         follows=np.ones(len(works), bool),
         has_launch=works.has_launch.copy(),
+        waits=np.ones(len(graph.arrivals.time), bool),
     )
 
 
@@ -218,7 +219,7 @@ class _Replay:
         part, along = self._moment(causes.thread[~is_work], causes.time[~is_work])
         source[~is_work] = part
         lag[~is_work] += along
-        used = ~is_work | now.with_syncs
+        used = ~is_work | now.waits[causes.arrival]
         columns = (causes.arrival, is_work, source, lag)
         for arrival, kind, where, how in zip(*(c[used].tolist() for c in columns), strict=True):
             lists.causes.setdefault(arrival, []).append((kind, where, how))

@@ -7,14 +7,18 @@ thread around the start and the end of backward work is taken as the wait.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+import re
+from typing import Final, NamedTuple
 
 import numpy as np
 import pandas as pd
 
 from cudalens.analysis.critical_path.host import HostLines
 from cudalens.frames import RUNTIME_CATEGORIES
-from cudalens.frames.columns import Ints, integers, is_category, run_ends, run_starts
+from cudalens.frames.columns import Ints, integers, is_category, map_texts, run_ends, run_starts
+
+#: Names of autograd's nodes.
+_BACKWARD: Final = re.compile(r"Backward\d*$")
 
 
 class Handovers(NamedTuple):
@@ -37,7 +41,10 @@ def handovers(events: pd.DataFrame, host: HostLines) -> Handovers:
 
 def _thread_pairs(events: pd.DataFrame, host: HostLines) -> list[tuple[int, int]]:
     """Pairs of autograd's thread and the thread that waits for it, if both are known and differ."""
-    backward = np.flatnonzero((integers(events["fwd_tid"]) > 0) & (host.of_row >= 0))
+    is_backward = integers(events["fwd_tid"]) > 0
+    if not is_backward.any():  # Kineto wrote no such numbers before 2022
+        is_backward = map_texts(events["name"].array, lambda name: _BACKWARD.search(name) is not None, False)
+    backward = np.flatnonzero(is_backward & (host.of_row >= 0))
     if not len(backward) or len(host.first) < 2:
         return []
     front = np.append(host.of_row, -1)[integers(events["forward"].array[backward])]

@@ -195,13 +195,18 @@ def _pairs(
 
 
 def _copy_pairs(events: pd.DataFrame, works: Works, calls: Ints, kind: Ints) -> tuple[Ints, Ints]:
-    """Copies that their call waited for: of blocking calls, and of asynchronous ones with pageable memory."""
+    """Work that a copying call waited for: its copy, if it blocks or the memory is pageable.
+
+    With pageable memory a call can return while the last part of its copy runs: it then waited for the work before.
+    """
     at = np.where((kind == _COPY) | (kind == _ASYNC_COPY), positions(works.launch, calls), -1)
     call = np.flatnonzero(at >= 0)
     work = at[call]
     is_pageable = map_texts(events["name"].array[works.row[work]], lambda name: "Pageable" in name, False)
     start = events["ts"].to_numpy()[calls[call]]
     until = start + events["dur"].to_numpy()[calls[call]] + SKEW_NS
+    is_partial = is_pageable & (works.end[work] > until) & (works.start[work] <= until) & ~works.is_first[work]
+    work = np.where(is_partial, work - 1, work)
     waits = (kind[call] == _COPY) | is_pageable
     waits &= (works.end[work] > start) & (works.end[work] <= until)
     return call[waits], work[waits]

@@ -1,7 +1,7 @@
 """Find what costs time in a Trace and suggest what to try: a list of rules, each a function.
 
 A rule takes `TraceArrays` (one Trace as arrays) and yields findings. Its docstring begins with the name of the rule and
-defines the cost and the threshold. To add a rule, write such a generator and add it to `RULES`.
+defines the gain and the threshold. To add a rule, write such a generator and add it to `RULES`.
 """
 
 from __future__ import annotations
@@ -13,18 +13,31 @@ from cudalens.analysis.cached import once_per_trace
 from cudalens.analysis.findings import (
     copy_rules,
     cpu_rules,
+    fusion_rules,
     host_rules,
     kernel_rules,
+    precision_rules,
     rank_rules,
     state_rules,
     stream_rules,
     training_rules,
+    window_rules,
 )
 from cudalens.analysis.findings.finding import CONFIDENCES, Confidence, Finding
 from cudalens.analysis.findings.trace_arrays import TraceArrays
 from cudalens.frames import Ranks, Trace
 
-__all__ = ["CONFIDENCES", "MIN_SHARE_PCT", "RULES", "Confidence", "Finding", "TraceArrays", "findings", "found_in"]
+__all__ = [
+    "CONFIDENCES",
+    "MIN_SHARE_PCT",
+    "MOST",
+    "RULES",
+    "Confidence",
+    "Finding",
+    "TraceArrays",
+    "findings",
+    "found_in",
+]
 
 Rule = Callable[[TraceArrays], Iterator[Finding]]
 RankRule = Callable[[Ranks], Iterator[Finding]]
@@ -34,16 +47,21 @@ RULES: Final[tuple[Rule, ...]] = (
     host_rules.launching,
     host_rules.waiting,
     host_rules.reading,
+    host_rules.collecting,
     host_rules.compiling,
     host_rules.allocating,
     host_rules.other_work,
-    host_rules.first_step,
-    host_rules.idle_ends,
+    window_rules.first_step,
+    window_rules.idle_ends,
     kernel_rules.tiny_kernels,
     kernel_rules.small_grids,
-    kernel_rules.full_precision,
+    precision_rules.full_precision,
+    precision_rules.double_precision,
     kernel_rules.eager_attention,
     kernel_rules.autotuning,
+    fusion_rules.pointwise,
+    fusion_rules.recomputing,
+    fusion_rules.dense_embedding,
     copy_rules.pageable,
     copy_rules.not_overlapped,
     copy_rules.small_copies,
@@ -67,23 +85,25 @@ RANK_RULES: Final[tuple[RankRule, ...]] = (rank_rules.uneven, rank_rules.straggl
 #: Findings with a smaller share of the measured window, in per cent, are left out: repeats of a run differ by as much.
 MIN_SHARE_PCT: Final = 2.0
 
-#: A window shorter than 100 µs holds a few operators and no program: findings with a cost are left out.
+#: Findings that are listed unless more are asked for.
+MOST: Final = 5
+
+#: A window shorter than 100 µs holds a few operators and no program: findings with a gain are left out.
 MIN_WALL_NS: Final = 100_000
 
 
-def findings(trace: Trace | Ranks) -> list[Finding]:
-    """What costs time in `trace`, most expensive first; findings without a measurable cost last.
+def findings(trace: Trace | Ranks, *, most: int | None = MOST) -> list[Finding]:
+    """What to change in `trace`, by gain times confidence; findings without a measurable gain last.
 
-    Costs are upper bounds of what the advice can gain. Two findings can describe the same time from two sides. Each
-    rule's docstring defines its cost. Findings below `MIN_SHARE_PCT` of the measured window are left out.
+    Gains are upper bounds of what the advice can save. Two findings can describe the same time from two sides. Each
+    rule's docstring defines its gain. Findings below `MIN_SHARE_PCT` of the measured window are left out.
 
     Args:
         trace: Any Trace, or the Traces of a job by rank. For ranks, the list also has findings across ranks, and the
-            most expensive finding of each title over the ranks.
+            finding with the largest gain of each title over the ranks.
+        most: Return at most so many; None for all.
     """
-    if isinstance(trace, Ranks):
-        return _of_ranks(trace)
-    return list(found_in(trace))
+    return (_of_ranks(trace) if isinstance(trace, Ranks) else list(found_in(trace)))[:most]
 
 
 @once_per_trace
@@ -96,11 +116,11 @@ def found_in(trace: Trace) -> tuple[Finding, ...]:
 
 
 def _is_worth_reporting(arrays: TraceArrays, found: Finding) -> bool:
-    return found.cost_ns is None or (arrays.wall_ns >= MIN_WALL_NS and (found.share_pct or 0) >= MIN_SHARE_PCT)
+    return found.gain_ns is None or (arrays.wall_ns >= MIN_WALL_NS and (found.share_pct or 0) >= MIN_SHARE_PCT)
 
 
 def _sorted(found: Iterable[Finding]) -> list[Finding]:
-    return sorted(found, key=lambda one: -1 if one.cost_ns is None else one.cost_ns, reverse=True)
+    return sorted(found, key=lambda one: one.weight, reverse=True)
 
 
 def _of_ranks(ranks: Ranks) -> list[Finding]:

@@ -8,8 +8,9 @@ from typing import Final
 import numpy as np
 
 from cudalens.analysis import units
-from cudalens.analysis.event_arrays import Ints
+from cudalens.analysis.event_arrays import Bools, Ints
 from cudalens.analysis.findings.finding import Finding
+from cudalens.analysis.findings.replays import overlapped, with_work, without_host, without_waits
 from cudalens.analysis.findings.trace_arrays import TraceArrays
 from cudalens.analysis.time.intervals import length, subtract
 from cudalens.analysis.time.work import COMPUTE
@@ -18,30 +19,46 @@ _PAGEABLE: Final = r"^Memcpy (?:HtoD|DtoH).*Pageable"
 _TO_DEVICE: Final = r"^(?:Memcpy|CopyH|MEMORY_COPY_H).*(?:HtoD|HOST_TO_DEVICE|HostToDevice)"
 _BOTH_WAYS: Final = r"HtoD|DtoH|HostToDevice|DeviceToHost|HOST_TO_DEVICE|DEVICE_TO_HOST"
 _LAYOUT: Final = r"nchwToNhwc|nhwcToNchw|(?i:nchw_?to_?nhwc|nhwc_?to_?nchw|tensor_?transform|batched_transpose)"
-_COPY_OP: Final = r"^aten::(?:copy_|_foreach_copy_)$"
+_COPY_OP: Final = r"^aten::(?:copy_|clone|_foreach_copy_)$"
+_COPY_CALL: Final = r"Memcpy"
 
 _NOT_OVERLAPPED: Final = 0.05
-_ON_DEVICE: Final = 0.10
+_ON_DEVICE: Final = 0.05
 
 #: A smaller copy takes less than the 10 µs that its call and its start on the device cost (PCIe: 25 bytes per ns).
 _SMALL_BYTES: Final = 64 << 10
 _MIN_SMALL: Final = 20
 
+#: A copy of 64 KiB at the rate of a bus takes less; for copies of unknown size.
+_LONG_NS: Final = 10_000
+
+#: A copy of this size reaches the rate of its bus.
+_LARGE_BYTES: Final = 4 << 20
+
 
 def pageable(arrays: TraceArrays) -> Iterator[Finding]:
     """``pageable_copies``: copies between the device and pageable host memory.
 
-    They use a staging buffer of the driver, and the host waits for them. Cost: their time in which no other device work
-    ran; the host's waits are reported as ``host_sync``.
+    They use a staging buffer of the driver, and the host waits for them. Those of less than 64 KiB do not count: what
+    they cost is the host's wait. Gain: what a replay saves in which their calls do not wait, and they have the rate of
+    pinned memory: the best one in this trace, else that of the bus.
     """
     rows = arrays.matching(_PAGEABLE, "gpu_memcpy")
+    moved = arrays.ints("num_bytes", rows)
+    is_large = (moved >= _SMALL_BYTES) | ((moved < 0) & (arrays.dur[rows] >= _LONG_NS))
+    rows, moved = rows[is_large], moved[is_large]
     if not len(rows):
         return
-    moved = arrays.ints("num_bytes", rows)
     total, busy = int(moved[moved > 0].sum()), int(arrays.dur[rows].sum())
-    cost = arrays.exposed(arrays.is_work(rows))
+    alone = arrays.exposed(arrays.is_work(rows))
     rate = f" ({units.size(total)}, {total / busy:.1f} GB/s)" if total >= _SMALL_BYTES and busy else ""
     to_device = np.intersect1d(rows, arrays.matching("^Memcpy HtoD", "gpu_memcpy"))
+    launch = arrays.ints("launch", rows)
+    calls = arrays.beneath(arrays.outermost_ops(launch[launch >= 0]))
+    factor = np.minimum(1.0, np.maximum(moved, 0) / np.maximum(arrays.dur[rows], 1) / _pinned_rate(arrays))
+    factor[moved < 0] = 0.5
+    edits = (without_waits(calls), with_work(rows, factor))
+    gain = arrays.replays.gain(*edits)
     if 2 * arrays.dur[to_device].sum() >= busy:
         way, advice = "to", "DataLoader(pin_memory=True) or tensor.pin_memory(), and .to(device, non_blocking=True)"
     else:
@@ -50,98 +67,126 @@ def pageable(arrays: TraceArrays) -> Iterator[Finding]:
             "keep results on the device, or host.copy_(x, non_blocking=True) into a pinned tensor and read it after an "
             "event"
         )
-    what = f"{_copies(rows)} {way} the GPU used pageable memory{rate}; no other work ran for {units.duration(cost)}."
+    what = f"{_copies(rows)} {way} the GPU used pageable memory{rate}; no other work ran for {units.duration(alone)}."
     yield arrays.finding(
-        "pageable_copies", "pageable copies", what, cost, advice, "high", rows=rows, place=arrays.place_of(rows)
+        "pageable_copies", "pageable copies", what, gain, advice, "high", rows=rows, place=arrays.place_of(rows)
     )
+
+
+def _pinned_rate(arrays: TraceArrays) -> float:
+    """Rate of copies from pinned memory, bytes per ns: of the fastest large one, else by the generation of the bus."""
+    rows = np.setdiff1d(arrays.matching(_BOTH_WAYS, "gpu_memcpy"), arrays.matching(_PAGEABLE, "gpu_memcpy"))
+    moved = arrays.ints("num_bytes", rows)
+    large = (moved >= _LARGE_BYTES) & (arrays.dur[rows] > 0)
+    if large.any():
+        return float((moved[large] / arrays.dur[rows[large]]).max())
+    capability = arrays.capability or 8.0
+    return 50.0 if capability >= 9 else 24.0 if capability >= 8 else 12.0
 
 
 def not_overlapped(arrays: TraceArrays) -> Iterator[Finding]:
     """``exposed_copies``: copies from pinned memory to the device while nothing else runs on it.
 
-    Cost: that time. Threshold: a twentieth of the devices' time.
+    Gain: what a replay saves in which work after such a copy on its stream does not wait for it, at most the time of
+    the other work and the idle time, beside which the copies can run. Threshold: a twentieth of the window.
     """
     rows = np.setdiff1d(arrays.matching(_TO_DEVICE, "gpu_memcpy"), arrays.matching(_PAGEABLE, "gpu_memcpy"))
-    cost = arrays.exposed(arrays.is_work(rows))
-    if arrays.is_minor(cost, _NOT_OVERLAPPED):
+    if not len(rows):
         return
-    what = f"{_copies(rows)} to the GPU ran for {units.duration(cost)} while no other work did."
+    mine = arrays.is_work(rows)
+    alone, beside = arrays.exposed(mine), length(arrays.work_time(~mine)) + arrays.idle_ns
+    gain = arrays.replays.bound(min(alone, beside), overlapped(rows))
+    if arrays.is_minor(gain, _NOT_OVERLAPPED):
+        return
+    what = (
+        f"{_copies(rows)} to the GPU ran for {units.duration(alone)} while no other work did; there is "
+        f"{units.duration(beside)} of other work and idle time to overlap with."
+    )
     advice = (
         "copy the next batch on a second stream during the computation (torch.cuda.Stream, non_blocking=True, "
         "wait_stream)"
     )
     yield arrays.finding(
-        "exposed_copies", "copies not overlapped", what, cost, advice, "medium", rows=rows, place=arrays.place_of(rows)
+        "exposed_copies", "copies not overlapped", what, gain, advice, "medium", rows=rows, place=arrays.place_of(rows)
     )
 
 
 def small_copies(arrays: TraceArrays) -> Iterator[Finding]:
-    """``small_copies``: at least twenty copies of less than 64 KiB between host and device: mostly call overhead.
+    """``small_copies``: at least twenty calls that copy less than 64 KiB to the device: mostly call overhead.
 
-    Cost: time within the calls that made them in which no device was at work.
+    Copies of a CUDA graph have no call of their own and do not count. Gain: what a replay saves without the operators
+    and calls that made them, and without their waits.
     """
-    rows = arrays.matching(_BOTH_WAYS, "gpu_memcpy")
+    rows = arrays.matching(_TO_DEVICE, "gpu_memcpy")
     moved = arrays.ints("num_bytes", rows)
-    is_small = (moved >= 0) & (moved < _SMALL_BYTES)
-    rows, moved = rows[is_small], moved[is_small]
+    rows = rows[(moved >= 0) & (moved < _SMALL_BYTES)]
+    launch = arrays.ints("launch", rows)
+    rows = rows[arrays.is_named(_COPY_CALL)[launch] & (launch >= 0)]
     calls = np.unique(arrays.ints("launch", rows))
-    calls = calls[calls >= 0]
-    if len(rows) < _MIN_SMALL or not len(calls):
+    if len(calls) < _MIN_SMALL:
         return
     times = arrays.time_of(calls)
-    cost = length(subtract(times, arrays.busy))
+    idle = length(subtract(times, arrays.busy))
+    ops = arrays.outermost_ops(calls)
+    gain = arrays.replays.gain(without_waits(arrays.beneath(ops)), without_host(ops), with_work(rows, 0.0))
+    median = units.size(float(np.median(arrays.ints("num_bytes", rows))))
     what = (
-        f"{_copies(rows)} between host and GPU, with a median of {units.size(float(np.median(moved)))}: their calls "
-        f"took {units.duration(length(times))}, {units.duration(cost)} of it while the GPU was idle."
+        f"{_copies(rows)} to the GPU, with a median of {median}: their calls "
+        f"took {units.duration(length(times))}, {units.duration(idle)} of it while the GPU was idle."
     )
     advice = "combine small tensors and copy once (torch.stack, one pinned buffer), or create them on the device"
     yield arrays.finding(
-        "small_copies", "many small copies", what, cost, advice, "medium", rows=rows, place=arrays.place_of(calls)
+        "small_copies", "many small copies", what, gain, advice, "medium", rows=rows, place=arrays.place_of(calls)
     )
 
 
 def layouts(arrays: TraceArrays) -> Iterator[Finding]:
     """``layout_conversions``: kernels that only convert between NCHW and NHWC, around convolutions.
 
-    Cost: the time in which they ran and no other work did.
+    Gain: what a replay saves without them, at most the time in which they ran and no other work did.
     """
     rows = arrays.matching(_LAYOUT, "kernel")
     if not len(rows):
         return
-    cost = arrays.exposed(arrays.is_work(rows))
-    what = f"{units.plural(len(rows), 'kernel')} converted layouts between NCHW and NHWC: {units.duration(cost)}."
+    gain = arrays.replays.bound(arrays.exposed(arrays.is_work(rows)), with_work(rows, 0.0))
+    taken = int(arrays.dur[rows].sum())
+    what = f"{units.plural(len(rows), 'kernel')} converted layouts between NCHW and NHWC: {units.duration(taken)}."
     advice = "model.to(memory_format=torch.channels_last), and the same for the inputs"
     yield arrays.finding(
-        "layout_conversions", "layout conversions", what, cost, advice, "high", rows=rows, place=arrays.place_of(rows)
+        "layout_conversions", "layout conversions", what, gain, advice, "high", rows=rows, place=arrays.place_of(rows)
     )
 
 
 def on_device(arrays: TraceArrays) -> Iterator[Finding]:
     """``copies``: work that only copies or casts: kernels and copies launched by ``aten::copy_``, to the same device.
 
-    Cost: the time in which it ran and no other work did; without device work, the time of the outermost such operators.
-    Threshold: a tenth.
+    Gain: what a replay saves without it, at most the time in which it ran and no other work did; without device work,
+    the time of the outermost such operators. Threshold: a twentieth of the window.
     """
     ops = arrays.matching(_COPY_OP, "cpu_op")
     if not len(ops):
         return
     if len(arrays.work.rows):
         launched = arrays.launched(ops)
-        rows = arrays.work.rows[launched[arrays.work.kind[launched] == COMPUTE]]
-        cost, whole, where = arrays.exposed(arrays.is_work(rows)), arrays.span_ns, "GPU"
+        rows = arrays.work.rows[launched[(arrays.work.kind[launched] == COMPUTE) | _is_within_device(arrays, launched)]]
+        taken, where = int(arrays.dur[rows].sum()), "GPU"
+        gain = arrays.replays.bound(arrays.exposed(arrays.is_work(rows)), with_work(rows, 0.0))
     else:
-        rows, cost, whole, where = ops, length(arrays.time_of(ops)), arrays.wall_ns, "CPU"
-    if cost < _ON_DEVICE * whole or not cost:
+        rows, where = ops, "CPU"
+        taken = gain = length(arrays.time_of(ops))
+    if arrays.is_minor(gain, _ON_DEVICE):
         return
-    what = (
-        f"the {where} copied or cast tensors {units.count(len(rows))} times, for {units.duration(cost)} "
-        f"({units.percent(100 * cost / whole)} of its time)."
-    )
+    what = f"the {where} copied or cast tensors {units.count(len(rows))} times, for {units.duration(taken)}."
     advice = (
         "look for .contiguous(), .clone(), .to(dtype) and torch.cat in the loop; views, out= and a single dtype avoid "
         "them; torch.compile fuses casts"
     )
-    yield arrays.finding("copies", "copies and casts", what, cost, advice, "low", rows=rows, place=arrays.place_of(ops))
+    yield arrays.finding("copies", "copies and casts", what, gain, advice, "low", rows=rows, place=arrays.place_of(ops))
+
+
+def _is_within_device(arrays: TraceArrays, index: Ints) -> Bools:
+    """Which device work is a copy within a device."""
+    return arrays.is_named(r"^(?:Memcpy|CopyD).*(?:DtoD|DeviceToDevice|DEVICE_TO_DEVICE)")[arrays.work.rows[index]]
 
 
 def _copies(rows: Ints) -> str:

@@ -9,6 +9,9 @@ Confidence = Literal["high", "medium", "low"]
 
 CONFIDENCES: Final[tuple[Confidence, ...]] = ("high", "medium", "low")
 
+#: A measured gain comes before a likely one that is a fifth larger.
+_WEIGHTS: Final[dict[Confidence, float]] = {"high": 1.0, "medium": 0.8, "low": 0.4}
+
 #: Rows of evidence that a finding lists at most, the most expensive ones.
 MAX_ROWS: Final = 1_000
 
@@ -21,9 +24,9 @@ class Finding:
         rule: Name of the rule that found it, as `cudalens.analysis.findings.RULES` lists them.
         title: A short name for the users of the views.
         what: What was found, in one sentence with its numbers.
-        cost_ns: An upper bound of the time that the advice can gain, ns; the docstring of each rule defines it. None if
-            it costs something other than time. Costs of several findings can be the same time.
-        share_pct: `cost_ns` as a share of the measured window; None without a cost.
+        gain_ns: An upper bound of the time that the advice can gain, ns; the docstring of each rule defines it. None if
+            it costs something other than time. Gains of several findings can be the same time.
+        share_pct: `gain_ns` as a share of the measured window; None without a gain.
         rows: Rows of ``trace.events`` that show it, in order of time: the `MAX_ROWS` most expensive ones at most.
         place: The user's line, as ``In[7]:3`` or ``file:line``; None if it is not known.
         advice: What to try.
@@ -31,12 +34,13 @@ class Finding:
             evidence allows another reading. "low": the pattern often has this cause.
         is_modelled: Whether the times are modelled, not measured.
         rank: The rank on which it was found; None for a single Trace and for findings across ranks.
+        is_idle: Whether the gain is idle time of the devices.
     """
 
     rule: str
     title: str
     what: str
-    cost_ns: int | None
+    gain_ns: int | None
     share_pct: float | None
     rows: tuple[int, ...]
     place: str | None
@@ -44,6 +48,12 @@ class Finding:
     confidence: Confidence
     is_modelled: bool = False
     rank: int | None = None
+    is_idle: bool = False
+
+    @property
+    def weight(self) -> float:
+        """Gain times confidence, ns, by which findings are ordered; -1 without a gain."""
+        return -1.0 if self.gain_ns is None else self.gain_ns * _WEIGHTS[self.confidence]
 
     def __str__(self) -> str:
         """Title, sentence, place and advice on one line."""

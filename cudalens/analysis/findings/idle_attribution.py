@@ -7,9 +7,11 @@ are assigned in this order:
 1. reading data, compiling, driver memory, the profiler itself;
 2. of the rest of a gap that begins while the host waits for the GPU (the wait emptied the queue): the part up to the
    end of the wait, and the part after it unless that is `LONG_NS` or longer;
-3. of the rest, parts of `LONG_NS` or longer are other work of the host, shorter ones are launching.
+3. of the rest, parts of `LONG_NS` or longer are other work of the host, and so are parts of `PAUSE_NS` or longer
+   in which no thread was in any recorded event (where Python calls are not recorded); shorter ones are launching.
 
-So the parts are disjoint, and their sum is at most the idle time between the first and the last device work.
+Before the first and after the last device work, the first step is the same, and the rest is `IdleTime.outside`. So the
+parts are disjoint, and their sum is at most the time of the window in which no device was at work.
 """
 
 from __future__ import annotations
@@ -20,13 +22,17 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from cudalens.analysis.event_arrays import Bools, Ints
-from cudalens.analysis.time.intervals import Intervals, intersect, subtract, union
+from cudalens.analysis.time.intervals import Intervals, intersect, subtract, union, unite
+from cudalens.frames import RUNTIME_CATEGORIES
 
 if TYPE_CHECKING:
     from cudalens.analysis.findings.trace_arrays import TraceArrays
 
 #: A host that launches nothing for this long does other work: launching an operator takes some 10 µs.
 LONG_NS: Final = 1_000_000
+
+#: A host that is in no event for this long does other work, too: Python between two operators takes some 10 µs.
+PAUSE_NS: Final = 100_000
 
 #: A launch reaches an idle device sooner than this (5 µs is usual), unless their clocks differ.
 MAX_LATENCY_NS: Final = 20_000
@@ -45,7 +51,9 @@ ALLOCATE: Final = (
 )
 PROFILER: Final = r"^(?:Activity Buffer Request|Buffer Flush|Instrumentation|Resource)$"
 
-REASONS: Final = {"loader": LOADER, "compile": COMPILE, "allocate": ALLOCATE, "profiler": PROFILER}
+GARBAGE: Final = r"^Python garbage collection$"
+
+REASONS: Final = {"garbage": GARBAGE, "loader": LOADER, "compile": COMPILE, "allocate": ALLOCATE, "profiler": PROFILER}
 
 
 @dataclass(frozen=True)
@@ -85,9 +93,11 @@ class IdleTime:
     """The idle time that the host caused, by reason, and the devices' own gaps.
 
     Attributes:
-        by_event: Times within events of the host: loader, compile, allocate, profiler.
+        by_event: Times within events of the host, before the first and after the last work as well: garbage, loader,
+            compile, allocate, profiler.
         sync: Gaps after waits for the GPU.
         host_work: Gaps in which the host did other work.
+        outside: The rest of the window before the first and after the last work.
         launch: Gaps in which the host was launching.
         queued: Gaps shorter than `MAX_LATENCY_NS` before work that was launched in time: what a device needs between
             two pieces of work.
@@ -98,19 +108,32 @@ class IdleTime:
     host_work: Gaps
     launch: Gaps
     queued: Gaps
+    outside: Intervals
 
 
 def attribute_idle(arrays: TraceArrays) -> IdleTime:
     """Divide the idle time of the devices by what the host did."""
     gaps, is_host, wait_end = _gaps(arrays)
-    remaining = union(gaps.start[is_host], gaps.end[is_host])
+    remaining, outside = union(gaps.start[is_host], gaps.end[is_host]), _outside(arrays)
     by_event = {}
     for reason, pattern in REASONS.items():
         times = arrays.time_of(arrays.matching(pattern))
-        by_event[reason] = intersect(remaining, times)
-        remaining = subtract(remaining, times)
+        by_event[reason] = intersect(unite(remaining, outside), times)
+        remaining, outside = subtract(remaining, times), subtract(outside, times)
     queued = gaps.select(~is_host & (gaps.length < MAX_LATENCY_NS))
-    return IdleTime(by_event, *_divided(remaining, gaps, wait_end), queued)
+    return IdleTime(by_event, *_divided(arrays, remaining, gaps, wait_end), queued, outside)
+
+
+def _outside(arrays: TraceArrays) -> Intervals:
+    """The window before the first and after the last device work; empty without device work."""
+    busy, info = arrays.busy, arrays.trace.info
+    host = np.flatnonzero(arrays.thread >= 0)
+    if not len(busy.start) or not len(host):
+        return busy
+    begin = int(arrays.ts[host].min()) if info.started_ns is None else info.started_ns
+    end = int(arrays.end[host].max()) if info.ended_ns is None else info.ended_ns
+    first, last = int(busy.start[0]), int(busy.end[-1])
+    return union(np.array([min(begin, first), last]), np.array([first, max(end, last)]))
 
 
 def _gaps(arrays: TraceArrays) -> tuple[Gaps, Bools, Ints]:
@@ -127,19 +150,47 @@ def _gaps(arrays: TraceArrays) -> tuple[Gaps, Bools, Ints]:
     return Gaps(start, end, first, wait), (launch >= 0) & (at + latency > start), wait_end
 
 
-def _divided(rest: Intervals, gaps: Gaps, wait_end: Ints) -> tuple[Gaps, Gaps, Gaps]:
+def _divided(arrays: TraceArrays, rest: Intervals, gaps: Gaps, wait_end: Ints) -> tuple[Gaps, Gaps, Gaps]:
     """What remains of the host's gaps: after waits, in other work, launching."""
+    rest = _with_pauses_apart(arrays, rest)
     of_gap = np.searchsorted(gaps.start, rest.start, "right") - 1
     ended_by, wait = gaps.ended_by[of_gap], gaps.wait[of_gap]
     has_wait = wait >= 0
     # Each is cut in two at the end of the wait; without a wait the second part is all of it.
     cut = np.clip(np.where(has_wait, wait_end[of_gap], rest.start), rest.start, rest.end)
     within, after = Gaps(rest.start, cut, ended_by, wait), Gaps(cut, rest.end, ended_by, wait)
-    is_long = after.length >= LONG_NS
+    is_long = (after.length >= LONG_NS) | (~has_wait & _is_pause(arrays, after))
     waited = (within.select(has_wait), after.select(has_wait & ~is_long))
     fields = ("start", "end", "ended_by", "wait")
     sync = Gaps(*(np.concatenate([getattr(part, name) for part in waited]) for name in fields))
     return sync, after.select(is_long), after.select(~is_long & ~has_wait)
+
+
+def _pauses(arrays: TraceArrays) -> Intervals:
+    """Times of `PAUSE_NS` or longer in which no thread was in an operator or call; none where Python was recorded."""
+    rows = np.flatnonzero(arrays.is_in("cpu_op", *RUNTIME_CATEGORIES, "overhead"))
+    busy = arrays.time_of(rows)
+    start, end = busy.end[:-1], busy.start[1:]
+    some = (end - start >= PAUSE_NS) & (not arrays.has_python)
+    return Intervals(start[some], end[some])
+
+
+def _with_pauses_apart(arrays: TraceArrays, rest: Intervals) -> Intervals:
+    """`rest`, cut at the ends of pauses."""
+    pauses = _pauses(arrays)
+    parts = (intersect(rest, pauses), subtract(rest, pauses))
+    order = np.argsort(np.concatenate([part.start for part in parts]), kind="stable")
+    return Intervals(*(np.concatenate([getattr(part, name) for part in parts])[order] for name in ("start", "end")))
+
+
+def _is_pause(arrays: TraceArrays, parts: Gaps) -> Bools:
+    """Which parts lie in a pause."""
+    pauses = _pauses(arrays)
+    if not len(pauses.start):
+        return np.zeros(len(parts.start), bool)
+    at = np.searchsorted(pauses.start, parts.start, "right") - 1
+    inside: Bools = (at >= 0) & (parts.end <= pauses.end[at])
+    return inside & (parts.length >= PAUSE_NS // 2)
 
 
 def _waits_at(arrays: TraceArrays, at: Ints) -> tuple[Ints, Ints]:

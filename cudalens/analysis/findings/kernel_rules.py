@@ -1,4 +1,4 @@
-"""Rules about the kernels: too short, too small for the device, in FP32, unfused attention, autotuning."""
+"""Rules about the kernels: too short, too small for the device, unfused attention, autotuning."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ import pandas as pd
 from cudalens.analysis import units
 from cudalens.analysis.event_arrays import Bools, Floats, Ints
 from cudalens.analysis.findings.finding import Finding
+from cudalens.analysis.findings.precision_rules import FP32_PRODUCTS
+from cudalens.analysis.findings.replays import fused, with_work
 from cudalens.analysis.findings.trace_arrays import TraceArrays
 from cudalens.analysis.time.intervals import length, union
 from cudalens.analysis.time.work import COMPUTE, MEMORY
@@ -25,12 +27,16 @@ _TINY_SHARE: Final = 0.5
 _COST_SHARE: Final = 0.05
 _FILL_SHARE: Final = 0.10
 
+#: Time of a fused kernel, as a share of that of the short kernels that it replaces.
+_FUSED: Final = 0.2
+
 
 def tiny_kernels(arrays: TraceArrays) -> Iterator[Finding]:
     """``tiny_kernels``: half of at least a hundred kernels are shorter than `TINY_NS`.
 
-    Cost: the time in which they ran and no other work did, and the device's own gaps (below 20 µs, the launch in time)
-    before them. Threshold: a twentieth of the devices' time.
+    Gain: what a replay saves in which they take a fifth of their time (a fused kernel replaces about five), at most the
+    time in which they ran and no other work did, and the device's own gaps (below 20 µs, the launch in time) before
+    them. Threshold: a twentieth of the window.
     """
     work = arrays.work
     compute = work.kind == COMPUTE
@@ -41,7 +47,8 @@ def tiny_kernels(arrays: TraceArrays) -> Iterator[Finding]:
     queued = arrays.idle.queued
     gaps = int(queued.length[tiny[queued.ended_by]].sum())
     run = arrays.exposed(tiny)
-    if run + gaps < _COST_SHARE * arrays.span_ns:
+    gain = arrays.replays.bound(run + gaps, with_work(work.rows[tiny], _FUSED))
+    if arrays.is_minor(gain, _COST_SHARE):
         return
     before = f", and the GPU needs {units.duration(gaps)} to start them" if gaps else ""
     what = (
@@ -49,16 +56,16 @@ def tiny_kernels(arrays: TraceArrays) -> Iterator[Finding]:
         f"take {units.duration(run)}{before}."
     )
     advice = "torch.compile(model) fuses elementwise operators; foreach or fused optimizers; larger batches"
-    yield arrays.finding("tiny_kernels", "tiny kernels", what, run + gaps, advice, "medium", rows=work.rows[tiny])
+    yield arrays.finding("tiny_kernels", "tiny kernels", what, gain, advice, "medium", rows=work.rows[tiny])
 
 
 def small_grids(arrays: TraceArrays) -> Iterator[Finding]:
     """``small_grids``: kernels have fewer blocks than the device has multiprocessors, so that part of it is unused.
 
-    Cost: the time in which kernels of at least `TINY_NS` ran times the share of multiprocessors without a block of any
+    Gain: what a replay saves in which kernels of at least `TINY_NS` take the share of their time that corresponds to
+    the multiprocessors with a block, at most their time times the share of multiprocessors without a block of any
     kernel, of the device that lost the most; from Kineto's blocks per multiprocessor, or the launch grid and the number
-    of multiprocessors. An estimate: more blocks do not make a long block shorter. Threshold: a tenth of the devices'
-    time.
+    of multiprocessors. An estimate: more blocks do not make a long block shorter. Threshold: a tenth of the window.
     """
     work = arrays.work
     kernels = np.flatnonzero(work.kind != MEMORY)
@@ -66,19 +73,22 @@ def small_grids(arrays: TraceArrays) -> Iterator[Finding]:
     long = (work.kind[kernels] == COMPUTE) & (work.end - work.start >= TINY_NS)[kernels]
     of_devices = [work.device[kernels] == device for device in np.unique(work.device[kernels])]
     unused = [_unused(work.start[kernels[of]], work.end[kernels[of]], fill[of], long[of]) for of in of_devices]
-    cost = max(unused, default=0)
-    if arrays.is_minor(cost, _FILL_SHARE):
+    size = max(unused, default=0)
+    if arrays.is_minor(size, _FILL_SHARE):
         return
     small = long & (fill < 1)
     rows = work.rows[kernels[small]]
+    gain = arrays.replays.bound(size, with_work(rows, fill[small]))
+    if arrays.is_minor(gain, _FILL_SHARE):
+        return
     lost = (arrays.dur[rows] * (1 - fill[small])).astype(np.int64)
     what = (
         f"{units.plural(len(rows), 'kernel')} had fewer blocks than the GPU has multiprocessors; weighted by the "
-        f"unused share they cost {units.duration(cost)}, most of it in {arrays.main_name(rows, lost)}."
+        f"unused share that is {units.duration(size)}, most of it in {arrays.main_name(rows, lost)}."
     )
     advice = "larger batches or tiles, fused or grouped products, or independent work on a second torch.cuda.Stream"
     yield arrays.finding(
-        "small_grids", "kernels too small for the GPU", what, cost, advice, "low", rows=rows, weight=lost
+        "small_grids", "kernels too small for the GPU", what, gain, advice, "low", rows=rows, weight=lost
     )
 
 
@@ -107,59 +117,6 @@ def _num_blocks(grid: str) -> float:
     return float(prod(map(int, numbers))) if numbers else float("nan")
 
 
-_FP32: Final = (
-    r"^(?!.*(?:tf32|tensorop|bf16|f16|h884|s16816|s1688)).*"
-    r"(?:(?:^|_)s(?:gemm|cudnn)_|convolve_sgemm|sgemm_largek|simt_s(?:gemm|fprop|dgrad|wgrad|conv)"
-    r"|_f32f32_f32f32_f32_|wgrad_alg\d_engine<float|^Cijk_\w+?_SB_)"
-)
-_TENSOR_CORES: Final = 7.0
-_TF32: Final = 8.0
-
-
-def full_precision(arrays: TraceArrays) -> Iterator[Finding]:
-    """``fp32_math``: matrix products and convolutions run in FP32 on units other than the tensor cores.
-
-    Cost: the union of these kernels' time, which is an upper bound: tensor cores have 2 to 16 times the rate (NVIDIA's
-    data sheets of V100, A100 and H100), unless memory or other kernels limit the gain. Kernels are recognized by the
-    names that cuBLAS, cuDNN, CUTLASS and Tensile give to FP32. Devices below compute capability 7.0 have no tensor
-    cores, and get no finding. Threshold: a twentieth of the devices' time.
-    """
-    rows = arrays.matching(_FP32, "kernel")
-    capability = next((_capability(d.capability) for d in arrays.trace.info.devices if d.capability), None)
-    if not len(rows) or (capability is not None and capability < _TENSOR_CORES):
-        return
-    cost = length(arrays.time_of(rows))
-    if arrays.is_minor(cost, _COST_SHARE):
-        return
-    what = (
-        f"{units.plural(len(rows), 'kernel')} of matrix products and convolutions in FP32 took {units.duration(cost)} "
-        f"({units.percent(100 * cost / arrays.span_ns)} of the GPU's time), most of it in {arrays.main_name(rows)}."
-    )
-    has_tf32 = capability is not None and capability >= _TF32
-    yield arrays.finding(
-        "fp32_math", "FP32 matrix products", what, cost, _fp32_advice(arrays, capability),
-        "high" if has_tf32 else "medium", rows=rows, place=arrays.place_of(rows),
-    )  # fmt: skip
-
-
-def _fp32_advice(arrays: TraceArrays, capability: float | None) -> str:
-    if any("AMD" in device.name or "Instinct" in device.name for device in arrays.trace.info.devices):
-        return 'torch.autocast("cuda", torch.bfloat16) around the forward pass'
-    if capability is not None and capability < _TF32:
-        return 'torch.autocast("cuda", torch.float16) with torch.amp.GradScaler: this GPU has tensor cores for float16'
-    return (
-        'torch.set_float32_matmul_precision("high") allows TF32; or torch.autocast("cuda", torch.bfloat16) around the '
-        "forward pass"
-    )
-
-
-def _capability(text: str) -> float | None:
-    try:
-        return float(text)
-    except ValueError:
-        return None
-
-
 #: Operators between a product and the softmax at most: scaling, masking, casting and dropout are some.
 _PRODUCT: Final = r"^aten::(?:bmm|matmul|baddbmm|mm|addmm|linear)$"
 _SOFTMAX: Final = r"^aten::(?:softmax|_softmax)$"
@@ -173,29 +130,49 @@ def eager_attention(arrays: TraceArrays) -> Iterator[Finding]:
     """``eager_attention``: attention as separate operators: a batched product, a softmax, and a batched product.
 
     A softmax counts if the nearest product before it and the nearest after it, on its thread, are ``bmm``, ``baddbmm``
-    or ``matmul`` with at most `_REACH` operators between each and the softmax. Cost: the time of the device work
-    launched from the start of the first product to the end of the second, of all of them; without device work, the
-    operators' time. An upper bound: what FlashAttention saves depends on sequence lengths. Threshold: a twentieth.
+    or ``matmul`` with at most `_REACH` operators between each and the softmax. Gain: what a replay saves with one
+    launch for each, in which all kernels but the products take no time: a fused kernel computes the same products, and
+    writes no scores. In FP32 a fused kernel's products do not use tensor cores, so that the gain is a possible one.
+    Without device work: the time between the products. Threshold: a twentieth.
     """
     first, last, softmax = _attentions(arrays)
     if len(first) < _MIN_ATTENTIONS:
         return
     if len(arrays.work.rows):
-        launched = arrays.launched(first, last)
-        rows, cost = arrays.work.rows[launched], length(arrays.work_time(launched))
-        side, whole = "GPU", arrays.span_ns
+        low, high = arrays.launched_in(first, last)
+        number = np.repeat(np.arange(len(low)), high - low)
+        launched = arrays.by_launch[0][np.concatenate([np.arange(a, b) for a, b in zip(low, high, strict=True)])]
+        rows, side = arrays.work.rows[launched], "GPU"
+        if len(rows) < 2:
+            return
+        others = rows[~np.isin(arrays.work.launch[launched], _launches_of_products(arrays))]
+        taken = length(arrays.work_time(launched))
+        gain = arrays.replays.gain(with_work(others, 0.0), fused(rows, number))
     else:
-        rows, cost = softmax, length(union(arrays.ts[first], arrays.end[last]))
-        side, whole = "CPU", arrays.wall_ns
-    if cost < _COST_SHARE * whole or not cost:
+        rows, side = softmax, "CPU"
+        taken = length(union(arrays.ts[first], arrays.end[last]))
+        gain = length(union(arrays.end[first], arrays.ts[last]))
+    if arrays.is_minor(gain, _COST_SHARE):
         return
     what = (
-        f"{units.plural(len(first), 'attention')} computed as product, softmax, product took {units.duration(cost)} of "
-        f"{side} time."
+        f"{units.plural(len(first), 'attention')} computed as product, softmax, product took {units.duration(taken)} "
+        f"of {side} time; {units.duration(gain)} of the run is for writing and reading the scores."
     )
+    is_fp32 = bool(set(rows.tolist()) & set(arrays.matching(FP32_PRODUCTS, "kernel").tolist()))
     advice = 'torch.nn.functional.scaled_dot_product_attention(q, k, v), or attn_implementation="sdpa" in transformers'
+    if is_fp32:
+        advice += "; with bfloat16 inputs, since in FP32 it can be slower"
     place = arrays.place(int(softmax[0]))
-    yield arrays.finding("eager_attention", "unfused attention", what, cost, advice, "medium", rows=rows, place=place)
+    yield arrays.finding(
+        "eager_attention", "unfused attention", what, gain, advice, "low" if is_fp32 else "medium",
+        rows=rows, place=place,
+    )  # fmt: skip
+
+
+def _launches_of_products(arrays: TraceArrays) -> Ints:
+    """Rows of the calls that launched matrix products: those within such operators."""
+    products = arrays.outermost(arrays.matching(_PRODUCT, "cpu_op"))
+    return arrays.work.launch[np.intersect1d(arrays.launched(products), _products_among(arrays))]
 
 
 def _attentions(arrays: TraceArrays) -> tuple[Ints, Ints, Ints]:
@@ -224,6 +201,12 @@ def _is_batched(arrays: TraceArrays, rows: Ints) -> Bools:
     return by_shape | np.isin(rows, named) | np.isin(rows, arrays.parent[named])
 
 
+def _products_among(arrays: TraceArrays) -> Ints:
+    """Indices of device work that is not a copy or pointwise, by its name: operators of products copy operands."""
+    copies = arrays.is_named(r"elementwise|copy|Memcpy|Memset|::(?:clone|copy_|expand|mul|add)\b")[arrays.work.rows]
+    return np.flatnonzero(~copies)
+
+
 _CONVOLUTION: Final = (
     r"^aten::(?:cudnn_convolution|miopen_convolution|convolution_backward|cudnn_convolution_transpose)$"
 )
@@ -234,8 +217,8 @@ _TRIAL_RATIO: Final = 4
 def autotuning(arrays: TraceArrays) -> Iterator[Finding]:
     """``autotuning``: convolutions try algorithms in the measured window (``torch.backends.cudnn.benchmark``).
 
-    A call counts if it launches at least eight kernels, and four times the median of the calls of its name. Cost: the
-    device time of the work that such calls launched, of which one call's usual share would remain.
+    A call counts if it launches at least eight kernels, and four times the median of the calls of its name. Gain: what
+    a replay saves in which the work that such calls launched takes the share of time of the median call.
     """
     rows = arrays.matching(_CONVOLUTION, "cpu_op")
     if len(rows) < _TRIAL_RATIO or not len(arrays.by_launch[0]):
@@ -247,13 +230,14 @@ def autotuning(arrays: TraceArrays) -> Iterator[Finding]:
     if not trials.any() or trials.mean() > 1 / 2:
         return
     launched = arrays.launched(rows[trials])
-    cost = length(arrays.work_time(launched))
+    size, left = length(arrays.work_time(launched)), float((median[trials] / counts[trials]).mean())
+    gain = arrays.replays.bound(round(size * (1 - left)), with_work(arrays.work.rows[launched], left))
     what = (
         f"{units.plural(int(trials.sum()), 'convolution')} tried algorithms in the measured window: "
-        f"{units.plural(len(launched), 'kernel')}, {units.duration(cost)}."
+        f"{units.plural(len(launched), 'kernel')}, {units.duration(size)}."
     )
     advice = (
         "warm up with the same shapes first (%%cudaprofile --warmup 3); if shapes change, "
         "torch.backends.cudnn.benchmark = False"
     )
-    yield arrays.finding("autotuning", "convolution autotuning", what, cost, advice, "medium", rows=rows[trials])
+    yield arrays.finding("autotuning", "convolution autotuning", what, gain, advice, "medium", rows=rows[trials])

@@ -35,6 +35,8 @@ class Repeat:
         end: End of each stretch, ns.
         has_same_grids: Whether launch grids repeat as well.
         has_graphs: Whether CUDA graphs launched it.
+        at: Indices of all its kernels in the device work, shape (n,).
+        number: The number of the repeat of each, shape (n,).
     """
 
     period: int
@@ -44,6 +46,8 @@ class Repeat:
     end: Ints
     has_same_grids: bool
     has_graphs: bool
+    at: Ints
+    number: Ints
 
 
 def find_repeat(arrays: TraceArrays) -> Repeat | None:
@@ -71,6 +75,8 @@ def _candidates(codes: Ints) -> list[int]:
     order = np.argsort(codes, kind="stable")
     same = codes[order][1:] == codes[order][:-1]
     distance = np.diff(order)[same]
+    # A shorter sequence is part of a longer one that repeats as well.
+    distance = np.where(distance < _MIN_PERIOD, -(-_MIN_PERIOD // distance) * distance, distance)
     distance = distance[(distance >= _MIN_PERIOD) & (distance * _MIN_TIMES <= len(codes))]
     found, counts = np.unique(distance, return_counts=True)
     best = np.argsort(-counts * found, kind="stable")[:_MAX_CANDIDATES]
@@ -101,4 +107,13 @@ def _repeat(arrays: TraceArrays, at: Ints, period: int, first: Ints, last: Ints)
         np.maximum.accumulate(work.end[at[last - 1]]),
         same,
         bool((~graphs.isna()).any() or len(np.unique(launch)) < len(launch) / 2),
+        *_members(at, period, first, last),
     )
+
+
+def _members(at: Ints, period: int, first: Ints, last: Ints) -> tuple[Ints, Ints]:
+    """All kernels of the stretches, and the number of the repeat of each."""
+    within = [np.arange(a, b) for a, b in zip(first, last, strict=True)]
+    of = [np.arange(b - a) // period for a, b in zip(first, last, strict=True)]
+    begins = np.cumsum([0, *(int(numbers[-1]) + 1 for numbers in of[:-1])])
+    return at[np.concatenate(within)], np.concatenate([n + k for n, k in zip(of, begins, strict=True)])

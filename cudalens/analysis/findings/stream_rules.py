@@ -32,10 +32,10 @@ _MIN_TURNS: Final = 0.10
 def serial_streams(arrays: TraceArrays) -> Iterator[Finding]:
     """``streams_in_turns``: compute kernels on several streams of a device that do not overlap.
 
-    Cost: the time of all streams but the busiest, in kernels that leave room for others: fewer blocks than half of the
-    multiprocessors (all kernels, if grids are not known). An upper bound: what one stream waits for from the other
-    cannot overlap. Threshold: a twentieth of the devices' time, of which less than a tenth overlaps. One finding per
-    device.
+    Gain: the time of all streams but the busiest, in kernels that leave room for others: fewer blocks than half of the
+    multiprocessors (all kernels, if grids are not known); at most the time of the busiest. An upper bound: what one
+    stream waits for from the other cannot overlap. Threshold: a twentieth of the window, of which less than a tenth
+    overlaps. One finding per device.
     """
     work = arrays.work
     compute = (work.kind == COMPUTE) & (work.stream >= 0)
@@ -55,8 +55,8 @@ def _serial(arrays: TraceArrays, chosen: Ints, streams: Ints) -> Iterator[Findin
     smaller_time = arrays.work_time(smaller)
     overlap = length(intersect(most, smaller_time))
     fitting, confidence = _fitting(arrays, smaller)
-    cost = length(arrays.work_time(fitting))
-    if arrays.is_minor(cost, _SHARE) or overlap >= _OVERLAPPED * length(smaller_time):
+    gain = min(length(arrays.work_time(fitting)), length(most))
+    if arrays.is_minor(gain, _SHARE) or overlap >= _OVERLAPPED * length(smaller_time):
         return
     what = (
         f"kernels on stream {streams[busiest]} ({units.duration(length(most))}) and on "
@@ -70,7 +70,7 @@ def _serial(arrays: TraceArrays, chosen: Ints, streams: Ints) -> Iterator[Findin
     )
     rows = arrays.work.rows[fitting]
     yield arrays.finding(
-        "streams_in_turns", "streams that do not overlap", what, cost, advice, confidence,
+        "streams_in_turns", "streams that do not overlap", what, gain, advice, confidence,
         rows=rows, place=arrays.place_of(rows),
     )  # fmt: skip
 
@@ -86,8 +86,8 @@ def shared_stream(arrays: TraceArrays) -> Iterator[Finding]:
 
     Threads that do so at the same time are independent of each other, or wait for each other on the host. A thread
     counts if its launches alternate with those of others: twenty times, and in a tenth of the stream's launches; a
-    backward pass follows its forward pass and does not. Cost: the time of all threads' kernels but the busiest
-    thread's, in kernels that leave room as for ``streams_in_turns``. Threshold: a twentieth of the devices' time.
+    backward pass follows its forward pass and does not. Gain: the time of all threads' kernels but the busiest
+    thread's, in kernels that leave room as for ``streams_in_turns``. Threshold: a twentieth of the window.
     """
     work = arrays.work
     index, thread, at = arrays.by_launch
@@ -105,8 +105,8 @@ def _shared(arrays: TraceArrays, stream: int, chosen: Ints, by: Ints) -> Iterato
     threads, at = np.unique(by, return_inverse=True)
     busy = np.bincount(at, weights=arrays.dur[arrays.work.rows[chosen]])
     fitting, confidence = _fitting(arrays, chosen[at != int(np.argmax(busy))])
-    cost = length(arrays.work_time(fitting))
-    if arrays.is_minor(cost, _SHARE):
+    gain = length(arrays.work_time(fitting))
+    if arrays.is_minor(gain, _SHARE):
         return
     what = (
         f"{units.plural(len(threads), 'thread')} launched in turns onto stream {stream}, which ran their "
@@ -115,6 +115,6 @@ def _shared(arrays: TraceArrays, stream: int, chosen: Ints, by: Ints) -> Iterato
     advice = "use a stream for each thread: with torch.cuda.stream(torch.cuda.Stream()) around its work"
     rows = arrays.work.rows[fitting]
     yield arrays.finding(
-        "threads_on_one_stream", "threads that share a stream", what, cost, advice, confidence,
+        "threads_on_one_stream", "threads that share a stream", what, gain, advice, confidence,
         rows=rows, place=arrays.place_of(rows),
     )  # fmt: skip

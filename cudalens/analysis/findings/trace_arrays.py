@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from contextlib import suppress
 from functools import cached_property
 from typing import Final
 
@@ -11,13 +12,16 @@ import numpy as np
 import pandas as pd
 
 from cudalens.analysis import units
+from cudalens.analysis.ancestors import nearest
 from cudalens.analysis.event_arrays import Bools, EventArrays, Ints
 from cudalens.analysis.findings.finding import MAX_ROWS, Confidence, Finding
 from cudalens.analysis.findings.idle_attribution import IdleTime, attribute_idle
+from cudalens.analysis.findings.replays import Replays
 from cudalens.analysis.summary import wall_ns
 from cudalens.analysis.time.intervals import Intervals, length, subtract, union
-from cudalens.frames import Trace
+from cudalens.frames import RUNTIME_CATEGORIES, Trace
 
+_AMD: Final = re.compile(r"\bAMD\b|Instinct|Radeon|gfx\d")
 _NO_ROWS: Final = np.empty(0, np.int64)
 
 #: Entries of recorded stacks that are never the user's.
@@ -68,6 +72,24 @@ class TraceArrays(EventArrays):
         """From the first start to the last end of device work, ns; 0 without device work."""
         return int(self.busy.end[-1] - self.busy.start[0]) if len(self.busy.start) else 0
 
+    @cached_property
+    def replays(self) -> Replays:
+        """What changes of the run gain."""
+        return Replays(self.trace, self.idle_ns)
+
+    @cached_property
+    def capability(self) -> float | None:
+        """Compute capability of the first device that has one; None if unknown."""
+        for device in self.trace.info.devices:
+            with suppress(ValueError):
+                return float(device.capability or "")
+        return None
+
+    @cached_property
+    def is_amd(self) -> bool:
+        """Whether a device is one of AMD."""
+        return any(_AMD.search(device.name) for device in self.trace.info.devices)
+
     @property
     def idle_ns(self) -> int:
         """The part of `span_ns` in which no device was at work."""
@@ -89,6 +111,23 @@ class TraceArrays(EventArrays):
         """Those of `rows` whose parent is not one of them."""
         return rows[np.isin(self.parent[rows], rows, invert=True)]
 
+    def outermost_ops(self, rows: Ints) -> Ints:
+        """The outermost operator around each of `rows`, or the row itself; without repeats."""
+        is_op = self.is_in("cpu_op", *RUNTIME_CATEGORIES)
+        found = np.unique(rows)
+        while True:
+            above = self.parent[found]
+            climbs = (above >= 0) & is_op[np.maximum(above, 0)]
+            if not climbs.any():
+                return found
+            found = np.unique(np.where(climbs, above, found))
+
+    def beneath(self, rows: Ints) -> Ints:
+        """`rows` and all their descendants."""
+        marked = np.zeros(len(self.events), bool)
+        marked[rows] = True
+        return np.flatnonzero(nearest(marked, self.parent) >= 0)
+
     def time_of(self, rows: Ints) -> Intervals:
         """The union of the intervals of `rows`."""
         return union(self.ts[rows], self.end[rows])
@@ -105,9 +144,13 @@ class TraceArrays(EventArrays):
         """Time of the `chosen` device work in which no other work ran, ns."""
         return length(subtract(self.work_time(chosen), self.work_time(~chosen)))
 
-    def is_minor(self, cost: int, share: float) -> bool:
-        """Whether a cost is 0, or below `share` of the devices' time from their first to their last work."""
-        return not cost or cost < share * self.span_ns
+    def is_minor(self, gain: int, share: float) -> bool:
+        """Whether a gain is 0, or below `share` of the measured window."""
+        return not gain or gain < share * self.wall_ns
+
+    def share(self, ns: float) -> str:
+        """A time as a percentage of the measured window."""
+        return units.percent(100 * ns / self.wall_ns if self.wall_ns else None)
 
     @cached_property
     def by_launch(self) -> tuple[Ints, Ints, Ints]:
@@ -179,16 +222,19 @@ class TraceArrays(EventArrays):
         return units.shorten(str(names.categories[int(np.argmax(sums))]), 60)
 
     def finding(
-        self, rule: str, title: str, what: str, cost_ns: int | None, advice: str, confidence: Confidence, *,
-        rows: Ints = _NO_ROWS, weight: Ints | None = None, place: str | None = None,
+        self, rule: str, title: str, what: str, gain_ns: int | None, advice: str, confidence: Confidence, *,
+        rows: Ints = _NO_ROWS, weight: Ints | None = None, place: str | None = None, is_idle: bool = False,
     ) -> Finding:  # fmt: skip
         """A finding in this Trace. It keeps the `MAX_ROWS` of `rows` with the largest `weight` (default: durations)."""
-        share = None if cost_ns is None or not self.wall_ns else 100 * cost_ns / self.wall_ns
+        share = None if gain_ns is None or not self.wall_ns else 100 * gain_ns / self.wall_ns
         what = f"{what[:1].upper()}{what[1:]}"
         weight = self.dur[rows] if weight is None else weight
         kept = np.sort(rows[np.argsort(-weight, kind="stable")[:MAX_ROWS]])
         is_modelled = self.trace.info.is_simulated
-        return Finding(rule, title, what, cost_ns, share, tuple(kept.tolist()), place, advice, confidence, is_modelled)
+        shown = tuple(kept.tolist())
+        return Finding(
+            rule, title, what, gain_ns, share, shown, place, advice, confidence, is_modelled, is_idle=is_idle
+        )
 
 
 def _first_of_user(entries: Iterable[str]) -> str | None:

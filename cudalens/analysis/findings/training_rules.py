@@ -10,16 +10,22 @@ import numpy as np
 from cudalens.analysis import units
 from cudalens.analysis.event_arrays import Ints
 from cudalens.analysis.findings.finding import Finding
+from cudalens.analysis.findings.kernel_rules import TINY_NS
+from cudalens.analysis.findings.replays import fused, with_work, without_host
 from cudalens.analysis.findings.trace_arrays import TraceArrays
-from cudalens.analysis.time.intervals import Intervals, length, subtract, union
+from cudalens.analysis.time.intervals import length, subtract
 from cudalens.analysis.time.work import COMMUNICATION, COMPUTE
 
 _STEP: Final = r"^Optimizer\.step#"
 _ZERO: Final = r"^Optimizer\.zero_grad#"
 _GROUPED: Final = r"^aten::_(?:foreach|fused)_"
+_GROUPED_KERNEL: Final = r"(?i)multi_?tensor|Fused(?:Adam|SGD|Lamb|Optimizer)"
 
 #: Operators per step from which on it is a loop over parameters; a grouped step needs about ten.
 _MANY: Final = 30
+
+#: Time of one grouped kernel as a share of the short kernels that it replaces.
+_GROUPED_SHARE: Final = 0.1
 
 _COMM_SHARE: Final = 0.05
 
@@ -27,59 +33,67 @@ _COMM_SHARE: Final = 0.05
 def optimizer(arrays: TraceArrays) -> Iterator[Finding]:
     """``optimizer_loop``: the optimizer updates one parameter after the other, one operator at a time.
 
-    Cost: from the first to the last device work that each ``Optimizer.step`` launched; without device work, the time of
-    these ranges. Threshold: a step launches at least thirty kernels (or has thirty operators), none of them grouped
-    (``_foreach_``, ``_fused_``).
+    Gain: what a replay saves in which each outermost ``Optimizer.step`` launches once, and kernels shorter than
+    `TINY_NS` take a fifth of their time: a grouped step reads and writes the same parameters. Without device work, the
+    time of these ranges. Threshold: a step launches at least thirty kernels (or has thirty operators), none of them
+    grouped (``_foreach_``, ``_fused_``, ``multi_tensor``).
     """
-    steps = arrays.host(_STEP)
-    if not len(steps) or len(arrays.matching(_GROUPED, "cpu_op")):
+    steps = arrays.outermost(arrays.host(_STEP))
+    if not len(steps) or len(arrays.matching(_GROUPED, "cpu_op")) or len(arrays.matching(_GROUPED_KERNEL, "kernel")):
         return
     if len(arrays.work.rows):
-        number, times = _device_spans(arrays, steps)
-        noun, span = "kernel", " from the first to the last"
+        low, high = arrays.launched_in(steps)
+        number, noun = int((high - low).sum()), "kernel"
     else:
-        number, times = (
-            int(np.isin(arrays.parent[arrays.matching(r"^aten::", "cpu_op")], steps).sum()),
-            arrays.time_of(steps),
-        )
-        noun, span = "operator", ""
-    cost = length(times)
+        inside = np.isin(arrays.parent[arrays.matching(r"^aten::", "cpu_op")], arrays.host(_STEP))
+        number, noun = int(inside.sum()), "operator"
     if number < _MANY * len(steps):
         return
+    gain = _gain_of_grouping(arrays, low, high) if len(arrays.work.rows) else length(arrays.time_of(steps))
     what = (
         f"{units.plural(len(steps), 'optimizer step')} ran {units.plural(round(number / len(steps)), noun)} each, one "
-        f"parameter at a time: {units.duration(cost)}{span}."
+        f"parameter at a time."
     )
-    advice, place = "torch.optim.AdamW(params, fused=True), or foreach=True", arrays.place(int(steps[0]))
     yield arrays.finding(
-        "optimizer_loop", "unfused optimizer steps", what, cost, advice, "high", rows=steps, place=place
-    )
+        "optimizer_loop", "unfused optimizer steps", what, gain, _step_advice(arrays, steps), "high",
+        rows=steps, place=arrays.place(int(steps[0])),
+    )  # fmt: skip
 
 
-def _device_spans(arrays: TraceArrays, steps: Ints) -> tuple[int, Intervals]:
-    """Number of the kernels launched by `steps`, and the device's time from the first to the last of each."""
-    index = arrays.by_launch[0]
-    low, high = arrays.launched_in(steps)
-    some = high > low
-    starts = [int(arrays.work.start[index[a:b]].min()) for a, b in zip(low[some], high[some], strict=True)]
-    ends = [int(arrays.work.end[index[a:b]].max()) for a, b in zip(low[some], high[some], strict=True)]
-    return int((high - low).sum()), union(np.array(starts, np.int64), np.array(ends, np.int64))
+def _gain_of_grouping(arrays: TraceArrays, low: Ints, high: Ints) -> int:
+    rows = arrays.work.rows[
+        arrays.by_launch[0][np.concatenate([np.arange(*ends) for ends in zip(low, high, strict=True)])]
+    ]
+    group = np.repeat(np.arange(len(low)), high - low)
+    short = rows[arrays.dur[rows] < TINY_NS]
+    return arrays.replays.gain(fused(rows, group, as_graph=True), with_work(short, _GROUPED_SHARE))
+
+
+def _step_advice(arrays: TraceArrays, steps: Ints) -> str:
+    name = arrays.main_name(steps)
+    known = next((one for one in ("AdamW", "Adam", "Adagrad") if f"{one}.step" in name), None)
+    if known is None:
+        return "foreach=True, the default of torch.optim on GPUs"
+    return f"torch.optim.{known}(params, fused=True), or foreach=True"
 
 
 def zeroing(arrays: TraceArrays) -> Iterator[Finding]:
     """``zero_grad``: gradients are filled with zeros instead of set to None.
 
-    Cost: the device time of the work that ``Optimizer.zero_grad`` launched.
+    Gain: what a replay saves without these ranges and the work that they launched.
     """
-    rows = arrays.host(_ZERO)
-    if not len(rows):
+    rows = arrays.outermost(arrays.host(_ZERO))
+    launched = arrays.launched(rows) if len(rows) else rows
+    if not len(launched):
         return
-    launched = arrays.launched(rows)
-    cost = length(arrays.work_time(launched))
+    gain = arrays.replays.gain(without_host(rows), with_work(arrays.work.rows[launched], 0.0))
     number = units.plural(len(launched), "device operation")
-    what = f"zero_grad filled gradients with zeros in {number}: {units.duration(cost)}."
+    what = (
+        f"gradients were filled with zeros in {number}: "
+        f"{units.duration(int(arrays.dur[arrays.work.rows[launched]].sum()))}."
+    )
     yield arrays.finding(
-        "zero_grad", "zeroing gradients", what, cost,
+        "zero_grad", "zeroing gradients", what, gain,
         "optimizer.zero_grad(set_to_none=True), the default since torch 2.0", "high",
         rows=arrays.work.rows[launched], place=arrays.place(int(rows[0])),
     )  # fmt: skip
@@ -88,22 +102,27 @@ def zeroing(arrays: TraceArrays) -> Iterator[Finding]:
 def communication(arrays: TraceArrays) -> Iterator[Finding]:
     """``exposed_communication``: collectives run while no kernel computes.
 
-    Cost: time of communication kernels outside of compute kernels (`device_time`'s ``exposed_comm_ns``). A collective's
-    kernel also runs while it waits for other ranks, which one rank's trace cannot show. Threshold: a twentieth of the
-    devices' time.
+    Gain: what a replay saves in which this part of the kernels takes no time, at most the compute time without
+    communication and the idle time, beside which it can run. A collective's kernel also runs while it waits for other
+    ranks, which one rank's trace cannot show. Threshold: a twentieth of the window.
     """
     is_comm = arrays.work.kind == COMMUNICATION
-    times = arrays.work_time(is_comm)
-    cost, total = length(subtract(times, arrays.work_time(arrays.work.kind == COMPUTE))), length(times)
-    if arrays.is_minor(cost, _COMM_SHARE):
+    if not is_comm.any():
         return
+    times, compute = arrays.work_time(is_comm), arrays.work_time(arrays.work.kind == COMPUTE)
+    alone, total = length(subtract(times, compute)), length(times)
     rows = arrays.work.rows[is_comm]
+    beside = length(subtract(compute, times)) + arrays.idle_ns
+    edit = with_work(rows, 1 - alone / max(total, 1))
+    gain = arrays.replays.bound(min(alone, beside), edit)
+    if arrays.is_minor(gain, _COMM_SHARE):
+        return
     what = (
-        f"{units.duration(cost)} of {units.duration(total)} of communication ({units.percent(100 * cost / total)}) was "
-        f"not overlapped with computation, most of it in {arrays.main_name(rows)}."
+        f"{units.duration(alone)} of {units.duration(total)} of communication ran while nothing computed, most of it "
+        f"in {arrays.main_name(rows)}."
     )
     advice = (
         "overlap it: DDP buckets (bucket_cap_mb, gradient_as_bucket_view=True), FSDP prefetch, no_sync() during "
         "gradient accumulation; cudalens.load_ranks separates waiting for slow ranks from transfers"
     )
-    yield arrays.finding("exposed_communication", "exposed communication", what, cost, advice, "medium", rows=rows)
+    yield arrays.finding("exposed_communication", "exposed communication", what, gain, advice, "medium", rows=rows)

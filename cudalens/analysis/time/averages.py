@@ -23,6 +23,7 @@ from cudalens.analysis.time.averages_keys import (
 )
 from cudalens.analysis.time.averages_stacks import Stacks
 from cudalens.analysis.time.groups import sums
+from cudalens.analysis.time.waiting import is_waiting
 from cudalens.frames import GPU_ACTIVITIES, RUNTIME_CATEGORIES
 from cudalens.frames.columns import Bools, Ints, categorical, combined, integers, is_category, nullable
 
@@ -78,15 +79,15 @@ def key_averages(
         A column for each of `by` (``stack`` for ``stack:N``, an entry a line, innermost first), then ``cat`` (of the
         first such row), ``is_device``, ``count``, ``total_ns``, ``self_ns``, ``mean_ns``, ``std_ns`` (sample standard
         deviation of dur, n - 1 below; missing for a single row), ``min_ns``, ``max_ns``, ``share_pct`` (of all self
-        time on its side, host or device), ``device_total_ns`` (GPU time of the work launched beneath a host row, or of
-        the device row itself), ``self_device_ns`` (of it, work that no descendant launched; a runtime call's counts for
-        its caller), ``flops`` and ``num_bytes`` (sums; missing if all are unknown), ``host_memory_bytes`` and
-        ``device_memory_bytes`` (allocated minus released while the rows ran, on their threads; missing if no memory was
-        recorded), ``self_host_memory_bytes`` and ``self_device_memory_bytes`` (the same without descendants), and
-        ``place`` (the user's innermost line of the first row, as ``In[7]:3`` or ``file:line``; missing without
-        stacks). Where ``name`` is not among `by`, enclosing and enclosed rows may share a group: self times and shares
-        add up, totals then count time more than once. Sorted by self_ns, then total_ns, descending. Instants are left
-        out.
+        time on its side, host or device; 0 for Python calls in which a thread only waits), ``device_total_ns`` (GPU
+        time of the work launched beneath a host row, or of the device row itself), ``self_device_ns`` (of it, work that
+        no descendant launched; a runtime call's counts for its caller), ``flops`` and ``num_bytes`` (sums; missing if
+        all are unknown), ``host_memory_bytes`` and ``device_memory_bytes`` (allocated minus released while the rows
+        ran, on their threads; missing if no memory was recorded), ``self_host_memory_bytes`` and
+        ``self_device_memory_bytes`` (the same without descendants), and ``place`` (the user's innermost line of the
+        first row, as ``In[7]:3`` or ``file:line``; missing without stacks). Where ``name`` is not among `by`, enclosing
+        and enclosed rows may share a group: self times and shares add up, totals then count time more than once. Sorted
+        by self_ns, then total_ns, descending. Instants are left out.
 
     Raises:
         ValueError: `by` has an unknown key; `rows` is a mask of another length or has rows that do not exist.
@@ -319,7 +320,8 @@ def _averaged(trace: Trace, keys: Sequence[str], at: Ints, found: _Measured) -> 
     out["mean_ns"] = out["total_ns"] / out["count"]
     out["std_ns"] = _sample_std(group, dur, out["mean_ns"].to_numpy(), out["count"].to_numpy())
     out["min_ns"], out["max_ns"] = _extremes(group, dur, n)
-    out["share_pct"] = _shares(out, group, found.self_ns[at], events["cat"].array[at])
+    is_cost = ~is_category(events["cat"].array[at], UNCOUNTED) & ~is_waiting(events["name"].array[at])
+    out["share_pct"] = _shares(out, group, np.where(is_cost, found.self_ns[at], 0))
     out["device_total_ns"] = sums(found.device_ns[at], group, n)
     out["self_device_ns"] = sums(found.self_device_ns[at], group, n)
     for column in ("flops", "num_bytes"):
@@ -345,8 +347,8 @@ def _extremes(group: Ints, dur: Ints, n: int) -> tuple[Ints, Ints]:
     return low, high
 
 
-def _shares(out: pd.DataFrame, group: Ints, self_ns: Ints, cat: pd.Categorical) -> NDArray[np.float64]:
-    weight = sums(np.where(is_category(cat, UNCOUNTED), 0, self_ns), group, len(out)).astype(np.float64)
+def _shares(out: pd.DataFrame, group: Ints, self_ns: Ints) -> NDArray[np.float64]:
+    weight = sums(self_ns, group, len(out)).astype(np.float64)
     side = out["is_device"].to_numpy().astype(np.int64)
     whole = np.bincount(side, weights=weight, minlength=2)[side]
     shares: NDArray[np.float64] = 100.0 * np.divide(weight, whole, out=np.zeros_like(weight), where=whole > 0)

@@ -101,6 +101,7 @@ class _Tree:
         self.names = Names(events["name"])
         cat = events["cat"].array
         self._is_op, self._is_python = is_category(cat, ("cpu_op",)), is_category(cat, ("python_function",))
+        self.is_torch = bool((self._is_op | self._is_python).any())
         self._is_user = self._is_op | is_category(cat, ("user_annotation",))
 
     def ops(self, row: int) -> tuple[str, ...]:
@@ -187,7 +188,7 @@ class _Rows:
             facts[name] = self._fact(name, wait.work) if wait.work >= 0 else None
         if facts["device"] is None:
             facts["device"] = observed.get("device")
-        evidence = Evidence(calls, ops, way=wait.way, is_pageable=wait.is_pageable)
+        evidence = Evidence(calls, ops, way=wait.way, is_pageable=wait.is_pageable, is_torch=self._tree.is_torch)
         found = {
             **facts,
             "ts": wait.start_ns,

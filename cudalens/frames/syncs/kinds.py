@@ -58,6 +58,7 @@ class Evidence:
         way: ``HtoD``, ``DtoH`` or "" of the copy.
         is_pageable: Whether the copy's host side is pageable; None if unknown.
         prints: Whether torch was formatting a tensor as text.
+        is_torch: Whether the program uses torch, whose allocator releases memory only in `empty_cache` and retries.
     """
 
     calls: tuple[str, ...] = ()
@@ -66,6 +67,7 @@ class Evidence:
     way: str = ""
     is_pageable: bool | None = None
     prints: bool = False
+    is_torch: bool = True
 
 
 #: Operators that wait, themselves or in a part (ATen's CUDA sources: each ends in memcpy_and_sync).
@@ -167,7 +169,7 @@ def _of_memory(evidence: Evidence) -> SyncKind | None:
         return None
     if any(is_allocation(call) for call in calls):
         return SyncKind.ALLOCATOR_RETRY
-    return SyncKind.FREE if evidence.ops else SyncKind.EMPTY_CACHE
+    return SyncKind.FREE if evidence.ops or not evidence.is_torch else SyncKind.EMPTY_CACHE
 
 
 def _of_copy(evidence: Evidence) -> SyncKind | None:

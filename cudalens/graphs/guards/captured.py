@@ -7,44 +7,20 @@ call would use that one; so a replay first looks the names up again.
 from __future__ import annotations
 
 import functools
-import inspect
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from types import CellType, CodeType, FunctionType, MethodType, ModuleType
+from types import BuiltinFunctionType, CodeType, FunctionType, MethodType, ModuleType
 from typing import Any, Final
 
 import torch
 
-from cudalens.graphs.guards.reads import find_reads
+from cudalens.graphs.guards.lookups import AttributeItems, CellItems, attributes_in, items_in
+from cudalens.graphs.guards.reads import find_reads, key_text
 from cudalens.graphs.liveness import storage_id
 
 #: How far a search goes before it gives up; a name that is not found is kept by address alone.
 _MOST_OBJECTS: Final = 20_000
-
-
-class _Cell:
-    """A closure's variable, looked up like a container's item."""
-
-    __slots__ = ("_cell",)
-
-    def __init__(self, cell: CellType) -> None:
-        self._cell = cell
-
-    def __getitem__(self, key: str) -> Any:
-        return self._cell.cell_contents
-
-
-class _Attributes:
-    """An object's attributes where it has no ``__dict__`` that holds them."""
-
-    __slots__ = ("_owner",)
-
-    def __init__(self, owner: Any) -> None:
-        self._owner = owner
-
-    def __getitem__(self, key: str) -> Any:
-        return getattr(self._owner, key)
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +78,7 @@ def modules_of(roots: Iterable[tuple[str, Any]]) -> list[torch.nn.Module]:
     found: dict[int, torch.nn.Module] = {}
     for _, value in roots:
         for step in _steps(value):
-            if isinstance(step.value, torch.nn.Module):
+            if issubclass(type(step.value), torch.nn.Module):
                 found.setdefault(id(step.value), step.value)
     return list(found.values())
 
@@ -129,7 +105,7 @@ def _walk(roots: Iterable[tuple[str, Any]]) -> Iterator[tuple[Name, torch.Tensor
                 continue
             seen.add(id(step.value))
             for container, key, value, name, is_static in _items(step):
-                if isinstance(value, torch.Tensor):
+                if issubclass(type(value), torch.Tensor):
                     yield Name(container, key, name, is_static), value
                 waiting.append(_Step(value, name))
 
@@ -141,7 +117,7 @@ def _items(step: _Step) -> Iterator[_Item]:
     """What something holds: container, key, value, label, and whether it is a parameter or buffer."""
     value, label = step.value, step.label
     for kind, items in _KINDS:
-        if isinstance(value, kind):
+        if issubclass(type(value), kind):
             yield from items(value, label)
             return
     if _is_users(value):
@@ -151,7 +127,7 @@ def _items(step: _Step) -> Iterator[_Item]:
 def _of_function(function: FunctionType, label: str) -> Iterator[_Item]:
     for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
         try:
-            yield _Cell(cell), name, cell.cell_contents, name, False
+            yield CellItems(cell), name, cell.cell_contents, name, False
         except ValueError:  # the variable has no value yet
             continue
     for name in _global_names(function.__code__):
@@ -186,34 +162,37 @@ def _of_module(module: torch.nn.Module, label: str) -> Iterator[_Item]:
 
 
 def _of_partial(partial: functools.partial[Any], label: str) -> Iterator[_Item]:
-    yield _Attributes(partial), "func", partial.func, label, False
-    yield _Attributes(partial), "args", partial.args, label, False
-    yield _Attributes(partial), "keywords", partial.keywords, label, False
+    yield AttributeItems(partial), "func", partial.func, label, False
+    yield AttributeItems(partial), "args", partial.args, label, False
+    yield AttributeItems(partial), "keywords", partial.keywords, label, False
 
 
 def _of_method(method: MethodType, label: str) -> Iterator[_Item]:
-    yield _Attributes(method), "__self__", method.__self__, "self", False
-    yield _Attributes(method), "__func__", method.__func__, label, False
+    yield AttributeItems(method), "__self__", method.__self__, "self", False
+    yield AttributeItems(method), "__func__", method.__func__, label, False
 
 
 def _of_dict(held: dict[Any, Any], label: str) -> Iterator[_Item]:
-    for key, value in list(held.items()):
-        yield held, key, value, f"{label}[{key!r}]" if label else str(key), False
+    inside = items_in(held)
+    for key, value in list(inside.items()):
+        yield inside, key, value, f"{label}[{key_text(key)}]" if label else str(key), False
 
 
 def _of_sequence(held: Any, label: str) -> Iterator[_Item]:
-    for number, value in enumerate(held):
-        yield held, number, value, f"{label}[{number}]", False
+    inside = items_in(held)
+    for number, value in inside.items() if inside is not held else enumerate(held):
+        yield inside, number, value, f"{label}[{number}]", False
 
 
 def _of_tensor(tensor: torch.Tensor, label: str) -> Iterator[_Item]:
     if tensor.is_leaf and tensor.grad is not None:
-        yield _Attributes(tensor), "grad", tensor.grad, f"{label}.grad", False
+        yield AttributeItems(tensor), "grad", tensor.grad, f"{label}.grad", False
 
 
 def _of_object(owner: Any, label: str) -> Iterator[_Item]:
-    for name, value in list(vars(owner).items()):
-        yield vars(owner), name, value, f"{label}.{name}" if label else name, False
+    held = attributes_in(owner) or {}
+    for name, value in list(held.items()):
+        yield held, name, value, f"{label}.{name}" if label else name, False
     call = vars(type(owner)).get("__call__")
     if isinstance(call, FunctionType):
         yield {"__call__": call}, "__call__", call, label, False
@@ -221,9 +200,10 @@ def _of_object(owner: Any, label: str) -> Iterator[_Item]:
 
 def _is_users(value: Any) -> bool:
     """Whether something is an object that a user's program made: looked into, as it may hold tensors."""
-    if isinstance(value, ModuleType | type) or inspect.isbuiltin(value) or not hasattr(value, "__dict__"):
+    kind = type(value)
+    if issubclass(kind, ModuleType | type | BuiltinFunctionType) or attributes_in(value) is None:
         return False
-    return not (type(value).__module__ or "").startswith(("torch.cuda", "torch._", "builtins", "cudalens", "IPython"))
+    return not (kind.__module__ or "").startswith(("torch.cuda", "torch._", "builtins", "cudalens", "IPython"))
 
 
 _KINDS: Final[tuple[tuple[Any, Callable[[Any, str], Iterator[_Item]]], ...]] = (

@@ -13,11 +13,13 @@ from types import CodeType
 from typing import Any, Final
 
 import torch
+from torch.nn.parameter import is_lazy
 
 from cudalens.device.stacks import Place
 from cudalens.graphs.arguments import Leaves
+from cudalens.graphs.guards.ambient import changed_setting, settings
 from cudalens.graphs.guards.guard_set import first_change
-from cudalens.graphs.guards.lookups import NumpyState
+from cudalens.graphs.guards.lookups import NumpyState, attributes_in
 from cudalens.graphs.guards.outside import CallWatch
 from cudalens.graphs.guards.reads import Read, Reads, find_reads
 from cudalens.graphs.reasons import Finding, Reason
@@ -46,7 +48,8 @@ class Effects:
         arguments = zip(labels, leaves, strict=True)
         tensors = [(f"'{label}'", leaf) for label, leaf in arguments if isinstance(leaf, torch.Tensor)]
         tensors += [(read.label, read.value) for read in reads.tensors]
-        self._shapes = [(label, tensor, _shape_of(tensor)) for label, tensor in tensors]
+        self._forms = [(label, tensor, _form_of(tensor)) for label, tensor in tensors]
+        self._settings, self._is_grad_enabled = settings(), torch.is_grad_enabled()
         self.calls = CallWatch()
 
     def __enter__(self) -> Effects:
@@ -69,10 +72,16 @@ class Effects:
             or self._other_tensor()
             or self._other_argument()
             or self._kept_argument(after)
+            or changed_setting(self._settings, settings())
+            or self._other_mode()
         )
         if what is None:
             return self.calls.findings[0] if self.calls.findings else None
         return Finding(Reason.SIDE_EFFECT, what, _line_of(what, self.calls.functions) or default)
+
+    def _other_mode(self) -> str | None:
+        is_on = torch.is_grad_enabled()
+        return None if is_on == self._is_grad_enabled else f"the gradient mode: {'off → on' if is_on else 'on → off'}"
 
     def _other_size(self) -> str | None:
         for children, before, label in self._children:
@@ -85,9 +94,12 @@ class Effects:
         changed = first_change(self._tensors)
         if changed is not None:
             return changed
-        others = (label for label, tensor, shape in self._shapes if _shape_of(tensor) != shape)
-        other = next(others, None)
-        return None if other is None else f"the shape of {other}"
+        for label, tensor, before in self._forms:
+            after = _form_of(tensor)
+            other = next((name for name in after if after[name] != before[name]), None)
+            if other is not None:
+                return f"the {other} of {label}"
+        return None
 
     def _other_argument(self) -> str | None:
         """A list or dict among the arguments that the call changed."""
@@ -112,11 +124,22 @@ def _numpy_state() -> list[Read]:
     return [Read(NumpyState(generator), "", "the state of numpy.random", NumpyState(generator)[""])]
 
 
-def _shape_of(tensor: torch.Tensor) -> Any:
-    """What a function can change in place besides the elements."""
-    if tensor.layout is not torch.strided:
-        return tensor.layout
-    return tensor.shape, tensor.stride(), tensor.storage_offset(), tensor.dtype, tensor.requires_grad
+def _form_of(tensor: torch.Tensor) -> dict[str, Any]:
+    """What a function can change in place besides the elements, by name."""
+    with torch._C.DisableTorchFunctionSubclass():
+        held = {name: id(value) for name, value in (attributes_in(tensor) or {}).items()}
+        kind: Any = type(tensor)
+        if tensor.layout is not torch.strided or is_lazy(tensor):
+            return {"class": kind, "attributes": held, "shape": None, "need of a gradient": None, "hooks": None}
+        shape = tensor.shape, tensor.stride(), tensor.storage_offset(), tensor.dtype
+        hooks = [*(tensor._backward_hooks or ()), *(getattr(tensor, "_post_accumulate_grad_hooks", None) or ())]
+        return {
+            "class": kind,
+            "attributes": held,
+            "shape": shape,
+            "need of a gradient": tensor.requires_grad,
+            "hooks": hooks,
+        }
 
 
 def _containers(value: Any) -> Iterator[Any]:

@@ -11,6 +11,7 @@ from typing import Any, Final
 import torch
 from torch.utils.hooks import RemovableHandle
 
+from cudalens.graphs.arguments import exact
 from cudalens.graphs.guards.reads import Read, Reads
 
 #: Compared by value; everything else is compared by identity.
@@ -122,13 +123,11 @@ def first_change(reads: Iterable[Read]) -> str | None:
 def _is_equal(a: Any, b: Any) -> bool:
     if a is b:
         return True
-    if type(a) is not type(b) or not isinstance(a, _PLAIN):
+    if type(a) is not type(b) or not issubclass(type(a), _PLAIN):
         return False
     if isinstance(a, tuple):
         return len(a) == len(b) and all(map(_is_equal, a, b))
-    if isinstance(a, float):
-        return a == b or (a != a and b != b)
-    return bool(a == b)
+    return bool(exact(a) == exact(b))
 
 
 def _short(value: Any) -> str:

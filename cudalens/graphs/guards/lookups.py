@@ -4,9 +4,29 @@ from __future__ import annotations
 
 import os
 import weakref
+from collections import deque
 from contextvars import ContextVar
 from types import CellType
-from typing import Any
+from typing import Any, Final
+
+import torch
+
+_BASES: Final = (dict, list, deque)
+
+
+def items_in(held: Any) -> Any:
+    """A dict, list or deque itself, or its items where its class is a subclass, which may replace the methods."""
+    base = next((base for base in _BASES if isinstance(held, base)), None)
+    return held if base is None or type(held) is base else BaseItems(held, base)
+
+
+def attributes_in(owner: Any) -> dict[str, Any] | None:
+    """The ``__dict__`` of an object, read without its ``__getattribute__``; None if it has none."""
+    try:
+        held = object.__getattribute__(owner, "__dict__")
+    except (AttributeError, TypeError):
+        return None
+    return held if isinstance(held, dict) else None
 
 
 class CellItems:
@@ -22,7 +42,7 @@ class CellItems:
 
 
 class AttributeItems:
-    """An object's attributes where it has no ``__dict__`` that holds them."""
+    """The attributes of an object of the interpreter or of torch: reading them runs no code of a program."""
 
     __slots__ = ("_owner",)
 
@@ -31,6 +51,54 @@ class AttributeItems:
 
     def __getitem__(self, key: str) -> Any:
         return getattr(self._owner, key)
+
+
+class SlotItems:
+    """The ``__slots__`` of an object, read without its ``__getattr__`` and ``__getattribute__``."""
+
+    __slots__ = ("_kind", "_owner")
+
+    def __init__(self, owner: Any, kind: type) -> None:
+        self._owner, self._kind = owner, kind
+
+    def __getitem__(self, key: str) -> Any:
+        return self._kind.__dict__[key].__get__(self._owner)
+
+
+class BaseItems:
+    """The items of a subclass of dict, list or deque, read without methods of the subclass.
+
+    A program's ``__getitem__`` can make a new object in every call (a registry of classes), count, or add a key.
+    """
+
+    __slots__ = ("_base", "_owner")
+
+    def __init__(self, owner: Any, base: Any) -> None:
+        self._owner, self._base = owner, base
+
+    def __getitem__(self, key: Any) -> Any:
+        return self._base.__getitem__(self._owner, key)
+
+    def __len__(self) -> int:
+        return int(self._base.__len__(self._owner))
+
+    def items(self) -> list[tuple[Any, Any]]:
+        """Keys or positions, with the values."""
+        if self._base is dict:
+            return list(dict.items(self._owner))
+        return list(enumerate(self._base.__iter__(self._owner)))
+
+
+class IsGradientMissing:
+    """Whether the ``.grad`` of a tensor is None."""
+
+    __slots__ = ("_tensor",)
+
+    def __init__(self, tensor: torch.Tensor) -> None:
+        self._tensor = tensor
+
+    def __getitem__(self, key: str) -> bool:
+        return self._tensor.grad is None
 
 
 class Elements:

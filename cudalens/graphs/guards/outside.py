@@ -9,6 +9,7 @@ from __future__ import annotations
 import _random
 import datetime
 import functools
+import gc
 import io
 import logging
 import os
@@ -62,30 +63,33 @@ _CALLERS: Final = tuple(f"{__file__.rpartition('guards')[0]}{name}.py" for name 
 _TORCH: Final = torch.__file__.rpartition("__init__")[0]
 
 
+PROFILED: Final = Finding(Reason.OBSERVED, "a profiler of Python calls, which prevents a warm-up")
+
+
 class CallWatch:
     """Observes the calls of the calling thread while it is entered.
 
-    Where another tool has a profile function that is not written in Python (torch.profiler with stacks, cProfile),
-    calls cannot be observed, because that function could not be restored.
+    Where `can_observe_calls` is False, nothing can be observed.
 
     Attributes:
-        can_observe: Whether no other tool prevents it.
         findings: What a replay would not repeat, in the order of the calls, each kind once.
         functions: Functions of the user and of libraries whose code ran, without their closures.
         values: Environment variables and ContextVars that were used, with their values before the first use.
+        observers: Called with the events of frames of this code.
     """
 
     def __init__(self) -> None:
         self.findings: list[Finding] = []
         self.functions: dict[CodeType, FunctionType] = {}
         self.values: list[Read] = []
+        self.observers: dict[CodeType, Callable[[FrameType, str], None]] = {}
         self._seen: set[CodeType] = set()
         self._before: Any = sys.getprofile()
-        self.can_observe = isinstance(self._before, FunctionType | MethodType | None)
+        self._of_collector = {getattr(callback, "__code__", None) for callback in gc.callbacks}
+        self._collection: FrameType | None = None
 
     def __enter__(self) -> CallWatch:
-        if self.can_observe:
-            sys.setprofile(self._on_event)
+        sys.setprofile(self._on_event)
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -93,13 +97,26 @@ class CallWatch:
             sys.setprofile(self._before)
 
     def _on_event(self, frame: FrameType, event: str, arg: Any) -> None:
+        if self._before is not None:
+            self._before(frame, event, arg)
+        if self._is_of_collector(frame, event):
+            return
+        if frame.f_code in self.observers:
+            self.observers[frame.f_code](frame, event)
         if event == "call":
             if frame.f_code not in self._seen:
                 self._on_python(frame)
         elif event == "c_call":
             self._on_builtin(frame, arg)
-        if self._before is not None:
-            self._before(frame, event, arg)
+
+    def _is_of_collector(self, frame: FrameType, event: str) -> bool:
+        """Whether a function in ``gc.callbacks`` runs: the garbage collector calls it at any moment."""
+        if self._collection is None and event == "call" and frame.f_code in self._of_collector:
+            self._collection = frame
+        elif self._collection is frame and event == "return":
+            self._collection = None
+            return True
+        return self._collection is not None
 
     def _on_python(self, frame: FrameType) -> None:
         code = frame.f_code
@@ -150,6 +167,19 @@ def _user_frame(frame: FrameType | None) -> FrameType | None:
     while frame is not None and frame.f_code.co_filename.startswith(_STDLIB) and not _is_installed(frame):
         frame = frame.f_back
     return frame if frame is not None and is_read(frame.f_code.co_filename) and _is_users(frame) else None
+
+
+def caller_of(frame: FrameType) -> Place | None:
+    """The nearest line of a program that led to a frame of torch; None if there is none."""
+    at = frame.f_back
+    while at is not None and (not is_read(at.f_code.co_filename) or at.f_code.co_filename.startswith(_TORCH)):
+        at = at.f_back
+    return None if at is None else _place(at)
+
+
+def can_observe_calls() -> bool:
+    """Whether no tool has a profile function that is not written in Python, which could not be restored."""
+    return isinstance(sys.getprofile(), FunctionType | MethodType | None)
 
 
 def _is_users(frame: FrameType | None) -> bool:

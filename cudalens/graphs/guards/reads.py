@@ -23,13 +23,18 @@ import torch
 from cudalens.graphs.guards.code_names import names_of
 from cudalens.graphs.guards.lookups import (
     AttributeItems,
+    BaseItems,
     CacheMisses,
     CellItems,
     Contents,
     Elements,
+    IsGradientMissing,
     NumpyState,
     Referent,
+    SlotItems,
     Written,
+    attributes_in,
+    items_in,
 )
 
 #: How many values are looked at before a function counts as one that cannot be guarded.
@@ -52,7 +57,7 @@ _OWN: Final = __file__.rpartition("graphs")[0]
 _OUTSIDE: Final = (*{sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib")}, "<frozen ")
 
 #: Modules of the standard library whose objects hold what a program puts into them.
-_HOLDERS: Final = ("collections", "queue", "argparse", "types", "functools")
+_HOLDERS: Final = ("collections", "queue", "argparse", "types", "functools", "weakref", "_weakrefset")
 
 #: Libraries whose modules hold no values of the user's.
 _LIBRARIES: Final = ("numpy", "pandas", "scipy", "matplotlib", "IPython", "_pytest", "hypothesis", "triton")
@@ -158,11 +163,9 @@ class _Search:
                 break
             for container, key, item, item_label in self._items(value, label):
                 read = Read(container, key, item_label, item)
-                if isinstance(item, torch.Tensor):
-                    self._found.tensors.append(read)
-                else:
-                    self._found.values.append(read)
-                    self._waiting.append((item, item_label))
+                is_tensor = issubclass(type(item), torch.Tensor)
+                (self._found.tensors if is_tensor else self._found.values).append(read)
+                self._waiting.append((item, item_label))
         return self._found
 
     def _named(self, held: Mapping[str, Any]) -> list[str]:
@@ -175,19 +178,20 @@ class _Search:
             yield from self._of_numpy(value, label)
             return
         if library in _OPAQUE or (
-            isinstance(value, Iterator) and (library == "torch" or not hasattr(value, "__dict__"))
+            issubclass(type(value), Iterator) and (library == "torch" or attributes_in(value) is None)
         ):
             yield from self._of_opaque(value, label)
             return
         for kinds, items in self._by_kind():
-            if isinstance(value, kinds):
+            if issubclass(type(value), kinds):  # isinstance() asks the object for its class
                 yield from items(value, label)
                 return
         yield from self._of_object(value, label)
 
     def _by_kind(self) -> tuple[tuple[Any, Callable[[Any, str], Iterable[Item]]], ...]:
         return (
-            ((torch.Tensor, torch.Generator, str, bytes, int, float, complex, type(None)), lambda value, label: ()),
+            ((torch.Generator, str, bytes, int, float, complex, type(None)), lambda value, label: ()),
+            (torch.Tensor, self._of_tensor),
             (FunctionType, self._of_function),
             (_WRAPPERS, self._of_wrapper),
             (torch.nn.Module, self._of_module),
@@ -198,6 +202,15 @@ class _Search:
             (ModuleType, self._of_namespace),
             (type, self._of_class),
         )
+
+    def _of_tensor(self, tensor: torch.Tensor, label: str) -> Iterator[Item]:
+        """What a program can store in a tensor besides its elements."""
+        held = attributes_in(tensor)
+        for name in self._named(held or {}):
+            yield held, name, (held or {})[name], _dotted(label, name)
+        with torch._C.DisableTorchFunctionSubclass():
+            if "grad" in self._known and tensor.is_leaf:
+                yield IsGradientMissing(tensor), "", tensor.grad is None, f"{label}.grad is None"
 
     def _of_wrapper(self, value: Any, label: str) -> Iterable[Item]:
         """What a callable is made of: looked into, and itself found again by identity."""
@@ -248,16 +261,22 @@ class _Search:
         if (wrapped := getattr(function, "__wrapped__", None)) is not None:
             self._waiting.append((wrapped, label))
         code = function.__code__
-        if not is_read(code.co_filename):
+        is_user = is_read(code.co_filename)
+        if not is_user and code.co_filename != functools.singledispatch.__code__.co_filename:
             return
-        names = names_of(code)
-        self.names |= names.attributes | {code.co_name}  # an operator of a class is read by no other name
-        self.is_dynamic = self.is_dynamic or (names.is_dynamic and not code.co_filename.startswith(_TORCH))
         for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=True):
             try:
                 yield CellItems(cell), name, cell.cell_contents, name
             except ValueError:  # the variable has no value yet
                 continue
+        if is_user:
+            yield from self._of_code(function, label)
+
+    def _of_code(self, function: FunctionType, label: str) -> Iterator[Item]:
+        code = function.__code__
+        names = names_of(code)
+        self.names |= names.attributes | {code.co_name}  # an operator of a class is read by no other name
+        self.is_dynamic = self.is_dynamic or (names.is_dynamic and not code.co_filename.startswith(_TORCH))
         for name in sorted(names.globals & function.__globals__.keys()):
             yield function.__globals__, name, function.__globals__[name], name
         defaults = AttributeItems(function)
@@ -273,8 +292,12 @@ class _Search:
                 yield held[table], name, tensor, _dotted(label, name)
         if module._modules:
             self._found.children.append((module._modules, f"children of {label or 'the module'}"))
-        self._found.hooks += [(held[hooks], f"hooks of {label or 'the module'}") for hooks in _HOOKS if hooks in held]
-        self._found.sizes.append((held, f"attributes of {label or 'the module'}"))
+        for hooks in _HOOKS:
+            if hooks in held:
+                self._found.hooks.append((held[hooks], f"hooks of {label or 'the module'}"))
+                self._waiting += [(hook, label) for hook in held[hooks].values()]
+        sizes = ((held, "attributes"), *((held[table], table.removeprefix("_")) for table in _MODULE_TABLES))
+        self._found.sizes += [(counted, f"{what} of {label or 'the module'}") for counted, what in sizes]
         skipped = {"training", "_modules", *_MODULE_TABLES, *_HOOKS}
         for name in self._named(held):
             if name not in skipped:
@@ -282,26 +305,27 @@ class _Search:
         self._waiting.append((type(module), type(module).__name__))
 
     def _of_container(self, held: Any, label: str) -> Iterator[Item]:
+        inside = items_in(held)
         if not isinstance(held, tuple | frozenset):
-            self._found.sizes.append((held, f"the length of {label or 'a container'}"))
-        if len(held) > _MOST_ITEMS:
-            self._found.unguarded.append(f"{label} ({len(held)} items)")
+            self._found.sizes.append((inside, f"the length of {label or 'a container'}"))
+        if len(inside) > _MOST_ITEMS:
+            self._found.unguarded.append(f"{label} ({len(inside)} items)")
         elif isinstance(held, set | frozenset):
             yield Elements(held), "", frozenset(held), label
         else:
-            items = list(enumerate(held)) if isinstance(held, list | tuple | deque) else list(held.items())
-            for key, value in items:
-                if isinstance(held, tuple) and not isinstance(value, torch.Tensor):
-                    self._waiting.append((value, f"{label}[{key!r}]"))  # another item is another tuple
+            has_keys = isinstance(inside, BaseItems | dict | MappingProxyType)
+            for key, value in list(inside.items() if has_keys else enumerate(inside)):
+                if isinstance(held, tuple) and not issubclass(type(value), torch.Tensor):
+                    self._waiting.append((value, f"{label}[{key_text(key)}]"))  # another item is another tuple
                 else:
-                    yield held, key, value, f"{label}[{key!r}]"
-        if hasattr(held, "__dict__"):  # of a subclass
+                    yield inside, key, value, f"{label}[{key_text(key)}]"
+        if inside is not held:  # of a subclass
             yield from self._of_object(held, label)
 
     def _of_namespace(self, module: ModuleType, label: str) -> Iterator[Item]:
         held = vars(module)
         name = str(held.get("__name__"))
-        is_library = name.partition(".")[0] in ("torch", *_LIBRARIES)
+        is_library = name.partition(".")[0] in ("torch", *_LIBRARIES, *sys.builtin_module_names)
         if is_library or not is_read(str(held.get("__file__") or "")):
             return
         for name in sorted(self._known & held.keys()):
@@ -319,17 +343,25 @@ class _Search:
     def _of_object(self, owner: Any, label: str) -> Iterator[Item]:
         if (type(owner).__module__ or "").partition(".")[0] in ("torch", "cudalens", "logging", "threading"):
             return
-        held = getattr(owner, "__dict__", None)
-        if isinstance(held, dict):
+        held = attributes_in(owner)
+        if held is not None:
             self._found.sizes.append((held, f"attributes of {label or 'an object'}"))
             for name in sorted(held) if _is_holder(owner) else self._named(held):
                 yield held, name, held[name], _dotted(label, name)
         for base in type(owner).__mro__:
             slots = base.__dict__.get("__slots__", ())
             for name in self._named(dict.fromkeys((slots,) if isinstance(slots, str) else slots)):
-                if hasattr(owner, name):
-                    yield AttributeItems(owner), name, getattr(owner, name), _dotted(label, name)
+                try:
+                    yield SlotItems(owner, base), name, SlotItems(owner, base)[name], _dotted(label, name)
+                except (LookupError, AttributeError):  # a slot without a value, or of a mangled name
+                    continue
         self._waiting.append((type(owner), type(owner).__name__))
+
+
+def key_text(key: Any) -> str:
+    """A key in a label: a number or a short text as it is, of anything else the type."""
+    text = repr(key) if isinstance(key, int | float | str) else ""
+    return text if 0 < len(text) < 40 else f"<{type(key).__name__}>"
 
 
 def _dotted(label: str, name: str) -> str:

@@ -242,7 +242,7 @@ class Confirmer:
         except RuntimeError as broken:
             self._broken = _line(error or broken)
             raise ExploreError(
-                f"run again, in its own order, the program ends with an error of CUDA's: {self._broken} The device "
+                f"run again, in its own order, the program ends with a CUDA error: {self._broken} The device "
                 "cannot be used any more; restart this process."
             ) from broken
 

@@ -16,6 +16,7 @@ import numpy as np
 
 from cudalens.errors import TraceFormatError
 from cudalens.frames import Trace, build_events, build_memory
+from cudalens.frames.limits import Limit
 from cudalens.frames.problems import Problems
 from cudalens.frames.syncs.build import build_syncs
 from cudalens.traces.chrome.allocations import Allocations
@@ -36,14 +37,16 @@ _IGNORED: Final = frozenset("CNODPvVRc(),")
 _INSTANTS: Final = frozenset("iIn")
 
 
-def read_chrome(path: str | os.PathLike[str], file: BinaryIO, on_progress: Callable[[int], object] | None) -> Trace:
+def read_chrome(
+    path: str | os.PathLike[str], file: BinaryIO, limit: Limit, on_progress: Callable[[int], object] | None
+) -> Trace:
     """The Trace in `file`, a Chrome trace in JSON, plain or gzip.
 
     Raises:
         TraceFormatError: The file holds no trace, or nothing in it can be used.
     """
     began = time.perf_counter()
-    reader = _Reader(path, Source(file, on_progress))
+    reader = _Reader(path, Source(file, limit, on_progress))
     reader.read()
     return reader.to_trace(began)
 

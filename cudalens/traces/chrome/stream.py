@@ -16,8 +16,9 @@ from typing import Any, Final
 import msgspec
 
 from cudalens.errors import TraceFormatError
-from cudalens.frames.lenient_json import SYNTAX_ERRORS
+from cudalens.frames.lenient_json import SYNTAX_ERRORS, decoder
 from cudalens.frames.problems import Problems
+from cudalens.traces.chrome.frames import KEY
 from cudalens.traces.chrome.records import NOT_FINITE, Batch, RecordDecoder
 from cudalens.traces.foreign import hint_for, kind_of_file
 from cudalens.traces.source import Source
@@ -29,8 +30,14 @@ _TOKEN: Final = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*(?:"|\\?\Z)|[][{}]', re.DOT
 _EVENTS_KEY: Final = re.compile(rb'"traceEvents"\s{0,64}:\s{0,64}')
 _SPACE: Final = b" \t\r\n"
 _TRIES: Final = 3
+#: Keys "traceEvents" of which it is checked whether they are of the outermost object; each takes a decoding.
+_MAX_KEYS: Final = 16
 _BORDER_WINDOW: Final = 1 << 16
 _MAX_ENTRY: Final = 1 << 24
+#: An entry with more open brackets is not searched for its end.
+_MAX_DEPTH: Final = 100_000
+#: Largest value of another key, in bytes of text; a larger one is ignored.
+_MAX_VALUE: Final = 1 << 22
 _MAX_AROUND: Final = 1 << 28
 
 
@@ -59,9 +66,9 @@ class EventStream:
         Raises:
             TraceFormatError: The entries are not a list.
         """
+        is_stuck = False
         while self._at_events:
-            piece = self._source.read()
-            self._buffer += piece
+            piece, size = self._double() if is_stuck else self._read_piece(), len(self._buffer)
             batch = self._fast_slice() if piece else None
             batch = self._last_slice() if batch is None else batch
             if batch is not None:
@@ -70,10 +77,14 @@ class EventStream:
                 continue
             else:
                 yield from self._scanned(is_end=not piece)
+            is_stuck = len(self._buffer) == size
 
     def _read_head(self) -> bool:
         """Read up to the first entry; returns False if the list of entries is empty."""
-        self._fill(lambda data: len(data) > _MAX_AROUND or len(data.lstrip(_SPACE)) > 4096)
+        while not len(self._buffer.lstrip(_SPACE)) > 4096 and (piece := self._source.read()):
+            if not self._buffer.strip(_SPACE):
+                self._drop(len(self._buffer))
+            self._buffer += piece
         self._drop(len(self._buffer) - len(self._buffer.removeprefix(b"\xef\xbb\xbf").lstrip(_SPACE)))
         if self._buffer.startswith(b"["):
             self.is_list = True
@@ -95,19 +106,18 @@ class EventStream:
     def _find_events(self) -> None:
         searched = 0
         while True:
-            for key in _EVENTS_KEY.finditer(self._buffer, max(0, searched - 256)):
+            for key in islice(_EVENTS_KEY.finditer(self._buffer, max(0, searched - 256)), _MAX_KEYS):
                 if key.end() < len(self._buffer) and self._is_top_level(key.start()):
                     self._enter(key.end())
                     return
             searched = len(self._buffer)
-            if searched > _MAX_AROUND or not (piece := self._source.read()):
+            if searched > _MAX_AROUND or not self._double():
                 raise self._no_events()
-            self._buffer += piece
 
     def _is_top_level(self, at: int) -> bool:
         """Whether the key at `at` belongs to the outermost object: the text before it must be complete JSON."""
         try:
-            head = msgspec.json.decode(_without_nan(self._buffer[:at]) + b'"":0}')
+            head = _top_level(self._buffer[:at] + b'"":0}')
         except SYNTAX_ERRORS:
             return False
         del head[""]
@@ -190,7 +200,7 @@ class EventStream:
                 self._problems.add("something after the list of events", self._where())
             return
         try:
-            found = msgspec.json.decode(b"{" + _without_nan(tail.removeprefix(b",")))
+            found = _top_level(b"{" + tail.removeprefix(b","))
         except SYNTAX_ERRORS:
             self._problems.add(
                 "the file stops before its end" if not tail.endswith(b"}") else "broken JSON", self._where()
@@ -204,8 +214,22 @@ class EventStream:
         return f"byte {self._offset}, after the events"
 
     def _fill(self, is_enough: Any) -> None:
-        while not is_enough(self._buffer) and (piece := self._source.read()):
-            self._buffer += piece
+        while not is_enough(self._buffer) and self._double():
+            pass
+
+    def _read_piece(self) -> bool:
+        piece = self._source.read()
+        self._buffer += piece
+        return bool(piece)
+
+    def _double(self) -> bool:
+        """Read as much again as the buffer has, so that reading takes linear time; False at the end."""
+        pieces, size = [self._buffer], 0
+        while size <= len(self._buffer) and (piece := self._source.read()):
+            pieces.append(piece)
+            size += len(piece)
+        self._buffer = b"".join(pieces)
+        return size > 0
 
     def _drop(self, count: int) -> None:
         self._buffer = self._buffer[count:]
@@ -234,6 +258,8 @@ def scan(buffer: bytes) -> tuple[list[tuple[int, int]], int, bool]:
                 _add_scalars(buffer, rest, token.start(), spans)
                 start = token.start()
             depth += 1
+            if depth > _MAX_DEPTH:
+                break
         elif kind in b"}]":
             if depth == 0:
                 _add_scalars(buffer, rest, token.start(), spans)
@@ -260,6 +286,22 @@ def describe(value: Any) -> tuple[str, str | None]:
         return what, "It holds a graph of operators without times; load the profiler's trace of the same run instead."
     keys = ", ".join(repr(str(key)[:40]) for key in list(value)[:5]) or "no key at all"
     return f"a JSON object with {keys}", None
+
+
+def _top_level(text: bytes) -> dict[str, Any]:
+    """The values of a JSON object; those that are long are ignored, except our own frames."""
+    found = decoder(dict[str, msgspec.Raw]).decode(_without_nan(text))
+    own = found.pop(KEY, None)
+    values = {key: msgspec.json.decode(raw) for key, raw in found.items() if len(raw) <= _MAX_VALUE}
+    return values if own is None else values | {KEY: _own_frames(own)}
+
+
+def _own_frames(raw: msgspec.Raw) -> Any:
+    """The value of `KEY`; None if it is not an object of numbers and texts."""
+    try:
+        return decoder(dict[str, int | str]).decode(raw)
+    except SYNTAX_ERRORS:
+        return None
 
 
 def _without_nan(text: bytes) -> bytes:

@@ -13,6 +13,7 @@ from typing import Any, Final, Literal
 
 import msgspec
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from cudalens._version import __version__
@@ -145,7 +146,7 @@ def _places(trace: Trace) -> dict[int, dict[str, Any]]:
     inner = stacks[stacks["file"].notna()].drop_duplicates("stack")
     columns = (inner[name].astype(object).tolist() for name in ("stack", "file", "line"))
     return {
-        int(stack): {"file": str(file)} | ({} if line is None or line != line else {"line": int(line)})
+        int(stack): {"file": str(file)} | ({} if pd.isna(line) else {"line": int(line)})
         for stack, file, line in zip(*columns, strict=True)
     }
 

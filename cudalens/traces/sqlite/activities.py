@@ -156,7 +156,7 @@ class Activities:
         has_start, has_end = is_time(start), is_time(end)
         dur = np.where(has_start & has_end, end - start, 0)
         if unknown := int((has_start & ~has_end).sum()):
-            self.problems.add("event without a usable end, taken as of no length", where, unknown)
+            self.problems.add("event without a usable end, taken as length 0", where, unknown)
         if negative := int((dur < 0).sum()):
             first = f"{where}, row {int(np.argmax(dur < 0)) + 1}"
             self.problems.add("negative dur", first, negative)

@@ -6,13 +6,14 @@ A frame from a file may be invalid: missing parents, cycles, duplicate numbers. 
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 from cudalens.analysis.cached import once_per_trace
 from cudalens.frames import Trace
-from cudalens.views.foreign import clean, records, whole
+from cudalens.views.foreign import clean, clean_records
 
 #: Maximum number of recordings that are shown; the others are counted.
 MAX_NODES: Final = 1000
@@ -195,10 +196,10 @@ _FINDINGS: Final = ("skip", "warning", "rerecord")
 @once_per_trace
 def graphs_view(trace: Trace) -> GraphsView:
     """The view model of ``trace.graphs``."""
-    rows = list(records(trace.graphs))
+    rows = list(clean_records(trace.graphs, raw=("detail", "advice", "path")))
     hues = _hues(rows)
     recorded = [row for row in rows if row["kind"] == "recording" and row["node"] is not None]
-    recordings = {int(row["node"]): _recording(row, hues) for row in reversed(recorded[:MAX_NODES])}
+    recordings = {row["node"]: _recording(row, hues) for row in reversed(recorded[:MAX_NODES])}
     ordered = dict(sorted(recordings.items()))
     paths = [path for row in rows if row["kind"] == "path" and (path := _path(row)) is not None]
     findings = [_finding(row, hues) for row in rows if row["kind"] in _FINDINGS]
@@ -238,89 +239,41 @@ def _parents(rows: Iterable[dict[str, Any]], recordings: Mapping[int, Recording]
 
 
 def _recording(row: dict[str, Any], hues: Mapping[int, int]) -> Recording:
-    state = clean(row["state"])
-    numbers = {name: whole(row[name]) for name in _NUMBERS}
-    return Recording(
-        node=int(row["node"]),
-        function=clean(row["function"]) or "?",
-        hue=hues[int(row["function_id"])],
-        variant=clean(row["variant"]),
-        mode=clean(row["mode"]),
-        is_current=state == _CURRENT,
-        is_on_path=state in (_CURRENT, _ON_PATH),
-        num_replays=max(0, int(row["count"])),
-        why=clean(row["detail"] or row["reason"]),
-        place=clean(row["place"]),
-        source=clean(row["source"]).strip(),
-        pool=clean(row["pool"]),
-        is_equal=None if row["is_equal"] is None else bool(row["is_equal"]),
-        max_abs_diff=None if row["max_abs_diff"] is None else float(row["max_abs_diff"]),
-        first_diff=clean(row["first_diff"]),
-        **numbers,
-    )
+    facts = _facts(Recording, row, hues)
+    facts |= {"is_current": row["state"] == _CURRENT, "is_on_path": row["state"] in (_CURRENT, _ON_PATH)}
+    return Recording(**facts | {"num_replays": max(0, row["count"]), "why": clean(row["detail"]) or row["reason"]})
 
 
-_NUMBERS: Final = (
-    "device",
-    "pool_bytes",
-    "reserved_bytes",
-    "num_kernels",
-    "num_static_inputs",
-    "num_copied_inputs",
-    "copied_bytes",
-    "num_outputs",
-    "num_live_outputs",
-    "record_ns",
-    "eager_ns",
-    "replay_ns",
-)
+def _facts(view: type[Any], row: dict[str, Any], hues: Mapping[int, int]) -> dict[str, Any]:
+    """The fields of a view that are columns of the frame, and the hue of the function."""
+    facts = {name: row[name] for name in view.__slots__ if name in row}
+    hue = hues.get(row["function_id"], 0)
+    return facts | {"function": row["function"] or "?", "hue": hue, "source": row["source"].strip()}
 
 
 def _functions(rows: Iterable[dict[str, Any]], hues: Mapping[int, int]) -> list[FunctionView]:
     rows = list(rows)
-    num_graphs: dict[int, int] = {}
-    for row in rows:
-        if row["kind"] == "recording":
-            num_graphs[int(row["function_id"])] = num_graphs.get(int(row["function_id"]), 0) + 1
-    views = [
-        FunctionView(
-            name=clean(row["function"]) or "?",
-            hue=hues[int(row["function_id"])],
-            state=_state(row),
-            num_calls=int(row["count"]),
-            num_replays=whole(row["num_replays"]) or 0,
-            num_warmups=whole(row["num_warmups"]) or 0,
-            num_recordings=whole(row["num_recordings"]) or 0,
-            num_eager=whole(row["num_eager"]) or 0,
-            num_graphs=num_graphs.get(int(row["function_id"]), 0),
-            why=clean(row["detail"]),
-            place=clean(row["place"]),
-            source=clean(row["source"]).strip(),
-        )
-        for row in rows
-        if row["kind"] == "function"
-    ]
+    num_graphs = Counter(row["function_id"] for row in rows if row["kind"] == "recording")
+    views = [_function(row, hues, num_graphs) for row in rows if row["kind"] == "function"]
     return sorted(views, key=lambda function: (function.state != "eager", -function.num_calls))
+
+
+def _function(row: dict[str, Any], hues: Mapping[int, int], num_graphs: Mapping[int, int]) -> FunctionView:
+    facts = _facts(FunctionView, row, hues)
+    facts |= {name: facts[name] or 0 for name in ("num_replays", "num_warmups", "num_recordings", "num_eager")}
+    facts |= {"name": facts.pop("function"), "state": _state(row), "why": clean(row["detail"])}
+    return FunctionView(**facts, num_calls=row["count"], num_graphs=num_graphs[row["function_id"]])
 
 
 def _state(function: dict[str, Any]) -> str:
     """The state as in `cudalens.analysis.graphs.runs_eager`: a warm function with eager calls is eager."""
-    state = clean(function["state"])
+    state = str(function["state"])
     return "eager" if state == "warm" and (function["num_eager"] or 0) > 0 else state
 
 
 def _finding(row: dict[str, Any], hues: Mapping[int, int]) -> FindingView:
-    return FindingView(
-        kind=row["kind"],
-        function=clean(row["function"]) or "?",
-        hue=hues.get(int(row["function_id"]), 0),
-        count=int(row["count"]),
-        reason=clean(row["reason"]).replace("_", " ").lower(),
-        detail=clean(row["detail"], 1000),
-        advice=clean(row["advice"], 1000),
-        place=clean(row["place"]),
-        source=clean(row["source"]).strip(),
-    )
+    facts = _facts(FindingView, row, hues) | {name: clean(row[name], 1000) for name in ("detail", "advice")}
+    return FindingView(**facts | {"reason": row["reason"].replace("_", " ").lower()})
 
 
 def _path(row: dict[str, Any]) -> PathView | None:

@@ -18,15 +18,14 @@ NO_FIX: Final = "No fix was found that removes this race and changes nothing els
 
 @once_per_trace
 def verdict(trace: Trace) -> str:
-    """``2 races in 3 places, seen 514 times``; without one, what was checked; "" where no check was made."""
+    """``2 races, seen 514 times``; without one, what was checked; "" where no check was made."""
     races, judged = trace.races, trace.info.judged
     shown = races[~races["is_suppressed"]]
     if shown.empty:
         return "" if races.empty and judged is None else _clean_verdict(races, judged)
-    places = pd.concat([shown[f"{side}_place"].astype(object).dropna() for side in ("first", "second")])
-    where = f" in {units.plural(places.nunique(), 'place')}" if len(places) else ""
-    seen = f"{units.plural(len(shown), 'race')}{where}, seen {units.times(int(shown['count'].sum()))}"
-    parts = [f"{seen}{_by_value(shown)}", *_caveats(judged)]
+    num_seen = int(shown["count"].sum())
+    seen = f", seen {units.times(num_seen)}" if num_seen > len(shown) else ""
+    parts = [f"{units.plural(len(shown), 'race')}{seen}{_by_value(shown)}", *_caveats(judged)]
     num_suppressed = len(races) - len(shown)
     return "; ".join([*parts, *([f"{units.count(num_suppressed)} more suppressed"] if num_suppressed else [])])
 

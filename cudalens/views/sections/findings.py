@@ -7,6 +7,7 @@ from typing import Final
 
 from cudalens.analysis import Finding, units
 from cudalens.analysis.facts import found_in
+from cudalens.analysis.findings import MOST
 from cudalens.frames import Trace
 from cudalens.views.sections.model import Cell, Column, Note, Part, Row, Section, Table, Text
 from cudalens.views.sections.pictures import bar
@@ -14,44 +15,64 @@ from cudalens.views.sections.pictures import bar
 #: Findings that are unfolded.
 NUM_OPEN: Final = 3
 
+_MAX_ADVICE: Final = 120
 _SURENESS: Final = {"high": "measured", "medium": "likely", "low": "possible"}
 _CODE: Final = re.compile(
     r"(%%?cuda\w+(?: --\w+(?: \w+)?)*|[\w.@]+\([^()]*\)|[A-Z_]{8,}=\S+\w|\btorch(?:\.\w+)+(?: = \w+)?)"
 )
 _COLUMNS: Final = (
-    Column("at stake", "cost", "right"),
+    Column("gain", "cost", "right"),
     Column("finding", "what"),
     Column("try", "try", is_below=True),
 )
 _LEGEND: Final = (
-    "At stake: an upper bound of what a remedy gains; the time of two findings may be the same. "
-    "cudalens.analysis.findings(trace) has the events of each."
+    "Gain: an upper bound of what the advice saves, and its share of the measured window; the time of two findings may "
+    "be the same. cudalens.analysis.findings(trace) has the events of each."
 )
 
 
 def verdict(trace: Trace) -> str:
-    """``up to 5.58 ms (38 %) lost to launch overhead``, of the most expensive finding; "" where none has a cost."""
-    first = next((found for found in found_in(trace) if found.cost_ns is not None), None)
+    """``up to 5.58 ms (38 %) lost to launch overhead``, of the first finding; "" where none has a gain.
+
+    Only idle time of the devices is lost; other gains are to be saved.
+    """
+    first = _first(trace)
     if first is None:
         return ""
-    cost = f"{units.duration(first.cost_ns)} ({units.percent(first.share_pct)})"
-    return f"{'perhaps ' if first.confidence == 'low' else ''}up to {cost} lost to {first.title}"
+    gain = f"{units.duration(first.gain_ns)} ({units.percent(first.share_pct)})"
+    words = "lost to" if first.is_idle else "to save on"
+    return f"{'perhaps ' if first.confidence == 'low' else ''}up to {gain} {words} {first.title}"
+
+
+def first_advice(trace: Trace) -> str:
+    """The first alternative of the advice of the finding in the verdict; "" where there is none."""
+    first = _first(trace)
+    if first is None:
+        return ""
+    advice = first.advice.partition("; ")[0]
+    return advice if len(advice) <= _MAX_ADVICE else advice[: advice.rfind(", ", 0, _MAX_ADVICE)].removesuffix(",")
+
+
+def _first(trace: Trace) -> Finding | None:
+    return next((found for found in found_in(trace) if found.gain_ns is not None), None)
 
 
 def section(trace: Trace) -> Section | None:
-    """All findings, most expensive first; None where there is none."""
-    found = found_in(trace)
+    """The findings, largest gain first; None where there is none."""
+    every = found_in(trace)
+    found = every[:MOST]
     if not found:
         return None
-    largest = max([one.cost_ns or 0 for one in found]) or 1
+    largest = max([one.gain_ns or 0 for one in found]) or 1
     rows = [_row(one, largest) for one in found]
-    table = Table(_COLUMNS, rows, max_text=8, num_open=NUM_OPEN, more=("finding", "cudalens.analysis.findings(trace)"))
+    more = ("finding", "cudalens.analysis.findings(trace, most=None)")
+    table = Table(_COLUMNS, rows, len(every), MOST, num_open=NUM_OPEN, more=more)
     modelled = " (modelled times)" if found[0].is_modelled else ""
     return Section(
         "findings",
         "cl-find",
         title="Findings",
-        facts=f"{len(found)}, most expensive first{modelled}",
+        facts=f"{len(every)}, largest gain first{modelled}",
         blocks=(table, Note(_LEGEND, is_in_text=False)),
         is_open=True,
     )
@@ -68,10 +89,10 @@ def _row(found: Finding, largest_ns: int) -> Row:
 
 
 def _cost(found: Finding, largest_ns: int) -> Cell:
-    if found.cost_ns is None:
+    if found.gain_ns is None:
         return "-"
-    cost = units.duration(found.cost_ns)
-    return bar(cost, found.cost_ns / largest_ns), cost, Text(f" ({units.percent(found.share_pct)})", "muted")
+    cost = units.duration(found.gain_ns)
+    return bar(cost, found.gain_ns / largest_ns), cost, Text(f" ({units.percent(found.share_pct)})", "muted")
 
 
 def _with_code(advice: str) -> Cell:

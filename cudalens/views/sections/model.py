@@ -202,6 +202,7 @@ class Section:
         title: Its heading; "" for none.
         facts: Key facts, beside the heading.
         verdict: The answer in one line; "" for none.
+        details: What supports the answer, in one line that is folded in HTML; "" for none.
         badge: What marks the answer: that times are simulated, say.
         notes: What went wrong, a line each.
         blocks: Its content, in order.
@@ -214,6 +215,7 @@ class Section:
     title: str = ""
     facts: str = ""
     verdict: str = ""
+    details: str = ""
     badge: str = ""
     notes: tuple[str, ...] = ()
     blocks: tuple[Block, ...] = ()

@@ -39,7 +39,8 @@ def sections(trace: Trace) -> tuple[Section, ...]:
 
 def head(trace: Trace) -> Section:
     """The answer in one line, and what went wrong."""
-    return Section("summary", verdict=verdict.verdict(trace), notes=tuple(verdict.notes(trace.info)))
+    notes = tuple(verdict.notes(trace.info))
+    return Section("summary", verdict=verdict.verdict(trace), details=verdict.details(trace), notes=notes)
 
 
 def _pictures(trace: Trace) -> Section | None:
@@ -64,8 +65,9 @@ def static_parts(trace: Trace, *, has_style: bool, max_bytes: int | None = None)
 
 
 def facts(trace: Trace) -> dict[str, Any]:
-    """Facts of `trace` for the page: ``verdict``, ``badge``, ``notes``, ``memoryHint`` and ``metrics``, plain text.
+    """Facts of `trace` for the page.
 
+    Plain text: ``verdict``, ``details``, ``badge``, ``notes``, ``memoryHint`` and ``metrics``.
     ``findings``: what costs time as a tree of elements, or None; its rows carry an event in ``data-event``.
     ``syncs``: the table of waits for the GPU as a tree of elements, or None.
     ``memoryMap``: the pools of a device's memory as a tree of elements, or None; ``memoryFirst``: it
@@ -75,6 +77,7 @@ def facts(trace: Trace) -> dict[str, Any]:
     """
     return {
         "verdict": verdict.verdict(trace, badge=False),
+        "details": verdict.details(trace),
         "badge": badges(trace.info),
         "notes": verdict.notes(trace.info),
         "memoryHint": _MEMORY_HINT,

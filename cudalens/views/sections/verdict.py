@@ -22,7 +22,7 @@ _NEGLIGIBLE: Final = 1000
 
 
 def verdict(trace: Trace, *, badge: bool = True) -> str:
-    """One line with the answer first: races, graphs, wall time, how busy it was, the largest cost, launches, memory.
+    """One line with the answer first: races, graphs, wall time, how busy it was, the first finding and its advice.
 
     Args:
         trace: What ran.
@@ -37,6 +37,24 @@ def verdict(trace: Trace, *, badge: bool = True) -> str:
     line = "; ".join(part for part in (*known, *_outcome(trace.info)) if part)
     marked = badges(trace.info) if badge else None
     return f"[{marked}] {line}" if marked else line
+
+
+def details(trace: Trace) -> str:
+    """What supports the verdict of a profile: the largest cost, waits, counts, steps, memory, overhead; or ""."""
+    if not has_profile(trace):
+        return ""
+    result = summarize(trace)
+    known = [
+        _largest(result) if findings.verdict(trace) else "",
+        waits.verdict(trace),
+        _work(result),
+        slowdown(trace.info),
+        _steps(result),
+        _memory(result),
+        readings.metrics_verdict(trace),
+        _overhead(trace.info),
+    ]
+    return "; ".join(part for part in known if part)
 
 
 def has_profile(trace: Trace) -> bool:
@@ -69,18 +87,10 @@ def notes(info: RunInfo) -> list[str]:
 
 def _profile(trace: Trace, result: Summary) -> list[str]:
     cause = findings.verdict(trace)
-    answer = f"{_busy(result)}: {cause}" if cause else _busy(result)
-    return [
-        ", ".join(part for part in (answer, _against_history(trace.info)) if part),
-        _largest(result),
-        waits.verdict(trace),
-        _work(result),
-        slowdown(trace.info),
-        _steps(result),
-        _memory(result),
-        readings.metrics_verdict(trace),
-        _overhead(trace.info),
-    ]
+    busy = "; ".join(filter(None, (_busy(result), _host_time(trace.info, result))))
+    if not cause:
+        return [busy, _largest(result), _against_history(trace.info)]
+    return [f"{busy}: {cause}", f"try {findings.first_advice(trace)}", _against_history(trace.info)]
 
 
 def _busy(result: Summary) -> str:
@@ -91,6 +101,12 @@ def _busy(result: Summary) -> str:
         return wall
     who = "CPU ops" if result.device_busy_ns is None else "GPU"
     return f"{wall}, {who} busy {units.percent(100 * busy / result.wall_ns)}"
+
+
+def _host_time(info: RunInfo, result: Summary) -> str:
+    """``Python time not modelled: 50 ms real``, where a simulated run leaves out more time than it shows."""
+    num_ns = info.host_not_modelled_ns
+    return f"Python time not modelled: {units.duration(num_ns)} real" if num_ns > result.wall_ns else ""
 
 
 def _against_history(info: RunInfo) -> str:

@@ -64,6 +64,9 @@ def _head(section: model.Section) -> Iterator[Node]:
         yield element("h4", section.title, f" {section.facts}" if section.facts else None, badge)
     if section.verdict:
         yield element("p", _badge(section), *_answer(section.verdict), class_=_class(css, "verdict"))
+    if section.details:
+        more = element("summary", "more figures")
+        yield element("details", more, element("p", section.details), class_=_class(css, "support"))
     if section.notes:
         yield element("ul", *(element("li", note) for note in section.notes), class_=_class(css, "notes"))
 

@@ -68,6 +68,8 @@ def _lines(section: model.Section) -> Iterator[str]:
         return
     if section.verdict:
         yield f"[{section.badge}] {section.verdict}" if section.badge else section.verdict
+    if section.details:
+        yield f"  {section.details}"
     if section.title:
         badge = f" ({section.badge})" if section.badge and not section.verdict else ""
         yield f"{section.title}{badge}{f': {section.facts}' if section.facts else ''}"

@@ -5478,8 +5478,9 @@ function meanHtml({ mean, std }) {
   const spread = std !== null ? ` <span class="spread">± ${formatDuration(std)}</span>` : "";
   return `${formatDuration(mean)}${spread}`;
 }
-function shareHtml({ share }) {
-  return `<span class="bar"><i style="width:${share.toFixed(1)}%"></i></span>${formatPercent(share)}`;
+function shareHtml({ share, side }) {
+  const of = side ? "GPU" : "CPU";
+  return `<span class="bar"><i style="width:${share.toFixed(1)}%"></i></span>${formatPercent(share)} ${of}`;
 }
 function nameHtml({ name }) {
   return `<span class="name" title="${escapeHtml(name)}">${escapeHtml(name)}</span>`;
@@ -5951,6 +5952,7 @@ function buildSkeleton(root, facts) {
   };
   root.replaceChildren(
     parts.verdict,
+    ...supportParts(facts.details),
     ...noteList(facts.notes),
     parts.message,
     parts.status,
@@ -5977,6 +5979,12 @@ function verdictParts(verdict) {
   const at = verdict.indexOf("; ");
   if (at < 0) return [element("strong", {}, verdict)];
   return [element("strong", {}, verdict.slice(0, at)), verdict.slice(at)];
+}
+function supportParts(details) {
+  if (!details) return [];
+  return [
+    element("details", { class: "cl-support" }, element("summary", {}, "more figures"), element("p", {}, details))
+  ];
 }
 function noteList(notes = []) {
   if (!notes.length) return [];

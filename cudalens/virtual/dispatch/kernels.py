@@ -27,9 +27,8 @@ def launch(
     if plan.calls_blas and not any(isinstance(arg, torch.Tensor) and is_sparse(arg) for arg in args):
         gpus.workspaces.use(device, plan.name, args, out)
     extra_block = None if plan.side is None else scratch.compute(gpus, device, plan.side, args)
-    work = cost.kernel_work(gpus.spec, func, args, kwargs, out)
     if plan.zeros:
-        num_bytes = work.num_bytes
+        num_bytes = cost.kernel_work(gpus.spec, func, args, kwargs, out).num_bytes
         work = Work(
             "gpu_memset", "Memset (Device)", cost.memset_ns(gpus.spec, num_bytes), num_bytes=num_bytes, op=plan.name
         )
@@ -37,7 +36,8 @@ def launch(
     elif plan.copies and (copied := _memcpy_bytes(plan, args, out)):
         gpus.launch(device, copy_work(gpus.spec, copied, "DtoD", is_pinned=True, op=plan.name), COPY_CALL)
     else:
-        gpus.launch(device, work)
+        for work in cost.kernel_works(gpus.spec, func, args, kwargs, out):
+            gpus.launch(device, work)
     if extra_block is not None:
         gpus.release(device, extra_block)
 

@@ -53,6 +53,7 @@ class DispatchMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def __init__(self, gpus: Gpus) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self._gpus, self._machine, self._target = gpus, gpus.machine, gpus.target
+        self._host_time = gpus.machine.host_time
         self._host_op_ns, self._shapes = gpus.spec.host_op_ns, gpus.shapes
         self._special = {
             _aten._to_copy.default: self._to_copy,
@@ -146,8 +147,12 @@ class DispatchMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
             return self._make(plan, func, args, kwargs, device)
         if device is None:
             rng.check_host(kwargs)
+            begin = self._host_time.now_ns()
             out = self._on_host(func, args, kwargs)
-            return mark_result(out, args) if are_scratch(args) else out
+            if are_scratch(args):
+                return mark_result(out, args)
+            self._host_time.add(begin)
+            return out
         if is_mixed or (plan.resizes and kwargs):
             self._unmix(plan, func, args, kwargs, device)
         return self._run(plan, func, args, kwargs, device)

@@ -43,7 +43,9 @@ def rates_of(spec: DeviceSpec, dtype_key: str) -> Rates:
 
 @cache
 def fit_of(spec: DeviceSpec, family: str) -> Fit:
-    """The constants of a family for a GPU: its own, else those of the most similar measured GPU."""
+    """The constants of a family for a GPU: the user's, its own, else those of the most similar measured GPU."""
+    if spec.calibration is not None and family in spec.calibration:
+        return Fit(spec.calibration[family], spec.key)
     gpus = _measured()[family]["gpus"]
     key = spec.key if spec.key in gpus else min(gpus, key=lambda name: _distance(spec, SPECS[name]))
     return Fit(gpus[key]["constants"], key)
@@ -51,7 +53,9 @@ def fit_of(spec: DeviceSpec, family: str) -> Fit:
 
 def is_calibrated(spec: DeviceSpec) -> bool:
     """Whether matrix products of this GPU were measured, in half or single precision."""
-    return any(spec.key in _measured()[family]["gpus"] for family in ("matrix_half", "matrix_single"))
+    return spec.calibration is not None or any(
+        spec.key in _measured()[family]["gpus"] for family in ("matrix_half", "matrix_single")
+    )
 
 
 def label_of(spec: DeviceSpec) -> str:

@@ -39,7 +39,9 @@ ATTENTION_BACKWARD: Final = 2.9
 
 
 @lru_cache(maxsize=65536)
-def matrix_ns(spec: DeviceSpec, dtype_key: str, batch: int, m: int, n: int, k: int, element_bytes: int) -> int:
+def matrix_ns(
+    spec: DeviceSpec, dtype_key: str, batch: int, m: int, n: int, k: int, element_bytes: int, slowdown: float = 1.0
+) -> int:
     """Time of ``batch`` products of an (m x k) and a (k x n) matrix.
 
     Args:
@@ -50,9 +52,11 @@ def matrix_ns(spec: DeviceSpec, dtype_key: str, batch: int, m: int, n: int, k: i
         n: Columns of the result.
         k: Inner dimension.
         element_bytes: Size of an element.
+        slowdown: Factor of the time on the compute unit, for operands that are not aligned.
     """
     family = "matrix_single" if dtype_key in ("float32", "float64") else "matrix_half"
     constants, gpu = fit_of(spec, family).constants, rates_of(spec, dtype_key)
+    gpu = gpu._replace(flops_per_ns=gpu.flops_per_ns / slowdown)
     return int(formulas.matrix_ns(constants, gpu, batch, m, n, max(k, 1), element_bytes))
 
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from cudalens.device import clock
 from cudalens.frames import DeviceInfo, Problem, RawRows
 from cudalens.frames.ceilings import CEILINGS_KEY
+from cudalens.frames.info import HOST_KEY
 from cudalens.virtual import context
 from cudalens.virtual.kernel_times.constants import label_of
 from cudalens.virtual.profile.metrics import MetricsRecord
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
     from cudalens.virtual.gpus import Gpus
     from cudalens.virtual.profile.host_positions import Segment
     from cudalens.virtual.specs.registry import DeviceSpec
+
+#: Less real time of the host is not worth a note, ns.
+_LONG_HOST_NS: Final = 50_000_000
 
 
 class VirtualCollector:
@@ -47,6 +51,7 @@ class VirtualCollector:
         self._records: list[tuple[Recorder, str, tuple[DeviceInfo, ...]]] = []
         self._spec: DeviceSpec | None = None
         self._gpus: Gpus | None = None
+        self._host_ns = 0
         self.problems: tuple[Problem, ...] = ()
 
     @property
@@ -64,12 +69,25 @@ class VirtualCollector:
     def stop(self) -> None:
         """Stop recording."""
         context.observers.remove(self)
+        self.skip_host_time()
         self.left()
+
+    def count_host_time(self) -> None:
+        """Count the real time since the program's last call: the program's code ends here."""
+        if self._gpus is not None:
+            self._gpus.machine.host_time.catch_up()
+
+    def skip_host_time(self) -> None:
+        """Leave out the real time since the program's last call, in which the profiler started or stopped."""
+        if self._gpus is not None:
+            self._gpus.machine.host_time.skip()
 
     def entered(self, device: context.device) -> None:
         """A virtual device was enabled."""
         gpus = device.gpus
         assert gpus is not None
+        gpus.machine.host_time.catch_up()
+        self._host_ns -= gpus.machine.host_time.total_ns
         recorder = Recorder(gpus.machine, self._numbers)
         if self._memory:
             recorder.listen_to_memory()
@@ -85,6 +103,11 @@ class VirtualCollector:
         """The virtual device is being disabled; nothing happens without one."""
         gpus, self._gpus = self._gpus, None
         if gpus is not None:
+            gpus.machine.host_time.catch_up()
+            if gpus.machine.host_time.is_measured:
+                self._host_ns = 0
+            else:
+                self._host_ns += gpus.machine.host_time.total_ns
             self._records[-1][0].close()
             for metrics in self._metrics[-1:]:
                 metrics.close()
@@ -101,6 +124,7 @@ class VirtualCollector:
 
     def settle(self) -> None:
         """Wait for the devices, so that the block's window contains all work that it launched."""
+        self.skip_host_time()
         if self._gpus is not None and not self._gpus.machine.captures:
             for device in self._gpus.devices:
                 if device.tail_ns > self._gpus.machine.now_ns:
@@ -131,8 +155,11 @@ class VirtualCollector:
         }
 
     def extra(self) -> dict[str, str]:
-        """Further entries of the run info: the peak rates of the virtual devices' spec."""
-        return {} if self._spec is None else {CEILINGS_KEY: spec_ceilings(self._spec).to_json()}
+        """Further entries of the run info: the peak rates of the virtual devices' spec; host time without a model."""
+        if self._spec is None:
+            return {}
+        host = {HOST_KEY: str(self._host_ns)} if self._host_ns >= _LONG_HOST_NS else {}
+        return {CEILINGS_KEY: spec_ceilings(self._spec).to_json(), **host}
 
     def lay_over(self, host: RawRows) -> RawRows:
         """The rows of the run; `host` itself without a virtual device."""

@@ -113,6 +113,9 @@ class DeviceSpec:
 
     cuda_version: str = "12.8"
     driver_version: str = "570.86.15"
+    #: Constants of the timing model by family, measured on this GPU; None for the shipped ones
+    #: (`cudalens.virtual.calibrate`).
+    calibration: Mapping[str, Mapping[str, float]] | None = None
     #: The result of ``torch.cuda.get_arch_list`` in a CUDA 12.8 wheel.
     arch_list: tuple[str, ...] = ("sm_70", "sm_75", "sm_80", "sm_86", "sm_90", "sm_100", "sm_120")
 

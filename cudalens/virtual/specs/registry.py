@@ -66,7 +66,7 @@ def parse_device(device: str | DeviceSpec) -> tuple[DeviceSpec, int]:
         raise VirtualDeviceError(
             f"Invalid virtual device {device!r}: expected a text such as 'h100' or 'h100x4', or a DeviceSpec."
         )
-    key, count = _split(device)
+    key, count = split_count(device)
     if key not in _specs:
         known = ", ".join(sorted(_specs))
         raise VirtualDeviceError(
@@ -78,7 +78,8 @@ def parse_device(device: str | DeviceSpec) -> tuple[DeviceSpec, int]:
     return _specs[key], count
 
 
-def _split(text: str) -> tuple[str, int]:
+def split_count(text: str) -> tuple[str, int]:
+    """The key and the number of devices in a device text, whether or not there is such a device."""
     if _normal(text) in _specs:
         return _normal(text), 1
     found = _COUNTED.fullmatch(text.strip().lower())

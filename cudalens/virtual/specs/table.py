@@ -54,9 +54,13 @@ class _Card(NamedTuple):
 _PCIE3: Final = _Link(12.4, 12.7, 9.0, 8.0)
 _PCIE4: Final = _Link(26.1, 25.6, 9.0, 8.0)
 _PCIE5: Final = _Link(55.6, 55.6, 12.0, 11.0)
+# NVLink-C2C of a Grace superchip: 450 GB/s a direction for two GPUs, at the share that PCI Express reaches.
+_C2C: Final = _Link(190.0, 190.0, 20.0, 18.0)
 
 # By compute capability: CUDA C++ programming guide, "Technical specifications per compute capability"; recorded
 # deviceProperties contain the same numbers.
+_SM60: Final = _Sm((6, 0), 2048, 32, 65536, 49152)
+_SM61: Final = _Sm((6, 1), 2048, 32, 98304, 49152)
 _SM70: Final = _Sm((7, 0), 2048, 32, 98304, 98304)
 _SM75: Final = _Sm((7, 5), 1024, 16, 65536, 65536)
 _SM80: Final = _Sm((8, 0), 2048, 32, 167936, 166912)
@@ -64,6 +68,7 @@ _SM86: Final = _Sm((8, 6), 1536, 16, 102400, 101376)
 _SM89: Final = _Sm((8, 9), 1536, 24, 102400, 101376)
 _SM90: Final = _Sm((9, 0), 2048, 32, 233472, 232448)
 _SM100: Final = _SM90._replace(compute_capability=(10, 0))
+_SM103: Final = _SM90._replace(compute_capability=(10, 3))
 _SM120: Final = _SM89._replace(compute_capability=(12, 0))
 
 # Between two GPUs (peer), one direction: p2pBandwidthLatencyTest of eight H100 SXM reaches 376 of NVLink's 450 GB/s
@@ -72,6 +77,8 @@ _SM120: Final = _SM89._replace(compute_capability=(12, 0))
 # fmt: off
 _CARDS: Final = (
     #     key            memory bytes SMs   MHz:SM mem   bus  L2 bytes    copy GB/s:mem peer watts:idle, max
+    _Card("p100",       17_071_734_784,  56, 1329,   715, 4096,   4 * MIB, 2,  732.0,  10.0,  26.0,  250.0),
+    _Card("p4",          7_981_694_976,  20, 1114,  3003,  256,   2 * MIB, 2,  192.0,  10.0,   7.0,   75.0),
     _Card("v100",       34_079_637_504,  80, 1530,   877, 4096,   6 * MIB, 6,  898.0,  42.0,  42.0,  300.0),
     _Card("t4",         15_828_320_256,  40, 1590,  5001,  256,   4 * MIB, 3,  320.0,  10.0,  10.0,   70.0),
     _Card("a10",        23_609_475_072,  72, 1695,  6251,  384,   6 * MIB, 2,  600.0,  21.0,  16.0,  150.0),
@@ -82,15 +89,20 @@ _CARDS: Final = (
     _Card("rtx3090",    25_443_893_248,  82, 1695,  9751,  384,   6 * MIB, 2,  936.0,  21.0,  25.0,  350.0),
     _Card("rtx4090",    25_386_352_640, 128, 2520, 10501,  384,  72 * MIB, 2, 1008.0,  21.0,  20.0,  450.0),
     _Card("rtx5090",    33_680_457_728, 170, 2550, 14001,  512,  96 * MIB, 2, 1792.0,  42.0,  25.0,  575.0),
+    _Card("rtx-pro-6000", 101_973_262_336, 188, 2430, 12481, 512, 128 * MIB, 2, 1597.0, 42.0,  35.0,  600.0),
     _Card("h100",       85_018_279_936, 132, 1980,  2619, 5120,  50 * MIB, 3, 3352.0, 376.0,  70.0,  700.0),
     _Card("h100-pcie",  85_045_477_376, 114, 1755,  1593, 5120,  50 * MIB, 3, 2039.0,  42.0,  45.0,  350.0),
     _Card("h200",      150_149_398_528, 132, 1980,  3201, 6144,  60 * MIB, 3, 4800.0, 376.0,  70.0,  700.0),
     _Card("b200",      191_503_138_816, 148, 1965,  3996, 7680, 132_644_864, 4, 7672.0, 752.0, 140.0, 1000.0),
+    _Card("b300",      287_638_028_288, 148, 2032,  3996, 8192, 132_644_864, 4, 8000.0, 752.0, 140.0, 1100.0),
+    _Card("gb200",     197_912_428_544, 152, 2062,  3996, 8192, 132_644_864, 4, 8000.0, 752.0, 140.0, 1200.0),
 )
 
 #: By card, in the order of PEAK_KEYS: float64, float32, tf32, float16, bfloat16, float8, int8; TFLOP/s. A type without
 #: units of its own runs at the float32 rate; int8 of a V100 is DP4A, four times that.
 _PEAKS: Final[dict[str, tuple[float, ...]]] = {
+    "p100":      ( 4.7,    9.3,    9.3,   18.7,    9.3,    9.3,    9.3),
+    "p4":        ( 0.172,  5.5,    5.5,    5.5,    5.5,    5.5,   22.0),
     "v100":      ( 7.8,   15.7,   15.7,  125.0,   15.7,   15.7,   62.8),
     "t4":        ( 0.253,  8.1,    8.1,   65.0,    8.1,    8.1,  130.0),
     "a10":       ( 0.488, 31.2,   62.5,  125.0,  125.0,  125.0,  250.0),
@@ -101,10 +113,13 @@ _PEAKS: Final[dict[str, tuple[float, ...]]] = {
     "rtx3090":   ( 0.556, 35.6,   35.6,   71.0,   71.0,   71.0,  284.0),
     "rtx4090":   ( 1.29,  82.6,   82.6,  165.2,  165.2,  330.3,  660.6),
     "rtx5090":   ( 1.64, 104.8,  104.8,  209.5,  209.5,  419.0,  838.0),
+    "rtx-pro-6000": (1.88, 120.0, 240.0,  480.0,  480.0,  960.0,  960.0),
     "h100":      (66.9,   66.9,  494.7,  989.4,  989.4, 1978.9, 1978.9),
     "h100-pcie": (51.2,   51.2,  378.0,  756.0,  756.0, 1513.0, 1513.0),
     "h200":      (66.9,   66.9,  494.7,  989.4,  989.4, 1978.9, 1978.9),
     "b200":      (37.0,   75.0, 1125.0, 2250.0, 2250.0, 4500.0, 4500.0),
+    "b300":      ( 1.25,  75.0, 1125.0, 2250.0, 2250.0, 4500.0,  187.5),
+    "gb200":     (40.0,   80.0, 1250.0, 2500.0, 2500.0, 5000.0, 5000.0),
 }
 # fmt: on
 
@@ -117,6 +132,14 @@ _KINETO: Final = "deviceProperties of a Kineto trace of"
 
 #: By card: the name that CUDA reports, the SM, the host link, and the sources.
 _ABOUT: Final[dict[str, tuple[str, _Sm, _Link, tuple[str, ...]]]] = {
+    "p100": ("Tesla P100-PCIE-16GB", _SM60, _PCIE3, (
+        "NVIDIA Tesla P100 white paper and PCIe data sheet",
+        "deviceQuery of a Tesla P100-PCIE-16GB: 17071734784 bytes, 1329 MHz, 715 MHz, 4096 bits",
+    )),
+    "p4": ("Tesla P4", _SM61, _PCIE3, (
+        "NVIDIA Tesla P4 data sheet (float16 at the float32 rate, in which PyTorch computes it)",
+        "deviceQuery of a Tesla P4: 7981694976 bytes, 1114 MHz, 3003 MHz, 256 bits",
+    )),
     "v100": ("Tesla V100-SXM2-32GB", _SM70, _PCIE3, (
         "NVIDIA Tesla V100 GPU Architecture white paper, table 1",
         f"{_KINETO} Tesla V100-SXM2-32GB (HolisticTraceAnalysis, ns_resolution_trace)",
@@ -151,6 +174,11 @@ _ABOUT: Final[dict[str, tuple[str, _Sm, _Link, tuple[str, ...]]]] = {
         "NVIDIA RTX Blackwell GPU Architecture white paper, appendix A",
         "deviceQuery of an RTX 5090 (NVIDIA/nccl issue 1637)",
     )),
+    "rtx-pro-6000": ("NVIDIA RTX PRO 6000 Blackwell Server Edition", _SM120, _PCIE5, (
+        f"NVIDIA RTX PRO 6000 Blackwell Server Edition {_HALVED}",
+        "NVIDIA RTX Blackwell PRO GPU Architecture white paper, table 1",
+        "total memory 94.97 GiB as CUDA prints it (antirez/ds4 issue 431)",
+    )),
     "h100": ("NVIDIA H100 80GB HBM3", _SM90, _PCIE5, (
         f"{_HOPPER}, H100 SXM5",
         f"NVIDIA H100 Tensor Core GPU {_HALVED}",
@@ -169,10 +197,25 @@ _ABOUT: Final[dict[str, tuple[str, _Sm, _Link, tuple[str, ...]]]] = {
         f"{_KINETO} NVIDIA B200 (AMD-AGI/TraceLens)",
         "bus width, memory clock and L2 as the driver reports them (pytorch/ao pull request 4002)",
     )),
+    "b300": ("NVIDIA B300 SXM6 AC", _SM103, _PCIE5, (
+        "NVIDIA HGX B300 data sheet, divided by eight GPUs and without sparsity",
+        "memory: 275040 MiB as nvidia-smi prints it, less 727 MiB as on a B200, which has the same clocks and L2",
+    )),
+    "gb200": ("NVIDIA GB200", _SM100, _C2C, (
+        "NVIDIA GB200 NVL72 data sheet, divided by 72 GPUs and without sparsity",
+        "memory: 189471 MiB as nvidia-smi prints it, less 727 MiB as on a B200, which has the same clocks and L2",
+    )),
 }  # fmt: skip
 
 #: Shortest kernel, ns, where recorded kernels are longer than the default of `DeviceSpec`.
-_KERNEL_FIXED_NS: Final = {"b200": 2_000}
+_KERNEL_FIXED_NS: Final = dict.fromkeys(("b200", "b300", "gb200"), 2_000)
+
+#: PyTorch's wheels for CUDA 12.6 are the last ones with code for GPUs before Volta.
+_PASCAL: Final = {
+    "cuda_version": "12.6",
+    "driver_version": "560.35.05",
+    "arch_list": ("sm_50", "sm_60", "sm_70", "sm_75", "sm_80", "sm_86", "sm_90"),
+}
 
 
 def _spec(card: _Card) -> DeviceSpec:
@@ -180,11 +223,13 @@ def _spec(card: _Card) -> DeviceSpec:
     facts: dict[str, Any] = {**card._asdict(), **sm._asdict(), **link._asdict()}
     if card.key in _KERNEL_FIXED_NS:
         facts["kernel_fixed_ns"] = _KERNEL_FIXED_NS[card.key]
+    if sm.compute_capability < (7, 0):
+        facts |= _PASCAL
     return DeviceSpec(
         name=name,
         sources=sources,
         peak_tflops=dict(zip(PEAK_KEYS, _PEAKS[card.key], strict=True)),
-        can_access_peer=not card.key.startswith("rtx"),
+        can_access_peer="GeForce" not in name,
         **facts,
     )
 

@@ -45,6 +45,7 @@ class FunctionMode(TorchFunctionMode):
     def __init__(self, gpus: Gpus) -> None:
         super().__init__()
         self._gpus, self._target = gpus, gpus.target
+        self._host_time = gpus.machine.host_time
         self._methods = _methods()
 
     def __torch_function__(self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None) -> Any:
@@ -53,6 +54,7 @@ class FunctionMode(TorchFunctionMode):
         # Closed: on a thread that outlives the device.
         if self._gpus.is_closed or (isinstance(func, OpOverload) and _is_forwarded(func)):
             return func(*args, **kwargs)
+        self._host_time.enter()
         try:
             if types and _is_overridden(types):
                 return self._call_subclasses(func, types, args, kwargs)
@@ -65,6 +67,8 @@ class FunctionMode(TorchFunctionMode):
                 raise better from error
             finally:
                 del better  # this frame is in its traceback: a cycle would keep the tensors of the call
+        finally:
+            self._host_time.leave()
 
     def _call(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if is_faking() and func not in MAKE_DEVICES:
@@ -149,7 +153,11 @@ class FunctionMode(TorchFunctionMode):
         if device is None or not isinstance(tensor, torch.Tensor) or not tensor.requires_grad:
             return func(*args, **kwargs)
         dtype = model.dtype if isinstance(model, torch.Tensor) else named.get("dtype")
-        moved = tensor.to(device, dtype, non_blocking=bool(named.get("non_blocking")))
+        rest: dict[str, Any] = {
+            "non_blocking": bool(named.get("non_blocking")),
+            "memory_format": named.get("memory_format"),
+        }
+        moved = tensor.to(device, dtype, **rest)
         return moved.clone() if moved is tensor and func in (_TO_COPY, _TO_COPY.overloadpacket) else moved
 
     def _assign(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

@@ -6,7 +6,7 @@ computes the times.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from math import prod
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -28,13 +28,14 @@ from cudalens.virtual.timing.durations import (
 )
 from cudalens.virtual.timing.flops import formula_of, unit_of
 from cudalens.virtual.timing.kernel_names import name_of
+from cudalens.virtual.timing.several_kernels import rule_of
 from cudalens.virtual.timing.traffic import Traffic, traffic
 from cudalens.virtual.timing.work import Work
 
 if TYPE_CHECKING:
     from cudalens.virtual.specs.registry import DeviceSpec
 
-__all__ = ["Cost", "copy_ns", "kernel_ns", "kernel_work", "memset_ns", "op_cost"]
+__all__ = ["Cost", "copy_ns", "kernel_ns", "kernel_work", "kernel_works", "memset_ns", "op_cost"]
 
 _BLOCK: Final = (BLOCK_THREADS, 1, 1)
 _MATRIX_BLOCK: Final = (256, 1, 1)
@@ -69,10 +70,19 @@ def op_cost(func: torch._ops.OpOverload, args: Sequence[Any], kwargs: dict[str, 
     return Cost(flops, moved.num_bytes, dtype_key)
 
 
+def kernel_works(
+    spec: DeviceSpec, func: torch._ops.OpOverload, args: Sequence[Any], kwargs: dict[str, Any], out: Any
+) -> Iterable[Work]:
+    """The modelled kernels of a call, in their order; the arguments as those of `kernel_work`."""
+    whole = kernel_work(spec, func, args, kwargs, out)
+    rule = _known(func).rule
+    return (whole,) if rule is None else rule(spec, args, out, whole)
+
+
 def kernel_work(
     spec: DeviceSpec, func: torch._ops.OpOverload, args: Sequence[Any], kwargs: dict[str, Any], out: Any
 ) -> Work:
-    """The modelled kernel of a call: always one, although a GPU may run several for one operator.
+    """A call modelled as one kernel, although a GPU may run several for one operator (`kernel_works`).
 
     Args:
         spec: The GPU.
@@ -92,7 +102,7 @@ def kernel_work(
         filled, grid, block = matrix_room(spec, num_tiles), (num_tiles, 1, 1), _MATRIX_BLOCK
     return Work(
         "kernel",
-        known.names.get(moved.dtype) or known.add_name(moved.dtype),
+        known.name(moved.dtype, dtype_key),
         _duration_ns(spec, func, args, kwargs, out, moved, flops, dtype_key, family),
         filled,
         moved.num_bytes,
@@ -121,25 +131,29 @@ def _duration_ns(
     elif family == "other":
         duration_ns = kernel_sizes.row_ns(spec, func, args, moved.num_bytes) or collective_ns(spec, func, args, out)
     if duration_ns is None:
-        return kernel_ns(spec, flops, moved.num_bytes, dtype_key, family)
+        return kernel_ns(spec, flops, moved.num_bytes, dtype_key, family) + kernel_sizes.column_sum_ns(func, args)
     return duration_ns
 
 
 class _Known:
     """Cached properties of an operator overload."""
 
-    __slots__ = ("family", "formula", "func", "names", "op", "product")
+    __slots__ = ("family", "formula", "func", "names", "op", "product", "rule")
 
     def __init__(self, func: torch._ops.OpOverload) -> None:
         self.func, self.op = func, func._schema.name
         self.formula = formula_of(func)
         self.product = None if self.formula is None else "conv" if "conv" in self.op else "matmul"
         self.family: Family = "attention" if "attention" in self.op else "matrix"
-        self.names: dict[torch.dtype | None, str] = {}
+        self.names: dict[tuple[torch.dtype | None, bool], str] = {}
+        self.rule = rule_of(kernel_sizes.base_name(func))
 
-    def add_name(self, dtype: torch.dtype | None) -> str:
-        """Compute and cache the kernel name for a dtype."""
-        name = self.names[dtype] = name_of(self.func, dtype)
+    def name(self, dtype: torch.dtype | None, dtype_key: str) -> str:
+        """The kernel name for a dtype, cached; that of a float32 product with TF32 ends in ``<tf32>``."""
+        key = dtype, dtype_key == "tf32"
+        name = self.names.get(key)
+        if name is None:
+            name = self.names[key] = name_of(self.func, "tf32" if key[1] else dtype)
         return name
 
 

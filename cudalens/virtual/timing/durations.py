@@ -31,6 +31,9 @@ MEMORY_SHARE: Final = 0.9
 #: (H100).
 STRIDED_MEMORY_SHARE: Final = 0.5
 
+#: Fixed cost of those, ns: small copies of other strides were recorded at 3.6 us, dense kernels at 2.0 us (B200).
+STRIDED_FIXED_NS: Final = 1_000
+
 #: The same of reductions, normalisations and gathers: recorded 0.73 to 0.99 (batch norm, V100), 0.72 (mean, H100).
 OTHER_MEMORY_SHARE: Final = 0.75
 
@@ -88,7 +91,7 @@ def kernel_ns(
 
 _SHARES: Final[dict[Family, tuple[float, float, int]]] = {
     "dense": (1.0, MEMORY_SHARE, 0),  # the bandwidth by GPU: pointwise_share
-    "strided": (1.0, STRIDED_MEMORY_SHARE, 0),
+    "strided": (1.0, STRIDED_MEMORY_SHARE, STRIDED_FIXED_NS),
     "other": (1.0, OTHER_MEMORY_SHARE, OTHER_FIXED_NS),
     "matrix": (MATRIX_SHARE, MEMORY_SHARE, MATRIX_FIXED_NS),
     "attention": (ATTENTION_SHARE, MEMORY_SHARE, MATRIX_FIXED_NS),

@@ -30,12 +30,16 @@ _TYPES: Final = {
 }
 
 
-def name_of(func: torch._ops.OpOverload, dtype: torch.dtype | None = None) -> str:
+def name_of(func: torch._ops.OpOverload, dtype: torch.dtype | str | None = None) -> str:
     """The name of the modelled kernel for a call of `func`.
 
     Args:
         func: An operator overload; a namespace other than aten is part of the name.
-        dtype: The computation type; None leaves it out.
+        dtype: The computation type, or the name of one; None leaves it out.
     """
     name = f"{NAMESPACE}::{func._schema.name.removeprefix('aten::')}"
-    return name if dtype is None else f"{name}<{_TYPES.get(dtype, str(dtype).removeprefix('torch.'))}>"
+    return name if dtype is None else f"{name}<{_type_name(dtype)}>"
+
+
+def _type_name(dtype: torch.dtype | str) -> str:
+    return dtype if isinstance(dtype, str) else _TYPES.get(dtype, str(dtype).removeprefix("torch."))

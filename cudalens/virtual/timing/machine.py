@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from cudalens.virtual.timing.engines import Engine
+from cudalens.virtual.timing.host_time import HostTime
 from cudalens.virtual.timing.interfaces import Awaited
 from cudalens.virtual.timing.streams import Stream
 
@@ -186,9 +187,11 @@ class Machine:
         spec: The specification of the GPUs.
         num_devices: The number of GPUs.
         signals: Fires the callbacks of torch.cuda._gpu_trace.
+        measures_host: Whether the real time between the program's calls advances the clock.
 
     Attributes:
         now_ns: The host time, virtual ns.
+        host_time: The real time between the program's calls.
         recorder: Records calls and work; None if nothing is recorded.
         op_log: Logs operators, to run them again in another order; None if nothing is logged.
         captures: The active graph captures.
@@ -200,9 +203,10 @@ class Machine:
         before_stream_read: Called before a current stream is read; None unless a backward pass changes streams.
     """
 
-    def __init__(self, spec: DeviceSpec, num_devices: int, signals: Signals) -> None:
+    def __init__(self, spec: DeviceSpec, num_devices: int, signals: Signals, *, measures_host: bool = False) -> None:
         self.spec, self.signals = spec, signals
         self.now_ns = 0
+        self.host_time = HostTime(self._advance if measures_host else None)
         self.recorder: Recorder | None = None
         self.op_log: OpLog | None = None
         self.captures: list[Capture] = []
@@ -307,8 +311,13 @@ class Machine:
             if recorder is not None:
                 recorder.end(begun)
 
+    def _advance(self, num_ns: int) -> None:
+        self.now_ns += num_ns
+
     def call(self, name: str, cost_ns: int) -> int:
         """Record a runtime call that does not wait; returns its correlation id."""
+        if self.host_time.is_measured:
+            self.host_time.catch_up()
         begin = self.now_ns
         self.now_ns = begin + cost_ns
         correlation_id = next(self.correlations)
@@ -326,6 +335,8 @@ class Machine:
         record_id: int | None = None,
     ) -> None:
         """Record a runtime call that waits until `until_ns`; `record_id` is the call that recorded the CUDA event."""
+        if self.host_time.is_measured:
+            self.host_time.catch_up()
         begin = self.now_ns
         self.now_ns = max(begin, until_ns) + self.spec.sync_ns
         correlation_id = next(self.correlations)

@@ -145,7 +145,7 @@ def test_durations_that_cannot_be_right_are_zero_and_counted():
         [RawEvent(start_ns=START_NS + i, duration_ns=dur) for i, dur in enumerate((-1, 1 << 61, 9))]
     )
     assert frames["events"]["dur"].tolist() == [0, 0, 9]
-    assert problems == {"impossible duration, taken as of no length": 2}
+    assert problems == {"impossible duration, taken as length 0": 2}
 
 
 def test_values_of_another_type_among_names_are_damage():

@@ -127,7 +127,7 @@ def test_the_race_in_text_has_two_columns_and_marks_where_the_stacks_part():
     frames["races"]["first_stack"] = pd.array(stacks[:1], "Int64")
     frames["races"]["second_stack"] = pd.array(stacks[1:], "Int64")
     lines = text_of(**frames).splitlines()
-    assert lines[0] == "1 race in 2 places, seen 514 times"
+    assert lines[0] == "1 race, seen 514 times"
     heads = next(line for line in lines if "Later access" in line)
     middle = heads.index("Later access")
     both = {line[:middle].split("  ")[0]: (line[:middle], line[middle:]) for line in lines}
@@ -151,6 +151,6 @@ def test_long_texts_are_cut_at_their_beginning_and_lines_stay_narrow():
 def test_suppressed_races_are_not_reported():
     frames = races_frames([race(), Finding(race("In[9]:1"), is_suppressed=True)])
     text = text_of(**frames)
-    assert text.startswith("1 race in 2 places, seen once; 1 more suppressed\n")
+    assert text.startswith("1 race; 1 more suppressed\n")
     assert text.count("Operation ") == 1
     assert "In[9]:1" not in text

@@ -243,3 +243,9 @@ def test_recorded_traces(tmp_path, file):
     for by in ("tree", "stack", "module"):
         assert sum(collapsed(trace, tmp_path, weight="device", by=by).values()) == work["dur"].sum()
     speedscope(trace, tmp_path)
+
+
+@needs_recorded
+def test_speedscope_of_a_memory_snapshot_without_lines(tmp_path):
+    trace = cudalens.load(RECORDED / "snapshots" / "silmont_mem_snapshot.pickle")
+    assert json.loads(trace.to_speedscope(tmp_path / "t.json").read_text())["profiles"]

@@ -192,7 +192,7 @@ def test_missing_columns_wrong_types_and_nulls(tmp_path):
     assert problems(trace) == {
         f"'start' of {KERNELS} that is not an integer": 2,
         f"'correlationId' of {KERNELS} that is not an integer": 1,
-        "event without a usable end, taken as of no length": 1,
+        "event without a usable end, taken as length 0": 1,
         "negative dur": 1,
         "'device' beyond 32 bits": 1,
         "event without a usable start": 4,

@@ -69,6 +69,14 @@ def gpu_trace(steps=3, *, mm="aten::mm", kernel="ampere_sgemm_128x64_tn", memory
     return Trace(_info(**info), events=events, **({"memory": _memory(events, steps)} if memory else {}))
 
 
+def gpu_bound_trace(kernel="ampere_sgemm_128x64_tn"):
+    """Thirty kernels of 100 µs, which the host launches 2 µs apart."""
+    rows = Rows()
+    for number in range(30):
+        rows.launch(kernel, number * 2_000, 5_000 + number * 100_000, 100_000)
+    return Trace(_info(), events=rows.to_events())
+
+
 def _info(**changes):
     return RunInfo(
         name="cell-3",

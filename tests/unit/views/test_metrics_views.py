@@ -15,7 +15,7 @@ from cudalens.frames import RunInfo, Trace
 from cudalens.frames.metrics import metrics_frame
 from cudalens.views import notebook
 from cudalens.views.sections.summary import summary
-from cudalens.views.sections.verdict import verdict
+from cudalens.views.sections.verdict import details
 from cudalens.views.timeline import payload_metrics
 from cudalens.views.timeline.payload import pack
 from cudalens.views.timeline.readings import GAUGES, device_rows, metrics_line, metrics_verdict
@@ -52,14 +52,14 @@ def test_the_words():
         "GPU busy 4.5 % on average; at most 1.00 GiB in use; up to 100 W and 40 °C; "
         "clocks throttled by power cap in 40 % of the readings; 10 readings of 1 GPU"
     )
-    assert "up to 100 W and 40 °C" in verdict(trace)
+    assert "up to 100 W and 40 °C" in details(trace)
     assert "up to 100 W and 40 °C" in str(summary(trace))
 
 
 def test_a_trace_without_readings_states_nothing_of_them():
     trace = gpu_trace()
     assert (metrics_verdict(trace), metrics_line(trace), metrics_svg(trace)) == ("", "", None)
-    assert verdict(trace) == verdict(with_readings(metrics_frame({"ts": []})))
+    assert details(trace) == details(with_readings(metrics_frame({"ts": []})))
 
 
 def test_what_is_not_known_is_left_out():

@@ -20,19 +20,14 @@ def report(trace):
     return to_text(races.section(trace))
 
 
-def test_verdict_counts_races_places_and_times():
-    assert races_words.verdict(race_trace()) == "2 races in 3 places, seen 514 times"
+def test_verdict_counts_races_and_times():
+    assert races_words.verdict(race_trace()) == "2 races, seen 514 times"
 
 
-@pytest.mark.parametrize(("count", "seen"), [(1, "once"), (2, "twice"), (1500, "1,500 times")])
+@pytest.mark.parametrize(("count", "seen"), [(1, ""), (2, ", seen twice"), (1500, ", seen 1,500 times")])
 def test_verdict_of_one(count, seen):
     trace = trace_of(lambda stacks: read_after_write(stacks, count=count, second_place="In[7]:5"))
-    assert races_words.verdict(trace) == f"1 race in 1 place, seen {seen}"
-
-
-def test_verdict_without_places_counts_none():
-    row = read_after_write(StackTable(), first_place=None, second_place=None, first_stack=None, second_stack=None)
-    assert races_words.verdict(trace_of(row | {"alloc_stack": None})) == "1 race, seen 512 times"
+    assert races_words.verdict(trace) == f"1 race{seen}"
 
 
 def test_verdict_of_a_clean_run_states_what_was_judged():
@@ -47,7 +42,7 @@ def test_verdict_is_empty_without_a_check():
 
 def test_verdict_counts_suppressed_races_apart():
     rows = [lambda s: read_after_write(s, is_suppressed=True), use_after_free]
-    assert races_words.verdict(trace_of(*rows)) == "1 race in 2 places, seen twice; 1 more suppressed"
+    assert races_words.verdict(trace_of(*rows)) == "1 race, seen twice; 1 more suppressed"
     assert races_words.verdict(trace_of(rows[0])).startswith("no races (1 race suppressed): 1,204 operations")
 
 
@@ -59,9 +54,9 @@ def test_verdict_states_that_the_watch_ended_early():
 
 def test_the_traces_verdict_is_one_line_with_races_first():
     line = text.verdict(race_trace(events=True))
-    assert line.startswith("2 races in 3 places, seen 514 times; 3.00 ms, GPU busy 45 %: up to ")
+    assert line.startswith("2 races, seen 514 times; 3.00 ms, GPU busy 45 %: up to ")
     assert "\n" not in line
-    assert text.verdict(race_trace()) == "2 races in 3 places, seen 514 times"
+    assert text.verdict(race_trace()) == "2 races, seen 514 times"
     assert text.verdict(clean_trace(source="virtual:h100", status="raised")) == (
         "[simulated: h100] no races: 1,204 operations on 3 streams judged; the code raised"
     )
@@ -70,7 +65,7 @@ def test_the_traces_verdict_is_one_line_with_races_first():
 
 def test_plain_text_holds_each_race_side_by_side():
     lines = str(summary(race_trace())).splitlines()
-    assert lines[0] == "2 races in 3 places, seen 514 times"
+    assert lines[0] == "2 races, seen 514 times"
     assert lines[2] == "Race 1: use after free of other, In[8]:4 and In[7]:8, seen twice"
     text = "\n".join(lines)
     for wanted in (

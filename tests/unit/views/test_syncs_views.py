@@ -72,7 +72,7 @@ VERDICTS = [
 @pytest.mark.parametrize(("rows", "words"), VERDICTS)
 def test_the_verdict_names_the_worst(rows, words):
     assert waits.verdict(trace(*rows)) == words
-    assert words in text.verdict(trace(*rows))
+    assert words in text.details(trace(*rows))
 
 
 def test_without_the_option_only_waits_of_one_percent_are_reported():

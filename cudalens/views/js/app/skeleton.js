@@ -30,6 +30,7 @@ export function buildSkeleton(root, facts) {
   };
   root.replaceChildren(
     parts.verdict,
+    ...supportParts(facts.details),
     ...noteList(facts.notes),
     parts.message,
     parts.status,
@@ -72,6 +73,14 @@ function verdictParts(verdict) {
   const at = verdict.indexOf("; ");
   if (at < 0) return [element("strong", {}, verdict)];
   return [element("strong", {}, verdict.slice(0, at)), verdict.slice(at)];
+}
+
+/** @param {string} [details] */
+function supportParts(details) {
+  if (!details) return [];
+  return [
+    element("details", { class: "cl-support" }, element("summary", {}, "more figures"), element("p", {}, details)),
+  ];
 }
 
 /** @param {string[]} [notes] */

@@ -7,6 +7,7 @@
  *
  * @typedef {object} PageFacts
  * @property {string} verdict
+ * @property {string} [details] What supports the verdict.
  * @property {string} badge
  * @property {string[]} notes
  * @property {string} memoryHint

@@ -30,8 +30,9 @@ function meanHtml({ mean, std }) {
 }
 
 /** @param {CostRow} row */
-function shareHtml({ share }) {
-  return `<span class="bar"><i style="width:${share.toFixed(1)}%"></i></span>${formatPercent(share)}`;
+function shareHtml({ share, side }) {
+  const of = side ? "GPU" : "CPU";
+  return `<span class="bar"><i style="width:${share.toFixed(1)}%"></i></span>${formatPercent(share)} ${of}`;
 }
 
 /** @param {CostRow} row */

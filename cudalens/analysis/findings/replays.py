@@ -1,0 +1,95 @@
+"""`Replays`: what changes of a run gain, by replaying its dependencies with other durations."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from cudalens.analysis.critical_path.change import Change
+from cudalens.analysis.critical_path.graph import build_graph
+from cudalens.analysis.critical_path.path import whole_window
+from cudalens.analysis.event_arrays import Floats, Ints
+
+if TYPE_CHECKING:
+    from cudalens.frames import Trace
+
+Edit = Callable[[Change], None]
+
+
+class Replays:
+    """What changes gain in one Trace; each replay takes milliseconds.
+
+    The same estimates are `cudalens.analysis.CriticalPath.what_if`.
+
+    Args:
+        trace: The Trace.
+        idle_ns: Idle time of its devices, ns.
+    """
+
+    def __init__(self, trace: Trace, idle_ns: int) -> None:
+        self._events = trace.events
+        self._graph = build_graph(trace, whole_window(trace))
+        # Without the details of a stream's waits their lengths count as delays of launches, which stay: then a replay
+        # can be too short by the idle time.
+        self.slack_ns = idle_ns if any("CUDA events" in note for note in self._graph.notes) else 0
+
+    @cached_property
+    def _before(self) -> int:
+        return Change(self._events, self._graph).length_ns()
+
+    def gain(self, *edits: Edit) -> int:
+        """By how much the run is shorter with all of `edits`, ns; 0 where it is not."""
+        change = Change(self._events, self._graph)
+        for edit in edits:
+            edit(change)
+        return max(self._before - change.length_ns(), 0)
+
+    def bound(self, size_ns: int, *edits: Edit) -> int:
+        """`size_ns`, or the gain of `edits` where that is less."""
+        return min(size_ns, self.gain(*edits) + self.slack_ns)
+
+
+def without_host(rows: Ints) -> Edit:
+    """The host spends no time in these rows and their descendants."""
+
+    def edit(change: Change) -> None:
+        which = np.zeros(len(change.events), bool)
+        which[rows] = True
+        change.scale_host(which, 0.0)
+
+    return edit
+
+
+def with_work(rows: Ints, factor: Floats | float) -> Edit:
+    """The device work in these rows takes `factor` of its time."""
+    return lambda change: change.scale_rows(rows, factor)
+
+
+def without_waits(rows: Ints) -> Edit:
+    """The host's calls in these rows do not wait."""
+    return lambda change: change.drop_syncs(rows)
+
+
+def overlapped(rows: Ints) -> Edit:
+    """Work after the device work in these rows does not wait for its end."""
+    return lambda change: change.overlap(rows)
+
+
+def fused(rows: Ints, group: Ints, *, as_graph: bool = False) -> Edit:
+    """One launch for the device work of each group; its other operators and launches take no time.
+
+    Args:
+        rows: Rows of device work, shape (n,).
+        group: The group of each, shape (n,).
+        as_graph: Nor does all else that the host does between the launches of a group.
+    """
+
+    def edit(change: Change) -> None:
+        groups = np.full(len(change.events), -1, np.int64)
+        groups[rows] = group
+        change.fuse(groups, without_operators=True, as_graph=as_graph)
+
+    return edit

@@ -1,0 +1,87 @@
+"""Rules about the measured window: a first step that warms up, time before the first and after the last device work."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+import numpy as np
+
+from cudalens.analysis import units
+from cudalens.analysis.findings.finding import Finding
+from cudalens.analysis.findings.idle_attribution import LONG_NS
+from cudalens.analysis.findings.trace_arrays import TraceArrays
+from cudalens.analysis.time.intervals import Intervals, length
+from cudalens.analysis.time.waiting import WAITING
+from cudalens.frames import RUNTIME_CATEGORIES
+from cudalens.frames.build import STEP_PREFIX
+
+#: A first step is cold from 1.5 times the longest other step on; caches and clocks alone make up to some tenths.
+_MIN_STEPS: Final = 4
+_COLD: Final = 1.5
+_TAIL_SHARE: Final = 0.20
+
+
+def first_step(arrays: TraceArrays) -> Iterator[Finding]:
+    """``cold_start``: the first of at least four steps took 1.5 times as long as the longest of the others, or more.
+
+    Gain: the first step's length minus the median of the others.
+    """
+    rows = arrays.host(r"^ProfilerStep#\d+$")
+    lengths = arrays.dur[rows]
+    if len(rows) < _MIN_STEPS or lengths[0] < _COLD * lengths[1:].max():
+        return
+    usual = int(np.median(lengths[1:]))
+    what = (
+        f"the first step took {units.duration(int(lengths[0]))}, the median of the {len(rows) - 1} others is "
+        f"{units.duration(usual)}: it includes the warm-up (memory, libraries, clocks)."
+    )
+    advice = "%%cudaprofile --warmup 3 --repeat N, or a schedule with warmup steps"
+    gain = int(lengths[0]) - usual
+    yield arrays.finding("cold_start", "a slow first step", what, gain, advice, "high", rows=rows[:1])
+
+
+def idle_ends(arrays: TraceArrays) -> Iterator[Finding]:
+    """``idle_ends``: the device had no work for a fifth of the window, before its first or after its last work.
+
+    Gain: the longer of the two times, without reading data, compiling and other causes that have a rule. The window of
+    a file begins and ends with its events; it has a finding only if one of them takes a tenth of the time.
+    """
+    outside, first = arrays.idle.outside, arrays.busy.start[:1]
+    if not len(outside.start):
+        return
+    is_before = outside.start < first
+    lengths = outside.end - outside.start
+    before, after = int(lengths[is_before].sum()), int(lengths[~is_before].sum())
+    gain = max(before, after)
+    if gain < _TAIL_SHARE * arrays.wall_ns or gain < LONG_NS:
+        return
+    where, at = ("before its first", 0) if before >= after else ("after its last", int(np.argmax(arrays.work.end)))
+    part = is_before if before >= after else ~is_before
+    row = _main_host_row(arrays, Intervals(outside.start[part], outside.end[part]))
+    if row < 0 and arrays.trace.info.source.startswith("file:"):
+        return
+    name = "" if row < 0 else f"; the host was longest in {units.shorten(str(arrays.events['name'].array[row]), 60)}"
+    took = "" if row < 0 else f" ({units.duration(int(arrays.self_dur[row]))})"
+    what = f"the GPU had no work for {units.duration(gain)} {where} work{name}{took}."
+    if row >= 0 and arrays.is_in(*RUNTIME_CATEGORIES)[row] and before >= after:
+        advice = "measure after a warm-up, %%cudaprofile --warmup 3: first calls create the context and load libraries"
+    else:
+        advice = "profile only the part that uses the GPU, or overlap the host's part with GPU work"
+    rows = arrays.work.rows[at : at + 1] if row < 0 else np.array([row])
+    yield arrays.finding(
+        "idle_ends", "a GPU without work", what, gain, advice, "medium",
+        rows=rows, place=None if row < 0 else arrays.place(row), is_idle=True,
+    )  # fmt: skip
+
+
+def _main_host_row(arrays: TraceArrays, times: Intervals) -> int:
+    """The host event with the longest self time of those that begin within `times`, -1 for none of a tenth of it."""
+    at = np.searchsorted(times.start, arrays.ts, "right") - 1
+    inside = (at >= 0) & (arrays.ts < times.end[np.maximum(at, 0)]) & (arrays.thread >= 0)
+    inside &= ~arrays.is_in("Trace", "overhead") & ~arrays.is_named(f"^{STEP_PREFIX}|{WAITING}")
+    rows = np.flatnonzero(inside)
+    if not len(rows):
+        return -1
+    row = int(rows[np.argmax(arrays.self_dur[rows])])
+    return row if arrays.self_dur[row] >= length(times) / 10 else -1

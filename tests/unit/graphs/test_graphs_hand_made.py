@@ -1,0 +1,28 @@
+"""Functions of many kinds observe the same with graphs as without: transforms, settings, tensors, modules, Python."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from graph_scenarios import undisturbed
+from graph_scenarios.cases_python import CASES
+from graph_scenarios.cases_torch import MODULES, SETTINGS, TENSORS, TRANSFORMS
+from graph_scenarios.hand_made import difference
+
+from cudalens import virtual
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+ALL = {**TRANSFORMS, **SETTINGS, **TENSORS, **MODULES, **CASES}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _device() -> Iterator[None]:
+    with undisturbed(), virtual.device("h100"):
+        yield
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_a_function_observes_the_same_with_graphs(name: str) -> None:
+    assert difference(ALL[name]) is None

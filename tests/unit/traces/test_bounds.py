@@ -1,0 +1,105 @@
+"""Files that expand without bounds are refused by their sizes, before memory is taken."""
+
+import gzip
+import io
+import json
+import os
+import zipfile
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from chrome import column, load_events, op, write
+
+import cudalens
+from cudalens.errors import TraceFormatError
+from cudalens.frames import limits
+
+
+@pytest.fixture
+def little(monkeypatch):
+    """Limits for small files: they may expand to a megabyte, whatever their size."""
+    monkeypatch.setattr(limits, "FREE_BYTES", 1 << 20)
+
+
+def saved_with(path, name, table):
+    """A saved Trace whose frame `name` is `table`."""
+    whole, changed = path.with_suffix(".whole"), io.BytesIO()
+    load_events(path.parent, [op(1, 2)]).save(whole)
+    pq.write_table(table, changed)
+    with zipfile.ZipFile(whole) as source, zipfile.ZipFile(path, "w") as target:
+        for member in source.namelist():
+            target.writestr(member, changed.getvalue() if member == f"{name}.parquet" else source.read(member))
+    return path
+
+
+def test_compressed_events_that_expand_too_much(tmp_path, little):
+    path = tmp_path / "bomb.json.gz"
+    path.write_bytes(gzip.compress(b'{"traceEvents": [' + json.dumps(op(1, 2)).encode() + b"," + b" " * (9 << 20)))
+    with pytest.raises(TraceFormatError, match=r"found [\d,]+ bytes or more in the text .* compressed bytes"):
+        cudalens.load(path)
+
+
+def test_max_bytes_raises_the_limit(tmp_path, little):
+    path = tmp_path / "spaces.json.gz"
+    path.write_bytes(gzip.compress(b" " * (9 << 20) + json.dumps([op(1, 2)]).encode()))
+    with pytest.raises(TraceFormatError, match=r"max_bytes=") as refusal:
+        cudalens.load(path)
+    suggested = int(str(refusal.value).rpartition("max_bytes=")[2].rstrip(").").replace("_", ""))
+    assert suggested < 9 << 20  # the text was not read to its end
+    assert column(cudalens.load(path, max_bytes=10 << 20), "name") == ["aten::add"]
+
+
+def test_max_bytes_lowers_the_limit(tmp_path):
+    path = write(tmp_path / "t.json", [op(i, 1) for i in range(100)])
+    with pytest.raises(TraceFormatError, match="at most 1,000"):
+        cudalens.load(path, max_bytes=1000)
+
+
+def test_a_member_that_expands_too_much(tmp_path, little):
+    path = load_events(tmp_path, [op(1, 2)]).save(tmp_path / "t.cudalens")
+    with zipfile.ZipFile(path) as source, zipfile.ZipFile(tmp_path / "b.cudalens", "w") as target:
+        for name in source.namelist():
+            data, how = (bytes(9 << 20), zipfile.ZIP_DEFLATED) if name == "races.parquet" else (source.read(name), 0)
+            target.writestr(name, data, how)
+    with pytest.raises(TraceFormatError, match=r"'races.parquet': found 9,437,184 bytes or more"):
+        cudalens.load(tmp_path / "b.cudalens")
+
+
+def test_many_rows_in_a_few_bytes(tmp_path, little):
+    rows = pa.array(np.zeros(1_000_000, np.int64))
+    path = saved_with(tmp_path / "rows.cudalens", "stacks", pa.table({"stack": rows, "line": rows}))
+    assert path.stat().st_size < 60_000
+    with pytest.raises(TraceFormatError, match=r"bytes or more in frame 'stacks'"):
+        cudalens.load(path)
+
+
+def test_a_large_trace_of_equal_rows_is_loaded(tmp_path):
+    trace = load_events(tmp_path, [op(i, 1) for i in range(20_000)])
+    assert len(cudalens.load(trace.save(tmp_path / "t.cudalens"))) == 20_000
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no named pipes here")
+def test_a_pipe_is_refused_without_waiting(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(TraceFormatError, match="a pipe or device"):
+        cudalens.load(tmp_path / "pipe")
+
+
+def test_a_long_name_of_a_file(tmp_path):
+    with pytest.raises(TraceFormatError, match="too long"):
+        cudalens.load(tmp_path / ("x" * 5000))
+
+
+@pytest.mark.parametrize("unit", [b"[", b'{"a":', b'"', b'{"ph":"X","args":{"a":['])
+def test_deep_nesting_is_given_up(tmp_path, unit):
+    text = b'{"traceEvents": [' + unit * (2 << 20)
+    (tmp_path / "t.json").write_bytes(text)
+    with pytest.raises(TraceFormatError, match="no usable event"):
+        cudalens.load(tmp_path / "t.json")
+
+
+def test_a_long_value_of_another_key_is_ignored(tmp_path):
+    trace = load_events(tmp_path, [op(1, 2)], other=[[]] * 3_000_000, hostname="h")
+    assert (len(trace), trace.info.host) == (1, "h")

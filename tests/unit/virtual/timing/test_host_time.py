@@ -1,0 +1,127 @@
+"""The real time between a program's calls of torch: counted, and added to the virtual clock on request."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+import torch
+
+import cudalens
+from cudalens.virtual import device
+from cudalens.virtual.timing.host_time import SHORT_NS, HostTime
+
+GAP = 3 * SHORT_NS
+
+
+class Clock:
+    """A real clock that the test moves."""
+
+    now = 0
+
+    def __call__(self):
+        return self.now
+
+
+@pytest.fixture
+def clock():
+    return Clock()
+
+
+@pytest.fixture
+def gaps():
+    return []
+
+
+@pytest.fixture
+def host(clock, gaps):
+    return HostTime(gaps.append, clock)
+
+
+def call(host, clock, num_ns=0):
+    host.enter()
+    clock.now += num_ns
+    host.leave()
+
+
+def test_time_between_calls_counts_and_time_inside_does_not(host, clock, gaps):
+    call(host, clock, num_ns=GAP)
+    clock.now += GAP
+    call(host, clock, num_ns=GAP)
+    assert (gaps, host.total_ns) == ([GAP], GAP)
+
+
+def test_short_gaps_belong_to_the_calls(host, clock, gaps):
+    clock.now += SHORT_NS - 1
+    call(host, clock)
+    assert gaps == []
+
+
+def test_a_call_inside_of_a_call_is_part_of_it(host, clock, gaps):
+    host.enter()
+    clock.now += GAP
+    call(host, clock)
+    clock.now += GAP
+    host.leave()
+    call(host, clock)
+    assert gaps == []
+
+
+def test_other_threads_are_not_measured(host, clock, gaps):
+    clock.now += GAP
+    thread = threading.Thread(target=call, args=(host, clock))
+    thread.start()
+    thread.join()
+    assert gaps == []
+
+
+def test_an_operator_on_host_tensors_is_host_time(host, clock, gaps):
+    clock.now += GAP
+    host.add(0)
+    assert gaps == [GAP]
+
+
+def test_skipped_time_does_not_count(host, clock, gaps):
+    clock.now += GAP
+    host.skip()
+    call(host, clock)
+    assert gaps == []
+
+
+def test_without_the_option_the_gaps_are_only_counted(clock):
+    host = HostTime(None, clock)
+    clock.now += GAP
+    call(host, clock)
+    assert (host.total_ns, host.is_measured) == (GAP, False)
+
+
+def busy(num_ns):
+    """Python code that takes at least this real time."""
+    import time
+
+    end = time.perf_counter_ns() + num_ns
+    while time.perf_counter_ns() < end:
+        pass
+
+
+@pytest.mark.parametrize("measure_host", [False, True])
+def test_python_code_between_calls_lasts_on_the_virtual_clock(measure_host):
+    with device("h100", measure_host=measure_host):
+        begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        begin.record()
+        busy(5_000_000)
+        end.record()
+        torch.cuda.synchronize()
+        assert (begin.elapsed_time(end) >= 5) == measure_host
+
+
+@pytest.mark.parametrize("measure_host", [False, True])
+def test_a_verdict_says_that_python_time_is_not_modelled(measure_host):
+    with device("h100", measure_host=measure_host):
+        x = torch.ones(8, device="cuda")
+        with cudalens.profile("loader") as run:
+            busy(60_000_000)
+            x.add_(1)
+    line = str(run.trace.summary()).splitlines()[0]
+    assert ("Python time not modelled: " in line) == (not measure_host), line
+    assert (run.trace.info.ended_ns - run.trace.info.started_ns >= 60_000_000) == measure_host

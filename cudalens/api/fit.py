@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 _DEVICES: Final = ("l4", "a100-40gb", "h100")
 #: Batches to try above one that fits and whose next one does not.
-_MOST_BEYOND: Final = 16
+_MOST_BEYOND: Final = 64
 _ALL: Final = ("checkpoint the blocks", "8-bit Adam", "all in bfloat16")
 
 
@@ -158,7 +158,7 @@ def _largest(program: Program, spec: DeviceSpec, run: Run, batch: int) -> int:
 
 
 def _may_fit(spec: DeviceSpec, run: Run) -> bool:
-    return run.allocated_bytes + run.context_bytes <= spec.total_memory_bytes
+    return run.requested_bytes + run.context_bytes <= spec.total_memory_bytes
 
 
 def _beyond(found: int, may_fit: Callable[[int], bool], fits: Callable[[int], bool]) -> int:

@@ -27,6 +27,7 @@ class Run:
     """What one run used.
 
     Attributes:
+        requested_bytes: The peak of the memory that tensors need, which no device can do without.
         allocated_bytes: The peak of allocated memory.
         reserved_bytes: The peak of memory that the allocator reserved.
         context_bytes: Memory of the CUDA context, which every process has.
@@ -37,6 +38,7 @@ class Run:
         kernels: Names and durations (ns) of the kernels of the last step.
     """
 
+    requested_bytes: int
     allocated_bytes: int
     reserved_bytes: int
     context_bytes: int
@@ -88,6 +90,7 @@ class Program:
                     step_ns, kernels = self._steps(on.gpus.machine, batch)
                 stats = torch.cuda.memory_stats()
                 return Run(
+                    stats["requested_bytes.all.peak"],
                     stats["allocated_bytes.all.peak"],
                     stats["reserved_bytes.all.peak"],
                     spec.context_bytes,

@@ -202,11 +202,8 @@ def _why_not(variant: Variant, leaves: Sequence[Any], results: Sequence[torch.Te
     kept = {id(tensor) for tensor in (*leaves, *(external.tensor for external in watch.externals.values()))}
     others = [result for result in results if id(result) not in kept]
     opaque = next(filter(None, (_opaque(result, is_made=storage_id(result) in watch.made) for result in others)), None)
-    if opaque is not None or (opaque := _leaf_below(results)) is not None:
+    if opaque is not None or (opaque := _leaf_below(results) or _summed_otherwise(results)) is not None:
         return Finding(Reason.OPAQUE_RESULT, opaque, variant.function.place)
-    if _is_summed_otherwise(results):
-        what = "a result, a view of it, and what is computed from it, all with a gradient"
-        return Finding(Reason.OPAQUE_RESULT, what, variant.function.place)
     if any(map(_is_reentrant, results)):
         return Finding(Reason.RECOMPUTED, "torch.utils.checkpoint with use_reentrant=True", variant.function.place)
     if watch.num_kernels == 0:
@@ -247,8 +244,8 @@ def _leaf_below(results: Sequence[torch.Tensor]) -> str | None:
     return "a new leaf, and what is computed from it" if found else None
 
 
-def _is_summed_otherwise(results: Sequence[torch.Tensor]) -> bool:
-    """Whether the gradient of a result is a sum of three or more that a recorded backward sums in another order.
+def _summed_otherwise(results: Sequence[torch.Tensor]) -> str | None:
+    """A result whose gradient is a sum of three or more, which a recorded backward adds in another order.
 
     So where a result is returned with a view of it, and another result is computed from it.
     """
@@ -256,8 +253,8 @@ def _is_summed_otherwise(results: Sequence[torch.Tensor]) -> bool:
     for base in (result for result in results if id(result) in bases and result.grad_fn is not None):
         others = (one for one in results if one is not base and one._base is not base)
         if any(node is base.grad_fn for one in others for node in _history(one)):
-            return True
-    return False
+            return "a result, a view of it, and what is computed from it, all with a gradient"
+    return None
 
 
 def _history(result: torch.Tensor) -> Iterator[Any]:

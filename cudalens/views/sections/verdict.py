@@ -87,10 +87,10 @@ def notes(info: RunInfo) -> list[str]:
 
 def _profile(trace: Trace, result: Summary) -> list[str]:
     cause = findings.verdict(trace)
-    busy = "; ".join(filter(None, (_busy(result), _host_time(trace.info, result))))
-    answer = f"{busy}: {cause}" if cause else busy
+    answer = f"{_busy(result)}: {cause}" if cause else _busy(result)
     answer = ", ".join(filter(None, (answer, _against_history(trace.info))))
-    return [answer, f"try {findings.first_advice(trace)}" if cause else _largest(result)]
+    support = f"advice: {findings.first_advice(trace)}" if cause else _largest(result)
+    return [answer, _host_time(trace.info, result), support]
 
 
 def _busy(result: Summary) -> str:

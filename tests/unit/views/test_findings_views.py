@@ -26,7 +26,7 @@ def text_of(trace):
 
 def test_the_verdict_names_the_most_expensive_finding_with_its_cost():
     assert text.verdict(gpu_trace()).startswith(
-        "3.00 ms, GPU busy 45 %: up to 980 µs (33 %) lost to other host work; try move that work"
+        "3.00 ms, GPU busy 45 %: up to 980 µs (33 %) lost to other host work; advice: move that work"
     )
 
 

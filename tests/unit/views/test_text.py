@@ -16,7 +16,7 @@ def test_verdict_is_the_answer_and_the_first_advice_and_details_have_the_rest():
     answer, advice = text.verdict(gpu_trace()).split("; ")
     support = text.details(gpu_trace()).split("; ")
     assert answer == "3.00 ms, GPU busy 45 %: up to 980 µs (33 %) lost to other host work"
-    assert advice.startswith("try move that work (logging, metrics, Python loops over elements)")
+    assert advice.startswith("advice: move that work (logging, metrics, Python loops over elements)")
     assert support[0].startswith("most in ampere_sgemm_128x64_tn (89 % of GPU time)")
     assert support[1] == "9 launches, 6 kernels, 9 CPU ops"
     assert support[2] == "3 steps of 900 µs ± 0 ns"

@@ -66,7 +66,8 @@ class Plan:
             for producer in producers[key]
             if producer != CALLER
         }
-        ends = [_node_of(value) for value in inputs] or [n for n in self._nodes.values() if not n.next_functions]
+        ends = [node for value in inputs if (node := _input_node(value)) is not None]
+        ends = ends or [node for node in self._nodes.values() if not node.next_functions]
         self.leaves = [Leaf(self.streams[key_of(n)], _device_of(n)) for n in ends if key_of(n) in self.streams]
 
     @property
@@ -122,6 +123,14 @@ def _node_of(value: Any) -> Any:
     if isinstance(value, torch.Tensor):
         return value.grad_fn if value.grad_fn is not None else torch.autograd.graph.get_gradient_edge(value).node
     return value.node
+
+
+def _input_node(value: Any) -> Any:
+    """As `_node_of`; None for a leaf that a transform of torch.func batches: its node cannot be read."""
+    try:
+        return _node_of(value)
+    except AttributeError:  # torch reads the node of a view of the leaf, which has none inside vmap
+        return None
 
 
 def _device_of(node: Any) -> int | None:

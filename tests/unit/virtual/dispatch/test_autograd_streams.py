@@ -349,3 +349,17 @@ def test_nodes_made_in_a_backward_pass_keep_its_streams(device: cudalens.virtual
         first.sum().backward()
     assert len(log.streams_of("mm")) == 2
     assert set(log.streams_of("mm")) == {side.cuda_stream}
+
+
+@pytest.mark.parametrize(
+    "transform", [torch.func.hessian, torch.func.jacrev, lambda f: torch.func.vmap(torch.func.grad(f))]
+)
+def test_transforms_differentiate_after_work_on_another_stream(device: cudalens.virtual.device, transform) -> None:
+    weight = _weight()
+    with torch.cuda.stream(torch.cuda.Stream()):
+        (weight * 2).sum().backward()
+    torch.cuda.synchronize()
+    x = torch.rand_like(weight)
+    found = transform(lambda value: (value * weight).sin().sum())(x)
+    expected = transform(lambda value: (value * weight.cpu()).sin().sum())(x.cpu())
+    assert torch.equal(found.cpu(), expected)

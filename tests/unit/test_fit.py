@@ -164,14 +164,14 @@ def test_the_search_finds_the_last_that_fits_from_any_guess(limit, guess):
 
 def _linear(batch):
     model = nn.Linear(8192, 8192, bias=False, device="cuda")
-    x = torch.randn(batch, 8192, device="cuda")
+    x = torch.randn(batch * 256, 8192, device="cuda")
     return _trained(model, lambda: model(x).sum())
 
 
 @pytest.fixture(scope="module")
 def small():
     """A layer of 256 MiB."""
-    return cudalens.fit(_linear, devices=["a100-40gb"], batch=4096)
+    return cudalens.fit(_linear, devices=["a100-40gb"], batch=16)
 
 
 def test_the_memory_at_the_peak_has_every_category(small):
@@ -190,7 +190,7 @@ def test_a_name_of_the_a100_with_40_gb(small):
 
 
 def test_text_and_html_begin_with_the_answer(small):
-    assert str(small).startswith("[simulated] A batch of 4,096 fits on 1 of 1 device: a100 (up to ")
+    assert str(small).startswith("[simulated] A batch of 16 fits on 1 of 1 device: a100 (up to ")
     html = small._repr_html_()
     assert "fits on 1 of 1 device" in html
     assert "Memory at the peak" in html

@@ -18,6 +18,7 @@ from cudalens.device import flight_recorder
 from cudalens.errors import OutputError
 from cudalens.frames import atomic_write
 from cudalens.frames.flight_records import EXITED
+from cudalens.traces.flight_recorder.folder import STATE_SUFFIX
 
 _THREAD_NAME: Final = "cudalens watch_hangs"
 _REQUEST: Final = "dump_requested"
@@ -141,7 +142,7 @@ class HangWatcher:
             "threads": _thread_stacks(),
             "ending": ending,
         }
-        with atomic_write(self._path(name, ".state.json")) as file:
+        with atomic_write(self._path(name, STATE_SUFFIX)) as file:
             file.write(msgspec.json.encode(state))
 
     def _path(self, name: str, suffix: str) -> Path:

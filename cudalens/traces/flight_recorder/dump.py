@@ -19,7 +19,9 @@ _PICKLE_MAGIC: Final = b"\x80"
 _EXPECTED: Final = "a dump of torch's FlightRecorder, JSON or pickle"
 
 
-class _Frame(msgspec.Struct):
+class Frame(msgspec.Struct):
+    """A frame of a Python stack, as dumps and state files hold it."""
+
     filename: str
     line: int
     name: str
@@ -36,7 +38,7 @@ class _Entry(msgspec.Struct):
     input_sizes: list[tuple[int, ...]] = []
     output_sizes: list[tuple[int, ...]] = []
     input_dtypes: list[str] = []
-    frames: list[_Frame] = []
+    frames: list[Frame] = []
 
 
 class _Group(msgspec.Struct):

@@ -15,7 +15,7 @@ import msgspec
 from cudalens.errors import TraceFormatError
 from cudalens.frames.flight_records import CallFrame, FlightRecords, RankDump, ThreadStack
 from cudalens.frames.problems import Problems
-from cudalens.traces.flight_recorder.dump import MAX_BYTES, read_dump
+from cudalens.traces.flight_recorder.dump import MAX_BYTES, Frame, read_dump
 
 #: Suffix of the files in which `cudalens.watch_hangs` states what a dump does not have.
 STATE_SUFFIX: Final = ".state.json"
@@ -27,19 +27,13 @@ _MAX_RANK: Final = 1 << 20
 _EXPECTED: Final = "a folder with a FlightRecorder dump of each rank (`cudalens.watch_hangs` writes them)"
 
 
-class _Frame(msgspec.Struct):
-    filename: str
-    line: int
-    name: str
-
-
 class _Thread(msgspec.Struct):
     name: str
-    frames: list[_Frame]
+    frames: list[Frame]
 
 
 class State(msgspec.Struct):
-    """What `cudalens.watch_hangs` knows of a rank beside its collectives.
+    """What `cudalens.watch_hangs` writes about a rank beside its collectives.
 
     Attributes:
         rank: The rank.

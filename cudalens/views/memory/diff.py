@@ -107,7 +107,7 @@ class MemoryDiff(Shown):
         )
         most = int(found["delta_bytes"].abs().max()) or 1
         rows = [_row(row, self.by, most) for row in found.head(_MAX_ROWS).to_dict("records")]
-        return Section("", "cm", blocks=(Table(columns, rows, len(found), _MAX_TEXT),))
+        return Section("", "cm", blocks=(Table(columns, rows, len(found), _MAX_TEXT, is_stacked=True),))
 
 
 def memory_diff(before: Trace, after: Trace, *, by: str = "stack") -> MemoryDiff:

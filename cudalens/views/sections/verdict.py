@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from cudalens.analysis import Summary, units
-from cudalens.analysis.facts import summarize
+from cudalens.analysis.facts import names_in_short, summarize
 from cudalens.frames import RunInfo, Trace
 from cudalens.views.graphs import words as graphs_words
 from cudalens.views.memory import words as memory_words
@@ -45,7 +45,7 @@ def details(trace: Trace) -> str:
         return ""
     result = summarize(trace)
     known = [
-        _largest(result) if findings.verdict(trace) else "",
+        _largest(trace, result) if findings.verdict(trace) else "",
         waits.verdict(trace),
         _work(result),
         slowdown(trace.info),
@@ -89,7 +89,7 @@ def _profile(trace: Trace, result: Summary) -> list[str]:
     cause = findings.verdict(trace)
     answer = f"{_busy(result)}: {cause}" if cause else _busy(result)
     answer = ", ".join(filter(None, (answer, _against_history(trace.info))))
-    support = f"advice: {findings.first_advice(trace)}" if cause else _largest(result)
+    support = f"advice: {findings.first_advice(trace)}" if cause else _largest(trace, result)
     return [answer, _host_time(trace.info, result), support]
 
 
@@ -123,12 +123,13 @@ def _against_history(info: RunInfo) -> str:
     )
 
 
-def _largest(result: Summary) -> str:
+def _largest(trace: Trace, result: Summary) -> str:
     if not result.top:
         return "no operator or kernel was recorded"
     cost = result.top[0]
     side = "GPU" if result.device_busy_ns is not None else "CPU self"
-    return f"most in {units.shorten(cost.name, _NAME_WIDTH)} ({units.percent(cost.share_pct)} of {side} time)"
+    name = names_in_short(trace).get(cost.name, cost.name)
+    return f"most in {units.shorten(name, _NAME_WIDTH)} ({units.percent(cost.share_pct)} of {side} time)"
 
 
 def _work(result: Summary) -> str:

@@ -59,13 +59,15 @@ function findPictures(id) {
   return id ? findAll(document, `[data-cudalens-static="${CSS.escape(id)}"]`, HTMLElement) : [];
 }
 function hidePictures(id, isHidden) {
-  for (const picture of findPictures(id)) {
-    const output = (
+  const outputs = findPictures(id).map(
+    (picture) => (
       /** @type {HTMLElement | null} */
       picture.closest(".jp-OutputArea-child") ?? picture
-    );
-    output.style.display = isHidden ? "none" : "";
-  }
+    )
+  );
+  const between = outputs.length > 1 ? outputs[0].nextElementSibling : null;
+  if (between instanceof HTMLElement && between.nextElementSibling === outputs[1]) outputs.push(between);
+  for (const output of outputs) output.style.display = isHidden ? "none" : "";
 }
 
 // css/theme.json

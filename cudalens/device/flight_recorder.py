@@ -66,7 +66,7 @@ def transfer_in(frame: FrameType | None) -> dict[str, Any] | None:
         return None
     op, values = frame.f_code.co_name, frame.f_locals
     name = _TRANSFERS[op]
-    group = values.get("group") or c10d._world.default_pg
+    group: Any = values.get("group") or c10d._world.default_pg
     other, in_group = values.get(name), values.get(f"group_{name}")
     if isinstance(in_group, int):
         other = c10d.get_global_rank(group, in_group)

@@ -107,8 +107,8 @@ def _frame(texts: list[str], own: dict[str, Ints]) -> pd.DataFrame:
     for name in SUMS:
         frame[name] = total[name][order]
     device = (frame["forward_ns"] + frame["backward_ns"]).to_numpy()
-    rate = np.where((device > 0) & (frame["flops"] > 0), frame["flops"] / np.maximum(device, 1) * 1e9, np.nan)
-    frame["flops_per_s"] = pd.array(np.where(np.isnan(rate), None, rate), "Float64")
+    rate = pd.array(frame["flops"] / np.maximum(device, 1) * 1e9, dtype="Float64")
+    frame["flops_per_s"] = pd.Series(rate).where((device > 0) & (frame["flops"] > 0))
     return frame
 
 

@@ -84,6 +84,7 @@ def test_html_of_hostile_texts_holds_only_our_elements():
         "".join(found.styles)
         == module._STYLE.removeprefix("<style>").removesuffix("</style>")
         + assets.style("findings")
+        + assets.style("steps")
         + UNTRUSTED.partition("<style>")[2].partition("</style>")[0]
     )
 

@@ -152,7 +152,10 @@ def _(block: model.Custom, css: str) -> Iterator[Node]:
 def _rows(table: model.Table, rows: Sequence[model.Row], css: str, *, has_heads: bool) -> Node:
     columns = table.columns
     styles = [None if css else f"text-align:{column.align};vertical-align:top" for column in columns]
-    heads = (element("th", c.title, scope="col", style=style) for c, style in zip(columns, styles, strict=True))
+    heads = (
+        element("th", c.title, scope="col", style=style) if c.title else element("td", style=style)
+        for c, style in zip(columns, styles, strict=True)
+    )
     head = element("thead", element("tr", *heads)) if has_heads else None
     body = element("tbody", *(_row(table, row, css, styles) for row in rows))
     return element("div", element("table", head, body, class_=_class(css, table.key)), class_=_class(css, "scroll"))

@@ -2424,6 +2424,7 @@ function eventFacts(data, i) {
   facts.push([lane.kind === "device" ? "Stream" : "Thread", lane.label]);
   if (data.launch[i] >= 0) facts.push(...launchFacts(data, i));
   facts.push(...detailFacts(data, i));
+  facts.push(...callerFacts(data, i));
   facts.push(["Row", `trace.events.iloc[${data.row[i]}]`]);
   return facts;
 }
@@ -2433,6 +2434,21 @@ function launchFacts(data, i) {
     ["Launched by", data.header.names[data.name[by]]],
     ["Waited", formatDuration(data.start[i] - data.start[by])]
   ];
+}
+var MAX_CALLERS = 60;
+function callerFacts(data, i) {
+  const facts = [];
+  const stackOf = data.detailOf("stack");
+  const lines = [];
+  let stack = stackOf(i);
+  const isOwn = stack !== null;
+  for (let k = data.launch[i] >= 0 ? data.launch[i] : data.parent[i]; k >= 0; k = data.parent[k]) {
+    stack ??= stackOf(k);
+    if (lines.length < MAX_CALLERS) lines.push(shortName(data.header, data.name[k]));
+  }
+  if (stack !== null && !isOwn) facts.push(["Call stack", String(stack)]);
+  if (lines.length) facts.push(["Called from", lines.join("\n")]);
+  return facts;
 }
 var DETAIL_TERMS = {
   shapes: "Input shapes",
@@ -2479,7 +2495,10 @@ function renderDetails(host, data, event) {
   for (const [term, text] of eventFacts(data, event)) {
     list.append(element("dt", {}, term), element("dd", {}, text));
   }
-  host.replaceChildren(element("h3", { class: "cl-event" }, data.header.names[data.name[event]]), list);
+  host.replaceChildren(
+    element("h3", { "aria-level": 2, class: "cl-event" }, data.header.names[data.name[event]]),
+    list
+  );
 }
 
 // js/memory/thin_curve.js
@@ -2880,7 +2899,8 @@ function buttonChoice(label, entries, current, onChange) {
   return { group: element("div", attributes, element("span", { class: "mm-muted" }, label), ...buttons), mark };
 }
 function actionButton(text, title, onclick) {
-  return element("button", { type: "button", class: "cl-button", title, "aria-label": title, onclick }, text);
+  const label = /[a-z]/i.test(text) ? null : title;
+  return element("button", { type: "button", class: "cl-button", title, "aria-label": label, onclick }, text);
 }
 function seriesLegend() {
   const keys = ["allocated", "active", "reserved"].map(
@@ -3591,6 +3611,7 @@ function buildElement([tag, attributes, ...children]) {
   if (!isShape && !TAGS.has(tag)) throw new Error(`cudalens markup: the element ${tag} is not known here`);
   const node = isShape ? document.createElementNS(SVG_NAMESPACE, tag) : document.createElement(tag);
   for (const [name, value] of Object.entries(attributes)) if (ATTRIBUTES.has(name)) node.setAttribute(name, value);
+  if (tag === "h4") node.setAttribute("aria-level", "3");
   node.append(...children.map(buildMarkup));
   return node;
 }
@@ -4418,9 +4439,9 @@ function renderBlockDetails(host, data, moment, hit) {
   const stack = isGap ? -1 : data.allocations.stack[hit.allocation];
   const lines = stack >= 0 ? stackLines(data, stack) : [];
   host.replaceChildren(
-    element("h4", {}, isGap ? "Free memory" : "Block"),
+    element("h4", { "aria-level": 3 }, isGap ? "Free memory" : "Block"),
     element("dl", { class: "cl-facts" }, ...rows),
-    ...lines.length ? [element("h4", {}, "Allocated by"), element("pre", { class: "mm-stack" }, lines.join("\n"))] : []
+    ...lines.length ? [element("h4", { "aria-level": 3 }, "Allocated by"), element("pre", { class: "mm-stack" }, lines.join("\n"))] : []
   );
 }
 function addressText({ header }, offset) {
@@ -4786,9 +4807,9 @@ function buildParts(state, actions) {
     element("div", { class: "mm-tools" }, colors.group, zoomButtons(actions)),
     legend2,
     element("div", { class: "mm-columns" }, map, details),
-    element("div", { class: "mm-tools" }, element("h4", {}, "Who holds it"), by.group),
+    element("div", { class: "mm-tools" }, element("h4", { "aria-level": 3 }, "Who holds it"), by.group),
     holders,
-    ...data.stacks.n ? [element("h4", {}, "Bytes by call stack"), flame] : []
+    ...data.stacks.n ? [element("h4", { "aria-level": 3 }, "Bytes by call stack"), flame] : []
   ];
   return { all, curve, map, details, moment, legend: legend2, bar, holders, flame, devices, colors };
 }
@@ -6371,7 +6392,7 @@ async function startRaces({ source, parts, panels, isClosed }) {
   if (isClosed()) return;
   const host = element("div", { class: "cudalens-races" });
   const { hasProfile, hasGraphs } = source.facts;
-  parts.races.append(...hasProfile || hasGraphs ? [element("h3", {}, "Races")] : [], host);
+  parts.races.append(...hasProfile || hasGraphs ? [element("h3", { "aria-level": 2 }, "Races")] : [], host);
   parts.races.hidden = false;
   panels.races = createRaces(host, model, { onChoose: (race) => panels.timeline?.showRace(race.row) });
 }
@@ -6380,7 +6401,7 @@ async function startGraphs({ source, parts, panels, isClosed }) {
   if (isClosed()) return;
   const host = element("div", { class: "cudalens-graphs" });
   const { hasProfile, hasRaces } = source.facts;
-  parts.graphs.append(...hasProfile || hasRaces ? [element("h3", {}, "CUDA graphs")] : [], host);
+  parts.graphs.append(...hasProfile || hasRaces ? [element("h3", { "aria-level": 2 }, "CUDA graphs")] : [], host);
   parts.graphs.hidden = false;
   panels.graphs = createGraphs(host, model);
 }
@@ -6391,7 +6412,7 @@ async function startMemoryMap(app) {
   if (app.isClosed()) return;
   const host = element("div", { class: "mm-host" });
   const tables = element("div", { class: "cudalens-memory" }, ...memoryMap ? [buildElement(memoryMap)] : []);
-  parts.memoryMap.append(...memoryFirst ? [] : [element("h3", {}, "Memory")], host, tables);
+  parts.memoryMap.append(...memoryFirst ? [] : [element("h3", { "aria-level": 2 }, "Memory")], host, tables);
   parts.memoryMap.hidden = false;
   app.panels.memoryMap = await createMemoryMap(host, bytes, { theme: app.theme });
 }
@@ -6485,7 +6506,7 @@ async function startTable(app, data) {
 function startMetrics({ source, parts, panels, theme }, data) {
   if (!data.metrics.length) return;
   const host = element("div", { class: "cl-metrics-host" });
-  const heading = element("h3", {}, "GPU readings", element("span", {}, source.facts.metrics ?? ""));
+  const heading = element("h3", { "aria-level": 2 }, "GPU readings", element("span", {}, source.facts.metrics ?? ""));
   parts.metrics.replaceChildren(heading, host);
   parts.metrics.hidden = false;
   const view = windowOf(data, data.metrics);
@@ -6494,7 +6515,7 @@ function startMetrics({ source, parts, panels, theme }, data) {
 async function startMemory(app, data) {
   const { parts, panels, source, store } = app;
   const series = memorySeries(data);
-  const heading = element("h3", {}, "Memory");
+  const heading = element("h3", { "aria-level": 2 }, "Memory");
   if (panels.memoryMap || !series.length) {
     parts.memory.hidden = true;
     return;

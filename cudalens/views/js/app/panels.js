@@ -29,7 +29,7 @@ export async function startRaces({ source, parts, panels, isClosed }) {
   if (isClosed()) return;
   const host = element("div", { class: "cudalens-races" });
   const { hasProfile, hasGraphs } = source.facts;
-  parts.races.append(...(hasProfile || hasGraphs ? [element("h3", {}, "Races")] : []), host);
+  parts.races.append(...(hasProfile || hasGraphs ? [element("h3", { "aria-level": 2 }, "Races")] : []), host);
   parts.races.hidden = false;
   panels.races = createRaces(host, model, { onChoose: (race) => panels.timeline?.showRace(race.row) });
 }
@@ -41,7 +41,7 @@ export async function startGraphs({ source, parts, panels, isClosed }) {
   if (isClosed()) return;
   const host = element("div", { class: "cudalens-graphs" });
   const { hasProfile, hasRaces } = source.facts;
-  parts.graphs.append(...(hasProfile || hasRaces ? [element("h3", {}, "CUDA graphs")] : []), host);
+  parts.graphs.append(...(hasProfile || hasRaces ? [element("h3", { "aria-level": 2 }, "CUDA graphs")] : []), host);
   parts.graphs.hidden = false;
   panels.graphs = createGraphs(host, model);
 }
@@ -54,7 +54,7 @@ export async function startMemoryMap(app) {
   if (app.isClosed()) return;
   const host = element("div", { class: "mm-host" });
   const tables = element("div", { class: "cudalens-memory" }, ...(memoryMap ? [buildElement(memoryMap)] : []));
-  parts.memoryMap.append(...(memoryFirst ? [] : [element("h3", {}, "Memory")]), host, tables);
+  parts.memoryMap.append(...(memoryFirst ? [] : [element("h3", { "aria-level": 2 }, "Memory")]), host, tables);
   parts.memoryMap.hidden = false;
   app.panels.memoryMap = await createMemoryMap(host, bytes, { theme: app.theme });
 }
@@ -199,7 +199,7 @@ export async function startTable(app, data) {
 export function startMetrics({ source, parts, panels, theme }, data) {
   if (!data.metrics.length) return;
   const host = element("div", { class: "cl-metrics-host" });
-  const heading = element("h3", {}, "GPU readings", element("span", {}, source.facts.metrics ?? ""));
+  const heading = element("h3", { "aria-level": 2 }, "GPU readings", element("span", {}, source.facts.metrics ?? ""));
   parts.metrics.replaceChildren(heading, host);
   parts.metrics.hidden = false;
   const view = windowOf(data, data.metrics);
@@ -213,7 +213,7 @@ export function startMetrics({ source, parts, panels, theme }, data) {
 export async function startMemory(app, data) {
   const { parts, panels, source, store } = app;
   const series = memorySeries(data);
-  const heading = element("h3", {}, "Memory");
+  const heading = element("h3", { "aria-level": 2 }, "Memory");
   if (panels.memoryMap || !series.length) {
     parts.memory.hidden = true;
     return;

@@ -83,6 +83,7 @@ export function buildElement([tag, attributes, ...children]) {
   if (!isShape && !TAGS.has(tag)) throw new Error(`cudalens markup: the element ${tag} is not known here`);
   const node = isShape ? document.createElementNS(SVG_NAMESPACE, tag) : document.createElement(tag);
   for (const [name, value] of Object.entries(attributes)) if (ATTRIBUTES.has(name)) node.setAttribute(name, value);
+  if (tag === "h4") node.setAttribute("aria-level", "3");
   node.append(...children.map(buildMarkup));
   return node;
 }

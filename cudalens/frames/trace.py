@@ -90,6 +90,11 @@ class Trace:
         return self._frames["metrics"].copy(deep=False)
 
     @property
+    def counters(self) -> pd.DataFrame:
+        """A row per value of a counter that another tool recorded, by time."""
+        return self._frames["counters"].copy(deep=False)
+
+    @property
     def frames(self) -> Mapping[str, pd.DataFrame]:
         """All frames by name."""
         return {name: frame.copy(deep=False) for name, frame in self._frames.items()}

@@ -462,6 +462,31 @@ def test_what_is_painted_agrees_with_a_slow_oracle(open_timeline, seed, zoom):
                 assert (color, alpha) in {(tone[seen[0]], 255), (tone[seen[0]], 150)}
 
 
+def test_an_event_that_starts_at_the_edge_of_a_pixel_is_painted(open_timeline):
+    """The whole trace in windows of many widths: rounding finds the pixel before the edge in some of them."""
+    timeline = open_timeline(busy_trace(1, 3000, 10_000_000))
+    painted = timeline.js(
+        """() => {
+          const longest = 1_000_003;
+          const index = {
+            first: Uint32Array.of(0, 1, 2), s: Float64Array.of(2e6, 0), e: Float64Array.of(3e6, longest),
+            sum: Float64Array.of(0, 1e6, 1e6 + longest), tone: new Uint8Array(2), at: Uint32Array.of(0, 1), maxima: [],
+          };
+          const shares = [];
+          for (let width = 300; width < 900; width++) {
+            const w = (longest * 1.04) / width;
+            const t0 = Math.round((-0.02 * longest) / w) * w;
+            const out = new Uint32Array(width);
+            const target = { t0, w, out, base: 0, width, minWidth: Infinity };
+            lod.paintRow(index, 1, target, new Uint32Array(8), () => {});
+            shares.push(out.filter((pixel) => pixel !== 0).length / width);
+          }
+          return shares;
+        }"""
+    )
+    assert min(painted) == pytest.approx(1 / 1.04, abs=0.01)
+
+
 def test_an_event_is_drawn_short_only_for_a_much_longer_one(open_timeline):
     timeline = open_timeline(busy_trace(1, 3000, 10_000_000))
     cuts = timeline.js(

@@ -1078,6 +1078,10 @@ function paintRow(index, r, { t0, w, out, base, width, minWidth }, pixels, wide)
     }
     const tq = tx + w;
     const q = placeAfter(s, p, end, tq);
+    if (q === p) {
+      x++;
+      continue;
+    }
     const clipped = Math.max(0, tx - s[p]) + Math.max(0, e[q - 1] - tq);
     const busy = (sum[q] - sum[p] - clipped) * scale;
     const best = q - p === 1 ? p : longestIn(index, p, q);

@@ -350,6 +350,11 @@ export function paintRow(index, r, { t0, w, out, base, width, minWidth }, pixels
     }
     const tq = tx + w;
     const q = placeAfter(s, p, end, tq);
+    if (q === p) {
+      // Rounding found the pixel before the one that the event starts in.
+      x++;
+      continue;
+    }
     const clipped = Math.max(0, tx - s[p]) + Math.max(0, e[q - 1] - tq);
     const busy = (sum[q] - sum[p] - clipped) * scale;
     const best = q - p === 1 ? p : longestIn(index, p, q);

@@ -31,7 +31,7 @@ def note_effects(variant: Variant, effects: Effects, watch: Watch) -> None:
     """
     calls = effects.calls
     variant.is_observed = not watch.has_other_threads
-    variant.executed = [(code.co_qualname, function) for code, function in calls.functions.items()]
+    variant.executed = calls.executed()
     variant.outside = [Read(at.container, at.key, at.label, at.container[at.key]) for at in calls.values]
     finding = effects.finding(_guard(variant), variant.function.place) or _hidden_tensor(calls.operators)
     is_first = finding is not None and variant.num_effects == 0

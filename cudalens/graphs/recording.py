@@ -241,7 +241,9 @@ class Recorder:
             node.derivative = program.derivative
         self._check_results(node, outputs, watch)
         watch.note_outputs(outputs)
-        names = find_names(roots_of(node.variant), set(watch.externals), node.variant.executed)
+        variant = node.variant
+        wanted = set(watch.externals)
+        names = find_names(roots_of(variant), wanted, variant.executed, is_observed=variant.is_observed)
         around = Surroundings(
             [leaf if isinstance(leaf, torch.Tensor) else None for leaf in program.given],
             {key: external.tensor for key, external in watch.externals.items()},

@@ -288,7 +288,7 @@ class GraphTree:
             outputs, node, left = warm_up(recorder, variant, self._current, leaves, watch, effects)
         spec, is_backward = variant.program.result_spec, variant.mode == "backward"
         learn(variant, leaves, outputs, watch, self.backend)
-        names = find_names(roots_of(variant), set(watch.externals))
+        names = find_names(roots_of(variant), set(watch.externals), effects.calls.executed())
         variant.note_reads({key: external.tensor for key, external in watch.externals.items()}, names)
         variant.function.counts.warmups += 1
         self.steps.ran(variant.function, variant.mode)

@@ -106,6 +106,10 @@ class CallWatch:
         if sys.getprofile() == self._on_event:
             sys.setprofile(self._before)
 
+    def executed(self) -> list[tuple[str, FunctionType]]:
+        """The functions that ran, by name."""
+        return [(code.co_qualname, function) for code, function in self.functions.items()]
+
     def _on_event(self, frame: FrameType, event: str, arg: Any) -> None:
         if self._before is not None:
             self._before(frame, event, arg)

@@ -86,6 +86,9 @@ def _parser() -> argparse.ArgumentParser:
         default=[],
         help='exit with 1 if this does not hold, as in "idle < 20%%"; may be given several times',
     )
+    brief = _verb(verbs, "brief", _brief, "print what matters in a trace, for language models and CI")
+    brief.add_argument("--tokens", metavar="N", type=int, default=1500, help="the most tokens (default: 1500)")
+    brief.add_argument("--json", action="store_true", help="print JSON")
     check = _verb(verbs, "check", _check, "check how far a trace can be trusted; exit code 1 if it is partial")
     check.add_argument("--no-repair", action="store_true", help="check the rows as they are, without repairs")
     check.add_argument("--json", action="store_true", help="print JSON")
@@ -143,6 +146,11 @@ def _summary(arguments: argparse.Namespace) -> None:
     print(trace.summary())
     if assertions:
         cudalens.check(trace, *assertions)
+
+
+def _brief(arguments: argparse.Namespace) -> None:
+    found = _load(arguments.trace).brief(arguments.tokens)
+    print(found.to_json() if arguments.json else found)
 
 
 def _check(arguments: argparse.Namespace) -> int:

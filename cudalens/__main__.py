@@ -114,6 +114,9 @@ def _parser() -> argparse.ArgumentParser:
     hang.add_argument("folder", metavar="FOLDER", type=Path, help="the folder with the dumps")
     hang.add_argument("-o", "--output", metavar="FILE", help="also write the result as one offline HTML file")
     hang.set_defaults(run=_hang)
+    mcp = verbs.add_parser("mcp", help="serve the traces of a folder to language models, over stdin and stdout")
+    mcp.add_argument("folder", metavar="FOLDER", type=Path, help="the folder with the traces; nothing else is read")
+    mcp.set_defaults(run=_mcp)
     doctor = verbs.add_parser("doctor", help="show what works on this machine, what does not, and why")
     doctor.add_argument("--json", action="store_true", help="print JSON")
     doctor.set_defaults(run=_doctor)
@@ -210,6 +213,12 @@ def _hang(arguments: argparse.Namespace) -> None:
     print(record)
     if output is not None:
         _wrote(record.to_html(output))
+
+
+def _mcp(arguments: argparse.Namespace) -> None:
+    from cudalens.api.mcp_server.server import serve
+
+    serve(arguments.folder)
 
 
 def _repeats(text: str) -> list[Trace] | Ranks:

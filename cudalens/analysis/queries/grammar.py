@@ -73,7 +73,8 @@ class _Filter:
     def _truth(self, node: ast.expr) -> Bools:
         if isinstance(node, ast.BoolOp):
             parts = [self._truth(part) for part in node.values]
-            return np.logical_and.reduce(parts) if isinstance(node.op, ast.And) else np.logical_or.reduce(parts)
+            joined: Bools = (np.logical_and if isinstance(node.op, ast.And) else np.logical_or).reduce(parts)
+            return joined
         if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
             return ~self._truth(node.operand)
         if isinstance(node, ast.Compare):
@@ -81,7 +82,7 @@ class _Filter:
         if isinstance(node, ast.Call):
             return self._call(node)
         if isinstance(node, ast.Name) and self._is_bool(node.id):
-            return self._frame[node.id].to_numpy(dtype=bool, na_value=False)
+            return np.asarray(self._frame[node.id].to_numpy(dtype=bool, na_value=False))
         raise self._error(node, "this is neither true nor false; compare it")
 
     def _is_bool(self, name: str) -> bool:
@@ -90,7 +91,8 @@ class _Filter:
     def _chain(self, node: ast.Compare) -> Bools:
         sides = [node.left, *node.comparators]
         pairs = zip(sides, node.ops, sides[1:], strict=False)
-        return np.logical_and.reduce([self._pair(node, *pair) for pair in pairs])
+        truth: Bools = np.logical_and.reduce([self._pair(node, *pair) for pair in pairs])
+        return truth
 
     def _pair(self, node: ast.Compare, left: ast.expr, sign: ast.cmpop, right: ast.expr) -> Bools:
         if isinstance(sign, ast.In):
@@ -119,7 +121,7 @@ class _Filter:
     def _is_in(self, left: ast.expr, right: ast.expr) -> Bools:
         if isinstance(right, ast.List | ast.Tuple | ast.Set):
             column, wanted = self._column(left), [self._constant(one) for one in right.elts]
-            return column.isin(wanted).to_numpy(dtype=bool)
+            return np.asarray(column.isin(wanted).to_numpy(dtype=bool))
         part, column = self._constant(left), self._column(right)
         if not isinstance(part, str):
             raise self._error(left, "expected a text before `in`, or a list after it")
@@ -135,7 +137,7 @@ class _Filter:
     def _call(self, node: ast.Call) -> Bools:
         name = node.func.id if isinstance(node.func, ast.Name) else None
         if name == "isna" and len(node.args) == 1 and not node.keywords:
-            return self._column(node.args[0]).isna().to_numpy()
+            return np.asarray(self._column(node.args[0]).isna())
         if name == "startswith" and len(node.args) == 2 and not node.keywords:
             prefix = self._constant(node.args[1])
             if isinstance(prefix, str):

@@ -246,7 +246,7 @@ def prefetch_missing(is_planted: bool, is_control: bool) -> Iterator[None]:
 @on_gpu("many small copies", "small_copies", "graphable", "host_sync")
 def scalars_to_device(is_planted: bool, is_control: bool) -> Iterator[None]:
     values = [torch.ones(4) for _ in range(25 if is_control else 200)]
-    big = cuda(1 << (26 if is_control else 8))
+    big = cuda(1 << (28 if is_control else 8))
     if is_control:
         values = [value.pin_memory() for value in values]
     yield

@@ -496,7 +496,7 @@ def empty_cache_in_loop(is_planted: bool, is_control: bool) -> Iterator[None]:
     yield
     for step in range(20):
         y = torch.cumsum(big, 0)
-        busy(big, 60 if is_control else 6)
+        busy(big, 150 if is_control else 6)
         del y
         if is_planted and (not is_control or step == 19):
             torch.cuda.empty_cache()

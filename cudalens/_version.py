@@ -1,3 +1,3 @@
-"""The version, in a module of its own so that every room can name it."""
+"""The version of cudalens, in a module that every package may import."""
 
 __version__ = "0.1.0"

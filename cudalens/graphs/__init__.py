@@ -1,4 +1,4 @@
-"""CUDA-graph trees for any function: record once, replay when that is safe, and say why not when it is not.
+"""CUDA-graph trees for any function: record once, replay when that is safe, and report the reason when it is not.
 
 The first call warms up, the second records, later ones replay::
 

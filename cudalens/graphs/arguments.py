@@ -1,4 +1,4 @@
-"""A call's arguments as a flat list of leaves, and the key under which calls are alike."""
+"""Flatten a call's arguments into leaves, and compute the key that calls of the same kind share."""
 
 from __future__ import annotations
 

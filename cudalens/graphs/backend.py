@@ -1,4 +1,4 @@
-"""The real device's graph backend: the few private functions of torch that graph trees need, all in this file.
+"""The graph backend of a real device. All private functions of torch that graph trees need are called here.
 
 They are those of torch/_inductor/cudagraph_trees.py, from torch 2.9 to 2.13. Builds without CUDA have none of them.
 """

@@ -1,4 +1,4 @@
-"""A replay against a call without a graph: the same arguments, the same random numbers, every output compared.
+"""Compare a replay with a call without a graph: same arguments, same random numbers, every output.
 
 Also checks that outputs of earlier recordings that are alive have the same bits after a replay as before.
 """

@@ -1,4 +1,4 @@
-"""The graph managers of a thread as a collector: their log during a run becomes part of its Trace."""
+"""Collect the log of a thread's graph managers during a run, as part of its Trace."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Backward through recordings: a replayed forward is one node of autograd, whose backward is a recording of its own."""
+"""Backward passes of recordings: a replayed forward is one autograd node, whose backward is a recording too."""
 
 from __future__ import annotations
 

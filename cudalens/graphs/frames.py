@@ -1,4 +1,4 @@
-"""What a manager did, as the ``graphs`` frame."""
+"""Build the ``graphs`` frame from the log of a manager."""
 
 from __future__ import annotations
 

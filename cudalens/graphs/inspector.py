@@ -1,4 +1,4 @@
-"""torch.compile's own CUDA-graph trees, read and never touched: the same frame as of our managers.
+"""Read torch.compile's own CUDA-graph trees without changing them, as the same frame as that of our managers.
 
 torch keeps a tree manager per device and thread (torch/_inductor/cudagraph_trees.py). It counts little and keeps no
 times; why a compiled function has no graph is stored with the compiled code (``disabled_cudagraphs_reason``), which is

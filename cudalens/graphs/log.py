@@ -1,4 +1,4 @@
-"""What happened besides calls: each reason with its place, counted."""
+"""The log of a manager: reasons with their places, counted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Descriptions of what a recorded function returns, from which a replay makes the same: places and aliases."""
+"""Describe what a recorded function returns, so that a replay returns the same: places and aliases."""
 
 from __future__ import annotations
 

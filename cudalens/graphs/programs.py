@@ -1,4 +1,4 @@
-"""What a recording runs: the user's function on other leaves than the call's, its results flat."""
+"""Run the user's function on the leaves of a recording, and flatten its results."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the Python code of a variant reads and changes: its guards, and effects that forbid a graph."""
+"""Analyze the Python code of a variant: the guards of what it reads, and effects that forbid a graph."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a recording is made: arguments into the pool, the capture, what came out, the pool's state."""
+"""Make a recording: copy arguments into the pool, capture, and collect the outputs and the pool's state."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Steps: when one begins, and what happens to the outputs of the last."""
+"""Begin steps, and decide what happens to the outputs of the previous step."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a function's call becomes a variant, and what its warmup shows of it."""
+"""Choose the variant of a call, and keep what its warm-up observed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a function touches while it runs: found by watching its operators in warmup and recording, never in a replay.
+"""Observe by its operators which tensors a function uses, in warm-up and recording; never in a replay.
 
 A graph keeps addresses. So before one is captured it has to be known which tensors the function takes from outside
 besides its arguments, which it overwrites, what it makes and leaves behind, and whether it does what no capture allows.

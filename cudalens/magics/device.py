@@ -1,4 +1,4 @@
-"""``%cudadevice``: shows the devices, reads their gauges live, and puts a virtual CUDA device in place."""
+"""``%cudadevice``: shows the devices, reads their gauges live, and enables a virtual CUDA device."""
 
 from __future__ import annotations
 

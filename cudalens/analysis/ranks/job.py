@@ -1,4 +1,4 @@
-"""`RankAnalysis`: what the ranks of a job have to do with each other; each result is computed at first use."""
+"""`RankAnalysis`: the analyses of all ranks of a job; each result is computed at first use."""
 
 from __future__ import annotations
 

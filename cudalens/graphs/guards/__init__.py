@@ -1,1 +1,1 @@
-"""Guards: the Python values that a graphed function reads, and whether they are still those of its recording."""
+"""Guards: the Python values that a graphed function reads, compared before each replay with those of its recording."""

@@ -1,4 +1,4 @@
-"""State of torch around a call: what forbids a CUDA graph, and the settings that a graph depends on."""
+"""Read the state of torch around a call: states that forbid a CUDA graph, and settings that a graph depends on."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which name in the user's program holds a tensor that a function takes from outside, so that a change is noticed.
+"""Find the variable that holds a tensor which a function reads from outside, so that a change is noticed.
 
 A graph keeps the address that the name had at the recording. If the program binds the name to another tensor, an eager
 call would use that one; so a replay first looks the names up again.

@@ -1,4 +1,4 @@
-"""Effects of a function's Python code, seen in a warm-up: a replay runs no Python, so it would leave them out.
+"""Find effects of a function's Python code in a warm-up; a replay runs no Python code and would omit them.
 
 The values that the function can reach are compared before and after the call, so that an effect that stores the same
 value again counts as none. Calls of clocks, random numbers, files and output are observed (`CallWatch`).

@@ -1,4 +1,4 @@
-"""Whether the values that a function reads are those that they were: identity first, then type and value."""
+"""Compare the values that a function reads with those of its recording: identity first, then type and value."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a function keeps of the tensors that it makes: state that a replay would not write."""
+"""Find tensors that a function creates and keeps: state that a replay would not write."""
 
 from __future__ import annotations
 

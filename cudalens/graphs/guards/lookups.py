@@ -1,4 +1,4 @@
-"""Containers by which guards look up what is no item of a dict, a list or a tuple."""
+"""Containers through which guards look up values that are not items of a dict, a list or a tuple."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a function can read: the values that its code reaches by the names in it, with the place of each.
+"""Find the values that a function can read: those that its code reaches by name, with the place of each.
 
 Code objects give names; names lead from globals, closures, defaults and arguments through attributes and containers to
 values. A value is looked into only where the reached code has a name for it, or where it is a container.

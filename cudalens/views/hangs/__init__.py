@@ -1,1 +1,1 @@
-"""Views of a job that does not go on."""
+"""Views of a job that makes no progress."""

@@ -1,4 +1,4 @@
-"""Pictures of a race: the bytes that both accesses touch, and what happened on the streams without ordering them.
+"""Pictures of a race: the bytes that both accesses touch, and the operations on their streams.
 
 Lines and texts have the colour of the surrounding text (``currentColor``). Red is the only fixed colour, a mid-tone
 that is readable on light and dark backgrounds. So the pictures need no style sheet.

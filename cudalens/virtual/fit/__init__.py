@@ -1,1 +1,1 @@
-"""Whether a program fits on a GPU, which it has not: memory by category, the largest batch, what would help."""
+"""Find out whether a program fits on a GPU: memory by category, the largest batch, and changes that save memory."""

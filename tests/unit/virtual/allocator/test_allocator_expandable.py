@@ -115,3 +115,26 @@ def test_a_fraction_bounds_mapped_memory_too():
     allocator.malloc(80 * MIB, 0)
     with pytest.raises(OutOfMemory, match=r"100\.00 MiB allowed"):
         allocator.malloc(30 * MIB, 0)
+
+
+def test_of_two_equal_holes_the_lower_one_is_used():
+    allocator, _ = make(conf=_ON)
+    low, _, high, _ = (allocator.malloc(size * MIB, 0) for size in (8, 4, 8, 4))
+    allocator.free(high)
+    allocator.free(low)
+    assert allocator.malloc(8 * MIB, 0).address == low.address
+
+
+def test_a_segment_has_addresses_for_nine_eighths_of_the_memory():
+    allocator, _ = make(total=160 * MIB, conf=_ON)
+    first, second = allocator.malloc(20 * MIB, 0), allocator.malloc(20 * MIB, 64)
+    assert second.address - first.address == 180 * MIB
+
+
+def test_a_segment_keeps_the_stack_of_its_first_mapping():
+    allocator, _ = make(conf=_ON)
+    allocator.record_history()
+    first, second = ([{"filename": "train.py", "line": line, "name": "step"}] for line in (3, 9))
+    allocator.free(allocator.malloc(40 * MIB, 0, stack=first))
+    allocator.malloc(80 * MIB, 0, stack=second)
+    assert [segment["frames"] for segment in allocator.snapshot()["segments"]] == [first]

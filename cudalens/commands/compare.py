@@ -1,0 +1,45 @@
+"""``cudalens compare``: what became faster or slower between two traces."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import cudalens
+from cudalens.commands import arguments
+
+if TYPE_CHECKING:
+    from cudalens.frames import Ranks, Trace
+
+
+def add(verbs: arguments.Verbs) -> None:
+    """Add the verb's parser."""
+    parser = verbs.add_parser("compare", help="show what became faster or slower between two traces")
+    for side, which in (("before", "the trace"), ("after", "the other trace")):
+        text = f"{which} {side}; several repeats, separated by commas"
+        parser.add_argument(side, metavar=side.upper(), help=text)
+    arguments.add_page(parser, "the comparison")
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> None:
+    """Print the comparison."""
+    from cudalens.views.compare.comparison import compare
+
+    output = None if options.output is None else arguments.target(options.output)
+    with arguments.stages("reading", "comparing") as advance:
+        before, after = (_repeats(text) for text in (options.before, options.after))
+        advance()
+        found = compare(before, after)
+    print(found)
+    if output is not None:
+        arguments.report_written(found.to_html(output))
+
+
+def _repeats(text: str) -> list[Trace] | Ranks:
+    """The traces of the files in `text`, separated by commas, or the ranks of a job if it is one folder."""
+    whole = Path(text)  # its name may have commas
+    if whole.is_dir():
+        return cudalens.load_ranks(whole)
+    return [arguments.load(path) for path in ([whole] if whole.exists() else map(Path, text.split(",")))]

@@ -9,7 +9,7 @@ import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import cudalens
 from cudalens.errors import OutputError
@@ -56,12 +56,12 @@ def add_page(parser: argparse.ArgumentParser, what: str) -> None:
 def load(path: Path, *, repair: bool = True) -> Trace:
     """The trace of a file; of standard input for ``-``."""
     if str(path) != STANDARD:
-        return cast("Trace", cudalens.load(path, repair=repair))
+        return cudalens.load(path, repair=repair)
     with tempfile.TemporaryDirectory(prefix="cudalens-") as folder:
         copy = Path(folder, "standard input")
         with open(copy, "wb") as file:
             shutil.copyfileobj(sys.stdin.buffer, file, 1 << 20)
-        return cast("Trace", cudalens.load(copy, repair=repair))
+        return cudalens.load(copy, repair=repair)
 
 
 def target(path: str) -> Path:

@@ -213,6 +213,5 @@ def _experts(ranks: Ranks) -> Iterator[Block]:
     load = ranks.analysis.experts.dropna(subset=["load_pct"])
     if len(load) and (most := load.loc[load["load_pct"].idxmax()])["load_pct"] >= 110:
         more = units.percent(float(most["load_pct"]) - 100)
-        yield Note(
-            f"Rank {int(most['rank'])} receives {more} more in all-to-alls than the mean rank in step {int(most['step'])}."
-        )
+        who, step = f"Rank {int(most['rank'])}", f"in step {int(most['step'])}"
+        yield Note(f"{who} receives {more} more in all-to-alls than the mean rank {step}.")

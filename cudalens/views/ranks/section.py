@@ -65,7 +65,10 @@ def to_html(ranks: Ranks, path: str | os.PathLike[str], *, title: str | None = N
 
 def section(ranks: Ranks, *, has_pictures: bool = True) -> Section:
     """All that a job's ranks show; the live widget has the pictures itself."""
-    notes = tuple(f"{units.count(one.count)}x {one.kind} (first: {one.where})" for one in ranks.problems)
+    notes = (
+        *words.partial(ranks),
+        *(f"{units.count(one.count)}x {one.kind} (first: {one.where})" for one in ranks.problems),
+    )
     return Section(
         "ranks",
         "cr",
@@ -95,10 +98,10 @@ def _pictures(ranks: Ranks) -> Iterator[Block]:
         "Collective with the longest waits", fan, "Blue: waits; green: transfer, after the last arrival."
     )
     note = "Orange: compute; blue: waits; green: transfers. Aligned clocks."
-    middle, *others = _shown_steps(ranks) or [None]
-    yield from _picture("One step", pictures.merged_timeline(ranks, step=middle), note)
+    steps = _shown_steps(ranks)
+    yield from _picture("One step", pictures.merged_timeline(ranks, step=steps[0] if steps else None), note)
     longest = ranks.analysis.steps.groupby("step")["step_ns"].max()
-    for step in others:
+    for step in steps[1:]:
         title = f"Step {step}, {units.duration(int(longest[step]))}"
         yield from _picture(title, pictures.merged_timeline(ranks, step=step), note, is_open=False)
     yield from _picture("Bandwidth of transfers", pictures.bandwidth_scatter(ranks), "Line: median of each size.")
@@ -146,7 +149,7 @@ def _slow(ranks: Ranks) -> Iterator[Block]:
         return
     columns = (
         Column("rank", align="right"),
-        Column("job loses a step", align="right"),
+        Column("job loses a step" if found.has_steps else "job loses", align="right"),
         Column("what is slow", "what", text_width=60, html_width=120),
         Column("by this operator", align="right"),
         Column("slow steps", align="right"),

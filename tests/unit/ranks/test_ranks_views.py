@@ -66,10 +66,14 @@ def test_curves_of_a_calibrated_gpu_are_those_of_the_model(ranks):
     assert "dashed: modelled for NVIDIA H100" in ranks.summary()._repr_html_()
 
 
-def test_an_unknown_gpu_has_no_curve(tmp_path):
+def test_an_unknown_gpu_has_no_curve_and_a_cut_trace_is_named(tmp_path):
     folder = jobs.simulate(Job(data=2, steps=2)).write(tmp_path)
-    for path in folder.iterdir():
-        path.write_text(path.read_text().replace("NVIDIA H100 80GB HBM3", "Voodoo2"))
+    for rank in range(2):
+        path = folder / f"rank-{rank}.json"
+        text = path.read_text().replace("NVIDIA H100 80GB HBM3", "Voodoo2")
+        path.write_text(text[: len(text) * 9 // 10] if rank == 1 else text)
     ranks = cudalens.load_ranks(folder)
+    assert "the trace of rank 1 is partial: see ranks[1].trust()" in str(ranks.summary())
+    assert "1 problem in the files" in ranks.summary().verdict
     assert not len(ranks.transfer_curves)
     assert "dashed" not in ranks.summary()._repr_html_()

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 LAZY_METHODS: Final = {
     "analyse_ranks": ("cudalens.analysis.ranks.job", "RankAnalysis"),
+    "brief": ("cudalens.views.brief.brief", "brief"),
     "check": ("cudalens.analysis.assertions.check", "check"),
     "confirm": ("cudalens.api.confirm", "confirm"),
     "devices_html": ("cudalens.views.devices.inventory", "devices_html"),

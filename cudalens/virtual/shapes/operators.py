@@ -69,7 +69,7 @@ class Shapes:
             if counted is not NotImplemented:
                 return counted
         recipe = self._recipe(func, args, kwargs, tensors)
-        is_known = is_known and not _is_random(func) and func.namespace not in _COMMUNICATING
+        is_known = is_known and not _is_random(func) and _namespace(func) not in _COMMUNICATING
         if is_known and _is_small(tensors) and _is_small_result(recipe):
             return func(*args, **kwargs)
         for tensor in written(func, args, kwargs):
@@ -170,7 +170,7 @@ def _for_meta(kwargs: dict[str, Any]) -> dict[str, Any]:
 
 def written(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[torch.Tensor]:
     """The tensors that an operator writes, by its schema."""
-    if func.namespace == "c10d":  # their schemas name nothing that they write
+    if _namespace(func) == "c10d":  # their schemas name nothing that they write
         return list(tensors_among((*args, *kwargs.values()))) if _short(func).endswith("_") else []
     places = _writes.get(func)
     if places is None:
@@ -229,6 +229,11 @@ def _short(func: Any) -> str:
 
 def _is_random(func: Any) -> bool:
     return torch.Tag.nondeterministic_seeded in func.tags or _short(func) in _BLANK
+
+
+def _namespace(func: Any) -> str:
+    """The namespace of an operator; "" for a call that stands for one."""
+    return str(getattr(func, "namespace", ""))
 
 
 def _is_small(tensors: Sequence[torch.Tensor]) -> bool:

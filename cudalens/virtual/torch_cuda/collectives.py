@@ -109,8 +109,8 @@ def _refuse_data_parallel(patches: Patches, gpus: Gpus) -> None:
     def init(module: Any, inner: torch.nn.Module, *args: Any, **kwargs: Any) -> None:
         if not gpus.is_closed and any(residence_of(parameter) is not None for parameter in inner.parameters()):
             raise VirtualDeviceError(
-                "DistributedDataParallel needs values: its C++ part reads the result of each all_reduce. Run the module "
-                "without it (its buckets take as much memory as the gradients), or use a device with values."
+                "DistributedDataParallel needs values: its C++ part reads the result of each all_reduce. Run the "
+                "module without it (its buckets take as much memory as the gradients), or use a device with values."
             )
         original(module, inner, *args, **kwargs)
 

@@ -67,6 +67,10 @@ class Budget:
             self._last_cost_ns, self._open_cost_ns, self._num_disturbed = max(self._open_cost_ns, 0), 0, 0
             self._last_end_ns = self.elapsed_ns
 
+    def add_thread(self, cpu_ns: int) -> None:
+        """Count CPU time of another thread of cudalens, which the loop might have used."""
+        self.hooks_ns += cpu_ns
+
     @property
     def usual_ns(self) -> int:
         """Median time of the last steps that were not disturbed, ns; 0 if there is none."""

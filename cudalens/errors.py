@@ -52,6 +52,7 @@ class TraceFormatError(TraceError, ValueError):
         position: Position in it, in words ("byte 1042", "event 17", "member 'events.parquet'"), or None.
         found: What the file has there.
         expected: What was expected there.
+        hint: What to do, or None.
     """
 
     def __init__(
@@ -64,6 +65,7 @@ class TraceFormatError(TraceError, ValueError):
         hint: str | None = None,
     ) -> None:
         self.path = fspath(path)
+        self.hint = hint
         self.position = position
         self.found = found
         self.expected = expected

@@ -21,6 +21,7 @@ LAZY_METHODS: Final = {
     "figure": ("cudalens.views.figures", "figure"),
     "graph_tree": ("cudalens.views.graphs.section", "graph_tree"),
     "key_averages": ("cudalens.analysis.time.averages", "key_averages"),
+    "load": ("cudalens.frames.store", "load"),
     "memory_diff": ("cudalens.views.memory.diff", "memory_diff"),
     "mimebundle": ("cudalens.views.mimebundle", "mimebundle"),
     "open_ranks": ("cudalens.frames.rank_store", "open_store"),
@@ -29,6 +30,7 @@ LAZY_METHODS: Final = {
     "ranks_mimebundle": ("cudalens.views.ranks.section", "mimebundle"),
     "ranks_summary": ("cudalens.views.ranks.section", "summary"),
     "reduce_ranks": ("cudalens.analysis.ranks.reduce", "reduce_ranks"),
+    "save": ("cudalens.frames.store", "save"),
     "selection": ("cudalens.views.selection", "selected_events"),
     "show": ("cudalens.views.mimebundle", "show"),
     "summary": ("cudalens.views.sections.summary", "summary"),
@@ -42,6 +44,7 @@ LAZY_METHODS: Final = {
     "trust": ("cudalens.views.sections.trust", "trust"),
     "to_parquet": ("cudalens.traces.export.tables", "to_parquet"),
     "to_speedscope": ("cudalens.traces.export.flame", "to_speedscope"),
+    "write": ("cudalens.frames.store", "write"),
 }
 
 

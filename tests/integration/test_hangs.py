@@ -28,6 +28,8 @@ EXPECTED = {
     "exception": ("failed", [1], {"raised"}),
     "deadlock": ("hang", [0, 1], {"deadlock"}),
     "endless Python loop": ("no_progress", [1], {"not entered"}),
+    "receive": ("no_progress", [1], {"not entered"}),
+    "send to each other": ("hang", [0, 1], {"deadlock"}),
 }
 #: Kinds of the ordinary suite; CUDALENS_HANGS=1 (`make test-hangs`) runs all, each for up to a minute.
 ALWAYS = ("operation", "exception")

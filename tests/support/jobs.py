@@ -55,7 +55,7 @@ class Job:
     noise: float = 0.02
     seed: int = 0
     plants: tuple[Plant, ...] = ()
-    form: str = "today"  # today, no_seq, cpu_names, bare
+    form: str = "today"  # today, no_seq, cpu_names, bare, gloo (operators and communication on the host)
     offset_ns: float = 0  # largest offset of a clock
     drift_ppm: float = 0
     end_noise_ns: float = 3_000
@@ -286,10 +286,12 @@ class _Writer:
     def text(self):
         events = [event for row in self.result.ranks[self.rank].rows for event in getattr(self, f"_{row[0]}")(*row[1:])]
         config = [{"pg_name": "0", "pg_desc": "default_pg", "ranks": list(range(self.job.ranks))}]
-        around = {"backend": "nccl", "rank": self.rank, "world_size": self.job.ranks}
+        backend = "gloo" if self.job.form == "gloo" else "nccl"
+        around = {"backend": backend, "rank": self.rank, "world_size": self.job.ranks}
         if self.job.form != "bare":
             around["pg_config"] = config
-        head = {"schemaVersion": 1, "distributedInfo": around, "deviceProperties": [{"id": 0, "name": "NVIDIA H100"}]}
+        devices = [{"id": 0, "name": "NVIDIA H100"}] if backend == "nccl" else []
+        head = {"schemaVersion": 1, "distributedInfo": around, "deviceProperties": devices}
         head |= {"baseTimeNanoseconds": EPOCH_NS - _START_NS, "record_shapes": 1, "with_stack": 1}
         return f'{json.dumps(head)[:-1]}, "traceEvents": [\n' + ",\n".join(events) + "\n]}"
 
@@ -319,10 +321,18 @@ class _Writer:
         if factor != 1 and any(p.kind == "data" and p.where == self.rank for p in self.job.plants):
             shapes = [[round(shapes[0][0] * factor), *shapes[0][1:]], *shapes[1:]]
         args = f', "Input Dims": {json.dumps(shapes)}, "Call stack": "{line};train.py(120): main"'
+        if self.job.form == "gloo":
+            yield self._event("cpu_op", name, 9, 9, at, dur, args[2:])
+            return
         yield from self._launched(name, launched, args, f"{name[6:]}_kernel", at, dur, _COMPUTE)
 
     def _comm(self, comm, name, launched, stream):
         start = comm.arrived[self.rank]
+        if self.job.form == "gloo":
+            dims = f'"Input Dims": [[{comm.num_bytes // 2}]]'
+            yield self._event("cpu_op", "c10d::allreduce_", 9, 9, start - 100, 100, dims)
+            yield self._event("user_annotation", "gloo:all_reduce", 9, stream, start, comm.end(self.rank) - start, dims)
+            return
         facts = {
             "Collective name": name,
             "In msg nelems": comm.num_bytes // 2,

@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 
 from cudalens.analysis import units
+from cudalens.analysis.ranks.texts import reason
 from cudalens.frames import Ranks
 from cudalens.views.ranks import pictures, words
 from cudalens.views.sections.html_page import write_page
@@ -104,7 +105,7 @@ def _facts(ranks: Ranks) -> Facts:
     if len(found):
         how = found["confidence"].value_counts()
         sure = ", ".join(f"{units.count(int(how[name]))} with {name} confidence" for name in how.index if how[name])
-        items.append(("communication", f"{units.plural(len(found), 'kernel')}, matched: {sure}"))
+        items.append(("communication", f"{units.count(len(found))}, matched: {sure}"))
     return Facts(tuple(items))
 
 
@@ -131,7 +132,7 @@ def _slow(ranks: Ranks) -> Iterator[Block]:
             (
                 str(one.rank),
                 f"{units.duration(one.loss_ns)} ({units.percent(100 * one.loss_ns / found.step_ns)})",
-                words.reason(one),
+                reason(one),
                 units.duration(one.op_loss_ns),
                 f"{one.num_slow_steps} of {one.num_steps}",
             )

@@ -163,6 +163,7 @@ class Watch:
         Args:
             error: The exception that ended the loop, for the status of the run.
         """
+        self._finder.stop()
         if self._state == "running":
             self._end(error)
         self._interrupts.remove()
@@ -171,7 +172,7 @@ class Watch:
     @defers_interrupts
     def _end(self, error: BaseException | None) -> None:
         global _active
-        self._finder.stop()
+        self._finder.ignore()
         self._loop.drop_burst()
         self._loop.gauges.stop()
         self._outcome, self._state = (OK if error is None else Outcome.of(error)), "done"
@@ -183,12 +184,15 @@ class Watch:
     def step(self) -> None:
         """A step ends here, for loops in which steps are not found; steps are then these alone.
 
+        No effect once watching has ended: a viewer may end it while the loop goes on.
+
         Raises:
-            WatchError: The watch is not on.
+            WatchError: The watch has not begun.
         """
-        if self._state != "running":
-            raise WatchError("step() was called while the watch is not on; call it inside of `with cudalens.watch()`.")
-        self._finder.mark()
+        if self._state == "new":
+            raise WatchError("step() was called before the watch began; call it inside of `with cudalens.watch()`.")
+        if self._state == "running":
+            self._finder.mark()
 
     def record(self) -> None:
         """Record the next steps, also beyond the budget. May be called from any thread."""
@@ -280,7 +284,7 @@ class Watch:
             self._stop_requested = True
         self._interrupts.deliver()
         if self._stop_requested:
-            self.stop()
+            self._end(None)
 
     def _recorded(self, recorded: Recorded) -> None:
         self._loop.is_building = True

@@ -77,6 +77,10 @@ class StepFinder:
         self._ignore_modules()
         self._root = None
 
+    def ignore(self) -> None:
+        """Act no more, and leave the hooks in place: torch may be iterating over them. `stop` removes them."""
+        self._thread = 0
+
     def mark(self) -> None:
         """The program itself ends a step here."""
         self._thread = threading.get_ident()

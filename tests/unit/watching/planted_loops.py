@@ -81,7 +81,7 @@ PLANTED = {
 def run(what: str) -> WatchedChange | None:
     """The change that a watch of the loop with the planted change `what` reports; None if it reports none."""
     path, value, _ = PLANTED[what]
-    with cudalens.virtual.device("h100"), torch.no_grad():
+    with cudalens.virtual.device("h100", values=False, default=1.0), torch.no_grad():
         loop = Loop()
         with cudalens.watch(budget=0.5) as w:
             for number, x in enumerate(DataLoader(loop.batches, batch_size=None)):

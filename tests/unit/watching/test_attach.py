@@ -49,6 +49,7 @@ def test_a_viewer_can_ask_for_a_recording_and_for_the_end(run):
     other.stop()
     run.step()
     assert not run.is_on
+    run.step()  # the loop goes on
     with pytest.raises(cudalens.WatchError, match="is not watched"):
         other.read()
 

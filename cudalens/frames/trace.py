@@ -113,6 +113,10 @@ class Trace:
         """The verdict and the largest costs; prints as text, shows as a table in a notebook."""
         return call_lazy("summary", self)
 
+    def brief(self, tokens: int = 1500) -> Any:
+        """What matters, for language models and CI: a dictionary with a `text`, of at most `tokens` tokens each."""
+        return call_lazy("brief", self, tokens)
+
     def check(self, *assertions: str) -> None:
         """Raise `AssertionFailed` if an assertion does not hold, as in ``trace.check("idle < 20%")``."""
         call_lazy("check", self, *assertions)

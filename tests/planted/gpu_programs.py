@@ -246,7 +246,7 @@ def prefetch_missing(is_planted: bool, is_control: bool) -> Iterator[None]:
 @on_gpu("many small copies", "small_copies", "graphable", "host_sync")
 def scalars_to_device(is_planted: bool, is_control: bool) -> Iterator[None]:
     values = [torch.ones(4) for _ in range(25 if is_control else 200)]
-    big = cuda(1 << (26 if is_control else 8))
+    big = cuda(1 << (28 if is_control else 8))
     if is_control:
         values = [value.pin_memory() for value in values]
     yield
@@ -496,7 +496,7 @@ def empty_cache_in_loop(is_planted: bool, is_control: bool) -> Iterator[None]:
     yield
     for step in range(20):
         y = torch.cumsum(big, 0)
-        busy(big, 60 if is_control else 6)
+        busy(big, 150 if is_control else 6)
         del y
         if is_planted and (not is_control or step == 19):
             torch.cuda.empty_cache()

@@ -14,6 +14,7 @@ from cudalens.analysis.findings.idle_attribution import ALLOCATE
 from cudalens.analysis.findings.replays import without_host, without_waits
 from cudalens.analysis.findings.trace_arrays import TraceArrays
 from cudalens.analysis.time.intervals import Intervals, intersect, length
+from cudalens.analysis.time.work import COMPUTE
 from cudalens.frames.syncs.kinds import SyncKind
 
 #: Share of the idle time in driver calls that is late from which on the calls never stop.
@@ -44,7 +45,8 @@ def allocating(arrays: TraceArrays) -> Iterator[Finding]:
     size, is_steady = length(_idle_in(arrays, rows)), is_released or _is_steady(arrays, rows)
     waits = arrays.trace.syncs[arrays.trace.syncs["event"].isin(rows)]
     retries = int((waits["kind"] == SyncKind.ALLOCATOR_RETRY).sum()) if is_released else 0
-    gain = arrays.replays.bound(size + int(waits["dur"].sum()), without_host(rows), without_waits(rows))
+    at_most = length(arrays.time_of(rows)) if is_released else size
+    gain = arrays.replays.bound(at_most, without_host(rows), without_waits(rows))
     again = f", {units.plural(retries, 'time')} because memory had run out" if retries else ""
     when = "" if is_steady else " at the start of the run"
     what = (
@@ -65,10 +67,11 @@ def _idle_in(arrays: TraceArrays, rows: Ints) -> Intervals:
 
 
 def _is_steady(arrays: TraceArrays, rows: Ints) -> bool:
-    """Whether calls after the first third of the run, and after the first device work, have a part of the idle time."""
+    """Whether calls after the first third of the run, and after the first kernel, have a part of the idle time."""
     if arrays.is_warmup(int(rows[np.argmax(arrays.dur[rows])])):
         return False
-    begin = max(int(arrays.ts.min()) + _STEADY * arrays.wall_ns, int(arrays.busy.start[0]))
+    kernels = arrays.work.start[arrays.work.kind == COMPUTE]
+    begin = max(int(arrays.ts.min()) + _STEADY * arrays.wall_ns, int(kernels.min(initial=arrays.busy.start[-1])))
     late = rows[arrays.ts[rows] >= begin]
     return length(_idle_in(arrays, late)) >= _LATE * length(_idle_in(arrays, rows))
 

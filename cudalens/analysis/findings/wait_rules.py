@@ -60,7 +60,9 @@ def waiting(arrays: TraceArrays) -> Iterator[Finding]:
     together = np.flatnonzero(np.isin(group, chosen))
     whole = _gain_of_waits(arrays, together, int(idle[chosen].sum()))
     if len(chosen) > 1 and whole > _JOINT * max(each):
-        yield _waiting(arrays, together, np.flatnonzero(group == chosen[0]), whole, len(chosen))
+        waited = np.bincount(group, weights=waits["dur"].fillna(0).to_numpy(np.float64))
+        longest = chosen[np.argmax(waited[chosen])]
+        yield _waiting(arrays, together, np.flatnonzero(group == longest), whole, len(chosen))
         return
     for number, gain in zip(chosen, each, strict=True):
         rows = np.flatnonzero(group == number)
@@ -103,7 +105,7 @@ def _waiting(arrays: TraceArrays, numbers: Ints, of_first: Ints, gain: int, num_
     advice = str(advices.iloc[0]) if len(advices) else "keep results on the device, and read them all at once"
     expression = next((e for e in (first["expression"], first["source"]) if not pd.isna(e)), None)
     code = f" ({units.shorten(str(expression), 60)})" if expression else f" in {op}" if op else ""
-    where = f" in {num_places} places, most often" if num_places > 1 else ","
+    where = f" in {num_places} places, mostly" if num_places > 1 else ","
     what = (
         f"{units.plural(len(waits), 'wait')} of the host{where} {kind}{code}, emptied the queue: the GPU was then idle "
         f"for {units.duration(gaps.total_ns)} in {units.plural(len(np.unique(gaps.ended_by)), 'gap')} (the host waited "

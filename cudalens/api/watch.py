@@ -59,7 +59,9 @@ def watch(
     Use it as a context manager, on the thread that runs the loop::
 
         with cudalens.watch() as w:
-            train()
+            for _ in range(20):
+                torch.ones(8, 8).sum()
+                w.step()  # not needed where an optimizer, a DataLoader or a module is called
         print(w.summary())
 
     Steps are found without a change of the code: steps of optimizers, else batches of a DataLoader, else calls of the

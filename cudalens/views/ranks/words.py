@@ -76,5 +76,17 @@ def _clocks(ranks: Ranks) -> str:
 
 
 def _problems(ranks: Ranks) -> str:
-    number = sum(problem.count for problem in ranks.problems)
+    number = sum(problem.count for problem in ranks.problems) + len(_partial_ranks(ranks))
     return units.plural(number, "problem") + " in the files" if number else ""
+
+
+def partial(ranks: Ranks) -> list[str]:
+    """A note on the ranks whose traces are not whole; empty for none."""
+    found = _partial_ranks(ranks)
+    verb = "is" if len(found) == 1 else "are"
+    return [f"the trace of {list_ranks(found)} {verb} partial: see ranks[{found[0]}].trust()"] if found else []
+
+
+def _partial_ranks(ranks: Ranks) -> list[int]:
+    summary = ranks.frames["summary"]
+    return [int(rank) for rank in summary["rank"][(summary["trust"] == "partial").to_numpy(bool)]]

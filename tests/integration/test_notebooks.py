@@ -60,7 +60,7 @@ def test_every_cell_ran_and_the_profiled_ones_show_a_picture(demo):
     assert not [output for cell in code for output in cell.outputs if output.output_type == "error"]
     for cell in code:
         if cell.source.startswith("%%cudaprofile") and " -q" not in cell.source.splitlines()[0]:
-            assert any("<svg" in output.get("data", {}).get("text/html", "") for output in cell.outputs)
+            assert any("image/svg+xml" in output.get("data", {}) for output in cell.outputs)
     assert "widgets" not in notebook.metadata
 
 

@@ -14,6 +14,8 @@ from campaign.run import Run
 LAUNCHES: Final = 8
 REPLAYS: Final = 4
 PLAIN: Final = 10
+#: Kernels are listed if so many seconds are left.
+LISTING_S: Final = 25.0
 #: The most kernels of one operator that are listed, and letters of a name.
 _MAX_KERNELS: Final = 40
 _MAX_NAME: Final = 120
@@ -33,7 +35,9 @@ def run(this: Run) -> str:
                 this.write(rows)
                 torch.cuda.empty_cache()
         this.write(rows)
-        listed = 0 if this.is_over else _list_kernels(chosen[: len(rows)], rows)
+        listed = (
+            0 if this.seconds_left < (0 if this.is_short else LISTING_S) else _list_kernels(chosen[: len(rows)], rows)
+        )
         this.write(rows)
     failed = sum("error" in row for row in rows)
     return f"{len(rows)} of {len(chosen)} operators, {failed} failed, kernels of {listed}"

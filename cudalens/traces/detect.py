@@ -36,6 +36,9 @@ class Kind(Enum):
     GZIP = "gzip of a file that is no JSON"
 
 
+#: JSON after blank lines: a line break is also the first byte of a protobuf message.
+_JSON: Final = re.compile(rb'\s*[{\[]\s*["{\[]')
+
 _MESSAGES: Final = {"xplane": Kind.XPLANE, "perfetto": Kind.PERFETTO}
 
 
@@ -49,7 +52,8 @@ def kind_of_binary(head: bytes) -> Kind | None:
         return Kind.SQLITE
     if head.startswith(PICKLE_MAGIC):
         return Kind.PICKLE
-    return _MESSAGES.get(kind_of_message(head) or "") if head.startswith(b"\n") else None
+    is_message = head.startswith(b"\n") and not _JSON.match(head)
+    return _MESSAGES.get(kind_of_message(head) or "") if is_message else None
 
 
 def kind_of_text(head: bytes) -> Kind | None:

@@ -19,7 +19,7 @@ def module_text(entry: str) -> str:
     """The bundle ``static/<entry>``: one ES module without imports.
 
     Args:
-        entry: ``widget.js``, ``report.js`` or ``gauges.js``.
+        entry: ``widget.js``, ``report.js``, ``gauges.js`` or ``watch.js``.
     """
     return _read("static", entry)
 

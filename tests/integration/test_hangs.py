@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from pathlib import Path
 
+import programs
 import pytest
 
 import cudalens
@@ -44,7 +43,8 @@ def kinds() -> list[object]:
 def test_the_rank_at_fault_is_named(kind: str, tmp_path: Path) -> None:
     script = Path(__file__).with_name("hang_job.py")
     folder = tmp_path / "dumps"
-    subprocess.run([sys.executable, script, kind, folder, "3"], check=True, capture_output=True, timeout=300)
+    done = programs.run(script, kind, folder, os.environ.get("CUDALENS_HANG_RANKS", "3"))
+    assert done.returncode == 0, done.stderr
     hang = cudalens.load_flight_recorder(folder).hang
     status, ranks, reasons = EXPECTED[kind]
     assert (hang.status, [one.rank for one in hang.culprits]) == (status, ranks)
@@ -59,7 +59,8 @@ def test_a_watcher_that_stops_leaves_nothing(tmp_path: Path) -> None:
         "    assert threading.active_count() == threads + 1\n"
         "assert (sys.excepthook, threading.active_count()) == (hook, threads)\n"
     )
-    subprocess.run([sys.executable, "-c", program], check=True, timeout=120)
+    done = programs.run("-c", program)
+    assert done.returncode == 0, done.stderr
     assert not list((tmp_path / "dumps").iterdir())
 
 

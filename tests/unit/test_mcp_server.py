@@ -218,7 +218,7 @@ class TestFolder:
         assert traces.get("t.cudalens").info.name == "second"
 
     def test_not_a_folder(self, folder, capsys):
-        assert main(["mcp", str(folder / "a.cudalens")]) == 1
+        assert main(["mcp", str(folder / "a.cudalens")]) == 3
         assert "is not a folder" in capsys.readouterr().err
 
 

@@ -13,7 +13,7 @@ from cudalens.analysis.event_arrays import Bools, Ints
 from cudalens.analysis.findings.finding import Finding
 from cudalens.analysis.findings.replays import with_work, without_host, without_waits
 from cudalens.analysis.findings.trace_arrays import TraceArrays
-from cudalens.analysis.time.sync_groups import wait_groups
+from cudalens.analysis.time.sync_groups import wait_groups, waited_ns
 from cudalens.frames.syncs.kinds import EXPLICIT, SyncKind
 
 _MAX_PLACES: Final = 3
@@ -109,7 +109,7 @@ def _waiting(arrays: TraceArrays, numbers: Ints, of_first: Ints, gain: int, num_
     what = (
         f"{units.plural(len(waits), 'wait')} of the host{where} {kind}{code}, emptied the queue: the GPU was then idle "
         f"for {units.duration(gaps.total_ns)} in {units.plural(len(np.unique(gaps.ended_by)), 'gap')} (the host waited "
-        f"{units.duration(int(waits['dur'].sum()))})."
+        f"{units.duration(waited_ns(waits))})."
     )
     rows = waits["event"].dropna().to_numpy(dtype=np.int64)
     return arrays.finding(

@@ -104,7 +104,13 @@ def _pictures(ranks: Ranks) -> Iterator[Block]:
     for step in steps[1:]:
         title = f"Step {step}, {units.duration(int(longest[step]))}"
         yield from _picture(title, pictures.merged_timeline(ranks, step=step), note, is_open=False)
-    yield from _picture("Bandwidth of transfers", pictures.bandwidth_scatter(ranks), "Line: median of each size.")
+    yield from _picture("Bandwidth of transfers", pictures.bandwidth_scatter(ranks), _lines(ranks))
+
+
+def _lines(ranks: Ranks) -> str:
+    """What the lines of the bandwidths are."""
+    modelled = " Dashed: modelled for an idle node of this GPU, by group size." if len(ranks.transfer_curves) else ""
+    return f"Line: median of each size.{modelled}"
 
 
 def _shown_steps(ranks: Ranks) -> list[int]:

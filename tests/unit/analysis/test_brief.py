@@ -154,5 +154,5 @@ def test_the_command(tmp_path, capsys):
     assert capsys.readouterr().out.rstrip() == cudalens.load(path).brief().text
     assert main(["brief", str(path), "--json", "--tokens", "600"]) == 0
     assert json.loads(capsys.readouterr().out) == cudalens.load(path).brief(600)
-    assert main(["brief", str(path), "--tokens", "7"]) == 1
+    assert main(["brief", str(path), "--tokens", "7"]) == 3
     assert "expected at least 300" in capsys.readouterr().err

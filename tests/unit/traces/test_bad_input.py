@@ -327,3 +327,9 @@ def test_a_trace_in_other_wrappings_states_how_to_unwrap_it(tmp_path, content, f
         load_bytes(tmp_path, content)
     assert found in str(raised.value)
     assert todo in str(raised.value)
+
+
+def test_invalid_utf_8_before_the_events_costs_no_event(tmp_path):
+    trace = load_bytes(tmp_path, b'{"host_name": "\xff\xfe", "traceEvents": [' + EVENT + b'], "traceName": "\xff"}')
+    assert len(trace) == 1
+    assert trace.info.host == "\ufffd\ufffd"

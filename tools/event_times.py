@@ -41,7 +41,8 @@ def main() -> None:
     for gpu, rows in table.groupby("gpu"):
         found = ratios(NEUSIGHT_SPECS[str(gpu)], rows)
         error = (found - 1).abs().mean()
-        print(f"{NEUSIGHT_SPECS[str(gpu)]:10} {len(rows):4} shapes, mean error {error:.1%}, median {found.median():.2f}")
+        counted = f"{NEUSIGHT_SPECS[str(gpu)]:10} {len(rows):4} shapes"
+        print(f"{counted}, mean error {error:.1%}, median {found.median():.2f}")
 
 
 if __name__ == "__main__":

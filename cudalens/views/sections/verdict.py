@@ -33,6 +33,7 @@ def verdict(trace: Trace, *, badge: bool = True) -> str:
     # Wrong results come first, then races; that there is no race supports the rest.
     found = [graphs, races] if graphs_words.has_failed(trace) else [races, graphs]
     known = [*found, *profile] if len(trace.races) else [graphs, *profile, races]
+    known.append(_counters(trace))
     known.insert(0 if memory_words.has_refused(trace) or not profile else len(known), memory_words.verdict(trace))
     line = "; ".join(part for part in (*known, *_outcome(trace.info)) if part)
     marked = badges(trace.info) if badge else None
@@ -62,7 +63,7 @@ def has_profile(trace: Trace) -> bool:
     if memory_words.has_memory(trace):
         return bool((trace.events["cat"] != "user_annotation").any())
     is_recorded = len(trace.events) or len(trace.memory)
-    return bool(is_recorded or not (races_words.verdict(trace) or len(trace.graphs)))
+    return bool(is_recorded or not (races_words.verdict(trace) or len(trace.graphs) or len(trace.counters)))
 
 
 def what(trace: Trace) -> str:
@@ -71,7 +72,9 @@ def what(trace: Trace) -> str:
         return "Profile"
     if memory_words.has_memory(trace):
         return "Memory"
-    return "CUDA graphs" if len(trace.graphs) else "Races"
+    if len(trace.graphs):
+        return "CUDA graphs"
+    return "Counters" if len(trace.counters) and not len(trace.races) else "Races"
 
 
 def notes(info: RunInfo) -> list[str]:
@@ -83,6 +86,17 @@ def notes(info: RunInfo) -> list[str]:
     if len(info.problems) > _MAX_NOTES:
         lines.append(f"and {len(info.problems) - _MAX_NOTES} other kinds of damage")
     return [units.shorten(line, 300) for line in (*lines, *trust.notes(info))]
+
+
+def _counters(trace: Trace) -> str:
+    """What a recording of counters alone holds; "" for others."""
+    counters = trace.counters
+    if not len(counters) or has_profile(trace):
+        return ""
+    num_names = len(counters[["name", "series", "process"]].drop_duplicates())
+    span_ns = int(counters["ts"].iloc[-1] - counters["ts"].iloc[0])
+    values = units.plural(len(counters), "value")
+    return f"{values} of {units.plural(num_names, 'counter')} over {units.duration(span_ns)}, in trace.counters"
 
 
 def _profile(trace: Trace, result: Summary) -> list[str]:

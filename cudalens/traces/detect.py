@@ -36,9 +36,6 @@ class Kind(Enum):
     GZIP = "gzip of a file that is no JSON"
 
 
-#: JSON after blank lines: a line break is also the first byte of a protobuf message.
-_JSON: Final = re.compile(rb'\s*[{\[]\s*["{\[]')
-
 _MESSAGES: Final = {"xplane": Kind.XPLANE, "perfetto": Kind.PERFETTO}
 
 
@@ -52,8 +49,10 @@ def kind_of_binary(head: bytes) -> Kind | None:
         return Kind.SQLITE
     if head.startswith(PICKLE_MAGIC):
         return Kind.PICKLE
-    is_message = head.startswith(b"\n") and not _JSON.match(head)
-    return _MESSAGES.get(kind_of_message(head) or "") if is_message else None
+    # A line break before JSON is also the tag of a message's first field; no such field begins with a bracket.
+    if not head.startswith(b"\n") or head.lstrip(b" \t\r\n").startswith((b"{", b"[")):
+        return None
+    return _MESSAGES.get(kind_of_message(head) or "")
 
 
 def kind_of_text(head: bytes) -> Kind | None:

@@ -17,6 +17,7 @@ from cudalens import virtual as virtual
 from cudalens._version import __version__ as __version__
 from cudalens.analysis.assertions.check import check as check
 from cudalens.api import history as history
+from cudalens.api.attach import attach as attach
 from cudalens.api.compare import compare as compare
 from cudalens.api.fit import fit as fit
 from cudalens.api.flight_recorder import load_flight_recorder as load_flight_recorder

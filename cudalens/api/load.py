@@ -17,7 +17,7 @@ def load(path: str | os.PathLike[str], *, repair: bool = True, max_bytes: int | 
 
     Reads every kind of file that `cudalens.traces.load` reads, and detects the kind from the content.
     A folder that `cudalens.watch` wrote is read as a `WatchRecord`, with ``steps``, ``traces``, ``summary()`` and
-    ``to_html()``.
+    ``to_html()``; one into which several ranks wrote as `WatchedRanks`, with the record of each rank by its number.
 
     ``trace.info.trust`` holds the verdict (clean, repaired, partial) and the problems found (None for a file without
     events and without a problem, such as a memory snapshot). `cudalens.analysis.repaired` describes the repairs.
@@ -38,4 +38,9 @@ def load(path: str | os.PathLike[str], *, repair: bool = True, max_bytes: int | 
 
         # The type is that of files, so that callers with a file need no check.
         return cast("Trace", WatchRecord(read_watched(path)))
+    if Path(path).is_dir():
+        from cudalens.views.watch.ranks import has_ranks, read_ranks
+
+        if has_ranks(path):
+            return cast("Trace", read_ranks(path))
     return repaired(traces.load(path, max_bytes=max_bytes), repair=repair)

@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Callable
 from functools import partial
+from io import BytesIO
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final
@@ -23,11 +24,12 @@ from cudalens.api.watching.burst import Recorded, build
 from cudalens.api.watching.changes import Changes
 from cudalens.api.watching.folder import WatchFolder
 from cudalens.api.watching.loop import WatchLoop
+from cudalens.api.watching.server import WatchServer
 from cudalens.api.watching.worker import WatchWorker
 from cudalens.device.interrupts import DeferredInterrupts, defers_interrupts
 from cudalens.errors import WatchError
-from cudalens.frames import Trace
-from cudalens.frames.watched import WatchedRecording, WatchedRun, WatchFacts
+from cudalens.frames import Trace, store
+from cudalens.frames.watched import WatchedRecording, WatchedRun, WatchFacts, encode_history
 from cudalens.views.sections.verdict import verdict
 from cudalens.watching.budget import Budget
 from cudalens.watching.finder import Source, StepFinder
@@ -57,7 +59,9 @@ def watch(
     Use it as a context manager, on the thread that runs the loop::
 
         with cudalens.watch() as w:
-            train()
+            for _ in range(20):
+                torch.ones(8, 8).sum()
+                w.step()  # not needed where an optimizer, a DataLoader or a module is called
         print(w.summary())
 
     Steps are found without a change of the code: steps of optimizers, else batches of a DataLoader, else calls of the
@@ -70,6 +74,7 @@ def watch(
         name: Name of the run; by default ``watch-<number>``.
         budget: Share of the loop's time that watching may cost, 0.001 to 0.5.
         folder: Also write the history and the recordings that are kept there, for `cudalens.load`; created if absent.
+            Ranks of a job (``RANK`` is set) may share it: each writes into a folder of its own in it.
         seed: Of the random sample of recordings.
 
     Raises:
@@ -78,7 +83,13 @@ def watch(
     """
     if not 0.001 <= budget <= _MOST_BUDGET:
         raise ValueError(f"budget is {budget!r}, expected a share of 0.001 to {_MOST_BUDGET}, such as 0.02 for 2 %")
-    return Watch(name or f"watch-{next(_numbers)}", budget, None if folder is None else WatchFolder(Path(folder)), seed)
+    return Watch(name or f"watch-{next(_numbers)}", budget, None if folder is None else _folder(Path(folder)), seed)
+
+
+def _folder(path: Path) -> WatchFolder:
+    """The folder to write to: of several ranks, each has one of its own in it."""
+    rank = _rank()
+    return WatchFolder(path if rank is None else path / f"rank-{rank}")
 
 
 def active() -> Watch | None:
@@ -101,6 +112,10 @@ class Watch:
         self._loop = WatchLoop(self._budget, self._recorded, self._shifted)
         self._finder = StepFinder(self._ended)
         self._worker = WatchWorker(self._tick, self._failed)
+        self._server = WatchServer(
+            {"state": self._state_bytes, "trace": self._trace_bytes, "record": self._asked(self.record)}
+            | {"stop": self._asked(self.request_stop)}
+        )
         self._interrupts = DeferredInterrupts()
         self._outcome = Outcome("ok")
         self._state = "new"
@@ -113,6 +128,11 @@ class Watch:
     def is_on(self) -> bool:
         """Whether it watches."""
         return self._state == "running"
+
+    @property
+    def is_building(self) -> bool:
+        """Whether the frames of a recording are being built; nothing is recorded then."""
+        return self._loop.is_building
 
     def start(self) -> Watch:
         """Begin to watch the calling thread.
@@ -130,6 +150,8 @@ class Watch:
             self._interrupts.install()
             self._loop.gauges.start()
             self._worker.start()
+            if (problem := self._server.start()) is not None:
+                self._loop.note(problem)
             self._loop.pause()
             self._finder.start()
         except BaseException:
@@ -143,6 +165,7 @@ class Watch:
         Args:
             error: The exception that ended the loop, for the status of the run.
         """
+        self._finder.stop()
         if self._state == "running":
             self._end(error)
         self._interrupts.remove()
@@ -151,23 +174,27 @@ class Watch:
     @defers_interrupts
     def _end(self, error: BaseException | None) -> None:
         global _active
-        self._finder.stop()
+        self._finder.ignore()
         self._loop.drop_burst()
         self._loop.gauges.stop()
         self._outcome, self._state = (OK if error is None else Outcome.of(error)), "done"
         if _active is self:
             _active = None
+        self._server.stop()
         self._worker.stop()
 
     def step(self) -> None:
         """A step ends here, for loops in which steps are not found; steps are then these alone.
 
+        No effect once watching has ended: a viewer may end it while the loop goes on.
+
         Raises:
-            WatchError: The watch is not on.
+            WatchError: The watch has not begun.
         """
-        if self._state != "running":
-            raise WatchError("step() was called while the watch is not on; call it inside of `with cudalens.watch()`.")
-        self._finder.mark()
+        if self._state == "new":
+            raise WatchError("step() was called before the watch began; call it inside of `with cudalens.watch()`.")
+        if self._state == "running":
+            self._finder.mark()
 
     def record(self) -> None:
         """Record the next steps, also beyond the budget. May be called from any thread."""
@@ -178,7 +205,13 @@ class Watch:
         self._stop_requested = True
 
     def pause(self) -> None:
-        """Leave out the time until the next step ends: a cell of a notebook ended, or begins."""
+        """A cell of a notebook has ended: the time until `resume` belongs to no step."""
+        self._loop.pause()
+        self._interrupts.remove()
+
+    def resume(self) -> None:
+        """A cell of a notebook begins. Each cell has its own handler of interrupts."""
+        self._interrupts.install()
         self._loop.pause()
 
     def on_change(self, listener: Callable[[Watch], object]) -> None:
@@ -253,7 +286,7 @@ class Watch:
             self._stop_requested = True
         self._interrupts.deliver()
         if self._stop_requested:
-            self.stop()
+            self._end(None)
 
     def _recorded(self, recorded: Recorded) -> None:
         self._loop.is_building = True
@@ -280,10 +313,37 @@ class Watch:
             self._changes.add(shift, self._loop.history)
 
     def _tick(self) -> None:
+        began = time.thread_time_ns()
+        self._publish()
+        self._budget.add_thread(time.thread_time_ns() - began)
+
+    def _publish(self) -> None:
         if self._folder is not None:
             self._folder.write(lambda: self.run, is_last=not self.is_on)
         for listener in list(self._listeners):
             listener(self)
+
+    def _state_bytes(self) -> bytes:
+        return encode_history(self.run)
+
+    def _trace_bytes(self) -> bytes:
+        """The file of the last recording; empty if there is none."""
+        run = self.run
+        if not run.recordings:
+            return b""
+        trace, file = run.trace(run.recordings[-1]), BytesIO()
+        store.write(trace.info, dict(trace.frames), file)
+        return file.getvalue()
+
+    @staticmethod
+    def _asked(act: Callable[[], object]) -> Callable[[], bytes]:
+        """An answer of one byte, after `act`."""
+
+        def answer() -> bytes:
+            act()
+            return b"1"
+
+        return answer
 
     def _failed(self, error: Exception) -> None:
         self._loop.note(f"a recording could not be read: {type(error).__name__}: {error}")
@@ -293,6 +353,7 @@ class Watch:
         self._state = "done"
         self._finder.stop()
         self._worker.forget()
+        self._server.forget()
         self._loop.gauges.forget()
 
     def __enter__(self) -> Watch:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from cudalens.commands import brief, check, compare, convert, doctor, hang, mcp, ranks, report, summary, view
+from cudalens.commands import attach, brief, check, compare, convert, doctor, hang, mcp, ranks, report, summary, view
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -20,6 +20,7 @@ VERBS: Final[tuple[ModuleType, ...]] = (
     ranks,
     compare,
     hang,
+    attach,
     mcp,
     doctor,
 )

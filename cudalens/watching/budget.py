@@ -12,6 +12,8 @@ USED_SHARE: Final = 0.8
 PAUSE_NS: Final = 2_000_000_000
 #: The first recording may cost this much before the loop has run for long, ns.
 START_NS: Final = 1_000_000_000
+#: Time between two recordings that follow a change and are beyond the budget, ns.
+FORCED_NS: Final = 60_000_000_000
 _NUM_PLAIN: Final = 64
 
 
@@ -37,6 +39,7 @@ class Budget:
         self._usual_ns = 0
         self._last_cost_ns = self._open_cost_ns = 0
         self._last_end_ns: int | None = None
+        self._forced_ns: int | None = None
         self._num_disturbed = 0
 
     @property
@@ -67,6 +70,10 @@ class Budget:
             self._last_cost_ns, self._open_cost_ns, self._num_disturbed = max(self._open_cost_ns, 0), 0, 0
             self._last_end_ns = self.elapsed_ns
 
+    def add_thread(self, cpu_ns: int) -> None:
+        """Count CPU time of another thread of cudalens, which the loop might have used."""
+        self.hooks_ns += cpu_ns
+
     @property
     def usual_ns(self) -> int:
         """Median time of the last steps that were not disturbed, ns; 0 if there is none."""
@@ -80,6 +87,14 @@ class Budget:
             return False
         return self.cost_ns + self._last_cost_ns <= USED_SHARE * self.share * self.elapsed_ns
 
-    def allows_soon(self) -> bool:
-        """As `allows`, for a recording with a reason: the cost may come before the time that pays for it."""
-        return self.cost_ns <= self.share * self.elapsed_ns + START_NS
+    def takes_soon(self) -> bool:
+        """As `allows`, for a recording with a reason: the cost may come before the time that pays for it.
+
+        Where the budget is used up, one such recording in `FORCED_NS` is allowed, and counted by this call.
+        """
+        if self.cost_ns <= self.share * self.elapsed_ns + START_NS:
+            return True
+        if self._forced_ns is not None and self.elapsed_ns - self._forced_ns < FORCED_NS:
+            return False
+        self._forced_ns = self.elapsed_ns
+        return True

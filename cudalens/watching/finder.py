@@ -7,7 +7,6 @@ also mark steps itself. Of several optimizers the one with most steps counts, as
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable
 from typing import Any, Final, Literal
 from weakref import WeakKeyDictionary
@@ -16,6 +15,8 @@ import torch
 from torch.nn.modules import module as modules
 from torch.optim import optimizer as optimizers
 from torch.utils.data import dataloader
+
+from cudalens.device import clock
 
 Source = Literal["none", "module", "dataloader", "optimizer", "program"]
 
@@ -38,7 +39,7 @@ class StepFinder:
 
     Attributes:
         source: What the steps are.
-        data_ns: Real time that the loop has waited for its DataLoader since the last call of `take_data`, ns.
+        data_ns: Time that the loop has waited for its DataLoader since the last call of `take_data`, ns.
         elements: Elements of the last batch; None without a DataLoader.
     """
 
@@ -76,13 +77,17 @@ class StepFinder:
         self._ignore_modules()
         self._root = None
 
+    def ignore(self) -> None:
+        """Act no more, and leave the hooks in place: torch may be iterating over them. `stop` removes them."""
+        self._thread = 0
+
     def mark(self) -> None:
         """The program itself ends a step here."""
         self._thread = threading.get_ident()
         self._step("program")
 
     def take_data(self) -> int:
-        """Real time that the loop has waited for its DataLoader since the last call, ns."""
+        """Time that the loop has waited for its DataLoader since the last call, ns."""
         taken, self.data_ns = self.data_ns, 0
         return taken
 
@@ -115,9 +120,9 @@ class StepFinder:
         def __next__(iterator: Any) -> Any:  # noqa: N807 - it replaces this method
             if threading.get_ident() != self._thread:
                 return plain(iterator)
-            began = time.perf_counter_ns()
+            began = clock.now_ns()
             batch = plain(iterator)
-            self.data_ns += time.perf_counter_ns() - began
+            self.data_ns += max(clock.now_ns() - began, 0)
             self._loaded(batch)
             return batch
 

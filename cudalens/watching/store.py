@@ -9,7 +9,7 @@ MOST_RECORDINGS: Final = 12
 MOST_BYTES: Final = 16_000_000
 
 #: Reasons to keep a recording, most important first.
-REASONS: Final = ("first", "last", "requested", "after a change", "slowest", "sample")
+REASONS: Final = ("first", "requested", "after a change", "last", "slowest", "sample")
 #: Recordings that are kept for one reason.
 _NUM_OF: Final = {"first": 1, "last": 1, "requested": 3, "after a change": 4, "slowest": 2, "sample": 3}
 
@@ -58,12 +58,17 @@ class RecordingStore(Generic[_K]):
         self._draw(one)
         self._kept.append(one)
         reasons = self.reasons()
-        order = sorted(self._kept, key=lambda kept: (_rank(reasons.get(id(kept))), -kept.step))
+        ends = (self._first, one)
+        order = sorted(
+            self._kept,
+            key=lambda kept: (not any(kept is end for end in ends), _rank(reasons.get(id(kept))), -kept.step),
+        )
         wanted: list[_K] = []
         size = 0
         for kept in order:
             fits = len(wanted) < self._most and size + kept.num_bytes <= self._most_bytes
-            if id(kept) in reasons and (fits or reasons[id(kept)] in ("first", "last")):
+            is_end = kept is self._first or kept is one
+            if is_end or (id(kept) in reasons and fits):
                 wanted.append(kept)
                 size += kept.num_bytes
         dropped = [kept for kept in self._kept if not any(kept is other for other in wanted)]

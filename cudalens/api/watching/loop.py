@@ -136,7 +136,7 @@ class WatchLoop:
         if self.wants_recording:
             return "requested"
         if self._follows_change:
-            return "change" if self.budget.allows_soon() else None
+            return "change" if Burst.is_possible() and self.budget.takes_soon() else None
         return "sample" if self.budget.allows() else None
 
     def _begin(self, step: int, reason: str) -> None:

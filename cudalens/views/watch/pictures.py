@@ -53,9 +53,7 @@ def step_times(run: WatchedRun) -> Node | None:
     top_ns = _top(dur)
     x_of = _Scale(first, max(last, first + 1), _LEFT, WIDTH - 8)
     y_of = _Scale(0.0, top_ns, _HEIGHT - _BOTTOM, _TOP)
-    place = np.minimum(((step - first) / max(last - first, 1) * _NUM_BINS).astype(np.int64), _NUM_BINS - 1)
-    bins = [(place == k).nonzero()[0] for k in np.unique(place)]
-    mid = [(x_of(float(step[rows].mean())), *np.percentile(dur[rows], (25, 50, 75))) for rows in bins]
+    mid = [(x_of(at), low, middle, high) for at, low, middle, high in _quartiles(step, dur, first, last)]
     slow = [(x_of(float(step[k])), most[k]) for k in np.flatnonzero(most > 1.5 * np.median(dur))[:_NUM_BINS]]
     label = f"Step times of steps {int(first):,} to {int(last) - 1:,}: median {units.duration(float(np.median(dur)))}"
     return svg(
@@ -71,6 +69,18 @@ def step_times(run: WatchedRun) -> Node | None:
         *(_change(one, x_of) for one in run.changes if one.step >= first),
         *(_tick(one, x_of) for one in run.recordings if one.step >= first),
     )
+
+
+def _quartiles(step: Any, dur: Any, first: float, last: float) -> Any:
+    """Mean step, lower quartile, median and upper quartile of the rows in each of `_NUM_BINS` equal stretches."""
+    place = np.minimum(((step - first) / max(last - first, 1) * _NUM_BINS).astype(np.int64), _NUM_BINS - 1)
+    order = np.lexsort((dur, place))
+    ordered, place = dur[order], place[order]
+    begin = np.flatnonzero(np.diff(place, prepend=-1))
+    count = np.diff(np.append(begin, len(place)))
+    means = np.add.reduceat(step[order], begin) / count
+    parts = [ordered[begin + np.rint(share * (count - 1)).astype(np.int64)] for share in (0.25, 0.5, 0.75)]
+    return np.stack([means, *parts], axis=1).tolist()
 
 
 def _top(dur: Any) -> float:

@@ -52,7 +52,11 @@ def badge(run: WatchedRun) -> str:
 def change(one: WatchedChange, run: WatchedRun) -> str:
     """``since step 4,120 (14:02:31): 18 % slower; +41 ms in data loading``."""
     ratio = one.after_ns / one.before_ns - 1 if one.before_ns else 0.0
-    how = f"{units.percent(100 * abs(ratio))} {'slower' if ratio > 0 else 'faster'}"
+    how = (
+        f"{ratio + 1:.3g} times as long"
+        if ratio >= 1
+        else f"{units.percent(100 * abs(ratio))} {'slower' if ratio > 0 else 'faster'}"
+    )
     when = "" if run.facts.clock == "virtual" else f" ({_time(one.ts)})"
     why = f"; {one.causes[0]}" if one.causes else ""
     return f"since step {one.step:,}{when}: {how}{why}"

@@ -181,6 +181,18 @@ def test_an_exception_ends_it_and_passes_through():
     assert (w.run.facts.status, hooks()) == ("raised", before)
 
 
+def test_a_stop_from_elsewhere_ends_it_within_the_loop_and_the_loop_goes_on():
+    training, before = Training(), hooks()
+    with cudalens.watch() as w:
+        training.batch(torch.randn(2, 8))
+        w.request_stop()
+        for _ in range(5):
+            training.batch(torch.randn(2, 8))
+        assert not w.is_on
+    assert w.run.facts.num_steps == 2
+    assert hooks() == before
+
+
 def test_a_second_watch_is_refused_and_the_first_goes_on():
     with cudalens.watch("one") as w:
         with pytest.raises(cudalens.WatchError, match="'one' is already watching"), cudalens.watch():
@@ -246,7 +258,9 @@ def test_steps_on_a_virtual_device_have_its_times():
                 w.step()
     assert w.run.facts.clock == "virtual"
     dur = w.steps["dur"]
-    assert (dur[5:] == dur.median()).mean() > 0.9
+    # The end of a recording waits for the device, so the step after it starts with an empty queue.
+    assert (dur[1:] == dur.median()).mean() > 0.5
+    assert dur[1:].max() < 1.2 * dur.median()
     parts = w.run.recordings[0].parts
     assert parts["GPU compute"] > 0
-    assert sum(parts.values()) == pytest.approx(dur.iloc[-1], rel=0.25)
+    assert sum(parts.values()) == pytest.approx(dur.median(), rel=0.25)

@@ -117,3 +117,12 @@ def test_recordings_wait_until_the_time_pays_for_them():
     # Both this recording and the next one have to fit: 2 * 200 ms at 80 % of 2 %.
     assert num_steps * 20 * MS > PAUSE_NS
     assert 0.4e9 / (0.02 * 0.8) <= budget.elapsed_ns <= 1.2 * 0.4e9 / (0.02 * 0.8)
+
+
+def test_beyond_the_budget_one_change_a_minute_is_recorded():
+    budget = Budget(0.02)
+    spend(budget, 10)
+    spend(budget, 1, disturbed_ns=30_000 * MS)
+    assert [budget.takes_soon() for _ in range(3)] == [True, False, False]
+    spend(budget, 60 * 50)
+    assert [budget.takes_soon() for _ in range(2)] == [True, False]

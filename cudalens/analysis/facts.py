@@ -10,8 +10,12 @@ from cudalens.analysis.findings import found_in
 from cudalens.analysis.graphs import summarize_graphs
 from cudalens.analysis.memory.replay import memory_peak
 from cudalens.analysis.memory.totals import fragmentation, pool_totals
+from cudalens.analysis.short_names import names_in_short
 from cudalens.analysis.summary import summarize, wall_ns
 from cudalens.analysis.time.averages import averages
+from cudalens.analysis.time.line_costs import line_costs
+from cudalens.analysis.time.module_tree import module_tree
+from cudalens.analysis.time.step_costs import step_costs
 from cudalens.analysis.time.sync_groups import SyncSummary, summarize_syncs, wait_groups, waited_ns
 from cudalens.frames.syncs.kinds import EXPLICIT
 
@@ -23,9 +27,13 @@ __all__ = [
     "found_in",
     "graphs_summary",
     "has_notable_waits",
+    "line_costs",
     "memory_at_end",
     "memory_high",
     "memory_pools",
+    "module_tree",
+    "names_in_short",
+    "step_costs",
     "summarize",
     "wait_groups",
     "wait_summary",

@@ -49,7 +49,10 @@ def kind_of_binary(head: bytes) -> Kind | None:
         return Kind.SQLITE
     if head.startswith(PICKLE_MAGIC):
         return Kind.PICKLE
-    return _MESSAGES.get(kind_of_message(head) or "") if head.startswith(b"\n") else None
+    # A line break before JSON is also the tag of a message's first field; no such field begins with a bracket.
+    if not head.startswith(b"\n") or head.lstrip(b" \t\r\n").startswith((b"{", b"[")):
+        return None
+    return _MESSAGES.get(kind_of_message(head) or "")
 
 
 def kind_of_text(head: bytes) -> Kind | None:

@@ -30,6 +30,7 @@ def test_a_trace_of_counters_alone(tmp_path):
     )
     assert len(trace) == 0
     assert trace.info.problems == ()
+    assert trace.summary().verdict == "4 values of 4 counters over 2.00 µs, in trace.counters"
     assert rows(trace) == [
         [1000, "busy", None, "GPU 0", 0.25, None],
         [2000, "memory", "used", "7", 5.0, None],

@@ -14,7 +14,7 @@ INDEX := $(if $(filter cpu,$(TORCH)),--extra-index-url $(CPU_INDEX),)
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo lab test test-thorough coverage planted test-browser test-gpu test-pytorch test-programs test-hangs check check-js fix js bench lock docs accuracy news build clean
+.PHONY: help setup demo lab test test-thorough coverage planted test-browser test-gpu gpu-campaign test-pytorch test-programs test-hangs test-cluster check check-js fix js bench lock docs accuracy news build clean
 
 help: ## list these targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  \1\t/' | expand -t 18
@@ -57,8 +57,16 @@ test-gpu: ## run the GPU tests, with the interpreter PYTHON
 	@if [ -x $(BIN)/python ] && [ "$(origin PYTHON)" = file ]; then $(BIN)/python -m pytest -m gpu tests/gpu $(PYTEST_ARGS); \
 	 else PYTHONPATH=. $(PYTHON) -m pytest -m gpu tests/gpu $(PYTEST_ARGS); fi
 
+gpu-campaign: ## measure everything that needs a GPU, in less than 8 minutes, at most 8 files into OUT, with the interpreter PYTHON
+	@test -n "$(OUT)" || { echo "gpu-campaign: no folder for the results; set OUT=FOLDER"; exit 2; }
+	@if [ -x $(BIN)/python ] && [ "$(origin PYTHON)" = file ]; then $(BIN)/python tests/gpu/campaign --out "$(OUT)" $(CAMPAIGN_ARGS); \
+	 else $(PYTHON) tests/gpu/campaign --out "$(OUT)" $(CAMPAIGN_ARGS); fi
+
 test-hangs: setup ## run jobs of gloo processes that do not go on, of all kinds (minutes)
 	@CUDALENS_HANGS=1 $(BIN)/python -m pytest tests/integration/test_hangs.py $(PYTEST_ARGS)
+
+test-cluster: setup ## read the ranks of a job on a Dask cluster of processes, of which one is killed (half a minute)
+	@CUDALENS_CLUSTER=1 $(BIN)/python -m pytest tests/integration/test_rank_cluster.py $(PYTEST_ARGS)
 
 test-pytorch: setup ## run PyTorch 2.6's CUDA tests on a virtual device; PYTORCH=folder of its sources, kept outside of this project
 	@$(PIP) install --quiet expecttest psutil

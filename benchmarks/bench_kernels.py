@@ -62,13 +62,10 @@ def row_of(dtype, num_bytes, copy_bytes_per_s):
     }
 
 
-def main():
-    if not torch.cuda.is_available():
-        print("no GPU: nothing was measured")
-        return 0
-    num_bytes = int(sys.argv[1]) if len(sys.argv) > 1 else 1 << 30
+def result(num_bytes):
+    """The result on the current device, as it is written."""
     limits, rows = measured(num_bytes)
-    found = {
+    return {
         "what": "compare and fingerprint against a copy and against torch operators",
         "device": limits.device,
         "driver": limits.driver,
@@ -80,6 +77,14 @@ def main():
         "wanted": {"share_of_copy": WANTED_SHARE, "speedup": WANTED_SPEEDUP},
         "rows": rows,
     }
+
+
+def main():
+    if not torch.cuda.is_available():
+        print("no GPU: nothing was measured")
+        return 0
+    found = result(int(sys.argv[1]) if len(sys.argv) > 1 else 1 << 30)
+    rows = found["rows"]
     (HERE / "results" / "kernels.json").write_text(json.dumps(found, indent=2) + "\n")
     for row in rows:
         print(

@@ -17,6 +17,7 @@ from cudalens import virtual as virtual
 from cudalens._version import __version__ as __version__
 from cudalens.analysis.assertions.check import check as check
 from cudalens.api import history as history
+from cudalens.api.attach import attach as attach
 from cudalens.api.compare import compare as compare
 from cudalens.api.fit import fit as fit
 from cudalens.api.flight_recorder import load_flight_recorder as load_flight_recorder
@@ -28,6 +29,7 @@ from cudalens.api.memory import memory_snapshot as memory_snapshot
 from cudalens.api.overhead import overhead as overhead
 from cudalens.api.profile import profile as profile
 from cudalens.api.runs import runs as runs
+from cudalens.api.watch import watch as watch
 from cudalens.device.inventory.discover import devices as devices
 from cudalens.errors import AssertionFailed as AssertionFailed
 from cudalens.errors import AssertionSyntaxError as AssertionSyntaxError
@@ -49,6 +51,7 @@ from cudalens.errors import TraceError as TraceError
 from cudalens.errors import TraceFormatError as TraceFormatError
 from cudalens.errors import UnsafeSnapshotError as UnsafeSnapshotError
 from cudalens.errors import VirtualDeviceError as VirtualDeviceError
+from cudalens.errors import WatchError as WatchError
 from cudalens.frames import Trace as Trace
 from cudalens.graphs import cudagraph as cudagraph
 from cudalens.profiler import emit_itt as emit_itt

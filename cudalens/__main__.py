@@ -1,6 +1,7 @@
 """The ``cudalens`` command: the public verbs from a shell, as `cudalens.commands` defines them.
 
-Exit codes: 0 success; 1 error (with a message on stderr) or, for ``check``, a partial trace; 2 wrong usage.
+Exit codes: 0 success; 1 something does not hold: an assertion, ``--fail-if``, for ``check`` a partial trace; 2 wrong
+usage; 3 a file cannot be read or written, or another error. Messages are on standard error.
 """
 
 from __future__ import annotations
@@ -11,13 +12,12 @@ import io
 import os
 import sys
 from collections.abc import Sequence
-from typing import Final
 
 import cudalens
 from cudalens.commands import VERBS
 from cudalens.errors import AssertionFailed, AssertionSyntaxError, CudalensError
 
-_INTERRUPTED: Final = 130
+_FAILED, _USAGE, _ERROR, _INTERRUPTED = 1, 2, 3, 130
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -32,10 +32,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         code = arguments.run(arguments) or 0
         sys.stdout.flush()
         return code
-    except (AssertionFailed, AssertionSyntaxError) as error:
-        return _refuse(str(error), keeps_lines=True)
+    except AssertionFailed as error:
+        return _refuse(str(error), _FAILED, keeps_lines=True)
+    except AssertionSyntaxError as error:
+        return _refuse(str(error), _USAGE, keeps_lines=True)
     except CudalensError as error:
-        return _refuse(str(error))
+        return _refuse(str(error), _ERROR)
     except BrokenPipeError:  # `cudalens summary … | head` closed the pipe
         sys.stderr.close()
         return 0
@@ -43,7 +45,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         if error.errno != errno.ENOSPC:
             raise
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # else Python's exit writes the rest again
-        return _refuse("cannot write the output: no space is left on its device.")
+        return _refuse("cannot write the output: no space is left on its device.", _ERROR)
     except KeyboardInterrupt:
         print("cudalens: interrupted", file=sys.stderr)
         return _INTERRUPTED
@@ -56,9 +58,9 @@ def _write_any_text() -> None:
             stream.reconfigure(errors="replace")
 
 
-def _refuse(message: str, *, keeps_lines: bool = False) -> int:
+def _refuse(message: str, code: int, *, keeps_lines: bool = False) -> int:
     print(f"cudalens: {message if keeps_lines else ' '.join(message.split())}", file=sys.stderr)
-    return 1
+    return code
 
 
 def _parser() -> argparse.ArgumentParser:

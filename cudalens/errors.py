@@ -21,6 +21,7 @@ All derive from one class: ``except cudalens.CudalensError`` catches every error
     ├── MetricsError            this machine's GPUs cannot be read: no driver, no library (also a RuntimeError)
     ├── MemorySnapshotError     there is no allocator with a list of blocks (also a RuntimeError)
     ├── GraphError              invalid operation of a CUDA graph manager (also a RuntimeError)
+    ├── WatchError              invalid use of a watch of a running loop (also a RuntimeError)
     ├── VirtualDeviceError      not supported by a virtual CUDA device (also a RuntimeError)
     └── ProfilerError           a profile cannot start, or cannot be read (also a RuntimeError)
         └── ProfilerBusyError   another profiler is active on this thread or holds CUPTI
@@ -51,6 +52,7 @@ class TraceFormatError(TraceError, ValueError):
         position: Position in it, in words ("byte 1042", "event 17", "member 'events.parquet'"), or None.
         found: What the file has there.
         expected: What was expected there.
+        hint: What to do, or None.
     """
 
     def __init__(
@@ -63,6 +65,7 @@ class TraceFormatError(TraceError, ValueError):
         hint: str | None = None,
     ) -> None:
         self.path = fspath(path)
+        self.hint = hint
         self.position = position
         self.found = found
         self.expected = expected
@@ -177,6 +180,10 @@ class MemorySnapshotError(CudalensError, RuntimeError):
 
 class GraphError(CudalensError, RuntimeError):
     """Invalid operation of a CUDA graph manager: it is freed, a capture is active, or a result has no tensors."""
+
+
+class WatchError(CudalensError, RuntimeError):
+    """Invalid use of a watch of a running loop: another one is on, or there is none to attach to."""
 
 
 class VirtualDeviceError(CudalensError, RuntimeError):

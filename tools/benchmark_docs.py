@@ -107,6 +107,20 @@ def reading() -> Iterator[Row]:
     )
 
 
+def ranks() -> Iterator[Row]:
+    """All ranks of a job, with the analyses that both have."""
+    result = load("ranks")
+    ours, peer = result["cudalens"], result[hta := "HolisticTraceAnalysis 0.5.0"]
+    yield Row(
+        f"`load_ranks` and stragglers, {result['ranks']} ranks of {result['entries']:,} events",
+        f"{seconds(ours['cpu_s'])}, {ours['worker_mib']:.0f} MiB a process",
+        f"{hta}: {seconds(peer['cpu_s'])}, {peer['peak_mib']:.0f} MiB",
+        peer["cpu_s"] / ours["cpu_s"],
+        f"CPU, {rounds(result['rounds'])}",
+        is_in_readme=False,
+    )
+
+
 def analyses() -> Iterator[Row]:
     """Each analysis that the peer has, then all together. README shows the largest and the smallest ratio."""
     result = load("analyses")
@@ -186,7 +200,7 @@ def views() -> Iterator[Row]:
 
 def texts() -> dict[Path, str]:
     """Each file, as it has to be."""
-    rows = [*reading(), *analyses(), *running(), *views()]
+    rows = [*reading(), *ranks(), *analyses(), *running(), *views()]
     short = HEAD + "".join(str(row) for row in rows if row.is_in_readme)
     return {
         README: MARKS.sub(lambda _: short, README.read_text(encoding="utf-8")),

@@ -87,13 +87,13 @@ def main() -> int:
     torch.set_num_threads(1)
     programs = [program for program in _programs() if options.only in program.name]
     gc.freeze()  # a forked process then copies no memory of its parent when it collects garbage
+    options.out.mkdir(exist_ok=True, parents=True)
     with ThreadPoolExecutor(options.jobs) as pool:
         outcomes: list[Outcome] = []
         for found in pool.map(lambda program: list(_run(program, options.mode or MODES[1:])), programs):
             outcomes += found
             print(_line(found), flush=True)
-    options.out.mkdir(exist_ok=True, parents=True)
-    (options.out / "programs.json").write_text(json.dumps(outcomes, indent=1))
+            (options.out / "programs.json").write_text(json.dumps(outcomes, indent=1))
     if options.page is not None:
         options.page.write_text(_page(outcomes))
     counts = Counter(outcome["result"] for outcome in outcomes)

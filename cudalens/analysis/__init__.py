@@ -10,6 +10,7 @@ from cudalens.analysis.memory.replay import block_lifetimes, blocks_at, memory_p
 from cudalens.analysis.memory.segments import segment_lifetimes
 from cudalens.analysis.memory.stacks import bytes_by_stack, memory_diff, stack_texts
 from cudalens.analysis.memory.totals import fragmentation, memory_totals, pool_totals, segments_of
+from cudalens.analysis.queries.query import query
 from cudalens.analysis.summary import Summary, TopCost, summarize
 from cudalens.analysis.time.attribution import attribution
 from cudalens.analysis.time.averages import folded, key_averages, total_average
@@ -76,6 +77,7 @@ __all__ = [
     "op_breakdown",
     "parse_assertion",
     "pool_totals",
+    "query",
     "queue_lengths",
     "repaired",
     "roofline",

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import wraps
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 from weakref import WeakKeyDictionary
 
 if TYPE_CHECKING:
     from cudalens.frames import Trace
 
 T = TypeVar("T")
+
+_CACHES: Final[list[WeakKeyDictionary[Any, Any]]] = []
 
 
 def once_per_trace(compute: Callable[[Trace], T]) -> Callable[[Trace], T]:
@@ -19,6 +21,7 @@ def once_per_trace(compute: Callable[[Trace], T]) -> Callable[[Trace], T]:
     The cache holds no Trace alive. All callers get the same object and must not change it.
     """
     results: WeakKeyDictionary[Trace, T] = WeakKeyDictionary()
+    _CACHES.append(results)
 
     @wraps(compute)
     def cached(trace: Trace) -> T:
@@ -27,3 +30,9 @@ def once_per_trace(compute: Callable[[Trace], T]) -> Callable[[Trace], T]:
         return results[trace]
 
     return cached
+
+
+def forget_all() -> None:
+    """Drop all results, after a change of what they depend on besides the Trace."""
+    for results in _CACHES:
+        results.clear()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from cudalens.analysis.cached import once_per_trace
@@ -9,9 +10,14 @@ from cudalens.analysis.findings import found_in
 from cudalens.analysis.graphs import summarize_graphs
 from cudalens.analysis.memory.replay import memory_peak
 from cudalens.analysis.memory.totals import fragmentation, pool_totals
+from cudalens.analysis.short_names import names_in_short
 from cudalens.analysis.summary import summarize, wall_ns
 from cudalens.analysis.time.averages import averages
-from cudalens.analysis.time.sync_groups import SyncSummary, summarize_syncs, wait_groups
+from cudalens.analysis.time.line_costs import line_costs
+from cudalens.analysis.time.module_tree import module_tree
+from cudalens.analysis.time.step_costs import step_costs
+from cudalens.analysis.time.sync_groups import SyncSummary, summarize_syncs, wait_groups, waited_ns
+from cudalens.frames.syncs.kinds import EXPLICIT
 
 if TYPE_CHECKING:
     from cudalens.frames import Trace
@@ -21,9 +27,13 @@ __all__ = [
     "found_in",
     "graphs_summary",
     "has_notable_waits",
+    "line_costs",
     "memory_at_end",
     "memory_high",
     "memory_pools",
+    "module_tree",
+    "names_in_short",
+    "step_costs",
     "summarize",
     "wait_groups",
     "wait_summary",
@@ -48,8 +58,14 @@ _NOTABLE: Final = 0.01
 
 @once_per_trace
 def wait_summary(trace: Trace) -> SyncSummary:
-    """The waits of `trace` in a few numbers."""
-    return summarize_syncs(wait_groups(trace))
+    """The waits of `trace` in a few numbers; waits of several threads at the same time count once."""
+    waits = trace.syncs
+    is_explicit = waits["kind"].isin(EXPLICIT)
+    return replace(
+        summarize_syncs(wait_groups(trace)),
+        hidden_ns=waited_ns(waits[~is_explicit]),
+        explicit_ns=waited_ns(waits[is_explicit]),
+    )
 
 
 def has_notable_waits(trace: Trace) -> bool:

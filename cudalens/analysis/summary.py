@@ -113,7 +113,7 @@ def summarize(trace: Trace) -> Summary:
         num_ops=int(is_category(cat, ("cpu_op",)).sum()),
         num_kernels=int(is_category(cat, ("kernel",)).sum()),
         num_launches=_num_launches(events),
-        peak_memory_bytes=_peaks(trace.memory),
+        peak_memory_bytes=memory_peaks(trace.memory),
         num_problems=sum(problem.count for problem in info.problems),
         is_simulated=info.is_simulated,
         build_s=info.build_s,
@@ -188,7 +188,8 @@ def _launches(name: str) -> bool:
     return "Launch" in name and ("Kernel" in name or "Graph" in name)
 
 
-def _peaks(memory: pd.DataFrame) -> dict[str, int] | None:
+def memory_peaks(memory: pd.DataFrame) -> dict[str, int] | None:
+    """Largest ``allocated_bytes`` of each device type; None if no memory was recorded."""
     known = memory[memory["allocated_bytes"].notna() & memory["device_type"].notna()]
     if not len(known):
         return None

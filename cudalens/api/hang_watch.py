@@ -141,6 +141,7 @@ class HangWatcher:
             "groups": flight_recorder.groups() if world_size else {},
             "threads": _thread_stacks(),
             "ending": ending,
+            "transfer": _transfer() if world_size and not ending else None,
         }
         with atomic_write(self._path(name, STATE_SUFFIX)) as file:
             file.write(msgspec.json.encode(state))
@@ -208,6 +209,15 @@ def _modified(path: Path) -> float:
         return path.stat().st_mtime
     except OSError:
         return 0.0
+
+
+def _transfer() -> dict[str, Any] | None:
+    """The send or receive in which the main thread is."""
+    frame = sys._current_frames().get(threading.main_thread().ident or 0)
+    try:
+        return flight_recorder.transfer_in(frame)
+    except (AttributeError, KeyError, ValueError):  # private names of another version of torch
+        return None
 
 
 def _thread_stacks() -> list[dict[str, Any]]:

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
+from typing import cast
 
 from cudalens import traces
 from cudalens.analysis import repaired
 from cudalens.frames import Trace
+from cudalens.frames.watched import is_watched, read_watched
 
 
 def load(path: str | os.PathLike[str], *, repair: bool = True, max_bytes: int | None = None) -> Trace:
     """Read a trace from `path`, and check how far it can be trusted.
 
     Reads every kind of file that `cudalens.traces.load` reads, and detects the kind from the content.
+    A folder that `cudalens.watch` wrote is read as a `WatchRecord`, with ``steps``, ``traces``, ``summary()`` and
+    ``to_html()``; one into which several ranks wrote as `WatchedRanks`, with the record of each rank by its number.
+
     ``trace.info.trust`` holds the verdict (clean, repaired, partial) and the problems found (None for a file without
     events and without a problem, such as a memory snapshot). `cudalens.analysis.repaired` describes the repairs.
 
@@ -27,4 +33,14 @@ def load(path: str | os.PathLike[str], *, repair: bool = True, max_bytes: int | 
             what was found.
         UnsafeSnapshotError: It is a pickle with contents that a memory snapshot does not have; nothing of it was run.
     """
+    if Path(path).is_dir() and is_watched(path):
+        from cudalens.views.watch.record import WatchRecord
+
+        # The type is that of files, so that callers with a file need no check.
+        return cast("Trace", WatchRecord(read_watched(path)))
+    if Path(path).is_dir():
+        from cudalens.views.watch.ranks import has_ranks, read_ranks
+
+        if has_ranks(path):
+            return cast("Trace", read_ranks(path))
     return repaired(traces.load(path, max_bytes=max_bytes), repair=repair)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import linecache
 from typing import TYPE_CHECKING, Any
 
 from cudalens.analysis import repaired
+from cudalens.api.cell_names import with_cell_names
 from cudalens.api.outcome import Outcome
 from cudalens.api.run_info import run_info
 from cudalens.api.session import Session
@@ -18,8 +18,10 @@ from cudalens.frames import Problem, Trace, empty_frame
 from cudalens.frames.syncs.build import CLOCK_SKEW_NS, LiveProgram, build_syncs
 from cudalens.graphs.collector import GraphCollector
 from cudalens.profiler import ProfilerCollector, ProfilerOptions, ranges
+from cudalens.profiler.garbage import GarbageRanges
 from cudalens.profiler.metadata import threads
 from cudalens.sanitizer.collector import RaceCollector
+from cudalens.virtual import context
 from cudalens.virtual.profile.collector import VirtualCollector
 
 if TYPE_CHECKING:
@@ -48,6 +50,7 @@ class Recorder:
         self._races, self._graphs = RaceCollector(), GraphCollector()
         self._syncs = SyncCollector(is_wanted=syncs, now=self._virtual.now_ns)
         self._samples = MetricsCollector(DEFAULT_HZ if metrics is True else metrics) if metrics else None
+        self._garbage = GarbageRanges(lambda: context.active() is None)
         self.steps = ranges.StepRanges()
         self.session: Session | None = None
         self._program_ended_ns: int | None = None
@@ -55,7 +58,7 @@ class Recorder:
     def new_session(self) -> Session:
         """A session of all collectors, not started."""
         samples = [self._samples] if self._samples else []
-        return Session([self.profiler, self._virtual, self._races, self._graphs, self._syncs, *samples])
+        return Session([self.profiler, self._virtual, self._races, self._graphs, self._syncs, *samples, self._garbage])
 
     def begin(self) -> None:
         """The collectors have started, and the program's code begins."""
@@ -102,6 +105,7 @@ class Recorder:
             problems = "; ".join(f"{problem.kind} ({problem.where})" for problem in session.problems)
             raise ProfilerError(f"nothing could be recorded: {problems}")
         frames |= self._waits(session, frames)
+        frames |= with_cell_names(frames)
         window = {"started_ns": session.started_ns, "ended_ns": session.ended_ns}
         info = run_info(
             name,
@@ -115,7 +119,7 @@ class Recorder:
             code=code,
             problems=(*session.problems, *self.profiler.problems, *self._virtual.problems, *self._unread()),
             judged=self._races.judged,
-            extra=_cell_labels(frames) | threads().to_extra() | self._virtual.extra() | (metadata or {}),
+            extra=threads().to_extra() | self._virtual.extra() | (metadata or {}),
         )
         return _checked(Trace(info, **frames))
 
@@ -151,10 +155,3 @@ def _checked(trace: Trace) -> Trace:
     except Exception as error:  # the Trace is kept
         problem = Problem("how far to trust it was not checked", 1, f"{type(error).__name__}: {error}")
         return trace.replace(info=trace.info.replace(problems=(*trace.info.problems, problem)))
-
-
-def _cell_labels(frames: dict[str, pd.DataFrame]) -> dict[str, str]:
-    """The notebook's label of each cell file in the stacks ("In[3]"), as JSON."""
-    files = set(frames["stacks"]["file"].cat.categories) if "stacks" in frames else set()
-    labels = {file: label for file in files if (label := file_label(file)) != file}
-    return {"cells": json.dumps(labels)} if labels else {}

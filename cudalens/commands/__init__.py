@@ -4,10 +4,23 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from cudalens.commands import check, compare, convert, doctor, hang, ranks, report, summary, view
+from cudalens.commands import attach, brief, check, compare, convert, doctor, hang, mcp, ranks, report, summary, view
 
 if TYPE_CHECKING:
     from types import ModuleType
 
 #: In the order of ``cudalens --help``. Each has ``add(verbs)``, which adds the verb's parser.
-VERBS: Final[tuple[ModuleType, ...]] = (report, view, summary, check, convert, ranks, compare, hang, doctor)
+VERBS: Final[tuple[ModuleType, ...]] = (
+    report,
+    view,
+    summary,
+    brief,
+    check,
+    convert,
+    ranks,
+    compare,
+    hang,
+    attach,
+    mcp,
+    doctor,
+)

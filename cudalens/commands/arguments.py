@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Iterator
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import cudalens
+from cudalens.errors import OutputError
 
 if TYPE_CHECKING:
     from cudalens.frames import Trace
 
+#: Names standard input and standard output.
+STANDARD: Final = "-"
 #: What ``ArgumentParser.add_subparsers`` returns; argparse has no public name for it.
 Verbs: TypeAlias = Any
 #: Runs a verb; returns its exit code, None for 0.
@@ -23,11 +29,23 @@ def trace_verb(verbs: Verbs, name: str, run: Run, help_text: str) -> argparse.Ar
     """Add a verb that reads one trace, with the argument ``trace``."""
     description = f"{help_text[0].upper()}{help_text[1:]}."
     parser: argparse.ArgumentParser = verbs.add_parser(name, help=help_text, description=description)
-    parser.add_argument(
-        "trace", type=Path, help=".cudalens, or Chrome trace (.json, .json.gz); the format is detected from the content"
-    )
+    _add_traces(parser, "trace")
     parser.set_defaults(run=run)
     return parser
+
+
+def traces_verb(verbs: Verbs, name: str, run: Run, help_text: str) -> argparse.ArgumentParser:
+    """Add a verb that reads one trace or several, with the argument ``traces``."""
+    description = f"{help_text[0].upper()}{help_text[1:]}."
+    parser: argparse.ArgumentParser = verbs.add_parser(name, help=help_text, description=description)
+    _add_traces(parser, "traces", nargs="+")
+    parser.set_defaults(run=run)
+    return parser
+
+
+def _add_traces(parser: argparse.ArgumentParser, name: str, **options: Any) -> None:
+    text = "a .cudalens file, Chrome trace, or any other format that cudalens.load reads; - for standard input"
+    parser.add_argument(name, type=Path, metavar="TRACE", help=text, **options)
 
 
 def add_page(parser: argparse.ArgumentParser, what: str) -> None:
@@ -35,17 +53,65 @@ def add_page(parser: argparse.ArgumentParser, what: str) -> None:
     parser.add_argument("-o", "--output", metavar="FILE", help=f"also write {what} as one offline HTML file")
 
 
-def load(path: Path) -> Trace:
-    """The trace of a file."""
-    trace: Trace = cudalens.load(path)
-    return trace
+def load(path: Path, *, repair: bool = True) -> Trace:
+    """The trace of a file; of standard input for ``-``."""
+    if str(path) != STANDARD:
+        return cudalens.load(path, repair=repair)
+    with tempfile.TemporaryDirectory(prefix="cudalens-") as folder:
+        copy = Path(folder, "standard input")
+        with open(copy, "wb") as file:
+            shutil.copyfileobj(sys.stdin.buffer, file, 1 << 20)
+        return cudalens.load(copy, repair=repair)
 
 
 def target(path: str) -> Path:
     """The file to write, refused before anything is read if it cannot be written."""
     from cudalens.frames.files import check_target
 
-    return check_target(path)
+    return Path(path) if path == STANDARD else check_target(path)
+
+
+def targets(traces: Sequence[Path], output: str, suffix: str) -> list[Path]:
+    """The file to write for each of `traces`: `output`, or for several of them a file in the folder `output`.
+
+    Raises:
+        OutputError: There are several, and `output` is no folder.
+    """
+    if len(traces) == 1:
+        return [target(output)]
+    if not Path(output).is_dir():
+        raise OutputError(f"{output} is no folder; for {len(traces)} traces, -o names a folder that exists.")
+    names = [_stem(trace) for trace in traces]
+    numbered = [
+        f"{name}-{names[: i + 1].count(name)}" if names.count(name) > 1 else name for i, name in enumerate(names)
+    ]
+    return [target(str(Path(output, f"{name}{suffix}"))) for name in numbered]
+
+
+def _stem(trace: Path) -> str:
+    return "standard input" if str(trace) == STANDARD else trace.name.split(".")[0] or trace.name
+
+
+def write(output: Path, writer: Callable[[Path], Path], suffix: str = "") -> None:
+    """Write `output` with `writer`; for ``-``, write to standard output what `writer` makes of a temporary file."""
+    if str(output) != STANDARD:
+        report_written(writer(output))
+        return
+    with tempfile.TemporaryDirectory(prefix="cudalens-") as folder:
+        written = writer(Path(folder, f"output{suffix}"))
+        if written.is_dir():
+            raise OutputError("a folder of files cannot be written to standard output; give -o a folder.")
+        sys.stdout.flush()
+        with open(written, "rb") as file:
+            shutil.copyfileobj(file, sys.stdout.buffer, 1 << 20)
+        sys.stdout.buffer.flush()
+
+
+def print_result(found: object, path: Path, traces: Sequence[Path]) -> None:
+    """Print `found`, below the name of its file if there are several."""
+    if len(traces) > 1:
+        print(f"{'' if path == traces[0] else chr(10)}== {path}")
+    print(found)
 
 
 def report_written(path: Path) -> None:

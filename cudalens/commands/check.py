@@ -5,13 +5,12 @@ from __future__ import annotations
 import argparse
 import json
 
-import cudalens
 from cudalens.commands import arguments
 
 
 def add(verbs: arguments.Verbs) -> None:
     """Add the verb's parser."""
-    parser = arguments.trace_verb(
+    parser = arguments.traces_verb(
         verbs, "check", run, "check how far a trace can be trusted; exit code 1 if it is partial"
     )
     parser.add_argument("--no-repair", action="store_true", help="check the rows as they are, without repairs")
@@ -19,10 +18,16 @@ def add(verbs: arguments.Verbs) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Print what the checks found; returns 1 if the trace is partial."""
+    """Print what the checks found; returns 1 if a trace is partial."""
     import msgspec
 
-    trace = cudalens.load(options.trace, repair=not options.no_repair)
-    found = trace.trust()
-    print(json.dumps(msgspec.to_builtins(found.trust), indent=2) if options.json else found)
-    return int(found.trust.verdict == "partial")
+    verdicts = {}
+    for path in options.traces:
+        found = arguments.load(path, repair=not options.no_repair).trust()
+        verdicts[str(path)] = found.trust
+        if not options.json:
+            arguments.print_result(found, path, options.traces)
+    if options.json:
+        plain = {path: msgspec.to_builtins(trust) for path, trust in verdicts.items()}
+        print(json.dumps(plain if len(options.traces) > 1 else next(iter(plain.values())), indent=2))
+    return int(any(trust.verdict == "partial" for trust in verdicts.values()))

@@ -7,7 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import cudalens
-from cudalens.commands import arguments
+from cudalens.commands import arguments, as_json
+from cudalens.commands.fail_if import parse_condition
+from cudalens.errors import AssertionFailed
 
 if TYPE_CHECKING:
     from cudalens.frames import Ranks, Trace
@@ -20,21 +22,33 @@ def add(verbs: arguments.Verbs) -> None:
         text = f"{which} {side}; several repeats, separated by commas"
         parser.add_argument(side, metavar=side.upper(), help=text)
     arguments.add_page(parser, "the comparison")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.add_argument(
+        "--fail-if",
+        metavar="TEXT",
+        action="append",
+        default=[],
+        help='exit with 1 if this holds, as in "slower > 5%%" (or faster, memory); may be given several times',
+    )
     parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> None:
-    """Print the comparison."""
+    """Print the comparison, and check the conditions."""
     from cudalens.views.compare.comparison import compare
 
+    conditions = [parse_condition(text) for text in options.fail_if]  # refused before large files are read
     output = None if options.output is None else arguments.target(options.output)
     with arguments.stages("reading", "comparing") as advance:
         before, after = (_repeats(text) for text in (options.before, options.after))
         advance()
         found = compare(before, after)
-    print(found)
+    print(as_json.dumps(as_json.comparison(found)) if options.json else found)
     if output is not None:
-        arguments.report_written(found.to_html(output))
+        arguments.write(output, found.to_html)
+    held = [text for one in conditions if (text := one.found(found.differences)) is not None]
+    if held:
+        raise AssertionFailed("\n  ".join(["the comparison fails:", *held]), [(text, text) for text in held])
 
 
 def _repeats(text: str) -> list[Trace] | Ranks:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from functools import partial
 from pathlib import Path
 
 from cudalens.commands import arguments
@@ -12,8 +13,9 @@ from cudalens.frames import formats as _formats
 
 def add(verbs: arguments.Verbs) -> None:
     """Add the verb's parser."""
-    parser = arguments.trace_verb(verbs, "convert", run, "write a trace in another format")
-    parser.add_argument("-o", "--output", metavar="PATH", required=True, help="the file or folder to write")
+    parser = arguments.traces_verb(verbs, "convert", run, "write a trace in another format")
+    text = "the file or folder to write; - for standard output"
+    parser.add_argument("-o", "--output", metavar="PATH", required=True, help=text)
     parser.add_argument("--format", choices=tuple(_formats.FORMATS), help=_formats.help_text())
     parser.add_argument(
         "--weight", choices=("host", "device", "self"), help="weight of collapsed stacks (default: host)"
@@ -22,18 +24,27 @@ def add(verbs: arguments.Verbs) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    """Write the trace."""
-    output = Path(options.output)
-    chosen = _formats.format_of(output, options.format)
-    if not _formats.is_folder(chosen, output):
-        arguments.target(options.output)
+    """Write the traces."""
+    chosen, outputs = _outputs(options)
     given = {name: value for name in ("weight", "by") if (value := getattr(options, name)) is not None}
     is_collapsed = chosen is _formats.FORMATS["collapsed"]
     if given and not is_collapsed:
         raise OutputError(f"--{next(iter(given))} is only for collapsed stacks; add --format collapsed.")
-    with arguments.stages("reading", "writing") as advance:
-        trace = arguments.load(options.trace)
-        advance()
-        if is_collapsed and not trace.events["dur"].gt(0).any():
-            raise OutputError(f"{options.trace} has no event with a duration, so collapsed stacks would be empty.")
-        arguments.report_written(chosen.write(trace, output, **given))
+    for path, output in zip(options.traces, outputs, strict=True):
+        with arguments.stages("reading", "writing") as advance:
+            trace = arguments.load(path)
+            advance()
+            if is_collapsed and not trace.events["dur"].gt(0).any():
+                raise OutputError(f"{path} has no event with a duration, so collapsed stacks would be empty.")
+            arguments.write(output, partial(chosen.write, trace, **given), next(iter(chosen.suffixes), ""))
+
+
+def _outputs(options: argparse.Namespace) -> tuple[_formats.Format, list[Path]]:
+    """The format, and what to write for each trace."""
+    output = Path(options.output)
+    if options.format is None and (len(options.traces) > 1 or options.output == arguments.STANDARD):
+        raise OutputError(f"-o {options.output} has no suffix that selects a format; add --format.")
+    chosen = _formats.format_of(output, options.format)
+    if len(options.traces) == 1 and _formats.is_folder(chosen, output) and options.output != arguments.STANDARD:
+        return chosen, [output]
+    return chosen, arguments.targets(options.traces, options.output, next(iter(chosen.suffixes), ""))

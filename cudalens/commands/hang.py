@@ -23,4 +23,4 @@ def run(options: argparse.Namespace) -> None:
     record = cudalens.load_flight_recorder(options.folder)
     print(record)
     if output is not None:
-        arguments.report_written(record.to_html(output))
+        arguments.write(output, record.to_html)

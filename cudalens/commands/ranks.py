@@ -29,4 +29,4 @@ def run(options: argparse.Namespace) -> None:
         found = cudalens.load_ranks(options.source, store=options.store)
     print(found.summary())
     if output is not None:
-        arguments.report_written(found.to_html(output))
+        arguments.write(output, found.to_html)

@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import argparse
+from functools import partial
 
 from cudalens.commands import arguments
 
 
 def add(verbs: arguments.Verbs) -> None:
     """Add the verb's parser."""
-    parser = arguments.trace_verb(verbs, "report", run, "write one offline HTML file that shows a trace")
-    parser.add_argument("-o", "--output", metavar="FILE", required=True, help="the HTML file to write")
+    parser = arguments.traces_verb(verbs, "report", run, "write one offline HTML file that shows a trace")
+    text = "the HTML file to write; for several traces, a folder"
+    parser.add_argument("-o", "--output", metavar="FILE", required=True, help=text)
     parser.add_argument("--title", help="title of the page (default: the name of the run)")
 
 
 def run(options: argparse.Namespace) -> None:
-    """Write the report."""
-    output = arguments.target(options.output)
+    """Write the reports."""
+    outputs = arguments.targets(options.traces, options.output, ".html")
     named = {} if options.title is None else {"title": options.title}
-    with arguments.stages("reading", "writing") as advance:
-        trace = arguments.load(options.trace)
-        advance()
-        arguments.report_written(trace.to_html(output, **named))
+    for path, output in zip(options.traces, outputs, strict=True):
+        with arguments.stages("reading", "writing") as advance:
+            trace = arguments.load(path)
+            advance()
+            arguments.write(output, partial(trace.to_html, **named), ".html")

@@ -11,3 +11,11 @@ def now_ns() -> int:
     Call it as ``clock.now_ns()``.
     """
     return time.time_ns()
+
+
+def done_ns() -> int | None:
+    """When all work that was launched so far ends, on the clock of the active virtual device; None if devices are real.
+
+    A virtual device replaces this function while it is active. Call it as ``clock.done_ns()``.
+    """
+    return None

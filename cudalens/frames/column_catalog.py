@@ -68,7 +68,14 @@ def _read() -> dict[str, tuple[Column, ...]]:
 FRAMES: Final[Mapping[str, tuple[Column, ...]]] = _read()
 
 #: First version of saved files that has a frame; 1 for the others.
-FRAMES_SINCE: Final[Mapping[str, int]] = {"races": 2, "blocks": 3, "graphs": 3, "metrics": 3, "syncs": 3}
+FRAMES_SINCE: Final[Mapping[str, int]] = {
+    "races": 2,
+    "blocks": 3,
+    "graphs": 3,
+    "metrics": 3,
+    "syncs": 3,
+    "counters": 6,
+}
 
 #: States of a block, by torch's names; older documentation writes active_awaiting_free for the second.
 BLOCK_STATES: Final = ("active_allocated", "active_pending_free", "inactive")

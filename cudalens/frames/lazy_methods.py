@@ -11,6 +11,7 @@ from typing import Any, Final
 
 LAZY_METHODS: Final = {
     "analyse_ranks": ("cudalens.analysis.ranks.job", "RankAnalysis"),
+    "brief": ("cudalens.views.brief.brief", "brief"),
     "check": ("cudalens.analysis.assertions.check", "check"),
     "confirm": ("cudalens.api.confirm", "confirm"),
     "devices_html": ("cudalens.views.devices.inventory", "devices_html"),
@@ -21,6 +22,7 @@ LAZY_METHODS: Final = {
     "figure": ("cudalens.views.figures", "figure"),
     "graph_tree": ("cudalens.views.graphs.section", "graph_tree"),
     "key_averages": ("cudalens.analysis.time.averages", "key_averages"),
+    "load": ("cudalens.frames.store", "load"),
     "memory_diff": ("cudalens.views.memory.diff", "memory_diff"),
     "mimebundle": ("cudalens.views.mimebundle", "mimebundle"),
     "open_ranks": ("cudalens.frames.rank_store", "open_store"),
@@ -28,7 +30,9 @@ LAZY_METHODS: Final = {
     "ranks_html": ("cudalens.views.ranks.section", "to_html"),
     "ranks_mimebundle": ("cudalens.views.ranks.section", "mimebundle"),
     "ranks_summary": ("cudalens.views.ranks.section", "summary"),
+    "ranks_widget": ("cudalens.views.ranks.widget", "widget"),
     "reduce_ranks": ("cudalens.analysis.ranks.reduce", "reduce_ranks"),
+    "save": ("cudalens.frames.store", "save"),
     "selection": ("cudalens.views.selection", "selected_events"),
     "show": ("cudalens.views.mimebundle", "show"),
     "summary": ("cudalens.views.sections.summary", "summary"),
@@ -39,9 +43,11 @@ LAZY_METHODS: Final = {
     "to_csv": ("cudalens.traces.export.tables", "to_csv"),
     "to_hta": ("cudalens.traces.export.hta", "to_hta"),
     "to_html": ("cudalens.report", "to_html"),
+    "transfer_curves": ("cudalens.api.rank_curves", "transfer_curves"),
     "trust": ("cudalens.views.sections.trust", "trust"),
     "to_parquet": ("cudalens.traces.export.tables", "to_parquet"),
     "to_speedscope": ("cudalens.traces.export.flame", "to_speedscope"),
+    "write": ("cudalens.frames.store", "write"),
 }
 
 

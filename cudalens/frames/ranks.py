@@ -186,6 +186,23 @@ class Ranks(Mapping[int, Trace]):
         """A plotly figure of the analysis `analysis`, of all ranks; an unknown name lists them all."""
         return call_lazy("figure", self, analysis, **options)
 
+    @cached_property
+    def transfer_curves(self) -> pd.DataFrame:
+        """Modelled bandwidth of the job's collectives by size, if its GPU is one of the calibrated ones; else empty.
+
+        Columns: ``kind``, ``group_size``, ``num_bytes``, ``bus_bytes_per_s``; `cudalens.virtual.collective_time`.
+        """
+        curves: pd.DataFrame = call_lazy("transfer_curves", self)
+        return curves
+
+    def widget(self) -> Any:
+        """The summary as a live widget: choose the step, the ranks and the collective of the pictures.
+
+        Raises:
+            ImportError: ipywidgets is not installed; ``pip install cudalens[lab]`` installs it.
+        """
+        return call_lazy("ranks_widget", self)
+
     def summary(self) -> Any:
         """The stragglers and what they cost; prints as text, shows as pictures and tables in a notebook."""
         return call_lazy("ranks_summary", self)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any, Final
 
 import numpy as np
@@ -53,6 +54,7 @@ class StackTable:
         )
 
 
+@lru_cache(1 << 16)
 def _parse(entry: str) -> tuple[str | None, int | None, str]:
     """File, line and function of one entry; an entry of another form is a function."""
     match = _ENTRY.match(entry)
@@ -64,6 +66,7 @@ def entry_text(file: Any, line: Any, function: Any) -> str:
     return str(function) if pd.isna(file) or pd.isna(line) else f"{file}({line}): {function}"
 
 
+@lru_cache(1 << 16)
 def user_line(entry: str) -> tuple[str, int] | None:
     """File and line of an entry in the user's code; None for entries of torch, cudalens and wrappers."""
     file, line, _ = _parse(entry)

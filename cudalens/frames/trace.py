@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from cudalens.frames import store
 from cudalens.frames.column_catalog import FRAMES
 from cudalens.frames.info import RunInfo
 from cudalens.frames.lazy_methods import call_lazy
@@ -91,6 +90,11 @@ class Trace:
         return self._frames["metrics"].copy(deep=False)
 
     @property
+    def counters(self) -> pd.DataFrame:
+        """A row per value of a counter that another tool recorded, by time."""
+        return self._frames["counters"].copy(deep=False)
+
+    @property
     def frames(self) -> Mapping[str, pd.DataFrame]:
         """All frames by name."""
         return {name: frame.copy(deep=False) for name, frame in self._frames.items()}
@@ -108,6 +112,10 @@ class Trace:
     def summary(self) -> Any:
         """The verdict and the largest costs; prints as text, shows as a table in a notebook."""
         return call_lazy("summary", self)
+
+    def brief(self, tokens: int = 1500) -> Any:
+        """What matters, for language models and CI: a dictionary with a `text`, of at most `tokens` tokens each."""
+        return call_lazy("brief", self, tokens)
 
     def check(self, *assertions: str) -> None:
         """Raise `AssertionFailed` if an assertion does not hold, as in ``trace.check("idle < 20%")``."""
@@ -194,7 +202,8 @@ class Trace:
         Raises:
             OutputError: The file cannot be written; an existing file is unchanged.
         """
-        return store.save(self._info, self._frames, path)
+        written: Path = call_lazy("save", self._info, self._frames, path)
+        return written
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], *, max_bytes: int | None = None) -> Trace:
@@ -207,7 +216,7 @@ class Trace:
         Raises:
             TraceFormatError: The file is damaged, of an unknown version, not a saved Trace, or does not exist.
         """
-        info, frames = store.load(path, max_bytes=max_bytes)
+        info, frames = call_lazy("load", path, max_bytes=max_bytes)
         return cls(info, **frames)
 
     def __len__(self) -> int:

@@ -80,10 +80,14 @@ def flatten(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Arguments:
         leaves, spec = list(args), None
     else:
         leaves, spec = pytree.tree_flatten((args, kwargs), is_leaf=is_size)
-    modes = torch.is_grad_enabled(), torch.is_inference_mode_enabled(), *_autocast(), settings()
-    key = ((spec, _repeated(leaves)), *modes, *map(key_of, leaves))
+    key = ((spec, _repeated(leaves)), *modes(), *map(key_of, leaves))
     hash(key)
     return Arguments(Leaves(leaves, None if spec is None else (args, kwargs)), spec, key)
+
+
+def modes() -> tuple[Any, ...]:
+    """The modes and settings of torch that a recording depends on, as they are now."""
+    return torch.is_grad_enabled(), torch.is_inference_mode_enabled(), *_autocast(), settings()
 
 
 def unflatten(leaves: list[Any], spec: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
@@ -109,8 +113,8 @@ def _repeated(leaves: list[Any]) -> tuple[int, ...] | None:
 
 def _autocast() -> tuple[Any, ...]:
     if not torch.is_autocast_enabled("cuda"):
-        return False, None, False
-    return True, torch.get_autocast_dtype("cuda"), torch.is_autocast_cache_enabled()
+        return False, None
+    return True, torch.get_autocast_dtype("cuda")
 
 
 def key_of(leaf: Any) -> Any:

@@ -139,6 +139,7 @@ class Variant:
         num_kept: Warmups that left a tensor somewhere.
         num_effects: Warm-ups whose Python code changed what it reads, or called what a replay does not call again.
         executed: Functions that ran in the warm-up, by name: guards read their code, too.
+        is_observed: Whether `executed` is all: no operator of the warm-up ran on another thread.
         outside: Environment variables and ContextVars that it read.
         reads: Where the tensors are that it takes from outside: container and key.
         requires_grad: Whether those required gradients in the warmup.
@@ -167,6 +168,7 @@ class Variant:
     num_kept: int = 0
     num_effects: int = 0
     executed: list[tuple[str, Any]] = field(default_factory=list)
+    is_observed: bool = False
     outside: list[Read] = field(default_factory=list)
     reads: list[tuple[Any, Any]] = field(default_factory=list)
     requires_grad: list[bool] = field(default_factory=list)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, Any
 
+from cudalens.device.stacks import Place
 from cudalens.graphs.guards.guard_set import GuardSet
 from cudalens.graphs.guards.reads import Read, Reads, find_reads
 from cudalens.graphs.reasons import Finding, Reason
@@ -12,6 +15,7 @@ from cudalens.graphs.recording import roots_of
 if TYPE_CHECKING:
     from cudalens.graphs.functions import Variant
     from cudalens.graphs.guards.effects import Effects
+    from cudalens.graphs.watching import Watch
 
 
 def python_roots(variant: Variant) -> list[tuple[str, Any]]:
@@ -19,16 +23,17 @@ def python_roots(variant: Variant) -> list[tuple[str, Any]]:
     return [*roots_of(variant), *variant.executed]
 
 
-def note_effects(variant: Variant, effects: Effects) -> None:
+def note_effects(variant: Variant, effects: Effects, watch: Watch) -> None:
     """Store what a warm-up read and changed.
 
     The first warm-up with effects besides its results is repeated, because a program may prepare something in its first
     call. If the second has some as well, there is no graph.
     """
     calls = effects.calls
-    variant.executed = [(code.co_qualname, function) for code, function in calls.functions.items()]
+    variant.is_observed = not watch.has_other_threads
+    variant.executed = calls.executed()
     variant.outside = [Read(at.container, at.key, at.label, at.container[at.key]) for at in calls.values]
-    finding = effects.finding(_guard(variant), variant.function.place)
+    finding = effects.finding(_guard(variant), variant.function.place) or _hidden_tensor(calls.operators)
     is_first = finding is not None and variant.num_effects == 0
     variant.num_effects += finding is not None
     if is_first:
@@ -48,9 +53,23 @@ def check_recording(variant: Variant) -> None:
 
 def _guard(variant: Variant) -> Reads:
     """Compare the values that are read, as they are after the code ran, before every replay."""
-    reads = find_reads(python_roots(variant))
+    executed = {function.__code__ for _, function in variant.executed} if variant.is_observed else None
+    reads = find_reads(python_roots(variant), executed)
     variant.guards = GuardSet(reads, variant.outside)
     return reads
+
+
+def _hidden_tensor(operators: Mapping[CodeType, FunctionType]) -> Finding | None:
+    """A tensor that the Python code of an operator can read besides its arguments: nothing sees it use one."""
+    for code, function in operators.items():
+        if code.co_freevars:
+            what = f"'{code.co_freevars[0]}' of {code.co_qualname}"
+        elif tensors := find_reads([(code.co_qualname, function)], set(operators)).tensors:
+            what = f"'{tensors[0].label}' in {code.co_qualname}"
+        else:
+            continue
+        return Finding(Reason.HIDDEN_TENSOR, what, Place(code, 0))
+    return None
 
 
 def _unguarded(variant: Variant) -> Finding | None:

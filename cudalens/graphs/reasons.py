@@ -118,6 +118,11 @@ class Reason(Enum):
         "takes a tensor from a place that was not found: {}; another one there would not be noticed",
         "pass it as an argument, or hold it in a variable, a container or an attribute that the function reads.",
     )
+    HIDDEN_TENSOR = _Words(
+        "skip",
+        "calls an operator written in Python, which can use more than its arguments: {}",
+        "pass what the operator uses as arguments of the operator.",
+    )
     CPU_OUTPUT = _Words("skip", "returns a CPU tensor: {}", "return device tensors, and copy after the call.")
     NO_DEVICE_WORK = _Words("skip", "does nothing on a device", "nothing is lost: there is nothing to replay.")
     SEVERAL_DEVICES = _Words("skip", "works on several devices: {}", "make one function per device.")
@@ -145,6 +150,11 @@ class Reason(Enum):
         "skip",
         "disables hooks of saved tensors: {}; a recording needs such hooks",
         "compute gradients inside of it by torch.autograd.grad, and graph the functions that need no transform.",
+    )
+    KEPT_CASTS = _Words(
+        "skip",
+        "runs in a region that keeps the casts of weights until it ends: {}; a graph casts them anew",
+        "enter torch.autocast inside of the function, or pass cache_enabled=False to the region around it.",
     )
     OBSERVED = _Words(
         "skip",

@@ -241,7 +241,9 @@ class Recorder:
             node.derivative = program.derivative
         self._check_results(node, outputs, watch)
         watch.note_outputs(outputs)
-        names = find_names(roots_of(node.variant), set(watch.externals))
+        variant = node.variant
+        wanted = set(watch.externals)
+        names = find_names(roots_of(variant), wanted, variant.executed, is_observed=variant.is_observed)
         around = Surroundings(
             [leaf if isinstance(leaf, torch.Tensor) else None for leaf in program.given],
             {key: external.tensor for key, external in watch.externals.items()},
@@ -407,18 +409,11 @@ def _generators(node: GraphNode, leaves: Sequence[Any]) -> list[torch.Generator]
 
 @contextmanager
 def _inside() -> Iterator[None]:
-    """This thread runs a function of a manager.
-
-    autocast's cache of converted weights is off: it would keep memory of the pool alive beyond the function,
-    and what was put into it before would become part of the graph.
-    """
+    """This thread runs a function of a manager."""
     before, inside.is_on = inside.is_on, True
-    was_caching = torch.is_autocast_cache_enabled()
-    torch.set_autocast_cache_enabled(False)
     try:
         yield
     finally:
-        torch.set_autocast_cache_enabled(was_caching)
         inside.is_on = before
 
 

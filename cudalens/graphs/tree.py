@@ -23,6 +23,7 @@ from cudalens.graphs import arguments, checking
 from cudalens.graphs.backend import backend_for
 from cudalens.graphs.differentiable import attach, backward_variant
 from cudalens.graphs.functions import Variant, inside
+from cudalens.graphs.guards.ambient import finding_around
 from cudalens.graphs.guards.captured import find_names
 from cudalens.graphs.guards.effects import Effects
 from cudalens.graphs.guards.kept import Kept, kept_tensors
@@ -144,11 +145,10 @@ class GraphTree:
         # Autograd runs this on a thread of its own. The thread that holds the lock may wait for this backward.
         is_mine = self.lock.acquire(blocking=False)
         try:
-            key = (frozenset(given), *map(arguments.key_of, leaves))
-            variant = node.backwards.get(key)
-            if variant is None:
+            key = (frozenset(given), *arguments.modes(), *map(arguments.key_of, leaves))
+            if (variant := node.backwards.get(key)) is None:
                 variant = node.backwards[key] = backward_variant(next(self.variant_ids), node, given, leaves)
-            is_part = inside.is_on or is_watched() or torch.cuda.is_current_stream_capturing()
+            is_part = inside.is_on or is_watched() or torch.cuda.is_current_stream_capturing() or finding_around()
             if is_part or not is_mine or variant.skip is not None or not variant.is_current():
                 self.steps.backward_ran()
                 return list(variant.run_eagerly(leaves))
@@ -288,7 +288,7 @@ class GraphTree:
             outputs, node, left = warm_up(recorder, variant, self._current, leaves, watch, effects)
         spec, is_backward = variant.program.result_spec, variant.mode == "backward"
         learn(variant, leaves, outputs, watch, self.backend)
-        names = find_names(roots_of(variant), set(watch.externals))
+        names = find_names(roots_of(variant), set(watch.externals), effects.calls.executed())
         variant.note_reads({key: external.tensor for key, external in watch.externals.items()}, names)
         variant.function.counts.warmups += 1
         self.steps.ran(variant.function, variant.mode)
@@ -298,7 +298,7 @@ class GraphTree:
         if kept:
             self._note_kept(variant, kept)
             self._renew_pool()
-        note_effects(variant, effects)
+        note_effects(variant, effects, watch)
         if not kept:
             self._current, self.state = node, State.WARMUP
             if self._debug:

@@ -13,13 +13,13 @@ import torch
 
 from cudalens.device.stacks import Place
 from cudalens.graphs.functions import Function, Variant
-from cudalens.graphs.guards.ambient import top_pack_hook
+from cudalens.graphs.guards.ambient import keeps_casts, top_pack_hook
 from cudalens.graphs.guards.outside import caller_of
 from cudalens.graphs.liveness import OutputRef, storage_id
 from cudalens.graphs.node import GraphNode
 from cudalens.graphs.programs import check_version
 from cudalens.graphs.reasons import Finding, Reason
-from cudalens.graphs.watching import Made, Watch
+from cudalens.graphs.watching import Made, Watch, is_plain
 
 if TYPE_CHECKING:
     from cudalens.graphs.guards.effects import Effects
@@ -80,11 +80,13 @@ def warm_up(
     """
     node = WarmupNode(variant, parent)
     hooks = _Saving()
+    casts = _Casting()
+    if keeps_casts():
+        effects.calls.observers[_ENTERS_AUTOCAST] = casts.note
     effects.calls.observers[_DISABLES_HOOKS] = hooks.give_way
     with hooks if variant.mode != "backward" else nullcontext(), effects:
         outputs = recorder.warm_up(variant, leaves, watch)
-    if hooks.finding is not None:
-        watch.findings.insert(0, hooks.finding)
+    watch.findings[:0] = [finding for finding in (casts.finding, hooks.finding) if finding is not None]
     in_pool = {made.ref.address for made in watch.made.values()}
     saved = [ref for ref in hooks.refs if ref.address in in_pool and ref.is_alive()]
     kept = {ref.address for ref in saved}
@@ -106,6 +108,26 @@ def _left_behind(watch: Watch, results: list[torch.Tensor], kept: set[int]) -> l
 
 #: The generator function below ``torch.autograd.graph.disable_saved_tensors_hooks``, which torch.func enters, too.
 _DISABLES_HOOKS: Final[CodeType] = torch.autograd.graph.disable_saved_tensors_hooks.__wrapped__.__code__  # type: ignore[attr-defined]
+
+
+_ENTERS_AUTOCAST: Final[CodeType] = torch.autocast.__enter__.__code__
+
+
+class _Casting:
+    """Notes that a function enters autocast inside of another region, which keeps its casts of weights.
+
+    Attributes:
+        finding: Why there is no graph; None where the function enters none, or one without such a cache.
+    """
+
+    def __init__(self) -> None:
+        self.finding: Finding | None = None
+
+    def note(self, frame: FrameType, event: str) -> None:
+        """An event of ``torch.autocast.__enter__``."""
+        region: Any = frame.f_locals.get("self")
+        if event == "call" and region._enabled and region._cache_enabled and region.device == "cuda":
+            self.finding = self.finding or Finding(Reason.KEPT_CASTS, "torch.autocast", caller_of(frame))
 
 
 class _Saving:
@@ -150,7 +172,7 @@ class _Saving:
 
 def _pack(refs: list[OutputRef], tensor: torch.Tensor) -> tuple[torch.Tensor, int]:
     """Detached: a result that its own node keeps would never be freed, and autograd attaches it again."""
-    if tensor.is_cuda and tensor.layout is torch.strided and tensor.untyped_storage().data_ptr():
+    if tensor.is_cuda and is_plain(tensor) and tensor.untyped_storage().data_ptr():
         refs.append(OutputRef(tensor))
     return tensor.detach(), tensor._version
 

@@ -10,12 +10,14 @@ import functools
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from threading import get_ident
 from typing import Any, Final
 
 import torch
 import torch.utils.checkpoint
 from torch.utils._python_dispatch import TorchDispatchMode, _get_current_dispatch_mode_stack
 
+from cudalens.device.modes import has_own_dispatch
 from cudalens.device.stacks import Place, place
 from cudalens.graphs.liveness import OutputRef, span, storage_id, version_of
 from cudalens.graphs.reasons import Finding, Reason
@@ -107,6 +109,7 @@ class Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
         findings: What no capture allows, in order.
         num_kernels: Operators that launch work.
         last_place: Where the latest operator was called.
+        has_other_threads: Whether operators ran on other threads, as those of a backward on a GPU.
     """
 
     def __init__(self, inputs: Sequence[torch.Tensor], device: int) -> None:
@@ -123,6 +126,7 @@ class Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self.findings: list[Finding] = []
         self.num_kernels = 0
         self.last_place: Place | None = None
+        self._thread, self.has_other_threads = get_ident(), False
 
     def __torch_dispatch__(
         self, func: Any, types: Sequence[type], args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
@@ -130,6 +134,7 @@ class Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
         """Run an operator, and note what it touches."""
         kwargs = kwargs or {}
         here = self.last_place = place(1)
+        self.has_other_threads = self.has_other_threads or get_ident() != self._thread
         name = func._schema.name.partition("::")[2]
         self._note_arguments(func, name, args, kwargs, here)
         out = func(*args, **kwargs)
@@ -141,7 +146,7 @@ class Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def note_outputs(self, outputs: Sequence[Any]) -> None:
         """What it returns and neither made nor got as an argument comes from outside, too."""
         for tensor in _tensors(list(outputs)):
-            if tensor.is_cuda and _is_plain(tensor):
+            if tensor.is_cuda and is_plain(tensor):
                 self._note_use(tensor, "", self.last_place or Place(None, 0), is_write=False)
 
     def left_behind(self, given: Sequence[torch.Tensor]) -> list[Made]:
@@ -158,7 +163,7 @@ class Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
         is_on_device = False
         on_host = []
         for tensor in _tensors((args, tuple(kwargs.values()))):
-            if not _is_plain(tensor):
+            if not is_plain(tensor):
                 self._find(Reason.ODD_TENSOR, f"{type(tensor).__name__}, {tensor.layout} in {name}", here)
             elif tensor.is_cuda:
                 is_on_device = True
@@ -203,14 +208,14 @@ class Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
             self._find(Reason.SYNCHRONISES, "indexing by a mask" if is_masked else name.lstrip("_"), here)
 
     def _check_host_operands(self, name: str, on_host: Sequence[torch.Tensor], here: Place) -> None:
-        outside = [tensor for tensor in on_host if _is_plain(tensor) and storage_id(tensor) not in self.made]
+        outside = [tensor for tensor in on_host if is_plain(tensor) and storage_id(tensor) not in self.made]
         if outside:
             self._find(Reason.CPU_SCALAR, f"in {name}", here)
 
     def _note_results(self, name: str, args: Any, out: Any, kwargs: Any, here: Place) -> None:
         on_device = False
         for tensor in _tensors(out):
-            if not _is_plain(tensor):
+            if not is_plain(tensor):
                 continue
             key = storage_id(tensor)
             on_device = on_device or tensor.is_cuda
@@ -260,20 +265,22 @@ def _address(tensor: torch.Tensor) -> int:
     return tensor.untyped_storage().data_ptr()
 
 
-def _is_plain(tensor: torch.Tensor) -> bool:
+def is_plain(tensor: torch.Tensor) -> bool:
     """Whether a tensor has one storage of its own or shared, and is no wrapper around others."""
     return (
         tensor.layout is torch.strided
         and not torch._C._functorch.is_functorch_wrapped_tensor(tensor)
         and not tensor._is_zerotensor()
-        and not replaces_functions(type(tensor))
+        and not runs_code(type(tensor))
         and storage_id(tensor) != 0
     )
 
 
 @functools.cache
-def replaces_functions(kind: type) -> bool:
-    """Whether a class of tensors has a ``__torch_function__`` of its own, which runs a program's code."""
+def runs_code(kind: Any) -> bool:
+    """Whether a class of tensors has a ``__torch_function__`` or ``__torch_dispatch__`` of its own."""
+    if has_own_dispatch((kind,)):
+        return True
     own = getattr(kind, "__torch_function__", None)
     return getattr(own, "__func__", own) not in (
         torch.Tensor.__torch_function__.__func__,  # type: ignore[attr-defined]

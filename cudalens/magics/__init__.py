@@ -1,4 +1,4 @@
-"""The magics that ``%load_ext cudalens`` loads: profiler, sanitizer, CUDA graphs, memory and devices.
+"""The magics that ``%load_ext cudalens`` loads: profiler, watch, sanitizer, CUDA graphs, memory and devices.
 
 Loading imports no large package (torch, pandas, widgets): the first profiled cell does. Unloading restores the shell:
 magics, input transformers, AST transformers and events.
@@ -15,6 +15,7 @@ from cudalens.magics.memory import Cudamem
 from cudalens.magics.profile import Cudaprofile
 from cudalens.magics.sanitize import Cudasan
 from cudalens.magics.syntax import CellSyntax
+from cudalens.magics.watch import Cudawatch
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["MAGICS", "cell_run", "load", "unload"]
 
 #: The device is the last one: the other magics may use it when they end.
-MAGICS: Final[tuple[type[Magic], ...]] = (Cudaprofile, Cudasan, Cudagraph, Cudamem, Cudadevice)
+MAGICS: Final[tuple[type[Magic], ...]] = (Cudaprofile, Cudawatch, Cudasan, Cudagraph, Cudamem, Cudadevice)
 
 
 def load(shell: InteractiveShell) -> None:

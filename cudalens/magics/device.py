@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from IPython.core.error import UsageError
@@ -12,7 +13,7 @@ from IPython.core.error import UsageError
 from cudalens.errors import MetricsError, VirtualDeviceError
 from cudalens.magics.base import Magic, verb
 from cudalens.magics.cells import display
-from cudalens.magics.options import NoOptions, flag, number, option, place, rate
+from cudalens.magics.options import NoOptions, file, flag, number, option, place, rate
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -42,6 +43,7 @@ class VirtualOptions(NoOptions):
     alloc_conf: str | None = option(
         "--alloc-conf", metavar="TEXT", help="Settings of the allocator, as in PYTORCH_CUDA_ALLOC_CONF."
     )
+    calibration: Path | None = file("--calibration", "Times that cudalens.virtual.calibrate() wrote; SPEC is any name.")
     no_values: bool = flag("--no-values", help="Compute no values: large models run without memory of the host.")
     default: float | None = option(
         "--default", metavar="NUMBER", type=float, help="With --no-values: what the program reads for unknown values."
@@ -142,6 +144,7 @@ with which batch, and what would make it fit."""
             wanted = device(
                 options.spec,
                 alloc_conf=options.alloc_conf,
+                calibration=options.calibration,
                 values=not options.no_values,
                 default=options.default,
                 default_count=options.default_count,

@@ -198,14 +198,18 @@ class NameSearch:
     def _of_tensor(self, tensor: torch.Tensor) -> Children:
         yield from _of_instance(tensor)
         with torch._C.DisableTorchFunctionSubclass():
-            node = tensor.grad_fn
+            node, hooks = tensor.grad_fn, tensor._backward_hooks
             gradient = tensor.grad if tensor.is_leaf or tensor.retains_grad else None
             inner = _parts_of_sparse(tensor)
         if gradient is not None:
             yield ".grad", gradient
         yield from inner
+        if hooks:
+            yield "._backward_hooks", hooks
         if node is not None:
             yield ".grad_fn", _Graph(self._saved(node))
+            for name, value in self._walk.attributes():
+                yield f".grad_fn.<ctx>{_attribute(name)}", value
 
     def _saved(self, node: Any) -> list[Address]:
         self._walk.add(node)

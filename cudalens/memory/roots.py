@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import sys
 import sysconfig
+import threading
 import types
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -21,6 +22,8 @@ LAST_EXCEPTION: Final = "<last exception>"
 #: Prefix of names of variables in running functions.
 CALL: Final = "<call>"
 
+#: Sets of asyncio's tasks by version of Python: `asyncio.all_tasks` has those of one loop only.
+_TASKS: Final = ("_scheduled_tasks", "_all_tasks")
 _KEPT_BY_IPYTHON: Final = re.compile(r"_+\Z|_\d+\Z")
 _HAS_PROXIES: Final = sys.version_info >= (3, 13)
 _STANDARD: Final = tuple({sysconfig.get_path(name) for name in ("stdlib", "platstdlib")})
@@ -158,12 +161,25 @@ def _of_traceback(trail: types.TracebackType | None, name: str, running: set[int
 
 
 def _calls() -> Named:
-    """The variables of the program's running functions."""
-    frame: types.FrameType | None = sys._getframe()
-    while frame is not None:
-        if _has_own_variables(frame) and is_users_file(frame.f_code.co_filename):
-            yield from _locals(frame, f"{CALL}.{frame.f_code.co_name}", is_running=True)
-        frame = frame.f_back
+    """The variables of the program's running functions, of this thread first, and its tasks of asyncio."""
+    others = [frame for thread, frame in sys._current_frames().items() if thread != threading.get_ident()]
+    for innermost in (sys._getframe(), *others):
+        frame: types.FrameType | None = innermost
+        while frame is not None:
+            if _has_own_variables(frame) and is_users_file(frame.f_code.co_filename):
+                yield from _locals(frame, f"{CALL}.{frame.f_code.co_name}", is_running=True)
+            frame = frame.f_back
+    yield from _tasks()
+
+
+def _tasks() -> Named:
+    """The coroutines of asyncio's tasks that wait, by the name of their function."""
+    module = sys.modules.get("asyncio.tasks")
+    known = next((found for name in _TASKS if (found := getattr(module, name, None)) is not None), ())
+    for task in list(known):
+        coroutine = task.get_coro() if hasattr(task, "get_coro") else None
+        if type(coroutine) is types.CoroutineType and is_users_file(coroutine.cr_code.co_filename):
+            yield f"{CALL}.{coroutine.cr_code.co_name}", coroutine
 
 
 def _running() -> set[int]:

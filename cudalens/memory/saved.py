@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import torch
 
-from cudalens.memory.objects import mro_of
+from cudalens.memory.objects import instance_dict, mro_of
 from cudalens.memory.snapshot import Address, storage_address
 
 _MAX_NODES: Final = 200_000
@@ -33,6 +33,7 @@ class SavedWalk:
         self._pending: list[Any] = []
         self._seen: dict[int, Any] = {}  # keeps the nodes alive, so that no id is reused
         self._names: dict[type, tuple[str, ...]] = {}
+        self._attributes: list[tuple[str, Any]] = []
 
     def add(self, node: Any) -> None:
         """Add `node`, a tensor's ``grad_fn``, to the walk."""
@@ -43,6 +44,12 @@ class SavedWalk:
         """Release the graphs."""
         self._pending.clear()
         self._seen.clear()
+        self._attributes.clear()
+
+    def attributes(self) -> list[tuple[str, Any]]:
+        """Attributes of the ``ctx`` of custom autograd functions, of the nodes visited since the last call."""
+        found, self._attributes = self._attributes, []
+        return found
 
     def addresses(self) -> Iterator[Address]:
         """The saved storages in the graphs that were added since the last call."""
@@ -55,6 +62,7 @@ class SavedWalk:
                 self._pending.clear()
                 return
             self._seen[id(node)] = node
+            self._attributes += instance_dict(node).items()
             yield from self._saved_by(node)
             self._pending += [following for following, _ in node.next_functions if following is not None]
 

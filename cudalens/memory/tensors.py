@@ -96,9 +96,9 @@ def _add_tensors(found: LiveTensors, tensors: Iterable[torch.Tensor], walk: Save
         address = storage_address(tensor)
         if address is not None:
             found.num_tensors[address] = found.num_tensors.get(address, 0) + 1
-        if torch.nn.Parameter in mro_of(type(tensor)):
-            found.add_role(address, "parameter")
         with torch._C.DisableTorchFunctionSubclass():
+            if torch.nn.Parameter in mro_of(type(tensor)) or (tensor.is_leaf and tensor.requires_grad):
+                found.add_role(address, "parameter")
             if tensor.grad_fn is not None:
                 found.add_role(address, "activation")
                 walk.add(tensor.grad_fn)

@@ -97,6 +97,7 @@ class KinetoSession:
             self._guarded(self._profile._start_trace if self.is_prepared else self._profile.__enter__)
 
     def _guarded(self, act: Callable[[], object]) -> None:
+        _make_room()
         if is_busy():
             raise ProfilerBusyError(
                 "another torch profiler is running in this process (a torch.profiler block, emit_nvtx, or a profile on "
@@ -140,6 +141,51 @@ class KinetoSession:
     def torch_profile(self) -> Any:
         """The torch profile object behind it: the peer that tests and benchmarks compare with."""
         return self._profile
+
+
+#: Ends the recording that makes room for other profilers; None if there is none.
+_make_way: Callable[[], object] | None = None
+
+
+def _make_room() -> None:
+    if _make_way is not None:
+        _make_way()
+
+
+@contextmanager
+def making_way(end: Callable[[], object]) -> Iterator[None]:
+    """During the block, call `end` before other code starts torch's profiler, also where torch itself starts it.
+
+    `end` has to stop the running recording. It is called at most once.
+    """
+    global _make_way
+    names = [name for name in ("_prepare_profiler", "_run_on_profiler_start") if hasattr(torch_profiler, name)]
+    plain = {name: getattr(torch_profiler, name) for name in names}
+
+    def restore() -> None:
+        global _make_way
+        _make_way = None
+        for name, function in plain.items():
+            setattr(torch_profiler, name, function)
+
+    def first_end(function: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*args: Any, **kwargs: Any) -> Any:
+            _make_room()
+            return function(*args, **kwargs)
+
+        return call
+
+    def end_once() -> None:
+        restore()
+        end()
+
+    _make_way = end_once
+    for name, function in plain.items():
+        setattr(torch_profiler, name, first_end(function))
+    try:
+        yield
+    finally:
+        restore()
 
 
 def known_devices() -> tuple[str, ...]:

@@ -34,13 +34,16 @@ MAX_BYTES: Final = 5_000_000
 _EVENT_BYTES: Final = 3
 
 
-def to_html(trace: Trace, path: str | os.PathLike[str], *, title: str | None = None) -> Path:
+def to_html(
+    trace: Trace, path: str | os.PathLike[str], *, title: str | None = None, against: Trace | None = None
+) -> Path:
     """Write `trace` as one HTML file that works offline, from ``file://``.
 
     Args:
         trace: What to show.
         path: The file to write, whole or not at all.
         title: Heading of the page; the run's name where None.
+        against: Another run, which the flame graph compares with.
 
     Returns:
         `path`.
@@ -50,15 +53,15 @@ def to_html(trace: Trace, path: str | os.PathLike[str], *, title: str | None = N
     """
     heading = f"{what(trace)} of {trace.info.name}" if title is None else title
     target = check_target(path)  # before the work, not after it
-    text = "".join(_page(trace, heading)).encode("utf-8", errors="replace")
+    text = "".join(_page(trace, heading, against)).encode("utf-8", errors="replace")
     with atomic_write(target) as file:
         file.write(text)
     return target
 
 
-def _page(trace: Trace, title: str) -> Iterator[str]:
+def _page(trace: Trace, title: str, against: Trace | None) -> Iterator[str]:
     script = assets.module_text("report.js")
-    blocks = list(_blocks(trace))
+    blocks = list(_blocks(trace, against))
     head = _head(title, script)
     static = _static(trace, title)
     used = sum(map(len, (script, head, static, *blocks)))
@@ -116,7 +119,7 @@ def _static(trace: Trace, title: str) -> str:
         f'<body>\n<div class="page">\n<header><h1>{escape(title)}</h1>'
         f'<span class="what">{escape(_subtitle(trace))}</span>'
         '<button id="cudalens-theme" type="button" hidden>Light / dark</button></header>\n'
-        f'<main>\n<div id="cudalens-static">{page.static_parts(trace, has_style=False)}'
+        f'<main>\n<div id="cudalens-static">{"".join(page.static_parts(trace, has_style=False).values())}'
         "<noscript><p>Without JavaScript this page shows the picture and the largest costs only.</p></noscript></div>\n"
         f'<div id="cudalens-app" hidden></div>\n</main>\n<footer class="facts">{_about(trace)}</footer>\n</div>\n'
     )
@@ -134,8 +137,8 @@ def _about(trace: Trace) -> str:
     return "".join(node.html() for section in sections if section is not None for node in nodes(section))
 
 
-def _blocks(trace: Trace) -> Iterator[str]:
-    config = {"facts": page.facts(trace), "versions": assets.library_versions()}
+def _blocks(trace: Trace, against: Trace | None) -> Iterator[str]:
+    config = {"facts": page.facts(trace, against), "versions": assets.library_versions()}
     yield _data("cudalens-facts", _json(config), kind="application/json")
     if races.has_races(trace):
         yield _data("cudalens-races", _base64(races.pack(trace)))

@@ -23,6 +23,7 @@ _KEYS: Final = (
     ("arrows", "step from event to event and between lanes"),
     ("Enter, click", "select the event; in the table, select the name (with Ctrl, several)"),
     ("Shift + drag, drag in the ruler or in the memory curve", "select a range of time"),
+    ("Shift + click", "measure the time from the selected event to this one"),
     ("L", "go from a launch to its kernel, and back"),
     ("Z, double click", "zoom to the event"),
     ("F", "show everything"),

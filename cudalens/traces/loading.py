@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import gzip
 import os
 import stat
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 
@@ -14,19 +16,33 @@ from cudalens.errors import TraceFormatError
 from cudalens.frames import Trace
 from cudalens.frames.garbage import no_garbage_collection
 from cudalens.frames.limits import Limit
+from cudalens.traces.archives import is_saved_trace, load_folder, load_tar, load_unpacked, load_zip
 from cudalens.traces.chrome.reader import read_chrome
-from cudalens.traces.foreign import hint_for, kind_of_file, refuse_other_archives
-from cudalens.traces.snapshots.reader import PICKLE_MAGIC, read_snapshot
-from cudalens.traces.source import GZIP_MAGIC
-from cudalens.traces.sqlite.file import SQLITE_MAGIC
+from cudalens.traces.detect import Kind, kind_of_binary, kind_of_text, unpacked_head
+from cudalens.traces.foreign import hint_for, kind_of_file
+from cudalens.traces.memory_timeline import read_memory_timeline
+from cudalens.traces.protobuf.perfetto import read_perfetto
+from cudalens.traces.protobuf.xplane import read_xplane
+from cudalens.traces.rocm.tool_json import read_tool_json
+from cudalens.traces.snapshots.reader import read_snapshot
+from cudalens.traces.source import GZIP_MAGIC, Source, read_all
 from cudalens.traces.sqlite_reader import read_sqlite
 
 _HEAD: Final = 4096
 _PROGRESS_FROM_BYTES: Final = 50 << 20
+_MAX_DEPTH: Final = 3
 _READABLE: Final = (
-    "a saved Trace (.cudalens), Chrome trace JSON (torch.profiler's export), plain or gzip, an SQLite file of nsys "
-    "(nsys export --type sqlite) or nvprof, or a memory snapshot (torch.cuda.memory._dump_snapshot)"
+    "a saved Trace (.cudalens), Chrome trace JSON (torch.profiler's export), an SQLite file of nsys (nsys export "
+    "--type sqlite), nvprof or rocprofv3, XPlane or Perfetto protocol buffers, or a memory snapshot "
+    "(torch.cuda.memory._dump_snapshot)"
 )
+#: Readers of formats that are decoded from the whole text; it may be compressed with gzip.
+_IN_MEMORY: Final[dict[Kind, Callable[..., Trace]]] = {
+    Kind.XPLANE: read_xplane,
+    Kind.PERFETTO: read_perfetto,
+    Kind.TOOL_JSON: read_tool_json,
+    Kind.TIMELINE: read_memory_timeline,
+}
 #: Suffixes of nsys's own reports, whose format is not public.
 _REPORTS: Final = (".nsys-rep", ".qdrep", ".qdstrm")
 
@@ -34,15 +50,17 @@ _REPORTS: Final = (".nsys-rep", ".qdrep", ".qdstrm")
 def load(path: str | os.PathLike[str], *, max_bytes: int | None = None) -> Trace:
     """Read a trace from `path`.
 
-    Reads files that `Trace.save` wrote, Chrome trace JSON (plain or gzip) as torch.profiler and Kineto write it for
-    CUDA, ROCm and other devices, SQLite files of nsys (``nsys export --type sqlite``) and of nvprof, and memory
-    snapshots as ``torch.cuda.memory._dump_snapshot`` writes them. No code in a snapshot's pickle is ever run. The
+    Reads files that `Trace.save` wrote; Chrome trace JSON as torch.profiler and Kineto write it for CUDA, ROCm and
+    other devices; SQLite files of nsys (``nsys export --type sqlite``), nvprof, rocprofv3 and RPD; the JSON of
+    rocprofv3; XPlane (JAX, TensorFlow) and Perfetto protocol buffers; memory snapshots as
+    ``torch.cuda.memory._dump_snapshot`` writes them, and the JSON of ``export_memory_timeline``. Each may be compressed
+    with gzip, or be the only trace in a folder, a zip or a tar archive. No code in a snapshot's pickle is ever run. The
     format is detected from the content. A progress bar is shown for large traces.
 
     Args:
-        path: The file.
-        max_bytes: The most bytes that the contents of a Chrome trace or a saved Trace may have. Default: the free
-            memory of the machine, and for compressed files also a hundred times their size.
+        path: The file or folder.
+        max_bytes: The most bytes that the contents may have, uncompressed. Default: the free memory of the machine, and
+            for compressed files also a hundred times their size.
 
     Returns:
         The Trace. Damage that does not prevent reading is counted in ``trace.info.problems``.
@@ -54,27 +72,7 @@ def load(path: str | os.PathLike[str], *, max_bytes: int | None = None) -> Trace
     """
     path = Path(path)
     try:
-        if path.is_dir():
-            hint = "cudalens.load_ranks(folder) reads the ranks of a job from a folder."
-            raise TraceFormatError(path, found="a folder", expected=_READABLE, hint=hint)
-        if not stat.S_ISREG(path.stat().st_mode):  # reading a pipe would wait for its writer
-            hint = "Copy what it gives to a file, and load that."
-            raise TraceFormatError(path, found="a pipe or device", expected=f"a regular file: {_READABLE}", hint=hint)
-        with open(path, "rb") as file:
-            head = file.read(_HEAD)
-            file.seek(0)
-            if head.startswith((b"PK\x03\x04", b"PK\x05\x06")):
-                refuse_other_archives(path, _READABLE)
-                return Trace.load(path, max_bytes=max_bytes)
-            if head.startswith(PICKLE_MAGIC):
-                with no_garbage_collection():
-                    return read_snapshot(path, file)
-            if head.startswith(SQLITE_MAGIC):
-                with no_garbage_collection():
-                    return read_sqlite(path, _row_progress(path))
-            _refuse_foreign(path, head)
-            with _progress(path, file) as on_progress, no_garbage_collection():
-                return read_chrome(path, file, Limit(path, max_bytes), on_progress)
+        return _load(path, max_bytes, 0)
     except OSError as error:
         found = error.strerror or str(error)
         raise TraceFormatError(path, found=found, expected=f"a readable file: {_READABLE}") from error
@@ -82,10 +80,55 @@ def load(path: str | os.PathLike[str], *, max_bytes: int | None = None) -> Trace
         raise TraceFormatError(path, found="more than the free memory holds", expected=_READABLE) from error
 
 
-def _refuse_foreign(path: Path, head: bytes) -> None:
+def _load(path: Path, max_bytes: int | None, depth: int) -> Trace:
+    """Read `path`, which is in `depth` archives."""
+    if depth > _MAX_DEPTH:
+        raise TraceFormatError(path, found="archives in archives", expected="a trace in one archive")
+    load_one = partial(_load, max_bytes=max_bytes, depth=depth + 1)
+    if path.is_dir():
+        return load_folder(path, load_one)
+    if not stat.S_ISREG(path.stat().st_mode):  # reading a pipe would wait for its writer
+        hint = "Copy what it gives to a file, and load that."
+        raise TraceFormatError(path, found="a pipe or device", expected=f"a regular file: {_READABLE}", hint=hint)
+    with open(path, "rb") as file:
+        head = file.read(_HEAD)
+        file.seek(0)
+        limit = Limit(path, max_bytes)
+        inner = unpacked_head(head) if head.startswith(GZIP_MAGIC) else head
+        kind = kind_of_binary(inner) or kind_of_text(inner)
+        if kind is not None and inner is not head and kind not in _IN_MEMORY:
+            with gzip.open(file) as unpacked:
+                return load_unpacked(path, unpacked, limit, load_one)
+        if kind is Kind.ZIP:
+            return Trace.load(path, max_bytes=max_bytes) if is_saved_trace(path) else load_zip(path, limit, load_one)
+        if kind is Kind.TAR:
+            return load_tar(path, limit, load_one)
+        _refuse_foreign(path, head, inner)
+        with no_garbage_collection():
+            return _read(path, file, kind, limit)
+
+
+def _read(path: Path, file: BinaryIO, kind: Kind | None, limit: Limit) -> Trace:
+    if kind is Kind.PICKLE:
+        return read_snapshot(path, file)
+    if kind is Kind.SQLITE:
+        return read_sqlite(path, _row_progress(path))
+    with _progress(path, file) as on_progress:
+        if kind is None:
+            return read_chrome(path, file, limit, on_progress)
+        text = read_all(Source(file, limit, on_progress))
+        if kind is Kind.PERFETTO:
+            return read_perfetto(path, text, limit)
+        return _IN_MEMORY[kind](path, text)
+
+
+def _refuse_foreign(path: Path, head: bytes, inner: bytes) -> None:
+    if inner is not head and inner.startswith(b"\n") and (what := kind_of_file(inner)):
+        found = f"{what} in the compressed data"
+        raise TraceFormatError(path, position="byte 0", found=found, expected=_READABLE, hint=hint_for(what))
     text = head.removeprefix(b"\xef\xbb\xbf").lstrip(b" \t\r\n")
     what = kind_of_file(head)
-    if head.startswith(GZIP_MAGIC) or (what is None and text[:1] in (b"{", b"[")):
+    if head.startswith(GZIP_MAGIC) or kind_of_binary(head) or (what is None and text[:1] in (b"{", b"[")):
         return
     if not text and len(head) < _HEAD:
         raise TraceFormatError(path, position="byte 0", found="an empty file", expected=_READABLE)

@@ -55,6 +55,14 @@ class Source:
         return data
 
 
+def read_all(source: Source) -> bytes:
+    """All that can be read of `source`; for damage, `Source.damage` says what."""
+    pieces = []
+    while piece := source.read():
+        pieces.append(piece)
+    return b"".join(pieces)
+
+
 class _Inflater:
     """Decompresses gzip members one after the other. On damage it returns the data before it, then nothing."""
 

@@ -12,15 +12,20 @@ from cudalens.frames.lenient_json import text_of
 from cudalens.frames.problems import Problems
 from cudalens.traces.nsys import reader as nsys
 from cudalens.traces.nvprof import reader as nvprof
+from cudalens.traces.rocm.rocpd import is_rocpd, read_rocpd
+from cudalens.traces.rocm.rpd import is_rpd, read_rpd
 from cudalens.traces.sqlite.file import Database, open_sqlite
 
 _CUPTI: Final = "CUPTI_ACTIVITY_KIND_"
 _NSYS: Final = ("StringIds", "NVTX_EVENTS", "META_DATA_EXPORT", "TARGET_INFO_SYSTEM_ENV", "ANALYSIS_DETAILS")
-_EXPECTED: Final = "the tables of an nsys export (nsys export --type sqlite) or of nvprof (nvprof -o FILE)"
+_EXPECTED: Final = (
+    "the tables of an nsys export (nsys export --type sqlite), of nvprof (nvprof -o FILE), of rocprofv3 "
+    "(--output-format rocpd) or of RPD"
+)
 
 
 def read_sqlite(path: Path, watch: Callable[[int], Any]) -> Trace:
-    """The Trace in an SQLite file of nsys or nvprof.
+    """The Trace in an SQLite file of nsys, nvprof, rocprofv3 or RPD.
 
     Args:
         path: The file.
@@ -47,7 +52,11 @@ def _reader(database: Database) -> tuple[Callable[[Database, Problems], Trace], 
         return nvprof.read_nvprof, nvprof.TABLES
     if activities or any(name in tables for name in _NSYS):
         return nsys.read_nsys, nsys.TABLES
-    raise TraceFormatError(database.path, found=_what(tables), expected=_EXPECTED, hint=_hint(tables))
+    if is_rpd(tables):
+        return read_rpd, tuple(tables)
+    if is_rocpd(tables):
+        return read_rocpd, tuple(tables)
+    raise TraceFormatError(database.path, found=_what(tables), expected=_EXPECTED)
 
 
 def _what(tables: dict[str, frozenset[str]]) -> str:
@@ -57,14 +66,8 @@ def _what(tables: dict[str, frozenset[str]]) -> str:
     return f"an SQLite file with other tables ({names}{', …' if len(tables) > 8 else ''})"
 
 
-def _hint(tables: dict[str, frozenset[str]]) -> str | None:
-    if any(name.startswith("rocpd_") for name in tables):
-        return "It looks like a recording of rocprof or RPD: convert it to Chrome JSON (rpd2tracing.py, rocpd convert)."
-    return None
-
-
 def _refuse_useless(path: Path, trace: Trace, problems: Problems) -> None:
     """Raise if a damaged file holds nothing usable; an intact export without events is an empty Trace."""
-    if len(trace) or len(trace.memory) or not len(problems):
+    if len(trace) or len(trace.memory) or len(trace.counters) or not len(problems):
         return
     raise TraceFormatError(path, found=f"no usable event; first damage: {problems.first()}", expected=_EXPECTED)

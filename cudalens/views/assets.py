@@ -11,6 +11,9 @@ from importlib.metadata import version
 from importlib.resources import files
 from typing import Final
 
+#: Sections whose rows are stacked on narrow pages.
+_STACKED: Final = frozenset({"findings", "syncs", "memory", "compare", "lines", "modules", "steps"})
+
 PLOTLY_VERSION: Final = "4.1.1"
 
 
@@ -19,7 +22,7 @@ def module_text(entry: str) -> str:
     """The bundle ``static/<entry>``: one ES module without imports.
 
     Args:
-        entry: ``widget.js``, ``report.js`` or ``gauges.js``.
+        entry: ``widget.js``, ``report.js``, ``gauges.js`` or ``watch.js``.
     """
     return _read("static", entry)
 
@@ -27,13 +30,16 @@ def module_text(entry: str) -> str:
 @cache
 def style_text() -> str:
     """The style sheet of the app."""
-    return "".join(map(style, ("app", "memory_map", "findings", "races", "graphs", "syncs", "memory")))
+    return "".join(
+        map(style, ("app", "memory_map", "findings", "races", "graphs", "syncs", "memory", "lines", "modules", "steps"))
+    )
 
 
 @cache
 def style(name: str) -> str:
     """The style sheet ``css/<name>.css``: of one section, of the ``app`` or of the ``report``."""
-    return _read("css", f"{name}.css")
+    text = _read("css", f"{name}.css")
+    return text + _read("css", "narrow.css").replace("NAME", name) if name in _STACKED else text
 
 
 @cache

@@ -2,9 +2,9 @@
 
 JupyterLab shows a widget view and nothing else of a bundle that holds one; reopened without its kernel, such an output
 reads "Error displaying widget: model not found", and the text/html beside it is never looked at (as of
-jupyterlab-manager 5.0.16). So a live display is two bundles, one after the other: the picture, which the notebook
-keeps, and the widget, which hides the picture while it shows (``widget.js``). The picture shows again when the widget
-is removed, and its style hides the error of a widget that is gone. Front ends without widgets show the picture alone.
+jupyterlab-manager 5.0.16). So a live display is several bundles, one after the other: the static ones, which the
+notebook keeps, and the widget, which hides them while it shows (``widget.js``). They show again when the widget is
+removed, and their style hides the error of a widget that is gone. Front ends without widgets show the static ones.
 """
 
 from __future__ import annotations
@@ -14,12 +14,20 @@ from html import escape
 from typing import Any, Final
 
 from cudalens.frames import Trace
+from cudalens.views.foreign import clean
 from cudalens.views.sections import page
-from cudalens.views.sections.markup import for_notebooks
+from cudalens.views.sections.markup import Node, for_notebooks
 from cudalens.views.sections.summary import summary
+from cudalens.views.timeline.svg import timeline_svg
 
 WIDGET_VIEW: Final = "application/vnd.jupyter.widget-view+json"
+SVG_IMAGE: Final = "image/svg+xml"
 MAX_HTML_BYTES: Final = 200_000
+MAX_IMAGE_BYTES: Final = 60_000
+#: Numbers of boxes to try for the image, until it is small enough.
+_NUM_RUNS: Final = (3000, 1500, 700, 300)
+#: Its contrast with the backgrounds of light and dark pages is 4.2 and 4.4.
+_GREY: Final = "#767d86"
 
 # A widget's error is an output with text and no element in it. JupyterLab keeps style sheets of trusted notebooks only;
 # in others it shows no widget view, so no error.
@@ -35,15 +43,59 @@ def static_bundle(trace: Trace, widget_id: str | None = None) -> dict[str, Any]:
     return {"text/plain": str(summary(trace)), "text/html": static_html(trace, widget_id)}
 
 
+def static_bundles(trace: Trace, widget_id: str) -> list[dict[str, Any]]:
+    """`static_bundle` as several outputs: the answer, the timeline as an image, and the rest.
+
+    Pages that sanitise HTML (GitHub's, for example) show no picture inside it, but show images.
+    """
+    picture = picture_text(trace)
+    parts = _parts(trace, widget_id)
+    if not picture or "pictures" not in parts:
+        return [static_bundle(trace, widget_id)]
+    names = list(parts)
+    place = names.index("pictures")
+    head, rest = names[:place], names[place + 1 :]
+    bundles = [{"text/plain": str(summary(trace)), "text/html": _wrapped(parts, head, widget_id)}]
+    bundles.append({"text/plain": f"[timeline of {clean(trace.info.name)}]", SVG_IMAGE: picture})
+    if rest:
+        bundles.append({"text/plain": "", "text/html": _wrapped(parts, rest, widget_id)})
+    return bundles
+
+
 def static_html(trace: Trace, widget_id: str | None = None) -> str:
     """Verdict, races, graphs, pictures and largest costs as HTML: no script, nothing external.
 
     It stays within `MAX_HTML_BYTES`; what does not fit is counted.
     """
+    parts = _parts(trace, widget_id)
+    return _wrapped(parts, list(parts), widget_id)
+
+
+def picture_text(trace: Trace) -> str:
+    """The timeline as one image of at most `MAX_IMAGE_BYTES`: SVG in a grey that suits light and dark pages; or ""."""
+    for num_runs in _NUM_RUNS:
+        node = timeline_svg(trace, num_runs)
+        if node is None:
+            return ""
+        text = Node(node.tag, node.attributes | {"color": _GREY}, node.children).html()
+        if len(text.encode("utf-8", "replace")) <= MAX_IMAGE_BYTES:
+            return text
+    return ""
+
+
+def _parts(trace: Trace, widget_id: str | None) -> dict[str, str]:
+    room = MAX_HTML_BYTES - len(_head(widget_id).encode())
+    return page.static_parts(trace, has_style=True, max_bytes=room)
+
+
+def _wrapped(parts: dict[str, str], names: list[str], widget_id: str | None) -> str:
+    """The sections `names` in one element."""
+    return f"{_head(widget_id)}{for_notebooks(''.join(parts[name] for name in names))}</div>"
+
+
+def _head(widget_id: str | None) -> str:
     mark = "" if widget_id is None else f' data-cudalens-static="{escape(widget_id, quote=True)}"'
-    head = f'<div class="cudalens-static"{mark}>{"" if widget_id is None else _STYLE}'
-    parts = page.static_parts(trace, has_style=True, max_bytes=MAX_HTML_BYTES - len(head.encode()))
-    return f"{head}{for_notebooks(parts)}</div>"
+    return f'<div class="cudalens-static"{mark}>{"" if widget_id is None else _STYLE}'
 
 
 def is_live() -> bool:

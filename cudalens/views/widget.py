@@ -1,7 +1,8 @@
 """The live widget: races, graphs, timeline, details, table and memory curve over a comm.
 
-Only small JSON is widget state. The columns and the libraries are sent as binary buffers when the page asks for them,
-so a saved notebook does not carry them. The page sends the selection; `on_select` registers a callback for its rows.
+Widget state is small: JSON, and the columns of a short trace, so that it is interactive while the kernel is busy with
+the next cells. Other columns and the libraries are sent as binary buffers when the page asks for them. The page sends
+the selection; `on_select` registers a callback for its rows.
 """
 
 from __future__ import annotations
@@ -24,6 +25,9 @@ from cudalens.views.timeline import payload
 
 Callback = Callable[[pd.DataFrame], object]
 
+#: Columns of at most so many bytes are sent with the widget; more events than these are not packed to try.
+MAX_READY_BYTES: Final = 64_000
+_MAX_READY_EVENTS: Final = 20_000
 _MAX_ERRORS: Final = 3
 _MAX_ERROR_TEXT: Final = 4000
 
@@ -42,14 +46,15 @@ class TimelineWidget(anywidget.AnyWidget):
     _versions = traitlets.Dict().tag(sync=True)
     _picture = traitlets.Unicode().tag(sync=True)
     _selection = traitlets.Dict().tag(sync=True)
+    _ready = traitlets.Dict().tag(sync=True)
     _errors = traitlets.List(traitlets.Unicode()).tag(sync=True)
 
-    def __init__(self, trace: Trace, *, on_select: Callback | None = None) -> None:
-        """A view of `trace`; `on_select` as in the method of that name."""
+    def __init__(self, trace: Trace, *, on_select: Callback | None = None, against: Trace | None = None) -> None:
+        """A view of `trace`; `on_select` as in the method of that name; `against`: a run to compare with."""
         self.trace = trace
         self._callbacks: list[Callback] = [] if on_select is None else [on_select]
         selection.remember(trace, None)
-        super().__init__(_facts=facts(trace), _versions=assets.library_versions())
+        super().__init__(_facts=facts(trace, against), _versions=assets.library_versions(), _ready=_ready(trace))
         self.on_msg(self._answer)
 
     @property
@@ -70,16 +75,14 @@ class TimelineWidget(anywidget.AnyWidget):
         return f"<cudalens timeline of '{self.trace.info.name}'>"
 
     def _ipython_display_(self) -> None:
-        """Two outputs: the picture that the notebook keeps, then this view, which hides it while it shows."""
+        """The outputs that the notebook keeps, then this view, which hides them while it shows."""
         from IPython.display import publish_display_data
 
         if not notebook.is_live():
             raise NotImplementedError
         self._picture = self.model_id
-        for bundle in (
-            notebook.static_bundle(self.trace, self.model_id),
-            {"text/plain": "", notebook.WIDGET_VIEW: self.view_json()},
-        ):
+        view = {"text/plain": "", notebook.WIDGET_VIEW: self.view_json()}
+        for bundle in (*notebook.static_bundles(self.trace, self.model_id), view):
             publish_display_data(bundle)  # type: ignore[no-untyped-call]
 
     @traitlets.observe("_selection")
@@ -118,12 +121,30 @@ class TimelineWidget(anywidget.AnyWidget):
         return assets.library(want)
 
 
+def _ready(trace: Trace) -> dict[str, bytes]:
+    """What the page requests first, by name: races, graphs and columns of the events, as far as they are small."""
+    found: dict[str, bytes] = {}
+    if races.has_races(trace):
+        found["races"] = races.pack(trace)
+    if graphs.has_graphs(trace):
+        found["graphs"] = graphs.pack(trace)
+    if len(trace.events) <= _MAX_READY_EVENTS:
+        found["payload"] = payload.pack(trace)
+    room = MAX_READY_BYTES
+    for name, data in list(found.items()):
+        room -= len(data)
+        if room < 0:
+            del found[name]
+    return found
+
+
 def timeline(trace: Trace, **options: Any) -> TimelineWidget:
     """The live widget of `trace`.
 
     Args:
         trace: What to show.
-        **options: ``on_select``, a function that is called with the selected rows whenever the selection changes.
+        **options: ``on_select``, a function that is called with the selected rows whenever the selection changes;
+            ``against``, another run, which the flame graph compares with.
     """
     return TimelineWidget(trace, **options)
 

@@ -203,6 +203,7 @@ class device:  # noqa: N801 - reads as torch.device and torch.cuda.device do
         for install in parts.INSTALL:
             install(self._patches, gpus)
         self._patches.set(clock, "now_ns", lambda: gpus.machine.now_ns)
+        self._patches.set(clock, "done_ns", lambda: max(gpus.machine.now_ns, *(one.tail_ns for one in gpus.devices)))
         self._patches.set(sources, "virtual_label", lambda: self.label)
         self._patches.set(modelled, "ceilings", lambda index: spec_ceilings(self.spec))
         self._patches.set(sources, "open_source", lambda: VirtualSource(gpus, self.num_devices, self.label))

@@ -11,7 +11,7 @@ pytest.importorskip("jupyterlab", reason="JupyterLab is not installed (the extra
 
 SETUP = f"import sys; sys.path.insert(0, {SAMPLES!r})\nfrom sample_traces import gpu_trace\ntrace = gpu_trace()"
 LIVE = ".cudalens-live .cudalens[data-state=ready]"
-PICTURE = "[data-cudalens-static] svg[viewBox^='0 0 960 '] >> nth=0"
+PICTURE = ".jp-RenderedSVG img >> nth=0"
 VERDICT = "3.00 ms, GPU busy 45 %: up to 980 µs (33 %) lost to other host work"
 OPEN_COMMS = "import comm; print('open comms:', len(comm.get_comm_manager().comms))"
 
@@ -99,6 +99,8 @@ def test_a_saved_notebook_without_its_kernel_shows_the_picture_and_no_error(live
     saved = json.loads((lab.folder / "live.ipynb").read_text())
     assert [set(output["data"]) for output in saved["cells"][1]["outputs"]] == [
         {"text/plain", "text/html"},
+        {"text/plain", "image/svg+xml"},
+        {"text/plain", "text/html"},
         {"text/plain", "application/vnd.jupyter.widget-view+json"},
     ]
     assert len(json.dumps(saved)) < 250_000
@@ -109,6 +111,19 @@ def test_a_saved_notebook_without_its_kernel_shows_the_picture_and_no_error(live
     assert page.get_by_text("model not found").is_hidden()
     assert page.get_by_text("Trust Notebook").is_hidden()
     assert page.locator("[data-cudalens-static] p > strong").first.inner_text() == VERDICT
+
+
+def test_a_cell_is_interactive_while_the_kernel_runs_the_next_one(lab, page):
+    flag = lab.folder / "go-on"
+    wait = f"import os, time\nwhile not os.path.exists({str(flag)!r}): time.sleep(0.05)"
+    lab.write_notebook("early.ipynb", SETUP, "trace", wait)
+    lab.open(page, "early.ipynb")
+    lab.wait_for_kernel(page)
+    lab.command(page, "notebook:run-all-cells")
+    page.wait_for_selector(".cudalens-live .cudalens:is([data-state=painted], [data-state=ready])")
+    busy = page.locator(".jp-CodeCell").nth(2).locator(".jp-InputPrompt").inner_text()
+    flag.touch()
+    assert "*" in busy, "the next cell runs while the view is painted"
 
 
 def test_closing_gives_the_picture_back_and_leaves_no_comm(lab, page):

@@ -427,7 +427,8 @@ PAINT = """([t0, w, width]) => {
     lod.paintRow(index, r, { t0, w, out, base: 0, width, minWidth: Infinity }, pixels, () => {});
     painted.push([...out].map((v) => [v & 0xffffff, v >>> 24]));
   }
-  return { painted, tone: [...tone], row: [...data.lane].map((l, i) => index.laneRow[l] + rows.row[i]) };
+  const end = [...data.start].map((s, i) => rows.ends.get(i) ?? s + data.dur[i]);
+  return { painted, end, tone: [...tone], row: [...data.lane].map((l, i) => index.laneRow[l] + rows.row[i]) };
 }"""
 
 
@@ -439,8 +440,8 @@ def test_what_is_painted_agrees_with_a_slow_oracle(open_timeline, seed, zoom):
     w = span / width / zoom
     t0 = span / 8 * 3 - 20 * w
     result = timeline.js(PAINT, [t0, w, width])
-    start, dur = np.array(timeline.js("[...data.start]")), np.array(timeline.js("[...data.dur]"))
-    end, tone, row = start + dur, np.array(result["tone"]), np.array(result["row"])
+    start, end = np.array(timeline.js("[...data.start]")), np.array(result["end"])
+    dur, tone, row = end - start, np.array(result["tone"]), np.array(result["row"])
     assert_rows_are_disjoint(start, end, row)
     for r, painted in enumerate(result["painted"]):
         mine = np.flatnonzero(row == r)
@@ -459,6 +460,40 @@ def test_what_is_painted_agrees_with_a_slow_oracle(open_timeline, seed, zoom):
                 assert alpha == pytest.approx(88 + (255 - 88) * busy, abs=1)
             elif len(seen) == 1:
                 assert (color, alpha) in {(tone[seen[0]], 255), (tone[seen[0]], 150)}
+
+
+def test_an_event_that_starts_at_the_edge_of_a_pixel_is_painted(open_timeline):
+    """The whole trace in windows of many widths: rounding finds the pixel before the edge in some of them."""
+    timeline = open_timeline(busy_trace(1, 3000, 10_000_000))
+    painted = timeline.js(
+        """() => {
+          const longest = 1_000_003;
+          const index = {
+            first: Uint32Array.of(0, 1, 2), s: Float64Array.of(2e6, 0), e: Float64Array.of(3e6, longest),
+            sum: Float64Array.of(0, 1e6, 1e6 + longest), tone: new Uint8Array(2), at: Uint32Array.of(0, 1), maxima: [],
+          };
+          const shares = [];
+          for (let width = 300; width < 900; width++) {
+            const w = (longest * 1.04) / width;
+            const t0 = Math.round((-0.02 * longest) / w) * w;
+            const out = new Uint32Array(width);
+            const target = { t0, w, out, base: 0, width, minWidth: Infinity };
+            lod.paintRow(index, 1, target, new Uint32Array(8), () => {});
+            shares.push(out.filter((pixel) => pixel !== 0).length / width);
+          }
+          return shares;
+        }"""
+    )
+    assert min(painted) == pytest.approx(1 / 1.04, abs=0.01)
+
+
+def test_an_event_is_drawn_short_only_for_a_much_longer_one(open_timeline):
+    timeline = open_timeline(busy_trace(1, 3000, 10_000_000))
+    cuts = timeline.js(
+        "[...lod.assignRows(data).ends].map(([i, end]) => [data.start[i], end, data.start[i] + data.dur[i]])"
+    )
+    assert cuts, "the trace has events that overlap without enclosing each other"
+    assert all(start < end < whole for start, end, whole in cuts)
 
 
 def assert_rows_are_disjoint(start, end, row):

@@ -125,6 +125,23 @@ def python_loop(bad: bool, *_: object) -> None:
     dist.all_reduce(x)
 
 
+def receive(bad: bool, rank: int, *_: object) -> None:
+    """Rank 1 does not send; rank 0 waits in recv, the others in the collective after it."""
+    if bad:
+        endless()
+    if rank == 0:
+        dist.recv(x, 1)
+    dist.all_reduce(x)
+
+
+def send_in_group(bad: bool, rank: int, pair: dist.ProcessGroup, second: dist.ProcessGroup) -> None:
+    """Ranks 0 and 1 send to each other, and none receives; more than sockets hold."""
+    if rank < 2:
+        dist.send(torch.ones(1 << 24), 1 - rank, group=pair)
+        dist.recv(torch.ones(1 << 24), 1 - rank, group=pair)
+    dist.all_reduce(x)
+
+
 KINDS = {
     "healthy": lambda *_: None,
     "healthy with two groups": healthy_with_two_groups,
@@ -141,6 +158,8 @@ KINDS = {
     "exception": exception,
     "deadlock": deadlock,
     "endless Python loop": python_loop,
+    "receive": receive,
+    "send to each other": send_in_group,
 }
 
 

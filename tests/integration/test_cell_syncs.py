@@ -6,6 +6,7 @@ import pytest
 import torch
 
 import cudalens
+from cudalens.analysis import findings
 
 
 @pytest.fixture
@@ -83,3 +84,16 @@ def test_a_cell_without_waits_reports_it(on_device):
     on_device.run("%%cudaprofile --syncs\ny = x @ x")
     (bundle,) = [data for kind, data in on_device.shown if kind == "display"]
     assert "no wait for the GPU was seen" in bundle["text/plain"]
+
+
+def test_lines_of_cells_have_the_cells_name_in_rows_stacks_and_findings(on_device):
+    on_device.run("def step(t):\n    for _ in range(60):\n        t = t * 1.01\n    return t.sum().item()")
+    number = on_device.shell.execution_count - 1
+    on_device.run("%%cudaprofile --stacks -v trace\nfor _ in range(20):\n    step(x)")
+    trace = on_device["trace"]
+    names = set(trace.events["name"].astype(str)) | set(trace.stacks["file"].dropna().astype(str))
+    assert f"In[{number}](1): step" in names
+    assert not [name for name in names if "ipykernel_" in name or "ipython-input" in name]
+    places = {found.place for found in findings(trace)}
+    assert places <= {f"In[{number}]:3", f"In[{number}]:4", f"In[{number}]:1", f"In[{number + 1}]:3", None}
+    assert places != {None}

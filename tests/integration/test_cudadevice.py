@@ -169,6 +169,19 @@ def test_a_device_without_values(notebook):
     assert "(16.0 GiB) had no values and cannot be used now." in notebook.capsys.readouterr().out
 
 
+def test_a_calibration_file(notebook, tmp_path):
+    from cudalens.virtual.calibration.spec_file import write_calibration
+    from cudalens.virtual.kernel_times.constants import fit_of
+
+    spec, path = virtual.SPECS["l40s"], tmp_path / "mine.json"
+    write_calibration(path, spec, {"pointwise": fit_of(spec, "pointwise").constants}, {})
+    assert notebook.run(f"%cudadevice virtual my-gpu --calibration {path}").success
+    assert "NVIDIA L40S" in notebook.capsys.readouterr().out
+    notebook.run("%cudadevice off")
+    assert not notebook.run(f"%cudadevice virtual my-gpu --calibration {tmp_path / 'no.json'}").success
+    assert "Cannot read the calibration file" in notebook.text("usage")
+
+
 def test_fit_shows_the_devices_on_which_a_function_fits(notebook):
     notebook.run("def step(batch):\n    torch.randn(batch, 1 << 28, device='cuda').sum()")
     assert notebook.run("%cudadevice fit step --devices t4,a100 --batch 20").success

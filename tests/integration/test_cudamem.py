@@ -73,7 +73,7 @@ def test_a_cell_reports_its_peak_with_its_line_and_what_it_left(cuda):
     assert line.startswith("[simulated: h100] peak ")
     assert f"(allocated) at In[{number_of(cuda)}]:" in line
     assert "held by `history`" in line
-    assert "fragmentation" in line
+    assert "fragmentation" not in line  # less than a few segments
     trace = cuda["t"]
     assert cudalens.runs[f"cell-{number_of(cuda)}"] is trace
     assert set(trace.blocks["cell"].dropna()) == {f"In[{number_of(cuda)}]"}

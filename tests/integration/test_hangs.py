@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from pathlib import Path
 
+import programs
 import pytest
 
 import cudalens
@@ -19,15 +18,17 @@ EXPECTED = {
     "missing": ("no_progress", [1], {"not entered"}),
     "order": ("hang", [1], {"other order"}),
     "operation": ("hang", [1], {"other operation"}),
-    "size, larger": ("failed", [1], {"other size"}),
-    "size, smaller": ("failed", [1], {"other size", "no dump"}),
-    "dtype": ("failed", [1], {"other dtype"}),
+    "size, larger": ("failed or hang", [1], {"other size"}),
+    "size, smaller": ("failed or hang", [1], {"other size", "no dump"}),
+    "dtype": ("failed or hang", [1], {"other dtype"}),
     "group": ("hang", [1], {"other group"}),
     "exit": ("failed", [1], {"exited"}),
     "dead": ("failed", [1], {"no dump"}),
     "exception": ("failed", [1], {"raised"}),
     "deadlock": ("hang", [0, 1], {"deadlock"}),
     "endless Python loop": ("no_progress", [1], {"not entered"}),
+    "receive": ("no_progress", [1], {"not entered"}),
+    "send to each other": ("hang", [0, 1], {"deadlock"}),
 }
 #: Kinds of the ordinary suite; CUDALENS_HANGS=1 (`make test-hangs`) runs all, each for up to a minute.
 ALWAYS = ("operation", "exception")
@@ -42,10 +43,12 @@ def kinds() -> list[object]:
 def test_the_rank_at_fault_is_named(kind: str, tmp_path: Path) -> None:
     script = Path(__file__).with_name("hang_job.py")
     folder = tmp_path / "dumps"
-    subprocess.run([sys.executable, script, kind, folder, "3"], check=True, capture_output=True, timeout=300)
+    done = programs.run(script, kind, folder, os.environ.get("CUDALENS_HANG_RANKS", "3"))
+    assert done.returncode == 0, done.stderr
     hang = cudalens.load_flight_recorder(folder).hang
     status, ranks, reasons = EXPECTED[kind]
-    assert (hang.status, [one.rank for one in hang.culprits]) == (status, ranks)
+    assert hang.status in status.split(" or ")  # of many ranks, only neighbours of the one at fault raise
+    assert [one.rank for one in hang.culprits] == ranks
     assert {one.reason for one in hang.culprits} <= reasons
 
 
@@ -57,7 +60,8 @@ def test_a_watcher_that_stops_leaves_nothing(tmp_path: Path) -> None:
         "    assert threading.active_count() == threads + 1\n"
         "assert (sys.excepthook, threading.active_count()) == (hook, threads)\n"
     )
-    subprocess.run([sys.executable, "-c", program], check=True, timeout=120)
+    done = programs.run("-c", program)
+    assert done.returncode == 0, done.stderr
     assert not list((tmp_path / "dumps").iterdir())
 
 

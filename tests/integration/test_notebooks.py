@@ -225,3 +225,15 @@ def test_the_files_notebook_gives_the_same_kernels_from_every_file(tmp_path):
     assert out.count(f": {kernels}") == 6
     snapshot = next(shown for source, shown in cells if "_dump_snapshot" in source)
     assert "768 MiB left" in snapshot
+
+
+def test_the_notebook_of_many_ranks_names_the_rank_with_the_larger_batches(tmp_path):
+    cells = executed("many-ranks.ipynb", tmp_path)
+    answer = next(shown for source, shown in cells if "ranks.summary()" in source)
+    assert re.match(r"rank 1 is (\d+ % slower in aten::\w+|slower in most operators)", answer)
+    assert "the job loses" in answer
+    slow = next(shown for source, shown in cells if source.startswith("slow = "))
+    assert slow.startswith("(1, 'aten::")
+    window = next(shown for source, shown in cells if "ranks.window" in source)
+    assert "gloo:all_reduce" in window
+    assert (tmp_path / "many-ranks.html").stat().st_size > 10_000

@@ -86,16 +86,17 @@ Program = Callable[[bool, bool], Iterator[None]]
 
 
 def on_gpu(
-    kind: str, *rules: str, gpu: str = "h100", control: bool = True, warm: bool = True
+    kind: str, *rules: str, gpu: str = "h100", control: bool = True, warm: bool = True, values: bool = False
 ) -> Callable[[Program], Program]:
     """Register a program for a virtual device; what it does before its ``yield`` is not measured.
 
-    A `warm` one runs as a whole before, so that the allocator has its memory.
+    A `warm` one runs as a whole before, so that the allocator has its memory. One that reads values needs `values`.
     """
 
     def register(program: Program) -> Program:
         def make(is_planted: bool, is_control: bool) -> Trace:
-            return _profiled(program, gpu, warm, is_planted, is_control)
+            with cudalens.virtual.device(gpu, values=values):
+                return _profiled(program, warm, is_planted, is_control)
 
         add(Case(program.__name__, kind, frozenset(rules), make, control))
         return program
@@ -103,19 +104,18 @@ def on_gpu(
     return register
 
 
-def _profiled(program: Program, gpu: str, warm: bool, is_planted: bool, is_control: bool) -> Trace:
+def _profiled(program: Program, warm: bool, is_planted: bool, is_control: bool) -> Trace:
     torch.manual_seed(0)
-    with cudalens.virtual.device(gpu):
-        if warm:
-            list(program(is_planted, is_control))
-        running = program(is_planted, is_control)
-        next(running)
+    if warm:
+        list(program(is_planted, is_control))
+    running = program(is_planted, is_control)
+    next(running)
+    torch.cuda.synchronize()
+    with cudalens.profile(shapes=True, memory=True) as run:
+        next(running, None)
         torch.cuda.synchronize()
-        with cudalens.profile(shapes=True, memory=True) as run:
-            next(running, None)
-            torch.cuda.synchronize()
-        trace = run.trace
-        running.close()
+    trace = run.trace
+    running.close()
     return trace
 
 

@@ -9,6 +9,8 @@ import torch
 from cases import on_gpu
 from torch.nn import functional
 
+from cudalens.virtual import assume
+
 BF16 = torch.bfloat16
 
 
@@ -38,7 +40,7 @@ def item_in_loop(is_planted: bool, is_control: bool) -> Iterator[None]:
     yield
     for step in range(20):
         busy(big, 3 if not is_control else 8)
-        y = (x * 2).relu().mean()
+        y = assume((x * 2).relu().mean(), 1.0)
         if is_control:
             if step == 19 and is_planted:  # nothing is left to launch after it
                 y.item()
@@ -48,46 +50,47 @@ def item_in_loop(is_planted: bool, is_control: bool) -> Iterator[None]:
             total += y
 
 
-@on_gpu("wait for a value", "host_sync")
+@on_gpu("copy to the host", "host_sync")
 def copy_to_cpu_in_loop(is_planted: bool, is_control: bool) -> Iterator[None]:
-    x, big = cuda(64, 64), cuda(1 << 22)
+    x, big = cuda(64, 64), cuda(1 << 24)
     kept = []
     yield
     for _ in range(30):
-        busy(big, 4)
-        for _ in range(4):
-            x = x * 1.5
+        busy(big, 2)
+        x = assume(x * 1.5, torch.ones(64, 64))
         if is_planted and not is_control:
             kept.append(x.cpu())
+        busy_small(x)
     if is_control and is_planted:
         kept.append(x.cpu())
 
 
-@on_gpu("wait for a size", "host_sync", "graphable", control=False)
+@on_gpu("wait for a size", "host_sync", control=False)
 def nonzero_in_loop(is_planted: bool, is_control: bool) -> Iterator[None]:
-    x, big, small = cuda(1024), cuda(1 << 22), cuda(1 << 18)
+    x, big = cuda(1024), cuda(1 << 24)
     yield
     for _ in range(30):
-        busy(big, 4)
-        busy_small(small)
+        busy(big, 2)
+        mask = assume(x > 0, count=1024)
         if is_planted:
-            (x > 0).nonzero()
+            mask.nonzero()
         else:
-            torch.nonzero_static(x > 0, size=1024)
+            torch.nonzero_static(mask, size=1024)
+        busy_small(x)
 
 
 @on_gpu("wait for a truth value", "host_sync", control=False)
 def branch_on_value(is_planted: bool, is_control: bool) -> Iterator[None]:
-    x, big, small = cuda(256), cuda(1 << 23), cuda(1 << 18)
+    x, big = cuda(256), cuda(1 << 24)
     yield
     for _ in range(25):
         busy(big, 2)
-        y = x.sum()
-        busy_small(small)
+        y = assume(x.sum() > 0, True)
         if not is_planted:
-            x = torch.where(y > 0, x * 1.0, x * 2.0)
-        elif bool(y > 0):
+            x = x * y
+        elif bool(y):
             x = x * 1.0
+        busy_small(x)
 
 
 @on_gpu("explicit synchronize", "host_sync")
@@ -104,16 +107,16 @@ def synchronize_in_loop(is_planted: bool, is_control: bool) -> Iterator[None]:
 
 @on_gpu("boolean index", "host_sync", control=False)
 def boolean_index(is_planted: bool, is_control: bool) -> Iterator[None]:
-    x, big, small = cuda(4096), cuda(1 << 22), cuda(1 << 18)
-    mask = torch.arange(4096, device="cuda") % 2 == 0
+    x, big = cuda(4096), cuda(1 << 24)
+    mask = assume(torch.ones(4096, device="cuda", dtype=torch.bool), count=2048)
     yield
     for _ in range(25):
-        busy(big, 5)
-        busy_small(small)
+        busy(big, 2)
         if is_planted:
             x[mask].sum()
         else:
-            torch.where(mask, x, 0).sum()
+            (x * mask).sum()
+        busy_small(x)
 
 
 # launching
@@ -121,7 +124,7 @@ def boolean_index(is_planted: bool, is_control: bool) -> Iterator[None]:
 
 @on_gpu("launches of a repeating region", "graphable", gpu="a100")
 def small_network(is_planted: bool, is_control: bool) -> Iterator[None]:
-    size = 1024 if is_control else 64
+    size = 4096 if is_control else 64
     number = 4 if is_control else 40
     net = torch.nn.Sequential(*(torch.nn.Linear(size, size) for _ in range(6))).cuda()
     x = cuda(1024 if is_control else 8, size)
@@ -139,7 +142,7 @@ def small_network(is_planted: bool, is_control: bool) -> Iterator[None]:
 def equal_layers(is_planted: bool, is_control: bool) -> Iterator[None]:
     """Equal layers within each step, with work before and after them."""
     layers = [torch.nn.Linear(128, 128).cuda() for _ in range(8)]
-    x = cuda(1 << 24) if is_control else cuda(16, 128)
+    x = cuda(1 << 27) if is_control else cuda(16, 128)
 
     def step() -> None:
         y = (x + 1).tanh()
@@ -243,7 +246,7 @@ def prefetch_missing(is_planted: bool, is_control: bool) -> Iterator[None]:
 @on_gpu("many small copies", "small_copies", "graphable", "host_sync")
 def scalars_to_device(is_planted: bool, is_control: bool) -> Iterator[None]:
     values = [torch.ones(4) for _ in range(25 if is_control else 200)]
-    big = cuda(1 << (26 if is_control else 8))
+    big = cuda(1 << (28 if is_control else 8))
     if is_control:
         values = [value.pin_memory() for value in values]
     yield
@@ -392,7 +395,7 @@ def layer_norm_by_hand(is_planted: bool, is_control: bool) -> Iterator[None]:
 
 @on_gpu("kernels too small for the GPU", "small_grids", control=False)
 def products_one_by_one(is_planted: bool, is_control: bool) -> Iterator[None]:
-    a, b = cuda(16, 64, 1 << 15, dtype=BF16), cuda(16, 1 << 15, 64, dtype=BF16)
+    a, b = cuda(16, 64, 1 << 18, dtype=BF16), cuda(16, 1 << 18, 64, dtype=BF16)
     yield
     for _ in range(2):
         if is_planted:
@@ -414,7 +417,7 @@ def parameters(number: int, size: int) -> list[torch.Tensor]:
 
 @on_gpu("unfused optimizer", "optimizer_loop", gpu="a100")
 def adamw_loop(is_planted: bool, is_control: bool) -> Iterator[None]:
-    number, size = (31, 1 << 22) if is_control else (60, 1 << 10)
+    number, size = (31, 1 << 24) if is_control else (60, 1 << 10)
     made = parameters(number, size)
     adam = (
         torch.optim.AdamW(made, foreach=not is_planted)
@@ -443,12 +446,12 @@ def zeros_for_gradients(is_planted: bool, is_control: bool) -> Iterator[None]:
     big = cuda(1 << 24)
     yield
     for _ in range(5):
-        busy(big, 40 if is_control else 0)
+        busy(big, 400 if is_control else 0)
         adam.zero_grad(set_to_none=not is_planted)
         big.mul_(1.0)
 
 
-@on_gpu("dense embedding gradient", "dense_embedding", gpu="a100")
+@on_gpu("dense embedding gradient", "dense_embedding", gpu="a100", values=True)
 def dense_embedding(is_planted: bool, is_control: bool) -> Iterator[None]:
     rows = 256 if is_control else 1 << 19
     table = torch.nn.Embedding(rows, 64, sparse=not is_planted).cuda()
@@ -469,8 +472,8 @@ def dense_embedding(is_planted: bool, is_control: bool) -> Iterator[None]:
 def checkpointing(is_planted: bool, is_control: bool) -> Iterator[None]:
     from torch.utils.checkpoint import checkpoint
 
-    layers = [torch.nn.Linear(512, 512).cuda() for _ in range(6)]
-    x = cuda(1024, 512).requires_grad_()
+    layers = [torch.nn.Linear(2048, 2048).cuda().to(BF16) for _ in range(6)]
+    x = cuda(4096, 2048, dtype=BF16).requires_grad_()
 
     def step() -> None:
         y = x
@@ -493,7 +496,7 @@ def empty_cache_in_loop(is_planted: bool, is_control: bool) -> Iterator[None]:
     yield
     for step in range(20):
         y = torch.cumsum(big, 0)
-        busy(big, 60 if is_control else 6)
+        busy(big, 150 if is_control else 6)
         del y
         if is_planted and (not is_control or step == 19):
             torch.cuda.empty_cache()
@@ -545,16 +548,21 @@ def fragmented_memory(is_planted: bool, is_control: bool) -> Iterator[None]:
 def streams_wait_for_each_other(is_planted: bool, is_control: bool) -> Iterator[None]:
     first, second = torch.cuda.Stream(), torch.cuda.Stream()
     size = 2048 if is_control else 128
-    a, b = cuda(128, size * 32, dtype=BF16), cuda(size * 32, 128, dtype=BF16)
+    a, b = cuda(128, size * 256, dtype=BF16), cuda(size * 256, 128, dtype=BF16)
     outs = [cuda(128, 128, dtype=BF16) for _ in range(2)]
     if is_control:
         a, b = cuda(1 << 24), cuda(1 << 24)
+
+    def turns(number: int) -> None:
+        for _ in range(number):
+            for stream in (first, second):
+                if is_planted:
+                    stream.wait_stream(second if stream is first else first)
+                with torch.cuda.stream(stream):
+                    torch.cumsum(a, 0, out=a) if is_control else torch.mm(a, b, out=outs[stream is first])
+
+    turns(1)  # workspaces of the streams
     yield
-    for _ in range(20):
-        for stream in (first, second):
-            if is_planted:
-                stream.wait_stream(second if stream is first else first)
-            with torch.cuda.stream(stream):
-                torch.cumsum(a, 0, out=a) if is_control else torch.mm(a, b, out=outs[stream is first])
+    turns(20)
     first.synchronize()
     second.synchronize()

@@ -23,7 +23,7 @@ def loader_in_the_process(is_planted: bool, is_control: bool) -> Trace:
         if is_planted:
             world.within(
                 "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__",
-                lambda w: w.sleep(4 * MS if not is_control else 500 * US),
+                lambda w: w.sleep(4 * MS if not is_control else 20 * US),
             )
         steps(world, 10)
     return world.wait().trace()

@@ -8,8 +8,10 @@ from pathlib import Path
 
 sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1] / "unit" / "analysis")]
 
+import cpu_programs  # noqa: E402, F401
 import gpu_programs  # noqa: E402, F401
 import host_programs  # noqa: E402, F401
+import recorded_programs  # noqa: E402, F401
 from cases import CASES, Result, run  # noqa: E402
 
 from cudalens.analysis import units  # noqa: E402

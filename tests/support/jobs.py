@@ -52,10 +52,11 @@ class Job:
     steps: int = 6
     micro: int = 2
     layers: int = 2
+    chunks: int = 1  # pieces of the model on each rank; more than one is interleaved 1F1B
     noise: float = 0.02
     seed: int = 0
     plants: tuple[Plant, ...] = ()
-    form: str = "today"  # today, no_seq, cpu_names, bare
+    form: str = "today"  # today, no_seq, cpu_names, bare, gloo (operators and communication on the host)
     offset_ns: float = 0  # largest offset of a clock
     drift_ppm: float = 0
     end_noise_ns: float = 3_000
@@ -172,16 +173,16 @@ def simulate(job):
 def _program(job, rank, comms, ends):
     """One rank: yields the communication that it must wait for."""
     stage = rank.number // job.data
-    warm = min(job.stages - stage - 1, job.micro)
-    order = ["f"] * warm + ["f", "b"] * (job.micro - warm) + ["b"] * warm
+    order = _order(job, stage)
     for step in range(job.steps):
         rank.step = step
         _draw_faults(job, rank)
         begin = rank.host
-        num_backward = 0
-        for kind in order:
-            num_backward += kind == "b"
-            yield from _microbatch(job, rank, comms, stage, kind, num_backward == job.micro)
+        num_backward = dict.fromkeys(range(job.chunks), 0)
+        for kind, chunk in order:
+            num_backward[chunk] += kind == "b"
+            at = chunk * job.stages + stage
+            yield from _microbatch(job, rank, comms, at, kind, kind == "b" and num_backward[chunk] == job.micro)
         for comm in rank.comms:
             yield comm
             rank.compute = max(rank.compute, comm.end(rank.number))
@@ -194,6 +195,17 @@ def _program(job, rank, comms, ends):
         rank.host = max(rank.host, rank.compute) + 5_000
         ends[rank.number, step + 1] = rank.host
         rank.rows.append(("step", step, begin, rank.host - begin))
+
+
+def _order(job, stage):
+    """Forward and backward passes of a rank with their chunks: 1F1B, interleaved if it has several chunks."""
+    total, turns = job.micro * job.chunks, job.stages * job.chunks
+    warm = job.stages - stage - 1 if job.chunks == 1 else 2 * (job.stages - stage - 1) + (job.chunks - 1) * job.stages
+    warm = min(warm, total)
+    forward = [("f", k % turns // job.stages) for k in range(total)]
+    backward = [("b", job.chunks - 1 - k % turns // job.stages) for k in range(total)]
+    paired = [one for pair in zip(forward[warm:], backward[: total - warm], strict=True) for one in pair]
+    return forward[:warm] + paired + backward[total - warm :]
 
 
 def _draw_faults(job, rank):
@@ -216,8 +228,8 @@ def _microbatch(job, rank, comms, stage, kind, is_last):
     forward = kind == "f"
     source = stage - 1 if forward else stage + 1
     target = stage + 1 if forward else stage - 1
-    if 0 <= source < job.stages:
-        received = yield from _p2p(job, rank, comms, source, stage, _RECV_PREV if forward else _RECV_NEXT)
+    if 0 <= source < job.stages * job.chunks:
+        received = yield from _p2p(job, rank, comms, source, stage, kind, _RECV_PREV if forward else _RECV_NEXT)
         yield received
         rank.compute = max(rank.compute, received.end(rank.number))
     for _ in range(job.layers):
@@ -225,17 +237,19 @@ def _microbatch(job, rank, comms, stage, kind, is_last):
             _run(job, rank, op)
         if not forward and is_last:
             ranks = job.group(rank.number)
-            bucket = yield from _post(job, rank, comms, "allreduce", f"dp{stage}", ranks, 16 << 20, _REDUCE)
+            group = f"dp{stage % job.stages}"
+            bucket = yield from _post(job, rank, comms, "allreduce", group, ranks, 16 << 20, _REDUCE)
             rank.comms.append(bucket)
-    if 0 <= target < job.stages:
-        yield from _p2p(job, rank, comms, stage, target, _NEXT if forward else _PREV)
+    if 0 <= target < job.stages * job.chunks:
+        yield from _p2p(job, rank, comms, stage, target, kind, _NEXT if forward else _PREV)
 
 
-def _p2p(job, rank, comms, source, target, stream):
+def _p2p(job, rank, comms, source, target, kind, stream):
     lane = rank.number % job.data
-    src, dst = source * job.data + lane, target * job.data + lane
+    src, dst = (stage % job.stages * job.data + lane for stage in (source, target))
     name = "send" if rank.number == src else "recv"
-    return (yield from _post(job, rank, comms, name, f"pp{lane}", [src, dst], 4 << 20, stream, src, dst))
+    group = f"pp{lane}" if job.chunks == 1 else f"pp{lane}{kind}"
+    return (yield from _post(job, rank, comms, name, group, [src, dst], 4 << 20, stream, src, dst))
 
 
 def _run(job, rank, op):
@@ -286,10 +300,12 @@ class _Writer:
     def text(self):
         events = [event for row in self.result.ranks[self.rank].rows for event in getattr(self, f"_{row[0]}")(*row[1:])]
         config = [{"pg_name": "0", "pg_desc": "default_pg", "ranks": list(range(self.job.ranks))}]
-        around = {"backend": "nccl", "rank": self.rank, "world_size": self.job.ranks}
+        backend = "gloo" if self.job.form == "gloo" else "nccl"
+        around = {"backend": backend, "rank": self.rank, "world_size": self.job.ranks}
         if self.job.form != "bare":
             around["pg_config"] = config
-        head = {"schemaVersion": 1, "distributedInfo": around, "deviceProperties": [{"id": 0, "name": "NVIDIA H100"}]}
+        devices = [{"id": 0, "name": "NVIDIA H100 80GB HBM3"}] if backend == "nccl" else []
+        head = {"schemaVersion": 1, "distributedInfo": around, "deviceProperties": devices}
         head |= {"baseTimeNanoseconds": EPOCH_NS - _START_NS, "record_shapes": 1, "with_stack": 1}
         return f'{json.dumps(head)[:-1]}, "traceEvents": [\n' + ",\n".join(events) + "\n]}"
 
@@ -319,10 +335,18 @@ class _Writer:
         if factor != 1 and any(p.kind == "data" and p.where == self.rank for p in self.job.plants):
             shapes = [[round(shapes[0][0] * factor), *shapes[0][1:]], *shapes[1:]]
         args = f', "Input Dims": {json.dumps(shapes)}, "Call stack": "{line};train.py(120): main"'
+        if self.job.form == "gloo":
+            yield self._event("cpu_op", name, 9, 9, at, dur, args[2:])
+            return
         yield from self._launched(name, launched, args, f"{name[6:]}_kernel", at, dur, _COMPUTE)
 
     def _comm(self, comm, name, launched, stream):
         start = comm.arrived[self.rank]
+        if self.job.form == "gloo":
+            dims = f'"Input Dims": [[{comm.num_bytes // 2}]]'
+            yield self._event("cpu_op", "c10d::allreduce_", 9, 9, start - 100, 100, dims)
+            yield self._event("user_annotation", "gloo:all_reduce", 9, stream, start, comm.end(self.rank) - start, dims)
+            return
         facts = {
             "Collective name": name,
             "In msg nelems": comm.num_bytes // 2,

@@ -47,7 +47,7 @@ class TestSummary:
     def test_into_a_full_file(self, saved):
         command = f"{sys.executable} -m cudalens summary {saved} > /dev/full"
         done = subprocess.run(command, shell=True, capture_output=True, text=True)
-        assert done.returncode == 1
+        assert done.returncode == 3
         assert done.stderr == "cudalens: cannot write the output: no space is left on its device.\n"
 
     def test_into_a_pipe_that_closes(self, saved):
@@ -59,7 +59,7 @@ class TestSummary:
 def test_collapsed_stacks_of_a_trace_without_durations(tmp_path, capsys):
     (tmp_path / "t.json").write_text('[{"ph": "i", "name": "mark", "ts": 1, "pid": 1, "tid": 1}]')
     assert (
-        main(["convert", str(tmp_path / "t.json"), "-o", str(tmp_path / "t.collapsed"), "--format", "collapsed"]) == 1
+        main(["convert", str(tmp_path / "t.json"), "-o", str(tmp_path / "t.collapsed"), "--format", "collapsed"]) == 3
     )
     assert "no event with a duration" in capsys.readouterr().err
     assert not (tmp_path / "t.collapsed").exists()
@@ -79,11 +79,11 @@ class TestReport:
         assert stopped.value.code == 2
 
     def test_refuses_before_it_reads(self, tmp_path, capsys):
-        assert main(["report", str(tmp_path / "none"), "-o", str(tmp_path / "no" / "page.html")]) == 1
+        assert main(["report", str(tmp_path / "none"), "-o", str(tmp_path / "no" / "page.html")]) == 3
         assert "there is no folder" in capsys.readouterr().err
 
     def test_an_output_that_ends_like_a_folder(self, saved, tmp_path, capsys):
-        assert main(["report", str(saved), "-o", f"{tmp_path}/pages/"]) == 1
+        assert main(["report", str(saved), "-o", f"{tmp_path}/pages/"]) == 3
         assert "it is a folder" in capsys.readouterr().err
 
 
@@ -96,7 +96,7 @@ class TestConvert:
         assert list(again.events["dur"]) == list(trace.events["dur"])
 
     def test_an_unknown_suffix(self, saved, tmp_path, capsys):
-        assert main(["convert", str(saved), "-o", str(tmp_path / "run.xlsx")]) == 1
+        assert main(["convert", str(saved), "-o", str(tmp_path / "run.xlsx")]) == 3
         said = capsys.readouterr().err
         assert "expected .cudalens, .json, .json.gz" in said
         assert not list(tmp_path.iterdir())
@@ -125,7 +125,7 @@ class TestFormats:
         assert "speedscope" in json.loads((tmp_path / "x.speedscope.json").read_bytes())["$schema"]
 
     def test_options_of_another_format_are_refused(self, saved, tmp_path, capsys):
-        assert main(["convert", str(saved), "-o", str(tmp_path / "x.json"), "--weight", "host"]) == 1
+        assert main(["convert", str(saved), "-o", str(tmp_path / "x.json"), "--weight", "host"]) == 3
         assert "only for collapsed stacks" in capsys.readouterr().err
 
     def test_help_lists_them(self, capsys):
@@ -144,7 +144,7 @@ class TestCompare:
         assert (tmp_path / "x.html").read_text().startswith("<!doctype html>")
 
     def test_refuses_what_is_no_trace(self, saved, tmp_path, capsys):
-        assert main(["compare", str(saved), str(tmp_path / "none")]) == 1
+        assert main(["compare", str(saved), str(tmp_path / "none")]) == 3
         assert "none" in capsys.readouterr().err
 
 
@@ -164,7 +164,7 @@ class TestMemorySnapshots:
 
     @pytest.mark.parametrize("command", ["check", "compare"])
     def test_are_refused_with_the_name_of_what_compares_them(self, snapshot, capsys, command):
-        assert main([command, str(snapshot), *([str(snapshot)] if command == "compare" else [])]) == 1
+        assert main([command, str(snapshot), *([str(snapshot)] if command == "compare" else [])]) == 3
         output = capsys.readouterr()
         assert output.out == ""
         assert "memory snapshot" in output.err
@@ -184,11 +184,11 @@ class TestMemorySnapshots:
 
 class TestRefusals:
     @pytest.mark.parametrize("content", [None, b"", b"not a trace", b"{}"])
-    def test_one_line_on_stderr_and_exit_code_1(self, tmp_path, capfd, content):
+    def test_one_line_on_stderr_and_exit_code_3(self, tmp_path, capfd, content):
         path = tmp_path / "bad.json"
         if content is not None:
             path.write_bytes(content)
-        assert main(["summary", str(path)]) == 1
+        assert main(["summary", str(path)]) == 3
         out, err = capfd.readouterr()
         assert out == ""
         assert len(err.splitlines()) == 1
@@ -197,11 +197,11 @@ class TestRefusals:
 
     def test_a_folder_from_a_shell(self, tmp_path):
         done = shell("summary", tmp_path)
-        assert (done.returncode, done.stdout) == (1, "")
+        assert (done.returncode, done.stdout) == (3, "")
         assert len(done.stderr.splitlines()) == 1
         assert done.stderr.startswith("cudalens: ")
 
-    @pytest.mark.parametrize("arguments", [[], ["bogus"], ["summary"], ["summary", "a", "b"], ["doctor", "--xml"]])
+    @pytest.mark.parametrize("arguments", [[], ["bogus"], ["summary"], ["compare", "a"], ["doctor", "--xml"]])
     def test_wrong_usage_is_exit_code_2(self, arguments, capsys):
         with pytest.raises(SystemExit) as stopped:
             main(arguments)

@@ -1,4 +1,4 @@
-"""``cudalens summary --assert``: exit code 1 with the figures, or with the place that cannot be read."""
+"""``cudalens summary --assert``: exit code 1 with the figures, 2 with the place that cannot be read."""
 
 import pytest
 
@@ -24,7 +24,7 @@ def test_what_fails_exits_with_1_after_the_summary(saved, capsys):
 
 
 def test_what_cannot_be_read_shows_where(saved, capsys):
-    assert main(["summary", saved, "--assert", "idle < 20"]) == 1
+    assert main(["summary", saved, "--assert", "idle < 20"]) == 2
     output = capsys.readouterr()
     assert output.out == ""
     assert output.err.endswith("\n  idle < 20\n         ^\n")

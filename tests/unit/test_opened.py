@@ -79,5 +79,5 @@ def test_the_shell_command_reports_by_its_exit_code(file, capsys):
 
 def test_a_file_that_is_none_is_refused(tmp_path, capsys):
     (tmp_path / "x.json").write_text("[1, 2")
-    assert main(["check", str(tmp_path / "x.json")]) == 1
+    assert main(["check", str(tmp_path / "x.json")]) == 3
     assert "x.json" in capsys.readouterr().err

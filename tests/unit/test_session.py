@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 
+import numpy as np
 import pandas as pd
 import programs
 import pytest
@@ -549,3 +550,29 @@ def test_calls_of_a_virtual_device_bear_their_threads_label():
     assert set(calls["thread"]) == {threading.current_thread().name}
     by_thread = p.trace.key_averages(by=["thread"])
     assert by_thread[~by_thread["is_device"]]["thread"].notna().all()
+
+
+def test_runs_drop_the_oldest_beyond_their_limit():
+    from cudalens.api.runs import Runs
+    from cudalens.frames import RunInfo, Trace, build_events, categorical
+
+    def run(name, num_events):
+        times = np.arange(num_events, dtype=np.int64)
+        names = categorical(np.zeros(num_events, np.int32), ["op"])
+        events = build_events({"ts": times, "dur": times, "name": names, "cat": names})
+        return Trace(RunInfo(name=name, source="cpu"), events=events)
+
+    size = sum(int(frame.memory_usage(index=False).sum()) for frame in run("x", 1000).frames.values())
+    runs = Runs(max_bytes=int(2.5 * size))
+    runs.add(run("first", 1000))
+    runs.add(run("second", 1000))
+    with pytest.warns(UserWarning, match=r"dropped 1 of its oldest runs \('first'\).*max_bytes"):
+        runs.add(run("third", 1000))
+    assert runs.keys() == ["second", "third"]
+    with pytest.warns(UserWarning, match="dropped 2"):
+        runs.add(run("large", 5000))  # the last stays, however large
+    assert runs.keys() == ["large"]
+    runs.max_bytes = None
+    runs.add(run("large", 5000))
+    runs.add(run("other", 5000))
+    assert runs.keys() == ["large", "other"]

@@ -77,7 +77,7 @@ def test_a_port_in_use_is_refused(viewer, tmp_path, capsys):
     _, address = viewer
     trace = tmp_path / "t.json"
     trace.write_text('[{"ph": "X", "name": "load", "ts": 1, "dur": 5, "pid": 1, "tid": 1}]')
-    assert main(["view", str(trace), "--no-browser", "--port", str(address.port)]) == 1
+    assert main(["view", str(trace), "--no-browser", "--port", str(address.port)]) == 3
     assert f"cannot listen on port {address.port} of 127.0.0.1" in capsys.readouterr().err
 
 

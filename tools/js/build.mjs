@@ -6,7 +6,7 @@ import { fileURLToPath } from "node:url";
 import * as esbuild from "esbuild";
 
 const VIEWS = fileURLToPath(new URL("../../cudalens/views/", import.meta.url));
-const ENTRIES = ["widget", "report", "gauges"];
+const ENTRIES = ["widget", "report", "gauges", "watch"];
 
 /**
  * The text of the bundle of one entry module.

@@ -70,6 +70,7 @@ class Measured:
 
     Attributes:
         wall: Length of each repeat, ns; shape (n,).
+        of_run: Number of repeats of each run; they add up to n. The ranks of a job are one run.
         tables: Costs by kind. ``ops``: time in ns by (operator, call or range; "host" or "device"). ``kernels``: time
             by (kernel, operator that launched it, kind of work). ``modules``: time by (module path, "host" or
             "device"). ``memory``: bytes by (what, device), without counts.
@@ -77,11 +78,12 @@ class Measured:
 
     wall: Floats
     tables: Mapping[str, Costs]
+    of_run: tuple[int, ...]
 
     def map(self, wall: Floats, function: Callable[[Floats], Floats]) -> Measured:
         """The same with other lengths, and with `function` applied to all costs."""
         tables = {kind: {key: function(values) for key, values in costs.items()} for kind, costs in self.tables.items()}
-        return Measured(wall, tables)
+        return Measured(wall, tables, (len(wall),))
 
 
 def side_of(value: object, name: str) -> Side:
@@ -194,7 +196,7 @@ def _measure(trace: Trace, repeats: _Repeats) -> Measured:
         modules.add(_texts(module, _from_launch(inner, work.launch), NO_MODULE), work.rows, dur, DEVICE)
         modules.add(_texts(module, inner[host], NO_MODULE), host, own, HOST)
     tables = {"ops": ops.costs, "kernels": kernels.costs, "modules": modules.costs, "memory": _memory(trace, repeats)}
-    return Measured(repeats.wall, tables)
+    return Measured(repeats.wall, tables, (len(repeats.wall),))
 
 
 def _from_launch(nearest_row: Ints, launch: Ints) -> Ints:
@@ -284,7 +286,7 @@ def _concatenated(found: list[Measured]) -> Measured:
         parts = [(one.tables[kind], np.zeros((2, len(one.wall)))) for one in found]
         keys = dict.fromkeys(key for costs, _ in parts for key in costs)
         tables[kind] = {key: np.concatenate([costs.get(key, none) for costs, none in parts], axis=1) for key in keys}
-    return Measured(np.concatenate([one.wall for one in found]), tables)
+    return Measured(np.concatenate([one.wall for one in found]), tables, tuple(len(one.wall) for one in found))
 
 
 def _picked(one: Measured, pick: Ints) -> Measured:

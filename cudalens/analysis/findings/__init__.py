@@ -11,6 +11,7 @@ from typing import Final
 
 from cudalens.analysis.cached import once_per_trace
 from cudalens.analysis.findings import (
+    allocation_rules,
     copy_rules,
     cpu_rules,
     fusion_rules,
@@ -21,6 +22,7 @@ from cudalens.analysis.findings import (
     state_rules,
     stream_rules,
     training_rules,
+    wait_rules,
     window_rules,
 )
 from cudalens.analysis.findings.finding import CONFIDENCES, Confidence, Finding
@@ -45,11 +47,11 @@ RankRule = Callable[[Ranks], Iterator[Finding]]
 #: The rules for one Trace.
 RULES: Final[tuple[Rule, ...]] = (
     host_rules.launching,
-    host_rules.waiting,
+    wait_rules.waiting,
     host_rules.reading,
     host_rules.collecting,
     host_rules.compiling,
-    host_rules.allocating,
+    allocation_rules.allocating,
     host_rules.other_work,
     window_rules.first_step,
     window_rules.idle_ends,
@@ -76,6 +78,7 @@ RULES: Final[tuple[Rule, ...]] = (
     state_rules.slow_clocks,
     cpu_rules.tiny_operators,
     cpu_rules.between_operators,
+    cpu_rules.outside_operators,
     cpu_rules.one_thread,
 )
 

@@ -19,7 +19,7 @@ _PAGEABLE: Final = r"^Memcpy (?:HtoD|DtoH).*Pageable"
 _TO_DEVICE: Final = r"^(?:Memcpy|CopyH|MEMORY_COPY_H).*(?:HtoD|HOST_TO_DEVICE|HostToDevice)"
 _BOTH_WAYS: Final = r"HtoD|DtoH|HostToDevice|DeviceToHost|HOST_TO_DEVICE|DEVICE_TO_HOST"
 _LAYOUT: Final = r"nchwToNhwc|nhwcToNchw|(?i:nchw_?to_?nhwc|nhwc_?to_?nchw|tensor_?transform|batched_transpose)"
-_COPY_OP: Final = r"^aten::(?:copy_|clone|_foreach_copy_)$"
+_COPY_OP: Final = r"^aten::(?:copy_|clone|_to_copy|_foreach_copy_)$"
 _COPY_CALL: Final = r"Memcpy"
 
 _NOT_OVERLAPPED: Final = 0.05

@@ -10,9 +10,11 @@ import numpy as np
 from cudalens.analysis import units
 from cudalens.analysis.event_arrays import Ints
 from cudalens.analysis.findings.finding import Finding
-from cudalens.analysis.findings.idle_attribution import LOADER, LONG_NS
+from cudalens.analysis.findings.idle_attribution import COMPILE, GARBAGE, LOADER, LONG_NS
 from cudalens.analysis.findings.trace_arrays import TraceArrays
-from cudalens.analysis.time.intervals import length, subtract, union
+from cudalens.analysis.time.intervals import Intervals, length, subtract, union
+from cudalens.analysis.time.waiting import WAITING
+from cudalens.frames.build import STEP_PREFIX
 from cudalens.frames.threads import threads_of
 
 #: Dispatching an operator from Python takes some microseconds; a shorter operator is mostly that.
@@ -21,6 +23,7 @@ _TINY_NS: Final = 5_000
 _MIN_OPS: Final = 500
 _SHARE: Final = 0.20
 _MIN_GAPS: Final = 500
+_MIN_LONG_GAPS: Final = 3
 
 #: Splitting shorter operators among threads costs about as much as it gains.
 _HEAVY_NS: Final = 100_000
@@ -79,6 +82,55 @@ def between_operators(arrays: TraceArrays) -> Iterator[Finding]:
         "python_between", "Python between operators", what, cost, advice, "low" if arrays.has_python else "medium",
         rows=after, weight=end - start, place=arrays.place_of(after, end - start),
     )  # fmt: skip
+
+
+def outside_operators(arrays: TraceArrays) -> Iterator[Finding]:
+    """``python_work``: without device work, the thread with the most operators is mostly outside of them.
+
+    Gain: gaps of `LONG_NS` or longer between its outermost operators, without what other rules report (reading data,
+    garbage collection, compiling) and without Python calls in which it only waits. Threshold: `_MIN_LONG_GAPS` of them,
+    and a fifth of the measured window.
+    """
+    ops = _outermost(arrays)
+    if len(ops) <= _MIN_LONG_GAPS:
+        return
+    thread = int(np.bincount(arrays.thread[ops]).argmax())
+    rows = ops[arrays.thread[ops] == thread]
+    rows = rows[np.argsort(arrays.ts[rows], kind="stable")]
+    start, end = np.maximum.accumulate(arrays.end[rows])[:-1], arrays.ts[rows][1:]
+    is_long = end - start >= LONG_NS
+    others = np.flatnonzero(arrays.is_named(f"{LOADER}|{GARBAGE}|{COMPILE}|{WAITING}") & (arrays.thread == thread))
+    gaps = subtract(union(start[is_long], end[is_long]), arrays.time_of(others))
+    gain = length(gaps)
+    if int(is_long.sum()) < _MIN_LONG_GAPS or arrays.is_minor(gain, _SHARE):
+        return
+    after = rows[1:][is_long]
+    calls = _longest_call(arrays, thread, gaps)
+    called = "" if calls < 0 else str(arrays.events["name"].array[calls])
+    is_named = called and not called.startswith("<built-in ")
+    name = f", longest in {units.shorten(called, 60)}" if is_named else ""
+    what = (
+        f"one thread was outside of torch's operators for {units.duration(gain)} of "
+        f"{units.duration(arrays.wall_ns)}, in {units.plural(len(after), 'gap')} of {units.duration(LONG_NS)} or "
+        f"more{name}."
+    )
+    advice = "vectorize that Python code, cache its results, or run it in other processes (DataLoader workers)"
+    if not arrays.has_python:
+        advice += "; for its lines, profile with %%cudaprofile --stacks"
+    place = arrays.place_of(after) if calls < 0 else arrays.place(calls)
+    yield arrays.finding(
+        "python_work", "Python outside of operators", what, gain, advice, "high",
+        rows=after if calls < 0 else np.array([calls]), place=place,
+    )  # fmt: skip
+
+
+def _longest_call(arrays: TraceArrays, thread: int, gaps: Intervals) -> int:
+    """The range or Python call of a thread that began in `gaps` and has the longest self time; -1 for none."""
+    named = arrays.is_in("python_function", "user_annotation") & (arrays.thread == thread)
+    rows = np.flatnonzero(named & ~arrays.is_named(f"^{STEP_PREFIX}|{WAITING}"))
+    at = np.searchsorted(gaps.start, arrays.ts[rows], "right") - 1
+    rows = rows[(at >= 0) & (arrays.ts[rows] < gaps.end[np.maximum(at, 0)])] if len(gaps.start) else rows[:0]
+    return int(rows[np.argmax(arrays.self_dur[rows])]) if len(rows) else -1
 
 
 def one_thread(arrays: TraceArrays) -> Iterator[Finding]:

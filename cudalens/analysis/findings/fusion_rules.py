@@ -38,6 +38,8 @@ _FORWARD: Final = (
 _SPARE: Final = 0.5
 
 _DENSE: Final = r"^aten::embedding_dense_backward$"
+#: A sparse gradient takes some ten launches for sorting its indices and adding its rows.
+_SPARSE_NS: Final = 60_000
 
 
 def pointwise(arrays: TraceArrays) -> Iterator[Finding]:
@@ -138,15 +140,15 @@ def _has_spare_memory(arrays: TraceArrays) -> bool:
 def dense_embedding(arrays: TraceArrays) -> Iterator[Finding]:
     """``dense_embedding``: the gradient of an embedding is a dense tensor of the size of the table.
 
-    Gain: what a replay saves without the work of ``aten::embedding_dense_backward``. The optimizer's step over the
-    whole table is not counted. Threshold: a twentieth of the window.
+    Gain: what a replay saves without the work of ``aten::embedding_dense_backward``, less `_SPARSE_NS` for each
+    gradient. The optimizer's step over the whole table is not counted. Threshold: a twentieth of the window.
     """
     ops = arrays.matching(_DENSE, "cpu_op")
     launched = arrays.launched(ops) if len(ops) else ops
     if not len(launched):
         return
     rows = arrays.work.rows[launched]
-    gain = arrays.replays.gain(with_work(rows, 0.0))
+    gain = max(arrays.replays.gain(with_work(rows, 0.0)) - _SPARSE_NS * len(ops), 0)
     if arrays.is_minor(gain, _SMALL_SHARE):
         return
     what = (

@@ -10,20 +10,18 @@ from collections.abc import Iterator
 from typing import Final
 
 import numpy as np
-import pandas as pd
 
 from cudalens.analysis import units
 from cudalens.analysis.event_arrays import Ints
 from cudalens.analysis.findings.finding import CONFIDENCES, Finding
-from cudalens.analysis.findings.idle_attribution import ALLOCATE, COMPILE, GARBAGE, LOADER, PAUSE_NS, Gaps
+from cudalens.analysis.findings.idle_attribution import COMPILE, GARBAGE, LOADER, PAUSE_NS, Gaps
 from cudalens.analysis.findings.repeats import Repeat, find_repeat
-from cudalens.analysis.findings.replays import fused, with_work, without_host, without_waits
+from cudalens.analysis.findings.replays import Edit, fused, without_host, without_waits
 from cudalens.analysis.findings.trace_arrays import TraceArrays
 from cudalens.analysis.time.intervals import Intervals, intersect, length, union
-from cudalens.analysis.time.sync_groups import wait_groups
 from cudalens.frames import RUNTIME_CATEGORIES
 from cudalens.frames.build import innermost_event
-from cudalens.frames.syncs.kinds import SyncKind, is_host_copy, plain_call, sync_target
+from cudalens.frames.syncs.kinds import is_host_copy, plain_call, sync_target
 
 #: Of the devices' time from first to last work: good programs have some gaps between kernels, too.
 _LAUNCH_SHARE: Final = 0.10
@@ -39,32 +37,6 @@ _GRAPH_SHARE: Final = 0.05
 _MIN_LAUNCHES: Final = 20
 
 _OTHER_SHARE: Final = 0.05
-_MAX_PLACES: Final = 3
-_WAIT_KEYS: Final = ["place", "kind", "op"]
-
-#: If removing all waits gains more than this times the largest gain of one line, the lines are one finding.
-_JOINT: Final = 1.5
-
-#: Share of the idle time in driver calls that is late from which on the calls never stop.
-_LATE: Final = 0.1
-
-#: A warm-up of the allocator is a likely cause from this share of the window on, else a possible one.
-_COLD_SHARE: Final = 0.2
-
-#: Kinds of waits whose advice is to read the values later, all at once.
-_READS: Final = (
-    SyncKind.ITEM,
-    SyncKind.CPU,
-    SyncKind.TOLIST,
-    SyncKind.NUMPY,
-    SyncKind.PRINT,
-    SyncKind.PAGEABLE_TO_HOST,
-)
-
-_WARMUP: Final = r"(?i)warm.?up"
-
-#: Memory that is allocated in the first third of a run can belong to the warm-up.
-_STEADY: Final = 1 / 3
 
 
 def launching(arrays: TraceArrays) -> Iterator[Finding]:
@@ -74,7 +46,8 @@ def launching(arrays: TraceArrays) -> Iterator[Finding]:
     rule reports. Threshold: a tenth of the devices' time.
 
     Gain of ``graphable``: what a replay saves in which each repeat of the same sequence of kernels (`find_repeat`) is
-    one launch, at most the gaps within these stretches. If these are most of the gaps of ``launch_bound``, only
+    one launch, at most the gaps within these stretches. Waits for the GPU within the sequence have to be removed first:
+    then it is what the graphs save after that. If these are most of the gaps of ``launch_bound``, only
     ``graphable`` is reported.
     """
     gaps, repeat = arrays.idle.launch, find_repeat(arrays)
@@ -115,8 +88,10 @@ def _graphable(arrays: TraceArrays, repeat: Repeat) -> Finding | None:
     size = launch + queued
     if launch < _GRAPH_SHARE * arrays.span_ns or repeat.has_graphs:
         return None
-    gain = arrays.replays.bound(size, fused(arrays.work.rows[repeat.at], repeat.number, as_graph=True))
     waits = _waits_within(arrays, repeat)
+    graph = fused(arrays.work.rows[repeat.at], repeat.number, as_graph=True)
+    before = _without_all_waits(arrays) if waits else ()
+    gain = min(size, arrays.replays.gain(graph, after=before) + arrays.replays.slack_ns)
     first = f"remove the {units.plural(waits, 'wait')} for the GPU from it, then use " if waits else ""
     late = f"{units.duration(launch)} of it" if queued else "all of it"
     what = (
@@ -134,72 +109,17 @@ def _graphable(arrays: TraceArrays, repeat: Repeat) -> Finding | None:
     )  # fmt: skip
 
 
+def _without_all_waits(arrays: TraceArrays) -> tuple[Edit, ...]:
+    calls = arrays.trace.syncs["event"].dropna().to_numpy(dtype=np.int64)
+    return (without_waits(calls),) if len(calls) else ()
+
+
 def _waits_within(arrays: TraceArrays, repeat: Repeat) -> int:
     """Waits for the GPU in each repeat."""
     at = arrays.trace.syncs["ts"].to_numpy()
     place = np.searchsorted(repeat.start, at, "right") - 1
     inside = (place >= 0) & (at < repeat.end[np.maximum(place, 0)])
     return int(np.ceil(inside.sum() / repeat.times))
-
-
-def waiting(arrays: TraceArrays) -> Iterator[Finding]:
-    """``host_sync``: the devices run out of work because the host waited for them.
-
-    Gain: what a replay saves in which the calls do not wait; where they are not recorded, the gaps that begin while the
-    host waits. Waits after which no device was idle gain nothing. One finding per line; one for several lines if
-    removing the waits of one of them alone gains little, because the host then waits at the next.
-    """
-    gaps = arrays.idle.sync
-    if not gaps.total_ns:
-        return
-    waits = arrays.trace.syncs
-    group = waits.groupby(_WAIT_KEYS, observed=True, dropna=False, sort=False).ngroup().to_numpy()
-    idle = np.bincount(group[gaps.wait], weights=gaps.length, minlength=int(group.max()) + 1).astype(np.int64)
-    chosen = np.argsort(-idle, kind="stable")[:_MAX_PLACES]
-    chosen = chosen[idle[chosen] > 0]
-    each = [_gain_of_waits(arrays, np.flatnonzero(group == number), int(idle[number])) for number in chosen]
-    together = np.flatnonzero(np.isin(group, chosen))
-    whole = _gain_of_waits(arrays, together, int(idle[chosen].sum()))
-    if len(chosen) > 1 and whole > _JOINT * max(each):
-        yield _waiting(arrays, together, np.flatnonzero(group == chosen[0]), whole, len(chosen))
-        return
-    for number, gain in zip(chosen, each, strict=True):
-        rows = np.flatnonzero(group == number)
-        yield _waiting(arrays, rows, rows, gain, 1)
-
-
-def _gain_of_waits(arrays: TraceArrays, numbers: Ints, idle_ns: int) -> int:
-    """What a replay saves without some waits; and without the copies, where the advice is to read values later."""
-    waits = arrays.trace.syncs.iloc[numbers]
-    if waits["event"].isna().any():
-        return idle_ns
-    calls = waits["event"].to_numpy(dtype=np.int64)
-    reads = arrays.outermost_ops(calls[waits["kind"].isin(_READS).to_numpy()])
-    copies = arrays.work.rows[arrays.launched(reads)] if len(reads) else reads
-    copies = copies[arrays.is_in("gpu_memcpy")[copies]]
-    calls = np.union1d(calls, arrays.beneath(reads))
-    return arrays.replays.gain(without_waits(calls), without_host(reads), with_work(copies, 0.0))
-
-
-def _waiting(arrays: TraceArrays, numbers: Ints, of_first: Ints, gain: int, num_places: int) -> Finding:
-    waits, first = arrays.trace.syncs.iloc[numbers], arrays.trace.syncs.iloc[of_first[0]]
-    gaps = arrays.idle.sync.select(np.isin(arrays.idle.sync.wait, numbers))
-    place, kind, op = (None if pd.isna(first[name]) else str(first[name]) for name in _WAIT_KEYS)
-    groups = wait_groups(arrays.trace)
-    advices = groups["advice"][groups["place"].isin([place]) & (groups["kind"] == kind) & groups["op"].isin([op])]
-    advice = str(advices.iloc[0]) if len(advices) else "keep results on the device, and read them all at once"
-    expression = next((e for e in (first["expression"], first["source"]) if not pd.isna(e)), None)
-    code = f" ({units.shorten(str(expression), 60)})" if expression else f" in {op}" if op else ""
-    where = f" in {num_places} places, most often" if num_places > 1 else ","
-    what = (
-        f"{units.plural(len(waits), 'wait')} of the host{where} {kind}{code}, emptied the queue: the GPU was then idle "
-        f"for {units.duration(gaps.total_ns)} in {units.plural(len(np.unique(gaps.ended_by)), 'gap')} (the host waited "
-        f"{units.duration(int(waits['dur'].sum()))})."
-    )
-    rows = waits["event"].dropna().to_numpy(dtype=np.int64)
-    return arrays.finding(
-        "host_sync", f"waiting for the GPU: {kind}", what, gain, advice, "high", rows=rows, place=place, is_idle=True
-    )
 
 
 def reading(arrays: TraceArrays) -> Iterator[Finding]:
@@ -273,51 +193,6 @@ def compiling(arrays: TraceArrays) -> Iterator[Finding]:
     )
 
 
-def allocating(arrays: TraceArrays) -> Iterator[Finding]:
-    """``driver_memory``: the driver allocates or frees memory, which stops the host, and often the device.
-
-    Gain: what a replay saves without these calls, at most the idle time of the devices within them; nothing is reported
-    without device work. A caching allocator calls the driver at first and then no more, unless memory runs out or new
-    sizes are requested. If calls after the first third of the run have a tenth of their idle time, all of them count;
-    otherwise they are a warm-up, and the advice says so.
-    """
-    rows = arrays.matching(ALLOCATE)
-    if not len(rows) or not len(arrays.work.rows):
-        return
-    idle = arrays.idle.by_event["allocate"]
-    late = rows[arrays.ts[rows] >= int(arrays.ts.min()) + _STEADY * arrays.wall_ns]
-    size = length(idle)
-    is_steady = length(intersect(idle, arrays.time_of(late))) >= _LATE * size
-    waits = arrays.trace.syncs
-    retries = int((waits["kind"] == "allocator retry").sum())
-    released = waits["event"].array[(waits["kind"] == "empty_cache()").to_numpy()].dropna().to_numpy(dtype=np.int64)
-    gain = arrays.replays.bound(
-        size + int(waits["dur"].sum()) if retries or len(released) else size, without_host(rows), without_waits(rows)
-    )
-    again = f", {units.plural(retries, 'time')} because memory had run out" if retries else ""
-    when = "" if is_steady else " at the start of the run"
-    what = (
-        f"{units.plural(len(rows), 'call')} allocated or freed driver memory{when}{again}; the GPU was idle for "
-        f"{units.duration(size)} in these calls."
-    )
-    is_likely = is_steady or gain >= _COLD_SHARE * arrays.wall_ns
-    yield arrays.finding(
-        "driver_memory", "allocating driver memory", what, gain, _allocation_advice(retries, len(released), is_steady),
-        "high" if retries or len(released) else "medium" if is_likely else "low",
-        rows=rows, place=arrays.place_of(rows), is_idle=True,
-    )  # fmt: skip
-
-
-def _allocation_advice(retries: int, num_released: int, is_steady: bool) -> str:
-    if retries:
-        return "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True against fragmentation, or lower the peak of memory"
-    if num_released:
-        return "no torch.cuda.empty_cache() in the loop: the allocator asks the driver for the same memory again"
-    if not is_steady:
-        return "measure after a warm-up, %%cudaprofile --warmup 3: the allocator then reuses this memory"
-    return "allocate buffers once and reuse them, with constant shapes"
-
-
 def other_work(arrays: TraceArrays) -> Iterator[Finding]:
     """``host_work`` and ``driver_calls``: the device is idle while the host is busy with something else.
 
@@ -372,7 +247,7 @@ def _host_work(arrays: TraceArrays, gaps: Gaps, running: Ints) -> Finding:
         f"the GPU was idle for {units.duration(gaps.total_ns)} in {units.plural(len(gaps.start), 'gap')} of "
         f"{units.duration(PAUSE_NS)} or more while the host did other work, the longest {name}{_slowed(arrays)}."
     )
-    if _is_warmup(arrays, row):
+    if arrays.is_warmup(row):
         advice = "measure after this warm-up, %%cudaprofile --warmup 3"
     else:
         advice = "move that work (logging, metrics, Python loops over elements) out of the loop, or to another thread"
@@ -382,11 +257,3 @@ def _host_work(arrays: TraceArrays, gaps: Gaps, running: Ints) -> Finding:
         "host_work", "other host work", what, gaps.total_ns, advice, "low" if arrays.has_python else "medium",
         rows=rows, weight=gaps.length, place=arrays.place(row if row >= 0 else int(rows[at])), is_idle=True,
     )  # fmt: skip
-
-
-def _is_warmup(arrays: TraceArrays, row: int) -> bool:
-    """Whether a row is within a range that is called warm-up."""
-    named = arrays.is_named(_WARMUP)
-    while row >= 0 and not named[row]:
-        row = int(arrays.parent[row])
-    return row >= 0

@@ -51,7 +51,8 @@ ALLOCATE: Final = (
 )
 PROFILER: Final = r"^(?:Activity Buffer Request|Buffer Flush|Instrumentation|Resource)$"
 
-GARBAGE: Final = r"^Python garbage collection$"
+#: Ours, and torch's own (``record_python_gc_info``).
+GARBAGE: Final = r"^Python (?:garbage collection|GC)$"
 
 REASONS: Final = {"garbage": GARBAGE, "loader": LOADER, "compile": COMPILE, "allocate": ALLOCATE, "profiler": PROFILER}
 

@@ -147,7 +147,7 @@ def eager_attention(arrays: TraceArrays) -> Iterator[Finding]:
             return
         others = rows[~np.isin(arrays.work.launch[launched], _launches_of_products(arrays))]
         taken = length(arrays.work_time(launched))
-        gain = arrays.replays.gain(with_work(others, 0.0), fused(rows, number))
+        gain = arrays.replays.gain(with_work(others, 0.0), fused(rows, number, as_graph=True))
     else:
         rows, side = softmax, "CPU"
         taken = length(union(arrays.ts[first], arrays.end[last]))

@@ -7,15 +7,20 @@ from dataclasses import replace
 from typing import Final
 
 import msgspec
-import numpy as np
 
 from cudalens.analysis import units
 from cudalens.analysis.findings.finding import Confidence, Finding
+from cudalens.analysis.ranks.texts import reason
 from cudalens.frames import Ranks
 
 _UNEVEN: Final = 0.10
-_WAITING: Final = 0.05
-_MIN_COLLECTIVES: Final = 3
+_ADVICE: Final = {
+    "data": "give ranks equal work: batches with equal numbers of tokens, embedding tables sharded by load",
+    "clock": "check the power and temperature limits of the GPU of rank {rank}",
+    "host": "check what rank {rank} does on its host: data loading, logging, checkpoints, other processes",
+    "all operators": "check the hardware of rank {rank}: clocks, power limits, other processes on the same device",
+    "operator": "check what rank {rank} does in {op}: its inputs, its code, other processes on the same device",
+}
 
 
 def uneven(ranks: Ranks) -> Iterator[Finding]:
@@ -42,32 +47,16 @@ def uneven(ranks: Ranks) -> Iterator[Finding]:
 
 
 def straggling(ranks: Ranks) -> Iterator[Finding]:
-    """``straggler``: ranks wait in collectives for the rank that arrives last.
+    """``straggler``: a rank that makes the job slow, as `cudalens.analysis.ranks.stragglers` finds them.
 
-    If all ranks have the same number of collectives, the n-th kernel of each is taken for the same collective; it is
-    shortest on the rank that arrives last. Cost: how much longer the others ran them, the mean over all ranks.
-    Threshold: a twentieth of a rank's device time, and one rank was last in at least half of the collectives.
+    Cost: the job's time less its time, replayed, if the rank took as long as the ranks of the same program.
     """
-    summary = ranks.frames["summary"]
-    by_rank = ranks.frames["collectives"].groupby("rank")["dur"]
-    lengths = {int(rank): durations.to_numpy() for rank, durations in by_rank}
-    sizes = {len(each) for each in lengths.values()}
-    if len(lengths) < 2 or len(lengths) < len(ranks) or len(sizes) > 1 or min(sizes) < _MIN_COLLECTIVES:
-        return
-    table = np.stack(list(lengths.values()))
-    waited = (table - table.min(axis=0)).sum(axis=1)
-    last = np.bincount(table.argmin(axis=0), minlength=len(table))
-    slow = int(np.argmax(last))
-    rank = list(lengths)[slow]
-    cost = int(waited.mean())
-    if cost < _WAITING * int(summary["span_ns"].max()) or last[slow] < len(table[0]) / 2:
-        return
-    what = (
-        f"Rank {rank} was last in {units.count(int(last[slow]))} of {units.plural(len(table[0]), 'collective')}; the "
-        f"ranks waited {units.duration(cost)} in them on average, at most {units.duration(int(waited.max()))}."
-    )
-    advice = f"check what rank {rank} does before its collectives: more data, a slower GPU, logging or checkpoints"
-    yield _finding(ranks, rank, "straggler", f"waiting for rank {rank}", what, cost, advice, "medium")
+    found = ranks.analysis.stragglers
+    for one in found.found:
+        what = f"{reason(one)[:1].upper()}{reason(one)[1:]}: {found.loss(one.loss_ns)}."
+        cost = int(one.loss_ns * one.num_steps)
+        advice = _ADVICE[one.cause].format(rank=one.rank, op=one.op)
+        yield _finding(ranks, one.rank, "straggler", f"waiting for rank {one.rank}", what, cost, advice, "medium")
 
 
 def _finding(

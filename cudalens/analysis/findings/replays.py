@@ -40,12 +40,21 @@ class Replays:
     def _before(self) -> int:
         return Change(self._events, self._graph).length_ns()
 
-    def gain(self, *edits: Edit) -> int:
-        """By how much the run is shorter with all of `edits`, ns; 0 where it is not."""
+    def gain(self, *edits: Edit, after: tuple[Edit, ...] = ()) -> int:
+        """By how much the run is shorter with all of `edits`, ns; 0 where it is not.
+
+        Args:
+            *edits: The changes.
+            after: Changes that are made before, and whose gain does not count.
+        """
+        before = self._length(*after) if after else self._before
+        return max(before - self._length(*after, *edits), 0)
+
+    def _length(self, *edits: Edit) -> int:
         change = Change(self._events, self._graph)
         for edit in edits:
             edit(change)
-        return max(self._before - change.length_ns(), 0)
+        return change.length_ns()
 
     def bound(self, size_ns: int, *edits: Edit) -> int:
         """`size_ns`, or the gain of `edits` where that is less."""

@@ -14,6 +14,8 @@ _FULL: Final = 0.90
 
 _THROTTLED: Final = 0.10
 
+_TRAINING: Final = r"^autograd::engine|^Optimizer\.step#"
+
 
 def memory_full(arrays: TraceArrays) -> Iterator[Finding]:
     """``memory_full``: the allocator reserves nine tenths of the device's memory or more, or has run out. No cost."""
@@ -27,12 +29,22 @@ def memory_full(arrays: TraceArrays) -> Iterator[Finding]:
         return
     failed = f"{units.plural(num_ooms, 'allocation')} failed" if num_ooms else ""
     held = f"torch reserved {units.size(peak)} of the GPU's {units.size(total)}" if total and peak else ""
-    advice = (
-        "%cudamem lists what holds memory; torch.utils.checkpoint, smaller batches, "
-        "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True"
-    )
+    advice = _memory_advice(arrays)
     what = f"{'; '.join(filter(None, (failed, held)))}."
     yield arrays.finding("memory_full", "memory nearly full", what, None, advice, "high")
+
+
+def _memory_advice(arrays: TraceArrays) -> str:
+    """What to try against a full device; checkpointing is for training, and servers allocate a pool in advance."""
+    if arrays.is_named(_TRAINING).any():
+        return (
+            "%cudamem lists what holds memory; torch.utils.checkpoint, smaller batches, "
+            "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True"
+        )
+    return (
+        "%cudamem lists what holds memory; smaller batches, PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True; expected "
+        "where a server allocates its cache in advance (gpu_memory_utilization of vLLM, mem_fraction_static of SGLang)"
+    )
 
 
 def slow_clocks(arrays: TraceArrays) -> Iterator[Finding]:

@@ -24,6 +24,8 @@ from cudalens.frames import RUNTIME_CATEGORIES, Trace
 _AMD: Final = re.compile(r"\bAMD\b|Instinct|Radeon|gfx\d")
 _NO_ROWS: Final = np.empty(0, np.int64)
 
+_WARMUP: Final = r"(?i)warm.?up"
+
 #: Entries of recorded stacks that are never the user's.
 _ENTRY: Final = re.compile(r"^(?P<file>.*)\((?P<line>\d{1,9})\): ", re.DOTALL)
 _LIBRARY: Final = re.compile(
@@ -189,6 +191,13 @@ class TraceArrays(EventArrays):
         np.add.at(covers, low, 1)
         np.add.at(covers, high, -1)
         return np.sort(self.by_launch[0][np.cumsum(covers)[:-1] > 0])
+
+    def is_warmup(self, row: int) -> bool:
+        """Whether a row is within a range that is called warm-up."""
+        named = self.is_named(_WARMUP)
+        while row >= 0 and not named[row]:
+            row = int(self.parent[row])
+        return row >= 0
 
     def place(self, row: int) -> str | None:
         """The user's line of an event: from its recorded stack, or from the Python calls around it or its launch."""

@@ -29,6 +29,20 @@ _GROUPED_SHARE: Final = 0.1
 
 _COMM_SHARE: Final = 0.05
 
+#: How each kind of collective is overlapped.
+_OVERLAPS: Final = (
+    (
+        r"(?i)all_?reduce",
+        "DDP buckets (bucket_cap_mb, gradient_as_bucket_view=True), no_sync() during gradient accumulation",
+    ),
+    (r"(?i)all_?gather|reduce_?scatter", "FSDP prefetch (forward_prefetch, backward_prefetch, reshard_after_forward)"),
+    (
+        r"(?i)send_?recv|all_?to_?all|dispatch|combine",
+        "all_to_all with async_op=True, wait() as late as possible, and independent layers or a second half of the "
+        "batch in between",
+    ),
+)
+
 
 def optimizer(arrays: TraceArrays) -> Iterator[Finding]:
     """``optimizer_loop``: the optimizer updates one parameter after the other, one operator at a time.
@@ -121,8 +135,14 @@ def communication(arrays: TraceArrays) -> Iterator[Finding]:
         f"{units.duration(alone)} of {units.duration(total)} of communication ran while nothing computed, most of it "
         f"in {arrays.main_name(rows)}."
     )
-    advice = (
-        "overlap it: DDP buckets (bucket_cap_mb, gradient_as_bucket_view=True), FSDP prefetch, no_sync() during "
-        "gradient accumulation; cudalens.load_ranks separates waiting for slow ranks from transfers"
+    yield arrays.finding(
+        "exposed_communication", "exposed communication", what, gain, _overlap_advice(arrays, rows), "medium", rows=rows
     )
-    yield arrays.finding("exposed_communication", "exposed communication", what, gain, advice, "medium", rows=rows)
+
+
+def _overlap_advice(arrays: TraceArrays, rows: Ints) -> str:
+    """How to overlap the communication that takes the longest, by the names of its kernels."""
+    taken = {how: int(arrays.dur[rows[arrays.is_named(pattern)[rows]]].sum()) for pattern, how in _OVERLAPS}
+    how = max(taken, key=lambda one: taken[one])
+    how = how if taken[how] else "start it earlier, on a stream of its own, and wait for it as late as possible"
+    return f"overlap it: {how}; cudalens.load_ranks separates waiting for slow ranks from transfers"

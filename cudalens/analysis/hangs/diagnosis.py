@@ -170,7 +170,8 @@ def _at_fault(job: Job, circle: list[int], involved: list[Wait]) -> tuple[set[in
     ranks = {rank for wait in involved for rank in wait.waiting}
     unusual = {rank for rank in ranks if habit(job, rank) == "unusual"}
     if unusual and unusual != ranks:
-        return unusual, "other group"
+        is_transfer = any((call := job.last_call(rank)) is not None and call.pair for rank in unusual)
+        return unusual, "other operation" if is_transfer else "other group"
     few, many = (chosen(involved, key=lambda wait: len(wait.waiting)) for chosen in (min, max))
     if len(few.waiting) < len(many.waiting) and few.blockers >= many.waiting:
         return set(few.waiting), "other group"

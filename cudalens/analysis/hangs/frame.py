@@ -16,6 +16,8 @@ _COLUMNS: Final = {
     "description": "category",
     "seq": "int64",
     "op": "category",
+    "src": "Int64",
+    "dst": "Int64",
     "input_sizes": "object",
     "output_sizes": "object",
     "input_dtypes": "object",
@@ -26,11 +28,12 @@ _COLUMNS: Final = {
 
 
 def collectives(records: FlightRecords) -> pd.DataFrame:
-    """A row for each collective of each dump, in order of rank, dump and time.
+    """A row for each collective, send and receive of each dump, in order of rank, dump and time.
 
     Columns: ``rank``; ``dump`` from 0; ``group`` and its ``description``; ``seq``, the collective's number in the
-    group; ``op``; ``input_sizes``, ``output_sizes``: tuples of shapes; ``input_dtypes``; ``is_finished``;
-    ``created_ns``: ns since 1970 on the clock of the rank's host; ``place``: ``train.py:12``, missing without a stack.
+    group; ``op``; ``src``, ``dst``: ranks of a send or receive (Int64); ``input_sizes``, ``output_sizes``: tuples of
+    shapes; ``input_dtypes``; ``is_finished``; ``created_ns``: ns since 1970 on the clock of the rank's host; ``place``:
+    ``train.py:12``, missing without a stack.
     """
     rows = [
         _row(rank, number, call)
@@ -51,6 +54,7 @@ def _row(rank: int, number: int, call: Call) -> tuple[object, ...]:
         call.description,
         call.seq,
         call.op,
+        *(call.pair or (None, None)),
         call.input_sizes,
         call.output_sizes,
         call.input_dtypes,

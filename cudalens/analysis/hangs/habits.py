@@ -8,7 +8,7 @@ from typing import Literal, TypeAlias
 from cudalens.analysis.hangs.job import Job
 from cudalens.analysis.hangs.waits import signature
 
-#: A collective without its number: group, operation, types, number of values.
+#: A collective without its number: group (and direction), operation, types, number of values.
 Kind: TypeAlias = tuple[str, str, tuple[str, ...], int]
 
 
@@ -38,4 +38,4 @@ def comes_later(job: Job, rank: int, others: frozenset[int]) -> bool:
 def _kinds(job: Job, rank: int) -> list[Kind]:
     dump = job.last.get(rank)
     calls = sorted(dump.calls, key=lambda call: call.created_ns) if dump else []
-    return [(call.group, *signature(call)) for call in calls]
+    return [(call.lane, *signature(call)) for call in calls]

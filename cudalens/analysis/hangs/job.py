@@ -45,11 +45,22 @@ class Job:
 
     @cached_property
     def calls(self) -> Mapping[str, Mapping[int, Mapping[tuple[int, int], Call]]]:
-        """The calls by group, rank, and number with part."""
+        """The collectives by group, rank, and number with part."""
         found: dict[str, dict[int, dict[tuple[int, int], Call]]] = defaultdict(lambda: defaultdict(dict))
         for rank, dump in self.last.items():
             for call in dump.calls:
-                found[call.group][rank][call.seq, call.part] = call
+                if call.pair is None:
+                    found[call.group][rank][call.seq, call.part] = call
+        return found
+
+    @cached_property
+    def transfers(self) -> Mapping[str, Mapping[int, list[Call]]]:
+        """The sends and receives by lane and rank, in order."""
+        found: dict[str, dict[int, list[Call]]] = defaultdict(lambda: defaultdict(list))
+        for rank, dump in self.last.items():
+            for call in dump.calls:
+                if call.pair is not None:
+                    found[call.lane][rank].append(call)
         return found
 
     def members(self, group: str) -> frozenset[int]:

@@ -1,4 +1,4 @@
-"""Collectives that some ranks entered and others did not, or entered differently."""
+"""Collectives that some ranks entered and others did not, or entered differently; the same for sends and receives."""
 
 from __future__ import annotations
 
@@ -50,8 +50,54 @@ class Wait:
 
 def waits(job: Job) -> list[Wait]:
     """The collectives that cannot end: entered by some ranks alone, or differently. In order of their beginning."""
-    found = [wait for group in job.calls for wait in _of_group(job, group)]
-    return sorted(found, key=lambda wait: wait.began_ns)
+    found = {wait.key: wait for rank in job.last for wait in _of_transfers(job, rank)}
+    return sorted(
+        [*(wait for group in job.calls for wait in _of_group(job, group)), *found.values()],
+        key=lambda wait: wait.began_ns,
+    )
+
+
+def _of_transfers(job: Job, rank: int) -> Iterator[Wait]:
+    """The sends and receives of `rank` that the other rank has not entered, or entered differently.
+
+    Only of the oldest call that has not ended: later ones can be held up by that one alone.
+    """
+    pending = [call for call in job.last[rank].calls if not call.is_finished]
+    first = min(pending, key=lambda call: call.created_ns, default=None)
+    if first is None or first.pair is None:
+        return
+    for call in pending:
+        if call.pair is None or (call.group, call.batch) != (first.group, first.batch):
+            continue
+        other = call.pair[call.op == "send"]
+        partner = _partner(job, call, rank, other)
+        key = (call.lane, call.seq, 0)
+        if other != rank and other < job.num_ranks and partner is None:
+            yield Wait(key, {rank: call}, frozenset([rank]), frozenset([other]), {})
+        elif partner is not None and (difference := _transfer_difference(call, partner)):
+            entered = {rank: call, other: partner}
+            waiting = frozenset(one for one, its in entered.items() if not its.is_finished)
+            yield Wait(key, entered, waiting, frozenset(), dict.fromkeys(entered, difference))
+
+
+def _partner(job: Job, call: Call, rank: int, other: int) -> Call | None:
+    """What the other rank entered for `call`; None for nothing.
+
+    Where older calls are missing, numbers are not comparable: then those that have not ended are counted on both ranks.
+    """
+    mine, theirs = (job.transfers[call.lane].get(one, []) for one in (rank, other))
+    if other in job.last and not (job.last[rank].has_all and job.last[other].has_all):
+        mine, theirs = ([one for one in calls if not one.is_finished] for calls in (mine, theirs))
+    at = mine.index(call)
+    return theirs[at] if at < len(theirs) else None
+
+
+def _transfer_difference(call: Call, partner: Call) -> Difference | None:
+    if not call.input_sizes or not partner.input_sizes:
+        return None
+    if call.input_dtypes != partner.input_dtypes:
+        return "dtype"
+    return "size" if num_values(call.input_sizes) != num_values(partner.input_sizes) else None
 
 
 def _of_group(job: Job, group: str) -> Iterator[Wait]:

@@ -9,8 +9,10 @@ import numpy as np
 import pandas as pd
 
 from cudalens.analysis.ancestors import nearest_of
+from cudalens.analysis.ranks.rank_work import is_on_host, only_group, rank_work
+from cudalens.analysis.ranks.shapes import num_elements
 from cudalens.analysis.time.overlap import message_bytes
-from cudalens.analysis.time.work import COMMUNICATION, device_work
+from cudalens.analysis.time.work import COMMUNICATION
 from cudalens.frames import Trace, is_category
 from cudalens.frames.columns import Bools, Ints, integers, map_texts, masked, text_column
 
@@ -35,7 +37,7 @@ _NUMBERS: Final = ("group_size", "collective_seq", "src_rank", "dst_rank", "in_e
 
 
 def communication(trace: Trace) -> pd.DataFrame:
-    """The communication kernels of one rank.
+    """The communication kernels of one rank; of a job on CPUs the ranges of gloo.
 
     Facts that the kernel does not carry are taken from the ``record_param_comms`` operator around its launch, else the
     kind is that of the ``nccl:`` range around it, else that of the kernel's name.
@@ -46,14 +48,16 @@ def communication(trace: Trace) -> pd.DataFrame:
         ``message_dtype`` (category); ``group_size``, ``collective_seq``, ``src_rank``, ``dst_rank``, ``in_elements``,
         ``out_elements``, ``num_bytes`` (Int64).
     """
-    events, work = trace.events, device_work(trace)
+    events, work = trace.events, rank_work(trace)
     at = np.flatnonzero(work.kind == COMMUNICATION)
     rows, launch = work.rows[at], work.launch[at]
     ts = events["ts"].to_numpy()
-    facts = _facts(events, rows, launch)
+    facts = _host_facts(trace, rows) if is_on_host(trace) else _facts(events, rows, launch)
     columns: dict[str, Any] = {
         "event": masked(rows),
-        **{name: masked(integers(events[name].array[rows])) for name in ("step", "device", "stream")},
+        "step": masked(integers(events["step"].array[rows])),
+        "device": masked(work.device[at]),
+        "stream": masked(work.stream[at]),
         "ts": work.start[at],
         "dur": work.end[at] - work.start[at],
         "launched_ns": masked(np.where(launch >= 0, ts[launch], -1)),
@@ -75,6 +79,16 @@ def _facts(events: pd.DataFrame, rows: Ints, launch: Ints) -> pd.DataFrame:
     use = own["collective"].isna().to_numpy() & (around >= 0)
     other = events.iloc[np.maximum(around, 0)][[*_TEXTS, *_NUMBERS]].reset_index(drop=True)
     return pd.DataFrame({name: _chosen(own[name], other[name], use) for name in own})
+
+
+def _host_facts(trace: Trace, rows: Ints) -> pd.DataFrame:
+    """What is recorded of ranges of gloo: their shapes, and the group if the job has only one."""
+    facts = trace.events.iloc[rows][[*_TEXTS, *_NUMBERS]].reset_index(drop=True)
+    elements = map_texts(trace.events["shapes"].array, num_elements, -1)[rows]
+    facts["in_elements"] = facts["out_elements"] = masked(elements)
+    if (group := only_group(trace)) is not None:
+        facts["process_group"], facts["group_ranks"] = (text_column([text] * len(rows)) for text in group)
+    return facts
 
 
 def _around(events: pd.DataFrame, launch: Ints, marked: Bools) -> Ints:

@@ -10,10 +10,11 @@ import pandas as pd
 
 from cudalens.analysis.findings import Finding, found_in
 from cudalens.analysis.ranks.communication import communication
+from cudalens.analysis.ranks.rank_work import is_on_host, rank_work
 from cudalens.analysis.ranks.stretches import stretches
-from cudalens.analysis.summary import step_rows, summarize
+from cudalens.analysis.summary import memory_peaks, step_rows, wall_ns
 from cudalens.analysis.time.breakdown import kernel_breakdown, op_breakdown
-from cudalens.analysis.time.temporal import temporal_breakdown
+from cudalens.analysis.time.temporal import breakdown_of
 from cudalens.frames import Ranks, RunInfo, Trace
 from cudalens.frames.columns import integers, masked, text_column
 from cudalens.frames.rank_events import joined
@@ -65,23 +66,24 @@ def reduce_ranks(ranks: Ranks) -> dict[str, pd.DataFrame]:
 
 def _summary(trace: Trace) -> pd.DataFrame:
     """One row: what ran where, how long, and how far it can be trusted."""
-    found, info = summarize(trace), trace.info
-    device = temporal_breakdown(trace)
-    times = {name: int(device[name].iloc[0]) if len(device) else -1 for name in ("span_ns", "comp_ns", "comm_ns")}
+    info = trace.info
+    whole = breakdown_of(trace, rank_work(trace))
+    busy = -1 if is_on_host(trace) else int(whole["busy_ns"].iloc[0])
+    times = {name: int(whole[name].iloc[0]) if len(whole) else -1 for name in ("span_ns", "comp_ns", "comm_ns")}
     row = {
         "host": info.host,
         "gpu": info.devices[0].name if info.devices else None,
         "trust": info.trust.verdict if info.trust else None,
     }
     numbers = {
-        "num_events": found.num_events,
+        "num_events": len(trace),
         "started_ns": -1 if info.started_ns is None else info.started_ns,
-        "wall_ns": found.wall_ns,
-        "num_steps": found.num_steps or 0,
-        "busy_ns": -1 if found.device_busy_ns is None else found.device_busy_ns,
+        "wall_ns": wall_ns(trace),
+        "num_steps": len(step_rows(trace)),
+        "busy_ns": busy,
         **times,
-        "peak_bytes": max((found.peak_memory_bytes or {}).values(), default=-1),
-        "num_problems": found.num_problems,
+        "peak_bytes": max((memory_peaks(trace.memory) or {}).values(), default=-1),
+        "num_problems": sum(problem.count for problem in info.problems),
         "clock_mhz": _median_clock_mhz(trace),
     }
     texts = {name: text_column([value]) for name, value in row.items()}
@@ -94,9 +96,9 @@ def _median_clock_mhz(trace: Trace) -> int:
 
 
 def _steps(trace: Trace) -> pd.DataFrame:
-    """`temporal_breakdown` by step, with the start and the duration of the step's range on the host."""
+    """`temporal_breakdown` of `rank_work` by step, with the start and the duration of the step's range on the host."""
     events = trace.events
-    found = temporal_breakdown(trace, "step")
+    found = breakdown_of(trace, rank_work(trace), "step")
     rows = step_rows(trace)
     host = pd.DataFrame(
         {

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from cudalens.analysis import units
 from cudalens.analysis.ranks.peers import roles, stage_ratios, with_peers
 from cudalens.analysis.ranks.replay import Graph
 from cudalens.analysis.ranks.stretches import GAP
@@ -44,6 +45,7 @@ class Straggler:
             ``all operators``: no operator has most of the excess; else ``operator``.
         num_slow_steps: Steps in which it is slow.
         num_steps: All steps.
+        is_on_host: Whether the job computes on CPUs: then gaps are between operators.
     """
 
     rank: int
@@ -54,6 +56,7 @@ class Straggler:
     cause: Cause
     num_slow_steps: int
     num_steps: int
+    is_on_host: bool = False
 
     @property
     def is_persistent(self) -> bool:
@@ -73,6 +76,7 @@ class Stragglers:
         by_stage: A row per ``role``: ``ranks`` (their number), ``loss_ns`` a step if it took as long as the others,
             ``excess_pct`` of its compute.
         by_group: A row per process group with a slower transfer than groups of the same kind and size: ``loss_ns``.
+        has_steps: Whether profiler steps are recorded; else the whole recording is one.
         is_consistent: Whether the dependencies of the recorded communication have no loop; nothing is replayed if not.
     """
 
@@ -81,7 +85,13 @@ class Stragglers:
     by_rank: pd.DataFrame
     by_stage: pd.DataFrame
     by_group: pd.DataFrame
+    has_steps: bool = True
     is_consistent: bool = True
+
+    def loss(self, loss_ns: float) -> str:
+        """``the job loses 212 ms of 1.40 s a step``."""
+        a_step = " a step" if self.has_steps else ""
+        return f"the job loses {units.duration(loss_ns)} of {units.duration(self.step_ns)}{a_step}"
 
 
 def stragglers(graph: Graph, work: pd.DataFrame, waits: pd.DataFrame, summary: pd.DataFrame) -> Stragglers:
@@ -97,7 +107,9 @@ def stragglers(graph: Graph, work: pd.DataFrame, waits: pd.DataFrame, summary: p
     num_steps = max(work["step"][work["step"] >= 0].nunique(), 1)
     role = roles(waits, ranks)
     if not graph.is_consistent or not len(work):
-        return Stragglers(0.0, (), _no_losses(ranks, role), _no_stages(), _no_groups(), graph.is_consistent)
+        return Stragglers(
+            0.0, (), _no_losses(ranks, role), _no_stages(), _no_groups(), is_consistent=graph.is_consistent
+        )
     return _Comparison(graph, work, waits, summary, ranks, role, num_steps).result()
 
 
@@ -148,7 +160,8 @@ class _Comparison:
         )
         by_group = pd.DataFrame([name for name, _ in groups], columns=["process_group", "kind"])
         by_group["loss_ns"] = loss[n + len(stages) :]
-        return Stragglers(step_ns, tuple(found), by_rank, by_stage, by_group)
+        has_steps = bool((self.work["step"] >= 0).any())
+        return Stragglers(step_ns, tuple(found), by_rank, by_stage, by_group, has_steps)
 
     def _saved(self, chosen: NDArray[np.bool_], less: Floats) -> tuple[Ints, Floats]:
         return self.nodes[chosen], less[chosen]
@@ -180,13 +193,14 @@ class _Comparison:
             cause=self._cause(i, str(op), float(top["excess"]), by_op),
             num_slow_steps=int((by_step >= _LEAST_EXCESS * step_ns).sum()),
             num_steps=self.num_steps,
+            is_on_host=bool(self.summary["busy_ns"].isna().all()),
         )
 
     def _cause(self, i: int, op: str, op_excess: float, by_op: pd.DataFrame) -> Cause:
         if op == GAP:
             return "host"
         ratio = by_op.loc[op, "work_ns"] / max(by_op.loc[op, "peers_ns"], 1)
-        if self._elements_ratio(i, op) >= 1 + (ratio - 1) / 3:
+        if np.log(self._elements_ratio(i, op)) >= max(np.log(ratio), 0.0) / 3 > 0:
             return "data"
         clock = self.summary["clock_mhz"].astype("Float64")
         mine = clock[self.summary["rank"] == self.ranks[i]].iloc[0]
@@ -200,7 +214,7 @@ class _Comparison:
         peers = self.ranks[self.role == self.role[i]]
         elements = rows[rows["rank"].isin(peers)].groupby("rank")["elements"].sum()
         mine, others = elements.get(self.ranks[i], 0), elements.drop(self.ranks[i], errors="ignore")
-        return float(mine / others.median()) if len(others) and others.median() > 0 else 1.0
+        return float(mine / others.median()) if mine > 0 and len(others) and others.median() > 0 else 1.0
 
     def _stages(self) -> list[tuple[int, float, tuple[Ints, Floats]]]:
         """For each program the excess of its compute over the others, per cent, and what it would save."""

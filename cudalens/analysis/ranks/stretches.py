@@ -14,9 +14,10 @@ import pandas as pd
 
 from cudalens.analysis.ancestors import nearest_of
 from cudalens.analysis.findings.trace_arrays import TraceArrays
+from cudalens.analysis.ranks.rank_work import rank_work
 from cudalens.analysis.ranks.shapes import num_elements
 from cudalens.analysis.time.groups import sums
-from cudalens.analysis.time.work import COMMUNICATION, Work, device_work
+from cudalens.analysis.time.work import COMMUNICATION, Work
 from cudalens.frames import Trace, is_category
 from cudalens.frames.columns import Ints, categorical, integers, map_texts
 
@@ -50,7 +51,7 @@ def stretches(trace: Trace, comm: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFr
         Work: a row per stretch, ``place`` (communications launched before it) and ``op`` (category: operator, with its
         line where known; ``(gap)`` is idle time): ``work_ns``, ``num``, ``elements`` of its inputs (int64), ``step``.
     """
-    work = device_work(trace)
+    work = rank_work(trace)
     at = np.flatnonzero(work.kind != COMMUNICATION)
     compute = _compute(work, at)
     begin, end = comm["ts"].to_numpy(), (comm["ts"] + comm["dur"]).to_numpy()

@@ -125,8 +125,13 @@ def is_library_call(name: str) -> bool:
     match = _PYTHON.match(name)
     if match is None:
         return False
-    top = match["file"].replace("\\", "/").partition("/")[0].removesuffix(".py")
-    return top in _LIBRARY_MODULES or _user_line(match["file"], int(match["line"])) is None
+    return is_library_place(match["file"]) or _user_line(match["file"], int(match["line"])) is None
+
+
+def is_library_place(file: str) -> bool:
+    """Whether a file, or a ``file:line``, is of Python, a notebook's kernel, a launcher, a test runner or torch."""
+    top = file.partition(":")[0].replace("\\", "/").partition("/")[0].removesuffix(".py")
+    return top in _LIBRARY_MODULES
 
 
 def _user_line(file: str, line: int) -> str | None:

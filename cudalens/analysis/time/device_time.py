@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from typing import Final
 
 import pandas as pd
 
+from cudalens.analysis.communication import is_communication
 from cudalens.analysis.time.intervals import Intervals, intersect, length, subtract, union, unite
 from cudalens.frames import GPU_ACTIVITIES, Trace
-from cudalens.frames.columns import Bools, is_category, map_texts
-
-#: Names of collectives' kernels of NCCL and RCCL.
-_COMM: Final = re.compile(r"^nccl.*Kernel", re.DOTALL)
+from cudalens.frames.columns import is_category
 
 FIELDS: Final = (
     "span_ns",
@@ -32,9 +29,10 @@ def device_time(trace: Trace) -> pd.Series:
     """The time of the devices of `trace` by kind of work, exact in integer nanoseconds.
 
     Device work is every kernel, copy (``gpu_memcpy``) and set (``gpu_memset``); annotations, synchronisations and
-    overhead are not work. Of the kernels, *comm* are those named ``^nccl.*Kernel`` (NCCL's and RCCL's), *comp* all
-    others; *mem* is copies and sets. The time of a set of work is the length of the union of its intervals, over all
-    streams and devices of the trace together, so that concurrent work counts once:
+    overhead are not work. Of the kernels, *comm* are those of communication libraries, by their names
+    (`cudalens.analysis.communication`), *comp* all others; *mem* is copies and sets. The time of a set of work is the
+    length of the union of its intervals, over all streams and devices of the trace together, so that concurrent work
+    counts once:
 
     - ``span_ns``: from the first start to the last end of device work.
     - ``busy_ns``: time of all work. ``idle_ns``: ``span_ns`` less ``busy_ns``.
@@ -67,8 +65,3 @@ def _by_kind(comp: Intervals, comm: Intervals, mem: Intervals) -> tuple[int, ...
     exposed_mem = subtract(mem, unite(comp, comm))
     parts = (comp, comm, mem, subtract(comm, comp), exposed_mem, intersect(comm, comp))
     return tuple(length(part) for part in parts)
-
-
-def is_communication(names: pd.Categorical) -> Bools:
-    """True for each name that is a collective's kernel (NCCL's and RCCL's), shape (n,)."""
-    return map_texts(names, lambda name: _COMM.match(name) is not None, False)

@@ -35,11 +35,11 @@ def roofline(
     Each computing kernel belongs to the innermost operator around its launch with known floating-point operations, else
     to the innermost operator. Calls are grouped by device, name, dtypes and shapes.
 
-    Operations are those that torch recorded (``with_flops``); else those of ``aten::mm``, ``addmm``,
-    ``bmm`` and ``baddbmm`` are 2·m·n·k by their shapes, which is torch's own formula. Bytes are a lower limit: every
-    input tensor once, and of these matrix products the result, by shapes and dtypes
-    (``record_shapes``); so bytes/s are a lower and the intensity an upper bound. The model: Williams, Waterman and
-    Patterson, "Roofline", CACM 52(4), 2009.
+    Operations are those that torch recorded (``with_flops``); else those of matrix products (2·m·n·k) and of fused
+    attention and its backward pass, by their shapes and torch's own formulas (``torch.utils.flop_counter``). Bytes are
+    a lower limit: every input tensor once (of an embedding's table the selected rows), and the results of products,
+    attention, norms, softmax, activations and embeddings, by shapes and dtypes (``record_shapes``); so bytes/s are a
+    lower and the intensity an upper bound. The model: Williams, Waterman and Patterson, "Roofline", CACM 52(4), 2009.
 
     Args:
         trace: Any Trace, or Ranks (then with a first column ``rank``).
@@ -55,8 +55,9 @@ def roofline(
         ``peak_bytes_per_s``: the device's ceilings, for that dtype; of memory the largest (copied, read or written).
         ``attainable_flops_per_s``: the smaller of the peak and of intensity times ``peak_bytes_per_s``. ``flops_pct``:
         of the attainable; ``bytes_pct``: of the peak; ``roof_pct``: of the roof that bounds it, ``flops_pct`` if
-        operations are known, else ``bytes_pct``. ``share_pct``: of the time of all rows. (Float64; ``<NA>`` if unknown)
-        ``bound``: compute or memory, by the intensity (category; ``<NA>`` if a ceiling is unknown).
+        operations are known, else ``bytes_pct``. ``ceiling_ns``: what the calls would take at that roof. ``share_pct``:
+        of the time of all rows. (Float64; ``<NA>`` if unknown) ``bound``: compute or memory, by the intensity
+        (category; ``<NA>`` if a ceiling is unknown).
 
     Raises:
         ValueError: The ceilings of the Trace are not valid.
@@ -193,6 +194,7 @@ def _against(frame: pd.DataFrame, ceilings: Ceilings | Mapping[int, Ceilings] | 
         "bytes_pct": bytes_pct,
         "roof_pct": np.where(np.isnan(flops_pct), np.where(np.isnan(flops), bytes_pct, np.nan), flops_pct),
     }
+    numbers["ceiling_ns"] = frame["gpu_ns"].to_numpy() * numbers["roof_pct"] / 100
     columns = {name: measured(values) for name, values in numbers.items()}
     return frame.assign(**columns, bound=categorical(bound.astype(np.int8), list(BOUNDS)))
 

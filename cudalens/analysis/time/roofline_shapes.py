@@ -8,6 +8,8 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
+from cudalens.analysis.time.roofline_operators import count
+
 #: dtype and size in bytes of each C++ type in ``Input type``.
 _DTYPES: Final = {
     "float": ("float32", 4),
@@ -33,8 +35,8 @@ class Facts(NamedTuple):
 
     Attributes:
         dtype: dtype of its first floating-point input.
-        num_bytes: Size of its inputs, and of the output of a matrix product, each once.
-        flops: Operations of a matrix product.
+        num_bytes: Size of its inputs, and of its result where `count` knows it, each once.
+        flops: Operations, where `count` knows them.
     """
 
     dtype: str | None
@@ -49,13 +51,16 @@ def facts(name: str, shapes: str | None, dtypes: str | None) -> Facts:
         return Facts(None, None, None)
     inputs = [(shape, _dtype(kind)) for shape, kind in zip(dims, types, strict=True) if kind not in _SCALARS]
     dtype = next((kind[0] for _, kind in inputs if kind and kind[0] in _FLOATS), None)
-    product = _product(name, [shape for shape, _ in inputs])
+    shapes_of = [shape for shape, _ in inputs]
+    found = count(name, shapes_of) if all(map(_is_shape, shapes_of)) else None
+    flops = found.flops if found else None
     if not inputs or any(kind is None or not _is_shape(shape) for shape, kind in inputs):
-        return Facts(dtype, None, product[1] if product else None)
+        return Facts(dtype, None, flops)
     num_bytes = sum(prod(shape) * kind[1] for shape, kind in inputs if kind)
-    if product:
-        num_bytes += product[0] * (inputs[0][1] or ("", 0))[1]
-    return Facts(dtype, num_bytes, product[1] if product else None)
+    if found:
+        unread = prod(shapes_of[0]) - found.read if found.read is not None else 0
+        num_bytes += (found.result - unread) * (inputs[0][1] or ("", 0))[1]
+    return Facts(dtype, num_bytes, flops)
 
 
 _SCALARS: Final = ("Scalar", "ScalarList", "Int", "Bool", "Float", "GenericList", "Device", "")
@@ -78,21 +83,6 @@ def _dtype(kind: Any) -> tuple[str, int] | None:
         return None
     plain = kind.removeprefix("c10::").lower()
     return ("float8", 1) if plain.startswith("float8") else _DTYPES.get(plain)
-
-
-def _product(name: str, shapes: list[Any]) -> tuple[int, int] | None:
-    """Elements of the result and operations of a matrix product: 2 m n k, torch's formula (c10's profiler util)."""
-    if name not in _PRODUCTS or not all(map(_is_shape, shapes)):
-        return None
-    matrices = [shape for shape in shapes if len(shape) == _PRODUCTS[name]][-2:]
-    if len(matrices) < 2 or matrices[0][-1] != matrices[1][-2] or matrices[0][:-2] != matrices[1][:-2]:
-        return None
-    result = prod(matrices[0][:-1]) * matrices[1][-1]
-    return result, 2 * result * matrices[0][-1]
-
-
-#: Matrix products, and the number of dimensions of their factors, which are the last inputs.
-_PRODUCTS: Final = {"aten::mm": 2, "aten::addmm": 2, "aten::bmm": 3, "aten::baddbmm": 3}
 
 
 def numbers_of(values: list[Facts], field: str) -> Iterator[int]:

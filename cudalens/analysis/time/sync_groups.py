@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from cudalens.analysis.cached import once_per_trace
+from cudalens.analysis.time.intervals import length, union
 from cudalens.analysis.time.sync_advice import advice
 from cudalens.frames.syncs.kinds import EXPLICIT, SyncKind
 
@@ -83,16 +84,24 @@ def _share(value: Any, total: int) -> Any:
     return pd.NA if value is pd.NA or not total else 100 * value / total
 
 
+def waited_ns(waits: pd.DataFrame) -> int:
+    """Time in which any thread was in one of some rows of ``trace.syncs``, ns: waits at the same time count once."""
+    known = waits[waits["dur"].notna()]
+    start = known["ts"].to_numpy(np.int64)
+    return length(union(start, start + known["dur"].to_numpy(np.int64)))
+
+
 @dataclass(frozen=True)
 class SyncSummary:
     """Totals of the waits, for a verdict.
 
     Attributes:
         num_hidden: Number of waits that are not explicit synchronisations.
-        hidden_ns: Their total duration.
+        hidden_ns: Their total duration; of a Trace (`cudalens.analysis.facts.wait_summary`) the time in which any
+            thread was in one.
         num_places: Number of their places (or operators, if the place is unknown).
         num_explicit: Number of explicit synchronisations.
-        explicit_ns: Their total duration.
+        explicit_ns: The same for these.
         worst: The most expensive group, of the hidden ones if there are any; a row of `syncs` by column.
     """
 

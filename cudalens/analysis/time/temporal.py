@@ -53,7 +53,11 @@ def temporal_breakdown(trace: Trace, by: By | None = None, *, step: int | None =
     """
     if by not in (None, *get_args(By)):
         raise invalid_choice("by", by, (None, *get_args(By)))
-    work = in_step(trace, device_work(trace), step)
+    return breakdown_of(trace, in_step(trace, device_work(trace), step), by)
+
+
+def breakdown_of(trace: Trace, work: Work, by: By | None = None) -> pd.DataFrame:
+    """`temporal_breakdown` of the pieces of `work`."""
     group, keys = numbered(_keys(trace, work, by)) if by else _one_group(work)
     times = _times(work, group, len(keys))
     shares = {f"{part}_pct": share(times[f"{part}_ns"], times["span_ns"]) for part in _PARTS}

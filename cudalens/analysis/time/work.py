@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cudalens.analysis.cached import once_per_trace
-from cudalens.analysis.time.device_time import is_communication
+from cudalens.analysis.communication import is_communication
 from cudalens.frames import GPU_ACTIVITIES, Trace
 from cudalens.frames.columns import Ints, integers, is_category
 

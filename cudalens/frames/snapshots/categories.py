@@ -19,6 +19,8 @@ from cudalens.frames.columns import categorical, integers
 _WORKSPACE: Final = re.compile(
     r"(?i)getCurrentCUDABlas(?:Lt)?Handle|getCUDABlasLtWorkspace|ChosenWorkspaceSize|cublas\w*Create|\bworkspace\b"
 )
+#: ``:4096:2:16:8`` in KiB (ATen/cuda/CublasHandlePool.cpp). The 32 MiB of newer GPUs are the size of many tensors too.
+_WORKSPACE_BYTES: Final = (4096 * 2 + 16 * 8) * 1024
 _ACCUMULATES: Final = re.compile(r"AccumulateGrad|accumulate_?grad", re.IGNORECASE)
 _BACKWARD: Final = re.compile(r"torch::autograd::(?:Engine|python::PythonEngine)|_engine_run_backward|^backward$")
 _FILES: Final = {
@@ -93,7 +95,8 @@ def block_categories(blocks: pd.DataFrame, stacks: pd.DataFrame, memory: pd.Data
     """The use of each active block, by its pool and its stack.
 
     - ``graph pool``: it is in the pool of a graph capture, and stays with the graph, whatever its stack is.
-    - ``workspace``: allocated for a cuBLAS handle or workspace.
+    - ``workspace``: allocated for a cuBLAS handle or workspace, by its stack, or by the size that torch requests for it
+      on most GPUs: a stack of Python lines does not show the difference.
     - ``gradient``: allocated by autograd's accumulation, or in a backward that has ended. While the last action is in a
       backward, only if no block of the same stack was ever released.
     - ``optimizer state``: allocated in ``_init_group`` of torch.optim, or in an optimizer's step that has ended. While
@@ -102,7 +105,8 @@ def block_categories(blocks: pd.DataFrame, stacks: pd.DataFrame, memory: pd.Data
       built, moved or loaded.
 
     Args:
-        blocks: Columns ``pool_id_first``, ``stack``, ``alloc`` and ``state`` of the frame ``blocks``.
+        blocks: Columns ``pool_id_first``, ``requested_bytes``, ``stack``, ``alloc`` and ``state`` of the frame
+            ``blocks``.
         stacks: The frame ``stacks``.
         memory: Columns ``stack`` and ``action`` of the frame ``memory``.
     """
@@ -117,6 +121,7 @@ def block_categories(blocks: pd.DataFrame, stacks: pd.DataFrame, memory: pd.Data
     }
     numbers = integers(blocks["stack"])
     codes = np.fromiter((codes_of.get(number, -1) for number in numbers.tolist()), np.int64, len(numbers))
+    codes[integers(blocks["requested_bytes"]) == _WORKSPACE_BYTES] = place["workspace"]
     codes[integers(blocks["pool_id_first"], 0) != 0] = place["graph pool"]
     codes[(blocks["state"] == "inactive").to_numpy()] = -1
     return categorical(codes, list(BLOCK_CATEGORIES))

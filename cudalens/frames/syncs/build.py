@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any, Final
 
 import numpy as np
@@ -31,6 +32,8 @@ CALLBACK, WARNING, RUNTIME = "callback", "warning", "runtime"
 #: Upper limit of the difference between the clocks of Python and of a GPU's recording.
 CLOCK_SKEW_NS: Final = 100_000
 
+#: Chains of Python calls that are kept, since neighbouring waits share them.
+_MAX_CHAINS: Final = 4096
 _PROFILER: Final = re.compile(r"torch[/\\]autograd[/\\]profiler\.py\(\d+\): __(?:enter|exit)__")
 
 
@@ -102,6 +105,7 @@ class _Tree:
         cat = events["cat"].array
         self._is_op, self._is_python = is_category(cat, ("cpu_op",)), is_category(cat, ("python_function",))
         self.is_torch = bool((self._is_op | self._is_python).any())
+        self._chains: dict[int, tuple[str, ...]] = {}
         self._is_user = self._is_op | is_category(cat, ("user_annotation",))
 
     def ops(self, row: int) -> tuple[str, ...]:
@@ -114,14 +118,24 @@ class _Tree:
             row = int(self.parent[row])
         return tuple(found)
 
-    def python(self, row: int) -> list[str]:
+    def python(self, row: int) -> tuple[str, ...]:
         """Python calls around a row, innermost first."""
-        found = []
-        while row >= 0:
-            if self._is_python[row]:
-                found.append(self.names[row])
+        inner: list[int] = []
+        while (row := self._python_row(row)) >= 0 and row not in self._chains:
+            inner.append(row)
             row = int(self.parent[row])
-        return found
+        chain = self._chains[row] if row >= 0 else ()
+        if len(self._chains) > _MAX_CHAINS:  # waits are in order of time, so old ones are not needed again
+            self._chains.clear()
+        for call in reversed(inner):
+            chain = self._chains[call] = (self.names[call], *chain)
+        return chain
+
+    def _python_row(self, row: int) -> int:
+        """The innermost Python call that is or encloses a row; -1 for none."""
+        while row >= 0 and not self._is_python[row]:
+            row = int(self.parent[row])
+        return row
 
     def stack(self, row: int) -> int:
         """Id of the call stack of a row, or of the nearest row around it that has one; -1 for none."""
@@ -131,12 +145,17 @@ class _Tree:
 
     def is_profilers(self, row: int) -> bool:
         """Whether torch's profiler made a call, by the Python calls around it."""
-        return any(_PROFILER.search(name) for name in self.python(row))
+        return any(map(_is_profilers, self.python(row)))
 
     def last_end(self) -> int:
         """End of the last operator or range; the smallest int64 if there is none."""
         ends = self.start[self._is_user] + self.dur[self._is_user]
         return int(ends.max()) if len(ends) else int(np.iinfo(np.int64).min)
+
+
+@lru_cache(1 << 16)
+def _is_profilers(name: str) -> bool:
+    return _PROFILER.search(name) is not None
 
 
 def _of_program(waits: list[Wait], tree: _Tree, until_ns: int | None) -> list[Wait]:
@@ -221,11 +240,11 @@ class _Rows:
         kind = kind_of(replace(evidence, called=called, prints=prints))
         return place | {"kind": kind, "op": _outermost(evidence.ops)}
 
-    def _place(self, observed: dict[str, Any], row: int, python: list[str]) -> dict[str, Any]:
+    def _place(self, observed: dict[str, Any], row: int, python: tuple[str, ...]) -> dict[str, Any]:
         if observed.get("place"):
             return {name: observed.get(name) for name in ("place", "source", "expression", "stack")}
         recorded = self._tree.stack(row)
-        entries = self._recorded.entries(recorded) if recorded >= 0 else tuple(python)
+        entries = self._recorded.entries(recorded) if recorded >= 0 else python
         found = self._named(entries)
         if recorded >= 0:
             return found | {"stack": recorded}

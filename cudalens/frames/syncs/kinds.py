@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import lru_cache
 from typing import Final
 
 
@@ -245,6 +246,11 @@ def _called(function: ast.expr) -> str:
     return function.id if isinstance(function, ast.Name) else ""
 
 
+@lru_cache(1 << 16)
+def _is_tensor_text(name: str) -> bool:
+    return any(file in name for file in _TENSOR_TEXT)
+
+
 def python_context(python: Iterable[str]) -> tuple[str, bool]:
     """The tensor method of a wait, and whether torch was formatting a tensor.
 
@@ -258,6 +264,6 @@ def python_context(python: Iterable[str]) -> tuple[str, bool]:
     for number, name in enumerate(python):
         if number == 0 and (found := _METHOD.match(name)):
             method = found[1]
-        if any(file in name for file in _TENSOR_TEXT):
+        if _is_tensor_text(name):
             return method, True
     return method, False

@@ -21,6 +21,7 @@ _FORWARD_AD: Final = Finding(Reason.TRANSFORM, "torch.autograd.forward_ad")
 _NO_HOOKS: Final = Finding(Reason.OBSERVED, "torch.autograd.graph.disable_saved_tensors_hooks")
 _SAVED_HOOKS: Final = Finding(Reason.OBSERVED, "torch.autograd.graph.saved_tensors_hooks")
 _ANOMALY: Final = Finding(Reason.OBSERVED, "torch.autograd.detect_anomaly")
+_CASTS: Final = Finding(Reason.KEPT_CASTS, "torch.autocast")
 _GLOBAL_HOOK: Final = Finding(Reason.OBSERVED, "a hook of all modules, as of register_module_forward_hook")
 
 _top_hooks: Final[Callable[[bool], Any]] = torch._C._autograd._top_saved_tensors_default_hooks
@@ -45,7 +46,23 @@ def finding_around() -> Finding | None:
         return _ANOMALY
     if nn_module._has_any_global_hook():  # type: ignore[no-untyped-call]
         return _GLOBAL_HOOK
+    if (
+        torch.is_autocast_enabled("cuda")
+        and torch.is_autocast_cache_enabled()
+        and not torch.is_inference_mode_enabled()
+    ):
+        return _CASTS
     return _users_hooks() or _users_mode()
+
+
+def keeps_casts() -> bool:
+    """Whether a region of autocast around this call, of any device, keeps casts of weights until it ends."""
+    torch.autocast_increment_nesting()
+    return torch.autocast_decrement_nesting() > 0 and _has_cast_cache()
+
+
+def _has_cast_cache() -> bool:
+    return torch.is_autocast_cache_enabled() and not torch.is_inference_mode_enabled()
 
 
 def _users_hooks() -> Finding | None:
@@ -110,6 +127,9 @@ _OPTIONAL: Final[Mapping[str, str]] = {
 _SETTINGS: Final[dict[str, Callable[[], Any]]] = {
     "default device": _default_device,
     "autocast of the CPU": partial(torch.is_autocast_enabled, "cpu"),
+    "dtype of autocast": partial(torch.get_autocast_dtype, "cuda"),
+    "cache of autocast": torch.is_autocast_cache_enabled,
+    "a region of autocast that keeps casts": keeps_casts,
     "fp32_precision of cuda.matmul": partial(_fp32_precision, "cuda", "matmul"),
     "fp32_precision of cudnn.conv": partial(_fp32_precision, "cuda", "conv"),
     "fp32_precision of cudnn.rnn": partial(_fp32_precision, "cuda", "rnn"),

@@ -7,16 +7,17 @@ call would use that one; so a replay first looks the names up again.
 from __future__ import annotations
 
 import functools
+import inspect
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from types import BuiltinFunctionType, CodeType, FunctionType, MethodType, ModuleType
 from typing import Any, Final
 
 import torch
 
-from cudalens.graphs.guards.lookups import AttributeItems, CellItems, attributes_in, items_in
-from cudalens.graphs.guards.reads import find_reads, key_text
+from cudalens.graphs.guards.lookups import AttributeItems, CellItems, attributes_in, items_in, module_of
+from cudalens.graphs.guards.reads import Reads, find_reads, key_text
 from cudalens.graphs.liveness import storage_id
 
 #: How far a search goes before it gives up; a name that is not found is kept by address alone.
@@ -48,12 +49,21 @@ class _Step:
     label: str
 
 
-def find_names(roots: Iterable[tuple[str, Any]], wanted: set[int]) -> dict[int, list[Name]]:
+def find_names(
+    roots: Iterable[tuple[str, Any]],
+    wanted: set[int],
+    executed: Sequence[tuple[str, FunctionType]] | None = None,
+    *,
+    is_observed: bool = True,
+) -> dict[int, list[Name]]:
     """The names of tensors, by the identity of their storage.
 
     Args:
         roots: Where to look, by label: the function, the modules among its arguments.
         wanted: Identities of storages (``untyped_storage()._cdata``).
+        executed: Functions that ran, by name, whose code has more names: those are all found. None: one name for each
+            tensor is enough.
+        is_observed: Whether nothing else ran.
     """
     roots = list(roots)
     found: dict[int, list[Name]] = {}
@@ -61,16 +71,24 @@ def find_names(roots: Iterable[tuple[str, Any]], wanted: set[int]) -> dict[int, 
         key = storage_id(value)
         if key in wanted:
             found.setdefault(key, []).append(name)
-    return found if found.keys() == wanted else found | _names_by_reads(roots, wanted - found.keys())
-
-
-def _names_by_reads(roots: Iterable[tuple[str, Any]], wanted: set[int]) -> dict[int, list[Name]]:
-    """As `find_names`, of what the code has names for: attributes of classes and modules, slots, other containers."""
-    found: dict[int, list[Name]] = {}
-    for read in find_reads(roots).tensors:
-        if (key := storage_id(read.value)) in wanted:
-            found.setdefault(key, []).append(Name(read.container, read.key, read.label))
+    if executed is None:
+        more = find_reads(roots) if found.keys() < wanted else Reads()
+        wanted = wanted - found.keys()
+    else:
+        codes = {function.__code__ for _, function in executed} if is_observed else None
+        more = find_reads([*roots, *executed], codes) if wanted else Reads()
+    known = {(id(name.container), name.key) for names in found.values() for name in names}
+    for key, name in _names_by_reads(more, wanted):
+        if (id(name.container), name.key) not in known:  # another name, by which the program may replace the tensor
+            found.setdefault(key, []).append(name)
     return found
+
+
+def _names_by_reads(reads: Reads, wanted: set[int]) -> Iterator[tuple[int, Name]]:
+    """What the code has names for: attributes of classes and modules, slots, other containers."""
+    for read in reads.tensors:
+        if (key := storage_id(read.value)) in wanted:
+            yield key, Name(read.container, read.key, read.label)
 
 
 def modules_of(roots: Iterable[tuple[str, Any]]) -> list[torch.nn.Module]:
@@ -158,7 +176,8 @@ def _of_module(module: torch.nn.Module, label: str) -> Iterator[_Item]:
     for name, value in vars(module).items():
         if name not in skipped and not name.endswith("_hooks"):
             yield vars(module), name, value, f"{dot}{name}", False
-    yield {"forward": type(module).forward}, "forward", type(module).forward, label, False
+    forward = inspect.getattr_static(type(module), "forward")  # that of a ScriptModule belongs to its objects
+    yield {"forward": forward}, "forward", forward, label, False
 
 
 def _of_partial(partial: functools.partial[Any], label: str) -> Iterator[_Item]:
@@ -203,7 +222,7 @@ def _is_users(value: Any) -> bool:
     kind = type(value)
     if issubclass(kind, ModuleType | type | BuiltinFunctionType) or attributes_in(value) is None:
         return False
-    return not (kind.__module__ or "").startswith(("torch.cuda", "torch._", "builtins", "cudalens", "IPython"))
+    return not module_of(kind).startswith(("torch.cuda", "torch._", "builtins", "cudalens", "IPython"))
 
 
 _KINDS: Final[tuple[tuple[Any, Callable[[Any, str], Iterator[_Item]]], ...]] = (

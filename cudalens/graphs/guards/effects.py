@@ -50,6 +50,7 @@ class Effects:
         tensors += [(read.label, read.value) for read in reads.tensors]
         self._forms = [(label, tensor, _form_of(tensor)) for label, tensor in tensors]
         self._settings, self._is_grad_enabled = settings(), torch.is_grad_enabled()
+        self._random_state = torch.get_rng_state()
         self.calls = CallWatch()
 
     def __enter__(self) -> Effects:
@@ -76,8 +77,14 @@ class Effects:
             or self._other_mode()
         )
         if what is None:
-            return self.calls.findings[0] if self.calls.findings else None
+            return self.calls.findings[0] if self.calls.findings else self._drawn(default)
         return Finding(Reason.SIDE_EFFECT, what, _line_of(what, self.calls.functions) or default)
+
+    def _drawn(self, default: Place | None) -> Finding | None:
+        """Random numbers on the CPU, which the Python code of an operator can draw unseen."""
+        if torch.equal(self._random_state, torch.get_rng_state()):
+            return None
+        return Finding(Reason.OUTSIDE_CALL, "random numbers of the CPU", default)
 
     def _other_mode(self) -> str | None:
         is_on = torch.is_grad_enabled()

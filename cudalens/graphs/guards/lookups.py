@@ -14,6 +14,12 @@ import torch
 _BASES: Final = (dict, list, deque)
 
 
+def module_of(kind: Any) -> str:
+    """The name of the module of a class; "" where the class has something else in its place."""
+    found = getattr(kind, "__module__", None)
+    return found if isinstance(found, str) else ""
+
+
 def items_in(held: Any) -> Any:
     """A dict, list or deque itself, or its items where its class is a subclass, which may replace the methods."""
     base = next((base for base in _BASES if isinstance(held, base)), None)
@@ -111,6 +117,28 @@ class Elements:
 
     def __getitem__(self, key: str) -> Any:
         return frozenset(self._owner)
+
+
+class ScriptItems:
+    """The attributes of a ScriptModule, which are in C++; as text what is converted anew in every look-up."""
+
+    __slots__ = ("_module",)
+
+    def __init__(self, module: Any) -> None:
+        self._module = module
+
+    def __getitem__(self, key: str) -> Any:
+        found = self._module._c.getattr(key)
+        return found if isinstance(found, torch.Tensor) else repr(found)
+
+    def names(self) -> list[str] | None:
+        """Attributes besides parameters and buffers; None if they are not known, as after ``torch.jit.load``."""
+        known = getattr(self._module, "_concrete_type", None)
+        return (
+            None
+            if known is None
+            else [name for name, (_, is_parameter) in known.get_attributes().items() if not is_parameter]
+        )
 
 
 class Environment:

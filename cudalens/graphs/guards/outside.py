@@ -57,8 +57,16 @@ _ENVIRONMENT: Final = frozenset(
 )
 _STDLIB: Final = (*{sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib")}, "<frozen ")
 
+_OWN: Final = __file__.rpartition("graphs")[0]
+
 #: Modules of cudalens that call the user's code; others call libraries for their own work.
-_CALLERS: Final = tuple(f"{__file__.rpartition('guards')[0]}{name}.py" for name in ("programs", "functions", "manager"))
+_DIRECT: Final = tuple(f"{_OWN}graphs/{name}.py" for name in ("programs", "functions", "manager"))
+
+#: Those, and a module that calls functions of torch, which call the user's code.
+_CALLERS: Final = (*_DIRECT, f"{_OWN}virtual/tensors/device_arguments.py")
+
+#: Modules that call operators, which can be Python code of libraries. A `Watch` does not see the operators in it.
+_OPERATORS: Final = tuple(f"{_OWN}{name}.py" for name in ("graphs/watching", "virtual/dispatch/mode"))
 
 _TORCH: Final = torch.__file__.rpartition("__init__")[0]
 
@@ -74,6 +82,7 @@ class CallWatch:
     Attributes:
         findings: What a replay would not repeat, in the order of the calls, each kind once.
         functions: Functions of the user and of libraries whose code ran, without their closures.
+        operators: Those among `functions` that an operator of a library ran.
         values: Environment variables and ContextVars that were used, with their values before the first use.
         observers: Called with the events of frames of this code.
     """
@@ -81,6 +90,7 @@ class CallWatch:
     def __init__(self) -> None:
         self.findings: list[Finding] = []
         self.functions: dict[CodeType, FunctionType] = {}
+        self.operators: dict[CodeType, FunctionType] = {}
         self.values: list[Read] = []
         self.observers: dict[CodeType, Callable[[FrameType, str], None]] = {}
         self._seen: set[CodeType] = set()
@@ -95,6 +105,10 @@ class CallWatch:
     def __exit__(self, *error: object) -> None:
         if sys.getprofile() == self._on_event:
             sys.setprofile(self._before)
+
+    def executed(self) -> list[tuple[str, FunctionType]]:
+        """The functions that ran, by name."""
+        return [(code.co_qualname, function) for code, function in self.functions.items()]
 
     def _on_event(self, frame: FrameType, event: str, arg: Any) -> None:
         if self._before is not None:
@@ -133,6 +147,8 @@ class CallWatch:
                 return
             cells = tuple(CellType() for _ in code.co_freevars)
             self.functions[code] = FunctionType(code, frame.f_globals, code.co_name, None, cells)
+            if _nearest_own(frame) in _OPERATORS:
+                self.operators[code] = self.functions[code]
 
     def _on_builtin(self, frame: FrameType, function: Any) -> None:
         owner = getattr(function, "__self__", None)
@@ -184,9 +200,20 @@ def can_observe_calls() -> bool:
 
 def _is_users(frame: FrameType | None) -> bool:
     """Whether a call belongs to the function that is warmed up, and not to the work of cudalens on an operator."""
+    own = _nearest_own(frame)
+    return own is None or own in _CALLERS or own in _OPERATORS
+
+
+def _nearest_own(frame: FrameType | None) -> str | None:
+    """The file of the nearest caller in cudalens, "" where that called the code itself; None if there is none."""
+    called = None
     while frame is not None and not is_own(frame.f_code.co_filename):
-        frame = frame.f_back
-    return frame is None or frame.f_code.co_filename in _CALLERS
+        called, frame = frame, frame.f_back
+    if frame is None or called is None:
+        return None if frame is None else ""
+    file = frame.f_code.co_filename
+    is_direct = not called.f_code.co_filename.startswith(_TORCH)
+    return "" if is_direct and file not in _DIRECT else file
 
 
 def _place(frame: FrameType) -> Place:

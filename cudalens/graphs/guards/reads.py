@@ -13,9 +13,9 @@ import sysconfig
 import weakref
 from array import array
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from types import BuiltinMethodType, FunctionType, MappingProxyType, MethodType, ModuleType
+from types import BuiltinMethodType, CodeType, FunctionType, MappingProxyType, MethodType, ModuleType
 from typing import Any, Final, TypeAlias
 
 import torch
@@ -31,10 +31,12 @@ from cudalens.graphs.guards.lookups import (
     IsGradientMissing,
     NumpyState,
     Referent,
+    ScriptItems,
     SlotItems,
     Written,
     attributes_in,
     items_in,
+    module_of,
 )
 
 #: How many values are looked at before a function counts as one that cannot be guarded.
@@ -120,16 +122,18 @@ class Reads:
     is_complete: bool = True
 
 
-def find_reads(roots: Iterable[tuple[str, Any]]) -> Reads:
+def find_reads(roots: Iterable[tuple[str, Any]], executed: Container[CodeType] | None = None) -> Reads:
     """The values that can be read from some functions and objects.
 
     Args:
         roots: Functions, modules and objects, by label.
+        executed: The code that ran in a call. Functions of installed packages whose code is not among it are not read:
+            as long as the values that are read are equal, they do not run. None: all are read.
     """
     known = list(roots)
     names, is_dynamic = {"forward", "__call__"}, False
     for _ in range(_MOST_PASSES):
-        search = _Search(names, is_dynamic=is_dynamic)
+        search = _Search(names, is_dynamic=is_dynamic, executed=executed)
         found = search.run(known)
         if (search.names, search.is_dynamic) == (names, is_dynamic) or not found.is_complete:
             return found
@@ -140,8 +144,8 @@ def find_reads(roots: Iterable[tuple[str, Any]]) -> Reads:
 class _Search:
     """One walk with the attribute names that are known so far; with `is_dynamic`, every name is one."""
 
-    def __init__(self, names: Iterable[str], *, is_dynamic: bool) -> None:
-        self._known = frozenset(names)
+    def __init__(self, names: Iterable[str], *, is_dynamic: bool, executed: Container[CodeType] | None) -> None:
+        self._known, self._executed = frozenset(names), executed
         self._takes_all = is_dynamic
         self.names, self.is_dynamic = set(names), is_dynamic
         self._found = Reads()
@@ -173,7 +177,7 @@ class _Search:
         return sorted(map(str, held)) if self._takes_all else sorted(self._known & held.keys())
 
     def _items(self, value: Any, label: str) -> Iterator[Item]:
-        library = (type(value).__module__ or "").partition(".")[0]
+        library = module_of(type(value)).partition(".")[0]
         if library == "numpy":
             yield from self._of_numpy(value, label)
             return
@@ -194,6 +198,7 @@ class _Search:
             (torch.Tensor, self._of_tensor),
             (FunctionType, self._of_function),
             (_WRAPPERS, self._of_wrapper),
+            (torch.jit.ScriptModule, self._of_script),
             (torch.nn.Module, self._of_module),
             (torch.optim.Optimizer, self._of_optimizer),
             ((dict, list, tuple, deque, set, frozenset, MappingProxyType), self._of_container),
@@ -262,6 +267,8 @@ class _Search:
             self._waiting.append((wrapped, label))
         code = function.__code__
         is_user = is_read(code.co_filename)
+        if self._executed is not None and is_installed(code.co_filename) and code not in self._executed:
+            return
         if not is_user and code.co_filename != functools.singledispatch.__code__.co_filename:
             return
         for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=True):
@@ -304,6 +311,14 @@ class _Search:
                 yield held, name, held[name], _dotted(label, name)
         self._waiting.append((type(module), type(module).__name__))
 
+    def _of_script(self, module: torch.jit.ScriptModule, label: str) -> Iterator[Item]:
+        self._waiting += [(child, _dotted(label, name)) for name, child in module._modules.items()]
+        attributes = ScriptItems(module)
+        if (names := attributes.names()) is None:
+            self._found.unguarded.append(f"{label or 'a module'} ({type(module).__name__} of a file)")
+        for name in names or ():
+            yield attributes, name, attributes[name], _dotted(label, name)
+
     def _of_container(self, held: Any, label: str) -> Iterator[Item]:
         inside = items_in(held)
         if not isinstance(held, tuple | frozenset):
@@ -341,7 +356,7 @@ class _Search:
                 yield base.__dict__, name, base.__dict__[name], _dotted(label, name)
 
     def _of_object(self, owner: Any, label: str) -> Iterator[Item]:
-        if (type(owner).__module__ or "").partition(".")[0] in ("torch", "cudalens", "logging", "threading"):
+        if module_of(type(owner)).partition(".")[0] in ("torch", "cudalens", "logging", "threading"):
             return
         held = attributes_in(owner)
         if held is not None:
@@ -374,19 +389,22 @@ def is_read(file: str) -> bool:
         return file[len(_TORCH) :].startswith(_OPTIMIZED)
     if file.startswith(_OWN):
         return False
-    if "site-packages" in file:
-        return True
-    return not file.startswith(_OUTSIDE)
+    return is_installed(file) or not file.startswith(_OUTSIDE)
+
+
+def is_installed(file: str) -> bool:
+    """Whether a file is of an installed package other than torch and cudalens."""
+    return ("site-packages" in file or "dist-packages" in file) and not file.startswith((_TORCH, _OWN))
 
 
 def _is_holder(owner: Any) -> bool:
     """Whether the names of an object's attributes are not in the code that is read: that of the standard library."""
-    return type(owner).__module__ in _HOLDERS
+    return module_of(type(owner)) in _HOLDERS
 
 
 def _is_users(kind: type) -> bool:
     """Whether a class is neither torch's nor the interpreter's."""
-    module = sys.modules.get(kind.__module__ or "")
+    module = sys.modules.get(module_of(kind))
     if module is None or kind.__module__ in ("builtins", "__main__"):
         return kind.__module__ != "builtins"
-    return is_read(getattr(module, "__file__", None) or "") and not (kind.__module__ or "").startswith("torch")
+    return is_read(getattr(module, "__file__", None) or "") and not module_of(kind).startswith("torch")

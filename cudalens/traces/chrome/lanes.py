@@ -52,14 +52,7 @@ class Labels:
         Other lanes of a device repeat its work under other names (XLA's "XLA Ops").
         """
         label = self._processes.get(number(pid), number(pid))
-        found = _DEVICE_LABEL.fullmatch(label) if isinstance(label, str) else None
-        if found is None:
-            return None
-        lane = self._threads.get((number(pid), number(tid)), number(tid))
-        stream = _STREAM_LABEL.search(lane) if isinstance(lane, str) else None
-        if stream is not None:
-            return int(found[1]), int(stream[1])
-        return (int(found[1]), lane) if isinstance(lane, int) and lane >= 0 else None
+        return stream_of_labels(label, self._threads.get((number(pid), number(tid)), number(tid)))
 
     def thread(self, pid: Any, tid: Any) -> str | None:
         """Label of a host thread or lane; None if it has none."""
@@ -67,6 +60,17 @@ class Labels:
             return name
         label = next((key for key in (tid, pid) if isinstance(number(key), str) and key), None)
         return None if label is None else text_of(label)
+
+
+def stream_of_labels(process: int | str | None, lane: int | str | None) -> tuple[int, int] | None:
+    """Device and stream of a lane by its label and that of its process; None if it is no stream."""
+    found = _DEVICE_LABEL.fullmatch(process) if isinstance(process, str) else None
+    if found is None:
+        return None
+    stream = _STREAM_LABEL.search(lane) if isinstance(lane, str) else None
+    if stream is not None:
+        return int(found[1]), int(stream[1])
+    return (int(found[1]), lane) if isinstance(lane, int) and lane >= 0 else None
 
 
 def number(key: int | str | None) -> int | str | None:
@@ -134,7 +138,7 @@ def _with_device_lanes(
     names += [name for name in ("kernel", "gpu_memcpy", "gpu_memset") if name not in names]
     is_work = np.isin(cat.codes, [names.index(name) for name in ambiguous])
     is_work &= np.array([*(one is not None for one in found), False])[lane] & ~columns["is_instant"]
-    kind = np.array([names.index(_work_kind(name)) for name in columns["name"].categories.tolist()] or [0])
+    kind = np.array([names.index(work_kind(name)) for name in columns["name"].categories.tolist()] or [0])
     codes = np.where(is_work, kind[columns["name"].codes], cat.codes).astype(np.int32)
     place = np.array([one or (MISSING, MISSING) for one in [*found, None]], np.int64)[lane]
     return (
@@ -144,7 +148,8 @@ def _with_device_lanes(
     )
 
 
-def _work_kind(name: str) -> str:
+def work_kind(name: str) -> str:
+    """The category of work on a device, by its name."""
     start = name[:6].lower()
     return {"memcpy": "gpu_memcpy", "memset": "gpu_memset"}.get(start, "kernel")
 

@@ -1,7 +1,8 @@
 """Read Chrome trace JSON, as Kineto (torch.profiler) and others write it, into a Trace.
 
 Layouts of 2021 to 2026, from CUDA, ROCm, XPU and MTIA devices or none: complete events, begin and end pairs,
-asynchronous ranges, instants and metadata. Flows are not read: correlation ids hold the same links more reliably.
+asynchronous ranges, instants, counters and metadata. Flows are not read: correlation ids hold the same links more
+reliably.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from cudalens.frames.problems import Problems
 from cudalens.frames.syncs.build import build_syncs
 from cudalens.traces.chrome.allocations import Allocations
 from cudalens.traces.chrome.columns import EventColumns
+from cudalens.traces.chrome.counters import Counters
 from cudalens.traces.chrome.frames import KEY, with_extra_frames
 from cudalens.traces.chrome.lanes import Labels, resolve_lanes
 from cudalens.traces.chrome.metadata import run_info
@@ -32,8 +34,8 @@ from cudalens.traces.chrome.tracks import MARK
 from cudalens.traces.chrome.values import MAX_NS, MISSING, Ints
 from cudalens.traces.source import Source
 
-#: Phases of counters, object life cycles, memory dumps and Chrome's own marks, which are skipped.
-_IGNORED: Final = frozenset("CNODPvVRc(),")
+#: Phases of object life cycles, memory dumps and Chrome's own marks, which are skipped.
+_IGNORED: Final = frozenset("NODPvVRc(),")
 _INSTANTS: Final = frozenset("iIn")
 
 
@@ -60,6 +62,7 @@ class _Reader:
         self._columns = EventColumns(self._problems)
         self._allocations = Allocations(self._problems)
         self._pairs = Pairs(self._problems)
+        self._counters = Counters(self._problems)
         self._labels = Labels(self._problems)
         self._num_empty = 0
 
@@ -68,6 +71,7 @@ class _Reader:
             first = self._stream.num_entries - batch.num_entries
             where = f"events {first} to {self._stream.num_entries - 1}"
             self._take_complete(batch, where)
+            self._counters.add([(record, ts) for record, ts in batch.others if record.ph == "C"], where)
             for record, ts in batch.others:
                 if record.ph not in _IGNORED and not self._is_filler(record, ts):
                     self._take_other(record, ts, record.ph, where)
@@ -106,6 +110,8 @@ class _Reader:
     def _take_other(self, record: Record, ts: int, ph: str, where: str) -> None:
         if ph == "M":
             self._labels.add(record, where)
+        elif ph == "C":
+            return  # taken together
         elif record.cat == MARK:
             return  # drawn by to_chrome for viewers; the frame itself is under `KEY`
         elif ph not in _INSTANTS and ph not in PAIR_PHASES:
@@ -129,6 +135,7 @@ class _Reader:
         del columns
         memory = build_memory(self._allocations.to_columns(base), events)
         frames = {"events": events, "memory": memory, "stacks": self._columns.stacks.to_frame()}
+        frames["counters"] = self._counters.to_frame(base)
         frames |= build_syncs(frames)
         stored = None
         if KEY in (around := self._stream.metadata):
@@ -139,7 +146,7 @@ class _Reader:
 
     def _refuse_useless(self) -> None:
         """Raise if a damaged file holds nothing usable; an empty list of events is an empty Trace."""
-        if self._columns.num_rows or len(self._allocations) or not len(self._problems):
+        if self._columns.num_rows or len(self._allocations) or len(self._counters) or not len(self._problems):
             return
         raise TraceFormatError(
             self._path,

@@ -290,7 +290,16 @@ def describe(value: Any) -> tuple[str, str | None]:
 
 def _top_level(text: bytes) -> dict[str, Any]:
     """The values of a JSON object; those that are long are ignored, except our own frames."""
-    found = decoder(dict[str, msgspec.Raw]).decode(_without_nan(text))
+    text = _without_nan(text)
+    try:
+        found = decoder(dict[str, msgspec.Raw]).decode(text)
+        return _known_values(found)
+    except UnicodeDecodeError:
+        text = text.decode("utf-8", "replace").encode()
+        return _known_values(decoder(dict[str, msgspec.Raw]).decode(text))
+
+
+def _known_values(found: dict[str, msgspec.Raw]) -> dict[str, Any]:
     own = found.pop(KEY, None)
     values = {key: msgspec.json.decode(raw) for key, raw in found.items() if len(raw) <= _MAX_VALUE}
     return values if own is None else values | {KEY: _own_frames(own)}

@@ -75,7 +75,7 @@ Series = tuple[int | str, str, Ints, list[Any]]
 
 
 def _counter(pid: int | str, name: str, ts: list[Any], values: list[Any]) -> list[dict[str, Any]]:
-    where = {"ph": "C", "name": name, "pid": pid}
+    where = {"ph": "C", "cat": MARK, "name": name, "pid": pid}
     return [where | {"ts": when, "args": {"value": value}} for when, value in zip(ts, values, strict=True)]
 
 

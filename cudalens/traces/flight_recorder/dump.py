@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
 import msgspec
 
 from cudalens.errors import TraceFormatError
-from cudalens.frames.flight_records import Call, CallFrame, RankDump
+from cudalens.frames.flight_records import DEFAULT_GROUP, Call, CallFrame, RankDump
 from cudalens.frames.problems import Problems
 from cudalens.traces.flight_recorder.plain_pickle import load_plain
+from cudalens.traces.flight_recorder.transfers import COALESCED, pair_of
 
 #: Larger files are refused. A dump of 2,000 collectives with stacks has about 3 MB.
 MAX_BYTES: Final = 1 << 30
@@ -35,6 +37,8 @@ class _Entry(msgspec.Struct):
     retired: bool = False
     state: str = ""
     is_p2p: bool = False
+    p2p_seq_id: int = 0
+    record_id: int = 0
     input_sizes: list[tuple[int, ...]] = []
     output_sizes: list[tuple[int, ...]] = []
     input_dtypes: list[str] = []
@@ -55,8 +59,7 @@ class _Dump(msgspec.Struct):
 def read_dump(path: Path, problems: Problems) -> RankDump:
     """The dump in the file `path`.
 
-    An entry that cannot be read is left out and counted in `problems`. Sends and receives are left out: gloo does not
-    record them, and one of them does not involve the whole group.
+    An entry that cannot be read is left out and counted in `problems`, and so is a send or receive without its ranks.
 
     Raises:
         TraceFormatError: It is no such dump, is cut off, or is larger than 1 GiB.
@@ -69,7 +72,11 @@ def read_dump(path: Path, problems: Problems) -> RankDump:
             entries.append(msgspec.convert(entry, _Entry, strict=False))
         except msgspec.ValidationError as error:
             problems.add("a collective cannot be read", f"{path.name}, entry {number}: {error}")
-    return RankDump(_calls(entries), _groups(found.pg_config))
+    groups = _groups(found.pg_config)
+    calls = _calls(entries, groups)
+    if missing := sum(entry.is_p2p and not _is_coalesced(entry) for entry in entries) - sum(map(_is_transfer, calls)):
+        problems.add("a send or receive without its ranks", path.name, missing)
+    return RankDump(calls, groups, has_all=any(map(_is_transfer, calls)) and not entries[0].record_id)
 
 
 def _decoded(path: Path) -> _Dump:
@@ -88,32 +95,63 @@ def _decoded(path: Path) -> _Dump:
         raise TraceFormatError(path, found=f"other contents ({error})"[:200], expected=_EXPECTED) from error
 
 
-def _calls(entries: list[_Entry]) -> tuple[Call, ...]:
+def _is_coalesced(entry: _Entry) -> bool:
+    return entry.profiling_name.endswith(f":{COALESCED}")
+
+
+def _is_transfer(call: Call) -> bool:
+    return call.pair is not None
+
+
+def _batch(entry: _Entry) -> tuple[str, bool, int]:
+    """What was started together has one of these."""
+    return entry.process_group[0], entry.is_p2p, entry.p2p_seq_id if entry.is_p2p else entry.collective_seq_id
+
+
+def _calls(entries: list[_Entry], groups: dict[str, tuple[int, ...]]) -> tuple[Call, ...]:
+    finished = {_batch(entry) for entry in entries if _is_coalesced(entry) and _is_finished(entry)}
     parts: Counter[tuple[str, int]] = Counter()
+    numbers: Counter[str] = Counter()
     found = []
     for entry in entries:
-        if entry.is_p2p:
-            continue
-        key = entry.process_group[0], entry.collective_seq_id
-        found.append(_call(entry, parts[key]))
-        parts[key] += 1
+        is_finished = _is_finished(entry) or _batch(entry) in finished
+        if not entry.is_p2p:
+            key = entry.process_group[0], entry.collective_seq_id
+            found.append(_call(entry, is_finished=is_finished, seq=entry.collective_seq_id, part=parts[key]))
+            parts[key] += 1
+        elif (call := _transfer(entry, groups, is_finished=is_finished)) is not None:
+            numbers[call.lane] += 1
+            found.append(replace(call, seq=numbers[call.lane]))
     return tuple(found)
 
 
-def _call(entry: _Entry, part: int) -> Call:
+def _is_finished(entry: _Entry) -> bool:
+    return entry.retired or entry.state == "completed"
+
+
+def _transfer(entry: _Entry, groups: dict[str, tuple[int, ...]], *, is_finished: bool) -> Call | None:
+    name = entry.process_group[0]
+    op = entry.profiling_name.rpartition(":")[2]
+    found = pair_of(op, groups.get(name), is_default=name == DEFAULT_GROUP)
+    if found is None:
+        return None
+    return replace(_call(entry, is_finished=is_finished), op=found[0], pair=found[1], batch=entry.p2p_seq_id)
+
+
+def _call(entry: _Entry, *, is_finished: bool, seq: int = 0, part: int = 0) -> Call:
     backend, _, op = entry.profiling_name.rpartition(":")
     name, description = entry.process_group
     return Call(
         group=name,
         description=description,
-        seq=entry.collective_seq_id,
+        seq=seq,
         part=part,
         op=op.lstrip("_"),
         backend=backend,
         input_sizes=tuple(entry.input_sizes),
         output_sizes=tuple(entry.output_sizes),
         input_dtypes=tuple(entry.input_dtypes),
-        is_finished=entry.retired or entry.state == "completed",
+        is_finished=is_finished,
         created_ns=entry.time_created_ns,
         stack=tuple(CallFrame(frame.filename, frame.line, frame.name) for frame in entry.frames),
     )

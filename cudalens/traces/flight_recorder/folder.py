@@ -13,9 +13,10 @@ from typing import Final, NamedTuple
 import msgspec
 
 from cudalens.errors import TraceFormatError
-from cudalens.frames.flight_records import CallFrame, FlightRecords, RankDump, ThreadStack
+from cudalens.frames.flight_records import Call, CallFrame, FlightRecords, RankDump, ThreadStack
 from cudalens.frames.problems import Problems
 from cudalens.traces.flight_recorder.dump import MAX_BYTES, Frame, read_dump
+from cudalens.traces.flight_recorder.transfers import Transfer, is_of_rank
 
 #: Suffix of the files in which `cudalens.watch_hangs` states what a dump does not have.
 STATE_SUFFIX: Final = ".state.json"
@@ -42,6 +43,7 @@ class State(msgspec.Struct):
         groups: Ranks of each process group, by name.
         threads: Python stacks of the threads, the main thread first.
         ending: How the process ended; "" where it runs.
+        transfer: The send or receive in which the main thread is; None for none.
     """
 
     rank: int
@@ -50,6 +52,7 @@ class State(msgspec.Struct):
     groups: dict[str, list[int]] = {}
     threads: list[_Thread] = []
     ending: str = ""
+    transfer: Transfer | None = None
 
 
 class _Name(NamedTuple):
@@ -122,6 +125,7 @@ def _read_state(path: Path) -> State:
 
 def _merged(dumps: dict[_Name, RankDump], states: dict[_Name, State]) -> Iterator[RankDump]:
     """The dumps in order, each with what its state file adds."""
+    began: Call | None = None
     for name in sorted({*dumps, *states}):
         dump, state = dumps.get(name), states.get(name)
         if state is None:
@@ -133,4 +137,37 @@ def _merged(dumps: dict[_Name, RankDump], states: dict[_Name, State]) -> Iterato
                 ThreadStack(thread.name, tuple(CallFrame(f.filename, f.line, f.name) for f in thread.frames))
                 for thread in state.threads
             )
-            yield replace(dump, groups=groups, written_ns=state.written_ns, threads=threads, ending=state.ending)
+            began = _entered(dump, state, threads, began)
+            yield replace(
+                dump,
+                calls=dump.calls if began is None else (*dump.calls, began),
+                groups=groups,
+                written_ns=state.written_ns,
+                threads=threads,
+                ending=state.ending,
+            )
+
+
+def _entered(dump: RankDump, state: State, threads: tuple[ThreadStack, ...], before: Call | None) -> Call | None:
+    """The send or receive in which the main thread is, if the dump has none; since when, as far as dumps show."""
+    transfer = state.transfer
+    is_recorded = any(call.pair is not None for call in dump.calls)
+    if transfer is None or is_recorded or not is_of_rank(transfer, state.rank, state.groups):
+        return None
+    found = Call(
+        group=transfer.group,
+        description=next((call.description for call in dump.calls if call.group == transfer.group), ""),
+        seq=1,
+        part=0,
+        op=transfer.op,
+        backend="",
+        input_sizes=(),
+        output_sizes=(),
+        input_dtypes=(),
+        is_finished=False,
+        created_ns=state.written_ns,
+        stack=threads[0].stack if threads else (),
+        pair=(transfer.src, transfer.dst),
+    )
+    is_same = before is not None and (before.lane, before.stack) == (found.lane, found.stack)
+    return before if is_same else found

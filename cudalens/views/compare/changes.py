@@ -40,7 +40,8 @@ def section(found: Differences, key: str) -> Section | None:
         Column("", text_width=0),
         *(Column(title, align="right") for title in _NUMBERS),
     )
-    return Section("", "cc", title=SECTIONS[key], blocks=(Table(columns, rows, len(table), more=(_NOUNS[key], "")),))
+    shown = Table(columns, rows, len(table), more=(_NOUNS[key], ""), is_stacked=True)
+    return Section("", "cc", title=SECTIONS[key], blocks=(shown,))
 
 
 def color_of(delta: float, status: str) -> str:

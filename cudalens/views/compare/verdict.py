@@ -8,7 +8,8 @@ import pandas as pd
 
 from cudalens.analysis import units
 from cudalens.analysis.compare.measure import HOST
-from cudalens.analysis.compare.runs import LEAST_SHARE, ROW_LEVEL, Differences
+from cudalens.analysis.compare.rows import LEAST_SHARE, ROW_LEVEL
+from cudalens.analysis.compare.runs import Change, Differences
 from cudalens.views.compare.changes import changed, is_renamed, signed_duration, signed_percent
 
 _CHANGED: Final = ("added", "removed", "faster", "slower", "more", "less")
@@ -17,6 +18,10 @@ _NAME: Final = 60
 _MOST: Final = 2
 #: Share of the whole difference; a smaller change of the host explains nothing.
 _LEAST_PART: Final = 0.10
+#: Calls in which the host waits for the devices.
+_WAITS: Final = r"Synchronize$|^aten::(?:item|_local_scalar_dense)$"
+#: A change is clear if its interval contains less than this share of it. With many rows, some are wrong by chance.
+_CLEAR: Final = 0.5
 #: From this change on, a multiple is easier to read than per cent.
 _MANY: Final = 2.0
 #: Beyond this multiple the exact number does not matter.
@@ -54,34 +59,65 @@ def _mark(found: Differences) -> str:
 
 
 def _whole(found: Differences) -> str:
-    whole, (_, b) = found.whole, names(found)
-    each = "a step" if whole.unit == "step" else "a run"
-    times = f"{units.duration(whole.before_ns)} → {units.duration(whole.after_ns)} {each}"
+    whole, host, b = found.whole, found.host, names(found)[1]
+    if host is not None and whole.status == "same" and host.status != "same":
+        return _host(whole, host, b)
     if whole.after_ns == whole.before_ns:
-        return f"no change: {units.duration(whole.after_ns)} {each} in both"
+        return f"no change: {units.duration(whole.after_ns)} {_each(whole)} in both"
     if whole.ratio is None:
-        return times
+        return _durations(whole)
     if whole.low is None or whole.high is None:
-        more = f"{_percent(whole.ratio)} {'less' if whole.ratio < 0 else 'more'} time"
-        took = _times(whole.ratio) if whole.ratio >= _MANY else more
-        return f"{b} took {took} ({times}), but noise is unknown: {_too_few(found)}"
-    if whole.status == "same" and abs(whole.ratio) < LEAST_SHARE:
-        return f"no change: {times}, less than 1 % {'less' if whole.ratio < 0 else 'more'}"
+        return f"{b} took {_took(whole.ratio)} ({_durations(whole)}), but noise is unknown: {_too_few(found)}"
     if whole.status == "same":
-        noise = _noise(whole.low, whole.high)
-        return f"no change beyond noise: {times} ({noise}, profile more repeats to find out)"
+        return _same(whole)
+    if whole.limit:
+        hint = " (give several runs a side)" if "noise" in whole.limit else ""
+        return f"{b} took {_took(whole.ratio)} in these runs ({_durations(whole)}); {whole.limit}{hint}"
     if whole.ratio >= _MANY:
-        interval = f"95 % interval {1 + whole.low:.3g} to {1 + whole.high:.3g} times"
-        return f"{b} is slower, {_times(whole.ratio)} ({times}, {interval})"
-    ends = sorted((abs(whole.low), abs(whole.high)))
-    interval = f"95 % interval {_number(ends[0])} to {_percent(ends[1])}"
-    return f"{b} is {_percent(whole.ratio)} {whole.status} ({times}, {interval})"
+        return f"{b} is slower, {_times(whole.ratio)} ({_durations(whole)}, {_interval(whole)})"
+    return f"{b} is {_percent(whole.ratio)} {whole.status} ({_durations(whole)}, {_interval(whole)})"
 
 
-def _noise(low: float, high: float) -> str:
+def _host(whole: Change, host: Change, b: str) -> str:
+    """The host's operators changed without interruptions; whole steps vary too much to show it."""
+    spread = f"whole {whole.unit}s vary too much to show it: {_durations(whole)}"
+    share = _percent(host.ratio or 0)
+    return f"{b} is {share} {host.status} in operators on the host ({_durations(host)}, {_interval(host)}); {spread}"
+
+
+def _same(whole: Change) -> str:
+    ratio, low, high = whole.ratio or 0.0, whole.low or 0.0, whole.high or 0.0
+    if abs(ratio) < LEAST_SHARE:
+        return f"no change: {_durations(whole)}, less than 1 % {'less' if ratio < 0 else 'more'}"
+    noise = _noise(low, high, whole.level)
+    return f"no change beyond noise: {_durations(whole)} ({noise}, profile more repeats to find out)"
+
+
+def _each(whole: Change) -> str:
+    return "a step" if whole.unit == "step" else "a run"
+
+
+def _durations(whole: Change) -> str:
+    return f"{units.duration(whole.before_ns)} → {units.duration(whole.after_ns)} {_each(whole)}"
+
+
+def _took(ratio: float) -> str:
+    more = f"{_percent(ratio)} {'less' if ratio < 0 else 'more'} time"
+    return _times(ratio) if ratio >= _MANY else more
+
+
+def _interval(whole: Change) -> str:
+    low, high, level = whole.low or 0.0, whole.high or 0.0, f"{100 * whole.level:.0f} % interval"
+    if (whole.ratio or 0) >= _MANY:
+        return f"{level} {1 + low:.3g} to {1 + high:.3g} times"
+    ends = sorted((abs(low), abs(high)))
+    return f"{level} {_number(ends[0])} to {_percent(ends[1])}"
+
+
+def _noise(low: float, high: float, level: float) -> str:
     """The interval of a ratio; where it is wide, the range of multiples."""
     if (1 + high) <= _MANY * (1 + low):
-        return f"95 % interval {signed_percent(low)} to {signed_percent(high)}"
+        return f"{100 * level:.0f} % interval {signed_percent(low)} to {signed_percent(high)}"
     least = f"{1 + low:.2g}" if 1 + low >= 1 / _LARGEST_MULTIPLE else "near 0"
     most = f"{1 + high:.2g}" if 1 + high < _LARGEST_MULTIPLE else f"over {_LARGEST_MULTIPLE}"
     return f"they vary so much that {least} to {most} times as long is possible"
@@ -108,29 +144,46 @@ def _number(share: float) -> str:
 
 
 def _causes(found: Differences) -> str:
-    """What changed most in the direction of the whole; how much did, where the whole did not."""
-    whole = found.whole
-    table = found.kernels if len(found.kernels) else found.ops
-    rows = changed(table)
-    delta = whole.after_ns - whole.before_ns
-    if whole.status == "same":
-        return _counted(found)
-    causes = _largest(rows, delta)
-    if not causes and _is_one_sided(found):
+    """What changed most in the direction of the whole; the largest change and their number, where the whole did not."""
+    delta = found.whole.after_ns - found.whole.before_ns
+    rows = _rows(found)
+    if found.whole.status == "same":
+        return _largest_alone(rows, found)
+    if _is_one_sided(found):
         return "only one of them used the GPU"
-    if not causes:
-        where = "the GPU's work" if len(found.kernels) else "operators"
-        host = changed(found.ops)
-        between = _largest(host[(host["where"] == HOST) & (host["delta_ns"].abs() >= _LEAST_PART * abs(delta))], delta)
-        more = f"most from {' and '.join(between)}" if between else "look at the time between them"
-        return f"{where} did not change beyond noise: {more}" if delta else ""
-    return f"most from {' and '.join(causes)}"
+    same_way = rows[((rows["delta_ns"] < 0) == (delta < 0)) & (rows["delta_ns"].abs() >= _LEAST_PART * abs(delta))]
+    causes = [_described(row) for row in same_way.head(_MOST).to_dict("records")]
+    if causes:
+        return f"most from {' and '.join(causes)}"
+    where = "the GPU's work" if len(found.kernels) else "operators"
+    return f"{where} did not change beyond noise: look at the time between them" if delta else ""
 
 
-def _largest(rows: pd.DataFrame, delta: float) -> list[str]:
-    """The rows that changed the most in the direction of `delta`, each with by how much."""
-    same_way = rows[(rows["delta_ns"] < 0) == (delta < 0)].head(_MOST)
-    return [f"{_cause(row)} ({signed_duration(row['delta_ns'])})" for row in same_way.to_dict("records")]
+def _rows(found: Differences) -> pd.DataFrame:
+    """What changed on the devices and on the host, largest difference first; without waits of the host for both."""
+    kernels, host = changed(found.kernels), changed(found.ops)
+    host = host[host["where"] == HOST]
+    most = kernels["delta_ns"].abs().max() if len(kernels) else 0
+    is_wait = host["name"].str.contains(_WAITS) & (most >= _LEAST_PART * host["delta_ns"].abs())
+    rows = pd.concat([kernels, host[~is_wait]], ignore_index=True)
+    return rows.iloc[rows["delta_ns"].abs().argsort(kind="stable")[::-1]]
+
+
+def _largest_alone(rows: pd.DataFrame, found: Differences) -> str:
+    """``1 kernel changed: gemm (+1.20 ms, +10 %)``, of what changed clearly; "" where nothing did."""
+    counted = _counted(found)
+    nearest = rows[["low_ns", "high_ns"]].abs().min(axis=1)
+    is_clear = (nearest >= _CLEAR * rows["delta_ns"].abs()).fillna(False) | rows["status"].isin(("added", "removed"))
+    clear = rows[rows["status"].isin(_CHANGED) & is_clear]
+    if not counted or clear.empty:
+        return ""
+    row = clear.iloc[0].to_dict()
+    share = "" if pd.isna(row["change_pct"]) else f", {signed_percent(row['change_pct'] / 100)}"
+    return f"{counted}, most {_cause(row)} ({signed_duration(row['delta_ns'])}{share})"
+
+
+def _described(row: dict[Any, Any]) -> str:
+    return f"{_cause(row)} ({signed_duration(row['delta_ns'])})"
 
 
 def _is_one_sided(found: Differences) -> bool:
@@ -142,10 +195,10 @@ def _is_one_sided(found: Differences) -> bool:
 def _cause(row: dict[Any, Any]) -> str:
     name = units.shorten(str(row["name"]), _NAME)
     if row["status"] in ("added", "removed"):
-        return f"{name}, {row['status']}"
+        return f"{name}{' on the host' if row.get('where') == HOST else ''}, {row['status']}"
     if is_renamed(row):
         return f"{name} in place of {units.shorten(str(row['a_name']), _NAME)}"
-    return f"{name} on the {row['where']}" if "where" in row else name
+    return f"{name} on the host" if row.get("where") == HOST else name
 
 
 def _counted(found: Differences) -> str:
@@ -171,7 +224,12 @@ def notes(found: Differences) -> list[str]:
     """What limits the comparison, a line each."""
     whole = found.whole
     each = "steps" if whole.unit == "step" else "runs"
-    basis = f"{whole.num_before} and {whole.num_after} {each}; medians"
-    if whole.low is not None:
+    runs = (
+        f" of {whole.runs_before} and {whole.runs_after} runs" if max(whole.runs_before, whole.runs_after) > 1 else ""
+    )
+    basis = f"{whole.num_before} and {whole.num_after} {each}{runs if whole.unit == 'step' else ''}; medians"
+    if whole.limit:
+        basis += f"; {whole.limit}, so nothing is claimed beyond these runs"
+    elif whole.low is not None:
         basis += f"; a row changed when 0 is outside of its {100 * ROW_LEVEL:.0f} % interval"
     return [*found.notes, basis]

@@ -75,7 +75,8 @@ def _by_reason(culprits: Sequence[Culprit]) -> dict[str, list[Culprit]]:
 def _sentence(hang: Hang, reason: str, culprits: Sequence[Culprit]) -> str:
     assert hang.wait is not None
     first, expected = culprits[0], next(iter(_usual(hang)), None)
-    who, what = _ranks([one.rank for one in culprits]), _collective(expected)
+    who = _ranks([one.rank for one in culprits])
+    what = _collective(expected if first.rank in hang.wait.entered or expected is None else expected.other)
     its = f"rank {first.rank} " if len(culprits) > 1 else ""
     where = f"; {its or 'it '}is at {_place(first.place)}" if first.place else ""
     if reason == "not entered":
@@ -135,10 +136,23 @@ def _collective(call: Call | None) -> str:
     """``all_reduce #5 of default_pg (10 Float)``."""
     if call is None:
         return "a collective"
+    if call.pair is not None:
+        return f"{_transfer(call)}{_values(call)}"
+    return f"{call.op} #{call.seq} of {call.description or call.group}{_values(call)}"
+
+
+def _transfer(call: Call) -> str:
+    """``recv of pp from rank 0``."""
+    assert call.pair is not None
+    of = f"{call.op} of {call.description or call.group}"
+    return f"{of} to rank {call.pair[1]}" if call.op == "send" else f"{of} from rank {call.pair[0]}"
+
+
+def _values(call: Call) -> str:
+    """`` (10 Float)``, or nothing."""
     shapes = ", ".join("x".join(map(str, shape)) or "scalar" for shape in call.input_sizes[:2])
     more = ", …" if len(call.input_sizes) > 2 else ""
-    values = f" ({shapes}{more} {call.input_dtypes[0] if call.input_dtypes else ''})" if shapes else ""
-    return f"{call.op} #{call.seq} of {call.description or call.group}{values}"
+    return f" ({shapes}{more} {call.input_dtypes[0] if call.input_dtypes else ''})" if shapes else ""
 
 
 def _at(place: str) -> str:

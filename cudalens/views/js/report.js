@@ -44,6 +44,8 @@ function startPage() {
     graphs: () => blockBytes("cudalens-graphs"),
     memory: () => blockBytes("cudalens-memory"),
     asset: (name) => blockBytes(`cudalens-${name}`),
+    hash: location.hash,
+    address: (hash) => `${location.href.split("#")[0]}${hash}`,
     onData() {
       still.hidden = true;
       root.hidden = false;

@@ -17,13 +17,15 @@ import { findPictures, hidePictures } from "./shared/static_pictures.js";
  * @property {string} _picture
  * @property {OutwardSelection} _selection
  * @property {string[]} _errors
+ * @property {{ [want: string]: DataView<ArrayBuffer> }} _ready Small data that came with the widget.
  */
 
 /** @typedef {WidgetModel<WidgetState & { [name: string]: unknown }>} Model */
 /** @typedef {{ id: string, error?: string }} Answer */
 /** @typedef {{ resolve: (bytes: Uint8Array<ArrayBuffer>) => void, reject: (error: Error) => void }} Waiting */
 
-const WAITING_NOTE_MS = 2000;
+const WAITING_NOTE_MS = 1000;
+const WAITING_NOTE = "This view becomes interactive when the kernel is free.";
 
 /**
  * Asks the kernel for named bytes. Each question has an id, which its answer repeats.
@@ -74,25 +76,38 @@ function asBytes(buffer) {
 function render({ model, el }) {
   const picture = model.get("_picture");
   const link = createKernelLink(model);
+  const ask = (/** @type {string} */ want) => {
+    const ready = model.get("_ready")[want];
+    return ready ? Promise.resolve(asBytes(ready)) : link.ask(want);
+  };
   const root = element("div", {});
+  const note = element("p", { class: "cl-live-note", role: "status", hidden: true }, WAITING_NOTE);
   const errors = element("div", { class: "cudalens cl-callback-errors", role: "alert" });
   el.classList.add("cudalens-live");
-  el.replaceChildren(root, errors);
+  el.replaceChildren(note, root, errors);
   // Until the kernel answers (it may be busy or gone), the saved picture shows.
   root.hidden = findPictures(picture).length > 0;
+  const timer = setTimeout(() => {
+    note.hidden = false;
+    app.showStatus("");
+  }, WAITING_NOTE_MS);
   const app = createApp(root, {
     facts: model.get("_facts"),
     versions: model.get("_versions"),
-    payload: () => link.ask("payload"),
-    races: () => link.ask("races"),
-    graphs: () => link.ask("graphs"),
-    memory: () => link.ask("memory"),
+    payload: () => ask("payload"),
+    races: () => ask("races"),
+    graphs: () => ask("graphs"),
+    memory: () => ask("memory"),
     asset: (name) => link.ask(name),
     onData() {
+      clearTimeout(timer);
+      note.hidden = true;
       root.hidden = false;
       hidePictures(picture, true);
     },
     onFail() {
+      clearTimeout(timer);
+      note.hidden = true;
       root.hidden = false;
     },
     onSelect(selection) {
@@ -100,7 +115,6 @@ function render({ model, el }) {
       model.save_changes();
     },
   });
-  const timer = setTimeout(() => app.showStatus("Waiting for the kernel, which is busy or gone…"), WAITING_NOTE_MS);
 
   const showErrors = () => {
     errors.dataset.theme = root.dataset.theme;

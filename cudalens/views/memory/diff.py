@@ -107,11 +107,18 @@ class MemoryDiff(Shown):
         )
         most = int(found["delta_bytes"].abs().max()) or 1
         rows = [_row(row, self.by, most) for row in found.head(_MAX_ROWS).to_dict("records")]
-        return Section("", "cm", blocks=(Table(columns, rows, len(found), _MAX_TEXT),))
+        return Section("", "cm", blocks=(Table(columns, rows, len(found), _MAX_TEXT, is_stacked=True),))
 
 
 def memory_diff(before: Trace, after: Trace, *, by: str = "stack") -> MemoryDiff:
-    """The difference of `after` and `before` for display; arguments as of `cudalens.analysis.memory_diff`."""
+    """The difference of `after` and `before` for display; arguments as of `cudalens.analysis.memory_diff`.
+
+    Where no stack was recorded, the difference by stack would be one row that hides what grew and what shrank: the
+    variables that hold the memory are compared instead, if they are known.
+    """
+    if by == "stack" and not any(active_blocks(trace)["stack"].notna().any() for trace in (before, after)):
+        has_names = all(trace.blocks["names"].notna().any() for trace in (before, after))
+        by = "holder" if has_names else by
     return MemoryDiff(before, after, by, found_diff(before, after, by=by))
 
 

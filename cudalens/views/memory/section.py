@@ -159,7 +159,7 @@ def _pools(trace: Trace) -> Iterator[Table]:
         *(Column(title, align="right", text_width=0) for title in ("segments", "blocks")),
     )
     rows = [_pool(row, has_devices) for row in found.head(_MAX_POOLS).to_dict("records")]
-    yield Table(columns, rows, len(found), more=("pool", ""))
+    yield Table(columns, rows, len(found), more=("pool", ""), is_stacked=True)
 
 
 def _pool(row: dict[Any, Any], has_devices: bool) -> Row:

@@ -13,11 +13,15 @@ from cudalens.analysis import units
 from cudalens.analysis.cached import once_per_trace
 from cudalens.analysis.facts import memory_at_end, memory_high
 from cudalens.analysis.memory.names import Holder, holders, names_in
+from cudalens.analysis.memory.replay import devices_of, replays
 from cudalens.analysis.memory.stacks import active_blocks
 from cudalens.frames import Trace
 from cudalens.frames.snapshots.build import SNAPSHOT_KEYS
 from cudalens.views.memory.places import place_of
 
+#: The allocator takes 20 MiB and more at once from the driver: less than a few of these is no fragmentation.
+_WASTED_BYTES: Final = 64 << 20
+_WASTED_PCT: Final = 10.0
 _MAX_CELLS: Final = 20
 _MAX_NAME: Final = 48
 _MAX_NAMED: Final = 2
@@ -67,7 +71,17 @@ def _peak(trace: Trace) -> str:
     peak = memory_high(trace)
     row = -1 if pd.isna(peak["row"]) else int(peak["row"])
     line = place_of(trace, trace.memory["stack"].iloc[row]) if row >= 0 else "the start"
-    return f"peak {units.size(peak['num_bytes'])} (allocated){f' at {line}' if line else ''}"
+    on = f" on cuda:{peak['device']}" if len(devices_of(trace)) > 1 else ""
+    since = ""
+    if _began_late(trace, peak["device"]):
+        since = " of the history" if row < 0 else " since the history began"
+    return f"peak {units.size(peak['num_bytes'])} (allocated{on}){f' at {line}' if line else ''}{since}"
+
+
+def _began_late(trace: Trace, device: Any) -> bool:
+    """Whether the history of a snapshot in a file lacks allocations from before it, and perhaps a larger peak."""
+    starts = (one.start("allocated_bytes") for one in replays(trace) if one.device == device)
+    return trace.info.source.startswith("file:") and any(start > 0 for start in starts)
 
 
 def _left(trace: Trace) -> str:
@@ -126,9 +140,13 @@ def holder_words(name: Any) -> str:
 
 
 def _fragmented(trace: Trace) -> str:
+    """The fragmentation where it matters: an allocation failed, or more is wasted than a few new segments have free."""
     found = memory_at_end(trace)
     share = found["fragmentation_pct"].max()
-    return "" if pd.isna(share) else f"fragmentation {units.percent(float(share))}"
+    wasted = int((found["internal_bytes"] + found["external_bytes"]).max()) if len(found) else 0
+    if pd.isna(share) or not (has_refused(trace) or (wasted >= _WASTED_BYTES and share >= _WASTED_PCT)):
+        return ""
+    return f"fragmentation {units.percent(float(share))}"
 
 
 def leaks_text(trace: Trace) -> str:

@@ -187,7 +187,7 @@ def _place(site: Site) -> Text:
 
 def _frames(lines: Sequence[StackLine]) -> Cell:
     """Stack frames that only one of two accesses has, innermost first."""
-    return tuple(Text(f"≠ {line}", "line", css="cl-race-place") for line in lines)
+    return tuple(Text(f"differs: {line}", "line", css="cl-race-place cl-race-differs") for line in lines)
 
 
 def _common_frames(race: RaceView) -> Iterator[Section]:

@@ -77,14 +77,17 @@ def _pooled(table: pd.DataFrame) -> tuple[NDArray[np.float64], list[str], list[s
     return found, [rows[i] for i in first_row], [columns[i] for i in first_column]
 
 
-def arrival_fan(ranks: Ranks) -> Node | None:
-    """When each rank arrived at the collective with the longest waits, and its transfer."""
+def arrival_fan(ranks: Ranks, *, match: int | None = None) -> Node | None:
+    """When each rank arrived at a collective, and its transfer; by default that with the longest waits."""
     found = ranks.analysis.collectives
     known = found[(found["match"] >= 0).to_numpy() & (found["members"] > 1).to_numpy()]
     if not len(known):
         return None
-    worst = known.groupby("match")["wait_ns"].sum().astype("int64").idxmax()
-    rows = known[(known["match"] == worst).to_numpy()].sort_values("arrival_ns")
+    if match is None:
+        match = int(known.groupby("match")["wait_ns"].sum().astype("int64").idxmax())
+    rows = known[(known["match"] == match).to_numpy()].sort_values("arrival_ns")
+    if not len(rows):
+        return None
     shown = rows if len(rows) <= _MAX_ROWS else pd.concat([rows.head(_MAX_ROWS // 2), rows.tail(_MAX_ROWS // 2)])
     begin = int(shown["arrival_ns"].min())
     end = (shown["arrival_ns"] + shown["dur"]).to_numpy(np.int64) - begin
@@ -104,7 +107,7 @@ def arrival_fan(ranks: Ranks) -> Node | None:
     name = f"{shown['kind'].iloc[0]}{'' if pd.isna(group) else f' of process group {group}'}"
     step = shown["step"].iloc[0]
     where = "" if pd.isna(step) else f" in step {step}"
-    title = f"Arrivals at the {name}{where} with the longest waits: blue waits, green is the transfer"
+    title = f"Arrivals at the {name}{where}: blue waits, green is the transfer"
     return svg.chart(bottom + 20, title, *nodes, class_="cr-picture")
 
 
@@ -125,7 +128,9 @@ def bandwidth_scatter(ranks: Ranks) -> Node | None:
     found = found.iloc[:: max(len(found) // _MAX_POINTS, 1)]
     size = np.log2(integers(found["num_bytes"]).astype(np.float64))
     speed = found["bus_bytes_per_s"].to_numpy(np.float64)
-    top, low, high = float(speed.max()), float(size.min()), max(float(size.max()), float(size.min()) + 0.1)
+    curves = ranks.transfer_curves
+    top = max(float(speed.max()), float(curves["bus_bytes_per_s"].max()) if len(curves) else 0.0)
+    low, high = float(size.min()), max(float(size.max()), float(size.min()) + 0.1)
     kinds = list(dict.fromkeys(found["kind"].tolist()))
     colors = (ORANGE, BLUE, GREEN, "#a05195", "#7d8790")
     nodes = [
@@ -137,17 +142,34 @@ def bandwidth_scatter(ranks: Ranks) -> Node | None:
         color = colors[kinds.index(kind) % len(colors)]
         nodes.append(element("circle", element("title", words), fill=color, fill_opacity=".55", **place))
     nodes.append(_medians(size, speed, low, high, top))
+    nodes += [
+        _curve(part, low, high, top, colors[kinds.index(kind) % len(colors)])
+        for (kind, _), part in curves.groupby(["kind", "group_size"], observed=True)
+        if kind in kinds
+    ]
     nodes.append(svg.text(f"{units.size(top)}/s", LABEL - 6, 14, text_anchor="end", opacity=".7"))
     exponents = range(int(np.ceil(low)), int(np.floor(high)) + 1, max(int(high - low) // 6, 1))
     labels = [(units.size(2.0**exponent), _x(exponent, low, high)) for exponent in exponents]
     nodes += [svg.text(label, x, 220, text_anchor="middle", opacity=".7") for label, x in labels]
     nodes += [svg.text(str(kind), 0, 30 + 14 * i, fill=colors[i]) for i, kind in enumerate(kinds[:5])]
     title = "Bus bandwidth of transfers, from the last arrival to the end, by size of the message"
+    if len(curves):
+        title += f"; dashed: modelled for {ranks.frames['summary']['gpu'].iloc[0]}, GPUs of one node"
     return svg.chart(228, title, *nodes, class_="cr-picture")
 
 
 def _x(value: float, low: float, high: float) -> float:
     return LABEL + 8 + (PLOT - 16) * (value - low) / (high - low)
+
+
+def _curve(part: pd.DataFrame, low: float, high: float, top: float, color: str) -> Node:
+    """What the model of the GPU reaches, over the sizes that are drawn."""
+    size = np.log2(integers(part["num_bytes"]).astype(np.float64))
+    inside = (size >= low - 1e-9) & (size <= high + 1e-9)
+    speed = part["bus_bytes_per_s"].to_numpy(np.float64)
+    pairs = zip(size[inside], speed[inside], strict=True)
+    points = " ".join(f"{_x(float(x), low, high):.1f},{206 - 196 * y / top:.1f}" for x, y in pairs)
+    return element("polyline", points=points, fill="none", stroke=color, stroke_dasharray="5 3")
 
 
 def _medians(size: Any, speed: Any, low: float, high: float, top: float) -> Node:
@@ -163,7 +185,7 @@ def merged_timeline(ranks: Ranks, *, step: int | None = None, chosen: list[int] 
     if not steps:
         return None
     step = steps[len(steps) // 2] if step is None else step
-    chosen = _interesting(ranks) if chosen is None else chosen
+    chosen = interesting(ranks) if chosen is None else chosen
     pieces = pieces[(pieces["step"] == step).to_numpy() & pieces["rank"].isin(chosen).to_numpy()]
     comm = comm[(comm["step"] == step).fillna(False).to_numpy(bool) & comm["rank"].isin(chosen).to_numpy()]
     if not len(pieces):
@@ -188,7 +210,7 @@ def merged_timeline(ranks: Ranks, *, step: int | None = None, chosen: list[int] 
     return svg.chart(bottom + 20, title, *nodes, class_="cr-picture")
 
 
-def _interesting(ranks: Ranks) -> list[int]:
+def interesting(ranks: Ranks) -> list[int]:
     """At most 8 ranks: the stragglers, then others at equal distances."""
     slow = [one.rank for one in ranks.analysis.stragglers.found][:4]
     every = list(ranks)

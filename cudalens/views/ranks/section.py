@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 
 from cudalens.analysis import units
+from cudalens.analysis.ranks.texts import reason
 from cudalens.frames import Ranks
 from cudalens.views.ranks import pictures, words
 from cudalens.views.sections.html_page import write_page
@@ -20,18 +21,20 @@ from cudalens.views.sections.model import Block, Column, Facts, Note, Picture, R
 from cudalens.views.sections.shown import Shown
 
 _MAX_ROWS: Final = 40
+#: Slow steps whose timelines are in the page, folded.
+_SLOWEST: Final = 3
 
 
-def summary(ranks: Ranks) -> RanksSummary:
+def summary(ranks: Ranks, *, has_pictures: bool = True) -> RanksSummary:
     """The summary of a job's ranks."""
-    return RanksSummary(ranks)
+    return RanksSummary(ranks, has_pictures=has_pictures)
 
 
 class RanksSummary(Shown):
     """A job's ranks: prints as text, shows as pictures and tables in a notebook."""
 
-    def __init__(self, ranks: Ranks) -> None:
-        super().__init__(section(ranks))
+    def __init__(self, ranks: Ranks, *, has_pictures: bool = True) -> None:
+        super().__init__(section(ranks, has_pictures=has_pictures))
 
     @property
     def verdict(self) -> str:
@@ -60,38 +63,69 @@ def to_html(ranks: Ranks, path: str | os.PathLike[str], *, title: str | None = N
     return write_page(path, name, f"<h1>{escape(name)}</h1>{summary(ranks)._repr_html_()}")
 
 
-def section(ranks: Ranks) -> Section:
-    """All that a job's ranks show."""
-    notes = tuple(f"{units.count(one.count)}x {one.kind} (first: {one.where})" for one in ranks.problems)
+def section(ranks: Ranks, *, has_pictures: bool = True) -> Section:
+    """All that a job's ranks show; the live widget has the pictures itself."""
+    notes = (
+        *words.partial(ranks),
+        *(f"{units.count(one.count)}x {one.kind} (first: {one.where})" for one in ranks.problems),
+    )
     return Section(
-        "ranks", "cr", verdict=words.verdict(ranks), notes=notes, blocks=tuple(_blocks(ranks)), is_in_text=True
+        "ranks",
+        "cr",
+        verdict=words.verdict(ranks),
+        notes=notes,
+        blocks=tuple(_blocks(ranks, has_pictures)),
+        is_in_text=True,
     )
 
 
-def _blocks(ranks: Ranks) -> Iterator[Block]:
+def _blocks(ranks: Ranks, has_pictures: bool) -> Iterator[Block]:
     yield _facts(ranks)
     yield from _slow(ranks)
-    yield from _picture("Work of each rank and step", pictures.heat_map(ranks), "Orange: longer than the median rank.")
-    if len(ranks) > 1:
-        fan = pictures.arrival_fan(ranks)
-        yield from _picture(
-            "Collective with the longest waits", fan, "Blue: waits; green: transfer, after the last arrival."
-        )
-        yield from _picture(
-            "One step",
-            pictures.merged_timeline(ranks),
-            "Orange: compute; blue: waits; green: transfers. Aligned clocks.",
-        )
-        yield from _picture("Bandwidth of transfers", pictures.bandwidth_scatter(ranks), "Line: median of each size.")
+    if has_pictures:
+        yield from _pictures(ranks)
     yield _each(ranks)
     yield from _changes(ranks)
     yield from _experts(ranks)
 
 
-def _picture(title: str, picture: Node | None, note: str) -> Iterator[Block]:
+def _pictures(ranks: Ranks) -> Iterator[Block]:
+    yield from _picture("Work of each rank and step", pictures.heat_map(ranks), "Orange: longer than the median rank.")
+    if len(ranks) < 2:
+        return
+    fan = pictures.arrival_fan(ranks)
+    yield from _picture(
+        "Collective with the longest waits", fan, "Blue: waits; green: transfer, after the last arrival."
+    )
+    note = "Orange: compute; blue: waits; green: transfers. Aligned clocks."
+    steps = _shown_steps(ranks)
+    yield from _picture("One step", pictures.merged_timeline(ranks, step=steps[0] if steps else None), note)
+    longest = ranks.analysis.steps.groupby("step")["step_ns"].max()
+    for step in steps[1:]:
+        title = f"Step {step}, {units.duration(int(longest[step]))}"
+        yield from _picture(title, pictures.merged_timeline(ranks, step=step), note, is_open=False)
+    yield from _picture("Bandwidth of transfers", pictures.bandwidth_scatter(ranks), _lines(ranks))
+
+
+def _lines(ranks: Ranks) -> str:
+    """What the lines of the bandwidths are."""
+    modelled = " Dashed: modelled for an idle node of this GPU, by group size." if len(ranks.transfer_curves) else ""
+    return f"Line: median of each size.{modelled}"
+
+
+def _shown_steps(ranks: Ranks) -> list[int]:
+    """The step of median length, the slowest ones, and the fastest."""
+    times = ranks.analysis.steps.groupby("step")["step_ns"].max().sort_values(kind="stable")
+    steps = [int(step) for step in times.index.tolist() if step >= 0]
+    if not steps:
+        return []
+    return list(dict.fromkeys([steps[len(steps) // 2], *steps[: -1 - _SLOWEST : -1], steps[0]]))
+
+
+def _picture(title: str, picture: Node | None, note: str, *, is_open: bool | None = None) -> Iterator[Block]:
     if picture is not None:
         blocks = (Picture(picture), Note(note, is_in_text=False))
-        yield Section("", "cr", title=title, blocks=blocks, is_in_text=False)
+        yield Section("", "cr", title=title, blocks=blocks, is_in_text=False, is_open=is_open)
 
 
 def _facts(ranks: Ranks) -> Facts:
@@ -104,7 +138,7 @@ def _facts(ranks: Ranks) -> Facts:
     if len(found):
         how = found["confidence"].value_counts()
         sure = ", ".join(f"{units.count(int(how[name]))} with {name} confidence" for name in how.index if how[name])
-        items.append(("communication", f"{units.plural(len(found), 'kernel')}, matched: {sure}"))
+        items.append(("communication", f"{units.count(len(found))}, matched: {sure}"))
     return Facts(tuple(items))
 
 
@@ -121,7 +155,7 @@ def _slow(ranks: Ranks) -> Iterator[Block]:
         return
     columns = (
         Column("rank", align="right"),
-        Column("job loses a step", align="right"),
+        Column("job loses a step" if found.has_steps else "job loses", align="right"),
         Column("what is slow", "what", text_width=60, html_width=120),
         Column("by this operator", align="right"),
         Column("slow steps", align="right"),
@@ -131,7 +165,7 @@ def _slow(ranks: Ranks) -> Iterator[Block]:
             (
                 str(one.rank),
                 f"{units.duration(one.loss_ns)} ({units.percent(100 * one.loss_ns / found.step_ns)})",
-                words.reason(one),
+                reason(one),
                 units.duration(one.op_loss_ns),
                 f"{one.num_slow_steps} of {one.num_steps}",
             )
@@ -188,6 +222,5 @@ def _experts(ranks: Ranks) -> Iterator[Block]:
     load = ranks.analysis.experts.dropna(subset=["load_pct"])
     if len(load) and (most := load.loc[load["load_pct"].idxmax()])["load_pct"] >= 110:
         more = units.percent(float(most["load_pct"]) - 100)
-        yield Note(
-            f"Rank {most['rank']} receives {more} more in all-to-alls than the mean rank in step {most['step']}."
-        )
+        who, step = f"Rank {int(most['rank'])}", f"in step {int(most['step'])}"
+        yield Note(f"{who} receives {more} more in all-to-alls than the mean rank {step}.")

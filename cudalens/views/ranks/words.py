@@ -5,12 +5,11 @@ from __future__ import annotations
 from typing import Final
 
 from cudalens.analysis import units
-from cudalens.analysis.ranks.stragglers import Straggler, Stragglers
-from cudalens.analysis.ranks.stretches import GAP
+from cudalens.analysis.ranks.stragglers import Stragglers
+from cudalens.analysis.ranks.texts import reason
 from cudalens.frames import Ranks
 
 _STAGE: Final = 0.05
-_NAME: Final = 60
 
 
 def verdict(ranks: Ranks) -> str:
@@ -22,17 +21,17 @@ def verdict(ranks: Ranks) -> str:
 def _answer(ranks: Ranks, found: Stragglers) -> str:
     if found.found:
         first = found.found[0]
-        return f"{reason(first)}: {loss(first.loss_ns, found.step_ns)}"
+        return f"{reason(first)}: {found.loss(first.loss_ns)}"
     groups = found.by_group.sort_values("loss_ns", ascending=False)
     if len(groups) and groups["loss_ns"].iloc[0] >= _STAGE * found.step_ns:
         row = groups.iloc[0]
-        return f"{row['kind']} in process group {row['process_group']} is slow: {loss(row['loss_ns'], found.step_ns)}"
+        return f"{row['kind']} in process group {row['process_group']} is slow: {found.loss(row['loss_ns'])}"
     stages = found.by_stage.sort_values("loss_ns", ascending=False)
     if len(stages) and stages["loss_ns"].iloc[0] >= _STAGE * found.step_ns:
         row = stages.iloc[0]
         who = list_ranks(members(found, int(row["role"])))
         more = f"compute {units.percent(row['excess_pct'])} longer than the other stages"
-        return f"the stage of {who} {more}: {loss(row['loss_ns'], found.step_ns)}"
+        return f"the stage of {who} {more}: {found.loss(row['loss_ns'])}"
     size = units.plural(len(ranks), "rank")
     if not found.is_consistent:
         return f"{size}; stragglers cannot be found: the recorded communications contradict each other"
@@ -41,25 +40,6 @@ def _answer(ranks: Ranks, found: Stragglers) -> str:
     has_steps = len(ranks.analysis.steps) > 0
     steps = f", {units.duration(found.step_ns)} {'a step' if has_steps else 'in all'}" if found.step_ns else ""
     return f"no straggler among {size}{steps}" if len(ranks) > 1 else f"{size}{steps}"
-
-
-def reason(one: Straggler) -> str:
-    """What is slow on a straggler."""
-    name = units.shorten(one.op, _NAME)
-    if one.cause == "host" or one.op == GAP:
-        what = f"rank {one.rank} waits for its host between kernels"
-    elif one.cause == "all operators":
-        what = f"rank {one.rank} is slower in most operators, {units.percent(one.slower_pct)} in {name}"
-    else:
-        what = f"rank {one.rank} is {units.percent(one.slower_pct)} slower in {name}"
-    more = {"data": " on larger inputs", "clock": " at a lower clock"}.get(one.cause, "")
-    often = "" if one.is_persistent else f" in {one.num_slow_steps} of {units.plural(one.num_steps, 'step')}"
-    return f"{what}{more}{often}"
-
-
-def loss(loss_ns: float, step_ns: float) -> str:
-    """What the job loses."""
-    return f"the job loses {units.duration(loss_ns)} of {units.duration(step_ns)} a step"
 
 
 def members(found: Stragglers, role: int) -> list[int]:
@@ -96,5 +76,17 @@ def _clocks(ranks: Ranks) -> str:
 
 
 def _problems(ranks: Ranks) -> str:
-    number = sum(problem.count for problem in ranks.problems)
+    number = sum(problem.count for problem in ranks.problems) + len(_partial_ranks(ranks))
     return units.plural(number, "problem") + " in the files" if number else ""
+
+
+def partial(ranks: Ranks) -> list[str]:
+    """A note on the ranks whose traces are not whole; empty for none."""
+    found = _partial_ranks(ranks)
+    verb = "is" if len(found) == 1 else "are"
+    return [f"the trace of {list_ranks(found)} {verb} partial: see ranks[{found[0]}].trust()"] if found else []
+
+
+def _partial_ranks(ranks: Ranks) -> list[int]:
+    summary = ranks.frames["summary"]
+    return [int(rank) for rank in summary["rank"][(summary["trust"] == "partial").to_numpy(bool)]]

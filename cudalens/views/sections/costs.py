@@ -7,10 +7,10 @@ from typing import Any, Final
 import pandas as pd
 
 from cudalens.analysis import units
-from cudalens.analysis.facts import averages
+from cudalens.analysis.facts import averages, names_in_short
 from cudalens.analysis.time.averages import UNCOUNTED
 from cudalens.frames import Trace
-from cudalens.views.sections.model import Column, Row, Section, Table
+from cudalens.views.sections.model import Column, Row, Section, Table, Text
 
 _NUM_ROWS: Final = 10
 _COLUMNS: Final = (
@@ -34,14 +34,15 @@ _KINDS: Final = {
 
 def section(trace: Trace) -> Section | None:
     """The largest self times: of the device, where there is any, then of the host; None where nothing was recorded."""
-    rows = [Row(texts) for texts in cost_rows(trace)]
+    short = names_in_short(trace)
+    rows = [Row((Text(short.get(name, name), full=name), *texts)) for name, *texts in cost_rows(trace)]
     return Section("costs", blocks=(Table(_COLUMNS, rows),)) if rows else None
 
 
 def cost_rows(trace: Trace) -> tuple[tuple[str, ...], ...]:
     """The rows as texts: name, kind, count, total, self, mean ± sd, share."""
     costs = averages(trace)
-    costs = costs[~costs["cat"].isin(UNCOUNTED)]
+    costs = costs[~costs["cat"].isin(UNCOUNTED)].sort_values("share_pct", ascending=False, kind="stable")
     device, host = costs[costs["is_device"]], costs[~costs["is_device"]]
     half = _NUM_ROWS // 2
     shown = host.head(_NUM_ROWS) if device.empty else pd.concat([device.head(half), host.head(half)])

@@ -66,7 +66,7 @@ def section(trace: Trace) -> Section | None:
     largest = max([one.gain_ns or 0 for one in found]) or 1
     rows = [_row(one, largest) for one in found]
     more = ("finding", "cudalens.analysis.findings(trace, most=None)")
-    table = Table(_COLUMNS, rows, len(every), MOST, num_open=NUM_OPEN, more=more)
+    table = Table(_COLUMNS, rows, len(every), MOST, num_open=NUM_OPEN, more=more, is_stacked=True)
     modelled = " (modelled times)" if found[0].is_modelled else ""
     return Section(
         "findings",
@@ -92,7 +92,7 @@ def _cost(found: Finding, largest_ns: int) -> Cell:
     if found.gain_ns is None:
         return "-"
     cost = units.duration(found.gain_ns)
-    return bar(cost, found.gain_ns / largest_ns), cost, Text(f" ({units.percent(found.share_pct)})", "muted")
+    return bar("", found.gain_ns / largest_ns), f"{cost} ", Text(f"({units.percent(found.share_pct)})", "muted")
 
 
 def _with_code(advice: str) -> Cell:

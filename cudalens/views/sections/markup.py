@@ -14,14 +14,9 @@ from typing import Any, Final, TypeAlias
 SVG: Final = "http://www.w3.org/2000/svg"
 
 _VOID: Final = frozenset({"br", "hr"})
-_PICTURE: Final = re.compile(r"<svg\b.*?</svg>", re.DOTALL)
-#: Markup below the pictures of a notebook: the style sheet that shows them, and the line that it hides.
-UNTRUSTED: Final = (
-    '<style>[class^="cudalens-"] bdi[style="display:none"] { display: contents '
-    "!important } .cudalens-untrusted { display: none !important }</style>"
-    '<p class="cudalens-untrusted">Pictures show once this notebook is trusted: “Trust Notebook” in the command '
-    "palette, or run the cell.</p>"
-)
+_PICTURE: Final = re.compile(r"<svg\b(?![^>]*aria-hidden).*?</svg>", re.DOTALL)
+#: Style sheet below the pictures of a notebook: it shows them.
+UNTRUSTED: Final = '<style>[class^="cudalens-"] bdi[style="display:none"] { display: contents !important }</style>'
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,11 +77,12 @@ def svg(width: float, height: float, label: str, *children: Child | None, **attr
     Args:
         width: Width, px.
         height: Height, px.
-        label: Its alternative text.
+        label: Its alternative text; "" where the text beside it says the same.
         *children: What is drawn.
         **attributes: As of `element`.
     """
-    node = element("svg", element("title", label), *children, role="img", **attributes)
+    look = {"role": "img"} if label else {"aria_hidden": "true"}
+    node = element("svg", element("title", label) if label else None, *children, **look, **attributes)
     frame = {"xmlns": SVG, "viewBox": f"0 0 {width:g} {height:g}", "width": f"{width:g}", "height": f"{height:g}"}
     return Node(node.tag, frame | node.attributes, node.children)
 
@@ -95,8 +91,8 @@ def for_notebooks(html: str) -> str:
     """`html` with its ``<svg>`` pictures hidden where a notebook is not trusted.
 
     Of a notebook that was not run here, in a fresh clone say, JupyterLab drops style sheets and the tags of pictures,
-    but keeps the texts of the pictures, one after the other. So a picture hides itself, a style sheet shows it again,
-    and a line says why it is missing.
+    but keeps the texts of the pictures, one after the other. So a picture hides itself, and a style sheet shows it
+    again. The timeline is also an output of its own, which most pages show without trust.
     """
     hidden, count = _PICTURE.subn(r'<bdi style="display:none">\g<0></bdi>', html)
     return f"{hidden}{UNTRUSTED}" if count else html

@@ -96,6 +96,7 @@ class Table:
         num_open: Rows in HTML before the rest is folded; None to fold none.
         more: What a row is called, and where all rows are: ``("place", "cudalens.analysis.syncs(trace)")``.
         key: What it holds, in a word: part of the class of the HTML table. "" for no class.
+        is_stacked: Whether the cells of a row are below each other on narrow pages (``css/narrow.css``).
     """
 
     columns: tuple[Column, ...]
@@ -105,6 +106,7 @@ class Table:
     num_open: int | None = None
     more: tuple[str, str] = ("row", "")
     key: str = ""
+    is_stacked: bool = False
 
     def num_hidden(self, num_shown: int) -> int:
         """Rows beyond the first `num_shown`."""

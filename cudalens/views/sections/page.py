@@ -10,30 +10,39 @@ from cudalens.views.graphs import section as graphs
 from cudalens.views.graphs.words import has_failed
 from cudalens.views.memory import section as memory
 from cudalens.views.races import section as races
-from cudalens.views.sections import costs, findings, verdict, waits
+from cudalens.views.sections import costs, findings, lines, modules, steps, verdict, waits
 from cudalens.views.sections.badges import badges
 from cudalens.views.sections.markup import for_notebooks
 from cudalens.views.sections.model import Picture, Section
 from cudalens.views.sections.write_html import to_html, to_json
 from cudalens.views.timeline import readings
+from cudalens.views.timeline.baseline import baseline
 from cudalens.views.timeline.readings_svg import metrics_svg
 from cudalens.views.timeline.svg import timeline_svg
 
 #: Bytes by which the size of a graph section may exceed its limit.
 _SPARE: Final = 8_000
-_MEMORY_HINT: Final = (
-    "Allocations were not recorded. Profile with %%cudaprofile --memory, or cudalens.profile(memory=True), "
-    "to see the memory curve."
-)
 
 
 @once_per_trace
 def sections(trace: Trace) -> tuple[Section, ...]:
-    """All that `trace` shows without a script: verdict, races, graphs, findings, memory, pictures, waits and costs."""
+    """All that `trace` shows without a script: verdict, races, graphs, pictures, findings, memory, then the tables."""
     found = [races.section, graphs.section]
     if has_failed(trace):
         found.reverse()
-    views = (head, *found, findings.section, memory.section, _pictures, waits.section, costs.section)
+    pictures = (memory.section, _pictures) if memory.is_first(trace) else (_pictures, memory.section)
+    views = (
+        head,
+        *found,
+        pictures[0],
+        findings.section,
+        pictures[1],
+        waits.section,
+        lines.section,
+        modules.section,
+        steps.section,
+        costs.section,
+    )
     return tuple(shown for view in views if (shown := view(trace)) is not None)
 
 
@@ -48,8 +57,8 @@ def _pictures(trace: Trace) -> Section | None:
     return Section("pictures", blocks=pictures) if pictures else None
 
 
-def static_parts(trace: Trace, *, has_style: bool, max_bytes: int | None = None) -> str:
-    """All sections of `trace` as HTML.
+def static_parts(trace: Trace, *, has_style: bool, max_bytes: int | None = None) -> dict[str, str]:
+    """All sections of `trace` as HTML, by the name of the section, in order.
 
     Args:
         trace: What to show.
@@ -61,28 +70,31 @@ def static_parts(trace: Trace, *, has_style: bool, max_bytes: int | None = None)
     if max_bytes is not None and size > max_bytes and "graphs" in parts:
         room = max(len(parts["graphs"]) - (size - max_bytes) - _SPARE, 0)
         parts["graphs"] = to_html(graphs.section(trace, room), has_style=has_style)
-    return "".join(parts.values())
+    return parts
 
 
-def facts(trace: Trace) -> dict[str, Any]:
+def facts(trace: Trace, against: Trace | None = None) -> dict[str, Any]:
     """Facts of `trace` for the page.
 
-    Plain text: ``verdict``, ``details``, ``badge``, ``notes``, ``memoryHint`` and ``metrics``.
+    Plain text: ``verdict``, ``details``, ``badge``, ``notes`` and ``metrics``.
     ``findings``: what costs time as a tree of elements, or None; its rows carry an event in ``data-event``.
     ``syncs``: the table of waits for the GPU as a tree of elements, or None.
+    ``lines``, ``modules``, ``steps``: lines of code, nn.Modules and profiler steps with their costs, in the same form.
     ``memoryMap``: the pools of a device's memory as a tree of elements, or None; ``memoryFirst``: it
     comes above the timeline; ``memoryAlone``: there is no timeline.
     ``hasRaces``, ``hasGraphs``: there are races and graphs to request; ``graphsFirst``: wrong results come first;
-    ``hasProfile``: there are timeline and costs.
+    ``hasProfile``: there are timeline and costs. ``baseline``: the call paths of the run `against`, or None.
     """
     return {
         "verdict": verdict.verdict(trace, badge=False),
         "details": verdict.details(trace),
         "badge": badges(trace.info),
         "notes": verdict.notes(trace.info),
-        "memoryHint": _MEMORY_HINT,
         "findings": to_json(findings.section(trace)),
         "syncs": to_json(waits.section(trace)),
+        "lines": to_json(lines.section(trace)),
+        "modules": to_json(modules.section(trace)),
+        "steps": to_json(steps.section(trace)),
         "metrics": readings.metrics_line(trace),
         "memoryMap": to_json(memory.pools(trace)),
         "memoryFirst": memory.is_first(trace),
@@ -91,4 +103,5 @@ def facts(trace: Trace) -> dict[str, Any]:
         "hasGraphs": graphs.has_graphs(trace),
         "graphsFirst": has_failed(trace),
         "hasProfile": verdict.has_profile(trace),
+        "baseline": None if against is None else baseline(against),
     }

@@ -17,7 +17,7 @@ def bar(label: str, share: float, inner: float | None = None) -> Picture:
     """A bar.
 
     Args:
-        label: Its alternative text.
+        label: Its alternative text; "" where the text beside it says the same.
         share: Its length as a share of the largest one, 0 to 1.
         inner: Length of the part in full colour, the rest being pale; None to draw the whole width as background.
     """

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from cudalens.analysis import Summary, units
-from cudalens.analysis.facts import summarize
+from cudalens.analysis.facts import names_in_short, summarize
 from cudalens.frames import RunInfo, Trace
 from cudalens.views.graphs import words as graphs_words
 from cudalens.views.memory import words as memory_words
@@ -33,6 +33,7 @@ def verdict(trace: Trace, *, badge: bool = True) -> str:
     # Wrong results come first, then races; that there is no race supports the rest.
     found = [graphs, races] if graphs_words.has_failed(trace) else [races, graphs]
     known = [*found, *profile] if len(trace.races) else [graphs, *profile, races]
+    known.append(_counters(trace))
     known.insert(0 if memory_words.has_refused(trace) or not profile else len(known), memory_words.verdict(trace))
     line = "; ".join(part for part in (*known, *_outcome(trace.info)) if part)
     marked = badges(trace.info) if badge else None
@@ -45,7 +46,7 @@ def details(trace: Trace) -> str:
         return ""
     result = summarize(trace)
     known = [
-        _largest(result) if findings.verdict(trace) else "",
+        _largest(trace, result) if findings.verdict(trace) else "",
         waits.verdict(trace),
         _work(result),
         slowdown(trace.info),
@@ -62,7 +63,7 @@ def has_profile(trace: Trace) -> bool:
     if memory_words.has_memory(trace):
         return bool((trace.events["cat"] != "user_annotation").any())
     is_recorded = len(trace.events) or len(trace.memory)
-    return bool(is_recorded or not (races_words.verdict(trace) or len(trace.graphs)))
+    return bool(is_recorded or not (races_words.verdict(trace) or len(trace.graphs) or len(trace.counters)))
 
 
 def what(trace: Trace) -> str:
@@ -71,7 +72,9 @@ def what(trace: Trace) -> str:
         return "Profile"
     if memory_words.has_memory(trace):
         return "Memory"
-    return "CUDA graphs" if len(trace.graphs) else "Races"
+    if len(trace.graphs):
+        return "CUDA graphs"
+    return "Counters" if len(trace.counters) and not len(trace.races) else "Races"
 
 
 def notes(info: RunInfo) -> list[str]:
@@ -85,11 +88,22 @@ def notes(info: RunInfo) -> list[str]:
     return [units.shorten(line, 300) for line in (*lines, *trust.notes(info))]
 
 
+def _counters(trace: Trace) -> str:
+    """What a recording of counters alone holds; "" for others."""
+    counters = trace.counters
+    if not len(counters) or has_profile(trace):
+        return ""
+    num_names = len(counters[["name", "series", "process"]].drop_duplicates())
+    span_ns = int(counters["ts"].iloc[-1] - counters["ts"].iloc[0])
+    values = units.plural(len(counters), "value")
+    return f"{values} of {units.plural(num_names, 'counter')} over {units.duration(span_ns)}, in trace.counters"
+
+
 def _profile(trace: Trace, result: Summary) -> list[str]:
     cause = findings.verdict(trace)
     answer = f"{_busy(result)}: {cause}" if cause else _busy(result)
     answer = ", ".join(filter(None, (answer, _against_history(trace.info))))
-    support = f"advice: {findings.first_advice(trace)}" if cause else _largest(result)
+    support = f"advice: {findings.first_advice(trace)}" if cause else _largest(trace, result)
     return [answer, _host_time(trace.info, result), support]
 
 
@@ -123,12 +137,13 @@ def _against_history(info: RunInfo) -> str:
     )
 
 
-def _largest(result: Summary) -> str:
+def _largest(trace: Trace, result: Summary) -> str:
     if not result.top:
         return "no operator or kernel was recorded"
     cost = result.top[0]
     side = "GPU" if result.device_busy_ns is not None else "CPU self"
-    return f"most in {units.shorten(cost.name, _NAME_WIDTH)} ({units.percent(cost.share_pct)} of {side} time)"
+    name = names_in_short(trace).get(cost.name, cost.name)
+    return f"most in {units.shorten(name, _NAME_WIDTH)} ({units.percent(cost.share_pct)} of {side} time)"
 
 
 def _work(result: Summary) -> str:

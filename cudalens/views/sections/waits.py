@@ -54,7 +54,9 @@ def section(trace: Trace) -> Section | None:
         return None
     largest = int(groups["total_ns"].fillna(0).max()) or 1
     rows = [_row(row, largest) for row in groups[:MAX_ROWS].to_dict("records")]
-    table = Table(_COLUMNS, rows, len(groups), _MAX_TEXT, more=("place", "cudalens.analysis.syncs(trace)"))
+    table = Table(
+        _COLUMNS, rows, len(groups), _MAX_TEXT, more=("place", "cudalens.analysis.syncs(trace)"), is_stacked=True
+    )
     legend = Note(_LEGEND, is_in_text=False)
     return Section(
         "syncs",
@@ -91,7 +93,7 @@ def _name(group: dict[Any, Any]) -> str:
 def _row(group: dict[Any, Any], largest: int) -> Row:
     total = 0 if pd.isna(group["total_ns"]) else int(group["total_ns"])
     gpu = 0 if pd.isna(group["gpu_ns"]) else min(int(group["gpu_ns"]), total)
-    time = bar(units.duration(total), total / largest, gpu / largest), f" {_known(group['total_ns'])}"
+    time = bar("", total / largest, gpu / largest), f" {_known(group['total_ns'])}"
     return Row((time, units.count(group["count"]), _place(group), _kind(group), group["advice"]))
 
 

@@ -152,16 +152,26 @@ def _(block: model.Custom, css: str) -> Iterator[Node]:
 def _rows(table: model.Table, rows: Sequence[model.Row], css: str, *, has_heads: bool) -> Node:
     columns = table.columns
     styles = [None if css else f"text-align:{column.align};vertical-align:top" for column in columns]
-    heads = (element("th", c.title, scope="col", style=style) for c, style in zip(columns, styles, strict=True))
+    heads = (
+        element("th", c.title, scope="col", style=style) if c.title else element("td", style=style)
+        for c, style in zip(columns, styles, strict=True)
+    )
     head = element("thead", element("tr", *heads)) if has_heads else None
-    body = element("tbody", *(_row(columns, row, css, styles) for row in rows))
+    body = element("tbody", *(_row(table, row, css, styles) for row in rows))
     return element("div", element("table", head, body, class_=_class(css, table.key)), class_=_class(css, "scroll"))
 
 
-def _row(columns: Sequence[model.Column], row: model.Row, css: str, styles: Sequence[str | None]) -> Node:
+def _row(table: model.Table, row: model.Row, css: str, styles: Sequence[str | None]) -> Node:
     cells = (
-        element("td", *_cell(cell, column.html_width), class_=_class(css, column.key), style=style)
-        for column, cell, style in zip(columns, row.cells, styles, strict=True)
+        element(
+            "td",
+            *_cell(cell, column.html_width),
+            class_=_class(css, column.key),
+            style=style,
+            data_label=column.title if table.is_stacked else None,
+            data_wide=table.is_stacked and column.align == "left",
+        )
+        for column, cell, style in zip(table.columns, row.cells, styles, strict=True)
     )
     return element("tr", *cells, data_event=row.event)
 

@@ -59,13 +59,15 @@ function findPictures(id) {
   return id ? findAll(document, `[data-cudalens-static="${CSS.escape(id)}"]`, HTMLElement) : [];
 }
 function hidePictures(id, isHidden) {
-  for (const picture of findPictures(id)) {
-    const output = (
+  const outputs = findPictures(id).map(
+    (picture) => (
       /** @type {HTMLElement | null} */
       picture.closest(".jp-OutputArea-child") ?? picture
-    );
-    output.style.display = isHidden ? "none" : "";
-  }
+    )
+  );
+  const between = outputs.length > 1 ? outputs[0].nextElementSibling : null;
+  if (between instanceof HTMLElement && between.nextElementSibling === outputs[1]) outputs.push(between);
+  for (const output of outputs) output.style.display = isHidden ? "none" : "";
 }
 
 // css/theme.json
@@ -247,7 +249,12 @@ function showAbout(parts, { badge = "", about = "", notes = [], ended = "" }) {
 function gaugeCard(gpu, gauges) {
   const rows = gauges.map(gaugeRow);
   const slowed = element("p", { class: "cl-gauge-slowed" });
-  const head = element("h4", {}, element("span", { class: "cl-gauge-label" }, gpu.label), ` ${gpu.name}`);
+  const head = element(
+    "h4",
+    { "aria-level": 3 },
+    element("span", { class: "cl-gauge-label" }, gpu.label),
+    ` ${gpu.name}`
+  );
   const node = element("article", { class: "cl-gauge-card" }, head, ...rows.map((row) => row.node), slowed);
   return { gpu, rows, slowed, node };
 }

@@ -172,7 +172,7 @@ async function readIds(payload, name) {
 }
 
 // js/payload/derive.js
-var EVENT_FLAGS = { instant: 1, folded: 2, outside: 4, launched: 8 };
+var EVENT_FLAGS = { instant: 1, folded: 2, outside: 4, launched: 8, waiting: 16 };
 function unfoldTimes(lanes, n, closed, gap, tail) {
   const start = new Float64Array(n);
   const dur = new Float64Array(n);
@@ -282,6 +282,9 @@ function unfoldLaunches(n, flags, kind, launchers, steps) {
 }
 
 // js/payload/payload.js
+function shortName(header, id) {
+  return header.short[id] ?? header.names[id];
+}
 async function decodePayload(bytes) {
   const payload = await openPayload(bytes);
   const [columns, names] = await Promise.all([readColumns(payload), readTexts(payload, "names")]);
@@ -314,6 +317,7 @@ async function decodePayload(bytes) {
     memory,
     metrics,
     detail: (i) => Object.fromEntries([...details].map(([name, at]) => [name, at(i)])),
+    detailOf: (name) => details.get(name) ?? (() => null),
     detailsReady
   };
 }
@@ -430,6 +434,36 @@ function watchPageTheme(onChange) {
     observer.disconnect();
     for (const query of queries) query.removeEventListener("change", check);
   };
+}
+
+// js/app/measure.js
+var DEVICE_CATS = /* @__PURE__ */ new Set(["kernel", "gpu_memcpy", "gpu_memset"]);
+function measureRange(data, [t0, t1]) {
+  const { start, dur, cat, lane, header } = data;
+  const isWork = header.cats.map((name) => DEVICE_CATS.has(name));
+  const isDevice = header.lanes.map(({ kind }) => kind === "device");
+  const found = [];
+  let calls = 0;
+  for (let i = 0; i < data.n; i++) {
+    if (start[i] >= t1 || start[i] + dur[i] <= t0) continue;
+    if (isWork[cat[i]] && isDevice[lane[i]]) found.push(i);
+    else if (!isDevice[lane[i]]) calls += 1;
+  }
+  found.sort((a, b) => start[a] - start[b]);
+  let [busy, until] = [0, t0];
+  for (const i of found) {
+    const from = Math.max(start[i], until);
+    const to = Math.min(start[i] + dur[i], t1);
+    if (to <= from) continue;
+    busy += to - from;
+    until = to;
+  }
+  return { busy, idle: t1 - t0 - busy, work: found.length, calls };
+}
+function between({ start, dur }, a, b) {
+  const [first, second] = start[a] <= start[b] ? [a, b] : [b, a];
+  const end = start[first] + dur[first];
+  return end < start[second] ? [end, start[second]] : [start[first], Math.max(start[second], start[first] + 1)];
 }
 
 // js/shared/format.js
@@ -827,6 +861,7 @@ function tonesOf(mode) {
 var FANOUT = 16;
 var MAX_ROWS = 512;
 var UNDRAWN = 65535;
+var MAX_CUT = 0.02;
 var MIN_ALPHA = 88;
 var OPAQUE = 255 << 24 >>> 0;
 var EDGE = 150 << 24 >>> 0;
@@ -835,6 +870,8 @@ function assignRows(data) {
   const row = new Uint16Array(n);
   const heights = [];
   const until = new Float64Array(MAX_ROWS);
+  const last = new Int32Array(MAX_ROWS);
+  const ends = /* @__PURE__ */ new Map();
   let i = 0;
   for (const lane of header.lanes) {
     let top = -1;
@@ -852,19 +889,26 @@ function assignRows(data) {
       let r = top;
       while (r >= 0 && !(until[r] > s && until[r] >= e)) r--;
       r++;
-      while (r < MAX_ROWS && until[r] > s) r++;
+      while (r < MAX_ROWS && until[r] > s) {
+        if (start[last[r]] < s && until[r] - s < MAX_CUT * (e - s)) {
+          ends.set(last[r], s);
+          break;
+        }
+        r++;
+      }
       if (r >= MAX_ROWS) {
         row[i] = UNDRAWN;
         continue;
       }
       row[i] = r;
       until[r] = e;
+      last[r] = i;
       if (e > s && r > top) top = r;
       if (r >= height) height = r + 1;
     }
     heights.push(Math.max(height, 1));
   }
-  return { row, heights };
+  return { row, heights, ends };
 }
 function drawnEvent(data, rows, i) {
   let first = i;
@@ -921,8 +965,19 @@ function gatherRows(data, rows, tone, keep = null) {
     index.e[p] = start[i] + dur[i];
     index.tone[p] = tone[i];
   }
+  for (const [i, end] of rows.ends) if (!isOut(i)) index.e[placeIn(index, laneRow[lane[i]] + rows.row[i], i)] = end;
   for (let p = 0; p < m; p++) index.sum[p + 1] = index.sum[p] + index.e[p] - index.s[p];
   return { ...index, maxima: buildMaxima(index.s, index.e) };
+}
+function placeIn({ first, at }, r, i) {
+  let low = first[r];
+  let high = first[r + 1];
+  while (low < high) {
+    const mid = low + high >> 1;
+    if (at[mid] < i) low = mid + 1;
+    else high = mid;
+  }
+  return low;
 }
 function runningSums(counts) {
   const sums = new Uint32Array(counts.length + 1);
@@ -1023,6 +1078,10 @@ function paintRow(index, r, { t0, w, out, base, width, minWidth }, pixels, wide)
     }
     const tq = tx + w;
     const q = placeAfter(s, p, end, tq);
+    if (q === p) {
+      x++;
+      continue;
+    }
     const clipped = Math.max(0, tx - s[p]) + Math.max(0, e[q - 1] - tq);
     const busy = (sum[q] - sum[p] - clipped) * scale;
     const best = q - p === 1 ? p : longestIn(index, p, q);
@@ -1322,6 +1381,7 @@ function createState(root, data, options) {
     pending: 0,
     beforeFrame: null,
     isGone: false,
+    isReleased: false,
     cleanups: []
   };
 }
@@ -1403,7 +1463,7 @@ function listenToPointer(timeline, act) {
     if (drag === null) return;
     if (drag.kind === "range" && drag.moved) act.finishRange();
     else if (!drag.moved && drag.kind === "gutter") act.toggleLane(y);
-    else if (!drag.moved && drag.kind === "range") act.clearRange();
+    else if (!drag.moved && drag.kind === "range" && !act.measureTo(x, y)) act.clearRange();
     else if (!drag.moved && drag.kind === "plot") act.click(x, y);
   });
   listen(timeline, canvas, "pointercancel", () => {
@@ -1744,7 +1804,7 @@ function paintTexts(context, timeline, frame, texts) {
 }
 function fittedText(context, timeline, name, room) {
   const { labels } = timeline.painter;
-  const label = labels[name] ?? measuredLabel(context, timeline.data.header.names[name]);
+  const label = labels[name] ?? measuredLabel(context, timeline.data.header, name);
   labels[name] = label;
   if (label.width <= room) return label.text;
   if (label.shortWidth <= room) return label.short;
@@ -1756,9 +1816,10 @@ function cutWidth(context, label, letters) {
   label.cuts[letters] ??= context.measureText(`${label.short.slice(0, letters)}…`).width;
   return label.cuts[letters];
 }
-function measuredLabel(context, name) {
-  const text = blockLabel(name);
-  const short = shortLabel(text);
+function measuredLabel(context, header, name) {
+  const brief = header.short[name];
+  const text = brief ?? blockLabel(header.names[name]);
+  const short = brief ?? shortLabel(text);
   return {
     text,
     short,
@@ -1813,6 +1874,7 @@ function legendEntries(timeline) {
 // js/timeline/moves.js
 var MAX_FRAME_TIMES = 2e3;
 function measure(timeline) {
+  if (timeline.isReleased) return;
   const { frame, stage, canvas } = timeline.dom;
   const width = Math.max(1, frame.clientWidth);
   const height = Math.max(HEAD_HEIGHT + ROW_HEIGHT, frame.clientHeight);
@@ -1833,7 +1895,21 @@ function measure(timeline) {
     paintNow(timeline);
   } else askFrame(timeline);
 }
+function setNear(timeline, isNear) {
+  if (timeline.isReleased !== isNear) return;
+  timeline.isReleased = !isNear;
+  if (isNear) {
+    timeline.size = { ...timeline.size, width: 0 };
+    measure(timeline);
+    return;
+  }
+  const { canvas } = timeline.dom;
+  for (const one of [canvas, timeline.painter.stripCanvas]) one.width = one.height = 0;
+  timeline.painter.strip = null;
+  timeline.overview = null;
+}
 function paintNow(timeline) {
+  if (timeline.isReleased) return;
   const began = performance.now();
   timeline.scroll = timeline.dom.frame.scrollTop;
   paintFrame(timeline);
@@ -1904,6 +1980,8 @@ function announce(timeline) {
 }
 function reveal(timeline, event, isZoomed = false) {
   const { data, view, dom, layout: layout2 } = timeline;
+  dom.tip.hidden = true;
+  timeline.hover = null;
   const i = drawnEvent(data, timeline.rows, event);
   const [t0, t1] = [data.start[i], data.start[i] + data.dur[i]];
   const lane = data.lane[i];
@@ -2082,6 +2160,15 @@ function pointerActions(timeline) {
       askFrame(timeline);
     },
     finishRange: () => announce(timeline),
+    measureTo(x, y) {
+      const [from, to] = [timeline.selected, eventUnder(timeline, x, y)];
+      if (from === null || to === null || from === to) return false;
+      timeline.range = between(timeline.data, from, to);
+      timeline.selected = null;
+      announce(timeline);
+      askFrame(timeline);
+      return true;
+    },
     clearRange() {
       if (timeline.range === null) return;
       timeline.range = null;
@@ -2222,6 +2309,7 @@ function holdKey(timeline, key) {
 // js/timeline/timeline.js
 var MAX_HEIGHT = 460;
 var MIN_HEIGHT = 150;
+var NEAR = "800px 0px";
 function createTimeline(root, data, options = {}) {
   const timeline = createState(root, data, options);
   const act = createActions(timeline);
@@ -2233,7 +2321,14 @@ function createTimeline(root, data, options = {}) {
   measure(timeline);
   const watch = new ResizeObserver(() => measure(timeline));
   watch.observe(timeline.dom.frame);
-  timeline.cleanups.push(() => watch.disconnect());
+  const near = new IntersectionObserver((entries) => setNear(timeline, entries[entries.length - 1].isIntersecting), {
+    rootMargin: NEAR
+  });
+  near.observe(timeline.dom.frame);
+  timeline.cleanups.push(
+    () => watch.disconnect(),
+    () => near.disconnect()
+  );
   paintNow(timeline);
   return publicApi(timeline, act);
 }
@@ -2333,6 +2428,7 @@ function eventFacts(data, i) {
   facts.push([lane.kind === "device" ? "Stream" : "Thread", lane.label]);
   if (data.launch[i] >= 0) facts.push(...launchFacts(data, i));
   facts.push(...detailFacts(data, i));
+  facts.push(...callerFacts(data, i));
   facts.push(["Row", `trace.events.iloc[${data.row[i]}]`]);
   return facts;
 }
@@ -2342,6 +2438,21 @@ function launchFacts(data, i) {
     ["Launched by", data.header.names[data.name[by]]],
     ["Waited", formatDuration(data.start[i] - data.start[by])]
   ];
+}
+var MAX_CALLERS = 60;
+function callerFacts(data, i) {
+  const facts = [];
+  const stackOf = data.detailOf("stack");
+  const lines = [];
+  let stack = stackOf(i);
+  const isOwn = stack !== null;
+  for (let k = data.launch[i] >= 0 ? data.launch[i] : data.parent[i]; k >= 0; k = data.parent[k]) {
+    stack ??= stackOf(k);
+    if (lines.length < MAX_CALLERS) lines.push(shortName(data.header, data.name[k]));
+  }
+  if (stack !== null && !isOwn) facts.push(["Call stack", String(stack)]);
+  if (lines.length) facts.push(["Called from", lines.join("\n")]);
+  return facts;
 }
 var DETAIL_TERMS = {
   shapes: "Input shapes",
@@ -2388,7 +2499,10 @@ function renderDetails(host, data, event) {
   for (const [term, text] of eventFacts(data, event)) {
     list.append(element("dt", {}, term), element("dd", {}, text));
   }
-  host.replaceChildren(element("h3", { class: "cl-event" }, data.header.names[data.name[event]]), list);
+  host.replaceChildren(
+    element("h3", { "aria-level": 2, class: "cl-event" }, data.header.names[data.name[event]]),
+    list
+  );
 }
 
 // js/memory/thin_curve.js
@@ -2710,6 +2824,729 @@ function leave({ cursor, tip }) {
   tip.textContent = "";
 }
 
+// js/app/selection.js
+var NOTHING = { range: null, event: null, names: null };
+function createSelectionStore() {
+  let state = NOTHING;
+  const listeners = /* @__PURE__ */ new Set();
+  const store = {
+    get: () => state,
+    isEmpty: () => sameSelection(state, NOTHING),
+    set(changes, origin) {
+      const next = { ...state, ...changes };
+      if (next.names?.size === 0) next.names = null;
+      if (sameSelection(state, next)) return;
+      state = next;
+      for (const listener of [...listeners]) listener(state, origin);
+    },
+    clear: (origin) => store.set(NOTHING, origin),
+    subscribe(listener) {
+      listeners.add(listener);
+      return () => listeners.delete(listener);
+    }
+  };
+  return store;
+}
+function sameSelection(a, b) {
+  return a.event === b.event && sameList(a.range, b.range) && sameList(a.names, b.names);
+}
+function sameList(a, b) {
+  if (a === null || b === null) return a === b;
+  const [x, y] = [[...a], [...b]];
+  return x.length === y.length && x.every((value, i) => value === y[i]);
+}
+function descendants(data, root) {
+  const inside = new Uint8Array(data.n);
+  inside[root] = 1;
+  for (let i = root + 1; i < data.n; i++) if (data.parent[i] >= 0 && inside[data.parent[i]]) inside[i] = 1;
+  for (let i = 0; i < data.n; i++) if (data.launch[i] >= 0 && inside[data.launch[i]]) inside[i] = 1;
+  return inside;
+}
+function selectedMask(data, { range, event, names }) {
+  if (range === null && event === null && names === null) return null;
+  const mask = event === null ? new Uint8Array(data.n).fill(1) : descendants(data, event);
+  const wanted = names && new Uint8Array(data.header.names.length);
+  if (wanted) for (const id of names) wanted[id] = 1;
+  for (let i = 0; i < data.n; i++) {
+    if (mask[i] && range !== null) mask[i] = overlaps(data, i, range);
+    if (mask[i] && wanted) mask[i] = wanted[data.name[i]];
+  }
+  return mask;
+}
+function overlaps(data, i, [t0, t1]) {
+  const start = data.start[i];
+  const end = start + data.dur[i];
+  return end === start ? +(start >= t0 && start <= t1) : +(start < t1 && end > t0);
+}
+
+// js/memory/controls.js
+function buttonChoice(label, entries, current, onChange) {
+  const buttons = entries.map(([key, text]) => {
+    const press = () => {
+      mark(key);
+      onChange(key);
+    };
+    const isPressed = String(key === current);
+    const attributes2 = {
+      type: "button",
+      class: "cl-button",
+      "data-key": key,
+      "aria-pressed": isPressed,
+      onclick: press
+    };
+    return element("button", attributes2, text);
+  });
+  const mark = (key) => {
+    for (const button of buttons) button.setAttribute("aria-pressed", String(button.dataset.key === key));
+  };
+  const attributes = { class: "mm-choice", role: "group", "aria-label": label };
+  return { group: element("div", attributes, element("span", { class: "mm-muted" }, label), ...buttons), mark };
+}
+function actionButton(text, title, onclick) {
+  const label = /[a-z]/i.test(text) ? null : title;
+  return element("button", { type: "button", class: "cl-button", title, "aria-label": label, onclick }, text);
+}
+function seriesLegend() {
+  const keys = ["allocated", "active", "reserved"].map(
+    (name) => element("span", { class: "mm-key" }, element("i", { class: `mm-line-${name}` }), name)
+  );
+  return element("p", { class: "mm-legend" }, ...keys);
+}
+
+// js/flame/baseline.js
+function addBaseline(paths, other) {
+  const nodes = nodesOf(paths, other);
+  const before = {};
+  for (const [weight, self] of Object.entries(other.self)) {
+    const sums = new Float64Array(paths.parent.length);
+    self.forEach((value, k) => {
+      sums[nodes[k]] += value;
+    });
+    for (let k = sums.length - 1; k > 0; k--) sums[paths.parent[k]] += sums[k];
+    before[weight] = sums;
+  }
+  paths.before = before;
+}
+function nodesOf(paths, { parent, label }) {
+  const known = /* @__PURE__ */ new Map();
+  for (let k = 1; k < paths.parent.length; k++) {
+    known.set(`${paths.parent[k]} ${paths.labels[paths.label[k]]}`, k);
+  }
+  const nodes = [];
+  parent.forEach((above, k) => {
+    const from = above < 0 ? 0 : nodes[above];
+    const key = `${from} ${label[k]}`;
+    const node = known.get(key) ?? addNode(paths, from, label[k]);
+    known.set(key, node);
+    nodes.push(node);
+  });
+  return nodes;
+}
+function addNode(paths, parent, text) {
+  const node = paths.parent.length;
+  paths.parent.push(parent);
+  paths.depth.push(paths.depth[parent] + 1);
+  paths.label.push(paths.labels.push(text) - 1);
+  paths.sample.push(-1);
+  paths.children.push([]);
+  paths.children[parent].push(node);
+  return node;
+}
+
+// js/flame/draw.js
+var ROW_HEIGHT3 = 19;
+var MAX_HEIGHT2 = 420;
+var MIN_BOX_PX = 0.8;
+var MIN_CHAIN = 4;
+var MAX_CHAIN_ROW = 2;
+var CHAIN_SHARE = 0.99;
+var FLAME_COLORS = {
+  light: ["#f3b562", "#f0a06a", "#eec57c", "#e9927a", "#f6d08f"],
+  dark: ["#a8642a", "#9c5230", "#8f6b2f", "#a14b3f", "#b07a35"]
+};
+var INK = { light: "#000000", dark: "#ffffff" };
+var MATCH_COLOR = { light: "#b79cf0", dark: "#7a5cc4" };
+function layoutBoxes({ parent: above, weight, children }, root, width) {
+  const boxes = callersOf(above, root, width);
+  const scale = width / Math.max(weight[root], 1);
+  const open = [{ node: root, x: 0, row: boxes.length }];
+  for (let parent = open.pop(); parent; parent = open.pop()) {
+    let { x } = parent;
+    const { row } = parent;
+    for (const node of [...children[parent.node]].sort((a, b) => weight[b] - weight[a])) {
+      const wide = weight[node] * scale;
+      if (wide < MIN_BOX_PX) break;
+      const chain = parent.row <= MAX_CHAIN_ROW ? chainOf(children, weight, node) : [node];
+      const isFolded = chain.length >= MIN_CHAIN;
+      const shown = isFolded ? chain[chain.length - 1] : node;
+      boxes.push({ node: shown, x, width: wide, row, folded: isFolded ? chain.length : 0 });
+      open.push({ node: shown, x, row: row + 1 });
+      x += wide;
+    }
+  }
+  return boxes;
+}
+function callersOf(above, root, width) {
+  const callers = [];
+  for (let k = root; k >= 0; k = above[k]) callers.unshift(k);
+  const isFolded = callers.length > MIN_CHAIN + 1;
+  const shown = isFolded ? [callers[0], above[root], root] : callers;
+  return shown.map((node, row) => ({ node, x: 0, width, row, folded: isFolded && row === 1 ? callers.length - 2 : 0 }));
+}
+function chainOf(children, weight, node) {
+  const chain = [node];
+  for (let k = node; ; ) {
+    const next = children[k].find((child) => weight[child] >= CHAIN_SHARE * weight[k]);
+    if (next === void 0 || !children[next].length) return chain;
+    chain.push(next);
+    k = next;
+  }
+}
+function paintFlame(canvas, boxes, picture) {
+  const height = ROW_HEIGHT3 * (1 + boxes.reduce((most, { row }) => Math.max(most, row), 0));
+  const ratio = Math.min(devicePixelRatio || 1, 2);
+  canvas.width = Math.floor(picture.width * ratio);
+  canvas.height = Math.floor(height * ratio);
+  canvas.style.width = `${picture.width}px`;
+  canvas.style.height = `${height}px`;
+  const context = contextOf(canvas);
+  const style = getComputedStyle(canvas);
+  context.scale(ratio, ratio);
+  context.font = `11px ${style.fontFamily}`;
+  context.textBaseline = "middle";
+  for (const box of boxes) paintBox(context, box, picture);
+  const focused = boxes.find(({ node }) => node === picture.focus);
+  if (focused) outline2(context, focused, style.color);
+}
+function paintBox(context, { node, x, width, row, folded }, { graph, root, query, theme, options }) {
+  const text = folded ? `${folded} callers, to ${options.textOf(node)}` : options.textOf(node);
+  const isMatch = query !== "" && text.toLowerCase().includes(query);
+  const isCaller = node !== root && row <= graph.depth[root];
+  const [fill2, ink] = colorsOf(graph, node, text, theme, options);
+  const top = row * ROW_HEIGHT3;
+  context.globalAlpha = query && !isMatch ? 0.4 : isCaller ? 0.6 : 1;
+  context.fillStyle = isMatch ? MATCH_COLOR[theme] : fill2;
+  context.fillRect(x, top, Math.max(width - 1, 0.6), ROW_HEIGHT3 - 1);
+  context.globalAlpha = 1;
+  if (width <= 30) return;
+  context.save();
+  context.beginPath();
+  context.rect(x, top, width - 3, ROW_HEIGHT3);
+  context.clip();
+  context.fillStyle = isMatch || context.globalAlpha < 1 ? INK[theme] : ink;
+  context.fillText(`${text}  ${options.format(graph.weight[node])}`, x + 4, top + ROW_HEIGHT3 / 2);
+  context.restore();
+}
+function outline2(context, { x, width, row }, color) {
+  context.strokeStyle = color;
+  context.lineWidth = 2;
+  context.strokeRect(x + 1, row * ROW_HEIGHT3 + 1, Math.max(width - 3, 1), ROW_HEIGHT3 - 3);
+}
+function colorsOf({ weight, before }, node, text, theme, { colorOf }) {
+  if (before) {
+    const change = (weight[node] - before[node]) / Math.max(weight[node], before[node], 1);
+    const share = Math.round(Math.min(1, Math.abs(change)) * 80);
+    const [hue, plain] = [change > 0 ? "#d1493f" : "#2f6fd0", theme === "dark" ? "#4a525c" : "#dfe3e8"];
+    return [`color-mix(in srgb, ${hue} ${share}%, ${plain})`, theme === "dark" || share > 55 ? "#ffffff" : "#000000"];
+  }
+  if (colorOf)
+    return node ? colorOf(node, text, theme) : theme === "dark" ? ["#4a525c", "#ffffff"] : ["#dfe3e8", "#000000"];
+  const colors = FLAME_COLORS[theme];
+  return [colors[node ? nameHash(text) % colors.length : 0], INK[theme]];
+}
+
+// js/flame/flame.js
+function createFlame(host, options) {
+  const flame = createState2(host, options);
+  const tools = element("div", { class: "mm-tools" }, flame.input, flame.reset, flame.found);
+  host.replaceChildren(tools, flame.stage, flame.spoken);
+  listenToFlame(flame);
+  return {
+    show(graph) {
+      if (flame.graph?.parent !== graph.parent) Object.assign(flame, { root: 0, focus: -1 });
+      flame.graph = graph;
+      flame.reset.hidden = flame.root === 0;
+      if (flame.query) searchNodes(flame, flame.input.value);
+      requestPaint(flame);
+    },
+    zoom: (node) => zoomToNode(flame, node),
+    search(text) {
+      flame.input.value = text;
+      searchNodes(flame, text);
+    },
+    get graph() {
+      return flame.graph;
+    },
+    get root() {
+      return flame.root;
+    },
+    boxes: () => flame.boxes,
+    textOf: (node) => flame.graph ? options.textOf(node) : "",
+    setTheme(theme) {
+      flame.theme = theme;
+      requestPaint(flame);
+    },
+    resize() {
+      if (host.clientWidth !== flame.width) requestPaint(flame);
+    },
+    destroy() {
+      cancelAnimationFrame(flame.pending);
+      host.replaceChildren();
+    }
+  };
+}
+function createState2(host, options) {
+  const canvas = element("canvas", {
+    class: "mm-flame-canvas",
+    tabindex: 0,
+    role: "application",
+    "aria-label": `${options.label}. Arrow keys go between nodes, Enter zooms, Escape shows all.`,
+    "data-lm-suppress-shortcuts": "true"
+  });
+  const scroller = element("div", { class: "mm-flame-scroll" }, canvas);
+  scroller.style.maxHeight = `${MAX_HEIGHT2}px`;
+  const tip = element("div", { class: "mm-tip", hidden: true });
+  return {
+    options,
+    host,
+    input: element("input", {
+      type: "search",
+      class: "mm-search",
+      placeholder: options.placeholder,
+      "aria-label": options.searchLabel,
+      "data-lm-suppress-shortcuts": "true"
+    }),
+    reset: element("button", { type: "button", class: "cl-button", hidden: true }, "Whole graph"),
+    found: element("span", { class: "mm-muted", "aria-live": "polite" }),
+    scroller,
+    stage: element("div", { class: "mm-flame-stage" }, scroller, tip),
+    canvas,
+    tip,
+    spoken: element("p", { class: "mm-said", "aria-live": "polite" }),
+    theme: options.theme,
+    graph: null,
+    root: 0,
+    focus: -1,
+    query: "",
+    boxes: [],
+    width: 0,
+    pending: 0
+  };
+}
+function requestPaint(flame) {
+  const { graph } = flame;
+  if (flame.pending || !graph) return;
+  flame.pending = requestAnimationFrame(() => {
+    flame.pending = 0;
+    paintNow2(flame);
+  });
+}
+function paintNow2(flame) {
+  const { canvas, options, graph, root, focus, query, theme } = flame;
+  if (!graph) return;
+  flame.width = Math.max(flame.host.clientWidth || flame.width, 160);
+  flame.boxes = layoutBoxes(graph, root, flame.width);
+  paintFlame(canvas, flame.boxes, { graph, root, focus, query, theme, width: flame.width, options });
+}
+function zoomToNode(flame, node) {
+  flame.root = node;
+  flame.reset.hidden = node === 0;
+  flame.tip.hidden = true;
+  requestPaint(flame);
+  flame.options.onZoom(node);
+}
+function searchNodes(flame, text) {
+  flame.query = text.trim().toLowerCase();
+  requestPaint(flame);
+  flame.found.textContent = flame.query && flame.graph ? matchText(flame, flame.graph) : "";
+}
+function matchText({ options, query }, graph) {
+  const n = graph.parent.length;
+  const [isHit, isInside] = [new Uint8Array(n), new Uint8Array(n)];
+  let [weight, num] = [0, 0];
+  for (let k = 1; k < n; k++) {
+    const up = graph.parent[k];
+    isHit[k] = options.textOf(k).toLowerCase().includes(query) ? 1 : 0;
+    isInside[k] = isInside[up] || isHit[up] ? 1 : 0;
+    if (!isHit[k] || isInside[k]) continue;
+    weight += graph.weight[k];
+    num += graph.num[k];
+  }
+  return num ? amountText(options, graph, weight, num) : "nothing fits";
+}
+function amountText(options, graph, weight, num) {
+  const share = graph.weight[0] ? 100 * weight / graph.weight[0] : 0;
+  return options.amountOf(weight, num).replace("%", formatPercent(share));
+}
+function listenToFlame(flame) {
+  const { canvas, tip, input } = flame;
+  flame.reset.addEventListener("click", () => zoomToNode(flame, 0));
+  input.addEventListener("input", () => searchNodes(flame, input.value));
+  canvas.addEventListener("click", (event) => {
+    const box = boxAt(flame, event);
+    if (box) zoomToNode(flame, box.node);
+  });
+  canvas.addEventListener("pointermove", (event) => showTip2(flame, event));
+  canvas.addEventListener("pointerleave", () => {
+    tip.hidden = true;
+  });
+  canvas.addEventListener("keydown", (event) => {
+    if (!flame.graph || event.altKey || event.ctrlKey || event.metaKey) return;
+    if (!pressed2(flame, flame.graph, event.key)) return;
+    event.preventDefault();
+    event.stopPropagation();
+  });
+}
+function boxAt({ canvas, boxes }, event) {
+  const place = canvas.getBoundingClientRect();
+  const [x, row] = [event.clientX - place.left, Math.floor((event.clientY - place.top) / ROW_HEIGHT3)];
+  return boxes.find((box) => box.row === row && box.x <= x && x < box.x + Math.max(box.width, 1));
+}
+function showTip2(flame, event) {
+  const { tip, graph, stage } = flame;
+  const box = boxAt(flame, event);
+  tip.hidden = !box;
+  if (!box || !graph) return;
+  tip.replaceChildren(...describeNode(flame, graph, box.node).map((line) => element("div", {}, line)));
+  const place = stage.getBoundingClientRect();
+  tip.style.left = `${Math.max(Math.min(event.clientX - place.left + 12, flame.width - tip.offsetWidth - 4), 0)}px`;
+  tip.style.top = `${event.clientY - place.top + 16}px`;
+}
+function describeNode({ options }, graph, node) {
+  const lines = [options.textOf(node), amountText(options, graph, graph.weight[node], graph.num[node])];
+  if (graph.before) {
+    const change = graph.weight[node] - graph.before[node];
+    lines.push(`${change < 0 ? "−" : "+"}${options.format(Math.abs(change))} against the other run`);
+  }
+  return [...lines, ...options.notesOf?.(node) ?? []].filter(Boolean);
+}
+function nodeOfKey({ boxes, focus }, { parent }, key) {
+  const box = boxes.find(({ node }) => node === focus) ?? boxes[0];
+  const row = boxes.filter((one) => one.row === box.row).sort((a, b) => a.x - b.x);
+  const beside = (by) => row[Math.min(Math.max(row.indexOf(box) + by, 0), row.length - 1)].node;
+  if (key === "ArrowUp") return Math.max(parent[box.node], 0);
+  if (key === "ArrowLeft") return beside(-1);
+  if (key === "ArrowRight") return beside(1);
+  if (key !== "ArrowDown") return null;
+  const callees = boxes.filter(({ node }) => parent[node] === box.node).sort((a, b) => b.width - a.width);
+  return callees.length ? callees[0].node : box.node;
+}
+function pressed2(flame, graph, key) {
+  const next = nodeOfKey(flame, graph, key);
+  if (next !== null) {
+    flame.focus = flame.focus < 0 ? flame.boxes[0].node : next;
+    flame.spoken.textContent = describeNode(flame, graph, flame.focus).join(", ");
+    requestPaint(flame);
+  } else if ((key === "Enter" || key === " ") && flame.focus >= 0) zoomToNode(flame, flame.focus);
+  else if (key === "Escape" && flame.root) zoomToNode(flame, 0);
+  else return false;
+  return true;
+}
+
+// js/flame/paths.js
+var DEVICE_CATS2 = /* @__PURE__ */ new Set(["kernel", "gpu_memcpy", "gpu_memset"]);
+function groupingsOf(data) {
+  const has = (name) => data.header.details.some((column2) => column2.name === name);
+  const all = [
+    ["tree", "call tree", true],
+    ["python", "Python", data.header.cats.includes("python_function")],
+    ["stack", "call stacks", has("stack")],
+    ["module", "modules", has("module")]
+  ];
+  return all.flatMap(([key, text, isKnown]) => isKnown ? [[key, text]] : []);
+}
+function callPaths(data, by) {
+  const tree = createTree(data);
+  const { n, header } = data;
+  const isDeviceLane = header.lanes.map(({ kind }) => kind === "device");
+  const startOf = by === "stack" || by === "module" ? chainsOf(tree, data, by) : null;
+  const isPython = header.cats.map((cat) => cat === "python_function");
+  const isTrace = header.cats.map((cat) => cat === "Trace" || cat === "overhead");
+  for (let i = 0; i < n; i++) {
+    if (isDeviceLane[data.lane[i]] || isTrace[data.cat[i]]) continue;
+    const own = startOf ? startOf(i) : -1;
+    const above = data.parent[i] < 0 ? -1 : tree.nodeOf[data.parent[i]];
+    const from = own >= 0 ? own : above >= 0 ? above : startOf ? tree.none : 0;
+    tree.nodeOf[i] = by === "python" && !isPython[data.cat[i]] ? from : tree.add(from, tree.labelOf[data.name[i]], i);
+  }
+  const isWork = header.cats.map((cat) => DEVICE_CATS2.has(cat));
+  for (let i = 0; i < n; i++) {
+    if (!isDeviceLane[data.lane[i]] || !isWork[data.cat[i]] || data.flags[i] & EVENT_FLAGS.instant) continue;
+    const call = data.launch[i];
+    const unknown = startOf ? tree.add(0, tree.text("(no launch)"), -1) : 0;
+    const from = call < 0 ? unknown : Math.max(tree.nodeOf[call], 0);
+    tree.nodeOf[i] = tree.add(from, tree.labelOf[data.name[i]], i);
+  }
+  const { parent, depth, label, labels, sample, nodeOf } = tree;
+  return { parent, depth, label, labels, sample, nodeOf, children: childrenOf(parent) };
+}
+function createTree(data) {
+  const labels = [...data.header.names];
+  const [steps, first] = [new Set(data.header.step_names), labels.length];
+  if (steps.size) labels.push("ProfilerStep*");
+  const known = /* @__PURE__ */ new Map();
+  const texts = /* @__PURE__ */ new Map();
+  const stride = 2 ** 24;
+  const tree = {
+    parent: [-1],
+    depth: [0],
+    label: [-1],
+    sample: [-1],
+    labels,
+    labelOf: data.header.names.map((_, id) => steps.has(id) ? first : id),
+    nodeOf: new Int32Array(data.n).fill(-1),
+    none: 0,
+    /**
+     * Label of a text that is not a name of the trace.
+     *
+     * @param {string} text
+     */
+    text(text) {
+      const at = texts.get(text) ?? labels.push(text) - 1;
+      texts.set(text, at);
+      return at;
+    },
+    /**
+     * @param {number} parent
+     * @param {number} label
+     * @param {number} event An example; -1 for none.
+     */
+    add(parent, label, event) {
+      const key = parent * stride + label;
+      let node = known.get(key);
+      if (node === void 0) {
+        node = tree.parent.length;
+        known.set(key, node);
+        tree.parent.push(parent);
+        tree.depth.push(tree.depth[parent] + 1);
+        tree.label.push(label);
+        tree.sample.push(event);
+      }
+      return node;
+    }
+  };
+  return tree;
+}
+function chainsOf(tree, data, by) {
+  tree.none = tree.add(0, tree.text(`(no ${by})`), -1);
+  const chains = /* @__PURE__ */ new Map();
+  const read = data.detailOf(by);
+  return (i) => {
+    const value = read(i);
+    if (value === null) return -1;
+    const text = String(value);
+    let node = chains.get(text);
+    if (node === void 0) {
+      const parts = by === "stack" ? text.split("\n").reverse() : text.split(".");
+      node = parts.filter(Boolean).reduce((above, part) => tree.add(above, tree.text(part), -1), 0);
+      chains.set(text, node);
+    }
+    return node;
+  };
+}
+function childrenOf(parent) {
+  const children = parent.map(() => []);
+  for (let k = 1; k < parent.length; k++) children[parent[k]].push(k);
+  return children;
+}
+function textOfNode(data, { label, labels }, node) {
+  if (!node) return "all";
+  return label[node] < data.header.names.length ? shortName(data.header, label[node]) : labels[label[node]];
+}
+
+// js/flame/weights.js
+function weightsOf({ header, memory }) {
+  const all = [];
+  if (header.lanes.some(({ kind, count }) => kind === "device" && count)) all.push(["device", "GPU time"]);
+  if (header.lanes.some(({ kind, count }) => kind === "host" && count)) all.push(["host", "CPU time"]);
+  const { n, num_actions: num } = header.memory;
+  if (n === num && memory.some(({ event }) => event.some((at) => at >= 0))) all.push(["memory", "allocated bytes"]);
+  return all;
+}
+function nodeSums(data, paths, by, mask, range) {
+  const { parent, nodeOf } = paths;
+  const sums = { weight: new Float64Array(parent.length), num: new Float64Array(parent.length) };
+  if (by === "memory") addAllocations(data, nodeOf, mask, range, sums);
+  else addTimes(data, nodeOf, by === "device", mask, range, sums);
+  const { weight, num } = sums;
+  for (let k = parent.length - 1; k > 0; k--) {
+    weight[parent[k]] += weight[k];
+    num[parent[k]] += num[k];
+  }
+  return sums;
+}
+function addTimes(data, nodeOf, isDevice, mask, range, { weight, num }) {
+  const { n, lane, header, flags } = data;
+  const onDevice = header.lanes.map(({ kind }) => kind === "device");
+  const own = isDevice ? null : range === null ? data.self : selfWithin(data, range);
+  const skip = EVENT_FLAGS.instant | EVENT_FLAGS.waiting;
+  for (let i = 0; i < n; i++) {
+    const node = nodeOf[i];
+    if (node < 0 || onDevice[lane[i]] !== isDevice || flags[i] & skip || mask !== null && !mask[i]) continue;
+    const value = own ? own[i] : range === null ? data.dur[i] : within(data, i, range);
+    if (value > 0) weight[node] += value;
+    num[node] += 1;
+  }
+}
+function within({ start, dur }, i, [t0, t1]) {
+  return Math.max(0, Math.min(start[i] + dur[i], t1) - Math.max(start[i], t0));
+}
+function selfWithin(data, range) {
+  const own = new Float64Array(data.n);
+  for (let i = 0; i < data.n; i++) {
+    const value = within(data, i, range);
+    own[i] += value;
+    if (data.parent[i] >= 0) own[data.parent[i]] -= value;
+  }
+  return own;
+}
+function addAllocations({ memory }, nodeOf, mask, range, { weight, num }) {
+  const gpus = memory.filter(({ label }) => label !== "cpu");
+  for (const { ts, bytes, action, actions, event } of gpus.length ? gpus : memory) {
+    for (let k = 0; k < ts.length; k++) {
+      const node = event[k] < 0 ? -1 : nodeOf[event[k]];
+      if (node < 0 || !actions[action[k]].startsWith("alloc") || !(bytes[k] > 0)) continue;
+      if (mask !== null && !mask[event[k]] || range !== null && (ts[k] < range[0] || ts[k] > range[1])) continue;
+      weight[node] += bytes[k];
+      num[node] += 1;
+    }
+  }
+}
+
+// js/flame/time_flame.js
+function createTimeFlame(host, data, { theme, baseline, onEvent }) {
+  const [groupings, weights] = [groupingsOf(data), weightsOf(data)];
+  const state = {
+    data,
+    known: /* @__PURE__ */ new Map(),
+    by: groupings[0][0],
+    weight: weights[0]?.[0] ?? "host",
+    selection: { range: null, event: null, names: null },
+    isCompared: baseline !== null,
+    baseline,
+    tones: tonesOf(theme)
+  };
+  const change = (changes) => {
+    Object.assign(state, changes);
+    refresh();
+  };
+  const by = buttonChoice("By", groupings, state.by, (key) => change({ by: key }));
+  const weight = buttonChoice("Width", weights, state.weight, (key) => change({ weight: key }));
+  const jump = actionButton("Show in the timeline", "Select the longest call of this node in the timeline", () => {
+    const event = longestOf(state, flame.root);
+    if (event >= 0) onEvent(event);
+  });
+  const note = element("p", { class: "mm-muted cl-flame-note", role: "status" });
+  const graph = element("div", { class: "cl-flame-graph" });
+  host.replaceChildren(
+    element("div", { class: "mm-tools" }, by.group, weight.group, ...comparison(state, change), jump),
+    note,
+    graph
+  );
+  const flame = createFlame(graph, {
+    theme,
+    label: "Costs by call path",
+    placeholder: "Search names",
+    searchLabel: "Search call paths",
+    textOf: (node) => textOfNode(data, pathsOf(state), node),
+    amountOf: (value, num) => `${formatOf(state)(value)} (%), ${formatPlural(num, unitOf2(state))}`,
+    format: (value) => formatOf(state)(value),
+    notesOf: (node) => [fullName(state, node)],
+    colorOf: (node, text) => colorsOf2(state, node, text),
+    onZoom(node) {
+      jump.hidden = node === 0;
+    }
+  });
+  jump.hidden = true;
+  const refresh = () => {
+    const paths = pathsOf(state);
+    const mask = selectedMask(data, { ...state.selection, names: null });
+    const { weight: sums, num } = nodeSums(data, paths, state.weight, mask, state.selection.range);
+    const shown = { parent: paths.parent, depth: paths.depth, children: paths.children, weight: sums, num };
+    const before = comparedWith(state, paths);
+    flame.show(before ? { ...shown, before } : shown);
+    note.textContent = noteOf(state, sums[0]);
+  };
+  refresh();
+  return {
+    flame,
+    get paths() {
+      return pathsOf(state);
+    },
+    update: (selection) => change({ selection }),
+    setGrouping(key) {
+      by.mark(key);
+      change({ by: key });
+    },
+    setWeight(key) {
+      weight.mark(key);
+      change({ weight: key });
+    },
+    setTheme(name) {
+      state.tones = tonesOf(name);
+      flame.setTheme(name);
+    },
+    resize: () => flame.resize(),
+    destroy: () => flame.destroy()
+  };
+}
+function pathsOf({ data, known, by, baseline }) {
+  const paths = known.get(by) ?? callPaths(data, by);
+  if (!known.has(by) && baseline && by === "tree") addBaseline(paths, baseline);
+  known.set(by, paths);
+  return paths;
+}
+function comparedWith({ by, weight, selection, isCompared }, paths) {
+  if (!isCompared || by !== "tree" || selection.range || selection.event !== null) return void 0;
+  return paths.before?.[weight];
+}
+function comparison(state, change) {
+  if (!state.baseline) return [];
+  const entries = [
+    ["yes", `against ${state.baseline.name}`],
+    ["no", "this run"]
+  ];
+  return [buttonChoice("Colours", entries, "yes", (key) => change({ isCompared: key === "yes" })).group];
+}
+function noteOf(state, whole) {
+  const { range, event } = state.selection;
+  const part = range ? `of the selected ${formatDuration(range[1] - range[0])}` : event === null ? "of the whole trace" : "within the selected event";
+  const against = state.isCompared && state.baseline && state.by === "tree" ? "; red: more than in the other run, blue: less" : "";
+  return `${formatOf(state)(whole)} ${part}${against}`;
+}
+function formatOf({ weight }) {
+  return weight === "memory" ? formatBytes : formatDuration;
+}
+function unitOf2({ weight }) {
+  return weight === "memory" ? "allocation" : weight === "device" ? "kernel" : "call";
+}
+function fullName(state, node) {
+  const paths = pathsOf(state);
+  const name = node ? paths.labels[paths.label[node]] : "";
+  return name === textOfNode(state.data, paths, node) ? "" : name.slice(0, 400);
+}
+function colorsOf2(state, node, text) {
+  const event = pathsOf(state).sample[node];
+  const { data, tones } = state;
+  const cat = event < 0 ? "python_function" : data.header.cats[data.cat[event]];
+  const tone = groupOf(cat, text) * NUM_SHADES + nameHash(text) % NUM_SHADES;
+  return [tones.css[tone], tones.ink[tone]];
+}
+function longestOf(state, root) {
+  const { data } = state;
+  const { parent, nodeOf } = pathsOf(state);
+  const inside = new Uint8Array(parent.length);
+  inside[root] = 1;
+  for (let k = root + 1; k < parent.length; k++) inside[k] = inside[parent[k]];
+  let [best, own] = [-1, -1];
+  for (let i = 0; i < data.n; i++) {
+    if (nodeOf[i] < 0 || !inside[nodeOf[i]]) continue;
+    if (best < 0 || data.dur[i] > data.dur[best]) best = i;
+    if (nodeOf[i] === root && (own < 0 || data.dur[i] > data.dur[own])) own = i;
+  }
+  return own >= 0 ? own : best;
+}
+
 // js/shared/markup.js
 var TAGS = /* @__PURE__ */ new Set([
   "article",
@@ -2745,6 +3582,7 @@ var ATTRIBUTES = /* @__PURE__ */ new Set([
   "tabindex",
   "open",
   "title",
+  "aria-hidden",
   "aria-label",
   "viewBox",
   "width",
@@ -2762,6 +3600,8 @@ var ATTRIBUTES = /* @__PURE__ */ new Set([
   "stroke-dasharray",
   "opacity",
   "data-event",
+  "data-label",
+  "data-wide",
   "font-family",
   "font-size",
   "font-weight",
@@ -2775,6 +3615,7 @@ function buildElement([tag, attributes, ...children]) {
   if (!isShape && !TAGS.has(tag)) throw new Error(`cudalens markup: the element ${tag} is not known here`);
   const node = isShape ? document.createElementNS(SVG_NAMESPACE, tag) : document.createElement(tag);
   for (const [name, value] of Object.entries(attributes)) if (ATTRIBUTES.has(name)) node.setAttribute(name, value);
+  if (tag === "h4") node.setAttribute("aria-level", "3");
   node.append(...children.map(buildMarkup));
   return node;
 }
@@ -2915,6 +3756,7 @@ var CURVE_COLORS = {
     active: "#b35c00",
     reserved: "#6b7683",
     grid: "#e3e8ed",
+    paper: "#ffffff",
     mark: "#b3261e",
     cursor: "#1b1f24",
     range: "rgba(11,98,196,.14)"
@@ -2924,6 +3766,7 @@ var CURVE_COLORS = {
     active: "#f0a050",
     reserved: "#9aa5b1",
     grid: "#2a3138",
+    paper: "#111418",
     mark: "#ff8a80",
     cursor: "#e6e9ed",
     range: "rgba(108,182,255,.2)"
@@ -2967,6 +3810,7 @@ function paintCurves(curve) {
   SERIES.forEach((name, k) => {
     paintSeries(brush, envelopes[k], brush.colors[name], name === "allocated");
   });
+  writeBytesAxis(brush, most);
   for (const mark of shown.marks) paintMark(curve, brush, mark);
   paintPeak(curve, brush, shown.peak);
 }
@@ -2996,20 +3840,32 @@ function roundStep(rough) {
   const power = 10 ** Math.floor(Math.log10(Math.max(rough, 1e-9)));
   return [1, 2, 5, 10].map((factor) => factor * power).find((step) => step >= rough * 0.999) ?? 10 * power;
 }
-function paintBytesAxis({ width }, { context, colors, ink, y }, most) {
+function paintBytesAxis({ width }, { context, colors, y }, most) {
   context.lineWidth = 1;
   context.strokeStyle = colors.grid;
-  context.fillStyle = ink;
   context.globalAlpha = 1;
-  const step = 2 ** Math.floor(Math.log2(most / 2.5));
-  context.textBaseline = "bottom";
-  for (let value = step; value <= most * 1.02; value += step) {
+  for (const value of byteTicks(most)) {
     const at = Math.round(y(value)) + 0.5;
     context.beginPath();
     context.moveTo(0, at);
     context.lineTo(width, at);
     context.stroke();
-    context.fillText(formatBytes(value), 2, at - 1);
+  }
+}
+function byteTicks(most) {
+  const step = 2 ** Math.floor(Math.log2(most / 2.5));
+  return Array.from({ length: Math.floor(most * 1.02 / step) }, (_, k) => (k + 1) * step);
+}
+function writeBytesAxis({ context, colors, ink, y }, most) {
+  context.textBaseline = "bottom";
+  context.lineJoin = "round";
+  context.lineWidth = 3.5;
+  context.strokeStyle = colors.paper;
+  context.fillStyle = ink;
+  for (const value of byteTicks(most)) {
+    const at = Math.round(y(value)) - 0.5;
+    context.strokeText(formatBytes(value), 3, at);
+    context.fillText(formatBytes(value), 3, at);
   }
 }
 function paintTimeAxis({ width, view, clock }, { context }) {
@@ -3085,7 +3941,7 @@ function paintCursor(curve) {
 
 // js/memory/curve.js
 function createCurve(host, data, options) {
-  const curve = createState2(host, data, options);
+  const curve = createState3(host, data, options);
   const { canvas, over, tip } = curve;
   host.replaceChildren(element("div", { class: "mm-curve-stage" }, canvas, over), tip);
   listenToCurve(curve);
@@ -3109,7 +3965,7 @@ function createCurve(host, data, options) {
     xOf: (row) => xOfRow(curve, row),
     setTheme(theme) {
       curve.theme = theme;
-      if (curve.shown) requestPaint(curve);
+      if (curve.shown) requestPaint2(curve);
     },
     resize() {
       if (curve.shown && host.clientWidth !== curve.width) resizeCanvases(curve);
@@ -3121,7 +3977,7 @@ function createCurve(host, data, options) {
     }
   };
 }
-function createState2(host, data, options) {
+function createState3(host, data, options) {
   const { clock, numRows } = data;
   const canvas = element("canvas", {
     class: "mm-curve-canvas",
@@ -3166,16 +4022,16 @@ function resizeCanvases(curve) {
     canvas.style.width = `${curve.width}px`;
     canvas.style.height = `${CURVE_HEIGHT}px`;
   }
-  requestPaint(curve);
+  requestPaint2(curve);
 }
 function setView(curve, [from, to]) {
   const [, end] = wholeRange(curve);
   const span = Math.min(Math.max(to - from, curve.clock === null ? 4 : 100), end);
   const begin = Math.min(Math.max(from, 0), end - span);
   curve.view = [begin, begin + span];
-  requestPaint(curve);
+  requestPaint2(curve);
 }
-function requestPaint(curve) {
+function requestPaint2(curve) {
   if (curve.pending) return;
   curve.pending = requestAnimationFrame(() => {
     curve.pending = 0;
@@ -3211,7 +4067,7 @@ function listenToCurve(curve) {
   canvas.addEventListener("pointermove", (event) => {
     if (!curve.shown) return;
     const row = rowUnder(curve, event);
-    showTip2(curve, curve.shown.curves, event, row);
+    showTip3(curve, curve.shown.curves, event, row);
     const { pointer } = curve;
     if (!pointer || Math.abs(event.clientX - pointer.x) < 3) return;
     choose2(curve, Math.max(row, pointer.row), Math.min(row, pointer.row));
@@ -3223,7 +4079,7 @@ function listenToCurve(curve) {
   });
   canvas.addEventListener("wheel", (event) => onWheel(curve, event), { passive: false });
   canvas.addEventListener("keydown", (event) => {
-    if (event.altKey || event.ctrlKey || event.metaKey || !pressed2(curve, event)) return;
+    if (event.altKey || event.ctrlKey || event.metaKey || !pressed3(curve, event)) return;
     event.preventDefault();
     event.stopPropagation();
   });
@@ -3238,7 +4094,7 @@ function zoomCurve(curve, factor, share) {
   const at = from + (to - from) * share;
   setView(curve, [at - (at - from) * factor, at + (to - at) * factor]);
 }
-function showTip2(curve, curves, event, row) {
+function showTip3(curve, curves, event, row) {
   const { tip } = curve;
   const text = SERIES.map((name) => `${name} ${formatBytes(curves[name][row + 1])}`);
   tip.replaceChildren(...[momentText(curve.data, row), ...text].map((line) => element("div", {}, line)));
@@ -3260,7 +4116,7 @@ function rowOfKey(curve, key) {
   if (key === "End") return data.numRows - 1;
   return key.toLowerCase() === "p" && shown ? shown.peak.row : null;
 }
-function pressed2(curve, event) {
+function pressed3(curve, event) {
   const { row, since, view } = curve;
   const next = rowOfKey(curve, event.key);
   if (next !== null) choose2(curve, next, event.shiftKey ? since ?? Math.min(row, next) : null);
@@ -3453,7 +4309,7 @@ function isUserCode({ file, name }) {
   const isPython = file.endsWith(".py") || file.startsWith("In[") || file.startsWith("<");
   return isPython && !/[\\/](torch|site-packages|dist-packages)[\\/]/.test(file) && name !== "";
 }
-function groupingsOf({ facts }) {
+function groupingsOf2({ facts }) {
   const isKnown = (name) => facts.some((one) => name in one);
   return GROUPINGS.filter(([key]) => key !== "names" && key !== "cell" || isKnown(key));
 }
@@ -3501,7 +4357,7 @@ var MAX_ROWS2 = 25;
 function renderHolders(host, data, chosen, options) {
   const groups = groupAllocations(data, chosen, options.by);
   const total = sumOf(groups);
-  const name = groupingsOf(data).find(([key]) => key === options.by)?.[1] ?? options.by;
+  const name = groupingsOf2(data).find(([key]) => key === options.by)?.[1] ?? options.by;
   const titles = [name, "held", "share", "blocks"].map((text) => element("th", { scope: "col" }, text));
   const rows = groups.slice(0, MAX_ROWS2).map((group) => groupRow(data, group, total, options));
   const table = element(
@@ -3510,13 +4366,13 @@ function renderHolders(host, data, chosen, options) {
     element("thead", {}, element("tr", {}, ...titles)),
     element("tbody", {}, ...rows)
   );
-  const note = noteOf(groups);
+  const note = noteOf2(groups);
   host.replaceChildren(table, ...note ? [element("p", { class: "cl-hint" }, note)] : []);
 }
 function sumOf(groups) {
   return groups.reduce((sum, { bytes }) => sum + bytes, 0);
 }
-function noteOf(groups) {
+function noteOf2(groups) {
   if (!groups.length) return "Nothing was in use.";
   const rest = groups.slice(MAX_ROWS2);
   return rest.length ? `and ${formatCount(rest.length)} more with ${formatBytes(sumOf(rest))}` : "";
@@ -3587,9 +4443,9 @@ function renderBlockDetails(host, data, moment, hit) {
   const stack = isGap ? -1 : data.allocations.stack[hit.allocation];
   const lines = stack >= 0 ? stackLines(data, stack) : [];
   host.replaceChildren(
-    element("h4", {}, isGap ? "Free memory" : "Block"),
+    element("h4", { "aria-level": 3 }, isGap ? "Free memory" : "Block"),
     element("dl", { class: "cl-facts" }, ...rows),
-    ...lines.length ? [element("h4", {}, "Allocated by"), element("pre", { class: "mm-stack" }, lines.join("\n"))] : []
+    ...lines.length ? [element("h4", { "aria-level": 3 }, "Allocated by"), element("pre", { class: "mm-stack" }, lines.join("\n"))] : []
   );
 }
 function addressText({ header }, offset) {
@@ -3690,75 +4546,6 @@ function peakRowOf(curve) {
   return best - 1;
 }
 
-// js/memory/flame_draw.js
-var ROW_HEIGHT3 = 19;
-var MAX_HEIGHT2 = 420;
-var MIN_BOX_PX = 0.8;
-var FLAME_COLORS = {
-  light: ["#f3b562", "#f0a06a", "#eec57c", "#e9927a", "#f6d08f"],
-  dark: ["#a8642a", "#9c5230", "#8f6b2f", "#a14b3f", "#b07a35"]
-};
-var MATCH_COLOR = { light: "#b79cf0", dark: "#7a5cc4" };
-function layoutBoxes({ tree, sums, children }, root, width) {
-  const callers = [];
-  for (let k = root; k >= 0; k = tree.parent[k]) callers.unshift(k);
-  const boxes = callers.map((node, row) => ({ node, x: 0, width, row }));
-  const scale = width / Math.max(sums.bytes[root], 1);
-  const open = [{ node: root, x: 0, row: callers.length }];
-  for (let parent = open.pop(); parent; parent = open.pop()) {
-    let { x } = parent;
-    const { row } = parent;
-    for (const node of [...children[parent.node]].sort((a, b) => sums.bytes[b] - sums.bytes[a])) {
-      const wide = sums.bytes[node] * scale;
-      if (wide < MIN_BOX_PX) break;
-      boxes.push({ node, x, width: wide, row });
-      open.push({ node, x, row: row + 1 });
-      x += wide;
-    }
-  }
-  return boxes;
-}
-function paintFlame(canvas, boxes, picture) {
-  const height = ROW_HEIGHT3 * (1 + boxes.reduce((most, { row }) => Math.max(most, row), 0));
-  const ratio = Math.min(devicePixelRatio || 1, 2);
-  canvas.width = Math.floor(picture.width * ratio);
-  canvas.height = Math.floor(height * ratio);
-  canvas.style.width = `${picture.width}px`;
-  canvas.style.height = `${height}px`;
-  const context = contextOf(canvas);
-  const style = getComputedStyle(canvas);
-  context.scale(ratio, ratio);
-  context.font = `11px ${style.fontFamily}`;
-  context.textBaseline = "middle";
-  for (const box of boxes) paintBox(context, box, picture);
-  const focused = boxes.find(({ node }) => node === picture.focus);
-  if (focused) outline2(context, focused, style.color);
-}
-function paintBox(context, { node, x, width, row }, { graph, root, query, theme, textOf }) {
-  const text = textOf(node);
-  const isMatch = query !== "" && text.toLowerCase().includes(query);
-  const isCaller = node !== root && row <= graph.tree.depth[root];
-  const colors = FLAME_COLORS[theme];
-  const top = row * ROW_HEIGHT3;
-  context.globalAlpha = query && !isMatch ? 0.4 : isCaller ? 0.6 : 1;
-  context.fillStyle = isMatch ? MATCH_COLOR[theme] : colors[node ? nameHash(text) % colors.length : 0];
-  context.fillRect(x, top, Math.max(width - 1, 0.6), ROW_HEIGHT3 - 1);
-  context.globalAlpha = 1;
-  if (width <= 30) return;
-  context.save();
-  context.beginPath();
-  context.rect(x, top, width - 3, ROW_HEIGHT3);
-  context.clip();
-  context.fillStyle = theme === "dark" ? "#ffffff" : "#000000";
-  context.fillText(`${text}  ${formatBytes(graph.sums.bytes[node])}`, x + 4, top + ROW_HEIGHT3 / 2);
-  context.restore();
-}
-function outline2(context, { x, width, row }, color) {
-  context.strokeStyle = color;
-  context.lineWidth = 2;
-  context.strokeRect(x + 1, row * ROW_HEIGHT3 + 1, Math.max(width - 3, 1), ROW_HEIGHT3 - 3);
-}
-
 // js/memory/stacks.js
 function stackTree(stacks) {
   const tree = { parent: [-1], frame: [-1], depth: [0], leaf: new Int32Array(stacks.n) };
@@ -3796,7 +4583,7 @@ function stackSums(tree, allocations, chosen) {
   }
   return { bytes, num };
 }
-function childrenOf(tree) {
+function childrenOf2(tree) {
   const children = tree.parent.map(() => []);
   for (let k = 1; k < tree.parent.length; k++) children[tree.parent[k]].push(k);
   return children;
@@ -3804,200 +4591,45 @@ function childrenOf(tree) {
 
 // js/memory/flame.js
 function createFlameGraph(host, data, options) {
-  const flame = createState3(host, data, options);
-  const tools = element("div", { class: "mm-tools" }, flame.input, flame.reset, flame.found);
-  host.replaceChildren(tools, flame.stage, flame.spoken);
-  listenToFlame(flame);
+  const tree = data.stacks.n ? stackTree(data.stacks) : null;
+  const children = tree ? childrenOf2(tree) : [];
+  const frameOf2 = (node) => node && tree ? data.stacks.frameAt(tree.frame[node]) : null;
+  const view = createFlame(host, {
+    theme: options.theme,
+    label: "Bytes by call stack",
+    placeholder: "Search functions and files",
+    searchLabel: "Search call stacks",
+    textOf(node) {
+      const frame = frameOf2(node);
+      return frame ? stackFrameText(frame) : "all";
+    },
+    amountOf: (bytes, num) => `${formatBytes(bytes)} (%) in ${formatPlural(num, "block")}`,
+    format: formatBytes,
+    notesOf: (node) => [frameOf2(node)?.file ?? ""],
+    onZoom: (node) => options.onZoom(node && tree ? insideOf(tree, node) : null)
+  });
   return {
-    show(chosen) {
-      if (!data.stacks.n) return;
-      const tree = flame.graph?.tree ?? stackTree(data.stacks);
-      const children = flame.graph?.children ?? childrenOf(tree);
-      flame.graph = { tree, children, sums: stackSums(tree, data.allocations, chosen) };
-      requestPaint2(flame);
-    },
-    zoom: (node) => zoomToNode(flame, node),
-    search(text) {
-      flame.input.value = text;
-      searchStacks(flame, text);
-    },
-    get tree() {
-      return flame.graph?.tree ?? null;
-    },
-    get sums() {
-      return flame.graph?.sums ?? null;
-    },
+    ...view,
     get root() {
-      return flame.root;
+      return view.root;
     },
-    boxes: () => flame.boxes,
-    textOf: (node) => flame.graph ? nodeText(data, flame.graph.tree, node) : "",
-    setTheme(theme) {
-      flame.theme = theme;
-      requestPaint2(flame);
+    get graph() {
+      return view.graph;
     },
-    resize() {
-      if (host.clientWidth !== flame.width) requestPaint2(flame);
-    },
-    destroy() {
-      cancelAnimationFrame(flame.pending);
-      host.replaceChildren();
+    show(chosen) {
+      if (!tree) return;
+      const { bytes, num } = stackSums(tree, data.allocations, chosen);
+      view.show({ parent: tree.parent, depth: tree.depth, children, weight: bytes, num });
     }
   };
 }
-function createState3(host, data, options) {
-  const canvas = element("canvas", {
-    class: "mm-flame-canvas",
-    tabindex: 0,
-    role: "application",
-    "aria-label": "Bytes by call stack. Arrow keys go between stack frames, Enter zooms, Escape shows all."
-  });
-  const scroller = element("div", { class: "mm-flame-scroll" }, canvas);
-  scroller.style.maxHeight = `${MAX_HEIGHT2}px`;
-  const tip = element("div", { class: "mm-tip", hidden: true });
-  return {
-    data,
-    options,
-    host,
-    input: element("input", {
-      type: "search",
-      class: "mm-search",
-      placeholder: "Search functions and files",
-      "aria-label": "Search call stacks"
-    }),
-    reset: element("button", { type: "button", class: "cl-button", hidden: true }, "Whole graph"),
-    found: element("span", { class: "mm-muted", "aria-live": "polite" }),
-    scroller,
-    stage: element("div", { class: "mm-flame-stage" }, scroller, tip),
-    canvas,
-    tip,
-    spoken: element("p", { class: "mm-said", "aria-live": "polite" }),
-    theme: options.theme,
-    graph: null,
-    root: 0,
-    focus: -1,
-    query: "",
-    boxes: [],
-    width: 0,
-    pending: 0
-  };
-}
-function nodeText({ stacks }, tree, node) {
-  return node ? stackFrameText(stacks.frameAt(tree.frame[node])) : "all";
-}
-function requestPaint2(flame) {
-  const { graph } = flame;
-  if (flame.pending || !graph) return;
-  flame.pending = requestAnimationFrame(() => {
-    flame.pending = 0;
-    paintNow2(flame);
-  });
-}
-function paintNow2(flame) {
-  const { canvas, data, graph, root, focus, query, theme } = flame;
-  if (!graph) return;
-  flame.width = Math.max(flame.host.clientWidth || flame.width, 160);
-  flame.boxes = layoutBoxes(graph, root, flame.width);
-  const textOf = (node) => nodeText(data, graph.tree, node);
-  paintFlame(canvas, flame.boxes, { graph, root, focus, query, theme, width: flame.width, textOf });
-}
-function zoomToNode(flame, node) {
-  const { graph } = flame;
-  flame.root = node;
-  flame.reset.hidden = node === 0;
-  flame.tip.hidden = true;
-  requestPaint2(flame);
-  if (!node || !graph) {
-    flame.options.onZoom(null);
-    return;
-  }
-  const inside = Uint8Array.from(graph.tree.leaf, (leaf) => isDescendant(graph.tree, leaf, node) ? 1 : 0);
-  flame.options.onZoom((stack) => stack >= 0 && inside[stack] === 1);
+function insideOf(tree, node) {
+  const inside = Uint8Array.from(tree.leaf, (leaf) => isDescendant(tree, leaf, node) ? 1 : 0);
+  return (stack) => stack >= 0 && inside[stack] === 1;
 }
 function isDescendant({ parent }, node, ancestor) {
   for (let k = node; k >= 0; k = parent[k]) if (k === ancestor) return true;
   return false;
-}
-function searchStacks(flame, text) {
-  flame.query = text.trim().toLowerCase();
-  requestPaint2(flame);
-  flame.found.textContent = flame.query && flame.graph ? matchText(flame, flame.graph) : "";
-}
-function matchText({ data, query }, { tree, sums }) {
-  const isHit = tree.parent.map((_, k) => k > 0 && nodeText(data, tree, k).toLowerCase().includes(query));
-  const isInside = new Uint8Array(tree.parent.length);
-  let [bytes, num] = [0, 0];
-  for (let k = 1; k < tree.parent.length; k++) {
-    isInside[k] = isInside[tree.parent[k]] || isHit[tree.parent[k]] ? 1 : 0;
-    if (!isHit[k] || isInside[k]) continue;
-    bytes += sums.bytes[k];
-    num += sums.num[k];
-  }
-  return num ? amountText(sums, bytes, num) : "nothing fits";
-}
-function amountText(sums, bytes, num) {
-  const share = sums.bytes[0] ? 100 * bytes / sums.bytes[0] : 0;
-  return `${formatBytes(bytes)} (${formatPercent(share)}) in ${formatPlural(num, "block")}`;
-}
-function listenToFlame(flame) {
-  const { canvas, tip, input } = flame;
-  flame.reset.addEventListener("click", () => zoomToNode(flame, 0));
-  input.addEventListener("input", () => searchStacks(flame, input.value));
-  canvas.addEventListener("click", (event) => {
-    const box = boxAt(flame, event);
-    if (box) zoomToNode(flame, box.node);
-  });
-  canvas.addEventListener("pointermove", (event) => showTip3(flame, event));
-  canvas.addEventListener("pointerleave", () => {
-    tip.hidden = true;
-  });
-  canvas.addEventListener("keydown", (event) => {
-    if (!flame.graph || event.altKey || event.ctrlKey || event.metaKey) return;
-    if (!pressed3(flame, flame.graph, event.key)) return;
-    event.preventDefault();
-    event.stopPropagation();
-  });
-}
-function boxAt({ canvas, boxes }, event) {
-  const place = canvas.getBoundingClientRect();
-  const [x, row] = [event.clientX - place.left, Math.floor((event.clientY - place.top) / ROW_HEIGHT3)];
-  return boxes.find((box) => box.row === row && box.x <= x && x < box.x + Math.max(box.width, 1));
-}
-function showTip3(flame, event) {
-  const { tip, graph, stage } = flame;
-  const box = boxAt(flame, event);
-  tip.hidden = !box;
-  if (!box || !graph) return;
-  tip.replaceChildren(...describeNode(flame, graph, box.node).map((line) => element("div", {}, line)));
-  const place = stage.getBoundingClientRect();
-  tip.style.left = `${Math.max(Math.min(event.clientX - place.left + 12, flame.width - tip.offsetWidth - 4), 0)}px`;
-  tip.style.top = `${event.clientY - place.top + 16}px`;
-}
-function describeNode({ data }, { tree, sums }, node) {
-  const file = node ? data.stacks.frameAt(tree.frame[node]).file : "";
-  return [nodeText(data, tree, node), amountText(sums, sums.bytes[node], sums.num[node]), file].filter(Boolean);
-}
-function nodeOfKey({ boxes, focus }, { tree }, key) {
-  const box = boxes.find(({ node }) => node === focus) ?? boxes[0];
-  const row = boxes.filter((one) => one.row === box.row).sort((a, b) => a.x - b.x);
-  const beside = (by) => row[Math.min(Math.max(row.indexOf(box) + by, 0), row.length - 1)].node;
-  if (key === "ArrowUp") return Math.max(tree.parent[box.node], 0);
-  if (key === "ArrowLeft") return beside(-1);
-  if (key === "ArrowRight") return beside(1);
-  if (key !== "ArrowDown") return null;
-  const callees = boxes.filter(({ node }) => tree.parent[node] === box.node).sort((a, b) => b.width - a.width);
-  return callees.length ? callees[0].node : box.node;
-}
-function pressed3(flame, graph, key) {
-  const next = nodeOfKey(flame, graph, key);
-  if (next !== null) {
-    flame.focus = flame.focus < 0 ? flame.boxes[0].node : next;
-    flame.spoken.textContent = describeNode(flame, graph, flame.focus).join(", ");
-    requestPaint2(flame);
-  } else if ((key === "Enter" || key === " ") && flame.focus >= 0) zoomToNode(flame, flame.focus);
-  else if (key === "Escape" && flame.root) zoomToNode(flame, 0);
-  else return false;
-  return true;
 }
 
 // js/memory/fragmentation.js
@@ -4155,39 +4787,6 @@ function byStack(data, moment, theme) {
   return { css: [unknown, ...HUES], of: (i) => index.get(data.allocations.stack[i]) ?? 0, legend: legend2 };
 }
 
-// js/memory/controls.js
-function buttonChoice(label, entries, current, onChange) {
-  const buttons = entries.map(([key, text]) => {
-    const press = () => {
-      mark(key);
-      onChange(key);
-    };
-    const isPressed = String(key === current);
-    const attributes2 = {
-      type: "button",
-      class: "cl-button",
-      "data-key": key,
-      "aria-pressed": isPressed,
-      onclick: press
-    };
-    return element("button", attributes2, text);
-  });
-  const mark = (key) => {
-    for (const button of buttons) button.setAttribute("aria-pressed", String(button.dataset.key === key));
-  };
-  const attributes = { class: "mm-choice", role: "group", "aria-label": label };
-  return { group: element("div", attributes, element("span", { class: "mm-muted" }, label), ...buttons), mark };
-}
-function actionButton(text, title, onclick) {
-  return element("button", { type: "button", class: "cl-button", title, "aria-label": title, onclick }, text);
-}
-function seriesLegend() {
-  const keys = ["allocated", "active", "reserved"].map(
-    (name) => element("span", { class: "mm-key" }, element("i", { class: `mm-line-${name}` }), name)
-  );
-  return element("p", { class: "mm-legend" }, ...keys);
-}
-
 // js/memory/map_parts.js
 var ZOOM_STEP = 1.6;
 function buildParts(state, actions) {
@@ -4202,7 +4801,7 @@ function buildParts(state, actions) {
   const flame = element("div", { class: "mm-flame" });
   const devices = deviceChoice(state, actions);
   const colors = buttonChoice("Colour", colorEntries(), state.color, actions.onColor);
-  const by = buttonChoice("By", groupingsOf(data), state.by, actions.onGrouping);
+  const by = buttonChoice("By", groupingsOf2(data), state.by, actions.onGrouping);
   const all = [
     ...data.header.devices.length > 1 ? [devices.group] : [],
     ...data.numRows ? [historyTools(data.clock !== null, actions), curve, curveHint()] : [],
@@ -4212,9 +4811,9 @@ function buildParts(state, actions) {
     element("div", { class: "mm-tools" }, colors.group, zoomButtons(actions)),
     legend2,
     element("div", { class: "mm-columns" }, map, details),
-    element("div", { class: "mm-tools" }, element("h4", {}, "Who holds it"), by.group),
+    element("div", { class: "mm-tools" }, element("h4", { "aria-level": 3 }, "Who holds it"), by.group),
     holders,
-    ...data.stacks.n ? [element("h4", {}, "Bytes by call stack"), flame] : []
+    ...data.stacks.n ? [element("h4", { "aria-level": 3 }, "Bytes by call stack"), flame] : []
   ];
   return { all, curve, map, details, moment, legend: legend2, bar, holders, flame, devices, colors };
 }
@@ -4280,7 +4879,7 @@ function momentAt(data, device, row) {
   const alive = allocationsAt(allocations, device, row);
   const strips = stripsAt(data.pieces, device, row);
   const sums = sumsOfStrips(allocations, alive, strips);
-  addAllocations(sums, allocations, alive, row);
+  addAllocations2(sums, allocations, alive, row);
   if (row === data.numRows - 1) useSnapshot(sums, data, device);
   const placed = strips.reduce((number, { first, end }) => number + end - first, 0);
   return { device, row, allocations: alive, strips, sums, outside: alive.length - placed };
@@ -4328,7 +4927,7 @@ function sumsOfStrips(allocations, alive, strips) {
   }
   return sums;
 }
-function addAllocations(sums, { bytes, released, requested }, alive, row) {
+function addAllocations2(sums, { bytes, released, requested }, alive, row) {
   for (const i of alive) {
     sums.active += bytes[i];
     if (released[i] <= row) sums.pending += bytes[i];
@@ -4409,8 +5008,8 @@ function spaceAfter(px) {
   return px >= 12 ? 3 : px >= 4 ? 1 : 0;
 }
 function fitScale(moment, groups, width, height) {
-  const longest = Math.max(...groups.map((group) => group.bytes), 1);
-  let [low, high] = [longest / width / 4096, longest * 1.5 / width];
+  const longest2 = Math.max(...groups.map((group) => group.bytes), 1);
+  let [low, high] = [longest2 / width / 4096, longest2 * 1.5 / width];
   for (let step = 0; step < 24; step++) {
     const middle = Math.sqrt(low * high);
     if (layoutStrips(moment, groups, width, middle).height > height) low = middle;
@@ -4605,12 +5204,20 @@ function writeHeadings(context, { layout: layout2, top, height, ink, font }) {
 }
 function writeLabels(context, { data, coloring, top, font }, labels) {
   context.font = `11px ${font}`;
-  for (const { allocation, code, x, width, y } of labels) {
+  for (const { allocation, code, x, width, y } of widestOfEach(labels)) {
     const [r, g, b] = coloring.rgb[code];
     context.fillStyle = 0.299 * r + 0.587 * g + 0.114 * b > 140 ? "#000000" : "#ffffff";
     const text = shortened(context, blockName(data, allocation), width - 8);
     if (text) context.fillText(text, x + 4, y - top + LINE_HEIGHT / 2 - 0.5);
   }
+}
+function widestOfEach(labels) {
+  const widest = /* @__PURE__ */ new Map();
+  for (const label of labels) {
+    const other = widest.get(label.allocation);
+    if (other === void 0 || label.width > other.width) widest.set(label.allocation, label);
+  }
+  return widest.values();
 }
 function shortened(context, text, width) {
   if (context.measureText(text).width <= width) return text;
@@ -4927,6 +5534,7 @@ async function createMemoryMap(host, bytes, { theme }) {
   const { data, parts, curve, pool, flame } = map;
   host.replaceChildren(...parts.all);
   setDevice(map, map.device);
+  if (map.peak) setMoment(map, map.peak.row, null);
   cancelAnimationFrame(map.pending);
   updateMoment(map);
   return {
@@ -5082,7 +5690,13 @@ function momentSummary({ data, row, since, moment, counted, peak }) {
   const pending = sums.pending ? `, ${formatBytes(sums.pending)} freed and waiting for a stream` : "";
   const outside = moment.outside ? `; ${formatPlural(moment.outside, "block")} in no known segment` : "";
   const made = since === null ? "" : madeText(data, counted, since);
-  return [element("strong", {}, `${when}: `), `${held}${pending}${outside}.${made}`];
+  const before = row === data.numRows - 1 ? beforeText(data, moment) : "";
+  return [element("strong", {}, `${when}: `), `${held}${pending}${outside}${before}.${made}`];
+}
+function beforeText({ allocations: { alloc, bytes } }, moment) {
+  let sum = 0;
+  for (const allocation of moment.allocations) if (alloc[allocation] < 0) sum += bytes[allocation];
+  return sum ? `; ${formatBytes(sum)} of it from before the recording` : "";
 }
 function whenText(data, row, peak) {
   if (row === peak?.row) return `At the peak (${momentText(data, row)})`;
@@ -5389,6 +6003,56 @@ async function importBytes(bytes) {
   }
 }
 
+// js/shared/tabs.js
+function createTabs(host, label, tabs) {
+  const own = Math.random().toString(36).slice(2);
+  const filled = /* @__PURE__ */ new Set();
+  let current = "";
+  const panels = tabs.map(
+    ({ key }) => element("div", { id: `cl-${own}-${key}`, class: "cl-tab-panel", role: "tabpanel", hidden: true })
+  );
+  const buttons = tabs.map(
+    ({ key, title }) => element(
+      "button",
+      {
+        type: "button",
+        class: "cl-tab",
+        role: "tab",
+        "data-key": key,
+        "aria-controls": `cl-${own}-${key}`,
+        "data-lm-suppress-shortcuts": "true",
+        onclick: () => show(key)
+      },
+      title
+    )
+  );
+  const show = (key) => {
+    current = key;
+    tabs.forEach((tab, k) => {
+      const isShown = tab.key === key;
+      buttons[k].setAttribute("aria-selected", String(isShown));
+      buttons[k].tabIndex = isShown ? 0 : -1;
+      panels[k].hidden = !isShown;
+      if (!isShown || filled.has(key)) return;
+      filled.add(key);
+      tab.fill(panels[k]);
+    });
+  };
+  const list = element("div", { class: "cl-tabs", role: "tablist", "aria-label": label }, ...buttons);
+  list.addEventListener("keydown", (event) => {
+    const by = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
+    if (by === void 0) return;
+    const k = (buttons.findIndex((button) => button.dataset.key === current) + by + tabs.length) % tabs.length;
+    show(tabs[k].key);
+    buttons[k].focus();
+    event.preventDefault();
+    event.stopPropagation();
+  });
+  host.replaceChildren(list, ...panels);
+  if (tabs.length) show(tabs[0].key);
+  return { show, current: () => current };
+}
+
 // js/table/aggregate.js
 var STEP_NAME = "ProfilerStep*";
 var UNCOUNTED_CATS = /* @__PURE__ */ new Set(["Trace", "overhead", "gpu_user_annotation", "cuda_sync"]);
@@ -5418,6 +6082,7 @@ function aggregate(data, basis, mask) {
       rows.set(key, row);
     }
     row.self += basis.self[i];
+    if (!(data.flags[i] & EVENT_FLAGS.waiting)) row.cost += basis.self[i];
     addDuration(row, data.dur[i]);
   }
   return withShares([...rows.values()]);
@@ -5428,11 +6093,13 @@ function emptyRow(data, basis, i, side) {
   return {
     ids: isStep ? basis.steps : [id],
     name: isStep ? STEP_NAME : data.header.names[id],
+    short: isStep ? STEP_NAME : shortName(data.header, id),
     side,
     cat: data.header.cats[data.cat[i]],
     count: 0,
     total: 0,
     self: 0,
+    cost: 0,
     min: Infinity,
     max: -Infinity,
     mean: 0,
@@ -5449,14 +6116,14 @@ function addDuration(row, dur) {
   row.spread += off * (dur - row.mean);
 }
 function withShares(rows) {
-  const weight = (row) => UNCOUNTED_CATS.has(row.cat) ? 0 : row.self;
+  const weight = (row) => UNCOUNTED_CATS.has(row.cat) ? 0 : row.cost;
   const whole = [0, 0];
   for (const row of rows) whole[row.side] += weight(row);
-  return rows.map(({ spread, ...row }) => ({
+  return rows.map(({ spread, cost, ...row }) => ({
     ...row,
     mean: row.total / row.count,
     std: row.count > 1 ? Math.sqrt(spread / (row.count - 1)) : null,
-    share: whole[row.side] > 0 ? 100 * weight(row) / whole[row.side] : 0
+    share: whole[row.side] > 0 ? 100 * weight({ ...row, cost }) / whole[row.side] : 0
   }));
 }
 
@@ -5482,8 +6149,8 @@ function shareHtml({ share, side }) {
   const of = side ? "GPU" : "CPU";
   return `<span class="bar"><i style="width:${share.toFixed(1)}%"></i></span>${formatPercent(share)} ${of}`;
 }
-function nameHtml({ name }) {
-  return `<span class="name" title="${escapeHtml(name)}">${escapeHtml(name)}</span>`;
+function nameHtml({ name, short }) {
+  return `<span class="name" title="${escapeHtml(name)}">${escapeHtml(short)}</span>`;
 }
 function kindText({ cat }) {
   return KIND_LABELS2[cat] ?? cat;
@@ -5508,7 +6175,7 @@ function timeColumn(title, key) {
   );
 }
 var COLUMNS2 = [
-  column("Name", "name", (row) => row.name, nameHtml),
+  column("Name", "name", (row) => `${row.short} ${row.name}`, nameHtml),
   column("Kind", "cat", kindText, (row) => `<span class="kind">${escapeHtml(kindText(row))}</span>`),
   column(
     "Count",
@@ -5528,8 +6195,9 @@ function placeOf2(key) {
 }
 var SHARE_COLUMN = placeOf2("share");
 var HIDDEN_BELOW = [
-  { width: 840, columns: [placeOf2("cat")] },
-  { width: 660, columns: [placeOf2("min"), placeOf2("max")] }
+  { width: 1e3, columns: [placeOf2("min"), placeOf2("max")] },
+  { width: 760, columns: [placeOf2("cat"), placeOf2("total")] },
+  { width: 600, columns: [placeOf2("mean"), placeOf2("count")] }
 ];
 
 // js/table/style.js
@@ -5561,13 +6229,18 @@ table.dataTable > tbody > tr:hover > td { background: var(--cl-hover); }
 table.dataTable > tbody > tr.chosen > td { background: var(--cl-chosen); }
 table.dataTable > tbody > tr.chosen > td:first-child { box-shadow: inset 3px 0 0 var(--cl-accent) !important; }
 table.dataTable > tbody > tr > td.dt-empty { text-align: center; color: var(--cl-muted); padding: 18px; cursor: default; }
-td .name { display: inline-block; max-width: clamp(12em, calc(100cqw - 700px), 70em); overflow: hidden; text-overflow: ellipsis; vertical-align: bottom; font-family: var(--cl-mono); font-size: 12px; }
+td .name { display: inline-block; max-width: clamp(16em, calc(100cqw - 700px), 70em); overflow: hidden; text-overflow: ellipsis; vertical-align: bottom; font-family: var(--cl-mono); font-size: 12px; }
 td .kind { color: var(--cl-muted); font-size: 12px; }
 td .spread { color: var(--cl-muted); }
 td .bar { display: inline-block; width: 56px; height: 8px; margin-right: 8px; border-radius: 2px; background: var(--cl-line-soft); vertical-align: middle; overflow: hidden; text-align: left; }
 td .bar i { display: block; height: 100%; background: var(--cl-accent); }
-:host([data-view="narrow"]) td .bar { display: none; }
-:host([data-view="narrow"]) td .name { max-width: clamp(11em, calc(100cqw - 560px), 70em); }
+:host([data-view="narrow"]) :is(td .bar, td .spread) { display: none; }
+:host([data-view="narrow"]) td .name { max-width: clamp(12em, calc(100cqw - 460px), 70em); }
+:host([data-slim]) td .name { max-width: clamp(12em, calc(100cqw - 250px), 70em); }
+:host([data-view="whole"]) { overflow-x: auto; }
+button.columns { display: none; border: 1px solid var(--cl-line); border-radius: 6px; background: none; color: inherit; font: inherit; font-size: 12px; padding: 3px 10px; cursor: pointer; }
+button.columns[aria-pressed="true"] { background: var(--cl-chosen); }
+:host(:is([data-view="narrow"], [data-view="whole"])) button.columns { display: inline-block; }
 @media print { div.dt-layout-row:not(.dt-layout-table) { display: none !important; } }
 `;
 
@@ -5584,7 +6257,7 @@ function createTable(host, data, { DataTable, styleSheet, theme, onNames }) {
   DataTable.ext.errMode = "throw";
   const basis = costBasis(data);
   const hasBoth = new Set(basis.device).size > 1;
-  const state = { rows: [], side: null, chosen: /* @__PURE__ */ new Set(), width: 0 };
+  const state = { rows: [], side: null, chosen: /* @__PURE__ */ new Set(), width: 0, isWhole: false };
   const table = new DataTable(node, {
     ...tableOptions(),
     layout: {
@@ -5596,6 +6269,8 @@ function createTable(host, data, { DataTable, styleSheet, theme, onNames }) {
     rowCallback: (row, costs) => markRow(row, costs, state.chosen)
   });
   listenToRows(table, state, node, onNames);
+  const all = columnsButton(state, () => fitColumns(table, state, host));
+  shadow.append(all);
   const observer = new ResizeObserver(() => fitColumns(table, state, host));
   observer.observe(host);
   fitColumns(table, state, host);
@@ -5693,11 +6368,26 @@ function toggled(chosen, ids, isAdding) {
   return next;
 }
 function fitColumns(table, state, host) {
-  const width = host.clientWidth;
+  const width = state.isWhole ? Infinity : host.clientWidth;
   if (width === 0 || width === state.width) return;
   state.width = width;
-  host.setAttribute("data-view", width < HIDDEN_BELOW[0].width ? "narrow" : "wide");
+  const isNarrow = host.clientWidth < HIDDEN_BELOW[0].width;
+  host.setAttribute("data-view", isNarrow ? state.isWhole ? "whole" : "narrow" : "wide");
+  host.toggleAttribute("data-slim", width < HIDDEN_BELOW[2].width);
   for (const { width: least, columns } of HIDDEN_BELOW) table.columns(columns).visible(width >= least);
+}
+function columnsButton(state, onChange) {
+  const press = () => {
+    state.isWhole = !state.isWhole;
+    button.setAttribute("aria-pressed", String(state.isWhole));
+    onChange();
+  };
+  const button = element(
+    "button",
+    { type: "button", class: "columns", "aria-pressed": "false", onclick: press },
+    "All columns"
+  );
+  return button;
 }
 
 // js/app/panels.js
@@ -5706,7 +6396,7 @@ async function startRaces({ source, parts, panels, isClosed }) {
   if (isClosed()) return;
   const host = element("div", { class: "cudalens-races" });
   const { hasProfile, hasGraphs } = source.facts;
-  parts.races.append(...hasProfile || hasGraphs ? [element("h3", {}, "Races")] : [], host);
+  parts.races.append(...hasProfile || hasGraphs ? [element("h3", { "aria-level": 2 }, "Races")] : [], host);
   parts.races.hidden = false;
   panels.races = createRaces(host, model, { onChoose: (race) => panels.timeline?.showRace(race.row) });
 }
@@ -5715,7 +6405,7 @@ async function startGraphs({ source, parts, panels, isClosed }) {
   if (isClosed()) return;
   const host = element("div", { class: "cudalens-graphs" });
   const { hasProfile, hasRaces } = source.facts;
-  parts.graphs.append(...hasProfile || hasRaces ? [element("h3", {}, "CUDA graphs")] : [], host);
+  parts.graphs.append(...hasProfile || hasRaces ? [element("h3", { "aria-level": 2 }, "CUDA graphs")] : [], host);
   parts.graphs.hidden = false;
   panels.graphs = createGraphs(host, model);
 }
@@ -5726,7 +6416,7 @@ async function startMemoryMap(app) {
   if (app.isClosed()) return;
   const host = element("div", { class: "mm-host" });
   const tables = element("div", { class: "cudalens-memory" }, ...memoryMap ? [buildElement(memoryMap)] : []);
-  parts.memoryMap.append(...memoryFirst ? [] : [element("h3", {}, "Memory")], host, tables);
+  parts.memoryMap.append(...memoryFirst ? [] : [element("h3", { "aria-level": 2 }, "Memory")], host, tables);
   parts.memoryMap.hidden = false;
   app.panels.memoryMap = await createMemoryMap(host, bytes, { theme: app.theme });
 }
@@ -5763,6 +6453,43 @@ function makeRowsPressable(host, selector, show) {
     });
   });
 }
+function startTabs(app, data) {
+  const { parts, panels, source, store } = app;
+  return createTabs(parts.table, "Costs", [
+    { key: "table", title: "Operators and kernels", fill: (host) => host.append(parts.tableHost) },
+    {
+      key: "flame",
+      title: "Flame graph",
+      fill(host) {
+        panels.flame = createTimeFlame(host, data, {
+          theme: app.theme,
+          baseline: source.facts.baseline,
+          onEvent: (event) => store.set({ event, range: null, names: null }, "flame")
+        });
+        panels.flame.update(store.get());
+      }
+    },
+    ...SECTION_TABS.flatMap(([key, title]) => {
+      const tree = source.facts[key];
+      return tree ? [{ key, title, fill: (host) => fillSection(app, data, host, key, tree) }] : [];
+    })
+  ]);
+}
+var SECTION_TABS = [
+  ["lines", "Lines"],
+  ["modules", "Modules"],
+  ["steps", "Steps"]
+];
+function fillSection({ store }, data, host, name, tree) {
+  const section2 = element("div", { class: `cudalens-${name}` }, buildElement(tree));
+  for (const details of section2.querySelectorAll("details:first-child")) details.setAttribute("open", "");
+  host.append(section2);
+  makeRowsPressable(section2, "tbody tr[data-event]", (row) => {
+    const event = data.row.indexOf(Number(row.dataset.event));
+    if (event >= 0) store.set({ event, range: null, names: null }, name);
+    return event >= 0;
+  });
+}
 async function startTable(app, data) {
   const { asset, versions } = app.source;
   const [library, style] = await Promise.all([
@@ -5783,7 +6510,7 @@ async function startTable(app, data) {
 function startMetrics({ source, parts, panels, theme }, data) {
   if (!data.metrics.length) return;
   const host = element("div", { class: "cl-metrics-host" });
-  const heading = element("h3", {}, "GPU readings", element("span", {}, source.facts.metrics ?? ""));
+  const heading = element("h3", { "aria-level": 2 }, "GPU readings", element("span", {}, source.facts.metrics ?? ""));
   parts.metrics.replaceChildren(heading, host);
   parts.metrics.hidden = false;
   const view = windowOf(data, data.metrics);
@@ -5792,13 +6519,9 @@ function startMetrics({ source, parts, panels, theme }, data) {
 async function startMemory(app, data) {
   const { parts, panels, source, store } = app;
   const series = memorySeries(data);
-  const heading = element("h3", {}, "Memory");
-  if (panels.memoryMap) {
+  const heading = element("h3", { "aria-level": 2 }, "Memory");
+  if (panels.memoryMap || !series.length) {
     parts.memory.hidden = true;
-    return;
-  }
-  if (!series.length) {
-    parts.memory.replaceChildren(heading, element("p", { class: "cl-hint" }, source.facts.memoryHint));
     return;
   }
   const host = element("div", { class: "cl-plot-host" });
@@ -5835,71 +6558,103 @@ function windowOf(data, series) {
   return [Math.min(...ends), Math.max(...ends) + 1];
 }
 
-// js/app/selection.js
-var NOTHING = { range: null, event: null, names: null };
-function createSelectionStore() {
-  let state = NOTHING;
-  const listeners = /* @__PURE__ */ new Set();
-  const store = {
-    get: () => state,
-    isEmpty: () => sameSelection(state, NOTHING),
-    set(changes, origin) {
-      const next = { ...state, ...changes };
-      if (next.names?.size === 0) next.names = null;
-      if (sameSelection(state, next)) return;
-      state = next;
-      for (const listener of [...listeners]) listener(state, origin);
-    },
-    clear: (origin) => store.set(NOTHING, origin),
-    subscribe(listener) {
-      listeners.add(listener);
-      return () => listeners.delete(listener);
-    }
-  };
-  return store;
+// js/app/permalink.js
+var MAX_NAMES = 20;
+function hashOf(data, view, { range, event, names }) {
+  const parts = [`t=${rangeText(view)}`];
+  if (range) parts.push(`s=${rangeText(range)}`);
+  if (event !== null) parts.push(`e=${data.row[event]}`);
+  for (const id of [...names ?? []].slice(0, MAX_NAMES)) parts.push(`n=${encodeURIComponent(data.header.names[id])}`);
+  return `#${parts.join("&")}`;
 }
-function sameSelection(a, b) {
-  return a.event === b.event && sameList(a.range, b.range) && sameList(a.names, b.names);
+function rangeText([from, to]) {
+  return `${Math.round(from)}-${Math.round(to)}`.replace("--", "-n").replace(/^-/, "n");
 }
-function sameList(a, b) {
-  if (a === null || b === null) return a === b;
-  const [x, y] = [[...a], [...b]];
-  return x.length === y.length && x.every((value, i) => value === y[i]);
+function shownOf(data, hash) {
+  const fields = new URLSearchParams(hash.replace(/^#/, ""));
+  const selection = {};
+  const range = rangeOf(fields.get("s"));
+  if (range) selection.range = range;
+  const row = Number.parseInt(fields.get("e") ?? "", 10);
+  const event = Number.isInteger(row) ? data.row.indexOf(row) : -1;
+  if (event >= 0) selection.event = event;
+  const names = fields.getAll("n").map((name) => data.header.names.indexOf(name));
+  const known = names.filter((id) => id >= 0);
+  if (known.length) selection.names = new Set(known);
+  return { view: rangeOf(fields.get("t")), selection };
 }
-function descendants(data, root) {
-  const inside = new Uint8Array(data.n);
-  inside[root] = 1;
-  for (let i = root + 1; i < data.n; i++) if (data.parent[i] >= 0 && inside[data.parent[i]]) inside[i] = 1;
-  for (let i = 0; i < data.n; i++) if (data.launch[i] >= 0 && inside[data.launch[i]]) inside[i] = 1;
-  return inside;
+function rangeOf(text) {
+  const found = /^(n?\d{1,16})-(n?\d{1,16})$/.exec(text ?? "");
+  if (!found) return null;
+  const [from, to] = [found[1], found[2]].map((part) => Number(part.replace("n", "-")));
+  return from < to ? [from, to] : null;
 }
-function selectedMask(data, { range, event, names }) {
-  if (range === null && event === null && names === null) return null;
-  const mask = event === null ? new Uint8Array(data.n).fill(1) : descendants(data, event);
-  const wanted = names && new Uint8Array(data.header.names.length);
-  if (wanted) for (const id of names) wanted[id] = 1;
-  for (let i = 0; i < data.n; i++) {
-    if (mask[i] && range !== null) mask[i] = overlaps(data, i, range);
-    if (mask[i] && wanted) mask[i] = wanted[data.name[i]];
+
+// js/app/pandas.js
+var MAX_ROWS3 = 2e3;
+function pandasExpression(data, selection) {
+  const { range, event, names } = selection;
+  if (event !== null) return rowsExpression(data, selection);
+  const parts = [];
+  if (range) {
+    const at = (t) => String(BigInt(data.header.t0) + BigInt(t));
+    const [low, high] = [Math.floor(range[0]), Math.ceil(range[1])];
+    parts.push(
+      `((e.ts < ${at(high)}) & (e.ts + e.dur > ${at(low)}) & (e.dur > 0) | (e.dur == 0) & e.ts.between(${at(Math.ceil(range[0]))}, ${at(Math.floor(range[1]))}))`
+    );
   }
-  return mask;
+  if (names) parts.push(`e.name.isin(${pythonList([...names].map((id) => data.header.names[id]))})`);
+  return parts.length ? `trace.events[lambda e: ${parts.join(" & ")}]` : "trace.events";
 }
-function overlaps(data, i, [t0, t1]) {
-  const start = data.start[i];
-  const end = start + data.dur[i];
-  return end === start ? +(start >= t0 && start <= t1) : +(start < t1 && end > t0);
+function rowsExpression(data, selection) {
+  const mask = selectedMask(data, selection);
+  const rows = [];
+  for (let i = 0; i < data.n; i++) {
+    if (mask?.[i]) rows.push(data.row[i]);
+    if (rows.length > MAX_ROWS3) return null;
+  }
+  return `trace.events.iloc[[${rows.sort((a, b) => a - b).join(", ")}]]`;
+}
+function pythonList(texts) {
+  const escaped = (text) => JSON.stringify(text).replace(/[\u007f-\uffff]/g, (c) => `\\u${c.charCodeAt(0).toString(16).padStart(4, "0")}`);
+  return `[${texts.map(escaped).join(", ")}]`;
+}
+
+// js/app/same_name.js
+function stepSameName(data, { event, names }, by) {
+  const wanted = names ?? (event === null ? null : /* @__PURE__ */ new Set([data.name[event]]));
+  if (wanted === null) return null;
+  const isDevice = event === null ? null : data.header.lanes[data.lane[event]].kind;
+  const found = [];
+  for (let i = 0; i < data.n; i++) {
+    const isSide = isDevice === null || names !== null || data.header.lanes[data.lane[i]].kind === isDevice;
+    if (wanted.has(data.name[i]) && isSide) found.push(i);
+  }
+  if (!found.length) return null;
+  found.sort((a, b) => data.start[a] - data.start[b] || a - b);
+  const at = event === null ? -1 : found.indexOf(event);
+  const next = at < 0 ? longest(data, found) : (at + by + found.length) % found.length;
+  return { event: found[next], ordinal: next + 1, count: found.length };
+}
+function longest({ dur }, found) {
+  return found.reduce((best, i, k) => dur[i] > dur[found[best]] ? k : best, 0);
 }
 
 // js/app/selection_bar.js
-function showBar(bar, data, store) {
+function showBar(bar, data, store, actions) {
   const selection = store.get();
   const mask = selectedMask(data, selection);
   bar.hidden = mask === null;
   if (mask === null) return;
   const number = mask.reduce((sum, one) => sum + one, 0);
+  const link = actions.link();
   bar.replaceChildren(
     element("span", { class: "cl-bar-count" }, `${formatPlural(number, "event")} of ${formatCount(data.n)} selected`),
     ...selectionTexts(data, selection).map(([key, text]) => selectionChip(store, key, text)),
+    ...selection.range ? [element("span", { class: "cl-measure" }, measureText(data, selection.range))] : [],
+    ...sameNameButtons(data, store),
+    copyButton("Copy pandas", "Copy the expression that selects these rows", pandasExpression(data, selection)),
+    ...link === null ? [] : [copyButton("Copy link", "Copy the address of what shows", link)],
     element(
       "button",
       { class: "cl-button cl-clear", type: "button", onclick: () => store.clear("bar") },
@@ -5907,15 +6662,54 @@ function showBar(bar, data, store) {
     )
   );
 }
+function measureText(data, range) {
+  const { busy, idle, work, calls } = measureRange(data, range);
+  const host = `${formatPlural(calls, "CPU event")}`;
+  if (!data.header.lanes.some(({ kind, count }) => kind === "device" && count)) return host;
+  const share = formatPercent(100 * busy / (range[1] - range[0]));
+  return `GPU busy ${formatDuration(busy)} (${share}), idle ${formatDuration(idle)}; ${formatPlural(work, "GPU event")}, ${host}`;
+}
+function sameNameButtons(data, store) {
+  const { event, names } = store.get();
+  if (event === null && names === null) return [];
+  const go = (by) => () => {
+    const found = stepSameName(data, store.get(), by);
+    if (found) store.set({ event: found.event, names: null, range: null }, "bar");
+  };
+  const button = (text, title, by) => element("button", { class: "cl-button", type: "button", title, "aria-label": title, onclick: go(by) }, text);
+  if (event === null) return [button("Go to the longest", "Select the longest event of this name", 1)];
+  return [
+    button("‹ same name", "Previous event of this name", -1),
+    button("same name ›", "Next event of this name", 1)
+  ];
+}
+function copyButton(label, title, text) {
+  const copy = async () => {
+    if (text === null) return;
+    try {
+      await navigator.clipboard.writeText(text);
+      button.textContent = "Copied";
+    } catch {
+      button.replaceWith(element("code", { class: "cl-copy-text", tabindex: 0 }, text));
+    }
+  };
+  const attributes = {
+    class: "cl-button cl-copy",
+    type: "button",
+    title: text === null ? "More than 2,000 rows" : title
+  };
+  const button = element("button", { ...attributes, disabled: text === null, "data-text": text, onclick: copy }, label);
+  return button;
+}
 function selectionTexts(data, { range, event, names }) {
   const texts = [];
   if (range) {
     const [from, to] = range;
     texts.push(["range", `${formatDuration(from)} – ${formatDuration(to)} (${formatDuration(to - from)})`]);
   }
-  if (event !== null) texts.push(["event", `within ${data.header.names[data.name[event]]}`]);
+  if (event !== null) texts.push(["event", `within ${shortName(data.header, data.name[event])}`]);
   if (names) {
-    const [first] = [...names].map((id) => data.header.names[id]);
+    const [first] = [...names].map((id) => shortName(data.header, id));
     texts.push(["names", names.size === 1 ? first : `${first} and ${names.size - 1} more`]);
   }
   return texts;
@@ -5945,7 +6739,7 @@ function buildSkeleton(root, facts) {
     metrics: section("cl-metrics", "Readings of the GPUs"),
     syncs: section("cudalens-syncs", "Waits for the GPU"),
     bar: element("div", { class: "cl-bar", hidden: true }),
-    table: section("cl-panel cl-table", "Costs by name", element("h3", {}, "Operators and kernels"), tableHost),
+    table: section("cl-panel cl-table", "Costs"),
     tableHost,
     details: section("cl-panel cl-details", "Details of the selected event"),
     memory: section("cl-panel cl-memory", "Memory curve")
@@ -5957,12 +6751,12 @@ function buildSkeleton(root, facts) {
     parts.message,
     parts.status,
     ...facts.graphsFirst ? [parts.graphs, parts.races] : [parts.races, parts.graphs],
-    parts.findings,
     ...facts.memoryFirst ? [parts.memoryMap] : [],
     parts.timeline,
-    parts.metrics,
-    parts.syncs,
     parts.bar,
+    parts.metrics,
+    parts.findings,
+    parts.syncs,
     element("div", { class: "cl-columns" }, parts.table, parts.details),
     parts.memory,
     ...facts.memoryFirst ? [] : [parts.memoryMap]
@@ -6004,6 +6798,7 @@ function createApp(root, source) {
     parts: buildSkeleton(root, source.facts),
     store: createSelectionStore(),
     panels: {},
+    tabs: null,
     theme,
     data: null,
     isOpen: true,
@@ -6018,6 +6813,9 @@ function createApp(root, source) {
       return app.data;
     },
     panels: app.panels,
+    get tabs() {
+      return app.tabs;
+    },
     selection: app.store,
     /** @param {string} text Shown in the place of the timeline until it is there. */
     showStatus(text) {
@@ -6060,6 +6858,7 @@ async function startEvents(app, data) {
     await startPanel(app, "memory map", () => startMemoryMap(app));
   }
   app.store.subscribe((selection, origin) => applySelection(app, data, selection, origin));
+  app.tabs = startTabs(app, data);
   parts.table.hidden = false;
   parts.memory.hidden = false;
   await nextPaint();
@@ -6073,6 +6872,7 @@ async function startEvents(app, data) {
     startPanel(app, "memory curve", () => startMemory(app, data)),
     startPanel(app, "list of details", () => data.detailsReady)
   ]);
+  if (app.isOpen && source.hash) followLink(app, data, source.hash);
   if (app.isOpen) root.dataset.state = "ready";
 }
 async function finishWithoutEvents(app) {
@@ -6117,12 +6917,22 @@ function applySelection(app, data, selection, origin) {
   if (origin !== "memory") memory?.setRange(range);
   if (range) memoryMap?.showStretch(range, data.header.t0);
   updateTable(app, data, selection, origin);
+  app.panels.flame?.update(selection);
   app.parts.details.hidden = event === null;
   renderDetails(app.parts.details, data, event);
   const race = timeline?.raceOf(event) ?? null;
   if (race !== null) races?.choose(race);
-  showBar(app.parts.bar, data, app.store);
+  showBar(app.parts.bar, data, app.store, { link: () => linkTo(app, data) });
   app.source.onSelect?.(outward(data, selection));
+}
+function linkTo({ source, panels, store }, data) {
+  if (!source.address || !panels.timeline) return null;
+  return source.address(hashOf(data, panels.timeline.getView(), store.get()));
+}
+function followLink({ panels, store }, data, hash) {
+  const { view, selection } = shownOf(data, hash);
+  if (Object.keys(selection).length) store.set(selection, "link");
+  if (view) panels.timeline?.zoomTo(...view);
 }
 function updateTable({ panels: { table } }, data, selection, origin) {
   if (origin !== "table") table?.update(selectedMask(data, { ...selection, names: null }));
@@ -6141,6 +6951,7 @@ function watchWidth(app) {
     if (app.root.clientWidth === width) return;
     width = app.root.clientWidth;
     app.panels.memory?.resize();
+    app.panels.flame?.resize();
     app.panels.metrics?.resize();
     app.panels.memoryMap?.resize();
   });
@@ -6200,6 +7011,8 @@ function startPage() {
     graphs: () => blockBytes("cudalens-graphs"),
     memory: () => blockBytes("cudalens-memory"),
     asset: (name) => blockBytes(`cudalens-${name}`),
+    hash: location.hash,
+    address: (hash) => `${location.href.split("#")[0]}${hash}`,
     onData() {
       still.hidden = true;
       root.hidden = false;

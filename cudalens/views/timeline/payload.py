@@ -13,7 +13,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from cudalens.analysis.facts import names_in_short
 from cudalens.analysis.time.averages import folded
+from cudalens.analysis.time.waiting import is_waiting
 from cudalens.frames import Trace
 from cudalens.frames.build import STEP_PREFIX
 from cudalens.views.timeline import payload_details, payload_order
@@ -31,6 +33,7 @@ FLAG_INSTANT: Final = 1
 FLAG_FOLDED: Final = 2
 FLAG_OUTSIDE: Final = 4
 FLAG_LAUNCHED: Final = 8
+FLAG_WAITING: Final = 16
 
 #: Longest text that is sent, in characters; a cut text ends with its length.
 MAX_TEXT: Final = 2000
@@ -58,7 +61,7 @@ def pack(
     order = _lane_order(lane, start, dur)
     header = {"version": VERSION, "n": len(events), "t0": str(t0), "lanes": lanes, "num_clipped": num_clipped}
     _add_times(writer, start[order], dur[order], lane[order])
-    kind, facts = _add_kinds(writer, events, order)
+    kind, facts = _add_kinds(writer, trace, order)
     place = np.empty(len(order), np.int64)
     place[order] = np.arange(len(order))
     launch = payload_order.places(events["launch"], order)
@@ -110,8 +113,9 @@ def _shifted(depth: Ints, lane: Ints) -> Ints:
     return before
 
 
-def _add_kinds(writer: PayloadWriter, events: pd.DataFrame, order: Ints) -> tuple[Ints, dict[str, Any]]:
+def _add_kinds(writer: PayloadWriter, trace: Trace, order: Ints) -> tuple[Ints, dict[str, Any]]:
     """Name and category are sent as one number: the rank of the pair, the most frequent first."""
+    events, short = trace.events, names_in_short(trace)
     name, cat = events["name"].cat, events["cat"].cat
     num_cats = len(cat.categories) + 1
     pair = (name.codes.to_numpy().astype(np.int64) + 1) * num_cats + cat.codes.to_numpy() + 1
@@ -128,9 +132,10 @@ def _add_kinds(writer: PayloadWriter, events: pd.DataFrame, order: Ints) -> tupl
     writer.add_ints("kind_cat", cat_id)
     texts = ["", *(str(c) for c in name.categories.tolist())]
     writer.add_texts("names", [cut(texts[k]) for k in used_names])
+    brief = {k: short[texts[used]] for k, used in enumerate(used_names) if texts[used] in short}
     cats = ["", *(str(c) for c in cat.categories.tolist())]
     steps = [k for k, used in enumerate(used_names) if texts[used].startswith(STEP_PREFIX)]
-    return kind, {"cats": [cut(cats[k], 100) for k in used_cats], "step_names": steps}
+    return kind, {"cats": [cut(cats[k], 100) for k in used_cats], "step_names": steps, "short": brief}
 
 
 def _add_launches(writer: PayloadWriter, launch: Ints, kind: Ints) -> None:
@@ -149,6 +154,7 @@ def _add_flags(
     """Add flags of each row, and the self times that the page would compute differently."""
     outside, own = payload_order.derived_self(events, order, times)
     flags = events["is_instant"].to_numpy() * FLAG_INSTANT + folded(events) * FLAG_FOLDED
+    flags = flags + is_waiting(events["name"].array) * FLAG_WAITING
     writer.add_ints("flags", flags[order] + outside * FLAG_OUTSIDE + (launch >= 0) * FLAG_LAUNCHED)
     _add_corrections(writer, "self", own, events["self_dur"].to_numpy()[order])
 

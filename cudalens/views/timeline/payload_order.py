@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from cudalens.frames import tree
 from cudalens.frames.build import STEP_PREFIX
 from cudalens.frames.columns import integers, is_category
+from cudalens.views.timeline.enclosing import is_idle
 
 Ints = NDArray[np.int64]
 
@@ -55,7 +56,8 @@ def since(ts: Ints, origin: int) -> Ints:
 def lane_table(events: pd.DataFrame) -> tuple[NDArray[np.int64], list[dict[str, Any]]]:
     """Lane of each row, shape (n,), and what each lane is: device streams, then threads.
 
-    The thread that runs the profiler's steps comes before the others, then those with more events before the rest.
+    The thread that runs the profiler's steps comes before the others, then those that launched device work, then those
+    with more events. Threads that only wait are the last.
     """
     is_device = events["device"].notna().to_numpy()
     has_tid = events["tid"].notna().to_numpy()
@@ -75,7 +77,10 @@ def lane_table(events: pd.DataFrame) -> tuple[NDArray[np.int64], list[dict[str, 
     firsts = np.full(int(code.max()) + 1 if len(code) else 0, len(code))
     np.minimum.at(firsts, code, np.arange(len(code)))
     weight = np.bincount(code, minlength=len(firsts))
-    weight[code[_is_step(events["name"].cat)]] += len(code)
+    launches = integers(events["launch"])
+    weight[code[launches[launches >= 0]]] += len(code)
+    weight[code[_is_step(events["name"].cat)]] += 2 * len(code)
+    weight[is_idle(events, code, len(firsts))] = 0
     rank = _ranking(keys[:, firsts], weight)
     place = np.empty(len(rank), np.int64)
     place[rank] = np.arange(len(rank))

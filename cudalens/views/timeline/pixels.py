@@ -12,7 +12,7 @@ from cudalens.views import theme
 
 #: Width of a row in pixels.
 PLOT: Final = 802
-_MAX_RUNS: Final = 3000
+MAX_RUNS: Final = 3000
 _FEWEST_COLUMNS: Final = 60
 
 
@@ -35,6 +35,7 @@ def joined_pixels(
     dur: NDArray[np.float64],
     color: NDArray[np.int64],
     num_rows: int,
+    max_runs: int = MAX_RUNS,
 ) -> list[tuple[int, float, float, int, int]]:
     """Joined pixels as (row, x, width, colour, level); pixels grow until there are few enough of them."""
     order = np.argsort(dur, kind="stable")  # the longest event of a pixel is written last
@@ -42,7 +43,7 @@ def joined_pixels(
     columns = PLOT
     while True:
         code = _pixels(row, start * columns, dur * columns, color, (num_rows, columns))
-        if columns < _FEWEST_COLUMNS or int((np.diff(code, axis=1) != 0).sum()) <= _MAX_RUNS:
+        if columns < _FEWEST_COLUMNS or int((np.diff(code, axis=1) != 0).sum()) <= max_runs:
             scale = PLOT / columns
             return [(r, x * scale, w * scale, c, level) for r, x, w, c, level in _joined(code)]
         columns //= 2

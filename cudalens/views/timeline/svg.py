@@ -22,7 +22,7 @@ from cudalens.views.sections.badges import simulated
 from cudalens.views.sections.markup import Child, Node, element, svg
 from cudalens.views.timeline.enclosing import num_enclosing
 from cudalens.views.timeline.payload_order import clipped_times, lane_table
-from cudalens.views.timeline.pixels import PLOT, color_codes, joined_pixels
+from cudalens.views.timeline.pixels import MAX_RUNS, PLOT, color_codes, joined_pixels
 from cudalens.views.timeline.race_marks import race_marks
 
 LABEL: Final = 150
@@ -52,8 +52,8 @@ class _Layout:
         return lane * _GAP + self.lanes[lane][0] * _ROW + 4
 
 
-def timeline_svg(trace: Trace) -> Node | None:
-    """The timeline of `trace`, at most some 100 KB; None if there is no event."""
+def timeline_svg(trace: Trace, max_runs: int = MAX_RUNS) -> Node | None:
+    """The timeline of `trace` in at most `max_runs` boxes, some 30 bytes each; None if there is no event."""
     events = trace.events
     if not len(events):
         return None
@@ -66,7 +66,7 @@ def timeline_svg(trace: Trace) -> Node | None:
     first_row = np.array([first for first, _, _ in layout.lanes], np.int64)
     row = first_row[lane[shown]] + depth[shown]
     color, palette = color_codes(events)
-    runs = joined_pixels(row, start[shown] / span, dur[shown] / span, color[shown], layout.num_rows)
+    runs = joined_pixels(row, start[shown] / span, dur[shown] / span, color[shown], layout.num_rows, max_runs)
     return _document(trace, layout, runs, palette, span)
 
 

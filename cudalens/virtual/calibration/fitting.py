@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
@@ -37,6 +38,7 @@ def fit_constants(
     ridge: float = 0.0,
     rate: float = 0.05,
     steps: int = 300,
+    deadline: float = math.inf,
 ) -> dict[str, float]:
     """The constants that minimise the relative errors.
 
@@ -50,13 +52,16 @@ def fit_constants(
         ridge: Penalty on the squared logarithms of changes, for few measurements.
         rate: Step of the optimizer (Adam), in logarithms.
         steps: Number of steps.
+        deadline: No step starts after this time of `time.monotonic`; at least one is made.
     """
     logs = {
         name: torch.tensor(math.log(value), dtype=torch.float64, requires_grad=True) for name, value in start.items()
     }
     weights = getattr(sizes, "weight", torch.ones_like(sizes.time_ns))
     optimizer = torch.optim.Adam([value for name, value in logs.items() if name not in frozen], lr=rate)
-    for _ in range(steps):
+    for step in range(steps):
+        if step and time.monotonic() > deadline:
+            break
         optimizer.zero_grad()
         ratios = predict({name: value.exp() for name, value in logs.items()}, gpu, sizes) / sizes.time_ns
         # Logarithms alone favour predictions that are too long; ratios alone, predictions that are too short.

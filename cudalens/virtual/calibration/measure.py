@@ -23,13 +23,15 @@ from cudalens.virtual.timing.kernel_sizes import PROGRAM_NS
 #: Launches in a graph, and replays of which the shortest counts.
 LAUNCHES: Final = 8
 REPLAYS: Final = 3
+#: The part of the time that measurements may take; the rest is for the fit.
+MEASURING: Final = 0.7
 #: Steps of the fit, which starts from the constants of the most similar GPU.
 STEPS: Final = 120
 #: Families with fewer measurements than this keep the constants of the most similar GPU.
 FEWEST: Final = 6
 
 
-def calibrate(path: str | PathLike[str], *, max_bytes: int = 2 << 30, seconds: float = 90.0) -> dict[str, float]:
+def calibrate(path: str | PathLike[str], *, max_bytes: int = 2 << 30, seconds: float = 110.0) -> dict[str, float]:
     """Time about 200 operators on the current CUDA device and write its constants to a file.
 
     ``cudalens.virtual.device("my-gpu", calibration=path)`` is a virtual device with these times.
@@ -37,7 +39,8 @@ def calibrate(path: str | PathLike[str], *, max_bytes: int = 2 << 30, seconds: f
     Args:
         path: The file to write, JSON.
         max_bytes: Operators with more bytes of operands and results are left out.
-        seconds: No operator starts after this time. The fit takes some seconds more.
+        seconds: Limit of the whole time, measurements and fit. What does not fit in is left out: operators that would
+            take longer than the rest of the time, and steps of the fit.
 
     Returns:
         The mean absolute error of the fitted formulas in percent, by family of kernels.
@@ -48,8 +51,13 @@ def calibrate(path: str | PathLike[str], *, max_bytes: int = 2 << 30, seconds: f
     if not torch.cuda.is_available():
         raise VirtualDeviceError("calibrate times operators on a GPU, and torch.cuda.is_available() is False here.")
     spec = measured_spec()
-    timed = _timed_operators(spec, max_bytes, time.monotonic() + seconds)
-    found = {name: _fit(spec, name, rows) for name, rows in timed.items() if len(rows) >= FEWEST}
+    began = time.monotonic()
+    timed = _timed_operators(spec, max_bytes, began + seconds * MEASURING)
+    enough = {name: rows for name, rows in timed.items() if len(rows) >= FEWEST}
+    found = {}
+    for number, (name, rows) in enumerate(enough.items()):
+        now = time.monotonic()
+        found[name] = _fit(spec, name, rows, now + (began + seconds - now) / (len(enough) - number))
     if not found:
         raise VirtualDeviceError("calibrate could not time enough operators; give it more bytes or more seconds.")
     families = {name: constants for name, (constants, _) in found.items()}
@@ -95,15 +103,19 @@ def _timed_operators(spec: DeviceSpec, max_bytes: int, deadline: float) -> dict[
             break
         operator = by_family[name][index]
         program_ns = PROGRAM_NS if name.startswith("matrix") else 0
-        if (time_ns := _kernel_ns(operator, spec.graph_node_ns)) is not None:
+        if (time_ns := _kernel_ns(operator, spec.graph_node_ns, deadline)) is not None:
             timed[name].append({**operator.sizes, "time_ns": max(time_ns - program_ns, 500.0)})
     return timed
 
 
-def _kernel_ns(operator: Operator, node_ns: int) -> float | None:
-    """Time of the operator's kernels in a replayed graph, ns; None if it does not fit or cannot run."""
+def _kernel_ns(operator: Operator, node_ns: int, deadline: float) -> float | None:
+    """Time of the operator's kernels in a replayed graph, ns; None if it does not fit, cannot run or takes too long."""
     try:
         call = operator.prepare()
+        call()
+        once_s = _elapsed_ns(call) / 1e9
+        if once_s * LAUNCHES * (REPLAYS + 1) > deadline - time.monotonic():
+            return None
         run = _graph(call)
         times = [_elapsed_ns(run) / LAUNCHES for _ in range(REPLAYS)]
     except (torch.OutOfMemoryError, NotImplementedError):
@@ -125,7 +137,7 @@ def _graph(call: Callable[[], Any]) -> Callable[[], None]:
     return graph.replay
 
 
-def _elapsed_ns(run: Callable[[], None]) -> float:
+def _elapsed_ns(run: Callable[[], Any]) -> float:
     start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))  # type: ignore[no-untyped-call]
     start.record()
     run()
@@ -134,8 +146,8 @@ def _elapsed_ns(run: Callable[[], None]) -> float:
     return float(start.elapsed_time(end)) * 1e6
 
 
-def _fit(spec: DeviceSpec, name: str, rows: list[dict[str, float]]) -> tuple[dict[str, float], float]:
-    """Constants of a family, and their mean absolute error in percent."""
+def _fit(spec: DeviceSpec, name: str, rows: list[dict[str, float]], deadline: float) -> tuple[dict[str, float], float]:
+    """Constants of a family, and their mean absolute error in percent; no step of the fit starts after the deadline."""
     peak = "float32"
     if name in ("matrix_half", "attention", "decode"):
         peak = "bfloat16" if spec.compute_capability >= (8, 0) else "float16"
@@ -144,6 +156,7 @@ def _fit(spec: DeviceSpec, name: str, rows: list[dict[str, float]]) -> tuple[dic
     sizes = SimpleNamespace(**columns)
     start = fit_of(spec, name).constants
     frozen = frozenset(("cache_steepness",)) & set(start)
-    constants = fit_constants(PREDICT[name], start, gpu, sizes, frozen=frozen, ridge=0.0005, rate=0.03, steps=STEPS)
+    limits: Any = {"steps": STEPS, "deadline": deadline}
+    constants = fit_constants(PREDICT[name], start, gpu, sizes, frozen=frozen, ridge=0.0005, rate=0.03, **limits)
     ratios = PREDICT[name](constants, gpu, sizes) / sizes.time_ns
     return constants, round(float((ratios - 1).abs().mean()) * 100, 1)

@@ -14,6 +14,7 @@ import functools
 import warnings
 import weakref
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Any, Final
 
 import torch
@@ -134,6 +135,7 @@ class Casts:
 
     def __init__(self) -> None:
         self._copies: dict[int, tuple[weakref.ref[torch.Tensor], torch.Tensor]] = {}
+        self._has_gradients = _keeps_gradients()
 
     def kernels(self) -> dict[str, Callable[..., Any]]:
         """The kernels by schema name."""
@@ -222,14 +224,31 @@ class Casts:
     def _cast_tensor(self, tensor: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
         """A cast copy; for a float32 leaf that requires grad, one copy for the whole region."""
         is_weight = tensor.dtype is torch.float32 and tensor.requires_grad and tensor.is_leaf and not tensor._is_view()
-        if not is_weight or dtype is torch.float32 or not torch.is_autocast_cache_enabled():
+        if not is_weight or dtype is torch.float32 or not torch.is_autocast_cache_enabled() or self._is_left_out():
             return tensor.to(dtype)
         known = self._copies.get(id(tensor))
         if known is not None and known[0]() is tensor:
             return known[1]
-        copy = tensor.to(dtype)
+        with torch.enable_grad() if self._has_gradients else nullcontext():
+            copy = tensor.to(dtype)
         self._copies[id(tensor)] = weakref.ref(tensor), copy
         return copy
+
+    def _is_left_out(self) -> bool:
+        return self._has_gradients and torch.is_inference_mode_enabled()
+
+
+def _keeps_gradients() -> bool:
+    """Whether this version of torch differentiates through a cast that was first needed without gradients.
+
+    Such a version also keeps no casts in inference mode.
+    """
+    weight = torch.nn.Parameter(torch.ones(1, 1))
+    with torch.inference_mode(False), torch.autocast("cpu", torch.bfloat16, cache_enabled=True):
+        with torch.no_grad():
+            weight.mm(weight)
+        with torch.enable_grad():
+            return weight.mm(weight).requires_grad
 
 
 @functools.cache

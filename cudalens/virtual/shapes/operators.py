@@ -31,6 +31,10 @@ _MAX_RECIPES: Final = 20_000
 #: Factories whose result has no defined values.
 _BLANK: Final = frozenset({"empty", "empty_strided", "empty_permuted", "empty_like", "new_empty", "new_empty_strided"})
 
+#: Operators between processes. Whether a value is known differs from process to process, and one that waits for data
+#: that another does not send waits forever. So no process sends or receives, and the results are unknown.
+_COMMUNICATING: Final = frozenset({"c10d", "_c10d_functional"})
+
 #: Operators that change a tensor's size or strides, and no memory.
 _IN_PLACE_VIEW: Final = torch.Tag.inplace_view
 
@@ -65,7 +69,8 @@ class Shapes:
             if counted is not NotImplemented:
                 return counted
         recipe = self._recipe(func, args, kwargs, tensors)
-        if is_known and not _is_random(func) and _is_small(tensors) and _is_small_result(recipe):
+        is_known = is_known and not _is_random(func) and _namespace(func) not in _COMMUNICATING
+        if is_known and _is_small(tensors) and _is_small_result(recipe):
             return func(*args, **kwargs)
         for tensor in written(func, args, kwargs):
             forget(tensor)
@@ -165,6 +170,8 @@ def _for_meta(kwargs: dict[str, Any]) -> dict[str, Any]:
 
 def written(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[torch.Tensor]:
     """The tensors that an operator writes, by its schema."""
+    if _namespace(func) == "c10d":  # their schemas name nothing that they write
+        return list(tensors_among((*args, *kwargs.values()))) if _short(func).endswith("_") else []
     places = _writes.get(func)
     if places is None:
         places = _writes[func] = _written_places(func)
@@ -222,6 +229,11 @@ def _short(func: Any) -> str:
 
 def _is_random(func: Any) -> bool:
     return torch.Tag.nondeterministic_seeded in func.tags or _short(func) in _BLANK
+
+
+def _namespace(func: Any) -> str:
+    """The namespace of an operator; "" for a call that stands for one."""
+    return str(getattr(func, "namespace", ""))
 
 
 def _is_small(tensors: Sequence[torch.Tensor]) -> bool:

@@ -17,6 +17,7 @@ from weakref import WeakKeyDictionary
 
 import torch
 
+from cudalens.errors import VirtualDeviceError
 from cudalens.virtual.gpus import Gpus
 from cudalens.virtual.patching import Patches
 from cudalens.virtual.tensors.residency import residence_of
@@ -87,6 +88,8 @@ def install(patches: Patches, gpus: Gpus) -> None:
     if group is None or not hasattr(module, "Work"):  # a build without torch.distributed
         return
     _collect_before_destroying(patches)
+    if gpus.shapes is not None:
+        _refuse_data_parallel(patches, gpus)
     collectives = _Collectives(gpus)
     for name in (*_STARTS, *_TRANSFERS):
         if name in vars(group):
@@ -95,6 +98,23 @@ def install(patches: Patches, gpus: Gpus) -> None:
         for name in _WAITS:
             if name in vars(kind):
                 patches.set(kind, name, collectives.waiting(vars(kind)[name]))
+
+
+def _refuse_data_parallel(patches: Patches, gpus: Gpus) -> None:
+    """Refuse DistributedDataParallel without values: its C++ part reads the results of collectives."""
+    kind = torch.nn.parallel.DistributedDataParallel
+    original = kind.__init__
+
+    @functools.wraps(original)
+    def init(module: Any, inner: torch.nn.Module, *args: Any, **kwargs: Any) -> None:
+        if not gpus.is_closed and any(residence_of(parameter) is not None for parameter in inner.parameters()):
+            raise VirtualDeviceError(
+                "DistributedDataParallel needs values: its C++ part reads the result of each all_reduce. Run the "
+                "module without it (its buckets take as much memory as the gradients), or use a device with values."
+            )
+        original(module, inner, *args, **kwargs)
+
+    patches.set(kind, "__init__", init)
 
 
 def _collect_before_destroying(patches: Patches) -> None:

@@ -52,6 +52,11 @@ def noisy(seed, mm, n=10, kernel="gemm", extra=()):
     return run([[("aten::mm", 1000, kernel, int(mm * j)), *extra] for j in jitter])
 
 
+def several(seed, mm, **more):
+    """Three noisy runs."""
+    return [noisy(1_000 * seed + k, mm, **more) for k in range(3)]
+
+
 def row(table, name, **where):
     found = table[table["name"] == name]
     for column, value in where.items():
@@ -61,8 +66,8 @@ def row(table, name, **where):
 
 
 def test_what_became_faster_came_and_went():
-    a = noisy(0, 50_000, extra=[("aten::softmax", 500, "softmax", 9_000)])
-    b = noisy(1, 40_000, extra=[("aten::gelu", 500, "gelu", 3_000)])
+    a = several(0, 50_000, extra=[("aten::softmax", 500, "softmax", 9_000)])
+    b = several(1, 40_000, extra=[("aten::gelu", 500, "gelu", 3_000)])
     found = differences(a, b)
     assert found.whole.status == "faster"
     assert found.whole.low < found.whole.ratio < found.whole.high < 0
@@ -93,6 +98,40 @@ def test_what_comes_now_and_then_is_not_removed_where_it_stays_away():
     b = run([[("aten::mm", 1000, "gemm", 9_000 + k)] for k in range(10)])
     assert row(differences(a, b).kernels, "item")["status"] == "same"
     assert row(differences(b, a).ops, "aten::item", where="host")["status"] == "same"
+
+
+def test_what_is_in_every_second_step_of_one_side_is_added():
+    steps = [
+        [("aten::mm", 1000, "gemm", 9_000 + k), *([("aten::item", 70, "item", 30)] if k % 2 else [])] for k in range(8)
+    ]
+    a, b = run([[("aten::mm", 1000, "gemm", 9_000 + k)] for k in range(8)]), run(steps)
+    for table, name in ((differences(a, b).kernels, "item"), (differences(a, b).ops, "aten::item")):
+        found = table[table["name"] == name].iloc[0]
+        assert (found["status"], found["a_count"], found["b_count"]) == ("added", 0, 0.5)
+    assert row(differences(b, a).kernels, "item")["status"] == "removed"
+
+
+def test_one_step_on_each_side_gives_differences_without_claims():
+    found = differences(run([[("aten::mm", 1000, "gemm", 9_000)]]), run([[("aten::mm", 1000, "gemm", 12_000)]]))
+    assert (found.whole.status, found.status) == ("unknown", "unknown")
+    assert row(found.kernels, "gemm")["delta_ns"] == 3_000
+    assert set(found.kernels["status"]) | set(found.ops["status"]) <= {"unknown", "same"}
+
+
+def test_one_measured_run_on_a_side_claims_nothing():
+    slow, fast = noisy(0, 50_000), noisy(1, 20_000)
+    for sides in ((fast, slow), ([fast, noisy(2, 20_000)], slow)):
+        found = differences(*sides)
+        assert found.whole.limit == "noise between runs is not included"
+        assert found.whole.low > 1
+        assert found.status == "unknown"
+        assert not set(found.kernels["status"]) & {"faster", "slower"}
+
+
+def test_modelled_runs_have_no_noise_between_them():
+    a, b = (run([[("aten::mm", 1000, "gemm", ns)]] * 3, source="virtual:h100") for ns in (9_000, 12_000))
+    assert differences(a, b).status == "slower"
+    assert row(differences(a, b).kernels, "gemm")["status"] == "slower"
 
 
 def test_a_copy_between_other_places_is_another_copy():
@@ -139,7 +178,7 @@ def test_lists_of_runs_are_repeats():
 
 
 def test_a_renamed_kernel_is_matched_by_the_op_that_launched_it():
-    a, b = noisy(0, 50_000, kernel="ampere_sgemm"), noisy(1, 20_000, kernel="sm90_gemm")
+    a, b = several(0, 50_000, kernel="ampere_sgemm"), several(1, 20_000, kernel="sm90_gemm")
     (only,) = differences(a, b).kernels.to_dict("records")
     assert (only["a_name"], only["b_name"], only["matched_by"]) == ("ampere_sgemm", "sm90_gemm", "op")
     assert (only["op"], only["status"]) == ("aten::mm", "faster")
@@ -177,7 +216,7 @@ def test_peaks_of_memory():
 
 
 def test_cpu_runs_have_no_kernels():
-    found = differences(run([[("aten::mm", 900, None, 0)]] * 4), run([[("aten::mm", 500, None, 0)]] * 4))
+    found = differences([run([[("aten::mm", 900, None, 0)]] * 4)] * 2, [run([[("aten::mm", 500, None, 0)]] * 4)] * 2)
     assert found.kernels.empty
     assert row(found.ops, "aten::mm")["status"] == "faster"
 

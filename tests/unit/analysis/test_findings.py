@@ -360,7 +360,7 @@ def test_ranks_show_which_is_late_and_which_has_more_work():
     found = {one.rule: one for one in findings(ranks)}
     assert found["load_imbalance"].gain_ns == 4 * MS // 2
     assert found["straggler"].title == "waiting for rank 1"
-    assert found["straggler"].gain_ns == 4 * MS // 2
+    assert found["straggler"].gain_ns == 4 * MS  # without the second millisecond of each step on rank 1
     assert found["exposed_communication"].rank == 0
 
 

@@ -33,6 +33,7 @@ def test_a_matrix_product_against_its_roof():
     assert found["flops_per_s"] == pytest.approx(1e12)
     assert found["bound"] == "compute"
     assert (found["attainable_flops_per_s"], found["roof_pct"]) == (1e12, pytest.approx(100))
+    assert found["ceiling_ns"] == pytest.approx(found["flops"] / 1e12 * 1e9)
 
 
 def test_tensor_cores_have_a_ceiling_of_their_own():
@@ -104,3 +105,44 @@ def test_recorded_traces(file):
     frame = roofline(opened(file), CEILINGS)
     assert (frame["gpu_ns"] >= 0).all()
     assert (frame["intensity"].dropna() > 0).all()
+
+
+BF16 = '"c10::BFloat16"'
+Q, K, V = "[2,8,100,64]", "[2,8,300,64]", "[2,8,300,32]"
+SCORES = 2 * 8 * 100 * 300
+#: Operator, shapes, number of tensors, and by hand: operations, elements read and written.
+BY_HAND = [
+    ("aten::_scaled_dot_product_flash_attention", f"{Q},{K},{V}", 3, 2 * SCORES * 96,
+     16 * (6400 + 19200 + 9600 + 3200)),
+    ("aten::_flash_attention_forward", "[2,100,8,64],[2,300,8,64],[2,300,8,64]", 3, 2 * SCORES * 128, 16 * 51200),
+    ("aten::_scaled_dot_product_efficient_attention_backward", f"[2,8,100,32],{Q},{K},{V},[2,8,100,32]", 5,
+     2 * SCORES * (3 * 64 + 2 * 32), 16 * (3200 + 6400 + 19200 + 9600 + 3200 + 6400 + 19200 + 9600)),
+    ("aten::native_layer_norm", "[4,197,768],[768],[768]", 3, None, 2 * 4 * 197 * 768 + 2 * 768),
+    ("aten::_softmax", "[16,100,300]", 1, None, 2 * 16 * 100 * 300),
+    ("aten::_scaled_dot_product_flash_attention", f"{Q},[2,8,300,32],{V}", 3, None, 16 * (6400 + 9600 + 9600)),
+    ("aten::_flash_attention_forward", "[200,8,64],[600,8,64],[600,8,64]", 3, None, 8 * 64 * 1400),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "shapes", "number", "flops", "elements"), BY_HAND)
+def test_operations_and_bytes_of_operators_by_hand(name, shapes, number, flops, elements):
+    found = roofline(trace_of(op(1, name, f"[{shapes}]", f"[{','.join([BF16] * number)}]", 1000))).iloc[0]
+    assert found["flops"] == flops if flops is not None else pd.isna(found["flops"])
+    assert found["num_bytes"] == 2 * elements
+
+
+def test_an_embedding_reads_the_selected_rows_of_its_table():
+    rows = op(1, "aten::embedding", "[[50000,64],[8,100]]", '["float","long int"]', 1000)
+    assert roofline(trace_of(rows))["num_bytes"].tolist() == [2 * 4 * 800 * 64 + 8 * 800]
+
+
+def test_operations_equal_those_that_torch_counts():
+    torch = pytest.importorskip("torch")
+    from torch.utils.flop_counter import FlopCounterMode
+
+    q, k, v = (torch.ones(2, 4, n, 64, dtype=torch.bfloat16, device="meta", requires_grad=True) for n in (30, 50, 50))
+    with FlopCounterMode(display=False) as counted:
+        torch.ops.aten._scaled_dot_product_flash_attention(q, k, v)[0]
+    shapes = "[[2,4,30,64],[2,4,50,64],[2,4,50,64]]"
+    rows = op(1, "aten::_scaled_dot_product_flash_attention", shapes, f"[{BF16},{BF16},{BF16}]", 100)
+    assert roofline(trace_of(rows))["flops"].tolist() == [counted.get_total_flops()]

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import functools
 import gc
 import sys
+import threading
 import types
 from collections import OrderedDict, defaultdict, deque, namedtuple
 from dataclasses import dataclass
@@ -337,3 +339,66 @@ def test_the_variables_of_functions_that_run_have_names_and_do_not_stay():
     (name, *_) = search.names[address]
     assert name.startswith("<call>.holds_a_local.")
     assert torch.cuda.memory_allocated() == before
+
+
+def test_a_variable_of_another_thread():
+    ready, done, made = threading.Event(), threading.Event(), []
+
+    def work():
+        kept = tensor()
+        made.append(storage_address(kept))
+        ready.set()
+        done.wait()
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    ready.wait()
+    search = NameSearch()
+    search.run(Roots({}))
+    names = search.names.get(made[0])
+    done.set()
+    thread.join()
+    assert names == ["<call>.work.kept"]
+
+
+def test_a_variable_of_a_waiting_task():
+    made = []
+
+    async def waits():
+        kept = tensor()
+        made.append(storage_address(kept))
+        await asyncio.sleep(60)
+
+    async def main():
+        task = asyncio.create_task(waits())
+        await asyncio.sleep(0)
+        search = NameSearch()
+        search.run(Roots({}))
+        task.cancel()
+        return search.names.get(made[0])
+
+    assert asyncio.run(main()) == ["<call>.waits.<local>"]
+
+
+def test_the_closure_of_a_hook_on_a_tensor():
+    weight, kept = tensor().requires_grad_(), tensor()
+    weight.register_hook(kept_in_closure(kept))
+    assert names_of(kept, weight=weight) == ["weight._backward_hooks[0].<closure>.value"]
+
+
+def test_an_attribute_of_the_context_of_an_autograd_function():
+    class Keeps(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.extra = {"mask": tensor()}
+            Keeps.made = storage_address(ctx.extra["mask"])
+            return x * 2
+
+        @staticmethod
+        def backward(ctx, gradient):
+            return gradient
+
+    loss = Keeps.apply(tensor().requires_grad_()).sum()
+    search = NameSearch()
+    search.run(Roots({"loss": loss}, has_calls=False))
+    assert search.names[Keeps.made] == ["loss.grad_fn.<ctx>.extra['mask']"]

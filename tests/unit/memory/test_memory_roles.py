@@ -55,6 +55,16 @@ def test_parameters_gradients_and_optimizer_state(trained):
     assert category_of(trace, model.norm.running_mean) == "parameter"
 
 
+def test_a_leaf_that_requires_gradients_is_a_parameter():
+    weight = torch.randn(64, 64, device="cuda", requires_grad=True)
+    plain = torch.randn(64, 64, device="cuda")
+    (plain @ weight).sum().backward()
+    trace = cudalens.memory_snapshot(keep=False, namespace={"weight": weight, "plain": plain})
+    assert category_of(trace, weight) == "parameter"
+    assert category_of(trace, weight.grad) == "gradient"
+    assert category_of(trace, plain) != "parameter"
+
+
 @pytest.mark.skipif(not can_look(), reason="this torch does not hand out what autograd saved")
 def test_inputs_and_activations(trained):
     held, trace = trained

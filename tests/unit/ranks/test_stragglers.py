@@ -12,7 +12,8 @@ from jobs import Job, Plant
 import cudalens
 
 IS_THOROUGH = os.environ.get("CUDALENS_HYPOTHESIS") == "thorough"
-PLANTED, HEALTHY, CLOCKS = (50, 50, 100) if IS_THOROUGH else (2, 1, 1)
+#: Seeds of jobs; those of the ordinary suite have few ranks: reading a rank is what costs time.
+PLANTED, HEALTHY, CLOCKS = (range(50), range(50), range(100)) if IS_THOROUGH else ((2, 7), (0,), (6,))
 OPERATORS = ("aten::mm", "aten::addmm", "aten::gelu_backward", "aten::_foreach_add_")
 
 
@@ -38,7 +39,7 @@ def random_job(seed, **changes):
     return Job(seed=seed, **options | changes), rng
 
 
-@pytest.mark.parametrize("seed", range(PLANTED))
+@pytest.mark.parametrize("seed", PLANTED)
 def test_a_slow_rank_is_named_with_its_operator_and_its_cost(tmp_path, seed):
     job, rng = random_job(seed)
     plant = Plant("rank", int(rng.integers(job.ranks)), str(rng.choice(OPERATORS[:2])), float(rng.uniform(1.35, 2.0)))
@@ -58,7 +59,7 @@ def test_a_slow_rank_is_named_with_its_operator_and_its_cost(tmp_path, seed):
     assert f"rank {plant.where} is " in ranks.summary().verdict
 
 
-@pytest.mark.parametrize("seed", range(HEALTHY))
+@pytest.mark.parametrize("seed", HEALTHY)
 def test_no_straggler_is_claimed_in_a_healthy_job(tmp_path, seed):
     job, _ = random_job(1000 + seed)
     _, ranks = loaded(job, tmp_path)
@@ -66,7 +67,7 @@ def test_no_straggler_is_claimed_in_a_healthy_job(tmp_path, seed):
     assert ranks.summary().verdict.startswith("no straggler among")
 
 
-@pytest.mark.parametrize("seed", range(CLOCKS))
+@pytest.mark.parametrize("seed", CLOCKS)
 def test_offsets_of_clocks_are_within_their_uncertainty(tmp_path, seed):
     job, _ = random_job(2000 + seed)
     result, ranks = loaded(job, tmp_path)
@@ -101,7 +102,7 @@ def test_kernels_without_any_names_are_matched_by_order_with_low_confidence(tmp_
 
 
 def test_a_replay_of_the_recorded_times_gives_the_recorded_times(tmp_path):
-    _, ranks = loaded(Job(data=2, stages=2, steps=3, noise=0.05), tmp_path)
+    _, ranks = loaded(Job(data=1, stages=2, steps=3, noise=0.05), tmp_path)
     graph = ranks.analysis.graph
     nothing = (np.empty(0, np.int64), np.empty(0))
     assert graph.is_consistent
@@ -115,11 +116,12 @@ def test_a_replay_of_the_recorded_times_gives_the_recorded_times(tmp_path):
         (Plant("data", 1, "aten::mm", 1.6), "on larger inputs"),
         (Plant("jitter", 2, "aten::addmm", 4.0), "steps: the job loses"),
         (Plant("rank", 0, None, 1.4), "slower in most operators"),
-        (Plant("host", 3, None, 80), "waits for its host between kernels"),
+        (Plant("host", 2, None, 80), "waits for its host between kernels"),
     ],
 )
 def test_the_verdict_says_what_is_slow(tmp_path, plant, words):
-    _, ranks = loaded(Job(data=2, stages=2, steps=6, plants=(plant,), seed=3), tmp_path)
+    shape = {"data": 2, "stages": 2} if plant.kind == "stage" else {"data": 3, "stages": 1}
+    _, ranks = loaded(Job(**shape, steps=6, plants=(plant,), seed=3), tmp_path)
     assert words in ranks.summary().verdict
 
 
@@ -132,7 +134,7 @@ def test_ranks_without_communication_or_device_work_have_a_summary(tmp_path):
 
 
 def test_a_slow_link_is_found(tmp_path):
-    job = Job(data=4, stages=2, steps=4, plants=(Plant("link", 1, None, 40.0),))
+    job = Job(data=3, stages=2, steps=3, plants=(Plant("link", 1, None, 40.0),))
     _, ranks = loaded(job, tmp_path)
     found = ranks.analysis.stragglers
     assert found.found == ()

@@ -34,6 +34,13 @@ def test_any_spacing(tmp_path, indent, separators):
     assert column(load_bytes(tmp_path, text.encode()), "ts") == [1000, 5000]
 
 
+def test_white_space_before_json_is_not_taken_for_a_message(tmp_path):
+    # The length that the second byte is as a message ends at a line break, the tag of the next message.
+    text = "\n  " + json.dumps({"schemaVersion": 1, "n": 0, "traceEvents": [op(1, 2)]}, indent=4)
+    for data in (text.encode(), gzip.compress(text.encode())):
+        assert column(load_bytes(tmp_path, data), "ts") == [1000]
+
+
 def test_format_is_detected_from_content_not_from_the_name(tmp_path):
     trace = load_events(tmp_path, [op(1, 2)])
     saved = trace.save(tmp_path / "looks_like.json")

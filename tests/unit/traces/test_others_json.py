@@ -2,10 +2,8 @@
 
 import json
 
-import pytest
 from chrome import column, problems
 
-from cudalens.errors import TraceFormatError
 from cudalens.traces import load
 
 
@@ -73,11 +71,3 @@ def test_a_category_that_the_file_names_is_kept(tmp_path):
     trace = read(tmp_path, [label(1, "GPU 0"), row(1, 7, 0, 3, "counter", cat="metrics")])
     assert column(trace, "cat") == ["metrics"]
     assert column(trace, "device") == [None]
-
-
-@pytest.mark.parametrize("head", [b"\x0a\x10\x08\x01", b"\x0a\x83\x01xx"])
-def test_a_protocol_buffer_of_perfetto_states_how_to_convert_it(tmp_path, head):
-    path = tmp_path / "a.perfetto-trace"
-    path.write_bytes(head + b"x" * 99)
-    with pytest.raises(TraceFormatError, match=r"Perfetto protocol buffer.*traceconv json"):
-        load(path)

@@ -25,12 +25,6 @@ def test_a_file_of_another_kind_is_called_by_its_tables(tmp_path):
         load(path)
 
 
-def test_the_error_for_a_rocprof_recording_states_how_to_convert_it(tmp_path):
-    path = write_tables(tmp_path / "a.rpd", {"rocpd_op": [{"id": 1}]})
-    with pytest.raises(TraceFormatError, match="rocprof"):
-        load(path)
-
-
 def test_a_database_without_tables(tmp_path):
     path = tmp_path / "a.sqlite"
     execute(path, "CREATE TABLE a (b)", "DROP TABLE a")

@@ -26,20 +26,37 @@ def slower(trace, factor, **info):
     return trace.replace(events=events.assign(**times), info=trace.info.replace(**info))
 
 
+def runs(trace):
+    """Three runs without noise between them."""
+    return [trace, trace, trace]
+
+
 class TestVerdict:
     def test_slower(self):
-        found = compare(gpu_trace(6), slower(gpu_trace(6), 2, name="twice"))
-        assert found.verdict.startswith("twice is 100 % slower (900 µs → 1.80 ms a step, 95 % interval 100 to 100 %)")
+        found = compare(runs(gpu_trace(6)), runs(slower(gpu_trace(6), 2, name="twice")))
+        assert found.verdict.startswith("twice is 100 % slower (900 µs → 1.80 ms a step, 99 % interval 100 to 100 %)")
         assert "most from ampere_sgemm_128x64_tn (+" in found.verdict
 
     def test_faster(self):
-        found = compare(slower(gpu_trace(6), 2, name="twice"), gpu_trace(6))
-        assert found.verdict.startswith("cell-3 is 50 % faster (1.80 ms → 900 µs a step, 95 % interval 50 to 50 %)")
+        found = compare(runs(slower(gpu_trace(6), 2, name="twice")), runs(gpu_trace(6)))
+        assert found.verdict.startswith("cell-3 is 50 % faster (1.80 ms → 900 µs a step, 99 % interval 50 to 50 %)")
+
+    def test_one_run_on_a_side_shows_no_noise_between_runs(self):
+        for sides in (
+            (gpu_trace(6), slower(gpu_trace(6), 2, name="b")),
+            ([gpu_trace(6)] * 3, slower(gpu_trace(6), 2, name="b")),
+        ):
+            found = compare(*sides)
+            assert found.verdict.startswith(
+                "b took 100 % more time in these runs (900 µs → 1.80 ms a step); noise between runs is not included "
+                "(give several runs a side); most from ampere_sgemm_128x64_tn (+"
+            )
+            assert "so nothing is claimed beyond these runs" in str(found)
 
     def test_much_slower_is_said_in_times(self):
-        found = compare(gpu_trace(6), slower(gpu_trace(6), 10, name="slow"))
+        found = compare(runs(gpu_trace(6)), runs(slower(gpu_trace(6), 10, name="slow")))
         assert (
-            "slow is slower, 10 times as long (900 µs → 9.00 ms a step, 95 % interval 10 to 10 times)" in found.verdict
+            "slow is slower, 10 times as long (900 µs → 9.00 ms a step, 99 % interval 10 to 10 times)" in found.verdict
         )
 
     def test_no_change(self):
@@ -74,14 +91,51 @@ class TestVerdict:
         events.loc[step, "dur"] += 900_000
         verdict = compare(a, a.replace(events=events, info=a.info.replace(name="b"))).verdict
         name = events["name"].loc[call]
-        assert f"the GPU's work did not change beyond noise: most from {name} on the host (+900 µs)" in verdict
+        assert f"most from {name} on the host (+900 µs)" in verdict
+
+    def test_the_largest_change_is_named_wherever_it_is(self):
+        """A call of the host lost 3 ms, a memset 135 µs."""
+        a = gpu_trace(4)
+        events = a.events.copy()
+        calls = events.index[events["cat"] == "cuda_runtime"]
+        events.loc[calls, ["dur", "self_dur"]] += 3_000_000
+        memset = events.index[events["cat"] == "gpu_memcpy"]
+        events.loc[memset, ["dur", "self_dur"]] += 135_000
+        steps = events.index[events["name"].astype(str).str.startswith("ProfilerStep#")]
+        events.loc[steps, "dur"] += 3_000_000
+        b = a.replace(events=events, info=a.info.replace(name="b"))
+        assert "most from cudaLaunchKernel on the host (+" in compare(a, b).verdict
+
+    def test_a_slower_kernel_is_named_where_the_step_did_not_change(self):
+        a = gpu_trace(4)
+        events = a.events.copy()
+        kernels = events.index[events["name"] == "ampere_sgemm_128x64_tn"]
+        events.loc[kernels, ["dur", "self_dur"]] = (events.loc[kernels, ["dur", "self_dur"]] * 1.1).astype("int64")
+        b = a.replace(events=events, info=a.info.replace(name="b"))
+        verdict = compare(runs(a), runs(b)).verdict
+        assert (
+            verdict == "no change: 900 µs a step in both; 1 kernel and 1 operator or call changed, most "
+            "ampere_sgemm_128x64_tn (+40.1 µs, +10 %)"
+        )
+
+    def test_stacks_on_one_side_make_host_times_not_comparable(self):
+        a = gpu_trace(4)
+        events = slower(a, 2).events
+        first = events["cat"].astype(str).mask(events.index == events.index[events["cat"] == "user_annotation"][-1])
+        events["cat"] = pd.Categorical(first.fillna("python_function"))
+        b = slower(a, 2, name="b").replace(events=events)
+        found = compare(runs(a), runs(b))
+        assert "only one side was recorded with Python stacks" in found.verdict
+        assert "only 'b' was recorded with Python stacks: host times are not comparable" in str(found)
+        assert not set(found.ops[found.ops["where"] == "host"]["status"]) & {"faster", "slower"}
+        assert "slower" in set(found.kernels["status"])
 
     def test_a_gpu_on_one_side_alone(self):
         gpu = gpu_trace(4)
         host = gpu.events[gpu.events["device"].isna()].reset_index(drop=True)
         host = host.assign(dur=host["dur"] * 2, launch=pd.NA, parent=pd.NA)
         cpu = gpu.replace(events=host.astype(gpu.events.dtypes.to_dict()), info=gpu.info.replace(name="host"))
-        verdict = compare(gpu, cpu).verdict
+        verdict = compare(runs(gpu), runs(cpu)).verdict
         assert verdict.startswith("host is 100 % slower")
         assert verdict.endswith("only one of them used the GPU")
 
@@ -170,7 +224,7 @@ class TestPage:
 
 class TestFigure:
     def test_bars_are_the_changes(self):
-        a, b = gpu_trace(5), slower(gpu_trace(5), 2, name="b")
+        a, b = runs(gpu_trace(5)), runs(slower(gpu_trace(5), 2, name="b"))
         drawn = compare(a, b).figure()
         (bar,) = drawn.data
         assert (bar.type, bar.marker.color, bar.name) == ("bar", WORSE, "more")
@@ -180,7 +234,8 @@ class TestFigure:
 
     def test_through_the_trace(self):
         a, b = gpu_trace(5), slower(gpu_trace(5), 2, name="b")
-        assert b.figure("compare", other=a).data[0].marker.color == BETTER
+        assert b.figure("compare", other=a).data[0].marker.color == UNSURE
+        assert compare(runs(b), runs(a)).figure().data[0].marker.color == BETTER
         assert gpu_trace(1).figure("compare", other=slower(gpu_trace(1), 2)).data[0].marker.color == UNSURE
         assert not a.figure("compare", other=a).data
         with pytest.raises(ValueError, match="expected one of"):

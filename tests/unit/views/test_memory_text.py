@@ -75,12 +75,30 @@ def trace():
     return trace_of(raw, names=[["history[0]"], None])
 
 
-def test_the_verdict_has_peak_line_rest_holder_and_fragmentation(trace):
+def test_the_verdict_has_peak_line_rest_and_holder(trace):
     assert memory_words.verdict(trace) == (
-        "peak 40.0 MiB (allocated) at In[4]:13; 10.0 MiB left: 1 tensor held by `history[0]`; fragmentation 75 %"
+        "peak 40.0 MiB (allocated) at In[4]:13; 10.0 MiB left: 1 tensor held by `history[0]`"
     )
     assert text.verdict(trace) == memory_words.verdict(trace)
     assert text.what(trace) == "Memory"
+
+
+@pytest.mark.parametrize(
+    ("used", "free", "expected"),
+    [(3, 17, ""), (3, 63, ""), (10, 90, "; fragmentation 90 %"), (950, 50, ""), (920, 80, "")],
+)
+def test_fragmentation_is_reported_where_much_is_wasted(used, free, expected):
+    shown = memory_words.verdict(trace_of(snapshot((0, used, "active_allocated"), (used, free, "inactive"))))
+    assert shown == f"{used}{'.00' if used < 10 else '.0' if used < 100 else ''} MiB allocated{expected}"
+
+
+def test_a_history_that_began_late_qualifies_its_peak():
+    """The block of 10 MiB was there before the history."""
+    history = [action("alloc", 10, 30, 2), action("free_requested", 10, 30, 3), action("free_completed", 10, 30, 3)]
+    made = trace_of(snapshot((0, 10, "active_allocated"), (10, 30, "inactive"), history=history))
+    assert memory_words.verdict(made).startswith("peak 40.0 MiB (allocated) at In[4]:12; ")
+    late = made.replace(info=made.info.replace(source="file:torch_snapshot"))
+    assert memory_words.verdict(late).startswith("peak 40.0 MiB (allocated) at In[4]:12 since the history began; ")
 
 
 def test_the_summary_lists_holders_and_lines(trace):
@@ -111,7 +129,7 @@ def test_without_a_history_the_exception_gives_the_sizes():
 
 def test_a_file_without_names_states_nothing_of_holders():
     shown = memory_words.verdict(trace_of(snapshot((0, 10, "active_allocated"))))
-    assert shown == "10.0 MiB allocated; fragmentation 0.0 %"
+    assert shown == "10.0 MiB allocated"
 
 
 def test_leaks_are_listed_by_cell():
@@ -151,3 +169,35 @@ def test_a_diff_names_the_place_behind_native_stack_frames():
     diff = trace_of(snapshot((0, 0, "inactive"))).memory_diff(trace_of(raw))
     rows = [line.split("  ")[0] for line in str(diff).splitlines()[-2:]]
     assert rows == ["native code", "train.py:12 train"]
+
+
+def test_a_diff_without_stacks_is_by_holder():
+    """12 MiB more and 8 MiB less are not "+4 MiB" of one unknown stack."""
+    before = trace_of(snapshot((0, 8, "active_allocated"), (8, 1, "active_allocated")), names=[["old"], ["model"]])
+    after = trace_of(snapshot((0, 12, "active_allocated"), (12, 1, "active_allocated")), names=[["new"], ["model"]])
+    for trace in (before, after):
+        assert trace.blocks["stack"].isna().all()
+    diff = before.memory_diff(after)
+    shown = str(diff)
+    assert diff.by == "holder"
+    assert "`new`" in shown
+    assert "+12.0 MiB" in shown
+    assert "-8.00 MiB" in shown
+    assert before.memory_diff(after, by="category").by == "category"
+
+
+def test_a_workspace_is_known_by_its_size():
+    raw = snapshot((0, 10, "active_allocated"), (10, 30, "active_allocated"))
+    block = raw["segments"][0]["blocks"][0]
+    block["requested_size"] = 8_519_680
+    block["frames"] = [{"filename": "/x/torch/nn/modules/module.py", "name": "_call_impl", "line": 7}]
+    raw["segments"][0]["blocks"][1]["frames"] = block["frames"]
+    assert trace_of(raw).blocks["category"].tolist() == ["workspace", "activation"]
+
+
+def test_the_peak_of_one_of_two_devices_names_it():
+    raw = snapshot((0, 10, "inactive"), history=[action("alloc", 0, 10, 1), action("free_requested", 0, 10, 2)])
+    other = snapshot((0, 90, "active_allocated"))["segments"][0] | {"device": 1}
+    raw["segments"].append(other)
+    raw["device_traces"].append([action("alloc", 0, 90, 1)])
+    assert memory_words.verdict(trace_of(raw)).startswith("peak 90.0 MiB (allocated on cuda:1) at ")

@@ -11,6 +11,7 @@ from cudalens.views import notebook as module
 from cudalens.views.sections.markup import UNTRUSTED
 from cudalens.views.sections.summary import summary
 from cudalens.views.timeline import svg
+from cudalens.views.widget import MAX_READY_BYTES
 
 ALLOWED = {
     *("details", "summary", "code", "span", "b", "bdi", "rect"),
@@ -83,6 +84,7 @@ def test_html_of_hostile_texts_holds_only_our_elements():
         "".join(found.styles)
         == module._STYLE.removeprefix("<style>").removesuffix("</style>")
         + assets.style("findings")
+        + assets.style("steps")
         + UNTRUSTED.partition("<style>")[2].partition("</style>")[0]
     )
 
@@ -112,19 +114,33 @@ def run_notebook(*cells):
     return notebook
 
 
-def test_in_a_live_kernel_a_trace_shows_a_picture_and_then_its_widget():
+def test_the_image_of_the_timeline_is_small_and_holds_the_lanes():
+    for trace in (gpu_trace(), wide_trace(100_000)):
+        picture = module.picture_text(trace)
+        assert picture.startswith("<svg")
+        assert "GPU 0" in picture
+        assert len(picture.encode()) <= module.MAX_IMAGE_BYTES
+
+
+def test_in_a_live_kernel_a_trace_shows_the_answer_an_image_the_rest_and_then_its_widget():
     folder = str(Path(__file__).parent)
     setup = f"import sys; sys.path.insert(0, {folder!r})\nfrom sample_traces import gpu_trace\ntrace = gpu_trace()"
     bundle = "sorted(trace._repr_mimebundle_())"
     notebook = run_notebook(setup, "trace", "trace.timeline()", bundle, "print(repr(trace))")
     for cell in notebook.cells[1:3]:
-        picture, widget = (output["data"] for output in cell.outputs)
-        assert set(picture) == {"text/plain", "text/html"}
+        head, image, rest, widget = (output["data"] for output in cell.outputs)
+        assert set(image) == {"text/plain", "image/svg+xml"}
         assert set(widget) == {"text/plain", module.WIDGET_VIEW}
-        assert f'data-cudalens-static="{widget[module.WIDGET_VIEW]["model_id"]}"' in picture["text/html"]
+        for part in (head, rest):
+            assert set(part) == {"text/plain", "text/html"}
+            assert f'data-cudalens-static="{widget[module.WIDGET_VIEW]["model_id"]}"' in part["text/html"]
+        assert "3.00 ms, GPU busy" in head["text/html"]
+        assert "3.00 ms, GPU busy" in head["text/plain"]
+        assert "ampere_sgemm" in rest["text/html"]
     assert module.WIDGET_VIEW in notebook.cells[3].outputs[0]["data"]["text/plain"]
     assert notebook.cells[4].outputs[0]["text"] == "<cudalens.Trace 'cell-3': 30 events, cuda>\n"
     states = notebook.metadata["widgets"]["application/vnd.jupyter.widget-state+json"]["state"].values()
     views = [state for state in states if state["model_name"] == "AnyModel"]
     assert len(views) == 3
-    assert not any("buffers" in state for state in views), "the columns must not be widget state"
+    sizes = [len(buffer["data"]) for state in views for buffer in state.get("buffers", [])]
+    assert sum(sizes) <= 3 * MAX_READY_BYTES, "only the columns of a short trace are widget state"

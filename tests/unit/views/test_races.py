@@ -80,7 +80,7 @@ def test_a_card_holds_both_accesses_side_by_side():
 
 def test_stack_frames_in_common_are_folded_and_the_others_marked():
     card = races.card(1, only(trace_of()))
-    frames = ["≠ In[7]:5 in scale_grads≠ In[7]:11 in step", "≠ In[7]:8 in total"]
+    frames = ["differs: In[7]:5 in scale_gradsdiffers: In[7]:11 in step", "differs: In[7]:8 in total"]
     assert table_rows(card)["Call stack"] == frames
     (common, _) = (node for node in card.children if node.attributes.get("class") == "cudalens-race-stack")
     title = "3 stack frames in common: In[7]:12 in <module>"
@@ -230,7 +230,7 @@ def test_hostile_texts_stay_text(events, tmp_path):
     assert found.elements <= ALLOWED | CARD_ELEMENTS
     assert not any(name.startswith("on") or name in ("src", "href") for name in found.attributes)
     ours = notebook._STYLE.removeprefix("<style>").removesuffix("</style>") + assets.style("races")
-    ours += assets.style("findings") if events else ""
+    ours += assets.style("findings") + assets.style("steps") if events else ""
     ours += UNTRUSTED.partition("<style>")[2].partition("</style>")[0]
     assert "".join(found.styles) == ours
     page = to_html(trace, tmp_path / "r.html").read_text()

@@ -70,7 +70,7 @@ def test_plain_text_holds_each_race_side_by_side():
     text = "\n".join(lines)
     for wanted in (
         "Operation   mul_ writes self                 sum reads self",
-        "Call stack  ≠ In[7]:5 in scale_grads         ≠ In[7]:8 in total\n            ≠ In[7]:11 in step",
+        "Call stack  differs: In[7]:5 in scale_grads  differs: In[7]:8 in total\n            differs: In[7]:11 in step",
         "3 stack frames in common: In[7]:12 in <module>",
         "Allocated at In[3]:2: grads = torch.empty(1024, 1024, device='cuda')",
         "The earlier tensor was freed at In[8]:6: del batch",

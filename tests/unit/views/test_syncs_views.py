@@ -31,7 +31,9 @@ def trace(*rows, wall_us=1000, asked=True):
         }
     )
     info = RunInfo(name="run", source="cuda", options={"syncs": True} if asked else {})
-    waits = frame_of_rows("syncs", [{"ts": 0, "seen_by": "runtime"} | row for row in rows])
+    waits = frame_of_rows(
+        "syncs", [{"ts": 200_000 * number, "seen_by": "runtime"} | row for number, row in enumerate(rows)]
+    )
     return Trace(info, events=events, syncs=waits)
 
 

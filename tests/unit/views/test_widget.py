@@ -7,6 +7,7 @@ from sample_races import race_trace
 from sample_traces import gpu_trace
 
 from cudalens.views import assets
+from cudalens.views import widget as module
 from cudalens.views.races import section as races
 from cudalens.views.timeline import payload
 
@@ -34,10 +35,18 @@ def widget(trace):
     widget.layout.close()
 
 
-def test_state_holds_no_columns(widget):
+def test_a_short_trace_comes_with_the_widget(widget, trace):
     state = widget.get_state()
-    assert not any(isinstance(value, (bytes, memoryview)) for value in state.values())
+    assert state["_ready"] == {"payload": payload.pack(trace)}
     assert state["_facts"]["verdict"].startswith("3.00 ms, GPU busy")
+
+
+def test_a_long_trace_is_not_state(monkeypatch):
+    monkeypatch.setattr(module, "MAX_READY_BYTES", 100)
+    widget = gpu_trace().timeline()
+    assert widget.get_state()["_ready"] == {}
+    widget.close()
+    widget.layout.close()
 
 
 def test_the_payload_comes_on_request(widget, trace):
@@ -46,7 +55,7 @@ def test_the_payload_comes_on_request(widget, trace):
     assert bytes(buffers[0]) == payload.pack(trace, compress=False)
 
 
-def test_races_come_on_request_and_are_no_state():
+def test_races_come_on_request():
     widget = race_trace().timeline()
     _, buffers = ask(widget, "races")
     assert bytes(buffers[0]) == races.pack(race_trace())

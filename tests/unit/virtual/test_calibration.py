@@ -1,5 +1,6 @@
 """Calibration: the times of a device that was measured come back, and files are checked before they are used."""
 
+import itertools
 import json
 
 import pytest
@@ -20,6 +21,22 @@ def calibration(tmp_path_factory):
         errors = cudalens.virtual.calibrate(path, max_bytes=1 << 19)
     assert max(errors.values()) < 5
     return path
+
+
+def test_calibration_ends_within_its_time(tmp_path, monkeypatch):
+    """Each look at the clock takes a second: of the operators and of the fit, only what fits in is done."""
+    seconds = itertools.count()
+    monkeypatch.setattr("time.monotonic", lambda: float(next(seconds)))
+    with cudalens.virtual.device("l40s", values=False):
+        errors = cudalens.virtual.calibrate(tmp_path / "file.json", seconds=60)
+    assert next(seconds) <= 60 + 2 * len(errors)
+    assert {"matrix_half"} <= set(errors) < {operator.family for operator in operators(torch.bfloat16)}
+    assert cudalens.virtual.device("my-gpu", calibration=tmp_path / "file.json").spec.calibration.keys() == set(errors)
+
+
+def test_an_operator_that_would_take_too_long_is_left_out(tmp_path):
+    with cudalens.virtual.device("p4", values=False), pytest.raises(VirtualDeviceError, match="more seconds"):
+        cudalens.virtual.calibrate(tmp_path / "file.json", max_bytes=1 << 12, seconds=1e-4)
 
 
 def test_there_are_about_200_operators_of_every_family():

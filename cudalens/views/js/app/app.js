@@ -15,17 +15,21 @@ import {
   startRaces,
   startSyncs,
   startTable,
+  startTabs,
 } from "./panels.js";
+import { hashOf, shownOf } from "./permalink.js";
 import { createSelectionStore, selectedMask } from "./selection.js";
 import { showBar } from "./selection_bar.js";
 import { buildSkeleton } from "./skeleton.js";
 
 /** @import { MetricsView } from "../devices/metrics.js" */
+/** @import { TimeFlame } from "../flame/time_flame.js" */
 /** @import { GraphsView } from "../graphs/graphs.js" */
 /** @import { MemoryMapView } from "../memory/map.js" */
 /** @import { MemoryPlot } from "../memory/plot.js" */
 /** @import { TraceData } from "../payload/payload.js" */
 /** @import { RacesView } from "../races/races.js" */
+/** @import { TabsView } from "../shared/tabs.js" */
 /** @import { ThemeName } from "../shared/theme.js" */
 /** @import { TableView } from "../table/table.js" */
 /** @import { TimelineView } from "../timeline/timeline.js" */
@@ -44,6 +48,7 @@ import { buildSkeleton } from "./skeleton.js";
  * @property {TimelineView} [timeline]
  * @property {MetricsView} [metrics]
  * @property {TableView} [table]
+ * @property {TimeFlame} [flame]
  * @property {MemoryPlot} [memory]
  */
 
@@ -54,6 +59,7 @@ import { buildSkeleton } from "./skeleton.js";
  * @property {Parts} parts
  * @property {SelectionStore} store
  * @property {Panels} panels
+ * @property {TabsView | null} tabs
  * @property {ThemeName} theme
  * @property {TraceData | null} data
  * @property {boolean} isOpen
@@ -80,6 +86,7 @@ export function createApp(root, source) {
     parts: buildSkeleton(root, source.facts),
     store: createSelectionStore(),
     panels: {},
+    tabs: null,
     theme,
     data: null,
     isOpen: true,
@@ -94,6 +101,9 @@ export function createApp(root, source) {
       return app.data;
     },
     panels: app.panels,
+    get tabs() {
+      return app.tabs;
+    },
     selection: app.store,
     /** @param {string} text Shown in the place of the timeline until it is there. */
     showStatus(text) {
@@ -145,6 +155,7 @@ async function startEvents(app, data) {
     await startPanel(app, "memory map", () => startMemoryMap(app));
   }
   app.store.subscribe((selection, origin) => applySelection(app, data, selection, origin));
+  app.tabs = startTabs(app, data);
   parts.table.hidden = false;
   parts.memory.hidden = false;
   await nextPaint();
@@ -159,6 +170,7 @@ async function startEvents(app, data) {
     startPanel(app, "memory curve", () => startMemory(app, data)),
     startPanel(app, "list of details", () => data.detailsReady),
   ]);
+  if (app.isOpen && source.hash) followLink(app, data, source.hash);
   if (app.isOpen) root.dataset.state = "ready";
 }
 
@@ -233,12 +245,37 @@ function applySelection(app, data, selection, origin) {
   if (origin !== "memory") memory?.setRange(range);
   if (range) memoryMap?.showStretch(range, data.header.t0);
   updateTable(app, data, selection, origin);
+  app.panels.flame?.update(selection);
   app.parts.details.hidden = event === null;
   renderDetails(app.parts.details, data, event);
   const race = timeline?.raceOf(event) ?? null;
   if (race !== null) races?.choose(race);
-  showBar(app.parts.bar, data, app.store);
+  showBar(app.parts.bar, data, app.store, { link: () => linkTo(app, data) });
   app.source.onSelect?.(outward(data, selection));
+}
+
+/**
+ * The address of what a report shows; null in a notebook.
+ *
+ * @param {App} app
+ * @param {TraceData} data
+ */
+function linkTo({ source, panels, store }, data) {
+  if (!source.address || !panels.timeline) return null;
+  return source.address(hashOf(data, panels.timeline.getView(), store.get()));
+}
+
+/**
+ * Shows what the address of a report asks for.
+ *
+ * @param {App} app
+ * @param {TraceData} data
+ * @param {string} hash
+ */
+function followLink({ panels, store }, data, hash) {
+  const { view, selection } = shownOf(data, hash);
+  if (Object.keys(selection).length) store.set(selection, "link");
+  if (view) panels.timeline?.zoomTo(...view);
 }
 
 /**
@@ -274,6 +311,7 @@ function watchWidth(app) {
     if (app.root.clientWidth === width) return;
     width = app.root.clientWidth;
     app.panels.memory?.resize();
+    app.panels.flame?.resize();
     app.panels.metrics?.resize();
     app.panels.memoryMap?.resize();
   });

@@ -1,5 +1,6 @@
 // What is known about one event, as a list of terms.
 
+import { shortName } from "../payload/payload.js";
 import { element } from "../shared/dom.js";
 import { formatBytes, formatCount, formatDuration } from "../shared/format.js";
 
@@ -26,6 +27,7 @@ function eventFacts(data, i) {
   facts.push([lane.kind === "device" ? "Stream" : "Thread", lane.label]);
   if (data.launch[i] >= 0) facts.push(...launchFacts(data, i));
   facts.push(...detailFacts(data, i));
+  facts.push(...callerFacts(data, i));
   facts.push(["Row", `trace.events.iloc[${data.row[i]}]`]);
   return facts;
 }
@@ -41,6 +43,33 @@ function launchFacts(data, i) {
     ["Launched by", data.header.names[data.name[by]]],
     ["Waited", formatDuration(data.start[i] - data.start[by])],
   ];
+}
+
+const MAX_CALLERS = 60;
+
+/**
+ * The calls around an event, or around the call that launched it, innermost first; and the recorded stack there, where
+ * the event has none of its own.
+ *
+ * @param {TraceData} data
+ * @param {number} i
+ * @returns {Fact[]}
+ */
+function callerFacts(data, i) {
+  /** @type {Fact[]} */
+  const facts = [];
+  const stackOf = data.detailOf("stack");
+  /** @type {string[]} */
+  const lines = [];
+  let stack = stackOf(i);
+  const isOwn = stack !== null;
+  for (let k = data.launch[i] >= 0 ? data.launch[i] : data.parent[i]; k >= 0; k = data.parent[k]) {
+    stack ??= stackOf(k);
+    if (lines.length < MAX_CALLERS) lines.push(shortName(data.header, data.name[k]));
+  }
+  if (stack !== null && !isOwn) facts.push(["Call stack", String(stack)]);
+  if (lines.length) facts.push(["Called from", lines.join("\n")]);
+  return facts;
 }
 
 /** @type {{ [column: string]: string }} */
@@ -109,5 +138,8 @@ export function renderDetails(host, data, event) {
   for (const [term, text] of eventFacts(data, event)) {
     list.append(element("dt", {}, term), element("dd", {}, text));
   }
-  host.replaceChildren(element("h3", { class: "cl-event" }, data.header.names[data.name[event]]), list);
+  host.replaceChildren(
+    element("h3", { "aria-level": 2, class: "cl-event" }, data.header.names[data.name[event]]),
+    list,
+  );
 }

@@ -1,6 +1,7 @@
 // Start the panels of a view. A panel that needs data fetches it; each shows its section when it has something to show.
 
 import { createMetrics } from "../devices/metrics.js";
+import { createTimeFlame } from "../flame/time_flame.js";
 import { createGraphs } from "../graphs/graphs.js";
 import { createMemoryMap } from "../memory/map.js";
 import { createMemoryPlot } from "../memory/plot.js";
@@ -8,11 +9,13 @@ import { createRaces } from "../races/races.js";
 import { element, findAll } from "../shared/dom.js";
 import { inflate, inflateJson, loadLibrary } from "../shared/libraries.js";
 import { buildElement } from "../shared/markup.js";
+import { createTabs } from "../shared/tabs.js";
 import { createTable } from "../table/table.js";
 import { fitWindow, timelineExtent } from "../timeline/view.js";
 
 /** @import { GraphsModel } from "../graphs/graphs.js" */
 /** @import { Plotly, PlotSeries } from "../memory/plot.js" */
+/** @import { MarkupElement } from "../shared/markup.js" */
 /** @import { TraceData } from "../payload/payload.js" */
 /** @import { RacesModel } from "../races/races.js" */
 /** @import { DataTableClass } from "../table/datatables.js" */
@@ -26,7 +29,7 @@ export async function startRaces({ source, parts, panels, isClosed }) {
   if (isClosed()) return;
   const host = element("div", { class: "cudalens-races" });
   const { hasProfile, hasGraphs } = source.facts;
-  parts.races.append(...(hasProfile || hasGraphs ? [element("h3", {}, "Races")] : []), host);
+  parts.races.append(...(hasProfile || hasGraphs ? [element("h3", { "aria-level": 2 }, "Races")] : []), host);
   parts.races.hidden = false;
   panels.races = createRaces(host, model, { onChoose: (race) => panels.timeline?.showRace(race.row) });
 }
@@ -38,7 +41,7 @@ export async function startGraphs({ source, parts, panels, isClosed }) {
   if (isClosed()) return;
   const host = element("div", { class: "cudalens-graphs" });
   const { hasProfile, hasRaces } = source.facts;
-  parts.graphs.append(...(hasProfile || hasRaces ? [element("h3", {}, "CUDA graphs")] : []), host);
+  parts.graphs.append(...(hasProfile || hasRaces ? [element("h3", { "aria-level": 2 }, "CUDA graphs")] : []), host);
   parts.graphs.hidden = false;
   panels.graphs = createGraphs(host, model);
 }
@@ -51,7 +54,7 @@ export async function startMemoryMap(app) {
   if (app.isClosed()) return;
   const host = element("div", { class: "mm-host" });
   const tables = element("div", { class: "cudalens-memory" }, ...(memoryMap ? [buildElement(memoryMap)] : []));
-  parts.memoryMap.append(...(memoryFirst ? [] : [element("h3", {}, "Memory")]), host, tables);
+  parts.memoryMap.append(...(memoryFirst ? [] : [element("h3", { "aria-level": 2 }, "Memory")]), host, tables);
   parts.memoryMap.hidden = false;
   app.panels.memoryMap = await createMemoryMap(host, bytes, { theme: app.theme });
 }
@@ -111,6 +114,64 @@ function makeRowsPressable(host, selector, show) {
 }
 
 /**
+ * The tabs below the timeline: costs by name, by call path, and the sections that came with the page.
+ *
+ * @param {App} app
+ * @param {TraceData} data
+ */
+export function startTabs(app, data) {
+  const { parts, panels, source, store } = app;
+  return createTabs(parts.table, "Costs", [
+    { key: "table", title: "Operators and kernels", fill: (host) => host.append(parts.tableHost) },
+    {
+      key: "flame",
+      title: "Flame graph",
+      fill(host) {
+        panels.flame = createTimeFlame(host, data, {
+          theme: app.theme,
+          baseline: source.facts.baseline,
+          onEvent: (event) => store.set({ event, range: null, names: null }, "flame"),
+        });
+        panels.flame.update(store.get());
+      },
+    },
+    ...SECTION_TABS.flatMap(([key, title]) => {
+      const tree = source.facts[key];
+      return tree
+        ? [{ key, title, fill: (/** @type {HTMLElement} */ host) => fillSection(app, data, host, key, tree) }]
+        : [];
+    }),
+  ]);
+}
+
+/** @type {["lines" | "modules" | "steps", string][]} */
+const SECTION_TABS = [
+  ["lines", "Lines"],
+  ["modules", "Modules"],
+  ["steps", "Steps"],
+];
+
+/**
+ * A section that came with the page; a row with an event selects it.
+ *
+ * @param {App} app
+ * @param {TraceData} data
+ * @param {HTMLElement} host
+ * @param {string} name
+ * @param {MarkupElement} tree
+ */
+function fillSection({ store }, data, host, name, tree) {
+  const section = element("div", { class: `cudalens-${name}` }, buildElement(tree));
+  for (const details of section.querySelectorAll("details:first-child")) details.setAttribute("open", "");
+  host.append(section);
+  makeRowsPressable(section, "tbody tr[data-event]", (row) => {
+    const event = data.row.indexOf(Number(row.dataset.event));
+    if (event >= 0) store.set({ event, range: null, names: null }, name);
+    return event >= 0;
+  });
+}
+
+/**
  * @param {App} app
  * @param {TraceData} data
  */
@@ -138,7 +199,7 @@ export async function startTable(app, data) {
 export function startMetrics({ source, parts, panels, theme }, data) {
   if (!data.metrics.length) return;
   const host = element("div", { class: "cl-metrics-host" });
-  const heading = element("h3", {}, "GPU readings", element("span", {}, source.facts.metrics ?? ""));
+  const heading = element("h3", { "aria-level": 2 }, "GPU readings", element("span", {}, source.facts.metrics ?? ""));
   parts.metrics.replaceChildren(heading, host);
   parts.metrics.hidden = false;
   const view = windowOf(data, data.metrics);
@@ -152,13 +213,9 @@ export function startMetrics({ source, parts, panels, theme }, data) {
 export async function startMemory(app, data) {
   const { parts, panels, source, store } = app;
   const series = memorySeries(data);
-  const heading = element("h3", {}, "Memory");
-  if (panels.memoryMap) {
+  const heading = element("h3", { "aria-level": 2 }, "Memory");
+  if (panels.memoryMap || !series.length) {
     parts.memory.hidden = true;
-    return;
-  }
-  if (!series.length) {
-    parts.memory.replaceChildren(heading, element("p", { class: "cl-hint" }, source.facts.memoryHint));
     return;
   }
   const host = element("div", { class: "cl-plot-host" });

@@ -1,32 +1,107 @@
-// The bar that lists what is selected.
+// The bar that lists what is selected, measures it, and steps from it to other events.
 
+import { shortName } from "../payload/payload.js";
 import { element } from "../shared/dom.js";
-import { formatCount, formatDuration, formatPlural } from "../shared/format.js";
+import { formatCount, formatDuration, formatPercent, formatPlural } from "../shared/format.js";
+import { measureRange } from "./measure.js";
+import { pandasExpression } from "./pandas.js";
+import { stepSameName } from "./same_name.js";
 import { selectedMask } from "./selection.js";
 
 /** @import { TraceData } from "../payload/payload.js" */
+/** @import { TimeRange } from "../timeline/view.js" */
 /** @import { Selection, SelectionStore } from "./selection.js" */
+
+/**
+ * @typedef {object} BarActions
+ * @property {() => string | null} link The address of what shows; null where there is none.
+ */
 
 /**
  * @param {HTMLElement} bar
  * @param {TraceData} data
  * @param {SelectionStore} store
+ * @param {BarActions} actions
  */
-export function showBar(bar, data, store) {
+export function showBar(bar, data, store, actions) {
   const selection = store.get();
   const mask = selectedMask(data, selection);
   bar.hidden = mask === null;
   if (mask === null) return;
   const number = mask.reduce((sum, one) => sum + one, 0);
+  const link = actions.link();
   bar.replaceChildren(
     element("span", { class: "cl-bar-count" }, `${formatPlural(number, "event")} of ${formatCount(data.n)} selected`),
     ...selectionTexts(data, selection).map(([key, text]) => selectionChip(store, key, text)),
+    ...(selection.range ? [element("span", { class: "cl-measure" }, measureText(data, selection.range))] : []),
+    ...sameNameButtons(data, store),
+    copyButton("Copy pandas", "Copy the expression that selects these rows", pandasExpression(data, selection)),
+    ...(link === null ? [] : [copyButton("Copy link", "Copy the address of what shows", link)]),
     element(
       "button",
       { class: "cl-button cl-clear", type: "button", onclick: () => store.clear("bar") },
       "Clear selection",
     ),
   );
+}
+
+/**
+ * @param {TraceData} data
+ * @param {TimeRange} range
+ */
+function measureText(data, range) {
+  const { busy, idle, work, calls } = measureRange(data, range);
+  const host = `${formatPlural(calls, "CPU event")}`;
+  if (!data.header.lanes.some(({ kind, count }) => kind === "device" && count)) return host;
+  const share = formatPercent((100 * busy) / (range[1] - range[0]));
+  return `GPU busy ${formatDuration(busy)} (${share}), idle ${formatDuration(idle)}; ${formatPlural(work, "GPU event")}, ${host}`;
+}
+
+/**
+ * Buttons to the previous and next event of the selected name.
+ *
+ * @param {TraceData} data
+ * @param {SelectionStore} store
+ */
+function sameNameButtons(data, store) {
+  const { event, names } = store.get();
+  if (event === null && names === null) return [];
+  const go = (/** @type {1 | -1} */ by) => () => {
+    const found = stepSameName(data, store.get(), by);
+    if (found) store.set({ event: found.event, names: null, range: null }, "bar");
+  };
+  const button = (/** @type {string} */ text, /** @type {string} */ title, /** @type {1 | -1} */ by) =>
+    element("button", { class: "cl-button", type: "button", title, "aria-label": title, onclick: go(by) }, text);
+  if (event === null) return [button("Go to the longest", "Select the longest event of this name", 1)];
+  return [
+    button("‹ same name", "Previous event of this name", -1),
+    button("same name ›", "Next event of this name", 1),
+  ];
+}
+
+/**
+ * @param {string} label
+ * @param {string} title
+ * @param {string | null} text Null where there is nothing to copy.
+ */
+function copyButton(label, title, text) {
+  const copy = async () => {
+    if (text === null) return;
+    try {
+      await navigator.clipboard.writeText(text);
+      button.textContent = "Copied";
+    } catch {
+      // Pages without access to the clipboard show the text instead.
+      button.replaceWith(element("code", { class: "cl-copy-text", tabindex: 0 }, text));
+    }
+  };
+  const attributes = {
+    class: "cl-button cl-copy",
+    type: "button",
+    title: text === null ? "More than 2,000 rows" : title,
+  };
+  const button = element("button", { ...attributes, disabled: text === null, "data-text": text, onclick: copy }, label);
+  return button;
 }
 
 /**
@@ -40,9 +115,9 @@ function selectionTexts(data, { range, event, names }) {
     const [from, to] = range;
     texts.push(["range", `${formatDuration(from)} – ${formatDuration(to)} (${formatDuration(to - from)})`]);
   }
-  if (event !== null) texts.push(["event", `within ${data.header.names[data.name[event]]}`]);
+  if (event !== null) texts.push(["event", `within ${shortName(data.header, data.name[event])}`]);
   if (names) {
-    const [first] = [...names].map((id) => data.header.names[id]);
+    const [first] = [...names].map((id) => shortName(data.header, id));
     texts.push(["names", names.size === 1 ? first : `${first} and ${names.size - 1} more`]);
   }
   return texts;

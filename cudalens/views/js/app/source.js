@@ -1,5 +1,6 @@
 // Where an app gets its data from: the widget from its kernel, the report from its own file.
 
+/** @import { Baseline } from "../flame/baseline.js" */
 /** @import { MarkupElement } from "../shared/markup.js" */
 
 /**
@@ -10,9 +11,11 @@
  * @property {string} [details] What supports the verdict.
  * @property {string} badge
  * @property {string[]} notes
- * @property {string} memoryHint
  * @property {MarkupElement | null} findings
  * @property {MarkupElement | null} syncs
+ * @property {MarkupElement | null} lines
+ * @property {MarkupElement | null} modules
+ * @property {MarkupElement | null} steps
  * @property {string | null} metrics
  * @property {MarkupElement | null} memoryMap
  * @property {boolean} memoryFirst Whether the memory map is above the timeline.
@@ -20,6 +23,7 @@
  * @property {boolean} hasRaces
  * @property {boolean} hasGraphs
  * @property {boolean} graphsFirst Whether the graphs are above the races.
+ * @property {Baseline | null} baseline Another run, which the flame graph compares with.
  * @property {boolean} hasProfile Whether there are events.
  */
 
@@ -43,6 +47,8 @@
  * @property {FetchData} graphs Gzipped JSON.
  * @property {FetchData} memory The columns of the memory map.
  * @property {(name: string) => Promise<Uint8Array<ArrayBuffer>>} asset A gzipped library or its style sheet.
+ * @property {string} [hash] The part of the page's address after "#", with what to show.
+ * @property {(hash: string) => string} [address] The whole address with another such part.
  * @property {() => void} [onData] Before anything is drawn.
  * @property {() => void} [onPaint] After the timeline is drawn.
  * @property {() => void} [onFail]

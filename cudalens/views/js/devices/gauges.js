@@ -153,7 +153,12 @@ function showAbout(parts, { badge = "", about = "", notes = [], ended = "" }) {
 function gaugeCard(gpu, gauges) {
   const rows = gauges.map(gaugeRow);
   const slowed = element("p", { class: "cl-gauge-slowed" });
-  const head = element("h4", {}, element("span", { class: "cl-gauge-label" }, gpu.label), ` ${gpu.name}`);
+  const head = element(
+    "h4",
+    { "aria-level": 3 },
+    element("span", { class: "cl-gauge-label" }, gpu.label),
+    ` ${gpu.name}`,
+  );
   const node = element("article", { class: "cl-gauge-card" }, head, ...rows.map((row) => row.node), slowed);
   return { gpu, rows, slowed, node };
 }

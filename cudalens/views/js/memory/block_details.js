@@ -66,10 +66,10 @@ export function renderBlockDetails(host, data, moment, hit) {
   const stack = isGap ? -1 : data.allocations.stack[hit.allocation];
   const lines = stack >= 0 ? stackLines(data, stack) : [];
   host.replaceChildren(
-    element("h4", {}, isGap ? "Free memory" : "Block"),
+    element("h4", { "aria-level": 3 }, isGap ? "Free memory" : "Block"),
     element("dl", { class: "cl-facts" }, ...rows),
     ...(lines.length
-      ? [element("h4", {}, "Allocated by"), element("pre", { class: "mm-stack" }, lines.join("\n"))]
+      ? [element("h4", { "aria-level": 3 }, "Allocated by"), element("pre", { class: "mm-stack" }, lines.join("\n"))]
       : []),
   );
 }

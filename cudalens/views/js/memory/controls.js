@@ -43,7 +43,9 @@ export function buttonChoice(label, entries, current, onChange) {
  * @param {() => void} onclick
  */
 export function actionButton(text, title, onclick) {
-  return element("button", { type: "button", class: "cl-button", title, "aria-label": title, onclick }, text);
+  // A name must contain the text that shows, where that is a word.
+  const label = /[a-z]/i.test(text) ? null : title;
+  return element("button", { type: "button", class: "cl-button", title, "aria-label": label, onclick }, text);
 }
 
 export function seriesLegend() {

@@ -24,6 +24,7 @@ const CURVE_COLORS = {
     active: "#b35c00",
     reserved: "#6b7683",
     grid: "#e3e8ed",
+    paper: "#ffffff",
     mark: "#b3261e",
     cursor: "#1b1f24",
     range: "rgba(11,98,196,.14)",
@@ -33,6 +34,7 @@ const CURVE_COLORS = {
     active: "#f0a050",
     reserved: "#9aa5b1",
     grid: "#2a3138",
+    paper: "#111418",
     mark: "#ff8a80",
     cursor: "#e6e9ed",
     range: "rgba(108,182,255,.2)",
@@ -88,6 +90,7 @@ export function paintCurves(curve) {
   SERIES.forEach((name, k) => {
     paintSeries(brush, envelopes[k], brush.colors[name], name === "allocated");
   });
+  writeBytesAxis(brush, most);
   for (const mark of shown.marks) paintMark(curve, brush, mark);
   paintPeak(curve, brush, shown.peak);
 }
@@ -137,20 +140,41 @@ function roundStep(rough) {
  * @param {Brush} brush
  * @param {number} most The largest value that shows.
  */
-function paintBytesAxis({ width }, { context, colors, ink, y }, most) {
+function paintBytesAxis({ width }, { context, colors, y }, most) {
   context.lineWidth = 1;
   context.strokeStyle = colors.grid;
-  context.fillStyle = ink;
   context.globalAlpha = 1;
-  const step = 2 ** Math.floor(Math.log2(most / 2.5));
-  context.textBaseline = "bottom";
-  for (let value = step; value <= most * 1.02; value += step) {
+  for (const value of byteTicks(most)) {
     const at = Math.round(y(value)) + 0.5;
     context.beginPath();
     context.moveTo(0, at);
     context.lineTo(width, at);
     context.stroke();
-    context.fillText(formatBytes(value), 2, at - 1);
+  }
+}
+
+/** @param {number} most */
+function byteTicks(most) {
+  const step = 2 ** Math.floor(Math.log2(most / 2.5));
+  return Array.from({ length: Math.floor((most * 1.02) / step) }, (_, k) => (k + 1) * step);
+}
+
+/**
+ * The labels of the axis, over the curves, with an edge that keeps them readable there.
+ *
+ * @param {Brush} brush
+ * @param {number} most The largest value that shows.
+ */
+function writeBytesAxis({ context, colors, ink, y }, most) {
+  context.textBaseline = "bottom";
+  context.lineJoin = "round";
+  context.lineWidth = 3.5;
+  context.strokeStyle = colors.paper;
+  context.fillStyle = ink;
+  for (const value of byteTicks(most)) {
+    const at = Math.round(y(value)) - 0.5;
+    context.strokeText(formatBytes(value), 3, at);
+    context.fillText(formatBytes(value), 3, at);
   }
 }
 

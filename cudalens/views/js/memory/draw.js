@@ -224,12 +224,27 @@ function writeHeadings(context, { layout, top, height, ink, font }) {
  */
 function writeLabels(context, { data, coloring, top, font }, labels) {
   context.font = `11px ${font}`;
-  for (const { allocation, code, x, width, y } of labels) {
+  for (const { allocation, code, x, width, y } of widestOfEach(labels)) {
     const [r, g, b] = coloring.rgb[code];
     context.fillStyle = 0.299 * r + 0.587 * g + 0.114 * b > 140 ? "#000000" : "#ffffff";
     const text = shortened(context, blockName(data, allocation), width - 8);
     if (text) context.fillText(text, x + 4, y - top + LINE_HEIGHT / 2 - 0.5);
   }
+}
+
+/**
+ * One label for each block: that of its widest part, where it takes several lines.
+ *
+ * @param {BlockLabel[]} labels
+ */
+function widestOfEach(labels) {
+  /** @type {Map<number, BlockLabel>} */
+  const widest = new Map();
+  for (const label of labels) {
+    const other = widest.get(label.allocation);
+    if (other === undefined || label.width > other.width) widest.set(label.allocation, label);
+  }
+  return widest.values();
 }
 
 /**

@@ -1,5 +1,5 @@
 // A device's memory: the curve of what it held, the map of its pools at one moment, who holds it, fragmentation and
-// call stacks. All of them show the same moment, which the curve sets: the end at first.
+// call stacks. All of them show the same moment, which the curve sets: the peak at first.
 
 import { element } from "../shared/dom.js";
 import { formatBytes, formatPlural } from "../shared/format.js";
@@ -21,7 +21,7 @@ import { createPoolMap } from "./pool.js";
 /** @import { CurveView } from "./curve.js" */
 /** @import { Peak } from "./curve_axis.js" */
 /** @import { MemoryData } from "./data.js" */
-/** @import { FlameView } from "./flame.js" */
+/** @import { StackFlameView } from "./flame.js" */
 /** @import { Grouping } from "./grouping.js" */
 /** @import { Hit } from "./layout.js" */
 /** @import { MapParts } from "./map_parts.js" */
@@ -36,7 +36,7 @@ import { createPoolMap } from "./pool.js";
  * @property {number | null} since
  * @property {PoolView} pool
  * @property {CurveView} curve
- * @property {FlameView} flame
+ * @property {StackFlameView} flame
  * @property {(row: number, since?: number | null) => void} showMoment
  * @property {(range: [number, number], origin: string) => void} showStretch A stretch of time in ns from `origin`: what
  *   it made and what stayed of that.
@@ -66,7 +66,7 @@ import { createPoolMap } from "./pool.js";
  * @property {ReturnType<typeof setTimeout> | undefined} settling
  */
 
-/** @typedef {MapState & { parts: MapParts, curve: CurveView, pool: PoolView, flame: FlameView }} MemoryMap */
+/** @typedef {MapState & { parts: MapParts, curve: CurveView, pool: PoolView, flame: StackFlameView }} MemoryMap */
 
 const SETTLE_MS = 80;
 
@@ -83,6 +83,7 @@ export async function createMemoryMap(host, bytes, { theme }) {
   const { data, parts, curve, pool, flame } = map;
   host.replaceChildren(...parts.all);
   setDevice(map, map.device);
+  if (map.peak) setMoment(map, map.peak.row, null);
   cancelAnimationFrame(map.pending);
   updateMoment(map);
   return {
@@ -287,7 +288,20 @@ function momentSummary({ data, row, since, moment, counted, peak }) {
   const pending = sums.pending ? `, ${formatBytes(sums.pending)} freed and waiting for a stream` : "";
   const outside = moment.outside ? `; ${formatPlural(moment.outside, "block")} in no known segment` : "";
   const made = since === null ? "" : madeText(data, counted, since);
-  return [element("strong", {}, `${when}: `), `${held}${pending}${outside}.${made}`];
+  const before = row === data.numRows - 1 ? beforeText(data, moment) : "";
+  return [element("strong", {}, `${when}: `), `${held}${pending}${outside}${before}.${made}`];
+}
+
+/**
+ * How much of the moment's memory was allocated before the recording began; "" where none was.
+ *
+ * @param {MemoryData} data
+ * @param {Moment} moment
+ */
+function beforeText({ allocations: { alloc, bytes } }, moment) {
+  let sum = 0;
+  for (const allocation of moment.allocations) if (alloc[allocation] < 0) sum += bytes[allocation];
+  return sum ? `; ${formatBytes(sum)} of it from before the recording` : "";
 }
 
 /**

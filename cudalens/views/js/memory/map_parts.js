@@ -52,9 +52,9 @@ export function buildParts(state, actions) {
     element("div", { class: "mm-tools" }, colors.group, zoomButtons(actions)),
     legend,
     element("div", { class: "mm-columns" }, map, details),
-    element("div", { class: "mm-tools" }, element("h4", {}, "Who holds it"), by.group),
+    element("div", { class: "mm-tools" }, element("h4", { "aria-level": 3 }, "Who holds it"), by.group),
     holders,
-    ...(data.stacks.n ? [element("h4", {}, "Bytes by call stack"), flame] : []),
+    ...(data.stacks.n ? [element("h4", { "aria-level": 3 }, "Bytes by call stack"), flame] : []),
   ];
   return { all, curve, map, details, moment, legend, bar, holders, flame, devices, colors };
 }

@@ -4,8 +4,9 @@
 /** @import { Lane, TraceData } from "./payload.js" */
 /** @typedef {Pick<TraceData, "n" | "start" | "dur" | "flags" | "header">} Times */
 
-// Bits of data.flags: no duration by nature; folded into its caller by averaging; in no call tree; launched by a call.
-export const EVENT_FLAGS = { instant: 1, folded: 2, outside: 4, launched: 8 };
+// Bits of data.flags: no duration by nature; folded into its caller by averaging; in no call tree; launched by a call; a
+// Python call in which the thread only waits.
+export const EVENT_FLAGS = { instant: 1, folded: 2, outside: 4, launched: 8, waiting: 16 };
 
 /**
  * Start and duration of every event, ns, from the columns of nesting() in cudalens/views/timeline/payload_order.py.

@@ -26,9 +26,10 @@ import { deriveRows, deriveTree, unfoldLaunches, unfoldTimes } from "./derive.js
  *   lanes: Lane[],
  *   cats: string[],
  *   step_names: number[],
+ *   short: { [name: number]: string },
  *   races: RaceMark[],
  *   syncs: SyncMark[],
- *   memory: { devices: string[], actions: string[] },
+ *   memory: { devices: string[], actions: string[], n: number, num_actions: number },
  *   metrics: { devices: string[], gauges: Gauge[], reasons: string[] },
  *   details: DetailColumn[],
  *   dropped: string[],
@@ -80,8 +81,19 @@ import { deriveRows, deriveTree, unfoldLaunches, unfoldTimes } from "./derive.js
  * @property {MemorySeries[]} memory
  * @property {DeviceReadings[]} metrics
  * @property {(event: number) => { [column: string]: string | number | null }} detail Empty until detailsReady.
+ * @property {(name: string) => (event: number) => string | number | null} detailOf One of the columns of `detail`.
  * @property {Promise<void>} detailsReady Resolves after the first paint.
  */
+
+/**
+ * The short name of a name: what differs from the other names comes first.
+ *
+ * @param {Pick<TraceData["header"], "names" | "short">} header
+ * @param {number} id
+ */
+export function shortName(header, id) {
+  return header.short[id] ?? header.names[id];
+}
 
 /**
  * Decodes a payload.
@@ -124,6 +136,7 @@ export async function decodePayload(bytes) {
     memory,
     metrics,
     detail: (i) => Object.fromEntries([...details].map(([name, at]) => [name, at(i)])),
+    detailOf: (name) => details.get(name) ?? (() => null),
     detailsReady,
   };
 }

@@ -37,6 +37,7 @@ const ATTRIBUTES = new Set([
   "tabindex",
   "open",
   "title",
+  "aria-hidden",
   "aria-label",
   "viewBox",
   "width",
@@ -54,6 +55,8 @@ const ATTRIBUTES = new Set([
   "stroke-dasharray",
   "opacity",
   "data-event",
+  "data-label",
+  "data-wide",
   "font-family",
   "font-size",
   "font-weight",
@@ -80,6 +83,7 @@ export function buildElement([tag, attributes, ...children]) {
   if (!isShape && !TAGS.has(tag)) throw new Error(`cudalens markup: the element ${tag} is not known here`);
   const node = isShape ? document.createElementNS(SVG_NAMESPACE, tag) : document.createElement(tag);
   for (const [name, value] of Object.entries(attributes)) if (ATTRIBUTES.has(name)) node.setAttribute(name, value);
+  if (tag === "h4") node.setAttribute("aria-level", "3");
   node.append(...children.map(buildMarkup));
   return node;
 }

@@ -16,8 +16,11 @@ export function findPictures(id) {
  * @param {boolean} isHidden
  */
 export function hidePictures(id, isHidden) {
-  for (const picture of findPictures(id)) {
-    const output = /** @type {HTMLElement | null} */ (picture.closest(".jp-OutputArea-child")) ?? picture;
-    output.style.display = isHidden ? "none" : "";
-  }
+  const outputs = findPictures(id).map(
+    (picture) => /** @type {HTMLElement | null} */ (picture.closest(".jp-OutputArea-child")) ?? picture,
+  );
+  const between = outputs.length > 1 ? outputs[0].nextElementSibling : null;
+  // The timeline as an image is between the two.
+  if (between instanceof HTMLElement && between.nextElementSibling === outputs[1]) outputs.push(between);
+  for (const output of outputs) output.style.display = isHidden ? "none" : "";
 }

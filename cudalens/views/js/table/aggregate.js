@@ -3,6 +3,7 @@
 // time goes to the row that it ends up in.
 
 import { EVENT_FLAGS } from "../payload/derive.js";
+import { shortName } from "../payload/payload.js";
 
 /** @import { TraceData } from "../payload/payload.js" */
 
@@ -22,6 +23,7 @@ import { EVENT_FLAGS } from "../payload/derive.js";
  * @typedef {object} CostRow
  * @property {number[]} ids Names.
  * @property {string} name
+ * @property {string} short
  * @property {number} side 1 for devices, 0 for the host.
  * @property {string} cat
  * @property {number} count
@@ -34,7 +36,8 @@ import { EVENT_FLAGS } from "../payload/derive.js";
  * @property {number} share In percent of the side's self time.
  */
 
-/** @typedef {Omit<CostRow, "std" | "share"> & { spread: number }} RunningRow */
+/** @typedef {Omit<CostRow, "std" | "share"> & { spread: number, cost: number }} RunningRow The cost is self
+ * time, without Python calls in which a thread only waits. */
 
 const STEP_NAME = "ProfilerStep*";
 const UNCOUNTED_CATS = new Set(["Trace", "overhead", "gpu_user_annotation", "cuda_sync"]);
@@ -82,6 +85,7 @@ export function aggregate(data, basis, mask) {
       rows.set(key, row);
     }
     row.self += basis.self[i];
+    if (!(data.flags[i] & EVENT_FLAGS.waiting)) row.cost += basis.self[i];
     addDuration(row, data.dur[i]);
   }
   return withShares([...rows.values()]);
@@ -100,11 +104,13 @@ function emptyRow(data, basis, i, side) {
   return {
     ids: isStep ? basis.steps : [id],
     name: isStep ? STEP_NAME : data.header.names[id],
+    short: isStep ? STEP_NAME : shortName(data.header, id),
     side,
     cat: data.header.cats[data.cat[i]],
     count: 0,
     total: 0,
     self: 0,
+    cost: 0,
     min: Infinity,
     max: -Infinity,
     mean: 0,
@@ -133,13 +139,13 @@ function addDuration(row, dur) {
  * @returns {CostRow[]}
  */
 function withShares(rows) {
-  const weight = (/** @type {Pick<CostRow, "cat" | "self">} */ row) => (UNCOUNTED_CATS.has(row.cat) ? 0 : row.self);
+  const weight = (/** @type {Pick<RunningRow, "cat" | "cost">} */ row) => (UNCOUNTED_CATS.has(row.cat) ? 0 : row.cost);
   const whole = [0, 0];
   for (const row of rows) whole[row.side] += weight(row);
-  return rows.map(({ spread, ...row }) => ({
+  return rows.map(({ spread, cost, ...row }) => ({
     ...row,
     mean: row.total / row.count,
     std: row.count > 1 ? Math.sqrt(spread / (row.count - 1)) : null,
-    share: whole[row.side] > 0 ? (100 * weight(row)) / whole[row.side] : 0,
+    share: whole[row.side] > 0 ? (100 * weight({ ...row, cost })) / whole[row.side] : 0,
   }));
 }

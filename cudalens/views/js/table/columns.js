@@ -36,8 +36,8 @@ function shareHtml({ share, side }) {
 }
 
 /** @param {CostRow} row */
-function nameHtml({ name }) {
-  return `<span class="name" title="${escapeHtml(name)}">${escapeHtml(name)}</span>`;
+function nameHtml({ name, short }) {
+  return `<span class="name" title="${escapeHtml(name)}">${escapeHtml(short)}</span>`;
 }
 
 /** @param {CostRow} row */
@@ -80,7 +80,7 @@ function timeColumn(title, key) {
 }
 
 export const COLUMNS = [
-  column("Name", "name", (row) => row.name, nameHtml),
+  column("Name", "name", (row) => `${row.short} ${row.name}`, nameHtml),
   column("Kind", "cat", kindText, (row) => `<span class="kind">${escapeHtml(kindText(row))}</span>`),
   column(
     "Count",
@@ -103,8 +103,9 @@ function placeOf(key) {
 
 export const SHARE_COLUMN = placeOf("share");
 
-// Below these widths, px, columns are hidden: first the kind (and the bars), then the extremes.
+// Below these widths, px, columns are hidden, the least important first; a button shows all of them.
 export const HIDDEN_BELOW = [
-  { width: 840, columns: [placeOf("cat")] },
-  { width: 660, columns: [placeOf("min"), placeOf("max")] },
+  { width: 1000, columns: [placeOf("min"), placeOf("max")] },
+  { width: 760, columns: [placeOf("cat"), placeOf("total")] },
+  { width: 600, columns: [placeOf("mean"), placeOf("count")] },
 ];

@@ -28,12 +28,17 @@ table.dataTable > tbody > tr:hover > td { background: var(--cl-hover); }
 table.dataTable > tbody > tr.chosen > td { background: var(--cl-chosen); }
 table.dataTable > tbody > tr.chosen > td:first-child { box-shadow: inset 3px 0 0 var(--cl-accent) !important; }
 table.dataTable > tbody > tr > td.dt-empty { text-align: center; color: var(--cl-muted); padding: 18px; cursor: default; }
-td .name { display: inline-block; max-width: clamp(12em, calc(100cqw - 700px), 70em); overflow: hidden; text-overflow: ellipsis; vertical-align: bottom; font-family: var(--cl-mono); font-size: 12px; }
+td .name { display: inline-block; max-width: clamp(16em, calc(100cqw - 700px), 70em); overflow: hidden; text-overflow: ellipsis; vertical-align: bottom; font-family: var(--cl-mono); font-size: 12px; }
 td .kind { color: var(--cl-muted); font-size: 12px; }
 td .spread { color: var(--cl-muted); }
 td .bar { display: inline-block; width: 56px; height: 8px; margin-right: 8px; border-radius: 2px; background: var(--cl-line-soft); vertical-align: middle; overflow: hidden; text-align: left; }
 td .bar i { display: block; height: 100%; background: var(--cl-accent); }
-:host([data-view="narrow"]) td .bar { display: none; }
-:host([data-view="narrow"]) td .name { max-width: clamp(11em, calc(100cqw - 560px), 70em); }
+:host([data-view="narrow"]) :is(td .bar, td .spread) { display: none; }
+:host([data-view="narrow"]) td .name { max-width: clamp(12em, calc(100cqw - 460px), 70em); }
+:host([data-slim]) td .name { max-width: clamp(12em, calc(100cqw - 250px), 70em); }
+:host([data-view="whole"]) { overflow-x: auto; }
+button.columns { display: none; border: 1px solid var(--cl-line); border-radius: 6px; background: none; color: inherit; font: inherit; font-size: 12px; padding: 3px 10px; cursor: pointer; }
+button.columns[aria-pressed="true"] { background: var(--cl-chosen); }
+:host(:is([data-view="narrow"], [data-view="whole"])) button.columns { display: inline-block; }
 @media print { div.dt-layout-row:not(.dt-layout-table) { display: none !important; } }
 `;

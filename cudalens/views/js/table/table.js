@@ -34,6 +34,7 @@ import { STYLE } from "./style.js";
  * @property {number | null} side That shows; null for both.
  * @property {Set<number>} chosen Names.
  * @property {number} width That the columns fit, px.
+ * @property {boolean} isWhole Whether all columns show, however narrow the page.
  */
 
 /** @type {[label: string, side: number | null][]} */
@@ -59,7 +60,7 @@ export function createTable(host, data, { DataTable, styleSheet, theme, onNames 
   const basis = costBasis(data);
   const hasBoth = new Set(basis.device).size > 1;
   /** @type {State} */
-  const state = { rows: [], side: null, chosen: new Set(), width: 0 };
+  const state = { rows: [], side: null, chosen: new Set(), width: 0, isWhole: false };
   /** @type {DataTable<CostRow>} */
   const table = new DataTable(node, {
     ...tableOptions(),
@@ -72,6 +73,8 @@ export function createTable(host, data, { DataTable, styleSheet, theme, onNames 
     rowCallback: (/** @type {HTMLElement} */ row, /** @type {CostRow} */ costs) => markRow(row, costs, state.chosen),
   });
   listenToRows(table, state, node, onNames);
+  const all = columnsButton(state, () => fitColumns(table, state, host));
+  shadow.append(all);
   const observer = new ResizeObserver(() => fitColumns(table, state, host));
   observer.observe(host);
   fitColumns(table, state, host);
@@ -218,9 +221,29 @@ function toggled(chosen, ids, isAdding) {
  * @param {HTMLElement} host
  */
 function fitColumns(table, state, host) {
-  const width = host.clientWidth;
+  const width = state.isWhole ? Infinity : host.clientWidth;
   if (width === 0 || width === state.width) return;
   state.width = width;
-  host.setAttribute("data-view", width < HIDDEN_BELOW[0].width ? "narrow" : "wide");
+  const isNarrow = host.clientWidth < HIDDEN_BELOW[0].width;
+  host.setAttribute("data-view", isNarrow ? (state.isWhole ? "whole" : "narrow") : "wide");
+  host.toggleAttribute("data-slim", width < HIDDEN_BELOW[2].width);
   for (const { width: least, columns } of HIDDEN_BELOW) table.columns(columns).visible(width >= least);
+}
+
+/**
+ * @param {State} state
+ * @param {() => void} onChange
+ */
+function columnsButton(state, onChange) {
+  const press = () => {
+    state.isWhole = !state.isWhole;
+    button.setAttribute("aria-pressed", String(state.isWhole));
+    onChange();
+  };
+  const button = element(
+    "button",
+    { type: "button", class: "columns", "aria-pressed": "false", onclick: press },
+    "All columns",
+  );
+  return button;
 }

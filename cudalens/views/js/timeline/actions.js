@@ -1,5 +1,6 @@
 // What the gestures do. Each of them can be done with the keyboard or a button.
 
+import { between } from "../app/measure.js";
 import { formatCount } from "../shared/format.js";
 import { showTip } from "./dom.js";
 import { frameOf } from "./frame.js";
@@ -54,6 +55,15 @@ function pointerActions(timeline) {
       askFrame(timeline);
     },
     finishRange: () => announce(timeline),
+    measureTo(/** @type {number} */ x, /** @type {number} */ y) {
+      const [from, to] = [timeline.selected, eventUnder(timeline, x, y)];
+      if (from === null || to === null || from === to) return false;
+      timeline.range = between(timeline.data, from, to);
+      timeline.selected = null;
+      announce(timeline);
+      askFrame(timeline);
+      return true;
+    },
     clearRange() {
       if (timeline.range === null) return;
       timeline.range = null;

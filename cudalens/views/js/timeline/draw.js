@@ -172,7 +172,7 @@ function paintTexts(context, timeline, frame, texts) {
  */
 function fittedText(context, timeline, name, room) {
   const { labels } = timeline.painter;
-  const label = labels[name] ?? measuredLabel(context, timeline.data.header.names[name]);
+  const label = labels[name] ?? measuredLabel(context, timeline.data.header, name);
   labels[name] = label;
   if (label.width <= room) return label.text;
   if (label.shortWidth <= room) return label.short;
@@ -193,12 +193,14 @@ function cutWidth(context, label, letters) {
 
 /**
  * @param {CanvasRenderingContext2D} context
- * @param {string} name
+ * @param {Timeline["data"]["header"]} header
+ * @param {number} name
  * @returns {Label}
  */
-function measuredLabel(context, name) {
-  const text = blockLabel(name);
-  const short = shortLabel(text);
+function measuredLabel(context, header, name) {
+  const brief = header.short[name];
+  const text = brief ?? blockLabel(header.names[name]);
+  const short = brief ?? shortLabel(text);
   return {
     text,
     short,

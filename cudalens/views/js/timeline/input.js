@@ -80,7 +80,7 @@ export function listenToPointer(timeline, act) {
     if (drag === null) return;
     if (drag.kind === "range" && drag.moved) act.finishRange();
     else if (!drag.moved && drag.kind === "gutter") act.toggleLane(y);
-    else if (!drag.moved && drag.kind === "range") act.clearRange();
+    else if (!drag.moved && drag.kind === "range" && !act.measureTo(x, y)) act.clearRange();
     else if (!drag.moved && drag.kind === "plot") act.click(x, y);
   });
   listen(timeline, canvas, "pointercancel", () => {

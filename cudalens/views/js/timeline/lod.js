@@ -10,13 +10,17 @@ import { groupOf, NUM_SHADES, nameHash } from "../shared/theme.js";
 const FANOUT = 16;
 const MAX_ROWS = 512;
 const UNDRAWN = 65535;
+// An event is drawn short by at most this share of the event that takes its row.
+const MAX_CUT = 0.02;
 const MIN_ALPHA = 88;
 const OPAQUE = (255 << 24) >>> 0;
 const EDGE = (150 << 24) >>> 0;
 
 /**
  * Row of every event within its lane: below all events that contain it, and shared with no event at the same time. Rows
- * beyond MAX_ROWS are not drawn (UNDRAWN). A zero-length event takes up no time.
+ * beyond MAX_ROWS are not drawn (UNDRAWN). A zero-length event takes up no time. Where a much longer event begins shortly
+ * before the end of others that do not contain it, these are drawn until its start: else it, and all in it, would be
+ * drawn below them, with empty rows above.
  *
  * @param {TraceData} data
  * @returns {Rows}
@@ -27,6 +31,9 @@ export function assignRows(data) {
   /** @type {number[]} */
   const heights = [];
   const until = new Float64Array(MAX_ROWS);
+  const last = new Int32Array(MAX_ROWS);
+  /** @type {Map<number, number>} */
+  const ends = new Map();
   let i = 0;
   for (const lane of header.lanes) {
     let top = -1;
@@ -44,19 +51,26 @@ export function assignRows(data) {
       let r = top;
       while (r >= 0 && !(until[r] > s && until[r] >= e)) r--;
       r++;
-      while (r < MAX_ROWS && until[r] > s) r++;
+      while (r < MAX_ROWS && until[r] > s) {
+        if (start[last[r]] < s && until[r] - s < MAX_CUT * (e - s)) {
+          ends.set(last[r], s);
+          break;
+        }
+        r++;
+      }
       if (r >= MAX_ROWS) {
         row[i] = UNDRAWN;
         continue;
       }
       row[i] = r;
       until[r] = e;
+      last[r] = i;
       if (e > s && r > top) top = r;
       if (r >= height) height = r + 1;
     }
     heights.push(Math.max(height, 1));
   }
-  return { row, heights };
+  return { row, heights, ends };
 }
 
 /**
@@ -117,7 +131,11 @@ export function assignTones(data) {
  * @property {Uint32Array[]} maxima Levels of places of longest events.
  */
 
-/** @typedef {{ row: Uint16Array, heights: number[] }} Rows Row of every event in its lane, and rows of each lane. */
+/**
+ * Row of every event in its lane, rows of each lane, and the drawn end of events that are drawn short.
+ *
+ * @typedef {{ row: Uint16Array, heights: number[], ends: Map<number, number> }} Rows
+ */
 
 /**
  * @param {TraceData} data
@@ -152,8 +170,27 @@ export function gatherRows(data, rows, tone, keep = null) {
     index.e[p] = start[i] + dur[i];
     index.tone[p] = tone[i];
   }
+  for (const [i, end] of rows.ends) if (!isOut(i)) index.e[placeIn(index, laneRow[lane[i]] + rows.row[i], i)] = end;
   for (let p = 0; p < m; p++) index.sum[p + 1] = index.sum[p] + index.e[p] - index.s[p];
   return { ...index, maxima: buildMaxima(index.s, index.e) };
+}
+
+/**
+ * Place of event i in row r.
+ *
+ * @param {{ first: Uint32Array, at: Uint32Array }} index
+ * @param {number} r
+ * @param {number} i
+ */
+function placeIn({ first, at }, r, i) {
+  let low = first[r];
+  let high = first[r + 1];
+  while (low < high) {
+    const mid = (low + high) >> 1;
+    if (at[mid] < i) low = mid + 1;
+    else high = mid;
+  }
+  return low;
 }
 
 /**
@@ -313,6 +350,11 @@ export function paintRow(index, r, { t0, w, out, base, width, minWidth }, pixels
     }
     const tq = tx + w;
     const q = placeAfter(s, p, end, tq);
+    if (q === p) {
+      // Rounding found the pixel before the one that the event starts in.
+      x++;
+      continue;
+    }
     const clipped = Math.max(0, tx - s[p]) + Math.max(0, e[q - 1] - tq);
     const busy = (sum[q] - sum[p] - clipped) * scale;
     const best = q - p === 1 ? p : longestIn(index, p, q);

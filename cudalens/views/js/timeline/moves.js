@@ -12,6 +12,7 @@ const MAX_FRAME_TIMES = 2000;
 
 /** @param {Timeline} timeline */
 export function measure(timeline) {
+  if (timeline.isReleased) return;
   const { frame, stage, canvas } = timeline.dom;
   const width = Math.max(1, frame.clientWidth);
   const height = Math.max(HEAD_HEIGHT + ROW_HEIGHT, frame.clientHeight);
@@ -34,8 +35,29 @@ export function measure(timeline) {
   } else askFrame(timeline);
 }
 
+/**
+ * Releases the pixels of the canvases of a timeline that is far from the screen, and paints it again near it.
+ *
+ * @param {Timeline} timeline
+ * @param {boolean} isNear
+ */
+export function setNear(timeline, isNear) {
+  if (timeline.isReleased !== isNear) return;
+  timeline.isReleased = !isNear;
+  if (isNear) {
+    timeline.size = { ...timeline.size, width: 0 };
+    measure(timeline);
+    return;
+  }
+  const { canvas } = timeline.dom;
+  for (const one of [canvas, timeline.painter.stripCanvas]) one.width = one.height = 0;
+  timeline.painter.strip = null;
+  timeline.overview = null;
+}
+
 /** @param {Timeline} timeline */
 export function paintNow(timeline) {
+  if (timeline.isReleased) return;
   const began = performance.now();
   timeline.scroll = timeline.dom.frame.scrollTop;
   paintFrame(timeline);
@@ -139,6 +161,9 @@ export function announce(timeline) {
  */
 export function reveal(timeline, event, isZoomed = false) {
   const { data, view, dom, layout } = timeline;
+  // What is under the pointer changes without the pointer.
+  dom.tip.hidden = true;
+  timeline.hover = null;
   const i = drawnEvent(data, timeline.rows, event);
   const [t0, t1] = [data.start[i], data.start[i] + data.dur[i]];
   const lane = data.lane[i];

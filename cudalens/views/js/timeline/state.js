@@ -86,6 +86,7 @@ import { fitWindow, layoutLanes, timelineExtent } from "./view.js";
  * @property {number} pending Animation frame that is requested; 0 for none.
  * @property {((now: number) => void) | null} beforeFrame
  * @property {boolean} isGone
+ * @property {boolean} isReleased Whether its canvases hold no pixels, far from the screen.
  * @property {(() => void)[]} cleanups
  */
 
@@ -144,6 +145,7 @@ export function createState(root, data, options) {
     pending: 0,
     beforeFrame: null,
     isGone: false,
+    isReleased: false,
     cleanups: [],
   };
 }

@@ -5,7 +5,7 @@ import { fillLegend } from "./dom.js";
 import { legendEntries } from "./draw.js";
 import { frameOf } from "./frame.js";
 import { listenToKeys, listenToPointer } from "./input.js";
-import { askFrame, choose, measure, moveTo, paintNow, reveal } from "./moves.js";
+import { askFrame, choose, measure, moveTo, paintNow, reveal, setNear } from "./moves.js";
 import { createState, listen, paletteOf } from "./state.js";
 import { setColors } from "./style.js";
 import { HEAD_HEIGHT, ROW_HEIGHT } from "./view.js";
@@ -18,6 +18,8 @@ import { HEAD_HEIGHT, ROW_HEIGHT } from "./view.js";
 
 const MAX_HEIGHT = 460;
 const MIN_HEIGHT = 150;
+// A timeline farther from the screen than this keeps no pixels.
+const NEAR = "800px 0px";
 
 /**
  * @typedef {object} TimelineView
@@ -61,7 +63,14 @@ export function createTimeline(root, data, options = {}) {
   measure(timeline);
   const watch = new ResizeObserver(() => measure(timeline));
   watch.observe(timeline.dom.frame);
-  timeline.cleanups.push(() => watch.disconnect());
+  const near = new IntersectionObserver((entries) => setNear(timeline, entries[entries.length - 1].isIntersecting), {
+    rootMargin: NEAR,
+  });
+  near.observe(timeline.dom.frame);
+  timeline.cleanups.push(
+    () => watch.disconnect(),
+    () => near.disconnect(),
+  );
   paintNow(timeline);
   return publicApi(timeline, act);
 }

@@ -7,6 +7,7 @@ import torch
 from torch.distributed import ProcessGroup, Work
 
 import cudalens
+from cudalens.errors import VirtualDeviceError
 from cudalens.sanitizer import RaceKind
 from cudalens.virtual import device
 
@@ -28,6 +29,38 @@ def group(tmp_path):
             yield
         finally:
             dist.destroy_process_group()
+
+
+@pytest.fixture
+def group_without_values(tmp_path):
+    """A device without values, and a process group of one on gloo."""
+    with device("h100", values=False):
+        store = dist.FileStore(str(tmp_path / f"store{next(_names)}"), 1)
+        dist.init_process_group("gloo", store=store, rank=0, world_size=1)
+        try:
+            yield
+        finally:
+            dist.destroy_process_group()
+
+
+def test_without_values_nothing_is_sent_and_results_are_unknown(group_without_values):
+    """Another process may know no value of its tensor: one that sends or receives would wait for it forever."""
+    known, gathered = torch.ones(N, device="cuda"), torch.zeros(N, device="cuda")
+    assert (known[0].item(), gathered[0].item()) == (1, 0)
+    dist.all_gather([gathered], torch.randn(N, device="cuda"))
+    dist.all_reduce(known)
+    for tensor in (known, gathered):
+        with pytest.raises(VirtualDeviceError, match="The value of a tensor is needed"):
+            tensor[0].item()
+    host = torch.ones(N)
+    dist.all_reduce(host)
+    assert host[0].item() == 1
+
+
+def test_without_values_data_parallel_is_refused(group_without_values):
+    with pytest.raises(VirtualDeviceError, match="DistributedDataParallel needs values"):
+        torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(4, 4).cuda())
+    torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(4, 4))
 
 
 @pytest.fixture

@@ -1,0 +1,96 @@
+"""The rule about memory that the driver allocates and frees."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+import numpy as np
+
+from cudalens.analysis import units
+from cudalens.analysis.event_arrays import Ints
+from cudalens.analysis.findings.finding import Finding
+from cudalens.analysis.findings.idle_attribution import ALLOCATE
+from cudalens.analysis.findings.replays import without_host, without_waits
+from cudalens.analysis.findings.trace_arrays import TraceArrays
+from cudalens.analysis.time.intervals import Intervals, intersect, length
+from cudalens.analysis.time.work import COMPUTE
+from cudalens.frames.syncs.kinds import SyncKind
+
+#: Share of the idle time in driver calls that is late from which on the calls never stop.
+_LATE: Final = 0.1
+
+#: A warm-up of the allocator is a likely cause from this share of the window on, else a possible one.
+_COLD_SHARE: Final = 0.2
+
+#: Memory that is allocated in the first third of a run can belong to the warm-up.
+_STEADY: Final = 1 / 3
+
+
+def allocating(arrays: TraceArrays) -> Iterator[Finding]:
+    """``driver_memory``: the driver allocates or frees memory, which stops the host, and often the device.
+
+    Gain: what a replay saves without these calls, at most the idle time of the devices within them; nothing is reported
+    without device work. A caching allocator calls the driver at first and then no more, unless memory runs out or new
+    sizes are requested. If calls after the first third of the run have a tenth of their idle time, all of them count;
+    otherwise they are a warm-up, and the advice says so. Where
+    most of the idle time is after the first retry or ``empty_cache()``, only the calls from there on count.
+    """
+    rows = arrays.matching(ALLOCATE)
+    if not len(rows) or not len(arrays.work.rows):
+        return
+    late = _from_first_release(arrays, rows)
+    is_released = 2 * length(_idle_in(arrays, late)) >= length(_idle_in(arrays, rows)) if len(late) else False
+    rows = late if is_released else rows
+    size, is_steady = length(_idle_in(arrays, rows)), is_released or _is_steady(arrays, rows)
+    waits = arrays.trace.syncs[arrays.trace.syncs["event"].isin(rows)]
+    retries = int((waits["kind"] == SyncKind.ALLOCATOR_RETRY).sum()) if is_released else 0
+    at_most = length(arrays.time_of(rows)) if is_released else size
+    gain = arrays.replays.bound(at_most, without_host(rows), without_waits(rows))
+    again = f", {units.plural(retries, 'time')} because memory had run out" if retries else ""
+    when = "" if is_steady else " at the start of the run"
+    what = (
+        f"{units.plural(len(rows), 'call')} allocated or freed driver memory{when}{again}; the GPU was idle for "
+        f"{units.duration(size)} in these calls."
+    )
+    is_likely = is_steady or gain >= _COLD_SHARE * arrays.wall_ns
+    yield arrays.finding(
+        "driver_memory", "allocating driver memory", what, gain, _advice(retries, is_released, is_steady),
+        "high" if is_released else "medium" if is_likely else "low",
+        rows=rows, place=arrays.place_of(rows), is_idle=True,
+    )  # fmt: skip
+
+
+def _idle_in(arrays: TraceArrays, rows: Ints) -> Intervals:
+    """Idle time of the devices within some calls that allocate or free memory."""
+    return intersect(arrays.idle.by_event["allocate"], arrays.time_of(rows))
+
+
+def _is_steady(arrays: TraceArrays, rows: Ints) -> bool:
+    """Whether calls after the first third of the run, and after the first kernel, have a part of the idle time."""
+    if arrays.is_warmup(int(rows[np.argmax(arrays.dur[rows])])):
+        return False
+    kernels = arrays.work.start[arrays.work.kind == COMPUTE]
+    begin = max(int(arrays.ts.min()) + _STEADY * arrays.wall_ns, int(kernels.min(initial=arrays.busy.start[-1])))
+    late = rows[arrays.ts[rows] >= begin]
+    return length(_idle_in(arrays, late)) >= _LATE * length(_idle_in(arrays, rows))
+
+
+def _from_first_release(arrays: TraceArrays, rows: Ints) -> Ints:
+    """The calls from the first retry or ``empty_cache()`` on; none if there is none."""
+    waits = arrays.trace.syncs
+    ends = waits[waits["kind"].isin([SyncKind.ALLOCATOR_RETRY, SyncKind.EMPTY_CACHE])]
+    return rows[arrays.end[rows] >= int(ends["ts"].min())] if len(ends) else rows[:0]
+
+
+def _advice(retries: int, is_released: bool, is_steady: bool) -> str:
+    if retries:
+        return "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True against fragmentation, or lower the peak of memory"
+    if is_released:
+        return "no torch.cuda.empty_cache() in the loop: the allocator asks the driver for the same memory again"
+    if not is_steady:
+        return (
+            "measure after a warm-up, %%cudaprofile --warmup 3: first calls create the context, and the allocator then "
+            "reuses memory"
+        )
+    return "allocate buffers once and reuse them, with constant shapes"

@@ -1,0 +1,1 @@
+"""Queries of a Trace's frames, filtered by a small language."""

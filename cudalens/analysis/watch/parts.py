@@ -1,0 +1,102 @@
+"""The parts of a step: where the time of the recorded steps of a Trace went."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from cudalens.analysis.cached import once_per_trace
+from cudalens.analysis.event_arrays import EventArrays
+from cudalens.analysis.summary import step_rows
+from cudalens.analysis.time.idle import idle_causes
+from cudalens.analysis.time.intervals import Intervals, intersect, length, subtract, union, unite
+from cudalens.analysis.time.work import COMMUNICATION, COMPUTE, MEMORY, Work
+from cudalens.frames import Trace
+
+#: Parts of a step in order: those of a device, then those of a step without a device.
+DEVICE_PARTS: Final = (
+    "GPU compute", "communication", "copies", "idle: data loading", "idle: sync", "idle: launch", "idle: dependency",
+    "idle: host", "idle: unknown",
+)  # fmt: skip
+HOST_PARTS: Final = ("data loading", "optimizer", "operators", "Python and other")
+PARTS: Final = (*DEVICE_PARTS, *HOST_PARTS)
+
+_LOADER: Final = "^enumerate\\(DataLoader\\)"
+_OPTIMIZER: Final = "^Optimizer\\.step"
+
+
+@once_per_trace
+def step_parts(trace: Trace) -> dict[str, float]:
+    """Time of each part of a recorded step, ns per step; their sum is the time of a step.
+
+    With device work the parts are those of the device that was busy longest: computing; communication outside of it;
+    copies outside of both; and idle time by the causes of `cudalens.analysis.idle_causes`, without what the host spent
+    in a DataLoader. Without device work they are the times of the host: data loading, steps of optimizers, other
+    operators, and the rest.
+
+    Args:
+        trace: A Trace with profiler steps; without steps the whole Trace counts as one.
+
+    Returns:
+        Parts that took time, in order of `PARTS`.
+    """
+    arrays = EventArrays(trace)
+    if not len(arrays.ts):
+        return {}
+    steps = step_rows(trace)
+    rows = steps if len(steps) else np.arange(len(arrays.ts))
+    window = Intervals(arrays.ts[rows].min(keepdims=True), arrays.end[rows].max(keepdims=True))
+    parts = _of_device(trace, arrays, window) if len(arrays.work.rows) else _of_host(arrays, window)
+    num_steps = max(len(steps), 1)
+    return {name: parts[name] / num_steps for name in PARTS if parts.get(name, 0) > 0}
+
+
+def _of_device(trace: Trace, arrays: EventArrays, window: Intervals) -> dict[str, int]:
+    work, device = _busiest(arrays.work)
+    whole = Intervals(window.start, np.maximum(window.end, work.end.max(keepdims=True)))
+    kinds = [_union(work, work.kind == kind) for kind in (COMPUTE, COMMUNICATION, MEMORY)]
+    busy = unite(unite(kinds[0], kinds[1]), kinds[2])
+    idle = subtract(whole, busy)
+    found = _idle(trace, device, length(idle), length(intersect(idle, _ranges(arrays, _LOADER))))
+    found |= {
+        "GPU compute": length(intersect(whole, kinds[0])),
+        "communication": length(intersect(whole, subtract(kinds[1], kinds[0]))),
+        "copies": length(intersect(whole, subtract(kinds[2], unite(kinds[0], kinds[1])))),
+    }
+    return found
+
+
+def _busiest(work: Work) -> tuple[Work, int]:
+    devices, place = np.unique(work.device, return_inverse=True)
+    at = int(np.argmax([length(_union(work, place == k)) for k in range(len(devices))]))
+    return Work(*(values[place == at] for values in work)), int(devices[at])
+
+
+def _union(work: Work, rows: np.ndarray) -> Intervals:
+    return union(work.start[rows], work.end[rows])
+
+
+def _idle(trace: Trace, device: int, idle_ns: int, loading_ns: int) -> dict[str, int]:
+    """Idle time by cause; what is outside of the gaps is the host's, and data loading is taken from the host."""
+    causes = idle_causes(trace)
+    causes = causes[causes["device"].fillna(-1) == device]
+    by_cause = dict(zip(causes["cause"].astype(str), causes["part_ns"].tolist(), strict=True))
+    by_cause["host"] = by_cause.get("host", 0) + max(idle_ns - sum(by_cause.values()), 0)
+    moved = min(loading_ns, by_cause["host"])
+    by_cause["host"] -= moved
+    return {f"idle: {cause}": ns for cause, ns in by_cause.items()} | {"idle: data loading": moved}
+
+
+def _of_host(arrays: EventArrays, window: Intervals) -> dict[str, int]:
+    loading = intersect(window, _ranges(arrays, _LOADER))
+    steps = subtract(intersect(window, _ranges(arrays, _OPTIMIZER)), loading)
+    is_op = arrays.is_in("cpu_op")
+    ops = subtract(subtract(intersect(window, union(arrays.ts[is_op], arrays.end[is_op])), loading), steps)
+    known = {"data loading": length(loading), "optimizer": length(steps), "operators": length(ops)}
+    return known | {"Python and other": length(window) - sum(known.values())}
+
+
+def _ranges(arrays: EventArrays, pattern: str) -> Intervals:
+    rows = arrays.is_named(pattern) & (arrays.ints("device") < 0)
+    return union(arrays.ts[rows], arrays.end[rows])

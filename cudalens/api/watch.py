@@ -1,0 +1,397 @@
+"""`watch`: follow a running loop: step times, short recordings, and what changed."""
+
+from __future__ import annotations
+
+import atexit
+import itertools
+import os
+import threading
+import time
+from collections.abc import Callable
+from functools import partial
+from io import BytesIO
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Final
+
+import pandas as pd
+
+from cudalens.analysis.findings import findings
+from cudalens.analysis.watch.change_points import Shift
+from cudalens.analysis.watch.parts import step_parts
+from cudalens.api.outcome import OK, Outcome
+from cudalens.api.watching.burst import Recorded, build
+from cudalens.api.watching.changes import Changes
+from cudalens.api.watching.folder import WatchFolder
+from cudalens.api.watching.loop import WatchLoop
+from cudalens.api.watching.server import WatchServer
+from cudalens.api.watching.worker import WatchWorker
+from cudalens.device.interrupts import DeferredInterrupts, defers_interrupts
+from cudalens.errors import WatchError
+from cudalens.frames import Trace, store
+from cudalens.frames.watched import WatchedRecording, WatchedRun, WatchFacts, encode_history
+from cudalens.views.sections.verdict import verdict
+from cudalens.watching.budget import Budget
+from cudalens.watching.finder import Source, StepFinder
+from cudalens.watching.store import RecordingStore
+
+if TYPE_CHECKING:
+    from cudalens.views.watch.record import WatchRecord
+
+DEFAULT_BUDGET: Final = 0.02
+_MOST_BUDGET: Final = 0.5
+_MOST_FINDINGS: Final = 3
+_numbers: Final = itertools.count(1)
+
+#: The watch that is on: hooks and torch's profiler belong to the whole process.
+_active: Watch | None = None
+
+
+def watch(
+    name: str | None = None,
+    *,
+    budget: float = DEFAULT_BUDGET,
+    folder: str | os.PathLike[str] | None = None,
+    seed: int = 0,
+) -> Watch:
+    """Follow a loop while it runs: times of all steps, recordings of some, and what changed.
+
+    Use it as a context manager, on the thread that runs the loop::
+
+        with cudalens.watch() as w:
+            for _ in range(20):
+                torch.ones(8, 8).sum()
+                w.step()  # not needed where an optimizer, a DataLoader or a module is called
+        print(w.summary())
+
+    Steps are found without a change of the code: steps of optimizers, else batches of a DataLoader, else calls of the
+    outermost nn.Module, else calls of ``w.step()``. Some steps are recorded by torch's profiler, at most three at a
+    time and at most 50 ms, as often as the budget allows. Steps are not recorded while another profiler runs.
+
+    Times are those of the GPU (CUDA events), of the virtual device, or of the host. Memory, files and cost are bounded.
+
+    Args:
+        name: Name of the run; by default ``watch-<number>``.
+        budget: Share of the loop's time that watching may cost, 0.001 to 0.5.
+        folder: Also write the history and the recordings that are kept there, for `cudalens.load`; created if absent.
+            Ranks of a job (``RANK`` is set) may share it: each writes into a folder of its own in it.
+        seed: Of the random sample of recordings.
+
+    Raises:
+        ValueError: `budget` is out of range.
+        OutputError: The folder cannot be created.
+    """
+    if not 0.001 <= budget <= _MOST_BUDGET:
+        raise ValueError(f"budget is {budget!r}, expected a share of 0.001 to {_MOST_BUDGET}, such as 0.02 for 2 %")
+    return Watch(name or f"watch-{next(_numbers)}", budget, None if folder is None else _folder(Path(folder)), seed)
+
+
+def _folder(path: Path) -> WatchFolder:
+    """The folder to write to: of several ranks, each has one of its own in it."""
+    rank = _rank()
+    return WatchFolder(path if rank is None else path / f"rank-{rank}")
+
+
+def active() -> Watch | None:
+    """The watch that is on, or None."""
+    return _active
+
+
+class Watch:
+    """A watched run; made by `watch`.
+
+    Attributes:
+        name: Name of the run.
+    """
+
+    def __init__(self, name: str, budget: float, folder: WatchFolder | None, seed: int) -> None:
+        self.name = name
+        self._budget = Budget(budget)
+        self._folder, self._store = folder, RecordingStore[Recorded](seed=seed)
+        self._changes = Changes()
+        self._loop = WatchLoop(self._budget, self._recorded, self._shifted)
+        self._finder = StepFinder(self._ended)
+        self._worker = WatchWorker(self._tick, self._failed)
+        self._server = WatchServer(
+            {"state": self._state_bytes, "trace": self._trace_bytes, "record": self._asked(self.record)}
+            | {"stop": self._asked(self.request_stop)}
+        )
+        self._interrupts = DeferredInterrupts()
+        self._outcome = Outcome("ok")
+        self._state = "new"
+        self._started_ns = time.time_ns()
+        self._lock = threading.Lock()
+        self._listeners: list[Callable[[Watch], object]] = []
+        self._stop_requested = False
+
+    @property
+    def is_on(self) -> bool:
+        """Whether it watches."""
+        return self._state == "running"
+
+    @property
+    def is_building(self) -> bool:
+        """Whether the frames of a recording are being built; nothing is recorded then."""
+        return self._loop.is_building
+
+    def start(self) -> Watch:
+        """Begin to watch the calling thread.
+
+        Raises:
+            WatchError: Another watch is on, or this one has been used.
+        """
+        global _active
+        if self._state != "new":
+            raise WatchError("a watch can be used only once; make another with cudalens.watch().")
+        if _active is not None:
+            raise WatchError(f"{_active.name!r} is already watching this process; stop it first.")
+        self._state, _active, self._started_ns = "running", self, time.time_ns()
+        try:
+            self._interrupts.install()
+            self._loop.gauges.start()
+            self._worker.start()
+            if (problem := self._server.start()) is not None:
+                self._loop.note(problem)
+            self._loop.pause()
+            self._finder.start()
+        except BaseException:
+            self.stop()
+            raise
+        return self
+
+    def stop(self, error: BaseException | None = None) -> None:
+        """End watching; can be called twice.
+
+        Args:
+            error: The exception that ended the loop, for the status of the run.
+        """
+        self._finder.stop()
+        if self._state == "running":
+            self._end(error)
+        self._interrupts.remove()
+        self._interrupts.deliver()
+
+    @defers_interrupts
+    def _end(self, error: BaseException | None) -> None:
+        global _active
+        self._finder.ignore()
+        self._loop.drop_burst()
+        self._loop.gauges.stop()
+        self._outcome, self._state = (OK if error is None else Outcome.of(error)), "done"
+        if _active is self:
+            _active = None
+        self._server.stop()
+        self._worker.stop()
+
+    def step(self) -> None:
+        """A step ends here, for loops in which steps are not found; steps are then these alone.
+
+        No effect once watching has ended: a viewer may end it while the loop goes on.
+
+        Raises:
+            WatchError: The watch has not begun.
+        """
+        if self._state == "new":
+            raise WatchError("step() was called before the watch began; call it inside of `with cudalens.watch()`.")
+        if self._state == "running":
+            self._finder.mark()
+
+    def record(self) -> None:
+        """Record the next steps, also beyond the budget. May be called from any thread."""
+        self._loop.wants_recording = True
+
+    def request_stop(self) -> None:
+        """Stop at the end of the current step. May be called from any thread."""
+        self._stop_requested = True
+
+    def pause(self) -> None:
+        """A cell of a notebook has ended: the time until `resume` belongs to no step."""
+        self._loop.pause()
+        self._interrupts.remove()
+
+    def resume(self) -> None:
+        """A cell of a notebook begins. Each cell has its own handler of interrupts."""
+        self._interrupts.install()
+        self._loop.pause()
+
+    def on_change(self, listener: Callable[[Watch], object]) -> None:
+        """Call `listener` twice a second on a thread of cudalens, and at the end."""
+        self._listeners.append(listener)
+
+    @property
+    def steps(self) -> pd.DataFrame:
+        """A row per step, as `cudalens.frames.watched.WatchedRun.steps` defines it."""
+        return self.run.steps()
+
+    @property
+    def traces(self) -> list[Trace]:
+        """The Traces of the recordings that are kept, oldest first."""
+        run = self.run
+        return [run.trace(recording) for recording in run.recordings]
+
+    @property
+    def changes(self) -> pd.DataFrame:
+        """A row per change of the step time, as `cudalens.frames.watched.WatchedChange` defines its columns."""
+        names = ("step", "ts", "before_ns", "after_ns", "found_at", "causes")
+        return pd.DataFrame([{name: getattr(one, name) for name in names} for one in self.run.changes], columns=names)
+
+    @property
+    def cost(self) -> float:
+        """What watching has cost, as a share of the time that the loop would have taken without it."""
+        return self._budget.cost_share
+
+    def summary(self) -> WatchRecord:
+        """The run so far: prints as text, shows as pictures and tables in a notebook; ``to_html`` writes a page."""
+        from cudalens.views.watch.record import WatchRecord
+
+        return WatchRecord(self.run)
+
+    @property
+    def run(self) -> WatchedRun:
+        """All that is known so far."""
+        with self._lock:
+            kept, reasons = self._store.kept, self._store.reasons()
+            recordings = tuple(_described(one, reasons.get(id(one), "sample")) for one in kept)
+            traces = {one.step: one.trace for one in kept if one.trace is not None}
+            changes = self._changes.found
+        folder = self._folder.path if self._folder is not None else None
+        return WatchedRun(self._facts(), self._loop.history.columns(), changes, recordings, traces, folder)
+
+    def _facts(self) -> WatchFacts:
+        loop = self._loop
+        notes = [*loop.notes, *(self._folder.notes if self._folder is not None else ())]
+        return WatchFacts(
+            name=self.name,
+            status="running" if self.is_on else self._outcome.status,
+            started_ns=self._started_ns,
+            written_ns=time.time_ns(),
+            num_steps=loop.num_steps,
+            source=self._finder.source,
+            clock=loop.clock_name,
+            budget=self._budget.share,
+            cost=self._budget.cost_share,
+            num_recordings=loop.num_recordings,
+            rank=_rank(),
+            pid=os.getpid(),
+            gauges=dict(loop.gauges.values),
+            notes=tuple(notes),
+        )
+
+    def _ended(self, source: Source) -> None:
+        """A step ended, on the loop's thread. An error of cudalens ends watching, not the loop."""
+        try:
+            self._loop.end_step(self._finder.take_data(), self._finder.elements)
+        except Exception as error:
+            self._loop.note(f"watching ended: {type(error).__name__}: {error}")
+            self._stop_requested = True
+        self._interrupts.deliver()
+        if self._stop_requested:
+            self._end(None)
+
+    def _recorded(self, recorded: Recorded) -> None:
+        self._loop.is_building = True
+        self._worker.add(partial(self._build, recorded))
+
+    def _build(self, recorded: Recorded) -> None:
+        """Build a recording, on the worker's thread."""
+        try:
+            trace = build(recorded, self.name)
+            recorded.parts = step_parts(trace)
+            recorded.step_ns = round(sum(recorded.parts.values()))
+            recorded.verdict = verdict(trace)
+            recorded.findings = tuple(str(one) for one in findings(trace, most=_MOST_FINDINGS))
+            with self._lock:
+                dropped = self._store.add(recorded)
+                self._changes.add_recording(recorded, self._loop.history)
+            if self._folder is not None:
+                self._folder.keep(self._store.kept, dropped)
+        finally:
+            self._loop.is_building = False
+
+    def _shifted(self, shift: Shift) -> None:
+        with self._lock:
+            self._changes.add(shift, self._loop.history)
+
+    def _tick(self) -> None:
+        began = time.thread_time_ns()
+        self._publish()
+        self._budget.add_thread(time.thread_time_ns() - began)
+
+    def _publish(self) -> None:
+        if self._folder is not None:
+            self._folder.write(lambda: self.run, is_last=not self.is_on)
+        for listener in list(self._listeners):
+            listener(self)
+
+    def _state_bytes(self) -> bytes:
+        return encode_history(self.run)
+
+    def _trace_bytes(self) -> bytes:
+        """The file of the last recording; empty if there is none."""
+        run = self.run
+        if not run.recordings:
+            return b""
+        trace, file = run.trace(run.recordings[-1]), BytesIO()
+        store.write(trace.info, dict(trace.frames), file)
+        return file.getvalue()
+
+    @staticmethod
+    def _asked(act: Callable[[], object]) -> Callable[[], bytes]:
+        """An answer of one byte, after `act`."""
+
+        def answer() -> bytes:
+            act()
+            return b"1"
+
+        return answer
+
+    def _failed(self, error: Exception) -> None:
+        self._loop.note(f"a recording could not be read: {type(error).__name__}: {error}")
+
+    def _forget(self) -> None:
+        """In a forked child: remove the hooks, and use no thread of the parent."""
+        self._state = "done"
+        self._finder.stop()
+        self._worker.forget()
+        self._server.forget()
+        self._loop.gauges.forget()
+
+    def __enter__(self) -> Watch:
+        return self.start()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trail: TracebackType | None
+    ) -> None:
+        self.stop(error)
+
+    def __repr__(self) -> str:
+        """Name and state."""
+        return f"<cudalens.watch {self.name!r}: {self._state}, {self._loop.num_steps:,} steps>"
+
+
+def _described(one: Recorded, reason: str) -> WatchedRecording:
+    return WatchedRecording(
+        one.step, one.num_steps, one.ts, one.step_ns, reason, one.verdict, dict(one.parts), one.findings
+    )
+
+
+def _rank() -> int | None:
+    text: Any = os.environ.get("RANK", "")
+    return int(text) if text.isdecimal() else None
+
+
+def _after_fork() -> None:
+    global _active
+    left, _active = _active, None
+    if left is not None:
+        left._forget()
+
+
+@atexit.register
+def _end_what_is_on() -> None:
+    if _active is not None:
+        _active.stop()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)

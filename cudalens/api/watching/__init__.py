@@ -1,0 +1,1 @@
+"""Parts of a watched run: its loop, its recordings, its worker thread, its changes, its folder."""

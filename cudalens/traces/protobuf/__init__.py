@@ -1,0 +1,1 @@
+"""Readers of traces that are protocol buffers: XPlane (JAX, TensorFlow) and Perfetto."""

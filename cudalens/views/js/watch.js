@@ -1,0 +1,12 @@
+// The live panel of a watched run; cudalens/views/watch/panel.py is its Python side.
+
+import { createPanel } from "./watch/panel.js";
+
+/** @import { PanelModel } from "./watch/panel.js" */
+
+/** @param {{ model: PanelModel, el: HTMLElement }} view */
+function render({ model, el }) {
+  return createPanel(el, model);
+}
+
+export default { render };

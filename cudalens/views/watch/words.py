@@ -1,0 +1,105 @@
+"""Sentences on a watched run: its verdict, its changes, its cost."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any, Final
+
+import numpy as np
+
+from cudalens.analysis import units
+from cudalens.frames.watched import WatchedChange, WatchedRun
+
+_SOURCES: Final = {
+    "optimizer": "steps of the optimizer",
+    "dataloader": "batches of the DataLoader",
+    "module": "calls of the outermost module",
+    "program": "calls of step()",
+    "none": "no step was found yet",
+}
+_NO_STEP: Final = (
+    "No step was found yet: no optimizer, DataLoader or nn.Module ran. Call step() at the end of each step."
+)
+_NUM_RECENT: Final = 200
+_GAUGES: Final[dict[str, tuple[str, Callable[[Any], str]]]] = {
+    "gpu_busy_pct": ("GPU busy", lambda value: units.percent(value)),
+    "memory_used_bytes": ("memory used", lambda value: units.size(value)),
+    "power_watts": ("power", lambda value: f"{value:.0f} W"),
+    "temperature_celsius": ("temperature", lambda value: f"{value:.0f} °C"),
+    "clock_mhz": ("clock", lambda value: f"{value} MHz"),
+    "slowed_by": ("throttled by", str),
+}
+
+
+def verdict(run: WatchedRun) -> str:
+    """``step 4,120: 20.1 ms a step; since step 3,900: 18 % slower; +41 ms in data loading``."""
+    facts, dur = run.facts, run.columns["dur"]
+    if not len(dur):
+        return _NO_STEP if not facts.num_steps else f"{units.plural(facts.num_steps, 'step')}, no step time yet"
+    changed = change(run.changes[-1], run) if run.changes else ""
+    recent = [one for one in run.recordings if one.verdict]
+    said = f"; {recent[-1].verdict}" if recent and not changed else ""
+    line = f"step {facts.num_steps:,}: {units.duration(float(np.median(dur[-_NUM_RECENT:])))} a step"
+    return f"{line}; {changed}" if changed else f"{line}{said}"
+
+
+def badge(run: WatchedRun) -> str:
+    """``simulated`` for times of a virtual device, else ""."""
+    return "simulated" if run.facts.clock == "virtual" else ""
+
+
+def change(one: WatchedChange, run: WatchedRun) -> str:
+    """``since step 4,120 (14:02:31): 18 % slower; +41 ms in data loading``."""
+    ratio = one.after_ns / one.before_ns - 1 if one.before_ns else 0.0
+    how = (
+        f"{ratio + 1:.3g} times as long"
+        if ratio >= 1
+        else f"{units.percent(100 * abs(ratio))} {'slower' if ratio > 0 else 'faster'}"
+    )
+    when = "" if run.facts.clock == "virtual" else f" ({_time(one.ts)})"
+    why = f"; {one.causes[0]}" if one.causes else ""
+    return f"since step {one.step:,}{when}: {how}{why}"
+
+
+def _time(ns: int) -> str:
+    return f"{datetime.fromtimestamp(ns / 1e9, UTC).astimezone():%H:%M:%S}"
+
+
+def about(run: WatchedRun) -> tuple[tuple[str, str], ...]:
+    """Facts of the run, as terms and texts."""
+    facts = run.facts
+    clock = {"host": "the host's clock", "device": "CUDA events", "virtual": "the virtual device's clock"}
+    state = "running" if facts.status == "running" else {"ok": "ended"}.get(facts.status, facts.status)
+    found = [
+        ("Run", f"{facts.name}, {state}" + (f", rank {facts.rank}" if facts.rank is not None else "")),
+        (
+            "Steps",
+            f"{facts.num_steps:,}: {_SOURCES.get(facts.source, facts.source)}, "
+            f"by {clock.get(facts.clock, facts.clock)}",
+        ),
+        (
+            "Cost",
+            f"{100 * facts.cost:.2g} % of the loop's time, measured; budget {100 * facts.budget:g} %; "
+            f"{units.plural(facts.num_recordings, 'recording')}, {len(run.recordings)} kept",
+        ),
+    ]
+    if memory := _memory(run):
+        found.append(("Memory", memory))
+    if gauges := ", ".join(_gauge(name, value) for name, value in facts.gauges.items() if name in _GAUGES):
+        found.append(("GPU", gauges))
+    return tuple(found)
+
+
+def _gauge(name: str, value: float | str) -> str:
+    title, text = _GAUGES[name]
+    return f"{title} {text(value)}"
+
+
+def _memory(run: WatchedRun) -> str:
+    held = run.columns["allocated_bytes"]
+    if not len(held) or held[-1] < 0:
+        return ""
+    retries = int(run.columns["num_retries"][-1])
+    more = f", {units.plural(retries, 'retry').replace('retrys', 'retries')} of the allocator" if retries > 0 else ""
+    return f"{units.size(float(held[-1]))} allocated{more}"

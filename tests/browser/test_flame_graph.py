@@ -1,0 +1,147 @@
+"""The flame graph of a report, by what cudalens.analysis.flame_graph computes, and the bar of what is selected."""
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "unit" / "views"))
+
+from sample_traces import gpu_trace
+
+from cudalens.analysis import flame_graph
+from cudalens.report import to_html
+
+pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+
+FLAME = "cudalensReport.panels.flame"
+PATHS = f"""() => {{
+  const {{ flame: {{ graph }}, paths }} = {FLAME};
+  const path = (k) => k > 0 ? [...path(paths.parent[k]), paths.labels[paths.label[k]]] : [];
+  return paths.parent.map((_, k) => [path(k).join(';'), graph.weight[k], graph.before?.[k] ?? 0]).slice(1);
+}}"""
+
+
+@pytest.fixture
+def report(offline_page, tmp_path):
+    """Opens the report of a trace, with the tab of the flame graph."""
+
+    def open_report(trace, **options):
+        offline_page.goto(to_html(trace, tmp_path / "report.html", **options).as_uri())
+        offline_page.wait_for_selector(".cudalens[data-state=ready]")
+        offline_page.locator(".cl-tab", has_text="Flame graph").click()
+        return offline_page
+
+    return open_report
+
+
+def by_analysis(trace, weight):
+    """Width of each path of `flame_graph`, all profiler steps as one."""
+    frame = flame_graph(trace, weight)
+    paths, found = [], {}
+    for row in frame.itertuples():
+        name = "ProfilerStep*" if row.name.startswith("ProfilerStep#") else row.name
+        paths.append(name if row.depth == 0 else f"{paths[row.parent]};{name}")
+        found[paths[-1]] = found.get(paths[-1], 0) + row.width_ns
+    return found
+
+
+@pytest.mark.parametrize("weight", ["device", "host"])
+def test_widths_are_those_of_the_analysis(report, weight):
+    page = report(gpu_trace())
+    page.evaluate(f"weight => {FLAME}.setWeight(weight)", weight)
+    shown = {path: width for path, width, _ in page.evaluate(PATHS) if width}
+    assert shown == by_analysis(gpu_trace(), weight)
+
+
+def test_a_selected_range_clips_the_events_at_its_ends(report):
+    page = report(gpu_trace())
+    page.evaluate("() => cudalensReport.selection.set({ range: [100_000, 300_000] }, 'test')")
+    widths = {path.rpartition(";")[2]: width for path, width, _ in page.evaluate(PATHS)}
+    assert widths["ampere_sgemm_128x64_tn"] == 200_000
+    page.evaluate(f"() => {FLAME}.setWeight('host')")
+    assert sum(width for path, width, _ in page.evaluate(PATHS) if ";" not in path) == 200_000
+    assert "of the selected 200 µs" in page.locator(".cl-flame-note").text_content()
+
+
+def test_a_click_zooms_and_a_search_sums_what_it_finds(report):
+    page = report(gpu_trace())
+    page.get_by_label("Search call paths").fill("sgemm")
+    matches = page.locator(".cl-flame-graph .mm-tools .mm-muted")
+    assert matches.text_content() == "1.20 ms (89 %), 3 kernels"
+    page.locator(".mm-flame-canvas").click(position={"x": 30, "y": 28})
+    assert page.evaluate(f"() => {FLAME}.flame.root") > 0
+    page.locator(".cl-flame-graph button", has_text="Whole graph").click()
+    assert page.evaluate(f"() => {FLAME}.flame.root") == 0
+
+
+def test_another_run_colours_the_graph(report):
+    page = report(gpu_trace(), against=gpu_trace(steps=2, name="before"))
+    before = {path: weight for path, _, weight in page.evaluate(PATHS) if weight}
+    assert before == by_analysis(gpu_trace(steps=2), "device")
+    assert "red: more than in the other run" in page.locator(".cl-flame-note").text_content()
+    assert page.get_by_role("button", name="against before").get_attribute("aria-pressed") == "true"
+
+
+def selected_rows(page):
+    """Rows of trace.events that the page has selected."""
+    return page.evaluate(
+        """async () => {
+          const { data, selection } = cudalensReport;
+          const { range, event, names } = selection.get();
+          const found = [];
+          for (let i = 0; i < data.n; i++) {
+            const end = data.start[i] + data.dur[i];
+            const isIn = range === null || (data.dur[i] ? data.start[i] < range[1] && end > range[0]
+              : data.start[i] >= range[0] && data.start[i] <= range[1]);
+            if (isIn && (names === null || names.has(data.name[i]))) found.push(data.row[i]);
+          }
+          return found;
+        }"""
+    )
+
+
+@pytest.mark.parametrize("selection", ["{ range: [30_000, 260_000.5] }", "{ names: new Set([0, 2]) }"])
+def test_the_copied_expression_selects_the_same_rows(report, selection):
+    trace = gpu_trace()
+    page = report(trace)
+    page.evaluate(f"() => cudalensReport.selection.set({selection}, 'test')")
+    expression = page.locator(".cl-copy", has_text="Copy pandas").get_attribute("data-text")
+    chosen = eval(expression, {"trace": trace})
+    rows = np.flatnonzero(trace.events.index.isin(chosen.index))
+    assert len(rows)
+    assert sorted(rows) == sorted(selected_rows(page))
+
+
+def test_a_range_is_measured(report):
+    page = report(gpu_trace())
+    page.evaluate("() => cudalensReport.selection.set({ range: [0, 500_000] }, 'test')")
+    measured = page.locator(".cl-measure").text_content()
+    assert measured.startswith("GPU busy 430 µs (86 %), idle 70.0 µs; 2 GPU events, ")
+
+
+def test_steps_go_through_the_events_of_one_name(report):
+    page = report(gpu_trace())
+    starts = []
+    page.evaluate("() => cudalensReport.selection.set({ event: cudalensReport.data.name.indexOf(0) }, 'test')")
+    for _ in range(3):
+        page.locator(".cl-bar button", has_text="same name").last.click()
+        starts.append(page.evaluate("() => cudalensReport.data.start[cudalensReport.selection.get().event]"))
+    assert len(set(starts)) == 3
+
+
+def test_a_link_shows_the_same_again(report, tmp_path):
+    page = report(gpu_trace())
+    page.evaluate("() => cudalensReport.selection.set({ range: [100_000, 300_000], names: new Set([1]) }, 'test')")
+    page.evaluate("() => cudalensReport.panels.timeline.zoomTo(50_000, 900_000)")
+    page.evaluate("() => cudalensReport.selection.set({ names: new Set([2]) }, 'test')")
+    link = page.locator(".cl-copy", has_text="Copy link").get_attribute("data-text")
+    page.goto("about:blank")
+    page.goto(link)
+    page.wait_for_selector(".cudalens[data-state=ready]")
+    shown = page.evaluate(
+        "() => [cudalensReport.selection.get().range, [...cudalensReport.selection.get().names],"
+        " cudalensReport.panels.timeline.getView()]"
+    )
+    assert shown == [[100_000, 300_000], [2], [50_000, 900_000]]

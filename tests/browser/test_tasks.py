@@ -1,0 +1,130 @@
+"""Questions that a user asks of a profiled cell, answered in a real browser, with the clicks and keys that it takes."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "unit" / "views"))
+
+from sample_races import race_trace
+from sample_traces import Rows, gpu_trace
+
+from cudalens.frames import RunInfo, Trace
+from cudalens.report import to_html
+
+pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+
+
+class User:
+    """Works on a page and counts clicks and keys."""
+
+    def __init__(self, page):
+        self.page = page
+        self.count = 0
+
+    def click(self, selector, text=None, **options):
+        self.count += 1
+        self.page.locator(selector, has_text=text).first.click(**options)
+
+    def click_event(self, name, number, **options):
+        """Click the event `number` of a name in the timeline."""
+        x, y = self.page.evaluate(
+            """([name, number]) => {
+              const { data, panels } = cudalensReport;
+              const id = data.header.names.indexOf(name);
+              const found = [...data.name.keys()].filter((i) => data.name[i] === id);
+              const box = panels.timeline.boxOf(found[number]);
+              return [box.x + Math.max(box.width, 1) / 2, box.y + 8];
+            }""",
+            [name, number],
+        )
+        self.click(".cl-timeline canvas", position={"x": x, "y": y}, **options)
+
+    def text(self, selector):
+        return self.page.locator(selector).first.text_content()
+
+
+@pytest.fixture
+def user(offline_page, tmp_path):
+    """Opens the report of a trace."""
+
+    def open_report(trace, **options):
+        offline_page.goto(to_html(trace, tmp_path / "report.html", **options).as_uri())
+        offline_page.wait_for_selector(".cudalens[data-state=ready]")
+        return User(offline_page)
+
+    return open_report
+
+
+@pytest.fixture(scope="module")
+def program():
+    """A training script with two modules; the second launches more."""
+    rows = Rows()
+    rows.host("train.py(12): main", "python_function", 0, 1_000_000)
+    rows.host("nn.Module: Net_0", "python_function", 10_000, 900_000)
+    for name, at, kernel_ns in (("Linear_0", 20_000, 100_000), ("Linear_1", 420_000, 300_000)):
+        rows.host(f"nn.Module: {name}", "python_function", at, 200_000)
+        rows.host("aten::addmm", "cpu_op", at + 10_000, 100_000)
+        rows.launch("sgemm", at + 20_000, at + 40_000, kernel_ns)
+    info = RunInfo(name="cell-1", source="cuda", started_ns=0, ended_ns=1_000_000)
+    return Trace(info, events=rows.to_events())
+
+
+def test_which_line_launches_the_most_gpu_time(user, program):
+    who = user(program)
+    who.click(".cl-tab", "Lines")
+    assert "train.py:12 launched 2 GPU operations, 400 µs GPU (100 %)" in who.text(".cudalens-lines summary")
+    assert who.count <= 1
+
+
+def test_how_long_the_gpu_idles_between_two_kernels(user, program):
+    who = user(program)
+    who.click_event("sgemm", 0)
+    who.click_event("sgemm", 1, modifiers=["Shift"])
+    assert "GPU busy 0 ns (0.0 %), idle 300 µs" in who.text(".cl-measure")
+    assert who.count <= 2
+
+
+def test_all_calls_of_one_kernel(user):
+    who = user(gpu_trace())
+    who.click(".cl-table-host tbody tr", "ampere_sgemm")
+    assert who.text(".cl-bar-count") == "3 events of 30 selected"
+    assert who.count <= 2
+
+
+def test_which_module_takes_the_most_gpu_time(user, program):
+    who = user(program)
+    who.click(".cl-tab", "Modules")
+    assert "most GPU time in Net_0.Linear_1 (300 µs)" in who.text(".cudalens-modules summary")
+    assert who.count <= 2
+
+
+def test_what_changed_against_another_run(user):
+    who = user(gpu_trace(), against=gpu_trace(steps=2, name="before"))
+    who.click(".cl-tab", "Flame graph")
+    assert "red: more than in the other run" in who.text(".cl-flame-note")
+    assert who.count <= 1
+
+
+def test_where_the_second_access_of_a_race_is(user):
+    who = user(race_trace())
+    assert "Later access" in who.text(".cudalens-races")
+    assert "In[7]:8" in who.text(".cudalens-races")
+    assert who.count == 0
+
+
+def test_the_calls_around_a_kernel(user, program):
+    who = user(program)
+    who.click_event("sgemm", 1)
+    terms = who.page.locator(".cl-details dt").all_text_contents()
+    texts = who.page.locator(".cl-details dd").all_text_contents()
+    callers = dict(zip(terms, texts, strict=True))["Called from"].split("\n")
+    assert callers == [
+        "cudaLaunchKernel",
+        "aten::addmm",
+        "nn.Module: Linear_1",
+        "nn.Module: Net_0",
+        "main \u00b7 train.py:12",
+    ]
+    assert who.count <= 1

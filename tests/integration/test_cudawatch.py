@@ -1,0 +1,95 @@
+"""``%%cudawatch`` and ``%cudawatch on`` in a real kernel: the panel, its last state, and nothing left behind."""
+
+import json
+
+import pytest
+from test_kernel import kernel as kernel
+from test_kernel import started as started
+
+TRAIN = """
+model = torch.nn.Sequential(torch.nn.Linear(32, 32), torch.nn.ReLU(), torch.nn.Linear(32, 1))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+def train(done):
+    while not done():
+        optimizer.zero_grad()
+        model(torch.ones(4, 32)).mean().backward()
+        optimizer.step()
+"""
+UNTIL = "import time\nend = time.time() + {}\ntrain(lambda: time.time() > end)"
+HOOKS = (
+    "import threading\nfrom torch.optim import optimizer as o\n"
+    "names = [t.name for t in threading.enumerate() if 'cudalens' in t.name]\n"
+    "print('left', len(o._global_optimizer_post_hooks), names)"
+)
+VIEW = "application/vnd.jupyter.widget-view+json"
+
+
+@pytest.fixture
+def watched(kernel):
+    assert kernel.run(TRAIN) == "ok"
+    return kernel
+
+
+def panels(messages):
+    states = [content["data"].get("state", {}) for kind, content in messages if kind == "comm_msg"]
+    return [state["_panel"] for state in states if "_panel" in state]
+
+
+def test_a_cell_shows_a_panel_that_changes_and_keeps_its_last_state(watched):
+    assert watched.run("%%cudawatch train --budget 20%\n" + UNTIL.format(5)) == "ok"
+    assert len(panels(watched.messages)) >= 3
+    shown = [content for kind, content in watched.messages if kind == "display_data"]
+    assert VIEW in shown[-1]["data"]
+    kept = [content for kind, content in watched.messages if kind == "update_display_data"][-1]
+    assert kept["transient"]["display_id"] == shown[-2]["transient"]["display_id"]
+    html = kept["data"]["text/html"]
+    assert "steps of the optimizer" in html
+    assert "Timeline of step" in html
+    assert len(html) < 300_000
+    assert "train, ended" in kept["data"]["text/plain"]
+    sizes = [len(json.dumps(content)) for kind, content in watched.messages if kind == "comm_msg"]
+    assert sum(sizes) < 5 * 200_000
+    watched.run(HOOKS)
+    assert "left 0 []" in watched.printed("stdout")
+
+
+def test_following_cells_are_watched_until_off(watched):
+    assert watched.run("%cudawatch on") == "ok"
+    assert watched.run(UNTIL.format(0.5)) == "ok"
+    assert watched.run("%%cudaprofile inner\n" + UNTIL.format(0.2)) == "ok"
+    assert watched.shown() == ["trace"]
+    assert watched.run("%cudawatch off") == "ok"
+    assert "a step" in watched.printed("stdout")
+    watched.run(HOOKS)
+    assert "left 0 []" in watched.printed("stdout")
+
+
+def test_an_exception_of_the_cell_is_shown_as_without_it(watched):
+    assert watched.run("%%cudawatch\ntrain(lambda: 1 / 0)") == "error"
+    assert watched.first("error")["ename"] == "ZeroDivisionError"
+    watched.run(HOOKS)
+    assert "left 0 []" in watched.printed("stdout")
+
+
+def test_an_interrupt_ends_it(watched, started):
+    request = watched.send("%%cudawatch\nprint('begun', flush=True)\ntrain(lambda: False)")
+    watched.wait_for(request, "begun")
+    started[0].interrupt_kernel()
+    assert watched.finish(request) == "error"
+    assert watched.first("error")["ename"] == "KeyboardInterrupt"
+    watched.run(HOOKS)
+    assert "left 0 []" in watched.printed("stdout")
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("%%cudawatch --budget 90%\n1", "is not a share of 0.1% to 50%"),
+        ("%cudawatch nonsense", "what is 'nonsense'?"),
+        ("%cudawatch off", "Nothing was watched."),
+        ("%cudawatch record", "Nothing is watched"),
+    ],
+)
+def test_wrong_use_is_a_clear_message(kernel, line, message):
+    kernel.run(line)
+    assert message in kernel.printed("stdout") + kernel.printed("stderr") + str(kernel.messages)

@@ -1,0 +1,82 @@
+"""No gain exceeds what the critical path's what-if estimates for its advice, plus the idle time."""
+
+import pytest
+from findings_worlds import US, World
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from recorded_traces import TRACES, needs_recorded, opened
+from support.budget import examples
+
+from cudalens.analysis import critical_path, findings
+from cudalens.analysis.findings import TraceArrays
+from cudalens.analysis.summary import wall_ns
+
+#: The changes that each rule's advice can make at most; other rules are about time outside of the path.
+NO_WORK = {"scale": {"kernels": 0.0, "copies": 0.0, "host": 0.0}, "without_syncs": True}
+CHANGES = {
+    "host_sync": {"scale": {"copies": 0.0, "aten::*": 0.0}, "without_syncs": True},
+    "data_loader": {"scale": {"host": 0.0}},
+    "garbage_collection": {"scale": {"host": 0.0}},
+    "compiling": {"scale": {"host": 0.0}},
+    "graphable": {"scale": {"host": 0.0}, "without_syncs": True},
+    "launch_bound": {"scale": {"host": 0.0}},
+    "tiny_kernels": {"scale": {"kernels": 0.0}},
+    "small_grids": {"scale": {"kernels": 0.0}},
+    "fp32_math": {"scale": {"kernels": 0.0}},
+    "layout_conversions": {"scale": {"kernels": 0.0}},
+    "exposed_communication": {"scale": {"communication": 0.0}},
+    "exposed_copies": {"overlap_copies": True},
+}
+ACTS = {
+    "kernel": lambda w, ns: w.within("aten::mul", lambda w: w.device("kernel", ns), "cpu_op"),
+    "sgemm": lambda w, ns: w.device("ampere_sgemm_128x64_tn", ns),
+    "nccl": lambda w, ns: w.device("ncclDevKernel_AllReduce_Sum_f32_RING_LL(x)", ns, stream=20),
+    "layout": lambda w, ns: w.device("nchwToNhwcKernel", ns),
+    "pinned": lambda w, ns: w.device("Memcpy HtoD (Pinned -> Device)", ns, cat="gpu_memcpy", num_bytes=20 * ns),
+    "item": lambda w, ns: w.within("aten::item", World.wait, "cpu_op"),
+    "wait": lambda w, ns: w.wait(),
+    "sleep": lambda w, ns: w.sleep(ns),
+    "loader": lambda w, ns: w.within("enumerate(DataLoader)#x", lambda w: w.sleep(ns)),
+    "garbage": lambda w, ns: w.within("Python garbage collection", lambda w: w.sleep(ns)),
+    "malloc": lambda w, ns: w.within("cudaMalloc", lambda w: w.sleep(ns), "cuda_runtime"),
+}
+
+
+def check_bounds(trace):
+    path, idle = critical_path(trace), TraceArrays(trace).idle_ns
+    for one in findings(trace, most=None):
+        if one.gain_ns is None:
+            continue
+        saved = path.what_if(**_possible(path, CHANGES.get(one.rule, NO_WORK))).saved_ns
+        outside = wall_ns(trace) - path.length_ns
+        assert 0 <= one.gain_ns <= saved + idle + max(outside, 0), one
+
+
+def _possible(path, change):
+    """Without names that no event has."""
+    scale = change.get("scale", {})
+    kept = {key: factor for key, factor in scale.items() if "*" not in key or _has_operators(path)}
+    return change | {"scale": kept} if scale else change
+
+
+def _has_operators(path):
+    return bool(path.trace.events["name"].astype(str).str.startswith("aten::").any())
+
+
+@settings(max_examples=examples(40))
+@given(
+    st.lists(st.tuples(st.sampled_from(sorted(ACTS)), st.integers(1, 3000)), min_size=3, max_size=12),
+    st.integers(1, 12),
+)
+def test_gains_of_made_runs(acts, times):
+    world = World().device("first", 100 * US)
+    for _ in range(times):
+        for act, size in acts:
+            ACTS[act](world, size * US)
+    check_bounds(world.kernels(2, 10 * US).wait().trace())
+
+
+@needs_recorded
+@pytest.mark.parametrize("file", [file for file in TRACES if "cpu_only" not in file])
+def test_gains_of_recorded_traces(file):
+    check_bounds(opened(file))

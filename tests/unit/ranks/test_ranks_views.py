@@ -1,0 +1,79 @@
+"""The pictures of a job, offline and live, and the modelled bandwidth beside the measured one."""
+
+import jobs
+import pytest
+from jobs import Job, Plant
+
+import cudalens
+
+
+@pytest.fixture(scope="module")
+def ranks(tmp_path_factory):
+    job = Job(data=3, steps=4, plants=(Plant("rank", 2, "aten::mm", 1.5),))
+    return cudalens.load_ranks(jobs.simulate(job).write(tmp_path_factory.mktemp("job")))
+
+
+@pytest.fixture
+def parts(ranks):
+    """The controls and pictures of the live view, by what they are."""
+    ipywidgets = pytest.importorskip("ipywidgets")
+    box = ranks.widget()
+    _, heat, row, timeline, collective, fan, scatter = box.children
+    yield {
+        "heat": heat, "step": row.children[0], "ranks": row.children[1], "timeline": timeline,
+        "collective": collective, "fan": fan, "scatter": scatter,
+    }  # fmt: skip
+    box.close()
+    assert isinstance(heat, ipywidgets.HTML)
+
+
+def test_the_live_view_draws_the_step_and_the_ranks_that_are_chosen(ranks, parts):
+    assert list(parts["step"].options) == [0, 1, 2, 3]
+    assert list(parts["ranks"].value) == [0, 1, 2]
+    for step in (0, 3):
+        parts["step"].value = step
+        assert f"Step {step} of 3 ranks" in parts["timeline"].value
+    parts["ranks"].value = (1,)
+    assert "Step 3 of 1 ranks" in parts["timeline"].value
+    assert "rank 2: compute" not in parts["timeline"].value
+
+
+def test_the_live_view_draws_the_collective_that_is_chosen(ranks, parts):
+    options = parts["collective"].options
+    assert options[0][0].startswith("allreduce of ")
+    found = ranks.analysis.collectives
+    for label, match in options[:2]:
+        parts["collective"].value = match
+        step = found.loc[found["match"] == match, "step"].iloc[0]
+        assert f"step {step}" in label
+        assert f"in step {step}" in parts["fan"].value
+
+
+def test_the_page_has_the_timelines_of_the_slowest_steps_folded(ranks):
+    page = ranks.summary()._repr_html_()
+    steps = ranks.analysis.steps.groupby("step")["step_ns"].max()
+    assert f"Step {steps.idxmax()} of 3 ranks" in page
+    assert "<details" in page
+    assert "<script" not in page
+
+
+def test_curves_of_a_calibrated_gpu_are_those_of_the_model(ranks):
+    curves = ranks.transfer_curves
+    assert set(curves["kind"]) == {"allreduce"}
+    row = curves[curves["num_bytes"] == 16 << 20].iloc[0]
+    ns = cudalens.virtual.collective_time("h100", "all_reduce", 3, 16 << 20)
+    assert row["bus_bytes_per_s"] == pytest.approx((16 << 20) / ns * 1e9 * 4 / 3)
+    assert "dashed: modelled for NVIDIA H100" in ranks.summary()._repr_html_()
+
+
+def test_an_unknown_gpu_has_no_curve_and_a_cut_trace_is_named(tmp_path):
+    folder = jobs.simulate(Job(data=2, steps=2)).write(tmp_path)
+    for rank in range(2):
+        path = folder / f"rank-{rank}.json"
+        text = path.read_text().replace("NVIDIA H100 80GB HBM3", "Voodoo2")
+        path.write_text(text[: len(text) * 9 // 10] if rank == 1 else text)
+    ranks = cudalens.load_ranks(folder)
+    assert "the trace of rank 1 is partial: see ranks[1].trust()" in str(ranks.summary())
+    assert "1 problem in the files" in ranks.summary().verdict
+    assert not len(ranks.transfer_curves)
+    assert "dashed" not in ranks.summary()._repr_html_()

@@ -1,0 +1,68 @@
+"""Read damaged copies of files of every format, and print what went wrong, how long it took and how much memory.
+
+    python tools/fuzz_reading.py [--inputs 10000] [--seed 0] [--keep FOLDER]
+
+Exit code 1 if an exception was raised that is not cudalens's own, an input took more than ten times the CPU time of the
+intact file, or the process grew by more than 2 GiB. The same seed gives the same inputs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import sys
+import tempfile
+from itertools import islice
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent.parent / "tests" / "support"))
+
+from trace_mutations import Outcome, mutations, outcome, peak_bytes, seeds
+
+LIMIT_BYTES = 2 << 30
+LIMIT_TIMES = 10
+OWN = ("read", "refused")
+
+
+def check_format(name: str, data: bytes, count: int, folder: Path, options: argparse.Namespace) -> bool:
+    """Read `count` damaged copies of `data`; returns whether all went well."""
+    results: list[Outcome] = []
+    worst = b""
+    for damaged in islice(mutations(data, f"{name} {options.seed}"), count):
+        found = outcome(damaged, folder / "input")
+        if found.kind not in OWN:
+            print(f"  {name}, input {len(results)}: {found.kind}: {found.detail[:200]}")
+            if options.keep:
+                Path(options.keep, f"{name}-{len(results)}".replace(" ", "-")).write_bytes(damaged)
+        if not results or found.cpu_s > max(one.cpu_s for one in results):
+            worst = damaged
+        results.append(found)
+    whole = statistics.median(outcome(data, folder / "intact").cpu_s for _ in range(5))
+    times = max(one.cpu_s for one in results) / whole
+    kinds = {kind: sum(one.kind == kind for one in results) for kind in sorted({one.kind for one in results})}
+    print(f"{name:<16} {kinds}  intact {whole * 1000:.1f} ms, worst {times:.1f} times that", flush=True)
+    if times > LIMIT_TIMES and options.keep:
+        Path(options.keep, f"{name}-slowest".replace(" ", "-")).write_bytes(worst)
+    return times <= LIMIT_TIMES and kinds.keys() <= set(OWN)
+
+
+def main() -> int:
+    """Check every format; returns the exit code."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--inputs", type=int, default=10_000, help="number of inputs, over all formats")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--keep", metavar="FOLDER", help="write the inputs that went wrong there")
+    options = parser.parse_args()
+    before = peak_bytes()
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        found = seeds(folder)
+        count = -(-options.inputs // len(found))
+        is_well = [check_format(kind, data, count, folder, options) for kind, data in found.items()]
+    grown = peak_bytes() - before
+    print(f"{count * len(found):,} inputs; the process grew by {grown / (1 << 20):.0f} MiB")
+    return int(not all(is_well) or grown > LIMIT_BYTES)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

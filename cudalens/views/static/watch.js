@@ -172,7 +172,7 @@ async function readIds(payload, name) {
 }
 
 // js/payload/derive.js
-var EVENT_FLAGS = { instant: 1, folded: 2, outside: 4, launched: 8 };
+var EVENT_FLAGS = { instant: 1, folded: 2, outside: 4, launched: 8, waiting: 16 };
 function unfoldTimes(lanes, n, closed, gap, tail) {
   const start = new Float64Array(n);
   const dur = new Float64Array(n);
@@ -314,6 +314,7 @@ async function decodePayload(bytes) {
     memory,
     metrics,
     detail: (i) => Object.fromEntries([...details].map(([name, at]) => [name, at(i)])),
+    detailOf: (name) => details.get(name) ?? (() => null),
     detailsReady
   };
 }
@@ -427,6 +428,7 @@ var ATTRIBUTES = /* @__PURE__ */ new Set([
   "tabindex",
   "open",
   "title",
+  "aria-hidden",
   "aria-label",
   "viewBox",
   "width",
@@ -444,6 +446,8 @@ var ATTRIBUTES = /* @__PURE__ */ new Set([
   "stroke-dasharray",
   "opacity",
   "data-event",
+  "data-label",
+  "data-wide",
   "font-family",
   "font-size",
   "font-weight",
@@ -457,6 +461,7 @@ function buildElement([tag, attributes, ...children]) {
   if (!isShape && !TAGS.has(tag)) throw new Error(`cudalens markup: the element ${tag} is not known here`);
   const node = isShape ? document.createElementNS(SVG_NAMESPACE, tag) : document.createElement(tag);
   for (const [name, value] of Object.entries(attributes)) if (ATTRIBUTES.has(name)) node.setAttribute(name, value);
+  if (tag === "h4") node.setAttribute("aria-level", "3");
   node.append(...children.map(buildMarkup));
   return node;
 }
@@ -501,13 +506,22 @@ function findPictures(id) {
   return id ? findAll(document, `[data-cudalens-static="${CSS.escape(id)}"]`, HTMLElement) : [];
 }
 function hidePictures(id, isHidden) {
-  for (const picture of findPictures(id)) {
-    const output = (
+  const outputs = findPictures(id).map(
+    (picture) => (
       /** @type {HTMLElement | null} */
       picture.closest(".jp-OutputArea-child") ?? picture
-    );
-    output.style.display = isHidden ? "none" : "";
-  }
+    )
+  );
+  const between2 = outputs.length > 1 ? outputs[0].nextElementSibling : null;
+  if (between2 instanceof HTMLElement && between2.nextElementSibling === outputs[1]) outputs.push(between2);
+  for (const output of outputs) output.style.display = isHidden ? "none" : "";
+}
+
+// js/app/measure.js
+function between({ start, dur }, a, b) {
+  const [first, second] = start[a] <= start[b] ? [a, b] : [b, a];
+  const end = start[first] + dur[first];
+  return end < start[second] ? [end, start[second]] : [start[first], Math.max(start[second], start[first] + 1)];
 }
 
 // js/shared/format.js
@@ -889,6 +903,7 @@ function tonesOf(mode) {
 var FANOUT = 16;
 var MAX_ROWS = 512;
 var UNDRAWN = 65535;
+var MAX_CUT = 0.02;
 var MIN_ALPHA = 88;
 var OPAQUE = 255 << 24 >>> 0;
 var EDGE = 150 << 24 >>> 0;
@@ -897,6 +912,8 @@ function assignRows(data) {
   const row = new Uint16Array(n);
   const heights = [];
   const until = new Float64Array(MAX_ROWS);
+  const last = new Int32Array(MAX_ROWS);
+  const ends = /* @__PURE__ */ new Map();
   let i = 0;
   for (const lane of header.lanes) {
     let top = -1;
@@ -914,19 +931,26 @@ function assignRows(data) {
       let r = top;
       while (r >= 0 && !(until[r] > s && until[r] >= e)) r--;
       r++;
-      while (r < MAX_ROWS && until[r] > s) r++;
+      while (r < MAX_ROWS && until[r] > s) {
+        if (start[last[r]] < s && until[r] - s < MAX_CUT * (e - s)) {
+          ends.set(last[r], s);
+          break;
+        }
+        r++;
+      }
       if (r >= MAX_ROWS) {
         row[i] = UNDRAWN;
         continue;
       }
       row[i] = r;
       until[r] = e;
+      last[r] = i;
       if (e > s && r > top) top = r;
       if (r >= height) height = r + 1;
     }
     heights.push(Math.max(height, 1));
   }
-  return { row, heights };
+  return { row, heights, ends };
 }
 function drawnEvent(data, rows, i) {
   let first = i;
@@ -983,8 +1007,19 @@ function gatherRows(data, rows, tone, keep = null) {
     index.e[p] = start[i] + dur[i];
     index.tone[p] = tone[i];
   }
+  for (const [i, end] of rows.ends) if (!isOut(i)) index.e[placeIn(index, laneRow[lane[i]] + rows.row[i], i)] = end;
   for (let p = 0; p < m; p++) index.sum[p + 1] = index.sum[p] + index.e[p] - index.s[p];
   return { ...index, maxima: buildMaxima(index.s, index.e) };
+}
+function placeIn({ first, at }, r, i) {
+  let low = first[r];
+  let high = first[r + 1];
+  while (low < high) {
+    const mid = low + high >> 1;
+    if (at[mid] < i) low = mid + 1;
+    else high = mid;
+  }
+  return low;
 }
 function runningSums(counts) {
   const sums = new Uint32Array(counts.length + 1);
@@ -1085,6 +1120,10 @@ function paintRow(index, r, { t0, w, out, base, width, minWidth }, pixels, wide)
     }
     const tq = tx + w;
     const q = placeAfter(s, p, end, tq);
+    if (q === p) {
+      x++;
+      continue;
+    }
     const clipped = Math.max(0, tx - s[p]) + Math.max(0, e[q - 1] - tq);
     const busy = (sum[q] - sum[p] - clipped) * scale;
     const best = q - p === 1 ? p : longestIn(index, p, q);
@@ -1384,6 +1423,7 @@ function createState(root, data, options) {
     pending: 0,
     beforeFrame: null,
     isGone: false,
+    isReleased: false,
     cleanups: []
   };
 }
@@ -1465,7 +1505,7 @@ function listenToPointer(timeline, act) {
     if (drag === null) return;
     if (drag.kind === "range" && drag.moved) act.finishRange();
     else if (!drag.moved && drag.kind === "gutter") act.toggleLane(y);
-    else if (!drag.moved && drag.kind === "range") act.clearRange();
+    else if (!drag.moved && drag.kind === "range" && !act.measureTo(x, y)) act.clearRange();
     else if (!drag.moved && drag.kind === "plot") act.click(x, y);
   });
   listen(timeline, canvas, "pointercancel", () => {
@@ -1806,7 +1846,7 @@ function paintTexts(context, timeline, frame, texts) {
 }
 function fittedText(context, timeline, name, room) {
   const { labels } = timeline.painter;
-  const label = labels[name] ?? measuredLabel(context, timeline.data.header.names[name]);
+  const label = labels[name] ?? measuredLabel(context, timeline.data.header, name);
   labels[name] = label;
   if (label.width <= room) return label.text;
   if (label.shortWidth <= room) return label.short;
@@ -1818,9 +1858,10 @@ function cutWidth(context, label, letters) {
   label.cuts[letters] ??= context.measureText(`${label.short.slice(0, letters)}…`).width;
   return label.cuts[letters];
 }
-function measuredLabel(context, name) {
-  const text = blockLabel(name);
-  const short = shortLabel(text);
+function measuredLabel(context, header, name) {
+  const brief = header.short[name];
+  const text = brief ?? blockLabel(header.names[name]);
+  const short = brief ?? shortLabel(text);
   return {
     text,
     short,
@@ -1875,6 +1916,7 @@ function legendEntries(timeline) {
 // js/timeline/moves.js
 var MAX_FRAME_TIMES = 2e3;
 function measure(timeline) {
+  if (timeline.isReleased) return;
   const { frame, stage, canvas } = timeline.dom;
   const width = Math.max(1, frame.clientWidth);
   const height = Math.max(HEAD_HEIGHT + ROW_HEIGHT, frame.clientHeight);
@@ -1895,7 +1937,21 @@ function measure(timeline) {
     paintNow(timeline);
   } else askFrame(timeline);
 }
+function setNear(timeline, isNear) {
+  if (timeline.isReleased !== isNear) return;
+  timeline.isReleased = !isNear;
+  if (isNear) {
+    timeline.size = { ...timeline.size, width: 0 };
+    measure(timeline);
+    return;
+  }
+  const { canvas } = timeline.dom;
+  for (const one of [canvas, timeline.painter.stripCanvas]) one.width = one.height = 0;
+  timeline.painter.strip = null;
+  timeline.overview = null;
+}
 function paintNow(timeline) {
+  if (timeline.isReleased) return;
   const began = performance.now();
   timeline.scroll = timeline.dom.frame.scrollTop;
   paintFrame(timeline);
@@ -1966,6 +2022,8 @@ function announce(timeline) {
 }
 function reveal(timeline, event, isZoomed = false) {
   const { data, view, dom, layout } = timeline;
+  dom.tip.hidden = true;
+  timeline.hover = null;
   const i = drawnEvent(data, timeline.rows, event);
   const [t0, t1] = [data.start[i], data.start[i] + data.dur[i]];
   const lane = data.lane[i];
@@ -2144,6 +2202,15 @@ function pointerActions(timeline) {
       askFrame(timeline);
     },
     finishRange: () => announce(timeline),
+    measureTo(x, y) {
+      const [from, to] = [timeline.selected, eventUnder(timeline, x, y)];
+      if (from === null || to === null || from === to) return false;
+      timeline.range = between(timeline.data, from, to);
+      timeline.selected = null;
+      announce(timeline);
+      askFrame(timeline);
+      return true;
+    },
     clearRange() {
       if (timeline.range === null) return;
       timeline.range = null;
@@ -2284,6 +2351,7 @@ function holdKey(timeline, key) {
 // js/timeline/timeline.js
 var MAX_HEIGHT = 460;
 var MIN_HEIGHT = 150;
+var NEAR = "800px 0px";
 function createTimeline(root, data, options = {}) {
   const timeline = createState(root, data, options);
   const act = createActions(timeline);
@@ -2295,7 +2363,14 @@ function createTimeline(root, data, options = {}) {
   measure(timeline);
   const watch = new ResizeObserver(() => measure(timeline));
   watch.observe(timeline.dom.frame);
-  timeline.cleanups.push(() => watch.disconnect());
+  const near = new IntersectionObserver((entries) => setNear(timeline, entries[entries.length - 1].isIntersecting), {
+    rootMargin: NEAR
+  });
+  near.observe(timeline.dom.frame);
+  timeline.cleanups.push(
+    () => watch.disconnect(),
+    () => near.disconnect()
+  );
   paintNow(timeline);
   return publicApi(timeline, act);
 }

@@ -51,7 +51,9 @@ class Kernel:
         """Kinds of the outputs in order, ours as 'trace'."""
         kinds = []
         for kind, content in self.messages:
-            if kind == "display_data" and "cudalens" in content["data"].get("text/html", ""):
+            data = content.get("data", {})
+            # The image and the tables of a trace are outputs of their own, without text.
+            if kind == "display_data" and "cudalens" in data.get("text/html", "") and data["text/plain"]:
                 kinds.append("trace")
             elif kind in ("execute_result", "error"):
                 kinds.append(kind)

@@ -129,15 +129,10 @@ def shown_panel(shell: InteractiveShell, run: Watch) -> WatchPanel | None:
         return None
     from cudalens.views.watch.panel import HINT, WatchPanel
 
-    panel = WatchPanel(on_stop=run.request_stop, on_record=run.record, hint="" if has_subshells(shell) else HINT)
+    panel = WatchPanel(on_stop=run.request_stop, on_record=run.record, hint=HINT)
     display(shell, panel)
     run.on_change(lambda one: panel.update(lambda: one.run, is_last=not one.is_on))
     return panel
-
-
-def has_subshells(shell: InteractiveShell) -> bool:
-    """Whether the kernel of `shell` answers messages of a page while a cell runs."""
-    return bool(getattr(getattr(shell, "kernel", None), "_supports_kernel_subshells", False))
 
 
 def attach(shell: InteractiveShell, options: AttachOptions) -> None:
@@ -152,7 +147,7 @@ def attach(shell: InteractiveShell, options: AttachOptions) -> None:
         return
     from cudalens.views.watch.panel import HINT, WatchPanel
 
-    panel = WatchPanel(on_stop=other.stop, on_record=other.record, hint="" if has_subshells(shell) else HINT)
+    panel = WatchPanel(on_stop=other.stop, on_record=other.record, hint=HINT)
     panel.update(other.read)
     display(shell, panel)
     try:

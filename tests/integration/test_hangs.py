@@ -18,9 +18,9 @@ EXPECTED = {
     "missing": ("no_progress", [1], {"not entered"}),
     "order": ("hang", [1], {"other order"}),
     "operation": ("hang", [1], {"other operation"}),
-    "size, larger": ("failed", [1], {"other size"}),
-    "size, smaller": ("failed", [1], {"other size", "no dump"}),
-    "dtype": ("failed", [1], {"other dtype"}),
+    "size, larger": ("failed or hang", [1], {"other size"}),
+    "size, smaller": ("failed or hang", [1], {"other size", "no dump"}),
+    "dtype": ("failed or hang", [1], {"other dtype"}),
     "group": ("hang", [1], {"other group"}),
     "exit": ("failed", [1], {"exited"}),
     "dead": ("failed", [1], {"no dump"}),
@@ -47,7 +47,8 @@ def test_the_rank_at_fault_is_named(kind: str, tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     hang = cudalens.load_flight_recorder(folder).hang
     status, ranks, reasons = EXPECTED[kind]
-    assert (hang.status, [one.rank for one in hang.culprits]) == (status, ranks)
+    assert hang.status in status.split(" or ")  # of many ranks, only neighbours of the one at fault raise
+    assert [one.rank for one in hang.culprits] == ranks
     assert {one.reason for one in hang.culprits} <= reasons
 
 

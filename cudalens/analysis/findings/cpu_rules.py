@@ -106,7 +106,9 @@ def outside_operators(arrays: TraceArrays) -> Iterator[Finding]:
         return
     after = rows[1:][is_long]
     calls = _longest_call(arrays, thread, gaps)
-    name = "" if calls < 0 else f", longest in {units.shorten(str(arrays.events['name'].array[calls]), 60)}"
+    called = "" if calls < 0 else str(arrays.events["name"].array[calls])
+    is_named = called and not called.startswith("<built-in ")
+    name = f", longest in {units.shorten(called, 60)}" if is_named else ""
     what = (
         f"one thread was outside of torch's operators for {units.duration(gain)} of "
         f"{units.duration(arrays.wall_ns)}, in {units.plural(len(after), 'gap')} of {units.duration(LONG_NS)} or "

@@ -16,6 +16,8 @@ from cudalens.watching.steps import StepHistory
 
 MOST_CHANGES: Final = 100
 _NUM_BEFORE: Final = 64
+#: Steps after which a change is found, or is none.
+_NUM_UNDECIDED: Final = 40
 
 
 class Changes:
@@ -27,8 +29,7 @@ class Changes:
 
     def __init__(self) -> None:
         self._found: list[WatchedChange] = []
-        self._latest: Recorded | None = None
-        self._latest_trace: Trace | None = None
+        self._recent: list[tuple[int, Trace]] = []
         self._before: Trace | None = None
         self.slow_rank: int | None = None
 
@@ -39,7 +40,8 @@ class Changes:
 
     def add(self, shift: Shift, history: StepHistory) -> None:
         """Add a change that the step times show."""
-        self._before = self._latest_trace if self._latest is not None and self._latest.step < shift.step else None
+        earlier = [trace for step, trace in self._recent if step < shift.step]
+        self._before = earlier[-1] if earlier else None
         columns = history.columns()
         at = int(np.searchsorted(columns["step"], shift.step))
         ts = int(columns["ts"][min(at, len(columns["ts"]) - 1)]) if len(columns["ts"]) else 0
@@ -50,7 +52,15 @@ class Changes:
         """Use the Trace of a recording, the newest, for the last change, if it is the first after it."""
         if self._found and recorded.is_after_change and recorded.step > self._found[-1].step:
             self._found[-1] = self._explained(self._found[-1], history.columns(), recorded.trace)
-        self._latest, self._latest_trace = recorded, recorded.trace
+        if recorded.trace is not None:
+            self._remember(recorded.step, recorded.trace)
+
+    def _remember(self, step: int, trace: Trace) -> None:
+        """Keep at most four Traces, one of them from before any change that may still be found."""
+        self._recent.append((step, trace))
+        old = [one for one in self._recent if one[0] <= step - _NUM_UNDECIDED]
+        new = [one for one in self._recent if one[0] > step - _NUM_UNDECIDED]
+        self._recent = [*old[-1:], *(new if len(new) < 3 else [new[0], *new[-2:]])]
 
     def _explained(self, change: WatchedChange, columns: dict[str, Any], after: Trace | None) -> WatchedChange:
         at = int(np.searchsorted(columns["step"], change.step))

@@ -34,7 +34,7 @@ MOST_TIMELINE_BYTES: Final = 600_000
 MOST_SAVED_BYTES: Final = 250_000
 _KEPT_S: Final = 60.0
 
-HINT: Final = "While a cell runs, the buttons need ipykernel 7; elsewhere run `cudalens attach` in a terminal."
+HINT: Final = "If the buttons have no effect while a cell runs: `cudalens attach --record` or `--stop` in a terminal."
 
 
 class WatchPanel(anywidget.AnyWidget):

@@ -69,7 +69,7 @@ class Usage:
 
     def by_category(self) -> dict[str, int]:
         """Bytes at the peak, by `CATEGORIES`."""
-        now = most = 0
+        now = 0
         held: dict[int, int] = {}
         at_peak: dict[int, int] = {}
         for number, num_bytes in self._events:
@@ -78,8 +78,6 @@ class Usage:
                 held.pop(number, None)
                 continue
             held[number] = num_bytes
-            if now > most:
-                most = now
             if now == self.peak_bytes and not at_peak:
                 at_peak = dict(held)
         found = dict.fromkeys(CATEGORIES, 0)

@@ -4,8 +4,10 @@ import json
 import os
 import socket
 import stat
+import tempfile
 import threading
 from contextlib import suppress
+from pathlib import Path
 
 import pytest
 import torch
@@ -16,9 +18,11 @@ from cudalens.frames import watch_link
 
 
 @pytest.fixture
-def folder(tmp_path, monkeypatch):
-    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
-    return tmp_path
+def folder(monkeypatch):
+    """The runtime folder; short, because the path of a socket has at most 107 bytes."""
+    with tempfile.TemporaryDirectory() as made:
+        monkeypatch.setenv("XDG_RUNTIME_DIR", made)
+        yield Path(made)
 
 
 @pytest.fixture

@@ -23,7 +23,7 @@ from cudalens.analysis.time.idle import idle_causes, idle_time
 from cudalens.analysis.time.launch import launch_statistics, launch_summary
 from cudalens.analysis.time.launch_queue import queue_lengths
 from cudalens.analysis.time.overlap import collectives, communication_overlap
-from cudalens.analysis.time.roofline import roofline
+from cudalens.analysis.time.roofline.by_operator import roofline
 from cudalens.analysis.time.sequences import kernel_sequences
 from cudalens.analysis.time.sync_advice import SyncAdvice
 from cudalens.analysis.time.sync_groups import SyncSummary, summarize_syncs, syncs

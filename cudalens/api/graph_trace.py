@@ -15,7 +15,7 @@ from cudalens.api.run_info import run_info
 from cudalens.device import facts
 from cudalens.frames import Trace
 from cudalens.frames.schema import frame_of_rows
-from cudalens.graphs.merge import joined
+from cudalens.graphs.frames import joined
 
 if TYPE_CHECKING:
     from cudalens.graphs import GraphManager

@@ -32,7 +32,7 @@ class GraphCollector:
         """The frame ``graphs``; nothing where no function of a manager was called."""
         if not any(len(frame) for frame in self._frames):
             return {}
-        from cudalens.graphs.merge import joined
+        from cudalens.graphs.frames import joined
 
         return {"graphs": joined(self._frames)}
 

@@ -1,14 +1,14 @@
-"""Build the ``graphs`` frame from the log of a manager."""
+"""Build the ``graphs`` frame from the log of a manager, and join those of several managers."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from cudalens.frames.schema import frame_of_rows
+from cudalens.frames.schema import empty_frame, frame_of_rows
 from cudalens.graphs.functions import Counts, Function
 from cudalens.graphs.node import GraphNode
 
@@ -149,3 +149,28 @@ def _entry_row(entry: Entry) -> dict[str, Any]:
         }
         | _at(finding.place or entry.function.place)
     )
+
+
+def joined(frames: Sequence[pd.DataFrame]) -> pd.DataFrame:
+    """Frames of several managers as one: functions and recordings are numbered anew, so that no two are the same."""
+    known = [frame for frame in frames if len(frame)]
+    if len(known) < 2:
+        return known[0] if known else empty_frame("graphs")
+    rows: list[dict[str, Any]] = []
+    functions = nodes = 0
+    for frame in known:
+        found = [_shifted(row, functions, nodes) for row in frame.to_dict("records")]
+        functions = 1 + max(row["function_id"] for row in found)
+        nodes = 1 + max((row["node"] for row in found if row["node"] is not None), default=nodes - 1)
+        rows += found
+    return frame_of_rows("graphs", rows)
+
+
+def _shifted(row: dict[Any, Any], functions: int, nodes: int) -> dict[str, Any]:
+    plain = {str(name): None if pd.isna(value) else value for name, value in row.items()}
+    for name, shift in (("function_id", functions), ("node", nodes), ("parent", nodes)):
+        number = plain[name]
+        plain[name] = None if number is None else number + shift
+    if plain["path"] is not None:
+        plain["path"] = json.dumps([number + nodes for number in json.loads(plain["path"])])
+    return plain

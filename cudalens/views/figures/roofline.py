@@ -9,7 +9,7 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from cudalens.analysis import units
-from cudalens.analysis.time.roofline import roofline
+from cudalens.analysis.time.roofline.by_operator import roofline
 from cudalens.frames import Ranks, Trace
 from cudalens.views.figures.style import MAX_POINTS, Mode, colors_of, finished, label, nothing, points, series_color
 

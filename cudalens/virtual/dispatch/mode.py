@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -12,6 +11,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from cudalens.device.modes import has_own_dispatch, is_faking
 from cudalens.virtual.allocator import Block
 from cudalens.virtual.dispatch import kernels, refusals
+from cudalens.virtual.dispatch.locate import locate
 from cudalens.virtual.dispatch.mixed_devices import adopt_or_raise, adopt_target, check_out
 from cudalens.virtual.dispatch.plans import Plan, make_plan, python_kernel
 from cudalens.virtual.dispatch.scratch_tensors import are_scratch, is_call_on_device, mark_result
@@ -138,9 +138,9 @@ class DispatchMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
         special = self._special.get(func)
         if special is not None:
             return special(func, args, kwargs)
-        device, is_mixed = _locate(args)
+        device, is_mixed = locate(args)
         if kwargs and (device is None or not plan.resizes):
-            named, saw_host = _locate(list(kwargs.values()))
+            named, saw_host = locate(list(kwargs.values()))
             is_mixed = is_mixed or saw_host or named is not (device and named)
             device = device or named
         if plan.makes:
@@ -418,12 +418,11 @@ class DispatchMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return func(*args, **kwargs)
 
     def _refuse_nested(self, func: Any, args: tuple[Any, ...]) -> None:
-        if _locate(args)[0] is not None or (self._target.is_named and self._target.device is not None):
+        if locate(args)[0] is not None or (self._target.is_named and self._target.device is not None):
             raise refusals.nested(func._schema.name)
 
 
 _CPU = torch.device("cpu")
-_NO_STORAGE = object()
 
 
 def _plan(func: Any) -> Plan:
@@ -431,36 +430,6 @@ def _plan(func: Any) -> Plan:
     if plan is None:
         plan = _plans[func] = make_plan(func)
     return plan
-
-
-def _locate(args: Sequence[Any]) -> tuple[Device | None, bool]:
-    """The first device among the tensors, and whether any tensor is not on it."""
-    device: Device | None = None
-    saw_host = False
-    for arg in args:
-        if isinstance(arg, torch.Tensor):
-            residence = _storage_residence(arg)
-            if residence is _NO_STORAGE:
-                continue
-            if residence is None or residence.gpus.is_closed:
-                saw_host = True
-            elif device is None:
-                device = residence.device
-            elif device is not residence.device:
-                saw_host = True
-        elif type(arg) is list or type(arg) is tuple:
-            inner, inner_host = _locate(arg)
-            saw_host = saw_host or inner_host or (inner is not None and device is not None and inner is not device)
-            device = device or inner
-    return device, saw_host
-
-
-def _storage_residence(tensor: torch.Tensor) -> Any:
-    """The residence of a tensor's storage, of a sparse tensor's values; None without one."""
-    try:
-        return tensor.untyped_storage().__dict__.get(KEY)
-    except (RuntimeError, NotImplementedError):
-        return residence_of(tensor) if is_sparse(tensor) else _NO_STORAGE
 
 
 def _has_mask(args: tuple[Any, ...]) -> bool:

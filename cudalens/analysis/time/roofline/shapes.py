@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from cudalens.analysis.time.roofline_operators import count
+from cudalens.analysis.time.roofline.operators import count
 
 #: dtype and size in bytes of each C++ type in ``Input type``.
 _DTYPES: Final = {

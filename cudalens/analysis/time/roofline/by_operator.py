@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from cudalens.analysis.ranked import ranked
 from cudalens.analysis.time.breakdown import enclosing
 from cudalens.analysis.time.groups import in_step, measured, numbered, share, sums, taken
-from cudalens.analysis.time.roofline_ceilings import by_device, ceilings_of, peak_bytes_per_s, peak_flops_per_s
-from cudalens.analysis.time.roofline_shapes import Facts, facts, numbers_of
+from cudalens.analysis.time.roofline.ceilings import by_device, ceilings_of, peak_bytes_per_s, peak_flops_per_s
+from cudalens.analysis.time.roofline.shapes import Facts, facts, numbers_of
 from cudalens.analysis.time.work import COMPUTE, Work, device_work
 from cudalens.frames import Trace, categorical, is_category
 from cudalens.frames.ceilings import Ceilings

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 from typing import cast
 
 from cudalens import traces
@@ -33,12 +32,13 @@ def load(path: str | os.PathLike[str], *, repair: bool = True, max_bytes: int | 
             what was found.
         UnsafeSnapshotError: It is a pickle with contents that a memory snapshot does not have; nothing of it was run.
     """
-    if Path(path).is_dir() and is_watched(path):
+    is_folder = os.path.isdir(path)  # noqa: PTH112 - Path.is_dir raises where a name is too long
+    if is_folder and is_watched(path):
         from cudalens.views.watch.record import WatchRecord
 
         # The type is that of files, so that callers with a file need no check.
         return cast("Trace", WatchRecord(read_watched(path)))
-    if Path(path).is_dir():
+    if is_folder:
         from cudalens.views.watch.ranks import has_ranks, read_ranks
 
         if has_ranks(path):

@@ -135,7 +135,7 @@ class Casts:
 
     def __init__(self) -> None:
         self._copies: dict[int, tuple[weakref.ref[torch.Tensor], torch.Tensor]] = {}
-        self._has_gradients = _keeps_gradients()
+        self._has_gradients = _KEEPS_GRADIENTS
 
     def kernels(self) -> dict[str, Callable[..., Any]]:
         """The kernels by schema name."""
@@ -243,12 +243,17 @@ def _keeps_gradients() -> bool:
 
     Such a version also keeps no casts in inference mode.
     """
-    weight = torch.nn.Parameter(torch.ones(1, 1))
-    with torch.inference_mode(False), torch.autocast("cpu", torch.bfloat16, cache_enabled=True):
-        with torch.no_grad():
-            weight.mm(weight)
-        with torch.enable_grad():
-            return weight.mm(weight).requires_grad
+    with torch.inference_mode(False), torch._C.DisableTorchFunction(), torch._C._DisableTorchDispatch():
+        weight = torch.nn.Parameter(torch.ones(1, 1, device="cpu"))
+        with torch.autocast("cpu", torch.bfloat16, cache_enabled=True):
+            with torch.no_grad():
+                weight.mm(weight)
+            with torch.enable_grad():
+                return weight.mm(weight).requires_grad
+
+
+#: Found when this module is imported: a profile of a block that enables a device does not contain these operators.
+_KEEPS_GRADIENTS: Final = _keeps_gradients()
 
 
 @functools.cache

@@ -109,7 +109,7 @@ def autocast_and_a_grad_scaler(m: GraphManager) -> None:
         losses = []
         for net, call, optimizer, scaler in sides:
             net.zero_grad()
-            with torch.autocast("cuda", dtype=torch.float16):
+            with torch.autocast("cuda", dtype=torch.float16, cache_enabled=False):
                 out = call(x)
                 loss = nn.functional.cross_entropy(out.float(), y)
             assert out.dtype is torch.float32 or out.dtype is torch.float16
@@ -130,10 +130,10 @@ def with_and_without_autocast(m: GraphManager) -> None:
         for n in range(4):
             x = torch.ones(2, 6, device="cuda") + n
             assert step(x).dtype is torch.float32
-            with torch.autocast("cuda", dtype=torch.float16):
+            with torch.autocast("cuda", dtype=torch.float16, cache_enabled=False):
                 assert step(x).dtype is torch.float16
                 same(step(x), layer(x))
-            with torch.autocast("cuda", dtype=torch.bfloat16):
+            with torch.autocast("cuda", dtype=torch.bfloat16, cache_enabled=False):
                 assert step(x).dtype is torch.bfloat16
     assert counts(step)[3] == 0
 

@@ -130,7 +130,9 @@ def test_nothing_usable_is_an_error_that_states_what_was_there(tmp_path):
 
 
 def test_load_states_what_reads_a_folder(tmp_path):
-    with pytest.raises(TraceFormatError, match=r"cudalens\.load_ranks"):
+    for rank in range(2):
+        (tmp_path / f"rank{rank}.json").write_text('[{"ph": "X", "name": "a", "ts": 1, "dur": 5, "pid": 1, "tid": 1}]')
+    with pytest.raises(TraceFormatError, match=r"2 traces .*cudalens\.load_ranks"):
         cudalens.load(tmp_path)
 
 

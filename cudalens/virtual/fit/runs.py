@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import importlib
 import inspect
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -120,10 +121,14 @@ class Program:
 
 @contextmanager
 def quick_collections() -> Iterator[None]:
-    """Exclude the objects of the program so far from garbage collections, of which each run makes one."""
+    """Exclude the objects of the program so far from garbage collections, of which each run makes one.
+
+    The first operator without values imports ``torch._dynamo``, whose objects are a large part of them.
+    """
     if gc.get_freeze_count():  # the program has frozen objects itself
         yield
         return
+    importlib.import_module("torch._dynamo")
     gc.collect()
     gc.freeze()
     try:

@@ -14,7 +14,11 @@ PPROF = b"\x0a\x04\x08\x01\x10\x02\x0a\x04\x08\x03\x10\x04\x12\x04\x0a\x00\x10\x
     ("content", "found", "todo"),
     [
         (PPROF, "a profile of pprof", "record a run with torch.profiler"),
-        (gzip.compress(PPROF), "a profile of pprof in the compressed data", "record a run with torch.profiler"),
+        (
+            gzip.compress(PPROF, mtime=0),
+            "a profile of pprof in the compressed data",
+            "record a run with torch.profiler",
+        ),
         (
             b'{"$schema":"https://www.speedscope.app/file-format-schema.json","profiles":[]}',
             "a profile for speedscope",

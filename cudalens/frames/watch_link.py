@@ -28,7 +28,7 @@ _TOKEN_BYTES: Final = 16
 
 
 def runtime_folder() -> Path:
-    """The folder of the sockets of this user, which nobody else can read.
+    """The folder of the sockets of this user, which other users cannot read.
 
     Raises:
         WatchError: It belongs to another user, or others can write to it.

@@ -58,7 +58,7 @@ class _Member:
 
 
 def is_saved_trace(path: Path) -> bool:
-    """Whether a zip archive may be a saved Trace, or is too damaged to tell."""
+    """Whether a zip archive may be a saved Trace; also if it is too damaged to decide."""
     try:
         with zipfile.ZipFile(path) as archive:
             names = archive.namelist()

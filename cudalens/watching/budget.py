@@ -8,7 +8,7 @@ from typing import Final
 
 #: Share of the budget that recordings may use; the rest is for what was not foreseen.
 USED_SHARE: Final = 0.8
-#: Time between two recordings that nobody asked for, ns.
+#: Time between two recordings that were not requested, ns.
 PAUSE_NS: Final = 2_000_000_000
 #: The first recording may cost this much before the loop has run for long, ns.
 START_NS: Final = 1_000_000_000

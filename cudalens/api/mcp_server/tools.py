@@ -51,8 +51,8 @@ class Tools:
             name: {"rows": len(frame), "columns": list(map(str, frame.columns)) if len(frame) else []}
             for name, frame in trace.frames.items()
         }
-        told = trace.brief(tokens=600)
-        return _json({key: told[key] for key in ("run", "verdict", "trust", "not_recorded")} | {"frames": frames})
+        brief = trace.brief(tokens=600)
+        return _json({key: brief[key] for key in ("run", "verdict", "trust", "not_recorded")} | {"frames": frames})
 
     def brief(self, file: str, tokens: int = 1500) -> str:
         """What matters in a trace, in at most `tokens` tokens (300 to 8000): start here."""

@@ -57,7 +57,7 @@ class WatchServer:
                 self._thread.join()
 
     def forget(self) -> None:
-        """Close the copy of the socket in a forked child, which serves nobody."""
+        """Close the copy of the socket in a forked child, which answers no viewer."""
         server, self._server = self._server, None
         if server is not None:
             server.close()

@@ -21,6 +21,7 @@ HOOKS = (
     "names = [t.name for t in threading.enumerate() if 'cudalens' in t.name]\n"
     "print('left', len(o._global_optimizer_post_hooks), names)"
 )
+SECONDS = 10  # long enough for three panels also where other tests use the cores
 VIEW = "application/vnd.jupyter.widget-view+json"
 
 
@@ -36,8 +37,8 @@ def panels(messages):
 
 
 def test_a_cell_shows_a_panel_that_changes_and_keeps_its_last_state(watched):
-    assert watched.run("%%cudawatch train --budget 20%\n" + UNTIL.format(5)) == "ok"
-    assert len(panels(watched.messages)) >= 2
+    assert watched.run("%%cudawatch train --budget 20%\n" + UNTIL.format(SECONDS)) == "ok"
+    assert len(panels(watched.messages)) >= 3
     shown = [content for kind, content in watched.messages if kind == "display_data"]
     assert VIEW in shown[-1]["data"]
     kept = [content for kind, content in watched.messages if kind == "update_display_data"][-1]
@@ -48,7 +49,7 @@ def test_a_cell_shows_a_panel_that_changes_and_keeps_its_last_state(watched):
     assert len(html) < 300_000
     assert "train, ended" in kept["data"]["text/plain"]
     sizes = [len(json.dumps(content)) for kind, content in watched.messages if kind == "comm_msg"]
-    assert sum(sizes) < 5 * 200_000
+    assert sum(sizes) < SECONDS * 200_000
     watched.run(HOOKS)
     assert "left 0 []" in watched.printed("stdout")
 

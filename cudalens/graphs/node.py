@@ -17,6 +17,7 @@ from torch.multiprocessing.reductions import StorageWeakRef
 from cudalens.device.stacks import Place
 from cudalens.graphs import inputs as copying
 from cudalens.graphs.functions import Function, Guarded, Variant
+from cudalens.graphs.guards.named_tensors import NamedTensors
 from cudalens.graphs.inputs import CopiedInput
 from cudalens.graphs.links import Kind, derive
 from cudalens.graphs.liveness import OutputRef
@@ -127,10 +128,8 @@ class GraphNode:
         self._check: Check | Callable[[], Check] | None = None
         self.result_spec: Any = None
         self.storages: list[StorageWeakRef] = []
-        self._looked_up: list[tuple[Any, Any]] = []
+        self._named = NamedTensors([])
         self._counted: list[tuple[Any, int]] = []
-        self._requires_grad: list[bool] = []
-        self._labels: list[str] = []
         self._fixed_leaves: list[int] = []
         self._addresses: list[int] = []
         self._targets: list[torch.Tensor] = []
@@ -174,9 +173,13 @@ class GraphNode:
         """The recording is over: prepare what every replay looks at."""
         self._fixed_leaves = [fixed.leaf for fixed in self.fixed]
         looked_up = [guard for guard in self.guards if guard.at is not None]
-        self._looked_up = [guard.at for guard in looked_up if guard.at is not None]
-        self._labels = [guard.label for guard in looked_up]
-        self._requires_grad = [container[key].requires_grad for container, key in self._looked_up]
+        self._named = NamedTensors(
+            [
+                (*guard.at, guard.label, guard.name is None or guard.name.is_static)
+                for guard in looked_up
+                if guard.at is not None
+            ]
+        )
         self._addresses = [f.address for f in self.fixed] + [guard.address for guard in looked_up]
         self._counted = [(guard.at, guard.num_writes) for guard in looked_up if guard.num_writes > 0]
         self.storages += [StorageWeakRef(g.tensor.untyped_storage()) for g in self.guards if g.tensor is not None]  # type: ignore[no-untyped-call]
@@ -219,8 +222,8 @@ class GraphNode:
         if not self._addresses:
             return True
         try:
-            named = [held[key] for held, key in self._looked_up]
-            if [tensor.requires_grad for tensor in named] != self._requires_grad:
+            named = self._named.as_before()
+            if named is None:
                 return False
             if self.storages and any(ref.expired() for ref in self.storages):  # type: ignore[no-untyped-call]
                 return False
@@ -230,7 +233,7 @@ class GraphNode:
 
     def mismatch(self, leaves: Sequence[Any]) -> Finding:
         """Why `fits` says no."""
-        found = self._moved(leaves) or self._new_gradient() or self._still_alive()
+        found = self._moved(leaves) or self._named.difference() or self._still_alive()
         reason, what = found or (Reason.STATIC_MOVED, "")
         return Finding(reason, what, self.variant.function.place)
 
@@ -242,12 +245,6 @@ class GraphNode:
         for guard in self.guards:
             if guard.at is not None and _address_at(*guard.at) != guard.address:
                 return (Reason.MANAGED_MOVED if guard.tensor is None else Reason.STATIC_MOVED), f"'{guard.label}'"
-        return None
-
-    def _new_gradient(self) -> tuple[Reason, str] | None:
-        for (container, key), before, label in zip(self._looked_up, self._requires_grad, self._labels, strict=True):
-            if container[key].requires_grad != before:
-                return Reason.NEW_MODE, f"'{label}' requires {'no' if before else 'a'} gradient now"
         return None
 
     def _still_alive(self) -> tuple[Reason, str] | None:

@@ -299,6 +299,11 @@ class Backward:
         self.opaque: str | None = None
         self.result_spec: Any = None
 
+    def saved_storages(self) -> set[int]:
+        """The storages of tensors from outside that the forward saved: the backward uses these, wherever they are."""
+        derivative = self._derivative
+        return set(map(storage_id, (*derivative.saved.outside.values(), *derivative.externals)))
+
     def run(self, leaves: list[Any], watch: Watch | None = None) -> list[Any]:
         """The gradients of the leaves and of the tensors from outside; None where there is none."""
         derivative = self._derivative

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 def python_roots(variant: Variant) -> list[tuple[str, Any]]:
     """Where the Python values of a variant are looked up: the function, its arguments, what ran in the warm-up."""
-    return [*roots_of(variant), *variant.executed]
+    return [*roots_of(variant), *variant.executed, *((read.label, read.value) for read in variant.outside)]
 
 
 def note_effects(variant: Variant, effects: Effects, watch: Watch) -> None:

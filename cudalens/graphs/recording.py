@@ -22,7 +22,7 @@ from cudalens.graphs.node import Fixed, GraphNode
 from cudalens.graphs.outputs import AliasOfPath, Fresh, Surroundings, describe_outputs
 from cudalens.graphs.programs import Training
 from cudalens.graphs.reasons import Finding, Reason
-from cudalens.graphs.variants import describe_tensor, note_outside
+from cudalens.graphs.variants import describe_tensor, note_outside, unnamed_input
 from cudalens.graphs.watching import Made, Watch
 
 if TYPE_CHECKING:
@@ -243,7 +243,12 @@ class Recorder:
         watch.note_outputs(outputs)
         variant = node.variant
         wanted = set(watch.externals)
-        names = find_names(roots_of(variant), wanted, variant.executed, is_observed=variant.is_observed)
+        names = find_names(
+            roots_of(variant), wanted, variant.executed, is_observed=variant.is_observed, outside=variant.outside
+        )
+        if (unnamed := unnamed_input(variant, watch, names)) is not None:
+            self._abandon(node)
+            raise NotRecordedError(unnamed)
         around = Surroundings(
             [leaf if isinstance(leaf, torch.Tensor) else None for leaf in program.given],
             {key: external.tensor for key, external in watch.externals.items()},

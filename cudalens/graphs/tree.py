@@ -37,7 +37,7 @@ from cudalens.graphs.python_code import check_recording, note_effects, python_ro
 from cudalens.graphs.reasons import Finding, Reason, State
 from cudalens.graphs.recording import NotRecordedError, Recorder, roots_of
 from cudalens.graphs.steps import Stale, Steps, StreamOrder, rescue_gradients
-from cudalens.graphs.variants import learn, overwritten
+from cudalens.graphs.variants import learn, overwritten, unnamed_input
 from cudalens.graphs.warmup import WarmupNode, on_backward, warm_up
 from cudalens.graphs.watching import Watch, is_watched
 
@@ -286,9 +286,10 @@ class GraphTree:
         effects = Effects(python_roots(variant), leaves, variant.spec, variant.labels)
         with _capture_lock, torch.cuda.device(self.device), self._tidied():
             outputs, node, left = warm_up(recorder, variant, self._current, leaves, watch, effects)
-        spec, is_backward = variant.program.result_spec, variant.mode == "backward"
+        spec, is_backward, calls = variant.program.result_spec, variant.mode == "backward", effects.calls
         learn(variant, leaves, outputs, watch, self.backend)
-        names = find_names(roots_of(variant), set(watch.externals), effects.calls.executed())
+        names = find_names(roots_of(variant), set(watch.externals), calls.executed(), outside=calls.values)
+        variant.skip = variant.skip or unnamed_input(variant, watch, names)
         variant.note_reads({key: external.tensor for key, external in watch.externals.items()}, names)
         variant.function.counts.warmups += 1
         self.steps.ran(variant.function, variant.mode)

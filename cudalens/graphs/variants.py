@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, TypeGuard
 
 import torch
@@ -15,7 +15,7 @@ from cudalens.graphs.functions import Function, Variant
 from cudalens.graphs.inputs import overlaps_itself
 from cudalens.graphs.links import is_new_leaf
 from cudalens.graphs.liveness import PLAIN_TYPES, span, storage_id
-from cudalens.graphs.programs import Inference, Training
+from cudalens.graphs.programs import Backward, Inference, Training
 from cudalens.graphs.reasons import Finding, Reason
 
 if TYPE_CHECKING:
@@ -130,6 +130,20 @@ def learn(variant: Variant, leaves: Sequence[Any], outputs: Sequence[Any], watch
         variant.program = Training(variant.function.call, variant.spec, variant.function.name, alias)
         variant.program.opaque = opaque
     variant.skip = _why_not(variant, leaves, results, watch)
+
+
+def unnamed_input(variant: Variant, watch: Watch, names: Container[int]) -> Finding | None:
+    """A tensor from outside without a name: another one in its place would not be noticed.
+
+    Args:
+        variant: What ran.
+        watch: What was seen of it.
+        names: The storages of the tensors that have names.
+    """
+    saved = variant.program.saved_storages() if isinstance(variant.program, Backward) else ()
+    unnamed = (one for key, one in watch.externals.items() if key not in names and key not in saved)
+    first = next(unnamed, None)
+    return None if first is None else Finding(Reason.UNNAMED_INPUT, describe_tensor(first.tensor), first.place)
 
 
 def describe_tensor(tensor: torch.Tensor) -> str:

@@ -16,11 +16,11 @@ from typing import Any, Final
 
 import torch
 
-from cudalens.graphs.guards.lookups import AttributeItems, CellItems, attributes_in, items_in, module_of
-from cudalens.graphs.guards.reads import Reads, find_reads, key_text
+from cudalens.graphs.guards.lookups import AttributeItems, CellItems, ItemsAt, attributes_in, items_in, module_of
+from cudalens.graphs.guards.reads import Read, Reads, find_reads, key_text
 from cudalens.graphs.liveness import storage_id
 
-#: How far a search goes before it gives up; a name that is not found is kept by address alone.
+#: How far a search goes before it gives up; a function that uses a tensor without a name runs without a graph.
 _MOST_OBJECTS: Final = 20_000
 
 
@@ -43,10 +43,11 @@ class Name:
 
 @dataclass(frozen=True, slots=True)
 class _Step:
-    """Something that the search comes by."""
+    """Something that the search comes by, and where it is: container and key."""
 
     value: Any
     label: str
+    at: tuple[Any, Any] | None = None
 
 
 def find_names(
@@ -55,6 +56,7 @@ def find_names(
     executed: Sequence[tuple[str, FunctionType]] | None = None,
     *,
     is_observed: bool = True,
+    outside: Sequence[Read] = (),
 ) -> dict[int, list[Name]]:
     """The names of tensors, by the identity of their storage.
 
@@ -64,8 +66,9 @@ def find_names(
         executed: Functions that ran, by name, whose code has more names: those are all found. None: one name for each
             tensor is enough.
         is_observed: Whether nothing else ran.
+        outside: ContextVars that were read.
     """
-    roots = list(roots)
+    roots = [*roots, *((read.label, read.value) for read in outside)]
     found: dict[int, list[Name]] = {}
     for name, value in _walk(roots):
         key = storage_id(value)
@@ -78,16 +81,16 @@ def find_names(
         codes = {function.__code__ for _, function in executed} if is_observed else None
         more = find_reads([*roots, *executed], codes) if wanted else Reads()
     known = {(id(name.container), name.key) for names in found.values() for name in names}
-    for key, name in _names_by_reads(more, wanted):
+    for key, name in _names_by_reads([*more.tensors, *outside], wanted):
         if (id(name.container), name.key) not in known:  # another name, by which the program may replace the tensor
             found.setdefault(key, []).append(name)
     return found
 
 
-def _names_by_reads(reads: Reads, wanted: set[int]) -> Iterator[tuple[int, Name]]:
+def _names_by_reads(reads: Iterable[Read], wanted: set[int]) -> Iterator[tuple[int, Name]]:
     """What the code has names for: attributes of classes and modules, slots, other containers."""
-    for read in reads.tensors:
-        if (key := storage_id(read.value)) in wanted:
+    for read in reads:
+        if issubclass(type(read.value), torch.Tensor) and (key := storage_id(read.value)) in wanted:
             yield key, Name(read.container, read.key, read.label)
 
 
@@ -123,9 +126,11 @@ def _walk(roots: Iterable[tuple[str, Any]]) -> Iterator[tuple[Name, torch.Tensor
                 continue
             seen.add(id(step.value))
             for container, key, value, name, is_static in _items(step):
+                if issubclass(type(step.value), tuple) and step.at is not None:
+                    container = ItemsAt(*step.at)  # another tuple can take its place
                 if issubclass(type(value), torch.Tensor):
                     yield Name(container, key, name, is_static), value
-                waiting.append(_Step(value, name))
+                waiting.append(_Step(value, name, (container, key)))
 
 
 _Item = tuple[Any, Any, Any, str, bool]

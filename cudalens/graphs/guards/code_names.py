@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import dis
 import functools
+import importlib.util
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from types import CodeType
-from typing import Final
+from typing import Any, Final
 
 _GLOBALS: Final = frozenset({"LOAD_GLOBAL", "LOAD_NAME", "STORE_GLOBAL", "DELETE_GLOBAL"})
 _ATTRIBUTES: Final = frozenset(
@@ -27,11 +30,13 @@ class CodeNames:
     Attributes:
         globals: Of global variables.
         attributes: Of attributes, whatever the object is; with text that may be the name of one.
+        imports: Of modules that it imports while it runs, relative ones with their dots.
         is_dynamic: Whether it computes names of attributes.
     """
 
     globals: frozenset[str]
     attributes: frozenset[str]
+    imports: frozenset[str]
     is_dynamic: bool
 
 
@@ -40,6 +45,7 @@ def names_of(code: CodeType) -> CodeNames:
     """The names in a code object; functions and comprehensions inside it are included."""
     globals_found: set[str] = set()
     attributes: set[str] = set()
+    imports = set(_imports(code))
     is_dynamic = False
     for instruction in dis.get_instructions(code):
         if instruction.opname in _GLOBALS:
@@ -51,11 +57,21 @@ def names_of(code: CodeType) -> CodeNames:
             inner = names_of(constant)
             globals_found |= inner.globals
             attributes |= inner.attributes
+            imports |= inner.imports
             is_dynamic = is_dynamic or inner.is_dynamic
     if _BY_TEXT & (globals_found | attributes):
         attributes |= {text for text in code.co_consts if isinstance(text, str) and text.isidentifier()}
         is_dynamic = is_dynamic or _computes_names(code)
-    return CodeNames(frozenset(globals_found), frozenset(attributes), is_dynamic)
+    return CodeNames(frozenset(globals_found), frozenset(attributes), frozenset(imports), is_dynamic)
+
+
+def _imports(code: CodeType) -> Iterator[str]:
+    constants: list[Any] = []
+    for instruction in dis.get_instructions(code):
+        if instruction.opname == "LOAD_CONST":
+            constants.append(instruction.argval)
+        elif instruction.opname == "IMPORT_NAME":  # behind its level and the names that come from it
+            yield f"{'.' * constants[-2]}{instruction.argval}"
 
 
 def _computes_names(code: CodeType) -> bool:
@@ -78,3 +94,13 @@ def _has_constant_name(following: list[dis.Instruction]) -> bool:
             break
         has_text = has_text or (instruction.opname == "LOAD_CONST" and isinstance(instruction.argval, str))
     return has_text
+
+
+def imported(names: Iterable[str], namespace: Mapping[str, Any]) -> set[str]:
+    """Modules by their names in ``sys.modules``, with the packages that they are in."""
+    found: set[str] = set()
+    for name in names:
+        with contextlib.suppress(ImportError):
+            absolute = importlib.util.resolve_name(name, str(namespace.get("__package__") or "")).split(".")
+            found |= {".".join(absolute[:number]) for number in range(1, len(absolute) + 1)}
+    return found

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from enum import Enum
-from itertools import starmap
-from operator import eq, getitem, is_
+from itertools import chain, starmap
+from operator import attrgetter, eq, getitem, is_
 from typing import Any, Final
 
 import torch
@@ -18,6 +18,8 @@ from cudalens.graphs.guards.reads import Read, Reads
 _PLAIN: Final = (
     bool, int, float, complex, str, bytes, type(None), torch.dtype, torch.device, torch.Size, Enum, tuple, frozenset
 )  # fmt: skip
+
+_code_of: Final = attrgetter("__code__")
 
 
 class GuardSet:
@@ -45,6 +47,17 @@ class GuardSet:
         self._containers = [container for container, _ in reads.sizes]
         self._size_labels = [label for _, label in reads.sizes]
         self._sizes = list(map(len, self._containers))
+        self._ordered = [held for held, _ in reads.orders]
+        self._order_labels = [label for _, label in reads.orders]
+        self._orders = [list(held) for held in self._ordered]
+        self._all_keys = list(chain.from_iterable(self._orders))
+        self._functions = [function for function, _ in reads.functions]
+        self._code_labels = [label for _, label in reads.functions]
+        self._codes = list(map(_code_of, self._functions))
+        self._absent = [(namespace.keys(), names) for namespace, names in reads.absent]
+        self._owners = [owner for owner, _ in reads.owners]
+        self._kind_labels = [label for _, label in reads.owners]
+        self._kinds = list(map(type, self._owners))
         self._hooks = [hooks for hooks, _ in reads.hooks]
         self._hook_labels = [label for _, label in reads.hooks]
         self._num_hooks = list(map(len, self._hooks))
@@ -62,6 +75,8 @@ class GuardSet:
             return False
         if list(map(len, self._containers)) != self._sizes or not self._has_same_hooks():
             return False
+        if not self._has_same_code():
+            return False
         if not all(map(eq, self._children, self._children_before)):  # modules are equal to themselves alone
             return False
         if all(map(is_, found, self._values)):
@@ -70,6 +85,20 @@ class GuardSet:
             self._values = found  # equal objects: the next comparison finds them by identity
             return True
         return False
+
+    def _has_same_code(self) -> bool:
+        """Whether functions, classes and the order of keys are as they were, and no built-in name is a global now."""
+        if not all(map(is_, chain.from_iterable(self._ordered), self._all_keys)) and not self._has_equal_orders():
+            return False
+        if not all(map(is_, map(_code_of, self._functions), self._codes)):
+            return False
+        return list(map(type, self._owners)) == self._kinds and all(
+            keys.isdisjoint(names) for keys, names in self._absent
+        )
+
+    def _has_equal_orders(self) -> bool:
+        """Whether the keys of all dicts come in the same order: equal objects may have replaced them."""
+        return all(starmap(_are_equal_keys, zip(self._ordered, self._orders, strict=True)))
 
     def _has_same_hooks(self) -> bool:
         """Whether no module has another hook: torch numbers all hooks of the process."""
@@ -89,6 +118,8 @@ class GuardSet:
         children = zip(self._children, self._children_before, self._child_labels, strict=True)
         if (other := next((label for now, before, label in children if now != before), None)) is not None:
             return other
+        if (replaced := self._replaced() or self._reordered()) is not None:
+            return replaced
         sizes = zip(
             [*self._containers, *self._hooks],
             [*self._size_labels, *self._hook_labels],
@@ -96,6 +127,18 @@ class GuardSet:
             strict=True,
         )
         return next((f"{label}: {size} → {len(held)}" for held, label, size in sizes if len(held) != size), None)
+
+    def _replaced(self) -> str | None:
+        """A function that has other code, or an object that has another class."""
+        codes = zip(map(_code_of, self._functions), self._codes, self._code_labels, strict=True)
+        kinds = zip(map(type, self._owners), self._kinds, self._kind_labels, strict=True)
+        found = next((label for now, before, label in (*codes, *kinds) if now is not before), None)
+        return found or next((f"{min(keys & names)} exists now" for keys, names in self._absent if keys & names), None)
+
+    def _reordered(self) -> str | None:
+        """A dict whose keys come in another order."""
+        orders = zip(self._ordered, self._orders, self._order_labels, strict=True)
+        return next((label for held, before, label in orders if not _are_equal_keys(held, before)), None)
 
 
 _MISSING: Final = object()
@@ -128,6 +171,11 @@ def _is_equal(a: Any, b: Any) -> bool:
     if isinstance(a, tuple):
         return len(a) == len(b) and all(map(_is_equal, a, b))
     return bool(exact(a) == exact(b))
+
+
+def _are_equal_keys(held: Any, before: list[Any]) -> bool:
+    now = list(held)
+    return len(now) == len(before) and all(map(_is_equal, now, before))
 
 
 def _short(value: Any) -> str:

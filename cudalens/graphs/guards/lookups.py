@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import os
+import threading
 import weakref
-from collections import deque
+from collections import OrderedDict, deque
+from collections.abc import Iterator
 from contextvars import ContextVar
 from types import CellType
 from typing import Any, Final
 
 import torch
 
-_BASES: Final = (dict, list, deque)
+_BASES: Final = (OrderedDict, dict, list, deque)
 
 
 def module_of(kind: Any) -> str:
@@ -47,6 +49,18 @@ class CellItems:
         return self._cell.cell_contents
 
 
+class ItemsAt:
+    """The items of the container that is in a place now."""
+
+    __slots__ = ("_holder", "_key")
+
+    def __init__(self, holder: Any, key: Any) -> None:
+        self._holder, self._key = holder, key
+
+    def __getitem__(self, key: Any) -> Any:
+        return self._holder[self._key][key]
+
+
 class AttributeItems:
     """The attributes of an object of the interpreter or of torch: reading them runs no code of a program."""
 
@@ -57,6 +71,26 @@ class AttributeItems:
 
     def __getitem__(self, key: str) -> Any:
         return getattr(self._owner, key)
+
+
+class LocalItems:
+    """The attributes of a ``threading.local`` in the calling thread."""
+
+    __slots__ = ("_owner",)
+
+    def __init__(self, owner: threading.local) -> None:
+        self._owner = owner
+
+    def __getitem__(self, key: str) -> Any:
+        return self.held()[key]
+
+    def __len__(self) -> int:
+        return len(self.held())
+
+    def held(self) -> dict[str, Any]:
+        """The ``__dict__`` of the calling thread."""
+        found: dict[str, Any] = threading.local.__getattribute__(self._owner, "__dict__")
+        return found
 
 
 class SlotItems:
@@ -88,11 +122,17 @@ class BaseItems:
     def __len__(self) -> int:
         return int(self._base.__len__(self._owner))
 
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self._base.__iter__(self._owner))
+
+    @property
+    def has_keys(self) -> bool:
+        """Whether it is a dict."""
+        return issubclass(self._base, dict)
+
     def items(self) -> list[tuple[Any, Any]]:
         """Keys or positions, with the values."""
-        if self._base is dict:
-            return list(dict.items(self._owner))
-        return list(enumerate(self._base.__iter__(self._owner)))
+        return [(key, self[key]) for key in self] if self.has_keys else list(enumerate(self))
 
 
 class IsGradientMissing:

@@ -10,6 +10,7 @@ import _random
 import datetime
 import functools
 import gc
+import importlib
 import io
 import logging
 import os
@@ -25,8 +26,9 @@ from typing import Any, Final
 import torch
 
 from cudalens.device.stacks import Place, is_own, place_of
+from cudalens.graphs.guards.files import is_read
 from cudalens.graphs.guards.lookups import ContextValue, Environment
-from cudalens.graphs.guards.reads import Read, is_read
+from cudalens.graphs.guards.reads import Read
 from cudalens.graphs.reasons import Finding, Reason
 
 #: Functions of modules, by the name of the module; None for all of its functions.
@@ -44,6 +46,9 @@ _FUNCTIONS: Final[Mapping[str, frozenset[str] | None]] = {
 
 #: Functions of `os` that depend on their arguments alone, or on what does not change in a process.
 _HARMLESS: Final = frozenset({"fspath", "getpid", "getppid", "cpu_count", "sched_getaffinity", "register_at_fork"})
+
+#: What the import of a module that is not loaded yet runs.
+_IMPORT: Final[CodeType] = importlib._bootstrap._find_and_load.__code__  # type: ignore[attr-defined]
 
 #: Python functions with an effect or a result of their own, and what they do.
 _PYTHON: Final[Mapping[CodeType, str]] = {
@@ -63,7 +68,11 @@ _OWN: Final = __file__.rpartition("graphs")[0]
 _DIRECT: Final = tuple(f"{_OWN}graphs/{name}.py" for name in ("programs", "functions", "manager"))
 
 #: Those, and a module that calls functions of torch, which call the user's code.
-_CALLERS: Final = (*_DIRECT, f"{_OWN}virtual/tensors/device_arguments.py")
+_CALLERS: Final = (
+    *_DIRECT,
+    f"{_OWN}virtual/tensors/device_arguments.py",
+    f"{_OWN}virtual/dispatch/autograd.py",
+)
 
 #: Modules that call operators, which can be Python code of libraries. A `Watch` does not see the operators in it.
 _OPERATORS: Final = tuple(f"{_OWN}{name}.py" for name in ("graphs/watching", "virtual/dispatch/mode"))
@@ -95,8 +104,8 @@ class CallWatch:
         self.observers: dict[CodeType, Callable[[FrameType, str], None]] = {}
         self._seen: set[CodeType] = set()
         self._before: Any = sys.getprofile()
-        self._of_collector = {getattr(callback, "__code__", None) for callback in gc.callbacks}
-        self._collection: FrameType | None = None
+        self._not_calls = {_IMPORT, *(getattr(callback, "__code__", None) for callback in gc.callbacks)}
+        self._ignored: FrameType | None = None
 
     def __enter__(self) -> CallWatch:
         sys.setprofile(self._on_event)
@@ -113,7 +122,7 @@ class CallWatch:
     def _on_event(self, frame: FrameType, event: str, arg: Any) -> None:
         if self._before is not None:
             self._before(frame, event, arg)
-        if self._is_of_collector(frame, event):
+        if self._is_ignored(frame, event):
             return
         if frame.f_code in self.observers:
             self.observers[frame.f_code](frame, event)
@@ -123,14 +132,14 @@ class CallWatch:
         elif event == "c_call":
             self._on_builtin(frame, arg)
 
-    def _is_of_collector(self, frame: FrameType, event: str) -> bool:
-        """Whether a function in ``gc.callbacks`` runs: the garbage collector calls it at any moment."""
-        if self._collection is None and event == "call" and frame.f_code in self._of_collector:
-            self._collection = frame
-        elif self._collection is frame and event == "return":
-            self._collection = None
+    def _is_ignored(self, frame: FrameType, event: str) -> bool:
+        """Whether a function in ``gc.callbacks`` runs, which can be at any moment, or an import, which runs once."""
+        if self._ignored is None and event == "call" and frame.f_code in self._not_calls:
+            self._ignored = frame
+        elif self._ignored is frame and event == "return":
+            self._ignored = None
             return True
-        return self._collection is not None
+        return self._ignored is not None
 
     def _on_python(self, frame: FrameType) -> None:
         code = frame.f_code

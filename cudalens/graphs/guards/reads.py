@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import io
 import sys
-import sysconfig
+import threading
 import weakref
 from array import array
 from collections import deque
@@ -20,7 +20,8 @@ from typing import Any, Final, TypeAlias
 
 import torch
 
-from cudalens.graphs.guards.code_names import names_of
+from cudalens.graphs.guards.code_names import imported, names_of
+from cudalens.graphs.guards.files import is_installed, is_of_torch, is_read
 from cudalens.graphs.guards.lookups import (
     AttributeItems,
     BaseItems,
@@ -29,6 +30,7 @@ from cudalens.graphs.guards.lookups import (
     Contents,
     Elements,
     IsGradientMissing,
+    LocalItems,
     NumpyState,
     Referent,
     ScriptItems,
@@ -55,11 +57,13 @@ _MOST_PASSES: Final = 8
 
 _HOOKS: Final = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
 _MODULE_TABLES: Final = ("_parameters", "_buffers")
-_OWN: Final = __file__.rpartition("graphs")[0]
-_OUTSIDE: Final = (*{sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib")}, "<frozen ")
 
 #: Modules of the standard library whose objects hold what a program puts into them.
 _HOLDERS: Final = ("collections", "queue", "argparse", "types", "functools", "weakref", "_weakrefset")
+
+#: Libraries whose objects hold no values of the user's, and parts of them whose objects do.
+_INTERNAL: Final = ("torch", "cudalens", "logging", "threading")
+_OF_PROGRAMS: Final = ("torch.utils.data", "torch.distributions", "torch.optim")
 
 #: Libraries whose modules hold no values of the user's.
 _LIBRARIES: Final = ("numpy", "pandas", "scipy", "matplotlib", "IPython", "_pytest", "hypothesis", "triton")
@@ -70,16 +74,16 @@ _ARRAYS: Final = ("ndarray", "memmap", "recarray", "matrix", "MaskedArray")
 #: Libraries whose objects hold data that no attribute leads to.
 _OPAQUE: Final = ("pandas", "scipy", "polars", "pyarrow", "xarray", "h5py")
 
-#: Parts of torch whose code is read for names: it reads numbers from modules and optimizers.
-_TORCH: Final = torch.__file__.rpartition("__init__")[0]
-_OPTIMIZED: Final = ("optim", "nn/modules")
-
 
 #: What calls something else.
 _WRAPPERS: Final = (
     MethodType, BuiltinMethodType, functools.partial, functools._lru_cache_wrapper, property, staticmethod, classmethod,
     weakref.ref,
 )  # fmt: skip
+
+
+_PLAIN: Final = (str, bytes, int, float, complex, bool, type(None))
+_CONTAINERS: Final = (dict, list, tuple, deque, set, frozenset, MappingProxyType)
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +112,11 @@ class Reads:
         tensors: The tensors: found again by their addresses.
         children: Tables of the sub-modules of modules, with a label: compared as a whole.
         sizes: Containers whose length belongs to what is read, with a label.
+        absent: Namespaces, with names of globals that they do not hold: those are built-in, or do not exist.
+        orders: Dicts whose order of keys belongs to what is read, with a label.
         hooks: The same for hooks of modules: those change only where torch counts another hook, or one is removed.
+        functions: Functions whose code belongs to what is read, with a label: it can be replaced (``%autoreload``).
+        owners: Objects whose class belongs to what is read, with a label.
         unguarded: Values that cannot be compared before a replay, in words.
         is_complete: Whether the search reached its end.
     """
@@ -117,7 +125,11 @@ class Reads:
     tensors: list[Read] = field(default_factory=list)
     children: list[tuple[dict[str, Any], str]] = field(default_factory=list)
     sizes: list[tuple[Any, str]] = field(default_factory=list)
+    absent: list[tuple[dict[str, Any], frozenset[str]]] = field(default_factory=list)
+    orders: list[tuple[Any, str]] = field(default_factory=list)
     hooks: list[tuple[Any, str]] = field(default_factory=list)
+    functions: list[tuple[FunctionType, str]] = field(default_factory=list)
+    owners: list[tuple[Any, str]] = field(default_factory=list)
     unguarded: list[str] = field(default_factory=list)
     is_complete: bool = True
 
@@ -186,6 +198,9 @@ class _Search:
         ):
             yield from self._of_opaque(value, label)
             return
+        if issubclass(type(value), _PLAIN):
+            yield from () if type(value) in _PLAIN else self._of_object(value, label)
+            return
         for kinds, items in self._by_kind():
             if issubclass(type(value), kinds):  # isinstance() asks the object for its class
                 yield from items(value, label)
@@ -194,16 +209,17 @@ class _Search:
 
     def _by_kind(self) -> tuple[tuple[Any, Callable[[Any, str], Iterable[Item]]], ...]:
         return (
-            ((torch.Generator, str, bytes, int, float, complex, type(None)), lambda value, label: ()),
+            (torch.Generator, lambda value, label: ()),
             (torch.Tensor, self._of_tensor),
             (FunctionType, self._of_function),
             (_WRAPPERS, self._of_wrapper),
             (torch.jit.ScriptModule, self._of_script),
             (torch.nn.Module, self._of_module),
             (torch.optim.Optimizer, self._of_optimizer),
-            ((dict, list, tuple, deque, set, frozenset, MappingProxyType), self._of_container),
+            (_CONTAINERS, self._of_container),
             ((bytearray, memoryview, array), self._of_buffer),
             ((io.StringIO, io.BytesIO), self._of_text),
+            (threading.local, self._of_local),
             (ModuleType, self._of_namespace),
             (type, self._of_class),
         )
@@ -227,7 +243,8 @@ class _Search:
         elif isinstance(value, weakref.ref):
             return [(Referent(value), "", value(), label)]
         elif isinstance(value, functools.partial):
-            self._waiting += [(value.func, label), (value.args, label), (value.keywords, label)]
+            made_of = AttributeItems(value)
+            return [(made_of, name, getattr(value, name), label) for name in ("func", "args", "keywords")]
         else:
             if isinstance(value, MethodType):
                 self._waiting.append((value.__self__, "self"))
@@ -277,15 +294,22 @@ class _Search:
             except ValueError:  # the variable has no value yet
                 continue
         if is_user:
+            self._found.functions.append((function, f"the code of {label or function.__name__}"))
             yield from self._of_code(function, label)
 
     def _of_code(self, function: FunctionType, label: str) -> Iterator[Item]:
         code = function.__code__
         names = names_of(code)
         self.names |= names.attributes | {code.co_name}  # an operator of a class is read by no other name
-        self.is_dynamic = self.is_dynamic or (names.is_dynamic and not code.co_filename.startswith(_TORCH))
+        self.is_dynamic = self.is_dynamic or (names.is_dynamic and not is_of_torch(code.co_filename))
         for name in sorted(names.globals & function.__globals__.keys()):
             yield function.__globals__, name, function.__globals__[name], name
+        if absent := names.globals - function.__globals__.keys():
+            self._found.absent.append((function.__globals__, absent))
+        for name in sorted(imported(names.imports, function.__globals__) & sys.modules.keys()):
+            yield sys.modules, name, sys.modules[name], name
+        for name in self._named(held := function.__dict__):
+            yield held, name, held[name], _dotted(label or function.__name__, name)
         defaults = AttributeItems(function)
         for attribute in ("__defaults__", "__kwdefaults__"):
             if (given := getattr(function, attribute)) is not None:
@@ -309,6 +333,7 @@ class _Search:
         for name in self._named(held):
             if name not in skipped:
                 yield held, name, held[name], _dotted(label, name)
+        self._found.owners.append((module, f"the class of {label or 'the module'}"))
         self._waiting.append((type(module), type(module).__name__))
 
     def _of_script(self, module: torch.jit.ScriptModule, label: str) -> Iterator[Item]:
@@ -328,49 +353,71 @@ class _Search:
         elif isinstance(held, set | frozenset):
             yield Elements(held), "", frozenset(held), label
         else:
-            has_keys = isinstance(inside, BaseItems | dict | MappingProxyType)
+            has_keys = inside.has_keys if isinstance(inside, BaseItems) else isinstance(inside, dict | MappingProxyType)
+            if has_keys:
+                self._found.orders.append((inside, f"the order of the keys of {label or 'a dict'}"))
             for key, value in list(inside.items() if has_keys else enumerate(inside)):
                 if isinstance(held, tuple) and not issubclass(type(value), torch.Tensor):
                     self._waiting.append((value, f"{label}[{key_text(key)}]"))  # another item is another tuple
                 else:
                     yield inside, key, value, f"{label}[{key_text(key)}]"
-        if inside is not held:  # of a subclass
+        if type(held) not in _CONTAINERS:  # of a subclass
             yield from self._of_object(held, label)
 
     def _of_namespace(self, module: ModuleType, label: str) -> Iterator[Item]:
         held = vars(module)
         name = str(held.get("__name__"))
         is_library = name.partition(".")[0] in ("torch", *_LIBRARIES, *sys.builtin_module_names)
-        if is_library or not is_read(str(held.get("__file__") or "")):
-            return
+        is_library = is_library or not is_read(str(held.get("__file__") or ""))
         for name in sorted(self._known & held.keys()):
-            yield held, name, held[name], _dotted(label, name)
+            if not is_library or isinstance(held[name], torch.Tensor | FunctionType):
+                yield held, name, held[name], _dotted(label, name)  # of libraries: what a program puts in their place
 
     def _of_class(self, kind: type, label: str) -> Iterator[Item]:
+        """The attributes of a class; another one of the same name can come before it in the order of the bases."""
+        yield AttributeItems(kind), "__mro__", kind.__mro__, f"the bases of {label}"
+        if type(kind) is not type:
+            self._waiting.append((type(kind), type(kind).__name__))
         for base in kind.__mro__:
             if base is object or not (_is_users(base) or issubclass(base, torch.nn.Module)):
                 continue
             if base is torch.nn.Module:
                 break
+            self._found.sizes.append((base.__dict__, f"attributes of {base.__name__}"))
             for name in self._named(base.__dict__):
                 yield base.__dict__, name, base.__dict__[name], _dotted(label, name)
 
+    def _of_local(self, owner: threading.local, label: str) -> Iterator[Item]:
+        attributes = LocalItems(owner)
+        self._found.sizes.append((attributes, f"attributes of {label}"))
+        for name in self._named(attributes.held()):
+            yield attributes, name, attributes[name], _dotted(label, name)
+
     def _of_object(self, owner: Any, label: str) -> Iterator[Item]:
-        if module_of(type(owner)).partition(".")[0] in ("torch", "cudalens", "logging", "threading"):
+        module = module_of(type(owner))
+        if module.partition(".")[0] in _INTERNAL and not module.startswith(_OF_PROGRAMS):
             return
         held = attributes_in(owner)
+        self._found.owners.append((owner, f"the class of {label or 'an object'}"))
         if held is not None:
             self._found.sizes.append((held, f"attributes of {label or 'an object'}"))
             for name in sorted(held) if _is_holder(owner) else self._named(held):
                 yield held, name, held[name], _dotted(label, name)
         for base in type(owner).__mro__:
-            slots = base.__dict__.get("__slots__", ())
-            for name in self._named(dict.fromkeys((slots,) if isinstance(slots, str) else slots)):
+            for name in self._named(_slots_of(base)):
                 try:
                     yield SlotItems(owner, base), name, SlotItems(owner, base)[name], _dotted(label, name)
                 except (LookupError, AttributeError):  # a slot without a value, or of a mangled name
                     continue
         self._waiting.append((type(owner), type(owner).__name__))
+
+
+def _slots_of(base: type) -> dict[str, None]:
+    """The names of the slots of a class, private ones as code has them (``_Class__name``)."""
+    slots = base.__dict__.get("__slots__", ())
+    prefix = f"_{base.__name__.lstrip('_')}"
+    names = (slots,) if isinstance(slots, str) else slots
+    return {f"{prefix}{name}" if name.startswith("__") and not name.endswith("__") else name: None for name in names}
 
 
 def key_text(key: Any) -> str:
@@ -381,20 +428,6 @@ def key_text(key: Any) -> str:
 
 def _dotted(label: str, name: str) -> str:
     return f"{label}.{name}" if label else name
-
-
-def is_read(file: str) -> bool:
-    """Whether the code of a file is read for names: the user's, other libraries', torch's modules and optimizers."""
-    if file.startswith(_TORCH):
-        return file[len(_TORCH) :].startswith(_OPTIMIZED)
-    if file.startswith(_OWN):
-        return False
-    return is_installed(file) or not file.startswith(_OUTSIDE)
-
-
-def is_installed(file: str) -> bool:
-    """Whether a file is of an installed package other than torch and cudalens."""
-    return ("site-packages" in file or "dist-packages" in file) and not file.startswith((_TORCH, _OWN))
 
 
 def _is_holder(owner: Any) -> bool:

@@ -33,7 +33,7 @@ _MESSAGE = 90
 
 #: What the namespace of a program holds.
 SETUP = """
-import os, random
+import collections, contextlib, contextvars, dataclasses, functools, os, random
 import numpy as np
 import torch
 from torch import nn
@@ -64,6 +64,26 @@ def traced(y):
     log.append(len(log))
     return y
 helper = double
+def vector(n): return torch.arange(6.0, device="cuda") / 5 + n
+grid = torch.arange(36.0, device="cuda").view(6, 6) / 9
+view, square = grid[0], grid.clone()
+def shifted(y, by=vector(1)): return y + by
+part = functools.partial(lambda y, by: y * by, by=vector(2))
+double.shift, row = vector(3), collections.deque([vector(4)])
+class Base:
+    __slots__ = ("__inner",)
+    shared = vector(5)
+    def __init__(self): self.__inner = vector(6)
+    def inner(self): return self.__inner
+    def replace(self, n): self.__inner = vector(n)
+class Derived(Base): pass
+@dataclasses.dataclass
+class Options:
+    factor: object
+slotted, options, variable = Derived(), Options(vector(7)), contextvars.ContextVar("variable")
+bound = slotted.inner
+variable.set({"by": vector(8)})
+region = contextlib.nullcontext
 """
 
 #: Statements of the function: `y` has six elements, `outs` are results besides it.
@@ -137,6 +157,36 @@ STATEMENTS = (
     "with torch.no_grad(): y = y + 1",
     "y.register_hook(lambda g: g * 2) if y.requires_grad else None",
     "y.register_hook(lambda g: log.append('hook')) if y.requires_grad else None",
+    "y.register_hook(lambda g: g * thing.k) if y.requires_grad else None",
+    "y.register_hook(lambda g: g + buf) if y.requires_grad else None",
+    "y = shifted(y)",
+    "y = part(y)",
+    "y = y + double.shift",
+    "y = y * row[0]",
+    "y = y + slotted.shared",
+    "y = y * slotted.inner()",
+    "y = y * bound()",
+    "y = y + options.factor",
+    "y = y + variable.get()['by']",
+    "y = y * view",
+    "y = (y.view(1, 6) @ square).view(6)",
+    "with torch.autocast('cuda', torch.bfloat16): y = net[0](y.view(1, 6)).view(6).float()",
+    "with torch.autocast('cuda', torch.bfloat16, cache_enabled=False): y = y + (y @ square).float()",
+    "with torch.autocast('cuda', torch.float16): outs.append((y.view(1, 6) @ square) @ square)",
+    "with torch.autocast('cuda', enabled=False): y = (y.float() @ square)",
+    "y = y.clone(); y[1:3] = 0",
+    "y = y.clone(); y.view(2, 3)[0].add_(buf[:3])",
+    "y = y.clone(); outs.append(y.view(3, 2)); y.mul_(2)",
+    "buf.view(2, 3)[1].mul_(2)",
+    "view.add_(1)",
+    "with torch.no_grad(): w.mul_(1.5)",
+    "with torch.no_grad(): z = y * 2; z.add_(buf); y = y + z",
+    "with torch.no_grad(): outs.append(y.view(2, 3).t())",
+    "with torch.enable_grad(): y = y * w",
+    "y = y * 2 if torch.is_grad_enabled() else y - 1",
+    "outs.append(y.unsqueeze(0).expand(2, 6))",
+    "outs.append(view)",
+    "outs.append(y.detach().requires_grad_())",
 )
 
 #: What happens between calls.
@@ -169,6 +219,26 @@ CHANGES = (
     "torch.manual_seed(7)",
     "generator.manual_seed(7)",
     "np.random.seed(7)",
+    "shifted.__defaults__ = (vector(9),)",
+    "part.keywords['by'] = vector(10)",
+    "double.shift = vector(11)",
+    "row.append(vector(12)); row.popleft()",
+    "Derived.shared = vector(13)",
+    "Base.shared = vector(14)",
+    "slotted.replace(15)",
+    "slotted = Derived()",
+    "options.factor = vector(16)",
+    "variable.get()['by'] = vector(17)",
+    "variable.set({'by': vector(18)})",
+    "view = grid[:, 0]",
+    "view = grid[1]",
+    "square.t_()",
+    "square = square.t()",
+    "double.__code__ = triple.__code__",
+    "region = lambda: torch.autocast('cuda', torch.bfloat16)",
+    "region = lambda: torch.autocast('cuda', torch.bfloat16, cache_enabled=False)",
+    "region = torch.no_grad",
+    "region = contextlib.nullcontext",
 )
 
 
@@ -212,7 +282,7 @@ def one_feature(statement: str, change: str = "", *, is_differentiated: bool = T
 
 def observed(program: Program, wrap: Callable[[Any], Any]) -> Iterator[tuple[str, Any]]:
     """Run a program; all that it can observe, with a label."""
-    space: dict[str, Any] = {"__name__": "program", "out": io.StringIO()}
+    space: dict[str, Any] = {"__name__": __name__, "out": io.StringIO()}
     exec(SETUP, space)
     file = f"<program {hash(program.text)}>"
     linecache.cache[file] = (len(program.text), None, program.text.splitlines(True), file)
@@ -230,7 +300,8 @@ def _call(program: Program, space: dict[str, Any], step: Any, n: int) -> Iterato
     box = {"k": torch.full((6,), 1.5 + n, device="cuda"), "list": [1]}
     try:
         with torch.set_grad_enabled(wanted is not None):
-            found = step(x, box)
+            with space["region"]():
+                found = step(x, box)
             results = [found[0], *torch.utils._pytree.tree_leaves(found[1])]
             tensors = [one for one in results if isinstance(one, torch.Tensor)]
             yield from ((f"result {k}", _plain(one)) for k, one in enumerate(results))
@@ -245,7 +316,7 @@ def _call(program: Program, space: dict[str, Any], step: Any, n: int) -> Iterato
 
 
 def _state(space: dict[str, Any], x: torch.Tensor, box: dict[str, Any]) -> Iterator[tuple[str, Any]]:
-    for name in ("w", "buf", "cfg", "log", "COUNT", "cache", "table"):
+    for name in ("w", "buf", "cfg", "log", "COUNT", "cache", "table", "view", "square"):
         yield name, _plain(space[name])
     thing = space["thing"]
     yield "thing", {name: _plain(value) for name, value in vars(thing).items() if name != "last"}
@@ -312,6 +383,8 @@ def main() -> int:
     with virtual.device("h100"):
         for seed in range(first, last):
             found = difference(random_program(seed))
+            if seed % 100 == 99:
+                print(f"{seed + 1 - first} programs, {differ} differ", flush=True)
             if found is not None:
                 differ += 1
                 print(f"{seed}: {found[:400]}\n{random_program(seed)}", flush=True)

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 from graph_scenarios import undisturbed
 from graph_scenarios.cases_python import CASES
+from graph_scenarios.cases_replaced import CASES as REPLACED
 from graph_scenarios.cases_torch import MODULES, SETTINGS, TENSORS, TRANSFORMS
 from graph_scenarios.hand_made import difference
 
@@ -14,7 +15,14 @@ from cudalens import virtual
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
-ALL = {**TRANSFORMS, **SETTINGS, **TENSORS, **MODULES, **CASES}
+ALL = {
+    **TRANSFORMS,
+    **SETTINGS,
+    **TENSORS,
+    **MODULES,
+    **CASES,
+    **{f"replaced: {name}": one for name, one in REPLACED.items()},
+}
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -1,0 +1,34 @@
+"""Which files have code that is read for names: the user's and other libraries', not the interpreter's."""
+
+from __future__ import annotations
+
+import sysconfig
+from typing import Final
+
+import torch
+
+_OWN: Final = __file__.rpartition("graphs")[0]
+_OUTSIDE: Final = (*{sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib")}, "<frozen ")
+
+#: Parts of torch whose code is read for names: it reads numbers from modules and optimizers.
+_TORCH: Final = torch.__file__.rpartition("__init__")[0]
+_OPTIMIZED: Final = ("optim", "nn/modules")
+
+
+def is_read(file: str) -> bool:
+    """Whether the code of a file is read for names: the user's, other libraries', torch's modules and optimizers."""
+    if file.startswith(_TORCH):
+        return file[len(_TORCH) :].startswith(_OPTIMIZED)
+    if file.startswith(_OWN):
+        return False
+    return is_installed(file) or not file.startswith(_OUTSIDE)
+
+
+def is_installed(file: str) -> bool:
+    """Whether a file is of an installed package other than torch and cudalens."""
+    return ("site-packages" in file or "dist-packages" in file) and not file.startswith((_TORCH, _OWN))
+
+
+def is_of_torch(file: str) -> bool:
+    """Whether a file is one of torch's."""
+    return file.startswith(_TORCH)

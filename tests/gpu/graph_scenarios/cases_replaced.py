@@ -1,0 +1,100 @@
+"""Functions whose tensors and Python values are replaced before the fifth call, in many kinds of places."""
+
+from __future__ import annotations
+
+from graph_scenarios.hand_made import Case
+
+
+def case(before: str, read: str, change: str, *, grad: bool = False) -> Case:
+    """A function that multiplies its argument by what it reads."""
+    return Case(before, f"return x * {read}", change, grad=grad)
+
+
+#: Two views of one memory, of which the function reads one.
+VIEW = "t = torch.arange(36.0, device='cuda').view(6, 6)[0]"
+
+CUSTOM = """
+class Doubled(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x): return x * 2
+    @staticmethod
+    def backward(ctx, grad): return grad * k
+"""
+
+CASES = {
+    "a global": case("t = vector()", "t", "t = vector(1)"),
+    "a tuple": case("t = ((vector(),), 1)", "t[0][0]", "t = ((vector(1),), 1)"),
+    "the order of keys": case(
+        "t = collections.OrderedDict(a=vector(), b=vector(1))", "next(iter(t.values()))", "t.move_to_end('a')"
+    ),
+    "an attribute": case("thing.t = vector()", "thing.t", "thing.t = vector(1)"),
+    "an attribute of a base class": case("class A: t = vector()\nclass B(A): pass\nb = B()", "b.t", "B.t = vector(1)"),
+    "an attribute of a metaclass": case(
+        "class M(type): t = vector()\nclass A(metaclass=M): pass", "A.t", "M.t = vector(1)"
+    ),
+    "a private slot": case(
+        "class A:\n    __slots__ = ('__t',)\n    def get(self): return self.__t\n    def set(self, t): self.__t = t\n"
+        "a = A(); a.set(vector())",
+        "a.get()",
+        "a.set(vector(1))",
+    ),
+    "a dataclass": case(
+        "@dataclasses.dataclass(slots=True)\nclass A:\n    t: object\na = A(vector())", "a.t", "a.t = vector(1)"
+    ),
+    "an attribute of a number": case("class A(float): pass\na = A(1); a.t = vector()", "a.t", "a.t = vector(1)"),
+    "the arguments of a partial": case(
+        "t = functools.partial(torch.add, vector(), vector())",
+        "t()",
+        "t.__setstate__((torch.add, (vector(1), vector()), {}, None))",
+    ),
+    "a default argument": case("def f(x, t=vector()): return x * t", "f(x)", "f.__defaults__ = (vector(1),)"),
+    "an attribute of a function": case("def f(): return f.t\nf.t = vector()", "f()", "f.t = vector(1)"),
+    "the code of a function": case(
+        "s, t = vector(), vector(1)\ndef f(): return s\ndef g(): return t", "f()", "f.__code__ = g.__code__"
+    ),
+    "the class of an object": case(
+        "class A:\n    def get(self): return vector\nclass B:\n    def get(self): return thing.get\n"
+        "s = t = vector()\nthing.get = lambda n: vector(n + 1)\na = A()",
+        "a.get()(0)",
+        "a.__class__ = B",
+    ),
+    "a bound method": case(
+        "class A:\n    def f(self): return self.t\na = A(); a.t = vector(); f = a.f", "f()", "a.t = vector(1)"
+    ),
+    "a local of a thread": case("import threading\nt = threading.local(); t.v = vector()", "t.v", "t.v = vector(1)"),
+    "an item of a ContextVar": case(
+        "t = contextvars.ContextVar('t'); t.set({'a': vector()})", "t.get()['a']", "t.get()['a'] = vector(1)"
+    ),
+    "a cached result": case(
+        "@functools.lru_cache\ndef get(): return t.clone()\nt = vector(); get()",
+        "get()",
+        "t = vector(1); get.cache_clear(); get()",
+    ),
+    "an argument of an exception": case("e = ValueError(vector())", "e.args[0]", "e.args = (vector(1),)"),
+    "a built-in name": case(
+        "import builtins\nbuiltins.cudalens_test = vector()", "cudalens_test", "cudalens_test = vector(1)"
+    ),
+    "an imported module": Case(
+        "import sys, types\nm = sys.modules['cudalens_test_m'] = types.ModuleType('cudalens_test_m'); m.t = vector()",
+        "import cudalens_test_m\nreturn x * cudalens_test_m.t",
+        "m.t = vector(1)",
+    ),
+    "a module of the interpreter": case("import json\njson.t = vector()", "json.t", "json.t = vector(1)"),
+    "a data set": case(
+        "from torch.utils.data import TensorDataset\nd = TensorDataset(torch.stack([vector(), vector()]))",
+        "d[0][0]",
+        "d.tensors = (torch.stack([vector(1), vector()]),)",
+    ),
+    "another view": case(VIEW, "t", "t = torch.as_strided(t, (6,), (6,))"),
+    "another dtype": case(VIEW, "t", "t = t.view(torch.int32)"),
+    "a conjugate": case("t = torch.complex(vector(), vector(1))", "t", "t = t.conj()"),
+    "transposed in place": Case("m = nn.Linear(6, 6).cuda()", "return m(x)", "m.weight.data = m.weight.data.t()"),
+    "a number in a backward": Case("k = 2.0" + CUSTOM, "return Doubled.apply(x)", "k = 3.0", grad=True),
+    "a tensor in a backward": Case("k = vector()" + CUSTOM, "return Doubled.apply(x)", "k = vector(1)", grad=True),
+    "a number in a hook": Case(
+        "k = 2.0\ndef hook(grad): return grad * k",
+        "y = x * 2\nif y.requires_grad: y.register_hook(hook)\nreturn y",
+        "k = 3.0",
+        grad=True,
+    ),
+}

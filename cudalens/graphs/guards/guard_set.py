@@ -92,9 +92,9 @@ class GuardSet:
             return False
         if not all(map(is_, map(_code_of, self._functions), self._codes)):
             return False
-        return list(map(type, self._owners)) == self._kinds and all(
-            keys.isdisjoint(names) for keys, names in self._absent
-        )
+        if not all(map(is_, map(type, self._owners), self._kinds)):
+            return False
+        return all(keys.isdisjoint(names) for keys, names in self._absent)
 
     def _has_equal_orders(self) -> bool:
         """Whether the keys of all dicts come in the same order: equal objects may have replaced them."""

@@ -9,6 +9,7 @@ from contextlib import nullcontext
 import pytest
 import torch
 from torch.overrides import TorchFunctionMode
+from torch.utils._python_dispatch import TorchDispatchMode
 
 import cudalens
 
@@ -69,7 +70,36 @@ def hessian():
     return [torch.autograd.functional.hessian(lambda t: (t**3).sum(), x)]
 
 
+class DoublesSines(TorchDispatchMode):
+    """A user's dispatch mode that computes something else, and keeps what it sees."""
+
+    def __init__(self):
+        super().__init__()
+        self.seen = []
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        out = func(*args, **(kwargs or {}))
+        self.seen.append(f"{func} of {[arg.device.type for arg in args if isinstance(arg, torch.Tensor)]}")
+        return out * 2 if func is torch.ops.aten.sin.default else out
+
+
+def dispatch_mode():
+    torch.manual_seed(2)
+    net = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.BatchNorm1d(4), torch.nn.Dropout(0.3)).to("cuda")
+    x = torch.randn(3, 4, device="cuda").requires_grad_()
+    side, mode = torch.cuda.Stream(), DoublesSines()
+    with mode:
+        net(x).sin().sum().backward()
+        side.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(side):
+            other = x.detach().sin()
+        torch.cuda.current_stream().wait_stream(side)
+    seen = torch.tensor([hash(text) for text in mode.seen])
+    return [x.grad, other + 1, seen, *(parameter.grad for parameter in net.parameters())]
+
+
 PROGRAMS = {
+    "dispatch mode": dispatch_mode,
     "unused output": unused_output,
     "gradcheck": gradcheck,
     "DistributedDataParallel": data_parallel_step,

@@ -67,6 +67,7 @@ def section(ranks: Ranks, *, has_pictures: bool = True) -> Section:
     """All that a job's ranks show; the live widget has the pictures itself."""
     notes = (
         *words.partial(ranks),
+        *words.uneven(ranks),
         *(f"{units.count(one.count)}x {one.kind} (first: {one.where})" for one in ranks.problems),
     )
     return Section(
@@ -144,7 +145,7 @@ def _facts(ranks: Ranks) -> Facts:
 
 def _of(ranks: Ranks) -> str:
     worlds = [info.world_size for info in ranks.infos.values() if info.world_size]
-    gpus = ranks.frames["summary"]["gpu"].dropna().unique().tolist()[:3]
+    gpus = [gpu for gpu in ranks.frames["summary"]["gpu"].dropna().unique().tolist() if gpu][:3]
     of = f" of {worlds[0]}" if worlds and worlds[0] != len(ranks) else ""
     return f"{len(ranks)}{of}{', ' if gpus else ''}{', '.join(map(str, gpus))}"
 

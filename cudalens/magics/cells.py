@@ -14,6 +14,7 @@ from IPython.core.displayhook import DisplayHook
 from IPython.core.error import UsageError
 
 from cudalens.errors import CudalensError
+from cudalens.magics.tracebacks import show_lines
 
 if TYPE_CHECKING:
     from types import CodeType, TracebackType
@@ -79,6 +80,7 @@ class CellRun:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trail: TracebackType | None
     ) -> bool | None:
+        show_lines(error)
         self.stop(error)
         try:
             self.trace = self.collect(error)

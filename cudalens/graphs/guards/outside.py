@@ -10,6 +10,7 @@ import _random
 import datetime
 import functools
 import gc
+import importlib
 import io
 import logging
 import os
@@ -57,6 +58,9 @@ _ENVIRONMENT: Final = frozenset(
 )
 _STDLIB: Final = (*{sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib")}, "<frozen ")
 
+#: Runs for every module that is not imported yet.
+_IMPORT: Final[CodeType] = importlib._bootstrap._find_and_load.__code__  # type: ignore[attr-defined]
+
 _OWN: Final = __file__.rpartition("graphs")[0]
 
 #: Modules of cudalens that call the user's code; others call libraries for their own work.
@@ -95,8 +99,8 @@ class CallWatch:
         self.observers: dict[CodeType, Callable[[FrameType, str], None]] = {}
         self._seen: set[CodeType] = set()
         self._before: Any = sys.getprofile()
-        self._of_collector = {getattr(callback, "__code__", None) for callback in gc.callbacks}
-        self._collection: FrameType | None = None
+        self._once = {_IMPORT, *(getattr(callback, "__code__", None) for callback in gc.callbacks)}
+        self._outermost: FrameType | None = None
 
     def __enter__(self) -> CallWatch:
         sys.setprofile(self._on_event)
@@ -113,7 +117,7 @@ class CallWatch:
     def _on_event(self, frame: FrameType, event: str, arg: Any) -> None:
         if self._before is not None:
             self._before(frame, event, arg)
-        if self._is_of_collector(frame, event):
+        if self._runs_once(frame, event):
             return
         if frame.f_code in self.observers:
             self.observers[frame.f_code](frame, event)
@@ -123,14 +127,14 @@ class CallWatch:
         elif event == "c_call":
             self._on_builtin(frame, arg)
 
-    def _is_of_collector(self, frame: FrameType, event: str) -> bool:
-        """Whether a function in ``gc.callbacks`` runs: the garbage collector calls it at any moment."""
-        if self._collection is None and event == "call" and frame.f_code in self._of_collector:
-            self._collection = frame
-        elif self._collection is frame and event == "return":
-            self._collection = None
+    def _runs_once(self, frame: FrameType, event: str) -> bool:
+        """Whether code runs that later calls do not run: of a module that is imported, or in ``gc.callbacks``."""
+        if self._outermost is None and event == "call" and frame.f_code in self._once:
+            self._outermost = frame
+        elif self._outermost is frame and event == "return":
+            self._outermost = None
             return True
-        return self._collection is not None
+        return self._outermost is not None
 
     def _on_python(self, frame: FrameType) -> None:
         code = frame.f_code

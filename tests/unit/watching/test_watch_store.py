@@ -119,6 +119,16 @@ def test_recordings_wait_until_the_time_pays_for_them():
     assert 0.4e9 / (0.02 * 0.8) <= budget.elapsed_ns <= 1.2 * 0.4e9 / (0.02 * 0.8)
 
 
+def test_no_recording_follows_another_before_a_step_without_any():
+    budget = Budget(0.5)
+    spend(budget, 3)
+    budget.add(1000 * MS, 0, is_disturbed=True)
+    budget.add(1000 * MS, 0, is_disturbed=True)
+    assert not budget.allows()
+    spend(budget, 500)
+    assert budget.allows()
+
+
 def test_beyond_the_budget_one_change_a_minute_is_recorded():
     budget = Budget(0.02)
     spend(budget, 10)

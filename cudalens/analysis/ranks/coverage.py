@@ -15,10 +15,10 @@ _ALL: Final = np.iinfo(np.int64).max
 class Coverage:
     """What each rank recorded of each step.
 
-    A rank recorded a step as a whole if it has as many communications in it as any rank of the same program; else only
-    what the program launched before the last of them. A rank that runs a program of its own recorded all its steps as
-    wholes, but the first and last one only with as many communications as usual. Work outside of steps counts where no
-    rank has steps.
+    A step is complete on a rank that has as many communications in it as any rank of the same program; on another rank
+    only what the program launched before the last of them is covered. On a rank that runs a program of its own all
+    steps are complete, except the first and the last one if they have fewer communications than usual. Work outside of
+    steps is covered only where no rank has steps.
 
     Attributes:
         step: The step of each row of the work, as the first rank numbers it; -1 for none.

@@ -104,7 +104,8 @@ def test_endless_structures_are_incomplete() -> None:
 
 
 def test_code_that_a_first_call_imports_is_not_what_later_calls_run(tmp_path, monkeypatch) -> None:
-    (tmp_path / "a_library.py").write_text("def build():\n    return 3\n\ndef scale(x):\n    return x * N\n\nN = build()\n")
+    library = "def build():\n    return 3\n\ndef scale(x):\n    return x * N\n\nN = build()\n"
+    (tmp_path / "a_library.py").write_text(library)
     monkeypatch.syspath_prepend(tmp_path)
 
     def step(x: Any) -> Any:

@@ -3,6 +3,8 @@ PYTHON ?= python3
 # Source of torch. Empty: PyPI, whose Linux wheel needs gigabytes of CUDA libraries. `TORCH=cpu`: PyTorch's CPU build.
 TORCH ?=
 PYTEST_ARGS ?=
+# Tests start over a hundred processes: with compiled modules, each saves the seconds of compiling cudalens again.
+export PYTHONDONTWRITEBYTECODE :=
 # One test process per core; `make test WORKERS=0` uses one process, for a debugger.
 WORKERS ?= auto
 

@@ -60,10 +60,10 @@ def _by_name(run: str | os.PathLike[str]) -> Trace | Ranks:
     if not path.exists():
         known = ", ".join(map(repr, runs)) or "none"
         raise TraceError(f"{os.fspath(run)!r} is neither a run nor a file; runs of this session: {known}.")
-    from cudalens.api.load import load
+    from cudalens.api.load import load_trace
     from cudalens.api.load_ranks import load_ranks
 
-    return load_ranks(path) if path.is_dir() else load(path)
+    return load_ranks(path) if path.is_dir() else load_trace(path)
 
 
 def _runs() -> Any:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 _DEVICES: Final = ("l4", "a100-40gb", "h100")
 #: Batches to try above one that fits and whose next one does not.
-_MOST_BEYOND: Final = 64
+_MOST_BEYOND: Final = 16
 _ALL: Final = ("checkpoint the blocks", "8-bit Adam", "all in bfloat16")
 
 

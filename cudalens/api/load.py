@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import os
-from typing import cast
+from typing import TYPE_CHECKING
 
 from cudalens import traces
 from cudalens.analysis import repaired
+from cudalens.errors import TraceFormatError
 from cudalens.frames import Trace
 from cudalens.frames.watched import is_watched, read_watched
 
+if TYPE_CHECKING:
+    from cudalens.views.watch.ranks import WatchedRanks
+    from cudalens.views.watch.record import WatchRecord
 
-def load(path: str | os.PathLike[str], *, repair: bool = True, max_bytes: int | None = None) -> Trace:
-    """Read a trace from `path`, and check how far it can be trusted.
+
+def load(
+    path: str | os.PathLike[str], *, repair: bool = True, max_bytes: int | None = None
+) -> Trace | WatchRecord | WatchedRanks:
+    """Read a trace from `path`, and check how far it can be trusted; or read the folder of a watched run.
 
     Reads every kind of file that `cudalens.traces.load` reads, and detects the kind from the content.
     A folder that `cudalens.watch` wrote is read as a `WatchRecord`, with ``steps``, ``traces``, ``summary()`` and
@@ -32,15 +39,30 @@ def load(path: str | os.PathLike[str], *, repair: bool = True, max_bytes: int | 
             what was found.
         UnsafeSnapshotError: It is a pickle with contents that a memory snapshot does not have; nothing of it was run.
     """
-    is_folder = os.path.isdir(path)  # noqa: PTH112 - Path.is_dir raises where a name is too long
-    if is_folder and is_watched(path):
+    record = _watched(path)
+    return load_trace(path, repair=repair, max_bytes=max_bytes) if record is None else record
+
+
+def load_trace(path: str | os.PathLike[str], *, repair: bool = True, max_bytes: int | None = None) -> Trace:
+    """`load` of a file that is a trace, with the same arguments.
+
+    Raises:
+        TraceFormatError: As `load`; and `path` is the folder of a watched run.
+    """
+    if _watched(path) is not None:
+        expected = "a trace, such as one of the files step-*.cudalens in it"
+        raise TraceFormatError(path, found="the folder of a watched run", expected=expected)
+    return repaired(traces.load(path, max_bytes=max_bytes), repair=repair)
+
+
+def _watched(path: str | os.PathLike[str]) -> WatchRecord | WatchedRanks | None:
+    """The watched run, or the ranks, that a folder holds; None for anything else."""
+    if not os.path.isdir(path):  # noqa: PTH112 - Path.is_dir raises where a name is too long
+        return None
+    if is_watched(path):
         from cudalens.views.watch.record import WatchRecord
 
-        # The type is that of files, so that callers with a file need no check.
-        return cast("Trace", WatchRecord(read_watched(path)))
-    if is_folder:
-        from cudalens.views.watch.ranks import has_ranks, read_ranks
+        return WatchRecord(read_watched(path))
+    from cudalens.views.watch.ranks import has_ranks, read_ranks
 
-        if has_ranks(path):
-            return cast("Trace", read_ranks(path))
-    return repaired(traces.load(path, max_bytes=max_bytes), repair=repair)
+    return read_ranks(path) if has_ranks(path) else None

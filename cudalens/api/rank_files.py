@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cudalens.analysis.ranks.reduce import Reduction, reduce_rank
-from cudalens.api.load import load
+from cudalens.api.load import load_trace
 from cudalens.errors import CudalensError, TraceFormatError
 from cudalens.frames.files import filesystem_of
 from cudalens.frames.rank_store import write_part
@@ -91,7 +91,7 @@ def read_rank(task: RankTask) -> RankResult:
 def read_trace(path: str, rank: int | None, *, repair: bool = True) -> Trace:
     """The Trace in `path`, a path or fsspec URL; `rank` is set if the file has none."""
     with _local(path) as file:
-        trace = load(file, repair=repair)
+        trace = load_trace(file, repair=repair)
     return trace if trace.info.rank is not None else trace.replace(info=trace.info.replace(rank=rank))
 
 

@@ -208,6 +208,7 @@ class Watch:
         """A cell of a notebook has ended: the time until `resume` belongs to no step."""
         self._loop.pause()
         self._interrupts.remove()
+        self._interrupts.deliver()
 
     def resume(self) -> None:
         """A cell of a notebook begins. Each cell has its own handler of interrupts."""

@@ -16,6 +16,8 @@ from cudalens.errors import OutputError
 
 if TYPE_CHECKING:
     from cudalens.frames import Trace
+    from cudalens.views.watch.ranks import WatchedRanks
+    from cudalens.views.watch.record import WatchRecord
 
 #: Names standard input and standard output.
 STANDARD: Final = "-"
@@ -55,13 +57,20 @@ def add_page(parser: argparse.ArgumentParser, what: str) -> None:
 
 def load(path: Path, *, repair: bool = True) -> Trace:
     """The trace of a file; of standard input for ``-``."""
+    from cudalens.api.load import load_trace
+
     if str(path) != STANDARD:
-        return cudalens.load(path, repair=repair)
+        return load_trace(path, repair=repair)
     with tempfile.TemporaryDirectory(prefix="cudalens-") as folder:
         copy = Path(folder, "standard input")
         with open(copy, "wb") as file:
             shutil.copyfileobj(sys.stdin.buffer, file, 1 << 20)
-        return cudalens.load(copy, repair=repair)
+        return load_trace(copy, repair=repair)
+
+
+def load_shown(path: Path) -> Trace | WatchRecord | WatchedRanks:
+    """As `load`, and the folder of a watched run as well; for verbs that only show what they read."""
+    return cudalens.load(path) if path.is_dir() else load(path)
 
 
 def target(path: str) -> Path:

@@ -22,6 +22,6 @@ def run(options: argparse.Namespace) -> None:
     named = {} if options.title is None else {"title": options.title}
     for path, output in zip(options.traces, outputs, strict=True):
         with arguments.stages("reading", "writing") as advance:
-            trace = arguments.load(path)
+            shown = arguments.load_shown(path)
             advance()
-            arguments.write(output, partial(trace.to_html, **named), ".html")
+            arguments.write(output, partial(shown.to_html, **named), ".html")

@@ -30,6 +30,9 @@ def run(options: argparse.Namespace) -> None:
     assertions = [parse_assertion(text) for text in options.assertions]  # refused before a large file is read
     results, failed = [], []
     for path in options.traces:
+        if not (options.json or assertions):
+            arguments.print_result(arguments.load_shown(path).summary(), path, options.traces)
+            continue
         trace = arguments.load(path)
         if options.json:
             results.append(as_json.summary(trace, str(path)))

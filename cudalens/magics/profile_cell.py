@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from cudalens.errors import CudalensError
 from cudalens.magics.cells import CellRun, check_outputs, execution_count, print_error, without_traceback
+from cudalens.magics.tracebacks import show_lines
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
@@ -45,6 +46,7 @@ class ProfiledCell(CellRun):
             self._progress = self._progress_bar()
         else:
             self._begin()
+        self._is_inside = True
         return self
 
     def steps(self) -> Iterator[int]:
@@ -103,6 +105,8 @@ class ProfiledCell(CellRun):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trail: TracebackType | None
     ) -> bool:
+        self._is_inside = False
+        show_lines(error)
         try:
             if self._plain is not None:
                 return self._end_plain(error)

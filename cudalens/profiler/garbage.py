@@ -7,6 +7,7 @@ import threading
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
+from cudalens.device.interrupts import defers_interrupts
 from cudalens.profiler.ranges import close_range, open_range
 
 if TYPE_CHECKING:
@@ -49,6 +50,7 @@ class GarbageRanges:
         """Nothing: the ranges are among the profiler's events."""
         return {}
 
+    @defers_interrupts  # Python ignores exceptions of these callbacks, an interrupt as well
     def _on_collection(self, phase: str, info: dict[str, int]) -> None:
         thread = threading.get_ident()
         if phase == "start" and info["generation"] == OLDEST and self._is_wanted():

@@ -80,7 +80,12 @@ class Budget:
         return self._usual_ns
 
     def allows(self) -> bool:
-        """Whether a recording that costs what the last one did stays within the budget."""
+        """Whether a recording that costs what the last one did stays within the budget.
+
+        After a recording the answer is no until the first step that is not disturbed: its cost is not known before.
+        """
+        if self._num_disturbed:
+            return False
         if self._last_end_ns is None:
             return True
         if self.elapsed_ns - self._last_end_ns < PAUSE_NS:

@@ -71,6 +71,11 @@ class Gauges:
             return
         self._sampler = sampler
 
+    def read(self) -> None:
+        """Read now, on the calling thread. No effect without a GPU."""
+        if self._sampler is not None:
+            self._sampler.take()
+
     def stop(self) -> None:
         """End reading."""
         sampler, self._sampler = self._sampler, None

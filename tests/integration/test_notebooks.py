@@ -25,11 +25,11 @@ def demo(tmp_path_factory):
     return subprocess.run(command, capture_output=True, text=True, cwd=folder.parent), folder
 
 
-def run_demo(*arguments):
+def run_demo(*arguments, script=DEMO):
     """The demo script in this process, which has imported what it needs: its exit code, and what it wrote to stderr."""
-    main = runpy.run_path(str(DEMO))["main"]
+    main = runpy.run_path(str(script))["main"]
     with pytest.MonkeyPatch.context() as patch, redirect_stdout(StringIO()), redirect_stderr(StringIO()) as errors:
-        patch.setattr(sys, "argv", [str(DEMO), *map(str, arguments)])
+        patch.setattr(sys, "argv", [str(script), *map(str, arguments)])
         return main(), errors.getvalue()
 
 
@@ -97,9 +97,9 @@ def test_the_demo_reports_when_a_cell_fails(tmp_path):
     nbformat.write(notebook, tmp_path / "quickstart.ipynb")
     script = tmp_path / "run_demo.py"
     script.write_text(DEMO.read_text())
-    done = subprocess.run([sys.executable, script, "--out", tmp_path / "out"], capture_output=True, text=True)
-    assert done.returncode == 1
-    assert "on purpose" in done.stderr
+    code, said = run_demo("--out", tmp_path / "out", script=script)
+    assert code == 1
+    assert "on purpose" in said
 
 
 class TestCommitted:

@@ -1,12 +1,14 @@
-"""Run Python programs in forks of a process that has imported cudalens and the libraries that it needs.
+"""Run Python programs in forks of a process that has imported libraries, and cudalens if it is asked to.
 
-`programs.run` starts this script and sends it a request per line: a JSON object with the program and its surroundings.
+`programs.run` starts this script with the names of the modules to import, and sends it a request per line: a JSON
+object with the program and its surroundings.
 A fork has nothing of other programs, and ends as any Python process does; it only has its imports done.
 """
 
 from __future__ import annotations
 
 import gc
+import importlib
 import json
 import os
 import runpy
@@ -17,15 +19,10 @@ from pathlib import Path
 from typing import Any
 
 
-def preload() -> None:
-    """Import what most programs import."""
-    import pandas  # noqa: F401
-    import torch  # noqa: F401
-
-    import cudalens
-
-    for name in ("profile", "sanitize", "virtual"):
-        getattr(cudalens, name)
+def preload(names: list[str]) -> None:
+    """Import modules, once for all programs."""
+    for name in names:
+        importlib.import_module(name)
     gc.collect()
     gc.freeze()  # forks share these objects' memory
 
@@ -68,7 +65,7 @@ def execute(order: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    preload()
+    preload(sys.argv[1:])
     itself = sys.modules["__main__"]  # kept alive: a program becomes `__main__`
     if request := serve():
         surround(request)

@@ -14,6 +14,8 @@ import tempfile
 from pathlib import Path
 
 SERVER = Path(__file__).with_name("fork_server.py")
+LIBRARIES = ("torch", "pandas")
+ALL = (*LIBRARIES, "cudalens", "cudalens.api.profile", "cudalens.sanitizer", "cudalens.virtual")
 
 
 def run(
@@ -22,11 +24,12 @@ def run(
     env: dict[str, str] | None = None,
     cwd: str | os.PathLike[str] = ".",
     timeout: float = 300,
+    imported: tuple[str, ...] = ALL,
 ) -> subprocess.CompletedProcess[str]:
     """As ``subprocess.run([sys.executable, *order], capture_output=True, text=True, ...)``.
 
-    The program starts with torch, pandas and cudalens imported. A program whose subject is what Python imports, or in
-    which order, takes `subprocess.run` itself.
+    The program starts with the modules `imported`. `LIBRARIES` are those without cudalens, for a program whose subject
+    is what cudalens imports. A program whose subject is whether these are imported takes `subprocess.run` itself.
 
     Raises:
         subprocess.TimeoutExpired: The program takes longer than `timeout` seconds.
@@ -43,13 +46,13 @@ def run(
         for path, text in zip(streams, (input, "", ""), strict=True):
             path.write_text(text)
         where = {"order": words, "folder": os.path.abspath(cwd), "environment": environment}
-        code = _answer(json.dumps(where | {"streams": list(map(str, streams))}), timeout)
+        code = _answer(json.dumps(where | {"streams": list(map(str, streams))}), imported, timeout)
         return subprocess.CompletedProcess(words, code, streams[1].read_text(), streams[2].read_text())
 
 
-def _answer(request: str, timeout: float) -> int:
+def _answer(request: str, imported: tuple[str, ...], timeout: float) -> int:
     """The exit code of the program that a request asks for."""
-    server = _server()
+    server = _server(imported)
     server.stdin.write(request + "\n")
     server.stdin.flush()
     if not select.select([server.stdout], [], [], timeout)[0]:
@@ -60,10 +63,14 @@ def _answer(request: str, timeout: float) -> int:
 
 
 @functools.cache
-def _server() -> subprocess.Popen[str]:
-    """The server of this process; it ends with it."""
+def _server(imported: tuple[str, ...]) -> subprocess.Popen[str]:
+    """The server of this process with these imports; it ends with it."""
     server = subprocess.Popen(
-        [sys.executable, SERVER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True
+        [sys.executable, SERVER, *imported],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
     )
     atexit.register(_stop, server)
     return server

@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 
+import programs
 import pytest
 
 import cudalens
@@ -27,9 +28,14 @@ def saved(trace, tmp_path_factory):
     return trace.save(tmp_path_factory.mktemp("saved") / "run.cudalens")
 
 
-def shell(*arguments):
+def fresh_shell(*arguments):
+    """The command in an interpreter that starts: it reads its environment, and imports torch itself."""
     command = [sys.executable, "-m", "cudalens", *map(str, arguments)]
     return subprocess.run(command, capture_output=True, text=True)
+
+
+def shell(*arguments):
+    return programs.run("-m", "cudalens", *map(str, arguments), imported=programs.LIBRARIES)
 
 
 class TestSummary:
@@ -39,7 +45,7 @@ class TestSummary:
 
     def test_on_a_terminal_of_ascii(self, saved, monkeypatch):
         monkeypatch.setenv("PYTHONIOENCODING", "ascii")
-        done = shell("summary", saved)
+        done = fresh_shell("summary", saved)
         assert (done.returncode, done.stderr) == (0, "")
         assert "?" in done.stdout
 
@@ -259,7 +265,7 @@ class TestDoctor:
         (tmp_path / "torch").mkdir()
         (tmp_path / "torch" / "__init__.py").write_text("raise OSError('libcudart.so.13: cannot open shared object')")
         monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-        done = shell("doctor")
+        done = fresh_shell("doctor")
         assert (done.returncode, done.stderr) == (0, "")
         assert "libcudart.so.13" in done.stdout
         assert "yes  open and show recorded traces" in done.stdout

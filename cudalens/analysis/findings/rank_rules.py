@@ -26,8 +26,8 @@ _ADVICE: Final = {
 def uneven(ranks: Ranks) -> Iterator[Finding]:
     """``load_imbalance``: one rank computes longer than the others.
 
-    Cost: the longest compute time of a rank (union of its compute kernels) minus the mean of all. Threshold: a tenth of
-    the mean.
+    Cost: the longest compute time of a rank (union of its compute kernels) minus the mean of all, at most what the
+    other ranks waited for in collectives (their mean), where these are recorded. Threshold: a tenth of the mean.
     """
     known = ranks.frames["summary"].dropna(subset="comp_ns")
     compute = dict(zip(known["rank"].tolist(), known["comp_ns"].tolist(), strict=True))
@@ -35,7 +35,7 @@ def uneven(ranks: Ranks) -> Iterator[Finding]:
     if len(compute) < 2 or not mean:
         return
     most, least = max(compute, key=compute.__getitem__), min(compute, key=compute.__getitem__)
-    cost = int(compute[most] - mean)
+    cost = int(min(compute[most] - mean, _waited(ranks, most)))
     if cost < _UNEVEN * mean:
         return
     what = (
@@ -44,6 +44,13 @@ def uneven(ranks: Ranks) -> Iterator[Finding]:
     )
     advice = "give ranks equal work: batches with equal numbers of tokens, embedding tables sharded by load"
     yield _finding(ranks, most, "load_imbalance", "uneven load", what, cost, advice, "high")
+
+
+def _waited(ranks: Ranks, rank: int) -> float:
+    """How long the other ranks waited in collectives on average, ns; infinity where no collective has a counterpart."""
+    collectives = ranks.analysis.collectives
+    others = collectives[(collectives["rank"] != rank) & collectives["wait_ns"].notna()]
+    return float(others["wait_ns"].sum()) / (len(ranks) - 1) if len(others) else float("inf")
 
 
 def straggling(ranks: Ranks) -> Iterator[Finding]:

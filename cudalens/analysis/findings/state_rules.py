@@ -48,12 +48,14 @@ def _memory_advice(arrays: TraceArrays) -> str:
 
 
 def slow_clocks(arrays: TraceArrays) -> Iterator[Finding]:
-    """``slow_clocks``: the device's clocks were throttled in a tenth of the readings or more. No cost."""
-    readings = arrays.trace.metrics["slowed_by"].dropna().astype(str)
+    """``slow_clocks``: the clocks of a busy device were throttled in a tenth of its readings or more. No cost."""
+    metrics = arrays.trace.metrics
+    is_busy = metrics["gpu_busy_pct"].fillna(100.0) > 0
+    readings = metrics.loc[is_busy, "slowed_by"].dropna().astype(str)
     throttled = readings[readings != ""]
     if not len(throttled) or len(throttled) < _THROTTLED * len(readings):
         return
     reason, share = throttled.value_counts().index[0], units.percent(100 * len(throttled) / len(readings))
-    what = f"the GPU's clocks were throttled by {reason} in {share} of the readings."
+    what = f"the GPU's clocks were throttled by {reason} in {share} of the readings of a busy GPU."
     advice = "check cooling, power limit and other processes (nvidia-smi -q -d PERFORMANCE) before you compare runs"
     yield arrays.finding("slow_clocks", "throttled clocks", what, None, advice, "high")

@@ -31,7 +31,6 @@ class Before:
         elements: Median number of elements of a batch; None if unknown.
         retries: Allocations per step that the allocator had to retry after releasing its cache; None if unknown.
         clock_mhz: Clock of the GPU; None if unknown.
-        slow_rank: Another rank whose own work became slower; None if unknown.
         trace: Recorded steps; None if there are none.
     """
 
@@ -40,7 +39,6 @@ class Before:
     elements: float | None = None
     retries: float | None = None
     clock_mhz: float | None = None
-    slow_rank: int | None = None
     trace: Trace | None = None
 
 
@@ -132,7 +130,8 @@ def _compute(before: Before, after: Before, delta: float, parts: dict[str, float
     """Causes of more or less work: another size of the batch, another clock, other kernels."""
     sized = _ratio(before.elements, after.elements)
     if sized is not None and abs(sized) >= _LEAST_SHARE and (sized > 0) == (delta > 0):
-        text = f"batches have {abs(100 * sized):.0f} % {'more' if sized > 0 else 'fewer'} elements"
+        share = f"{1 + sized:.3g} times as many" if sized >= 1 else f"{abs(100 * sized):.0f} % {_more(sized)}"
+        text = f"batches have {share} elements"
         return [Cause("larger batch" if sized > 0 else "smaller batch", text, delta)]
     clocked = _ratio(before.clock_mhz, after.clock_mhz)
     if clocked is not None and abs(clocked) >= _LEAST_SHARE and (clocked < 0) == (delta > 0):
@@ -155,8 +154,6 @@ def _other_parts(before: Before, after: Before, delta: float, parts: dict[str, f
         text = (
             f"GPU idle {_signed(more)} ({name.removeprefix('idle: ')})" if kind == "idle" else f"{name} {_signed(more)}"
         )
-        if kind == "communication" and after.slow_rank is not None:
-            text += f"; rank {after.slow_rank} arrives last"
         found.append(Cause(kind, text, more))
     return sorted(found, key=lambda cause: -abs(cause.delta_ns))
 
@@ -193,6 +190,10 @@ def _operators(before: Before, after: Before, delta: float) -> list[Cause]:
 
 def _ratio(before: float | None, after: float | None) -> float | None:
     return after / before - 1 if before and after is not None else None
+
+
+def _more(change: float) -> str:
+    return "more" if change > 0 else "fewer"
 
 
 def _signed(ns: float) -> str:

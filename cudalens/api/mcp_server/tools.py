@@ -10,7 +10,7 @@ import pandas as pd
 
 from cudalens.analysis import Finding, critical_path, findings
 from cudalens.analysis.queries.query import query
-from cudalens.api.load import load
+from cudalens.api.load import load_trace
 from cudalens.api.mcp_server.folder import Folder, OpenTraces
 from cudalens.api.mcp_server.source import lines_around
 from cudalens.errors import TraceError
@@ -37,7 +37,7 @@ class Tools:
 
     def __init__(self, root: str | os.PathLike[str]) -> None:
         self._folder = Folder(root)
-        self._traces = OpenTraces(self._folder, load)
+        self._traces = OpenTraces(self._folder, load_trace)
 
     def list_traces(self) -> str:
         """List the files of the folder with their sizes; traces end in .json, .gz, .cudalens, .sqlite or .pickle."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, Final
 
 import msgspec
@@ -21,17 +22,12 @@ _NUM_UNDECIDED: Final = 40
 
 
 class Changes:
-    """The changes so far. The causes of one are computed when it is found, and again with the first recording after it.
-
-    Attributes:
-        slow_rank: The rank of the job that arrives last; None if unknown.
-    """
+    """The changes so far, with causes computed when one is found, and again with the first recording after it."""
 
     def __init__(self) -> None:
         self._found: list[WatchedChange] = []
         self._recent: list[tuple[int, Trace]] = []
         self._before: Trace | None = None
-        self.slow_rank: int | None = None
 
     @property
     def found(self) -> tuple[WatchedChange, ...]:
@@ -65,15 +61,15 @@ class Changes:
     def _explained(self, change: WatchedChange, columns: dict[str, Any], after: Trace | None) -> WatchedChange:
         at = int(np.searchsorted(columns["step"], change.step))
         old = _side(change.before_ns, columns, slice(max(at - _NUM_BEFORE, 0), at), self._before)
-        new = _side(change.after_ns, columns, slice(at, None), after, self.slow_rank)
+        new = _side(change.after_ns, columns, slice(at, None), after)
+        # It is read about once a second, and when the change is found: the last reading is the one after the change.
+        new = replace(new, clock_mhz=_last(columns["clock_mhz"]))
         found = causes(old, new)
         texts, kinds = tuple(one.text for one in found), tuple(one.kind for one in found)
         return msgspec.structs.replace(change, causes=texts, kinds=kinds)
 
 
-def _side(
-    step_ns: float, columns: dict[str, Any], rows: slice, trace: Trace | None, slow_rank: int | None = None
-) -> Before:
+def _side(step_ns: float, columns: dict[str, Any], rows: slice, trace: Trace | None) -> Before:
     part = {name: values[rows] for name, values in columns.items()}
     return Before(
         step_ns,
@@ -81,7 +77,6 @@ def _side(
         _median(part["elements"]),
         _retries(part),
         _median(part["clock_mhz"]),
-        slow_rank,
         trace,
     )
 
@@ -89,6 +84,11 @@ def _side(
 def _median(values: Any) -> float | None:
     known = values[values >= 0]
     return float(np.median(known)) if len(known) else None
+
+
+def _last(values: Any) -> float | None:
+    known = values[values >= 0]
+    return float(known[-1]) if len(known) else None
 
 
 def _retries(part: dict[str, Any]) -> float | None:

@@ -108,10 +108,16 @@ class WatchLoop:
                 continue
             shift = self._detector.add(step, dur)
             if shift is not None:
-                self.allocator.read(step, is_now=True)
-                self.history.set_last("num_retries", self.allocator.num_retries)
-                self._follows_change = True
-                self._on_shift(shift)
+                self._found(step, shift)
+
+    def _found(self, step: int, shift: Shift) -> None:
+        """The step time has changed: read the counters that may be the cause."""
+        self.allocator.read(step, is_now=True)
+        self.gauges.read()
+        self.history.set_last("num_retries", self.allocator.num_retries)
+        self.history.set_last("clock_mhz", self.gauges.clock_mhz)
+        self._follows_change = True
+        self._on_shift(shift)
 
     def _record(self, step: int) -> None:
         """Go on with a recording, or begin one."""

@@ -47,9 +47,6 @@ _FUNCTIONS: Final[Mapping[str, frozenset[str] | None]] = {
 #: Functions of `os` that depend on their arguments alone, or on what does not change in a process.
 _HARMLESS: Final = frozenset({"fspath", "getpid", "getppid", "cpu_count", "sched_getaffinity", "register_at_fork"})
 
-#: What the import of a module that is not loaded yet runs.
-_IMPORT: Final[CodeType] = importlib._bootstrap._find_and_load.__code__  # type: ignore[attr-defined]
-
 #: Python functions with an effect or a result of their own, and what they do.
 _PYTHON: Final[Mapping[CodeType, str]] = {
     logging.Logger._log.__code__: "writes a log record",
@@ -61,6 +58,9 @@ _ENVIRONMENT: Final = frozenset(
     getattr(type(os.environ), name).__code__ for name in ("__getitem__", "__setitem__", "__delitem__")
 )
 _STDLIB: Final = (*{sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib")}, "<frozen ")
+
+#: Runs for every module that is not imported yet.
+_IMPORT: Final[CodeType] = importlib._bootstrap._find_and_load.__code__  # type: ignore[attr-defined]
 
 _OWN: Final = __file__.rpartition("graphs")[0]
 
@@ -104,8 +104,8 @@ class CallWatch:
         self.observers: dict[CodeType, Callable[[FrameType, str], None]] = {}
         self._seen: set[CodeType] = set()
         self._before: Any = sys.getprofile()
-        self._not_calls = {_IMPORT, *(getattr(callback, "__code__", None) for callback in gc.callbacks)}
-        self._ignored: FrameType | None = None
+        self._once = {_IMPORT, *(getattr(callback, "__code__", None) for callback in gc.callbacks)}
+        self._outermost: FrameType | None = None
 
     def __enter__(self) -> CallWatch:
         sys.setprofile(self._on_event)
@@ -122,7 +122,7 @@ class CallWatch:
     def _on_event(self, frame: FrameType, event: str, arg: Any) -> None:
         if self._before is not None:
             self._before(frame, event, arg)
-        if self._is_ignored(frame, event):
+        if self._runs_once(frame, event):
             return
         if frame.f_code in self.observers:
             self.observers[frame.f_code](frame, event)
@@ -132,14 +132,14 @@ class CallWatch:
         elif event == "c_call":
             self._on_builtin(frame, arg)
 
-    def _is_ignored(self, frame: FrameType, event: str) -> bool:
-        """Whether a function in ``gc.callbacks`` runs, which can be at any moment, or an import, which runs once."""
-        if self._ignored is None and event == "call" and frame.f_code in self._not_calls:
-            self._ignored = frame
-        elif self._ignored is frame and event == "return":
-            self._ignored = None
+    def _runs_once(self, frame: FrameType, event: str) -> bool:
+        """Whether code runs that later calls do not run: of a module that is imported, or in ``gc.callbacks``."""
+        if self._outermost is None and event == "call" and frame.f_code in self._once:
+            self._outermost = frame
+        elif self._outermost is frame and event == "return":
+            self._outermost = None
             return True
-        return self._ignored is not None
+        return self._outermost is not None
 
     def _on_python(self, frame: FrameType) -> None:
         code = frame.f_code

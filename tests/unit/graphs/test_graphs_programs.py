@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
+from budget import examples
 from graph_scenarios import undisturbed
 from graph_scenarios.random_programs import (
     CHANGES,
@@ -69,7 +70,7 @@ HAND_MADE = (
 )
 
 #: Seeds of the random programs, in groups.
-SEEDS = [range(first, first + 50) for first in range(0, 300, 50)]
+SEEDS = [range(first, first + 25) for first in range(0, examples(250), 25)]
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -10,6 +10,7 @@ from torch import nn
 
 from cudalens.graphs.guards.code_names import names_of
 from cudalens.graphs.guards.guard_set import GuardSet
+from cudalens.graphs.guards.outside import CallWatch
 from cudalens.graphs.guards.reads import find_reads
 
 
@@ -100,3 +101,19 @@ def test_endless_structures_are_incomplete() -> None:
         end.append([])
         end = end[0]
     assert guards_of([("", lambda: chain)]).unguarded
+
+
+def test_code_that_a_first_call_imports_is_not_what_later_calls_run(tmp_path, monkeypatch) -> None:
+    library = "def build():\n    return 3\n\ndef scale(x):\n    return x * N\n\nN = build()\n"
+    (tmp_path / "a_library.py").write_text(library)
+    monkeypatch.syspath_prepend(tmp_path)
+
+    def step(x: Any) -> Any:
+        import a_library
+
+        return a_library.scale(x)
+
+    with CallWatch() as calls:
+        assert step(2) == 6
+    assert [name for name, _ in calls.executed() if "test_" not in name] == ["scale"]
+    assert {name.rpartition(".")[2] for name, _ in calls.executed()} >= {"step", "scale"}

@@ -1,10 +1,11 @@
 """`compare`: the interpreted kernel compared with the reference, and the reference with plain arithmetic."""
 
+import itertools
 import math
 
 import pytest
 import torch
-from budget import examples
+from budget import every, examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from kernel_cases import cases
@@ -19,7 +20,10 @@ pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning:triton")
 
 @pytest.mark.parametrize("dtype", cases.DTYPES, ids=str)
 def test_kernel_and_reference_agree(dtype):
-    for label, a, b in cases.pairs("cpu", dtypes=[dtype]):
+    step = every(1)  # all pairs, or every second one: those that the dtype before has not
+    for label, a, b in itertools.islice(
+        cases.pairs("cpu", dtypes=[dtype]), cases.DTYPES.index(dtype) % step, None, step
+    ):
         found, expected = compare(a, b, backend="triton"), compare(a, b, backend="reference")
         try:
             cases.assert_same_findings(found, expected)

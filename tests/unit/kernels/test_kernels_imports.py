@@ -1,13 +1,12 @@
 """Kernels are imported on use: cudalens can be imported and used without Triton."""
 
-import subprocess
-import sys
+import programs
 
 PACKAGES = "analysis, frames, graphs, memory, profile, profiler, report, sanitizer, traces, views, virtual"
 
 
 def run(program):
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    done = programs.run("-c", program, imported=programs.LIBRARIES)
     assert done.returncode == 0, done.stderr
     return done.stdout.strip()
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 import textwrap
 
+import programs
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -18,6 +18,8 @@ from cudalens.frames.problems import Problems
 from cudalens.profiler import ProfilerOptions
 from cudalens.profiler.collector import build_frames
 
+IS_THOROUGH = os.environ.get("CUDALENS_HYPOTHESIS") == "thorough"
+IMPORTED = [["networkx"], ["jinja2", "plotly.express"]]
 EVERYTHING = ProfilerOptions(memory=True, shapes=True, stacks=True, modules=True, flops=True)
 
 
@@ -301,11 +303,11 @@ IMPORTS = """
 
 def run_program(source, *args, cwd):
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "PYTHONDONTWRITEBYTECODE": "1"}
-    command = [sys.executable, "-c", textwrap.dedent(source), *args]
-    return subprocess.run(command, capture_output=True, text=True, timeout=600, cwd=cwd, env=environment, check=False)
+    order = ("-c", textwrap.dedent(source), *args)
+    return programs.run(*order, cwd=cwd, env=environment, timeout=600, imported=programs.LIBRARIES)
 
 
-@pytest.mark.parametrize("modules", [["networkx"], ["jinja2", "plotly.express"]])
+@pytest.mark.parametrize("modules", IMPORTED if IS_THOROUGH else IMPORTED[:1])
 def test_a_block_that_imports_modules_keeps_its_run(modules, tmp_path):
     done = run_program(IMPORTS, *modules, cwd=tmp_path)
     assert done.returncode == 0, done.stderr

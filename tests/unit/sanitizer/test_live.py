@@ -364,7 +364,7 @@ def test_off_nothing_costs_more_than_before(side):
     assert [calls_of(program) for _ in range(3)][-1] == before
 
 
-def test_on_and_off_a_thousand_times_leaks_nothing(gpu):
+def test_on_and_off_leaks_nothing(gpu):
     x = torch.ones(N, device="cuda")
 
     def once():
@@ -376,13 +376,13 @@ def test_on_and_off_a_thousand_times_leaks_nothing(gpu):
     gc.collect()
     num_objects = len(gc.get_objects())
     tracemalloc.start()
-    for _ in range(1000):
+    for _ in range(200):
         once()
     gc.collect()
     ours = tracemalloc.take_snapshot().filter_traces([tracemalloc.Filter(True, "*/cudalens/[sd]e*/*")])
     tracemalloc.stop()
-    assert len(gc.get_objects()) - num_objects < 100
-    assert sum(trace.size for trace in ours.traces) < 20_000
+    assert len(gc.get_objects()) - num_objects < 50
+    assert sum(trace.size for trace in ours.traces) < 10_000
     assert len(x.untyped_storage().__dict__) <= 3
 
 

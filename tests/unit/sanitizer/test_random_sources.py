@@ -109,7 +109,7 @@ with torch.cuda.stream(s1):
 
 @settings(
     deadline=None,
-    max_examples=examples(50),
+    max_examples=examples(25),
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(body=programs)

@@ -1,5 +1,6 @@
 """Which recordings of a run are kept, the history of steps in bounded memory, and the budget."""
 
+import threading
 from dataclasses import dataclass
 
 import numpy as np
@@ -90,6 +91,20 @@ def test_a_history_of_any_length_counts_every_step_once():
         assert set(columns["data_ns"].tolist()) == {4}
 
 
+def test_columns_that_another_thread_reads_have_the_same_rows():
+    history, found = StepHistory(most=64), []
+    reader = threading.Thread(target=lambda: found.extend(history.columns() for _ in range(300)))
+    reader.start()
+    step = 0
+    while reader.is_alive():
+        history.add(step, ts=step, dur=step)
+        step += 1
+    reader.join()
+    for columns in found:
+        assert {len(values) for values in columns.values()} == {len(columns["step"])}
+        assert (columns["step"] == columns["ts"]).all()
+
+
 def spend(budget, num_steps, *, disturbed_ns=0):
     for k in range(num_steps):
         is_disturbed = bool(disturbed_ns) and k == 0
@@ -117,6 +132,16 @@ def test_recordings_wait_until_the_time_pays_for_them():
     # Both this recording and the next one have to fit: 2 * 200 ms at 80 % of 2 %.
     assert num_steps * 20 * MS > PAUSE_NS
     assert 0.4e9 / (0.02 * 0.8) <= budget.elapsed_ns <= 1.2 * 0.4e9 / (0.02 * 0.8)
+
+
+def test_no_recording_follows_another_before_a_step_without_any():
+    budget = Budget(0.5)
+    spend(budget, 3)
+    budget.add(1000 * MS, 0, is_disturbed=True)
+    budget.add(1000 * MS, 0, is_disturbed=True)
+    assert not budget.allows()
+    spend(budget, 500)
+    assert budget.allows()
 
 
 def test_beyond_the_budget_one_change_a_minute_is_recorded():

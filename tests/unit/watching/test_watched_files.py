@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import cudalens
+from cudalens.__main__ import main
 from cudalens.frames.watched import (
     HISTORY_NAME,
     STEP_COLUMNS,
@@ -70,3 +71,14 @@ def test_a_recording_whose_file_is_gone_is_an_error(tmp_path):
     run = read_watched(tmp_path)
     with pytest.raises(cudalens.TraceFormatError, match=r"step-3\.cudalens"):
         run.trace(run.recordings[0])
+
+
+def test_verbs_show_a_watched_folder_or_say_that_it_is_no_trace(tmp_path, capsys):
+    with cudalens.watch("job", folder=tmp_path / "run") as w:
+        w.step()
+    main(["summary", str(tmp_path / "run")])
+    assert "job, ended" in capsys.readouterr().out
+    main(["report", str(tmp_path / "run"), "-o", str(tmp_path / "run.html")])
+    assert "job, ended" in (tmp_path / "run.html").read_text()
+    assert main(["brief", str(tmp_path / "run")])
+    assert "the folder of a watched run" in capsys.readouterr().err

@@ -289,7 +289,6 @@ class GraphTree:
         spec, is_backward, calls = variant.program.result_spec, variant.mode == "backward", effects.calls
         learn(variant, leaves, outputs, watch, self.backend)
         names = find_names(roots_of(variant), set(watch.externals), calls.executed(), outside=calls.values)
-        variant.skip = variant.skip or unnamed_input(variant, watch, names)
         variant.note_reads({key: external.tensor for key, external in watch.externals.items()}, names)
         variant.function.counts.warmups += 1
         self.steps.ran(variant.function, variant.mode)
@@ -300,6 +299,7 @@ class GraphTree:
             self._note_kept(variant, kept)
             self._renew_pool()
         note_effects(variant, effects, watch)
+        variant.skip = variant.skip or (unnamed_input(variant, watch, names) if variant.is_warm else None)
         if not kept:
             self._current, self.state = node, State.WARMUP
             if self._debug:

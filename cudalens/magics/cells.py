@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import sys
+import threading
 from collections.abc import Collection
 from contextlib import suppress
 from pathlib import Path
@@ -51,8 +52,9 @@ class CellRun:
         self._shell, self._magic, self._source, self._variable = shell, magic, source, variable
         self._asked = options
         self._notes: list[str] = []
-        self._is_shown = False
-        shell.events.register("post_execute", self.end)
+        self._is_shown = self._is_inside = False
+        self._thread = threading.get_ident()
+        shell.events.register("post_execute", self._executed)
 
     @property
     def is_silent(self) -> bool:
@@ -75,11 +77,13 @@ class CellRun:
             self.start()
         except CudalensError as error:
             raise without_traceback(error) from None
+        self._is_inside = True
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trail: TracebackType | None
     ) -> bool | None:
+        self._is_inside = False
         show_lines(error)
         self.stop(error)
         try:
@@ -99,10 +103,15 @@ class CellRun:
         self._is_shown = self.trace is not None
         return self.trace
 
+    def _executed(self) -> None:
+        """End, unless the cell still runs: messages of widgets trigger this event as well, also on other threads."""
+        if not self._is_inside and threading.get_ident() == self._thread:
+            self.end()
+
     def end(self) -> None:
         """Show the Trace, after the cell has ended and IPython has shown its value."""
         with suppress(ValueError):
-            self._shell.events.unregister("post_execute", self.end)
+            self._shell.events.unregister("post_execute", self._executed)
         self._shell.user_ns.pop(self._variable, None)
         self._show()
 

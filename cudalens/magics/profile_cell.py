@@ -46,6 +46,7 @@ class ProfiledCell(CellRun):
             self._progress = self._progress_bar()
         else:
             self._begin()
+        self._is_inside = True
         return self
 
     def steps(self) -> Iterator[int]:
@@ -104,6 +105,7 @@ class ProfiledCell(CellRun):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trail: TracebackType | None
     ) -> bool:
+        self._is_inside = False
         show_lines(error)
         try:
             if self._plain is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Any, Final
 
 import numpy as np
@@ -24,6 +25,7 @@ class StepHistory:
     def __init__(self, most: int = MOST_ROWS) -> None:
         self._most, self._num_rows = most, 0
         self._data = {name: np.zeros(most, np.int64) for name in STEP_COLUMNS}
+        self._lock = threading.Lock()
 
     def __len__(self) -> int:
         return self._num_rows
@@ -37,13 +39,14 @@ class StepHistory:
             dur: Its time, ns.
             **known: Other columns of `STEP_COLUMNS`; None where unknown.
         """
-        if self._num_rows == self._most:
-            self._join()
         row = {"step": step, "num_steps": 1, "ts": ts, "dur": dur, "max_dur": dur, "data_ns": 0, "is_recorded": 0}
         row |= {name: value for name, value in known.items() if value is not None}
-        for name, values in self._data.items():
-            values[self._num_rows] = row.get(name, _UNKNOWN)
-        self._num_rows += 1
+        with self._lock:
+            if self._num_rows == self._most:
+                self._join()
+            for name, values in self._data.items():
+                values[self._num_rows] = row.get(name, _UNKNOWN)
+            self._num_rows += 1
 
     def set_last(self, name: str, value: int | None) -> None:
         """Set a column of the last row, if `value` is known."""
@@ -51,8 +54,9 @@ class StepHistory:
             self._data[name][self._num_rows - 1] = value
 
     def columns(self, since: int = 0) -> dict[str, Any]:
-        """Copies of the columns, from row `since` on."""
-        return {name: values[since : self._num_rows].copy() for name, values in self._data.items()}
+        """Copies of the columns, from row `since` on; on any thread."""
+        with self._lock:
+            return {name: values[since : self._num_rows].copy() for name, values in self._data.items()}
 
     def _join(self) -> None:
         """Join neighbouring rows of the older half."""

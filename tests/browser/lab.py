@@ -48,6 +48,10 @@ class Lab:
         """Run all cells of the open notebook; wait until the kernel has answered each."""
         self.wait_for_kernel(page)
         page.evaluate("() => void window.jupyterapp.commands.execute('notebook:run-all-cells')")
+        self.wait_for_cells(page)
+
+    def wait_for_cells(self, page) -> None:
+        """Wait until each cell has run."""
         page.wait_for_function(_ALL_RAN, timeout=TIMEOUT_MS)
 
     def wait_for_kernel(self, page) -> None:

@@ -16,11 +16,20 @@ def train(done):
         optimizer.step()
 """
 UNTIL = "import time\nend = time.time() + {}\ntrain(lambda: time.time() > end)"
+UNTIL_REQUESTED = """
+import time
+from cudalens.api.watch import active
+end, run = time.time() + {}, active()
+def done():
+    reasons = [one.reason for one in run.run.recordings] if time.time() > end else []
+    return "requested" in reasons or time.time() > end + 60
+train(done)"""
 HOOKS = (
     "import threading\nfrom torch.optim import optimizer as o\n"
     "names = [t.name for t in threading.enumerate() if 'cudalens' in t.name]\n"
     "print('left', len(o._global_optimizer_post_hooks), names)"
 )
+RECORD = {"kind": "record"}
 SECONDS = 10  # long enough for three panels also where other tests use the cores
 VIEW = "application/vnd.jupyter.widget-view+json"
 
@@ -41,8 +50,31 @@ def without_panels(messages):
     return [(kind, content) for kind, content in messages if not kind.startswith("comm_") and "data" not in content]
 
 
+def press_record(client, subshell, messages):
+    """What the page does when Record now is pressed while the cell runs."""
+    comm = next(content["comm_id"] for kind, content in messages if kind == "comm_open" and is_panel(content))
+    message = client.session.msg("comm_msg", {"comm_id": comm, "data": {"method": "custom", "content": RECORD}})
+    message["header"]["subshell_id"] = subshell
+    client.shell_channel.send(message)
+
+
+def has_timeline(content):
+    return content["data"].get("content", {}).get("kind") == "timeline"
+
+
+def is_panel(content):
+    return "_panel" in content["data"].get("state", {})
+
+
 def test_a_cell_shows_a_panel_that_changes_and_keeps_its_last_state(watched):
-    assert watched.run("%%cudawatch train --budget 20%\n" + UNTIL.format(SECONDS)) == "ok"
+    client = watched.client
+    client.control_channel.send(client.session.msg("create_subshell_request", {}))
+    subshell = client.get_control_msg(timeout=60)["content"]["subshell_id"]
+    request = watched.send(f"%%cudawatch train --budget 20%\n{UNTIL_REQUESTED.format(SECONDS)}\n'end'")
+    while not any(kind == "comm_msg" and has_timeline(content) for kind, content in watched.messages):
+        watched._next(request)
+    press_record(client, subshell, watched.messages)
+    assert watched.finish(request) == "ok"
     assert len(panels(watched.messages)) >= 3
     shown = [content for kind, content in watched.messages if kind == "display_data"]
     assert VIEW in shown[-1]["data"]
@@ -53,6 +85,7 @@ def test_a_cell_shows_a_panel_that_changes_and_keeps_its_last_state(watched):
     assert "Timeline of step" in html
     assert len(html) < 300_000
     assert "train, ended" in kept["data"]["text/plain"]
+    assert "requested" in html
     sizes = [len(json.dumps(content)) for kind, content in watched.messages if kind == "comm_msg"]
     assert sum(sizes) < SECONDS * 200_000
     watched.run(HOOKS)

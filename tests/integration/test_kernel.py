@@ -100,6 +100,16 @@ def test_every_option_at_once_among_the_kernels_own_threads(kernel):
     assert kernel.printed("stdout") == "True True\n"
 
 
+def test_a_message_of_a_widget_does_not_end_a_cell_that_runs(kernel):
+    # ipykernel triggers this event after each message of a comm; on another thread, if it arrives on a subshell.
+    cell = (
+        "%%cudaprofile\nimport threading\nend = lambda: get_ipython().events.trigger('post_execute')\nend()\n"
+        "thread = threading.Thread(target=end)\nthread.start()\nthread.join()\n'value'"
+    )
+    assert kernel.run(cell) == "ok"
+    assert kernel.shown() == ["execute_result", "trace"]
+
+
 def test_a_live_widget_is_offered(kernel):
     kernel.run(f"%%cudaprofile\n{WORK}")
     views = [c for kind, c in kernel.messages if "application/vnd.jupyter.widget-view+json" in c.get("data", {})]

@@ -17,7 +17,7 @@ import traitlets
 
 from cudalens.frames.watched import WatchedRun
 from cudalens.views import assets, notebook
-from cudalens.views.sections.markup import for_notebooks
+from cudalens.views.sections.markup import element, for_notebooks
 from cudalens.views.sections.write_html import to_html, to_json
 from cudalens.views.sections.write_text import to_text
 from cudalens.views.timeline import payload
@@ -33,6 +33,7 @@ MOST_TIMELINE_BYTES: Final = 600_000
 #: Bytes of the state that a notebook keeps.
 MOST_SAVED_BYTES: Final = 250_000
 _KEPT_S: Final = 60.0
+_NO_STEP: Final = "Watching; no step yet."
 
 HINT: Final = "If the buttons have no effect while a cell runs: `cudalens attach --record` or `--stop` in a terminal."
 
@@ -62,6 +63,7 @@ class WatchPanel(anywidget.AnyWidget):
         self._timeline: tuple[int, bytes] | None = None
         self._display_id, self._is_shown = f"cudalens-{uuid.uuid4().hex}", False
         super().__init__(_hint=hint)
+        take_messages_on_subshells(self.comm)
         self.on_msg(self._answer)
 
     def update(self, run: Callable[[], WatchedRun], *, is_last: bool = False) -> None:
@@ -131,9 +133,7 @@ class WatchPanel(anywidget.AnyWidget):
         from IPython.display import publish_display_data
 
         transient = {"display_id": self._display_id}
-        data = (
-            {"text/plain": "Watching; no step yet."} if self._run is None else static_bundle(self._run, self._picture)
-        )
+        data = empty_bundle(self._picture) if self._run is None else static_bundle(self._run, self._picture)
         publish_display_data(data, transient=transient, update=update)  # type: ignore[no-untyped-call]
 
     def _answer(self, _: object, content: Any, buffers: object) -> None:
@@ -146,6 +146,21 @@ class WatchPanel(anywidget.AnyWidget):
         elif kind == "timeline" and self._timeline is not None:
             step, data = self._timeline
             self.send({"kind": "timeline", "step": step}, [data])
+
+
+def take_messages_on_subshells(comm: Any) -> None:
+    """Let messages of the page arrive on the subshell that they are sent to, while a cell runs.
+
+    ipykernel 7.4 hands them to the shell from which the comm last sent something, which is the one that runs the cell.
+    """
+    if callable(getattr(comm, "_reply_subshell_for", None)):
+        comm._reply_subshell_for = None
+
+
+def empty_bundle(widget_id: str) -> dict[str, str]:
+    """A line for a run without steps; the live panel `widget_id` hides it while it shows."""
+    html = element("div", _NO_STEP, class_="cudalens-static", data_cudalens_static=widget_id)
+    return {"text/plain": _NO_STEP, "text/html": html.html()}
 
 
 def static_bundle(run: WatchedRun, widget_id: str | None = None) -> dict[str, str]:

@@ -1,5 +1,6 @@
 """Which recordings of a run are kept, the history of steps in bounded memory, and the budget."""
 
+import threading
 from dataclasses import dataclass
 
 import numpy as np
@@ -88,6 +89,20 @@ def test_a_history_of_any_length_counts_every_step_once():
         assert columns["max_dur"].max() == 11
         assert set(columns["elements"].tolist()) == {-1}
         assert set(columns["data_ns"].tolist()) == {4}
+
+
+def test_columns_that_another_thread_reads_have_the_same_rows():
+    history, found = StepHistory(most=64), []
+    reader = threading.Thread(target=lambda: found.extend(history.columns() for _ in range(300)))
+    reader.start()
+    step = 0
+    while reader.is_alive():
+        history.add(step, ts=step, dur=step)
+        step += 1
+    reader.join()
+    for columns in found:
+        assert {len(values) for values in columns.values()} == {len(columns["step"])}
+        assert (columns["step"] == columns["ts"]).all()
 
 
 def spend(budget, num_steps, *, disturbed_ns=0):

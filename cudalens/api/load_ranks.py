@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import posixpath
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 from cudalens.analysis.ranks.reduce import join
 from cudalens.api.rank_files import RankResult, RankTask, TraceFiles
@@ -53,14 +55,17 @@ def load_ranks(
         TraceFormatError: There is no such file, or nothing in them can be used. The message says what was found.
         OutputError: `store` cannot be written.
     """
+    source = source if isinstance(source, str | os.PathLike) else list(source)
     paths = find_files(source)
     url = None if store is None else os.fspath(store)
     if url is not None:
         clear_store(url)
     wanted = None if select is None else frozenset(select)
-    tasks = _tasks(paths, url, wanted, repair=repair)
+    tasks = _tasks(paths, url, repair=repair)
     problems = Problems()
-    results = sorted(_with_progress(_results(tasks, client), len(tasks)), key=lambda one: one.task.number)
+    results = _read(tasks, client, wanted)
+    if not results:
+        _refuse_select(source, tasks, wanted or frozenset())
     ranks = _ranks(source, results, wanted, problems, repair=repair)
     if url is None:
         return ranks
@@ -71,15 +76,25 @@ def load_ranks(
     return write_store(url, ranks, kept)
 
 
+def _read(tasks: Sequence[RankTask], client: Any, wanted: frozenset[int] | None) -> list[RankResult]:
+    """The results of the files whose names have no rank or a wanted one; of all if a name contradicts its file."""
+    is_first = [wanted is None or task.rank is None or task.rank in wanted for task in tasks]
+    order = sorted(zip(is_first, tasks, strict=True), key=lambda pair: not pair[0])
+    numbered = [replace(task, number=number) for number, (_, task) in enumerate(order)]
+    first, rest = numbered[: sum(is_first)], numbered[sum(is_first) :]
+    results = list(_with_progress(_results(first, client), len(first)))
+    if any(one.rank != one.task.rank for one in results if None not in (one.rank, one.task.rank)):
+        results += _with_progress(_results(rest, client), len(rest))
+    return sorted(results, key=lambda one: one.task.number)
+
+
 def _is_kept(one: RankResult, rank: int, ranks: Ranks) -> bool:
     return isinstance(ranks.source, TraceFiles) and ranks.source.paths[rank] == one.task.path
 
 
-def _tasks(paths: Sequence[str], store: str | None, wanted: frozenset[int] | None, *, repair: bool) -> list[RankTask]:
-    """A task per file; files whose names have a rank that is not wanted are left out."""
-    named = ranks_in_names(paths)
-    chosen = [path for path in paths if wanted is None or named[path] is None or named[path] in wanted]
-    return [RankTask(path, number, named[path], store, repair) for number, path in enumerate(chosen)]
+def _tasks(paths: Sequence[str], store: str | None, *, repair: bool) -> list[RankTask]:
+    """A task per file, with the rank in its name."""
+    return [RankTask(path, 0, rank, store, repair) for path, rank in ranks_in_names(paths).items()]
 
 
 def _results(tasks: Sequence[RankTask], client: Any) -> Iterator[RankResult]:
@@ -135,21 +150,34 @@ def _ranks(
     )
 
 
-def _refuse(source: Source, num_files: int, problems: Problems) -> None:
+def _refuse(source: Source, num_files: int, problems: Problems) -> NoReturn:
     first = problems.first()
+    found = f"no usable trace of a rank among {num_files} file{'s' * (num_files != 1)}"
+    raise TraceFormatError(_text(source), found=found + (f"; first: {first}" if first else ""), expected=EXPECTED)
+
+
+def _refuse_select(source: Source, tasks: Sequence[RankTask], wanted: frozenset[int]) -> NoReturn:
+    ranks = sorted(task.rank for task in tasks if task.rank is not None)
+    which = f"no file of rank {', '.join(sorted(map(str, wanted))[:8])}" if wanted else "no rank in `select`"
     raise TraceFormatError(
-        os.fspath(source) if isinstance(source, str | os.PathLike) else "the list of files",
-        found=f"no usable trace of a rank among {num_files} files" + (f"; first: {first}" if first else ""),
-        expected=EXPECTED,
+        _text(source), found=f"{which} among {len(tasks)} files of ranks {ranks[0]} to {ranks[-1]}", expected=EXPECTED
     )
+
+
+def _text(source: Source) -> str:
+    return os.fspath(source) if isinstance(source, str | os.PathLike) else "the list of files"
 
 
 def _name(source: Source) -> str:
     """Name of the job: that of the folder."""
     if not isinstance(source, str | os.PathLike):
-        source = os.path.commonpath([Path(one).parent for one in source])
+        texts = [os.fspath(one) for one in source]
+        if all("://" in text for text in texts):
+            return name_of(posixpath.commonpath([text.partition("://")[2].rpartition("/")[0] for text in texts]))
+        source = os.path.commonpath([Path(text).absolute().parent for text in texts])
     text = os.fspath(source)
     if "://" in text:
-        return name_of(text)
+        folder = text.partition("*")[0] if "*" in text else text + "/"
+        return name_of(folder.rpartition("/")[0])
     path = Path(text).resolve()
     return path.name if path.is_dir() else path.parent.name

@@ -50,7 +50,9 @@ def text_column(values: Iterable[str | None]) -> pd.Categorical:
 
 def is_category(cat: pd.Categorical, names: Any) -> Bools:
     """True for each row whose category is one of `names`; checks the few categories, not the rows."""
-    return map_texts(cat, set(names).__contains__, False)
+    by_code: Bools = np.array([*map(set(names).__contains__, cat.categories.tolist()), False])
+    rows: Bools = by_code[cat.codes]
+    return rows
 
 
 def map_texts(column: pd.Categorical, function: Callable[[str], Any], missing: Any) -> NDArray[Any]:
@@ -62,7 +64,7 @@ def map_texts(column: pd.Categorical, function: Callable[[str], Any], missing: A
     found = np.array([*map(function, column.categories.take(used).tolist()), missing])
     place = np.full(num + 1, len(used))
     place[used] = np.arange(len(used))
-    mapped: NDArray[Any] = found[place[codes]]
+    mapped: NDArray[Any] = found[place][codes]
     return mapped
 
 

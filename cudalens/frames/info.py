@@ -6,6 +6,8 @@ from typing import Final, Literal
 
 import msgspec
 
+#: Larger numbers in files are no ranks: the largest jobs have about 100,000.
+MAX_RANK: Final = (1 << 20) - 1
 #: How a block of code ended.
 Status = Literal["ok", "raised", "interrupted"]
 

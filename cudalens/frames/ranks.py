@@ -217,8 +217,9 @@ class Ranks(Mapping[int, Trace]):
 
     def __repr__(self) -> str:
         """One cheap line."""
-        damage = f", {len(self.problems)} kinds of problems" if self.problems else ""
-        return f"<cudalens.Ranks '{self.name}': {len(self)} ranks{damage}>"
+        kinds, size = len(self.problems), len(self)
+        damage = f", {kinds} kind{'s' * (kinds != 1)} of problems" if kinds else ""
+        return f"<cudalens.Ranks '{self.name}': {size} rank{'s' * (size != 1)}{damage}>"
 
 
 class _InMemory:

@@ -18,6 +18,7 @@ import msgspec
 from cudalens.errors import TraceFormatError
 from cudalens.frames import RunInfo
 from cudalens.frames.files import filesystem_of
+from cudalens.frames.info import MAX_RANK
 from cudalens.frames.problems import Problems
 
 #: Suffixes of files that may be traces; other files in the folder are skipped. The content decides what a file is.
@@ -97,11 +98,18 @@ def _in_folder(filesystem: Any, path: str, text: str) -> list[str]:
         exists = filesystem.exists(path)
         hint = "cudalens.load reads one file." if exists else None
         raise TraceFormatError(text, found="a file" if exists else "nothing", expected=EXPECTED, hint=hint)
+    if _is_store(filesystem, path):
+        hint = "cudalens.frames.Ranks.open opens it."
+        raise TraceFormatError(text, found="a store that load_ranks wrote", expected=EXPECTED, hint=hint)
     names = sorted(filesystem.ls(path, detail=False))
-    folders = [name for name in names if filesystem.isdir(name)]
+    folders = [name for name in names if filesystem.isdir(name) and not _is_store(filesystem, name)]
     return _usable(filesystem, names) or [
         file for folder in folders for file in _usable(filesystem, filesystem.ls(folder, detail=False))
     ]
+
+
+def _is_store(filesystem: Any, path: str) -> bool:
+    return bool(filesystem.exists(f"{path.rstrip('/')}/job.json") and filesystem.isdir(f"{path.rstrip('/')}/events"))
 
 
 def _usable(filesystem: Any, names: Iterable[str]) -> list[str]:
@@ -117,10 +125,15 @@ def ranks_in_names(paths: Sequence[str]) -> dict[str, int | None]:
     same = next((i for i, signs in enumerate(zip(*paths, strict=False)) if len(set(signs)) > 1), 0)
     common = paths[0][:same] if len(paths) > 1 else paths[0]
     common = common[: max(common.rfind("/"), common.rfind("\\")) + 1]
-    found = {path: int(match[1]) if (match := _RANK.search(path[len(common) :])) else None for path in paths}
+    found = {path: _named(path[len(common) :]) for path in paths}
     if all(rank is None for rank in found.values()):
         found.update(zip(paths, _differing([name_of(path) for path in paths]), strict=False))
     return found
+
+
+def _named(name: str) -> int | None:
+    match = _RANK.search(name)
+    return int(match[1]) if match and int(match[1]) <= MAX_RANK else None
 
 
 def choose(found: Sequence[RankFile], problems: Problems, wanted: frozenset[int] | None = None) -> dict[int, RankFile]:
@@ -170,7 +183,7 @@ def _distinct(found: Sequence[RankFile], problems: Problems) -> dict[int, RankFi
 
 def _of_one_job(found: list[RankFile], problems: Problems) -> list[RankFile]:
     """The files that belong to the most frequent job; in a tie, to the job of the lowest rank."""
-    found = _of_most(found, _world, "{} ranks", problems)
+    found = _of_most(found, _world, "{} rank{}", problems)
     found = _of_most(found, _backend, "backend {}", problems)
     found = _of_most(found, _default_group, "a default process group of ranks {}", problems)
     return _in_one_window(found, problems)
@@ -184,7 +197,8 @@ def _of_most(found: list[RankFile], what: Callable[[RankFile], Any], words: str,
     ((usual, _),) = counts.most_common(1)
     for one, fact in zip(found, facts, strict=True):
         if fact is not None and fact != usual:
-            where = f"'{one.name}' has {words.format(fact)}, the others have {words.format(usual)}"
+            mine, theirs = (words.format(value, "" if value == 1 else "s") for value in (fact, usual))
+            where = f"'{one.name}' has {mine}, the others have {theirs}"
             problems.add("file of another job", where)
     return [one for one, fact in zip(found, facts, strict=True) if fact is None or fact == usual]
 

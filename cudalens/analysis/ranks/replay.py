@@ -77,10 +77,6 @@ class Graph:
         """Two predecessors of every node but meetings; -1 is the last node, which is no node."""
         p, c = self.num_stretches, self._num_comm
         piece_rank, comm_rank = self.rank, integers(comm["rank"])
-        first_comm = np.searchsorted(
-            comm_rank, np.arange(int(max(piece_rank.max(initial=0), comm_rank.max(initial=0))) + 2)
-        )
-        first_piece = np.searchsorted(piece_rank, np.arange(len(first_comm)))
         match = comm["match"].to_numpy()
         known, meet = np.unique(match[match >= 0], return_inverse=True)
         self._num_meets = len(known)
@@ -92,12 +88,12 @@ class Graph:
         before[same, 0] = same - 1
         waits = pieces["waits_for"].to_numpy()
         has = np.flatnonzero(waits >= 0)
-        before[has, 1] = p + c + first_comm[piece_rank[has]] + waits[has]
+        before[has, 1] = p + c + np.searchsorted(comm_rank, piece_rank[has]) + waits[has]
         after, after_comm = comm["after"].to_numpy(), comm["after_comm"].to_numpy()
         has = np.flatnonzero(after >= 0)
-        before[p + has, 0] = first_piece[comm_rank[has]] + after[has]
+        before[p + has, 0] = np.searchsorted(piece_rank, comm_rank[has]) + after[has]
         has = np.flatnonzero(after_comm >= 0)
-        before[p + has, 1] = p + c + first_comm[comm_rank[has]] + after_comm[has]
+        before[p + has, 1] = p + c + np.searchsorted(comm_rank, comm_rank[has]) + after_comm[has]
         ends = np.arange(c)
         before[p + c + ends, 0] = np.where(self._meet_of >= 0, p + 2 * c + self._meet_of, p + ends)
         self._before = before

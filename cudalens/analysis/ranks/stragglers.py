@@ -10,6 +10,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from cudalens.analysis import units
+from cudalens.analysis.ranks.coverage import Coverage
 from cudalens.analysis.ranks.peers import roles, stage_ratios, with_peers
 from cudalens.analysis.ranks.replay import Graph
 from cudalens.analysis.ranks.stretches import GAP
@@ -44,7 +45,7 @@ class Straggler:
         cause: ``data``: its inputs are larger; ``clock``: the GPU's clock is lower; ``host``: gaps between kernels;
             ``all operators``: no operator has most of the excess; else ``operator``.
         num_slow_steps: Steps in which it is slow.
-        num_steps: All steps.
+        num_steps: Steps in which it is compared.
         is_on_host: Whether the job computes on CPUs: then gaps are between operators.
     """
 
@@ -104,13 +105,12 @@ def stragglers(graph: Graph, work: pd.DataFrame, waits: pd.DataFrame, summary: p
         summary: ``summary`` of `Ranks.frames`.
     """
     ranks = np.unique(integers(summary["rank"]))
-    num_steps = max(work["step"][work["step"] >= 0].nunique(), 1)
     role = roles(waits, ranks)
     if not graph.is_consistent or not len(work):
         return Stragglers(
             0.0, (), _no_losses(ranks, role), _no_stages(), _no_groups(), is_consistent=graph.is_consistent
         )
-    return _Comparison(graph, work, waits, summary, ranks, role, num_steps).result()
+    return _Comparison(graph, work, waits, summary, ranks, role).result()
 
 
 def _no_losses(ranks: Ints, role: Ints) -> pd.DataFrame:
@@ -127,12 +127,14 @@ def _no_groups() -> pd.DataFrame:
 
 class _Comparison:
     def __init__(
-        self, graph: Graph, work: pd.DataFrame, waits: pd.DataFrame, summary: pd.DataFrame, ranks: Ints, role: Ints,
-        num_steps: int,
-    ) -> None:  # fmt: skip
+        self, graph: Graph, work: pd.DataFrame, waits: pd.DataFrame, summary: pd.DataFrame, ranks: Ints, role: Ints
+    ) -> None:
         self.graph, self.waits, self.summary = graph, waits, summary
-        self.ranks, self.role, self.num_steps = ranks, role, num_steps
-        self.work = with_peers(work, ranks, role)
+        self.ranks, self.role = ranks, role
+        self.covered = Coverage(work, waits, ranks, role)
+        self.num_steps = self.covered.num_steps
+        self.work = with_peers(work, ranks, role, self.covered)
+        self.is_compared = ~np.isnan(self.work["peers_ns"].to_numpy(np.float64))
         first = np.searchsorted(graph.rank, ranks)
         self.index = np.searchsorted(ranks, integers(work["rank"]))
         self.nodes: Ints = first[self.index] + work["stretch"].to_numpy()
@@ -176,8 +178,8 @@ class _Comparison:
         return suspects
 
     def _straggler(self, i: int, loss_ns: float, step_ns: float) -> Straggler:
-        mine = self.index == i
-        rows = self.work[mine].assign(excess=self.excess[mine])
+        mine = (self.index == i) & self.is_compared
+        rows = self.work[mine].assign(excess=self.excess[mine], step=self.covered.step[mine])
         by_op = rows.groupby("op", observed=True)[["work_ns", "peers_ns", "excess", "elements"]].sum()
         op = by_op["excess"].idxmax()
         top = by_op.loc[op]
@@ -192,7 +194,7 @@ class _Comparison:
             slower_pct=float(100 * top["excess"] / max(top["peers_ns"], 1)),
             cause=self._cause(i, str(op), float(top["excess"]), by_op),
             num_slow_steps=int((by_step >= _LEAST_EXCESS * step_ns).sum()),
-            num_steps=self.num_steps,
+            num_steps=len(by_step),
             is_on_host=bool(self.summary["busy_ns"].isna().all()),
         )
 
@@ -209,18 +211,24 @@ class _Comparison:
         return "operator" if op_excess >= _MOST_OF * by_op["excess"].clip(lower=0).sum() else "all operators"
 
     def _elements_ratio(self, i: int, op: str) -> float:
-        """Elements of the inputs of an operator on a rank over the median of its peers; 1 if unknown."""
-        rows = self.work[(self.work["op"] == op).to_numpy(bool)]
-        peers = self.ranks[self.role == self.role[i]]
-        elements = rows[rows["rank"].isin(peers)].groupby("rank")["elements"].sum()
-        mine, others = elements.get(self.ranks[i], 0), elements.drop(self.ranks[i], errors="ignore")
-        return float(mine / others.median()) if mine > 0 and len(others) and others.median() > 0 else 1.0
+        """Elements of the inputs of an operator on a rank over those of its peers for the same calls; 1 if unknown."""
+        chosen = (self.work["op"] == op).to_numpy(bool) & self.is_compared & (self.role == self.role[i])[self.index]
+        keys = [self.covered.step[chosen], self.covered.place[chosen], self.index[chosen]]
+        table = self.work["elements"][chosen].groupby(keys).sum().unstack()
+        others = table.drop(columns=i, errors="ignore")
+        if i not in table or not len(others.columns):
+            return 1.0
+        theirs = others.where(table[i].notna(), axis=0)
+        mine = theirs.notna().mul(table[i].fillna(0), axis=0)
+        ratios = (mine.sum() / theirs.sum().replace(0, np.nan)).dropna()
+        found = float(ratios.median()) if len(ratios) else 1.0
+        return found if found > 0 else 1.0
 
     def _stages(self) -> list[tuple[int, float, tuple[Ints, Floats]]]:
         """For each program the excess of its compute over the others, per cent, and what it would save."""
         if len(np.unique(self.role)) < 2:
             return []
-        ratio = stage_ratios(self.work, self.ranks, self.role)
+        ratio = stage_ratios(self.work, self.ranks, self.role, self.covered)
         own = self.work["work_ns"].to_numpy(np.float64)
         less = np.where(np.isnan(ratio), 0.0, own * (1 - ratio))
         found = []

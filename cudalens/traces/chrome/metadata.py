@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pandas as pd
 
 from cudalens.frames import DeviceInfo, RunInfo
+from cudalens.frames.info import MAX_RANK
 from cudalens.frames.lenient_json import text_of
 from cudalens.frames.problems import Problems
 
@@ -57,8 +58,8 @@ def run_info(path: Path, stream: EventStream, events: pd.DataFrame, problems: Pr
         versions={name: text_of(meta[key]) for key, name in _VERSIONS.items() if _is_plain(meta.get(key))},
         devices=_devices(meta),
         host=next((text_of(meta[key]) for key in ("host_name", "hostname") if _is_plain(meta.get(key))), None),
-        rank=_whole(job.get("rank")),
-        world_size=_whole(job.get("world_size")),
+        rank=_within(job.get("rank"), 0, MAX_RANK),
+        world_size=_within(job.get("world_size"), 1, MAX_RANK + 1),
         problems=problems.to_tuple(),
         extra=_extra(job),
     )
@@ -112,6 +113,11 @@ def _whole(value: Any) -> int | None:
         value = int(value)
     fits = isinstance(value, int) and not isinstance(value, bool) and -(1 << 63) < value < 1 << 63
     return value if fits else None
+
+
+def _within(value: Any, least: int, most: int) -> int | None:
+    number = _whole(value)
+    return number if number is not None and least <= number <= most else None
 
 
 def _is_plain(value: Any) -> bool:

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
 import msgspec
 
 from cudalens.errors import TraceFormatError
 from cudalens.frames.flight_records import DEFAULT_GROUP, Call, CallFrame, RankDump
+from cudalens.frames.info import MAX_RANK
 from cudalens.frames.problems import Problems
 from cudalens.traces.flight_recorder.plain_pickle import load_plain
 from cudalens.traces.flight_recorder.transfers import COALESCED, pair_of
@@ -163,7 +164,7 @@ def _groups(config: dict[str, Any]) -> dict[str, tuple[int, ...]]:
     for name, value in config.items():
         try:
             group = msgspec.convert(value, _Group)
-            ranks = msgspec.json.decode(group.ranks, type=tuple[int, ...])
+            ranks = msgspec.json.decode(group.ranks, type=tuple[Annotated[int, msgspec.Meta(ge=0, le=MAX_RANK)], ...])
         except msgspec.MsgspecError:
             continue
         if ranks:

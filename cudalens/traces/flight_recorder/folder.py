@@ -8,12 +8,13 @@ from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Annotated, Final, NamedTuple, TypeAlias
 
 import msgspec
 
 from cudalens.errors import TraceFormatError
 from cudalens.frames.flight_records import Call, CallFrame, FlightRecords, RankDump, ThreadStack
+from cudalens.frames.info import MAX_RANK
 from cudalens.frames.problems import Problems
 from cudalens.traces.flight_recorder.dump import MAX_BYTES, Frame, read_dump
 from cudalens.traces.flight_recorder.transfers import Transfer, is_of_rank
@@ -24,13 +25,16 @@ STATE_SUFFIX: Final = ".state.json"
 _RANK: Final = re.compile(r"rank[\W_]{0,3}(\d{1,7})", re.IGNORECASE)
 _DUMP: Final = re.compile(r"dump[\W_]{0,3}(\d{1,7})", re.IGNORECASE)
 _NUMBER: Final = re.compile(r"\d{1,7}")
-_MAX_RANK: Final = 1 << 20
 _EXPECTED: Final = "a folder with a FlightRecorder dump of each rank (`cudalens.watch_hangs` writes them)"
 
 
 class _Thread(msgspec.Struct):
     name: str
     frames: list[Frame]
+
+
+#: Ranks and sizes are bounded: memory is allocated for as many.
+Rank: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=MAX_RANK)]
 
 
 class State(msgspec.Struct):
@@ -46,10 +50,10 @@ class State(msgspec.Struct):
         transfer: The send or receive in which the main thread is; None for none.
     """
 
-    rank: int
-    world_size: int
+    rank: Rank
+    world_size: Rank
     written_ns: int
-    groups: dict[str, list[int]] = {}
+    groups: dict[str, list[Rank]] = {}
     threads: list[_Thread] = []
     ending: str = ""
     transfer: Transfer | None = None
@@ -100,7 +104,7 @@ def _files(folder: Path) -> Iterator[tuple[Path, int, _Name]]:
     paths = [path for path in folder.rglob("*") if path.is_file() and not path.name.startswith(".")]
     for path in sorted(paths, key=lambda path: (path.suffix == ".json", path)):
         rank = _rank(path.name)
-        if rank is not None and rank <= _MAX_RANK:
+        if rank is not None and rank <= MAX_RANK:
             number = _DUMP.search(path.name)
             stem = path.name.removesuffix(STATE_SUFFIX).removesuffix(".json").removesuffix(".pickle")
             yield path, rank, _Name(int(number[1]) if number else 0, str(path.parent), stem)

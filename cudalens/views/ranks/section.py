@@ -67,6 +67,7 @@ def section(ranks: Ranks, *, has_pictures: bool = True) -> Section:
     """All that a job's ranks show; the live widget has the pictures itself."""
     notes = (
         *words.partial(ranks),
+        *words.uneven(ranks),
         *(f"{units.count(one.count)}x {one.kind} (first: {one.where})" for one in ranks.problems),
     )
     return Section(
@@ -90,20 +91,38 @@ def _blocks(ranks: Ranks, has_pictures: bool) -> Iterator[Block]:
 
 
 def _pictures(ranks: Ranks) -> Iterator[Block]:
-    yield from _picture("Work of each rank and step", pictures.heat_map(ranks), "Orange: longer than the median rank.")
+    yield from work_map(ranks)
     if len(ranks) < 2:
         return
-    fan = pictures.arrival_fan(ranks)
-    yield from _picture(
-        "Collective with the longest waits", fan, "Blue: waits; green: transfer, after the last arrival."
-    )
-    note = "Orange: compute; blue: waits; green: transfers. Aligned clocks."
+    yield from arrivals(pictures.arrival_fan(ranks), "Collective with the longest waits")
     steps = _shown_steps(ranks)
-    yield from _picture("One step", pictures.merged_timeline(ranks, step=steps[0] if steps else None), note)
+    yield from timeline(pictures.merged_timeline(ranks, step=steps[0] if steps else None), "One step")
     longest = ranks.analysis.steps.groupby("step")["step_ns"].max()
     for step in steps[1:]:
         title = f"Step {step}, {units.duration(int(longest[step]))}"
-        yield from _picture(title, pictures.merged_timeline(ranks, step=step), note, is_open=False)
+        yield from timeline(pictures.merged_timeline(ranks, step=step), title, is_open=False)
+    yield from bandwidths(ranks)
+
+
+def work_map(ranks: Ranks) -> Iterator[Section]:
+    """The rank x step map with its legend; nothing if there is none."""
+    note = "Orange: longer than the median rank; blue: shorter."
+    yield from _picture("Work of each rank and step", pictures.heat_map(ranks), note)
+
+
+def arrivals(fan: Node | None, title: str) -> Iterator[Section]:
+    """The arrivals at a collective with their legend."""
+    yield from _picture(title, fan, "Blue: waits; green: transfer, after the last arrival.")
+
+
+def timeline(picture: Node | None, title: str, *, is_open: bool | None = None) -> Iterator[Section]:
+    """The timeline of a step with its legend."""
+    note = "Orange: compute; blue: waits; green: transfers. Aligned clocks."
+    yield from _picture(title, picture, note, is_open=is_open)
+
+
+def bandwidths(ranks: Ranks) -> Iterator[Section]:
+    """The bandwidths by size with their legend."""
     yield from _picture("Bandwidth of transfers", pictures.bandwidth_scatter(ranks), _lines(ranks))
 
 
@@ -122,7 +141,7 @@ def _shown_steps(ranks: Ranks) -> list[int]:
     return list(dict.fromkeys([steps[len(steps) // 2], *steps[: -1 - _SLOWEST : -1], steps[0]]))
 
 
-def _picture(title: str, picture: Node | None, note: str, *, is_open: bool | None = None) -> Iterator[Block]:
+def _picture(title: str, picture: Node | None, note: str, *, is_open: bool | None = None) -> Iterator[Section]:
     if picture is not None:
         blocks = (Picture(picture), Note(note, is_in_text=False))
         yield Section("", "cr", title=title, blocks=blocks, is_in_text=False, is_open=is_open)
@@ -134,7 +153,7 @@ def _facts(ranks: Ranks) -> Facts:
     if total := int(steps["step_ns"].sum()):
         parts = {name: int(steps[f"{name}_ns"].sum()) for name in ("compute", "wait", "transfer", "idle")}
         texts = [f"{name} {units.percent(100 * value / total)}" for name, value in parts.items()]
-        items.append(("time of all ranks", ", ".join(texts)))
+        items.append(("time", f"{', '.join(texts)} of all ranks"))
     if len(found):
         how = found["confidence"].value_counts()
         sure = ", ".join(f"{units.count(int(how[name]))} with {name} confidence" for name in how.index if how[name])
@@ -144,7 +163,7 @@ def _facts(ranks: Ranks) -> Facts:
 
 def _of(ranks: Ranks) -> str:
     worlds = [info.world_size for info in ranks.infos.values() if info.world_size]
-    gpus = ranks.frames["summary"]["gpu"].dropna().unique().tolist()[:3]
+    gpus = [gpu for gpu in ranks.frames["summary"]["gpu"].dropna().unique().tolist() if gpu][:3]
     of = f" of {worlds[0]}" if worlds and worlds[0] != len(ranks) else ""
     return f"{len(ranks)}{of}{', ' if gpus else ''}{', '.join(map(str, gpus))}"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, Final
 
 import ipywidgets
@@ -9,13 +10,13 @@ import pandas as pd
 
 from cudalens.analysis import units
 from cudalens.frames import Ranks
-from cudalens.views.ranks import pictures
-from cudalens.views.ranks.section import summary
-from cudalens.views.sections.markup import Node
+from cudalens.views.ranks import pictures, section
+from cudalens.views.sections.model import Section
+from cudalens.views.sections.write_html import to_html
 
 _MAX_COLLECTIVES: Final = 50
 _MAX_RANKS: Final = 32
-_LAYOUT: Final = {"width": "auto", "max_width": "420px"}
+_WIDTHS: Final = {"step": "420px", "ranks": "200px", "collective": "520px"}
 _STYLE: Final = {"description_width": "80px"}
 
 
@@ -39,39 +40,46 @@ class _RanksView:
             options=steps or [0], value=_slowest(analysis.steps, steps), description="step", style=_STYLE
         )
         self._chosen = ipywidgets.SelectMultiple(
-            options=list(ranks), value=pictures.interesting(ranks), description="ranks", rows=5, style=_STYLE
+            options=list(ranks),
+            value=pictures.interesting(ranks),
+            description="ranks",
+            rows=min(max(len(ranks), 2), 8),
+            style=_STYLE,
         )
         self._collective = ipywidgets.Dropdown(
             options=collectives(analysis.collectives), description="collective", style=_STYLE
         )
         for control in (self._step, self._chosen, self._collective):
-            control.layout = ipywidgets.Layout(**_LAYOUT)
+            control.layout = ipywidgets.Layout(width=_WIDTHS[control.description], max_width="100%")
         self._timeline, self._fan = ipywidgets.HTML(), ipywidgets.HTML()
         self._step.observe(self._draw_timeline, "value")
         self._chosen.observe(self._draw_timeline, "value")
         self._collective.observe(self._draw_fan, "value")
         self._draw_timeline()
         self._draw_fan()
-        parts: list[Any] = [ipywidgets.HTML(summary(ranks, has_pictures=False)._repr_html_())]
-        parts += [ipywidgets.HTML(_html(pictures.heat_map(ranks)))]
+        parts: list[Any] = [ipywidgets.HTML(section.summary(ranks, has_pictures=False)._repr_html_())]
+        parts += [ipywidgets.HTML(_html(section.work_map(ranks)))]
         if steps:
             parts += [ipywidgets.HBox([self._step, self._chosen], layout={"flex_flow": "row wrap"}), self._timeline]
         if self._collective.options:
             parts += [self._collective, self._fan]
-        parts += [ipywidgets.HTML(_html(pictures.bandwidth_scatter(ranks)))]
+        parts += [ipywidgets.HTML(_html(section.bandwidths(ranks)))]
         self.box = ipywidgets.VBox(parts)
         self.box.add_class("cudalens-ranks-live")
 
     def _draw_timeline(self, _change: Any = None) -> None:
         chosen = list(self._chosen.value)[:_MAX_RANKS]
-        self._timeline.value = _html(pictures.merged_timeline(self._ranks, step=self._step.value, chosen=chosen))
+        picture = pictures.merged_timeline(self._ranks, step=self._step.value, chosen=chosen)
+        self._timeline.value = _html(section.timeline(picture, f"Step {self._step.value}"))
 
     def _draw_fan(self, _change: Any = None) -> None:
-        self._fan.value = _html(pictures.arrival_fan(self._ranks, match=self._collective.value))
+        fan = pictures.arrival_fan(self._ranks, match=self._collective.value)
+        self._fan.value = _html(section.arrivals(fan, "Arrivals at the collective"))
 
 
-def _html(node: Node | None) -> str:
-    return "" if node is None else f'<div class="cudalens-ranks">{node.html()}</div>'
+def _html(found: Iterable[Section]) -> str:
+    """Without the style sheet, which the summary has."""
+    return "".join(to_html(Section("ranks", "cr", blocks=(one,))) for one in found)
 
 
 def _slowest(steps: pd.DataFrame, known: list[int]) -> int:

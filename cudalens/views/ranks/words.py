@@ -87,6 +87,21 @@ def partial(ranks: Ranks) -> list[str]:
     return [f"the trace of {list_ranks(found)} {verb} partial: see ranks[{found[0]}].trust()"] if found else []
 
 
+def uneven(ranks: Ranks) -> list[str]:
+    """A note on the ranks that recorded another number of steps than most; empty for none."""
+    summary = ranks.frames["summary"]
+    counts = summary["num_steps"].fillna(0).astype("int64")
+    usual = int(counts.mode().iloc[-1]) if len(counts) else 0
+    others: dict[int, list[int]] = {int(number): [] for number in counts.unique() if number != usual}
+    for rank, number in zip(summary["rank"].tolist(), counts.tolist(), strict=True):
+        if number != usual:
+            others[number].append(int(rank))
+    parts = [f"{list_ranks(found)} recorded {units.plural(number, 'step')}" for number, found in others.items()]
+    more = f", and {units.plural(len(parts) - 3, 'other number')}" if len(parts) > 3 else ""
+    how = "a step is compared among the ranks that recorded it"
+    return [f"{', '.join(parts[:3])}{more}, most ranks {units.count(usual)}: {how}"] if parts else []
+
+
 def _partial_ranks(ranks: Ranks) -> list[int]:
     summary = ranks.frames["summary"]
     return [int(rank) for rank in summary["rank"][(summary["trust"] == "partial").to_numpy(bool)]]

@@ -121,7 +121,7 @@ def test_nothing_usable_is_an_error_that_states_what_was_there(tmp_path):
     with pytest.raises(TraceFormatError, match="no file whose name ends in"):
         cudalens.load_ranks(tmp_path)
     (tmp_path / "rank0.json").write_text("{")
-    with pytest.raises(TraceFormatError, match="no usable trace of a rank among 1 files; first: file that cannot"):
+    with pytest.raises(TraceFormatError, match="no usable trace of a rank among 1 file; first: file that cannot"):
         cudalens.load_ranks(tmp_path)
     with pytest.raises(TraceFormatError, match=r"cudalens\.load reads one file"):
         cudalens.load_ranks(tmp_path / "rank0.json")

@@ -16,7 +16,14 @@ HERE = Path(__file__).parent
 VIEWS = HERE.parents[1] / "cudalens" / "views"
 TYPES = {".js": "text/javascript", ".json": "application/json"}
 ORIGIN = "http://cudalens.test"
-LAUNCH_ARGUMENTS = ["--no-sandbox", "--disable-gpu"]
+#: What Playwright disables itself, whose switch ours replaces; and pages of Chromium's own window, which has none here.
+DISABLED = (
+    *("AvoidUnnecessaryBeforeUnloadCheckSync", "DestroyProfileOnBrowserClose", "HttpsUpgrades", "LensOverlay"),
+    *("HttpsFirstBalancedModeAutoEnable", "MediaRouter", "PaintHolding", "ThirdPartyStoragePartitioning"),
+    *("AvoidCorsURLLoaderRestartOnRedirect", "OptimizationHints", "NetworkTimeServiceQuerying", "PreconnectToSearch"),
+    *("PreloadTopChromeWebUI", "WebUIOmniboxPopup", "WebUIOmniboxAimPopup", "WebUIOmniboxFullPopup", "WebUIToolbar"),
+)
+LAUNCH_ARGUMENTS = ["--no-sandbox", "--disable-gpu", f"--disable-features={','.join(DISABLED)}"]
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 TIMEOUT_MS = 30_000
 

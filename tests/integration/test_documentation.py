@@ -4,6 +4,7 @@ A page is a session: its Python blocks are cells of one IPython shell, its conso
 block that cannot run here has the marker `# not run in the tests: REASON` on its first line, which readers see.
 """
 
+import gc
 import os
 import re
 import shlex
@@ -32,6 +33,7 @@ def name(path):
 def page(notebook, tmp_path, monkeypatch):
     """A notebook in an empty folder. What a page switches on is switched off at its end."""
     monkeypatch.chdir(tmp_path)
+    gc.freeze()  # examples of `fit` collect garbage over a hundred times, which would visit all that earlier pages left
     yield notebook
     for line in ("cudasan off", "cudamem leaks off", "cudagraph reset", "cudaprofile history off", "cudadevice off"):
         notebook.run(f"%{line}")

@@ -169,9 +169,8 @@ def test_chosen_schedules_are_legal_and_come_again_from_their_seeds(acts, seed, 
 @settings(deadline=None, max_examples=examples(60))
 @given(long_programs, st.data())
 def test_rushing_and_stalling_move_nothing_that_need_not_move(acts, data):
-    program = built(acts)
+    program = built([("add", "a"), ("add", "b"), *acts])  # these two are unordered
     pairs = [pair for pair in itertools.combinations(range(len(program)), 2) if program.is_unordered(*pair)]
-    assume(pairs)
     first, second = data.draw(st.sampled_from(pairs))
     needed = [n for n in range(len(program)) if n == second or program.comes_before(n, second)]
     held = [n for n in range(len(program)) if n == first or program.comes_before(first, n)]

@@ -16,7 +16,8 @@ HERE = Path(__file__).parent
 VIEWS = HERE.parents[1] / "cudalens" / "views"
 TYPES = {".js": "text/javascript", ".json": "application/json"}
 ORIGIN = "http://cudalens.test"
-#: What Playwright disables itself, whose switch ours replaces; and pages of Chromium's own window, which has none here.
+#: What Playwright disables, because a second switch replaces its own; and pages for a toolbar that headless Chromium
+#: does not show.
 DISABLED = (
     *("AvoidUnnecessaryBeforeUnloadCheckSync", "DestroyProfileOnBrowserClose", "HttpsUpgrades", "LensOverlay"),
     *("HttpsFirstBalancedModeAutoEnable", "MediaRouter", "PaintHolding", "ThirdPartyStoragePartitioning"),

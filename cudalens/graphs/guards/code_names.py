@@ -45,9 +45,10 @@ def names_of(code: CodeType) -> CodeNames:
     """The names in a code object; functions and comprehensions inside it are included."""
     globals_found: set[str] = set()
     attributes: set[str] = set()
-    imports = set(_imports(code))
+    instructions = list(dis.get_instructions(code))
+    imports = set(_imports(instructions))
     is_dynamic = False
-    for instruction in dis.get_instructions(code):
+    for instruction in instructions:
         if instruction.opname in _GLOBALS:
             globals_found.add(str(instruction.argval))
         elif instruction.opname in _ATTRIBUTES:
@@ -61,25 +62,24 @@ def names_of(code: CodeType) -> CodeNames:
             is_dynamic = is_dynamic or inner.is_dynamic
     if _BY_TEXT & (globals_found | attributes):
         attributes |= {text for text in code.co_consts if isinstance(text, str) and text.isidentifier()}
-        is_dynamic = is_dynamic or _computes_names(code)
+        is_dynamic = is_dynamic or _computes_names(code, instructions)
     return CodeNames(frozenset(globals_found), frozenset(attributes), frozenset(imports), is_dynamic)
 
 
-def _imports(code: CodeType) -> Iterator[str]:
+def _imports(instructions: Iterable[dis.Instruction]) -> Iterator[str]:
     constants: list[Any] = []
-    for instruction in dis.get_instructions(code):
+    for instruction in instructions:
         if instruction.opname == "LOAD_CONST":
             constants.append(instruction.argval)
         elif instruction.opname == "IMPORT_NAME":  # behind its level and the names that come from it
             yield f"{'.' * constants[-2]}{instruction.argval}"
 
 
-def _computes_names(code: CodeType) -> bool:
+def _computes_names(code: CodeType, instructions: list[dis.Instruction]) -> bool:
     """Whether the name of an attribute may be text that is no constant of the code."""
     names = {*code.co_names}
     if names & {"vars", "__dict__"}:
         return True
-    instructions = list(dis.get_instructions(code))
     calls = [n for n, at in enumerate(instructions) if at.opname in _GLOBALS and at.argval in _BY_TEXT]
     return any(not _has_constant_name(instructions[n + 1 : n + _NEAR]) for n in calls)
 

@@ -571,6 +571,15 @@ var STYLE = `
 .cltl-legend { display: flex; flex-wrap: wrap; gap: 2px 12px; margin: 0 0 0 auto; padding: 0; list-style: none; color: var(--timeline-muted); }
 .cltl-legend li { display: inline-flex; align-items: center; gap: 5px; margin: 0; }
 .cltl-legend i { width: 11px; height: 11px; border-radius: 2px; }
+.cltl button[aria-pressed=true] { background: var(--timeline-accent); color: var(--timeline-bg); border-color: transparent; }
+.cltl-lanes { border: 1px solid var(--timeline-line); border-radius: 8px; margin: 0 0 6px; max-height: 220px; overflow: auto; scrollbar-width: thin; }
+.cltl-lanes ul { list-style: none; margin: 0; padding: 4px; }
+.cltl-lanes li { display: flex; flex-wrap: wrap; gap: 4px; align-items: center; margin: 0; padding: 2px 4px; }
+.cltl-lanes :is(button, input) { font: inherit; color: inherit; background: var(--timeline-field); border: 1px solid var(--timeline-line);
+  border-radius: 6px; height: 24px; padding: 0 7px; }
+.cltl-lanes button:disabled { opacity: .4; }
+.cltl-lane { flex: 1 1 140px; min-width: 0; overflow: hidden; text-overflow: ellipsis; white-space: nowrap; padding: 0 6px; }
+.cltl-lanes input { width: 160px; }
 .cltl-frame { position: relative; overflow: hidden auto; border: 1px solid var(--timeline-line); border-radius: 8px;
   resize: vertical; background: var(--timeline-bg); overscroll-behavior-x: contain; scrollbar-width: thin; }
 .cltl-stage { position: relative; }
@@ -609,7 +618,7 @@ function setColors({ style }, colors) {
 }
 
 // js/timeline/dom.js
-var HELP_TEXT = "W and S zoom, A and D pan, arrow keys move along the lanes. Enter steps to an event; then arrow keys go from event to event, Enter selects, L follows a launch arrow. F fits, slash searches, C folds a lane, Escape goes back.";
+var HELP_TEXT = "W and S zoom, A and D pan, arrow keys move along the lanes. Enter steps to an event; then arrow keys go from event to event, Enter selects, L follows a launch arrow. F fits, slash searches, C folds a lane, P pins it, Escape goes back.";
 var KEY_HINTS = [
   ["wheel", "zoom, after a click"],
   ["Ctrl+wheel", "zoom"],
@@ -636,13 +645,14 @@ function buildDom(root) {
   const spoken = element("div", { class: "cltl-spoken", "aria-live": "polite" });
   const help = element("div", { class: "cltl-spoken", id: `cltl-${Math.random().toString(36).slice(2)}` }, HELP_TEXT);
   canvas.setAttribute("aria-describedby", help.id);
+  const lanes = element("div", { class: "cltl-lanes", hidden: true });
   const attributes = { class: "cltl", role: "group", "aria-label": "Stream timeline" };
-  const host = element("div", attributes, controls.tools, frame, keyHints(), tip, spoken, help);
+  const host = element("div", attributes, controls.tools, lanes, frame, keyHints(), tip, spoken, help);
   for (const node of host.querySelectorAll("canvas, input, button")) {
     node.setAttribute("data-lm-suppress-shortcuts", "true");
   }
   root.append(host);
-  return { ...controls, canvas, stage, frame, tip, spoken, host };
+  return { ...controls, canvas, stage, frame, lanes, tip, spoken, host };
 }
 function buildControls() {
   const button = (label, text, title) => element("button", { type: "button", "aria-label": label, title }, text);
@@ -661,15 +671,17 @@ function buildControls() {
   const zoomIn = button("Zoom in", "+", "Zoom in (W)");
   const zoomOut = button("Zoom out", "−", "Zoom out (S)");
   const fit = button("Fit the whole trace", "Fit", "Show the whole trace (F)");
+  const lanesButton = button("Lanes", "Lanes", "Pin, move, fold and filter lanes");
+  lanesButton.setAttribute("aria-expanded", "false");
   const legend = element("ul", { class: "cltl-legend", "aria-label": "Colours" });
   const tools = element(
     "div",
     { class: "cltl-tools", role: "toolbar", "aria-label": "Timeline" },
     group(search, previous, next, matches),
-    group(zoomOut, zoomIn, fit),
+    group(zoomOut, zoomIn, fit, lanesButton),
     legend
   );
-  return { search, matches, previous, next, zoomIn, zoomOut, fit, legend, tools };
+  return { search, matches, previous, next, zoomIn, zoomOut, fit, lanesButton, legend, tools };
 }
 function keyHints() {
   const hints = KEY_HINTS.flatMap(([key, what]) => [element("span", {}, element("kbd", {}, key), ` ${what}`), " "]);
@@ -747,26 +759,30 @@ function tickText(t, step) {
   const decimals = Math.max(0, Math.ceil(Math.log10(scale / step) - 1e-9));
   return t === 0 ? "0" : `${(t / scale).toFixed(decimals)} ${unit}`;
 }
-function layoutLanes(heights, collapsed) {
-  const tops = new Float64Array(heights.length + 1);
+function layoutLanes(heights, collapsed, order, numPinned = 0) {
+  const tops = new Float64Array(heights.length);
+  const ends = new Float64Array(heights.length);
   const shown = new Uint16Array(heights.length);
-  heights.forEach((height, l) => {
-    shown[l] = collapsed.has(l) ? 1 : height;
-    tops[l + 1] = tops[l] + shown[l] * ROW_HEIGHT + 2 * LANE_PADDING;
-  });
-  return { tops, shown, total: tops[heights.length] };
+  let total = 0;
+  for (const l of order) {
+    shown[l] = collapsed.has(l) ? 1 : heights[l];
+    tops[l] = total;
+    total += shown[l] * ROW_HEIGHT + 2 * LANE_PADDING;
+    ends[l] = total;
+  }
+  return { order, tops, ends, shown, pinned: numPinned ? ends[order[numPinned - 1]] : 0, total };
 }
 function laneAtY(layout, y) {
-  const { tops } = layout;
+  const { order, tops } = layout;
   if (y < 0 || y >= layout.total) return -1;
   let low = 0;
-  let high = tops.length - 2;
+  let high = order.length - 1;
   while (low < high) {
     const mid = low + high + 1 >> 1;
-    if (tops[mid] <= y) low = mid;
+    if (tops[order[mid]] <= y) low = mid;
     else high = mid - 1;
   }
-  return low;
+  return order[low];
 }
 function rowTop(layout, lane, row) {
   return layout.tops[lane] + LANE_PADDING + row * ROW_HEIGHT;
@@ -779,6 +795,13 @@ function rowAtY(layout, y) {
 }
 
 // js/timeline/frame.js
+var MAX_PINNED = 0.6;
+function pinnedHeight({ size, layout }) {
+  return layout.pinned <= MAX_PINNED * (size.height - HEAD_HEIGHT) ? layout.pinned : 0;
+}
+function layoutY(timeline, y) {
+  return y - HEAD_HEIGHT < pinnedHeight(timeline) ? y - HEAD_HEIGHT : y - HEAD_HEIGHT + timeline.scroll;
+}
 function frameOf(timeline) {
   const { size, view, layout } = timeline;
   const width = size.width - size.gutter;
@@ -786,13 +809,23 @@ function frameOf(timeline) {
   const w = (view[1] - view[0]) / pixels;
   const t0 = Math.round(view[0] / w) * w;
   const scale = pixels / size.ratio / (view[1] - view[0]);
-  const top = Math.min(timeline.scroll, Math.max(0, layout.total - 1));
-  const firstLane = Math.max(0, laneAtY(layout, top));
-  let lastLane = laneAtY(layout, top + size.height - HEAD_HEIGHT);
-  if (lastLane < 0) lastLane = layout.shown.length - 1;
+  const pinned = pinnedHeight(timeline);
   const x = (t) => size.gutter + (t - t0) * scale;
-  const y = (lane, row) => HEAD_HEIGHT + rowTop(layout, lane, row) - timeline.scroll;
-  return { width, pixels, w, t0, t1: t0 + pixels * w, scale, firstLane, lastLane, x, y };
+  const down = (lane, at) => HEAD_HEIGHT + at - (layout.tops[lane] < pinned ? 0 : timeline.scroll);
+  const y = (lane, row) => down(lane, rowTop(layout, lane, row));
+  return { width, pixels, w, t0, t1: t0 + pixels * w, scale, parts: partsInView(timeline, pinned), x, y, down };
+}
+function partsInView({ layout, size, scroll }, pinned) {
+  const { order, tops } = layout;
+  const from = Math.min(scroll, Math.max(0, layout.total - 1)) + pinned;
+  const to = scroll + size.height - HEAD_HEIGHT;
+  const first = Math.max(0, order.indexOf(laneAtY(layout, from)));
+  const last = laneAtY(layout, to);
+  const lanes = order.slice(first, last < 0 ? order.length : order.indexOf(last) + 1);
+  const free = { lanes: lanes.filter((l) => tops[l] >= pinned), top: HEAD_HEIGHT + pinned, bottom: size.height };
+  if (!pinned) return [free];
+  const fixed = { lanes: order.filter((l) => tops[l] < pinned), top: HEAD_HEIGHT, bottom: HEAD_HEIGHT + pinned };
+  return [free, fixed];
 }
 function eventBox(timeline, frame, i) {
   const lane = timeline.data.lane[i];
@@ -1256,7 +1289,7 @@ function fewInView(timeline, frame) {
   const { index, data } = timeline;
   const found = [];
   let seen = 0;
-  for (let l = frame.firstLane; l <= frame.lastLane; l++) {
+  for (const l of frame.parts.flatMap(({ lanes }) => lanes)) {
     if (data.header.lanes[l].kind !== "device") continue;
     for (let row = 0; row < timeline.layout.shown[l]; row++) {
       const r = index.laneRow[l] + row;
@@ -1383,6 +1416,7 @@ function createState(root, data, options) {
   const index = gatherRows(data, rows, tone);
   const dom = buildDom(root);
   const collapsed = new Set(data.header.lanes.flatMap((lane, k) => lane.is_idle ? [k] : []));
+  const order = data.header.lanes.map((_, l) => l);
   return {
     data,
     options,
@@ -1397,7 +1431,11 @@ function createState(root, data, options) {
     index,
     launches: launchIndex(data),
     collapsed,
-    layout: layoutLanes(rows.heights, collapsed),
+    order,
+    pinned: /* @__PURE__ */ new Set(),
+    filters: /* @__PURE__ */ new Map(),
+    lanesPanel: null,
+    layout: layoutLanes(rows.heights, collapsed, order),
     steps: stepRanges(data),
     races: raceMarks(data),
     syncs: syncMarks(data),
@@ -1504,7 +1542,7 @@ function listenToPointer(timeline, act) {
     canvas.style.cursor = "default";
     if (drag === null) return;
     if (drag.kind === "range" && drag.moved) act.finishRange();
-    else if (!drag.moved && drag.kind === "gutter") act.toggleLane(y);
+    else if (drag.kind === "gutter") drag.moved ? act.dropLane(drag.y, y) : act.toggleLane(y);
     else if (!drag.moved && drag.kind === "range" && !act.measureTo(x, y)) act.clearRange();
     else if (!drag.moved && drag.kind === "plot") act.click(x, y);
   });
@@ -1586,6 +1624,7 @@ function pressed(timeline, act, event) {
   else if (key === "z") act.zoomToFocused();
   else if (key === "l") act.follow();
   else if (key === "c") act.toggleFocusLane();
+  else if (key === "p") act.pinFocusLane();
   else if (key === "/") timeline.dom.search.select();
   else if (key === "n") act.nextMatch(event.shiftKey ? -1 : 1);
   else if (key === "+" || key === "=") act.zoom(0.7, null);
@@ -1642,28 +1681,36 @@ function paintGutter(context, timeline, frame) {
   const { gutter, height } = timeline.size;
   context.fillStyle = timeline.colors.gutter;
   context.fillRect(0, 0, gutter, height);
-  context.save();
-  context.beginPath();
-  context.rect(0, HEAD_HEIGHT, gutter - 1, height - HEAD_HEIGHT);
-  context.clip();
-  paintLaneLines(context, timeline, frame, 0);
   context.textAlign = "left";
-  for (let l = frame.firstLane; l <= frame.lastLane; l++) paintLaneLabel(context, timeline, l);
-  context.restore();
+  for (const part of frame.parts) {
+    context.save();
+    context.beginPath();
+    context.rect(0, part.top, gutter - 1, part.bottom - part.top);
+    context.clip();
+    paintLaneLines(context, timeline, frame, part, 0);
+    for (const l of part.lanes) paintLaneLabel(context, timeline, frame, part, l);
+    context.restore();
+  }
   context.fillStyle = timeline.colors.line;
   context.fillRect(gutter - 1, 0, 1, height);
   context.fillRect(0, HEAD_HEIGHT - 1, gutter, 1);
+  for (const { bottom } of frame.parts.slice(1)) context.fillRect(0, bottom - 2, timeline.size.width, 2);
 }
-function paintLaneLabel(context, timeline, l) {
+function paintLaneLabel(context, timeline, frame, part, l) {
   const { layout, colors, size } = timeline;
   const isTall = timeline.rows.heights[l] > 1;
-  const low = HEAD_HEIGHT + layout.tops[l] - timeline.scroll + ROW_HEIGHT / 2 + 4;
-  const high = HEAD_HEIGHT + layout.tops[l + 1] - timeline.scroll - ROW_HEIGHT / 2 - 4;
-  const y = Math.round(Math.min(Math.max(low, HEAD_HEIGHT + ROW_HEIGHT / 2 + 4), high));
+  const edge = ROW_HEIGHT / 2 + 4;
+  const low = frame.down(l, layout.tops[l]) + edge;
+  const high = frame.down(l, layout.ends[l]) - edge;
+  const y = Math.round(Math.min(Math.max(low, part.top + edge), high));
   context.fillStyle = colors.muted;
   if (isTall) paintTriangle(context, 12, y, timeline.collapsed.has(l));
   context.fillStyle = l === timeline.focusLane && timeline.hasFocus ? colors.accent : colors.text;
-  context.fillText(cutToWidth(context, timeline.data.header.lanes[l].label, size.gutter - 32), 22, y);
+  context.fillText(cutToWidth(context, labelOf(timeline, l), size.gutter - 32), 22, y);
+}
+function labelOf({ data, filters }, l) {
+  const { label } = data.header.lanes[l];
+  return filters.has(l) ? `${label} (${filters.get(l)?.text})` : label;
 }
 function paintTriangle(context, x, y, isClosed) {
   const points = isClosed ? [
@@ -1685,15 +1732,10 @@ function cutToWidth(context, text, room) {
   while (shown.length > 1 && context.measureText(`${shown}…`).width > room) shown = shown.slice(0, -1);
   return `${shown}…`;
 }
-function paintLaneLines(context, timeline, { firstLane, lastLane }, left) {
+function paintLaneLines(context, timeline, { down }, { lanes }, left) {
   context.fillStyle = timeline.colors.lineSoft;
-  for (let l = firstLane; l <= lastLane; l++) {
-    context.fillRect(
-      left,
-      Math.round(HEAD_HEIGHT + timeline.layout.tops[l + 1] - timeline.scroll) - 1,
-      timeline.size.width - left,
-      1
-    );
+  for (const l of lanes) {
+    context.fillRect(left, Math.round(down(l, timeline.layout.ends[l])) - 1, timeline.size.width - left, 1);
   }
 }
 
@@ -1762,22 +1804,26 @@ function paintFrame(timeline) {
   context.fillStyle = colors.bg;
   context.fillRect(0, 0, size.width, size.height);
   const frame = frameOf(timeline);
-  context.save();
-  context.beginPath();
-  context.rect(size.gutter, HEAD_HEIGHT, frame.width, size.height - HEAD_HEIGHT);
-  context.clip();
-  paintBands(context, timeline, frame);
-  paintLaneLines(context, timeline, frame, size.gutter);
-  paintBlocks(context, timeline, frame);
-  paintMarks(context, timeline, frame);
-  paintArrows(context, timeline, frame);
-  context.restore();
+  for (const part of frame.parts) paintPart(context, timeline, frame, part);
   paintRange(context, timeline, frame);
   paintRuler(context, timeline, frame);
   paintSyncTicks(context, timeline, frame);
   paintRaceFlags(context, timeline, frame);
   paintOverview(context, timeline, frame);
   paintGutter(context, timeline, frame);
+}
+function paintPart(context, timeline, frame, part) {
+  const { gutter } = timeline.size;
+  context.save();
+  context.beginPath();
+  context.rect(gutter, part.top, frame.width, part.bottom - part.top);
+  context.clip();
+  paintBands(context, timeline, frame);
+  paintLaneLines(context, timeline, frame, part, gutter);
+  paintBlocks(context, timeline, frame, part);
+  paintMarks(context, timeline, frame);
+  paintArrows(context, timeline, frame);
+  context.restore();
 }
 function paintBands(context, timeline, { x, t0, t1 }) {
   context.fillStyle = timeline.colors.band;
@@ -1788,9 +1834,9 @@ function paintBands(context, timeline, { x, t0, t1 }) {
   });
   context.globalAlpha = 1;
 }
-function paintBlocks(context, timeline, frame) {
+function paintBlocks(context, timeline, frame, part) {
   const { painter, size } = timeline;
-  const rows = visibleRows(timeline, frame);
+  const rows = visibleRows(timeline, frame, part);
   if (!rows.length) return;
   const { pixels: width } = frame;
   const { image, pixels } = stripOf(painter, width, rows.length);
@@ -1805,12 +1851,12 @@ function paintBlocks(context, timeline, frame) {
   });
   paintTexts(context, timeline, frame, texts);
 }
-function visibleRows(timeline, { firstLane, lastLane, y }) {
+function visibleRows(timeline, { y }, { lanes, top, bottom }) {
   const rows = [];
-  for (let lane = firstLane; lane <= lastLane; lane++) {
+  for (const lane of lanes) {
     for (let row = 0; row < timeline.layout.shown[lane]; row++) {
       const at = y(lane, row);
-      if (at > HEAD_HEIGHT - ROW_HEIGHT && at < timeline.size.height) rows.push({ lane, row });
+      if (at > top - ROW_HEIGHT && at < bottom) rows.push({ lane, row });
     }
   }
   return rows;
@@ -1997,20 +2043,22 @@ function glideTo(timeline, view) {
   askFrame(timeline);
 }
 function choose(timeline) {
-  const { data, names, search } = timeline;
-  if (names === null && search === null) timeline.chosen = null;
+  const { data, names, search, filters } = timeline;
+  if (names === null && search === null && !filters.size) timeline.chosen = null;
   else {
     const wanted = new Uint8Array(data.header.names.length);
     for (let id = 0; id < wanted.length; id++)
       wanted[id] = +((names === null || names.has(id)) && (search === null || search.isHit[id]));
     const keep = new Uint8Array(data.n);
-    for (let i = 0; i < data.n; i++) keep[i] = wanted[data.name[i]];
+    const filterOf = data.header.lanes.map((_, l) => filters.get(l)?.isHit ?? null);
+    for (let i = 0; i < data.n; i++) keep[i] = wanted[data.name[i]] & (filterOf[data.lane[i]]?.[data.name[i]] ?? 1);
     timeline.chosen = { keep, index: gatherRows(data, timeline.rows, timeline.tone, keep) };
   }
   askFrame(timeline);
 }
 function relayout(timeline) {
-  timeline.layout = layoutLanes(timeline.rows.heights, timeline.collapsed);
+  const { rows, collapsed, order, pinned } = timeline;
+  timeline.layout = layoutLanes(rows.heights, collapsed, order, pinned.size);
   measure(timeline);
 }
 function announce(timeline) {
@@ -2030,8 +2078,10 @@ function reveal(timeline, event, isZoomed = false) {
   if (timeline.rows.row[i] >= layout.shown[lane] && timeline.collapsed.delete(lane)) relayout(timeline);
   const y = rowTop(timeline.layout, lane, timeline.rows.row[i]);
   const room = timeline.size.height - HEAD_HEIGHT;
-  if (y < timeline.scroll) dom.frame.scrollTop = y - 8;
-  else if (y + ROW_HEIGHT > timeline.scroll + room) dom.frame.scrollTop = y + ROW_HEIGHT + 8 - room;
+  const pinned = pinnedHeight(timeline);
+  const isPinned = y < pinned;
+  if (!isPinned && y < timeline.scroll + pinned) dom.frame.scrollTop = y - pinned - 8;
+  else if (!isPinned && y + ROW_HEIGHT > timeline.scroll + room) dom.frame.scrollTop = y + ROW_HEIGHT + 8 - room;
   const span = view[1] - view[0];
   const perPx = span / (timeline.size.width - timeline.size.gutter);
   if (isZoomed) glideTo(timeline, aroundEvent(t0, t1, 4));
@@ -2078,8 +2128,9 @@ function neighbour(timeline, event, direction) {
   return otherLane(timeline, lane, direction === "up" ? -1 : 1, middle) ?? i;
 }
 function otherLane(timeline, lane, by, t) {
-  for (let l = lane + by; l >= 0 && l < timeline.layout.shown.length; l += by) {
-    const found = nearestInRow(timeline, l, 0, t, Infinity);
+  const { order } = timeline.layout;
+  for (let place = order.indexOf(lane) + by; place >= 0 && place < order.length; place += by) {
+    const found = nearestInRow(timeline, order[place], 0, t, Infinity);
     if (found >= 0) return found;
   }
   return null;
@@ -2106,22 +2157,25 @@ function acrossLaunch(timeline, i) {
   if (timeline.data.launch[i] >= 0) return timeline.data.launch[i];
   return launchesOf(timeline, i, 1)[0] ?? i;
 }
-function firstEvent(timeline, lane) {
+function firstEvent(timeline, lanes) {
   const middle = (timeline.view[0] + timeline.view[1]) / 2;
-  for (let l = Math.max(lane, 0); l < timeline.layout.shown.length; l++) {
+  for (const l of lanes) {
     const found = nearestInRow(timeline, l, 0, middle, Infinity);
     if (found >= 0) return found;
   }
   return -1;
 }
 function searchNames(timeline, text) {
-  const wanted = text.trim().toLowerCase();
-  if (!wanted) return null;
-  timeline.lowerNames ??= timeline.data.header.names.map((name) => name.toLowerCase());
-  const isHit = Uint8Array.from(timeline.lowerNames, (name) => +name.includes(wanted));
+  if (!text.trim()) return null;
+  const isHit = namesWith(timeline, text);
   let count = 0;
   for (let i = 0; i < timeline.data.n; i++) count += isHit[timeline.data.name[i]];
   return { isHit, count, at: -1 };
+}
+function namesWith(timeline, text) {
+  const wanted = text.trim().toLowerCase();
+  timeline.lowerNames ??= timeline.data.header.names.map((name) => name.toLowerCase());
+  return Uint8Array.from(timeline.lowerNames, (name) => +name.includes(wanted));
 }
 function stepMatch({ data, view }, search, by) {
   const from = search.at;
@@ -2139,6 +2193,41 @@ function stepMatch({ data, view }, search, by) {
   let ordinal = 0;
   if (found >= 0) for (let i = 0; i < data.n; i++) ordinal += search.isHit[data.name[i]] && !isBefore(found, i) ? 1 : 0;
   return { found, ordinal };
+}
+
+// js/timeline/lanes.js
+function foldLane(timeline, lane) {
+  if (lane < 0 || timeline.rows.heights[lane] < 2) return;
+  if (!timeline.collapsed.delete(lane)) timeline.collapsed.add(lane);
+  changed(timeline, lane, timeline.collapsed.has(lane) ? "folded" : "unfolded");
+}
+function pinLane(timeline, lane) {
+  const { order, pinned } = timeline;
+  if (lane < 0) return;
+  order.splice(order.indexOf(lane), 1);
+  if (!pinned.delete(lane)) {
+    order.splice(pinned.size, 0, lane);
+    pinned.add(lane);
+  } else order.splice(pinned.size, 0, lane);
+  changed(timeline, lane, pinned.has(lane) ? "pinned" : "no longer pinned");
+}
+function moveLane(timeline, lane, place) {
+  const { order, pinned } = timeline;
+  if (lane < 0) return;
+  const [low, high] = pinned.has(lane) ? [0, pinned.size - 1] : [pinned.size, order.length - 1];
+  order.splice(order.indexOf(lane), 1);
+  order.splice(Math.min(Math.max(place, low), high), 0, lane);
+  changed(timeline, lane, `is lane ${order.indexOf(lane) + 1} of ${order.length}`);
+}
+function filterLane(timeline, lane, text) {
+  if (text.trim()) timeline.filters.set(lane, { text: text.trim(), isHit: namesWith(timeline, text) });
+  else timeline.filters.delete(lane);
+  choose(timeline);
+}
+function changed(timeline, lane, what) {
+  timeline.dom.spoken.textContent = `${timeline.data.header.lanes[lane].label} ${what}`;
+  relayout(timeline);
+  timeline.lanesPanel?.update();
 }
 
 // js/timeline/window.js
@@ -2217,7 +2306,11 @@ function pointerActions(timeline) {
       announce(timeline);
       askFrame(timeline);
     },
-    toggleLane: (y) => toggleLane(timeline, laneAtY(timeline.layout, y - HEAD_HEIGHT + timeline.scroll))
+    toggleLane: (y) => foldLane(timeline, laneAtY(timeline.layout, layoutY(timeline, y))),
+    dropLane(from, to) {
+      const [lane, other] = [from, to].map((y) => laneAtY(timeline.layout, layoutY(timeline, y)));
+      moveLane(timeline, lane, other < 0 ? timeline.order.length - 1 : timeline.order.indexOf(other));
+    }
   };
 }
 function keyActions(timeline) {
@@ -2226,7 +2319,8 @@ function keyActions(timeline) {
       const event = timeline.focused ?? timeline.selected;
       if (event !== null) reveal(timeline, event, true);
     },
-    toggleFocusLane: () => toggleLane(timeline, timeline.focusLane >= 0 ? timeline.focusLane : laneAtY(timeline.layout, timeline.scroll)),
+    toggleFocusLane: () => foldLane(timeline, laneInFocus(timeline)),
+    pinFocusLane: () => pinLane(timeline, laneInFocus(timeline)),
     arrow(direction) {
       if (timeline.focused !== null) focusEvent(timeline, neighbour(timeline, timeline.focused, direction));
       else if (direction === "left" || direction === "right") panBy(timeline, (direction === "left" ? -1 : 1) * 80);
@@ -2234,7 +2328,7 @@ function keyActions(timeline) {
     },
     enter() {
       const { focused } = timeline;
-      if (focused === null) focusEvent(timeline, firstEvent(timeline, laneAtY(timeline.layout, timeline.scroll)));
+      if (focused === null) focusEvent(timeline, firstEvent(timeline, lanesInView(timeline)));
       else select(timeline, focused);
     },
     follow() {
@@ -2256,7 +2350,7 @@ function timeAt(timeline, x) {
 }
 function eventUnder(timeline, x, y) {
   const { index, layout, size } = timeline;
-  const place = rowAtY(layout, y - HEAD_HEIGHT + timeline.scroll);
+  const place = rowAtY(layout, layoutY(timeline, y));
   if (place === null || x < size.gutter || y < HEAD_HEIGHT) return null;
   const slack = HIT_SLACK_PX / frameOf(timeline).scale;
   const found = eventAt(index, index.laneRow[place.lane] + place.row, timeAt(timeline, x), slack);
@@ -2288,12 +2382,12 @@ function select(timeline, event) {
   announce(timeline);
   askFrame(timeline);
 }
-function toggleLane(timeline, lane) {
-  if (lane < 0 || timeline.rows.heights[lane] < 2) return;
-  if (!timeline.collapsed.delete(lane)) timeline.collapsed.add(lane);
-  const { label } = timeline.data.header.lanes[lane];
-  timeline.dom.spoken.textContent = `${label} ${timeline.collapsed.has(lane) ? "folded" : "unfolded"}`;
-  relayout(timeline);
+function lanesInView(timeline) {
+  const shown = frameOf(timeline).parts.reverse().flatMap(({ lanes }) => lanes);
+  return [...shown, ...timeline.order.slice(timeline.order.indexOf(shown[shown.length - 1]) + 1)];
+}
+function laneInFocus(timeline) {
+  return timeline.focusLane >= 0 ? timeline.focusLane : lanesInView(timeline)[0] ?? -1;
 }
 function escapeStep(timeline) {
   if (timeline.search !== null) {
@@ -2348,6 +2442,54 @@ function holdKey(timeline, key) {
   askFrame(timeline);
 }
 
+// js/timeline/lanes_panel.js
+function listenToLanesButton(timeline) {
+  const { lanesButton, lanes } = timeline.dom;
+  listen(timeline, lanesButton, "click", () => {
+    timeline.lanesPanel ??= createLanesPanel(timeline);
+    lanes.hidden = !lanes.hidden;
+    lanesButton.setAttribute("aria-expanded", String(!lanes.hidden));
+    timeline.lanesPanel.update();
+  });
+}
+function createLanesPanel(timeline) {
+  const items = timeline.data.header.lanes.map((_, lane) => laneItem(timeline, lane));
+  const list = element("ul", { "aria-label": "Lanes" });
+  timeline.dom.lanes.replaceChildren(list);
+  return {
+    update() {
+      const { activeElement } = document;
+      list.append(...timeline.order.map((lane) => items[lane].node));
+      for (const item of items) item.update();
+      if (activeElement instanceof HTMLElement && list.contains(activeElement)) activeElement.focus();
+    }
+  };
+}
+function laneItem(timeline, lane) {
+  const { label } = timeline.data.header.lanes[lane];
+  const button = (text, title, press) => element("button", { type: "button", title, "aria-label": `${title}: ${label}`, onclick: press }, text);
+  const pin = button("Pin", "Keep on top", () => pinLane(timeline, lane));
+  const up = button("↑", "Move up", () => moveLane(timeline, lane, timeline.order.indexOf(lane) - 1));
+  const down = button("↓", "Move down", () => moveLane(timeline, lane, timeline.order.indexOf(lane) + 1));
+  const fold = button("Fold", "Show one row", () => foldLane(timeline, lane));
+  fold.disabled = timeline.rows.heights[lane] < 2;
+  const filter = element("input", {
+    type: "search",
+    placeholder: "Filter names",
+    "aria-label": `Filter names: ${label}`
+  });
+  filter.addEventListener("input", () => filterLane(timeline, lane, filter.value));
+  for (const node of [pin, up, down, fold, filter]) node.setAttribute("data-lm-suppress-shortcuts", "true");
+  const name = element("span", { class: "cltl-lane", title: label }, label);
+  return {
+    node: element("li", {}, pin, up, down, fold, name, filter),
+    update() {
+      pin.setAttribute("aria-pressed", String(timeline.pinned.has(lane)));
+      fold.setAttribute("aria-pressed", String(timeline.collapsed.has(lane)));
+    }
+  };
+}
+
 // js/timeline/timeline.js
 var MAX_HEIGHT = 460;
 var MIN_HEIGHT = 150;
@@ -2389,6 +2531,7 @@ function listenToTools(timeline, act) {
   listen(timeline, dom.zoomIn, "click", () => act.zoom(0.5, null));
   listen(timeline, dom.zoomOut, "click", () => act.zoom(2, null));
   listen(timeline, dom.fit, "click", act.fit);
+  listenToLanesButton(timeline);
   listen(timeline, dom.next, "click", () => act.nextMatch(1));
   listen(timeline, dom.previous, "click", () => act.nextMatch(-1));
   listen(timeline, dom.frame, "scroll", () => askFrame(timeline), { passive: true });

@@ -11,9 +11,7 @@ def test_a_reader_arranges_the_lanes(module_page):
     page.evaluate("open_()")
     timeline = Timeline(page)
     timeline.settle()
-    first_of = page.evaluate(
-        "data.header.lanes.map((_, l) => [...data.lane.keys()].find((i) => data.lane[i] === l))"
-    )
+    first_of = page.evaluate("data.header.lanes.map((_, l) => [...data.lane.keys()].find((i) => data.lane[i] === l))")
     labels = page.evaluate("data.header.lanes.map(({ label }) => label)")
 
     def top(lane):

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any, Final
 import pandas as pd
 
 from cudalens.analysis.findings import findings
-from cudalens.analysis.watch.change_points import Shift
-from cudalens.analysis.watch.parts import step_parts
+from cudalens.analysis.watching.change_points import Shift
+from cudalens.analysis.watching.parts import step_parts
 from cudalens.api.outcome import OK, Outcome
 from cudalens.api.watching.burst import Recorded, build
 from cudalens.api.watching.changes import Changes
@@ -29,14 +29,14 @@ from cudalens.api.watching.worker import WatchWorker
 from cudalens.device.interrupts import DeferredInterrupts, defers_interrupts
 from cudalens.errors import WatchError
 from cudalens.frames import Trace, store
-from cudalens.frames.watched import WatchedRecording, WatchedRun, WatchFacts, encode_history
+from cudalens.frames.watching.run import WatchedRecording, WatchedRun, WatchFacts, encode_history
 from cudalens.views.sections.verdict import verdict
 from cudalens.watching.budget import Budget
 from cudalens.watching.finder import Source, StepFinder
 from cudalens.watching.store import RecordingStore
 
 if TYPE_CHECKING:
-    from cudalens.views.watch.record import WatchRecord
+    from cudalens.views.watching.record import WatchRecord
 
 DEFAULT_BUDGET: Final = 0.02
 _MOST_BUDGET: Final = 0.5
@@ -221,7 +221,7 @@ class Watch:
 
     @property
     def steps(self) -> pd.DataFrame:
-        """A row per step, as `cudalens.frames.watched.WatchedRun.steps` defines it."""
+        """A row per step, as `cudalens.frames.watching.run.WatchedRun.steps` defines it."""
         return self.run.steps()
 
     @property
@@ -232,7 +232,7 @@ class Watch:
 
     @property
     def changes(self) -> pd.DataFrame:
-        """A row per change of the step time, as `cudalens.frames.watched.WatchedChange` defines its columns."""
+        """A row per change of the step time, as `cudalens.frames.watching.run.WatchedChange` defines its columns."""
         names = ("step", "ts", "before_ns", "after_ns", "found_at", "causes")
         return pd.DataFrame([{name: getattr(one, name) for name in names} for one in self.run.changes], columns=names)
 
@@ -243,7 +243,7 @@ class Watch:
 
     def summary(self) -> WatchRecord:
         """The run so far: prints as text, shows as pictures and tables in a notebook; ``to_html`` writes a page."""
-        from cudalens.views.watch.record import WatchRecord
+        from cudalens.views.watching.record import WatchRecord
 
         return WatchRecord(self.run)
 

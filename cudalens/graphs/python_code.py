@@ -13,13 +13,13 @@ from cudalens.graphs.guards.outside import closure_of
 from cudalens.graphs.guards.reads import Read, Reads, find_reads
 from cudalens.graphs.reasons import Finding, Reason
 from cudalens.graphs.recording import roots_of
-from cudalens.graphs.watching import is_plain
+from cudalens.graphs.observer import is_plain
 
 if TYPE_CHECKING:
     from cudalens.graphs.functions import Variant
     from cudalens.graphs.guards.effects import Effects
     from cudalens.graphs.guards.outside import Closure
-    from cudalens.graphs.watching import Watch
+    from cudalens.graphs.observer import Observer
 
 
 def python_roots(variant: Variant) -> list[tuple[str, Any]]:
@@ -27,14 +27,14 @@ def python_roots(variant: Variant) -> list[tuple[str, Any]]:
     return [*roots_of(variant), *variant.executed, *((read.label, read.value) for read in variant.outside)]
 
 
-def note_effects(variant: Variant, effects: Effects, watch: Watch) -> None:
+def note_effects(variant: Variant, effects: Effects, observer: Observer) -> None:
     """Store what a warm-up read and changed.
 
     The first warm-up with effects besides its results is repeated, because a program may prepare something in its first
     call. If the second has some as well, there is no graph.
     """
     calls = effects.calls
-    variant.is_observed = not watch.has_other_threads
+    variant.is_observed = not observer.has_other_threads
     variant.executed = calls.executed()
     variant.outside = [Read(at.container, at.key, at.label, at.container[at.key]) for at in calls.values]
     reads = _guard(variant)

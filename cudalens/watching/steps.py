@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from cudalens.frames.watched import STEP_COLUMNS
+from cudalens.frames.watching.run import STEP_COLUMNS
 
 #: Rows that are kept.
 MOST_ROWS: Final = 16_384

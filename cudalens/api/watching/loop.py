@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, Final
 
-from cudalens.analysis.watch.change_points import ChangeDetector, Shift
+from cudalens.analysis.watching.change_points import ChangeDetector, Shift
 from cudalens.api.watching.burst import Burst, Recorded
 from cudalens.device.interrupts import defers_interrupts
 from cudalens.errors import CudalensError

@@ -74,8 +74,8 @@ _CALLERS: Final = (
     f"{_OWN}virtual/dispatch/autograd.py",
 )
 
-#: Modules that call operators, which can be Python code of libraries. A `Watch` does not see the operators in it.
-_OPERATORS: Final = tuple(f"{_OWN}{name}.py" for name in ("graphs/watching", "virtual/dispatch/mode"))
+#: Modules that call operators, which can be Python code of libraries. An `Observer` does not see the operators in it.
+_OPERATORS: Final = tuple(f"{_OWN}{name}.py" for name in ("graphs/observer", "virtual/dispatch/mode"))
 
 _TORCH: Final = torch.__file__.rpartition("__init__")[0]
 

@@ -7,8 +7,8 @@ not add up. The scores are then centred and scaled by their own mean and deviati
 third one longer) are not a change.
 
 False alarms: fewer than one in 40,000 steps, for independent step times from normal, log-normal, heavy-tailed and
-two-valued distributions; ``tests/unit/watch/test_change_points.py`` measures it. Steps that are slow in bursts, because
-another program uses the machine, are a change of level, and are reported as one.
+two-valued distributions; ``tests/unit/watching/test_change_points.py`` measures it. Steps that are slow in bursts,
+because another program uses the machine, are a change of level, and are reported as one.
 """
 
 from __future__ import annotations

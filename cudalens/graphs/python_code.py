@@ -11,9 +11,9 @@ from cudalens.device.stacks import Place
 from cudalens.graphs.guards.guard_set import GuardSet
 from cudalens.graphs.guards.outside import closure_of
 from cudalens.graphs.guards.reads import Read, Reads, find_reads
+from cudalens.graphs.observer import is_plain
 from cudalens.graphs.reasons import Finding, Reason
 from cudalens.graphs.recording import roots_of
-from cudalens.graphs.observer import is_plain
 
 if TYPE_CHECKING:
     from cudalens.graphs.functions import Variant

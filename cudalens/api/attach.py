@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Final
 
 from cudalens.errors import WatchError
-from cudalens.frames import Trace, watch_link
-from cudalens.frames.watched import WatchedRun, decode_history
+from cudalens.frames import Trace
+from cudalens.frames.watching import link
+from cudalens.frames.watching.run import WatchedRun, decode_history
 
 _PERIOD_S: Final = 1.0
 
@@ -29,7 +30,7 @@ class AttachedRun:
     """
 
     def __init__(self, pid: int | None = None) -> None:
-        self.pid = watch_link.chosen_process(pid)
+        self.pid = link.chosen_process(pid)
         self._last: tuple[int, Trace] | None = None
 
     def read(self) -> WatchedRun:
@@ -39,7 +40,7 @@ class AttachedRun:
             WatchError: The process is not watched any more, or does not answer.
             TraceFormatError: It answers something else.
         """
-        data = watch_link.ask(self.pid, "state")
+        data = link.ask(self.pid, "state")
         if not data:
             raise WatchError(f"process {self.pid} does not accept this viewer.")
         run = decode_history(data, None, f"process {self.pid}")
@@ -55,11 +56,11 @@ class AttachedRun:
 
     def record(self) -> None:
         """Record the next steps."""
-        watch_link.ask(self.pid, "record")
+        link.ask(self.pid, "record")
 
     def stop(self) -> None:
         """Stop watching, not the process."""
-        watch_link.ask(self.pid, "stop")
+        link.ask(self.pid, "stop")
 
     def follow(self, show: Callable[[WatchedRun], object], *, seconds: float | None = None) -> None:
         """Call `show` with the state once a second, until the run ends, or for `seconds`.
@@ -77,7 +78,7 @@ class AttachedRun:
                 return
 
     def _recording(self, step: int) -> tuple[int, Trace] | None:
-        data = watch_link.ask(self.pid, "trace")
+        data = link.ask(self.pid, "trace")
         if not data:
             return None
         with tempfile.TemporaryDirectory() as folder:

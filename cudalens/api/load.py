@@ -9,11 +9,11 @@ from cudalens import traces
 from cudalens.analysis import repaired
 from cudalens.errors import TraceFormatError
 from cudalens.frames import Trace
-from cudalens.frames.watched import is_watched, read_watched
+from cudalens.frames.watching.run import is_watched, read_watched
 
 if TYPE_CHECKING:
-    from cudalens.views.watch.ranks import WatchedRanks
-    from cudalens.views.watch.record import WatchRecord
+    from cudalens.views.watching.ranks import WatchedRanks
+    from cudalens.views.watching.record import WatchRecord
 
 
 def load(
@@ -60,9 +60,9 @@ def _watched(path: str | os.PathLike[str]) -> WatchRecord | WatchedRanks | None:
     if not os.path.isdir(path):  # noqa: PTH112 - Path.is_dir raises where a name is too long
         return None
     if is_watched(path):
-        from cudalens.views.watch.record import WatchRecord
+        from cudalens.views.watching.record import WatchRecord
 
         return WatchRecord(read_watched(path))
-    from cudalens.views.watch.ranks import has_ranks, read_ranks
+    from cudalens.views.watching.ranks import has_ranks, read_ranks
 
     return read_ranks(path) if has_ranks(path) else None

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any, Final
 import pandas as pd
 
 from cudalens.analysis.findings import findings
-from cudalens.analysis.watch.change_points import Shift
-from cudalens.analysis.watch.parts import step_parts
+from cudalens.analysis.watching.change_points import Shift
+from cudalens.analysis.watching.parts import step_parts
 from cudalens.api.outcome import OK, Outcome
 from cudalens.api.watching.burst import Recorded, build
 from cudalens.api.watching.changes import Changes
@@ -29,14 +29,14 @@ from cudalens.api.watching.worker import WatchWorker
 from cudalens.device.interrupts import DeferredInterrupts, defers_interrupts
 from cudalens.errors import WatchError
 from cudalens.frames import Trace, store
-from cudalens.frames.watched import WatchedRecording, WatchedRun, WatchFacts, encode_history
+from cudalens.frames.watching.run import WatchedRecording, WatchedRun, WatchFacts, encode_history
 from cudalens.views.sections.verdict import verdict
 from cudalens.watching.budget import Budget
 from cudalens.watching.finder import Source, StepFinder
 from cudalens.watching.store import RecordingStore
 
 if TYPE_CHECKING:
-    from cudalens.views.watch.record import WatchRecord
+    from cudalens.views.watching.record import WatchRecord
 
 DEFAULT_BUDGET: Final = 0.02
 _MOST_BUDGET: Final = 0.5
@@ -111,7 +111,7 @@ class Watch:
         self._changes = Changes()
         self._loop = WatchLoop(self._budget, self._recorded, self._shifted)
         self._finder = StepFinder(self._ended)
-        self._worker = WatchWorker(self._tick, self._failed)
+        self._worker = WatchWorker(self._publish, self._failed, self._budget.add_thread)
         self._server = WatchServer(
             {"state": self._state_bytes, "trace": self._trace_bytes, "record": self._asked(self.record)}
             | {"stop": self._asked(self.request_stop)}
@@ -221,7 +221,7 @@ class Watch:
 
     @property
     def steps(self) -> pd.DataFrame:
-        """A row per step, as `cudalens.frames.watched.WatchedRun.steps` defines it."""
+        """A row per step, as `cudalens.frames.watching.run.WatchedRun.steps` defines it."""
         return self.run.steps()
 
     @property
@@ -232,7 +232,7 @@ class Watch:
 
     @property
     def changes(self) -> pd.DataFrame:
-        """A row per change of the step time, as `cudalens.frames.watched.WatchedChange` defines its columns."""
+        """A row per change of the step time, as `cudalens.frames.watching.run.WatchedChange` defines its columns."""
         names = ("step", "ts", "before_ns", "after_ns", "found_at", "causes")
         return pd.DataFrame([{name: getattr(one, name) for name in names} for one in self.run.changes], columns=names)
 
@@ -243,7 +243,7 @@ class Watch:
 
     def summary(self) -> WatchRecord:
         """The run so far: prints as text, shows as pictures and tables in a notebook; ``to_html`` writes a page."""
-        from cudalens.views.watch.record import WatchRecord
+        from cudalens.views.watching.record import WatchRecord
 
         return WatchRecord(self.run)
 
@@ -292,31 +292,27 @@ class Watch:
     def _recorded(self, recorded: Recorded) -> None:
         self._loop.is_building = True
         self._worker.add(partial(self._build, recorded))
+        self._worker.add(self._built)  # after the CPU time of the first job was counted
 
     def _build(self, recorded: Recorded) -> None:
         """Build a recording, on the worker's thread."""
-        try:
-            trace = build(recorded, self.name)
-            recorded.parts = step_parts(trace)
-            recorded.step_ns = round(sum(recorded.parts.values()))
-            recorded.verdict = verdict(trace)
-            recorded.findings = tuple(str(one) for one in findings(trace, most=_MOST_FINDINGS))
-            with self._lock:
-                dropped = self._store.add(recorded)
-                self._changes.add_recording(recorded, self._loop.history)
-            if self._folder is not None:
-                self._folder.keep(self._store.kept, dropped)
-        finally:
-            self._loop.is_building = False
+        trace = build(recorded, self.name)
+        recorded.parts = step_parts(trace)
+        recorded.step_ns = round(sum(recorded.parts.values()))
+        recorded.verdict = verdict(trace)
+        recorded.findings = tuple(str(one) for one in findings(trace, most=_MOST_FINDINGS))
+        with self._lock:
+            dropped = self._store.add(recorded)
+            self._changes.add_recording(recorded, self._loop.history)
+        if self._folder is not None:
+            self._folder.keep(self._store.kept, dropped)
+
+    def _built(self) -> None:
+        self._loop.is_building = False
 
     def _shifted(self, shift: Shift) -> None:
         with self._lock:
             self._changes.add(shift, self._loop.history)
-
-    def _tick(self) -> None:
-        began = time.thread_time_ns()
-        self._publish()
-        self._budget.add_thread(time.thread_time_ns() - began)
 
     def _publish(self) -> None:
         if self._folder is not None:

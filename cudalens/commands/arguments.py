@@ -16,8 +16,8 @@ from cudalens.errors import OutputError
 
 if TYPE_CHECKING:
     from cudalens.frames import Trace
-    from cudalens.views.watch.ranks import WatchedRanks
-    from cudalens.views.watch.record import WatchRecord
+    from cudalens.views.watching.ranks import WatchedRanks
+    from cudalens.views.watching.record import WatchRecord
 
 #: Names standard input and standard output.
 STANDARD: Final = "-"

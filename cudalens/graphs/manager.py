@@ -19,11 +19,11 @@ from cudalens.graphs.functions import Function, Mutations, Variant, inside
 from cudalens.graphs.graphed import Graphed
 from cudalens.graphs.guards.ambient import finding_around
 from cudalens.graphs.guards.captured import modules_of
+from cudalens.graphs.observer import is_inside_observer
 from cudalens.graphs.programs import together
 from cudalens.graphs.reasons import Finding, Reason
 from cudalens.graphs.tree import RERECORD_LIMIT, GraphTree
 from cudalens.graphs.variants import device_index, name_of, new_variant, other_values, place_of, why_new
-from cudalens.graphs.watching import is_watched
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -239,7 +239,7 @@ class GraphManager:
         Raises:
             GraphError: The manager is shut down, or another CUDA graph is being captured.
         """
-        if inside.is_on or is_watched():  # part of the function that is being warmed up or recorded
+        if inside.is_on or is_inside_observer():  # part of the function that is being warmed up or recorded
             return function.call(*args, **kwargs)
         if self._is_closed:
             raise GraphError(

@@ -15,8 +15,8 @@ from cudalens.graphs.arguments import is_size, unflatten
 from cudalens.graphs.guards.captured import Name
 from cudalens.graphs.links import is_new_leaf
 from cudalens.graphs.liveness import storage_id
+from cudalens.graphs.observer import Observer
 from cudalens.graphs.outputs import hidden_bases
-from cudalens.graphs.watching import Watch
 
 _CONSTANTS: Final = (int, float, complex, bool, str, bytes, type(None), torch.dtype, torch.device, torch.Size, slice)
 
@@ -40,7 +40,7 @@ class Program(Protocol):
     opaque: str | None
     result_spec: Any
 
-    def run(self, leaves: list[Any], watch: Watch | None = None) -> list[Any]:
+    def run(self, leaves: list[Any], observer: Observer | None = None) -> list[Any]:
         """Run it; `leaves` is empty afterwards, so that nothing keeps them alive."""
 
 
@@ -60,13 +60,13 @@ class Inference:
         self.opaque: str | None = None
         self.result_spec: Any = None
 
-    def run(self, leaves: list[Any], watch: Watch | None = None) -> list[Any]:
+    def run(self, leaves: list[Any], observer: Observer | None = None) -> list[Any]:
         """Call the function; in a recording, what several results are views of comes behind them.
 
         Raises:
             GraphError: In a recording, it returned something that is neither tensor nor constant.
         """
-        if watch is not None:
+        if observer is not None:
             self.given = list(leaves)
         args, kwargs = unflatten(leaves, self._spec)
         leaves.clear()
@@ -78,11 +78,11 @@ class Inference:
         else:
             outputs, self.result_spec = pytree.tree_flatten(result, is_leaf=is_size)
         self.opaque = opaque_type(outputs)
-        if watch is not None and self.opaque is not None:
+        if observer is not None and self.opaque is not None:
             raise GraphError(f"{self._name} returned an object of type {self.opaque}: no replay can make it again.")
         self.num_results = len(outputs)
-        if watch is not None:
-            outputs += hidden_bases(outputs, lambda tensor: storage_id(tensor) in watch.made)
+        if observer is not None:
+            outputs += hidden_bases(outputs, lambda tensor: storage_id(tensor) in observer.made)
         self.first_saved = len(outputs)
         return outputs
 
@@ -121,22 +121,22 @@ class SavedTensors:
         outside: What was saved of tensors from outside, which autograd keeps as they are.
     """
 
-    def __init__(self, watch: Watch, leaves: Sequence[torch.Tensor]) -> None:
+    def __init__(self, observer: Observer, leaves: Sequence[torch.Tensor]) -> None:
         self.tensors: list[torch.Tensor] = []
         self.given: Sequence[torch.Tensor] = ()
         self.outside: dict[int, torch.Tensor] = {}
-        self._watch: Watch | None = watch
+        self._observer: Observer | None = observer
         self._leaves = {tensor.untyped_storage()._cdata for tensor in leaves}
         self._known: dict[tuple[Any, ...], int] = {}
         self._versions: list[int] = []
 
     def pack(self, tensor: torch.Tensor) -> Any:
         """What autograd keeps in place of a tensor: a number, or the tensor where it comes from outside."""
-        watch = self._watch
-        if watch is None:
+        observer = self._observer
+        if observer is None:
             return tensor
         identity = tensor.untyped_storage()._cdata
-        if identity not in watch.made and identity not in self._leaves:
+        if identity not in observer.made and identity not in self._leaves:
             self.outside.setdefault(id(tensor), tensor)
             return tensor
         key = (identity, tensor.shape, tensor.stride(), tensor.storage_offset(), tensor.dtype, tensor._version)
@@ -166,7 +166,7 @@ class SavedTensors:
         """
         if [tensor._version for tensor in self.tensors] != self._versions:
             raise GraphError(f"{name} overwrites a tensor that autograd needs for the backward.")
-        taken, self.tensors, self._watch = self.tensors, [], None
+        taken, self.tensors, self._observer = self.tensors, [], None
         self._known.clear()
         return taken
 
@@ -219,22 +219,22 @@ class Training(Inference):
         self._alias = alias
         self.derivative: Derivative | None = None
 
-    def run(self, leaves: list[Any], watch: Watch | None = None) -> list[Any]:
+    def run(self, leaves: list[Any], observer: Observer | None = None) -> list[Any]:
         """Call the function; what autograd saves comes behind its results.
 
         Raises:
             GraphError: As `Inference.run`.
         """
-        if watch is None:  # a warmup, in which torch's own autograd differentiates
+        if observer is None:  # a warmup, in which torch's own autograd differentiates
             return super().run(leaves)
         tensors = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
-        saved = SavedTensors(watch, tensors)
+        saved = SavedTensors(observer, tensors)
         del tensors
         with torch.autograd.graph.saved_tensors_hooks(saved.pack, saved.unpack):
             positions, edges = self._start(leaves)
-            outputs = super().run(leaves, watch)
+            outputs = super().run(leaves, observer)
         roots = [None if _is_new_leaf(output) else _edge(output) for output in outputs]
-        externals = [e.tensor for e in watch.externals.values() if e.tensor.requires_grad]
+        externals = [e.tensor for e in observer.externals.values() if e.tensor.requires_grad]
         self.derivative = Derivative(saved, roots, [*edges, *map(_edge, externals)], positions, externals)
         return outputs + saved.take(self._name)
 
@@ -304,10 +304,10 @@ class Backward:
         derivative = self._derivative
         return set(map(storage_id, (*derivative.saved.outside.values(), *derivative.externals)))
 
-    def run(self, leaves: list[Any], watch: Watch | None = None) -> list[Any]:
+    def run(self, leaves: list[Any], observer: Observer | None = None) -> list[Any]:
         """The gradients of the leaves and of the tensors from outside; None where there is none."""
         derivative = self._derivative
-        if watch is not None:
+        if observer is not None:
             self.given = list(leaves)
         grads = leaves[len(leaves) - sum(self._mask) :]
         derivative.saved.given = leaves[: len(leaves) - len(grads)]

@@ -19,11 +19,11 @@ from cudalens.graphs.guards.captured import Name, find_names
 from cudalens.graphs.inputs import CopiedInput
 from cudalens.graphs.liveness import OutputRef, storage_id, version_of
 from cudalens.graphs.node import Fixed, GraphNode
+from cudalens.graphs.observer import Made, Observer
 from cudalens.graphs.outputs import AliasOfPath, Fresh, Surroundings, describe_outputs
 from cudalens.graphs.programs import Training
 from cudalens.graphs.reasons import Finding, Reason
 from cudalens.graphs.variants import describe_tensor, note_outside, unnamed_input
-from cudalens.graphs.watching import Made, Watch
 
 if TYPE_CHECKING:
     from cudalens.device.graph_backend import GraphBackend
@@ -96,10 +96,10 @@ class Recorder:
         finally:
             self.backend.clear_workspaces()
 
-    def warm_up(self, variant: Variant, leaves: list[Any], watch: Watch) -> list[Any]:
-        """Run a variant in the pool without a graph, watched."""
+    def warm_up(self, variant: Variant, leaves: list[Any], observer: Observer) -> list[Any]:
+        """Run a variant in the pool without a graph, observed."""
         torch.cuda.synchronize()
-        with self._clean_workspaces(), self.in_pool(), _inside(), watch:
+        with self._clean_workspaces(), self.in_pool(), _inside(), observer:
             return variant.program.run(leaves.copy())
 
     def record(self, node: GraphNode, leaves: Sequence[Any]) -> list[Any]:
@@ -121,18 +121,18 @@ class Recorder:
             buffers.get(n, leaf).requires_grad_(leaf.requires_grad) if n in buffers else leaf
             for n, leaf in enumerate(leaves)
         ]
-        watch = Watch([leaf for leaf in stand_ins if isinstance(leaf, torch.Tensor)], self.device)
+        observer = Observer([leaf for leaf in stand_ins if isinstance(leaf, torch.Tensor)], self.device)
         versions = {fixed.leaf: version_of(leaves[fixed.leaf]) for fixed in node.fixed}
-        outputs = self._capture(node, stand_ins, watch)
+        outputs = self._capture(node, stand_ins, observer)
         node.num_writes = {n: version_of(leaves[n]) - before for n, before in versions.items()}
-        self._describe(node, outputs, buffers, watch)
+        self._describe(node, outputs, buffers, observer)
         outputs = node.first_out(outputs, leaves)  # nothing keeps the copies of arguments from here on
         node.refs = [
             OutputRef(output) if isinstance(described, Fresh) else None
             for output, described in zip(outputs, node.outputs, strict=True)
         ]
         buffers.clear()
-        watch.made.clear()
+        observer.made.clear()
         self._note_pool(node)
         node.launch()
         node.num_replays -= 1
@@ -165,7 +165,7 @@ class Recorder:
         copying.copy_all(targets, sources)
         return buffers
 
-    def _capture(self, node: GraphNode, leaves: list[Any], watch: Watch) -> list[Any]:
+    def _capture(self, node: GraphNode, leaves: list[Any], observer: Observer) -> list[Any]:
         graph, stream = torch.cuda.CUDAGraph(), torch.cuda.current_stream()
         node.graph = graph
         for generator in _generators(node, leaves):
@@ -181,27 +181,27 @@ class Recorder:
                 _same_draws(self.device),
                 self.backend.capture(graph, self.pool, self.stream),
                 _inside(),
-                watch,
+                observer,
             ):
-                return node.variant.program.run(leaves, watch)
+                return node.variant.program.run(leaves, observer)
         except Exception as error:
             torch.cuda.set_stream(stream)  # torch leaves its own where a capture cannot be ended
             leaves.clear()
-            raise self._failure(node, watch, error, handled) from None
+            raise self._failure(node, observer, error, handled) from None
         except BaseException:
             torch.cuda.set_stream(stream)
             self._abandon(node)
-            self._invalidate(node, watch.left_behind(()))
+            self._invalidate(node, observer.left_behind(()))
             raise
 
     def _failure(
-        self, node: GraphNode, watch: Watch, error: Exception, handled: BaseException | None
+        self, node: GraphNode, observer: Observer, error: Exception, handled: BaseException | None
     ) -> NotRecordedError:
         """The reason for a failed capture, after its memory was freed."""
-        finding = _why(watch, error, handled)
+        finding = _why(observer, error, handled)
         clear_tracebacks(error, handled)
         self._abandon(node)
-        self._invalidate(node, watch.left_behind(()))
+        self._invalidate(node, observer.left_behind(()))
         return NotRecordedError(finding)
 
     def _invalidate(self, node: GraphNode, left: Sequence[Made]) -> None:
@@ -217,9 +217,9 @@ class Recorder:
                     "function is graphed.",
                 )
 
-    def _compute(self, node: GraphNode, watch: Watch, left: Sequence[Made]) -> None:
+    def _compute(self, node: GraphNode, observer: Observer, left: Sequence[Made]) -> None:
         """Let what a recording leaves somewhere have its values, where that can be done without other consequences."""
-        if watch.written or any(external.is_written for external in watch.externals.values()):
+        if observer.written or any(external.is_written for external in observer.externals.values()):
             self._invalidate(node, left)
             return
         with _same_draws(self.device):
@@ -232,26 +232,28 @@ class Recorder:
             node.graph = None
         torch.cuda.synchronize()
 
-    def _describe(self, node: GraphNode, outputs: list[Any], buffers: dict[int, torch.Tensor], watch: Watch) -> None:
+    def _describe(
+        self, node: GraphNode, outputs: list[Any], buffers: dict[int, torch.Tensor], observer: Observer
+    ) -> None:
         """Say of the recording's outputs what they are, and of its externals where the program keeps them."""
         program = node.variant.program
         node.num_results, node.first_saved = program.num_results, program.first_saved
         node.result_spec = program.result_spec
         if isinstance(program, Training):
             node.derivative = program.derivative
-        self._check_results(node, outputs, watch)
-        watch.note_outputs(outputs)
+        self._check_results(node, outputs, observer)
+        observer.note_outputs(outputs)
         variant = node.variant
-        wanted = set(watch.externals)
+        wanted = set(observer.externals)
         names = find_names(
             roots_of(variant), wanted, variant.executed, is_observed=variant.is_observed, outside=variant.outside
         )
-        if (unnamed := unnamed_input(variant, watch, names)) is not None:
+        if (unnamed := unnamed_input(variant, observer, names)) is not None:
             self._abandon(node)
             raise NotRecordedError(unnamed)
         around = Surroundings(
             [leaf if isinstance(leaf, torch.Tensor) else None for leaf in program.given],
-            {key: external.tensor for key, external in watch.externals.items()},
+            {key: external.tensor for key, external in observer.externals.items()},
             {key: [name.container[name.key] for name in known] for key, known in names.items()},
             lambda address: _find_on_path(node, address),
             node.first_saved,
@@ -263,16 +265,16 @@ class Recorder:
             if isinstance(described, AliasOfPath):
                 node.path[described.depth].mark_shared(described.index)
         node.places = [
-            watch.made[key].place
-            if isinstance(output, torch.Tensor) and (key := storage_id(output)) in watch.made
+            observer.made[key].place
+            if isinstance(output, torch.Tensor) and (key := storage_id(output)) in observer.made
             else None
             for output in outputs
         ]
-        node.guards = _guards(node, watch, names)
+        node.guards = _guards(node, observer, names)
         if node.derivative is not None:
             node.derivative.names = [self._source_of(node, tensor, names) for tensor in node.derivative.externals]
-        note_outside(node.variant, watch)
-        node.variant.num_kernels = watch.num_kernels
+        note_outside(node.variant, observer)
+        node.variant.num_kernels = observer.num_kernels
 
     def _source_of(self, node: GraphNode, tensor: torch.Tensor, names: Mapping[int, Sequence[Name]]) -> Name | None:
         """Where the program holds a tensor that is differentiated: another one may be there in the next call."""
@@ -283,16 +285,16 @@ class Recorder:
             raise NotRecordedError(Finding(Reason.UNNAMED_INPUT, describe_tensor(tensor), node.variant.function.place))
         return found
 
-    def _check_results(self, node: GraphNode, outputs: list[Any], watch: Watch) -> None:
+    def _check_results(self, node: GraphNode, outputs: list[Any], observer: Observer) -> None:
         results = [output for output in outputs if isinstance(output, torch.Tensor)]
         if any(not output.is_cuda for output in results):
             self._abandon(node)
-            raise NotRecordedError(Finding(Reason.CPU_OUTPUT, "", watch.last_place))
-        left = watch.left_behind(results)
+            raise NotRecordedError(Finding(Reason.CPU_OUTPUT, "", observer.last_place))
+        left = observer.left_behind(results)
         if left and gc.collect():
-            left = watch.left_behind(results)
+            left = observer.left_behind(results)
         if left:
-            self._compute(node, watch, left)
+            self._compute(node, observer, left)
             self._abandon(node)
             made = left[0]
             raise NotRecordedError(
@@ -330,23 +332,23 @@ def clear_tracebacks(error: BaseException, handled: BaseException | None) -> Non
         waiting += [at.__context__, at.__cause__]
 
 
-def _why(watch: Watch, error: Exception, handled: BaseException | None) -> Finding:
+def _why(observer: Observer, error: Exception, handled: BaseException | None) -> Finding:
     """The reason for a failed capture, which began while `handled` was being handled."""
-    if watch.findings:
-        return watch.findings[0]
+    if observer.findings:
+        return observer.findings[0]
     causes = [str(error)]
     while isinstance(error.__context__, Exception) and error.__context__ is not handled:
         error = error.__context__
         causes.append(str(error))
     text = " ".join(causes).lower()
     if "unjoined" in text:
-        return Finding(Reason.UNJOINED_STREAM, "", watch.last_place)
+        return Finding(Reason.UNJOINED_STREAM, "", observer.last_place)
     if "generator" in text or "rng" in text:
-        return Finding(Reason.UNREGISTERED_RNG, causes[-1].partition("\n")[0], watch.last_place)
+        return Finding(Reason.UNREGISTERED_RNG, causes[-1].partition("\n")[0], observer.last_place)
     if "operation not permitted when stream is capturing" in text:
-        return Finding(Reason.SYNCHRONISES, causes[-1].partition("\n")[0], watch.last_place)
+        return Finding(Reason.SYNCHRONISES, causes[-1].partition("\n")[0], observer.last_place)
     return Finding(
-        Reason.CAPTURE_FAILED, f"{type(error).__name__}: {causes[-1].partition(chr(10))[0]}", watch.last_place
+        Reason.CAPTURE_FAILED, f"{type(error).__name__}: {causes[-1].partition(chr(10))[0]}", observer.last_place
     )
 
 
@@ -377,9 +379,9 @@ def _find_on_path(node: GraphNode, address: int) -> tuple[int, int] | None:
     return None
 
 
-def _guards(node: GraphNode, watch: Watch, names: Mapping[int, Sequence[Name]]) -> list[Guarded]:
+def _guards(node: GraphNode, observer: Observer, names: Mapping[int, Sequence[Name]]) -> list[Guarded]:
     found = []
-    for key, external in watch.externals.items():
+    for key, external in observer.externals.items():
         address = external.tensor.untyped_storage().data_ptr()
         on_path = _find_on_path(node, address) is not None
         tensor = None if on_path else external.tensor

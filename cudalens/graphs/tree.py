@@ -21,7 +21,7 @@ import torch
 
 from cudalens.graphs import arguments, checking
 from cudalens.graphs.backend import backend_for
-from cudalens.graphs.differentiable import attach, backward_variant
+from cudalens.graphs.differentiable import attach, backward_variant, note_backward
 from cudalens.graphs.functions import Variant, inside
 from cudalens.graphs.guards.ambient import finding_around
 from cudalens.graphs.guards.captured import find_names
@@ -31,6 +31,7 @@ from cudalens.graphs.guards.outside import PROFILED, can_observe_calls
 from cudalens.graphs.inputs import move
 from cudalens.graphs.log import Log
 from cudalens.graphs.node import GraphNode
+from cudalens.graphs.observer import Observer, is_inside_observer
 from cudalens.graphs.pool_check import check_pool
 from cudalens.graphs.programs import together
 from cudalens.graphs.python_code import check_recording, note_effects, python_roots
@@ -39,7 +40,6 @@ from cudalens.graphs.recording import NotRecordedError, Recorder, roots_of
 from cudalens.graphs.steps import Stale, Steps, StreamOrder, rescue_gradients
 from cudalens.graphs.variants import learn, overwritten, unnamed_input
 from cudalens.graphs.warmup import WarmupNode, on_backward, warm_up
-from cudalens.graphs.watching import Watch, is_watched
 
 #: Recordings of one function beyond its first, whatever makes them necessary.
 RERECORD_LIMIT: Final = 64
@@ -79,13 +79,12 @@ class GraphTree:
         self.paths: Counter[tuple[int, ...]] = Counter()
         self.backend = backend_for(device)
         self.rerecord_limit, self._debug = rerecord_limit, debug
-        self.lock = threading.RLock()
+        self.lock, self.steps = threading.RLock(), Steps()
         self._recorder: Recorder | None = None
         self._current: GraphNode | WarmupNode | None = None
         self._stale: list[Stale] = []
         self._owners: list[weakref.ref[torch.Tensor]] = []
         self._addresses: set[int] = set()
-        self.steps = Steps()
         self.variant_ids, self._node_ids = itertools.count(), itertools.count()
         self._stream_order = StreamOrder()
 
@@ -148,11 +147,14 @@ class GraphTree:
             key = (frozenset(given), *arguments.modes(), *map(arguments.key_of, leaves))
             if (variant := node.backwards.get(key)) is None:
                 variant = node.backwards[key] = backward_variant(next(self.variant_ids), node, given, leaves)
-            is_part = inside.is_on or is_watched() or torch.cuda.is_current_stream_capturing() or finding_around()
+            is_part = (
+                inside.is_on or is_inside_observer() or torch.cuda.is_current_stream_capturing() or finding_around()
+            )
             if is_part or not is_mine or variant.skip is not None or not variant.is_current():
                 self.steps.backward_ran()
                 return list(variant.run_eagerly(leaves))
             outputs, _ = self.run(variant, leaves)
+            note_backward(node, variant)
             return list(outputs)
         finally:
             if is_mine:
@@ -282,24 +284,24 @@ class GraphTree:
             self.log.note(variant.function, PROFILED, variant)
             return variant.run_eagerly(leaves)
         recorder = self._made_recorder()
-        watch = Watch([leaf for leaf in leaves if isinstance(leaf, torch.Tensor)], self.device)
+        observer = Observer([leaf for leaf in leaves if isinstance(leaf, torch.Tensor)], self.device)
         effects = Effects(python_roots(variant), leaves, variant.spec, variant.labels)
         with _capture_lock, torch.cuda.device(self.device), self._tidied():
-            outputs, node, left = warm_up(recorder, variant, self._current, leaves, watch, effects)
+            outputs, node, left = warm_up(recorder, variant, self._current, leaves, observer, effects)
         spec, is_backward, calls = variant.program.result_spec, variant.mode == "backward", effects.calls
-        learn(variant, leaves, outputs, watch, self.backend)
-        names = find_names(roots_of(variant), set(watch.externals), calls.executed(), outside=calls.values)
-        variant.note_reads({key: external.tensor for key, external in watch.externals.items()}, names)
+        learn(variant, leaves, outputs, observer, self.backend)
+        names = find_names(roots_of(variant), set(observer.externals), calls.executed(), outside=calls.values)
+        variant.note_reads({key: external.tensor for key, external in observer.externals.items()}, names)
         variant.function.counts.warmups += 1
         self.steps.ran(variant.function, variant.mode)
         if variant.mode == "forward":
             on_backward(outputs, functools.partial(self._eager_backward_ran, variant))
-        kept = kept_tensors(variant, watch, left)
+        kept = kept_tensors(variant, observer, left)
         if kept:
             self._note_kept(variant, kept)
             self._renew_pool()
-        note_effects(variant, effects, watch)
-        variant.skip = variant.skip or (unnamed_input(variant, watch, names) if variant.is_warm else None)
+        note_effects(variant, effects, observer)
+        variant.skip = variant.skip or (unnamed_input(variant, observer, names) if variant.is_warm else None)
         if not kept:
             self._current, self.state = node, State.WARMUP
             if self._debug:

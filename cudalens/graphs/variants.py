@@ -20,7 +20,7 @@ from cudalens.graphs.reasons import Finding, Reason
 
 if TYPE_CHECKING:
     from cudalens.device.graph_backend import GraphBackend
-    from cudalens.graphs.watching import Watch
+    from cudalens.graphs.observer import Observer
 
 
 def name_of(function: Callable[..., Any]) -> str:
@@ -108,17 +108,19 @@ def other_values(variant: Variant) -> Finding:
     return Finding(Reason.NEW_VALUE, what or "a value that it reads", variant.function.place)
 
 
-def learn(variant: Variant, leaves: Sequence[Any], outputs: Sequence[Any], watch: Watch, backend: GraphBackend) -> None:
+def learn(
+    variant: Variant, leaves: Sequence[Any], outputs: Sequence[Any], observer: Observer, backend: GraphBackend
+) -> None:
     """Store what a recording needs from the warm-up, and whether there can be one."""
-    variant.written = {_leaf_of(leaves, n): found for n, found in watch.written.items()}
-    variant.generators = list(watch.generators)
-    note_outside(variant, watch)
+    variant.written = {_leaf_of(leaves, n): found for n, found in observer.written.items()}
+    variant.generators = list(observer.generators)
+    note_outside(variant, observer)
     variant.is_warm = True
     opaque = variant.program.opaque
     if variant.mode == "backward":
         sparse = (f"a gradient, {one.layout}" for one in outputs if _is_tensor(one) and one.layout is not torch.strided)
         odd = next((Finding(Reason.ODD_TENSOR, what, variant.function.place) for what in sparse), None)
-        variant.skip = watch.findings[0] if watch.findings else odd
+        variant.skip = observer.findings[0] if observer.findings else odd
         return
     results = [output for output in outputs if isinstance(output, torch.Tensor)]
     if any(map(_is_differentiable, results)):
@@ -129,19 +131,19 @@ def learn(variant: Variant, leaves: Sequence[Any], outputs: Sequence[Any], watch
 
         variant.program = Training(variant.function.call, variant.spec, variant.function.name, alias)
         variant.program.opaque = opaque
-    variant.skip = _why_not(variant, leaves, results, watch)
+    variant.skip = _why_not(variant, leaves, results, observer)
 
 
-def unnamed_input(variant: Variant, watch: Watch, names: Container[int]) -> Finding | None:
+def unnamed_input(variant: Variant, observer: Observer, names: Container[int]) -> Finding | None:
     """A tensor from outside without a name: another one in its place would not be noticed.
 
     Args:
         variant: What ran.
-        watch: What was seen of it.
+        observer: What was seen of it.
         names: The storages of the tensors that have names.
     """
     saved = variant.program.saved_storages() if isinstance(variant.program, Backward) else ()
-    unnamed = (one for key, one in watch.externals.items() if key not in names and key not in saved)
+    unnamed = (one for key, one in observer.externals.items() if key not in names and key not in saved)
     first = next(unnamed, None)
     return None if first is None else Finding(Reason.UNNAMED_INPUT, describe_tensor(first.tensor), first.place)
 
@@ -156,11 +158,11 @@ def _is_differentiable(output: torch.Tensor) -> bool:
     return output.requires_grad and (torch.is_grad_enabled() or output.grad_fn is not None)
 
 
-def note_outside(variant: Variant, watch: Watch) -> None:
+def note_outside(variant: Variant, observer: Observer) -> None:
     """Store the addresses of the tensors from outside that it overwrites."""
     variant.written_outside.update(
         (external.tensor.untyped_storage().data_ptr(), external.place)
-        for external in watch.externals.values()
+        for external in observer.externals.values()
         if external.is_written
     )
 
@@ -208,25 +210,29 @@ def _overlap(a: torch.Tensor, b: torch.Tensor) -> bool:
     return start < last and first < end
 
 
-def _why_not(variant: Variant, leaves: Sequence[Any], results: Sequence[torch.Tensor], watch: Watch) -> Finding | None:
-    if watch.findings:
-        return watch.findings[0]
+def _why_not(
+    variant: Variant, leaves: Sequence[Any], results: Sequence[torch.Tensor], observer: Observer
+) -> Finding | None:
+    if observer.findings:
+        return observer.findings[0]
     if variant.program.opaque is not None:
         return Finding(Reason.OPAQUE_RESULT, f"an object of type {variant.program.opaque}", variant.function.place)
-    kept = {id(tensor) for tensor in (*leaves, *(external.tensor for external in watch.externals.values()))}
+    kept = {id(tensor) for tensor in (*leaves, *(external.tensor for external in observer.externals.values()))}
     others = [result for result in results if id(result) not in kept]
-    opaque = next(filter(None, (_opaque(result, is_made=storage_id(result) in watch.made) for result in others)), None)
+    opaque = next(
+        filter(None, (_opaque(result, is_made=storage_id(result) in observer.made) for result in others)), None
+    )
     if opaque is not None or (opaque := _leaf_below(results) or _summed_otherwise(results)) is not None:
         return Finding(Reason.OPAQUE_RESULT, opaque, variant.function.place)
     if any(map(_is_reentrant, results)):
         return Finding(Reason.RECOMPUTED, "torch.utils.checkpoint with use_reentrant=True", variant.function.place)
-    if watch.num_kernels == 0:
+    if observer.num_kernels == 0:
         return Finding(Reason.NO_DEVICE_WORK, "", variant.function.place)
     if any(not result.is_cuda for result in results):
-        return Finding(Reason.CPU_OUTPUT, "", watch.last_place)
-    devices = {external.tensor.device for external in watch.externals.values()} | {r.device for r in results}
+        return Finding(Reason.CPU_OUTPUT, "", observer.last_place)
+    devices = {external.tensor.device for external in observer.externals.values()} | {r.device for r in results}
     if len(devices) > 1:
-        return Finding(Reason.SEVERAL_DEVICES, ", ".join(sorted(map(str, devices))), watch.last_place)
+        return Finding(Reason.SEVERAL_DEVICES, ", ".join(sorted(map(str, devices))), observer.last_place)
     return next(
         (
             Finding(Reason.MUTATED_INPUT, f"'{variant.labels[n]}', which requires a gradient", place)

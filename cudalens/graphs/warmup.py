@@ -17,9 +17,9 @@ from cudalens.graphs.guards.ambient import keeps_casts, top_pack_hook
 from cudalens.graphs.guards.outside import caller_of
 from cudalens.graphs.liveness import OutputRef, storage_id
 from cudalens.graphs.node import GraphNode
+from cudalens.graphs.observer import Made, Observer, is_plain
 from cudalens.graphs.programs import check_version
 from cudalens.graphs.reasons import Finding, Reason
-from cudalens.graphs.watching import Made, Watch, is_plain
 
 if TYPE_CHECKING:
     from cudalens.graphs.guards.effects import Effects
@@ -70,10 +70,10 @@ def warm_up(
     variant: Variant,
     parent: GraphNode | WarmupNode | None,
     leaves: list[Any],
-    watch: Watch,
+    observer: Observer,
     effects: Effects,
 ) -> tuple[list[Any], WarmupNode, list[Made]]:
-    """Run a variant in the pool, and observe its operators (`watch`) and its Python code (`effects`).
+    """Run a variant in the pool, and observe its operators (`observer`) and its Python code (`effects`).
 
     Returns:
         Its outputs, its node, and the other tensors that it made and that are alive.
@@ -85,22 +85,24 @@ def warm_up(
         effects.calls.observers[_ENTERS_AUTOCAST] = casts.note
     effects.calls.observers[_DISABLES_HOOKS] = hooks.give_way
     with hooks if variant.mode != "backward" else nullcontext(), effects:
-        outputs = recorder.warm_up(variant, leaves, watch)
-    watch.findings[:0] = [finding for finding in (casts.finding, hooks.finding) if finding is not None]
-    in_pool = {made.ref.address for made in watch.made.values()}
+        outputs = recorder.warm_up(variant, leaves, observer)
+    observer.findings[:0] = [finding for finding in (casts.finding, hooks.finding) if finding is not None]
+    in_pool = {made.ref.address for made in observer.made.values()}
     saved = [ref for ref in hooks.refs if ref.address in in_pool and ref.is_alive()]
     kept = {ref.address for ref in saved}
-    results = [output for output in outputs if isinstance(output, torch.Tensor) and output.get_device() == watch.device]
+    results = [
+        output for output in outputs if isinstance(output, torch.Tensor) and output.get_device() == observer.device
+    ]
     for output in results:
-        made = watch.made.get(storage_id(output))
+        made = observer.made.get(storage_id(output))
         if made is not None and made.ref.address:
             node.add(output, made.place)
     node.add_saved(saved)
-    return outputs, node, _left_behind(watch, results, kept)
+    return outputs, node, _left_behind(observer, results, kept)
 
 
-def _left_behind(watch: Watch, results: list[torch.Tensor], kept: set[int]) -> list[Made]:
-    left = [made for made in watch.left_behind(results) if made.ref.address not in kept]
+def _left_behind(observer: Observer, results: list[torch.Tensor], kept: set[int]) -> list[Made]:
+    left = [made for made in observer.left_behind(results) if made.ref.address not in kept]
     if left and gc.collect():
         left = [made for made in left if made.ref.is_alive()]
     return left

@@ -8,6 +8,7 @@ from weakref import WeakKeyDictionary
 
 from cudalens.errors import CudalensError
 from cudalens.magics.cells import CellRun, display, execution_count, without_traceback, written
+from cudalens.magics.tracebacks import repair_interrupts, restore_interrupts
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from cudalens.api.watch import Watch
     from cudalens.frames import Trace
     from cudalens.magics.watch import AttachOptions, CellRunOptions, RunOptions
-    from cudalens.views.watch.panel import WatchPanel
+    from cudalens.views.watching.panel import WatchPanel
 
 _last: WeakKeyDictionary[InteractiveShell, Watch] = WeakKeyDictionary()
 
@@ -94,6 +95,7 @@ class NotebookWatch:
         self._panel = shown_panel(shell, self.watch)
         shell.events.register("pre_run_cell", self._cell_begins)
         shell.events.register("post_run_cell", self._cell_ended)
+        repair_interrupts(shell)
 
     @property
     def is_on(self) -> bool:
@@ -105,6 +107,7 @@ class NotebookWatch:
         for event, callback in (("pre_run_cell", self._cell_begins), ("post_run_cell", self._cell_ended)):
             with suppress(ValueError):
                 self._shell.events.unregister(event, callback)
+        restore_interrupts(self._shell)
         self.watch.stop()
 
     def _cell_begins(self, info: Any = None) -> None:
@@ -127,7 +130,7 @@ def shown_panel(shell: InteractiveShell, run: Watch) -> WatchPanel | None:
 
     if not notebook.is_live():
         return None
-    from cudalens.views.watch.panel import HINT, WatchPanel
+    from cudalens.views.watching.panel import HINT, WatchPanel
 
     panel = WatchPanel(on_stop=run.request_stop, on_record=run.record, hint=HINT)
     display(shell, panel)
@@ -139,13 +142,13 @@ def attach(shell: InteractiveShell, options: AttachOptions) -> None:
     """Show the panel of another process until it ends, an interrupt, or the time is over."""
     from cudalens.api.attach import AttachedRun
     from cudalens.views import notebook
-    from cudalens.views.watch.record import WatchRecord
+    from cudalens.views.watching.record import WatchRecord
 
     other = AttachedRun(None if options.pid is None else int(options.pid))
     if not notebook.is_live():
         display(shell, WatchRecord(other.read()))
         return
-    from cudalens.views.watch.panel import HINT, WatchPanel
+    from cudalens.views.watching.panel import HINT, WatchPanel
 
     panel = WatchPanel(on_stop=other.stop, on_record=other.record, hint=HINT)
     panel.update(other.read)

@@ -12,6 +12,7 @@ from typing import Final
 from cudalens.analysis.cached import once_per_trace
 from cudalens.analysis.findings import (
     allocation_rules,
+    communication_rules,
     copy_rules,
     cpu_rules,
     fusion_rules,
@@ -50,6 +51,7 @@ RULES: Final[tuple[Rule, ...]] = (
     wait_rules.waiting,
     host_rules.reading,
     host_rules.collecting,
+    host_rules.recording_graphs,
     host_rules.compiling,
     allocation_rules.allocating,
     host_rules.other_work,
@@ -71,7 +73,7 @@ RULES: Final[tuple[Rule, ...]] = (
     copy_rules.on_device,
     training_rules.optimizer,
     training_rules.zeroing,
-    training_rules.communication,
+    communication_rules.communication,
     stream_rules.serial_streams,
     stream_rules.shared_stream,
     state_rules.memory_full,
@@ -99,7 +101,8 @@ def findings(trace: Trace | Ranks, *, most: int | None = MOST) -> list[Finding]:
     """What to change in `trace`, by gain times confidence; findings without a measurable gain last.
 
     Gains are upper bounds of what the advice can save. Two findings can describe the same time from two sides. Each
-    rule's docstring defines its gain. Findings below `MIN_SHARE_PCT` of the measured window are left out.
+    rule's docstring defines its gain. Findings below `MIN_SHARE_PCT` of the measured window are left out, and idle time
+    of a file from which events were removed.
 
     Args:
         trace: Any Trace, or the Traces of a job by rank. For ranks, the list also has findings across ranks, and the
@@ -119,6 +122,8 @@ def found_in(trace: Trace) -> tuple[Finding, ...]:
 
 
 def _is_worth_reporting(arrays: TraceArrays, found: Finding) -> bool:
+    if found.is_idle and arrays.is_filtered:
+        return False
     return found.gain_ns is None or (arrays.wall_ns >= MIN_WALL_NS and (found.share_pct or 0) >= MIN_SHARE_PCT)
 
 
@@ -129,6 +134,8 @@ def _sorted(found: Iterable[Finding]) -> list[Finding]:
 def _of_ranks(ranks: Ranks) -> list[Finding]:
     shared = [found for rule in RANK_RULES for found in rule(ranks) if (found.share_pct or 0) >= MIN_SHARE_PCT]
     largest: dict[str, Finding] = {}
+    has_straggler = any(found.rule == "straggler" for found in shared)
     for found in _sorted(rank_rules.each(ranks)):
-        largest.setdefault(found.title, found)
+        if not (has_straggler and found.rule == "waiting_for_ranks"):
+            largest.setdefault(found.title, found)
     return _sorted([*shared, *largest.values()])

@@ -14,7 +14,7 @@ import numpy as np
 from cudalens.analysis import units
 from cudalens.analysis.event_arrays import Ints
 from cudalens.analysis.findings.finding import CONFIDENCES, Finding
-from cudalens.analysis.findings.idle_attribution import COMPILE, GARBAGE, LOADER, PAUSE_NS, Gaps
+from cudalens.analysis.findings.idle_attribution import COMPILE, GARBAGE, LOADER, PAUSE_NS, RECORD, Gaps
 from cudalens.analysis.findings.repeats import Repeat, find_repeat
 from cudalens.analysis.findings.replays import Edit, fused, without_host, without_waits
 from cudalens.analysis.findings.trace_arrays import TraceArrays
@@ -168,6 +168,32 @@ def collecting(arrays: TraceArrays) -> Iterator[Finding]:
     advice = "gc.freeze() after the setup, then gc.disable() in the loop and gc.collect() between epochs"
     yield arrays.finding(
         "garbage_collection", "Python garbage collection", what, gain, advice, "high",
+        rows=rows, place=arrays.place_of(rows), is_idle=has_work,
+    )  # fmt: skip
+
+
+def recording_graphs(arrays: TraceArrays) -> Iterator[Finding]:
+    """``graph_recording``: torch.compile records CUDA graphs within the measured window.
+
+    Gain: what a replay saves without the recordings, at most the idle time of the devices within them; without device
+    work, their time.
+    """
+    rows = arrays.outermost(arrays.host(RECORD))
+    if not len(rows):
+        return
+    has_work = len(arrays.work.rows) > 0
+    size = length(arrays.idle.by_event["record"] if has_work else arrays.time_of(rows))
+    gain = arrays.replays.bound(size, without_host(rows))
+    what = (
+        f"CUDA graphs were recorded in the measured window: the GPU was idle for {units.duration(size)} in "
+        f"{units.duration(length(arrays.time_of(rows)))}."
+    )
+    advice = (
+        "measure after the recordings, one for each shape of the inputs: %%cudaprofile --warmup 3; if they repeat, "
+        "check whether shapes change"
+    )
+    yield arrays.finding(
+        "graph_recording", "recording CUDA graphs", what, gain, advice, "high",
         rows=rows, place=arrays.place_of(rows), is_idle=has_work,
     )  # fmt: skip
 

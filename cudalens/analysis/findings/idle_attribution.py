@@ -4,7 +4,7 @@ A gap between device work is the host's if the work that ends it was launched to
 did, minus the time in which the fastest launches of the same trace reach the device. Within the host's gaps, reasons
 are assigned in this order:
 
-1. reading data, compiling, driver memory, the profiler itself;
+1. reading data, recording graphs, compiling, driver memory, the profiler itself;
 2. of the rest of a gap that begins while the host waits for the GPU (the wait emptied the queue): the part up to the
    end of the wait, and the part after it unless that is `LONG_NS` or longer;
 3. of the rest, parts of `LONG_NS` or longer are other work of the host, and so are parts of `PAUSE_NS` or longer
@@ -45,6 +45,8 @@ COMPILE: Final = (
     r"\(dynamo_timed\)$|^Lazy Function Loading$|^Module Loading$|^(?:cu|hip)(?:Module|Library)Load|^cudaLibraryLoad"
     r"|^hipModuleLoad|^TorchDynamo Cache Miss"
 )
+#: Recordings of CUDA graphs by torch.compile: its timer, and the Python call around it.
+RECORD: Final = r"^CUDAGraphNode\.record\b|[/\\]cudagraph_trees\.py\(\d+\): record_function$"
 ALLOCATE: Final = (
     r"^(?:cuda|hip)(?:Malloc|MallocAsync|Free|FreeAsync|HostAlloc|HostMalloc|MallocHost|FreeHost|HostFree)$"
     r"|^cuMem(?:Alloc|Free|Create|Map|Unmap|Release|SetAccess|AddressReserve)(?:_v\d)?$"
@@ -54,7 +56,14 @@ PROFILER: Final = r"^(?:Activity Buffer Request|Buffer Flush|Instrumentation|Res
 #: Ours, and torch's own (``record_python_gc_info``).
 GARBAGE: Final = r"^Python (?:garbage collection|GC)$"
 
-REASONS: Final = {"garbage": GARBAGE, "loader": LOADER, "compile": COMPILE, "allocate": ALLOCATE, "profiler": PROFILER}
+REASONS: Final = {
+    "garbage": GARBAGE,
+    "loader": LOADER,
+    "record": RECORD,
+    "compile": COMPILE,
+    "allocate": ALLOCATE,
+    "profiler": PROFILER,
+}
 
 
 @dataclass(frozen=True)
@@ -95,7 +104,7 @@ class IdleTime:
 
     Attributes:
         by_event: Times within events of the host, before the first and after the last work as well: garbage, loader,
-            compile, allocate, profiler.
+            record, compile, allocate, profiler.
         sync: Gaps after waits for the GPU.
         host_work: Gaps in which the host did other work.
         outside: The rest of the window before the first and after the last work.

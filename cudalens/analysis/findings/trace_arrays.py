@@ -17,6 +17,7 @@ from cudalens.analysis.event_arrays import Bools, EventArrays, Ints
 from cudalens.analysis.findings.finding import MAX_ROWS, Confidence, Finding
 from cudalens.analysis.findings.idle_attribution import IdleTime, attribute_idle
 from cudalens.analysis.findings.replays import Replays
+from cudalens.analysis.operator_ids import FILTERED, share_of_gaps
 from cudalens.analysis.summary import wall_ns
 from cudalens.analysis.time.intervals import Intervals, length, subtract, union
 from cudalens.frames import RUNTIME_CATEGORIES, Trace
@@ -58,6 +59,11 @@ class TraceArrays(EventArrays):
     def has_python(self) -> bool:
         """Whether Python calls were recorded, which slows the host."""
         return bool(self.is_in("python_function").any())
+
+    @cached_property
+    def is_filtered(self) -> bool:
+        """Whether operators were removed from the file, so that its idle time is not that of the run."""
+        return self.trace.info.source.startswith("file:") and share_of_gaps(self.trace) >= FILTERED
 
     @cached_property
     def idle(self) -> IdleTime:

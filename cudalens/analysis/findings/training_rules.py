@@ -1,4 +1,4 @@
-"""Rules about training: the optimizer's loop, gradients set to zero, communication that is not overlapped."""
+"""Rules about training: the optimizer's loop, gradients set to zero."""
 
 from __future__ import annotations
 
@@ -13,8 +13,7 @@ from cudalens.analysis.findings.finding import Finding
 from cudalens.analysis.findings.kernel_rules import TINY_NS
 from cudalens.analysis.findings.replays import fused, with_work, without_host
 from cudalens.analysis.findings.trace_arrays import TraceArrays
-from cudalens.analysis.time.intervals import length, subtract
-from cudalens.analysis.time.work import COMMUNICATION, COMPUTE
+from cudalens.analysis.time.intervals import length
 
 _STEP: Final = r"^Optimizer\.step#"
 _ZERO: Final = r"^Optimizer\.zero_grad#"
@@ -26,22 +25,6 @@ _MANY: Final = 30
 
 #: Time of one grouped kernel as a share of the short kernels that it replaces.
 _GROUPED_SHARE: Final = 0.1
-
-_COMM_SHARE: Final = 0.05
-
-#: How each kind of collective is overlapped.
-_OVERLAPS: Final = (
-    (
-        r"(?i)all_?reduce",
-        "DDP buckets (bucket_cap_mb, gradient_as_bucket_view=True), no_sync() during gradient accumulation",
-    ),
-    (r"(?i)all_?gather|reduce_?scatter", "FSDP prefetch (forward_prefetch, backward_prefetch, reshard_after_forward)"),
-    (
-        r"(?i)send_?recv|all_?to_?all|dispatch|combine",
-        "all_to_all with async_op=True, wait() as late as possible, and independent layers or a second half of the "
-        "batch in between",
-    ),
-)
 
 
 def optimizer(arrays: TraceArrays) -> Iterator[Finding]:
@@ -85,8 +68,8 @@ def _gain_of_grouping(arrays: TraceArrays, low: Ints, high: Ints) -> int:
 
 def _step_advice(arrays: TraceArrays, steps: Ints) -> str:
     name = arrays.main_name(steps)
-    known = next((one for one in ("AdamW", "Adam", "Adagrad") if f"{one}.step" in name), None)
-    if known is None:
+    known = next((one for one in ("AdamW", "Adam") if f"{one}.step" in name), None)
+    if known is None:  # Adagrad has no fused step on GPUs
         return "foreach=True, the default of torch.optim on GPUs"
     return f"torch.optim.{known}(params, fused=True), or foreach=True"
 
@@ -111,38 +94,3 @@ def zeroing(arrays: TraceArrays) -> Iterator[Finding]:
         "optimizer.zero_grad(set_to_none=True), the default since torch 2.0", "high",
         rows=arrays.work.rows[launched], place=arrays.place(int(rows[0])),
     )  # fmt: skip
-
-
-def communication(arrays: TraceArrays) -> Iterator[Finding]:
-    """``exposed_communication``: collectives run while no kernel computes.
-
-    Gain: what a replay saves in which this part of the kernels takes no time, at most the compute time without
-    communication and the idle time, beside which it can run. A collective's kernel also runs while it waits for other
-    ranks, which one rank's trace cannot show. Threshold: a twentieth of the window.
-    """
-    is_comm = arrays.work.kind == COMMUNICATION
-    if not is_comm.any():
-        return
-    times, compute = arrays.work_time(is_comm), arrays.work_time(arrays.work.kind == COMPUTE)
-    alone, total = length(subtract(times, compute)), length(times)
-    rows = arrays.work.rows[is_comm]
-    beside = length(subtract(compute, times)) + arrays.idle_ns
-    edit = with_work(rows, 1 - alone / max(total, 1))
-    gain = arrays.replays.bound(min(alone, beside), edit)
-    if arrays.is_minor(gain, _COMM_SHARE):
-        return
-    what = (
-        f"{units.duration(alone)} of {units.duration(total)} of communication ran while nothing computed, most of it "
-        f"in {arrays.main_name(rows)}."
-    )
-    yield arrays.finding(
-        "exposed_communication", "exposed communication", what, gain, _overlap_advice(arrays, rows), "medium", rows=rows
-    )
-
-
-def _overlap_advice(arrays: TraceArrays, rows: Ints) -> str:
-    """How to overlap the communication that takes the longest, by the names of its kernels."""
-    taken = {how: int(arrays.dur[rows[arrays.is_named(pattern)[rows]]].sum()) for pattern, how in _OVERLAPS}
-    how = max(taken, key=lambda one: taken[one])
-    how = how if taken[how] else "start it earlier, on a stream of its own, and wait for it as late as possible"
-    return f"overlap it: {how}; cudalens.load_ranks separates waiting for slow ranks from transfers"

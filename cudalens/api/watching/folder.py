@@ -9,7 +9,7 @@ from typing import Final
 
 from cudalens.api.watching.burst import Recorded
 from cudalens.errors import OutputError
-from cudalens.frames.watched import WatchedRun, write_history
+from cudalens.frames.watching.run import WatchedRun, write_history
 
 #: Time between two histories, s; the file has a row per recent step.
 _PERIOD_S: Final = 5.0

@@ -11,7 +11,7 @@ from typing import Final
 
 from cudalens.device.own_threads import own_thread
 from cudalens.errors import WatchError
-from cudalens.frames import watch_link
+from cudalens.frames.watching import link
 
 _CLIENT_S: Final = 2.0
 
@@ -35,7 +35,7 @@ class WatchServer:
         if not hasattr(socket, "AF_UNIX"):
             return None
         try:
-            self._server, self._token = watch_link.listen(os.getpid())
+            self._server, self._token = link.listen(os.getpid())
         except (OSError, WatchError) as error:
             return f"no viewer can attach: {error}"
         self._pid = os.getpid()
@@ -52,7 +52,7 @@ class WatchServer:
             server.shutdown(socket.SHUT_RDWR)  # ends a waiting accept()
         server.close()
         if self._pid == os.getpid():
-            watch_link.remove(self._pid)
+            link.remove(self._pid)
             if self._thread is not None and self._thread is not threading.current_thread():
                 self._thread.join()
 
@@ -75,11 +75,11 @@ class WatchServer:
 
     def _answer(self, client: socket.socket) -> None:
         data = b""
-        while not data.endswith(b"\n") and len(data) <= watch_link.MOST_REQUEST:
-            part = client.recv(watch_link.MOST_REQUEST)
+        while not data.endswith(b"\n") and len(data) <= link.MOST_REQUEST:
+            part = client.recv(link.MOST_REQUEST)
             if not part:
                 break
             data += part
-        answer = self._answers.get(watch_link.request_of(data, self._token) or "")
+        answer = self._answers.get(link.request_of(data, self._token) or "")
         if answer is not None:
             client.sendall(answer())

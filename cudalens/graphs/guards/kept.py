@@ -11,7 +11,7 @@ from cudalens.graphs.guards.captured import Name, find_names
 if TYPE_CHECKING:
     from cudalens.device.stacks import Place
     from cudalens.graphs.functions import Variant
-    from cudalens.graphs.watching import Made, Watch
+    from cudalens.graphs.observer import Made, Observer
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,15 +29,15 @@ class Kept:
     is_gradient: bool = False
 
 
-def kept_tensors(variant: Variant, watch: Watch, left: Sequence[Made]) -> list[Kept]:
+def kept_tensors(variant: Variant, observer: Observer, left: Sequence[Made]) -> list[Kept]:
     """What a warmup left somewhere.
 
     Args:
         variant: What ran.
-        watch: What was seen of it.
+        observer: What was seen of it.
         left: What it made that is alive and no result.
     """
-    alive = {key: made for key, made in watch.made.items() if made.is_on_device and made.ref.is_alive()}
+    alive = {key: made for key, made in observer.made.items() if made.is_on_device and made.ref.is_alive()}
     roots = [("", variant.function.call), *variant.objects]
     names = find_names(roots, set(alive)) if alive and variant.mode != "backward" else {}
     found = [_kept(alive[key], known[0]) for key, known in names.items()]

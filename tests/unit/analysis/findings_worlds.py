@@ -61,10 +61,10 @@ class World:
         self.now = end + 2 * US
         return self
 
-    def within(self, name, act, cat="user_annotation"):
+    def within(self, name, act, cat="user_annotation", **more):
         begin = self.now
         act(self)
-        return self.host(name, cat, begin, self.now - begin)
+        return self.host(name, cat, begin, self.now - begin, **more)
 
     def trace(self, **info):
         frame = pd.DataFrame(self.rows)

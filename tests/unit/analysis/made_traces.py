@@ -14,10 +14,8 @@ KINDS = {
     "Memcpy HtoD (Pinned -> Device)": ("gpu_memcpy", "memory"),
     "Memset (Device)": ("gpu_memset", "memory"),
 }
-DTYPES = {"device": "Int32"} | dict.fromkeys(
-    ("stream", "pid", "tid", "correlation_id", "num_bytes", "flops", "in_elements", "out_elements", "group_size"),
-    "Int64",
-)
+NUMBERS = ("stream", "pid", "tid", "correlation_id", "external_id", "num_bytes", "flops", "group_size")
+DTYPES = {"device": "Int32"} | dict.fromkeys((*NUMBERS, "in_elements", "out_elements"), "Int64")
 TEXTS = {"name", "cat", "shapes", "dtypes", "collective", "message_dtype", "module"}
 
 

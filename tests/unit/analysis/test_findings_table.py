@@ -95,6 +95,16 @@ def optimizer(kernel_ns, number, every=0):
     return world.wait()
 
 
+def collective(elements, ns, *, beside=0):
+    """Ten times: a collective of a message, `beside` of computation on another stream, and a step that needs both."""
+    world = World()
+    for _ in range(10):
+        world.device("gemm", max(beside, 100 * US), stream=7)
+        message = {"shapes": f"[[{elements}], []]"}
+        world.within("nccl:all_reduce", lambda w: w.sleep(US).device(NCCL, ns, stream=20), "cpu_op", **message).wait()
+    return world
+
+
 def zeroed(name, *, host=0):
     world = World()
     for _ in range(10):
@@ -194,6 +204,7 @@ ROWS = [
     Row("data_loader", 10 * 2 * MS, *after_each_step(LOADER)),
     Row("garbage_collection", 10 * 2 * MS, *after_each_step("Python garbage collection")),
     Row("compiling", 10 * 2 * MS, *after_each_step("compile_inner (dynamo_timed)")),
+    Row("graph_recording", 10 * 2 * MS, *after_each_step("CUDAGraphNode.record (dynamo_timed)")),
     Row("driver_memory", 10 * 2 * MS, *after_each_step("cudaMalloc", cat="cuda_runtime")),
     Row("host_work", 10 * 2 * MS, *after_each_step("write log")),
     Row("driver_calls", 10 * 2 * MS, *after_each_step("cudaGraphInstantiate", cat="cuda_runtime")),
@@ -244,6 +255,9 @@ ROWS = [
         lambda: zeroed("fill buffers")),
     Row("exposed_communication", 10 * 800 * US, device_work(NCCL, 800 * US, beside=2 * MS, times=10),
         device_work(NCCL, 800 * US, times=10), device_work(NCCL, 40 * US, beside=2 * MS, times=10)),
+    # Eight kilobytes need 102 µs at most.
+    Row("waiting_for_ranks", 10 * (2 * MS - 101_638), lambda: collective(1024, 2 * MS),
+        lambda: collective(1024, 2 * MS, beside=3 * MS), lambda: collective(100 << 20, 2 * MS)),
     Row("streams_in_turns", 20 * 100 * US, lambda: streams(7, 20), lambda: streams(7, 20, blocks=2.0),
         lambda: streams(7, 7)),
     Row("threads_on_one_stream", 100 * 60 * US, lambda: threads(2), lambda: threads(2, blocks=2.0), lambda: threads(1)),

@@ -7,10 +7,13 @@ without that step, and differ with it.
 from functools import cache
 
 import numpy as np
+import pandas as pd
 import pytest
+from made_traces import host, launch, trace_of
+from made_traces import work as made_work
 from recorded_traces import needs_recorded, opened
 
-from cudalens.analysis import critical_path
+from cudalens.analysis import critical_path, launch_statistics, memcpy_bandwidth, queue_lengths
 from cudalens.frames import GPU_ACTIVITIES
 
 pytestmark = needs_recorded
@@ -52,11 +55,12 @@ def work(events):
 def ranges_of_work(events):
     """The innermost range of the GPU around each piece of work; None for none."""
     spans = events[events["cat"] == "gpu_user_annotation"]
+    begin, end, stream = (spans[name].to_numpy() for name in ("ts", "dur", "stream"))
+    end = begin + end
     found = {}
     for row in work(events).itertuples():
-        around = spans[(spans["ts"] <= row.ts) & (spans["ts"] + spans["dur"] >= row.ts + row.dur)]
-        around = around[around["stream"] == row.stream]
-        found[row.Index] = None if not len(around) else str(around["name"].iloc[-1])
+        around = (begin <= row.ts) & (end >= row.ts + row.dur) & (stream == row.stream)
+        found[row.Index] = str(spans["name"].array[np.flatnonzero(around)[-1]]) if around.any() else None
     return found
 
 
@@ -124,6 +128,71 @@ def records():
     return events[events["name"] == "cudaEventRecord"]["correlation_id"].tolist()
 
 
+@cache
+def annotations_of_work():
+    """The ranges around the GPU's work of all steps but the last, a text each; "" outside of ranges."""
+    return [name or "" for name in ranges_of_work(without_last_step(ns_resolution())).values()]
+
+
+def optimizer_ranges():
+    names = without_last_step(ns_resolution())[lambda rows: rows["cat"] == "user_annotation"]["name"].astype(str)
+    return sum("Optimizer" in name for name in names.unique())
+
+
+def backward_calls():
+    """Names from the kernel of the backward thread outwards, on its own thread."""
+    events = opened("hta/call_stack__backward_thread.json").events
+    (kernel,) = np.flatnonzero(events["cat"] == "kernel")
+    row, names = int(events["launch"][kernel]), []
+    while row >= 0:
+        names.append(str(events["name"][row]))
+        row = -1 if events["parent"].isna()[row] else int(events["parent"][row])
+    return names
+
+
+def sampled_forward(with_kernels):
+    """Events below the first range called "forward" of the first step, itself included, and what they launched."""
+    events = opened("hta/timeline_analysis__sampled_rank-0.json.gz").events
+    first = int(np.flatnonzero((events["step"] == events["step"].min()) & (events["name"] == "forward"))[0])
+    parent, below = events["parent"].to_numpy(np.float64, na_value=-1), {first}
+    for row in range(first + 1, len(events)):
+        if parent[row] in below:
+            below.add(row)
+    launched = events["launch"].isin(below) & events["cat"].isin(GPU_ACTIVITIES)
+    return len(below) + int(launched.sum()) * with_kernels
+
+
+# HTA's own made call stack: starts and lengths of nested events of one thread. (Its last event is a kernel.)
+NESTED = tuple(zip((0, 1, 3, 3, 7, 8, 10, 12), (10, 5, 2, 1, 3, 1, 11, 6), strict=True))
+#: The same with events of no length.
+INSTANT = ((55, 0), (61, 15), (62, 0), (85, 1), (86, 0), (86, 0), (90, 225181), (91, 0))
+
+
+def tree(spans):
+    events = trace_of([host(ts, dur, f"op {k}") for k, (ts, dur) in enumerate(spans)], at=0).events
+    return events["depth"].tolist(), [None if value is pd.NA else int(value) for value in events["parent"]]
+
+
+def path_to_root(row):
+    parents = tree(NESTED)[1]
+    path = [row]
+    while parents[path[-1]] is not None:
+        path.append(parents[path[-1]])
+    return path
+
+
+def leaves_of(row):
+    parents = tree(NESTED)[1]
+    return [k for k in range(len(parents)) if k not in parents and row in path_to_root(k)]
+
+
+def hip_launch(call_ts, call_dur, ts, dur, name="hipLaunchKernel"):
+    """Length of the call, of the work, and the launch delay with negative values as 0."""
+    trace = trace_of([launch(call_ts, call_dur, 1, name), made_work(ts, dur, call=1)], at=0)
+    (row,) = launch_statistics(trace).to_dict("records")
+    return row["call_ns"], row["work_ns"], max(row["delay_ns"], 0)
+
+
 FFT = (
     "void fft2d_r2c_32x32<float, false, 0u, false>(float2*, float const*, int, int, int, int, int, int, int, int, int,"
     " cudnn::reduced_divisor, bool, int2, int, int)"
@@ -156,6 +225,25 @@ EXPECTED = {
     "what stream 24 waits for": (lambda: stream_edge("from"), ("ampere_sgemm_128x64_nn", 27)),
     "what waits on stream 24": (lambda: stream_edge("to"), ("Memset (Device)", 1411)),
     "the third record": (lambda: records()[2], 1385),
+    "kernels of the optimizer": (lambda: annotations_of_work().count(SGD), 27),
+    "kinds of ranges around work, with none": (lambda: len(set(annotations_of_work())), 4),
+    "ranges of the optimizer": (optimizer_ranges, 2),
+    "rows of the backward thread's file": (lambda: len(opened("hta/call_stack__backward_thread.json")), 7),
+    "calls around a backward kernel": (
+        backward_calls,
+        ["cudaLaunchKernel", "aten::mm", "AddmmBackward0", "autograd::engine::evaluate_function: AddmmBackward0"]),
+    "events in forward, with kernels": (lambda: sampled_forward(with_kernels=True), 146),
+    "no queue without a GPU": (lambda: len(queue_lengths(opened("hta/cpu_only_rank-34.json.gz"))), 0),
+    "no rate of copies without a GPU": (lambda: len(memcpy_bandwidth(opened("hta/cpu_only_rank-34.json.gz"))), 0),
+    "depths of nested calls": (lambda: tree(NESTED)[0], [0, 1, 2, 3, 1, 2, 0, 1]),
+    "parents of nested calls": (lambda: tree(NESTED)[1], [None, 0, 1, 2, 0, 4, None, 6]),
+    "from call 3 to the root": (lambda: path_to_root(3), [3, 2, 1, 0]),
+    "innermost calls of call 0": (lambda: leaves_of(0), [3, 5]),
+    "launch by HIP": (lambda: hip_launch(100, 10, 120, 50), (10, 50, 10)),
+    "launch by HIP's extended call": (lambda: hip_launch(200, 15, 230, 80, "hipLaunchKernelExC"), (15, 80, 15)),
+    "copy by HIP": (lambda: hip_launch(300, 5, 310, 20, "hipMemcpyAsync"), (5, 20, 5)),
+    "set by HIP": (lambda: hip_launch(400, 8, 415, 30, "hipMemsetAsync"), (8, 30, 7)),
+    "work that starts during the call": (lambda: hip_launch(100, 20, 105, 50)[2], 0),
 }  # fmt: skip
 
 LAST_STEP = {
@@ -168,6 +256,11 @@ LAST_STEP = {
 def test_expectations_that_hold(what):
     measure, expected = EXPECTED[what]
     assert measure() == expected
+
+
+def test_instants_at_the_end_of_a_call_are_beside_it_here():
+    """HTA nests those at 86 in the call that ends at 86, and in each other."""
+    assert tree(INSTANT)[1] == [None, None, 1, None, None, None, None, 6]
 
 
 @pytest.mark.parametrize("what", LAST_STEP)

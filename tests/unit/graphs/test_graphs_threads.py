@@ -11,7 +11,7 @@ import torch
 
 from cudalens import virtual
 from cudalens.graphs.manager import GraphManager
-from cudalens.graphs.watching import Watch, is_watched
+from cudalens.graphs.observer import Observer, is_inside_observer
 
 
 def _elsewhere(work: Callable[[], Any]) -> None:
@@ -72,13 +72,13 @@ def test_a_backward_while_its_manager_is_held_runs_without_a_graph() -> None:
 
 
 @pytest.mark.parametrize("is_inside", [True, False])
-def test_a_watch_is_active_inside_its_block_only(is_inside: bool) -> None:
+def test_an_observer_is_active_inside_its_block_only(is_inside: bool) -> None:
     if not is_inside:
-        assert not is_watched()
+        assert not is_inside_observer()
         return
-    with Watch([], 0):
-        assert is_watched()
-    assert not is_watched()
+    with Observer([], 0):
+        assert is_inside_observer()
+    assert not is_inside_observer()
 
 
 def test_replays_on_two_streams_follow_each_other_also_behind_the_default_one(monkeypatch: pytest.MonkeyPatch) -> None:

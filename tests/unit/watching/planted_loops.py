@@ -13,7 +13,7 @@ from torch import nn
 from torch.utils.data import DataLoader, IterableDataset
 
 import cudalens
-from cudalens.frames.watched import WatchedChange
+from cudalens.frames.watching.run import WatchedChange
 from cudalens.virtual import active
 
 WIDTH = 256

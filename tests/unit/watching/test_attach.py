@@ -14,7 +14,7 @@ import torch
 
 import cudalens
 from cudalens.__main__ import main
-from cudalens.frames import watch_link
+from cudalens.frames.watching import link
 
 
 @pytest.fixture
@@ -91,8 +91,8 @@ def test_a_viewer_that_dies_does_not_matter(run, folder):
 
 def test_off_leaves_no_socket_and_no_thread(folder):
     with cudalens.watch():
-        assert watch_link.watched_processes() == [os.getpid()]
-    assert watch_link.watched_processes() == []
+        assert link.watched_processes() == [os.getpid()]
+    assert link.watched_processes() == []
     assert list(next(folder.iterdir()).iterdir()) == []
     assert not [thread for thread in threading.enumerate() if thread.name.startswith("cudalens")]
 
@@ -103,7 +103,7 @@ def test_without_a_watched_process_the_message_says_what_to_do(folder):
 
 
 def test_a_folder_that_others_can_write_to_is_refused(folder):
-    shared = watch_link.runtime_folder()
+    shared = link.runtime_folder()
     shared.chmod(0o777)
     with pytest.raises(cudalens.WatchError, match="others cannot read"):
         cudalens.attach()

@@ -7,7 +7,7 @@ import pytest
 
 import cudalens
 from cudalens.__main__ import main
-from cudalens.frames.watched import (
+from cudalens.frames.watching.run import (
     HISTORY_NAME,
     STEP_COLUMNS,
     WatchedChange,

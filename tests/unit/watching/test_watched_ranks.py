@@ -5,8 +5,8 @@ import pytest
 import torch
 
 import cudalens
-from cudalens.frames.watched import STEP_COLUMNS, WatchedRecording, WatchedRun, WatchFacts
-from cudalens.views.watch.ranks import WatchedRanks
+from cudalens.frames.watching.run import STEP_COLUMNS, WatchedRecording, WatchedRun, WatchFacts
+from cudalens.views.watching.ranks import WatchedRanks
 
 MS = 1_000_000
 

@@ -63,6 +63,12 @@ def facts(name: str, shapes: str | None, dtypes: str | None) -> Facts:
     return Facts(dtype, num_bytes, flops)
 
 
+def input_shapes(shapes: str | None) -> list[list[int]] | None:
+    """The shapes of the tensors among an operator's inputs, from their JSON; None if it is not known."""
+    found = _lists(shapes) if isinstance(shapes, str) else None
+    return None if found is None else [shape for shape in found if _is_shape(shape) and shape]
+
+
 _SCALARS: Final = ("Scalar", "ScalarList", "Int", "Bool", "Float", "GenericList", "Device", "")
 
 

@@ -6,11 +6,11 @@ from typing import Final
 
 from cudalens.analysis import units
 from cudalens.frames import Trace
-from cudalens.frames.watched import WatchedRecording, WatchedRun
+from cudalens.frames.watching.run import WatchedRecording, WatchedRun
 from cudalens.views.foreign import clean
 from cudalens.views.sections.model import Block, Column, Facts, Items, Picture, Row, Section, Table
 from cudalens.views.timeline.svg import timeline_svg
-from cudalens.views.watch import pictures, words
+from cudalens.views.watching import pictures, words
 
 _CHANGES: Final = (
     Column("since step", "step", "right"),

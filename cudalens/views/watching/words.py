@@ -9,7 +9,7 @@ from typing import Any, Final
 import numpy as np
 
 from cudalens.analysis import units
-from cudalens.frames.watched import WatchedChange, WatchedRun
+from cudalens.frames.watching.run import WatchedChange, WatchedRun
 
 _SOURCES: Final = {
     "optimizer": "steps of the optimizer",

@@ -8,8 +8,8 @@ from typing import Any, Final
 import numpy as np
 
 from cudalens.analysis import units
-from cudalens.analysis.watch.parts import PARTS
-from cudalens.frames.watched import WatchedChange, WatchedRecording, WatchedRun
+from cudalens.analysis.watching.parts import PARTS
+from cudalens.frames.watching.run import WatchedChange, WatchedRecording, WatchedRun
 from cudalens.views.sections.markup import Node, element, svg
 from cudalens.views.timeline.svg import nice_step
 

@@ -94,7 +94,7 @@ class Made:
     place: Place
 
 
-class Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
+class Observer(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Watches the operators of one run of a function.
 
     Args:
@@ -256,9 +256,9 @@ def is_checkpointed() -> bool:
     return frame is not None
 
 
-def is_watched() -> bool:
+def is_inside_observer() -> bool:
     """Whether this thread runs a function of a manager, or a part of it that autograd took to a thread of its own."""
-    return any(isinstance(mode, Watch) for mode in _get_current_dispatch_mode_stack())
+    return any(isinstance(mode, Observer) for mode in _get_current_dispatch_mode_stack())
 
 
 def _address(tensor: torch.Tensor) -> int:

@@ -11,16 +11,16 @@ from typing import Any, Final
 import numpy as np
 
 from cudalens.analysis import units
-from cudalens.analysis.watch.ranks import RankState, last_arrival, rank_states
+from cudalens.analysis.watching.ranks import RankState, last_arrival, rank_states
 from cudalens.errors import TraceFormatError
-from cudalens.frames.watched import WatchedRun, is_watched, read_watched
+from cudalens.frames.watching.run import WatchedRun, is_watched, read_watched
 from cudalens.views.foreign import clean
 from cudalens.views.sections.html_page import write_page
 from cudalens.views.sections.markup import Node, element, svg
 from cudalens.views.sections.model import Column, Picture, Row, Section, Table
 from cudalens.views.sections.shown import Shown
-from cudalens.views.watch import words
-from cudalens.views.watch.record import WatchRecord
+from cudalens.views.watching import words
+from cudalens.views.watching.record import WatchRecord
 
 _FOLDER: Final = re.compile(r"rank-(\d{1,6})")
 _MOST_RANKS: Final = 4096

@@ -10,7 +10,7 @@ import numpy as np
 from cudalens.analysis import units
 from cudalens.analysis.compare.runs import differences
 from cudalens.analysis.summary import step_rows
-from cudalens.analysis.watch.parts import step_parts
+from cudalens.analysis.watching.parts import step_parts
 from cudalens.errors import TraceError
 from cudalens.frames import Trace
 

@@ -8,12 +8,12 @@ from pathlib import Path
 import pandas as pd
 
 from cudalens.frames import Trace
-from cudalens.frames.watched import WatchedRun
+from cudalens.frames.watching.run import WatchedRun
 from cudalens.views.sections.html_page import write_page
 from cudalens.views.sections.model import Section
 from cudalens.views.sections.shown import Shown
-from cudalens.views.watch import section as view
-from cudalens.views.watch import words
+from cudalens.views.watching import section as view
+from cudalens.views.watching import words
 
 
 class WatchRecord(Shown):
@@ -34,7 +34,7 @@ class WatchRecord(Shown):
 
     @property
     def steps(self) -> pd.DataFrame:
-        """A row per step, as `cudalens.frames.watched.WatchedRun.steps` defines it."""
+        """A row per step, as `cudalens.frames.watching.run.WatchedRun.steps` defines it."""
         return self._run.steps()
 
     @property

@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from cudalens.frames.watched import WatchedRun
+from cudalens.frames.watching.run import WatchedRun
 
 #: Steps at the end of a run that count.
 _NUM_RECENT: Final = 200

@@ -1,0 +1,136 @@
+"""Rules about communication between devices: transfers that are not overlapped, and waiting for other ranks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import prod
+from typing import Final
+
+import numpy as np
+
+from cudalens.analysis import units
+from cudalens.analysis.event_arrays import Floats, Ints
+from cudalens.analysis.findings.finding import Finding
+from cudalens.analysis.findings.replays import with_work
+from cudalens.analysis.findings.trace_arrays import TraceArrays
+from cudalens.analysis.time.intervals import length, subtract
+from cudalens.analysis.time.overlap import message_bytes
+from cudalens.analysis.time.roofline.shapes import input_shapes
+from cudalens.analysis.time.work import COMMUNICATION, COMPUTE
+
+_SHARE: Final = 0.05
+
+#: A slow network moves this many bytes per ns of a message, and a collective of a few bytes takes less than this.
+_LEAST_RATE: Final = 5.0
+_LATENCY_NS: Final = 100_000
+
+#: A kernel that takes longer than this times what its message needs waited for other ranks.
+_WAITED: Final = 2.0
+
+#: torch's ranges around a collective of its NCCL and gloo backends, whose first input is the message.
+_COLLECTIVE: Final = r"^(?:nccl|gloo|rccl|hccl|xccl):"
+
+#: Size of an element whose type is not recorded, at most.
+_LARGEST_ITEM: Final = 8
+
+#: How each kind of collective is overlapped.
+_OVERLAPS: Final = (
+    (
+        r"(?i)all_?reduce",
+        "DDP buckets (bucket_cap_mb, gradient_as_bucket_view=True), no_sync() during gradient accumulation",
+    ),
+    (r"(?i)all_?gather|reduce_?scatter", "FSDP prefetch (forward_prefetch, backward_prefetch, reshard_after_forward)"),
+    (
+        r"(?i)send_?recv|all_?to_?all|dispatch|combine",
+        "all_to_all with async_op=True, wait() as late as possible, and independent layers or a second half of the "
+        "batch in between",
+    ),
+)
+
+
+def communication(arrays: TraceArrays) -> Iterator[Finding]:
+    """``exposed_communication`` and ``waiting_for_ranks``: collectives run while no kernel computes.
+
+    A collective's kernel also runs while it waits for other ranks, which one rank's trace cannot show. Where the size
+    of its message is recorded, it is divided: what the message needs at most on a slow network (`_LATENCY_NS` and
+    `_LEAST_RATE`) is transfer; if it took longer than `_WAITED` times that, the rest is waiting.
+
+    Gain of ``exposed_communication``: what a replay saves in which the part of the transfers beside which nothing
+    computes takes no time, at most the compute time without communication and the idle time, beside which it can run.
+    Gain of ``waiting_for_ranks``: what a replay saves without the waiting. Threshold of both: a 20th of the window.
+    """
+    is_comm = arrays.work.kind == COMMUNICATION
+    if not is_comm.any():
+        return
+    rows = arrays.work.rows[is_comm]
+    waited = _waited(arrays, rows)
+    yield from _exposed(arrays, is_comm, rows, waited)
+    yield from _waiting(arrays, rows, waited)
+
+
+def _exposed(arrays: TraceArrays, is_comm: Ints, rows: Ints, waited: Floats) -> Iterator[Finding]:
+    times, compute = arrays.work_time(is_comm), arrays.work_time(arrays.work.kind == COMPUTE)
+    alone, total = length(subtract(times, compute)), length(times)
+    transfer = int(alone * (1 - np.average(waited, weights=np.maximum(arrays.dur[rows], 1))))
+    beside = length(subtract(compute, times)) + arrays.idle_ns
+    edit = with_work(rows, 1 - alone / max(total, 1) * (1 - waited))
+    gain = arrays.replays.bound(min(transfer, beside), edit)
+    if arrays.is_minor(gain, _SHARE):
+        return
+    some = f"; at most {units.duration(transfer)} of it is transfer" if waited.any() else ""
+    what = (
+        f"{units.duration(alone)} of {units.duration(total)} of communication ran while nothing computed, most of it "
+        f"in {arrays.main_name(rows)}{some}."
+    )
+    yield arrays.finding(
+        "exposed_communication", "exposed communication", what, gain, _overlap_advice(arrays, rows), "medium", rows=rows
+    )
+
+
+def _waiting(arrays: TraceArrays, rows: Ints, waited: Floats) -> Iterator[Finding]:
+    rows, waited = rows[waited > 0], waited[waited > 0]
+    taken = int(arrays.dur[rows].sum())
+    lost = int((arrays.dur[rows] * waited).sum())
+    gain = arrays.replays.bound(lost, with_work(rows, 1 - waited)) if len(rows) else 0
+    if arrays.is_minor(gain, _SHARE):
+        return
+    what = (
+        f"{units.plural(len(rows), 'communication kernel')} took {units.duration(taken)}, and their messages need at "
+        f"most {units.duration(taken - lost)}: the rest is waiting for other ranks."
+    )
+    advice = (
+        "cudalens.load_ranks on the traces of all ranks names the rank that starts late and its operator; give ranks "
+        "equal work"
+    )
+    yield arrays.finding("waiting_for_ranks", "waiting for other ranks", what, gain, advice, "medium", rows=rows)
+
+
+def _waited(arrays: TraceArrays, rows: Ints) -> Floats:
+    """The share of each communication kernel in which it waited for other ranks; 0 where that is not known."""
+    size = message_bytes(arrays.events.iloc[rows])
+    size = np.where(size >= 0, size, _sizes_of_ranges(arrays, rows))
+    most, taken = _LATENCY_NS + size / _LEAST_RATE, arrays.dur[rows]
+    is_long = (size >= 0) & (taken > _WAITED * most)
+    return np.where(is_long, 1 - most / np.maximum(taken, 1), 0.0)
+
+
+def _sizes_of_ranges(arrays: TraceArrays, rows: Ints) -> Ints:
+    """The size of each kernel's message by the inputs of the collective's range around its launch; -1 if unknown."""
+    named, shapes = arrays.is_named(_COLLECTIVE), arrays.events["shapes"].array
+    found = np.full(len(rows), -1, np.int64)
+    for k, launch in enumerate(arrays.ints("launch", rows).tolist()):
+        row = launch
+        while row >= 0 and not named[row]:
+            row = int(arrays.parent[row])
+        inputs = input_shapes(shapes[row]) if row >= 0 else None
+        if inputs:
+            found[k] = _LARGEST_ITEM * sum(map(prod, inputs))
+    return found
+
+
+def _overlap_advice(arrays: TraceArrays, rows: Ints) -> str:
+    """How to overlap the communication that takes the longest, by the names of its kernels."""
+    taken = {how: int(arrays.dur[rows[arrays.is_named(pattern)[rows]]].sum()) for pattern, how in _OVERLAPS}
+    how = max(taken, key=lambda one: taken[one])
+    how = how if taken[how] else "start it earlier, on a stream of its own, and wait for it as late as possible"
+    return f"overlap it: {how}; cudalens.load_ranks separates waiting for slow ranks from transfers"

@@ -1,0 +1,1 @@
+"""A watched run as data: its steps, changes and recordings; and the local socket of its viewers."""

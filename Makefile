@@ -42,7 +42,7 @@ lab: setup ## open JupyterLab on the notebooks
 test: setup ## run the tests (browser and GPU tests skip, with a reason, without a browser or GPU)
 	@$(BIN)/python -m pytest -n $(WORKERS) --maxprocesses=8 --dist worksteal $(PYTEST_ARGS)
 
-test-thorough: setup ## as test, with 25 times as many examples in the property tests (hours)
+test-thorough: setup ## as test, with 40 times as many examples in the property tests (hours)
 	@CUDALENS_HYPOTHESIS=thorough $(BIN)/python -m pytest -n $(WORKERS) --maxprocesses=8 --dist worksteal $(PYTEST_ARGS)
 
 coverage: setup ## run the tests without a browser and report the lines that they reach, into out/coverage; fails below the floor

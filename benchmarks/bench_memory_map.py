@@ -11,7 +11,6 @@ import argparse
 import json
 import os
 import random
-import shutil
 import statistics
 import sys
 import tempfile
@@ -19,6 +18,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+from browsers import chromium_path
 from playwright.sync_api import sync_playwright
 from snapshots_made import training_snapshot
 
@@ -140,9 +140,8 @@ def main() -> int:
     parser.add_argument("--blocks", type=int, default=100_000)
     parser.add_argument("--actions", type=int, default=600_000)
     arguments = parser.parse_args()
-    chromium = os.environ.get("CUDALENS_CHROMIUM") or shutil.which("chromium") or shutil.which("google-chrome")
     with sync_playwright() as playwright, tempfile.TemporaryDirectory() as name:
-        browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox", "--disable-gpu"])
+        browser = playwright.chromium.launch(executable_path=chromium_path(), args=["--no-sandbox", "--disable-gpu"])
         blocks = run(trace_of(many_blocks(arguments.blocks), "blocks"), browser, Path(name), ("zoom", "scroll"))
         history = trace_of(training_snapshot(arguments.actions), "history")
         actions = run(history, browser, Path(name), ("scrub", "curve"))

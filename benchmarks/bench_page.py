@@ -12,7 +12,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import shutil
 import statistics
 import tempfile
 from itertools import pairwise
@@ -20,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from bench_timeline import many_events
+from browsers import chromium_path
 from playwright.sync_api import Browser, Page, sync_playwright
 
 RESULTS = Path(__file__).parent / "results" / "page.json"
@@ -134,9 +134,8 @@ def figures_of(cpu: list[float], gaps: list[float]) -> dict[str, float]:
 
 def measure(path: Path) -> dict[str, Any]:
     """All figures of the report `path`."""
-    chromium = os.environ.get("CUDALENS_CHROMIUM") or shutil.which("chromium") or shutil.which("google-chrome")
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox", "--disable-gpu"])
+        browser = playwright.chromium.launch(executable_path=chromium_path(), args=["--no-sandbox", "--disable-gpu"])
         page = browser.new_page(viewport={"width": 1280, "height": 900})
         page.set_default_timeout(TIMEOUT_MS)
         page.goto(path.as_uri())

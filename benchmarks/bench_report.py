@@ -9,7 +9,6 @@ time to first paint runs from the navigation's start to the frame that shows the
 from __future__ import annotations
 
 import argparse
-import shutil
 import statistics
 import tempfile
 import time
@@ -17,6 +16,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from browsers import chromium_path
 
 from cudalens.analysis import key_averages
 from cudalens.frames import RunInfo, Trace, build_events, categorical
@@ -71,12 +71,9 @@ def paint_ms(path: Path, runs: int) -> dict[str, float]:
     """Median milliseconds from opening `path` to the static part, the timeline, and all panels."""
     from playwright.sync_api import sync_playwright
 
-    chromium = next(
-        found for name in ("chromium", "chromium-browser", "google-chrome") if (found := shutil.which(name))
-    )
     seen: dict[str, list[float]] = {"static part": [], "timeline": [], "all panels": []}
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox", "--disable-gpu"])
+        browser = playwright.chromium.launch(executable_path=chromium_path(), args=["--no-sandbox", "--disable-gpu"])
         for _ in range(runs):
             context = browser.new_context(offline=True)
             page = context.new_page()

@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import shutil
 import statistics
 import sys
 import time
@@ -19,6 +17,7 @@ from urllib.parse import urlsplit
 
 import numpy as np
 import pandas as pd
+from browsers import chromium_path
 from playwright.sync_api import sync_playwright
 
 from cudalens import Trace
@@ -195,8 +194,7 @@ def _trace(columns: dict[str, np.ndarray]) -> Trace:
 def measure(payloads: dict[str, bytes]) -> dict:
     """First paint of each payload, then frames of scripted zooming and panning over the last one."""
     with sync_playwright() as playwright:
-        chromium = os.environ.get("CUDALENS_CHROMIUM") or shutil.which("chromium") or shutil.which("google-chrome")
-        browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox", "--disable-gpu"])
+        browser = playwright.chromium.launch(executable_path=chromium_path(), args=["--no-sandbox", "--disable-gpu"])
         page = browser.new_page(viewport={"width": 1280, "height": 720})
         page.on("pageerror", lambda error: sys.exit(f"page error: {error}"))
         page.route("**/*", lambda route: _answer(route, payloads))

@@ -14,7 +14,7 @@ with suppress(ImportError):  # the tests that need a GPU run where hypothesis ma
     from hypothesis import HealthCheck, settings
 
     UNTIMED = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
-    settings.register_profile("quick", **UNTIMED, max_examples=40)
+    settings.register_profile("quick", **UNTIMED, max_examples=25)
     settings.register_profile("thorough", **UNTIMED, max_examples=1_000)
     settings.load_profile(os.environ.get("CUDALENS_HYPOTHESIS", "quick"))
 

@@ -108,12 +108,13 @@ def _report(program: Program, spec: DeviceSpec, batch: int) -> dict[str, Any]:
     from cudalens.virtual.fit.errors import error_pct
     from cudalens.virtual.kernel_times.constants import is_calibrated
 
-    run = program.measure(spec, batch)
-    fits = _fits(program, spec, run, batch)
+    unlimited = program.measure(spec, batch)
+    fitting = _fitting(program, spec, unlimited, batch)
+    run = fitting or unlimited
     return {
         "device": spec.key,
         "batch": batch,
-        "fits": fits,
+        "fits": fitting is not None,
         "total_bytes": run.total_bytes,
         "capacity_bytes": spec.total_memory_bytes,
         **{f"{name}_bytes": num_bytes for name, num_bytes in run.categories.items()},
@@ -121,7 +122,7 @@ def _report(program: Program, spec: DeviceSpec, batch: int) -> dict[str, Any]:
         "context_bytes": run.context_bytes,
         "line": run.line,
         "operator": run.operator,
-        "largest_batch": _largest(program, spec, run, batch) if program.takes_batch else None,
+        "largest_batch": _largest(program, spec, unlimited, batch) if program.takes_batch else None,
         "step_ns": run.step_ns,
         "step_error_pct": error_pct(spec, run.kernels),
         "is_calibrated": is_calibrated(spec),
@@ -130,13 +131,22 @@ def _report(program: Program, spec: DeviceSpec, batch: int) -> dict[str, Any]:
     }
 
 
-def _fits(program: Program, spec: DeviceSpec, run: Run, batch: int, change: Any = None) -> bool:
-    """Whether a measured program fits; if it needs more, its cached memory may be freed, which a run finds out."""
+def _fitting(program: Program, spec: DeviceSpec, run: Run, batch: int, change: Any = None) -> Run | None:
+    """The run on the device, or None if the program does not fit.
+
+    Args:
+        program: The program.
+        spec: The device.
+        run: The same on a device with unlimited memory. If it reserves more than the device has, the allocator frees
+            its cached memory there, and a run on the device finds out whether that is enough.
+        batch: The batch size.
+        change: Makes the change to the program.
+    """
     if run.total_bytes <= spec.total_memory_bytes:
-        return True
+        return run
     if not _may_fit(spec, run):
-        return False
-    return program.fits(spec, batch, None if change is None else change())
+        return None
+    return program.run_within(spec, batch, None if change is None else change())
 
 
 def _largest(program: Program, spec: DeviceSpec, run: Run, batch: int) -> int:
@@ -151,10 +161,11 @@ def _largest(program: Program, spec: DeviceSpec, run: Run, batch: int) -> int:
         return known[size]
 
     guess = guess_of(lambda size: measured(size).total_bytes, spec.total_memory_bytes, batch)
-    found = largest(lambda size: _fits(program, spec, measured(size), size), guess)
-    return _beyond(
-        found, lambda size: _may_fit(spec, measured(size)), lambda size: _fits(program, spec, measured(size), size)
-    )
+
+    def fits(size: int) -> bool:
+        return _fitting(program, spec, measured(size), size) is not None
+
+    return _beyond(largest(fits, guess), lambda size: _may_fit(spec, measured(size)), fits)
 
 
 def _may_fit(spec: DeviceSpec, run: Run) -> bool:
@@ -186,17 +197,18 @@ def _changes(program: Program, row: dict[str, Any], batch: int) -> list[dict[str
 def _change(program: Program, row: dict[str, Any], batch: int, name: str, make: Any) -> dict[str, Any]:
     spec, before = row["spec"], row["run"]
     try:
-        run = program.measure(spec, batch, None if make is None else make())
-        fits, error = _fits(program, spec, run, batch, make), ""
+        unlimited = program.measure(spec, batch, None if make is None else make())
+        fitting = _fitting(program, spec, unlimited, batch, make)
     except Exception as problem:  # the program does not support the change
         facts = {"saves_bytes": None, "total_bytes": None, "fits": False, "step_ns": None}
         return {"device": spec.key, "change": name, **facts, "error": f"{type(problem).__name__}: {problem}"}
+    run = fitting or unlimited
     return {
         "device": spec.key,
         "change": name,
         "saves_bytes": before.total_bytes - run.total_bytes,
         "total_bytes": run.total_bytes,
-        "fits": fits,
+        "fits": fitting is not None,
         "step_ns": run.step_ns,
-        "error": error,
+        "error": "",
     }

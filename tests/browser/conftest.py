@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -25,7 +26,8 @@ DISABLED = (
     *("PreloadTopChromeWebUI", "WebUIOmniboxPopup", "WebUIOmniboxAimPopup", "WebUIOmniboxFullPopup", "WebUIToolbar"),
 )
 LAUNCH_ARGUMENTS = ["--no-sandbox", "--disable-gpu", f"--disable-features={','.join(DISABLED)}"]
-NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+#: The headless shell needs half the CPU time of the whole browser.
+NAMES = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 TIMEOUT_MS = 30_000
 
 
@@ -61,6 +63,8 @@ def browser():
 @pytest.fixture(scope="package")
 def lab(tmp_path_factory):
     """One JupyterLab for all tests of this folder."""
+    if find_spec("jupyterlab") is None:
+        pytest.skip("JupyterLab is not installed (the extra 'lab')")
     from .lab import running_lab  # needs nbformat
 
     root = tmp_path_factory.mktemp("lab")

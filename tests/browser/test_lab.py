@@ -7,8 +7,6 @@ import pytest
 
 SAMPLES = str(Path(__file__).parents[1] / "unit" / "views")
 
-pytest.importorskip("jupyterlab", reason="JupyterLab is not installed (the extra 'lab')")
-
 SETUP = f"import sys; sys.path.insert(0, {SAMPLES!r})\nfrom sample_traces import gpu_trace\ntrace = gpu_trace()"
 LIVE = ".cudalens-live .cudalens[data-state=ready]"
 PICTURE = ".jp-RenderedSVG img >> nth=0"
@@ -16,15 +14,26 @@ VERDICT = "3.00 ms, GPU busy 45 %: up to 980 µs (33 %) lost to other host work"
 OPEN_COMMS = "import comm; print('open comms:', len(comm.get_comm_manager().comms))"
 
 
-@pytest.fixture
-def page(browser):
-    """A page of its own, watched for exceptions; JupyterLab's own console is not ours to judge."""
+@pytest.fixture(scope="module")
+def context(browser):
+    """One browser context, so that JupyterLab's scripts are loaded and compiled once.
+
+    It is watched for exceptions; JupyterLab's own console is not ours to judge.
+    """
     context = browser.new_context(viewport={"width": 1300, "height": 1400})
     faults = []
     context.on("weberror", lambda error: faults.append(str(error.error)))
-    yield context.new_page()
+    yield context
     context.close()
     assert not faults, faults
+
+
+@pytest.fixture
+def page(context):
+    """A page of its own."""
+    page = context.new_page()
+    yield page
+    page.close()
 
 
 def outputs_text(page, cell):
@@ -51,15 +60,24 @@ def save(lab, page):
     page.wait_for_function("() => window.jupyterapp.shell.currentWidget.context.model.dirty === false")
 
 
-@pytest.fixture
-def live(lab, page):
-    lab.write_notebook(
-        "live.ipynb", SETUP, "trace", "print(len(trace.selection), set(trace.selection['name'].astype(str)))"
-    )
-    lab.open(page, "live.ipynb")
+def open_live(lab, page, name):
+    """Run a notebook whose second cell shows the widget, and whose third cell prints the selection."""
+    lab.write_notebook(name, SETUP, "trace", "print(len(trace.selection), set(trace.selection['name'].astype(str)))")
+    lab.open(page, name)
     lab.run_all(page)
     page.wait_for_selector(LIVE)
     return page
+
+
+@pytest.fixture(scope="module")
+def live(lab, context):
+    """One page for several tests; each leaves it as it was."""
+    return open_live(lab, context.new_page(), "live.ipynb")
+
+
+def shut_down(page):
+    """End the kernel of the open notebook."""
+    page.evaluate("() => window.jupyterapp.shell.currentWidget.sessionContext.shutdown()")
 
 
 def test_the_widget_paints_and_hides_the_picture(live):
@@ -94,9 +112,10 @@ def test_the_theme_follows_jupyterlab(live):
     live.wait_for_selector(".cudalens-live .cudalens[data-theme=light]")
 
 
-def test_a_saved_notebook_without_its_kernel_shows_the_picture_and_no_error(live, lab, page):
+def test_a_saved_notebook_without_its_kernel_shows_the_picture_and_no_error(lab, page):
+    open_live(lab, page, "saved.ipynb")
     save(lab, page)
-    saved = json.loads((lab.folder / "live.ipynb").read_text())
+    saved = json.loads((lab.folder / "saved.ipynb").read_text())
     assert [set(output["data"]) for output in saved["cells"][1]["outputs"]] == [
         {"text/plain", "text/html"},
         {"text/plain", "image/svg+xml"},
@@ -104,8 +123,8 @@ def test_a_saved_notebook_without_its_kernel_shows_the_picture_and_no_error(live
         {"text/plain", "application/vnd.jupyter.widget-view+json"},
     ]
     assert len(json.dumps(saved)) < 250_000
-    page.evaluate("() => window.jupyterapp.serviceManager.sessions.shutdownAll()")
-    lab.open(page, "live.ipynb")
+    shut_down(page)
+    lab.open(page, "saved.ipynb")
     page.wait_for_function("() => document.body.textContent.includes('model not found')")
     assert page.locator(PICTURE).is_visible()
     assert page.get_by_text("model not found").is_hidden()
@@ -173,8 +192,11 @@ def test_keys_in_the_timeline_are_not_the_notebooks(live):
     assert live.locator(".cudalens-live .cltl-spoken[aria-live]").text_content() != ""
     live.keyboard.press("/")
     live.keyboard.type("add")
-    assert live.locator(".cudalens-live .cltl-search").input_value() == "add"
+    search = live.locator(".cudalens-live .cltl-search")
+    assert search.input_value() == "add"
     assert live.locator(".jp-Cell").count() == 3
+    search.fill("")
+    search.press("Escape")
 
 
 def test_races_show_live_and_in_the_saved_notebook(lab, page):
@@ -192,7 +214,7 @@ def test_races_show_live_and_in_the_saved_notebook(lab, page):
     assert page.evaluate("document.activeElement.classList.contains('cl-race-list')"), "the notebook's keys stay out"
     assert page.locator("[data-cudalens-static]").is_hidden()
     save(lab, page)
-    page.evaluate("() => window.jupyterapp.serviceManager.sessions.shutdownAll()")
+    shut_down(page)
     lab.open(page, "races.ipynb")
     picture = page.locator("[data-cudalens-static]")
     picture.locator(".cl-race-fold > summary").nth(1).click()

@@ -4,10 +4,9 @@ import json
 
 import pytest
 
-from .test_lab import OPEN_COMMS, outputs_text, save
+from .test_lab import OPEN_COMMS, outputs_text, save, shut_down
+from .test_lab import context as context
 from .test_lab import page as page
-
-pytest.importorskip("jupyterlab", reason="JupyterLab is not installed (the extra 'lab')")
 
 WORK = """import os
 x = torch.ones(256, 256, device="cuda")
@@ -78,7 +77,7 @@ def test_a_saved_notebook_shows_the_picture_and_no_error(lab, gauges):
     page.locator(GAUGES).locator("button").click()
     page.wait_for_selector(f"{GAUGES}[data-state=ended]")
     save(lab, page)
-    page.evaluate("() => window.jupyterapp.serviceManager.sessions.shutdownAll()")
+    shut_down(page)
     lab.open(page, "gauges.ipynb")
     page.wait_for_function("() => document.body.textContent.includes('model not found')")
     assert page.get_by_text("model not found").is_hidden()

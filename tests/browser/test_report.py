@@ -306,10 +306,11 @@ def test_leaving_takes_everything_along(open_report):
     assert page.locator("#cudalens-app").inner_html() == ""
 
 
-@pytest.mark.parametrize("number", [0, 0.25, 1, 999.4, 999.6, 1000, 99_950, 999_600, 1.5e9, 125e9])
-def test_the_page_writes_numbers_as_python_does(module_page, number):
+def test_the_page_writes_numbers_as_python_does(module_page):
     page = module_page('import * as format from "/js/shared/format.js"; window.format = format; window.isReady = true;')
-    shown = page.evaluate(
-        "n => [format.formatDuration(n), format.formatBytes(Math.round(n)), format.formatPercent(n / 2.1e9)]", number
-    )
-    assert shown == [units.duration(number), units.size(round(number)), units.percent(number / 2.1e9)]
+    for number in (0, 0.25, 1, 999.4, 999.6, 1000, 99_950, 999_600, 1.5e9, 125e9):
+        shown = page.evaluate(
+            "n => [format.formatDuration(n), format.formatBytes(Math.round(n)), format.formatPercent(n / 2.1e9)]",
+            number,
+        )
+        assert shown == [units.duration(number), units.size(round(number)), units.percent(number / 2.1e9)]

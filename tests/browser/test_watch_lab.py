@@ -4,12 +4,8 @@ import json
 import os
 from pathlib import Path
 
-import pytest
-
 from .test_lab import page as page
 from .test_lab import save
-
-pytest.importorskip("jupyterlab", reason="JupyterLab is not installed (the extra 'lab')")
 
 SETUP = """%load_ext cudalens
 import os, time, torch

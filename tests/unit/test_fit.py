@@ -209,6 +209,21 @@ def test_changes_that_make_it_fit_are_checked():
     assert changes.loc[f"a batch of {smaller}", "fits"]
 
 
+def test_what_fits_needs_no_more_than_the_device_has():
+    """The cached block of the first tensor is freed where the second one needs its memory."""
+
+    def step():
+        torch.empty(11 << 30, dtype=torch.uint8, device="cuda")
+        torch.empty(12 << 30, dtype=torch.uint8, device="cuda")
+
+    found = cudalens.fit(step, devices=["t4", "h100"])
+    t4, h100 = found.devices.to_dict("records")
+    assert t4["fits"]
+    assert h100["fits"]
+    assert t4["total_bytes"] == (12 << 30) + t4["context_bytes"]
+    assert h100["total_bytes"] == (23 << 30) + h100["context_bytes"]
+
+
 def test_a_program_without_a_batch_has_no_largest_batch():
     found = cudalens.fit(lambda: torch.ones(1 << 20, device="cuda").sum(), devices=["t4"])
     assert found.devices["largest_batch"].isna().all()

@@ -69,13 +69,12 @@ class Program:
         self._step, self._default, self._default_count = step, default, default_count
         self.takes_batch = _takes_argument(step)
 
-    def fits(self, spec: DeviceSpec, batch: int, change: AbstractContextManager[Any] | None = None) -> bool:
-        """Whether it runs on that GPU."""
+    def run_within(self, spec: DeviceSpec, batch: int, change: AbstractContextManager[Any] | None = None) -> Run | None:
+        """Run it on that GPU; None if it runs out of memory."""
         try:
-            self._run(spec, batch, change or nullcontext())
+            return self._run(spec, batch, change or nullcontext())
         except torch.OutOfMemoryError:
-            return False
-        return True
+            return None
 
     def measure(self, spec: DeviceSpec, batch: int, change: AbstractContextManager[Any] | None = None) -> Run:
         """Run it on a GPU like that with unlimited memory."""

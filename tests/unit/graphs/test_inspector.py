@@ -13,8 +13,10 @@ from cudalens.errors import GraphError
 from cudalens.frames.schema import check_frame
 from cudalens.graphs import inspector
 
-trees = pytest.importorskip("torch._inductor.cudagraph_trees")
-utils = pytest.importorskip("torch._inductor.cudagraph_utils")
+
+def trees():
+    """torch's module, imported by the tests only: the import takes seconds."""
+    return pytest.importorskip("torch._inductor.cudagraph_trees")
 
 
 def wrapped(number: int, name: str) -> object:
@@ -22,12 +24,13 @@ def wrapped(number: int, name: str) -> object:
         return inputs
 
     model.__qualname__ = name
+    utils = pytest.importorskip("torch._inductor.cudagraph_utils")
     return utils.WrappedFunction(model, [0], utils.FunctionID(number), (), (), ())
 
 
 def node(number: int, function: object, parent: object = None) -> object:
-    made = object.__new__(trees.CUDAGraphNode)
-    made.id, made.wrapped_function = trees.GraphID(number), function
+    made = object.__new__(trees().CUDAGraphNode)
+    made.id, made.wrapped_function = trees().GraphID(number), function
     made._parent = None if parent is None else (lambda: parent)
     made.children = defaultdict(list)
     made.non_static_input_idx, made.static_input_idxs = [1], [0]
@@ -42,14 +45,14 @@ def node(number: int, function: object, parent: object = None) -> object:
 def tree(monkeypatch):
     """A tree in which f is recorded, g behind it twice; h writes its input."""
     f, g, h = wrapped(0, "f"), wrapped(1, "g"), wrapped(2, "h")
-    manager = object.__new__(trees.CUDAGraphTreeManager)
+    manager = object.__new__(trees().CUDAGraphTreeManager)
     root = node(0, f)
     first, second = node(1, g, root), node(2, g, root)
     manager.roots = defaultdict(list, {f.id: [root]})
     manager.ids_to_funcs = {function.id: function for function in (f, g, h)}
     manager.warmed_up_functions, manager.warned_mutation = {f.id, g.id}, {h.id}
     manager.num_rerecord = {root.id: {g.id: 1}}
-    manager.id_to_mode = {function.id: trees.CompilationMode.INFERENCE for function in (f, g, h)}
+    manager.id_to_mode = {function.id: trees().CompilationMode.INFERENCE for function in (f, g, h)}
     manager.cuda_graphs_thread_pool = (0, 7)
     manager._current_node = second
     monkeypatch.setattr(inspector, "_manager", lambda device: manager)

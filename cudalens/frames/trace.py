@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 class Trace:
     """The recorded data of one run: frames of events, memory and others, the stack table, and the run info.
 
-    A Trace is immutable, except for its marks. Its frames are returned as shallow copies: adding or replacing a column of one does not change
-    the Trace. A frame that the run did not make is empty, with the right columns.
+    A Trace is immutable, except for its marks. Its frames are returned as shallow copies: adding or replacing a column
+    of one does not change the Trace. A frame that the run did not make is empty, with the right columns.
 
     Attributes are documented column by column in ``docs/frames.md``.
     """

@@ -40,9 +40,11 @@ class TimelineWidget(anywidget.AnyWidget):
         trace: What it shows.
     """
 
-    _esm = assets.module_text("widget.js")
+    _esm = assets.module_text("loader.js")
     _css = assets.style_text()
 
+    _bundle = traitlets.Unicode(assets.module_text("widget.js")).tag(sync=True)
+    _bundle_id = traitlets.Unicode(assets.module_id("widget.js")).tag(sync=True)
     _facts = traitlets.Dict().tag(sync=True)
     _versions = traitlets.Dict().tag(sync=True)
     _picture = traitlets.Unicode().tag(sync=True)

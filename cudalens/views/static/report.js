@@ -57,12 +57,12 @@ let w=o[g]+r[g];o[g]>=n||w<=e||(l[a[g]]?i[s[g]]&&(d+=1,De(u,Math.max(o[g],e),Mat
 busy:m,idle:n-e-m,work:d,calls:p}}function De(t,e,n){let o=t.to.length-1;o>=0&&e<=t.to[o]?t.to[o]=Math.max(t.to[o],n):(t.from.push(e),t.to.push(n))}function lo(t,e){
 if(!t.from.length||!e.from.length)return t.from.length?t:e;let n={from:[],to:[]};for(let o=0,r=0;o<t.from.length||r<e.from.length;)r>=e.from.length||t.from[o]<=
 e.from[r]?De(n,t.from[o],t.to[o++]):De(n,e.from[r],e.to[r++]);return n}function uo({start:t,dur:e},n,o){let[r,s]=t[n]<=t[o]?[n,o]:[o,n],a=t[r]+e[r];return a<t[s]?
-[a,t[s]]:[t[r],Math.max(t[s],t[r]+1)]}function ho(t){return t>=999.5?t.toFixed(0):t.toPrecision(3)}var sc=[[1e9,"s"],[1e6,"ms"],[1e3,"µs"]],ac=[[2**40,"TiB"],[2**30,"GiB"],[2**20,"MiB"],[2**10,"KiB"]];
-function M(t){if(t==null||Number.isNaN(t))return"-";if(t<0)return`-${M(-t)}`;if(t>=1195e8){let e=Math.round(t/1e9);return`${Math.floor(e/60)} min ${e%60} s`}for(let[
-e,n]of sc)if(t>=.9995*e)return`${ho(t/e)} ${n}`;return t>=.9995||t===0?`${t.toFixed(0)} ns`:`${Number(t.toPrecision(2))} ns`}function x(t){if(t==null||Number.isNaN(
-t))return"-";if(t<0)return`-${x(-t)}`;for(let[e,n]of ac)if(t>=.9995*e)return`${ho(t/e)} ${n}`;return`${t.toFixed(0)} B`}function R(t){return t==null||Number.isNaN(
-t)?"-":t>0&&t<.1?"<0.1 %":t<9.95?`${t.toFixed(1)} %`:`${t.toFixed(0)} %`}function O(t){return t.toLocaleString("en-US")}function $(t,e){return`${O(t)} ${e}${t===
-1?"":"s"}`}var cc=`
+[a,t[s]]:[t[r],Math.max(t[s],t[r]+1)]}function ho(t){return t>=999.5?t.toFixed(0):t.toPrecision(3)}var sc=[[1e9,"s"],[1e6,"ms"],[1e3,"\xB5s"]],ac=[[2**40,"TiB"],[2**30,"GiB"],[2**20,"MiB"],[2**10,"K\
+iB"]];function M(t){if(t==null||Number.isNaN(t))return"-";if(t<0)return`-${M(-t)}`;if(t>=1195e8){let e=Math.round(t/1e9);return`${Math.floor(e/60)} min ${e%60} \
+s`}for(let[e,n]of sc)if(t>=.9995*e)return`${ho(t/e)} ${n}`;return t>=.9995||t===0?`${t.toFixed(0)} ns`:`${Number(t.toPrecision(2))} ns`}function x(t){if(t==null||
+Number.isNaN(t))return"-";if(t<0)return`-${x(-t)}`;for(let[e,n]of ac)if(t>=.9995*e)return`${ho(t/e)} ${n}`;return`${t.toFixed(0)} B`}function R(t){return t==null||
+Number.isNaN(t)?"-":t>0&&t<.1?"<0.1 %":t<9.95?`${t.toFixed(1)} %`:`${t.toFixed(0)} %`}function O(t){return t.toLocaleString("en-US")}function $(t,e){return`${O(
+t)} ${e}${t===1?"":"s"}`}var cc=`
 .cltl { --timeline-bg: #fff; --timeline-text: #1b1f24; position: relative; color: var(--timeline-text); background: var(--timeline-bg);
   font: 12px/1.4 system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", Arial, sans-serif; text-align: left; }
 .cltl * { box-sizing: border-box; }
@@ -112,10 +112,10 @@ l-spoken",id:`cltl-${Math.random().toString(36).slice(2)}`},ic);n.setAttribute("
 {class:"cltl",role:"group","aria-label":"Stream timeline"},e.tools,i,r,uc(),s,a,c);for(let u of f.querySelectorAll("canvas, input, button"))u.setAttribute("data\
 -lm-suppress-shortcuts","true");return t.append(f),{...e,canvas:n,stage:o,frame:r,lanes:i,tip:s,spoken:a,host:f}}function fc(){let t=(d,p,m)=>h("button",{type:"\
 button","aria-label":d,title:m},p),e=(...d)=>h("span",{class:"cltl-group"},...d),n=h("input",{class:"cltl-search",type:"search",placeholder:"Search names  ( / )",
-"aria-label":"Search event names",autocomplete:"off",spellcheck:"false"}),o=h("span",{class:"cltl-matches",role:"status"}),r=t("Previous match","‹","Previous \
-match (Shift+Enter)"),s=t("Next match","›","Next match (Enter)"),a=t("Zoom in","+","Zoom in (W)"),c=t("Zoom out","−","Zoom out (S)"),i=t("Fit the whole trac\
-e","Fit","Show the whole trace (F)"),l=t("Lanes","Lanes","Pin, move, fold and filter lanes");l.setAttribute("aria-expanded","false");let f=h("ul",{class:"cltl-l\
-egend","aria-label":"Colours"}),u=h("div",{class:"cltl-tools",role:"toolbar","aria-label":"Timeline"},e(n,r,s,o),e(c,a,i,l),f);return{search:n,matches:o,previous:r,
+"aria-label":"Search event names",autocomplete:"off",spellcheck:"false"}),o=h("span",{class:"cltl-matches",role:"status"}),r=t("Previous match","\u2039","Previo\
+us match (Shift+Enter)"),s=t("Next match","\u203A","Next match (Enter)"),a=t("Zoom in","+","Zoom in (W)"),c=t("Zoom out","\u2212","Zoom out (S)"),i=t("Fit the w\
+hole trace","Fit","Show the whole trace (F)"),l=t("Lanes","Lanes","Pin, move, fold and filter lanes");l.setAttribute("aria-expanded","false");let f=h("ul",{class:"\
+cltl-legend","aria-label":"Colours"}),u=h("div",{class:"cltl-tools",role:"toolbar","aria-label":"Timeline"},e(n,r,s,o),e(c,a,i,l),f);return{search:n,matches:o,previous:r,
 next:s,zoomIn:a,zoomOut:c,fit:i,lanesButton:l,legend:f,tools:u}}function uc(){let t=lc.flatMap(([e,n])=>[h("span",{},h("kbd",{},e),` ${n}`)," "]);return h("div",
 {class:"cltl-hint","aria-hidden":"true"},...t)}function bo(t,e){t.legend.replaceChildren(...e.map(([n,o])=>{let r=h("i",{"aria-hidden":"true"});return r.style.background=
 o,h("li",{},r,n)}))}function yo(t,e,n,o){let[r,...s]=e;t.tip.replaceChildren(h("b",{},r),...s.map(l=>h("div",{},l))),t.tip.hidden=!1;let{offsetWidth:a,offsetHeight:c}=t.
@@ -124,8 +124,8 @@ cat[s]]||t.flags[s]&C.instant))continue;t.start[s]<n&&(n=t.start[s]);let a=t.sta
 t,e],n){let o=(n[1]-n[0])*1.04,r=Math.min(Math.max(e-t,Math.min(dc,o)),o),s=(t+e)/2,a=n[0]-r*.9,c=n[1]-r*.1,i=r>=o?(n[0]+n[1]-o)/2:Math.min(Math.max(s-r/2,a),c);
 return[i,i+r]}function Zt(t){let e=(t[1]-t[0])*.02;return[t[0]-e,t[1]+e]}function xo(t,e,n,o=110){let r=(e-t)*o/Math.max(n,1),s=10**Math.floor(Math.log10(r)),a=Math.
 max(1,([1,2,5,10].find(i=>i*s>=r*.999)??10)*s),c=[];for(let i=Math.ceil(t/a);i*a<=e&&c.length<200;i++)c.push({t:i*a,text:pc(i*a,a)});return{ticks:c,step:a}}var hc=[
-[1e9,"s"],[1e6,"ms"],[1e3,"µs"]];function pc(t,e){let[n,o]=hc.find(([s])=>Math.abs(t)>=s)??[1,"ns"],r=Math.max(0,Math.ceil(Math.log10(n/e)-1e-9));return t===0?
-"0":`${(t/n).toFixed(r)} ${o}`}function Jt(t,e,n,o=0){let r=new Float64Array(t.length),s=new Float64Array(t.length),a=new Uint16Array(t.length),c=0;for(let i of n)
+[1e9,"s"],[1e6,"ms"],[1e3,"\xB5s"]];function pc(t,e){let[n,o]=hc.find(([s])=>Math.abs(t)>=s)??[1,"ns"],r=Math.max(0,Math.ceil(Math.log10(n/e)-1e-9));return t===
+0?"0":`${(t/n).toFixed(r)} ${o}`}function Jt(t,e,n,o=0){let r=new Float64Array(t.length),s=new Float64Array(t.length),a=new Uint16Array(t.length),c=0;for(let i of n)
 a[i]=e.has(i)?1:t[i],r[i]=c,c+=a[i]*E+2*Be,s[i]=c;return{order:n,tops:r,ends:s,shown:a,pinned:o?s[n[o-1]]:0,total:c}}function nt(t,e){let{order:n,tops:o}=t;if(e<
 0||e>=t.total)return-1;let r=0,s=n.length-1;for(;r<s;){let a=r+s+1>>1;o[n[a]]<=e?r=a:s=a-1}return n[r]}function Qt(t,e,n){return t.tops[e]+Be+n*E}function Mo(t,e){
 let n=nt(t,e);if(n<0)return null;let o=Math.floor((e-t.tops[n]-Be)/E);return o>=0&&o<t.shown[n]?{lane:n,row:o}:null}var mc=.6;function te({size:t,layout:e}){return e.pinned<=mc*(t.height-v)?e.pinned:0}function ee(t,e){return e-v<te(t)?e-v:e-v+t.scroll}function J(t){let{size:e,
@@ -236,19 +236,19 @@ bottom:s}of n.parts.slice(1))t.fillRect(0,s-2,e.size.width,2)}function Bc(t,e,n,
 tops[r])+l,u=n.down(r,s.ends[r])-l,d=Math.round(Math.min(Math.max(f,o.top+l),u));t.fillStyle=a.muted,i&&Wc(t,12,d,e.collapsed.has(r)),t.fillStyle=r===e.focusLane&&
 e.hasFocus?a.accent:a.text,t.fillText(Gc(t,Uc(e,r),c.gutter-32),22,d)}function Uc({data:t,filters:e},n){let{label:o}=t.header.lanes[n];return e.has(n)?`${o} (${e.
 get(n)?.text})`:o}function Wc(t,e,n,o){let r=o?[[-2.5,-4],[3,0],[-2.5,4]]:[[-4,-2.5],[4,-2.5],[0,3]];t.beginPath();for(let[s,a]of r)t.lineTo(e+s,n+a);t.fill()}function Gc(t,e,n){
-let o=e.slice(0,100);if(o===e&&t.measureText(o).width<=n)return o;for(;o.length>1&&t.measureText(`${o}…`).width>n;)o=o.slice(0,-1);return`${o}…`}function Ze(t,e,{
+let o=e.slice(0,100);if(o===e&&t.measureText(o).width<=n)return o;for(;o.length>1&&t.measureText(`${o}\u2026`).width>n;)o=o.slice(0,-1);return`${o}\u2026`}function Ze(t,e,{
 down:n},{lanes:o},r){t.fillStyle=e.colors.lineSoft;for(let s of o)t.fillRect(r,Math.round(n(s,e.layout.ends[s]))-1,e.size.width-r,1)}var Kc=5,qo=24;function Yo(t,e,{x:n,t0:o,t1:r}){let{gutter:s,width:a,height:c}=e.size;t.fillStyle=e.colors.accent,t.textAlign="left";for(let{at:i,dur:l,note:f}of e.
 marks){if(i+l<o||i>r)continue;let u=Math.max(s,Math.round(n(i))),d=Math.min(a,Math.max(u+2,n(i+l)));t.fillRect(u,A,d-u,Kc),t.globalAlpha=.5,i>=o&&t.fillRect(u,A,
-1,c-A),t.globalAlpha=1;let p=f.length>qo?`${f.slice(0,qo)}…`:f;if(!p)continue;let m=t.measureText(p).width+8,g=Math.min(u,a-m);t.fillRect(g,A,m,v-A-9),t.fillStyle=
+1,c-A),t.globalAlpha=1;let p=f.length>qo?`${f.slice(0,qo)}\u2026`:f;if(!p)continue;let m=t.measureText(p).width+8,g=Math.min(u,a-m);t.fillRect(g,A,m,v-A-9),t.fillStyle=
 e.colors.bg,t.fillText(p,g+4,A+(v-A-9)/2+.5),t.fillStyle=e.colors.accent}}function Zo({data:t,races:e},n){let{names:o,cats:r,lanes:s}=t.header,c=s[t.lane[n]].kind==="host"&&t.self[n]!==t.dur[n]?`, self ${M(t.self[n])}`:"",i=[o[t.name[n]].
 slice(0,400)||"(no name)"],l=Je(t,n),f=t.name[n+s[t.lane[n]].enclosing-1];l&&i.push(`${l}, the innermost: ${o[f].slice(0,200)}`),i.push(t.flags[n]&C.instant?"in\
-stant":`${M(t.dur[n])}${c}`),i.push(`${r[t.cat[n]]||"no category"} · at ${Xc(t.start[n])}`);let u=t.launch[n];if(u>=0){let p=o[t.name[u]].slice(0,100);i.push(`\
-launched by ${p}, ${M(t.start[n]-t.start[u])} earlier`)}let d=e.find(({event:p})=>p===n);return d&&i.push(`race: ${d.title}`),i}function Je(t,e){let{enclosing:n}=t.
+stant":`${M(t.dur[n])}${c}`),i.push(`${r[t.cat[n]]||"no category"} \xB7 at ${Xc(t.start[n])}`);let u=t.launch[n];if(u>=0){let p=o[t.name[u]].slice(0,100);i.push(
+`launched by ${p}, ${M(t.start[n]-t.start[u])} earlier`)}let d=e.find(({event:p})=>p===n);return d&&i.push(`race: ${d.title}`),i}function Je(t,e){let{enclosing:n}=t.
 header.lanes[t.lane[e]],o=e===0||t.lane[e-1]!==t.lane[e];return n>1&&o?`${n} enclosing frames`:void 0}function le(t,e){let{names:n,cats:o,lanes:r}=t.header,s=[n[t.
 name[e]].slice(0,200)||"no name",o[t.cat[e]]||"no category"];return s.push(t.flags[e]&C.instant?"an instant":`lasts ${M(t.dur[e])}`),s.push(`starts at ${M(t.start[e])}`,
 `on ${r[t.lane[e]].label}`),t.launch[e]>=0&&s.push(`launched by ${n[t.name[t.launch[e]]].slice(0,100)}`),s.join(", ")}function Jo(t){return t.slice(0,300).replace(
 /^void /,"").replaceAll("(anonymous namespace)::","").replaceAll("at::native::","")||t.slice(0,300)}function Qo(t){return t.replace(/^(aten|prims|c10d|autograd::engine::evaluate_function): ?:?|^nn\.Module: |^.{1,200}?\(\d+\): /,
-"")||t}var jc=[[1e9,"s",9],[1e6,"ms",6],[1e3,"µs",3]];function Xc(t){let[e,n,o]=jc.find(([r])=>Math.abs(t)>=r)??[1,"ns",0];return`${(t/e).toFixed(o)} ${n}`}var Vc='11px system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", Arial, sans-serif',qc=28;function tr(t){let{painter:e,size:n,colors:o}=t,r=e.context;
+"")||t}var jc=[[1e9,"s",9],[1e6,"ms",6],[1e3,"\xB5s",3]];function Xc(t){let[e,n,o]=jc.find(([r])=>Math.abs(t)>=r)??[1,"ns",0];return`${(t/e).toFixed(o)} ${n}`}var Vc='11px system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", Arial, sans-serif',qc=28;function tr(t){let{painter:e,size:n,colors:o}=t,r=e.context;
 r.setTransform(n.ratio,0,0,n.ratio,0,0),r.font=Vc,r.textBaseline="middle",r.fillStyle=o.bg,r.fillRect(0,0,n.width,n.height);let s=J(t);for(let a of s.parts)Yc(r,
 t,s,a);ai(r,t,s),Xo(r,t,s),Yo(r,t,s),Uo(r,t,s),zo(r,t,s),Ro(r,t,s),Vo(r,t,s)}function Yc(t,e,n,o){let{gutter:r}=e.size;t.save(),t.beginPath(),t.rect(r,o.top,n.width,
 o.bottom-o.top),t.clip(),Zc(t,e,n),Ze(t,e,n,o,r),Jc(t,e,n,o),si(t,e,n),No(t,e,n),t.restore()}function Zc(t,e,{x:n,t0:o,t1:r}){t.fillStyle=e.colors.band,t.globalAlpha=
@@ -262,7 +262,7 @@ tone[b],x0:y,x1:k,y:f,isDim:w!==null})});return c===null?p(a,i.pixels,null):(p(a
 gutter:s}=e.size;t.textAlign="left";for(let{i:a,tone:c,x0:i,x1:l,y:f,isDim:u}of o){let d=Math.max(0,i)/r,p=Math.min(n.width,l/r)-d-8,m=Je(e.data,a)??ni(t,e,e.data.
 name[a],p);m&&(t.fillStyle=u?e.colors.muted:e.tones.ink[c],t.fillText(m,Math.round(s+d+4),Math.round(f)+E/2))}}function ni(t,e,n,o){let{labels:r}=e.painter,s=r[n]??
 ri(t,e.data.header,n);if(r[n]=s,s.width<=o)return s.text;if(s.shortWidth<=o)return s.short;let a=Math.floor(s.short.length*o/s.shortWidth);for(;a>=2&&oi(t,s,a)>
-o;)a--;return a<2?"":`${s.short.slice(0,a)}…`}function oi(t,e,n){return e.cuts[n]??=t.measureText(`${e.short.slice(0,n)}…`).width,e.cuts[n]}function ri(t,e,n){
+o;)a--;return a<2?"":`${s.short.slice(0,a)}\u2026`}function oi(t,e,n){return e.cuts[n]??=t.measureText(`${e.short.slice(0,n)}\u2026`).width,e.cuts[n]}function ri(t,e,n){
 let o=e.short[n],r=o??Jo(e.names[n]),s=o??Qo(r);return{text:r,short:s,cuts:[],width:t.measureText(r).width,shortWidth:t.measureText(s).width}}function si(t,e,n){
 for(let{event:o}of e.syncs)o>=0&&Rt(t,e,n,o,Xe,1.5);for(let{event:o}of e.races)o>=0&&Rt(t,e,n,o,je,2.5);e.hover!==null&&e.hover!==e.selected&&Rt(t,e,n,e.hover,e.
 colors.text,1),e.selected!==null&&Rt(t,e,n,e.selected,e.colors.accent,2.5),e.focused!==null&&e.focused!==e.selected&&e.hasFocus&&Rt(t,e,n,e.focused,e.colors.text,
@@ -325,8 +325,8 @@ e))return;t.held.add(e);let o=null,r=s=>{let a=o===null?.016666666666666666:Math
 size&&S(t)};t.beforeFrame=r,S(t)}function yr(t){let{lanesButton:e,lanes:n}=t.dom;T(t,e,"click",()=>{t.lanesPanel??=bi(t),n.hidden=!n.hidden,e.setAttribute("aria-expanded",String(!n.hidden)),t.lanesPanel.
 update()})}function bi(t){let e=t.data.header.lanes.map((o,r)=>yi(t,r)),n=h("ul",{"aria-label":"Lanes"});return t.dom.lanes.replaceChildren(n),{update(){let{activeElement:o}=document;
 n.append(...t.order.map(r=>e[r].node));for(let r of e)r.update();o instanceof HTMLElement&&n.contains(o)&&o.focus()}}}function yi(t,e){let{label:n}=t.data.header.
-lanes[e],o=(f,u,d)=>h("button",{type:"button",title:u,"aria-label":`${u}: ${n}`,onclick:d},f),r=o("Pin","Pin on top",()=>ue(t,e)),s=o("↑","Move up",()=>Nt(t,e,
-t.order.indexOf(e)-1)),a=o("↓","Move down",()=>Nt(t,e,t.order.indexOf(e)+1)),c=o("Fold","Fold to one row",()=>Pt(t,e));c.disabled=t.rows.heights[e]<2;let i=h(
+lanes[e],o=(f,u,d)=>h("button",{type:"button",title:u,"aria-label":`${u}: ${n}`,onclick:d},f),r=o("Pin","Pin on top",()=>ue(t,e)),s=o("\u2191","Move up",()=>Nt(
+t,e,t.order.indexOf(e)-1)),a=o("\u2193","Move down",()=>Nt(t,e,t.order.indexOf(e)+1)),c=o("Fold","Fold to one row",()=>Pt(t,e));c.disabled=t.rows.heights[e]<2;let i=h(
 "input",{type:"search",placeholder:"Filter names","aria-label":`Filter names: ${n}`});i.addEventListener("input",()=>fr(t,e,i.value));for(let f of[r,s,a,c,i])f.
 setAttribute("data-lm-suppress-shortcuts","true");let l=h("span",{class:"cltl-lane",title:n},n);return{node:h("li",{},r,s,a,c,l,i),update(){r.setAttribute("aria\
 -pressed",String(t.pinned.has(e))),c.setAttribute("aria-pressed",String(t.collapsed.has(e)))}}}var xi=460,Mi=150,vi="800px 0px";function Mr(t,e,n={}){let o=Wo(t,e,n),r=pr(o);Ko(o,r),jo(o,r),Ai(o,r),vr(o,o.mode),ki(o),wt(o);let s=new ResizeObserver(()=>wt(
@@ -356,26 +356,26 @@ let o=h("dl",{class:"cl-facts"});for(let[r,s]of Oi(e,n))o.append(h("dt",{},r),h(
 names[e.name[n]]),o)}var Ni=500;function Ar(t,e,{onChange:n,onShow:o}){let r=h("ul",{class:"cl-mark-list","aria-label":"Marks"});t.replaceChildren(r);let s=l=>{a(l),n(l)},a=l=>{i.marks=
 [...l].sort((f,u)=>f.at-u.at),t.hidden=l.length===0,r.replaceChildren(...i.marks.map(c))},c=l=>{let f=l.note||"(no note)",u=l.dur?`${M(l.at)}, ${M(l.dur)} long`:
 M(l.at),d=()=>s(i.marks.filter(p=>p!==l));return h("li",{},h("button",{class:"cl-mark",type:"button",title:u,onclick:()=>o(l)},f),h("span",{class:"cl-hint"},u),
-h("button",{type:"button","aria-label":`Remove the mark ${f}`,onclick:d},"×"))},i={marks:[],add:l=>s([...i.marks,l]),replace:a};return a(e),i}function Tr(t,{range:e,
-event:n},o){let r=e??(n===null?null:Ii(t,n));if(r===null)return[];let s=h("input",{class:"cl-note",type:"text",maxlength:Ni,placeholder:"Note","aria-label":"Not\
-e of the mark","data-lm-suppress-shortcuts":"true"}),a=()=>{o({at:Math.round(r[0]),dur:Math.round(r[1]-r[0]),note:s.value.trim()}),s.value=""};return s.addEventListener(
-"keydown",c=>{c.stopPropagation(),c.key==="Enter"&&a()}),[s,h("button",{class:"cl-button",type:"button",title:"Mark the selected time",onclick:a},"Mark")]}function Ii({
-start:t,dur:e},n){return[t[n],t[n]+e[n]]}function Sr({ts:t,values:e},[n,o]){let[r,s]=[0,t.length];for(;r+1<t.length&&t[r+1]<n;)r+=1;for(;s-2>r&&t[s-2]>o;)s-=1;return Hi(t.subarray(r,s),e.subarray(r,s))}
+h("button",{type:"button","aria-label":`Remove the mark ${f}`,onclick:d},"\xD7"))},i={marks:[],add:l=>s([...i.marks,l]),replace:a};return a(e),i}function Tr(t,{
+range:e,event:n},o){let r=e??(n===null?null:Ii(t,n));if(r===null)return[];let s=h("input",{class:"cl-note",type:"text",maxlength:Ni,placeholder:"Note","aria-lab\
+el":"Note of the mark","data-lm-suppress-shortcuts":"true"}),a=()=>{o({at:Math.round(r[0]),dur:Math.round(r[1]-r[0]),note:s.value.trim()}),s.value=""};return s.
+addEventListener("keydown",c=>{c.stopPropagation(),c.key==="Enter"&&a()}),[s,h("button",{class:"cl-button",type:"button",title:"Mark the selected time",onclick:a},
+"Mark")]}function Ii({start:t,dur:e},n){return[t[n],t[n]+e[n]]}function Sr({ts:t,values:e},[n,o]){let[r,s]=[0,t.length];for(;r+1<t.length&&t[r+1]<n;)r+=1;for(;s-2>r&&t[s-2]>o;)s-=1;return Hi(t.subarray(r,s),e.subarray(r,s))}
 function Hi(t,e){let n=t.length;if(n<=4e3)return{ts:Array.from(t),values:Array.from(e)};let o=[0],r=(n-2)/(4e3/2-1);for(let s=0;s*r<n-2;s++){let[a,c]=[1+Math.floor(
 s*r),Math.min(n-1,1+Math.floor((s+1)*r))],[i,l]=[a,a];for(let f=a;f<c;f++)e[f]<e[i]&&(i=f),e[f]>e[l]&&(l=f);a<c&&o.push(Math.min(i,l),...i===l?[]:[Math.max(i,l)])}
 return o.push(n-1),{ts:o.map(s=>t[s]),values:o.map(s=>e[s])}}var me={light:{lines:["#0b62c4","#b35c00","#6f42c1","#00796b"],text:"#57606a",grid:"#d9dee4",fill:.14},dark:{lines:["#6cb6ff","#f0a050","#c4a5ff","#5fd0c0"],text:"\
-#9aa5b1",grid:"#30363d",fill:.2}},Fi=[[2**30,"GiB"],[2**20,"MiB"],[2**10,"KiB"],[1,"B"]],zi=[[1e9,"s"],[1e6,"ms"],[1e3,"µs"],[1,"ns"]],Er={displayModeBar:!1,responsive:!1,
-doubleClick:!1,showTips:!1};function rn(t){return Math.max(56,Math.round(Math.min(188,Math.max(132,t*.2),t*.35))-1)}function _r(t,e,{Plotly:n,theme:o,view:r,onRange:s}){
-let a=h("div",{class:"cl-plot"});t.replaceChildren(a);let c=e.map(Di),i=Or(r[1]-r[0],zi),l=Or(Math.max(...c.map(m=>m.value),1),Fi),f={root:a,series:e,peaks:c,time:i,
-bytes:l,theme:o,range:null,view:r,width:0},u=n.newPlot(a,$r(f),Cr(f),Er).then(m=>{m.on("plotly_selected",g=>{g?.range&&s(Bi(g.range.x,i[0]))}),m.on("plotly_dese\
-lect",()=>s(null)),m.on("plotly_doubleclick",()=>s(null))}),d=async()=>{await u,a.isConnected&&await n.react(a,$r(f),Cr(f),Er)},p=m=>(Object.assign(f,m),d());return{
-ready:u,setRange:m=>p({range:m}),setView:m=>p({view:m}),setTheme:m=>p({theme:m}),async resize(){await d(),a.isConnected&&a.clientWidth&&n.Plots.resize(a)},destroy:()=>u.
-then(()=>n.purge(a))}}function Di({ts:t,values:e}){let n=0;for(let o=1;o<e.length;o++)e[o]>e[n]&&(n=o);return{ts:t[n],value:e[n]}}function Or(t,e){return e.find(
-([n])=>t>=n)??e[e.length-1]}function Bi(t,e){let[n,o]=t.map(r=>r*e);return n===o?null:[Math.min(n,o),Math.max(n,o)]}function $r({series:t,view:e,theme:n,time:o,
-bytes:r}){return t.map((s,a)=>{let c=Sr(s,e),i=me[n].lines[a%4];return{type:"scatter",mode:"lines",name:s.label,x:c.ts.map(l=>l/o[0]),y:c.values.map(l=>l/r[0]),
-line:{shape:"hv",width:1.5,color:i},fill:t.length===1?"tozeroy":"none",fillcolor:`rgba(${pt(i).join(",")},${me[n].fill})`,text:c.values.map((l,f)=>`${x(l)} at ${M(
-c.ts[f])}`),hoverinfo:"text+name"}})}function Cr(t){let{range:e,view:n,time:o,bytes:r}=t;t.width=t.root.clientWidth||t.width;let{text:s,grid:a,lines:c}=me[t.theme],
-i={gridcolor:a,zerolinecolor:a,linecolor:a,tickcolor:a,fixedrange:!0,separatethousands:!0};return{height:200,margin:{l:rn(t.width),r:1,t:22,b:34},paper_bgcolor:"\
+#9aa5b1",grid:"#30363d",fill:.2}},Fi=[[2**30,"GiB"],[2**20,"MiB"],[2**10,"KiB"],[1,"B"]],zi=[[1e9,"s"],[1e6,"ms"],[1e3,"\xB5s"],[1,"ns"]],Er={displayModeBar:!1,
+responsive:!1,doubleClick:!1,showTips:!1};function rn(t){return Math.max(56,Math.round(Math.min(188,Math.max(132,t*.2),t*.35))-1)}function _r(t,e,{Plotly:n,theme:o,
+view:r,onRange:s}){let a=h("div",{class:"cl-plot"});t.replaceChildren(a);let c=e.map(Di),i=Or(r[1]-r[0],zi),l=Or(Math.max(...c.map(m=>m.value),1),Fi),f={root:a,
+series:e,peaks:c,time:i,bytes:l,theme:o,range:null,view:r,width:0},u=n.newPlot(a,$r(f),Cr(f),Er).then(m=>{m.on("plotly_selected",g=>{g?.range&&s(Bi(g.range.x,i[0]))}),
+m.on("plotly_deselect",()=>s(null)),m.on("plotly_doubleclick",()=>s(null))}),d=async()=>{await u,a.isConnected&&await n.react(a,$r(f),Cr(f),Er)},p=m=>(Object.assign(
+f,m),d());return{ready:u,setRange:m=>p({range:m}),setView:m=>p({view:m}),setTheme:m=>p({theme:m}),async resize(){await d(),a.isConnected&&a.clientWidth&&n.Plots.
+resize(a)},destroy:()=>u.then(()=>n.purge(a))}}function Di({ts:t,values:e}){let n=0;for(let o=1;o<e.length;o++)e[o]>e[n]&&(n=o);return{ts:t[n],value:e[n]}}function Or(t,e){
+return e.find(([n])=>t>=n)??e[e.length-1]}function Bi(t,e){let[n,o]=t.map(r=>r*e);return n===o?null:[Math.min(n,o),Math.max(n,o)]}function $r({series:t,view:e,theme:n,
+time:o,bytes:r}){return t.map((s,a)=>{let c=Sr(s,e),i=me[n].lines[a%4];return{type:"scatter",mode:"lines",name:s.label,x:c.ts.map(l=>l/o[0]),y:c.values.map(l=>l/
+r[0]),line:{shape:"hv",width:1.5,color:i},fill:t.length===1?"tozeroy":"none",fillcolor:`rgba(${pt(i).join(",")},${me[n].fill})`,text:c.values.map((l,f)=>`${x(l)}\
+ at ${M(c.ts[f])}`),hoverinfo:"text+name"}})}function Cr(t){let{range:e,view:n,time:o,bytes:r}=t;t.width=t.root.clientWidth||t.width;let{text:s,grid:a,lines:c}=me[t.
+theme],i={gridcolor:a,zerolinecolor:a,linecolor:a,tickcolor:a,fixedrange:!0,separatethousands:!0};return{height:200,margin:{l:rn(t.width),r:1,t:22,b:34},paper_bgcolor:"\
 rgba(0,0,0,0)",plot_bgcolor:"rgba(0,0,0,0)",font:{color:s,size:11,family:"inherit"},dragmode:"select",selectdirection:"h",showlegend:t.series.length>1,legend:{orientation:"\
 h",x:0,y:1.18},hovermode:"closest",newselection:{line:{color:s,width:1}},xaxis:{...i,range:n.map(l=>l/o[0]),ticksuffix:` ${o[1]}`},yaxis:{...i,rangemode:"tozero",
 ticksuffix:` ${r[1]}`},shapes:e===null?[]:[Wi(e,c[0],o[0])],annotations:Ui(t)}}function Ui({peaks:t,view:e,theme:n,time:o,bytes:r}){return t.map((s,a)=>{let c=me[n].
@@ -400,7 +400,7 @@ path",{d:`M${c} ${u+Ht}H${a-1}`,class:"cl-metrics-base"}),F("g",{"clip-path":`ur
 sn(t,o)+2,t.length),i=Math.max(1,Math.ceil((c-a)/Gi)),l="";for(let f=a;f<c;f+=i){let u=f;for(let d=f;d<Math.min(f+i,c);d++)(e[d]>e[u]||Number.isNaN(e[u]))&&(u=d);
 Number.isNaN(e[u])||(l+=`${l?"L":"M"}${r(t[u]).toFixed(1)} ${s(e[u]).toFixed(1)}`)}return l}function Xi(t,e){let{gutter:n,inner:o}=Hr(t),r=e.clientX-t.plot.getBoundingClientRect().
 left;if(r<n||r>n+o){Fr(t);return}let[s,a]=t.view,c=s+(r-n)/o*(a-s);t.cursor.setAttribute("d",`M${r.toFixed(1)} 0V${t.height}`);let i=t.devices.map(l=>Vi(t,l,c));
-t.tip.textContent=[M(c),...i].filter(Boolean).join(" · ")}function Vi({devices:t,rows:e},{label:n,ts:o,values:r,slowed:s,reasons:a},c){let i=sn(o,c);if(i<0)return"";
+t.tip.textContent=[M(c),...i].filter(Boolean).join(" \xB7 ")}function Vi({devices:t,rows:e},{label:n,ts:o,values:r,slowed:s,reasons:a},c){let i=sn(o,c);if(i<0)return"";
 let l=e.map(({gauge:f})=>Pr(f,r[f.column][i])).join(", ");return`${t.length>1?`${n}: `:""}${l}${s[i]?`, throttled by ${a[s[i]]}`:""}`}function Fr({cursor:t,tip:e}){
 t.removeAttribute("d"),e.textContent=""}var an={range:null,event:null,names:null};function Br(){let t=an,e=new Set,n={get:()=>t,isEmpty:()=>cn(t,an),set(o,r){let s={...t,...o};if(s.names?.size===0&&(s.
 names=null),!cn(t,s)){t=s;for(let a of[...e])a(t,r)}},clear:o=>n.set(an,o),subscribe(o){return e.add(o),()=>e.delete(o)}};return n}function cn(t,e){return t.event===
@@ -451,7 +451,7 @@ erleave",()=>{n.hidden=!0}),e.addEventListener("keydown",r=>{!t.graph||r.altKey|
 function Yr({canvas:t,boxes:e},n){let o=t.getBoundingClientRect(),[r,s]=[n.clientX-o.left,Math.floor((n.clientY-o.top)/V)];return e.find(a=>a.row===s&&a.x<=r&&r<
 a.x+Math.max(a.width,1))}function ml(t,e){let{tip:n,graph:o,stage:r}=t,s=Yr(t,e);if(n.hidden=!s,!s||!o)return;n.replaceChildren(...Zr(t,o,s.node).map(c=>h("div",
 {},c)));let a=r.getBoundingClientRect();n.style.left=`${Math.max(Math.min(e.clientX-a.left+12,t.width-n.offsetWidth-4),0)}px`,n.style.top=`${e.clientY-a.top+16}\
-px`}function Zr({options:t},e,n){let o=[t.textOf(n),qr(t,e,e.weight[n],e.num[n])];if(e.before){let r=e.weight[n]-e.before[n];o.push(`${r<0?"−":"+"}${t.format(
+px`}function Zr({options:t},e,n){let o=[t.textOf(n),qr(t,e,e.weight[n],e.num[n])];if(e.before){let r=e.weight[n]-e.before[n];o.push(`${r<0?"\u2212":"+"}${t.format(
 Math.abs(r))} against the other run`)}return[...o,...t.notesOf?.(n)??[]].filter(Boolean)}function gl({boxes:t,focus:e},{parent:n},o){let r=t.find(({node:i})=>i===
 e)??t[0],s=t.filter(i=>i.row===r.row).sort((i,l)=>i.x-l.x),a=i=>s[Math.min(Math.max(s.indexOf(r)+i,0),s.length-1)].node;if(o==="ArrowUp")return Math.max(n[r.node],
 0);if(o==="ArrowLeft")return a(-1);if(o==="ArrowRight")return a(1);if(o!=="ArrowDown")return null;let c=t.filter(({node:i})=>n[i]===r.node).sort((i,l)=>l.width-
@@ -593,8 +593,8 @@ mm-fill"});u.style.width=`${f}%`;let d=a==="stack"?Number(e):-1,p=h("tr",{tabind
 `):null},h("td",{class:"mm-name"},u,h("span",{},n)),h("td",{},x(o)),h("td",{},R(f)),h("td",{},O(r))),m=()=>i(l?null:e);return p.addEventListener("click",m),p.addEventListener(
 "keydown",g=>{g.key!=="Enter"&&g.key!==" "||(g.preventDefault(),m())}),p}function Mn({stacks:t},e){return[...t.idsOf(e)].map(n=>{let{file:o,line:r,name:s}=t.frameAt(
 n);return`${o}${r>=0?`:${r}`:""} ${s||"?"}`.trim()})}function ys(t,e,{strip:n,allocation:o,bytes:r}){let{allocations:s,header:a}=t,c=e.strips[n],i=Tt(a.pools[c.pool]);if(o<0)return[`free, ${x(r)}`,c.used?"a gap be\
-tween blocks":"an empty segment",i];let l=St(t,o).slice(0,3).join(", "),f=s.released[o]<=e.row;return[[l,x(s.bytes[o]),xs(t,o)].filter(Boolean).join(" · "),f?"\
-freed, waits for a stream":"",yn(t,s.stack[o]),i].filter(Boolean)}function xs({allocations:t,header:e},n){let o=t.category[n];return o?e.categories[o-1]:null}function Ms(t,e,n,o){
+tween blocks":"an empty segment",i];let l=St(t,o).slice(0,3).join(", "),f=s.released[o]<=e.row;return[[l,x(s.bytes[o]),xs(t,o)].filter(Boolean).join(" \xB7 "),f?
+"freed, waits for a stream":"",yn(t,s.stack[o]),i].filter(Boolean)}function xs({allocations:t,header:e},n){let o=t.category[n];return o?e.categories[o-1]:null}function Ms(t,e,n,o){
 if(t.hidden=!o,!o)return;let r=o.allocation<0,a=(r?pf(e,n,o):mf(e,n,o)).filter(([,l])=>l!=null&&l!=="").flatMap(([l,f])=>[h("dt",{},l),h("dd",{},String(f))]),c=r?
 -1:e.allocations.stack[o.allocation],i=c>=0?Mn(e,c):[];t.replaceChildren(h("h4",{"aria-level":3},r?"Free memory":"Block"),h("dl",{class:"cl-facts"},...a),...i.length?
 [h("h4",{"aria-level":3},"Allocated by"),h("pre",{class:"mm-stack"},i.join(`
@@ -649,10 +649,10 @@ legend:c,bar:i,holders:l,flame:f,devices:u,colors:d}}function Cf({data:t,device:
 ["time","time"],["action","actions"]],s=h("div",{class:"mm-choice",role:"group","aria-label":"Moment"},Q("At the peak","Show the moment of the peak",n),Q("At th\
 e end","Show the last moment",o)),a=t?X("Axis",r,"time",c=>e(c==="time")).group:null;return h("div",{class:"mm-tools"},Ur(),a,s)}function Lf(){return h("p",{class:"\
 cl-hint"},"Click or drag along the curve to see what was there then.")}function Pf({onZoom:t,onFit:e}){return h("div",{class:"mm-choice",role:"group","aria-labe\
-l":"Zoom of the map"},Q("−","Zoom out",()=>t(1/Ns)),Q("+","Zoom in",()=>t(Ns)),Q("fit","Show all",e))}function Nf({hidden:t}){if(!t.num)return[];let e=`${$(t.
-num,"small allocation")} (${x(t.bytes)} together)`;return[h("p",{class:"cl-hint"},`${e} are in the curve and not in the map.`)]}function Hs(t,e,n){let o=e.map(({
-css:a,label:c})=>{let i=h("i",{});return i.style.background=a,h("span",{class:"mm-key",title:c},i,c)}),r=h("span",{class:"mm-key"},h("i",{class:"mm-waits"}),"wa\
-its for a stream"),s=h("span",{class:"mm-key"},h("i",{class:"mm-free"}),"free");t.replaceChildren(...o,...n?[r]:[],s)}function Tn(t,e,n){let{allocations:o}=t,r=Hf(o,e,n),s=If(t.pieces,e,n),a=Ff(o,r,s);zf(a,o,r,n),n===t.numRows-1&&Df(a,t,e);let c=s.reduce((i,{first:l,end:f})=>i+
+l":"Zoom of the map"},Q("\u2212","Zoom out",()=>t(1/Ns)),Q("+","Zoom in",()=>t(Ns)),Q("fit","Show all",e))}function Nf({hidden:t}){if(!t.num)return[];let e=`${$(
+t.num,"small allocation")} (${x(t.bytes)} together)`;return[h("p",{class:"cl-hint"},`${e} are in the curve and not in the map.`)]}function Hs(t,e,n){let o=e.map(
+({css:a,label:c})=>{let i=h("i",{});return i.style.background=a,h("span",{class:"mm-key",title:c},i,c)}),r=h("span",{class:"mm-key"},h("i",{class:"mm-waits"}),"\
+waits for a stream"),s=h("span",{class:"mm-key"},h("i",{class:"mm-free"}),"free");t.replaceChildren(...o,...n?[r]:[],s)}function Tn(t,e,n){let{allocations:o}=t,r=Hf(o,e,n),s=If(t.pieces,e,n),a=Ff(o,r,s);zf(a,o,r,n),n===t.numRows-1&&Df(a,t,e);let c=s.reduce((i,{first:l,end:f})=>i+
 f-l,0);return{device:e,row:n,allocations:r,strips:s,sums:a,outside:r.length-c}}function If(t,e,n){let o=[];for(let r=0;r<t.n;r++){if(t.device[r]!==e||t.added[r]>
 n||t.removed[r]<=n)continue;let[s,a,c,i]=[t.addr[r],t.bytes[r],t.pool[r],t.kind[r]],l=o.at(-1);l&&l.pool===c&&l.addr+l.bytes===s&&t.grows[r]&&l.grows?l.bytes+=a:
 o.push({addr:s,bytes:a,pool:c,kind:i,grows:t.grows[r],first:0,end:0,used:0})}return o}function Hf(t,e,n){let o=new Int32Array(t.n),r=0;for(let s=0;s<t.n;s++){let a=t.
@@ -661,15 +661,15 @@ external:0,empty:0,largest:0},r=0;for(let s of n){let a=s.addr+s.bytes;for(;r<e.
 a;r++){let l=e[r];i=Math.max(i,t.addr[l]-c),c=t.addr[l]+t.bytes[l],s.used+=t.bytes[l]}s.end=r,o.reserved+=s.bytes,o.largest=Math.max(o.largest,i,a-c),o[s.used?"\
 external":"empty"]+=Math.max(s.bytes-s.used,0)}return o}function zf(t,{bytes:e,released:n,requested:o},r,s){for(let a of r)t.active+=e[a],n[a]<=s?t.pending+=e[a]:
 t.allocated+=e[a],Number.isNaN(o[a])||(t.internal+=e[a]-o[a])}function Df(t,{header:e},n){let{end:o,allocated_bytes:r,active_bytes:s,reserved_bytes:a}=e.devices[n];
-Object.assign(t,o??{},{allocated:r,active:s,reserved:a}),t.pending=t.active-t.allocated}var et=16,Sn=14,Ee=22,Bf=[""," · small blocks"," · large blocks"];function En(t,e){let n=new Map;return e.strips.forEach((o,r)=>{let s=`${o.pool}/${o.kind}`,a=n.
-get(s)??{strips:[],bytes:0,used:0,pool:o.pool,kind:o.kind,label:Tt(t.header.pools[o.pool])+Bf[o.kind]};a.strips.push(r),a.bytes+=o.bytes,a.used+=o.used,n.set(s,
-a)}),[...n.values()].sort((o,r)=>o.pool-r.pool||r.kind-o.kind)}function On(t,e,n,o){let r=n*o,s=[],a=[],c={strip:[],from:[],bytes:[],x:[]},i=0,l=()=>{a.push({y:i,
-first:c.strip.length,end:c.strip.length}),i+=et},f=(u,d,p,m)=>{c.strip.push(u),c.from.push(d),c.bytes.push(p),c.x.push(m/o),a[a.length-1].end=c.strip.length};for(let u of e){
-s.push({y:i,group:u}),i+=Ee,l();let d=0;for(let p of u.strips){let{bytes:m}=t.strips[p];d>0&&d+m>r&&(l(),d=0);for(let w=0;w<m;w+=r)w>0&&l(),f(p,w,Math.min(r,m-w),
-d);let g=m>r?r:m;d+=g+Uf(m/o)*o}i+=4}return{heads:s,lines:a,part:c,height:i,width:n,bytesPerPx:o}}function Uf(t){return t>=12?3:t>=4?1:0}function Fs(t,e,n,o){let r=Math.
-max(...e.map(c=>c.bytes),1),[s,a]=[r/n/4096,r*1.5/n];for(let c=0;c<24;c++){let i=Math.sqrt(s*a);On(t,e,n,i).height>o?s=i:a=i}return a}function Ut(t,e){let[n,o]=[
-0,t.length];for(;n<o;){let r=n+o>>1;t[r].y<=e?n=r+1:o=r}return n-1}function $n(t,e,n,o,r){let[s,a]=[n,o];for(;s<a;){let c=s+a>>1;t.addr[e[c]]+t.bytes[e[c]]<=r?s=
-c+1:a=c}return s}function Wt(t,e,n,o,r){let s=Ut(n.lines,r);if(s<0||r>n.lines[s].y+et)return null;let{part:a}=n;for(let c=n.lines[s].first;c<n.lines[s].end;c++){
+Object.assign(t,o??{},{allocated:r,active:s,reserved:a}),t.pending=t.active-t.allocated}var et=16,Sn=14,Ee=22,Bf=[""," \xB7 small blocks"," \xB7 large blocks"];function En(t,e){let n=new Map;return e.strips.forEach((o,r)=>{let s=`${o.pool}/${o.kind}`,
+a=n.get(s)??{strips:[],bytes:0,used:0,pool:o.pool,kind:o.kind,label:Tt(t.header.pools[o.pool])+Bf[o.kind]};a.strips.push(r),a.bytes+=o.bytes,a.used+=o.used,n.set(
+s,a)}),[...n.values()].sort((o,r)=>o.pool-r.pool||r.kind-o.kind)}function On(t,e,n,o){let r=n*o,s=[],a=[],c={strip:[],from:[],bytes:[],x:[]},i=0,l=()=>{a.push({
+y:i,first:c.strip.length,end:c.strip.length}),i+=et},f=(u,d,p,m)=>{c.strip.push(u),c.from.push(d),c.bytes.push(p),c.x.push(m/o),a[a.length-1].end=c.strip.length};
+for(let u of e){s.push({y:i,group:u}),i+=Ee,l();let d=0;for(let p of u.strips){let{bytes:m}=t.strips[p];d>0&&d+m>r&&(l(),d=0);for(let w=0;w<m;w+=r)w>0&&l(),f(p,
+w,Math.min(r,m-w),d);let g=m>r?r:m;d+=g+Uf(m/o)*o}i+=4}return{heads:s,lines:a,part:c,height:i,width:n,bytesPerPx:o}}function Uf(t){return t>=12?3:t>=4?1:0}function Fs(t,e,n,o){
+let r=Math.max(...e.map(c=>c.bytes),1),[s,a]=[r/n/4096,r*1.5/n];for(let c=0;c<24;c++){let i=Math.sqrt(s*a);On(t,e,n,i).height>o?s=i:a=i}return a}function Ut(t,e){
+let[n,o]=[0,t.length];for(;n<o;){let r=n+o>>1;t[r].y<=e?n=r+1:o=r}return n-1}function $n(t,e,n,o,r){let[s,a]=[n,o];for(;s<a;){let c=s+a>>1;t.addr[e[c]]+t.bytes[e[c]]<=
+r?s=c+1:a=c}return s}function Wt(t,e,n,o,r){let s=Ut(n.lines,r);if(s<0||r>n.lines[s].y+et)return null;let{part:a}=n;for(let c=n.lines[s].first;c<n.lines[s].end;c++){
 let i=a.bytes[c]/n.bytesPerPx;if(o<a.x[c]||o>=a.x[c]+Math.max(i,1))continue;let l=e.strips[a.strip[c]];return Gt(t,e,a.strip[c],l.addr+a.from[c]+(o-a.x[c])*n.bytesPerPx)}
 return null}function Gt(t,e,n,o){let{allocations:r}=t,s=e.strips[n],a=$n(r,e.allocations,s.first,s.end,o),c=a<s.end?e.allocations[a]:-1;if(c>=0&&r.addr[c]<=o)return{
 strip:n,allocation:c,from:r.addr[c],bytes:r.bytes[c]};let i=a>s.first?e.allocations[a-1]:-1,l=i<0?s.addr:r.addr[i]+r.bytes[i];return{strip:n,allocation:-1,from:l,
@@ -693,8 +693,8 @@ let i=$(c.strips.length,"segment"),l=x(Math.max(c.bytes-c.used,0)),f=`${c.label}
 data:e,coloring:n,top:o,font:r},s){t.font=`11px ${r}`;for(let{allocation:a,code:c,x:i,width:l,y:f}of tu(s)){let[u,d,p]=n.rgb[c];t.fillStyle=.299*u+.587*d+.114*p>
 140?"#000000":"#ffffff";let m=Bs(t,eu(e,a),l-8);m&&t.fillText(m,i+4,f-o+et/2-.5)}}function tu(t){let e=new Map;for(let n of t){let o=e.get(n.allocation);(o===void 0||
 n.width>o.width)&&e.set(n.allocation,n)}return e.values()}function Bs(t,e,n){if(t.measureText(e).width<=n)return e;let o=Math.min(e.length,Math.floor(n/3));for(;o>
-2&&t.measureText(`${e.slice(0,o)}…`).width>n;)o--;return o>2?`${e.slice(0,o)}…`:""}function eu(t,e){let[n]=St(t,e),o=x(t.allocations.bytes[e]);return n?`${n}\
- · ${o}`:o}function Us(t,e,n){let{picture:o}=t;!o?.moment.strips.length||e.altKey||e.ctrlKey||e.metaKey||nu(t,o,e.key,n)&&(e.preventDefault(),e.stopPropagation())}function nu(t,e,n,{
+2&&t.measureText(`${e.slice(0,o)}\u2026`).width>n;)o--;return o>2?`${e.slice(0,o)}\u2026`:""}function eu(t,e){let[n]=St(t,e),o=x(t.allocations.bytes[e]);return n?
+`${n} \xB7 ${o}`:o}function Us(t,e,n){let{picture:o}=t;!o?.moment.strips.length||e.altKey||e.ctrlKey||e.metaKey||nu(t,o,e.key,n)&&(e.preventDefault(),e.stopPropagation())}function nu(t,e,n,{
 choose:o,zoom:r}){let s=Ws(e);if(n==="ArrowRight"||n==="ArrowLeft")o(Ks(t,e,n==="ArrowRight"?1:-1),!0);else if(n==="ArrowDown"||n==="ArrowUp")o(ou(t,e,n==="Arro\
 wDown"?1:-1),!0);else if(n==="Home")o(Rn(t,e,s[0]),!0);else if(n==="End")o(Gs(t,e,s[s.length-1]),!0);else if(n==="+"||n==="=")r(1.6);else if(n==="-")r(1/1.6);else if(n===
 "0")r(1/t.zoom);else if(n==="Escape"&&t.chosen)o(null,!1);else return!1;return!0}function Ws({groups:t}){return t.flatMap(e=>e.strips)}function Rn({data:t},{moment:e},n){
@@ -807,12 +807,12 @@ t.mean[e];t.mean[e]+=o/t.count[e],t.spread[e]+=o*(n-t.mean[e])}function Bu(t,e,n
 e.steps:[r],name:s?la:t.header.names[r],short:s?la:U(t.header,r),side:o&1,cat:t.header.cats[t.cat[n.first[o]]],count:a,total:c,self:n.self[o],cost:n.cost[o],min:n.
 min[o],max:n.max[o],mean:c/a,std:a>1?Math.sqrt(n.spread[o]/(a-1)):null}}function Uu(t){let e=o=>Fu.has(o.cat)?0:o.cost,n=[0,0];for(let o of t)n[o.side]+=e(o);return t.
 map(({cost:o,...r})=>({...r,share:n[r.side]>0?100*e({...r,cost:o})/n[r.side]:0}))}var Wu={cpu_op:"CPU op",user_annotation:"range",gpu_user_annotation:"GPU range",cuda_runtime:"runtime",cuda_driver:"driver",kernel:"kernel",gpu_memcpy:"copy",gpu_memset:"\
-set",python_function:"Python",cuda_sync:"sync",overhead:"overhead"};function Gu({mean:t,std:e}){let n=e!==null?` <span class="spread">± ${M(e)}</span>`:"";return`${M(
+set",python_function:"Python",cuda_sync:"sync",overhead:"overhead"};function Gu({mean:t,std:e}){let n=e!==null?` <span class="spread">\xB1 ${M(e)}</span>`:"";return`${M(
 t)}${n}`}function Ku({share:t,side:e}){let n=e?"GPU":"CPU";return`<span class="bar"><i style="width:${t.toFixed(1)}%"></i></span>${R(t)} ${n}`}function ju({name:t,
 short:e}){return`<span class="name" title="${qt(t)}">${qt(e)}</span>`}function da({cat:t}){return Wu[t]??t}function Ot(t,e,n,o){let r=e==="name"||e==="cat";return{
 title:t,data:e,...r?{}:{className:"number"},render:(s,a,c)=>a==="display"?o(c):n(c),searchable:r,orderSequence:["desc","asc"]}}function Le(t,e){return Ot(t,e,n=>n[e],
 n=>M(n[e]))}var Wn=[Ot("Name","name",t=>`${t.short} ${t.name}`,ju),Ot("Kind","cat",da,t=>`<span class="kind">${qt(da(t))}</span>`),Ot("Count","count",t=>t.count,
-t=>O(t.count)),Le("Total","total"),Le("Self","self"),Ot("Mean ± sd","mean",t=>t.mean,Gu),Le("Min","min"),Le("Max","max"),Ot("Share of self","share",t=>t.share,
+t=>O(t.count)),Le("Total","total"),Le("Self","self"),Ot("Mean \xB1 sd","mean",t=>t.mean,Gu),Le("Min","min"),Le("Max","max"),Ot("Share of self","share",t=>t.share,
 Ku)];function ft(t){return Wn.findIndex(e=>e.data===t)}var ha=ft("share"),Pe=[{width:1e3,columns:[ft("min"),ft("max")]},{width:760,columns:[ft("cat"),ft("total")]},
 {width:600,columns:[ft("mean"),ft("count")]}];var pa=`
 :host { display: block; container-type: inline-size; --dt-html-background: transparent; --dt-row-selected: var(--cl-selected-rgb); font: inherit; color: inherit\
@@ -871,7 +871,7 @@ topEnd:"search",bottomStart:"pageLength",bottomEnd:"paging"},rowCallback:(g,w)=>
 ()=>Gn(u,f,t));p.observe(t),Gn(u,f,t);let m=g=>{t.classList.toggle("dark",g==="dark")};return m(r),{sum(g){f.rows=ua(e,i,g),f.isStale=!0},update(){f.isStale&&ma(
 u,f),f.isStale=!1},choose(g){f.chosen=g??new Set,u.rows({page:"current"}).every(function(){ga(this.node(),this.data(),f.chosen)})},setTheme:m,rows:()=>f.rows,destroy(){
 p.disconnect(),u.destroy(),a.replaceChildren()}}}function Vu(){return{columns:Wn,data:[],order:[[ha,"desc"]],pageLength:10,lengthMenu:[10,25,50,100,{label:"all",
-value:-1}],language:{search:"",searchPlaceholder:"Filter names",info:"_START_–_END_ of _TOTAL_ names",infoEmpty:"no names",infoFiltered:"(of _MAX_)",lengthMenu:"\
+value:-1}],language:{search:"",searchPlaceholder:"Filter names",info:"_START_\u2013_END_ of _TOTAL_ names",infoEmpty:"no names",infoFiltered:"(of _MAX_)",lengthMenu:"\
 _MENU_ a page",emptyTable:"Nothing is selected here",zeroRecords:"No name matches the filter"},autoWidth:!1,deferRender:!0}}function ma(t,{rows:e,side:n}){t.clear().
 rows.add(e.filter(o=>n===null||o.side===n)).draw()}function qu(t,e){let n=h("div",{class:"sides",role:"group","aria-label":"Where the time went"});for(let[o,r]of Xu){
 let s=()=>{t.side=r;for(let a of n.children)a.setAttribute("aria-pressed",String(a.textContent===o));e()};n.append(h("button",{type:"button","aria-pressed":String(
@@ -926,13 +926,14 @@ ows",c)],h("button",{class:"cl-button cl-clear",type:"button",onclick:()=>n.clea
 t,e),a=`${$(s,"CPU event")}`;if(!t.header.lanes.some(({kind:i,count:l})=>i==="device"&&l))return a;let c=R(100*n/(e[1]-e[0]));return`GPU busy ${M(n)} (${c}), id\
 le ${M(o)}; ${$(r,"GPU event")}, ${a}`}function ld(t,e){let{event:n,names:o}=e.get();if(n===null&&o===null)return[];let r=a=>()=>{let c=Ra(t,e.get(),a);c&&e.set(
 {event:c.event,names:null,range:null},"bar")},s=(a,c,i)=>h("button",{class:"cl-button",type:"button",title:c,"aria-label":c,onclick:r(i)},a);return n===null?[s(
-"Go to the longest","Select the longest event of this name",1)]:[s("‹ same name","Previous event of this name",-1),s("same name ›","Next event of this name",
-1)]}function La(t,e,n){let s=h("button",{...{class:"cl-button cl-copy",type:"button",title:n===null?"More than 2,000 rows":e},disabled:n===null,"data-text":n,onclick:async()=>{
-if(n!==null)try{await navigator.clipboard.writeText(n),s.textContent="Copied"}catch{s.replaceWith(h("code",{class:"cl-copy-text",tabindex:0},n))}}},t);return s}
-function fd(t,{range:e,event:n,names:o}){let r=[];if(e){let[s,a]=e;r.push(["range",`${M(s)} – ${M(a)} (${M(a-s)})`])}if(n!==null&&r.push(["event",`within ${U(
-t.header,t.name[n])}`]),o){let[s]=[...o].map(a=>U(t.header,a));r.push(["names",o.size===1?s:`${s} and ${o.size-1} more`])}return r}function ud(t,e,n){let o=()=>t.
-set({[e]:null},"bar");return h("span",{class:"cl-chip",title:n},h("span",{},n),h("button",{type:"button","aria-label":`Stop selecting ${n}`,onclick:o},"×"))}function Na(t,e){let n=h("div",{class:"cl-table-host"}),o={verdict:h("p",{class:"cl-verdict"},...dd(e.badge),...hd(e.verdict)),message:h("div",{class:"cl-messag\
-e",role:"alert",hidden:!0}),status:h("p",{class:"cl-hint cl-status"},"Loading the timeline…"),races:B("cl-races","Races"),graphs:B("cl-graphs","CUDA graphs"),
+"Go to the longest","Select the longest event of this name",1)]:[s("\u2039 same name","Previous event of this name",-1),s("same name \u203A","Next event of this\
+ name",1)]}function La(t,e,n){let s=h("button",{...{class:"cl-button cl-copy",type:"button",title:n===null?"More than 2,000 rows":e},disabled:n===null,"data-tex\
+t":n,onclick:async()=>{if(n!==null)try{await navigator.clipboard.writeText(n),s.textContent="Copied"}catch{s.replaceWith(h("code",{class:"cl-copy-text",tabindex:0},
+n))}}},t);return s}function fd(t,{range:e,event:n,names:o}){let r=[];if(e){let[s,a]=e;r.push(["range",`${M(s)} \u2013 ${M(a)} (${M(a-s)})`])}if(n!==null&&r.push(
+["event",`within ${U(t.header,t.name[n])}`]),o){let[s]=[...o].map(a=>U(t.header,a));r.push(["names",o.size===1?s:`${s} and ${o.size-1} more`])}return r}function ud(t,e,n){
+let o=()=>t.set({[e]:null},"bar");return h("span",{class:"cl-chip",title:n},h("span",{},n),h("button",{type:"button","aria-label":`Stop selecting ${n}`,onclick:o},
+"\xD7"))}function Na(t,e){let n=h("div",{class:"cl-table-host"}),o={verdict:h("p",{class:"cl-verdict"},...dd(e.badge),...hd(e.verdict)),message:h("div",{class:"cl-messag\
+e",role:"alert",hidden:!0}),status:h("p",{class:"cl-hint cl-status"},"Loading the timeline\u2026"),races:B("cl-races","Races"),graphs:B("cl-graphs","CUDA graphs"),
 findings:B("cudalens-findings","Findings"),memoryMap:B("cl-memory-map","Memory"),timeline:h("div",{class:"cl-timeline"}),metrics:B("cl-metrics","Readings of the\
  GPUs"),syncs:B("cudalens-syncs","Waits for the GPU"),bar:h("div",{class:"cl-bar",hidden:!0}),marks:B("cl-marks","Marks"),table:B("cl-panel cl-table","Costs"),tableHost:n,
 details:B("cl-panel cl-details","Details of the selected event"),memory:B("cl-panel cl-memory","Memory curve")};return t.replaceChildren(o.verdict,...pd(e.details),

@@ -54,9 +54,9 @@ ight";if(o!==void 0)return o.includes("light")?"light":"dark";let e=document.doc
 -color-scheme: dark)").matches?"dark":"light"}function ro(t){let o=K(),e=()=>{let a=K();a!==o&&(o=a,t(a))},n=new MutationObserver(e),r={attributes:!0,attributeFilter:[
 "data-jp-theme-light","data-vscode-theme-kind","data-theme"]};n.observe(document.body,r),n.observe(document.documentElement,r);let s=[matchMedia("(prefers-color\
 -scheme: dark)"),matchMedia("print")];for(let a of s)a.addEventListener("change",e);return()=>{n.disconnect();for(let a of s)a.removeEventListener("change",e)}}function We(t){return t?V(document,`[data-cudalens-static="${CSS.escape(t)}"]`,HTMLElement):[]}function Tt(t,o){let e=We(t).map(r=>r.closest(".jp-OutputArea-chi\
-ld")??r),n=e.length>1?e[0].nextElementSibling:null;n instanceof HTMLElement&&n.nextElementSibling===e[1]&&e.push(n);for(let r of e)r.style.display=o?"none":""}function so({start:t,dur:o},e,n){let[r,s]=t[e]<=t[n]?[e,n]:[n,e],a=t[r]+o[r];return a<t[s]?[a,t[s]]:[t[r],Math.max(t[s],t[r]+1)]}function Be(t){return t>=999.5?t.toFixed(0):t.toPrecision(3)}var Ve=[[1e9,"s"],[1e6,"ms"],[1e3,"µs"]],Pr=[[2**40,"TiB"],[2**30,"GiB"],[2**20,"MiB"],[2**10,"KiB"]];
-function S(t){if(t==null||Number.isNaN(t))return"-";if(t<0)return`-${S(-t)}`;if(t>=1195e8){let o=Math.round(t/1e9);return`${Math.floor(o/60)} min ${o%60} s`}for(let[
-o,e]of Ve)if(t>=.9995*o)return`${Be(t/o)} ${e}`;return t>=.9995||t===0?`${t.toFixed(0)} ns`:`${Number(t.toPrecision(2))} ns`}function nt(t){return t.toLocaleString("en-US")}var Ke=`
+ld")??r),n=e.length>1?e[0].nextElementSibling:null;n instanceof HTMLElement&&n.nextElementSibling===e[1]&&e.push(n);for(let r of e)r.style.display=o?"none":""}function so({start:t,dur:o},e,n){let[r,s]=t[e]<=t[n]?[e,n]:[n,e],a=t[r]+o[r];return a<t[s]?[a,t[s]]:[t[r],Math.max(t[s],t[r]+1)]}function Be(t){return t>=999.5?t.toFixed(0):t.toPrecision(3)}var Ve=[[1e9,"s"],[1e6,"ms"],[1e3,"\xB5s"]],Pr=[[2**40,"TiB"],[2**30,"GiB"],[2**20,"MiB"],[2**10,"K\
+iB"]];function S(t){if(t==null||Number.isNaN(t))return"-";if(t<0)return`-${S(-t)}`;if(t>=1195e8){let o=Math.round(t/1e9);return`${Math.floor(o/60)} min ${o%60} \
+s`}for(let[o,e]of Ve)if(t>=.9995*o)return`${Be(t/o)} ${e}`;return t>=.9995||t===0?`${t.toFixed(0)} ns`:`${Number(t.toPrecision(2))} ns`}function nt(t){return t.toLocaleString("en-US")}var Ke=`
 .cltl { --timeline-bg: #fff; --timeline-text: #1b1f24; position: relative; color: var(--timeline-text); background: var(--timeline-bg);
   font: 12px/1.4 system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", Arial, sans-serif; text-align: left; }
 .cltl * { box-sizing: border-box; }
@@ -106,10 +106,10 @@ l-spoken",id:`cltl-${Math.random().toString(36).slice(2)}`},Xe);e.setAttribute("
 {class:"cltl",role:"group","aria-label":"Stream timeline"},o.tools,l,r,je(),s,a,c);for(let u of i.querySelectorAll("canvas, input, button"))u.setAttribute("data\
 -lm-suppress-shortcuts","true");return t.append(i),{...o,canvas:e,stage:n,frame:r,lanes:l,tip:s,spoken:a,host:i}}function qe(){let t=(d,p,g)=>y("button",{type:"\
 button","aria-label":d,title:g},p),o=(...d)=>y("span",{class:"cltl-group"},...d),e=y("input",{class:"cltl-search",type:"search",placeholder:"Search names  ( / )",
-"aria-label":"Search event names",autocomplete:"off",spellcheck:"false"}),n=y("span",{class:"cltl-matches",role:"status"}),r=t("Previous match","‹","Previous \
-match (Shift+Enter)"),s=t("Next match","›","Next match (Enter)"),a=t("Zoom in","+","Zoom in (W)"),c=t("Zoom out","−","Zoom out (S)"),l=t("Fit the whole trac\
-e","Fit","Show the whole trace (F)"),f=t("Lanes","Lanes","Pin, move, fold and filter lanes");f.setAttribute("aria-expanded","false");let i=y("ul",{class:"cltl-l\
-egend","aria-label":"Colours"}),u=y("div",{class:"cltl-tools",role:"toolbar","aria-label":"Timeline"},o(e,r,s,n),o(c,a,l,f),i);return{search:e,matches:n,previous:r,
+"aria-label":"Search event names",autocomplete:"off",spellcheck:"false"}),n=y("span",{class:"cltl-matches",role:"status"}),r=t("Previous match","\u2039","Previo\
+us match (Shift+Enter)"),s=t("Next match","\u203A","Next match (Enter)"),a=t("Zoom in","+","Zoom in (W)"),c=t("Zoom out","\u2212","Zoom out (S)"),l=t("Fit the w\
+hole trace","Fit","Show the whole trace (F)"),f=t("Lanes","Lanes","Pin, move, fold and filter lanes");f.setAttribute("aria-expanded","false");let i=y("ul",{class:"\
+cltl-legend","aria-label":"Colours"}),u=y("div",{class:"cltl-tools",role:"toolbar","aria-label":"Timeline"},o(e,r,s,n),o(c,a,l,f),i);return{search:e,matches:n,previous:r,
 next:s,zoomIn:a,zoomOut:c,fit:l,lanesButton:f,legend:i,tools:u}}function je(){let t=Ye.flatMap(([o,e])=>[y("span",{},y("kbd",{},o),` ${e}`)," "]);return y("div",
 {class:"cltl-hint","aria-hidden":"true"},...t)}function uo(t,o){t.legend.replaceChildren(...o.map(([e,n])=>{let r=y("i",{"aria-hidden":"true"});return r.style.background=
 n,y("li",{},r,e)}))}function io(t,o,e,n){let[r,...s]=o;t.tip.replaceChildren(y("b",{},r),...s.map(f=>y("div",{},f))),t.tip.hidden=!1;let{offsetWidth:a,offsetHeight:c}=t.
@@ -118,8 +118,8 @@ t.flags[s]&L.instant))continue;t.start[s]<e&&(e=t.start[s]);let a=t.start[s]+t.d
 t,o],e){let n=(e[1]-e[0])*1.04,r=Math.min(Math.max(o-t,Math.min(Ze,n)),n),s=(t+o)/2,a=e[0]-r*.9,c=e[1]-r*.1,l=r>=n?(e[0]+e[1]-n)/2:Math.min(Math.max(s-r/2,a),c);
 return[l,l+r]}function po(t){let o=(t[1]-t[0])*.02;return[t[0]-o,t[1]+o]}function ho(t,o,e,n=110){let r=(o-t)*n/Math.max(e,1),s=10**Math.floor(Math.log10(r)),a=Math.
 max(1,([1,2,5,10].find(l=>l*s>=r*.999)??10)*s),c=[];for(let l=Math.ceil(t/a);l*a<=o&&c.length<200;l++)c.push({t:l*a,text:Qe(l*a,a)});return{ticks:c,step:a}}var Je=[
-[1e9,"s"],[1e6,"ms"],[1e3,"µs"]];function Qe(t,o){let[e,n]=Je.find(([s])=>Math.abs(t)>=s)??[1,"ns"],r=Math.max(0,Math.ceil(Math.log10(e/o)-1e-9));return t===0?
-"0":`${(t/e).toFixed(r)} ${n}`}function st(t,o,e,n=0){let r=new Float64Array(t.length),s=new Float64Array(t.length),a=new Uint16Array(t.length),c=0;for(let l of e)
+[1e9,"s"],[1e6,"ms"],[1e3,"\xB5s"]];function Qe(t,o){let[e,n]=Je.find(([s])=>Math.abs(t)>=s)??[1,"ns"],r=Math.max(0,Math.ceil(Math.log10(e/o)-1e-9));return t===
+0?"0":`${(t/e).toFixed(r)} ${n}`}function st(t,o,e,n=0){let r=new Float64Array(t.length),s=new Float64Array(t.length),a=new Uint16Array(t.length),c=0;for(let l of e)
 a[l]=o.has(l)?1:t[l],r[l]=c,c+=a[l]*E+2*St,s[l]=c;return{order:e,tops:r,ends:s,shown:a,pinned:n?s[e[n-1]]:0,total:c}}function $(t,o){let{order:e,tops:n}=t;if(o<
 0||o>=t.total)return-1;let r=0,s=e.length-1;for(;r<s;){let a=r+s+1>>1;n[e[a]]<=o?r=a:s=a-1}return e[r]}function at(t,o,e){return t.tops[o]+St+e*E}function go(t,o){
 let e=$(t,o);if(e<0)return null;let n=Math.floor((o-t.tops[e]-St)/E);return n>=0&&n<t.shown[e]?{lane:e,row:n}:null}var tn=.6;function ct({size:t,layout:o}){return o.pinned<=tn*(t.height-b)?o.pinned:0}function lt(t,o){return o-b<ct(t)?o-b:o-b+t.scroll}function _(t){let{size:o,
@@ -230,19 +230,19 @@ parts.slice(1))t.fillRect(0,s-2,o.size.width,2)}function kn(t,o,e,n,r){let{layou
 down(r,s.ends[r])-f,d=Math.round(Math.min(Math.max(i,n.top+f),u));t.fillStyle=a.muted,l&&In(t,12,d,o.collapsed.has(r)),t.fillStyle=r===o.focusLane&&o.hasFocus?a.
 accent:a.text,t.fillText(_n(t,Rn(o,r),c.gutter-32),22,d)}function Rn({data:t,filters:o},e){let{label:n}=t.header.lanes[e];return o.has(e)?`${n} (${o.get(e)?.text}\
 )`:n}function In(t,o,e,n){let r=n?[[-2.5,-4],[3,0],[-2.5,4]]:[[-4,-2.5],[4,-2.5],[0,3]];t.beginPath();for(let[s,a]of r)t.lineTo(o+s,e+a);t.fill()}function _n(t,o,e){
-let n=o.slice(0,100);if(n===o&&t.measureText(n).width<=e)return n;for(;n.length>1&&t.measureText(`${n}…`).width>e;)n=n.slice(0,-1);return`${n}…`}function Pt(t,o,{
+let n=o.slice(0,100);if(n===o&&t.measureText(n).width<=e)return n;for(;n.length>1&&t.measureText(`${n}\u2026`).width>e;)n=n.slice(0,-1);return`${n}\u2026`}function Pt(t,o,{
 down:e},{lanes:n},r){t.fillStyle=o.colors.lineSoft;for(let s of n)t.fillRect(r,Math.round(e(s,o.layout.ends[s]))-1,o.size.width-r,1)}var Hn=5,Xo=24;function Yo(t,o,{x:e,t0:n,t1:r}){let{gutter:s,width:a,height:c}=o.size;t.fillStyle=o.colors.accent,t.textAlign="left";for(let{at:l,dur:f,note:i}of o.
 marks){if(l+f<n||l>r)continue;let u=Math.max(s,Math.round(e(l))),d=Math.min(a,Math.max(u+2,e(l+f)));t.fillRect(u,v,d-u,Hn),t.globalAlpha=.5,l>=n&&t.fillRect(u,v,
-1,c-v),t.globalAlpha=1;let p=i.length>Xo?`${i.slice(0,Xo)}…`:i;if(!p)continue;let g=t.measureText(p).width+8,h=Math.min(u,a-g);t.fillRect(h,v,g,b-v-9),t.fillStyle=
+1,c-v),t.globalAlpha=1;let p=i.length>Xo?`${i.slice(0,Xo)}\u2026`:i;if(!p)continue;let g=t.measureText(p).width+8,h=Math.min(u,a-g);t.fillRect(h,v,g,b-v-9),t.fillStyle=
 o.colors.bg,t.fillText(p,h+4,v+(b-v-9)/2+.5),t.fillStyle=o.colors.accent}}function qo({data:t,races:o},e){let{names:n,cats:r,lanes:s}=t.header,c=s[t.lane[e]].kind==="host"&&t.self[e]!==t.dur[e]?`, self ${S(t.self[e])}`:"",l=[n[t.name[e]].
 slice(0,400)||"(no name)"],f=Nt(t,e),i=t.name[e+s[t.lane[e]].enclosing-1];f&&l.push(`${f}, the innermost: ${n[i].slice(0,200)}`),l.push(t.flags[e]&L.instant?"in\
-stant":`${S(t.dur[e])}${c}`),l.push(`${r[t.cat[e]]||"no category"} · at ${Ln(t.start[e])}`);let u=t.launch[e];if(u>=0){let p=n[t.name[u]].slice(0,100);l.push(`\
-launched by ${p}, ${S(t.start[e]-t.start[u])} earlier`)}let d=o.find(({event:p})=>p===e);return d&&l.push(`race: ${d.title}`),l}function Nt(t,o){let{enclosing:e}=t.
+stant":`${S(t.dur[e])}${c}`),l.push(`${r[t.cat[e]]||"no category"} \xB7 at ${Ln(t.start[e])}`);let u=t.launch[e];if(u>=0){let p=n[t.name[u]].slice(0,100);l.push(
+`launched by ${p}, ${S(t.start[e]-t.start[u])} earlier`)}let d=o.find(({event:p})=>p===e);return d&&l.push(`race: ${d.title}`),l}function Nt(t,o){let{enclosing:e}=t.
 header.lanes[t.lane[o]],n=o===0||t.lane[o-1]!==t.lane[o];return e>1&&n?`${e} enclosing frames`:void 0}function gt(t,o){let{names:e,cats:n,lanes:r}=t.header,s=[e[t.
 name[o]].slice(0,200)||"no name",n[t.cat[o]]||"no category"];return s.push(t.flags[o]&L.instant?"an instant":`lasts ${S(t.dur[o])}`),s.push(`starts at ${S(t.start[o])}`,
 `on ${r[t.lane[o]].label}`),t.launch[o]>=0&&s.push(`launched by ${e[t.name[t.launch[o]]].slice(0,100)}`),s.join(", ")}function jo(t){return t.slice(0,300).replace(
 /^void /,"").replaceAll("(anonymous namespace)::","").replaceAll("at::native::","")||t.slice(0,300)}function Zo(t){return t.replace(/^(aten|prims|c10d|autograd::engine::evaluate_function): ?:?|^nn\.Module: |^.{1,200}?\(\d+\): /,
-"")||t}var On=[[1e9,"s",9],[1e6,"ms",6],[1e3,"µs",3]];function Ln(t){let[o,e,n]=On.find(([r])=>Math.abs(t)>=r)??[1,"ns",0];return`${(t/o).toFixed(n)} ${e}`}var $n='11px system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", Arial, sans-serif',zn=28;function Jo(t){let{painter:o,size:e,colors:n}=t,r=o.context;
+"")||t}var On=[[1e9,"s",9],[1e6,"ms",6],[1e3,"\xB5s",3]];function Ln(t){let[o,e,n]=On.find(([r])=>Math.abs(t)>=r)??[1,"ns",0];return`${(t/o).toFixed(n)} ${e}`}var $n='11px system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", Arial, sans-serif',zn=28;function Jo(t){let{painter:o,size:e,colors:n}=t,r=o.context;
 r.setTransform(e.ratio,0,0,e.ratio,0,0),r.font=$n,r.textBaseline="middle",r.fillStyle=n.bg,r.fillRect(0,0,e.width,e.height);let s=_(t);for(let a of s.parts)Pn(r,
 t,s,a);Kn(r,t,s),Vo(r,t,s),Yo(r,t,s),Uo(r,t,s),No(r,t,s),_o(r,t,s),Ko(r,t,s)}function Pn(t,o,e,n){let{gutter:r}=o.size;t.save(),t.beginPath(),t.rect(r,n.top,e.width,
 n.bottom-n.top),t.clip(),Nn(t,o,e),Pt(t,o,e,n,r),Cn(t,o,e,n),Vn(t,o,e),Lo(t,o,e),t.restore()}function Nn(t,o,{x:e,t0:n,t1:r}){t.fillStyle=o.colors.band,t.globalAlpha=
@@ -256,7 +256,7 @@ tone[x],x0:m,x1:H,y:i,isDim:w!==null})});return c===null?p(a,l.pixels,null):(p(a
 gutter:s}=o.size;t.textAlign="left";for(let{i:a,tone:c,x0:l,x1:f,y:i,isDim:u}of n){let d=Math.max(0,l)/r,p=Math.min(e.width,f/r)-d-8,g=Nt(o.data,a)??Gn(t,o,o.data.
 name[a],p);g&&(t.fillStyle=u?o.colors.muted:o.tones.ink[c],t.fillText(g,Math.round(s+d+4),Math.round(i)+E/2))}}function Gn(t,o,e,n){let{labels:r}=o.painter,s=r[e]??
 Bn(t,o.data.header,e);if(r[e]=s,s.width<=n)return s.text;if(s.shortWidth<=n)return s.short;let a=Math.floor(s.short.length*n/s.shortWidth);for(;a>=2&&Wn(t,s,a)>
-n;)a--;return a<2?"":`${s.short.slice(0,a)}…`}function Wn(t,o,e){return o.cuts[e]??=t.measureText(`${o.short.slice(0,e)}…`).width,o.cuts[e]}function Bn(t,o,e){
+n;)a--;return a<2?"":`${s.short.slice(0,a)}\u2026`}function Wn(t,o,e){return o.cuts[e]??=t.measureText(`${o.short.slice(0,e)}\u2026`).width,o.cuts[e]}function Bn(t,o,e){
 let n=o.short[e],r=n??jo(o.names[e]),s=n??Zo(r);return{text:r,short:s,cuts:[],width:t.measureText(r).width,shortWidth:t.measureText(s).width}}function Vn(t,o,e){
 for(let{event:n}of o.syncs)n>=0&&q(t,o,e,n,Ot,1.5);for(let{event:n}of o.races)n>=0&&q(t,o,e,n,Ht,2.5);o.hover!==null&&o.hover!==o.selected&&q(t,o,e,o.hover,o.colors.
 text,1),o.selected!==null&&q(t,o,e,o.selected,o.colors.accent,2.5),o.focused!==null&&o.focused!==o.selected&&o.hasFocus&&q(t,o,e,o.focused,o.colors.text,2,[4,2])}
@@ -319,11 +319,11 @@ o))return;t.held.add(o);let n=null,r=s=>{let a=n===null?.016666666666666666:Math
 size&&A(t)};t.beforeFrame=r,A(t)}function me(t){let{lanesButton:o,lanes:e}=t.dom;M(t,o,"click",()=>{t.lanesPanel??=rr(t),e.hidden=!e.hidden,o.setAttribute("aria-expanded",String(!e.hidden)),t.lanesPanel.
 update()})}function rr(t){let o=t.data.header.lanes.map((n,r)=>sr(t,r)),e=y("ul",{"aria-label":"Lanes"});return t.dom.lanes.replaceChildren(e),{update(){let{activeElement:n}=document;
 e.append(...t.order.map(r=>o[r].node));for(let r of o)r.update();n instanceof HTMLElement&&e.contains(n)&&n.focus()}}}function sr(t,o){let{label:e}=t.data.header.
-lanes[o],n=(i,u,d)=>y("button",{type:"button",title:u,"aria-label":`${u}: ${e}`,onclick:d},i),r=n("Pin","Pin on top",()=>mt(t,o)),s=n("↑","Move up",()=>J(t,o,
-t.order.indexOf(o)-1)),a=n("↓","Move down",()=>J(t,o,t.order.indexOf(o)+1)),c=n("Fold","Fold to one row",()=>Z(t,o));c.disabled=t.rows.heights[o]<2;let l=y("i\
-nput",{type:"search",placeholder:"Filter names","aria-label":`Filter names: ${e}`});l.addEventListener("input",()=>le(t,o,l.value));for(let i of[r,s,a,c,l])i.setAttribute(
-"data-lm-suppress-shortcuts","true");let f=y("span",{class:"cltl-lane",title:e},e);return{node:y("li",{},r,s,a,c,f,l),update(){r.setAttribute("aria-pressed",String(
-t.pinned.has(o))),c.setAttribute("aria-pressed",String(t.collapsed.has(o)))}}}var ar=460,cr=150,lr="800px 0px";function ye(t,o,e={}){let n=Do(t,o,e),r=de(n);Wo(n,r),Bo(n,r),ur(n,r),be(n,n.mode),fr(n),G(n);let s=new ResizeObserver(()=>G(n));
+lanes[o],n=(i,u,d)=>y("button",{type:"button",title:u,"aria-label":`${u}: ${e}`,onclick:d},i),r=n("Pin","Pin on top",()=>mt(t,o)),s=n("\u2191","Move up",()=>J(t,
+o,t.order.indexOf(o)-1)),a=n("\u2193","Move down",()=>J(t,o,t.order.indexOf(o)+1)),c=n("Fold","Fold to one row",()=>Z(t,o));c.disabled=t.rows.heights[o]<2;let l=y(
+"input",{type:"search",placeholder:"Filter names","aria-label":`Filter names: ${e}`});l.addEventListener("input",()=>le(t,o,l.value));for(let i of[r,s,a,c,l])i.
+setAttribute("data-lm-suppress-shortcuts","true");let f=y("span",{class:"cltl-lane",title:e},e);return{node:y("li",{},r,s,a,c,f,l),update(){r.setAttribute("aria\
+-pressed",String(t.pinned.has(o))),c.setAttribute("aria-pressed",String(t.collapsed.has(o)))}}}var ar=460,cr=150,lr="800px 0px";function ye(t,o,e={}){let n=Do(t,o,e),r=de(n);Wo(n,r),Bo(n,r),ur(n,r),be(n,n.mode),fr(n),G(n);let s=new ResizeObserver(()=>G(n));
 s.observe(n.dom.frame);let a=new IntersectionObserver(c=>ee(n,c[c.length-1].isIntersecting),{rootMargin:lr});return a.observe(n.dom.frame),n.cleanups.push(()=>s.
 disconnect(),()=>a.disconnect()),wt(n),ir(n,r)}function be(t,o){Object.assign(t,Lt(o)),lo(t.dom.host,t.colors),uo(t.dom,Qo(t)),A(t)}function fr({dom:t,layout:o,
 options:e}){let n=e.height??Math.min(ar,Math.max(cr,o.total+b));t.frame.style.height=`${Math.round(n)+2}px`}function ur(t,o){let{dom:e}=t;M(t,e.zoomIn,"click",()=>o.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Final
+from typing import Any, Final, TypeGuard
 
 from cudalens.frames import Trace
 from cudalens.frames.marks import marks_frame
@@ -31,11 +31,11 @@ def _row(sent: Any, origin: int) -> tuple[int, int, str] | None:
     if not isinstance(sent, dict):
         return None
     at, dur = sent.get("at"), sent.get("dur")
-    if not (_is_time(at) and _is_time(dur)) or dur < 0:
+    if not _is_time(at) or not _is_time(dur) or dur < 0:
         return None
     return origin + round(at), round(dur), str(sent.get("note", ""))
 
 
-def _is_time(value: Any) -> bool:
+def _is_time(value: Any) -> TypeGuard[float]:
     is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
     return is_number and math.isfinite(value) and abs(value) < EXACT

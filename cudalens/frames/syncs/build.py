@@ -107,7 +107,7 @@ class _Tree:
         self.is_torch = bool((self._is_op | self._is_python).any())
         self._chains: dict[int, tuple[str, ...]] = {}
         # Faster by element than arrays.
-        self._up, self._has_python = memoryview(np.ascontiguousarray(self.parent)), memoryview(self._is_python)
+        self._up, self._has_python = np.ascontiguousarray(self.parent).data, np.ascontiguousarray(self._is_python).data
         self._is_user = self._is_op | is_category(cat, ("user_annotation",))
 
     def ops(self, row: int) -> tuple[str, ...]:

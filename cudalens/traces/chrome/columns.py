@@ -191,7 +191,7 @@ class EventColumns:
         codes = self._stack_code if field == "stack" else self._text_code[field]
         return np.array([codes[text] for text in column.texts], np.int64)
 
-    def _json_codes_of(self, field: str, raws: list[bytes]) -> Ints:
+    def _json_codes_of(self, field: str, raws: Sequence[bytes]) -> Ints:
         codes, texts = self._json_code[field], self._texts[field]
         new = [raw for raw in raws if raw not in codes]
         for raw, text in zip(new, compact_json_of(new), strict=True):

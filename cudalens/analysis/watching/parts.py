@@ -24,6 +24,8 @@ PARTS: Final = (*DEVICE_PARTS, *HOST_PARTS)
 
 _LOADER: Final = "^enumerate\\(DataLoader\\)"
 _OPTIMIZER: Final = "^Optimizer\\.step"
+#: Collectives on the CPU, which run on threads of the process group.
+_COLLECTIVE: Final = "^(gloo|mpi|ucc):"
 
 
 @once_per_trace
@@ -33,7 +35,7 @@ def step_parts(trace: Trace) -> dict[str, float]:
     With device work the parts are those of the device that was busy longest, in the window of the run: computing;
     communication outside of it; copies outside of both; and idle time by the causes of `cudalens.analysis.idle_causes`,
     without what the host spent in a DataLoader. Without device work they are the times of the host: data loading, steps
-    of optimizers, other operators, and the rest.
+    of optimizers, other operators, collectives outside of these, and the rest.
 
     Args:
         trace: A Trace with profiler steps; without steps the whole Trace counts as one.
@@ -99,7 +101,9 @@ def _of_host(arrays: EventArrays, window: Intervals) -> dict[str, int]:
     steps = subtract(intersect(window, _ranges(arrays, _OPTIMIZER)), loading)
     is_op = arrays.is_in("cpu_op")
     ops = subtract(subtract(intersect(window, union(arrays.ts[is_op], arrays.end[is_op])), loading), steps)
+    waiting = subtract(subtract(subtract(intersect(window, _ranges(arrays, _COLLECTIVE)), loading), steps), ops)
     known = {"data loading": length(loading), "optimizer": length(steps), "operators": length(ops)}
+    known["communication"] = length(waiting)
     return known | {"Python and other": length(window) - sum(known.values())}
 
 

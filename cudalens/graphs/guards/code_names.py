@@ -70,7 +70,7 @@ def names_of(code: CodeType) -> CodeNames:
 
 
 @functools.lru_cache(maxsize=256)
-def stored_by(kind: type) -> frozenset[str]:
+def stored_by(kind: Any) -> frozenset[str]:
     """The names of the attributes that the constructor of a class stores."""
     code = getattr(kind.__init__, "__code__", None)
     stored = () if code is None else (at.argval for at in dis.get_instructions(code) if at.opname == "STORE_ATTR")

@@ -374,10 +374,9 @@ class _Search:
         name = str(held.get("__name__"))
         is_library = name.partition(".")[0] in ("torch", *_LIBRARIES, *sys.builtin_module_names)
         is_library = is_library or not is_read(str(held.get("__file__") or ""))
-        if type(module) is not ModuleType and is_installed(str(held.get("__file__"))):  # its tables of lazy imports
-            self._seen |= {
-                id(held[name]) for name in stored_by(type(module)) if isinstance(held.get(name), dict | list | set)
-            }
+        kind: Any = type(module)
+        if kind is not ModuleType and is_installed(str(held.get("__file__"))):  # its tables of lazy imports
+            self._seen |= {id(held[name]) for name in stored_by(kind) if isinstance(held.get(name), dict | list | set)}
         for name in sorted(self._known & held.keys()):
             if not is_library or isinstance(held[name], torch.Tensor | FunctionType):
                 yield held, name, held[name], _dotted(label, name)  # of libraries: what a program puts in their place

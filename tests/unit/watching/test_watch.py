@@ -209,6 +209,25 @@ def test_a_stop_from_elsewhere_ends_it_within_the_loop_and_the_loop_goes_on():
     assert hooks() == before
 
 
+def test_the_sanitizer_beside_it_changes_no_result():
+    def trained():
+        torch.manual_seed(3)
+        model = nn.Sequential(nn.Linear(8, 16), nn.Dropout(0.5), nn.Linear(16, 1)).cuda()
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        for _ in range(12):
+            optimizer.zero_grad()
+            model(torch.randn(4, 8, device="cuda")).square().mean().backward()
+            optimizer.step()
+        return torch.cat([parameter.detach().cpu().reshape(-1) for parameter in model.parameters()])
+
+    with cudalens.virtual.device("h100"):
+        plain = trained()
+        with cudalens.sanitize(), cudalens.watch(budget=0.5) as w:
+            found = trained()
+    assert torch.equal(plain, found)
+    assert w.run.facts.num_recordings
+
+
 def test_a_second_watch_is_refused_and_the_first_goes_on():
     with cudalens.watch("one") as w:
         with pytest.raises(cudalens.WatchError, match="'one' is already watching"), cudalens.watch():

@@ -3,12 +3,12 @@ async function Ka(t){let e=new Blob([t]).stream().pipeThrough(new DecompressionS
 return new Error(`cudalens payload: ${t}. Save the trace again with the same version of cudalens.`)}async function Vt(t){if(t.byteLength<12||String.fromCharCode(
 ...t.subarray(0,4))!=="CLP1")throw He(`found ${t.byteLength} bytes that do not begin with CLP1`);let e=new DataView(t.buffer,t.byteOffset,t.byteLength),n=e.getUint32(
 4,!0)===1,o=([a,c])=>{let i=a+c;if(i>t.byteLength)throw He(`it ends at byte ${t.byteLength}, ${i} expected`);let l=t.subarray(a,i);return n?Ka(l):l},r=e.getUint32(
-8,!0),s=JSON.parse(new TextDecoder().decode(await o([12,r])));if(s.version!==1)throw He(`found version ${s.version}, expected 1`);return{header:s,places:ja(s,12+
-r),read:o}}function ja(t,e){let n=new Map,o=e;for(let[r,s]of Object.entries(t.columns)){let a=[];for(let c of"text"in s?[s.text]:s.planes)a.push(c<0?c:[o,c]),c>
+8,!0),s=JSON.parse(new TextDecoder().decode(await o([12,r])));if(s.version!==1)throw He(`found version ${s.version}, expected 1`);return{header:s,places:Xa(s,12+
+r),read:o}}function Xa(t,e){let n=new Map,o=e;for(let[r,s]of Object.entries(t.columns)){let a=[];for(let c of"text"in s?[s.text]:s.planes)a.push(c<0?c:[o,c]),c>
 0&&(o+=c);n.set(r,a)}return n}async function Zn({header:t,places:e,read:n},o){let{n:r,signed:s}=t.columns[o],a=e.get(o)??[],c=await Promise.all(a.map(i=>typeof i==
-"number"?-1-i:n(i)));return{n:r,signed:s,planes:c}}async function H(t,e){let{n,signed:o,planes:r}=await Zn(t,e);if(r.length>4||o&&r.length===4)return Xa(r,n,o);
+"number"?-1-i:n(i)));return{n:r,signed:s,planes:c}}async function H(t,e){let{n,signed:o,planes:r}=await Zn(t,e);if(r.length>4||o&&r.length===4)return ja(r,n,o);
 let s=new Uint32Array(n);if(r.forEach((c,i)=>{if(typeof c=="number"){if(c)for(let l=0;l<n;l++)s[l]|=c<<8*i}else if(i===0)for(let l=0;l<n;l++)s[l]=c[l];else for(let l=0;l<
-n;l++)s[l]|=c[l]<<8*i}),!o)return s;let a=new Int32Array(s.buffer);for(let c=0;c<n;c++)a[c]=s[c]>>>1^-(s[c]&1);return a}function Xa(t,e,n){let o=new Float64Array(
+n;l++)s[l]|=c[l]<<8*i}),!o)return s;let a=new Int32Array(s.buffer);for(let c=0;c<n;c++)a[c]=s[c]>>>1^-(s[c]&1);return a}function ja(t,e,n){let o=new Float64Array(
 e),r=(s,a)=>{let c=t[s]??0;return typeof c=="number"?c:c[a]};for(let s=0;s<e;s++){let a=(r(0,s)|r(1,s)<<8|r(2,s)<<16|r(3,s)<<24)>>>0,c=(r(4,s)|r(5,s)<<8|r(6,s)<<
 16|r(7,s)<<24)>>>0,i=a&1,l=(a>>>1|(c&1)<<31)>>>0;if(!n)o[s]=c*4294967296+a;else{let f=(c>>>1)*4294967296+l;o[s]=i?-f-1:f}}return o}async function Jn(t,e){let{n,
 signed:o,planes:r}=await Zn(t,e),s=new BigUint64Array(n),a=new Uint8Array(s.buffer);if(r.forEach((c,i)=>{for(let l=0;l<n;l++)a[8*l+i]=typeof c=="number"?c:c[l]}),
@@ -165,8 +165,8 @@ c&&u<a)&&(c=d,a=u)},l=e,f=n;for(let u=-1;l<f;u++){let d=u<0?null:s[u],p=u+1>=s.l
 --f:d[--f]);l/=G,f/=G}return a}function ae(t,e,n,o){let r=1,s=e;for(;s+r<n&&t[s+r]<o;)s+=r,r*=2;let a=Math.min(n,s+r);for(;s<a;){let c=s+a>>1;t[c]<o?s=c+1:a=c}return s}
 function K(t,e,n){let o=t.first[e],r=ae(t.s,o,t.first[e+1],n);return r>o&&t.e[r-1]>n?r-1:r}function Oo(t,e,{t0:n,w:o,out:r,base:s,width:a,minWidth:c},i,l){let{s:f,
 e:u,sum:d,tone:p}=t,m=t.first[e+1],g=1/o,w=n+a*o,b=K(t,e,n),y=0;for(;b<m&&f[b]<w&&y<a;){let k=(f[b]-n)*g;k>y&&(y=Math.floor(k));let P=n+y*o;if(u[b]<=P&&f[b]<P){
-b++;continue}if(f[b]<=P&&u[b]>=P+o){let jt=(u[b]-n)*g,Xt=Math.min(a,Math.max(y+1,Math.floor(jt)));r.fill((i[p[b]]|vc)>>>0,s+y,s+Xt),jt-k>=c&&l(b,k,jt),jt-k>=4&&
-Xt<a&&(r[s+Xt-1]=(i[p[b]]|kc)>>>0),y=Xt,u[b]<=n+y*o&&b++;continue}let R=P+o,N=ae(f,b,m,R);if(N===b){y++;continue}let Ie=Math.max(0,P-f[b])+Math.max(0,u[N-1]-R),
+b++;continue}if(f[b]<=P&&u[b]>=P+o){let Xt=(u[b]-n)*g,jt=Math.min(a,Math.max(y+1,Math.floor(Xt)));r.fill((i[p[b]]|vc)>>>0,s+y,s+jt),Xt-k>=c&&l(b,k,Xt),Xt-k>=4&&
+jt<a&&(r[s+jt-1]=(i[p[b]]|kc)>>>0),y=jt,u[b]<=n+y*o&&b++;continue}let R=P+o,N=ae(f,b,m,R);if(N===b){y++;continue}let Ie=Math.max(0,P-f[b])+Math.max(0,u[N-1]-R),
 Yn=(d[N]-d[b]-Ie)*g,Wa=N-b===1?b:Eo(t,b,N),Ga=ko+(255-ko)*(Yn>1?1:Yn);r[s+y]=(i[p[Wa]]|Math.round(Ga)<<24)>>>0,y++,b=u[N-1]>R?N-1:N}}function $o(t,e,[n,o],r){let{
 s,e:a,sum:c}=t,i=(o-n)/r.length,l=t.first[e+1],f=K(t,e,n);for(let u=0;u<r.length&&f<l;u++){let d=n+u*i,p=ae(s,f,l,d+i);if(p===f&&!(s[f]<d+i))continue;let m=Math.
 max(0,d-s[f])+Math.max(0,a[p-1]-d-i);r[u]+=Math.max(0,c[p]-c[f]-m)/i,f=p>f&&a[p-1]>d+i?p-1:p}}function ce(t,e,n,o){let{s:r,e:s,first:a}=t,c=K(t,e,n);if(c<a[e+1]&&
@@ -191,12 +191,12 @@ e.colors.arrow,t.lineWidth=r,t.beginPath(),t.moveTo(i,l),t.bezierCurveTo(i,l+u,a
 3.5,f+d),t.lineTo(a.x+3.5,f+d),t.fill()}function Cc(t,e,n){let o=n;for(;o>=0&&t.rows.row[o]>=t.layout.shown[t.data.lane[o]];)o=t.data.parent[o];let r=o<0?null:ht(
 t,e,o);return r&&{x:e.x(t.data.start[n]),y:r.y,width:1}}function Io(t,e){let n=document.createElement("canvas");return{canvas:t,context:I(t,{alpha:!1}),stripCanvas:n,stripContext:I(n),strip:null,labels:new Array(e.header.
 names.length)}}function Ho(t,e,n){let{stripCanvas:o,stripContext:r}=t;if(t.strip===null||o.width<e||o.height<n){o.width=e,o.height=Math.max(n,o.height);let s=r.
-createImageData(e,o.height);t.strip={image:s,pixels:new Uint32Array(s.data.buffer)}}return t.strip}var je="#e5484d";function Fo(t){let e=[0];for(let n of t.header.lanes)e.push(e[e.length-1]+n.count);return(t.header.races??[]).map(n=>({...n,event:_c(t,n,e)}))}
+createImageData(e,o.height);t.strip={image:s,pixels:new Uint32Array(s.data.buffer)}}return t.strip}var Xe="#e5484d";function Fo(t){let e=[0];for(let n of t.header.lanes)e.push(e[e.length-1]+n.count);return(t.header.races??[]).map(n=>({...n,event:_c(t,n,e)}))}
 function _c(t,{lane:e,at:n,dur:o},r){if(e<0)return-1;for(let s=r[e];s<r[e+1];s++)if(t.start[s]===n&&t.dur[s]===o)return s;return-1}function zo(t,e,{x:n,t0:o,t1:r}){
-t.fillStyle=je;for(let{at:s}of e.races){if(s<o||s>r)continue;let a=Math.round(n(s));t.fillRect(a,v-14,1.5,14),t.beginPath(),t.moveTo(a,v-14),t.lineTo(a+9,v-10.5),
-t.lineTo(a,v-7),t.fill()}}var Xe="#d55e00",Do=8;function Bo(t){let e=t.header.syncs??[];if(!e.length)return[];let n=[0];for(let r of t.header.lanes)n.push(n[n.length-1]+r.count);let o=new Map(
+t.fillStyle=Xe;for(let{at:s}of e.races){if(s<o||s>r)continue;let a=Math.round(n(s));t.fillRect(a,v-14,1.5,14),t.beginPath(),t.moveTo(a,v-14),t.lineTo(a+9,v-10.5),
+t.lineTo(a,v-7),t.fill()}}var je="#d55e00",Do=8;function Bo(t){let e=t.header.syncs??[];if(!e.length)return[];let n=[0];for(let r of t.header.lanes)n.push(n[n.length-1]+r.count);let o=new Map(
 e.map(r=>[`${r.lane} ${r.at} ${r.dur}`,-1]));for(let r of new Set(e.map(s=>s.lane)))for(let s=n[r];s<n[r+1];s++){let a=`${r} ${t.start[s]} ${t.dur[s]}`;o.has(a)&&
-o.set(a,s)}return e.map(r=>({...r,event:o.get(`${r.lane} ${r.at} ${r.dur}`)??-1}))}function Uo(t,e,{x:n,t0:o,t1:r}){t.fillStyle=Xe;for(let{at:s,dur:a}of e.syncs){
+o.set(a,s)}return e.map(r=>({...r,event:o.get(`${r.lane} ${r.at} ${r.dur}`)??-1}))}function Uo(t,e,{x:n,t0:o,t1:r}){t.fillStyle=je;for(let{at:s,dur:a}of e.syncs){
 if(s+a<o||s>r)continue;let c=Math.round(n(s));t.fillRect(c,v-Do/2,Math.max(1.5,n(s+a)-c),Do/2)}}var Rc=4e3;function Wo(t,e,n){let o=To(e),r=So(e),s=Zt(dt(e,!0)),a=se(e,o,r),c=wo(t),i=new Set(e.header.lanes.flatMap((f,u)=>f.is_idle?[u]:[])),l=e.header.lanes.
 map((f,u)=>u);return{data:e,options:n,dom:c,painter:Io(c.canvas,e),rows:o,tone:r,hostTone:Lc(e,a),whole:s,extent:dt(e),view:[...s],index:a,launches:Po(e),collapsed:i,
 order:l,pinned:new Set,filters:new Map,lanesPanel:null,layout:Jt(o.heights,i,l),steps:Pc(e),races:Fo(e),syncs:Bo(e),marks:[],chosen:null,names:null,search:null,
@@ -218,7 +218,7 @@ fit()}),T(t,n,"wheel",r=>zc(t,e,r,o(r)),{passive:!1})}function Fc(t,e,n,o){let{d
 scrollTop=r.scroll-(o-r.y)}else r.kind==="range"?e.dragRange(r.from,e.timeAt(Math.min(Math.max(n,t.size.gutter),t.size.width))):r.kind==="overview"&&e.centre(We(
 t,n))}function zc(t,e,n,[o]){let r=n.deltaMode===1?16:n.deltaMode===2?400:1,[s,a]=[n.deltaX*r,n.deltaY*r],c=n.ctrlKey||n.metaKey;if(!c&&!t.isArmed)return;n.preventDefault();
 let i=n.shiftKey&&s===0?a:s;!c&&(n.shiftKey||Math.abs(s)>Math.abs(a))?e.pan(i):e.zoom(Math.exp(Math.min(Math.max(a,-200),200)*(c&&Math.abs(a)<30?.01:.0022)),o)}
-var qe={w:[1,0],s:[-1,0],a:[0,-1],d:[0,1]},Go={ArrowLeft:"left",ArrowRight:"right",ArrowUp:"up",ArrowDown:"down"};function jo(t,e){let{canvas:n,search:o}=t.dom;
+var qe={w:[1,0],s:[-1,0],a:[0,-1],d:[0,1]},Go={ArrowLeft:"left",ArrowRight:"right",ArrowUp:"up",ArrowDown:"down"};function Xo(t,e){let{canvas:n,search:o}=t.dom;
 T(t,n,"keydown",r=>{r.ctrlKey||r.metaKey||r.altKey||Dc(t,e,r)&&(r.preventDefault(),r.stopPropagation())}),T(t,n,"keyup",r=>t.held.delete(r.key.toLowerCase())),T(
 t,n,"focus",()=>e.focusChanged(!0)),T(t,n,"blur",()=>{t.held.clear(),t.isArmed=!1,e.focusChanged(!1)}),T(t,o,"input",()=>e.search(o.value)),T(t,o,"keydown",r=>{
 if(r.stopPropagation(),r.key==="Enter")e.nextMatch(r.shiftKey?-1:1);else if(r.key==="Escape")o.value="",e.search(""),n.focus({preventScroll:!0});else return;r.preventDefault()})}
@@ -226,7 +226,7 @@ function Dc(t,e,n){let o=n.key.length===1?n.key.toLowerCase():n.key;if(o in qe)e
 "f")e.fit();else if(o==="z")e.zoomToFocused();else if(o==="l")e.follow();else if(o==="c")e.toggleFocusLane();else if(o==="p")e.pinFocusLane();else if(o==="/")t.
 dom.search.select();else if(o==="n")e.nextMatch(n.shiftKey?-1:1);else if(o==="+"||o==="=")e.zoom(.7,null);else if(o==="-")e.zoom(1/.7,null);else if(o==="Home"||
 o==="End")e.toEnd(o==="End");else if(o==="PageUp"||o==="PageDown")t.dom.frame.scrollBy(0,(o==="PageUp"?-.8:.8)*t.size.height);else return o==="Escape"?e.escape():
-!1;return!0}function Ye(t){let e=[0,0];for(let n of t)e[0]+=qe[n][0],e[1]+=qe[n][1];return e}function Xo(t,e,n){let{x:o,t0:r,t1:s,width:a}=n,{gutter:c}=e.size,{ticks:i}=xo(r,s,a);t.fillStyle=e.colors.line,t.fillRect(c,v-1,a,1),t.textAlign="left";for(let{
+!1;return!0}function Ye(t){let e=[0,0];for(let n of t)e[0]+=qe[n][0],e[1]+=qe[n][1];return e}function jo(t,e,n){let{x:o,t0:r,t1:s,width:a}=n,{gutter:c}=e.size,{ticks:i}=xo(r,s,a);t.fillStyle=e.colors.line,t.fillRect(c,v-1,a,1),t.textAlign="left";for(let{
 t:f,text:u}of i){let d=Math.round(o(f));t.fillStyle=e.colors.line,t.fillRect(d,v-8,1,8),t.fillStyle=e.colors.muted,d+60<e.size.width&&t.fillText(u,d+4,A+$t/2)}let{
 range:l}=e;l!==null&&l[1]>r&&l[0]<s&&Bc(t,e,l,n)}function Bc(t,e,n,{x:o,width:r}){let{gutter:s}=e.size,a=M(n[1]-n[0]),c=t.measureText(a).width+12,i=(o(n[0])+o(n[1]))/
 2,l=Math.min(Math.max(i-c/2,s),s+r-c);t.fillStyle=e.colors.tip,t.fillRect(l,A+3,c,$t-6),t.fillStyle=e.colors.tipText,t.fillText(a,l+6,A+$t/2)}function Vo(t,e,n){
@@ -237,8 +237,8 @@ tops[r])+l,u=n.down(r,s.ends[r])-l,d=Math.round(Math.min(Math.max(f,o.top+l),u))
 e.hasFocus?a.accent:a.text,t.fillText(Kc(t,Wc(e,r),c.gutter-32),22,d)}function Wc({data:t,filters:e},n){let{label:o}=t.header.lanes[n];return e.has(n)?`${o} (${e.
 get(n)?.text})`:o}function Gc(t,e,n,o){let r=o?[[-2.5,-4],[3,0],[-2.5,4]]:[[-4,-2.5],[4,-2.5],[0,3]];t.beginPath();for(let[s,a]of r)t.lineTo(e+s,n+a);t.fill()}function Kc(t,e,n){
 let o=e.slice(0,100);if(o===e&&t.measureText(o).width<=n)return o;for(;o.length>1&&t.measureText(`${o}\u2026`).width>n;)o=o.slice(0,-1);return`${o}\u2026`}function Ze(t,e,{
-down:n},{lanes:o},r){t.fillStyle=e.colors.lineSoft;for(let s of o)t.fillRect(r,Math.round(n(s,e.layout.ends[s]))-1,e.size.width-r,1)}var jc=5,qo=24;function Yo(t,e,{x:n,t0:o,t1:r}){let{gutter:s,width:a,height:c}=e.size;t.fillStyle=e.colors.accent,t.textAlign="left";for(let{at:i,dur:l,note:f}of e.
-marks){if(i+l<o||i>r)continue;let u=Math.max(s,Math.round(n(i))),d=Math.min(a,Math.max(u+2,n(i+l)));t.fillRect(u,A,d-u,jc),t.globalAlpha=.5,i>=o&&t.fillRect(u,A,
+down:n},{lanes:o},r){t.fillStyle=e.colors.lineSoft;for(let s of o)t.fillRect(r,Math.round(n(s,e.layout.ends[s]))-1,e.size.width-r,1)}var Xc=5,qo=24;function Yo(t,e,{x:n,t0:o,t1:r}){let{gutter:s,width:a,height:c}=e.size;t.fillStyle=e.colors.accent,t.textAlign="left";for(let{at:i,dur:l,note:f}of e.
+marks){if(i+l<o||i>r)continue;let u=Math.max(s,Math.round(n(i))),d=Math.min(a,Math.max(u+2,n(i+l)));t.fillRect(u,A,d-u,Xc),t.globalAlpha=.5,i>=o&&t.fillRect(u,A,
 1,c-A),t.globalAlpha=1;let p=f.length>qo?`${f.slice(0,qo)}\u2026`:f;if(!p)continue;let m=t.measureText(p).width+8,g=Math.min(u,a-m);t.fillRect(g,A,m,v-A-9),t.fillStyle=
 e.colors.bg,t.fillText(p,g+4,A+(v-A-9)/2+.5),t.fillStyle=e.colors.accent}}function Zo({data:t,races:e},n){let{names:o,cats:r,lanes:s}=t.header,c=s[t.lane[n]].kind==="host"&&t.self[n]!==t.dur[n]?`, self ${M(t.self[n])}`:"",i=[o[t.name[n]].
 slice(0,400)||"(no name)"],l=Je(t,n),f=t.name[n+s[t.lane[n]].enclosing-1];l&&i.push(`${l}, the innermost: ${o[f].slice(0,200)}`),i.push(t.flags[n]&C.instant?"in\
@@ -248,9 +248,9 @@ header.lanes[t.lane[e]],o=e===0||t.lane[e-1]!==t.lane[e];return n>1&&o?`${n} enc
 name[e]].slice(0,200)||"no name",o[t.cat[e]]||"no category"];return s.push(t.flags[e]&C.instant?"an instant":`lasts ${M(t.dur[e])}`),s.push(`starts at ${M(t.start[e])}`,
 `on ${r[t.lane[e]].label}`),t.launch[e]>=0&&s.push(`launched by ${n[t.name[t.launch[e]]].slice(0,100)}`),s.join(", ")}function Jo(t){return t.slice(0,300).replace(
 /^void /,"").replaceAll("(anonymous namespace)::","").replaceAll("at::native::","")||t.slice(0,300)}function Qo(t){return t.replace(/^(aten|prims|c10d|autograd::engine::evaluate_function): ?:?|^nn\.Module: |^.{1,200}?\(\d+\): /,
-"")||t}var Xc=[[1e9,"s",9],[1e6,"ms",6],[1e3,"\xB5s",3]];function Vc(t){let[e,n,o]=Xc.find(([r])=>Math.abs(t)>=r)??[1,"ns",0];return`${(t/e).toFixed(o)} ${n}`}var qc='11px system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", Arial, sans-serif',Yc=28;function tr(t){let{painter:e,size:n,colors:o}=t,r=e.context;
+"")||t}var jc=[[1e9,"s",9],[1e6,"ms",6],[1e3,"\xB5s",3]];function Vc(t){let[e,n,o]=jc.find(([r])=>Math.abs(t)>=r)??[1,"ns",0];return`${(t/e).toFixed(o)} ${n}`}var qc='11px system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", Arial, sans-serif',Yc=28;function tr(t){let{painter:e,size:n,colors:o}=t,r=e.context;
 r.setTransform(n.ratio,0,0,n.ratio,0,0),r.font=qc,r.textBaseline="middle",r.fillStyle=o.bg,r.fillRect(0,0,n.width,n.height);let s=J(t);for(let a of s.parts)Zc(r,
-t,s,a);ci(r,t,s),Xo(r,t,s),Yo(r,t,s),Uo(r,t,s),zo(r,t,s),Ro(r,t,s),Vo(r,t,s)}function Zc(t,e,n,o){let{gutter:r}=e.size;t.save(),t.beginPath(),t.rect(r,o.top,n.width,
+t,s,a);ci(r,t,s),jo(r,t,s),Yo(r,t,s),Uo(r,t,s),zo(r,t,s),Ro(r,t,s),Vo(r,t,s)}function Zc(t,e,n,o){let{gutter:r}=e.size;t.save(),t.beginPath(),t.rect(r,o.top,n.width,
 o.bottom-o.top),t.clip(),Jc(t,e,n),Ze(t,e,n,o,r),Qc(t,e,n,o),ai(t,e,n),No(t,e,n),t.restore()}function Jc(t,e,{x:n,t0:o,t1:r}){t.fillStyle=e.colors.band,t.globalAlpha=
 e.colors.bandAlpha,e.steps.forEach((s,a)=>{a%2===0&&s.t1>o&&s.t0<r&&t.fillRect(n(s.t0),v,Math.max(1,n(s.t1)-n(s.t0)),e.size.height)}),t.globalAlpha=1}function Qc(t,e,n,o){
 let{painter:r,size:s}=e,a=ti(e,n,o);if(!a.length)return;let{pixels:c}=n,{image:i,pixels:l}=Ho(r,c,a.length);l.fill(0,0,i.width*a.length);let f=a.flatMap(({lane:p,
@@ -264,7 +264,7 @@ name[a],p);m&&(t.fillStyle=u?e.colors.muted:e.tones.ink[c],t.fillText(m,Math.rou
 si(t,e.data.header,n);if(r[n]=s,s.width<=o)return s.text;if(s.shortWidth<=o)return s.short;let a=Math.floor(s.short.length*o/s.shortWidth);for(;a>=2&&ri(t,s,a)>
 o;)a--;return a<2?"":`${s.short.slice(0,a)}\u2026`}function ri(t,e,n){return e.cuts[n]??=t.measureText(`${e.short.slice(0,n)}\u2026`).width,e.cuts[n]}function si(t,e,n){
 let o=e.short[n],r=o??Jo(e.names[n]),s=o??Qo(r);return{text:r,short:s,cuts:[],width:t.measureText(r).width,shortWidth:t.measureText(s).width}}function ai(t,e,n){
-for(let{event:o}of e.syncs)o>=0&&Rt(t,e,n,o,Xe,1.5);for(let{event:o}of e.races)o>=0&&Rt(t,e,n,o,je,2.5);e.hover!==null&&e.hover!==e.selected&&Rt(t,e,n,e.hover,e.
+for(let{event:o}of e.syncs)o>=0&&Rt(t,e,n,o,je,1.5);for(let{event:o}of e.races)o>=0&&Rt(t,e,n,o,Xe,2.5);e.hover!==null&&e.hover!==e.selected&&Rt(t,e,n,e.hover,e.
 colors.text,1),e.selected!==null&&Rt(t,e,n,e.selected,e.colors.accent,2.5),e.focused!==null&&e.focused!==e.selected&&e.hasFocus&&Rt(t,e,n,e.focused,e.colors.text,
 2,[4,2])}function Rt(t,e,n,o,r,s,a=[]){let c=ht(e,n,o);if(c===null)return;t.strokeStyle=r,t.lineWidth=s,t.setLineDash(a);let i=Math.max(c.x,e.size.gutter-4);t.strokeRect(
 i,c.y,Math.max(2,Math.min(c.x+c.width,e.size.width+4)-i),E-1),t.setLineDash([])}function ci(t,e,{x:n,width:o}){if(e.range===null)return;let{gutter:r,height:s}=e.
@@ -329,7 +329,7 @@ lanes[e],o=(f,u,d)=>h("button",{type:"button",title:u,"aria-label":`${u}: ${n}`,
 t,e,t.order.indexOf(e)-1)),a=o("\u2193","Move down",()=>Nt(t,e,t.order.indexOf(e)+1)),c=o("Fold","Fold to one row",()=>Pt(t,e));c.disabled=t.rows.heights[e]<2;let i=h(
 "input",{type:"search",placeholder:"Filter names","aria-label":`Filter names: ${n}`});i.addEventListener("input",()=>fr(t,e,i.value));for(let f of[r,s,a,c,i])f.
 setAttribute("data-lm-suppress-shortcuts","true");let l=h("span",{class:"cltl-lane",title:n},n);return{node:h("li",{},r,s,a,c,l,i),update(){r.setAttribute("aria\
--pressed",String(t.pinned.has(e))),c.setAttribute("aria-pressed",String(t.collapsed.has(e)))}}}var Mi=460,vi=150,ki="800px 0px";function Mr(t,e,n={}){let o=Wo(t,e,n),r=pr(o);Ko(o,r),jo(o,r),Ti(o,r),vr(o,o.mode),Ai(o),wt(o);let s=new ResizeObserver(()=>wt(
+-pressed",String(t.pinned.has(e))),c.setAttribute("aria-pressed",String(t.collapsed.has(e)))}}}var Mi=460,vi=150,ki="800px 0px";function Mr(t,e,n={}){let o=Wo(t,e,n),r=pr(o);Ko(o,r),Xo(o,r),Ti(o,r),vr(o,o.mode),Ai(o),wt(o);let s=new ResizeObserver(()=>wt(
 o));s.observe(o.dom.frame);let a=new IntersectionObserver(c=>rr(o,c[c.length-1].isIntersecting),{rootMargin:ki});return a.observe(o.dom.frame),o.cleanups.push(()=>s.
 disconnect(),()=>a.disconnect()),fe(o),Si(o,r)}function vr(t,e){Object.assign(t,Ve(e)),go(t.dom.host,t.colors),bo(t.dom,er(t)),S(t)}function Ai({dom:t,layout:e,
 options:n}){let o=n.height??Math.min(Mi,Math.max(vi,e.total+v));t.frame.style.height=`${Math.round(o)+2}px`}function Ti(t,e){let{dom:n}=t;T(t,n.zoomIn,"click",()=>e.
@@ -392,11 +392,11 @@ view:r,width:0};return l.addEventListener("pointermove",g=>Vi(m,g)),l.addEventLi
 theme=g,ge(m)},resize:()=>ge(m),destroy:()=>t.replaceChildren()}}function Hr(t){let e=Math.max(t.host.clientWidth||t.width,200);t.width=e;let n=rn(e),o=e-n-1,[r,
 s]=t.view;return{width:e,gutter:n,inner:o,x:a=>n+(a-r)/(s-r)*o}}function ge(t){let{devices:e,height:n,id:o,legend:r,plot:s}=t,a=Hr(t),c=Lr[t.theme],i=e.length>1?
 e.map(({label:u})=>u):[];r.replaceChildren(...i.map((u,d)=>h("span",{style:`color:${c[d%c.length]}`},u)));let l=F("rect",{x:a.gutter,y:0,width:a.inner,height:n}),
-f=t.rows.map((u,d)=>ji(t,d,a));s.setAttribute("width",String(a.width)),s.setAttribute("height",String(n)),s.setAttribute("viewBox",`0 0 ${a.width} ${n}`),s.replaceChildren(
-F("clipPath",{id:o},l),...f,t.cursor)}function ji({devices:t,rows:e,id:n,theme:o,view:r},s,{width:a,gutter:c,x:i}){let{gauge:l,largest:f}=e[s],u=s*(Ht+Rr),d=Lr[o],
-p=w=>u+Ht-(Ht-3)*Math.min(w/f,1),m=Math.max(...t.map(({values:w})=>Nr(w[l.column]))),g=t.map(({ts:w,values:b},y)=>F("path",{d:Xi(w,b[l.column],r,i,p),fill:"none",
+f=t.rows.map((u,d)=>Xi(t,d,a));s.setAttribute("width",String(a.width)),s.setAttribute("height",String(n)),s.setAttribute("viewBox",`0 0 ${a.width} ${n}`),s.replaceChildren(
+F("clipPath",{id:o},l),...f,t.cursor)}function Xi({devices:t,rows:e,id:n,theme:o,view:r},s,{width:a,gutter:c,x:i}){let{gauge:l,largest:f}=e[s],u=s*(Ht+Rr),d=Lr[o],
+p=w=>u+Ht-(Ht-3)*Math.min(w/f,1),m=Math.max(...t.map(({values:w})=>Nr(w[l.column]))),g=t.map(({ts:w,values:b},y)=>F("path",{d:ji(w,b[l.column],r,i,p),fill:"none",
 stroke:d[y%d.length],"stroke-width":1.4}));return F("g",{},F("text",{x:0,y:u+16},l.title),F("text",{x:0,y:u+31,class:"cl-metrics-muted"},`up to ${Pr(l,m)}`),F("\
-path",{d:`M${c} ${u+Ht}H${a-1}`,class:"cl-metrics-base"}),F("g",{"clip-path":`url(#${n})`},...g))}function Xi(t,e,[n,o],r,s){let a=Math.max(sn(t,n),0),c=Math.min(
+path",{d:`M${c} ${u+Ht}H${a-1}`,class:"cl-metrics-base"}),F("g",{"clip-path":`url(#${n})`},...g))}function ji(t,e,[n,o],r,s){let a=Math.max(sn(t,n),0),c=Math.min(
 sn(t,o)+2,t.length),i=Math.max(1,Math.ceil((c-a)/Ki)),l="";for(let f=a;f<c;f+=i){let u=f;for(let d=f;d<Math.min(f+i,c);d++)(e[d]>e[u]||Number.isNaN(e[u]))&&(u=d);
 Number.isNaN(e[u])||(l+=`${l?"L":"M"}${r(t[u]).toFixed(1)} ${s(e[u]).toFixed(1)}`)}return l}function Vi(t,e){let{gutter:n,inner:o}=Hr(t),r=e.clientX-t.plot.getBoundingClientRect().
 left;if(r<n||r>n+o){Fr(t);return}let[s,a]=t.view,c=s+(r-n)/o*(a-s);t.cursor.setAttribute("d",`M${r.toFixed(1)} 0V${t.height}`);let i=t.devices.map(l=>qi(t,l,c));
@@ -406,19 +406,19 @@ t.removeAttribute("d"),e.textContent=""}var an={range:null,event:null,names:null
 names=null),!cn(t,s)){t=s;for(let a of[...e])a(t,r)}},clear:o=>n.set(an,o),subscribe(o){return e.add(o),()=>e.delete(o)}};return n}function cn(t,e){return t.event===
 e.event&&zr(t.range,e.range)&&zr(t.names,e.names)}function zr(t,e){if(t===null||e===null)return t===e;let[n,o]=[[...t],[...e]];return n.length===o.length&&n.every(
 (r,s)=>r===o[s])}function Yi({n:t,parent:e,launch:n,lane:o,start:r,dur:s},a){let c=new Uint8Array(t);c[a]=1;let i=r[a]+s[a];for(let l=a+1;l<t&&o[l]===o[a]&&r[l]<=
-i;l++)e[l]>=0&&c[e[l]]&&(c[l]=1);for(let l=0;l<t;l++)n[l]>=0&&c[n[l]]&&(c[l]=1);return c}var Zi=3,Dr=new WeakMap;function j(t,e){let n=Dr.get(t)??[],o=n.find(s=>cn(
+i;l++)e[l]>=0&&c[e[l]]&&(c[l]=1);for(let l=0;l<t;l++)n[l]>=0&&c[n[l]]&&(c[l]=1);return c}var Zi=3,Dr=new WeakMap;function X(t,e){let n=Dr.get(t)??[],o=n.find(s=>cn(
 s.selection,e));if(o)return o.mask;let r=Ji(t,e);return Dr.set(t,[{selection:{...e},mask:r},...n].slice(0,Zi)),r}function Ji(t,{range:e,event:n,names:o}){if(e===
 null&&n===null&&o===null)return null;let r=n===null?new Uint8Array(t.n).fill(1):Yi(t,n);if(e!==null&&Qi(t,r,e),o===null)return r;let s=new Uint8Array(t.header.names.
 length);for(let a of o)s[a]=1;for(let a=0;a<t.n;a++)r[a]&=s[t.name[a]];return r}function Qi({n:t,start:e,dur:n},o,[r,s]){for(let a=0;a<t;a++){let c=e[a],i=c+n[a];
-(c===i?c<r||c>s:c>=s||i<=r)&&(o[a]=0)}}function X(t,e,n,o){let r=e.map(([c,i])=>{let l=()=>{s(c),o(c)},f=String(c===n);return h("button",{type:"button",class:"cl-button","data-key":c,"aria-pressed":f,
+(c===i?c<r||c>s:c>=s||i<=r)&&(o[a]=0)}}function j(t,e,n,o){let r=e.map(([c,i])=>{let l=()=>{s(c),o(c)},f=String(c===n);return h("button",{type:"button",class:"cl-button","data-key":c,"aria-pressed":f,
 onclick:l},i)}),s=c=>{for(let i of r)i.setAttribute("aria-pressed",String(i.dataset.key===c))};return{group:h("div",{class:"mm-choice",role:"group","aria-label":t},
 h("span",{class:"mm-muted"},t),...r),mark:s}}function Q(t,e,n){let o=/[a-z]/i.test(t)?null:e;return h("button",{type:"button",class:"cl-button",title:e,"aria-la\
 bel":o,onclick:n},t)}function Ur(){let t=["allocated","active","reserved"].map(e=>h("span",{class:"mm-key"},h("i",{class:`mm-line-${e}`}),e));return h("p",{class:"\
 mm-legend"},...t)}function Wr(t,e){let n=tl(t,e),o={};for(let[r,s]of Object.entries(e.self)){let a=new Float64Array(t.parent.length);s.forEach((c,i)=>{a[n[i]]+=c});for(let c=a.length-
 1;c>0;c--)a[t.parent[c]]+=a[c];o[r]=a}t.before=o}function tl(t,{parent:e,label:n}){let o=new Map;for(let s=1;s<t.parent.length;s++)o.set(`${t.parent[s]} ${t.labels[t.
 label[s]]}`,s);let r=[];return e.forEach((s,a)=>{let c=s<0?0:r[s],i=`${c} ${n[a]}`,l=o.get(i)??el(t,c,n[a]);o.set(i,l),r.push(l)}),r}function el(t,e,n){let o=t.
-parent.length;return t.parent.push(e),t.depth.push(t.depth[e]+1),t.label.push(t.labels.push(n)-1),t.sample.push(-1),t.children.push([]),t.children[e].push(o),o}var V=19,Gr=420,nl=.8,Kr=4,ol=2,rl=.99,sl={light:["#f3b562","#f0a06a","#eec57c","#e9927a","#f6d08f"],dark:["#a8642a","#9c5230","#8f6b2f","#a14b3f","#b07a35"]},jr={
-light:"#000000",dark:"#ffffff"},al={light:"#b79cf0",dark:"#7a5cc4"};function Xr({parent:t,weight:e,children:n},o,r){let s=cl(t,o,r),a=r/Math.max(e[o],1),c=[{node:o,
+parent.length;return t.parent.push(e),t.depth.push(t.depth[e]+1),t.label.push(t.labels.push(n)-1),t.sample.push(-1),t.children.push([]),t.children[e].push(o),o}var V=19,Gr=420,nl=.8,Kr=4,ol=2,rl=.99,sl={light:["#f3b562","#f0a06a","#eec57c","#e9927a","#f6d08f"],dark:["#a8642a","#9c5230","#8f6b2f","#a14b3f","#b07a35"]},Xr={
+light:"#000000",dark:"#ffffff"},al={light:"#b79cf0",dark:"#7a5cc4"};function jr({parent:t,weight:e,children:n},o,r){let s=cl(t,o,r),a=r/Math.max(e[o],1),c=[{node:o,
 x:0,row:s.length}];for(let i=c.pop();i;i=c.pop()){let{x:l}=i,{row:f}=i;for(let u of[...n[i.node]].sort((d,p)=>e[p]-e[d])){let d=e[u]*a;if(d<nl)break;let p=i.row<=
 ol?il(n,e,u):[u],m=p.length>=Kr,g=m?p[p.length-1]:u;s.push({node:g,x:l,width:d,row:f,folded:m?p.length:0}),c.push({node:g,x:l,row:f+1}),l+=d}}return s}function cl(t,e,n){
 let o=[];for(let a=e;a>=0;a=t[a])o.unshift(a);let r=o.length>Kr+1;return(r?[o[0],t[e],e]:o).map((a,c)=>({node:a,x:0,width:n,row:c,folded:r&&c===1?o.length-2:0}))}
@@ -427,11 +427,11 @@ e.reduce((i,{row:l})=>Math.max(i,l),0)),r=Math.min(devicePixelRatio||1,2);t.widt
 style.height=`${o}px`;let s=I(t),a=getComputedStyle(t);s.scale(r,r),s.font=`11px ${a.fontFamily}`,s.textBaseline="middle";for(let i of e)ll(s,i,n);let c=e.find(
 ({node:i})=>i===n.focus);c&&fl(s,c,a.color)}function ll(t,{node:e,x:n,width:o,row:r,folded:s},{graph:a,root:c,query:i,theme:l,options:f}){let u=s?`${s} callers,\
  to ${f.textOf(e)}`:f.textOf(e),d=i!==""&&u.toLowerCase().includes(i),p=e!==c&&r<=a.depth[c],[m,g]=ul(a,e,u,l,f),w=r*V;t.globalAlpha=i&&!d?.4:p?.6:1,t.fillStyle=
-d?al[l]:m,t.fillRect(n,w,Math.max(o-1,.6),V-1),t.globalAlpha=1,!(o<=30)&&(t.save(),t.beginPath(),t.rect(n,w,o-3,V),t.clip(),t.fillStyle=d||t.globalAlpha<1?jr[l]:
+d?al[l]:m,t.fillRect(n,w,Math.max(o-1,.6),V-1),t.globalAlpha=1,!(o<=30)&&(t.save(),t.beginPath(),t.rect(n,w,o-3,V),t.clip(),t.fillStyle=d||t.globalAlpha<1?Xr[l]:
 g,t.fillText(`${u}  ${f.format(a.weight[e])}`,n+4,w+V/2),t.restore())}function fl(t,{x:e,width:n,row:o},r){t.strokeStyle=r,t.lineWidth=2,t.strokeRect(e+1,o*V+1,
 Math.max(n-3,1),V-3)}function ul({weight:t,before:e},n,o,r,{colorOf:s}){if(e){let c=(t[n]-e[n])/Math.max(t[n],e[n],1),i=Math.round(Math.min(1,Math.abs(c))*80),[
 l,f]=[c>0?"#d1493f":"#2f6fd0",r==="dark"?"#4a525c":"#dfe3e8"];return[`color-mix(in srgb, ${l} ${i}%, ${f})`,r==="dark"||i>55?"#ffffff":"#000000"]}if(s)return n?
-s(n,o,r):r==="dark"?["#4a525c","#ffffff"]:["#dfe3e8","#000000"];let a=sl[r];return[a[n?mt(o)%a.length:0],jr[r]]}function we(t,e){let n=dl(t,e),o=h("div",{class:"mm-tools"},n.input,n.reset,n.found);return t.replaceChildren(o,n.stage,n.spoken),ml(n),{show(r){n.graph?.parent!==
+s(n,o,r):r==="dark"?["#4a525c","#ffffff"]:["#dfe3e8","#000000"];let a=sl[r];return[a[n?mt(o)%a.length:0],Xr[r]]}function we(t,e){let n=dl(t,e),o=h("div",{class:"mm-tools"},n.input,n.reset,n.found);return t.replaceChildren(o,n.stage,n.spoken),ml(n),{show(r){n.graph?.parent!==
 r.parent&&Object.assign(n,{root:0,focus:-1}),n.graph=r,n.reset.hidden=n.root===0,n.query&&ln(n,n.input.value),yt(n)},zoom:r=>Ft(n,r),search(r){n.input.value=r,ln(
 n,r)},get graph(){return n.graph},get root(){return n.root},boxes:()=>n.boxes,textOf:r=>n.graph?e.textOf(r):"",setTheme(r){n.theme=r,yt(n)},resize(){t.clientWidth!==
 n.width&&yt(n)},destroy(){cancelAnimationFrame(n.pending),t.replaceChildren()}}}function dl(t,e){let n=h("canvas",{class:"mm-flame-canvas",tabindex:0,role:"appl\
@@ -441,7 +441,7 @@ placeholder,"aria-label":e.searchLabel,"data-lm-suppress-shortcuts":"true"}),res
 "span",{class:"mm-muted","aria-live":"polite"}),scroller:o,stage:h("div",{class:"mm-flame-stage"},o,r),canvas:n,tip:r,spoken:h("p",{class:"mm-said","aria-live":"\
 polite"}),theme:e.theme,graph:null,root:0,focus:-1,query:"",boxes:[],width:0,pending:0}}function yt(t){let{graph:e}=t;t.pending||!e||(t.pending=requestAnimationFrame(
 ()=>{t.pending=0,hl(t)}))}function hl(t){let{canvas:e,options:n,graph:o,root:r,focus:s,query:a,theme:c}=t;o&&(t.width=Math.max(t.host.clientWidth||t.width,160),
-t.boxes=Xr(o,r,t.width),Vr(e,t.boxes,{graph:o,root:r,focus:s,query:a,theme:c,width:t.width,options:n}))}function Ft(t,e){t.root=e,t.reset.hidden=e===0,t.tip.hidden=
+t.boxes=jr(o,r,t.width),Vr(e,t.boxes,{graph:o,root:r,focus:s,query:a,theme:c,width:t.width,options:n}))}function Ft(t,e){t.root=e,t.reset.hidden=e===0,t.tip.hidden=
 !0,yt(t),t.options.onZoom(e)}function ln(t,e){t.query=e.trim().toLowerCase(),yt(t),t.found.textContent=t.query&&t.graph?pl(t,t.graph):""}function pl({options:t,
 query:e},n){let o=n.parent.length,[r,s]=[new Uint8Array(o),new Uint8Array(o)],[a,c]=[0,0];for(let i=1;i<o;i++){let l=n.parent[i];r[i]=t.textOf(i).toLowerCase().
 includes(e)?1:0,s[i]=s[l]||r[l]?1:0,!(!r[i]||s[i])&&(a+=n.weight[i],c+=n.num[i])}return c?qr(t,n,a,c):"nothing fits"}function qr(t,e,n,o){let r=e.weight[0]?100*
@@ -478,16 +478,16 @@ p||o!==null&&!o[m])continue;let w=d?d[m]:r===null?t.dur[m]:ns(t,m,r);w>0&&(s[g]+
 e[n],r)-Math.max(t[n],o))}function Al(t,e){let n=new Float64Array(t.n);for(let o=0;o<t.n;o++){let r=ns(t,o,e);n[o]+=r,t.parent[o]>=0&&(n[t.parent[o]]-=r)}return n}
 function Tl({memory:t},e,n,o,{weight:r,num:s}){let a=t.filter(({label:c})=>c!=="cpu");for(let{ts:c,bytes:i,action:l,actions:f,event:u}of a.length?a:t)for(let d=0;d<
 c.length;d++){let p=u[d]<0?-1:e[u[d]];p<0||!f[l[d]].startsWith("alloc")||!(i[d]>0)||n!==null&&!n[u[d]]||o!==null&&(c[d]<o[0]||c[d]>o[1])||(r[p]+=i[d],s[p]+=1)}}function os(t,e,{theme:n,baseline:o,onEvent:r}){let[s,a]=[Jr(e),ts(e)],c={data:e,known:new Map,by:s[0][0],weight:a[0]?.[0]??"host",selection:{range:null,event:null,
-names:null},isCompared:o!==null,baseline:o,tones:Ct(n)},i=b=>{Object.assign(c,b),w()},l=X("By",s,c.by,b=>i({by:b})),f=X("Width",a,c.weight,b=>i({weight:b})),u=Q(
+names:null},isCompared:o!==null,baseline:o,tones:Ct(n)},i=b=>{Object.assign(c,b),w()},l=j("By",s,c.by,b=>i({by:b})),f=j("Width",a,c.weight,b=>i({weight:b})),u=Q(
 "Show in the timeline","Select the longest call of this node in the timeline",()=>{let b=Rl(c,m.root);b>=0&&r(b)}),d=h("p",{class:"mm-muted cl-flame-note",role:"\
 status"}),p=h("div",{class:"cl-flame-graph"});t.replaceChildren(h("div",{class:"mm-tools"},l.group,f.group,...El(c,i),u),d,p);let m=we(p,{theme:n,label:"Costs b\
 y call path",placeholder:"Search names",searchLabel:"Search call paths",textOf:b=>fn(e,xt(c),b),amountOf:(b,y)=>`${un(c)(b)} (%), ${$(y,$l(c))}`,format:b=>un(c)(
-b),notesOf:b=>[Cl(c,b)],colorOf:(b,y)=>_l(c,b,y),onZoom(b){u.hidden=b===0}});u.hidden=!0;let g=!1,w=()=>{if(g=t.hidden===!0,g)return;let b=xt(c),y=j(e,{...c.selection,
+b),notesOf:b=>[Cl(c,b)],colorOf:(b,y)=>_l(c,b,y),onZoom(b){u.hidden=b===0}});u.hidden=!0;let g=!1,w=()=>{if(g=t.hidden===!0,g)return;let b=xt(c),y=X(e,{...c.selection,
 names:null}),{weight:k,num:P}=es(e,b,c.weight,y,c.selection.range),R={parent:b.parent,depth:b.depth,children:b.children,weight:k,num:P},N=Sl(c,b);m.show(N?{...R,
 before:N}:R),d.textContent=Ol(c,k[0])};return w(),{flame:m,get paths(){return xt(c)},update:b=>i({selection:b}),shown(){g&&w()},setGrouping(b){l.mark(b),i({by:b})},
 setWeight(b){f.mark(b),i({weight:b})},setTheme(b){c.tones=Ct(b),m.setTheme(b)},resize:()=>m.resize(),destroy:()=>m.destroy()}}function xt({data:t,known:e,by:n,baseline:o}){
 let r=e.get(n)??Qr(t,n);return!e.has(n)&&o&&n==="tree"&&Wr(r,o),e.set(n,r),r}function Sl({by:t,weight:e,selection:n,isCompared:o},r){if(!(!o||t!=="tree"||n.range||
-n.event!==null))return r.before?.[e]}function El(t,e){if(!t.baseline)return[];let n=[["yes",`against ${t.baseline.name}`],["no","this run"]];return[X("Colours",
+n.event!==null))return r.before?.[e]}function El(t,e){if(!t.baseline)return[];let n=[["yes",`against ${t.baseline.name}`],["no","this run"]];return[j("Colours",
 n,"yes",o=>e({isCompared:o==="yes"})).group]}function Ol(t,e){let{range:n,event:o}=t.selection,r=n?`of the selected ${M(n[1]-n[0])}`:o===null?"of the whole trac\
 e":"within the selected event",s=t.isCompared&&t.baseline&&t.by==="tree"?"; red: more than in the other run, blue: less":"";return`${un(t)(e)} ${r}${s}`}function un({
 weight:t}){return t==="memory"?x:M}function $l({weight:t}){return t==="memory"?"allocation":t==="device"?"kernel":"call"}function Cl(t,e){let n=xt(t),o=e?n.labels[n.
@@ -522,14 +522,14 @@ rgba(108,182,255,.2)"}},xe=["reserved","active","allocated"];function Ul(t,e){le
 n)},a=vt(t,o);for(let c=0;c<n;c++){let i=vt(t,o+(c+1)*(r-o)/n),[l,f]=[e[a+1],e[a+1]];for(let u=a+1;u<=i;u++){let d=e[u+1];d<l&&(l=d),d>f&&(f=d)}s.low[c]=l,s.high[c]=
 f,a=i}return s}function ls(t){let{canvas:e,shown:n,width:o,ratio:r}=t;if(n===null)return;let s=I(e),a=getComputedStyle(e),c=xe.map(u=>Ul(t,n.curves[u])),i=1;for(let{
 high:u}of c)for(let d of u)d>i&&(i=d);let l=u=>q-Math.max(u,0)/(i*1.04)*(q-tt),f={context:s,colors:is[t.theme],ink:a.color,y:l};s.setTransform(r,0,0,r,0,0),s.clearRect(
-0,0,o,At),s.font=`11px ${a.fontFamily}`,Kl(t,f,i),Xl(t,f),xe.forEach((u,d)=>{Wl(f,c[d],f.colors[u],u==="allocated")}),jl(f,i);for(let u of n.marks)Vl(t,f,u);ql(
+0,0,o,At),s.font=`11px ${a.fontFamily}`,Kl(t,f,i),jl(t,f),xe.forEach((u,d)=>{Wl(f,c[d],f.colors[u],u==="allocated")}),Xl(f,i);for(let u of n.marks)Vl(t,f,u);ql(
 t,f,n.peak)}function Wl({context:t,y:e},{low:n,high:o},r,s){let a=o.length;hn(t,r),t.beginPath(),t.moveTo(0,e(n[0]));for(let c=0;c<a;c++)t.lineTo(c+.5,e(o[c])),
 o[c]!==n[c]&&t.lineTo(c+.5,e(n[c]));t.lineWidth=s?1.5:1.25,t.stroke(),s&&(t.lineTo(a,e(0)),t.lineTo(0,e(0)),t.globalAlpha=.14,t.fill(),t.globalAlpha=1)}function hn(t,e){
 t.strokeStyle=e,t.fillStyle=e}function Gl(t){let e=10**Math.floor(Math.log10(Math.max(t,1e-9)));return[1,2,5,10].map(n=>n*e).find(n=>n>=t*.999)??10*e}function Kl({
 width:t},{context:e,colors:n,y:o},r){e.lineWidth=1,e.strokeStyle=n.grid,e.globalAlpha=1;for(let s of fs(r)){let a=Math.round(o(s))+.5;e.beginPath(),e.moveTo(0,a),
-e.lineTo(t,a),e.stroke()}}function fs(t){let e=2**Math.floor(Math.log2(t/2.5));return Array.from({length:Math.floor(t*1.02/e)},(n,o)=>(o+1)*e)}function jl({context:t,
+e.lineTo(t,a),e.stroke()}}function fs(t){let e=2**Math.floor(Math.log2(t/2.5));return Array.from({length:Math.floor(t*1.02/e)},(n,o)=>(o+1)*e)}function Xl({context:t,
 colors:e,ink:n,y:o},r){t.textBaseline="bottom",t.lineJoin="round",t.lineWidth=3.5,t.strokeStyle=e.paper,t.fillStyle=n;for(let s of fs(r)){let a=Math.round(o(s))-
-.5;t.strokeText(x(s),3,a),t.fillText(x(s),3,a)}}function Xl({width:t,view:e,clock:n},{context:o}){let r=Math.max(Gl((e[1]-e[0])/Math.max(t/130,2)),1);o.textBaseline=
+.5;t.strokeText(x(s),3,a),t.fillText(x(s),3,a)}}function jl({width:t,view:e,clock:n},{context:o}){let r=Math.max(Gl((e[1]-e[0])/Math.max(t/130,2)),1);o.textBaseline=
 "top";for(let s=Math.ceil(e[0]/r)*r;s<=e[1];s+=r){let a=(s-e[0])/(e[1]-e[0])*t;o.beginPath(),o.moveTo(Math.round(a)+.5,q),o.lineTo(Math.round(a)+.5,q+4),o.stroke();
 let c=s?M(s):"0",i=n===null?Math.round(s).toLocaleString("en-US"):c,l=o.measureText(i).width/2;o.fillText(i,Math.min(Math.max(a-l,0),t-2*l),q+6)}}function us(t,e){
 let n=Mt(t,e);return n>=t.view[0]&&n<=t.view[1]}function Vl(t,{context:e,colors:n,ink:o},{row:r,kind:s}){if(!us(t,r))return;let a=at(t,r),c=s==="oom";hn(e,c?n.mark:
@@ -642,13 +642,13 @@ u=>r[u]<0)&&f.push({css:a[0],label:"from before the history"}),{css:a,of:l,legen
 i)>=0).slice(0,ct.length),s=new Map(r.map(({key:i},l)=>[Number(i),l+1])),a=Se[n],c=r.map(({label:i},l)=>({css:ct[l],label:i}));return o.length>r.length&&c.push(
 {css:a,label:"all others"}),{css:[a,...ct],of:i=>s.get(t.allocations.stack[i])??0,legend:c}}var Ns=1.6;function Is(t,e){let{data:n}=t,o=h("div",{class:"mm-curve"}),r=h("div",{class:"mm-map"}),s=h("aside",{class:"mm-details","aria-label":"Chosen block",
 hidden:!0}),a=h("p",{class:"mm-moment","aria-live":"polite"}),c=h("p",{class:"mm-legend"}),i=h("div",{class:"mm-fragmentation"}),l=h("div",{class:"mm-holders"}),
-f=h("div",{class:"mm-flame"}),u=_f(t,e),d=X("Colour",Rf(),t.color,e.onColor),p=X("By",Ae(n),t.by,e.onGrouping);return{all:[...n.header.devices.length>1?[u.group]:
+f=h("div",{class:"mm-flame"}),u=_f(t,e),d=j("Colour",Rf(),t.color,e.onColor),p=j("By",Ae(n),t.by,e.onGrouping);return{all:[...n.header.devices.length>1?[u.group]:
 [],...n.numRows?[Lf(n.clock!==null,e),o,Pf()]:[],a,...If(n.header),i,h("div",{class:"mm-tools"},d.group,Nf(e)),c,h("div",{class:"mm-columns"},r,s),h("div",{class:"\
 mm-tools"},h("h4",{"aria-level":3},"Who holds it"),p.group),l,...n.stacks.n?[h("h4",{"aria-level":3},"Bytes by call stack"),f]:[]],curve:o,map:r,details:s,moment:a,
-legend:c,bar:i,holders:l,flame:f,devices:u,colors:d}}function _f({data:t,device:e},{onDevice:n}){let o=t.header.devices.map(({label:r},s)=>[String(s),r]);return X(
+legend:c,bar:i,holders:l,flame:f,devices:u,colors:d}}function _f({data:t,device:e},{onDevice:n}){let o=t.header.devices.map(({label:r},s)=>[String(s),r]);return j(
 "Device",o,String(e),r=>n(Number(r)))}function Rf(){return Object.entries(Ls).map(([e,n])=>[e,n.toLowerCase()])}function Lf(t,{onAxis:e,onPeak:n,onEnd:o}){let r=[
 ["time","time"],["action","actions"]],s=h("div",{class:"mm-choice",role:"group","aria-label":"Moment"},Q("At the peak","Show the moment of the peak",n),Q("At th\
-e end","Show the last moment",o)),a=t?X("Axis",r,"time",c=>e(c==="time")).group:null;return h("div",{class:"mm-tools"},Ur(),a,s)}function Pf(){return h("p",{class:"\
+e end","Show the last moment",o)),a=t?j("Axis",r,"time",c=>e(c==="time")).group:null;return h("div",{class:"mm-tools"},Ur(),a,s)}function Pf(){return h("p",{class:"\
 cl-hint"},"Click or drag along the curve to see what was there then.")}function Nf({onZoom:t,onFit:e}){return h("div",{class:"mm-choice",role:"group","aria-labe\
 l":"Zoom of the map"},Q("\u2212","Zoom out",()=>t(1/Ns)),Q("+","Zoom in",()=>t(Ns)),Q("fit","Show all",e))}function If({hidden:t}){if(!t.num)return[];let e=`${$(
 t.num,"small allocation")} (${x(t.bytes)} together)`;return[h("p",{class:"cl-hint"},`${e} are in the curve and not in the map.`)]}function Hs(t,e,n){let o=e.map(
@@ -676,7 +676,7 @@ return null}function Gt(t,e,n,o){let{allocations:r}=t,s=e.strips[n],a=$n(r,e.all
 strip:n,allocation:c,from:r.addr[c],bytes:r.bytes[c]};let i=a>s.first?e.allocations[a-1]:-1,l=i<0?s.addr:r.addr[i]+r.bytes[i];return{strip:n,allocation:-1,from:l,
 bytes:(c<0?s.addr+s.bytes:r.addr[c])-l}}function it(t,e,{strip:n,from:o,bytes:r}){let{part:s,lines:a,bytesPerPx:c}=e,i=o-t.strips[n].addr,l=[],f=s.strip.indexOf(
 n),u=0;for(;f>=0&&f<s.strip.length&&s.strip[f]===n;f++){let[d,p]=[Math.max(i,s.from[f]),Math.min(i+r,s.from[f]+s.bytes[f])];if(!(d>=p)){for(;a[u].end<=f;)u++;l.
-push({x:s.x[f]+(d-s.from[f])/c,y:a[u].y,width:(p-d)/c,height:Sn})}}return l}var Gf=6,[Cn,zs,Kf]=[0,1,2],_n=0,jf=64,Xf=400;function Ds(t,e){let{layout:n,top:o,height:r,ratio:s}=e,a=Vf(e),c=Math.floor(r*s),i=new ImageData(Math.max(a.width,
+push({x:s.x[f]+(d-s.from[f])/c,y:a[u].y,width:(p-d)/c,height:Sn})}}return l}var Gf=6,[Cn,zs,Kf]=[0,1,2],_n=0,Xf=64,jf=400;function Ds(t,e){let{layout:n,top:o,height:r,ratio:s}=e,a=Vf(e),c=Math.floor(r*s),i=new ImageData(Math.max(a.width,
 1),Math.max(c,1)),l=new Uint32Array(i.data.buffer),f=[],u=Math.max(Ut(n.lines,o),0);for(let d=u;d<n.lines.length&&n.lines[d].y<o+r;d++){let p=n.lines[d];qf(e,a,
 p,f),Jf(l,a,Math.round((p.y-o)*s),Math.round(Sn*s),c)}t.putImageData(i,0,0),t.save(),t.scale(s,s),t.textBaseline="middle",Qf(t,e),tu(t,e,f),t.restore()}function Vf({
 layout:t,theme:e,ratio:n}){let o=Math.floor(t.width*n),{gap:r,hatch:s,dim:a}=Rs[e];return{width:o,line:new Uint32Array(o),kind:new Uint8Array(o),weight:new Float32Array(
@@ -687,7 +687,7 @@ d.first,d.end,g);for(let k=y;k<d.end;k++){let P=a.allocations[k],R=l[P]-g;if(R>=
 right:b,y:o},r)}}function Zf({data:t,moment:e,ratio:n,codes:o,isDim:r,coloring:s},a,c,{low:i,high:l,right:f,y:u},d){let p=e.allocations[c],m=t.allocations.released[p]<=
 e.row,g=r?.[c]===1,w=g?a.dim:s.pixels[o[c]],b=m?Kf:Cn,y=Math.round(i),k=Math.min(Math.round(l),f);if(k-y<1){let R=Math.min(Math.floor(i),a.width-1);l-i>a.weight[R]&&
 (a.weight[R]=l-i,a.line[R]=w,a.kind[R]=b);return}if(a.line.fill(w,y,k),a.kind.fill(b,y,k),a.weight.fill(1,y,k),k-y<=3*n)return;a.line.fill(g?_n:s.edges[o[c]],k-
-Math.round(n),k);let P=(k-y)/n;P>jf&&d.length<Xf&&!g&&!m&&d.push({allocation:p,code:o[c],x:y/n,width:P,y:u})}function Jf(t,e,n,o,r){let{width:s,line:a,kind:c}=e;
+Math.round(n),k);let P=(k-y)/n;P>Xf&&d.length<jf&&!g&&!m&&d.push({allocation:p,code:o[c],x:y/n,width:P,y:u})}function Jf(t,e,n,o,r){let{width:s,line:a,kind:c}=e;
 for(let i=Math.max(n,0);i<Math.min(n+o,r);i++){let l=i*s;t.set(a,l);for(let f=0;f<s;f++){if(c[f]===Cn)continue;let u=(f+i)%Gf;c[f]===zs?u===0&&(t[l+f]=e.hatch):
 u<2&&(t[l+f]=_n)}}}function Qf(t,{layout:e,top:n,height:o,ink:r,font:s}){t.font=`600 12px ${s}`,t.fillStyle=r;for(let{y:a,group:c}of e.heads){if(a+Ee<n||a>n+o)continue;
 let i=$(c.strips.length,"segment"),l=x(Math.max(c.bytes-c.used,0)),f=`${c.label}: ${x(c.bytes)} in ${i}, ${l} free`;t.fillText(Bs(t,f,e.width),0,a-n+Ee/2+1)}}function tu(t,{
@@ -723,14 +723,14 @@ requestAnimationFrame(()=>{t.pending=0;let{picture:e,colors:n}=t;e&&n?.codes.len
 let{data:r,theme:s,height:a,ratio:c}=t,i=performance.now(),l=getComputedStyle(t.canvas),[f,u,d]=[l.color,l.fontFamily,t.scroller.scrollTop];Ds(I(t.canvas),{data:r,
 moment:e,layout:n,...o,theme:s,top:d,height:a,ratio:c,ink:f,font:u}),In(t),t.script.push(performance.now()-i),t.script.length>2e3&&t.script.splice(0,1e3)}function In(t){
 let{picture:e,hover:n,chosen:o}=t,r=I(t.over);r.setTransform(t.ratio,0,0,t.ratio,0,0),r.clearRect(0,0,t.width,t.height),e&&(r.strokeStyle=getComputedStyle(t.canvas).
-color,n&&js(t,e,r,n,1.5),o&&js(t,e,r,o,2.5))}function js({scroller:t,height:e},{moment:n,layout:o},r,s,a){if(s.strip>=n.strips.length)return;let c=t.scrollTop;r.
+color,n&&Xs(t,e,r,n,1.5),o&&Xs(t,e,r,o,2.5))}function Xs({scroller:t,height:e},{moment:n,layout:o},r,s,a){if(s.strip>=n.strips.length)return;let c=t.scrollTop;r.
 lineWidth=a;for(let i of it(n,o,s))i.y+et<c||i.y>c+e||r.strokeRect(i.x-.5,i.y-c-.5,Math.max(i.width,2)+1,i.height+1)}function $e(t,e,n){if(!t.picture)return;let{
 moment:o,layout:r}=t.picture,s=n?n.y:t.height/3,a=Ce(t,{x:n?n.x:1,y:s}),c=Math.max(au/Math.max(r.lines.length,1)*t.zoom,1);t.zoom=Math.min(Math.max(t.zoom*e,1),
 c),t.tip.hidden=!0,Pn(t,o,a&&{hit:{...a,bytes:Math.max(a.bytes,1)},y:s})}function Ce({data:t,picture:e,scroller:n},{x:o,y:r}){return e&&Wt(t,e.moment,e.layout,o,
 r+n.scrollTop)}function du(t){let{canvas:e,scroller:n}=t,o=s=>{let a=e.getBoundingClientRect();return{x:s.clientX-a.left,y:s.clientY-a.top}},r=s=>{!(s.ctrlKey||
 s.metaKey)||!t.picture||(s.preventDefault(),$e(t,Math.exp(-s.deltaY/200),o(s)))};n.addEventListener("scroll",()=>Nn(t)),n.addEventListener("wheel",r,{passive:!1}),
-e.addEventListener("pointermove",s=>{let a=o(s);t.picture&&Xs(t,Ce(t,a),a)}),e.addEventListener("pointerleave",()=>Xs(t,null,{x:0,y:0})),e.addEventListener("cli\
-ck",s=>{t.picture&&Ln(t,Ce(t,o(s)),!1)}),e.addEventListener("keydown",s=>Us(t,s,{choose:(a,c)=>Ln(t,a,c),zoom:a=>$e(t,a,null)}))}function Xs(t,e,n){let{tip:o}=t,
+e.addEventListener("pointermove",s=>{let a=o(s);t.picture&&js(t,Ce(t,a),a)}),e.addEventListener("pointerleave",()=>js(t,null,{x:0,y:0})),e.addEventListener("cli\
+ck",s=>{t.picture&&Ln(t,Ce(t,o(s)),!1)}),e.addEventListener("keydown",s=>Us(t,s,{choose:(a,c)=>Ln(t,a,c),zoom:a=>$e(t,a,null)}))}function js(t,e,n){let{tip:o}=t,
 r=e!==null&&e.strip===t.hover?.strip&&e.from===t.hover.from;if(t.hover=e,o.hidden=!e,e){r||o.replaceChildren(...t.options.describe(e).map(c=>h("div",{},c)));let s=Math.
 min(n.x+14,t.width-o.offsetWidth-4),a=n.y+18+o.offsetHeight<t.height;o.style.left=`${Math.max(s,0)}px`,o.style.top=`${a?n.y+18:Math.max(n.y-o.offsetHeight-8,0)}\
 px`}r||In(t)}function Ln(t,e,n){let{picture:o,scroller:r,height:s,options:a}=t;if(t.chosen=e,e&&o&&n){let[c]=it(o.moment,o.layout,e),i=r.scrollTop;c&&(c.y<i||c.
@@ -797,28 +797,29 @@ c=n.map(({key:f,title:u})=>h("button",{type:"button",class:"cl-tab",role:"tab","
 f)},u)),i=f=>{s=f,n.forEach((u,d)=>{let p=u.key===f;c[d].setAttribute("aria-selected",String(p)),c[d].tabIndex=p?0:-1,a[d].hidden=!p,p&&r.has(f)&&u.onShow?.(),!(!p||
 r.has(f))&&(r.add(f),u.fill(a[d]))})},l=h("div",{class:"cl-tabs",role:"tablist","aria-label":e},...c);return l.addEventListener("keydown",f=>{let u={ArrowRight:1,
 ArrowLeft:-1}[f.key];if(u===void 0)return;let d=(c.findIndex(p=>p.dataset.key===s)+u+n.length)%n.length;i(n[d].key),c[d].focus(),f.preventDefault(),f.stopPropagation()}),
-t.replaceChildren(l,...a),n.length&&i(n[0].key),{show:i,current:()=>s}}var zu=2;function la(t){let e=_(t,"tr[data-depth]",HTMLTableRowElement),n=e.map(c=>Number(c.dataset.depth)),o=n.map((c,i)=>i+1<n.length&&n[i+1]>c),r=n.map(c=>c<
-zu),s=e.map((c,i)=>{if(!o[i])return null;let l=()=>{r[i]=!r[i],a()},f=c.cells[0].textContent?.replace(/^[› ]+/,""),u=h("button",{type:"button",class:"cl-fold",
-"aria-label":`Modules in ${f}`});return u.addEventListener("click",d=>{d.stopPropagation(),l()}),c.cells[0].prepend(u),u}),a=()=>{let c=1/0;e.forEach((i,l)=>{n[l]<=
-c&&(c=1/0),i.hidden=n[l]>c,s[l]?.setAttribute("aria-expanded",String(r[l])),s[l]&&(s[l].textContent=r[l]?"\u25BE":"\u25B8"),!i.hidden&&o[l]&&!r[l]&&(c=n[l])})};
-a()}var fa="ProfilerStep*",Du=new Set(["Trace","overhead","gpu_user_annotation","cuda_sync"]);function ua(t){let e=Float64Array.from(t.self),n=new Int32Array(t.n);for(let a=0;a<
+t.replaceChildren(l,...a),n.length&&i(n[0].key),{show:i,current:()=>s}}var zu=2,Du=18,Bu=18;function la(t){let e=_(t,"tr[data-depth]",HTMLTableRowElement),n=e.map(c=>Number(c.dataset.depth)),o=n.map((c,i)=>i+1<n.length&&n[i+1]>c),r=n.
+map(c=>c<zu);e.forEach((c,i)=>{let l=c.cells[0].querySelector(".cl-place");l&&(l.textContent=l.textContent?.replace(/^[› ]+/,"")??""),c.cells[0].style.paddingInlineStart=
+`${Du*n[i]+(o[i]?0:Bu)+10}px`});let s=e.map((c,i)=>{if(!o[i])return null;let l=()=>{r[i]=!r[i],a()},f=c.cells[0].textContent,u=h("button",{type:"button",class:"\
+cl-fold","aria-label":`Modules in ${f}`});return u.addEventListener("click",d=>{d.stopPropagation(),l()}),c.cells[0].prepend(u),u}),a=()=>{let c=1/0;e.forEach((i,l)=>{
+n[l]<=c&&(c=1/0),i.hidden=n[l]>c,s[l]?.setAttribute("aria-expanded",String(r[l])),s[l]&&(s[l].textContent=r[l]?"\u25BE":"\u25B8"),!i.hidden&&o[l]&&!r[l]&&(c=n[l])})};
+a()}var fa="ProfilerStep*",Uu=new Set(["Trace","overhead","gpu_user_annotation","cuda_sync"]);function ua(t){let e=Float64Array.from(t.self),n=new Int32Array(t.n);for(let a=0;a<
 t.n;a++)n[a]=t.flags[a]&C.folded?n[t.parent[a]]:a,n[a]!==a&&(e[n[a]]+=t.self[a]);let o=Uint32Array.from(t.header.names.keys()),r=t.header.step_names;for(let a of r)
 o[a]=r[0];let s=Uint8Array.from(t.header.lanes,a=>+(a.kind==="device"));return{self:e,group:o,steps:r,device:s}}function da(t,e,n){let{n:o,flags:r,lane:s,name:a,
-dur:c}=t,{self:i,group:l,device:f}=e,u=C.folded|C.instant,d=Bu(2*t.header.names.length);for(let m=0;m<o;m++){if(n!==null&&!n[m]||r[m]&u)continue;let g=l[a[m]]*2+
-f[s[m]];d.count[g]===0&&(d.first[g]=m),d.self[g]+=i[m],r[m]&C.waiting||(d.cost[g]+=i[m]),Uu(d,g,c[m])}let p=[...d.count.keys()].filter(m=>d.count[m]).sort((m,g)=>d.
-first[m]-d.first[g]);return Gu(p.map(m=>Wu(t,e,d,m)))}function Bu(t){let e=()=>new Float64Array(t);return{first:new Int32Array(t),count:e(),total:e(),self:e(),cost:e(),
-min:e().fill(1/0),max:e().fill(-1/0),mean:e(),spread:e()}}function Uu(t,e,n){t.count[e]+=1,t.total[e]+=n,n<t.min[e]&&(t.min[e]=n),n>t.max[e]&&(t.max[e]=n);let o=n-
-t.mean[e];t.mean[e]+=o/t.count[e],t.spread[e]+=o*(n-t.mean[e])}function Wu(t,e,n,o){let r=o>>1,s=e.steps.includes(r),[a,c]=[n.count[o],n.total[o]];return{ids:s?
+dur:c}=t,{self:i,group:l,device:f}=e,u=C.folded|C.instant,d=Wu(2*t.header.names.length);for(let m=0;m<o;m++){if(n!==null&&!n[m]||r[m]&u)continue;let g=l[a[m]]*2+
+f[s[m]];d.count[g]===0&&(d.first[g]=m),d.self[g]+=i[m],r[m]&C.waiting||(d.cost[g]+=i[m]),Gu(d,g,c[m])}let p=[...d.count.keys()].filter(m=>d.count[m]).sort((m,g)=>d.
+first[m]-d.first[g]);return Xu(p.map(m=>Ku(t,e,d,m)))}function Wu(t){let e=()=>new Float64Array(t);return{first:new Int32Array(t),count:e(),total:e(),self:e(),cost:e(),
+min:e().fill(1/0),max:e().fill(-1/0),mean:e(),spread:e()}}function Gu(t,e,n){t.count[e]+=1,t.total[e]+=n,n<t.min[e]&&(t.min[e]=n),n>t.max[e]&&(t.max[e]=n);let o=n-
+t.mean[e];t.mean[e]+=o/t.count[e],t.spread[e]+=o*(n-t.mean[e])}function Ku(t,e,n,o){let r=o>>1,s=e.steps.includes(r),[a,c]=[n.count[o],n.total[o]];return{ids:s?
 e.steps:[r],name:s?fa:t.header.names[r],short:s?fa:U(t.header,r),side:o&1,cat:t.header.cats[t.cat[n.first[o]]],count:a,total:c,self:n.self[o],cost:n.cost[o],min:n.
-min[o],max:n.max[o],mean:c/a,std:a>1?Math.sqrt(n.spread[o]/(a-1)):null}}function Gu(t){let e=o=>Du.has(o.cat)?0:o.cost,n=[0,0];for(let o of t)n[o.side]+=e(o);return t.
-map(({cost:o,...r})=>({...r,share:n[r.side]>0?100*e({...r,cost:o})/n[r.side]:0}))}var Ku={cpu_op:"CPU op",user_annotation:"range",gpu_user_annotation:"GPU range",cuda_runtime:"runtime",cuda_driver:"driver",kernel:"kernel",gpu_memcpy:"copy",gpu_memset:"\
-set",python_function:"Python",cuda_sync:"sync",overhead:"overhead"};function ju({mean:t,std:e}){let n=e!==null?` <span class="spread">\xB1 ${M(e)}</span>`:"";return`${M(
-t)}${n}`}function Xu({share:t,side:e}){let n=e?"GPU":"CPU";return`<span class="bar"><i style="width:${t.toFixed(1)}%"></i></span>${L(t)} ${n}`}function Vu({name:t,
-short:e}){return`<span class="name" title="${qt(t)}">${qt(e)}</span>`}function ha({cat:t}){return Ku[t]??t}function Ot(t,e,n,o){let r=e==="name"||e==="cat";return{
+min[o],max:n.max[o],mean:c/a,std:a>1?Math.sqrt(n.spread[o]/(a-1)):null}}function Xu(t){let e=o=>Uu.has(o.cat)?0:o.cost,n=[0,0];for(let o of t)n[o.side]+=e(o);return t.
+map(({cost:o,...r})=>({...r,share:n[r.side]>0?100*e({...r,cost:o})/n[r.side]:0}))}var ju={cpu_op:"CPU op",user_annotation:"range",gpu_user_annotation:"GPU range",cuda_runtime:"runtime",cuda_driver:"driver",kernel:"kernel",gpu_memcpy:"copy",gpu_memset:"\
+set",python_function:"Python",cuda_sync:"sync",overhead:"overhead"};function Vu({mean:t,std:e}){let n=e!==null?` <span class="spread">\xB1 ${M(e)}</span>`:"";return`${M(
+t)}${n}`}function qu({share:t,side:e}){let n=e?"GPU":"CPU";return`<span class="bar"><i style="width:${t.toFixed(1)}%"></i></span>${L(t)} ${n}`}function Yu({name:t,
+short:e}){return`<span class="name" title="${qt(t)}">${qt(e)}</span>`}function ha({cat:t}){return ju[t]??t}function Ot(t,e,n,o){let r=e==="name"||e==="cat";return{
 title:t,data:e,...r?{}:{className:"number"},render:(s,a,c)=>a==="display"?o(c):n(c),searchable:r,orderSequence:["desc","asc"]}}function Le(t,e){return Ot(t,e,n=>n[e],
-n=>M(n[e]))}var Wn=[Ot("Name","name",t=>`${t.short} ${t.name}`,Vu),Ot("Kind","cat",ha,t=>`<span class="kind">${qt(ha(t))}</span>`),Ot("Count","count",t=>t.count,
-t=>O(t.count)),Le("Total","total"),Le("Self","self"),Ot("Mean \xB1 sd","mean",t=>t.mean,ju),Le("Min","min"),Le("Max","max"),Ot("Share of self","share",t=>t.share,
-Xu)];function ft(t){return Wn.findIndex(e=>e.data===t)}var pa=ft("share"),Pe=[{width:1e3,columns:[ft("min"),ft("max")]},{width:760,columns:[ft("cat"),ft("total")]},
+n=>M(n[e]))}var Wn=[Ot("Name","name",t=>`${t.short} ${t.name}`,Yu),Ot("Kind","cat",ha,t=>`<span class="kind">${qt(ha(t))}</span>`),Ot("Count","count",t=>t.count,
+t=>O(t.count)),Le("Total","total"),Le("Self","self"),Ot("Mean \xB1 sd","mean",t=>t.mean,Vu),Le("Min","min"),Le("Max","max"),Ot("Share of self","share",t=>t.share,
+qu)];function ft(t){return Wn.findIndex(e=>e.data===t)}var pa=ft("share"),Pe=[{width:1e3,columns:[ft("min"),ft("max")]},{width:760,columns:[ft("cat"),ft("total")]},
 {width:600,columns:[ft("mean"),ft("count")]}];var ma=`
 :host { display: block; container-type: inline-size; --dt-html-background: transparent; --dt-row-selected: var(--cl-selected-rgb); font: inherit; color: inherit\
 ; }
@@ -869,46 +870,46 @@ button.columns { display: none; border: 1px solid var(--cl-line); border-radius:
 button.columns[aria-pressed="true"] { background: var(--cl-chosen); }
 :host(:is([data-view="narrow"], [data-view="whole"])) button.columns { display: inline-block; }
 @media print { div.dt-layout-row:not(.dt-layout-table) { display: none !important; } }
-`;var qu=[["All",null],["GPU",1],["CPU",0]];function ba(t,e,{DataTable:n,styleSheet:o,theme:r,onNames:s}){let a=t.shadowRoot??t.attachShadow({mode:"open"}),c=h("t\
+`;var Zu=[["All",null],["GPU",1],["CPU",0]];function ba(t,e,{DataTable:n,styleSheet:o,theme:r,onNames:s}){let a=t.shadowRoot??t.attachShadow({mode:"open"}),c=h("t\
 able",{class:"display compact","aria-label":"Costs by name"});a.replaceChildren(h("style",{},o),h("style",{},ma),c),n.ext.errMode="throw";let i=ua(e),l=new Set(
-i.device).size>1,f={rows:[],side:null,chosen:new Set,width:0,isStale:!1,isWhole:!1},u=new n(c,{...Yu(),layout:{topStart:l?[()=>Zu(f,()=>ga(u,f)),"info"]:"info",
-topEnd:"search",bottomStart:"pageLength",bottomEnd:"paging"},rowCallback:(g,w)=>wa(g,w,f.chosen)});Ju(u,f,c,s);let d=ed(f,()=>Gn(u,f,t));a.append(d);let p=new ResizeObserver(
+i.device).size>1,f={rows:[],side:null,chosen:new Set,width:0,isStale:!1,isWhole:!1},u=new n(c,{...Ju(),layout:{topStart:l?[()=>Qu(f,()=>ga(u,f)),"info"]:"info",
+topEnd:"search",bottomStart:"pageLength",bottomEnd:"paging"},rowCallback:(g,w)=>wa(g,w,f.chosen)});td(u,f,c,s);let d=od(f,()=>Gn(u,f,t));a.append(d);let p=new ResizeObserver(
 ()=>Gn(u,f,t));p.observe(t),Gn(u,f,t);let m=g=>{t.classList.toggle("dark",g==="dark")};return m(r),{sum(g){f.rows=da(e,i,g),f.isStale=!0},update(){f.isStale&&ga(
 u,f),f.isStale=!1},choose(g){f.chosen=g??new Set,u.rows({page:"current"}).every(function(){wa(this.node(),this.data(),f.chosen)})},setTheme:m,rows:()=>f.rows,destroy(){
-p.disconnect(),u.destroy(),a.replaceChildren()}}}function Yu(){return{columns:Wn,data:[],order:[[pa,"desc"]],pageLength:10,lengthMenu:[10,25,50,100,{label:"all",
+p.disconnect(),u.destroy(),a.replaceChildren()}}}function Ju(){return{columns:Wn,data:[],order:[[pa,"desc"]],pageLength:10,lengthMenu:[10,25,50,100,{label:"all",
 value:-1}],language:{search:"",searchPlaceholder:"Filter names",info:"_START_\u2013_END_ of _TOTAL_ names",infoEmpty:"no names",infoFiltered:"(of _MAX_)",lengthMenu:"\
 _MENU_ a page",emptyTable:"Nothing is selected here",zeroRecords:"No name matches the filter"},autoWidth:!1,deferRender:!0}}function ga(t,{rows:e,side:n}){t.clear().
-rows.add(e.filter(o=>n===null||o.side===n)).draw()}function Zu(t,e){let n=h("div",{class:"sides",role:"group","aria-label":"Where the time went"});for(let[o,r]of qu){
+rows.add(e.filter(o=>n===null||o.side===n)).draw()}function Qu(t,e){let n=h("div",{class:"sides",role:"group","aria-label":"Where the time went"});for(let[o,r]of Zu){
 let s=()=>{t.side=r;for(let a of n.children)a.setAttribute("aria-pressed",String(a.textContent===o));e()};n.append(h("button",{type:"button","aria-pressed":String(
 r===null),onclick:s},o))}return n}function wa(t,e,n){let o=e.ids.some(r=>n.has(r));t.classList.toggle("chosen",o),t.setAttribute("aria-selected",String(o)),t.tabIndex=
-0}function Ju(t,e,n,o){let r=s=>{let a=s.composedPath().find(Qu),c=a&&t.row(a).data();if(!c)return;let i=td(e.chosen,c.ids,s.ctrlKey||s.metaKey||s.shiftKey);o(i.
+0}function td(t,e,n,o){let r=s=>{let a=s.composedPath().find(ed),c=a&&t.row(a).data();if(!c)return;let i=nd(e.chosen,c.ids,s.ctrlKey||s.metaKey||s.shiftKey);o(i.
 size?i:null)};n.addEventListener("click",r),n.addEventListener("keydown",s=>{let[a]=s.composedPath();s.key!=="Enter"&&s.key!==" "||!(a instanceof HTMLTableRowElement)||
-(s.preventDefault(),r(s))})}function Qu(t){return t instanceof HTMLTableRowElement&&t.parentElement?.tagName==="TBODY"}function td(t,e,n){let o=e.every(a=>t.has(
+(s.preventDefault(),r(s))})}function ed(t){return t instanceof HTMLTableRowElement&&t.parentElement?.tagName==="TBODY"}function nd(t,e,n){let o=e.every(a=>t.has(
 a)),r=o&&t.size===e.length,s=new Set(n?t:[]);for(let a of e)n&&o?s.delete(a):(n||!r)&&s.add(a);return s}function Gn(t,e,n){let o=e.isWhole?1/0:n.clientWidth;if(o===
 0||o===e.width)return;e.width=o;let r=n.clientWidth<Pe[0].width;n.setAttribute("data-view",r?e.isWhole?"whole":"narrow":"wide"),n.toggleAttribute("data-slim",o<
-Pe[2].width);for(let{width:s,columns:a}of Pe)t.columns(a).visible(o>=s)}function ed(t,e){let o=h("button",{type:"button",class:"columns","aria-pressed":"false",
+Pe[2].width);for(let{width:s,columns:a}of Pe)t.columns(a).visible(o>=s)}function od(t,e){let o=h("button",{type:"button",class:"columns","aria-pressed":"false",
 onclick:()=>{t.isWhole=!t.isWhole,o.setAttribute("aria-pressed",String(t.isWhole)),e()}},"All columns");return o}function Kn(t,e){return h("h3",{"aria-level":2,class:e?null:"cl-unseen"},t)}async function ya({source:t,parts:e,panels:n,isClosed:o}){let r=await Bn(await t.races());
 if(o())return;let s=h("div",{class:"cudalens-races"}),{hasProfile:a,hasGraphs:c}=t.facts;e.races.append(Kn("Races",a||c),s),e.races.hidden=!1,n.races=ea(s,r,{onChoose:i=>n.
 timeline?.showRace(i.row)})}async function xa({source:t,parts:e,panels:n,isClosed:o}){let r=await Bn(await t.graphs());if(o())return;let s=h("div",{class:"cudal\
-ens-graphs"}),{hasProfile:a,hasRaces:c}=t.facts;e.graphs.append(Kn("CUDA graphs",a||c),s),e.graphs.hidden=!1,n.graphs=ss(s,r)}async function jn(t){let{source:e,
+ens-graphs"}),{hasProfile:a,hasRaces:c}=t.facts;e.graphs.append(Kn("CUDA graphs",a||c),s),e.graphs.hidden=!1,n.graphs=ss(s,r)}async function Xn(t){let{source:e,
 parts:n}=t,{memoryMap:o,memoryFirst:r}=e.facts,s=await e.memory();if(t.isClosed())return;let a=h("div",{class:"mm-host"}),c=h("div",{class:"cudalens-memory"},...o?
 [D(o)]:[]);n.memoryMap.append(Kn("Memory",!r),a,c),n.memoryMap.hidden=!1,t.panels.memoryMap=await Ys(a,s,{theme:t.theme})}function Ma({source:t,parts:e,store:n},o){
-t.facts.findings&&(e.findings.append(D(t.facts.findings)),Xn(e.findings,"tbody tr[data-event]",r=>{let s=o.eventOf(Number(r.dataset.event));return s>=0&&n.set({
+t.facts.findings&&(e.findings.append(D(t.facts.findings)),jn(e.findings,"tbody tr[data-event]",r=>{let s=o.eventOf(Number(r.dataset.event));return s>=0&&n.set({
 event:s,range:null,names:null},"findings"),s>=0}),e.findings.hidden=!1)}function va({source:t,parts:e,panels:n}){t.facts.syncs&&(e.syncs.append(D(t.facts.syncs)),
-Xn(e.syncs,"tbody tr",(o,r)=>(n.timeline?.showSync(r),!0)),e.syncs.hidden=!1)}function Xn(t,e,n){let o=_(t,e,HTMLElement);o.forEach((r,s)=>{let a=()=>{if(n(r,s))
+jn(e.syncs,"tbody tr",(o,r)=>(n.timeline?.showSync(r),!0)),e.syncs.hidden=!1)}function jn(t,e,n){let o=_(t,e,HTMLElement);o.forEach((r,s)=>{let a=()=>{if(n(r,s))
 for(let c of o)c.toggleAttribute("data-chosen",c===r)};r.tabIndex=0,r.addEventListener("click",a),r.addEventListener("keydown",c=>{c.key==="Enter"&&a()})})}function ka(t,e){
 let{parts:n,panels:o,source:r,store:s}=t;return ia(n.table,"Costs",[{key:"table",title:"Operators and kernels",fill:a=>a.append(n.tableHost)},{key:"flame",title:"\
 Flame graph",fill(a){o.flame=os(a,e,{theme:t.theme,baseline:r.facts.baseline,onEvent:c=>s.set({event:c,range:null,names:null},"flame")}),o.flame.update(s.get())},
-onShow:()=>o.flame?.shown()},...nd.flatMap(([a,c])=>{let i=r.facts[a];return i?[{key:a,title:c,fill:l=>od(t,e,l,a,i)}]:[]})])}var nd=[["lines","Lines"],["module\
-s","Modules"],["steps","Steps"]];function od({store:t},e,n,o,r){let s=h("div",{class:`cudalens-${o}`},D(r));for(let a of s.querySelectorAll("details:first-child"))
-a.setAttribute("open","");la(s),n.append(s),Xn(s,"tbody tr[data-event]",a=>{let c=e.eventOf(Number(a.dataset.event));return c>=0&&t.set({event:c,range:null,names:null},
+onShow:()=>o.flame?.shown()},...rd.flatMap(([a,c])=>{let i=r.facts[a];return i?[{key:a,title:c,fill:l=>sd(t,e,l,a,i)}]:[]})])}var rd=[["lines","Lines"],["module\
+s","Modules"],["steps","Steps"]];function sd({store:t},e,n,o,r){let s=h("div",{class:`cudalens-${o}`},D(r));for(let a of s.querySelectorAll("details:first-child"))
+a.setAttribute("open","");la(s),n.append(s),jn(s,"tbody tr[data-event]",a=>{let c=e.eventOf(Number(a.dataset.event));return c>=0&&t.set({event:c,range:null,names:null},
 o),c>=0})}async function Aa(t,e){let{asset:n,versions:o}=t.source,[r,s]=await Promise.all([Un("datatables.js",o.datatables,n),n("datatables.css").then(Re)]);t.isClosed()||
 (t.panels.table=ba(t.parts.tableHost,e,{DataTable:r,styleSheet:new TextDecoder().decode(s),theme:t.theme,onNames:a=>t.store.set({names:a},"table")}))}function Ta({
 source:t,parts:e,panels:n,theme:o},r){if(!r.metrics.length)return;let s=h("div",{class:"cl-metrics-host"}),a=h("h3",{"aria-level":2},"GPU readings",h("span",{},
 t.facts.metrics??""));e.metrics.replaceChildren(a,s),e.metrics.hidden=!1;let c=Ea(r,r.metrics);n.metrics=Ir(s,r.metrics,r.header.metrics.gauges,{theme:o,view:c})}
-async function Sa(t,e){let{parts:n,panels:o,source:r,store:s}=t,a=rd(e),c=h("h3",{"aria-level":2},"Memory");if(o.memoryMap||!a.length){n.memory.hidden=!0;return}
+async function Sa(t,e){let{parts:n,panels:o,source:r,store:s}=t,a=ad(e),c=h("h3",{"aria-level":2},"Memory");if(o.memoryMap||!a.length){n.memory.hidden=!0;return}
 let i=h("div",{class:"cl-plot-host"});n.memory.replaceChildren(c,i);let l=await Un("plotly.js",r.versions.plotly,r.asset);if(t.isClosed())return;let f=_r(i,a,{Plotly:l,
-theme:t.theme,view:Ea(e,a),onRange:d=>s.set({range:d},"memory")});o.memory=f,await f.ready;let{range:u}=s.get();u&&f.setRange(u)}function rd(t){return t.memory.
+theme:t.theme,view:Ea(e,a),onRange:d=>s.set({range:d},"memory")});o.memory=f,await f.ready;let{range:u}=s.get();u&&f.setRange(u)}function ad(t){return t.memory.
 map(({label:e,ts:n,allocated:o})=>{let r=[...o.keys()].filter(s=>!Number.isNaN(o[s]));return{label:e,ts:Float64Array.from(r,s=>n[s]),values:Float64Array.from(r,
 s=>o[s])}}).filter(e=>e.ts.length)}function Ea(t,e){if(t.n)return Zt(dt(t,!0));let n=e.flatMap(({ts:o})=>[o[0],o[o.length-1]]);return[Math.min(...n),Math.max(...n)+
 1]}function $a(t,e,{range:n,event:o,names:r},s=[]){let a=[`t=${Vn(e)}`];n&&a.push(`s=${Vn(n)}`),o!==null&&a.push(`e=${t.rowOf(o)}`);for(let c of[...r??[]].slice(0,
@@ -916,67 +917,67 @@ s=>o[s])}}).filter(e=>e.ts.length)}function Ea(t,e){if(t.n)return Zt(dt(t,!0));l
 join("&")}`}function Vn([t,e]){return`${Math.round(t)}-${Math.round(e)}`.replace("--","-n").replace(/^-/,"n")}function Ca(t,e){let n=new URLSearchParams(e.replace(
 /^#/,"")),o={},r=Oa(n.get("s"));r&&(o.range=r);let s=Number.parseInt(n.get("e")??"",10),a=Number.isInteger(s)?t.eventOf(s):-1;a>=0&&(o.event=a);let i=n.getAll("\
 n").map(l=>t.header.names.indexOf(l)).filter(l=>l>=0);return i.length&&(o.names=new Set(i)),{view:Oa(n.get("t")),selection:o,marks:n.getAll("m").slice(0,50).flatMap(
-sd)}}function sd(t){let[e,...n]=t.split(":"),[o,r]=_a(e)??[1,0];return o<=r?[{at:o,dur:r-o,note:n.join(":")}]:[]}function Oa(t){let e=_a(t);return e&&e[0]<e[1]?
-e:null}function _a(t){let e=/^(n?\d{1,16})-(n?\d{1,16})$/.exec(t??"");if(!e)return null;let[n,o]=[e[1],e[2]].map(r=>Number(r.replace("n","-")));return[n,o]}var ad=2e3;function Ra(t,e){let{range:n,event:o,names:r}=e;if(o!==null)return cd(t,e);let s=[];if(n){let a=l=>String(BigInt(t.header.t0)+BigInt(l)),[c,i]=[Math.
+cd)}}function cd(t){let[e,...n]=t.split(":"),[o,r]=_a(e)??[1,0];return o<=r?[{at:o,dur:r-o,note:n.join(":")}]:[]}function Oa(t){let e=_a(t);return e&&e[0]<e[1]?
+e:null}function _a(t){let e=/^(n?\d{1,16})-(n?\d{1,16})$/.exec(t??"");if(!e)return null;let[n,o]=[e[1],e[2]].map(r=>Number(r.replace("n","-")));return[n,o]}var id=2e3;function Ra(t,e){let{range:n,event:o,names:r}=e;if(o!==null)return ld(t,e);let s=[];if(n){let a=l=>String(BigInt(t.header.t0)+BigInt(l)),[c,i]=[Math.
 floor(n[0]),Math.ceil(n[1])];s.push(`((e.ts < ${a(i)}) & (e.ts + e.dur > ${a(c)}) & (e.dur > 0) | (e.dur == 0) & e.ts.between(${a(Math.ceil(n[0]))}, ${a(Math.floor(
-n[1]))}))`)}return r&&s.push(`e.name.isin(${id([...r].map(a=>t.header.names[a]))})`),s.length?`trace.events[lambda e: ${s.join(" & ")}]`:"trace.events"}function cd(t,e){
-let n=j(t,e),o=[];for(let r=0;r<t.n;r++)if(n?.[r]&&o.push(t.rowOf(r)),o.length>ad)return null;return`trace.events.iloc[[${o.sort((r,s)=>r-s).join(", ")}]]`}function id(t){
+n[1]))}))`)}return r&&s.push(`e.name.isin(${fd([...r].map(a=>t.header.names[a]))})`),s.length?`trace.events[lambda e: ${s.join(" & ")}]`:"trace.events"}function ld(t,e){
+let n=X(t,e),o=[];for(let r=0;r<t.n;r++)if(n?.[r]&&o.push(t.rowOf(r)),o.length>id)return null;return`trace.events.iloc[[${o.sort((r,s)=>r-s).join(", ")}]]`}function fd(t){
 let e=n=>JSON.stringify(n).replace(/[\u007f-\uffff]/g,o=>`\\u${o.charCodeAt(0).toString(16).padStart(4,"0")}`);return`[${t.map(e).join(", ")}]`}function La(t,{event:e,names:n},o){let r=n??(e===null?null:new Set([t.name[e]]));if(r===null)return null;let s=e===null?null:t.header.lanes[t.lane[e]].kind,a=[];
 for(let l=0;l<t.n;l++){let f=s===null||n!==null||t.header.lanes[t.lane[l]].kind===s;r.has(t.name[l])&&f&&a.push(l)}if(!a.length)return null;a.sort((l,f)=>t.start[l]-
-t.start[f]||l-f);let c=e===null?-1:a.indexOf(e),i=c<0?ld(t,a):(c+o+a.length)%a.length;return{event:a[i],ordinal:i+1,count:a.length}}function ld({dur:t},e){return e.
-reduce((n,o,r)=>t[o]>t[e[n]]?r:n,0)}function Na(t,e,n,o){let r=n.get(),s=j(e,r);if(t.hidden=s===null,s===null)return;let a=0;for(let i=0;i<e.n;i++)a+=s[i];let c=o.link();t.replaceChildren(h("span",
-{class:"cl-bar-count"},`${$(a,"event")} of ${O(e.n)} selected`),...dd(e,r).map(([i,l])=>hd(n,i,l)),...r.range?[h("span",{class:"cl-measure"},fd(e,r.range))]:[],
-...ud(e,n),...Tr(e,r,o.mark),Pa("Copy pandas","Copy the expression that selects these rows",Ra(e,r)),...c===null?[]:[Pa("Copy link","Copy the address of what sh\
-ows",c)],h("button",{class:"cl-button cl-clear",type:"button",onclick:()=>n.clear("bar")},"Clear selection"))}function fd(t,e){let{busy:n,idle:o,work:r,calls:s}=fo(
+t.start[f]||l-f);let c=e===null?-1:a.indexOf(e),i=c<0?ud(t,a):(c+o+a.length)%a.length;return{event:a[i],ordinal:i+1,count:a.length}}function ud({dur:t},e){return e.
+reduce((n,o,r)=>t[o]>t[e[n]]?r:n,0)}function Na(t,e,n,o){let r=n.get(),s=X(e,r);if(t.hidden=s===null,s===null)return;let a=0;for(let i=0;i<e.n;i++)a+=s[i];let c=o.link();t.replaceChildren(h("span",
+{class:"cl-bar-count"},`${$(a,"event")} of ${O(e.n)} selected`),...pd(e,r).map(([i,l])=>md(n,i,l)),...r.range?[h("span",{class:"cl-measure"},dd(e,r.range))]:[],
+...hd(e,n),...Tr(e,r,o.mark),Pa("Copy pandas","Copy the expression that selects these rows",Ra(e,r)),...c===null?[]:[Pa("Copy link","Copy the address of what sh\
+ows",c)],h("button",{class:"cl-button cl-clear",type:"button",onclick:()=>n.clear("bar")},"Clear selection"))}function dd(t,e){let{busy:n,idle:o,work:r,calls:s}=fo(
 t,e),a=`${$(s,"CPU event")}`;if(!t.header.lanes.some(({kind:i,count:l})=>i==="device"&&l))return a;let c=L(100*n/(e[1]-e[0]));return`GPU busy ${M(n)} (${c}), id\
-le ${M(o)}; ${$(r,"GPU event")}, ${a}`}function ud(t,e){let{event:n,names:o}=e.get();if(n===null&&o===null)return[];let r=a=>()=>{let c=La(t,e.get(),a);c&&e.set(
+le ${M(o)}; ${$(r,"GPU event")}, ${a}`}function hd(t,e){let{event:n,names:o}=e.get();if(n===null&&o===null)return[];let r=a=>()=>{let c=La(t,e.get(),a);c&&e.set(
 {event:c.event,names:null,range:null},"bar")},s=(a,c,i)=>h("button",{class:"cl-button",type:"button",title:c,"aria-label":c,onclick:r(i)},a);return n===null?[s(
 "Go to the longest","Select the longest event of this name",1)]:[s("\u2039 same name","Previous event of this name",-1),s("same name \u203A","Next event of this\
  name",1)]}function Pa(t,e,n){let s=h("button",{...{class:"cl-button cl-copy",type:"button",title:n===null?"More than 2,000 rows":e},disabled:n===null,"data-tex\
 t":n,onclick:async()=>{if(n!==null)try{await navigator.clipboard.writeText(n),s.textContent="Copied"}catch{s.replaceWith(h("code",{class:"cl-copy-text",tabindex:0},
-n))}}},t);return s}function dd(t,{range:e,event:n,names:o}){let r=[];if(e){let[s,a]=e;r.push(["range",`${M(s)} \u2013 ${M(a)} (${M(a-s)})`])}if(n!==null&&r.push(
-["event",`within ${U(t.header,t.name[n])}`]),o){let[s]=[...o].map(a=>U(t.header,a));r.push(["names",o.size===1?s:`${s} and ${o.size-1} more`])}return r}function hd(t,e,n){
+n))}}},t);return s}function pd(t,{range:e,event:n,names:o}){let r=[];if(e){let[s,a]=e;r.push(["range",`${M(s)} \u2013 ${M(a)} (${M(a-s)})`])}if(n!==null&&r.push(
+["event",`within ${U(t.header,t.name[n])}`]),o){let[s]=[...o].map(a=>U(t.header,a));r.push(["names",o.size===1?s:`${s} and ${o.size-1} more`])}return r}function md(t,e,n){
 let o=()=>t.set({[e]:null},"bar");return h("span",{class:"cl-chip",title:n},h("span",{},n),h("button",{type:"button","aria-label":`Stop selecting ${n}`,onclick:o},
-"\xD7"))}function Ia(t,e){let n=h("div",{class:"cl-table-host"}),o={verdict:h("p",{class:"cl-verdict"},...pd(e.badge),...md(e.verdict)),message:h("div",{class:"cl-messag\
+"\xD7"))}function Ia(t,e){let n=h("div",{class:"cl-table-host"}),o={verdict:h("p",{class:"cl-verdict"},...gd(e.badge),...wd(e.verdict)),message:h("div",{class:"cl-messag\
 e",role:"alert",hidden:!0}),status:h("p",{class:"cl-hint cl-status"},"Loading the timeline\u2026"),races:B("cl-races","Races"),graphs:B("cl-graphs","CUDA graphs"),
 findings:B("cudalens-findings","Findings"),memoryMap:B("cl-memory-map","Memory"),timeline:h("div",{class:"cl-timeline"}),metrics:B("cl-metrics","Readings of the\
  GPUs"),syncs:B("cudalens-syncs","Waits for the GPU"),bar:h("div",{class:"cl-bar",hidden:!0}),marks:B("cl-marks","Marks"),table:B("cl-panel cl-table","Costs"),tableHost:n,
-details:B("cl-panel cl-details","Details of the selected event"),memory:B("cl-panel cl-memory","Memory curve")};return t.replaceChildren(o.verdict,...gd(e.details),
-...wd(e.notes),o.message,o.status,...e.graphsFirst?[o.graphs,o.races]:[o.races,o.graphs],...e.memoryFirst?[o.memoryMap]:[],o.timeline,o.bar,o.marks,o.metrics,o.
+details:B("cl-panel cl-details","Details of the selected event"),memory:B("cl-panel cl-memory","Memory curve")};return t.replaceChildren(o.verdict,...bd(e.details),
+...yd(e.notes),o.message,o.status,...e.graphsFirst?[o.graphs,o.races]:[o.races,o.graphs],...e.memoryFirst?[o.memoryMap]:[],o.timeline,o.bar,o.marks,o.metrics,o.
 findings,o.syncs,h("div",{class:"cl-columns"},o.table,o.details),o.memory,...e.memoryFirst?[]:[o.memoryMap]),o}function B(t,e,...n){return h("section",{class:t,
-"aria-label":e,hidden:!0},...n)}function pd(t){return t?[h("span",{class:"cl-badge"},t)," "]:[]}function md(t){let e=t.indexOf("; ");return e<0?[h("strong",{},t)]:
-[h("strong",{},t.slice(0,e)),t.slice(e)]}function gd(t){return t?[h("details",{class:"cl-support"},h("summary",{},"more figures"),h("p",{},t))]:[]}function wd(t=[]){
-return t.length?[h("ul",{class:"cl-notes"},...t.map(e=>h("li",{},e)))]:[]}var bd=120,yd=5e4;function Fa(t,e){let n=Yt();t.classList.add("cudalens"),t.dataset.theme=n,t.dataset.state="loading";let o={root:t,source:e,parts:Ia(t,e.facts),
+"aria-label":e,hidden:!0},...n)}function gd(t){return t?[h("span",{class:"cl-badge"},t)," "]:[]}function wd(t){let e=t.indexOf("; ");return e<0?[h("strong",{},t)]:
+[h("strong",{},t.slice(0,e)),t.slice(e)]}function bd(t){return t?[h("details",{class:"cl-support"},h("summary",{},"more figures"),h("p",{},t))]:[]}function yd(t=[]){
+return t.length?[h("ul",{class:"cl-notes"},...t.map(e=>h("li",{},e)))]:[]}var xd=120,Md=5e4;function Fa(t,e){let n=Yt();t.classList.add("cudalens"),t.dataset.theme=n,t.dataset.state="loading";let o={root:t,source:e,parts:Ia(t,e.facts),
 store:Br(),panels:{},marks:null,tabs:null,theme:n,data:null,isOpen:!0,isClosed:()=>!o.isOpen,following:void 0,tableMask:void 0,updating:[],cleanups:[io(s=>Ha(o,
-s))]};return{ready:xd(o).catch(s=>Ba(o,s)),get data(){return o.data},panels:o.panels,get tabs(){return o.tabs},selection:o.store,showStatus(s){o.parts.status.textContent=
-s},setTheme:s=>Ha(o,s),destroy:()=>_d(o)}}async function xd(t){let{source:e}=t,{hasRaces:n,hasGraphs:o,hasProfile:r,memoryFirst:s,memoryAlone:a}=e.facts;if(n&&await ut(
-t,"list of races",()=>ya(t)),o&&await ut(t,"graph tree",()=>xa(t)),t.isClosed())return;if(s&&await ut(t,"memory map",()=>jn(t)),Cd(t),!r||a){await kd(t);return}
-let c=await co(await e.payload());t.isClosed()||(t.data=c,await Md(t,c))}async function Md(t,e){let{parts:n,source:o,root:r}=t;o.onData?.(),n.status.remove(),t.
-panels.timeline=Mr(n.timeline,e,{theme:t.theme,onSelect:s=>t.store.set(s,"timeline"),onTime:s=>Ad(t,[...s])}),vd(t),Ta(t,e),Ma(t,e),va(t),o.facts.memoryMap&&!o.
-facts.memoryFirst&&await ut(t,"memory map",()=>jn(t)),t.store.subscribe((s,a)=>Td(t,e,s,a)),t.tabs=ka(t,e),n.table.hidden=!1,n.memory.hidden=!1,await qn(),r.dataset.
+s))]};return{ready:vd(o).catch(s=>Ba(o,s)),get data(){return o.data},panels:o.panels,get tabs(){return o.tabs},selection:o.store,showStatus(s){o.parts.status.textContent=
+s},setTheme:s=>Ha(o,s),destroy:()=>Ld(o)}}async function vd(t){let{source:e}=t,{hasRaces:n,hasGraphs:o,hasProfile:r,memoryFirst:s,memoryAlone:a}=e.facts;if(n&&await ut(
+t,"list of races",()=>ya(t)),o&&await ut(t,"graph tree",()=>xa(t)),t.isClosed())return;if(s&&await ut(t,"memory map",()=>Xn(t)),Rd(t),!r||a){await Td(t);return}
+let c=await co(await e.payload());t.isClosed()||(t.data=c,await kd(t,c))}async function kd(t,e){let{parts:n,source:o,root:r}=t;o.onData?.(),n.status.remove(),t.
+panels.timeline=Mr(n.timeline,e,{theme:t.theme,onSelect:s=>t.store.set(s,"timeline"),onTime:s=>Sd(t,[...s])}),Ad(t),Ta(t,e),Ma(t,e),va(t),o.facts.memoryMap&&!o.
+facts.memoryFirst&&await ut(t,"memory map",()=>Xn(t)),t.store.subscribe((s,a)=>Ed(t,e,s,a)),t.tabs=ka(t,e),n.table.hidden=!1,n.memory.hidden=!1,await qn(),r.dataset.
 state="painted",o.onPaint?.(),await Promise.all([ut(t,"table",async()=>{await Aa(t,e),za(t,e,t.store.get()),Da(t,t.store.get())}),ut(t,"memory curve",()=>Sa(t,e)),
-ut(t,"list of details",()=>e.detailsReady)]),t.isOpen&&o.hash&&Od(t,e,o.hash),t.isOpen&&(r.dataset.state="ready")}function vd(t){let{source:e,panels:n,store:o,parts:r}=t;
+ut(t,"list of details",()=>e.detailsReady)]),t.isOpen&&o.hash&&Cd(t,e,o.hash),t.isOpen&&(r.dataset.state="ready")}function Ad(t){let{source:e,panels:n,store:o,parts:r}=t;
 t.marks=Ar(r.marks,e.facts.marks,{onChange(s){n.timeline?.setMarks(s),e.onMarks?.(s)},onShow({at:s,dur:a}){let c=Math.max(a*.5,500);n.timeline?.zoomTo(s-c,s+a+c),
-a&&o.set({range:[s,s+a],event:null},"marks")}}),n.timeline?.setMarks(t.marks.marks)}async function kd(t){t.parts.status.remove(),t.parts.timeline.hidden=!0,t.source.
+a&&o.set({range:[s,s+a],event:null},"marks")}}),n.timeline?.setMarks(t.marks.marks)}async function Td(t){t.parts.status.remove(),t.parts.timeline.hidden=!0,t.source.
 onData?.(),await qn(),t.source.onPaint?.(),t.isOpen&&t.root.dataset.state!=="failed"&&(t.root.dataset.state="ready")}function qn(){return new Promise(t=>{let e=setTimeout(
 t,250);requestAnimationFrame(()=>setTimeout(()=>{clearTimeout(e),t()}))})}async function ut(t,e,n){try{await n()}catch(o){t.isOpen&&Ba(t,o,`The ${e} cannot be s\
-hown`)}}function Ad(t,e){t.panels.metrics?.setView(e),clearTimeout(t.following),t.following=setTimeout(()=>t.isOpen&&t.panels.memory?.setView(e),bd)}function Td(t,e,n,o){
+hown`)}}function Sd(t,e){t.panels.metrics?.setView(e),clearTimeout(t.following),t.following=setTimeout(()=>t.isOpen&&t.panels.memory?.setView(e),xd)}function Ed(t,e,n,o){
 let{timeline:r,memory:s,memoryMap:a,races:c}=t.panels,{range:i,event:l,names:f}=n;o!=="timeline"&&(r?.setRange(i?.[0]??null,i?.[1]),r?.setNames(f),r?.select(l)),
 o!=="memory"&&s?.setRange(i),i&&a?.showStretch(i,e.header.t0),t.parts.details.hidden=l===null,kr(t.parts.details,e,l);let u=r?.raceOf(l)??null;u!==null&&c?.choose(
-u),t.source.onSelect?.($d(e,n));let d=[()=>j(e,n),()=>Na(t.parts.bar,e,t.store,{link:()=>Ed(t,e),mark:p=>t.marks?.add(p)}),()=>za(t,e,n),()=>Da(t,n),()=>t.panels.
-flame?.update(n)];if(e.n<=yd)for(let p of d)p();else Sd(t,d)}async function Sd(t,e){t.updating=e;for(let n of e){if(await qn(),!t.isOpen||t.updating!==e)return;
-n()}}function Ed({source:t,panels:e,store:n,marks:o},r){return!t.address||!e.timeline?null:t.address($a(r,e.timeline.getView(),n.get(),o?.marks))}function Od({panels:t,
+u),t.source.onSelect?.(_d(e,n));let d=[()=>X(e,n),()=>Na(t.parts.bar,e,t.store,{link:()=>$d(t,e),mark:p=>t.marks?.add(p)}),()=>za(t,e,n),()=>Da(t,n),()=>t.panels.
+flame?.update(n)];if(e.n<=Md)for(let p of d)p();else Od(t,d)}async function Od(t,e){t.updating=e;for(let n of e){if(await qn(),!t.isOpen||t.updating!==e)return;
+n()}}function $d({source:t,panels:e,store:n,marks:o},r){return!t.address||!e.timeline?null:t.address($a(r,e.timeline.getView(),n.get(),o?.marks))}function Cd({panels:t,
 store:e,marks:n},o,r){let{view:s,selection:a,marks:c}=Ca(o,r);c.length&&n&&(n.replace(c),t.timeline?.setMarks(n.marks)),Object.keys(a).length&&e.set(a,"link"),s&&
-t.timeline?.zoomTo(...s)}function za(t,e,n){let{table:o}=t.panels,r=j(e,{...n,names:null});r!==t.tableMask&&o?.sum(r),o&&(t.tableMask=r)}function Da({panels:{table:t}},{
-names:e}){t?.update(),t?.choose(e)}function $d(t,{range:e,event:n,names:o}){return{range:e&&[...e],event:n===null?null:t.rowOf(n),names:o&&[...o].map(r=>t.header.
-names[r])}}function Cd(t){let e=t.root.clientWidth,n=new ResizeObserver(()=>{t.root.clientWidth!==e&&(e=t.root.clientWidth,t.panels.memory?.resize(),t.panels.flame?.
+t.timeline?.zoomTo(...s)}function za(t,e,n){let{table:o}=t.panels,r=X(e,{...n,names:null});r!==t.tableMask&&o?.sum(r),o&&(t.tableMask=r)}function Da({panels:{table:t}},{
+names:e}){t?.update(),t?.choose(e)}function _d(t,{range:e,event:n,names:o}){return{range:e&&[...e],event:n===null?null:t.rowOf(n),names:o&&[...o].map(r=>t.header.
+names[r])}}function Rd(t){let e=t.root.clientWidth,n=new ResizeObserver(()=>{t.root.clientWidth!==e&&(e=t.root.clientWidth,t.panels.memory?.resize(),t.panels.flame?.
 resize(),t.panels.metrics?.resize(),t.panels.memoryMap?.resize())});n.observe(t.root),t.cleanups.push(()=>n.disconnect())}function Ha(t,e){t.theme=e,t.root.dataset.
 theme=e;for(let n of Object.values(t.panels))n.setTheme(e)}function Ba({root:t,parts:e,source:n},o,r="The live view cannot be shown"){e.status.remove(),e.message.
-hidden=!1,e.message.append(h("p",{},`${r}: ${o instanceof Error?o.message:o}`)),t.dataset.state="failed",n.onFail?.(),console.error(o)}function _d(t){t.isOpen=!1,
+hidden=!1,e.message.append(h("p",{},`${r}: ${o instanceof Error?o.message:o}`)),t.dataset.state="failed",n.onFail?.(),console.error(o)}function Ld(t){t.isOpen=!1,
 clearTimeout(t.following);for(let e of Object.values(t.panels))e.destroy();for(let e of t.cleanups.splice(0))e();t.root.replaceChildren()}function Ne(t){let e=document.getElementById(t);if(e===null)throw new Error(`the report has no element ${t}`);return e}function Ua(t){return Ne(t).textContent??
 ""}async function Kt(t){let e=Ua(t),n=Uint8Array;if(n.fromBase64)return n.fromBase64(e);let o=atob(e),r=new Uint8Array(o.length);for(let s=0;s<o.length;s++)r[s]=
-o.charCodeAt(s);return r}function Rd(){let t=Ne("cudalens-app"),e=Ne("cudalens-static"),n=JSON.parse(Ua("cudalens-facts")),o=Fa(t,{...n,payload:()=>Kt("cudalens\
+o.charCodeAt(s);return r}function Pd(){let t=Ne("cudalens-app"),e=Ne("cudalens-static"),n=JSON.parse(Ua("cudalens-facts")),o=Fa(t,{...n,payload:()=>Kt("cudalens\
 -payload"),races:()=>Kt("cudalens-races"),graphs:()=>Kt("cudalens-graphs"),memory:()=>Kt("cudalens-memory"),asset:r=>Kt(`cudalens-${r}`),hash:location.hash,address:r=>`${location.
 href.split("#")[0]}${r}`,onData(){e.hidden=!0,t.hidden=!1},onPaint:()=>{performance.mark("cudalens-painted")},onFail(){t.hidden=!1}});Reflect.set(globalThis,"cu\
-dalensReport",o),Ld(Ne("cudalens-theme"))}function Ld(t){t.hidden=!1,t.addEventListener("click",()=>{let e=document.documentElement,n=e.dataset.theme??(matchMedia(
-"(prefers-color-scheme: dark)").matches?"dark":"light");e.dataset.theme=n==="dark"?"light":"dark"})}Rd();
+dalensReport",o),Nd(Ne("cudalens-theme"))}function Nd(t){t.hidden=!1,t.addEventListener("click",()=>{let e=document.documentElement,n=e.dataset.theme??(matchMedia(
+"(prefers-color-scheme: dark)").matches?"dark":"light");e.dataset.theme=n==="dark"?"light":"dark"})}Pd();

@@ -4,6 +4,8 @@ import { element, findAll } from "./dom.js";
 
 // Deeper rows are folded at first.
 const OPEN_DEPTH = 2;
+const INDENT_PX = 18;
+const BUTTON_PX = 18;
 
 /**
  * @param {HTMLElement} host Its rows have their depth in `data-depth`; others are left alone.
@@ -13,6 +15,12 @@ export function makeTree(host) {
   const depths = rows.map((row) => Number(row.dataset.depth));
   const hasRows = depths.map((depth, k) => k + 1 < depths.length && depths[k + 1] > depth);
   const isOpen = depths.map((depth) => depth < OPEN_DEPTH);
+  rows.forEach((row, k) => {
+    const name = row.cells[0].querySelector(".cl-place");
+    // The indentation takes the place of the marks that show it where there is no script.
+    if (name) name.textContent = name.textContent?.replace(/^[› ]+/, "") ?? "";
+    row.cells[0].style.paddingInlineStart = `${INDENT_PX * depths[k] + (hasRows[k] ? 0 : BUTTON_PX) + 10}px`;
+  });
   /** @type {(HTMLButtonElement | null)[]} */
   const buttons = rows.map((row, k) => {
     if (!hasRows[k]) return null;
@@ -20,7 +28,7 @@ export function makeTree(host) {
       isOpen[k] = !isOpen[k];
       update();
     };
-    const name = row.cells[0].textContent?.replace(/^[› ]+/, "");
+    const name = row.cells[0].textContent;
     const button = element("button", { type: "button", class: "cl-fold", "aria-label": `Modules in ${name}` });
     button.addEventListener("click", (event) => {
       event.stopPropagation();

@@ -92,10 +92,15 @@ _CONVERT: Final[dict[Any, Callable[[Any], Any]]] = {
 
 
 def compact_json(raw: bytes) -> str | None:
-    """A JSON value without spaces; None for nothing, null, an empty text and what is not JSON."""
+    """A JSON value without spaces; None for nothing, null, an empty text and what is not JSON.
+
+    A text that contains a list, as Kineto writes those of collectives, is that list.
+    """
     try:
         text = msgspec.json.format(raw, indent=-1).decode() if raw else "null"
-        msgspec.json.decode(text)
+        value = msgspec.json.decode(text)
+        if isinstance(value, str) and value.startswith("[") and value.endswith("]"):
+            return compact_json(value.encode()) or text
     except SYNTAX_ERRORS:
         return None
     return None if text in ("null", '""') else text

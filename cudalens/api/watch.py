@@ -111,7 +111,7 @@ class Watch:
         self._changes = Changes()
         self._loop = WatchLoop(self._budget, self._recorded, self._shifted)
         self._finder = StepFinder(self._ended)
-        self._worker = WatchWorker(self._tick, self._failed)
+        self._worker = WatchWorker(self._publish, self._failed, self._budget.add_thread)
         self._server = WatchServer(
             {"state": self._state_bytes, "trace": self._trace_bytes, "record": self._asked(self.record)}
             | {"stop": self._asked(self.request_stop)}
@@ -292,31 +292,27 @@ class Watch:
     def _recorded(self, recorded: Recorded) -> None:
         self._loop.is_building = True
         self._worker.add(partial(self._build, recorded))
+        self._worker.add(self._built)  # after the CPU time of the first job was counted
 
     def _build(self, recorded: Recorded) -> None:
         """Build a recording, on the worker's thread."""
-        try:
-            trace = build(recorded, self.name)
-            recorded.parts = step_parts(trace)
-            recorded.step_ns = round(sum(recorded.parts.values()))
-            recorded.verdict = verdict(trace)
-            recorded.findings = tuple(str(one) for one in findings(trace, most=_MOST_FINDINGS))
-            with self._lock:
-                dropped = self._store.add(recorded)
-                self._changes.add_recording(recorded, self._loop.history)
-            if self._folder is not None:
-                self._folder.keep(self._store.kept, dropped)
-        finally:
-            self._loop.is_building = False
+        trace = build(recorded, self.name)
+        recorded.parts = step_parts(trace)
+        recorded.step_ns = round(sum(recorded.parts.values()))
+        recorded.verdict = verdict(trace)
+        recorded.findings = tuple(str(one) for one in findings(trace, most=_MOST_FINDINGS))
+        with self._lock:
+            dropped = self._store.add(recorded)
+            self._changes.add_recording(recorded, self._loop.history)
+        if self._folder is not None:
+            self._folder.keep(self._store.kept, dropped)
+
+    def _built(self) -> None:
+        self._loop.is_building = False
 
     def _shifted(self, shift: Shift) -> None:
         with self._lock:
             self._changes.add(shift, self._loop.history)
-
-    def _tick(self) -> None:
-        began = time.thread_time_ns()
-        self._publish()
-        self._budget.add_thread(time.thread_time_ns() - began)
 
     def _publish(self) -> None:
         if self._folder is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any, Final
 
@@ -83,12 +83,27 @@ def text_of(value: Any) -> str:
     return text.encode("utf-8", "replace").decode()
 
 
+#: JSON texts of values that are missing.
+_NOTHING: Final = ("null", '""')
 _CONVERT: Final[dict[Any, Callable[[Any], Any]]] = {
     int | None: _integer,
     float | None: _number,
     str | None: lambda value: None if value is None else text_of(value),
     msgspec.Raw: lambda value: None if value is None else msgspec.Raw(msgspec.json.encode(value)),
 }
+
+
+def compact_json_of(raws: Sequence[bytes]) -> list[str | None]:
+    """`compact_json` of each of `raws`, values that were found in a JSON text, in a fraction of the time."""
+    try:
+        text = msgspec.json.format(b"".join((b"[", b",".join(raws), b"]")), indent=-1)
+        msgspec.json.decode(text)  # a Raw is not checked
+        found = [bytes(one).decode() for one in msgspec.json.decode(text, type=list[msgspec.Raw])]
+    except SYNTAX_ERRORS:
+        found = []
+    if len(found) != len(raws):
+        return [compact_json(raw) for raw in raws]
+    return [None if one in _NOTHING else one for one in found]
 
 
 def compact_json(raw: bytes) -> str | None:
@@ -103,4 +118,4 @@ def compact_json(raw: bytes) -> str | None:
             return compact_json(value.encode()) or text
     except SYNTAX_ERRORS:
         return None
-    return None if text in ("null", '""') else text
+    return None if text in _NOTHING else text

@@ -12,6 +12,7 @@ from cudalens.graphs import arguments
 from cudalens.graphs.functions import Variant
 from cudalens.graphs.outputs import AliasOfExternal, AliasOfLeaf
 from cudalens.graphs.programs import Backward, check_version
+from cudalens.graphs.reasons import Reason
 
 if TYPE_CHECKING:
     from cudalens.graphs.node import GraphNode
@@ -93,6 +94,20 @@ def attach(tree: GraphTree, node: GraphNode, leaves: Sequence[Any], outputs: Seq
     return results
 
 
+def note_backward(node: GraphNode, variant: Variant) -> None:
+    """Let the forward depend on what its backward takes from outside: its autograd graph can hold that.
+
+    Args:
+        node: The forward's recording.
+        variant: Its backward, which has just run.
+    """
+    if variant.skip is not None and variant.skip.reason is Reason.UNNAMED_INPUT:
+        node.variant.skip = node.variant.skip or variant.skip
+        return
+    known = {(id(guard.at[0]), guard.at[1]) for guard in node.guards if guard.at is not None}
+    node.of_backward.add(name for name in variant.names if (id(name.container), name.key) not in known)
+
+
 def refuse_second_derivative(node: GraphNode, gradients: Sequence[torch.Tensor | None]) -> list[torch.Tensor | None]:
     """Gradients of a recorded forward for which a caller passed ``create_graph=True``.
 
@@ -165,6 +180,7 @@ def backward_variant(number: int, node: GraphNode, given: set[int], leaves: Sequ
     variant = Variant(
         number, function, "backward", Backward(derivative, mask, f"{function.name} backward"), None, None, labels
     )
+    variant.before = node.variant
     variant.owners = [tensor for tensor in derivative.externals if tensor.is_leaf]
     variant.static = frozenset(
         n

@@ -139,9 +139,11 @@ class Variant:
         num_kept: Warmups that left a tensor somewhere.
         num_effects: Warm-ups whose Python code changed what it reads, or called what a replay does not call again.
         executed: Functions that ran in the warm-up, by name: guards read their code, too.
+        before: Of a backward: the forward.
         is_observed: Whether `executed` is all: no operator of the warm-up ran on another thread.
         outside: Environment variables and ContextVars that it read.
         reads: Where the tensors are that it takes from outside: container and key.
+        names: The same with labels, of those that have names.
         requires_grad: Whether those required gradients in the warmup.
         guards: The Python values that it reads, as they were after its code last ran; None before that.
         alternatives: All variants for the same arguments, with other Python values; this one is among them.
@@ -168,9 +170,11 @@ class Variant:
     num_kept: int = 0
     num_effects: int = 0
     executed: list[tuple[str, Any]] = field(default_factory=list)
+    before: Variant | None = None
     is_observed: bool = False
     outside: list[Read] = field(default_factory=list)
     reads: list[tuple[Any, Any]] = field(default_factory=list)
+    names: list[Name] = field(default_factory=list)
     requires_grad: list[bool] = field(default_factory=list)
     guards: GuardSet | None = None
     alternatives: list[Variant] = field(default_factory=list)
@@ -207,10 +211,11 @@ class Variant:
 
     def note_reads(self, externals: Mapping[int, torch.Tensor], names: Mapping[int, Sequence[Name]]) -> None:
         """Store where the tensors from outside are, by the identity of their storage."""
-        self.reads = []
+        self.reads, self.names = [], []
         for key, tensor in externals.items():
-            known = [(name.container, name.key) for name in names.get(key, ())]
-            self.reads += known or [([tensor], 0)]
+            known = names.get(key, ())
+            self.names += known
+            self.reads += [(name.container, name.key) for name in known] or [([tensor], 0)]
         self.requires_grad = [container[key].requires_grad for container, key in self.reads]
 
     def forget_warm_up(self) -> None:

@@ -17,7 +17,7 @@ from torch.multiprocessing.reductions import StorageWeakRef
 from cudalens.device.stacks import Place
 from cudalens.graphs import inputs as copying
 from cudalens.graphs.functions import Function, Guarded, Variant
-from cudalens.graphs.guards.named_tensors import NamedTensors
+from cudalens.graphs.guards.named_tensors import NamedTensors, OfBackward
 from cudalens.graphs.inputs import CopiedInput
 from cudalens.graphs.links import Kind, derive
 from cudalens.graphs.liveness import OutputRef
@@ -90,6 +90,7 @@ class GraphNode:
         num_replays: How often it was replayed after the recording.
         derivative: Its autograd graph, where gradients are wanted.
         backwards: Variants of its backward, by which results have a gradient.
+        of_backward: Tensors from outside that only those use.
         state: Of the pool, after the recording.
         pool_bytes: Bytes allocated in the pool then.
         dead_before: Outputs of the path that were dead at the recording, which may use their memory.
@@ -113,6 +114,7 @@ class GraphNode:
         self.num_replays = 0
         self.derivative: Derivative | None = None
         self.backwards: dict[Any, Variant] = {}
+        self.of_backward = OfBackward()
         self.state: Any = None
         self.graph: torch.cuda.CUDAGraph | None = None
         self.places: list[Place | None] = []
@@ -219,6 +221,8 @@ class GraphNode:
             ref = path[depth].refs[index]
             if ref is not None and ref.is_alive():
                 return False
+        if self.of_backward.moved() is not None:
+            return False
         if not self._addresses:
             return True
         try:
@@ -245,7 +249,8 @@ class GraphNode:
         for guard in self.guards:
             if guard.at is not None and _address_at(*guard.at) != guard.address:
                 return (Reason.MANAGED_MOVED if guard.tensor is None else Reason.STATIC_MOVED), f"'{guard.label}'"
-        return None
+        moved = self.of_backward.moved()
+        return None if moved is None else (Reason.STATIC_MOVED, f"'{moved}'")
 
     def _still_alive(self) -> tuple[Reason, str] | None:
         for depth, index in self.dead_before:

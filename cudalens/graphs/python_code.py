@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain
 from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, Any
 
 from cudalens.device.stacks import Place
 from cudalens.graphs.guards.guard_set import GuardSet
+from cudalens.graphs.guards.outside import closure_of
 from cudalens.graphs.guards.reads import Read, Reads, find_reads
+from cudalens.graphs.observer import is_plain
 from cudalens.graphs.reasons import Finding, Reason
 from cudalens.graphs.recording import roots_of
 
 if TYPE_CHECKING:
     from cudalens.graphs.functions import Variant
     from cudalens.graphs.guards.effects import Effects
+    from cudalens.graphs.guards.outside import Closure
     from cudalens.graphs.observer import Observer
 
 
@@ -33,13 +37,14 @@ def note_effects(variant: Variant, effects: Effects, observer: Observer) -> None
     variant.is_observed = not observer.has_other_threads
     variant.executed = calls.executed()
     variant.outside = [Read(at.container, at.key, at.label, at.container[at.key]) for at in calls.values]
-    finding = effects.finding(_guard(variant), variant.function.place) or _hidden_tensor(calls.operators)
+    reads = _guard(variant)
+    finding = effects.finding(reads, variant.function.place) or _hidden_tensor(calls.operators)
     is_first = finding is not None and variant.num_effects == 0
     variant.num_effects += finding is not None
     if is_first:
         variant.is_warm = False
     elif variant.skip is None and variant.is_warm:
-        variant.skip = finding or _unguarded(variant)
+        variant.skip = finding or _unguarded(variant) or _hidden_closure(variant, reads, calls.closures)
 
 
 def check_recording(variant: Variant) -> None:
@@ -55,8 +60,16 @@ def _guard(variant: Variant) -> Reads:
     """Compare the values that are read, as they are after the code ran, before every replay."""
     executed = {function.__code__ for _, function in variant.executed} if variant.is_observed else None
     reads = find_reads(python_roots(variant), executed)
-    variant.guards = GuardSet(reads, variant.outside)
+    tensors = _unused_tensors(variant, reads)
+    variant.guards = GuardSet(reads, [*variant.outside, *(tensors if reads.has_identities else ())], tensors)
     return reads
+
+
+def _unused_tensors(variant: Variant, reads: Reads) -> list[Read]:
+    """Tensors that no operator takes, but whose sizes, say, the code can read. A recording compares the others."""
+    used = [*variant.reads, *(variant.before.reads if variant.before is not None else ())]
+    known = {(id(container), key) for container, key in used}
+    return [at for at in reads.tensors if (id(at.container), at.key) not in known and is_plain(at.value)]
 
 
 def _hidden_tensor(operators: Mapping[CodeType, FunctionType]) -> Finding | None:
@@ -70,6 +83,29 @@ def _hidden_tensor(operators: Mapping[CodeType, FunctionType]) -> Finding | None
             continue
         return Finding(Reason.HIDDEN_TENSOR, what, Place(code, 0))
     return None
+
+
+def _hidden_closure(variant: Variant, reads: Reads, closures: Iterable[Closure]) -> Finding | None:
+    """A variable of a function that ran, and that no name in the program leads to: torch can hold the function.
+
+    Functions that the code makes anew in each call have values that the code reads.
+    """
+    before = [] if variant.before is None else variant.before.executed
+    codes = [function.__code__ for _, function in (*variant.executed, *before)]
+    known = frozenset(chain.from_iterable(map(_codes_in, codes)))
+    reached = {closure_of(function) for function, _ in reads.functions}
+    for closure in closures:
+        code = closure[0]
+        if code.co_freevars != ("__class__",) and code not in known and closure not in reached:
+            return Finding(Reason.UNGUARDED, f"'{code.co_freevars[0]}' of {code.co_qualname}", Place(code, 0))
+    return None
+
+
+def _codes_in(code: CodeType) -> Iterator[CodeType]:
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield constant
+            yield from _codes_in(constant)
 
 
 def _unguarded(variant: Variant) -> Finding | None:

@@ -21,7 +21,7 @@ import torch
 
 from cudalens.graphs import arguments, checking
 from cudalens.graphs.backend import backend_for
-from cudalens.graphs.differentiable import attach, backward_variant
+from cudalens.graphs.differentiable import attach, backward_variant, note_backward
 from cudalens.graphs.functions import Variant, inside
 from cudalens.graphs.guards.ambient import finding_around
 from cudalens.graphs.guards.captured import find_names
@@ -79,13 +79,12 @@ class GraphTree:
         self.paths: Counter[tuple[int, ...]] = Counter()
         self.backend = backend_for(device)
         self.rerecord_limit, self._debug = rerecord_limit, debug
-        self.lock = threading.RLock()
+        self.lock, self.steps = threading.RLock(), Steps()
         self._recorder: Recorder | None = None
         self._current: GraphNode | WarmupNode | None = None
         self._stale: list[Stale] = []
         self._owners: list[weakref.ref[torch.Tensor]] = []
         self._addresses: set[int] = set()
-        self.steps = Steps()
         self.variant_ids, self._node_ids = itertools.count(), itertools.count()
         self._stream_order = StreamOrder()
 
@@ -155,6 +154,7 @@ class GraphTree:
                 self.steps.backward_ran()
                 return list(variant.run_eagerly(leaves))
             outputs, _ = self.run(variant, leaves)
+            note_backward(node, variant)
             return list(outputs)
         finally:
             if is_mine:

@@ -7,14 +7,40 @@ The compiler gives some jumps at the end of a loop's body no line. A KeyboardInt
 from __future__ import annotations
 
 from types import CodeType, TracebackType
+from typing import TYPE_CHECKING, Any, Final
 
 from cudalens.device.interrupts import DeferredInterrupts
+
+if TYPE_CHECKING:
+    from IPython.core.interactiveshell import InteractiveShell
+
+#: An object of its own: `restore_interrupts` compares by identity whether the handler is still in place.
+_INTERRUPTS: Final = (KeyboardInterrupt,)
 
 
 def show_lines(error: BaseException | None) -> None:
     """Replace the traceback of `error` if it is a KeyboardInterrupt: entries have lines, and our handler has none."""
     if isinstance(error, KeyboardInterrupt):
         error.__traceback__ = with_lines(error.__traceback__)
+
+
+def repair_interrupts(shell: InteractiveShell) -> None:
+    """Apply `show_lines` to the interrupts of all following cells, unless the user has a handler of exceptions."""
+    if not shell.custom_exceptions:
+        shell.set_custom_exc(_INTERRUPTS, _show_interrupt)  # type: ignore[no-untyped-call]
+
+
+def restore_interrupts(shell: InteractiveShell) -> None:
+    """Undo `repair_interrupts`."""
+    if shell.custom_exceptions is _INTERRUPTS:
+        shell.set_custom_exc((), None)  # type: ignore[no-untyped-call]
+
+
+def _show_interrupt(
+    shell: InteractiveShell, kind: Any, error: BaseException, trail: Any, tb_offset: Any = None
+) -> None:
+    show_lines(error)
+    shell.showtraceback((kind, error, error.__traceback__), tb_offset=tb_offset)
 
 
 def with_lines(trail: TracebackType | None) -> TracebackType | None:

@@ -24,7 +24,7 @@ from cudalens.frames.problems import Problems
 from cudalens.profiler import allocations, ancestry, columns, launches, metadata
 from cudalens.profiler.kineto import KinetoSession, synchronize
 from cudalens.profiler.options import ProfilerOptions
-from cudalens.profiler.own_rows import without_own_threads
+from cudalens.profiler.own_rows import without_earlier_work, without_own_threads
 
 
 class Overlay(Protocol):
@@ -52,6 +52,7 @@ class ProfilerCollector:
         uses_cuda: Whether a device's work is recorded.
         device: The kind of that device, as torch names it; None for the host alone.
         problems: What is missing from the frames, once they are built.
+        skips_earlier_work: Whether device work that was launched before the start is left out.
     """
 
     name = "profiler"
@@ -63,7 +64,7 @@ class ProfilerCollector:
         self._prepared: KinetoSession | None = None
         self.device: str | None = None
         self.raw: Any = None
-        self.uses_cuda = False
+        self.uses_cuda = self.skips_earlier_work = False
         self.problems: tuple[Problem, ...] = ()
 
     @property
@@ -118,7 +119,14 @@ class ProfilerCollector:
     def frames(self) -> dict[str, pd.DataFrame]:
         """The events, memory and stacks frames of the raw results."""
         damage = Problems()
-        frames = build_frames(self.raw, self.options, damage, uses_cuda=self.uses_cuda, overlay=self._overlay)
+        frames = build_frames(
+            self.raw,
+            self.options,
+            damage,
+            uses_cuda=self.uses_cuda,
+            overlay=self._overlay,
+            skips_earlier_work=self.skips_earlier_work,
+        )
         missing = _missing(frames["events"]) if self.device == "cuda" else ()
         self.problems = (*missing, *damage.to_tuple())
         return frames
@@ -129,7 +137,13 @@ class ProfilerCollector:
 
 
 def build_frames(
-    raw: Any, options: ProfilerOptions, problems: Problems, *, uses_cuda: bool, overlay: Overlay | None = None
+    raw: Any,
+    options: ProfilerOptions,
+    problems: Problems,
+    *,
+    uses_cuda: bool,
+    overlay: Overlay | None = None,
+    skips_earlier_work: bool = False,
 ) -> dict[str, pd.DataFrame]:
     """Frames from torch's raw results: the one step between the profiler and a Trace.
 
@@ -139,6 +153,7 @@ def build_frames(
         problems: Where values that cannot be used are counted; all others are kept.
         uses_cuda: Whether GPU work was recorded.
         overlay: Adds rows that torch's profiler does not record; None for nothing to add.
+        skips_earlier_work: Leave out device work that was launched before the profiler started.
     """
     with no_garbage_collection():
         found = columns.read(raw, options, problems, uses_cuda=uses_cuda)
@@ -146,6 +161,8 @@ def build_frames(
             found.columns |= launches.launch_columns(raw, found.columns, problems)
         rows = RawRows(found.columns, found.is_async, allocations.memory_columns(raw, found.memory, problems))
         rows = without_own_threads(rows)
+        if skips_earlier_work:
+            rows = without_earlier_work(rows)
         if overlay is not None:
             rows = _labelled(overlay.lay_over(rows))
         events = build_events(

@@ -1,4 +1,4 @@
-"""Remove rows of cudalens's own threads from a profile."""
+"""Remove rows that do not belong to the profiled program: of cudalens's own threads, of work launched before."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Final
 import numpy as np
 
 from cudalens.device.own_threads import own_threads
-from cudalens.frames import RawRows
-from cudalens.frames.columns import integers
+from cudalens.frames import RUNTIME_CATEGORIES, RawRows, is_category
+from cudalens.frames.columns import Bools, integers
 
 _MARGIN_NS: Final = 5_000_000
 
@@ -28,6 +28,25 @@ def without_own_threads(rows: RawRows) -> RawRows:
         ours |= mine if thread.end_ns is None else mine & (ts <= thread.end_ns + _MARGIN_NS)
     if not ours.any():
         return rows
-    kept = ~ours
+    return _selected(rows, ~ours)
+
+
+def without_earlier_work(rows: RawRows) -> RawRows:
+    """`rows` without the device rows before the first work whose call was recorded: they were launched earlier."""
+    events = rows.events
+    if "device" not in events or "correlation_id" not in events:
+        return rows
+    on_device = ~np.asarray(events["device"].isna())
+    correlation = integers(events["correlation_id"])
+    calls = correlation[is_category(events["cat"], RUNTIME_CATEGORIES) & ~on_device & (correlation >= 0)]
+    is_launched = on_device & np.isin(correlation, calls)
+    ts = np.asarray(events["ts"])
+    if not is_launched.any():
+        return rows
+    is_earlier = on_device & ~is_launched & (ts < ts[is_launched].min())
+    return _selected(rows, ~is_earlier) if is_earlier.any() else rows
+
+
+def _selected(rows: RawRows, kept: Bools) -> RawRows:
     mask = None if rows.async_mask is None else rows.async_mask[kept]
     return replace(rows, events={name: column[kept] for name, column in rows.events.items()}, async_mask=mask)

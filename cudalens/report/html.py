@@ -144,9 +144,16 @@ def _blocks(trace: Trace, against: Trace | None) -> Iterator[str]:
         yield _data("cudalens-races", _base64(races.pack(trace)))
     if graphs.has_graphs(trace):
         yield _data("cudalens-graphs", _base64(graphs.pack(trace)))
-    # Tables of costs and the plain memory curve come with events.
-    for name in assets.LIBRARIES if not memory.is_alone(trace) else ():
+    for name in _libraries(trace):
         yield _data(f"cudalens-{name}", _base64(assets.library(name)))
+
+
+def _libraries(trace: Trace) -> list[str]:
+    """What the page loads: tables of costs come with events, Plotly draws memory that has no map."""
+    if memory.is_alone(trace):
+        return []
+    has_curve = len(trace.memory) > 0 and not memory.has_memory_map(trace)
+    return [name for name in assets.LIBRARIES if has_curve or name != "plotly.js"]
 
 
 def _data(name: str, content: str, kind: str = "text/plain") -> str:

@@ -18,9 +18,11 @@ _NUM_PLAIN: Final = 64
 
 
 class Budget:
-    """The cost of watching so far: what hooks took, and how much longer disturbed steps took than others.
+    """The cost of watching so far: what hooks took, and what recordings took.
 
-    A step is disturbed if a recording started, ran or ended in it, or while its frames were built. All times are real.
+    A step is disturbed if a recording started, ran or ended in it, or while its frames were built. A recording costs
+    what its disturbed steps took longer than the others, or, if that is more, what cudalens itself worked for it: the
+    loop may have had another use for the core. All times are real.
 
     Args:
         share: Share of the loop's time that watching may cost.
@@ -28,16 +30,17 @@ class Budget:
     Attributes:
         share: The same.
         hooks_ns: Time in hooks, in steps that are not disturbed.
-        excess_ns: How much longer the disturbed steps took than the others.
+        recordings_ns: Cost of the complete recordings.
         elapsed_ns: Time of all steps.
     """
 
     def __init__(self, share: float) -> None:
         self.share = share
-        self.hooks_ns = self.excess_ns = self.elapsed_ns = 0
+        self.hooks_ns = self.recordings_ns = self.elapsed_ns = 0
         self._plain: deque[int] = deque(maxlen=_NUM_PLAIN)
-        self._usual_ns = 0
-        self._last_cost_ns = self._open_cost_ns = 0
+        self._num_new = self._usual_ns = self._last_cost_ns = 0
+        self._excess_ns = self._own_ns = 0
+        self._thread_ns = self._counted_thread_ns = 0
         self._last_end_ns: int | None = None
         self._forced_ns: int | None = None
         self._num_disturbed = 0
@@ -45,7 +48,7 @@ class Budget:
     @property
     def cost_ns(self) -> int:
         """The cost so far, at least 0, ns."""
-        return max(self.hooks_ns + self.excess_ns, 0)
+        return self.hooks_ns + self.recordings_ns + self._open_ns
 
     @property
     def cost_share(self) -> float:
@@ -53,26 +56,37 @@ class Budget:
         plain = self.elapsed_ns - self.cost_ns
         return self.cost_ns / plain if plain > 0 else 0.0
 
-    def add(self, step_ns: int, hook_ns: int, *, is_disturbed: bool) -> None:
-        """Count a step of `step_ns`, `hook_ns` of them in hooks."""
+    def add(self, step_ns: int, hook_ns: int, *, is_disturbed: bool, num_steps: int = 1) -> None:
+        """Count steps that together took `step_ns`, `hook_ns` of them in hooks."""
         self.elapsed_ns += step_ns
         if is_disturbed:
             self._num_disturbed += 1
-            more = step_ns - self._usual_ns if self._usual_ns else hook_ns
-            self.excess_ns += more
-            self._open_cost_ns += more
+            self._excess_ns += step_ns - num_steps * self._usual_ns if self._usual_ns else hook_ns
+            self._own_ns += hook_ns
             return
         self.hooks_ns += hook_ns
-        self._plain.append(step_ns)
-        if len(self._plain) < 8 or not len(self._plain) % 8 or not self._usual_ns or self._num_disturbed:
-            self._usual_ns = int(median(self._plain))
+        self._plain.append(step_ns // num_steps)
+        self._num_new += 1
+        if self._num_new >= 8 or len(self._plain) < 8 or self._num_disturbed:
+            self._usual_ns, self._num_new = int(median(self._plain)), 0
         if self._num_disturbed:
-            self._last_cost_ns, self._open_cost_ns, self._num_disturbed = max(self._open_cost_ns, 0), 0, 0
-            self._last_end_ns = self.elapsed_ns
+            self._close()
+
+    def _close(self) -> None:
+        """The disturbed steps are over: their cost is known."""
+        self._last_cost_ns, self._last_end_ns = self._open_ns, self.elapsed_ns
+        self.recordings_ns += self._last_cost_ns
+        self._counted_thread_ns = self._thread_ns
+        self._excess_ns = self._own_ns = self._num_disturbed = 0
+
+    @property
+    def _open_ns(self) -> int:
+        """What is not counted in `recordings_ns` yet."""
+        return max(self._excess_ns, self._own_ns + self._thread_ns - self._counted_thread_ns)
 
     def add_thread(self, cpu_ns: int) -> None:
-        """Count CPU time of another thread of cudalens, which the loop might have used."""
-        self.hooks_ns += cpu_ns
+        """Count CPU time of cudalens' other thread, which calls this."""
+        self._thread_ns += cpu_ns
 
     @property
     def usual_ns(self) -> int:

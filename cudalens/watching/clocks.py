@@ -34,8 +34,14 @@ class StepClock(Protocol):
     def boundary(self, step: int) -> list[Timed]:
         """Step `step` ends here; returns the steps whose time is now known, in order."""
 
+    def ended(self) -> list[Timed]:
+        """The steps whose time has become known since the last call of `boundary` or of this."""
+
     def skip(self) -> None:
         """The time since the last boundary belongs to no step, where the clock can leave it out."""
+
+    def ahead(self) -> int:
+        """How far the host is ahead of the device at a boundary: steps or ns, comparable with itself; 0 if it waits."""
 
 
 class HostClock:
@@ -52,9 +58,17 @@ class HostClock:
         self._last = (time.time_ns(), time.perf_counter_ns())
         return [Timed(step, began, self._last[1] - last)]
 
+    def ended(self) -> list[Timed]:
+        """None: `boundary` returns them at once."""
+        return []
+
     def skip(self) -> None:
         """The time since the last boundary belongs to no step."""
         self._last = (time.time_ns(), time.perf_counter_ns())
+
+    def ahead(self) -> int:
+        """0: there is no device."""
+        return 0
 
 
 class VirtualClock:
@@ -70,9 +84,17 @@ class VirtualClock:
         began, self._last = self._last, clock.done_ns() or self._last
         return [Timed(step, began, self._last - began)]
 
+    def ended(self) -> list[Timed]:
+        """None: `boundary` returns them at once."""
+        return []
+
     def skip(self) -> None:
         """The time since the last boundary belongs to no step."""
         self._last = clock.done_ns() or self._last
+
+    def ahead(self) -> int:
+        """Time that the device needs for what is queued, ns."""
+        return max((clock.done_ns() or 0) - clock.now_ns(), 0)
 
 
 class DeviceClock:
@@ -89,6 +111,10 @@ class DeviceClock:
         event = self._event()
         if event is not None:
             self._pending.append((step, time.time_ns(), event))
+        return self.ended()
+
+    def ended(self) -> list[Timed]:
+        """The steps whose events have ended since the last call."""
         found = []
         while self._pending and self._pending[0][2].query():
             number, ended, event = self._pending.popleft()
@@ -102,6 +128,10 @@ class DeviceClock:
 
     def skip(self) -> None:
         """No effect: the work of steps overlaps."""
+
+    def ahead(self) -> int:
+        """Number of steps whose work has not ended."""
+        return len(self._pending)
 
     def _event(self) -> Any:
         """A recorded event; None during a capture, which an event would become a part of."""

@@ -49,7 +49,7 @@ class StepFinder:
         self.data_ns = 0
         self.elements: int | None = None
         self._thread = 0
-        self._counts: WeakKeyDictionary[Any, int] = WeakKeyDictionary()
+        self._counts: WeakKeyDictionary[Any, list[int]] = WeakKeyDictionary()
         self._num_steps = self._num_batches = self._num_calls = 0
         self._root: Any = None
         self._handles: list[Any] = []
@@ -103,11 +103,13 @@ class StepFinder:
         if threading.get_ident() != self._thread or torch.compiler.is_compiling():
             return
         known = self._counts.get(optimizer)
-        # The first step of a further optimizer belongs to the step that the others have made.
-        count = max(self._num_steps, 1) if known is None else known + 1
-        self._counts[optimizer] = count
-        if count > self._num_steps:
-            self._num_steps = count
+        if known is None:
+            # The first step of a further optimizer belongs to the step that the others have made.
+            known = self._counts[optimizer] = [max(self._num_steps, 1)]
+        else:
+            known[0] += 1
+        if known[0] > self._num_steps:
+            self._num_steps = known[0]
             self._step("optimizer")
 
     def _wrap_loader(self) -> None:

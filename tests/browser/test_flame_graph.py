@@ -95,7 +95,7 @@ def selected_rows(page):
             const end = data.start[i] + data.dur[i];
             const isIn = range === null || (data.dur[i] ? data.start[i] < range[1] && end > range[0]
               : data.start[i] >= range[0] && data.start[i] <= range[1]);
-            if (isIn && (names === null || names.has(data.name[i]))) found.push(data.row[i]);
+            if (isIn && (names === null || names.has(data.name[i]))) found.push(data.rowOf(i));
           }
           return found;
         }"""

@@ -15,11 +15,14 @@ window.decode = async (path) => {
   const data = await decodePayload(new Uint8Array(await (await fetch(path)).arrayBuffer()));
   await data.detailsReady;
   const { header, n } = data;
-  const numbers = ["start", "dur", "self", "launch", "row", "parent", "depth", "flags"];
+  const numbers = ["start", "dur", "self", "launch", "parent", "depth", "flags"];
   const columns = Object.fromEntries(numbers.map((k) => [k, [...data[k]]]));
   const curve = (values) => [...values].map((v) => (Number.isNaN(v) ? null : v));
   const text = (ids, texts) => [...ids].map((id) => texts[id]);
-  return { n, t0: header.t0, ...columns, name: text(data.name, header.names), cat: text(data.cat, header.cats),
+  const row = Array.from({ length: n }, (_, i) => data.rowOf(i));
+  const back = row.map((k) => data.eventOf(k));
+  return { n, t0: header.t0, ...columns, row, back,
+    name: text(data.name, header.names), cat: text(data.cat, header.cats),
     lane: text(data.lane, header.lanes), detail: Array.from({ length: n }, (_, i) => data.detail(i)),
     memory: data.memory.map((m) => ({ label: m.label, ts: [...m.ts], allocated: curve(m.allocated) })) };
 };
@@ -86,6 +89,7 @@ def test_the_page_decodes_what_the_frame_holds(module_page, seed, n, compress):
     assert data["n"] == n
     row = data["row"]
     assert sorted(row) == list(range(n))
+    assert data["back"] == list(range(n))
     seen = events.iloc[row]
     assert [int(data["t0"]) + int(s) for s in data["start"]] == seen["ts"].tolist()
     assert data["dur"] == seen["dur"].tolist()

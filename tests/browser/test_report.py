@@ -139,7 +139,7 @@ def test_a_selection_narrows_the_table_as_it_narrows_the_frame(open_report, chos
     if "event" in chosen:
         row = int(np.flatnonzero(trace.events["name"] == chosen["event"])[0])
         known["event"] = row
-        index = page.evaluate("row => cudalensReport.data.row.indexOf(row)", row)
+        index = page.evaluate("row => cudalensReport.data.eventOf(row)", row)
         select(page, **(chosen | {"event": index}))
     else:
         select(page, **chosen)
@@ -238,7 +238,7 @@ def test_clicking_an_event_shows_its_details(open_report):
     trace = gpu_trace(steps=1)
     page = open_report(trace)
     row = int(np.flatnonzero(trace.events["cat"] == "kernel")[0])
-    index = page.evaluate("row => cudalensReport.data.row.indexOf(row)", row)
+    index = page.evaluate("row => cudalensReport.data.eventOf(row)", row)
     x, y = page.evaluate(
         """index => {
           const box = cudalensReport.panels.timeline.boxOf(index);

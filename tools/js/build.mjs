@@ -23,7 +23,9 @@ async function bundle(entry) {
     entryPoints: [`js/${entry}.js`],
     format: "esm",
     legalComments: "inline",
+    lineLimit: 160,
     logLevel: "warning",
+    minify: true,
     target: "es2022",
     write: false,
   });

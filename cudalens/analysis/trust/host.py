@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from cudalens.analysis.event_arrays import Bools, Ints
+from cudalens.analysis.summary import step_rows
 from cudalens.analysis.time.intervals import length, union
 from cudalens.analysis.trust.arrays import MISSING, Issue, TrustArrays
 from cudalens.analysis.units import count, duration, percent, plural
@@ -160,7 +161,8 @@ def outside_window(arrays: TrustArrays) -> Iterator[Issue]:
     info = arrays.trace.info
     if info.source.startswith("file:") or info.started_ns is None or info.ended_ns is None:
         return
-    first = info.started_ns - int(_SECOND_NS * (info.start_s or 0)) - _SLACK_NS
+    started_ns = min([info.started_ns, *arrays.ts[step_rows(arrays.trace)].tolist()])  # a host ahead of its device
+    first = started_ns - int(_SECOND_NS * (info.start_s or 0)) - _SLACK_NS
     last = info.ended_ns + int(_SECOND_NS * (info.stop_s or 0)) + _SLACK_NS
     kept = ~arrays.is_in("Trace", "overhead")
     rows = np.flatnonzero(((arrays.end < first) | (arrays.ts > last)) & kept)

@@ -15,8 +15,10 @@ from __future__ import annotations
 
 from collections import deque
 from math import exp, log
-from statistics import fmean, median, pstdev
+from statistics import median
 from typing import Final, NamedTuple
+
+import numpy as np
 
 #: Spreads that one step counts at most.
 CLIP: Final = 2.5
@@ -119,14 +121,12 @@ class ChangeDetector:
 
     def _refresh(self) -> None:
         self._num_new = 0
-        self._middle = median(self._level)
-        deviation = median(abs(value - self._middle) for value in self._level)
-        self._spread = max(1.4826 * deviation, _LEAST_SPREAD)
-        scores = [self._clipped(value) for value in self._level]
-        self._mean, self._deviation = fmean(scores), max(pstdev(scores), 1.0)
-
-    def _clipped(self, value: float) -> float:
-        return max(-CLIP, min(CLIP, (value - self._middle) / self._spread))
+        level = np.array(self._level)
+        self._middle = float(np.median(level))
+        self._spread = max(1.4826 * float(np.median(np.abs(level - self._middle))), _LEAST_SPREAD)
+        scores = np.clip((level - self._middle) / self._spread, -CLIP, CLIP)
+        self._mean, self._deviation = float(scores.mean()), max(float(scores.std()), 1.0)
 
     def _score(self, value: float) -> float:
-        return (self._clipped(value) - self._mean) / self._deviation
+        clipped = max(-CLIP, min(CLIP, (value - self._middle) / self._spread))
+        return (clipped - self._mean) / self._deviation

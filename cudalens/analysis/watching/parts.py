@@ -24,16 +24,18 @@ PARTS: Final = (*DEVICE_PARTS, *HOST_PARTS)
 
 _LOADER: Final = "^enumerate\\(DataLoader\\)"
 _OPTIMIZER: Final = "^Optimizer\\.step"
+#: Collectives on the CPU, which run on threads of the process group.
+_COLLECTIVE: Final = "^(gloo|mpi|ucc):"
 
 
 @once_per_trace
 def step_parts(trace: Trace) -> dict[str, float]:
     """Time of each part of a recorded step, ns per step; their sum is the time of a step.
 
-    With device work the parts are those of the device that was busy longest: computing; communication outside of it;
-    copies outside of both; and idle time by the causes of `cudalens.analysis.idle_causes`, without what the host spent
-    in a DataLoader. Without device work they are the times of the host: data loading, steps of optimizers, other
-    operators, and the rest.
+    With device work the parts are those of the device that was busy longest, in the window of the run: computing;
+    communication outside of it; copies outside of both; and idle time by the causes of `cudalens.analysis.idle_causes`,
+    without what the host spent in a DataLoader. Without device work they are the times of the host: data loading, steps
+    of optimizers, other operators, collectives outside of these, and the rest.
 
     Args:
         trace: A Trace with profiler steps; without steps the whole Trace counts as one.
@@ -47,7 +49,7 @@ def step_parts(trace: Trace) -> dict[str, float]:
     steps = step_rows(trace)
     rows = steps if len(steps) else np.arange(len(arrays.ts))
     window = Intervals(arrays.ts[rows].min(keepdims=True), arrays.end[rows].max(keepdims=True))
-    parts = _of_device(trace, arrays, window) if len(arrays.work.rows) else _of_host(arrays, window)
+    parts = _of_device(trace, arrays, _window(trace, window)) if len(arrays.work.rows) else _of_host(arrays, window)
     num_steps = max(len(steps), 1)
     return {name: parts[name] / num_steps for name in PARTS if parts.get(name, 0) > 0}
 
@@ -65,6 +67,12 @@ def _of_device(trace: Trace, arrays: EventArrays, window: Intervals) -> dict[str
         "copies": length(intersect(whole, subtract(kinds[2], unite(kinds[0], kinds[1])))),
     }
     return found
+
+
+def _window(trace: Trace, steps: Intervals) -> Intervals:
+    """The window of the run; that of its steps on the host if it is not known."""
+    start, end = trace.info.started_ns, trace.info.ended_ns
+    return steps if start is None or end is None else Intervals(np.array([start]), np.array([end]))
 
 
 def _busiest(work: Work) -> tuple[Work, int]:
@@ -93,7 +101,9 @@ def _of_host(arrays: EventArrays, window: Intervals) -> dict[str, int]:
     steps = subtract(intersect(window, _ranges(arrays, _OPTIMIZER)), loading)
     is_op = arrays.is_in("cpu_op")
     ops = subtract(subtract(intersect(window, union(arrays.ts[is_op], arrays.end[is_op])), loading), steps)
+    waiting = subtract(subtract(subtract(intersect(window, _ranges(arrays, _COLLECTIVE)), loading), steps), ops)
     known = {"data loading": length(loading), "optimizer": length(steps), "operators": length(ops)}
+    known["communication"] = length(waiting)
     return known | {"Python and other": length(window) - sum(known.values())}
 
 

@@ -11,6 +11,9 @@ from cudalens.frames.watching.run import WatchedRun
 
 #: Steps at the end of a run that count.
 _NUM_RECENT: Final = 200
+#: Recordings at the end of a run that count, and how much longer than a usual step theirs may be.
+_NUM_RECORDINGS: Final = 3
+_MOST_UNUSUAL: Final = 2.0
 #: Share of a step that the others have to wait for one rank.
 _LEAST_SHARE: Final = 0.05
 
@@ -31,15 +34,20 @@ class Late(NamedTuple):
 
 
 def rank_states(runs: Mapping[int, WatchedRun]) -> dict[int, RankState]:
-    """The state of each rank; communication is that of its last recording with device work."""
+    """The state of each rank; communication is the median of its last usual recordings, since its last change."""
     return {rank: _state(run) for rank, run in runs.items()}
 
 
 def _state(run: WatchedRun) -> RankState:
     dur, data = run.columns["dur"][-_NUM_RECENT:], run.columns["data_ns"][-_NUM_RECENT:]
-    parts = [one.parts for one in run.recordings if "GPU compute" in one.parts]
-    waited = parts[-1].get("communication", 0.0) if parts else None
-    return RankState(float(np.median(dur)) if len(dur) else None, float(np.median(data)) if len(data) else None, waited)
+    if not len(dur):
+        return RankState(None, None, None)
+    step_ns = float(np.median(dur))
+    since = run.changes[-1].step if run.changes else 0
+    usual = [one for one in run.recordings if one.step >= since and one.step_ns <= _MOST_UNUSUAL * step_ns]
+    known = [one.parts for one in usual if {"GPU compute", "communication"} & one.parts.keys()]
+    waited = [parts.get("communication", 0.0) for parts in known[-_NUM_RECORDINGS:]]
+    return RankState(step_ns, float(np.median(data)), float(np.median(waited)) if waited else None)
 
 
 def last_arrival(states: Mapping[int, RankState]) -> Late | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 
+from cudalens.analysis.watching.window import of_steps
 from cudalens.api.outcome import OK
 from cudalens.api.recorder import Recorder
 from cudalens.api.session import Session
@@ -21,6 +22,7 @@ class Recorded:
         step: The first recorded step.
         num_steps: How many were recorded.
         ts: Start on the clock of the run, ns.
+        clock_ns: Time of these steps on the clock of the run, ns; None if it is not known for all of them.
         step_ns: Mean time of a step, ns.
         is_requested: Whether the user asked for it.
         is_after_change: Whether it is the first after a change.
@@ -35,6 +37,7 @@ class Recorded:
     step: int
     num_steps: int
     ts: int
+    clock_ns: int | None = None
     step_ns: int = 0
     is_requested: bool = False
     is_after_change: bool = False
@@ -50,20 +53,22 @@ class Burst:
     """Records some steps with torch's profiler; ends at once if other code wants the profiler.
 
     Args:
-        step: The first step to record.
         num_steps: How many to record.
         is_requested: Whether the user asked for it.
         is_after_change: Whether it is the first after a change.
 
     Attributes:
+        is_prepared: Whether the profiler is ready to record.
         is_on: Whether it records.
+        recorded: What it records.
     """
 
-    def __init__(self, step: int, num_steps: int, *, is_requested: bool, is_after_change: bool) -> None:
-        self.recorded = Recorded(step, num_steps, 0, is_requested=is_requested, is_after_change=is_after_change)
-        self.is_on = False
-        self._num_left = num_steps
+    def __init__(self, num_steps: int, *, is_requested: bool, is_after_change: bool) -> None:
+        self.recorded = Recorded(-1, num_steps, 0, is_requested=is_requested, is_after_change=is_after_change)
+        self.is_prepared = self.is_on = False
+        self._times: list[int] = []
         self._recorder = Recorder(ProfilerOptions(), metrics=False, syncs=False)
+        self._recorder.profiler.skips_earlier_work = True
         self._session: Session | None = None
         self._room = ExitStack()
 
@@ -72,12 +77,24 @@ class Burst:
         """Whether no other profiler is running."""
         return not kineto.is_busy()
 
-    def start(self) -> None:
-        """Begin with the first step.
+    def prepare(self) -> None:
+        """Make the profiler ready, which can take so long that the device finishes its work.
 
         Raises:
             ProfilerError: torch's profiler cannot start.
         """
+        self._recorder.profiler.prepare()
+        self.is_prepared = True
+        self._room.enter_context(kineto.making_way(self.drop))
+
+    def start(self, step: int) -> None:
+        """Begin with step `step`.
+
+        Raises:
+            ProfilerError: torch's profiler cannot start.
+        """
+        self._room.close()
+        self.recorded.step, self.is_prepared = step, False
         session = self._recorder.new_session()
         session.start()
         self._session, self.is_on = session, True
@@ -89,18 +106,31 @@ class Burst:
 
     def end_step(self, step: int) -> bool:
         """Step `step` has ended; returns whether the recording is complete, and stopped."""
-        self._num_left -= 1
-        if self._num_left > 0:
+        if step + 1 < self.recorded.step + self.recorded.num_steps:
             self._recorder.steps.step(step + 1)
             return False
         self._stop()
         self.recorded.recorder = self._recorder
         return True
 
+    def has(self, step: int) -> bool:
+        """Whether step `step` is one of those that it records."""
+        return 0 <= step - self.recorded.step < self.recorded.num_steps
+
+    def note_time(self, dur: int) -> None:
+        """The next of its steps took `dur` ns on the clock of the run."""
+        self._times.append(dur)
+        if len(self._times) == self.recorded.num_steps:
+            self.recorded.clock_ns = sum(self._times)
+
     def drop(self) -> None:
-        """Stop, and discard what was recorded. No effect if it does not record."""
+        """Stop, and discard what was recorded. No effect if it neither records nor is prepared."""
         if self.is_on:
             self._stop()
+        elif self.is_prepared:
+            self.is_prepared = False
+            self._room.close()
+            self._recorder.profiler.drop()
 
     def _stop(self) -> None:
         session, self._session, self.is_on = self._session, None, False
@@ -116,7 +146,7 @@ def build(recorded: Recorded, name: str) -> Trace:
         ProfilerError: torch's profiler returned nothing.
     """
     assert recorded.recorder is not None
-    trace = recorded.recorder.build(f"{name} step {recorded.step}", OK)
+    trace = of_steps(recorded.recorder.build(f"{name} step {recorded.step}", OK), recorded.clock_ns)
     recorded.recorder, recorded.trace = None, trace
     recorded.num_bytes = sum(int(frame.memory_usage(index=False).sum()) for frame in trace.frames.values())
     return trace

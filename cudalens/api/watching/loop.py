@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Final, NamedTuple
 
 from cudalens.analysis.watching.change_points import ChangeDetector, Shift
 from cudalens.api.watching.burst import Burst, Recorded
@@ -14,14 +14,30 @@ from cudalens.errors import CudalensError
 from cudalens.watching.budget import Budget
 from cudalens.watching.clocks import StepClock, Timed, clock_now, open_clock
 from cudalens.watching.readings import AllocatorReadings, Gauges
-from cudalens.watching.steps import StepHistory
+from cudalens.watching.steps import Known, StepHistory
 
 #: Steps of a recording at most, and the time that they may take.
 MOST_STEPS: Final = 3
 BURST_NS: Final = 50_000_000
 #: The first recording begins after so many steps: the first ones compile, allocate and load.
 FIRST_STEP: Final = 3
+#: Steps without a recording in which the host may get as far ahead of the device as it was before, and what is enough.
+MOST_LEAD_STEPS: Final = 8
+_LEAD_SHARE: Final = 0.9
+#: Steps that are timed together at most, so that hooks stay within `_HOOK_SHARE` of the budget; not the first steps.
+MOST_TOGETHER: Final = 64
+_HOOK_SHARE: Final = 0.5
+_NUM_SINGLE: Final = 64
 _MOST_NOTES: Final = 8
+
+
+class _Ended(NamedTuple):
+    """A step that has ended, or several; their time may not be known yet."""
+
+    step: int
+    num_steps: int
+    is_disturbed: bool
+    known: Known
 
 
 class WatchLoop:
@@ -54,9 +70,12 @@ class WatchLoop:
         self._detector = ChangeDetector()
         self._burst: Burst | None = None
         self._follows_change = False
-        self._waiting: deque[tuple[int, bool, dict[str, Any]]] = deque()
+        self._waiting: deque[_Ended] = deque()
         self._last_ns = time.perf_counter_ns()
         self._is_disturbed = False
+        self._num_lead, self._ahead = 0, 0
+        self._num_together = self._num_open = 1
+        self._open_data_ns = self._hook_ns = 0
 
     @defers_interrupts
     def end_step(self, data_ns: int, elements: int | None) -> None:
@@ -67,24 +86,43 @@ class WatchLoop:
             elements: Elements of its batch; None if unknown.
         """
         began = time.perf_counter_ns()
-        real_ns = began - self._last_ns
-        step = self.num_steps
         self.num_steps += 1
-        is_disturbed = self._is_disturbed or self.is_building
-        known = {
-            "data_ns": data_ns,
-            "elements": elements,
-            "allocated_bytes": self.allocator.allocated_bytes,
-            "num_retries": self.allocator.num_retries,
-            "clock_mhz": self.gauges.clock_mhz,
-        }
-        self._waiting.append((step, is_disturbed, known))
+        self._open_data_ns += data_ns
+        if self._num_open < self._num_together and not self.wants_recording:
+            self._num_open += 1
+            self._hook_ns += time.perf_counter_ns() - began
+            return
+        num_steps, data_ns = self._num_open, self._open_data_ns // self._num_open
+        self._num_open, self._open_data_ns = 1, 0
+        self._end_steps(began, num_steps, data_ns, elements)
+
+    def _end_steps(self, began: int, num_steps: int, data_ns: int, elements: int | None) -> None:
+        """The last `num_steps` steps, which are timed together, end here."""
+        real_ns = began - self._last_ns
+        step = self.num_steps - num_steps
+        is_building = self.is_building
+        is_disturbed = self._is_disturbed or is_building
+        allocator = self.allocator
+        known = Known(data_ns, elements, allocator.allocated_bytes, allocator.num_retries, self.gauges.clock_mhz)
+        self._waiting.append(_Ended(step, num_steps, is_disturbed, known))
         self._take(self._boundary(step))
-        self.allocator.read(step)
-        self._is_disturbed = False
-        self._record(step)
+        allocator.read(step)
+        self._is_disturbed = is_building  # it may end within the next step
+        self._record(self.num_steps - 1)
         self._last_ns = began
-        self.budget.add(real_ns, time.perf_counter_ns() - began, is_disturbed=is_disturbed)
+        hook_ns, self._hook_ns = self._hook_ns + time.perf_counter_ns() - began, 0
+        self.budget.add(real_ns, hook_ns, num_steps=num_steps, is_disturbed=is_disturbed)
+        if not is_disturbed:
+            self._num_together = self._wanted_together(hook_ns)
+
+    def _wanted_together(self, hook_ns: int) -> int:
+        """How many steps have to be timed together for hooks that take `hook_ns`; changes by a factor of two."""
+        usual_ns = self.budget.usual_ns
+        if self.num_steps < _NUM_SINGLE or not usual_ns or self._burst is not None:
+            return 1
+        wanted = hook_ns / (_HOOK_SHARE * self.budget.share * usual_ns)
+        now = self._num_together
+        return min(2 * now, MOST_TOGETHER) if wanted > now else max(now // 2, 1) if wanted < now / 4 else now
 
     def _boundary(self, step: int) -> list[Timed]:
         """The steps whose time is known; after a change of the clock, none before the next step."""
@@ -98,12 +136,16 @@ class WatchLoop:
 
     def _take(self, timed: list[Timed]) -> None:
         for step, ts, dur in timed:
-            while self._waiting and self._waiting[0][0] < step:
+            while self._waiting and self._waiting[0].step < step:
                 self._waiting.popleft()
-            if not self._waiting or self._waiting[0][0] != step:
+            if not self._waiting or self._waiting[0].step != step:
                 continue
-            _, is_disturbed, known = self._waiting.popleft()
-            self.history.add(step, ts, dur, **known, is_recorded=int(is_disturbed and self._burst is not None))
+            _, num_steps, is_disturbed, known = self._waiting.popleft()
+            is_recorded = self._burst is not None and self._burst.has(step)
+            dur //= num_steps
+            self.history.add(step, ts, dur, known, num_steps=num_steps, is_recorded=is_recorded)
+            if self._burst is not None and is_recorded:
+                self._burst.note_time(dur)
             if is_disturbed and self.clock_name != "virtual":
                 continue
             shift = self._detector.add(step, dur)
@@ -124,16 +166,20 @@ class WatchLoop:
         burst = self._burst
         if burst is not None:
             self._is_disturbed = True
-            if not burst.is_on:  # it made way for another profiler
+            if burst.is_prepared:
+                self._num_lead += 1
+                self._start_burst(burst, step + 1)
+            elif not burst.is_on:  # it made way for another profiler
                 self._burst = None
             elif burst.end_step(step):
+                self._take(self._clock.ended())
                 self._burst = None
                 self._clock.skip()
                 self._on_recorded(burst.recorded)
             return
         reason = self._reason(step)
         if reason is not None and Burst.is_possible():
-            self._begin(step + 1, reason)
+            self._prepare(step + 1, reason)
 
     def _reason(self, step: int) -> str | None:
         """Why the next steps are recorded; None if they are not."""
@@ -145,21 +191,37 @@ class WatchLoop:
             return "change" if Burst.is_possible() and self.budget.takes_soon() else None
         return "sample" if self.budget.allows() else None
 
-    def _begin(self, step: int, reason: str) -> None:
-        self._is_disturbed = True
+    def _prepare(self, step: int, reason: str) -> None:
+        """Make a recording ready, and begin it where the host need not get ahead of the device first."""
+        self._is_disturbed, self._num_together = True, 1
         usual = self.budget.usual_ns
         num = max(1, min(MOST_STEPS, BURST_NS // usual)) if usual else 1
-        burst = Burst(step, num, is_requested=reason == "requested", is_after_change=reason == "change")
+        burst = Burst(num, is_requested=reason == "requested", is_after_change=reason == "change")
+        self.wants_recording = False
+        self._num_lead, self._ahead = 0, self._clock.ahead()
         try:
-            burst.start()
+            burst.prepare()
         except CudalensError as error:
             self.note(f"steps could not be recorded: {error}")
             return
-        finally:
-            self.wants_recording = False
         self._follows_change = self._follows_change and reason != "change"
         self._burst = burst
         self.num_recordings += 1
+        self._start_burst(burst, step)
+
+    def _start_burst(self, burst: Burst, step: int) -> None:
+        """Record from step `step` on, if the host is as far ahead of the device as without a recording.
+
+        Making the profiler ready takes time, in which the device finishes what is queued. Steps that begin with an
+        empty queue would show idle time that the others do not have.
+        """
+        if self._num_lead < MOST_LEAD_STEPS and self._clock.ahead() < _LEAD_SHARE * self._ahead:
+            return
+        try:
+            burst.start(step)
+        except CudalensError as error:
+            self._burst = None
+            self.note(f"steps could not be recorded: {error}")
 
     @defers_interrupts
     def drop_burst(self) -> None:
@@ -171,6 +233,7 @@ class WatchLoop:
     def pause(self) -> None:
         """Time until the next step ends is not a step: a cell ended, or begins."""
         self.drop_burst()
+        self._num_open, self._open_data_ns = 1, 0
         self._last_ns = time.perf_counter_ns()
         self._clock = open_clock(self.clock_name)
         self._waiting.clear()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import contextvars
 import threading
+import time
 from collections import deque
 from collections.abc import Callable
 from typing import Final
@@ -20,10 +21,16 @@ class WatchWorker:
     Args:
         on_tick: Called twice a second, and once at the end.
         on_error: Called with the exception of a job that failed.
+        on_spent: Called with the CPU time that jobs and ticks took, ns.
     """
 
-    def __init__(self, on_tick: Callable[[], object], on_error: Callable[[Exception], object]) -> None:
-        self._on_tick, self._on_error = on_tick, on_error
+    def __init__(
+        self,
+        on_tick: Callable[[], object],
+        on_error: Callable[[Exception], object],
+        on_spent: Callable[[int], object],
+    ) -> None:
+        self._on_tick, self._on_error, self._on_spent = on_tick, on_error, on_spent
         self._jobs: deque[Callable[[], object]] = deque()
         self._wake = threading.Event()
         self._is_ending = False
@@ -68,8 +75,10 @@ class WatchWorker:
                 self._call(self._on_tick)
 
     def _call(self, job: Callable[[], object]) -> None:
+        began = time.thread_time_ns()
         try:
             job()
         except Exception as error:
             with contextlib.suppress(Exception):
                 self._on_error(error)
+        self._on_spent(time.thread_time_ns() - began)

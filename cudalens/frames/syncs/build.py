@@ -106,6 +106,8 @@ class _Tree:
         self._is_op, self._is_python = is_category(cat, ("cpu_op",)), is_category(cat, ("python_function",))
         self.is_torch = bool((self._is_op | self._is_python).any())
         self._chains: dict[int, tuple[str, ...]] = {}
+        # Faster by element than arrays.
+        self._up, self._has_python = np.ascontiguousarray(self.parent).data, np.ascontiguousarray(self._is_python).data
         self._is_user = self._is_op | is_category(cat, ("user_annotation",))
 
     def ops(self, row: int) -> tuple[str, ...]:
@@ -120,22 +122,17 @@ class _Tree:
 
     def python(self, row: int) -> tuple[str, ...]:
         """Python calls around a row, innermost first."""
-        inner: list[int] = []
-        while (row := self._python_row(row)) >= 0 and row not in self._chains:
-            inner.append(row)
-            row = int(self.parent[row])
-        chain = self._chains[row] if row >= 0 else ()
+        if row in self._chains:
+            return self._chains[row]
         if len(self._chains) > _MAX_CHAINS:  # waits are in order of time, so old ones are not needed again
             self._chains.clear()
-        for call in reversed(inner):
-            chain = self._chains[call] = (self.names[call], *chain)
+        found, at, up, is_python = [], row, self._up, self._has_python
+        while at >= 0:
+            if is_python[at]:
+                found.append(at)
+            at = up[at]
+        chain = self._chains[row] = tuple(map(self.names.__getitem__, found))
         return chain
-
-    def _python_row(self, row: int) -> int:
-        """The innermost Python call that is or encloses a row; -1 for none."""
-        while row >= 0 and not self._is_python[row]:
-            row = int(self.parent[row])
-        return row
 
     def stack(self, row: int) -> int:
         """Id of the call stack of a row, or of the nearest row around it that has one; -1 for none."""

@@ -53,7 +53,8 @@ def listen(pid: int) -> tuple[socket.socket, str]:
         OSError: The socket cannot be made.
     """
     folder, token = runtime_folder(), secrets.token_urlsafe(_TOKEN_BYTES)
-    remove(pid)
+    for other in {pid, *(one for one in _with_files(folder) if not _runs(one))}:
+        remove(other)
     server = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         server.bind(str(folder / f"{pid}.sock"))
@@ -88,8 +89,12 @@ def request_of(data: bytes, token: str) -> str | None:
 
 def watched_processes() -> list[int]:
     """The processes of this user that are watched, and run."""
-    names = [path.stem for path in runtime_folder().glob("*.sock")]
-    return sorted(int(name) for name in names if name.isdecimal() and _runs(int(name)))
+    return sorted(pid for pid in _with_files(runtime_folder()) if _runs(pid))
+
+
+def _with_files(folder: Path) -> list[int]:
+    """The processes that have a socket in `folder`; those that were killed have left theirs."""
+    return [int(path.stem) for path in folder.glob("*.sock") if path.stem.isdecimal()]
 
 
 def _runs(pid: int) -> bool:

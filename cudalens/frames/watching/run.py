@@ -147,12 +147,12 @@ class WatchedRun:
     folder: Path | None = None
 
     def steps(self) -> pd.DataFrame:
-        """A row per step; older steps are in groups of ``num_steps``.
+        """A row per step; older steps, and steps that are too short to be timed one by one, in groups of ``num_steps``.
 
         Columns: ``step``, number of the first; ``num_steps``; ``ts``, start, ns; ``dur`` and ``max_dur``, mean and
-        longest time, ns; ``data_ns``, time waiting for a DataLoader, ns; ``elements`` of the batch and
-        ``allocated_bytes``, ``num_retries`` of the allocator so far and ``clock_mhz`` of the GPU (Int64, missing where
-        unknown); ``is_recorded``: the profiler ran.
+        longest time (of steps that were timed together their mean), ns; ``data_ns``, time waiting for a DataLoader, ns;
+        ``elements`` of the batch and ``allocated_bytes``, ``num_retries`` of the allocator so far and ``clock_mhz`` of
+        the GPU (Int64, missing where unknown); ``is_recorded``: the profiler ran.
         """
         found: dict[str, Any] = {name: np.asarray(self.columns[name], np.int64) for name in STEP_COLUMNS}
         for name in _NULLABLE:

@@ -32,12 +32,14 @@ class CodeNames:
         attributes: Of attributes, whatever the object is; with text that may be the name of one.
         imports: Of modules that it imports while it runs, relative ones with their dots.
         is_dynamic: Whether it computes names of attributes.
+        has_identities: Whether it compares objects with ``is``, constants aside, or calls ``id``.
     """
 
     globals: frozenset[str]
     attributes: frozenset[str]
     imports: frozenset[str]
     is_dynamic: bool
+    has_identities: bool
 
 
 @functools.lru_cache(maxsize=4096)
@@ -47,7 +49,7 @@ def names_of(code: CodeType) -> CodeNames:
     attributes: set[str] = set()
     instructions = list(dis.get_instructions(code))
     imports = set(_imports(instructions))
-    is_dynamic = False
+    is_dynamic, has_identities = False, _has_identities(instructions)
     for instruction in instructions:
         if instruction.opname in _GLOBALS:
             globals_found.add(str(instruction.argval))
@@ -60,10 +62,18 @@ def names_of(code: CodeType) -> CodeNames:
             attributes |= inner.attributes
             imports |= inner.imports
             is_dynamic = is_dynamic or inner.is_dynamic
+            has_identities = has_identities or inner.has_identities
     if _BY_TEXT & (globals_found | attributes):
         attributes |= {text for text in code.co_consts if isinstance(text, str) and text.isidentifier()}
         is_dynamic = is_dynamic or _computes_names(code, instructions)
-    return CodeNames(frozenset(globals_found), frozenset(attributes), frozenset(imports), is_dynamic)
+    return CodeNames(frozenset(globals_found), frozenset(attributes), frozenset(imports), is_dynamic, has_identities)
+
+
+def _has_identities(instructions: list[dis.Instruction]) -> bool:
+    compared = (n for n, at in enumerate(instructions) if at.opname == "IS_OP")
+    if any(instructions[n - 1].opname != "LOAD_CONST" for n in compared):
+        return True
+    return any(at.opname == "LOAD_GLOBAL" and at.argval == "id" for at in instructions)
 
 
 def _imports(instructions: Iterable[dis.Instruction]) -> Iterator[str]:

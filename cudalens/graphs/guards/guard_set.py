@@ -12,6 +12,7 @@ import torch
 from torch.utils.hooks import RemovableHandle
 
 from cudalens.graphs.arguments import exact
+from cudalens.graphs.guards.named_tensors import NamedTensors
 from cudalens.graphs.guards.reads import Read, Reads
 
 #: Compared by value; everything else is compared by identity.
@@ -28,12 +29,13 @@ class GuardSet:
     Args:
         reads: What the function can read.
         more: Values besides.
+        tensors: Tensors whose sizes, dtype and so on belong to what is read, but whose elements do not.
 
     Attributes:
         unguarded: The first value that cannot be compared, in words; None if there is none.
     """
 
-    def __init__(self, reads: Reads, more: Iterable[Read] = ()) -> None:
+    def __init__(self, reads: Reads, more: Iterable[Read] = (), tensors: Iterable[Read] = ()) -> None:
         incomplete = [] if reads.is_complete else ["more values than can be compared"]
         self.unguarded: str | None = next(iter([*reads.unguarded, *incomplete]), None)
         values = [*reads.values, *more]
@@ -63,6 +65,8 @@ class GuardSet:
         self._num_hooks = list(map(len, self._hooks))
         self._removable = [(hooks, len(hooks)) for hooks in self._hooks if hooks]
         self._last_hook = RemovableHandle.next_id
+        places = [(at.container, at.key, at.label, False) for at in tensors]
+        self._tensors = NamedTensors(places) if places else None
 
     def __len__(self) -> int:
         return len(self._values) + len(self._containers) + sum(map(len, self._children))
@@ -71,6 +75,8 @@ class GuardSet:
         """Whether every value is as it was."""
         try:
             found = list(map(getitem, self._holders, self._keys))
+            if self._tensors is not None and self._tensors.as_before() is None:
+                return False
         except (LookupError, AttributeError, ValueError, TypeError):
             return False
         if list(map(len, self._containers)) != self._sizes or not self._has_same_hooks():
@@ -118,6 +124,8 @@ class GuardSet:
         children = zip(self._children, self._children_before, self._child_labels, strict=True)
         if (other := next((label for now, before, label in children if now != before), None)) is not None:
             return other
+        if self._tensors is not None and (tensor := self._tensors.other()) is not None:
+            return f"{tensor}: another tensor"
         if (replaced := self._replaced() or self._reordered()) is not None:
             return replaced
         sizes = zip(

@@ -147,6 +147,18 @@ class IsGradientMissing:
         return self._tensor.grad is None
 
 
+class Version:
+    """How often autograd counted an in-place change of a tensor."""
+
+    __slots__ = ("_tensor",)
+
+    def __init__(self, tensor: torch.Tensor) -> None:
+        self._tensor = tensor
+
+    def __getitem__(self, key: str) -> int:
+        return self._tensor._version
+
+
 class Elements:
     """The elements of a set, looked up as one value."""
 

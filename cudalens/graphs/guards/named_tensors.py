@@ -5,16 +5,19 @@ Addresses alone are not enough: another view can begin at the same address.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from operator import is_
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
 from cudalens.graphs.reasons import Reason
 
-#: Sizes, strides, dtype, device, and whether it is conjugated or negated when it is read.
-Form = tuple[torch.Size, tuple[int, ...], torch.dtype, torch.device, bool, bool]
+if TYPE_CHECKING:
+    from cudalens.graphs.guards.captured import Name
+
+#: Class, sizes, strides, dtype, device, and whether it is conjugated or negated when it is read.
+Form = tuple[type, torch.Size, tuple[int, ...], torch.dtype, torch.device, bool, bool]
 
 
 class NamedTensors:
@@ -67,7 +70,51 @@ class NamedTensors:
                 return Reason.NEW_SHAPE, f"'{label}' is another view of the same memory"
         return None
 
+    def other(self) -> str | None:
+        """The label of the first tensor that is none now, or that is read otherwise; None if there is none."""
+        for (container, key), label, before, form in zip(
+            self._places, self._labels, self._requires_grad, self._forms, strict=True
+        ):
+            try:
+                tensor = container[key]
+                if tensor.requires_grad != before or form_of(tensor) != form:
+                    return label
+            except (LookupError, AttributeError, TypeError, ValueError, RuntimeError):
+                return label
+        return None
+
+
+class OfBackward:
+    """Tensors that the backward of a recording takes from outside, and that its forward may have passed to it.
+
+    A recorded forward does not run again. So its autograd graph keeps the tensor that the forward read, on the context
+    of a ``torch.autograd.Function`` or in a closure.
+    """
+
+    def __init__(self) -> None:
+        self._names: list[tuple[Name, int, Form]] = []
+
+    def add(self, names: Iterable[Name]) -> None:
+        """Compare the tensors in these places from now on."""
+        known = {(id(name.container), name.key) for name, *_ in self._names}
+        for name in names:
+            if (id(name.container), name.key) not in known:
+                tensor = name.container[name.key]
+                self._names.append((name, tensor.data_ptr(), form_of(tensor)))
+
+    def moved(self) -> str | None:
+        """The label of the first tensor that is another one than before; None if there is none."""
+        for name, address, form in self._names:
+            try:
+                tensor = name.container[name.key]
+                if tensor.data_ptr() != address or form_of(tensor) != form:
+                    return name.label
+            except (LookupError, AttributeError, TypeError, ValueError, RuntimeError):
+                return name.label
+        return None
+
 
 def form_of(tensor: torch.Tensor) -> Form:
     """How the elements of a tensor are read from its memory."""
-    return tensor.shape, tensor.stride(), tensor.dtype, tensor.device, tensor.is_conj(), tensor.is_neg()
+    sizes, strides = tensor.shape, tensor.stride()
+    return type(tensor), sizes, strides, tensor.dtype, tensor.device, tensor.is_conj(), tensor.is_neg()

@@ -21,7 +21,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from contextvars import ContextVar
 from types import CellType, CodeType, FrameType, FunctionType, MethodType, ModuleType
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import torch
 
@@ -80,6 +80,9 @@ _OPERATORS: Final = tuple(f"{_OWN}{name}.py" for name in ("graphs/observer", "vi
 _TORCH: Final = torch.__file__.rpartition("__init__")[0]
 
 
+#: The code of a function, and the identities of the values of its variables from around it.
+Closure: TypeAlias = tuple[CodeType, tuple[int, ...]]
+
 PROFILED: Final = Finding(Reason.OBSERVED, "a profiler of Python calls, which prevents a warm-up")
 
 
@@ -92,6 +95,7 @@ class CallWatch:
         findings: What a replay would not repeat, in the order of the calls, each kind once.
         functions: Functions of the user and of libraries whose code ran, without their closures.
         operators: Those among `functions` that an operator of a library ran.
+        closures: Those among `functions` with variables from around them: what these were when a call began.
         values: Environment variables and ContextVars that were used, with their values before the first use.
         observers: Called with the events of frames of this code.
     """
@@ -100,6 +104,7 @@ class CallWatch:
         self.findings: list[Finding] = []
         self.functions: dict[CodeType, FunctionType] = {}
         self.operators: dict[CodeType, FunctionType] = {}
+        self.closures: set[Closure] = set()
         self.values: list[Read] = []
         self.observers: dict[CodeType, Callable[[FrameType, str], None]] = {}
         self._seen: set[CodeType] = set()
@@ -129,6 +134,8 @@ class CallWatch:
         if event == "call":
             if frame.f_code not in self._seen:
                 self._on_python(frame)
+            if frame.f_code.co_freevars and frame.f_code in self.functions:
+                self.closures.add(_closure_of(frame))
         elif event == "c_call":
             self._on_builtin(frame, arg)
 
@@ -185,6 +192,23 @@ class CallWatch:
         user = _user_frame(frame)
         if user is not None and all(finding.what != what for finding in self.findings):
             self.findings.append(Finding(Reason.OUTSIDE_CALL, what, _place(user)))
+
+
+def _closure_of(frame: FrameType) -> Closure:
+    values = frame.f_locals
+    return frame.f_code, tuple([id(values[name]) if name in values else 0 for name in frame.f_code.co_freevars])
+
+
+def closure_of(function: FunctionType) -> Closure:
+    """The same of a function: equal closures are those of one function, or of functions that do the same."""
+    return function.__code__, tuple(map(_identity, function.__closure__ or ()))
+
+
+def _identity(cell: CellType) -> int:
+    try:
+        return id(cell.cell_contents)
+    except ValueError:  # the variable has no value
+        return 0
 
 
 def _user_frame(frame: FrameType | None) -> FrameType | None:

@@ -35,6 +35,7 @@ from cudalens.graphs.guards.lookups import (
     Referent,
     ScriptItems,
     SlotItems,
+    Version,
     Written,
     attributes_in,
     items_in,
@@ -119,6 +120,7 @@ class Reads:
         owners: Objects whose class belongs to what is read, with a label.
         unguarded: Values that cannot be compared before a replay, in words.
         is_complete: Whether the search reached its end.
+        has_identities: Whether code compares objects with ``is`` or takes their ``id``.
     """
 
     values: list[Read] = field(default_factory=list)
@@ -132,6 +134,7 @@ class Reads:
     owners: list[tuple[Any, str]] = field(default_factory=list)
     unguarded: list[str] = field(default_factory=list)
     is_complete: bool = True
+    has_identities: bool = False
 
 
 def find_reads(roots: Iterable[tuple[str, Any]], executed: Container[CodeType] | None = None) -> Reads:
@@ -232,6 +235,8 @@ class _Search:
         with torch._C.DisableTorchFunctionSubclass():
             if "grad" in self._known and tensor.is_leaf:
                 yield IsGradientMissing(tensor), "", tensor.grad is None, f"{label}.grad is None"
+        if "_version" in self._known:
+            yield Version(tensor), "", tensor._version, _dotted(label, "_version")
 
     def _of_wrapper(self, value: Any, label: str) -> Iterable[Item]:
         """What a callable is made of: looked into, and itself found again by identity."""
@@ -301,6 +306,7 @@ class _Search:
         code = function.__code__
         names = names_of(code)
         self.names |= names.attributes | {code.co_name}  # an operator of a class is read by no other name
+        self._found.has_identities = self._found.has_identities or names.has_identities
         self.is_dynamic = self.is_dynamic or (names.is_dynamic and not is_of_torch(code.co_filename))
         for name in sorted(names.globals & function.__globals__.keys()):
             yield function.__globals__, name, function.__globals__[name], name
@@ -395,9 +401,10 @@ class _Search:
 
     def _of_object(self, owner: Any, label: str) -> Iterator[Item]:
         module = module_of(type(owner))
-        if module.partition(".")[0] in _INTERNAL and not module.startswith(_OF_PROGRAMS):
-            return
         held = attributes_in(owner)
+        if module.partition(".")[0] in _INTERNAL and not module.startswith(_OF_PROGRAMS):
+            self._waiting.append(((held or {}).get("fn"), label))  # a function under a graph manager
+            return
         self._found.owners.append((owner, f"the class of {label or 'an object'}"))
         if held is not None:
             self._found.sizes.append((held, f"attributes of {label or 'an object'}"))

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cudalens.frames import StackTable, categorical, nullable
-from cudalens.frames.lenient_json import compact_json, text_of
+from cudalens.frames.lenient_json import compact_json, compact_json_of, text_of
 from cudalens.frames.problems import Problems
 from cudalens.traces.chrome import args as args_
 from cudalens.traces.chrome.args import decode_args, integers, numbers
@@ -204,9 +204,16 @@ class EventColumns:
     def _codes_of(self, field: str, column: ScannedColumn) -> Ints:
         """The codes of the distinct texts of `column`."""
         if field in _JSON:
-            return np.array([self._json_code[field][raw] for raw in column.raw], np.int64)
+            return self._json_codes_of(field, column.raw)
         codes = self._stack_code if field == "stack" else self._text_code[field]
         return np.array([codes[text] for text in column.texts], np.int64)
+
+    def _json_codes_of(self, field: str, raws: Sequence[bytes]) -> Ints:
+        codes, texts = self._json_code[field], self._texts[field]
+        new = [raw for raw in raws if raw not in codes]
+        for raw, text in zip(new, compact_json_of(new), strict=True):
+            codes[raw] = MISSING if text is None else texts[text]
+        return np.array([codes[raw] for raw in raws], np.int64)
 
     def _new_track(self, track: tuple[Any, Any, Any]) -> int:
         cat, *lane = track

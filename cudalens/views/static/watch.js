@@ -1,562 +1,62 @@
 /*! cudalens, BSD-3-Clause. Built from cudalens/views/js by `make js`; do not edit. */
-
-// js/payload/codec.js
-var VERSION = 1;
-async function inflateBytes(bytes) {
-  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
-  return new Uint8Array(await new Response(stream).arrayBuffer());
-}
-function payloadError(what) {
-  return new Error(`cudalens payload: ${what}. Save the trace again with the same version of cudalens.`);
-}
-async function openPayload(bytes) {
-  if (bytes.byteLength < 12 || String.fromCharCode(...bytes.subarray(0, 4)) !== "CLP1") {
-    throw payloadError(`found ${bytes.byteLength} bytes that do not begin with CLP1`);
-  }
-  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
-  const isDeflated = view.getUint32(4, true) === 1;
-  const read = ([from, size]) => {
-    const end = from + size;
-    if (end > bytes.byteLength) throw payloadError(`it ends at byte ${bytes.byteLength}, ${end} expected`);
-    const blob = bytes.subarray(from, end);
-    return isDeflated ? inflateBytes(blob) : blob;
-  };
-  const headSize = view.getUint32(8, true);
-  const header = JSON.parse(new TextDecoder().decode(await read([12, headSize])));
-  if (header.version !== VERSION) throw payloadError(`found version ${header.version}, expected ${VERSION}`);
-  return { header, places: placesOf(header, 12 + headSize), read };
-}
-function placesOf(header, begin) {
-  const places = /* @__PURE__ */ new Map();
-  let at = begin;
-  for (const [name, column] of Object.entries(header.columns)) {
-    const found = [];
-    for (const size of "text" in column ? [column.text] : column.planes) {
-      found.push(size < 0 ? size : [at, size]);
-      if (size > 0) at += size;
-    }
-    places.set(name, found);
-  }
-  return places;
-}
-async function readPlanes({ header, places, read }, name) {
-  const { n, signed } = (
-    /** @type {IntColumn} */
-    header.columns[name]
-  );
-  const parts = places.get(name) ?? [];
-  const planes = await Promise.all(parts.map((part) => typeof part === "number" ? -1 - part : read(part)));
-  return { n, signed, planes };
-}
-async function readInts(payload, name) {
-  const { n, signed, planes } = await readPlanes(payload, name);
-  if (planes.length > 4 || signed && planes.length === 4) return wideInts(planes, n, signed);
-  const out = new Uint32Array(n);
-  planes.forEach((plane, k) => {
-    if (typeof plane === "number") {
-      if (plane) for (let i = 0; i < n; i++) out[i] |= plane << 8 * k;
-    } else if (k === 0) for (let i = 0; i < n; i++) out[i] = plane[i];
-    else for (let i = 0; i < n; i++) out[i] |= plane[i] << 8 * k;
-  });
-  if (!signed) return out;
-  const back = new Int32Array(out.buffer);
-  for (let i = 0; i < n; i++) back[i] = out[i] >>> 1 ^ -(out[i] & 1);
-  return back;
-}
-function wideInts(planes, n, signed) {
-  const out = new Float64Array(n);
-  const byteOf = (k, i) => {
-    const plane = planes[k] ?? 0;
-    return typeof plane === "number" ? plane : plane[i];
-  };
-  for (let i = 0; i < n; i++) {
-    const low = (byteOf(0, i) | byteOf(1, i) << 8 | byteOf(2, i) << 16 | byteOf(3, i) << 24) >>> 0;
-    const high = (byteOf(4, i) | byteOf(5, i) << 8 | byteOf(6, i) << 16 | byteOf(7, i) << 24) >>> 0;
-    const odd = low & 1;
-    const half = (low >>> 1 | (high & 1) << 31) >>> 0;
-    if (!signed) out[i] = high * 4294967296 + low;
-    else {
-      const magnitude = (high >>> 1) * 4294967296 + half;
-      out[i] = odd ? -magnitude - 1 : magnitude;
-    }
-  }
-  return out;
-}
-async function readBigInts(payload, name) {
-  const { n, signed, planes } = await readPlanes(payload, name);
-  const out = new BigUint64Array(n);
-  const bytes = new Uint8Array(out.buffer);
-  planes.forEach((plane, k) => {
-    for (let i = 0; i < n; i++) bytes[8 * i + k] = typeof plane === "number" ? plane : plane[i];
-  });
-  if (signed) for (let i = 0; i < n; i++) out[i] = out[i] >> 1n ^ BigInt.asUintN(64, -(out[i] & 1n));
-  return out;
-}
-async function readTexts({ places, read }, name) {
-  const [place] = (
-    /** @type {Place[]} */
-    places.get(name)
-  );
-  return JSON.parse(new TextDecoder().decode(await read(place)));
-}
-
-// js/payload/columns.js
-async function readMemory(payload) {
-  const { devices, actions } = payload.header.memory;
-  const names = ["ts", "device", "action", "bytes", "allocated_bytes", "reserved_bytes", "event"];
-  const columns = await Promise.all(names.map((name) => readInts(payload, `mem.${name}`)));
-  const [ts, device, action, bytes, allocated, reserved, event] = columns.map((column) => Float64Array.from(column));
-  for (let i = 1; i < ts.length; i++) {
-    ts[i] += ts[i - 1];
-    event[i] += event[i - 1];
-  }
-  for (const column of [allocated, reserved]) undoSteps(column, device, devices.length);
-  return devices.map((label, k) => {
-    const rows = [...device.keys()].filter((i) => device[i] === k);
-    const part = (column) => Float64Array.from(rows, (i) => column[i]);
-    return {
-      label,
-      actions,
-      ts: part(ts),
-      bytes: part(bytes),
-      allocated: part(allocated),
-      reserved: part(reserved),
-      action: part(action),
-      event: part(event)
-    };
-  });
-}
-function undoSteps(column, device, numDevices) {
-  const before = new Float64Array(numDevices);
-  for (let i = 0; i < column.length; i++) {
-    before[device[i]] += column[i];
-    const value = before[device[i]];
-    column[i] = value === 0 ? Number.NaN : value - 1;
-  }
-}
-async function readMetrics(payload) {
-  const { devices, gauges, reasons } = payload.header.metrics;
-  return Promise.all(devices.map((label, k) => readDevice(payload, gauges, { label, k, reasons })));
-}
-async function readDevice(payload, gauges, { label, k, reasons }) {
-  const names = ["ts", "slowed_by", ...gauges.map(({ column }) => column)];
-  const [steps, slowed, ...columns] = await Promise.all(names.map((name) => readInts(payload, `met.${k}.${name}`)));
-  const ts = Float64Array.from(steps);
-  for (let i = 1; i < ts.length; i++) ts[i] += ts[i - 1];
-  const decoded = gauges.map(
-    ({ scale }, g) => Float64Array.from(columns[g], (value) => value === 0 ? Number.NaN : (value - 1) / scale)
-  );
-  return {
-    label,
-    ts,
-    slowed,
-    reasons,
-    values: Object.fromEntries(gauges.map(({ column }, g) => [column, decoded[g]]))
-  };
-}
-async function readDetails(payload, columns) {
-  for (const { name, coding } of payload.header.details) {
-    columns.set(name, await (coding === "dictionary" ? readDictionary(payload, name) : readIds(payload, name)));
-  }
-}
-async function readDictionary(payload, name) {
-  const [codes, values] = await Promise.all([readInts(payload, `${name}.codes`), readTexts(payload, `${name}.values`)]);
-  return (i) => codes[i] ? values[codes[i] - 1] : null;
-}
-async function readIds(payload, name) {
-  const [known, steps] = await Promise.all([readInts(payload, `${name}.known`), readBigInts(payload, `${name}.steps`)]);
-  for (let k = 1; k < steps.length; k++) steps[k] += steps[k - 1];
-  const ordinal = new Uint32Array(known.length);
-  for (let i = 0, k = 0; i < known.length; i++) ordinal[i] = known[i] ? ++k : 0;
-  return (i) => ordinal[i] ? String(BigInt.asIntN(64, steps[ordinal[i] - 1])) : null;
-}
-
-// js/payload/derive.js
-var EVENT_FLAGS = { instant: 1, folded: 2, outside: 4, launched: 8, waiting: 16 };
-function unfoldTimes(lanes, n, closed, gap, tail) {
-  const start = new Float64Array(n);
-  const dur = new Float64Array(n);
-  const open = [];
-  const lastEnd = [];
-  const close = () => {
-    const row = (
-      /** @type {number} */
-      open.pop()
-    );
-    const inner = lastEnd[open.length + 1];
-    const end = (inner < 0 ? start[row] : inner) + tail[row];
-    dur[row] = end - start[row];
-    lastEnd[open.length] = end;
-  };
-  let i = 0;
-  for (const lane of lanes) {
-    lastEnd[0] = 0;
-    for (const stop = i + lane.count; i < stop; i++) {
-      for (let k = closed[i]; k > 0; k--) close();
-      const depth = open.length;
-      const before = lastEnd[depth];
-      start[i] = (before < 0 ? start[open[depth - 1]] : before) + gap[i];
-      open.push(i);
-      lastEnd[depth + 1] = -1;
-    }
-    while (open.length) close();
-  }
-  return { start, dur };
-}
-function deriveTree({ n, start, dur, flags, header }) {
-  const own = dur.slice();
-  const parent = new Int32Array(n).fill(-1);
-  const depth = new Uint16Array(n);
-  const stack = new Int32Array(n + 1);
-  let i = 0;
-  for (const lane of header.lanes) {
-    const stop = i + lane.count;
-    if (lane.kind === "device") {
-      i = stop;
-      continue;
-    }
-    let height = 0;
-    for (; i < stop; i++) {
-      if (flags[i] & EVENT_FLAGS.outside) continue;
-      const need = Math.max(start[i] + dur[i], start[i] + 1);
-      while (height && start[stack[height - 1]] + dur[stack[height - 1]] < need) height--;
-      if (height) {
-        parent[i] = stack[height - 1];
-        own[parent[i]] -= dur[i];
-        depth[i] = height;
-      }
-      stack[height++] = i;
-    }
-  }
-  return { own, parent, depth };
-}
-function laneRuns(lanes) {
-  const runs = [];
-  let from = 0;
-  for (const { count } of lanes) {
-    if (count) runs.push([from, from + count]);
-    from += count;
-  }
-  return runs;
-}
-function deriveRows({ start, dur, header, n }, at, off) {
-  let runs = laneRuns(header.lanes);
-  let order = new Int32Array(n);
-  let other = new Int32Array(n);
-  for (let i = 0; i < n; i++) order[i] = i;
-  const precedes = (a, b) => start[a] < start[b] || start[a] === start[b] && dur[a] >= dur[b];
-  while (runs.length > 1) {
-    const next = [];
-    for (let r = 0; r < runs.length; r += 2) {
-      const [a0, a1] = runs[r];
-      const [b0, b1] = runs[r + 1] ?? [a1, a1];
-      let a = a0;
-      let b = b0;
-      for (let k = a0; k < b1; k++) {
-        other[k] = b >= b1 || a < a1 && precedes(order[a], order[b]) ? order[a++] : order[b++];
-      }
-      next.push([a0, b1]);
-    }
-    [order, other] = [other, order];
-    runs = next;
-  }
-  const row = new Int32Array(n);
-  for (let k = 0; k < n; k++) row[order[k]] = k;
-  for (let k = 0, place = 0; k < at.length; k++) {
-    place += at[k];
-    row[order[place]] = place + off[k];
-  }
-  return row;
-}
-function unfoldLaunches(n, flags, kind, launchers, steps) {
-  const launch = new Int32Array(n).fill(-1);
-  const launches = new Set(launchers);
-  const calls = [];
-  for (let i = 0; i < n; i++) if (launches.has(kind[i])) calls.push(i);
-  for (let i = 0, k = 0, ordinal = -1; i < n; i++) {
-    if (!(flags[i] & EVENT_FLAGS.launched)) continue;
-    ordinal += steps[k++] + 1;
-    launch[i] = calls[ordinal];
-  }
-  return launch;
-}
-
-// js/payload/payload.js
-async function decodePayload(bytes) {
-  const payload = await openPayload(bytes);
-  const [columns, names] = await Promise.all([readColumns(payload), readTexts(payload, "names")]);
-  const header = { ...payload.header, names };
-  const { n, lanes } = header;
-  const flags = Uint8Array.from(columns.flags);
-  const times = { header, n, flags, ...unfoldTimes(lanes, n, columns.closed, columns.gap, columns.tail) };
-  const { own, parent, depth } = deriveTree(times);
-  addAt(own, columns.self_at, columns.self_off);
-  const memory = await readMemory(payload);
-  const metrics = await readMetrics(payload);
-  const details = /* @__PURE__ */ new Map();
-  const detailsReady = new Promise((resolve) => setTimeout(resolve, 0)).then(() => readDetails(payload, details));
-  detailsReady.catch(() => {
-  });
-  let rows = null;
-  return {
-    ...times,
-    ...unfoldKinds(header, columns),
-    lane: unfoldLanes(lanes, n),
-    self: own,
-    parent,
-    depth,
-    launch: unfoldLaunches(n, flags, columns.kind, columns.launchers, columns.launch),
-    // Only needed after a click: merging a million events can wait until then.
-    get row() {
-      rows ??= deriveRows(times, columns.row_at, columns.row_off);
-      return rows;
-    },
-    memory,
-    metrics,
-    detail: (i) => Object.fromEntries([...details].map(([name, at]) => [name, at(i)])),
-    detailOf: (name) => details.get(name) ?? (() => null),
-    detailsReady
-  };
-}
-var COLUMNS = (
-  /** @type {const} */
-  [
-    "closed",
-    "gap",
-    "tail",
-    "kind",
-    "kind_name",
-    "kind_cat",
-    "flags",
-    "launch",
-    "launchers",
-    "self_at",
-    "self_off",
-    "row_at",
-    "row_off"
-  ]
-);
-async function readColumns(payload) {
-  const columns = await Promise.all(COLUMNS.map((name) => readInts(payload, name)));
-  return (
-    /** @type {EventColumns} */
-    Object.fromEntries(COLUMNS.map((name, k) => [name, columns[k]]))
-  );
-}
-function unfoldKinds({ n, cats }, { kind, kind_name, kind_cat }) {
-  const name = new Uint32Array(n);
-  const cat = cats.length > 256 ? new Uint16Array(n) : new Uint8Array(n);
-  for (let i = 0; i < n; i++) {
-    name[i] = kind_name[kind[i]];
-    cat[i] = kind_cat[kind[i]];
-  }
-  return { name, cat };
-}
-function unfoldLanes(lanes, n) {
-  const lane = lanes.length > 65536 ? new Uint32Array(n) : new Uint16Array(n);
-  let from = 0;
-  lanes.forEach(({ count }, l) => {
-    lane.fill(l, from, from + count);
-    from += count;
-  });
-  return lane;
-}
-function addAt(values, at, off) {
-  let place = 0;
-  for (let k = 0; k < at.length; k++) {
-    place += at[k];
-    values[place] += off[k];
-  }
-}
-
-// js/shared/dom.js
-var SVG_NAMESPACE = "http://www.w3.org/2000/svg";
-function element(tag, attributes = {}, ...children) {
-  const node = document.createElement(tag);
-  for (const [key, value] of Object.entries(attributes)) {
-    if (value === null || value === void 0 || value === false) continue;
-    if (typeof value === "function") node.addEventListener("click", value);
-    else node.setAttribute(key, value === true ? "" : String(value));
-  }
-  node.append(...children.filter((child) => child !== null && child !== void 0));
-  return node;
-}
-function contextOf(canvas, settings) {
-  const context = canvas.getContext("2d", settings);
-  if (context === null) throw new Error("this browser cannot draw on a canvas");
-  return context;
-}
-function findAll(root, selector, type) {
-  return (
-    /** @type {Found[]} */
-    [...root.querySelectorAll(selector)].filter((node) => node instanceof type)
-  );
-}
-
-// js/shared/markup.js
-var TAGS = /* @__PURE__ */ new Set([
-  "article",
-  "b",
-  "code",
-  "dd",
-  "details",
-  "div",
-  "dl",
-  "dt",
-  "h4",
-  "li",
-  "ol",
-  "p",
-  "pre",
-  "span",
-  "strong",
-  "summary",
-  "table",
-  "tbody",
-  "td",
-  "th",
-  "thead",
-  "tr",
-  "ul"
-]);
-var SHAPES = /* @__PURE__ */ new Set(["svg", "title", "rect", "path", "text"]);
-var ATTRIBUTES = /* @__PURE__ */ new Set([
-  "class",
-  "colspan",
-  "scope",
-  "role",
-  "tabindex",
-  "open",
-  "title",
-  "aria-hidden",
-  "aria-label",
-  "viewBox",
-  "width",
-  "height",
-  "preserveAspectRatio",
-  "x",
-  "y",
-  "rx",
-  "d",
-  "fill",
-  "fill-opacity",
-  "stroke",
-  "stroke-width",
-  "stroke-opacity",
-  "stroke-dasharray",
-  "opacity",
-  "data-event",
-  "data-label",
-  "data-wide",
-  "font-family",
-  "font-size",
-  "font-weight",
-  "text-anchor"
-]);
-function buildMarkup(tree) {
-  return typeof tree === "string" ? document.createTextNode(tree) : buildElement(tree);
-}
-function buildElement([tag, attributes, ...children]) {
-  const isShape = SHAPES.has(tag);
-  if (!isShape && !TAGS.has(tag)) throw new Error(`cudalens markup: the element ${tag} is not known here`);
-  const node = isShape ? document.createElementNS(SVG_NAMESPACE, tag) : document.createElement(tag);
-  for (const [name, value] of Object.entries(attributes)) if (ATTRIBUTES.has(name)) node.setAttribute(name, value);
-  if (tag === "h4") node.setAttribute("aria-level", "3");
-  node.append(...children.map(buildMarkup));
-  return node;
-}
-
-// js/shared/model.js
-function uniqueId() {
-  return `${Date.now().toString(36)}-${Math.random().toString(36).slice(2)}`;
-}
-
-// js/shared/page_theme.js
-function pageTheme() {
-  if (matchMedia("print").matches) return "light";
-  const { jpThemeLight, vscodeThemeKind } = document.body.dataset;
-  if (jpThemeLight !== void 0) return jpThemeLight === "false" ? "dark" : "light";
-  if (vscodeThemeKind !== void 0) return vscodeThemeKind.includes("light") ? "light" : "dark";
-  const named = document.documentElement.dataset.theme;
-  if (named === "dark" || named === "light") return named;
-  return matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light";
-}
-function watchPageTheme(onChange) {
-  let current = pageTheme();
-  const check = () => {
-    const theme = pageTheme();
-    if (theme === current) return;
-    current = theme;
-    onChange(theme);
-  };
-  const observer = new MutationObserver(check);
-  const filter = { attributes: true, attributeFilter: ["data-jp-theme-light", "data-vscode-theme-kind", "data-theme"] };
-  observer.observe(document.body, filter);
-  observer.observe(document.documentElement, filter);
-  const queries = [matchMedia("(prefers-color-scheme: dark)"), matchMedia("print")];
-  for (const query of queries) query.addEventListener("change", check);
-  return () => {
-    observer.disconnect();
-    for (const query of queries) query.removeEventListener("change", check);
-  };
-}
-
-// js/shared/static_pictures.js
-function findPictures(id) {
-  return id ? findAll(document, `[data-cudalens-static="${CSS.escape(id)}"]`, HTMLElement) : [];
-}
-function hidePictures(id, isHidden) {
-  const outputs = findPictures(id).map(
-    (picture) => (
-      /** @type {HTMLElement | null} */
-      picture.closest(".jp-OutputArea-child") ?? picture
-    )
-  );
-  const between2 = outputs.length > 1 ? outputs[0].nextElementSibling : null;
-  if (between2 instanceof HTMLElement && between2.nextElementSibling === outputs[1]) outputs.push(between2);
-  for (const output of outputs) output.style.display = isHidden ? "none" : "";
-}
-
-// js/app/measure.js
-function between({ start, dur }, a, b) {
-  const [first, second] = start[a] <= start[b] ? [a, b] : [b, a];
-  const end = start[first] + dur[first];
-  return end < start[second] ? [end, start[second]] : [start[first], Math.max(start[second], start[first] + 1)];
-}
-
-// js/shared/format.js
-function threeDigits(value) {
-  return value >= 999.5 ? value.toFixed(0) : value.toPrecision(3);
-}
-var TIME_UNITS = [
-  [1e9, "s"],
-  [1e6, "ms"],
-  [1e3, "µs"]
-];
-var BYTE_UNITS = [
-  [2 ** 40, "TiB"],
-  [2 ** 30, "GiB"],
-  [2 ** 20, "MiB"],
-  [2 ** 10, "KiB"]
-];
-function formatDuration(ns) {
-  if (ns === null || ns === void 0 || Number.isNaN(ns)) return "-";
-  if (ns < 0) return `-${formatDuration(-ns)}`;
-  if (ns >= 1195e8) {
-    const seconds = Math.round(ns / 1e9);
-    return `${Math.floor(seconds / 60)} min ${seconds % 60} s`;
-  }
-  for (const [scale, unit] of TIME_UNITS) {
-    if (ns >= 0.9995 * scale) return `${threeDigits(ns / scale)} ${unit}`;
-  }
-  return ns >= 0.9995 || ns === 0 ? `${ns.toFixed(0)} ns` : `${Number(ns.toPrecision(2))} ns`;
-}
-function formatCount(number) {
-  return number.toLocaleString("en-US");
-}
-
-// js/timeline/style.js
-var STYLE = `
+async function Ee(t){let o=new Blob([t]).stream().pipeThrough(new DecompressionStream("deflate"));return new Uint8Array(await new Response(o).arrayBuffer())}function Mt(t){
+return new Error(`cudalens payload: ${t}. Save the trace again with the same version of cudalens.`)}async function Bt(t){if(t.byteLength<12||String.fromCharCode(
+...t.subarray(0,4))!=="CLP1")throw Mt(`found ${t.byteLength} bytes that do not begin with CLP1`);let o=new DataView(t.buffer,t.byteOffset,t.byteLength),e=o.getUint32(
+4,!0)===1,n=([a,c])=>{let l=a+c;if(l>t.byteLength)throw Mt(`it ends at byte ${t.byteLength}, ${l} expected`);let f=t.subarray(a,l);return e?Ee(f):f},r=o.getUint32(
+8,!0),s=JSON.parse(new TextDecoder().decode(await n([12,r])));if(s.version!==1)throw Mt(`found version ${s.version}, expected 1`);return{header:s,places:Te(s,12+
+r),read:n}}function Te(t,o){let e=new Map,n=o;for(let[r,s]of Object.entries(t.columns)){let a=[];for(let c of"text"in s?[s.text]:s.planes)a.push(c<0?c:[n,c]),c>
+0&&(n+=c);e.set(r,a)}return e}async function Kt({header:t,places:o,read:e},n){let{n:r,signed:s}=t.columns[n],a=o.get(n)??[],c=await Promise.all(a.map(l=>typeof l==
+"number"?-1-l:e(l)));return{n:r,signed:s,planes:c}}async function H(t,o){let{n:e,signed:n,planes:r}=await Kt(t,o);if(r.length>4||n&&r.length===4)return Se(r,e,n);
+let s=new Uint32Array(e);if(r.forEach((c,l)=>{if(typeof c=="number"){if(c)for(let f=0;f<e;f++)s[f]|=c<<8*l}else if(l===0)for(let f=0;f<e;f++)s[f]=c[f];else for(let f=0;f<
+e;f++)s[f]|=c[f]<<8*l}),!n)return s;let a=new Int32Array(s.buffer);for(let c=0;c<e;c++)a[c]=s[c]>>>1^-(s[c]&1);return a}function Se(t,o,e){let n=new Float64Array(
+o),r=(s,a)=>{let c=t[s]??0;return typeof c=="number"?c:c[a]};for(let s=0;s<o;s++){let a=(r(0,s)|r(1,s)<<8|r(2,s)<<16|r(3,s)<<24)>>>0,c=(r(4,s)|r(5,s)<<8|r(6,s)<<
+16|r(7,s)<<24)>>>0,l=a&1,f=(a>>>1|(c&1)<<31)>>>0;if(!e)n[s]=c*4294967296+a;else{let i=(c>>>1)*4294967296+f;n[s]=l?-i-1:i}}return n}async function Vt(t,o){let{n:e,
+signed:n,planes:r}=await Kt(t,o),s=new BigUint64Array(e),a=new Uint8Array(s.buffer);if(r.forEach((c,l)=>{for(let f=0;f<e;f++)a[8*f+l]=typeof c=="number"?c:c[f]}),
+n)for(let c=0;c<e;c++)s[c]=s[c]>>1n^BigInt.asUintN(64,-(s[c]&1n));return s}async function et({places:t,read:o},e){let[n]=t.get(e);return JSON.parse(new TextDecoder().
+decode(await o(n)))}async function Xt(t){let{devices:o,actions:e}=t.header.memory,n=["ts","device","action","bytes","allocated_bytes","reserved_bytes","event"],r=await Promise.all(
+n.map(d=>H(t,`mem.${d}`))),[s,a,c,l,f,i,u]=r.map(d=>Float64Array.from(d));for(let d=1;d<s.length;d++)s[d]+=s[d-1],u[d]+=u[d-1];for(let d of[f,i])ke(d,a,o.length);
+return o.map((d,p)=>{let g=[...a.keys()].filter(w=>a[w]===p),h=w=>Float64Array.from(g,x=>w[x]);return{label:d,actions:e,ts:h(s),bytes:h(l),allocated:h(f),reserved:h(
+i),action:h(c),event:h(u)}})}function ke(t,o,e){let n=new Float64Array(e);for(let r=0;r<t.length;r++){n[o[r]]+=t[r];let s=n[o[r]];t[r]=s===0?Number.NaN:s-1}}async function Yt(t){
+let{devices:o,gauges:e,reasons:n}=t.header.metrics;return Promise.all(o.map((r,s)=>Re(t,e,{label:r,k:s,reasons:n})))}async function Re(t,o,{label:e,k:n,reasons:r}){
+let s=["ts","slowed_by",...o.map(({column:u})=>u)],[a,c,...l]=await Promise.all(s.map(u=>H(t,`met.${n}.${u}`))),f=Float64Array.from(a);for(let u=1;u<f.length;u++)
+f[u]+=f[u-1];let i=o.map(({scale:u},d)=>Float64Array.from(l[d],p=>p===0?Number.NaN:(p-1)/u));return{label:e,ts:f,slowed:c,reasons:r,values:Object.fromEntries(o.
+map(({column:u},d)=>[u,i[d]]))}}async function qt(t,o){for(let{name:e,coding:n}of t.header.details)o.set(e,await(n==="dictionary"?_e(t,e):Ie(t,e)))}async function _e(t,o){
+let[e,n]=await Promise.all([H(t,`${o}.codes`),et(t,`${o}.values`)]);return r=>e[r]?n[e[r]-1]:null}async function Ie(t,o){let[e,n]=await Promise.all([H(t,`${o}.k\
+nown`),Vt(t,`${o}.steps`)]);for(let s=1;s<n.length;s++)n[s]+=n[s-1];let r=new Uint32Array(e.length);for(let s=0,a=0;s<e.length;s++)r[s]=e[s]?++a:0;return s=>r[s]?
+String(BigInt.asIntN(64,n[r[s]-1])):null}var L={instant:1,folded:2,outside:4,launched:8,waiting:16};function jt(t,o,e,n,r){let s=new Float64Array(o),a=new Float64Array(o),c=[],l=[],f=()=>{let u=c.pop(),
+d=l[c.length+1],p=(d<0?s[u]:d)+r[u];a[u]=p-s[u],l[c.length]=p},i=0;for(let u of t){l[0]=0;for(let d=i+u.count;i<d;i++){for(let h=e[i];h>0;h--)f();let p=c.length,
+g=l[p];s[i]=(g<0?s[c[p-1]]:g)+n[i],c.push(i),l[p+1]=-1}for(;c.length;)f()}return{start:s,dur:a}}function Zt({n:t,start:o,dur:e,flags:n,header:r}){let s=e.slice(),
+a=new Int32Array(t).fill(-1),c=new Uint16Array(t),l=new Int32Array(t+1),f=0;for(let i of r.lanes){let u=f+i.count;if(i.kind==="device"){f=u;continue}let d=0;for(;f<
+u;f++){if(n[f]&L.outside)continue;let p=Math.max(o[f]+e[f],o[f]+1);for(;d&&o[l[d-1]]+e[l[d-1]]<p;)d--;d&&(a[f]=l[d-1],s[a[f]]-=e[f],c[f]=d),l[d++]=f}}return{own:s,
+parent:a,depth:c}}function Jt(t,o,e,n,r){let s=new Int32Array(t).fill(-1),a=new Set(n),c=[];for(let l=0;l<t;l++)a.has(e[l])&&c.push(l);for(let l=0,f=0,i=-1;l<t;l++)
+o[l]&L.launched&&(i+=r[f++]+1,s[l]=c[i]);return s}function Qt({start:t,dur:o,header:e,n},r,s){let a=Oe(e.lanes),c=new Map,l=new Map;for(let u=0,d=0;u<r.length;u++)d+=r[u],c.set(d,d+s[u]),l.set(d+s[u],d);let f=u=>a.
+reduce((d,{from:p,to:g})=>d+At(p,g,h=>t[h]>=u)-p,0),i=u=>{let d=He(u,t,a,f),p=[];for(let{from:g,to:h}of a)for(let w=At(g,h,x=>t[x]>=d);w<h&&t[w]===d;w++)p.push(
+w);return p.sort((g,h)=>o[h]-o[g])[u-f(d)]};return{rowOf(u){let d=a.findIndex(({to:g})=>u<g),p=u-a[d].from;return a.forEach(({from:g,to:h},w)=>{if(w===d)return;
+p+=At(g,h,m=>t[m]>t[u]||t[m]===t[u]&&(w<d?o[m]<o[u]:o[m]<=o[u]))-g}),c.get(p)??p},eventOf:u=>Number.isInteger(u)&&u>=0&&u<n?i(l.get(u)??u):-1}}function Oe(t){let o=0;
+return t.map(({count:e})=>(o+=e,{from:o-e,to:o}))}function At(t,o,e){let[n,r]=[t,o];for(;n<r;){let s=n+r>>1;e(s)?r=s:n=s+1}return n}function He(t,o,e,n){let r=e.
+filter(({from:c,to:l})=>l>c),s=Math.min(...r.map(({from:c})=>o[c])),a=Math.max(...r.map(({to:c})=>o[c-1]))+1;for(;a-s>1;){let c=Math.floor((s+a)/2);n(c)<=t?s=c:
+a=c}return s}async function oo(t){let o=await Bt(t),[e,n]=await Promise.all([Le(o),et(o,"names")]),r={...o.header,names:n},{n:s,lanes:a}=r,c=Uint8Array.from(e.flags),l={header:r,
+n:s,flags:c,...jt(a,s,e.closed,e.gap,e.tail)},{own:f,parent:i,depth:u}=Zt(l);Pe(f,e.self_at,e.self_off);let d=await Xt(o),p=await Yt(o),g=new Map,h=new Promise(
+w=>setTimeout(w,0)).then(()=>qt(o,g));return h.catch(()=>{}),{...l,...$e(r,e),lane:ze(a,s),self:f,parent:i,depth:u,launch:Jt(s,c,e.kind,e.launchers,e.launch),...Qt(
+l,e.row_at,e.row_off),memory:d,metrics:p,detail:w=>Object.fromEntries([...g].map(([x,m])=>[x,m(w)])),detailOf:w=>g.get(w)??(()=>null),detailsReady:h}}var to=["c\
+losed","gap","tail","kind","kind_name","kind_cat","flags","launch","launchers","self_at","self_off","row_at","row_off"];async function Le(t){let o=await Promise.
+all(to.map(e=>H(t,e)));return Object.fromEntries(to.map((e,n)=>[e,o[n]]))}function $e({n:t,cats:o},{kind:e,kind_name:n,kind_cat:r}){let s=new Uint32Array(t),a=o.
+length>256?new Uint16Array(t):new Uint8Array(t);for(let c=0;c<t;c++)s[c]=n[e[c]],a[c]=r[e[c]];return{name:s,cat:a}}function ze(t,o){let e=t.length>65536?new Uint32Array(
+o):new Uint16Array(o),n=0;return t.forEach(({count:r},s)=>{e.fill(s,n,n+r),n+=r}),e}function Pe(t,o,e){let n=0;for(let r=0;r<o.length;r++)n+=o[r],t[n]+=e[r]}var eo="http://www.w3.org/2000/svg";function y(t,o={},...e){let n=document.createElement(t);for(let[r,s]of Object.entries(o))s==null||s===!1||(typeof s=="functi\
+on"?n.addEventListener("click",s):n.setAttribute(r,s===!0?"":String(s)));return n.append(...e.filter(r=>r!=null)),n}function B(t,o){let e=t.getContext("2d",o);if(e===null)throw new Error("this browser cannot draw on a canvas");return e}function K(t,o,e){return[...t.querySelectorAll(
+o)].filter(n=>n instanceof e)}var Ne=new Set(["article","b","code","dd","details","div","dl","dt","h4","li","ol","p","pre","span","strong","summary","table","tbody","td","th","thead","tr","u\
+l"]),Ce=new Set(["svg","title","rect","path","text"]),Fe=new Set(["class","colspan","scope","role","tabindex","open","title","aria-hidden","aria-label","viewBox",
+"width","height","preserveAspectRatio","x","y","rx","d","fill","fill-opacity","stroke","stroke-width","stroke-opacity","stroke-dasharray","opacity","data-event",
+"data-label","data-wide","font-family","font-size","font-weight","text-anchor"]);function Ue(t){return typeof t=="string"?document.createTextNode(t):Et(t)}function Et([
+t,o,...e]){let n=Ce.has(t);if(!n&&!Ne.has(t))throw new Error(`cudalens markup: the element ${t} is not known here`);let r=n?document.createElementNS(eo,t):document.
+createElement(t);for(let[s,a]of Object.entries(o))Fe.has(s)&&r.setAttribute(s,a);return t==="h4"&&r.setAttribute("aria-level","3"),r.append(...e.map(Ue)),r}function no(){return`${Date.now().toString(36)}-${Math.random().toString(36).slice(2)}`}function V(){if(matchMedia("print").matches)return"light";let{jpThemeLight:t,vscodeThemeKind:o}=document.body.dataset;if(t!==void 0)return t==="false"?"dark":"l\
+ight";if(o!==void 0)return o.includes("light")?"light":"dark";let e=document.documentElement.dataset.theme;return e==="dark"||e==="light"?e:matchMedia("(prefers\
+-color-scheme: dark)").matches?"dark":"light"}function ro(t){let o=V(),e=()=>{let a=V();a!==o&&(o=a,t(a))},n=new MutationObserver(e),r={attributes:!0,attributeFilter:[
+"data-jp-theme-light","data-vscode-theme-kind","data-theme"]};n.observe(document.body,r),n.observe(document.documentElement,r);let s=[matchMedia("(prefers-color\
+-scheme: dark)"),matchMedia("print")];for(let a of s)a.addEventListener("change",e);return()=>{n.disconnect();for(let a of s)a.removeEventListener("change",e)}}function De(t){return t?K(document,`[data-cudalens-static="${CSS.escape(t)}"]`,HTMLElement):[]}function Tt(t,o){let e=De(t).map(r=>r.closest(".jp-OutputArea-chi\
+ld")??r),n=e.length>1?e[0].nextElementSibling:null;n instanceof HTMLElement&&n.nextElementSibling===e[1]&&e.push(n);for(let r of e)r.style.display=o?"none":""}function so({start:t,dur:o},e,n){let[r,s]=t[e]<=t[n]?[e,n]:[n,e],a=t[r]+o[r];return a<t[s]?[a,t[s]]:[t[r],Math.max(t[s],t[r]+1)]}function We(t){return t>=999.5?t.toFixed(0):t.toPrecision(3)}var Ge=[[1e9,"s"],[1e6,"ms"],[1e3,"µs"]],Lr=[[2**40,"TiB"],[2**30,"GiB"],[2**20,"MiB"],[2**10,"KiB"]];
+function S(t){if(t==null||Number.isNaN(t))return"-";if(t<0)return`-${S(-t)}`;if(t>=1195e8){let o=Math.round(t/1e9);return`${Math.floor(o/60)} min ${o%60} s`}for(let[
+o,e]of Ge)if(t>=.9995*o)return`${We(t/o)} ${e}`;return t>=.9995||t===0?`${t.toFixed(0)} ns`:`${Number(t.toPrecision(2))} ns`}function nt(t){return t.toLocaleString("en-US")}var Be=`
 .cltl { --timeline-bg: #fff; --timeline-text: #1b1f24; position: relative; color: var(--timeline-text); background: var(--timeline-bg);
   font: 12px/1.4 system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", Arial, sans-serif; text-align: left; }
 .cltl * { box-sizing: border-box; }
@@ -571,6 +71,15 @@ var STYLE = `
 .cltl-legend { display: flex; flex-wrap: wrap; gap: 2px 12px; margin: 0 0 0 auto; padding: 0; list-style: none; color: var(--timeline-muted); }
 .cltl-legend li { display: inline-flex; align-items: center; gap: 5px; margin: 0; }
 .cltl-legend i { width: 11px; height: 11px; border-radius: 2px; }
+.cltl button[aria-pressed=true] { background: var(--timeline-accent); color: var(--timeline-bg); border-color: transparent; }
+.cltl-lanes { border: 1px solid var(--timeline-line); border-radius: 8px; margin: 0 0 6px; max-height: 220px; overflow: auto; scrollbar-width: thin; }
+.cltl-lanes ul { list-style: none; margin: 0; padding: 4px; }
+.cltl-lanes li { display: flex; flex-wrap: wrap; gap: 4px; align-items: center; margin: 0; padding: 2px 4px; }
+.cltl-lanes :is(button, input) { font: inherit; color: inherit; background: var(--timeline-field); border: 1px solid var(--timeline-line);
+  border-radius: 6px; height: 24px; padding: 0 7px; }
+.cltl-lanes button:disabled { opacity: .4; }
+.cltl-lane { flex: 1 1 140px; min-width: 0; overflow: hidden; text-overflow: ellipsis; white-space: nowrap; padding: 0 6px; }
+.cltl-lanes input { width: 160px; }
 .cltl-frame { position: relative; overflow: hidden auto; border: 1px solid var(--timeline-line); border-radius: 8px;
   resize: vertical; background: var(--timeline-bg); overscroll-behavior-x: contain; scrollbar-width: thin; }
 .cltl-stage { position: relative; }
@@ -585,1981 +94,253 @@ var STYLE = `
 .cltl-hint span { white-space: nowrap; margin-right: 8px; }
 .cltl-hint kbd { font: inherit; border: 1px solid var(--timeline-line); border-radius: 4px; padding: 0 4px; }
 .cltl-spoken { position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%); white-space: nowrap; }
-`;
-var SHEET_KEY = /* @__PURE__ */ Symbol.for("cudalens.timeline.style");
-function adoptStyle(root) {
-  const scope = root.getRootNode();
-  const target = (
-    /** @type {DocumentOrShadowRoot & { [SHEET_KEY]?: CSSStyleSheet }} */
-    scope instanceof ShadowRoot ? scope : document
-  );
-  if (target[SHEET_KEY]) return;
-  const sheet = new CSSStyleSheet();
-  sheet.replaceSync(STYLE);
-  target[SHEET_KEY] = sheet;
-  target.adoptedStyleSheets = [...target.adoptedStyleSheets, sheet];
-}
-function setColors({ style }, colors) {
-  const { bg, text, muted, line, lineSoft: soft, accent, tip, field } = colors;
-  for (const [name, color] of Object.entries({ bg, text, muted, line, soft, accent, tip, field })) {
-    style.setProperty(`--timeline-${name}`, color);
-  }
-  style.setProperty("--timeline-tip-text", colors.tipText);
-  style.setProperty("color-scheme", bg < "#8" ? "dark" : "light");
-}
-
-// js/timeline/dom.js
-var HELP_TEXT = "W and S zoom, A and D pan, arrow keys move along the lanes. Enter steps to an event; then arrow keys go from event to event, Enter selects, L follows a launch arrow. F fits, slash searches, C folds a lane, Escape goes back.";
-var KEY_HINTS = [
-  ["wheel", "zoom, after a click"],
-  ["Ctrl+wheel", "zoom"],
-  ["drag", "pan"],
-  ["Shift+drag", "select time"],
-  ["W A S D", "move"],
-  ["F", "fit"],
-  ["/", "search"],
-  ["Enter", "step through events"]
-];
-function buildDom(root) {
-  adoptStyle(root);
-  const controls = buildControls();
-  const canvas = element("canvas", {
-    class: "cltl-canvas",
-    tabindex: "0",
-    role: "application",
-    "aria-roledescription": "timeline",
-    "aria-label": "Timeline of the trace"
-  });
-  const stage = element("div", { class: "cltl-stage" }, canvas);
-  const frame = element("div", { class: "cltl-frame" }, stage);
-  const tip = element("div", { class: "cltl-tip", hidden: true, "aria-hidden": "true" });
-  const spoken = element("div", { class: "cltl-spoken", "aria-live": "polite" });
-  const help = element("div", { class: "cltl-spoken", id: `cltl-${Math.random().toString(36).slice(2)}` }, HELP_TEXT);
-  canvas.setAttribute("aria-describedby", help.id);
-  const attributes = { class: "cltl", role: "group", "aria-label": "Stream timeline" };
-  const host = element("div", attributes, controls.tools, frame, keyHints(), tip, spoken, help);
-  for (const node of host.querySelectorAll("canvas, input, button")) {
-    node.setAttribute("data-lm-suppress-shortcuts", "true");
-  }
-  root.append(host);
-  return { ...controls, canvas, stage, frame, tip, spoken, host };
-}
-function buildControls() {
-  const button = (label, text, title) => element("button", { type: "button", "aria-label": label, title }, text);
-  const group = (...children) => element("span", { class: "cltl-group" }, ...children);
-  const search = element("input", {
-    class: "cltl-search",
-    type: "search",
-    placeholder: "Search names  ( / )",
-    "aria-label": "Search event names",
-    autocomplete: "off",
-    spellcheck: "false"
-  });
-  const matches = element("span", { class: "cltl-matches", role: "status" });
-  const previous = button("Previous match", "‹", "Previous match (Shift+Enter)");
-  const next = button("Next match", "›", "Next match (Enter)");
-  const zoomIn = button("Zoom in", "+", "Zoom in (W)");
-  const zoomOut = button("Zoom out", "−", "Zoom out (S)");
-  const fit = button("Fit the whole trace", "Fit", "Show the whole trace (F)");
-  const legend = element("ul", { class: "cltl-legend", "aria-label": "Colours" });
-  const tools = element(
-    "div",
-    { class: "cltl-tools", role: "toolbar", "aria-label": "Timeline" },
-    group(search, previous, next, matches),
-    group(zoomOut, zoomIn, fit),
-    legend
-  );
-  return { search, matches, previous, next, zoomIn, zoomOut, fit, legend, tools };
-}
-function keyHints() {
-  const hints = KEY_HINTS.flatMap(([key, what]) => [element("span", {}, element("kbd", {}, key), ` ${what}`), " "]);
-  return element("div", { class: "cltl-hint", "aria-hidden": "true" }, ...hints);
-}
-function fillLegend(dom, entries) {
-  dom.legend.replaceChildren(
-    ...entries.map(([label, color]) => {
-      const swatch = element("i", { "aria-hidden": "true" });
-      swatch.style.background = color;
-      return element("li", {}, swatch, label);
-    })
-  );
-}
-function showTip(dom, lines, x, y) {
-  const [name, ...rest] = lines;
-  dom.tip.replaceChildren(element("b", {}, name), ...rest.map((line) => element("div", {}, line)));
-  dom.tip.hidden = false;
-  const { offsetWidth: width, offsetHeight: height } = dom.tip;
-  const room = dom.host.clientWidth;
-  dom.tip.style.left = `${Math.max(0, x + 14 + width > room ? x - width - 10 : x + 14)}px`;
-  dom.tip.style.top = `${y + 18 + height > dom.host.clientHeight ? y - height - 8 : y + 18}px`;
-}
-
-// js/timeline/view.js
-var ROW_HEIGHT = 18;
-var RULER_HEIGHT = 24;
-var OVERVIEW_HEIGHT = 26;
-var HEAD_HEIGHT = RULER_HEIGHT + OVERVIEW_HEIGHT;
-var LANE_PADDING = 4;
-var MIN_WINDOW_NS = 20;
-function timelineExtent(data, isWork = false) {
-  let low = Infinity;
-  let high = -Infinity;
-  const isMark = data.header.cats.map((cat) => cat === "Trace" || cat === "overhead");
-  for (let i = 0; i < data.n; i++) {
-    if (isWork && (isMark[data.cat[i]] || data.flags[i] & EVENT_FLAGS.instant)) continue;
-    if (data.start[i] < low) low = data.start[i];
-    const end = data.start[i] + data.dur[i];
-    if (end > high) high = end;
-  }
-  if (low === Infinity) return isWork ? timelineExtent(data) : [0, 1e3];
-  return [low, Math.max(high, low + 1)];
-}
-function clampWindow([t0, t1], extent) {
-  const whole = (extent[1] - extent[0]) * 1.04;
-  const span = Math.min(Math.max(t1 - t0, Math.min(MIN_WINDOW_NS, whole)), whole);
-  const middle = (t0 + t1) / 2;
-  const low = extent[0] - span * 0.9;
-  const high = extent[1] - span * 0.1;
-  const from = span >= whole ? (extent[0] + extent[1] - whole) / 2 : Math.min(Math.max(middle - span / 2, low), high);
-  return [from, from + span];
-}
-function fitWindow(extent) {
-  const margin = (extent[1] - extent[0]) * 0.02;
-  return [extent[0] - margin, extent[1] + margin];
-}
-function rulerTicks(t0, t1, width, gap = 110) {
-  const raw = (t1 - t0) * gap / Math.max(width, 1);
-  const power = 10 ** Math.floor(Math.log10(raw));
-  const step = Math.max(1, ([1, 2, 5, 10].find((k) => k * power >= raw * 0.999) ?? 10) * power);
-  const ticks = [];
-  for (let k = Math.ceil(t0 / step); k * step <= t1 && ticks.length < 200; k++) {
-    ticks.push({ t: k * step, text: tickText(k * step, step) });
-  }
-  return { ticks, step };
-}
-var TICK_UNITS = [
-  [1e9, "s"],
-  [1e6, "ms"],
-  [1e3, "µs"]
-];
-function tickText(t, step) {
-  const [scale, unit] = TICK_UNITS.find(([k]) => Math.abs(t) >= k) ?? [1, "ns"];
-  const decimals = Math.max(0, Math.ceil(Math.log10(scale / step) - 1e-9));
-  return t === 0 ? "0" : `${(t / scale).toFixed(decimals)} ${unit}`;
-}
-function layoutLanes(heights, collapsed) {
-  const tops = new Float64Array(heights.length + 1);
-  const shown = new Uint16Array(heights.length);
-  heights.forEach((height, l) => {
-    shown[l] = collapsed.has(l) ? 1 : height;
-    tops[l + 1] = tops[l] + shown[l] * ROW_HEIGHT + 2 * LANE_PADDING;
-  });
-  return { tops, shown, total: tops[heights.length] };
-}
-function laneAtY(layout, y) {
-  const { tops } = layout;
-  if (y < 0 || y >= layout.total) return -1;
-  let low = 0;
-  let high = tops.length - 2;
-  while (low < high) {
-    const mid = low + high + 1 >> 1;
-    if (tops[mid] <= y) low = mid;
-    else high = mid - 1;
-  }
-  return low;
-}
-function rowTop(layout, lane, row) {
-  return layout.tops[lane] + LANE_PADDING + row * ROW_HEIGHT;
-}
-function rowAtY(layout, y) {
-  const lane = laneAtY(layout, y);
-  if (lane < 0) return null;
-  const row = Math.floor((y - layout.tops[lane] - LANE_PADDING) / ROW_HEIGHT);
-  return row >= 0 && row < layout.shown[lane] ? { lane, row } : null;
-}
-
-// js/timeline/frame.js
-function frameOf(timeline) {
-  const { size, view, layout } = timeline;
-  const width = size.width - size.gutter;
-  const pixels = Math.max(1, Math.round(width * size.ratio));
-  const w = (view[1] - view[0]) / pixels;
-  const t0 = Math.round(view[0] / w) * w;
-  const scale = pixels / size.ratio / (view[1] - view[0]);
-  const top = Math.min(timeline.scroll, Math.max(0, layout.total - 1));
-  const firstLane = Math.max(0, laneAtY(layout, top));
-  let lastLane = laneAtY(layout, top + size.height - HEAD_HEIGHT);
-  if (lastLane < 0) lastLane = layout.shown.length - 1;
-  const x = (t) => size.gutter + (t - t0) * scale;
-  const y = (lane, row) => HEAD_HEIGHT + rowTop(layout, lane, row) - timeline.scroll;
-  return { width, pixels, w, t0, t1: t0 + pixels * w, scale, firstLane, lastLane, x, y };
-}
-function eventBox(timeline, frame, i) {
-  const lane = timeline.data.lane[i];
-  const row = timeline.rows.row[i];
-  if (row >= timeline.layout.shown[lane]) return null;
-  const x = frame.x(timeline.data.start[i]);
-  return { x, y: Math.round(frame.y(lane, row)), width: Math.max(1, timeline.data.dur[i] * frame.scale) };
-}
-
-// css/theme.json
-var theme_default = {
-  comm_prefixes: ["nccl", "ncclDev", "rccl"],
-  groups: [
-    { key: "kernel", label: "Kernel", color: "#009e73", cats: ["kernel"] },
-    { key: "comm", label: "Communication", color: "#d55e00", cats: [] },
-    { key: "memory", label: "Copy, set", color: "#f0e442", cats: ["gpu_memcpy", "gpu_memset"] },
-    { key: "runtime", label: "CUDA call", color: "#e69f00", cats: ["cuda_runtime", "cuda_driver", "privateuse1_runtime", "privateuse1_driver", "mtia_runtime", "xpu_runtime"] },
-    { key: "op", label: "CPU op", color: "#56b4e9", cats: ["cpu_op"] },
-    { key: "range", label: "Range", color: "#cc79a7", cats: ["user_annotation", "gpu_user_annotation"] },
-    { key: "python", label: "Python", color: "#c0cad6", cats: ["python_function"] },
-    { key: "sync", label: "Sync, overhead", color: "#0072b2", cats: ["cuda_sync", "overhead"] },
-    { key: "other", label: "Other", color: "#6b6f76", cats: [] }
-  ],
-  light: {
-    bg: "#ffffff",
-    gutter: "#f6f8fa",
-    text: "#1b1f24",
-    muted: "#59636e",
-    line: "#d0d7de",
-    lineSoft: "#eaeef2",
-    laneOdd: "#ffffff",
-    band: "#0072b2",
-    bandAlpha: 0.06,
-    accent: "#0b62c4",
-    rangeAlpha: 0.14,
-    arrow: "#6e3c00",
-    dim: "#d9dee4",
-    tip: "#1b1f24",
-    tipText: "#ffffff",
-    field: "#ffffff",
-    ink: "#000000",
-    shades: [["#ffffff", 0], ["#ffffff", 0.14], ["#ffffff", 0.22], ["#000000", 0.08], ["#ffffff", 0.32]]
-  },
-  dark: {
-    bg: "#111418",
-    gutter: "#15191e",
-    text: "#e6e9ed",
-    muted: "#9aa5b1",
-    line: "#343b44",
-    lineSoft: "#242a31",
-    laneOdd: "#111418",
-    band: "#56b4e9",
-    bandAlpha: 0.07,
-    accent: "#6cb6ff",
-    rangeAlpha: 0.18,
-    arrow: "#ffd08a",
-    dim: "#2b323a",
-    tip: "#e6e9ed",
-    tipText: "#111418",
-    field: "#1b2026",
-    ink: "#000000",
-    shades: [["#000000", 0.06], ["#000000", 0.16], ["#000000", 0.24], ["#ffffff", 0.1], ["#ffffff", 0.2]]
-  }
-};
-
-// js/shared/theme.js
-var THEME = theme_default;
-function groupOf(category, name) {
-  const { groups } = THEME;
-  const found = groups.findIndex((group) => group.cats.includes(category));
-  if (found < 0) return groups.length - 1;
-  const isComm = groups[found].key === "kernel" && THEME.comm_prefixes.some((prefix) => name.startsWith(prefix));
-  return isComm ? groups.findIndex((group) => group.key === "comm") : found;
-}
-function nameHash(name) {
-  let value = 2166136261;
-  for (let i = 0; i < name.length; i++) value = Math.imul(value ^ name.charCodeAt(i), 16777619);
-  return value >>> 0;
-}
-function rgbOf(color) {
-  const [r, g, b] = [1, 3, 5].map((k) => Number.parseInt(color.slice(k, k + 2), 16));
-  return [r, g, b];
-}
-function mixColors(color, toward, share) {
-  const other = rgbOf(toward);
-  const [r, g, b] = rgbOf(color).map((a, k) => Math.floor(a + (other[k] - a) * share + 0.5));
-  return [r, g, b];
-}
-function luminance(rgb) {
-  const [r, g, b] = rgb.map((v) => v / 255).map((c) => c <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4);
-  return 0.2126 * r + 0.7152 * g + 0.0722 * b;
-}
-var NUM_SHADES = THEME.light.shades.length;
-function tonesOf(mode) {
-  const shades = (
-    /** @type {[string, number][]} */
-    THEME[mode].shades
-  );
-  const all = THEME.groups.flatMap((group) => shades.map(([toward, share]) => mixColors(group.color, toward, share)));
-  return {
-    pixels: Uint32Array.from(all, ([r, g, b]) => (b << 16 | g << 8 | r) >>> 0),
-    css: all.map((rgb) => `rgb(${rgb.join(",")})`),
-    ink: all.map((rgb) => (luminance(rgb) + 0.05) ** 2 > 0.05 * 1.05 ? "#000000" : "#ffffff")
-  };
-}
-
-// js/timeline/lod.js
-var FANOUT = 16;
-var MAX_ROWS = 512;
-var UNDRAWN = 65535;
-var MAX_CUT = 0.02;
-var MIN_ALPHA = 88;
-var OPAQUE = 255 << 24 >>> 0;
-var EDGE = 150 << 24 >>> 0;
-function assignRows(data) {
-  const { start, dur, n, header } = data;
-  const row = new Uint16Array(n);
-  const heights = [];
-  const until = new Float64Array(MAX_ROWS);
-  const last = new Int32Array(MAX_ROWS);
-  const ends = /* @__PURE__ */ new Map();
-  let i = 0;
-  for (const lane of header.lanes) {
-    let top = -1;
-    let height = 0;
-    until.fill(-Infinity);
-    const firstInner = i + lane.enclosing;
-    for (const stop = i + lane.count; i < stop; i++) {
-      if (i < firstInner && i > firstInner - lane.enclosing) {
-        row[i] = UNDRAWN;
-        continue;
-      }
-      const s = start[i];
-      const e = s + dur[i];
-      while (top >= 0 && until[top] <= s) top--;
-      let r = top;
-      while (r >= 0 && !(until[r] > s && until[r] >= e)) r--;
-      r++;
-      while (r < MAX_ROWS && until[r] > s) {
-        if (start[last[r]] < s && until[r] - s < MAX_CUT * (e - s)) {
-          ends.set(last[r], s);
-          break;
-        }
-        r++;
-      }
-      if (r >= MAX_ROWS) {
-        row[i] = UNDRAWN;
-        continue;
-      }
-      row[i] = r;
-      until[r] = e;
-      last[r] = i;
-      if (e > s && r > top) top = r;
-      if (r >= height) height = r + 1;
-    }
-    heights.push(Math.max(height, 1));
-  }
-  return { row, heights, ends };
-}
-function drawnEvent(data, rows, i) {
-  let first = i;
-  while (rows.row[first] === UNDRAWN && first > 0 && data.lane[first - 1] === data.lane[i]) first--;
-  return rows.row[i] === UNDRAWN && rows.row[first] === 0 ? first : i;
-}
-function assignTones(data) {
-  const { names, cats } = data.header;
-  const byPair = /* @__PURE__ */ new Map();
-  const tone = new Uint8Array(data.n);
-  const shadeOf = new Int8Array(names.length).fill(-1);
-  let lastKey = -1;
-  let lastTone = 0;
-  for (let i = 0; i < data.n; i++) {
-    const key = data.name[i] * 65536 + data.cat[i];
-    if (key !== lastKey) {
-      let found = byPair.get(key);
-      if (found === void 0) {
-        const name = names[data.name[i]];
-        if (shadeOf[data.name[i]] < 0) shadeOf[data.name[i]] = nameHash(name) % NUM_SHADES;
-        found = groupOf(cats[data.cat[i]], name) * NUM_SHADES + shadeOf[data.name[i]];
-        byPair.set(key, found);
-      }
-      lastKey = key;
-      lastTone = found;
-    }
-    tone[i] = lastTone;
-  }
-  return tone;
-}
-function gatherRows(data, rows, tone, keep = null) {
-  const { start, dur, lane, n } = data;
-  const isOut = (i) => rows.row[i] === UNDRAWN || keep !== null && !keep[i];
-  const laneRow = runningSums(rows.heights);
-  const counts = new Uint32Array(laneRow[rows.heights.length]);
-  for (let i = 0; i < n; i++) if (!isOut(i)) counts[laneRow[lane[i]] + rows.row[i]]++;
-  const first = runningSums(counts);
-  const m = first[first.length - 1];
-  const index = {
-    first,
-    laneRow,
-    at: new Uint32Array(m),
-    s: new Float64Array(m),
-    e: new Float64Array(m),
-    sum: new Float64Array(m + 1),
-    tone: new Uint8Array(m)
-  };
-  const next = first.slice();
-  for (let i = 0; i < n; i++) {
-    if (isOut(i)) continue;
-    const p = next[laneRow[lane[i]] + rows.row[i]]++;
-    index.at[p] = i;
-    index.s[p] = start[i];
-    index.e[p] = start[i] + dur[i];
-    index.tone[p] = tone[i];
-  }
-  for (const [i, end] of rows.ends) if (!isOut(i)) index.e[placeIn(index, laneRow[lane[i]] + rows.row[i], i)] = end;
-  for (let p = 0; p < m; p++) index.sum[p + 1] = index.sum[p] + index.e[p] - index.s[p];
-  return { ...index, maxima: buildMaxima(index.s, index.e) };
-}
-function placeIn({ first, at }, r, i) {
-  let low = first[r];
-  let high = first[r + 1];
-  while (low < high) {
-    const mid = low + high >> 1;
-    if (at[mid] < i) low = mid + 1;
-    else high = mid;
-  }
-  return low;
-}
-function runningSums(counts) {
-  const sums = new Uint32Array(counts.length + 1);
-  for (let k = 0; k < counts.length; k++) sums[k + 1] = sums[k] + counts[k];
-  return sums;
-}
-function buildMaxima(s, e) {
-  const levels = [];
-  let below = null;
-  for (let size = s.length; size > FANOUT; ) {
-    const num = Math.ceil(size / FANOUT);
-    const level = new Uint32Array(num);
-    for (let b = 0; b < num; b++) {
-      let best = -1;
-      let length = -1;
-      for (let k = b * FANOUT; k < Math.min(size, (b + 1) * FANOUT); k++) {
-        const p = below === null ? k : below[k];
-        if (e[p] - s[p] > length) {
-          length = e[p] - s[p];
-          best = p;
-        }
-      }
-      level[b] = best;
-    }
-    levels.push(level);
-    below = level;
-    size = num;
-  }
-  return levels;
-}
-function longestIn(index, from, to) {
-  const { s, e, maxima } = index;
-  let best = from;
-  let length = e[from] - s[from];
-  const look = (p) => {
-    const other = e[p] - s[p];
-    if (other > length || other === length && p < best) {
-      length = other;
-      best = p;
-    }
-  };
-  let a = from;
-  let b = to;
-  for (let level = -1; a < b; level++) {
-    const at = level < 0 ? null : maxima[level];
-    const isLast = level + 1 >= maxima.length || b - a <= FANOUT;
-    while (a < b && (isLast || a % FANOUT)) look(at === null ? a++ : at[a++]);
-    while (b > a && b % FANOUT) look(at === null ? --b : at[--b]);
-    a /= FANOUT;
-    b /= FANOUT;
-  }
-  return best;
-}
-function placeAfter(s, from, to, t) {
-  let step = 1;
-  let low = from;
-  while (low + step < to && s[low + step] < t) {
-    low += step;
-    step *= 2;
-  }
-  let high = Math.min(to, low + step);
-  while (low < high) {
-    const mid = low + high >> 1;
-    if (s[mid] < t) low = mid + 1;
-    else high = mid;
-  }
-  return low;
-}
-function placeAt(index, r, t) {
-  const from = index.first[r];
-  const p = placeAfter(index.s, from, index.first[r + 1], t);
-  return p > from && index.e[p - 1] > t ? p - 1 : p;
-}
-function paintRow(index, r, { t0, w, out, base, width, minWidth }, pixels, wide) {
-  const { s, e, sum, tone } = index;
-  const end = index.first[r + 1];
-  const scale = 1 / w;
-  const t1 = t0 + width * w;
-  let p = placeAt(index, r, t0);
-  let x = 0;
-  while (p < end && s[p] < t1 && x < width) {
-    const from = (s[p] - t0) * scale;
-    if (from > x) x = Math.floor(from);
-    const tx = t0 + x * w;
-    if (e[p] <= tx && s[p] < tx) {
-      p++;
-      continue;
-    }
-    if (s[p] <= tx && e[p] >= tx + w) {
-      const to = (e[p] - t0) * scale;
-      const stop = Math.min(width, Math.max(x + 1, Math.floor(to)));
-      out.fill((pixels[tone[p]] | OPAQUE) >>> 0, base + x, base + stop);
-      if (to - from >= minWidth) wide(p, from, to);
-      if (to - from >= 4 && stop < width) out[base + stop - 1] = (pixels[tone[p]] | EDGE) >>> 0;
-      x = stop;
-      if (e[p] <= t0 + x * w) p++;
-      continue;
-    }
-    const tq = tx + w;
-    const q = placeAfter(s, p, end, tq);
-    if (q === p) {
-      x++;
-      continue;
-    }
-    const clipped = Math.max(0, tx - s[p]) + Math.max(0, e[q - 1] - tq);
-    const busy = (sum[q] - sum[p] - clipped) * scale;
-    const best = q - p === 1 ? p : longestIn(index, p, q);
-    const strength = MIN_ALPHA + (255 - MIN_ALPHA) * (busy > 1 ? 1 : busy);
-    out[base + x] = (pixels[tone[best]] | Math.round(strength) << 24) >>> 0;
-    x++;
-    p = e[q - 1] > tq ? q - 1 : q;
-  }
-}
-function addBusy(index, r, [t0, t1], out) {
-  const { s, e, sum } = index;
-  const w = (t1 - t0) / out.length;
-  const end = index.first[r + 1];
-  let p = placeAt(index, r, t0);
-  for (let x = 0; x < out.length && p < end; x++) {
-    const tx = t0 + x * w;
-    const q = placeAfter(s, p, end, tx + w);
-    if (q === p && !(s[p] < tx + w)) continue;
-    const clipped = Math.max(0, tx - s[p]) + Math.max(0, e[q - 1] - tx - w);
-    out[x] += Math.max(0, sum[q] - sum[p] - clipped) / w;
-    p = q > p && e[q - 1] > tx + w ? q - 1 : q;
-  }
-}
-function eventAt(index, r, t, slack) {
-  const { s, e, first } = index;
-  const p = placeAt(index, r, t);
-  if (p < first[r + 1] && s[p] <= t && e[p] > t && e[p] - s[p] >= 2 * slack) return index.at[p];
-  const from = placeAt(index, r, t - slack);
-  const to = placeAfter(s, from, first[r + 1], t + slack);
-  const last = to < first[r + 1] && s[to] <= t + slack ? to + 1 : to;
-  return from < last ? index.at[longestIn(index, from, last)] : -1;
-}
-
-// js/timeline/overview.js
-var KINDS = (
-  /** @type {const} */
-  ["device", "host"]
-);
-var MAX_OVERVIEW_ROWS = 400;
-function overviewShares(timeline, num) {
-  const shares = { device: new Float32Array(num), host: new Float32Array(num) };
-  const most = { device: 0, host: 0 };
-  timeline.data.header.lanes.forEach((lane, l) => {
-    for (let r = timeline.index.laneRow[l]; r < Math.min(timeline.index.laneRow[l + 1], MAX_OVERVIEW_ROWS); r++) {
-      addBusy(timeline.index, r, timeline.whole, shares[lane.kind]);
-    }
-  });
-  for (const kind of KINDS) {
-    for (const share of shares[kind]) if (share > most[kind]) most[kind] = share;
-    if (most[kind] > 0) for (let x = 0; x < num; x++) shares[kind][x] /= most[kind];
-  }
-  return { shares, most };
-}
-function renderOverview(timeline, width) {
-  const picture = document.createElement("canvas");
-  const num = Math.max(1, Math.round(width * timeline.size.ratio));
-  picture.width = num;
-  picture.height = Math.round((OVERVIEW_HEIGHT - 6) * timeline.size.ratio);
-  const context = contextOf(picture);
-  const { shares, most } = overviewShares(timeline, num);
-  const kinds = KINDS.filter((kind) => most[kind] > 0);
-  const height = picture.height / Math.max(kinds.length, 1);
-  kinds.forEach((kind, k) => {
-    context.fillStyle = timeline.tones.css[kind === "device" ? 0 : timeline.hostTone];
-    for (let x = 0; x < num; x++) {
-      const tall = shares[kind][x] * (height - 1);
-      if (tall > 0) context.fillRect(x, (k + 1) * height - Math.max(1, tall), 1, Math.max(1, tall));
-    }
-  });
-  return picture;
-}
-function overviewX(timeline, t) {
-  const { gutter, width } = timeline.size;
-  return gutter + (t - timeline.whole[0]) / (timeline.whole[1] - timeline.whole[0]) * (width - gutter);
-}
-function overviewTime(timeline, x) {
-  const { gutter, width } = timeline.size;
-  return timeline.whole[0] + (x - gutter) / (width - gutter) * (timeline.whole[1] - timeline.whole[0]);
-}
-function paintOverview(context, timeline, { width, t0, t1 }) {
-  const { gutter, ratio } = timeline.size;
-  const key = `${width} ${ratio} ${timeline.mode}`;
-  if (timeline.overview?.key !== key) timeline.overview = { key, picture: renderOverview(timeline, width) };
-  context.fillStyle = timeline.colors.gutter;
-  context.fillRect(gutter, 0, width, OVERVIEW_HEIGHT);
-  context.drawImage(timeline.overview.picture, gutter, 3, width, OVERVIEW_HEIGHT - 6);
-  const left = Math.max(gutter, overviewX(timeline, t0));
-  const right = Math.min(gutter + width, overviewX(timeline, t1));
-  context.fillStyle = timeline.colors.bg;
-  context.globalAlpha = 0.65;
-  context.fillRect(gutter, 0, left - gutter, OVERVIEW_HEIGHT);
-  context.fillRect(right, 0, gutter + width - right, OVERVIEW_HEIGHT);
-  context.globalAlpha = 1;
-  context.strokeStyle = timeline.colors.muted;
-  context.lineWidth = 1;
-  const slim = Math.max(3, right - left);
-  context.strokeRect(Math.min(left, gutter + width - slim) + 0.5, 0.5, slim - 1, OVERVIEW_HEIGHT - 1);
-}
-
-// js/timeline/arrows.js
-var MAX_ARROWS = 80;
-function launchIndex(data) {
-  const first = new Uint32Array(data.n + 1);
-  for (let i = 0; i < data.n; i++) if (data.launch[i] >= 0) first[data.launch[i] + 1]++;
-  for (let i = 0; i < data.n; i++) first[i + 1] += first[i];
-  const work = new Uint32Array(first[data.n]);
-  const next = first.slice(0, -1);
-  for (let i = 0; i < data.n; i++) if (data.launch[i] >= 0) work[next[data.launch[i]]++] = i;
-  return { first, work };
-}
-function launchesOf(timeline, i, most = MAX_ARROWS) {
-  if (timeline.data.launch[i] >= 0) return [i];
-  const { first, work } = timeline.launches;
-  return [...work.subarray(first[i], Math.min(first[i + 1], first[i] + most))];
-}
-function paintArrows(context, timeline, frame) {
-  const strong = /* @__PURE__ */ new Set();
-  for (const i of [timeline.hover, timeline.focused, timeline.selected]) {
-    if (i !== null) for (const work of launchesOf(timeline, i)) strong.add(work);
-  }
-  context.globalAlpha = 0.45;
-  for (const i of fewInView(timeline, frame)) {
-    const from = timeline.data.start[timeline.data.launch[i]];
-    if (!strong.has(i) && from >= frame.t0 && from <= frame.t1) paintArrow(context, timeline, frame, i, 1);
-  }
-  context.globalAlpha = 1;
-  for (const i of strong) paintArrow(context, timeline, frame, i, 1.8);
-}
-function fewInView(timeline, frame) {
-  const { index, data } = timeline;
-  const found = [];
-  let seen = 0;
-  for (let l = frame.firstLane; l <= frame.lastLane; l++) {
-    if (data.header.lanes[l].kind !== "device") continue;
-    for (let row = 0; row < timeline.layout.shown[l]; row++) {
-      const r = index.laneRow[l] + row;
-      for (let p = placeAt(index, r, frame.t0); p < index.first[r + 1] && index.s[p] < frame.t1; p++) {
-        if (seen++ > 4 * MAX_ARROWS) return [];
-        if (data.launch[index.at[p]] >= 0 && found.push(index.at[p]) > MAX_ARROWS) return [];
-      }
-    }
-  }
-  return found;
-}
-function paintArrow(context, timeline, frame, i, width) {
-  const from = eventBox(timeline, frame, timeline.data.launch[i]) ?? parentBox(timeline, frame, timeline.data.launch[i]);
-  const to = eventBox(timeline, frame, i);
-  if (from === null || to === null) return;
-  const isDown = to.y > from.y;
-  const x0 = from.x + Math.min(from.width / 2, 12);
-  const y0 = from.y + (isDown ? ROW_HEIGHT - 1 : 0);
-  const y1 = to.y + (isDown ? 0 : ROW_HEIGHT - 1);
-  const bend = Math.min(60, Math.abs(y1 - y0) / 2 + 8) * (isDown ? 1 : -1);
-  context.strokeStyle = timeline.colors.arrow;
-  context.fillStyle = timeline.colors.arrow;
-  context.lineWidth = width;
-  context.beginPath();
-  context.moveTo(x0, y0);
-  context.bezierCurveTo(x0, y0 + bend, to.x, y1 - bend, to.x, y1);
-  context.stroke();
-  const tip = isDown ? -6 : 6;
-  context.beginPath();
-  context.moveTo(to.x, y1);
-  context.lineTo(to.x - 3.5, y1 + tip);
-  context.lineTo(to.x + 3.5, y1 + tip);
-  context.fill();
-}
-function parentBox(timeline, frame, i) {
-  let up = i;
-  while (up >= 0 && timeline.rows.row[up] >= timeline.layout.shown[timeline.data.lane[up]])
-    up = timeline.data.parent[up];
-  const box = up < 0 ? null : eventBox(timeline, frame, up);
-  return box && { x: frame.x(timeline.data.start[i]), y: box.y, width: 1 };
-}
-
-// js/timeline/painter.js
-function createPainter(canvas, data) {
-  const stripCanvas = document.createElement("canvas");
-  return {
-    canvas,
-    context: contextOf(canvas, { alpha: false }),
-    stripCanvas,
-    stripContext: contextOf(stripCanvas),
-    strip: null,
-    labels: new Array(data.header.names.length)
-  };
-}
-function stripOf(painter, width, height) {
-  const { stripCanvas, stripContext } = painter;
-  if (painter.strip === null || stripCanvas.width < width || stripCanvas.height < height) {
-    stripCanvas.width = width;
-    stripCanvas.height = Math.max(height, stripCanvas.height);
-    const image = stripContext.createImageData(width, stripCanvas.height);
-    painter.strip = { image, pixels: new Uint32Array(image.data.buffer) };
-  }
-  return painter.strip;
-}
-
-// js/timeline/races.js
-var RACE_RED = "#e5484d";
-function raceMarks(data) {
-  const first = [0];
-  for (const lane of data.header.lanes) first.push(first[first.length - 1] + lane.count);
-  return (data.header.races ?? []).map((mark) => ({ ...mark, event: eventOfMark(data, mark, first) }));
-}
-function eventOfMark(data, { lane, at, dur }, first) {
-  if (lane < 0) return -1;
-  for (let i = first[lane]; i < first[lane + 1]; i++) if (data.start[i] === at && data.dur[i] === dur) return i;
-  return -1;
-}
-function paintRaceFlags(context, timeline, { x, t0, t1 }) {
-  context.fillStyle = RACE_RED;
-  for (const { at } of timeline.races) {
-    if (at < t0 || at > t1) continue;
-    const left = Math.round(x(at));
-    context.fillRect(left, HEAD_HEIGHT - 14, 1.5, 14);
-    context.beginPath();
-    context.moveTo(left, HEAD_HEIGHT - 14);
-    context.lineTo(left + 9, HEAD_HEIGHT - 10.5);
-    context.lineTo(left, HEAD_HEIGHT - 7);
-    context.fill();
-  }
-}
-
-// js/timeline/syncs.js
-var SYNC_ORANGE = "#d55e00";
-var SYNC_TICK = 8;
-function syncMarks(data) {
-  const marks = data.header.syncs ?? [];
-  if (!marks.length) return [];
-  const first = [0];
-  for (const lane of data.header.lanes) first.push(first[first.length - 1] + lane.count);
-  const wanted = new Map(marks.map((mark) => [`${mark.lane} ${mark.at} ${mark.dur}`, -1]));
-  for (const lane of new Set(marks.map((mark) => mark.lane))) {
-    for (let i = first[lane]; i < first[lane + 1]; i++) {
-      const key = `${lane} ${data.start[i]} ${data.dur[i]}`;
-      if (wanted.has(key)) wanted.set(key, i);
-    }
-  }
-  return marks.map((mark) => ({ ...mark, event: wanted.get(`${mark.lane} ${mark.at} ${mark.dur}`) ?? -1 }));
-}
-function paintSyncTicks(context, timeline, { x, t0, t1 }) {
-  context.fillStyle = SYNC_ORANGE;
-  for (const { at, dur } of timeline.syncs) {
-    if (at + dur < t0 || at > t1) continue;
-    const left = Math.round(x(at));
-    context.fillRect(left, HEAD_HEIGHT - SYNC_TICK / 2, Math.max(1.5, x(at + dur) - left), SYNC_TICK / 2);
-  }
-}
-
-// js/timeline/state.js
-var MAX_STEPS = 4e3;
-function createState(root, data, options) {
-  const rows = assignRows(data);
-  const tone = assignTones(data);
-  const whole = fitWindow(timelineExtent(data, true));
-  const index = gatherRows(data, rows, tone);
-  const dom = buildDom(root);
-  const collapsed = new Set(data.header.lanes.flatMap((lane, k) => lane.is_idle ? [k] : []));
-  return {
-    data,
-    options,
-    dom,
-    painter: createPainter(dom.canvas, data),
-    rows,
-    tone,
-    hostTone: hostTone(data, index),
-    whole,
-    extent: timelineExtent(data),
-    view: [...whole],
-    index,
-    launches: launchIndex(data),
-    collapsed,
-    layout: layoutLanes(rows.heights, collapsed),
-    steps: stepRanges(data),
-    races: raceMarks(data),
-    syncs: syncMarks(data),
-    chosen: null,
-    names: null,
-    search: null,
-    range: null,
-    selected: null,
-    focused: null,
-    hover: null,
-    hasFocus: false,
-    focusLane: -1,
-    isArmed: false,
-    drag: null,
-    held: /* @__PURE__ */ new Set(),
-    pointerX: null,
-    scroll: 0,
-    size: { width: 0, height: 0, gutter: 150, ratio: 1 },
-    ...paletteOf(options.theme ?? "light"),
-    overview: null,
-    lowerNames: null,
-    script: [],
-    pending: 0,
-    beforeFrame: null,
-    isGone: false,
-    isReleased: false,
-    cleanups: []
-  };
-}
-function paletteOf(mode) {
-  const colors = THEME[mode];
-  const tones = tonesOf(mode);
-  const dim = Number.parseInt(colors.dim.slice(1), 16);
-  const packed = ((dim & 255) << 16 | dim & 65280 | dim >> 16) >>> 0;
-  return { mode, colors, tones, dimPixels: new Uint32Array(tones.pixels.length).fill(packed) };
-}
-function listen(timeline, node, type, handler, options) {
-  node.addEventListener(type, handler, options);
-  timeline.cleanups.push(() => node.removeEventListener(type, handler, options));
-}
-function hostTone({ header }, { first, laneRow, tone }) {
-  const lane = header.lanes.findIndex(({ kind, count }) => kind === "host" && count > 0);
-  return lane < 0 ? 0 : tone[first[laneRow[lane]]];
-}
-function stepRanges(data) {
-  const isStep = new Set(data.header.step_names);
-  const steps = [];
-  if (!isStep.size) return steps;
-  for (let i = 0; i < data.n; i++) {
-    if (isStep.has(data.name[i]) && data.header.lanes[data.lane[i]].kind === "host") {
-      steps.push({ t0: data.start[i], t1: data.start[i] + data.dur[i] });
-    }
-  }
-  return steps.length > MAX_STEPS ? [] : steps.sort((a, b) => a.t0 - b.t0);
-}
-
-// js/timeline/input.js
-var CLICK_PX = 4;
-var CURSORS = { gutter: "pointer", ruler: "col-resize", overview: "ew-resize" };
-function pointOf(canvas, event) {
-  const box = canvas.getBoundingClientRect();
-  return [event.clientX - box.left, event.clientY - box.top];
-}
-function zoneOf(timeline, x, y) {
-  if (x < timeline.size.gutter) return y < HEAD_HEIGHT ? "corner" : "gutter";
-  if (y < OVERVIEW_HEIGHT) return "overview";
-  return y < HEAD_HEIGHT ? "ruler" : "plot";
-}
-function listenToPointer(timeline, act) {
-  const { canvas } = timeline.dom;
-  const at = (event) => pointOf(canvas, event);
-  listen(timeline, canvas, "pointerdown", (event) => {
-    if (event.button !== 0) return;
-    const [x, y] = at(event);
-    const zone = zoneOf(timeline, x, y);
-    timeline.isArmed = true;
-    canvas.focus({ preventScroll: true });
-    canvas.setPointerCapture(event.pointerId);
-    const kind = zone === "ruler" || zone === "plot" && event.shiftKey ? "range" : zone;
-    timeline.drag = {
-      kind,
-      x,
-      y,
-      view: [...timeline.view],
-      scroll: timeline.scroll,
-      moved: false,
-      from: act.timeAt(x)
-    };
-    if (kind === "overview") act.centre(overviewTime(timeline, x));
-  });
-  listen(timeline, canvas, "pointermove", (event) => {
-    const [x, y] = at(event);
-    if (timeline.drag === null) {
-      const zone = zoneOf(timeline, x, y);
-      canvas.style.cursor = CURSORS[zone] ?? "default";
-      if (zone === "plot") act.hover(x, y);
-      else act.leave();
-    } else dragTo(timeline, act, x, y);
-  });
-  listen(timeline, canvas, "pointerup", (event) => {
-    const [x, y] = at(event);
-    const { drag } = timeline;
-    timeline.drag = null;
-    canvas.style.cursor = "default";
-    if (drag === null) return;
-    if (drag.kind === "range" && drag.moved) act.finishRange();
-    else if (!drag.moved && drag.kind === "gutter") act.toggleLane(y);
-    else if (!drag.moved && drag.kind === "range" && !act.measureTo(x, y)) act.clearRange();
-    else if (!drag.moved && drag.kind === "plot") act.click(x, y);
-  });
-  listen(timeline, canvas, "pointercancel", () => {
-    timeline.drag = null;
-  });
-  listen(timeline, canvas, "pointerleave", () => {
-    timeline.isArmed = timeline.drag !== null;
-    act.leave();
-  });
-  listen(timeline, canvas, "dblclick", (event) => {
-    const [x, y] = at(event);
-    if (zoneOf(timeline, x, y) === "plot") act.zoomToEventAt(x, y);
-    else if (zoneOf(timeline, x, y) !== "gutter") act.fit();
-  });
-  listen(timeline, canvas, "wheel", (event) => wheel(timeline, act, event, at(event)), { passive: false });
-}
-function dragTo(timeline, act, x, y) {
-  const { drag } = timeline;
-  if (drag === null) return;
-  if (!drag.moved && Math.hypot(x - drag.x, y - drag.y) < CLICK_PX) return;
-  drag.moved = true;
-  if (drag.kind === "plot") {
-    timeline.dom.canvas.style.cursor = "grabbing";
-    const perPx = (drag.view[1] - drag.view[0]) / (timeline.size.width - timeline.size.gutter);
-    const by = (x - drag.x) * perPx;
-    act.show([drag.view[0] - by, drag.view[1] - by]);
-    timeline.dom.frame.scrollTop = drag.scroll - (y - drag.y);
-  } else if (drag.kind === "range") {
-    act.dragRange(drag.from, act.timeAt(Math.min(Math.max(x, timeline.size.gutter), timeline.size.width)));
-  } else if (drag.kind === "overview") act.centre(overviewTime(timeline, x));
-}
-function wheel(timeline, act, event, [x]) {
-  const unit = event.deltaMode === 1 ? 16 : event.deltaMode === 2 ? 400 : 1;
-  const [dx, dy] = [event.deltaX * unit, event.deltaY * unit];
-  const isZoom = event.ctrlKey || event.metaKey;
-  if (!isZoom && !timeline.isArmed) return;
-  event.preventDefault();
-  const sideways = event.shiftKey && dx === 0 ? dy : dx;
-  if (!isZoom && (event.shiftKey || Math.abs(dx) > Math.abs(dy))) act.pan(sideways);
-  else act.zoom(Math.exp(Math.min(Math.max(dy, -200), 200) * (isZoom && Math.abs(dy) < 30 ? 0.01 : 22e-4)), x);
-}
-var MOTION_KEYS = { w: [1, 0], s: [-1, 0], a: [0, -1], d: [0, 1] };
-var ARROW_KEYS = { ArrowLeft: "left", ArrowRight: "right", ArrowUp: "up", ArrowDown: "down" };
-function listenToKeys(timeline, act) {
-  const { canvas, search } = timeline.dom;
-  listen(timeline, canvas, "keydown", (event) => {
-    if (event.ctrlKey || event.metaKey || event.altKey) return;
-    if (pressed(timeline, act, event)) {
-      event.preventDefault();
-      event.stopPropagation();
-    }
-  });
-  listen(timeline, canvas, "keyup", (event) => timeline.held.delete(event.key.toLowerCase()));
-  listen(timeline, canvas, "focus", () => act.focusChanged(true));
-  listen(timeline, canvas, "blur", () => {
-    timeline.held.clear();
-    timeline.isArmed = false;
-    act.focusChanged(false);
-  });
-  listen(timeline, search, "input", () => act.search(search.value));
-  listen(timeline, search, "keydown", (event) => {
-    event.stopPropagation();
-    if (event.key === "Enter") act.nextMatch(event.shiftKey ? -1 : 1);
-    else if (event.key === "Escape") {
-      search.value = "";
-      act.search("");
-      canvas.focus({ preventScroll: true });
-    } else return;
-    event.preventDefault();
-  });
-}
-function pressed(timeline, act, event) {
-  const key = event.key.length === 1 ? event.key.toLowerCase() : event.key;
-  if (key in MOTION_KEYS) act.hold(key);
-  else if (key in ARROW_KEYS) act.arrow(ARROW_KEYS[key]);
-  else if (key === "Enter" || key === " ") act.enter();
-  else if (key === "f") act.fit();
-  else if (key === "z") act.zoomToFocused();
-  else if (key === "l") act.follow();
-  else if (key === "c") act.toggleFocusLane();
-  else if (key === "/") timeline.dom.search.select();
-  else if (key === "n") act.nextMatch(event.shiftKey ? -1 : 1);
-  else if (key === "+" || key === "=") act.zoom(0.7, null);
-  else if (key === "-") act.zoom(1 / 0.7, null);
-  else if (key === "Home" || key === "End") act.toEnd(key === "End");
-  else if (key === "PageUp" || key === "PageDown")
-    timeline.dom.frame.scrollBy(0, (key === "PageUp" ? -0.8 : 0.8) * timeline.size.height);
-  else if (key === "Escape") return act.escape();
-  else return false;
-  return true;
-}
-function heldMotion(held) {
-  const sum = (
-    /** @type {[number, number]} */
-    [0, 0]
-  );
-  for (const key of held) {
-    sum[0] += MOTION_KEYS[key][0];
-    sum[1] += MOTION_KEYS[key][1];
-  }
-  return sum;
-}
-
-// js/timeline/axes.js
-function paintRuler(context, timeline, frame) {
-  const { x, t0, t1, width } = frame;
-  const { gutter } = timeline.size;
-  const { ticks } = rulerTicks(t0, t1, width);
-  context.fillStyle = timeline.colors.line;
-  context.fillRect(gutter, HEAD_HEIGHT - 1, width, 1);
-  context.textAlign = "left";
-  for (const { t, text } of ticks) {
-    const at = Math.round(x(t));
-    context.fillStyle = timeline.colors.line;
-    context.fillRect(at, HEAD_HEIGHT - 8, 1, 8);
-    context.fillStyle = timeline.colors.muted;
-    if (at + 60 < timeline.size.width) context.fillText(text, at + 4, OVERVIEW_HEIGHT + RULER_HEIGHT / 2);
-  }
-  const { range } = timeline;
-  if (range !== null && range[1] > t0 && range[0] < t1) paintRangeText(context, timeline, range, frame);
-}
-function paintRangeText(context, timeline, range, { x, width }) {
-  const { gutter } = timeline.size;
-  const text = formatDuration(range[1] - range[0]);
-  const room = context.measureText(text).width + 12;
-  const middle = (x(range[0]) + x(range[1])) / 2;
-  const left = Math.min(Math.max(middle - room / 2, gutter), gutter + width - room);
-  context.fillStyle = timeline.colors.tip;
-  context.fillRect(left, OVERVIEW_HEIGHT + 3, room, RULER_HEIGHT - 6);
-  context.fillStyle = timeline.colors.tipText;
-  context.fillText(text, left + 6, OVERVIEW_HEIGHT + RULER_HEIGHT / 2);
-}
-function paintGutter(context, timeline, frame) {
-  const { gutter, height } = timeline.size;
-  context.fillStyle = timeline.colors.gutter;
-  context.fillRect(0, 0, gutter, height);
-  context.save();
-  context.beginPath();
-  context.rect(0, HEAD_HEIGHT, gutter - 1, height - HEAD_HEIGHT);
-  context.clip();
-  paintLaneLines(context, timeline, frame, 0);
-  context.textAlign = "left";
-  for (let l = frame.firstLane; l <= frame.lastLane; l++) paintLaneLabel(context, timeline, l);
-  context.restore();
-  context.fillStyle = timeline.colors.line;
-  context.fillRect(gutter - 1, 0, 1, height);
-  context.fillRect(0, HEAD_HEIGHT - 1, gutter, 1);
-}
-function paintLaneLabel(context, timeline, l) {
-  const { layout, colors, size } = timeline;
-  const isTall = timeline.rows.heights[l] > 1;
-  const low = HEAD_HEIGHT + layout.tops[l] - timeline.scroll + ROW_HEIGHT / 2 + 4;
-  const high = HEAD_HEIGHT + layout.tops[l + 1] - timeline.scroll - ROW_HEIGHT / 2 - 4;
-  const y = Math.round(Math.min(Math.max(low, HEAD_HEIGHT + ROW_HEIGHT / 2 + 4), high));
-  context.fillStyle = colors.muted;
-  if (isTall) paintTriangle(context, 12, y, timeline.collapsed.has(l));
-  context.fillStyle = l === timeline.focusLane && timeline.hasFocus ? colors.accent : colors.text;
-  context.fillText(cutToWidth(context, timeline.data.header.lanes[l].label, size.gutter - 32), 22, y);
-}
-function paintTriangle(context, x, y, isClosed) {
-  const points = isClosed ? [
-    [-2.5, -4],
-    [3, 0],
-    [-2.5, 4]
-  ] : [
-    [-4, -2.5],
-    [4, -2.5],
-    [0, 3]
-  ];
-  context.beginPath();
-  for (const [dx, dy] of points) context.lineTo(x + dx, y + dy);
-  context.fill();
-}
-function cutToWidth(context, text, room) {
-  let shown = text.slice(0, 100);
-  if (shown === text && context.measureText(shown).width <= room) return shown;
-  while (shown.length > 1 && context.measureText(`${shown}…`).width > room) shown = shown.slice(0, -1);
-  return `${shown}…`;
-}
-function paintLaneLines(context, timeline, { firstLane, lastLane }, left) {
-  context.fillStyle = timeline.colors.lineSoft;
-  for (let l = firstLane; l <= lastLane; l++) {
-    context.fillRect(
-      left,
-      Math.round(HEAD_HEIGHT + timeline.layout.tops[l + 1] - timeline.scroll) - 1,
-      timeline.size.width - left,
-      1
-    );
-  }
-}
-
-// js/timeline/words.js
-function tipLines({ data, races }, i) {
-  const { names, cats, lanes } = data.header;
-  const isSelf = lanes[data.lane[i]].kind === "host" && data.self[i] !== data.dur[i];
-  const self = isSelf ? `, self ${formatDuration(data.self[i])}` : "";
-  const lines = [names[data.name[i]].slice(0, 400) || "(no name)"];
-  const enclosing = enclosingText(data, i);
-  const innermost = data.name[i + lanes[data.lane[i]].enclosing - 1];
-  if (enclosing) lines.push(`${enclosing}, the innermost: ${names[innermost].slice(0, 200)}`);
-  lines.push(data.flags[i] & EVENT_FLAGS.instant ? "instant" : `${formatDuration(data.dur[i])}${self}`);
-  lines.push(`${cats[data.cat[i]] || "no category"} · at ${exactTime(data.start[i])}`);
-  const by = data.launch[i];
-  if (by >= 0) {
-    const name = names[data.name[by]].slice(0, 100);
-    lines.push(`launched by ${name}, ${formatDuration(data.start[i] - data.start[by])} earlier`);
-  }
-  const race = races.find(({ event }) => event === i);
-  if (race) lines.push(`race: ${race.title}`);
-  return lines;
-}
-function enclosingText(data, i) {
-  const { enclosing } = data.header.lanes[data.lane[i]];
-  const isFirst = i === 0 || data.lane[i - 1] !== data.lane[i];
-  return enclosing > 1 && isFirst ? `${enclosing} enclosing frames` : void 0;
-}
-function describeEvent(data, i) {
-  const { names, cats, lanes } = data.header;
-  const parts = [names[data.name[i]].slice(0, 200) || "no name", cats[data.cat[i]] || "no category"];
-  parts.push(data.flags[i] & EVENT_FLAGS.instant ? "an instant" : `lasts ${formatDuration(data.dur[i])}`);
-  parts.push(`starts at ${formatDuration(data.start[i])}`, `on ${lanes[data.lane[i]].label}`);
-  if (data.launch[i] >= 0) parts.push(`launched by ${names[data.name[data.launch[i]]].slice(0, 100)}`);
-  return parts.join(", ");
-}
-function blockLabel(name) {
-  const short = name.slice(0, 300).replace(/^void /, "").replaceAll("(anonymous namespace)::", "").replaceAll("at::native::", "");
-  return short || name.slice(0, 300);
-}
-function shortLabel(label) {
-  return label.replace(
-    /^(aten|prims|c10d|autograd::engine::evaluate_function): ?:?|^nn\.Module: |^.{1,200}?\(\d+\): /,
-    ""
-  ) || label;
-}
-var EXACT_UNITS = [
-  [1e9, "s", 9],
-  [1e6, "ms", 6],
-  [1e3, "µs", 3]
-];
-function exactTime(t) {
-  const [scale, unit, decimals] = EXACT_UNITS.find(([k]) => Math.abs(t) >= k) ?? [1, "ns", 0];
-  return `${(t / scale).toFixed(decimals)} ${unit}`;
-}
-
-// js/timeline/draw.js
-var FONT = '11px system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", Arial, sans-serif';
-var MIN_TEXT_PX = 28;
-function paintFrame(timeline) {
-  const { painter, size, colors } = timeline;
-  const context = painter.context;
-  context.setTransform(size.ratio, 0, 0, size.ratio, 0, 0);
-  context.font = FONT;
-  context.textBaseline = "middle";
-  context.fillStyle = colors.bg;
-  context.fillRect(0, 0, size.width, size.height);
-  const frame = frameOf(timeline);
-  context.save();
-  context.beginPath();
-  context.rect(size.gutter, HEAD_HEIGHT, frame.width, size.height - HEAD_HEIGHT);
-  context.clip();
-  paintBands(context, timeline, frame);
-  paintLaneLines(context, timeline, frame, size.gutter);
-  paintBlocks(context, timeline, frame);
-  paintMarks(context, timeline, frame);
-  paintArrows(context, timeline, frame);
-  context.restore();
-  paintRange(context, timeline, frame);
-  paintRuler(context, timeline, frame);
-  paintSyncTicks(context, timeline, frame);
-  paintRaceFlags(context, timeline, frame);
-  paintOverview(context, timeline, frame);
-  paintGutter(context, timeline, frame);
-}
-function paintBands(context, timeline, { x, t0, t1 }) {
-  context.fillStyle = timeline.colors.band;
-  context.globalAlpha = timeline.colors.bandAlpha;
-  timeline.steps.forEach((step, k) => {
-    if (k % 2 === 0 && step.t1 > t0 && step.t0 < t1)
-      context.fillRect(x(step.t0), HEAD_HEIGHT, Math.max(1, x(step.t1) - x(step.t0)), timeline.size.height);
-  });
-  context.globalAlpha = 1;
-}
-function paintBlocks(context, timeline, frame) {
-  const { painter, size } = timeline;
-  const rows = visibleRows(timeline, frame);
-  if (!rows.length) return;
-  const { pixels: width } = frame;
-  const { image, pixels } = stripOf(painter, width, rows.length);
-  pixels.fill(0, 0, image.width * rows.length);
-  const texts = rows.flatMap(({ lane, row }, k) => paintOneRow(timeline, frame, lane, row, pixels, k * image.width));
-  painter.stripContext.putImageData(image, 0, 0, 0, 0, width, rows.length);
-  context.imageSmoothingEnabled = false;
-  const [left, wide] = [size.gutter, width / size.ratio];
-  rows.forEach(({ lane, row }, k) => {
-    const top = Math.round(frame.y(lane, row));
-    context.drawImage(painter.stripCanvas, 0, k, width, 1, left, top, wide, ROW_HEIGHT - 1);
-  });
-  paintTexts(context, timeline, frame, texts);
-}
-function visibleRows(timeline, { firstLane, lastLane, y }) {
-  const rows = [];
-  for (let lane = firstLane; lane <= lastLane; lane++) {
-    for (let row = 0; row < timeline.layout.shown[lane]; row++) {
-      const at = y(lane, row);
-      if (at > HEAD_HEIGHT - ROW_HEIGHT && at < timeline.size.height) rows.push({ lane, row });
-    }
-  }
-  return rows;
-}
-function paintOneRow(timeline, frame, lane, row, pixels, base) {
-  const { index, chosen, tones } = timeline;
-  const minWidth = MIN_TEXT_PX * timeline.size.ratio;
-  const y = frame.y(lane, row);
-  const target = { t0: frame.t0, w: frame.w, width: frame.pixels, out: pixels, base, minWidth };
-  const texts = [];
-  const paint = (source, colors, skip) => paintRow(source, index.laneRow[lane] + row, target, colors, (p, x0, x1) => {
-    if (skip?.[source.at[p]]) return;
-    texts.push({ i: source.at[p], tone: source.tone[p], x0, x1, y, isDim: skip !== null });
-  });
-  if (chosen === null) paint(index, tones.pixels, null);
-  else {
-    paint(index, timeline.dimPixels, chosen.keep);
-    paint(chosen.index, tones.pixels, null);
-  }
-  return texts;
-}
-function paintTexts(context, timeline, frame, texts) {
-  const { ratio, gutter } = timeline.size;
-  context.textAlign = "left";
-  for (const { i, tone, x0, x1, y, isDim } of texts) {
-    const left = Math.max(0, x0) / ratio;
-    const room = Math.min(frame.width, x1 / ratio) - left - 8;
-    const text = enclosingText(timeline.data, i) ?? fittedText(context, timeline, timeline.data.name[i], room);
-    if (!text) continue;
-    context.fillStyle = isDim ? timeline.colors.muted : timeline.tones.ink[tone];
-    context.fillText(text, Math.round(gutter + left + 4), Math.round(y) + ROW_HEIGHT / 2);
-  }
-}
-function fittedText(context, timeline, name, room) {
-  const { labels } = timeline.painter;
-  const label = labels[name] ?? measuredLabel(context, timeline.data.header, name);
-  labels[name] = label;
-  if (label.width <= room) return label.text;
-  if (label.shortWidth <= room) return label.short;
-  let letters = Math.floor(label.short.length * room / label.shortWidth);
-  while (letters >= 2 && cutWidth(context, label, letters) > room) letters--;
-  return letters < 2 ? "" : `${label.short.slice(0, letters)}…`;
-}
-function cutWidth(context, label, letters) {
-  label.cuts[letters] ??= context.measureText(`${label.short.slice(0, letters)}…`).width;
-  return label.cuts[letters];
-}
-function measuredLabel(context, header, name) {
-  const brief = header.short[name];
-  const text = brief ?? blockLabel(header.names[name]);
-  const short = brief ?? shortLabel(text);
-  return {
-    text,
-    short,
-    cuts: [],
-    width: context.measureText(text).width,
-    shortWidth: context.measureText(short).width
-  };
-}
-function paintMarks(context, timeline, frame) {
-  for (const { event } of timeline.syncs) if (event >= 0) outline(context, timeline, frame, event, SYNC_ORANGE, 1.5);
-  for (const { event } of timeline.races) if (event >= 0) outline(context, timeline, frame, event, RACE_RED, 2.5);
-  if (timeline.hover !== null && timeline.hover !== timeline.selected)
-    outline(context, timeline, frame, timeline.hover, timeline.colors.text, 1);
-  if (timeline.selected !== null) outline(context, timeline, frame, timeline.selected, timeline.colors.accent, 2.5);
-  if (timeline.focused !== null && timeline.focused !== timeline.selected && timeline.hasFocus)
-    outline(context, timeline, frame, timeline.focused, timeline.colors.text, 2, [4, 2]);
-}
-function outline(context, timeline, frame, i, color, width, dash = []) {
-  const box = eventBox(timeline, frame, i);
-  if (box === null) return;
-  context.strokeStyle = color;
-  context.lineWidth = width;
-  context.setLineDash(dash);
-  const left = Math.max(box.x, timeline.size.gutter - 4);
-  context.strokeRect(
-    left,
-    box.y,
-    Math.max(2, Math.min(box.x + box.width, timeline.size.width + 4) - left),
-    ROW_HEIGHT - 1
-  );
-  context.setLineDash([]);
-}
-function paintRange(context, timeline, { x, width }) {
-  if (timeline.range === null) return;
-  const { gutter, height } = timeline.size;
-  const clip = (value) => Math.min(Math.max(value, gutter), gutter + width);
-  const [left, right] = timeline.range.map((t) => clip(x(t)));
-  if (right <= gutter || left >= gutter + width) return;
-  context.fillStyle = timeline.colors.accent;
-  context.globalAlpha = timeline.colors.rangeAlpha;
-  context.fillRect(left, OVERVIEW_HEIGHT, right - left, height - OVERVIEW_HEIGHT);
-  context.globalAlpha = 1;
-  if (left > gutter) context.fillRect(left - 0.5, OVERVIEW_HEIGHT, 1, height);
-  if (right < gutter + width) context.fillRect(right - 0.5, OVERVIEW_HEIGHT, 1, height);
-}
-function legendEntries(timeline) {
-  const seen = new Uint8Array(THEME.groups.length);
-  for (const tone of timeline.index.tone) seen[tone / NUM_SHADES | 0] = 1;
-  return THEME.groups.flatMap((group, k) => seen[k] ? [[group.label, timeline.tones.css[k * NUM_SHADES]]] : []);
-}
-
-// js/timeline/moves.js
-var MAX_FRAME_TIMES = 2e3;
-function measure(timeline) {
-  if (timeline.isReleased) return;
-  const { frame, stage, canvas } = timeline.dom;
-  const width = Math.max(1, frame.clientWidth);
-  const height = Math.max(HEAD_HEIGHT + ROW_HEIGHT, frame.clientHeight);
-  const ratio = window.devicePixelRatio || 1;
-  stage.style.height = `${Math.max(height, Math.ceil(timeline.layout.total + HEAD_HEIGHT))}px`;
-  const { size } = timeline;
-  if (size.width !== width || size.height !== height || size.ratio !== ratio) {
-    timeline.size = {
-      width,
-      height,
-      ratio,
-      gutter: Math.round(Math.min(188, Math.max(132, width * 0.2), width * 0.35))
-    };
-    canvas.width = Math.round(width * ratio);
-    canvas.height = Math.round(height * ratio);
-    canvas.style.width = `${width}px`;
-    canvas.style.height = `${height}px`;
-    paintNow(timeline);
-  } else askFrame(timeline);
-}
-function setNear(timeline, isNear) {
-  if (timeline.isReleased !== isNear) return;
-  timeline.isReleased = !isNear;
-  if (isNear) {
-    timeline.size = { ...timeline.size, width: 0 };
-    measure(timeline);
-    return;
-  }
-  const { canvas } = timeline.dom;
-  for (const one of [canvas, timeline.painter.stripCanvas]) one.width = one.height = 0;
-  timeline.painter.strip = null;
-  timeline.overview = null;
-}
-function paintNow(timeline) {
-  if (timeline.isReleased) return;
-  const began = performance.now();
-  timeline.scroll = timeline.dom.frame.scrollTop;
-  paintFrame(timeline);
-  timeline.script.push(performance.now() - began);
-  if (timeline.script.length > MAX_FRAME_TIMES) timeline.script.splice(0, MAX_FRAME_TIMES / 2);
-}
-function askFrame(timeline) {
-  if (timeline.pending || timeline.isGone) return;
-  timeline.pending = requestAnimationFrame((now) => {
-    timeline.pending = 0;
-    if (timeline.isGone) return;
-    timeline.beforeFrame?.(now);
-    paintNow(timeline);
-  });
-}
-function moveTo(timeline, view) {
-  const next = clampWindow(view, timeline.extent);
-  if (next[0] === timeline.view[0] && next[1] === timeline.view[1]) return;
-  timeline.view = next;
-  timeline.options.onTime?.([...next]);
-  askFrame(timeline);
-}
-function glideTo(timeline, view) {
-  const target = clampWindow(view, timeline.extent);
-  timeline.held.clear();
-  if (matchMedia("(prefers-reduced-motion: reduce)").matches) {
-    moveTo(timeline, target);
-    return;
-  }
-  const from = timeline.view;
-  let began = null;
-  timeline.beforeFrame = (now) => {
-    began ??= now;
-    const share = Math.min(1, (now - began) / 180);
-    const ease = 1 - (1 - share) ** 3;
-    moveTo(
-      timeline,
-      share < 1 ? [from[0] + (target[0] - from[0]) * ease, from[1] + (target[1] - from[1]) * ease] : target
-    );
-    if (share >= 1) timeline.beforeFrame = null;
-    else askFrame(timeline);
-  };
-  askFrame(timeline);
-}
-function choose(timeline) {
-  const { data, names, search } = timeline;
-  if (names === null && search === null) timeline.chosen = null;
-  else {
-    const wanted = new Uint8Array(data.header.names.length);
-    for (let id = 0; id < wanted.length; id++)
-      wanted[id] = +((names === null || names.has(id)) && (search === null || search.isHit[id]));
-    const keep = new Uint8Array(data.n);
-    for (let i = 0; i < data.n; i++) keep[i] = wanted[data.name[i]];
-    timeline.chosen = { keep, index: gatherRows(data, timeline.rows, timeline.tone, keep) };
-  }
-  askFrame(timeline);
-}
-function relayout(timeline) {
-  timeline.layout = layoutLanes(timeline.rows.heights, timeline.collapsed);
-  measure(timeline);
-}
-function announce(timeline) {
-  timeline.options.onSelect?.({
-    range: timeline.range && [...timeline.range],
-    event: timeline.selected,
-    names: timeline.names && new Set(timeline.names)
-  });
-}
-function reveal(timeline, event, isZoomed = false) {
-  const { data, view, dom, layout } = timeline;
-  dom.tip.hidden = true;
-  timeline.hover = null;
-  const i = drawnEvent(data, timeline.rows, event);
-  const [t0, t1] = [data.start[i], data.start[i] + data.dur[i]];
-  const lane = data.lane[i];
-  if (timeline.rows.row[i] >= layout.shown[lane] && timeline.collapsed.delete(lane)) relayout(timeline);
-  const y = rowTop(timeline.layout, lane, timeline.rows.row[i]);
-  const room = timeline.size.height - HEAD_HEIGHT;
-  if (y < timeline.scroll) dom.frame.scrollTop = y - 8;
-  else if (y + ROW_HEIGHT > timeline.scroll + room) dom.frame.scrollTop = y + ROW_HEIGHT + 8 - room;
-  const span = view[1] - view[0];
-  const perPx = span / (timeline.size.width - timeline.size.gutter);
-  if (isZoomed) glideTo(timeline, aroundEvent(t0, t1, 4));
-  else if (t1 - t0 < 3 * perPx) glideTo(timeline, aroundEvent(t0, t1, 30));
-  else if (t1 < view[0] + span * 0.02 || t0 > view[1] - span * 0.02) {
-    glideTo(timeline, [(t0 + t1 - span) / 2, (t0 + t1 + span) / 2]);
-  }
-  askFrame(timeline);
-}
-function aroundEvent(t0, t1, times) {
-  const half = t1 > t0 ? (t1 - t0) * times / 2 : 500;
-  return [(t0 + t1) / 2 - half, (t0 + t1) / 2 + half];
-}
-function focusEvent(timeline, i) {
-  if (i < 0) return;
-  timeline.focused = i;
-  timeline.focusLane = timeline.data.lane[i];
-  timeline.dom.spoken.textContent = describeEvent(timeline.data, i);
-  reveal(timeline, i);
-}
-
-// js/timeline/nav.js
-function placeOf(timeline, i) {
-  const r = timeline.index.laneRow[timeline.data.lane[i]] + timeline.rows.row[i];
-  let p = placeAt(timeline.index, r, timeline.data.start[i]);
-  while (p < timeline.index.first[r + 1] && timeline.index.at[p] !== i) p++;
-  return { r, p };
-}
-function neighbour(timeline, event, direction) {
-  const i = drawnEvent(timeline.data, timeline.rows, event);
-  if (direction === "left" || direction === "right") {
-    const { r, p } = placeOf(timeline, i);
-    const q = direction === "left" ? p - 1 : p + 1;
-    return q >= timeline.index.first[r] && q < timeline.index.first[r + 1] ? timeline.index.at[q] : i;
-  }
-  const lane = timeline.data.lane[i];
-  const row = timeline.rows.row[i] + (direction === "up" ? -1 : 1);
-  const middle = timeline.data.start[i] + timeline.data.dur[i] / 2;
-  if (row >= 0 && row < timeline.layout.shown[lane]) {
-    const inside = direction === "up" ? timeline.data.start[i] : middle;
-    const found = nearestInRow(timeline, lane, row, inside, direction === "up" ? 0 : timeline.data.dur[i] / 2);
-    if (found >= 0) return found;
-  }
-  return otherLane(timeline, lane, direction === "up" ? -1 : 1, middle) ?? i;
-}
-function otherLane(timeline, lane, by, t) {
-  for (let l = lane + by; l >= 0 && l < timeline.layout.shown.length; l += by) {
-    const found = nearestInRow(timeline, l, 0, t, Infinity);
-    if (found >= 0) return found;
-  }
-  return null;
-}
-function nearestInRow(timeline, lane, row, t, reach) {
-  const { index } = timeline;
-  const r = index.laneRow[lane] + row;
-  const exact = eventAt(index, r, t, 0);
-  if (exact >= 0) return exact;
-  const p = placeAt(index, r, t);
-  let best = -1;
-  let distance = reach;
-  for (const q of [p - 1, p]) {
-    if (q < index.first[r] || q >= index.first[r + 1]) continue;
-    const away = Math.max(index.s[q] - t, t - index.e[q], 0);
-    if (away <= distance) {
-      best = index.at[q];
-      distance = away;
-    }
-  }
-  return best;
-}
-function acrossLaunch(timeline, i) {
-  if (timeline.data.launch[i] >= 0) return timeline.data.launch[i];
-  return launchesOf(timeline, i, 1)[0] ?? i;
-}
-function firstEvent(timeline, lane) {
-  const middle = (timeline.view[0] + timeline.view[1]) / 2;
-  for (let l = Math.max(lane, 0); l < timeline.layout.shown.length; l++) {
-    const found = nearestInRow(timeline, l, 0, middle, Infinity);
-    if (found >= 0) return found;
-  }
-  return -1;
-}
-function searchNames(timeline, text) {
-  const wanted = text.trim().toLowerCase();
-  if (!wanted) return null;
-  timeline.lowerNames ??= timeline.data.header.names.map((name) => name.toLowerCase());
-  const isHit = Uint8Array.from(timeline.lowerNames, (name) => +name.includes(wanted));
-  let count = 0;
-  for (let i = 0; i < timeline.data.n; i++) count += isHit[timeline.data.name[i]];
-  return { isHit, count, at: -1 };
-}
-function stepMatch({ data, view }, search, by) {
-  const from = search.at;
-  const isBefore = (a, b) => data.start[a] < data.start[b] || data.start[a] === data.start[b] && a < b;
-  let best = -1;
-  let extreme = -1;
-  for (let i = 0; i < data.n; i++) {
-    if (!search.isHit[data.name[i]]) continue;
-    const after = by > 0 ? isBefore : (a, b) => isBefore(b, a);
-    if (extreme < 0 || after(i, extreme)) extreme = i;
-    const isPast = from >= 0 ? after(from, i) : by > 0 ? data.start[i] >= view[0] : data.start[i] <= view[1];
-    if (isPast && (best < 0 || after(i, best))) best = i;
-  }
-  const found = best >= 0 ? best : extreme;
-  let ordinal = 0;
-  if (found >= 0) for (let i = 0; i < data.n; i++) ordinal += search.isHit[data.name[i]] && !isBefore(found, i) ? 1 : 0;
-  return { found, ordinal };
-}
-
-// js/timeline/window.js
-function showWindow(timeline, view) {
-  timeline.beforeFrame = null;
-  moveTo(timeline, view);
-}
-function panBy(timeline, px) {
-  const { size, view } = timeline;
-  const by = px / (size.width - size.gutter) * (view[1] - view[0]);
-  showWindow(timeline, [view[0] + by, view[1] + by]);
-}
-function zoomBy(timeline, factor, x) {
-  const { size, view } = timeline;
-  const share = x === null ? 0.5 : Math.min(Math.max((x - size.gutter) / (size.width - size.gutter), 0), 1);
-  const anchor = view[0] + share * (view[1] - view[0]);
-  showWindow(timeline, [anchor + (view[0] - anchor) * factor, anchor + (view[1] - anchor) * factor]);
-}
-function centreAt(timeline, t) {
-  const half = (timeline.view[1] - timeline.view[0]) / 2;
-  showWindow(timeline, [t - half, t + half]);
-}
-function glideToEnd(timeline, isEnd) {
-  const { extent, view } = timeline;
-  const span = view[1] - view[0];
-  const edge = span * 0.02;
-  const from = isEnd ? extent[1] + edge - span : extent[0] - edge;
-  glideTo(timeline, [from, from + span]);
-}
-
-// js/timeline/actions.js
-var HIT_SLACK_PX = 3;
-function createActions(timeline) {
-  return { ...windowActions(timeline), ...pointerActions(timeline), ...keyActions(timeline) };
-}
-function windowActions(timeline) {
-  return {
-    show: (view) => showWindow(timeline, view),
-    pan: (px) => panBy(timeline, px),
-    zoom: (factor, x) => zoomBy(timeline, factor, x),
-    centre: (t) => centreAt(timeline, t),
-    fit: () => glideTo(timeline, timeline.whole),
-    toEnd: (isEnd) => glideToEnd(timeline, isEnd)
-  };
-}
-function pointerActions(timeline) {
-  return {
-    timeAt: (x) => timeAt(timeline, x),
-    hover: (x, y) => hover(timeline, x, y),
-    leave() {
-      timeline.pointerX = null;
-      setHover(timeline, null);
-    },
-    click: (x, y) => click(timeline, x, y),
-    zoomToEventAt(x, y) {
-      const found = eventUnder(timeline, x, y);
-      if (found !== null) reveal(timeline, found, true);
-    },
-    dragRange(from, to) {
-      timeline.range = [Math.min(from, to), Math.max(from, to)];
-      askFrame(timeline);
-    },
-    finishRange: () => announce(timeline),
-    measureTo(x, y) {
-      const [from, to] = [timeline.selected, eventUnder(timeline, x, y)];
-      if (from === null || to === null || from === to) return false;
-      timeline.range = between(timeline.data, from, to);
-      timeline.selected = null;
-      announce(timeline);
-      askFrame(timeline);
-      return true;
-    },
-    clearRange() {
-      if (timeline.range === null) return;
-      timeline.range = null;
-      announce(timeline);
-      askFrame(timeline);
-    },
-    toggleLane: (y) => toggleLane(timeline, laneAtY(timeline.layout, y - HEAD_HEIGHT + timeline.scroll))
-  };
-}
-function keyActions(timeline) {
-  return {
-    zoomToFocused() {
-      const event = timeline.focused ?? timeline.selected;
-      if (event !== null) reveal(timeline, event, true);
-    },
-    toggleFocusLane: () => toggleLane(timeline, timeline.focusLane >= 0 ? timeline.focusLane : laneAtY(timeline.layout, timeline.scroll)),
-    arrow(direction) {
-      if (timeline.focused !== null) focusEvent(timeline, neighbour(timeline, timeline.focused, direction));
-      else if (direction === "left" || direction === "right") panBy(timeline, (direction === "left" ? -1 : 1) * 80);
-      else timeline.dom.frame.scrollBy(0, (direction === "up" ? -2 : 2) * ROW_HEIGHT);
-    },
-    enter() {
-      const { focused } = timeline;
-      if (focused === null) focusEvent(timeline, firstEvent(timeline, laneAtY(timeline.layout, timeline.scroll)));
-      else select(timeline, focused);
-    },
-    follow() {
-      if (timeline.focused !== null) focusEvent(timeline, acrossLaunch(timeline, timeline.focused));
-    },
-    escape: () => escapeStep(timeline),
-    search: (text) => runSearch(timeline, text),
-    nextMatch: (by) => nextMatch(timeline, by),
-    hold: (key) => holdKey(timeline, key),
-    focusChanged(hasFocus) {
-      timeline.hasFocus = hasFocus;
-      askFrame(timeline);
-    }
-  };
-}
-function timeAt(timeline, x) {
-  const frame = frameOf(timeline);
-  return frame.t0 + (x - timeline.size.gutter) / frame.scale;
-}
-function eventUnder(timeline, x, y) {
-  const { index, layout, size } = timeline;
-  const place = rowAtY(layout, y - HEAD_HEIGHT + timeline.scroll);
-  if (place === null || x < size.gutter || y < HEAD_HEIGHT) return null;
-  const slack = HIT_SLACK_PX / frameOf(timeline).scale;
-  const found = eventAt(index, index.laneRow[place.lane] + place.row, timeAt(timeline, x), slack);
-  return found < 0 ? null : found;
-}
-function hover(timeline, x, y) {
-  const { dom } = timeline;
-  timeline.pointerX = x;
-  const found = eventUnder(timeline, x, y);
-  if (found !== null) showTip(dom, tipLines(timeline, found), x + dom.frame.offsetLeft, y + dom.frame.offsetTop);
-  setHover(timeline, found);
-}
-function setHover(timeline, event) {
-  if (event === null) timeline.dom.tip.hidden = true;
-  if (event === timeline.hover) return;
-  timeline.hover = event;
-  timeline.options.onHover?.(event);
-  askFrame(timeline);
-}
-function click(timeline, x, y) {
-  const found = eventUnder(timeline, x, y);
-  timeline.focused = found;
-  if (found === null) timeline.range = null;
-  select(timeline, found);
-}
-function select(timeline, event) {
-  timeline.selected = event;
-  if (event !== null) timeline.dom.spoken.textContent = `selected ${describeEvent(timeline.data, event)}`;
-  announce(timeline);
-  askFrame(timeline);
-}
-function toggleLane(timeline, lane) {
-  if (lane < 0 || timeline.rows.heights[lane] < 2) return;
-  if (!timeline.collapsed.delete(lane)) timeline.collapsed.add(lane);
-  const { label } = timeline.data.header.lanes[lane];
-  timeline.dom.spoken.textContent = `${label} ${timeline.collapsed.has(lane) ? "folded" : "unfolded"}`;
-  relayout(timeline);
-}
-function escapeStep(timeline) {
-  if (timeline.search !== null) {
-    timeline.dom.search.value = "";
-    runSearch(timeline, "");
-  } else if (timeline.focused !== null && timeline.focused !== timeline.selected) timeline.focused = null;
-  else if (timeline.selected !== null || timeline.range !== null) {
-    Object.assign(timeline, { selected: null, range: null, focused: null });
-    announce(timeline);
-  } else return false;
-  timeline.isArmed = false;
-  askFrame(timeline);
-  return true;
-}
-function runSearch(timeline, text) {
-  const search = searchNames(timeline, text);
-  timeline.search = search;
-  timeline.dom.matches.textContent = search && `${formatCount(search.count)} ${search.count === 1 ? "match" : "matches"}`;
-  choose(timeline);
-  return search?.count ?? 0;
-}
-function nextMatch(timeline, by) {
-  const { search } = timeline;
-  if (search === null || search.count === 0) return;
-  const { found, ordinal } = stepMatch(timeline, search, by);
-  search.at = found;
-  timeline.dom.matches.textContent = `${formatCount(ordinal)} of ${formatCount(search.count)}`;
-  timeline.selected = found;
-  focusEvent(timeline, found);
-  announce(timeline);
-}
-function holdKey(timeline, key) {
-  const step = ([zoom, pan], seconds) => {
-    if (zoom) zoomBy(timeline, Math.exp(-zoom * 2.2 * seconds), timeline.pointerX);
-    if (pan) panBy(timeline, pan * 900 * seconds);
-  };
-  if (matchMedia("(prefers-reduced-motion: reduce)").matches) {
-    step(heldMotion([key]), 0.12);
-    return;
-  }
-  if (timeline.held.has(key)) return;
-  timeline.held.add(key);
-  let before = null;
-  const move = (now) => {
-    const seconds = before === null ? 1 / 60 : Math.min(0.05, (now - before) / 1e3);
-    before = now;
-    step(heldMotion(timeline.held), seconds);
-    timeline.beforeFrame = timeline.held.size ? move : null;
-    if (timeline.held.size) askFrame(timeline);
-  };
-  timeline.beforeFrame = move;
-  askFrame(timeline);
-}
-
-// js/timeline/timeline.js
-var MAX_HEIGHT = 460;
-var MIN_HEIGHT = 150;
-var NEAR = "800px 0px";
-function createTimeline(root, data, options = {}) {
-  const timeline = createState(root, data, options);
-  const act = createActions(timeline);
-  listenToPointer(timeline, act);
-  listenToKeys(timeline, act);
-  listenToTools(timeline, act);
-  applyTheme(timeline, timeline.mode);
-  setFrameHeight(timeline);
-  measure(timeline);
-  const watch = new ResizeObserver(() => measure(timeline));
-  watch.observe(timeline.dom.frame);
-  const near = new IntersectionObserver((entries) => setNear(timeline, entries[entries.length - 1].isIntersecting), {
-    rootMargin: NEAR
-  });
-  near.observe(timeline.dom.frame);
-  timeline.cleanups.push(
-    () => watch.disconnect(),
-    () => near.disconnect()
-  );
-  paintNow(timeline);
-  return publicApi(timeline, act);
-}
-function applyTheme(timeline, mode) {
-  Object.assign(timeline, paletteOf(mode));
-  setColors(timeline.dom.host, timeline.colors);
-  fillLegend(timeline.dom, legendEntries(timeline));
-  askFrame(timeline);
-}
-function setFrameHeight({ dom, layout, options }) {
-  const wanted = options.height ?? Math.min(MAX_HEIGHT, Math.max(MIN_HEIGHT, layout.total + HEAD_HEIGHT));
-  dom.frame.style.height = `${Math.round(wanted) + 2}px`;
-}
-function listenToTools(timeline, act) {
-  const { dom } = timeline;
-  listen(timeline, dom.zoomIn, "click", () => act.zoom(0.5, null));
-  listen(timeline, dom.zoomOut, "click", () => act.zoom(2, null));
-  listen(timeline, dom.fit, "click", act.fit);
-  listen(timeline, dom.next, "click", () => act.nextMatch(1));
-  listen(timeline, dom.previous, "click", () => act.nextMatch(-1));
-  listen(timeline, dom.frame, "scroll", () => askFrame(timeline), { passive: true });
-}
-function publicApi(timeline, act) {
-  return {
-    setTheme: (name) => applyTheme(timeline, name),
-    fit: act.fit,
-    zoomTo: (t0, t1) => act.show([t0, t1]),
-    getView: () => [...timeline.view],
-    select(event = null) {
-      timeline.selected = event;
-      if (event !== null) reveal(timeline, event);
-      askFrame(timeline);
-    },
-    setRange(t0, t1 = null) {
-      timeline.range = t0 === null || t1 === null ? null : [t0, t1];
-      askFrame(timeline);
-    },
-    setNames(names) {
-      timeline.names = names === null ? null : new Set(names);
-      choose(timeline);
-    },
-    raceOf: (event) => timeline.races.find((mark) => mark.event === event && event !== null)?.race ?? null,
-    showRace: (race) => showMark(
-      timeline,
-      timeline.races.find((mark) => mark.race === race)
-    ),
-    showSync: (group) => showMark(
-      timeline,
-      timeline.syncs.find((mark) => mark.group === group)
-    ),
-    search(text) {
-      timeline.dom.search.value = text;
-      return runSearch(timeline, text);
-    },
-    focus: () => timeline.dom.canvas.focus({ preventScroll: true }),
-    resize: () => measure(timeline),
-    boxOf: (event) => boxOf(timeline, event),
-    stats: () => ({ frames: timeline.script.length, script: [...timeline.script] }),
-    destroy: () => destroy(timeline)
-  };
-}
-function destroy(timeline) {
-  timeline.isGone = true;
-  cancelAnimationFrame(timeline.pending);
-  for (const cleanup of timeline.cleanups.splice(0)) cleanup();
-  timeline.dom.host.remove();
-}
-function showMark(timeline, mark) {
-  if (!mark) return;
-  if (mark.event >= 0) {
-    timeline.focused = mark.event;
-    reveal(timeline, mark.event);
-  } else if (mark.at < timeline.view[0] || mark.at > timeline.view[1]) {
-    const half = (timeline.view[1] - timeline.view[0]) / 2;
-    moveTo(timeline, [mark.at - half, mark.at + half]);
-  }
-  askFrame(timeline);
-}
-function boxOf(timeline, event) {
-  const frame = frameOf(timeline);
-  const lane = timeline.data.lane[event];
-  if (timeline.rows.row[event] >= timeline.layout.shown[lane]) return null;
-  const x = frame.x(timeline.data.start[event]);
-  const width = timeline.data.dur[event] * frame.scale;
-  return { x, y: frame.y(lane, timeline.rows.row[event]), width, height: ROW_HEIGHT - 1 };
-}
-
-// js/watch/panel.js
-function createPanel(host, model) {
-  const parts = buildParts(model);
-  host.replaceChildren(parts.root);
-  const timeline = createRecordingView(parts);
-  const paint = () => {
-    hidePictures(model.get("_picture"), true);
-    showTree(parts.content, model.get("_panel"));
-    parts.root.dataset.updates = String(model.get("_panel").number ?? 0);
-  };
-  const describe = () => {
-    const ended = model.get("_ended");
-    parts.root.dataset.state = ended ? "ended" : "live";
-    for (const button of parts.buttons) button.hidden = Boolean(ended);
-    parts.note.textContent = ended || model.get("_hint");
-  };
-  const receive = (message, buffers) => {
-    if (message?.kind === "timeline") timeline.show(message.step ?? 0, buffers[0]);
-    else if (message?.kind === "note") parts.note.textContent = message.text ?? "";
-  };
-  const listeners = [
-    ["msg:custom", receive],
-    ["change:_panel", paint],
-    ["change:_ended", describe]
-  ];
-  for (const [name, listener] of listeners) model.on(name, listener);
-  paint();
-  describe();
-  send(model, "timeline");
-  return () => {
-    for (const [name, listener] of listeners) model.off(name, listener);
-    timeline.destroy();
-    hidePictures(model.get("_picture"), false);
-  };
-}
-function send(model, kind) {
-  try {
-    model.send({ kind, view: uniqueId() });
-  } catch {
-  }
-}
-function buildParts(model) {
-  const note = element("span", { class: "cl-watch-hint" });
-  const act = (kind, text) => () => {
-    note.textContent = text;
-    send(model, kind);
-  };
-  const buttons = [
-    element("button", { type: "button", onclick: act("record", "Recording is requested.") }, "Record now"),
-    element("button", { type: "button", onclick: act("stop", "A stop is requested.") }, "Stop watching")
-  ];
-  const content = element("div", { class: "cl-watch-content" });
-  const heading = element("h4", { hidden: true });
-  const timeline = element("div", { class: "cudalens cl-watch-timeline", hidden: true });
-  const tools = element("div", { class: "cl-watch-tools" }, ...buttons, note);
-  const root = element("div", { class: "cudalens-watch" }, tools, content, heading, timeline);
-  return { root, content, buttons, note, heading, timeline };
-}
-function showTree(content, { tree }) {
-  if (!tree) return;
-  const open = findAll(content, "details", HTMLDetailsElement).map((node) => node.open);
-  content.replaceChildren(buildElement(tree));
-  for (const [k, node] of findAll(content, "details", HTMLDetailsElement).entries()) node.open = open[k] ?? node.open;
-}
-function createRecordingView({ heading, timeline: host }) {
-  let view = null;
-  let number = 0;
-  const unwatch = watchPageTheme((theme) => {
-    host.dataset.theme = theme;
-    view?.setTheme(theme);
-  });
-  return {
-    /**
-     * @param {number} step
-     * @param {DataView<ArrayBuffer>} buffer
-     */
-    async show(step, buffer) {
-      number += 1;
-      const own = number;
-      const bytes = new Uint8Array(buffer.buffer, buffer.byteOffset, buffer.byteLength);
-      const data = await decodePayload(bytes);
-      if (own !== number || view && host.matches(":hover")) return;
-      view?.destroy();
-      heading.hidden = host.hidden = false;
-      heading.textContent = `Timeline of step ${step.toLocaleString("en")}: click it, then scroll to zoom, drag to move`;
-      host.dataset.theme = pageTheme();
-      host.dataset.step = String(step);
-      view = createTimeline(host, data, { theme: pageTheme() });
-    },
-    destroy() {
-      number += 1;
-      unwatch();
-      view?.destroy();
-    }
-  };
-}
-
-// js/watch.js
-function render({ model, el }) {
-  return createPanel(el, model);
-}
-var watch_default = { render };
-export {
-  watch_default as default
-};
+`,ao=Symbol.for("cudalens.timeline.style");function co(t){let o=t.getRootNode(),e=o instanceof ShadowRoot?o:document;if(e[ao])return;let n=new CSSStyleSheet;n.replaceSync(
+Be),e[ao]=n,e.adoptedStyleSheets=[...e.adoptedStyleSheets,n]}function lo({style:t},o){let{bg:e,text:n,muted:r,line:s,lineSoft:a,accent:c,tip:l,field:f}=o;for(let[
+i,u]of Object.entries({bg:e,text:n,muted:r,line:s,soft:a,accent:c,tip:l,field:f}))t.setProperty(`--timeline-${i}`,u);t.setProperty("--timeline-tip-text",o.tipText),
+t.setProperty("color-scheme",e<"#8"?"dark":"light")}var Ke="W and S zoom, A and D pan, arrow keys move along the lanes. Enter steps to an event; then arrow keys go from event to event, Enter selects, L follows a \
+launch arrow. F fits, slash searches, C folds a lane, P pins it, Escape goes back.",Ve=[["wheel","zoom, after a click"],["Ctrl+wheel","zoom"],["drag","pan"],["S\
+hift+drag","select time"],["W A S D","move"],["F","fit"],["/","search"],["Enter","step through events"]];function fo(t){co(t);let o=Xe(),e=y("canvas",{class:"cl\
+tl-canvas",tabindex:"0",role:"application","aria-roledescription":"timeline","aria-label":"Timeline of the trace"}),n=y("div",{class:"cltl-stage"},e),r=y("div",
+{class:"cltl-frame"},n),s=y("div",{class:"cltl-tip",hidden:!0,"aria-hidden":"true"}),a=y("div",{class:"cltl-spoken","aria-live":"polite"}),c=y("div",{class:"clt\
+l-spoken",id:`cltl-${Math.random().toString(36).slice(2)}`},Ke);e.setAttribute("aria-describedby",c.id);let l=y("div",{class:"cltl-lanes",hidden:!0}),i=y("div",
+{class:"cltl",role:"group","aria-label":"Stream timeline"},o.tools,l,r,Ye(),s,a,c);for(let u of i.querySelectorAll("canvas, input, button"))u.setAttribute("data\
+-lm-suppress-shortcuts","true");return t.append(i),{...o,canvas:e,stage:n,frame:r,lanes:l,tip:s,spoken:a,host:i}}function Xe(){let t=(d,p,g)=>y("button",{type:"\
+button","aria-label":d,title:g},p),o=(...d)=>y("span",{class:"cltl-group"},...d),e=y("input",{class:"cltl-search",type:"search",placeholder:"Search names  ( / )",
+"aria-label":"Search event names",autocomplete:"off",spellcheck:"false"}),n=y("span",{class:"cltl-matches",role:"status"}),r=t("Previous match","‹","Previous \
+match (Shift+Enter)"),s=t("Next match","›","Next match (Enter)"),a=t("Zoom in","+","Zoom in (W)"),c=t("Zoom out","−","Zoom out (S)"),l=t("Fit the whole trac\
+e","Fit","Show the whole trace (F)"),f=t("Lanes","Lanes","Pin, move, fold and filter lanes");f.setAttribute("aria-expanded","false");let i=y("ul",{class:"cltl-l\
+egend","aria-label":"Colours"}),u=y("div",{class:"cltl-tools",role:"toolbar","aria-label":"Timeline"},o(e,r,s,n),o(c,a,l,f),i);return{search:e,matches:n,previous:r,
+next:s,zoomIn:a,zoomOut:c,fit:l,lanesButton:f,legend:i,tools:u}}function Ye(){let t=Ve.flatMap(([o,e])=>[y("span",{},y("kbd",{},o),` ${e}`)," "]);return y("div",
+{class:"cltl-hint","aria-hidden":"true"},...t)}function uo(t,o){t.legend.replaceChildren(...o.map(([e,n])=>{let r=y("i",{"aria-hidden":"true"});return r.style.background=
+n,y("li",{},r,e)}))}function io(t,o,e,n){let[r,...s]=o;t.tip.replaceChildren(y("b",{},r),...s.map(f=>y("div",{},f))),t.tip.hidden=!1;let{offsetWidth:a,offsetHeight:c}=t.
+tip,l=t.host.clientWidth;t.tip.style.left=`${Math.max(0,e+14+a>l?e-a-10:e+14)}px`,t.tip.style.top=`${n+18+c>t.host.clientHeight?n-c-8:n+18}px`}var A=18,X=24,E=26,b=X+E,St=4,qe=20;function rt(t,o=!1){let e=1/0,n=-1/0,r=t.header.cats.map(s=>s==="Trace"||s==="overhead");for(let s=0;s<t.n;s++){if(o&&(r[t.cat[s]]||
+t.flags[s]&L.instant))continue;t.start[s]<e&&(e=t.start[s]);let a=t.start[s]+t.dur[s];a>n&&(n=a)}return e===1/0?o?rt(t):[0,1e3]:[e,Math.max(n,e+1)]}function kt([
+t,o],e){let n=(e[1]-e[0])*1.04,r=Math.min(Math.max(o-t,Math.min(qe,n)),n),s=(t+o)/2,a=e[0]-r*.9,c=e[1]-r*.1,l=r>=n?(e[0]+e[1]-n)/2:Math.min(Math.max(s-r/2,a),c);
+return[l,l+r]}function po(t){let o=(t[1]-t[0])*.02;return[t[0]-o,t[1]+o]}function ho(t,o,e,n=110){let r=(o-t)*n/Math.max(e,1),s=10**Math.floor(Math.log10(r)),a=Math.
+max(1,([1,2,5,10].find(l=>l*s>=r*.999)??10)*s),c=[];for(let l=Math.ceil(t/a);l*a<=o&&c.length<200;l++)c.push({t:l*a,text:Ze(l*a,a)});return{ticks:c,step:a}}var je=[
+[1e9,"s"],[1e6,"ms"],[1e3,"µs"]];function Ze(t,o){let[e,n]=je.find(([s])=>Math.abs(t)>=s)??[1,"ns"],r=Math.max(0,Math.ceil(Math.log10(e/o)-1e-9));return t===0?
+"0":`${(t/e).toFixed(r)} ${n}`}function st(t,o,e,n=0){let r=new Float64Array(t.length),s=new Float64Array(t.length),a=new Uint16Array(t.length),c=0;for(let l of e)
+a[l]=o.has(l)?1:t[l],r[l]=c,c+=a[l]*A+2*St,s[l]=c;return{order:e,tops:r,ends:s,shown:a,pinned:n?s[e[n-1]]:0,total:c}}function $(t,o){let{order:e,tops:n}=t;if(o<
+0||o>=t.total)return-1;let r=0,s=e.length-1;for(;r<s;){let a=r+s+1>>1;n[e[a]]<=o?r=a:s=a-1}return e[r]}function at(t,o,e){return t.tops[o]+St+e*A}function go(t,o){
+let e=$(t,o);if(e<0)return null;let n=Math.floor((o-t.tops[e]-St)/A);return n>=0&&n<t.shown[e]?{lane:e,row:n}:null}var Je=.6;function ct({size:t,layout:o}){return o.pinned<=Je*(t.height-b)?o.pinned:0}function lt(t,o){return o-b<ct(t)?o-b:o-b+t.scroll}function I(t){let{size:o,
+view:e,layout:n}=t,r=o.width-o.gutter,s=Math.max(1,Math.round(r*o.ratio)),a=(e[1]-e[0])/s,c=Math.round(e[0]/a)*a,l=s/o.ratio/(e[1]-e[0]),f=ct(t),i=p=>o.gutter+(p-
+c)*l,u=(p,g)=>b+g-(n.tops[p]<f?0:t.scroll),d=(p,g)=>u(p,at(n,p,g));return{width:r,pixels:s,w:a,t0:c,t1:c+s*a,scale:l,parts:Qe(t,f),x:i,y:d,down:u}}function Qe({
+layout:t,size:o,scroll:e},n){let{order:r,tops:s}=t,a=Math.min(e,Math.max(0,t.total-1))+n,c=e+o.height-b,l=Math.max(0,r.indexOf($(t,a))),f=$(t,c),u={lanes:r.slice(
+l,f<0?r.length:r.indexOf(f)+1).filter(p=>s[p]>=n),top:b+n,bottom:o.height};if(!n)return[u];let d={lanes:r.filter(p=>s[p]<n),top:b,bottom:b+n};return[u,d]}function F(t,o,e){
+let n=t.data.lane[e],r=t.rows.row[e];return r>=t.layout.shown[n]?null:{x:o.x(t.data.start[e]),y:Math.round(o.y(n,r)),width:Math.max(1,t.data.dur[e]*o.scale)}}var wo={comm_prefixes:["nccl","ncclDev","rccl"],groups:[{key:"kernel",label:"Kernel",color:"#009e73",cats:["kernel"]},{key:"comm",label:"Communication",color:"#\
+d55e00",cats:[]},{key:"memory",label:"Copy, set",color:"#f0e442",cats:["gpu_memcpy","gpu_memset"]},{key:"runtime",label:"CUDA call",color:"#e69f00",cats:["cuda_\
+runtime","cuda_driver","privateuse1_runtime","privateuse1_driver","mtia_runtime","xpu_runtime"]},{key:"op",label:"CPU op",color:"#56b4e9",cats:["cpu_op"]},{key:"\
+range",label:"Range",color:"#cc79a7",cats:["user_annotation","gpu_user_annotation"]},{key:"python",label:"Python",color:"#c0cad6",cats:["python_function"]},{key:"\
+sync",label:"Sync, overhead",color:"#0072b2",cats:["cuda_sync","overhead"]},{key:"other",label:"Other",color:"#6b6f76",cats:[]}],light:{bg:"#ffffff",gutter:"#f6\
+f8fa",text:"#1b1f24",muted:"#59636e",line:"#d0d7de",lineSoft:"#eaeef2",laneOdd:"#ffffff",band:"#0072b2",bandAlpha:.06,accent:"#0b62c4",rangeAlpha:.14,arrow:"#6e\
+3c00",dim:"#d9dee4",tip:"#1b1f24",tipText:"#ffffff",field:"#ffffff",ink:"#000000",shades:[["#ffffff",0],["#ffffff",.14],["#ffffff",.22],["#000000",.08],["#fffff\
+f",.32]]},dark:{bg:"#111418",gutter:"#15191e",text:"#e6e9ed",muted:"#9aa5b1",line:"#343b44",lineSoft:"#242a31",laneOdd:"#111418",band:"#56b4e9",bandAlpha:.07,accent:"\
+#6cb6ff",rangeAlpha:.18,arrow:"#ffd08a",dim:"#2b323a",tip:"#e6e9ed",tipText:"#111418",field:"#1b2026",ink:"#000000",shades:[["#000000",.06],["#000000",.16],["#0\
+00000",.24],["#ffffff",.1],["#ffffff",.2]]}};var T=wo;function xo(t,o){let{groups:e}=T,n=e.findIndex(s=>s.cats.includes(t));return n<0?e.length-1:e[n].key==="kernel"&&T.comm_prefixes.some(s=>o.startsWith(s))?
+e.findIndex(s=>s.key==="comm"):n}function yo(t){let o=2166136261;for(let e=0;e<t.length;e++)o=Math.imul(o^t.charCodeAt(e),16777619);return o>>>0}function mo(t){
+let[o,e,n]=[1,3,5].map(r=>Number.parseInt(t.slice(r,r+2),16));return[o,e,n]}function on(t,o,e){let n=mo(o),[r,s,a]=mo(t).map((c,l)=>Math.floor(c+(n[l]-c)*e+.5));
+return[r,s,a]}function en(t){let[o,e,n]=t.map(r=>r/255).map(r=>r<=.04045?r/12.92:((r+.055)/1.055)**2.4);return .2126*o+.7152*e+.0722*n}var U=T.light.shades.length;
+function bo(t){let o=T[t].shades,e=T.groups.flatMap(n=>o.map(([r,s])=>on(n.color,r,s)));return{pixels:Uint32Array.from(e,([n,r,s])=>(s<<16|r<<8|n)>>>0),css:e.map(
+n=>`rgb(${n.join(",")})`),ink:e.map(n=>(en(n)+.05)**2>.05*1.05?"#000000":"#ffffff")}}var k=16,ft=512,Y=65535,nn=.02,vo=88,rn=255<<24>>>0,sn=150<<24>>>0;function Ao(t){let{start:o,dur:e,n,header:r}=t,s=new Uint16Array(n),a=[],c=new Float64Array(ft),
+l=new Int32Array(ft),f=new Map,i=0;for(let u of r.lanes){let d=-1,p=0;c.fill(-1/0);let g=i+u.enclosing;for(let h=i+u.count;i<h;i++){if(i<g&&i>g-u.enclosing){s[i]=
+Y;continue}let w=o[i],x=w+e[i];for(;d>=0&&c[d]<=w;)d--;let m=d;for(;m>=0&&!(c[m]>w&&c[m]>=x);)m--;for(m++;m<ft&&c[m]>w;){if(o[l[m]]<w&&c[m]-w<nn*(x-w)){f.set(l[m],
+w);break}m++}if(m>=ft){s[i]=Y;continue}s[i]=m,c[m]=x,l[m]=i,x>w&&m>d&&(d=m),m>=p&&(p=m+1)}a.push(Math.max(p,1))}return{row:s,heights:a,ends:f}}function ut(t,o,e){
+let n=e;for(;o.row[n]===Y&&n>0&&t.lane[n-1]===t.lane[e];)n--;return o.row[e]===Y&&o.row[n]===0?n:e}function Eo(t){let{names:o,cats:e}=t.header,n=new Map,r=new Uint8Array(
+t.n),s=new Int8Array(o.length).fill(-1),a=-1,c=0;for(let l=0;l<t.n;l++){let f=t.name[l]*65536+t.cat[l];if(f!==a){let i=n.get(f);if(i===void 0){let u=o[t.name[l]];
+s[t.name[l]]<0&&(s[t.name[l]]=yo(u)%U),i=xo(e[t.cat[l]],u)*U+s[t.name[l]],n.set(f,i)}a=f,c=i}r[l]=c}return r}function it(t,o,e,n=null){let{start:r,dur:s,lane:a,
+n:c}=t,l=h=>o.row[h]===Y||n!==null&&!n[h],f=Mo(o.heights),i=new Uint32Array(f[o.heights.length]);for(let h=0;h<c;h++)l(h)||i[f[a[h]]+o.row[h]]++;let u=Mo(i),d=u[u.
+length-1],p={first:u,laneRow:f,at:new Uint32Array(d),s:new Float64Array(d),e:new Float64Array(d),sum:new Float64Array(d+1),tone:new Uint8Array(d)},g=u.slice();for(let h=0;h<
+c;h++){if(l(h))continue;let w=g[f[a[h]]+o.row[h]]++;p.at[w]=h,p.s[w]=r[h],p.e[w]=r[h]+s[h],p.tone[w]=e[h]}for(let[h,w]of o.ends)l(h)||(p.e[an(p,f[a[h]]+o.row[h],
+h)]=w);for(let h=0;h<d;h++)p.sum[h+1]=p.sum[h]+p.e[h]-p.s[h];return{...p,maxima:cn(p.s,p.e)}}function an({first:t,at:o},e,n){let r=t[e],s=t[e+1];for(;r<s;){let a=r+
+s>>1;o[a]<n?r=a+1:s=a}return r}function Mo(t){let o=new Uint32Array(t.length+1);for(let e=0;e<t.length;e++)o[e+1]=o[e]+t[e];return o}function cn(t,o){let e=[],n=null;
+for(let r=t.length;r>k;){let s=Math.ceil(r/k),a=new Uint32Array(s);for(let c=0;c<s;c++){let l=-1,f=-1;for(let i=c*k;i<Math.min(r,(c+1)*k);i++){let u=n===null?i:
+n[i];o[u]-t[u]>f&&(f=o[u]-t[u],l=u)}a[c]=l}e.push(a),n=a,r=s}return e}function To(t,o,e){let{s:n,e:r,maxima:s}=t,a=o,c=r[o]-n[o],l=u=>{let d=r[u]-n[u];(d>c||d===
+c&&u<a)&&(c=d,a=u)},f=o,i=e;for(let u=-1;f<i;u++){let d=u<0?null:s[u],p=u+1>=s.length||i-f<=k;for(;f<i&&(p||f%k);)l(d===null?f++:d[f++]);for(;i>f&&i%k;)l(d===null?
+--i:d[--i]);f/=k,i/=k}return a}function dt(t,o,e,n){let r=1,s=o;for(;s+r<e&&t[s+r]<n;)s+=r,r*=2;let a=Math.min(e,s+r);for(;s<a;){let c=s+a>>1;t[c]<n?s=c+1:a=c}return s}
+function R(t,o,e){let n=t.first[o],r=dt(t.s,n,t.first[o+1],e);return r>n&&t.e[r-1]>e?r-1:r}function So(t,o,{t0:e,w:n,out:r,base:s,width:a,minWidth:c},l,f){let{s:i,
+e:u,sum:d,tone:p}=t,g=t.first[o+1],h=1/n,w=e+a*n,x=R(t,o,e),m=0;for(;x<g&&i[x]<w&&m<a;){let O=(i[x]-e)*h;O>m&&(m=Math.floor(O));let C=e+m*n;if(u[x]<=C&&i[x]<C){
+x++;continue}if(i[x]<=C&&u[x]>=C+n){let tt=(u[x]-e)*h,ot=Math.min(a,Math.max(m+1,Math.floor(tt)));r.fill((l[p[x]]|rn)>>>0,s+m,s+ot),tt-O>=c&&f(x,O,tt),tt-O>=4&&
+ot<a&&(r[s+ot-1]=(l[p[x]]|sn)>>>0),m=ot,u[x]<=e+m*n&&x++;continue}let vt=C+n,_=dt(i,x,g,vt);if(_===x){m++;continue}let ve=Math.max(0,C-i[x])+Math.max(0,u[_-1]-vt),
+Gt=(d[_]-d[x]-ve)*h,Me=_-x===1?x:To(t,x,_),Ae=vo+(255-vo)*(Gt>1?1:Gt);r[s+m]=(l[p[Me]]|Math.round(Ae)<<24)>>>0,m++,x=u[_-1]>vt?_-1:_}}function ko(t,o,[e,n],r){let{
+s,e:a,sum:c}=t,l=(n-e)/r.length,f=t.first[o+1],i=R(t,o,e);for(let u=0;u<r.length&&i<f;u++){let d=e+u*l,p=dt(s,i,f,d+l);if(p===i&&!(s[i]<d+l))continue;let g=Math.
+max(0,d-s[i])+Math.max(0,a[p-1]-d-l);r[u]+=Math.max(0,c[p]-c[i]-g)/l,i=p>i&&a[p-1]>d+l?p-1:p}}function pt(t,o,e,n){let{s:r,e:s,first:a}=t,c=R(t,o,e);if(c<a[o+1]&&
+r[c]<=e&&s[c]>e&&s[c]-r[c]>=2*n)return t.at[c];let l=R(t,o,e-n),f=dt(r,l,a[o+1],e+n),i=f<a[o+1]&&r[f]<=e+n?f+1:f;return l<i?t.at[To(t,l,i)]:-1}var _o=["device","host"],ln=400;function fn(t,o){let e={device:new Float32Array(o),host:new Float32Array(o)},n={device:0,host:0};t.data.header.lanes.forEach((r,s)=>{
+for(let a=t.index.laneRow[s];a<Math.min(t.index.laneRow[s+1],ln);a++)ko(t.index,a,t.whole,e[r.kind])});for(let r of _o){for(let s of e[r])s>n[r]&&(n[r]=s);if(n[r]>
+0)for(let s=0;s<o;s++)e[r][s]/=n[r]}return{shares:e,most:n}}function un(t,o){let e=document.createElement("canvas"),n=Math.max(1,Math.round(o*t.size.ratio));e.width=
+n,e.height=Math.round((E-6)*t.size.ratio);let r=B(e),{shares:s,most:a}=fn(t,n),c=_o.filter(f=>a[f]>0),l=e.height/Math.max(c.length,1);return c.forEach((f,i)=>{r.
+fillStyle=t.tones.css[f==="device"?0:t.hostTone];for(let u=0;u<n;u++){let d=s[f][u]*(l-1);d>0&&r.fillRect(u,(i+1)*l-Math.max(1,d),1,Math.max(1,d))}}),e}function Ro(t,o){
+let{gutter:e,width:n}=t.size;return e+(o-t.whole[0])/(t.whole[1]-t.whole[0])*(n-e)}function Rt(t,o){let{gutter:e,width:n}=t.size;return t.whole[0]+(o-e)/(n-e)*(t.
+whole[1]-t.whole[0])}function Io(t,o,{width:e,t0:n,t1:r}){let{gutter:s,ratio:a}=o.size,c=`${e} ${a} ${o.mode}`;o.overview?.key!==c&&(o.overview={key:c,picture:un(
+o,e)}),t.fillStyle=o.colors.gutter,t.fillRect(s,0,e,E),t.drawImage(o.overview.picture,s,3,e,E-6);let l=Math.max(s,Ro(o,n)),f=Math.min(s+e,Ro(o,r));t.fillStyle=o.
+colors.bg,t.globalAlpha=.65,t.fillRect(s,0,l-s,E),t.fillRect(f,0,s+e-f,E),t.globalAlpha=1,t.strokeStyle=o.colors.muted,t.lineWidth=1;let i=Math.max(3,f-l);t.strokeRect(
+Math.min(l,s+e-i)+.5,.5,i-1,E-1)}var _t=80;function Ho(t){let o=new Uint32Array(t.n+1);for(let r=0;r<t.n;r++)t.launch[r]>=0&&o[t.launch[r]+1]++;for(let r=0;r<t.n;r++)o[r+1]+=o[r];let e=new Uint32Array(
+o[t.n]),n=o.slice(0,-1);for(let r=0;r<t.n;r++)t.launch[r]>=0&&(e[n[t.launch[r]]++]=r);return{first:o,work:e}}function It(t,o,e=_t){if(t.data.launch[o]>=0)return[
+o];let{first:n,work:r}=t.launches;return[...r.subarray(n[o],Math.min(n[o+1],n[o]+e))]}function Lo(t,o,e){let n=new Set;for(let r of[o.hover,o.focused,o.selected])
+if(r!==null)for(let s of It(o,r))n.add(s);t.globalAlpha=.45;for(let r of dn(o,e)){let s=o.data.start[o.data.launch[r]];!n.has(r)&&s>=e.t0&&s<=e.t1&&Oo(t,o,e,r,1)}
+t.globalAlpha=1;for(let r of n)Oo(t,o,e,r,1.8)}function dn(t,o){let{index:e,data:n}=t,r=[],s=0;for(let a of o.parts.flatMap(({lanes:c})=>c))if(n.header.lanes[a].
+kind==="device")for(let c=0;c<t.layout.shown[a];c++){let l=e.laneRow[a]+c;for(let f=R(e,l,o.t0);f<e.first[l+1]&&e.s[f]<o.t1;f++){if(s++>4*_t)return[];if(n.launch[e.
+at[f]]>=0&&r.push(e.at[f])>_t)return[]}}return r}function Oo(t,o,e,n,r){let s=F(o,e,o.data.launch[n])??pn(o,e,o.data.launch[n]),a=F(o,e,n);if(s===null||a===null)
+return;let c=a.y>s.y,l=s.x+Math.min(s.width/2,12),f=s.y+(c?A-1:0),i=a.y+(c?0:A-1),u=Math.min(60,Math.abs(i-f)/2+8)*(c?1:-1);t.strokeStyle=o.colors.arrow,t.fillStyle=
+o.colors.arrow,t.lineWidth=r,t.beginPath(),t.moveTo(l,f),t.bezierCurveTo(l,f+u,a.x,i-u,a.x,i),t.stroke();let d=c?-6:6;t.beginPath(),t.moveTo(a.x,i),t.lineTo(a.x-
+3.5,i+d),t.lineTo(a.x+3.5,i+d),t.fill()}function pn(t,o,e){let n=e;for(;n>=0&&t.rows.row[n]>=t.layout.shown[t.data.lane[n]];)n=t.data.parent[n];let r=n<0?null:F(
+t,o,n);return r&&{x:o.x(t.data.start[e]),y:r.y,width:1}}function $o(t,o){let e=document.createElement("canvas");return{canvas:t,context:B(t,{alpha:!1}),stripCanvas:e,stripContext:B(e),strip:null,labels:new Array(o.header.
+names.length)}}function zo(t,o,e){let{stripCanvas:n,stripContext:r}=t;if(t.strip===null||n.width<o||n.height<e){n.width=o,n.height=Math.max(e,n.height);let s=r.
+createImageData(o,n.height);t.strip={image:s,pixels:new Uint32Array(s.data.buffer)}}return t.strip}var Ot="#e5484d";function Po(t){let o=[0];for(let e of t.header.lanes)o.push(o[o.length-1]+e.count);return(t.header.races??[]).map(e=>({...e,event:hn(t,e,o)}))}
+function hn(t,{lane:o,at:e,dur:n},r){if(o<0)return-1;for(let s=r[o];s<r[o+1];s++)if(t.start[s]===e&&t.dur[s]===n)return s;return-1}function No(t,o,{x:e,t0:n,t1:r}){
+t.fillStyle=Ot;for(let{at:s}of o.races){if(s<n||s>r)continue;let a=Math.round(e(s));t.fillRect(a,b-14,1.5,14),t.beginPath(),t.moveTo(a,b-14),t.lineTo(a+9,b-10.5),
+t.lineTo(a,b-7),t.fill()}}var Ht="#d55e00",Co=8;function Fo(t){let o=t.header.syncs??[];if(!o.length)return[];let e=[0];for(let r of t.header.lanes)e.push(e[e.length-1]+r.count);let n=new Map(
+o.map(r=>[`${r.lane} ${r.at} ${r.dur}`,-1]));for(let r of new Set(o.map(s=>s.lane)))for(let s=e[r];s<e[r+1];s++){let a=`${r} ${t.start[s]} ${t.dur[s]}`;n.has(a)&&
+n.set(a,s)}return o.map(r=>({...r,event:n.get(`${r.lane} ${r.at} ${r.dur}`)??-1}))}function Uo(t,o,{x:e,t0:n,t1:r}){t.fillStyle=Ht;for(let{at:s,dur:a}of o.syncs){
+if(s+a<n||s>r)continue;let c=Math.round(e(s));t.fillRect(c,b-Co/2,Math.max(1.5,e(s+a)-c),Co/2)}}var gn=4e3;function Do(t,o,e){let n=Ao(o),r=Eo(o),s=po(rt(o,!0)),a=it(o,n,r),c=fo(t),l=new Set(o.header.lanes.flatMap((i,u)=>i.is_idle?[u]:[])),f=o.header.lanes.
+map((i,u)=>u);return{data:o,options:e,dom:c,painter:$o(c.canvas,o),rows:n,tone:r,hostTone:wn(o,a),whole:s,extent:rt(o),view:[...s],index:a,launches:Ho(o),collapsed:l,
+order:f,pinned:new Set,filters:new Map,lanesPanel:null,layout:st(n.heights,l,f),steps:mn(o),races:Po(o),syncs:Fo(o),chosen:null,names:null,search:null,range:null,
+selected:null,focused:null,hover:null,hasFocus:!1,focusLane:-1,isArmed:!1,drag:null,held:new Set,pointerX:null,scroll:0,size:{width:0,height:0,gutter:150,ratio:1},
+...Lt(e.theme??"light"),overview:null,lowerNames:null,script:[],pending:0,beforeFrame:null,isGone:!1,isReleased:!1,cleanups:[]}}function Lt(t){let o=T[t],e=bo(t),
+n=Number.parseInt(o.dim.slice(1),16),r=((n&255)<<16|n&65280|n>>16)>>>0;return{mode:t,colors:o,tones:e,dimPixels:new Uint32Array(e.pixels.length).fill(r)}}function v(t,o,e,n,r){
+o.addEventListener(e,n,r),t.cleanups.push(()=>o.removeEventListener(e,n,r))}function wn({header:t},{first:o,laneRow:e,tone:n}){let r=t.lanes.findIndex(({kind:s,
+count:a})=>s==="host"&&a>0);return r<0?0:n[o[e[r]]]}function mn(t){let o=new Set(t.header.step_names),e=[];if(!o.size)return e;for(let n=0;n<t.n;n++)o.has(t.name[n])&&
+t.header.lanes[t.lane[n]].kind==="host"&&e.push({t0:t.start[n],t1:t.start[n]+t.dur[n]});return e.length>gn?[]:e.sort((n,r)=>n.t0-r.t0)}var xn=4,yn={gutter:"pointer",ruler:"col-resize",overview:"ew-resize"};function bn(t,o){let e=t.getBoundingClientRect();return[o.clientX-e.left,o.clientY-e.top]}
+function ht(t,o,e){return o<t.size.gutter?e<b?"corner":"gutter":e<E?"overview":e<b?"ruler":"plot"}function Go(t,o){let{canvas:e}=t.dom,n=r=>bn(e,r);v(t,e,"point\
+erdown",r=>{if(r.button!==0)return;let[s,a]=n(r),c=ht(t,s,a);t.isArmed=!0,e.focus({preventScroll:!0}),e.setPointerCapture(r.pointerId);let l=c==="ruler"||c==="p\
+lot"&&r.shiftKey?"range":c;t.drag={kind:l,x:s,y:a,view:[...t.view],scroll:t.scroll,moved:!1,from:o.timeAt(s)},l==="overview"&&o.centre(Rt(t,s))}),v(t,e,"pointer\
+move",r=>{let[s,a]=n(r);if(t.drag===null){let c=ht(t,s,a);e.style.cursor=yn[c]??"default",c==="plot"?o.hover(s,a):o.leave()}else vn(t,o,s,a)}),v(t,e,"pointerup",
+r=>{let[s,a]=n(r),{drag:c}=t;t.drag=null,e.style.cursor="default",c!==null&&(c.kind==="range"&&c.moved?o.finishRange():c.kind==="gutter"?c.moved?o.dropLane(c.y,
+a):o.toggleLane(a):!c.moved&&c.kind==="range"&&!o.measureTo(s,a)?o.clearRange():!c.moved&&c.kind==="plot"&&o.click(s,a))}),v(t,e,"pointercancel",()=>{t.drag=null}),
+v(t,e,"pointerleave",()=>{t.isArmed=t.drag!==null,o.leave()}),v(t,e,"dblclick",r=>{let[s,a]=n(r);ht(t,s,a)==="plot"?o.zoomToEventAt(s,a):ht(t,s,a)!=="gutter"&&o.
+fit()}),v(t,e,"wheel",r=>Mn(t,o,r,n(r)),{passive:!1})}function vn(t,o,e,n){let{drag:r}=t;if(r!==null&&!(!r.moved&&Math.hypot(e-r.x,n-r.y)<xn))if(r.moved=!0,r.kind===
+"plot"){t.dom.canvas.style.cursor="grabbing";let s=(r.view[1]-r.view[0])/(t.size.width-t.size.gutter),a=(e-r.x)*s;o.show([r.view[0]-a,r.view[1]-a]),t.dom.frame.
+scrollTop=r.scroll-(n-r.y)}else r.kind==="range"?o.dragRange(r.from,o.timeAt(Math.min(Math.max(e,t.size.gutter),t.size.width))):r.kind==="overview"&&o.centre(Rt(
+t,e))}function Mn(t,o,e,[n]){let r=e.deltaMode===1?16:e.deltaMode===2?400:1,[s,a]=[e.deltaX*r,e.deltaY*r],c=e.ctrlKey||e.metaKey;if(!c&&!t.isArmed)return;e.preventDefault();
+let l=e.shiftKey&&s===0?a:s;!c&&(e.shiftKey||Math.abs(s)>Math.abs(a))?o.pan(l):o.zoom(Math.exp(Math.min(Math.max(a,-200),200)*(c&&Math.abs(a)<30?.01:.0022)),n)}
+var $t={w:[1,0],s:[-1,0],a:[0,-1],d:[0,1]},Wo={ArrowLeft:"left",ArrowRight:"right",ArrowUp:"up",ArrowDown:"down"};function Bo(t,o){let{canvas:e,search:n}=t.dom;
+v(t,e,"keydown",r=>{r.ctrlKey||r.metaKey||r.altKey||An(t,o,r)&&(r.preventDefault(),r.stopPropagation())}),v(t,e,"keyup",r=>t.held.delete(r.key.toLowerCase())),v(
+t,e,"focus",()=>o.focusChanged(!0)),v(t,e,"blur",()=>{t.held.clear(),t.isArmed=!1,o.focusChanged(!1)}),v(t,n,"input",()=>o.search(n.value)),v(t,n,"keydown",r=>{
+if(r.stopPropagation(),r.key==="Enter")o.nextMatch(r.shiftKey?-1:1);else if(r.key==="Escape")n.value="",o.search(""),e.focus({preventScroll:!0});else return;r.preventDefault()})}
+function An(t,o,e){let n=e.key.length===1?e.key.toLowerCase():e.key;if(n in $t)o.hold(n);else if(n in Wo)o.arrow(Wo[n]);else if(n==="Enter"||n===" ")o.enter();else if(n===
+"f")o.fit();else if(n==="z")o.zoomToFocused();else if(n==="l")o.follow();else if(n==="c")o.toggleFocusLane();else if(n==="p")o.pinFocusLane();else if(n==="/")t.
+dom.search.select();else if(n==="n")o.nextMatch(e.shiftKey?-1:1);else if(n==="+"||n==="=")o.zoom(.7,null);else if(n==="-")o.zoom(1/.7,null);else if(n==="Home"||
+n==="End")o.toEnd(n==="End");else if(n==="PageUp"||n==="PageDown")t.dom.frame.scrollBy(0,(n==="PageUp"?-.8:.8)*t.size.height);else return n==="Escape"?o.escape():
+!1;return!0}function zt(t){let o=[0,0];for(let e of t)o[0]+=$t[e][0],o[1]+=$t[e][1];return o}function Ko(t,o,e){let{x:n,t0:r,t1:s,width:a}=e,{gutter:c}=o.size,{ticks:l}=ho(r,s,a);t.fillStyle=o.colors.line,t.fillRect(c,b-1,a,1),t.textAlign="left";for(let{
+t:i,text:u}of l){let d=Math.round(n(i));t.fillStyle=o.colors.line,t.fillRect(d,b-8,1,8),t.fillStyle=o.colors.muted,d+60<o.size.width&&t.fillText(u,d+4,E+X/2)}let{
+range:f}=o;f!==null&&f[1]>r&&f[0]<s&&En(t,o,f,e)}function En(t,o,e,{x:n,width:r}){let{gutter:s}=o.size,a=S(e[1]-e[0]),c=t.measureText(a).width+12,l=(n(e[0])+n(e[1]))/
+2,f=Math.min(Math.max(l-c/2,s),s+r-c);t.fillStyle=o.colors.tip,t.fillRect(f,E+3,c,X-6),t.fillStyle=o.colors.tipText,t.fillText(a,f+6,E+X/2)}function Vo(t,o,e){let{
+gutter:n,height:r}=o.size;t.fillStyle=o.colors.gutter,t.fillRect(0,0,n,r),t.textAlign="left";for(let s of e.parts){t.save(),t.beginPath(),t.rect(0,s.top,n-1,s.bottom-
+s.top),t.clip(),Pt(t,o,e,s,0);for(let a of s.lanes)Tn(t,o,e,s,a);t.restore()}t.fillStyle=o.colors.line,t.fillRect(n-1,0,1,r),t.fillRect(0,b-1,n,1);for(let{bottom:s}of e.
+parts.slice(1))t.fillRect(0,s-2,o.size.width,2)}function Tn(t,o,e,n,r){let{layout:s,colors:a,size:c}=o,l=o.rows.heights[r]>1,f=A/2+4,i=e.down(r,s.tops[r])+f,u=e.
+down(r,s.ends[r])-f,d=Math.round(Math.min(Math.max(i,n.top+f),u));t.fillStyle=a.muted,l&&kn(t,12,d,o.collapsed.has(r)),t.fillStyle=r===o.focusLane&&o.hasFocus?a.
+accent:a.text,t.fillText(Rn(t,Sn(o,r),c.gutter-32),22,d)}function Sn({data:t,filters:o},e){let{label:n}=t.header.lanes[e];return o.has(e)?`${n} (${o.get(e)?.text}\
+)`:n}function kn(t,o,e,n){let r=n?[[-2.5,-4],[3,0],[-2.5,4]]:[[-4,-2.5],[4,-2.5],[0,3]];t.beginPath();for(let[s,a]of r)t.lineTo(o+s,e+a);t.fill()}function Rn(t,o,e){
+let n=o.slice(0,100);if(n===o&&t.measureText(n).width<=e)return n;for(;n.length>1&&t.measureText(`${n}…`).width>e;)n=n.slice(0,-1);return`${n}…`}function Pt(t,o,{
+down:e},{lanes:n},r){t.fillStyle=o.colors.lineSoft;for(let s of n)t.fillRect(r,Math.round(e(s,o.layout.ends[s]))-1,o.size.width-r,1)}function Xo({data:t,races:o},e){let{names:n,cats:r,lanes:s}=t.header,c=s[t.lane[e]].kind==="host"&&t.self[e]!==t.dur[e]?`, self ${S(t.self[e])}`:"",l=[n[t.name[e]].
+slice(0,400)||"(no name)"],f=Nt(t,e),i=t.name[e+s[t.lane[e]].enclosing-1];f&&l.push(`${f}, the innermost: ${n[i].slice(0,200)}`),l.push(t.flags[e]&L.instant?"in\
+stant":`${S(t.dur[e])}${c}`),l.push(`${r[t.cat[e]]||"no category"} · at ${In(t.start[e])}`);let u=t.launch[e];if(u>=0){let p=n[t.name[u]].slice(0,100);l.push(`\
+launched by ${p}, ${S(t.start[e]-t.start[u])} earlier`)}let d=o.find(({event:p})=>p===e);return d&&l.push(`race: ${d.title}`),l}function Nt(t,o){let{enclosing:e}=t.
+header.lanes[t.lane[o]],n=o===0||t.lane[o-1]!==t.lane[o];return e>1&&n?`${e} enclosing frames`:void 0}function gt(t,o){let{names:e,cats:n,lanes:r}=t.header,s=[e[t.
+name[o]].slice(0,200)||"no name",n[t.cat[o]]||"no category"];return s.push(t.flags[o]&L.instant?"an instant":`lasts ${S(t.dur[o])}`),s.push(`starts at ${S(t.start[o])}`,
+`on ${r[t.lane[o]].label}`),t.launch[o]>=0&&s.push(`launched by ${e[t.name[t.launch[o]]].slice(0,100)}`),s.join(", ")}function Yo(t){return t.slice(0,300).replace(
+/^void /,"").replaceAll("(anonymous namespace)::","").replaceAll("at::native::","")||t.slice(0,300)}function qo(t){return t.replace(/^(aten|prims|c10d|autograd::engine::evaluate_function): ?:?|^nn\.Module: |^.{1,200}?\(\d+\): /,
+"")||t}var _n=[[1e9,"s",9],[1e6,"ms",6],[1e3,"µs",3]];function In(t){let[o,e,n]=_n.find(([r])=>Math.abs(t)>=r)??[1,"ns",0];return`${(t/o).toFixed(n)} ${e}`}var On='11px system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", Arial, sans-serif',Hn=28;function jo(t){let{painter:o,size:e,colors:n}=t,r=o.context;
+r.setTransform(e.ratio,0,0,e.ratio,0,0),r.font=On,r.textBaseline="middle",r.fillStyle=n.bg,r.fillRect(0,0,e.width,e.height);let s=I(t);for(let a of s.parts)Ln(r,
+t,s,a);Gn(r,t,s),Ko(r,t,s),Uo(r,t,s),No(r,t,s),Io(r,t,s),Vo(r,t,s)}function Ln(t,o,e,n){let{gutter:r}=o.size;t.save(),t.beginPath(),t.rect(r,n.top,e.width,n.bottom-
+n.top),t.clip(),$n(t,o,e),Pt(t,o,e,n,r),zn(t,o,e,n),Wn(t,o,e),Lo(t,o,e),t.restore()}function $n(t,o,{x:e,t0:n,t1:r}){t.fillStyle=o.colors.band,t.globalAlpha=o.colors.
+bandAlpha,o.steps.forEach((s,a)=>{a%2===0&&s.t1>n&&s.t0<r&&t.fillRect(e(s.t0),b,Math.max(1,e(s.t1)-e(s.t0)),o.size.height)}),t.globalAlpha=1}function zn(t,o,e,n){
+let{painter:r,size:s}=o,a=Pn(o,e,n);if(!a.length)return;let{pixels:c}=e,{image:l,pixels:f}=zo(r,c,a.length);f.fill(0,0,l.width*a.length);let i=a.flatMap(({lane:p,
+row:g},h)=>Nn(o,e,p,g,f,h*l.width));r.stripContext.putImageData(l,0,0,0,0,c,a.length),t.imageSmoothingEnabled=!1;let[u,d]=[s.gutter,c/s.ratio];a.forEach(({lane:p,
+row:g},h)=>{let w=Math.round(e.y(p,g));t.drawImage(r.stripCanvas,0,h,c,1,u,w,d,A-1)}),Cn(t,o,e,i)}function Pn(t,{y:o},{lanes:e,top:n,bottom:r}){let s=[];for(let a of e)
+for(let c=0;c<t.layout.shown[a];c++){let l=o(a,c);l>n-A&&l<r&&s.push({lane:a,row:c})}return s}function Nn(t,o,e,n,r,s){let{index:a,chosen:c,tones:l}=t,f=Hn*t.size.
+ratio,i=o.y(e,n),u={t0:o.t0,w:o.w,width:o.pixels,out:r,base:s,minWidth:f},d=[],p=(g,h,w)=>So(g,a.laneRow[e]+n,u,h,(x,m,O)=>{w?.[g.at[x]]||d.push({i:g.at[x],tone:g.
+tone[x],x0:m,x1:O,y:i,isDim:w!==null})});return c===null?p(a,l.pixels,null):(p(a,t.dimPixels,c.keep),p(c.index,l.pixels,null)),d}function Cn(t,o,e,n){let{ratio:r,
+gutter:s}=o.size;t.textAlign="left";for(let{i:a,tone:c,x0:l,x1:f,y:i,isDim:u}of n){let d=Math.max(0,l)/r,p=Math.min(e.width,f/r)-d-8,g=Nt(o.data,a)??Fn(t,o,o.data.
+name[a],p);g&&(t.fillStyle=u?o.colors.muted:o.tones.ink[c],t.fillText(g,Math.round(s+d+4),Math.round(i)+A/2))}}function Fn(t,o,e,n){let{labels:r}=o.painter,s=r[e]??
+Dn(t,o.data.header,e);if(r[e]=s,s.width<=n)return s.text;if(s.shortWidth<=n)return s.short;let a=Math.floor(s.short.length*n/s.shortWidth);for(;a>=2&&Un(t,s,a)>
+n;)a--;return a<2?"":`${s.short.slice(0,a)}…`}function Un(t,o,e){return o.cuts[e]??=t.measureText(`${o.short.slice(0,e)}…`).width,o.cuts[e]}function Dn(t,o,e){
+let n=o.short[e],r=n??Yo(o.names[e]),s=n??qo(r);return{text:r,short:s,cuts:[],width:t.measureText(r).width,shortWidth:t.measureText(s).width}}function Wn(t,o,e){
+for(let{event:n}of o.syncs)n>=0&&q(t,o,e,n,Ht,1.5);for(let{event:n}of o.races)n>=0&&q(t,o,e,n,Ot,2.5);o.hover!==null&&o.hover!==o.selected&&q(t,o,e,o.hover,o.colors.
+text,1),o.selected!==null&&q(t,o,e,o.selected,o.colors.accent,2.5),o.focused!==null&&o.focused!==o.selected&&o.hasFocus&&q(t,o,e,o.focused,o.colors.text,2,[4,2])}
+function q(t,o,e,n,r,s,a=[]){let c=F(o,e,n);if(c===null)return;t.strokeStyle=r,t.lineWidth=s,t.setLineDash(a);let l=Math.max(c.x,o.size.gutter-4);t.strokeRect(l,
+c.y,Math.max(2,Math.min(c.x+c.width,o.size.width+4)-l),A-1),t.setLineDash([])}function Gn(t,o,{x:e,width:n}){if(o.range===null)return;let{gutter:r,height:s}=o.size,
+a=f=>Math.min(Math.max(f,r),r+n),[c,l]=o.range.map(f=>a(e(f)));l<=r||c>=r+n||(t.fillStyle=o.colors.accent,t.globalAlpha=o.colors.rangeAlpha,t.fillRect(c,E,l-c,s-
+E),t.globalAlpha=1,c>r&&t.fillRect(c-.5,E,1,s),l<r+n&&t.fillRect(l-.5,E,1,s))}function Zo(t){let o=new Uint8Array(T.groups.length);for(let e of t.index.tone)o[e/
+U|0]=1;return T.groups.flatMap((e,n)=>o[n]?[[e.label,t.tones.css[n*U]]]:[])}var Jo=2e3;function W(t){if(t.isReleased)return;let{frame:o,stage:e,canvas:n}=t.dom,r=Math.max(1,o.clientWidth),s=Math.max(b+A,o.clientHeight),a=window.devicePixelRatio||
+1;e.style.height=`${Math.max(s,Math.ceil(t.layout.total+b))}px`;let{size:c}=t;c.width!==r||c.height!==s||c.ratio!==a?(t.size={width:r,height:s,ratio:a,gutter:Math.
+round(Math.min(188,Math.max(132,r*.2),r*.35))},n.width=Math.round(r*a),n.height=Math.round(s*a),n.style.width=`${r}px`,n.style.height=`${s}px`,wt(t)):M(t)}function te(t,o){
+if(t.isReleased!==o)return;if(t.isReleased=!o,o){t.size={...t.size,width:0},W(t);return}let{canvas:e}=t.dom;for(let n of[e,t.painter.stripCanvas])n.width=n.height=
+0;t.painter.strip=null,t.overview=null}function wt(t){if(t.isReleased)return;let o=performance.now();t.scroll=t.dom.frame.scrollTop,jo(t),t.script.push(performance.
+now()-o),t.script.length>Jo&&t.script.splice(0,Jo/2)}function M(t){t.pending||t.isGone||(t.pending=requestAnimationFrame(o=>{t.pending=0,!t.isGone&&(t.beforeFrame?.(
+o),wt(t))}))}function D(t,o){let e=kt(o,t.extent);e[0]===t.view[0]&&e[1]===t.view[1]||(t.view=e,t.options.onTime?.([...e]),M(t))}function z(t,o){let e=kt(o,t.extent);
+if(t.held.clear(),matchMedia("(prefers-reduced-motion: reduce)").matches){D(t,e);return}let n=t.view,r=null;t.beforeFrame=s=>{r??=s;let a=Math.min(1,(s-r)/180),
+c=1-(1-a)**3;D(t,a<1?[n[0]+(e[0]-n[0])*c,n[1]+(e[1]-n[1])*c]:e),a>=1?t.beforeFrame=null:M(t)},M(t)}function G(t){let{data:o,names:e,search:n,filters:r}=t;if(e===
+null&&n===null&&!r.size)t.chosen=null;else{let s=new Uint8Array(o.header.names.length);for(let l=0;l<s.length;l++)s[l]=+((e===null||e.has(l))&&(n===null||n.isHit[l]));
+let a=new Uint8Array(o.n),c=o.header.lanes.map((l,f)=>r.get(f)?.isHit??null);for(let l=0;l<o.n;l++)a[l]=s[o.name[l]]&(c[o.lane[l]]?.[o.name[l]]??1);t.chosen={keep:a,
+index:it(o,t.rows,t.tone,a)}}M(t)}function Ct(t){let{rows:o,collapsed:e,order:n,pinned:r}=t;t.layout=st(o.heights,e,n,r.size),W(t)}function P(t){t.options.onSelect?.(
+{range:t.range&&[...t.range],event:t.selected,names:t.names&&new Set(t.names)})}function N(t,o,e=!1){let{data:n,view:r,dom:s,layout:a}=t;s.tip.hidden=!0,t.hover=
+null;let c=ut(n,t.rows,o),[l,f]=[n.start[c],n.start[c]+n.dur[c]],i=n.lane[c];t.rows.row[c]>=a.shown[i]&&t.collapsed.delete(i)&&Ct(t);let u=at(t.layout,i,t.rows.
+row[c]),d=t.size.height-b,p=ct(t),g=u<p;!g&&u<t.scroll+p?s.frame.scrollTop=u-p-8:!g&&u+A>t.scroll+d&&(s.frame.scrollTop=u+A+8-d);let h=r[1]-r[0],w=h/(t.size.width-
+t.size.gutter);e?z(t,Qo(l,f,4)):f-l<3*w?z(t,Qo(l,f,30)):(f<r[0]+h*.02||l>r[1]-h*.02)&&z(t,[(l+f-h)/2,(l+f+h)/2]),M(t)}function Qo(t,o,e){let n=o>t?(o-t)*e/2:500;
+return[(t+o)/2-n,(t+o)/2+n]}function j(t,o){o<0||(t.focused=o,t.focusLane=t.data.lane[o],t.dom.spoken.textContent=gt(t.data,o),N(t,o))}function Bn(t,o){let e=t.index.laneRow[t.data.lane[o]]+t.rows.row[o],n=R(t.index,e,t.data.start[o]);for(;n<t.index.first[e+1]&&t.index.at[n]!==o;)n++;return{r:e,
+p:n}}function oe(t,o,e){let n=ut(t.data,t.rows,o);if(e==="left"||e==="right"){let{r:c,p:l}=Bn(t,n),f=e==="left"?l-1:l+1;return f>=t.index.first[c]&&f<t.index.first[c+
+1]?t.index.at[f]:n}let r=t.data.lane[n],s=t.rows.row[n]+(e==="up"?-1:1),a=t.data.start[n]+t.data.dur[n]/2;if(s>=0&&s<t.layout.shown[r]){let c=e==="up"?t.data.start[n]:
+a,l=Ft(t,r,s,c,e==="up"?0:t.data.dur[n]/2);if(l>=0)return l}return Kn(t,r,e==="up"?-1:1,a)??n}function Kn(t,o,e,n){let{order:r}=t.layout;for(let s=r.indexOf(o)+
+e;s>=0&&s<r.length;s+=e){let a=Ft(t,r[s],0,n,1/0);if(a>=0)return a}return null}function Ft(t,o,e,n,r){let{index:s}=t,a=s.laneRow[o]+e,c=pt(s,a,n,0);if(c>=0)return c;
+let l=R(s,a,n),f=-1,i=r;for(let u of[l-1,l]){if(u<s.first[a]||u>=s.first[a+1])continue;let d=Math.max(s.s[u]-n,n-s.e[u],0);d<=i&&(f=s.at[u],i=d)}return f}function ee(t,o){
+return t.data.launch[o]>=0?t.data.launch[o]:It(t,o,1)[0]??o}function ne(t,o){let e=(t.view[0]+t.view[1])/2;for(let n of o){let r=Ft(t,n,0,e,1/0);if(r>=0)return r}
+return-1}function re(t,o){if(!o.trim())return null;let e=Ut(t,o),n=0;for(let r=0;r<t.data.n;r++)n+=e[t.data.name[r]];return{isHit:e,count:n,at:-1}}function Ut(t,o){
+let e=o.trim().toLowerCase();return t.lowerNames??=t.data.header.names.map(n=>n.toLowerCase()),Uint8Array.from(t.lowerNames,n=>+n.includes(e))}function se({data:t,
+view:o},e,n){let r=e.at,s=(i,u)=>t.start[i]<t.start[u]||t.start[i]===t.start[u]&&i<u,a=-1,c=-1;for(let i=0;i<t.n;i++){if(!e.isHit[t.name[i]])continue;let u=n>0?
+s:(p,g)=>s(g,p);(c<0||u(i,c))&&(c=i),(r>=0?u(r,i):n>0?t.start[i]>=o[0]:t.start[i]<=o[1])&&(a<0||u(i,a))&&(a=i)}let l=a>=0?a:c,f=0;if(l>=0)for(let i=0;i<t.n;i++)
+f+=e.isHit[t.name[i]]&&!s(l,i)?1:0;return{found:l,ordinal:f}}function Z(t,o){o<0||t.rows.heights[o]<2||(t.collapsed.delete(o)||t.collapsed.add(o),Dt(t,o,t.collapsed.has(o)?"folded":"unfolded"))}function mt(t,o){let{order:e,
+pinned:n}=t;o<0||(e.splice(e.indexOf(o),1),n.delete(o)?e.splice(n.size,0,o):(e.splice(n.size,0,o),n.add(o)),Dt(t,o,n.has(o)?"pinned":"no longer pinned"))}function J(t,o,e){
+let{order:n,pinned:r}=t;if(o<0)return;let[s,a]=r.has(o)?[0,r.size-1]:[r.size,n.length-1];n.splice(n.indexOf(o),1),n.splice(Math.min(Math.max(e,s),a),0,o),Dt(t,o,
+`is lane ${n.indexOf(o)+1} of ${n.length}`)}function ae(t,o,e){e.trim()?t.filters.set(o,{text:e.trim(),isHit:Ut(t,e)}):t.filters.delete(o),G(t)}function Dt(t,o,e){
+t.dom.spoken.textContent=`${t.data.header.lanes[o].label} ${e}`,Ct(t),t.lanesPanel?.update()}function Q(t,o){t.beforeFrame=null,D(t,o)}function xt(t,o){let{size:e,view:n}=t,r=o/(e.width-e.gutter)*(n[1]-n[0]);Q(t,[n[0]+r,n[1]+r])}function Wt(t,o,e){let{size:n,
+view:r}=t,s=e===null?.5:Math.min(Math.max((e-n.gutter)/(n.width-n.gutter),0),1),a=r[0]+s*(r[1]-r[0]);Q(t,[a+(r[0]-a)*o,a+(r[1]-a)*o])}function ce(t,o){let e=(t.
+view[1]-t.view[0])/2;Q(t,[o-e,o+e])}function le(t,o){let{extent:e,view:n}=t,r=n[1]-n[0],s=r*.02,a=o?e[1]+s-r:e[0]-s;z(t,[a,a+r])}var Vn=3;function ue(t){return{...Xn(t),...Yn(t),...qn(t)}}function Xn(t){return{show:o=>Q(t,o),pan:o=>xt(t,o),zoom:(o,e)=>Wt(t,o,e),centre:o=>ce(t,o),fit:()=>z(
+t,t.whole),toEnd:o=>le(t,o)}}function Yn(t){return{timeAt:o=>ie(t,o),hover:(o,e)=>jn(t,o,e),leave(){t.pointerX=null,de(t,null)},click:(o,e)=>Zn(t,o,e),zoomToEventAt(o,e){
+let n=yt(t,o,e);n!==null&&N(t,n,!0)},dragRange(o,e){t.range=[Math.min(o,e),Math.max(o,e)],M(t)},finishRange:()=>P(t),measureTo(o,e){let[n,r]=[t.selected,yt(t,o,
+e)];return n===null||r===null||n===r?!1:(t.range=so(t.data,n,r),t.selected=null,P(t),M(t),!0)},clearRange(){t.range!==null&&(t.range=null,P(t),M(t))},toggleLane:o=>Z(
+t,$(t.layout,lt(t,o))),dropLane(o,e){let[n,r]=[o,e].map(s=>$(t.layout,lt(t,s)));J(t,n,r<0?t.order.length-1:t.order.indexOf(r))}}}function qn(t){return{zoomToFocused(){
+let o=t.focused??t.selected;o!==null&&N(t,o,!0)},toggleFocusLane:()=>Z(t,fe(t)),pinFocusLane:()=>mt(t,fe(t)),arrow(o){t.focused!==null?j(t,oe(t,t.focused,o)):o===
+"left"||o==="right"?xt(t,(o==="left"?-1:1)*80):t.dom.frame.scrollBy(0,(o==="up"?-2:2)*A)},enter(){let{focused:o}=t;o===null?j(t,ne(t,he(t))):pe(t,o)},follow(){t.
+focused!==null&&j(t,ee(t,t.focused))},escape:()=>Jn(t),search:o=>bt(t,o),nextMatch:o=>Qn(t,o),hold:o=>tr(t,o),focusChanged(o){t.hasFocus=o,M(t)}}}function ie(t,o){
+let e=I(t);return e.t0+(o-t.size.gutter)/e.scale}function yt(t,o,e){let{index:n,layout:r,size:s}=t,a=go(r,lt(t,e));if(a===null||o<s.gutter||e<b)return null;let c=Vn/
+I(t).scale,l=pt(n,n.laneRow[a.lane]+a.row,ie(t,o),c);return l<0?null:l}function jn(t,o,e){let{dom:n}=t;t.pointerX=o;let r=yt(t,o,e);r!==null&&io(n,Xo(t,r),o+n.frame.
+offsetLeft,e+n.frame.offsetTop),de(t,r)}function de(t,o){o===null&&(t.dom.tip.hidden=!0),o!==t.hover&&(t.hover=o,t.options.onHover?.(o),M(t))}function Zn(t,o,e){
+let n=yt(t,o,e);t.focused=n,n===null&&(t.range=null),pe(t,n)}function pe(t,o){t.selected=o,o!==null&&(t.dom.spoken.textContent=`selected ${gt(t.data,o)}`),P(t),
+M(t)}function he(t){let o=I(t).parts.reverse().flatMap(({lanes:e})=>e);return[...o,...t.order.slice(t.order.indexOf(o[o.length-1])+1)]}function fe(t){return t.focusLane>=
+0?t.focusLane:he(t)[0]??-1}function Jn(t){if(t.search!==null)t.dom.search.value="",bt(t,"");else if(t.focused!==null&&t.focused!==t.selected)t.focused=null;else if(t.
+selected!==null||t.range!==null)Object.assign(t,{selected:null,range:null,focused:null}),P(t);else return!1;return t.isArmed=!1,M(t),!0}function bt(t,o){let e=re(
+t,o);return t.search=e,t.dom.matches.textContent=e&&`${nt(e.count)} ${e.count===1?"match":"matches"}`,G(t),e?.count??0}function Qn(t,o){let{search:e}=t;if(e===null||
+e.count===0)return;let{found:n,ordinal:r}=se(t,e,o);e.at=n,t.dom.matches.textContent=`${nt(r)} of ${nt(e.count)}`,t.selected=n,j(t,n),P(t)}function tr(t,o){let e=([
+s,a],c)=>{s&&Wt(t,Math.exp(-s*2.2*c),t.pointerX),a&&xt(t,a*900*c)};if(matchMedia("(prefers-reduced-motion: reduce)").matches){e(zt([o]),.12);return}if(t.held.has(
+o))return;t.held.add(o);let n=null,r=s=>{let a=n===null?.016666666666666666:Math.min(.05,(s-n)/1e3);n=s,e(zt(t.held),a),t.beforeFrame=t.held.size?r:null,t.held.
+size&&M(t)};t.beforeFrame=r,M(t)}function ge(t){let{lanesButton:o,lanes:e}=t.dom;v(t,o,"click",()=>{t.lanesPanel??=or(t),e.hidden=!e.hidden,o.setAttribute("aria-expanded",String(!e.hidden)),t.lanesPanel.
+update()})}function or(t){let o=t.data.header.lanes.map((n,r)=>er(t,r)),e=y("ul",{"aria-label":"Lanes"});return t.dom.lanes.replaceChildren(e),{update(){let{activeElement:n}=document;
+e.append(...t.order.map(r=>o[r].node));for(let r of o)r.update();n instanceof HTMLElement&&e.contains(n)&&n.focus()}}}function er(t,o){let{label:e}=t.data.header.
+lanes[o],n=(i,u,d)=>y("button",{type:"button",title:u,"aria-label":`${u}: ${e}`,onclick:d},i),r=n("Pin","Keep on top",()=>mt(t,o)),s=n("↑","Move up",()=>J(t,o,
+t.order.indexOf(o)-1)),a=n("↓","Move down",()=>J(t,o,t.order.indexOf(o)+1)),c=n("Fold","Show one row",()=>Z(t,o));c.disabled=t.rows.heights[o]<2;let l=y("inpu\
+t",{type:"search",placeholder:"Filter names","aria-label":`Filter names: ${e}`});l.addEventListener("input",()=>ae(t,o,l.value));for(let i of[r,s,a,c,l])i.setAttribute(
+"data-lm-suppress-shortcuts","true");let f=y("span",{class:"cltl-lane",title:e},e);return{node:y("li",{},r,s,a,c,f,l),update(){r.setAttribute("aria-pressed",String(
+t.pinned.has(o))),c.setAttribute("aria-pressed",String(t.collapsed.has(o)))}}}var nr=460,rr=150,sr="800px 0px";function me(t,o,e={}){let n=Do(t,o,e),r=ue(n);Go(n,r),Bo(n,r),cr(n,r),xe(n,n.mode),ar(n),W(n);let s=new ResizeObserver(()=>W(n));
+s.observe(n.dom.frame);let a=new IntersectionObserver(c=>te(n,c[c.length-1].isIntersecting),{rootMargin:sr});return a.observe(n.dom.frame),n.cleanups.push(()=>s.
+disconnect(),()=>a.disconnect()),wt(n),lr(n,r)}function xe(t,o){Object.assign(t,Lt(o)),lo(t.dom.host,t.colors),uo(t.dom,Zo(t)),M(t)}function ar({dom:t,layout:o,
+options:e}){let n=e.height??Math.min(nr,Math.max(rr,o.total+b));t.frame.style.height=`${Math.round(n)+2}px`}function cr(t,o){let{dom:e}=t;v(t,e.zoomIn,"click",()=>o.
+zoom(.5,null)),v(t,e.zoomOut,"click",()=>o.zoom(2,null)),v(t,e.fit,"click",o.fit),ge(t),v(t,e.next,"click",()=>o.nextMatch(1)),v(t,e.previous,"click",()=>o.nextMatch(
+-1)),v(t,e.frame,"scroll",()=>M(t),{passive:!0})}function lr(t,o){return{setTheme:e=>xe(t,e),fit:o.fit,zoomTo:(e,n)=>o.show([e,n]),getView:()=>[...t.view],select(e=null){
+t.selected=e,e!==null&&N(t,e),M(t)},setRange(e,n=null){t.range=e===null||n===null?null:[e,n],M(t)},setNames(e){t.names=e===null?null:new Set(e),G(t)},raceOf:e=>t.
+races.find(n=>n.event===e&&e!==null)?.race??null,showRace:e=>we(t,t.races.find(n=>n.race===e)),showSync:e=>we(t,t.syncs.find(n=>n.group===e)),search(e){return t.
+dom.search.value=e,bt(t,e)},focus:()=>t.dom.canvas.focus({preventScroll:!0}),resize:()=>W(t),boxOf:e=>ur(t,e),stats:()=>({frames:t.script.length,script:[...t.script]}),
+destroy:()=>fr(t)}}function fr(t){t.isGone=!0,cancelAnimationFrame(t.pending);for(let o of t.cleanups.splice(0))o();t.dom.host.remove()}function we(t,o){if(o){if(o.
+event>=0)t.focused=o.event,N(t,o.event);else if(o.at<t.view[0]||o.at>t.view[1]){let e=(t.view[1]-t.view[0])/2;D(t,[o.at-e,o.at+e])}M(t)}}function ur(t,o){let e=I(
+t),n=t.data.lane[o];if(t.rows.row[o]>=t.layout.shown[n])return null;let r=e.x(t.data.start[o]),s=t.data.dur[o]*e.scale;return{x:r,y:e.y(n,t.rows.row[o]),width:s,
+height:A-1}}function ye(t,o){let e=ir(o);t.replaceChildren(e.root);let n=pr(e),r=()=>{Tt(o.get("_picture"),!0),dr(e.content,o.get("_panel")),e.root.dataset.updates=String(o.
+get("_panel").number??0)},s=()=>{let l=o.get("_ended");e.root.dataset.state=l?"ended":"live";for(let f of e.buttons)f.hidden=!!l;e.note.textContent=l||o.get("_h\
+int")},c=[["msg:custom",(l,f)=>{l?.kind==="timeline"?n.show(l.step??0,f[0]):l?.kind==="note"&&(e.note.textContent=l.text??"")}],["change:_panel",r],["change:_en\
+ded",s]];for(let[l,f]of c)o.on(l,f);return r(),s(),be(o,"timeline"),()=>{for(let[l,f]of c)o.off(l,f);n.destroy(),Tt(o.get("_picture"),!1)}}function be(t,o){try{
+t.send({kind:o,view:no()})}catch{}}function ir(t){let o=y("span",{class:"cl-watch-hint"}),e=(f,i)=>()=>{o.textContent=i,be(t,f)},n=[y("button",{type:"button",onclick:e(
+"record","Recording is requested.")},"Record now"),y("button",{type:"button",onclick:e("stop","A stop is requested.")},"Stop watching")],r=y("div",{class:"cl-wa\
+tch-content"}),s=y("h4",{hidden:!0}),a=y("div",{class:"cudalens cl-watch-timeline",hidden:!0}),c=y("div",{class:"cl-watch-tools"},...n,o);return{root:y("div",{class:"\
+cudalens-watch"},c,r,s,a),content:r,buttons:n,note:o,heading:s,timeline:a}}function dr(t,{tree:o}){if(!o)return;let e=K(t,"details",HTMLDetailsElement).map(n=>n.
+open);t.replaceChildren(Et(o));for(let[n,r]of K(t,"details",HTMLDetailsElement).entries())r.open=e[n]??r.open}function pr({heading:t,timeline:o}){let e=null,n=0,
+r=ro(s=>{o.dataset.theme=s,e?.setTheme(s)});return{async show(s,a){n+=1;let c=n,l=new Uint8Array(a.buffer,a.byteOffset,a.byteLength),f=await oo(l);c!==n||e&&o.matches(
+":hover")||(e?.destroy(),t.hidden=o.hidden=!1,t.textContent=`Timeline of step ${s.toLocaleString("en")}: click it, then scroll to zoom, drag to move`,o.dataset.
+theme=V(),o.dataset.step=String(s),e=me(o,f,{theme:V()}))},destroy(){n+=1,r(),e?.destroy()}}}function hr({model:t,el:o}){return ye(o,t)}var Pa={render:hr};export{Pa as default};

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 from cudalens.analysis import units
+from cudalens.analysis.watching.disturbances import grouped
 from cudalens.frames import Trace
-from cudalens.frames.watching.run import WatchedRecording, WatchedRun
+from cudalens.frames.watching.run import WatchedChange, WatchedRecording, WatchedRun
 from cudalens.views.foreign import clean
 from cudalens.views.sections.model import Block, Column, Facts, Items, Picture, Row, Section, Table
 from cudalens.views.timeline.svg import timeline_svg
@@ -57,18 +59,25 @@ def section(run: WatchedRun, last: Trace | None = None) -> Section:
 
 
 def _changes(run: WatchedRun) -> Table:
+    groups = grouped(run.changes)
     rows = [
         Row(
             (
-                f"{one.step:,}",
-                units.duration(one.before_ns),
-                units.duration(one.after_ns),
-                clean("; ".join(one.causes)) or "not known: no recording on both sides",
+                f"{group[0].step:,}",
+                units.duration(group[0].before_ns),
+                units.duration(group[-1].after_ns),
+                _causes(group),
             )
         )
-        for one in run.changes[: -_MOST_CHANGES - 1 : -1]
+        for group in groups[: -_MOST_CHANGES - 1 : -1]
     ]
-    return Table(_CHANGES, rows, num_rows=len(run.changes), num_open=5, more=("change", "w.changes"), key="changes")
+    return Table(_CHANGES, rows, num_rows=len(groups), num_open=5, more=("change", "w.changes"), key="changes")
+
+
+def _causes(group: Sequence[WatchedChange]) -> str:
+    if len(group) > 1:
+        return words.disturbance(group)
+    return clean("; ".join(group[0].causes)) or "not known: no recording on both sides"
 
 
 def _findings(one: WatchedRecording) -> Items:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final
 
 import numpy as np
 
 from cudalens.analysis import units
+from cudalens.analysis.watching.disturbances import grouped
 from cudalens.frames.watching.run import WatchedChange, WatchedRun
 
 _SOURCES: Final = {
@@ -37,7 +38,7 @@ def verdict(run: WatchedRun) -> str:
     facts, dur = run.facts, run.columns["dur"]
     if not len(dur):
         return _NO_STEP if not facts.num_steps else f"{units.plural(facts.num_steps, 'step')}, no step time yet"
-    changed = change(run.changes[-1], run) if run.changes else ""
+    changed = changes(grouped(run.changes)[-1], run) if run.changes else ""
     recent = [one for one in run.recordings if one.verdict]
     said = f"; {recent[-1].verdict}" if recent and not changed else ""
     line = f"step {facts.num_steps:,}: {units.duration(float(np.median(dur[-_NUM_RECENT:])))} a step"
@@ -57,9 +58,27 @@ def change(one: WatchedChange, run: WatchedRun) -> str:
         if ratio >= 1
         else f"{units.percent(100 * abs(ratio))} {'slower' if ratio > 0 else 'faster'}"
     )
-    when = "" if run.facts.clock == "virtual" else f" ({_time(one.ts)})"
     why = f"; {one.causes[0]}" if one.causes else ""
-    return f"since step {one.step:,}{when}: {how}{why}"
+    return f"{_since(one, run)}: {how}{why}"
+
+
+def changes(group: Sequence[WatchedChange], run: WatchedRun) -> str:
+    """As `change`; of a disturbance ``since step 4,120 (14:02:31): 7 times slower and faster, 18.1 to 26.3 ms``."""
+    if len(group) == 1:
+        return change(group[0], run)
+    return f"{_since(group[0], run)}: {disturbance(group)}"
+
+
+def disturbance(group: Sequence[WatchedChange]) -> str:
+    """``7 times slower and faster, 18.1 to 26.3 ms; ...`` for the changes of one disturbance."""
+    levels = [group[0].before_ns, *(one.after_ns for one in group)]
+    between = f"{units.duration(min(levels))} to {units.duration(max(levels))}"
+    return f"{len(group)} times slower and faster, {between}; other load on the machine is a usual cause"
+
+
+def _since(one: WatchedChange, run: WatchedRun) -> str:
+    when = "" if run.facts.clock == "virtual" else f" ({_time(one.ts)})"
+    return f"since step {one.step:,}{when}"
 
 
 def _time(ns: int) -> str:

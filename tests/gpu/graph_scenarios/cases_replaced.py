@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import textwrap
+
 from graph_scenarios.hand_made import Case
 
 
@@ -20,6 +22,24 @@ class Doubled(torch.autograd.Function):
     @staticmethod
     def backward(ctx, grad): return grad * k
 """
+
+#: A function whose variable another one changes.
+_CLOSURE = """
+def make(k):
+    def scale(ctx, grad): return grad * k
+    def change(new):
+        nonlocal k
+        k = new
+    return scale, change
+scale, change = make(2.0)
+"""
+
+
+def _stored(statement: str, seen: str = "None") -> Case:
+    """A forward that stores a tensor for its backward, where no operator of the forward takes it."""
+    before = CUSTOM.replace("return x * 2", f"{statement}; return x * 2").replace("grad * k", "grad * ctx.k")
+    return Case("k = vector()" + before, "return Doubled.apply(x)", "k = vector(1)", seen=seen, grad=True)
+
 
 CASES = {
     "a global": case("t = vector()", "t", "t = vector(1)"),
@@ -91,6 +111,56 @@ CASES = {
     "transposed in place": Case("m = nn.Linear(6, 6).cuda()", "return m(x)", "m.weight.data = m.weight.data.t()"),
     "a number in a backward": Case("k = 2.0" + CUSTOM, "return Doubled.apply(x)", "k = 3.0", grad=True),
     "a tensor in a backward": Case("k = vector()" + CUSTOM, "return Doubled.apply(x)", "k = vector(1)", grad=True),
+    "a number in a closure that a backward of torch.library reads": Case(
+        _CLOSURE + "name = f'cudalens_test::op{id(change)}'\n"
+        "@torch.library.custom_op(name, mutates_args=())\n"
+        "def op(x: torch.Tensor) -> torch.Tensor: return x * 2\n"
+        "op.register_autograd(scale)",
+        "return op(x)",
+        "change(3.0)",
+        grad=True,
+    ),
+    "a closure of two, of which torch holds the other": Case(
+        _CLOSURE + "known, (scale, change) = scale, make(5.0)\nname = f'cudalens_test::op{id(change)}'\n"
+        "@torch.library.custom_op(name, mutates_args=())\n"
+        "def op(x: torch.Tensor) -> torch.Tensor: return x * 2\n"
+        "op.register_autograd(scale)\ndel scale",
+        "known; return op(x)",
+        "change(3.0)",
+        grad=True,
+    ),
+    "a tensor that the forward stores for the backward": _stored("ctx.k = k"),
+    "a view that the forward stores for the backward": _stored("ctx.k = k[:6].detach()"),
+    "a tensor that is stored, and replaced before the backward": _stored(
+        "ctx.k = k", seen="globals().update(k=vector(n))"
+    ),
+    "a tensor in a class that each call makes": Case(
+        "k = vector()\ndef make(k):" + textwrap.indent(CUSTOM, "    ") + "    return Doubled",
+        "return make(k).apply(x)",
+        "k = vector(1)",
+        grad=True,
+    ),
+    "a tensor in a hook's default": Case(
+        "k = vector()",
+        "y = x * 2\nif y.requires_grad: y.register_hook(lambda grad, k=k: grad * k)\nreturn y",
+        "k = vector(1)",
+        grad=True,
+    ),
+    "a closure of a function that is graphed itself": Case(
+        "import cudalens\ndef make(k):\n    def change(new):\n        nonlocal k\n        k = new\n"
+        "    return cudalens.cudagraph(lambda x: x * k), change\ninner, change = make(2.0)",
+        "return inner(x) + 1",
+        "change(3.0)",
+    ),
+    "a size": case("t = vector()", "t.shape[0]", "t = torch.zeros(9, device='cuda')"),
+    "a stride": case("t = torch.zeros(4, 5, device='cuda')", "t.is_contiguous()", "t = t.t()"),
+    "a device": case("t = vector()", "t.is_cuda", "t = t.cpu()"),
+    "whether a gradient is needed": case("t = vector()", "t.requires_grad", "t.requires_grad_()"),
+    "a dtype of a parameter": case("t = nn.Parameter(vector())", "t.element_size()", "t.data = t.data.double()"),
+    "a class of a tensor": case("t = vector()", "(type(t) is torch.Tensor)", "t = nn.Parameter(t)"),
+    "an identity": case("s = t = vector()", "(s is t)", "t = vector()"),
+    "a counter of changes": case("t = vector()", "t._version", "t.add_(1)"),
+    "a tensor that is missing": case("t = vector()", "(t is None)", "t = None"),
     "a number in a hook": Case(
         "k = 2.0\ndef hook(grad): return grad * k",
         "y = x * 2\nif y.requires_grad: y.register_hook(hook)\nreturn y",

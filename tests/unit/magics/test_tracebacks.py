@@ -3,10 +3,12 @@
 import signal
 
 import pytest
+from IPython.core.interactiveshell import InteractiveShell
 from IPython.core.ultratb import AutoFormattedTB
+from traitlets.config import Config
 
 from cudalens.device.interrupts import DeferredInterrupts
-from cudalens.magics.tracebacks import show_lines
+from cudalens.magics.tracebacks import repair_interrupts, restore_interrupts, show_lines
 
 SOURCE = """
 def loop():
@@ -71,3 +73,32 @@ def test_other_exceptions_keep_their_tracebacks():
     show_lines(raised.value)
     assert raised.value.__traceback__ is trail
     show_lines(None)
+
+
+@pytest.fixture
+def shell(tmp_path):
+    return InteractiveShell(
+        ipython_dir=str(tmp_path),
+        config=Config(HistoryManager={"enabled": False}, InteractiveShell={"colors": "nocolor"}),
+    )
+
+
+def test_interrupts_of_cells_are_shown_until_the_handler_is_removed(shell, capsys):
+    repair_interrupts(shell)
+    shell.user_ns.update(interrupted=interrupted)
+    result = shell.run_cell("raise interrupted(has_lines=False)")
+    shown = capsys.readouterr()
+    assert isinstance(result.error_in_exec, KeyboardInterrupt)
+    assert "KeyboardInterrupt" in shown.out
+    assert "loop" in shown.out
+    assert "Unexpected exception" not in shown.out + shown.err
+    restore_interrupts(shell)
+    assert shell.custom_exceptions == ()
+
+
+def test_a_handler_of_the_user_stays(shell):
+    shell.set_custom_exc((KeyboardInterrupt, ValueError), lambda *args, **options: None)
+    mine = shell.CustomTB
+    repair_interrupts(shell)
+    restore_interrupts(shell)
+    assert (shell.CustomTB, shell.custom_exceptions) == (mine, (KeyboardInterrupt, ValueError))

@@ -4,6 +4,7 @@ import json
 import os
 import socket
 import stat
+import subprocess
 import tempfile
 import threading
 from contextlib import suppress
@@ -95,6 +96,15 @@ def test_off_leaves_no_socket_and_no_thread(folder):
     assert link.watched_processes() == []
     assert list(next(folder.iterdir()).iterdir()) == []
     assert not [thread for thread in threading.enumerate() if thread.name.startswith("cudalens")]
+
+
+def test_the_files_of_a_process_that_was_killed_are_removed_by_the_next_watch(folder):
+    killed = subprocess.Popen(["true"])
+    killed.wait()
+    for suffix in ("sock", "token"):
+        (link.runtime_folder() / f"{killed.pid}.{suffix}").touch()
+    with cudalens.watch():
+        assert {path.stem for path in link.runtime_folder().iterdir()} == {str(os.getpid())}
 
 
 def test_without_a_watched_process_the_message_says_what_to_do(folder):

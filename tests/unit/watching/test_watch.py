@@ -3,9 +3,11 @@
 import gc
 import os
 import threading
+import time
 
 import pytest
 import torch
+from planted_loops import work
 from torch import nn
 from torch.autograd import profiler as torch_profiler
 from torch.nn.modules import module as modules
@@ -15,6 +17,7 @@ from torch.utils.data.dataloader import _BaseDataLoaderIter
 
 import cudalens
 from cudalens.api.watch import active
+from cudalens.profiler import ProfilerCollector
 
 
 class Training:
@@ -101,6 +104,19 @@ def test_the_summary_names_the_run_and_its_cost(trained):
     text = str(trained[0].summary())
     assert "40: steps of the optimizer" in text
     assert "measured; budget 50 %" in text
+
+
+def test_short_steps_are_timed_together_and_each_counts_once():
+    with cudalens.watch(budget=0.001) as w:
+        for k in range(400):
+            while k > 8 and w.is_building:
+                time.sleep(0.01)
+            w.step()
+    steps = w.steps
+    assert w.run.facts.num_steps == 400
+    assert steps["num_steps"].iloc[:32].max() == 1
+    assert steps["num_steps"].max() > 8
+    assert (steps["step"] + steps["num_steps"])[:-1].tolist() == steps["step"][1:].tolist()
 
 
 def test_without_an_optimizer_batches_are_steps():
@@ -193,6 +209,25 @@ def test_a_stop_from_elsewhere_ends_it_within_the_loop_and_the_loop_goes_on():
     assert hooks() == before
 
 
+def test_the_sanitizer_beside_it_changes_no_result():
+    def trained():
+        torch.manual_seed(3)
+        model = nn.Sequential(nn.Linear(8, 16), nn.Dropout(0.5), nn.Linear(16, 1)).cuda()
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        for _ in range(12):
+            optimizer.zero_grad()
+            model(torch.randn(4, 8, device="cuda")).square().mean().backward()
+            optimizer.step()
+        return torch.cat([parameter.detach().cpu().reshape(-1) for parameter in model.parameters()])
+
+    with cudalens.virtual.device("h100"):
+        plain = trained()
+        with cudalens.sanitize(), cudalens.watch(budget=0.5) as w:
+            found = trained()
+    assert torch.equal(plain, found)
+    assert w.run.facts.num_recordings
+
+
 def test_a_second_watch_is_refused_and_the_first_goes_on():
     with cudalens.watch("one") as w:
         with pytest.raises(cudalens.WatchError, match="'one' is already watching"), cudalens.watch():
@@ -264,3 +299,51 @@ def test_steps_on_a_virtual_device_have_its_times():
     parts = w.run.recordings[0].parts
     assert parts["GPU compute"] > 0
     assert sum(parts.values()) == pytest.approx(dur.median(), rel=0.25)
+
+
+def a_loop_of_products(host_us=0):
+    """A watched loop on a virtual device whose host works for `host_us` before it launches the products of a step."""
+    with cudalens.virtual.device("h100", values=False):
+        x = torch.ones(4096, 4096, device="cuda")
+        with cudalens.watch(budget=0.5) as w:
+            for _ in range(30):
+                work(host_us)
+                for _ in range(4):
+                    x @ x
+                w.step()
+    return w
+
+
+def test_a_recording_of_a_loop_whose_host_is_ahead_has_no_idle_time():
+    w = a_loop_of_products()
+    (step_ns,) = set(w.steps["dur"][15:])
+    for recording, trace in zip(w.run.recordings, w.traces, strict=True):
+        assert recording.parts == {"GPU compute": pytest.approx(step_ns, rel=0.001)}
+        assert "GPU busy 100 %" in recording.verdict
+        assert trace.info.ended_ns - trace.info.started_ns == pytest.approx(recording.num_steps * step_ns, rel=0.001)
+
+
+def test_a_recording_of_a_loop_that_waits_for_its_host_has_its_idle_time():
+    w = a_loop_of_products(host_us=30_000)
+    step_ns = w.steps["dur"].iloc[-1]
+    assert step_ns > 30_000_000
+    for recording in w.run.recordings:
+        assert recording.parts["GPU compute"] + recording.parts["idle: host"] == pytest.approx(step_ns, rel=0.01)
+        assert recording.parts["idle: host"] > 15_000_000
+
+
+def test_steps_are_recorded_once_the_host_is_as_far_ahead_as_before(monkeypatch):
+    prepare, steps = ProfilerCollector.prepare, []
+
+    def prepare_as_cupti(self):
+        """Takes so long that the device finishes its work."""
+        prepare(self)
+        torch.cuda.synchronize()
+        steps.append(active()._loop.num_steps)
+
+    monkeypatch.setattr(ProfilerCollector, "prepare", prepare_as_cupti)
+    w = a_loop_of_products()
+    step_ns = w.steps["dur"].iloc[-1]
+    first = w.run.recordings[0]
+    assert first.step > steps[0]
+    assert first.parts == {"GPU compute": pytest.approx(step_ns, rel=0.001)}

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from cudalens.watching.budget import PAUSE_NS, Budget
-from cudalens.watching.steps import StepHistory
+from cudalens.watching.steps import Known, StepHistory
 from cudalens.watching.store import RecordingStore
 
 MS = 1_000_000
@@ -70,7 +70,7 @@ def test_every_recording_is_in_the_sample_equally_often():
 def history(num_steps, most):
     steps = StepHistory(most)
     for k in range(num_steps):
-        steps.add(k, k * 10, 10 + k % 2, elements=None, data_ns=4)
+        steps.add(k, k * 10, 10 + k % 2, Known(data_ns=4))
     return steps
 
 
@@ -89,6 +89,15 @@ def test_a_history_of_any_length_counts_every_step_once():
         assert columns["max_dur"].max() == 11
         assert set(columns["elements"].tolist()) == {-1}
         assert set(columns["data_ns"].tolist()) == {4}
+
+
+def test_steps_that_were_timed_together_are_one_row():
+    steps = StepHistory(64)
+    steps.add(0, 0, 10)
+    steps.add(1, 10, 12, Known(data_ns=3), num_steps=5)
+    columns = steps.columns()
+    assert columns["num_steps"].tolist() == [1, 5]
+    assert columns["dur"].tolist() == [10, 12]
 
 
 def test_columns_that_another_thread_reads_have_the_same_rows():
@@ -118,6 +127,24 @@ def test_the_cost_is_what_disturbed_steps_took_more_and_the_hooks():
     spend(budget, 50, disturbed_ns=100 * MS)
     assert budget.cost_ns == 99 * 20_000 + 100 * MS
     assert budget.cost_share == pytest.approx(0.102 / 2, rel=0.05)
+
+
+def test_a_recording_costs_at_least_what_the_other_thread_worked_for_it():
+    budget = Budget(0.02)
+    spend(budget, 50)
+    budget.add(21 * MS, 0, is_disturbed=True)
+    budget.add_thread(300 * MS)
+    assert budget.cost_ns == 50 * 20_000 + 300 * MS
+    spend(budget, 50)
+    assert budget.cost_ns == 100 * 20_000 + 300 * MS
+    assert budget.recordings_ns == 300 * MS
+
+
+def test_a_recording_that_makes_its_steps_faster_by_chance_has_no_negative_cost():
+    budget = Budget(0.02)
+    spend(budget, 50, disturbed_ns=-5 * MS)
+    spend(budget, 50, disturbed_ns=-5 * MS)
+    assert budget.cost_ns >= 98 * 20_000
 
 
 def test_recordings_wait_until_the_time_pays_for_them():

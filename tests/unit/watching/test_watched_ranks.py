@@ -1,5 +1,8 @@
 """Ranks that watch themselves write into one folder; the view names the rank that arrives last."""
 
+import dataclasses
+
+import msgspec
 import numpy as np
 import pytest
 import torch
@@ -25,6 +28,23 @@ def test_the_rank_that_waits_least_arrives_last(late):
     assert job.verdict == f"4 ranks, 20.0 ms a step; rank {late} arrives last: the others wait 5.00 ms a step for it"
     assert f"rank {late} arrives last" in str(job)
     assert "<svg" in job._repr_html_()
+
+
+def test_ranks_without_a_gpu_are_judged_by_their_collectives():
+    parts = {"operators": 9.0 * MS, "communication": 8.0 * MS}
+    runs = {rank: a_rank(rank, 0) for rank in range(3)}
+    for rank, run in runs.items():
+        mine = parts | ({"communication": 1.0 * MS} if rank == 1 else {})
+        runs[rank] = dataclasses.replace(run, recordings=(WatchedRecording(3, 2, 7, 20 * MS, "last", "", mine),))
+    assert "rank 1 arrives last: the others wait 7.00 ms" in WatchedRanks(runs).verdict
+
+
+def test_a_recording_of_an_unusually_long_step_does_not_count():
+    runs = {rank: a_rank(rank, 6) for rank in range(3)}
+    (usual,) = runs[1].recordings
+    long = msgspec.structs.replace(usual, step_ns=200 * MS, parts=usual.parts | {"communication": 1.0 * MS})
+    runs[1] = dataclasses.replace(runs[1], recordings=(usual, long))
+    assert WatchedRanks(runs).verdict == "3 ranks, 20.0 ms a step"
 
 
 def test_ranks_that_wait_equally_long_have_no_last_one():

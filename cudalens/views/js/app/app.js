@@ -65,10 +65,14 @@ import { buildSkeleton } from "./skeleton.js";
  * @property {boolean} isOpen
  * @property {() => boolean} isClosed
  * @property {ReturnType<typeof setTimeout> | undefined} following
+ * @property {Uint8Array | null | undefined} tableMask The events in the table; undefined before it is filled.
+ * @property {(() => void)[]} updating How the panels come to show the last selection.
  * @property {(() => void)[]} cleanups
  */
 
 const FOLLOW_MS = 120;
+// With more events than this, panels show a selection in later tasks than the timeline.
+const MAX_AT_ONCE = 50_000;
 
 /**
  * @param {HTMLElement} root
@@ -92,6 +96,8 @@ export function createApp(root, source) {
     isOpen: true,
     isClosed: () => !app.isOpen,
     following: undefined,
+    tableMask: undefined,
+    updating: [],
     cleanups: [watchPageTheme((name) => applyTheme(app, name))],
   };
   const ready = startApp(app).catch((error) => showError(app, error));
@@ -165,7 +171,8 @@ async function startEvents(app, data) {
   await Promise.all([
     startPanel(app, "table", async () => {
       await startTable(app, data);
-      updateTable(app, data, app.store.get(), "start");
+      sumTable(app, data, app.store.get());
+      showTable(app, app.store.get());
     }),
     startPanel(app, "memory curve", () => startMemory(app, data)),
     startPanel(app, "list of details", () => data.detailsReady),
@@ -244,14 +251,35 @@ function applySelection(app, data, selection, origin) {
   }
   if (origin !== "memory") memory?.setRange(range);
   if (range) memoryMap?.showStretch(range, data.header.t0);
-  updateTable(app, data, selection, origin);
-  app.panels.flame?.update(selection);
   app.parts.details.hidden = event === null;
   renderDetails(app.parts.details, data, event);
   const race = timeline?.raceOf(event) ?? null;
   if (race !== null) races?.choose(race);
-  showBar(app.parts.bar, data, app.store, { link: () => linkTo(app, data) });
   app.source.onSelect?.(outward(data, selection));
+  const steps = [
+    () => selectedMask(data, selection),
+    () => showBar(app.parts.bar, data, app.store, { link: () => linkTo(app, data) }),
+    () => sumTable(app, data, selection),
+    () => showTable(app, selection),
+    () => app.panels.flame?.update(selection),
+  ];
+  if (data.n <= MAX_AT_ONCE) for (const step of steps) step();
+  else runLater(app, steps);
+}
+
+/**
+ * Carries out one of `steps` a frame, so that frames stay short; a later call replaces the steps that are left.
+ *
+ * @param {App} app
+ * @param {(() => void)[]} steps
+ */
+async function runLater(app, steps) {
+  app.updating = steps;
+  for (const step of steps) {
+    await nextPaint();
+    if (!app.isOpen || app.updating !== steps) return;
+    step();
+  }
 }
 
 /**
@@ -279,16 +307,26 @@ function followLink({ panels, store }, data, hash) {
 }
 
 /**
- * The table stays whole while its own rows are selected; any other selection narrows it.
+ * Selected names do not narrow the table: its rows select them.
  *
  * @param {App} app
  * @param {TraceData} data
  * @param {Selection} selection
- * @param {string} origin
  */
-function updateTable({ panels: { table } }, data, selection, origin) {
-  if (origin !== "table") table?.update(selectedMask(data, { ...selection, names: null }));
-  table?.choose(selection.names);
+function sumTable(app, data, selection) {
+  const { table } = app.panels;
+  const mask = selectedMask(data, { ...selection, names: null });
+  if (mask !== app.tableMask) table?.sum(mask);
+  if (table) app.tableMask = mask;
+}
+
+/**
+ * @param {App} app
+ * @param {Selection} selection
+ */
+function showTable({ panels: { table } }, { names }) {
+  table?.update();
+  table?.choose(names);
 }
 
 /**
@@ -299,7 +337,7 @@ function updateTable({ panels: { table } }, data, selection, origin) {
 function outward(data, { range, event, names }) {
   return {
     range: range && [...range],
-    event: event === null ? null : data.row[event],
+    event: event === null ? null : data.rowOf(event),
     names: names && [...names].map((id) => data.header.names[id]),
   };
 }

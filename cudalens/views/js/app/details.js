@@ -28,7 +28,7 @@ function eventFacts(data, i) {
   if (data.launch[i] >= 0) facts.push(...launchFacts(data, i));
   facts.push(...detailFacts(data, i));
   facts.push(...callerFacts(data, i));
-  facts.push(["Row", `trace.events.iloc[${data.row[i]}]`]);
+  facts.push(["Row", `trace.events.iloc[${data.rowOf(i)}]`]);
   return facts;
 }
 

@@ -41,7 +41,7 @@ function rowsExpression(data, selection) {
   /** @type {number[]} */
   const rows = [];
   for (let i = 0; i < data.n; i++) {
-    if (mask?.[i]) rows.push(data.row[i]);
+    if (mask?.[i]) rows.push(data.rowOf(i));
     if (rows.length > MAX_ROWS) return null;
   }
   return `trace.events.iloc[[${rows.sort((a, b) => a - b).join(", ")}]]`;

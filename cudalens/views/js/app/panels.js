@@ -69,7 +69,7 @@ export function startFindings({ source, parts, store }, data) {
   if (!source.facts.findings) return;
   parts.findings.append(buildElement(source.facts.findings));
   makeRowsPressable(parts.findings, "tbody tr[data-event]", (row) => {
-    const event = data.row.indexOf(Number(row.dataset.event));
+    const event = data.eventOf(Number(row.dataset.event));
     if (event >= 0) store.set({ event, range: null, names: null }, "findings");
     return event >= 0;
   });
@@ -134,6 +134,7 @@ export function startTabs(app, data) {
         });
         panels.flame.update(store.get());
       },
+      onShow: () => panels.flame?.shown(),
     },
     ...SECTION_TABS.flatMap(([key, title]) => {
       const tree = source.facts[key];
@@ -165,7 +166,7 @@ function fillSection({ store }, data, host, name, tree) {
   for (const details of section.querySelectorAll("details:first-child")) details.setAttribute("open", "");
   host.append(section);
   makeRowsPressable(section, "tbody tr[data-event]", (row) => {
-    const event = data.row.indexOf(Number(row.dataset.event));
+    const event = data.eventOf(Number(row.dataset.event));
     if (event >= 0) store.set({ event, range: null, names: null }, name);
     return event >= 0;
   });

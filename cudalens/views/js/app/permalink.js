@@ -18,7 +18,7 @@ const MAX_NAMES = 20;
 export function hashOf(data, view, { range, event, names }) {
   const parts = [`t=${rangeText(view)}`];
   if (range) parts.push(`s=${rangeText(range)}`);
-  if (event !== null) parts.push(`e=${data.row[event]}`);
+  if (event !== null) parts.push(`e=${data.rowOf(event)}`);
   for (const id of [...(names ?? [])].slice(0, MAX_NAMES)) parts.push(`n=${encodeURIComponent(data.header.names[id])}`);
   return `#${parts.join("&")}`;
 }
@@ -42,7 +42,7 @@ export function shownOf(data, hash) {
   const range = rangeOf(fields.get("s"));
   if (range) selection.range = range;
   const row = Number.parseInt(fields.get("e") ?? "", 10);
-  const event = Number.isInteger(row) ? data.row.indexOf(row) : -1;
+  const event = Number.isInteger(row) ? data.eventOf(row) : -1;
   if (event >= 0) selection.event = event;
   const names = fields.getAll("n").map((name) => data.header.names.indexOf(name));
   const known = names.filter((id) => id >= 0);

@@ -73,43 +73,67 @@ function sameList(a, b) {
  * @param {TraceData} data
  * @param {number} root
  */
-function descendants(data, root) {
-  const inside = new Uint8Array(data.n);
+function descendants({ n, parent, launch, lane, start, dur }, root) {
+  const inside = new Uint8Array(n);
   inside[root] = 1;
-  // A parent comes before its children.
-  for (let i = root + 1; i < data.n; i++) if (data.parent[i] >= 0 && inside[data.parent[i]]) inside[i] = 1;
-  for (let i = 0; i < data.n; i++) if (data.launch[i] >= 0 && inside[data.launch[i]]) inside[i] = 1;
+  // A parent comes before its children, which begin within it on its lane.
+  const end = start[root] + dur[root];
+  for (let i = root + 1; i < n && lane[i] === lane[root] && start[i] <= end; i++) {
+    if (parent[i] >= 0 && inside[parent[i]]) inside[i] = 1;
+  }
+  for (let i = 0; i < n; i++) if (launch[i] >= 0 && inside[launch[i]]) inside[i] = 1;
   return inside;
 }
 
+// The last masks of each trace: several panels show the same selection.
+const KEPT_MASKS = 3;
+/** @type {WeakMap<TraceData, { selection: Selection, mask: Uint8Array | null }[]>} */
+const lastMasks = new WeakMap();
+
 /**
- * Whether each event is selected: 1 or 0 per event, or null where everything is.
+ * Whether each event is selected: 1 or 0 per event, or null where everything is. Not to be changed.
  * An interval is in the range when it overlaps it, an instant when it is inside.
  *
  * @param {TraceData} data
  * @param {Selection} selection
  * @returns {Uint8Array | null}
  */
-export function selectedMask(data, { range, event, names }) {
-  if (range === null && event === null && names === null) return null;
-  const mask = event === null ? new Uint8Array(data.n).fill(1) : descendants(data, event);
-  const wanted = names && new Uint8Array(data.header.names.length);
-  if (wanted) for (const id of names) wanted[id] = 1;
-  for (let i = 0; i < data.n; i++) {
-    if (mask[i] && range !== null) mask[i] = overlaps(data, i, range);
-    if (mask[i] && wanted) mask[i] = wanted[data.name[i]];
-  }
+export function selectedMask(data, selection) {
+  const kept = lastMasks.get(data) ?? [];
+  const found = kept.find((one) => sameSelection(one.selection, selection));
+  if (found) return found.mask;
+  const mask = newMask(data, selection);
+  lastMasks.set(data, [{ selection: { ...selection }, mask }, ...kept].slice(0, KEPT_MASKS));
   return mask;
 }
 
 /**
  * @param {TraceData} data
- * @param {number} i
- * @param {TimeRange} range
- * @returns {number}
+ * @param {Selection} selection
+ * @returns {Uint8Array | null}
  */
-function overlaps(data, i, [t0, t1]) {
-  const start = data.start[i];
-  const end = start + data.dur[i];
-  return end === start ? +(start >= t0 && start <= t1) : +(start < t1 && end > t0);
+function newMask(data, { range, event, names }) {
+  if (range === null && event === null && names === null) return null;
+  const mask = event === null ? new Uint8Array(data.n).fill(1) : descendants(data, event);
+  if (range !== null) keepOverlapping(data, mask, range);
+  if (names === null) return mask;
+  const wanted = new Uint8Array(data.header.names.length);
+  for (const id of names) wanted[id] = 1;
+  for (let i = 0; i < data.n; i++) mask[i] &= wanted[data.name[i]];
+  return mask;
+}
+
+/**
+ * Clears the events of `mask` that do not overlap the range, and instants outside of it.
+ *
+ * @param {TraceData} data
+ * @param {Uint8Array} mask
+ * @param {TimeRange} range
+ */
+function keepOverlapping({ n, start, dur }, mask, [t0, t1]) {
+  for (let i = 0; i < n; i++) {
+    const from = start[i];
+    const to = from + dur[i];
+    if (from === to ? from < t0 || from > t1 : from >= t1 || to <= t0) mask[i] = 0;
+  }
 }

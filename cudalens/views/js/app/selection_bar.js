@@ -28,7 +28,8 @@ export function showBar(bar, data, store, actions) {
   const mask = selectedMask(data, selection);
   bar.hidden = mask === null;
   if (mask === null) return;
-  const number = mask.reduce((sum, one) => sum + one, 0);
+  let number = 0;
+  for (let i = 0; i < data.n; i++) number += mask[i];
   const link = actions.link();
   bar.replaceChildren(
     element("span", { class: "cl-bar-count" }, `${formatPlural(number, "event")} of ${formatCount(data.n)} selected`),

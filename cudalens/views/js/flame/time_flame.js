@@ -30,6 +30,7 @@ import { nodeSums, weightsOf } from "./weights.js";
  * @property {FlameView} flame
  * @property {CallPaths} paths
  * @property {(selection: Selection) => void} update
+ * @property {() => void} shown Its panel shows again: what was selected while it was hidden is drawn.
  * @property {(by: Grouping) => void} setGrouping
  * @property {(weight: Weight) => void} setWeight
  * @property {(theme: ThemeName) => void} setTheme
@@ -102,7 +103,10 @@ export function createTimeFlame(host, data, { theme, baseline, onEvent }) {
     },
   });
   jump.hidden = true;
+  let isStale = false;
   const refresh = () => {
+    isStale = host.hidden === true;
+    if (isStale) return;
     const paths = pathsOf(state);
     const mask = selectedMask(data, { ...state.selection, names: null });
     const { weight: sums, num } = nodeSums(data, paths, state.weight, mask, state.selection.range);
@@ -118,6 +122,9 @@ export function createTimeFlame(host, data, { theme, baseline, onEvent }) {
       return pathsOf(state);
     },
     update: (selection) => change({ selection }),
+    shown() {
+      if (isStale) refresh();
+    },
     setGrouping(key) {
       by.mark(key);
       change({ by: key });

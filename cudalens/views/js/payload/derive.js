@@ -82,61 +82,6 @@ export function deriveTree({ n, start, dur, flags, header }) {
 }
 
 /**
- * The ranges of events of the lanes that have any.
- *
- * @param {Lane[]} lanes
- */
-function laneRuns(lanes) {
-  /** @type {[number, number][]} */
-  const runs = [];
-  let from = 0;
-  for (const { count } of lanes) {
-    if (count) runs.push([from, from + count]);
-    from += count;
-  }
-  return runs;
-}
-
-/**
- * Row in trace.events of every event: the lanes, merged by (start, longest first), and the corrections that were sent.
- *
- * @param {Times} data
- * @param {Ints} at Distances between the places that are corrected.
- * @param {Ints} off What is added to each place.
- */
-export function deriveRows({ start, dur, header, n }, at, off) {
-  let runs = laneRuns(header.lanes);
-  let order = new Int32Array(n);
-  let other = new Int32Array(n);
-  for (let i = 0; i < n; i++) order[i] = i;
-  const precedes = (/** @type {number} */ a, /** @type {number} */ b) =>
-    start[a] < start[b] || (start[a] === start[b] && dur[a] >= dur[b]);
-  while (runs.length > 1) {
-    /** @type {[number, number][]} */
-    const next = [];
-    for (let r = 0; r < runs.length; r += 2) {
-      const [a0, a1] = runs[r];
-      const [b0, b1] = runs[r + 1] ?? [a1, a1];
-      let a = a0;
-      let b = b0;
-      for (let k = a0; k < b1; k++) {
-        other[k] = b >= b1 || (a < a1 && precedes(order[a], order[b])) ? order[a++] : order[b++];
-      }
-      next.push([a0, b1]);
-    }
-    [order, other] = [other, order];
-    runs = next;
-  }
-  const row = new Int32Array(n);
-  for (let k = 0; k < n; k++) row[order[k]] = k;
-  for (let k = 0, place = 0; k < at.length; k++) {
-    place += at[k];
-    row[order[place]] = place + off[k];
-  }
-  return row;
-}
-
-/**
  * Index of the call that launched each event; -1 where there is none.
  *
  * @param {number} n

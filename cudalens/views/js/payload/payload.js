@@ -3,7 +3,8 @@
 
 import { openPayload, readInts, readTexts } from "./codec.js";
 import { readDetails, readMemory, readMetrics } from "./columns.js";
-import { deriveRows, deriveTree, unfoldLaunches, unfoldTimes } from "./derive.js";
+import { deriveTree, unfoldLaunches, unfoldTimes } from "./derive.js";
+import { createRows } from "./rows.js";
 
 /** @import { BaseHeader, Ints, Payload } from "./codec.js" */
 
@@ -77,7 +78,8 @@ import { deriveRows, deriveTree, unfoldLaunches, unfoldTimes } from "./derive.js
  * @property {Uint16Array} depth Number of ancestors.
  * @property {Uint8Array} flags EVENT_FLAGS.
  * @property {Int32Array} launch Index of the call that launched it, -1 for none.
- * @property {Int32Array} row Row in trace.events; computed when first read.
+ * @property {(event: number) => number} rowOf Row in trace.events of an event.
+ * @property {(row: number) => number} eventOf Event of a row of trace.events, -1 where there is none.
  * @property {MemorySeries[]} memory
  * @property {DeviceReadings[]} metrics
  * @property {(event: number) => { [column: string]: string | number | null }} detail Empty until detailsReady.
@@ -118,8 +120,6 @@ export async function decodePayload(bytes) {
   const detailsReady = new Promise((resolve) => setTimeout(resolve, 0)).then(() => readDetails(payload, details));
   // A caller that needs the details awaits detailsReady and gets the failure; the timeline does without.
   detailsReady.catch(() => {});
-  /** @type {Int32Array | null} */
-  let rows = null;
   return {
     ...times,
     ...unfoldKinds(header, columns),
@@ -128,11 +128,7 @@ export async function decodePayload(bytes) {
     parent,
     depth,
     launch: unfoldLaunches(n, flags, columns.kind, columns.launchers, columns.launch),
-    // Only needed after a click: merging a million events can wait until then.
-    get row() {
-      rows ??= deriveRows(times, columns.row_at, columns.row_off);
-      return rows;
-    },
+    ...createRows(times, columns.row_at, columns.row_off),
     memory,
     metrics,
     detail: (i) => Object.fromEntries([...details].map(([name, at]) => [name, at(i)])),

@@ -7,6 +7,7 @@ import { element } from "./dom.js";
  * @property {string} key
  * @property {string} title
  * @property {(host: HTMLElement) => void} fill Called once, when the panel is first shown.
+ * @property {() => void} [onShow] Called when the panel is shown again.
  */
 
 /**
@@ -52,6 +53,7 @@ export function createTabs(host, label, tabs) {
       buttons[k].setAttribute("aria-selected", String(isShown));
       buttons[k].tabIndex = isShown ? 0 : -1;
       panels[k].hidden = !isShown;
+      if (isShown && filled.has(key)) tab.onShow?.();
       if (!isShown || filled.has(key)) return;
       filled.add(key);
       tab.fill(panels[k]);

@@ -36,8 +36,9 @@ import { shortName } from "../payload/payload.js";
  * @property {number} share In percent of the side's self time.
  */
 
-/** @typedef {Omit<CostRow, "std" | "share"> & { spread: number, cost: number }} RunningRow The cost is self
- * time, without Python calls in which a thread only waits. */
+/** @typedef {Omit<CostRow, "share"> & { cost: number }} SummedRow The cost is self time, without Python calls in which a
+ * thread only waits. */
+/** @typedef {ReturnType<typeof emptySums>} Sums By name and side. */
 
 const STEP_NAME = "ProfilerStep*";
 const UNCOUNTED_CATS = new Set(["Trace", "overhead", "gpu_user_annotation", "cuda_sync"]);
@@ -72,80 +73,94 @@ export function costBasis(data) {
  * @returns {CostRow[]}
  */
 export function aggregate(data, basis, mask) {
+  const { n, flags, lane, name, dur } = data;
+  const { self, group, device } = basis;
   const skip = EVENT_FLAGS.folded | EVENT_FLAGS.instant;
-  /** @type {Map<number, RunningRow>} */
-  const rows = new Map();
-  for (let i = 0; i < data.n; i++) {
-    if ((mask !== null && !mask[i]) || data.flags[i] & skip) continue;
-    const side = basis.device[data.lane[i]];
-    const key = basis.group[data.name[i]] * 2 + side;
-    let row = rows.get(key);
-    if (row === undefined) {
-      row = emptyRow(data, basis, i, side);
-      rows.set(key, row);
-    }
-    row.self += basis.self[i];
-    if (!(data.flags[i] & EVENT_FLAGS.waiting)) row.cost += basis.self[i];
-    addDuration(row, data.dur[i]);
+  const sums = emptySums(2 * data.header.names.length);
+  for (let i = 0; i < n; i++) {
+    if ((mask !== null && !mask[i]) || flags[i] & skip) continue;
+    const key = group[name[i]] * 2 + device[lane[i]];
+    if (sums.count[key] === 0) sums.first[key] = i;
+    sums.self[key] += self[i];
+    if (!(flags[i] & EVENT_FLAGS.waiting)) sums.cost[key] += self[i];
+    addDuration(sums, key, dur[i]);
   }
-  return withShares([...rows.values()]);
+  // In the order in which they are met.
+  const keys = [...sums.count.keys()].filter((key) => sums.count[key]).sort((a, b) => sums.first[a] - sums.first[b]);
+  return withShares(keys.map((key) => rowOf(data, basis, sums, key)));
 }
 
-/**
- * @param {TraceData} data
- * @param {CostBasis} basis
- * @param {number} i
- * @param {number} side
- * @returns {RunningRow}
- */
-function emptyRow(data, basis, i, side) {
-  const id = basis.group[data.name[i]];
-  const isStep = basis.steps.includes(id);
+/** @param {number} num */
+function emptySums(num) {
+  const numbers = () => new Float64Array(num);
   return {
-    ids: isStep ? basis.steps : [id],
-    name: isStep ? STEP_NAME : data.header.names[id],
-    short: isStep ? STEP_NAME : shortName(data.header, id),
-    side,
-    cat: data.header.cats[data.cat[i]],
-    count: 0,
-    total: 0,
-    self: 0,
-    cost: 0,
-    min: Infinity,
-    max: -Infinity,
-    mean: 0,
-    spread: 0,
+    first: new Int32Array(num),
+    count: numbers(),
+    total: numbers(),
+    self: numbers(),
+    cost: numbers(),
+    min: numbers().fill(Infinity),
+    max: numbers().fill(-Infinity),
+    mean: numbers(),
+    spread: numbers(),
   };
 }
 
 /**
  * Welford's update: a sum of squares of nanoseconds would lose the digits that matter.
  *
- * @param {RunningRow} row
+ * @param {Sums} sums
+ * @param {number} key
  * @param {number} dur
  */
-function addDuration(row, dur) {
-  row.count += 1;
-  row.total += dur;
-  row.min = Math.min(row.min, dur);
-  row.max = Math.max(row.max, dur);
-  const off = dur - row.mean;
-  row.mean += off / row.count;
-  row.spread += off * (dur - row.mean);
+function addDuration(sums, key, dur) {
+  sums.count[key] += 1;
+  sums.total[key] += dur;
+  if (dur < sums.min[key]) sums.min[key] = dur;
+  if (dur > sums.max[key]) sums.max[key] = dur;
+  const off = dur - sums.mean[key];
+  sums.mean[key] += off / sums.count[key];
+  sums.spread[key] += off * (dur - sums.mean[key]);
 }
 
 /**
- * @param {RunningRow[]} rows
+ * @param {TraceData} data
+ * @param {CostBasis} basis
+ * @param {Sums} sums
+ * @param {number} key
+ * @returns {SummedRow}
+ */
+function rowOf(data, basis, sums, key) {
+  const id = key >> 1;
+  const isStep = basis.steps.includes(id);
+  const [count, total] = [sums.count[key], sums.total[key]];
+  return {
+    ids: isStep ? basis.steps : [id],
+    name: isStep ? STEP_NAME : data.header.names[id],
+    short: isStep ? STEP_NAME : shortName(data.header, id),
+    side: key & 1,
+    cat: data.header.cats[data.cat[sums.first[key]]],
+    count,
+    total,
+    self: sums.self[key],
+    cost: sums.cost[key],
+    min: sums.min[key],
+    max: sums.max[key],
+    mean: total / count,
+    std: count > 1 ? Math.sqrt(sums.spread[key] / (count - 1)) : null,
+  };
+}
+
+/**
+ * @param {SummedRow[]} rows
  * @returns {CostRow[]}
  */
 function withShares(rows) {
-  const weight = (/** @type {Pick<RunningRow, "cat" | "cost">} */ row) => (UNCOUNTED_CATS.has(row.cat) ? 0 : row.cost);
+  const weight = (/** @type {Pick<SummedRow, "cat" | "cost">} */ row) => (UNCOUNTED_CATS.has(row.cat) ? 0 : row.cost);
   const whole = [0, 0];
   for (const row of rows) whole[row.side] += weight(row);
-  return rows.map(({ spread, cost, ...row }) => ({
+  return rows.map(({ cost, ...row }) => ({
     ...row,
-    mean: row.total / row.count,
-    std: row.count > 1 ? Math.sqrt(spread / (row.count - 1)) : null,
     share: whole[row.side] > 0 ? (100 * weight({ ...row, cost })) / whole[row.side] : 0,
   }));
 }

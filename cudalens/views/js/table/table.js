@@ -21,7 +21,8 @@ import { STYLE } from "./style.js";
 
 /**
  * @typedef {object} TableView
- * @property {(mask: Uint8Array | null) => void} update
+ * @property {(mask: Uint8Array | null) => void} sum Sums the costs of the events of a mask, for `update`.
+ * @property {() => void} update Shows the sums.
  * @property {(names: Set<number> | null) => void} choose
  * @property {(name: ThemeName) => void} setTheme
  * @property {() => CostRow[]} rows
@@ -34,6 +35,7 @@ import { STYLE } from "./style.js";
  * @property {number | null} side That shows; null for both.
  * @property {Set<number>} chosen Names.
  * @property {number} width That the columns fit, px.
+ * @property {boolean} isStale Whether the rows do not show yet.
  * @property {boolean} isWhole Whether all columns show, however narrow the page.
  */
 
@@ -60,7 +62,7 @@ export function createTable(host, data, { DataTable, styleSheet, theme, onNames 
   const basis = costBasis(data);
   const hasBoth = new Set(basis.device).size > 1;
   /** @type {State} */
-  const state = { rows: [], side: null, chosen: new Set(), width: 0, isWhole: false };
+  const state = { rows: [], side: null, chosen: new Set(), width: 0, isStale: false, isWhole: false };
   /** @type {DataTable<CostRow>} */
   const table = new DataTable(node, {
     ...tableOptions(),
@@ -81,9 +83,13 @@ export function createTable(host, data, { DataTable, styleSheet, theme, onNames 
   const setTheme = (/** @type {ThemeName} */ name) => void host.classList.toggle("dark", name === "dark");
   setTheme(theme);
   return {
-    update(mask) {
+    sum(mask) {
       state.rows = aggregate(data, basis, mask);
-      fill(table, state);
+      state.isStale = true;
+    },
+    update() {
+      if (state.isStale) fill(table, state);
+      state.isStale = false;
     },
     choose(names) {
       state.chosen = names ?? new Set();

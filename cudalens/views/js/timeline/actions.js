@@ -3,10 +3,11 @@
 import { between } from "../app/measure.js";
 import { formatCount } from "../shared/format.js";
 import { showTip } from "./dom.js";
-import { frameOf } from "./frame.js";
+import { frameOf, layoutY } from "./frame.js";
 import { heldMotion } from "./input.js";
+import { foldLane, moveLane, pinLane } from "./lanes.js";
 import { eventAt } from "./lod.js";
-import { announce, askFrame, choose, focusEvent, glideTo, relayout, reveal } from "./moves.js";
+import { announce, askFrame, choose, focusEvent, glideTo, reveal } from "./moves.js";
 import { acrossLaunch, firstEvent, neighbour, searchNames, stepMatch } from "./nav.js";
 import { HEAD_HEIGHT, laneAtY, ROW_HEIGHT, rowAtY } from "./view.js";
 import { centreAt, glideToEnd, panBy, showWindow, zoomBy } from "./window.js";
@@ -70,8 +71,11 @@ function pointerActions(timeline) {
       announce(timeline);
       askFrame(timeline);
     },
-    toggleLane: (/** @type {number} */ y) =>
-      toggleLane(timeline, laneAtY(timeline.layout, y - HEAD_HEIGHT + timeline.scroll)),
+    toggleLane: (/** @type {number} */ y) => foldLane(timeline, laneAtY(timeline.layout, layoutY(timeline, y))),
+    dropLane(/** @type {number} */ from, /** @type {number} */ to) {
+      const [lane, other] = [from, to].map((y) => laneAtY(timeline.layout, layoutY(timeline, y)));
+      moveLane(timeline, lane, other < 0 ? timeline.order.length - 1 : timeline.order.indexOf(other));
+    },
   };
 }
 
@@ -82,8 +86,8 @@ function keyActions(timeline) {
       const event = timeline.focused ?? timeline.selected;
       if (event !== null) reveal(timeline, event, true);
     },
-    toggleFocusLane: () =>
-      toggleLane(timeline, timeline.focusLane >= 0 ? timeline.focusLane : laneAtY(timeline.layout, timeline.scroll)),
+    toggleFocusLane: () => foldLane(timeline, laneInFocus(timeline)),
+    pinFocusLane: () => pinLane(timeline, laneInFocus(timeline)),
     arrow(/** @type {Direction} */ direction) {
       if (timeline.focused !== null) focusEvent(timeline, neighbour(timeline, timeline.focused, direction));
       else if (direction === "left" || direction === "right") panBy(timeline, (direction === "left" ? -1 : 1) * 80);
@@ -91,7 +95,7 @@ function keyActions(timeline) {
     },
     enter() {
       const { focused } = timeline;
-      if (focused === null) focusEvent(timeline, firstEvent(timeline, laneAtY(timeline.layout, timeline.scroll)));
+      if (focused === null) focusEvent(timeline, firstEvent(timeline, lanesInView(timeline)));
       else select(timeline, focused);
     },
     follow() {
@@ -125,7 +129,7 @@ function timeAt(timeline, x) {
  */
 function eventUnder(timeline, x, y) {
   const { index, layout, size } = timeline;
-  const place = rowAtY(layout, y - HEAD_HEIGHT + timeline.scroll);
+  const place = rowAtY(layout, layoutY(timeline, y));
   if (place === null || x < size.gutter || y < HEAD_HEIGHT) return null;
   const slack = HIT_SLACK_PX / frameOf(timeline).scale;
   const found = eventAt(index, index.laneRow[place.lane] + place.row, timeAt(timeline, x), slack);
@@ -181,15 +185,20 @@ function select(timeline, event) {
 }
 
 /**
+ * The lanes in view and all below them, from top to bottom.
+ *
  * @param {Timeline} timeline
- * @param {number} lane
  */
-function toggleLane(timeline, lane) {
-  if (lane < 0 || timeline.rows.heights[lane] < 2) return;
-  if (!timeline.collapsed.delete(lane)) timeline.collapsed.add(lane);
-  const { label } = timeline.data.header.lanes[lane];
-  timeline.dom.spoken.textContent = `${label} ${timeline.collapsed.has(lane) ? "folded" : "unfolded"}`;
-  relayout(timeline);
+function lanesInView(timeline) {
+  const shown = frameOf(timeline)
+    .parts.reverse()
+    .flatMap(({ lanes }) => lanes);
+  return [...shown, ...timeline.order.slice(timeline.order.indexOf(shown[shown.length - 1]) + 1)];
+}
+
+/** @param {Timeline} timeline */
+function laneInFocus(timeline) {
+  return timeline.focusLane >= 0 ? timeline.focusLane : (lanesInView(timeline)[0] ?? -1);
 }
 
 /**

@@ -75,7 +75,7 @@ function fewInView(timeline, frame) {
   /** @type {number[]} */
   const found = [];
   let seen = 0;
-  for (let l = frame.firstLane; l <= frame.lastLane; l++) {
+  for (const l of frame.parts.flatMap(({ lanes }) => lanes)) {
     if (data.header.lanes[l].kind !== "device") continue;
     for (let row = 0; row < timeline.layout.shown[l]; row++) {
       const r = index.laneRow[l] + row;

@@ -3,7 +3,7 @@
 import { formatDuration } from "../shared/format.js";
 import { HEAD_HEIGHT, OVERVIEW_HEIGHT, ROW_HEIGHT, RULER_HEIGHT, rulerTicks } from "./view.js";
 
-/** @import { Frame } from "./frame.js" */
+/** @import { Frame, Part } from "./frame.js" */
 /** @import { Timeline } from "./state.js" */
 /** @import { TimeRange } from "./view.js" */
 
@@ -57,35 +57,51 @@ export function paintGutter(context, timeline, frame) {
   const { gutter, height } = timeline.size;
   context.fillStyle = timeline.colors.gutter;
   context.fillRect(0, 0, gutter, height);
-  context.save();
-  context.beginPath();
-  context.rect(0, HEAD_HEIGHT, gutter - 1, height - HEAD_HEIGHT);
-  context.clip();
-  paintLaneLines(context, timeline, frame, 0);
   context.textAlign = "left";
-  for (let l = frame.firstLane; l <= frame.lastLane; l++) paintLaneLabel(context, timeline, l);
-  context.restore();
+  for (const part of frame.parts) {
+    context.save();
+    context.beginPath();
+    context.rect(0, part.top, gutter - 1, part.bottom - part.top);
+    context.clip();
+    paintLaneLines(context, timeline, frame, part, 0);
+    for (const l of part.lanes) paintLaneLabel(context, timeline, frame, part, l);
+    context.restore();
+  }
   context.fillStyle = timeline.colors.line;
   context.fillRect(gutter - 1, 0, 1, height);
   context.fillRect(0, HEAD_HEIGHT - 1, gutter, 1);
+  // A line below the pinned lanes.
+  for (const { bottom } of frame.parts.slice(1)) context.fillRect(0, bottom - 2, timeline.size.width, 2);
 }
 
 /**
  * @param {CanvasRenderingContext2D} context
  * @param {Timeline} timeline
+ * @param {Frame} frame
+ * @param {Part} part
  * @param {number} l
  */
-function paintLaneLabel(context, timeline, l) {
+function paintLaneLabel(context, timeline, frame, part, l) {
   const { layout, colors, size } = timeline;
   const isTall = timeline.rows.heights[l] > 1;
+  const edge = ROW_HEIGHT / 2 + 4;
   // The label stays visible while any row of its lane is.
-  const low = HEAD_HEIGHT + layout.tops[l] - timeline.scroll + ROW_HEIGHT / 2 + 4;
-  const high = HEAD_HEIGHT + layout.tops[l + 1] - timeline.scroll - ROW_HEIGHT / 2 - 4;
-  const y = Math.round(Math.min(Math.max(low, HEAD_HEIGHT + ROW_HEIGHT / 2 + 4), high));
+  const low = frame.down(l, layout.tops[l]) + edge;
+  const high = frame.down(l, layout.ends[l]) - edge;
+  const y = Math.round(Math.min(Math.max(low, part.top + edge), high));
   context.fillStyle = colors.muted;
   if (isTall) paintTriangle(context, 12, y, timeline.collapsed.has(l));
   context.fillStyle = l === timeline.focusLane && timeline.hasFocus ? colors.accent : colors.text;
-  context.fillText(cutToWidth(context, timeline.data.header.lanes[l].label, size.gutter - 32), 22, y);
+  context.fillText(cutToWidth(context, labelOf(timeline, l), size.gutter - 32), 22, y);
+}
+
+/**
+ * @param {Timeline} timeline
+ * @param {number} l
+ */
+function labelOf({ data, filters }, l) {
+  const { label } = data.header.lanes[l];
+  return filters.has(l) ? `${label} (${filters.get(l)?.text})` : label;
 }
 
 /**
@@ -127,16 +143,12 @@ function cutToWidth(context, text, room) {
  * @param {CanvasRenderingContext2D} context
  * @param {Timeline} timeline
  * @param {Frame} frame
+ * @param {Part} part
  * @param {number} left
  */
-export function paintLaneLines(context, timeline, { firstLane, lastLane }, left) {
+export function paintLaneLines(context, timeline, { down }, { lanes }, left) {
   context.fillStyle = timeline.colors.lineSoft;
-  for (let l = firstLane; l <= lastLane; l++) {
-    context.fillRect(
-      left,
-      Math.round(HEAD_HEIGHT + timeline.layout.tops[l + 1] - timeline.scroll) - 1,
-      timeline.size.width - left,
-      1,
-    );
+  for (const l of lanes) {
+    context.fillRect(left, Math.round(down(l, timeline.layout.ends[l])) - 1, timeline.size.width - left, 1);
   }
 }

@@ -5,7 +5,7 @@ import { adoptStyle } from "./style.js";
 
 const HELP_TEXT =
   "W and S zoom, A and D pan, arrow keys move along the lanes. Enter steps to an event; then arrow keys go from event to " +
-  "event, Enter selects, L follows a launch arrow. F fits, slash searches, C folds a lane, Escape goes back.";
+  "event, Enter selects, L follows a launch arrow. F fits, slash searches, C folds a lane, P pins it, Escape goes back.";
 
 const KEY_HINTS = [
   ["wheel", "zoom, after a click"],
@@ -37,14 +37,15 @@ export function buildDom(root) {
   const spoken = element("div", { class: "cltl-spoken", "aria-live": "polite" });
   const help = element("div", { class: "cltl-spoken", id: `cltl-${Math.random().toString(36).slice(2)}` }, HELP_TEXT);
   canvas.setAttribute("aria-describedby", help.id);
+  const lanes = element("div", { class: "cltl-lanes", hidden: true });
   const attributes = { class: "cltl", role: "group", "aria-label": "Stream timeline" };
-  const host = element("div", attributes, controls.tools, frame, keyHints(), tip, spoken, help);
+  const host = element("div", attributes, controls.tools, lanes, frame, keyHints(), tip, spoken, help);
   // Without this, JupyterLab takes our keys: A would insert a cell, X cut one. It looks at the focused element first.
   for (const node of host.querySelectorAll("canvas, input, button")) {
     node.setAttribute("data-lm-suppress-shortcuts", "true");
   }
   root.append(host);
-  return { ...controls, canvas, stage, frame, tip, spoken, host };
+  return { ...controls, canvas, stage, frame, lanes, tip, spoken, host };
 }
 
 function buildControls() {
@@ -65,15 +66,17 @@ function buildControls() {
   const zoomIn = button("Zoom in", "+", "Zoom in (W)");
   const zoomOut = button("Zoom out", "−", "Zoom out (S)");
   const fit = button("Fit the whole trace", "Fit", "Show the whole trace (F)");
+  const lanesButton = button("Lanes", "Lanes", "Pin, move, fold and filter lanes");
+  lanesButton.setAttribute("aria-expanded", "false");
   const legend = element("ul", { class: "cltl-legend", "aria-label": "Colours" });
   const tools = element(
     "div",
     { class: "cltl-tools", role: "toolbar", "aria-label": "Timeline" },
     group(search, previous, next, matches),
-    group(zoomOut, zoomIn, fit),
+    group(zoomOut, zoomIn, fit, lanesButton),
     legend,
   );
-  return { search, matches, previous, next, zoomIn, zoomOut, fit, legend, tools };
+  return { search, matches, previous, next, zoomIn, zoomOut, fit, lanesButton, legend, tools };
 }
 
 function keyHints() {

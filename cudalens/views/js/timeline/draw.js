@@ -13,7 +13,7 @@ import { paintSyncTicks, SYNC_ORANGE } from "./syncs.js";
 import { HEAD_HEIGHT, OVERVIEW_HEIGHT, ROW_HEIGHT } from "./view.js";
 import { blockLabel, enclosingText, shortLabel } from "./words.js";
 
-/** @import { Frame } from "./frame.js" */
+/** @import { Frame, Part } from "./frame.js" */
 /** @import { RowIndex } from "./lod.js" */
 /** @import { Label } from "./painter.js" */
 /** @import { Timeline } from "./state.js" */
@@ -31,22 +31,35 @@ export function paintFrame(timeline) {
   context.fillStyle = colors.bg;
   context.fillRect(0, 0, size.width, size.height);
   const frame = frameOf(timeline);
-  context.save();
-  context.beginPath();
-  context.rect(size.gutter, HEAD_HEIGHT, frame.width, size.height - HEAD_HEIGHT);
-  context.clip();
-  paintBands(context, timeline, frame);
-  paintLaneLines(context, timeline, frame, size.gutter);
-  paintBlocks(context, timeline, frame);
-  paintMarks(context, timeline, frame);
-  paintArrows(context, timeline, frame);
-  context.restore();
+  for (const part of frame.parts) paintPart(context, timeline, frame, part);
   paintRange(context, timeline, frame);
   paintRuler(context, timeline, frame);
   paintSyncTicks(context, timeline, frame);
   paintRaceFlags(context, timeline, frame);
   paintOverview(context, timeline, frame);
   paintGutter(context, timeline, frame);
+}
+
+/**
+ * The lanes that scroll, or the pinned ones.
+ *
+ * @param {CanvasRenderingContext2D} context
+ * @param {Timeline} timeline
+ * @param {Frame} frame
+ * @param {Part} part
+ */
+function paintPart(context, timeline, frame, part) {
+  const { gutter } = timeline.size;
+  context.save();
+  context.beginPath();
+  context.rect(gutter, part.top, frame.width, part.bottom - part.top);
+  context.clip();
+  paintBands(context, timeline, frame);
+  paintLaneLines(context, timeline, frame, part, gutter);
+  paintBlocks(context, timeline, frame, part);
+  paintMarks(context, timeline, frame);
+  paintArrows(context, timeline, frame);
+  context.restore();
 }
 
 /**
@@ -68,10 +81,11 @@ function paintBands(context, timeline, { x, t0, t1 }) {
  * @param {CanvasRenderingContext2D} context
  * @param {Timeline} timeline
  * @param {Frame} frame
+ * @param {Part} part
  */
-function paintBlocks(context, timeline, frame) {
+function paintBlocks(context, timeline, frame, part) {
   const { painter, size } = timeline;
-  const rows = visibleRows(timeline, frame);
+  const rows = visibleRows(timeline, frame, part);
   if (!rows.length) return;
   const { pixels: width } = frame;
   const { image, pixels } = stripOf(painter, width, rows.length);
@@ -90,14 +104,15 @@ function paintBlocks(context, timeline, frame) {
 /**
  * @param {Timeline} timeline
  * @param {Frame} frame
+ * @param {Part} part
  */
-function visibleRows(timeline, { firstLane, lastLane, y }) {
+function visibleRows(timeline, { y }, { lanes, top, bottom }) {
   /** @type {{ lane: number, row: number }[]} */
   const rows = [];
-  for (let lane = firstLane; lane <= lastLane; lane++) {
+  for (const lane of lanes) {
     for (let row = 0; row < timeline.layout.shown[lane]; row++) {
       const at = y(lane, row);
-      if (at > HEAD_HEIGHT - ROW_HEIGHT && at < timeline.size.height) rows.push({ lane, row });
+      if (at > top - ROW_HEIGHT && at < bottom) rows.push({ lane, row });
     }
   }
   return rows;

@@ -79,7 +79,7 @@ export function listenToPointer(timeline, act) {
     canvas.style.cursor = "default";
     if (drag === null) return;
     if (drag.kind === "range" && drag.moved) act.finishRange();
-    else if (!drag.moved && drag.kind === "gutter") act.toggleLane(y);
+    else if (drag.kind === "gutter") drag.moved ? act.dropLane(drag.y, y) : act.toggleLane(y);
     else if (!drag.moved && drag.kind === "range" && !act.measureTo(x, y)) act.clearRange();
     else if (!drag.moved && drag.kind === "plot") act.click(x, y);
   });
@@ -190,6 +190,7 @@ function pressed(timeline, act, event) {
   else if (key === "z") act.zoomToFocused();
   else if (key === "l") act.follow();
   else if (key === "c") act.toggleFocusLane();
+  else if (key === "p") act.pinFocusLane();
   else if (key === "/") timeline.dom.search.select();
   else if (key === "n") act.nextMatch(event.shiftKey ? -1 : 1);
   else if (key === "+" || key === "=") act.zoom(0.7, null);

@@ -1,6 +1,7 @@
 // How the timeline changes: its size, its window, what is chosen, and the frame that shows it.
 
 import { paintFrame } from "./draw.js";
+import { pinnedHeight } from "./frame.js";
 import { drawnEvent, gatherRows } from "./lod.js";
 import { clampWindow, HEAD_HEIGHT, layoutLanes, ROW_HEIGHT, rowTop } from "./view.js";
 import { describeEvent } from "./words.js";
@@ -119,19 +120,20 @@ export function glideTo(timeline, view) {
 }
 
 /**
- * Dims what is neither among the names chosen outside nor found by the search.
+ * Dims what is neither among the names chosen outside nor found by the search, or not by its lane's filter.
  *
  * @param {Timeline} timeline
  */
 export function choose(timeline) {
-  const { data, names, search } = timeline;
-  if (names === null && search === null) timeline.chosen = null;
+  const { data, names, search, filters } = timeline;
+  if (names === null && search === null && !filters.size) timeline.chosen = null;
   else {
     const wanted = new Uint8Array(data.header.names.length);
     for (let id = 0; id < wanted.length; id++)
       wanted[id] = +((names === null || names.has(id)) && (search === null || search.isHit[id]));
     const keep = new Uint8Array(data.n);
-    for (let i = 0; i < data.n; i++) keep[i] = wanted[data.name[i]];
+    const filterOf = data.header.lanes.map((_, l) => filters.get(l)?.isHit ?? null);
+    for (let i = 0; i < data.n; i++) keep[i] = wanted[data.name[i]] & (filterOf[data.lane[i]]?.[data.name[i]] ?? 1);
     timeline.chosen = { keep, index: gatherRows(data, timeline.rows, timeline.tone, keep) };
   }
   askFrame(timeline);
@@ -139,7 +141,8 @@ export function choose(timeline) {
 
 /** @param {Timeline} timeline */
 export function relayout(timeline) {
-  timeline.layout = layoutLanes(timeline.rows.heights, timeline.collapsed);
+  const { rows, collapsed, order, pinned } = timeline;
+  timeline.layout = layoutLanes(rows.heights, collapsed, order, pinned.size);
   measure(timeline);
 }
 
@@ -170,8 +173,10 @@ export function reveal(timeline, event, isZoomed = false) {
   if (timeline.rows.row[i] >= layout.shown[lane] && timeline.collapsed.delete(lane)) relayout(timeline);
   const y = rowTop(timeline.layout, lane, timeline.rows.row[i]);
   const room = timeline.size.height - HEAD_HEIGHT;
-  if (y < timeline.scroll) dom.frame.scrollTop = y - 8;
-  else if (y + ROW_HEIGHT > timeline.scroll + room) dom.frame.scrollTop = y + ROW_HEIGHT + 8 - room;
+  const pinned = pinnedHeight(timeline);
+  const isPinned = y < pinned;
+  if (!isPinned && y < timeline.scroll + pinned) dom.frame.scrollTop = y - pinned - 8;
+  else if (!isPinned && y + ROW_HEIGHT > timeline.scroll + room) dom.frame.scrollTop = y + ROW_HEIGHT + 8 - room;
   const span = view[1] - view[0];
   const perPx = span / (timeline.size.width - timeline.size.gutter);
   if (isZoomed) glideTo(timeline, aroundEvent(t0, t1, 4));

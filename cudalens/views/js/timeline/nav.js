@@ -59,8 +59,9 @@ export function neighbour(timeline, event, direction) {
  * @returns {number | null}
  */
 function otherLane(timeline, lane, by, t) {
-  for (let l = lane + by; l >= 0 && l < timeline.layout.shown.length; l += by) {
-    const found = nearestInRow(timeline, l, 0, t, Infinity);
+  const { order } = timeline.layout;
+  for (let place = order.indexOf(lane) + by; place >= 0 && place < order.length; place += by) {
+    const found = nearestInRow(timeline, order[place], 0, t, Infinity);
     if (found >= 0) return found;
   }
   return null;
@@ -107,14 +108,14 @@ export function acrossLaunch(timeline, i) {
 }
 
 /**
- * The event to begin with: that of the first visible lane nearest to the middle of the window.
+ * The event to begin with: the one nearest to the middle of the window, in the first of the lanes that has any.
  *
  * @param {Timeline} timeline
- * @param {number} lane
+ * @param {number[]} lanes
  */
-export function firstEvent(timeline, lane) {
+export function firstEvent(timeline, lanes) {
   const middle = (timeline.view[0] + timeline.view[1]) / 2;
-  for (let l = Math.max(lane, 0); l < timeline.layout.shown.length; l++) {
+  for (const l of lanes) {
     const found = nearestInRow(timeline, l, 0, middle, Infinity);
     if (found >= 0) return found;
   }
@@ -129,13 +130,23 @@ export function firstEvent(timeline, lane) {
  * @returns {Search | null}
  */
 export function searchNames(timeline, text) {
-  const wanted = text.trim().toLowerCase();
-  if (!wanted) return null;
-  timeline.lowerNames ??= timeline.data.header.names.map((name) => name.toLowerCase());
-  const isHit = Uint8Array.from(timeline.lowerNames, (name) => +name.includes(wanted));
+  if (!text.trim()) return null;
+  const isHit = namesWith(timeline, text);
   let count = 0;
   for (let i = 0; i < timeline.data.n; i++) count += isHit[timeline.data.name[i]];
   return { isHit, count, at: -1 };
+}
+
+/**
+ * 1 for each name that contains `text`, ignoring case.
+ *
+ * @param {Timeline} timeline
+ * @param {string} text
+ */
+export function namesWith(timeline, text) {
+  const wanted = text.trim().toLowerCase();
+  timeline.lowerNames ??= timeline.data.header.names.map((name) => name.toLowerCase());
+  return Uint8Array.from(timeline.lowerNames, (name) => +name.includes(wanted));
 }
 
 /**

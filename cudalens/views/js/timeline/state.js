@@ -12,6 +12,7 @@ import { fitWindow, layoutLanes, timelineExtent } from "./view.js";
 /** @import { TraceData } from "../payload/payload.js" */
 /** @import { ThemeColors, ThemeName, Tones } from "../shared/theme.js" */
 /** @import { LaunchIndex } from "./arrows.js" */
+/** @import { LanesPanel } from "./lanes_panel.js" */
 /** @import { TimelineDom } from "./dom.js" */
 /** @import { Painter } from "./painter.js" */
 /** @import { RowIndex, Rows } from "./lod.js" */
@@ -36,6 +37,7 @@ import { fitWindow, layoutLanes, timelineExtent } from "./view.js";
  * @property {Set<number> | null} names Indices into header.names.
  */
 
+/** @typedef {{ text: string, isHit: Uint8Array }} LaneFilter Names that contain the text. */
 /** @typedef {"plot" | "range" | "ruler" | "overview" | "gutter" | "corner"} Zone */
 /**
  * @typedef {{ kind: Zone, x: number, y: number, view: TimeRange, scroll: number, moved: boolean, from: number }} Drag
@@ -57,6 +59,10 @@ import { fitWindow, layoutLanes, timelineExtent } from "./view.js";
  * @property {RowIndex} index
  * @property {LaunchIndex} launches
  * @property {Set<number>} collapsed Lanes.
+ * @property {number[]} order Lanes from top to bottom, the pinned ones first.
+ * @property {Set<number>} pinned Lanes that stay on top.
+ * @property {Map<number, LaneFilter>} filters Of lanes.
+ * @property {LanesPanel | null} lanesPanel The list of lanes, once it was open.
  * @property {LaneLayout} layout
  * @property {{ t0: number, t1: number }[]} steps Profiler steps in time order.
  * @property {PlacedRace[]} races
@@ -105,6 +111,7 @@ export function createState(root, data, options) {
   const index = gatherRows(data, rows, tone);
   const dom = buildDom(root);
   const collapsed = new Set(data.header.lanes.flatMap((lane, k) => (lane.is_idle ? [k] : [])));
+  const order = data.header.lanes.map((_, l) => l);
   return {
     data,
     options,
@@ -119,7 +126,11 @@ export function createState(root, data, options) {
     index,
     launches: launchIndex(data),
     collapsed,
-    layout: layoutLanes(rows.heights, collapsed),
+    order,
+    pinned: new Set(),
+    filters: new Map(),
+    lanesPanel: null,
+    layout: layoutLanes(rows.heights, collapsed, order),
     steps: stepRanges(data),
     races: raceMarks(data),
     syncs: syncMarks(data),

@@ -18,6 +18,15 @@ const STYLE = `
 .cltl-legend { display: flex; flex-wrap: wrap; gap: 2px 12px; margin: 0 0 0 auto; padding: 0; list-style: none; color: var(--timeline-muted); }
 .cltl-legend li { display: inline-flex; align-items: center; gap: 5px; margin: 0; }
 .cltl-legend i { width: 11px; height: 11px; border-radius: 2px; }
+.cltl button[aria-pressed=true] { background: var(--timeline-accent); color: var(--timeline-bg); border-color: transparent; }
+.cltl-lanes { border: 1px solid var(--timeline-line); border-radius: 8px; margin: 0 0 6px; max-height: 220px; overflow: auto; scrollbar-width: thin; }
+.cltl-lanes ul { list-style: none; margin: 0; padding: 4px; }
+.cltl-lanes li { display: flex; flex-wrap: wrap; gap: 4px; align-items: center; margin: 0; padding: 2px 4px; }
+.cltl-lanes :is(button, input) { font: inherit; color: inherit; background: var(--timeline-field); border: 1px solid var(--timeline-line);
+  border-radius: 6px; height: 24px; padding: 0 7px; }
+.cltl-lanes button:disabled { opacity: .4; }
+.cltl-lane { flex: 1 1 140px; min-width: 0; overflow: hidden; text-overflow: ellipsis; white-space: nowrap; padding: 0 6px; }
+.cltl-lanes input { width: 160px; }
 .cltl-frame { position: relative; overflow: hidden auto; border: 1px solid var(--timeline-line); border-radius: 8px;
   resize: vertical; background: var(--timeline-bg); overscroll-behavior-x: contain; scrollbar-width: thin; }
 .cltl-stage { position: relative; }

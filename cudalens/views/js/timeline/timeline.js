@@ -5,6 +5,7 @@ import { fillLegend } from "./dom.js";
 import { legendEntries } from "./draw.js";
 import { frameOf } from "./frame.js";
 import { listenToKeys, listenToPointer } from "./input.js";
+import { listenToLanesButton } from "./lanes_panel.js";
 import { askFrame, choose, measure, moveTo, paintNow, reveal, setNear } from "./moves.js";
 import { createState, listen, paletteOf } from "./state.js";
 import { setColors } from "./style.js";
@@ -101,6 +102,7 @@ function listenToTools(timeline, act) {
   listen(timeline, dom.zoomIn, "click", () => act.zoom(0.5, null));
   listen(timeline, dom.zoomOut, "click", () => act.zoom(2, null));
   listen(timeline, dom.fit, "click", act.fit);
+  listenToLanesButton(timeline);
   listen(timeline, dom.next, "click", () => act.nextMatch(1));
   listen(timeline, dom.previous, "click", () => act.nextMatch(-1));
   listen(timeline, dom.frame, "scroll", () => askFrame(timeline), { passive: true });

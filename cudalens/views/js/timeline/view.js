@@ -7,7 +7,15 @@ import { EVENT_FLAGS } from "../payload/derive.js";
 /** @typedef {[t0: number, t1: number]} TimeRange ns from the header's t0. */
 /** @typedef {{ t: number, text: string }} Tick */
 /**
- * @typedef {{ tops: Float64Array, shown: Uint16Array, total: number }} LaneLayout Tops in px, rows shown, px in all.
+ * Where the lanes are below the ruler.
+ *
+ * @typedef {object} LaneLayout
+ * @property {number[]} order Lanes from top to bottom.
+ * @property {Float64Array} tops Of each lane, px.
+ * @property {Float64Array} ends Of each lane, px.
+ * @property {Uint16Array} shown Rows of each lane.
+ * @property {number} pinned Height of the pinned lanes, px.
+ * @property {number} total px
  */
 
 export const ROW_HEIGHT = 18;
@@ -108,39 +116,43 @@ function tickText(t, step) {
 }
 
 /**
- * Where each lane is below the ruler.
- *
- * @param {number[]} heights
+ * @param {number[]} heights Rows of each lane.
  * @param {Set<number>} collapsed
+ * @param {number[]} order Lanes from top to bottom, the pinned ones first.
+ * @param {number} [numPinned]
  * @returns {LaneLayout}
  */
-export function layoutLanes(heights, collapsed) {
-  const tops = new Float64Array(heights.length + 1);
+export function layoutLanes(heights, collapsed, order, numPinned = 0) {
+  const tops = new Float64Array(heights.length);
+  const ends = new Float64Array(heights.length);
   const shown = new Uint16Array(heights.length);
-  heights.forEach((height, l) => {
-    shown[l] = collapsed.has(l) ? 1 : height;
-    tops[l + 1] = tops[l] + shown[l] * ROW_HEIGHT + 2 * LANE_PADDING;
-  });
-  return { tops, shown, total: tops[heights.length] };
+  let total = 0;
+  for (const l of order) {
+    shown[l] = collapsed.has(l) ? 1 : heights[l];
+    tops[l] = total;
+    total += shown[l] * ROW_HEIGHT + 2 * LANE_PADDING;
+    ends[l] = total;
+  }
+  return { order, tops, ends, shown, pinned: numPinned ? ends[order[numPinned - 1]] : 0, total };
 }
 
 /**
- * Lane at y px below the ruler (scrolling included), -1 above the first and beyond the last.
+ * Lane at y px of the layout, -1 above the first and beyond the last.
  *
  * @param {LaneLayout} layout
  * @param {number} y
  */
 export function laneAtY(layout, y) {
-  const { tops } = layout;
+  const { order, tops } = layout;
   if (y < 0 || y >= layout.total) return -1;
   let low = 0;
-  let high = tops.length - 2;
+  let high = order.length - 1;
   while (low < high) {
     const mid = (low + high + 1) >> 1;
-    if (tops[mid] <= y) low = mid;
+    if (tops[order[mid]] <= y) low = mid;
     else high = mid - 1;
   }
-  return low;
+  return order[low];
 }
 
 /**
@@ -153,7 +165,7 @@ export function rowTop(layout, lane, row) {
 }
 
 /**
- * Lane and row at y px below the ruler; null between lanes.
+ * Lane and row at y px of the layout; null between lanes.
  *
  * @param {LaneLayout} layout
  * @param {number} y

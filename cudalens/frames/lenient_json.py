@@ -103,7 +103,7 @@ def compact_json_of(raws: Sequence[bytes]) -> list[str | None]:
         found = []
     if len(found) != len(raws):
         return [compact_json(raw) for raw in raws]
-    return [None if one in _NOTHING else one for one in found]
+    return [compact_json(one.encode()) if one.startswith('"[') else None if one in _NOTHING else one for one in found]
 
 
 def compact_json(raw: bytes) -> str | None:
@@ -114,7 +114,7 @@ def compact_json(raw: bytes) -> str | None:
     try:
         text = msgspec.json.format(raw, indent=-1).decode() if raw else "null"
         value = msgspec.json.decode(text)
-        if isinstance(value, str) and value.startswith("[") and value.endswith("]"):
+        if isinstance(value, str) and value.startswith("["):
             return compact_json(value.encode()) or text
     except SYNTAX_ERRORS:
         return None

@@ -22,6 +22,16 @@ import { fitWindow, timelineExtent } from "../timeline/view.js";
 /** @import { TimeRange } from "../timeline/view.js" */
 /** @import { App } from "./app.js" */
 
+/**
+ * The heading of a panel; where the panel is the subject of the page, only screen readers need it.
+ *
+ * @param {string} text
+ * @param {boolean} isSeen
+ */
+function heading(text, isSeen) {
+  return element("h3", { "aria-level": 2, class: isSeen ? null : "cl-unseen" }, text);
+}
+
 /** @param {App} app */
 export async function startRaces({ source, parts, panels, isClosed }) {
   /** @type {RacesModel} */
@@ -29,7 +39,7 @@ export async function startRaces({ source, parts, panels, isClosed }) {
   if (isClosed()) return;
   const host = element("div", { class: "cudalens-races" });
   const { hasProfile, hasGraphs } = source.facts;
-  parts.races.append(...(hasProfile || hasGraphs ? [element("h3", { "aria-level": 2 }, "Races")] : []), host);
+  parts.races.append(heading("Races", hasProfile || hasGraphs), host);
   parts.races.hidden = false;
   panels.races = createRaces(host, model, { onChoose: (race) => panels.timeline?.showRace(race.row) });
 }
@@ -41,7 +51,7 @@ export async function startGraphs({ source, parts, panels, isClosed }) {
   if (isClosed()) return;
   const host = element("div", { class: "cudalens-graphs" });
   const { hasProfile, hasRaces } = source.facts;
-  parts.graphs.append(...(hasProfile || hasRaces ? [element("h3", { "aria-level": 2 }, "CUDA graphs")] : []), host);
+  parts.graphs.append(heading("CUDA graphs", hasProfile || hasRaces), host);
   parts.graphs.hidden = false;
   panels.graphs = createGraphs(host, model);
 }
@@ -54,7 +64,7 @@ export async function startMemoryMap(app) {
   if (app.isClosed()) return;
   const host = element("div", { class: "mm-host" });
   const tables = element("div", { class: "cudalens-memory" }, ...(memoryMap ? [buildElement(memoryMap)] : []));
-  parts.memoryMap.append(...(memoryFirst ? [] : [element("h3", { "aria-level": 2 }, "Memory")]), host, tables);
+  parts.memoryMap.append(heading("Memory", !memoryFirst), host, tables);
   parts.memoryMap.hidden = false;
   app.panels.memoryMap = await createMemoryMap(host, bytes, { theme: app.theme });
 }

@@ -103,7 +103,7 @@ def compact_json_of(raws: Sequence[bytes]) -> list[str | None]:
         found = []
     if len(found) != len(raws):
         return [compact_json(raw) for raw in raws]
-    return [compact_json(one.encode()) if one.startswith('"[') else None if one in _NOTHING else one for one in found]
+    return [compact_json(one.encode()) if one.startswith('"') else None if one == "null" else one for one in found]
 
 
 def compact_json(raw: bytes) -> str | None:

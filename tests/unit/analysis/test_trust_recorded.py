@@ -21,7 +21,7 @@ SAMPLED = ("timeline_analysis__sampled_rank-0.json.gz", "trace_filter__sampled_r
 
 #: Notes that were checked by hand; none of them is an error, except in sampled files.
 NOTES = {
-    **dict.fromkeys(SAMPLED, {"filtered": 1}),
+    **{name: {"filtered": 1} for name in SAMPLED},
     "resnet50_workers4_2021a.pt.trace.json.gz": {"work from before": 771, "rounded to nothing": 330},
     "resnet50_workers0.1623143089861.pt.trace.json.gz": {"rounded to nothing": 636},
     "resnet50_workers4.1623213129365.pt.trace.json.gz": {"rounded to nothing": 643},

@@ -75,6 +75,7 @@ FRAMES_SINCE: Final[Mapping[str, int]] = {
     "metrics": 3,
     "syncs": 3,
     "counters": 6,
+    "marks": 7,
 }
 
 #: States of a block, by torch's names; older documentation writes active_awaiting_free for the second.

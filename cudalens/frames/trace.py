@@ -11,6 +11,7 @@ import pandas as pd
 from cudalens.frames.column_catalog import FRAMES
 from cudalens.frames.info import RunInfo
 from cudalens.frames.lazy_methods import call_lazy
+from cudalens.frames.marks import marks_frame
 from cudalens.frames.schema import check_frame, empty_frame
 
 if TYPE_CHECKING:
@@ -20,8 +21,8 @@ if TYPE_CHECKING:
 class Trace:
     """The recorded data of one run: frames of events, memory and others, the stack table, and the run info.
 
-    A Trace is immutable. Its frames are returned as shallow copies: adding or replacing a column of one does not change
-    the Trace. A frame that the run did not make is empty, with the right columns.
+    A Trace is immutable, except for its marks. Its frames are returned as shallow copies: adding or replacing a column
+    of one does not change the Trace. A frame that the run did not make is empty, with the right columns.
 
     Attributes are documented column by column in ``docs/frames.md``.
     """
@@ -93,6 +94,28 @@ class Trace:
     def counters(self) -> pd.DataFrame:
         """A row per value of a counter that another tool recorded, by time."""
         return self._frames["counters"].copy(deep=False)
+
+    @property
+    def marks(self) -> pd.DataFrame:
+        """A row per mark that a reader made with `mark` or in the page, by time."""
+        return self._frames["marks"].copy(deep=False)
+
+    def mark(self, ts: int, note: str, *, dur: int = 0) -> None:
+        """Add a mark with a note, which the timeline shows, and which is saved with this Trace.
+
+        Args:
+            ts: Its time in ns, on the clock of ``events["ts"]``.
+            note: The text.
+            dur: Length of the marked time in ns; 0 for a moment.
+
+        Raises:
+            ValueError: `dur` is negative.
+        """
+        if dur < 0:
+            raise ValueError(f"dur={dur!r}: expected the length of the marked time in ns, 0 or more")
+        known = self._frames["marks"]
+        rows = [*zip(known["ts"], known["dur"], known["note"], strict=True), (int(ts), int(dur), str(note))]
+        self._frames["marks"] = marks_frame(rows)
 
     @property
     def frames(self) -> Mapping[str, pd.DataFrame]:

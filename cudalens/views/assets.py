@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import gzip
 from functools import cache
+from hashlib import sha256
 from importlib.metadata import version
 from importlib.resources import files
 from typing import Final
@@ -22,9 +23,15 @@ def module_text(entry: str) -> str:
     """The bundle ``static/<entry>``: one ES module without imports.
 
     Args:
-        entry: ``widget.js``, ``report.js``, ``gauges.js`` or ``watch.js``.
+        entry: ``loader.js``, ``widget.js``, ``report.js``, ``gauges.js`` or ``watch.js``.
     """
     return _read("static", entry)
+
+
+@cache
+def module_id(entry: str) -> str:
+    """A text that differs between two versions of the bundle ``static/<entry>``."""
+    return sha256(module_text(entry).encode()).hexdigest()[:16]
 
 
 @cache

@@ -22,6 +22,7 @@ from cudalens.views.memory import map_payload
 from cudalens.views.races import section as races
 from cudalens.views.sections.page import facts
 from cudalens.views.timeline import payload
+from cudalens.views.timeline.marks import keep_marks, marks_for_page
 
 Callback = Callable[[pd.DataFrame], object]
 
@@ -39,14 +40,17 @@ class TimelineWidget(anywidget.AnyWidget):
         trace: What it shows.
     """
 
-    _esm = assets.module_text("widget.js")
+    _esm = assets.module_text("loader.js")
     _css = assets.style_text()
 
+    _bundle = traitlets.Unicode(assets.module_text("widget.js")).tag(sync=True)
+    _bundle_id = traitlets.Unicode(assets.module_id("widget.js")).tag(sync=True)
     _facts = traitlets.Dict().tag(sync=True)
     _versions = traitlets.Dict().tag(sync=True)
     _picture = traitlets.Unicode().tag(sync=True)
     _selection = traitlets.Dict().tag(sync=True)
     _ready = traitlets.Dict().tag(sync=True)
+    _marks = traitlets.List(traitlets.Dict()).tag(sync=True)
     _errors = traitlets.List(traitlets.Unicode()).tag(sync=True)
 
     def __init__(self, trace: Trace, *, on_select: Callback | None = None, against: Trace | None = None) -> None:
@@ -54,7 +58,8 @@ class TimelineWidget(anywidget.AnyWidget):
         self.trace = trace
         self._callbacks: list[Callback] = [] if on_select is None else [on_select]
         selection.remember(trace, None)
-        super().__init__(_facts=facts(trace, against), _versions=assets.library_versions(), _ready=_ready(trace))
+        shown = facts(trace, against)
+        super().__init__(_facts=shown, _marks=shown["marks"], _versions=assets.library_versions(), _ready=_ready(trace))
         self.on_msg(self._answer)
 
     @property
@@ -93,6 +98,11 @@ class TimelineWidget(anywidget.AnyWidget):
                 callback(self.selection)
             except Exception:
                 self._report(traceback.format_exc())
+
+    @traitlets.observe("_marks")
+    def _marked(self, change: Any) -> None:
+        if change["new"] != marks_for_page(self.trace):
+            keep_marks(self.trace, change["new"])
 
     def _report(self, message: str) -> None:
         self._errors = [*self._errors[1 - _MAX_ERRORS :], message[-_MAX_ERROR_TEXT:]]

@@ -25,7 +25,7 @@ def test_a_reader_arranges_the_lanes(module_page):
         timeline.settle()
 
     page.get_by_role("button", name="Lanes").click()
-    button("Keep on top", 2).click()
+    button("Pin on top", 2).click()
     assert timeline.spoken() == f"{labels[2]} pinned"
     assert top(2) < top(0) < top(1) < top(3)
     pinned = top(2)
@@ -49,10 +49,10 @@ def test_a_reader_arranges_the_lanes(module_page):
     page.mouse.move(canvas["x"] + 40, canvas["y"] + top(0) + 8, steps=4)
     page.mouse.up()
     assert top(0) < top(1) < top(3), "a dragged label moves its lane"
-    button("Keep on top", 2).click()
+    button("Pin on top", 2).click()
     assert top(2) < top(0), "an unpinned lane is the first of the others"
-    button("Show one row", 3).click()
-    assert button("Show one row", 3).get_attribute("aria-pressed") == "true"
+    button("Fold to one row", 3).click()
+    assert button("Fold to one row", 3).get_attribute("aria-pressed") == "true"
 
 
 def test_a_filter_dims_the_other_names_of_its_lane_only(module_page):

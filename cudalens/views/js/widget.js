@@ -5,6 +5,7 @@ import { element } from "./shared/dom.js";
 import { uniqueId } from "./shared/model.js";
 import { findPictures, hidePictures } from "./shared/static_pictures.js";
 
+/** @import { Mark } from "./app/marks.js" */
 /** @import { OutwardSelection, PageFacts } from "./app/source.js" */
 /** @import { WidgetModel } from "./shared/model.js" */
 
@@ -16,6 +17,7 @@ import { findPictures, hidePictures } from "./shared/static_pictures.js";
  * @property {{ [library: string]: string }} _versions
  * @property {string} _picture
  * @property {OutwardSelection} _selection
+ * @property {Mark[]} _marks
  * @property {string[]} _errors
  * @property {{ [want: string]: DataView<ArrayBuffer> }} _ready Small data that came with the widget.
  */
@@ -92,7 +94,7 @@ function render({ model, el }) {
     app.showStatus("");
   }, WAITING_NOTE_MS);
   const app = createApp(root, {
-    facts: model.get("_facts"),
+    facts: { ...model.get("_facts"), marks: model.get("_marks") },
     versions: model.get("_versions"),
     payload: () => ask("payload"),
     races: () => ask("races"),
@@ -109,6 +111,10 @@ function render({ model, el }) {
       clearTimeout(timer);
       note.hidden = true;
       root.hidden = false;
+    },
+    onMarks(marks) {
+      model.set("_marks", marks);
+      model.save_changes();
     },
     onSelect(selection) {
       model.set("_selection", selection);

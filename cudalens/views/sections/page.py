@@ -17,6 +17,7 @@ from cudalens.views.sections.model import Picture, Section
 from cudalens.views.sections.write_html import to_html, to_json
 from cudalens.views.timeline import readings
 from cudalens.views.timeline.baseline import baseline
+from cudalens.views.timeline.marks import marks_for_page
 from cudalens.views.timeline.readings_svg import metrics_svg
 from cudalens.views.timeline.svg import timeline_svg
 
@@ -79,6 +80,7 @@ def facts(trace: Trace, against: Trace | None = None) -> dict[str, Any]:
     Plain text: ``verdict``, ``details``, ``badge``, ``notes`` and ``metrics``.
     ``findings``: what costs time as a tree of elements, or None; its rows carry an event in ``data-event``.
     ``syncs``: the table of waits for the GPU as a tree of elements, or None.
+    ``marks``: what a reader marked, in ns from the first event.
     ``lines``, ``modules``, ``steps``: lines of code, nn.Modules and profiler steps with their costs, in the same form.
     ``memoryMap``: the pools of a device's memory as a tree of elements, or None; ``memoryFirst``: it
     comes above the timeline; ``memoryAlone``: there is no timeline.
@@ -96,6 +98,7 @@ def facts(trace: Trace, against: Trace | None = None) -> dict[str, Any]:
         "modules": to_json(modules.section(trace)),
         "steps": to_json(steps.section(trace)),
         "metrics": readings.metrics_line(trace),
+        "marks": marks_for_page(trace),
         "memoryMap": to_json(memory.pools(trace)),
         "memoryFirst": memory.is_first(trace),
         "memoryAlone": memory.is_alone(trace),

@@ -1,62 +1,63 @@
 /*! cudalens, BSD-3-Clause. Built from cudalens/views/js by `make js`; do not edit. */
-async function Ee(t){let o=new Blob([t]).stream().pipeThrough(new DecompressionStream("deflate"));return new Uint8Array(await new Response(o).arrayBuffer())}function Mt(t){
+async function Se(t){let o=new Blob([t]).stream().pipeThrough(new DecompressionStream("deflate"));return new Uint8Array(await new Response(o).arrayBuffer())}function Mt(t){
 return new Error(`cudalens payload: ${t}. Save the trace again with the same version of cudalens.`)}async function Bt(t){if(t.byteLength<12||String.fromCharCode(
 ...t.subarray(0,4))!=="CLP1")throw Mt(`found ${t.byteLength} bytes that do not begin with CLP1`);let o=new DataView(t.buffer,t.byteOffset,t.byteLength),e=o.getUint32(
-4,!0)===1,n=([a,c])=>{let l=a+c;if(l>t.byteLength)throw Mt(`it ends at byte ${t.byteLength}, ${l} expected`);let f=t.subarray(a,l);return e?Ee(f):f},r=o.getUint32(
-8,!0),s=JSON.parse(new TextDecoder().decode(await n([12,r])));if(s.version!==1)throw Mt(`found version ${s.version}, expected 1`);return{header:s,places:Te(s,12+
-r),read:n}}function Te(t,o){let e=new Map,n=o;for(let[r,s]of Object.entries(t.columns)){let a=[];for(let c of"text"in s?[s.text]:s.planes)a.push(c<0?c:[n,c]),c>
-0&&(n+=c);e.set(r,a)}return e}async function Kt({header:t,places:o,read:e},n){let{n:r,signed:s}=t.columns[n],a=o.get(n)??[],c=await Promise.all(a.map(l=>typeof l==
-"number"?-1-l:e(l)));return{n:r,signed:s,planes:c}}async function H(t,o){let{n:e,signed:n,planes:r}=await Kt(t,o);if(r.length>4||n&&r.length===4)return Se(r,e,n);
+4,!0)===1,n=([a,c])=>{let l=a+c;if(l>t.byteLength)throw Mt(`it ends at byte ${t.byteLength}, ${l} expected`);let f=t.subarray(a,l);return e?Se(f):f},r=o.getUint32(
+8,!0),s=JSON.parse(new TextDecoder().decode(await n([12,r])));if(s.version!==1)throw Mt(`found version ${s.version}, expected 1`);return{header:s,places:ke(s,12+
+r),read:n}}function ke(t,o){let e=new Map,n=o;for(let[r,s]of Object.entries(t.columns)){let a=[];for(let c of"text"in s?[s.text]:s.planes)a.push(c<0?c:[n,c]),c>
+0&&(n+=c);e.set(r,a)}return e}async function Vt({header:t,places:o,read:e},n){let{n:r,signed:s}=t.columns[n],a=o.get(n)??[],c=await Promise.all(a.map(l=>typeof l==
+"number"?-1-l:e(l)));return{n:r,signed:s,planes:c}}async function O(t,o){let{n:e,signed:n,planes:r}=await Vt(t,o);if(r.length>4||n&&r.length===4)return Re(r,e,n);
 let s=new Uint32Array(e);if(r.forEach((c,l)=>{if(typeof c=="number"){if(c)for(let f=0;f<e;f++)s[f]|=c<<8*l}else if(l===0)for(let f=0;f<e;f++)s[f]=c[f];else for(let f=0;f<
-e;f++)s[f]|=c[f]<<8*l}),!n)return s;let a=new Int32Array(s.buffer);for(let c=0;c<e;c++)a[c]=s[c]>>>1^-(s[c]&1);return a}function Se(t,o,e){let n=new Float64Array(
+e;f++)s[f]|=c[f]<<8*l}),!n)return s;let a=new Int32Array(s.buffer);for(let c=0;c<e;c++)a[c]=s[c]>>>1^-(s[c]&1);return a}function Re(t,o,e){let n=new Float64Array(
 o),r=(s,a)=>{let c=t[s]??0;return typeof c=="number"?c:c[a]};for(let s=0;s<o;s++){let a=(r(0,s)|r(1,s)<<8|r(2,s)<<16|r(3,s)<<24)>>>0,c=(r(4,s)|r(5,s)<<8|r(6,s)<<
-16|r(7,s)<<24)>>>0,l=a&1,f=(a>>>1|(c&1)<<31)>>>0;if(!e)n[s]=c*4294967296+a;else{let i=(c>>>1)*4294967296+f;n[s]=l?-i-1:i}}return n}async function Vt(t,o){let{n:e,
-signed:n,planes:r}=await Kt(t,o),s=new BigUint64Array(e),a=new Uint8Array(s.buffer);if(r.forEach((c,l)=>{for(let f=0;f<e;f++)a[8*f+l]=typeof c=="number"?c:c[f]}),
+16|r(7,s)<<24)>>>0,l=a&1,f=(a>>>1|(c&1)<<31)>>>0;if(!e)n[s]=c*4294967296+a;else{let i=(c>>>1)*4294967296+f;n[s]=l?-i-1:i}}return n}async function Kt(t,o){let{n:e,
+signed:n,planes:r}=await Vt(t,o),s=new BigUint64Array(e),a=new Uint8Array(s.buffer);if(r.forEach((c,l)=>{for(let f=0;f<e;f++)a[8*f+l]=typeof c=="number"?c:c[f]}),
 n)for(let c=0;c<e;c++)s[c]=s[c]>>1n^BigInt.asUintN(64,-(s[c]&1n));return s}async function et({places:t,read:o},e){let[n]=t.get(e);return JSON.parse(new TextDecoder().
 decode(await o(n)))}async function Xt(t){let{devices:o,actions:e}=t.header.memory,n=["ts","device","action","bytes","allocated_bytes","reserved_bytes","event"],r=await Promise.all(
-n.map(d=>H(t,`mem.${d}`))),[s,a,c,l,f,i,u]=r.map(d=>Float64Array.from(d));for(let d=1;d<s.length;d++)s[d]+=s[d-1],u[d]+=u[d-1];for(let d of[f,i])ke(d,a,o.length);
+n.map(d=>O(t,`mem.${d}`))),[s,a,c,l,f,i,u]=r.map(d=>Float64Array.from(d));for(let d=1;d<s.length;d++)s[d]+=s[d-1],u[d]+=u[d-1];for(let d of[f,i])Ie(d,a,o.length);
 return o.map((d,p)=>{let g=[...a.keys()].filter(w=>a[w]===p),h=w=>Float64Array.from(g,x=>w[x]);return{label:d,actions:e,ts:h(s),bytes:h(l),allocated:h(f),reserved:h(
-i),action:h(c),event:h(u)}})}function ke(t,o,e){let n=new Float64Array(e);for(let r=0;r<t.length;r++){n[o[r]]+=t[r];let s=n[o[r]];t[r]=s===0?Number.NaN:s-1}}async function Yt(t){
-let{devices:o,gauges:e,reasons:n}=t.header.metrics;return Promise.all(o.map((r,s)=>Re(t,e,{label:r,k:s,reasons:n})))}async function Re(t,o,{label:e,k:n,reasons:r}){
-let s=["ts","slowed_by",...o.map(({column:u})=>u)],[a,c,...l]=await Promise.all(s.map(u=>H(t,`met.${n}.${u}`))),f=Float64Array.from(a);for(let u=1;u<f.length;u++)
+i),action:h(c),event:h(u)}})}function Ie(t,o,e){let n=new Float64Array(e);for(let r=0;r<t.length;r++){n[o[r]]+=t[r];let s=n[o[r]];t[r]=s===0?Number.NaN:s-1}}async function Yt(t){
+let{devices:o,gauges:e,reasons:n}=t.header.metrics;return Promise.all(o.map((r,s)=>_e(t,e,{label:r,k:s,reasons:n})))}async function _e(t,o,{label:e,k:n,reasons:r}){
+let s=["ts","slowed_by",...o.map(({column:u})=>u)],[a,c,...l]=await Promise.all(s.map(u=>O(t,`met.${n}.${u}`))),f=Float64Array.from(a);for(let u=1;u<f.length;u++)
 f[u]+=f[u-1];let i=o.map(({scale:u},d)=>Float64Array.from(l[d],p=>p===0?Number.NaN:(p-1)/u));return{label:e,ts:f,slowed:c,reasons:r,values:Object.fromEntries(o.
-map(({column:u},d)=>[u,i[d]]))}}async function qt(t,o){for(let{name:e,coding:n}of t.header.details)o.set(e,await(n==="dictionary"?_e(t,e):Ie(t,e)))}async function _e(t,o){
-let[e,n]=await Promise.all([H(t,`${o}.codes`),et(t,`${o}.values`)]);return r=>e[r]?n[e[r]-1]:null}async function Ie(t,o){let[e,n]=await Promise.all([H(t,`${o}.k\
-nown`),Vt(t,`${o}.steps`)]);for(let s=1;s<n.length;s++)n[s]+=n[s-1];let r=new Uint32Array(e.length);for(let s=0,a=0;s<e.length;s++)r[s]=e[s]?++a:0;return s=>r[s]?
+map(({column:u},d)=>[u,i[d]]))}}async function qt(t,o){for(let{name:e,coding:n}of t.header.details)o.set(e,await(n==="dictionary"?He(t,e):Oe(t,e)))}async function He(t,o){
+let[e,n]=await Promise.all([O(t,`${o}.codes`),et(t,`${o}.values`)]);return r=>e[r]?n[e[r]-1]:null}async function Oe(t,o){let[e,n]=await Promise.all([O(t,`${o}.k\
+nown`),Kt(t,`${o}.steps`)]);for(let s=1;s<n.length;s++)n[s]+=n[s-1];let r=new Uint32Array(e.length);for(let s=0,a=0;s<e.length;s++)r[s]=e[s]?++a:0;return s=>r[s]?
 String(BigInt.asIntN(64,n[r[s]-1])):null}var L={instant:1,folded:2,outside:4,launched:8,waiting:16};function jt(t,o,e,n,r){let s=new Float64Array(o),a=new Float64Array(o),c=[],l=[],f=()=>{let u=c.pop(),
 d=l[c.length+1],p=(d<0?s[u]:d)+r[u];a[u]=p-s[u],l[c.length]=p},i=0;for(let u of t){l[0]=0;for(let d=i+u.count;i<d;i++){for(let h=e[i];h>0;h--)f();let p=c.length,
 g=l[p];s[i]=(g<0?s[c[p-1]]:g)+n[i],c.push(i),l[p+1]=-1}for(;c.length;)f()}return{start:s,dur:a}}function Zt({n:t,start:o,dur:e,flags:n,header:r}){let s=e.slice(),
 a=new Int32Array(t).fill(-1),c=new Uint16Array(t),l=new Int32Array(t+1),f=0;for(let i of r.lanes){let u=f+i.count;if(i.kind==="device"){f=u;continue}let d=0;for(;f<
 u;f++){if(n[f]&L.outside)continue;let p=Math.max(o[f]+e[f],o[f]+1);for(;d&&o[l[d-1]]+e[l[d-1]]<p;)d--;d&&(a[f]=l[d-1],s[a[f]]-=e[f],c[f]=d),l[d++]=f}}return{own:s,
 parent:a,depth:c}}function Jt(t,o,e,n,r){let s=new Int32Array(t).fill(-1),a=new Set(n),c=[];for(let l=0;l<t;l++)a.has(e[l])&&c.push(l);for(let l=0,f=0,i=-1;l<t;l++)
-o[l]&L.launched&&(i+=r[f++]+1,s[l]=c[i]);return s}function Qt({start:t,dur:o,header:e,n},r,s){let a=Oe(e.lanes),c=new Map,l=new Map;for(let u=0,d=0;u<r.length;u++)d+=r[u],c.set(d,d+s[u]),l.set(d+s[u],d);let f=u=>a.
-reduce((d,{from:p,to:g})=>d+At(p,g,h=>t[h]>=u)-p,0),i=u=>{let d=He(u,t,a,f),p=[];for(let{from:g,to:h}of a)for(let w=At(g,h,x=>t[x]>=d);w<h&&t[w]===d;w++)p.push(
+o[l]&L.launched&&(i+=r[f++]+1,s[l]=c[i]);return s}function Qt({start:t,dur:o,header:e,n},r,s){let a=Le(e.lanes),c=new Map,l=new Map;for(let u=0,d=0;u<r.length;u++)d+=r[u],c.set(d,d+s[u]),l.set(d+s[u],d);let f=u=>a.
+reduce((d,{from:p,to:g})=>d+At(p,g,h=>t[h]>=u)-p,0),i=u=>{let d=$e(u,t,a,f),p=[];for(let{from:g,to:h}of a)for(let w=At(g,h,x=>t[x]>=d);w<h&&t[w]===d;w++)p.push(
 w);return p.sort((g,h)=>o[h]-o[g])[u-f(d)]};return{rowOf(u){let d=a.findIndex(({to:g})=>u<g),p=u-a[d].from;return a.forEach(({from:g,to:h},w)=>{if(w===d)return;
-p+=At(g,h,m=>t[m]>t[u]||t[m]===t[u]&&(w<d?o[m]<o[u]:o[m]<=o[u]))-g}),c.get(p)??p},eventOf:u=>Number.isInteger(u)&&u>=0&&u<n?i(l.get(u)??u):-1}}function Oe(t){let o=0;
-return t.map(({count:e})=>(o+=e,{from:o-e,to:o}))}function At(t,o,e){let[n,r]=[t,o];for(;n<r;){let s=n+r>>1;e(s)?r=s:n=s+1}return n}function He(t,o,e,n){let r=e.
+p+=At(g,h,m=>t[m]>t[u]||t[m]===t[u]&&(w<d?o[m]<o[u]:o[m]<=o[u]))-g}),c.get(p)??p},eventOf:u=>Number.isInteger(u)&&u>=0&&u<n?i(l.get(u)??u):-1}}function Le(t){let o=0;
+return t.map(({count:e})=>(o+=e,{from:o-e,to:o}))}function At(t,o,e){let[n,r]=[t,o];for(;n<r;){let s=n+r>>1;e(s)?r=s:n=s+1}return n}function $e(t,o,e,n){let r=e.
 filter(({from:c,to:l})=>l>c),s=Math.min(...r.map(({from:c})=>o[c])),a=Math.max(...r.map(({to:c})=>o[c-1]))+1;for(;a-s>1;){let c=Math.floor((s+a)/2);n(c)<=t?s=c:
-a=c}return s}async function oo(t){let o=await Bt(t),[e,n]=await Promise.all([Le(o),et(o,"names")]),r={...o.header,names:n},{n:s,lanes:a}=r,c=Uint8Array.from(e.flags),l={header:r,
-n:s,flags:c,...jt(a,s,e.closed,e.gap,e.tail)},{own:f,parent:i,depth:u}=Zt(l);Pe(f,e.self_at,e.self_off);let d=await Xt(o),p=await Yt(o),g=new Map,h=new Promise(
-w=>setTimeout(w,0)).then(()=>qt(o,g));return h.catch(()=>{}),{...l,...$e(r,e),lane:ze(a,s),self:f,parent:i,depth:u,launch:Jt(s,c,e.kind,e.launchers,e.launch),...Qt(
+a=c}return s}async function oo(t){let o=await Bt(t),[e,n]=await Promise.all([ze(o),et(o,"names")]),r={...o.header,names:n},{n:s,lanes:a}=r,c=Uint8Array.from(e.flags),l={header:r,
+n:s,flags:c,...jt(a,s,e.closed,e.gap,e.tail)},{own:f,parent:i,depth:u}=Zt(l);Ce(f,e.self_at,e.self_off);let d=await Xt(o),p=await Yt(o),g=new Map,h=new Promise(
+w=>setTimeout(w,0)).then(()=>qt(o,g));return h.catch(()=>{}),{...l,...Pe(r,e),lane:Ne(a,s),self:f,parent:i,depth:u,launch:Jt(s,c,e.kind,e.launchers,e.launch),...Qt(
 l,e.row_at,e.row_off),memory:d,metrics:p,detail:w=>Object.fromEntries([...g].map(([x,m])=>[x,m(w)])),detailOf:w=>g.get(w)??(()=>null),detailsReady:h}}var to=["c\
-losed","gap","tail","kind","kind_name","kind_cat","flags","launch","launchers","self_at","self_off","row_at","row_off"];async function Le(t){let o=await Promise.
-all(to.map(e=>H(t,e)));return Object.fromEntries(to.map((e,n)=>[e,o[n]]))}function $e({n:t,cats:o},{kind:e,kind_name:n,kind_cat:r}){let s=new Uint32Array(t),a=o.
-length>256?new Uint16Array(t):new Uint8Array(t);for(let c=0;c<t;c++)s[c]=n[e[c]],a[c]=r[e[c]];return{name:s,cat:a}}function ze(t,o){let e=t.length>65536?new Uint32Array(
-o):new Uint16Array(o),n=0;return t.forEach(({count:r},s)=>{e.fill(s,n,n+r),n+=r}),e}function Pe(t,o,e){let n=0;for(let r=0;r<o.length;r++)n+=o[r],t[n]+=e[r]}var eo="http://www.w3.org/2000/svg";function y(t,o={},...e){let n=document.createElement(t);for(let[r,s]of Object.entries(o))s==null||s===!1||(typeof s=="functi\
-on"?n.addEventListener("click",s):n.setAttribute(r,s===!0?"":String(s)));return n.append(...e.filter(r=>r!=null)),n}function B(t,o){let e=t.getContext("2d",o);if(e===null)throw new Error("this browser cannot draw on a canvas");return e}function K(t,o,e){return[...t.querySelectorAll(
-o)].filter(n=>n instanceof e)}var Ne=new Set(["article","b","code","dd","details","div","dl","dt","h4","li","ol","p","pre","span","strong","summary","table","tbody","td","th","thead","tr","u\
-l"]),Ce=new Set(["svg","title","rect","path","text"]),Fe=new Set(["class","colspan","scope","role","tabindex","open","title","aria-hidden","aria-label","viewBox",
+losed","gap","tail","kind","kind_name","kind_cat","flags","launch","launchers","self_at","self_off","row_at","row_off"];async function ze(t){let o=await Promise.
+all(to.map(e=>O(t,e)));return Object.fromEntries(to.map((e,n)=>[e,o[n]]))}function Pe({n:t,cats:o},{kind:e,kind_name:n,kind_cat:r}){let s=new Uint32Array(t),a=o.
+length>256?new Uint16Array(t):new Uint8Array(t);for(let c=0;c<t;c++)s[c]=n[e[c]],a[c]=r[e[c]];return{name:s,cat:a}}function Ne(t,o){let e=t.length>65536?new Uint32Array(
+o):new Uint16Array(o),n=0;return t.forEach(({count:r},s)=>{e.fill(s,n,n+r),n+=r}),e}function Ce(t,o,e){let n=0;for(let r=0;r<o.length;r++)n+=o[r],t[n]+=e[r]}var eo="http://www.w3.org/2000/svg";function y(t,o={},...e){let n=document.createElement(t);for(let[r,s]of Object.entries(o))s==null||s===!1||(typeof s=="functi\
+on"?n.addEventListener("click",s):n.setAttribute(r,s===!0?"":String(s)));return n.append(...e.filter(r=>r!=null)),n}function B(t,o){let e=t.getContext("2d",o);if(e===null)throw new Error("this browser cannot draw on a canvas");return e}function V(t,o,e){return[...t.querySelectorAll(
+o)].filter(n=>n instanceof e)}var Fe=new Set(["article","b","code","dd","details","div","dl","dt","h4","li","ol","p","pre","span","strong","summary","table","tbody","td","th","thead","tr","u\
+l"]),Ue=new Set(["svg","title","rect","path","text"]),De=new Set(["class","colspan","scope","role","tabindex","open","title","aria-hidden","aria-label","viewBox",
 "width","height","preserveAspectRatio","x","y","rx","d","fill","fill-opacity","stroke","stroke-width","stroke-opacity","stroke-dasharray","opacity","data-event",
-"data-label","data-wide","font-family","font-size","font-weight","text-anchor"]);function Ue(t){return typeof t=="string"?document.createTextNode(t):Et(t)}function Et([
-t,o,...e]){let n=Ce.has(t);if(!n&&!Ne.has(t))throw new Error(`cudalens markup: the element ${t} is not known here`);let r=n?document.createElementNS(eo,t):document.
-createElement(t);for(let[s,a]of Object.entries(o))Fe.has(s)&&r.setAttribute(s,a);return t==="h4"&&r.setAttribute("aria-level","3"),r.append(...e.map(Ue)),r}function no(){return`${Date.now().toString(36)}-${Math.random().toString(36).slice(2)}`}function V(){if(matchMedia("print").matches)return"light";let{jpThemeLight:t,vscodeThemeKind:o}=document.body.dataset;if(t!==void 0)return t==="false"?"dark":"l\
+"data-depth","data-label","data-wide","font-family","font-size","font-weight","text-anchor"]);function Ge(t){return typeof t=="string"?document.createTextNode(t):
+Et(t)}function Et([t,o,...e]){let n=Ue.has(t);if(!n&&!Fe.has(t))throw new Error(`cudalens markup: the element ${t} is not known here`);let r=n?document.createElementNS(
+eo,t):document.createElement(t);for(let[s,a]of Object.entries(o))De.has(s)&&r.setAttribute(s,a);return t==="h4"&&r.setAttribute("aria-level","3"),r.append(...e.
+map(Ge)),r}function no(){return`${Date.now().toString(36)}-${Math.random().toString(36).slice(2)}`}function K(){if(matchMedia("print").matches)return"light";let{jpThemeLight:t,vscodeThemeKind:o}=document.body.dataset;if(t!==void 0)return t==="false"?"dark":"l\
 ight";if(o!==void 0)return o.includes("light")?"light":"dark";let e=document.documentElement.dataset.theme;return e==="dark"||e==="light"?e:matchMedia("(prefers\
--color-scheme: dark)").matches?"dark":"light"}function ro(t){let o=V(),e=()=>{let a=V();a!==o&&(o=a,t(a))},n=new MutationObserver(e),r={attributes:!0,attributeFilter:[
+-color-scheme: dark)").matches?"dark":"light"}function ro(t){let o=K(),e=()=>{let a=K();a!==o&&(o=a,t(a))},n=new MutationObserver(e),r={attributes:!0,attributeFilter:[
 "data-jp-theme-light","data-vscode-theme-kind","data-theme"]};n.observe(document.body,r),n.observe(document.documentElement,r);let s=[matchMedia("(prefers-color\
--scheme: dark)"),matchMedia("print")];for(let a of s)a.addEventListener("change",e);return()=>{n.disconnect();for(let a of s)a.removeEventListener("change",e)}}function De(t){return t?K(document,`[data-cudalens-static="${CSS.escape(t)}"]`,HTMLElement):[]}function Tt(t,o){let e=De(t).map(r=>r.closest(".jp-OutputArea-chi\
-ld")??r),n=e.length>1?e[0].nextElementSibling:null;n instanceof HTMLElement&&n.nextElementSibling===e[1]&&e.push(n);for(let r of e)r.style.display=o?"none":""}function so({start:t,dur:o},e,n){let[r,s]=t[e]<=t[n]?[e,n]:[n,e],a=t[r]+o[r];return a<t[s]?[a,t[s]]:[t[r],Math.max(t[s],t[r]+1)]}function We(t){return t>=999.5?t.toFixed(0):t.toPrecision(3)}var Ge=[[1e9,"s"],[1e6,"ms"],[1e3,"µs"]],Lr=[[2**40,"TiB"],[2**30,"GiB"],[2**20,"MiB"],[2**10,"KiB"]];
-function S(t){if(t==null||Number.isNaN(t))return"-";if(t<0)return`-${S(-t)}`;if(t>=1195e8){let o=Math.round(t/1e9);return`${Math.floor(o/60)} min ${o%60} s`}for(let[
-o,e]of Ge)if(t>=.9995*o)return`${We(t/o)} ${e}`;return t>=.9995||t===0?`${t.toFixed(0)} ns`:`${Number(t.toPrecision(2))} ns`}function nt(t){return t.toLocaleString("en-US")}var Be=`
+-scheme: dark)"),matchMedia("print")];for(let a of s)a.addEventListener("change",e);return()=>{n.disconnect();for(let a of s)a.removeEventListener("change",e)}}function We(t){return t?V(document,`[data-cudalens-static="${CSS.escape(t)}"]`,HTMLElement):[]}function Tt(t,o){let e=We(t).map(r=>r.closest(".jp-OutputArea-chi\
+ld")??r),n=e.length>1?e[0].nextElementSibling:null;n instanceof HTMLElement&&n.nextElementSibling===e[1]&&e.push(n);for(let r of e)r.style.display=o?"none":""}function so({start:t,dur:o},e,n){let[r,s]=t[e]<=t[n]?[e,n]:[n,e],a=t[r]+o[r];return a<t[s]?[a,t[s]]:[t[r],Math.max(t[s],t[r]+1)]}function Be(t){return t>=999.5?t.toFixed(0):t.toPrecision(3)}var Ve=[[1e9,"s"],[1e6,"ms"],[1e3,"\xB5s"]],Pr=[[2**40,"TiB"],[2**30,"GiB"],[2**20,"MiB"],[2**10,"K\
+iB"]];function S(t){if(t==null||Number.isNaN(t))return"-";if(t<0)return`-${S(-t)}`;if(t>=1195e8){let o=Math.round(t/1e9);return`${Math.floor(o/60)} min ${o%60} \
+s`}for(let[o,e]of Ve)if(t>=.9995*o)return`${Be(t/o)} ${e}`;return t>=.9995||t===0?`${t.toFixed(0)} ns`:`${Number(t.toPrecision(2))} ns`}function nt(t){return t.toLocaleString("en-US")}var Ke=`
 .cltl { --timeline-bg: #fff; --timeline-text: #1b1f24; position: relative; color: var(--timeline-text); background: var(--timeline-bg);
   font: 12px/1.4 system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", Arial, sans-serif; text-align: left; }
 .cltl * { box-sizing: border-box; }
@@ -95,36 +96,36 @@ o,e]of Ge)if(t>=.9995*o)return`${We(t/o)} ${e}`;return t>=.9995||t===0?`${t.toFi
 .cltl-hint kbd { font: inherit; border: 1px solid var(--timeline-line); border-radius: 4px; padding: 0 4px; }
 .cltl-spoken { position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%); white-space: nowrap; }
 `,ao=Symbol.for("cudalens.timeline.style");function co(t){let o=t.getRootNode(),e=o instanceof ShadowRoot?o:document;if(e[ao])return;let n=new CSSStyleSheet;n.replaceSync(
-Be),e[ao]=n,e.adoptedStyleSheets=[...e.adoptedStyleSheets,n]}function lo({style:t},o){let{bg:e,text:n,muted:r,line:s,lineSoft:a,accent:c,tip:l,field:f}=o;for(let[
+Ke),e[ao]=n,e.adoptedStyleSheets=[...e.adoptedStyleSheets,n]}function lo({style:t},o){let{bg:e,text:n,muted:r,line:s,lineSoft:a,accent:c,tip:l,field:f}=o;for(let[
 i,u]of Object.entries({bg:e,text:n,muted:r,line:s,soft:a,accent:c,tip:l,field:f}))t.setProperty(`--timeline-${i}`,u);t.setProperty("--timeline-tip-text",o.tipText),
-t.setProperty("color-scheme",e<"#8"?"dark":"light")}var Ke="W and S zoom, A and D pan, arrow keys move along the lanes. Enter steps to an event; then arrow keys go from event to event, Enter selects, L follows a \
-launch arrow. F fits, slash searches, C folds a lane, P pins it, Escape goes back.",Ve=[["wheel","zoom, after a click"],["Ctrl+wheel","zoom"],["drag","pan"],["S\
-hift+drag","select time"],["W A S D","move"],["F","fit"],["/","search"],["Enter","step through events"]];function fo(t){co(t);let o=Xe(),e=y("canvas",{class:"cl\
+t.setProperty("color-scheme",e<"#8"?"dark":"light")}var Xe="W and S zoom, A and D pan, arrow keys move along the lanes. Enter steps to an event; then arrow keys go from event to event, Enter selects, L follows a \
+launch arrow. F fits, slash searches, C folds a lane, P pins it, Escape goes back.",Ye=[["wheel","zoom, after a click"],["Ctrl+wheel","zoom"],["drag","pan"],["S\
+hift+drag","select time"],["W A S D","move"],["F","fit"],["/","search"],["Enter","step through events"]];function fo(t){co(t);let o=qe(),e=y("canvas",{class:"cl\
 tl-canvas",tabindex:"0",role:"application","aria-roledescription":"timeline","aria-label":"Timeline of the trace"}),n=y("div",{class:"cltl-stage"},e),r=y("div",
 {class:"cltl-frame"},n),s=y("div",{class:"cltl-tip",hidden:!0,"aria-hidden":"true"}),a=y("div",{class:"cltl-spoken","aria-live":"polite"}),c=y("div",{class:"clt\
-l-spoken",id:`cltl-${Math.random().toString(36).slice(2)}`},Ke);e.setAttribute("aria-describedby",c.id);let l=y("div",{class:"cltl-lanes",hidden:!0}),i=y("div",
-{class:"cltl",role:"group","aria-label":"Stream timeline"},o.tools,l,r,Ye(),s,a,c);for(let u of i.querySelectorAll("canvas, input, button"))u.setAttribute("data\
--lm-suppress-shortcuts","true");return t.append(i),{...o,canvas:e,stage:n,frame:r,lanes:l,tip:s,spoken:a,host:i}}function Xe(){let t=(d,p,g)=>y("button",{type:"\
+l-spoken",id:`cltl-${Math.random().toString(36).slice(2)}`},Xe);e.setAttribute("aria-describedby",c.id);let l=y("div",{class:"cltl-lanes",hidden:!0}),i=y("div",
+{class:"cltl",role:"group","aria-label":"Stream timeline"},o.tools,l,r,je(),s,a,c);for(let u of i.querySelectorAll("canvas, input, button"))u.setAttribute("data\
+-lm-suppress-shortcuts","true");return t.append(i),{...o,canvas:e,stage:n,frame:r,lanes:l,tip:s,spoken:a,host:i}}function qe(){let t=(d,p,g)=>y("button",{type:"\
 button","aria-label":d,title:g},p),o=(...d)=>y("span",{class:"cltl-group"},...d),e=y("input",{class:"cltl-search",type:"search",placeholder:"Search names  ( / )",
-"aria-label":"Search event names",autocomplete:"off",spellcheck:"false"}),n=y("span",{class:"cltl-matches",role:"status"}),r=t("Previous match","‹","Previous \
-match (Shift+Enter)"),s=t("Next match","›","Next match (Enter)"),a=t("Zoom in","+","Zoom in (W)"),c=t("Zoom out","−","Zoom out (S)"),l=t("Fit the whole trac\
-e","Fit","Show the whole trace (F)"),f=t("Lanes","Lanes","Pin, move, fold and filter lanes");f.setAttribute("aria-expanded","false");let i=y("ul",{class:"cltl-l\
-egend","aria-label":"Colours"}),u=y("div",{class:"cltl-tools",role:"toolbar","aria-label":"Timeline"},o(e,r,s,n),o(c,a,l,f),i);return{search:e,matches:n,previous:r,
-next:s,zoomIn:a,zoomOut:c,fit:l,lanesButton:f,legend:i,tools:u}}function Ye(){let t=Ve.flatMap(([o,e])=>[y("span",{},y("kbd",{},o),` ${e}`)," "]);return y("div",
+"aria-label":"Search event names",autocomplete:"off",spellcheck:"false"}),n=y("span",{class:"cltl-matches",role:"status"}),r=t("Previous match","\u2039","Previo\
+us match (Shift+Enter)"),s=t("Next match","\u203A","Next match (Enter)"),a=t("Zoom in","+","Zoom in (W)"),c=t("Zoom out","\u2212","Zoom out (S)"),l=t("Fit the w\
+hole trace","Fit","Show the whole trace (F)"),f=t("Lanes","Lanes","Pin, move, fold and filter lanes");f.setAttribute("aria-expanded","false");let i=y("ul",{class:"\
+cltl-legend","aria-label":"Colours"}),u=y("div",{class:"cltl-tools",role:"toolbar","aria-label":"Timeline"},o(e,r,s,n),o(c,a,l,f),i);return{search:e,matches:n,previous:r,
+next:s,zoomIn:a,zoomOut:c,fit:l,lanesButton:f,legend:i,tools:u}}function je(){let t=Ye.flatMap(([o,e])=>[y("span",{},y("kbd",{},o),` ${e}`)," "]);return y("div",
 {class:"cltl-hint","aria-hidden":"true"},...t)}function uo(t,o){t.legend.replaceChildren(...o.map(([e,n])=>{let r=y("i",{"aria-hidden":"true"});return r.style.background=
 n,y("li",{},r,e)}))}function io(t,o,e,n){let[r,...s]=o;t.tip.replaceChildren(y("b",{},r),...s.map(f=>y("div",{},f))),t.tip.hidden=!1;let{offsetWidth:a,offsetHeight:c}=t.
-tip,l=t.host.clientWidth;t.tip.style.left=`${Math.max(0,e+14+a>l?e-a-10:e+14)}px`,t.tip.style.top=`${n+18+c>t.host.clientHeight?n-c-8:n+18}px`}var A=18,X=24,E=26,b=X+E,St=4,qe=20;function rt(t,o=!1){let e=1/0,n=-1/0,r=t.header.cats.map(s=>s==="Trace"||s==="overhead");for(let s=0;s<t.n;s++){if(o&&(r[t.cat[s]]||
+tip,l=t.host.clientWidth;t.tip.style.left=`${Math.max(0,e+14+a>l?e-a-10:e+14)}px`,t.tip.style.top=`${n+18+c>t.host.clientHeight?n-c-8:n+18}px`}var E=18,X=24,v=26,b=X+v,St=4,Ze=20;function rt(t,o=!1){let e=1/0,n=-1/0,r=t.header.cats.map(s=>s==="Trace"||s==="overhead");for(let s=0;s<t.n;s++){if(o&&(r[t.cat[s]]||
 t.flags[s]&L.instant))continue;t.start[s]<e&&(e=t.start[s]);let a=t.start[s]+t.dur[s];a>n&&(n=a)}return e===1/0?o?rt(t):[0,1e3]:[e,Math.max(n,e+1)]}function kt([
-t,o],e){let n=(e[1]-e[0])*1.04,r=Math.min(Math.max(o-t,Math.min(qe,n)),n),s=(t+o)/2,a=e[0]-r*.9,c=e[1]-r*.1,l=r>=n?(e[0]+e[1]-n)/2:Math.min(Math.max(s-r/2,a),c);
+t,o],e){let n=(e[1]-e[0])*1.04,r=Math.min(Math.max(o-t,Math.min(Ze,n)),n),s=(t+o)/2,a=e[0]-r*.9,c=e[1]-r*.1,l=r>=n?(e[0]+e[1]-n)/2:Math.min(Math.max(s-r/2,a),c);
 return[l,l+r]}function po(t){let o=(t[1]-t[0])*.02;return[t[0]-o,t[1]+o]}function ho(t,o,e,n=110){let r=(o-t)*n/Math.max(e,1),s=10**Math.floor(Math.log10(r)),a=Math.
-max(1,([1,2,5,10].find(l=>l*s>=r*.999)??10)*s),c=[];for(let l=Math.ceil(t/a);l*a<=o&&c.length<200;l++)c.push({t:l*a,text:Ze(l*a,a)});return{ticks:c,step:a}}var je=[
-[1e9,"s"],[1e6,"ms"],[1e3,"µs"]];function Ze(t,o){let[e,n]=je.find(([s])=>Math.abs(t)>=s)??[1,"ns"],r=Math.max(0,Math.ceil(Math.log10(e/o)-1e-9));return t===0?
-"0":`${(t/e).toFixed(r)} ${n}`}function st(t,o,e,n=0){let r=new Float64Array(t.length),s=new Float64Array(t.length),a=new Uint16Array(t.length),c=0;for(let l of e)
-a[l]=o.has(l)?1:t[l],r[l]=c,c+=a[l]*A+2*St,s[l]=c;return{order:e,tops:r,ends:s,shown:a,pinned:n?s[e[n-1]]:0,total:c}}function $(t,o){let{order:e,tops:n}=t;if(o<
-0||o>=t.total)return-1;let r=0,s=e.length-1;for(;r<s;){let a=r+s+1>>1;n[e[a]]<=o?r=a:s=a-1}return e[r]}function at(t,o,e){return t.tops[o]+St+e*A}function go(t,o){
-let e=$(t,o);if(e<0)return null;let n=Math.floor((o-t.tops[e]-St)/A);return n>=0&&n<t.shown[e]?{lane:e,row:n}:null}var Je=.6;function ct({size:t,layout:o}){return o.pinned<=Je*(t.height-b)?o.pinned:0}function lt(t,o){return o-b<ct(t)?o-b:o-b+t.scroll}function I(t){let{size:o,
+max(1,([1,2,5,10].find(l=>l*s>=r*.999)??10)*s),c=[];for(let l=Math.ceil(t/a);l*a<=o&&c.length<200;l++)c.push({t:l*a,text:Qe(l*a,a)});return{ticks:c,step:a}}var Je=[
+[1e9,"s"],[1e6,"ms"],[1e3,"\xB5s"]];function Qe(t,o){let[e,n]=Je.find(([s])=>Math.abs(t)>=s)??[1,"ns"],r=Math.max(0,Math.ceil(Math.log10(e/o)-1e-9));return t===
+0?"0":`${(t/e).toFixed(r)} ${n}`}function st(t,o,e,n=0){let r=new Float64Array(t.length),s=new Float64Array(t.length),a=new Uint16Array(t.length),c=0;for(let l of e)
+a[l]=o.has(l)?1:t[l],r[l]=c,c+=a[l]*E+2*St,s[l]=c;return{order:e,tops:r,ends:s,shown:a,pinned:n?s[e[n-1]]:0,total:c}}function $(t,o){let{order:e,tops:n}=t;if(o<
+0||o>=t.total)return-1;let r=0,s=e.length-1;for(;r<s;){let a=r+s+1>>1;n[e[a]]<=o?r=a:s=a-1}return e[r]}function at(t,o,e){return t.tops[o]+St+e*E}function go(t,o){
+let e=$(t,o);if(e<0)return null;let n=Math.floor((o-t.tops[e]-St)/E);return n>=0&&n<t.shown[e]?{lane:e,row:n}:null}var tn=.6;function ct({size:t,layout:o}){return o.pinned<=tn*(t.height-b)?o.pinned:0}function lt(t,o){return o-b<ct(t)?o-b:o-b+t.scroll}function _(t){let{size:o,
 view:e,layout:n}=t,r=o.width-o.gutter,s=Math.max(1,Math.round(r*o.ratio)),a=(e[1]-e[0])/s,c=Math.round(e[0]/a)*a,l=s/o.ratio/(e[1]-e[0]),f=ct(t),i=p=>o.gutter+(p-
-c)*l,u=(p,g)=>b+g-(n.tops[p]<f?0:t.scroll),d=(p,g)=>u(p,at(n,p,g));return{width:r,pixels:s,w:a,t0:c,t1:c+s*a,scale:l,parts:Qe(t,f),x:i,y:d,down:u}}function Qe({
+c)*l,u=(p,g)=>b+g-(n.tops[p]<f?0:t.scroll),d=(p,g)=>u(p,at(n,p,g));return{width:r,pixels:s,w:a,t0:c,t1:c+s*a,scale:l,parts:on(t,f),x:i,y:d,down:u}}function on({
 layout:t,size:o,scroll:e},n){let{order:r,tops:s}=t,a=Math.min(e,Math.max(0,t.total-1))+n,c=e+o.height-b,l=Math.max(0,r.indexOf($(t,a))),f=$(t,c),u={lanes:r.slice(
 l,f<0?r.length:r.indexOf(f)+1).filter(p=>s[p]>=n),top:b+n,bottom:o.height};if(!n)return[u];let d={lanes:r.filter(p=>s[p]<n),top:b,bottom:b+n};return[u,d]}function F(t,o,e){
 let n=t.data.lane[e],r=t.rows.row[e];return r>=t.layout.shown[n]?null:{x:o.x(t.data.start[e]),y:Math.round(o.y(n,r)),width:Math.max(1,t.data.dur[e]*o.scale)}}var wo={comm_prefixes:["nccl","ncclDev","rccl"],groups:[{key:"kernel",label:"Kernel",color:"#009e73",cats:["kernel"]},{key:"comm",label:"Communication",color:"#\
@@ -138,209 +139,212 @@ f",.32]]},dark:{bg:"#111418",gutter:"#15191e",text:"#e6e9ed",muted:"#9aa5b1",lin
 #6cb6ff",rangeAlpha:.18,arrow:"#ffd08a",dim:"#2b323a",tip:"#e6e9ed",tipText:"#111418",field:"#1b2026",ink:"#000000",shades:[["#000000",.06],["#000000",.16],["#0\
 00000",.24],["#ffffff",.1],["#ffffff",.2]]}};var T=wo;function xo(t,o){let{groups:e}=T,n=e.findIndex(s=>s.cats.includes(t));return n<0?e.length-1:e[n].key==="kernel"&&T.comm_prefixes.some(s=>o.startsWith(s))?
 e.findIndex(s=>s.key==="comm"):n}function yo(t){let o=2166136261;for(let e=0;e<t.length;e++)o=Math.imul(o^t.charCodeAt(e),16777619);return o>>>0}function mo(t){
-let[o,e,n]=[1,3,5].map(r=>Number.parseInt(t.slice(r,r+2),16));return[o,e,n]}function on(t,o,e){let n=mo(o),[r,s,a]=mo(t).map((c,l)=>Math.floor(c+(n[l]-c)*e+.5));
-return[r,s,a]}function en(t){let[o,e,n]=t.map(r=>r/255).map(r=>r<=.04045?r/12.92:((r+.055)/1.055)**2.4);return .2126*o+.7152*e+.0722*n}var U=T.light.shades.length;
-function bo(t){let o=T[t].shades,e=T.groups.flatMap(n=>o.map(([r,s])=>on(n.color,r,s)));return{pixels:Uint32Array.from(e,([n,r,s])=>(s<<16|r<<8|n)>>>0),css:e.map(
-n=>`rgb(${n.join(",")})`),ink:e.map(n=>(en(n)+.05)**2>.05*1.05?"#000000":"#ffffff")}}var k=16,ft=512,Y=65535,nn=.02,vo=88,rn=255<<24>>>0,sn=150<<24>>>0;function Ao(t){let{start:o,dur:e,n,header:r}=t,s=new Uint16Array(n),a=[],c=new Float64Array(ft),
+let[o,e,n]=[1,3,5].map(r=>Number.parseInt(t.slice(r,r+2),16));return[o,e,n]}function nn(t,o,e){let n=mo(o),[r,s,a]=mo(t).map((c,l)=>Math.floor(c+(n[l]-c)*e+.5));
+return[r,s,a]}function rn(t){let[o,e,n]=t.map(r=>r/255).map(r=>r<=.04045?r/12.92:((r+.055)/1.055)**2.4);return .2126*o+.7152*e+.0722*n}var U=T.light.shades.length;
+function bo(t){let o=T[t].shades,e=T.groups.flatMap(n=>o.map(([r,s])=>nn(n.color,r,s)));return{pixels:Uint32Array.from(e,([n,r,s])=>(s<<16|r<<8|n)>>>0),css:e.map(
+n=>`rgb(${n.join(",")})`),ink:e.map(n=>(rn(n)+.05)**2>.05*1.05?"#000000":"#ffffff")}}var k=16,ft=512,Y=65535,sn=.02,vo=88,an=255<<24>>>0,cn=150<<24>>>0;function Ao(t){let{start:o,dur:e,n,header:r}=t,s=new Uint16Array(n),a=[],c=new Float64Array(ft),
 l=new Int32Array(ft),f=new Map,i=0;for(let u of r.lanes){let d=-1,p=0;c.fill(-1/0);let g=i+u.enclosing;for(let h=i+u.count;i<h;i++){if(i<g&&i>g-u.enclosing){s[i]=
-Y;continue}let w=o[i],x=w+e[i];for(;d>=0&&c[d]<=w;)d--;let m=d;for(;m>=0&&!(c[m]>w&&c[m]>=x);)m--;for(m++;m<ft&&c[m]>w;){if(o[l[m]]<w&&c[m]-w<nn*(x-w)){f.set(l[m],
+Y;continue}let w=o[i],x=w+e[i];for(;d>=0&&c[d]<=w;)d--;let m=d;for(;m>=0&&!(c[m]>w&&c[m]>=x);)m--;for(m++;m<ft&&c[m]>w;){if(o[l[m]]<w&&c[m]-w<sn*(x-w)){f.set(l[m],
 w);break}m++}if(m>=ft){s[i]=Y;continue}s[i]=m,c[m]=x,l[m]=i,x>w&&m>d&&(d=m),m>=p&&(p=m+1)}a.push(Math.max(p,1))}return{row:s,heights:a,ends:f}}function ut(t,o,e){
 let n=e;for(;o.row[n]===Y&&n>0&&t.lane[n-1]===t.lane[e];)n--;return o.row[e]===Y&&o.row[n]===0?n:e}function Eo(t){let{names:o,cats:e}=t.header,n=new Map,r=new Uint8Array(
 t.n),s=new Int8Array(o.length).fill(-1),a=-1,c=0;for(let l=0;l<t.n;l++){let f=t.name[l]*65536+t.cat[l];if(f!==a){let i=n.get(f);if(i===void 0){let u=o[t.name[l]];
 s[t.name[l]]<0&&(s[t.name[l]]=yo(u)%U),i=xo(e[t.cat[l]],u)*U+s[t.name[l]],n.set(f,i)}a=f,c=i}r[l]=c}return r}function it(t,o,e,n=null){let{start:r,dur:s,lane:a,
 n:c}=t,l=h=>o.row[h]===Y||n!==null&&!n[h],f=Mo(o.heights),i=new Uint32Array(f[o.heights.length]);for(let h=0;h<c;h++)l(h)||i[f[a[h]]+o.row[h]]++;let u=Mo(i),d=u[u.
 length-1],p={first:u,laneRow:f,at:new Uint32Array(d),s:new Float64Array(d),e:new Float64Array(d),sum:new Float64Array(d+1),tone:new Uint8Array(d)},g=u.slice();for(let h=0;h<
-c;h++){if(l(h))continue;let w=g[f[a[h]]+o.row[h]]++;p.at[w]=h,p.s[w]=r[h],p.e[w]=r[h]+s[h],p.tone[w]=e[h]}for(let[h,w]of o.ends)l(h)||(p.e[an(p,f[a[h]]+o.row[h],
-h)]=w);for(let h=0;h<d;h++)p.sum[h+1]=p.sum[h]+p.e[h]-p.s[h];return{...p,maxima:cn(p.s,p.e)}}function an({first:t,at:o},e,n){let r=t[e],s=t[e+1];for(;r<s;){let a=r+
-s>>1;o[a]<n?r=a+1:s=a}return r}function Mo(t){let o=new Uint32Array(t.length+1);for(let e=0;e<t.length;e++)o[e+1]=o[e]+t[e];return o}function cn(t,o){let e=[],n=null;
+c;h++){if(l(h))continue;let w=g[f[a[h]]+o.row[h]]++;p.at[w]=h,p.s[w]=r[h],p.e[w]=r[h]+s[h],p.tone[w]=e[h]}for(let[h,w]of o.ends)l(h)||(p.e[ln(p,f[a[h]]+o.row[h],
+h)]=w);for(let h=0;h<d;h++)p.sum[h+1]=p.sum[h]+p.e[h]-p.s[h];return{...p,maxima:fn(p.s,p.e)}}function ln({first:t,at:o},e,n){let r=t[e],s=t[e+1];for(;r<s;){let a=r+
+s>>1;o[a]<n?r=a+1:s=a}return r}function Mo(t){let o=new Uint32Array(t.length+1);for(let e=0;e<t.length;e++)o[e+1]=o[e]+t[e];return o}function fn(t,o){let e=[],n=null;
 for(let r=t.length;r>k;){let s=Math.ceil(r/k),a=new Uint32Array(s);for(let c=0;c<s;c++){let l=-1,f=-1;for(let i=c*k;i<Math.min(r,(c+1)*k);i++){let u=n===null?i:
 n[i];o[u]-t[u]>f&&(f=o[u]-t[u],l=u)}a[c]=l}e.push(a),n=a,r=s}return e}function To(t,o,e){let{s:n,e:r,maxima:s}=t,a=o,c=r[o]-n[o],l=u=>{let d=r[u]-n[u];(d>c||d===
 c&&u<a)&&(c=d,a=u)},f=o,i=e;for(let u=-1;f<i;u++){let d=u<0?null:s[u],p=u+1>=s.length||i-f<=k;for(;f<i&&(p||f%k);)l(d===null?f++:d[f++]);for(;i>f&&i%k;)l(d===null?
 --i:d[--i]);f/=k,i/=k}return a}function dt(t,o,e,n){let r=1,s=o;for(;s+r<e&&t[s+r]<n;)s+=r,r*=2;let a=Math.min(e,s+r);for(;s<a;){let c=s+a>>1;t[c]<n?s=c+1:a=c}return s}
 function R(t,o,e){let n=t.first[o],r=dt(t.s,n,t.first[o+1],e);return r>n&&t.e[r-1]>e?r-1:r}function So(t,o,{t0:e,w:n,out:r,base:s,width:a,minWidth:c},l,f){let{s:i,
-e:u,sum:d,tone:p}=t,g=t.first[o+1],h=1/n,w=e+a*n,x=R(t,o,e),m=0;for(;x<g&&i[x]<w&&m<a;){let O=(i[x]-e)*h;O>m&&(m=Math.floor(O));let C=e+m*n;if(u[x]<=C&&i[x]<C){
-x++;continue}if(i[x]<=C&&u[x]>=C+n){let tt=(u[x]-e)*h,ot=Math.min(a,Math.max(m+1,Math.floor(tt)));r.fill((l[p[x]]|rn)>>>0,s+m,s+ot),tt-O>=c&&f(x,O,tt),tt-O>=4&&
-ot<a&&(r[s+ot-1]=(l[p[x]]|sn)>>>0),m=ot,u[x]<=e+m*n&&x++;continue}let vt=C+n,_=dt(i,x,g,vt);if(_===x){m++;continue}let ve=Math.max(0,C-i[x])+Math.max(0,u[_-1]-vt),
-Gt=(d[_]-d[x]-ve)*h,Me=_-x===1?x:To(t,x,_),Ae=vo+(255-vo)*(Gt>1?1:Gt);r[s+m]=(l[p[Me]]|Math.round(Ae)<<24)>>>0,m++,x=u[_-1]>vt?_-1:_}}function ko(t,o,[e,n],r){let{
+e:u,sum:d,tone:p}=t,g=t.first[o+1],h=1/n,w=e+a*n,x=R(t,o,e),m=0;for(;x<g&&i[x]<w&&m<a;){let H=(i[x]-e)*h;H>m&&(m=Math.floor(H));let C=e+m*n;if(u[x]<=C&&i[x]<C){
+x++;continue}if(i[x]<=C&&u[x]>=C+n){let tt=(u[x]-e)*h,ot=Math.min(a,Math.max(m+1,Math.floor(tt)));r.fill((l[p[x]]|an)>>>0,s+m,s+ot),tt-H>=c&&f(x,H,tt),tt-H>=4&&
+ot<a&&(r[s+ot-1]=(l[p[x]]|cn)>>>0),m=ot,u[x]<=e+m*n&&x++;continue}let vt=C+n,I=dt(i,x,g,vt);if(I===x){m++;continue}let Ae=Math.max(0,C-i[x])+Math.max(0,u[I-1]-vt),
+Wt=(d[I]-d[x]-Ae)*h,Ee=I-x===1?x:To(t,x,I),Te=vo+(255-vo)*(Wt>1?1:Wt);r[s+m]=(l[p[Ee]]|Math.round(Te)<<24)>>>0,m++,x=u[I-1]>vt?I-1:I}}function ko(t,o,[e,n],r){let{
 s,e:a,sum:c}=t,l=(n-e)/r.length,f=t.first[o+1],i=R(t,o,e);for(let u=0;u<r.length&&i<f;u++){let d=e+u*l,p=dt(s,i,f,d+l);if(p===i&&!(s[i]<d+l))continue;let g=Math.
 max(0,d-s[i])+Math.max(0,a[p-1]-d-l);r[u]+=Math.max(0,c[p]-c[i]-g)/l,i=p>i&&a[p-1]>d+l?p-1:p}}function pt(t,o,e,n){let{s:r,e:s,first:a}=t,c=R(t,o,e);if(c<a[o+1]&&
-r[c]<=e&&s[c]>e&&s[c]-r[c]>=2*n)return t.at[c];let l=R(t,o,e-n),f=dt(r,l,a[o+1],e+n),i=f<a[o+1]&&r[f]<=e+n?f+1:f;return l<i?t.at[To(t,l,i)]:-1}var _o=["device","host"],ln=400;function fn(t,o){let e={device:new Float32Array(o),host:new Float32Array(o)},n={device:0,host:0};t.data.header.lanes.forEach((r,s)=>{
-for(let a=t.index.laneRow[s];a<Math.min(t.index.laneRow[s+1],ln);a++)ko(t.index,a,t.whole,e[r.kind])});for(let r of _o){for(let s of e[r])s>n[r]&&(n[r]=s);if(n[r]>
-0)for(let s=0;s<o;s++)e[r][s]/=n[r]}return{shares:e,most:n}}function un(t,o){let e=document.createElement("canvas"),n=Math.max(1,Math.round(o*t.size.ratio));e.width=
-n,e.height=Math.round((E-6)*t.size.ratio);let r=B(e),{shares:s,most:a}=fn(t,n),c=_o.filter(f=>a[f]>0),l=e.height/Math.max(c.length,1);return c.forEach((f,i)=>{r.
+r[c]<=e&&s[c]>e&&s[c]-r[c]>=2*n)return t.at[c];let l=R(t,o,e-n),f=dt(r,l,a[o+1],e+n),i=f<a[o+1]&&r[f]<=e+n?f+1:f;return l<i?t.at[To(t,l,i)]:-1}var Io=["device","host"],un=400;function dn(t,o){let e={device:new Float32Array(o),host:new Float32Array(o)},n={device:0,host:0};t.data.header.lanes.forEach((r,s)=>{
+for(let a=t.index.laneRow[s];a<Math.min(t.index.laneRow[s+1],un);a++)ko(t.index,a,t.whole,e[r.kind])});for(let r of Io){for(let s of e[r])s>n[r]&&(n[r]=s);if(n[r]>
+0)for(let s=0;s<o;s++)e[r][s]/=n[r]}return{shares:e,most:n}}function pn(t,o){let e=document.createElement("canvas"),n=Math.max(1,Math.round(o*t.size.ratio));e.width=
+n,e.height=Math.round((v-6)*t.size.ratio);let r=B(e),{shares:s,most:a}=dn(t,n),c=Io.filter(f=>a[f]>0),l=e.height/Math.max(c.length,1);return c.forEach((f,i)=>{r.
 fillStyle=t.tones.css[f==="device"?0:t.hostTone];for(let u=0;u<n;u++){let d=s[f][u]*(l-1);d>0&&r.fillRect(u,(i+1)*l-Math.max(1,d),1,Math.max(1,d))}}),e}function Ro(t,o){
 let{gutter:e,width:n}=t.size;return e+(o-t.whole[0])/(t.whole[1]-t.whole[0])*(n-e)}function Rt(t,o){let{gutter:e,width:n}=t.size;return t.whole[0]+(o-e)/(n-e)*(t.
-whole[1]-t.whole[0])}function Io(t,o,{width:e,t0:n,t1:r}){let{gutter:s,ratio:a}=o.size,c=`${e} ${a} ${o.mode}`;o.overview?.key!==c&&(o.overview={key:c,picture:un(
-o,e)}),t.fillStyle=o.colors.gutter,t.fillRect(s,0,e,E),t.drawImage(o.overview.picture,s,3,e,E-6);let l=Math.max(s,Ro(o,n)),f=Math.min(s+e,Ro(o,r));t.fillStyle=o.
-colors.bg,t.globalAlpha=.65,t.fillRect(s,0,l-s,E),t.fillRect(f,0,s+e-f,E),t.globalAlpha=1,t.strokeStyle=o.colors.muted,t.lineWidth=1;let i=Math.max(3,f-l);t.strokeRect(
-Math.min(l,s+e-i)+.5,.5,i-1,E-1)}var _t=80;function Ho(t){let o=new Uint32Array(t.n+1);for(let r=0;r<t.n;r++)t.launch[r]>=0&&o[t.launch[r]+1]++;for(let r=0;r<t.n;r++)o[r+1]+=o[r];let e=new Uint32Array(
-o[t.n]),n=o.slice(0,-1);for(let r=0;r<t.n;r++)t.launch[r]>=0&&(e[n[t.launch[r]]++]=r);return{first:o,work:e}}function It(t,o,e=_t){if(t.data.launch[o]>=0)return[
+whole[1]-t.whole[0])}function _o(t,o,{width:e,t0:n,t1:r}){let{gutter:s,ratio:a}=o.size,c=`${e} ${a} ${o.mode}`;o.overview?.key!==c&&(o.overview={key:c,picture:pn(
+o,e)}),t.fillStyle=o.colors.gutter,t.fillRect(s,0,e,v),t.drawImage(o.overview.picture,s,3,e,v-6);let l=Math.max(s,Ro(o,n)),f=Math.min(s+e,Ro(o,r));t.fillStyle=o.
+colors.bg,t.globalAlpha=.65,t.fillRect(s,0,l-s,v),t.fillRect(f,0,s+e-f,v),t.globalAlpha=1,t.strokeStyle=o.colors.muted,t.lineWidth=1;let i=Math.max(3,f-l);t.strokeRect(
+Math.min(l,s+e-i)+.5,.5,i-1,v-1)}var It=80;function Oo(t){let o=new Uint32Array(t.n+1);for(let r=0;r<t.n;r++)t.launch[r]>=0&&o[t.launch[r]+1]++;for(let r=0;r<t.n;r++)o[r+1]+=o[r];let e=new Uint32Array(
+o[t.n]),n=o.slice(0,-1);for(let r=0;r<t.n;r++)t.launch[r]>=0&&(e[n[t.launch[r]]++]=r);return{first:o,work:e}}function _t(t,o,e=It){if(t.data.launch[o]>=0)return[
 o];let{first:n,work:r}=t.launches;return[...r.subarray(n[o],Math.min(n[o+1],n[o]+e))]}function Lo(t,o,e){let n=new Set;for(let r of[o.hover,o.focused,o.selected])
-if(r!==null)for(let s of It(o,r))n.add(s);t.globalAlpha=.45;for(let r of dn(o,e)){let s=o.data.start[o.data.launch[r]];!n.has(r)&&s>=e.t0&&s<=e.t1&&Oo(t,o,e,r,1)}
-t.globalAlpha=1;for(let r of n)Oo(t,o,e,r,1.8)}function dn(t,o){let{index:e,data:n}=t,r=[],s=0;for(let a of o.parts.flatMap(({lanes:c})=>c))if(n.header.lanes[a].
-kind==="device")for(let c=0;c<t.layout.shown[a];c++){let l=e.laneRow[a]+c;for(let f=R(e,l,o.t0);f<e.first[l+1]&&e.s[f]<o.t1;f++){if(s++>4*_t)return[];if(n.launch[e.
-at[f]]>=0&&r.push(e.at[f])>_t)return[]}}return r}function Oo(t,o,e,n,r){let s=F(o,e,o.data.launch[n])??pn(o,e,o.data.launch[n]),a=F(o,e,n);if(s===null||a===null)
-return;let c=a.y>s.y,l=s.x+Math.min(s.width/2,12),f=s.y+(c?A-1:0),i=a.y+(c?0:A-1),u=Math.min(60,Math.abs(i-f)/2+8)*(c?1:-1);t.strokeStyle=o.colors.arrow,t.fillStyle=
+if(r!==null)for(let s of _t(o,r))n.add(s);t.globalAlpha=.45;for(let r of hn(o,e)){let s=o.data.start[o.data.launch[r]];!n.has(r)&&s>=e.t0&&s<=e.t1&&Ho(t,o,e,r,1)}
+t.globalAlpha=1;for(let r of n)Ho(t,o,e,r,1.8)}function hn(t,o){let{index:e,data:n}=t,r=[],s=0;for(let a of o.parts.flatMap(({lanes:c})=>c))if(n.header.lanes[a].
+kind==="device")for(let c=0;c<t.layout.shown[a];c++){let l=e.laneRow[a]+c;for(let f=R(e,l,o.t0);f<e.first[l+1]&&e.s[f]<o.t1;f++){if(s++>4*It)return[];if(n.launch[e.
+at[f]]>=0&&r.push(e.at[f])>It)return[]}}return r}function Ho(t,o,e,n,r){let s=F(o,e,o.data.launch[n])??gn(o,e,o.data.launch[n]),a=F(o,e,n);if(s===null||a===null)
+return;let c=a.y>s.y,l=s.x+Math.min(s.width/2,12),f=s.y+(c?E-1:0),i=a.y+(c?0:E-1),u=Math.min(60,Math.abs(i-f)/2+8)*(c?1:-1);t.strokeStyle=o.colors.arrow,t.fillStyle=
 o.colors.arrow,t.lineWidth=r,t.beginPath(),t.moveTo(l,f),t.bezierCurveTo(l,f+u,a.x,i-u,a.x,i),t.stroke();let d=c?-6:6;t.beginPath(),t.moveTo(a.x,i),t.lineTo(a.x-
-3.5,i+d),t.lineTo(a.x+3.5,i+d),t.fill()}function pn(t,o,e){let n=e;for(;n>=0&&t.rows.row[n]>=t.layout.shown[t.data.lane[n]];)n=t.data.parent[n];let r=n<0?null:F(
+3.5,i+d),t.lineTo(a.x+3.5,i+d),t.fill()}function gn(t,o,e){let n=e;for(;n>=0&&t.rows.row[n]>=t.layout.shown[t.data.lane[n]];)n=t.data.parent[n];let r=n<0?null:F(
 t,o,n);return r&&{x:o.x(t.data.start[e]),y:r.y,width:1}}function $o(t,o){let e=document.createElement("canvas");return{canvas:t,context:B(t,{alpha:!1}),stripCanvas:e,stripContext:B(e),strip:null,labels:new Array(o.header.
 names.length)}}function zo(t,o,e){let{stripCanvas:n,stripContext:r}=t;if(t.strip===null||n.width<o||n.height<e){n.width=o,n.height=Math.max(e,n.height);let s=r.
-createImageData(o,n.height);t.strip={image:s,pixels:new Uint32Array(s.data.buffer)}}return t.strip}var Ot="#e5484d";function Po(t){let o=[0];for(let e of t.header.lanes)o.push(o[o.length-1]+e.count);return(t.header.races??[]).map(e=>({...e,event:hn(t,e,o)}))}
-function hn(t,{lane:o,at:e,dur:n},r){if(o<0)return-1;for(let s=r[o];s<r[o+1];s++)if(t.start[s]===e&&t.dur[s]===n)return s;return-1}function No(t,o,{x:e,t0:n,t1:r}){
-t.fillStyle=Ot;for(let{at:s}of o.races){if(s<n||s>r)continue;let a=Math.round(e(s));t.fillRect(a,b-14,1.5,14),t.beginPath(),t.moveTo(a,b-14),t.lineTo(a+9,b-10.5),
-t.lineTo(a,b-7),t.fill()}}var Ht="#d55e00",Co=8;function Fo(t){let o=t.header.syncs??[];if(!o.length)return[];let e=[0];for(let r of t.header.lanes)e.push(e[e.length-1]+r.count);let n=new Map(
+createImageData(o,n.height);t.strip={image:s,pixels:new Uint32Array(s.data.buffer)}}return t.strip}var Ht="#e5484d";function Po(t){let o=[0];for(let e of t.header.lanes)o.push(o[o.length-1]+e.count);return(t.header.races??[]).map(e=>({...e,event:wn(t,e,o)}))}
+function wn(t,{lane:o,at:e,dur:n},r){if(o<0)return-1;for(let s=r[o];s<r[o+1];s++)if(t.start[s]===e&&t.dur[s]===n)return s;return-1}function No(t,o,{x:e,t0:n,t1:r}){
+t.fillStyle=Ht;for(let{at:s}of o.races){if(s<n||s>r)continue;let a=Math.round(e(s));t.fillRect(a,b-14,1.5,14),t.beginPath(),t.moveTo(a,b-14),t.lineTo(a+9,b-10.5),
+t.lineTo(a,b-7),t.fill()}}var Ot="#d55e00",Co=8;function Fo(t){let o=t.header.syncs??[];if(!o.length)return[];let e=[0];for(let r of t.header.lanes)e.push(e[e.length-1]+r.count);let n=new Map(
 o.map(r=>[`${r.lane} ${r.at} ${r.dur}`,-1]));for(let r of new Set(o.map(s=>s.lane)))for(let s=e[r];s<e[r+1];s++){let a=`${r} ${t.start[s]} ${t.dur[s]}`;n.has(a)&&
-n.set(a,s)}return o.map(r=>({...r,event:n.get(`${r.lane} ${r.at} ${r.dur}`)??-1}))}function Uo(t,o,{x:e,t0:n,t1:r}){t.fillStyle=Ht;for(let{at:s,dur:a}of o.syncs){
-if(s+a<n||s>r)continue;let c=Math.round(e(s));t.fillRect(c,b-Co/2,Math.max(1.5,e(s+a)-c),Co/2)}}var gn=4e3;function Do(t,o,e){let n=Ao(o),r=Eo(o),s=po(rt(o,!0)),a=it(o,n,r),c=fo(t),l=new Set(o.header.lanes.flatMap((i,u)=>i.is_idle?[u]:[])),f=o.header.lanes.
-map((i,u)=>u);return{data:o,options:e,dom:c,painter:$o(c.canvas,o),rows:n,tone:r,hostTone:wn(o,a),whole:s,extent:rt(o),view:[...s],index:a,launches:Ho(o),collapsed:l,
-order:f,pinned:new Set,filters:new Map,lanesPanel:null,layout:st(n.heights,l,f),steps:mn(o),races:Po(o),syncs:Fo(o),chosen:null,names:null,search:null,range:null,
-selected:null,focused:null,hover:null,hasFocus:!1,focusLane:-1,isArmed:!1,drag:null,held:new Set,pointerX:null,scroll:0,size:{width:0,height:0,gutter:150,ratio:1},
-...Lt(e.theme??"light"),overview:null,lowerNames:null,script:[],pending:0,beforeFrame:null,isGone:!1,isReleased:!1,cleanups:[]}}function Lt(t){let o=T[t],e=bo(t),
-n=Number.parseInt(o.dim.slice(1),16),r=((n&255)<<16|n&65280|n>>16)>>>0;return{mode:t,colors:o,tones:e,dimPixels:new Uint32Array(e.pixels.length).fill(r)}}function v(t,o,e,n,r){
-o.addEventListener(e,n,r),t.cleanups.push(()=>o.removeEventListener(e,n,r))}function wn({header:t},{first:o,laneRow:e,tone:n}){let r=t.lanes.findIndex(({kind:s,
-count:a})=>s==="host"&&a>0);return r<0?0:n[o[e[r]]]}function mn(t){let o=new Set(t.header.step_names),e=[];if(!o.size)return e;for(let n=0;n<t.n;n++)o.has(t.name[n])&&
-t.header.lanes[t.lane[n]].kind==="host"&&e.push({t0:t.start[n],t1:t.start[n]+t.dur[n]});return e.length>gn?[]:e.sort((n,r)=>n.t0-r.t0)}var xn=4,yn={gutter:"pointer",ruler:"col-resize",overview:"ew-resize"};function bn(t,o){let e=t.getBoundingClientRect();return[o.clientX-e.left,o.clientY-e.top]}
-function ht(t,o,e){return o<t.size.gutter?e<b?"corner":"gutter":e<E?"overview":e<b?"ruler":"plot"}function Go(t,o){let{canvas:e}=t.dom,n=r=>bn(e,r);v(t,e,"point\
+n.set(a,s)}return o.map(r=>({...r,event:n.get(`${r.lane} ${r.at} ${r.dur}`)??-1}))}function Uo(t,o,{x:e,t0:n,t1:r}){t.fillStyle=Ot;for(let{at:s,dur:a}of o.syncs){
+if(s+a<n||s>r)continue;let c=Math.round(e(s));t.fillRect(c,b-Co/2,Math.max(1.5,e(s+a)-c),Co/2)}}var mn=4e3;function Do(t,o,e){let n=Ao(o),r=Eo(o),s=po(rt(o,!0)),a=it(o,n,r),c=fo(t),l=new Set(o.header.lanes.flatMap((i,u)=>i.is_idle?[u]:[])),f=o.header.lanes.
+map((i,u)=>u);return{data:o,options:e,dom:c,painter:$o(c.canvas,o),rows:n,tone:r,hostTone:xn(o,a),whole:s,extent:rt(o),view:[...s],index:a,launches:Oo(o),collapsed:l,
+order:f,pinned:new Set,filters:new Map,lanesPanel:null,layout:st(n.heights,l,f),steps:yn(o),races:Po(o),syncs:Fo(o),marks:[],chosen:null,names:null,search:null,
+range:null,selected:null,focused:null,hover:null,hasFocus:!1,focusLane:-1,isArmed:!1,drag:null,held:new Set,pointerX:null,scroll:0,size:{width:0,height:0,gutter:150,
+ratio:1},...Lt(e.theme??"light"),overview:null,lowerNames:null,script:[],pending:0,beforeFrame:null,isGone:!1,isReleased:!1,cleanups:[]}}function Lt(t){let o=T[t],
+e=bo(t),n=Number.parseInt(o.dim.slice(1),16),r=((n&255)<<16|n&65280|n>>16)>>>0;return{mode:t,colors:o,tones:e,dimPixels:new Uint32Array(e.pixels.length).fill(r)}}
+function M(t,o,e,n,r){o.addEventListener(e,n,r),t.cleanups.push(()=>o.removeEventListener(e,n,r))}function xn({header:t},{first:o,laneRow:e,tone:n}){let r=t.lanes.
+findIndex(({kind:s,count:a})=>s==="host"&&a>0);return r<0?0:n[o[e[r]]]}function yn(t){let o=new Set(t.header.step_names),e=[];if(!o.size)return e;for(let n=0;n<
+t.n;n++)o.has(t.name[n])&&t.header.lanes[t.lane[n]].kind==="host"&&e.push({t0:t.start[n],t1:t.start[n]+t.dur[n]});return e.length>mn?[]:e.sort((n,r)=>n.t0-r.t0)}var bn=4,vn={gutter:"pointer",ruler:"col-resize",overview:"ew-resize"};function Mn(t,o){let e=t.getBoundingClientRect();return[o.clientX-e.left,o.clientY-e.top]}
+function ht(t,o,e){return o<t.size.gutter?e<b?"corner":"gutter":e<v?"overview":e<b?"ruler":"plot"}function Wo(t,o){let{canvas:e}=t.dom,n=r=>Mn(e,r);M(t,e,"point\
 erdown",r=>{if(r.button!==0)return;let[s,a]=n(r),c=ht(t,s,a);t.isArmed=!0,e.focus({preventScroll:!0}),e.setPointerCapture(r.pointerId);let l=c==="ruler"||c==="p\
-lot"&&r.shiftKey?"range":c;t.drag={kind:l,x:s,y:a,view:[...t.view],scroll:t.scroll,moved:!1,from:o.timeAt(s)},l==="overview"&&o.centre(Rt(t,s))}),v(t,e,"pointer\
-move",r=>{let[s,a]=n(r);if(t.drag===null){let c=ht(t,s,a);e.style.cursor=yn[c]??"default",c==="plot"?o.hover(s,a):o.leave()}else vn(t,o,s,a)}),v(t,e,"pointerup",
+lot"&&r.shiftKey?"range":c;t.drag={kind:l,x:s,y:a,view:[...t.view],scroll:t.scroll,moved:!1,from:o.timeAt(s)},l==="overview"&&o.centre(Rt(t,s))}),M(t,e,"pointer\
+move",r=>{let[s,a]=n(r);if(t.drag===null){let c=ht(t,s,a);e.style.cursor=vn[c]??"default",c==="plot"?o.hover(s,a):o.leave()}else An(t,o,s,a)}),M(t,e,"pointerup",
 r=>{let[s,a]=n(r),{drag:c}=t;t.drag=null,e.style.cursor="default",c!==null&&(c.kind==="range"&&c.moved?o.finishRange():c.kind==="gutter"?c.moved?o.dropLane(c.y,
-a):o.toggleLane(a):!c.moved&&c.kind==="range"&&!o.measureTo(s,a)?o.clearRange():!c.moved&&c.kind==="plot"&&o.click(s,a))}),v(t,e,"pointercancel",()=>{t.drag=null}),
-v(t,e,"pointerleave",()=>{t.isArmed=t.drag!==null,o.leave()}),v(t,e,"dblclick",r=>{let[s,a]=n(r);ht(t,s,a)==="plot"?o.zoomToEventAt(s,a):ht(t,s,a)!=="gutter"&&o.
-fit()}),v(t,e,"wheel",r=>Mn(t,o,r,n(r)),{passive:!1})}function vn(t,o,e,n){let{drag:r}=t;if(r!==null&&!(!r.moved&&Math.hypot(e-r.x,n-r.y)<xn))if(r.moved=!0,r.kind===
+a):o.toggleLane(a):!c.moved&&c.kind==="range"&&!o.measureTo(s,a)?o.clearRange():!c.moved&&c.kind==="plot"&&o.click(s,a))}),M(t,e,"pointercancel",()=>{t.drag=null}),
+M(t,e,"pointerleave",()=>{t.isArmed=t.drag!==null,o.leave()}),M(t,e,"dblclick",r=>{let[s,a]=n(r);ht(t,s,a)==="plot"?o.zoomToEventAt(s,a):ht(t,s,a)!=="gutter"&&o.
+fit()}),M(t,e,"wheel",r=>En(t,o,r,n(r)),{passive:!1})}function An(t,o,e,n){let{drag:r}=t;if(r!==null&&!(!r.moved&&Math.hypot(e-r.x,n-r.y)<bn))if(r.moved=!0,r.kind===
 "plot"){t.dom.canvas.style.cursor="grabbing";let s=(r.view[1]-r.view[0])/(t.size.width-t.size.gutter),a=(e-r.x)*s;o.show([r.view[0]-a,r.view[1]-a]),t.dom.frame.
 scrollTop=r.scroll-(n-r.y)}else r.kind==="range"?o.dragRange(r.from,o.timeAt(Math.min(Math.max(e,t.size.gutter),t.size.width))):r.kind==="overview"&&o.centre(Rt(
-t,e))}function Mn(t,o,e,[n]){let r=e.deltaMode===1?16:e.deltaMode===2?400:1,[s,a]=[e.deltaX*r,e.deltaY*r],c=e.ctrlKey||e.metaKey;if(!c&&!t.isArmed)return;e.preventDefault();
+t,e))}function En(t,o,e,[n]){let r=e.deltaMode===1?16:e.deltaMode===2?400:1,[s,a]=[e.deltaX*r,e.deltaY*r],c=e.ctrlKey||e.metaKey;if(!c&&!t.isArmed)return;e.preventDefault();
 let l=e.shiftKey&&s===0?a:s;!c&&(e.shiftKey||Math.abs(s)>Math.abs(a))?o.pan(l):o.zoom(Math.exp(Math.min(Math.max(a,-200),200)*(c&&Math.abs(a)<30?.01:.0022)),n)}
-var $t={w:[1,0],s:[-1,0],a:[0,-1],d:[0,1]},Wo={ArrowLeft:"left",ArrowRight:"right",ArrowUp:"up",ArrowDown:"down"};function Bo(t,o){let{canvas:e,search:n}=t.dom;
-v(t,e,"keydown",r=>{r.ctrlKey||r.metaKey||r.altKey||An(t,o,r)&&(r.preventDefault(),r.stopPropagation())}),v(t,e,"keyup",r=>t.held.delete(r.key.toLowerCase())),v(
-t,e,"focus",()=>o.focusChanged(!0)),v(t,e,"blur",()=>{t.held.clear(),t.isArmed=!1,o.focusChanged(!1)}),v(t,n,"input",()=>o.search(n.value)),v(t,n,"keydown",r=>{
+var $t={w:[1,0],s:[-1,0],a:[0,-1],d:[0,1]},Go={ArrowLeft:"left",ArrowRight:"right",ArrowUp:"up",ArrowDown:"down"};function Bo(t,o){let{canvas:e,search:n}=t.dom;
+M(t,e,"keydown",r=>{r.ctrlKey||r.metaKey||r.altKey||Tn(t,o,r)&&(r.preventDefault(),r.stopPropagation())}),M(t,e,"keyup",r=>t.held.delete(r.key.toLowerCase())),M(
+t,e,"focus",()=>o.focusChanged(!0)),M(t,e,"blur",()=>{t.held.clear(),t.isArmed=!1,o.focusChanged(!1)}),M(t,n,"input",()=>o.search(n.value)),M(t,n,"keydown",r=>{
 if(r.stopPropagation(),r.key==="Enter")o.nextMatch(r.shiftKey?-1:1);else if(r.key==="Escape")n.value="",o.search(""),e.focus({preventScroll:!0});else return;r.preventDefault()})}
-function An(t,o,e){let n=e.key.length===1?e.key.toLowerCase():e.key;if(n in $t)o.hold(n);else if(n in Wo)o.arrow(Wo[n]);else if(n==="Enter"||n===" ")o.enter();else if(n===
+function Tn(t,o,e){let n=e.key.length===1?e.key.toLowerCase():e.key;if(n in $t)o.hold(n);else if(n in Go)o.arrow(Go[n]);else if(n==="Enter"||n===" ")o.enter();else if(n===
 "f")o.fit();else if(n==="z")o.zoomToFocused();else if(n==="l")o.follow();else if(n==="c")o.toggleFocusLane();else if(n==="p")o.pinFocusLane();else if(n==="/")t.
 dom.search.select();else if(n==="n")o.nextMatch(e.shiftKey?-1:1);else if(n==="+"||n==="=")o.zoom(.7,null);else if(n==="-")o.zoom(1/.7,null);else if(n==="Home"||
 n==="End")o.toEnd(n==="End");else if(n==="PageUp"||n==="PageDown")t.dom.frame.scrollBy(0,(n==="PageUp"?-.8:.8)*t.size.height);else return n==="Escape"?o.escape():
-!1;return!0}function zt(t){let o=[0,0];for(let e of t)o[0]+=$t[e][0],o[1]+=$t[e][1];return o}function Ko(t,o,e){let{x:n,t0:r,t1:s,width:a}=e,{gutter:c}=o.size,{ticks:l}=ho(r,s,a);t.fillStyle=o.colors.line,t.fillRect(c,b-1,a,1),t.textAlign="left";for(let{
-t:i,text:u}of l){let d=Math.round(n(i));t.fillStyle=o.colors.line,t.fillRect(d,b-8,1,8),t.fillStyle=o.colors.muted,d+60<o.size.width&&t.fillText(u,d+4,E+X/2)}let{
-range:f}=o;f!==null&&f[1]>r&&f[0]<s&&En(t,o,f,e)}function En(t,o,e,{x:n,width:r}){let{gutter:s}=o.size,a=S(e[1]-e[0]),c=t.measureText(a).width+12,l=(n(e[0])+n(e[1]))/
-2,f=Math.min(Math.max(l-c/2,s),s+r-c);t.fillStyle=o.colors.tip,t.fillRect(f,E+3,c,X-6),t.fillStyle=o.colors.tipText,t.fillText(a,f+6,E+X/2)}function Vo(t,o,e){let{
+!1;return!0}function zt(t){let o=[0,0];for(let e of t)o[0]+=$t[e][0],o[1]+=$t[e][1];return o}function Vo(t,o,e){let{x:n,t0:r,t1:s,width:a}=e,{gutter:c}=o.size,{ticks:l}=ho(r,s,a);t.fillStyle=o.colors.line,t.fillRect(c,b-1,a,1),t.textAlign="left";for(let{
+t:i,text:u}of l){let d=Math.round(n(i));t.fillStyle=o.colors.line,t.fillRect(d,b-8,1,8),t.fillStyle=o.colors.muted,d+60<o.size.width&&t.fillText(u,d+4,v+X/2)}let{
+range:f}=o;f!==null&&f[1]>r&&f[0]<s&&Sn(t,o,f,e)}function Sn(t,o,e,{x:n,width:r}){let{gutter:s}=o.size,a=S(e[1]-e[0]),c=t.measureText(a).width+12,l=(n(e[0])+n(e[1]))/
+2,f=Math.min(Math.max(l-c/2,s),s+r-c);t.fillStyle=o.colors.tip,t.fillRect(f,v+3,c,X-6),t.fillStyle=o.colors.tipText,t.fillText(a,f+6,v+X/2)}function Ko(t,o,e){let{
 gutter:n,height:r}=o.size;t.fillStyle=o.colors.gutter,t.fillRect(0,0,n,r),t.textAlign="left";for(let s of e.parts){t.save(),t.beginPath(),t.rect(0,s.top,n-1,s.bottom-
-s.top),t.clip(),Pt(t,o,e,s,0);for(let a of s.lanes)Tn(t,o,e,s,a);t.restore()}t.fillStyle=o.colors.line,t.fillRect(n-1,0,1,r),t.fillRect(0,b-1,n,1);for(let{bottom:s}of e.
-parts.slice(1))t.fillRect(0,s-2,o.size.width,2)}function Tn(t,o,e,n,r){let{layout:s,colors:a,size:c}=o,l=o.rows.heights[r]>1,f=A/2+4,i=e.down(r,s.tops[r])+f,u=e.
-down(r,s.ends[r])-f,d=Math.round(Math.min(Math.max(i,n.top+f),u));t.fillStyle=a.muted,l&&kn(t,12,d,o.collapsed.has(r)),t.fillStyle=r===o.focusLane&&o.hasFocus?a.
-accent:a.text,t.fillText(Rn(t,Sn(o,r),c.gutter-32),22,d)}function Sn({data:t,filters:o},e){let{label:n}=t.header.lanes[e];return o.has(e)?`${n} (${o.get(e)?.text}\
-)`:n}function kn(t,o,e,n){let r=n?[[-2.5,-4],[3,0],[-2.5,4]]:[[-4,-2.5],[4,-2.5],[0,3]];t.beginPath();for(let[s,a]of r)t.lineTo(o+s,e+a);t.fill()}function Rn(t,o,e){
-let n=o.slice(0,100);if(n===o&&t.measureText(n).width<=e)return n;for(;n.length>1&&t.measureText(`${n}…`).width>e;)n=n.slice(0,-1);return`${n}…`}function Pt(t,o,{
-down:e},{lanes:n},r){t.fillStyle=o.colors.lineSoft;for(let s of n)t.fillRect(r,Math.round(e(s,o.layout.ends[s]))-1,o.size.width-r,1)}function Xo({data:t,races:o},e){let{names:n,cats:r,lanes:s}=t.header,c=s[t.lane[e]].kind==="host"&&t.self[e]!==t.dur[e]?`, self ${S(t.self[e])}`:"",l=[n[t.name[e]].
+s.top),t.clip(),Pt(t,o,e,s,0);for(let a of s.lanes)kn(t,o,e,s,a);t.restore()}t.fillStyle=o.colors.line,t.fillRect(n-1,0,1,r),t.fillRect(0,b-1,n,1);for(let{bottom:s}of e.
+parts.slice(1))t.fillRect(0,s-2,o.size.width,2)}function kn(t,o,e,n,r){let{layout:s,colors:a,size:c}=o,l=o.rows.heights[r]>1,f=E/2+4,i=e.down(r,s.tops[r])+f,u=e.
+down(r,s.ends[r])-f,d=Math.round(Math.min(Math.max(i,n.top+f),u));t.fillStyle=a.muted,l&&In(t,12,d,o.collapsed.has(r)),t.fillStyle=r===o.focusLane&&o.hasFocus?a.
+accent:a.text,t.fillText(_n(t,Rn(o,r),c.gutter-32),22,d)}function Rn({data:t,filters:o},e){let{label:n}=t.header.lanes[e];return o.has(e)?`${n} (${o.get(e)?.text}\
+)`:n}function In(t,o,e,n){let r=n?[[-2.5,-4],[3,0],[-2.5,4]]:[[-4,-2.5],[4,-2.5],[0,3]];t.beginPath();for(let[s,a]of r)t.lineTo(o+s,e+a);t.fill()}function _n(t,o,e){
+let n=o.slice(0,100);if(n===o&&t.measureText(n).width<=e)return n;for(;n.length>1&&t.measureText(`${n}\u2026`).width>e;)n=n.slice(0,-1);return`${n}\u2026`}function Pt(t,o,{
+down:e},{lanes:n},r){t.fillStyle=o.colors.lineSoft;for(let s of n)t.fillRect(r,Math.round(e(s,o.layout.ends[s]))-1,o.size.width-r,1)}var Hn=5,Xo=24;function Yo(t,o,{x:e,t0:n,t1:r}){let{gutter:s,width:a,height:c}=o.size;t.fillStyle=o.colors.accent,t.textAlign="left";for(let{at:l,dur:f,note:i}of o.
+marks){if(l+f<n||l>r)continue;let u=Math.max(s,Math.round(e(l))),d=Math.min(a,Math.max(u+2,e(l+f)));t.fillRect(u,v,d-u,Hn),t.globalAlpha=.5,l>=n&&t.fillRect(u,v,
+1,c-v),t.globalAlpha=1;let p=i.length>Xo?`${i.slice(0,Xo)}\u2026`:i;if(!p)continue;let g=t.measureText(p).width+8,h=Math.min(u,a-g);t.fillRect(h,v,g,b-v-9),t.fillStyle=
+o.colors.bg,t.fillText(p,h+4,v+(b-v-9)/2+.5),t.fillStyle=o.colors.accent}}function qo({data:t,races:o},e){let{names:n,cats:r,lanes:s}=t.header,c=s[t.lane[e]].kind==="host"&&t.self[e]!==t.dur[e]?`, self ${S(t.self[e])}`:"",l=[n[t.name[e]].
 slice(0,400)||"(no name)"],f=Nt(t,e),i=t.name[e+s[t.lane[e]].enclosing-1];f&&l.push(`${f}, the innermost: ${n[i].slice(0,200)}`),l.push(t.flags[e]&L.instant?"in\
-stant":`${S(t.dur[e])}${c}`),l.push(`${r[t.cat[e]]||"no category"} · at ${In(t.start[e])}`);let u=t.launch[e];if(u>=0){let p=n[t.name[u]].slice(0,100);l.push(`\
-launched by ${p}, ${S(t.start[e]-t.start[u])} earlier`)}let d=o.find(({event:p})=>p===e);return d&&l.push(`race: ${d.title}`),l}function Nt(t,o){let{enclosing:e}=t.
+stant":`${S(t.dur[e])}${c}`),l.push(`${r[t.cat[e]]||"no category"} \xB7 at ${Ln(t.start[e])}`);let u=t.launch[e];if(u>=0){let p=n[t.name[u]].slice(0,100);l.push(
+`launched by ${p}, ${S(t.start[e]-t.start[u])} earlier`)}let d=o.find(({event:p})=>p===e);return d&&l.push(`race: ${d.title}`),l}function Nt(t,o){let{enclosing:e}=t.
 header.lanes[t.lane[o]],n=o===0||t.lane[o-1]!==t.lane[o];return e>1&&n?`${e} enclosing frames`:void 0}function gt(t,o){let{names:e,cats:n,lanes:r}=t.header,s=[e[t.
 name[o]].slice(0,200)||"no name",n[t.cat[o]]||"no category"];return s.push(t.flags[o]&L.instant?"an instant":`lasts ${S(t.dur[o])}`),s.push(`starts at ${S(t.start[o])}`,
-`on ${r[t.lane[o]].label}`),t.launch[o]>=0&&s.push(`launched by ${e[t.name[t.launch[o]]].slice(0,100)}`),s.join(", ")}function Yo(t){return t.slice(0,300).replace(
-/^void /,"").replaceAll("(anonymous namespace)::","").replaceAll("at::native::","")||t.slice(0,300)}function qo(t){return t.replace(/^(aten|prims|c10d|autograd::engine::evaluate_function): ?:?|^nn\.Module: |^.{1,200}?\(\d+\): /,
-"")||t}var _n=[[1e9,"s",9],[1e6,"ms",6],[1e3,"µs",3]];function In(t){let[o,e,n]=_n.find(([r])=>Math.abs(t)>=r)??[1,"ns",0];return`${(t/o).toFixed(n)} ${e}`}var On='11px system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", Arial, sans-serif',Hn=28;function jo(t){let{painter:o,size:e,colors:n}=t,r=o.context;
-r.setTransform(e.ratio,0,0,e.ratio,0,0),r.font=On,r.textBaseline="middle",r.fillStyle=n.bg,r.fillRect(0,0,e.width,e.height);let s=I(t);for(let a of s.parts)Ln(r,
-t,s,a);Gn(r,t,s),Ko(r,t,s),Uo(r,t,s),No(r,t,s),Io(r,t,s),Vo(r,t,s)}function Ln(t,o,e,n){let{gutter:r}=o.size;t.save(),t.beginPath(),t.rect(r,n.top,e.width,n.bottom-
-n.top),t.clip(),$n(t,o,e),Pt(t,o,e,n,r),zn(t,o,e,n),Wn(t,o,e),Lo(t,o,e),t.restore()}function $n(t,o,{x:e,t0:n,t1:r}){t.fillStyle=o.colors.band,t.globalAlpha=o.colors.
-bandAlpha,o.steps.forEach((s,a)=>{a%2===0&&s.t1>n&&s.t0<r&&t.fillRect(e(s.t0),b,Math.max(1,e(s.t1)-e(s.t0)),o.size.height)}),t.globalAlpha=1}function zn(t,o,e,n){
-let{painter:r,size:s}=o,a=Pn(o,e,n);if(!a.length)return;let{pixels:c}=e,{image:l,pixels:f}=zo(r,c,a.length);f.fill(0,0,l.width*a.length);let i=a.flatMap(({lane:p,
-row:g},h)=>Nn(o,e,p,g,f,h*l.width));r.stripContext.putImageData(l,0,0,0,0,c,a.length),t.imageSmoothingEnabled=!1;let[u,d]=[s.gutter,c/s.ratio];a.forEach(({lane:p,
-row:g},h)=>{let w=Math.round(e.y(p,g));t.drawImage(r.stripCanvas,0,h,c,1,u,w,d,A-1)}),Cn(t,o,e,i)}function Pn(t,{y:o},{lanes:e,top:n,bottom:r}){let s=[];for(let a of e)
-for(let c=0;c<t.layout.shown[a];c++){let l=o(a,c);l>n-A&&l<r&&s.push({lane:a,row:c})}return s}function Nn(t,o,e,n,r,s){let{index:a,chosen:c,tones:l}=t,f=Hn*t.size.
-ratio,i=o.y(e,n),u={t0:o.t0,w:o.w,width:o.pixels,out:r,base:s,minWidth:f},d=[],p=(g,h,w)=>So(g,a.laneRow[e]+n,u,h,(x,m,O)=>{w?.[g.at[x]]||d.push({i:g.at[x],tone:g.
-tone[x],x0:m,x1:O,y:i,isDim:w!==null})});return c===null?p(a,l.pixels,null):(p(a,t.dimPixels,c.keep),p(c.index,l.pixels,null)),d}function Cn(t,o,e,n){let{ratio:r,
-gutter:s}=o.size;t.textAlign="left";for(let{i:a,tone:c,x0:l,x1:f,y:i,isDim:u}of n){let d=Math.max(0,l)/r,p=Math.min(e.width,f/r)-d-8,g=Nt(o.data,a)??Fn(t,o,o.data.
-name[a],p);g&&(t.fillStyle=u?o.colors.muted:o.tones.ink[c],t.fillText(g,Math.round(s+d+4),Math.round(i)+A/2))}}function Fn(t,o,e,n){let{labels:r}=o.painter,s=r[e]??
-Dn(t,o.data.header,e);if(r[e]=s,s.width<=n)return s.text;if(s.shortWidth<=n)return s.short;let a=Math.floor(s.short.length*n/s.shortWidth);for(;a>=2&&Un(t,s,a)>
-n;)a--;return a<2?"":`${s.short.slice(0,a)}…`}function Un(t,o,e){return o.cuts[e]??=t.measureText(`${o.short.slice(0,e)}…`).width,o.cuts[e]}function Dn(t,o,e){
-let n=o.short[e],r=n??Yo(o.names[e]),s=n??qo(r);return{text:r,short:s,cuts:[],width:t.measureText(r).width,shortWidth:t.measureText(s).width}}function Wn(t,o,e){
-for(let{event:n}of o.syncs)n>=0&&q(t,o,e,n,Ht,1.5);for(let{event:n}of o.races)n>=0&&q(t,o,e,n,Ot,2.5);o.hover!==null&&o.hover!==o.selected&&q(t,o,e,o.hover,o.colors.
+`on ${r[t.lane[o]].label}`),t.launch[o]>=0&&s.push(`launched by ${e[t.name[t.launch[o]]].slice(0,100)}`),s.join(", ")}function jo(t){return t.slice(0,300).replace(
+/^void /,"").replaceAll("(anonymous namespace)::","").replaceAll("at::native::","")||t.slice(0,300)}function Zo(t){return t.replace(/^(aten|prims|c10d|autograd::engine::evaluate_function): ?:?|^nn\.Module: |^.{1,200}?\(\d+\): /,
+"")||t}var On=[[1e9,"s",9],[1e6,"ms",6],[1e3,"\xB5s",3]];function Ln(t){let[o,e,n]=On.find(([r])=>Math.abs(t)>=r)??[1,"ns",0];return`${(t/o).toFixed(n)} ${e}`}var $n='11px system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", Arial, sans-serif',zn=28;function Jo(t){let{painter:o,size:e,colors:n}=t,r=o.context;
+r.setTransform(e.ratio,0,0,e.ratio,0,0),r.font=$n,r.textBaseline="middle",r.fillStyle=n.bg,r.fillRect(0,0,e.width,e.height);let s=_(t);for(let a of s.parts)Pn(r,
+t,s,a);Kn(r,t,s),Vo(r,t,s),Yo(r,t,s),Uo(r,t,s),No(r,t,s),_o(r,t,s),Ko(r,t,s)}function Pn(t,o,e,n){let{gutter:r}=o.size;t.save(),t.beginPath(),t.rect(r,n.top,e.width,
+n.bottom-n.top),t.clip(),Nn(t,o,e),Pt(t,o,e,n,r),Cn(t,o,e,n),Vn(t,o,e),Lo(t,o,e),t.restore()}function Nn(t,o,{x:e,t0:n,t1:r}){t.fillStyle=o.colors.band,t.globalAlpha=
+o.colors.bandAlpha,o.steps.forEach((s,a)=>{a%2===0&&s.t1>n&&s.t0<r&&t.fillRect(e(s.t0),b,Math.max(1,e(s.t1)-e(s.t0)),o.size.height)}),t.globalAlpha=1}function Cn(t,o,e,n){
+let{painter:r,size:s}=o,a=Fn(o,e,n);if(!a.length)return;let{pixels:c}=e,{image:l,pixels:f}=zo(r,c,a.length);f.fill(0,0,l.width*a.length);let i=a.flatMap(({lane:p,
+row:g},h)=>Un(o,e,p,g,f,h*l.width));r.stripContext.putImageData(l,0,0,0,0,c,a.length),t.imageSmoothingEnabled=!1;let[u,d]=[s.gutter,c/s.ratio];a.forEach(({lane:p,
+row:g},h)=>{let w=Math.round(e.y(p,g));t.drawImage(r.stripCanvas,0,h,c,1,u,w,d,E-1)}),Dn(t,o,e,i)}function Fn(t,{y:o},{lanes:e,top:n,bottom:r}){let s=[];for(let a of e)
+for(let c=0;c<t.layout.shown[a];c++){let l=o(a,c);l>n-E&&l<r&&s.push({lane:a,row:c})}return s}function Un(t,o,e,n,r,s){let{index:a,chosen:c,tones:l}=t,f=zn*t.size.
+ratio,i=o.y(e,n),u={t0:o.t0,w:o.w,width:o.pixels,out:r,base:s,minWidth:f},d=[],p=(g,h,w)=>So(g,a.laneRow[e]+n,u,h,(x,m,H)=>{w?.[g.at[x]]||d.push({i:g.at[x],tone:g.
+tone[x],x0:m,x1:H,y:i,isDim:w!==null})});return c===null?p(a,l.pixels,null):(p(a,t.dimPixels,c.keep),p(c.index,l.pixels,null)),d}function Dn(t,o,e,n){let{ratio:r,
+gutter:s}=o.size;t.textAlign="left";for(let{i:a,tone:c,x0:l,x1:f,y:i,isDim:u}of n){let d=Math.max(0,l)/r,p=Math.min(e.width,f/r)-d-8,g=Nt(o.data,a)??Gn(t,o,o.data.
+name[a],p);g&&(t.fillStyle=u?o.colors.muted:o.tones.ink[c],t.fillText(g,Math.round(s+d+4),Math.round(i)+E/2))}}function Gn(t,o,e,n){let{labels:r}=o.painter,s=r[e]??
+Bn(t,o.data.header,e);if(r[e]=s,s.width<=n)return s.text;if(s.shortWidth<=n)return s.short;let a=Math.floor(s.short.length*n/s.shortWidth);for(;a>=2&&Wn(t,s,a)>
+n;)a--;return a<2?"":`${s.short.slice(0,a)}\u2026`}function Wn(t,o,e){return o.cuts[e]??=t.measureText(`${o.short.slice(0,e)}\u2026`).width,o.cuts[e]}function Bn(t,o,e){
+let n=o.short[e],r=n??jo(o.names[e]),s=n??Zo(r);return{text:r,short:s,cuts:[],width:t.measureText(r).width,shortWidth:t.measureText(s).width}}function Vn(t,o,e){
+for(let{event:n}of o.syncs)n>=0&&q(t,o,e,n,Ot,1.5);for(let{event:n}of o.races)n>=0&&q(t,o,e,n,Ht,2.5);o.hover!==null&&o.hover!==o.selected&&q(t,o,e,o.hover,o.colors.
 text,1),o.selected!==null&&q(t,o,e,o.selected,o.colors.accent,2.5),o.focused!==null&&o.focused!==o.selected&&o.hasFocus&&q(t,o,e,o.focused,o.colors.text,2,[4,2])}
 function q(t,o,e,n,r,s,a=[]){let c=F(o,e,n);if(c===null)return;t.strokeStyle=r,t.lineWidth=s,t.setLineDash(a);let l=Math.max(c.x,o.size.gutter-4);t.strokeRect(l,
-c.y,Math.max(2,Math.min(c.x+c.width,o.size.width+4)-l),A-1),t.setLineDash([])}function Gn(t,o,{x:e,width:n}){if(o.range===null)return;let{gutter:r,height:s}=o.size,
-a=f=>Math.min(Math.max(f,r),r+n),[c,l]=o.range.map(f=>a(e(f)));l<=r||c>=r+n||(t.fillStyle=o.colors.accent,t.globalAlpha=o.colors.rangeAlpha,t.fillRect(c,E,l-c,s-
-E),t.globalAlpha=1,c>r&&t.fillRect(c-.5,E,1,s),l<r+n&&t.fillRect(l-.5,E,1,s))}function Zo(t){let o=new Uint8Array(T.groups.length);for(let e of t.index.tone)o[e/
-U|0]=1;return T.groups.flatMap((e,n)=>o[n]?[[e.label,t.tones.css[n*U]]]:[])}var Jo=2e3;function W(t){if(t.isReleased)return;let{frame:o,stage:e,canvas:n}=t.dom,r=Math.max(1,o.clientWidth),s=Math.max(b+A,o.clientHeight),a=window.devicePixelRatio||
+c.y,Math.max(2,Math.min(c.x+c.width,o.size.width+4)-l),E-1),t.setLineDash([])}function Kn(t,o,{x:e,width:n}){if(o.range===null)return;let{gutter:r,height:s}=o.size,
+a=f=>Math.min(Math.max(f,r),r+n),[c,l]=o.range.map(f=>a(e(f)));l<=r||c>=r+n||(t.fillStyle=o.colors.accent,t.globalAlpha=o.colors.rangeAlpha,t.fillRect(c,v,l-c,s-
+v),t.globalAlpha=1,c>r&&t.fillRect(c-.5,v,1,s),l<r+n&&t.fillRect(l-.5,v,1,s))}function Qo(t){let o=new Uint8Array(T.groups.length);for(let e of t.index.tone)o[e/
+U|0]=1;return T.groups.flatMap((e,n)=>o[n]?[[e.label,t.tones.css[n*U]]]:[])}var te=2e3;function G(t){if(t.isReleased)return;let{frame:o,stage:e,canvas:n}=t.dom,r=Math.max(1,o.clientWidth),s=Math.max(b+E,o.clientHeight),a=window.devicePixelRatio||
 1;e.style.height=`${Math.max(s,Math.ceil(t.layout.total+b))}px`;let{size:c}=t;c.width!==r||c.height!==s||c.ratio!==a?(t.size={width:r,height:s,ratio:a,gutter:Math.
-round(Math.min(188,Math.max(132,r*.2),r*.35))},n.width=Math.round(r*a),n.height=Math.round(s*a),n.style.width=`${r}px`,n.style.height=`${s}px`,wt(t)):M(t)}function te(t,o){
-if(t.isReleased!==o)return;if(t.isReleased=!o,o){t.size={...t.size,width:0},W(t);return}let{canvas:e}=t.dom;for(let n of[e,t.painter.stripCanvas])n.width=n.height=
-0;t.painter.strip=null,t.overview=null}function wt(t){if(t.isReleased)return;let o=performance.now();t.scroll=t.dom.frame.scrollTop,jo(t),t.script.push(performance.
-now()-o),t.script.length>Jo&&t.script.splice(0,Jo/2)}function M(t){t.pending||t.isGone||(t.pending=requestAnimationFrame(o=>{t.pending=0,!t.isGone&&(t.beforeFrame?.(
-o),wt(t))}))}function D(t,o){let e=kt(o,t.extent);e[0]===t.view[0]&&e[1]===t.view[1]||(t.view=e,t.options.onTime?.([...e]),M(t))}function z(t,o){let e=kt(o,t.extent);
+round(Math.min(188,Math.max(132,r*.2),r*.35))},n.width=Math.round(r*a),n.height=Math.round(s*a),n.style.width=`${r}px`,n.style.height=`${s}px`,wt(t)):A(t)}function ee(t,o){
+if(t.isReleased!==o)return;if(t.isReleased=!o,o){t.size={...t.size,width:0},G(t);return}let{canvas:e}=t.dom;for(let n of[e,t.painter.stripCanvas])n.width=n.height=
+0;t.painter.strip=null,t.overview=null}function wt(t){if(t.isReleased)return;let o=performance.now();t.scroll=t.dom.frame.scrollTop,Jo(t),t.script.push(performance.
+now()-o),t.script.length>te&&t.script.splice(0,te/2)}function A(t){t.pending||t.isGone||(t.pending=requestAnimationFrame(o=>{t.pending=0,!t.isGone&&(t.beforeFrame?.(
+o),wt(t))}))}function D(t,o){let e=kt(o,t.extent);e[0]===t.view[0]&&e[1]===t.view[1]||(t.view=e,t.options.onTime?.([...e]),A(t))}function z(t,o){let e=kt(o,t.extent);
 if(t.held.clear(),matchMedia("(prefers-reduced-motion: reduce)").matches){D(t,e);return}let n=t.view,r=null;t.beforeFrame=s=>{r??=s;let a=Math.min(1,(s-r)/180),
-c=1-(1-a)**3;D(t,a<1?[n[0]+(e[0]-n[0])*c,n[1]+(e[1]-n[1])*c]:e),a>=1?t.beforeFrame=null:M(t)},M(t)}function G(t){let{data:o,names:e,search:n,filters:r}=t;if(e===
+c=1-(1-a)**3;D(t,a<1?[n[0]+(e[0]-n[0])*c,n[1]+(e[1]-n[1])*c]:e),a>=1?t.beforeFrame=null:A(t)},A(t)}function W(t){let{data:o,names:e,search:n,filters:r}=t;if(e===
 null&&n===null&&!r.size)t.chosen=null;else{let s=new Uint8Array(o.header.names.length);for(let l=0;l<s.length;l++)s[l]=+((e===null||e.has(l))&&(n===null||n.isHit[l]));
 let a=new Uint8Array(o.n),c=o.header.lanes.map((l,f)=>r.get(f)?.isHit??null);for(let l=0;l<o.n;l++)a[l]=s[o.name[l]]&(c[o.lane[l]]?.[o.name[l]]??1);t.chosen={keep:a,
-index:it(o,t.rows,t.tone,a)}}M(t)}function Ct(t){let{rows:o,collapsed:e,order:n,pinned:r}=t;t.layout=st(o.heights,e,n,r.size),W(t)}function P(t){t.options.onSelect?.(
+index:it(o,t.rows,t.tone,a)}}A(t)}function Ct(t){let{rows:o,collapsed:e,order:n,pinned:r}=t;t.layout=st(o.heights,e,n,r.size),G(t)}function P(t){t.options.onSelect?.(
 {range:t.range&&[...t.range],event:t.selected,names:t.names&&new Set(t.names)})}function N(t,o,e=!1){let{data:n,view:r,dom:s,layout:a}=t;s.tip.hidden=!0,t.hover=
 null;let c=ut(n,t.rows,o),[l,f]=[n.start[c],n.start[c]+n.dur[c]],i=n.lane[c];t.rows.row[c]>=a.shown[i]&&t.collapsed.delete(i)&&Ct(t);let u=at(t.layout,i,t.rows.
-row[c]),d=t.size.height-b,p=ct(t),g=u<p;!g&&u<t.scroll+p?s.frame.scrollTop=u-p-8:!g&&u+A>t.scroll+d&&(s.frame.scrollTop=u+A+8-d);let h=r[1]-r[0],w=h/(t.size.width-
-t.size.gutter);e?z(t,Qo(l,f,4)):f-l<3*w?z(t,Qo(l,f,30)):(f<r[0]+h*.02||l>r[1]-h*.02)&&z(t,[(l+f-h)/2,(l+f+h)/2]),M(t)}function Qo(t,o,e){let n=o>t?(o-t)*e/2:500;
-return[(t+o)/2-n,(t+o)/2+n]}function j(t,o){o<0||(t.focused=o,t.focusLane=t.data.lane[o],t.dom.spoken.textContent=gt(t.data,o),N(t,o))}function Bn(t,o){let e=t.index.laneRow[t.data.lane[o]]+t.rows.row[o],n=R(t.index,e,t.data.start[o]);for(;n<t.index.first[e+1]&&t.index.at[n]!==o;)n++;return{r:e,
-p:n}}function oe(t,o,e){let n=ut(t.data,t.rows,o);if(e==="left"||e==="right"){let{r:c,p:l}=Bn(t,n),f=e==="left"?l-1:l+1;return f>=t.index.first[c]&&f<t.index.first[c+
+row[c]),d=t.size.height-b,p=ct(t),g=u<p;!g&&u<t.scroll+p?s.frame.scrollTop=u-p-8:!g&&u+E>t.scroll+d&&(s.frame.scrollTop=u+E+8-d);let h=r[1]-r[0],w=h/(t.size.width-
+t.size.gutter);e?z(t,oe(l,f,4)):f-l<3*w?z(t,oe(l,f,30)):(f<r[0]+h*.02||l>r[1]-h*.02)&&z(t,[(l+f-h)/2,(l+f+h)/2]),A(t)}function oe(t,o,e){let n=o>t?(o-t)*e/2:500;
+return[(t+o)/2-n,(t+o)/2+n]}function j(t,o){o<0||(t.focused=o,t.focusLane=t.data.lane[o],t.dom.spoken.textContent=gt(t.data,o),N(t,o))}function Xn(t,o){let e=t.index.laneRow[t.data.lane[o]]+t.rows.row[o],n=R(t.index,e,t.data.start[o]);for(;n<t.index.first[e+1]&&t.index.at[n]!==o;)n++;return{r:e,
+p:n}}function ne(t,o,e){let n=ut(t.data,t.rows,o);if(e==="left"||e==="right"){let{r:c,p:l}=Xn(t,n),f=e==="left"?l-1:l+1;return f>=t.index.first[c]&&f<t.index.first[c+
 1]?t.index.at[f]:n}let r=t.data.lane[n],s=t.rows.row[n]+(e==="up"?-1:1),a=t.data.start[n]+t.data.dur[n]/2;if(s>=0&&s<t.layout.shown[r]){let c=e==="up"?t.data.start[n]:
-a,l=Ft(t,r,s,c,e==="up"?0:t.data.dur[n]/2);if(l>=0)return l}return Kn(t,r,e==="up"?-1:1,a)??n}function Kn(t,o,e,n){let{order:r}=t.layout;for(let s=r.indexOf(o)+
+a,l=Ft(t,r,s,c,e==="up"?0:t.data.dur[n]/2);if(l>=0)return l}return Yn(t,r,e==="up"?-1:1,a)??n}function Yn(t,o,e,n){let{order:r}=t.layout;for(let s=r.indexOf(o)+
 e;s>=0&&s<r.length;s+=e){let a=Ft(t,r[s],0,n,1/0);if(a>=0)return a}return null}function Ft(t,o,e,n,r){let{index:s}=t,a=s.laneRow[o]+e,c=pt(s,a,n,0);if(c>=0)return c;
-let l=R(s,a,n),f=-1,i=r;for(let u of[l-1,l]){if(u<s.first[a]||u>=s.first[a+1])continue;let d=Math.max(s.s[u]-n,n-s.e[u],0);d<=i&&(f=s.at[u],i=d)}return f}function ee(t,o){
-return t.data.launch[o]>=0?t.data.launch[o]:It(t,o,1)[0]??o}function ne(t,o){let e=(t.view[0]+t.view[1])/2;for(let n of o){let r=Ft(t,n,0,e,1/0);if(r>=0)return r}
-return-1}function re(t,o){if(!o.trim())return null;let e=Ut(t,o),n=0;for(let r=0;r<t.data.n;r++)n+=e[t.data.name[r]];return{isHit:e,count:n,at:-1}}function Ut(t,o){
-let e=o.trim().toLowerCase();return t.lowerNames??=t.data.header.names.map(n=>n.toLowerCase()),Uint8Array.from(t.lowerNames,n=>+n.includes(e))}function se({data:t,
+let l=R(s,a,n),f=-1,i=r;for(let u of[l-1,l]){if(u<s.first[a]||u>=s.first[a+1])continue;let d=Math.max(s.s[u]-n,n-s.e[u],0);d<=i&&(f=s.at[u],i=d)}return f}function re(t,o){
+return t.data.launch[o]>=0?t.data.launch[o]:_t(t,o,1)[0]??o}function se(t,o){let e=(t.view[0]+t.view[1])/2;for(let n of o){let r=Ft(t,n,0,e,1/0);if(r>=0)return r}
+return-1}function ae(t,o){if(!o.trim())return null;let e=Ut(t,o),n=0;for(let r=0;r<t.data.n;r++)n+=e[t.data.name[r]];return{isHit:e,count:n,at:-1}}function Ut(t,o){
+let e=o.trim().toLowerCase();return t.lowerNames??=t.data.header.names.map(n=>n.toLowerCase()),Uint8Array.from(t.lowerNames,n=>+n.includes(e))}function ce({data:t,
 view:o},e,n){let r=e.at,s=(i,u)=>t.start[i]<t.start[u]||t.start[i]===t.start[u]&&i<u,a=-1,c=-1;for(let i=0;i<t.n;i++){if(!e.isHit[t.name[i]])continue;let u=n>0?
 s:(p,g)=>s(g,p);(c<0||u(i,c))&&(c=i),(r>=0?u(r,i):n>0?t.start[i]>=o[0]:t.start[i]<=o[1])&&(a<0||u(i,a))&&(a=i)}let l=a>=0?a:c,f=0;if(l>=0)for(let i=0;i<t.n;i++)
 f+=e.isHit[t.name[i]]&&!s(l,i)?1:0;return{found:l,ordinal:f}}function Z(t,o){o<0||t.rows.heights[o]<2||(t.collapsed.delete(o)||t.collapsed.add(o),Dt(t,o,t.collapsed.has(o)?"folded":"unfolded"))}function mt(t,o){let{order:e,
 pinned:n}=t;o<0||(e.splice(e.indexOf(o),1),n.delete(o)?e.splice(n.size,0,o):(e.splice(n.size,0,o),n.add(o)),Dt(t,o,n.has(o)?"pinned":"no longer pinned"))}function J(t,o,e){
 let{order:n,pinned:r}=t;if(o<0)return;let[s,a]=r.has(o)?[0,r.size-1]:[r.size,n.length-1];n.splice(n.indexOf(o),1),n.splice(Math.min(Math.max(e,s),a),0,o),Dt(t,o,
-`is lane ${n.indexOf(o)+1} of ${n.length}`)}function ae(t,o,e){e.trim()?t.filters.set(o,{text:e.trim(),isHit:Ut(t,e)}):t.filters.delete(o),G(t)}function Dt(t,o,e){
-t.dom.spoken.textContent=`${t.data.header.lanes[o].label} ${e}`,Ct(t),t.lanesPanel?.update()}function Q(t,o){t.beforeFrame=null,D(t,o)}function xt(t,o){let{size:e,view:n}=t,r=o/(e.width-e.gutter)*(n[1]-n[0]);Q(t,[n[0]+r,n[1]+r])}function Wt(t,o,e){let{size:n,
-view:r}=t,s=e===null?.5:Math.min(Math.max((e-n.gutter)/(n.width-n.gutter),0),1),a=r[0]+s*(r[1]-r[0]);Q(t,[a+(r[0]-a)*o,a+(r[1]-a)*o])}function ce(t,o){let e=(t.
-view[1]-t.view[0])/2;Q(t,[o-e,o+e])}function le(t,o){let{extent:e,view:n}=t,r=n[1]-n[0],s=r*.02,a=o?e[1]+s-r:e[0]-s;z(t,[a,a+r])}var Vn=3;function ue(t){return{...Xn(t),...Yn(t),...qn(t)}}function Xn(t){return{show:o=>Q(t,o),pan:o=>xt(t,o),zoom:(o,e)=>Wt(t,o,e),centre:o=>ce(t,o),fit:()=>z(
-t,t.whole),toEnd:o=>le(t,o)}}function Yn(t){return{timeAt:o=>ie(t,o),hover:(o,e)=>jn(t,o,e),leave(){t.pointerX=null,de(t,null)},click:(o,e)=>Zn(t,o,e),zoomToEventAt(o,e){
-let n=yt(t,o,e);n!==null&&N(t,n,!0)},dragRange(o,e){t.range=[Math.min(o,e),Math.max(o,e)],M(t)},finishRange:()=>P(t),measureTo(o,e){let[n,r]=[t.selected,yt(t,o,
-e)];return n===null||r===null||n===r?!1:(t.range=so(t.data,n,r),t.selected=null,P(t),M(t),!0)},clearRange(){t.range!==null&&(t.range=null,P(t),M(t))},toggleLane:o=>Z(
-t,$(t.layout,lt(t,o))),dropLane(o,e){let[n,r]=[o,e].map(s=>$(t.layout,lt(t,s)));J(t,n,r<0?t.order.length-1:t.order.indexOf(r))}}}function qn(t){return{zoomToFocused(){
-let o=t.focused??t.selected;o!==null&&N(t,o,!0)},toggleFocusLane:()=>Z(t,fe(t)),pinFocusLane:()=>mt(t,fe(t)),arrow(o){t.focused!==null?j(t,oe(t,t.focused,o)):o===
-"left"||o==="right"?xt(t,(o==="left"?-1:1)*80):t.dom.frame.scrollBy(0,(o==="up"?-2:2)*A)},enter(){let{focused:o}=t;o===null?j(t,ne(t,he(t))):pe(t,o)},follow(){t.
-focused!==null&&j(t,ee(t,t.focused))},escape:()=>Jn(t),search:o=>bt(t,o),nextMatch:o=>Qn(t,o),hold:o=>tr(t,o),focusChanged(o){t.hasFocus=o,M(t)}}}function ie(t,o){
-let e=I(t);return e.t0+(o-t.size.gutter)/e.scale}function yt(t,o,e){let{index:n,layout:r,size:s}=t,a=go(r,lt(t,e));if(a===null||o<s.gutter||e<b)return null;let c=Vn/
-I(t).scale,l=pt(n,n.laneRow[a.lane]+a.row,ie(t,o),c);return l<0?null:l}function jn(t,o,e){let{dom:n}=t;t.pointerX=o;let r=yt(t,o,e);r!==null&&io(n,Xo(t,r),o+n.frame.
-offsetLeft,e+n.frame.offsetTop),de(t,r)}function de(t,o){o===null&&(t.dom.tip.hidden=!0),o!==t.hover&&(t.hover=o,t.options.onHover?.(o),M(t))}function Zn(t,o,e){
-let n=yt(t,o,e);t.focused=n,n===null&&(t.range=null),pe(t,n)}function pe(t,o){t.selected=o,o!==null&&(t.dom.spoken.textContent=`selected ${gt(t.data,o)}`),P(t),
-M(t)}function he(t){let o=I(t).parts.reverse().flatMap(({lanes:e})=>e);return[...o,...t.order.slice(t.order.indexOf(o[o.length-1])+1)]}function fe(t){return t.focusLane>=
-0?t.focusLane:he(t)[0]??-1}function Jn(t){if(t.search!==null)t.dom.search.value="",bt(t,"");else if(t.focused!==null&&t.focused!==t.selected)t.focused=null;else if(t.
-selected!==null||t.range!==null)Object.assign(t,{selected:null,range:null,focused:null}),P(t);else return!1;return t.isArmed=!1,M(t),!0}function bt(t,o){let e=re(
-t,o);return t.search=e,t.dom.matches.textContent=e&&`${nt(e.count)} ${e.count===1?"match":"matches"}`,G(t),e?.count??0}function Qn(t,o){let{search:e}=t;if(e===null||
-e.count===0)return;let{found:n,ordinal:r}=se(t,e,o);e.at=n,t.dom.matches.textContent=`${nt(r)} of ${nt(e.count)}`,t.selected=n,j(t,n),P(t)}function tr(t,o){let e=([
-s,a],c)=>{s&&Wt(t,Math.exp(-s*2.2*c),t.pointerX),a&&xt(t,a*900*c)};if(matchMedia("(prefers-reduced-motion: reduce)").matches){e(zt([o]),.12);return}if(t.held.has(
+`is lane ${n.indexOf(o)+1} of ${n.length}`)}function le(t,o,e){e.trim()?t.filters.set(o,{text:e.trim(),isHit:Ut(t,e)}):t.filters.delete(o),W(t)}function Dt(t,o,e){
+t.dom.spoken.textContent=`${t.data.header.lanes[o].label} ${e}`,Ct(t),t.lanesPanel?.update()}function Q(t,o){t.beforeFrame=null,D(t,o)}function xt(t,o){let{size:e,view:n}=t,r=o/(e.width-e.gutter)*(n[1]-n[0]);Q(t,[n[0]+r,n[1]+r])}function Gt(t,o,e){let{size:n,
+view:r}=t,s=e===null?.5:Math.min(Math.max((e-n.gutter)/(n.width-n.gutter),0),1),a=r[0]+s*(r[1]-r[0]);Q(t,[a+(r[0]-a)*o,a+(r[1]-a)*o])}function fe(t,o){let e=(t.
+view[1]-t.view[0])/2;Q(t,[o-e,o+e])}function ue(t,o){let{extent:e,view:n}=t,r=n[1]-n[0],s=r*.02,a=o?e[1]+s-r:e[0]-s;z(t,[a,a+r])}var qn=3;function de(t){return{...jn(t),...Zn(t),...Jn(t)}}function jn(t){return{show:o=>Q(t,o),pan:o=>xt(t,o),zoom:(o,e)=>Gt(t,o,e),centre:o=>fe(t,o),fit:()=>z(
+t,t.whole),toEnd:o=>ue(t,o)}}function Zn(t){return{timeAt:o=>pe(t,o),hover:(o,e)=>Qn(t,o,e),leave(){t.pointerX=null,he(t,null)},click:(o,e)=>tr(t,o,e),zoomToEventAt(o,e){
+let n=yt(t,o,e);n!==null&&N(t,n,!0)},dragRange(o,e){t.range=[Math.min(o,e),Math.max(o,e)],A(t)},finishRange:()=>P(t),measureTo(o,e){let[n,r]=[t.selected,yt(t,o,
+e)];return n===null||r===null||n===r?!1:(t.range=so(t.data,n,r),t.selected=null,P(t),A(t),!0)},clearRange(){t.range!==null&&(t.range=null,P(t),A(t))},toggleLane:o=>Z(
+t,$(t.layout,lt(t,o))),dropLane(o,e){let[n,r]=[o,e].map(s=>$(t.layout,lt(t,s)));J(t,n,r<0?t.order.length-1:t.order.indexOf(r))}}}function Jn(t){return{zoomToFocused(){
+let o=t.focused??t.selected;o!==null&&N(t,o,!0)},toggleFocusLane:()=>Z(t,ie(t)),pinFocusLane:()=>mt(t,ie(t)),arrow(o){t.focused!==null?j(t,ne(t,t.focused,o)):o===
+"left"||o==="right"?xt(t,(o==="left"?-1:1)*80):t.dom.frame.scrollBy(0,(o==="up"?-2:2)*E)},enter(){let{focused:o}=t;o===null?j(t,se(t,we(t))):ge(t,o)},follow(){t.
+focused!==null&&j(t,re(t,t.focused))},escape:()=>or(t),search:o=>bt(t,o),nextMatch:o=>er(t,o),hold:o=>nr(t,o),focusChanged(o){t.hasFocus=o,A(t)}}}function pe(t,o){
+let e=_(t);return e.t0+(o-t.size.gutter)/e.scale}function yt(t,o,e){let{index:n,layout:r,size:s}=t,a=go(r,lt(t,e));if(a===null||o<s.gutter||e<b)return null;let c=qn/
+_(t).scale,l=pt(n,n.laneRow[a.lane]+a.row,pe(t,o),c);return l<0?null:l}function Qn(t,o,e){let{dom:n}=t;t.pointerX=o;let r=yt(t,o,e);r!==null&&io(n,qo(t,r),o+n.frame.
+offsetLeft,e+n.frame.offsetTop),he(t,r)}function he(t,o){o===null&&(t.dom.tip.hidden=!0),o!==t.hover&&(t.hover=o,t.options.onHover?.(o),A(t))}function tr(t,o,e){
+let n=yt(t,o,e);t.focused=n,n===null&&(t.range=null),ge(t,n)}function ge(t,o){t.selected=o,o!==null&&(t.dom.spoken.textContent=`selected ${gt(t.data,o)}`),P(t),
+A(t)}function we(t){let o=_(t).parts.reverse().flatMap(({lanes:e})=>e);return[...o,...t.order.slice(t.order.indexOf(o[o.length-1])+1)]}function ie(t){return t.focusLane>=
+0?t.focusLane:we(t)[0]??-1}function or(t){if(t.search!==null)t.dom.search.value="",bt(t,"");else if(t.focused!==null&&t.focused!==t.selected)t.focused=null;else if(t.
+selected!==null||t.range!==null)Object.assign(t,{selected:null,range:null,focused:null}),P(t);else return!1;return t.isArmed=!1,A(t),!0}function bt(t,o){let e=ae(
+t,o);return t.search=e,t.dom.matches.textContent=e&&`${nt(e.count)} ${e.count===1?"match":"matches"}`,W(t),e?.count??0}function er(t,o){let{search:e}=t;if(e===null||
+e.count===0)return;let{found:n,ordinal:r}=ce(t,e,o);e.at=n,t.dom.matches.textContent=`${nt(r)} of ${nt(e.count)}`,t.selected=n,j(t,n),P(t)}function nr(t,o){let e=([
+s,a],c)=>{s&&Gt(t,Math.exp(-s*2.2*c),t.pointerX),a&&xt(t,a*900*c)};if(matchMedia("(prefers-reduced-motion: reduce)").matches){e(zt([o]),.12);return}if(t.held.has(
 o))return;t.held.add(o);let n=null,r=s=>{let a=n===null?.016666666666666666:Math.min(.05,(s-n)/1e3);n=s,e(zt(t.held),a),t.beforeFrame=t.held.size?r:null,t.held.
-size&&M(t)};t.beforeFrame=r,M(t)}function ge(t){let{lanesButton:o,lanes:e}=t.dom;v(t,o,"click",()=>{t.lanesPanel??=or(t),e.hidden=!e.hidden,o.setAttribute("aria-expanded",String(!e.hidden)),t.lanesPanel.
-update()})}function or(t){let o=t.data.header.lanes.map((n,r)=>er(t,r)),e=y("ul",{"aria-label":"Lanes"});return t.dom.lanes.replaceChildren(e),{update(){let{activeElement:n}=document;
-e.append(...t.order.map(r=>o[r].node));for(let r of o)r.update();n instanceof HTMLElement&&e.contains(n)&&n.focus()}}}function er(t,o){let{label:e}=t.data.header.
-lanes[o],n=(i,u,d)=>y("button",{type:"button",title:u,"aria-label":`${u}: ${e}`,onclick:d},i),r=n("Pin","Keep on top",()=>mt(t,o)),s=n("↑","Move up",()=>J(t,o,
-t.order.indexOf(o)-1)),a=n("↓","Move down",()=>J(t,o,t.order.indexOf(o)+1)),c=n("Fold","Show one row",()=>Z(t,o));c.disabled=t.rows.heights[o]<2;let l=y("inpu\
-t",{type:"search",placeholder:"Filter names","aria-label":`Filter names: ${e}`});l.addEventListener("input",()=>ae(t,o,l.value));for(let i of[r,s,a,c,l])i.setAttribute(
-"data-lm-suppress-shortcuts","true");let f=y("span",{class:"cltl-lane",title:e},e);return{node:y("li",{},r,s,a,c,f,l),update(){r.setAttribute("aria-pressed",String(
-t.pinned.has(o))),c.setAttribute("aria-pressed",String(t.collapsed.has(o)))}}}var nr=460,rr=150,sr="800px 0px";function me(t,o,e={}){let n=Do(t,o,e),r=ue(n);Go(n,r),Bo(n,r),cr(n,r),xe(n,n.mode),ar(n),W(n);let s=new ResizeObserver(()=>W(n));
-s.observe(n.dom.frame);let a=new IntersectionObserver(c=>te(n,c[c.length-1].isIntersecting),{rootMargin:sr});return a.observe(n.dom.frame),n.cleanups.push(()=>s.
-disconnect(),()=>a.disconnect()),wt(n),lr(n,r)}function xe(t,o){Object.assign(t,Lt(o)),lo(t.dom.host,t.colors),uo(t.dom,Zo(t)),M(t)}function ar({dom:t,layout:o,
-options:e}){let n=e.height??Math.min(nr,Math.max(rr,o.total+b));t.frame.style.height=`${Math.round(n)+2}px`}function cr(t,o){let{dom:e}=t;v(t,e.zoomIn,"click",()=>o.
-zoom(.5,null)),v(t,e.zoomOut,"click",()=>o.zoom(2,null)),v(t,e.fit,"click",o.fit),ge(t),v(t,e.next,"click",()=>o.nextMatch(1)),v(t,e.previous,"click",()=>o.nextMatch(
--1)),v(t,e.frame,"scroll",()=>M(t),{passive:!0})}function lr(t,o){return{setTheme:e=>xe(t,e),fit:o.fit,zoomTo:(e,n)=>o.show([e,n]),getView:()=>[...t.view],select(e=null){
-t.selected=e,e!==null&&N(t,e),M(t)},setRange(e,n=null){t.range=e===null||n===null?null:[e,n],M(t)},setNames(e){t.names=e===null?null:new Set(e),G(t)},raceOf:e=>t.
-races.find(n=>n.event===e&&e!==null)?.race??null,showRace:e=>we(t,t.races.find(n=>n.race===e)),showSync:e=>we(t,t.syncs.find(n=>n.group===e)),search(e){return t.
-dom.search.value=e,bt(t,e)},focus:()=>t.dom.canvas.focus({preventScroll:!0}),resize:()=>W(t),boxOf:e=>ur(t,e),stats:()=>({frames:t.script.length,script:[...t.script]}),
-destroy:()=>fr(t)}}function fr(t){t.isGone=!0,cancelAnimationFrame(t.pending);for(let o of t.cleanups.splice(0))o();t.dom.host.remove()}function we(t,o){if(o){if(o.
-event>=0)t.focused=o.event,N(t,o.event);else if(o.at<t.view[0]||o.at>t.view[1]){let e=(t.view[1]-t.view[0])/2;D(t,[o.at-e,o.at+e])}M(t)}}function ur(t,o){let e=I(
-t),n=t.data.lane[o];if(t.rows.row[o]>=t.layout.shown[n])return null;let r=e.x(t.data.start[o]),s=t.data.dur[o]*e.scale;return{x:r,y:e.y(n,t.rows.row[o]),width:s,
-height:A-1}}function ye(t,o){let e=ir(o);t.replaceChildren(e.root);let n=pr(e),r=()=>{Tt(o.get("_picture"),!0),dr(e.content,o.get("_panel")),e.root.dataset.updates=String(o.
+size&&A(t)};t.beforeFrame=r,A(t)}function me(t){let{lanesButton:o,lanes:e}=t.dom;M(t,o,"click",()=>{t.lanesPanel??=rr(t),e.hidden=!e.hidden,o.setAttribute("aria-expanded",String(!e.hidden)),t.lanesPanel.
+update()})}function rr(t){let o=t.data.header.lanes.map((n,r)=>sr(t,r)),e=y("ul",{"aria-label":"Lanes"});return t.dom.lanes.replaceChildren(e),{update(){let{activeElement:n}=document;
+e.append(...t.order.map(r=>o[r].node));for(let r of o)r.update();n instanceof HTMLElement&&e.contains(n)&&n.focus()}}}function sr(t,o){let{label:e}=t.data.header.
+lanes[o],n=(i,u,d)=>y("button",{type:"button",title:u,"aria-label":`${u}: ${e}`,onclick:d},i),r=n("Pin","Pin on top",()=>mt(t,o)),s=n("\u2191","Move up",()=>J(t,
+o,t.order.indexOf(o)-1)),a=n("\u2193","Move down",()=>J(t,o,t.order.indexOf(o)+1)),c=n("Fold","Fold to one row",()=>Z(t,o));c.disabled=t.rows.heights[o]<2;let l=y(
+"input",{type:"search",placeholder:"Filter names","aria-label":`Filter names: ${e}`});l.addEventListener("input",()=>le(t,o,l.value));for(let i of[r,s,a,c,l])i.
+setAttribute("data-lm-suppress-shortcuts","true");let f=y("span",{class:"cltl-lane",title:e},e);return{node:y("li",{},r,s,a,c,f,l),update(){r.setAttribute("aria\
+-pressed",String(t.pinned.has(o))),c.setAttribute("aria-pressed",String(t.collapsed.has(o)))}}}var ar=460,cr=150,lr="800px 0px";function ye(t,o,e={}){let n=Do(t,o,e),r=de(n);Wo(n,r),Bo(n,r),ur(n,r),be(n,n.mode),fr(n),G(n);let s=new ResizeObserver(()=>G(n));
+s.observe(n.dom.frame);let a=new IntersectionObserver(c=>ee(n,c[c.length-1].isIntersecting),{rootMargin:lr});return a.observe(n.dom.frame),n.cleanups.push(()=>s.
+disconnect(),()=>a.disconnect()),wt(n),ir(n,r)}function be(t,o){Object.assign(t,Lt(o)),lo(t.dom.host,t.colors),uo(t.dom,Qo(t)),A(t)}function fr({dom:t,layout:o,
+options:e}){let n=e.height??Math.min(ar,Math.max(cr,o.total+b));t.frame.style.height=`${Math.round(n)+2}px`}function ur(t,o){let{dom:e}=t;M(t,e.zoomIn,"click",()=>o.
+zoom(.5,null)),M(t,e.zoomOut,"click",()=>o.zoom(2,null)),M(t,e.fit,"click",o.fit),me(t),M(t,e.next,"click",()=>o.nextMatch(1)),M(t,e.previous,"click",()=>o.nextMatch(
+-1)),M(t,e.frame,"scroll",()=>A(t),{passive:!0})}function ir(t,o){return{setTheme:e=>be(t,e),fit:o.fit,zoomTo:(e,n)=>o.show([e,n]),getView:()=>[...t.view],select(e=null){
+t.selected=e,e!==null&&N(t,e),A(t)},setRange(e,n=null){t.range=e===null||n===null?null:[e,n],A(t)},setNames(e){t.names=e===null?null:new Set(e),W(t)},raceOf:e=>t.
+races.find(n=>n.event===e&&e!==null)?.race??null,showRace:e=>xe(t,t.races.find(n=>n.race===e)),showSync:e=>xe(t,t.syncs.find(n=>n.group===e)),setMarks(e){t.marks=
+e,A(t)},search(e){return t.dom.search.value=e,bt(t,e)},focus:()=>t.dom.canvas.focus({preventScroll:!0}),resize:()=>G(t),boxOf:e=>pr(t,e),stats:()=>({frames:t.script.
+length,script:[...t.script]}),destroy:()=>dr(t)}}function dr(t){t.isGone=!0,cancelAnimationFrame(t.pending);for(let o of t.cleanups.splice(0))o();t.dom.host.remove()}
+function xe(t,o){if(o){if(o.event>=0)t.focused=o.event,N(t,o.event);else if(o.at<t.view[0]||o.at>t.view[1]){let e=(t.view[1]-t.view[0])/2;D(t,[o.at-e,o.at+e])}A(
+t)}}function pr(t,o){let e=_(t),n=t.data.lane[o];if(t.rows.row[o]>=t.layout.shown[n])return null;let r=e.x(t.data.start[o]),s=t.data.dur[o]*e.scale;return{x:r,y:e.
+y(n,t.rows.row[o]),width:s,height:E-1}}function ve(t,o){let e=hr(o);t.replaceChildren(e.root);let n=wr(e),r=()=>{Tt(o.get("_picture"),!0),gr(e.content,o.get("_panel")),e.root.dataset.updates=String(o.
 get("_panel").number??0)},s=()=>{let l=o.get("_ended");e.root.dataset.state=l?"ended":"live";for(let f of e.buttons)f.hidden=!!l;e.note.textContent=l||o.get("_h\
 int")},c=[["msg:custom",(l,f)=>{l?.kind==="timeline"?n.show(l.step??0,f[0]):l?.kind==="note"&&(e.note.textContent=l.text??"")}],["change:_panel",r],["change:_en\
-ded",s]];for(let[l,f]of c)o.on(l,f);return r(),s(),be(o,"timeline"),()=>{for(let[l,f]of c)o.off(l,f);n.destroy(),Tt(o.get("_picture"),!1)}}function be(t,o){try{
-t.send({kind:o,view:no()})}catch{}}function ir(t){let o=y("span",{class:"cl-watch-hint"}),e=(f,i)=>()=>{o.textContent=i,be(t,f)},n=[y("button",{type:"button",onclick:e(
+ded",s]];for(let[l,f]of c)o.on(l,f);return r(),s(),Me(o,"timeline"),()=>{for(let[l,f]of c)o.off(l,f);n.destroy(),Tt(o.get("_picture"),!1)}}function Me(t,o){try{
+t.send({kind:o,view:no()})}catch{}}function hr(t){let o=y("span",{class:"cl-watch-hint"}),e=(f,i)=>()=>{o.textContent=i,Me(t,f)},n=[y("button",{type:"button",onclick:e(
 "record","Recording is requested.")},"Record now"),y("button",{type:"button",onclick:e("stop","A stop is requested.")},"Stop watching")],r=y("div",{class:"cl-wa\
 tch-content"}),s=y("h4",{hidden:!0}),a=y("div",{class:"cudalens cl-watch-timeline",hidden:!0}),c=y("div",{class:"cl-watch-tools"},...n,o);return{root:y("div",{class:"\
-cudalens-watch"},c,r,s,a),content:r,buttons:n,note:o,heading:s,timeline:a}}function dr(t,{tree:o}){if(!o)return;let e=K(t,"details",HTMLDetailsElement).map(n=>n.
-open);t.replaceChildren(Et(o));for(let[n,r]of K(t,"details",HTMLDetailsElement).entries())r.open=e[n]??r.open}function pr({heading:t,timeline:o}){let e=null,n=0,
+cudalens-watch"},c,r,s,a),content:r,buttons:n,note:o,heading:s,timeline:a}}function gr(t,{tree:o}){if(!o)return;let e=V(t,"details",HTMLDetailsElement).map(n=>n.
+open);t.replaceChildren(Et(o));for(let[n,r]of V(t,"details",HTMLDetailsElement).entries())r.open=e[n]??r.open}function wr({heading:t,timeline:o}){let e=null,n=0,
 r=ro(s=>{o.dataset.theme=s,e?.setTheme(s)});return{async show(s,a){n+=1;let c=n,l=new Uint8Array(a.buffer,a.byteOffset,a.byteLength),f=await oo(l);c!==n||e&&o.matches(
 ":hover")||(e?.destroy(),t.hidden=o.hidden=!1,t.textContent=`Timeline of step ${s.toLocaleString("en")}: click it, then scroll to zoom, drag to move`,o.dataset.
-theme=V(),o.dataset.step=String(s),e=me(o,f,{theme:V()}))},destroy(){n+=1,r(),e?.destroy()}}}function hr({model:t,el:o}){return ye(o,t)}var Pa={render:hr};export{Pa as default};
+theme=K(),o.dataset.step=String(s),e=ye(o,f,{theme:K()}))},destroy(){n+=1,r(),e?.destroy()}}}function mr({model:t,el:o}){return ve(o,t)}var Ga={render:mr};export{Ga as default};

@@ -11,7 +11,7 @@ from cudalens.views import assets
 
 VIEWS = Path(str(files("cudalens.views")))
 SOURCES = sorted(path.relative_to(VIEWS).as_posix() for path in (VIEWS / "js").rglob("*.js"))
-BUNDLES = ["widget.js", "report.js", "gauges.js", "watch.js"]
+BUNDLES = ["loader.js", "widget.js", "report.js", "gauges.js", "watch.js"]
 
 
 def test_there_is_a_bundle_for_each_entry_module():

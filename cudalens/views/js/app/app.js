@@ -6,6 +6,7 @@ import { element } from "../shared/dom.js";
 import { pageTheme, watchPageTheme } from "../shared/page_theme.js";
 import { createTimeline } from "../timeline/timeline.js";
 import { renderDetails } from "./details.js";
+import { createMarks } from "./marks.js";
 import {
   startFindings,
   startGraphs,
@@ -34,6 +35,7 @@ import { buildSkeleton } from "./skeleton.js";
 /** @import { TableView } from "../table/table.js" */
 /** @import { TimelineView } from "../timeline/timeline.js" */
 /** @import { TimeRange } from "../timeline/view.js" */
+/** @import { MarksView } from "./marks.js" */
 /** @import { Selection, SelectionStore } from "./selection.js" */
 /** @import { Parts } from "./skeleton.js" */
 /** @import { OutwardSelection, Source } from "./source.js" */
@@ -59,6 +61,7 @@ import { buildSkeleton } from "./skeleton.js";
  * @property {Parts} parts
  * @property {SelectionStore} store
  * @property {Panels} panels
+ * @property {MarksView | null} marks
  * @property {TabsView | null} tabs
  * @property {ThemeName} theme
  * @property {TraceData | null} data
@@ -90,6 +93,7 @@ export function createApp(root, source) {
     parts: buildSkeleton(root, source.facts),
     store: createSelectionStore(),
     panels: {},
+    marks: null,
     tabs: null,
     theme,
     data: null,
@@ -154,6 +158,7 @@ async function startEvents(app, data) {
     onSelect: (selection) => app.store.set(selection, "timeline"),
     onTime: (view) => followTimeline(app, [...view]),
   });
+  startMarks(app);
   startMetrics(app, data);
   startFindings(app, data);
   startSyncs(app);
@@ -179,6 +184,23 @@ async function startEvents(app, data) {
   ]);
   if (app.isOpen && source.hash) followLink(app, data, source.hash);
   if (app.isOpen) root.dataset.state = "ready";
+}
+
+/** @param {App} app */
+function startMarks(app) {
+  const { source, panels, store, parts } = app;
+  app.marks = createMarks(parts.marks, source.facts.marks, {
+    onChange(marks) {
+      panels.timeline?.setMarks(marks);
+      source.onMarks?.(marks);
+    },
+    onShow({ at, dur }) {
+      const room = Math.max(dur * 0.5, 500);
+      panels.timeline?.zoomTo(at - room, at + dur + room);
+      if (dur) store.set({ range: [at, at + dur], event: null }, "marks");
+    },
+  });
+  panels.timeline?.setMarks(app.marks.marks);
 }
 
 /**
@@ -258,7 +280,8 @@ function applySelection(app, data, selection, origin) {
   app.source.onSelect?.(outward(data, selection));
   const steps = [
     () => selectedMask(data, selection),
-    () => showBar(app.parts.bar, data, app.store, { link: () => linkTo(app, data) }),
+    () =>
+      showBar(app.parts.bar, data, app.store, { link: () => linkTo(app, data), mark: (one) => app.marks?.add(one) }),
     () => sumTable(app, data, selection),
     () => showTable(app, selection),
     () => app.panels.flame?.update(selection),
@@ -288,9 +311,9 @@ async function runLater(app, steps) {
  * @param {App} app
  * @param {TraceData} data
  */
-function linkTo({ source, panels, store }, data) {
+function linkTo({ source, panels, store, marks }, data) {
   if (!source.address || !panels.timeline) return null;
-  return source.address(hashOf(data, panels.timeline.getView(), store.get()));
+  return source.address(hashOf(data, panels.timeline.getView(), store.get(), marks?.marks));
 }
 
 /**
@@ -300,8 +323,12 @@ function linkTo({ source, panels, store }, data) {
  * @param {TraceData} data
  * @param {string} hash
  */
-function followLink({ panels, store }, data, hash) {
-  const { view, selection } = shownOf(data, hash);
+function followLink({ panels, store, marks: list }, data, hash) {
+  const { view, selection, marks } = shownOf(data, hash);
+  if (marks.length && list) {
+    list.replace(marks);
+    panels.timeline?.setMarks(list.marks);
+  }
   if (Object.keys(selection).length) store.set(selection, "link");
   if (view) panels.timeline?.zoomTo(...view);
 }

@@ -10,6 +10,7 @@ import { element, findAll } from "../shared/dom.js";
 import { inflate, inflateJson, loadLibrary } from "../shared/libraries.js";
 import { buildElement } from "../shared/markup.js";
 import { createTabs } from "../shared/tabs.js";
+import { makeTree } from "../shared/tree.js";
 import { createTable } from "../table/table.js";
 import { fitWindow, timelineExtent } from "../timeline/view.js";
 
@@ -22,6 +23,16 @@ import { fitWindow, timelineExtent } from "../timeline/view.js";
 /** @import { TimeRange } from "../timeline/view.js" */
 /** @import { App } from "./app.js" */
 
+/**
+ * The heading of a panel; where the panel is the subject of the page, only screen readers need it.
+ *
+ * @param {string} text
+ * @param {boolean} isSeen
+ */
+function heading(text, isSeen) {
+  return element("h3", { "aria-level": 2, class: isSeen ? null : "cl-unseen" }, text);
+}
+
 /** @param {App} app */
 export async function startRaces({ source, parts, panels, isClosed }) {
   /** @type {RacesModel} */
@@ -29,7 +40,7 @@ export async function startRaces({ source, parts, panels, isClosed }) {
   if (isClosed()) return;
   const host = element("div", { class: "cudalens-races" });
   const { hasProfile, hasGraphs } = source.facts;
-  parts.races.append(...(hasProfile || hasGraphs ? [element("h3", { "aria-level": 2 }, "Races")] : []), host);
+  parts.races.append(heading("Races", hasProfile || hasGraphs), host);
   parts.races.hidden = false;
   panels.races = createRaces(host, model, { onChoose: (race) => panels.timeline?.showRace(race.row) });
 }
@@ -41,7 +52,7 @@ export async function startGraphs({ source, parts, panels, isClosed }) {
   if (isClosed()) return;
   const host = element("div", { class: "cudalens-graphs" });
   const { hasProfile, hasRaces } = source.facts;
-  parts.graphs.append(...(hasProfile || hasRaces ? [element("h3", { "aria-level": 2 }, "CUDA graphs")] : []), host);
+  parts.graphs.append(heading("CUDA graphs", hasProfile || hasRaces), host);
   parts.graphs.hidden = false;
   panels.graphs = createGraphs(host, model);
 }
@@ -54,7 +65,7 @@ export async function startMemoryMap(app) {
   if (app.isClosed()) return;
   const host = element("div", { class: "mm-host" });
   const tables = element("div", { class: "cudalens-memory" }, ...(memoryMap ? [buildElement(memoryMap)] : []));
-  parts.memoryMap.append(...(memoryFirst ? [] : [element("h3", { "aria-level": 2 }, "Memory")]), host, tables);
+  parts.memoryMap.append(heading("Memory", !memoryFirst), host, tables);
   parts.memoryMap.hidden = false;
   app.panels.memoryMap = await createMemoryMap(host, bytes, { theme: app.theme });
 }
@@ -164,6 +175,7 @@ const SECTION_TABS = [
 function fillSection({ store }, data, host, name, tree) {
   const section = element("div", { class: `cudalens-${name}` }, buildElement(tree));
   for (const details of section.querySelectorAll("details:first-child")) details.setAttribute("open", "");
+  makeTree(section);
   host.append(section);
   makeRowsPressable(section, "tbody tr[data-event]", (row) => {
     const event = data.eventOf(Number(row.dataset.event));

@@ -3,6 +3,7 @@
 import { shortName } from "../payload/payload.js";
 import { element } from "../shared/dom.js";
 import { formatCount, formatDuration, formatPercent, formatPlural } from "../shared/format.js";
+import { markField } from "./marks.js";
 import { measureRange } from "./measure.js";
 import { pandasExpression } from "./pandas.js";
 import { stepSameName } from "./same_name.js";
@@ -10,11 +11,13 @@ import { selectedMask } from "./selection.js";
 
 /** @import { TraceData } from "../payload/payload.js" */
 /** @import { TimeRange } from "../timeline/view.js" */
+/** @import { Mark } from "./marks.js" */
 /** @import { Selection, SelectionStore } from "./selection.js" */
 
 /**
  * @typedef {object} BarActions
  * @property {() => string | null} link The address of what shows; null where there is none.
+ * @property {(mark: Mark) => void} mark Adds a mark.
  */
 
 /**
@@ -36,6 +39,7 @@ export function showBar(bar, data, store, actions) {
     ...selectionTexts(data, selection).map(([key, text]) => selectionChip(store, key, text)),
     ...(selection.range ? [element("span", { class: "cl-measure" }, measureText(data, selection.range))] : []),
     ...sameNameButtons(data, store),
+    ...markField(data, selection, actions.mark),
     copyButton("Copy pandas", "Copy the expression that selects these rows", pandasExpression(data, selection)),
     ...(link === null ? [] : [copyButton("Copy link", "Copy the address of what shows", link)]),
     element(

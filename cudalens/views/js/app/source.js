@@ -1,5 +1,6 @@
 // Where an app gets its data from: the widget from its kernel, the report from its own file.
 
+/** @import { Mark } from "./marks.js" */
 /** @import { Baseline } from "../flame/baseline.js" */
 /** @import { MarkupElement } from "../shared/markup.js" */
 
@@ -17,6 +18,7 @@
  * @property {MarkupElement | null} modules
  * @property {MarkupElement | null} steps
  * @property {string | null} metrics
+ * @property {Mark[]} marks
  * @property {MarkupElement | null} memoryMap
  * @property {boolean} memoryFirst Whether the memory map is above the timeline.
  * @property {boolean} memoryAlone Whether there is no timeline.
@@ -52,6 +54,7 @@
  * @property {() => void} [onData] Before anything is drawn.
  * @property {() => void} [onPaint] After the timeline is drawn.
  * @property {() => void} [onFail]
+ * @property {(marks: Mark[]) => void} [onMarks] After the reader changed the marks.
  * @property {(selection: OutwardSelection) => void} [onSelect]
  */
 

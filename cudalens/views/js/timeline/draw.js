@@ -6,6 +6,7 @@ import { paintArrows } from "./arrows.js";
 import { paintGutter, paintLaneLines, paintRuler } from "./axes.js";
 import { eventBox, frameOf } from "./frame.js";
 import { paintRow } from "./lod.js";
+import { paintUserMarks } from "./marks.js";
 import { paintOverview } from "./overview.js";
 import { stripOf } from "./painter.js";
 import { paintRaceFlags, RACE_RED } from "./races.js";
@@ -34,6 +35,7 @@ export function paintFrame(timeline) {
   for (const part of frame.parts) paintPart(context, timeline, frame, part);
   paintRange(context, timeline, frame);
   paintRuler(context, timeline, frame);
+  paintUserMarks(context, timeline, frame);
   paintSyncTicks(context, timeline, frame);
   paintRaceFlags(context, timeline, frame);
   paintOverview(context, timeline, frame);

@@ -53,10 +53,10 @@ function laneItem(timeline, lane) {
   const { label } = timeline.data.header.lanes[lane];
   const button = (/** @type {string} */ text, /** @type {string} */ title, /** @type {() => void} */ press) =>
     element("button", { type: "button", title, "aria-label": `${title}: ${label}`, onclick: press }, text);
-  const pin = button("Pin", "Keep on top", () => pinLane(timeline, lane));
+  const pin = button("Pin", "Pin on top", () => pinLane(timeline, lane));
   const up = button("↑", "Move up", () => moveLane(timeline, lane, timeline.order.indexOf(lane) - 1));
   const down = button("↓", "Move down", () => moveLane(timeline, lane, timeline.order.indexOf(lane) + 1));
-  const fold = button("Fold", "Show one row", () => foldLane(timeline, lane));
+  const fold = button("Fold", "Fold to one row", () => foldLane(timeline, lane));
   fold.disabled = timeline.rows.heights[lane] < 2;
   const filter = element("input", {
     type: "search",

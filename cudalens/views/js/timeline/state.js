@@ -9,6 +9,7 @@ import { raceMarks } from "./races.js";
 import { syncMarks } from "./syncs.js";
 import { fitWindow, layoutLanes, timelineExtent } from "./view.js";
 
+/** @import { Mark } from "../app/marks.js" */
 /** @import { TraceData } from "../payload/payload.js" */
 /** @import { ThemeColors, ThemeName, Tones } from "../shared/theme.js" */
 /** @import { LaunchIndex } from "./arrows.js" */
@@ -67,6 +68,7 @@ import { fitWindow, layoutLanes, timelineExtent } from "./view.js";
  * @property {{ t0: number, t1: number }[]} steps Profiler steps in time order.
  * @property {PlacedRace[]} races
  * @property {PlacedSync[]} syncs
+ * @property {Mark[]} marks That a reader made.
  * @property {{ keep: Uint8Array, index: RowIndex } | null} chosen Events that are not dimmed.
  * @property {Set<number> | null} names That are selected elsewhere.
  * @property {Search | null} search
@@ -134,6 +136,7 @@ export function createState(root, data, options) {
     steps: stepRanges(data),
     races: raceMarks(data),
     syncs: syncMarks(data),
+    marks: [],
     chosen: null,
     names: null,
     search: null,

@@ -11,6 +11,7 @@ import { createState, listen, paletteOf } from "./state.js";
 import { setColors } from "./style.js";
 import { HEAD_HEIGHT, ROW_HEIGHT } from "./view.js";
 
+/** @import { Mark } from "../app/marks.js" */
 /** @import { TraceData } from "../payload/payload.js" */
 /** @import { ThemeName } from "../shared/theme.js" */
 /** @import { Actions } from "./actions.js" */
@@ -35,6 +36,7 @@ const NEAR = "800px 0px";
  *   trace.races.
  * @property {(race: number) => void} showRace
  * @property {(group: number) => void} showSync Shows the longest wait of a row of the table.
+ * @property {(marks: Mark[]) => void} setMarks
  * @property {(text: string) => number} search The number of events found.
  * @property {() => void} focus
  * @property {() => void} resize
@@ -143,6 +145,10 @@ function publicApi(timeline, act) {
         timeline,
         timeline.syncs.find((mark) => mark.group === group),
       ),
+    setMarks(marks) {
+      timeline.marks = marks;
+      askFrame(timeline);
+    },
     search(text) {
       timeline.dom.search.value = text;
       return runSearch(timeline, text);

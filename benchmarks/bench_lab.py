@@ -1,0 +1,131 @@
+"""A session of 40 cells in JupyterLab, 30 of them profiled: what the page complains about, and by how much it grows.
+
+    python benchmarks/bench_lab.py [--no-save]
+
+What must hold: no console error or warning of ours over the cells, a kernel restart, a reload, and reopening without a
+kernel; the page grows by less than 20 MB. Messages that the application also writes for a notebook without cudalens are
+counted apart. The figures go to ``benchmarks/results/lab.json``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import sys
+import tempfile
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from playwright.sync_api import Page, sync_playwright
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "browser"))
+import lab as lab_module
+from lab import Lab, running_lab
+
+RESULTS = Path(__file__).parent / "results" / "lab.json"
+PLAIN = "sum(range(10))"
+SETUP = "import torch, cudalens\n%load_ext cudalens"
+PROFILED = """%%cudaprofile
+x = torch.ones(64, 64)
+for _ in range(200):
+    x = (x @ x).relu() / 64"""
+LIVE = ".cudalens-live .cudalens[data-state=ready]"
+
+
+class Watch:
+    """A page and what its console and the processes of the browser show.
+
+    Attributes:
+        messages: Errors, warnings and uncaught exceptions.
+    """
+
+    def __init__(self, page: Page) -> None:
+        self.page = page
+        self.messages: list[str] = []
+        self._session = page.context.new_cdp_session(page)
+        page.on("console", lambda m: self.messages.append(m.text) if m.type in ("error", "warning") else None)
+        page.on("pageerror", lambda error: self.messages.append(str(error)))
+
+    def taken(self) -> list[str]:
+        """The messages since the last call."""
+        messages, self.messages = self.messages, []
+        return messages
+
+    def heap_mb(self) -> float:
+        """Memory of the page's JavaScript and elements in MB, without garbage."""
+        self._session.send("HeapProfiler.enable")
+        for _ in range(2):
+            self._session.send("HeapProfiler.collectGarbage")
+        self._session.send("Performance.enable")
+        metrics = {one["name"]: one["value"] for one in self._session.send("Performance.getMetrics")["metrics"]}
+        return round(metrics["JSHeapUsedSize"] / 1e6, 1)
+
+    def canvas_mb(self) -> float:
+        """Pixels of all canvases in MB."""
+        pixels = "[...document.querySelectorAll('canvas')].reduce((sum, one) => sum + one.width * one.height, 0)"
+        return round(4 * float(self.page.evaluate(pixels)) / 1e6, 1)
+
+
+def session(lab: Lab, watch: Watch, name: str, cells: list[str]) -> dict[str, Any]:
+    """Run a notebook, restart its kernel, reload it and reopen it without a kernel."""
+    page = watch.page
+    lab.write_notebook(name, PLAIN)
+    lab.open(page, name)
+    lab.wait_for_kernel(page)
+    before = watch.heap_mb()
+    lab.write_notebook(name, *cells)
+    lab.open(page, name)
+    watch.taken()
+    lab.wait_for_kernel(page)
+    lab.run_all(page)
+    page.wait_for_timeout(3_000)
+    result: dict[str, Any] = {"cells": watch.taken()}
+    result |= {"grown_mb": round(watch.heap_mb() - before, 1), "canvas_mb": watch.canvas_mb()}
+    result["num_live"] = page.locator(LIVE).count()
+    lab.command(page, "docmanager:save")
+    page.evaluate(
+        "() => window.jupyterapp.shell.currentWidget.sessionContext.session.kernel.restart().then(() => null)"
+    )
+    lab.wait_for_kernel(page)
+    page.wait_for_timeout(1_000)
+    result["restart"] = watch.taken()
+    lab.open(page, name)
+    page.wait_for_timeout(3_000)
+    result["reload"] = watch.taken()
+    page.evaluate("() => window.jupyterapp.serviceManager.sessions.shutdownAll().then(() => null)")
+    lab.open(page, name)
+    page.wait_for_timeout(3_000)
+    result["without_kernel"] = watch.taken()
+    return result
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--no-save", action="store_true", help="print the figures only")
+    options = parser.parse_args()
+    lab_module.TIMEOUT_MS = 240_000
+    chromium = os.environ.get("CUDALENS_CHROMIUM") or shutil.which("chromium") or shutil.which("google-chrome")
+    with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
+        root = Path(folder)
+        (root / "notebooks").mkdir()
+        browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox", "--disable-gpu"])
+        with running_lab(root / "notebooks", root / "settings") as lab:
+            found = {}
+            for kind, profiled in (("plain", PLAIN), ("profiled", PROFILED)):
+                page = browser.new_page(viewport={"width": 1300, "height": 1000})
+                page.set_default_timeout(240_000)
+                cells = [SETUP if kind == "profiled" else PLAIN, *[profiled] * 30, *[PLAIN] * 9]
+                found[kind] = session(lab, Watch(page), f"{kind}.ipynb", cells)
+                page.close()
+        browser.close()
+    result = {"conditions": f"JupyterLab {version('jupyterlab')}, headless Chromium", **found}
+    print(json.dumps(result, indent=2))
+    if not options.no_save:
+        RESULTS.write_text(json.dumps(result, indent=2) + "\n")
+
+
+if __name__ == "__main__":
+    main()

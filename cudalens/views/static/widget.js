@@ -529,16 +529,16 @@ t.strokeStyle=e,t.fillStyle=e}function Kl(t){let e=10**Math.floor(Math.log10(Mat
 width:t},{context:e,colors:n,y:o},r){e.lineWidth=1,e.strokeStyle=n.grid,e.globalAlpha=1;for(let s of fs(r)){let a=Math.round(o(s))+.5;e.beginPath(),e.moveTo(0,a),
 e.lineTo(t,a),e.stroke()}}function fs(t){let e=2**Math.floor(Math.log2(t/2.5));return Array.from({length:Math.floor(t*1.02/e)},(n,o)=>(o+1)*e)}function Xl({context:t,
 colors:e,ink:n,y:o},r){t.textBaseline="bottom",t.lineJoin="round",t.lineWidth=3.5,t.strokeStyle=e.paper,t.fillStyle=n;for(let s of fs(r)){let a=Math.round(o(s))-
-.5;t.strokeText(x(s),3,a),t.fillText(x(s),3,a)}}function Vl({width:t,view:e,clock:n},{context:o}){let r=Math.max(Kl((e[1]-e[0])/Math.max(t/130,2)),1);o.textBaseline=
-"top";for(let s=Math.ceil(e[0]/r)*r;s<=e[1];s+=r){let a=(s-e[0])/(e[1]-e[0])*t;o.beginPath(),o.moveTo(Math.round(a)+.5,q),o.lineTo(Math.round(a)+.5,q+4),o.stroke();
-let i=s?M(s):"0",c=n===null?Math.round(s).toLocaleString("en-US"):i,l=o.measureText(c).width/2;o.fillText(c,Math.min(Math.max(a-l,0),t-2*l),q+6)}}function us(t,e){
-let n=Mt(t,e);return n>=t.view[0]&&n<=t.view[1]}function ql(t,{context:e,colors:n,ink:o},{row:r,kind:s}){if(!us(t,r))return;let a=at(t,r),i=s==="oom";un(e,i?n.mark:
-o),e.setLineDash(i?[]:[3,3]),e.beginPath(),e.moveTo(a,tt-2),e.lineTo(a,q),e.stroke(),e.setLineDash([]),e.beginPath(),e.moveTo(a-5,tt-10),e.lineTo(a+5,tt-10),e.lineTo(
-a,tt-2),e.fill()}function Yl(t,{context:e,colors:n,y:o},{row:r,bytes:s}){if(!us(t,r))return;let[a,i]=[Math.max(at(t,r),3),o(s)];e.fillStyle=n.allocated,e.beginPath(),
-e.arc(a,i,4,0,7),e.fill();let c=`peak ${x(s)}`;e.font=`600 ${e.font}`;let l=e.measureText(c).width+8;e.textBaseline="bottom",e.fillText(c,a+l>t.width?a-l:a+7,Math.
-max(i-3,12))}function dn(t){let e=N(t.over),n=cs[t.theme];e.setTransform(t.ratio,0,0,t.ratio,0,0),e.clearRect(0,0,t.width,At);let o=at(t,t.row);if(t.since!==null){
-let r=at(t,t.since);e.fillStyle=n.range,e.fillRect(Math.min(r,o),tt-4,Math.abs(o-r),q-tt+4)}un(e,n.cursor),e.lineWidth=1.5,e.beginPath(),e.moveTo(o,tt-6),e.lineTo(
-o,q),e.stroke(),e.beginPath(),e.arc(o,q,3.5,0,7),e.fill()}function ps(t,e,n){let o=Zl(t,e,n),{canvas:r,over:s,tip:a}=o;return t.replaceChildren(h("div",{class:"mm-curve-stage"},r,s),a),Jl(o),{show(i,c,l){o.shown={curves:i,
+.5;t.strokeText(x(s),3,a),t.fillText(x(s),3,a)}}function Vl({width:t,view:e,clock:n},{context:o,ink:r}){o.fillStyle=r;let s=Math.max(Kl((e[1]-e[0])/Math.max(t/130,
+2)),1);o.textBaseline="top";for(let a=Math.ceil(e[0]/s)*s;a<=e[1];a+=s){let i=(a-e[0])/(e[1]-e[0])*t;o.beginPath(),o.moveTo(Math.round(i)+.5,q),o.lineTo(Math.round(
+i)+.5,q+4),o.stroke();let c=a?M(a):"0",l=n===null?Math.round(a).toLocaleString("en-US"):c,f=o.measureText(l).width/2;o.fillText(l,Math.min(Math.max(i-f,0),t-2*f),
+q+6)}}function us(t,e){let n=Mt(t,e);return n>=t.view[0]&&n<=t.view[1]}function ql(t,{context:e,colors:n,ink:o},{row:r,kind:s}){if(!us(t,r))return;let a=at(t,r),
+i=s==="oom";un(e,i?n.mark:o),e.setLineDash(i?[]:[3,3]),e.beginPath(),e.moveTo(a,tt-2),e.lineTo(a,q),e.stroke(),e.setLineDash([]),e.beginPath(),e.moveTo(a-5,tt-10),
+e.lineTo(a+5,tt-10),e.lineTo(a,tt-2),e.fill()}function Yl(t,{context:e,colors:n,y:o},{row:r,bytes:s}){if(!us(t,r))return;let[a,i]=[Math.max(at(t,r),3),o(s)];e.fillStyle=
+n.allocated,e.beginPath(),e.arc(a,i,4,0,7),e.fill();let c=`peak ${x(s)}`;e.font=`600 ${e.font}`;let l=e.measureText(c).width+8;e.textBaseline="bottom",e.fillText(
+c,a+l>t.width?a-l:a+7,Math.max(i-3,12))}function dn(t){let e=N(t.over),n=cs[t.theme];e.setTransform(t.ratio,0,0,t.ratio,0,0),e.clearRect(0,0,t.width,At);let o=at(
+t,t.row);if(t.since!==null){let r=at(t,t.since);e.fillStyle=n.range,e.fillRect(Math.min(r,o),tt-4,Math.abs(o-r),q-tt+4)}un(e,n.cursor),e.lineWidth=1.5,e.beginPath(),
+e.moveTo(o,tt-6),e.lineTo(o,q),e.stroke(),e.beginPath(),e.arc(o,q,3.5,0,7),e.fill()}function ps(t,e,n){let o=Zl(t,e,n),{canvas:r,over:s,tip:a}=o;return t.replaceChildren(h("div",{class:"mm-curve-stage"},r,s),a),Jl(o),{show(i,c,l){o.shown={curves:i,
 peak:c,marks:l},ds(o)},setMoment(i,c){Object.assign(o,{row:i,since:c}),r.setAttribute("aria-valuenow",String(i)),r.setAttribute("aria-valuetext",Y(e,i)),o.shown&&
 dn(o)},setAxis(i){o.clock=i?e.clock:null,xe(o,kt(o))},zoomTo:i=>xe(o,i??kt(o)),getView:()=>o.view,xOf:i=>at(o,i),setTheme(i){o.theme=i,o.shown&&pn(o)},resize(){
 o.shown&&t.clientWidth!==o.width&&ds(o)},stats:()=>({script:o.script}),destroy(){cancelAnimationFrame(o.pending),t.replaceChildren()}}}function Zl(t,e,n){let{clock:o,

@@ -31,7 +31,9 @@ wall, cpu = time.perf_counter() - began, time.process_time() - cpu
 peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 print(json.dumps({{"wall_s": wall, "cpu_s": cpu, "peak_mib": peak, "rows": {rows}}}))
 """
-OURS = "import cudalens, cudalens.traces" + REPORT.format(call="cudalens.load(sys.argv[1])", rows="len(result)")
+OURS = "import cudalens.api.load, cudalens.traces.chrome.reader" + REPORT.format(
+    call="cudalens.load(sys.argv[1])", rows="len(result)"
+)
 THEIRS = """
 import logging; logging.disable(logging.CRITICAL)
 from hta.common.trace_parser import parse_trace_dataframe
@@ -41,7 +43,9 @@ cfg = ParserConfig.get_default_cfg()
 
 
 def measure(python: str, code: str, path: Path) -> dict[str, float]:
-    done = subprocess.run([python, "-c", code, str(path)], capture_output=True, text=True, check=True)
+    # With compiled modules, as an installed package has them.
+    env = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    done = subprocess.run([python, "-c", code, str(path)], capture_output=True, text=True, check=True, env=env)
     return json.loads(done.stdout.splitlines()[-1])
 
 

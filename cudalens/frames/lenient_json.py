@@ -103,14 +103,19 @@ def compact_json_of(raws: Sequence[bytes]) -> list[str | None]:
         found = []
     if len(found) != len(raws):
         return [compact_json(raw) for raw in raws]
-    return [None if one in _NOTHING else one for one in found]
+    return [compact_json(one.encode()) if one.startswith('"') else None if one == "null" else one for one in found]
 
 
 def compact_json(raw: bytes) -> str | None:
-    """A JSON value without spaces; None for nothing, null, an empty text and what is not JSON."""
+    """A JSON value without spaces; None for nothing, null, an empty text and what is not JSON.
+
+    A text that contains a list, as Kineto writes those of collectives, is that list.
+    """
     try:
         text = msgspec.json.format(raw, indent=-1).decode() if raw else "null"
-        msgspec.json.decode(text)
+        value = msgspec.json.decode(text)
+        if isinstance(value, str) and value.startswith("["):
+            return compact_json(value.encode()) or text
     except SYNTAX_ERRORS:
         return None
     return None if text in _NOTHING else text

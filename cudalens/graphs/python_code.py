@@ -61,7 +61,9 @@ def _guard(variant: Variant) -> Reads:
     executed = {function.__code__ for _, function in variant.executed} if variant.is_observed else None
     reads = find_reads(python_roots(variant), executed)
     tensors = _unused_tensors(variant, reads)
-    variant.guards = GuardSet(reads, [*variant.outside, *(tensors if reads.has_identities else ())], tensors)
+    plain = [at for at in tensors if is_plain(at.value)]
+    same = [at for at in tensors if reads.has_identities or not is_plain(at.value)]
+    variant.guards = GuardSet(reads, [*variant.outside, *same], plain)
     return reads
 
 
@@ -69,7 +71,7 @@ def _unused_tensors(variant: Variant, reads: Reads) -> list[Read]:
     """Tensors that no operator takes, but whose sizes, say, the code can read. A recording compares the others."""
     used = [*variant.reads, *(variant.before.reads if variant.before is not None else ())]
     known = {(id(container), key) for container, key in used}
-    return [at for at in reads.tensors if (id(at.container), at.key) not in known and is_plain(at.value)]
+    return [at for at in reads.tensors if (id(at.container), at.key) not in known]
 
 
 def _hidden_tensor(operators: Mapping[CodeType, FunctionType]) -> Finding | None:

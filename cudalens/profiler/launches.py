@@ -51,6 +51,9 @@ class Facts(msgspec.Struct, rename=KINETO_ARGS):
     src_rank: _Int = None
     dst_rank: _Int = None
     group_ranks: msgspec.Raw = msgspec.Raw()
+    process_group_description: str | None = None
+    in_split_sizes: msgspec.Raw = msgspec.Raw()
+    out_split_sizes: msgspec.Raw = msgspec.Raw()
 
 
 class _SavedEvent(msgspec.Struct):
@@ -86,8 +89,8 @@ _ZERO_IS_NONE: Final = ("graph_id", "graph_node_id")
 #: It writes -1 for what it does not know.
 _NEGATIVE_IS_NONE: Final = ("wait_stream", "wait_record_id", "collective_seq", "src_rank", "dst_rank")
 _FLOATS: Final = ("blocks_per_sm", "warps_per_sm", "occupancy_pct")
-_TEXTS: Final = ("collective", "process_group", "message_dtype")
-_LISTS: Final = ("grid", "block_dim", "group_ranks")
+_TEXTS: Final = ("collective", "process_group", "process_group_description", "message_dtype")
+_LISTS: Final = ("grid", "block_dim", "group_ranks", "in_split_sizes", "out_split_sizes")
 _MAX_INT: Final = (1 << 63) - 1
 _MAX_FLOAT32: Final = float(np.finfo(np.float32).max)
 

@@ -259,6 +259,17 @@ def test_a_dark_page_and_a_narrow_one_keep_everything_in_sight(context_of, repor
     narrow.wait_for_selector(READY)
     assert narrow.evaluate("document.documentElement.scrollWidth <= innerWidth")
     assert narrow.locator(f"{APP}[data-theme=dark] .mm-canvas").count() == 1
+    # The brightest pixel of the labels of the time axis, below the curve.
+    brightest = narrow.evaluate(
+        """selector => {
+          const canvas = document.querySelector(selector), ratio = canvas.width / canvas.clientWidth;
+          const top = Math.round((canvas.clientHeight - 14) * ratio), height = canvas.height - top;
+          const { data } = canvas.getContext("2d").getImageData(0, top, canvas.width, height);
+          return data.reduce((most, value, k) => (k % 4 === 1 && value > most ? value : most), 0);
+        }""",
+        f"{APP} .mm-curve-canvas",
+    )
+    assert brightest > 150
 
 
 def test_blocks_alone_make_a_map_without_a_curve(offline_page, tmp_path):

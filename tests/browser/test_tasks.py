@@ -98,6 +98,10 @@ def test_which_module_takes_the_most_gpu_time(user, program):
     who.click(".cl-tab", "Modules")
     assert "most GPU time in Net_0.Linear_1 (300 µs)" in who.text(".cudalens-modules summary")
     assert who.count <= 2
+    rows = who.page.locator(".cudalens-modules tbody tr:visible")
+    assert rows.count() == 3
+    who.page.get_by_role("button", name="Modules in Net_0").click()
+    assert rows.count() == 1, "the modules within it are folded"
 
 
 def test_what_changed_against_another_run(user):

@@ -15,7 +15,7 @@ from typing import Final
 import numpy as np
 import pandas as pd
 
-from cudalens.analysis.compare.host_time import least_host_ns
+from cudalens.analysis.compare.host_time import least_change, least_host_times, least_of_runs
 from cudalens.analysis.compare.match import matched
 from cudalens.analysis.compare.measure import (
     HOST,
@@ -36,8 +36,8 @@ from cudalens.frames import Ranks, Trace
 #: more alike than others, so a higher level is needed for as few wrong claims.
 LEVEL: Final = 0.95
 RUNS_LEVEL: Final = 0.99
-#: Level of the interval of the host time without interruptions.
-HOST_LEVEL: Final = 0.96
+#: Level of the interval of the host time without interruptions: as many pairs of equal programs are not claimed.
+HOST_LEVEL: Final = 0.95
 
 _ONE_SIDED: Final = "only one side was recorded with Python stacks"
 
@@ -109,8 +109,8 @@ class Differences:
         a: The first side.
         b: The second.
         whole: How long a repeat took.
-        host: Host time of a step's operators without interruptions, as of
-            `cudalens.analysis.compare.host_time.least_host_ns`; None unless both sides have several measured runs.
+        host: Host time of a step without interruptions, in operators and between them, as of
+            `cudalens.analysis.compare.host_time`; None unless both sides have several measured runs.
         ops: A row per operator, call or range and side, as `differences` defines it.
         kernels: A row per kernel.
         modules: A row per module.
@@ -130,7 +130,7 @@ class Differences:
 
     @property
     def status(self) -> str:
-        """`Change.status` of the whole; where that claims nothing, of the host's operators if it claims something."""
+        """`Change.status` of the whole; where that claims nothing, of the host without interruptions."""
         is_claim = self.whole.status in ("faster", "slower") or self.host is None
         return self.whole.status if is_claim or self.host is None or self.host.status == "same" else self.host.status
 
@@ -218,10 +218,15 @@ def _host(first: Side, second: Side, limit: str) -> Change | None:
     """The host time without interruptions; None where it is not known, or not measured in several runs."""
     if limit or any(side.is_simulated or side.is_job or len(side.traces) < 2 for side in (first, second)):
         return None
-    found = [[least_host_ns(trace) for trace in side.traces] for side in (first, second)]
-    sides = [np.array([ns for ns in side if ns], np.float64) for side in found]
+    found = [[least_host_times(trace) for trace in side.traces] for side in (first, second)]
+    sides = [[times for times in side if times] for side in found]
     runs = (len(sides[0]), len(sides[1]))
-    return _change(sides, runs, "step", runs, HOST_LEVEL, limit) if min(runs) > 1 else None
+    if min(runs) < 2:
+        return None
+    before, after, width = least_change(*(least_of_runs(side) for side in sides))
+    ratio = float(np.log(max(after, 1)) - np.log(max(before, 1)))
+    ends = float(np.expm1(ratio - width)), float(np.expm1(min(ratio + width, _LOG_MOST)))
+    return Change(before, after, *runs, *ends, "step", *runs, HOST_LEVEL, limit)
 
 
 def _change(

@@ -30,6 +30,7 @@ RULES: Final[tuple[Rule, ...]] = (
     trust_host.damage,
     trust_device.no_device_activity,
     clock,
+    trust_host.filtered,
     trust_host.far_rows,
     trust_device.lost_work,
     trust_device.unlinked_work,

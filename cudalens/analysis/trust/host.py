@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from cudalens.analysis.event_arrays import Bools, Ints
+from cudalens.analysis.operator_ids import FILTERED, share_of_gaps
 from cudalens.analysis.summary import step_rows
 from cudalens.analysis.time.intervals import length, union
 from cudalens.analysis.trust.arrays import MISSING, Issue, TrustArrays
@@ -206,6 +207,15 @@ def profiler_overhead(arrays: TrustArrays) -> Iterator[Issue]:
         what = f"CUPTI blocked the program for {percent(100 * share)} of the recording"
         todo = "Warm up before the recording begins: kernels are loaded and buffers allocated at first use."
         yield arrays.issue("profiler overhead", "note", what, rows, todo)
+
+
+def filtered(arrays: TrustArrays) -> Iterator[Issue]:
+    """Operators that were removed from a file, by the gaps between the numbers that torch gave to them."""
+    share = share_of_gaps(arrays.trace)
+    if arrays.trace.info.source.startswith("file:") and share >= FILTERED:
+        what = f"operators are missing after {percent(100 * share)} of those in the file: it has a part of them only"
+        todo = "Use the file that the profiler wrote: idle times, sums and counts are those of the rows that are left."
+        yield Issue("filtered", "partial", what, np.empty(0, np.int64), 1, todo=todo)
 
 
 def simulated(arrays: TrustArrays) -> Iterator[Issue]:

@@ -85,6 +85,11 @@ class ChangeDetector:
             self._absorb()
         return None
 
+    @property
+    def has_evidence(self) -> bool:
+        """Whether the last steps may be the start of a change."""
+        return bool(self._pending)
+
     def _absorb(self) -> None:
         """The steps since the sums were last 0 belong to the level."""
         self._level += (value for _, value in self._pending)

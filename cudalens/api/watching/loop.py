@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable
+from statistics import median
 from typing import Final, NamedTuple
 
 from cudalens.analysis.watching.change_points import ChangeDetector, Shift
@@ -27,7 +28,7 @@ _LEAD_SHARE: Final = 0.9
 #: Steps that are timed together at most, so that hooks stay within `_HOOK_SHARE` of the budget; not the first steps.
 MOST_TOGETHER: Final = 64
 _HOOK_SHARE: Final = 0.5
-_NUM_SINGLE: Final = 64
+_NUM_HOOKS: Final = 16
 _MOST_NOTES: Final = 8
 
 
@@ -75,6 +76,7 @@ class WatchLoop:
         self._is_disturbed = False
         self._num_lead, self._ahead = 0, 0
         self._num_together = self._num_open = 1
+        self._hooks: deque[int] = deque(maxlen=_NUM_HOOKS)
         self._open_data_ns = self._hook_ns = 0
 
     @defers_interrupts
@@ -88,7 +90,7 @@ class WatchLoop:
         began = time.perf_counter_ns()
         self.num_steps += 1
         self._open_data_ns += data_ns
-        if self._num_open < self._num_together and not self.wants_recording:
+        if self._num_open < self._num_together and self._burst is None and not self.wants_recording:
             self._num_open += 1
             self._hook_ns += time.perf_counter_ns() - began
             return
@@ -113,16 +115,22 @@ class WatchLoop:
         hook_ns, self._hook_ns = self._hook_ns + time.perf_counter_ns() - began, 0
         self.budget.add(real_ns, hook_ns, num_steps=num_steps, is_disturbed=is_disturbed)
         if not is_disturbed:
-            self._num_together = self._wanted_together(hook_ns)
+            self._adapt(hook_ns)
 
-    def _wanted_together(self, hook_ns: int) -> int:
-        """How many steps have to be timed together for hooks that take `hook_ns`; changes by a factor of two."""
-        usual_ns = self.budget.usual_ns
-        if self.num_steps < _NUM_SINGLE or not usual_ns or self._burst is not None:
-            return 1
-        wanted = hook_ns / (_HOOK_SHARE * self.budget.share * usual_ns)
+    def _adapt(self, hook_ns: int) -> None:
+        """Time more or fewer steps together, by the time of the last hooks; not while a change is being found."""
+        self._hooks.append(hook_ns)
+        if len(self._hooks) < _NUM_HOOKS or self._detector.has_evidence or self._burst is not None:
+            return
+        wanted = median(self._hooks) / (_HOOK_SHARE * self.budget.share * max(self.budget.usual_ns, 1))
         now = self._num_together
-        return min(2 * now, MOST_TOGETHER) if wanted > now else max(now // 2, 1) if wanted < now / 4 else now
+        if wanted > now:
+            self._num_together = min(2 * now, MOST_TOGETHER)
+        elif wanted < now / 4:
+            self._num_together = max(now // 2, 1)
+        self._hooks.clear()
+        if self._num_together != now:
+            self._detector = ChangeDetector()  # the mean of some steps has another level than single steps
 
     def _boundary(self, step: int) -> list[Timed]:
         """The steps whose time is known; after a change of the clock, none before the next step."""
@@ -146,7 +154,7 @@ class WatchLoop:
             self.history.add(step, ts, dur, known, num_steps=num_steps, is_recorded=is_recorded)
             if self._burst is not None and is_recorded:
                 self._burst.note_time(dur)
-            if is_disturbed and self.clock_name != "virtual":
+            if num_steps != self._num_together or (is_disturbed and self.clock_name != "virtual"):
                 continue
             shift = self._detector.add(step, dur)
             if shift is not None:
@@ -193,7 +201,7 @@ class WatchLoop:
 
     def _prepare(self, step: int, reason: str) -> None:
         """Make a recording ready, and begin it where the host need not get ahead of the device first."""
-        self._is_disturbed, self._num_together = True, 1
+        self._is_disturbed = True
         usual = self.budget.usual_ns
         num = max(1, min(MOST_STEPS, BURST_NS // usual)) if usual else 1
         burst = Burst(num, is_requested=reason == "requested", is_after_change=reason == "change")

@@ -69,6 +69,14 @@ def names_of(code: CodeType) -> CodeNames:
     return CodeNames(frozenset(globals_found), frozenset(attributes), frozenset(imports), is_dynamic, has_identities)
 
 
+@functools.lru_cache(maxsize=256)
+def stored_by(kind: Any) -> frozenset[str]:
+    """The names of the attributes that the constructor of a class stores."""
+    code = getattr(kind.__init__, "__code__", None)
+    stored = () if code is None else (at.argval for at in dis.get_instructions(code) if at.opname == "STORE_ATTR")
+    return frozenset(map(str, stored))
+
+
 def _has_identities(instructions: list[dis.Instruction]) -> bool:
     compared = (n for n, at in enumerate(instructions) if at.opname == "IS_OP")
     if any(instructions[n - 1].opname != "LOAD_CONST" for n in compared):

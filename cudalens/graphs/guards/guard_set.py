@@ -60,6 +60,7 @@ class GuardSet:
         self._owners = [owner for owner, _ in reads.owners]
         self._kind_labels = [label for _, label in reads.owners]
         self._kinds = list(map(type, self._owners))
+        self._has_odd_kinds = any(type(kind).__eq__ is not type.__eq__ for kind in self._kinds)
         self._hooks = [hooks for hooks, _ in reads.hooks]
         self._hook_labels = [label for _, label in reads.hooks]
         self._num_hooks = list(map(len, self._hooks))
@@ -74,7 +75,8 @@ class GuardSet:
     def hold(self) -> bool:
         """Whether every value is as it was."""
         try:
-            found = list(map(getitem, self._holders, self._keys))
+            is_same = all(map(is_, map(getitem, self._holders, self._keys), self._values))
+            found = [] if is_same else list(map(getitem, self._holders, self._keys))
             if self._tensors is not None and self._tensors.as_before() is None:
                 return False
         except (LookupError, AttributeError, ValueError, TypeError):
@@ -85,7 +87,7 @@ class GuardSet:
             return False
         if not all(map(eq, self._children, self._children_before)):  # modules are equal to themselves alone
             return False
-        if all(map(is_, found, self._values)):
+        if is_same:
             return True
         if all(map(_is_equal, found, self._values)):
             self._values = found  # equal objects: the next comparison finds them by identity
@@ -98,7 +100,8 @@ class GuardSet:
             return False
         if not all(map(is_, map(_code_of, self._functions), self._codes)):
             return False
-        if not all(map(is_, map(type, self._owners), self._kinds)):
+        kinds = list(map(type, self._owners))
+        if kinds != self._kinds or (self._has_odd_kinds and not all(map(is_, kinds, self._kinds))):
             return False
         return all(keys.isdisjoint(names) for keys, names in self._absent)
 

@@ -37,6 +37,14 @@ def attributes_in(owner: Any) -> dict[str, Any] | None:
     return held if isinstance(held, dict) else None
 
 
+def slots_of(base: type) -> dict[str, None]:
+    """The names of the slots of a class, private ones as code has them (``_Class__name``)."""
+    slots = base.__dict__.get("__slots__", ())
+    prefix = f"_{base.__name__.lstrip('_')}"
+    names = (slots,) if isinstance(slots, str) else slots
+    return {f"{prefix}{name}" if name.startswith("__") and not name.endswith("__") else name: None for name in names}
+
+
 class CellItems:
     """A closure's variable, looked up like an item."""
 

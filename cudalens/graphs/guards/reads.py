@@ -20,7 +20,7 @@ from typing import Any, Final, TypeAlias
 
 import torch
 
-from cudalens.graphs.guards.code_names import imported, names_of
+from cudalens.graphs.guards.code_names import imported, names_of, stored_by
 from cudalens.graphs.guards.files import is_installed, is_of_torch, is_read
 from cudalens.graphs.guards.lookups import (
     AttributeItems,
@@ -40,6 +40,7 @@ from cudalens.graphs.guards.lookups import (
     attributes_in,
     items_in,
     module_of,
+    slots_of,
 )
 
 #: How many values are looked at before a function counts as one that cannot be guarded.
@@ -75,13 +76,11 @@ _ARRAYS: Final = ("ndarray", "memmap", "recarray", "matrix", "MaskedArray")
 #: Libraries whose objects hold data that no attribute leads to.
 _OPAQUE: Final = ("pandas", "scipy", "polars", "pyarrow", "xarray", "h5py")
 
-
 #: What calls something else.
 _WRAPPERS: Final = (
     MethodType, BuiltinMethodType, functools.partial, functools._lru_cache_wrapper, property, staticmethod, classmethod,
     weakref.ref,
 )  # fmt: skip
-
 
 _PLAIN: Final = (str, bytes, int, float, complex, bool, type(None))
 _CONTAINERS: Final = (dict, list, tuple, deque, set, frozenset, MappingProxyType)
@@ -375,6 +374,9 @@ class _Search:
         name = str(held.get("__name__"))
         is_library = name.partition(".")[0] in ("torch", *_LIBRARIES, *sys.builtin_module_names)
         is_library = is_library or not is_read(str(held.get("__file__") or ""))
+        kind: Any = type(module)
+        if kind is not ModuleType and is_installed(str(held.get("__file__"))):  # its tables of lazy imports
+            self._seen |= {id(held[name]) for name in stored_by(kind) if isinstance(held.get(name), dict | list | set)}
         for name in sorted(self._known & held.keys()):
             if not is_library or isinstance(held[name], torch.Tensor | FunctionType):
                 yield held, name, held[name], _dotted(label, name)  # of libraries: what a program puts in their place
@@ -411,20 +413,12 @@ class _Search:
             for name in sorted(held) if _is_holder(owner) else self._named(held):
                 yield held, name, held[name], _dotted(label, name)
         for base in type(owner).__mro__:
-            for name in self._named(_slots_of(base)):
+            for name in self._named(slots_of(base)):
                 try:
                     yield SlotItems(owner, base), name, SlotItems(owner, base)[name], _dotted(label, name)
                 except (LookupError, AttributeError):  # a slot without a value, or of a mangled name
                     continue
         self._waiting.append((type(owner), type(owner).__name__))
-
-
-def _slots_of(base: type) -> dict[str, None]:
-    """The names of the slots of a class, private ones as code has them (``_Class__name``)."""
-    slots = base.__dict__.get("__slots__", ())
-    prefix = f"_{base.__name__.lstrip('_')}"
-    names = (slots,) if isinstance(slots, str) else slots
-    return {f"{prefix}{name}" if name.startswith("__") and not name.endswith("__") else name: None for name in names}
 
 
 def key_text(key: Any) -> str:

@@ -63,6 +63,12 @@ class _OpArgs(
     src_rank: _Int = MISSING
     dst_rank: _Int = MISSING
     group_ranks: msgspec.Raw = _UNSET
+    process_group_description: str | None = None
+    in_split_sizes: msgspec.Raw = _UNSET
+    out_split_sizes: msgspec.Raw = _UNSET
+    concrete_inputs: msgspec.Raw = _UNSET
+    kernel_backend: str | None = None
+    kernel_hash: str | None = None
 
 
 class _DeviceArgs(
@@ -98,6 +104,9 @@ class _DeviceArgs(
     src_rank: _Int = MISSING
     dst_rank: _Int = MISSING
     group_ranks: msgspec.Raw = _UNSET
+    process_group_description: str | None = None
+    in_split_sizes: msgspec.Raw = _UNSET
+    out_split_sizes: msgspec.Raw = _UNSET
 
 
 class MemoryArgs(
@@ -175,6 +184,11 @@ _NEEDLES: Final = {
     "process_group": b"Group ",
     "group_size": b"Group ",
     "group_ranks": b"Group ",
+    "process_group_description": b"Group ",
+    "in_split_sizes": b" split size",
+    "out_split_sizes": b" split size",
+    "kernel_backend": b'"kernel_',
+    "kernel_hash": b'"kernel_',
 }
 
 

@@ -50,8 +50,25 @@ _INTEGERS: Final = (
     "dst_rank",
 )
 _NUMBERS: Final = ("blocks_per_sm", "warps_per_sm", "occupancy_pct")
-_JSON: Final = ("shapes", "dtypes", "grid", "block_dim", "group_ranks")
-_TEXTS: Final = ("module", "collective", "process_group", "message_dtype")
+_JSON: Final = (
+    "shapes",
+    "dtypes",
+    "grid",
+    "block_dim",
+    "group_ranks",
+    "in_split_sizes",
+    "out_split_sizes",
+    "concrete_inputs",
+)
+_TEXTS: Final = (
+    "module",
+    "collective",
+    "process_group",
+    "process_group_description",
+    "message_dtype",
+    "kernel_backend",
+    "kernel_hash",
+)
 _INT32_LIMIT: Final = 1 << 31
 _INT32: Final = frozenset({"registers"})
 _CURRENT: Final = {older: field for field, older in _OLDER.items()}

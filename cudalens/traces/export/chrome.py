@@ -34,7 +34,8 @@ GZIP_LEVEL: Final = 1
 _ROWS: Final = 20_000
 _SECOND: Final = 1_000_000_000
 _EXACT_US: Final = 1 << 43
-_JSON: Final = frozenset({"shapes", "dtypes", "grid", "block_dim", "group_ranks"})
+_SPLITS: Final = ("in_split_sizes", "out_split_sizes")
+_JSON: Final = frozenset({"shapes", "dtypes", "grid", "block_dim", "group_ranks", "concrete_inputs", *_SPLITS})
 _ENCODER: Final = msgspec.json.Encoder()
 
 
@@ -291,7 +292,8 @@ _MEMORY_KEYS: Final = ("pid", "tid", "num_bytes", "device", "addr", "allocated_b
 
 def _category_columns() -> list[str]:
     texts = ["name", "cat", "shapes", "dtypes", "module", "grid", "block_dim"]
-    return [*texts, "collective", "process_group", "message_dtype", "group_ranks"]
+    texts += ["collective", "process_group", "process_group_description", "message_dtype", "group_ranks", *_SPLITS]
+    return [*texts, "concrete_inputs", "kernel_backend", "kernel_hash"]
 
 
 def _text_of(array: pd.Categorical, is_json: bool) -> Callable[[pd.Categorical], list[Any]]:

@@ -79,10 +79,10 @@ def _whole(found: Differences) -> str:
 
 
 def _host(whole: Change, host: Change, b: str) -> str:
-    """The host's operators changed without interruptions; whole steps vary too much to show it."""
+    """The host's time without interruptions changed; whole steps vary too much to show it."""
     spread = f"whole {whole.unit}s vary too much to show it: {_durations(whole)}"
     share = _percent(host.ratio or 0)
-    return f"{b} is {share} {host.status} in operators on the host ({_durations(host)}, {_interval(host)}); {spread}"
+    return f"{b} is {share} {host.status} without interruptions ({_durations(host)}, {_interval(host)}); {spread}"
 
 
 def _same(whole: Change) -> str:

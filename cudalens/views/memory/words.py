@@ -124,7 +124,7 @@ def held_words(found: Sequence[Holder], kinds: Sequence[str | None]) -> str:
         words.append(f"{units.count(rest)} by {units.plural(len(named) - _MAX_NAMED, 'other variable')}")
     words += [units.plural(number, f"{kind} block") for kind, number in unnamed.items() if kind is not None]
     if number := unnamed[None]:
-        words.append(f"{units.plural(number, 'block')} that no variable holds")
+        words.append(f"{units.plural(number, 'block')} that no variable holds (try gc.collect())")
     return ", ".join(words)
 
 

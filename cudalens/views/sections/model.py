@@ -78,10 +78,12 @@ class Row:
     Attributes:
         cells: One for each column.
         event: Row of ``trace.events`` that a page selects for it; None for none.
+        depth: Its depth in a tree, where the rows are one: a page folds the rows below it. None for no tree.
     """
 
     cells: tuple[Cell, ...]
     event: int | None = None
+    depth: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -68,7 +68,7 @@ def _answer(tree: pd.DataFrame) -> str:
 
 
 def _row(row: dict[Any, Any], columns: list[tuple[Column, str]], largest: int) -> Row:
-    return Row(tuple(_cell(row, name, largest) for _, name in columns))
+    return Row(tuple(_cell(row, name, largest) for _, name in columns), depth=int(row["depth"]))
 
 
 def _cell(row: dict[Any, Any], name: str, largest: int) -> Cell:

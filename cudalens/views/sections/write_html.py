@@ -173,7 +173,7 @@ def _row(table: model.Table, row: model.Row, css: str, styles: Sequence[str | No
         )
         for column, cell, style in zip(table.columns, row.cells, styles, strict=True)
     )
-    return element("tr", *cells, data_event=row.event)
+    return element("tr", *cells, data_event=row.event, data_depth=row.depth)
 
 
 def _cell(cell: model.Cell, width: int) -> Iterator[Child]:

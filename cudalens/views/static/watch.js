@@ -47,9 +47,10 @@ on"?n.addEventListener("click",s):n.setAttribute(r,s===!0?"":String(s)));return 
 o)].filter(n=>n instanceof e)}var Fe=new Set(["article","b","code","dd","details","div","dl","dt","h4","li","ol","p","pre","span","strong","summary","table","tbody","td","th","thead","tr","u\
 l"]),Ue=new Set(["svg","title","rect","path","text"]),De=new Set(["class","colspan","scope","role","tabindex","open","title","aria-hidden","aria-label","viewBox",
 "width","height","preserveAspectRatio","x","y","rx","d","fill","fill-opacity","stroke","stroke-width","stroke-opacity","stroke-dasharray","opacity","data-event",
-"data-label","data-wide","font-family","font-size","font-weight","text-anchor"]);function Ge(t){return typeof t=="string"?document.createTextNode(t):Et(t)}function Et([
-t,o,...e]){let n=Ue.has(t);if(!n&&!Fe.has(t))throw new Error(`cudalens markup: the element ${t} is not known here`);let r=n?document.createElementNS(eo,t):document.
-createElement(t);for(let[s,a]of Object.entries(o))De.has(s)&&r.setAttribute(s,a);return t==="h4"&&r.setAttribute("aria-level","3"),r.append(...e.map(Ge)),r}function no(){return`${Date.now().toString(36)}-${Math.random().toString(36).slice(2)}`}function K(){if(matchMedia("print").matches)return"light";let{jpThemeLight:t,vscodeThemeKind:o}=document.body.dataset;if(t!==void 0)return t==="false"?"dark":"l\
+"data-depth","data-label","data-wide","font-family","font-size","font-weight","text-anchor"]);function Ge(t){return typeof t=="string"?document.createTextNode(t):
+Et(t)}function Et([t,o,...e]){let n=Ue.has(t);if(!n&&!Fe.has(t))throw new Error(`cudalens markup: the element ${t} is not known here`);let r=n?document.createElementNS(
+eo,t):document.createElement(t);for(let[s,a]of Object.entries(o))De.has(s)&&r.setAttribute(s,a);return t==="h4"&&r.setAttribute("aria-level","3"),r.append(...e.
+map(Ge)),r}function no(){return`${Date.now().toString(36)}-${Math.random().toString(36).slice(2)}`}function K(){if(matchMedia("print").matches)return"light";let{jpThemeLight:t,vscodeThemeKind:o}=document.body.dataset;if(t!==void 0)return t==="false"?"dark":"l\
 ight";if(o!==void 0)return o.includes("light")?"light":"dark";let e=document.documentElement.dataset.theme;return e==="dark"||e==="light"?e:matchMedia("(prefers\
 -color-scheme: dark)").matches?"dark":"light"}function ro(t){let o=K(),e=()=>{let a=K();a!==o&&(o=a,t(a))},n=new MutationObserver(e),r={attributes:!0,attributeFilter:[
 "data-jp-theme-light","data-vscode-theme-kind","data-theme"]};n.observe(document.body,r),n.observe(document.documentElement,r);let s=[matchMedia("(prefers-color\

@@ -278,5 +278,14 @@ def _read_segment_size(tokens: _Tokens, values: _Values) -> None:
 
 
 def conf_from_environment(environ: Mapping[str, str]) -> AllocatorConf:
-    """The options in the environment: PYTORCH_CUDA_ALLOC_CONF, else PYTORCH_ALLOC_CONF."""
+    """The options in the environment: PYTORCH_CUDA_ALLOC_CONF, else PYTORCH_ALLOC_CONF.
+
+    Raises:
+        VirtualDeviceError: PYTORCH_NO_CUDA_MEMORY_CACHING is set, to whatever value.
+    """
+    if "PYTORCH_NO_CUDA_MEMORY_CACHING" in environ:
+        raise VirtualDeviceError(
+            "PYTORCH_NO_CUDA_MEMORY_CACHING disables the caching allocator, which a virtual device models; unset it "
+            "before the device starts, or run on a real GPU."
+        )
     return parse_conf(environ.get("PYTORCH_CUDA_ALLOC_CONF", environ.get("PYTORCH_ALLOC_CONF", "")))

@@ -153,6 +153,9 @@ CASES = {
         "change(3.0)",
     ),
     "a size": case("t = vector()", "t.shape[0]", "t = torch.zeros(9, device='cuda')"),
+    "a size of a sparse tensor": case(
+        "t = torch.eye(6).to_sparse().cuda()", "t.shape[0]", "t = torch.eye(9).to_sparse().cuda()"
+    ),
     "a stride": case("t = torch.zeros(4, 5, device='cuda')", "t.is_contiguous()", "t = t.t()"),
     "a device": case("t = vector()", "t.is_cuda", "t = t.cpu()"),
     "whether a gradient is needed": case("t = vector()", "t.requires_grad", "t.requires_grad_()"),

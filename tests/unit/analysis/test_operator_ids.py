@@ -6,6 +6,7 @@ from recorded_traces import TRACES, needs_recorded, opened
 
 from cudalens.analysis import findings
 from cudalens.analysis.operator_ids import FILTERED, share_of_gaps
+from cudalens.analysis.trust.check import trust
 
 
 def idle_program(every):
@@ -28,6 +29,13 @@ def test_the_share_after_which_an_operator_is_missing(every, share):
 def test_idle_time_is_claimed_of_whole_files_only():
     assert [one.rule for one in findings(idle_program(1))] == ["host_work"]
     assert findings(idle_program(7)) == []
+
+
+def test_a_file_with_a_part_of_the_operators_is_partial():
+    whole, part = (trust(idle_program(every)).trust for every in (1, 7))
+    assert "filtered" not in {one.rule for one in whole.findings}
+    assert (part.verdict, part.findings[0].rule) == ("partial", "filtered")
+    assert "after 100 % of those in the file" in part.findings[0].what
 
 
 @needs_recorded

@@ -16,8 +16,12 @@ FILES = sorted(p for p in RECORDED.rglob("*.*") if not NO_TRACE.search(p.name)) 
 
 pytestmark = pytest.mark.skipif(not FILES, reason="no recorded traces beside this checkout (../shared/recorded)")
 
-#: Notes that were checked by hand; none of them is an error.
+#: Files with a sample of the operators: they are partial.
+SAMPLED = ("timeline_analysis__sampled_rank-0.json.gz", "trace_filter__sampled_rank-1.json.gz")
+
+#: Notes that were checked by hand; none of them is an error, except in sampled files.
 NOTES = {
+    **{name: {"filtered": 1} for name in SAMPLED},
     "resnet50_workers4_2021a.pt.trace.json.gz": {"work from before": 771, "rounded to nothing": 330},
     "resnet50_workers0.1623143089861.pt.trace.json.gz": {"rounded to nothing": 636},
     "resnet50_workers4.1623213129365.pt.trace.json.gz": {"rounded to nothing": 643},
@@ -40,5 +44,5 @@ def test_every_recording_is_judged_as_by_hand_and_keeps_its_figures(path):
     trace = traces.load(path)
     checked = repaired(trace)
     pd.testing.assert_series_equal(device_time(checked), device_time(trace))
-    assert checked.info.trust.verdict == "clean"
+    assert checked.info.trust.verdict == ("partial" if path.name in SAMPLED else "clean")
     assert {f.rule: f.count for f in checked.info.trust.findings} == NOTES.get(path.name, {})

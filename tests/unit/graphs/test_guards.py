@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -117,3 +118,28 @@ def test_code_that_a_first_call_imports_is_not_what_later_calls_run(tmp_path, mo
         assert step(2) == 6
     assert [name for name, _ in calls.executed() if "test_" not in name] == ["scale"]
     assert {name.rpartition(".")[2] for name, _ in calls.executed()} >= {"step", "scale"}
+
+
+class LazyPackage(ModuleType):
+    """A package whose names are imported when they are read."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self.__file__ = f"/usr/lib/python3/site-packages/{name}/__init__.py"
+        self._places = {f"name{n}": "module" for n in range(2000)}
+        self.scale = 2.0
+
+
+def test_a_table_of_lazy_imports_is_compared_by_identity() -> None:
+    package = LazyPackage("cudalens_test_lazy")
+
+    def step(x: Any) -> Any:
+        return x * package.scale if "name1" in package._places else x
+
+    guards = guards_of([("", step)])
+    assert guards.unguarded is None
+    assert guards.hold()
+    package.scale = 3.0
+    assert guards.difference() == "package.scale: 2.0 → 3.0"
+    package.scale, package._places = 2.0, {}
+    assert not guards.hold()

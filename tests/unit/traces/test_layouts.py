@@ -313,6 +313,20 @@ def test_kernel_facts_and_operator_facts(tmp_path):
     assert trace.stacks[["file", "line", "function"]].values.tolist() == [["a.py", 3, "f"], ["b.py", 9, "g"]]
 
 
+def test_facts_of_collectives_and_of_compiled_kernels(tmp_path):
+    group = {"Process Group Description": "default_pg", "In split size": "[3, 5]", "Out split size": [4, 4]}
+    code = {"kernel_backend": "triton", "kernel_hash": "cqaokw", "Concrete Inputs": ["", "[1, 1]"]}
+    trace = load_events(tmp_path, [op(1, 2, **code), kernel(4, 1, **group)])
+    first, last = trace.events.iloc[0], trace.events.iloc[1]
+    assert (first.kernel_backend, first.kernel_hash, first.concrete_inputs) == ("triton", "cqaokw", '["","[1, 1]"]')
+    assert (last.process_group_description, last.out_split_sizes) == ("default_pg", "[4,4]")
+    assert last.in_split_sizes == "[3,5]"
+    assert first[["process_group_description", "in_split_sizes"]].isna().all()
+    again = cudalens.load(trace.to_chrome(tmp_path / "again.json"))
+    assert again.events.iloc[0].concrete_inputs == first.concrete_inputs
+    assert again.events.iloc[1][["in_split_sizes", "out_split_sizes"]].tolist() == ["[3,5]", "[4,4]"]
+
+
 def _mark(ph, ts, name="r", **more):
     return {"ph": ph, "ts": ts, "name": name, "pid": 1, "tid": 2, "cat": "c"} | more
 

@@ -14,6 +14,7 @@ from cudalens.analysis.ranked import ranked
 from cudalens.analysis.time.breakdown import enclosing
 from cudalens.analysis.time.groups import in_step, measured, numbered, share, sums, taken
 from cudalens.analysis.time.roofline.ceilings import by_device, ceilings_of, peak_bytes_per_s, peak_flops_per_s
+from cudalens.analysis.time.roofline.convolutions import NAMES
 from cudalens.analysis.time.roofline.shapes import Facts, facts, numbers_of
 from cudalens.analysis.time.work import COMPUTE, Work, device_work
 from cudalens.frames import Trace, categorical, is_category
@@ -36,7 +37,8 @@ def roofline(
     to the innermost operator. Calls are grouped by device, name, dtypes and shapes.
 
     Operations are those that torch recorded (``with_flops``); else those of matrix products (2·m·n·k) and of fused
-    attention and its backward pass, by their shapes and torch's own formulas (``torch.utils.flop_counter``). Bytes are
+    attention, of convolutions and of their backward passes, by their shapes and torch's own formulas
+    (``torch.utils.flop_counter``; of convolutions in files that have ``Concrete Inputs``). Bytes are
     a lower limit: every input tensor once (of an embedding's table the selected rows), and the results of products,
     attention, norms, softmax, activations and embeddings, by shapes and dtypes (``record_shapes``); so bytes/s are a
     lower and the intensity an upper bound. The model: Williams, Waterman and Patterson, "Roofline", CACM 52(4), 2009.
@@ -85,8 +87,11 @@ class _Calls:
 
     def _facts(self, ops: Ints) -> dict[str, Any]:
         """The facts of each row of the events, computed once for each combination of name, shapes and dtypes."""
-        columns = [self._events[name].array for name in ("name", "shapes", "dtypes")]
+        columns = [self._events[name].array for name in ("name", "shapes", "dtypes", "concrete_inputs")]
         codes = pd.DataFrame({i: column.codes[ops] for i, column in enumerate(columns)})
+        # Of other operators the values do not matter, and they differ from call to call.
+        is_convolution = map_texts(columns[0][ops], lambda name: NAMES.fullmatch(name) is not None, False)
+        codes.loc[~is_convolution, 3] = -1
         group, keys = numbered(dict(codes.items()))
         found = [facts(*(self._text(c, code) for c, code in zip(columns, row, strict=True))) for row in keys.to_numpy()]
         return {"dtype": self._dtypes(found, ops, group)} | {

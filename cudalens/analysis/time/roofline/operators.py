@@ -1,7 +1,7 @@
 """Results and operations of operators by their inputs' shapes: products, attention, norms, embeddings.
 
 The formulas are those of ``torch.utils.flop_counter``: a multiply-add is two operations, and causal masks are ignored.
-Convolutions need their strides, which are not among the shapes: they are known only where torch recorded operations.
+Convolutions need their strides, which are not among the shapes: `convolutions` has them.
 """
 
 from __future__ import annotations

@@ -8,7 +8,8 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from cudalens.analysis.time.roofline.operators import count
+from cudalens.analysis.time.roofline import convolutions
+from cudalens.analysis.time.roofline.operators import Count, count
 
 #: dtype and size in bytes of each C++ type in ``Input type``.
 _DTYPES: Final = {
@@ -44,15 +45,19 @@ class Facts(NamedTuple):
     flops: int | None
 
 
-def facts(name: str, shapes: str | None, dtypes: str | None) -> Facts:
-    """The facts of an operator from its name and the JSON of its inputs' shapes and dtypes."""
+def facts(name: str, shapes: str | None, dtypes: str | None, values: str | None = None) -> Facts:
+    """The facts of an operator from its name and the JSON of its inputs' shapes, dtypes and values."""
     dims, types = _lists(shapes), _lists(dtypes)
     if dims is None or types is None or len(dims) != len(types):
         return Facts(None, None, None)
     inputs = [(shape, _dtype(kind)) for shape, kind in zip(dims, types, strict=True) if kind not in _SCALARS]
     dtype = next((kind[0] for _, kind in inputs if kind and kind[0] in _FLOATS), None)
     shapes_of = [shape for shape, _ in inputs]
-    found = count(name, shapes_of) if all(map(_is_shape, shapes_of)) else None
+    if convolutions.NAMES.fullmatch(name):
+        convolution = convolutions.convolution(name, dims, values)
+        found = None if convolution is None else Count(*convolution)
+    else:
+        found = count(name, shapes_of) if all(map(_is_shape, shapes_of)) else None
     flops = found.flops if found else None
     if not inputs or any(kind is None or not _is_shape(shape) for shape, kind in inputs):
         return Facts(dtype, None, flops)

@@ -10,6 +10,7 @@ import { element, findAll } from "../shared/dom.js";
 import { inflate, inflateJson, loadLibrary } from "../shared/libraries.js";
 import { buildElement } from "../shared/markup.js";
 import { createTabs } from "../shared/tabs.js";
+import { makeTree } from "../shared/tree.js";
 import { createTable } from "../table/table.js";
 import { fitWindow, timelineExtent } from "../timeline/view.js";
 
@@ -174,6 +175,7 @@ const SECTION_TABS = [
 function fillSection({ store }, data, host, name, tree) {
   const section = element("div", { class: `cudalens-${name}` }, buildElement(tree));
   for (const details of section.querySelectorAll("details:first-child")) details.setAttribute("open", "");
+  makeTree(section);
   host.append(section);
   makeRowsPressable(section, "tbody tr[data-event]", (row) => {
     const event = data.eventOf(Number(row.dataset.event));

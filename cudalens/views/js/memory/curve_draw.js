@@ -182,7 +182,8 @@ function writeBytesAxis({ context, colors, ink, y }, most) {
  * @param {Curve} curve
  * @param {Brush} brush
  */
-function paintTimeAxis({ width, view, clock }, { context }) {
+function paintTimeAxis({ width, view, clock }, { context, ink }) {
+  context.fillStyle = ink;
   const step = Math.max(roundStep((view[1] - view[0]) / Math.max(width / 130, 2)), 1);
   context.textBaseline = "top";
   for (let place = Math.ceil(view[0] / step) * step; place <= view[1]; place += step) {

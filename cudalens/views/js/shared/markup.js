@@ -55,6 +55,7 @@ const ATTRIBUTES = new Set([
   "stroke-dasharray",
   "opacity",
   "data-event",
+  "data-depth",
   "data-label",
   "data-wide",
   "font-family",

@@ -214,3 +214,8 @@ def test_a_rounded_size_holds_the_request_and_is_the_next_step(num_bytes, parts)
 
 def test_intervals():
     assert [interval_of(n) for n in (1, MIB, 2 * MIB - 1, 2 * MIB, 1 << 35, 1 << 40)] == [0, 0, 0, 1, 15, 15]
+
+
+def test_an_environment_without_caching_is_refused() -> None:
+    with pytest.raises(VirtualDeviceError, match="PYTORCH_NO_CUDA_MEMORY_CACHING"):
+        conf_from_environment({"PYTORCH_NO_CUDA_MEMORY_CACHING": "0"})

@@ -3,7 +3,8 @@
 Reads the tables of measured kernel times in FOLDER, fits the formulas of `cudalens.virtual.kernel_times.formulas` for
 each GPU, and writes ``cudalens/virtual/kernel_times/constants.json``. Every measurement may be used for the constants.
 The errors in the file are those of a second fit: its constants come from one half of the shapes, chosen by a hash of
-the shape, and its errors from the other half. The measurements themselves are not copied.
+the shape, and its errors from the other half. Families with few shapes are halved several times, because the error of
+one half of 14 shapes depends on which they are; the file holds the mean. The measurements themselves are not copied.
 """
 
 from __future__ import annotations
@@ -83,6 +84,7 @@ class Family:
     ridge: float = 0.0  # penalty on the squared logarithms of changes, for families with few measurements
     rate: float = 0.05
     steps: int = 300
+    num_halvings: int = 1  # more for families with few measurements
 
 
 def _half(folder: Path, name: str) -> pd.DataFrame:
@@ -198,6 +200,7 @@ FAMILIES: Final = (
             ridge=0.002,
             rate=0.03,
             steps=1200,
+            num_halvings=5,
         )
         for op in ("all_gather", "all_reduce", "alltoall", "reduce_scatter")
     ),
@@ -246,11 +249,29 @@ def errors(family: Family, constants: Mapping[str, float], gpu: formulas.Rates, 
     }
 
 
-def _is_first_half(table: pd.DataFrame) -> pd.Series:
+def is_first_half(table: pd.DataFrame, halving: int = 0) -> pd.Series:
+    """Which shapes are in the first half of a halving, by a hash of the shape that depends on the halving's number."""
     sizes = table.select_dtypes("number").drop(
         columns=["time_ns", "min_ns", "max_ns", "sources", "weight"], errors="ignore"
     )
-    return pd.util.hash_pandas_object(sizes.astype(float), index=False) % 2 == 0
+    hashes = pd.util.hash_pandas_object(sizes.astype(float), index=False)
+    if halving:
+        hashes = pd.util.hash_pandas_object(hashes.astype(str) + f" {halving}", index=False)
+    return hashes % 2 == 0
+
+
+def unfitted_errors(family: Family, gpu: formulas.Rates, table: pd.DataFrame, max_rows: int) -> dict[str, Any]:
+    """The errors on the halves of the shapes that a fit does not use: means over the halvings."""
+    found = []
+    for halving in range(family.num_halvings):
+        first = is_first_half(table, halving)
+        found.append(errors(family, fit(family, gpu, _drawn(table[first], max_rows)), gpu, table[~first]))
+    means = pd.DataFrame(found).mean()
+    return {name: round(value, 1) for name, value in means.items()} | {"num_shapes": round(means["num_shapes"])}
+
+
+def _drawn(rows: pd.DataFrame, max_rows: int) -> pd.DataFrame:
+    return rows.sample(min(len(rows), max_rows), random_state=0)
 
 
 def fit_family(family: Family, folder: Path, max_rows: int, gpus: list[str] | None) -> dict[str, dict[str, Any]]:
@@ -260,10 +281,8 @@ def fit_family(family: Family, folder: Path, max_rows: int, gpus: list[str] | No
         if gpus and spec not in gpus:
             continue
         gpu = rates_of(SPECS[str(spec)], family.peak)
-        first = _is_first_half(table)
-        draw = lambda rows: rows.sample(min(len(rows), max_rows), random_state=0)  # noqa: E731
-        unfitted = errors(family, fit(family, gpu, draw(table[first])), gpu, table[~first])
-        found[str(spec)] = {"constants": fit(family, gpu, draw(table)), **unfitted}
+        unfitted = unfitted_errors(family, gpu, table, max_rows)
+        found[str(spec)] = {"constants": fit(family, gpu, _drawn(table, max_rows)), **unfitted}
         print(f"{family.name:15} {spec:12} {unfitted}", flush=True)
     return found
 

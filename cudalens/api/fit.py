@@ -66,7 +66,7 @@ def fit(
 
             return train
 
-        cudalens.fit(step, devices=["l4", "h100"], batch=64)
+        cudalens.fit(step, devices=["l4"], batch=4096)
 
     Args:
         step: A function that makes the model and its data, with ``device="cuda"``, and runs a step; or returns a

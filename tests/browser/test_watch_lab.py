@@ -4,6 +4,7 @@ import json
 import os
 from pathlib import Path
 
+from .test_lab import context as context
 from .test_lab import page as page
 from .test_lab import save
 

@@ -16,7 +16,7 @@ from cudalens.frames import FRAMES, Judged, RunInfo, StackTable, Trace, build_ev
 
 EPOCH = 1_716_423_322_388_068_751
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=6)
-EXTRA = ("memory", "races", "graphs", "blocks", "syncs", "metrics", "counters")
+EXTRA = ("memory", "races", "graphs", "blocks", "syncs", "metrics", "counters", "marks")
 NUM_EVENTS, NUM_STACKS = 3, 2
 INTEGERS = {"Int32": st.integers(-(1 << 31), (1 << 31) - 1), "UInt64": st.integers(0, (1 << 64) - 1)}
 INTEGERS |= {"int32": INTEGERS["Int32"], "Int64": st.integers(-(1 << 62), 1 << 62)}

@@ -4,7 +4,8 @@ Reads the tables of measured kernel times in FOLDER, fits the formulas of `cudal
 each GPU, and writes ``cudalens/virtual/kernel_times/constants.json``. Every measurement may be used for the constants.
 The errors in the file are those of a second fit: its constants come from one half of the shapes, chosen by a hash of
 the shape, and its errors from the other half. Families with few shapes are halved several times, because the error of
-one half of 14 shapes depends on which they are; the file holds the mean. The measurements themselves are not copied.
+a half, of about 14 shapes, depends on which they are; the file holds the mean. The measurements themselves are not
+copied.
 """
 
 from __future__ import annotations

@@ -21,8 +21,8 @@ _LEAST: Final = 50
 def share_of_gaps(trace: Trace) -> float:
     """The share of operators and ranges after whose number the next one is missing; 0 if there are too few.
 
-    torch numbers operators and ranges one after the other. A whole file lacks few of these numbers: of operators that
-    had not ended, and of what other threads ran between two recordings.
+    torch numbers operators and ranges one after the other. A complete file lacks few of these numbers: of operators
+    that had not ended, and of what other threads ran between two recordings.
     """
     events = trace.events
     ids = integers(events["external_id"])[is_category(events["cat"].array, ("cpu_op", "user_annotation"))]

@@ -206,7 +206,7 @@ def _change(program: Program, row: dict[str, Any], batch: int, name: str, make: 
     return {
         "device": spec.key,
         "change": name,
-        "saves_bytes": before.total_bytes - run.total_bytes,
+        "saves_bytes": before.total_bytes - unlimited.total_bytes,
         "total_bytes": run.total_bytes,
         "fits": fitting is not None,
         "step_ns": run.step_ns,

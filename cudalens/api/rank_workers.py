@@ -127,9 +127,12 @@ class _Process:
         return result
 
     def ended(self, error: Exception) -> Exception:
-        """Why the process is gone."""
+        """Why the process is gone. The end of its pipes can be seen before that of the process."""
         self.close()
         code = self._program.poll()
+        if code is None and not isinstance(error, ChildProcessError):
+            with suppress(subprocess.TimeoutExpired):
+                code = self._program.wait(_END_S)
         return OSError(f"the process that read it ended with {error if code is None else f'code {code} ({error})'}")
 
     def close(self) -> None:

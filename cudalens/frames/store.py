@@ -1,6 +1,6 @@
 """Saves a Trace as one file and loads it again: a zip of Parquet and JSON, never pickle.
 
-Layout, version 6: ``trace.json`` holds the format version, the run info and the texts of the categorical columns;
+Layout, version 7: ``trace.json`` holds the format version, the run info and the texts of the categorical columns;
 ``<frame>.parquet`` holds a frame's columns, categoricals as codes. Files are untrusted: member names, sizes, versions,
 columns, dtypes and codes are checked before anything is built. ``FRAMES_SINCE`` and ``Column.since`` of the catalog
 list the frames and columns that older versions do not have.

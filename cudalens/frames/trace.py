@@ -105,11 +105,12 @@ class Trace:
 
         Args:
             ts: Its time in ns, on the clock of ``events["ts"]``.
-            note: The text.
+            note: The text, of which 500 characters are kept.
             dur: Length of the marked time in ns; 0 for a moment.
 
         Raises:
             ValueError: `dur` is negative.
+            OverflowError: `ts` or `dur` needs more than 64 bits.
         """
         if dur < 0:
             raise ValueError(f"dur={dur!r}: expected the length of the marked time in ns, 0 or more")

@@ -62,7 +62,7 @@ def _guard(variant: Variant) -> Reads:
     reads = find_reads(python_roots(variant), executed)
     tensors = _unused_tensors(variant, reads)
     plain = [at for at in tensors if is_plain(at.value)]
-    same = [at for at in tensors if reads.has_identities or not is_plain(at.value)]
+    same = [at for at in tensors if reads.has_identities or not is_plain(at.value) or at.value.__dict__]
     variant.guards = GuardSet(reads, [*variant.outside, *same], plain)
     return reads
 

@@ -1,4 +1,4 @@
-"""Remove rows that do not belong to the profiled program: of cudalens's own threads, of work launched before."""
+"""Remove rows of other work than the profiled program's: of cudalens's own threads, and of work before the start."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ _KEYS: Final = (
     ("F", "show everything"),
     ("/, then Enter or N", "search by name, go to the next match"),
     ("C", "fold or unfold the lane"),
-    ("P", "pin the lane on top, or end that"),
+    ("P", "pin or unpin the lane"),
     ("drag a label", "move the lane"),
     ("Esc", "clear the selection"),
     ("arrows, Home, End in the list of races", "go from race to race"),

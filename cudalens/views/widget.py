@@ -102,7 +102,7 @@ class TimelineWidget(anywidget.AnyWidget):
     @traitlets.observe("_marks")
     def _marked(self, change: Any) -> None:
         if change["new"] != marks_for_page(self.trace):
-            keep_marks(self.trace, change["new"])
+            keep_marks(self.trace, change["old"], change["new"])
 
     def _report(self, message: str) -> None:
         self._errors = [*self._errors[1 - _MAX_ERRORS :], message[-_MAX_ERROR_TEXT:]]

@@ -21,8 +21,8 @@ class Budget:
     """The cost of watching so far: what hooks took, and what recordings took.
 
     A step is disturbed if a recording started, ran or ended in it, or while its frames were built. A recording costs
-    what its disturbed steps took longer than the others, or, if that is more, what cudalens itself worked for it: the
-    loop may have had another use for the core. All times are real.
+    what its disturbed steps took longer than the others, or the CPU time of cudalens for it, if that is more. All times
+    are real.
 
     Args:
         share: Share of the loop's time that watching may cost.
@@ -85,7 +85,7 @@ class Budget:
         return max(self._excess_ns, self._own_ns + self._thread_ns - self._counted_thread_ns)
 
     def add_thread(self, cpu_ns: int) -> None:
-        """Count CPU time of cudalens' other thread, which calls this."""
+        """Count CPU time of cudalens's worker thread, which calls this."""
         self._thread_ns += cpu_ns
 
     @property

@@ -131,7 +131,7 @@ class DeviceClock:
 
     def ahead(self) -> int:
         """Number of steps whose work has not ended."""
-        return len(self._pending)
+        return sum(not event.query() for _, _, event in self._pending)
 
     def _event(self) -> Any:
         """A recorded event; None during a capture, which an event would become a part of."""

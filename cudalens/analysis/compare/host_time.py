@@ -63,12 +63,6 @@ def least_host_times(trace: Trace) -> dict[tuple[str, str], float] | None:
     }
 
 
-def least_host_ns(trace: Trace) -> float | None:
-    """The sum of `least_host_times`, ns; None without operators."""
-    found = least_host_times(trace)
-    return None if found is None else sum(found.values())
-
-
 def _between(trace: Trace, rows: Ints, step: Ints) -> tuple[Ints, Ints, Ints]:
     """Name, step and length of the times without an operator: before each outermost one, and at the end of a step."""
     events = trace.events
@@ -128,7 +122,7 @@ def least_change(before: Floats, after: Floats) -> tuple[float, float, float]:
 
 
 def _spread(sums: Floats) -> float:
-    """By how much the least of one run more or less changes the result: from the least to the middle, for each run."""
+    """The logarithm of the middle sum over the least one, divided by the number of runs between them."""
     middle = max((len(sums) - 1) // 2, 1)
     return float(np.log(max(sums[middle], 1) / max(sums[0], 1))) / middle
 

@@ -36,7 +36,8 @@ from cudalens.frames import Ranks, Trace
 #: more alike than others, so a higher level is needed for as few wrong claims.
 LEVEL: Final = 0.95
 RUNS_LEVEL: Final = 0.99
-#: Level of the interval of the host time without interruptions: as many pairs of equal programs are not claimed.
+#: Level of the interval of the host time without interruptions: the share of pairs of equal programs for
+#: which no change is claimed.
 HOST_LEVEL: Final = 0.95
 
 _ONE_SIDED: Final = "only one side was recorded with Python stacks"

@@ -13,7 +13,7 @@ from cudalens.analysis.event_arrays import Floats, Ints
 from cudalens.analysis.findings.finding import Finding
 from cudalens.analysis.findings.replays import with_work
 from cudalens.analysis.findings.trace_arrays import TraceArrays
-from cudalens.analysis.time.intervals import length, subtract
+from cudalens.analysis.time.intervals import Intervals, length, subtract
 from cudalens.analysis.time.overlap import message_bytes
 from cudalens.analysis.time.roofline.shapes import input_shapes
 from cudalens.analysis.time.work import COMMUNICATION, COMPUTE
@@ -71,9 +71,10 @@ def communication(arrays: TraceArrays) -> Iterator[Finding]:
 def _exposed(arrays: TraceArrays, is_comm: Ints, rows: Ints, waited: Floats) -> Iterator[Finding]:
     times, compute = arrays.work_time(is_comm), arrays.work_time(arrays.work.kind == COMPUTE)
     alone, total = length(subtract(times, compute)), length(times)
-    transfer = int(alone * (1 - np.average(waited, weights=np.maximum(arrays.dur[rows], 1))))
+    exposed = _exposed_ns(arrays, rows, compute)
+    transfer = min(alone, int(np.dot(exposed, 1 - waited)))
     beside = length(subtract(compute, times)) + arrays.idle_ns
-    edit = with_work(rows, 1 - alone / max(total, 1) * (1 - waited))
+    edit = with_work(rows, 1 - exposed / np.maximum(arrays.dur[rows], 1) * (1 - waited))
     gain = arrays.replays.bound(min(transfer, beside), edit)
     if arrays.is_minor(gain, _SHARE):
         return
@@ -87,6 +88,18 @@ def _exposed(arrays: TraceArrays, is_comm: Ints, rows: Ints, waited: Floats) -> 
     )
 
 
+def _exposed_ns(arrays: TraceArrays, rows: Ints, compute: Intervals) -> Floats:
+    """Time of each of `rows` outside of `compute`."""
+    covered = np.concatenate([[0], np.cumsum(compute.end - compute.start)])
+
+    def until(ts: Ints) -> Floats:
+        k = np.searchsorted(compute.start, ts, side="right")
+        inside = np.maximum(np.append(0, compute.end)[k] - ts, 0) * (k > 0)
+        return np.asarray(covered[k] - inside, np.float64)
+
+    return arrays.dur[rows] - (until(arrays.end[rows]) - until(arrays.ts[rows]))
+
+
 def _waiting(arrays: TraceArrays, rows: Ints, waited: Floats) -> Iterator[Finding]:
     rows, waited = rows[waited > 0], waited[waited > 0]
     taken = int(arrays.dur[rows].sum())
@@ -96,7 +109,8 @@ def _waiting(arrays: TraceArrays, rows: Ints, waited: Floats) -> Iterator[Findin
         return
     what = (
         f"{units.plural(len(rows), 'communication kernel')} took {units.duration(taken)}, and their messages need at "
-        f"most {units.duration(taken - lost)}: the rest is waiting for other ranks."
+        f"most {units.duration(taken - lost)} at {_LEAST_RATE:g} GB/s: the rest is waiting for other ranks, or a "
+        "slower network."
     )
     advice = (
         "cudalens.load_ranks on the traces of all ranks names the rank that starts late and its operator; give ranks "

@@ -115,7 +115,8 @@ class Burst:
 
     def has(self, step: int) -> bool:
         """Whether step `step` is one of those that it records."""
-        return 0 <= step - self.recorded.step < self.recorded.num_steps
+        first = self.recorded.step
+        return first >= 0 and 0 <= step - first < self.recorded.num_steps
 
     def note_time(self, dur: int) -> None:
         """The next of its steps took `dur` ns on the clock of the run."""

@@ -77,11 +77,16 @@ def stored_by(kind: Any) -> frozenset[str]:
     return frozenset(map(str, stored))
 
 
+#: What gives the identity, the hash or the address of an object.
+_IDENTITIES: Final = frozenset({"id", "hash", "__hash__", "is_", "is_not", "data_ptr", "untyped_storage", "storage"})
+
+
 def _has_identities(instructions: list[dis.Instruction]) -> bool:
     compared = (n for n, at in enumerate(instructions) if at.opname == "IS_OP")
     if any(instructions[n - 1].opname != "LOAD_CONST" for n in compared):
         return True
-    return any(at.opname == "LOAD_GLOBAL" and at.argval == "id" for at in instructions)
+    names = (at.argval for at in instructions if at.opname.startswith("LOAD_") and at.opname != "LOAD_CONST")
+    return any(at.opname == "CONTAINS_OP" for at in instructions) or not _IDENTITIES.isdisjoint(names)
 
 
 def _imports(instructions: Iterable[dis.Instruction]) -> Iterator[str]:

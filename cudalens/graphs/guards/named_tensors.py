@@ -16,8 +16,9 @@ from cudalens.graphs.reasons import Reason
 if TYPE_CHECKING:
     from cudalens.graphs.guards.captured import Name
 
-#: Class, sizes, strides, dtype, device, and whether it is conjugated or negated when it is read.
-Form = tuple[type, torch.Size, tuple[int, ...], torch.dtype, torch.device, bool, bool]
+#: Class, sizes, strides, offset in its storage, dtype, device, whether it is conjugated or negated when it is read, and
+#: its id if it has attributes of Python, else 0.
+Form = tuple[type, torch.Size, tuple[int, ...], int, torch.dtype, torch.device, bool, bool, int]
 
 
 class NamedTensors:
@@ -117,4 +118,5 @@ class OfBackward:
 def form_of(tensor: torch.Tensor) -> Form:
     """How the elements of a tensor are read from its memory."""
     sizes, strides = tensor.shape, tensor.stride()
-    return type(tensor), sizes, strides, tensor.dtype, tensor.device, tensor.is_conj(), tensor.is_neg()
+    layout = (type(tensor), sizes, strides, int(tensor.storage_offset()), tensor.dtype, tensor.device)
+    return (*layout, tensor.is_conj(), tensor.is_neg(), id(tensor) if tensor.__dict__ else 0)

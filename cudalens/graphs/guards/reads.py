@@ -362,6 +362,7 @@ class _Search:
             if has_keys:
                 self._found.orders.append((inside, f"the order of the keys of {label or 'a dict'}"))
             for key, value in list(inside.items() if has_keys else enumerate(inside)):
+                self._found.has_identities |= isinstance(key, torch.Tensor)
                 if isinstance(held, tuple) and not issubclass(type(value), torch.Tensor):
                     self._waiting.append((value, f"{label}[{key_text(key)}]"))  # another item is another tuple
                 else:

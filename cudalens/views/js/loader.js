@@ -1,5 +1,5 @@
 // The module of each timeline widget: it evaluates the bundle of widget.js, which comes with the widget, once a page. A
-// notebook of many profiled cells holds one copy of the code.
+// notebook of many profiled cells evaluates one copy of the code.
 
 /** @import { WidgetModel } from "./shared/model.js" */
 
@@ -25,7 +25,10 @@ export default {
   async render(view) {
     const key = Symbol.for(`cudalens ${view.model.get("_bundle_id")}`);
     const page = /** @type {{ [key: symbol]: Promise<Bundle> | undefined }} */ (/** @type {unknown} */ (globalThis));
-    page[key] ??= evaluate(view.model.get("_bundle"));
+    page[key] ??= evaluate(view.model.get("_bundle")).catch((error) => {
+      delete page[key];
+      throw error;
+    });
     return (await page[key]).default.render(view);
   },
 };

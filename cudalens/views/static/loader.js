@@ -1,3 +1,4 @@
 /*! cudalens, BSD-3-Clause. Built from cudalens/views/js by `make js`; do not edit. */
-async function n(e){let t=URL.createObjectURL(new Blob([e],{type:"text/javascript"}));try{return await import(t)}finally{URL.revokeObjectURL(t)}}var r={async render(e){
-let t=Symbol.for(`cudalens ${e.model.get("_bundle_id")}`),a=globalThis;return a[t]??=n(e.model.get("_bundle")),(await a[t]).default.render(e)}};export{r as default};
+async function n(t){let e=URL.createObjectURL(new Blob([t],{type:"text/javascript"}));try{return await import(e)}finally{URL.revokeObjectURL(e)}}var l={async render(t){
+let e=Symbol.for(`cudalens ${t.model.get("_bundle_id")}`),a=globalThis;return a[e]??=n(t.model.get("_bundle")).catch(r=>{throw delete a[e],r}),(await a[e]).default.
+render(t)}};export{l as default};

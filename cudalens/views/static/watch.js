@@ -42,7 +42,7 @@ l,e.row_at,e.row_off),memory:d,metrics:p,detail:w=>Object.fromEntries([...g].map
 losed","gap","tail","kind","kind_name","kind_cat","flags","launch","launchers","self_at","self_off","row_at","row_off"];async function ze(t){let o=await Promise.
 all(to.map(e=>O(t,e)));return Object.fromEntries(to.map((e,n)=>[e,o[n]]))}function Pe({n:t,cats:o},{kind:e,kind_name:n,kind_cat:r}){let s=new Uint32Array(t),a=o.
 length>256?new Uint16Array(t):new Uint8Array(t);for(let c=0;c<t;c++)s[c]=n[e[c]],a[c]=r[e[c]];return{name:s,cat:a}}function Ne(t,o){let e=t.length>65536?new Uint32Array(
-o):new Uint16Array(o),n=0;return t.forEach(({count:r},s)=>{e.fill(s,n,n+r),n+=r}),e}function Ce(t,o,e){let n=0;for(let r=0;r<o.length;r++)n+=o[r],t[n]+=e[r]}var eo="http://www.w3.org/2000/svg";function y(t,o={},...e){let n=document.createElement(t);for(let[r,s]of Object.entries(o))s==null||s===!1||(typeof s=="functi\
+o):new Uint16Array(o),n=0;return t.forEach(({count:r},s)=>{e.fill(s,n,n+r),n+=r}),e}function Ce(t,o,e){let n=0;for(let r=0;r<o.length;r++)n+=o[r],t[n]+=e[r]}var eo="http://www.w3.org/2000/svg";function b(t,o={},...e){let n=document.createElement(t);for(let[r,s]of Object.entries(o))s==null||s===!1||(typeof s=="functi\
 on"?n.addEventListener("click",s):n.setAttribute(r,s===!0?"":String(s)));return n.append(...e.filter(r=>r!=null)),n}function B(t,o){let e=t.getContext("2d",o);if(e===null)throw new Error("this browser cannot draw on a canvas");return e}function V(t,o,e){return[...t.querySelectorAll(
 o)].filter(n=>n instanceof e)}var Fe=new Set(["article","b","code","dd","details","div","dl","dt","h4","li","ol","p","pre","span","strong","summary","table","tbody","td","th","thead","tr","u\
 l"]),Ue=new Set(["svg","title","rect","path","text"]),De=new Set(["class","colspan","scope","role","tabindex","open","title","aria-hidden","aria-label","viewBox",
@@ -100,21 +100,21 @@ Ke),e[ao]=n,e.adoptedStyleSheets=[...e.adoptedStyleSheets,n]}function lo({style:
 i,u]of Object.entries({bg:e,text:n,muted:r,line:s,soft:a,accent:c,tip:l,field:f}))t.setProperty(`--timeline-${i}`,u);t.setProperty("--timeline-tip-text",o.tipText),
 t.setProperty("color-scheme",e<"#8"?"dark":"light")}var Xe="W and S zoom, A and D pan, arrow keys move along the lanes. Enter steps to an event; then arrow keys go from event to event, Enter selects, L follows a \
 launch arrow. F fits, slash searches, C folds a lane, P pins it, Escape goes back.",Ye=[["wheel","zoom, after a click"],["Ctrl+wheel","zoom"],["drag","pan"],["S\
-hift+drag","select time"],["W A S D","move"],["F","fit"],["/","search"],["Enter","step through events"]];function fo(t){co(t);let o=qe(),e=y("canvas",{class:"cl\
-tl-canvas",tabindex:"0",role:"application","aria-roledescription":"timeline","aria-label":"Timeline of the trace"}),n=y("div",{class:"cltl-stage"},e),r=y("div",
-{class:"cltl-frame"},n),s=y("div",{class:"cltl-tip",hidden:!0,"aria-hidden":"true"}),a=y("div",{class:"cltl-spoken","aria-live":"polite"}),c=y("div",{class:"clt\
-l-spoken",id:`cltl-${Math.random().toString(36).slice(2)}`},Xe);e.setAttribute("aria-describedby",c.id);let l=y("div",{class:"cltl-lanes",hidden:!0}),i=y("div",
+hift+drag","select time"],["W A S D","move"],["F","fit"],["/","search"],["Enter","step through events"]];function fo(t){co(t);let o=qe(),e=b("canvas",{class:"cl\
+tl-canvas",tabindex:"0",role:"application","aria-roledescription":"timeline","aria-label":"Timeline of the trace"}),n=b("div",{class:"cltl-stage"},e),r=b("div",
+{class:"cltl-frame"},n),s=b("div",{class:"cltl-tip",hidden:!0,"aria-hidden":"true"}),a=b("div",{class:"cltl-spoken","aria-live":"polite"}),c=b("div",{class:"clt\
+l-spoken",id:`cltl-${Math.random().toString(36).slice(2)}`},Xe);e.setAttribute("aria-describedby",c.id);let l=b("div",{class:"cltl-lanes",hidden:!0}),i=b("div",
 {class:"cltl",role:"group","aria-label":"Stream timeline"},o.tools,l,r,je(),s,a,c);for(let u of i.querySelectorAll("canvas, input, button"))u.setAttribute("data\
--lm-suppress-shortcuts","true");return t.append(i),{...o,canvas:e,stage:n,frame:r,lanes:l,tip:s,spoken:a,host:i}}function qe(){let t=(d,p,g)=>y("button",{type:"\
-button","aria-label":d,title:g},p),o=(...d)=>y("span",{class:"cltl-group"},...d),e=y("input",{class:"cltl-search",type:"search",placeholder:"Search names  ( / )",
-"aria-label":"Search event names",autocomplete:"off",spellcheck:"false"}),n=y("span",{class:"cltl-matches",role:"status"}),r=t("Previous match","\u2039","Previo\
+-lm-suppress-shortcuts","true");return t.append(i),{...o,canvas:e,stage:n,frame:r,lanes:l,tip:s,spoken:a,host:i}}function qe(){let t=(d,p,g)=>b("button",{type:"\
+button","aria-label":d,title:g},p),o=(...d)=>b("span",{class:"cltl-group"},...d),e=b("input",{class:"cltl-search",type:"search",placeholder:"Search names  ( / )",
+"aria-label":"Search event names",autocomplete:"off",spellcheck:"false"}),n=b("span",{class:"cltl-matches",role:"status"}),r=t("Previous match","\u2039","Previo\
 us match (Shift+Enter)"),s=t("Next match","\u203A","Next match (Enter)"),a=t("Zoom in","+","Zoom in (W)"),c=t("Zoom out","\u2212","Zoom out (S)"),l=t("Fit the w\
-hole trace","Fit","Show the whole trace (F)"),f=t("Lanes","Lanes","Pin, move, fold and filter lanes");f.setAttribute("aria-expanded","false");let i=y("ul",{class:"\
-cltl-legend","aria-label":"Colours"}),u=y("div",{class:"cltl-tools",role:"toolbar","aria-label":"Timeline"},o(e,r,s,n),o(c,a,l,f),i);return{search:e,matches:n,previous:r,
-next:s,zoomIn:a,zoomOut:c,fit:l,lanesButton:f,legend:i,tools:u}}function je(){let t=Ye.flatMap(([o,e])=>[y("span",{},y("kbd",{},o),` ${e}`)," "]);return y("div",
-{class:"cltl-hint","aria-hidden":"true"},...t)}function uo(t,o){t.legend.replaceChildren(...o.map(([e,n])=>{let r=y("i",{"aria-hidden":"true"});return r.style.background=
-n,y("li",{},r,e)}))}function io(t,o,e,n){let[r,...s]=o;t.tip.replaceChildren(y("b",{},r),...s.map(f=>y("div",{},f))),t.tip.hidden=!1;let{offsetWidth:a,offsetHeight:c}=t.
-tip,l=t.host.clientWidth;t.tip.style.left=`${Math.max(0,e+14+a>l?e-a-10:e+14)}px`,t.tip.style.top=`${n+18+c>t.host.clientHeight?n-c-8:n+18}px`}var E=18,X=24,v=26,b=X+v,St=4,Ze=20;function rt(t,o=!1){let e=1/0,n=-1/0,r=t.header.cats.map(s=>s==="Trace"||s==="overhead");for(let s=0;s<t.n;s++){if(o&&(r[t.cat[s]]||
+hole trace","Fit","Show the whole trace (F)"),f=t("Lanes","Lanes","Pin, move, fold and filter lanes");f.setAttribute("aria-expanded","false");let i=b("ul",{class:"\
+cltl-legend","aria-label":"Colours"}),u=b("div",{class:"cltl-tools",role:"toolbar","aria-label":"Timeline"},o(e,r,s,n),o(c,a,l,f),i);return{search:e,matches:n,previous:r,
+next:s,zoomIn:a,zoomOut:c,fit:l,lanesButton:f,legend:i,tools:u}}function je(){let t=Ye.flatMap(([o,e])=>[b("span",{},b("kbd",{},o),` ${e}`)," "]);return b("div",
+{class:"cltl-hint","aria-hidden":"true"},...t)}function uo(t,o){t.legend.replaceChildren(...o.map(([e,n])=>{let r=b("i",{"aria-hidden":"true"});return r.style.background=
+n,b("li",{},r,e)}))}function io(t,o,e,n){let[r,...s]=o;t.tip.replaceChildren(b("b",{},r),...s.map(f=>b("div",{},f))),t.tip.hidden=!1;let{offsetWidth:a,offsetHeight:c}=t.
+tip,l=t.host.clientWidth;t.tip.style.left=`${Math.max(0,e+14+a>l?e-a-10:e+14)}px`,t.tip.style.top=`${n+18+c>t.host.clientHeight?n-c-8:n+18}px`}var E=18,X=24,v=26,y=X+v,St=4,Ze=20;function rt(t,o=!1){let e=1/0,n=-1/0,r=t.header.cats.map(s=>s==="Trace"||s==="overhead");for(let s=0;s<t.n;s++){if(o&&(r[t.cat[s]]||
 t.flags[s]&L.instant))continue;t.start[s]<e&&(e=t.start[s]);let a=t.start[s]+t.dur[s];a>n&&(n=a)}return e===1/0?o?rt(t):[0,1e3]:[e,Math.max(n,e+1)]}function kt([
 t,o],e){let n=(e[1]-e[0])*1.04,r=Math.min(Math.max(o-t,Math.min(Ze,n)),n),s=(t+o)/2,a=e[0]-r*.9,c=e[1]-r*.1,l=r>=n?(e[0]+e[1]-n)/2:Math.min(Math.max(s-r/2,a),c);
 return[l,l+r]}function po(t){let o=(t[1]-t[0])*.02;return[t[0]-o,t[1]+o]}function ho(t,o,e,n=110){let r=(o-t)*n/Math.max(e,1),s=10**Math.floor(Math.log10(r)),a=Math.
@@ -123,11 +123,11 @@ max(1,([1,2,5,10].find(l=>l*s>=r*.999)??10)*s),c=[];for(let l=Math.ceil(t/a);l*a
 0?"0":`${(t/e).toFixed(r)} ${n}`}function st(t,o,e,n=0){let r=new Float64Array(t.length),s=new Float64Array(t.length),a=new Uint16Array(t.length),c=0;for(let l of e)
 a[l]=o.has(l)?1:t[l],r[l]=c,c+=a[l]*E+2*St,s[l]=c;return{order:e,tops:r,ends:s,shown:a,pinned:n?s[e[n-1]]:0,total:c}}function $(t,o){let{order:e,tops:n}=t;if(o<
 0||o>=t.total)return-1;let r=0,s=e.length-1;for(;r<s;){let a=r+s+1>>1;n[e[a]]<=o?r=a:s=a-1}return e[r]}function at(t,o,e){return t.tops[o]+St+e*E}function go(t,o){
-let e=$(t,o);if(e<0)return null;let n=Math.floor((o-t.tops[e]-St)/E);return n>=0&&n<t.shown[e]?{lane:e,row:n}:null}var tn=.6;function ct({size:t,layout:o}){return o.pinned<=tn*(t.height-b)?o.pinned:0}function lt(t,o){return o-b<ct(t)?o-b:o-b+t.scroll}function _(t){let{size:o,
+let e=$(t,o);if(e<0)return null;let n=Math.floor((o-t.tops[e]-St)/E);return n>=0&&n<t.shown[e]?{lane:e,row:n}:null}var tn=.6;function ct({size:t,layout:o}){return o.pinned<=tn*(t.height-y)?o.pinned:0}function lt(t,o){return o-y<ct(t)?o-y:o-y+t.scroll}function _(t){let{size:o,
 view:e,layout:n}=t,r=o.width-o.gutter,s=Math.max(1,Math.round(r*o.ratio)),a=(e[1]-e[0])/s,c=Math.round(e[0]/a)*a,l=s/o.ratio/(e[1]-e[0]),f=ct(t),i=p=>o.gutter+(p-
-c)*l,u=(p,g)=>b+g-(n.tops[p]<f?0:t.scroll),d=(p,g)=>u(p,at(n,p,g));return{width:r,pixels:s,w:a,t0:c,t1:c+s*a,scale:l,parts:on(t,f),x:i,y:d,down:u}}function on({
-layout:t,size:o,scroll:e},n){let{order:r,tops:s}=t,a=Math.min(e,Math.max(0,t.total-1))+n,c=e+o.height-b,l=Math.max(0,r.indexOf($(t,a))),f=$(t,c),u={lanes:r.slice(
-l,f<0?r.length:r.indexOf(f)+1).filter(p=>s[p]>=n),top:b+n,bottom:o.height};if(!n)return[u];let d={lanes:r.filter(p=>s[p]<n),top:b,bottom:b+n};return[u,d]}function F(t,o,e){
+c)*l,u=(p,g)=>y+g-(n.tops[p]<f?0:t.scroll),d=(p,g)=>u(p,at(n,p,g));return{width:r,pixels:s,w:a,t0:c,t1:c+s*a,scale:l,parts:on(t,f),x:i,y:d,down:u}}function on({
+layout:t,size:o,scroll:e},n){let{order:r,tops:s}=t,a=Math.min(e,Math.max(0,t.total-1))+n,c=e+o.height-y,l=Math.max(0,r.indexOf($(t,a))),f=$(t,c),u={lanes:r.slice(
+l,f<0?r.length:r.indexOf(f)+1).filter(p=>s[p]>=n),top:y+n,bottom:o.height};if(!n)return[u];let d={lanes:r.filter(p=>s[p]<n),top:y,bottom:y+n};return[u,d]}function F(t,o,e){
 let n=t.data.lane[e],r=t.rows.row[e];return r>=t.layout.shown[n]?null:{x:o.x(t.data.start[e]),y:Math.round(o.y(n,r)),width:Math.max(1,t.data.dur[e]*o.scale)}}var wo={comm_prefixes:["nccl","ncclDev","rccl"],groups:[{key:"kernel",label:"Kernel",color:"#009e73",cats:["kernel"]},{key:"comm",label:"Communication",color:"#\
 d55e00",cats:[]},{key:"memory",label:"Copy, set",color:"#f0e442",cats:["gpu_memcpy","gpu_memset"]},{key:"runtime",label:"CUDA call",color:"#e69f00",cats:["cuda_\
 runtime","cuda_driver","privateuse1_runtime","privateuse1_driver","mtia_runtime","xpu_runtime"]},{key:"op",label:"CPU op",color:"#56b4e9",cats:["cpu_op"]},{key:"\
@@ -188,11 +188,11 @@ t,o,n);return r&&{x:o.x(t.data.start[e]),y:r.y,width:1}}function $o(t,o){let e=d
 names.length)}}function zo(t,o,e){let{stripCanvas:n,stripContext:r}=t;if(t.strip===null||n.width<o||n.height<e){n.width=o,n.height=Math.max(e,n.height);let s=r.
 createImageData(o,n.height);t.strip={image:s,pixels:new Uint32Array(s.data.buffer)}}return t.strip}var Ht="#e5484d";function Po(t){let o=[0];for(let e of t.header.lanes)o.push(o[o.length-1]+e.count);return(t.header.races??[]).map(e=>({...e,event:wn(t,e,o)}))}
 function wn(t,{lane:o,at:e,dur:n},r){if(o<0)return-1;for(let s=r[o];s<r[o+1];s++)if(t.start[s]===e&&t.dur[s]===n)return s;return-1}function No(t,o,{x:e,t0:n,t1:r}){
-t.fillStyle=Ht;for(let{at:s}of o.races){if(s<n||s>r)continue;let a=Math.round(e(s));t.fillRect(a,b-14,1.5,14),t.beginPath(),t.moveTo(a,b-14),t.lineTo(a+9,b-10.5),
-t.lineTo(a,b-7),t.fill()}}var Ot="#d55e00",Co=8;function Fo(t){let o=t.header.syncs??[];if(!o.length)return[];let e=[0];for(let r of t.header.lanes)e.push(e[e.length-1]+r.count);let n=new Map(
+t.fillStyle=Ht;for(let{at:s}of o.races){if(s<n||s>r)continue;let a=Math.round(e(s));t.fillRect(a,y-14,1.5,14),t.beginPath(),t.moveTo(a,y-14),t.lineTo(a+9,y-10.5),
+t.lineTo(a,y-7),t.fill()}}var Ot="#d55e00",Co=8;function Fo(t){let o=t.header.syncs??[];if(!o.length)return[];let e=[0];for(let r of t.header.lanes)e.push(e[e.length-1]+r.count);let n=new Map(
 o.map(r=>[`${r.lane} ${r.at} ${r.dur}`,-1]));for(let r of new Set(o.map(s=>s.lane)))for(let s=e[r];s<e[r+1];s++){let a=`${r} ${t.start[s]} ${t.dur[s]}`;n.has(a)&&
 n.set(a,s)}return o.map(r=>({...r,event:n.get(`${r.lane} ${r.at} ${r.dur}`)??-1}))}function Uo(t,o,{x:e,t0:n,t1:r}){t.fillStyle=Ot;for(let{at:s,dur:a}of o.syncs){
-if(s+a<n||s>r)continue;let c=Math.round(e(s));t.fillRect(c,b-Co/2,Math.max(1.5,e(s+a)-c),Co/2)}}var mn=4e3;function Do(t,o,e){let n=Ao(o),r=Eo(o),s=po(rt(o,!0)),a=it(o,n,r),c=fo(t),l=new Set(o.header.lanes.flatMap((i,u)=>i.is_idle?[u]:[])),f=o.header.lanes.
+if(s+a<n||s>r)continue;let c=Math.round(e(s));t.fillRect(c,y-Co/2,Math.max(1.5,e(s+a)-c),Co/2)}}var mn=4e3;function Do(t,o,e){let n=Ao(o),r=Eo(o),s=po(rt(o,!0)),a=it(o,n,r),c=fo(t),l=new Set(o.header.lanes.flatMap((i,u)=>i.is_idle?[u]:[])),f=o.header.lanes.
 map((i,u)=>u);return{data:o,options:e,dom:c,painter:$o(c.canvas,o),rows:n,tone:r,hostTone:xn(o,a),whole:s,extent:rt(o),view:[...s],index:a,launches:Oo(o),collapsed:l,
 order:f,pinned:new Set,filters:new Map,lanesPanel:null,layout:st(n.heights,l,f),steps:yn(o),races:Po(o),syncs:Fo(o),marks:[],chosen:null,names:null,search:null,
 range:null,selected:null,focused:null,hover:null,hasFocus:!1,focusLane:-1,isArmed:!1,drag:null,held:new Set,pointerX:null,scroll:0,size:{width:0,height:0,gutter:150,
@@ -201,7 +201,7 @@ e=bo(t),n=Number.parseInt(o.dim.slice(1),16),r=((n&255)<<16|n&65280|n>>16)>>>0;r
 function M(t,o,e,n,r){o.addEventListener(e,n,r),t.cleanups.push(()=>o.removeEventListener(e,n,r))}function xn({header:t},{first:o,laneRow:e,tone:n}){let r=t.lanes.
 findIndex(({kind:s,count:a})=>s==="host"&&a>0);return r<0?0:n[o[e[r]]]}function yn(t){let o=new Set(t.header.step_names),e=[];if(!o.size)return e;for(let n=0;n<
 t.n;n++)o.has(t.name[n])&&t.header.lanes[t.lane[n]].kind==="host"&&e.push({t0:t.start[n],t1:t.start[n]+t.dur[n]});return e.length>mn?[]:e.sort((n,r)=>n.t0-r.t0)}var bn=4,vn={gutter:"pointer",ruler:"col-resize",overview:"ew-resize"};function Mn(t,o){let e=t.getBoundingClientRect();return[o.clientX-e.left,o.clientY-e.top]}
-function ht(t,o,e){return o<t.size.gutter?e<b?"corner":"gutter":e<v?"overview":e<b?"ruler":"plot"}function Wo(t,o){let{canvas:e}=t.dom,n=r=>Mn(e,r);M(t,e,"point\
+function ht(t,o,e){return o<t.size.gutter?e<y?"corner":"gutter":e<v?"overview":e<y?"ruler":"plot"}function Wo(t,o){let{canvas:e}=t.dom,n=r=>Mn(e,r);M(t,e,"point\
 erdown",r=>{if(r.button!==0)return;let[s,a]=n(r),c=ht(t,s,a);t.isArmed=!0,e.focus({preventScroll:!0}),e.setPointerCapture(r.pointerId);let l=c==="ruler"||c==="p\
 lot"&&r.shiftKey?"range":c;t.drag={kind:l,x:s,y:a,view:[...t.view],scroll:t.scroll,moved:!1,from:o.timeAt(s)},l==="overview"&&o.centre(Rt(t,s))}),M(t,e,"pointer\
 move",r=>{let[s,a]=n(r);if(t.drag===null){let c=ht(t,s,a);e.style.cursor=vn[c]??"default",c==="plot"?o.hover(s,a):o.leave()}else An(t,o,s,a)}),M(t,e,"pointerup",
@@ -221,12 +221,12 @@ function Tn(t,o,e){let n=e.key.length===1?e.key.toLowerCase():e.key;if(n in $t)o
 "f")o.fit();else if(n==="z")o.zoomToFocused();else if(n==="l")o.follow();else if(n==="c")o.toggleFocusLane();else if(n==="p")o.pinFocusLane();else if(n==="/")t.
 dom.search.select();else if(n==="n")o.nextMatch(e.shiftKey?-1:1);else if(n==="+"||n==="=")o.zoom(.7,null);else if(n==="-")o.zoom(1/.7,null);else if(n==="Home"||
 n==="End")o.toEnd(n==="End");else if(n==="PageUp"||n==="PageDown")t.dom.frame.scrollBy(0,(n==="PageUp"?-.8:.8)*t.size.height);else return n==="Escape"?o.escape():
-!1;return!0}function zt(t){let o=[0,0];for(let e of t)o[0]+=$t[e][0],o[1]+=$t[e][1];return o}function Vo(t,o,e){let{x:n,t0:r,t1:s,width:a}=e,{gutter:c}=o.size,{ticks:l}=ho(r,s,a);t.fillStyle=o.colors.line,t.fillRect(c,b-1,a,1),t.textAlign="left";for(let{
-t:i,text:u}of l){let d=Math.round(n(i));t.fillStyle=o.colors.line,t.fillRect(d,b-8,1,8),t.fillStyle=o.colors.muted,d+60<o.size.width&&t.fillText(u,d+4,v+X/2)}let{
+!1;return!0}function zt(t){let o=[0,0];for(let e of t)o[0]+=$t[e][0],o[1]+=$t[e][1];return o}function Vo(t,o,e){let{x:n,t0:r,t1:s,width:a}=e,{gutter:c}=o.size,{ticks:l}=ho(r,s,a);t.fillStyle=o.colors.line,t.fillRect(c,y-1,a,1),t.textAlign="left";for(let{
+t:i,text:u}of l){let d=Math.round(n(i));t.fillStyle=o.colors.line,t.fillRect(d,y-8,1,8),t.fillStyle=o.colors.muted,d+60<o.size.width&&t.fillText(u,d+4,v+X/2)}let{
 range:f}=o;f!==null&&f[1]>r&&f[0]<s&&Sn(t,o,f,e)}function Sn(t,o,e,{x:n,width:r}){let{gutter:s}=o.size,a=S(e[1]-e[0]),c=t.measureText(a).width+12,l=(n(e[0])+n(e[1]))/
 2,f=Math.min(Math.max(l-c/2,s),s+r-c);t.fillStyle=o.colors.tip,t.fillRect(f,v+3,c,X-6),t.fillStyle=o.colors.tipText,t.fillText(a,f+6,v+X/2)}function Ko(t,o,e){let{
 gutter:n,height:r}=o.size;t.fillStyle=o.colors.gutter,t.fillRect(0,0,n,r),t.textAlign="left";for(let s of e.parts){t.save(),t.beginPath(),t.rect(0,s.top,n-1,s.bottom-
-s.top),t.clip(),Pt(t,o,e,s,0);for(let a of s.lanes)kn(t,o,e,s,a);t.restore()}t.fillStyle=o.colors.line,t.fillRect(n-1,0,1,r),t.fillRect(0,b-1,n,1);for(let{bottom:s}of e.
+s.top),t.clip(),Pt(t,o,e,s,0);for(let a of s.lanes)kn(t,o,e,s,a);t.restore()}t.fillStyle=o.colors.line,t.fillRect(n-1,0,1,r),t.fillRect(0,y-1,n,1);for(let{bottom:s}of e.
 parts.slice(1))t.fillRect(0,s-2,o.size.width,2)}function kn(t,o,e,n,r){let{layout:s,colors:a,size:c}=o,l=o.rows.heights[r]>1,f=E/2+4,i=e.down(r,s.tops[r])+f,u=e.
 down(r,s.ends[r])-f,d=Math.round(Math.min(Math.max(i,n.top+f),u));t.fillStyle=a.muted,l&&In(t,12,d,o.collapsed.has(r)),t.fillStyle=r===o.focusLane&&o.hasFocus?a.
 accent:a.text,t.fillText(_n(t,Rn(o,r),c.gutter-32),22,d)}function Rn({data:t,filters:o},e){let{label:n}=t.header.lanes[e];return o.has(e)?`${n} (${o.get(e)?.text}\
@@ -234,8 +234,8 @@ accent:a.text,t.fillText(_n(t,Rn(o,r),c.gutter-32),22,d)}function Rn({data:t,fil
 let n=o.slice(0,100);if(n===o&&t.measureText(n).width<=e)return n;for(;n.length>1&&t.measureText(`${n}\u2026`).width>e;)n=n.slice(0,-1);return`${n}\u2026`}function Pt(t,o,{
 down:e},{lanes:n},r){t.fillStyle=o.colors.lineSoft;for(let s of n)t.fillRect(r,Math.round(e(s,o.layout.ends[s]))-1,o.size.width-r,1)}var Hn=5,Xo=24;function Yo(t,o,{x:e,t0:n,t1:r}){let{gutter:s,width:a,height:c}=o.size;t.fillStyle=o.colors.accent,t.textAlign="left";for(let{at:l,dur:f,note:i}of o.
 marks){if(l+f<n||l>r)continue;let u=Math.max(s,Math.round(e(l))),d=Math.min(a,Math.max(u+2,e(l+f)));t.fillRect(u,v,d-u,Hn),t.globalAlpha=.5,l>=n&&t.fillRect(u,v,
-1,c-v),t.globalAlpha=1;let p=i.length>Xo?`${i.slice(0,Xo)}\u2026`:i;if(!p)continue;let g=t.measureText(p).width+8,h=Math.min(u,a-g);t.fillRect(h,v,g,b-v-9),t.fillStyle=
-o.colors.bg,t.fillText(p,h+4,v+(b-v-9)/2+.5),t.fillStyle=o.colors.accent}}function qo({data:t,races:o},e){let{names:n,cats:r,lanes:s}=t.header,c=s[t.lane[e]].kind==="host"&&t.self[e]!==t.dur[e]?`, self ${S(t.self[e])}`:"",l=[n[t.name[e]].
+1,c-v),t.globalAlpha=1;let p=i.length>Xo?`${i.slice(0,Xo)}\u2026`:i;if(!p)continue;let g=t.measureText(p).width+8,h=Math.min(u,a-g);t.fillRect(h,v,g,y-v-9),t.fillStyle=
+o.colors.bg,t.fillText(p,h+4,v+(y-v-9)/2+.5),t.fillStyle=o.colors.accent}}function qo({data:t,races:o},e){let{names:n,cats:r,lanes:s}=t.header,c=s[t.lane[e]].kind==="host"&&t.self[e]!==t.dur[e]?`, self ${S(t.self[e])}`:"",l=[n[t.name[e]].
 slice(0,400)||"(no name)"],f=Nt(t,e),i=t.name[e+s[t.lane[e]].enclosing-1];f&&l.push(`${f}, the innermost: ${n[i].slice(0,200)}`),l.push(t.flags[e]&L.instant?"in\
 stant":`${S(t.dur[e])}${c}`),l.push(`${r[t.cat[e]]||"no category"} \xB7 at ${Ln(t.start[e])}`);let u=t.launch[e];if(u>=0){let p=n[t.name[u]].slice(0,100);l.push(
 `launched by ${p}, ${S(t.start[e]-t.start[u])} earlier`)}let d=o.find(({event:p})=>p===e);return d&&l.push(`race: ${d.title}`),l}function Nt(t,o){let{enclosing:e}=t.
@@ -247,7 +247,7 @@ name[o]].slice(0,200)||"no name",n[t.cat[o]]||"no category"];return s.push(t.fla
 r.setTransform(e.ratio,0,0,e.ratio,0,0),r.font=$n,r.textBaseline="middle",r.fillStyle=n.bg,r.fillRect(0,0,e.width,e.height);let s=_(t);for(let a of s.parts)Pn(r,
 t,s,a);Kn(r,t,s),Vo(r,t,s),Yo(r,t,s),Uo(r,t,s),No(r,t,s),_o(r,t,s),Ko(r,t,s)}function Pn(t,o,e,n){let{gutter:r}=o.size;t.save(),t.beginPath(),t.rect(r,n.top,e.width,
 n.bottom-n.top),t.clip(),Nn(t,o,e),Pt(t,o,e,n,r),Cn(t,o,e,n),Vn(t,o,e),Lo(t,o,e),t.restore()}function Nn(t,o,{x:e,t0:n,t1:r}){t.fillStyle=o.colors.band,t.globalAlpha=
-o.colors.bandAlpha,o.steps.forEach((s,a)=>{a%2===0&&s.t1>n&&s.t0<r&&t.fillRect(e(s.t0),b,Math.max(1,e(s.t1)-e(s.t0)),o.size.height)}),t.globalAlpha=1}function Cn(t,o,e,n){
+o.colors.bandAlpha,o.steps.forEach((s,a)=>{a%2===0&&s.t1>n&&s.t0<r&&t.fillRect(e(s.t0),y,Math.max(1,e(s.t1)-e(s.t0)),o.size.height)}),t.globalAlpha=1}function Cn(t,o,e,n){
 let{painter:r,size:s}=o,a=Fn(o,e,n);if(!a.length)return;let{pixels:c}=e,{image:l,pixels:f}=zo(r,c,a.length);f.fill(0,0,l.width*a.length);let i=a.flatMap(({lane:p,
 row:g},h)=>Un(o,e,p,g,f,h*l.width));r.stripContext.putImageData(l,0,0,0,0,c,a.length),t.imageSmoothingEnabled=!1;let[u,d]=[s.gutter,c/s.ratio];a.forEach(({lane:p,
 row:g},h)=>{let w=Math.round(e.y(p,g));t.drawImage(r.stripCanvas,0,h,c,1,u,w,d,E-1)}),Dn(t,o,e,i)}function Fn(t,{y:o},{lanes:e,top:n,bottom:r}){let s=[];for(let a of e)
@@ -265,8 +265,8 @@ function q(t,o,e,n,r,s,a=[]){let c=F(o,e,n);if(c===null)return;t.strokeStyle=r,t
 c.y,Math.max(2,Math.min(c.x+c.width,o.size.width+4)-l),E-1),t.setLineDash([])}function Kn(t,o,{x:e,width:n}){if(o.range===null)return;let{gutter:r,height:s}=o.size,
 a=f=>Math.min(Math.max(f,r),r+n),[c,l]=o.range.map(f=>a(e(f)));l<=r||c>=r+n||(t.fillStyle=o.colors.accent,t.globalAlpha=o.colors.rangeAlpha,t.fillRect(c,v,l-c,s-
 v),t.globalAlpha=1,c>r&&t.fillRect(c-.5,v,1,s),l<r+n&&t.fillRect(l-.5,v,1,s))}function Qo(t){let o=new Uint8Array(T.groups.length);for(let e of t.index.tone)o[e/
-U|0]=1;return T.groups.flatMap((e,n)=>o[n]?[[e.label,t.tones.css[n*U]]]:[])}var te=2e3;function G(t){if(t.isReleased)return;let{frame:o,stage:e,canvas:n}=t.dom,r=Math.max(1,o.clientWidth),s=Math.max(b+E,o.clientHeight),a=window.devicePixelRatio||
-1;e.style.height=`${Math.max(s,Math.ceil(t.layout.total+b))}px`;let{size:c}=t;c.width!==r||c.height!==s||c.ratio!==a?(t.size={width:r,height:s,ratio:a,gutter:Math.
+U|0]=1;return T.groups.flatMap((e,n)=>o[n]?[[e.label,t.tones.css[n*U]]]:[])}var te=2e3;function G(t){if(t.isReleased)return;let{frame:o,stage:e,canvas:n}=t.dom,r=Math.max(1,o.clientWidth),s=Math.max(y+E,o.clientHeight),a=window.devicePixelRatio||
+1;e.style.height=`${Math.max(s,Math.ceil(t.layout.total+y))}px`;let{size:c}=t;c.width!==r||c.height!==s||c.ratio!==a?(t.size={width:r,height:s,ratio:a,gutter:Math.
 round(Math.min(188,Math.max(132,r*.2),r*.35))},n.width=Math.round(r*a),n.height=Math.round(s*a),n.style.width=`${r}px`,n.style.height=`${s}px`,wt(t)):A(t)}function ee(t,o){
 if(t.isReleased!==o)return;if(t.isReleased=!o,o){t.size={...t.size,width:0},G(t);return}let{canvas:e}=t.dom;for(let n of[e,t.painter.stripCanvas])n.width=n.height=
 0;t.painter.strip=null,t.overview=null}function wt(t){if(t.isReleased)return;let o=performance.now();t.scroll=t.dom.frame.scrollTop,Jo(t),t.script.push(performance.
@@ -279,7 +279,7 @@ let a=new Uint8Array(o.n),c=o.header.lanes.map((l,f)=>r.get(f)?.isHit??null);for
 index:it(o,t.rows,t.tone,a)}}A(t)}function Ct(t){let{rows:o,collapsed:e,order:n,pinned:r}=t;t.layout=st(o.heights,e,n,r.size),G(t)}function P(t){t.options.onSelect?.(
 {range:t.range&&[...t.range],event:t.selected,names:t.names&&new Set(t.names)})}function N(t,o,e=!1){let{data:n,view:r,dom:s,layout:a}=t;s.tip.hidden=!0,t.hover=
 null;let c=ut(n,t.rows,o),[l,f]=[n.start[c],n.start[c]+n.dur[c]],i=n.lane[c];t.rows.row[c]>=a.shown[i]&&t.collapsed.delete(i)&&Ct(t);let u=at(t.layout,i,t.rows.
-row[c]),d=t.size.height-b,p=ct(t),g=u<p;!g&&u<t.scroll+p?s.frame.scrollTop=u-p-8:!g&&u+E>t.scroll+d&&(s.frame.scrollTop=u+E+8-d);let h=r[1]-r[0],w=h/(t.size.width-
+row[c]),d=t.size.height-y,p=ct(t),g=u<p;!g&&u<t.scroll+p?s.frame.scrollTop=u-p-8:!g&&u+E>t.scroll+d&&(s.frame.scrollTop=u+E+8-d);let h=r[1]-r[0],w=h/(t.size.width-
 t.size.gutter);e?z(t,oe(l,f,4)):f-l<3*w?z(t,oe(l,f,30)):(f<r[0]+h*.02||l>r[1]-h*.02)&&z(t,[(l+f-h)/2,(l+f+h)/2]),A(t)}function oe(t,o,e){let n=o>t?(o-t)*e/2:500;
 return[(t+o)/2-n,(t+o)/2+n]}function j(t,o){o<0||(t.focused=o,t.focusLane=t.data.lane[o],t.dom.spoken.textContent=gt(t.data,o),N(t,o))}function Xn(t,o){let e=t.index.laneRow[t.data.lane[o]]+t.rows.row[o],n=R(t.index,e,t.data.start[o]);for(;n<t.index.first[e+1]&&t.index.at[n]!==o;)n++;return{r:e,
 p:n}}function ne(t,o,e){let n=ut(t.data,t.rows,o);if(e==="left"||e==="right"){let{r:c,p:l}=Xn(t,n),f=e==="left"?l-1:l+1;return f>=t.index.first[c]&&f<t.index.first[c+
@@ -302,11 +302,11 @@ view[1]-t.view[0])/2;Q(t,[o-e,o+e])}function ue(t,o){let{extent:e,view:n}=t,r=n[
 t,t.whole),toEnd:o=>ue(t,o)}}function Zn(t){return{timeAt:o=>pe(t,o),hover:(o,e)=>Qn(t,o,e),leave(){t.pointerX=null,he(t,null)},click:(o,e)=>tr(t,o,e),zoomToEventAt(o,e){
 let n=yt(t,o,e);n!==null&&N(t,n,!0)},dragRange(o,e){t.range=[Math.min(o,e),Math.max(o,e)],A(t)},finishRange:()=>P(t),measureTo(o,e){let[n,r]=[t.selected,yt(t,o,
 e)];return n===null||r===null||n===r?!1:(t.range=so(t.data,n,r),t.selected=null,P(t),A(t),!0)},clearRange(){t.range!==null&&(t.range=null,P(t),A(t))},toggleLane:o=>Z(
-t,$(t.layout,lt(t,o))),dropLane(o,e){let[n,r]=[o,e].map(s=>$(t.layout,lt(t,s)));J(t,n,r<0?t.order.length-1:t.order.indexOf(r))}}}function Jn(t){return{zoomToFocused(){
+t,$(t.layout,lt(t,o))),dropLane(o,e){let[n,r]=[o,e].map(s=>$(t.layout,lt(t,s)));J(t,n,r<0?e<y?0:t.order.length-1:t.order.indexOf(r))}}}function Jn(t){return{zoomToFocused(){
 let o=t.focused??t.selected;o!==null&&N(t,o,!0)},toggleFocusLane:()=>Z(t,ie(t)),pinFocusLane:()=>mt(t,ie(t)),arrow(o){t.focused!==null?j(t,ne(t,t.focused,o)):o===
 "left"||o==="right"?xt(t,(o==="left"?-1:1)*80):t.dom.frame.scrollBy(0,(o==="up"?-2:2)*E)},enter(){let{focused:o}=t;o===null?j(t,se(t,we(t))):ge(t,o)},follow(){t.
 focused!==null&&j(t,re(t,t.focused))},escape:()=>or(t),search:o=>bt(t,o),nextMatch:o=>er(t,o),hold:o=>nr(t,o),focusChanged(o){t.hasFocus=o,A(t)}}}function pe(t,o){
-let e=_(t);return e.t0+(o-t.size.gutter)/e.scale}function yt(t,o,e){let{index:n,layout:r,size:s}=t,a=go(r,lt(t,e));if(a===null||o<s.gutter||e<b)return null;let c=qn/
+let e=_(t);return e.t0+(o-t.size.gutter)/e.scale}function yt(t,o,e){let{index:n,layout:r,size:s}=t,a=go(r,lt(t,e));if(a===null||o<s.gutter||e<y)return null;let c=qn/
 _(t).scale,l=pt(n,n.laneRow[a.lane]+a.row,pe(t,o),c);return l<0?null:l}function Qn(t,o,e){let{dom:n}=t;t.pointerX=o;let r=yt(t,o,e);r!==null&&io(n,qo(t,r),o+n.frame.
 offsetLeft,e+n.frame.offsetTop),he(t,r)}function he(t,o){o===null&&(t.dom.tip.hidden=!0),o!==t.hover&&(t.hover=o,t.options.onHover?.(o),A(t))}function tr(t,o,e){
 let n=yt(t,o,e);t.focused=n,n===null&&(t.range=null),ge(t,n)}function ge(t,o){t.selected=o,o!==null&&(t.dom.spoken.textContent=`selected ${gt(t.data,o)}`),P(t),
@@ -318,16 +318,16 @@ e.count===0)return;let{found:n,ordinal:r}=ce(t,e,o);e.at=n,t.dom.matches.textCon
 s,a],c)=>{s&&Gt(t,Math.exp(-s*2.2*c),t.pointerX),a&&xt(t,a*900*c)};if(matchMedia("(prefers-reduced-motion: reduce)").matches){e(zt([o]),.12);return}if(t.held.has(
 o))return;t.held.add(o);let n=null,r=s=>{let a=n===null?.016666666666666666:Math.min(.05,(s-n)/1e3);n=s,e(zt(t.held),a),t.beforeFrame=t.held.size?r:null,t.held.
 size&&A(t)};t.beforeFrame=r,A(t)}function me(t){let{lanesButton:o,lanes:e}=t.dom;M(t,o,"click",()=>{t.lanesPanel??=rr(t),e.hidden=!e.hidden,o.setAttribute("aria-expanded",String(!e.hidden)),t.lanesPanel.
-update()})}function rr(t){let o=t.data.header.lanes.map((n,r)=>sr(t,r)),e=y("ul",{"aria-label":"Lanes"});return t.dom.lanes.replaceChildren(e),{update(){let{activeElement:n}=document;
+update()})}function rr(t){let o=t.data.header.lanes.map((n,r)=>sr(t,r)),e=b("ul",{"aria-label":"Lanes"});return t.dom.lanes.replaceChildren(e),{update(){let{activeElement:n}=document;
 e.append(...t.order.map(r=>o[r].node));for(let r of o)r.update();n instanceof HTMLElement&&e.contains(n)&&n.focus()}}}function sr(t,o){let{label:e}=t.data.header.
-lanes[o],n=(i,u,d)=>y("button",{type:"button",title:u,"aria-label":`${u}: ${e}`,onclick:d},i),r=n("Pin","Pin on top",()=>mt(t,o)),s=n("\u2191","Move up",()=>J(t,
-o,t.order.indexOf(o)-1)),a=n("\u2193","Move down",()=>J(t,o,t.order.indexOf(o)+1)),c=n("Fold","Fold to one row",()=>Z(t,o));c.disabled=t.rows.heights[o]<2;let l=y(
+lanes[o],n=(i,u,d)=>b("button",{type:"button",title:u,"aria-label":`${u}: ${e}`,onclick:d},i),r=n("Pin","Pin on top",()=>mt(t,o)),s=n("\u2191","Move up",()=>J(t,
+o,t.order.indexOf(o)-1)),a=n("\u2193","Move down",()=>J(t,o,t.order.indexOf(o)+1)),c=n("Fold","Fold to one row",()=>Z(t,o));c.disabled=t.rows.heights[o]<2;let l=b(
 "input",{type:"search",placeholder:"Filter names","aria-label":`Filter names: ${e}`});l.addEventListener("input",()=>le(t,o,l.value));for(let i of[r,s,a,c,l])i.
-setAttribute("data-lm-suppress-shortcuts","true");let f=y("span",{class:"cltl-lane",title:e},e);return{node:y("li",{},r,s,a,c,f,l),update(){r.setAttribute("aria\
+setAttribute("data-lm-suppress-shortcuts","true");let f=b("span",{class:"cltl-lane",title:e},e);return{node:b("li",{},r,s,a,c,f,l),update(){r.setAttribute("aria\
 -pressed",String(t.pinned.has(o))),c.setAttribute("aria-pressed",String(t.collapsed.has(o)))}}}var ar=460,cr=150,lr="800px 0px";function ye(t,o,e={}){let n=Do(t,o,e),r=de(n);Wo(n,r),Bo(n,r),ur(n,r),be(n,n.mode),fr(n),G(n);let s=new ResizeObserver(()=>G(n));
 s.observe(n.dom.frame);let a=new IntersectionObserver(c=>ee(n,c[c.length-1].isIntersecting),{rootMargin:lr});return a.observe(n.dom.frame),n.cleanups.push(()=>s.
 disconnect(),()=>a.disconnect()),wt(n),ir(n,r)}function be(t,o){Object.assign(t,Lt(o)),lo(t.dom.host,t.colors),uo(t.dom,Qo(t)),A(t)}function fr({dom:t,layout:o,
-options:e}){let n=e.height??Math.min(ar,Math.max(cr,o.total+b));t.frame.style.height=`${Math.round(n)+2}px`}function ur(t,o){let{dom:e}=t;M(t,e.zoomIn,"click",()=>o.
+options:e}){let n=e.height??Math.min(ar,Math.max(cr,o.total+y));t.frame.style.height=`${Math.round(n)+2}px`}function ur(t,o){let{dom:e}=t;M(t,e.zoomIn,"click",()=>o.
 zoom(.5,null)),M(t,e.zoomOut,"click",()=>o.zoom(2,null)),M(t,e.fit,"click",o.fit),me(t),M(t,e.next,"click",()=>o.nextMatch(1)),M(t,e.previous,"click",()=>o.nextMatch(
 -1)),M(t,e.frame,"scroll",()=>A(t),{passive:!0})}function ir(t,o){return{setTheme:e=>be(t,e),fit:o.fit,zoomTo:(e,n)=>o.show([e,n]),getView:()=>[...t.view],select(e=null){
 t.selected=e,e!==null&&N(t,e),A(t)},setRange(e,n=null){t.range=e===null||n===null?null:[e,n],A(t)},setNames(e){t.names=e===null?null:new Set(e),W(t)},raceOf:e=>t.
@@ -340,9 +340,9 @@ y(n,t.rows.row[o]),width:s,height:E-1}}function ve(t,o){let e=hr(o);t.replaceChi
 get("_panel").number??0)},s=()=>{let l=o.get("_ended");e.root.dataset.state=l?"ended":"live";for(let f of e.buttons)f.hidden=!!l;e.note.textContent=l||o.get("_h\
 int")},c=[["msg:custom",(l,f)=>{l?.kind==="timeline"?n.show(l.step??0,f[0]):l?.kind==="note"&&(e.note.textContent=l.text??"")}],["change:_panel",r],["change:_en\
 ded",s]];for(let[l,f]of c)o.on(l,f);return r(),s(),Me(o,"timeline"),()=>{for(let[l,f]of c)o.off(l,f);n.destroy(),Tt(o.get("_picture"),!1)}}function Me(t,o){try{
-t.send({kind:o,view:no()})}catch{}}function hr(t){let o=y("span",{class:"cl-watch-hint"}),e=(f,i)=>()=>{o.textContent=i,Me(t,f)},n=[y("button",{type:"button",onclick:e(
-"record","Recording is requested.")},"Record now"),y("button",{type:"button",onclick:e("stop","A stop is requested.")},"Stop watching")],r=y("div",{class:"cl-wa\
-tch-content"}),s=y("h4",{hidden:!0}),a=y("div",{class:"cudalens cl-watch-timeline",hidden:!0}),c=y("div",{class:"cl-watch-tools"},...n,o);return{root:y("div",{class:"\
+t.send({kind:o,view:no()})}catch{}}function hr(t){let o=b("span",{class:"cl-watch-hint"}),e=(f,i)=>()=>{o.textContent=i,Me(t,f)},n=[b("button",{type:"button",onclick:e(
+"record","Recording is requested.")},"Record now"),b("button",{type:"button",onclick:e("stop","A stop is requested.")},"Stop watching")],r=b("div",{class:"cl-wa\
+tch-content"}),s=b("h4",{hidden:!0}),a=b("div",{class:"cudalens cl-watch-timeline",hidden:!0}),c=b("div",{class:"cl-watch-tools"},...n,o);return{root:b("div",{class:"\
 cudalens-watch"},c,r,s,a),content:r,buttons:n,note:o,heading:s,timeline:a}}function gr(t,{tree:o}){if(!o)return;let e=V(t,"details",HTMLDetailsElement).map(n=>n.
 open);t.replaceChildren(Et(o));for(let[n,r]of V(t,"details",HTMLDetailsElement).entries())r.open=e[n]??r.open}function wr({heading:t,timeline:o}){let e=null,n=0,
 r=ro(s=>{o.dataset.theme=s,e?.setTheme(s)});return{async show(s,a){n+=1;let c=n,l=new Uint8Array(a.buffer,a.byteOffset,a.byteLength),f=await oo(l);c!==n||e&&o.matches(

@@ -307,22 +307,22 @@ view[1]-t.view[0])/2;Nt(t,[e-n,e+n])}function dr(t,e){let{extent:n,view:o}=t,r=o
 t,t.whole),toEnd:e=>dr(t,e)}}function hc(t){return{timeAt:e=>mr(t,e),hover:(e,n)=>mc(t,e,n),leave(){t.pointerX=null,gr(t,null)},click:(e,n)=>gc(t,e,n),zoomToEventAt(e,n){
 let o=de(t,e,n);o!==null&&st(t,o,!0)},dragRange(e,n){t.range=[Math.min(e,n),Math.max(e,n)],S(t)},finishRange:()=>rt(t),measureTo(e,n){let[o,r]=[t.selected,de(t,
 e,n)];return o===null||r===null||o===r?!1:(t.range=uo(t.data,o,r),t.selected=null,rt(t),S(t),!0)},clearRange(){t.range!==null&&(t.range=null,rt(t),S(t))},toggleLane:e=>Pt(
-t,nt(t.layout,te(t,e))),dropLane(e,n){let[o,r]=[e,n].map(s=>nt(t.layout,te(t,s)));It(t,o,r<0?t.order.length-1:t.order.indexOf(r))}}}function pc(t){return{zoomToFocused(){
-let e=t.focused??t.selected;e!==null&&st(t,e,!0)},toggleFocusLane:()=>Pt(t,hr(t)),pinFocusLane:()=>fe(t,hr(t)),arrow(e){t.focused!==null?Rt(t,sr(t,t.focused,e)):
-e==="left"||e==="right"?ue(t,(e==="left"?-1:1)*80):t.dom.frame.scrollBy(0,(e==="up"?-2:2)*E)},enter(){let{focused:e}=t;e===null?Rt(t,ir(t,br(t))):wr(t,e)},follow(){
-t.focused!==null&&Rt(t,ar(t,t.focused))},escape:()=>wc(t),search:e=>he(t,e),nextMatch:e=>bc(t,e),hold:e=>yc(t,e),focusChanged(e){t.hasFocus=e,S(t)}}}function mr(t,e){
-let n=J(t);return n.t0+(e-t.size.gutter)/n.scale}function de(t,e,n){let{index:o,layout:r,size:s}=t,a=Mo(r,te(t,n));if(a===null||e<s.gutter||n<v)return null;let i=uc/
-J(t).scale,c=ae(o,o.laneRow[a.lane]+a.row,mr(t,e),i);return c<0?null:c}function mc(t,e,n){let{dom:o}=t;t.pointerX=e;let r=de(t,e,n);r!==null&&yo(o,Zo(t,r),e+o.frame.
-offsetLeft,n+o.frame.offsetTop),gr(t,r)}function gr(t,e){e===null&&(t.dom.tip.hidden=!0),e!==t.hover&&(t.hover=e,t.options.onHover?.(e),S(t))}function gc(t,e,n){
-let o=de(t,e,n);t.focused=o,o===null&&(t.range=null),wr(t,o)}function wr(t,e){t.selected=e,e!==null&&(t.dom.spoken.textContent=`selected ${ce(t.data,e)}`),rt(t),
-S(t)}function br(t){let e=J(t).parts.reverse().flatMap(({lanes:n})=>n);return[...e,...t.order.slice(t.order.indexOf(e[e.length-1])+1)]}function hr(t){return t.focusLane>=
-0?t.focusLane:br(t)[0]??-1}function wc(t){if(t.search!==null)t.dom.search.value="",he(t,"");else if(t.focused!==null&&t.focused!==t.selected)t.focused=null;else if(t.
-selected!==null||t.range!==null)Object.assign(t,{selected:null,range:null,focused:null}),rt(t);else return!1;return t.isArmed=!1,S(t),!0}function he(t,e){let n=cr(
-t,e);return t.search=n,t.dom.matches.textContent=n&&`${O(n.count)} ${n.count===1?"match":"matches"}`,bt(t),n?.count??0}function bc(t,e){let{search:n}=t;if(n===null||
-n.count===0)return;let{found:o,ordinal:r}=lr(t,n,e);n.at=o,t.dom.matches.textContent=`${O(r)} of ${O(n.count)}`,t.selected=o,Rt(t,o),rt(t)}function yc(t,e){let n=([
-s,a],i)=>{s&&en(t,Math.exp(-s*2.2*i),t.pointerX),a&&ue(t,a*900*i)};if(matchMedia("(prefers-reduced-motion: reduce)").matches){n(Ve([e]),.12);return}if(t.held.has(
-e))return;t.held.add(e);let o=null,r=s=>{let a=o===null?.016666666666666666:Math.min(.05,(s-o)/1e3);o=s,n(Ve(t.held),a),t.beforeFrame=t.held.size?r:null,t.held.
-size&&S(t)};t.beforeFrame=r,S(t)}function yr(t){let{lanesButton:e,lanes:n}=t.dom;T(t,e,"click",()=>{t.lanesPanel??=xc(t),n.hidden=!n.hidden,e.setAttribute("aria-expanded",String(!n.hidden)),t.lanesPanel.
+t,nt(t.layout,te(t,e))),dropLane(e,n){let[o,r]=[e,n].map(s=>nt(t.layout,te(t,s)));It(t,o,r<0?n<v?0:t.order.length-1:t.order.indexOf(r))}}}function pc(t){return{
+zoomToFocused(){let e=t.focused??t.selected;e!==null&&st(t,e,!0)},toggleFocusLane:()=>Pt(t,hr(t)),pinFocusLane:()=>fe(t,hr(t)),arrow(e){t.focused!==null?Rt(t,sr(
+t,t.focused,e)):e==="left"||e==="right"?ue(t,(e==="left"?-1:1)*80):t.dom.frame.scrollBy(0,(e==="up"?-2:2)*E)},enter(){let{focused:e}=t;e===null?Rt(t,ir(t,br(t))):
+wr(t,e)},follow(){t.focused!==null&&Rt(t,ar(t,t.focused))},escape:()=>wc(t),search:e=>he(t,e),nextMatch:e=>bc(t,e),hold:e=>yc(t,e),focusChanged(e){t.hasFocus=e,
+S(t)}}}function mr(t,e){let n=J(t);return n.t0+(e-t.size.gutter)/n.scale}function de(t,e,n){let{index:o,layout:r,size:s}=t,a=Mo(r,te(t,n));if(a===null||e<s.gutter||
+n<v)return null;let i=uc/J(t).scale,c=ae(o,o.laneRow[a.lane]+a.row,mr(t,e),i);return c<0?null:c}function mc(t,e,n){let{dom:o}=t;t.pointerX=e;let r=de(t,e,n);r!==
+null&&yo(o,Zo(t,r),e+o.frame.offsetLeft,n+o.frame.offsetTop),gr(t,r)}function gr(t,e){e===null&&(t.dom.tip.hidden=!0),e!==t.hover&&(t.hover=e,t.options.onHover?.(
+e),S(t))}function gc(t,e,n){let o=de(t,e,n);t.focused=o,o===null&&(t.range=null),wr(t,o)}function wr(t,e){t.selected=e,e!==null&&(t.dom.spoken.textContent=`sele\
+cted ${ce(t.data,e)}`),rt(t),S(t)}function br(t){let e=J(t).parts.reverse().flatMap(({lanes:n})=>n);return[...e,...t.order.slice(t.order.indexOf(e[e.length-1])+
+1)]}function hr(t){return t.focusLane>=0?t.focusLane:br(t)[0]??-1}function wc(t){if(t.search!==null)t.dom.search.value="",he(t,"");else if(t.focused!==null&&t.focused!==
+t.selected)t.focused=null;else if(t.selected!==null||t.range!==null)Object.assign(t,{selected:null,range:null,focused:null}),rt(t);else return!1;return t.isArmed=
+!1,S(t),!0}function he(t,e){let n=cr(t,e);return t.search=n,t.dom.matches.textContent=n&&`${O(n.count)} ${n.count===1?"match":"matches"}`,bt(t),n?.count??0}function bc(t,e){
+let{search:n}=t;if(n===null||n.count===0)return;let{found:o,ordinal:r}=lr(t,n,e);n.at=o,t.dom.matches.textContent=`${O(r)} of ${O(n.count)}`,t.selected=o,Rt(t,o),
+rt(t)}function yc(t,e){let n=([s,a],i)=>{s&&en(t,Math.exp(-s*2.2*i),t.pointerX),a&&ue(t,a*900*i)};if(matchMedia("(prefers-reduced-motion: reduce)").matches){n(Ve(
+[e]),.12);return}if(t.held.has(e))return;t.held.add(e);let o=null,r=s=>{let a=o===null?.016666666666666666:Math.min(.05,(s-o)/1e3);o=s,n(Ve(t.held),a),t.beforeFrame=
+t.held.size?r:null,t.held.size&&S(t)};t.beforeFrame=r,S(t)}function yr(t){let{lanesButton:e,lanes:n}=t.dom;T(t,e,"click",()=>{t.lanesPanel??=xc(t),n.hidden=!n.hidden,e.setAttribute("aria-expanded",String(!n.hidden)),t.lanesPanel.
 update()})}function xc(t){let e=t.data.header.lanes.map((o,r)=>Mc(t,r)),n=h("ul",{"aria-label":"Lanes"});return t.dom.lanes.replaceChildren(n),{update(){let{activeElement:o}=document;
 n.append(...t.order.map(r=>e[r].node));for(let r of e)r.update();o instanceof HTMLElement&&n.contains(o)&&o.focus()}}}function Mc(t,e){let{label:n}=t.data.header.
 lanes[e],o=(f,u,d)=>h("button",{type:"button",title:u,"aria-label":`${u}: ${n}`,onclick:d},f),r=o("Pin","Pin on top",()=>fe(t,e)),s=o("\u2191","Move up",()=>It(

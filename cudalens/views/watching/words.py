@@ -63,17 +63,18 @@ def change(one: WatchedChange, run: WatchedRun) -> str:
 
 
 def changes(group: Sequence[WatchedChange], run: WatchedRun) -> str:
-    """As `change`; of a disturbance ``since step 4,120 (14:02:31): 7 times slower and faster, 18.1 to 26.3 ms``."""
+    """As `change`, or for one disturbance: ``since step 4,120 (14:02:31):`` and the words of `disturbance`."""
     if len(group) == 1:
         return change(group[0], run)
     return f"{_since(group[0], run)}: {disturbance(group)}"
 
 
 def disturbance(group: Sequence[WatchedChange]) -> str:
-    """``7 times slower and faster, 18.1 to 26.3 ms; ...`` for the changes of one disturbance."""
+    """``7 changes, slower and faster in turn, from 18.1 ms to 26.3 ms; ...`` for the changes of one disturbance."""
     levels = [group[0].before_ns, *(one.after_ns for one in group)]
     between = f"{units.duration(min(levels))} to {units.duration(max(levels))}"
-    return f"{len(group)} times slower and faster, {between}; other load on the machine is a usual cause"
+    turns = f"{len(group)} changes, slower and faster in turn, from {between}"
+    return f"{turns}; other load on the machine is a usual cause"
 
 
 def _since(one: WatchedChange, run: WatchedRun) -> str:

@@ -162,6 +162,18 @@ CASES = {
     "a dtype of a parameter": case("t = nn.Parameter(vector())", "t.element_size()", "t.data = t.data.double()"),
     "a class of a tensor": case("t = vector()", "(type(t) is torch.Tensor)", "t = nn.Parameter(t)"),
     "an identity": case("s = t = vector()", "(s is t)", "t = vector()"),
+    "an identity in a set": case("t = vector()\nknown = {t}", "(t in known)", "t = vector()"),
+    "an identity by the operator module": case(
+        "import operator\ns = t = vector()", "operator.is_(s, t)", "t = vector()"
+    ),
+    "an address": case("s = t = vector()", "(t.data_ptr() == s.data_ptr())", "t = vector()"),
+    "an offset in a storage": case(
+        "t = torch.ones(4, device='cuda')", "t.storage_offset()", "t = torch.ones(8, device='cuda')[4:]"
+    ),
+    "an attribute of a tensor": case("t = vector()\nt.scale = 2", "t.scale", "t = vector()\nt.scale = 3"),
+    "an attribute of a view that is used": Case(
+        "t = vector()\nt.scale = 2", "return x * t * t.scale", "t = t.view(-1)\nt.scale = 3"
+    ),
     "a counter of changes": case("t = vector()", "t._version", "t.add_(1)"),
     "a tensor that is missing": case("t = vector()", "(t is None)", "t = None"),
     "a number in a hook": Case(

@@ -35,6 +35,8 @@ def outer(meet):
 
 @pytest.fixture(autouse=True)
 def nothing_left():
+    if type(sys.gettrace()).__module__.startswith("coverage"):
+        pytest.skip("coverage traces this thread")
     assert sys.gettrace() is None, "these tests need a thread without a trace function"
     yield
     sys.settrace(None)

@@ -35,10 +35,27 @@ def test_marks_of_the_page_are_kept_in_the_trace():
     assert timeline(trace)._marks == marks_for_page(trace)
 
 
+def test_a_mark_that_a_page_does_not_know_stays():
+    trace = gpu_trace()
+    start = int(trace.events["ts"].min())
+    view = timeline(trace)
+    trace.mark(start + 10, "made in Python")
+    view._marks = [{"at": 20, "dur": 0, "note": "from the page"}]
+    assert rows(trace) == [(start + 10, 0, "made in Python"), (start + 20, 0, "from the page")]
+    view._marks = []
+    assert rows(trace) == [(start + 10, 0, "made in Python")]
+
+
+def test_a_note_that_is_no_valid_text_is_kept_without_its_bad_characters(tmp_path):
+    trace = gpu_trace()
+    trace.mark(5, "a\ud800b")
+    assert rows(Trace.load(trace.save(tmp_path / "t.cudalens"))) == [(5, 0, "a?b")]
+
+
 @pytest.mark.parametrize(
     "sent", [None, "x", [3], [{"at": "1", "dur": 0}], [{"at": 1, "dur": -1}], [{"at": float("nan"), "dur": 0}]]
 )
 def test_what_is_not_a_mark_is_left_out(sent):
     trace = gpu_trace()
-    keep_marks(trace, sent)
+    keep_marks(trace, [], sent)
     assert rows(trace) == []

@@ -74,7 +74,11 @@ function pointerActions(timeline) {
     toggleLane: (/** @type {number} */ y) => foldLane(timeline, laneAtY(timeline.layout, layoutY(timeline, y))),
     dropLane(/** @type {number} */ from, /** @type {number} */ to) {
       const [lane, other] = [from, to].map((y) => laneAtY(timeline.layout, layoutY(timeline, y)));
-      moveLane(timeline, lane, other < 0 ? timeline.order.length - 1 : timeline.order.indexOf(other));
+      moveLane(
+        timeline,
+        lane,
+        other < 0 ? (to < HEAD_HEIGHT ? 0 : timeline.order.length - 1) : timeline.order.indexOf(other),
+      );
     },
   };
 }

@@ -18,7 +18,7 @@ export function foldLane(timeline, lane) {
 }
 
 /**
- * Pins a lane below the other pinned ones, where it stays while the others scroll; or ends that.
+ * Pins a lane below the other pinned ones, where it stays while the others scroll; unpins a pinned one.
  *
  * @param {Timeline} timeline
  * @param {number} lane
@@ -51,7 +51,7 @@ export function moveLane(timeline, lane, place) {
 }
 
 /**
- * Dims the events of a lane whose names do not contain `text`; "" ends that.
+ * Dims the events of a lane whose names do not contain `text`; "" removes the filter.
  *
  * @param {Timeline} timeline
  * @param {number} lane

@@ -95,9 +95,9 @@ def optimizer(kernel_ns, number, every=0):
     return world.wait()
 
 
-def collective(elements, ns, *, beside=0):
+def collective(elements, ns, *, beside=0, world=None):
     """Ten times: a collective of a message, `beside` of computation on another stream, and a step that needs both."""
-    world = World()
+    world = world or World()
     for _ in range(10):
         world.device("gemm", max(beside, 100 * US), stream=7)
         message = {"shapes": f"[[{elements}], []]"}
@@ -301,3 +301,9 @@ def test_it_is_silent_where_the_advice_would_gain_nothing(row, source):
 @pytest.mark.parametrize(("row", "source"), **NAMED)
 def test_it_is_silent_about_a_near_miss(row, source):
     assert row.rule not in found(row.near_miss(), source)
+
+
+def test_waiting_beside_computation_takes_nothing_from_the_transfer_of_other_messages():
+    world = collective(100 << 20, 2 * MS, world=collective(1024, 2 * MS, beside=3 * MS))
+    (one,) = (one for one in findings(world.trace(), most=None) if one.rule == "exposed_communication")
+    assert "at most 19.0 ms of it is transfer" in one.what

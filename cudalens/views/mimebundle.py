@@ -19,7 +19,7 @@ def mimebundle(trace: Trace, **kwargs: Any) -> dict[str, Any]:
     if notebook.is_live():
         from cudalens.views.widget import timeline
 
-        bundle[notebook.WIDGET_VIEW] = timeline(trace).view_json()
+        return notebook.widget_bundle(timeline(trace).model_id) | bundle  # its text is the trace's
     return bundle
 
 

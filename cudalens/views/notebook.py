@@ -38,6 +38,12 @@ _STYLE: Final = (
 )
 
 
+def widget_bundle(model_id: str) -> dict[str, Any]:
+    """A mimebundle that shows the widget of a model."""
+    view = {"version_major": 2, "version_minor": 0, "model_id": model_id}
+    return {"text/plain": "", WIDGET_VIEW: view}
+
+
 def static_bundle(trace: Trace, widget_id: str | None = None) -> dict[str, Any]:
     """The output that a saved notebook contains. `widget_id`: the live widget that hides it while it shows."""
     return {"text/plain": str(summary(trace)), "text/html": static_html(trace, widget_id)}

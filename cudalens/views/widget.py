@@ -71,10 +71,6 @@ class TimelineWidget(anywidget.AnyWidget):
         """Call `callback(rows)` whenever the selection changes; what it raises is shown under the widget."""
         self._callbacks.append(callback)
 
-    def view_json(self) -> dict[str, Any]:
-        """What a mimebundle holds of this widget."""
-        return {"version_major": 2, "version_minor": 0, "model_id": self.model_id}
-
     def __repr__(self) -> str:
         """One cheap line."""
         return f"<cudalens timeline of '{self.trace.info.name}'>"
@@ -86,8 +82,7 @@ class TimelineWidget(anywidget.AnyWidget):
         if not notebook.is_live():
             raise NotImplementedError
         self._picture = self.model_id
-        view = {"text/plain": "", notebook.WIDGET_VIEW: self.view_json()}
-        for bundle in (*notebook.static_bundles(self.trace, self.model_id), view):
+        for bundle in (*notebook.static_bundles(self.trace, self.model_id), notebook.widget_bundle(self.model_id)):
             publish_display_data(bundle)  # type: ignore[no-untyped-call]
 
     @traitlets.observe("_selection")

@@ -19,6 +19,9 @@ _ATTRIBUTES: Final = frozenset(
 #: Functions that take the name of an attribute as text, and the attribute that holds all of them.
 _BY_TEXT: Final = frozenset({"getattr", "setattr", "delattr", "hasattr", "attrgetter", "vars", "__dict__"})
 
+#: Functions and methods that give or compare the identity, the hash or the address of an object.
+_IDENTITIES: Final = frozenset({"id", "hash", "__hash__", "is_", "is_not", "data_ptr", "untyped_storage", "storage"})
+
 #: Instructions behind the name of such a function among which its arguments are.
 _NEAR: Final = 12
 
@@ -32,7 +35,8 @@ class CodeNames:
         attributes: Of attributes, whatever the object is; with text that may be the name of one.
         imports: Of modules that it imports while it runs, relative ones with their dots.
         is_dynamic: Whether it computes names of attributes.
-        has_identities: Whether it compares objects with ``is``, constants aside, or calls ``id``.
+        has_identities: Whether its results can depend on the identity of an object: it compares with ``is``, constants
+            aside, tests membership with ``in``, or uses a name of `_IDENTITIES`.
     """
 
     globals: frozenset[str]
@@ -75,10 +79,6 @@ def stored_by(kind: Any) -> frozenset[str]:
     code = getattr(kind.__init__, "__code__", None)
     stored = () if code is None else (at.argval for at in dis.get_instructions(code) if at.opname == "STORE_ATTR")
     return frozenset(map(str, stored))
-
-
-#: What gives the identity, the hash or the address of an object.
-_IDENTITIES: Final = frozenset({"id", "hash", "__hash__", "is_", "is_not", "data_ptr", "untyped_storage", "storage"})
 
 
 def _has_identities(instructions: list[dis.Instruction]) -> bool:

@@ -119,7 +119,8 @@ class Reads:
         owners: Objects whose class belongs to what is read, with a label.
         unguarded: Values that cannot be compared before a replay, in words.
         is_complete: Whether the search reached its end.
-        has_identities: Whether code compares objects with ``is`` or takes their ``id``.
+        has_identities: Whether results can depend on the identity of a tensor: `CodeNames.has_identities` of some code,
+            or a tensor is a key of a dict.
     """
 
     values: list[Read] = field(default_factory=list)

@@ -100,8 +100,7 @@ class GaugesWidget(anywidget.AnyWidget):
         self._picture = self.model_id
         self._publish(update=False)
         self._is_shown = True
-        view = {"version_major": 2, "version_minor": 0, "model_id": self.model_id}
-        publish_display_data({"text/plain": "", notebook.WIDGET_VIEW: view})  # type: ignore[no-untyped-call]
+        publish_display_data(notebook.widget_bundle(self.model_id))  # type: ignore[no-untyped-call]
 
     def _repr_mimebundle_(self, **kwargs: Any) -> tuple[dict[str, str], dict[str, str]]:
         return self._bundle(), {}

@@ -126,8 +126,7 @@ class WatchPanel(anywidget.AnyWidget):
         self._picture = self.model_id
         self._publish(update=False)
         self._is_shown = True
-        shown = {"version_major": 2, "version_minor": 0, "model_id": self.model_id}
-        publish_display_data({"text/plain": "", notebook.WIDGET_VIEW: shown})  # type: ignore[no-untyped-call]
+        publish_display_data(notebook.widget_bundle(self.model_id))  # type: ignore[no-untyped-call]
 
     def _publish(self, *, update: bool) -> None:
         from IPython.display import publish_display_data

@@ -281,7 +281,7 @@ def conf_from_environment(environ: Mapping[str, str]) -> AllocatorConf:
     """The options in the environment: PYTORCH_CUDA_ALLOC_CONF, else PYTORCH_ALLOC_CONF.
 
     Raises:
-        VirtualDeviceError: PYTORCH_NO_CUDA_MEMORY_CACHING is set, to whatever value.
+        VirtualDeviceError: PYTORCH_NO_CUDA_MEMORY_CACHING is set, to any value.
     """
     if "PYTORCH_NO_CUDA_MEMORY_CACHING" in environ:
         raise VirtualDeviceError(

@@ -95,7 +95,7 @@ def lab_page(browser):
 
 @pytest.fixture
 def faults():
-    """What the pages of a test complained of: console errors and warnings, uncaught exceptions. The test fails on any."""
+    """Console errors and warnings, uncaught exceptions and dialogs of the pages of a test. The test fails on any."""
     faults = []
     yield faults
     assert not faults, "the page complained:\n" + "\n".join(faults)

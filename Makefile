@@ -31,6 +31,7 @@ $(STAMP): pyproject.toml requirements.lock hatch_build.py $(wildcard cudalens/*/
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@$(PIP) install --quiet --upgrade "pip>=25.1"
 	@$(PIP) install --quiet $(INDEX) -c requirements.lock -e ".[lab]" --group dev --group docs
+	@$(BIN)/python -m compileall -q cudalens
 	@touch $@
 
 demo: setup ## run notebooks/quickstart.ipynb, write an HTML report, print the verdict

@@ -19,6 +19,7 @@ from .module_server import ModuleServer
 
 HERE = Path(__file__).parent
 VIEWPORT = {"width": 1100, "height": 700}
+LAB_VIEWPORT = {"width": 1300, "height": 1400}
 #: What Playwright disables, because a second switch replaces its own; and pages for a toolbar that headless Chromium
 #: does not show.
 DISABLED = (
@@ -78,9 +79,23 @@ def lab(tmp_path_factory):
         yield lab
 
 
+@pytest.fixture(scope="package")
+def lab_page(browser):
+    """One page, so that JupyterLab is loaded once.
+
+    It is watched for exceptions; JupyterLab's own console is not ours to judge.
+    """
+    context = browser.new_context(viewport=LAB_VIEWPORT)
+    faults = []
+    context.on("weberror", lambda error: faults.append(error.error.stack))
+    yield context.new_page()
+    context.close()
+    assert not faults, faults
+
+
 @pytest.fixture
 def faults():
-    """What the pages of a test complained of: console errors and warnings, uncaught exceptions. The test fails on any."""
+    """Console errors and warnings, uncaught exceptions and dialogs of the pages of a test. The test fails on any."""
     faults = []
     yield faults
     assert not faults, "the page complained:\n" + "\n".join(faults)

@@ -25,12 +25,13 @@ help: ## list these targets
 
 setup: $(STAMP) ## create .venv and install cudalens with its development tools
 
-$(STAMP): pyproject.toml requirements.lock hatch_build.py $(wildcard cudalens/traces/chrome/native/*)
+$(STAMP): pyproject.toml requirements.lock hatch_build.py $(wildcard cudalens/*/*/native/*)
 	@$(PYTHON) -c 'import sys; v = sys.version_info; sys.exit(0 if v >= (3, 11) else f"cudalens needs Python 3.11 or newer; this is {v[0]}.{v[1]}. Try: make setup PYTHON=python3.12")'
 	@echo "Installing into $(VENV) (PyTorch included: $(if $(INDEX),CPU build,the default build; TORCH=cpu for the CPU build))"
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@$(PIP) install --quiet --upgrade "pip>=25.1"
 	@$(PIP) install --quiet $(INDEX) -c requirements.lock -e ".[lab]" --group dev --group docs
+	@$(BIN)/python -m compileall -q cudalens
 	@touch $@
 
 demo: setup ## run notebooks/quickstart.ipynb, write an HTML report, print the verdict

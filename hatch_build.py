@@ -1,7 +1,7 @@
-"""Build hook: compiles the optional scanner of Chrome traces with the C compiler of the machine.
+"""Build hook: compiles the optional extensions with the C compiler of the machine.
 
-Without a compiler, without Python's headers or with ``CUDALENS_PURE=1`` the wheel is pure, and traces are read by
-Python code with the same result.
+One reads Chrome traces, the other compares what graphed functions read. Without a compiler, without Python's headers or
+with ``CUDALENS_PURE=1`` the wheel is pure, and Python code does both with the same result.
 """
 
 from __future__ import annotations
@@ -16,39 +16,48 @@ from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
-SOURCE = Path("cudalens/traces/chrome/native/scanner.c")
-#: In the package, also for an editable install; .gitignore has it.
-TARGET = Path("cudalens/traces/chrome/_scanner.abi3.so")
+#: Targets are in the package, also for an editable install; .gitignore has them.
+EXTENSIONS = {
+    Path("cudalens/traces/chrome/native/scanner.c"): Path("cudalens/traces/chrome/_scanner.abi3.so"),
+    Path("cudalens/graphs/guards/native/comparing.c"): Path("cudalens/graphs/guards/_comparing.abi3.so"),
+}
 FLAGS = ("-std=c11", "-O3", "-fPIC", "-shared", "-fvisibility=hidden")
 
 
-class ScannerHook(BuildHookInterface):  # type: ignore[type-arg]
-    """Adds the compiled scanner to the wheel, if it can be compiled."""
+class ExtensionsHook(BuildHookInterface):  # type: ignore[type-arg]
+    """Adds the compiled extensions to the wheel, if they can be compiled."""
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         """Compile before the files are collected."""
         if self.target_name != "wheel":
             return
         if reason := compiled(Path(self.root)):
-            self.app.display_warning(f"cudalens is built without its compiled reader: {reason}")
+            self.app.display_warning(f"cudalens is built without its compiled extensions: {reason}")
             return
-        build_data["artifacts"].append(TARGET.as_posix())
+        build_data["artifacts"] += [target.as_posix() for target in EXTENSIONS.values()]
         build_data["pure_python"] = False
         platform = sysconfig.get_platform().replace("-", "_").replace(".", "_")
         build_data["tag"] = f"cp311-abi3-{platform}"
 
 
 def compiled(root: Path) -> str:
-    """Compile the scanner below `root`; returns why not, or ""."""
-    (root / TARGET).unlink(missing_ok=True)
+    """Compile the extensions below `root`; returns why not, or ""."""
+    for target in EXTENSIONS.values():
+        (root / target).unlink(missing_ok=True)
     if os.environ.get("CUDALENS_PURE") == "1":
         return "CUDALENS_PURE is 1"
     if sys.platform == "win32":
-        return "it is not built on Windows"
+        return "they are not built on Windows"
+    reasons = [_compile(root / source, root / target) for source, target in EXTENSIONS.items()]
+    return next(filter(None, reasons), "")
+
+
+def _compile(source: Path, target: Path) -> str:
     compiler = shlex.split(os.environ.get("CC") or sysconfig.get_config_var("CC") or "cc")
     headers = [f"-I{sysconfig.get_path(name)}" for name in ("include", "platinclude")]
     undefined = ["-undefined", "dynamic_lookup"] if sys.platform == "darwin" else []
-    command = [*compiler, *FLAGS, *headers, *undefined, str(root / SOURCE), "-o", str(root / TARGET), "-lm"]
+    direct = ["-fno-plt"] if sys.platform == "linux" else []
+    command = [*compiler, *FLAGS, *direct, *headers, *undefined, str(source), "-o", str(target), "-lm"]
     try:
         done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 - the machine's own compiler
     except OSError as error:

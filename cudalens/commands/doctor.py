@@ -31,7 +31,7 @@ def run(options: argparse.Namespace) -> None:
     facts = {
         "cudalens": cudalens.__version__,
         "versions": device.versions(),
-        "checks": (*device.run_checks(), _reader_check()),
+        "checks": (*device.run_checks(), _reader_check(), *_comparison_checks()),
     }
     print(_as_json(facts, devices) if options.json else _as_text(facts, devices))
 
@@ -47,6 +47,22 @@ def _reader_check() -> Check:
     else:
         detail = "it was built without a C compiler; Python code reads Chrome traces, with the same result"
     return Check("compiled scanner", is_scanner_in_use(), detail)
+
+
+def _comparison_checks() -> tuple[Check, ...]:
+    from cudalens.device import Check
+
+    try:
+        from cudalens.graphs.guards.comparing import SWITCH, is_comparing_built, is_comparing_in_use
+    except Exception:  # a broken torch raises anything
+        return ()
+    if is_comparing_in_use():
+        detail = "compiled code compares what graphed functions read"
+    elif is_comparing_built():
+        detail = f"{SWITCH}=0 switches it off; Python code compares what graphed functions read, with the same result"
+    else:
+        detail = "it was built without a C compiler; Python code compares what graphed functions read, more slowly"
+    return (Check("compiled guards", is_comparing_in_use(), detail),)
 
 
 def _as_json(facts: dict[str, Any], devices: Devices) -> str:

@@ -8,15 +8,18 @@ from __future__ import annotations
 
 import os
 import shutil
+import threading
+from contextlib import ExitStack, contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
+from .module_server import ModuleServer
+
 HERE = Path(__file__).parent
-VIEWS = HERE.parents[1] / "cudalens" / "views"
-TYPES = {".js": "text/javascript", ".json": "application/json"}
-ORIGIN = "http://cudalens.test"
+VIEWPORT = {"width": 1100, "height": 700}
+LAB_VIEWPORT = {"width": 1300, "height": 1400}
 #: What Playwright disables, because a second switch replaces its own; and pages for a toolbar that headless Chromium
 #: does not show.
 DISABLED = (
@@ -25,7 +28,10 @@ DISABLED = (
     *("AvoidCorsURLLoaderRestartOnRedirect", "OptimizationHints", "NetworkTimeServiceQuerying", "PreconnectToSearch"),
     *("PreloadTopChromeWebUI", "WebUIOmniboxPopup", "WebUIOmniboxAimPopup", "WebUIOmniboxFullPopup", "WebUIToolbar"),
 )
-LAUNCH_ARGUMENTS = ["--no-sandbox", "--disable-gpu", f"--disable-features={','.join(DISABLED)}"]
+LAUNCH_ARGUMENTS = [
+    *("--no-sandbox", "--disable-gpu", f"--disable-features={','.join(DISABLED)}"),
+    "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1, EXCLUDE localhost",  # nothing outside this machine
+]
 #: The headless shell needs half the CPU time of the whole browser.
 NAMES = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 TIMEOUT_MS = 30_000
@@ -73,24 +79,41 @@ def lab(tmp_path_factory):
         yield lab
 
 
+@pytest.fixture(scope="package")
+def lab_page(browser):
+    """One page, so that JupyterLab is loaded once.
+
+    It is watched for exceptions; JupyterLab's own console is not ours to judge.
+    """
+    context = browser.new_context(viewport=LAB_VIEWPORT)
+    faults = []
+    context.on("weberror", lambda error: faults.append(error.error.stack))
+    yield context.new_page()
+    context.close()
+    assert not faults, faults
+
+
 @pytest.fixture
-def context_of(browser):
-    """Makes browser contexts whose pages fail the test on any console error, warning or uncaught exception."""
-    contexts, faults = [], []
-
-    def make(**options):
-        context = browser.new_context(**({"viewport": {"width": 1100, "height": 700}} | options))
-        context.set_default_timeout(TIMEOUT_MS)
-        context.on("weberror", lambda error: faults.append(f"uncaught: {error.error}"))
-        context.on("console", lambda message: _note(faults, message))
-        contexts.append(context)
-        return context
-
-    make.faults = faults
-    yield make
-    for context in contexts:
-        context.close()
+def faults():
+    """Console errors and warnings, uncaught exceptions and dialogs of the pages of a test. The test fails on any."""
+    faults = []
+    yield faults
     assert not faults, "the page complained:\n" + "\n".join(faults)
+
+
+@contextmanager
+def watched(context, faults):
+    """Note in `faults` what the pages of `context` complain of, and any dialog that they open."""
+    handlers = {
+        "weberror": lambda error: faults.append(f"uncaught: {error.error}"),
+        "console": lambda message: _note(faults, message),
+        "dialog": lambda dialog: (faults.append(f"a dialog opened: {dialog.message}"), dialog.dismiss()),
+    }
+    for event, handler in handlers.items():
+        context.on(event, handler)
+    yield context
+    for event, handler in handlers.items():
+        context.remove_listener(event, handler)
 
 
 def _note(faults, message):
@@ -98,52 +121,97 @@ def _note(faults, message):
         faults.append(f"console {message.type}: {message.text}")
 
 
-@pytest.fixture
-def offline_page(context_of):
-    """A page without any network: every request but for file:// and data: is noted as a fault and refused."""
-    context = context_of()
-    context.set_offline(True)
-    page = context.new_page()
-
-    def refuse(route):
-        if route.request.url.startswith(("file:", "data:", "blob:")):
-            route.continue_()
-        else:
-            context_of.faults.append(f"asked the network for {route.request.url}")
-            route.abort()
-
-    page.route("**/*", refuse)
-    return page
+@contextmanager
+def lent(page, faults):
+    """Watch a page that several tests use one after another, and reset what a test sets."""
+    with watched(page.context, faults):
+        yield page
+        page.goto("about:blank")
+    page.mouse.move(-10, -10)
+    page.emulate_media(media="null", color_scheme="null")
+    page.set_viewport_size(VIEWPORT)
 
 
 @pytest.fixture
-def module_page(context_of):
+def context_of(browser, faults):
+    """Makes browser contexts whose pages fail the test on any console error, warning or uncaught exception."""
+    with ExitStack() as stack:
+
+        def make(**options):
+            context = browser.new_context(**({"viewport": VIEWPORT} | options))
+            stack.callback(context.close)
+            context.set_default_timeout(TIMEOUT_MS)
+            return stack.enter_context(watched(context, faults))
+
+        yield make
+
+
+@pytest.fixture(scope="package")
+def reused_pages(browser):
+    """Makes pages for all tests of this folder: Chromium needs half the CPU time for the next file of an open page."""
+    contexts = []
+
+    def make(**options):
+        contexts.append(browser.new_context(viewport=VIEWPORT, **options))
+        contexts[-1].set_default_timeout(TIMEOUT_MS)
+        return contexts[-1].new_page()
+
+    yield make
+    for context in contexts:
+        context.close()
+
+
+@pytest.fixture(scope="package")
+def reused_offline_page(reused_pages):
+    """A page without any network."""
+    return reused_pages(offline=True)
+
+
+@pytest.fixture
+def offline_page(reused_offline_page, faults):
+    """A page without any network: each request but for file:, data: and blob: addresses is a fault."""
+
+    def note(request):
+        if not request.url.startswith(("file:", "data:", "blob:")):
+            faults.append(f"asked the network for {request.url}")
+
+    with lent(reused_offline_page, faults) as page:
+        page.on("request", note)
+        yield page
+        page.remove_listener("request", note)
+
+
+@pytest.fixture(scope="package")
+def reused_module_page(reused_pages):
+    """A page whose cache holds our modules."""
+    return reused_pages()
+
+
+@pytest.fixture(scope="package")
+def module_server():
+    """A server of our modules, and of the files that a test adds to its `files`."""
+    with ModuleServer() as server:
+        threading.Thread(target=server.serve_forever, name="module-server", daemon=True).start()
+        yield server
+        server.shutdown()
+
+
+@pytest.fixture
+def module_page(module_server, reused_module_page, context_of, faults):
     """Opens a page that can import our modules from /js/: ``module_page(script, files={...}, **context_options)``.
 
     `script` is the text of a module; the page is ready once it has set ``window.isReady``. `files` maps further paths
-    to bytes. Nothing else can be fetched.
+    to bytes. Any other request is answered with 404, which is an error of the console. A test has one page without
+    options; a page with options is new.
     """
+    with lent(reused_module_page, faults) as reused:
 
-    def open_page(script: str, files: dict[str, bytes] | None = None, body: str = "", **options):
-        page = context_of(**options).new_page()
-        html = f'<!doctype html><meta charset="utf-8"><body>{body}<script type="module">{script}</script></body>'
-        served = {"/page": html.encode()} | (files or {})
+        def open_page(script: str, files: dict[str, bytes] | None = None, body: str = "", **options):
+            html = f'<!doctype html><meta charset="utf-8"><body>{body}<script type="module">{script}</script></body>'
+            module_server.files = {"/page": html.encode()} | (files or {})
+            page = context_of(**options).new_page() if options else reused
+            page.goto(f"{module_server.origin}/page")
+            page.wait_for_function("window.isReady")
+            return page
 
-        def answer(route):
-            path = route.request.url.removeprefix(ORIGIN)
-            if path.startswith(("/js/", "/css/")):
-                file = VIEWS / path.lstrip("/")
-                route.fulfill(body=file.read_bytes(), content_type=TYPES[file.suffix])
-            elif path in served:
-                route.fulfill(
-                    body=served[path], content_type="text/html" if path == "/page" else "application/octet-stream"
-                )
-            else:
-                route.abort() if path != "/favicon.ico" else route.fulfill(status=204)
-
-        page.route("**/*", answer)
-        page.goto(f"{ORIGIN}/page")
-        page.wait_for_function("window.isReady")
-        return page
-
-    return open_page
+        yield open_page

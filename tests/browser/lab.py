@@ -5,6 +5,7 @@ Loaded by `tests/browser/test_lab.py`; the browser itself comes from the folder'
 
 from __future__ import annotations
 
+import json
 import os
 import secrets
 import socket
@@ -14,6 +15,7 @@ import threading
 from collections import deque
 from contextlib import contextmanager
 from pathlib import Path
+from urllib.request import Request, urlopen
 
 import nbformat
 
@@ -36,13 +38,43 @@ class Lab:
         nbformat.write(notebook, path)
         return path
 
-    def open(self, page, name: str):
-        """Open the notebook `name` in `page` and wait for its panel."""
-        page.goto(f"{self.url}/lab/tree/{name}?reset&token={self.token}")
+    def open(self, page, name: str) -> None:
+        """Open the notebook `name` alone in `page`, with the kernel that runs if there is one; wait for its panel.
+
+        JupyterLab is loaded once for a page, which takes seconds.
+        """
+        self._use_running_kernel(name)
+        if page.url.startswith(f"{self.url}/lab"):
+            page.evaluate(_OPEN_ALONE, name)
+        else:
+            page.goto(f"{self.url}/lab/tree/{name}?reset&token={self.token}")
         page.wait_for_selector(".jp-NotebookPanel:not(.lm-mod-hidden) .jp-Notebook .jp-Cell", timeout=TIMEOUT_MS)
         page.wait_for_function(
             "() => window.jupyterapp?.commands?.hasCommand('notebook:run-all-cells')", timeout=TIMEOUT_MS
         )
+
+    def opened(self, page) -> str | None:
+        """The notebook that `page` shows, if any."""
+        return page.evaluate("() => window.jupyterapp?.shell.currentWidget?.context?.path ?? null")
+
+    def _use_running_kernel(self, name: str) -> None:
+        """Let the next opening of `name` find the first kernel that runs: starting one and importing torch is slow."""
+        if kernels := self.request("GET", "kernels"):
+            kernel = {"id": kernels[0]["id"]}
+            self.request("POST", "sessions", {"path": name, "name": name, "type": "notebook", "kernel": kernel})
+
+    def end_kernels(self) -> None:
+        """End all kernels, so that the next notebook has a new one."""
+        for kernel in self.request("GET", "kernels"):
+            self.request("DELETE", f"kernels/{kernel['id']}")
+
+    def request(self, method: str, path: str, body: object = None):
+        """The answer of the server's REST interface at /api/`path`; None where it is empty."""
+        headers = {"Authorization": f"token {self.token}", "Content-Type": "application/json"}
+        data = None if body is None else json.dumps(body).encode()
+        request = Request(f"{self.url}/api/{path}", data, headers, method=method)
+        with urlopen(request, timeout=TIMEOUT_MS / 1000) as answer:
+            return json.loads(answer.read() or b"null")
 
     def run_all(self, page) -> None:
         """Run all cells of the open notebook; wait until the kernel has answered each."""
@@ -62,6 +94,17 @@ class Lab:
         """Execute the JupyterLab command `name`."""
         page.evaluate("name => void window.jupyterapp.commands.execute(name)", name)
 
+
+#: Unsaved changes would open a dialog.
+_OPEN_ALONE = """async (path) => {
+  const { shell, commands } = window.jupyterapp;
+  for (const widget of [...shell.widgets('main')]) {
+    if (widget.context?.model) widget.context.model.dirty = false;
+    widget.close();
+  }
+  const widget = await commands.execute('docmanager:open', { path });
+  await widget.context.ready;
+}"""
 
 _KERNEL_IS_IDLE = """() => {
   const kernel = window.jupyterapp?.shell.currentWidget?.sessionContext?.session?.kernel;

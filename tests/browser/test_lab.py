@@ -14,26 +14,10 @@ VERDICT = "3.00 ms, GPU busy 45 %: up to 980 µs (33 %) lost to other host work"
 OPEN_COMMS = "import comm; print('open comms:', len(comm.get_comm_manager().comms))"
 
 
-@pytest.fixture(scope="module")
-def context(browser):
-    """One browser context, so that JupyterLab's scripts are loaded and compiled once.
-
-    It is watched for exceptions; JupyterLab's own console is not ours to judge.
-    """
-    context = browser.new_context(viewport={"width": 1300, "height": 1400})
-    faults = []
-    context.on("weberror", lambda error: faults.append(str(error.error)))
-    yield context
-    context.close()
-    assert not faults, faults
-
-
 @pytest.fixture
-def page(context):
-    """A page of its own."""
-    page = context.new_page()
-    yield page
-    page.close()
+def page(lab_page):
+    """The page of JupyterLab, as the user of it names it."""
+    return lab_page
 
 
 def outputs_text(page, cell):
@@ -69,10 +53,10 @@ def open_live(lab, page, name):
     return page
 
 
-@pytest.fixture(scope="module")
-def live(lab, context):
-    """One page for several tests; each leaves it as it was."""
-    return open_live(lab, context.new_page(), "live.ipynb")
+@pytest.fixture
+def live(lab, page):
+    """A notebook that several tests use while no other is opened; each leaves it as it was."""
+    return page if lab.opened(page) == "live.ipynb" else open_live(lab, page, "live.ipynb")
 
 
 def shut_down(page):
@@ -110,6 +94,26 @@ def test_the_theme_follows_jupyterlab(live):
     assert live.locator(".cl-table-host.dark").count() == 1
     use("JupyterLab Light")
     live.wait_for_selector(".cudalens-live .cudalens[data-theme=light]")
+
+
+def test_keys_in_the_timeline_are_not_the_notebooks(live):
+    """In JupyterLab's command mode A inserts a cell, D twice deletes one, X cuts it, Z undoes."""
+    canvas = live.locator(".cudalens-live .cltl-canvas")
+    canvas.click(position={"x": 400, "y": 120})
+    for key in "ddaxbcvzwsf":
+        live.keyboard.press(key)
+        assert live.locator(".jp-Cell").count() == 3, key
+    assert live.evaluate("document.activeElement.classList.contains('cltl-canvas')")
+    live.keyboard.press("Escape")
+    live.keyboard.press("Enter")
+    assert live.locator(".cudalens-live .cltl-spoken[aria-live]").text_content() != ""
+    live.keyboard.press("/")
+    live.keyboard.type("add")
+    search = live.locator(".cudalens-live .cltl-search")
+    assert search.input_value() == "add"
+    assert live.locator(".jp-Cell").count() == 3
+    search.fill("")
+    search.press("Escape")
 
 
 def test_a_saved_notebook_without_its_kernel_shows_the_picture_and_no_error(lab, page):
@@ -177,26 +181,6 @@ def test_errors_of_callbacks_show_under_the_widget(lab, page):
     page.locator(".cudalens-live .cl-table-host tbody tr", has_text="aten::copy_").click()
     page.wait_for_selector(".cl-traceback")
     assert "ValueError: no 3" in page.locator(".cl-traceback").inner_text()
-
-
-def test_keys_in_the_timeline_are_not_the_notebooks(live):
-    """In JupyterLab's command mode A inserts a cell, D twice deletes one, X cuts it, Z undoes."""
-    canvas = live.locator(".cudalens-live .cltl-canvas")
-    canvas.click(position={"x": 400, "y": 120})
-    for key in "ddaxbcvzwsf":
-        live.keyboard.press(key)
-        assert live.locator(".jp-Cell").count() == 3, key
-    assert live.evaluate("document.activeElement.classList.contains('cltl-canvas')")
-    live.keyboard.press("Escape")
-    live.keyboard.press("Enter")
-    assert live.locator(".cudalens-live .cltl-spoken[aria-live]").text_content() != ""
-    live.keyboard.press("/")
-    live.keyboard.type("add")
-    search = live.locator(".cudalens-live .cltl-search")
-    assert search.input_value() == "add"
-    assert live.locator(".jp-Cell").count() == 3
-    search.fill("")
-    search.press("Escape")
 
 
 def test_races_show_live_and_in_the_saved_notebook(lab, page):

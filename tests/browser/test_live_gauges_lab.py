@@ -5,7 +5,6 @@ import json
 import pytest
 
 from .test_lab import OPEN_COMMS, outputs_text, save, shut_down
-from .test_lab import context as context
 from .test_lab import page as page
 
 WORK = """import os
@@ -22,6 +21,7 @@ THREADS = "import threading; print([t.name for t in threading.enumerate() if t.n
 @pytest.fixture
 def gauges(lab, page):
     (lab.folder / "go").unlink(missing_ok=True)
+    lab.end_kernels()
     cells = (
         "%load_ext cudalens\nimport torch",
         "%cudadevice virtual h100",
@@ -36,6 +36,7 @@ def gauges(lab, page):
     page.wait_for_selector(f"{GAUGES}[data-state=live]")
     yield page
     (lab.folder / "go").touch()
+    lab.end_kernels()
 
 
 def test_they_move_while_a_cell_runs_and_stop_by_their_button(lab, gauges):

@@ -216,7 +216,6 @@ def test_the_marks_are_painted(open_report):
 
 
 def test_hostile_texts_are_inert(open_report, offline_page):
-    offline_page.on("dialog", lambda dialog: pytest.fail(f"a dialog opened: {dialog.message}"))
     for events in (False, True):
         page = open_report(hostile_races(events=events))
         for k in range(2):

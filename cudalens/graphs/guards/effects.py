@@ -42,8 +42,7 @@ class Effects:
         reads = find_reads(roots)
         self._leaves, self._spec, self._labels = leaves, spec, labels
         self._values = [*reads.values, *_numpy_state()]
-        self._children = [(children, dict(children), label) for children, label in reads.children]
-        self._sizes = [(held, label, len(held)) for held, label in (*reads.sizes, *reads.hooks)]
+        self._sizes = [(held, label, len(held)) for held, label in reads.sizes]
         self._tensors = reads.tensors
         arguments = zip(labels, leaves, strict=True)
         tensors = [(f"'{label}'", leaf) for label, leaf in arguments if isinstance(leaf, torch.Tensor)]
@@ -91,9 +90,6 @@ class Effects:
         return None if is_on == self._is_grad_enabled else f"the gradient mode: {'off → on' if is_on else 'on → off'}"
 
     def _other_size(self) -> str | None:
-        for children, before, label in self._children:
-            if children != before:
-                return label
         found = (f"{label}: {size} → {len(held)}" for held, label, size in self._sizes if len(held) != size)
         return next(found, None)
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from enum import Enum
 from itertools import chain, starmap
-from operator import attrgetter, eq, getitem, is_
+from operator import attrgetter, getitem, is_
 from typing import Any, Final
 
 import torch
-from torch.utils.hooks import RemovableHandle
 
 from cudalens.graphs.arguments import exact
+from cudalens.graphs.guards.comparing import Compared, PythonCompared
+from cudalens.graphs.guards.lookups import AttributeItems, attributes_in
 from cudalens.graphs.guards.named_tensors import NamedTensors
 from cudalens.graphs.guards.reads import Read, Reads
 
@@ -43,14 +44,12 @@ class GuardSet:
         self._keys = [read.key for read in values]
         self._labels = [read.label for read in values]
         self._values = [read.value for read in values]
-        self._children = [children for children, _ in reads.children]
-        self._children_before = [dict(children) for children, _ in reads.children]
-        self._child_labels = [label for _, label in reads.children]
         self._containers = [container for container, _ in reads.sizes]
         self._size_labels = [label for _, label in reads.sizes]
         self._sizes = list(map(len, self._containers))
-        self._ordered = [held for held, _ in reads.orders]
-        self._order_labels = [label for _, label in reads.orders]
+        orders = [(held, label) for held, label in reads.orders if len(held)]
+        self._ordered = [held for held, _ in orders]
+        self._order_labels = [label for _, label in orders]
         self._orders = [list(held) for held in self._ordered]
         self._all_keys = list(chain.from_iterable(self._orders))
         self._functions = [function for function, _ in reads.functions]
@@ -60,96 +59,81 @@ class GuardSet:
         self._owners = [owner for owner, _ in reads.owners]
         self._kind_labels = [label for _, label in reads.owners]
         self._kinds = list(map(type, self._owners))
-        self._has_odd_kinds = any(type(kind).__eq__ is not type.__eq__ for kind in self._kinds)
-        self._hooks = [hooks for hooks, _ in reads.hooks]
-        self._hook_labels = [label for _, label in reads.hooks]
-        self._num_hooks = list(map(len, self._hooks))
-        self._removable = [(hooks, len(hooks)) for hooks in self._hooks if hooks]
-        self._last_hook = RemovableHandle.next_id
+        attributes = [at for at in reads.attributes if _has_plain_attributes(*at[:2])]
+        self._objects = [owner for owner, _, _ in attributes]
+        self._tables = [held for _, held, _ in attributes]
+        self._table_labels = [label for _, _, label in attributes]
+        self._compared = self._compare()
         places = [(at.container, at.key, at.label, False) for at in tensors]
         self._tensors = NamedTensors(places) if places else None
 
     def __len__(self) -> int:
-        return len(self._values) + len(self._containers) + sum(map(len, self._children))
+        return len(self._values) + len(self._containers)
+
+    def _compare(self) -> PythonCompared:
+        return Compared(
+            AttributeItems, self._holders, self._keys, self._values, self._containers, self._sizes,
+            self._ordered, self._all_keys, self._owners, self._kinds, self._objects, self._tables,
+        )  # fmt: skip
 
     def hold(self) -> bool:
         """Whether every value is as it was."""
         try:
-            is_same = all(map(is_, map(getitem, self._holders, self._keys), self._values))
-            found = [] if is_same else list(map(getitem, self._holders, self._keys))
             if self._tensors is not None and self._tensors.as_before() is None:
+                return False
+            if not self._compared.is_same() and not self._is_equal():
                 return False
         except (LookupError, AttributeError, ValueError, TypeError):
             return False
-        if list(map(len, self._containers)) != self._sizes or not self._has_same_hooks():
-            return False
-        if not self._has_same_code():
-            return False
-        if not all(map(eq, self._children, self._children_before)):  # modules are equal to themselves alone
-            return False
-        if is_same:
-            return True
-        if all(map(_is_equal, found, self._values)):
-            self._values = found  # equal objects: the next comparison finds them by identity
-            return True
-        return False
+        return all(map(is_, map(_code_of, self._functions), self._codes)) and all(
+            keys.isdisjoint(names) for keys, names in self._absent
+        )
 
-    def _has_same_code(self) -> bool:
-        """Whether functions, classes and the order of keys are as they were, and no built-in name is a global now."""
-        if not all(map(is_, chain.from_iterable(self._ordered), self._all_keys)) and not self._has_equal_orders():
+    def _is_equal(self) -> bool:
+        """The same, where equal objects may have replaced values and keys; the next comparison is by identity."""
+        compared = self._compared
+        if not (compared.has_tables() and compared.has_kinds() and compared.has_sizes() and self._has_equal_orders()):
             return False
-        if not all(map(is_, map(_code_of, self._functions), self._codes)):
+        found = list(map(getitem, self._holders, self._keys))
+        if not all(map(_is_equal, found, self._values)):
             return False
-        kinds = list(map(type, self._owners))
-        if kinds != self._kinds or (self._has_odd_kinds and not all(map(is_, kinds, self._kinds))):
-            return False
-        return all(keys.isdisjoint(names) for keys, names in self._absent)
+        self._values, self._all_keys = found, list(chain.from_iterable(self._ordered))
+        self._compared = self._compare()
+        return True
 
     def _has_equal_orders(self) -> bool:
         """Whether the keys of all dicts come in the same order: equal objects may have replaced them."""
         return all(starmap(_are_equal_keys, zip(self._ordered, self._orders, strict=True)))
-
-    def _has_same_hooks(self) -> bool:
-        """Whether no module has another hook: torch numbers all hooks of the process."""
-        if any(len(hooks) != number for hooks, number in self._removable):
-            return False
-        if self._last_hook != RemovableHandle.next_id:
-            if list(map(len, self._hooks)) != self._num_hooks:
-                return False
-            self._last_hook = RemovableHandle.next_id
-        return True
 
     def difference(self) -> str | None:
         """The first value that is not as it was, in words; None if there is none."""
         reads = zip(self._holders, self._keys, self._labels, self._values, strict=True)
         if (found := first_change(starmap(Read, reads))) is not None:
             return found
-        children = zip(self._children, self._children_before, self._child_labels, strict=True)
-        if (other := next((label for now, before, label in children if now != before), None)) is not None:
-            return other
         if self._tensors is not None and (tensor := self._tensors.other()) is not None:
             return f"{tensor}: another tensor"
         if (replaced := self._replaced() or self._reordered()) is not None:
             return replaced
-        sizes = zip(
-            [*self._containers, *self._hooks],
-            [*self._size_labels, *self._hook_labels],
-            [*self._sizes, *self._num_hooks],
-            strict=True,
-        )
+        sizes = zip(self._containers, self._size_labels, self._sizes, strict=True)
         return next((f"{label}: {size} → {len(held)}" for held, label, size in sizes if len(held) != size), None)
 
     def _replaced(self) -> str | None:
-        """A function that has other code, or an object that has another class."""
+        """A function that has other code, or an object that has another class or other attributes."""
         codes = zip(map(_code_of, self._functions), self._codes, self._code_labels, strict=True)
         kinds = zip(map(type, self._owners), self._kinds, self._kind_labels, strict=True)
-        found = next((label for now, before, label in (*codes, *kinds) if now is not before), None)
+        tables = zip(map(attributes_in, self._objects), self._tables, self._table_labels, strict=True)
+        found = next((label for now, before, label in (*codes, *kinds, *tables) if now is not before), None)
         return found or next((f"{min(keys & names)} exists now" for keys, names in self._absent if keys & names), None)
 
     def _reordered(self) -> str | None:
         """A dict whose keys come in another order."""
         orders = zip(self._ordered, self._orders, self._order_labels, strict=True)
         return next((label for held, before, label in orders if not _are_equal_keys(held, before)), None)
+
+
+def _has_plain_attributes(owner: Any, held: dict[str, Any]) -> bool:
+    """Whether the ``__dict__`` of an object is the one that its class keeps for it."""
+    return bool(type(owner).__dictoffset__) and attributes_in(owner) is held
 
 
 _MISSING: Final = object()

@@ -58,7 +58,11 @@ Item: TypeAlias = tuple[Any, Any, Any, str]
 _MOST_PASSES: Final = 8
 
 _HOOKS: Final = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
-_MODULE_TABLES: Final = ("_parameters", "_buffers")
+
+#: Tables of a module, with what a label calls their items.
+_MODULE_TABLES: Final = {
+    "_parameters": "parameters", "_buffers": "buffers", "_modules": "children", **dict.fromkeys(_HOOKS, "hooks")
+}  # fmt: skip
 
 #: Modules of the standard library whose objects hold what a program puts into them.
 _HOLDERS: Final = ("collections", "queue", "argparse", "types", "functools", "weakref", "_weakrefset")
@@ -110,13 +114,12 @@ class Reads:
     Attributes:
         values: The values.
         tensors: The tensors: found again by their addresses.
-        children: Tables of the sub-modules of modules, with a label: compared as a whole.
         sizes: Containers whose length belongs to what is read, with a label.
         absent: Namespaces, with names of globals that they do not hold: those are built-in, or do not exist.
         orders: Dicts whose order of keys belongs to what is read, with a label.
-        hooks: The same for hooks of modules: those change only where torch counts another hook, or one is removed.
         functions: Functions whose code belongs to what is read, with a label: it can be replaced (``%autoreload``).
         owners: Objects whose class belongs to what is read, with a label.
+        attributes: Objects whose ``__dict__`` has values that are read, with it and a label.
         unguarded: Values that cannot be compared before a replay, in words.
         is_complete: Whether the search reached its end.
         has_identities: Whether results can depend on the identity of a tensor: `CodeNames.has_identities` of some code,
@@ -125,13 +128,12 @@ class Reads:
 
     values: list[Read] = field(default_factory=list)
     tensors: list[Read] = field(default_factory=list)
-    children: list[tuple[dict[str, Any], str]] = field(default_factory=list)
     sizes: list[tuple[Any, str]] = field(default_factory=list)
     absent: list[tuple[dict[str, Any], frozenset[str]]] = field(default_factory=list)
     orders: list[tuple[Any, str]] = field(default_factory=list)
-    hooks: list[tuple[Any, str]] = field(default_factory=list)
     functions: list[tuple[FunctionType, str]] = field(default_factory=list)
     owners: list[tuple[Any, str]] = field(default_factory=list)
+    attributes: list[tuple[Any, dict[str, Any], str]] = field(default_factory=list)
     unguarded: list[str] = field(default_factory=list)
     is_complete: bool = True
     has_identities: bool = False
@@ -322,25 +324,28 @@ class _Search:
                 yield defaults, attribute, given, f"{label or function.__name__}'s defaults"
 
     def _of_module(self, module: torch.nn.Module, label: str) -> Iterator[Item]:
-        held = module.__dict__
-        self._waiting += [(child, _dotted(label, name)) for name, child in module._modules.items()]
-        for table in _MODULE_TABLES:
-            for name, tensor in held[table].items():
-                yield held[table], name, tensor, _dotted(label, name)
-        if module._modules:
-            self._found.children.append((module._modules, f"children of {label or 'the module'}"))
-        for hooks in _HOOKS:
-            if hooks in held:
-                self._found.hooks.append((held[hooks], f"hooks of {label or 'the module'}"))
-                self._waiting += [(hook, label) for hook in held[hooks].values()]
-        sizes = ((held, "attributes"), *((held[table], table.removeprefix("_")) for table in _MODULE_TABLES))
-        self._found.sizes += [(counted, f"{what} of {label or 'the module'}") for counted, what in sizes]
-        skipped = {"training", "_modules", *_MODULE_TABLES, *_HOOKS}
+        held, of = module.__dict__, label or "the module"
+        for table, what in _MODULE_TABLES.items():
+            if table in held:
+                yield from self._of_table(held, table, f"{what} of {of}", label)
+        self._found.sizes.append((held, f"attributes of {of}"))
+        self._found.attributes.append((module, held, f"attributes of {of}"))
         for name in self._named(held):
-            if name not in skipped:
+            if name != "training" and name not in _MODULE_TABLES:
                 yield held, name, held[name], _dotted(label, name)
-        self._found.owners.append((module, f"the class of {label or 'the module'}"))
+        self._found.owners.append((module, f"the class of {of}"))
         self._waiting.append((type(module), type(module).__name__))
+
+    def _of_table(self, held: dict[str, Any], table: str, what: str, label: str) -> Iterator[Item]:
+        """A table of a module: itself, the order of its keys, and its items, which replace nothing in the table."""
+        items = held[table]
+        self._seen.add(id(items))
+        self._alive.append(items)
+        yield held, table, items, what
+        self._found.sizes.append((items, what))
+        self._found.orders.append((items, f"the order of {what}"))
+        for key, value in items.items():
+            yield items, key, value, label if table in _HOOKS else _dotted(label, key)
 
     def _of_script(self, module: torch.jit.ScriptModule, label: str) -> Iterator[Item]:
         self._waiting += [(child, _dotted(label, name)) for name, child in module._modules.items()]
@@ -412,6 +417,7 @@ class _Search:
         self._found.owners.append((owner, f"the class of {label or 'an object'}"))
         if held is not None:
             self._found.sizes.append((held, f"attributes of {label or 'an object'}"))
+            self._found.attributes.append((owner, held, f"attributes of {label or 'an object'}"))
             for name in sorted(held) if _is_holder(owner) else self._named(held):
                 yield held, name, held[name], _dotted(label, name)
         for base in type(owner).__mro__:

@@ -3,8 +3,9 @@
     python benchmarks/bench_lab.py [--no-save]
 
 What must hold: no console error or warning of ours over the cells, a kernel restart, a reload, and reopening without a
-kernel; the page grows by less than 20 MB more than by as many cells that are not profiled. Messages that the application
-also writes for a notebook without cudalens are counted apart. The figures go to ``benchmarks/results/lab.json``.
+kernel; the page grows by less than 20 MB more than by as many cells that are not profiled. Messages that the
+application also writes for a notebook without cudalens are counted apart. The figures go to
+``benchmarks/results/lab.json``.
 """
 
 from __future__ import annotations

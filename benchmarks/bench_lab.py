@@ -73,11 +73,11 @@ def session(lab: Lab, watch: Watch, name: str, cells: list[str]) -> dict[str, An
     """Run a notebook, restart its kernel, reload it and reopen it without a kernel."""
     page = watch.page
     lab.write_notebook(name, PLAIN)
-    lab.open(page, name)
+    lab.load(page, name)
     lab.wait_for_kernel(page)
     before = watch.heap_mb()
     lab.write_notebook(name, *cells)
-    lab.open(page, name)
+    lab.load(page, name)
     watch.taken()
     lab.wait_for_kernel(page)
     lab.run_all(page)
@@ -92,11 +92,11 @@ def session(lab: Lab, watch: Watch, name: str, cells: list[str]) -> dict[str, An
     lab.wait_for_kernel(page)
     page.wait_for_timeout(1_000)
     result["restart"] = watch.taken()
-    lab.open(page, name)
+    lab.load(page, name)
     page.wait_for_timeout(3_000)
     result["reload"] = watch.taken()
     page.evaluate("() => window.jupyterapp.serviceManager.sessions.shutdownAll().then(() => null)")
-    lab.open(page, name)
+    lab.load(page, name)
     page.wait_for_timeout(3_000)
     result["without_kernel"] = watch.taken()
     return result

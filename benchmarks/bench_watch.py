@@ -1,7 +1,7 @@
-"""What watching costs: the same loop with and without `cudalens.watch`, at the same time in two processes.
+"""What watching costs: one process runs a loop without `cudalens.watch`, with it, and without it again.
 
-Both processes share the machine, so that other load disturbs both. The cost is the ratio of CPU time per step of the
-whole process (all threads), which waiting for a core does not change. The displayed cost is what `Watch.cost` says.
+The cost is the time per step while watched over the mean of the other two, as wall time and as CPU time of the whole
+process (all threads). The displayed cost is what `Watch.cost` says.
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ import statistics
 import subprocess
 import sys
 import time
+from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 
 RESULT = Path(__file__).parent / "results" / "watch.json"
@@ -56,60 +58,60 @@ def on_virtual_device():
     return step
 
 
-def loop(kind: str, seconds: float, *, is_watched: bool) -> dict[str, float]:
-    """Run the loop for some time; CPU time per step, and the cost that the watch displays."""
-    from contextlib import nullcontext
+def run(step: Callable[[], None], seconds: float) -> dict[str, float]:
+    """Run the steps for some time; wall time and CPU time per step, ms."""
+    num_steps, cpu, begin = 0, time.process_time(), time.perf_counter()
+    while time.perf_counter() - begin < seconds:
+        step()
+        num_steps += 1
+    wall, spent = time.perf_counter() - begin, time.process_time() - cpu
+    return {"wall_ms": 1000 * wall / num_steps, "cpu_ms": 1000 * spent / num_steps, "num_steps": num_steps}
 
+
+def compare(kind: str, seconds: float) -> dict[str, object]:
+    """Run half of the time without watching, all of it with, and half of it without again."""
     import cudalens
 
-    device = cudalens.virtual.device("h100") if kind == "virtual" else nullcontext()
-    with device:
+    with cudalens.virtual.device("h100") if kind == "virtual" else nullcontext():
         step = on_virtual_device() if kind == "virtual" else transformer()
-        for _ in range(20):
-            step()
-        watch = cudalens.watch() if is_watched else nullcontext()
-        num_steps, cpu, end = 0, time.process_time(), time.monotonic() + seconds
-        with watch as w:
-            while time.monotonic() < end:
-                step()
-                num_steps += 1
-        spent = time.process_time() - cpu
-    found = {"cpu_ms_per_step": 1000 * spent / num_steps, "num_steps": num_steps, "wall_s": seconds}
-    if w is not None:
-        found |= {"displayed": w.cost, "num_recordings": w.run.facts.num_recordings}
-    return found
+        run(step, 2)
+        before = run(step, seconds / 2)
+        with cudalens.watch() as watch:
+            watched = run(step, seconds)
+        watched |= {"displayed": watch.cost, "num_recordings": watch.run.facts.num_recordings}
+        after = run(step, seconds / 2)
+    plain = {key: (before[key] + after[key]) / 2 for key in ("wall_ms", "cpu_ms")}
+    costs = {f"{key[:-3]}_cost": watched[key] / plain[key] - 1 for key in plain}
+    return costs | {"before": before, "watched": watched, "after": after}
 
 
-def pair(kind: str, seconds: float) -> tuple[dict[str, float], dict[str, float]]:
-    """A plain and a watched run at the same time."""
-    command = [sys.executable, __file__, "--kind", kind, "--seconds", str(seconds), "--one"]
-    env = os.environ | {"KINETO_LOG_LEVEL": "6"}
-    runs = [subprocess.Popen([*command, which], stdout=subprocess.PIPE, env=env) for which in ("plain", "watched")]
-    plain, watched = (json.loads(run.communicate()[0]) for run in runs)
-    return plain, watched
+def median_of(runs: list[dict[str, float]], key: str) -> float:
+    """Median of one number of the runs."""
+    return statistics.median(run[key] for run in runs)
 
 
 def main() -> None:
-    """Run the pairs, and write the result file."""
+    """Run the comparisons, and write the result file."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--kind", choices=("cpu", "virtual"), action="append")
     parser.add_argument("--seconds", type=float, default=300)
-    parser.add_argument("--pairs", type=int, default=2)
-    parser.add_argument("--one", choices=("plain", "watched"), help="run one loop, and print what it measured")
+    parser.add_argument("--runs", type=int, default=2)
+    parser.add_argument("--one", action="store_true", help="run one comparison, and print what it measured")
     options = parser.parse_args()
     if options.one:
-        print(json.dumps(loop(options.kind[0], options.seconds, is_watched=options.one == "watched")))
+        print(json.dumps(compare(options.kind[0], options.seconds)))
         return
     result = json.loads(RESULT.read_text()) if RESULT.exists() else {}
     for kind in options.kind or ("cpu", "virtual"):
-        pairs = [pair(kind, options.seconds) for _ in range(options.pairs)]
-        ratios = [watched["cpu_ms_per_step"] / plain["cpu_ms_per_step"] - 1 for plain, watched in pairs]
+        command = [sys.executable, __file__, "--kind", kind, "--seconds", str(options.seconds), "--one"]
+        env = os.environ | {"KINETO_LOG_LEVEL": "6"}
+        runs = [json.loads(subprocess.check_output(command, env=env)) for _ in range(options.runs)]
         result[kind] = {
-            "cost": statistics.median(ratios),
-            "costs": ratios,
-            "displayed": statistics.median(watched["displayed"] for _, watched in pairs),
+            "cost": median_of(runs, "wall_cost"),
+            "cpu_cost": median_of(runs, "cpu_cost"),
+            "displayed": statistics.median(run["watched"]["displayed"] for run in runs),
             "seconds": options.seconds,
-            "pairs": pairs,
+            "runs": runs,
         }
         print(kind, json.dumps(result[kind], indent=1))
         RESULT.write_text(json.dumps(result, indent=1) + "\n")

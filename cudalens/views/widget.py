@@ -43,7 +43,8 @@ class TimelineWidget(anywidget.AnyWidget):
     _esm = assets.module_text("loader.js")
     _css = assets.style_text()
 
-    _bundle = traitlets.Unicode(assets.module_text("widget.js")).tag(sync=True)
+    #: Set once the comm is open: JupyterLab keeps the message that opens a comm as long as the comm is open.
+    _bundle = traitlets.Unicode().tag(sync=True)
     _bundle_id = traitlets.Unicode(assets.module_id("widget.js")).tag(sync=True)
     _facts = traitlets.Dict().tag(sync=True)
     _versions = traitlets.Dict().tag(sync=True)
@@ -60,6 +61,7 @@ class TimelineWidget(anywidget.AnyWidget):
         selection.remember(trace, None)
         shown = facts(trace, against)
         super().__init__(_facts=shown, _marks=shown["marks"], _versions=assets.library_versions(), _ready=_ready(trace))
+        self._bundle = assets.module_text("widget.js")
         self.on_msg(self._answer)
 
     @property

@@ -140,9 +140,12 @@ def _outside(arrays: TraceArrays) -> Intervals:
     host = np.flatnonzero(arrays.thread >= 0)
     if not len(busy.start) or not len(host):
         return busy
-    begin = int(arrays.ts[host].min()) if info.started_ns is None else info.started_ns
-    end = int(arrays.end[host].max()) if info.ended_ns is None else info.ended_ns
+    begin, end = int(arrays.ts[host].min()), int(arrays.end[host].max())
     first, last = int(busy.start[0]), int(busy.end[-1])
+    started = begin if info.started_ns is None else info.started_ns
+    ended = end if info.ended_ns is None else info.ended_ns
+    if started <= max(end, last) and ended >= min(begin, first):  # else they are of another clock
+        begin, end = started, ended
     return union(np.array([min(begin, first), last]), np.array([first, max(end, last)]))
 
 

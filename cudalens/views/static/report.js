@@ -798,7 +798,7 @@ f)},u)),i=f=>{s=f,n.forEach((u,d)=>{let p=u.key===f;c[d].setAttribute("aria-sele
 r.has(f))&&(r.add(f),u.fill(a[d]))})},l=h("div",{class:"cl-tabs",role:"tablist","aria-label":e},...c);return l.addEventListener("keydown",f=>{let u={ArrowRight:1,
 ArrowLeft:-1}[f.key];if(u===void 0)return;let d=(c.findIndex(p=>p.dataset.key===s)+u+n.length)%n.length;i(n[d].key),c[d].focus(),f.preventDefault(),f.stopPropagation()}),
 t.replaceChildren(l,...a),n.length&&i(n[0].key),{show:i,current:()=>s}}var zu=2,Du=18,Bu=18;function la(t){let e=_(t,"tr[data-depth]",HTMLTableRowElement),n=e.map(c=>Number(c.dataset.depth)),o=n.map((c,i)=>i+1<n.length&&n[i+1]>c),r=n.
-map(c=>c<zu);e.forEach((c,i)=>{let l=c.cells[0].querySelector(".cl-place");l&&(l.textContent=l.textContent?.replace(/^[› ]+/,"")??""),c.cells[0].style.paddingInlineStart=
+map(c=>c<zu);e.forEach((c,i)=>{let l=c.cells[0].querySelector(".cl-place");l&&(l.textContent=l.textContent?.replace(/^[\u203a ]+/,"")??""),c.cells[0].style.paddingInlineStart=
 `${Du*n[i]+(o[i]?0:Bu)+10}px`});let s=e.map((c,i)=>{if(!o[i])return null;let l=()=>{r[i]=!r[i],a()},f=c.cells[0].textContent,u=h("button",{type:"button",class:"\
 cl-fold","aria-label":`Modules in ${f}`});return u.addEventListener("click",d=>{d.stopPropagation(),l()}),c.cells[0].prepend(u),u}),a=()=>{let c=1/0;e.forEach((i,l)=>{
 n[l]<=c&&(c=1/0),i.hidden=n[l]>c,s[l]?.setAttribute("aria-expanded",String(r[l])),s[l]&&(s[l].textContent=r[l]?"\u25BE":"\u25B8"),!i.hidden&&o[l]&&!r[l]&&(c=n[l])})};

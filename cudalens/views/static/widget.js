@@ -798,7 +798,7 @@ f)},u)),c=f=>{s=f,n.forEach((u,d)=>{let p=u.key===f;i[d].setAttribute("aria-sele
 r.has(f))&&(r.add(f),u.fill(a[d]))})},l=h("div",{class:"cl-tabs",role:"tablist","aria-label":e},...i);return l.addEventListener("keydown",f=>{let u={ArrowRight:1,
 ArrowLeft:-1}[f.key];if(u===void 0)return;let d=(i.findIndex(p=>p.dataset.key===s)+u+n.length)%n.length;c(n[d].key),i[d].focus(),f.preventDefault(),f.stopPropagation()}),
 t.replaceChildren(l,...a),n.length&&c(n[0].key),{show:c,current:()=>s}}var Du=2,Bu=18,Uu=18;function la(t){let e=C(t,"tr[data-depth]",HTMLTableRowElement),n=e.map(i=>Number(i.dataset.depth)),o=n.map((i,c)=>c+1<n.length&&n[c+1]>i),r=n.
-map(i=>i<Du);e.forEach((i,c)=>{let l=i.cells[0].querySelector(".cl-place");l&&(l.textContent=l.textContent?.replace(/^[› ]+/,"")??""),i.cells[0].style.paddingInlineStart=
+map(i=>i<Du);e.forEach((i,c)=>{let l=i.cells[0].querySelector(".cl-place");l&&(l.textContent=l.textContent?.replace(/^[\u203a ]+/,"")??""),i.cells[0].style.paddingInlineStart=
 `${Bu*n[c]+(o[c]?0:Uu)+10}px`});let s=e.map((i,c)=>{if(!o[c])return null;let l=()=>{r[c]=!r[c],a()},f=i.cells[0].textContent,u=h("button",{type:"button",class:"\
 cl-fold","aria-label":`Modules in ${f}`});return u.addEventListener("click",d=>{d.stopPropagation(),l()}),i.cells[0].prepend(u),u}),a=()=>{let i=1/0;e.forEach((c,l)=>{
 n[l]<=i&&(i=1/0),c.hidden=n[l]>i,s[l]?.setAttribute("aria-expanded",String(r[l])),s[l]&&(s[l].textContent=r[l]?"\u25BE":"\u25B8"),!c.hidden&&o[l]&&!r[l]&&(i=n[l])})};

@@ -446,6 +446,17 @@ def test_the_parts_of_idle_time_are_disjoint_and_within_it(acts):
     assert sum(map(length, every)) + parts.queued.total_ns <= arrays.idle_ns + outside
 
 
+@pytest.mark.parametrize("window", [(0, 1_000), (3_600 * 10**9, 3_601 * 10**9)])
+def test_a_window_of_another_clock_adds_no_idle_time(window):
+    trace = World().kernels(3, US).wait().trace()
+    begin, end = trace.events["ts"].min(), (trace.events["ts"] + trace.events["dur"]).max()
+    own, other = (
+        TraceArrays(trace.replace(info=trace.info.replace(started_ns=int(a), ended_ns=int(b)))).idle
+        for a, b in [(begin, end), (begin + 10**15 + window[0], begin + 10**15 + window[1])]
+    )
+    assert length(other.outside) == length(own.outside) > 0
+
+
 @given(st.integers(8, 20), st.integers(3, 6), st.integers(0, 30), st.integers(0, 30))
 def test_a_repeat_is_found_with_its_period_at_any_position(period, times, before, after):
     world = World().kernels(before, US, name="before_{}")

@@ -40,6 +40,11 @@ def test_a_bundle_is_a_valid_module(entry):
 
 
 @pytest.mark.parametrize("entry", BUNDLES)
+def test_a_bundle_needs_one_byte_per_character_in_the_page(entry):
+    assert [c for c in assets.module_text(entry) if ord(c) > 255] == []
+
+
+@pytest.mark.parametrize("entry", BUNDLES)
 def test_a_bundle_cannot_end_its_script_element(entry):
     assert "</script" not in assets.module_text(entry).lower()
     assert "<!--" not in assets.module_text(entry)

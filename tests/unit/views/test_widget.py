@@ -41,6 +41,17 @@ def test_a_short_trace_comes_with_the_widget(widget, trace):
     assert state["_facts"]["verdict"].startswith("3.00 ms, GPU busy")
 
 
+def test_the_code_follows_the_message_that_opens_the_comm(widget):
+    opening, following = widget.comm.sent[:2]
+    assert opening[0] == "comm_open"
+    assert opening[1]["state"]["_bundle"] == ""
+    assert following[1] == {
+        "method": "update",
+        "state": {"_bundle": assets.module_text("widget.js")},
+        "buffer_paths": [],
+    }
+
+
 def test_a_long_trace_is_not_state(monkeypatch):
     monkeypatch.setattr(module, "MAX_READY_BYTES", 100)
     widget = gpu_trace().timeline()

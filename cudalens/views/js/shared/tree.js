@@ -18,7 +18,7 @@ export function makeTree(host) {
   rows.forEach((row, k) => {
     const name = row.cells[0].querySelector(".cl-place");
     // The indentation takes the place of the marks that show it where there is no script.
-    if (name) name.textContent = name.textContent?.replace(/^[› ]+/, "") ?? "";
+    if (name) name.textContent = name.textContent?.replace(/^[\u203a ]+/, "") ?? "";
     row.cells[0].style.paddingInlineStart = `${INDENT_PX * depths[k] + (hasRows[k] ? 0 : BUTTON_PX) + 10}px`;
   });
   /** @type {(HTMLButtonElement | null)[]} */

@@ -4,7 +4,8 @@
 
 What must hold: no console error or warning of ours over the cells, a kernel restart, a reload, and reopening without a
 kernel; the page grows by less than 20 MB more than by as many cells that are not profiled. Messages that the
-application also writes for a notebook without cudalens are counted apart. The figures go to
+application also writes for a notebook without cudalens are counted apart. Then five watched cells, of which the first
+imports what a watch needs: the time from the end of the first step to the first picture on the page. The figures go to
 ``benchmarks/results/lab.json``.
 """
 
@@ -32,7 +33,24 @@ PROFILED = """%%cudaprofile
 x = torch.ones(64, 64)
 for _ in range(200):
     x = (x @ x).relu() / 64"""
+WATCHED_SETUP = f"""{SETUP}
+import time
+model = torch.nn.Sequential(torch.nn.Linear(64, 64), torch.nn.ReLU(), torch.nn.Linear(64, 1))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)"""
+WATCHED = """%%cudawatch
+times, end = [], time.time() + 6
+while time.time() < end:
+    optimizer.zero_grad()
+    model(torch.ones(8, 64)).mean().backward()
+    optimizer.step()
+    times.append(time.time())
+    time.sleep(0.02)
+open("first-step", "w").write(str(times[0]))"""
+PICTURE = ".jp-OutputArea-output .cudalens-watch[data-state] .cl-watch-content svg"
 LIVE = ".cudalens-live .cudalens[data-state=ready]"
+
+
+_HAS_RUN = "n => /\\d/.test(document.querySelectorAll('.jp-CodeCell .jp-InputPrompt')[n].textContent)"
 
 
 class Watch:
@@ -73,11 +91,11 @@ def session(lab: Lab, watch: Watch, name: str, cells: list[str]) -> dict[str, An
     """Run a notebook, restart its kernel, reload it and reopen it without a kernel."""
     page = watch.page
     lab.write_notebook(name, PLAIN)
-    lab.open(page, name)
+    lab.load(page, name)
     lab.wait_for_kernel(page)
     before = watch.heap_mb()
     lab.write_notebook(name, *cells)
-    lab.open(page, name)
+    lab.load(page, name)
     watch.taken()
     lab.wait_for_kernel(page)
     lab.run_all(page)
@@ -92,14 +110,32 @@ def session(lab: Lab, watch: Watch, name: str, cells: list[str]) -> dict[str, An
     lab.wait_for_kernel(page)
     page.wait_for_timeout(1_000)
     result["restart"] = watch.taken()
-    lab.open(page, name)
+    lab.load(page, name)
     page.wait_for_timeout(3_000)
     result["reload"] = watch.taken()
     page.evaluate("() => window.jupyterapp.serviceManager.sessions.shutdownAll().then(() => null)")
-    lab.open(page, name)
+    lab.load(page, name)
     page.wait_for_timeout(3_000)
     result["without_kernel"] = watch.taken()
     return result
+
+
+def first_pictures(lab: Lab, page: Page, num_cells: int = 5) -> list[float]:
+    """Times from the end of the first step of watched cells to their first pictures on the page, s."""
+    lab.write_notebook("watched.ipynb", WATCHED_SETUP, *[WATCHED] * num_cells)
+    lab.load(page, "watched.ipynb")
+    lab.wait_for_kernel(page)
+    page.locator(".jp-CodeCell .cm-content").first.click()
+    lab.command(page, "notebook:run-cell-and-select-next")
+    times = []
+    for number in range(num_cells):
+        page.wait_for_function(_HAS_RUN, arg=number)
+        lab.command(page, "notebook:run-cell-and-select-next")
+        shown = f"n => document.querySelectorAll('{PICTURE}').length > n && Date.now()"
+        seen = page.wait_for_function(shown, arg=number, polling=20).json_value() / 1000
+        page.wait_for_function(_HAS_RUN, arg=number + 1)
+        times.append(round(seen - float((lab.folder / "first-step").read_text()), 2))
+    return times
 
 
 def main() -> None:
@@ -119,6 +155,7 @@ def main() -> None:
                 cells = [SETUP if kind == "profiled" else PLAIN, *[profiled] * 30, *[PLAIN] * 9]
                 found[kind] = session(lab, Watch(page), f"{kind}.ipynb", cells)
                 page.close()
+            found["first_pictures_s"] = first_pictures(lab, browser.new_page(viewport={"width": 1300, "height": 2000}))
         browser.close()
     result = {"conditions": f"JupyterLab {version('jupyterlab')}, headless Chromium", **found}
     result["grown_by_profiles_mb"] = round(found["profiled"]["grown_mb"] - found["plain"]["grown_mb"], 1)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import CodeType
 from typing import Any, Literal
 
 import torch
@@ -139,6 +140,7 @@ class Variant:
         num_kept: Warmups that left a tensor somewhere.
         num_effects: Warm-ups whose Python code changed what it reads, or called what a replay does not call again.
         executed: Functions that ran in the warm-up, by name: guards read their code, too.
+        watched: Code of which several functions have the same values: a warm-up finds out which of them is called.
         before: Of a backward: the forward.
         is_observed: Whether `executed` is all: no operator of the warm-up ran on another thread.
         outside: Environment variables and ContextVars that it read.
@@ -170,6 +172,7 @@ class Variant:
     num_kept: int = 0
     num_effects: int = 0
     executed: list[tuple[str, Any]] = field(default_factory=list)
+    watched: frozenset[CodeType] = frozenset()
     before: Variant | None = None
     is_observed: bool = False
     outside: list[Read] = field(default_factory=list)

@@ -129,6 +129,7 @@ class SavedTensors:
         self._leaves = {tensor.untyped_storage()._cdata for tensor in leaves}
         self._known: dict[tuple[Any, ...], int] = {}
         self._versions: list[int] = []
+        self._versions_outside: list[int] = []
 
     def pack(self, tensor: torch.Tensor) -> Any:
         """What autograd keeps in place of a tensor: a number, or the tensor where it comes from outside."""
@@ -137,7 +138,9 @@ class SavedTensors:
             return tensor
         identity = tensor.untyped_storage()._cdata
         if identity not in observer.made and identity not in self._leaves:
-            self.outside.setdefault(id(tensor), tensor)
+            if id(tensor) not in self.outside:
+                self.outside[id(tensor)] = tensor
+                self._versions_outside.append(tensor._version)
             return tensor
         key = (identity, tensor.shape, tensor.stride(), tensor.storage_offset(), tensor.dtype, tensor._version)
         number = self._known.get(key)
@@ -164,7 +167,8 @@ class SavedTensors:
         Raises:
             GraphError: The function overwrote one of them, so that autograd refuses its backward.
         """
-        if [tensor._version for tensor in self.tensors] != self._versions:
+        now = [tensor._version for tensor in self.tensors]
+        if now != self._versions or self.versions() != self._versions_outside:
             raise GraphError(f"{name} overwrites a tensor that autograd needs for the backward.")
         taken, self.tensors, self._observer = self.tensors, [], None
         self._known.clear()

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from itertools import chain
+from collections.abc import Mapping
 from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, Any
 
 from cudalens.device.stacks import Place
+from cudalens.graphs.guards.closures import hidden_closure
 from cudalens.graphs.guards.guard_set import GuardSet
-from cudalens.graphs.guards.outside import closure_of
 from cudalens.graphs.guards.reads import Read, Reads, find_reads
 from cudalens.graphs.observer import is_plain
 from cudalens.graphs.reasons import Finding, Reason
@@ -18,7 +17,6 @@ from cudalens.graphs.recording import roots_of
 if TYPE_CHECKING:
     from cudalens.graphs.functions import Variant
     from cudalens.graphs.guards.effects import Effects
-    from cudalens.graphs.guards.outside import Closure
     from cudalens.graphs.observer import Observer
 
 
@@ -44,7 +42,7 @@ def note_effects(variant: Variant, effects: Effects, observer: Observer) -> None
     if is_first:
         variant.is_warm = False
     elif variant.skip is None and variant.is_warm:
-        variant.skip = finding or _unguarded(variant) or _hidden_closure(variant, reads, calls.closures)
+        variant.skip = finding or _unguarded(variant) or hidden_closure(variant, reads, calls)
 
 
 def check_recording(variant: Variant) -> None:
@@ -85,29 +83,6 @@ def _hidden_tensor(operators: Mapping[CodeType, FunctionType]) -> Finding | None
             continue
         return Finding(Reason.HIDDEN_TENSOR, what, Place(code, 0))
     return None
-
-
-def _hidden_closure(variant: Variant, reads: Reads, closures: Iterable[Closure]) -> Finding | None:
-    """A variable of a function that ran, and that no name in the program leads to: torch can hold the function.
-
-    Functions that the code makes anew in each call have values that the code reads.
-    """
-    before = [] if variant.before is None else variant.before.executed
-    codes = [function.__code__ for _, function in (*variant.executed, *before)]
-    known = frozenset(chain.from_iterable(map(_codes_in, codes)))
-    reached = {closure_of(function) for function, _ in reads.functions}
-    for closure in closures:
-        code = closure[0]
-        if code.co_freevars != ("__class__",) and code not in known and closure not in reached:
-            return Finding(Reason.UNGUARDED, f"'{code.co_freevars[0]}' of {code.co_qualname}", Place(code, 0))
-    return None
-
-
-def _codes_in(code: CodeType) -> Iterator[CodeType]:
-    for constant in code.co_consts:
-        if isinstance(constant, CodeType):
-            yield constant
-            yield from _codes_in(constant)
 
 
 def _unguarded(variant: Variant) -> Finding | None:

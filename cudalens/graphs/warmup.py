@@ -84,6 +84,7 @@ def warm_up(
     if keeps_casts():
         effects.calls.observers[_ENTERS_AUTOCAST] = casts.note
     effects.calls.observers[_DISABLES_HOOKS] = hooks.give_way
+    effects.calls.watched = variant.watched
     with hooks if variant.mode != "backward" else nullcontext(), effects:
         outputs = recorder.warm_up(variant, leaves, observer)
     observer.findings[:0] = [finding for finding in (casts.finding, hooks.finding) if finding is not None]

@@ -38,16 +38,24 @@ class Lab:
         nbformat.write(notebook, path)
         return path
 
+    def load(self, page, name: str) -> None:
+        """Load JupyterLab in `page` with the notebook `name`, and wait for its panel."""
+        page.goto(f"{self.url}/lab/tree/{name}?reset&token={self.token}")
+        self._wait_for_panel(page)
+
     def open(self, page, name: str) -> None:
-        """Open the notebook `name` alone in `page`, with the kernel that runs if there is one; wait for its panel.
+        """Open the notebook `name` alone, with the kernel that runs if there is one, and wait for its panel.
 
         JupyterLab is loaded once for a page, which takes seconds.
         """
         self._use_running_kernel(name)
         if page.url.startswith(f"{self.url}/lab"):
             page.evaluate(_OPEN_ALONE, name)
+            self._wait_for_panel(page)
         else:
-            page.goto(f"{self.url}/lab/tree/{name}?reset&token={self.token}")
+            self.load(page, name)
+
+    def _wait_for_panel(self, page) -> None:
         page.wait_for_selector(".jp-NotebookPanel:not(.lm-mod-hidden) .jp-Notebook .jp-Cell", timeout=TIMEOUT_MS)
         page.wait_for_function(
             "() => window.jupyterapp?.commands?.hasCommand('notebook:run-all-cells')", timeout=TIMEOUT_MS

@@ -128,7 +128,7 @@ def test_a_saved_notebook_without_its_kernel_shows_the_picture_and_no_error(lab,
     ]
     assert len(json.dumps(saved)) < 250_000
     shut_down(page)
-    lab.open(page, "saved.ipynb")
+    lab.load(page, "saved.ipynb")
     page.wait_for_function("() => document.body.textContent.includes('model not found')")
     assert page.locator(PICTURE).is_visible()
     assert page.get_by_text("model not found").is_hidden()

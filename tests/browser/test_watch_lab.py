@@ -98,7 +98,7 @@ def test_the_panel_of_a_running_cell(lab, page):
     assert len(saved) < 300_000
     assert "ended" in json.dumps(json.loads(saved)["cells"][1]["outputs"])
     page.evaluate("() => window.jupyterapp.serviceManager.sessions.shutdownAll()")
-    lab.open(page, "watch.ipynb")
+    lab.load(page, "watch.ipynb")
     kept = page.locator("[data-cudalens-static]")
     kept.wait_for(state="visible")
     assert "a step" in kept.locator("p > strong").first.inner_text()

@@ -2,9 +2,12 @@
 
 import json
 
+import psutil
 import pytest
 from test_kernel import kernel as kernel
 from test_kernel import started as started
+
+from cudalens.frames.watching import link
 
 TRAIN = """
 model = torch.nn.Sequential(torch.nn.Linear(32, 32), torch.nn.ReLU(), torch.nn.Linear(32, 1))
@@ -119,6 +122,23 @@ def test_an_interrupt_ends_it(watched, started):
     assert (status, errors) == ("error", ["KeyboardInterrupt"]), without_panels(watched.messages)
     watched.run(HOOKS)
     assert "left 0 []" in watched.printed("stdout")
+
+
+def test_a_restart_of_the_kernel_ends_it_and_the_next_watch_starts_anew(watched, started):
+    request = watched.send("%%cudawatch\nimport os\nprint('begun', os.getpid(), flush=True)\n" + UNTIL.format(600))
+    watched.wait_for(request, "begun")
+    old = int(watched.printed("stdout").split()[1])
+    assert old in link.watched_processes()
+    manager, client = started
+    manager.restart_kernel(now=True)
+    client.wait_for_ready(timeout=60)
+    assert not psutil.pid_exists(old)
+    assert watched.run("import torch\n%load_ext cudalens\n" + TRAIN) == "ok"
+    assert watched.run("%%cudawatch\n" + UNTIL.format(0.5)) == "ok"
+    assert "a step" in str(panels(watched.messages)[-1])
+    watched.run(HOOKS)
+    assert "left 0 []" in watched.printed("stdout")
+    assert old not in link.watched_processes()
 
 
 @pytest.mark.parametrize(

@@ -98,6 +98,8 @@ class CallWatch:
         closures: Those among `functions` with variables from around them: what these were when a call began.
         values: Environment variables and ContextVars that were used, with their values before the first use.
         observers: Called with the events of frames of this code.
+        watched: Code whose calls are attributed to the function that was called.
+        called: Those functions; None for a call of which it is not known.
     """
 
     def __init__(self) -> None:
@@ -107,6 +109,9 @@ class CallWatch:
         self.closures: set[Closure] = set()
         self.values: list[Read] = []
         self.observers: dict[CodeType, Callable[[FrameType, str], None]] = {}
+        self.watched: frozenset[CodeType] = frozenset()
+        self.called: list[FunctionType | None] = []
+        self._returned: list[FrameType] = []
         self._seen: set[CodeType] = set()
         self._before: Any = sys.getprofile()
         self._once = {_IMPORT, *(getattr(callback, "__code__", None) for callback in gc.callbacks)}
@@ -119,6 +124,7 @@ class CallWatch:
     def __exit__(self, *error: object) -> None:
         if sys.getprofile() == self._on_event:
             sys.setprofile(self._before)
+        self._attribute()
 
     def executed(self) -> list[tuple[str, FunctionType]]:
         """The functions that ran, by name."""
@@ -127,17 +133,31 @@ class CallWatch:
     def _on_event(self, frame: FrameType, event: str, arg: Any) -> None:
         if self._before is not None:
             self._before(frame, event, arg)
+        if self._returned:
+            self._attribute()
         if self._runs_once(frame, event):
             return
         if frame.f_code in self.observers:
             self.observers[frame.f_code](frame, event)
         if event == "call":
-            if frame.f_code not in self._seen:
-                self._on_python(frame)
-            if frame.f_code.co_freevars and frame.f_code in self.functions:
-                self.closures.add(_closure_of(frame))
+            self._on_call(frame)
         elif event == "c_call":
             self._on_builtin(frame, arg)
+        elif event == "return" and frame.f_code in self.watched:
+            self._returned.append(frame)
+
+    def _on_call(self, frame: FrameType) -> None:
+        if frame.f_code not in self._seen:
+            self._on_python(frame)
+        if frame.f_code.co_freevars and frame.f_code in self.functions:
+            self.closures.add(_closure_of(frame))
+
+    def _attribute(self) -> None:
+        """A frame that ended gives the garbage collector its function, which no attribute of it does."""
+        while self._returned:
+            frame = self._returned.pop()
+            functions = (held for held in gc.get_referents(frame) if isinstance(held, FunctionType))
+            self.called.append(next((held for held in functions if held.__code__ is frame.f_code), None))
 
     def _runs_once(self, frame: FrameType, event: str) -> bool:
         """Whether code runs that later calls do not run: of a module that is imported, or in ``gc.callbacks``."""

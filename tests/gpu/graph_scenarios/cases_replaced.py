@@ -129,6 +129,37 @@ CASES = {
         "change(3.0)",
         grad=True,
     ),
+    "a closure of two with equal values, of which torch holds the other": Case(
+        _CLOSURE + "known, (scale, change) = scale, make(scale.__closure__[0].cell_contents)\n"
+        "name = f'cudalens_test::op{id(change)}'\n"
+        "@torch.library.custom_op(name, mutates_args=())\n"
+        "def op(x: torch.Tensor) -> torch.Tensor: return x * 2\n"
+        "op.register_autograd(scale)\ndel scale",
+        "known; return op(x)",
+        "change(3.0)",
+        grad=True,
+    ),
+    "a closure of two with equal values, of which the other is not called": Case(
+        _CLOSURE + "unused, scale = scale, make(scale.__closure__[0].cell_contents)[0]",
+        "return scale(None, x)",
+        "scale.__closure__[0].cell_contents = 3.0",
+        grad=True,
+    ),
+    "a tensor from outside that is overwritten after it was saved": Case(
+        "k = vector()", "y = x * k\nk.add_(1)\nreturn y", grad=True, seen="k.tolist()"
+    ),
+    "a view from outside that is overwritten after it was saved": Case(
+        "grid = torch.stack([vector(), vector(1)])\nview = grid[0]",
+        "y = x * view\ngrid.add_(1)\nreturn y",
+        grad=True,
+        seen="view.tolist()",
+    ),
+    "a tensor from outside that is overwritten before it is saved": Case(
+        "k = vector()", "k.add_(1)\nreturn x * k", grad=True, seen="k.tolist()"
+    ),
+    "a tensor from outside that is overwritten between forward and backward": Case(
+        "k = vector()", "return x * k", grad=True, seen="k.add_(1).tolist()"
+    ),
     "a tensor that the forward stores for the backward": _stored("ctx.k = k"),
     "a view that the forward stores for the backward": _stored("ctx.k = k[:6].detach()"),
     "a tensor that is stored, and replaced before the backward": _stored(

@@ -143,3 +143,22 @@ def test_a_table_of_lazy_imports_is_compared_by_identity() -> None:
     assert guards.difference() == "package.scale: 2.0 → 3.0"
     package.scale, package._places = 2.0, {}
     assert not guards.hold()
+
+
+def test_a_call_is_attributed_to_the_function_of_a_maker_that_ran() -> None:
+    def make(k: int) -> Any:
+        def scale(x: int) -> int:
+            if x < 0:
+                raise ValueError(x)
+            return x * k
+
+        return scale
+
+    first, second = make(2), make(2)
+    calls = CallWatch()
+    calls.watched = frozenset({first.__code__})
+    with calls:
+        assert second(1) + second(2) == 6
+        with pytest.raises(ValueError, match="-1"):
+            first(-1)
+    assert calls.called == [second, second, first]

@@ -24,6 +24,7 @@ from cudalens.frames.problems import Problems
 from cudalens.profiler import allocations, ancestry, columns, launches, metadata
 from cudalens.profiler.kineto import KinetoSession, synchronize
 from cudalens.profiler.options import ProfilerOptions
+from cudalens.profiler.own_dispatch import without_own_dispatch
 from cudalens.profiler.own_rows import without_earlier_work, without_own_threads
 
 
@@ -160,7 +161,7 @@ def build_frames(
         if uses_cuda:
             found.columns |= launches.launch_columns(raw, found.columns, problems)
         rows = RawRows(found.columns, found.is_async, allocations.memory_columns(raw, found.memory, problems))
-        rows = without_own_threads(rows)
+        rows = without_own_dispatch(without_own_threads(rows))
         if skips_earlier_work:
             rows = without_earlier_work(rows)
         if overlay is not None:

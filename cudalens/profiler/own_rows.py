@@ -28,7 +28,7 @@ def without_own_threads(rows: RawRows) -> RawRows:
         ours |= mine if thread.end_ns is None else mine & (ts <= thread.end_ns + _MARGIN_NS)
     if not ours.any():
         return rows
-    return _selected(rows, ~ours)
+    return selected(rows, ~ours)
 
 
 def without_earlier_work(rows: RawRows) -> RawRows:
@@ -44,9 +44,10 @@ def without_earlier_work(rows: RawRows) -> RawRows:
     if not is_launched.any():
         return rows
     is_earlier = on_device & ~is_launched & (ts < ts[is_launched].min())
-    return _selected(rows, ~is_earlier) if is_earlier.any() else rows
+    return selected(rows, ~is_earlier) if is_earlier.any() else rows
 
 
-def _selected(rows: RawRows, kept: Bools) -> RawRows:
+def selected(rows: RawRows, kept: Bools) -> RawRows:
+    """The rows `kept` of `rows`."""
     mask = None if rows.async_mask is None else rows.async_mask[kept]
     return replace(rows, events={name: column[kept] for name, column in rows.events.items()}, async_mask=mask)

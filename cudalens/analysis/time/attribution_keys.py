@@ -20,7 +20,7 @@ MODULE_PREFIX: Final = "nn.Module: "
 _PYTHON: Final = re.compile(r"^(?P<file>.+)\((?P<line>\d{1,9})\): ", re.DOTALL)
 #: Files of libraries.
 _LIBRARY: Final = re.compile(
-    r"(?:^|[/\\])(?:site-packages|dist-packages|lib[/\\]python3[^/\\]*)[/\\]|^(?:torch|<frozen)\b"
+    r"(?:^|[/\\])(?:site-packages|dist-packages|lib[/\\]python3[^/\\]*)[/\\]|^(?:torch|<frozen)\b|^cudalens[/\\]"
 )
 #: Modules that enclose a program: Python's own, notebooks, launchers, test runners.
 _LIBRARY_MODULES: Final = sys.stdlib_module_names | {

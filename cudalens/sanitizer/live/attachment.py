@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import torch
 
-from cudalens.device import gpu_trace, launches, modes, queries
+from cudalens.device import gpu_trace, launches, modes, own_modes, queries
 from cudalens.device.interpose import Interposed, interposed
 from cudalens.sanitizer.live.mode import Mode
 from cudalens.sanitizer.live.watch import Watch
@@ -28,6 +28,7 @@ class Attachment:
     def __init__(self, watch: Watch) -> None:
         self._watch = watch
         self._mode: Mode | None = None
+        self._observation: own_modes.Observation | None = None
         self._subscription: gpu_trace.Subscription | None = None
         self._interposed: list[tuple[Interposed, Callable[..., None]]] = []
         self._is_counted = False
@@ -54,6 +55,7 @@ class Attachment:
             method.add(before=listener)
         self._mode = Mode(self._watch)
         modes.enter(self._mode)
+        self._observation = own_modes.observation()
 
     def unsubscribe(self) -> None:
         """Stop the callbacks only."""
@@ -72,6 +74,9 @@ class Attachment:
         if self._mode is not None:
             modes.leave(self._mode)
             self._mode = None
+        if self._observation is not None:
+            self._observation.end()
+            self._observation = None
         self.unsubscribe()
         self._subscription = None
 

@@ -3,32 +3,31 @@
 from __future__ import annotations
 
 import time
-from collections import deque
-from dataclasses import dataclass, field
+from array import array
 from typing import Final
 
+#: A time that no clock reaches, epoch ns.
+_NEVER: Final = 2**63 - 1
 
-@dataclass(slots=True)
-class Observation:
-    """A time in which a mode of cudalens observed operators, epoch ns; `end_ns` is None while it does."""
-
-    start_ns: int = field(default_factory=time.time_ns)
-    end_ns: int | None = None
-
-    def end(self) -> None:
-        """The mode observes no longer."""
-        self.end_ns = time.time_ns()
+_running: Final[dict[int, int]] = {}
+#: Start and end of the last observations, oldest first.
+_ended: Final = array("q", [0] * 2 * 128)
 
 
-_seen: Final[deque[Observation]] = deque(maxlen=256)
+def begin(mode: object) -> None:
+    """`mode` observes from now on."""
+    _running[id(mode)] = time.time_ns()
 
 
-def observation() -> Observation:
-    """A new observation, which starts now."""
-    _seen.append(found := Observation())
-    return found
+def end(mode: object) -> None:
+    """`mode` observes no longer."""
+    start = _running.pop(id(mode), None)
+    if start is not None:
+        _ended[:-2] = _ended[2:]
+        _ended[-2:] = array("q", (start, time.time_ns()))
 
 
-def observations() -> list[Observation]:
-    """Present and recent observations."""
-    return list(_seen)
+def observed() -> list[tuple[int, int]]:
+    """Start and end of present and recent observations, epoch ns."""
+    ended = ((start, end) for start, end in zip(_ended[::2], _ended[1::2], strict=True) if end)
+    return [*ended, *((start, _NEVER) for start in _running.values())]

@@ -11,7 +11,7 @@ from typing import Final
 
 import numpy as np
 
-from cudalens.device.own_modes import Observation, observations
+from cudalens.device.own_modes import observed
 from cudalens.frames import RawRows, is_category, tree
 from cudalens.frames.columns import Bools, Ints, integers, map_texts
 from cudalens.profiler.own_rows import selected
@@ -27,19 +27,19 @@ def without_own_dispatch(rows: RawRows) -> RawRows:
 
     Of several modes that pass an operator on, the outermost is ours: structure and names of the others are the same.
     """
-    observed, events = observations(), rows.events
-    if not observed or "tid" not in events or DISPATCH not in events["name"].categories:
+    times, events = observed(), rows.events
+    if not times or "tid" not in events or DISPATCH not in events["name"].categories:
         return rows
-    is_dispatch = np.asarray(events["name"] == DISPATCH) & _during(np.asarray(events["ts"], np.int64), observed)
+    is_dispatch = np.asarray(events["name"] == DISPATCH) & _during(np.asarray(events["ts"], np.int64), times)
     if not is_dispatch.any():
         return rows
     return selected(rows, ~_added(rows, is_dispatch))
 
 
-def _during(ts: Ints, observed: list[Observation]) -> Bools:
+def _during(ts: Ints, times: list[tuple[int, int]]) -> Bools:
     found = np.zeros(len(ts), np.bool_)
-    for one in observed:
-        found |= (ts >= one.start_ns) & (ts <= (np.iinfo(np.int64).max if one.end_ns is None else one.end_ns))
+    for start, end in times:
+        found |= (ts >= start) & (ts <= end)
     return found
 
 

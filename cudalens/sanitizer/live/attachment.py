@@ -28,7 +28,6 @@ class Attachment:
     def __init__(self, watch: Watch) -> None:
         self._watch = watch
         self._mode: Mode | None = None
-        self._observation: own_modes.Observation | None = None
         self._subscription: gpu_trace.Subscription | None = None
         self._interposed: list[tuple[Interposed, Callable[..., None]]] = []
         self._is_counted = False
@@ -55,7 +54,7 @@ class Attachment:
             method.add(before=listener)
         self._mode = Mode(self._watch)
         modes.enter(self._mode)
-        self._observation = own_modes.observation()
+        own_modes.begin(self._mode)
 
     def unsubscribe(self) -> None:
         """Stop the callbacks only."""
@@ -73,10 +72,8 @@ class Attachment:
             method.remove(before=listener)
         if self._mode is not None:
             modes.leave(self._mode)
+            own_modes.end(self._mode)
             self._mode = None
-        if self._observation is not None:
-            self._observation.end()
-            self._observation = None
         self.unsubscribe()
         self._subscription = None
 

@@ -123,7 +123,7 @@ def _tree(view: GraphsView, max_bytes: int) -> Iterator[Section]:
         folded = element("details", element("summary", f"⋮ {fold.label('tree')}"), inner, class_="cg-fold")
         trees.append(element("li", folded))
     listed = element("ul", *trees, class_="cg-trees")
-    frame = element("div", rows.head(), listed, class_="cg-frame", role="region", aria_label="Graph tree")
+    frame = element("div", rows.head(), listed, class_="cg-frame", role="group", aria_label="Graph tree")
     blocks: list[Block] = [
         Custom(frame, tree_text(view, shown, fold)),
         *_more(rows.num_left_out + view.num_hidden, "recording"),

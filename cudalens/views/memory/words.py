@@ -90,7 +90,7 @@ def _left(trace: Trace) -> str:
     if not trace.memory.empty:
         blocks = blocks[blocks["alloc"].notna().to_numpy()]
         if blocks.empty:
-            return "nothing of it left"
+            return "all recorded allocations are freed"
     waits = (blocks["state"] == "active_pending_free").to_numpy()
     held, pending = blocks[~waits], int(blocks["num_bytes"][waits].sum())
     amount = "" if trace.memory.empty else f"{units.size(int(held['num_bytes'].sum()))} left"

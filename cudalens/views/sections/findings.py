@@ -27,7 +27,8 @@ _COLUMNS: Final = (
 )
 _LEGEND: Final = (
     "Gain: an upper bound of what the advice saves, and its share of the measured window; the time of two findings may "
-    "be the same. cudalens.analysis.findings(trace) has the events of each."
+    "be the same. Expected gain: less where the cause is likely or possible than where it is measured. "
+    "cudalens.analysis.findings(trace) has the events of each."
 )
 
 
@@ -58,7 +59,7 @@ def _first(trace: Trace) -> Finding | None:
 
 
 def section(trace: Trace) -> Section | None:
-    """The findings, largest gain first; None where there is none."""
+    """The findings, largest gain times confidence first; None where there is none."""
     every = found_in(trace)
     found = every[:MOST]
     if not found:
@@ -72,7 +73,7 @@ def section(trace: Trace) -> Section | None:
         "findings",
         "cl-find",
         title="Findings",
-        facts=f"{len(every)}, largest gain first{modelled}",
+        facts=f"{len(every)}, largest expected gain first{modelled}",
         blocks=(table, Note(_LEGEND, is_in_text=False)),
         is_open=True,
     )

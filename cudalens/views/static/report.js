@@ -872,23 +872,24 @@ button.columns[aria-pressed="true"] { background: var(--cl-chosen); }
 @media print { div.dt-layout-row:not(.dt-layout-table) { display: none !important; } }
 `;var Zu=[["All",null],["GPU",1],["CPU",0]];function ba(t,e,{DataTable:n,styleSheet:o,theme:r,onNames:s}){let a=t.shadowRoot??t.attachShadow({mode:"open"}),c=h("t\
 able",{class:"display compact","aria-label":"Costs by name"});a.replaceChildren(h("style",{},o),h("style",{},ma),c),n.ext.errMode="throw";let i=ua(e),l=new Set(
-i.device).size>1,f={rows:[],side:null,chosen:new Set,width:0,isStale:!1,isWhole:!1},u=new n(c,{...Ju(),layout:{topStart:l?[()=>Qu(f,()=>ga(u,f)),"info"]:"info",
-topEnd:"search",bottomStart:"pageLength",bottomEnd:"paging"},rowCallback:(g,w)=>wa(g,w,f.chosen)});td(u,f,c,s);let d=od(f,()=>Gn(u,f,t));a.append(d);let p=new ResizeObserver(
+i.device).size>1,f={rows:[],side:null,chosen:new Set,width:0,isStale:!1,isWhole:!1},u=new n(c,{...Qu(),layout:{topStart:l?[()=>td(f,()=>ga(u,f)),"info"]:"info",
+topEnd:"search",bottomStart:"pageLength",bottomEnd:"paging"},rowCallback:(g,w)=>wa(g,w,f.chosen)});Ju(a),ed(u,f,c,s);let d=rd(f,()=>Gn(u,f,t));a.append(d);let p=new ResizeObserver(
 ()=>Gn(u,f,t));p.observe(t),Gn(u,f,t);let m=g=>{t.classList.toggle("dark",g==="dark")};return m(r),{sum(g){f.rows=da(e,i,g),f.isStale=!0},update(){f.isStale&&ga(
 u,f),f.isStale=!1},choose(g){f.chosen=g??new Set,u.rows({page:"current"}).every(function(){wa(this.node(),this.data(),f.chosen)})},setTheme:m,rows:()=>f.rows,destroy(){
-p.disconnect(),u.destroy(),a.replaceChildren()}}}function Ju(){return{columns:Wn,data:[],order:[[pa,"desc"]],pageLength:10,lengthMenu:[10,25,50,100,{label:"all",
-value:-1}],language:{search:"",searchPlaceholder:"Filter names",info:"_START_\u2013_END_ of _TOTAL_ names",infoEmpty:"no names",infoFiltered:"(of _MAX_)",lengthMenu:"\
-_MENU_ a page",emptyTable:"Nothing is selected here",zeroRecords:"No name matches the filter"},autoWidth:!1,deferRender:!0}}function ga(t,{rows:e,side:n}){t.clear().
-rows.add(e.filter(o=>n===null||o.side===n)).draw()}function Qu(t,e){let n=h("div",{class:"sides",role:"group","aria-label":"Where the time went"});for(let[o,r]of Zu){
-let s=()=>{t.side=r;for(let a of n.children)a.setAttribute("aria-pressed",String(a.textContent===o));e()};n.append(h("button",{type:"button","aria-pressed":String(
-r===null),onclick:s},o))}return n}function wa(t,e,n){let o=e.ids.some(r=>n.has(r));t.classList.toggle("chosen",o),t.setAttribute("aria-selected",String(o)),t.tabIndex=
-0}function td(t,e,n,o){let r=s=>{let a=s.composedPath().find(ed),c=a&&t.row(a).data();if(!c)return;let i=nd(e.chosen,c.ids,s.ctrlKey||s.metaKey||s.shiftKey);o(i.
-size?i:null)};n.addEventListener("click",r),n.addEventListener("keydown",s=>{let[a]=s.composedPath();s.key!=="Enter"&&s.key!==" "||!(a instanceof HTMLTableRowElement)||
-(s.preventDefault(),r(s))})}function ed(t){return t instanceof HTMLTableRowElement&&t.parentElement?.tagName==="TBODY"}function nd(t,e,n){let o=e.every(a=>t.has(
-a)),r=o&&t.size===e.length,s=new Set(n?t:[]);for(let a of e)n&&o?s.delete(a):(n||!r)&&s.add(a);return s}function Gn(t,e,n){let o=e.isWhole?1/0:n.clientWidth;if(o===
-0||o===e.width)return;e.width=o;let r=n.clientWidth<Pe[0].width;n.setAttribute("data-view",r?e.isWhole?"whole":"narrow":"wide"),n.toggleAttribute("data-slim",o<
-Pe[2].width);for(let{width:s,columns:a}of Pe)t.columns(a).visible(o>=s)}function od(t,e){let o=h("button",{type:"button",class:"columns","aria-pressed":"false",
-onclick:()=>{t.isWhole=!t.isWhole,o.setAttribute("aria-pressed",String(t.isWhole)),e()}},"All columns");return o}function Kn(t,e){return h("h3",{"aria-level":2,class:e?null:"cl-unseen"},t)}async function ya({source:t,parts:e,panels:n,isClosed:o}){let r=await Bn(await t.races());
+p.disconnect(),u.destroy(),a.replaceChildren()}}}function Ju(t){for(let e of t.querySelectorAll("nav"))e.removeAttribute("aria-label"),e.setAttribute("role","no\
+ne")}function Qu(){return{columns:Wn,data:[],order:[[pa,"desc"]],pageLength:10,lengthMenu:[10,25,50,100,{label:"all",value:-1}],language:{search:"",searchPlaceholder:"\
+Filter names",info:"_START_\u2013_END_ of _TOTAL_ names",infoEmpty:"no names",infoFiltered:"(of _MAX_)",lengthMenu:"_MENU_ a page",emptyTable:"Nothing is select\
+ed here",zeroRecords:"No name matches the filter"},autoWidth:!1,deferRender:!0}}function ga(t,{rows:e,side:n}){t.clear().rows.add(e.filter(o=>n===null||o.side===
+n)).draw()}function td(t,e){let n=h("div",{class:"sides",role:"group","aria-label":"Where the time went"});for(let[o,r]of Zu){let s=()=>{t.side=r;for(let a of n.
+children)a.setAttribute("aria-pressed",String(a.textContent===o));e()};n.append(h("button",{type:"button","aria-pressed":String(r===null),onclick:s},o))}return n}
+function wa(t,e,n){let o=e.ids.some(r=>n.has(r));t.classList.toggle("chosen",o),t.setAttribute("aria-selected",String(o)),t.tabIndex=0}function ed(t,e,n,o){let r=s=>{
+let a=s.composedPath().find(nd),c=a&&t.row(a).data();if(!c)return;let i=od(e.chosen,c.ids,s.ctrlKey||s.metaKey||s.shiftKey);o(i.size?i:null)};n.addEventListener(
+"click",r),n.addEventListener("keydown",s=>{let[a]=s.composedPath();s.key!=="Enter"&&s.key!==" "||!(a instanceof HTMLTableRowElement)||(s.preventDefault(),r(s))})}
+function nd(t){return t instanceof HTMLTableRowElement&&t.parentElement?.tagName==="TBODY"}function od(t,e,n){let o=e.every(a=>t.has(a)),r=o&&t.size===e.length,
+s=new Set(n?t:[]);for(let a of e)n&&o?s.delete(a):(n||!r)&&s.add(a);return s}function Gn(t,e,n){let o=e.isWhole?1/0:n.clientWidth;if(o===0||o===e.width)return;e.
+width=o;let r=n.clientWidth<Pe[0].width;n.setAttribute("data-view",r?e.isWhole?"whole":"narrow":"wide"),n.toggleAttribute("data-slim",o<Pe[2].width);for(let{width:s,
+columns:a}of Pe)t.columns(a).visible(o>=s)}function rd(t,e){let o=h("button",{type:"button",class:"columns","aria-pressed":"false",onclick:()=>{t.isWhole=!t.isWhole,
+o.setAttribute("aria-pressed",String(t.isWhole)),e()}},"All columns");return o}function Kn(t,e){return h("h3",{"aria-level":2,class:e?null:"cl-unseen"},t)}async function ya({source:t,parts:e,panels:n,isClosed:o}){let r=await Bn(await t.races());
 if(o())return;let s=h("div",{class:"cudalens-races"}),{hasProfile:a,hasGraphs:c}=t.facts;e.races.append(Kn("Races",a||c),s),e.races.hidden=!1,n.races=ea(s,r,{onChoose:i=>n.
 timeline?.showRace(i.row)})}async function xa({source:t,parts:e,panels:n,isClosed:o}){let r=await Bn(await t.graphs());if(o())return;let s=h("div",{class:"cudal\
 ens-graphs"}),{hasProfile:a,hasRaces:c}=t.facts;e.graphs.append(Kn("CUDA graphs",a||c),s),e.graphs.hidden=!1,n.graphs=ss(s,r)}async function Xn(t){let{source:e,
@@ -900,16 +901,16 @@ jn(e.syncs,"tbody tr",(o,r)=>(n.timeline?.showSync(r),!0)),e.syncs.hidden=!1)}fu
 for(let c of o)c.toggleAttribute("data-chosen",c===r)};r.tabIndex=0,r.addEventListener("click",a),r.addEventListener("keydown",c=>{c.key==="Enter"&&a()})})}function ka(t,e){
 let{parts:n,panels:o,source:r,store:s}=t;return ia(n.table,"Costs",[{key:"table",title:"Operators and kernels",fill:a=>a.append(n.tableHost)},{key:"flame",title:"\
 Flame graph",fill(a){o.flame=os(a,e,{theme:t.theme,baseline:r.facts.baseline,onEvent:c=>s.set({event:c,range:null,names:null},"flame")}),o.flame.update(s.get())},
-onShow:()=>o.flame?.shown()},...rd.flatMap(([a,c])=>{let i=r.facts[a];return i?[{key:a,title:c,fill:l=>sd(t,e,l,a,i)}]:[]})])}var rd=[["lines","Lines"],["module\
-s","Modules"],["steps","Steps"]];function sd({store:t},e,n,o,r){let s=h("div",{class:`cudalens-${o}`},D(r));for(let a of s.querySelectorAll("details:first-child"))
+onShow:()=>o.flame?.shown()},...sd.flatMap(([a,c])=>{let i=r.facts[a];return i?[{key:a,title:c,fill:l=>ad(t,e,l,a,i)}]:[]})])}var sd=[["lines","Lines"],["module\
+s","Modules"],["steps","Steps"]];function ad({store:t},e,n,o,r){let s=h("div",{class:`cudalens-${o}`},D(r));for(let a of s.querySelectorAll("details:first-child"))
 a.setAttribute("open","");la(s),n.append(s),jn(s,"tbody tr[data-event]",a=>{let c=e.eventOf(Number(a.dataset.event));return c>=0&&t.set({event:c,range:null,names:null},
 o),c>=0})}async function Aa(t,e){let{asset:n,versions:o}=t.source,[r,s]=await Promise.all([Un("datatables.js",o.datatables,n),n("datatables.css").then(Re)]);t.isClosed()||
 (t.panels.table=ba(t.parts.tableHost,e,{DataTable:r,styleSheet:new TextDecoder().decode(s),theme:t.theme,onNames:a=>t.store.set({names:a},"table")}))}function Ta({
 source:t,parts:e,panels:n,theme:o},r){if(!r.metrics.length)return;let s=h("div",{class:"cl-metrics-host"}),a=h("h3",{"aria-level":2},"GPU readings",h("span",{},
 t.facts.metrics??""));e.metrics.replaceChildren(a,s),e.metrics.hidden=!1;let c=Ea(r,r.metrics);n.metrics=Ir(s,r.metrics,r.header.metrics.gauges,{theme:o,view:c})}
-async function Sa(t,e){let{parts:n,panels:o,source:r,store:s}=t,a=ad(e),c=h("h3",{"aria-level":2},"Memory");if(o.memoryMap||!a.length){n.memory.hidden=!0;return}
+async function Sa(t,e){let{parts:n,panels:o,source:r,store:s}=t,a=cd(e),c=h("h3",{"aria-level":2},"Memory");if(o.memoryMap||!a.length){n.memory.hidden=!0;return}
 let i=h("div",{class:"cl-plot-host"});n.memory.replaceChildren(c,i);let l=await Un("plotly.js",r.versions.plotly,r.asset);if(t.isClosed())return;let f=_r(i,a,{Plotly:l,
-theme:t.theme,view:Ea(e,a),onRange:d=>s.set({range:d},"memory")});o.memory=f,await f.ready;let{range:u}=s.get();u&&f.setRange(u)}function ad(t){return t.memory.
+theme:t.theme,view:Ea(e,a),onRange:d=>s.set({range:d},"memory")});o.memory=f,await f.ready;let{range:u}=s.get();u&&f.setRange(u)}function cd(t){return t.memory.
 map(({label:e,ts:n,allocated:o})=>{let r=[...o.keys()].filter(s=>!Number.isNaN(o[s]));return{label:e,ts:Float64Array.from(r,s=>n[s]),values:Float64Array.from(r,
 s=>o[s])}}).filter(e=>e.ts.length)}function Ea(t,e){if(t.n)return Zt(dt(t,!0));let n=e.flatMap(({ts:o})=>[o[0],o[o.length-1]]);return[Math.min(...n),Math.max(...n)+
 1]}function $a(t,e,{range:n,event:o,names:r},s=[]){let a=[`t=${Vn(e)}`];n&&a.push(`s=${Vn(n)}`),o!==null&&a.push(`e=${t.rowOf(o)}`);for(let c of[...r??[]].slice(0,
@@ -917,67 +918,67 @@ s=>o[s])}}).filter(e=>e.ts.length)}function Ea(t,e){if(t.n)return Zt(dt(t,!0));l
 join("&")}`}function Vn([t,e]){return`${Math.round(t)}-${Math.round(e)}`.replace("--","-n").replace(/^-/,"n")}function Ca(t,e){let n=new URLSearchParams(e.replace(
 /^#/,"")),o={},r=Oa(n.get("s"));r&&(o.range=r);let s=Number.parseInt(n.get("e")??"",10),a=Number.isInteger(s)?t.eventOf(s):-1;a>=0&&(o.event=a);let i=n.getAll("\
 n").map(l=>t.header.names.indexOf(l)).filter(l=>l>=0);return i.length&&(o.names=new Set(i)),{view:Oa(n.get("t")),selection:o,marks:n.getAll("m").slice(0,50).flatMap(
-cd)}}function cd(t){let[e,...n]=t.split(":"),[o,r]=_a(e)??[1,0];return o<=r?[{at:o,dur:r-o,note:n.join(":")}]:[]}function Oa(t){let e=_a(t);return e&&e[0]<e[1]?
-e:null}function _a(t){let e=/^(n?\d{1,16})-(n?\d{1,16})$/.exec(t??"");if(!e)return null;let[n,o]=[e[1],e[2]].map(r=>Number(r.replace("n","-")));return[n,o]}var id=2e3;function Ra(t,e){let{range:n,event:o,names:r}=e;if(o!==null)return ld(t,e);let s=[];if(n){let a=l=>String(BigInt(t.header.t0)+BigInt(l)),[c,i]=[Math.
+id)}}function id(t){let[e,...n]=t.split(":"),[o,r]=_a(e)??[1,0];return o<=r?[{at:o,dur:r-o,note:n.join(":")}]:[]}function Oa(t){let e=_a(t);return e&&e[0]<e[1]?
+e:null}function _a(t){let e=/^(n?\d{1,16})-(n?\d{1,16})$/.exec(t??"");if(!e)return null;let[n,o]=[e[1],e[2]].map(r=>Number(r.replace("n","-")));return[n,o]}var ld=2e3;function Ra(t,e){let{range:n,event:o,names:r}=e;if(o!==null)return fd(t,e);let s=[];if(n){let a=l=>String(BigInt(t.header.t0)+BigInt(l)),[c,i]=[Math.
 floor(n[0]),Math.ceil(n[1])];s.push(`((e.ts < ${a(i)}) & (e.ts + e.dur > ${a(c)}) & (e.dur > 0) | (e.dur == 0) & e.ts.between(${a(Math.ceil(n[0]))}, ${a(Math.floor(
-n[1]))}))`)}return r&&s.push(`e.name.isin(${fd([...r].map(a=>t.header.names[a]))})`),s.length?`trace.events[lambda e: ${s.join(" & ")}]`:"trace.events"}function ld(t,e){
-let n=X(t,e),o=[];for(let r=0;r<t.n;r++)if(n?.[r]&&o.push(t.rowOf(r)),o.length>id)return null;return`trace.events.iloc[[${o.sort((r,s)=>r-s).join(", ")}]]`}function fd(t){
+n[1]))}))`)}return r&&s.push(`e.name.isin(${ud([...r].map(a=>t.header.names[a]))})`),s.length?`trace.events[lambda e: ${s.join(" & ")}]`:"trace.events"}function fd(t,e){
+let n=X(t,e),o=[];for(let r=0;r<t.n;r++)if(n?.[r]&&o.push(t.rowOf(r)),o.length>ld)return null;return`trace.events.iloc[[${o.sort((r,s)=>r-s).join(", ")}]]`}function ud(t){
 let e=n=>JSON.stringify(n).replace(/[\u007f-\uffff]/g,o=>`\\u${o.charCodeAt(0).toString(16).padStart(4,"0")}`);return`[${t.map(e).join(", ")}]`}function La(t,{event:e,names:n},o){let r=n??(e===null?null:new Set([t.name[e]]));if(r===null)return null;let s=e===null?null:t.header.lanes[t.lane[e]].kind,a=[];
 for(let l=0;l<t.n;l++){let f=s===null||n!==null||t.header.lanes[t.lane[l]].kind===s;r.has(t.name[l])&&f&&a.push(l)}if(!a.length)return null;a.sort((l,f)=>t.start[l]-
-t.start[f]||l-f);let c=e===null?-1:a.indexOf(e),i=c<0?ud(t,a):(c+o+a.length)%a.length;return{event:a[i],ordinal:i+1,count:a.length}}function ud({dur:t},e){return e.
+t.start[f]||l-f);let c=e===null?-1:a.indexOf(e),i=c<0?dd(t,a):(c+o+a.length)%a.length;return{event:a[i],ordinal:i+1,count:a.length}}function dd({dur:t},e){return e.
 reduce((n,o,r)=>t[o]>t[e[n]]?r:n,0)}function Na(t,e,n,o){let r=n.get(),s=X(e,r);if(t.hidden=s===null,s===null)return;let a=0;for(let i=0;i<e.n;i++)a+=s[i];let c=o.link();t.replaceChildren(h("span",
-{class:"cl-bar-count"},`${$(a,"event")} of ${O(e.n)} selected`),...pd(e,r).map(([i,l])=>md(n,i,l)),...r.range?[h("span",{class:"cl-measure"},dd(e,r.range))]:[],
-...hd(e,n),...Tr(e,r,o.mark),Pa("Copy pandas","Copy the expression that selects these rows",Ra(e,r)),...c===null?[]:[Pa("Copy link","Copy the address of what sh\
-ows",c)],h("button",{class:"cl-button cl-clear",type:"button",onclick:()=>n.clear("bar")},"Clear selection"))}function dd(t,e){let{busy:n,idle:o,work:r,calls:s}=fo(
+{class:"cl-bar-count"},`${$(a,"event")} of ${O(e.n)} selected`),...md(e,r).map(([i,l])=>gd(n,i,l)),...r.range?[h("span",{class:"cl-measure"},hd(e,r.range))]:[],
+...pd(e,n),...Tr(e,r,o.mark),Pa("Copy pandas","Copy the expression that selects these rows",Ra(e,r)),...c===null?[]:[Pa("Copy link","Copy the address of what sh\
+ows",c)],h("button",{class:"cl-button cl-clear",type:"button",onclick:()=>n.clear("bar")},"Clear selection"))}function hd(t,e){let{busy:n,idle:o,work:r,calls:s}=fo(
 t,e),a=`${$(s,"CPU event")}`;if(!t.header.lanes.some(({kind:i,count:l})=>i==="device"&&l))return a;let c=L(100*n/(e[1]-e[0]));return`GPU busy ${M(n)} (${c}), id\
-le ${M(o)}; ${$(r,"GPU event")}, ${a}`}function hd(t,e){let{event:n,names:o}=e.get();if(n===null&&o===null)return[];let r=a=>()=>{let c=La(t,e.get(),a);c&&e.set(
+le ${M(o)}; ${$(r,"GPU event")}, ${a}`}function pd(t,e){let{event:n,names:o}=e.get();if(n===null&&o===null)return[];let r=a=>()=>{let c=La(t,e.get(),a);c&&e.set(
 {event:c.event,names:null,range:null},"bar")},s=(a,c,i)=>h("button",{class:"cl-button",type:"button",title:c,"aria-label":c,onclick:r(i)},a);return n===null?[s(
 "Go to the longest","Select the longest event of this name",1)]:[s("\u2039 same name","Previous event of this name",-1),s("same name \u203A","Next event of this\
  name",1)]}function Pa(t,e,n){let s=h("button",{...{class:"cl-button cl-copy",type:"button",title:n===null?"More than 2,000 rows":e},disabled:n===null,"data-tex\
 t":n,onclick:async()=>{if(n!==null)try{await navigator.clipboard.writeText(n),s.textContent="Copied"}catch{s.replaceWith(h("code",{class:"cl-copy-text",tabindex:0},
-n))}}},t);return s}function pd(t,{range:e,event:n,names:o}){let r=[];if(e){let[s,a]=e;r.push(["range",`${M(s)} \u2013 ${M(a)} (${M(a-s)})`])}if(n!==null&&r.push(
-["event",`within ${U(t.header,t.name[n])}`]),o){let[s]=[...o].map(a=>U(t.header,a));r.push(["names",o.size===1?s:`${s} and ${o.size-1} more`])}return r}function md(t,e,n){
+n))}}},t);return s}function md(t,{range:e,event:n,names:o}){let r=[];if(e){let[s,a]=e;r.push(["range",`${M(s)} \u2013 ${M(a)} (${M(a-s)})`])}if(n!==null&&r.push(
+["event",`within ${U(t.header,t.name[n])}`]),o){let[s]=[...o].map(a=>U(t.header,a));r.push(["names",o.size===1?s:`${s} and ${o.size-1} more`])}return r}function gd(t,e,n){
 let o=()=>t.set({[e]:null},"bar");return h("span",{class:"cl-chip",title:n},h("span",{},n),h("button",{type:"button","aria-label":`Stop selecting ${n}`,onclick:o},
-"\xD7"))}function Ia(t,e){let n=h("div",{class:"cl-table-host"}),o={verdict:h("p",{class:"cl-verdict"},...gd(e.badge),...wd(e.verdict)),message:h("div",{class:"cl-messag\
+"\xD7"))}function Ia(t,e){let n=h("div",{class:"cl-table-host"}),o={verdict:h("p",{class:"cl-verdict"},...wd(e.badge),...bd(e.verdict)),message:h("div",{class:"cl-messag\
 e",role:"alert",hidden:!0}),status:h("p",{class:"cl-hint cl-status"},"Loading the timeline\u2026"),races:B("cl-races","Races"),graphs:B("cl-graphs","CUDA graphs"),
 findings:B("cudalens-findings","Findings"),memoryMap:B("cl-memory-map","Memory"),timeline:h("div",{class:"cl-timeline"}),metrics:B("cl-metrics","Readings of the\
  GPUs"),syncs:B("cudalens-syncs","Waits for the GPU"),bar:h("div",{class:"cl-bar",hidden:!0}),marks:B("cl-marks","Marks"),table:B("cl-panel cl-table","Costs"),tableHost:n,
-details:B("cl-panel cl-details","Details of the selected event"),memory:B("cl-panel cl-memory","Memory curve")};return t.replaceChildren(o.verdict,...bd(e.details),
-...yd(e.notes),o.message,o.status,...e.graphsFirst?[o.graphs,o.races]:[o.races,o.graphs],...e.memoryFirst?[o.memoryMap]:[],o.timeline,o.bar,o.marks,o.metrics,o.
+details:B("cl-panel cl-details","Details of the selected event"),memory:B("cl-panel cl-memory","Memory curve")};return t.replaceChildren(o.verdict,...yd(e.details),
+...xd(e.notes),o.message,o.status,...e.graphsFirst?[o.graphs,o.races]:[o.races,o.graphs],...e.memoryFirst?[o.memoryMap]:[],o.timeline,o.bar,o.marks,o.metrics,o.
 findings,o.syncs,h("div",{class:"cl-columns"},o.table,o.details),o.memory,...e.memoryFirst?[]:[o.memoryMap]),o}function B(t,e,...n){return h("section",{class:t,
-"aria-label":e,hidden:!0},...n)}function gd(t){return t?[h("span",{class:"cl-badge"},t)," "]:[]}function wd(t){let e=t.indexOf("; ");return e<0?[h("strong",{},t)]:
-[h("strong",{},t.slice(0,e)),t.slice(e)]}function bd(t){return t?[h("details",{class:"cl-support"},h("summary",{},"more figures"),h("p",{},t))]:[]}function yd(t=[]){
-return t.length?[h("ul",{class:"cl-notes"},...t.map(e=>h("li",{},e)))]:[]}var xd=120,Md=5e4;function Fa(t,e){let n=Yt();t.classList.add("cudalens"),t.dataset.theme=n,t.dataset.state="loading";let o={root:t,source:e,parts:Ia(t,e.facts),
+role:"group","aria-label":e,hidden:!0},...n)}function wd(t){return t?[h("span",{class:"cl-badge"},t)," "]:[]}function bd(t){let e=t.indexOf("; ");return e<0?[h(
+"strong",{},t)]:[h("strong",{},t.slice(0,e)),t.slice(e)]}function yd(t){return t?[h("details",{class:"cl-support"},h("summary",{},"more figures"),h("p",{},t))]:
+[]}function xd(t=[]){return t.length?[h("ul",{class:"cl-notes"},...t.map(e=>h("li",{},e)))]:[]}var Md=120,vd=5e4;function Fa(t,e){let n=Yt();t.classList.add("cudalens"),t.dataset.theme=n,t.dataset.state="loading";let o={root:t,source:e,parts:Ia(t,e.facts),
 store:Br(),panels:{},marks:null,tabs:null,theme:n,data:null,isOpen:!0,isClosed:()=>!o.isOpen,following:void 0,tableMask:void 0,updating:[],cleanups:[io(s=>Ha(o,
-s))]};return{ready:vd(o).catch(s=>Ba(o,s)),get data(){return o.data},panels:o.panels,get tabs(){return o.tabs},selection:o.store,showStatus(s){o.parts.status.textContent=
-s},setTheme:s=>Ha(o,s),destroy:()=>Ld(o)}}async function vd(t){let{source:e}=t,{hasRaces:n,hasGraphs:o,hasProfile:r,memoryFirst:s,memoryAlone:a}=e.facts;if(n&&await ut(
-t,"list of races",()=>ya(t)),o&&await ut(t,"graph tree",()=>xa(t)),t.isClosed())return;if(s&&await ut(t,"memory map",()=>Xn(t)),Rd(t),!r||a){await Td(t);return}
-let c=await co(await e.payload());t.isClosed()||(t.data=c,await kd(t,c))}async function kd(t,e){let{parts:n,source:o,root:r}=t;o.onData?.(),n.status.remove(),t.
-panels.timeline=Mr(n.timeline,e,{theme:t.theme,onSelect:s=>t.store.set(s,"timeline"),onTime:s=>Sd(t,[...s])}),Ad(t),Ta(t,e),Ma(t,e),va(t),o.facts.memoryMap&&!o.
-facts.memoryFirst&&await ut(t,"memory map",()=>Xn(t)),t.store.subscribe((s,a)=>Ed(t,e,s,a)),t.tabs=ka(t,e),n.table.hidden=!1,n.memory.hidden=!1,await qn(),r.dataset.
+s))]};return{ready:kd(o).catch(s=>Ba(o,s)),get data(){return o.data},panels:o.panels,get tabs(){return o.tabs},selection:o.store,showStatus(s){o.parts.status.textContent=
+s},setTheme:s=>Ha(o,s),destroy:()=>Pd(o)}}async function kd(t){let{source:e}=t,{hasRaces:n,hasGraphs:o,hasProfile:r,memoryFirst:s,memoryAlone:a}=e.facts;if(n&&await ut(
+t,"list of races",()=>ya(t)),o&&await ut(t,"graph tree",()=>xa(t)),t.isClosed())return;if(s&&await ut(t,"memory map",()=>Xn(t)),Ld(t),!r||a){await Sd(t);return}
+let c=await co(await e.payload());t.isClosed()||(t.data=c,await Ad(t,c))}async function Ad(t,e){let{parts:n,source:o,root:r}=t;o.onData?.(),n.status.remove(),t.
+panels.timeline=Mr(n.timeline,e,{theme:t.theme,onSelect:s=>t.store.set(s,"timeline"),onTime:s=>Ed(t,[...s])}),Td(t),Ta(t,e),Ma(t,e),va(t),o.facts.memoryMap&&!o.
+facts.memoryFirst&&await ut(t,"memory map",()=>Xn(t)),t.store.subscribe((s,a)=>Od(t,e,s,a)),t.tabs=ka(t,e),n.table.hidden=!1,n.memory.hidden=!1,await qn(),r.dataset.
 state="painted",o.onPaint?.(),await Promise.all([ut(t,"table",async()=>{await Aa(t,e),za(t,e,t.store.get()),Da(t,t.store.get())}),ut(t,"memory curve",()=>Sa(t,e)),
-ut(t,"list of details",()=>e.detailsReady)]),t.isOpen&&o.hash&&Cd(t,e,o.hash),t.isOpen&&(r.dataset.state="ready")}function Ad(t){let{source:e,panels:n,store:o,parts:r}=t;
+ut(t,"list of details",()=>e.detailsReady)]),t.isOpen&&o.hash&&_d(t,e,o.hash),t.isOpen&&(r.dataset.state="ready")}function Td(t){let{source:e,panels:n,store:o,parts:r}=t;
 t.marks=Ar(r.marks,e.facts.marks,{onChange(s){n.timeline?.setMarks(s),e.onMarks?.(s)},onShow({at:s,dur:a}){let c=Math.max(a*.5,500);n.timeline?.zoomTo(s-c,s+a+c),
-a&&o.set({range:[s,s+a],event:null},"marks")}}),n.timeline?.setMarks(t.marks.marks)}async function Td(t){t.parts.status.remove(),t.parts.timeline.hidden=!0,t.source.
+a&&o.set({range:[s,s+a],event:null},"marks")}}),n.timeline?.setMarks(t.marks.marks)}async function Sd(t){t.parts.status.remove(),t.parts.timeline.hidden=!0,t.source.
 onData?.(),await qn(),t.source.onPaint?.(),t.isOpen&&t.root.dataset.state!=="failed"&&(t.root.dataset.state="ready")}function qn(){return new Promise(t=>{let e=setTimeout(
 t,250);requestAnimationFrame(()=>setTimeout(()=>{clearTimeout(e),t()}))})}async function ut(t,e,n){try{await n()}catch(o){t.isOpen&&Ba(t,o,`The ${e} cannot be s\
-hown`)}}function Sd(t,e){t.panels.metrics?.setView(e),clearTimeout(t.following),t.following=setTimeout(()=>t.isOpen&&t.panels.memory?.setView(e),xd)}function Ed(t,e,n,o){
+hown`)}}function Ed(t,e){t.panels.metrics?.setView(e),clearTimeout(t.following),t.following=setTimeout(()=>t.isOpen&&t.panels.memory?.setView(e),Md)}function Od(t,e,n,o){
 let{timeline:r,memory:s,memoryMap:a,races:c}=t.panels,{range:i,event:l,names:f}=n;o!=="timeline"&&(r?.setRange(i?.[0]??null,i?.[1]),r?.setNames(f),r?.select(l)),
 o!=="memory"&&s?.setRange(i),i&&a?.showStretch(i,e.header.t0),t.parts.details.hidden=l===null,kr(t.parts.details,e,l);let u=r?.raceOf(l)??null;u!==null&&c?.choose(
-u),t.source.onSelect?.(_d(e,n));let d=[()=>X(e,n),()=>Na(t.parts.bar,e,t.store,{link:()=>$d(t,e),mark:p=>t.marks?.add(p)}),()=>za(t,e,n),()=>Da(t,n),()=>t.panels.
-flame?.update(n)];if(e.n<=Md)for(let p of d)p();else Od(t,d)}async function Od(t,e){t.updating=e;for(let n of e){if(await qn(),!t.isOpen||t.updating!==e)return;
-n()}}function $d({source:t,panels:e,store:n,marks:o},r){return!t.address||!e.timeline?null:t.address($a(r,e.timeline.getView(),n.get(),o?.marks))}function Cd({panels:t,
+u),t.source.onSelect?.(Rd(e,n));let d=[()=>X(e,n),()=>Na(t.parts.bar,e,t.store,{link:()=>Cd(t,e),mark:p=>t.marks?.add(p)}),()=>za(t,e,n),()=>Da(t,n),()=>t.panels.
+flame?.update(n)];if(e.n<=vd)for(let p of d)p();else $d(t,d)}async function $d(t,e){t.updating=e;for(let n of e){if(await qn(),!t.isOpen||t.updating!==e)return;
+n()}}function Cd({source:t,panels:e,store:n,marks:o},r){return!t.address||!e.timeline?null:t.address($a(r,e.timeline.getView(),n.get(),o?.marks))}function _d({panels:t,
 store:e,marks:n},o,r){let{view:s,selection:a,marks:c}=Ca(o,r);c.length&&n&&(n.replace(c),t.timeline?.setMarks(n.marks)),Object.keys(a).length&&e.set(a,"link"),s&&
 t.timeline?.zoomTo(...s)}function za(t,e,n){let{table:o}=t.panels,r=X(e,{...n,names:null});r!==t.tableMask&&o?.sum(r),o&&(t.tableMask=r)}function Da({panels:{table:t}},{
-names:e}){t?.update(),t?.choose(e)}function _d(t,{range:e,event:n,names:o}){return{range:e&&[...e],event:n===null?null:t.rowOf(n),names:o&&[...o].map(r=>t.header.
-names[r])}}function Rd(t){let e=t.root.clientWidth,n=new ResizeObserver(()=>{t.root.clientWidth!==e&&(e=t.root.clientWidth,t.panels.memory?.resize(),t.panels.flame?.
+names:e}){t?.update(),t?.choose(e)}function Rd(t,{range:e,event:n,names:o}){return{range:e&&[...e],event:n===null?null:t.rowOf(n),names:o&&[...o].map(r=>t.header.
+names[r])}}function Ld(t){let e=t.root.clientWidth,n=new ResizeObserver(()=>{t.root.clientWidth!==e&&(e=t.root.clientWidth,t.panels.memory?.resize(),t.panels.flame?.
 resize(),t.panels.metrics?.resize(),t.panels.memoryMap?.resize())});n.observe(t.root),t.cleanups.push(()=>n.disconnect())}function Ha(t,e){t.theme=e,t.root.dataset.
 theme=e;for(let n of Object.values(t.panels))n.setTheme(e)}function Ba({root:t,parts:e,source:n},o,r="The live view cannot be shown"){e.status.remove(),e.message.
-hidden=!1,e.message.append(h("p",{},`${r}: ${o instanceof Error?o.message:o}`)),t.dataset.state="failed",n.onFail?.(),console.error(o)}function Ld(t){t.isOpen=!1,
+hidden=!1,e.message.append(h("p",{},`${r}: ${o instanceof Error?o.message:o}`)),t.dataset.state="failed",n.onFail?.(),console.error(o)}function Pd(t){t.isOpen=!1,
 clearTimeout(t.following);for(let e of Object.values(t.panels))e.destroy();for(let e of t.cleanups.splice(0))e();t.root.replaceChildren()}function Ne(t){let e=document.getElementById(t);if(e===null)throw new Error(`the report has no element ${t}`);return e}function Ua(t){return Ne(t).textContent??
 ""}async function Kt(t){let e=Ua(t),n=Uint8Array;if(n.fromBase64)return n.fromBase64(e);let o=atob(e),r=new Uint8Array(o.length);for(let s=0;s<o.length;s++)r[s]=
-o.charCodeAt(s);return r}function Pd(){let t=Ne("cudalens-app"),e=Ne("cudalens-static"),n=JSON.parse(Ua("cudalens-facts")),o=Fa(t,{...n,payload:()=>Kt("cudalens\
+o.charCodeAt(s);return r}function Nd(){let t=Ne("cudalens-app"),e=Ne("cudalens-static"),n=JSON.parse(Ua("cudalens-facts")),o=Fa(t,{...n,payload:()=>Kt("cudalens\
 -payload"),races:()=>Kt("cudalens-races"),graphs:()=>Kt("cudalens-graphs"),memory:()=>Kt("cudalens-memory"),asset:r=>Kt(`cudalens-${r}`),hash:location.hash,address:r=>`${location.
 href.split("#")[0]}${r}`,onData(){e.hidden=!0,t.hidden=!1},onPaint:()=>{performance.mark("cudalens-painted")},onFail(){t.hidden=!1}});Reflect.set(globalThis,"cu\
-dalensReport",o),Nd(Ne("cudalens-theme"))}function Nd(t){t.hidden=!1,t.addEventListener("click",()=>{let e=document.documentElement,n=e.dataset.theme??(matchMedia(
-"(prefers-color-scheme: dark)").matches?"dark":"light");e.dataset.theme=n==="dark"?"light":"dark"})}Pd();
+dalensReport",o),Id(Ne("cudalens-theme"))}function Id(t){t.hidden=!1,t.addEventListener("click",()=>{let e=document.documentElement,n=e.dataset.theme??(matchMedia(
+"(prefers-color-scheme: dark)").matches?"dark":"light");e.dataset.theme=n==="dark"?"light":"dark"})}Nd();

@@ -11,8 +11,6 @@ from __future__ import annotations
 import sys
 import types
 from collections.abc import Callable
-from itertools import repeat
-from operator import is_
 from typing import Any, Final
 
 import torch
@@ -357,9 +355,11 @@ def replace_everywhere(patches: Patches, classes: dict[type, type]) -> None:
         patches: Undone at the end.
         classes: The new class by the old one.
     """
-    modules = [module for module in list(sys.modules.values()) if isinstance(module, types.ModuleType)]
-    for old, new in classes.items():
-        for module in modules:
-            if any(map(is_, list(vars(module).values()), repeat(old))):  # the fastest search of all names
-                for name in [name for name, value in list(vars(module).items()) if value is old]:
-                    patches.set(module, name, new)
+    new_by_id = {id(old): new for old, new in classes.items()}
+    ids = frozenset(new_by_id)
+    for module in [module for module in list(sys.modules.values()) if isinstance(module, types.ModuleType)]:
+        if ids.isdisjoint(map(id, list(vars(module).values()))):  # the fastest search of all names
+            continue
+        for name, value in list(vars(module).items()):
+            if id(value) in new_by_id:
+                patches.set(module, name, new_by_id[id(value)])

@@ -39,7 +39,7 @@ def test_a_trace_without_findings_has_no_word_of_them():
 
 def test_the_text_lists_them_with_what_to_try_within_100_columns():
     lines = text_of(gpu_trace()).splitlines()
-    assert re.fullmatch(r"Findings: \d+, largest gain first", lines[0])
+    assert re.fullmatch(r"Findings: \d+, largest expected gain first", lines[0])
     assert lines[1].split() == ["gain", "finding"]
     assert lines[3].strip() == "980 µs (33 %)  other host work (likely)"
     assert max(map(len, lines)) <= 100

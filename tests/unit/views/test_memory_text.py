@@ -111,7 +111,7 @@ def test_the_summary_lists_holders_and_lines(trace):
 def test_nothing_left_is_reported():
     history = [action("alloc", 0, 10, 1), action("free_requested", 0, 10, 2), action("free_completed", 0, 10, 2)]
     shown = memory_words.verdict(trace_of(snapshot((0, 10, "inactive"), history=history)))
-    assert "nothing of it left" in shown
+    assert "all recorded allocations are freed" in shown
 
 
 def test_a_refused_allocation_is_first():

@@ -51,14 +51,14 @@ export function buildSkeleton(root, facts) {
 }
 
 /**
- * A hidden section.
+ * A hidden section: a group, since landmarks of one name in every cell of a notebook cannot be distinguished.
  *
  * @param {string} name Of its class.
  * @param {string} label
  * @param {...HTMLElement} children
  */
 function section(name, label, ...children) {
-  return element("section", { class: name, "aria-label": label, hidden: true }, ...children);
+  return element("section", { class: name, role: "group", "aria-label": label, hidden: true }, ...children);
 }
 
 /** @param {string} badge */

@@ -74,6 +74,7 @@ export function createTable(host, data, { DataTable, styleSheet, theme, onNames 
     },
     rowCallback: (/** @type {HTMLElement} */ row, /** @type {CostRow} */ costs) => markRow(row, costs, state.chosen),
   });
+  withoutLandmarks(shadow);
   listenToRows(table, state, node, onNames);
   const all = columnsButton(state, () => fitColumns(table, state, host));
   shadow.append(all);
@@ -106,6 +107,18 @@ export function createTable(host, data, { DataTable, styleSheet, theme, onNames 
       shadow.replaceChildren();
     },
   };
+}
+
+/**
+ * The pages of a table are no landmark: a notebook has many tables.
+ *
+ * @param {ShadowRoot} shadow
+ */
+function withoutLandmarks(shadow) {
+  for (const nav of shadow.querySelectorAll("nav")) {
+    nav.removeAttribute("aria-label");
+    nav.setAttribute("role", "none");
+  }
 }
 
 function tableOptions() {

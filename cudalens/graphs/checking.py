@@ -70,7 +70,7 @@ def _others(node: GraphNode, leaves: Sequence[Any]) -> list[torch.Tensor]:
 def _time(node: GraphNode, leaves: list[Any]) -> int:
     """Device time of a call; an earlier call has allocated the memory that it needs."""
     start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))  # type: ignore[no-untyped-call]
-    torch.cuda.synchronize()
+    torch.cuda.current_stream().synchronize()  # another thread may capture
     start.record()
     _run(node, leaves)
     end.record()

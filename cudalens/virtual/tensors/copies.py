@@ -8,7 +8,7 @@ import torch
 
 from cudalens.virtual.gpus import Gpus
 from cudalens.virtual.releases import torch_version
-from cudalens.virtual.tensors.residency import is_pinned, is_sparse, parts_of, residence_of
+from cudalens.virtual.tensors.residency import is_pinned, is_sparse, parts_of, residence_of, use_pinned
 from cudalens.virtual.timing import cost
 from cudalens.virtual.timing.machine import Device
 from cudalens.virtual.timing.streams import CudaEvent
@@ -171,7 +171,8 @@ def _run_copy(
     device = places[0] or places[1]
     assert device is not None
     crosses_host = way in ("HtoD", "DtoH")
-    pinned = not crosses_host or is_pinned(source if way == "HtoD" else target)
+    host_side = source if way == "HtoD" else target
+    pinned = not crosses_host or is_pinned(host_side)
     work = copy_work(gpus.spec, target.numel() * target.element_size(), way, is_pinned=pinned, op=op)
     stream = gpus.machine.current_stream(device)
     if way == "PtoP":
@@ -180,6 +181,8 @@ def _run_copy(
         _copy_and_wait(gpus, stream, work)
     else:
         stream.launch(work, COPY_CALL)
+        if crosses_host and pinned and stream.capture is None:
+            use_pinned(host_side, stream)
     if non_blocking and not pinned and stream.capture is None:
         gpus.machine.now_ns = max(gpus.machine.now_ns, stream.tail_ns)
         if gpus.machine.op_log is not None and way == "DtoH":

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from cudalens.virtual.allocator import Block
     from cudalens.virtual.tensors.arenas import Arena, Lease
     from cudalens.virtual.timing.machine import Device
+    from cudalens.virtual.timing.streams import Stream
 
 KEY: Final = "_cudalens_residence"
 PINNED_KEY: Final = "_cudalens_pinned"
@@ -248,3 +249,10 @@ def pin(tensor: torch.Tensor) -> None:
     storage: Any = tensor.untyped_storage()
     if PINNED_KEY not in storage.__dict__:
         storage.__dict__[PINNED_KEY] = host_memory.allocate(storage.nbytes())
+
+
+def use_pinned(tensor: torch.Tensor, stream: Stream) -> None:
+    """A copy that does not block the host uses page-locked memory in a stream: it is not used again before its end."""
+    block = tensor.untyped_storage().__dict__.get(PINNED_KEY)
+    if isinstance(block, host_memory.PinnedBlock):
+        block.use(stream)

@@ -1,7 +1,8 @@
 """Model the statistics of PyTorch's caching allocator for page-locked host memory.
 
-Blocks are rounded up to a power of two and kept for reuse by size, as in ``at::CachingHostAllocator``. The memory
-itself belongs to the tensors; only the sizes are modelled.
+Blocks are rounded up to a power of two and kept for reuse by size, as in ``at::CachingHostAllocator``. A freed block is
+used again after the work that its streams had when it was freed; each allocation looks for such blocks. The memory itself
+belongs to the tensors; only the sizes are modelled.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from collections import defaultdict
 from typing import Any, Final
 
 from cudalens.virtual.timing.machine import Machine
+from cudalens.virtual.timing.streams import Stream
 
 _NS_PER_US: Final = 1000
 
@@ -57,13 +59,18 @@ class _Times:
 class PinnedBlock:
     """Held by a pinned tensor's storage; returns its block to the cache at the end of the storage."""
 
-    __slots__ = ("_memory", "num_bytes")
+    __slots__ = ("_memory", "_streams", "num_bytes")
 
     def __init__(self, memory: HostMemory, num_bytes: int) -> None:
         self._memory, self.num_bytes = memory, num_bytes
+        self._streams: set[Stream] = set()
+
+    def use(self, stream: Stream) -> None:
+        """A copy that does not block the host uses it in a stream."""
+        self._streams.add(stream)
 
     def __del__(self) -> None:
-        self._memory._release(self.num_bytes)
+        self._memory._release(self.num_bytes, self._streams)
 
 
 class HostMemory:
@@ -76,6 +83,7 @@ class HostMemory:
     def __init__(self, machine: Machine) -> None:
         self._machine = machine
         self._cached: defaultdict[int, int] = defaultdict(int)
+        self._pending: list[tuple[int, int]] = []
         self._counts = {
             name: _Count() for name in ("allocations", "allocated_bytes", "active_requests", "active_bytes")
         }
@@ -84,6 +92,7 @@ class HostMemory:
     def allocate(self, num_bytes: int) -> PinnedBlock:
         """Allocate page-locked memory for a tensor of that size."""
         size = 1 << max(num_bytes - 1, 0).bit_length()
+        self._take_back()
         if self._cached[size]:
             self._cached[size] -= 1
         else:
@@ -96,6 +105,7 @@ class HostMemory:
 
     def empty_cache(self) -> None:
         """Free the cached memory."""
+        self._take_back()
         for size, num_blocks in self._cached.items():
             for _ in range(num_blocks):
                 self._free_times.add(self._call("cudaFreeHost", self._machine.spec.free_ns))
@@ -124,7 +134,26 @@ class HostMemory:
             count.allocated = count.freed = 0
         self._alloc_times, self._free_times = _Times(), _Times()
 
-    def _release(self, size: int) -> None:
+    def _release(self, size: int, streams: set[Stream]) -> None:
+        """A storage ended: the block is free after the work that is issued to its streams."""
+        if streams:
+            self._pending.append((size, max(map(self._end_of, streams))))
+        else:
+            self._cache(size)
+
+    def _end_of(self, stream: Stream) -> int:
+        return max(stream.ready_ns, self._machine.now_ns)
+
+    def _take_back(self) -> None:
+        """Cache the freed blocks whose streams are done."""
+        pending, self._pending = self._pending, []  # a block that is freed in this loop goes into the new list
+        for size, end_ns in pending:
+            if end_ns <= self._machine.now_ns:
+                self._cache(size)
+            else:
+                self._pending.append((size, end_ns))
+
+    def _cache(self, size: int) -> None:
         self._cached[size] += 1
         self._counts["active_requests"].remove(1)
         self._counts["active_bytes"].remove(size)

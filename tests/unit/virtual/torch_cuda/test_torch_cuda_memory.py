@@ -184,6 +184,38 @@ def test_caching_cannot_be_disabled(gpus):
 # -- page-locked host memory -------------------------------------------------------------------------------------------
 
 
+def test_pinned_memory_of_a_copy_is_used_again_after_the_copy(gpus):
+    def load():
+        return torch.ones(1 << 24, dtype=torch.uint8, pin_memory=True).to("cuda", non_blocking=True)
+
+    first = load()
+    gc.collect()
+    assert torch.cuda.host_memory_stats()["active_requests.current"] == 1  # the copy still reads it
+    second = load()
+    assert torch.cuda.host_memory_stats()["num_host_alloc"] == 2
+    torch.cuda.synchronize()
+    third = load()
+    assert torch.cuda.host_memory_stats()["num_host_alloc"] == 2
+    assert torch.cuda.host_memory_stats()["active_requests.peak"] == 2
+    assert int(first.sum() + second.sum() + third.sum()) == 3 << 24
+
+
+def test_pinned_memory_of_a_blocking_copy_is_used_again_at_once(gpus):
+    for _ in range(3):
+        torch.ones(1 << 24, dtype=torch.uint8, pin_memory=True).to("cuda")
+    assert torch.cuda.host_memory_stats()["num_host_alloc"] == 1
+
+
+def test_a_target_of_a_copy_to_the_host_is_used_again_after_the_copy(gpus):
+    x = torch.ones(1 << 24, dtype=torch.uint8, device="cuda")
+    for _ in range(2):
+        x.to("cpu", non_blocking=True)
+    assert torch.cuda.host_memory_stats()["num_host_alloc"] == 2
+    torch.cuda.synchronize()
+    torch._C._host_emptyCache()
+    assert torch.cuda.host_memory_stats()["num_host_free"] == 2
+
+
 def test_pinned_tensors_count(gpus):
     tensor = torch.empty(1000, dtype=torch.uint8).pin_memory()
     stats = torch.cuda.host_memory_stats()

@@ -1,8 +1,8 @@
 """Model the statistics of PyTorch's caching allocator for page-locked host memory.
 
 Blocks are rounded up to a power of two and kept for reuse by size, as in ``at::CachingHostAllocator``. A freed block is
-used again after the work that its streams had when it was freed; each allocation looks for such blocks. The memory itself
-belongs to the tensors; only the sizes are modelled.
+used again after the work that its streams had when it was freed; each allocation looks for such blocks. The memory
+itself belongs to the tensors; only the sizes are modelled.
 """
 
 from __future__ import annotations

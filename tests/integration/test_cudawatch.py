@@ -125,9 +125,9 @@ def test_an_interrupt_ends_it(watched, started):
 
 
 def test_a_restart_of_the_kernel_ends_it_and_the_next_watch_starts_anew(watched, started):
-    request = watched.send("%%cudawatch\nimport os\nprint('begun', os.getpid(), flush=True)\n" + UNTIL.format(600))
+    request = watched.send("%%cudawatch\nimport os\nprint(f'{os.getpid()} begun', flush=True)\n" + UNTIL.format(600))
     watched.wait_for(request, "begun")
-    old = int(watched.printed("stdout").split()[1])
+    old = int(watched.printed("stdout").split()[0])
     assert old in link.watched_processes()
     manager, client = started
     manager.restart_kernel(now=True)
@@ -138,7 +138,7 @@ def test_a_restart_of_the_kernel_ends_it_and_the_next_watch_starts_anew(watched,
     assert "a step" in str(panels(watched.messages)[-1])
     watched.run(HOOKS)
     assert "left 0 []" in watched.printed("stdout")
-    assert old not in link.watched_processes()
+    assert not list(link.runtime_folder().glob(f"{old}.*"))
 
 
 @pytest.mark.parametrize(

@@ -168,6 +168,7 @@ class _Search:
         self._found = Reads()
         self._waiting: deque[tuple[Any, str]] = deque()
         self._seen: set[int] = set()
+        self._num_tables = 0
         self._alive: list[Any] = []
 
     def run(self, roots: Iterable[tuple[str, Any]]) -> Reads:
@@ -179,7 +180,7 @@ class _Search:
                 continue
             self._seen.add(id(value))
             self._alive.append(value)
-            if len(self._seen) > _MOST_VALUES:
+            if len(self._seen) - self._num_tables > _MOST_VALUES:
                 self._found.is_complete = False
                 break
             for container, key, item, item_label in self._items(value, label):
@@ -337,9 +338,10 @@ class _Search:
         self._waiting.append((type(module), type(module).__name__))
 
     def _of_table(self, held: dict[str, Any], table: str, what: str, label: str) -> Iterator[Item]:
-        """A table of a module: itself, the order of its keys, and its items, which replace nothing in the table."""
+        """A table of a module: itself, the order of its keys, and its items. Tables do not count towards the limit."""
         items = held[table]
         self._seen.add(id(items))
+        self._num_tables += 1
         self._alive.append(items)
         yield held, table, items, what
         self._found.sizes.append((items, what))

@@ -62,6 +62,7 @@ function createKernelLink(model) {
     },
     close() {
       model.off("msg:custom", receive);
+      for (const waiting of pending.values()) waiting.reject(new Error("the view was closed"));
       pending.clear();
     },
   };

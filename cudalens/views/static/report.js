@@ -789,10 +789,10 @@ function Nu(t,e){t.shown.some(o=>o.row===e)||(t.kind=null,na(t),oa(t));let n=t.s
 "keydown",e=>{if(e.ctrlKey||e.metaKey||e.altKey)return;let n=t.shown.length-1,o={ArrowDown:t.at+1,ArrowUp:t.at-1,Home:0,End:n,PageDown:t.at+ta,PageUp:t.at-ta};e.
 key in o&&(e.preventDefault(),e.stopPropagation(),sa(t,Math.min(Math.max(o[e.key],0),n)))})}async function Re(t){let e=new Blob([t]).stream().pipeThrough(new DecompressionStream("gzip"));return new Uint8Array(await new Response(e).arrayBuffer())}async function Bn(t){
 return JSON.parse(new TextDecoder().decode(await Re(t)))}var aa=Symbol.for("cudalens.libraries");function Hu(){let t=globalThis;return t[aa]??=new Map,t[aa]}async function Un(t,e,n){
-let o=Hu(),r=`${t}@${e}`,s=o.get(r);return s===void 0&&(s=n(t).then(Re).then(Fu),s.catch(()=>o.delete(r)),o.set(r,s)),(await s).default}var ca=["$","moduleName"];
-async function Fu(t){let e=URL.createObjectURL(new Blob([t],{type:"text/javascript"})),n=ca.map(o=>Object.getOwnPropertyDescriptor(globalThis,o));try{let o=await import(e);
-return"default"in o?o:{default:Reflect.get(globalThis,"moduleName")}}finally{URL.revokeObjectURL(e),ca.forEach((o,r)=>{let s=n[r];s?Object.defineProperty(globalThis,
-o,s):Reflect.deleteProperty(globalThis,o)})}}function ia(t,e,n){let o=Math.random().toString(36).slice(2),r=new Set,s="",a=n.map(({key:f})=>h("div",{id:`cl-${o}-${f}`,class:"cl-tab-panel",role:"tabpanel",hidden:!0})),
+let o=Hu(),r=`${t}@${e}`;for(let a=o.get(r);a;a=o.get(r)){let c=await a.catch(()=>null);if(c)return c.default}let s=n(t).then(Re).then(Fu);return s.catch(()=>o.
+delete(r)),o.set(r,s),(await s).default}var ca=["$","moduleName"];async function Fu(t){let e=URL.createObjectURL(new Blob([t],{type:"text/javascript"})),n=ca.map(
+o=>Object.getOwnPropertyDescriptor(globalThis,o));try{let o=await import(e);return"default"in o?o:{default:Reflect.get(globalThis,"moduleName")}}finally{URL.revokeObjectURL(
+e),ca.forEach((o,r)=>{let s=n[r];s?Object.defineProperty(globalThis,o,s):Reflect.deleteProperty(globalThis,o)})}}function ia(t,e,n){let o=Math.random().toString(36).slice(2),r=new Set,s="",a=n.map(({key:f})=>h("div",{id:`cl-${o}-${f}`,class:"cl-tab-panel",role:"tabpanel",hidden:!0})),
 c=n.map(({key:f,title:u})=>h("button",{type:"button",class:"cl-tab",role:"tab","data-key":f,"aria-controls":`cl-${o}-${f}`,"data-lm-suppress-shortcuts":"true",onclick:()=>i(
 f)},u)),i=f=>{s=f,n.forEach((u,d)=>{let p=u.key===f;c[d].setAttribute("aria-selected",String(p)),c[d].tabIndex=p?0:-1,a[d].hidden=!p,p&&r.has(f)&&u.onShow?.(),!(!p||
 r.has(f))&&(r.add(f),u.fill(a[d]))})},l=h("div",{class:"cl-tabs",role:"tablist","aria-label":e},...c);return l.addEventListener("keydown",f=>{let u={ArrowRight:1,
@@ -950,32 +950,33 @@ role:"group","aria-label":e,hidden:!0},...n)}function wd(t){return t?[h("span",{
 "strong",{},t)]:[h("strong",{},t.slice(0,e)),t.slice(e)]}function yd(t){return t?[h("details",{class:"cl-support"},h("summary",{},"more figures"),h("p",{},t))]:
 []}function xd(t=[]){return t.length?[h("ul",{class:"cl-notes"},...t.map(e=>h("li",{},e)))]:[]}var Md=120,vd=5e4;function Fa(t,e){let n=Yt();t.classList.add("cudalens"),t.dataset.theme=n,t.dataset.state="loading";let o={root:t,source:e,parts:Ia(t,e.facts),
 store:Br(),panels:{},marks:null,tabs:null,theme:n,data:null,isOpen:!0,isClosed:()=>!o.isOpen,following:void 0,tableMask:void 0,updating:[],cleanups:[io(s=>Ha(o,
-s))]};return{ready:kd(o).catch(s=>Ba(o,s)),get data(){return o.data},panels:o.panels,get tabs(){return o.tabs},selection:o.store,showStatus(s){o.parts.status.textContent=
-s},setTheme:s=>Ha(o,s),destroy:()=>Pd(o)}}async function kd(t){let{source:e}=t,{hasRaces:n,hasGraphs:o,hasProfile:r,memoryFirst:s,memoryAlone:a}=e.facts;if(n&&await ut(
-t,"list of races",()=>ya(t)),o&&await ut(t,"graph tree",()=>xa(t)),t.isClosed())return;if(s&&await ut(t,"memory map",()=>Xn(t)),Ld(t),!r||a){await Sd(t);return}
-let c=await co(await e.payload());t.isClosed()||(t.data=c,await Ad(t,c))}async function Ad(t,e){let{parts:n,source:o,root:r}=t;o.onData?.(),n.status.remove(),t.
-panels.timeline=Mr(n.timeline,e,{theme:t.theme,onSelect:s=>t.store.set(s,"timeline"),onTime:s=>Ed(t,[...s])}),Td(t),Ta(t,e),Ma(t,e),va(t),o.facts.memoryMap&&!o.
-facts.memoryFirst&&await ut(t,"memory map",()=>Xn(t)),t.store.subscribe((s,a)=>Od(t,e,s,a)),t.tabs=ka(t,e),n.table.hidden=!1,n.memory.hidden=!1,await qn(),r.dataset.
-state="painted",o.onPaint?.(),await Promise.all([ut(t,"table",async()=>{await Aa(t,e),za(t,e,t.store.get()),Da(t,t.store.get())}),ut(t,"memory curve",()=>Sa(t,e)),
-ut(t,"list of details",()=>e.detailsReady)]),t.isOpen&&o.hash&&_d(t,e,o.hash),t.isOpen&&(r.dataset.state="ready")}function Td(t){let{source:e,panels:n,store:o,parts:r}=t;
-t.marks=Ar(r.marks,e.facts.marks,{onChange(s){n.timeline?.setMarks(s),e.onMarks?.(s)},onShow({at:s,dur:a}){let c=Math.max(a*.5,500);n.timeline?.zoomTo(s-c,s+a+c),
-a&&o.set({range:[s,s+a],event:null},"marks")}}),n.timeline?.setMarks(t.marks.marks)}async function Sd(t){t.parts.status.remove(),t.parts.timeline.hidden=!0,t.source.
-onData?.(),await qn(),t.source.onPaint?.(),t.isOpen&&t.root.dataset.state!=="failed"&&(t.root.dataset.state="ready")}function qn(){return new Promise(t=>{let e=setTimeout(
-t,250);requestAnimationFrame(()=>setTimeout(()=>{clearTimeout(e),t()}))})}async function ut(t,e,n){try{await n()}catch(o){t.isOpen&&Ba(t,o,`The ${e} cannot be s\
-hown`)}}function Ed(t,e){t.panels.metrics?.setView(e),clearTimeout(t.following),t.following=setTimeout(()=>t.isOpen&&t.panels.memory?.setView(e),Md)}function Od(t,e,n,o){
-let{timeline:r,memory:s,memoryMap:a,races:c}=t.panels,{range:i,event:l,names:f}=n;o!=="timeline"&&(r?.setRange(i?.[0]??null,i?.[1]),r?.setNames(f),r?.select(l)),
-o!=="memory"&&s?.setRange(i),i&&a?.showStretch(i,e.header.t0),t.parts.details.hidden=l===null,kr(t.parts.details,e,l);let u=r?.raceOf(l)??null;u!==null&&c?.choose(
-u),t.source.onSelect?.(Rd(e,n));let d=[()=>X(e,n),()=>Na(t.parts.bar,e,t.store,{link:()=>Cd(t,e),mark:p=>t.marks?.add(p)}),()=>za(t,e,n),()=>Da(t,n),()=>t.panels.
-flame?.update(n)];if(e.n<=vd)for(let p of d)p();else $d(t,d)}async function $d(t,e){t.updating=e;for(let n of e){if(await qn(),!t.isOpen||t.updating!==e)return;
-n()}}function Cd({source:t,panels:e,store:n,marks:o},r){return!t.address||!e.timeline?null:t.address($a(r,e.timeline.getView(),n.get(),o?.marks))}function _d({panels:t,
-store:e,marks:n},o,r){let{view:s,selection:a,marks:c}=Ca(o,r);c.length&&n&&(n.replace(c),t.timeline?.setMarks(n.marks)),Object.keys(a).length&&e.set(a,"link"),s&&
-t.timeline?.zoomTo(...s)}function za(t,e,n){let{table:o}=t.panels,r=X(e,{...n,names:null});r!==t.tableMask&&o?.sum(r),o&&(t.tableMask=r)}function Da({panels:{table:t}},{
-names:e}){t?.update(),t?.choose(e)}function Rd(t,{range:e,event:n,names:o}){return{range:e&&[...e],event:n===null?null:t.rowOf(n),names:o&&[...o].map(r=>t.header.
-names[r])}}function Ld(t){let e=t.root.clientWidth,n=new ResizeObserver(()=>{t.root.clientWidth!==e&&(e=t.root.clientWidth,t.panels.memory?.resize(),t.panels.flame?.
-resize(),t.panels.metrics?.resize(),t.panels.memoryMap?.resize())});n.observe(t.root),t.cleanups.push(()=>n.disconnect())}function Ha(t,e){t.theme=e,t.root.dataset.
-theme=e;for(let n of Object.values(t.panels))n.setTheme(e)}function Ba({root:t,parts:e,source:n},o,r="The live view cannot be shown"){e.status.remove(),e.message.
-hidden=!1,e.message.append(h("p",{},`${r}: ${o instanceof Error?o.message:o}`)),t.dataset.state="failed",n.onFail?.(),console.error(o)}function Pd(t){t.isOpen=!1,
-clearTimeout(t.following);for(let e of Object.values(t.panels))e.destroy();for(let e of t.cleanups.splice(0))e();t.root.replaceChildren()}function Ne(t){let e=document.getElementById(t);if(e===null)throw new Error(`the report has no element ${t}`);return e}function Ua(t){return Ne(t).textContent??
+s))]};return{ready:kd(o).catch(s=>o.isOpen&&Ba(o,s)),get data(){return o.data},panels:o.panels,get tabs(){return o.tabs},selection:o.store,showStatus(s){o.parts.
+status.textContent=s},setTheme:s=>Ha(o,s),destroy:()=>Pd(o)}}async function kd(t){let{source:e}=t,{hasRaces:n,hasGraphs:o,hasProfile:r,memoryFirst:s,memoryAlone:a}=e.
+facts;if(n&&await ut(t,"list of races",()=>ya(t)),o&&await ut(t,"graph tree",()=>xa(t)),t.isClosed())return;if(s&&await ut(t,"memory map",()=>Xn(t)),Ld(t),!r||a){
+await Sd(t);return}let c=await co(await e.payload());t.isClosed()||(t.data=c,await Ad(t,c))}async function Ad(t,e){let{parts:n,source:o,root:r}=t;o.onData?.(),n.
+status.remove(),t.panels.timeline=Mr(n.timeline,e,{theme:t.theme,onSelect:s=>t.store.set(s,"timeline"),onTime:s=>Ed(t,[...s])}),Td(t),Ta(t,e),Ma(t,e),va(t),o.facts.
+memoryMap&&!o.facts.memoryFirst&&await ut(t,"memory map",()=>Xn(t)),t.store.subscribe((s,a)=>Od(t,e,s,a)),t.tabs=ka(t,e),n.table.hidden=!1,n.memory.hidden=!1,await qn(),
+r.dataset.state="painted",o.onPaint?.(),await Promise.all([ut(t,"table",async()=>{await Aa(t,e),za(t,e,t.store.get()),Da(t,t.store.get())}),ut(t,"memory curve",
+()=>Sa(t,e)),ut(t,"list of details",()=>e.detailsReady)]),t.isOpen&&o.hash&&_d(t,e,o.hash),t.isOpen&&(r.dataset.state="ready")}function Td(t){let{source:e,panels:n,
+store:o,parts:r}=t;t.marks=Ar(r.marks,e.facts.marks,{onChange(s){n.timeline?.setMarks(s),e.onMarks?.(s)},onShow({at:s,dur:a}){let c=Math.max(a*.5,500);n.timeline?.
+zoomTo(s-c,s+a+c),a&&o.set({range:[s,s+a],event:null},"marks")}}),n.timeline?.setMarks(t.marks.marks)}async function Sd(t){t.parts.status.remove(),t.parts.timeline.
+hidden=!0,t.source.onData?.(),await qn(),t.source.onPaint?.(),t.isOpen&&t.root.dataset.state!=="failed"&&(t.root.dataset.state="ready")}function qn(){return new Promise(
+t=>{let e=setTimeout(t,250);requestAnimationFrame(()=>setTimeout(()=>{clearTimeout(e),t()}))})}async function ut(t,e,n){try{await n()}catch(o){t.isOpen&&Ba(t,o,
+`The ${e} cannot be shown`)}}function Ed(t,e){t.panels.metrics?.setView(e),clearTimeout(t.following),t.following=setTimeout(()=>t.isOpen&&t.panels.memory?.setView(
+e),Md)}function Od(t,e,n,o){let{timeline:r,memory:s,memoryMap:a,races:c}=t.panels,{range:i,event:l,names:f}=n;o!=="timeline"&&(r?.setRange(i?.[0]??null,i?.[1]),
+r?.setNames(f),r?.select(l)),o!=="memory"&&s?.setRange(i),i&&a?.showStretch(i,e.header.t0),t.parts.details.hidden=l===null,kr(t.parts.details,e,l);let u=r?.raceOf(
+l)??null;u!==null&&c?.choose(u),t.source.onSelect?.(Rd(e,n));let d=[()=>X(e,n),()=>Na(t.parts.bar,e,t.store,{link:()=>Cd(t,e),mark:p=>t.marks?.add(p)}),()=>za(t,
+e,n),()=>Da(t,n),()=>t.panels.flame?.update(n)];if(e.n<=vd)for(let p of d)p();else $d(t,d)}async function $d(t,e){t.updating=e;for(let n of e){if(await qn(),!t.
+isOpen||t.updating!==e)return;n()}}function Cd({source:t,panels:e,store:n,marks:o},r){return!t.address||!e.timeline?null:t.address($a(r,e.timeline.getView(),n.get(),
+o?.marks))}function _d({panels:t,store:e,marks:n},o,r){let{view:s,selection:a,marks:c}=Ca(o,r);c.length&&n&&(n.replace(c),t.timeline?.setMarks(n.marks)),Object.
+keys(a).length&&e.set(a,"link"),s&&t.timeline?.zoomTo(...s)}function za(t,e,n){let{table:o}=t.panels,r=X(e,{...n,names:null});r!==t.tableMask&&o?.sum(r),o&&(t.tableMask=
+r)}function Da({panels:{table:t}},{names:e}){t?.update(),t?.choose(e)}function Rd(t,{range:e,event:n,names:o}){return{range:e&&[...e],event:n===null?null:t.rowOf(
+n),names:o&&[...o].map(r=>t.header.names[r])}}function Ld(t){let e=t.root.clientWidth,n=new ResizeObserver(()=>{t.root.clientWidth!==e&&(e=t.root.clientWidth,t.
+panels.memory?.resize(),t.panels.flame?.resize(),t.panels.metrics?.resize(),t.panels.memoryMap?.resize())});n.observe(t.root),t.cleanups.push(()=>n.disconnect())}
+function Ha(t,e){t.theme=e,t.root.dataset.theme=e;for(let n of Object.values(t.panels))n.setTheme(e)}function Ba({root:t,parts:e,source:n},o,r="The live view ca\
+nnot be shown"){e.status.remove(),e.message.hidden=!1,e.message.append(h("p",{},`${r}: ${o instanceof Error?o.message:o}`)),t.dataset.state="failed",n.onFail?.(),
+console.error(o)}function Pd(t){t.isOpen=!1,clearTimeout(t.following);for(let e of Object.values(t.panels))e.destroy();for(let e of t.cleanups.splice(0))e();t.root.
+replaceChildren()}function Ne(t){let e=document.getElementById(t);if(e===null)throw new Error(`the report has no element ${t}`);return e}function Ua(t){return Ne(t).textContent??
 ""}async function Kt(t){let e=Ua(t),n=Uint8Array;if(n.fromBase64)return n.fromBase64(e);let o=atob(e),r=new Uint8Array(o.length);for(let s=0;s<o.length;s++)r[s]=
 o.charCodeAt(s);return r}function Nd(){let t=Ne("cudalens-app"),e=Ne("cudalens-static"),n=JSON.parse(Ua("cudalens-facts")),o=Fa(t,{...n,payload:()=>Kt("cudalens\
 -payload"),races:()=>Kt("cudalens-races"),graphs:()=>Kt("cudalens-graphs"),memory:()=>Kt("cudalens-memory"),asset:r=>Kt(`cudalens-${r}`),hash:location.hash,address:r=>`${location.

@@ -789,10 +789,10 @@ function Nu(t,e){t.shown.some(o=>o.row===e)||(t.kind=null,na(t),oa(t));let n=t.s
 "keydown",e=>{if(e.ctrlKey||e.metaKey||e.altKey)return;let n=t.shown.length-1,o={ArrowDown:t.at+1,ArrowUp:t.at-1,Home:0,End:n,PageDown:t.at+ta,PageUp:t.at-ta};e.
 key in o&&(e.preventDefault(),e.stopPropagation(),sa(t,Math.min(Math.max(o[e.key],0),n)))})}async function _e(t){let e=new Blob([t]).stream().pipeThrough(new DecompressionStream("gzip"));return new Uint8Array(await new Response(e).arrayBuffer())}async function zn(t){
 return JSON.parse(new TextDecoder().decode(await _e(t)))}var aa=Symbol.for("cudalens.libraries");function Fu(){let t=globalThis;return t[aa]??=new Map,t[aa]}async function Dn(t,e,n){
-let o=Fu(),r=`${t}@${e}`,s=o.get(r);return s===void 0&&(s=n(t).then(_e).then(zu),s.catch(()=>o.delete(r)),o.set(r,s)),(await s).default}var ia=["$","moduleName"];
-async function zu(t){let e=URL.createObjectURL(new Blob([t],{type:"text/javascript"})),n=ia.map(o=>Object.getOwnPropertyDescriptor(globalThis,o));try{let o=await import(e);
-return"default"in o?o:{default:Reflect.get(globalThis,"moduleName")}}finally{URL.revokeObjectURL(e),ia.forEach((o,r)=>{let s=n[r];s?Object.defineProperty(globalThis,
-o,s):Reflect.deleteProperty(globalThis,o)})}}function ca(t,e,n){let o=Math.random().toString(36).slice(2),r=new Set,s="",a=n.map(({key:f})=>h("div",{id:`cl-${o}-${f}`,class:"cl-tab-panel",role:"tabpanel",hidden:!0})),
+let o=Fu(),r=`${t}@${e}`;for(let a=o.get(r);a;a=o.get(r)){let i=await a.catch(()=>null);if(i)return i.default}let s=n(t).then(_e).then(zu);return s.catch(()=>o.
+delete(r)),o.set(r,s),(await s).default}var ia=["$","moduleName"];async function zu(t){let e=URL.createObjectURL(new Blob([t],{type:"text/javascript"})),n=ia.map(
+o=>Object.getOwnPropertyDescriptor(globalThis,o));try{let o=await import(e);return"default"in o?o:{default:Reflect.get(globalThis,"moduleName")}}finally{URL.revokeObjectURL(
+e),ia.forEach((o,r)=>{let s=n[r];s?Object.defineProperty(globalThis,o,s):Reflect.deleteProperty(globalThis,o)})}}function ca(t,e,n){let o=Math.random().toString(36).slice(2),r=new Set,s="",a=n.map(({key:f})=>h("div",{id:`cl-${o}-${f}`,class:"cl-tab-panel",role:"tabpanel",hidden:!0})),
 i=n.map(({key:f,title:u})=>h("button",{type:"button",class:"cl-tab",role:"tab","data-key":f,"aria-controls":`cl-${o}-${f}`,"data-lm-suppress-shortcuts":"true",onclick:()=>c(
 f)},u)),c=f=>{s=f,n.forEach((u,d)=>{let p=u.key===f;i[d].setAttribute("aria-selected",String(p)),i[d].tabIndex=p?0:-1,a[d].hidden=!p,p&&r.has(f)&&u.onShow?.(),!(!p||
 r.has(f))&&(r.add(f),u.fill(a[d]))})},l=h("div",{class:"cl-tabs",role:"tablist","aria-label":e},...i);return l.addEventListener("keydown",f=>{let u={ArrowRight:1,
@@ -950,39 +950,41 @@ role:"group","aria-label":e,hidden:!0},...n)}function bd(t){return t?[h("span",{
 "strong",{},t)]:[h("strong",{},t.slice(0,e)),t.slice(e)]}function xd(t){return t?[h("details",{class:"cl-support"},h("summary",{},"more figures"),h("p",{},t))]:
 []}function Md(t=[]){return t.length?[h("ul",{class:"cl-notes"},...t.map(e=>h("li",{},e)))]:[]}var vd=120,kd=5e4;function Fa(t,e){let n=qt();t.classList.add("cudalens"),t.dataset.theme=n,t.dataset.state="loading";let o={root:t,source:e,parts:Na(t,e.facts),
 store:Br(),panels:{},marks:null,tabs:null,theme:n,data:null,isOpen:!0,isClosed:()=>!o.isOpen,following:void 0,tableMask:void 0,updating:[],cleanups:[co(s=>Ha(o,
-s))]};return{ready:Ad(o).catch(s=>Ba(o,s)),get data(){return o.data},panels:o.panels,get tabs(){return o.tabs},selection:o.store,showStatus(s){o.parts.status.textContent=
-s},setTheme:s=>Ha(o,s),destroy:()=>Id(o)}}async function Ad(t){let{source:e}=t,{hasRaces:n,hasGraphs:o,hasProfile:r,memoryFirst:s,memoryAlone:a}=e.facts;if(n&&await ut(
-t,"list of races",()=>ya(t)),o&&await ut(t,"graph tree",()=>xa(t)),t.isClosed())return;if(s&&await ut(t,"memory map",()=>Gn(t)),Pd(t),!r||a){await Ed(t);return}
-let i=await io(await e.payload());t.isClosed()||(t.data=i,await Td(t,i))}async function Td(t,e){let{parts:n,source:o,root:r}=t;o.onData?.(),n.status.remove(),t.
-panels.timeline=Mr(n.timeline,e,{theme:t.theme,onSelect:s=>t.store.set(s,"timeline"),onTime:s=>Od(t,[...s])}),Sd(t),Ta(t,e),Ma(t,e),va(t),o.facts.memoryMap&&!o.
-facts.memoryFirst&&await ut(t,"memory map",()=>Gn(t)),t.store.subscribe((s,a)=>$d(t,e,s,a)),t.tabs=ka(t,e),n.table.hidden=!1,n.memory.hidden=!1,await Xn(),r.dataset.
-state="painted",o.onPaint?.(),await Promise.all([ut(t,"table",async()=>{await Aa(t,e),za(t,e,t.store.get()),Da(t,t.store.get())}),ut(t,"memory curve",()=>Sa(t,e)),
-ut(t,"list of details",()=>e.detailsReady)]),t.isOpen&&o.hash&&Ld(t,e,o.hash),t.isOpen&&(r.dataset.state="ready")}function Sd(t){let{source:e,panels:n,store:o,parts:r}=t;
-t.marks=Ar(r.marks,e.facts.marks,{onChange(s){n.timeline?.setMarks(s),e.onMarks?.(s)},onShow({at:s,dur:a}){let i=Math.max(a*.5,500);n.timeline?.zoomTo(s-i,s+a+i),
-a&&o.set({range:[s,s+a],event:null},"marks")}}),n.timeline?.setMarks(t.marks.marks)}async function Ed(t){t.parts.status.remove(),t.parts.timeline.hidden=!0,t.source.
-onData?.(),await Xn(),t.source.onPaint?.(),t.isOpen&&t.root.dataset.state!=="failed"&&(t.root.dataset.state="ready")}function Xn(){return new Promise(t=>{let e=setTimeout(
-t,250);requestAnimationFrame(()=>setTimeout(()=>{clearTimeout(e),t()}))})}async function ut(t,e,n){try{await n()}catch(o){t.isOpen&&Ba(t,o,`The ${e} cannot be s\
-hown`)}}function Od(t,e){t.panels.metrics?.setView(e),clearTimeout(t.following),t.following=setTimeout(()=>t.isOpen&&t.panels.memory?.setView(e),vd)}function $d(t,e,n,o){
-let{timeline:r,memory:s,memoryMap:a,races:i}=t.panels,{range:c,event:l,names:f}=n;o!=="timeline"&&(r?.setRange(c?.[0]??null,c?.[1]),r?.setNames(f),r?.select(l)),
-o!=="memory"&&s?.setRange(c),c&&a?.showStretch(c,e.header.t0),t.parts.details.hidden=l===null,kr(t.parts.details,e,l);let u=r?.raceOf(l)??null;u!==null&&i?.choose(
-u),t.source.onSelect?.(Rd(e,n));let d=[()=>j(e,n),()=>Ia(t.parts.bar,e,t.store,{link:()=>_d(t,e),mark:p=>t.marks?.add(p)}),()=>za(t,e,n),()=>Da(t,n),()=>t.panels.
-flame?.update(n)];if(e.n<=kd)for(let p of d)p();else Cd(t,d)}async function Cd(t,e){t.updating=e;for(let n of e){if(await Xn(),!t.isOpen||t.updating!==e)return;
-n()}}function _d({source:t,panels:e,store:n,marks:o},r){return!t.address||!e.timeline?null:t.address($a(r,e.timeline.getView(),n.get(),o?.marks))}function Ld({panels:t,
-store:e,marks:n},o,r){let{view:s,selection:a,marks:i}=Ca(o,r);i.length&&n&&(n.replace(i),t.timeline?.setMarks(n.marks)),Object.keys(a).length&&e.set(a,"link"),s&&
-t.timeline?.zoomTo(...s)}function za(t,e,n){let{table:o}=t.panels,r=j(e,{...n,names:null});r!==t.tableMask&&o?.sum(r),o&&(t.tableMask=r)}function Da({panels:{table:t}},{
-names:e}){t?.update(),t?.choose(e)}function Rd(t,{range:e,event:n,names:o}){return{range:e&&[...e],event:n===null?null:t.rowOf(n),names:o&&[...o].map(r=>t.header.
-names[r])}}function Pd(t){let e=t.root.clientWidth,n=new ResizeObserver(()=>{t.root.clientWidth!==e&&(e=t.root.clientWidth,t.panels.memory?.resize(),t.panels.flame?.
-resize(),t.panels.metrics?.resize(),t.panels.memoryMap?.resize())});n.observe(t.root),t.cleanups.push(()=>n.disconnect())}function Ha(t,e){t.theme=e,t.root.dataset.
-theme=e;for(let n of Object.values(t.panels))n.setTheme(e)}function Ba({root:t,parts:e,source:n},o,r="The live view cannot be shown"){e.status.remove(),e.message.
-hidden=!1,e.message.append(h("p",{},`${r}: ${o instanceof Error?o.message:o}`)),t.dataset.state="failed",n.onFail?.(),console.error(o)}function Id(t){t.isOpen=!1,
-clearTimeout(t.following);for(let e of Object.values(t.panels))e.destroy();for(let e of t.cleanups.splice(0))e();t.root.replaceChildren()}function Ua(){return`${Date.now().toString(36)}-${Math.random().toString(36).slice(2)}`}function Vn(t){return t?C(document,`[data-cudalens-static="${CSS.escape(t)}"]`,HTMLElement):[]}function qn(t,e){let n=Vn(t).map(r=>r.closest(".jp-OutputArea-chi\
+s))]};return{ready:Ad(o).catch(s=>o.isOpen&&Ba(o,s)),get data(){return o.data},panels:o.panels,get tabs(){return o.tabs},selection:o.store,showStatus(s){o.parts.
+status.textContent=s},setTheme:s=>Ha(o,s),destroy:()=>Id(o)}}async function Ad(t){let{source:e}=t,{hasRaces:n,hasGraphs:o,hasProfile:r,memoryFirst:s,memoryAlone:a}=e.
+facts;if(n&&await ut(t,"list of races",()=>ya(t)),o&&await ut(t,"graph tree",()=>xa(t)),t.isClosed())return;if(s&&await ut(t,"memory map",()=>Gn(t)),Pd(t),!r||a){
+await Ed(t);return}let i=await io(await e.payload());t.isClosed()||(t.data=i,await Td(t,i))}async function Td(t,e){let{parts:n,source:o,root:r}=t;o.onData?.(),n.
+status.remove(),t.panels.timeline=Mr(n.timeline,e,{theme:t.theme,onSelect:s=>t.store.set(s,"timeline"),onTime:s=>Od(t,[...s])}),Sd(t),Ta(t,e),Ma(t,e),va(t),o.facts.
+memoryMap&&!o.facts.memoryFirst&&await ut(t,"memory map",()=>Gn(t)),t.store.subscribe((s,a)=>$d(t,e,s,a)),t.tabs=ka(t,e),n.table.hidden=!1,n.memory.hidden=!1,await Xn(),
+r.dataset.state="painted",o.onPaint?.(),await Promise.all([ut(t,"table",async()=>{await Aa(t,e),za(t,e,t.store.get()),Da(t,t.store.get())}),ut(t,"memory curve",
+()=>Sa(t,e)),ut(t,"list of details",()=>e.detailsReady)]),t.isOpen&&o.hash&&Ld(t,e,o.hash),t.isOpen&&(r.dataset.state="ready")}function Sd(t){let{source:e,panels:n,
+store:o,parts:r}=t;t.marks=Ar(r.marks,e.facts.marks,{onChange(s){n.timeline?.setMarks(s),e.onMarks?.(s)},onShow({at:s,dur:a}){let i=Math.max(a*.5,500);n.timeline?.
+zoomTo(s-i,s+a+i),a&&o.set({range:[s,s+a],event:null},"marks")}}),n.timeline?.setMarks(t.marks.marks)}async function Ed(t){t.parts.status.remove(),t.parts.timeline.
+hidden=!0,t.source.onData?.(),await Xn(),t.source.onPaint?.(),t.isOpen&&t.root.dataset.state!=="failed"&&(t.root.dataset.state="ready")}function Xn(){return new Promise(
+t=>{let e=setTimeout(t,250);requestAnimationFrame(()=>setTimeout(()=>{clearTimeout(e),t()}))})}async function ut(t,e,n){try{await n()}catch(o){t.isOpen&&Ba(t,o,
+`The ${e} cannot be shown`)}}function Od(t,e){t.panels.metrics?.setView(e),clearTimeout(t.following),t.following=setTimeout(()=>t.isOpen&&t.panels.memory?.setView(
+e),vd)}function $d(t,e,n,o){let{timeline:r,memory:s,memoryMap:a,races:i}=t.panels,{range:c,event:l,names:f}=n;o!=="timeline"&&(r?.setRange(c?.[0]??null,c?.[1]),
+r?.setNames(f),r?.select(l)),o!=="memory"&&s?.setRange(c),c&&a?.showStretch(c,e.header.t0),t.parts.details.hidden=l===null,kr(t.parts.details,e,l);let u=r?.raceOf(
+l)??null;u!==null&&i?.choose(u),t.source.onSelect?.(Rd(e,n));let d=[()=>j(e,n),()=>Ia(t.parts.bar,e,t.store,{link:()=>_d(t,e),mark:p=>t.marks?.add(p)}),()=>za(t,
+e,n),()=>Da(t,n),()=>t.panels.flame?.update(n)];if(e.n<=kd)for(let p of d)p();else Cd(t,d)}async function Cd(t,e){t.updating=e;for(let n of e){if(await Xn(),!t.
+isOpen||t.updating!==e)return;n()}}function _d({source:t,panels:e,store:n,marks:o},r){return!t.address||!e.timeline?null:t.address($a(r,e.timeline.getView(),n.get(),
+o?.marks))}function Ld({panels:t,store:e,marks:n},o,r){let{view:s,selection:a,marks:i}=Ca(o,r);i.length&&n&&(n.replace(i),t.timeline?.setMarks(n.marks)),Object.
+keys(a).length&&e.set(a,"link"),s&&t.timeline?.zoomTo(...s)}function za(t,e,n){let{table:o}=t.panels,r=j(e,{...n,names:null});r!==t.tableMask&&o?.sum(r),o&&(t.tableMask=
+r)}function Da({panels:{table:t}},{names:e}){t?.update(),t?.choose(e)}function Rd(t,{range:e,event:n,names:o}){return{range:e&&[...e],event:n===null?null:t.rowOf(
+n),names:o&&[...o].map(r=>t.header.names[r])}}function Pd(t){let e=t.root.clientWidth,n=new ResizeObserver(()=>{t.root.clientWidth!==e&&(e=t.root.clientWidth,t.
+panels.memory?.resize(),t.panels.flame?.resize(),t.panels.metrics?.resize(),t.panels.memoryMap?.resize())});n.observe(t.root),t.cleanups.push(()=>n.disconnect())}
+function Ha(t,e){t.theme=e,t.root.dataset.theme=e;for(let n of Object.values(t.panels))n.setTheme(e)}function Ba({root:t,parts:e,source:n},o,r="The live view ca\
+nnot be shown"){e.status.remove(),e.message.hidden=!1,e.message.append(h("p",{},`${r}: ${o instanceof Error?o.message:o}`)),t.dataset.state="failed",n.onFail?.(),
+console.error(o)}function Id(t){t.isOpen=!1,clearTimeout(t.following);for(let e of Object.values(t.panels))e.destroy();for(let e of t.cleanups.splice(0))e();t.root.
+replaceChildren()}function Ua(){return`${Date.now().toString(36)}-${Math.random().toString(36).slice(2)}`}function Vn(t){return t?C(document,`[data-cudalens-static="${CSS.escape(t)}"]`,HTMLElement):[]}function qn(t,e){let n=Vn(t).map(r=>r.closest(".jp-OutputArea-chi\
 ld")??r),o=n.length>1?n[0].nextElementSibling:null;o instanceof HTMLElement&&o.nextElementSibling===n[1]&&n.push(o);for(let r of n)r.style.display=e?"none":""}var Nd=1e3,Hd="This view becomes interactive when the kernel is free.";function Fd(t){let e=new Map,n=Ua(),o=0,r=(s,a)=>{let i=e.get(s?.id);i&&(e.delete(s.id),s.
 error?i.reject(new Error(s.error)):i.resolve(Wa(a[0])))};return t.on("msg:custom",r),{ask(s){o+=1;let a=`${n}-${o}`;return new Promise((i,c)=>{e.set(a,{resolve:i,
-reject:c}),t.send({kind:"request",id:a,want:s})})},close(){t.off("msg:custom",r),e.clear()}}}function Wa(t){return t instanceof ArrayBuffer?new Uint8Array(t):new Uint8Array(
-t.buffer,t.byteOffset,t.byteLength)}function zd({model:t,el:e}){let n=t.get("_picture"),o=Fd(t),r=u=>{let d=t.get("_ready")[u];return d?Promise.resolve(Wa(d)):o.
-ask(u)},s=h("div",{}),a=h("p",{class:"cl-live-note",role:"status",hidden:!0},Hd),i=h("div",{class:"cudalens cl-callback-errors",role:"alert"});e.classList.add("\
-cudalens-live"),e.replaceChildren(a,s,i),s.hidden=Vn(n).length>0;let c=setTimeout(()=>{a.hidden=!1,l.showStatus("")},Nd),l=Fa(s,{facts:{...t.get("_facts"),marks:t.
-get("_marks")},versions:t.get("_versions"),payload:()=>r("payload"),races:()=>r("races"),graphs:()=>r("graphs"),memory:()=>r("memory"),asset:u=>o.ask(u),onData(){
-clearTimeout(c),a.hidden=!0,s.hidden=!1,qn(n,!0)},onFail(){clearTimeout(c),a.hidden=!0,s.hidden=!1},onMarks(u){t.set("_marks",u),t.save_changes()},onSelect(u){t.
-set("_selection",u),t.save_changes()}}),f=()=>{i.dataset.theme=s.dataset.theme,i.replaceChildren(...t.get("_errors").map(u=>h("pre",{class:"cl-traceback"},u)))};
-return t.on("change:_errors",f),f(),()=>{clearTimeout(c),t.off("change:_errors",f),o.close(),l.destroy(),qn(n,!1)}}var Ow={render:zd};export{Ow as default};
+reject:c}),t.send({kind:"request",id:a,want:s})})},close(){t.off("msg:custom",r);for(let s of e.values())s.reject(new Error("the view was closed"));e.clear()}}}
+function Wa(t){return t instanceof ArrayBuffer?new Uint8Array(t):new Uint8Array(t.buffer,t.byteOffset,t.byteLength)}function zd({model:t,el:e}){let n=t.get("_pi\
+cture"),o=Fd(t),r=u=>{let d=t.get("_ready")[u];return d?Promise.resolve(Wa(d)):o.ask(u)},s=h("div",{}),a=h("p",{class:"cl-live-note",role:"status",hidden:!0},Hd),
+i=h("div",{class:"cudalens cl-callback-errors",role:"alert"});e.classList.add("cudalens-live"),e.replaceChildren(a,s,i),s.hidden=Vn(n).length>0;let c=setTimeout(
+()=>{a.hidden=!1,l.showStatus("")},Nd),l=Fa(s,{facts:{...t.get("_facts"),marks:t.get("_marks")},versions:t.get("_versions"),payload:()=>r("payload"),races:()=>r(
+"races"),graphs:()=>r("graphs"),memory:()=>r("memory"),asset:u=>o.ask(u),onData(){clearTimeout(c),a.hidden=!0,s.hidden=!1,qn(n,!0)},onFail(){clearTimeout(c),a.hidden=
+!0,s.hidden=!1},onMarks(u){t.set("_marks",u),t.save_changes()},onSelect(u){t.set("_selection",u),t.save_changes()}}),f=()=>{i.dataset.theme=s.dataset.theme,i.replaceChildren(
+...t.get("_errors").map(u=>h("pre",{class:"cl-traceback"},u)))};return t.on("change:_errors",f),f(),()=>{clearTimeout(c),t.off("change:_errors",f),o.close(),l.destroy(),
+qn(n,!1)}}var Ow={render:zd};export{Ow as default};

@@ -104,7 +104,7 @@ export function createApp(root, source) {
     updating: [],
     cleanups: [watchPageTheme((name) => applyTheme(app, name))],
   };
-  const ready = startApp(app).catch((error) => showError(app, error));
+  const ready = startApp(app).catch((error) => app.isOpen && showError(app, error));
   return {
     ready,
     get data() {

@@ -32,7 +32,7 @@ function sharedLibraries() {
 }
 
 /**
- * The default export of a library.
+ * The default export of a library. If the view that is loading it is closed, another one that waits for it loads it.
  *
  * @param {string} name
  * @param {string} version Two versions are two libraries.
@@ -42,13 +42,14 @@ function sharedLibraries() {
 export async function loadLibrary(name, version, fetchBytes) {
   const libraries = sharedLibraries();
   const key = `${name}@${version}`;
-  let loading = libraries.get(key);
-  if (loading === undefined) {
-    loading = fetchBytes(name).then(inflate).then(importBytes);
-    // A failed load is tried again by the next widget instead of failing for good.
-    loading.catch(() => libraries.delete(key));
-    libraries.set(key, loading);
+  for (let others = libraries.get(key); others; others = libraries.get(key)) {
+    const found = await others.catch(() => null);
+    if (found) return found.default;
   }
+  const loading = fetchBytes(name).then(inflate).then(importBytes);
+  // A failed load is tried again by the next widget instead of failing for good.
+  loading.catch(() => libraries.delete(key));
+  libraries.set(key, loading);
   return (await loading).default;
 }
 

@@ -11,7 +11,7 @@ from graph_scenarios.cases_replaced import CASES as REPLACED
 from graph_scenarios.cases_torch import MODULES, SETTINGS, TENSORS, TRANSFORMS
 from graph_scenarios.hand_made import difference
 
-from cudalens import virtual
+from cudalens import graphs, virtual
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -29,6 +29,7 @@ ALL = {
 def _device() -> Iterator[None]:
     with undisturbed(), virtual.device("h100"):
         yield
+        graphs.reset()  # a case uses the manager of the thread, which would take the marks of later tests
 
 
 @pytest.mark.parametrize("name", ALL)

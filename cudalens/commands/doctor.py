@@ -45,7 +45,7 @@ def _reader_check() -> Check:
     elif is_scanner_built():
         detail = f"{SWITCH}=0 switches it off; Python code reads Chrome traces, with the same result"
     else:
-        detail = "it was built without a C compiler; Python code reads Chrome traces, with the same result"
+        detail = "it was not compiled; Python code reads Chrome traces, with the same result"
     return Check("compiled scanner", is_scanner_in_use(), detail)
 
 
@@ -61,7 +61,7 @@ def _comparison_checks() -> tuple[Check, ...]:
     elif is_comparing_built():
         detail = f"{SWITCH}=0 switches it off; Python code compares what graphed functions read, with the same result"
     else:
-        detail = "it was built without a C compiler; Python code compares what graphed functions read, more slowly"
+        detail = "it was not compiled; Python code compares what graphed functions read, more slowly"
     return (Check("compiled guards", is_comparing_in_use(), detail),)
 
 

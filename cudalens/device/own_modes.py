@@ -20,7 +20,7 @@ def begin(mode: object) -> None:
 
 
 def end(mode: object) -> None:
-    """`mode` observes no longer."""
+    """`mode` no longer observes."""
     start = _running.pop(id(mode), None)
     if start is not None:
         _ended[:-2] = _ended[2:]

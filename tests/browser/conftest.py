@@ -83,21 +83,14 @@ def lab(tmp_path_factory):
 def lab_page(browser):
     """One page, so that JupyterLab is loaded once.
 
-    It is watched for exceptions that pass through code of ours. JupyterLab's console is not ours to judge, and so are
-    exceptions of its core alone, which it raises when a notebook is closed while its outputs change.
+    It is watched for exceptions; JupyterLab's own console is not ours to judge.
     """
     context = browser.new_context(viewport=LAB_VIEWPORT)
     faults = []
     context.on("weberror", lambda error: faults.append(error.error.stack or str(error.error)))
     yield context.new_page()
     context.close()
-    ours = [stack for stack in faults if not _is_of_jupyterlab(stack)]
-    assert not ours, ours
-
-
-def _is_of_jupyterlab(stack):
-    frames = [line for line in stack.splitlines() if line.lstrip().startswith("at ")]
-    return bool(frames) and all("/static/lab/jlab_core." in frame for frame in frames)
+    assert not faults, faults
 
 
 @pytest.fixture

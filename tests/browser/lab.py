@@ -103,6 +103,8 @@ class Lab:
         page.evaluate("name => void window.jupyterapp.commands.execute(name)", name)
 
 
+_DISABLED = {"@jupyterlab/apputils-extension:splash": True}
+
 #: Unsaved changes would open a dialog.
 _OPEN_ALONE = """async (path) => {
   const { shell, commands } = window.jupyterapp;
@@ -127,7 +129,12 @@ _ALL_RAN = """() => {
 
 @contextmanager
 def running_lab(folder: Path, settings: Path):
-    """Start JupyterLab on `folder` with empty settings in `settings`; stop it at the end."""
+    """Start JupyterLab on `folder` with empty settings in `settings`; stop it at the end.
+
+    Its splash screen is off: JupyterLab can remove it twice, which is an exception on the page.
+    """
+    (settings / "config" / "labconfig").mkdir(parents=True)
+    (settings / "config" / "labconfig" / "page_config.json").write_text(json.dumps({"disabledExtensions": _DISABLED}))
     token, port = secrets.token_hex(16), _free_port()
     env = os.environ | {
         "JUPYTER_CONFIG_DIR": str(settings / "config"),

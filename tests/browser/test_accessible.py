@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from .conftest import LAB_VIEWPORT
 from .sample_snapshots import random_snapshot, trace_of
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "unit" / "views"))
@@ -53,17 +54,20 @@ def test_a_report(name, scheme, axe, offline_page, tmp_path):
     assert violations(offline_page, axe, "html") == []
 
 
-def test_outputs_of_a_notebook(axe, lab, context_of):
+def test_outputs_of_a_notebook(axe, lab, lab_page):
     setup = f"import sys; sys.path.insert(0, {SAMPLES!r})\nfrom sample_traces import gpu_trace"
-    page = context_of(viewport={"width": 1300, "height": 3000}).new_page()
+    page = lab_page
+    page.set_viewport_size({"width": 1300, "height": 3000})
     lab.write_notebook("accessible.ipynb", setup, "gpu_trace()", "gpu_trace()")
     lab.open(page, "accessible.ipynb")
     lab.run_all(page)
     page.wait_for_function("document.querySelectorAll('.cudalens-live .cudalens[data-state=ready]').length === 2")
-    for theme in ("Light", "Dark"):
+    for theme in ("Dark", "Light"):
         page.evaluate(
             "theme => window.jupyterapp.commands.execute('apputils:change-theme', { theme }).then(() => null)",
             f"JupyterLab {theme}",
         )
-        page.wait_for_selector(f".cudalens-live .cudalens[data-theme={theme.lower()}]")
+        selector = f".cudalens-live .cudalens[data-theme={theme.lower()}]"
+        page.wait_for_function("selector => document.querySelectorAll(selector).length === 2", arg=selector)
         assert violations(page, axe, ".cudalens-live", ".cudalens-static") == []
+    page.set_viewport_size(LAB_VIEWPORT)

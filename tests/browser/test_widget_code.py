@@ -47,6 +47,7 @@ def strings_in_memory(page):
     session.send("HeapProfiler.enable")
     session.send("HeapProfiler.collectGarbage")
     session.send("HeapProfiler.takeHeapSnapshot", {"reportProgress": False})
+    session.detach()
     snapshot = json.loads("".join(parts))
     meta, nodes = snapshot["snapshot"]["meta"], snapshot["nodes"]
     fields, types = meta["node_fields"], meta["node_types"][0]

@@ -6,7 +6,6 @@ functions of one maker have the same values, a further warm-up finds out which o
 
 from __future__ import annotations
 
-import dis
 import gc
 from collections.abc import Iterable, Iterator
 from itertools import chain
@@ -56,18 +55,8 @@ def _codes_of_others(closures: set[Closure], cells: set[Closure]) -> set[CodeTyp
     """Code of which there is a function with the values of one that ran, but with variables of its own."""
     codes = {code for code, _ in closures}
     functions = [held for held in gc.get_referrers(*codes) if isinstance(held, FunctionType)] if codes else []
-    candidates = (held for held in functions if held.__code__ in codes and _may_have_run(held, closures))
+    candidates = (held for held in functions if held.__code__ in codes and closure_of(held) in closures)
     return {held.__code__ for held in candidates if _cells_of(held) not in cells}
-
-
-def _may_have_run(function: FunctionType, closures: set[Closure]) -> bool:
-    """Whether it has the values of a call that began, or changes them in a call."""
-    return closure_of(function) in closures or _changes_its_closure(function.__code__)
-
-
-def _changes_its_closure(code: CodeType) -> bool:
-    stored = (one.argval for one in dis.get_instructions(code) if one.opname in ("STORE_DEREF", "DELETE_DEREF"))
-    return not set(code.co_freevars).isdisjoint(stored)
 
 
 def _cells_of(function: FunctionType) -> Closure:

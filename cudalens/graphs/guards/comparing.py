@@ -39,7 +39,7 @@ class PythonCompared:
     Args:
         attribute_items: The class of containers that look up attributes of their ``_owner``.
         containers: Where values are looked up; errors of a look-up are passed on.
-        keys: By which.
+        keys: The key of each value in its container.
         values: What was there.
         sized: Containers whose length is compared.
         sizes: Their lengths.
@@ -48,7 +48,7 @@ class PythonCompared:
         owners: Objects whose class is compared.
         kinds: Their classes.
         objects: Objects whose ``__dict__`` is compared.
-        tables: Those.
+        tables: The ``__dict__`` of each.
     """
 
     def __init__(
@@ -63,7 +63,7 @@ class PythonCompared:
         self._objects, self._tables = list(objects), list(tables)
 
     def is_same(self) -> bool:
-        """Whether all is as it was."""
+        """Whether nothing changed."""
         return self.has_items() and self.has_tables() and self.has_kinds() and self.has_sizes() and self.has_order()
 
     def has_items(self) -> bool:
@@ -75,7 +75,7 @@ class PythonCompared:
         return list(map(len, self._sized)) == self._sizes
 
     def has_order(self) -> bool:
-        """Whether the keys of all tables, one behind another, are these."""
+        """Whether the keys of all tables, one after another, are these."""
         found = chain(chain.from_iterable(self._ordered), repeat(_END, 1))
         return all(map(is_, self._order, found)) and next(found, None) is _END
 

@@ -12,7 +12,7 @@ import torch
 
 from cudalens.graphs.arguments import exact
 from cudalens.graphs.guards.comparing import Compared, PythonCompared
-from cudalens.graphs.guards.lookups import AttributeItems, attributes_in
+from cudalens.graphs.guards.lookups import MAKERS, AttributeItems, attributes_in
 from cudalens.graphs.guards.named_tensors import NamedTensors
 from cudalens.graphs.guards.reads import Read, Reads
 
@@ -39,7 +39,9 @@ class GuardSet:
     def __init__(self, reads: Reads, more: Iterable[Read] = (), tensors: Iterable[Read] = ()) -> None:
         incomplete = [] if reads.is_complete else ["more values than can be compared"]
         self.unguarded: str | None = next(iter([*reads.unguarded, *incomplete]), None)
-        values = [*reads.values, *more]
+        every = [*reads.values, *more]
+        self._made = [read for read in every if isinstance(read.container, MAKERS)]
+        values = [read for read in every if not isinstance(read.container, MAKERS)]
         self._holders = [read.container for read in values]
         self._keys = [read.key for read in values]
         self._labels = [read.label for read in values]
@@ -68,7 +70,7 @@ class GuardSet:
         self._tensors = NamedTensors(places) if places else None
 
     def __len__(self) -> int:
-        return len(self._values) + len(self._containers)
+        return len(self._values) + len(self._made) + len(self._containers)
 
     def _compare(self) -> PythonCompared:
         return Compared(
@@ -82,6 +84,8 @@ class GuardSet:
             if self._tensors is not None and self._tensors.as_before() is None:
                 return False
             if not self._compared.is_same() and not self._is_equal():
+                return False
+            if not all(_is_equal(read.container[read.key], read.value) for read in self._made):
                 return False
         except (LookupError, AttributeError, ValueError, TypeError):
             return False
@@ -108,7 +112,7 @@ class GuardSet:
     def difference(self) -> str | None:
         """The first value that is not as it was, in words; None if there is none."""
         reads = zip(self._holders, self._keys, self._labels, self._values, strict=True)
-        if (found := first_change(starmap(Read, reads))) is not None:
+        if (found := first_change(chain(starmap(Read, reads), self._made))) is not None:
             return found
         if self._tensors is not None and (tensor := self._tensors.other()) is not None:
             return f"{tensor}: another tensor"
@@ -163,7 +167,7 @@ def _is_equal(a: Any, b: Any) -> bool:
         return True
     if type(a) is not type(b) or not issubclass(type(a), _PLAIN):
         return False
-    if isinstance(a, tuple):
+    if isinstance(a, tuple | frozenset):  # elements are compared by identity, in their order
         return len(a) == len(b) and all(map(_is_equal, a, b))
     return bool(exact(a) == exact(b))
 

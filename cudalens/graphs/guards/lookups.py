@@ -168,15 +168,15 @@ class Version:
 
 
 class Elements:
-    """The elements of a set, looked up as one value."""
+    """The elements of a set in their order, looked up as one value."""
 
     __slots__ = ("_owner",)
 
     def __init__(self, owner: Any) -> None:
         self._owner = owner
 
-    def __getitem__(self, key: str) -> Any:
-        return frozenset(self._owner)
+    def __getitem__(self, key: str) -> tuple[Any, ...]:
+        return tuple(self._owner)
 
 
 class ScriptItems:
@@ -283,3 +283,7 @@ class Written:
 
     def __getitem__(self, key: str) -> Any:
         return self._file.getvalue()
+
+
+#: Their look-ups may make a new object each time, which is compared by value.
+MAKERS: Final = (CacheMisses, Contents, Elements, Environment, NumpyState, ScriptItems, Version, Written)

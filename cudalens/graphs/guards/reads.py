@@ -232,7 +232,8 @@ class _Search:
 
     def _of_tensor(self, tensor: torch.Tensor, label: str) -> Iterator[Item]:
         """What a program can store in a tensor besides its elements."""
-        held = attributes_in(tensor)
+        if held := attributes_in(tensor):
+            self._found.attributes.append((tensor, held, f"attributes of {label}"))
         for name in self._named(held or {}):
             yield held, name, (held or {})[name], _dotted(label, name)
         with torch._C.DisableTorchFunctionSubclass():
@@ -317,12 +318,15 @@ class _Search:
             self._found.absent.append((function.__globals__, absent))
         for name in sorted(imported(names.imports, function.__globals__) & sys.modules.keys()):
             yield sys.modules, name, sys.modules[name], name
-        for name in self._named(held := function.__dict__):
-            yield held, name, held[name], _dotted(label or function.__name__, name)
+        held, of = function.__dict__, label or function.__name__
+        self._found.sizes.append((held, f"attributes of {of}"))
+        self._found.attributes.append((function, held, f"attributes of {of}"))
+        for name in self._named(held):
+            yield held, name, held[name], _dotted(of, name)
         defaults = AttributeItems(function)
         for attribute in ("__defaults__", "__kwdefaults__"):
             if (given := getattr(function, attribute)) is not None:
-                yield defaults, attribute, given, f"{label or function.__name__}'s defaults"
+                yield defaults, attribute, given, f"{of}'s defaults"
 
     def _of_module(self, module: torch.nn.Module, label: str) -> Iterator[Item]:
         held, of = module.__dict__, label or "the module"
@@ -364,11 +368,14 @@ class _Search:
         if len(inside) > _MOST_ITEMS:
             self._found.unguarded.append(f"{label} ({len(inside)} items)")
         elif isinstance(held, set | frozenset):
-            yield Elements(held), "", frozenset(held), label
+            elements = Elements(held)
+            yield elements, "", elements[""], label
+            self._inside(held, f"an element of {label}")
         else:
             has_keys = inside.has_keys if isinstance(inside, BaseItems) else isinstance(inside, dict | MappingProxyType)
             if has_keys:
                 self._found.orders.append((inside, f"the order of the keys of {label or 'a dict'}"))
+                self._inside(inside, f"a key of {label or 'a dict'}")
             for key, value in list(inside.items() if has_keys else enumerate(inside)):
                 self._found.has_identities |= isinstance(key, torch.Tensor)
                 if isinstance(held, tuple) and not issubclass(type(value), torch.Tensor):
@@ -377,6 +384,10 @@ class _Search:
                     yield inside, key, value, f"{label}[{key_text(key)}]"
         if type(held) not in _CONTAINERS:  # of a subclass
             yield from self._of_object(held, label)
+
+    def _inside(self, values: Iterable[Any], label: str) -> None:
+        """Look into values that their container compares by identity."""
+        self._waiting += [(value, label) for value in values if type(value) not in _PLAIN]
 
     def _of_namespace(self, module: ModuleType, label: str) -> Iterator[Item]:
         held = vars(module)

@@ -106,12 +106,15 @@ class HostMemory:
     def empty_cache(self) -> None:
         """Free the cached memory."""
         self._take_back()
-        for size, num_blocks in self._cached.items():
+        cached, self._cached = (
+            self._cached,
+            defaultdict(int),
+        )  # a block that is freed in this loop goes into the new one
+        for size, num_blocks in cached.items():
             for _ in range(num_blocks):
                 self._free_times.add(self._call("cudaFreeHost", self._machine.spec.free_ns))
                 self._counts["allocations"].remove(1)
                 self._counts["allocated_bytes"].remove(size)
-        self._cached.clear()
 
     def stats(self) -> dict[str, Any]:
         """As ``torch._C._cuda_hostMemoryStats`` of torch 2.13."""

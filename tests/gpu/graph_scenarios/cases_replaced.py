@@ -23,6 +23,10 @@ class Doubled(torch.autograd.Function):
     def backward(ctx, grad): return grad * k
 """
 
+#: Objects that are keys of dicts and elements of sets.
+_KEY = "class Key:\n    def __init__(self, k): self.k = k\n"
+_EQUAL = _KEY + "    def __eq__(self, other): return True\n    def __hash__(self): return 1\n"
+
 #: A function whose variable another one changes.
 _CLOSURE = """
 def make(k):
@@ -33,6 +37,24 @@ def make(k):
     return scale, change
 scale, change = make(2.0)
 """
+
+
+#: An operator whose backward is that function.
+_OPERATOR = """
+name = f'cudalens_test::op{id(change)}'
+@torch.library.custom_op(name, mutates_args=())
+def op(x: torch.Tensor) -> torch.Tensor: return x * 2
+op.register_autograd(scale)
+"""
+
+#: The same function, if each call of it changes its variable.
+_CHANGING = _CLOSURE.replace(
+    "def scale(ctx, grad): return grad * k",
+    """def scale(ctx, grad):
+        nonlocal k
+        k = k + 1
+        return grad * k""",
+)
 
 
 def _stored(statement: str, seen: str = "None") -> Case:
@@ -112,31 +134,32 @@ CASES = {
     "a number in a backward": Case("k = 2.0" + CUSTOM, "return Doubled.apply(x)", "k = 3.0", grad=True),
     "a tensor in a backward": Case("k = vector()" + CUSTOM, "return Doubled.apply(x)", "k = vector(1)", grad=True),
     "a number in a closure that a backward of torch.library reads": Case(
-        _CLOSURE + "name = f'cudalens_test::op{id(change)}'\n"
-        "@torch.library.custom_op(name, mutates_args=())\n"
-        "def op(x: torch.Tensor) -> torch.Tensor: return x * 2\n"
-        "op.register_autograd(scale)",
+        _CLOSURE + _OPERATOR,
         "return op(x)",
         "change(3.0)",
         grad=True,
     ),
     "a closure of two, of which torch holds the other": Case(
-        _CLOSURE + "known, (scale, change) = scale, make(5.0)\nname = f'cudalens_test::op{id(change)}'\n"
-        "@torch.library.custom_op(name, mutates_args=())\n"
-        "def op(x: torch.Tensor) -> torch.Tensor: return x * 2\n"
-        "op.register_autograd(scale)\ndel scale",
+        _CLOSURE + "known, (scale, change) = scale, make(5.0)\n" + _OPERATOR + "\ndel scale",
         "known; return op(x)",
         "change(3.0)",
         grad=True,
     ),
     "a closure of two with equal values, of which torch holds the other": Case(
-        _CLOSURE + "known, (scale, change) = scale, make(scale.__closure__[0].cell_contents)\n"
-        "name = f'cudalens_test::op{id(change)}'\n"
-        "@torch.library.custom_op(name, mutates_args=())\n"
-        "def op(x: torch.Tensor) -> torch.Tensor: return x * 2\n"
-        "op.register_autograd(scale)\ndel scale",
+        _CLOSURE
+        + "known, (scale, change) = scale, make(scale.__closure__[0].cell_contents)\n"
+        + _OPERATOR
+        + "\ndel scale",
         "known; return op(x)",
         "change(3.0)",
+        grad=True,
+    ),
+    "a closure that changes its variable, of two of which torch holds one": Case(
+        _CHANGING
+        + "known, (scale, change) = scale, make(scale.__closure__[0].cell_contents)\n"
+        + _OPERATOR
+        + "\ndel scale",
+        "known; return op(x)",
         grad=True,
     ),
     "a closure of two with equal values, of which the other is not called": Case(
@@ -183,6 +206,23 @@ CASES = {
         "return inner(x) + 1",
         "change(3.0)",
     ),
+    "the attributes of a function": case("def g(): pass\ng.k = 2.0", "g.k", "g.__dict__ = {'k': 3.0}"),
+    "a new attribute of a function": case("def g(): pass", "getattr(g, 'k', 2.0)", "g.k = 3.0"),
+    "a new attribute of a tensor": case("t = vector()", "t * getattr(t, 'k', 2.0)", "t.k = 3.0"),
+    "the attributes of a tensor": case("t = vector()\nt.k = 2.0", "t * t.k", "t.__dict__ = {'k': 3.0}"),
+    "an attribute of a key": case(_KEY + "table = {Key(2.0): 1}", "next(iter(table)).k", "next(iter(table)).k = 3.0"),
+    "an attribute of a key of a Counter": case(
+        _KEY + "table = collections.Counter([Key(2.0)])", "next(iter(table)).k", "next(iter(table)).k = 3.0"
+    ),
+    "an attribute of an element": case(_KEY + "some = {Key(2.0)}", "next(iter(some)).k", "next(iter(some)).k = 3.0"),
+    "an attribute of an element of a frozenset": case(
+        _KEY + "some = frozenset([Key(2.0)])", "next(iter(some)).k", "next(iter(some)).k = 3.0"
+    ),
+    "an equal element": case(_EQUAL + "some = {Key(2.0)}", "next(iter(some)).k", "some.clear()\nsome.add(Key(3.0))"),
+    "an equal frozenset": case(
+        _EQUAL + "some = frozenset([Key(2.0)])", "next(iter(some)).k", "some = frozenset([Key(3.0)])"
+    ),
+    "an equal key": case(_EQUAL + "table = {Key(2.0): 1}", "next(iter(table)).k", "table.clear()\ntable[Key(3.0)] = 1"),
     "a size": case("t = vector()", "t.shape[0]", "t = torch.zeros(9, device='cuda')"),
     "a size of a sparse tensor": case(
         "t = torch.eye(6).to_sparse().cuda()", "t.shape[0]", "t = torch.eye(9).to_sparse().cuda()"

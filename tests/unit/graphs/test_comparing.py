@@ -127,6 +127,20 @@ def test_errors_of_look_ups_are_the_same() -> None:
     assert Both(objects=[1], tables=[{}]).is_same() is AttributeError
 
 
+def test_a_key_with_another_hash_is_not_found() -> None:
+    class Key:
+        number = 1
+
+        def __hash__(self) -> int:
+            return self.number
+
+    key = Key()
+    both = Both(containers=[{key: 1}], keys=[key], values=[1])
+    assert both.is_same() is True
+    key.number = 2
+    assert both.is_same() is KeyError
+
+
 def test_classes_and_attributes_of_objects() -> None:
     owner, other = Owner(), Owner()
     both = Both(owners=[owner, 1], kinds=[Owner, int], objects=[owner], tables=[owner.__dict__])

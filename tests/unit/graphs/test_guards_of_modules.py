@@ -191,7 +191,7 @@ TABLES = (
 
 
 def observed(module: nn.Module) -> Any:
-    """All of a model that a replay depends on; the objects are kept, so that addresses are compared truly."""
+    """All of a model that a replay depends on; the objects are kept, so that no address is used again."""
     held = module.__dict__
     tables = [(Same(held[name]), [(key, _item(name, value)) for key, value in held[name].items()]) for name in TABLES]
     numbers = {name: (type(held[name]), held[name]) for name in ("scale", "eps", "momentum") if name in held}

@@ -51,18 +51,24 @@ static int set_rows(Compared *self, int field, PyObject *given) {
     return 1;
 }
 
-/* Where a key is in a dict; 0, which is only slower, where that is no place of an `int`. */
-static int position_of(PyObject *held, PyObject *wanted) {
-    Py_ssize_t next = 0, position = 0;
-    PyObject *key, *value;
-    while (PyDict_Next(held, &next, &key, &value)) {
-        if (key == wanted) return position <= INT_MAX ? (int)position : 0;
-        position = next;
+/* Whether looking up a key runs no code and gives the same each time. */
+static int is_plain_key(PyObject *key) { return PyUnicode_CheckExact(key) || PyLong_CheckExact(key); }
+
+/* Where a plain key is in a dict, searched from a position on, then from the beginning; -1 for "not known". */
+static int position_of(PyObject *held, PyObject *wanted, int first) {
+    if (!is_plain_key(wanted)) return -1;
+    for (;; first = 0) {
+        Py_ssize_t next = first > 0 ? first : 0, position = next;
+        PyObject *key, *value;
+        while (PyDict_Next(held, &next, &key, &value)) {
+            if (key == wanted) return position <= INT_MAX ? (int)position : -1;
+            position = next;
+        }
+        if (first <= 0) return -1;
     }
-    return 0;
 }
 
-/* A number that is too large is -1, which no length is. */
+/* A number that is too large is -1, which is never a length. */
 static int set_int(int *number, PyObject *given) {
     Py_ssize_t value = PyLong_AsSsize_t(given);
     *number = value <= INT_MAX ? (int)value : -1;
@@ -79,7 +85,8 @@ static int set_items(Compared *self, PyObject *attribute_items) {
         item->how = ANY;
         if (PyDict_CheckExact(item->container)) {
             item->how = DICT;
-            item->position = position_of(item->container, item->key);
+            int is_next = i && self->items[i - 1].container == item->container;
+            item->position = position_of(item->container, item->key, is_next ? self->items[i - 1].position : 0);
         } else if ((PyObject *)Py_TYPE(item->container) == attribute_items) {
             item->how = ATTRIBUTE;
             PyObject *owner = PyObject_GetAttrString(item->container, "_owner");
@@ -180,14 +187,15 @@ static void compared_free(PyObject *object) {
 static int has_in_dict(Item *item) {
     Py_ssize_t next = item->position;
     PyObject *key, *value;
-    if (PyDict_Next(item->container, &next, &key, &value) && key == item->key) return value == item->value;
+    if (next >= 0 && PyDict_Next(item->container, &next, &key, &value) && key == item->key)
+        return value == item->value;
     PyObject *found = PyDict_GetItemWithError(item->container, item->key);
     if (!found) {
         if (!PyErr_Occurred()) PyErr_SetObject(PyExc_KeyError, item->key);
         return -1;
     }
     if (found != item->value) return 0;
-    item->position = position_of(item->container, item->key);
+    item->position = position_of(item->container, item->key, item->position);
     return 1;
 }
 
@@ -268,7 +276,7 @@ static int same_tables(Compared *self) {
     return 1;
 }
 
-/* What a look-up of the program's objects runs can free this one: it is kept for the time. */
+/* Holds a reference: a look-up can run code that frees this object. */
 static PyObject *answer_of(PyObject *object, int (*const *compare)(Compared *), int num) {
     int is_same = 1;
     Py_INCREF(object);
@@ -292,12 +300,12 @@ METHOD(has_sizes, same_sizes)
 METHOD(has_order, same_order)
 
 static PyMethodDef METHODS[] = {
-    {"is_same", is_same, METH_NOARGS, "Whether all is as it was."},
+    {"is_same", is_same, METH_NOARGS, "Whether nothing changed."},
     {"has_items", has_items, METH_NOARGS, "Whether each container has its value at its key."},
     {"has_tables", has_tables, METH_NOARGS, "Whether each object has its ``__dict__``."},
     {"has_kinds", has_kinds, METH_NOARGS, "Whether each object has its class."},
     {"has_sizes", has_sizes, METH_NOARGS, "Whether each container has its length."},
-    {"has_order", has_order, METH_NOARGS, "Whether the keys of all tables, one behind another, are these."},
+    {"has_order", has_order, METH_NOARGS, "Whether the keys of all tables, one after another, are these."},
     {NULL, NULL, 0, NULL},
 };
 

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any, Final
 import torch
 from torch import Tensor
 
-from cudalens.virtual.kernel_times import predict
+from cudalens.gpus import predict
 
 if TYPE_CHECKING:
-    from cudalens.virtual.specs.registry import DeviceSpec
+    from cudalens.gpus.registry import DeviceSpec
 
 #: Batch, rows and columns of the result, inner dimension.
 Product = tuple[int, int, int, int]

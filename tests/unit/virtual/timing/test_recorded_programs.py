@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from recorded_calls import recorded_calls
 
-from cudalens.virtual.specs.registry import SPECS
+from cudalens.gpus.registry import SPECS
 from cudalens.virtual.timing.cost import kernel_work
 
 RECORDED = Path(__file__).parents[5] / "shared" / "recorded" / "tracelens"

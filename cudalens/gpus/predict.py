@@ -1,7 +1,7 @@
 """Predict the times of matrix products, attention, row-wise and pointwise kernels and collectives on a GPU. No torch.
 
-The formulas of `cudalens.virtual.kernel_times.formulas` with the constants of
-`cudalens.virtual.kernel_times.constants`. Results for the same sizes are cached: programs repeat their shapes.
+The formulas of `cudalens.gpus.formulas` with the constants of
+`cudalens.gpus.constants`. Results for the same sizes are cached: programs repeat their shapes.
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 from cudalens.errors import VirtualDeviceError
-from cudalens.virtual.kernel_times import formulas
-from cudalens.virtual.kernel_times.constants import fit_of, rates_of
-from cudalens.virtual.specs.registry import parse_device
+from cudalens.gpus import formulas
+from cudalens.gpus.constants import fit_of, rates_of
+from cudalens.gpus.registry import parse_device
 
 if TYPE_CHECKING:
-    from cudalens.virtual.specs.registry import DeviceSpec
+    from cudalens.gpus.registry import DeviceSpec
 
 #: Collectives with measured times, and their names in torch.distributed.
 COLLECTIVES: Final = {
@@ -46,7 +46,7 @@ def matrix_ns(
 
     Args:
         spec: The GPU.
-        dtype_key: The compute unit, one of `cudalens.virtual.specs.registry.PEAK_KEYS`.
+        dtype_key: The compute unit, one of `cudalens.gpus.registry.PEAK_KEYS`.
         batch: Number of products.
         m: Rows of the result.
         n: Columns of the result.
@@ -74,7 +74,7 @@ def attention_ns(
     element_bytes: int,
     is_backward: bool = False,
 ) -> int:
-    """Time of fused attention; sizes as in `cudalens.virtual.kernel_times.formulas.attention_ns`."""
+    """Time of fused attention; sizes as in `cudalens.gpus.formulas.attention_ns`."""
     gpu = rates_of(spec, dtype_key)
     sizes = (heads, kv_heads, head_dim)
     if queries <= DECODE_QUERIES and not is_backward:

@@ -38,6 +38,17 @@ DECODE_QUERIES: Final = 1
 ATTENTION_BACKWARD: Final = 2.9
 
 
+#: Time by which a matrix product in a program exceeds the same product in repeated replays of a CUDA graph, whose times
+#: were measured: instructions and operands are cold. Recorded small products (H100, B200) exceed the formula by 0.7 to
+#: 2.3 us; 1 us would move the mean error against replays of a B200 beyond 15 %, so three quarters of that are used.
+PROGRAM_NS: Final = 750
+
+#: Factor of the time on tensor cores by the alignment of the operands in bytes: kernels for less than 16 bytes load
+#: with more instructions. Recorded TF32 products with 4 or 8 bytes (A100) take 1.9 to 2.7 times the time of aligned
+#: ones, a bfloat16 product with 4 bytes (H100) 2.2 times. The factor of 2 bytes is an extrapolation.
+UNALIGNED: Final = {16: 1.0, 8: 2.0, 4: 2.0, 2: 4.0, 1: 4.0}
+
+
 @lru_cache(maxsize=65536)
 def matrix_ns(
     spec: DeviceSpec, dtype_key: str, batch: int, m: int, n: int, k: int, element_bytes: int, slowdown: float = 1.0

@@ -22,6 +22,7 @@ CHANGES = {
     "launch_bound": {"scale": {"host": 0.0}},
     "tiny_kernels": {"scale": {"kernels": 0.0}},
     "small_grids": {"scale": {"kernels": 0.0}},
+    "slow_kernels": {"scale": {"kernels": 0.0}},
     "fp32_math": {"scale": {"kernels": 0.0}},
     "layout_conversions": {"scale": {"kernels": 0.0}},
     "exposed_communication": {"scale": {"communication": 0.0}},

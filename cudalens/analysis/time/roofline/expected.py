@@ -21,9 +21,9 @@ from cudalens.gpus.registry import DeviceSpec
 _MAX_ERROR: Final = 15.0
 _WITHIN_2X: Final = 97.0
 
-#: A time is unusual from this factor on, plus three times the mean error. Of measured products, attention, softmax and
-#: layer norm of 20 µs or more, 0 to 1.7 % of each family and GPU are slower, 0.6 % in the mean; of the same kernels at
-#: twice their time, 94 to 100 % are.
+#: A time is unusual from this factor on, plus three times the mean error. Chosen on one half of the measured products,
+#: attention, softmax and layer norm of 20 µs or more. Of the other half, 0 to 4 % of each family and GPU are slower,
+#: 0.8 % in the mean, and at twice their time 86 to 100 %.
 _MARGIN: Final = 1.25
 _ERRORS: Final = 3.0
 

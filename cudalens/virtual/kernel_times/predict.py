@@ -99,7 +99,8 @@ def rows_ns(spec: DeviceSpec, kind: str, rows: int, length: int, num_bytes: int,
         element_bytes: Size of an element.
     """
     constants, gpu = fit_of(spec, kind).constants, rates_of(spec, "float32")
-    return int(formulas.rows_ns(constants, gpu, rows, length, num_bytes, element_bytes))
+    formula = formulas.layer_norm_ns if kind == "layer_norm" else formulas.rows_ns
+    return int(formula(constants, gpu, rows, length, num_bytes, element_bytes))
 
 
 def pointwise_share(spec: DeviceSpec) -> float:

@@ -32,6 +32,10 @@ COLUMN_SUM_NS: Final = 4_000
 #: ones, a bfloat16 product with 4 bytes (H100) 2.2 times. The factor of 2 bytes is an extrapolation.
 UNALIGNED: Final = {16: 1.0, 8: 2.0, 4: 2.0, 2: 4.0, 1: 4.0}
 
+#: Time of a TF32 product over that of a bfloat16 product with the same share of the peak. Recorded products of 20 us
+#: and more (A100) take 1.2 times the predictions without it, in each of three traces, of which one was used here.
+TF32_SLOWDOWN: Final = 1.2
+
 #: Multiplications of a 3 x 3 convolution over those of Winograd's algorithm F(2 x 2, 3 x 3), which cuDNN uses in single
 #: precision (Lavin and Gray, arXiv 1509.09308). Recorded on a V100: 3 x 3 convolutions of ResNet-50 take 0.47 of the
 #: time that all multiplications would.
@@ -65,6 +69,7 @@ def product_ns(
     element_bytes = args[0].element_size()
     saving = WINOGRAD if dtype_key == "float32" and _is_winograd(name, args) else 1
     slowdown = 1.0 if dtype_key in ("float32", "float64") else UNALIGNED[_alignment(args, out)]
+    slowdown *= TF32_SLOWDOWN if dtype_key == "tf32" else 1.0
     time_ns = 0
     for batch, m, n, k in sizes(args, out):
         depth = k if saving == 1 else math.ceil(k / saving)

@@ -1,7 +1,8 @@
-"""What watching costs: one process runs a loop without `cudalens.watch`, with it, and without it again.
+"""What watching costs: two processes run the same loop in turn, some seconds each, one of them with `cudalens.watch`.
 
-The cost is the time per step while watched over the mean of the other two, as wall time and as CPU time of the whole
-process (all threads). The displayed cost is what `Watch.cost` says.
+The cost is the time per step of the watched loop over that of the other one, as wall time and as CPU time of the whole
+process (all threads). Because they take turns, a machine that becomes slower or faster changes both. The displayed cost
+is what `Watch.cost` says.
 """
 
 from __future__ import annotations
@@ -14,10 +15,13 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from contextlib import nullcontext
+from contextlib import ExitStack
 from pathlib import Path
 
 RESULT = Path(__file__).parent / "results" / "watch.json"
+#: Seconds of a turn.
+TURN_S = 10
+_PIPES: dict[str, int] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
 
 
 def transformer():
@@ -58,61 +62,76 @@ def on_virtual_device():
     return step
 
 
+def loop(kind: str, is_watched: bool) -> None:
+    """Run the steps for as many seconds as each line of standard input says, and print what was measured."""
+    import cudalens
+
+    with ExitStack() as stack:
+        if kind == "virtual":
+            stack.enter_context(cudalens.virtual.device("h100"))
+        step = on_virtual_device() if kind == "virtual" else transformer()
+        run(step, 2)
+        watch = stack.enter_context(cudalens.watch()) if is_watched else None
+        for line in sys.stdin:
+            if watch is not None:
+                watch.resume()
+            measured = run(step, float(line))
+            if watch is not None:
+                watch.pause()
+                measured |= {"displayed": watch.cost, "num_recordings": watch.run.facts.num_recordings}
+            print(json.dumps(measured), flush=True)
+
+
 def run(step: Callable[[], None], seconds: float) -> dict[str, float]:
-    """Run the steps for some time; wall time and CPU time per step, ms."""
+    """Run the steps for some time; what they took, s."""
     num_steps, cpu, begin = 0, time.process_time(), time.perf_counter()
     while time.perf_counter() - begin < seconds:
         step()
         num_steps += 1
-    wall, spent = time.perf_counter() - begin, time.process_time() - cpu
-    return {"wall_ms": 1000 * wall / num_steps, "cpu_ms": 1000 * spent / num_steps, "num_steps": num_steps}
+    return {"wall": time.perf_counter() - begin, "cpu": time.process_time() - cpu, "num_steps": num_steps}
 
 
 def compare(kind: str, seconds: float) -> dict[str, object]:
-    """Run half of the time without watching, all of it with, and half of it without again."""
-    import cudalens
+    """Run both loops for `seconds` each, in turns of `TURN_S`; both begin a pair equally often."""
+    env = os.environ | {"KINETO_LOG_LEVEL": "6"}
+    command = [sys.executable, __file__, "--kind", kind, "--loop"]
+    both = [subprocess.Popen([*command, which], env=env, text=True, **_PIPES) for which in ("plain", "watched")]
+    measured: list[list[dict[str, float]]] = [[], []]
+    for turn in range(round(seconds / TURN_S)):
+        for which in (0, 1) if turn % 2 else (1, 0):
+            both[which].stdin.write(f"{TURN_S}\n")
+            both[which].stdin.flush()
+            measured[which].append(json.loads(both[which].stdout.readline()))
+    for process in both:
+        process.stdin.close()
+        process.wait()
+    plain, watched = measured
+    costs = {f"{key}_cost": per_step(watched, key) / per_step(plain, key) - 1 for key in ("wall", "cpu")}
+    last = {key: watched[-1][key] for key in ("displayed", "num_recordings")}
+    return costs | last | {"step_ms": 1000 * per_step(plain, "wall"), "turns": len(plain)}
 
-    with cudalens.virtual.device("h100") if kind == "virtual" else nullcontext():
-        step = on_virtual_device() if kind == "virtual" else transformer()
-        run(step, 2)
-        before = run(step, seconds / 2)
-        with cudalens.watch() as watch:
-            watched = run(step, seconds)
-        watched |= {"displayed": watch.cost, "num_recordings": watch.run.facts.num_recordings}
-        after = run(step, seconds / 2)
-    plain = {key: (before[key] + after[key]) / 2 for key in ("wall_ms", "cpu_ms")}
-    costs = {f"{key[:-3]}_cost": watched[key] / plain[key] - 1 for key in plain}
-    return costs | {"before": before, "watched": watched, "after": after}
 
-
-def median_of(runs: list[dict[str, float]], key: str) -> float:
-    """Median of one number of the runs."""
-    return statistics.median(run[key] for run in runs)
+def per_step(turns: list[dict[str, float]], key: str) -> float:
+    """Time per step over all turns, s."""
+    return sum(turn[key] for turn in turns) / sum(turn["num_steps"] for turn in turns)
 
 
 def main() -> None:
     """Run the comparisons, and write the result file."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--kind", choices=("cpu", "virtual"), action="append")
-    parser.add_argument("--seconds", type=float, default=300)
+    parser.add_argument("--seconds", type=float, default=300, help="of each loop")
     parser.add_argument("--runs", type=int, default=2)
-    parser.add_argument("--one", action="store_true", help="run one comparison, and print what it measured")
+    parser.add_argument("--loop", choices=("plain", "watched"), help="be one of the two processes")
     options = parser.parse_args()
-    if options.one:
-        print(json.dumps(compare(options.kind[0], options.seconds)))
+    if options.loop:
+        loop(options.kind[0], options.loop == "watched")
         return
     result = json.loads(RESULT.read_text()) if RESULT.exists() else {}
     for kind in options.kind or ("cpu", "virtual"):
-        command = [sys.executable, __file__, "--kind", kind, "--seconds", str(options.seconds), "--one"]
-        env = os.environ | {"KINETO_LOG_LEVEL": "6"}
-        runs = [json.loads(subprocess.check_output(command, env=env)) for _ in range(options.runs)]
-        result[kind] = {
-            "cost": median_of(runs, "wall_cost"),
-            "cpu_cost": median_of(runs, "cpu_cost"),
-            "displayed": statistics.median(run["watched"]["displayed"] for run in runs),
-            "seconds": options.seconds,
-            "runs": runs,
-        }
+        runs = [compare(kind, options.seconds) for _ in range(options.runs)]
+        medians = {key: statistics.median(run[key] for run in runs) for key in ("wall_cost", "cpu_cost", "displayed")}
+        result[kind] = medians | {"seconds": options.seconds, "runs": runs}
         print(kind, json.dumps(result[kind], indent=1))
         RESULT.write_text(json.dumps(result, indent=1) + "\n")
 

@@ -14,8 +14,8 @@ from typing import Any, Final
 
 import torch
 
-from cudalens.virtual.kernel_times.constants import accuracy, rates_of
-from cudalens.virtual.specs.registry import SPECS
+from cudalens.gpus.constants import accuracy, rates_of
+from cudalens.gpus.registry import SPECS
 
 ROOT: Final = Path(__file__).parents[1]
 PAGE: Final = ROOT / "docs" / "virtual.md"

@@ -1,7 +1,7 @@
 """Fit the constants of the timing model to measured times: ``python tools/fit_timing.py FOLDER``.
 
-Reads the tables of measured kernel times in FOLDER, fits the formulas of `cudalens.virtual.kernel_times.formulas` for
-each GPU, and writes ``cudalens/virtual/kernel_times/constants.json``. Every measurement may be used for the constants.
+Reads the tables of measured kernel times in FOLDER, fits the formulas of `cudalens.gpus.formulas` for
+each GPU, and writes ``cudalens/gpus/constants.json``. Every measurement may be used for the constants.
 The errors in the file are those of a second fit: its constants come from one half of the shapes, chosen by a hash of
 the shape, and its errors from the other half. Families with few shapes are halved several times, because the error of
 a half, of about 14 shapes, depends on which they are; the file holds the mean. The measurements themselves are not
@@ -23,10 +23,10 @@ from typing import Any, Final
 import pandas as pd
 import torch
 
+from cudalens.gpus import formulas
+from cudalens.gpus.constants import PATH, rates_of
+from cudalens.gpus.registry import SPECS, DeviceSpec
 from cudalens.virtual.calibration.fitting import fit_constants
-from cudalens.virtual.kernel_times import formulas
-from cudalens.virtual.kernel_times.constants import PATH, rates_of
-from cudalens.virtual.specs.registry import SPECS, DeviceSpec
 
 AICONFIGURATOR: Final = "ai-dynamo/aiconfigurator, Apache-2.0, commit 095f58a5 (2026-08-21)"
 NEUSIGHT: Final = "sitar-lab/NeuSight, MIT, commit 6945927d (2025-06-23)"

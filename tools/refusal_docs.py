@@ -1,4 +1,4 @@
-"""Write docs/refusals.md from the error messages in cudalens/virtual; ``--check`` only compares."""
+"""Write docs/refusals.md from the error messages of the virtual device; ``--check`` only compares."""
 
 from __future__ import annotations
 
@@ -11,13 +11,14 @@ from typing import Final
 from generated_page import write_or_compare
 
 ROOT: Final = Path(__file__).parents[1]
-SOURCE: Final = ROOT / "cudalens" / "virtual"
+SOURCE: Final = ROOT / "cudalens"
+PACKAGES: Final = ("gpus", "virtual")
 TARGET: Final = ROOT / "docs" / "refusals.md"
 HEAD: Final = """# What a virtual device refuses
 
 A virtual device raises `cudalens.VirtualDeviceError` for what it cannot do. Each message says what to do instead.
 "…" is a name that depends on the call. `tools/refusal_docs.py` makes this page from the messages in
-`cudalens/virtual`.
+`cudalens/virtual` and `cudalens/gpus`.
 """
 #: Calls with a message as their argument.
 _RAISE: Final = frozenset({"VirtualDeviceError", "refusal"})
@@ -30,10 +31,10 @@ _MIN_LENGTH: Final = 40
 def page() -> str:
     """The whole page as Markdown."""
     parts = [HEAD]
-    for folder in sorted({path.parent for path in SOURCE.rglob("*.py")}):
+    for folder in sorted({path.parent for package in PACKAGES for path in (SOURCE / package).rglob("*.py")}):
         messages = sorted({text for path in folder.glob("*.py") for text in messages_in(path)}, key=str.lower)
         if messages:
-            title = folder.relative_to(SOURCE.parent).as_posix()
+            title = folder.relative_to(SOURCE).as_posix()
             parts.append(f"\n## `{title}`\n\n" + "".join(f"- {escaped(text)}\n" for text in messages))
     return "".join(parts)
 
@@ -111,4 +112,4 @@ def escaped(text: str) -> str:
 
 
 if __name__ == "__main__":
-    sys.exit(write_or_compare(TARGET, page(), "the messages in cudalens/virtual"))
+    sys.exit(write_or_compare(TARGET, page(), "the messages of the virtual device"))

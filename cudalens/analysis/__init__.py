@@ -14,7 +14,7 @@ from cudalens.analysis.queries.query import query
 from cudalens.analysis.summary import Summary, TopCost, summarize
 from cudalens.analysis.time.attribution import attribution
 from cudalens.analysis.time.averages import folded, key_averages, total_average
-from cudalens.analysis.time.bandwidth import memcpy_bandwidth
+from cudalens.analysis.time.bandwidth import copy_rates, memcpy_bandwidth
 from cudalens.analysis.time.breakdown import kernel_breakdown, op_breakdown
 from cudalens.analysis.time.call_tree import call_tree
 from cudalens.analysis.time.device_time import device_time
@@ -53,6 +53,7 @@ __all__ = [
     "check",
     "collectives",
     "communication_overlap",
+    "copy_rates",
     "critical_path",
     "device_time",
     "differences",

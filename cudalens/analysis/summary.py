@@ -17,7 +17,7 @@ from cudalens.frames.build import GPU_ACTIVITIES, RUNTIME_CATEGORIES, STEP_PREFI
 from cudalens.frames.columns import has_prefix, integers, is_category, map_texts
 
 if TYPE_CHECKING:
-    from cudalens.frames import Trace
+    from cudalens.frames import RunInfo, Trace
 
 Ints = NDArray[np.int64]
 
@@ -135,6 +135,14 @@ def wall_ns(trace: Trace) -> int:
         return 0
     ts = events["ts"].to_numpy()
     return int((ts + events["dur"].to_numpy()).max() - ts.min())
+
+
+def window_on_clock(info: RunInfo, first: int, last: int) -> tuple[int, int]:
+    """The measured window if it is known and on the clock of the events; else `first` to `last`, when these are, ns."""
+    started, ended = info.started_ns, info.ended_ns
+    if started is None or ended is None or started > last or ended < first:
+        return first, last
+    return started, ended
 
 
 def step_rows(trace: Trace) -> Ints:

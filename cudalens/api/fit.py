@@ -12,8 +12,8 @@ from cudalens.views.memory import fit_section
 from cudalens.views.sections.shown import Shown
 
 if TYPE_CHECKING:
+    from cudalens.gpus.registry import DeviceSpec
     from cudalens.virtual.fit.runs import Program, Run
-    from cudalens.virtual.specs.registry import DeviceSpec
 
 _DEVICES: Final = ("l4", "a100-40gb", "h100")
 _ALL: Final = ("checkpoint the blocks", "8-bit Adam", "all in bfloat16")
@@ -79,9 +79,9 @@ def fit(
         VirtualDeviceError: A device is unknown; a virtual device is active; or the program needs a value.
         ValueError: `batch` is below 1, or `devices` is empty.
     """
+    from cudalens.gpus.registry import parse_device
     from cudalens.virtual import active
     from cudalens.virtual.fit.runs import Program, quick_collections
-    from cudalens.virtual.specs.registry import parse_device
 
     if batch < 1 or not devices:
         raise ValueError(f"fit() needs a batch of at least 1 and a device; got batch={batch!r}, devices={devices!r}.")
@@ -103,8 +103,8 @@ def fit(
 
 def _report(program: Program, spec: DeviceSpec, batch: int) -> dict[str, Any]:
     """The row of one device, with its `Run` and `DeviceSpec`."""
+    from cudalens.gpus.constants import is_calibrated
     from cudalens.virtual.fit.errors import error_pct
-    from cudalens.virtual.kernel_times.constants import is_calibrated
 
     unlimited = program.measure(spec, batch)
     fitting = _fitting(program, spec, unlimited, batch)

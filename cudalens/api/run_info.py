@@ -8,9 +8,9 @@ import torch
 
 from cudalens.api.outcome import OK, Outcome
 from cudalens.frames import RunInfo
+from cudalens.gpus.constants import label_of
 from cudalens.profiler import metadata
 from cudalens.virtual import active
-from cudalens.virtual.kernel_times.constants import label_of
 
 
 def run_info(name: str, outcome: Outcome = OK, **fields: Any) -> RunInfo:

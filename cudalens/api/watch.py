@@ -111,10 +111,11 @@ class Watch:
         self._changes = Changes()
         self._loop = WatchLoop(self._budget, self._recorded, self._shifted)
         self._finder = StepFinder(self._ended)
-        self._worker = WatchWorker(self._publish, self._failed, self._budget.add_thread)
+        self._worker = WatchWorker(self._publish, self._failed, self._budget.add_thread, self._budget.add_shown)
         self._server = WatchServer(
             {"state": self._state_bytes, "trace": self._trace_bytes, "record": self._asked(self.record)}
-            | {"stop": self._asked(self.request_stop)}
+            | {"stop": self._asked(self.request_stop)},
+            self._budget.add_shown,
         )
         self._interrupts = DeferredInterrupts()
         self._outcome = Outcome("ok")
@@ -251,10 +252,9 @@ class Watch:
     def run(self) -> WatchedRun:
         """All that is known so far."""
         with self._lock:
-            kept, reasons = self._store.kept, self._store.reasons()
-            recordings = tuple(_described(one, reasons.get(id(one), "sample")) for one in kept)
+            kept, reasons, changes = self._store.kept, self._store.reasons(), self._changes.found
             traces = {one.step: one.trace for one in kept if one.trace is not None}
-            changes = self._changes.found
+        recordings = tuple(_described(one, reasons.get(id(one), "sample")) for one in kept)
         folder = self._folder.path if self._folder is not None else None
         return WatchedRun(self._facts(), self._loop.history.columns(), changes, recordings, traces, folder)
 
@@ -299,8 +299,8 @@ class Watch:
         trace = build(recorded, self.name)
         recorded.parts = step_parts(trace)
         recorded.step_ns = round(sum(recorded.parts.values()))
-        recorded.verdict = verdict(trace)
-        recorded.findings = tuple(str(one) for one in findings(trace, most=_MOST_FINDINGS))
+        if self._folder is not None:
+            _describe(recorded)  # its Trace is then in a file
         with self._lock:
             dropped = self._store.add(recorded)
             self._changes.add_recording(recorded, self._loop.history)
@@ -366,7 +366,15 @@ class Watch:
         return f"<cudalens.watch {self.name!r}: {self._state}, {self._loop.num_steps:,} steps>"
 
 
+def _describe(one: Recorded) -> None:
+    """Find the verdict and findings of a recording, which takes tens of milliseconds: only once they are shown."""
+    if not one.verdict and one.trace is not None:
+        one.findings = tuple(str(found) for found in findings(one.trace, most=_MOST_FINDINGS))
+        one.verdict = verdict(one.trace)
+
+
 def _described(one: Recorded, reason: str) -> WatchedRecording:
+    _describe(one)
     return WatchedRecording(
         one.step, one.num_steps, one.ts, one.step_ns, reason, one.verdict, dict(one.parts), one.findings
     )

@@ -29,10 +29,14 @@ from cudalens.frames.columns import (
 from cudalens.frames.forward import forward_rows
 from cudalens.frames.schema import frame_of, missing_array
 
-#: Categories of rows on a device stream. Only the first three are GPU activities.
+#: Categories of rows on a device. Only the first three are work. The times of ``cuda_profiler_range`` are not those of
+#: the kernels whose counters they hold.
 GPU_CATEGORIES: Final = frozenset(
-    {"kernel", "gpu_memcpy", "gpu_memset", "gpu_user_annotation", "cuda_sync", "mtia_ccp_events"}
+    {"kernel", "gpu_memcpy", "gpu_memset", "gpu_user_annotation", "cuda_sync", "cuda_profiler_range"}
 )
+
+#: Kineto's categories of the work of other devices, and the category that it has in a Trace.
+WORK_ELSEWHERE: Final = {"mtia_ccp_events": "kernel"}
 
 #: Categories of work that a GPU did; annotations, syncs and overhead are not work.
 GPU_ACTIVITIES: Final = ("kernel", "gpu_memcpy", "gpu_memset")

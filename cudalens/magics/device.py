@@ -192,8 +192,8 @@ with which batch, and what would make it fit."""
     @verb("specs")
     def _specs(self, options: NoOptions) -> None:
         """List the devices that can be modelled."""
+        from cudalens.gpus.constants import is_calibrated
         from cudalens.virtual import SPECS
-        from cudalens.virtual.kernel_times.constants import is_calibrated
 
         for spec in sorted(SPECS.values(), key=lambda spec: spec.key):
             note = "" if is_calibrated(spec) else " (times uncalibrated)"

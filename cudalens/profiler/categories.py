@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from cudalens.frames import categorical
+from cudalens.frames import WORK_ELSEWHERE, categorical
 from cudalens.profiler.getters import Coded
 
 #: Getters from which the category is derived in builds without ``activity_type``.
@@ -24,7 +24,8 @@ DERIVED: Final = [
 def categories(texts: dict[str, Coded], name_codes: NDArray[np.int32], names: list[str]) -> pd.Categorical:
     """Kineto's category of each event, from torch or else derived from names and device types."""
     if "activity_type" in texts:
-        return categorical(*texts["activity_type"])
+        codes, types = texts["activity_type"]
+        return _with_names([WORK_ELSEWHERE.get(str(kind), str(kind)) for kind in types], codes)
     if not len(name_codes):
         return categorical(name_codes, [])
     codes, types = texts["device_type"]
@@ -41,6 +42,11 @@ def categories(texts: dict[str, Coded], name_codes: NDArray[np.int32], names: li
         derived[marked & on_host] = DERIVED.index(here)
         derived[marked & ~on_host] = DERIVED.index(there)
     return categorical(derived, DERIVED)
+
+
+def _with_names(names: list[str], codes: NDArray[np.int32]) -> pd.Categorical:
+    unique = list(dict.fromkeys(names))
+    return categorical(np.array([*map(unique.index, names), -1], np.int32)[codes], unique)
 
 
 def _host_category(name: str) -> str:

@@ -12,10 +12,10 @@ measured on a GPU: output with such times is labelled "simulated".
 
 from __future__ import annotations
 
+from cudalens.gpus.predict import collective_time
+from cudalens.gpus.registry import SPECS, DeviceSpec, register
 from cudalens.virtual.calibration.measure import calibrate
 from cudalens.virtual.context import active, device
-from cudalens.virtual.kernel_times.predict import collective_time
 from cudalens.virtual.shapes.assumptions import assume
-from cudalens.virtual.specs.registry import SPECS, DeviceSpec, register
 
 __all__ = ["SPECS", "DeviceSpec", "active", "assume", "calibrate", "collective_time", "device", "register"]

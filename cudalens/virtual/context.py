@@ -11,6 +11,7 @@ from cudalens.device.interrupts import DeferredInterrupts, defers_interrupts
 from cudalens.device.inventory import sources
 from cudalens.device.inventory.visible import CUDA_VARIABLE
 from cudalens.errors import VirtualDeviceError
+from cudalens.gpus.registry import DeviceSpec, parse_device
 from cudalens.virtual.allocator import conf_from_environment, parse_conf
 from cudalens.virtual.calibration.spec_file import calibrated
 from cudalens.virtual.dispatch.modes import ThreadModes
@@ -20,7 +21,6 @@ from cudalens.virtual.profile.metrics import VirtualSource
 from cudalens.virtual.shapes.operators import Shapes
 from cudalens.virtual.shapes.reading import Defaults
 from cudalens.virtual.specs.ceilings import spec_ceilings
-from cudalens.virtual.specs.registry import DeviceSpec, parse_device
 from cudalens.virtual.specs.visible import visible_ordinals
 from cudalens.virtual.tensors import default_device
 from cudalens.virtual.torch_cuda.stacks import warn_user

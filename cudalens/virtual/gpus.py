@@ -27,9 +27,9 @@ from cudalens.virtual.torch_cuda.gpu_trace import GpuTraceSignals
 from cudalens.virtual.torch_cuda.stacks import python_stack, warn_user
 
 if TYPE_CHECKING:
+    from cudalens.gpus.registry import DeviceSpec
     from cudalens.virtual.allocator import PoolId
     from cudalens.virtual.shapes.operators import Shapes
-    from cudalens.virtual.specs.registry import DeviceSpec
 
 _SYNCS: Final = "called a synchronizing CUDA operation"
 #: The sync debug mode "error".

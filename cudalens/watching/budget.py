@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections import deque
 from statistics import median
 from typing import Final
@@ -10,8 +11,8 @@ from typing import Final
 USED_SHARE: Final = 0.8
 #: Time between two recordings that were not requested, ns.
 PAUSE_NS: Final = 2_000_000_000
-#: The first recording may cost this much before the loop has run for long, ns.
-START_NS: Final = 1_000_000_000
+#: Recordings with a reason may cost this much before the loop has run for long, ns.
+START_NS: Final = 500_000_000
 #: Time between two recordings that follow a change and are beyond the budget, ns.
 FORCED_NS: Final = 60_000_000_000
 _NUM_PLAIN: Final = 64
@@ -21,8 +22,8 @@ class Budget:
     """The cost of watching so far: what hooks took, and what recordings took.
 
     A step is disturbed if a recording started, ran or ended in it, or while its frames were built. A recording costs
-    what its disturbed steps took longer than the others, or the CPU time of cudalens for it, if that is more. All times
-    are real.
+    what its disturbed steps took longer than the others, or the CPU time of cudalens for it, if that is more. What is
+    shown while the loop runs costs its CPU time. All times are real.
 
     Args:
         share: Share of the loop's time that watching may cost.
@@ -40,7 +41,8 @@ class Budget:
         self._plain: deque[int] = deque(maxlen=_NUM_PLAIN)
         self._num_new = self._usual_ns = self._last_cost_ns = 0
         self._excess_ns = self._own_ns = 0
-        self._thread_ns = self._counted_thread_ns = 0
+        self._thread_ns = self._counted_thread_ns = self._shown_ns = 0
+        self._lock = threading.Lock()
         self._last_end_ns: int | None = None
         self._forced_ns: int | None = None
         self._num_disturbed = 0
@@ -48,7 +50,7 @@ class Budget:
     @property
     def cost_ns(self) -> int:
         """The cost so far, at least 0, ns."""
-        return self.hooks_ns + self.recordings_ns + self._open_ns
+        return self.hooks_ns + self.recordings_ns + self._open_ns + self._shown_ns
 
     @property
     def cost_share(self) -> float:
@@ -85,8 +87,13 @@ class Budget:
         return max(self._excess_ns, self._own_ns + self._thread_ns - self._counted_thread_ns)
 
     def add_thread(self, cpu_ns: int) -> None:
-        """Count CPU time of cudalens's worker thread, which calls this."""
+        """Count CPU time that building a recording took on another thread, which calls this."""
         self._thread_ns += cpu_ns
+
+    def add_shown(self, cpu_ns: int) -> None:
+        """Count CPU time that showing and writing the state took on another thread; any thread may call this."""
+        with self._lock:
+            self._shown_ns += cpu_ns
 
     @property
     def usual_ns(self) -> int:
@@ -111,7 +118,7 @@ class Budget:
 
         Where the budget is used up, one such recording in `FORCED_NS` is allowed, and counted by this call.
         """
-        if self.cost_ns <= self.share * self.elapsed_ns + START_NS:
+        if self.cost_ns <= USED_SHARE * self.share * self.elapsed_ns + START_NS:
             return True
         if self._forced_ns is not None and self.elapsed_ns - self._forced_ns < FORCED_NS:
             return False

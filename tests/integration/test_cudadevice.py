@@ -170,8 +170,8 @@ def test_a_device_without_values(notebook):
 
 
 def test_a_calibration_file(notebook, tmp_path):
+    from cudalens.gpus.constants import fit_of
     from cudalens.virtual.calibration.spec_file import write_calibration
-    from cudalens.virtual.kernel_times.constants import fit_of
 
     spec, path = virtual.SPECS["l40s"], tmp_path / "mine.json"
     write_calibration(path, spec, {"pointwise": fit_of(spec, "pointwise").constants}, {})

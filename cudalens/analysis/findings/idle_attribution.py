@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from cudalens.analysis.event_arrays import Bools, Ints
+from cudalens.analysis.summary import window_on_clock
 from cudalens.analysis.time.intervals import Intervals, intersect, subtract, union, unite
 from cudalens.frames import RUNTIME_CATEGORIES
 
@@ -142,10 +143,7 @@ def _outside(arrays: TraceArrays) -> Intervals:
         return busy
     begin, end = int(arrays.ts[host].min()), int(arrays.end[host].max())
     first, last = int(busy.start[0]), int(busy.end[-1])
-    started = begin if info.started_ns is None else info.started_ns
-    ended = end if info.ended_ns is None else info.ended_ns
-    if started <= max(end, last) and ended >= min(begin, first):  # else they are of another clock
-        begin, end = started, ended
+    begin, end = window_on_clock(info, min(begin, first), max(end, last))
     return union(np.array([min(begin, first), last]), np.array([first, max(end, last)]))
 
 

@@ -12,7 +12,7 @@ from cudalens.analysis.ranked import ranked
 from cudalens.analysis.time.groups import in_step, measured, numbered, quantiles, share, sums
 from cudalens.analysis.time.work import MEMORY, device_work
 from cudalens.frames import Trace
-from cudalens.frames.columns import Ints, categorical, integers, map_texts, masked
+from cudalens.frames.columns import Ints, categorical, integers, map_texts, masked, run_ends
 
 #: Host to device, device to host, within a device, from device to device, on the host, a memset, anything else.
 DIRECTIONS: Final = ("HtoD", "DtoH", "DtoD", "PtoP", "HtoH", "set", "other")
@@ -70,6 +70,42 @@ def memcpy_bandwidth(trace: Trace, *, step: int | None = None) -> pd.DataFrame:
         }
     )
     return frame.sort_values("total_ns", ascending=False, kind="stable", ignore_index=True)
+
+
+@ranked
+def copy_rates(trace: Trace) -> pd.DataFrame:
+    """The rate at which copies and sets of each device and direction run, at each time at which it changes.
+
+    A copy moves its bytes evenly from its start to its end, and the rates of copies that run at the same time add up.
+
+    Args:
+        trace: Any Trace, or Ranks (then with a first column ``rank``).
+
+    Returns:
+        A row per device, direction and time, in order of ``device`` (Int64), ``direction`` (category, as in
+        `memcpy_bandwidth`), ``ts`` (int64 ns): ``bytes_per_s`` (float64) from then on, 0 after the last copy. Empty
+        without copies of recorded size and positive duration.
+    """
+    work = device_work(trace)
+    size = integers(trace.events["num_bytes"])[work.rows]
+    at = np.flatnonzero((work.kind == MEMORY) & (size >= 0) & (work.end > work.start))
+    direction, _ = _kinds(trace.events["name"].array.take(work.rows[at]))
+    lane, keys = numbered({"device": work.device[at], "direction": direction})
+    lane, ts = np.tile(lane, 2), np.concatenate([work.start[at], work.end[at]])
+    rate = size[at] / (work.end - work.start)[at] * 1e9
+    order = np.lexsort((ts, lane))
+    lane, ts = lane[order], ts[order]
+    total, running = (np.cumsum(np.concatenate([each, -each])[order]) for each in (rate, np.ones(len(at), np.int64)))
+    total = np.where(running > 0, total, 0.0)  # no rounding errors where nothing runs
+    last = run_ends(lane, ts)
+    return pd.DataFrame(
+        {
+            "device": masked(keys["device"].to_numpy()[lane[last]]),
+            "direction": categorical(keys["direction"].to_numpy()[lane[last]], list(DIRECTIONS)),
+            "ts": ts[last],
+            "bytes_per_s": total[last],
+        }
+    )
 
 
 def _kinds(names: pd.Categorical) -> tuple[Ints, Ints]:

@@ -29,9 +29,9 @@ class Recorded:
         recorder: What recorded it; None once the Trace is built.
         trace: The Trace; None before, and where it is in a file.
         num_bytes: Size of its frames, or of its file.
-        verdict: Its answer in one line.
+        verdict: Its answer in one line; empty until it is shown.
         parts: Time of each part of a step, ns.
-        findings: What costs time in it, a line each.
+        findings: What costs time in it, a line each; empty until they are shown.
     """
 
     step: int

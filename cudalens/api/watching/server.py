@@ -6,6 +6,7 @@ import contextlib
 import os
 import socket
 import threading
+import time
 from collections.abc import Callable, Mapping
 from typing import Final
 
@@ -21,10 +22,11 @@ class WatchServer:
 
     Args:
         answers: What to answer for each thing that a viewer wants.
+        on_spent: Called with the CPU time that an answer took, ns.
     """
 
-    def __init__(self, answers: Mapping[str, Callable[[], bytes]]) -> None:
-        self._answers = answers
+    def __init__(self, answers: Mapping[str, Callable[[], bytes]], on_spent: Callable[[int], object]) -> None:
+        self._answers, self._on_spent = answers, on_spent
         self._server: socket.socket | None = None
         self._token = ""
         self._thread: threading.Thread | None = None
@@ -69,9 +71,11 @@ class WatchServer:
                     client, _ = server.accept()
                 except OSError:
                     return
+                began = time.thread_time_ns()
                 with client, contextlib.suppress(OSError):
                     client.settimeout(_CLIENT_S)
                     self._answer(client)
+                self._on_spent(time.thread_time_ns() - began)
 
     def _answer(self, client: socket.socket) -> None:
         data = b""

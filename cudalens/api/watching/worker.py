@@ -21,16 +21,18 @@ class WatchWorker:
     Args:
         on_tick: Called twice a second, and once at the end.
         on_error: Called with the exception of a job that failed.
-        on_spent: Called with the CPU time that jobs and ticks took, ns.
+        on_job: Called with the CPU time that a job took, ns.
+        on_ticked: Called with the CPU time that a tick took, ns.
     """
 
     def __init__(
         self,
         on_tick: Callable[[], object],
         on_error: Callable[[Exception], object],
-        on_spent: Callable[[int], object],
+        on_job: Callable[[int], object],
+        on_ticked: Callable[[int], object],
     ) -> None:
-        self._on_tick, self._on_error, self._on_spent = on_tick, on_error, on_spent
+        self._on_tick, self._on_error, self._on_job, self._on_ticked = on_tick, on_error, on_job, on_ticked
         self._jobs: deque[Callable[[], object]] = deque()
         self._wake = threading.Event()
         self._is_ending = False
@@ -71,14 +73,14 @@ class WatchWorker:
                 self._wake.wait(_PERIOD_S)
                 self._wake.clear()
                 while self._jobs:
-                    self._call(self._jobs.popleft())
-                self._call(self._on_tick)
+                    self._call(self._jobs.popleft(), self._on_job)
+                self._call(self._on_tick, self._on_ticked)
 
-    def _call(self, job: Callable[[], object]) -> None:
+    def _call(self, job: Callable[[], object], on_spent: Callable[[int], object]) -> None:
         began = time.thread_time_ns()
         try:
             job()
         except Exception as error:
             with contextlib.suppress(Exception):
                 self._on_error(error)
-        self._on_spent(time.thread_time_ns() - began)
+        on_spent(time.thread_time_ns() - began)

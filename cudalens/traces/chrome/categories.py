@@ -5,9 +5,9 @@ from __future__ import annotations
 from enum import Enum
 from typing import Final
 
-from cudalens.frames import GPU_CATEGORIES
+from cudalens.frames import GPU_CATEGORIES, WORK_ELSEWHERE
 
-#: Category names in traces of 2021, and the current names.
+#: Category names in traces of 2021 and of other devices, and their names in a Trace.
 TODAY: Final = {
     "Operator": "cpu_op",
     "Kernel": "kernel",
@@ -19,7 +19,10 @@ TODAY: Final = {
     "GPU User Annotation": "gpu_user_annotation",
     "Python": "python_function",
     "Overhead": "overhead",
-}
+} | WORK_ELSEWHERE
+
+#: Category of CUPTI's counters for a range or a kernel.
+COUNTED: Final = "cuda_profiler_range"
 
 #: Category of an event without one in the file.
 UNKNOWN: Final = "unknown"

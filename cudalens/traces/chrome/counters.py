@@ -11,13 +11,16 @@ import pandas as pd
 from cudalens.frames.counters import CounterValues
 from cudalens.frames.lenient_json import SYNTAX_ERRORS, decoder, text_of
 from cudalens.frames.problems import Problems
+from cudalens.traces.chrome.categories import COUNTED
 from cudalens.traces.chrome.records import Record
 from cudalens.traces.chrome.tracks import MARK
-from cudalens.traces.chrome.values import MISSING
+from cudalens.traces.chrome.values import MISSING, Ints
 
 #: The name of the only value of a counter, as our writer and most others spell it.
 _PLAIN: Final = "value"
 _MAX_SERIES: Final = 1000
+#: All of CUPTI's metrics have this in their names, and no other argument has.
+_METRIC: Final = "__"
 
 
 class Counters:
@@ -40,6 +43,15 @@ class Counters:
                 self._problems.add("counter without a value", where)
             else:
                 self._add_values(record, ts, args, where)
+
+    def add_ranges(self, records: Sequence[Record], ts: Ints) -> None:
+        """Keep CUPTI's counters among complete events, whose arguments they are; the series is a range or a kernel."""
+        for record, at in zip(records, ts.tolist(), strict=True):
+            args = _decoded(record.args) if record.cat == COUNTED else None
+            for name, value in list(args.items())[:_MAX_SERIES] if isinstance(args, dict) else ():
+                if _METRIC in name:
+                    device = None if record.pid is None else text_of(record.pid)
+                    self._values.add(at, text_of(name), value, series=text_of(record.name), process=device)
 
     def _decoded(self, raw: list[msgspec.Raw]) -> list[Any]:
         try:

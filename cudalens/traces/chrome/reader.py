@@ -95,6 +95,7 @@ class _Reader:
             self._problems.add("event without a usable ts", where, len(ts) - len(at))
             records, ts, dur = [records[i] for i in at.tolist()], ts[at], dur[at]
         if records:
+            self._counters.add_ranges(records, ts)
             self._columns.add(records, ts, self._checked(dur, where), where)
 
     def _checked(self, dur: Ints, where: str) -> Ints:

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from cudalens.frames.lenient_json import SYNTAX_ERRORS, decoder
 from cudalens.traces.chrome.args import SPECS, MemoryArgs
+from cudalens.traces.chrome.categories import COUNTED
 from cudalens.traces.chrome.tracks import MARK
 from cudalens.traces.chrome.values import MISSING, Ints
 
@@ -131,6 +132,8 @@ def scan(data: bytes, is_exact: bool) -> Scanned | None:
         return None
     try:
         tracks = _tracks(np.frombuffer(codes, np.int32).reshape(-1, 3), _decoded(labels, list[int | str]))
+        if any(cat == COUNTED for cat, _, _ in tracks):
+            return None  # their arguments have any name
         return Scanned(
             num_entries,
             bool(needs_exact),

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from cudalens.analysis import units
 from cudalens.analysis.compare.measure import Side, numbered_steps
 from cudalens.analysis.compare.runs import Differences
+from cudalens.analysis.summary import window_on_clock
 from cudalens.frames import Trace
 from cudalens.frames.columns import integers
 from cudalens.views.compare.verdict import names
@@ -88,9 +89,8 @@ def _repeats(trace: Trace, by_step: bool) -> list[_Shown]:
     inside = (events["cat"] != "Trace").to_numpy() & ~events["is_instant"].to_numpy()
     if not inside.any():
         return []
-    info = trace.info
-    start = int(ts[inside].min()) if info.started_ns is None else info.started_ns
-    return [_Shown(trace, start, max(int(end[inside].max()) if info.ended_ns is None else info.ended_ns, start + 1))]
+    start, stop = window_on_clock(trace.info, int(ts[inside].min()), int(end[inside].max()))
+    return [_Shown(trace, start, max(stop, start + 1))]
 
 
 def _lanes(one: _Shown, span: int, top: float) -> tuple[list[Node], float]:

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import torch
 
-from cudalens.virtual.kernel_times import formulas
+from cudalens.gpus import formulas
 
 #: Computes times in ns from constants, the rates of a GPU, and sizes as attributes.
 Predict = Callable[[formulas.Constants, formulas.Rates, Any], Any]

@@ -13,12 +13,12 @@ from typing import Any, Final
 import torch
 
 from cudalens.errors import VirtualDeviceError
+from cudalens.gpus.constants import fit_of, rates_of
+from cudalens.gpus.predict import PROGRAM_NS
+from cudalens.gpus.registry import SPECS, DeviceSpec
 from cudalens.virtual.calibration.fitting import PREDICT, fit_constants
 from cudalens.virtual.calibration.operators import Operator, operators
 from cudalens.virtual.calibration.spec_file import write_calibration
-from cudalens.virtual.kernel_times.constants import fit_of, rates_of
-from cudalens.virtual.specs.registry import SPECS, DeviceSpec
-from cudalens.virtual.timing.kernel_sizes import PROGRAM_NS
 
 #: Launches in a graph, and replays of which the shortest counts.
 LAUNCHES: Final = 8

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from cudalens.errors import VirtualDeviceError
-from cudalens.virtual.kernel_times.constants import accuracy
-from cudalens.virtual.specs.registry import MAX_DEVICES, PEAK_KEYS, SPECS, DeviceSpec, split_count
+from cudalens.gpus.constants import accuracy
+from cudalens.gpus.registry import MAX_DEVICES, PEAK_KEYS, SPECS, DeviceSpec, split_count
 
 FORMAT: Final = "cudalens calibration 1"
 MAX_BYTES: Final = 1 << 20

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Final
 
-from cudalens.virtual.kernel_times.constants import accuracy, fit_of
-from cudalens.virtual.specs.registry import DeviceSpec
+from cudalens.gpus.constants import accuracy, fit_of
+from cudalens.gpus.registry import DeviceSpec
 
 #: Error of kernels of families without measurements, per cent.
 UNMEASURED_PCT: Final = 50.0

@@ -12,9 +12,9 @@ from typing import Any, Final
 
 import torch
 
+from cudalens.gpus.registry import DeviceSpec
 from cudalens.virtual.context import device
 from cudalens.virtual.fit.usage import Usage
-from cudalens.virtual.specs.registry import DeviceSpec
 
 #: Memory of a device on which everything fits: the peak of a program that does not fit is measured on it.
 _UNLIMITED_BYTES: Final = 1 << 46

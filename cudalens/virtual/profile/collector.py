@@ -10,8 +10,8 @@ from cudalens.device import clock
 from cudalens.frames import DeviceInfo, Problem, RawRows
 from cudalens.frames.ceilings import CEILINGS_KEY
 from cudalens.frames.info import HOST_KEY
+from cudalens.gpus.constants import label_of
 from cudalens.virtual import context
-from cudalens.virtual.kernel_times.constants import label_of
 from cudalens.virtual.profile.metrics import MetricsRecord
 from cudalens.virtual.profile.recorder import Recorder
 from cudalens.virtual.specs.ceilings import spec_ceilings
@@ -19,9 +19,9 @@ from cudalens.virtual.specs.ceilings import spec_ceilings
 if TYPE_CHECKING:
     import pandas as pd
 
+    from cudalens.gpus.registry import DeviceSpec
     from cudalens.virtual.gpus import Gpus
     from cudalens.virtual.profile.host_positions import Segment
-    from cudalens.virtual.specs.registry import DeviceSpec
 
 #: Less real time of the host is not worth a note, ns.
 _LONG_HOST_NS: Final = 50_000_000

@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cudalens.device.inventory.readings import Gpu, Reading
+from cudalens.gpus.device_spec import DeviceSpec
 from cudalens.virtual.gpus import Gpus
-from cudalens.virtual.specs.device_spec import DeviceSpec
 from cudalens.virtual.specs.visible import device_uuid
 from cudalens.virtual.timing.machine import Device
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cudalens.frames.ceilings import Ceilings
-from cudalens.virtual.specs.device_spec import DeviceSpec
+from cudalens.gpus.device_spec import DeviceSpec
 
 
 def spec_ceilings(spec: DeviceSpec) -> Ceilings:

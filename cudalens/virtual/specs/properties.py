@@ -6,7 +6,7 @@ import uuid
 from dataclasses import dataclass
 from typing import Final
 
-from cudalens.virtual.specs.registry import DeviceSpec
+from cudalens.gpus.registry import DeviceSpec
 
 _MIB: Final = 1 << 20
 _KHZ_PER_MHZ: Final = 1000

@@ -15,7 +15,7 @@ from cudalens.virtual.timing.streams import CudaEvent
 from cudalens.virtual.timing.work import Direction, Work
 
 if TYPE_CHECKING:
-    from cudalens.virtual.specs.registry import DeviceSpec
+    from cudalens.gpus.registry import DeviceSpec
     from cudalens.virtual.timing.streams import Stream
 
 #: The runtime call for a copy.

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, Final
 import torch
 from torch import Tensor
 
-from cudalens.virtual.kernel_times.predict import collective_time
+from cudalens.gpus.predict import collective_time
 
 if TYPE_CHECKING:
-    from cudalens.virtual.specs.registry import DeviceSpec
+    from cudalens.gpus.registry import DeviceSpec
 
 #: Operators of the namespaces c10d and _c10d_functional, without trailing underscores: the collective of each.
 _OPERATORS: Final = {

@@ -33,7 +33,7 @@ from cudalens.virtual.timing.traffic import Traffic, traffic
 from cudalens.virtual.timing.work import Work
 
 if TYPE_CHECKING:
-    from cudalens.virtual.specs.registry import DeviceSpec
+    from cudalens.gpus.registry import DeviceSpec
 
 __all__ = ["Cost", "copy_ns", "kernel_ns", "kernel_work", "kernel_works", "memset_ns", "op_cost"]
 
@@ -48,7 +48,7 @@ class Cost(NamedTuple):
     Attributes:
         flops: Floating-point operations, a multiply-add counted as two.
         num_bytes: Bytes read and written, each once.
-        dtype_key: The peak for the operations, one of `cudalens.virtual.specs.registry.PEAK_KEYS`.
+        dtype_key: The peak for the operations, one of `cudalens.gpus.registry.PEAK_KEYS`.
     """
 
     flops: int

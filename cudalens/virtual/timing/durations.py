@@ -1,7 +1,7 @@
 """Durations of pointwise and other kernels, copies and memsets (roofline model), in integer nanoseconds. No torch.
 
 The duration of a kernel is the longer of its arithmetic and its memory traffic, at the fractions of the peaks that real
-kernels reach, plus a fixed cost. `cudalens.virtual.kernel_times` models products, attention, rows and collectives by
+kernels reach, plus a fixed cost. `cudalens.gpus` models products, attention, rows and collectives by
 their sizes; this module is the fallback for those whose sizes are unknown.
 
 The fractions below are medians over the kernels of recorded traces whose operator and shapes are known: a ResNet-50
@@ -14,10 +14,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, Literal
 
-from cudalens.virtual.kernel_times.predict import pointwise_share
+from cudalens.gpus.predict import pointwise_share
 
 if TYPE_CHECKING:
-    from cudalens.virtual.specs.registry import DeviceSpec
+    from cudalens.gpus.registry import DeviceSpec
     from cudalens.virtual.timing.work import Direction
 
 #: Pointwise kernels on dense tensors, pointwise kernels on other tensors, all other kernels, matrix products and
@@ -75,7 +75,7 @@ def kernel_ns(
         spec: The GPU.
         flops: Floating-point operations, a multiply-add counted as two.
         num_bytes: Bytes read and written.
-        dtype_key: The peak for the arithmetic, one of `cudalens.virtual.specs.registry.PEAK_KEYS`.
+        dtype_key: The peak for the arithmetic, one of `cudalens.gpus.registry.PEAK_KEYS`.
         family: The kind of kernel, which determines the fractions of the peaks.
 
     Returns:

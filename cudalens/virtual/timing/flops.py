@@ -35,7 +35,7 @@ _DOUBLE: Final = frozenset({torch.float64, torch.complex128})
 
 
 def unit_of(dtype: torch.dtype | None, product: str | None = None) -> str:
-    """The compute unit, one of `cudalens.virtual.specs.registry.PEAK_KEYS`.
+    """The compute unit, one of `cudalens.gpus.registry.PEAK_KEYS`.
 
     Matrix products and convolutions of half precision, and of float32 if TF32 is allowed, run on tensor cores;
     everything else runs on the float32 or float64 units.

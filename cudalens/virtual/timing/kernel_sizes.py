@@ -10,31 +10,17 @@ from typing import TYPE_CHECKING, Any, Final
 import torch
 from torch import Tensor
 
-from cudalens.virtual.kernel_times import predict
+from cudalens.gpus import predict
 
 if TYPE_CHECKING:
-    from cudalens.virtual.specs.registry import DeviceSpec
+    from cudalens.gpus.registry import DeviceSpec
 
 #: Batch, rows and columns of the result, inner dimension.
 Product = tuple[int, int, int, int]
 
-#: Time by which a matrix product in a program exceeds the same product in repeated replays of a CUDA graph, whose times
-#: were measured: instructions and operands are cold. Recorded small products (H100, B200) exceed the formula by 0.7 to
-#: 2.3 us; 1 us would move the mean error against replays of a B200 beyond 15 %, so three quarters of that are used.
-PROGRAM_NS: Final = 750
-
 #: Further time of a sum over another dimension than the last: few threads read far apart. Recorded sums of 0.1 to 2 MB
 #: take 6 to 10 us (A100, V100), sums over the last dimension 3 us.
 COLUMN_SUM_NS: Final = 4_000
-
-#: Factor of the time on tensor cores by the alignment of the operands in bytes: kernels for less than 16 bytes load
-#: with more instructions. Recorded TF32 products with 4 or 8 bytes (A100) take 1.9 to 2.7 times the time of aligned
-#: ones, a bfloat16 product with 4 bytes (H100) 2.2 times. The factor of 2 bytes is an extrapolation.
-UNALIGNED: Final = {16: 1.0, 8: 2.0, 4: 2.0, 2: 4.0, 1: 4.0}
-
-#: Time of a TF32 product over that of a bfloat16 product with the same share of the peak. Recorded products of 20 us
-#: and more (A100) take 1.2 times the predictions without it, in each of three traces, of which one was used here.
-TF32_SLOWDOWN: Final = 1.2
 
 #: Multiplications of a 3 x 3 convolution over those of Winograd's algorithm F(2 x 2, 3 x 3), which cuDNN uses in single
 #: precision (Lavin and Gray, arXiv 1509.09308). Recorded on a V100: 3 x 3 convolutions of ResNet-50 take 0.47 of the
@@ -68,13 +54,12 @@ def product_ns(
         return None
     element_bytes = args[0].element_size()
     saving = WINOGRAD if dtype_key == "float32" and _is_winograd(name, args) else 1
-    slowdown = 1.0 if dtype_key in ("float32", "float64") else UNALIGNED[_alignment(args, out)]
-    slowdown *= TF32_SLOWDOWN if dtype_key == "tf32" else 1.0
+    slowdown = 1.0 if dtype_key in ("float32", "float64") else predict.UNALIGNED[_alignment(args, out)]
     time_ns = 0
     for batch, m, n, k in sizes(args, out):
         depth = k if saving == 1 else math.ceil(k / saving)
         factor = slowdown if min(m, n) > 1 else 1.0  # a vector needs no tensor core
-        time_ns += PROGRAM_NS + predict.matrix_ns(spec, dtype_key, batch, m, n, depth, element_bytes, factor)
+        time_ns += predict.PROGRAM_NS + predict.matrix_ns(spec, dtype_key, batch, m, n, depth, element_bytes, factor)
     return time_ns
 
 

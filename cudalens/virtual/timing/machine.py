@@ -20,7 +20,7 @@ from cudalens.virtual.timing.interfaces import Awaited
 from cudalens.virtual.timing.streams import Stream
 
 if TYPE_CHECKING:
-    from cudalens.virtual.specs.registry import DeviceSpec
+    from cudalens.gpus.registry import DeviceSpec
     from cudalens.virtual.timing.interfaces import Capture, OpLog, Recorder, Signals
     from cudalens.virtual.timing.work import Work
 

@@ -17,7 +17,7 @@ from cudalens.virtual.timing.durations import Family, grid_of, kernel_ns, room
 from cudalens.virtual.timing.work import Work
 
 if TYPE_CHECKING:
-    from cudalens.virtual.specs.registry import DeviceSpec
+    from cudalens.gpus.registry import DeviceSpec
 
 #: Computes the kernels of a call from the GPU, the arguments, the result, and the call as one kernel.
 Rule = Callable[["DeviceSpec", Sequence[Any], Any, Work], Iterator[Work]]

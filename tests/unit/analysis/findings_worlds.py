@@ -69,7 +69,7 @@ class World:
     def trace(self, **info):
         frame = pd.DataFrame(self.rows)
         columns = {name: frame[name].to_numpy(np.int64) for name in ("ts", "dur")}
-        for name in ("name", "cat", "shapes", "grid"):
+        for name in ("name", "cat", "shapes", "dtypes", "concrete_inputs", "grid"):
             if name in frame:
                 values = frame[name].where(frame[name].notna(), None).to_numpy(object)
                 codes, texts = pd.factorize(values)

@@ -12,6 +12,7 @@ from recorded_traces import TRACES, needs_recorded, opened
 from cudalens.analysis import (
     collectives,
     communication_overlap,
+    copy_rates,
     kernel_breakdown,
     memcpy_bandwidth,
     op_breakdown,
@@ -221,3 +222,39 @@ def test_recorded_traces(file):
     )
     frame = op_breakdown(trace)
     assert (frame["gpu_ns"] >= frame["gpu_self_ns"]).all()
+
+
+def test_rates_of_copies_over_time_add_up():
+    rows = [
+        work(0, 10, "Memcpy HtoD (Pinned -> Device)", num_bytes=100),
+        work(5, 10, "Memcpy HtoD (Pageable -> Device)", num_bytes=50, stream=20, cat="gpu_memcpy"),
+        work(5, 20, "Memcpy DtoH (Device -> Pinned)", num_bytes=20, cat="gpu_memcpy"),
+        work(40, 10, "Memset (Device)", num_bytes=10),
+        work(60, 10, "Memcpy HtoD (Pinned -> Device)"),  # of unknown size
+        work(70, 0, "Memcpy HtoD (Pinned -> Device)", num_bytes=7),
+    ]
+    frame = copy_rates(trace_of(rows, at=0)).astype({"direction": object})
+    assert frame.values.tolist() == [
+        [0, "HtoD", 0, 10e9],
+        [0, "HtoD", 5, 15e9],
+        [0, "HtoD", 10, 5e9],
+        [0, "HtoD", 15, 0.0],
+        [0, "DtoH", 5, 1e9],
+        [0, "DtoH", 25, 0.0],
+        [0, "set", 40, 1e9],
+        [0, "set", 50, 0.0],
+    ]
+
+
+@settings(max_examples=examples(100))
+@given(st.lists(ALONE, min_size=1, max_size=12))
+def test_the_area_below_the_rates_is_what_was_copied(rows):
+    sized = [row | {"num_bytes": 3 * row["dur"]} for row in rows if row.get("device") is not None]
+    trace = trace_of(sized, at=0)
+    frame = copy_rates(trace)
+    if not len(frame):
+        return
+    ends = frame.groupby(["device", "direction"], observed=True)["ts"].shift(-1)
+    area = (frame["bytes_per_s"] * (ends - frame["ts"]) / 1e9).fillna(0).sum()
+    copies = trace.events["cat"].isin(["gpu_memcpy", "gpu_memset"])
+    assert area == pytest.approx(trace.events.loc[copies, "num_bytes"].sum())

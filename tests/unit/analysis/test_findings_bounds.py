@@ -18,19 +18,32 @@ CHANGES = {
     "data_loader": {"scale": {"host": 0.0}},
     "garbage_collection": {"scale": {"host": 0.0}},
     "compiling": {"scale": {"host": 0.0}},
+    "graph_recording": {"scale": {"host": 0.0}},
     "graphable": {"scale": {"host": 0.0}, "without_syncs": True},
     "launch_bound": {"scale": {"host": 0.0}},
     "tiny_kernels": {"scale": {"kernels": 0.0}},
     "small_grids": {"scale": {"kernels": 0.0}},
+    "slow_kernels": {"scale": {"kernels": 0.0}},
     "fp32_math": {"scale": {"kernels": 0.0}},
     "layout_conversions": {"scale": {"kernels": 0.0}},
     "exposed_communication": {"scale": {"communication": 0.0}},
+    "waiting_for_ranks": {"scale": {"communication": 0.0}},
     "exposed_copies": {"overlap_copies": True},
 }
+
+
+def message(world, elements, ns):
+    """A collective with a recorded size, in which a kernel runs that may have waited for other ranks."""
+    kernel = lambda w: w.sleep(US).device("ncclDevKernel_AllReduce_Sum_f32_RING_LL(x)", ns, stream=20)  # noqa: E731
+    return world.within("nccl:all_reduce", kernel, "cpu_op", shapes=f"[[{elements}], []]")
+
+
 ACTS = {
     "kernel": lambda w, ns: w.within("aten::mul", lambda w: w.device("kernel", ns), "cpu_op"),
     "sgemm": lambda w, ns: w.device("ampere_sgemm_128x64_tn", ns),
     "nccl": lambda w, ns: w.device("ncclDevKernel_AllReduce_Sum_f32_RING_LL(x)", ns, stream=20),
+    "small message": lambda w, ns: message(w, 8, ns),
+    "large message": lambda w, ns: message(w, 1 << 20, ns),
     "layout": lambda w, ns: w.device("nchwToNhwcKernel", ns),
     "pinned": lambda w, ns: w.device("Memcpy HtoD (Pinned -> Device)", ns, cat="gpu_memcpy", num_bytes=20 * ns),
     "item": lambda w, ns: w.within("aten::item", World.wait, "cpu_op"),
@@ -38,6 +51,7 @@ ACTS = {
     "sleep": lambda w, ns: w.sleep(ns),
     "loader": lambda w, ns: w.within("enumerate(DataLoader)#x", lambda w: w.sleep(ns)),
     "garbage": lambda w, ns: w.within("Python garbage collection", lambda w: w.sleep(ns)),
+    "record": lambda w, ns: w.within("CUDAGraphNode.record (dynamo_timed)", lambda w: w.sleep(ns)),
     "malloc": lambda w, ns: w.within("cudaMalloc", lambda w: w.sleep(ns), "cuda_runtime"),
 }
 

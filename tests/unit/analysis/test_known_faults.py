@@ -19,10 +19,11 @@ OF_DEVICES = (
     "communication_overlap",
     "collectives",
     "memcpy_bandwidth",
+    "copy_rates",
     "kernel_sequences",
 )
 OF_ALL = (*OF_DEVICES, "op_breakdown", "roofline", "key_averages", "call_tree", "flame_graph", "attribution")
-BY_STEP = tuple(name for name in OF_DEVICES if name not in ("queue_lengths",))
+BY_STEP = tuple(name for name in OF_DEVICES if name not in ("queue_lengths", "copy_rates"))
 
 
 def run(name, trace, **options):

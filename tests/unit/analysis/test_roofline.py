@@ -6,6 +6,7 @@ from made_traces import host, launch, trace_of, work
 from recorded_traces import TRACES, needs_recorded, opened
 
 from cudalens.analysis import Ceilings, roofline
+from cudalens.frames import DeviceInfo
 
 CEILINGS = Ceilings(
     device="made up",
@@ -146,3 +147,29 @@ def test_operations_equal_those_that_torch_counts():
     shapes = "[[2,4,30,64],[2,4,50,64],[2,4,50,64]]"
     rows = op(1, "aten::_scaled_dot_product_flash_attention", shapes, f"[{BF16},{BF16},{BF16}]", 100)
     assert roofline(trace_of(rows))["flops"].tolist() == [counted.get_total_flops()]
+
+
+def test_the_usual_time_of_a_measured_product():
+    device = DeviceInfo(0, "NVIDIA A100-PCIE-40GB", "8.0", 42_297_524_224, 108)
+    shapes, dtypes = "[[1024,512],[512,4096]]", '["float","float"]'
+    rows = op(1, "aten::mm", shapes, dtypes, 700_000) + op(200, "aten::mm", shapes, dtypes, 348_341)
+    found = roofline(trace_of(rows, devices=(device,))).iloc[0]
+    assert found["expected_ns"] == pytest.approx(2 * 348_341, rel=0.02)  # as measured (NeuSight)
+    assert found["slowdown"] == pytest.approx(1.5, rel=0.02)
+
+
+@pytest.mark.parametrize(
+    ("name", "dtype", "kernel", "sms"),
+    [
+        ("aten::mm", "double", "gemm", 108),
+        ("aten::mm", "float", "ampere_s1688gemm", 108),
+        ("aten::mm", "float", "gemm", 104),
+        ("aten::add", "float", "add", 108),
+    ],
+)
+def test_no_usual_time_of_what_was_not_measured(name, dtype, kernel, sms):
+    device = DeviceInfo(0, "a GPU", "8.0", 42_297_524_224, sms)
+    rows = op(1, name, "[[512,512],[512,512]]", f'["{dtype}","{dtype}"]', 9_000, kernel)
+    found = roofline(trace_of(rows, devices=(device,))).iloc[0]
+    assert found["expected_ns"] is pd.NA
+    assert found["slowdown"] is pd.NA

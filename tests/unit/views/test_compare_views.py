@@ -4,7 +4,7 @@ import re
 
 import pandas as pd
 import pytest
-from sample_traces import HOSTILE, LONG_KERNEL, gpu_trace, wide_trace
+from sample_traces import HOSTILE, LONG_KERNEL, gpu_bound_trace, gpu_trace, wide_trace
 
 import cudalens
 from cudalens.errors import OutputError
@@ -205,6 +205,16 @@ class TestPage:
             float(x) for x in re.findall(r'd="M([\d.]+) \d+V\d+" stroke="currentColor" stroke-opacity="\.6"', picture)
         ]
         assert (ends[0] - 150) * 2 == pytest.approx(ends[1] - 150, abs=1)
+
+    @pytest.mark.parametrize("window", [(0, 7_000_000), (0, None), (None, 7_000_000)])
+    def test_a_window_of_another_clock_is_not_on_the_axis_of_the_events(self, window):
+        def without_window(trace, window=(None, None)):
+            return trace.replace(info=trace.info.replace(started_ns=window[0], ended_ns=window[1]))
+
+        sides = gpu_bound_trace(), slower(gpu_bound_trace(), 2, name="b")
+        pages = [compare(*(without_window(run, chosen) for run in sides)) for chosen in (window, (None, None))]
+        shown, expected = (re.findall(r"<svg.*?</svg>", page._repr_html_(), re.DOTALL)[0] for page in pages)
+        assert shown == expected
 
     def test_is_written_whole_or_not_at_all(self, tmp_path):
         found = compare(gpu_trace(3), slower(gpu_trace(3), 2, name="<b>"))

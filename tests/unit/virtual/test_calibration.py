@@ -8,9 +8,9 @@ import torch
 
 import cudalens
 from cudalens.errors import VirtualDeviceError
+from cudalens.gpus import predict
+from cudalens.gpus.registry import SPECS
 from cudalens.virtual.calibration.operators import operators
-from cudalens.virtual.kernel_times import predict
-from cudalens.virtual.specs.registry import SPECS
 
 
 @pytest.fixture(scope="module")

@@ -140,6 +140,15 @@ def test_a_recording_costs_at_least_what_the_other_thread_worked_for_it():
     assert budget.recordings_ns == 300 * MS
 
 
+def test_what_is_shown_between_recordings_costs_its_cpu_time():
+    budget = Budget(0.02)
+    spend(budget, 50)
+    budget.add_shown(40 * MS)
+    spend(budget, 50, disturbed_ns=100 * MS)
+    budget.add_shown(40 * MS)
+    assert budget.cost_ns == 99 * 20_000 + 180 * MS
+
+
 def test_a_recording_that_makes_its_steps_faster_by_chance_has_no_negative_cost():
     budget = Budget(0.02)
     spend(budget, 50, disturbed_ns=-5 * MS)

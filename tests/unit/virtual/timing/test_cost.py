@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import FlopCounterMode, flop_registry
 
-from cudalens.virtual.kernel_times.predict import pointwise_share
-from cudalens.virtual.specs.registry import SPECS
+from cudalens.gpus.predict import pointwise_share
+from cudalens.gpus.registry import SPECS
 from cudalens.virtual.timing import durations
 from cudalens.virtual.timing import flops as flops_module
 from cudalens.virtual.timing.cost import Cost, copy_ns, kernel_ns, kernel_work, memset_ns, op_cost

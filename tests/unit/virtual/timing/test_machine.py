@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cudalens.virtual.specs.registry import SPECS
+from cudalens.gpus.registry import SPECS
 from cudalens.virtual.timing.machine import QUEUE_DEPTH, Machine
 from cudalens.virtual.timing.streams import CudaEvent
 from cudalens.virtual.timing.work import Work

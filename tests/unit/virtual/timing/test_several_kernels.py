@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 import cudalens
-from cudalens.virtual.specs.registry import SPECS
+from cudalens.gpus.registry import SPECS
 from cudalens.virtual.timing.cost import kernel_work, kernel_works
 
 aten = torch.ops.aten

@@ -13,10 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cudalens import VirtualDeviceError
-from cudalens.virtual.specs import registry as specs
-from cudalens.virtual.specs.registry import MAX_DEVICES, PEAK_KEYS, SPECS, DeviceSpec, parse_device, register
+from cudalens.gpus import registry as specs
+from cudalens.gpus.registry import MAX_DEVICES, PEAK_KEYS, SPECS, DeviceSpec, parse_device, register
 
-RECORDED = Path(__file__).parents[5] / "shared" / "recorded"
+RECORDED = Path(__file__).parents[4] / "shared" / "recorded"
 EVERY = pytest.mark.parametrize("spec", SPECS.values(), ids=lambda spec: spec.key)
 #: CUDA C++ programming guide, arithmetic instructions: float32 results per clock and SM.
 FLOAT32_CORES = dict.fromkeys([(6, 0), (7, 0), (7, 5), (8, 0)], 64) | dict.fromkeys(
@@ -227,6 +227,6 @@ def test_specs_need_no_torch():
     code = (
         "import sys, types; sys.modules['torch'] = None; package = types.ModuleType('cudalens.virtual'); "
         "import cudalens; package.__path__ = [cudalens.__path__[0] + '/virtual']; "
-        "sys.modules['cudalens.virtual'] = package; import cudalens.virtual.specs.registry"
+        "sys.modules['cudalens.virtual'] = package; import cudalens.gpus.registry"
     )
     subprocess.run([sys.executable, "-c", code], check=True)

@@ -8,8 +8,8 @@ from types import MappingProxyType
 from typing import Final
 
 from cudalens.errors import VirtualDeviceError
-from cudalens.virtual.specs.device_spec import PEAK_KEYS, DeviceSpec, near
-from cudalens.virtual.specs.table import TABLE
+from cudalens.gpus.device_spec import PEAK_KEYS, DeviceSpec, near
+from cudalens.gpus.table import TABLE
 
 __all__ = ["MAX_DEVICES", "PEAK_KEYS", "SPECS", "DeviceSpec", "parse_device", "register"]
 

@@ -9,7 +9,7 @@ import torch
 from recorded_calls import recorded_calls
 from recorded_launches import recorded_launches
 
-from cudalens.virtual.specs.registry import SPECS
+from cudalens.gpus.registry import SPECS
 from cudalens.virtual.timing.cost import kernel_work, kernel_works
 
 RECORDED = Path(__file__).parents[5] / "shared" / "recorded"

@@ -1,6 +1,6 @@
 """Formulas for the times of matrix products, attention, row-wise kernels and collectives on a GPU. No torch.
 
-Each formula takes fitted constants (`cudalens.virtual.kernel_times.constants`), the rates of a GPU, and sizes. The
+Each formula takes fitted constants (`cudalens.gpus.constants`), the rates of a GPU, and sizes. The
 sizes and constants are numbers, or tensors of equal shape: ``tools/fit_timing.py`` fits the constants with the
 functions of this module. All results are nanoseconds.
 

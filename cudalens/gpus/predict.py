@@ -1,7 +1,7 @@
 """Predict the times of matrix products, attention, row-wise and pointwise kernels and collectives on a GPU. No torch.
 
-The formulas of `cudalens.virtual.kernel_times.formulas` with the constants of
-`cudalens.virtual.kernel_times.constants`. Results for the same sizes are cached: programs repeat their shapes.
+The formulas of `cudalens.gpus.formulas` with the constants of
+`cudalens.gpus.constants`. Results for the same sizes are cached: programs repeat their shapes.
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 from cudalens.errors import VirtualDeviceError
-from cudalens.virtual.kernel_times import formulas
-from cudalens.virtual.kernel_times.constants import fit_of, rates_of
-from cudalens.virtual.specs.registry import parse_device
+from cudalens.gpus import formulas
+from cudalens.gpus.constants import fit_of, rates_of
+from cudalens.gpus.registry import parse_device
 
 if TYPE_CHECKING:
-    from cudalens.virtual.specs.registry import DeviceSpec
+    from cudalens.gpus.registry import DeviceSpec
 
 #: Collectives with measured times, and their names in torch.distributed.
 COLLECTIVES: Final = {
@@ -38,6 +38,21 @@ DECODE_QUERIES: Final = 1
 ATTENTION_BACKWARD: Final = 2.9
 
 
+#: Time by which a matrix product in a program exceeds the same product in repeated replays of a CUDA graph, whose times
+#: were measured: instructions and operands are cold. Recorded small products (H100, B200) exceed the formula by 0.7 to
+#: 2.3 us; 1 us would move the mean error against replays of a B200 beyond 15 %, so three quarters of that are used.
+PROGRAM_NS: Final = 750
+
+#: Factor of the time on tensor cores by the alignment of the operands in bytes: kernels for less than 16 bytes load
+#: with more instructions. Recorded TF32 products with 4 or 8 bytes (A100) take 1.9 to 2.7 times the time of aligned
+#: ones, a bfloat16 product with 4 bytes (H100) 2.2 times. The factor of 2 bytes is an extrapolation.
+UNALIGNED: Final = {16: 1.0, 8: 2.0, 4: 2.0, 2: 4.0, 1: 4.0}
+
+#: Time of a TF32 product over that of a bfloat16 product with the same share of the peak. Recorded products of 20 us
+#: and more (A100) take 1.2 times the predictions without it, in each of three traces, of which one was used here.
+TF32_SLOWDOWN: Final = 1.2
+
+
 @lru_cache(maxsize=65536)
 def matrix_ns(
     spec: DeviceSpec, dtype_key: str, batch: int, m: int, n: int, k: int, element_bytes: int, slowdown: float = 1.0
@@ -46,7 +61,7 @@ def matrix_ns(
 
     Args:
         spec: The GPU.
-        dtype_key: The compute unit, one of `cudalens.virtual.specs.registry.PEAK_KEYS`.
+        dtype_key: The compute unit, one of `cudalens.gpus.registry.PEAK_KEYS`.
         batch: Number of products.
         m: Rows of the result.
         n: Columns of the result.
@@ -56,6 +71,7 @@ def matrix_ns(
     """
     family = "matrix_single" if dtype_key in ("float32", "float64") else "matrix_half"
     constants, gpu = fit_of(spec, family).constants, rates_of(spec, dtype_key)
+    slowdown *= TF32_SLOWDOWN if dtype_key == "tf32" else 1
     gpu = gpu._replace(flops_per_ns=gpu.flops_per_ns / slowdown)
     return int(formulas.matrix_ns(constants, gpu, batch, m, n, max(k, 1), element_bytes))
 
@@ -74,7 +90,7 @@ def attention_ns(
     element_bytes: int,
     is_backward: bool = False,
 ) -> int:
-    """Time of fused attention; sizes as in `cudalens.virtual.kernel_times.formulas.attention_ns`."""
+    """Time of fused attention; sizes as in `cudalens.gpus.formulas.attention_ns`."""
     gpu = rates_of(spec, dtype_key)
     sizes = (heads, kv_heads, head_dim)
     if queries <= DECODE_QUERIES and not is_backward:

@@ -11,14 +11,14 @@ from hypothesis import strategies as st
 
 import cudalens
 from cudalens.errors import VirtualDeviceError
-from cudalens.virtual.kernel_times import predict
-from cudalens.virtual.kernel_times.constants import accuracy, fit_of, is_calibrated
-from cudalens.virtual.kernel_times.formulas import GPU_COUNTS, HEAD_DIMS, collective_ns
-from cudalens.virtual.specs.registry import SPECS
+from cudalens.gpus import predict
+from cudalens.gpus.constants import accuracy, fit_of, is_calibrated
+from cudalens.gpus.formulas import GPU_COUNTS, HEAD_DIMS, collective_ns
+from cudalens.gpus.registry import SPECS
 from cudalens.virtual.timing.cost import kernel_work, op_cost
 from cudalens.virtual.timing.kernel_sizes import _PRODUCTS, base_name
 
-MEASURED = Path(__file__).parents[5] / "shared" / "kernel_times"
+MEASURED = Path(__file__).parents[4] / "shared" / "kernel_times"
 needs_measurements = pytest.mark.skipif(not MEASURED.exists(), reason="no measured times in ../shared/kernel_times")
 aten = torch.ops.aten
 H100 = SPECS["h100"]

@@ -13,8 +13,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from cudalens.virtual.kernel_times.formulas import Constants, Rates
-from cudalens.virtual.specs.registry import SPECS, DeviceSpec
+from cudalens.gpus.formulas import Constants, Rates
+from cudalens.gpus.registry import SPECS, DeviceSpec
 
 PATH: Final = Path(__file__).with_name("constants.json")
 
@@ -36,7 +36,7 @@ def rates_of(spec: DeviceSpec, dtype_key: str) -> Rates:
 
     Args:
         spec: The GPU.
-        dtype_key: One of `cudalens.virtual.specs.registry.PEAK_KEYS`.
+        dtype_key: One of `cudalens.gpus.registry.PEAK_KEYS`.
     """
     return Rates(spec.num_sms, spec.peak_tflops[dtype_key] * 1e3, spec.memory_bandwidth_gbps, spec.l2_cache_bytes)
 

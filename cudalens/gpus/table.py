@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, Final, NamedTuple
 
-from cudalens.virtual.specs.device_spec import MIB, PEAK_KEYS, DeviceSpec
+from cudalens.gpus.device_spec import MIB, PEAK_KEYS, DeviceSpec
 
 
 class _Link(NamedTuple):

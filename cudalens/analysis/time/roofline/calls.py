@@ -1,0 +1,154 @@
+"""Operators that launched computing kernels, with their operations, bytes, dtypes and expected times."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Final
+
+import numpy as np
+import pandas as pd
+
+from cudalens.analysis.time.breakdown import enclosing
+from cudalens.analysis.time.groups import numbered, share, sums
+from cudalens.analysis.time.roofline.convolutions import NAMES
+from cudalens.analysis.time.roofline.expected import Expected, expected
+from cudalens.analysis.time.roofline.shapes import Facts, facts, numbers_of
+from cudalens.analysis.time.work import Work
+from cudalens.frames import Trace, categorical, is_category
+from cudalens.frames.columns import Bools, Ints, integers, map_texts, masked, text_column
+from cudalens.gpus.lookup import spec_of
+
+#: Kernels of float32 matrix products on tensor cores, by cuBLAS', cuDNN's and CUTLASS' names.
+_TF32: Final = re.compile(r"tf32|s1688|s161616gemm_f32", re.IGNORECASE)
+
+
+class Calls:
+    """Operators that launched computing kernels, with their known facts.
+
+    Attributes:
+        rows: Rows of the operators, shape (n,).
+        durations: Time of the kernels of each, ns, shape (n,).
+        owned: Indices of their kernels in the work, shape (k,).
+        call: The position in `rows` of the call of each of these kernels, shape (k,).
+    """
+
+    def __init__(self, trace: Trace, work: Work) -> None:
+        self._info, self._events = trace.info, trace.events
+        events = trace.events
+        self._work = work
+        is_op = is_category(events["cat"].array, ("cpu_op",)) & ~events["is_instant"].to_numpy()
+        self._known = self._facts(np.flatnonzero(is_op))
+        self._flops = np.where(integers(events["flops"]) > 0, integers(events["flops"]), self._known["flops"])
+        owner = self._owners(is_op)
+        self.owned = np.flatnonzero(owner >= 0)
+        self.rows, self.call = np.unique(owner[self.owned], return_inverse=True)
+        taken = (work.end - work.start)[self.owned]
+        self.durations = sums(taken, self.call, len(self.rows))
+        dtype, dtypes = self._known["dtype"]
+        self._dtype_names = [*dtypes, *_extra(dtypes)]
+        self._columns = {
+            "device": self._devices(),
+            "name": events["name"].array.codes[self.rows],
+            "shapes": events["shapes"].array.codes[self.rows],
+            "dtype": self._with_tf32(dtype[self.rows], dtypes),
+        }
+
+    def _devices(self) -> Ints:
+        device = np.zeros(len(self.rows), np.int64)
+        device[self.call] = self._work.device[self.owned]
+        return device
+
+    def expected(self) -> list[Expected | None]:
+        """What each call usually takes; None where that is not known."""
+        specs = {
+            device.index: spec_of(device.capability, device.num_sms, device.total_memory_bytes)
+            for device in self._info.devices
+        }
+        columns = [self._events[name].array for name in ("name", "shapes", "concrete_inputs")]
+        group, keys = numbered({**self._columns, "values": columns[2].codes[self.rows]})
+        found: list[Expected | None] = []
+        for device, name, shapes, dtype, values in keys.to_numpy().tolist():
+            texts = [self._text(column, code) for column, code in zip(columns, (name, shapes, values), strict=True)]
+            kind = self._dtype_names[dtype] if dtype >= 0 else None
+            found.append(expected(specs.get(device), texts[0], texts[1], kind, texts[2]))
+        return [found[k] for k in group.tolist()]
+
+    def _facts(self, ops: Ints) -> dict[str, Any]:
+        """The facts of each row of the events, computed once for each combination of name, shapes and dtypes."""
+        columns = [self._events[name].array for name in ("name", "shapes", "dtypes", "concrete_inputs")]
+        codes = pd.DataFrame({i: column.codes[ops] for i, column in enumerate(columns)})
+        # Of other operators the values do not matter, and they differ from call to call.
+        is_convolution = map_texts(columns[0][ops], lambda name: NAMES.fullmatch(name) is not None, False)
+        codes.loc[~is_convolution, 3] = -1
+        group, keys = numbered(dict(codes.items()))
+        found = [facts(*(self._text(c, code) for c, code in zip(columns, row, strict=True))) for row in keys.to_numpy()]
+        return {"dtype": self._dtypes(found, ops, group)} | {
+            name: self._per_row(np.fromiter(numbers_of(found, name), np.int64, len(found)), ops, group)
+            for name in ("num_bytes", "flops")
+        }
+
+    @staticmethod
+    def _text(column: pd.Categorical, code: int) -> Any:
+        return column.categories[code] if code >= 0 else None
+
+    def _per_row(self, values: Ints, ops: Ints, group: Ints) -> Ints:
+        found = np.full(len(self._events), -1, np.int64)
+        found[ops] = values[group]
+        return found
+
+    def _dtypes(self, found: list[Facts], ops: Ints, group: Ints) -> tuple[Ints, list[str]]:
+        dtypes = text_column(one.dtype for one in found)
+        return self._per_row(dtypes.codes.astype(np.int64), ops, group), dtypes.categories.tolist()
+
+    def _owners(self, is_op: Bools) -> Ints:
+        """The operator that each kernel belongs to, -1 for none."""
+        launch = self._work.launch
+        parent = integers(self._events["parent"])
+        counted, plain = (np.append(enclosing(parent, flags), -1) for flags in (is_op & (self._flops > 0), is_op))
+        return np.where(counted[launch] >= 0, counted[launch], plain[launch])
+
+    def frame(self) -> pd.DataFrame:
+        """A row per group, without ceilings."""
+        events, ops = self._events, self.rows
+        columns = self._columns
+        group, keys = numbered({name: columns[name] for name in ("device", "name", "shapes", "dtype")})
+        n, dtypes = len(keys), self._dtype_names
+        gpu_ns = sums(self.durations, group, n)
+        usual = np.array([-1 if one is None else one.ns for one in self.expected()], np.int64)
+        texts = {name: _categories(events[name].array, keys[name].to_numpy()) for name in ("name", "shapes")}
+        return pd.DataFrame(
+            {
+                "device": masked(keys["device"].to_numpy()),
+                **texts,
+                "dtype": categorical(keys["dtype"].to_numpy(), dtypes),
+                "count": np.bincount(group, minlength=n),
+                "gpu_ns": gpu_ns,
+                "share_pct": share(gpu_ns, gpu_ns.sum()),
+                "expected_ns": masked(_whole(usual, group, n)),
+                "flops": masked(_whole(self._flops[ops], group, n)),
+                "num_bytes": masked(_whole(self._known["num_bytes"][ops], group, n)),
+            }
+        )
+
+    def _with_tf32(self, dtype: Ints, dtypes: list[str]) -> Ints:
+        """Numbers of dtypes, with a separate one for float32 on tensor cores, by the kernels' names."""
+        names = self._events["name"].array[self._work.rows[self.owned]]
+        is_tf32 = np.zeros(len(self.rows), bool)
+        is_tf32[self.call[map_texts(names, lambda name: _TF32.search(name) is not None, False)]] = True
+        float32 = dtypes.index("float32") if "float32" in dtypes else -2
+        return np.where(is_tf32 & (dtype == float32), len(dtypes), dtype)
+
+
+def _extra(dtypes: list[str]) -> list[str]:
+    return [] if "tf32" in dtypes else ["tf32"]
+
+
+def _categories(values: pd.Categorical, codes: Ints) -> pd.Categorical:
+    return pd.Categorical.from_codes(codes, categories=values.categories).remove_unused_categories()
+
+
+def _whole(values: Ints, group: Ints, n: int) -> Ints:
+    """Sums of each group, -1 if one of its values is unknown."""
+    total = sums(np.maximum(values, 0), group, n)
+    some_unknown = np.bincount(group[values < 0], minlength=n) > 0
+    return np.where(some_unknown, -1, total)

@@ -1,1 +1,0 @@
-"""Models of kernel times, with constants fitted to measured times of real GPUs."""

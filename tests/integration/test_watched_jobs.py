@@ -1,0 +1,32 @@
+"""A rank of a real job of gloo processes becomes slower: all ranks report it, and the view of all names the rank."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import programs
+from slow_rank_job import BEFORE
+
+import cudalens
+from cudalens.frames.watching.run import WatchedChange, WatchedRun
+from cudalens.views.watching.ranks import WatchedRanks
+
+
+def planted_change(run: WatchedRun) -> WatchedChange:
+    """The change that was planted; a busy machine can add smaller ones."""
+    return max(run.changes, key=lambda change: change.after_ns / change.before_ns)
+
+
+SLOW = 1
+
+
+def test_a_rank_that_becomes_slower_is_named(tmp_path: Path) -> None:
+    done = programs.run(Path(__file__).with_name("slow_rank_job.py"), tmp_path / "job", "3", str(SLOW))
+    assert done.returncode == 0, done.stderr
+    job = cudalens.load(tmp_path / "job")
+    assert isinstance(job, WatchedRanks)
+    assert f"rank {SLOW} arrives last: the others wait" in job.verdict
+    for rank, run in job.runs.items():
+        change = planted_change(run)
+        assert change.found_at <= BEFORE + 30
+        assert (change.kinds[0] == "communication") == (rank != SLOW), (rank, change.causes)

@@ -52,6 +52,10 @@ UNALIGNED: Final = {16: 1.0, 8: 2.0, 4: 2.0, 2: 4.0, 1: 4.0}
 #: and more (A100) take 1.2 times the predictions without it, in each of three traces, of which one was used here.
 TF32_SLOWDOWN: Final = 1.2
 
+#: Largest inner dimension for which cuBLAS computes float32 products of operands that are not aligned without tensor
+#: cores although TF32 is allowed: 110 of 113 recorded products in three traces (A100); none above 128.
+SHORT_DEPTH: Final = 48
+
 
 @lru_cache(maxsize=65536)
 def matrix_ns(
@@ -69,6 +73,8 @@ def matrix_ns(
         element_bytes: Size of an element.
         slowdown: Factor of the time on the compute unit, for operands that are not aligned.
     """
+    if dtype_key == "tf32" and slowdown > 1 and k <= SHORT_DEPTH:
+        dtype_key, slowdown = "float32", 1.0
     family = "matrix_single" if dtype_key in ("float32", "float64") else "matrix_half"
     constants, gpu = fit_of(spec, family).constants, rates_of(spec, dtype_key)
     slowdown *= TF32_SLOWDOWN if dtype_key == "tf32" else 1

@@ -1,6 +1,7 @@
 """Operator calls of recorded traces whose kernels name their launch only, and whether their kernels ran alone.
 
-Such traces have no strides and no scalar arguments: tensors are taken as contiguous, scalars as in `_ASSUMED`.
+Such traces have no strides and no scalar arguments: tensors are taken as contiguous, scalars as in `_ASSUMED`. A
+``copy_`` between tensors of one dtype is a kernel only if their strides differ, else a memcpy: its source is transposed.
 """
 
 import gzip
@@ -10,6 +11,7 @@ from collections import defaultdict
 from typing import NamedTuple
 
 import numpy as np
+import torch
 from recorded_calls import Call, rebuilt
 
 #: Scalar arguments that have no default, by operator and position; from the recorded dimensions.
@@ -52,12 +54,16 @@ def recorded_launches(path):
 
 
 def _with_scalars(operator):
-    """The event of an operator with the texts of its scalar arguments."""
-    dims = operator["args"].get("Input Dims", [])
+    """The event of an operator with the texts of its scalar arguments, and with strides of copies."""
+    recorded = operator["args"]
+    dims, types = recorded.get("Input Dims", []), recorded.get("Input type", [])
     assumed = _ASSUMED.get(operator["name"], lambda dims: {})(dims)
-    return operator | {
-        "args": operator["args"] | {"Concrete Inputs": [assumed.get(index, "") for index in range(len(dims))]}
-    }
+    strides = [None] * len(dims)
+    if operator["name"] == "aten::copy_" and types[0] == types[1] and dims[0] == dims[1] and len(dims[0]) > 1:
+        *outer, rows, columns = dims[1]
+        strides[1] = list(torch.empty(*outer, columns, rows, device="meta").transpose(-1, -2).stride())
+    values = [assumed.get(index, "") for index in range(len(dims))]
+    return operator | {"args": recorded | {"Concrete Inputs": values, "Input Strides": strides}}
 
 
 def _launchers(events):

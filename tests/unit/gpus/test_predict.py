@@ -157,6 +157,17 @@ def test_the_rate_of_a_link_lies_between_those_of_the_measured_numbers_of_gpus(n
     assert bandwidth_ns <= num_bytes / min(rates) * 1.001 + 1
 
 
+def test_short_products_that_are_not_aligned_run_without_tensor_cores():
+    """As recorded (A100, TF32 allowed): SIMT kernels up to an inner dimension of 48, 440 us for the first sizes."""
+
+    def time(unit, k, slowdown):
+        return predict.matrix_ns(SPECS["a100"], unit, 1024, 96, 647, k, 4, slowdown)
+
+    assert time("tf32", 30, 2.0) == time("float32", 30, 1.0) == pytest.approx(440_000, rel=0.2)
+    assert time("tf32", 96, 2.0) < time("float32", 96, 1.0)
+    assert time("tf32", 32, 1.0) < time("float32", 32, 1.0)
+
+
 def test_a_layer_norm_reads_rows_again_that_the_cache_does_not_hold():
     """As measured: rows of 5,120 elements and more take 1.9 times the bytes at full bandwidth, short ones 1.3."""
 

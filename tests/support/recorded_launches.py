@@ -1,7 +1,8 @@
 """Operator calls of recorded traces whose kernels name their launch only, and whether their kernels ran alone.
 
 Such traces have no strides and no scalar arguments: tensors are taken as contiguous, scalars as in `_ASSUMED`. A
-``copy_`` between tensors of one dtype is a kernel only if their strides differ, else a memcpy: its source is transposed.
+``copy_`` between tensors of one dtype is a kernel only if their strides differ, else a memcpy: its source is taken as
+transposed.
 """
 
 import gzip

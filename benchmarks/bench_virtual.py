@@ -5,6 +5,8 @@ The step: ``nn.TransformerEncoder`` with d_model 128, 4 heads, feed-forward 512,
 thread and with torch's default; medians. What must hold: at most 4 times the time of plain CPU eager. Also, for
 information: what the virtual device adds to single operators on tiny tensors (processor time). Without values
 (``values=False``) an operator takes at most 60 us more than on the meta device, where it runs torch's shape function.
+The same steps with and without the formulas of `cudalens.gpus.predict`, in turn, show what predictions of times cost;
+without them, every kernel lasts as long as its bytes and operations at the peaks.
 
 Usage: ``python benchmarks/bench_virtual.py [rounds] [steps]``. Results go to ``benchmarks/results/virtual.json``.
 """
@@ -17,11 +19,13 @@ import platform
 import statistics
 import sys
 import time
+from contextlib import contextmanager
 from pathlib import Path
 
 import torch
 
 import cudalens.virtual
+from cudalens.virtual.timing import kernel_sizes
 
 HERE = Path(__file__).parent
 WANTED_RATIO = 4
@@ -128,11 +132,44 @@ def measured(num_threads, rounds, num_steps):
     }
 
 
+def prediction(rounds, num_steps):
+    """The ratio of a step with the formulas to one without them, by processor time of the thread."""
+    times = {"with": [], "without": []}
+    for _ in range(rounds):
+        for name in times:
+            with cudalens.virtual.device(DEVICE), formulas_replaced(name == "without"):
+                step = make_step("cuda")
+                for _ in range(WARM_UP):
+                    step()
+                for _ in range(num_steps):
+                    began = time.thread_time()
+                    step()
+                    times[name].append(time.thread_time() - began)
+    medians = {name: statistics.median(found) for name, found in times.items()}
+    result = {f"{name}_formulas_ms": round(median * 1e3, 2) for name, median in medians.items()}
+    return result | {"ratio": round(medians["with"] / medians["without"], 3)}
+
+
+@contextmanager
+def formulas_replaced(is_replaced):
+    names = ("product_ns", "row_ns") if is_replaced else ()
+    before = {name: getattr(kernel_sizes, name) for name in names}
+    for name in names:
+        setattr(kernel_sizes, name, lambda *args: None)
+    try:
+        yield
+    finally:
+        for name, function in before.items():
+            setattr(kernel_sizes, name, function)
+
+
 def main(rounds: int = 5, num_steps: int = 8) -> int:
     default = torch.get_num_threads()
     steps = {"one_thread": measured(1, rounds, num_steps), "default_threads": measured(default, rounds, num_steps)}
     torch.set_num_threads(1)
     added = operators()
+    predicted = prediction(rounds, num_steps)
+    print(f"a step with predictions of times against one without: {predicted['ratio']:.3f}")
     for act, us in added.items():
         print(
             f"{act:>30}: cpu {us['cpu']:6.1f} us, virtual {us['virtual']:6.1f} us, "
@@ -142,6 +179,7 @@ def main(rounds: int = 5, num_steps: int = 8) -> int:
         "step": "TransformerEncoder d_model 128, 4 heads, feed-forward 512, 2 layers, 8 x 64, AdamW(foreach=False)",
         **steps,
         "operators_us": added,
+        "prediction": predicted,
         "wanted": {"ratio": WANTED_RATIO, "added_no_values_us": WANTED_ADDED_US},
         "conditions": {
             "virtual_device": DEVICE,

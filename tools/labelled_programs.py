@@ -2,7 +2,10 @@
 
 ``python tools/labelled_programs.py FOLDER`` runs each labelled program on the virtual device without values and prints
 measured and predicted times. `tools/accuracy.py` writes them into the documentation. The labels are times of a forward
-pass (inference) or of a forward and a backward pass (training) in float32 without TF32, between two CUDA events.
+pass (inference), or of a forward and of a backward pass (training), in float32 without TF32, each between two CUDA
+events and with an empty cache of the allocator. As in NeuSight's ``neusight/Tracing/trace.py``, inference of BERT is
+``AutoModelForSequenceClassification`` and training is ``AutoModelForPreTraining``, gradients of all passes are added,
+and the time of the loss is not measured.
 """
 
 from __future__ import annotations
@@ -11,7 +14,7 @@ import argparse
 import json
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -109,9 +112,12 @@ class Block(nn.Module):
 
 
 class LanguageModel(nn.Module):
-    """BERT-large or GPT-3 XL with its language-model head, from NeuSight's configuration."""
+    """BERT-large or GPT-3 XL from NeuSight's configuration.
 
-    def __init__(self, config: dict[str, Any]) -> None:
+    GPT has its language-model head; BERT has a classifier of the sequence, and in training a language-model head too.
+    """
+
+    def __init__(self, config: dict[str, Any], is_training: bool) -> None:
         super().__init__()
         self.is_causal = config["model_type"] == "gpt2"
         names = ("n_embd", "n_head", "n_layer", "n_positions", "resid_pdrop") if self.is_causal else (
@@ -123,21 +129,24 @@ class LanguageModel(nn.Module):
         self.types = None if self.is_causal else nn.Embedding(2, width)
         self.norm, self.dropout = nn.LayerNorm(width), nn.Dropout(dropout)
         self.blocks = nn.ModuleList(Block(width, heads, inner, self.is_causal, dropout) for _ in range(layers))
-        self.transform = (
-            None if self.is_causal else nn.Sequential(nn.Linear(width, width), nn.GELU(), nn.LayerNorm(width))
-        )
-        self.head = nn.Linear(width, config["vocab_size"], bias=not self.is_causal)
+        self.pooler = None if self.is_causal else nn.Sequential(nn.Linear(width, width), nn.Tanh(), nn.Linear(width, 2))
+        self.transform, self.head = nn.Identity(), nn.Linear(width, config["vocab_size"], bias=not self.is_causal)
+        if not self.is_causal:
+            self.transform = nn.Sequential(nn.Linear(width, width), nn.GELU(), nn.LayerNorm(width))
+        self.has_head = self.is_causal or is_training
 
     def forward(self, tokens: Tensor) -> Tensor:
-        """(batch, length) tokens to (batch, length, vocabulary) scores."""
+        """(batch, length) tokens to (batch, length, vocabulary) scores, or (batch, 2) classes."""
         x = self.words(tokens) + self.positions(torch.arange(tokens.shape[1], device=tokens.device))
         if self.types is not None:
             x = self.norm(x + self.types(torch.zeros_like(tokens)))
         x = self.dropout(x)
         for block in self.blocks:
             x = block(x)
-        x = self.norm(x) if self.transform is None else self.transform(x)
-        return self.head(x)
+        if self.pooler is None:
+            return self.head(self.norm(x))
+        classes = self.pooler(x[:, 0])
+        return self.head(self.transform(x)) if self.has_head else classes
 
 
 def predicted_ms(label: Label, config: dict[str, Any]) -> float:
@@ -145,19 +154,27 @@ def predicted_ms(label: Label, config: dict[str, Any]) -> float:
     is_training = label.kind == "train"
     with cudalens.virtual.device(label.gpu, values=False), torch.set_grad_enabled(is_training):
         with torch.device("cuda"):
-            model = LanguageModel(config).train(is_training)
+            model = LanguageModel(config, is_training).train(is_training)
             tokens = torch.zeros(label.batch, label.length, dtype=torch.int64)
         for _ in range(2):
-            start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-            model.zero_grad(set_to_none=True)
-            start.record()
-            scores = model(tokens)
+            torch.cuda.empty_cache()
+            forward_ms, scores = _timed(lambda: model(tokens))
+            backward_ms = 0.0
             if is_training:
-                scores.backward(torch.ones_like(scores))
-            end.record()
-            del scores
-        torch.cuda.synchronize()
-        return float(start.elapsed_time(end))
+                loss = nn.functional.cross_entropy(scores.flatten(0, 1), tokens.flatten())
+                del scores
+                backward_ms, _ = _timed(loss.backward)
+        return forward_ms + backward_ms
+
+
+def _timed(call: Callable[[], Any]) -> tuple[float, Any]:
+    """The time between two CUDA events in ms, and the result."""
+    start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+    start.record()
+    found = call()
+    end.record()
+    torch.cuda.synchronize()
+    return float(start.elapsed_time(end)), found
 
 
 def labels(folder: Path) -> Iterator[Label]:

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from cudalens.virtual.fit.runs import Program, Run
 
 _DEVICES: Final = ("l4", "a100-40gb", "h100")
-#: Batches to try above one that fits and whose next one does not.
-_MOST_BEYOND: Final = 16
 _ALL: Final = ("checkpoint the blocks", "8-bit Adam", "all in bfloat16")
 
 
@@ -151,7 +149,7 @@ def _fitting(program: Program, spec: DeviceSpec, run: Run, batch: int, change: A
 
 def _largest(program: Program, spec: DeviceSpec, run: Run, batch: int) -> int:
     """The largest batch: searched, with a run for each batch that is tried."""
-    from cudalens.virtual.fit.largest import guess_of, largest
+    from cudalens.virtual.fit.largest import guess_of, largest, largest_beyond
 
     known = {batch: run}
 
@@ -165,19 +163,11 @@ def _largest(program: Program, spec: DeviceSpec, run: Run, batch: int) -> int:
     def fits(size: int) -> bool:
         return _fitting(program, spec, measured(size), size) is not None
 
-    return _beyond(largest(fits, guess), lambda size: _may_fit(spec, measured(size)), fits)
+    return largest_beyond(fits, lambda size: _may_fit(spec, measured(size)), largest(fits, guess))
 
 
 def _may_fit(spec: DeviceSpec, run: Run) -> bool:
     return run.requested_bytes + run.context_bytes <= spec.total_memory_bytes
-
-
-def _beyond(found: int, may_fit: Callable[[int], bool], fits: Callable[[int], bool]) -> int:
-    """The largest batch that fits, from `found` on: of two batches, the larger one may be less fragmented."""
-    top = found
-    while top - found < _MOST_BEYOND and may_fit(top + 1):
-        top += 1
-    return next((size for size in range(top, found, -1) if fits(size)), found)
 
 
 def _changes(program: Program, row: dict[str, Any], batch: int) -> list[dict[str, Any]]:

@@ -29,6 +29,12 @@ QUERY_TILES: Final = (16, 64, 128)
 KEY_TILE: Final = 64
 #: Keys that one thread block of a decoding kernel reads at least.
 DECODE_KEYS: Final = 256
+#: Thread blocks of layer norm on an SM at the same time, and elements of one iteration of a block: 128 threads that
+#: read four elements each (ATen/native/cuda/layer_norm_kernel.cu).
+ROW_BLOCKS: Final = 16
+ROW_ELEMENTS: Final = 512
+#: Numbers of GPUs of a collective with a rate of their own.
+GPU_COUNTS: Final = (2, 4, 8)
 #: Head dimensions with a constant of their own.
 HEAD_DIMS: Final = (64, 128, 192, 256, 512)
 
@@ -184,8 +190,21 @@ def decode_ns(
     return c["fixed_ns"] + longer(memory_ns + block_ns, longer(compute_ns, steps_ns))
 
 
+def layer_norm_ns(c: Constants, gpu: Rates, rows: Num, length: Num, num_bytes: Num, element_bytes: Num = 4) -> Num:
+    """Time of a kernel that reads each row twice, for the statistics and for the result, one thread block per row.
+
+    The second time, the rows of the blocks that run at the same time are in the L2 cache, if it holds all of these.
+    """
+    resident_bytes = smaller(rows, gpu.num_sms * ROW_BLOCKS) * length * element_bytes
+    again = c["read_again"] * missed(resident_bytes, c["cache"] * gpu.l2_bytes, 4)
+    is_unaligned = (length * element_bytes % 16 != 0) * 1
+    memory_ns = num_bytes / (gpu.bytes_per_ns * c["memory_share"]) * (1 + again + is_unaligned * c["unaligned"])
+    row_ns = c["row_ns"] + ceil_div(length, ROW_ELEMENTS) * c["iteration_ns"]
+    return c["fixed_ns"] + longer(memory_ns, rows * row_ns / gpu.num_sms)
+
+
 def rows_ns(c: Constants, gpu: Rates, rows: Num, length: Num, num_bytes: Num, element_bytes: Num = 4) -> Num:
-    """Time of a kernel that reduces each row and writes it (softmax, layer norm), one thread block per row.
+    """Time of a kernel that reduces each row and writes it (softmax), one thread block per row.
 
     Rows of more than 1,024 elements are read again unless the L2 cache holds them.
     """
@@ -212,7 +231,15 @@ def collective_ns(c: Constants, factor: Num, num_gpus: Num, num_bytes: Num) -> N
         num_gpus: Number of GPUs, n.
         num_bytes: The message, as nccl-tests defines it.
     """
-    power = c["middle_power"] / (1 + c["middle_power"])  # between 0 and 1, so that large messages follow the bandwidth
-    middle_ns = c["middle_ns"] * (num_bytes / 2**20) ** power * num_gpus ** c["middle_gpus"]
-    rate = c["bytes_per_ns"] * num_gpus ** c["rate_gpus"]
-    return c["fixed_ns"] + c["gpu_ns"] * num_gpus + middle_ns + num_bytes * factor / rate
+    latency_ns = c["fixed_ns"] + c["gpu_ns"] * num_gpus
+    transfer_ns = num_bytes * factor / _link_rate(c, num_gpus)
+    # Between short messages, which only wait, and long ones, which follow the bandwidth, NCCL changes its protocol.
+    power = c["middle_power"] / (1 + c["middle_power"])  # between 0 and 1
+    return latency_ns + transfer_ns + c["middle"] * latency_ns * (transfer_ns / latency_ns) ** power
+
+
+def _link_rate(c: Constants, num_gpus: Num) -> Num:
+    """Bytes per ns of a GPU's link. With the number of GPUs, it changes where PCI Express connects them."""
+    few = larger(smaller((4 - num_gpus) / 2, 1), 0)
+    many = larger(smaller((num_gpus - 4) / 4, 1), 0)
+    return c["rate_2"] * few + c["rate_4"] * (1 - few - many) + c["rate_8"] * many

@@ -48,6 +48,14 @@ PROGRAM_NS: Final = 750
 #: ones, a bfloat16 product with 4 bytes (H100) 2.2 times. The factor of 2 bytes is an extrapolation.
 UNALIGNED: Final = {16: 1.0, 8: 2.0, 4: 2.0, 2: 4.0, 1: 4.0}
 
+#: Time of a TF32 product over that of a bfloat16 product with the same share of the peak. Recorded products of 20 us
+#: and more (A100) take 1.2 times the predictions without it, in each of three traces, of which one was used here.
+TF32_SLOWDOWN: Final = 1.2
+
+#: Largest inner dimension for which cuBLAS computes float32 products of operands that are not aligned without tensor
+#: cores although TF32 is allowed: 110 of 113 recorded products in three traces (A100); none above 128.
+SHORT_DEPTH: Final = 48
+
 
 @lru_cache(maxsize=65536)
 def matrix_ns(
@@ -65,8 +73,11 @@ def matrix_ns(
         element_bytes: Size of an element.
         slowdown: Factor of the time on the compute unit, for operands that are not aligned.
     """
+    if dtype_key == "tf32" and slowdown > 1 and k <= SHORT_DEPTH:
+        dtype_key, slowdown = "float32", 1.0
     family = "matrix_single" if dtype_key in ("float32", "float64") else "matrix_half"
     constants, gpu = fit_of(spec, family).constants, rates_of(spec, dtype_key)
+    slowdown *= TF32_SLOWDOWN if dtype_key == "tf32" else 1
     gpu = gpu._replace(flops_per_ns=gpu.flops_per_ns / slowdown)
     return int(formulas.matrix_ns(constants, gpu, batch, m, n, max(k, 1), element_bytes))
 
@@ -110,7 +121,8 @@ def rows_ns(spec: DeviceSpec, kind: str, rows: int, length: int, num_bytes: int,
         element_bytes: Size of an element.
     """
     constants, gpu = fit_of(spec, kind).constants, rates_of(spec, "float32")
-    return int(formulas.rows_ns(constants, gpu, rows, length, num_bytes, element_bytes))
+    formula = formulas.layer_norm_ns if kind == "layer_norm" else formulas.rows_ns
+    return int(formula(constants, gpu, rows, length, num_bytes, element_bytes))
 
 
 def pointwise_share(spec: DeviceSpec) -> float:

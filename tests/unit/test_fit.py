@@ -12,7 +12,7 @@ from training_programs import LanguageModel
 import cudalens
 from cudalens.errors import VirtualDeviceError
 from cudalens.virtual import SPECS
-from cudalens.virtual.fit.largest import largest
+from cudalens.virtual.fit.largest import largest, largest_beyond
 from cudalens.virtual.fit.runs import quick_collections
 
 _THOROUGH = os.environ.get("CUDALENS_HYPOTHESIS") == "thorough"
@@ -160,6 +160,16 @@ def test_the_largest_batch_is_that_of_brute_force(name, device):
 @pytest.mark.parametrize("guess", [1, 5, 99, 101, 5000])
 def test_the_search_finds_the_last_that_fits_from_any_guess(limit, guess):
     assert largest(lambda batch: batch <= limit, guess) == limit
+
+
+@pytest.mark.parametrize("guess", [1, 70, 74, 75, 81, 94, 200])
+def test_the_search_crosses_batches_that_are_more_fragmented(guess):
+    """As measured: 74 fits, 75 to 79 reserve more than 80, and the tensors of 95 are too large."""
+
+    def fits(batch):
+        return batch <= 94 and not 75 <= batch <= 79
+
+    assert largest_beyond(fits, lambda batch: batch <= 96, largest(fits, guess)) == 94
 
 
 def _linear(batch):

@@ -23,7 +23,7 @@ PREDICT: Final[Mapping[str, Predict]] = {
     ),
     "decode": lambda c, gpu, x: formulas.decode_ns(c, gpu, x.batch, x.keys, x.heads, x.kv_heads, x.head_dim),
     "softmax": lambda c, gpu, x: formulas.rows_ns(c, gpu, x.rows, x.length, 8 * x.rows * x.length),
-    "layer_norm": lambda c, gpu, x: formulas.rows_ns(c, gpu, x.rows, x.length, 8 * x.rows * x.length),
+    "layer_norm": lambda c, gpu, x: formulas.layer_norm_ns(c, gpu, x.rows, x.length, 8 * x.rows * x.length),
     "pointwise": lambda c, gpu, x: formulas.pointwise_ns(c, gpu, x.num_bytes),
 }
 

@@ -8,6 +8,9 @@ from typing import Final
 #: Larger batches are not tried.
 MAX_BATCH: Final = 1 << 20
 
+#: Batches to try above one that fits and whose next one does not.
+_MOST_BEYOND: Final = 16
+
 #: Factor between the batches of the first runs, which find where the search begins.
 _GROWTH: Final = 8
 
@@ -69,3 +72,21 @@ def largest(fits: Callable[[int], bool], guess: int) -> int:
         middle = (low + high) // 2
         low, high = (middle, high) if check(middle) else (low, middle)
     return low
+
+
+def largest_beyond(fits: Callable[[int], bool], may_fit: Callable[[int], bool], found: int) -> int:
+    """The largest batch that fits, where larger ones may fit again: of two batches, the larger may be less fragmented.
+
+    Args:
+        fits: Runs the program with a batch.
+        may_fit: Whether the tensors of a batch are small enough; a batch for which it is False does not fit.
+        found: A batch that fits, and whose next one does not.
+    """
+    while True:
+        top = found
+        while top - found < _MOST_BEYOND and may_fit(top + 1):
+            top += 1
+        better = next((size for size in range(top, found, -1) if fits(size)), found)
+        if better == found:
+            return found
+        found = largest(fits, better)

@@ -12,10 +12,9 @@ from cudalens.analysis.event_arrays import Bools, Floats, Ints
 from cudalens.analysis.findings.finding import Finding
 from cudalens.analysis.findings.replays import with_work
 from cudalens.analysis.findings.trace_arrays import TraceArrays
-from cudalens.analysis.time.groups import numbered, taken
+from cudalens.analysis.time.groups import numbered
 from cudalens.analysis.time.roofline.calls import Calls
 from cudalens.analysis.time.roofline.expected import Expected
-from cudalens.analysis.time.work import COMPUTE
 
 #: Shorter kernels are dominated by fixed costs, which differ between libraries.
 _MIN_NS: Final = 20_000
@@ -33,10 +32,7 @@ def slower_than_usual(arrays: TraceArrays) -> Iterator[Finding]:
     the errors of the expected times. Gain: what a replay saves in which such calls take their expected time, at most
     the time beyond it.
     """
-    compute = np.flatnonzero(arrays.work.kind == COMPUTE)
-    if not len(compute):
-        return
-    calls = Calls(arrays.trace, taken(arrays.work, compute))
+    compute, calls = arrays.calls
     usual = calls.expected()
     ns, limit = _columns(usual)
     known = (ns >= _MIN_NS) & _is_alone(arrays, compute[calls.owned], calls)

@@ -16,9 +16,7 @@ from cudalens.analysis.findings.finding import Finding
 from cudalens.analysis.findings.precision_rules import FP32_PRODUCTS
 from cudalens.analysis.findings.replays import fused, with_work
 from cudalens.analysis.findings.trace_arrays import TraceArrays
-from cudalens.analysis.time.groups import taken
 from cudalens.analysis.time.intervals import length, union
-from cudalens.analysis.time.roofline.calls import Calls
 from cudalens.analysis.time.work import COMPUTE, MEMORY
 
 #: A kernel that ends before the host can have launched the next one: cudaLaunchKernel takes about 5 µs.
@@ -73,6 +71,8 @@ def small_grids(arrays: TraceArrays) -> Iterator[Finding]:
     work = arrays.work
     kernels = np.flatnonzero(work.kind != MEMORY)
     fill = np.clip(np.nan_to_num(blocks_per_sm(arrays, work.rows[kernels]), nan=1.0), 0, 1)
+    if (fill >= 1).all():
+        return
     fill = np.maximum(fill, _bound_by_memory(arrays)[kernels])
     long = (work.kind[kernels] == COMPUTE) & (work.end - work.start >= TINY_NS)[kernels]
     of_devices = [work.device[kernels] == device for device in np.unique(work.device[kernels])]
@@ -99,8 +99,7 @@ def small_grids(arrays: TraceArrays) -> Iterator[Finding]:
 def _bound_by_memory(arrays: TraceArrays) -> Floats:
     """The share of each piece of work's time that its operator's bytes take at the memory bandwidth, at most 1."""
     found = np.zeros(len(arrays.work.rows))
-    compute = np.flatnonzero(arrays.work.kind == COMPUTE)
-    calls = Calls(arrays.trace, taken(arrays.work, compute))
+    compute, calls = arrays.calls
     found[compute[calls.owned]] = np.minimum(calls.memory_shares(), 1.0)[calls.call]
     return found
 

@@ -19,7 +19,10 @@ from cudalens.analysis.findings.idle_attribution import IdleTime, attribute_idle
 from cudalens.analysis.findings.replays import Replays
 from cudalens.analysis.operator_ids import FILTERED, share_of_gaps
 from cudalens.analysis.summary import wall_ns
+from cudalens.analysis.time.groups import taken
 from cudalens.analysis.time.intervals import Intervals, length, subtract, union
+from cudalens.analysis.time.roofline.calls import Calls
+from cudalens.analysis.time.work import COMPUTE
 from cudalens.frames import RUNTIME_CATEGORIES, Trace
 
 _AMD: Final = re.compile(r"\bAMD\b|Instinct|Radeon|gfx\d")
@@ -100,6 +103,12 @@ class TraceArrays(EventArrays):
     def is_amd(self) -> bool:
         """Whether a device is one of AMD."""
         return any(_AMD.search(device.name) for device in self.trace.info.devices)
+
+    @cached_property
+    def calls(self) -> tuple[Ints, Calls]:
+        """Indices of the computing work, and the operators that launched it."""
+        compute = np.flatnonzero(self.work.kind == COMPUTE)
+        return compute, Calls(self.trace, taken(self.work, compute))
 
     @cached_property
     def is_other_device(self) -> bool:

@@ -12,6 +12,7 @@ import pandas as pd
 from cudalens.frames import categorical, nullable
 from cudalens.frames.column_catalog import BLOCK_CATEGORIES
 from cudalens.frames.columns import integers, text_column
+from cudalens.memory.garbage import name_garbage
 from cudalens.memory.names import NameSearch, is_weak
 from cudalens.memory.roots import CALL, EXCEPTION, Roots
 from cudalens.memory.snapshot import Address, workspace_sizes
@@ -140,6 +141,7 @@ def search_names(roots: Roots, live: LiveTensors) -> NameSearch:
     search = NameSearch()
     graphs = {id(graph): graph for graphs in live.pools.values() for graph in graphs}
     search.run(roots, graphs)
+    name_garbage(search, live.num_tensors)
     return search
 
 

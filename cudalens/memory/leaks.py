@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import gc
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
 import torch
 
 from cudalens.device.graph_backend import provided
+from cudalens.memory.garbage import name_garbage
 from cudalens.memory.names import NameSearch
 from cudalens.memory.objects import mro_of
 from cudalens.memory.roots import roots_of
@@ -120,7 +121,7 @@ class CellTracker:
         delta = allocated_bytes() - before
         if not own and not freed and not delta:
             return None
-        names = self._names(error) if own else {}
+        names = self._names(error, own) if own else {}
         return CellLeft(
             cell=cell,
             delta_bytes=delta,
@@ -168,10 +169,11 @@ class CellTracker:
         if owner is not self._owner:
             self._blocks, self._counts, self._owner = {}, None, owner
 
-    def _names(self, error: BaseException | None) -> dict[Address, list[str]]:
-        """Names by the start address of their block."""
+    def _names(self, error: BaseException | None, own: Iterable[Address]) -> dict[Address, list[str]]:
+        """Names by the start address of their block; of garbage, those of the blocks `own` alone."""
         search = NameSearch()
         search.run(roots_of(self._namespace, error, self._shell))
+        name_garbage(search, own)
         return search.names
 
 

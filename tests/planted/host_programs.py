@@ -241,6 +241,27 @@ def sgemm(is_planted: bool, is_control: bool) -> Trace:
     return world.wait().trace()
 
 
+@on_host("kernels slower than usual", "slow_kernels")
+def slow_products(is_planted: bool, is_control: bool) -> Trace:
+    """Products at their measured times on an A100 (NeuSight), of which one shape takes twice as long."""
+    measured = {(1024, 960, 2880): 423_509, (960, 1024, 3840): 587_733, (1024, 512, 4096): 348_341}
+    slow = (960, 1024, 3840)
+    world = World()
+    for _ in range(20):
+        for (m, k, n), ns in measured.items():
+            world.sleep(1300 * US if is_control else 0)
+            factor = 2 if is_planted and (m, k, n) == slow else 1
+            shapes = f"[[{m}, {k}], [{k}, {n}]]"
+            world.within(
+                "aten::mm",
+                lambda w, ns=factor * ns: w.sleep(US).device("a_gemm", ns),
+                "cpu_op",
+                shapes=shapes,
+                dtypes='["float", "float"]',
+            )
+    return world.wait().trace()
+
+
 @on_host("float64", "float64_math", control=False)
 def doubles(is_planted: bool, is_control: bool) -> Trace:
     world = World()

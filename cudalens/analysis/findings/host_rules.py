@@ -66,7 +66,8 @@ def _launch_bound(arrays: TraceArrays, gaps: Gaps) -> Finding:
         f"the GPU was idle for {units.duration(gaps.total_ns)} ({arrays.share(gaps.total_ns)} of the window) in "
         f"{units.plural(len(gaps.start), 'gap')} before kernels that the host launched too late{_slowed(arrays)}."
     )
-    advice = "torch.compile(model) to fuse small operators, larger batches, or %%cudagraph if shapes do not change"
+    advice = "torch.compile(model) to fuse small operators, larger batches"
+    advice += "" if arrays.is_other_device else ", or %%cudagraph if shapes do not change"
     rows = arrays.work.rows[gaps.ended_by]
     return arrays.finding(
         "launch_bound", "launch overhead", what, gaps.total_ns, advice, confidence,
@@ -98,9 +99,8 @@ def _graphable(arrays: TraceArrays, repeat: Repeat) -> Finding | None:
         f"the same {repeat.period} kernels repeat {repeat.times} times in a row, with gaps of {units.duration(size)} "
         f"between them ({late} because the host launched too late){_slowed(arrays)}."
     )
-    advice = (
-        f'{first}%%cudagraph on the cell, @cudalens.cudagraph on the function, or torch.compile(mode="reduce-overhead")'
-    )
+    how = '%%cudagraph on the cell, @cudalens.cudagraph on the function, or torch.compile(mode="reduce-overhead")'
+    advice = f"{first}{'torch.compile(model), which fuses small operators' if arrays.is_other_device else how}"
     is_sure = not waits and not arrays.has_python and repeat.has_same_grids
     rows = arrays.work.rows[repeat.first : repeat.first + repeat.period]
     return arrays.finding(

@@ -16,7 +16,9 @@ from cudalens.analysis.findings.finding import Finding
 from cudalens.analysis.findings.precision_rules import FP32_PRODUCTS
 from cudalens.analysis.findings.replays import fused, with_work
 from cudalens.analysis.findings.trace_arrays import TraceArrays
+from cudalens.analysis.time.groups import taken
 from cudalens.analysis.time.intervals import length, union
+from cudalens.analysis.time.roofline.calls import Calls
 from cudalens.analysis.time.work import COMPUTE, MEMORY
 
 #: A kernel that ends before the host can have launched the next one: cudaLaunchKernel takes about 5 µs.
@@ -63,13 +65,15 @@ def small_grids(arrays: TraceArrays) -> Iterator[Finding]:
     """``small_grids``: kernels have fewer blocks than the device has multiprocessors, so that part of it is unused.
 
     Gain: what a replay saves in which kernels of at least `TINY_NS` take the share of their time that corresponds to
-    the multiprocessors with a block, at most their time times the share of multiprocessors without a block of any
+    the multiprocessors with a block, or in which the bytes of their operators take the memory's bandwidth where the GPU
+    and the shapes are known; at most their time times the share of multiprocessors without a block of any
     kernel, of the device that lost the most; from Kineto's blocks per multiprocessor, or the launch grid and the number
     of multiprocessors. An estimate: more blocks do not make a long block shorter. Threshold: a tenth of the window.
     """
     work = arrays.work
     kernels = np.flatnonzero(work.kind != MEMORY)
     fill = np.clip(np.nan_to_num(blocks_per_sm(arrays, work.rows[kernels]), nan=1.0), 0, 1)
+    fill = np.maximum(fill, _bound_by_memory(arrays)[kernels])
     long = (work.kind[kernels] == COMPUTE) & (work.end - work.start >= TINY_NS)[kernels]
     of_devices = [work.device[kernels] == device for device in np.unique(work.device[kernels])]
     unused = [_unused(work.start[kernels[of]], work.end[kernels[of]], fill[of], long[of]) for of in of_devices]
@@ -90,6 +94,15 @@ def small_grids(arrays: TraceArrays) -> Iterator[Finding]:
     yield arrays.finding(
         "small_grids", "kernels too small for the GPU", what, gain, advice, "low", rows=rows, weight=lost
     )
+
+
+def _bound_by_memory(arrays: TraceArrays) -> Floats:
+    """The share of each piece of work's time that its operator's bytes take at the memory bandwidth, at most 1."""
+    found = np.zeros(len(arrays.work.rows))
+    compute = np.flatnonzero(arrays.work.kind == COMPUTE)
+    calls = Calls(arrays.trace, taken(arrays.work, compute))
+    found[compute[calls.owned]] = np.minimum(calls.memory_shares(), 1.0)[calls.call]
+    return found
 
 
 def _unused(start: Ints, end: Ints, fill: Floats, counted: Bools) -> int:

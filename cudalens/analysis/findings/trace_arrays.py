@@ -23,6 +23,9 @@ from cudalens.analysis.time.intervals import Intervals, length, subtract, union
 from cudalens.frames import RUNTIME_CATEGORIES, Trace
 
 _AMD: Final = re.compile(r"\bAMD\b|Instinct|Radeon|gfx\d")
+#: Runtimes without CUDA graphs.
+OTHER_RUNTIMES: Final = tuple(cat for cat in RUNTIME_CATEGORIES if not cat.startswith(("cuda", "hip")))
+
 _NO_ROWS: Final = np.empty(0, np.int64)
 
 _WARMUP: Final = r"(?i)warm.?up"
@@ -97,6 +100,11 @@ class TraceArrays(EventArrays):
     def is_amd(self) -> bool:
         """Whether a device is one of AMD."""
         return any(_AMD.search(device.name) for device in self.trace.info.devices)
+
+    @cached_property
+    def is_other_device(self) -> bool:
+        """Whether the runtime of another device than CUDA's or HIP's was recorded: XPU, MTIA, PrivateUse1."""
+        return bool(self.is_in(*OTHER_RUNTIMES).any())
 
     @property
     def idle_ns(self) -> int:

@@ -12,6 +12,7 @@ import pandas as pd
 from cudalens.analysis import units
 from cudalens.analysis.cached import once_per_trace
 from cudalens.analysis.facts import memory_at_end, memory_high
+from cudalens.analysis.memory.kept_graphs import kept_graphs
 from cudalens.analysis.memory.names import Holder, holders, names_in
 from cudalens.analysis.memory.replay import devices_of, replays
 from cudalens.analysis.memory.stacks import active_blocks
@@ -30,6 +31,7 @@ _OF_EXCEPTION: Final = {
     "<exception>": "variables of the functions that raised",
     "<last exception>": "the traceback of the last exception",
     "<call>": "variables of functions that are running",
+    "<garbage>": "reference cycles that nothing uses (gc.collect() frees them)",
 }
 
 
@@ -50,7 +52,9 @@ def verdict(trace: Trace) -> str:
     """One line: a failed allocation, the peak and its line, the memory that is left and its holders, fragmentation."""
     if not has_memory(trace):
         return ""
-    return "; ".join(part for part in (_refused(trace), _peak(trace), _left(trace), _fragmented(trace)) if part)
+    return "; ".join(
+        part for part in (_refused(trace), _peak(trace), _left(trace), _kept(trace), _fragmented(trace)) if part
+    )
 
 
 def _refused(trace: Trace) -> str:
@@ -100,6 +104,17 @@ def _left(trace: Trace) -> str:
     return "; ".join(part for part in (left, waiting) if part)
 
 
+def _kept(trace: Trace) -> str:
+    """The container that keeps the autograd graphs of most memory, and what to do; "" for none."""
+    found = next(iter(kept_graphs(trace)), None)
+    if found is None:
+        return ""
+    return (
+        f"{holder_words(found.container)} keeps the autograd graphs of {units.count(found.num_graphs)} results "
+        f"({units.size(found.num_bytes)}): store loss.detach() or loss.item() if no backward pass follows"
+    )
+
+
 def _held(blocks: pd.DataFrame) -> str:
     """The holders of the rows `blocks`."""
     kinds = [None if pd.isna(kind) else str(kind) for kind in blocks["category"]]
@@ -124,7 +139,7 @@ def held_words(found: Sequence[Holder], kinds: Sequence[str | None]) -> str:
         words.append(f"{units.count(rest)} by {units.plural(len(named) - _MAX_NAMED, 'other variable')}")
     words += [units.plural(number, f"{kind} block") for kind, number in unnamed.items() if kind is not None]
     if number := unnamed[None]:
-        words.append(f"{units.plural(number, 'block')} that no variable holds (try gc.collect())")
+        words.append(f"{units.plural(number, 'block')} that no variable holds")
     return ", ".join(words)
 
 

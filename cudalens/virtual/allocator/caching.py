@@ -14,7 +14,7 @@ from cudalens.virtual.allocator.blocks import Block, BlockPool, Segment
 from cudalens.virtual.allocator.checkpoint import PoolState, Restored, checkpoint, restore
 from cudalens.virtual.allocator.conf import AllocatorConf
 from cudalens.virtual.allocator.heap import Heap, too_large
-from cudalens.virtual.allocator.history import History
+from cudalens.virtual.allocator.history import History, StackLevel, frames_of
 from cudalens.virtual.allocator.interfaces import DEFAULT_POOL, Action, Host, PoolId
 from cudalens.virtual.allocator.oom import Exhausted
 from cudalens.virtual.allocator.pools import Accepts
@@ -292,6 +292,17 @@ class CachingAllocator:
     @user_metadata.setter
     def user_metadata(self, text: str) -> None:
         self._history.user_metadata = text
+
+    def annotate(self, address: int, text: str, *, stack: object) -> None:
+        """Add a text about the allocated block at an address to the history, as ``torch._C._cuda_annotateMemory``."""
+        with self._lock:
+            block, history = self.find_block(address), self._history
+            if block is not None:
+                frames = frames_of(stack) if history.level >= StackLevel.ALLOC else None
+                when, pool_id = self._state.host.now_us(), block.pool.pool_id
+                history.keep(
+                    Action("annotate", address, block.requested_size, block.stream, when, pool_id, frames), text
+                )
 
     def snapshot(self, include_traces: bool = True, *, pool_id: PoolId | None = None) -> dict[str, object]:
         """This device's part of a snapshot: ``segments``, ``trace`` and ``allocator_settings``.

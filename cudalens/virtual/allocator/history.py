@@ -90,10 +90,13 @@ class History:
         action = Action(kind, address, num_bytes, stream, time_us, pool_id, frames, block_bytes)
         for listener in tuple(self.listeners):
             listener(action)
-        if self.is_on and kind not in self._skip:
-            self._keep((action, self.user_metadata))
+        self.keep(action, self.user_metadata)
 
-    def _keep(self, entry: tuple[Action, str]) -> None:
+    def keep(self, action: Action, text: str) -> None:
+        """Add an action with its metadata to the history, without calling the listeners."""
+        if not self.is_on or action.kind in self._skip:
+            return
+        entry = action, text
         if len(self._entries) < self._max_entries:
             self._entries.append(entry)
             return

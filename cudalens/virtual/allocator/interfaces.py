@@ -58,7 +58,7 @@ class Action(NamedTuple):
 
     Attributes:
         kind: alloc, free_requested, free_completed, segment_alloc, segment_free, segment_map, segment_unmap,
-            snapshot or oom.
+            snapshot, annotate or oom.
         address: The first byte; for oom, the free bytes of the device; for snapshot, 0.
         num_bytes: For alloc and free, the requested size; for oom, the rounded size; for snapshot, the active bytes.
         stream: The stream's handle.

@@ -115,7 +115,18 @@ class GraphState:
             self._seeds.append(seeds)
 
     def end(self) -> None:
-        """``capture_end``.
+        """``capture_end`` of torch before 2.15.
+
+        Raises:
+            RuntimeError: Nothing was captured; torch's message, or CUDA's error.
+        """
+        self.end_capture()
+        if not self.keeps:
+            self.instantiate()
+        self.drop_template()
+
+    def end_capture(self) -> None:
+        """``capture_end_pre``: the graph is complete and not instantiated.
 
         Raises:
             RuntimeError: Nothing was captured; torch's message, or CUDA's error.
@@ -142,9 +153,10 @@ class GraphState:
                 stacklevel=4,
             )
         self.has_template = True
-        if not self.keeps:
-            self.instantiate()
-            self.has_template = GraphState.is_debugging
+
+    def drop_template(self) -> None:
+        """``capture_end_post``: the uninstantiated graph goes, unless it is kept."""
+        self.has_template = self.keeps or GraphState.is_debugging
 
     def instantiate(self) -> None:
         """Instantiate the graph.
@@ -205,6 +217,10 @@ class GraphState:
         if self.graph is None:
             raise RuntimeError("Called CUDAGraph::pool() without a preceding successful capture.")
         return self.pool_id
+
+    def pools(self) -> list[PoolId]:
+        """The ids of all memory pools that it holds."""
+        return [self.pool_id] if self._holds_pool else []
 
     def dump(self, path: str) -> None:
         """Write the graph in Graphviz format if debugging is on."""

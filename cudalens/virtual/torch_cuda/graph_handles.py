@@ -6,6 +6,8 @@ again on a virtual base class (as in handles.py).
 
 from __future__ import annotations
 
+import re
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final
 
 import torch
@@ -34,14 +36,25 @@ def install(patches: Patches, gpus: Gpus, *, in_place: bool | None = None) -> No
         fill(patches, torch._C._CUDAGraph, graph_methods(gpus))
     else:
         patches.set(torch._C, "_CUDAGraph", type("_CUDAGraph", (), graph_methods(gpus)))
-        made = run_source(graphs)["CUDAGraph"]
+        made = new_class(graphs)
         for owner in (graphs, torch.cuda):
             patches.set(owner, "CUDAGraph", made)
     fill_function(patches, "_graph_pool_handle", lambda: new_pool_id(is_user_created=True), (graphs,))
     fill_function(patches, "_cuda_isCurrentStreamCapturing", lambda: is_capturing(gpus), (graphs,))
+    if hasattr(graphs, "_dump_graph_dot"):  # torch 2.15, by CUDA's bindings
+        patches.set(graphs, "_dump_graph_dot", dump_dot)
     patches.set(GraphState, "is_debugging", False)
     # torch stores its side stream on the class; the next device has other streams.
     patches.set(graphs.graph, "default_capture_stream", None)
+
+
+def new_class(graphs: ModuleType) -> Any:
+    """``CUDAGraph`` on the virtual base class; it runs the hooks that are registered with the module (torch 2.15)."""
+    names = run_source(graphs)
+    names.update({name: hooks for name, hooks in vars(graphs).items() if re.fullmatch(r"_global_\w+_hooks", name)})
+    if "_dump_graph_dot" in names:
+        names["_dump_graph_dot"] = dump_dot
+    return names["CUDAGraph"]
 
 
 def is_capturing(gpus: Gpus) -> bool:
@@ -82,17 +95,23 @@ def graph_methods(gpus: Gpus) -> dict[str, Any]:
         "__init__": lambda self, *args, **kwargs: None,
         "capture_begin": capture_begin,
         "capture_end": lambda self: state_of(self).end(),
+        "capture_end_pre": lambda self: state_of(self).end_capture(),
+        "capture_end_post": lambda self: state_of(self).drop_template(),
         "instantiate": lambda self: state_of(self).instantiate(),
         "register_generator_state": lambda self, generator: state_of(self).generators.append(generator),
         "replay": lambda self: state_of(self).replay(),
         "reset": lambda self: state_of(self).reset(),
         "pool": lambda self: state_of(self).pool(),
+        "pools": lambda self: state_of(self).pools(),
+        "_has_graph_exec": property(lambda self: state_of(self).is_instantiated),
         "enable_debug_mode": lambda self: setattr(GraphState, "is_debugging", True),
         "debug_dump": debug_dump,
         "raw_cuda_graph": lambda self: state_of(self).template_pointer(),
         "raw_cuda_graph_exec": lambda self: state_of(self).exec_pointer(),
         "get_currently_capturing_graph": staticmethod(lambda: currently_capturing(gpus)),
         "begin_capture_to_if_node": lambda self, predicate: refuse_conditional(),
+        "begin_capture_to_while_node": lambda self, predicate: refuse_conditional(),
+        "set_conditional_handle_for_current_node": lambda self, predicate: refuse_conditional(),
         "end_capture_to_conditional_node": lambda self: refuse_conditional(),
     }
 
@@ -109,6 +128,18 @@ def currently_capturing(gpus: Gpus) -> Any:
     if graph is None:
         raise RuntimeError("The current stream is not currently capturing.")
     return graph
+
+
+def dump_dot(graph: Any, path: str, *, verbose: bool = True) -> None:
+    """Write a graph in Graphviz format, as torch 2.15.
+
+    Raises:
+        RuntimeError: The uninstantiated graph does not exist; torch's message.
+    """
+    state = state_of(graph)
+    if not state.has_template:
+        state.template_pointer()
+    state.dump(path)
 
 
 def refuse_conditional() -> None:

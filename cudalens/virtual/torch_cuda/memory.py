@@ -73,6 +73,8 @@ class MemoryFunctions:
             "_cuda_attach_out_of_memory_observer": self.attach_observer,
             "_cuda_setMemoryMetadata": self.set_metadata,
             "_cuda_getMemoryMetadata": lambda: next((a.user_metadata for a in self._allocators()), ""),
+            "_cuda_memoryMetadataSupported": lambda: True,
+            "_cuda_annotateMemory": self.annotate,
         }
 
     def _raw_table(self) -> dict[str, Callable[..., Any]]:
@@ -147,9 +149,20 @@ class MemoryFunctions:
         compile_context: bool = False,
         global_record_annotations: bool = False,
         skip_actions: Iterable[str] = (),
+        record_pinned_host_memory: bool = False,
+        record_cuda: bool = True,
     ) -> None:
-        """Record the allocators' actions. Stack frames are Python frames; C++ frames are not recorded."""
-        for allocator in self._allocators():
+        """Record the allocators' actions. Stack frames are Python frames; C++ frames are not recorded.
+
+        Raises:
+            VirtualDeviceError: The history of pinned memory is wanted (torch 2.15).
+        """
+        if record_pinned_host_memory:
+            raise VirtualDeviceError(
+                "The history of pinned host memory is not recorded on a virtual device. Remove "
+                "record_pinned_host_memory=True; torch.cuda.host_memory_stats() counts its allocations."
+            )
+        for allocator in self._allocators() if record_cuda else ():
             allocator.record_history(
                 enabled, context, stacks, max_entries, clear_history=clear_history, skip_actions=skip_actions
             )
@@ -165,6 +178,8 @@ class MemoryFunctions:
         compile_context: bool = False,
         global_record_annotations: bool = False,
         skip_actions: Iterable[str] = (),
+        record_pinned_host_memory: bool = False,
+        record_cuda: bool = True,
     ) -> None:
         """The same, with the arguments of torch 2.0."""
         context = "alloc" if trace_alloc_record_context else "state" if record_context else None
@@ -175,6 +190,8 @@ class MemoryFunctions:
             trace_alloc_max_entries,
             clear_history,
             skip_actions=skip_actions,
+            record_pinned_host_memory=record_pinned_host_memory,
+            record_cuda=record_cuda,
         )
 
     def allocation_traceback(self, address: int) -> Any:
@@ -194,6 +211,11 @@ class MemoryFunctions:
         """Store a text with every following action."""
         for allocator in self._allocators():
             allocator.user_metadata = text
+
+    def annotate(self, address: int, text: str) -> None:
+        """Add a text about the allocation at an address to the history; as torch 2.15, no effect without one."""
+        for allocator in self._allocators():
+            allocator.annotate(address, text, stack=python_stack)
 
     def raw_alloc(self, num_bytes: int, stream: int) -> int:
         """Allocate memory of the current device without a tensor; returns its address."""

@@ -6,20 +6,18 @@ import numpy as np
 import pandas as pd
 import pytest
 from findings_worlds import US, World
-from recorded_traces import needs_recorded, opened
+from recorded_traces import dilated, kernels_of, needs_recorded, opened
 
 from cudalens.analysis import roofline
 from cudalens.analysis.findings import TraceArrays
 from cudalens.analysis.findings.expected_rules import slower_than_usual
-from cudalens.frames import DeviceInfo, Trace, build_events
-from cudalens.frames.syncs.build import LiveProgram, build_syncs
+from cudalens.frames import DeviceInfo
 from cudalens.gpus.registry import SPECS
 
 MEASURED = Path(__file__).parents[4] / "shared" / "kernel_times"
 needs_measurements = pytest.mark.skipif(not MEASURED.exists(), reason="no measured times in ../shared/kernel_times")
 QWEN = "tracelens/h100__Qwen_Qwen1.5-0.5B-Chat__1016005.json.gz"
 A100 = "hta/trace_diff__control.json.gz"
-DERIVED = ("parent", "depth", "self_dur", "launch", "forward", "step")
 #: The ninth input of the operator of fused attention is whether there is a causal mask.
 CAUSAL = '["", "", "", "", "", "1", "1", "0.", "True"]'
 #: Devices of the measurements of FP32 operators.
@@ -117,24 +115,6 @@ def test_no_expectation_where_the_model_of_a_gpu_is_too_far_from_its_measured_ti
         assert found["expected_ns"].isna().all()
 
 
-def dilated(trace, rows):
-    """The recording with twice the time in each of `rows`, of which no two overlap."""
-    events = trace.events.drop(columns=[name for name in DERIVED if name in trace.events])
-    ts, end = events["ts"].to_numpy(), events["ts"].to_numpy() + events["dur"].to_numpy()
-    start, stop = ts[rows], end[rows]
-    longer = np.concatenate([[0], np.cumsum(stop - start)])
-
-    def later(at):
-        k = np.searchsorted(start, at, "right") - 1
-        inside = np.where(k >= 0, np.minimum(at, stop[k]) - start[k], 0)
-        return at + longer[np.maximum(k, 0)] + inside
-
-    columns = {column: events[column].array for column in events.columns}
-    columns |= {"ts": later(ts), "dur": later(end) - later(ts)}
-    frames = {"events": build_events(columns), "stacks": trace.stacks}
-    return Trace(trace.info, **(frames | build_syncs(frames, LiveProgram())))
-
-
 @needs_recorded
 @pytest.mark.parametrize("file", [QWEN, A100])
 def test_recorded_kernels_at_twice_their_time_are_found_and_nothing_before(file):
@@ -147,12 +127,3 @@ def test_recorded_kernels_at_twice_their_time_are_found_and_nothing_before(file)
         found = kernels_found(slow)
         assert len(found) >= 0.5 * group.count  # others run beside the work of another stream
         assert found <= set(kernels_of(slow, group.name, group.shapes).tolist())
-
-
-def kernels_of(trace, name, shapes):
-    events = trace.events
-    named = np.flatnonzero((events["name"] == name) & (events["shapes"] == shapes))
-    parents = events["parent"].to_numpy(np.int64, na_value=-1)
-    launch = events["launch"].to_numpy(np.int64, na_value=-1)
-    is_kernel = (events["cat"] == "kernel").to_numpy() & (launch >= 0)
-    return np.flatnonzero(is_kernel & np.isin(np.where(launch >= 0, parents[launch], -1), named))

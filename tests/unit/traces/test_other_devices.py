@@ -85,6 +85,13 @@ def test_its_idle_time_has_causes_and_findings(tmp_path, device):
     assert found["host_work"].gain_ns == pytest.approx((STEPS - 1) * 710 * US, rel=0.02)
 
 
+@pytest.mark.parametrize("device", [xpu, mtia, privateuse1])
+def test_advice_for_it_has_no_cuda_graphs(tmp_path, device):
+    found = [one for one in findings(run_of(tmp_path, device), most=None) if one.rule in ("graphable", "launch_bound")]
+    assert found
+    assert not any("cudagraph" in one.advice for one in found)
+
+
 def test_idle_time_without_launches_has_no_known_cause(tmp_path):
     causes = idle_causes(run_of(tmp_path, hpu)).set_index("cause")["part_ns"]
     assert causes.to_dict() == {"unknown": (STEPS - 1) * 800 * US}

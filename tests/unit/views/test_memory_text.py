@@ -138,7 +138,7 @@ def test_leaks_are_listed_by_cell():
     found = trace_of(raw, names=names, cells=["In[9]", "In[9]", "In[9]", "In[9]", "In[2]"])
     assert memory_words.leaks_text(found).split("\n") == [
         "In[2] left 20.0 MiB: 1 tensor held by `model.v`",
-        "In[9] left 4.00 MiB: 2 tensors held by `h`, 1 by `model.w`, 1 block that no variable holds (try gc.collect())",
+        "In[9] left 4.00 MiB: 2 tensors held by `h`, 1 by `model.w`, 1 block that no variable holds",
     ]
 
 

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from cudalens.analysis.time.breakdown import enclosing
 from cudalens.analysis.time.groups import numbered, share, sums
@@ -16,7 +17,9 @@ from cudalens.analysis.time.roofline.shapes import Facts, facts, numbers_of
 from cudalens.analysis.time.work import Work
 from cudalens.frames import Trace, categorical, is_category
 from cudalens.frames.columns import Bools, Ints, integers, map_texts, masked, text_column
+from cudalens.gpus.device_spec import DeviceSpec
 from cudalens.gpus.lookup import spec_of
+from cudalens.gpus.predict import pointwise_share
 
 #: Kernels of float32 matrix products on tensor cores, by cuBLAS', cuDNN's and CUTLASS' names.
 _TF32: Final = re.compile(r"tf32|s1688|s161616gemm_f32", re.IGNORECASE)
@@ -60,10 +63,7 @@ class Calls:
 
     def expected(self) -> list[Expected | None]:
         """What each call usually takes; None where that is not known."""
-        specs = {
-            device.index: spec_of(device.capability, device.num_sms, device.total_memory_bytes)
-            for device in self._info.devices
-        }
+        specs = self._specs()
         columns = [self._events[name].array for name in ("name", "shapes", "concrete_inputs")]
         group, keys = numbered({**self._columns, "values": columns[2].codes[self.rows]})
         found: list[Expected | None] = []
@@ -72,6 +72,20 @@ class Calls:
             kind = self._dtype_names[dtype] if dtype >= 0 else None
             found.append(expected(specs.get(device), texts[0], texts[1], kind, texts[2]))
         return [found[k] for k in group.tolist()]
+
+    def memory_shares(self) -> NDArray[np.float64]:
+        """The share of each call's time that its known bytes take at the GPU's memory bandwidth; 0 if unknown."""
+        specs = self._specs()
+        rates = {device: spec.memory_bandwidth_gbps * pointwise_share(spec) for device, spec in specs.items() if spec}
+        rate = np.array([rates.get(device, np.inf) for device in self._columns["device"].tolist()])
+        num_bytes = np.maximum(self._known["num_bytes"][self.rows], 0)
+        return np.asarray(num_bytes / rate / np.maximum(self.durations, 1), np.float64)
+
+    def _specs(self) -> dict[int, DeviceSpec | None]:
+        return {
+            device.index: spec_of(device.capability, device.num_sms, device.total_memory_bytes)
+            for device in self._info.devices
+        }
 
     def _facts(self, ops: Ints) -> dict[str, Any]:
         """The facts of each row of the events, computed once for each combination of name, shapes and dtypes."""

@@ -13,6 +13,9 @@ from cudalens.errors import VirtualDeviceError
 from cudalens.virtual import device
 from cudalens.virtual.torch_cuda import errors as cuda_errors
 
+#: From torch 2.15 on, replay() instantiates a graph that is not instantiated.
+NOT_CAPTURED = "without a preceding successful capture|must have been called before calling instantiate"
+
 
 def test_begin_and_end_are_checked_in_torchs_words(graph_gpus):
     graph, side = torch.cuda.CUDAGraph(), torch.cuda.Stream()
@@ -23,7 +26,7 @@ def test_begin_and_end_are_checked_in_torchs_words(graph_gpus):
     with pytest.raises(RuntimeError, match=r"capture_end\(\) called before capture_begin\(\)."):
         graph.capture_end()
     for call in (graph.replay, graph.pool):
-        with pytest.raises(RuntimeError, match="without a preceding successful capture"):
+        with pytest.raises(RuntimeError, match=NOT_CAPTURED):
             call()
     with pytest.raises(RuntimeError, match=r"capture_end\(\) must have been called before calling instantiate"):
         graph.instantiate()
@@ -93,8 +96,12 @@ def test_debug_dump_draws_the_nodes(graph_gpus, tmp_path):
     x = torch.ones(300, device="cuda")
     path = tmp_path / "graph.dot"
     graph, _ = capture(fork(lambda: x * 2))
-    with pytest.warns(UserWarning, match="CUDA Graphs debug not enabled"):
-        graph.debug_dump(str(path))
+    if hasattr(torch.cuda.graphs, "_dump_graph_dot"):  # torch 2.15
+        with pytest.raises(RuntimeError, match="unless CUDAGraph was initialized with keep_graph=true"):
+            graph.debug_dump(str(path))
+    else:
+        with pytest.warns(UserWarning, match="CUDA Graphs debug not enabled"):
+            graph.debug_dump(str(path))
     assert not path.exists()
     graph = torch.cuda.CUDAGraph()
     graph.enable_debug_mode()
@@ -108,6 +115,21 @@ def test_debug_dump_draws_the_nodes(graph_gpus, tmp_path):
     assert '"0" -> "1";' in text
     assert '"2" -> "3";' in text
     assert '"0" -> "2";' not in text
+
+
+@pytest.mark.skipif(not hasattr(torch.cuda.graphs, "register_graph_replay_end_hook"), reason="torch 2.15 and later")
+def test_hooks_for_all_graphs_run(graph_gpus):
+    calls = []
+    graphs = torch.cuda.graphs
+    kinds = ("capture_start", "capture_end", "instantiate", "replay_start", "replay_end")
+    handles = [
+        getattr(graphs, f"register_graph_{kind}_hook")(lambda graph, kind=kind: calls.append(kind)) for kind in kinds
+    ]
+    graph, _ = capture(lambda: torch.ones(3, device="cuda"))
+    graph.replay()
+    for handle in handles:
+        handle.remove()
+    assert calls == list(kinds)
 
 
 def test_conditional_nodes_are_not_modelled(graph_gpus):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import pickle
 import warnings
+from inspect import signature
 
 import pytest
 import torch
@@ -17,6 +18,7 @@ from cudalens.virtual.timing.machine import Machine
 from cudalens.virtual.torch_cuda.host_memory import HostMemory
 
 MIB = 1 << 20
+_record = torch.cuda.memory._record_memory_history
 
 
 @pytest.fixture
@@ -163,6 +165,25 @@ def test_metadata_stays_with_what_happens_after(gpus):
     tensor = torch.empty(700, device="cuda")
     assert torch.cuda.memory._snapshot()["device_traces"][0][-1]["user_metadata"] == "step 3"
     assert tensor.is_cuda
+
+
+@pytest.mark.skipif(not hasattr(torch.cuda.memory, "_annotate_tensor"), reason="torch 2.15 and later")
+def test_a_tensor_is_annotated_in_the_history(gpus):
+    tensor = torch.empty(700, device="cuda")
+    torch.cuda.memory._annotate_tensor(tensor, "before")
+    torch.cuda.memory._record_memory_history()
+    torch.cuda.memory._annotate_tensor(tensor[3:], "packed")
+    (entry,) = torch.cuda.memory._snapshot()["device_traces"][0]
+    assert (entry["action"], entry["addr"], entry["user_metadata"]) == ("annotate", tensor.data_ptr(), "packed")
+    assert entry["frames"][0]["filename"] == torch.cuda.memory.__file__
+
+
+@pytest.mark.skipif("record_cuda" not in signature(_record).parameters, reason="torch 2.15 and later")
+def test_which_memory_is_recorded(gpus):
+    _record(record_cuda=False)
+    assert not torch._C._cuda_isHistoryEnabled()
+    with pytest.raises(VirtualDeviceError, match="pinned host memory is not recorded"):
+        _record(record_pinned_host_memory=True)
 
 
 def test_settings_can_change_while_it_runs(gpus):

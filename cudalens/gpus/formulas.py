@@ -85,7 +85,7 @@ def missed(num_bytes: Num, capacity_bytes: Num, steepness: Num) -> Num:
 def matrix_ns(c: Constants, gpu: Rates, batch: Num, m: Num, n: Num, k: Num, element_bytes: Num) -> Num:
     """Time of ``batch`` products of an (m x k) and a (k x n) matrix."""
     memory_ns = _matrix_memory_ns(c, gpu, batch, m, n, k, element_bytes)
-    # Where rows of the operands are long, each is on a page of its own: older GPUs wait for addresses (P100: 2.7 times).
+    # Where rows of the operands are long, each is on its own page: old GPUs wait for addresses (P100: 2.7 times).
     long_rows = c.get("long_rows", 0) * missed(k * element_bytes, LONG_ROW_BYTES, 3)
     rate = gpu.flops_per_ns * c["peak_share"] / gpu.num_sms / (1 + long_rows)
     load_rate = gpu.bytes_per_ns * c["load_share"] / gpu.num_sms

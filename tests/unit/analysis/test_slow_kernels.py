@@ -28,6 +28,7 @@ SINGLE = {
     "t4": "Tesla T4",
     "v100": "Tesla V100-PCIE-32GB",
     "p100": "Tesla P100-PCIE-16GB",
+    "l4": "NVIDIA L4",
 }
 
 

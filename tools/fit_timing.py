@@ -119,7 +119,7 @@ def _products(folder: Path) -> pd.DataFrame:
             "n": table["K"],
             "k": table["N"],
         }
-    ).assign(n=table["K"].where(~is_linear, table["N"]), k=table["N"].where(~is_linear, table["K"]))
+    )
 
 
 def _rows(folder: Path, operator: str) -> pd.DataFrame:
@@ -157,7 +157,7 @@ FAMILIES: Final = (
     Family(
         "matrix_single",
         NEUSIGHT,
-        MATRIX_START | {"weight_cache": 0.05, "cache": 0.05, "fixed_ns": EVENT_TIMED_FIXED_NS},
+        MATRIX_START | {"weight_cache": 0.05, "cache": 0.05, "long_rows": 0.1, "fixed_ns": EVENT_TIMED_FIXED_NS},
         _products,
         lambda c, gpu, x: formulas.matrix_ns(c, gpu, x.batch, x.m, x.n, x.k, 4),
         frozen=frozenset({"fixed_ns", "weight_cache", "cache", "cache_steepness"}),

@@ -33,6 +33,8 @@ DECODE_KEYS: Final = 256
 #: read four elements each (ATen/native/cuda/layer_norm_kernel.cu).
 ROW_BLOCKS: Final = 16
 ROW_ELEMENTS: Final = 512
+#: Rows of the operands of a product, in bytes, around which their number of pages begins to matter.
+LONG_ROW_BYTES: Final = 1 << 16
 #: Numbers of GPUs of a collective with a rate of their own.
 GPU_COUNTS: Final = (2, 4, 8)
 #: Head dimensions with a constant of their own.
@@ -83,7 +85,9 @@ def missed(num_bytes: Num, capacity_bytes: Num, steepness: Num) -> Num:
 def matrix_ns(c: Constants, gpu: Rates, batch: Num, m: Num, n: Num, k: Num, element_bytes: Num) -> Num:
     """Time of ``batch`` products of an (m x k) and a (k x n) matrix."""
     memory_ns = _matrix_memory_ns(c, gpu, batch, m, n, k, element_bytes)
-    rate = gpu.flops_per_ns * c["peak_share"] / gpu.num_sms
+    # Where rows of the operands are long, each is on its own page: old GPUs wait for addresses (P100: 2.7 times).
+    long_rows = c.get("long_rows", 0) * missed(k * element_bytes, LONG_ROW_BYTES, 3)
+    rate = gpu.flops_per_ns * c["peak_share"] / gpu.num_sms / (1 + long_rows)
     load_rate = gpu.bytes_per_ns * c["load_share"] / gpu.num_sms
     best = None
     for rows, columns in TILES:

@@ -10,7 +10,7 @@ import numpy as np
 
 from cudalens.analysis import units
 from cudalens.analysis.watching.disturbances import grouped
-from cudalens.frames.watching.run import WatchedChange, WatchedRun
+from cudalens.frames.watching.run import WatchedChange, WatchedRecording, WatchedRun
 
 _SOURCES: Final = {
     "optimizer": "steps of the optimizer",
@@ -34,15 +34,24 @@ _GAUGES: Final[dict[str, tuple[str, Callable[[Any], str]]]] = {
 
 
 def verdict(run: WatchedRun) -> str:
-    """``step 4,120: 20.1 ms a step; since step 3,900: 18 % slower; +41 ms in data loading``."""
+    """``step 4,120: 20.1 ms a step; since step 3,900: 18 % slower; +41 ms in data loading``.
+
+    Without a change, the verdict of the last recording: ``...; recorded step 4,108: 20.0 ms, GPU busy 71 %``.
+    """
     facts, dur = run.facts, run.columns["dur"]
     if not len(dur):
         return _NO_STEP if not facts.num_steps else f"{units.plural(facts.num_steps, 'step')}, no step time yet"
     changed = changes(grouped(run.changes)[-1], run) if run.changes else ""
     recent = [one for one in run.recordings if one.verdict]
-    said = f"; {recent[-1].verdict}" if recent and not changed else ""
+    said = f"; {recorded(recent[-1])}: {recent[-1].verdict}" if recent and not changed else ""
     line = f"step {facts.num_steps:,}: {units.duration(float(np.median(dur[-_NUM_RECENT:])))} a step"
     return f"{line}; {changed}" if changed else f"{line}{said}"
+
+
+def recorded(one: WatchedRecording) -> str:
+    """``recorded step 7`` or ``recorded steps 7 to 9``."""
+    last = one.step + one.num_steps - 1
+    return f"recorded steps {one.step:,} to {last:,}" if one.num_steps > 1 else f"recorded step {one.step:,}"
 
 
 def badge(run: WatchedRun) -> str:

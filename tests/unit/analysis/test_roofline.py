@@ -154,8 +154,8 @@ def test_the_usual_time_of_a_measured_product():
     shapes, dtypes = "[[1024,512],[512,4096]]", '["float","float"]'
     rows = op(1, "aten::mm", shapes, dtypes, 700_000) + op(200, "aten::mm", shapes, dtypes, 348_341)
     found = roofline(trace_of(rows, devices=(device,))).iloc[0]
-    assert found["expected_ns"] == pytest.approx(2 * 348_341, rel=0.02)  # as measured (NeuSight)
-    assert found["slowdown"] == pytest.approx(1.5, rel=0.02)
+    assert found["expected_ns"] == pytest.approx(2 * 348_341, rel=0.05)  # as measured (NeuSight)
+    assert found["slowdown"] == pytest.approx(1.5, rel=0.05)
 
 
 @pytest.mark.parametrize(

@@ -28,6 +28,7 @@ SINGLE = {
     "t4": "Tesla T4",
     "v100": "Tesla V100-PCIE-32GB",
     "p100": "Tesla P100-PCIE-16GB",
+    "l4": "NVIDIA L4",
 }
 
 
@@ -109,7 +110,7 @@ def test_kernels_at_twice_their_measured_time_are_found_and_few_others(table, ke
 
 @needs_measurements
 def test_no_expectation_where_the_model_of_a_gpu_is_too_far_from_its_measured_times():
-    for table, key in ((products_single, "p100"), (attention, "b200")):
+    for table, key in ((products_single, "l4"), (attention, "b200")):
         found = roofline(run_of(list(table(key))[:20], key))
         assert len(found)
         assert found["expected_ns"].isna().all()

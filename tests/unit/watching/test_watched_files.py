@@ -17,6 +17,7 @@ from cudalens.frames.watching.run import (
     read_watched,
     write_history,
 )
+from cudalens.views.watching import words
 
 FACTS = WatchFacts("run", "ok", 1, 2, 30, "optimizer", "host", 0.02, 0.01, 1)
 
@@ -82,3 +83,11 @@ def test_verbs_show_a_watched_folder_or_say_that_it_is_no_trace(tmp_path, capsys
     assert "job, ended" in (tmp_path / "run.html").read_text()
     assert main(["brief", str(tmp_path / "run")])
     assert "the folder of a watched run" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("num_steps", "steps"), [(1, "step 7"), (3, "steps 7 to 9")])
+def test_the_verdict_says_which_steps_were_recorded(num_steps, steps):
+    columns = {name: np.full(1, 20_000_000) for name in STEP_COLUMNS}
+    recording = WatchedRecording(7, num_steps, 7, 19_000_000, "last", "19.0 ms, GPU busy 71 %", {})
+    verdict = words.verdict(WatchedRun(FACTS, columns, recordings=(recording,)))
+    assert verdict == f"step 30: 20.0 ms a step; recorded {steps}: 19.0 ms, GPU busy 71 %"

@@ -12,6 +12,7 @@ from cudalens.frames.ceilings import CEILINGS_KEY
 from cudalens.frames.info import HOST_KEY
 from cudalens.gpus.constants import label_of
 from cudalens.virtual import context
+from cudalens.virtual.profile.host_positions import Segment  # not at the end of a recording, which would show it
 from cudalens.virtual.profile.metrics import MetricsRecord
 from cudalens.virtual.profile.recorder import Recorder
 from cudalens.virtual.specs.ceilings import spec_ceilings
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
 
     from cudalens.gpus.registry import DeviceSpec
     from cudalens.virtual.gpus import Gpus
-    from cudalens.virtual.profile.host_positions import Segment
 
 #: Less real time of the host is not worth a note, ns.
 _LONG_HOST_NS: Final = 50_000_000
@@ -175,8 +175,6 @@ class VirtualCollector:
 
     def _segments(self) -> list[Segment]:
         """The records in sequence on one clock, which starts as the clock of the first."""
-        from cudalens.virtual.profile.host_positions import Segment
-
         segments: list[Segment] = []
         for recorder, _, _ in self._records:
             offset = 0

@@ -311,3 +311,16 @@ def run_program(source, *args, cwd):
 def test_a_block_that_imports_modules_keeps_its_run(modules, tmp_path):
     done = run_program(IMPORTS, *modules, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize(("place", "device"), [("cudalens.virtual.device('h100')", "cuda"), ("nullcontext()", "cpu")])
+def test_the_first_profile_of_a_process_has_no_damage_of_our_own(place, device):
+    program = (
+        "import torch, cudalens\n"
+        "from contextlib import nullcontext\n"
+        f"with {place}, cudalens.profile(stacks=True, modules=True, memory=True, syncs=True) as profile:\n"
+        f"    torch.nn.Linear(8, 8, device='{device}')(torch.ones(8, 8, device='{device}')).sum().item()\n"
+        "print(profile.trace.info.problems)\n"
+    )
+    done = programs.run("-c", program, imported=programs.LIBRARIES)
+    assert done.stdout == "()\n", done.stdout + done.stderr

@@ -53,7 +53,7 @@ def compiled(root: Path) -> str:
 
 
 def _compiled_one(source: Path, target: Path) -> str:
-    """With direct calls of Python's functions, a tenth faster, where the compiler knows the option."""
+    """With direct calls of Python's functions, a tenth faster, if the compiler supports the option."""
     return _compile(source, target, "-fno-plt") and _compile(source, target)
 
 

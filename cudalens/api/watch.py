@@ -368,9 +368,13 @@ class Watch:
 
 def _describe(one: Recorded) -> None:
     """Find the verdict and findings of a recording, which takes tens of milliseconds: only once they are shown."""
-    if not one.verdict and one.trace is not None:
+    if one.verdict or one.trace is None:
+        return
+    try:
         one.findings = tuple(str(found) for found in findings(one.trace, most=_MOST_FINDINGS))
         one.verdict = verdict(one.trace)
+    except Exception as error:  # what shows the run goes on, a viewer's thread for example
+        one.verdict = f"the recording could not be read: {type(error).__name__}: {error}"
 
 
 def _described(one: Recorded, reason: str) -> WatchedRecording:

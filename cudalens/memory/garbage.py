@@ -38,21 +38,28 @@ def garbage_addresses(addresses: Collection[Address]) -> set[Address]:
     Args:
         addresses: Storages for which no variable was found.
     """
-    objects = gc.get_objects() if addresses else []
+    objects, walk = gc.get_objects() if addresses else [], SavedWalk()
+    try:
+        return _found_in(objects, walk, addresses) & set(addresses)
+    finally:  # the traceback of an interrupt would keep all objects of the process alive
+        objects.clear()
+        walk.forget()
+
+
+def _found_in(objects: list[Any], walk: SavedWalk, addresses: Collection[Address]) -> set[Address]:
     tensors = _tensors(objects)
     wanted = [k for k in tensors if storage_address(objects[k]) in addresses]
     if not wanted or len(objects) > _MAX_OBJECTS:
         return set()
     alive = _reachable(objects, [k for k in tensors if _is_owned_elsewhere(objects[k])])
-    walk, found = SavedWalk(), set()
+    found = set()
     for tensor in (objects[k] for k in wanted if not alive[k]):
         found.add(storage_address(tensor))
         with torch._C.DisableTorchFunctionSubclass():
             if tensor.grad_fn is not None:
                 walk.add(tensor.grad_fn)
     found.update(walk.addresses())
-    walk.forget()
-    return {address for address in found if address is not None} & set(addresses)
+    return {address for address in found if address is not None}
 
 
 def _tensors(objects: list[Any]) -> list[int]:

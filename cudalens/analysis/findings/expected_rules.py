@@ -80,7 +80,7 @@ def _finding(
     what = (
         f"{units.plural(len(chosen), 'call')} took {units.duration(int(calls.durations[chosen].sum()))}, and usually "
         f"take {units.duration(expected_ns)} on this GPU ({one.gpu}, times with a mean error of "
-        f"{units.percent(one.error_pct)}), most of it in {name} of {units.shorten(shapes, 60)}, "
+        f"{units.percent(one.error_pct)}); the largest difference: {name} of {units.shorten(shapes, 60)}, "
         f"{calls.durations[largest] / one.ns:.1f} times its usual time."
     )
     return arrays.finding(

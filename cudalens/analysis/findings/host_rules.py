@@ -66,8 +66,8 @@ def _launch_bound(arrays: TraceArrays, gaps: Gaps) -> Finding:
         f"the GPU was idle for {units.duration(gaps.total_ns)} ({arrays.share(gaps.total_ns)} of the window) in "
         f"{units.plural(len(gaps.start), 'gap')} before kernels that the host launched too late{_slowed(arrays)}."
     )
-    advice = "torch.compile(model) to fuse small operators, larger batches"
-    advice += "" if arrays.is_other_device else ", or %%cudagraph if shapes do not change"
+    last = "or larger batches" if arrays.is_other_device else "larger batches, or %%cudagraph if shapes do not change"
+    advice = f"torch.compile(model) to fuse small operators, {last}"
     rows = arrays.work.rows[gaps.ended_by]
     return arrays.finding(
         "launch_bound", "launch overhead", what, gaps.total_ns, advice, confidence,

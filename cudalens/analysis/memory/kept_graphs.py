@@ -14,7 +14,7 @@ from cudalens.analysis.memory.stacks import active_blocks
 from cudalens.frames import Trace
 
 #: An element of a container, and what its autograd graph saved.
-_ELEMENT: Final = re.compile(r"(?P<container>.+)\[(?P<key>[^\[\]]+)\](?P<graph>\.grad_fn.*)?")
+_ELEMENT: Final = re.compile(r"(?P<container>.+?)\[(?P<key>[^\[\]]+)\](?P<graph>\.grad_fn.*)?")
 
 #: Fewer graphs may be those of micro-batches whose backward pass follows.
 _MIN_GRAPHS: Final = 3

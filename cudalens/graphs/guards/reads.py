@@ -88,6 +88,7 @@ _WRAPPERS: Final = (
 
 _PLAIN: Final = (str, bytes, int, float, complex, bool, type(None))
 _CONTAINERS: Final = (dict, list, tuple, deque, set, frozenset, MappingProxyType)
+_VIEWS: Final = (type({}.keys()), type({}.values()), type({}.items()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,6 +224,7 @@ class _Search:
             (torch.nn.Module, self._of_module),
             (torch.optim.Optimizer, self._of_optimizer),
             (_CONTAINERS, self._of_container),
+            (_VIEWS, self._of_view),
             ((bytearray, memoryview, array), self._of_buffer),
             ((io.StringIO, io.BytesIO), self._of_text),
             (threading.local, self._of_local),
@@ -384,6 +386,11 @@ class _Search:
                     yield inside, key, value, f"{label}[{key_text(key)}]"
         if type(held) not in _CONTAINERS:  # of a subclass
             yield from self._of_object(held, label)
+
+    def _of_view(self, view: Any, label: str) -> Iterable[Item]:
+        """The keys, values or items of a dict, which change with it."""
+        self._waiting.append((view.mapping, label))
+        return ()
 
     def _inside(self, values: Iterable[Any], label: str) -> None:
         """Look into values that their container compares by identity."""

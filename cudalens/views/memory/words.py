@@ -110,8 +110,8 @@ def _kept(trace: Trace) -> str:
     if found is None:
         return ""
     return (
-        f"{holder_words(found.container)} keeps the autograd graphs of {units.count(found.num_graphs)} results "
-        f"({units.size(found.num_bytes)}): store loss.detach() or loss.item() if no backward pass follows"
+        f"autograd graphs of {units.count(found.num_graphs)} results ({units.size(found.num_bytes)}) kept by "
+        f"{holder_words(found.container)}: store loss.detach() or loss.item() if no backward pass follows"
     )
 
 

@@ -155,7 +155,7 @@ class GraphState:
         self.has_template = True
 
     def drop_template(self) -> None:
-        """``capture_end_post``: the uninstantiated graph goes, unless it is kept."""
+        """``capture_end_post``: the uninstantiated graph is dropped, unless it is kept."""
         self.has_template = self.keeps or GraphState.is_debugging
 
     def instantiate(self) -> None:
@@ -223,15 +223,20 @@ class GraphState:
         return [self.pool_id] if self._holds_pool else []
 
     def dump(self, path: str) -> None:
-        """Write the graph in Graphviz format if debugging is on."""
+        """``debug_dump`` of torch before 2.15: write the graph in Graphviz format if debugging is on."""
         if not (GraphState.is_debugging or self.keeps):
             warnings.warn("CUDA Graphs debug not enabled, set with [graph].enable_debug_mode()", stacklevel=4)
             return
         warnings.warn("DEBUG: calling debug_dump()", stacklevel=4)
         if self.graph is not None and self.has_template:
             warnings.warn(f"DEBUG: calling cudaGraphDebugDotPrint() with {path}", stacklevel=4)
-            Path(path).write_text(dot(self.graph), encoding="utf-8")
+            self.write_dot(path)
             self.has_template = self.keeps
+
+    def write_dot(self, path: str) -> None:
+        """Write the graph in Graphviz format."""
+        assert self.graph is not None
+        Path(path).write_text(dot(self.graph), encoding="utf-8")
 
     def template_pointer(self) -> int:
         """``raw_cuda_graph``.

@@ -131,7 +131,7 @@ def currently_capturing(gpus: Gpus) -> Any:
 
 
 def dump_dot(graph: Any, path: str, *, verbose: bool = True) -> None:
-    """Write a graph in Graphviz format, as torch 2.15.
+    """Write a graph in Graphviz format, as torch 2.15: also in a hook at the end of a capture.
 
     Raises:
         RuntimeError: The uninstantiated graph does not exist; torch's message.
@@ -139,7 +139,7 @@ def dump_dot(graph: Any, path: str, *, verbose: bool = True) -> None:
     state = state_of(graph)
     if not state.has_template:
         state.template_pointer()
-    state.dump(path)
+    state.write_dot(path)
 
 
 def refuse_conditional() -> None:

@@ -106,10 +106,8 @@ class HostMemory:
     def empty_cache(self) -> None:
         """Free the cached memory."""
         self._take_back()
-        cached, self._cached = (
-            self._cached,
-            defaultdict(int),
-        )  # a block that is freed in this loop goes into the new one
+        # A block that is freed in this loop belongs to the new cache.
+        cached, self._cached = self._cached, defaultdict(int)
         for size, num_blocks in cached.items():
             for _ in range(num_blocks):
                 self._free_times.add(self._call("cudaFreeHost", self._machine.spec.free_ns))

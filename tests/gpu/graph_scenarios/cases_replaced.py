@@ -214,6 +214,15 @@ CASES = {
     "an attribute of a key of a Counter": case(
         _KEY + "table = collections.Counter([Key(2.0)])", "next(iter(table)).k", "next(iter(table)).k = 3.0"
     ),
+    "an attribute of a key in a view": case(
+        _KEY + "table = {Key(2.0): 1}\nview = table.keys()", "next(iter(view)).k", "next(iter(view)).k = 3.0"
+    ),
+    "the values of a dict": case("table = {1: 2.0}\nview = table.values()", "next(iter(view))", "table[1] = 3.0"),
+    "the items of an ordered dict": case(
+        "table = collections.OrderedDict(a=2.0, b=3.0)\nview = table.items()",
+        "next(iter(view))[1]",
+        "table.move_to_end('a')",
+    ),
     "an attribute of an element": case(_KEY + "some = {Key(2.0)}", "next(iter(some)).k", "next(iter(some)).k = 3.0"),
     "an attribute of an element of a frozenset": case(
         _KEY + "some = frozenset([Key(2.0)])", "next(iter(some)).k", "next(iter(some)).k = 3.0"

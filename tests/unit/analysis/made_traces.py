@@ -16,7 +16,7 @@ KINDS = {
 }
 NUMBERS = ("stream", "pid", "tid", "correlation_id", "external_id", "num_bytes", "flops", "group_size")
 DTYPES = {"device": "Int32"} | dict.fromkeys((*NUMBERS, "in_elements", "out_elements"), "Int64")
-TEXTS = {"name", "cat", "shapes", "dtypes", "collective", "message_dtype", "module"}
+TEXTS = {"name", "cat", "shapes", "dtypes", "concrete_inputs", "collective", "message_dtype", "module"}
 
 
 def trace_of(rows, at=1_716_423_322_388_068_751, **info):

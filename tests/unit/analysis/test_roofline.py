@@ -1,5 +1,7 @@
 """roofline by example."""
 
+import json
+
 import pandas as pd
 import pytest
 from made_traces import host, launch, trace_of, work
@@ -8,6 +10,7 @@ from recorded_traces import TRACES, needs_recorded, opened
 from cudalens.analysis import Ceilings, roofline
 from cudalens.frames import DeviceInfo
 
+A100 = DeviceInfo(0, "NVIDIA A100-PCIE-40GB", "8.0", 42_297_524_224, 108)
 CEILINGS = Ceilings(
     device="made up",
     source="measured",
@@ -150,10 +153,9 @@ def test_operations_equal_those_that_torch_counts():
 
 
 def test_the_usual_time_of_a_measured_product():
-    device = DeviceInfo(0, "NVIDIA A100-PCIE-40GB", "8.0", 42_297_524_224, 108)
     shapes, dtypes = "[[1024,512],[512,4096]]", '["float","float"]'
     rows = op(1, "aten::mm", shapes, dtypes, 700_000) + op(200, "aten::mm", shapes, dtypes, 348_341)
-    found = roofline(trace_of(rows, devices=(device,))).iloc[0]
+    found = roofline(trace_of(rows, devices=(A100,))).iloc[0]
     assert found["expected_ns"] == pytest.approx(2 * 348_341, rel=0.05)  # as measured (NeuSight)
     assert found["slowdown"] == pytest.approx(1.5, rel=0.05)
 
@@ -173,3 +175,36 @@ def test_no_usual_time_of_what_was_not_measured(name, dtype, kernel, sms):
     found = roofline(trace_of(rows, devices=(device,))).iloc[0]
     assert found["expected_ns"] is pd.NA
     assert found["slowdown"] is pd.NA
+
+
+@pytest.mark.parametrize(
+    ("name", "shapes", "values"),
+    [
+        ("aten::mm", "[5, 6]", None),
+        ("aten::mm", '["ab", "bd"]', None),
+        ("aten::mm", "[[2.5, 4], [4, 8]]", None),
+        ("aten::mm", "[[-4, 8], [8, 4]]", None),
+        ("aten::mm", f"[[{10**30}, 8], [8, 4]]", None),
+        ("aten::bmm", f"[[{1 << 43}, 64, 1], [{1 << 43}, 1, 64]]", None),
+        ("aten::mm", "[[8, {}], [{}, 8]]", None),
+        ("aten::_flash_attention_forward", '[[1, 8, "2", 64], [1, 8, 2, 64], [1, 8, 2, 64]]', None),
+        ("aten::_softmax", '[["8", 8], 1, 1]', '["", "1", "False"]'),
+        ("aten::native_layer_norm", "[[2], [], [5]]", None),
+        ("aten::native_layer_norm", "[[[4]], [], [4]]", None),
+    ],
+)
+def test_shapes_of_a_damaged_file_have_no_usual_time(name, shapes, values):
+    dtypes = json.dumps(["float"] * len(json.loads(shapes)))
+    rows = op(1, name, shapes, dtypes, 9_000, concrete_inputs=values)
+    assert roofline(trace_of(rows, devices=(A100,)))["expected_ns"].tolist() == [pd.NA]
+
+
+def test_softmax_and_layer_norm_have_usual_times_in_the_measured_dtype_only():
+    def usual(dtype):
+        norm = op(1, "aten::native_layer_norm", "[[8192,1024],[],[1024]]", f'["{dtype}","","{dtype}"]', 9_000)
+        values = '["", "-1", "False"]'
+        softmax = op(2, "aten::_softmax", "[[8192,1024],[],[]]", f'["{dtype}","",""]', 9_000, concrete_inputs=values)
+        return roofline(trace_of(norm + softmax, devices=(A100,)))["expected_ns"].notna().tolist()
+
+    assert usual("float") == [True, True]
+    assert usual("c10::BFloat16") == [False, False]

@@ -108,6 +108,13 @@ def test_kernels_at_twice_their_measured_time_are_found_and_few_others(table, ke
     assert counts[2] >= 0.9 * counts[3]
 
 
+def test_the_call_with_the_largest_difference_is_an_example():
+    calls = [("aten::mm", [[1024, 512], [512, 4096]], "float", factor * 348_341) for factor in (2, 3, 2)]
+    (found,) = slower_than_usual(TraceArrays(run_of(calls, "a100")))
+    assert found.what.startswith("3 calls took 2.44 ms, and usually take 1.0")
+    assert "; the largest difference: aten::mm of [[1024, 512], [512, 4096]], 2.9 times its usual time." in found.what
+
+
 @needs_measurements
 def test_no_expectation_where_the_model_of_a_gpu_is_too_far_from_its_measured_times():
     for table, key in ((products_single, "l4"), (attention, "b200")):

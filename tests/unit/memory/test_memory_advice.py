@@ -2,6 +2,7 @@
 
 import gc
 import weakref
+from pathlib import Path
 
 import pytest
 import torch
@@ -9,6 +10,7 @@ import torch
 from cudalens.analysis import memory_holders
 from cudalens.analysis.memory.kept_graphs import kept_graphs
 from cudalens.api.memory import memory_snapshot
+from cudalens.memory import garbage
 from cudalens.memory.saved import can_look
 from cudalens.views.memory.words import verdict
 
@@ -40,8 +42,26 @@ def test_losses_that_keep_their_graphs_are_named_with_the_memory_that_detaching_
     losses[:] = [loss.detach() for loss in losses]
     assert (found.container, found.num_graphs) == ("losses", 10)
     assert found.num_bytes == before - torch.cuda.memory_allocated()
-    assert "`losses` keeps the autograd graphs of 10 results" in verdict(trace)
-    assert "store loss.detach() or loss.item() if no backward pass follows" in verdict(trace)
+    assert "; autograd graphs of 10 results (" in verdict(trace)
+    assert ") kept by `losses`: store loss.detach() or loss.item() if no backward pass follows" in verdict(trace)
+
+
+@needs_saved
+def test_what_custom_functions_keep_in_lists_counts():
+    class Kept(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.parts = [x * 2]
+            return x * 2
+
+        @staticmethod
+        def backward(ctx, grad):
+            return grad
+
+    x = torch.ones(1 << 16, device="cuda", requires_grad=True)
+    losses = [Kept.apply(x).sum() for _ in range(4)]
+    (found,) = kept_graphs(snapshot(x=x, losses=losses))
+    assert (found.container, found.num_graphs, found.num_bytes) == ("losses", 4, 4 << 18)
 
 
 @needs_saved
@@ -130,6 +150,20 @@ def test_what_the_graph_of_a_loss_in_an_unused_cycle_saved():
     owner.loss = torch.ones(1 << 20, device="cuda", requires_grad=True).exp().sum()
     del owner
     assert garbage_of(snapshot()) >= 4 << 20
+
+
+@pytest.mark.usefixtures("without_gc")
+def test_an_interrupt_of_the_search_keeps_no_object(monkeypatch):
+    def interrupted(objects, roots):
+        assert objects
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(garbage, "_reachable", interrupted)
+    Owner(1 << 20)
+    with pytest.raises(KeyboardInterrupt) as caught:
+        snapshot()
+    frames = [entry.frame.f_locals for entry in caught.traceback if entry.path == Path(garbage.__file__)]
+    assert [one["objects"] for one in frames if "objects" in one] == [[], []]
 
 
 @pytest.mark.usefixtures("without_gc")

@@ -347,3 +347,12 @@ def test_steps_are_recorded_once_the_host_is_as_far_ahead_as_before(monkeypatch)
     first = w.run.recordings[0]
     assert first.step > steps[0]
     assert first.parts == {"GPU compute": pytest.approx(step_ns, rel=0.001)}
+
+
+def test_a_recording_without_a_verdict_is_shown_with_the_reason(monkeypatch):
+    def failing(trace):
+        raise ValueError("damaged")
+
+    monkeypatch.setattr("cudalens.api.watch.verdict", failing)
+    recording = a_loop_of_products().run.recordings[-1]
+    assert recording.verdict == "the recording could not be read: ValueError: damaged"

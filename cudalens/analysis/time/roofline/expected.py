@@ -3,7 +3,8 @@
 The times are those of `cudalens.gpus.predict`, whose constants are fitted to measured times of real GPUs. They are
 given only for families of kernels of which at least `_WITHIN_2X` per cent of the shapes that were not used for the fit
 are within a factor of two, with a mean error of at most `_MAX_ERROR` per cent. So there are none for convolutions,
-pointwise kernels (strides are not recorded), decoding attention, TF32 and float64.
+pointwise kernels (strides are not recorded), decoding attention, TF32 and float64. Softmax and layer norm were measured
+in float32 only.
 """
 
 from __future__ import annotations
@@ -12,8 +13,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple
 
-import msgspec
-
+from cudalens.analysis.time.roofline.shapes import all_shapes, values_in
 from cudalens.gpus import predict
 from cudalens.gpus.constants import accuracy
 from cudalens.gpus.registry import DeviceSpec
@@ -26,6 +26,9 @@ _WITHIN_2X: Final = 97.0
 #: 0.8 % in the mean, and at twice their time 86 to 100 %.
 _MARGIN: Final = 1.25
 _ERRORS: Final = 3.0
+
+#: Longer times (104 days) are those of no call.
+_MAX_NS: Final = 1 << 53
 
 #: Bytes of an element of the dtypes with measured times.
 _BYTES: Final = {"float32": 4, "float16": 2, "bfloat16": 2}
@@ -62,7 +65,7 @@ def expected(
     formula = _FORMULAS.get(name.removeprefix("aten::"))
     if spec is None or formula is None or dtype not in _BYTES:
         return None
-    found = formula(spec, dtype, _lists(shapes), _lists(values))
+    found = formula(spec, dtype, all_shapes(shapes), values_in(values))
     return None if found is None else _judged(spec, *found)
 
 
@@ -71,7 +74,7 @@ _Found = tuple[str, int] | None
 
 def _judged(spec: DeviceSpec, family: str, ns: int) -> Expected | None:
     fit = accuracy()[family]["gpus"].get(spec.key)
-    if fit is None or fit["mean_error_pct"] > _MAX_ERROR or fit["within_2x_pct"] < _WITHIN_2X:
+    if fit is None or fit["mean_error_pct"] > _MAX_ERROR or fit["within_2x_pct"] < _WITHIN_2X or ns > _MAX_NS:
         return None
     error = float(fit["mean_error_pct"])
     return Expected(ns, _MARGIN + _ERRORS * error / 100, error, spec.key)
@@ -121,7 +124,7 @@ def _layer_norm(spec: DeviceSpec, dtype: str, shapes: list[Any], values: list[An
 
 def _rows(spec: DeviceSpec, kind: str, dtype: str, shape: Sequence[int], length: int) -> _Found:
     total, size = math.prod(shape), _BYTES[dtype]
-    if not total or not length:
+    if dtype != "float32" or not total or not length or total % length:
         return None
     return kind, predict.rows_ns(spec, kind, total // length, length, 2 * total * size, size)
 
@@ -132,11 +135,3 @@ _FORMULAS: Final[dict[str, Callable[[DeviceSpec, str, list[Any], list[Any]], _Fo
     **dict.fromkeys(("_softmax", "_log_softmax"), _softmax),
     "native_layer_norm": _layer_norm,
 }
-
-
-def _lists(text: str | None) -> list[Any]:
-    try:
-        found = msgspec.json.decode(text) if isinstance(text, str) else None
-    except (msgspec.DecodeError, RecursionError):
-        return []
-    return found if isinstance(found, list) else []

@@ -28,6 +28,9 @@ _DTYPES: Final = {
     "complex<double>": ("complex128", 16),
 }
 
+#: No tensor has as many elements.
+_MAX_ELEMENTS: Final = 1 << 48
+
 _FLOATS: Final = frozenset({"float64", "float32", "float16", "bfloat16", "float8", "complex64", "complex128"})
 
 
@@ -72,6 +75,16 @@ def input_shapes(shapes: str | None) -> list[list[int]] | None:
     """The shapes of the tensors among an operator's inputs, from their JSON; None if it is not known."""
     found = _lists(shapes) if isinstance(shapes, str) else None
     return None if found is None else [shape for shape in found if _is_shape(shape) and shape]
+
+
+def all_shapes(shapes: str | None) -> list[list[int]]:
+    """The shape of each of an operator's inputs; empty where it is not the shape of a tensor."""
+    return [shape if _is_shape(shape) and prod(shape) < _MAX_ELEMENTS else [] for shape in values_in(shapes)]
+
+
+def values_in(text: str | None) -> list[Any]:
+    """The JSON list in a text; empty if there is none."""
+    return (_lists(text) if isinstance(text, str) else None) or []
 
 
 _SCALARS: Final = ("Scalar", "ScalarList", "Int", "Bool", "Float", "GenericList", "Device", "")

@@ -117,6 +117,15 @@ def test_debug_dump_draws_the_nodes(graph_gpus, tmp_path):
     assert '"0" -> "2";' not in text
 
 
+@pytest.mark.skipif(not hasattr(torch.cuda.graphs, "export_dot"), reason="torch 2.15 and later")
+def test_a_hook_at_the_end_of_a_capture_draws_the_nodes(graph_gpus, tmp_path):
+    graph, path = torch.cuda.CUDAGraph(), tmp_path / "graph.dot"
+    graph.register_capture_end_hook(torch.cuda.graphs.export_dot(str(path)))
+    with warnings.catch_warnings(action="error"), torch.cuda.graph(graph):
+        torch.ones(3, device="cuda")
+    assert path.read_text().startswith("digraph")
+
+
 @pytest.mark.skipif(not hasattr(torch.cuda.graphs, "register_graph_replay_end_hook"), reason="torch 2.15 and later")
 def test_hooks_for_all_graphs_run(graph_gpus):
     calls = []

@@ -268,6 +268,6 @@ def _mark_type() -> Any:
     if kind is None:
         raise VirtualDeviceError(
             f"torch {torch.__version__} has no torch._C._profiler._RecordFunctionFast, which the virtual device "
-            "needs to mark its work in a profile. Use torch 2.9 to 2.13."
+            "needs to mark its work in a profile. Use torch 2.9 to 2.15."
         )
     return kind

@@ -1,8 +1,9 @@
 """What watching costs: two processes run the same loop in turn, some seconds each, one of them with `cudalens.watch`.
 
 The cost is the time per step of the watched loop over that of the other one, as wall time and as CPU time of the whole
-process (all threads). Because they take turns, a machine that becomes slower or faster changes both. The displayed cost
-is what `Watch.cost` says.
+process (all threads). Because they take turns, a machine that becomes slower or faster changes both. Two processes can
+run the same loop at different speeds, so in the first turns neither is watched, and the cost is relative to these. The
+displayed cost is what `Watch.cost` says.
 """
 
 from __future__ import annotations
@@ -19,8 +20,8 @@ from contextlib import ExitStack
 from pathlib import Path
 
 RESULT = Path(__file__).parent / "results" / "watch.json"
-#: Seconds of a turn.
-TURN_S = 10
+#: Seconds of a turn, and turns in which neither loop is watched.
+TURN_S, PLAIN_TURNS = 10, 6
 _PIPES: dict[str, int] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
 
 
@@ -71,9 +72,11 @@ def loop(kind: str, is_watched: bool) -> None:
             stack.enter_context(cudalens.virtual.device("h100"))
         step = on_virtual_device() if kind == "virtual" else transformer()
         run(step, 2)
-        watch = stack.enter_context(cudalens.watch()) if is_watched else None
-        for line in sys.stdin:
-            if watch is not None:
+        watch = None
+        for turn, line in enumerate(sys.stdin):
+            if is_watched and turn == PLAIN_TURNS:
+                watch = stack.enter_context(cudalens.watch())
+            elif watch is not None:
                 watch.resume()
             measured = run(step, float(line))
             if watch is not None:
@@ -97,7 +100,7 @@ def compare(kind: str, seconds: float) -> dict[str, object]:
     command = [sys.executable, __file__, "--kind", kind, "--loop"]
     both = [subprocess.Popen([*command, which], env=env, text=True, **_PIPES) for which in ("plain", "watched")]
     measured: list[list[dict[str, float]]] = [[], []]
-    for turn in range(round(seconds / TURN_S)):
+    for turn in range(PLAIN_TURNS + round(seconds / TURN_S)):
         for which in (0, 1) if turn % 2 else (1, 0):
             both[which].stdin.write(f"{TURN_S}\n")
             both[which].stdin.flush()
@@ -105,10 +108,19 @@ def compare(kind: str, seconds: float) -> dict[str, object]:
     for process in both:
         process.stdin.close()
         process.wait()
+    costs = {
+        f"{key}_cost": ratio(measured, slice(PLAIN_TURNS, None), key) / ratio(measured, slice(PLAIN_TURNS), key) - 1
+        for key in ("wall", "cpu")
+    }
     plain, watched = measured
-    costs = {f"{key}_cost": per_step(watched, key) / per_step(plain, key) - 1 for key in ("wall", "cpu")}
     last = {key: watched[-1][key] for key in ("displayed", "num_recordings")}
     return costs | last | {"step_ms": 1000 * per_step(plain, "wall"), "turns": len(plain)}
+
+
+def ratio(measured: list[list[dict[str, float]]], turns: slice, key: str) -> float:
+    """Time per step of the watched process over that of the other one."""
+    plain, watched = measured
+    return per_step(watched[turns], key) / per_step(plain[turns], key)
 
 
 def per_step(turns: list[dict[str, float]], key: str) -> float:

@@ -1,6 +1,6 @@
 """The graph backend of a real device. All private functions of torch that graph trees need are called here.
 
-They are those of torch/_inductor/cudagraph_trees.py, from torch 2.9 to 2.13. Builds without CUDA have none of them.
+They are those of torch/_inductor/cudagraph_trees.py, from torch 2.9 to 2.15. Builds without CUDA have none of them.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def _real() -> GraphBackend:
     if missing:
         raise GraphError(
             f"torch {torch.__version__} lacks {', '.join(missing)}, which graph trees need. Use a CUDA build of torch "
-            "2.9 to 2.13, or a virtual device (`%cudadevice virtual h100`)."
+            "2.9 to 2.15, or a virtual device (`%cudadevice virtual h100`)."
         )
     if (allocator := torch.cuda.get_allocator_backend()) != "native":
         raise GraphError(

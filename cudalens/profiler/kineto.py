@@ -1,6 +1,6 @@
 """Start and stop torch's Kineto profiler: the only module of the profiler that uses private torch names, each probed.
 
-Known to work with torch 2.9 to 2.13. A Kineto session belongs to the whole process, so at most one can be open.
+Known to work with torch 2.9 to 2.15. A Kineto session belongs to the whole process, so at most one can be open.
 """
 
 from __future__ import annotations
@@ -62,8 +62,7 @@ class KinetoSession:
             record_shapes=options.shapes,
             with_flops=options.flops,
             profile_memory=options.memory,
-            with_stack=options.traces_python,
-            with_modules=options.modules,
+            with_stack=options.traces_python,  # and modules; torch's with_modules is for TorchScript alone
             use_kineto=True,
         )
 

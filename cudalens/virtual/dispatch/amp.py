@@ -269,7 +269,9 @@ _NORM_WITH_DTYPE: Final = {"Scalar": "ScalarOpt_dtype", "ScalarOpt_dim": "Scalar
 
 def is_cast(name: str) -> bool:
     """Whether this version of torch casts an operator for CUDA."""
-    return bool(torch._C._dispatch_has_kernel_for_dispatch_key(f"aten::{name}", _KEY_NAME))
+    schema = f"aten::{name}"
+    known = torch._C._dispatch_has_kernel(schema)
+    return bool(known and torch._C._dispatch_has_kernel_for_dispatch_key(schema, _KEY_NAME))
 
 
 def is_eligible(value: Any) -> bool:

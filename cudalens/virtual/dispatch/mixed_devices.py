@@ -23,9 +23,19 @@ _ON_HOST: Final[dict[str, frozenset[str]]] = {
 
 
 def adopt_or_raise(
-    gpus: Gpus, plan: Plan, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], device: Device
+    gpus: Gpus,
+    plan: Plan,
+    func: Any,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    device: Device,
+    *,
+    indexes: bool,
 ) -> list[torch.Tensor]:
     """Check the tensors that are not on `device`; returns the index tensors to copy from the host.
+
+    With `indexes`, index tensors may be on the host: the operator is an index expression, or a part of one (torch 2.15
+    assigns numbers with ``index_fill_``).
 
     Raises:
         RuntimeError: A tensor is on another device, and the operator does not accept it; torch's message.
@@ -36,7 +46,7 @@ def adopt_or_raise(
         residence = residence_of(tensor)
         if residence is None and attributes(tensor).pop(ADOPT_KEY, False):
             _adopt(gpus, tensor, device)
-        elif residence is None and plan.indexes and name == "indices":
+        elif residence is None and indexes and name in ("indices", "index"):
             to_bring.append(tensor)
         elif residence is None and ((tensor.dim() == 0 and plan.takes_numbers) or name in on_host):
             continue

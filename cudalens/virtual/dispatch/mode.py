@@ -322,7 +322,9 @@ class DispatchMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
         """
         if plan.resizes:
             check_out(self._gpus, plan, kwargs, device)
-        for index in adopt_or_raise(self._gpus, plan, func, args, {} if plan.resizes else kwargs, device):
+        kwargs = {} if plan.resizes else kwargs
+        indexes = plan.indexes or self._target.is_assigning
+        for index in adopt_or_raise(self._gpus, plan, func, args, kwargs, device, indexes=indexes):
             if self._machine.captures:
                 check_capture(self._gpus, index, (None, device))
             run_copy(self._gpus, index, index, (None, device), non_blocking=False, op=plan.name)
@@ -414,11 +416,12 @@ class DispatchMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return packed, batch_sizes
 
     def _nested(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        self._refuse_nested(func, args)
+        self._refuse_nested(func, (*args, *kwargs.values()))
         return func(*args, **kwargs)
 
     def _refuse_nested(self, func: Any, args: tuple[Any, ...]) -> None:
-        if locate(args)[0] is not None or (self._target.is_named and self._target.device is not None):
+        is_asked_for = any(isinstance(one, torch.device) and one.type == "cuda" for one in args)  # in a CUDA build
+        if is_asked_for or locate(args)[0] is not None or (self._target.is_named and self._target.device is not None):
             raise refusals.nested(func._schema.name)
 
 

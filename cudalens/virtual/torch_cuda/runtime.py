@@ -43,7 +43,7 @@ from cudalens.virtual.torch_cuda.handles import CUDA_TYPE
 _HANDLES: Final = 0x5700_0000_0000
 _HANDLE_SPAN: Final = 0x1000
 _BLAS, _SOLVER = 0, 1
-#: cuDNN 9.10.2, which the CUDA 12.8 wheels of torch 2.9 to 2.13 include.
+#: cuDNN 9.10.2, which the CUDA 12.8 wheels of torch 2.9 to 2.15 include.
 _CUDNN_VERSION: Final = 91002
 #: NCCL 2.27.5, which the wheels of torch 2.9 require: major, minor and patch in 32, 16 and 16 bits.
 _NCCL_VERSION: Final = 2 << 32 | 27 << 16 | 5

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import types
 from collections import defaultdict
 
@@ -12,6 +13,8 @@ from cudalens import virtual
 from cudalens.errors import GraphError
 from cudalens.frames.schema import check_frame
 from cudalens.graphs import inspector
+
+OF_TORCH_2_15 = {"cudagraph_managed_input_rerecord_limit": 8, "cudagraph_managed_input_rerecord_action": "copy"}
 
 
 def trees():
@@ -25,7 +28,9 @@ def wrapped(number: int, name: str) -> object:
 
     model.__qualname__ = name
     utils = pytest.importorskip("torch._inductor.cudagraph_utils")
-    return utils.WrappedFunction(model, [0], utils.FunctionID(number), (), (), ())
+    known = {field.name for field in dataclasses.fields(utils.WrappedFunction)}
+    more = {name: value for name, value in OF_TORCH_2_15.items() if name in known}
+    return utils.WrappedFunction(model, [0], utils.FunctionID(number), (), (), (), **more)
 
 
 def node(number: int, function: object, parent: object = None) -> object:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import threading
 from collections import defaultdict
+from inspect import signature
 
 import torch
 from torch import nn
+from torch.autograd.profiler import profile
 from torch.profiler import record_function
 from torch.utils.data import DataLoader, TensorDataset
 
@@ -105,10 +107,18 @@ def recorded(program, options):
     return collector.frames(), peer
 
 
+#: torch 2.15 leaves out Python functions where this is not given.
+WITH_PYTHON = (
+    {"include_python_functions": True}
+    if "include_python_functions" in signature(profile.key_averages).parameters
+    else {}
+)
+
+
 def averages_of_torch(peer) -> dict[str, tuple[int, int, int]]:
     """Count, CPU total and CPU self total, ns, by name; torch keeps float microseconds."""
     sums: dict[str, list[int]] = defaultdict(lambda: [0, 0, 0])
-    for row in peer.key_averages():
+    for row in peer.key_averages(**WITH_PYTHON):
         if row.key in ("[memory]", "[OutOfMemory]"):
             continue  # torch lists what no operator allocated; our memory frame has it
         here = sums[row.key]

@@ -12,6 +12,7 @@ from budget import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from profiled_programs import (
+    WITH_PYTHON,
     asynchronous,
     mlp_training,
     nested_same_name,
@@ -41,7 +42,7 @@ def run(program, chosen):
 
 
 def torchs(peer, shapes, num_entries) -> Counter:
-    rows = peer.key_averages(group_by_input_shape=shapes, group_by_stack_n=num_entries)
+    rows = peer.key_averages(group_by_input_shape=shapes, group_by_stack_n=num_entries, **WITH_PYTHON)
     return Counter(
         (
             row.key,

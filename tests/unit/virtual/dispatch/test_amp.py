@@ -322,6 +322,7 @@ def test_the_scalers_step_makes_the_host_wait(device: cudalens.virtual.device) -
 def test_the_table_names_every_operator_that_torch_casts() -> None:
     names = [name[len("aten::") :] for name in torch._C._dispatch_get_all_op_names() if name.startswith("aten::")]
     cast = {name for name in names if overload(name) is not None and is_cast(name)}
+    cast -= {"_cudnn_rnn"}  # a CUDA build casts what the recurrent operators call
     assert cast - set(autocast_ops.POLICIES) - set(autocast_ops.RECURRENT) == set()
 
 

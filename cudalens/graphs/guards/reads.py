@@ -88,7 +88,7 @@ _WRAPPERS: Final = (
 
 _PLAIN: Final = (str, bytes, int, float, complex, bool, type(None))
 _CONTAINERS: Final = (dict, list, tuple, deque, set, frozenset, MappingProxyType)
-_VIEWS: Final = (type({}.keys()), type({}.values()), type({}.items()))
+_VIEWS: Final[tuple[type, ...]] = (type({}.keys()), type({}.values()), type({}.items()))
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from typing import Any, Final
 import torch
 
 from cudalens.virtual.shapes import counts
-from cudalens.virtual.shapes.formats import FORMATS
+from cudalens.virtual.shapes.formats import format_of
 from cudalens.virtual.shapes.reading import Defaults, value_error
 from cudalens.virtual.shapes.recipes import Argument, Recipe, Recorder, on_meta
 from cudalens.virtual.shapes.storage import forget, lacks_values, tensors_among, without_values
@@ -113,7 +113,7 @@ def _inferred(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], tensors:
     num_bytes = sum(tensor.numel() * tensor.element_size() for tensor in tensors)
     if _short(func) in _ON_ZEROS and num_bytes <= _MAX_ZERO_BYTES:
         return _on_zeros(func, args, kwargs, tensors)
-    form = FORMATS.get(_short(func))
+    form = format_of(overload, args)
     on_shapes = overload if form is None else lambda *given, **named: form(overload(*given, **named), args)
     try:
         return _run_on([on_meta(tensor) for tensor in tensors], on_shapes, args, _for_meta(kwargs), tensors)

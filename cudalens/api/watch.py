@@ -223,19 +223,21 @@ class Watch:
     @property
     def steps(self) -> pd.DataFrame:
         """A row per step, as `cudalens.frames.watching.run.WatchedRun.steps` defines it."""
-        return self.run.steps()
+        return self._known(with_words=False).steps()
 
     @property
     def traces(self) -> list[Trace]:
         """The Traces of the recordings that are kept, oldest first."""
-        run = self.run
+        run = self._known(with_words=False)
         return [run.trace(recording) for recording in run.recordings]
 
     @property
     def changes(self) -> pd.DataFrame:
         """A row per change of the step time, as `cudalens.frames.watching.run.WatchedChange` defines its columns."""
         names = ("step", "ts", "before_ns", "after_ns", "found_at", "causes")
-        return pd.DataFrame([{name: getattr(one, name) for name in names} for one in self.run.changes], columns=names)
+        return pd.DataFrame(
+            [{name: getattr(one, name) for name in names} for one in self._changes.found], columns=names
+        )
 
     @property
     def cost(self) -> float:
@@ -251,10 +253,16 @@ class Watch:
     @property
     def run(self) -> WatchedRun:
         """All that is known so far."""
+        return self._known(with_words=True)
+
+    def _known(self, *, with_words: bool) -> WatchedRun:
+        """All that is known so far; without words, the verdicts and findings that are not known may be missing."""
         with self._lock:
             kept, reasons, changes = self._store.kept, self._store.reasons(), self._changes.found
             traces = {one.step: one.trace for one in kept if one.trace is not None}
-        recordings = tuple(_described(one, reasons.get(id(one), "sample")) for one in kept)
+        for one in kept if with_words else ():
+            _describe(one)
+        recordings = tuple(_recording(one, reasons.get(id(one), "sample")) for one in kept)
         folder = self._folder.path if self._folder is not None else None
         return WatchedRun(self._facts(), self._loop.history.columns(), changes, recordings, traces, folder)
 
@@ -325,7 +333,7 @@ class Watch:
 
     def _trace_bytes(self) -> bytes:
         """The file of the last recording; empty if there is none."""
-        run = self.run
+        run = self._known(with_words=False)
         if not run.recordings:
             return b""
         trace, file = run.trace(run.recordings[-1]), BytesIO()
@@ -377,8 +385,7 @@ def _describe(one: Recorded) -> None:
         one.verdict = f"the recording could not be read: {type(error).__name__}: {error}"
 
 
-def _described(one: Recorded, reason: str) -> WatchedRecording:
-    _describe(one)
+def _recording(one: Recorded, reason: str) -> WatchedRecording:
     return WatchedRecording(
         one.step, one.num_steps, one.ts, one.step_ns, reason, one.verdict, dict(one.parts), one.findings
     )

@@ -14,8 +14,8 @@ from cudalens.device.stacks import Place
 from cudalens.errors import GraphError
 from cudalens.graphs import arguments
 from cudalens.graphs.guards.captured import Name
+from cudalens.graphs.guards.found import Read
 from cudalens.graphs.guards.guard_set import GuardSet
-from cudalens.graphs.guards.reads import Read
 from cudalens.graphs.programs import Inference, Program
 from cudalens.graphs.reasons import Finding, Reason
 

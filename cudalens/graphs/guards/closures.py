@@ -18,8 +18,8 @@ from cudalens.graphs.reasons import Finding, Reason
 
 if TYPE_CHECKING:
     from cudalens.graphs.functions import Variant
+    from cudalens.graphs.guards.found import Reads
     from cudalens.graphs.guards.outside import CallWatch, Closure
-    from cudalens.graphs.guards.reads import Reads
 
 
 def hidden_closure(variant: Variant, reads: Reads, calls: CallWatch) -> Finding | None:

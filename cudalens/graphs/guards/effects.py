@@ -18,10 +18,11 @@ from torch.nn.parameter import is_lazy
 from cudalens.device.stacks import Place
 from cudalens.graphs.arguments import Leaves
 from cudalens.graphs.guards.ambient import changed_setting, settings
+from cudalens.graphs.guards.found import Read, Reads
 from cudalens.graphs.guards.guard_set import first_change
 from cudalens.graphs.guards.lookups import NumpyState, attributes_in
 from cudalens.graphs.guards.outside import CallWatch
-from cudalens.graphs.guards.reads import Read, Reads, find_reads
+from cudalens.graphs.guards.reads import find_reads
 from cudalens.graphs.reasons import Finding, Reason
 
 

@@ -12,9 +12,9 @@ import torch
 
 from cudalens.graphs.arguments import exact
 from cudalens.graphs.guards.comparing import Compared, PythonCompared
+from cudalens.graphs.guards.found import Read, Reads
 from cudalens.graphs.guards.lookups import MAKERS, AttributeItems, attributes_in
 from cudalens.graphs.guards.named_tensors import NamedTensors
-from cudalens.graphs.guards.reads import Read, Reads
 
 #: Compared by value; everything else is compared by identity.
 _PLAIN: Final = (

@@ -27,8 +27,8 @@ import torch
 
 from cudalens.device.stacks import Place, is_own, place_of
 from cudalens.graphs.guards.files import is_read
+from cudalens.graphs.guards.found import Read
 from cudalens.graphs.guards.lookups import ContextValue, Environment
-from cudalens.graphs.guards.reads import Read
 from cudalens.graphs.reasons import Finding, Reason
 
 #: Functions of modules, by the name of the module; None for all of its functions.

@@ -14,7 +14,6 @@ import weakref
 from array import array
 from collections import deque
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from types import BuiltinMethodType, CodeType, FunctionType, MappingProxyType, MethodType, ModuleType
 from typing import Any, Final, TypeAlias
 
@@ -22,6 +21,7 @@ import torch
 
 from cudalens.graphs.guards.code_names import imported, names_of, stored_by
 from cudalens.graphs.guards.files import is_installed, is_of_torch, is_read
+from cudalens.graphs.guards.found import Read, Reads
 from cudalens.graphs.guards.lookups import (
     AttributeItems,
     BaseItems,
@@ -89,55 +89,6 @@ _WRAPPERS: Final = (
 _PLAIN: Final = (str, bytes, int, float, complex, bool, type(None))
 _CONTAINERS: Final = (dict, list, tuple, deque, set, frozenset, MappingProxyType)
 _VIEWS: Final[tuple[type, ...]] = (type({}.keys()), type({}.values()), type({}.items()))
-
-
-@dataclass(frozen=True, slots=True)
-class Read:
-    """A value that a function can read.
-
-    Attributes:
-        container: What holds it.
-        key: By which it is found there.
-        label: As a person would write it.
-        value: What it was.
-    """
-
-    container: Any
-    key: Any
-    label: str
-    value: Any
-
-
-@dataclass(slots=True)
-class Reads:
-    """All that a function can read.
-
-    Attributes:
-        values: The values.
-        tensors: The tensors: found again by their addresses.
-        sizes: Containers whose length belongs to what is read, with a label.
-        absent: Namespaces, with names of globals that they do not hold: those are built-in, or do not exist.
-        orders: Dicts whose order of keys belongs to what is read, with a label.
-        functions: Functions whose code belongs to what is read, with a label: it can be replaced (``%autoreload``).
-        owners: Objects whose class belongs to what is read, with a label.
-        attributes: Objects whose ``__dict__`` has values that are read, with it and a label.
-        unguarded: Values that cannot be compared before a replay, in words.
-        is_complete: Whether the search reached its end.
-        has_identities: Whether results can depend on the identity of a tensor: `CodeNames.has_identities` of some code,
-            or a tensor is a key of a dict.
-    """
-
-    values: list[Read] = field(default_factory=list)
-    tensors: list[Read] = field(default_factory=list)
-    sizes: list[tuple[Any, str]] = field(default_factory=list)
-    absent: list[tuple[dict[str, Any], frozenset[str]]] = field(default_factory=list)
-    orders: list[tuple[Any, str]] = field(default_factory=list)
-    functions: list[tuple[FunctionType, str]] = field(default_factory=list)
-    owners: list[tuple[Any, str]] = field(default_factory=list)
-    attributes: list[tuple[Any, dict[str, Any], str]] = field(default_factory=list)
-    unguarded: list[str] = field(default_factory=list)
-    is_complete: bool = True
-    has_identities: bool = False
 
 
 def find_reads(roots: Iterable[tuple[str, Any]], executed: Container[CodeType] | None = None) -> Reads:

@@ -72,11 +72,9 @@ class GraphTree:
     """
 
     def __init__(self, device: int, *, rerecord_limit: int, debug: bool) -> None:
-        self.device = device
-        self.state = State.NONE
+        self.device, self.state = device, State.NONE
         self.roots: dict[int, list[GraphNode]] = {}
-        self.log = Log()
-        self.paths: Counter[tuple[int, ...]] = Counter()
+        self.log, self.paths = Log(), Counter[tuple[int, ...]]()
         self.backend = backend_for(device)
         self.rerecord_limit, self._debug = rerecord_limit, debug
         self.lock, self.steps = threading.RLock(), Steps()

@@ -47,9 +47,11 @@ def garbage_addresses(addresses: Collection[Address]) -> set[Address]:
 
 
 def _found_in(objects: list[Any], walk: SavedWalk, addresses: Collection[Address]) -> set[Address]:
+    if len(objects) > _MAX_OBJECTS:
+        return set()
     tensors = _tensors(objects)
     wanted = [k for k in tensors if storage_address(objects[k]) in addresses]
-    if not wanted or len(objects) > _MAX_OBJECTS:
+    if not wanted:
         return set()
     alive = _reachable(objects, [k for k in tensors if _is_owned_elsewhere(objects[k])])
     found = set()

@@ -19,9 +19,9 @@ def _convolution(out: torch.Tensor, args: tuple[Any, ...]) -> torch.Tensor:
 
 
 def _with_number(out: torch.Tensor, args: tuple[Any, ...]) -> torch.Tensor:
-    """The result of a tensor and a number: the meta device gives dimensions of size 1 other strides than a GPU.
+    """The result of a tensor and a number, with the strides that torch's iterator gives dimensions of size 1.
 
-    It does not where the number is a tensor.
+    The meta device gives them others, except where the number is a tensor of the meta device.
     """
     (tensor,) = (arg for arg in args if isinstance(arg, torch.Tensor))
     if 1 not in out.shape or out.shape != tensor.shape:

@@ -177,6 +177,14 @@ def test_no_usual_time_of_what_was_not_measured(name, dtype, kernel, sms):
     assert found["slowdown"] is pd.NA
 
 
+@pytest.mark.parametrize(("inner", "is_known"), [(512, True), (511, False), (516, False)])
+def test_products_of_half_precision_have_a_usual_time_only_if_their_rows_are_aligned(inner, is_known):
+    rows = op(1, "aten::mm", f"[[1024,{inner}],[{inner},4096]]", f"[{BF16},{BF16}]", 50_000)
+    h100 = DeviceInfo(0, "NVIDIA H100", "9.0", 85_018_279_936, 132)
+    found = roofline(trace_of(rows, devices=(h100,)))["expected_ns"]
+    assert found.notna().tolist() == [is_known]  # strides, which decide it otherwise, are not recorded
+
+
 @pytest.mark.parametrize(
     ("name", "shapes", "values"),
     [

@@ -3,6 +3,7 @@
 import { createApp } from "./app/app.js";
 import { element } from "./shared/dom.js";
 import { uniqueId } from "./shared/model.js";
+import { pageTheme, watchPageTheme } from "./shared/page_theme.js";
 import { findPictures, hidePictures } from "./shared/static_pictures.js";
 
 /** @import { Mark } from "./app/marks.js" */
@@ -124,14 +125,18 @@ function render({ model, el }) {
   });
 
   const showErrors = () => {
-    errors.dataset.theme = root.dataset.theme;
     errors.replaceChildren(...model.get("_errors").map((text) => element("pre", { class: "cl-traceback" }, text)));
   };
+  errors.dataset.theme = pageTheme();
+  const unwatchTheme = watchPageTheme((theme) => {
+    errors.dataset.theme = theme;
+  });
   model.on("change:_errors", showErrors);
   showErrors();
 
   return () => {
     clearTimeout(timer);
+    unwatchTheme();
     model.off("change:_errors", showErrors);
     link.close();
     app.destroy();

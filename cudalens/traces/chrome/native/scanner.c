@@ -1,5 +1,6 @@
 /* The extension module `_scanner`: `scan` reads a slice of ``traceEvents`` into columns without the GIL.
  *
+ * Distinct texts are numbered over all slices that were scanned with the same tables; a slice returns its new ones.
  * Built with the limited API of Python 3.11 (abi3). Optional: the Python reader returns the same.
  */
 #define PY_SSIZE_T_CLEAN
@@ -18,6 +19,7 @@ static void release(Scan *scan) {
         free(scan->fields[i].rows.data);
         free(scan->fields[i].values.data);
         release_table(&scan->fields[i].texts);
+        free(scan->fields[i].name);
     }
     PyMem_Free(scan);
 }
@@ -26,11 +28,12 @@ static PyObject *bytes_of(const Array *array) {
     return PyBytes_FromStringAndSize(array->data ? array->data : "", (Py_ssize_t)array->size);
 }
 
-/* The texts of a table as a list of bytes. */
+/* The new texts of a table as a list of bytes. */
 static PyObject *texts_of(const Table *table) {
-    PyObject *list = PyList_New((Py_ssize_t)table->count);
-    for (int64_t i = 0; list && i < table->count; i++) {
-        Span span = ((Span *)table->spans.data)[i];
+    int64_t first = table->mark.count;
+    PyObject *list = PyList_New((Py_ssize_t)(table->count - first));
+    for (int64_t i = 0; list && i < table->count - first; i++) {
+        Span span = ((Span *)table->spans.data)[first + i];
         PyObject *text = PyBytes_FromStringAndSize((const char *)span.at, (Py_ssize_t)span.size);
         if (!text || PyList_SetItem(list, (Py_ssize_t)i, text) < 0) Py_CLEAR(list);
     }
@@ -55,9 +58,10 @@ static PyObject *fields_of(const Scan *scan) {
 
 static PyObject *result_of(const Scan *scan) {
     int is_exact = scan->has_huge && scan->has_decimals;
+    Array tracks = {scan->tracks.data + scan->tracks_before, scan->tracks.size - scan->tracks_before, 0};
     return Py_BuildValue("(LiiNNNNNNNNNNN)", (long long)scan->num_entries, is_exact, scan->has_long, bytes_of(&scan->ts),
                          bytes_of(&scan->dur), bytes_of(&scan->name), texts_of(&scan->names), bytes_of(&scan->track),
-                         bytes_of(&scan->tracks), texts_of(&scan->labels), fields_of(scan), bytes_of(&scan->others),
+                         bytes_of(&tracks), texts_of(&scan->labels), fields_of(scan), bytes_of(&scan->others),
                          bytes_of(&scan->memory_ts), bytes_of(&scan->memory_track));
 }
 
@@ -79,7 +83,11 @@ static int set_fields(Scan *scan, PyObject *fields) {
             PyErr_SetString(PyExc_ValueError, "a field without a key");
             return 0;
         }
-        field->key = (Span){(Text)key, size};
+        if (!(field->name = malloc((size_t)size))) {
+            PyErr_NoMemory();
+            return 0;
+        }
+        field->key = (Span){memcpy(field->name, key, (size_t)size), size};
         field->kind = (char)kind;
         unsigned at = key_slot(field->key);
         while (scan->key_slots[at]) at = (at + 1) & (KEY_SLOTS - 1);
@@ -89,42 +97,71 @@ static int set_fields(Scan *scan, PyObject *fields) {
     return 1;
 }
 
-static PyObject *scan_slice(PyObject *module, PyObject *args) {
-    PyObject *data, *fields;
+static const char CAPSULE[] = "cudalens.traces.chrome._scanner.tables";
+
+static void release_capsule(PyObject *capsule) { release(PyCapsule_GetPointer(capsule, CAPSULE)); }
+
+static PyObject *new_tables(PyObject *module, PyObject *args) {
+    PyObject *fields;
     unsigned long long seed;
-    int is_exact, status;
     (void)module;
-    if (!PyArg_ParseTuple(args, "SO!pK", &data, &PyTuple_Type, &fields, &is_exact, &seed)) return NULL;
-    char *text;
-    Py_ssize_t size;
-    if (PyBytes_AsStringAndSize(data, &text, &size) < 0) return NULL;
-    if (size > 1 << 30) Py_RETURN_NONE;
+    if (!PyArg_ParseTuple(args, "O!K", &PyTuple_Type, &fields, &seed)) return NULL;
     Scan *scan = PyMem_Calloc(1, sizeof(Scan));
     if (!scan) return PyErr_NoMemory();
     scan->seed = seed;
-    scan->is_exact = is_exact;
-    if (!set_fields(scan, fields)) {
-        release(scan);
+    PyObject *capsule = set_fields(scan, fields) ? PyCapsule_New(scan, CAPSULE, release_capsule) : NULL;
+    if (!capsule) release(scan);
+    return capsule;
+}
+
+/* The tables in `capsule`; NULL with an exception set if another thread scans with them. */
+static Scan *idle_tables(PyObject *capsule) {
+    Scan *scan = PyCapsule_GetPointer(capsule, CAPSULE);
+    if (scan && scan->is_busy) {
+        PyErr_SetString(PyExc_RuntimeError, "the tables are in use");
         return NULL;
     }
+    return scan;
+}
+
+static PyObject *scan_slice(PyObject *module, PyObject *args) {
+    PyObject *capsule, *data;
+    int is_exact, status;
+    char *text;
+    Py_ssize_t size;
+    (void)module;
+    if (!PyArg_ParseTuple(args, "OSp", &capsule, &data, &is_exact)) return NULL;
+    Scan *scan = idle_tables(capsule);
+    if (!scan || PyBytes_AsStringAndSize(data, &text, &size) < 0) return NULL;
+    begin_slice(scan);
+    if (size > 1 << 30) Py_RETURN_NONE;
+    scan->is_exact = is_exact;
+    scan->is_busy = 1;
     Py_BEGIN_ALLOW_THREADS;
     status = read_slice(scan, (Text)text, (Text)text + size);
     Py_END_ALLOW_THREADS;
-    PyObject *result = NULL;
-    if (status == DONE)
-        result = result_of(scan);
-    else if (status == NO_MEMORY)
-        PyErr_NoMemory();
-    else
-        result = Py_NewRef(Py_None);
-    release(scan);
-    return result;
+    scan->is_busy = 0;
+    PyObject *result = status == DONE ? result_of(scan) : NULL;
+    if (!result) undo_slice(scan);
+    if (status == NO_MEMORY) PyErr_NoMemory();
+    return result || PyErr_Occurred() ? result : Py_NewRef(Py_None);
+}
+
+static PyObject *undo(PyObject *module, PyObject *capsule) {
+    (void)module;
+    Scan *scan = idle_tables(capsule);
+    if (!scan) return NULL;
+    undo_slice(scan);
+    begin_slice(scan); /* a second call does nothing */
+    Py_RETURN_NONE;
 }
 
 static PyMethodDef METHODS[] = {
+    {"new_tables", new_tables, METH_VARARGS,
+     "new_tables(fields, seed)\n--\n\nEmpty tables of the texts of one file; `fields` are the arguments to read."},
     {"scan", scan_slice, METH_VARARGS,
-     "scan(data, fields, is_exact, seed)\n--\n\nThe columns of the entries in `data`, or None if only Python can read "
-     "them."},
+     "scan(tables, data, is_exact)\n--\n\nThe columns of the entries in `data`, or None if only Python can read them."},
+    {"undo", undo, METH_O, "undo(tables)\n--\n\nForget the texts that the last `scan` added."},
     {NULL, NULL, 0, NULL},
 };
 

@@ -124,6 +124,11 @@ class RecordDecoder:
         self._is_exact = False
         self._scanner = Scanner() if is_scanner_in_use() else None
 
+    def begin(self, data: bytes) -> None:
+        """Begin to scan `data` in another thread, if the scanner is in use; `decode` of the same object comes next."""
+        if self._scanner is not None:
+            self._scanner.begin(data, self._is_exact)
+
     def decode(self, data: bytes, first: int) -> Batch:
         """The entries of `data`, the contents of a JSON array; `first` is the number of its first entry.
 

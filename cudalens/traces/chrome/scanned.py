@@ -23,7 +23,7 @@ from cudalens.traces.chrome.tracks import MARK
 from cudalens.traces.chrome.values import MISSING, Ints
 
 try:
-    from cudalens.traces.chrome._scanner import new_tables, scan, undo
+    from cudalens.traces.chrome._scanner import begin, finish, new_tables, undo
 except ImportError:  # built without a compiler, or from another version's source
     new_tables = None  # type: ignore[assignment]
 
@@ -125,6 +125,15 @@ class Scanner:
         self._labels: list[int | str] = []
         self._tracks: list[Track] = []
         self._before = 0, 0
+        self._begun: tuple[bytes, bool] | None = None
+
+    def begin(self, data: bytes, is_exact: bool) -> None:
+        """Scan `data` in another thread; `scan` of the same object waits for it."""
+        if self._tables is None:
+            return
+        self._before = len(self._labels), len(self._tracks)
+        begin(self._tables, data, is_exact)
+        self._begun = data, is_exact
 
     def scan(self, data: bytes, is_exact: bool) -> Scanned | None:
         """The entries in `data`, the contents of a JSON list; None if only the Python reader can judge them.
@@ -133,8 +142,7 @@ class Scanner:
             data: The text.
             is_exact: Whether times must be converted from exact decimals.
         """
-        self._before = len(self._labels), len(self._tracks)
-        if self._tables is None or (found := scan(self._tables, data, is_exact)) is None:
+        if self._tables is None or (found := self._found(data, is_exact)) is None:
             return None
         try:
             scanned = self._scanned(*found)
@@ -143,6 +151,17 @@ class Scanner:
         if scanned is None:
             self.undo()
         return scanned
+
+    def _found(self, data: bytes, is_exact: bool) -> tuple[Any, ...] | None:
+        """What the extension finds in `data`; another text that was begun is forgotten."""
+        if self._begun is not None and not (self._begun[0] is data and self._begun[1] == is_exact):
+            finish(self._tables)
+            self._begun = None
+            self.undo()
+        if self._begun is None:
+            self.begin(data, is_exact)
+        self._begun = None
+        return finish(self._tables)
 
     def undo(self) -> None:
         """Forget the last slice, which is decoded by the Python reader."""

@@ -53,7 +53,7 @@ class EventStream:
     def __init__(self, path: str | os.PathLike[str], source: Source, problems: Problems) -> None:
         self._path, self._source, self._problems = path, source, problems
         self._decoder = RecordDecoder(problems)
-        self._buffer = b""
+        self._buffer = self._begun = self._ahead = b""
         self._offset = 0
         self.metadata: dict[str, Any] = {}
         self.num_entries = 0
@@ -66,18 +66,23 @@ class EventStream:
         Raises:
             TraceFormatError: The entries are not a list.
         """
-        is_stuck = False
+        is_stuck, ready = False, None
         while self._at_events:
             piece, size = self._double() if is_stuck else self._read_piece(), len(self._buffer)
-            batch = self._fast_slice() if piece else None
-            batch = self._last_slice() if batch is None else batch
-            if batch is not None:
-                yield batch
-            elif piece and len(self._buffer) < _BORDER_WINDOW:
+            borders = self._borders() if piece else []
+            self._begin(borders)
+            if ready is not None:  # the caller handles it while the next slice is scanned
+                yield ready
+                ready = None
+            self._ahead = self._ahead or self._source.read()
+            ready = self._fast_slice(borders) or self._last_slice()
+            if ready is None and piece and len(self._buffer) < _BORDER_WINDOW:
                 continue
-            else:
+            if ready is None:
                 yield from self._scanned(is_end=not piece)
             is_stuck = len(self._buffer) == size
+        if ready is not None:
+            yield ready
 
     def _read_head(self) -> bool:
         """Read up to the first entry; returns False if the list of entries is empty."""
@@ -139,10 +144,20 @@ class EventStream:
         found, hint = describe(value)
         return self._refusal(found, "a JSON object with 'traceEvents', or a list of events", hint=hint)
 
-    def _fast_slice(self) -> Batch | None:
-        """The entries up to one of the last borders in the buffer, or None if they do not decode."""
+    def _borders(self) -> list[re.Match[bytes]]:
+        """The last borders in the buffer, the last one first."""
         borders = list(_BORDER.finditer(self._buffer, max(0, len(self._buffer) - _BORDER_WINDOW)))
-        for border in reversed(borders[-_TRIES:]):
+        return borders[: -_TRIES - 1 : -1]
+
+    def _begin(self, borders: list[re.Match[bytes]]) -> None:
+        """Scan the entries up to the last border in another thread, if the scanner is in use."""
+        if borders:
+            self._begun = self._buffer[: borders[0].start() + 1]
+            self._decoder.begin(self._begun)
+
+    def _fast_slice(self, borders: list[re.Match[bytes]]) -> Batch | None:
+        """The entries up to one of `borders`, or None if they do not decode."""
+        for border in borders:
             if (batch := self._decode(border.start() + 1)) is not None:
                 self._drop(border.end())
                 return batch
@@ -158,8 +173,9 @@ class EventStream:
         return None
 
     def _decode(self, end: int) -> Batch | None:
+        text = self._begun if len(self._begun) == end else self._buffer[:end]
         try:
-            batch = self._decoder.decode(self._buffer[:end], self.num_entries)
+            batch = self._decoder.decode(text, self.num_entries)
         except SYNTAX_ERRORS:
             return None
         self.num_entries += batch.num_entries
@@ -218,13 +234,14 @@ class EventStream:
             pass
 
     def _read_piece(self) -> bool:
-        piece = self._source.read()
+        piece, self._ahead = self._ahead or self._source.read(), b""
         self._buffer += piece
         return bool(piece)
 
     def _double(self) -> bool:
         """Read as much again as the buffer has, so that reading takes linear time; False at the end."""
-        pieces, size = [self._buffer], 0
+        pieces, size = [self._buffer, self._ahead], len(self._ahead)
+        self._ahead = b""
         while size <= len(self._buffer) and (piece := self._source.read()):
             pieces.append(piece)
             size += len(piece)
@@ -232,7 +249,7 @@ class EventStream:
         return size > 0
 
     def _drop(self, count: int) -> None:
-        self._buffer = self._buffer[count:]
+        self._buffer, self._begun = self._buffer[count:], b""
         self._offset += count
 
     def _refusal(self, found: str, expected: str, hint: str | None = None, at: int | None = None) -> TraceFormatError:

@@ -29,7 +29,7 @@ typedef struct {
 /* The columns of a slice. The tables hold the distinct texts of all slices so far. */
 typedef struct {
     uint64_t seed;
-    int is_exact, is_busy;
+    int is_exact;
     Field fields[MAX_FIELDS];
     int num_fields;
     unsigned char key_slots[KEY_SLOTS]; /* number + 1, or 0 */

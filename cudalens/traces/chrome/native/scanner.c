@@ -1,4 +1,4 @@
-/* The extension module `_scanner`: `scan` reads a slice of ``traceEvents`` into columns without the GIL.
+/* The extension module `_scanner`: it reads slices of ``traceEvents`` into columns, in a thread without the GIL.
  *
  * Distinct texts are numbered over all slices that were scanned with the same tables; a slice returns its new ones.
  * Built with the limited API of Python 3.11 (abi3). Optional: the Python reader returns the same.
@@ -6,7 +6,19 @@
 #define PY_SSIZE_T_CLEAN
 #define Py_LIMITED_API 0x030b0000
 #include <Python.h>
+#include <pthread.h>
+#include <unistd.h>
 #include "entry.h"
+
+/* The tables of one file, and the scan of a slice in a thread of its own. */
+typedef struct {
+    Scan scan;
+    PyObject *data; /* the slice that is scanned, or NULL */
+    Text text, end; /* its contents */
+    pthread_t thread;
+    pid_t process; /* of the thread: a fork has none */
+    int has_thread, status;
+} Work;
 
 static void release(Scan *scan) {
     Array *arrays[] = {&scan->ts,     &scan->dur,    &scan->name,      &scan->track,
@@ -21,7 +33,6 @@ static void release(Scan *scan) {
         release_table(&scan->fields[i].texts);
         free(scan->fields[i].name);
     }
-    PyMem_Free(scan);
 }
 
 static PyObject *bytes_of(const Array *array) {
@@ -99,69 +110,101 @@ static int set_fields(Scan *scan, PyObject *fields) {
 
 static const char CAPSULE[] = "cudalens.traces.chrome._scanner.tables";
 
-static void release_capsule(PyObject *capsule) { release(PyCapsule_GetPointer(capsule, CAPSULE)); }
+static void *run(void *argument) {
+    Work *work = argument;
+    work->status = read_slice(&work->scan, work->text, work->end);
+    return NULL;
+}
+
+static void join(Work *work) {
+    if (work->has_thread && work->process == getpid()) pthread_join(work->thread, NULL);
+    work->has_thread = 0;
+}
+
+static void release_work(Work *work) {
+    join(work);
+    Py_XDECREF(work->data);
+    release(&work->scan);
+    PyMem_Free(work);
+}
+
+static void release_capsule(PyObject *capsule) { release_work(PyCapsule_GetPointer(capsule, CAPSULE)); }
 
 static PyObject *new_tables(PyObject *module, PyObject *args) {
     PyObject *fields;
     unsigned long long seed;
     (void)module;
     if (!PyArg_ParseTuple(args, "O!K", &PyTuple_Type, &fields, &seed)) return NULL;
-    Scan *scan = PyMem_Calloc(1, sizeof(Scan));
-    if (!scan) return PyErr_NoMemory();
-    scan->seed = seed;
-    PyObject *capsule = set_fields(scan, fields) ? PyCapsule_New(scan, CAPSULE, release_capsule) : NULL;
-    if (!capsule) release(scan);
+    Work *work = PyMem_Calloc(1, sizeof(Work));
+    if (!work) return PyErr_NoMemory();
+    work->scan.seed = seed;
+    PyObject *capsule = set_fields(&work->scan, fields) ? PyCapsule_New(work, CAPSULE, release_capsule) : NULL;
+    if (!capsule) release_work(work);
     return capsule;
 }
 
-/* The tables in `capsule`; NULL with an exception set if another thread scans with them. */
-static Scan *idle_tables(PyObject *capsule) {
-    Scan *scan = PyCapsule_GetPointer(capsule, CAPSULE);
-    if (scan && scan->is_busy) {
-        PyErr_SetString(PyExc_RuntimeError, "the tables are in use");
-        return NULL;
-    }
-    return scan;
+/* The work in `capsule`, NULL with an exception set unless a slice is in it as `is_begun` says. */
+static Work *work_of(PyObject *capsule, int is_begun) {
+    Work *work = PyCapsule_GetPointer(capsule, CAPSULE);
+    if (!work || !work->data == !is_begun) return work;
+    PyErr_SetString(PyExc_RuntimeError, is_begun ? "no slice was begun" : "a slice was begun before");
+    return NULL;
 }
 
-static PyObject *scan_slice(PyObject *module, PyObject *args) {
+static PyObject *begin(PyObject *module, PyObject *args) {
     PyObject *capsule, *data;
-    int is_exact, status;
-    char *text;
-    Py_ssize_t size;
+    int is_exact;
     (void)module;
     if (!PyArg_ParseTuple(args, "OSp", &capsule, &data, &is_exact)) return NULL;
-    Scan *scan = idle_tables(capsule);
-    if (!scan || PyBytes_AsStringAndSize(data, &text, &size) < 0) return NULL;
-    begin_slice(scan);
-    if (size > 1 << 30) Py_RETURN_NONE;
-    scan->is_exact = is_exact;
-    scan->is_busy = 1;
+    char *text;
+    Py_ssize_t size;
+    Work *work = work_of(capsule, 0);
+    if (!work || PyBytes_AsStringAndSize(data, &text, &size) < 0) return NULL;
+    begin_slice(&work->scan);
+    work->scan.is_exact = is_exact;
+    work->data = Py_NewRef(data);
+    work->text = (Text)text;
+    work->end = (Text)text + size;
+    work->status = NEEDS_PYTHON;
+    if (size <= 1 << 30) {
+        work->process = getpid();
+        work->has_thread = !pthread_create(&work->thread, NULL, run, work);
+        if (!work->has_thread) run(work);
+    }
+    Py_RETURN_NONE;
+}
+
+static PyObject *finish(PyObject *module, PyObject *capsule) {
+    (void)module;
+    Work *work = work_of(capsule, 1);
+    if (!work) return NULL;
     Py_BEGIN_ALLOW_THREADS;
-    status = read_slice(scan, (Text)text, (Text)text + size);
+    join(work);
     Py_END_ALLOW_THREADS;
-    scan->is_busy = 0;
-    PyObject *result = status == DONE ? result_of(scan) : NULL;
-    if (!result) undo_slice(scan);
-    if (status == NO_MEMORY) PyErr_NoMemory();
+    Py_CLEAR(work->data);
+    PyObject *result = work->status == DONE ? result_of(&work->scan) : NULL;
+    if (!result) undo_slice(&work->scan);
+    if (work->status == NO_MEMORY) PyErr_NoMemory();
     return result || PyErr_Occurred() ? result : Py_NewRef(Py_None);
 }
 
 static PyObject *undo(PyObject *module, PyObject *capsule) {
     (void)module;
-    Scan *scan = idle_tables(capsule);
-    if (!scan) return NULL;
-    undo_slice(scan);
-    begin_slice(scan); /* a second call does nothing */
+    Work *work = work_of(capsule, 0);
+    if (!work) return NULL;
+    undo_slice(&work->scan);
+    begin_slice(&work->scan); /* a second call does nothing */
     Py_RETURN_NONE;
 }
 
 static PyMethodDef METHODS[] = {
     {"new_tables", new_tables, METH_VARARGS,
      "new_tables(fields, seed)\n--\n\nEmpty tables of the texts of one file; `fields` are the arguments to read."},
-    {"scan", scan_slice, METH_VARARGS,
-     "scan(tables, data, is_exact)\n--\n\nThe columns of the entries in `data`, or None if only Python can read them."},
-    {"undo", undo, METH_O, "undo(tables)\n--\n\nForget the texts that the last `scan` added."},
+    {"begin", begin, METH_VARARGS,
+     "begin(tables, data, is_exact)\n--\n\nScan the entries in `data` in a thread of its own."},
+    {"finish", finish, METH_O,
+     "finish(tables)\n--\n\nThe columns of the slice that was begun, or None if only Python can read it."},
+    {"undo", undo, METH_O, "undo(tables)\n--\n\nForget the texts that the last slice added."},
     {NULL, NULL, 0, NULL},
 };
 

@@ -248,7 +248,7 @@ class EventColumns:
         return lambda text: self._texts[column][text] if text else MISSING
 
     def to_columns(self) -> dict[str, Any]:
-        """The columns by their names in the catalog.
+        """The columns by their names in the catalog; what was added is no longer here afterwards.
 
         In addition: ``lane`` (int32 codes into `lanes`), and ``device`` and ``stream`` from the args (int64, `MISSING`
         where the args have none).
@@ -259,6 +259,8 @@ class EventColumns:
         columns["lane"] = dense["lane"]
         columns["name"] = categorical(dense["name"].astype(np.int32), [text_of(name) for name in self._names])
         columns["cat"] = categorical(dense["cat"].astype(np.int32), [text_of(cat) for cat in self._cats])
+        for codes in (self._names, self._tracks, self._text_code, self._json_code):
+            codes.clear()
         for field in ("device", "stream"):
             arrays = self._sparse[field].to_arrays(n, np.int64, MISSING)
             columns[field] = np.full(n, MISSING) if arrays is None else arrays[0]

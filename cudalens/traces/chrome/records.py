@@ -129,6 +129,10 @@ class RecordDecoder:
         if self._scanner is not None:
             self._scanner.begin(data, self._is_exact)
 
+    def close(self) -> None:
+        """Release the memory of the scanner's tables."""
+        self._scanner = None
+
     def decode(self, data: bytes, first: int) -> Batch:
         """The entries of `data`, the contents of a JSON array; `first` is the number of its first entry.
 

@@ -81,6 +81,7 @@ class EventStream:
             if ready is None:
                 yield from self._scanned(is_end=not piece)
             is_stuck = len(self._buffer) == size
+        self._decoder.close()
         if ready is not None:
             yield ready
 

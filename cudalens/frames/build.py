@@ -96,6 +96,7 @@ def build_events(
         parent: Number of the row, in the order given, that encloses each row, -1 for none; it begins no later, ends no
             earlier and comes before it. Default: computed from the times.
         thread_numbers: torch's own id of each host thread by tid, as in ``fwd_tid``. Default: inferred from the rows.
+        consume: Whether `columns`, a dict, is emptied on the way, so that no column is in memory twice.
 
     Returns:
         The frame, rows sorted by (ts, longest first), with the catalog's columns and dtypes.

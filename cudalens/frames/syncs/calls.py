@@ -49,15 +49,15 @@ class Wait:
     is_pageable: bool | None = None
 
 
-def find_waits(events: pd.DataFrame, names: Names) -> list[Wait]:
-    """The waits in the runtime calls of `events`, by start. `names` are those of the events."""
+def find_waits(events: pd.DataFrame, names: Names | None = None) -> list[Wait]:
+    """The waits in the runtime calls of `events`, by start. `names` are those of the events, if they are known."""
     is_call = is_category(events["cat"].array, RUNTIME_CATEGORIES)
     kind = np.full(len(events), _NOTHING)
     kind[is_call] = map_texts(events["name"].array[is_call], _kind_of_call, _NOTHING)
     rows = np.flatnonzero(kind != _NOTHING)
     if not len(rows):
         return []
-    table = _Calls(events, names, kind, is_call, rows)
+    table = _Calls(events, names or Names(events["name"]), kind, is_call, rows)
     found = [wait for group in table.groups() for wait in table.waits(group)]
     return sorted(found, key=lambda wait: (wait.start_ns, wait.rows[0]))
 

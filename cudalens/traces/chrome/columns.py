@@ -255,10 +255,13 @@ class EventColumns:
         """
         n = self.num_rows
         dense = {key: _joined(parts) for key, parts in self._dense.items()}
-        columns: dict[str, Any] = {"ts": dense["ts"], "dur": dense["dur"], "is_instant": dense["instant"].astype(bool)}
+        columns: dict[str, Any] = {"ts": dense["ts"], "dur": dense["dur"]}
+        columns["is_instant"] = dense["instant"].astype(bool, copy=False)
         columns["lane"] = dense["lane"]
-        columns["name"] = categorical(dense["name"].astype(np.int32), [text_of(name) for name in self._names])
-        columns["cat"] = categorical(dense["cat"].astype(np.int32), [text_of(cat) for cat in self._cats])
+        columns["name"] = categorical(
+            dense["name"].astype(np.int32, copy=False), [text_of(name) for name in self._names]
+        )
+        columns["cat"] = categorical(dense["cat"].astype(np.int32, copy=False), [text_of(cat) for cat in self._cats])
         for codes in (self._names, self._tracks, self._text_code, self._json_code):
             codes.clear()
         for field in ("device", "stream"):

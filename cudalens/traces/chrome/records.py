@@ -124,6 +124,11 @@ class RecordDecoder:
         self._is_exact = False
         self._scanner = Scanner() if is_scanner_in_use() else None
 
+    @property
+    def uses_scanner(self) -> bool:
+        """Whether the compiled scanner reads what it can."""
+        return self._scanner is not None
+
     def begin(self, data: bytes) -> None:
         """Begin to scan `data` in another thread, if the scanner is in use; `decode` of the same object comes next."""
         if self._scanner is not None:

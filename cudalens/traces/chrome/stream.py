@@ -1,6 +1,6 @@
 """Stream the entries of ``traceEvents`` from a JSON text of any size, and collect the other top-level keys.
 
-The text is cut into slices of about a megabyte at places that look like the border between two entries. A cut in the
+The text is cut into slices of some megabytes at places that look like the border between two entries. A cut in the
 wrong place (inside a string or nested args) leaves a bracket or a quote open, so that decoding fails: a slice that
 decodes was cut correctly. Brackets are counted only if decoding fails.
 """
@@ -29,6 +29,8 @@ _END: Final = re.compile(rb"\}\s{0,64}\]\s{0,64}(?=[,}]|\Z)")
 _TOKEN: Final = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*(?:"|\\?\Z)|[][{}]', re.DOTALL)
 _EVENTS_KEY: Final = re.compile(rb'"traceEvents"\s{0,64}:\s{0,64}')
 _SPACE: Final = b" \t\r\n"
+#: Bytes of a slice for the scanner, which has costs per slice; for the Python reader smaller slices stay in the caches.
+_SCANNED_PIECE: Final = 1 << 22
 _TRIES: Final = 3
 #: Keys "traceEvents" of which it is checked whether they are of the outermost object; each takes a decoding.
 _MAX_KEYS: Final = 16
@@ -53,6 +55,8 @@ class EventStream:
     def __init__(self, path: str | os.PathLike[str], source: Source, problems: Problems) -> None:
         self._path, self._source, self._problems = path, source, problems
         self._decoder = RecordDecoder(problems)
+        if self._decoder.uses_scanner:
+            source.piece = max(source.piece, _SCANNED_PIECE)
         self._buffer = self._begun = self._ahead = b""
         self._offset = 0
         self.metadata: dict[str, Any] = {}

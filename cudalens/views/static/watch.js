@@ -47,14 +47,14 @@ on"?n.addEventListener("click",s):n.setAttribute(r,s===!0?"":String(s)));return 
 o)].filter(n=>n instanceof e)}var Fe=new Set(["article","b","code","dd","details","div","dl","dt","h4","li","ol","p","pre","span","strong","summary","table","tbody","td","th","thead","tr","u\
 l"]),Ue=new Set(["svg","title","rect","path","text"]),De=new Set(["class","colspan","scope","role","tabindex","open","title","aria-hidden","aria-label","viewBox",
 "width","height","preserveAspectRatio","x","y","rx","d","fill","fill-opacity","stroke","stroke-width","stroke-opacity","stroke-dasharray","opacity","data-event",
-"data-depth","data-label","data-wide","font-family","font-size","font-weight","text-anchor"]);function Ge(t){return typeof t=="string"?document.createTextNode(t):
+"data-depth","data-label","data-wide","font-family","font-size","font-weight","text-anchor"]);function We(t){return typeof t=="string"?document.createTextNode(t):
 Et(t)}function Et([t,o,...e]){let n=Ue.has(t);if(!n&&!Fe.has(t))throw new Error(`cudalens markup: the element ${t} is not known here`);let r=n?document.createElementNS(
 eo,t):document.createElement(t);for(let[s,a]of Object.entries(o))De.has(s)&&r.setAttribute(s,a);return t==="h4"&&r.setAttribute("aria-level","3"),r.append(...e.
-map(Ge)),r}function no(){return`${Date.now().toString(36)}-${Math.random().toString(36).slice(2)}`}function K(){if(matchMedia("print").matches)return"light";let{jpThemeLight:t,vscodeThemeKind:o}=document.body.dataset;if(t!==void 0)return t==="false"?"dark":"l\
+map(We)),r}function no(){return`${Date.now().toString(36)}-${Math.random().toString(36).slice(2)}`}function K(){if(matchMedia("print").matches)return"light";let{jpThemeLight:t,vscodeThemeKind:o}=document.body.dataset;if(t!==void 0)return t==="false"?"dark":"l\
 ight";if(o!==void 0)return o.includes("light")?"light":"dark";let e=document.documentElement.dataset.theme;return e==="dark"||e==="light"?e:matchMedia("(prefers\
 -color-scheme: dark)").matches?"dark":"light"}function ro(t){let o=K(),e=()=>{let a=K();a!==o&&(o=a,t(a))},n=new MutationObserver(e),r={attributes:!0,attributeFilter:[
 "data-jp-theme-light","data-vscode-theme-kind","data-theme"]};n.observe(document.body,r),n.observe(document.documentElement,r);let s=[matchMedia("(prefers-color\
--scheme: dark)"),matchMedia("print")];for(let a of s)a.addEventListener("change",e);return()=>{n.disconnect();for(let a of s)a.removeEventListener("change",e)}}function We(t){return t?V(document,`[data-cudalens-static="${CSS.escape(t)}"]`,HTMLElement):[]}function Tt(t,o){let e=We(t).map(r=>r.closest(".jp-OutputArea-chi\
+-scheme: dark)"),matchMedia("print")];for(let a of s)a.addEventListener("change",e);return()=>{n.disconnect();for(let a of s)a.removeEventListener("change",e)}}function Ge(t){return t?V(document,`[data-cudalens-static="${CSS.escape(t)}"]`,HTMLElement):[]}function Tt(t,o){let e=Ge(t).map(r=>r.closest(".jp-OutputArea-chi\
 ld")??r),n=e.length>1?e[0].nextElementSibling:null;n instanceof HTMLElement&&n.nextElementSibling===e[1]&&e.push(n);for(let r of e)r.style.display=o?"none":""}function so({start:t,dur:o},e,n){let[r,s]=t[e]<=t[n]?[e,n]:[n,e],a=t[r]+o[r];return a<t[s]?[a,t[s]]:[t[r],Math.max(t[s],t[r]+1)]}function Be(t){return t>=999.5?t.toFixed(0):t.toPrecision(3)}var Ve=[[1e9,"s"],[1e6,"ms"],[1e3,"\xB5s"]],Pr=[[2**40,"TiB"],[2**30,"GiB"],[2**20,"MiB"],[2**10,"K\
 iB"]];function S(t){if(t==null||Number.isNaN(t))return"-";if(t<0)return`-${S(-t)}`;if(t>=1195e8){let o=Math.round(t/1e9);return`${Math.floor(o/60)} min ${o%60} \
 s`}for(let[o,e]of Ve)if(t>=.9995*o)return`${Be(t/o)} ${e}`;return t>=.9995||t===0?`${t.toFixed(0)} ns`:`${Number(t.toPrecision(2))} ns`}function nt(t){return t.toLocaleString("en-US")}var Ke=`
@@ -162,7 +162,7 @@ function R(t,o,e){let n=t.first[o],r=dt(t.s,n,t.first[o+1],e);return r>n&&t.e[r-
 e:u,sum:d,tone:p}=t,g=t.first[o+1],h=1/n,w=e+a*n,x=R(t,o,e),m=0;for(;x<g&&i[x]<w&&m<a;){let H=(i[x]-e)*h;H>m&&(m=Math.floor(H));let C=e+m*n;if(u[x]<=C&&i[x]<C){
 x++;continue}if(i[x]<=C&&u[x]>=C+n){let tt=(u[x]-e)*h,ot=Math.min(a,Math.max(m+1,Math.floor(tt)));r.fill((l[p[x]]|an)>>>0,s+m,s+ot),tt-H>=c&&f(x,H,tt),tt-H>=4&&
 ot<a&&(r[s+ot-1]=(l[p[x]]|cn)>>>0),m=ot,u[x]<=e+m*n&&x++;continue}let vt=C+n,I=dt(i,x,g,vt);if(I===x){m++;continue}let Ae=Math.max(0,C-i[x])+Math.max(0,u[I-1]-vt),
-Wt=(d[I]-d[x]-Ae)*h,Ee=I-x===1?x:To(t,x,I),Te=vo+(255-vo)*(Wt>1?1:Wt);r[s+m]=(l[p[Ee]]|Math.round(Te)<<24)>>>0,m++,x=u[I-1]>vt?I-1:I}}function ko(t,o,[e,n],r){let{
+Gt=(d[I]-d[x]-Ae)*h,Ee=I-x===1?x:To(t,x,I),Te=vo+(255-vo)*(Gt>1?1:Gt);r[s+m]=(l[p[Ee]]|Math.round(Te)<<24)>>>0,m++,x=u[I-1]>vt?I-1:I}}function ko(t,o,[e,n],r){let{
 s,e:a,sum:c}=t,l=(n-e)/r.length,f=t.first[o+1],i=R(t,o,e);for(let u=0;u<r.length&&i<f;u++){let d=e+u*l,p=dt(s,i,f,d+l);if(p===i&&!(s[i]<d+l))continue;let g=Math.
 max(0,d-s[i])+Math.max(0,a[p-1]-d-l);r[u]+=Math.max(0,c[p]-c[i]-g)/l,i=p>i&&a[p-1]>d+l?p-1:p}}function pt(t,o,e,n){let{s:r,e:s,first:a}=t,c=R(t,o,e);if(c<a[o+1]&&
 r[c]<=e&&s[c]>e&&s[c]-r[c]>=2*n)return t.at[c];let l=R(t,o,e-n),f=dt(r,l,a[o+1],e+n),i=f<a[o+1]&&r[f]<=e+n?f+1:f;return l<i?t.at[To(t,l,i)]:-1}var Io=["device","host"],un=400;function dn(t,o){let e={device:new Float32Array(o),host:new Float32Array(o)},n={device:0,host:0};t.data.header.lanes.forEach((r,s)=>{
@@ -201,7 +201,7 @@ e=bo(t),n=Number.parseInt(o.dim.slice(1),16),r=((n&255)<<16|n&65280|n>>16)>>>0;r
 function M(t,o,e,n,r){o.addEventListener(e,n,r),t.cleanups.push(()=>o.removeEventListener(e,n,r))}function xn({header:t},{first:o,laneRow:e,tone:n}){let r=t.lanes.
 findIndex(({kind:s,count:a})=>s==="host"&&a>0);return r<0?0:n[o[e[r]]]}function yn(t){let o=new Set(t.header.step_names),e=[];if(!o.size)return e;for(let n=0;n<
 t.n;n++)o.has(t.name[n])&&t.header.lanes[t.lane[n]].kind==="host"&&e.push({t0:t.start[n],t1:t.start[n]+t.dur[n]});return e.length>mn?[]:e.sort((n,r)=>n.t0-r.t0)}var bn=4,vn={gutter:"pointer",ruler:"col-resize",overview:"ew-resize"};function Mn(t,o){let e=t.getBoundingClientRect();return[o.clientX-e.left,o.clientY-e.top]}
-function ht(t,o,e){return o<t.size.gutter?e<y?"corner":"gutter":e<v?"overview":e<y?"ruler":"plot"}function Wo(t,o){let{canvas:e}=t.dom,n=r=>Mn(e,r);M(t,e,"point\
+function ht(t,o,e){return o<t.size.gutter?e<y?"corner":"gutter":e<v?"overview":e<y?"ruler":"plot"}function Go(t,o){let{canvas:e}=t.dom,n=r=>Mn(e,r);M(t,e,"point\
 erdown",r=>{if(r.button!==0)return;let[s,a]=n(r),c=ht(t,s,a);t.isArmed=!0,e.focus({preventScroll:!0}),e.setPointerCapture(r.pointerId);let l=c==="ruler"||c==="p\
 lot"&&r.shiftKey?"range":c;t.drag={kind:l,x:s,y:a,view:[...t.view],scroll:t.scroll,moved:!1,from:o.timeAt(s)},l==="overview"&&o.centre(Rt(t,s))}),M(t,e,"pointer\
 move",r=>{let[s,a]=n(r);if(t.drag===null){let c=ht(t,s,a);e.style.cursor=vn[c]??"default",c==="plot"?o.hover(s,a):o.leave()}else An(t,o,s,a)}),M(t,e,"pointerup",
@@ -213,11 +213,11 @@ fit()}),M(t,e,"wheel",r=>En(t,o,r,n(r)),{passive:!1})}function An(t,o,e,n){let{d
 scrollTop=r.scroll-(n-r.y)}else r.kind==="range"?o.dragRange(r.from,o.timeAt(Math.min(Math.max(e,t.size.gutter),t.size.width))):r.kind==="overview"&&o.centre(Rt(
 t,e))}function En(t,o,e,[n]){let r=e.deltaMode===1?16:e.deltaMode===2?400:1,[s,a]=[e.deltaX*r,e.deltaY*r],c=e.ctrlKey||e.metaKey;if(!c&&!t.isArmed)return;e.preventDefault();
 let l=e.shiftKey&&s===0?a:s;!c&&(e.shiftKey||Math.abs(s)>Math.abs(a))?o.pan(l):o.zoom(Math.exp(Math.min(Math.max(a,-200),200)*(c&&Math.abs(a)<30?.01:.0022)),n)}
-var $t={w:[1,0],s:[-1,0],a:[0,-1],d:[0,1]},Go={ArrowLeft:"left",ArrowRight:"right",ArrowUp:"up",ArrowDown:"down"};function Bo(t,o){let{canvas:e,search:n}=t.dom;
+var $t={w:[1,0],s:[-1,0],a:[0,-1],d:[0,1]},Wo={ArrowLeft:"left",ArrowRight:"right",ArrowUp:"up",ArrowDown:"down"};function Bo(t,o){let{canvas:e,search:n}=t.dom;
 M(t,e,"keydown",r=>{r.ctrlKey||r.metaKey||r.altKey||Tn(t,o,r)&&(r.preventDefault(),r.stopPropagation())}),M(t,e,"keyup",r=>t.held.delete(r.key.toLowerCase())),M(
 t,e,"focus",()=>o.focusChanged(!0)),M(t,e,"blur",()=>{t.held.clear(),t.isArmed=!1,o.focusChanged(!1)}),M(t,n,"input",()=>o.search(n.value)),M(t,n,"keydown",r=>{
 if(r.stopPropagation(),r.key==="Enter")o.nextMatch(r.shiftKey?-1:1);else if(r.key==="Escape")n.value="",o.search(""),e.focus({preventScroll:!0});else return;r.preventDefault()})}
-function Tn(t,o,e){let n=e.key.length===1?e.key.toLowerCase():e.key;if(n in $t)o.hold(n);else if(n in Go)o.arrow(Go[n]);else if(n==="Enter"||n===" ")o.enter();else if(n===
+function Tn(t,o,e){let n=e.key.length===1?e.key.toLowerCase():e.key;if(n in $t)o.hold(n);else if(n in Wo)o.arrow(Wo[n]);else if(n==="Enter"||n===" ")o.enter();else if(n===
 "f")o.fit();else if(n==="z")o.zoomToFocused();else if(n==="l")o.follow();else if(n==="c")o.toggleFocusLane();else if(n==="p")o.pinFocusLane();else if(n==="/")t.
 dom.search.select();else if(n==="n")o.nextMatch(e.shiftKey?-1:1);else if(n==="+"||n==="=")o.zoom(.7,null);else if(n==="-")o.zoom(1/.7,null);else if(n==="Home"||
 n==="End")o.toEnd(n==="End");else if(n==="PageUp"||n==="PageDown")t.dom.frame.scrollBy(0,(n==="PageUp"?-.8:.8)*t.size.height);else return n==="Escape"?o.escape():
@@ -254,10 +254,10 @@ row:g},h)=>{let w=Math.round(e.y(p,g));t.drawImage(r.stripCanvas,0,h,c,1,u,w,d,E
 for(let c=0;c<t.layout.shown[a];c++){let l=o(a,c);l>n-E&&l<r&&s.push({lane:a,row:c})}return s}function Un(t,o,e,n,r,s){let{index:a,chosen:c,tones:l}=t,f=zn*t.size.
 ratio,i=o.y(e,n),u={t0:o.t0,w:o.w,width:o.pixels,out:r,base:s,minWidth:f},d=[],p=(g,h,w)=>So(g,a.laneRow[e]+n,u,h,(x,m,H)=>{w?.[g.at[x]]||d.push({i:g.at[x],tone:g.
 tone[x],x0:m,x1:H,y:i,isDim:w!==null})});return c===null?p(a,l.pixels,null):(p(a,t.dimPixels,c.keep),p(c.index,l.pixels,null)),d}function Dn(t,o,e,n){let{ratio:r,
-gutter:s}=o.size;t.textAlign="left";for(let{i:a,tone:c,x0:l,x1:f,y:i,isDim:u}of n){let d=Math.max(0,l)/r,p=Math.min(e.width,f/r)-d-8,g=Nt(o.data,a)??Gn(t,o,o.data.
-name[a],p);g&&(t.fillStyle=u?o.colors.muted:o.tones.ink[c],t.fillText(g,Math.round(s+d+4),Math.round(i)+E/2))}}function Gn(t,o,e,n){let{labels:r}=o.painter,s=r[e]??
-Bn(t,o.data.header,e);if(r[e]=s,s.width<=n)return s.text;if(s.shortWidth<=n)return s.short;let a=Math.floor(s.short.length*n/s.shortWidth);for(;a>=2&&Wn(t,s,a)>
-n;)a--;return a<2?"":`${s.short.slice(0,a)}\u2026`}function Wn(t,o,e){return o.cuts[e]??=t.measureText(`${o.short.slice(0,e)}\u2026`).width,o.cuts[e]}function Bn(t,o,e){
+gutter:s}=o.size;t.textAlign="left";for(let{i:a,tone:c,x0:l,x1:f,y:i,isDim:u}of n){let d=Math.max(0,l)/r,p=Math.min(e.width,f/r)-d-8,g=Nt(o.data,a)??Wn(t,o,o.data.
+name[a],p);g&&(t.fillStyle=u?o.colors.muted:o.tones.ink[c],t.fillText(g,Math.round(s+d+4),Math.round(i)+E/2))}}function Wn(t,o,e,n){let{labels:r}=o.painter,s=r[e]??
+Bn(t,o.data.header,e);if(r[e]=s,s.width<=n)return s.text;if(s.shortWidth<=n)return s.short;let a=Math.floor(s.short.length*n/s.shortWidth);for(;a>=2&&Gn(t,s,a)>
+n;)a--;return a<2?"":`${s.short.slice(0,a)}\u2026`}function Gn(t,o,e){return o.cuts[e]??=t.measureText(`${o.short.slice(0,e)}\u2026`).width,o.cuts[e]}function Bn(t,o,e){
 let n=o.short[e],r=n??jo(o.names[e]),s=n??Zo(r);return{text:r,short:s,cuts:[],width:t.measureText(r).width,shortWidth:t.measureText(s).width}}function Vn(t,o,e){
 for(let{event:n}of o.syncs)n>=0&&q(t,o,e,n,Ot,1.5);for(let{event:n}of o.races)n>=0&&q(t,o,e,n,Ht,2.5);o.hover!==null&&o.hover!==o.selected&&q(t,o,e,o.hover,o.colors.
 text,1),o.selected!==null&&q(t,o,e,o.selected,o.colors.accent,2.5),o.focused!==null&&o.focused!==o.selected&&o.hasFocus&&q(t,o,e,o.focused,o.colors.text,2,[4,2])}
@@ -265,18 +265,18 @@ function q(t,o,e,n,r,s,a=[]){let c=F(o,e,n);if(c===null)return;t.strokeStyle=r,t
 c.y,Math.max(2,Math.min(c.x+c.width,o.size.width+4)-l),E-1),t.setLineDash([])}function Kn(t,o,{x:e,width:n}){if(o.range===null)return;let{gutter:r,height:s}=o.size,
 a=f=>Math.min(Math.max(f,r),r+n),[c,l]=o.range.map(f=>a(e(f)));l<=r||c>=r+n||(t.fillStyle=o.colors.accent,t.globalAlpha=o.colors.rangeAlpha,t.fillRect(c,v,l-c,s-
 v),t.globalAlpha=1,c>r&&t.fillRect(c-.5,v,1,s),l<r+n&&t.fillRect(l-.5,v,1,s))}function Qo(t){let o=new Uint8Array(T.groups.length);for(let e of t.index.tone)o[e/
-U|0]=1;return T.groups.flatMap((e,n)=>o[n]?[[e.label,t.tones.css[n*U]]]:[])}var te=2e3;function G(t){if(t.isReleased)return;let{frame:o,stage:e,canvas:n}=t.dom,r=Math.max(1,o.clientWidth),s=Math.max(y+E,o.clientHeight),a=window.devicePixelRatio||
+U|0]=1;return T.groups.flatMap((e,n)=>o[n]?[[e.label,t.tones.css[n*U]]]:[])}var te=2e3;function W(t){if(t.isReleased)return;let{frame:o,stage:e,canvas:n}=t.dom,r=Math.max(1,o.clientWidth),s=Math.max(y+E,o.clientHeight),a=window.devicePixelRatio||
 1;e.style.height=`${Math.max(s,Math.ceil(t.layout.total+y))}px`;let{size:c}=t;c.width!==r||c.height!==s||c.ratio!==a?(t.size={width:r,height:s,ratio:a,gutter:Math.
 round(Math.min(188,Math.max(132,r*.2),r*.35))},n.width=Math.round(r*a),n.height=Math.round(s*a),n.style.width=`${r}px`,n.style.height=`${s}px`,wt(t)):A(t)}function ee(t,o){
-if(t.isReleased!==o)return;if(t.isReleased=!o,o){t.size={...t.size,width:0},G(t);return}let{canvas:e}=t.dom;for(let n of[e,t.painter.stripCanvas])n.width=n.height=
+if(t.isReleased!==o)return;if(t.isReleased=!o,o){t.size={...t.size,width:0},W(t);return}let{canvas:e}=t.dom;for(let n of[e,t.painter.stripCanvas])n.width=n.height=
 0;t.painter.strip=null,t.overview=null}function wt(t){if(t.isReleased)return;let o=performance.now();t.scroll=t.dom.frame.scrollTop,Jo(t),t.script.push(performance.
 now()-o),t.script.length>te&&t.script.splice(0,te/2)}function A(t){t.pending||t.isGone||(t.pending=requestAnimationFrame(o=>{t.pending=0,!t.isGone&&(t.beforeFrame?.(
 o),wt(t))}))}function D(t,o){let e=kt(o,t.extent);e[0]===t.view[0]&&e[1]===t.view[1]||(t.view=e,t.options.onTime?.([...e]),A(t))}function z(t,o){let e=kt(o,t.extent);
 if(t.held.clear(),matchMedia("(prefers-reduced-motion: reduce)").matches){D(t,e);return}let n=t.view,r=null;t.beforeFrame=s=>{r??=s;let a=Math.min(1,(s-r)/180),
-c=1-(1-a)**3;D(t,a<1?[n[0]+(e[0]-n[0])*c,n[1]+(e[1]-n[1])*c]:e),a>=1?t.beforeFrame=null:A(t)},A(t)}function W(t){let{data:o,names:e,search:n,filters:r}=t;if(e===
+c=1-(1-a)**3;D(t,a<1?[n[0]+(e[0]-n[0])*c,n[1]+(e[1]-n[1])*c]:e),a>=1?t.beforeFrame=null:A(t)},A(t)}function G(t){let{data:o,names:e,search:n,filters:r}=t;if(e===
 null&&n===null&&!r.size)t.chosen=null;else{let s=new Uint8Array(o.header.names.length);for(let l=0;l<s.length;l++)s[l]=+((e===null||e.has(l))&&(n===null||n.isHit[l]));
 let a=new Uint8Array(o.n),c=o.header.lanes.map((l,f)=>r.get(f)?.isHit??null);for(let l=0;l<o.n;l++)a[l]=s[o.name[l]]&(c[o.lane[l]]?.[o.name[l]]??1);t.chosen={keep:a,
-index:it(o,t.rows,t.tone,a)}}A(t)}function Ct(t){let{rows:o,collapsed:e,order:n,pinned:r}=t;t.layout=st(o.heights,e,n,r.size),G(t)}function P(t){t.options.onSelect?.(
+index:it(o,t.rows,t.tone,a)}}A(t)}function Ct(t){let{rows:o,collapsed:e,order:n,pinned:r}=t;t.layout=st(o.heights,e,n,r.size),W(t)}function P(t){t.options.onSelect?.(
 {range:t.range&&[...t.range],event:t.selected,names:t.names&&new Set(t.names)})}function N(t,o,e=!1){let{data:n,view:r,dom:s,layout:a}=t;s.tip.hidden=!0,t.hover=
 null;let c=ut(n,t.rows,o),[l,f]=[n.start[c],n.start[c]+n.dur[c]],i=n.lane[c];t.rows.row[c]>=a.shown[i]&&t.collapsed.delete(i)&&Ct(t);let u=at(t.layout,i,t.rows.
 row[c]),d=t.size.height-y,p=ct(t),g=u<p;!g&&u<t.scroll+p?s.frame.scrollTop=u-p-8:!g&&u+E>t.scroll+d&&(s.frame.scrollTop=u+E+8-d);let h=r[1]-r[0],w=h/(t.size.width-
@@ -295,10 +295,10 @@ s:(p,g)=>s(g,p);(c<0||u(i,c))&&(c=i),(r>=0?u(r,i):n>0?t.start[i]>=o[0]:t.start[i
 f+=e.isHit[t.name[i]]&&!s(l,i)?1:0;return{found:l,ordinal:f}}function Z(t,o){o<0||t.rows.heights[o]<2||(t.collapsed.delete(o)||t.collapsed.add(o),Dt(t,o,t.collapsed.has(o)?"folded":"unfolded"))}function mt(t,o){let{order:e,
 pinned:n}=t;o<0||(e.splice(e.indexOf(o),1),n.delete(o)?e.splice(n.size,0,o):(e.splice(n.size,0,o),n.add(o)),Dt(t,o,n.has(o)?"pinned":"no longer pinned"))}function J(t,o,e){
 let{order:n,pinned:r}=t;if(o<0)return;let[s,a]=r.has(o)?[0,r.size-1]:[r.size,n.length-1];n.splice(n.indexOf(o),1),n.splice(Math.min(Math.max(e,s),a),0,o),Dt(t,o,
-`is lane ${n.indexOf(o)+1} of ${n.length}`)}function le(t,o,e){e.trim()?t.filters.set(o,{text:e.trim(),isHit:Ut(t,e)}):t.filters.delete(o),W(t)}function Dt(t,o,e){
-t.dom.spoken.textContent=`${t.data.header.lanes[o].label} ${e}`,Ct(t),t.lanesPanel?.update()}function Q(t,o){t.beforeFrame=null,D(t,o)}function xt(t,o){let{size:e,view:n}=t,r=o/(e.width-e.gutter)*(n[1]-n[0]);Q(t,[n[0]+r,n[1]+r])}function Gt(t,o,e){let{size:n,
+`is lane ${n.indexOf(o)+1} of ${n.length}`)}function le(t,o,e){e.trim()?t.filters.set(o,{text:e.trim(),isHit:Ut(t,e)}):t.filters.delete(o),G(t)}function Dt(t,o,e){
+t.dom.spoken.textContent=`${t.data.header.lanes[o].label} ${e}`,Ct(t),t.lanesPanel?.update()}function Q(t,o){t.beforeFrame=null,D(t,o)}function xt(t,o){let{size:e,view:n}=t,r=o/(e.width-e.gutter)*(n[1]-n[0]);Q(t,[n[0]+r,n[1]+r])}function Wt(t,o,e){let{size:n,
 view:r}=t,s=e===null?.5:Math.min(Math.max((e-n.gutter)/(n.width-n.gutter),0),1),a=r[0]+s*(r[1]-r[0]);Q(t,[a+(r[0]-a)*o,a+(r[1]-a)*o])}function fe(t,o){let e=(t.
-view[1]-t.view[0])/2;Q(t,[o-e,o+e])}function ue(t,o){let{extent:e,view:n}=t,r=n[1]-n[0],s=r*.02,a=o?e[1]+s-r:e[0]-s;z(t,[a,a+r])}var qn=3;function de(t){return{...jn(t),...Zn(t),...Jn(t)}}function jn(t){return{show:o=>Q(t,o),pan:o=>xt(t,o),zoom:(o,e)=>Gt(t,o,e),centre:o=>fe(t,o),fit:()=>z(
+view[1]-t.view[0])/2;Q(t,[o-e,o+e])}function ue(t,o){let{extent:e,view:n}=t,r=n[1]-n[0],s=r*.02,a=o?e[1]+s-r:e[0]-s;z(t,[a,a+r])}var qn=3;function de(t){return{...jn(t),...Zn(t),...Jn(t)}}function jn(t){return{show:o=>Q(t,o),pan:o=>xt(t,o),zoom:(o,e)=>Wt(t,o,e),centre:o=>fe(t,o),fit:()=>z(
 t,t.whole),toEnd:o=>ue(t,o)}}function Zn(t){return{timeAt:o=>pe(t,o),hover:(o,e)=>Qn(t,o,e),leave(){t.pointerX=null,he(t,null)},click:(o,e)=>tr(t,o,e),zoomToEventAt(o,e){
 let n=yt(t,o,e);n!==null&&N(t,n,!0)},dragRange(o,e){t.range=[Math.min(o,e),Math.max(o,e)],A(t)},finishRange:()=>P(t),measureTo(o,e){let[n,r]=[t.selected,yt(t,o,
 e)];return n===null||r===null||n===r?!1:(t.range=so(t.data,n,r),t.selected=null,P(t),A(t),!0)},clearRange(){t.range!==null&&(t.range=null,P(t),A(t))},toggleLane:o=>Z(
@@ -313,9 +313,9 @@ let n=yt(t,o,e);t.focused=n,n===null&&(t.range=null),ge(t,n)}function ge(t,o){t.
 A(t)}function we(t){let o=_(t).parts.reverse().flatMap(({lanes:e})=>e);return[...o,...t.order.slice(t.order.indexOf(o[o.length-1])+1)]}function ie(t){return t.focusLane>=
 0?t.focusLane:we(t)[0]??-1}function or(t){if(t.search!==null)t.dom.search.value="",bt(t,"");else if(t.focused!==null&&t.focused!==t.selected)t.focused=null;else if(t.
 selected!==null||t.range!==null)Object.assign(t,{selected:null,range:null,focused:null}),P(t);else return!1;return t.isArmed=!1,A(t),!0}function bt(t,o){let e=ae(
-t,o);return t.search=e,t.dom.matches.textContent=e&&`${nt(e.count)} ${e.count===1?"match":"matches"}`,W(t),e?.count??0}function er(t,o){let{search:e}=t;if(e===null||
+t,o);return t.search=e,t.dom.matches.textContent=e&&`${nt(e.count)} ${e.count===1?"match":"matches"}`,G(t),e?.count??0}function er(t,o){let{search:e}=t;if(e===null||
 e.count===0)return;let{found:n,ordinal:r}=ce(t,e,o);e.at=n,t.dom.matches.textContent=`${nt(r)} of ${nt(e.count)}`,t.selected=n,j(t,n),P(t)}function nr(t,o){let e=([
-s,a],c)=>{s&&Gt(t,Math.exp(-s*2.2*c),t.pointerX),a&&xt(t,a*900*c)};if(matchMedia("(prefers-reduced-motion: reduce)").matches){e(zt([o]),.12);return}if(t.held.has(
+s,a],c)=>{s&&Wt(t,Math.exp(-s*2.2*c),t.pointerX),a&&xt(t,a*900*c)};if(matchMedia("(prefers-reduced-motion: reduce)").matches){e(zt([o]),.12);return}if(t.held.has(
 o))return;t.held.add(o);let n=null,r=s=>{let a=n===null?.016666666666666666:Math.min(.05,(s-n)/1e3);n=s,e(zt(t.held),a),t.beforeFrame=t.held.size?r:null,t.held.
 size&&A(t)};t.beforeFrame=r,A(t)}function me(t){let{lanesButton:o,lanes:e}=t.dom;M(t,o,"click",()=>{t.lanesPanel??=rr(t),e.hidden=!e.hidden,o.setAttribute("aria-expanded",String(!e.hidden)),t.lanesPanel.
 update()})}function rr(t){let o=t.data.header.lanes.map((n,r)=>sr(t,r)),e=b("ul",{"aria-label":"Lanes"});return t.dom.lanes.replaceChildren(e),{update(){let{activeElement:n}=document;
@@ -324,15 +324,15 @@ lanes[o],n=(i,u,d)=>b("button",{type:"button",title:u,"aria-label":`${u}: ${e}`,
 o,t.order.indexOf(o)-1)),a=n("\u2193","Move down",()=>J(t,o,t.order.indexOf(o)+1)),c=n("Fold","Fold to one row",()=>Z(t,o));c.disabled=t.rows.heights[o]<2;let l=b(
 "input",{type:"search",placeholder:"Filter names","aria-label":`Filter names: ${e}`});l.addEventListener("input",()=>le(t,o,l.value));for(let i of[r,s,a,c,l])i.
 setAttribute("data-lm-suppress-shortcuts","true");let f=b("span",{class:"cltl-lane",title:e},e);return{node:b("li",{},r,s,a,c,f,l),update(){r.setAttribute("aria\
--pressed",String(t.pinned.has(o))),c.setAttribute("aria-pressed",String(t.collapsed.has(o)))}}}var ar=460,cr=150,lr="800px 0px";function ye(t,o,e={}){let n=Do(t,o,e),r=de(n);Wo(n,r),Bo(n,r),ur(n,r),be(n,n.mode),fr(n),G(n);let s=new ResizeObserver(()=>G(n));
+-pressed",String(t.pinned.has(o))),c.setAttribute("aria-pressed",String(t.collapsed.has(o)))}}}var ar=460,cr=150,lr="800px 0px";function ye(t,o,e={}){let n=Do(t,o,e),r=de(n);Go(n,r),Bo(n,r),ur(n,r),be(n,n.mode),fr(n),W(n);let s=new ResizeObserver(()=>W(n));
 s.observe(n.dom.frame);let a=new IntersectionObserver(c=>ee(n,c[c.length-1].isIntersecting),{rootMargin:lr});return a.observe(n.dom.frame),n.cleanups.push(()=>s.
 disconnect(),()=>a.disconnect()),wt(n),ir(n,r)}function be(t,o){Object.assign(t,Lt(o)),lo(t.dom.host,t.colors),uo(t.dom,Qo(t)),A(t)}function fr({dom:t,layout:o,
 options:e}){let n=e.height??Math.min(ar,Math.max(cr,o.total+y));t.frame.style.height=`${Math.round(n)+2}px`}function ur(t,o){let{dom:e}=t;M(t,e.zoomIn,"click",()=>o.
 zoom(.5,null)),M(t,e.zoomOut,"click",()=>o.zoom(2,null)),M(t,e.fit,"click",o.fit),me(t),M(t,e.next,"click",()=>o.nextMatch(1)),M(t,e.previous,"click",()=>o.nextMatch(
 -1)),M(t,e.frame,"scroll",()=>A(t),{passive:!0})}function ir(t,o){return{setTheme:e=>be(t,e),fit:o.fit,zoomTo:(e,n)=>o.show([e,n]),getView:()=>[...t.view],select(e=null){
-t.selected=e,e!==null&&N(t,e),A(t)},setRange(e,n=null){t.range=e===null||n===null?null:[e,n],A(t)},setNames(e){t.names=e===null?null:new Set(e),W(t)},raceOf:e=>t.
+t.selected=e,e!==null&&N(t,e),A(t)},setRange(e,n=null){t.range=e===null||n===null?null:[e,n],A(t)},setNames(e){t.names=e===null?null:new Set(e),G(t)},raceOf:e=>t.
 races.find(n=>n.event===e&&e!==null)?.race??null,showRace:e=>xe(t,t.races.find(n=>n.race===e)),showSync:e=>xe(t,t.syncs.find(n=>n.group===e)),setMarks(e){t.marks=
-e,A(t)},search(e){return t.dom.search.value=e,bt(t,e)},focus:()=>t.dom.canvas.focus({preventScroll:!0}),resize:()=>G(t),boxOf:e=>pr(t,e),stats:()=>({frames:t.script.
+e,A(t)},search(e){return t.dom.search.value=e,bt(t,e)},focus:()=>t.dom.canvas.focus({preventScroll:!0}),resize:()=>W(t),boxOf:e=>pr(t,e),stats:()=>({frames:t.script.
 length,script:[...t.script]}),destroy:()=>dr(t)}}function dr(t){t.isGone=!0,cancelAnimationFrame(t.pending);for(let o of t.cleanups.splice(0))o();t.dom.host.remove()}
 function xe(t,o){if(o){if(o.event>=0)t.focused=o.event,N(t,o.event);else if(o.at<t.view[0]||o.at>t.view[1]){let e=(t.view[1]-t.view[0])/2;D(t,[o.at-e,o.at+e])}A(
 t)}}function pr(t,o){let e=_(t),n=t.data.lane[o];if(t.rows.row[o]>=t.layout.shown[n])return null;let r=e.x(t.data.start[o]),s=t.data.dur[o]*e.scale;return{x:r,y:e.
@@ -347,4 +347,4 @@ cudalens-watch"},c,r,s,a),content:r,buttons:n,note:o,heading:s,timeline:a}}funct
 open);t.replaceChildren(Et(o));for(let[n,r]of V(t,"details",HTMLDetailsElement).entries())r.open=e[n]??r.open}function wr({heading:t,timeline:o}){let e=null,n=0,
 r=ro(s=>{o.dataset.theme=s,e?.setTheme(s)});return{async show(s,a){n+=1;let c=n,l=new Uint8Array(a.buffer,a.byteOffset,a.byteLength),f=await oo(l);c!==n||e&&o.matches(
 ":hover")||(e?.destroy(),t.hidden=o.hidden=!1,t.textContent=`Timeline of step ${s.toLocaleString("en")}: click it, then scroll to zoom, drag to move`,o.dataset.
-theme=K(),o.dataset.step=String(s),e=ye(o,f,{theme:K()}))},destroy(){n+=1,r(),e?.destroy()}}}function mr({model:t,el:o}){return ve(o,t)}var Ga={render:mr};export{Ga as default};
+theme=K(),o.dataset.step=String(s),e=ye(o,f,{theme:K()}))},destroy(){n+=1,r(),e?.destroy()}}}function mr({model:t,el:o}){return ve(o,t)}var Wa={render:mr};export{Wa as default};

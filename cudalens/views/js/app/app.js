@@ -3,6 +3,7 @@
 
 import { decodePayload } from "../payload/payload.js";
 import { element } from "../shared/dom.js";
+import { KernelGone } from "../shared/model.js";
 import { pageTheme, watchPageTheme } from "../shared/page_theme.js";
 import { createTimeline } from "../timeline/timeline.js";
 import { renderDetails } from "./details.js";
@@ -179,9 +180,10 @@ async function startEvents(app, data) {
       sumTable(app, data, app.store.get());
       showTable(app, app.store.get());
     }),
-    startPanel(app, "memory curve", () => startMemory(app, data)),
     startPanel(app, "list of details", () => data.detailsReady),
   ]);
+  // The table, which is above it, has its height.
+  void startPanel(app, "memory curve", () => startMemory(app, data));
   if (app.isOpen && source.hash) followLink(app, data, source.hash);
   if (app.isOpen) root.dataset.state = "ready";
 }
@@ -399,13 +401,19 @@ function applyTheme(app, theme) {
  * @param {unknown} error
  * @param {string} [what]
  */
-function showError({ root, parts, source }, error, what = "The live view cannot be shown") {
+function showError({ root, parts, source, data }, error, what = "The live view cannot be shown") {
+  const isGone = error instanceof KernelGone;
+  if (isGone && !data) {
+    root.dataset.state = "failed";
+    source.onGone?.();
+    return;
+  }
   parts.status.remove();
   parts.message.hidden = false;
   parts.message.append(element("p", {}, `${what}: ${error instanceof Error ? error.message : error}`));
   root.dataset.state = "failed";
   source.onFail?.();
-  console.error(error);
+  if (!isGone) console.error(error);
 }
 
 /** @param {App} app */

@@ -11,8 +11,9 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "unit" / "views"))
 from sample_traces import gpu_trace, hostile_trace
 
 from cudalens.analysis import key_averages, units
-from cudalens.report import to_html
+from cudalens.report import html, to_html
 from cudalens.views import selection as selection_module
+from cudalens.views.timeline import payload
 
 sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 
@@ -101,6 +102,17 @@ def test_the_canvas_is_painted(open_report):
         }"""
     )
     assert colors > 10
+
+
+def test_a_report_of_limited_size_says_which_events_it_has(open_report, monkeypatch):
+    monkeypatch.setattr(payload, "MIN_EVENTS", 60)
+    monkeypatch.setattr(html, "MAX_BYTES", 0)
+    trace = gpu_trace(steps=20)
+    page = open_report(trace)
+    note = page.locator(".cl-part").inner_text()
+    assert note.startswith("This file has the last 60 of 200 events, from 14.0 ms on: ")
+    assert_rows_equal(table_rows(page), key_averages(trace, np.arange(140, 200)))
+    assert page.evaluate("[139, 140].map((row) => cudalensReport.data.eventOf(row) >= 0)") == [False, True]
 
 
 def test_without_javascript_the_static_part_shows(context_of, tmp_path):

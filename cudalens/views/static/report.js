@@ -29,13 +29,13 @@ m=i[p];s[f]=(m<0?s[c[p-1]]:m)+o[f],c.push(f),i[p+1]=-1}for(;c.length;)l()}return
 a=new Int32Array(t).fill(-1),c=new Uint16Array(t),i=new Int32Array(t+1),l=0;for(let f of r.lanes){let u=l+f.count;if(f.kind==="device"){l=u;continue}let d=0;for(;l<
 u;l++){if(o[l]&C.outside)continue;let p=Math.max(e[l]+n[l],e[l]+1);for(;d&&e[i[d-1]]+n[i[d-1]]<p;)d--;d&&(a[l]=i[d-1],s[a[l]]-=n[l],c[l]=d),i[d++]=l}}return{own:s,
 parent:a,depth:c}}function so(t,e,n,o,r){let s=new Int32Array(t).fill(-1),a=new Set(o),c=[];for(let i=0;i<t;i++)a.has(n[i])&&c.push(i);for(let i=0,l=0,f=-1;i<t;i++)
-e[i]&C.launched&&(f+=r[l++]+1,s[i]=c[f]);return s}function ao({start:t,dur:e,header:n,n:o},r,s){let a=tc(n.lanes),c=new Map,i=new Map;for(let u=0,d=0;u<r.length;u++)d+=r[u],c.set(d,d+s[u]),i.set(d+s[u],d);let l=u=>a.
-reduce((d,{from:p,to:m})=>d+ze(p,m,g=>t[g]>=u)-p,0),f=u=>{let d=ec(u,t,a,l),p=[];for(let{from:m,to:g}of a)for(let w=ze(m,g,b=>t[b]>=d);w<g&&t[w]===d;w++)p.push(
-w);return p.sort((m,g)=>e[g]-e[m])[u-l(d)]};return{rowOf(u){let d=a.findIndex(({to:m})=>u<m),p=u-a[d].from;return a.forEach(({from:m,to:g},w)=>{if(w===d)return;
-p+=ze(m,g,y=>t[y]>t[u]||t[y]===t[u]&&(w<d?e[y]<e[u]:e[y]<=e[u]))-m}),c.get(p)??p},eventOf:u=>Number.isInteger(u)&&u>=0&&u<o?f(i.get(u)??u):-1}}function tc(t){let e=0;
-return t.map(({count:n})=>(e+=n,{from:e-n,to:e}))}function ze(t,e,n){let[o,r]=[t,e];for(;o<r;){let s=o+r>>1;n(s)?r=s:o=s+1}return o}function ec(t,e,n,o){let r=n.
-filter(({from:c,to:i})=>i>c),s=Math.min(...r.map(({from:c})=>e[c])),a=Math.max(...r.map(({to:c})=>e[c-1]))+1;for(;a-s>1;){let c=Math.floor((s+a)/2);o(c)<=t?s=c:
-a=c}return s}function U(t,e){return t.short[e]??t.names[e]}async function io(t){let e=await Vt(t),[n,o]=await Promise.all([nc(e),Z(e,"names")]),r={...e.header,names:o},{n:s,
+e[i]&C.launched&&(f+=r[l++]+1,s[i]=c[f]);return s}function ao({start:t,dur:e,header:n,n:o},r,s){let a=tc(n.lanes),c=n.first_row,i=new Map,l=new Map;for(let d=0,p=0;d<r.length;d++)p+=r[d],i.set(p,p+s[d]),l.set(p+
+s[d],p);let f=d=>a.reduce((p,{from:m,to:g})=>p+De(m,g,w=>t[w]>=d)-m,0),u=d=>{let p=ec(d,t,a,f),m=[];for(let{from:g,to:w}of a)for(let b=De(g,w,y=>t[y]>=p);b<w&&t[b]===
+p;b++)m.push(b);return m.sort((g,w)=>e[w]-e[g])[d-f(p)]};return{rowOf(d){let p=a.findIndex(({to:g})=>d<g),m=d-a[p].from;return a.forEach(({from:g,to:w},b)=>{if(b===
+p)return;m+=De(g,w,k=>t[k]>t[d]||t[k]===t[d]&&(b<p?e[k]<e[d]:e[k]<=e[d]))-g}),c+(i.get(m)??m)},eventOf(d){let p=d-c;return Number.isInteger(p)&&p>=0&&p<o?u(l.get(
+p)??p):-1}}}function tc(t){let e=0;return t.map(({count:n})=>(e+=n,{from:e-n,to:e}))}function De(t,e,n){let[o,r]=[t,e];for(;o<r;){let s=o+r>>1;n(s)?r=s:o=s+1}return o}
+function ec(t,e,n,o){let r=n.filter(({from:c,to:i})=>i>c),s=Math.min(...r.map(({from:c})=>e[c])),a=Math.max(...r.map(({to:c})=>e[c-1]))+1;for(;a-s>1;){let c=Math.
+floor((s+a)/2);o(c)<=t?s=c:a=c}return s}function U(t,e){return t.short[e]??t.names[e]}async function io(t){let e=await Vt(t),[n,o]=await Promise.all([nc(e),Z(e,"names")]),r={...e.header,names:o},{n:s,
 lanes:a}=r,c=Uint8Array.from(n.flags),i={header:r,n:s,flags:c,...oo(a,s,n.closed,n.gap,n.tail)},{own:l,parent:f,depth:u}=ro(i);sc(l,n.self_at,n.self_off);let d=await to(
 e),p=await eo(e),m=new Map,g=new Promise(w=>setTimeout(w,0)).then(()=>no(e,m));return g.catch(()=>{}),{...i,...oc(r,n),lane:rc(a,s),self:l,parent:f,depth:u,launch:so(
 s,c,n.kind,n.launchers,n.launch),...ao(i,n.row_at,n.row_off),memory:d,metrics:p,detail:w=>Object.fromEntries([...m].map(([b,y])=>[b,y(w)])),detailOf:w=>m.get(w)??
@@ -43,27 +43,27 @@ s,c,n.kind,n.launchers,n.launch),...ao(i,n.row_at,n.row_off),memory:d,metrics:p,
 let e=await Promise.all(co.map(n=>H(t,n)));return Object.fromEntries(co.map((n,o)=>[n,e[o]]))}function oc({n:t,cats:e},{kind:n,kind_name:o,kind_cat:r}){let s=new Uint32Array(
 t),a=e.length>256?new Uint16Array(t):new Uint8Array(t);for(let c=0;c<t;c++)s[c]=o[n[c]],a[c]=r[n[c]];return{name:s,cat:a}}function rc(t,e){let n=t.length>65536?
 new Uint32Array(e):new Uint16Array(e),o=0;return t.forEach(({count:r},s)=>{n.fill(s,o,o+r),o+=r}),n}function sc(t,e,n){let o=0;for(let r=0;r<e.length;r++)o+=e[r],
-t[o]+=n[r]}var De="http://www.w3.org/2000/svg";function h(t,e={},...n){let o=document.createElement(t);for(let[r,s]of Object.entries(e))s==null||s===!1||(typeof s=="functi\
+t[o]+=n[r]}var ze="http://www.w3.org/2000/svg";function h(t,e={},...n){let o=document.createElement(t);for(let[r,s]of Object.entries(e))s==null||s===!1||(typeof s=="functi\
 on"?o.addEventListener("click",s):o.setAttribute(r,s===!0?"":String(s)));return o.append(...n.filter(r=>r!=null)),o}function F(t,e={},...n){let o=document.createElementNS(
-De,t);for(let[r,s]of Object.entries(e))o.setAttribute(r,String(s));return o.append(...n),o}var ac={"&":"&amp;","<":"&lt;",">":"&gt;",'"':"&quot;","'":"&#39;"};function qt(t){
+ze,t);for(let[r,s]of Object.entries(e))o.setAttribute(r,String(s));return o.append(...n),o}var ac={"&":"&amp;","<":"&lt;",">":"&gt;",'"':"&quot;","'":"&#39;"};function qt(t){
 return t.replace(/[&<>"']/g,e=>ac[e])}function lo(t,e){return new Promise(n=>{let o=new IntersectionObserver(r=>{r.some(s=>s.isIntersecting)&&(o.disconnect(),n())},
 {rootMargin:"200px"});o.observe(t),e.push(()=>o.disconnect())})}function N(t,e){let n=t.getContext("2d",e);if(n===null)throw new Error("this browser cannot draw\
- on a canvas");return n}function _(t,e,n){return[...t.querySelectorAll(e)].filter(o=>o instanceof n)}var Yt=class extends Error{constructor(){super("the kernel was restarted; run the cell again")}};function Zt(){if(matchMedia("print").matches)return"light";let{jpThemeLight:t,vscodeThemeKind:e}=document.body.dataset;if(t!==void 0)return t==="false"?"dark":"\
-light";if(e!==void 0)return e.includes("light")?"light":"dark";let n=document.documentElement.dataset.theme;return n==="dark"||n==="light"?n:matchMedia("(prefer\
-s-color-scheme: dark)").matches?"dark":"light"}function fo(t){let e=Zt(),n=()=>{let a=Zt();a!==e&&(e=a,t(a))},o=new MutationObserver(n),r={attributes:!0,attributeFilter:[
-"data-jp-theme-light","data-vscode-theme-kind","data-theme"]};o.observe(document.body,r),o.observe(document.documentElement,r);let s=[matchMedia("(prefers-color\
--scheme: dark)"),matchMedia("print")];for(let a of s)a.addEventListener("change",n);return()=>{o.disconnect();for(let a of s)a.removeEventListener("change",n)}}var cc=new Set(["kernel","gpu_memcpy","gpu_memset"]);function ho(t,[e,n]){let{start:o,dur:r,cat:s,lane:a,header:c}=t,i=Uint8Array.from(c.cats,g=>+cc.has(g)),l=Uint8Array.
-from(c.lanes,({kind:g})=>+(g==="device")),f={from:[],to:[]},u={from:[],to:[]},[d,p]=[0,0];for(let g=0;g<t.n;g++){g>0&&a[g]!==a[g-1]&&(f=uo(f,u),u={from:[],to:[]});
-let w=o[g]+r[g];o[g]>=n||w<=e||(l[a[g]]?i[s[g]]&&(d+=1,Be(u,Math.max(o[g],e),Math.min(w,n))):p+=1)}f=uo(f,u);let m=f.from.reduce((g,w,b)=>g+f.to[b]-w,0);return{
-busy:m,idle:n-e-m,work:d,calls:p}}function Be(t,e,n){let o=t.to.length-1;o>=0&&e<=t.to[o]?t.to[o]=Math.max(t.to[o],n):(t.from.push(e),t.to.push(n))}function uo(t,e){
-if(!t.from.length||!e.from.length)return t.from.length?t:e;let n={from:[],to:[]};for(let o=0,r=0;o<t.from.length||r<e.from.length;)r>=e.from.length||t.from[o]<=
-e.from[r]?Be(n,t.from[o],t.to[o++]):Be(n,e.from[r],e.to[r++]);return n}function po({start:t,dur:e},n,o){let[r,s]=t[n]<=t[o]?[n,o]:[o,n],a=t[r]+e[r];return a<t[s]?
-[a,t[s]]:[t[r],Math.max(t[s],t[r]+1)]}function mo(t){return t>=999.5?t.toFixed(0):t.toPrecision(3)}var ic=[[1e9,"s"],[1e6,"ms"],[1e3,"\xB5s"]],lc=[[2**40,"TiB"],[2**30,"GiB"],[2**20,"MiB"],[2**10,"K\
-iB"]];function M(t){if(t==null||Number.isNaN(t))return"-";if(t<0)return`-${M(-t)}`;if(t>=1195e8){let e=Math.round(t/1e9);return`${Math.floor(e/60)} min ${e%60} \
-s`}for(let[e,n]of ic)if(t>=.9995*e)return`${mo(t/e)} ${n}`;return t>=.9995||t===0?`${t.toFixed(0)} ns`:`${Number(t.toPrecision(2))} ns`}function x(t){if(t==null||
-Number.isNaN(t))return"-";if(t<0)return`-${x(-t)}`;for(let[e,n]of lc)if(t>=.9995*e)return`${mo(t/e)} ${n}`;return`${t.toFixed(0)} B`}function L(t){return t==null||
+ on a canvas");return n}function _(t,e,n){return[...t.querySelectorAll(e)].filter(o=>o instanceof n)}function fo(t){return t>=999.5?t.toFixed(0):t.toPrecision(3)}var cc=[[1e9,"s"],[1e6,"ms"],[1e3,"\xB5s"]],ic=[[2**40,"TiB"],[2**30,"GiB"],[2**20,"MiB"],[2**10,"K\
+iB"]];function x(t){if(t==null||Number.isNaN(t))return"-";if(t<0)return`-${x(-t)}`;if(t>=1195e8){let e=Math.round(t/1e9);return`${Math.floor(e/60)} min ${e%60} \
+s`}for(let[e,n]of cc)if(t>=.9995*e)return`${fo(t/e)} ${n}`;return t>=.9995||t===0?`${t.toFixed(0)} ns`:`${Number(t.toPrecision(2))} ns`}function M(t){if(t==null||
+Number.isNaN(t))return"-";if(t<0)return`-${M(-t)}`;for(let[e,n]of ic)if(t>=.9995*e)return`${fo(t/e)} ${n}`;return`${t.toFixed(0)} B`}function L(t){return t==null||
 Number.isNaN(t)?"-":t>0&&t<.1?"<0.1 %":t<9.95?`${t.toFixed(1)} %`:`${t.toFixed(0)} %`}function O(t){return t.toLocaleString("en-US")}function $(t,e){return`${O(
-t)} ${e}${t===1?"":"s"}`}var fc=`
+t)} ${e}${t===1?"":"s"}`}var Yt=class extends Error{constructor(){super("the kernel was restarted; run the cell again")}};function Zt(){if(matchMedia("print").matches)return"light";let{jpThemeLight:t,vscodeThemeKind:e}=document.body.dataset;if(t!==void 0)return t==="false"?"dark":"\
+light";if(e!==void 0)return e.includes("light")?"light":"dark";let n=document.documentElement.dataset.theme;return n==="dark"||n==="light"?n:matchMedia("(prefer\
+s-color-scheme: dark)").matches?"dark":"light"}function uo(t){let e=Zt(),n=()=>{let a=Zt();a!==e&&(e=a,t(a))},o=new MutationObserver(n),r={attributes:!0,attributeFilter:[
+"data-jp-theme-light","data-vscode-theme-kind","data-theme"]};o.observe(document.body,r),o.observe(document.documentElement,r);let s=[matchMedia("(prefers-color\
+-scheme: dark)"),matchMedia("print")];for(let a of s)a.addEventListener("change",n);return()=>{o.disconnect();for(let a of s)a.removeEventListener("change",n)}}var lc=new Set(["kernel","gpu_memcpy","gpu_memset"]);function po(t,[e,n]){let{start:o,dur:r,cat:s,lane:a,header:c}=t,i=Uint8Array.from(c.cats,g=>+lc.has(g)),l=Uint8Array.
+from(c.lanes,({kind:g})=>+(g==="device")),f={from:[],to:[]},u={from:[],to:[]},[d,p]=[0,0];for(let g=0;g<t.n;g++){g>0&&a[g]!==a[g-1]&&(f=ho(f,u),u={from:[],to:[]});
+let w=o[g]+r[g];o[g]>=n||w<=e||(l[a[g]]?i[s[g]]&&(d+=1,Be(u,Math.max(o[g],e),Math.min(w,n))):p+=1)}f=ho(f,u);let m=f.from.reduce((g,w,b)=>g+f.to[b]-w,0);return{
+busy:m,idle:n-e-m,work:d,calls:p}}function Be(t,e,n){let o=t.to.length-1;o>=0&&e<=t.to[o]?t.to[o]=Math.max(t.to[o],n):(t.from.push(e),t.to.push(n))}function ho(t,e){
+if(!t.from.length||!e.from.length)return t.from.length?t:e;let n={from:[],to:[]};for(let o=0,r=0;o<t.from.length||r<e.from.length;)r>=e.from.length||t.from[o]<=
+e.from[r]?Be(n,t.from[o],t.to[o++]):Be(n,e.from[r],e.to[r++]);return n}function mo({start:t,dur:e},n,o){let[r,s]=t[n]<=t[o]?[n,o]:[o,n],a=t[r]+e[r];return a<t[s]?
+[a,t[s]]:[t[r],Math.max(t[s],t[r]+1)]}var fc=`
 .cltl { --timeline-bg: #fff; --timeline-text: #1b1f24; position: relative; color: var(--timeline-text); background: var(--timeline-bg);
   font: 12px/1.4 system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", Arial, sans-serif; text-align: left; }
 .cltl * { box-sizing: border-box; }
@@ -143,11 +143,11 @@ f8fa",text:"#1b1f24",muted:"#59636e",line:"#d0d7de",lineSoft:"#eaeef2",laneOdd:"
 3c00",dim:"#d9dee4",tip:"#1b1f24",tipText:"#ffffff",field:"#ffffff",ink:"#000000",shades:[["#ffffff",0],["#ffffff",.14],["#ffffff",.22],["#000000",.08],["#fffff\
 f",.32]]},dark:{bg:"#111418",gutter:"#15191e",text:"#e6e9ed",muted:"#9aa5b1",line:"#343b44",lineSoft:"#242a31",laneOdd:"#111418",band:"#56b4e9",bandAlpha:.07,accent:"\
 #6cb6ff",rangeAlpha:.18,arrow:"#ffd08a",dim:"#2b323a",tip:"#e6e9ed",tipText:"#111418",field:"#1b2026",ink:"#000000",shades:[["#000000",.06],["#000000",.16],["#0\
-00000",.24],["#ffffff",.1],["#ffffff",.2]]}};var z=Ao;function oe(t,e){let{groups:n}=z,o=n.findIndex(s=>s.cats.includes(t));return o<0?n.length-1:n[o].key==="kernel"&&z.comm_prefixes.some(s=>e.startsWith(s))?
+00000",.24],["#ffffff",.1],["#ffffff",.2]]}};var D=Ao;function oe(t,e){let{groups:n}=D,o=n.findIndex(s=>s.cats.includes(t));return o<0?n.length-1:n[o].key==="kernel"&&D.comm_prefixes.some(s=>e.startsWith(s))?
 n.findIndex(s=>s.key==="comm"):o}function mt(t){let e=2166136261;for(let n=0;n<t.length;n++)e=Math.imul(e^t.charCodeAt(n),16777619);return e>>>0}function pt(t){
 let[e,n,o]=[1,3,5].map(r=>Number.parseInt(t.slice(r,r+2),16));return[e,n,o]}function Mc(t,e,n){let o=pt(e),[r,s,a]=pt(t).map((c,i)=>Math.floor(c+(o[i]-c)*n+.5));
-return[r,s,a]}function vc(t){let[e,n,o]=t.map(r=>r/255).map(r=>r<=.04045?r/12.92:((r+.055)/1.055)**2.4);return .2126*e+.7152*n+.0722*o}var W=z.light.shades.length;
-function Ct(t){let e=z[t].shades,n=z.groups.flatMap(o=>e.map(([r,s])=>Mc(o.color,r,s)));return{pixels:Uint32Array.from(n,([o,r,s])=>(s<<16|r<<8|o)>>>0),css:n.map(
+return[r,s,a]}function vc(t){let[e,n,o]=t.map(r=>r/255).map(r=>r<=.04045?r/12.92:((r+.055)/1.055)**2.4);return .2126*e+.7152*n+.0722*o}var W=D.light.shades.length;
+function Ct(t){let e=D[t].shades,n=D.groups.flatMap(o=>e.map(([r,s])=>Mc(o.color,r,s)));return{pixels:Uint32Array.from(n,([o,r,s])=>(s<<16|r<<8|o)>>>0),css:n.map(
 o=>`rgb(${o.join(",")})`),ink:n.map(o=>(vc(o)+.05)**2>.05*1.05?"#000000":"#ffffff")}}var G=16,re=512,_t=65535,kc=.02,To=88,Ac=255<<24>>>0,Tc=150<<24>>>0;function Eo(t){let{start:e,dur:n,n:o,header:r}=t,s=new Uint16Array(o),a=[],c=new Float64Array(
 re),i=new Int32Array(re),l=new Map,f=0;for(let u of r.lanes){let d=-1,p=0;c.fill(-1/0);let m=f+u.enclosing;for(let g=f+u.count;f<g;f++){if(f<m&&f>m-u.enclosing){
 s[f]=_t;continue}let w=e[f],b=w+n[f];for(;d>=0&&c[d]<=w;)d--;let y=d;for(;y>=0&&!(c[y]>w&&c[y]>=b);)y--;for(y++;y<re&&c[y]>w;){if(e[i[y]]<w&&c[y]-w<kc*(b-w)){l.
@@ -191,8 +191,8 @@ return;let c=a.y>s.y,i=s.x+Math.min(s.width/2,12),l=s.y+(c?E-1:0),f=a.y+(c?0:E-1
 e.colors.arrow,t.lineWidth=r,t.beginPath(),t.moveTo(i,l),t.bezierCurveTo(i,l+u,a.x,f-u,a.x,f),t.stroke();let d=c?-6:6;t.beginPath(),t.moveTo(a.x,f),t.lineTo(a.x-
 3.5,f+d),t.lineTo(a.x+3.5,f+d),t.fill()}function Rc(t,e,n){let o=n;for(;o>=0&&t.rows.row[o]>=t.layout.shown[t.data.lane[o]];)o=t.data.parent[o];let r=o<0?null:ht(
 t,e,o);return r&&{x:e.x(t.data.start[n]),y:r.y,width:1}}function Fo(t,e){let n=document.createElement("canvas");return{canvas:t,context:N(t,{alpha:!1}),stripCanvas:n,stripContext:N(n),strip:null,labels:new Array(e.header.
-names.length)}}function zo(t,e,n){let{stripCanvas:o,stripContext:r}=t;if(t.strip===null||o.width<e||o.height<n){o.width=e,o.height=Math.max(n,o.height);let s=r.
-createImageData(e,o.height);t.strip={image:s,pixels:new Uint32Array(s.data.buffer)}}return t.strip}var je="#e5484d";function Do(t){let e=[0];for(let n of t.header.lanes)e.push(e[e.length-1]+n.count);return(t.header.races??[]).map(n=>({...n,event:Lc(t,n,e)}))}
+names.length)}}function Do(t,e,n){let{stripCanvas:o,stripContext:r}=t;if(t.strip===null||o.width<e||o.height<n){o.width=e,o.height=Math.max(n,o.height);let s=r.
+createImageData(e,o.height);t.strip={image:s,pixels:new Uint32Array(s.data.buffer)}}return t.strip}var je="#e5484d";function zo(t){let e=[0];for(let n of t.header.lanes)e.push(e[e.length-1]+n.count);return(t.header.races??[]).map(n=>({...n,event:Lc(t,n,e)}))}
 function Lc(t,{lane:e,at:n,dur:o},r){if(e<0)return-1;for(let s=r[e];s<r[e+1];s++)if(t.start[s]===n&&t.dur[s]===o)return s;return-1}function Bo(t,e,{x:n,t0:o,t1:r}){
 t.fillStyle=je;for(let{at:s}of e.races){if(s<o||s>r)continue;let a=Math.round(n(s));t.fillRect(a,v-14,1.5,14),t.beginPath(),t.moveTo(a,v-14),t.lineTo(a+9,v-10.5),
 t.lineTo(a,v-7),t.fill()}}var Ve="#d55e00",Uo=8;function Wo(t){let e=t.header.syncs??[];if(!e.length)return[];let n=[0];for(let r of t.header.lanes)n.push(n[n.length-1]+r.count);let o=new Map(
@@ -200,21 +200,21 @@ e.map(r=>[`${r.lane} ${r.at} ${r.dur}`,-1]));for(let r of new Set(e.map(s=>s.lan
 o.set(a,s)}return e.map(r=>({...r,event:o.get(`${r.lane} ${r.at} ${r.dur}`)??-1}))}function Go(t,e,{x:n,t0:o,t1:r}){t.fillStyle=Ve;for(let{at:s,dur:a}of e.syncs){
 if(s+a<o||s>r)continue;let c=Math.round(n(s));t.fillRect(c,v-Uo/2,Math.max(1.5,n(s+a)-c),Uo/2)}}var Pc=4e3;function Ko(t,e,n){let o=Eo(e),r=Oo(e),s=Jt(dt(e,!0)),a=ae(e,o,r),c=yo(t),i=new Set(e.header.lanes.flatMap((f,u)=>f.is_idle?[u]:[])),l=e.header.lanes.
 map((f,u)=>u);return{data:e,options:n,dom:c,painter:Fo(c.canvas,e),rows:o,tone:r,hostTone:Ic(e,a),whole:s,extent:dt(e),view:[...s],index:a,launches:No(e),collapsed:i,
-order:l,pinned:new Set,filters:new Map,lanesPanel:null,layout:Qt(o.heights,i,l),steps:Nc(e),races:Do(e),syncs:Wo(e),marks:[],chosen:null,names:null,search:null,
+order:l,pinned:new Set,filters:new Map,lanesPanel:null,layout:Qt(o.heights,i,l),steps:Nc(e),races:zo(e),syncs:Wo(e),marks:[],chosen:null,names:null,search:null,
 range:null,selected:null,focused:null,hover:null,hasFocus:!1,focusLane:-1,isArmed:!1,drag:null,held:new Set,pointerX:null,scroll:0,size:{width:0,height:0,gutter:150,
-ratio:1},...qe(n.theme??"light"),overview:null,lowerNames:null,script:[],pending:0,beforeFrame:null,isGone:!1,isReleased:!1,cleanups:[]}}function qe(t){let e=z[t],
+ratio:1},...qe(n.theme??"light"),overview:null,lowerNames:null,script:[],pending:0,beforeFrame:null,isGone:!1,isReleased:!1,cleanups:[]}}function qe(t){let e=D[t],
 n=Ct(t),o=Number.parseInt(e.dim.slice(1),16),r=((o&255)<<16|o&65280|o>>16)>>>0;return{mode:t,colors:e,tones:n,dimPixels:new Uint32Array(n.pixels.length).fill(r)}}
 function T(t,e,n,o,r){e.addEventListener(n,o,r),t.cleanups.push(()=>e.removeEventListener(n,o,r))}function Ic({header:t},{first:e,laneRow:n,tone:o}){let r=t.lanes.
 findIndex(({kind:s,count:a})=>s==="host"&&a>0);return r<0?0:o[e[n[r]]]}function Nc(t){let e=new Set(t.header.step_names),n=[];if(!e.size)return n;for(let o=0;o<
-t.n;o++)e.has(t.name[o])&&t.header.lanes[t.lane[o]].kind==="host"&&n.push({t0:t.start[o],t1:t.start[o]+t.dur[o]});return n.length>Pc?[]:n.sort((o,r)=>o.t0-r.t0)}var Hc=4,Fc={gutter:"pointer",ruler:"col-resize",overview:"ew-resize"};function zc(t,e){let n=t.getBoundingClientRect();return[e.clientX-n.left,e.clientY-n.top]}
-function le(t,e,n){return e<t.size.gutter?n<v?"corner":"gutter":n<A?"overview":n<v?"ruler":"plot"}function jo(t,e){let{canvas:n}=t.dom,o=r=>zc(n,r);T(t,n,"point\
+t.n;o++)e.has(t.name[o])&&t.header.lanes[t.lane[o]].kind==="host"&&n.push({t0:t.start[o],t1:t.start[o]+t.dur[o]});return n.length>Pc?[]:n.sort((o,r)=>o.t0-r.t0)}var Hc=4,Fc={gutter:"pointer",ruler:"col-resize",overview:"ew-resize"};function Dc(t,e){let n=t.getBoundingClientRect();return[e.clientX-n.left,e.clientY-n.top]}
+function le(t,e,n){return e<t.size.gutter?n<v?"corner":"gutter":n<A?"overview":n<v?"ruler":"plot"}function jo(t,e){let{canvas:n}=t.dom,o=r=>Dc(n,r);T(t,n,"point\
 erdown",r=>{if(r.button!==0)return;let[s,a]=o(r),c=le(t,s,a);t.isArmed=!0,n.focus({preventScroll:!0}),n.setPointerCapture(r.pointerId);let i=c==="ruler"||c==="p\
 lot"&&r.shiftKey?"range":c;t.drag={kind:i,x:s,y:a,view:[...t.view],scroll:t.scroll,moved:!1,from:e.timeAt(s)},i==="overview"&&e.centre(Ge(t,s))}),T(t,n,"pointer\
-move",r=>{let[s,a]=o(r);if(t.drag===null){let c=le(t,s,a);n.style.cursor=Fc[c]??"default",c==="plot"?e.hover(s,a):e.leave()}else Dc(t,e,s,a)}),T(t,n,"pointerup",
+move",r=>{let[s,a]=o(r);if(t.drag===null){let c=le(t,s,a);n.style.cursor=Fc[c]??"default",c==="plot"?e.hover(s,a):e.leave()}else zc(t,e,s,a)}),T(t,n,"pointerup",
 r=>{let[s,a]=o(r),{drag:c}=t;t.drag=null,n.style.cursor="default",c!==null&&(c.kind==="range"&&c.moved?e.finishRange():c.kind==="gutter"?c.moved?e.dropLane(c.y,
 a):e.toggleLane(a):!c.moved&&c.kind==="range"&&!e.measureTo(s,a)?e.clearRange():!c.moved&&c.kind==="plot"&&e.click(s,a))}),T(t,n,"pointercancel",()=>{t.drag=null}),
 T(t,n,"pointerleave",()=>{t.isArmed=t.drag!==null,e.leave()}),T(t,n,"dblclick",r=>{let[s,a]=o(r);le(t,s,a)==="plot"?e.zoomToEventAt(s,a):le(t,s,a)!=="gutter"&&e.
-fit()}),T(t,n,"wheel",r=>Bc(t,e,r,o(r)),{passive:!1})}function Dc(t,e,n,o){let{drag:r}=t;if(r!==null&&!(!r.moved&&Math.hypot(n-r.x,o-r.y)<Hc))if(r.moved=!0,r.kind===
+fit()}),T(t,n,"wheel",r=>Bc(t,e,r,o(r)),{passive:!1})}function zc(t,e,n,o){let{drag:r}=t;if(r!==null&&!(!r.moved&&Math.hypot(n-r.x,o-r.y)<Hc))if(r.moved=!0,r.kind===
 "plot"){t.dom.canvas.style.cursor="grabbing";let s=(r.view[1]-r.view[0])/(t.size.width-t.size.gutter),a=(n-r.x)*s;e.show([r.view[0]-a,r.view[1]-a]),t.dom.frame.
 scrollTop=r.scroll-(o-r.y)}else r.kind==="range"?e.dragRange(r.from,e.timeAt(Math.min(Math.max(n,t.size.gutter),t.size.width))):r.kind==="overview"&&e.centre(Ge(
 t,n))}function Bc(t,e,n,[o]){let r=n.deltaMode===1?16:n.deltaMode===2?400:1,[s,a]=[n.deltaX*r,n.deltaY*r],c=n.ctrlKey||n.metaKey;if(!c&&!t.isArmed)return;n.preventDefault();
@@ -229,7 +229,7 @@ dom.search.select();else if(o==="n")e.nextMatch(n.shiftKey?-1:1);else if(o==="+"
 o==="End")e.toEnd(o==="End");else if(o==="PageUp"||o==="PageDown")t.dom.frame.scrollBy(0,(o==="PageUp"?-.8:.8)*t.size.height);else return o==="Escape"?e.escape():
 !1;return!0}function Ze(t){let e=[0,0];for(let n of t)e[0]+=Ye[n][0],e[1]+=Ye[n][1];return e}function qo(t,e,n){let{x:o,t0:r,t1:s,width:a}=n,{gutter:c}=e.size,{ticks:i}=vo(r,s,a);t.fillStyle=e.colors.line,t.fillRect(c,v-1,a,1),t.textAlign="left";for(let{
 t:f,text:u}of i){let d=Math.round(o(f));t.fillStyle=e.colors.line,t.fillRect(d,v-8,1,8),t.fillStyle=e.colors.muted,d+60<e.size.width&&t.fillText(u,d+4,A+$t/2)}let{
-range:l}=e;l!==null&&l[1]>r&&l[0]<s&&Wc(t,e,l,n)}function Wc(t,e,n,{x:o,width:r}){let{gutter:s}=e.size,a=M(n[1]-n[0]),c=t.measureText(a).width+12,i=(o(n[0])+o(n[1]))/
+range:l}=e;l!==null&&l[1]>r&&l[0]<s&&Wc(t,e,l,n)}function Wc(t,e,n,{x:o,width:r}){let{gutter:s}=e.size,a=x(n[1]-n[0]),c=t.measureText(a).width+12,i=(o(n[0])+o(n[1]))/
 2,l=Math.min(Math.max(i-c/2,s),s+r-c);t.fillStyle=e.colors.tip,t.fillRect(l,A+3,c,$t-6),t.fillStyle=e.colors.tipText,t.fillText(a,l+6,A+$t/2)}function Yo(t,e,n){
 let{gutter:o,height:r}=e.size;t.fillStyle=e.colors.gutter,t.fillRect(0,0,o,r),t.textAlign="left";for(let s of n.parts){t.save(),t.beginPath(),t.rect(0,s.top,o-1,
 s.bottom-s.top),t.clip(),Je(t,e,n,s,0);for(let a of s.lanes)Gc(t,e,n,s,a);t.restore()}t.fillStyle=e.colors.line,t.fillRect(o-1,0,1,r),t.fillRect(0,v-1,o,1);for(let{
@@ -241,12 +241,12 @@ let o=e.slice(0,100);if(o===e&&t.measureText(o).width<=n)return o;for(;o.length>
 down:n},{lanes:o},r){t.fillStyle=e.colors.lineSoft;for(let s of o)t.fillRect(r,Math.round(n(s,e.layout.ends[s]))-1,e.size.width-r,1)}var Vc=5,Zo=24;function Jo(t,e,{x:n,t0:o,t1:r}){let{gutter:s,width:a,height:c}=e.size;t.fillStyle=e.colors.accent,t.textAlign="left";for(let{at:i,dur:l,note:f}of e.
 marks){if(i+l<o||i>r)continue;let u=Math.max(s,Math.round(n(i))),d=Math.min(a,Math.max(u+2,n(i+l)));t.fillRect(u,A,d-u,Vc),t.globalAlpha=.5,i>=o&&t.fillRect(u,A,
 1,c-A),t.globalAlpha=1;let p=f.length>Zo?`${f.slice(0,Zo)}\u2026`:f;if(!p)continue;let m=t.measureText(p).width+8,g=Math.min(u,a-m);t.fillRect(g,A,m,v-A-9),t.fillStyle=
-e.colors.bg,t.fillText(p,g+4,A+(v-A-9)/2+.5),t.fillStyle=e.colors.accent}}function Qo({data:t,races:e},n){let{names:o,cats:r,lanes:s}=t.header,c=s[t.lane[n]].kind==="host"&&t.self[n]!==t.dur[n]?`, self ${M(t.self[n])}`:"",i=[o[t.name[n]].
+e.colors.bg,t.fillText(p,g+4,A+(v-A-9)/2+.5),t.fillStyle=e.colors.accent}}function Qo({data:t,races:e},n){let{names:o,cats:r,lanes:s}=t.header,c=s[t.lane[n]].kind==="host"&&t.self[n]!==t.dur[n]?`, self ${x(t.self[n])}`:"",i=[o[t.name[n]].
 slice(0,400)||"(no name)"],l=Qe(t,n),f=t.name[n+s[t.lane[n]].enclosing-1];l&&i.push(`${l}, the innermost: ${o[f].slice(0,200)}`),i.push(t.flags[n]&C.instant?"in\
-stant":`${M(t.dur[n])}${c}`),i.push(`${r[t.cat[n]]||"no category"} \xB7 at ${Yc(t.start[n])}`);let u=t.launch[n];if(u>=0){let p=o[t.name[u]].slice(0,100);i.push(
-`launched by ${p}, ${M(t.start[n]-t.start[u])} earlier`)}let d=e.find(({event:p})=>p===n);return d&&i.push(`race: ${d.title}`),i}function Qe(t,e){let{enclosing:n}=t.
+stant":`${x(t.dur[n])}${c}`),i.push(`${r[t.cat[n]]||"no category"} \xB7 at ${Yc(t.start[n])}`);let u=t.launch[n];if(u>=0){let p=o[t.name[u]].slice(0,100);i.push(
+`launched by ${p}, ${x(t.start[n]-t.start[u])} earlier`)}let d=e.find(({event:p})=>p===n);return d&&i.push(`race: ${d.title}`),i}function Qe(t,e){let{enclosing:n}=t.
 header.lanes[t.lane[e]],o=e===0||t.lane[e-1]!==t.lane[e];return n>1&&o?`${n} enclosing frames`:void 0}function fe(t,e){let{names:n,cats:o,lanes:r}=t.header,s=[n[t.
-name[e]].slice(0,200)||"no name",o[t.cat[e]]||"no category"];return s.push(t.flags[e]&C.instant?"an instant":`lasts ${M(t.dur[e])}`),s.push(`starts at ${M(t.start[e])}`,
+name[e]].slice(0,200)||"no name",o[t.cat[e]]||"no category"];return s.push(t.flags[e]&C.instant?"an instant":`lasts ${x(t.dur[e])}`),s.push(`starts at ${x(t.start[e])}`,
 `on ${r[t.lane[e]].label}`),t.launch[e]>=0&&s.push(`launched by ${n[t.name[t.launch[e]]].slice(0,100)}`),s.join(", ")}function tr(t){return t.slice(0,300).replace(
 /^void /,"").replaceAll("(anonymous namespace)::","").replaceAll("at::native::","")||t.slice(0,300)}function er(t){return t.replace(/^(aten|prims|c10d|autograd::engine::evaluate_function): ?:?|^nn\.Module: |^.{1,200}?\(\d+\): /,
 "")||t}var qc=[[1e9,"s",9],[1e6,"ms",6],[1e3,"\xB5s",3]];function Yc(t){let[e,n,o]=qc.find(([r])=>Math.abs(t)>=r)??[1,"ns",0];return`${(t/e).toFixed(o)} ${n}`}var Zc='11px system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", Arial, sans-serif',Jc=28;function nr(t){let{painter:e,size:n,colors:o}=t,r=e.context;
@@ -254,7 +254,7 @@ r.setTransform(n.ratio,0,0,n.ratio,0,0),r.font=Zc,r.textBaseline="middle",r.fill
 t,s,a);li(r,t,s),qo(r,t,s),Jo(r,t,s),Go(r,t,s),Bo(r,t,s),Po(r,t,s),Yo(r,t,s)}function Qc(t,e,n,o){let{gutter:r}=e.size;t.save(),t.beginPath(),t.rect(r,o.top,n.width,
 o.bottom-o.top),t.clip(),ti(t,e,n),Je(t,e,n,o,r),ei(t,e,n,o),ii(t,e,n),Ho(t,e,n),t.restore()}function ti(t,e,{x:n,t0:o,t1:r}){t.fillStyle=e.colors.band,t.globalAlpha=
 e.colors.bandAlpha,e.steps.forEach((s,a)=>{a%2===0&&s.t1>o&&s.t0<r&&t.fillRect(n(s.t0),v,Math.max(1,n(s.t1)-n(s.t0)),e.size.height)}),t.globalAlpha=1}function ei(t,e,n,o){
-let{painter:r,size:s}=e,a=ni(e,n,o);if(!a.length)return;let{pixels:c}=n,{image:i,pixels:l}=zo(r,c,a.length);l.fill(0,0,i.width*a.length);let f=a.flatMap(({lane:p,
+let{painter:r,size:s}=e,a=ni(e,n,o);if(!a.length)return;let{pixels:c}=n,{image:i,pixels:l}=Do(r,c,a.length);l.fill(0,0,i.width*a.length);let f=a.flatMap(({lane:p,
 row:m},g)=>oi(e,n,p,m,l,g*i.width));r.stripContext.putImageData(i,0,0,0,0,c,a.length),t.imageSmoothingEnabled=!1;let[u,d]=[s.gutter,c/s.ratio];a.forEach(({lane:p,
 row:m},g)=>{let w=Math.round(n.y(p,m));t.drawImage(r.stripCanvas,0,g,c,1,u,w,d,E-1)}),ri(t,e,n,f)}function ni(t,{y:e},{lanes:n,top:o,bottom:r}){let s=[];for(let a of n)
 for(let c=0;c<t.layout.shown[a];c++){let i=e(a,c);i>o-E&&i<r&&s.push({lane:a,row:c})}return s}function oi(t,e,n,o,r,s){let{index:a,chosen:c,tones:i}=t,l=Jc*t.size.
@@ -270,8 +270,8 @@ colors.text,1),e.selected!==null&&Rt(t,e,n,e.selected,e.colors.accent,2.5),e.foc
 2,[4,2])}function Rt(t,e,n,o,r,s,a=[]){let c=ht(e,n,o);if(c===null)return;t.strokeStyle=r,t.lineWidth=s,t.setLineDash(a);let i=Math.max(c.x,e.size.gutter-4);t.strokeRect(
 i,c.y,Math.max(2,Math.min(c.x+c.width,e.size.width+4)-i),E-1),t.setLineDash([])}function li(t,e,{x:n,width:o}){if(e.range===null)return;let{gutter:r,height:s}=e.
 size,a=l=>Math.min(Math.max(l,r),r+o),[c,i]=e.range.map(l=>a(n(l)));i<=r||c>=r+o||(t.fillStyle=e.colors.accent,t.globalAlpha=e.colors.rangeAlpha,t.fillRect(c,A,
-i-c,s-A),t.globalAlpha=1,c>r&&t.fillRect(c-.5,A,1,s),i<r+o&&t.fillRect(i-.5,A,1,s))}function or(t){let e=new Uint8Array(z.groups.length);for(let n of t.index.tone)
-e[n/W|0]=1;return z.groups.flatMap((n,o)=>e[o]?[[n.label,t.tones.css[o*W]]]:[])}var rr=2e3;function wt(t){if(t.isReleased)return;let{frame:e,stage:n,canvas:o}=t.dom,r=Math.max(1,e.clientWidth),s=Math.max(v+E,e.clientHeight),a=window.devicePixelRatio||
+i-c,s-A),t.globalAlpha=1,c>r&&t.fillRect(c-.5,A,1,s),i<r+o&&t.fillRect(i-.5,A,1,s))}function or(t){let e=new Uint8Array(D.groups.length);for(let n of t.index.tone)
+e[n/W|0]=1;return D.groups.flatMap((n,o)=>e[o]?[[n.label,t.tones.css[o*W]]]:[])}var rr=2e3;function wt(t){if(t.isReleased)return;let{frame:e,stage:n,canvas:o}=t.dom,r=Math.max(1,e.clientWidth),s=Math.max(v+E,e.clientHeight),a=window.devicePixelRatio||
 1;n.style.height=`${Math.max(s,Math.ceil(t.layout.total+v))}px`;let{size:c}=t;c.width!==r||c.height!==s||c.ratio!==a?(t.size={width:r,height:s,ratio:a,gutter:Math.
 round(Math.min(188,Math.max(132,r*.2),r*.35))},o.width=Math.round(r*a),o.height=Math.round(s*a),o.style.width=`${r}px`,o.style.height=`${s}px`,ue(t)):S(t)}function ar(t,e){
 if(t.isReleased!==e)return;if(t.isReleased=!e,e){t.size={...t.size,width:0},wt(t);return}let{canvas:n}=t.dom;for(let o of[n,t.painter.stripCanvas])o.width=o.height=
@@ -307,7 +307,7 @@ size:o,view:r}=t,s=n===null?.5:Math.min(Math.max((n-o.gutter)/(o.width-o.gutter)
 view[1]-t.view[0])/2;Nt(t,[e-n,e+n])}function pr(t,e){let{extent:n,view:o}=t,r=o[1]-o[0],s=r*.02,a=e?n[1]+s-r:n[0]-s;ot(t,[a,a+r])}var di=3;function gr(t){return{...hi(t),...pi(t),...mi(t)}}function hi(t){return{show:e=>Nt(t,e),pan:e=>he(t,e),zoom:(e,n)=>rn(t,e,n),centre:e=>hr(t,e),fit:()=>ot(
 t,t.whole),toEnd:e=>pr(t,e)}}function pi(t){return{timeAt:e=>wr(t,e),hover:(e,n)=>gi(t,e,n),leave(){t.pointerX=null,br(t,null)},click:(e,n)=>wi(t,e,n),zoomToEventAt(e,n){
 let o=pe(t,e,n);o!==null&&st(t,o,!0)},dragRange(e,n){t.range=[Math.min(e,n),Math.max(e,n)],S(t)},finishRange:()=>rt(t),measureTo(e,n){let[o,r]=[t.selected,pe(t,
-e,n)];return o===null||r===null||o===r?!1:(t.range=po(t.data,o,r),t.selected=null,rt(t),S(t),!0)},clearRange(){t.range!==null&&(t.range=null,rt(t),S(t))},toggleLane:e=>Pt(
+e,n)];return o===null||r===null||o===r?!1:(t.range=mo(t.data,o,r),t.selected=null,rt(t),S(t),!0)},clearRange(){t.range!==null&&(t.range=null,rt(t),S(t))},toggleLane:e=>Pt(
 t,nt(t.layout,ne(t,e))),dropLane(e,n){let[o,r]=[e,n].map(s=>nt(t.layout,ne(t,s)));It(t,o,r<0?n<v?0:t.order.length-1:t.order.indexOf(r))}}}function mi(t){return{
 zoomToFocused(){let e=t.focused??t.selected;e!==null&&st(t,e,!0)},toggleFocusLane:()=>Pt(t,mr(t)),pinFocusLane:()=>de(t,mr(t)),arrow(e){t.focused!==null?Lt(t,cr(
 t,t.focused,e)):e==="left"||e==="right"?he(t,(e==="left"?-1:1)*80):t.dom.frame.scrollBy(0,(e==="up"?-2:2)*E)},enter(){let{focused:e}=t;e===null?Lt(t,lr(t,xr(t))):
@@ -342,27 +342,27 @@ n,S(t)},search(n){return t.dom.search.value=n,me(t,n)},focus:()=>t.dom.canvas.fo
 length,script:[...t.script]}),destroy:()=>$i(t)}}function $i(t){t.isGone=!0,cancelAnimationFrame(t.pending);for(let e of t.cleanups.splice(0))e();t.dom.host.remove()}
 function vr(t,e){if(e){if(e.event>=0)t.focused=e.event,st(t,e.event);else if(e.at<t.view[0]||e.at>t.view[1]){let n=(t.view[1]-t.view[0])/2;gt(t,[e.at-n,e.at+n])}
 S(t)}}function Ci(t,e){let n=J(t),o=t.data.lane[e];if(t.rows.row[e]>=t.layout.shown[o])return null;let r=n.x(t.data.start[e]),s=t.data.dur[e]*n.scale;return{x:r,
-y:n.y(o,t.rows.row[e]),width:s,height:E-1}}function _i(t,e){let n=t.header.lanes[t.lane[e]],o=[["Kind",t.header.cats[t.cat[e]]],["Start",M(t.start[e])],["Duration",M(t.dur[e])]];return n.kind==="host"&&t.
-self[e]!==t.dur[e]&&o.push(["Self time",M(t.self[e])]),o.push([n.kind==="device"?"Stream":"Thread",n.label]),t.launch[e]>=0&&o.push(...Ri(t,e)),o.push(...Ni(t,e)),
+y:n.y(o,t.rows.row[e]),width:s,height:E-1}}function _i(t,e){let n=t.header.lanes[t.lane[e]],o=[["Kind",t.header.cats[t.cat[e]]],["Start",x(t.start[e])],["Duration",x(t.dur[e])]];return n.kind==="host"&&t.
+self[e]!==t.dur[e]&&o.push(["Self time",x(t.self[e])]),o.push([n.kind==="device"?"Stream":"Thread",n.label]),t.launch[e]>=0&&o.push(...Ri(t,e)),o.push(...Ni(t,e)),
 o.push(...Pi(t,e)),o.push(["Row",`trace.events.iloc[${t.rowOf(e)}]`]),o}function Ri(t,e){let n=t.launch[e];return[["Launched by",t.header.names[t.name[n]]],["Wa\
-ited",M(t.start[e]-t.start[n])]]}var Li=60;function Pi(t,e){let n=[],o=t.detailOf("stack"),r=[],s=o(e),a=s!==null;for(let c=t.launch[e]>=0?t.launch[e]:t.parent[e];c>=
+ited",x(t.start[e]-t.start[n])]]}var Li=60;function Pi(t,e){let n=[],o=t.detailOf("stack"),r=[],s=o(e),a=s!==null;for(let c=t.launch[e]>=0?t.launch[e]:t.parent[e];c>=
 0;c=t.parent[c])s??=o(c),r.length<Li&&r.push(U(t.header,t.name[c]));return s!==null&&!a&&n.push(["Call stack",String(s)]),r.length&&n.push(["Called from",r.join(
 `
 `)]),n}var Ii={shapes:"Input shapes",dtypes:"Input dtypes",module:"Module",grid:"Grid",block_dim:"Block",registers:"Registers a thread",shared_memory_bytes:"Sha\
 red memory",blocks_per_sm:"Blocks per SM",warps_per_sm:"Warps per SM",occupancy_pct:"Occupancy",num_bytes:"Bytes",flops:"FLOPs",step:"Step",correlation_id:"Corr\
 elation id",external_id:"External id",sequence_nr:"Sequence number",graph_id:"CUDA graph",graph_node_id:"Graph node",collective:"Collective",process_group:"Proc\
 ess group",stack:"Call stack"};function Ni(t,e){let n=[];for(let[o,r]of Object.entries(t.detail(e)))r===null||r===""||n.push([Ii[o]??o,Hi(o,r)]);return n}function Hi(t,e){
-return t.endsWith("_bytes")?x(Number(e)):t==="occupancy_pct"?`${e} %`:typeof e=="number"?O(e):String(e)}function Tr(t,e,n){if(n===null){t.replaceChildren();return}
+return t.endsWith("_bytes")?M(Number(e)):t==="occupancy_pct"?`${e} %`:typeof e=="number"?O(e):String(e)}function Tr(t,e,n){if(n===null){t.replaceChildren();return}
 let o=h("dl",{class:"cl-facts"});for(let[r,s]of _i(e,n))o.append(h("dt",{},r),h("dd",{},s));t.replaceChildren(h("h3",{"aria-level":2,class:"cl-event"},e.header.
 names[e.name[n]]),o)}var Fi=500;function Sr(t,e,{onChange:n,onShow:o}){let r=h("ul",{class:"cl-mark-list","aria-label":"Marks"});t.replaceChildren(r);let s=l=>{a(l),n(l)},a=l=>{i.marks=
-[...l].sort((f,u)=>f.at-u.at),t.hidden=l.length===0,r.replaceChildren(...i.marks.map(c))},c=l=>{let f=l.note||"(no note)",u=l.dur?`${M(l.at)}, ${M(l.dur)} long`:
-M(l.at),d=()=>s(i.marks.filter(p=>p!==l));return h("li",{},h("button",{class:"cl-mark",type:"button",title:u,onclick:()=>o(l)},f),h("span",{class:"cl-hint"},u),
+[...l].sort((f,u)=>f.at-u.at),t.hidden=l.length===0,r.replaceChildren(...i.marks.map(c))},c=l=>{let f=l.note||"(no note)",u=l.dur?`${x(l.at)}, ${x(l.dur)} long`:
+x(l.at),d=()=>s(i.marks.filter(p=>p!==l));return h("li",{},h("button",{class:"cl-mark",type:"button",title:u,onclick:()=>o(l)},f),h("span",{class:"cl-hint"},u),
 h("button",{type:"button","aria-label":`Remove the mark ${f}`,onclick:d},"\xD7"))},i={marks:[],add:l=>s([...i.marks,l]),replace:a};return a(e),i}function Er(t,{
-range:e,event:n},o){let r=e??(n===null?null:zi(t,n));if(r===null)return[];let s=h("input",{class:"cl-note",type:"text",maxlength:Fi,placeholder:"Note","aria-lab\
+range:e,event:n},o){let r=e??(n===null?null:Di(t,n));if(r===null)return[];let s=h("input",{class:"cl-note",type:"text",maxlength:Fi,placeholder:"Note","aria-lab\
 el":"Note of the mark","data-lm-suppress-shortcuts":"true"}),a=()=>{o({at:Math.round(r[0]),dur:Math.round(r[1]-r[0]),note:s.value.trim()}),s.value=""};return s.
 addEventListener("keydown",c=>{c.stopPropagation(),c.key==="Enter"&&a()}),[s,h("button",{class:"cl-button",type:"button",title:"Mark the selected time",onclick:a},
-"Mark")]}function zi({start:t,dur:e},n){return[t[n],t[n]+e[n]]}function Or({ts:t,values:e},[n,o]){let[r,s]=[0,t.length];for(;r+1<t.length&&t[r+1]<n;)r+=1;for(;s-2>r&&t[s-2]>o;)s-=1;return Di(t.subarray(r,s),e.subarray(r,s))}
-function Di(t,e){let n=t.length;if(n<=4e3)return{ts:Array.from(t),values:Array.from(e)};let o=[0],r=(n-2)/(4e3/2-1);for(let s=0;s*r<n-2;s++){let[a,c]=[1+Math.floor(
+"Mark")]}function Di({start:t,dur:e},n){return[t[n],t[n]+e[n]]}function Or({ts:t,values:e},[n,o]){let[r,s]=[0,t.length];for(;r+1<t.length&&t[r+1]<n;)r+=1;for(;s-2>r&&t[s-2]>o;)s-=1;return zi(t.subarray(r,s),e.subarray(r,s))}
+function zi(t,e){let n=t.length;if(n<=4e3)return{ts:Array.from(t),values:Array.from(e)};let o=[0],r=(n-2)/(4e3/2-1);for(let s=0;s*r<n-2;s++){let[a,c]=[1+Math.floor(
 s*r),Math.min(n-1,1+Math.floor((s+1)*r))],[i,l]=[a,a];for(let f=a;f<c;f++)e[f]<e[i]&&(i=f),e[f]>e[l]&&(l=f);a<c&&o.push(Math.min(i,l),...i===l?[]:[Math.max(i,l)])}
 return o.push(n-1),{ts:o.map(s=>t[s]),values:o.map(s=>e[s])}}var ge={light:{lines:["#0b62c4","#b35c00","#6f42c1","#00796b"],text:"#57606a",grid:"#d9dee4",fill:.14},dark:{lines:["#6cb6ff","#f0a050","#c4a5ff","#5fd0c0"],text:"\
 #9aa5b1",grid:"#30363d",fill:.2}},Bi=[[2**30,"GiB"],[2**20,"MiB"],[2**10,"KiB"],[1,"B"]],Ui=[[1e9,"s"],[1e6,"ms"],[1e3,"\xB5s"],[1,"ns"]],$r={displayModeBar:!1,
@@ -374,24 +374,24 @@ f,m),d());return{ready:u,setRange:m=>p({range:m}),setView:m=>p({view:m}),setThem
 resize(a)},destroy:()=>u.then(()=>n.purge(a))}}function Wi({ts:t,values:e}){let n=0;for(let o=1;o<e.length;o++)e[o]>e[n]&&(n=o);return{ts:t[n],value:e[n]}}function Cr(t,e){
 return e.find(([n])=>t>=n)??e[e.length-1]}function Gi(t,e){let[n,o]=t.map(r=>r*e);return n===o?null:[Math.min(n,o),Math.max(n,o)]}function _r({series:t,view:e,theme:n,
 time:o,bytes:r}){return t.map((s,a)=>{let c=Or(s,e),i=ge[n].lines[a%4];return{type:"scatter",mode:"lines",name:s.label,x:c.ts.map(l=>l/o[0]),y:c.values.map(l=>l/
-r[0]),line:{shape:"hv",width:1.5,color:i},fill:t.length===1?"tozeroy":"none",fillcolor:`rgba(${pt(i).join(",")},${ge[n].fill})`,text:c.values.map((l,f)=>`${x(l)}\
- at ${M(c.ts[f])}`),hoverinfo:"text+name"}})}function Rr(t){let{range:e,view:n,time:o,bytes:r}=t;t.width=t.root.clientWidth||t.width;let{text:s,grid:a,lines:c}=ge[t.
+r[0]),line:{shape:"hv",width:1.5,color:i},fill:t.length===1?"tozeroy":"none",fillcolor:`rgba(${pt(i).join(",")},${ge[n].fill})`,text:c.values.map((l,f)=>`${M(l)}\
+ at ${x(c.ts[f])}`),hoverinfo:"text+name"}})}function Rr(t){let{range:e,view:n,time:o,bytes:r}=t;t.width=t.root.clientWidth||t.width;let{text:s,grid:a,lines:c}=ge[t.
 theme],i={gridcolor:a,zerolinecolor:a,linecolor:a,tickcolor:a,fixedrange:!0,separatethousands:!0};return{height:200,margin:{l:sn(t.width),r:1,t:22,b:34},paper_bgcolor:"\
 rgba(0,0,0,0)",plot_bgcolor:"rgba(0,0,0,0)",font:{color:s,size:11,family:"inherit"},dragmode:"select",selectdirection:"h",showlegend:t.series.length>1,legend:{orientation:"\
 h",x:0,y:1.18},hovermode:"closest",newselection:{line:{color:s,width:1}},xaxis:{...i,range:n.map(l=>l/o[0]),ticksuffix:` ${o[1]}`},yaxis:{...i,rangemode:"tozero",
 ticksuffix:` ${r[1]}`},shapes:e===null?[]:[Xi(e,c[0],o[0])],annotations:Ki(t)}}function Ki({peaks:t,view:e,theme:n,time:o,bytes:r}){return t.map((s,a)=>{let c=ge[n].
-lines[a%4];return{x:s.ts/o[0],y:s.value/r[0],text:`peak ${x(s.value)}`,showarrow:!0,arrowhead:0,arrowwidth:1,ax:s.ts>(e[0]+e[1])/2?-44:44,ay:-10,bgcolor:"rgba(0\
+lines[a%4];return{x:s.ts/o[0],y:s.value/r[0],text:`peak ${M(s.value)}`,showarrow:!0,arrowhead:0,arrowwidth:1,ax:s.ts>(e[0]+e[1])/2?-44:44,ay:-10,bgcolor:"rgba(0\
 ,0,0,0)",font:{color:c,size:11},arrowcolor:c}})}function Xi([t,e],n,o){return{type:"rect",xref:"x",yref:"paper",x0:t/o,x1:e/o,y0:0,y1:1,fillcolor:n,opacity:.18,
 line:{width:1,color:n},layer:"below"}}var Ht=44,Pr=8,ji=2e3,Ir={light:["#0b62c4","#b35c00","#6f42c1","#00796b","#b02f78","#5a7a0a","#a3301f","#4f6673"],dark:["#6cb6ff","#f0a050","#c4a5ff","#5fd0c0",
-"#f08cc4","#b5d35a","#ff9a8a","#a9bfca"]};function Nr({unit:t,column:e},n){return n===void 0||Number.isNaN(n)?"-":e.endsWith("_bytes")?x(n):t==="%"?L(n):`${Math.
+"#f08cc4","#b5d35a","#ff9a8a","#a9bfca"]};function Nr({unit:t,column:e},n){return n===void 0||Number.isNaN(n)?"-":e.endsWith("_bytes")?M(n):t==="%"?L(n):`${Math.
 round(n).toLocaleString("en-US")} ${t}`}function an(t,e){let[n,o]=[0,t.length];for(;n<o;){let r=n+o>>1;t[r]<=e?n=r+1:o=r}return n-1}function Hr(t,e=0){return t.
 reduce((n,o)=>o>n?o:n,e)}function Fr(t,e,n,{theme:o,view:r}){let a=n.filter(({column:g})=>e.some(({values:w})=>w[g].some(b=>!Number.isNaN(b)))).map(g=>({gauge:g,
 largest:g.full??Math.max(...e.map(({values:w})=>Hr(w[g.column])),1e-9)})),c=h("p",{class:"cl-metrics-legend"}),l=F("svg",{class:"cl-metrics-plot",role:"img","ar\
 ia-label":"Readings of the GPUs over time"}),f=h("p",{class:"cl-metrics-tip cl-hint","aria-live":"off"}),u=F("path",{class:"cl-metrics-cursor",fill:"none"});t.replaceChildren(
 c,l,f);let d=`cl-metrics-${Math.random().toString(36).slice(2)}`,p=a.length*(Ht+Pr),m={host:t,devices:e,rows:a,id:d,height:p,legend:c,plot:l,cursor:u,tip:f,theme:o,
-view:r,width:0};return l.addEventListener("pointermove",g=>Yi(m,g)),l.addEventListener("pointerleave",()=>Dr(m)),we(m),{setView(g){m.view=g,we(m)},setTheme(g){m.
-theme=g,we(m)},resize:()=>we(m),destroy:()=>t.replaceChildren()}}function zr(t){let e=Math.max(t.host.clientWidth||t.width,200);t.width=e;let n=sn(e),o=e-n-1,[r,
-s]=t.view;return{width:e,gutter:n,inner:o,x:a=>n+(a-r)/(s-r)*o}}function we(t){let{devices:e,height:n,id:o,legend:r,plot:s}=t,a=zr(t),c=Ir[t.theme],i=e.length>1?
+view:r,width:0};return l.addEventListener("pointermove",g=>Yi(m,g)),l.addEventListener("pointerleave",()=>zr(m)),we(m),{setView(g){m.view=g,we(m)},setTheme(g){m.
+theme=g,we(m)},resize:()=>we(m),destroy:()=>t.replaceChildren()}}function Dr(t){let e=Math.max(t.host.clientWidth||t.width,200);t.width=e;let n=sn(e),o=e-n-1,[r,
+s]=t.view;return{width:e,gutter:n,inner:o,x:a=>n+(a-r)/(s-r)*o}}function we(t){let{devices:e,height:n,id:o,legend:r,plot:s}=t,a=Dr(t),c=Ir[t.theme],i=e.length>1?
 e.map(({label:u})=>u):[];r.replaceChildren(...i.map((u,d)=>h("span",{style:`color:${c[d%c.length]}`},u)));let l=F("rect",{x:a.gutter,y:0,width:a.inner,height:n}),
 f=t.rows.map((u,d)=>Vi(t,d,a));s.setAttribute("width",String(a.width)),s.setAttribute("height",String(n)),s.setAttribute("viewBox",`0 0 ${a.width} ${n}`),s.replaceChildren(
 F("clipPath",{id:o},l),...f,t.cursor)}function Vi({devices:t,rows:e,id:n,theme:o,view:r},s,{width:a,gutter:c,x:i}){let{gauge:l,largest:f}=e[s],u=s*(Ht+Pr),d=Ir[o],
@@ -399,10 +399,10 @@ p=w=>u+Ht-(Ht-3)*Math.min(w/f,1),m=Math.max(...t.map(({values:w})=>Hr(w[l.column
 stroke:d[y%d.length],"stroke-width":1.4}));return F("g",{},F("text",{x:0,y:u+16},l.title),F("text",{x:0,y:u+31,class:"cl-metrics-muted"},`up to ${Nr(l,m)}`),F("\
 path",{d:`M${c} ${u+Ht}H${a-1}`,class:"cl-metrics-base"}),F("g",{"clip-path":`url(#${n})`},...g))}function qi(t,e,[n,o],r,s){let a=Math.max(an(t,n),0),c=Math.min(
 an(t,o)+2,t.length),i=Math.max(1,Math.ceil((c-a)/ji)),l="";for(let f=a;f<c;f+=i){let u=f;for(let d=f;d<Math.min(f+i,c);d++)(e[d]>e[u]||Number.isNaN(e[u]))&&(u=d);
-Number.isNaN(e[u])||(l+=`${l?"L":"M"}${r(t[u]).toFixed(1)} ${s(e[u]).toFixed(1)}`)}return l}function Yi(t,e){let{gutter:n,inner:o}=zr(t),r=e.clientX-t.plot.getBoundingClientRect().
-left;if(r<n||r>n+o){Dr(t);return}let[s,a]=t.view,c=s+(r-n)/o*(a-s);t.cursor.setAttribute("d",`M${r.toFixed(1)} 0V${t.height}`);let i=t.devices.map(l=>Zi(t,l,c));
-t.tip.textContent=[M(c),...i].filter(Boolean).join(" \xB7 ")}function Zi({devices:t,rows:e},{label:n,ts:o,values:r,slowed:s,reasons:a},c){let i=an(o,c);if(i<0)return"";
-let l=e.map(({gauge:f})=>Nr(f,r[f.column][i])).join(", ");return`${t.length>1?`${n}: `:""}${l}${s[i]?`, throttled by ${a[s[i]]}`:""}`}function Dr({cursor:t,tip:e}){
+Number.isNaN(e[u])||(l+=`${l?"L":"M"}${r(t[u]).toFixed(1)} ${s(e[u]).toFixed(1)}`)}return l}function Yi(t,e){let{gutter:n,inner:o}=Dr(t),r=e.clientX-t.plot.getBoundingClientRect().
+left;if(r<n||r>n+o){zr(t);return}let[s,a]=t.view,c=s+(r-n)/o*(a-s);t.cursor.setAttribute("d",`M${r.toFixed(1)} 0V${t.height}`);let i=t.devices.map(l=>Zi(t,l,c));
+t.tip.textContent=[x(c),...i].filter(Boolean).join(" \xB7 ")}function Zi({devices:t,rows:e},{label:n,ts:o,values:r,slowed:s,reasons:a},c){let i=an(o,c);if(i<0)return"";
+let l=e.map(({gauge:f})=>Nr(f,r[f.column][i])).join(", ");return`${t.length>1?`${n}: `:""}${l}${s[i]?`, throttled by ${a[s[i]]}`:""}`}function zr({cursor:t,tip:e}){
 t.removeAttribute("d"),e.textContent=""}var cn={range:null,event:null,names:null};function Wr(){let t=cn,e=new Set,n={get:()=>t,isEmpty:()=>ln(t,cn),set(o,r){let s={...t,...o};if(s.names?.size===0&&(s.
 names=null),!ln(t,s)){t=s;for(let a of[...e])a(t,r)}},clear:o=>n.set(cn,o),subscribe(o){return e.add(o),()=>e.delete(o)}};return n}function ln(t,e){return t.event===
 e.event&&Br(t.range,e.range)&&Br(t.names,e.names)}function Br(t,e){if(t===null||e===null)return t===e;let[n,o]=[[...t],[...e]];return n.length===o.length&&n.every(
@@ -489,9 +489,9 @@ before:I}:R),d.textContent=Cl(c,k[0])};return w(),{flame:m,get paths(){return xt
 setWeight(b){f.mark(b),i({weight:b})},setTheme(b){c.tones=Ct(b),m.setTheme(b)},resize:()=>m.resize(),destroy:()=>m.destroy()}}function xt({data:t,known:e,by:n,baseline:o}){
 let r=e.get(n)??es(t,n);return!e.has(n)&&o&&n==="tree"&&Kr(r,o),e.set(n,r),r}function Ol({by:t,weight:e,selection:n,isCompared:o},r){if(!(!o||t!=="tree"||n.range||
 n.event!==null))return r.before?.[e]}function $l(t,e){if(!t.baseline)return[];let n=[["yes",`against ${t.baseline.name}`],["no","this run"]];return[j("Colours",
-n,"yes",o=>e({isCompared:o==="yes"})).group]}function Cl(t,e){let{range:n,event:o}=t.selection,r=n?`of the selected ${M(n[1]-n[0])}`:o===null?"of the whole trac\
+n,"yes",o=>e({isCompared:o==="yes"})).group]}function Cl(t,e){let{range:n,event:o}=t.selection,r=n?`of the selected ${x(n[1]-n[0])}`:o===null?"of the whole trac\
 e":"within the selected event",s=t.isCompared&&t.baseline&&t.by==="tree"?"; red: more than in the other run, blue: less":"";return`${dn(t)(e)} ${r}${s}`}function dn({
-weight:t}){return t==="memory"?x:M}function _l({weight:t}){return t==="memory"?"allocation":t==="device"?"kernel":"call"}function Rl(t,e){let n=xt(t),o=e?n.labels[n.
+weight:t}){return t==="memory"?M:x}function _l({weight:t}){return t==="memory"?"allocation":t==="device"?"kernel":"call"}function Rl(t,e){let n=xt(t),o=e?n.labels[n.
 label[e]]:"";return o===un(t.data,n,e)?"":o.slice(0,400)}function Ll(t,e,n){let o=xt(t).sample[e],{data:r,tones:s}=t,a=o<0?"python_function":r.header.cats[r.cat[o]],
 c=oe(a,n)*W+mt(n)%W;return[s.css[c],s.ink[c]]}function Pl(t,e){let{data:n}=t,{parent:o,nodeOf:r}=xt(t),s=new Uint8Array(o.length);s[e]=1;for(let i=e+1;i<o.length;i++)
 s[i]=s[o[i]];let[a,c]=[-1,-1];for(let i=0;i<n.n;i++)r[i]<0||!s[r[i]]||((a<0||n.dur[i]>n.dur[a])&&(a=i),r[i]===e&&(c<0||n.dur[i]>n.dur[c])&&(c=i));return c>=0?c:
@@ -499,13 +499,13 @@ a}var Il=new Set(["article","b","code","dd","details","div","dl","dt","h4","li",
 l"]),Nl=new Set(["svg","title","rect","path","text"]),Hl=new Set(["class","colspan","scope","role","tabindex","open","title","aria-hidden","aria-label","viewBox",
 "width","height","preserveAspectRatio","x","y","rx","d","fill","fill-opacity","stroke","stroke-width","stroke-opacity","stroke-dasharray","opacity","data-event",
 "data-depth","data-label","data-wide","font-family","font-size","font-weight","text-anchor"]);function Fl(t){return typeof t=="string"?document.createTextNode(t):
-D(t)}function D([t,e,...n]){let o=Nl.has(t);if(!o&&!Il.has(t))throw new Error(`cudalens markup: the element ${t} is not known here`);let r=o?document.createElementNS(
-De,t):document.createElement(t);for(let[s,a]of Object.entries(e))Hl.has(s)&&r.setAttribute(s,a);return t==="h4"&&r.setAttribute("aria-level","3"),r.append(...n.
-map(Fl)),r}var ye="details.cg-fold",as="details.cg-row";function cs(t,e){let n={model:e,host:t,traced:null,paths:[]};t.replaceChildren(...e.body.map(D));let[o]=_(t,".cg-fr\
-ame",HTMLElement);return o&&(o.querySelectorAll(".cg-stop, .cg-fold").length>1&&o.before(zl(o)),o.addEventListener("keydown",r=>Bl(r,o))),Ul(n),{trace:r=>ls(n,r),
-setTheme(){},destroy:()=>t.replaceChildren()}}function zl(t){let e=(r,s)=>{for(let a of _(t,r,HTMLDetailsElement))a.open=s},n=(r,s)=>h("button",{type:"button",class:"\
+z(t)}function z([t,e,...n]){let o=Nl.has(t);if(!o&&!Il.has(t))throw new Error(`cudalens markup: the element ${t} is not known here`);let r=o?document.createElementNS(
+ze,t):document.createElement(t);for(let[s,a]of Object.entries(e))Hl.has(s)&&r.setAttribute(s,a);return t==="h4"&&r.setAttribute("aria-level","3"),r.append(...n.
+map(Fl)),r}var ye="details.cg-fold",as="details.cg-row";function cs(t,e){let n={model:e,host:t,traced:null,paths:[]};t.replaceChildren(...e.body.map(z));let[o]=_(t,".cg-fr\
+ame",HTMLElement);return o&&(o.querySelectorAll(".cg-stop, .cg-fold").length>1&&o.before(Dl(o)),o.addEventListener("keydown",r=>Bl(r,o))),Ul(n),{trace:r=>ls(n,r),
+setTheme(){},destroy:()=>t.replaceChildren()}}function Dl(t){let e=(r,s)=>{for(let a of _(t,r,HTMLDetailsElement))a.open=s},n=(r,s)=>h("button",{type:"button",class:"\
 cl-button",onclick:s},r),o=h("div",{class:"cg-tools",role:"group","aria-label":"Graph tree"});return t.querySelector(ye)&&o.append(n("Unfold all",()=>e(ye,!0))),
-o.append(n("Open all",()=>e(as,!0)),n("Close all",()=>{e(as,!1),e(ye,!1)})),t.querySelector(".cg-stop.is-current")&&o.append(n("Go to current",()=>Dl(t))),o}function Dl(t){
+o.append(n("Open all",()=>e(as,!0)),n("Close all",()=>{e(as,!1),e(ye,!1)})),t.querySelector(".cg-stop.is-current")&&o.append(n("Go to current",()=>zl(t))),o}function zl(t){
 let[e]=_(t,".cg-stop.is-current > .cg-row > summary",HTMLElement);e&&(is(e),e.focus({preventScroll:!0}),hn(t,e))}function is(t){for(let e=t;e;e=e.parentElement)
 e instanceof HTMLDetailsElement&&e.matches(ye)&&(e.open=!0)}function hn(t,e){let n=e.getBoundingClientRect().top-t.getBoundingClientRect().top;(n<0||n+e.offsetHeight>
 t.clientHeight)&&(t.scrollTop+=n-t.clientHeight/3)}function Bl(t,e){let n=t.target;if(!(n instanceof HTMLElement)||n.tagName!=="SUMMARY"||t.ctrlKey||t.metaKey||
@@ -530,13 +530,13 @@ t.strokeStyle=e,t.fillStyle=e}function Xl(t){let e=10**Math.floor(Math.log10(Mat
 width:t},{context:e,colors:n,y:o},r){e.lineWidth=1,e.strokeStyle=n.grid,e.globalAlpha=1;for(let s of ds(r)){let a=Math.round(o(s))+.5;e.beginPath(),e.moveTo(0,a),
 e.lineTo(t,a),e.stroke()}}function ds(t){let e=2**Math.floor(Math.log2(t/2.5));return Array.from({length:Math.floor(t*1.02/e)},(n,o)=>(o+1)*e)}function Vl({context:t,
 colors:e,ink:n,y:o},r){t.textBaseline="bottom",t.lineJoin="round",t.lineWidth=3.5,t.strokeStyle=e.paper,t.fillStyle=n;for(let s of ds(r)){let a=Math.round(o(s))-
-.5;t.strokeText(x(s),3,a),t.fillText(x(s),3,a)}}function ql({width:t,view:e,clock:n},{context:o,ink:r}){o.fillStyle=r;let s=Math.max(Xl((e[1]-e[0])/Math.max(t/130,
+.5;t.strokeText(M(s),3,a),t.fillText(M(s),3,a)}}function ql({width:t,view:e,clock:n},{context:o,ink:r}){o.fillStyle=r;let s=Math.max(Xl((e[1]-e[0])/Math.max(t/130,
 2)),1);o.textBaseline="top";for(let a=Math.ceil(e[0]/s)*s;a<=e[1];a+=s){let c=(a-e[0])/(e[1]-e[0])*t;o.beginPath(),o.moveTo(Math.round(c)+.5,q),o.lineTo(Math.round(
-c)+.5,q+4),o.stroke();let i=a?M(a):"0",l=n===null?Math.round(a).toLocaleString("en-US"):i,f=o.measureText(l).width/2;o.fillText(l,Math.min(Math.max(c-f,0),t-2*f),
+c)+.5,q+4),o.stroke();let i=a?x(a):"0",l=n===null?Math.round(a).toLocaleString("en-US"):i,f=o.measureText(l).width/2;o.fillText(l,Math.min(Math.max(c-f,0),t-2*f),
 q+6)}}function hs(t,e){let n=Mt(t,e);return n>=t.view[0]&&n<=t.view[1]}function Yl(t,{context:e,colors:n,ink:o},{row:r,kind:s}){if(!hs(t,r))return;let a=at(t,r),
 c=s==="oom";pn(e,c?n.mark:o),e.setLineDash(c?[]:[3,3]),e.beginPath(),e.moveTo(a,tt-2),e.lineTo(a,q),e.stroke(),e.setLineDash([]),e.beginPath(),e.moveTo(a-5,tt-10),
 e.lineTo(a+5,tt-10),e.lineTo(a,tt-2),e.fill()}function Zl(t,{context:e,colors:n,y:o},{row:r,bytes:s}){if(!hs(t,r))return;let[a,c]=[Math.max(at(t,r),3),o(s)];e.fillStyle=
-n.allocated,e.beginPath(),e.arc(a,c,4,0,7),e.fill();let i=`peak ${x(s)}`;e.font=`600 ${e.font}`;let l=e.measureText(i).width+8;e.textBaseline="bottom",e.fillText(
+n.allocated,e.beginPath(),e.arc(a,c,4,0,7),e.fill();let i=`peak ${M(s)}`;e.font=`600 ${e.font}`;let l=e.measureText(i).width+8;e.textBaseline="bottom",e.fillText(
 i,a+l>t.width?a-l:a+7,Math.max(c-3,12))}function mn(t){let e=N(t.over),n=fs[t.theme];e.setTransform(t.ratio,0,0,t.ratio,0,0),e.clearRect(0,0,t.width,At);let o=at(
 t,t.row);if(t.since!==null){let r=at(t,t.since);e.fillStyle=n.range,e.fillRect(Math.min(r,o),tt-4,Math.abs(o-r),q-tt+4)}pn(e,n.cursor),e.lineWidth=1.5,e.beginPath(),
 e.moveTo(o,tt-6),e.lineTo(o,q),e.stroke(),e.beginPath(),e.arc(o,q,3.5,0,7),e.fill()}function gs(t,e,n){let o=Jl(t,e,n),{canvas:r,over:s,tip:a}=o;return t.replaceChildren(h("div",{class:"mm-curve-stage"},r,s),a),Ql(o),{show(c,i,l){o.shown={curves:c,
@@ -546,7 +546,7 @@ o.shown&&t.clientWidth!==o.width&&ps(o)},stats:()=>({script:o.script}),destroy()
 numRows:r}=e,s=h("canvas",{class:"mm-curve-canvas",tabindex:0,role:"slider","aria-label":"Moment of the history","aria-valuemin":-1,"aria-valuemax":r-1,"aria-va\
 luenow":r-1});return{data:e,options:n,host:t,canvas:s,over:h("canvas",{class:"mm-over","aria-hidden":"true"}),tip:h("div",{class:"mm-tip",hidden:!0}),theme:n.theme,
 clock:o,view:kt({clock:o,data:e}),shown:null,row:r-1,since:null,pointer:null,width:0,ratio:1,pending:0,script:[]}}function Y(t,e){if(e<0)return"before the first\
- action";let n=`action ${(e+1).toLocaleString("en-US")} of ${t.numRows.toLocaleString("en-US")}`;return t.clock?`${M(t.clock[e])}, ${n}`:n}function ps(t){t.width=
+ action";let n=`action ${(e+1).toLocaleString("en-US")} of ${t.numRows.toLocaleString("en-US")}`;return t.clock?`${x(t.clock[e])}, ${n}`:n}function ps(t){t.width=
 Math.max(t.host.clientWidth||t.width,160),t.ratio=Math.min(devicePixelRatio||1,2);for(let e of[t.canvas,t.over])e.width=Math.floor(t.width*t.ratio),e.height=Math.
 floor(At*t.ratio),e.style.width=`${t.width}px`,e.style.height=`${At}px`;wn(t)}function ve(t,[e,n]){let[,o]=kt(t),r=Math.min(Math.max(n-e,t.clock===null?4:100),o),
 s=Math.min(Math.max(e,0),o-r);t.view=[s,s+r],wn(t)}function wn(t){t.pending||(t.pending=requestAnimationFrame(()=>{if(t.pending=0,!t.shown)return;let e=performance.
@@ -557,26 +557,26 @@ ke(t,t.pointer.row,null))}),e.addEventListener("pointermove",o=>{if(!t.shown)ret
 s.x)<3||ke(t,Math.max(r,s.row),Math.min(r,s.row))}),e.addEventListener("pointerup",n),e.addEventListener("pointercancel",n),e.addEventListener("pointerleave",()=>{
 t.tip.hidden=!0}),e.addEventListener("wheel",o=>tf(t,o),{passive:!1}),e.addEventListener("keydown",o=>{o.altKey||o.ctrlKey||o.metaKey||!of(t,o)||(o.preventDefault(),
 o.stopPropagation())})}function tf(t,e){(e.ctrlKey||e.metaKey)&&(e.preventDefault(),gn(t,Math.exp(e.deltaY/200),bn(t,e)/t.width))}function gn(t,e,n){let[o,r]=t.
-view,s=o+(r-o)*n;ve(t,[s-(s-o)*e,s+(r-s)*e])}function ef(t,e,n,o){let{tip:r}=t,s=Me.map(a=>`${a} ${x(e[a][o+1])}`);r.replaceChildren(...[Y(t.data,o),...s].map(a=>h(
+view,s=o+(r-o)*n;ve(t,[s-(s-o)*e,s+(r-s)*e])}function ef(t,e,n,o){let{tip:r}=t,s=Me.map(a=>`${a} ${M(e[a][o+1])}`);r.replaceChildren(...[Y(t.data,o),...s].map(a=>h(
 "div",{},a))),r.hidden=!1,r.style.left=`${Math.max(Math.min(bn(t,n)+14,t.width-r.offsetWidth-4),0)}px`,r.style.top="24px"}function nf(t,e){let{data:n,row:o,view:r,
 width:s,shown:a}=t,c=i=>{let l=vt(t,Mt(t,o)+i*(r[1]-r[0])/s);return l===o?o+Math.sign(i):l};return e==="ArrowRight"?c(1):e==="ArrowLeft"?c(-1):e==="PageDown"?c(
 s/10):e==="PageUp"?c(-s/10):e==="Home"?-1:e==="End"?n.numRows-1:e.toLowerCase()==="p"&&a?a.peak.row:null}function of(t,e){let{row:n,since:o,view:r}=t,s=nf(t,e.key);
 if(s!==null)ke(t,s,e.shiftKey?o??Math.min(n,s):null);else if(e.key==="+"||e.key==="=")gn(t,1/1.6,(Mt(t,n)-r[0])/(r[1]-r[0]));else if(e.key==="-")gn(t,1.6,.5);else if(e.
-key==="0")ve(t,kt(t));else if(e.key==="Escape"&&o!==null)ke(t,n,null);else return!1;return!0}var yn=2147483647;async function Dt(t,e,n){let o=await Promise.all(n.map(r=>H(t,`${e}.${r}`)));return Object.fromEntries(n.map((r,s)=>[r,o[s]]))}function zt(t){
+key==="0")ve(t,kt(t));else if(e.key==="Escape"&&o!==null)ke(t,n,null);else return!1;return!0}var yn=2147483647;async function zt(t,e,n){let o=await Promise.all(n.map(r=>H(t,`${e}.${r}`)));return Object.fromEntries(n.map((r,s)=>[r,o[s]]))}function Dt(t){
 let e=new Float64Array(t.length),n=0;for(let o=0;o<t.length;o++)n+=t[o],e[o]=n;return e}var rf=["addr","device","pool","units","is_asked","spare","alloc","relea\
-sed","done","stack","category","block","facts"];async function sf(t,e){let[n,o]=await Promise.all([Dt(t,"allocation",rf),H(t,"addr.steps")]),r=zt(o),s=n.addr.length,
-a=Float64Array.from(n.units,f=>f*e.unit),c=Int32Array.from(zt(n.alloc),f=>f-1),i=c.map((f,u)=>n.released[u]?f+n.released[u]-1:yn),l=c.map((f,u)=>n.done[u]?(n.released[u]?
+sed","done","stack","category","block","facts"];async function sf(t,e){let[n,o]=await Promise.all([zt(t,"allocation",rf),H(t,"addr.steps")]),r=Dt(o),s=n.addr.length,
+a=Float64Array.from(n.units,f=>f*e.unit),c=Int32Array.from(Dt(n.alloc),f=>f-1),i=c.map((f,u)=>n.released[u]?f+n.released[u]-1:yn),l=c.map((f,u)=>n.done[u]?(n.released[u]?
 i[u]:f)+n.done[u]-1:yn);return{n:s,addr:Float64Array.from(n.addr,f=>r[f]),bytes:a,requested:a.map((f,u)=>n.is_asked[u]?f-n.spare[u]:Number.NaN),device:n.device,
-pool:n.pool,category:n.category,facts:n.facts,alloc:c,released:i,done:l,stack:Int32Array.from(n.stack,f=>f-1),block:Int32Array.from(zt(n.block),f=>f-1),byAddress:af(
+pool:n.pool,category:n.category,facts:n.facts,alloc:c,released:i,done:l,stack:Int32Array.from(n.stack,f=>f-1),block:Int32Array.from(Dt(n.block),f=>f-1),byAddress:af(
 n.addr,r.length)}}function af(t,e){let n=new Uint32Array(e+1);for(let r=0;r<t.length;r++)n[t[r]+1]++;for(let r=0;r<e;r++)n[r+1]+=n[r];let o=new Int32Array(t.length);
 for(let r=0;r<t.length;r++)o[n[t[r]]++]=r;return o}var cf=["addr","device","pool","units","added","removed","kind","grows"];async function lf(t,e){let{addr:n,units:o,
-added:r,removed:s,device:a,pool:c,kind:i,grows:l}=await Dt(t,"piece",cf);return{n:n.length,addr:zt(n),bytes:Float64Array.from(o,f=>f*e.piece_unit),added:Int32Array.
-from(r,f=>f-1),removed:Int32Array.from(s,f=>f?f-2:yn),device:a,pool:c,kind:i,grows:l}}async function ff(t){let[e,n,o,r]=await Promise.all([Dt(t,"frame",["file",
-"line","function"]),Dt(t,"stack",["sizes","frames"]),Z(t,"files"),Z(t,"functions")]),s=zt(n.sizes);return{n:n.sizes.length,numFrames:e.line.length,frameAt:a=>({
+added:r,removed:s,device:a,pool:c,kind:i,grows:l}=await zt(t,"piece",cf);return{n:n.length,addr:Dt(n),bytes:Float64Array.from(o,f=>f*e.piece_unit),added:Int32Array.
+from(r,f=>f-1),removed:Int32Array.from(s,f=>f?f-2:yn),device:a,pool:c,kind:i,grows:l}}async function ff(t){let[e,n,o,r]=await Promise.all([zt(t,"frame",["file",
+"line","function"]),zt(t,"stack",["sizes","frames"]),Z(t,"files"),Z(t,"functions")]),s=Dt(n.sizes);return{n:n.sizes.length,numFrames:e.line.length,frameAt:a=>({
 file:o[e.file[a]],line:e.line[a]-1,name:r[e.function[a]]}),idsOf:a=>n.frames.subarray(s[a]-n.sizes[a],s[a])}}async function uf(t,e){let n=await H(t,"clock.steps");
 if(!e.has_times)return null;let o=new Float64Array(e.num_rows);for(let r=1;r<o.length;r++)o[r]=o[r-1]+n[r-1]*e.time_unit;return o}function Ae({file:t,line:e,name:n}){
 let o=t?`${t.split(/[\\/]/).at(-1)}${e>=0?`:${e}`:""}`:"";return[n||"?",o].filter(Boolean).join(" ")}async function ws(t){let e=await Vt(t),{header:n}=e,[o,r,s,
-a,c,i]=await Promise.all([sf(e,n),lf(e,n),ff(e),Dt(e,"rest",["allocated","active"]),uf(e,n),Z(e,"facts")]);return{header:n,numRows:n.num_rows,allocations:o,pieces:r,
+a,c,i]=await Promise.all([sf(e,n),lf(e,n),ff(e),zt(e,"rest",["allocated","active"]),uf(e,n),Z(e,"facts")]);return{header:n,numRows:n.num_rows,allocations:o,pieces:r,
 stacks:s,facts:i.map(l=>l?JSON.parse(l):{}),clock:c,rest:a}}var df=[["category","category"],["stack","call stack"],["pool","pool and stream"],["names","variable"],["cell","cell"]];function Tt({stream:t,pool:e,graphs:n}){
 let[o,r]=e,a=!o&&!r?"default pool":`private pool (${o??"?"}, ${r??"?"})`,c=n.length?` of ${n.join(", ")}`:"";return`${a}${c}, stream ${t??"not recorded"}`}function xn({
 stacks:t},e){if(e<0)return"stack not recorded";let n=[...t.idsOf(e)].map(t.frameAt),o=n.find(hf)??n.find(({file:r})=>r.endsWith(".py"))??n[0];return o?Ae(o):"st\
@@ -589,24 +589,24 @@ function Bt(t,e,n){let o=new Map;for(let r of e){let s=Mn(t,r,n),a=o.get(s)??{ke
 s,a)}return[...o.values()].sort((r,s)=>s.bytes-r.bytes)}var bs=25;function ys(t,e,n,o){let r=Bt(e,n,o.by),s=xs(r),c=[Te(e).find(([u])=>u===o.by)?.[1]??o.by,"held","share","blocks"].map(u=>h("th",{scope:"col"},u)),i=r.
 slice(0,bs).map(u=>gf(e,u,s,o)),l=h("table",{class:"mm-table"},h("thead",{},h("tr",{},...c)),h("tbody",{},...i)),f=mf(r);t.replaceChildren(l,...f?[h("p",{class:"\
 cl-hint"},f)]:[])}function xs(t){return t.reduce((e,{bytes:n})=>e+n,0)}function mf(t){if(!t.length)return"Nothing was in use.";let e=t.slice(bs);return e.length?
-`and ${O(e.length)} more with ${x(xs(e))}`:""}function gf(t,{key:e,label:n,bytes:o,num:r},s,{by:a,picked:c,onPick:i}){let l=c===e,f=s?100*o/s:0,u=h("span",{class:"\
+`and ${O(e.length)} more with ${M(xs(e))}`:""}function gf(t,{key:e,label:n,bytes:o,num:r},s,{by:a,picked:c,onPick:i}){let l=c===e,f=s?100*o/s:0,u=h("span",{class:"\
 mm-fill"});u.style.width=`${f}%`;let d=a==="stack"?Number(e):-1,p=h("tr",{tabindex:0,"data-picked":l,"aria-pressed":String(l),role:"button",title:d>=0?vn(t,d).join(
 `
-`):null},h("td",{class:"mm-name"},u,h("span",{},n)),h("td",{},x(o)),h("td",{},L(f)),h("td",{},O(r))),m=()=>i(l?null:e);return p.addEventListener("click",m),p.addEventListener(
+`):null},h("td",{class:"mm-name"},u,h("span",{},n)),h("td",{},M(o)),h("td",{},L(f)),h("td",{},O(r))),m=()=>i(l?null:e);return p.addEventListener("click",m),p.addEventListener(
 "keydown",g=>{g.key!=="Enter"&&g.key!==" "||(g.preventDefault(),m())}),p}function vn({stacks:t},e){return[...t.idsOf(e)].map(n=>{let{file:o,line:r,name:s}=t.frameAt(
-n);return`${o}${r>=0?`:${r}`:""} ${s||"?"}`.trim()})}function Ms(t,e,{strip:n,allocation:o,bytes:r}){let{allocations:s,header:a}=t,c=e.strips[n],i=Tt(a.pools[c.pool]);if(o<0)return[`free, ${x(r)}`,c.used?"a gap be\
-tween blocks":"an empty segment",i];let l=St(t,o).slice(0,3).join(", "),f=s.released[o]<=e.row;return[[l,x(s.bytes[o]),vs(t,o)].filter(Boolean).join(" \xB7 "),f?
+n);return`${o}${r>=0?`:${r}`:""} ${s||"?"}`.trim()})}function Ms(t,e,{strip:n,allocation:o,bytes:r}){let{allocations:s,header:a}=t,c=e.strips[n],i=Tt(a.pools[c.pool]);if(o<0)return[`free, ${M(r)}`,c.used?"a gap be\
+tween blocks":"an empty segment",i];let l=St(t,o).slice(0,3).join(", "),f=s.released[o]<=e.row;return[[l,M(s.bytes[o]),vs(t,o)].filter(Boolean).join(" \xB7 "),f?
 "freed, waits for a stream":"",xn(t,s.stack[o]),i].filter(Boolean)}function vs({allocations:t,header:e},n){let o=t.category[n];return o?e.categories[o-1]:null}function ks(t,e,n,o){
 if(t.hidden=!o,!o)return;let r=o.allocation<0,a=(r?wf(e,n,o):bf(e,n,o)).filter(([,l])=>l!=null&&l!=="").flatMap(([l,f])=>[h("dt",{},l),h("dd",{},String(f))]),c=r?
 -1:e.allocations.stack[o.allocation],i=c>=0?vn(e,c):[];t.replaceChildren(h("h4",{"aria-level":3},r?"Free memory":"Block"),h("dl",{class:"cl-facts"},...a),...i.length?
 [h("h4",{"aria-level":3},"Allocated by"),h("pre",{class:"mm-stack"},i.join(`
-`))]:[])}function An({header:t},e){return`0x${(BigInt(t.base)+BigInt(Math.round(e))).toString(16)}`}function kn(t){return`${x(t)} (${O(t)} bytes)`}function As(t,e,n){
-let o=e.strips[n.strip],r=`${x(o.bytes)} at ${An(t,o.addr)}`;return[["pool",Tt(t.header.pools[o.pool])],["segment",`${r}${o.grows?", expandable":""}`],["segment\
+`))]:[])}function An({header:t},e){return`0x${(BigInt(t.base)+BigInt(Math.round(e))).toString(16)}`}function kn(t){return`${M(t)} (${O(t)} bytes)`}function As(t,e,n){
+let o=e.strips[n.strip],r=`${M(o.bytes)} at ${An(t,o.addr)}`;return[["pool",Tt(t.header.pools[o.pool])],["segment",`${r}${o.grows?", expandable":""}`],["segment\
  in use",L(100*o.used/o.bytes)]]}function wf(t,e,n){return[["size",kn(n.bytes)],["address",An(t,n.from)],...As(t,e,n)]}function bf(t,e,n){let{allocation:o}=n,{bytes:r,
 requested:s,released:a,addr:c}=t.allocations,{cell:i,num_tensors:l,graph:f,user_metadata:u}=Se(t,o),d=s[o];return[["held by",St(t,o).join(", ")],["size",kn(r[o])],
 ["asked for",Number.isNaN(d)?null:kn(d)],["state",a[o]<=e.row?"freed, waits for a stream":"in use"],["category",vs(t,o)??"unknown"],...yf(t,e,o),["cell",i],["li\
 ve tensors",l],["graphs",f],["metadata",u],["address",An(t,c[o])],...As(t,e,n)]}function yf(t,e,n){let{allocations:o,clock:r,numRows:s}=t,[a,c]=[o.alloc[n],o.done[n]];
-return[["allocated",a<0?"before the history":Y(t,a)],["age then",a>=0&&r?M(r[Math.max(e.row,0)]-r[a]):null],["freed",c<s?Y(t,c):null]]}function Ts(t,e){let n=xf(t,e),{allocated_bytes:o,active_bytes:r,reserved_bytes:s}=t.header.devices[e];return{allocated:Tn(n.allocated,o),active:Tn(n.active,r),
+return[["allocated",a<0?"before the history":Y(t,a)],["age then",a>=0&&r?x(r[Math.max(e.row,0)]-r[a]):null],["freed",c<s?Y(t,c):null]]}function Ts(t,e){let n=xf(t,e),{allocated_bytes:o,active_bytes:r,reserved_bytes:s}=t.header.devices[e];return{allocated:Tn(n.allocated,o),active:Tn(n.active,r),
 reserved:Tn(n.reserved,s)}}function xf({allocations:t,pieces:e,numRows:n,header:o,rest:r},s){let[a,c,i]=[0,1,2].map(()=>new Float64Array(n+1)),l=(u,d,p)=>{d>=0&&
 d<n&&(u[d+1]+=p)};for(let u=0;u<t.n;u++){if(t.device[u]!==s)continue;let d=t.bytes[u];l(c,t.alloc[u],d),l(c,t.done[u],-d),l(a,t.alloc[u],d),l(a,t.released[u],-d)}
 for(let u=0;u<e.n;u++)e.device[u]===s&&(l(i,e.added[u],e.bytes[u]),l(i,e.removed[u],-e.bytes[u]));let f=r.active.length/Math.max(o.devices.length,1);for(let u=0;u<
@@ -616,17 +616,17 @@ let c=s*t.numFrames+r[a],i=n.get(c);i===void 0&&(i=e.parent.length,n.set(c,i),e.
 function Os(t,e,n){let o=t.parent.length,[r,s]=[new Float64Array(o),new Float64Array(o)];for(let a of n){let c=e.stack[a]<0?0:t.leaf[e.stack[a]];r[c]+=e.bytes[a],
 s[c]+=1}for(let a=o-1;a>0;a--)r[t.parent[a]]+=r[a],s[t.parent[a]]+=s[a];return{bytes:r,num:s}}function $s(t){let e=t.parent.map(()=>[]);for(let n=1;n<t.parent.length;n++)
 e[t.parent[n]].push(n);return e}function Cs(t,e,n){let o=e.stacks.n?Es(e.stacks):null,r=o?$s(o):[],s=c=>c&&o?e.stacks.frameAt(o.frame[c]):null,a=be(t,{theme:n.theme,label:"Bytes by call stack",
-placeholder:"Search functions and files",searchLabel:"Search call stacks",textOf(c){let i=s(c);return i?Ae(i):"all"},amountOf:(c,i)=>`${x(c)} (%) in ${$(i,"bloc\
-k")}`,format:x,notesOf:c=>[s(c)?.file??""],onZoom:c=>n.onZoom(c&&o?Mf(o,c):null)});return{...a,get root(){return a.root},get graph(){return a.graph},show(c){if(!o)
+placeholder:"Search functions and files",searchLabel:"Search call stacks",textOf(c){let i=s(c);return i?Ae(i):"all"},amountOf:(c,i)=>`${M(c)} (%) in ${$(i,"bloc\
+k")}`,format:M,notesOf:c=>[s(c)?.file??""],onZoom:c=>n.onZoom(c&&o?Mf(o,c):null)});return{...a,get root(){return a.root},get graph(){return a.graph},show(c){if(!o)
 return;let{bytes:i,num:l}=Os(o,e.allocations,c);a.show({parent:o.parent,depth:o.depth,children:r,weight:i,num:l})}}}function Mf(t,e){let n=Uint8Array.from(t.leaf,
 o=>vf(t,o,e)?1:0);return o=>o>=0&&n[o]===1}function vf({parent:t},e,n){for(let o=e;o>=0;o=t[o])if(o===n)return!0;return!1}var kf=[{key:"requested",label:"asked for",meaning:"what programs asked for, of blocks in use",bytesOf:t=>t.active-t.internal},{key:"internal",label:"rounding",
 meaning:"blocks in use that are larger than what was asked for",bytesOf:t=>t.internal},{key:"external",label:"gaps",meaning:"free memory in segments that hold s\
 omething: it fits only what is small enough",bytesOf:t=>t.external},{key:"empty",label:"cached",meaning:"segments in which nothing is in use; torch.cuda.empty_c\
 ache() returns them",bytesOf:t=>t.empty}];function _s(t,{sums:e}){let n=kf.map(s=>({...s,bytes:s.bytesOf(e)})),o=n.filter(({bytes:s})=>s>0).map(Af),r=n.map(({key:s,
-label:a,meaning:c,bytes:i})=>h("span",{class:"mm-key",title:c},h("i",{class:`mm-is-${s}`}),`${a} ${x(i)} (${L(Rs(e,i))})`));t.replaceChildren(h("p",{},Tf(e)),h(
+label:a,meaning:c,bytes:i})=>h("span",{class:"mm-key",title:c},h("i",{class:`mm-is-${s}`}),`${a} ${M(i)} (${L(Rs(e,i))})`));t.replaceChildren(h("p",{},Tf(e)),h(
 "div",{class:"mm-bar",role:"img","aria-label":"Reserved memory by use"},...o),h("p",{class:"mm-legend"},...r))}function Af({key:t,label:e,bytes:n}){let o=h("spa\
-n",{class:`mm-part mm-is-${t}`,title:`${e}: ${x(n)}`});return o.style.flexGrow=String(n),o}function Rs({reserved:t},e){return t?100*e/t:0}function Tf(t){if(!t.reserved)
-return"No memory was reserved.";let e=L(Rs(t,t.internal+t.external)),n=x(t.largest);return`Fragmentation ${e} of ${x(t.reserved)} reserved; the largest block th\
+n",{class:`mm-part mm-is-${t}`,title:`${e}: ${M(n)}`});return o.style.flexGrow=String(n),o}function Rs({reserved:t},e){return t?100*e/t:0}function Tf(t){if(!t.reserved)
+return"No memory was reserved.";let e=L(Rs(t,t.internal+t.external)),n=M(t.largest);return`Fragmentation ${e} of ${M(t.reserved)} reserved; the largest block th\
 at fits without new memory is ${n}.`}var ct=["#0072b2","#e69f00","#009e73","#cc79a7","#56b4e9","#d55e00","#b8a400","#7a5cc4","#8c6d46","#3fb8a0","#c2476b"],Ee={light:"#9aa4af",dark:"#6f7b87"},Sf={light:[
 "#fde08a","#f5ae4d","#e0733f","#b3404f","#7b2764","#421a5c"],dark:["#fff1b8","#fbc15e","#f08a4b","#d2555f","#a04a8f","#6d4fb0"]},Ps={light:{gap:[238,241,245],hatch:[
 188,197,207],dim:[214,220,227]},dark:{gap:[33,39,46],hatch:[73,84,96],dim:[52,60,69]}},Is={category:"Category",stream:"Stream",age:"Age",stack:"Call stack"},Ef={
@@ -638,7 +638,7 @@ r.sort((i,l)=>(i??1/0)-(l??1/0));let s=[Ee[o],...r.map((i,l)=>ct[l%ct.length])],
 ({pool:i})=>a[i]))].sort((i,l)=>i-l);return{css:s,of:i=>a[e.pool[i]],legend:c.map(i=>({css:s[i],label:i?`stream ${r[i-1]}`:"stream not recorded"}))}}var Ls=4;function _f({
 allocations:t,clock:e},n,o){let{alloc:r}=t,s=Sf[o],a=[Ee[o],...s],c=u=>e?e[Math.max(n.row,0)]-e[r[u]]:n.row-r[u],i=1;for(let u of n.allocations)r[u]>=0&&(i=Math.
 max(i,c(u)));let l=u=>{if(r[u]<0)return 0;let d=Math.floor(Math.log(i/Math.max(c(u),i*1e-9))/Math.log(Ls));return s.length-Math.min(Math.max(d,0),s.length-1)},f=s.
-map((u,d)=>{let p=i/Ls**(s.length-1-d),m=e?M(p):`${Math.round(p).toLocaleString("en-US")} actions`;return{css:u,label:`up to ${m}`}});return n.allocations.some(
+map((u,d)=>{let p=i/Ls**(s.length-1-d),m=e?x(p):`${Math.round(p).toLocaleString("en-US")} actions`;return{css:u,label:`up to ${m}`}});return n.allocations.some(
 u=>r[u]<0)&&f.push({css:a[0],label:"from before the history"}),{css:a,of:l,legend:f}}function Rf(t,e,n){let o=Bt(t,e.allocations,"stack"),r=o.filter(({key:i})=>Number(
 i)>=0).slice(0,ct.length),s=new Map(r.map(({key:i},l)=>[Number(i),l+1])),a=Ee[n],c=r.map(({label:i},l)=>({css:ct[l],label:i}));return o.length>r.length&&c.push(
 {css:a,label:"all others"}),{css:[a,...ct],of:i=>s.get(t.allocations.stack[i])??0,legend:c}}var Hs=1.6;function Fs(t,e){let{data:n}=t,o=h("div",{class:"mm-curve"}),r=h("div",{class:"mm-map"}),s=h("aside",{class:"mm-details","aria-label":"Chosen block",
@@ -652,12 +652,12 @@ legend:c,bar:i,holders:l,flame:f,devices:u,colors:d}}function Lf({data:t,device:
 e end","Show the last moment",o)),a=t?j("Axis",r,"time",c=>e(c==="time")).group:null;return h("div",{class:"mm-tools"},Gr(),a,s)}function Nf(){return h("p",{class:"\
 cl-hint"},"Click or drag along the curve to see what was there then.")}function Hf({onZoom:t,onFit:e}){return h("div",{class:"mm-choice",role:"group","aria-labe\
 l":"Zoom of the map"},Q("\u2212","Zoom out",()=>t(1/Hs)),Q("+","Zoom in",()=>t(Hs)),Q("fit","Show all",e))}function Ff({hidden:t}){if(!t.num)return[];let e=`${$(
-t.num,"small allocation")} (${x(t.bytes)} together)`;return[h("p",{class:"cl-hint"},`${e} are in the curve and not in the map.`)]}function zs(t,e,n){let o=e.map(
+t.num,"small allocation")} (${M(t.bytes)} together)`;return[h("p",{class:"cl-hint"},`${e} are in the curve and not in the map.`)]}function Ds(t,e,n){let o=e.map(
 ({css:a,label:c})=>{let i=h("i",{});return i.style.background=a,h("span",{class:"mm-key",title:c},i,c)}),r=h("span",{class:"mm-key"},h("i",{class:"mm-waits"}),"\
-waits for a stream"),s=h("span",{class:"mm-key"},h("i",{class:"mm-free"}),"free");t.replaceChildren(...o,...n?[r]:[],s)}function Sn(t,e,n){let{allocations:o}=t,r=Df(o,e,n),s=zf(t.pieces,e,n),a=Bf(o,r,s);Uf(a,o,r,n),n===t.numRows-1&&Wf(a,t,e);let c=s.reduce((i,{first:l,end:f})=>i+
-f-l,0);return{device:e,row:n,allocations:r,strips:s,sums:a,outside:r.length-c}}function zf(t,e,n){let o=[];for(let r=0;r<t.n;r++){if(t.device[r]!==e||t.added[r]>
+waits for a stream"),s=h("span",{class:"mm-key"},h("i",{class:"mm-free"}),"free");t.replaceChildren(...o,...n?[r]:[],s)}function Sn(t,e,n){let{allocations:o}=t,r=zf(o,e,n),s=Df(t.pieces,e,n),a=Bf(o,r,s);Uf(a,o,r,n),n===t.numRows-1&&Wf(a,t,e);let c=s.reduce((i,{first:l,end:f})=>i+
+f-l,0);return{device:e,row:n,allocations:r,strips:s,sums:a,outside:r.length-c}}function Df(t,e,n){let o=[];for(let r=0;r<t.n;r++){if(t.device[r]!==e||t.added[r]>
 n||t.removed[r]<=n)continue;let[s,a,c,i]=[t.addr[r],t.bytes[r],t.pool[r],t.kind[r]],l=o.at(-1);l&&l.pool===c&&l.addr+l.bytes===s&&t.grows[r]&&l.grows?l.bytes+=a:
-o.push({addr:s,bytes:a,pool:c,kind:i,grows:t.grows[r],first:0,end:0,used:0})}return o}function Df(t,e,n){let o=new Int32Array(t.n),r=0;for(let s=0;s<t.n;s++){let a=t.
+o.push({addr:s,bytes:a,pool:c,kind:i,grows:t.grows[r],first:0,end:0,used:0})}return o}function zf(t,e,n){let o=new Int32Array(t.n),r=0;for(let s=0;s<t.n;s++){let a=t.
 byAddress[s];t.alloc[a]<=n&&n<t.done[a]&&t.device[a]===e&&(o[r++]=a)}return o.slice(0,r)}function Bf(t,e,n){let o={reserved:0,active:0,allocated:0,pending:0,internal:0,
 external:0,empty:0,largest:0},r=0;for(let s of n){let a=s.addr+s.bytes;for(;r<e.length&&t.addr[e[r]]<s.addr;)r++;s.first=r;let c=s.addr,i=0;for(;r<e.length&&t.addr[e[r]]<
 a;r++){let l=e[r];i=Math.max(i,t.addr[l]-c),c=t.addr[l]+t.bytes[l],s.used+=t.bytes[l]}s.end=r,o.reserved+=s.bytes,o.largest=Math.max(o.largest,i,a-c),o[s.used?"\
@@ -668,7 +668,7 @@ a=n.get(s)??{strips:[],bytes:0,used:0,pool:o.pool,kind:o.kind,label:Tt(t.header.
 s,a)}),[...n.values()].sort((o,r)=>o.pool-r.pool||r.kind-o.kind)}function $n(t,e,n,o){let r=n*o,s=[],a=[],c={strip:[],from:[],bytes:[],x:[]},i=0,l=()=>{a.push({
 y:i,first:c.strip.length,end:c.strip.length}),i+=et},f=(u,d,p,m)=>{c.strip.push(u),c.from.push(d),c.bytes.push(p),c.x.push(m/o),a[a.length-1].end=c.strip.length};
 for(let u of e){s.push({y:i,group:u}),i+=Oe,l();let d=0;for(let p of u.strips){let{bytes:m}=t.strips[p];d>0&&d+m>r&&(l(),d=0);for(let w=0;w<m;w+=r)w>0&&l(),f(p,
-w,Math.min(r,m-w),d);let g=m>r?r:m;d+=g+Kf(m/o)*o}i+=4}return{heads:s,lines:a,part:c,height:i,width:n,bytesPerPx:o}}function Kf(t){return t>=12?3:t>=4?1:0}function Ds(t,e,n,o){
+w,Math.min(r,m-w),d);let g=m>r?r:m;d+=g+Kf(m/o)*o}i+=4}return{heads:s,lines:a,part:c,height:i,width:n,bytesPerPx:o}}function Kf(t){return t>=12?3:t>=4?1:0}function zs(t,e,n,o){
 let r=Math.max(...e.map(c=>c.bytes),1),[s,a]=[r/n/4096,r*1.5/n];for(let c=0;c<24;c++){let i=Math.sqrt(s*a);$n(t,e,n,i).height>o?s=i:a=i}return a}function Ut(t,e){
 let[n,o]=[0,t.length];for(;n<o;){let r=n+o>>1;t[r].y<=e?n=r+1:o=r}return n-1}function Cn(t,e,n,o,r){let[s,a]=[n,o];for(;s<a;){let c=s+a>>1;t.addr[e[c]]+t.bytes[e[c]]<=
 r?s=c+1:a=c}return s}function Wt(t,e,n,o,r){let s=Ut(n.lines,r);if(s<0||r>n.lines[s].y+et)return null;let{part:a}=n;for(let c=n.lines[s].first;c<n.lines[s].end;c++){
@@ -691,11 +691,11 @@ e.row,g=r?.[c]===1,w=g?a.dim:s.pixels[o[c]],b=m?jf:_n,y=Math.round(i),k=Math.min
 Math.round(n),k);let P=(k-y)/n;P>Vf&&d.length<qf&&!g&&!m&&d.push({allocation:p,code:o[c],x:y/n,width:P,y:u})}function tu(t,e,n,o,r){let{width:s,line:a,kind:c}=e;
 for(let i=Math.max(n,0);i<Math.min(n+o,r);i++){let l=i*s;t.set(a,l);for(let f=0;f<s;f++){if(c[f]===_n)continue;let u=(f+i)%Xf;c[f]===Bs?u===0&&(t[l+f]=e.hatch):
 u<2&&(t[l+f]=Rn)}}}function eu(t,{layout:e,top:n,height:o,ink:r,font:s}){t.font=`600 12px ${s}`,t.fillStyle=r;for(let{y:a,group:c}of e.heads){if(a+Oe<n||a>n+o)continue;
-let i=$(c.strips.length,"segment"),l=x(Math.max(c.bytes-c.used,0)),f=`${c.label}: ${x(c.bytes)} in ${i}, ${l} free`;t.fillText(Ws(t,f,e.width),0,a-n+Oe/2+1)}}function nu(t,{
+let i=$(c.strips.length,"segment"),l=M(Math.max(c.bytes-c.used,0)),f=`${c.label}: ${M(c.bytes)} in ${i}, ${l} free`;t.fillText(Ws(t,f,e.width),0,a-n+Oe/2+1)}}function nu(t,{
 data:e,coloring:n,top:o,font:r},s){t.font=`11px ${r}`;for(let{allocation:a,code:c,x:i,width:l,y:f}of ou(s)){let[u,d,p]=n.rgb[c];t.fillStyle=.299*u+.587*d+.114*p>
 140?"#000000":"#ffffff";let m=Ws(t,ru(e,a),l-8);m&&t.fillText(m,i+4,f-o+et/2-.5)}}function ou(t){let e=new Map;for(let n of t){let o=e.get(n.allocation);(o===void 0||
 n.width>o.width)&&e.set(n.allocation,n)}return e.values()}function Ws(t,e,n){if(t.measureText(e).width<=n)return e;let o=Math.min(e.length,Math.floor(n/3));for(;o>
-2&&t.measureText(`${e.slice(0,o)}\u2026`).width>n;)o--;return o>2?`${e.slice(0,o)}\u2026`:""}function ru(t,e){let[n]=St(t,e),o=x(t.allocations.bytes[e]);return n?
+2&&t.measureText(`${e.slice(0,o)}\u2026`).width>n;)o--;return o>2?`${e.slice(0,o)}\u2026`:""}function ru(t,e){let[n]=St(t,e),o=M(t.allocations.bytes[e]);return n?
 `${n} \xB7 ${o}`:o}function Gs(t,e,n){let{picture:o}=t;!o?.moment.strips.length||e.altKey||e.ctrlKey||e.metaKey||su(t,o,e.key,n)&&(e.preventDefault(),e.stopPropagation())}function su(t,e,n,{
 choose:o,zoom:r}){let s=Ks(e);if(n==="ArrowRight"||n==="ArrowLeft")o(js(t,e,n==="ArrowRight"?1:-1),!0);else if(n==="ArrowDown"||n==="ArrowUp")o(au(t,e,n==="Arro\
 wDown"?1:-1),!0);else if(n==="Home")o(Ln(t,e,s[0]),!0);else if(n==="End")o(Xs(t,e,s[s.length-1]),!0);else if(n==="+"||n==="=")r(1.6);else if(n==="-")r(1/1.6);else if(n===
@@ -713,7 +713,7 @@ scroller:h("div",{class:"mm-scroll"},s,r),tip:h("div",{class:"mm-tip",hidden:!0}
 isDimmed:null,zoom:1,hover:null,chosen:null,picture:null,colors:null,width:0,height:0,ratio:1,numLines:3,pending:0,script:[]}}function fu(t,e){let{picture:n}=t;
 if(t.hover=null,t.tip.hidden=!0,n&&uu(n.moment,e)){let o=On(t.data,e);o.forEach((r,s)=>{n.layout.heads[s].group=r}),t.picture={...n,moment:e,groups:o}}else In(t,
 e);return $e(t)}function uu(t,e){return t.device!==e.device||t.strips.length!==e.strips.length?!1:e.strips.every(({addr:n,bytes:o,pool:r,kind:s},a)=>{let c=t.strips[a];
-return n===c.addr&&o===c.bytes&&r===c.pool&&s===c.kind})}function In(t,e,n=null){let o=On(t.data,e);t.width=Math.max(t.scroller.clientWidth||t.width,160);let r=Ds(
+return n===c.addr&&o===c.bytes&&r===c.pool&&s===c.kind})}function In(t,e,n=null){let o=On(t.data,e);t.width=Math.max(t.scroller.clientWidth||t.width,160);let r=zs(
 e,o,t.width,du(t,e,o)),s=$n(e,o,t.width,r/t.zoom);t.picture={moment:e,groups:o,layout:s},t.height=Math.max(Math.min(s.height,Ys),cu),t.ratio=Math.min(devicePixelRatio||
 1,2),t.scroller.style.height=`${t.height}px`,t.stage.style.height=`${t.height}px`,t.spacer.style.height=`${Math.max(s.height-t.height,0)}px`;for(let a of[t.canvas,
 t.over])a.width=Math.floor(t.width*t.ratio),a.height=Math.floor(t.height*t.ratio),a.style.width=`${t.width}px`,a.style.height=`${t.height}px`;if(n){let[a]=it(e,
@@ -737,7 +737,7 @@ min(n.x+14,t.width-o.offsetWidth-4),a=n.y+18+o.offsetHeight<t.height;o.style.lef
 px`}r||Hn(t)}function Pn(t,e,n){let{picture:o,scroller:r,height:s,options:a}=t;if(t.chosen=e,e&&o&&n){let[c]=it(o.moment,o.layout,e),i=r.scrollTop;c&&(c.y<i||c.
 y+et>i+s)&&(r.scrollTop=c.y-s/2)}o&&Hn(t),t.spoken.textContent=e?a.describe(e).join(", "):"",a.onChoose(e)}var mu=80;async function Js(t,e,{theme:n}){let o=gu(await ws(e),n),{data:r,parts:s,curve:a,pool:c,flame:i}=o;return t.replaceChildren(...s.all),Fn(o,o.device),o.
 peak&&lt(o,o.peak.row,null),cancelAnimationFrame(o.pending),Qs(o),{data:r,get moment(){return o.moment},get chosen(){return o.chosen},get since(){return o.since},
-pool:c,curve:a,flame:i,showMoment:(l,f=null)=>lt(o,l,f),showStretch:(l,f)=>yu(o,l,f),showDevice:l=>Fn(o,l),setColor:l=>ta(o,l),setTheme(l){a.setTheme(l),Dn(o,c.
+pool:c,curve:a,flame:i,showMoment:(l,f=null)=>lt(o,l,f),showStretch:(l,f)=>yu(o,l,f),showDevice:l=>Fn(o,l),setColor:l=>ta(o,l),setTheme(l){a.setTheme(l),zn(o,c.
 setTheme(l)),i.setTheme(l)},resize(){for(let l of[a,c,i])l.resize()},destroy(){cancelAnimationFrame(o.pending),clearTimeout(o.settling);for(let l of[a,c,i])l.destroy();
 t.replaceChildren()}}}function gu(t,e){let n=bu(t),o=wu(t),r=Sn(t,o,t.numRows-1),s={data:t,device:o,row:t.numRows-1,since:null,moment:r,counted:r.allocations,peak:null,
 by:n,picked:null,color:n,chosen:null,isInNode:null,isSettled:!1,pending:0,settling:void 0},a=Fs(s,{onDevice:i=>Fn(c,i),onAxis:i=>c.curve.setAxis(i),onPeak:()=>c.
@@ -749,20 +749,20 @@ mark(String(e)),t.picked=null,n.numRows){let o=Ts(n,e),r=Ss(o.allocated);t.peak=
 filter(c=>c.device===null||c.device===s);t.curve.show(o,t.peak,a)}lt(t,t.row,t.since)}function lt(t,e,n){t.row=e,t.since=n,t.data.numRows&&t.curve.setMoment(e,n),
 cancelAnimationFrame(t.pending),t.pending=requestAnimationFrame(()=>Qs(t))}function yu(t,[e,n],o){let{clock:r,header:s}=t.data;if(!r)return;let a=Number(BigInt(
 o)-BigInt(s.t0)),[c,i]=[xe(r,e+a),xe(r,n+a)];lt(t,i,c===i?null:c)}function Qs(t){let{data:e,row:n,since:o,parts:r,chosen:s}=t,{alloc:a}=e.allocations;t.moment=Sn(
-e,t.device,n),t.counted=t.moment.allocations.filter(c=>o===null||a[c]>o),r.moment.replaceChildren(...vu(t)),_s(r.bar,t.moment),Dn(t,t.pool.show(t.moment)),Re(t),
-clearTimeout(t.settling),t.settling=setTimeout(()=>xu(t),t.isSettled?mu:0),s&&t.pool.choose(Mu(t,s.allocation))}function xu(t){t.isSettled=!0,zn(t),t.flame.show(
+e,t.device,n),t.counted=t.moment.allocations.filter(c=>o===null||a[c]>o),r.moment.replaceChildren(...vu(t)),_s(r.bar,t.moment),zn(t,t.pool.show(t.moment)),Re(t),
+clearTimeout(t.settling),t.settling=setTimeout(()=>xu(t),t.isSettled?mu:0),s&&t.pool.choose(Mu(t,s.allocation))}function xu(t){t.isSettled=!0,Dn(t),t.flame.show(
 t.counted)}function Mu({data:t,moment:e},n){let{addr:o,bytes:r}=t.allocations,s=n<0?-1:e.allocations.indexOf(n),a=e.strips.findIndex(({first:c,end:i})=>c<=s&&s<
 i);return a<0?null:{strip:a,allocation:n,from:o[n],bytes:r[n]}}function vu({data:t,row:e,since:n,moment:o,counted:r,peak:s}){let{sums:a}=o,c=Au(t,e,s),i=$(o.allocations.
-length,"block"),l=$(o.strips.length,"segment"),f=`${x(a.allocated)} allocated in ${i}, ${x(a.reserved)} reserved in ${l}`,u=a.pending?`, ${x(a.pending)} freed a\
+length,"block"),l=$(o.strips.length,"segment"),f=`${M(a.allocated)} allocated in ${i}, ${M(a.reserved)} reserved in ${l}`,u=a.pending?`, ${M(a.pending)} freed a\
 nd waiting for a stream`:"",d=o.outside?`; ${$(o.outside,"block")} in no known segment`:"",p=n===null?"":Tu(t,r,n),m=e===t.numRows-1?ku(t,o):"";return[h("strong",
-{},`${c}: `),`${f}${u}${d}${m}.${p}`]}function ku({allocations:{alloc:t,bytes:e}},n){let o=0;for(let r of n.allocations)t[r]<0&&(o+=e[r]);return o?`; ${x(o)} of\
+{},`${c}: `),`${f}${u}${d}${m}.${p}`]}function ku({allocations:{alloc:t,bytes:e}},n){let o=0;for(let r of n.allocations)t[r]<0&&(o+=e[r]);return o?`; ${M(o)} of\
  it from before the recording`:""}function Au(t,e,n){return e===n?.row?`At the peak (${Y(t,e)})`:e===t.numRows-1?"At the end":e<0?"Before the first action":`Aft\
-er ${Y(t,e)}`}function Tu(t,e,n){let o=e.reduce((s,a)=>s+t.allocations.bytes[a],0),r=$(e.length,"block");return` ${x(o)} of it in ${r} came since ${Y(t,n)} and \
-stayed; the rest is pale.`}function zn(t){ys(t.parts.holders,t.data,t.counted,{by:t.by,picked:t.picked,onPick(e){t.picked=e,zn(t),Re(t)}})}function Re({data:t,pool:e,
+er ${Y(t,e)}`}function Tu(t,e,n){let o=e.reduce((s,a)=>s+t.allocations.bytes[a],0),r=$(e.length,"block");return` ${M(o)} of it in ${r} came since ${Y(t,n)} and \
+stayed; the rest is pale.`}function Dn(t){ys(t.parts.holders,t.data,t.counted,{by:t.by,picked:t.picked,onPick(e){t.picked=e,Dn(t),Re(t)}})}function Re({data:t,pool:e,
 since:n,picked:o,by:r,isInNode:s}){if(n===null&&o===null&&!s){e.setDim(null);return}let{alloc:a,stack:c}=t.allocations;e.setDim(i=>n!==null&&a[i]<=n||o!==null&&
-Mn(t,i,r)!==o||s!==null&&!s(c[i]))}function Su(t,e){t.by=e,t.picked=null,zn(t),Re(t)}function ta(t,e){t.color=e,t.parts.colors.mark(e),Dn(t,t.pool.setColor(e))}
-function Dn({parts:t,moment:e},n){zs(t.legend,n,e.sums.pending>0)}function Eu(t,e){let{details:n}=t.parts;t.chosen=e;let o=n.hidden;ks(n,t.data,t.moment,e),o!==
-n.hidden&&t.pool.resize()}var Ou=1500;function ea(t){let e=D(t),[n]=_(e,".cl-race-code",HTMLElement);n&&Cu(n);let[o]=_(e,":scope > .cudalens-race-value",HTMLElement);return o&&$u(e,o),e}
+Mn(t,i,r)!==o||s!==null&&!s(c[i]))}function Su(t,e){t.by=e,t.picked=null,Dn(t),Re(t)}function ta(t,e){t.color=e,t.parts.colors.mark(e),zn(t,t.pool.setColor(e))}
+function zn({parts:t,moment:e},n){Ds(t.legend,n,e.sums.pending>0)}function Eu(t,e){let{details:n}=t.parts;t.chosen=e;let o=n.hidden;ks(n,t.data,t.moment,e),o!==
+n.hidden&&t.pool.resize()}var Ou=1500;function ea(t){let e=z(t),[n]=_(e,".cl-race-code",HTMLElement);n&&Cu(n);let[o]=_(e,":scope > .cudalens-race-value",HTMLElement);return o&&$u(e,o),e}
 function $u(t,e){let n=`cl-race-tab-${Math.random().toString(36).slice(2)}`,o=[...t.children].filter(i=>i!==e&&!i.matches("h4, .cl-race-what")),r=h("div",{class:"\
 cl-race-panel"},...o),s=[r,e],a=["Accesses","Values"].map((i,l)=>h("button",{type:"button",role:"tab",id:`${n}-${l}`,"data-lm-suppress-shortcuts":"true"},i)),c=i=>{
 for(let[l,f]of a.entries())f.setAttribute("aria-selected",String(l===i)),f.tabIndex=l===i?0:-1,s[l].hidden=l!==i};for(let[i,l]of s.entries())l.setAttribute("rol\
@@ -789,9 +789,9 @@ n<t.scrollTop?t.scrollTop=n:n+e.offsetHeight>t.scrollTop+t.clientHeight&&(t.scro
 function Hu(t,e){t.shown.some(o=>o.row===e)||(t.kind=null,ra(t),sa(t));let n=t.shown.findIndex(o=>o.row===e);n>=0&&Bn(t,n)}function Fu(t){t.list.addEventListener(
 "keydown",e=>{if(e.ctrlKey||e.metaKey||e.altKey)return;let n=t.shown.length-1,o={ArrowDown:t.at+1,ArrowUp:t.at-1,Home:0,End:n,PageDown:t.at+na,PageUp:t.at-na};e.
 key in o&&(e.preventDefault(),e.stopPropagation(),ca(t,Math.min(Math.max(o[e.key],0),n)))})}async function Le(t){let e=new Blob([t]).stream().pipeThrough(new DecompressionStream("gzip"));return new Uint8Array(await new Response(e).arrayBuffer())}async function Un(t){
-return JSON.parse(new TextDecoder().decode(await Le(t)))}var ia=Symbol.for("cudalens.libraries");function zu(){let t=globalThis;return t[ia]??=new Map,t[ia]}async function Wn(t,e,n,o=""){
-let r=zu(),s=`${t}@${e}`,a=`${s} from ${o}`,c=()=>r.get(s)??r.get(a);for(let l=c();l;l=c()){let f=await l.catch(()=>null);if(f)return f.default}let i=n(t).then(
-Le).then(Du);return r.set(a,i),i.then(()=>r.set(s,i)).catch(()=>{}).then(()=>r.delete(a)),(await i).default}var la=["$","moduleName"];async function Du(t){let e=URL.
+return JSON.parse(new TextDecoder().decode(await Le(t)))}var ia=Symbol.for("cudalens.libraries");function Du(){let t=globalThis;return t[ia]??=new Map,t[ia]}async function Wn(t,e,n,o=""){
+let r=Du(),s=`${t}@${e}`,a=`${s} from ${o}`,c=()=>r.get(s)??r.get(a);for(let l=c();l;l=c()){let f=await l.catch(()=>null);if(f)return f.default}let i=n(t).then(
+Le).then(zu);return r.set(a,i),i.then(()=>r.set(s,i)).catch(()=>{}).then(()=>r.delete(a)),(await i).default}var la=["$","moduleName"];async function zu(t){let e=URL.
 createObjectURL(new Blob([t],{type:"text/javascript"})),n=la.map(o=>Object.getOwnPropertyDescriptor(globalThis,o));try{let o=await import(e);return"default"in o?
 o:{default:Reflect.get(globalThis,"moduleName")}}finally{URL.revokeObjectURL(e),la.forEach((o,r)=>{let s=n[r];s?Object.defineProperty(globalThis,o,s):Reflect.deleteProperty(
 globalThis,o)})}}function fa(t,e,n){let o=Math.random().toString(36).slice(2),r=new Set,s="",a=n.map(({key:f})=>h("div",{id:`cl-${o}-${f}`,class:"cl-tab-panel",role:"tabpanel",hidden:!0})),
@@ -815,11 +815,11 @@ t.mean[e];t.mean[e]+=o/t.count[e],t.spread[e]+=o*(n-t.mean[e])}function ju(t,e,n
 e.steps:[r],name:s?da:t.header.names[r],short:s?da:U(t.header,r),side:o&1,cat:t.header.cats[t.cat[n.first[o]]],count:a,total:c,self:n.self[o],cost:n.cost[o],min:n.
 min[o],max:n.max[o],mean:c/a,std:a>1?Math.sqrt(n.spread[o]/(a-1)):null}}function Vu(t){let e=o=>Gu.has(o.cat)?0:o.cost,n=[0,0];for(let o of t)n[o.side]+=e(o);return t.
 map(({cost:o,...r})=>({...r,share:n[r.side]>0?100*e({...r,cost:o})/n[r.side]:0}))}var qu={cpu_op:"CPU op",user_annotation:"range",gpu_user_annotation:"GPU range",cuda_runtime:"runtime",cuda_driver:"driver",kernel:"kernel",gpu_memcpy:"copy",gpu_memset:"\
-set",python_function:"Python",cuda_sync:"sync",overhead:"overhead"};function Yu({mean:t,std:e}){let n=e!==null?` <span class="spread">\xB1 ${M(e)}</span>`:"";return`${M(
+set",python_function:"Python",cuda_sync:"sync",overhead:"overhead"};function Yu({mean:t,std:e}){let n=e!==null?` <span class="spread">\xB1 ${x(e)}</span>`:"";return`${x(
 t)}${n}`}function Zu({share:t,side:e}){let n=e?"GPU":"CPU";return`<span class="bar"><i style="width:${t.toFixed(1)}%"></i></span>${L(t)} ${n}`}function Ju({name:t,
 short:e}){return`<span class="name" title="${qt(t)}">${qt(e)}</span>`}function ma({cat:t}){return qu[t]??t}function Ot(t,e,n,o){let r=e==="name"||e==="cat";return{
 title:t,data:e,...r?{}:{className:"number"},render:(s,a,c)=>a==="display"?o(c):n(c),searchable:r,orderSequence:["desc","asc"]}}function Pe(t,e){return Ot(t,e,n=>n[e],
-n=>M(n[e]))}var Gn=[Ot("Name","name",t=>`${t.short} ${t.name}`,Ju),Ot("Kind","cat",ma,t=>`<span class="kind">${qt(ma(t))}</span>`),Ot("Count","count",t=>t.count,
+n=>x(n[e]))}var Gn=[Ot("Name","name",t=>`${t.short} ${t.name}`,Ju),Ot("Kind","cat",ma,t=>`<span class="kind">${qt(ma(t))}</span>`),Ot("Count","count",t=>t.count,
 t=>O(t.count)),Pe("Total","total"),Pe("Self","self"),Ot("Mean \xB1 sd","mean",t=>t.mean,Yu),Pe("Min","min"),Pe("Max","max"),Ot("Share of self","share",t=>t.share,
 Zu)];function ft(t){return Gn.findIndex(e=>e.data===t)}var ga=ft("share"),Ie=[{width:1e3,columns:[ft("min"),ft("max")]},{width:760,columns:[ft("cat"),ft("total")]},
 {width:600,columns:[ft("mean"),ft("count")]}];var wa=`
@@ -896,15 +896,15 @@ if(o())return;let s=h("div",{class:"cudalens-races"}),{hasProfile:a,hasGraphs:c}
 timeline?.showRace(i.row)})}async function va({source:t,parts:e,panels:n,isClosed:o}){let r=await Un(await t.graphs());if(o())return;let s=h("div",{class:"cudal\
 ens-graphs"}),{hasProfile:a,hasRaces:c}=t.facts;e.graphs.append(Xn("CUDA graphs",a||c),s),e.graphs.hidden=!1,n.graphs=cs(s,r)}async function jn(t){let{source:e,
 parts:n}=t,{memoryMap:o,memoryFirst:r}=e.facts,s=await e.memory();if(t.isClosed())return;let a=h("div",{class:"mm-host"}),c=h("div",{class:"cudalens-memory"},...o?
-[D(o)]:[]);n.memoryMap.append(Xn("Memory",!r),a,c),n.memoryMap.hidden=!1,t.panels.memoryMap=await Js(a,s,{theme:t.theme})}function ka({source:t,parts:e,store:n},o){
-t.facts.findings&&(e.findings.append(D(t.facts.findings)),Vn(e.findings,"tbody tr[data-event]",r=>{let s=o.eventOf(Number(r.dataset.event));return s>=0&&n.set({
-event:s,range:null,names:null},"findings"),s>=0}),e.findings.hidden=!1)}function Aa({source:t,parts:e,panels:n}){t.facts.syncs&&(e.syncs.append(D(t.facts.syncs)),
+[z(o)]:[]);n.memoryMap.append(Xn("Memory",!r),a,c),n.memoryMap.hidden=!1,t.panels.memoryMap=await Js(a,s,{theme:t.theme})}function ka({source:t,parts:e,store:n},o){
+t.facts.findings&&(e.findings.append(z(t.facts.findings)),Vn(e.findings,"tbody tr[data-event]",r=>{let s=o.eventOf(Number(r.dataset.event));return s>=0&&n.set({
+event:s,range:null,names:null},"findings"),s>=0}),e.findings.hidden=!1)}function Aa({source:t,parts:e,panels:n}){t.facts.syncs&&(e.syncs.append(z(t.facts.syncs)),
 Vn(e.syncs,"tbody tr",(o,r)=>(n.timeline?.showSync(r),!0)),e.syncs.hidden=!1)}function Vn(t,e,n){let o=_(t,e,HTMLElement);o.forEach((r,s)=>{let a=()=>{if(n(r,s))
 for(let c of o)c.toggleAttribute("data-chosen",c===r)};r.tabIndex=0,r.addEventListener("click",a),r.addEventListener("keydown",c=>{c.key==="Enter"&&a()})})}function Ta(t,e){
 let{parts:n,panels:o,source:r,store:s}=t;return fa(n.table,"Costs",[{key:"table",title:"Operators and kernels",fill:a=>a.append(n.tableHost)},{key:"flame",title:"\
 Flame graph",fill(a){o.flame=ss(a,e,{theme:t.theme,baseline:r.facts.baseline,onEvent:c=>s.set({event:c,range:null,names:null},"flame")}),o.flame.update(s.get())},
 onShow:()=>o.flame?.shown()},...cd.flatMap(([a,c])=>{let i=r.facts[a];return i?[{key:a,title:c,fill:l=>id(t,e,l,a,i)}]:[]})])}var cd=[["lines","Lines"],["module\
-s","Modules"],["steps","Steps"]];function id({store:t},e,n,o,r){let s=h("div",{class:`cudalens-${o}`},D(r));for(let a of s.querySelectorAll("details:first-child"))
+s","Modules"],["steps","Steps"]];function id({store:t},e,n,o,r){let s=h("div",{class:`cudalens-${o}`},z(r));for(let a of s.querySelectorAll("details:first-child"))
 a.setAttribute("open","");ua(s),n.append(s),Vn(s,"tbody tr[data-event]",a=>{let c=e.eventOf(Number(a.dataset.event));return c>=0&&t.set({event:c,range:null,names:null},
 o),c>=0})}async function Sa(t,e){let{asset:n,versions:o,sender:r}=t.source,[s,a]=await Promise.all([Wn("datatables.js",o.datatables,n,r),n("datatables.css").then(
 Le)]);t.isClosed()||(t.panels.table=xa(t.parts.tableHost,e,{DataTable:s,styleSheet:new TextDecoder().decode(a),theme:t.theme,onNames:c=>t.store.set({names:c},"t\
@@ -932,57 +932,59 @@ t.start[f]||l-f);let c=e===null?-1:a.indexOf(e),i=c<0?pd(t,a):(c+o+a.length)%a.l
 reduce((n,o,r)=>t[o]>t[e[n]]?r:n,0)}function Ha(t,e,n,o){let r=n.get(),s=X(e,r);if(t.hidden=s===null,s===null)return;let a=0;for(let i=0;i<e.n;i++)a+=s[i];let c=o.link();t.replaceChildren(h("span",
 {class:"cl-bar-count"},`${$(a,"event")} of ${O(e.n)} selected`),...wd(e,r).map(([i,l])=>bd(n,i,l)),...r.range?[h("span",{class:"cl-measure"},md(e,r.range))]:[],
 ...gd(e,n),...Er(e,r,o.mark),Na("Copy pandas","Copy the expression that selects these rows",Pa(e,r)),...c===null?[]:[Na("Copy link","Copy the address of what sh\
-ows",c)],h("button",{class:"cl-button cl-clear",type:"button",onclick:()=>n.clear("bar")},"Clear selection"))}function md(t,e){let{busy:n,idle:o,work:r,calls:s}=ho(
-t,e),a=`${$(s,"CPU event")}`;if(!t.header.lanes.some(({kind:i,count:l})=>i==="device"&&l))return a;let c=L(100*n/(e[1]-e[0]));return`GPU busy ${M(n)} (${c}), id\
-le ${M(o)}; ${$(r,"GPU event")}, ${a}`}function gd(t,e){let{event:n,names:o}=e.get();if(n===null&&o===null)return[];let r=a=>()=>{let c=Ia(t,e.get(),a);c&&e.set(
+ows",c)],h("button",{class:"cl-button cl-clear",type:"button",onclick:()=>n.clear("bar")},"Clear selection"))}function md(t,e){let{busy:n,idle:o,work:r,calls:s}=po(
+t,e),a=`${$(s,"CPU event")}`;if(!t.header.lanes.some(({kind:i,count:l})=>i==="device"&&l))return a;let c=L(100*n/(e[1]-e[0]));return`GPU busy ${x(n)} (${c}), id\
+le ${x(o)}; ${$(r,"GPU event")}, ${a}`}function gd(t,e){let{event:n,names:o}=e.get();if(n===null&&o===null)return[];let r=a=>()=>{let c=Ia(t,e.get(),a);c&&e.set(
 {event:c.event,names:null,range:null},"bar")},s=(a,c,i)=>h("button",{class:"cl-button",type:"button",title:c,"aria-label":c,onclick:r(i)},a);return n===null?[s(
 "Go to the longest","Select the longest event of this name",1)]:[s("\u2039 same name","Previous event of this name",-1),s("same name \u203A","Next event of this\
  name",1)]}function Na(t,e,n){let s=h("button",{...{class:"cl-button cl-copy",type:"button",title:n===null?"More than 2,000 rows":e},disabled:n===null,"data-tex\
 t":n,onclick:async()=>{if(n!==null)try{await navigator.clipboard.writeText(n),s.textContent="Copied"}catch{s.replaceWith(h("code",{class:"cl-copy-text",tabindex:0},
-n))}}},t);return s}function wd(t,{range:e,event:n,names:o}){let r=[];if(e){let[s,a]=e;r.push(["range",`${M(s)} \u2013 ${M(a)} (${M(a-s)})`])}if(n!==null&&r.push(
+n))}}},t);return s}function wd(t,{range:e,event:n,names:o}){let r=[];if(e){let[s,a]=e;r.push(["range",`${x(s)} \u2013 ${x(a)} (${x(a-s)})`])}if(n!==null&&r.push(
 ["event",`within ${U(t.header,t.name[n])}`]),o){let[s]=[...o].map(a=>U(t.header,a));r.push(["names",o.size===1?s:`${s} and ${o.size-1} more`])}return r}function bd(t,e,n){
 let o=()=>t.set({[e]:null},"bar");return h("span",{class:"cl-chip",title:n},h("span",{},n),h("button",{type:"button","aria-label":`Stop selecting ${n}`,onclick:o},
 "\xD7"))}function Fa(t,e){let n=h("div",{class:"cl-table-host"}),o={verdict:h("p",{class:"cl-verdict"},...yd(e.badge),...xd(e.verdict)),message:h("div",{class:"cl-messag\
 e",role:"alert",hidden:!0}),status:h("p",{class:"cl-hint cl-status"},"Loading the timeline\u2026"),races:B("cl-races","Races"),graphs:B("cl-graphs","CUDA graphs"),
-findings:B("cudalens-findings","Findings"),memoryMap:B("cl-memory-map","Memory"),timeline:h("div",{class:"cl-timeline"}),metrics:B("cl-metrics","Readings of the\
- GPUs"),syncs:B("cudalens-syncs","Waits for the GPU"),bar:h("div",{class:"cl-bar",hidden:!0}),marks:B("cl-marks","Marks"),table:B("cl-panel cl-table","Costs"),tableHost:n,
-details:B("cl-panel cl-details","Details of the selected event"),memory:B("cl-panel cl-memory","Memory curve")};return t.replaceChildren(o.verdict,...Md(e.details),
-...vd(e.notes),o.message,o.status,...e.graphsFirst?[o.graphs,o.races]:[o.races,o.graphs],...e.memoryFirst?[o.memoryMap]:[],o.timeline,o.bar,o.marks,o.metrics,o.
-findings,o.syncs,h("div",{class:"cl-columns"},o.table,o.details),o.memory,...e.memoryFirst?[]:[o.memoryMap]),o}function B(t,e,...n){return h("section",{class:t,
-role:"group","aria-label":e,hidden:!0},...n)}function yd(t){return t?[h("span",{class:"cl-badge"},t)," "]:[]}function xd(t){let e=t.indexOf("; ");return e<0?[h(
-"strong",{},t)]:[h("strong",{},t.slice(0,e)),t.slice(e)]}function Md(t){return t?[h("details",{class:"cl-support"},h("summary",{},"more figures"),h("p",{},t))]:
-[]}function vd(t=[]){return t.length?[h("ul",{class:"cl-notes"},...t.map(e=>h("li",{},e)))]:[]}var kd=120,Ad=5e4;function Da(t,e){let n=Zt();t.classList.add("cudalens"),t.dataset.theme=n,t.dataset.state="loading";let o={root:t,source:e,parts:Fa(t,e.facts),
-store:Wr(),panels:{},marks:null,tabs:null,theme:n,data:null,isOpen:!0,isClosed:()=>!o.isOpen,following:void 0,tableMask:void 0,updating:[],cleanups:[fo(s=>za(o,
+findings:B("cudalens-findings","Findings"),memoryMap:B("cl-memory-map","Memory"),part:h("p",{class:"cl-hint cl-part",hidden:!0}),timeline:h("div",{class:"cl-tim\
+eline"}),metrics:B("cl-metrics","Readings of the GPUs"),syncs:B("cudalens-syncs","Waits for the GPU"),bar:h("div",{class:"cl-bar",hidden:!0}),marks:B("cl-marks",
+"Marks"),table:B("cl-panel cl-table","Costs"),tableHost:n,details:B("cl-panel cl-details","Details of the selected event"),memory:B("cl-panel cl-memory","Memory\
+ curve")};return t.replaceChildren(o.verdict,...Md(e.details),...vd(e.notes),o.message,o.status,...e.graphsFirst?[o.graphs,o.races]:[o.races,o.graphs],...e.memoryFirst?
+[o.memoryMap]:[],o.part,o.timeline,o.bar,o.marks,o.metrics,o.findings,o.syncs,h("div",{class:"cl-columns"},o.table,o.details),o.memory,...e.memoryFirst?[]:[o.memoryMap]),
+o}function B(t,e,...n){return h("section",{class:t,role:"group","aria-label":e,hidden:!0},...n)}function yd(t){return t?[h("span",{class:"cl-badge"},t)," "]:[]}
+function xd(t){let e=t.indexOf("; ");return e<0?[h("strong",{},t)]:[h("strong",{},t.slice(0,e)),t.slice(e)]}function Md(t){return t?[h("details",{class:"cl-supp\
+ort"},h("summary",{},"more figures"),h("p",{},t))]:[]}function vd(t=[]){return t.length?[h("ul",{class:"cl-notes"},...t.map(e=>h("li",{},e)))]:[]}var kd=120,Ad=5e4;function za(t,e){let n=Zt();t.classList.add("cudalens"),t.dataset.theme=n,t.dataset.state="loading";let o={root:t,source:e,parts:Fa(t,e.facts),
+store:Wr(),panels:{},marks:null,tabs:null,theme:n,data:null,isOpen:!0,isClosed:()=>!o.isOpen,following:void 0,tableMask:void 0,updating:[],cleanups:[uo(s=>Da(o,
 s))]};return{ready:Td(o).catch(s=>o.isOpen&&Wa(o,s)),get data(){return o.data},panels:o.panels,get tabs(){return o.tabs},selection:o.store,showStatus(s){o.parts.
-status.textContent=s},setTheme:s=>za(o,s),destroy:()=>Nd(o)}}async function Td(t){let{source:e}=t,{hasRaces:n,hasGraphs:o,hasProfile:r,memoryFirst:s,memoryAlone:a}=e.
-facts;if(n&&await ut(t,"list of races",()=>Ma(t)),o&&await ut(t,"graph tree",()=>va(t)),t.isClosed())return;if(s&&await ut(t,"memory map",()=>jn(t)),Id(t),!r||a){
-await Od(t);return}let c=await io(await e.payload());t.isClosed()||(t.data=c,await Sd(t,c))}async function Sd(t,e){let{parts:n,source:o,root:r}=t;o.onData?.(),n.
-status.remove(),t.panels.timeline=kr(n.timeline,e,{theme:t.theme,onSelect:s=>t.store.set(s,"timeline"),onTime:s=>$d(t,[...s])}),Ed(t),Ea(t,e),ka(t,e),Aa(t),o.facts.
-memoryMap&&!o.facts.memoryFirst&&await ut(t,"memory map",()=>jn(t)),t.store.subscribe((s,a)=>Cd(t,e,s,a)),t.tabs=Ta(t,e),n.table.hidden=!1,n.memory.hidden=!1,await Yn(),
-r.dataset.state="painted",o.onPaint?.(),await Promise.all([ut(t,"table",async()=>{await Sa(t,e),Ba(t,e,t.store.get()),Ua(t,t.store.get())}),ut(t,"list of detail\
-s",()=>e.detailsReady)]),ut(t,"memory curve",()=>Oa(t,e)),t.isOpen&&o.hash&&Ld(t,e,o.hash),t.isOpen&&(r.dataset.state="ready")}function Ed(t){let{source:e,panels:n,
-store:o,parts:r}=t;t.marks=Sr(r.marks,e.facts.marks,{onChange(s){n.timeline?.setMarks(s),e.onMarks?.(s)},onShow({at:s,dur:a}){let c=Math.max(a*.5,500);n.timeline?.
-zoomTo(s-c,s+a+c),a&&o.set({range:[s,s+a],event:null},"marks")}}),n.timeline?.setMarks(t.marks.marks)}async function Od(t){t.parts.status.remove(),t.parts.timeline.
-hidden=!0,t.source.onData?.(),await Yn(),t.source.onPaint?.(),t.isOpen&&t.root.dataset.state!=="failed"&&(t.root.dataset.state="ready")}function Yn(){return new Promise(
-t=>{let e=setTimeout(t,250);requestAnimationFrame(()=>setTimeout(()=>{clearTimeout(e),t()}))})}async function ut(t,e,n){try{await n()}catch(o){t.isOpen&&Wa(t,o,
-`The ${e} cannot be shown`)}}function $d(t,e){t.panels.metrics?.setView(e),clearTimeout(t.following),t.following=setTimeout(()=>t.isOpen&&t.panels.memory?.setView(
-e),kd)}function Cd(t,e,n,o){let{timeline:r,memory:s,memoryMap:a,races:c}=t.panels,{range:i,event:l,names:f}=n;o!=="timeline"&&(r?.setRange(i?.[0]??null,i?.[1]),
-r?.setNames(f),r?.select(l)),o!=="memory"&&s?.setRange(i),i&&a?.showStretch(i,e.header.t0),t.parts.details.hidden=l===null,Tr(t.parts.details,e,l);let u=r?.raceOf(
-l)??null;u!==null&&c?.choose(u),t.source.onSelect?.(Pd(e,n));let d=[()=>X(e,n),()=>Ha(t.parts.bar,e,t.store,{link:()=>Rd(t,e),mark:p=>t.marks?.add(p)}),()=>Ba(t,
-e,n),()=>Ua(t,n),()=>t.panels.flame?.update(n)];if(e.n<=Ad)for(let p of d)p();else _d(t,d)}async function _d(t,e){t.updating=e;for(let n of e){if(await Yn(),!t.
-isOpen||t.updating!==e)return;n()}}function Rd({source:t,panels:e,store:n,marks:o},r){return!t.address||!e.timeline?null:t.address(_a(r,e.timeline.getView(),n.get(),
-o?.marks))}function Ld({panels:t,store:e,marks:n},o,r){let{view:s,selection:a,marks:c}=Ra(o,r);c.length&&n&&(n.replace(c),t.timeline?.setMarks(n.marks)),Object.
-keys(a).length&&e.set(a,"link"),s&&t.timeline?.zoomTo(...s)}function Ba(t,e,n){let{table:o}=t.panels,r=X(e,{...n,names:null});r!==t.tableMask&&o?.sum(r),o&&(t.tableMask=
-r)}function Ua({panels:{table:t}},{names:e}){t?.update(),t?.choose(e)}function Pd(t,{range:e,event:n,names:o}){return{range:e&&[...e],event:n===null?null:t.rowOf(
-n),names:o&&[...o].map(r=>t.header.names[r])}}function Id(t){let e=t.root.clientWidth,n=new ResizeObserver(()=>{t.root.clientWidth!==e&&(e=t.root.clientWidth,t.
-panels.memory?.resize(),t.panels.flame?.resize(),t.panels.metrics?.resize(),t.panels.memoryMap?.resize())});n.observe(t.root),t.cleanups.push(()=>n.disconnect())}
-function za(t,e){t.theme=e,t.root.dataset.theme=e;for(let n of Object.values(t.panels))n.setTheme(e)}function Wa({root:t,parts:e,source:n,data:o},r,s="The live \
-view cannot be shown"){let a=r instanceof Yt;if(a&&!o){t.dataset.state="failed",n.onGone?.();return}e.status.remove(),e.message.hidden=!1,e.message.append(h("p",
-{},`${s}: ${r instanceof Error?r.message:r}`)),t.dataset.state="failed",n.onFail?.(),a||console.error(r)}function Nd(t){t.isOpen=!1,clearTimeout(t.following);for(let e of Object.
-values(t.panels))e.destroy();for(let e of t.cleanups.splice(0))e();t.root.replaceChildren()}function Ne(t){let e=document.getElementById(t);if(e===null)throw new Error(`the report has no element ${t}`);return e}function Ga(t){return Ne(t).textContent??
+status.textContent=s},setTheme:s=>Da(o,s),destroy:()=>Hd(o)}}async function Td(t){let{source:e}=t,{hasRaces:n,hasGraphs:o,hasProfile:r,memoryFirst:s,memoryAlone:a}=e.
+facts;if(n&&await ut(t,"list of races",()=>Ma(t)),o&&await ut(t,"graph tree",()=>va(t)),t.isClosed())return;if(s&&await ut(t,"memory map",()=>jn(t)),Nd(t),!r||a){
+await $d(t);return}let c=await io(await e.payload());t.isClosed()||(t.data=c,await Sd(t,c))}async function Sd(t,e){let{parts:n,source:o,root:r}=t;o.onData?.(),n.
+status.remove(),t.panels.timeline=kr(n.timeline,e,{theme:t.theme,onSelect:s=>t.store.set(s,"timeline"),onTime:s=>Cd(t,[...s])}),Ed(t,e),Od(t),Ea(t,e),ka(t,e),Aa(
+t),o.facts.memoryMap&&!o.facts.memoryFirst&&await ut(t,"memory map",()=>jn(t)),t.store.subscribe((s,a)=>_d(t,e,s,a)),t.tabs=Ta(t,e),n.table.hidden=!1,n.memory.hidden=
+!1,await Yn(),r.dataset.state="painted",o.onPaint?.(),await Promise.all([ut(t,"table",async()=>{await Sa(t,e),Ba(t,e,t.store.get()),Ua(t,t.store.get())}),ut(t,"\
+list of details",()=>e.detailsReady)]),ut(t,"memory curve",()=>Oa(t,e)),t.isOpen&&o.hash&&Pd(t,e,o.hash),t.isOpen&&(r.dataset.state="ready")}function Ed({parts:t},{
+n:e,header:n}){if(!n.first_row)return;let[o,r]=[n.num_all,e].map(s=>s.toLocaleString("en"));t.part.textContent=`This file has the last ${r} of ${o} events, from\
+ ${x(n.begin)} on: the timeline, the table of operators and kernels, the flame graph and the memory curve show these. All else is of the whole run.`,t.part.hidden=
+!1}function Od(t){let{source:e,panels:n,store:o,parts:r}=t;t.marks=Sr(r.marks,e.facts.marks,{onChange(s){n.timeline?.setMarks(s),e.onMarks?.(s)},onShow({at:s,dur:a}){
+let c=Math.max(a*.5,500);n.timeline?.zoomTo(s-c,s+a+c),a&&o.set({range:[s,s+a],event:null},"marks")}}),n.timeline?.setMarks(t.marks.marks)}async function $d(t){
+t.parts.status.remove(),t.parts.timeline.hidden=!0,t.source.onData?.(),await Yn(),t.source.onPaint?.(),t.isOpen&&t.root.dataset.state!=="failed"&&(t.root.dataset.
+state="ready")}function Yn(){return new Promise(t=>{let e=setTimeout(t,250);requestAnimationFrame(()=>setTimeout(()=>{clearTimeout(e),t()}))})}async function ut(t,e,n){
+try{await n()}catch(o){t.isOpen&&Wa(t,o,`The ${e} cannot be shown`)}}function Cd(t,e){t.panels.metrics?.setView(e),clearTimeout(t.following),t.following=setTimeout(
+()=>t.isOpen&&t.panels.memory?.setView(e),kd)}function _d(t,e,n,o){let{timeline:r,memory:s,memoryMap:a,races:c}=t.panels,{range:i,event:l,names:f}=n;o!=="timeli\
+ne"&&(r?.setRange(i?.[0]??null,i?.[1]),r?.setNames(f),r?.select(l)),o!=="memory"&&s?.setRange(i),i&&a?.showStretch(i,e.header.t0),t.parts.details.hidden=l===null,
+Tr(t.parts.details,e,l);let u=r?.raceOf(l)??null;u!==null&&c?.choose(u),t.source.onSelect?.(Id(e,n));let d=[()=>X(e,n),()=>Ha(t.parts.bar,e,t.store,{link:()=>Ld(
+t,e),mark:p=>t.marks?.add(p)}),()=>Ba(t,e,n),()=>Ua(t,n),()=>t.panels.flame?.update(n)];if(e.n<=Ad)for(let p of d)p();else Rd(t,d)}async function Rd(t,e){t.updating=
+e;for(let n of e){if(await Yn(),!t.isOpen||t.updating!==e)return;n()}}function Ld({source:t,panels:e,store:n,marks:o},r){return!t.address||!e.timeline?null:t.address(
+_a(r,e.timeline.getView(),n.get(),o?.marks))}function Pd({panels:t,store:e,marks:n},o,r){let{view:s,selection:a,marks:c}=Ra(o,r);c.length&&n&&(n.replace(c),t.timeline?.
+setMarks(n.marks)),Object.keys(a).length&&e.set(a,"link"),s&&t.timeline?.zoomTo(...s)}function Ba(t,e,n){let{table:o}=t.panels,r=X(e,{...n,names:null});r!==t.tableMask&&
+o?.sum(r),o&&(t.tableMask=r)}function Ua({panels:{table:t}},{names:e}){t?.update(),t?.choose(e)}function Id(t,{range:e,event:n,names:o}){return{range:e&&[...e],
+event:n===null?null:t.rowOf(n),names:o&&[...o].map(r=>t.header.names[r])}}function Nd(t){let e=t.root.clientWidth,n=new ResizeObserver(()=>{t.root.clientWidth!==
+e&&(e=t.root.clientWidth,t.panels.memory?.resize(),t.panels.flame?.resize(),t.panels.metrics?.resize(),t.panels.memoryMap?.resize())});n.observe(t.root),t.cleanups.
+push(()=>n.disconnect())}function Da(t,e){t.theme=e,t.root.dataset.theme=e;for(let n of Object.values(t.panels))n.setTheme(e)}function Wa({root:t,parts:e,source:n,
+data:o},r,s="The live view cannot be shown"){let a=r instanceof Yt;if(a&&!o){t.dataset.state="failed",n.onGone?.();return}e.status.remove(),e.message.hidden=!1,
+e.message.append(h("p",{},`${s}: ${r instanceof Error?r.message:r}`)),t.dataset.state="failed",n.onFail?.(),a||console.error(r)}function Hd(t){t.isOpen=!1,clearTimeout(
+t.following);for(let e of Object.values(t.panels))e.destroy();for(let e of t.cleanups.splice(0))e();t.root.replaceChildren()}function Ne(t){let e=document.getElementById(t);if(e===null)throw new Error(`the report has no element ${t}`);return e}function Ga(t){return Ne(t).textContent??
 ""}async function Kt(t){let e=Ga(t),n=Uint8Array;if(n.fromBase64)return n.fromBase64(e);let o=atob(e),r=new Uint8Array(o.length);for(let s=0;s<o.length;s++)r[s]=
-o.charCodeAt(s);return r}function Hd(){let t=Ne("cudalens-app"),e=Ne("cudalens-static"),n=JSON.parse(Ga("cudalens-facts")),o=Da(t,{...n,payload:()=>Kt("cudalens\
+o.charCodeAt(s);return r}function Fd(){let t=Ne("cudalens-app"),e=Ne("cudalens-static"),n=JSON.parse(Ga("cudalens-facts")),o=za(t,{...n,payload:()=>Kt("cudalens\
 -payload"),races:()=>Kt("cudalens-races"),graphs:()=>Kt("cudalens-graphs"),memory:()=>Kt("cudalens-memory"),asset:r=>Kt(`cudalens-${r}`),hash:location.hash,address:r=>`${location.
 href.split("#")[0]}${r}`,onData(){e.hidden=!0,t.hidden=!1},onPaint:()=>{performance.mark("cudalens-painted")},onFail(){t.hidden=!1}});Reflect.set(globalThis,"cu\
-dalensReport",o),Fd(Ne("cudalens-theme"))}function Fd(t){t.hidden=!1,t.addEventListener("click",()=>{let e=document.documentElement,n=e.dataset.theme??(matchMedia(
-"(prefers-color-scheme: dark)").matches?"dark":"light");e.dataset.theme=n==="dark"?"light":"dark"})}Hd();
+dalensReport",o),Dd(Ne("cudalens-theme"))}function Dd(t){t.hidden=!1,t.addEventListener("click",()=>{let e=document.documentElement,n=e.dataset.theme??(matchMedia(
+"(prefers-color-scheme: dark)").matches?"dark":"light");e.dataset.theme=n==="dark"?"light":"dark"})}Fd();

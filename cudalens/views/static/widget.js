@@ -29,13 +29,13 @@ m=c[p];s[f]=(m<0?s[i[p-1]]:m)+o[f],i.push(f),c[p+1]=-1}for(;i.length;)l()}return
 a=new Int32Array(t).fill(-1),i=new Uint16Array(t),c=new Int32Array(t+1),l=0;for(let f of r.lanes){let u=l+f.count;if(f.kind==="device"){l=u;continue}let d=0;for(;l<
 u;l++){if(o[l]&C.outside)continue;let p=Math.max(e[l]+n[l],e[l]+1);for(;d&&e[c[d-1]]+n[c[d-1]]<p;)d--;d&&(a[l]=c[d-1],s[a[l]]-=n[l],i[l]=d),c[d++]=l}}return{own:s,
 parent:a,depth:i}}function ao(t,e,n,o,r){let s=new Int32Array(t).fill(-1),a=new Set(o),i=[];for(let c=0;c<t;c++)a.has(n[c])&&i.push(c);for(let c=0,l=0,f=-1;c<t;c++)
-e[c]&C.launched&&(f+=r[l++]+1,s[c]=i[f]);return s}function io({start:t,dur:e,header:n,n:o},r,s){let a=ei(n.lanes),i=new Map,c=new Map;for(let u=0,d=0;u<r.length;u++)d+=r[u],i.set(d,d+s[u]),c.set(d+s[u],d);let l=u=>a.
-reduce((d,{from:p,to:m})=>d+Fe(p,m,g=>t[g]>=u)-p,0),f=u=>{let d=ni(u,t,a,l),p=[];for(let{from:m,to:g}of a)for(let w=Fe(m,g,b=>t[b]>=d);w<g&&t[w]===d;w++)p.push(
-w);return p.sort((m,g)=>e[g]-e[m])[u-l(d)]};return{rowOf(u){let d=a.findIndex(({to:m})=>u<m),p=u-a[d].from;return a.forEach(({from:m,to:g},w)=>{if(w===d)return;
-p+=Fe(m,g,y=>t[y]>t[u]||t[y]===t[u]&&(w<d?e[y]<e[u]:e[y]<=e[u]))-m}),i.get(p)??p},eventOf:u=>Number.isInteger(u)&&u>=0&&u<o?f(c.get(u)??u):-1}}function ei(t){let e=0;
-return t.map(({count:n})=>(e+=n,{from:e-n,to:e}))}function Fe(t,e,n){let[o,r]=[t,e];for(;o<r;){let s=o+r>>1;n(s)?r=s:o=s+1}return o}function ni(t,e,n,o){let r=n.
-filter(({from:i,to:c})=>c>i),s=Math.min(...r.map(({from:i})=>e[i])),a=Math.max(...r.map(({to:i})=>e[i-1]))+1;for(;a-s>1;){let i=Math.floor((s+a)/2);o(i)<=t?s=i:
-a=i}return s}function U(t,e){return t.short[e]??t.names[e]}async function lo(t){let e=await qt(t),[n,o]=await Promise.all([oi(e),Z(e,"names")]),r={...e.header,names:o},{n:s,
+e[c]&C.launched&&(f+=r[l++]+1,s[c]=i[f]);return s}function io({start:t,dur:e,header:n,n:o},r,s){let a=ei(n.lanes),i=n.first_row,c=new Map,l=new Map;for(let d=0,p=0;d<r.length;d++)p+=r[d],c.set(p,p+s[d]),l.set(p+
+s[d],p);let f=d=>a.reduce((p,{from:m,to:g})=>p+Fe(m,g,w=>t[w]>=d)-m,0),u=d=>{let p=ni(d,t,a,f),m=[];for(let{from:g,to:w}of a)for(let b=Fe(g,w,y=>t[y]>=p);b<w&&t[b]===
+p;b++)m.push(b);return m.sort((g,w)=>e[w]-e[g])[d-f(p)]};return{rowOf(d){let p=a.findIndex(({to:g})=>d<g),m=d-a[p].from;return a.forEach(({from:g,to:w},b)=>{if(b===
+p)return;m+=Fe(g,w,k=>t[k]>t[d]||t[k]===t[d]&&(b<p?e[k]<e[d]:e[k]<=e[d]))-g}),i+(c.get(m)??m)},eventOf(d){let p=d-i;return Number.isInteger(p)&&p>=0&&p<o?u(l.get(
+p)??p):-1}}}function ei(t){let e=0;return t.map(({count:n})=>(e+=n,{from:e-n,to:e}))}function Fe(t,e,n){let[o,r]=[t,e];for(;o<r;){let s=o+r>>1;n(s)?r=s:o=s+1}return o}
+function ni(t,e,n,o){let r=n.filter(({from:i,to:c})=>c>i),s=Math.min(...r.map(({from:i})=>e[i])),a=Math.max(...r.map(({to:i})=>e[i-1]))+1;for(;a-s>1;){let i=Math.
+floor((s+a)/2);o(i)<=t?s=i:a=i}return s}function U(t,e){return t.short[e]??t.names[e]}async function lo(t){let e=await qt(t),[n,o]=await Promise.all([oi(e),Z(e,"names")]),r={...e.header,names:o},{n:s,
 lanes:a}=r,i=Uint8Array.from(n.flags),c={header:r,n:s,flags:i,...ro(a,s,n.closed,n.gap,n.tail)},{own:l,parent:f,depth:u}=so(c);ai(l,n.self_at,n.self_off);let d=await eo(
 e),p=await no(e),m=new Map,g=new Promise(w=>setTimeout(w,0)).then(()=>oo(e,m));return g.catch(()=>{}),{...c,...ri(r,n),lane:si(a,s),self:l,parent:f,depth:u,launch:ao(
 s,i,n.kind,n.launchers,n.launch),...io(c,n.row_at,n.row_off),memory:d,metrics:p,detail:w=>Object.fromEntries([...m].map(([b,y])=>[b,y(w)])),detailOf:w=>m.get(w)??
@@ -43,28 +43,28 @@ s,i,n.kind,n.launchers,n.launch),...io(c,n.row_at,n.row_off),memory:d,metrics:p,
 let e=await Promise.all(co.map(n=>H(t,n)));return Object.fromEntries(co.map((n,o)=>[n,e[o]]))}function ri({n:t,cats:e},{kind:n,kind_name:o,kind_cat:r}){let s=new Uint32Array(
 t),a=e.length>256?new Uint16Array(t):new Uint8Array(t);for(let i=0;i<t;i++)s[i]=o[n[i]],a[i]=r[n[i]];return{name:s,cat:a}}function si(t,e){let n=t.length>65536?
 new Uint32Array(e):new Uint16Array(e),o=0;return t.forEach(({count:r},s)=>{n.fill(s,o,o+r),o+=r}),n}function ai(t,e,n){let o=0;for(let r=0;r<e.length;r++)o+=e[r],
-t[o]+=n[r]}var ze="http://www.w3.org/2000/svg";function h(t,e={},...n){let o=document.createElement(t);for(let[r,s]of Object.entries(e))s==null||s===!1||(typeof s=="functi\
+t[o]+=n[r]}var De="http://www.w3.org/2000/svg";function h(t,e={},...n){let o=document.createElement(t);for(let[r,s]of Object.entries(e))s==null||s===!1||(typeof s=="functi\
 on"?o.addEventListener("click",s):o.setAttribute(r,s===!0?"":String(s)));return o.append(...n.filter(r=>r!=null)),o}function F(t,e={},...n){let o=document.createElementNS(
-ze,t);for(let[r,s]of Object.entries(e))o.setAttribute(r,String(s));return o.append(...n),o}var ii={"&":"&amp;","<":"&lt;",">":"&gt;",'"':"&quot;","'":"&#39;"};function Yt(t){
+De,t);for(let[r,s]of Object.entries(e))o.setAttribute(r,String(s));return o.append(...n),o}var ii={"&":"&amp;","<":"&lt;",">":"&gt;",'"':"&quot;","'":"&#39;"};function Yt(t){
 return t.replace(/[&<>"']/g,e=>ii[e])}function fo(t,e){return new Promise(n=>{let o=new IntersectionObserver(r=>{r.some(s=>s.isIntersecting)&&(o.disconnect(),n())},
 {rootMargin:"200px"});o.observe(t),e.push(()=>o.disconnect())})}function N(t,e){let n=t.getContext("2d",e);if(n===null)throw new Error("this browser cannot draw\
- on a canvas");return n}function _(t,e,n){return[...t.querySelectorAll(e)].filter(o=>o instanceof n)}var nt=class extends Error{constructor(){super("the kernel was restarted; run the cell again")}};function uo(){return`${Date.now().toString(36)}-${Math.random().
+ on a canvas");return n}function _(t,e,n){return[...t.querySelectorAll(e)].filter(o=>o instanceof n)}function uo(t){return t>=999.5?t.toFixed(0):t.toPrecision(3)}var ci=[[1e9,"s"],[1e6,"ms"],[1e3,"\xB5s"]],li=[[2**40,"TiB"],[2**30,"GiB"],[2**20,"MiB"],[2**10,"K\
+iB"]];function x(t){if(t==null||Number.isNaN(t))return"-";if(t<0)return`-${x(-t)}`;if(t>=1195e8){let e=Math.round(t/1e9);return`${Math.floor(e/60)} min ${e%60} \
+s`}for(let[e,n]of ci)if(t>=.9995*e)return`${uo(t/e)} ${n}`;return t>=.9995||t===0?`${t.toFixed(0)} ns`:`${Number(t.toPrecision(2))} ns`}function v(t){if(t==null||
+Number.isNaN(t))return"-";if(t<0)return`-${v(-t)}`;for(let[e,n]of li)if(t>=.9995*e)return`${uo(t/e)} ${n}`;return`${t.toFixed(0)} B`}function R(t){return t==null||
+Number.isNaN(t)?"-":t>0&&t<.1?"<0.1 %":t<9.95?`${t.toFixed(1)} %`:`${t.toFixed(0)} %`}function O(t){return t.toLocaleString("en-US")}function $(t,e){return`${O(
+t)} ${e}${t===1?"":"s"}`}var nt=class extends Error{constructor(){super("the kernel was restarted; run the cell again")}};function ho(){return`${Date.now().toString(36)}-${Math.random().
 toString(36).slice(2)}`}function ht(){if(matchMedia("print").matches)return"light";let{jpThemeLight:t,vscodeThemeKind:e}=document.body.dataset;if(t!==void 0)return t==="false"?"dark":"\
 light";if(e!==void 0)return e.includes("light")?"light":"dark";let n=document.documentElement.dataset.theme;return n==="dark"||n==="light"?n:matchMedia("(prefer\
 s-color-scheme: dark)").matches?"dark":"light"}function Zt(t){let e=ht(),n=()=>{let a=ht();a!==e&&(e=a,t(a))},o=new MutationObserver(n),r={attributes:!0,attributeFilter:[
 "data-jp-theme-light","data-vscode-theme-kind","data-theme"]};o.observe(document.body,r),o.observe(document.documentElement,r);let s=[matchMedia("(prefers-color\
--scheme: dark)"),matchMedia("print")];for(let a of s)a.addEventListener("change",n);return()=>{o.disconnect();for(let a of s)a.removeEventListener("change",n)}}var ci=new Set(["kernel","gpu_memcpy","gpu_memset"]);function po(t,[e,n]){let{start:o,dur:r,cat:s,lane:a,header:i}=t,c=Uint8Array.from(i.cats,g=>+ci.has(g)),l=Uint8Array.
-from(i.lanes,({kind:g})=>+(g==="device")),f={from:[],to:[]},u={from:[],to:[]},[d,p]=[0,0];for(let g=0;g<t.n;g++){g>0&&a[g]!==a[g-1]&&(f=ho(f,u),u={from:[],to:[]});
-let w=o[g]+r[g];o[g]>=n||w<=e||(l[a[g]]?c[s[g]]&&(d+=1,De(u,Math.max(o[g],e),Math.min(w,n))):p+=1)}f=ho(f,u);let m=f.from.reduce((g,w,b)=>g+f.to[b]-w,0);return{
-busy:m,idle:n-e-m,work:d,calls:p}}function De(t,e,n){let o=t.to.length-1;o>=0&&e<=t.to[o]?t.to[o]=Math.max(t.to[o],n):(t.from.push(e),t.to.push(n))}function ho(t,e){
+-scheme: dark)"),matchMedia("print")];for(let a of s)a.addEventListener("change",n);return()=>{o.disconnect();for(let a of s)a.removeEventListener("change",n)}}var fi=new Set(["kernel","gpu_memcpy","gpu_memset"]);function mo(t,[e,n]){let{start:o,dur:r,cat:s,lane:a,header:i}=t,c=Uint8Array.from(i.cats,g=>+fi.has(g)),l=Uint8Array.
+from(i.lanes,({kind:g})=>+(g==="device")),f={from:[],to:[]},u={from:[],to:[]},[d,p]=[0,0];for(let g=0;g<t.n;g++){g>0&&a[g]!==a[g-1]&&(f=po(f,u),u={from:[],to:[]});
+let w=o[g]+r[g];o[g]>=n||w<=e||(l[a[g]]?c[s[g]]&&(d+=1,ze(u,Math.max(o[g],e),Math.min(w,n))):p+=1)}f=po(f,u);let m=f.from.reduce((g,w,b)=>g+f.to[b]-w,0);return{
+busy:m,idle:n-e-m,work:d,calls:p}}function ze(t,e,n){let o=t.to.length-1;o>=0&&e<=t.to[o]?t.to[o]=Math.max(t.to[o],n):(t.from.push(e),t.to.push(n))}function po(t,e){
 if(!t.from.length||!e.from.length)return t.from.length?t:e;let n={from:[],to:[]};for(let o=0,r=0;o<t.from.length||r<e.from.length;)r>=e.from.length||t.from[o]<=
-e.from[r]?De(n,t.from[o],t.to[o++]):De(n,e.from[r],e.to[r++]);return n}function mo({start:t,dur:e},n,o){let[r,s]=t[n]<=t[o]?[n,o]:[o,n],a=t[r]+e[r];return a<t[s]?
-[a,t[s]]:[t[r],Math.max(t[s],t[r]+1)]}function go(t){return t>=999.5?t.toFixed(0):t.toPrecision(3)}var li=[[1e9,"s"],[1e6,"ms"],[1e3,"\xB5s"]],fi=[[2**40,"TiB"],[2**30,"GiB"],[2**20,"MiB"],[2**10,"K\
-iB"]];function v(t){if(t==null||Number.isNaN(t))return"-";if(t<0)return`-${v(-t)}`;if(t>=1195e8){let e=Math.round(t/1e9);return`${Math.floor(e/60)} min ${e%60} \
-s`}for(let[e,n]of li)if(t>=.9995*e)return`${go(t/e)} ${n}`;return t>=.9995||t===0?`${t.toFixed(0)} ns`:`${Number(t.toPrecision(2))} ns`}function x(t){if(t==null||
-Number.isNaN(t))return"-";if(t<0)return`-${x(-t)}`;for(let[e,n]of fi)if(t>=.9995*e)return`${go(t/e)} ${n}`;return`${t.toFixed(0)} B`}function R(t){return t==null||
-Number.isNaN(t)?"-":t>0&&t<.1?"<0.1 %":t<9.95?`${t.toFixed(1)} %`:`${t.toFixed(0)} %`}function O(t){return t.toLocaleString("en-US")}function $(t,e){return`${O(
-t)} ${e}${t===1?"":"s"}`}var ui=`
+e.from[r]?ze(n,t.from[o],t.to[o++]):ze(n,e.from[r],e.to[r++]);return n}function go({start:t,dur:e},n,o){let[r,s]=t[n]<=t[o]?[n,o]:[o,n],a=t[r]+e[r];return a<t[s]?
+[a,t[s]]:[t[r],Math.max(t[s],t[r]+1)]}var ui=`
 .cltl { --timeline-bg: #fff; --timeline-text: #1b1f24; position: relative; color: var(--timeline-text); background: var(--timeline-bg);
   font: 12px/1.4 system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", Arial, sans-serif; text-align: left; }
 .cltl * { box-sizing: border-box; }
@@ -144,11 +144,11 @@ f8fa",text:"#1b1f24",muted:"#59636e",line:"#d0d7de",lineSoft:"#eaeef2",laneOdd:"
 3c00",dim:"#d9dee4",tip:"#1b1f24",tipText:"#ffffff",field:"#ffffff",ink:"#000000",shades:[["#ffffff",0],["#ffffff",.14],["#ffffff",.22],["#000000",.08],["#fffff\
 f",.32]]},dark:{bg:"#111418",gutter:"#15191e",text:"#e6e9ed",muted:"#9aa5b1",line:"#343b44",lineSoft:"#242a31",laneOdd:"#111418",band:"#56b4e9",bandAlpha:.07,accent:"\
 #6cb6ff",rangeAlpha:.18,arrow:"#ffd08a",dim:"#2b323a",tip:"#e6e9ed",tipText:"#111418",field:"#1b2026",ink:"#000000",shades:[["#000000",.06],["#000000",.16],["#0\
-00000",.24],["#ffffff",.1],["#ffffff",.2]]}};var z=To;function oe(t,e){let{groups:n}=z,o=n.findIndex(s=>s.cats.includes(t));return o<0?n.length-1:n[o].key==="kernel"&&z.comm_prefixes.some(s=>e.startsWith(s))?
+00000",.24],["#ffffff",.1],["#ffffff",.2]]}};var D=To;function oe(t,e){let{groups:n}=D,o=n.findIndex(s=>s.cats.includes(t));return o<0?n.length-1:n[o].key==="kernel"&&D.comm_prefixes.some(s=>e.startsWith(s))?
 n.findIndex(s=>s.key==="comm"):o}function wt(t){let e=2166136261;for(let n=0;n<t.length;n++)e=Math.imul(e^t.charCodeAt(n),16777619);return e>>>0}function gt(t){
 let[e,n,o]=[1,3,5].map(r=>Number.parseInt(t.slice(r,r+2),16));return[e,n,o]}function Mi(t,e,n){let o=gt(e),[r,s,a]=gt(t).map((i,c)=>Math.floor(i+(o[c]-i)*n+.5));
-return[r,s,a]}function ki(t){let[e,n,o]=t.map(r=>r/255).map(r=>r<=.04045?r/12.92:((r+.055)/1.055)**2.4);return .2126*e+.7152*n+.0722*o}var G=z.light.shades.length;
-function Lt(t){let e=z[t].shades,n=z.groups.flatMap(o=>e.map(([r,s])=>Mi(o.color,r,s)));return{pixels:Uint32Array.from(n,([o,r,s])=>(s<<16|r<<8|o)>>>0),css:n.map(
+return[r,s,a]}function ki(t){let[e,n,o]=t.map(r=>r/255).map(r=>r<=.04045?r/12.92:((r+.055)/1.055)**2.4);return .2126*e+.7152*n+.0722*o}var G=D.light.shades.length;
+function Lt(t){let e=D[t].shades,n=D.groups.flatMap(o=>e.map(([r,s])=>Mi(o.color,r,s)));return{pixels:Uint32Array.from(n,([o,r,s])=>(s<<16|r<<8|o)>>>0),css:n.map(
 o=>`rgb(${o.join(",")})`),ink:n.map(o=>(ki(o)+.05)**2>.05*1.05?"#000000":"#ffffff")}}var W=16,re=512,Rt=65535,Ai=.02,So=88,Ti=255<<24>>>0,Si=150<<24>>>0;function Oo(t){let{start:e,dur:n,n:o,header:r}=t,s=new Uint16Array(o),a=[],i=new Float64Array(
 re),c=new Int32Array(re),l=new Map,f=0;for(let u of r.lanes){let d=-1,p=0;i.fill(-1/0);let m=f+u.enclosing;for(let g=f+u.count;f<g;f++){if(f<m&&f>m-u.enclosing){
 s[f]=Rt;continue}let w=e[f],b=w+n[f];for(;d>=0&&i[d]<=w;)d--;let y=d;for(;y>=0&&!(i[y]>w&&i[y]>=b);)y--;for(y++;y<re&&i[y]>w;){if(e[c[y]]<w&&i[y]-w<Ai*(b-w)){l.
@@ -191,8 +191,8 @@ at[l]]>=0&&r.push(n.at[l])>We)return[]}}return r}function No(t,e,n,o,r){let s=mt
 return;let i=a.y>s.y,c=s.x+Math.min(s.width/2,12),l=s.y+(i?E-1:0),f=a.y+(i?0:E-1),u=Math.min(60,Math.abs(f-l)/2+8)*(i?1:-1);t.strokeStyle=e.colors.arrow,t.fillStyle=
 e.colors.arrow,t.lineWidth=r,t.beginPath(),t.moveTo(c,l),t.bezierCurveTo(c,l+u,a.x,f-u,a.x,f),t.stroke();let d=i?-6:6;t.beginPath(),t.moveTo(a.x,f),t.lineTo(a.x-
 3.5,f+d),t.lineTo(a.x+3.5,f+d),t.fill()}function Ri(t,e,n){let o=n;for(;o>=0&&t.rows.row[o]>=t.layout.shown[t.data.lane[o]];)o=t.data.parent[o];let r=o<0?null:mt(
-t,e,o);return r&&{x:e.x(t.data.start[n]),y:r.y,width:1}}function zo(t,e){let n=document.createElement("canvas");return{canvas:t,context:N(t,{alpha:!1}),stripCanvas:n,stripContext:N(n),strip:null,labels:new Array(e.header.
-names.length)}}function Do(t,e,n){let{stripCanvas:o,stripContext:r}=t;if(t.strip===null||o.width<e||o.height<n){o.width=e,o.height=Math.max(n,o.height);let s=r.
+t,e,o);return r&&{x:e.x(t.data.start[n]),y:r.y,width:1}}function Do(t,e){let n=document.createElement("canvas");return{canvas:t,context:N(t,{alpha:!1}),stripCanvas:n,stripContext:N(n),strip:null,labels:new Array(e.header.
+names.length)}}function zo(t,e,n){let{stripCanvas:o,stripContext:r}=t;if(t.strip===null||o.width<e||o.height<n){o.width=e,o.height=Math.max(n,o.height);let s=r.
 createImageData(e,o.height);t.strip={image:s,pixels:new Uint32Array(s.data.buffer)}}return t.strip}var je="#e5484d";function Bo(t){let e=[0];for(let n of t.header.lanes)e.push(e[e.length-1]+n.count);return(t.header.races??[]).map(n=>({...n,event:Pi(t,n,e)}))}
 function Pi(t,{lane:e,at:n,dur:o},r){if(e<0)return-1;for(let s=r[e];s<r[e+1];s++)if(t.start[s]===n&&t.dur[s]===o)return s;return-1}function Uo(t,e,{x:n,t0:o,t1:r}){
 t.fillStyle=je;for(let{at:s}of e.races){if(s<o||s>r)continue;let a=Math.round(n(s));t.fillRect(a,M-14,1.5,14),t.beginPath(),t.moveTo(a,M-14),t.lineTo(a+9,M-10.5),
@@ -200,18 +200,18 @@ t.lineTo(a,M-7),t.fill()}}var Xe="#d55e00",Go=8;function Wo(t){let e=t.header.sy
 e.map(r=>[`${r.lane} ${r.at} ${r.dur}`,-1]));for(let r of new Set(e.map(s=>s.lane)))for(let s=n[r];s<n[r+1];s++){let a=`${r} ${t.start[s]} ${t.dur[s]}`;o.has(a)&&
 o.set(a,s)}return e.map(r=>({...r,event:o.get(`${r.lane} ${r.at} ${r.dur}`)??-1}))}function Ko(t,e,{x:n,t0:o,t1:r}){t.fillStyle=Xe;for(let{at:s,dur:a}of e.syncs){
 if(s+a<o||s>r)continue;let i=Math.round(n(s));t.fillRect(i,M-Go/2,Math.max(1.5,n(s+a)-i),Go/2)}}var Ii=4e3;function jo(t,e,n){let o=Oo(e),r=$o(e),s=Jt(pt(e,!0)),a=ae(e,o,r),i=xo(t),c=new Set(e.header.lanes.flatMap((f,u)=>f.is_idle?[u]:[])),l=e.header.lanes.
-map((f,u)=>u);return{data:e,options:n,dom:i,painter:zo(i.canvas,e),rows:o,tone:r,hostTone:Ni(e,a),whole:s,extent:pt(e),view:[...s],index:a,launches:Ho(e),collapsed:c,
+map((f,u)=>u);return{data:e,options:n,dom:i,painter:Do(i.canvas,e),rows:o,tone:r,hostTone:Ni(e,a),whole:s,extent:pt(e),view:[...s],index:a,launches:Ho(e),collapsed:c,
 order:l,pinned:new Set,filters:new Map,lanesPanel:null,layout:Qt(o.heights,c,l),steps:Hi(e),races:Bo(e),syncs:Wo(e),marks:[],chosen:null,names:null,search:null,
 range:null,selected:null,focused:null,hover:null,hasFocus:!1,focusLane:-1,isArmed:!1,drag:null,held:new Set,pointerX:null,scroll:0,size:{width:0,height:0,gutter:150,
-ratio:1},...Ve(n.theme??"light"),overview:null,lowerNames:null,script:[],pending:0,beforeFrame:null,isGone:!1,isReleased:!1,cleanups:[]}}function Ve(t){let e=z[t],
+ratio:1},...Ve(n.theme??"light"),overview:null,lowerNames:null,script:[],pending:0,beforeFrame:null,isGone:!1,isReleased:!1,cleanups:[]}}function Ve(t){let e=D[t],
 n=Lt(t),o=Number.parseInt(e.dim.slice(1),16),r=((o&255)<<16|o&65280|o>>16)>>>0;return{mode:t,colors:e,tones:n,dimPixels:new Uint32Array(n.pixels.length).fill(r)}}
 function T(t,e,n,o,r){e.addEventListener(n,o,r),t.cleanups.push(()=>e.removeEventListener(n,o,r))}function Ni({header:t},{first:e,laneRow:n,tone:o}){let r=t.lanes.
 findIndex(({kind:s,count:a})=>s==="host"&&a>0);return r<0?0:o[e[n[r]]]}function Hi(t){let e=new Set(t.header.step_names),n=[];if(!e.size)return n;for(let o=0;o<
-t.n;o++)e.has(t.name[o])&&t.header.lanes[t.lane[o]].kind==="host"&&n.push({t0:t.start[o],t1:t.start[o]+t.dur[o]});return n.length>Ii?[]:n.sort((o,r)=>o.t0-r.t0)}var Fi=4,zi={gutter:"pointer",ruler:"col-resize",overview:"ew-resize"};function Di(t,e){let n=t.getBoundingClientRect();return[e.clientX-n.left,e.clientY-n.top]}
-function le(t,e,n){return e<t.size.gutter?n<M?"corner":"gutter":n<A?"overview":n<M?"ruler":"plot"}function Vo(t,e){let{canvas:n}=t.dom,o=r=>Di(n,r);T(t,n,"point\
+t.n;o++)e.has(t.name[o])&&t.header.lanes[t.lane[o]].kind==="host"&&n.push({t0:t.start[o],t1:t.start[o]+t.dur[o]});return n.length>Ii?[]:n.sort((o,r)=>o.t0-r.t0)}var Fi=4,Di={gutter:"pointer",ruler:"col-resize",overview:"ew-resize"};function zi(t,e){let n=t.getBoundingClientRect();return[e.clientX-n.left,e.clientY-n.top]}
+function le(t,e,n){return e<t.size.gutter?n<M?"corner":"gutter":n<A?"overview":n<M?"ruler":"plot"}function Vo(t,e){let{canvas:n}=t.dom,o=r=>zi(n,r);T(t,n,"point\
 erdown",r=>{if(r.button!==0)return;let[s,a]=o(r),i=le(t,s,a);t.isArmed=!0,n.focus({preventScroll:!0}),n.setPointerCapture(r.pointerId);let c=i==="ruler"||i==="p\
 lot"&&r.shiftKey?"range":i;t.drag={kind:c,x:s,y:a,view:[...t.view],scroll:t.scroll,moved:!1,from:e.timeAt(s)},c==="overview"&&e.centre(Ge(t,s))}),T(t,n,"pointer\
-move",r=>{let[s,a]=o(r);if(t.drag===null){let i=le(t,s,a);n.style.cursor=zi[i]??"default",i==="plot"?e.hover(s,a):e.leave()}else Bi(t,e,s,a)}),T(t,n,"pointerup",
+move",r=>{let[s,a]=o(r);if(t.drag===null){let i=le(t,s,a);n.style.cursor=Di[i]??"default",i==="plot"?e.hover(s,a):e.leave()}else Bi(t,e,s,a)}),T(t,n,"pointerup",
 r=>{let[s,a]=o(r),{drag:i}=t;t.drag=null,n.style.cursor="default",i!==null&&(i.kind==="range"&&i.moved?e.finishRange():i.kind==="gutter"?i.moved?e.dropLane(i.y,
 a):e.toggleLane(a):!i.moved&&i.kind==="range"&&!e.measureTo(s,a)?e.clearRange():!i.moved&&i.kind==="plot"&&e.click(s,a))}),T(t,n,"pointercancel",()=>{t.drag=null}),
 T(t,n,"pointerleave",()=>{t.isArmed=t.drag!==null,e.leave()}),T(t,n,"dblclick",r=>{let[s,a]=o(r);le(t,s,a)==="plot"?e.zoomToEventAt(s,a):le(t,s,a)!=="gutter"&&e.
@@ -230,7 +230,7 @@ dom.search.select();else if(o==="n")e.nextMatch(n.shiftKey?-1:1);else if(o==="+"
 o==="End")e.toEnd(o==="End");else if(o==="PageUp"||o==="PageDown")t.dom.frame.scrollBy(0,(o==="PageUp"?-.8:.8)*t.size.height);else return o==="Escape"?e.escape():
 !1;return!0}function Ye(t){let e=[0,0];for(let n of t)e[0]+=qe[n][0],e[1]+=qe[n][1];return e}function Yo(t,e,n){let{x:o,t0:r,t1:s,width:a}=n,{gutter:i}=e.size,{ticks:c}=ko(r,s,a);t.fillStyle=e.colors.line,t.fillRect(i,M-1,a,1),t.textAlign="left";for(let{
 t:f,text:u}of c){let d=Math.round(o(f));t.fillStyle=e.colors.line,t.fillRect(d,M-8,1,8),t.fillStyle=e.colors.muted,d+60<e.size.width&&t.fillText(u,d+4,A+Ct/2)}let{
-range:l}=e;l!==null&&l[1]>r&&l[0]<s&&Wi(t,e,l,n)}function Wi(t,e,n,{x:o,width:r}){let{gutter:s}=e.size,a=v(n[1]-n[0]),i=t.measureText(a).width+12,c=(o(n[0])+o(n[1]))/
+range:l}=e;l!==null&&l[1]>r&&l[0]<s&&Wi(t,e,l,n)}function Wi(t,e,n,{x:o,width:r}){let{gutter:s}=e.size,a=x(n[1]-n[0]),i=t.measureText(a).width+12,c=(o(n[0])+o(n[1]))/
 2,l=Math.min(Math.max(c-i/2,s),s+r-i);t.fillStyle=e.colors.tip,t.fillRect(l,A+3,i,Ct-6),t.fillStyle=e.colors.tipText,t.fillText(a,l+6,A+Ct/2)}function Zo(t,e,n){
 let{gutter:o,height:r}=e.size;t.fillStyle=e.colors.gutter,t.fillRect(0,0,o,r),t.textAlign="left";for(let s of n.parts){t.save(),t.beginPath(),t.rect(0,s.top,o-1,
 s.bottom-s.top),t.clip(),Ze(t,e,n,s,0);for(let a of s.lanes)Ki(t,e,n,s,a);t.restore()}t.fillStyle=e.colors.line,t.fillRect(o-1,0,1,r),t.fillRect(0,M-1,o,1);for(let{
@@ -242,12 +242,12 @@ let o=e.slice(0,100);if(o===e&&t.measureText(o).width<=n)return o;for(;o.length>
 down:n},{lanes:o},r){t.fillStyle=e.colors.lineSoft;for(let s of o)t.fillRect(r,Math.round(n(s,e.layout.ends[s]))-1,e.size.width-r,1)}var qi=5,Jo=24;function Qo(t,e,{x:n,t0:o,t1:r}){let{gutter:s,width:a,height:i}=e.size;t.fillStyle=e.colors.accent,t.textAlign="left";for(let{at:c,dur:l,note:f}of e.
 marks){if(c+l<o||c>r)continue;let u=Math.max(s,Math.round(n(c))),d=Math.min(a,Math.max(u+2,n(c+l)));t.fillRect(u,A,d-u,qi),t.globalAlpha=.5,c>=o&&t.fillRect(u,A,
 1,i-A),t.globalAlpha=1;let p=f.length>Jo?`${f.slice(0,Jo)}\u2026`:f;if(!p)continue;let m=t.measureText(p).width+8,g=Math.min(u,a-m);t.fillRect(g,A,m,M-A-9),t.fillStyle=
-e.colors.bg,t.fillText(p,g+4,A+(M-A-9)/2+.5),t.fillStyle=e.colors.accent}}function tr({data:t,races:e},n){let{names:o,cats:r,lanes:s}=t.header,i=s[t.lane[n]].kind==="host"&&t.self[n]!==t.dur[n]?`, self ${v(t.self[n])}`:"",c=[o[t.name[n]].
+e.colors.bg,t.fillText(p,g+4,A+(M-A-9)/2+.5),t.fillStyle=e.colors.accent}}function tr({data:t,races:e},n){let{names:o,cats:r,lanes:s}=t.header,i=s[t.lane[n]].kind==="host"&&t.self[n]!==t.dur[n]?`, self ${x(t.self[n])}`:"",c=[o[t.name[n]].
 slice(0,400)||"(no name)"],l=Je(t,n),f=t.name[n+s[t.lane[n]].enclosing-1];l&&c.push(`${l}, the innermost: ${o[f].slice(0,200)}`),c.push(t.flags[n]&C.instant?"in\
-stant":`${v(t.dur[n])}${i}`),c.push(`${r[t.cat[n]]||"no category"} \xB7 at ${Zi(t.start[n])}`);let u=t.launch[n];if(u>=0){let p=o[t.name[u]].slice(0,100);c.push(
-`launched by ${p}, ${v(t.start[n]-t.start[u])} earlier`)}let d=e.find(({event:p})=>p===n);return d&&c.push(`race: ${d.title}`),c}function Je(t,e){let{enclosing:n}=t.
+stant":`${x(t.dur[n])}${i}`),c.push(`${r[t.cat[n]]||"no category"} \xB7 at ${Zi(t.start[n])}`);let u=t.launch[n];if(u>=0){let p=o[t.name[u]].slice(0,100);c.push(
+`launched by ${p}, ${x(t.start[n]-t.start[u])} earlier`)}let d=e.find(({event:p})=>p===n);return d&&c.push(`race: ${d.title}`),c}function Je(t,e){let{enclosing:n}=t.
 header.lanes[t.lane[e]],o=e===0||t.lane[e-1]!==t.lane[e];return n>1&&o?`${n} enclosing frames`:void 0}function fe(t,e){let{names:n,cats:o,lanes:r}=t.header,s=[n[t.
-name[e]].slice(0,200)||"no name",o[t.cat[e]]||"no category"];return s.push(t.flags[e]&C.instant?"an instant":`lasts ${v(t.dur[e])}`),s.push(`starts at ${v(t.start[e])}`,
+name[e]].slice(0,200)||"no name",o[t.cat[e]]||"no category"];return s.push(t.flags[e]&C.instant?"an instant":`lasts ${x(t.dur[e])}`),s.push(`starts at ${x(t.start[e])}`,
 `on ${r[t.lane[e]].label}`),t.launch[e]>=0&&s.push(`launched by ${n[t.name[t.launch[e]]].slice(0,100)}`),s.join(", ")}function er(t){return t.slice(0,300).replace(
 /^void /,"").replaceAll("(anonymous namespace)::","").replaceAll("at::native::","")||t.slice(0,300)}function nr(t){return t.replace(/^(aten|prims|c10d|autograd::engine::evaluate_function): ?:?|^nn\.Module: |^.{1,200}?\(\d+\): /,
 "")||t}var Yi=[[1e9,"s",9],[1e6,"ms",6],[1e3,"\xB5s",3]];function Zi(t){let[e,n,o]=Yi.find(([r])=>Math.abs(t)>=r)??[1,"ns",0];return`${(t/e).toFixed(o)} ${n}`}var Ji='11px system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", Arial, sans-serif',Qi=28;function or(t){let{painter:e,size:n,colors:o}=t,r=e.context;
@@ -255,7 +255,7 @@ r.setTransform(n.ratio,0,0,n.ratio,0,0),r.font=Ji,r.textBaseline="middle",r.fill
 t,s,a);fc(r,t,s),Yo(r,t,s),Qo(r,t,s),Ko(r,t,s),Uo(r,t,s),Io(r,t,s),Zo(r,t,s)}function tc(t,e,n,o){let{gutter:r}=e.size;t.save(),t.beginPath(),t.rect(r,o.top,n.width,
 o.bottom-o.top),t.clip(),ec(t,e,n),Ze(t,e,n,o,r),nc(t,e,n,o),lc(t,e,n),Fo(t,e,n),t.restore()}function ec(t,e,{x:n,t0:o,t1:r}){t.fillStyle=e.colors.band,t.globalAlpha=
 e.colors.bandAlpha,e.steps.forEach((s,a)=>{a%2===0&&s.t1>o&&s.t0<r&&t.fillRect(n(s.t0),M,Math.max(1,n(s.t1)-n(s.t0)),e.size.height)}),t.globalAlpha=1}function nc(t,e,n,o){
-let{painter:r,size:s}=e,a=oc(e,n,o);if(!a.length)return;let{pixels:i}=n,{image:c,pixels:l}=Do(r,i,a.length);l.fill(0,0,c.width*a.length);let f=a.flatMap(({lane:p,
+let{painter:r,size:s}=e,a=oc(e,n,o);if(!a.length)return;let{pixels:i}=n,{image:c,pixels:l}=zo(r,i,a.length);l.fill(0,0,c.width*a.length);let f=a.flatMap(({lane:p,
 row:m},g)=>rc(e,n,p,m,l,g*c.width));r.stripContext.putImageData(c,0,0,0,0,i,a.length),t.imageSmoothingEnabled=!1;let[u,d]=[s.gutter,i/s.ratio];a.forEach(({lane:p,
 row:m},g)=>{let w=Math.round(n.y(p,m));t.drawImage(r.stripCanvas,0,g,i,1,u,w,d,E-1)}),sc(t,e,n,f)}function oc(t,{y:e},{lanes:n,top:o,bottom:r}){let s=[];for(let a of n)
 for(let i=0;i<t.layout.shown[a];i++){let c=e(a,i);c>o-E&&c<r&&s.push({lane:a,row:i})}return s}function rc(t,e,n,o,r,s){let{index:a,chosen:i,tones:c}=t,l=Qi*t.size.
@@ -271,8 +271,8 @@ colors.text,1),e.selected!==null&&Pt(t,e,n,e.selected,e.colors.accent,2.5),e.foc
 2,[4,2])}function Pt(t,e,n,o,r,s,a=[]){let i=mt(e,n,o);if(i===null)return;t.strokeStyle=r,t.lineWidth=s,t.setLineDash(a);let c=Math.max(i.x,e.size.gutter-4);t.strokeRect(
 c,i.y,Math.max(2,Math.min(i.x+i.width,e.size.width+4)-c),E-1),t.setLineDash([])}function fc(t,e,{x:n,width:o}){if(e.range===null)return;let{gutter:r,height:s}=e.
 size,a=l=>Math.min(Math.max(l,r),r+o),[i,c]=e.range.map(l=>a(n(l)));c<=r||i>=r+o||(t.fillStyle=e.colors.accent,t.globalAlpha=e.colors.rangeAlpha,t.fillRect(i,A,
-c-i,s-A),t.globalAlpha=1,i>r&&t.fillRect(i-.5,A,1,s),c<r+o&&t.fillRect(c-.5,A,1,s))}function rr(t){let e=new Uint8Array(z.groups.length);for(let n of t.index.tone)
-e[n/G|0]=1;return z.groups.flatMap((n,o)=>e[o]?[[n.label,t.tones.css[o*G]]]:[])}var sr=2e3;function yt(t){if(t.isReleased)return;let{frame:e,stage:n,canvas:o}=t.dom,r=Math.max(1,e.clientWidth),s=Math.max(M+E,e.clientHeight),a=window.devicePixelRatio||
+c-i,s-A),t.globalAlpha=1,i>r&&t.fillRect(i-.5,A,1,s),c<r+o&&t.fillRect(c-.5,A,1,s))}function rr(t){let e=new Uint8Array(D.groups.length);for(let n of t.index.tone)
+e[n/G|0]=1;return D.groups.flatMap((n,o)=>e[o]?[[n.label,t.tones.css[o*G]]]:[])}var sr=2e3;function yt(t){if(t.isReleased)return;let{frame:e,stage:n,canvas:o}=t.dom,r=Math.max(1,e.clientWidth),s=Math.max(M+E,e.clientHeight),a=window.devicePixelRatio||
 1;n.style.height=`${Math.max(s,Math.ceil(t.layout.total+M))}px`;let{size:i}=t;i.width!==r||i.height!==s||i.ratio!==a?(t.size={width:r,height:s,ratio:a,gutter:Math.
 round(Math.min(188,Math.max(132,r*.2),r*.35))},o.width=Math.round(r*a),o.height=Math.round(s*a),o.style.width=`${r}px`,o.style.height=`${s}px`,ue(t)):S(t)}function ir(t,e){
 if(t.isReleased!==e)return;if(t.isReleased=!e,e){t.size={...t.size,width:0},yt(t);return}let{canvas:n}=t.dom;for(let o of[n,t.painter.stripCanvas])o.width=o.height=
@@ -308,7 +308,7 @@ size:o,view:r}=t,s=n===null?.5:Math.min(Math.max((n-o.gutter)/(o.width-o.gutter)
 view[1]-t.view[0])/2;Ft(t,[e-n,e+n])}function mr(t,e){let{extent:n,view:o}=t,r=o[1]-o[0],s=r*.02,a=e?n[1]+s-r:n[0]-s;rt(t,[a,a+r])}var hc=3;function wr(t){return{...pc(t),...mc(t),...gc(t)}}function pc(t){return{show:e=>Ft(t,e),pan:e=>he(t,e),zoom:(e,n)=>on(t,e,n),centre:e=>pr(t,e),fit:()=>rt(
 t,t.whole),toEnd:e=>mr(t,e)}}function mc(t){return{timeAt:e=>br(t,e),hover:(e,n)=>wc(t,e,n),leave(){t.pointerX=null,yr(t,null)},click:(e,n)=>bc(t,e,n),zoomToEventAt(e,n){
 let o=pe(t,e,n);o!==null&&at(t,o,!0)},dragRange(e,n){t.range=[Math.min(e,n),Math.max(e,n)],S(t)},finishRange:()=>st(t),measureTo(e,n){let[o,r]=[t.selected,pe(t,
-e,n)];return o===null||r===null||o===r?!1:(t.range=mo(t.data,o,r),t.selected=null,st(t),S(t),!0)},clearRange(){t.range!==null&&(t.range=null,st(t),S(t))},toggleLane:e=>Nt(
+e,n)];return o===null||r===null||o===r?!1:(t.range=go(t.data,o,r),t.selected=null,st(t),S(t),!0)},clearRange(){t.range!==null&&(t.range=null,st(t),S(t))},toggleLane:e=>Nt(
 t,ot(t.layout,ne(t,e))),dropLane(e,n){let[o,r]=[e,n].map(s=>ot(t.layout,ne(t,s)));Ht(t,o,r<0?n<M?0:t.order.length-1:t.order.indexOf(r))}}}function gc(t){return{
 zoomToFocused(){let e=t.focused??t.selected;e!==null&&at(t,e,!0)},toggleFocusLane:()=>Nt(t,gr(t)),pinFocusLane:()=>de(t,gr(t)),arrow(e){t.focused!==null?It(t,cr(
 t,t.focused,e)):e==="left"||e==="right"?he(t,(e==="left"?-1:1)*80):t.dom.frame.scrollBy(0,(e==="up"?-2:2)*E)},enter(){let{focused:e}=t;e===null?It(t,fr(t,vr(t))):
@@ -343,26 +343,26 @@ n,S(t)},search(n){return t.dom.search.value=n,me(t,n)},focus:()=>t.dom.canvas.fo
 length,script:[...t.script]}),destroy:()=>_c(t)}}function _c(t){t.isGone=!0,cancelAnimationFrame(t.pending);for(let e of t.cleanups.splice(0))e();t.dom.host.remove()}
 function kr(t,e){if(e){if(e.event>=0)t.focused=e.event,at(t,e.event);else if(e.at<t.view[0]||e.at>t.view[1]){let n=(t.view[1]-t.view[0])/2;bt(t,[e.at-n,e.at+n])}
 S(t)}}function Cc(t,e){let n=J(t),o=t.data.lane[e];if(t.rows.row[e]>=t.layout.shown[o])return null;let r=n.x(t.data.start[e]),s=t.data.dur[e]*n.scale;return{x:r,
-y:n.y(o,t.rows.row[e]),width:s,height:E-1}}function Lc(t,e){let n=t.header.lanes[t.lane[e]],o=[["Kind",t.header.cats[t.cat[e]]],["Start",v(t.start[e])],["Duration",v(t.dur[e])]];return n.kind==="host"&&t.
-self[e]!==t.dur[e]&&o.push(["Self time",v(t.self[e])]),o.push([n.kind==="device"?"Stream":"Thread",n.label]),t.launch[e]>=0&&o.push(...Rc(t,e)),o.push(...Hc(t,e)),
+y:n.y(o,t.rows.row[e]),width:s,height:E-1}}function Lc(t,e){let n=t.header.lanes[t.lane[e]],o=[["Kind",t.header.cats[t.cat[e]]],["Start",x(t.start[e])],["Duration",x(t.dur[e])]];return n.kind==="host"&&t.
+self[e]!==t.dur[e]&&o.push(["Self time",x(t.self[e])]),o.push([n.kind==="device"?"Stream":"Thread",n.label]),t.launch[e]>=0&&o.push(...Rc(t,e)),o.push(...Hc(t,e)),
 o.push(...Ic(t,e)),o.push(["Row",`trace.events.iloc[${t.rowOf(e)}]`]),o}function Rc(t,e){let n=t.launch[e];return[["Launched by",t.header.names[t.name[n]]],["Wa\
-ited",v(t.start[e]-t.start[n])]]}var Pc=60;function Ic(t,e){let n=[],o=t.detailOf("stack"),r=[],s=o(e),a=s!==null;for(let i=t.launch[e]>=0?t.launch[e]:t.parent[e];i>=
+ited",x(t.start[e]-t.start[n])]]}var Pc=60;function Ic(t,e){let n=[],o=t.detailOf("stack"),r=[],s=o(e),a=s!==null;for(let i=t.launch[e]>=0?t.launch[e]:t.parent[e];i>=
 0;i=t.parent[i])s??=o(i),r.length<Pc&&r.push(U(t.header,t.name[i]));return s!==null&&!a&&n.push(["Call stack",String(s)]),r.length&&n.push(["Called from",r.join(
 `
 `)]),n}var Nc={shapes:"Input shapes",dtypes:"Input dtypes",module:"Module",grid:"Grid",block_dim:"Block",registers:"Registers a thread",shared_memory_bytes:"Sha\
 red memory",blocks_per_sm:"Blocks per SM",warps_per_sm:"Warps per SM",occupancy_pct:"Occupancy",num_bytes:"Bytes",flops:"FLOPs",step:"Step",correlation_id:"Corr\
 elation id",external_id:"External id",sequence_nr:"Sequence number",graph_id:"CUDA graph",graph_node_id:"Graph node",collective:"Collective",process_group:"Proc\
 ess group",stack:"Call stack"};function Hc(t,e){let n=[];for(let[o,r]of Object.entries(t.detail(e)))r===null||r===""||n.push([Nc[o]??o,Fc(o,r)]);return n}function Fc(t,e){
-return t.endsWith("_bytes")?x(Number(e)):t==="occupancy_pct"?`${e} %`:typeof e=="number"?O(e):String(e)}function Sr(t,e,n){if(n===null){t.replaceChildren();return}
+return t.endsWith("_bytes")?v(Number(e)):t==="occupancy_pct"?`${e} %`:typeof e=="number"?O(e):String(e)}function Sr(t,e,n){if(n===null){t.replaceChildren();return}
 let o=h("dl",{class:"cl-facts"});for(let[r,s]of Lc(e,n))o.append(h("dt",{},r),h("dd",{},s));t.replaceChildren(h("h3",{"aria-level":2,class:"cl-event"},e.header.
-names[e.name[n]]),o)}var zc=500;function Er(t,e,{onChange:n,onShow:o}){let r=h("ul",{class:"cl-mark-list","aria-label":"Marks"});t.replaceChildren(r);let s=l=>{a(l),n(l)},a=l=>{c.marks=
-[...l].sort((f,u)=>f.at-u.at),t.hidden=l.length===0,r.replaceChildren(...c.marks.map(i))},i=l=>{let f=l.note||"(no note)",u=l.dur?`${v(l.at)}, ${v(l.dur)} long`:
-v(l.at),d=()=>s(c.marks.filter(p=>p!==l));return h("li",{},h("button",{class:"cl-mark",type:"button",title:u,onclick:()=>o(l)},f),h("span",{class:"cl-hint"},u),
+names[e.name[n]]),o)}var Dc=500;function Er(t,e,{onChange:n,onShow:o}){let r=h("ul",{class:"cl-mark-list","aria-label":"Marks"});t.replaceChildren(r);let s=l=>{a(l),n(l)},a=l=>{c.marks=
+[...l].sort((f,u)=>f.at-u.at),t.hidden=l.length===0,r.replaceChildren(...c.marks.map(i))},i=l=>{let f=l.note||"(no note)",u=l.dur?`${x(l.at)}, ${x(l.dur)} long`:
+x(l.at),d=()=>s(c.marks.filter(p=>p!==l));return h("li",{},h("button",{class:"cl-mark",type:"button",title:u,onclick:()=>o(l)},f),h("span",{class:"cl-hint"},u),
 h("button",{type:"button","aria-label":`Remove the mark ${f}`,onclick:d},"\xD7"))},c={marks:[],add:l=>s([...c.marks,l]),replace:a};return a(e),c}function Or(t,{
-range:e,event:n},o){let r=e??(n===null?null:Dc(t,n));if(r===null)return[];let s=h("input",{class:"cl-note",type:"text",maxlength:zc,placeholder:"Note","aria-lab\
+range:e,event:n},o){let r=e??(n===null?null:zc(t,n));if(r===null)return[];let s=h("input",{class:"cl-note",type:"text",maxlength:Dc,placeholder:"Note","aria-lab\
 el":"Note of the mark","data-lm-suppress-shortcuts":"true"}),a=()=>{o({at:Math.round(r[0]),dur:Math.round(r[1]-r[0]),note:s.value.trim()}),s.value=""};return s.
 addEventListener("keydown",i=>{i.stopPropagation(),i.key==="Enter"&&a()}),[s,h("button",{class:"cl-button",type:"button",title:"Mark the selected time",onclick:a},
-"Mark")]}function Dc({start:t,dur:e},n){return[t[n],t[n]+e[n]]}function $r({ts:t,values:e},[n,o]){let[r,s]=[0,t.length];for(;r+1<t.length&&t[r+1]<n;)r+=1;for(;s-2>r&&t[s-2]>o;)s-=1;return Bc(t.subarray(r,s),e.subarray(r,s))}
+"Mark")]}function zc({start:t,dur:e},n){return[t[n],t[n]+e[n]]}function $r({ts:t,values:e},[n,o]){let[r,s]=[0,t.length];for(;r+1<t.length&&t[r+1]<n;)r+=1;for(;s-2>r&&t[s-2]>o;)s-=1;return Bc(t.subarray(r,s),e.subarray(r,s))}
 function Bc(t,e){let n=t.length;if(n<=4e3)return{ts:Array.from(t),values:Array.from(e)};let o=[0],r=(n-2)/(4e3/2-1);for(let s=0;s*r<n-2;s++){let[a,i]=[1+Math.floor(
 s*r),Math.min(n-1,1+Math.floor((s+1)*r))],[c,l]=[a,a];for(let f=a;f<i;f++)e[f]<e[c]&&(c=f),e[f]>e[l]&&(l=f);a<i&&o.push(Math.min(c,l),...c===l?[]:[Math.max(c,l)])}
 return o.push(n-1),{ts:o.map(s=>t[s]),values:o.map(s=>e[s])}}var ge={light:{lines:["#0b62c4","#b35c00","#6f42c1","#00796b"],text:"#57606a",grid:"#d9dee4",fill:.14},dark:{lines:["#6cb6ff","#f0a050","#c4a5ff","#5fd0c0"],text:"\
@@ -375,34 +375,34 @@ f,m),d());return{ready:u,setRange:m=>p({range:m}),setView:m=>p({view:m}),setThem
 resize(a)},destroy:()=>u.then(()=>n.purge(a))}}function Wc({ts:t,values:e}){let n=0;for(let o=1;o<e.length;o++)e[o]>e[n]&&(n=o);return{ts:t[n],value:e[n]}}function Cr(t,e){
 return e.find(([n])=>t>=n)??e[e.length-1]}function Kc(t,e){let[n,o]=t.map(r=>r*e);return n===o?null:[Math.min(n,o),Math.max(n,o)]}function Lr({series:t,view:e,theme:n,
 time:o,bytes:r}){return t.map((s,a)=>{let i=$r(s,e),c=ge[n].lines[a%4];return{type:"scatter",mode:"lines",name:s.label,x:i.ts.map(l=>l/o[0]),y:i.values.map(l=>l/
-r[0]),line:{shape:"hv",width:1.5,color:c},fill:t.length===1?"tozeroy":"none",fillcolor:`rgba(${gt(c).join(",")},${ge[n].fill})`,text:i.values.map((l,f)=>`${x(l)}\
- at ${v(i.ts[f])}`),hoverinfo:"text+name"}})}function Rr(t){let{range:e,view:n,time:o,bytes:r}=t;t.width=t.root.clientWidth||t.width;let{text:s,grid:a,lines:i}=ge[t.
+r[0]),line:{shape:"hv",width:1.5,color:c},fill:t.length===1?"tozeroy":"none",fillcolor:`rgba(${gt(c).join(",")},${ge[n].fill})`,text:i.values.map((l,f)=>`${v(l)}\
+ at ${x(i.ts[f])}`),hoverinfo:"text+name"}})}function Rr(t){let{range:e,view:n,time:o,bytes:r}=t;t.width=t.root.clientWidth||t.width;let{text:s,grid:a,lines:i}=ge[t.
 theme],c={gridcolor:a,zerolinecolor:a,linecolor:a,tickcolor:a,fixedrange:!0,separatethousands:!0};return{height:200,margin:{l:rn(t.width),r:1,t:22,b:34},paper_bgcolor:"\
 rgba(0,0,0,0)",plot_bgcolor:"rgba(0,0,0,0)",font:{color:s,size:11,family:"inherit"},dragmode:"select",selectdirection:"h",showlegend:t.series.length>1,legend:{orientation:"\
 h",x:0,y:1.18},hovermode:"closest",newselection:{line:{color:s,width:1}},xaxis:{...c,range:n.map(l=>l/o[0]),ticksuffix:` ${o[1]}`},yaxis:{...c,rangemode:"tozero",
 ticksuffix:` ${r[1]}`},shapes:e===null?[]:[Xc(e,i[0],o[0])],annotations:jc(t)}}function jc({peaks:t,view:e,theme:n,time:o,bytes:r}){return t.map((s,a)=>{let i=ge[n].
-lines[a%4];return{x:s.ts/o[0],y:s.value/r[0],text:`peak ${x(s.value)}`,showarrow:!0,arrowhead:0,arrowwidth:1,ax:s.ts>(e[0]+e[1])/2?-44:44,ay:-10,bgcolor:"rgba(0\
+lines[a%4];return{x:s.ts/o[0],y:s.value/r[0],text:`peak ${v(s.value)}`,showarrow:!0,arrowhead:0,arrowwidth:1,ax:s.ts>(e[0]+e[1])/2?-44:44,ay:-10,bgcolor:"rgba(0\
 ,0,0,0)",font:{color:i,size:11},arrowcolor:i}})}function Xc([t,e],n,o){return{type:"rect",xref:"x",yref:"paper",x0:t/o,x1:e/o,y0:0,y1:1,fillcolor:n,opacity:.18,
-line:{width:1,color:n},layer:"below"}}var zt=44,Ir=8,Vc=2e3,Nr={light:["#0b62c4","#b35c00","#6f42c1","#00796b","#b02f78","#5a7a0a","#a3301f","#4f6673"],dark:["#6cb6ff","#f0a050","#c4a5ff","#5fd0c0",
-"#f08cc4","#b5d35a","#ff9a8a","#a9bfca"]};function Hr({unit:t,column:e},n){return n===void 0||Number.isNaN(n)?"-":e.endsWith("_bytes")?x(n):t==="%"?R(n):`${Math.
+line:{width:1,color:n},layer:"below"}}var Dt=44,Ir=8,Vc=2e3,Nr={light:["#0b62c4","#b35c00","#6f42c1","#00796b","#b02f78","#5a7a0a","#a3301f","#4f6673"],dark:["#6cb6ff","#f0a050","#c4a5ff","#5fd0c0",
+"#f08cc4","#b5d35a","#ff9a8a","#a9bfca"]};function Hr({unit:t,column:e},n){return n===void 0||Number.isNaN(n)?"-":e.endsWith("_bytes")?v(n):t==="%"?R(n):`${Math.
 round(n).toLocaleString("en-US")} ${t}`}function sn(t,e){let[n,o]=[0,t.length];for(;n<o;){let r=n+o>>1;t[r]<=e?n=r+1:o=r}return n-1}function Fr(t,e=0){return t.
-reduce((n,o)=>o>n?o:n,e)}function zr(t,e,n,{theme:o,view:r}){let a=n.filter(({column:g})=>e.some(({values:w})=>w[g].some(b=>!Number.isNaN(b)))).map(g=>({gauge:g,
+reduce((n,o)=>o>n?o:n,e)}function Dr(t,e,n,{theme:o,view:r}){let a=n.filter(({column:g})=>e.some(({values:w})=>w[g].some(b=>!Number.isNaN(b)))).map(g=>({gauge:g,
 largest:g.full??Math.max(...e.map(({values:w})=>Fr(w[g.column])),1e-9)})),i=h("p",{class:"cl-metrics-legend"}),l=F("svg",{class:"cl-metrics-plot",role:"img","ar\
 ia-label":"Readings of the GPUs over time"}),f=h("p",{class:"cl-metrics-tip cl-hint","aria-live":"off"}),u=F("path",{class:"cl-metrics-cursor",fill:"none"});t.replaceChildren(
-i,l,f);let d=`cl-metrics-${Math.random().toString(36).slice(2)}`,p=a.length*(zt+Ir),m={host:t,devices:e,rows:a,id:d,height:p,legend:i,plot:l,cursor:u,tip:f,theme:o,
+i,l,f);let d=`cl-metrics-${Math.random().toString(36).slice(2)}`,p=a.length*(Dt+Ir),m={host:t,devices:e,rows:a,id:d,height:p,legend:i,plot:l,cursor:u,tip:f,theme:o,
 view:r,width:0};return l.addEventListener("pointermove",g=>Zc(m,g)),l.addEventListener("pointerleave",()=>Br(m)),we(m),{setView(g){m.view=g,we(m)},setTheme(g){m.
-theme=g,we(m)},resize:()=>we(m),destroy:()=>t.replaceChildren()}}function Dr(t){let e=Math.max(t.host.clientWidth||t.width,200);t.width=e;let n=rn(e),o=e-n-1,[r,
-s]=t.view;return{width:e,gutter:n,inner:o,x:a=>n+(a-r)/(s-r)*o}}function we(t){let{devices:e,height:n,id:o,legend:r,plot:s}=t,a=Dr(t),i=Nr[t.theme],c=e.length>1?
+theme=g,we(m)},resize:()=>we(m),destroy:()=>t.replaceChildren()}}function zr(t){let e=Math.max(t.host.clientWidth||t.width,200);t.width=e;let n=rn(e),o=e-n-1,[r,
+s]=t.view;return{width:e,gutter:n,inner:o,x:a=>n+(a-r)/(s-r)*o}}function we(t){let{devices:e,height:n,id:o,legend:r,plot:s}=t,a=zr(t),i=Nr[t.theme],c=e.length>1?
 e.map(({label:u})=>u):[];r.replaceChildren(...c.map((u,d)=>h("span",{style:`color:${i[d%i.length]}`},u)));let l=F("rect",{x:a.gutter,y:0,width:a.inner,height:n}),
 f=t.rows.map((u,d)=>qc(t,d,a));s.setAttribute("width",String(a.width)),s.setAttribute("height",String(n)),s.setAttribute("viewBox",`0 0 ${a.width} ${n}`),s.replaceChildren(
-F("clipPath",{id:o},l),...f,t.cursor)}function qc({devices:t,rows:e,id:n,theme:o,view:r},s,{width:a,gutter:i,x:c}){let{gauge:l,largest:f}=e[s],u=s*(zt+Ir),d=Nr[o],
-p=w=>u+zt-(zt-3)*Math.min(w/f,1),m=Math.max(...t.map(({values:w})=>Fr(w[l.column]))),g=t.map(({ts:w,values:b},y)=>F("path",{d:Yc(w,b[l.column],r,c,p),fill:"none",
+F("clipPath",{id:o},l),...f,t.cursor)}function qc({devices:t,rows:e,id:n,theme:o,view:r},s,{width:a,gutter:i,x:c}){let{gauge:l,largest:f}=e[s],u=s*(Dt+Ir),d=Nr[o],
+p=w=>u+Dt-(Dt-3)*Math.min(w/f,1),m=Math.max(...t.map(({values:w})=>Fr(w[l.column]))),g=t.map(({ts:w,values:b},y)=>F("path",{d:Yc(w,b[l.column],r,c,p),fill:"none",
 stroke:d[y%d.length],"stroke-width":1.4}));return F("g",{},F("text",{x:0,y:u+16},l.title),F("text",{x:0,y:u+31,class:"cl-metrics-muted"},`up to ${Hr(l,m)}`),F("\
-path",{d:`M${i} ${u+zt}H${a-1}`,class:"cl-metrics-base"}),F("g",{"clip-path":`url(#${n})`},...g))}function Yc(t,e,[n,o],r,s){let a=Math.max(sn(t,n),0),i=Math.min(
+path",{d:`M${i} ${u+Dt}H${a-1}`,class:"cl-metrics-base"}),F("g",{"clip-path":`url(#${n})`},...g))}function Yc(t,e,[n,o],r,s){let a=Math.max(sn(t,n),0),i=Math.min(
 sn(t,o)+2,t.length),c=Math.max(1,Math.ceil((i-a)/Vc)),l="";for(let f=a;f<i;f+=c){let u=f;for(let d=f;d<Math.min(f+c,i);d++)(e[d]>e[u]||Number.isNaN(e[u]))&&(u=d);
-Number.isNaN(e[u])||(l+=`${l?"L":"M"}${r(t[u]).toFixed(1)} ${s(e[u]).toFixed(1)}`)}return l}function Zc(t,e){let{gutter:n,inner:o}=Dr(t),r=e.clientX-t.plot.getBoundingClientRect().
+Number.isNaN(e[u])||(l+=`${l?"L":"M"}${r(t[u]).toFixed(1)} ${s(e[u]).toFixed(1)}`)}return l}function Zc(t,e){let{gutter:n,inner:o}=zr(t),r=e.clientX-t.plot.getBoundingClientRect().
 left;if(r<n||r>n+o){Br(t);return}let[s,a]=t.view,i=s+(r-n)/o*(a-s);t.cursor.setAttribute("d",`M${r.toFixed(1)} 0V${t.height}`);let c=t.devices.map(l=>Jc(t,l,i));
-t.tip.textContent=[v(i),...c].filter(Boolean).join(" \xB7 ")}function Jc({devices:t,rows:e},{label:n,ts:o,values:r,slowed:s,reasons:a},i){let c=sn(o,i);if(c<0)return"";
+t.tip.textContent=[x(i),...c].filter(Boolean).join(" \xB7 ")}function Jc({devices:t,rows:e},{label:n,ts:o,values:r,slowed:s,reasons:a},i){let c=sn(o,i);if(c<0)return"";
 let l=e.map(({gauge:f})=>Hr(f,r[f.column][c])).join(", ");return`${t.length>1?`${n}: `:""}${l}${s[c]?`, throttled by ${a[s[c]]}`:""}`}function Br({cursor:t,tip:e}){
 t.removeAttribute("d"),e.textContent=""}var an={range:null,event:null,names:null};function Wr(){let t=an,e=new Set,n={get:()=>t,isEmpty:()=>cn(t,an),set(o,r){let s={...t,...o};if(s.names?.size===0&&(s.
 names=null),!cn(t,s)){t=s;for(let a of[...e])a(t,r)}},clear:o=>n.set(an,o),subscribe(o){return e.add(o),()=>e.delete(o)}};return n}function cn(t,e){return t.event===
@@ -434,7 +434,7 @@ g,t.fillText(`${u}  ${f.format(a.weight[e])}`,n+4,w+V/2),t.restore())}function h
 Math.max(n-3,1),V-3)}function pl({weight:t,before:e},n,o,r,{colorOf:s}){if(e){let i=(t[n]-e[n])/Math.max(t[n],e[n],1),c=Math.round(Math.min(1,Math.abs(i))*80),[
 l,f]=[i>0?"#d1493f":"#2f6fd0",r==="dark"?"#4a525c":"#dfe3e8"];return[`color-mix(in srgb, ${l} ${c}%, ${f})`,r==="dark"||c>55?"#ffffff":"#000000"]}if(s)return n?
 s(n,o,r):r==="dark"?["#4a525c","#ffffff"]:["#dfe3e8","#000000"];let a=cl[r];return[a[n?wt(o)%a.length:0],qr[r]]}function be(t,e){let n=ml(t,e),o=h("div",{class:"mm-tools"},n.input,n.reset,n.found);return t.replaceChildren(o,n.stage,n.spoken),bl(n),{show(r){n.graph?.parent!==
-r.parent&&Object.assign(n,{root:0,focus:-1}),n.graph=r,n.reset.hidden=n.root===0,n.query&&ln(n,n.input.value),vt(n)},zoom:r=>Dt(n,r),search(r){n.input.value=r,ln(
+r.parent&&Object.assign(n,{root:0,focus:-1}),n.graph=r,n.reset.hidden=n.root===0,n.query&&ln(n,n.input.value),vt(n)},zoom:r=>zt(n,r),search(r){n.input.value=r,ln(
 n,r)},get graph(){return n.graph},get root(){return n.root},boxes:()=>n.boxes,textOf:r=>n.graph?e.textOf(r):"",setTheme(r){n.theme=r,vt(n)},resize(){t.clientWidth!==
 n.width&&vt(n)},destroy(){cancelAnimationFrame(n.pending),t.replaceChildren()}}}function ml(t,e){let n=h("canvas",{class:"mm-flame-canvas",tabindex:0,role:"appl\
 ication","aria-label":`${e.label}. Arrow keys go between nodes, Enter zooms, Escape shows all.`,"data-lm-suppress-shortcuts":"true"}),o=h("div",{class:"mm-flame\
@@ -443,12 +443,12 @@ placeholder,"aria-label":e.searchLabel,"data-lm-suppress-shortcuts":"true"}),res
 "span",{class:"mm-muted","aria-live":"polite"}),scroller:o,stage:h("div",{class:"mm-flame-stage"},o,r),canvas:n,tip:r,spoken:h("p",{class:"mm-said","aria-live":"\
 polite"}),theme:e.theme,graph:null,root:0,focus:-1,query:"",boxes:[],width:0,pending:0}}function vt(t){let{graph:e}=t;t.pending||!e||(t.pending=requestAnimationFrame(
 ()=>{t.pending=0,gl(t)}))}function gl(t){let{canvas:e,options:n,graph:o,root:r,focus:s,query:a,theme:i}=t;o&&(t.width=Math.max(t.host.clientWidth||t.width,160),
-t.boxes=Yr(o,r,t.width),Zr(e,t.boxes,{graph:o,root:r,focus:s,query:a,theme:i,width:t.width,options:n}))}function Dt(t,e){t.root=e,t.reset.hidden=e===0,t.tip.hidden=
+t.boxes=Yr(o,r,t.width),Zr(e,t.boxes,{graph:o,root:r,focus:s,query:a,theme:i,width:t.width,options:n}))}function zt(t,e){t.root=e,t.reset.hidden=e===0,t.tip.hidden=
 !0,vt(t),t.options.onZoom(e)}function ln(t,e){t.query=e.trim().toLowerCase(),vt(t),t.found.textContent=t.query&&t.graph?wl(t,t.graph):""}function wl({options:t,
 query:e},n){let o=n.parent.length,[r,s]=[new Uint8Array(o),new Uint8Array(o)],[a,i]=[0,0];for(let c=1;c<o;c++){let l=n.parent[c];r[c]=t.textOf(c).toLowerCase().
 includes(e)?1:0,s[c]=s[l]||r[l]?1:0,!(!r[c]||s[c])&&(a+=n.weight[c],i+=n.num[c])}return i?Jr(t,n,a,i):"nothing fits"}function Jr(t,e,n,o){let r=e.weight[0]?100*
-n/e.weight[0]:0;return t.amountOf(n,o).replace("%",R(r))}function bl(t){let{canvas:e,tip:n,input:o}=t;t.reset.addEventListener("click",()=>Dt(t,0)),o.addEventListener(
-"input",()=>ln(t,o.value)),e.addEventListener("click",r=>{let s=Qr(t,r);s&&Dt(t,s.node)}),e.addEventListener("pointermove",r=>yl(t,r)),e.addEventListener("point\
+n/e.weight[0]:0;return t.amountOf(n,o).replace("%",R(r))}function bl(t){let{canvas:e,tip:n,input:o}=t;t.reset.addEventListener("click",()=>zt(t,0)),o.addEventListener(
+"input",()=>ln(t,o.value)),e.addEventListener("click",r=>{let s=Qr(t,r);s&&zt(t,s.node)}),e.addEventListener("pointermove",r=>yl(t,r)),e.addEventListener("point\
 erleave",()=>{n.hidden=!0}),e.addEventListener("keydown",r=>{!t.graph||r.altKey||r.ctrlKey||r.metaKey||vl(t,t.graph,r.key)&&(r.preventDefault(),r.stopPropagation())})}
 function Qr({canvas:t,boxes:e},n){let o=t.getBoundingClientRect(),[r,s]=[n.clientX-o.left,Math.floor((n.clientY-o.top)/V)];return e.find(a=>a.row===s&&a.x<=r&&r<
 a.x+Math.max(a.width,1))}function yl(t,e){let{tip:n,graph:o,stage:r}=t,s=Qr(t,e);if(n.hidden=!s,!s||!o)return;n.replaceChildren(...ts(t,o,s.node).map(i=>h("div",
@@ -458,7 +458,7 @@ Math.abs(r))} against the other run`)}return[...o,...t.notesOf?.(n)??[]].filter(
 e)??t[0],s=t.filter(c=>c.row===r.row).sort((c,l)=>c.x-l.x),a=c=>s[Math.min(Math.max(s.indexOf(r)+c,0),s.length-1)].node;if(o==="ArrowUp")return Math.max(n[r.node],
 0);if(o==="ArrowLeft")return a(-1);if(o==="ArrowRight")return a(1);if(o!=="ArrowDown")return null;let i=t.filter(({node:c})=>n[c]===r.node).sort((c,l)=>l.width-
 c.width);return i.length?i[0].node:r.node}function vl(t,e,n){let o=xl(t,e,n);if(o!==null)t.focus=t.focus<0?t.boxes[0].node:o,t.spoken.textContent=ts(t,e,t.focus).
-join(", "),vt(t);else if((n==="Enter"||n===" ")&&t.focus>=0)Dt(t,t.focus);else if(n==="Escape"&&t.root)Dt(t,0);else return!1;return!0}var Ml=new Set(["kernel","gpu_memcpy","gpu_memset"]);function es(t){let e=o=>t.header.details.some(r=>r.name===o);return[["tree","call tree",!0],["python","Pyth\
+join(", "),vt(t);else if((n==="Enter"||n===" ")&&t.focus>=0)zt(t,t.focus);else if(n==="Escape"&&t.root)zt(t,0);else return!1;return!0}var Ml=new Set(["kernel","gpu_memcpy","gpu_memset"]);function es(t){let e=o=>t.header.details.some(r=>r.name===o);return[["tree","call tree",!0],["python","Pyth\
 on",t.header.cats.includes("python_function")],["stack","call stacks",e("stack")],["module","modules",e("module")]].flatMap(([o,r,s])=>s?[[o,r]]:[])}function ns(t,e){
 let n=kl(t),{n:o,header:r}=t,s=r.lanes.map(({kind:w})=>w==="device"),a=e==="stack"||e==="module"?Al(n,t,e):null,i=r.cats.map(w=>w==="python_function"),c=r.cats.
 map(w=>w==="Trace"||w==="overhead");for(let w=0;w<o;w++){if(s[t.lane[w]]||c[t.cat[w]])continue;let b=a?a(w):-1,y=t.parent[w]<0?-1:n.nodeOf[t.parent[w]],k=b>=0?b:
@@ -490,21 +490,21 @@ before:I}:L),d.textContent=Cl(i,k[0])};return w(),{flame:m,get paths(){return Mt
 setWeight(b){f.mark(b),c({weight:b})},setTheme(b){i.tones=Lt(b),m.setTheme(b)},resize:()=>m.resize(),destroy:()=>m.destroy()}}function Mt({data:t,known:e,by:n,baseline:o}){
 let r=e.get(n)??ns(t,n);return!e.has(n)&&o&&n==="tree"&&jr(r,o),e.set(n,r),r}function $l({by:t,weight:e,selection:n,isCompared:o},r){if(!(!o||t!=="tree"||n.range||
 n.event!==null))return r.before?.[e]}function _l(t,e){if(!t.baseline)return[];let n=[["yes",`against ${t.baseline.name}`],["no","this run"]];return[X("Colours",
-n,"yes",o=>e({isCompared:o==="yes"})).group]}function Cl(t,e){let{range:n,event:o}=t.selection,r=n?`of the selected ${v(n[1]-n[0])}`:o===null?"of the whole trac\
+n,"yes",o=>e({isCompared:o==="yes"})).group]}function Cl(t,e){let{range:n,event:o}=t.selection,r=n?`of the selected ${x(n[1]-n[0])}`:o===null?"of the whole trac\
 e":"within the selected event",s=t.isCompared&&t.baseline&&t.by==="tree"?"; red: more than in the other run, blue: less":"";return`${un(t)(e)} ${r}${s}`}function un({
-weight:t}){return t==="memory"?x:v}function Ll({weight:t}){return t==="memory"?"allocation":t==="device"?"kernel":"call"}function Rl(t,e){let n=Mt(t),o=e?n.labels[n.
+weight:t}){return t==="memory"?v:x}function Ll({weight:t}){return t==="memory"?"allocation":t==="device"?"kernel":"call"}function Rl(t,e){let n=Mt(t),o=e?n.labels[n.
 label[e]]:"";return o===fn(t.data,n,e)?"":o.slice(0,400)}function Pl(t,e,n){let o=Mt(t).sample[e],{data:r,tones:s}=t,a=o<0?"python_function":r.header.cats[r.cat[o]],
 i=oe(a,n)*G+wt(n)%G;return[s.css[i],s.ink[i]]}function Il(t,e){let{data:n}=t,{parent:o,nodeOf:r}=Mt(t),s=new Uint8Array(o.length);s[e]=1;for(let c=e+1;c<o.length;c++)
 s[c]=s[o[c]];let[a,i]=[-1,-1];for(let c=0;c<n.n;c++)r[c]<0||!s[r[c]]||((a<0||n.dur[c]>n.dur[a])&&(a=c),r[c]===e&&(i<0||n.dur[c]>n.dur[i])&&(i=c));return i>=0?i:
 a}var Nl=new Set(["article","b","code","dd","details","div","dl","dt","h4","li","ol","p","pre","span","strong","summary","table","tbody","td","th","thead","tr","u\
 l"]),Hl=new Set(["svg","title","rect","path","text"]),Fl=new Set(["class","colspan","scope","role","tabindex","open","title","aria-hidden","aria-label","viewBox",
 "width","height","preserveAspectRatio","x","y","rx","d","fill","fill-opacity","stroke","stroke-width","stroke-opacity","stroke-dasharray","opacity","data-event",
-"data-depth","data-label","data-wide","font-family","font-size","font-weight","text-anchor"]);function zl(t){return typeof t=="string"?document.createTextNode(t):
-D(t)}function D([t,e,...n]){let o=Hl.has(t);if(!o&&!Nl.has(t))throw new Error(`cudalens markup: the element ${t} is not known here`);let r=o?document.createElementNS(
-ze,t):document.createElement(t);for(let[s,a]of Object.entries(e))Fl.has(s)&&r.setAttribute(s,a);return t==="h4"&&r.setAttribute("aria-level","3"),r.append(...n.
-map(zl)),r}var ye="details.cg-fold",is="details.cg-row";function cs(t,e){let n={model:e,host:t,traced:null,paths:[]};t.replaceChildren(...e.body.map(D));let[o]=_(t,".cg-fr\
-ame",HTMLElement);return o&&(o.querySelectorAll(".cg-stop, .cg-fold").length>1&&o.before(Dl(o)),o.addEventListener("keydown",r=>Ul(r,o))),Gl(n),{trace:r=>fs(n,r),
-setTheme(){},destroy:()=>t.replaceChildren()}}function Dl(t){let e=(r,s)=>{for(let a of _(t,r,HTMLDetailsElement))a.open=s},n=(r,s)=>h("button",{type:"button",class:"\
+"data-depth","data-label","data-wide","font-family","font-size","font-weight","text-anchor"]);function Dl(t){return typeof t=="string"?document.createTextNode(t):
+z(t)}function z([t,e,...n]){let o=Hl.has(t);if(!o&&!Nl.has(t))throw new Error(`cudalens markup: the element ${t} is not known here`);let r=o?document.createElementNS(
+De,t):document.createElement(t);for(let[s,a]of Object.entries(e))Fl.has(s)&&r.setAttribute(s,a);return t==="h4"&&r.setAttribute("aria-level","3"),r.append(...n.
+map(Dl)),r}var ye="details.cg-fold",is="details.cg-row";function cs(t,e){let n={model:e,host:t,traced:null,paths:[]};t.replaceChildren(...e.body.map(z));let[o]=_(t,".cg-fr\
+ame",HTMLElement);return o&&(o.querySelectorAll(".cg-stop, .cg-fold").length>1&&o.before(zl(o)),o.addEventListener("keydown",r=>Ul(r,o))),Gl(n),{trace:r=>fs(n,r),
+setTheme(){},destroy:()=>t.replaceChildren()}}function zl(t){let e=(r,s)=>{for(let a of _(t,r,HTMLDetailsElement))a.open=s},n=(r,s)=>h("button",{type:"button",class:"\
 cl-button",onclick:s},r),o=h("div",{class:"cg-tools",role:"group","aria-label":"Graph tree"});return t.querySelector(ye)&&o.append(n("Unfold all",()=>e(ye,!0))),
 o.append(n("Open all",()=>e(is,!0)),n("Close all",()=>{e(is,!1),e(ye,!1)})),t.querySelector(".cg-stop.is-current")&&o.append(n("Go to current",()=>Bl(t))),o}function Bl(t){
 let[e]=_(t,".cg-stop.is-current > .cg-row > summary",HTMLElement);e&&(ls(e),e.focus({preventScroll:!0}),dn(t,e))}function ls(t){for(let e=t;e;e=e.parentElement)
@@ -531,13 +531,13 @@ t.strokeStyle=e,t.fillStyle=e}function Xl(t){let e=10**Math.floor(Math.log10(Mat
 width:t},{context:e,colors:n,y:o},r){e.lineWidth=1,e.strokeStyle=n.grid,e.globalAlpha=1;for(let s of hs(r)){let a=Math.round(o(s))+.5;e.beginPath(),e.moveTo(0,a),
 e.lineTo(t,a),e.stroke()}}function hs(t){let e=2**Math.floor(Math.log2(t/2.5));return Array.from({length:Math.floor(t*1.02/e)},(n,o)=>(o+1)*e)}function ql({context:t,
 colors:e,ink:n,y:o},r){t.textBaseline="bottom",t.lineJoin="round",t.lineWidth=3.5,t.strokeStyle=e.paper,t.fillStyle=n;for(let s of hs(r)){let a=Math.round(o(s))-
-.5;t.strokeText(x(s),3,a),t.fillText(x(s),3,a)}}function Yl({width:t,view:e,clock:n},{context:o,ink:r}){o.fillStyle=r;let s=Math.max(Xl((e[1]-e[0])/Math.max(t/130,
+.5;t.strokeText(v(s),3,a),t.fillText(v(s),3,a)}}function Yl({width:t,view:e,clock:n},{context:o,ink:r}){o.fillStyle=r;let s=Math.max(Xl((e[1]-e[0])/Math.max(t/130,
 2)),1);o.textBaseline="top";for(let a=Math.ceil(e[0]/s)*s;a<=e[1];a+=s){let i=(a-e[0])/(e[1]-e[0])*t;o.beginPath(),o.moveTo(Math.round(i)+.5,q),o.lineTo(Math.round(
-i)+.5,q+4),o.stroke();let c=a?v(a):"0",l=n===null?Math.round(a).toLocaleString("en-US"):c,f=o.measureText(l).width/2;o.fillText(l,Math.min(Math.max(i-f,0),t-2*f),
+i)+.5,q+4),o.stroke();let c=a?x(a):"0",l=n===null?Math.round(a).toLocaleString("en-US"):c,f=o.measureText(l).width/2;o.fillText(l,Math.min(Math.max(i-f,0),t-2*f),
 q+6)}}function ps(t,e){let n=kt(t,e);return n>=t.view[0]&&n<=t.view[1]}function Zl(t,{context:e,colors:n,ink:o},{row:r,kind:s}){if(!ps(t,r))return;let a=it(t,r),
 i=s==="oom";hn(e,i?n.mark:o),e.setLineDash(i?[]:[3,3]),e.beginPath(),e.moveTo(a,tt-2),e.lineTo(a,q),e.stroke(),e.setLineDash([]),e.beginPath(),e.moveTo(a-5,tt-10),
 e.lineTo(a+5,tt-10),e.lineTo(a,tt-2),e.fill()}function Jl(t,{context:e,colors:n,y:o},{row:r,bytes:s}){if(!ps(t,r))return;let[a,i]=[Math.max(it(t,r),3),o(s)];e.fillStyle=
-n.allocated,e.beginPath(),e.arc(a,i,4,0,7),e.fill();let c=`peak ${x(s)}`;e.font=`600 ${e.font}`;let l=e.measureText(c).width+8;e.textBaseline="bottom",e.fillText(
+n.allocated,e.beginPath(),e.arc(a,i,4,0,7),e.fill();let c=`peak ${v(s)}`;e.font=`600 ${e.font}`;let l=e.measureText(c).width+8;e.textBaseline="bottom",e.fillText(
 c,a+l>t.width?a-l:a+7,Math.max(i-3,12))}function pn(t){let e=N(t.over),n=us[t.theme];e.setTransform(t.ratio,0,0,t.ratio,0,0),e.clearRect(0,0,t.width,St);let o=it(
 t,t.row);if(t.since!==null){let r=it(t,t.since);e.fillStyle=n.range,e.fillRect(Math.min(r,o),tt-4,Math.abs(o-r),q-tt+4)}hn(e,n.cursor),e.lineWidth=1.5,e.beginPath(),
 e.moveTo(o,tt-6),e.lineTo(o,q),e.stroke(),e.beginPath(),e.arc(o,q,3.5,0,7),e.fill()}function ws(t,e,n){let o=Ql(t,e,n),{canvas:r,over:s,tip:a}=o;return t.replaceChildren(h("div",{class:"mm-curve-stage"},r,s),a),tf(o),{show(i,c,l){o.shown={curves:i,
@@ -547,7 +547,7 @@ o.shown&&t.clientWidth!==o.width&&ms(o)},stats:()=>({script:o.script}),destroy()
 numRows:r}=e,s=h("canvas",{class:"mm-curve-canvas",tabindex:0,role:"slider","aria-label":"Moment of the history","aria-valuemin":-1,"aria-valuemax":r-1,"aria-va\
 luenow":r-1});return{data:e,options:n,host:t,canvas:s,over:h("canvas",{class:"mm-over","aria-hidden":"true"}),tip:h("div",{class:"mm-tip",hidden:!0}),theme:n.theme,
 clock:o,view:Tt({clock:o,data:e}),shown:null,row:r-1,since:null,pointer:null,width:0,ratio:1,pending:0,script:[]}}function Y(t,e){if(e<0)return"before the first\
- action";let n=`action ${(e+1).toLocaleString("en-US")} of ${t.numRows.toLocaleString("en-US")}`;return t.clock?`${v(t.clock[e])}, ${n}`:n}function ms(t){t.width=
+ action";let n=`action ${(e+1).toLocaleString("en-US")} of ${t.numRows.toLocaleString("en-US")}`;return t.clock?`${x(t.clock[e])}, ${n}`:n}function ms(t){t.width=
 Math.max(t.host.clientWidth||t.width,160),t.ratio=Math.min(devicePixelRatio||1,2);for(let e of[t.canvas,t.over])e.width=Math.floor(t.width*t.ratio),e.height=Math.
 floor(St*t.ratio),e.style.width=`${t.width}px`,e.style.height=`${St}px`;gn(t)}function Me(t,[e,n]){let[,o]=Tt(t),r=Math.min(Math.max(n-e,t.clock===null?4:100),o),
 s=Math.min(Math.max(e,0),o-r);t.view=[s,s+r],gn(t)}function gn(t){t.pending||(t.pending=requestAnimationFrame(()=>{if(t.pending=0,!t.shown)return;let e=performance.
@@ -558,7 +558,7 @@ ke(t,t.pointer.row,null))}),e.addEventListener("pointermove",o=>{if(!t.shown)ret
 s.x)<3||ke(t,Math.max(r,s.row),Math.min(r,s.row))}),e.addEventListener("pointerup",n),e.addEventListener("pointercancel",n),e.addEventListener("pointerleave",()=>{
 t.tip.hidden=!0}),e.addEventListener("wheel",o=>ef(t,o),{passive:!1}),e.addEventListener("keydown",o=>{o.altKey||o.ctrlKey||o.metaKey||!rf(t,o)||(o.preventDefault(),
 o.stopPropagation())})}function ef(t,e){(e.ctrlKey||e.metaKey)&&(e.preventDefault(),mn(t,Math.exp(e.deltaY/200),wn(t,e)/t.width))}function mn(t,e,n){let[o,r]=t.
-view,s=o+(r-o)*n;Me(t,[s-(s-o)*e,s+(r-s)*e])}function nf(t,e,n,o){let{tip:r}=t,s=ve.map(a=>`${a} ${x(e[a][o+1])}`);r.replaceChildren(...[Y(t.data,o),...s].map(a=>h(
+view,s=o+(r-o)*n;Me(t,[s-(s-o)*e,s+(r-s)*e])}function nf(t,e,n,o){let{tip:r}=t,s=ve.map(a=>`${a} ${v(e[a][o+1])}`);r.replaceChildren(...[Y(t.data,o),...s].map(a=>h(
 "div",{},a))),r.hidden=!1,r.style.left=`${Math.max(Math.min(wn(t,n)+14,t.width-r.offsetWidth-4),0)}px`,r.style.top="24px"}function of(t,e){let{data:n,row:o,view:r,
 width:s,shown:a}=t,i=c=>{let l=At(t,kt(t,o)+c*(r[1]-r[0])/s);return l===o?o+Math.sign(c):l};return e==="ArrowRight"?i(1):e==="ArrowLeft"?i(-1):e==="PageDown"?i(
 s/10):e==="PageUp"?i(-s/10):e==="Home"?-1:e==="End"?n.numRows-1:e.toLowerCase()==="p"&&a?a.peak.row:null}function rf(t,e){let{row:n,since:o,view:r}=t,s=of(t,e.key);
@@ -590,24 +590,24 @@ function Gt(t,e,n){let o=new Map;for(let r of e){let s=xn(t,r,n),a=o.get(s)??{ke
 s,a)}return[...o.values()].sort((r,s)=>s.bytes-r.bytes)}var ys=25;function xs(t,e,n,o){let r=Gt(e,n,o.by),s=vs(r),i=[Te(e).find(([u])=>u===o.by)?.[1]??o.by,"held","share","blocks"].map(u=>h("th",{scope:"col"},u)),c=r.
 slice(0,ys).map(u=>wf(e,u,s,o)),l=h("table",{class:"mm-table"},h("thead",{},h("tr",{},...i)),h("tbody",{},...c)),f=gf(r);t.replaceChildren(l,...f?[h("p",{class:"\
 cl-hint"},f)]:[])}function vs(t){return t.reduce((e,{bytes:n})=>e+n,0)}function gf(t){if(!t.length)return"Nothing was in use.";let e=t.slice(ys);return e.length?
-`and ${O(e.length)} more with ${x(vs(e))}`:""}function wf(t,{key:e,label:n,bytes:o,num:r},s,{by:a,picked:i,onPick:c}){let l=i===e,f=s?100*o/s:0,u=h("span",{class:"\
+`and ${O(e.length)} more with ${v(vs(e))}`:""}function wf(t,{key:e,label:n,bytes:o,num:r},s,{by:a,picked:i,onPick:c}){let l=i===e,f=s?100*o/s:0,u=h("span",{class:"\
 mm-fill"});u.style.width=`${f}%`;let d=a==="stack"?Number(e):-1,p=h("tr",{tabindex:0,"data-picked":l,"aria-pressed":String(l),role:"button",title:d>=0?vn(t,d).join(
 `
-`):null},h("td",{class:"mm-name"},u,h("span",{},n)),h("td",{},x(o)),h("td",{},R(f)),h("td",{},O(r))),m=()=>c(l?null:e);return p.addEventListener("click",m),p.addEventListener(
+`):null},h("td",{class:"mm-name"},u,h("span",{},n)),h("td",{},v(o)),h("td",{},R(f)),h("td",{},O(r))),m=()=>c(l?null:e);return p.addEventListener("click",m),p.addEventListener(
 "keydown",g=>{g.key!=="Enter"&&g.key!==" "||(g.preventDefault(),m())}),p}function vn({stacks:t},e){return[...t.idsOf(e)].map(n=>{let{file:o,line:r,name:s}=t.frameAt(
-n);return`${o}${r>=0?`:${r}`:""} ${s||"?"}`.trim()})}function Ms(t,e,{strip:n,allocation:o,bytes:r}){let{allocations:s,header:a}=t,i=e.strips[n],c=Et(a.pools[i.pool]);if(o<0)return[`free, ${x(r)}`,i.used?"a gap be\
-tween blocks":"an empty segment",c];let l=Ot(t,o).slice(0,3).join(", "),f=s.released[o]<=e.row;return[[l,x(s.bytes[o]),ks(t,o)].filter(Boolean).join(" \xB7 "),f?
+n);return`${o}${r>=0?`:${r}`:""} ${s||"?"}`.trim()})}function Ms(t,e,{strip:n,allocation:o,bytes:r}){let{allocations:s,header:a}=t,i=e.strips[n],c=Et(a.pools[i.pool]);if(o<0)return[`free, ${v(r)}`,i.used?"a gap be\
+tween blocks":"an empty segment",c];let l=Ot(t,o).slice(0,3).join(", "),f=s.released[o]<=e.row;return[[l,v(s.bytes[o]),ks(t,o)].filter(Boolean).join(" \xB7 "),f?
 "freed, waits for a stream":"",yn(t,s.stack[o]),c].filter(Boolean)}function ks({allocations:t,header:e},n){let o=t.category[n];return o?e.categories[o-1]:null}function As(t,e,n,o){
 if(t.hidden=!o,!o)return;let r=o.allocation<0,a=(r?bf(e,n,o):yf(e,n,o)).filter(([,l])=>l!=null&&l!=="").flatMap(([l,f])=>[h("dt",{},l),h("dd",{},String(f))]),i=r?
 -1:e.allocations.stack[o.allocation],c=i>=0?vn(e,i):[];t.replaceChildren(h("h4",{"aria-level":3},r?"Free memory":"Block"),h("dl",{class:"cl-facts"},...a),...c.length?
 [h("h4",{"aria-level":3},"Allocated by"),h("pre",{class:"mm-stack"},c.join(`
-`))]:[])}function kn({header:t},e){return`0x${(BigInt(t.base)+BigInt(Math.round(e))).toString(16)}`}function Mn(t){return`${x(t)} (${O(t)} bytes)`}function Ts(t,e,n){
-let o=e.strips[n.strip],r=`${x(o.bytes)} at ${kn(t,o.addr)}`;return[["pool",Et(t.header.pools[o.pool])],["segment",`${r}${o.grows?", expandable":""}`],["segment\
+`))]:[])}function kn({header:t},e){return`0x${(BigInt(t.base)+BigInt(Math.round(e))).toString(16)}`}function Mn(t){return`${v(t)} (${O(t)} bytes)`}function Ts(t,e,n){
+let o=e.strips[n.strip],r=`${v(o.bytes)} at ${kn(t,o.addr)}`;return[["pool",Et(t.header.pools[o.pool])],["segment",`${r}${o.grows?", expandable":""}`],["segment\
  in use",R(100*o.used/o.bytes)]]}function bf(t,e,n){return[["size",Mn(n.bytes)],["address",kn(t,n.from)],...Ts(t,e,n)]}function yf(t,e,n){let{allocation:o}=n,{bytes:r,
 requested:s,released:a,addr:i}=t.allocations,{cell:c,num_tensors:l,graph:f,user_metadata:u}=Se(t,o),d=s[o];return[["held by",Ot(t,o).join(", ")],["size",Mn(r[o])],
 ["asked for",Number.isNaN(d)?null:Mn(d)],["state",a[o]<=e.row?"freed, waits for a stream":"in use"],["category",ks(t,o)??"unknown"],...xf(t,e,o),["cell",c],["li\
 ve tensors",l],["graphs",f],["metadata",u],["address",kn(t,i[o])],...Ts(t,e,n)]}function xf(t,e,n){let{allocations:o,clock:r,numRows:s}=t,[a,i]=[o.alloc[n],o.done[n]];
-return[["allocated",a<0?"before the history":Y(t,a)],["age then",a>=0&&r?v(r[Math.max(e.row,0)]-r[a]):null],["freed",i<s?Y(t,i):null]]}function Ss(t,e){let n=vf(t,e),{allocated_bytes:o,active_bytes:r,reserved_bytes:s}=t.header.devices[e];return{allocated:An(n.allocated,o),active:An(n.active,r),
+return[["allocated",a<0?"before the history":Y(t,a)],["age then",a>=0&&r?x(r[Math.max(e.row,0)]-r[a]):null],["freed",i<s?Y(t,i):null]]}function Ss(t,e){let n=vf(t,e),{allocated_bytes:o,active_bytes:r,reserved_bytes:s}=t.header.devices[e];return{allocated:An(n.allocated,o),active:An(n.active,r),
 reserved:An(n.reserved,s)}}function vf({allocations:t,pieces:e,numRows:n,header:o,rest:r},s){let[a,i,c]=[0,1,2].map(()=>new Float64Array(n+1)),l=(u,d,p)=>{d>=0&&
 d<n&&(u[d+1]+=p)};for(let u=0;u<t.n;u++){if(t.device[u]!==s)continue;let d=t.bytes[u];l(i,t.alloc[u],d),l(i,t.done[u],-d),l(a,t.alloc[u],d),l(a,t.released[u],-d)}
 for(let u=0;u<e.n;u++)e.device[u]===s&&(l(c,e.added[u],e.bytes[u]),l(c,e.removed[u],-e.bytes[u]));let f=r.active.length/Math.max(o.devices.length,1);for(let u=0;u<
@@ -617,17 +617,17 @@ let i=s*t.numFrames+r[a],c=n.get(i);c===void 0&&(c=e.parent.length,n.set(i,c),e.
 function $s(t,e,n){let o=t.parent.length,[r,s]=[new Float64Array(o),new Float64Array(o)];for(let a of n){let i=e.stack[a]<0?0:t.leaf[e.stack[a]];r[i]+=e.bytes[a],
 s[i]+=1}for(let a=o-1;a>0;a--)r[t.parent[a]]+=r[a],s[t.parent[a]]+=s[a];return{bytes:r,num:s}}function _s(t){let e=t.parent.map(()=>[]);for(let n=1;n<t.parent.length;n++)
 e[t.parent[n]].push(n);return e}function Cs(t,e,n){let o=e.stacks.n?Os(e.stacks):null,r=o?_s(o):[],s=i=>i&&o?e.stacks.frameAt(o.frame[i]):null,a=be(t,{theme:n.theme,label:"Bytes by call stack",
-placeholder:"Search functions and files",searchLabel:"Search call stacks",textOf(i){let c=s(i);return c?Ae(c):"all"},amountOf:(i,c)=>`${x(i)} (%) in ${$(c,"bloc\
-k")}`,format:x,notesOf:i=>[s(i)?.file??""],onZoom:i=>n.onZoom(i&&o?Mf(o,i):null)});return{...a,get root(){return a.root},get graph(){return a.graph},show(i){if(!o)
+placeholder:"Search functions and files",searchLabel:"Search call stacks",textOf(i){let c=s(i);return c?Ae(c):"all"},amountOf:(i,c)=>`${v(i)} (%) in ${$(c,"bloc\
+k")}`,format:v,notesOf:i=>[s(i)?.file??""],onZoom:i=>n.onZoom(i&&o?Mf(o,i):null)});return{...a,get root(){return a.root},get graph(){return a.graph},show(i){if(!o)
 return;let{bytes:c,num:l}=$s(o,e.allocations,i);a.show({parent:o.parent,depth:o.depth,children:r,weight:c,num:l})}}}function Mf(t,e){let n=Uint8Array.from(t.leaf,
 o=>kf(t,o,e)?1:0);return o=>o>=0&&n[o]===1}function kf({parent:t},e,n){for(let o=e;o>=0;o=t[o])if(o===n)return!0;return!1}var Af=[{key:"requested",label:"asked for",meaning:"what programs asked for, of blocks in use",bytesOf:t=>t.active-t.internal},{key:"internal",label:"rounding",
 meaning:"blocks in use that are larger than what was asked for",bytesOf:t=>t.internal},{key:"external",label:"gaps",meaning:"free memory in segments that hold s\
 omething: it fits only what is small enough",bytesOf:t=>t.external},{key:"empty",label:"cached",meaning:"segments in which nothing is in use; torch.cuda.empty_c\
 ache() returns them",bytesOf:t=>t.empty}];function Ls(t,{sums:e}){let n=Af.map(s=>({...s,bytes:s.bytesOf(e)})),o=n.filter(({bytes:s})=>s>0).map(Tf),r=n.map(({key:s,
-label:a,meaning:i,bytes:c})=>h("span",{class:"mm-key",title:i},h("i",{class:`mm-is-${s}`}),`${a} ${x(c)} (${R(Rs(e,c))})`));t.replaceChildren(h("p",{},Sf(e)),h(
+label:a,meaning:i,bytes:c})=>h("span",{class:"mm-key",title:i},h("i",{class:`mm-is-${s}`}),`${a} ${v(c)} (${R(Rs(e,c))})`));t.replaceChildren(h("p",{},Sf(e)),h(
 "div",{class:"mm-bar",role:"img","aria-label":"Reserved memory by use"},...o),h("p",{class:"mm-legend"},...r))}function Tf({key:t,label:e,bytes:n}){let o=h("spa\
-n",{class:`mm-part mm-is-${t}`,title:`${e}: ${x(n)}`});return o.style.flexGrow=String(n),o}function Rs({reserved:t},e){return t?100*e/t:0}function Sf(t){if(!t.reserved)
-return"No memory was reserved.";let e=R(Rs(t,t.internal+t.external)),n=x(t.largest);return`Fragmentation ${e} of ${x(t.reserved)} reserved; the largest block th\
+n",{class:`mm-part mm-is-${t}`,title:`${e}: ${v(n)}`});return o.style.flexGrow=String(n),o}function Rs({reserved:t},e){return t?100*e/t:0}function Sf(t){if(!t.reserved)
+return"No memory was reserved.";let e=R(Rs(t,t.internal+t.external)),n=v(t.largest);return`Fragmentation ${e} of ${v(t.reserved)} reserved; the largest block th\
 at fits without new memory is ${n}.`}var ct=["#0072b2","#e69f00","#009e73","#cc79a7","#56b4e9","#d55e00","#b8a400","#7a5cc4","#8c6d46","#3fb8a0","#c2476b"],Ee={light:"#9aa4af",dark:"#6f7b87"},Ef={light:[
 "#fde08a","#f5ae4d","#e0733f","#b3404f","#7b2764","#421a5c"],dark:["#fff1b8","#fbc15e","#f08a4b","#d2555f","#a04a8f","#6d4fb0"]},Is={light:{gap:[238,241,245],hatch:[
 188,197,207],dim:[214,220,227]},dark:{gap:[33,39,46],hatch:[73,84,96],dim:[52,60,69]}},Ns={category:"Category",stream:"Stream",age:"Age",stack:"Call stack"},Of={
@@ -639,24 +639,24 @@ r.sort((c,l)=>(c??1/0)-(l??1/0));let s=[Ee[o],...r.map((c,l)=>ct[l%ct.length])],
 ({pool:c})=>a[c]))].sort((c,l)=>c-l);return{css:s,of:c=>a[e.pool[c]],legend:i.map(c=>({css:s[c],label:c?`stream ${r[c-1]}`:"stream not recorded"}))}}var Ps=4;function Lf({
 allocations:t,clock:e},n,o){let{alloc:r}=t,s=Ef[o],a=[Ee[o],...s],i=u=>e?e[Math.max(n.row,0)]-e[r[u]]:n.row-r[u],c=1;for(let u of n.allocations)r[u]>=0&&(c=Math.
 max(c,i(u)));let l=u=>{if(r[u]<0)return 0;let d=Math.floor(Math.log(c/Math.max(i(u),c*1e-9))/Math.log(Ps));return s.length-Math.min(Math.max(d,0),s.length-1)},f=s.
-map((u,d)=>{let p=c/Ps**(s.length-1-d),m=e?v(p):`${Math.round(p).toLocaleString("en-US")} actions`;return{css:u,label:`up to ${m}`}});return n.allocations.some(
+map((u,d)=>{let p=c/Ps**(s.length-1-d),m=e?x(p):`${Math.round(p).toLocaleString("en-US")} actions`;return{css:u,label:`up to ${m}`}});return n.allocations.some(
 u=>r[u]<0)&&f.push({css:a[0],label:"from before the history"}),{css:a,of:l,legend:f}}function Rf(t,e,n){let o=Gt(t,e.allocations,"stack"),r=o.filter(({key:c})=>Number(
 c)>=0).slice(0,ct.length),s=new Map(r.map(({key:c},l)=>[Number(c),l+1])),a=Ee[n],i=r.map(({label:c},l)=>({css:ct[l],label:c}));return o.length>r.length&&i.push(
-{css:a,label:"all others"}),{css:[a,...ct],of:c=>s.get(t.allocations.stack[c])??0,legend:i}}var Fs=1.6;function zs(t,e){let{data:n}=t,o=h("div",{class:"mm-curve"}),r=h("div",{class:"mm-map"}),s=h("aside",{class:"mm-details","aria-label":"Chosen block",
+{css:a,label:"all others"}),{css:[a,...ct],of:c=>s.get(t.allocations.stack[c])??0,legend:i}}var Fs=1.6;function Ds(t,e){let{data:n}=t,o=h("div",{class:"mm-curve"}),r=h("div",{class:"mm-map"}),s=h("aside",{class:"mm-details","aria-label":"Chosen block",
 hidden:!0}),a=h("p",{class:"mm-moment","aria-live":"polite"}),i=h("p",{class:"mm-legend"}),c=h("div",{class:"mm-fragmentation"}),l=h("div",{class:"mm-holders"}),
 f=h("div",{class:"mm-flame"}),u=Pf(t,e),d=X("Colour",If(),t.color,e.onColor),p=X("By",Te(n),t.by,e.onGrouping);return{all:[...n.header.devices.length>1?[u.group]:
-[],...n.numRows?[Nf(n.clock!==null,e),o,Hf()]:[],a,...zf(n.header),c,h("div",{class:"mm-tools"},d.group,Ff(e)),i,h("div",{class:"mm-columns"},r,s),h("div",{class:"\
+[],...n.numRows?[Nf(n.clock!==null,e),o,Hf()]:[],a,...Df(n.header),c,h("div",{class:"mm-tools"},d.group,Ff(e)),i,h("div",{class:"mm-columns"},r,s),h("div",{class:"\
 mm-tools"},h("h4",{"aria-level":3},"Who holds it"),p.group),l,...n.stacks.n?[h("h4",{"aria-level":3},"Bytes by call stack"),f]:[]],curve:o,map:r,details:s,moment:a,
 legend:i,bar:c,holders:l,flame:f,devices:u,colors:d}}function Pf({data:t,device:e},{onDevice:n}){let o=t.header.devices.map(({label:r},s)=>[String(s),r]);return X(
 "Device",o,String(e),r=>n(Number(r)))}function If(){return Object.entries(Ns).map(([e,n])=>[e,n.toLowerCase()])}function Nf(t,{onAxis:e,onPeak:n,onEnd:o}){let r=[
 ["time","time"],["action","actions"]],s=h("div",{class:"mm-choice",role:"group","aria-label":"Moment"},Q("At the peak","Show the moment of the peak",n),Q("At th\
 e end","Show the last moment",o)),a=t?X("Axis",r,"time",i=>e(i==="time")).group:null;return h("div",{class:"mm-tools"},Kr(),a,s)}function Hf(){return h("p",{class:"\
 cl-hint"},"Click or drag along the curve to see what was there then.")}function Ff({onZoom:t,onFit:e}){return h("div",{class:"mm-choice",role:"group","aria-labe\
-l":"Zoom of the map"},Q("\u2212","Zoom out",()=>t(1/Fs)),Q("+","Zoom in",()=>t(Fs)),Q("fit","Show all",e))}function zf({hidden:t}){if(!t.num)return[];let e=`${$(
-t.num,"small allocation")} (${x(t.bytes)} together)`;return[h("p",{class:"cl-hint"},`${e} are in the curve and not in the map.`)]}function Ds(t,e,n){let o=e.map(
+l":"Zoom of the map"},Q("\u2212","Zoom out",()=>t(1/Fs)),Q("+","Zoom in",()=>t(Fs)),Q("fit","Show all",e))}function Df({hidden:t}){if(!t.num)return[];let e=`${$(
+t.num,"small allocation")} (${v(t.bytes)} together)`;return[h("p",{class:"cl-hint"},`${e} are in the curve and not in the map.`)]}function zs(t,e,n){let o=e.map(
 ({css:a,label:i})=>{let c=h("i",{});return c.style.background=a,h("span",{class:"mm-key",title:i},c,i)}),r=h("span",{class:"mm-key"},h("i",{class:"mm-waits"}),"\
-waits for a stream"),s=h("span",{class:"mm-key"},h("i",{class:"mm-free"}),"free");t.replaceChildren(...o,...n?[r]:[],s)}function Tn(t,e,n){let{allocations:o}=t,r=Bf(o,e,n),s=Df(t.pieces,e,n),a=Uf(o,r,s);Gf(a,o,r,n),n===t.numRows-1&&Wf(a,t,e);let i=s.reduce((c,{first:l,end:f})=>c+
-f-l,0);return{device:e,row:n,allocations:r,strips:s,sums:a,outside:r.length-i}}function Df(t,e,n){let o=[];for(let r=0;r<t.n;r++){if(t.device[r]!==e||t.added[r]>
+waits for a stream"),s=h("span",{class:"mm-key"},h("i",{class:"mm-free"}),"free");t.replaceChildren(...o,...n?[r]:[],s)}function Tn(t,e,n){let{allocations:o}=t,r=Bf(o,e,n),s=zf(t.pieces,e,n),a=Uf(o,r,s);Gf(a,o,r,n),n===t.numRows-1&&Wf(a,t,e);let i=s.reduce((c,{first:l,end:f})=>c+
+f-l,0);return{device:e,row:n,allocations:r,strips:s,sums:a,outside:r.length-i}}function zf(t,e,n){let o=[];for(let r=0;r<t.n;r++){if(t.device[r]!==e||t.added[r]>
 n||t.removed[r]<=n)continue;let[s,a,i,c]=[t.addr[r],t.bytes[r],t.pool[r],t.kind[r]],l=o.at(-1);l&&l.pool===i&&l.addr+l.bytes===s&&t.grows[r]&&l.grows?l.bytes+=a:
 o.push({addr:s,bytes:a,pool:i,kind:c,grows:t.grows[r],first:0,end:0,used:0})}return o}function Bf(t,e,n){let o=new Int32Array(t.n),r=0;for(let s=0;s<t.n;s++){let a=t.
 byAddress[s];t.alloc[a]<=n&&n<t.done[a]&&t.device[a]===e&&(o[r++]=a)}return o.slice(0,r)}function Uf(t,e,n){let o={reserved:0,active:0,allocated:0,pending:0,internal:0,
@@ -692,11 +692,11 @@ e.row,g=r?.[i]===1,w=g?a.dim:s.pixels[o[i]],b=m?Vf:_n,y=Math.round(c),k=Math.min
 Math.round(n),k);let P=(k-y)/n;P>qf&&d.length<Yf&&!g&&!m&&d.push({allocation:p,code:o[i],x:y/n,width:P,y:u})}function eu(t,e,n,o,r){let{width:s,line:a,kind:i}=e;
 for(let c=Math.max(n,0);c<Math.min(n+o,r);c++){let l=c*s;t.set(a,l);for(let f=0;f<s;f++){if(i[f]===_n)continue;let u=(f+c)%Xf;i[f]===Us?u===0&&(t[l+f]=e.hatch):
 u<2&&(t[l+f]=Cn)}}}function nu(t,{layout:e,top:n,height:o,ink:r,font:s}){t.font=`600 12px ${s}`,t.fillStyle=r;for(let{y:a,group:i}of e.heads){if(a+Oe<n||a>n+o)continue;
-let c=$(i.strips.length,"segment"),l=x(Math.max(i.bytes-i.used,0)),f=`${i.label}: ${x(i.bytes)} in ${c}, ${l} free`;t.fillText(Ws(t,f,e.width),0,a-n+Oe/2+1)}}function ou(t,{
+let c=$(i.strips.length,"segment"),l=v(Math.max(i.bytes-i.used,0)),f=`${i.label}: ${v(i.bytes)} in ${c}, ${l} free`;t.fillText(Ws(t,f,e.width),0,a-n+Oe/2+1)}}function ou(t,{
 data:e,coloring:n,top:o,font:r},s){t.font=`11px ${r}`;for(let{allocation:a,code:i,x:c,width:l,y:f}of ru(s)){let[u,d,p]=n.rgb[i];t.fillStyle=.299*u+.587*d+.114*p>
 140?"#000000":"#ffffff";let m=Ws(t,su(e,a),l-8);m&&t.fillText(m,c+4,f-o+et/2-.5)}}function ru(t){let e=new Map;for(let n of t){let o=e.get(n.allocation);(o===void 0||
 n.width>o.width)&&e.set(n.allocation,n)}return e.values()}function Ws(t,e,n){if(t.measureText(e).width<=n)return e;let o=Math.min(e.length,Math.floor(n/3));for(;o>
-2&&t.measureText(`${e.slice(0,o)}\u2026`).width>n;)o--;return o>2?`${e.slice(0,o)}\u2026`:""}function su(t,e){let[n]=Ot(t,e),o=x(t.allocations.bytes[e]);return n?
+2&&t.measureText(`${e.slice(0,o)}\u2026`).width>n;)o--;return o>2?`${e.slice(0,o)}\u2026`:""}function su(t,e){let[n]=Ot(t,e),o=v(t.allocations.bytes[e]);return n?
 `${n} \xB7 ${o}`:o}function Ks(t,e,n){let{picture:o}=t;!o?.moment.strips.length||e.altKey||e.ctrlKey||e.metaKey||au(t,o,e.key,n)&&(e.preventDefault(),e.stopPropagation())}function au(t,e,n,{
 choose:o,zoom:r}){let s=js(e);if(n==="ArrowRight"||n==="ArrowLeft")o(Vs(t,e,n==="ArrowRight"?1:-1),!0);else if(n==="ArrowDown"||n==="ArrowUp")o(iu(t,e,n==="Arro\
 wDown"?1:-1),!0);else if(n==="Home")o(Ln(t,e,s[0]),!0);else if(n==="End")o(Xs(t,e,s[s.length-1]),!0);else if(n==="+"||n==="=")r(1.6);else if(n==="-")r(1/1.6);else if(n===
@@ -738,10 +738,10 @@ min(n.x+14,t.width-o.offsetWidth-4),a=n.y+18+o.offsetHeight<t.height;o.style.lef
 px`}r||Nn(t)}function Rn(t,e,n){let{picture:o,scroller:r,height:s,options:a}=t;if(t.chosen=e,e&&o&&n){let[i]=lt(o.moment,o.layout,e),c=r.scrollTop;i&&(i.y<c||i.
 y+et>c+s)&&(r.scrollTop=i.y-s/2)}o&&Nn(t),t.spoken.textContent=e?a.describe(e).join(", "):"",a.onChoose(e)}var gu=80;async function Qs(t,e,{theme:n}){let o=wu(await bs(e),n),{data:r,parts:s,curve:a,pool:i,flame:c}=o;return t.replaceChildren(...s.all),Hn(o,o.device),o.
 peak&&ft(o,o.peak.row,null),cancelAnimationFrame(o.pending),ta(o),{data:r,get moment(){return o.moment},get chosen(){return o.chosen},get since(){return o.since},
-pool:i,curve:a,flame:c,showMoment:(l,f=null)=>ft(o,l,f),showStretch:(l,f)=>xu(o,l,f),showDevice:l=>Hn(o,l),setColor:l=>ea(o,l),setTheme(l){a.setTheme(l),zn(o,i.
+pool:i,curve:a,flame:c,showMoment:(l,f=null)=>ft(o,l,f),showStretch:(l,f)=>xu(o,l,f),showDevice:l=>Hn(o,l),setColor:l=>ea(o,l),setTheme(l){a.setTheme(l),Dn(o,i.
 setTheme(l)),c.setTheme(l)},resize(){for(let l of[a,i,c])l.resize()},destroy(){cancelAnimationFrame(o.pending),clearTimeout(o.settling);for(let l of[a,i,c])l.destroy();
 t.replaceChildren()}}}function wu(t,e){let n=yu(t),o=bu(t),r=Tn(t,o,t.numRows-1),s={data:t,device:o,row:t.numRows-1,since:null,moment:r,counted:r.allocations,peak:null,
-by:n,picked:null,color:n,chosen:null,isInNode:null,isSettled:!1,pending:0,settling:void 0},a=zs(s,{onDevice:c=>Hn(i,c),onAxis:c=>i.curve.setAxis(c),onPeak:()=>i.
+by:n,picked:null,color:n,chosen:null,isInNode:null,isSettled:!1,pending:0,settling:void 0},a=Ds(s,{onDevice:c=>Hn(i,c),onAxis:c=>i.curve.setAxis(c),onPeak:()=>i.
 peak&&ft(i,i.peak.row,null),onEnd:()=>ft(i,t.numRows-1,null),onZoom:c=>i.pool.zoomBy(c),onFit:()=>i.pool.fit(),onColor:c=>ea(i,c),onGrouping:c=>Eu(i,c)}),i=Object.
 assign(s,{parts:a,curve:ws(a.curve,t,{theme:e,onMoment:(c,l)=>ft(i,c,l)}),pool:Js(a.map,t,{theme:e,color:n,describe:c=>Ms(t,i.moment,c),onChoose:c=>Ou(i,c)}),flame:Cs(
 a.flame,t,{theme:e,onZoom(c){i.isInNode=c,Le(i)}})});return i}function bu({header:t}){let{devices:e}=t;return e.reduce((n,o,r)=>o.reserved_bytes>e[n].reserved_bytes?
@@ -750,20 +750,20 @@ mark(String(e)),t.picked=null,n.numRows){let o=Ss(n,e),r=Es(o.allocated);t.peak=
 filter(i=>i.device===null||i.device===s);t.curve.show(o,t.peak,a)}ft(t,t.row,t.since)}function ft(t,e,n){t.row=e,t.since=n,t.data.numRows&&t.curve.setMoment(e,n),
 cancelAnimationFrame(t.pending),t.pending=requestAnimationFrame(()=>ta(t))}function xu(t,[e,n],o){let{clock:r,header:s}=t.data;if(!r)return;let a=Number(BigInt(
 o)-BigInt(s.t0)),[i,c]=[xe(r,e+a),xe(r,n+a)];ft(t,c,i===c?null:i)}function ta(t){let{data:e,row:n,since:o,parts:r,chosen:s}=t,{alloc:a}=e.allocations;t.moment=Tn(
-e,t.device,n),t.counted=t.moment.allocations.filter(i=>o===null||a[i]>o),r.moment.replaceChildren(...ku(t)),Ls(r.bar,t.moment),zn(t,t.pool.show(t.moment)),Le(t),
+e,t.device,n),t.counted=t.moment.allocations.filter(i=>o===null||a[i]>o),r.moment.replaceChildren(...ku(t)),Ls(r.bar,t.moment),Dn(t,t.pool.show(t.moment)),Le(t),
 clearTimeout(t.settling),t.settling=setTimeout(()=>vu(t),t.isSettled?gu:0),s&&t.pool.choose(Mu(t,s.allocation))}function vu(t){t.isSettled=!0,Fn(t),t.flame.show(
 t.counted)}function Mu({data:t,moment:e},n){let{addr:o,bytes:r}=t.allocations,s=n<0?-1:e.allocations.indexOf(n),a=e.strips.findIndex(({first:i,end:c})=>i<=s&&s<
 c);return a<0?null:{strip:a,allocation:n,from:o[n],bytes:r[n]}}function ku({data:t,row:e,since:n,moment:o,counted:r,peak:s}){let{sums:a}=o,i=Tu(t,e,s),c=$(o.allocations.
-length,"block"),l=$(o.strips.length,"segment"),f=`${x(a.allocated)} allocated in ${c}, ${x(a.reserved)} reserved in ${l}`,u=a.pending?`, ${x(a.pending)} freed a\
+length,"block"),l=$(o.strips.length,"segment"),f=`${v(a.allocated)} allocated in ${c}, ${v(a.reserved)} reserved in ${l}`,u=a.pending?`, ${v(a.pending)} freed a\
 nd waiting for a stream`:"",d=o.outside?`; ${$(o.outside,"block")} in no known segment`:"",p=n===null?"":Su(t,r,n),m=e===t.numRows-1?Au(t,o):"";return[h("strong",
-{},`${i}: `),`${f}${u}${d}${m}.${p}`]}function Au({allocations:{alloc:t,bytes:e}},n){let o=0;for(let r of n.allocations)t[r]<0&&(o+=e[r]);return o?`; ${x(o)} of\
+{},`${i}: `),`${f}${u}${d}${m}.${p}`]}function Au({allocations:{alloc:t,bytes:e}},n){let o=0;for(let r of n.allocations)t[r]<0&&(o+=e[r]);return o?`; ${v(o)} of\
  it from before the recording`:""}function Tu(t,e,n){return e===n?.row?`At the peak (${Y(t,e)})`:e===t.numRows-1?"At the end":e<0?"Before the first action":`Aft\
-er ${Y(t,e)}`}function Su(t,e,n){let o=e.reduce((s,a)=>s+t.allocations.bytes[a],0),r=$(e.length,"block");return` ${x(o)} of it in ${r} came since ${Y(t,n)} and \
+er ${Y(t,e)}`}function Su(t,e,n){let o=e.reduce((s,a)=>s+t.allocations.bytes[a],0),r=$(e.length,"block");return` ${v(o)} of it in ${r} came since ${Y(t,n)} and \
 stayed; the rest is pale.`}function Fn(t){xs(t.parts.holders,t.data,t.counted,{by:t.by,picked:t.picked,onPick(e){t.picked=e,Fn(t),Le(t)}})}function Le({data:t,pool:e,
 since:n,picked:o,by:r,isInNode:s}){if(n===null&&o===null&&!s){e.setDim(null);return}let{alloc:a,stack:i}=t.allocations;e.setDim(c=>n!==null&&a[c]<=n||o!==null&&
-xn(t,c,r)!==o||s!==null&&!s(i[c]))}function Eu(t,e){t.by=e,t.picked=null,Fn(t),Le(t)}function ea(t,e){t.color=e,t.parts.colors.mark(e),zn(t,t.pool.setColor(e))}
-function zn({parts:t,moment:e},n){Ds(t.legend,n,e.sums.pending>0)}function Ou(t,e){let{details:n}=t.parts;t.chosen=e;let o=n.hidden;As(n,t.data,t.moment,e),o!==
-n.hidden&&t.pool.resize()}var $u=1500;function na(t){let e=D(t),[n]=_(e,".cl-race-code",HTMLElement);n&&Cu(n);let[o]=_(e,":scope > .cudalens-race-value",HTMLElement);return o&&_u(e,o),e}
+xn(t,c,r)!==o||s!==null&&!s(i[c]))}function Eu(t,e){t.by=e,t.picked=null,Fn(t),Le(t)}function ea(t,e){t.color=e,t.parts.colors.mark(e),Dn(t,t.pool.setColor(e))}
+function Dn({parts:t,moment:e},n){zs(t.legend,n,e.sums.pending>0)}function Ou(t,e){let{details:n}=t.parts;t.chosen=e;let o=n.hidden;As(n,t.data,t.moment,e),o!==
+n.hidden&&t.pool.resize()}var $u=1500;function na(t){let e=z(t),[n]=_(e,".cl-race-code",HTMLElement);n&&Cu(n);let[o]=_(e,":scope > .cudalens-race-value",HTMLElement);return o&&_u(e,o),e}
 function _u(t,e){let n=`cl-race-tab-${Math.random().toString(36).slice(2)}`,o=[...t.children].filter(c=>c!==e&&!c.matches("h4, .cl-race-what")),r=h("div",{class:"\
 cl-race-panel"},...o),s=[r,e],a=["Accesses","Values"].map((c,l)=>h("button",{type:"button",role:"tab",id:`${n}-${l}`,"data-lm-suppress-shortcuts":"true"},c)),i=c=>{
 for(let[l,f]of a.entries())f.setAttribute("aria-selected",String(l===c)),f.tabIndex=l===c?0:-1,s[l].hidden=l!==c};for(let[c,l]of s.entries())l.setAttribute("rol\
@@ -775,23 +775,23 @@ d: press Ctrl+C",setTimeout(()=>{o.textContent="Copy"},$u)}),t.replaceWith(n),n.
 t),!0}catch{return getSelection()?.selectAllChildren(e),document.execCommand("copy")}}var Ru=4,oa=10;function ra(t,e,{onChoose:n}={}){let o={model:e,onChoose:n,kind:null,at:0,shown:e.races,cards:new Map,items:[],id:`cl-race-${Math.random().toString(
 36).slice(2)}`,list:h("ul",{class:"cl-race-list",role:"listbox",tabindex:"0","aria-label":"Races, worst first","data-lm-suppress-shortcuts":"true"}),card:h("div",
 {class:"cl-race-host","aria-live":"polite"}),tools:h("div",{class:"cl-race-tools",role:"group","aria-label":"Kinds of races"})},r=e.races.length===1,s=r?o.card:
-h("div",{class:"cl-race-split"},o.list,o.card);return r||(Pu(o),zu(o)),t.replaceChildren(...o.tools.childElementCount?[o.tools]:[],s),ia(o),{choose:a=>Fu(o,a),chosen:()=>o.
+h("div",{class:"cl-race-split"},o.list,o.card);return r||(Pu(o),Du(o)),t.replaceChildren(...o.tools.childElementCount?[o.tools]:[],s),ia(o),{choose:a=>Fu(o,a),chosen:()=>o.
 shown[o.at].row,setTheme(){},destroy:()=>t.replaceChildren()}}function Pu(t){let{races:e,more:n}=t.model,o=new Map;for(let{kind:r,title:s}of e)o.set(r,{title:s,
 number:(o.get(r)?.number??0)+1});if(o.size>1&&e.length>=Ru){let r=[...o].map(([s,{title:a,number:i}])=>({kind:s,text:`${a} ${O(i)}`}));for(let{kind:s,text:a}of[
 {kind:null,text:`all ${O(e.length)}`},...r])t.tools.append(Iu(t,s,a))}if(n){let r=`and ${$(n,"race")} more in trace.races`;t.tools.append(h("span",{class:"cl-hi\
 nt"},r))}}function Iu(t,e,n){let o=()=>{t.kind=e,sa(t),aa(t)},s={type:"button",class:"cl-button","aria-pressed":String(e===t.kind),onclick:o};return h("button",
 {...s,"data-kind":e??""},n)}function sa({tools:t,kind:e}){for(let n of _(t,"button",HTMLButtonElement))n.setAttribute("aria-pressed",String(n.dataset.kind===(e??
 "")))}function aa(t){let e=t.shown[t.at];t.shown=t.model.races.filter(n=>t.kind===null||n.kind===t.kind),t.at=Math.max(0,t.shown.indexOf(e)),ia(t)}function ia(t){
-t.items=t.shown.map((e,n)=>Nu(t,e,n)),t.list.replaceChildren(...t.items),Dn(t,t.at)}function Nu(t,e,n){let o=t.model.races.indexOf(e)+1;return h("li",{role:"opt\
+t.items=t.shown.map((e,n)=>Nu(t,e,n)),t.list.replaceChildren(...t.items),zn(t,t.at)}function Nu(t,e,n){let o=t.model.races.indexOf(e)+1;return h("li",{role:"opt\
 ion",id:`${t.id}-${n}`,"aria-selected":"false",onclick:()=>ca(t,n)},h("b",{},`${O(o)}. ${e.title}`),` of ${e.tensor}, ${e.times}`,...e.places.map(r=>h("small",{},
-r)))}function Dn(t,e){t.items[t.at]?.setAttribute("aria-selected","false"),t.at=e;let n=t.shown[e],o=t.items[e];o.setAttribute("aria-selected","true"),t.list.setAttribute(
+r)))}function zn(t,e){t.items[t.at]?.setAttribute("aria-selected","false"),t.at=e;let n=t.shown[e],o=t.items[e];o.setAttribute("aria-selected","true"),t.list.setAttribute(
 "aria-activedescendant",o.id),Hu(t.list,o);let r=t.cards.get(n)??na(n.card);t.cards.set(n,r),t.card.replaceChildren(r)}function Hu(t,e){let n=e.offsetTop-t.offsetTop;
-n<t.scrollTop?t.scrollTop=n:n+e.offsetHeight>t.scrollTop+t.clientHeight&&(t.scrollTop=n+e.offsetHeight-t.clientHeight)}function ca(t,e){Dn(t,e),t.onChoose?.(t.shown[e])}
-function Fu(t,e){t.shown.some(o=>o.row===e)||(t.kind=null,sa(t),aa(t));let n=t.shown.findIndex(o=>o.row===e);n>=0&&Dn(t,n)}function zu(t){t.list.addEventListener(
+n<t.scrollTop?t.scrollTop=n:n+e.offsetHeight>t.scrollTop+t.clientHeight&&(t.scrollTop=n+e.offsetHeight-t.clientHeight)}function ca(t,e){zn(t,e),t.onChoose?.(t.shown[e])}
+function Fu(t,e){t.shown.some(o=>o.row===e)||(t.kind=null,sa(t),aa(t));let n=t.shown.findIndex(o=>o.row===e);n>=0&&zn(t,n)}function Du(t){t.list.addEventListener(
 "keydown",e=>{if(e.ctrlKey||e.metaKey||e.altKey)return;let n=t.shown.length-1,o={ArrowDown:t.at+1,ArrowUp:t.at-1,Home:0,End:n,PageDown:t.at+oa,PageUp:t.at-oa};e.
 key in o&&(e.preventDefault(),e.stopPropagation(),ca(t,Math.min(Math.max(o[e.key],0),n)))})}async function Re(t){let e=new Blob([t]).stream().pipeThrough(new DecompressionStream("gzip"));return new Uint8Array(await new Response(e).arrayBuffer())}async function Bn(t){
-return JSON.parse(new TextDecoder().decode(await Re(t)))}var la=Symbol.for("cudalens.libraries");function Du(){let t=globalThis;return t[la]??=new Map,t[la]}async function Un(t,e,n,o=""){
-let r=Du(),s=`${t}@${e}`,a=`${s} from ${o}`,i=()=>r.get(s)??r.get(a);for(let l=i();l;l=i()){let f=await l.catch(()=>null);if(f)return f.default}let c=n(t).then(
+return JSON.parse(new TextDecoder().decode(await Re(t)))}var la=Symbol.for("cudalens.libraries");function zu(){let t=globalThis;return t[la]??=new Map,t[la]}async function Un(t,e,n,o=""){
+let r=zu(),s=`${t}@${e}`,a=`${s} from ${o}`,i=()=>r.get(s)??r.get(a);for(let l=i();l;l=i()){let f=await l.catch(()=>null);if(f)return f.default}let c=n(t).then(
 Re).then(Bu);return r.set(a,c),c.then(()=>r.set(s,c)).catch(()=>{}).then(()=>r.delete(a)),(await c).default}var fa=["$","moduleName"];async function Bu(t){let e=URL.
 createObjectURL(new Blob([t],{type:"text/javascript"})),n=fa.map(o=>Object.getOwnPropertyDescriptor(globalThis,o));try{let o=await import(e);return"default"in o?
 o:{default:Reflect.get(globalThis,"moduleName")}}finally{URL.revokeObjectURL(e),fa.forEach((o,r)=>{let s=n[r];s?Object.defineProperty(globalThis,o,s):Reflect.deleteProperty(
@@ -816,11 +816,11 @@ t.mean[e];t.mean[e]+=o/t.count[e],t.spread[e]+=o*(n-t.mean[e])}function Vu(t,e,n
 e.steps:[r],name:s?ha:t.header.names[r],short:s?ha:U(t.header,r),side:o&1,cat:t.header.cats[t.cat[n.first[o]]],count:a,total:i,self:n.self[o],cost:n.cost[o],min:n.
 min[o],max:n.max[o],mean:i/a,std:a>1?Math.sqrt(n.spread[o]/(a-1)):null}}function qu(t){let e=o=>Ku.has(o.cat)?0:o.cost,n=[0,0];for(let o of t)n[o.side]+=e(o);return t.
 map(({cost:o,...r})=>({...r,share:n[r.side]>0?100*e({...r,cost:o})/n[r.side]:0}))}var Yu={cpu_op:"CPU op",user_annotation:"range",gpu_user_annotation:"GPU range",cuda_runtime:"runtime",cuda_driver:"driver",kernel:"kernel",gpu_memcpy:"copy",gpu_memset:"\
-set",python_function:"Python",cuda_sync:"sync",overhead:"overhead"};function Zu({mean:t,std:e}){let n=e!==null?` <span class="spread">\xB1 ${v(e)}</span>`:"";return`${v(
+set",python_function:"Python",cuda_sync:"sync",overhead:"overhead"};function Zu({mean:t,std:e}){let n=e!==null?` <span class="spread">\xB1 ${x(e)}</span>`:"";return`${x(
 t)}${n}`}function Ju({share:t,side:e}){let n=e?"GPU":"CPU";return`<span class="bar"><i style="width:${t.toFixed(1)}%"></i></span>${R(t)} ${n}`}function Qu({name:t,
 short:e}){return`<span class="name" title="${Yt(t)}">${Yt(e)}</span>`}function ga({cat:t}){return Yu[t]??t}function _t(t,e,n,o){let r=e==="name"||e==="cat";return{
 title:t,data:e,...r?{}:{className:"number"},render:(s,a,i)=>a==="display"?o(i):n(i),searchable:r,orderSequence:["desc","asc"]}}function Pe(t,e){return _t(t,e,n=>n[e],
-n=>v(n[e]))}var Gn=[_t("Name","name",t=>`${t.short} ${t.name}`,Qu),_t("Kind","cat",ga,t=>`<span class="kind">${Yt(ga(t))}</span>`),_t("Count","count",t=>t.count,
+n=>x(n[e]))}var Gn=[_t("Name","name",t=>`${t.short} ${t.name}`,Qu),_t("Kind","cat",ga,t=>`<span class="kind">${Yt(ga(t))}</span>`),_t("Count","count",t=>t.count,
 t=>O(t.count)),Pe("Total","total"),Pe("Self","self"),_t("Mean \xB1 sd","mean",t=>t.mean,Zu),Pe("Min","min"),Pe("Max","max"),_t("Share of self","share",t=>t.share,
 Ju)];function ut(t){return Gn.findIndex(e=>e.data===t)}var wa=ut("share"),Ie=[{width:1e3,columns:[ut("min"),ut("max")]},{width:760,columns:[ut("cat"),ut("total")]},
 {width:600,columns:[ut("mean"),ut("count")]}];var ba=`
@@ -897,20 +897,20 @@ if(o())return;let s=h("div",{class:"cudalens-races"}),{hasProfile:a,hasGraphs:i}
 timeline?.showRace(c.row)})}async function ka({source:t,parts:e,panels:n,isClosed:o}){let r=await Bn(await t.graphs());if(o())return;let s=h("div",{class:"cudal\
 ens-graphs"}),{hasProfile:a,hasRaces:i}=t.facts;e.graphs.append(Kn("CUDA graphs",a||i),s),e.graphs.hidden=!1,n.graphs=cs(s,r)}async function jn(t){let{source:e,
 parts:n}=t,{memoryMap:o,memoryFirst:r}=e.facts,s=await e.memory();if(t.isClosed())return;let a=h("div",{class:"mm-host"}),i=h("div",{class:"cudalens-memory"},...o?
-[D(o)]:[]);n.memoryMap.append(Kn("Memory",!r),a,i),n.memoryMap.hidden=!1,t.panels.memoryMap=await Qs(a,s,{theme:t.theme})}function Aa({source:t,parts:e,store:n},o){
-t.facts.findings&&(e.findings.append(D(t.facts.findings)),Xn(e.findings,"tbody tr[data-event]",r=>{let s=o.eventOf(Number(r.dataset.event));return s>=0&&n.set({
-event:s,range:null,names:null},"findings"),s>=0}),e.findings.hidden=!1)}function Ta({source:t,parts:e,panels:n}){t.facts.syncs&&(e.syncs.append(D(t.facts.syncs)),
+[z(o)]:[]);n.memoryMap.append(Kn("Memory",!r),a,i),n.memoryMap.hidden=!1,t.panels.memoryMap=await Qs(a,s,{theme:t.theme})}function Aa({source:t,parts:e,store:n},o){
+t.facts.findings&&(e.findings.append(z(t.facts.findings)),Xn(e.findings,"tbody tr[data-event]",r=>{let s=o.eventOf(Number(r.dataset.event));return s>=0&&n.set({
+event:s,range:null,names:null},"findings"),s>=0}),e.findings.hidden=!1)}function Ta({source:t,parts:e,panels:n}){t.facts.syncs&&(e.syncs.append(z(t.facts.syncs)),
 Xn(e.syncs,"tbody tr",(o,r)=>(n.timeline?.showSync(r),!0)),e.syncs.hidden=!1)}function Xn(t,e,n){let o=_(t,e,HTMLElement);o.forEach((r,s)=>{let a=()=>{if(n(r,s))
 for(let i of o)i.toggleAttribute("data-chosen",i===r)};r.tabIndex=0,r.addEventListener("click",a),r.addEventListener("keydown",i=>{i.key==="Enter"&&a()})})}function Sa(t,e){
 let{parts:n,panels:o,source:r,store:s}=t;return ua(n.table,"Costs",[{key:"table",title:"Operators and kernels",fill:a=>a.append(n.tableHost)},{key:"flame",title:"\
 Flame graph",fill(a){o.flame=as(a,e,{theme:t.theme,baseline:r.facts.baseline,onEvent:i=>s.set({event:i,range:null,names:null},"flame")}),o.flame.update(s.get())},
 onShow:()=>o.flame?.shown()},...cd.flatMap(([a,i])=>{let c=r.facts[a];return c?[{key:a,title:i,fill:l=>ld(t,e,l,a,c)}]:[]})])}var cd=[["lines","Lines"],["module\
-s","Modules"],["steps","Steps"]];function ld({store:t},e,n,o,r){let s=h("div",{class:`cudalens-${o}`},D(r));for(let a of s.querySelectorAll("details:first-child"))
+s","Modules"],["steps","Steps"]];function ld({store:t},e,n,o,r){let s=h("div",{class:`cudalens-${o}`},z(r));for(let a of s.querySelectorAll("details:first-child"))
 a.setAttribute("open","");da(s),n.append(s),Xn(s,"tbody tr[data-event]",a=>{let i=e.eventOf(Number(a.dataset.event));return i>=0&&t.set({event:i,range:null,names:null},
 o),i>=0})}async function Ea(t,e){let{asset:n,versions:o,sender:r}=t.source,[s,a]=await Promise.all([Un("datatables.js",o.datatables,n,r),n("datatables.css").then(
 Re)]);t.isClosed()||(t.panels.table=va(t.parts.tableHost,e,{DataTable:s,styleSheet:new TextDecoder().decode(a),theme:t.theme,onNames:i=>t.store.set({names:i},"t\
 able")}))}function Oa({source:t,parts:e,panels:n,theme:o},r){if(!r.metrics.length)return;let s=h("div",{class:"cl-metrics-host"}),a=h("h3",{"aria-level":2},"GPU\
- readings",h("span",{},t.facts.metrics??""));e.metrics.replaceChildren(a,s),e.metrics.hidden=!1;let i=_a(r,r.metrics);n.metrics=zr(s,r.metrics,r.header.metrics.
+ readings",h("span",{},t.facts.metrics??""));e.metrics.replaceChildren(a,s),e.metrics.hidden=!1;let i=_a(r,r.metrics);n.metrics=Dr(s,r.metrics,r.header.metrics.
 gauges,{theme:o,view:i})}async function $a(t,e){if(t.isClosed())return;let{parts:n,panels:o,source:r,store:s}=t,a=fd(e),i=h("h3",{"aria-level":2},"Memory");if(o.
 memoryMap||!a.length){n.memory.hidden=!0;return}let c=h("div",{class:"cl-plot-host"},h("p",{class:"cl-hint"},"Loading the memory curve\u2026"));n.memory.replaceChildren(
 i,c),await fo(c,t.cleanups);let l=await Un("plotly.js",r.versions.plotly,r.asset,r.sender);if(t.isClosed())return;c.replaceChildren();let f=Pr(c,a,{Plotly:l,theme:t.
@@ -933,64 +933,66 @@ t.start[f]||l-f);let i=e===null?-1:a.indexOf(e),c=i<0?md(t,a):(i+o+a.length)%a.l
 reduce((n,o,r)=>t[o]>t[e[n]]?r:n,0)}function Fa(t,e,n,o){let r=n.get(),s=j(e,r);if(t.hidden=s===null,s===null)return;let a=0;for(let c=0;c<e.n;c++)a+=s[c];let i=o.link();t.replaceChildren(h("span",
 {class:"cl-bar-count"},`${$(a,"event")} of ${O(e.n)} selected`),...bd(e,r).map(([c,l])=>yd(n,c,l)),...r.range?[h("span",{class:"cl-measure"},gd(e,r.range))]:[],
 ...wd(e,n),...Or(e,r,o.mark),Ha("Copy pandas","Copy the expression that selects these rows",Ia(e,r)),...i===null?[]:[Ha("Copy link","Copy the address of what sh\
-ows",i)],h("button",{class:"cl-button cl-clear",type:"button",onclick:()=>n.clear("bar")},"Clear selection"))}function gd(t,e){let{busy:n,idle:o,work:r,calls:s}=po(
-t,e),a=`${$(s,"CPU event")}`;if(!t.header.lanes.some(({kind:c,count:l})=>c==="device"&&l))return a;let i=R(100*n/(e[1]-e[0]));return`GPU busy ${v(n)} (${i}), id\
-le ${v(o)}; ${$(r,"GPU event")}, ${a}`}function wd(t,e){let{event:n,names:o}=e.get();if(n===null&&o===null)return[];let r=a=>()=>{let i=Na(t,e.get(),a);i&&e.set(
+ows",i)],h("button",{class:"cl-button cl-clear",type:"button",onclick:()=>n.clear("bar")},"Clear selection"))}function gd(t,e){let{busy:n,idle:o,work:r,calls:s}=mo(
+t,e),a=`${$(s,"CPU event")}`;if(!t.header.lanes.some(({kind:c,count:l})=>c==="device"&&l))return a;let i=R(100*n/(e[1]-e[0]));return`GPU busy ${x(n)} (${i}), id\
+le ${x(o)}; ${$(r,"GPU event")}, ${a}`}function wd(t,e){let{event:n,names:o}=e.get();if(n===null&&o===null)return[];let r=a=>()=>{let i=Na(t,e.get(),a);i&&e.set(
 {event:i.event,names:null,range:null},"bar")},s=(a,i,c)=>h("button",{class:"cl-button",type:"button",title:i,"aria-label":i,onclick:r(c)},a);return n===null?[s(
 "Go to the longest","Select the longest event of this name",1)]:[s("\u2039 same name","Previous event of this name",-1),s("same name \u203A","Next event of this\
  name",1)]}function Ha(t,e,n){let s=h("button",{...{class:"cl-button cl-copy",type:"button",title:n===null?"More than 2,000 rows":e},disabled:n===null,"data-tex\
 t":n,onclick:async()=>{if(n!==null)try{await navigator.clipboard.writeText(n),s.textContent="Copied"}catch{s.replaceWith(h("code",{class:"cl-copy-text",tabindex:0},
-n))}}},t);return s}function bd(t,{range:e,event:n,names:o}){let r=[];if(e){let[s,a]=e;r.push(["range",`${v(s)} \u2013 ${v(a)} (${v(a-s)})`])}if(n!==null&&r.push(
+n))}}},t);return s}function bd(t,{range:e,event:n,names:o}){let r=[];if(e){let[s,a]=e;r.push(["range",`${x(s)} \u2013 ${x(a)} (${x(a-s)})`])}if(n!==null&&r.push(
 ["event",`within ${U(t.header,t.name[n])}`]),o){let[s]=[...o].map(a=>U(t.header,a));r.push(["names",o.size===1?s:`${s} and ${o.size-1} more`])}return r}function yd(t,e,n){
 let o=()=>t.set({[e]:null},"bar");return h("span",{class:"cl-chip",title:n},h("span",{},n),h("button",{type:"button","aria-label":`Stop selecting ${n}`,onclick:o},
-"\xD7"))}function za(t,e){let n=h("div",{class:"cl-table-host"}),o={verdict:h("p",{class:"cl-verdict"},...xd(e.badge),...vd(e.verdict)),message:h("div",{class:"cl-messag\
+"\xD7"))}function Da(t,e){let n=h("div",{class:"cl-table-host"}),o={verdict:h("p",{class:"cl-verdict"},...xd(e.badge),...vd(e.verdict)),message:h("div",{class:"cl-messag\
 e",role:"alert",hidden:!0}),status:h("p",{class:"cl-hint cl-status"},"Loading the timeline\u2026"),races:B("cl-races","Races"),graphs:B("cl-graphs","CUDA graphs"),
-findings:B("cudalens-findings","Findings"),memoryMap:B("cl-memory-map","Memory"),timeline:h("div",{class:"cl-timeline"}),metrics:B("cl-metrics","Readings of the\
- GPUs"),syncs:B("cudalens-syncs","Waits for the GPU"),bar:h("div",{class:"cl-bar",hidden:!0}),marks:B("cl-marks","Marks"),table:B("cl-panel cl-table","Costs"),tableHost:n,
-details:B("cl-panel cl-details","Details of the selected event"),memory:B("cl-panel cl-memory","Memory curve")};return t.replaceChildren(o.verdict,...Md(e.details),
-...kd(e.notes),o.message,o.status,...e.graphsFirst?[o.graphs,o.races]:[o.races,o.graphs],...e.memoryFirst?[o.memoryMap]:[],o.timeline,o.bar,o.marks,o.metrics,o.
-findings,o.syncs,h("div",{class:"cl-columns"},o.table,o.details),o.memory,...e.memoryFirst?[]:[o.memoryMap]),o}function B(t,e,...n){return h("section",{class:t,
-role:"group","aria-label":e,hidden:!0},...n)}function xd(t){return t?[h("span",{class:"cl-badge"},t)," "]:[]}function vd(t){let e=t.indexOf("; ");return e<0?[h(
-"strong",{},t)]:[h("strong",{},t.slice(0,e)),t.slice(e)]}function Md(t){return t?[h("details",{class:"cl-support"},h("summary",{},"more figures"),h("p",{},t))]:
-[]}function kd(t=[]){return t.length?[h("ul",{class:"cl-notes"},...t.map(e=>h("li",{},e)))]:[]}var Ad=120,Td=5e4;function Ba(t,e){let n=ht();t.classList.add("cudalens"),t.dataset.theme=n,t.dataset.state="loading";let o={root:t,source:e,parts:za(t,e.facts),
-store:Wr(),panels:{},marks:null,tabs:null,theme:n,data:null,isOpen:!0,isClosed:()=>!o.isOpen,following:void 0,tableMask:void 0,updating:[],cleanups:[Zt(s=>Da(o,
+findings:B("cudalens-findings","Findings"),memoryMap:B("cl-memory-map","Memory"),part:h("p",{class:"cl-hint cl-part",hidden:!0}),timeline:h("div",{class:"cl-tim\
+eline"}),metrics:B("cl-metrics","Readings of the GPUs"),syncs:B("cudalens-syncs","Waits for the GPU"),bar:h("div",{class:"cl-bar",hidden:!0}),marks:B("cl-marks",
+"Marks"),table:B("cl-panel cl-table","Costs"),tableHost:n,details:B("cl-panel cl-details","Details of the selected event"),memory:B("cl-panel cl-memory","Memory\
+ curve")};return t.replaceChildren(o.verdict,...Md(e.details),...kd(e.notes),o.message,o.status,...e.graphsFirst?[o.graphs,o.races]:[o.races,o.graphs],...e.memoryFirst?
+[o.memoryMap]:[],o.part,o.timeline,o.bar,o.marks,o.metrics,o.findings,o.syncs,h("div",{class:"cl-columns"},o.table,o.details),o.memory,...e.memoryFirst?[]:[o.memoryMap]),
+o}function B(t,e,...n){return h("section",{class:t,role:"group","aria-label":e,hidden:!0},...n)}function xd(t){return t?[h("span",{class:"cl-badge"},t)," "]:[]}
+function vd(t){let e=t.indexOf("; ");return e<0?[h("strong",{},t)]:[h("strong",{},t.slice(0,e)),t.slice(e)]}function Md(t){return t?[h("details",{class:"cl-supp\
+ort"},h("summary",{},"more figures"),h("p",{},t))]:[]}function kd(t=[]){return t.length?[h("ul",{class:"cl-notes"},...t.map(e=>h("li",{},e)))]:[]}var Ad=120,Td=5e4;function Ba(t,e){let n=ht();t.classList.add("cudalens"),t.dataset.theme=n,t.dataset.state="loading";let o={root:t,source:e,parts:Da(t,e.facts),
+store:Wr(),panels:{},marks:null,tabs:null,theme:n,data:null,isOpen:!0,isClosed:()=>!o.isOpen,following:void 0,tableMask:void 0,updating:[],cleanups:[Zt(s=>za(o,
 s))]};return{ready:Sd(o).catch(s=>o.isOpen&&Wa(o,s)),get data(){return o.data},panels:o.panels,get tabs(){return o.tabs},selection:o.store,showStatus(s){o.parts.
-status.textContent=s},setTheme:s=>Da(o,s),destroy:()=>Hd(o)}}async function Sd(t){let{source:e}=t,{hasRaces:n,hasGraphs:o,hasProfile:r,memoryFirst:s,memoryAlone:a}=e.
-facts;if(n&&await dt(t,"list of races",()=>Ma(t)),o&&await dt(t,"graph tree",()=>ka(t)),t.isClosed())return;if(s&&await dt(t,"memory map",()=>jn(t)),Nd(t),!r||a){
-await $d(t);return}let i=await lo(await e.payload());t.isClosed()||(t.data=i,await Ed(t,i))}async function Ed(t,e){let{parts:n,source:o,root:r}=t;o.onData?.(),n.
-status.remove(),t.panels.timeline=Ar(n.timeline,e,{theme:t.theme,onSelect:s=>t.store.set(s,"timeline"),onTime:s=>_d(t,[...s])}),Od(t),Oa(t,e),Aa(t,e),Ta(t),o.facts.
-memoryMap&&!o.facts.memoryFirst&&await dt(t,"memory map",()=>jn(t)),t.store.subscribe((s,a)=>Cd(t,e,s,a)),t.tabs=Sa(t,e),n.table.hidden=!1,n.memory.hidden=!1,await qn(),
-r.dataset.state="painted",o.onPaint?.(),await Promise.all([dt(t,"table",async()=>{await Ea(t,e),Ua(t,e,t.store.get()),Ga(t,t.store.get())}),dt(t,"list of detail\
-s",()=>e.detailsReady)]),dt(t,"memory curve",()=>$a(t,e)),t.isOpen&&o.hash&&Pd(t,e,o.hash),t.isOpen&&(r.dataset.state="ready")}function Od(t){let{source:e,panels:n,
-store:o,parts:r}=t;t.marks=Er(r.marks,e.facts.marks,{onChange(s){n.timeline?.setMarks(s),e.onMarks?.(s)},onShow({at:s,dur:a}){let i=Math.max(a*.5,500);n.timeline?.
-zoomTo(s-i,s+a+i),a&&o.set({range:[s,s+a],event:null},"marks")}}),n.timeline?.setMarks(t.marks.marks)}async function $d(t){t.parts.status.remove(),t.parts.timeline.
-hidden=!0,t.source.onData?.(),await qn(),t.source.onPaint?.(),t.isOpen&&t.root.dataset.state!=="failed"&&(t.root.dataset.state="ready")}function qn(){return new Promise(
-t=>{let e=setTimeout(t,250);requestAnimationFrame(()=>setTimeout(()=>{clearTimeout(e),t()}))})}async function dt(t,e,n){try{await n()}catch(o){t.isOpen&&Wa(t,o,
-`The ${e} cannot be shown`)}}function _d(t,e){t.panels.metrics?.setView(e),clearTimeout(t.following),t.following=setTimeout(()=>t.isOpen&&t.panels.memory?.setView(
-e),Ad)}function Cd(t,e,n,o){let{timeline:r,memory:s,memoryMap:a,races:i}=t.panels,{range:c,event:l,names:f}=n;o!=="timeline"&&(r?.setRange(c?.[0]??null,c?.[1]),
-r?.setNames(f),r?.select(l)),o!=="memory"&&s?.setRange(c),c&&a?.showStretch(c,e.header.t0),t.parts.details.hidden=l===null,Sr(t.parts.details,e,l);let u=r?.raceOf(
-l)??null;u!==null&&i?.choose(u),t.source.onSelect?.(Id(e,n));let d=[()=>j(e,n),()=>Fa(t.parts.bar,e,t.store,{link:()=>Rd(t,e),mark:p=>t.marks?.add(p)}),()=>Ua(t,
-e,n),()=>Ga(t,n),()=>t.panels.flame?.update(n)];if(e.n<=Td)for(let p of d)p();else Ld(t,d)}async function Ld(t,e){t.updating=e;for(let n of e){if(await qn(),!t.
-isOpen||t.updating!==e)return;n()}}function Rd({source:t,panels:e,store:n,marks:o},r){return!t.address||!e.timeline?null:t.address(La(r,e.timeline.getView(),n.get(),
-o?.marks))}function Pd({panels:t,store:e,marks:n},o,r){let{view:s,selection:a,marks:i}=Ra(o,r);i.length&&n&&(n.replace(i),t.timeline?.setMarks(n.marks)),Object.
-keys(a).length&&e.set(a,"link"),s&&t.timeline?.zoomTo(...s)}function Ua(t,e,n){let{table:o}=t.panels,r=j(e,{...n,names:null});r!==t.tableMask&&o?.sum(r),o&&(t.tableMask=
-r)}function Ga({panels:{table:t}},{names:e}){t?.update(),t?.choose(e)}function Id(t,{range:e,event:n,names:o}){return{range:e&&[...e],event:n===null?null:t.rowOf(
-n),names:o&&[...o].map(r=>t.header.names[r])}}function Nd(t){let e=t.root.clientWidth,n=new ResizeObserver(()=>{t.root.clientWidth!==e&&(e=t.root.clientWidth,t.
-panels.memory?.resize(),t.panels.flame?.resize(),t.panels.metrics?.resize(),t.panels.memoryMap?.resize())});n.observe(t.root),t.cleanups.push(()=>n.disconnect())}
-function Da(t,e){t.theme=e,t.root.dataset.theme=e;for(let n of Object.values(t.panels))n.setTheme(e)}function Wa({root:t,parts:e,source:n,data:o},r,s="The live \
-view cannot be shown"){let a=r instanceof nt;if(a&&!o){t.dataset.state="failed",n.onGone?.();return}e.status.remove(),e.message.hidden=!1,e.message.append(h("p",
-{},`${s}: ${r instanceof Error?r.message:r}`)),t.dataset.state="failed",n.onFail?.(),a||console.error(r)}function Hd(t){t.isOpen=!1,clearTimeout(t.following);for(let e of Object.
-values(t.panels))e.destroy();for(let e of t.cleanups.splice(0))e();t.root.replaceChildren()}function Yn(t){return t?_(document,`[data-cudalens-static="${CSS.escape(t)}"]`,HTMLElement):[]}function Zn(t,e){let n=Yn(t).map(r=>r.closest(".jp-OutputArea-chi\
-ld")??r),o=n.length>1?n[0].nextElementSibling:null;o instanceof HTMLElement&&o.nextElementSibling===n[1]&&n.push(o);for(let r of n)r.style.display=e?"none":""}var Fd=1e3,zd="This view becomes interactive when the kernel is free.",Dd="The kernel was restarted before this view had its data. Run the cell again for the in\
-teractive view.";function Bd(t){let e=new Map,n=uo(),o=0,r=!1,s=c=>{for(let l of e.values())l.reject(c);e.clear()},a=()=>{r=!0,s(new nt)},i=(c,l)=>{let f=e.get(
+status.textContent=s},setTheme:s=>za(o,s),destroy:()=>Fd(o)}}async function Sd(t){let{source:e}=t,{hasRaces:n,hasGraphs:o,hasProfile:r,memoryFirst:s,memoryAlone:a}=e.
+facts;if(n&&await dt(t,"list of races",()=>Ma(t)),o&&await dt(t,"graph tree",()=>ka(t)),t.isClosed())return;if(s&&await dt(t,"memory map",()=>jn(t)),Hd(t),!r||a){
+await _d(t);return}let i=await lo(await e.payload());t.isClosed()||(t.data=i,await Ed(t,i))}async function Ed(t,e){let{parts:n,source:o,root:r}=t;o.onData?.(),n.
+status.remove(),t.panels.timeline=Ar(n.timeline,e,{theme:t.theme,onSelect:s=>t.store.set(s,"timeline"),onTime:s=>Cd(t,[...s])}),Od(t,e),$d(t),Oa(t,e),Aa(t,e),Ta(
+t),o.facts.memoryMap&&!o.facts.memoryFirst&&await dt(t,"memory map",()=>jn(t)),t.store.subscribe((s,a)=>Ld(t,e,s,a)),t.tabs=Sa(t,e),n.table.hidden=!1,n.memory.hidden=
+!1,await qn(),r.dataset.state="painted",o.onPaint?.(),await Promise.all([dt(t,"table",async()=>{await Ea(t,e),Ua(t,e,t.store.get()),Ga(t,t.store.get())}),dt(t,"\
+list of details",()=>e.detailsReady)]),dt(t,"memory curve",()=>$a(t,e)),t.isOpen&&o.hash&&Id(t,e,o.hash),t.isOpen&&(r.dataset.state="ready")}function Od({parts:t},{
+n:e,header:n}){if(!n.first_row)return;let[o,r]=[n.num_all,e].map(s=>s.toLocaleString("en"));t.part.textContent=`This file has the last ${r} of ${o} events, from\
+ ${x(n.begin)} on: the timeline, the table of operators and kernels, the flame graph and the memory curve show these. All else is of the whole run.`,t.part.hidden=
+!1}function $d(t){let{source:e,panels:n,store:o,parts:r}=t;t.marks=Er(r.marks,e.facts.marks,{onChange(s){n.timeline?.setMarks(s),e.onMarks?.(s)},onShow({at:s,dur:a}){
+let i=Math.max(a*.5,500);n.timeline?.zoomTo(s-i,s+a+i),a&&o.set({range:[s,s+a],event:null},"marks")}}),n.timeline?.setMarks(t.marks.marks)}async function _d(t){
+t.parts.status.remove(),t.parts.timeline.hidden=!0,t.source.onData?.(),await qn(),t.source.onPaint?.(),t.isOpen&&t.root.dataset.state!=="failed"&&(t.root.dataset.
+state="ready")}function qn(){return new Promise(t=>{let e=setTimeout(t,250);requestAnimationFrame(()=>setTimeout(()=>{clearTimeout(e),t()}))})}async function dt(t,e,n){
+try{await n()}catch(o){t.isOpen&&Wa(t,o,`The ${e} cannot be shown`)}}function Cd(t,e){t.panels.metrics?.setView(e),clearTimeout(t.following),t.following=setTimeout(
+()=>t.isOpen&&t.panels.memory?.setView(e),Ad)}function Ld(t,e,n,o){let{timeline:r,memory:s,memoryMap:a,races:i}=t.panels,{range:c,event:l,names:f}=n;o!=="timeli\
+ne"&&(r?.setRange(c?.[0]??null,c?.[1]),r?.setNames(f),r?.select(l)),o!=="memory"&&s?.setRange(c),c&&a?.showStretch(c,e.header.t0),t.parts.details.hidden=l===null,
+Sr(t.parts.details,e,l);let u=r?.raceOf(l)??null;u!==null&&i?.choose(u),t.source.onSelect?.(Nd(e,n));let d=[()=>j(e,n),()=>Fa(t.parts.bar,e,t.store,{link:()=>Pd(
+t,e),mark:p=>t.marks?.add(p)}),()=>Ua(t,e,n),()=>Ga(t,n),()=>t.panels.flame?.update(n)];if(e.n<=Td)for(let p of d)p();else Rd(t,d)}async function Rd(t,e){t.updating=
+e;for(let n of e){if(await qn(),!t.isOpen||t.updating!==e)return;n()}}function Pd({source:t,panels:e,store:n,marks:o},r){return!t.address||!e.timeline?null:t.address(
+La(r,e.timeline.getView(),n.get(),o?.marks))}function Id({panels:t,store:e,marks:n},o,r){let{view:s,selection:a,marks:i}=Ra(o,r);i.length&&n&&(n.replace(i),t.timeline?.
+setMarks(n.marks)),Object.keys(a).length&&e.set(a,"link"),s&&t.timeline?.zoomTo(...s)}function Ua(t,e,n){let{table:o}=t.panels,r=j(e,{...n,names:null});r!==t.tableMask&&
+o?.sum(r),o&&(t.tableMask=r)}function Ga({panels:{table:t}},{names:e}){t?.update(),t?.choose(e)}function Nd(t,{range:e,event:n,names:o}){return{range:e&&[...e],
+event:n===null?null:t.rowOf(n),names:o&&[...o].map(r=>t.header.names[r])}}function Hd(t){let e=t.root.clientWidth,n=new ResizeObserver(()=>{t.root.clientWidth!==
+e&&(e=t.root.clientWidth,t.panels.memory?.resize(),t.panels.flame?.resize(),t.panels.metrics?.resize(),t.panels.memoryMap?.resize())});n.observe(t.root),t.cleanups.
+push(()=>n.disconnect())}function za(t,e){t.theme=e,t.root.dataset.theme=e;for(let n of Object.values(t.panels))n.setTheme(e)}function Wa({root:t,parts:e,source:n,
+data:o},r,s="The live view cannot be shown"){let a=r instanceof nt;if(a&&!o){t.dataset.state="failed",n.onGone?.();return}e.status.remove(),e.message.hidden=!1,
+e.message.append(h("p",{},`${s}: ${r instanceof Error?r.message:r}`)),t.dataset.state="failed",n.onFail?.(),a||console.error(r)}function Fd(t){t.isOpen=!1,clearTimeout(
+t.following);for(let e of Object.values(t.panels))e.destroy();for(let e of t.cleanups.splice(0))e();t.root.replaceChildren()}function Yn(t){return t?_(document,`[data-cudalens-static="${CSS.escape(t)}"]`,HTMLElement):[]}function Zn(t,e){let n=Yn(t).map(r=>r.closest(".jp-OutputArea-chi\
+ld")??r),o=n.length>1?n[0].nextElementSibling:null;o instanceof HTMLElement&&o.nextElementSibling===n[1]&&n.push(o);for(let r of n)r.style.display=e?"none":""}var Dd=1e3,zd="This view becomes interactive when the kernel is free.",Bd="The kernel was restarted before this view had its data. Run the cell again for the in\
+teractive view.";function Ud(t){let e=new Map,n=ho(),o=0,r=!1,s=c=>{for(let l of e.values())l.reject(c);e.clear()},a=()=>{r=!0,s(new nt)},i=(c,l)=>{let f=e.get(
 c?.id);f&&(e.delete(c.id),c.error?f.reject(new Error(c.error)):f.resolve(Ka(l[0])))};return t.on("msg:custom",i),t.on("comm_live_update",a),{ask(c){if(r)return Promise.
 reject(new nt);o+=1;let l=`${n}-${o}`;return new Promise((f,u)=>{e.set(l,{resolve:f,reject:u}),t.send({kind:"request",id:l,want:c})})},close(){t.off("msg:custom",
 i),t.off("comm_live_update",a),s(new Error("the view was closed"))}}}function Ka(t){return t instanceof ArrayBuffer?new Uint8Array(t):new Uint8Array(t.buffer,t.
-byteOffset,t.byteLength)}function Ud({model:t,el:e}){let n=t.get("_picture"),o=Bd(t),r=d=>{let p=t.get("_ready")[d];return p?Promise.resolve(Ka(p)):o.ask(d)},s=h(
+byteOffset,t.byteLength)}function Gd({model:t,el:e}){let n=t.get("_picture"),o=Ud(t),r=d=>{let p=t.get("_ready")[d];return p?Promise.resolve(Ka(p)):o.ask(d)},s=h(
 "div",{}),a=h("p",{class:"cl-live-note",role:"status",hidden:!0},zd),i=h("div",{class:"cudalens cl-callback-errors",role:"alert"});e.classList.add("cudalens-liv\
-e"),e.replaceChildren(a,s,i),s.hidden=Yn(n).length>0;let c=setTimeout(()=>{a.hidden=!1,l.showStatus("")},Fd),l=Ba(s,{facts:{...t.get("_facts"),marks:t.get("_mar\
+e"),e.replaceChildren(a,s,i),s.hidden=Yn(n).length>0;let c=setTimeout(()=>{a.hidden=!1,l.showStatus("")},Dd),l=Ba(s,{facts:{...t.get("_facts"),marks:t.get("_mar\
 ks")},versions:t.get("_versions"),sender:t.get("_process"),payload:()=>r("payload"),races:()=>r("races"),graphs:()=>r("graphs"),memory:()=>r("memory"),asset:d=>o.
-ask(d),onData(){clearTimeout(c),a.hidden=!0,s.hidden=!1,Zn(n,!0)},onFail(){clearTimeout(c),a.hidden=!0,s.hidden=!1},onGone(){clearTimeout(c),a.textContent=Dd,a.
+ask(d),onData(){clearTimeout(c),a.hidden=!0,s.hidden=!1,Zn(n,!0)},onFail(){clearTimeout(c),a.hidden=!0,s.hidden=!1},onGone(){clearTimeout(c),a.textContent=Bd,a.
 hidden=!1},onMarks(d){t.set("_marks",d),t.save_changes()},onSelect(d){t.set("_selection",d),t.save_changes()}}),f=()=>{i.replaceChildren(...t.get("_errors").map(
 d=>h("pre",{class:"cl-traceback"},d)))};i.dataset.theme=ht();let u=Zt(d=>{i.dataset.theme=d});return t.on("change:_errors",f),f(),()=>{clearTimeout(c),u(),t.off(
-"change:_errors",f),o.close(),l.destroy(),Zn(n,!1)}}var Rw={render:Ud};export{Rw as default};
+"change:_errors",f),o.close(),l.destroy(),Zn(n,!1)}}var Iw={render:Gd};export{Iw as default};

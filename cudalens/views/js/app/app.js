@@ -3,6 +3,7 @@
 
 import { decodePayload } from "../payload/payload.js";
 import { element } from "../shared/dom.js";
+import { formatDuration } from "../shared/format.js";
 import { KernelGone } from "../shared/model.js";
 import { pageTheme, watchPageTheme } from "../shared/page_theme.js";
 import { createTimeline } from "../timeline/timeline.js";
@@ -159,6 +160,7 @@ async function startEvents(app, data) {
     onSelect: (selection) => app.store.set(selection, "timeline"),
     onTime: (view) => followTimeline(app, [...view]),
   });
+  describePart(app, data);
   startMarks(app);
   startMetrics(app, data);
   startFindings(app, data);
@@ -186,6 +188,21 @@ async function startEvents(app, data) {
   void startPanel(app, "memory curve", () => startMemory(app, data));
   if (app.isOpen && source.hash) followLink(app, data, source.hash);
   if (app.isOpen) root.dataset.state = "ready";
+}
+
+/**
+ * Says which events a report of limited size has.
+ *
+ * @param {App} app
+ * @param {TraceData} data
+ */
+function describePart({ parts }, { n, header }) {
+  if (!header.first_row) return;
+  const [all, shown] = [header.num_all, n].map((count) => count.toLocaleString("en"));
+  parts.part.textContent =
+    `This file has the last ${shown} of ${all} events, from ${formatDuration(header.begin)} on: the timeline, ` +
+    "the table of operators and kernels, the flame graph and the memory curve show these. All else is of the whole run.";
+  parts.part.hidden = false;
 }
 
 /** @param {App} app */

@@ -9,7 +9,7 @@ import plotly.graph_objects as go
 from cudalens.analysis import units
 from cudalens.analysis.time.flame import flame_graph
 from cudalens.frames import Ranks, Trace
-from cudalens.views.figures.style import MAX_POINTS, Mode, finished, label, nothing
+from cudalens.views.figures.style import MAX_POINTS, Mode, finished, in_short, label, nothing
 from cudalens.views.theme import color_of
 
 _MIN_SHARE = 0.002
@@ -26,6 +26,7 @@ def figure(trace: Trace | Ranks, *, mode: Mode = "auto", weight: str = "host", *
     shown = frame[frame["width_ns"] >= _MIN_SHARE * whole].nlargest(MAX_POINTS, "width_ns")
     names = shown["name"].astype(object).tolist()
     shares = (shown["width_ns"] / max(whole, 1)).tolist()
+    brief = in_short(names, shown["is_device"].tolist())
     drawn = go.Figure()
     drawn.add_bar(
         x=shown["width_ns"] / 1e6,
@@ -36,7 +37,7 @@ def figure(trace: Trace | Ranks, *, mode: Mode = "auto", weight: str = "host", *
         marker={"color": _colors(shown, mode), "line": {"width": 0}},
         text=[
             label(name, max(int(share * _CHARS), 4)) if share > 0.04 else ""
-            for name, share in zip(names, shares, strict=True)
+            for name, share in zip(brief, shares, strict=True)
         ],
         textposition="inside",
         insidetextanchor="start",

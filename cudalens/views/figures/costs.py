@@ -101,7 +101,7 @@ def attributed(trace: Trace | Ranks, *, mode: Mode = "auto", by: str = "module")
     column = "device_self_ns" if sums["device_self_ns"].sum() else "host_self_ns"
     sums = sums.sort_values([column, "host_self_ns"], ascending=False, kind="stable", ignore_index=True)
     shown = sums.head(MAX_BARS)
-    names = [label(name[-46:] if len(name) > 46 else name) for name in shown["key"]]
+    names = [label(_end(name)) for name in shown["key"]]
     hover = [
         f"{label(key, 120)}<br>{units.duration(gpu)} on the GPU, {units.duration(host)} on the host, itself"
         for key, host, gpu in shown.itertuples(index=False)
@@ -120,6 +120,15 @@ def _attribution_title(sums: Any, column: str) -> str:
     top, whole = (named if len(named) else sums).iloc[0], int(sums[column].sum())
     share = units.percent(100 * int(top[column]) / max(whole, 1))
     return f"{units.shorten(str(top['key']), 60)} takes {share} of {units.duration(whole)} on {where}"
+
+
+def _end(path: str, width: int = 46) -> str:
+    """The last parts of a dotted path that fit; what differs is at its end."""
+    if len(path) <= width:
+        return path
+    kept = path[1 - width :]
+    parts = kept.partition(".")[2]
+    return f"…{parts if 2 * len(parts) > width else kept}"
 
 
 def sequences(trace: Trace | Ranks, *, mode: Mode = "auto", **options: Any) -> go.Figure:

@@ -12,6 +12,7 @@ from made_traces import NCCL, host, launch, trace_of, work
 
 from cudalens.analysis import Ceilings
 from cudalens.frames import Ranks
+from cudalens.views.figures.costs import _end
 from cudalens.views.figures.style import in_short
 
 NAMES = (
@@ -76,6 +77,20 @@ def test_kernels_have_labels_of_what_differs_and_their_whole_name_on_hover():
     ]
     assert "at::native::AddFunctor" in drawn.data[0].customdata[0]
     assert drawn.layout.title.text.startswith("<b>AddFunctor · vectorized_elementwise takes 50")
+
+
+def test_a_wait_is_not_the_answer_of_a_flame_graph():
+    rows = [host(10_000, 900, "threading.py(359): wait", cat="python_function"), host(20_000, 300, "aten::mm")]
+    assert trace_of(rows).figure("flame_graph").layout.title.text.startswith("<b>aten::mm itself takes 25")
+
+
+def test_long_paths_of_modules_keep_their_last_parts():
+    assert _end("Model_0.Encoder_0.Layer_1.Attention_1.SelfAttention_1.Linear_8") == (
+        "…Layer_1.Attention_1.SelfAttention_1.Linear_8"
+    )
+    shown = _end("/a/long/path/of/a/file/of/somebody/with/a/name/train.py:12")
+    assert shown.startswith("…")
+    assert shown.endswith("/with/a/name/train.py:12")
 
 
 def test_names_of_operators_stay_as_they_are():

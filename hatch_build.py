@@ -21,7 +21,7 @@ EXTENSIONS = {
     Path("cudalens/traces/chrome/native/scanner.c"): Path("cudalens/traces/chrome/_scanner.abi3.so"),
     Path("cudalens/graphs/guards/native/comparing.c"): Path("cudalens/graphs/guards/_comparing.abi3.so"),
 }
-FLAGS = ("-std=c11", "-O3", "-fPIC", "-shared", "-fvisibility=hidden")
+FLAGS = ("-std=c11", "-O3", "-fPIC", "-shared", "-fvisibility=hidden", "-pthread")
 
 
 class ExtensionsHook(BuildHookInterface):  # type: ignore[type-arg]

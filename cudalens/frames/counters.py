@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from array import array
 from typing import Any
 
 import numpy as np
@@ -19,9 +20,8 @@ class CounterValues:
     """Collects values of counters."""
 
     def __init__(self) -> None:
-        self._ts: list[int] = []
-        self._values: list[float] = []
-        self._texts: list[tuple[str, str | None, str | None, str | None]] = []
+        self._ts, self._values, self._codes = array("q"), array("d"), array("q")
+        self._code_of: dict[tuple[str, str | None, str | None, str | None], int] = {}
 
     def __len__(self) -> int:
         return len(self._ts)
@@ -45,7 +45,7 @@ class CounterValues:
             return False
         self._ts.append(ts)
         self._values.append(number if math.isfinite(number) else math.nan)
-        self._texts.append((name, series, process, unit))
+        self._codes.append(self._code_of.setdefault((name, series, process, unit), len(self._code_of)))
         return True
 
     def to_frame(self, base: int = 0) -> pd.DataFrame:
@@ -56,8 +56,9 @@ class CounterValues:
         order = np.argsort(ts, kind="stable")
         values = np.array(self._values, np.float64)[order]
         unknown = np.isnan(values)
-        texts = dict(zip(("name", "series", "process", "unit"), zip(*self._texts, strict=True), strict=True))
-        arrays: dict[str, Any] = {name: text_column(column).take(order) for name, column in texts.items()}
+        codes = np.array(self._codes, np.int64)[order]
+        texts = dict(zip(("name", "series", "process", "unit"), zip(*self._code_of, strict=True), strict=True))
+        arrays: dict[str, Any] = {name: text_column(column).take(codes) for name, column in texts.items()}
         arrays["ts"] = ts[order] + base
         arrays["value"] = pd.arrays.FloatingArray(np.where(unknown, 0, values), unknown)
         return frame_of("counters", {c.name: arrays[c.name] for c in columns_of("counters")})

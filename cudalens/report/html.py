@@ -29,7 +29,7 @@ from cudalens.views.sections.verdict import what
 from cudalens.views.sections.write_html import nodes
 from cudalens.views.timeline import payload
 
-#: A report of a million events stays below it: details of the events are left out before that.
+#: A report stays below it: details of the events are left out first, then the first events, of which it has a count.
 MAX_BYTES: Final = 5_000_000
 _EVENT_BYTES: Final = 3
 

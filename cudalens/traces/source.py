@@ -9,15 +9,16 @@ from typing import BinaryIO, Final
 from cudalens.frames.limits import Limit
 
 GZIP_MAGIC: Final = b"\x1f\x8b"
-PIECE: Final = 1 << 20
+PIECE: Final = 1 << 19
 _SLICE: Final = 1 << 16
 _GZIP: Final = 31  # zlib's window bits for a gzip header and trailer
 
 
 class Source:
-    """Reads a file from its start in pieces of about a megabyte, and decompresses gzip.
+    """Reads a file from its start in pieces, and decompresses gzip.
 
     Attributes:
+        piece: Number of bytes of a piece, about; it may be changed.
         damage: What is wrong with the compressed data, in words; None while no damage was found.
         num_bytes: Bytes of (decompressed) data returned so far.
     """
@@ -26,6 +27,7 @@ class Source:
         self._file, self._limit = file, limit
         self._num_packed = 0
         self._progress = on_progress or (lambda _: None)
+        self.piece = PIECE
         self.damage: str | None = None
         self.num_bytes = 0
         self.is_gzip = file.read(2) == GZIP_MAGIC
@@ -39,9 +41,9 @@ class Source:
             TraceFormatError: The text so far is longer than the limit.
         """
         if self._inflater is None:
-            piece = self._compressed(PIECE)
+            piece = self._compressed(self.piece)
         else:
-            piece = self._inflater.read()
+            piece = self._inflater.read(self.piece)
             self.damage = self._inflater.damage
         self.num_bytes += len(piece)
         packed = self._num_packed if self.is_gzip else None
@@ -74,10 +76,11 @@ class _Inflater:
         self._done = False
         self.damage: str | None = None
 
-    def read(self) -> bytes:
+    def read(self, piece: int) -> bytes:
+        """About `piece` bytes; empty at the end of what can be read."""
         out: list[bytes] = []
         size = 0
-        while size < PIECE and not self._done:
+        while size < piece and not self._done:
             out.append(self._step())
             size += len(out[-1])
         return b"".join(out)

@@ -8,6 +8,7 @@ the selection; `on_select` registers a callback for its rows.
 from __future__ import annotations
 
 import traceback
+import uuid
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -30,6 +31,8 @@ Callback = Callable[[pd.DataFrame], object]
 MAX_READY_BYTES: Final = 64_000
 _MAX_READY_EVENTS: Final = 20_000
 _MAX_ERRORS: Final = 3
+#: Views of one process wait for one another's libraries.
+_PROCESS: Final = uuid.uuid4().hex
 _MAX_ERROR_TEXT: Final = 4000
 
 
@@ -46,6 +49,7 @@ class TimelineWidget(anywidget.AnyWidget):
     #: Set once the comm is open: JupyterLab keeps the message that opens a comm as long as the comm is open.
     _bundle = traitlets.Unicode().tag(sync=True)
     _bundle_id = traitlets.Unicode(assets.module_id("widget.js")).tag(sync=True)
+    _process = traitlets.Unicode(_PROCESS).tag(sync=True)
     _facts = traitlets.Dict().tag(sync=True)
     _versions = traitlets.Dict().tag(sync=True)
     _picture = traitlets.Unicode().tag(sync=True)

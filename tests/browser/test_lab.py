@@ -68,7 +68,8 @@ def test_the_widget_paints_and_hides_the_picture(live):
     assert live.locator(".cudalens-live .cl-verdict strong").inner_text() == VERDICT
     assert live.locator(".cudalens-live .cl-timeline canvas").first.is_visible()
     assert live.locator(".cudalens-live .cl-table-host tbody tr").count() == 7
-    assert live.locator(".cudalens-live .cl-plot svg.main-svg").count() > 0
+    live.locator(".cudalens-live .cl-memory").scroll_into_view_if_needed()
+    live.wait_for_selector(".cudalens-live .cl-plot svg.main-svg")
     assert live.locator(PICTURE).is_hidden()
 
 

@@ -6,6 +6,7 @@ import pytest
 
 from cudalens.frames import RunInfo, Trace, build_events, build_memory
 from cudalens.views import theme
+from cudalens.views.timeline import payload
 from cudalens.views.timeline.payload import pack
 
 DECODE = """
@@ -106,6 +107,30 @@ def test_the_page_decodes_what_the_frame_holds(module_page, seed, n, compress):
     for name in ("external_id", "shapes"):
         want = [None if pd.isna(v) else str(v) for v in seen[name]]
         assert [detail.get(name) for detail in data["detail"]] == want
+
+
+@pytest.mark.parametrize("seed", [3, 4, 5])
+def test_the_page_decodes_the_last_events_as_rows_of_the_whole_frame(module_page, monkeypatch, seed):
+    monkeypatch.setattr(payload, "MIN_EVENTS", 100)
+    trace = random_trace(seed, 2000)
+    packed = pack(trace, max_bytes=payload._HEADER_RESERVE + 25_000)
+    assert len(packed) <= payload._HEADER_RESERVE + 25_000
+    data = module_page(DECODE, {"/data": packed}).evaluate("decode('/data')")
+    first = 2000 - data["n"]
+    assert 0 < first < 2000
+    row, seen = data["row"], trace.events.iloc[data["row"]]
+    assert sorted(row) == list(range(first, 2000))
+    assert data["back"] == list(range(data["n"]))
+    assert [int(data["t0"]) + int(s) for s in data["start"]] == seen["ts"].tolist()
+    assert data["dur"] == seen["dur"].tolist()
+    assert data["self"] == seen["self_dur"].tolist()
+    for name in ("parent", "launch"):
+        known = seen[name].fillna(-1)
+        assert [-1 if p < 0 else row[p] for p in data[name]] == known.where(known >= first, -1).tolist()
+    begin = trace.events["ts"].iloc[first]
+    for curve in data["memory"]:
+        want = trace.memory[(trace.memory["device_type"] == curve["label"]) & (trace.memory["ts"] >= begin)]
+        assert [int(data["t0"]) + int(t) for t in curve["ts"]] == want["ts"].tolist()
 
 
 def test_the_page_decodes_the_memory_curve(module_page):

@@ -11,8 +11,9 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "unit" / "views"))
 from sample_traces import gpu_trace, hostile_trace
 
 from cudalens.analysis import key_averages, units
-from cudalens.report import to_html
+from cudalens.report import html, to_html
 from cudalens.views import selection as selection_module
+from cudalens.views.timeline import payload
 
 sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 
@@ -64,6 +65,12 @@ def assert_rows_equal(rows, averages):
             assert row["std"] == pytest.approx(wanted["std_ns"], abs=1e-6)
 
 
+def show_curve(page):
+    """Scroll to the curve of memory, which is drawn when it comes on the screen."""
+    page.locator(".cl-memory").scroll_into_view_if_needed()
+    page.wait_for_selector(".cl-plot svg.main-svg")
+
+
 def test_the_report_opens_offline_without_a_complaint(open_report):
     page = open_report(gpu_trace())
     assert page.title() == "Profile of cell-3"
@@ -71,7 +78,16 @@ def test_the_report_opens_offline_without_a_complaint(open_report):
     assert verdict == "3.00 ms, GPU busy 45 %: up to 980 µs (33 %) lost to other host work"
     assert page.locator("#cudalens-static").is_hidden()
     assert page.locator(".cl-timeline canvas").first.is_visible()
-    assert page.locator(".cl-plot svg.main-svg").count() > 0
+
+
+def test_plotly_is_evaluated_when_its_figure_comes_on_the_screen(open_report):
+    page = open_report(gpu_trace())
+    loaded = "() => [...globalThis[Symbol.for('cudalens.libraries')].keys()].map((key) => key.split('@')[0])"
+    assert page.evaluate(loaded) == ["datatables.js"]
+    assert page.locator(".cl-plot").count() == 0
+    show_curve(page)
+    assert page.evaluate(loaded) == ["datatables.js", "plotly.js"]
+    assert page.locator(".cl-memory .cl-hint").count() == 0
 
 
 def test_the_canvas_is_painted(open_report):
@@ -86,6 +102,17 @@ def test_the_canvas_is_painted(open_report):
         }"""
     )
     assert colors > 10
+
+
+def test_a_report_of_limited_size_says_which_events_it_has(open_report, monkeypatch):
+    monkeypatch.setattr(payload, "MIN_EVENTS", 60)
+    monkeypatch.setattr(html, "MAX_BYTES", 0)
+    trace = gpu_trace(steps=20)
+    page = open_report(trace)
+    note = page.locator(".cl-part").inner_text()
+    assert note.startswith("This file has the last 60 of 200 events, from 14.0 ms on: ")
+    assert_rows_equal(table_rows(page), key_averages(trace, np.arange(140, 200)))
+    assert page.evaluate("[139, 140].map((row) => cudalensReport.data.eventOf(row) >= 0)") == [False, True]
 
 
 def test_without_javascript_the_static_part_shows(context_of, tmp_path):
@@ -206,15 +233,41 @@ def test_one_side_alone(open_report):
 
 def test_the_memory_curve_follows_the_timeline(open_report):
     page = open_report(gpu_trace(steps=4))
+    show_curve(page)
     page.evaluate("() => cudalensReport.panels.timeline.zoomTo(1_000_000, 2_000_000)")
     page.wait_for_function(
         "() => document.querySelector('.cl-plot').layout.xaxis.range.every((t, i) => Math.abs(t - [1, 2][i]) < 1e-6)"
     )
 
 
+def test_a_device_has_its_colour_beside_the_host(open_report):
+    alone = gpu_trace()
+    kinds = alone.memory["device_type"].astype(object).where(np.arange(len(alone.memory)) % 2 > 0, "cpu")
+    both = alone.replace(memory=alone.memory.assign(device_type=kinds.astype("category")))
+    colors = []
+    for trace in (alone, both):
+        page = open_report(trace)
+        show_curve(page)
+        colors.append(
+            page.evaluate(
+                "Object.fromEntries(document.querySelector('.cl-plot').data.map((one) => [one.name, one.line.color]))"
+            )
+        )
+    assert colors[0]["cuda:0"] == colors[1]["cuda:0"] != colors[1]["cpu:0"]
+
+
+def test_a_curve_that_is_drawn_later_shows_the_window_of_the_timeline(open_report):
+    page = open_report(gpu_trace(steps=4))
+    page.evaluate("() => cudalensReport.panels.timeline.zoomTo(1_000_000, 2_000_000)")
+    show_curve(page)
+    shown = page.evaluate("() => document.querySelector('.cl-plot').layout.xaxis.range")
+    assert shown == pytest.approx([1, 2], abs=1e-6)
+
+
 def test_brushing_the_memory_curve_selects_the_time(open_report):
     trace = gpu_trace(steps=4)
     page = open_report(trace)
+    show_curve(page)
     drag = page.locator(".cl-plot .nsewdrag").first
     drag.scroll_into_view_if_needed()
     box = drag.bounding_box()

@@ -65,7 +65,7 @@ def build_syncs(frames: Mapping[str, pd.DataFrame], program: LiveProgram | None 
     events, observed = frames["events"], frames.get("syncs", empty_frame("syncs"))
     stacks, table = frames.get("stacks", empty_frame("stacks")), StackTable()
     tree = _Tree(events)
-    waits = _of_program(find_waits(events), tree, program.until_ns)
+    waits = _of_program(find_waits(events, tree.names), tree, program.until_ns)
     if program.until_ns is not None:
         observed = observed[observed["ts"] < program.until_ns].reset_index(drop=True)
     if not waits and not len(observed):
@@ -108,6 +108,8 @@ class _Tree:
         self._chains: dict[int, tuple[str, ...]] = {}
         # Faster by element than arrays.
         self._up, self._has_python = np.ascontiguousarray(self.parent).data, np.ascontiguousarray(self._is_python).data
+        self._has_stacks = bool((self._stack >= 0).any())
+        self._has_profiler = any("profiler.py(" in name and _is_profilers(name) for name in self.names.texts)
         self._is_user = self._is_op | is_category(cat, ("user_annotation",))
 
     def ops(self, row: int) -> tuple[str, ...]:
@@ -136,13 +138,13 @@ class _Tree:
 
     def stack(self, row: int) -> int:
         """Id of the call stack of a row, or of the nearest row around it that has one; -1 for none."""
-        while row >= 0 and self._stack[row] < 0:
+        while self._has_stacks and row >= 0 and self._stack[row] < 0:
             row = int(self.parent[row])
-        return int(self._stack[row]) if row >= 0 else -1
+        return int(self._stack[row]) if self._has_stacks and row >= 0 else -1
 
     def is_profilers(self, row: int) -> bool:
         """Whether torch's profiler made a call, by the Python calls around it."""
-        return any(map(_is_profilers, self.python(row)))
+        return self._has_profiler and any(map(_is_profilers, self.python(row)))
 
     def last_end(self) -> int:
         """End of the last operator or range; the smallest int64 if there is none."""

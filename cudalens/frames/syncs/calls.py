@@ -49,15 +49,15 @@ class Wait:
     is_pageable: bool | None = None
 
 
-def find_waits(events: pd.DataFrame) -> list[Wait]:
-    """The waits in the runtime calls of `events`, by start."""
+def find_waits(events: pd.DataFrame, names: Names | None = None) -> list[Wait]:
+    """The waits in the runtime calls of `events`, by start. `names` are those of the events, if they are known."""
     is_call = is_category(events["cat"].array, RUNTIME_CATEGORIES)
     kind = np.full(len(events), _NOTHING)
     kind[is_call] = map_texts(events["name"].array[is_call], _kind_of_call, _NOTHING)
     rows = np.flatnonzero(kind != _NOTHING)
     if not len(rows):
         return []
-    table = _Calls(events, kind, is_call, rows)
+    table = _Calls(events, names or Names(events["name"]), kind, is_call, rows)
     found = [wait for group in table.groups() for wait in table.waits(group)]
     return sorted(found, key=lambda wait: (wait.start_ns, wait.rows[0]))
 
@@ -76,13 +76,13 @@ def _kind_of_call(name: str) -> int:
 class _Calls:
     """The calls that may have blocked, and the rows around them."""
 
-    def __init__(self, events: pd.DataFrame, kind: Ints, is_call: NDArray[np.bool_], rows: Ints) -> None:
+    def __init__(self, events: pd.DataFrame, names: Names, kind: Ints, is_call: NDArray[np.bool_], rows: Ints) -> None:
         self._start = events["ts"].to_numpy()
         self._end = self._start + events["dur"].to_numpy()
         self._parent = integers(events["parent"])
         self._tid, self._kind = integers(events["tid"]), kind
         self._work = _device_rows(events, rows)
-        self._names = Names(events["name"])
+        self._names = names
         self._pending = Pending(events)
         self._is_call = is_call
         self._is_op = is_category(events["cat"].array, ("cpu_op",))
@@ -197,13 +197,17 @@ class Pending:
 
 
 class Names:
-    """Texts of a categorical column by row, faster than the column itself."""
+    """Texts of a categorical column by row, faster than the column itself.
+
+    Attributes:
+        texts: The distinct texts, and at the end "" for rows without one.
+    """
 
     def __init__(self, column: pd.Series) -> None:
-        self._codes, self._texts = column.array.codes, [*map(str, column.array.categories.tolist()), ""]
+        self._codes, self.texts = column.array.codes, [*map(str, column.array.categories.tolist()), ""]
 
     def __getitem__(self, row: int) -> str:
-        text: str = self._texts[self._codes[row]]
+        text: str = self.texts[self._codes[row]]
         return text
 
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from cudalens.frames import categorical, nullable
 from cudalens.frames.problems import Problems
 from cudalens.traces.chrome.args import MemoryArgs, decode_args
-from cudalens.traces.chrome.columns import Codes
+from cudalens.traces.chrome.growing import Codes
 from cudalens.traces.chrome.lanes import number
 from cudalens.traces.chrome.records import Record
 from cudalens.traces.chrome.scanned import ScannedAllocations

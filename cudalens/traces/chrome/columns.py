@@ -15,6 +15,7 @@ from cudalens.frames.problems import Problems
 from cudalens.traces.chrome import args as args_
 from cudalens.traces.chrome.args import decode_args, integers, numbers
 from cudalens.traces.chrome.categories import TODAY, UNKNOWN, Kind, kind_of
+from cudalens.traces.chrome.growing import Codes, Derived, Growing, Sparse
 from cudalens.traces.chrome.records import Record
 from cudalens.traces.chrome.scanned import FIELDS, Scanned, ScannedColumn
 from cudalens.traces.chrome.values import MISSING, Ints
@@ -69,7 +70,6 @@ _TEXTS: Final = (
     "kernel_backend",
     "kernel_hash",
 )
-_INT32_LIMIT: Final = 1 << 31
 _INT32: Final = frozenset({"registers"})
 _CURRENT: Final = {older: field for field, older in _OLDER.items()}
 _KINDS: Final = tuple(Kind)
@@ -82,57 +82,6 @@ _HAS_FIELD: Final = {
 _NEVER_NEGATIVE: Final = frozenset({"wait_stream", "wait_record_id", "collective_seq", "src_rank", "dst_rank"})
 
 
-class Codes(dict[Any, int]):
-    """Assigns the next number to each new key."""
-
-    def __missing__(self, key: Any) -> int:
-        code = self[key] = len(self)
-        return code
-
-
-class _Derived(dict[Any, int]):
-    """Codes by a key that is cheap to look up; `make` computes the code of a new key."""
-
-    def __init__(self, make: Callable[[Any], int]) -> None:
-        super().__init__()
-        self._make = make
-
-    def __missing__(self, key: Any) -> int:
-        code = self[key] = self._make(key)
-        return code
-
-
-class Sparse:
-    """A column that only some rows have: row numbers and values."""
-
-    def __init__(self) -> None:
-        self._rows: list[Ints] = []
-        self._values: list[NDArray[Any]] = []
-
-    def add(self, rows: Ints, values: NDArray[Any]) -> None:
-        """Keep `values` for `rows`."""
-        if len(rows):
-            self._rows.append(rows.astype(np.int32))
-            self._values.append(_narrow(values))
-
-    def to_arrays(self, n: int, dtype: Any, fill: Any) -> tuple[NDArray[Any], NDArray[np.bool_]] | None:
-        """The column over `n` rows and the mask of its missing rows; None if no row has a value."""
-        if not self._rows:
-            return None
-        values, missing = np.full(n, fill, dtype), np.ones(n, bool)
-        while self._rows:  # frees each part after use
-            rows = self._rows.pop()
-            values[rows] = self._values.pop()
-            missing[rows] = False
-        return values, missing
-
-
-def _narrow(values: NDArray[Any]) -> NDArray[Any]:
-    """`values` in four bytes each if they fit: most ids do, and a long file has many."""
-    fits = values.dtype == np.int64 and values.min() >= -_INT32_LIMIT and values.max() < _INT32_LIMIT
-    return values.astype(np.int32) if fits else values
-
-
 class EventColumns:
     """The raw columns of the events for `build_events`, with lanes that are not resolved yet."""
 
@@ -142,14 +91,21 @@ class EventColumns:
         self.stacks = StackTable()
         self.lanes = Codes()
         self._names, self._cats = Codes(), Codes()
-        self._tracks = _Derived(self._new_track)
-        self._track_codes: list[tuple[int, int]] = []
+        self._tracks = Derived(self._new_track)
+        self._cat_of_track, self._lane_of_track, self._kind_of_cat = (
+            Growing(np.int32),
+            Growing(np.int32),
+            Growing(np.int8),
+        )
         self._dense: dict[str, list[NDArray[Any]]] = {k: [] for k in ("ts", "dur", "instant", "name", "cat", "lane")}
         self._sparse: dict[str, Sparse] = {k: Sparse() for k in (*_INTEGERS, *_NUMBERS, *_JSON, *_TEXTS, "stack")}
         self._texts = {column: Codes() for column in (*_JSON, *_TEXTS)}
-        self._json_code = {column: _Derived(self._json_maker(column)) for column in _JSON}
-        self._text_code = {column: _Derived(self._text_maker(column)) for column in _TEXTS}
-        self._stack_code = _Derived(lambda text: self.stacks.add(text_of(text).split(";")) if text else MISSING)
+        self._json_code = {column: Derived(self._json_maker(column)) for column in _JSON}
+        self._text_code = {column: Derived(self._text_maker(column)) for column in _TEXTS}
+        #: By number of the scanner: codes of names, tracks and texts, -1 for none, and values of numbers.
+        self._name_of_number, self._track_of_number = Growing(np.int32), Growing(np.int64)
+        self._of_number = {field: Growing(np.float32 if field in _NUMBERS else np.int32) for field in FIELDS}
+        self._stack_code = Derived(lambda text: self.stacks.add(text_of(text).split(";")) if text else MISSING)
 
     def add(self, records: Sequence[Record], ts: Ints, dur: Ints, where: str, *, is_instant: bool = False) -> None:
         """Append a row per record."""
@@ -163,62 +119,71 @@ class EventColumns:
 
     def add_scanned(self, scanned: Scanned, dur: Ints) -> None:
         """Append the rows of `scanned`, with durations of their own."""
-        used = np.unique(scanned.track)  # others are of allocations
-        codes = np.zeros(len(scanned.tracks), np.int64)
-        codes[used] = [self._tracks[scanned.tracks[number]] for number in used.tolist()]
-        tracks = codes[scanned.track]
-        names = np.array([self._names[name] for name in scanned.names], np.int32)[scanned.name]
-        cats = self._add_dense(scanned.ts, dur, names, tracks, is_instant=False)
-        kinds = np.array([_KINDS.index(kind_of(name)) for name in self._cats], np.int8)[cats]
+        self._name_of_number.extend([self._names[name] for name in scanned.names])
+        names = self._name_of_number.values[scanned.name]
+        cats = self._add_dense(scanned.ts, dur, names, self._tracks_of(scanned), is_instant=False)
+        kinds = self._kinds()[cats]
         for field in FIELDS:
             if (column := scanned.fields.get(field)) is not None:
                 self._add_column(field, column, kinds)
         self.num_rows += len(scanned.ts)
 
+    def _tracks_of(self, scanned: Scanned) -> Ints:
+        """The tracks of the rows; tracks of allocations alone get no code."""
+        known = self._track_of_number
+        known.extend(np.full(len(scanned.tracks) - len(known), -1))
+        tracks: Ints = known.values[scanned.track]
+        if len(new := scanned.track[tracks < 0]):
+            for number in dict.fromkeys(new.tolist()):
+                known.values[number] = self._tracks[scanned.tracks[number]]
+            tracks = known.values[scanned.track]
+        return tracks
+
+    def _kinds(self) -> NDArray[np.int8]:
+        """Number of the kind of each category."""
+        new = list(self._cats)[len(self._kind_of_cat) :]
+        self._kind_of_cat.extend([_KINDS.index(kind_of(name)) for name in new])
+        return self._kind_of_cat.values
+
     def _add_dense(self, ts: Ints, dur: Ints, names: Any, tracks: Ints, *, is_instant: bool) -> NDArray[np.int32]:
-        cats: NDArray[np.int32]
-        cats, lanes = np.array(self._track_codes, np.int32)[tracks].T
+        cats: NDArray[np.int32] = self._cat_of_track.values[tracks]
         added = {"ts": ts, "dur": dur, "instant": np.full(len(ts), is_instant), "name": names, "cat": cats}
-        for column, values in (added | {"lane": lanes}).items():
+        for column, values in (added | {"lane": self._lane_of_track.values[tracks]}).items():
             self._dense[column].append(values)
         return cats
 
     def _add_column(self, field: str, column: ScannedColumn, kinds: NDArray[np.int8]) -> None:
         """Append an argument of the rows whose kind has it."""
         rows, values = column.rows, cast("NDArray[Any]", column.values)
+        current = _CURRENT.get(field, field)
+        if current not in _INTEGERS:
+            self._of_number[field].extend(self._new_values(current, column))
         has_field = _HAS_FIELD[field][kinds[rows]]
         if not has_field.all():
             rows, values = rows[has_field], values[has_field]
-        current = _CURRENT.get(field, field)
         if current in _INTEGERS:
             known = _known(current, values)
-        elif current in _NUMBERS:
-            with np.errstate(over="ignore"):
-                values = np.array(column.numbers, np.float32)[values]
-            known = np.isfinite(values)
         else:
-            values = self._codes_of(current, column)[values]
-            known = values != MISSING
+            values = self._of_number[field].values[values]
+            known = np.isfinite(values) if current in _NUMBERS else values >= 0
         self._sparse[current].add(*_where(known, rows + np.int32(self.num_rows), values))
 
-    def _codes_of(self, field: str, column: ScannedColumn) -> Ints:
-        """The codes of the distinct texts of `column`."""
+    def _new_values(self, field: str, column: ScannedColumn) -> Sequence[Any] | NDArray[Any]:
+        """The numbers, or the codes of the texts, that no slice before had."""
+        if field in _NUMBERS:
+            with np.errstate(over="ignore"):
+                return np.array(column.numbers, np.float64).astype(np.float32)
         if field in _JSON:
-            return self._json_codes_of(field, column.raw)
+            texts = self._texts[field]
+            return [-1 if text is None else texts[text] for text in compact_json_of(column.raw)] if column.raw else []
         codes = self._stack_code if field == "stack" else self._text_code[field]
-        return np.array([codes[text] for text in column.texts], np.int64)
-
-    def _json_codes_of(self, field: str, raws: Sequence[bytes]) -> Ints:
-        codes, texts = self._json_code[field], self._texts[field]
-        new = [raw for raw in raws if raw not in codes]
-        for raw, text in zip(new, compact_json_of(new), strict=True):
-            codes[raw] = MISSING if text is None else texts[text]
-        return np.array([codes[raw] for raw in raws], np.int64)
+        return [max(codes[text], -1) for text in column.texts]
 
     def _new_track(self, track: tuple[Any, Any, Any]) -> int:
         cat, *lane = track
-        self._track_codes.append((self._cats[TODAY.get(cat, cat) if cat else UNKNOWN], self.lanes[tuple(lane)]))
-        return len(self._track_codes) - 1
+        self._cat_of_track.extend([self._cats[TODAY.get(cat, cat) if cat else UNKNOWN]])
+        self._lane_of_track.extend([self.lanes[tuple(lane)]])
+        return len(self._cat_of_track) - 1
 
     def _add_args(self, raw: list[Any], cats: NDArray[np.int32], where: str) -> None:
         names = list(self._cats)
@@ -264,7 +229,7 @@ class EventColumns:
             narrow = values.astype(np.float32)
         self._sparse[field].add(*_where(np.isfinite(narrow), rows, narrow))
 
-    def _add_codes(self, decoded: list[Any], field: str, fields: Any, rows: Ints, codes: _Derived, key: Any) -> None:
+    def _add_codes(self, decoded: list[Any], field: str, fields: Any, rows: Ints, codes: Derived, key: Any) -> None:
         for name in (_OLDER.get(field), field):
             if name in fields:
                 found = map(attrgetter(str(name)), decoded)
@@ -283,17 +248,22 @@ class EventColumns:
         return lambda text: self._texts[column][text] if text else MISSING
 
     def to_columns(self) -> dict[str, Any]:
-        """The columns by their names in the catalog.
+        """The columns by their names in the catalog; what was added is no longer here afterwards.
 
         In addition: ``lane`` (int32 codes into `lanes`), and ``device`` and ``stream`` from the args (int64, `MISSING`
         where the args have none).
         """
         n = self.num_rows
         dense = {key: _joined(parts) for key, parts in self._dense.items()}
-        columns: dict[str, Any] = {"ts": dense["ts"], "dur": dense["dur"], "is_instant": dense["instant"].astype(bool)}
+        columns: dict[str, Any] = {"ts": dense["ts"], "dur": dense["dur"]}
+        columns["is_instant"] = dense["instant"].astype(bool, copy=False)
         columns["lane"] = dense["lane"]
-        columns["name"] = categorical(dense["name"].astype(np.int32), [text_of(name) for name in self._names])
-        columns["cat"] = categorical(dense["cat"].astype(np.int32), [text_of(cat) for cat in self._cats])
+        columns["name"] = categorical(
+            dense["name"].astype(np.int32, copy=False), [text_of(name) for name in self._names]
+        )
+        columns["cat"] = categorical(dense["cat"].astype(np.int32, copy=False), [text_of(cat) for cat in self._cats])
+        for codes in (self._names, self._tracks, self._text_code, self._json_code):
+            codes.clear()
         for field in ("device", "stream"):
             arrays = self._sparse[field].to_arrays(n, np.int64, MISSING)
             columns[field] = np.full(n, MISSING) if arrays is None else arrays[0]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
+from operator import attrgetter
 from typing import Any, Final
 
 import msgspec
@@ -21,6 +23,7 @@ _PLAIN: Final = "value"
 _MAX_SERIES: Final = 1000
 #: All of CUPTI's metrics have this in their names, and no other argument has.
 _METRIC: Final = "__"
+_CAT: Final = attrgetter("cat")
 
 
 class Counters:
@@ -29,6 +32,7 @@ class Counters:
     def __init__(self, problems: Problems) -> None:
         self._problems = problems
         self._values = CounterValues()
+        self._text = lru_cache(1 << 12)(text_of)  # most counters repeat a few names
 
     def __len__(self) -> int:
         return len(self._values)
@@ -46,6 +50,8 @@ class Counters:
 
     def add_ranges(self, records: Sequence[Record], ts: Ints) -> None:
         """Keep CUPTI's counters among complete events, whose arguments they are; the series is a range or a kernel."""
+        if COUNTED not in map(_CAT, records):
+            return
         for record, at in zip(records, ts.tolist(), strict=True):
             args = _decoded(record.args) if record.cat == COUNTED else None
             for name, value in list(args.items())[:_MAX_SERIES] if isinstance(args, dict) else ():
@@ -61,11 +67,11 @@ class Counters:
             return [_decoded(one) for one in raw]
 
     def _add_values(self, record: Record, ts: int, args: dict[str, Any], where: str) -> None:
-        name = record.name if record.id is None else f"{record.name} {text_of(record.id)}"
-        process = None if record.pid is None else text_of(record.pid)
+        name = self._text(record.name if record.id is None else f"{record.name} {text_of(record.id)}")
+        process = None if record.pid is None else self._text(record.pid)
         for series, value in list(args.items())[:_MAX_SERIES]:
-            label = None if series == _PLAIN and len(args) == 1 else text_of(series)
-            if not self._values.add(ts, text_of(name), value, series=label, process=process):
+            label = None if series == _PLAIN and len(args) == 1 else self._text(series)
+            if not self._values.add(ts, name, value, series=label, process=process):
                 self._problems.add("counter with a value that is not a number", where)
 
     def to_frame(self, base: int) -> pd.DataFrame:

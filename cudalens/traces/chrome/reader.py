@@ -132,8 +132,7 @@ class _Reader:
         async_mask = np.arange(len(columns["ts"])) >= len(columns["ts"]) - num_async
         assert num_plain + num_async <= len(columns["ts"])
         base = self._shift(columns)
-        events = build_events(columns, async_mask=async_mask if num_async else None)
-        del columns
+        events = build_events(columns, async_mask=async_mask if num_async else None, consume=True)
         memory = build_memory(self._allocations.to_columns(base), events)
         frames = {"events": events, "memory": memory, "stacks": self._columns.stacks.to_frame()}
         frames["counters"] = self._counters.to_frame(base)

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from cudalens.frames.lenient_json import SYNTAX_ERRORS, text_of
 from cudalens.frames.problems import Problems
-from cudalens.traces.chrome.scanned import Scanned, is_scanner_in_use, scan
+from cudalens.traces.chrome.scanned import Scanned, Scanner, is_scanner_in_use
 from cudalens.traces.chrome.values import MAX_NS, MISSING, Ints
 
 #: Below this a double with a microsecond count and three decimals is exact to the nanosecond.
@@ -122,7 +122,21 @@ class RecordDecoder:
     def __init__(self, problems: Problems) -> None:
         self._problems = problems
         self._is_exact = False
-        self._uses_scanner = is_scanner_in_use()
+        self._scanner = Scanner() if is_scanner_in_use() else None
+
+    @property
+    def uses_scanner(self) -> bool:
+        """Whether the compiled scanner reads what it can."""
+        return self._scanner is not None
+
+    def begin(self, data: bytes) -> None:
+        """Begin to scan `data` in another thread, if the scanner is in use; `decode` of the same object comes next."""
+        if self._scanner is not None:
+            self._scanner.begin(data, self._is_exact)
+
+    def close(self) -> None:
+        """Release the memory of the scanner's tables."""
+        self._scanner = None
 
     def decode(self, data: bytes, first: int) -> Batch:
         """The entries of `data`, the contents of a JSON array; `first` is the number of its first entry.
@@ -135,14 +149,10 @@ class RecordDecoder:
 
     def _scan(self, data: bytes) -> Batch | None:
         """The entries by the compiled scanner; None without it, and for what only `_decode` can judge."""
-        if not self._uses_scanner or (scanned := scan(data, self._is_exact)) is None:
+        if self._scanner is None or (scanned := self._scanner.scan(data, self._is_exact)) is None:
             return None
-        found = b"".join((b"[", b",".join([data[a:b] for a, b in scanned.others]), b"]"))
-        try:
-            rest = _fast_batch([], found) if not scanned.others else _fast_batch(_FAST.decode(found), found)
-        except SYNTAX_ERRORS:
-            return None
-        if rest is None:
+        if (rest := _others(data, scanned)) is None:
+            self._scanner.undo()
             return None
         self._is_exact |= scanned.is_exact
         return Batch(scanned.num_entries, [], scanned.ts, scanned.dur, rest.others, scanned)
@@ -208,6 +218,17 @@ class RecordDecoder:
                 others.append((_tidy(record), to_ns(record.ts)))
         ts, dur_ = np.array(times, np.int64).reshape(-1, 2).T
         return Batch(len(found), records, ts, dur_, others)
+
+
+def _others(data: bytes, scanned: Scanned) -> Batch | None:
+    """The entries of `scanned` that are no complete events; None if only Python's lenient reader can judge them."""
+    if not scanned.others:
+        return Batch(0, [], scanned.ts, scanned.dur, [])
+    found = b"".join((b"[", b",".join([data[a:b] for a, b in scanned.others]), b"]"))
+    try:
+        return _fast_batch(_FAST.decode(found), found)
+    except SYNTAX_ERRORS:
+        return None
 
 
 def _constant(word: bytes) -> bytes:

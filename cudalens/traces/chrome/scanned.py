@@ -23,9 +23,9 @@ from cudalens.traces.chrome.tracks import MARK
 from cudalens.traces.chrome.values import MISSING, Ints
 
 try:
-    from cudalens.traces.chrome import _scanner
-except ImportError:  # built without a compiler
-    _scanner = None  # type: ignore[assignment]
+    from cudalens.traces.chrome._scanner import begin, finish, new_tables, undo
+except ImportError:  # built without a compiler, or from another version's source
+    new_tables = None  # type: ignore[assignment]
 
 #: Set to 0 to read with the Python reader alone.
 SWITCH: Final = "CUDALENS_SCANNER"
@@ -48,8 +48,8 @@ class ScannedColumn(NamedTuple):
 
     Attributes:
         rows: Row numbers within the slice, ascending, shape (k,).
-        values: Its values if it is an integer, else positions in `raw`, shape (k,).
-        raw: Its distinct JSON texts, in order of appearance.
+        values: Its values if it is an integer, else numbers of its texts, shape (k,).
+        raw: Its JSON texts that no slice before had, in the order of their numbers.
         texts: The strings in `raw`.
         numbers: The numbers in `raw`.
     """
@@ -85,10 +85,10 @@ class Scanned(NamedTuple):
         is_exact: Whether later slices need exact decimals, as `RecordDecoder` decides it.
         ts: Starts, ns, shape (n,).
         dur: Durations, ns, shape (n,); the smallest int64 where an entry has none.
-        name: Positions in `names`, shape (n,).
-        names: The distinct names.
+        name: Numbers of the names, shape (n,).
+        names: The names that no slice before had, in the order of their numbers.
         track: Positions in `tracks`, shape (n,).
-        tracks: The distinct combinations of category, process and thread.
+        tracks: The distinct combinations of category, process and thread of all slices so far.
         fields: The arguments by the name of their field.
         allocations: The allocator's instants.
         others: Start and end in the text of each entry of another phase, except flows.
@@ -109,7 +109,7 @@ class Scanned(NamedTuple):
 
 def is_scanner_built() -> bool:
     """Whether the compiled scanner can be imported."""
-    return _scanner is not None
+    return new_tables is not None
 
 
 def is_scanner_in_use() -> bool:
@@ -117,23 +117,82 @@ def is_scanner_in_use() -> bool:
     return is_scanner_built() and os.environ.get(SWITCH) != "0"
 
 
-def scan(data: bytes, is_exact: bool) -> Scanned | None:
-    """The entries in `data`, the contents of a JSON list; None if only the Python reader can judge them.
+class Scanner:
+    """Scans the slices of one file; distinct texts are numbered over all of them."""
 
-    Args:
-        data: The text.
-        is_exact: Whether times must be converted from exact decimals.
-    """
-    if _scanner is None or (found := _scanner.scan(data, _WANTED, is_exact, _SEED)) is None:
-        return None
-    num_entries, needs_exact, has_long, ts, dur, name, names, track, codes, labels, fields, others, *memory = found
-    starts = np.frombuffer(ts, np.int64)
-    if (len(starts) and starts.min() == MISSING) or (has_long and others):
-        return None
-    try:
-        tracks = _tracks(np.frombuffer(codes, np.int32).reshape(-1, 3), _decoded(labels, list[int | str]))
-        if any(cat == COUNTED for cat, _, _ in tracks):
+    def __init__(self) -> None:
+        self._tables = None if new_tables is None else new_tables(_WANTED, _SEED)
+        self._labels: list[int | str] = []
+        self._tracks: list[Track] = []
+        self._before = 0, 0
+        self._begun: tuple[bytes, bool] | None = None
+
+    def begin(self, data: bytes, is_exact: bool) -> None:
+        """Scan `data` in another thread; `scan` of the same object waits for it."""
+        if self._tables is None:
+            return
+        self._before = len(self._labels), len(self._tracks)
+        begin(self._tables, data, is_exact)
+        self._begun = data, is_exact
+
+    def scan(self, data: bytes, is_exact: bool) -> Scanned | None:
+        """The entries in `data`, the contents of a JSON list; None if only the Python reader can judge them.
+
+        Args:
+            data: The text.
+            is_exact: Whether times must be converted from exact decimals.
+        """
+        if self._tables is None or (found := self._found(data, is_exact)) is None:
+            return None
+        try:
+            scanned = self._scanned(*found)
+        except (*SYNTAX_ERRORS, ValueError):
+            scanned = None
+        if scanned is None:
+            self.undo()
+        return scanned
+
+    def _found(self, data: bytes, is_exact: bool) -> tuple[Any, ...] | None:
+        """What the extension finds in `data`; another text that was begun is forgotten."""
+        if self._begun is not None and not (self._begun[0] is data and self._begun[1] == is_exact):
+            finish(self._tables)
+            self._begun = None
+            self.undo()
+        if self._begun is None:
+            self.begin(data, is_exact)
+        self._begun = None
+        return finish(self._tables)
+
+    def undo(self) -> None:
+        """Forget the last slice, which is decoded by the Python reader."""
+        undo(self._tables)
+        del self._labels[self._before[0] :], self._tracks[self._before[1] :]
+
+    def _scanned(
+        self,
+        num_entries: int,
+        needs_exact: int,
+        has_long: int,
+        ts: bytes,
+        dur: bytes,
+        name: bytes,
+        names: list[bytes],
+        track: bytes,
+        codes: bytes,
+        labels: list[bytes],
+        fields: dict[bytes, Any],
+        others: bytes,
+        *memory: bytes,
+    ) -> Scanned | None:
+        starts = np.frombuffer(ts, np.int64)
+        if (len(starts) and starts.min() == MISSING) or (has_long and others):
+            return None
+        if labels:
+            self._labels += _decoded(labels, list[int | str])
+        new = _tracks(np.frombuffer(codes, np.int32).reshape(-1, 3), self._labels)
+        if any(cat == COUNTED for cat, _, _ in new):
             return None  # their arguments have any name
+        self._tracks += new
         return Scanned(
             num_entries,
             bool(needs_exact),
@@ -142,13 +201,11 @@ def scan(data: bytes, is_exact: bool) -> Scanned | None:
             np.frombuffer(name, np.int32),
             _decoded(names, list[str]),
             np.frombuffer(track, np.int32),
-            tracks,
+            self._tracks,
             {_KEYS[key]: _column(_KEYS[key], *parts) for key, parts in fields.items() if key in _KEYS},
-            _allocations(memory[0], memory[1], tracks, fields),
+            _allocations(memory[0], memory[1], self._tracks, fields),
             np.frombuffer(others, np.int64).reshape(-1, 2).tolist(),
         )
-    except (*SYNTAX_ERRORS, ValueError):
-        return None
 
 
 def _decoded(raw: list[bytes], kind: Any) -> Any:
@@ -175,7 +232,7 @@ def _allocations(ts: bytes, track: bytes, tracks: list[Any], fields: dict[bytes,
 
 def _column(name: str, rows: bytes, values: bytes, raw: list[bytes]) -> ScannedColumn:
     kind = _KINDS[name]
-    texts: list[str] = _decoded(raw, list[str]) if kind == "s" else []
+    texts: list[str] = _decoded(raw, list[str]) if kind == "s" and raw else []
     numbers = list(map(float, raw)) if kind == "f" else []
     if not all(map(math.isfinite, numbers)):
         raise ValueError("a number beyond a double")

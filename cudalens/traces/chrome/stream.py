@@ -1,6 +1,6 @@
 """Stream the entries of ``traceEvents`` from a JSON text of any size, and collect the other top-level keys.
 
-The text is cut into slices of about a megabyte at places that look like the border between two entries. A cut in the
+The text is cut into slices of some megabytes at places that look like the border between two entries. A cut in the
 wrong place (inside a string or nested args) leaves a bracket or a quote open, so that decoding fails: a slice that
 decodes was cut correctly. Brackets are counted only if decoding fails.
 """
@@ -29,6 +29,8 @@ _END: Final = re.compile(rb"\}\s{0,64}\]\s{0,64}(?=[,}]|\Z)")
 _TOKEN: Final = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*(?:"|\\?\Z)|[][{}]', re.DOTALL)
 _EVENTS_KEY: Final = re.compile(rb'"traceEvents"\s{0,64}:\s{0,64}')
 _SPACE: Final = b" \t\r\n"
+#: Bytes of a slice for the scanner, which has costs per slice; for the Python reader smaller slices stay in the caches.
+_SCANNED_PIECE: Final = 1 << 22
 _TRIES: Final = 3
 #: Keys "traceEvents" of which it is checked whether they are of the outermost object; each takes a decoding.
 _MAX_KEYS: Final = 16
@@ -53,7 +55,9 @@ class EventStream:
     def __init__(self, path: str | os.PathLike[str], source: Source, problems: Problems) -> None:
         self._path, self._source, self._problems = path, source, problems
         self._decoder = RecordDecoder(problems)
-        self._buffer = b""
+        if self._decoder.uses_scanner:
+            source.piece = max(source.piece, _SCANNED_PIECE)
+        self._buffer = self._begun = self._ahead = b""
         self._offset = 0
         self.metadata: dict[str, Any] = {}
         self.num_entries = 0
@@ -66,18 +70,24 @@ class EventStream:
         Raises:
             TraceFormatError: The entries are not a list.
         """
-        is_stuck = False
+        is_stuck, ready = False, None
         while self._at_events:
             piece, size = self._double() if is_stuck else self._read_piece(), len(self._buffer)
-            batch = self._fast_slice() if piece else None
-            batch = self._last_slice() if batch is None else batch
-            if batch is not None:
-                yield batch
-            elif piece and len(self._buffer) < _BORDER_WINDOW:
+            borders = self._borders() if piece else []
+            self._begin(borders)
+            if ready is not None:  # the caller handles it while the next slice is scanned
+                yield ready
+                ready = None
+            self._ahead = self._ahead or self._source.read()
+            ready = self._fast_slice(borders) or self._last_slice()
+            if ready is None and piece and len(self._buffer) < _BORDER_WINDOW:
                 continue
-            else:
+            if ready is None:
                 yield from self._scanned(is_end=not piece)
             is_stuck = len(self._buffer) == size
+        self._decoder.close()
+        if ready is not None:
+            yield ready
 
     def _read_head(self) -> bool:
         """Read up to the first entry; returns False if the list of entries is empty."""
@@ -139,10 +149,20 @@ class EventStream:
         found, hint = describe(value)
         return self._refusal(found, "a JSON object with 'traceEvents', or a list of events", hint=hint)
 
-    def _fast_slice(self) -> Batch | None:
-        """The entries up to one of the last borders in the buffer, or None if they do not decode."""
+    def _borders(self) -> list[re.Match[bytes]]:
+        """The last borders in the buffer, the last one first."""
         borders = list(_BORDER.finditer(self._buffer, max(0, len(self._buffer) - _BORDER_WINDOW)))
-        for border in reversed(borders[-_TRIES:]):
+        return borders[: -_TRIES - 1 : -1]
+
+    def _begin(self, borders: list[re.Match[bytes]]) -> None:
+        """Scan the entries up to the last border in another thread, if the scanner is in use."""
+        if borders:
+            self._begun = self._buffer[: borders[0].start() + 1]
+            self._decoder.begin(self._begun)
+
+    def _fast_slice(self, borders: list[re.Match[bytes]]) -> Batch | None:
+        """The entries up to one of `borders`, or None if they do not decode."""
+        for border in borders:
             if (batch := self._decode(border.start() + 1)) is not None:
                 self._drop(border.end())
                 return batch
@@ -158,8 +178,9 @@ class EventStream:
         return None
 
     def _decode(self, end: int) -> Batch | None:
+        text = self._begun if len(self._begun) == end else self._buffer[:end]
         try:
-            batch = self._decoder.decode(self._buffer[:end], self.num_entries)
+            batch = self._decoder.decode(text, self.num_entries)
         except SYNTAX_ERRORS:
             return None
         self.num_entries += batch.num_entries
@@ -218,13 +239,14 @@ class EventStream:
             pass
 
     def _read_piece(self) -> bool:
-        piece = self._source.read()
+        piece, self._ahead = self._ahead or self._source.read(), b""
         self._buffer += piece
         return bool(piece)
 
     def _double(self) -> bool:
         """Read as much again as the buffer has, so that reading takes linear time; False at the end."""
-        pieces, size = [self._buffer], 0
+        pieces, size = [self._buffer, self._ahead], len(self._ahead)
+        self._ahead = b""
         while size <= len(self._buffer) and (piece := self._source.read()):
             pieces.append(piece)
             size += len(piece)
@@ -232,7 +254,7 @@ class EventStream:
         return size > 0
 
     def _drop(self, count: int) -> None:
-        self._buffer = self._buffer[count:]
+        self._buffer, self._begun = self._buffer[count:], b""
         self._offset += count
 
     def _refusal(self, found: str, expected: str, hint: str | None = None, at: int | None = None) -> TraceFormatError:

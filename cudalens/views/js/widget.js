@@ -2,7 +2,7 @@
 
 import { createApp } from "./app/app.js";
 import { element } from "./shared/dom.js";
-import { uniqueId } from "./shared/model.js";
+import { KernelGone, uniqueId } from "./shared/model.js";
 import { pageTheme, watchPageTheme } from "./shared/page_theme.js";
 import { findPictures, hidePictures } from "./shared/static_pictures.js";
 
@@ -14,6 +14,7 @@ import { findPictures, hidePictures } from "./shared/static_pictures.js";
  * The state of TimelineWidget in cudalens/views/widget.py.
  *
  * @typedef {object} WidgetState
+ * @property {string} _process Identifies the process of the kernel.
  * @property {PageFacts} _facts
  * @property {{ [library: string]: string }} _versions
  * @property {string} _picture
@@ -29,6 +30,8 @@ import { findPictures, hidePictures } from "./shared/static_pictures.js";
 
 const WAITING_NOTE_MS = 1000;
 const WAITING_NOTE = "This view becomes interactive when the kernel is free.";
+const GONE_NOTE =
+  "The kernel was restarted before this view had its data. Run the cell again for the interactive view.";
 
 /**
  * Asks the kernel for named bytes. Each question has an id, which its answer repeats.
@@ -40,6 +43,15 @@ function createKernelLink(model) {
   const pending = new Map();
   const own = uniqueId();
   let number = 0;
+  let isGone = false;
+  const refuse = (/** @type {Error} */ error) => {
+    for (const waiting of pending.values()) waiting.reject(error);
+    pending.clear();
+  };
+  const leave = () => {
+    isGone = true;
+    refuse(new KernelGone());
+  };
   const receive = (/** @type {Answer} */ message, /** @type {DataView<ArrayBuffer>[]} */ buffers) => {
     const waiting = pending.get(message?.id);
     if (!waiting) return;
@@ -48,12 +60,14 @@ function createKernelLink(model) {
     else waiting.resolve(asBytes(buffers[0]));
   };
   model.on("msg:custom", receive);
+  model.on("comm_live_update", leave);
   return {
     /**
      * @param {string} want
      * @returns {Promise<Uint8Array<ArrayBuffer>>}
      */
     ask(want) {
+      if (isGone) return Promise.reject(new KernelGone());
       number += 1;
       const id = `${own}-${number}`;
       return new Promise((resolve, reject) => {
@@ -63,8 +77,8 @@ function createKernelLink(model) {
     },
     close() {
       model.off("msg:custom", receive);
-      for (const waiting of pending.values()) waiting.reject(new Error("the view was closed"));
-      pending.clear();
+      model.off("comm_live_update", leave);
+      refuse(new Error("the view was closed"));
     },
   };
 }
@@ -98,6 +112,7 @@ function render({ model, el }) {
   const app = createApp(root, {
     facts: { ...model.get("_facts"), marks: model.get("_marks") },
     versions: model.get("_versions"),
+    sender: model.get("_process"),
     payload: () => ask("payload"),
     races: () => ask("races"),
     graphs: () => ask("graphs"),
@@ -113,6 +128,11 @@ function render({ model, el }) {
       clearTimeout(timer);
       note.hidden = true;
       root.hidden = false;
+    },
+    onGone() {
+      clearTimeout(timer);
+      note.textContent = GONE_NOTE;
+      note.hidden = false;
     },
     onMarks(marks) {
       model.set("_marks", marks);

@@ -7,6 +7,7 @@ doubles; text is data and is never put into markup.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 import numpy as np
@@ -18,10 +19,10 @@ from cudalens.analysis.time.averages import folded
 from cudalens.analysis.time.waiting import is_waiting
 from cudalens.frames import Trace
 from cudalens.frames.build import STEP_PREFIX
-from cudalens.views.timeline import payload_details, payload_order
+from cudalens.views.timeline import payload_details, payload_memory, payload_order, payload_part
 from cudalens.views.timeline.enclosing import is_idle, num_enclosing
 from cudalens.views.timeline.payload_codec import PayloadWriter
-from cudalens.views.timeline.payload_memory import add_memory
+from cudalens.views.timeline.payload_memory import FEW_POINTS, add_memory
 from cudalens.views.timeline.payload_metrics import add_metrics
 from cudalens.views.timeline.payload_order import Ints
 from cudalens.views.timeline.race_marks import race_marks
@@ -34,6 +35,9 @@ FLAG_FOLDED: Final = 2
 FLAG_OUTSIDE: Final = 4
 FLAG_LAUNCHED: Final = 8
 FLAG_WAITING: Final = 16
+
+#: So many events are always sent.
+MIN_EVENTS: Final = 100_000
 
 #: Longest text that is sent, in characters; a cut text ends with its length.
 MAX_TEXT: Final = 2000
@@ -48,42 +52,95 @@ def pack(
         trace: What to show.
         compress: Deflate the columns; not useful if the bytes stay on one machine.
         max_bytes: Leave out detail columns (shapes, grids, stacks …) that would make the payload longer than this;
-            ``header.dropped`` names them. The events and the memory curve are always sent. None: everything is sent.
+            ``header.dropped`` names them. If that is not enough, the payload has fewer points of the memory curve and
+            the last events only, down to `MIN_EVENTS`; ``header.first_row`` is their first row. None: all is sent.
         extra: JSON values for the page, sent as ``header.extra``.
 
     Returns:
         The payload; see `payload_codec` for its layout.
     """
-    events = trace.events
-    writer = PayloadWriter(compress=compress)
-    t0, start, dur, num_clipped = payload_order.clipped_times(events)
-    lane, lanes = payload_order.lane_table(events)
-    order = _lane_order(lane, start, dur)
-    header = {"version": VERSION, "n": len(events), "t0": str(t0), "lanes": lanes, "num_clipped": num_clipped}
-    _add_times(writer, start[order], dur[order], lane[order])
-    kind, facts = _add_kinds(writer, trace, order)
-    place = np.empty(len(order), np.int64)
-    place[order] = np.arange(len(order))
-    launch = payload_order.places(events["launch"], order)
-    _add_launches(writer, launch, kind)
-    _add_flags(writer, events, order, launch, payload_order.Times(start[order], dur[order], lane[order]))
-    _add_rows(writer, order, start[order], dur[order])
-    counts = np.bincount(lane, minlength=len(lanes))
-    enclosing, idle = num_enclosing(events, lane, len(lanes)), is_idle(events, lane, len(lanes))
-    for item, count, num_folded, is_folded in zip(lanes, counts, enclosing, idle, strict=True):
-        item |= {"count": int(count), "enclosing": 0 if is_folded else int(num_folded), "is_idle": bool(is_folded)}
-    header |= facts
-    header["races"] = race_marks(trace)
-    header["syncs"] = sync_marks(trace)
-    header["memory"] = add_memory(writer, trace.memory, t0, place)
-    header["metrics"] = add_metrics(writer, trace.metrics, t0)
-    budget = None if max_bytes is None else max_bytes - writer.num_bytes(*writer.names) - _HEADER_RESERVE
-    header |= payload_details.add_details(writer, trace, order, budget)
-    info = {"name": cut(trace.info.name), "source": trace.info.source, "simulated": trace.info.is_simulated}
-    return writer.to_bytes(header | info | {"extra": extra or {}})
+    num = len(trace.events)
+    num_kept, num_points = num, payload_memory.MAX_POINTS
+    if max_bytes is not None:
+        num_kept = min(num, max(int(max_bytes / _LEAST_EVENT_BYTES), MIN_EVENTS))
+    while True:
+        first = payload_part.first_row(trace.events, num_kept)
+        part = _Part(trace, first, num_points, compress=compress)
+        room = None if max_bytes is None else max_bytes - part.writer.num_bytes(*part.writer.names) - _HEADER_RESERVE
+        if max_bytes is None or room is None or room >= 0 or num_kept <= MIN_EVENTS:
+            return part.to_bytes(room, extra or {})
+        num_kept, num_points = max(part.num_that_fit(max_bytes), MIN_EVENTS), FEW_POINTS
+
+
+class _Part:
+    """The columns of the events from one row on, and their header.
+
+    Attributes:
+        writer: All columns but those of details.
+    """
+
+    def __init__(self, trace: Trace, first: int, num_points: int, *, compress: bool) -> None:
+        self.writer = PayloadWriter(compress=compress)
+        self._trace = trace
+        t0, start, dur, num_clipped = payload_order.clipped_times(trace.events)
+        lanes = payload_part.lanes_from(*payload_order.lane_table(trace.events), first)
+        self._events = payload_part.events_from(trace.events, first)
+        times = payload_order.Times(start[first:], dur[first:], lanes.of_rows)
+        begin = int(times.start.min()) if first else 0
+        self._header: dict[str, Any] = {"version": VERSION, "n": len(self._events), "t0": str(t0)}
+        self._header |= {"lanes": lanes.table, "num_clipped": num_clipped}
+        self._header |= {"first_row": first, "begin": begin, "num_all": len(trace.events)}
+        self._add_events(times, lanes)
+        self._header["races"] = payload_part.marks_from(race_marks(trace), lanes, begin)
+        self._header["syncs"] = payload_part.marks_from(sync_marks(trace), lanes, begin)
+        place = np.full(len(trace.events), -1, np.int64)
+        place[first + self._order] = np.arange(len(self._order))
+        memory, metrics = (_from(frame, t0 + begin if first else None) for frame in (trace.memory, trace.metrics))
+        self._header["memory"] = add_memory(self.writer, memory, t0, place, num_points)
+        self._header["metrics"] = add_metrics(self.writer, metrics, t0)
+
+    def _add_events(self, times: payload_order.Times, lanes: payload_part.Lanes) -> None:
+        writer, events = self.writer, self._events
+        self._order = order = _lane_order(times.lane, times.start, times.dur)
+        ordered = payload_order.Times(times.start[order], times.dur[order], times.lane[order])
+        _add_times(writer, *ordered)
+        kind, facts = _add_kinds(writer, events, names_in_short(self._trace), order)
+        launch = payload_order.places(events["launch"], order)
+        _add_launches(writer, launch, kind)
+        _add_flags(writer, events, order, launch, ordered)
+        _add_rows(writer, order, ordered.start, ordered.dur)
+        num_lanes = len(lanes.table)
+        counts = np.bincount(times.lane, minlength=num_lanes)
+        enclosing, idle = num_enclosing(events, times.lane, num_lanes), is_idle(events, times.lane, num_lanes)
+        for item, count, num_folded, is_folded in zip(lanes.table, counts, enclosing, idle, strict=True):
+            item |= {"count": int(count), "enclosing": 0 if is_folded else int(num_folded), "is_idle": bool(is_folded)}
+        self._header |= facts
+
+    def num_that_fit(self, max_bytes: int) -> int:
+        """How many events should fit into `max_bytes`, with fewer points of the memory curve."""
+        names = self.writer.names
+        rest = self.writer.num_bytes(*(name for name in names if name.startswith(("mem.", "met."))))
+        own = self.writer.num_bytes(*names) - rest
+        room = max_bytes - _HEADER_RESERVE - rest * min(FEW_POINTS / max(self._header["memory"]["n"], 1), 1)
+        return int(len(self._events) * min(room / max(own, 1), 1) * _SPARE)
+
+    def to_bytes(self, room: int | None, extra: dict[str, Any]) -> bytes:
+        """The payload with as many columns of details as `room` bytes hold; None for all."""
+        details = payload_details.add_details(self.writer, self._events, self._trace.stacks, self._order, room)
+        info = self._trace.info
+        about = {"name": cut(info.name), "source": info.source, "simulated": info.is_simulated}
+        return self.writer.to_bytes(self._header | details | about | {"extra": extra})
+
+
+def _from(frame: pd.DataFrame, begin: int | None) -> pd.DataFrame:
+    """The rows of `frame` from the time `begin` on."""
+    return frame if begin is None else frame[frame["ts"].to_numpy() >= begin]
 
 
 _HEADER_RESERVE: Final = 100_000
+_SPARE: Final = 0.97
+#: No trace needs fewer bytes for an event; the search for the number of events that fit begins there.
+_LEAST_EVENT_BYTES: Final = 1.5
 
 
 def cut(text: str, limit: int = MAX_TEXT) -> str:
@@ -113,9 +170,10 @@ def _shifted(depth: Ints, lane: Ints) -> Ints:
     return before
 
 
-def _add_kinds(writer: PayloadWriter, trace: Trace, order: Ints) -> tuple[Ints, dict[str, Any]]:
+def _add_kinds(
+    writer: PayloadWriter, events: pd.DataFrame, short: Mapping[str, str], order: Ints
+) -> tuple[Ints, dict[str, Any]]:
     """Name and category are sent as one number: the rank of the pair, the most frequent first."""
-    events, short = trace.events, names_in_short(trace)
     name, cat = events["name"].cat, events["cat"].cat
     num_cats = len(cat.categories) + 1
     pair = (name.codes.to_numpy().astype(np.int64) + 1) * num_cats + cat.codes.to_numpy() + 1

@@ -7,7 +7,6 @@ from typing import Any, Final
 import numpy as np
 import pandas as pd
 
-from cudalens.frames import Trace
 from cudalens.frames.columns import integers
 from cudalens.views.timeline.payload_codec import PayloadWriter
 from cudalens.views.timeline.payload_order import Ints
@@ -31,17 +30,20 @@ ORDER: Final = (*TEXTS[:5], *NUMBERS[:5], "shapes", "stack", "dtypes", *NUMBERS[
 _MAX_TEXT: Final = 2000
 
 
-def add_details(writer: PayloadWriter, trace: Trace, order: Ints, budget: int | None) -> dict[str, Any]:
+def add_details(
+    writer: PayloadWriter, events: pd.DataFrame, stacks: pd.DataFrame, order: Ints, budget: int | None
+) -> dict[str, Any]:
     """Add each detail column that has a value and fits into what is left of `budget` bytes (None: all fit).
 
     Returns:
         For the header: ``details`` (how each column is coded) and ``dropped`` (which did not fit).
     """
-    events, details, dropped = trace.events, [], []
+    details: list[dict[str, str]] = []
+    dropped: list[str] = []
     for name in ORDER:
         if not events[name].notna().any():
             continue
-        columns = _add(writer, name, events[name], order, trace.stacks)
+        columns = _add(writer, name, events[name], order, stacks)
         size = writer.num_bytes(*columns)
         if budget is not None and size > budget:
             writer.drop(*columns)

@@ -13,19 +13,24 @@ from cudalens.views.timeline.payload_order import Ints, since
 
 #: More allocator actions than this are reduced to the lowest and highest allocation of each interval.
 MAX_POINTS: Final = 60_000
+#: So many are sent where the payload is limited.
+FEW_POINTS: Final = 12_000
 
 
-def add_memory(writer: PayloadWriter, memory: pd.DataFrame, t0: int, place: Ints) -> dict[str, Any]:
+def add_memory(
+    writer: PayloadWriter, memory: pd.DataFrame, t0: int, place: Ints, num_points: int = MAX_POINTS
+) -> dict[str, Any]:
     """Add the columns ``mem.*`` of `memory`; returns their part of the header.
 
     Args:
         writer: The payload.
         memory: The memory frame, m rows in time order.
         t0: Origin of the page's clock, ns.
-        place: Position in the payload of each row of the events, shape (n,).
+        place: Position in the payload of each row of the events, shape (n,); -1 for rows that are not sent.
+        num_points: More actions than this are reduced.
     """
     device, labels = _devices(memory)
-    kept = _thinned(memory, device, len(labels))
+    kept = _thinned(memory, device, len(labels), num_points)
     frame, num = memory.iloc[kept], len(memory)
     action, actions = pd.factorize(frame["action"].astype(object).fillna("unknown"))
     writer.add_ints("mem.ts", np.diff(since(frame["ts"].to_numpy(), t0), prepend=0))
@@ -53,12 +58,12 @@ def _devices(memory: pd.DataFrame) -> tuple[Ints, list[str]]:
     return codes.astype(np.int64), [label[:100] for label in labels]
 
 
-def _thinned(memory: pd.DataFrame, device: Ints, num_devices: int) -> Ints:
+def _thinned(memory: pd.DataFrame, device: Ints, num_devices: int, num_points: int) -> Ints:
     """Rows to send: all, or of each device the minimum and maximum in each interval, and the ends."""
-    if len(memory) <= MAX_POINTS:
+    if len(memory) <= num_points:
         return np.arange(len(memory))
     allocated = integers(memory["allocated_bytes"], 0)
-    stretches = MAX_POINTS // (4 * max(num_devices, 1))
+    stretches = num_points // (4 * max(num_devices, 1))
     kept = [_extremes(rows := np.flatnonzero(device == k), allocated[rows], stretches) for k in range(num_devices)]
     return np.unique(np.concatenate(kept))
 

@@ -3,6 +3,7 @@
 import gzip
 import json
 import os
+import random
 import tempfile
 from pathlib import Path
 
@@ -15,7 +16,8 @@ from test_fuzz import EDITS, ENTRY, MADE, SMALL, mutated
 
 import cudalens
 from cudalens.errors import TraceFormatError
-from cudalens.traces.chrome.scanned import SWITCH, is_scanner_in_use, scan
+from cudalens.traces import source
+from cudalens.traces.chrome.scanned import SWITCH, Scanner, is_scanner_in_use
 
 pytestmark = pytest.mark.skipif(not is_scanner_in_use(), reason="the scanner was not compiled")
 QUICK = settings(max_examples=examples(40), deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -37,6 +39,7 @@ ARGUMENT = st.sampled_from(
      "registers per thread", "correlation", "wait_on_stream", "Collective name", "unknown", "str\\u0065am"]
 )  # fmt: skip
 KEYS = st.sampled_from(["name", "cat", "pid", "tid", "ts", "dur", "id", "id2", "scope", "args", "ph", "n\\u0061me"])
+TEXTS = [("a", [[1]]), ("b", [[1]]), ("a", [[2]]), ("c", [[2]])]
 SPACE = st.sampled_from(["", " ", "\n  ", "\t\r"])
 
 
@@ -118,7 +121,7 @@ def test_recorded_files_with_their_bytes_changed(file, edits):
 def test_the_scanner_reads_what_kineto_writes():
     # Without this, the other tests would pass if the scanner declined everything.
     text = ",".join(json.dumps(event) for event in (op(1.5, 9), launch(2, 3, 5), kernel(8, 4, grid=[2, 1, 1])))
-    found = scan(text.encode(), False)
+    found = Scanner().scan(text.encode(), False)
     assert found.names == ["aten::add", "cudaLaunchKernel", "add_kernel"]
     assert found.ts.tolist() == [1500, 2000, 8000]
     assert found.tracks == [("cpu_op", 10, 11), ("cuda_runtime", 10, 11), ("kernel", 0, 7)]
@@ -126,18 +129,55 @@ def test_the_scanner_reads_what_kineto_writes():
     assert found.fields["correlation"].values.tolist() == [5]
 
 
+def test_texts_are_numbered_over_all_slices():
+    scanner, slices = Scanner(), [op(1, 9, name=name, **{"Input Dims": dims}) for name, dims in TEXTS]
+    found = [scanner.scan(json.dumps(entry).encode(), False) for entry in slices]
+    assert [one.name.tolist() for one in found] == [[0], [1], [0], [2]]
+    assert [one.names for one in found] == [["a"], ["b"], [], ["c"]]
+    assert [one.fields["shapes"].raw for one in found] == [[b"[[1]]"], [], [b"[[2]]"], []]
+    assert [one.fields["shapes"].values.tolist() for one in found] == [[0], [0], [1], [1]]
+
+
+def test_a_slice_that_is_left_to_python_leaves_no_text():
+    scanner, good = Scanner(), json.dumps(op(1, 9, name="a", **{"Input Dims": [[1]]})).encode()
+    other = json.dumps(op(1, 9, cat="odd", tid=5, name="b", **{"Input Dims": [[2]]})).encode()
+    bad = [other + b"," + good + b",{", other + b',{"ph": "X", "name": "\xff", "ts": 1}']
+    found = [scanner.scan(text, False) for text in (good, *bad, other)]
+    assert [one is None for one in found] == [False, True, True, False]
+    assert (found[-1].names, found[-1].name.tolist(), found[-1].fields["shapes"].raw) == (["b"], [1], [b"[[2]]"])
+    assert found[-1].tracks == [("cpu_op", 10, 11), ("odd", 10, 5)]
+    scanner.undo()
+    again = scanner.scan(other, False)
+    assert (again.names, again.track.tolist()) == (["b"], [1])
+
+
+def test_many_texts_and_slices_of_which_some_are_left_to_python(tmp_path, monkeypatch):
+    # Tables grow and shrink; texts are longer than a piece of their memory.
+    monkeypatch.setattr(source, "PIECE", 4096)
+    rng, events = random.Random(3), []
+    for i in range(3000):
+        name = f"n{rng.randrange(900)}" * rng.choice((1, 1, 1, 200))
+        args = {"Input Dims": [[rng.randrange(500), i % 7]], "Collective name": rng.choice("abc")}
+        events.append(op(i, 0.5, name=name, tid=rng.randrange(40), **args))
+        if rng.random() < 0.01:
+            events[-1]["ts"] = str(i)  # only the Python reader reads it
+        elif rng.random() < 0.1:
+            events.append(kernel(i, 0.25, stream=rng.randrange(9), **{"blocks per SM": rng.random()}))
+    check_equal(json.dumps({"traceEvents": events}).encode())
+
+
 @needs_recorded
 def test_the_scanner_reads_recorded_files():
     for file in ("hta/ns_resolution_rank-0.json.gz", "kineto/resnet50_workers4.1623213129365.pt.trace.json.gz"):
         entries = json.loads(gzip.decompress((RECORDED / file).read_bytes()))["traceEvents"]
-        found = scan(json.dumps(entries)[1:-1].encode(), False)
+        found = Scanner().scan(json.dumps(entries)[1:-1].encode(), False)
         assert found.num_entries == len(entries)
 
 
 @pytest.mark.parametrize("size", range(16, 300, 7))
 def test_a_text_that_ends_anywhere_is_left_to_python(size):
     text = json.dumps(kernel(8.125, 4, name="k\\n" * 9, grid=[1, 1, 1])).encode()
-    assert scan(text[: min(size, len(text) - 1)], False) is None
+    assert Scanner().scan(text[: min(size, len(text) - 1)], False) is None
 
 
 def test_the_switch_turns_the_scanner_off(tmp_path, monkeypatch):

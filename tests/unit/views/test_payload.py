@@ -10,9 +10,10 @@ import pytest
 from budget import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sample_traces import gpu_trace
 
 from cudalens.frames import RunInfo, StackTable, Trace, build_events, build_memory
-from cudalens.views.timeline import payload_memory
+from cudalens.views.timeline import payload, payload_memory, payload_part
 from cudalens.views.timeline.payload import FLAG_INSTANT, FLAG_LAUNCHED, FLAG_OUTSIDE, MAX_TEXT, pack
 
 INFO = RunInfo(name="test", source="cpu")
@@ -268,6 +269,38 @@ def test_details_beyond_the_budget_are_left_out_and_named(detailed):
     assert header["dropped"] == ["external_id"], "24 kB of random ids"
     assert "external_id.steps" not in columns
     assert len(small) < len(whole) - 10_000
+
+
+def test_the_last_whole_steps_are_sent_where_not_all_events_fit(monkeypatch):
+    monkeypatch.setattr(payload, "MIN_EVENTS", 10)
+    trace = gpu_trace(steps=400)
+    limit = payload._HEADER_RESERVE + len(pack(trace)) // 2
+    header, _ = read(pack(trace, max_bytes=limit))
+    first = header["first_row"]
+    assert 0 < first < len(trace) // 2 + 200
+    assert (header["n"], header["num_all"]) == (len(trace) - first, len(trace))
+    assert str(trace.events["name"].iloc[first]).startswith("ProfilerStep#")
+    assert header["begin"] == trace.events["ts"].iloc[first] - int(header["t0"])
+    assert sum(lane["count"] for lane in header["lanes"]) == header["n"]
+
+
+def test_all_events_are_sent_where_they_fit():
+    trace = gpu_trace(steps=40)
+    assert read(pack(trace, max_bytes=5_000_000))[0]["first_row"] == 0
+    assert pack(trace, max_bytes=5_000_000) == pack(trace)
+
+
+def test_so_many_events_are_sent_in_any_case(monkeypatch):
+    monkeypatch.setattr(payload, "MIN_EVENTS", 100)
+    trace = gpu_trace(steps=400)
+    header, _ = read(pack(trace, max_bytes=0))
+    assert header["n"] in range(50, 101)
+
+
+def test_marks_before_the_first_event_are_left_out():
+    lanes = payload_part.Lanes(np.zeros(1, np.int64), [{}], {3: 0})
+    marks = [{"at": 5, "lane": 3}, {"at": 20, "lane": 3}, {"at": 20, "lane": 1}, {"at": 30, "lane": -1}]
+    assert payload_part.marks_from(marks, lanes, 10) == [{"at": 20, "lane": 0}, {"at": 30, "lane": -1}]
 
 
 def test_memory_keeps_its_peaks_when_thinned(monkeypatch):

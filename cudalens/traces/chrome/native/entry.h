@@ -18,6 +18,7 @@ enum { MAX_FIELDS = 64, KEY_SLOTS = 256 };
 /* An argument to read: `kind` is 'i' integer, 'f' number, 's' text, 'j' any JSON value or 'm' integer of an allocation. */
 typedef struct {
     Span key;
+    char *name; /* the memory of `key` */
     char kind;
     Array rows, values; /* int32_t; int64_t, or int32_t numbers of `texts` */
     Table texts;
@@ -25,6 +26,7 @@ typedef struct {
     Span raw;
 } Field;
 
+/* The columns of a slice. The tables hold the distinct texts of all slices so far. */
 typedef struct {
     uint64_t seed;
     int is_exact;
@@ -35,6 +37,7 @@ typedef struct {
     Array ts, dur, name, track, tracks, others;
     Array memory_ts, memory_track; /* of the allocator's instants, the rows of the fields of kind 'm' */
     Table names, labels, track_keys;
+    int64_t tracks_before; /* bytes of `tracks` before the slice */
     int has_decimals, has_huge, has_long;
 } Scan;
 
@@ -331,6 +334,33 @@ static Text read_entry(Scan *scan, Text p, Text end, Text base, int *status) {
     }
     *status = add_entry(scan, &entry, start, p, base, stamp);
     return *status == DONE ? p : NULL;
+}
+
+/* Empty the columns, and mark where the tables end. */
+static void begin_slice(Scan *scan) {
+    Array *columns[] = {&scan->ts,     &scan->dur,       &scan->name,        &scan->track,
+                        &scan->others, &scan->memory_ts, &scan->memory_track};
+    for (size_t i = 0; i < sizeof columns / sizeof *columns; i++) columns[i]->size = 0;
+    for (int i = 0; i < scan->num_fields; i++) {
+        Field *field = &scan->fields[i];
+        field->rows.size = field->values.size = field->stamp = 0;
+        mark_table(&field->texts);
+    }
+    mark_table(&scan->names);
+    mark_table(&scan->labels);
+    mark_table(&scan->track_keys);
+    scan->tracks_before = scan->tracks.size;
+    scan->num_entries = scan->num_rows = scan->stamp = 0;
+    scan->has_decimals = scan->has_huge = scan->has_long = 0;
+}
+
+/* Forget the texts that the last slice added. */
+static void undo_slice(Scan *scan) {
+    for (int i = 0; i < scan->num_fields; i++) undo_table(&scan->fields[i].texts);
+    undo_table(&scan->names);
+    undo_table(&scan->labels);
+    undo_table(&scan->track_keys);
+    scan->tracks.size = scan->tracks_before;
 }
 
 /* All entries of a slice, the contents of a JSON list. */

@@ -24,11 +24,25 @@ static inline int append(Array *array, const void *bytes, int64_t size) {
     return 1;
 }
 
+/* A number + 1, or 0, and half of the hash: most searches then read the text that they find, and no other. */
+typedef struct {
+    int32_t number;
+    uint32_t half;
+} Slot;
+
+/* Where a table ended before the last slice. */
+typedef struct {
+    int64_t count, used, room, num_chunks;
+} Mark;
+
 typedef struct {
     Array spans;    /* Span of each number */
     Array hashes;   /* uint64_t of each number */
-    int32_t *slots; /* number + 1, or 0 */
+    Array chunks;   /* char * of each piece of memory that holds the texts */
+    Slot *slots;
     int64_t num_slots, count;
+    int64_t used, room; /* bytes of the last chunk */
+    Mark mark;
 } Table;
 
 static inline uint64_t mixed(uint64_t a, uint64_t b) {
@@ -59,12 +73,13 @@ static inline uint64_t hash_of(Span text, uint64_t seed) {
 
 static int grow(Table *table) {
     int64_t num_slots = table->num_slots ? table->num_slots * 2 : 256;
-    int32_t *slots = calloc((size_t)num_slots, sizeof(int32_t));
+    Slot *slots = calloc((size_t)num_slots, sizeof *slots);
     if (!slots) return 0;
     for (int64_t code = 0; code < table->count; code++) {
-        int64_t at = (int64_t)(((uint64_t *)table->hashes.data)[code] & (uint64_t)(num_slots - 1));
-        while (slots[at]) at = (at + 1) & (num_slots - 1);
-        slots[at] = (int32_t)(code + 1);
+        uint64_t hash = ((uint64_t *)table->hashes.data)[code];
+        int64_t at = (int64_t)(hash & (uint64_t)(num_slots - 1));
+        while (slots[at].number) at = (at + 1) & (num_slots - 1);
+        slots[at] = (Slot){(int32_t)(code + 1), (uint32_t)(hash >> 32)};
     }
     free(table->slots);
     table->slots = slots;
@@ -72,19 +87,41 @@ static int grow(Table *table) {
     return 1;
 }
 
-/* The number of `text`, a new one if it is new; -1 if there is no memory. The text is not copied. */
+enum { SMALLEST_CHUNK = 1 << 12, LARGEST_CHUNK = 1 << 20 };
+
+/* A copy of `text` that stays until the table is released; NULL if there is no memory. */
+static Text keep(Table *table, Span text) {
+    if (table->room - table->used < text.size) {
+        int64_t room = table->room ? table->room * 2 : SMALLEST_CHUNK;
+        if (room > LARGEST_CHUNK) room = LARGEST_CHUNK;
+        if (room < text.size) room = text.size;
+        char *chunk = malloc((size_t)room);
+        if (!chunk || !append(&table->chunks, &chunk, sizeof chunk)) {
+            free(chunk);
+            return NULL;
+        }
+        table->used = 0;
+        table->room = room;
+    }
+    char *last = ((char **)table->chunks.data)[table->chunks.size / (int64_t)sizeof last - 1];
+    char *copy = memcpy(last + table->used, text.at, (size_t)text.size);
+    table->used += text.size;
+    return (Text)copy;
+}
+
+/* The number of `text`, a new one if it is new; -1 if there is no memory. */
 static inline int32_t number_of(Table *table, Span text, uint64_t seed) {
     uint64_t hash = hash_of(text, seed);
     if (table->count * 2 >= table->num_slots && !grow(table)) return -1;
     int64_t at = (int64_t)(hash & (uint64_t)(table->num_slots - 1));
-    for (int32_t slot; (slot = table->slots[at]); at = (at + 1) & (table->num_slots - 1)) {
-        Span known = ((Span *)table->spans.data)[slot - 1];
-        if (((uint64_t *)table->hashes.data)[slot - 1] == hash && known.size == text.size &&
-            !memcmp(known.at, text.at, (size_t)text.size))
-            return slot - 1;
+    for (Slot slot; (slot = table->slots[at]).number; at = (at + 1) & (table->num_slots - 1)) {
+        if (slot.half != (uint32_t)(hash >> 32)) continue;
+        Span known = ((Span *)table->spans.data)[slot.number - 1];
+        if (known.size == text.size && !memcmp(known.at, text.at, (size_t)text.size)) return slot.number - 1;
     }
+    if (table->count == INT32_MAX || !(text.at = keep(table, text))) return -1;
     if (!append(&table->spans, &text, sizeof text) || !append(&table->hashes, &hash, sizeof hash)) return -1;
-    table->slots[at] = (int32_t)++table->count;
+    table->slots[at] = (Slot){(int32_t)++table->count, (uint32_t)(hash >> 32)};
     return (int32_t)(table->count - 1);
 }
 
@@ -94,14 +131,39 @@ static inline int32_t number_of_key(Table *table, uint64_t key, uint64_t seed) {
     hash ^= hash >> 32;
     if (table->count * 2 >= table->num_slots && !grow(table)) return -1;
     int64_t at = (int64_t)(hash & (uint64_t)(table->num_slots - 1));
-    for (int32_t slot; (slot = table->slots[at]); at = (at + 1) & (table->num_slots - 1))
-        if (((uint64_t *)table->hashes.data)[slot - 1] == hash) return slot - 1;
+    for (Slot slot; (slot = table->slots[at]).number; at = (at + 1) & (table->num_slots - 1))
+        if (((uint64_t *)table->hashes.data)[slot.number - 1] == hash) return slot.number - 1;
     if (!append(&table->hashes, &hash, sizeof hash)) return -1;
-    table->slots[at] = (int32_t)++table->count;
+    table->slots[at] = (Slot){(int32_t)++table->count, (uint32_t)(hash >> 32)};
     return (int32_t)(table->count - 1);
 }
 
+static void mark_table(Table *table) {
+    table->mark = (Mark){table->count, table->used, table->room, table->chunks.size / (int64_t)sizeof(char *)};
+}
+
+/* Forget what was added after the last mark, the latest first, so that no search passes a slot that became free. */
+static void undo_table(Table *table) {
+    Mark mark = table->mark;
+    char **chunks = (char **)table->chunks.data;
+    int64_t last = table->num_slots - 1, num_chunks = table->chunks.size / (int64_t)sizeof *chunks;
+    for (int64_t code = table->count - 1; code >= mark.count; code--) {
+        int64_t at = (int64_t)(((uint64_t *)table->hashes.data)[code] & (uint64_t)last);
+        while (table->slots[at].number != code + 1) at = (at + 1) & last;
+        table->slots[at] = (Slot){0, 0};
+    }
+    while (num_chunks > mark.num_chunks) free(chunks[--num_chunks]);
+    table->chunks.size = num_chunks * (int64_t)sizeof *chunks;
+    table->hashes.size = mark.count * (int64_t)sizeof(uint64_t);
+    table->spans.size = table->spans.size ? mark.count * (int64_t)sizeof(Span) : 0;
+    table->count = mark.count;
+    table->used = mark.used;
+    table->room = mark.room;
+}
+
 static void release_table(Table *table) {
+    for (int64_t i = 0; i < table->chunks.size / (int64_t)sizeof(char *); i++) free(((char **)table->chunks.data)[i]);
+    free(table->chunks.data);
     free(table->spans.data);
     free(table->hashes.data);
     free(table->slots);

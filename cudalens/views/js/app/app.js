@@ -3,6 +3,8 @@
 
 import { decodePayload } from "../payload/payload.js";
 import { element } from "../shared/dom.js";
+import { formatDuration } from "../shared/format.js";
+import { KernelGone } from "../shared/model.js";
 import { pageTheme, watchPageTheme } from "../shared/page_theme.js";
 import { createTimeline } from "../timeline/timeline.js";
 import { renderDetails } from "./details.js";
@@ -158,6 +160,7 @@ async function startEvents(app, data) {
     onSelect: (selection) => app.store.set(selection, "timeline"),
     onTime: (view) => followTimeline(app, [...view]),
   });
+  describePart(app, data);
   startMarks(app);
   startMetrics(app, data);
   startFindings(app, data);
@@ -179,11 +182,27 @@ async function startEvents(app, data) {
       sumTable(app, data, app.store.get());
       showTable(app, app.store.get());
     }),
-    startPanel(app, "memory curve", () => startMemory(app, data)),
     startPanel(app, "list of details", () => data.detailsReady),
   ]);
+  // The table, which is above it, has its height.
+  void startPanel(app, "memory curve", () => startMemory(app, data));
   if (app.isOpen && source.hash) followLink(app, data, source.hash);
   if (app.isOpen) root.dataset.state = "ready";
+}
+
+/**
+ * Says which events a report of limited size has.
+ *
+ * @param {App} app
+ * @param {TraceData} data
+ */
+function describePart({ parts }, { n, header }) {
+  if (!header.first_row) return;
+  const [all, shown] = [header.num_all, n].map((count) => count.toLocaleString("en"));
+  parts.part.textContent =
+    `This file has the last ${shown} of ${all} events, from ${formatDuration(header.begin)} on: the timeline, ` +
+    "the table of operators and kernels, the flame graph and the memory curve show these. All else is of the whole run.";
+  parts.part.hidden = false;
 }
 
 /** @param {App} app */
@@ -283,6 +302,7 @@ function applySelection(app, data, selection, origin) {
     () =>
       showBar(app.parts.bar, data, app.store, { link: () => linkTo(app, data), mark: (one) => app.marks?.add(one) }),
     () => sumTable(app, data, selection),
+    () => app.panels.table?.load(),
     () => showTable(app, selection),
     () => app.panels.flame?.update(selection),
   ];
@@ -399,13 +419,19 @@ function applyTheme(app, theme) {
  * @param {unknown} error
  * @param {string} [what]
  */
-function showError({ root, parts, source }, error, what = "The live view cannot be shown") {
+function showError({ root, parts, source, data }, error, what = "The live view cannot be shown") {
+  const isGone = error instanceof KernelGone;
+  if (isGone && !data) {
+    root.dataset.state = "failed";
+    source.onGone?.();
+    return;
+  }
   parts.status.remove();
   parts.message.hidden = false;
   parts.message.append(element("p", {}, `${what}: ${error instanceof Error ? error.message : error}`));
   root.dataset.state = "failed";
   source.onFail?.();
-  console.error(error);
+  if (!isGone) console.error(error);
 }
 
 /** @param {App} app */

@@ -6,7 +6,7 @@ import { createGraphs } from "../graphs/graphs.js";
 import { createMemoryMap } from "../memory/map.js";
 import { createMemoryPlot } from "../memory/plot.js";
 import { createRaces } from "../races/races.js";
-import { element, findAll } from "../shared/dom.js";
+import { element, findAll, untilOnScreen } from "../shared/dom.js";
 import { inflate, inflateJson, loadLibrary } from "../shared/libraries.js";
 import { buildElement } from "../shared/markup.js";
 import { createTabs } from "../shared/tabs.js";
@@ -189,9 +189,9 @@ function fillSection({ store }, data, host, name, tree) {
  * @param {TraceData} data
  */
 export async function startTable(app, data) {
-  const { asset, versions } = app.source;
+  const { asset, versions, sender } = app.source;
   const [library, style] = await Promise.all([
-    loadLibrary("datatables.js", versions.datatables, asset),
+    loadLibrary("datatables.js", versions.datatables, asset, sender),
     asset("datatables.css").then(inflate),
   ]);
   if (app.isClosed()) return;
@@ -220,10 +220,13 @@ export function startMetrics({ source, parts, panels, theme }, data) {
 }
 
 /**
+ * The curve of memory, once it comes on the screen: evaluating Plotly takes a third of the time in which a page opens.
+ *
  * @param {App} app
  * @param {TraceData} data
  */
 export async function startMemory(app, data) {
+  if (app.isClosed()) return;
   const { parts, panels, source, store } = app;
   const series = memorySeries(data);
   const heading = element("h3", { "aria-level": 2 }, "Memory");
@@ -231,14 +234,20 @@ export async function startMemory(app, data) {
     parts.memory.hidden = true;
     return;
   }
-  const host = element("div", { class: "cl-plot-host" });
+  const host = element(
+    "div",
+    { class: "cl-plot-host" },
+    element("p", { class: "cl-hint" }, "Loading the memory curve…"),
+  );
   parts.memory.replaceChildren(heading, host);
-  const library = await loadLibrary("plotly.js", source.versions.plotly, source.asset);
+  await untilOnScreen(host, app.cleanups);
+  const library = await loadLibrary("plotly.js", source.versions.plotly, source.asset, source.sender);
   if (app.isClosed()) return;
+  host.replaceChildren();
   const plot = createMemoryPlot(host, series, {
     Plotly: /** @type {Plotly} */ (library),
     theme: app.theme,
-    view: windowOf(data, series),
+    view: (data.n && panels.timeline?.getView()) || windowOf(data, series),
     onRange: (range) => store.set({ range }, "memory"),
   });
   panels.memory = plot;

@@ -44,6 +44,7 @@
  * @typedef {object} Source
  * @property {PageFacts} facts
  * @property {{ [library: string]: string }} versions Of datatables and plotly.
+ * @property {string} [sender] Identifies who answers `asset`.
  * @property {FetchData} payload The columns of the events.
  * @property {FetchData} races Gzipped JSON.
  * @property {FetchData} graphs Gzipped JSON.
@@ -54,6 +55,7 @@
  * @property {() => void} [onData] Before anything is drawn.
  * @property {() => void} [onPaint] After the timeline is drawn.
  * @property {() => void} [onFail]
+ * @property {() => void} [onGone] The kernel was restarted before the events were there.
  * @property {(marks: Mark[]) => void} [onMarks] After the reader changed the marks.
  * @property {(selection: OutwardSelection) => void} [onSelect]
  */

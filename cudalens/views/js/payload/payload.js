@@ -24,6 +24,9 @@ import { createRows } from "./rows.js";
  * @typedef {BaseHeader & {
  *   n: number,
  *   t0: string,
+ *   first_row: number,
+ *   begin: number,
+ *   num_all: number,
  *   lanes: Lane[],
  *   cats: string[],
  *   step_names: number[],

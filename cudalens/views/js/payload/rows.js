@@ -14,6 +14,7 @@
  */
 export function createRows({ start, dur, header, n }, at, off) {
   const ends = laneEnds(header.lanes);
+  const first = header.first_row;
   /** @type {Map<number, number>} */
   const corrected = new Map();
   /** @type {Map<number, number>} */
@@ -48,9 +49,12 @@ export function createRows({ start, dur, header, n }, at, off) {
           (start[i] === start[event] && (l < own ? dur[i] < dur[event] : dur[i] <= dur[event]));
         place += firstIndex(from, to, isAfter) - from;
       });
-      return corrected.get(place) ?? place;
+      return first + (corrected.get(place) ?? place);
     },
-    eventOf: (row) => (Number.isInteger(row) && row >= 0 && row < n ? eventAt(placeOfRow.get(row) ?? row) : -1),
+    eventOf(row) {
+      const place = row - first;
+      return Number.isInteger(place) && place >= 0 && place < n ? eventAt(placeOfRow.get(place) ?? place) : -1;
+    },
   };
 }
 

@@ -50,6 +50,28 @@ export function escapeHtml(text) {
 }
 
 /**
+ * Resolves when `node` first comes on the screen, or close to it.
+ *
+ * @param {Element} node
+ * @param {(() => void)[]} cleanups Gets a function that ends the waiting.
+ * @returns {Promise<void>}
+ */
+export function untilOnScreen(node, cleanups) {
+  return new Promise((resolve) => {
+    const observer = new IntersectionObserver(
+      (entries) => {
+        if (!entries.some((entry) => entry.isIntersecting)) return;
+        observer.disconnect();
+        resolve();
+      },
+      { rootMargin: "200px" },
+    );
+    observer.observe(node);
+    cleanups.push(() => observer.disconnect());
+  });
+}
+
+/**
  * The drawing context of a canvas.
  *
  * @param {HTMLCanvasElement} canvas

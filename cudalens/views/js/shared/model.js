@@ -14,10 +14,18 @@
  */
 
 /**
- * Adds or removes a listener: of `msg:custom`, or of `change:name`.
+ * Adds or removes a listener: of `msg:custom`, of `change:name`, or of `comm_live_update`, which Jupyter's models send
+ * when the kernel is restarted.
  *
  * @typedef {(type: string, listener: (message: any, buffers: DataView<ArrayBuffer>[]) => void) => void} ModelListening
  */
+
+/** What a view that asks the kernel gets once the kernel was restarted: no answer, which is no fault of the view. */
+export class KernelGone extends Error {
+  constructor() {
+    super("the kernel was restarted; run the cell again");
+  }
+}
 
 /** Text that no other view has. */
 export function uniqueId() {

@@ -1,25 +1,28 @@
 """A session of 40 cells in JupyterLab, 30 of them profiled: what the page complains about, and by how much it grows.
 
-    python benchmarks/bench_lab.py [--no-save]
+    python benchmarks/bench_lab.py [--app notebook] [--no-save]
 
 What must hold: no console error or warning of ours over the cells, a kernel restart, a reload, and reopening without a
-kernel; the page grows by less than 20 MB more than by as many cells that are not profiled. Messages that the
-application also writes for a notebook without cudalens are counted apart. Then five watched cells, of which the first
-imports what a watch needs: the time from the end of the first step to the first picture on the page. The figures go to
-``benchmarks/results/lab.json``.
+kernel; the page grows by less than 20 MB more than by as many cells that are not profiled. The same session with cells
+of plain Python, and with cells that show a slider of ipywidgets, shows which messages the application writes for any
+cell and for any widget: ``ours`` are the others. Then five watched cells, of which the first imports what a watch
+needs: the time from the end of the first step to the first picture on the page. The figures go to
+``benchmarks/results/lab.json``. ``--app notebook`` takes Notebook 7.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import re
 import sys
 import tempfile
+from collections import Counter
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from playwright.sync_api import Page, sync_playwright
+from playwright.sync_api import Browser, Page, sync_playwright
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "browser"))
 import lab as lab_module
@@ -29,6 +32,8 @@ from lab import Lab, running_lab
 RESULTS = Path(__file__).parent / "results" / "lab.json"
 PLAIN = "sum(range(10))"
 SETUP = "import torch, cudalens\n%load_ext cudalens"
+SLIDER_SETUP = "import ipywidgets"
+SLIDER = "ipywidgets.IntSlider()"
 PROFILED = """%%cudaprofile
 x = torch.ones(64, 64)
 for _ in range(200):
@@ -67,10 +72,10 @@ class Watch:
         page.on("console", lambda m: self.messages.append(m.text) if m.type in ("error", "warning") else None)
         page.on("pageerror", lambda error: self.messages.append(str(error)))
 
-    def taken(self) -> list[str]:
-        """The messages since the last call."""
+    def taken(self) -> dict[str, int]:
+        """The messages since the last call, without call stacks and numbers, and how often each occurred."""
         messages, self.messages = self.messages, []
-        return messages
+        return dict(Counter(re.sub(r"\d+", "N", message.partition("\n")[0]) for message in messages))
 
     def heap_mb(self) -> float:
         """Memory of the page's JavaScript and elements in MB, without garbage."""
@@ -120,6 +125,35 @@ def session(lab: Lab, watch: Watch, name: str, cells: list[str]) -> dict[str, An
     return result
 
 
+KINDS = {
+    "plain": [PLAIN, *[PLAIN] * 30, *[PLAIN] * 9],
+    "slider": [SLIDER_SETUP, *[SLIDER] * 30, *[PLAIN] * 9],
+    "profiled": [SETUP, *[PROFILED] * 30, *[PLAIN] * 9],
+}
+
+
+def session_of(lab: Lab, browser: Browser, kind: str) -> dict[str, Any]:
+    """The session of one kind, in a page of its own."""
+    page = browser.new_page(viewport={"width": 1300, "height": 1000})
+    page.set_default_timeout(240_000)
+    result = session(lab, Watch(page), f"{kind}.ipynb", KINDS[kind])
+    page.close()
+    return result
+
+
+PARTS = ("cells", "restart", "reload", "without_kernel")
+
+
+def of_ours(found: dict[str, dict[str, Any]]) -> list[str]:
+    """Messages of the session with profiles that neither of the others has in the same part."""
+    return [
+        f"{part}: {message}"
+        for part in PARTS
+        for message in found["profiled"][part]
+        if message not in found["plain"][part] and message not in found["slider"][part]
+    ]
+
+
 def first_pictures(lab: Lab, page: Page, num_cells: int = 5) -> list[float]:
     """Times from the end of the first step of watched cells to their first pictures on the page, s."""
     lab.write_notebook("watched.ipynb", WATCHED_SETUP, *[WATCHED] * num_cells)
@@ -140,6 +174,7 @@ def first_pictures(lab: Lab, page: Page, num_cells: int = 5) -> list[float]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--app", choices=["jupyterlab", "notebook"], default="jupyterlab")
     parser.add_argument("--no-save", action="store_true", help="print the figures only")
     options = parser.parse_args()
     lab_module.TIMEOUT_MS = 240_000
@@ -147,17 +182,15 @@ def main() -> None:
         root = Path(folder)
         (root / "notebooks").mkdir()
         browser = playwright.chromium.launch(executable_path=chromium_path(), args=["--no-sandbox", "--disable-gpu"])
-        with running_lab(root / "notebooks", root / "settings") as lab:
-            found = {}
-            for kind, profiled in (("plain", PLAIN), ("profiled", PROFILED)):
-                page = browser.new_page(viewport={"width": 1300, "height": 1000})
-                page.set_default_timeout(240_000)
-                cells = [SETUP if kind == "profiled" else PLAIN, *[profiled] * 30, *[PLAIN] * 9]
-                found[kind] = session(lab, Watch(page), f"{kind}.ipynb", cells)
-                page.close()
-            found["first_pictures_s"] = first_pictures(lab, browser.new_page(viewport={"width": 1300, "height": 2000}))
+        with running_lab(root / "notebooks", root / "settings", options.app) as lab:
+            found = {kind: session_of(lab, browser, kind) for kind in KINDS}
+            pictures = {}
+            if options.app == "jupyterlab":
+                page = browser.new_page(viewport={"width": 1300, "height": 2000})
+                pictures = {"first_pictures_s": first_pictures(lab, page)}
         browser.close()
-    result = {"conditions": f"JupyterLab {version('jupyterlab')}, headless Chromium", **found}
+    conditions = f"{options.app} {version(options.app)}, headless Chromium"
+    result: dict[str, Any] = {"conditions": conditions, "ours": of_ours(found), **found, **pictures}
     result["grown_by_profiles_mb"] = round(found["profiled"]["grown_mb"] - found["plain"]["grown_mb"], 1)
     print(json.dumps(result, indent=2))
     if not options.no_save:

@@ -23,10 +23,11 @@ TIMEOUT_MS = 30_000
 
 
 class Lab:
-    """A running JupyterLab server that serves the notebooks in `folder`."""
+    """A running JupyterLab or Notebook server that serves the notebooks in `folder`."""
 
-    def __init__(self, url: str, token: str, folder: Path) -> None:
+    def __init__(self, url: str, token: str, folder: Path, place: str = "lab/tree") -> None:
         self.url = url
+        self.place = place
         self.token = token
         self.folder = folder
 
@@ -40,7 +41,7 @@ class Lab:
 
     def load(self, page, name: str) -> None:
         """Load JupyterLab in `page` with the notebook `name`, and wait for its panel."""
-        page.goto(f"{self.url}/lab/tree/{name}?reset&token={self.token}")
+        page.goto(f"{self.url}/{self.place}/{name}?reset&token={self.token}")
         self._wait_for_panel(page)
 
     def open(self, page, name: str) -> None:
@@ -128,8 +129,10 @@ _ALL_RAN = """() => {
 
 
 @contextmanager
-def running_lab(folder: Path, settings: Path):
+def running_lab(folder: Path, settings: Path, app: str = "jupyterlab"):
     """Start JupyterLab on `folder` with empty settings in `settings`; stop it at the end.
+
+    `app` is the module that serves: ``jupyterlab`` or ``notebook`` (Notebook 7).
 
     Its splash screen is off: JupyterLab can remove it twice, which is an exception on the page.
     """
@@ -145,7 +148,7 @@ def running_lab(folder: Path, settings: Path):
         "IPYTHONDIR": str(settings / "ipython"),
     }
     command = [
-        *(sys.executable, "-m", "jupyterlab", "--no-browser", "--expose-app-in-browser", "--allow-root"),
+        *(sys.executable, "-m", app, "--no-browser", "--expose-app-in-browser", "--allow-root"),
         *(f"--ServerApp.token={token}", f"--ServerApp.port={port}", "--ServerApp.port_retries=0"),
         *(
             f"--ServerApp.root_dir={folder}",
@@ -157,7 +160,7 @@ def running_lab(folder: Path, settings: Path):
     log: deque[str] = deque(maxlen=200)
     try:
         _wait_until_serving(process, log)
-        yield Lab(f"http://127.0.0.1:{port}", token, folder)
+        yield Lab(f"http://127.0.0.1:{port}", token, folder, "lab/tree" if app == "jupyterlab" else "notebooks")
     finally:
         process.terminate()
         try:

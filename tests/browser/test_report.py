@@ -240,6 +240,22 @@ def test_the_memory_curve_follows_the_timeline(open_report):
     )
 
 
+def test_a_device_has_its_colour_beside_the_host(open_report):
+    alone = gpu_trace()
+    kinds = alone.memory["device_type"].astype(object).where(np.arange(len(alone.memory)) % 2 > 0, "cpu")
+    both = alone.replace(memory=alone.memory.assign(device_type=kinds.astype("category")))
+    colors = []
+    for trace in (alone, both):
+        page = open_report(trace)
+        show_curve(page)
+        colors.append(
+            page.evaluate(
+                "Object.fromEntries(document.querySelector('.cl-plot').data.map((one) => [one.name, one.line.color]))"
+            )
+        )
+    assert colors[0]["cuda:0"] == colors[1]["cuda:0"] != colors[1]["cpu:0"]
+
+
 def test_a_curve_that_is_drawn_later_shows_the_window_of_the_timeline(open_report):
     page = open_report(gpu_trace(steps=4))
     page.evaluate("() => cudalensReport.panels.timeline.zoomTo(1_000_000, 2_000_000)")

@@ -18,6 +18,7 @@ from cudalens.views.figures.style import (
     bars,
     finished,
     group_color,
+    in_short,
     label,
     lanes,
     nothing,
@@ -56,7 +57,7 @@ def each_collective(trace: Trace | Ranks, *, mode: Mode = "auto", **options: Any
     kind = shown["collective"].astype(object).where(shown["collective"].notna(), shown["name"].astype(object))
     zero = int(shown["ts"].min())
     drawn = go.Figure()
-    for i, (name, rows) in enumerate(shown.groupby(kind.map(lambda text: label(text, 30)), sort=False)):
+    for i, (name, rows) in enumerate(shown.groupby(pd.Series(_kinds(kind), kind.index), sort=False)):
         x = rows["num_bytes"].to_numpy(float) if by_size else (rows["ts"] - zero) / 1e6
         y = (rows["bus_bytes_per_s"] if by_size else rows["dur"]).to_numpy(float) / (1e9 if by_size else 1e6)
         points(
@@ -72,6 +73,11 @@ def each_collective(trace: Trace | Ranks, *, mode: Mode = "auto", **options: Any
     drawn.update_xaxes(title_text="bytes" if by_size else "ms after the first", type="log" if by_size else "linear")
     drawn.update_yaxes(title_text="bus bandwidth, GB/s" if by_size else "ms", rangemode="tozero")
     return finished(drawn, _collective_title(frame, sized), trace, mode)
+
+
+def _kinds(names: pd.Series) -> list[str]:
+    """Labels of collectives, or of their kernels."""
+    return [label(name, 30) for name in in_short(names.tolist(), names.str.contains("(", regex=False))]
 
 
 def _collective_hover(rows: pd.DataFrame) -> list[str]:

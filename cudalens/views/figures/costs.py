@@ -12,7 +12,18 @@ from cudalens.analysis.time.attribution import attribution
 from cudalens.analysis.time.breakdown import kernel_breakdown, op_breakdown
 from cudalens.analysis.time.sequences import kernel_sequences
 from cudalens.frames import Ranks, Trace
-from cudalens.views.figures.style import MAX_BARS, Mode, bars, finished, group_color, idle_color, label, lanes, nothing
+from cudalens.views.figures.style import (
+    MAX_BARS,
+    Mode,
+    bars,
+    finished,
+    group_color,
+    idle_color,
+    in_short,
+    label,
+    lanes,
+    nothing,
+)
 
 _GROUPS = {"compute": "kernel", "communication": "comm", "memory": "memory"}
 
@@ -27,13 +38,14 @@ def kernels(trace: Trace | Ranks, *, mode: Mode = "auto", step: int | None = Non
     sums = sums.sort_values("total_ns", ascending=False, kind="stable")
     whole, shown = int(sums["total_ns"].sum()), sums.head(MAX_BARS)
     drawn = go.Figure()
-    names = [label(name) for name in shown["name"]]
+    brief = in_short(shown["name"].tolist(), [True] * len(shown))
+    names = [label(name) for name in brief]
     for kind, group in _GROUPS.items():
         mine = (shown["kind"] == kind).to_numpy()
         if mine.any():
             times = [ns / 1e6 if is_mine else None for ns, is_mine in zip(shown["total_ns"], mine, strict=True)]
             bars(drawn, names, times, kind, group_color(group), _kernel_hover(shown, whole), "ms on the device, summed")
-    return finished(drawn, _kernel_title(sums, whole), trace, mode, rows=len(shown))
+    return finished(drawn, _kernel_title(sums, brief[0], whole), trace, mode, rows=len(shown))
 
 
 def _kernel_hover(shown: Any, whole: int) -> list[str]:
@@ -44,10 +56,9 @@ def _kernel_hover(shown: Any, whole: int) -> list[str]:
     ]
 
 
-def _kernel_title(sums: Any, whole: int) -> str:
-    top = sums.iloc[0]
-    share = units.percent(100 * top["total_ns"] / max(whole, 1))
-    name = units.shorten(str(top["name"]), 50)
+def _kernel_title(sums: Any, name: str, whole: int) -> str:
+    share = units.percent(100 * sums["total_ns"].iloc[0] / max(whole, 1))
+    name = units.shorten(name, 50)
     return f"{name} takes {share} of {units.duration(whole)} of device work ({units.plural(len(sums), 'name')})"
 
 
@@ -90,7 +101,7 @@ def attributed(trace: Trace | Ranks, *, mode: Mode = "auto", by: str = "module")
     column = "device_self_ns" if sums["device_self_ns"].sum() else "host_self_ns"
     sums = sums.sort_values([column, "host_self_ns"], ascending=False, kind="stable", ignore_index=True)
     shown = sums.head(MAX_BARS)
-    names = [label(name[-46:] if len(name) > 46 else name) for name in shown["key"]]
+    names = [label(_end(name)) for name in shown["key"]]
     hover = [
         f"{label(key, 120)}<br>{units.duration(gpu)} on the GPU, {units.duration(host)} on the host, itself"
         for key, host, gpu in shown.itertuples(index=False)
@@ -111,15 +122,25 @@ def _attribution_title(sums: Any, column: str) -> str:
     return f"{units.shorten(str(top['key']), 60)} takes {share} of {units.duration(whole)} on {where}"
 
 
+def _end(path: str, width: int = 46) -> str:
+    """The last parts of a dotted path that fit; what differs is at its end."""
+    if len(path) <= width:
+        return path
+    kept = path[1 - width :]
+    parts = kept.partition(".")[2]
+    return f"…{parts if 2 * len(parts) > width else kept}"
+
+
 def sequences(trace: Trace | Ranks, *, mode: Mode = "auto", **options: Any) -> go.Figure:
     """A bar for each of the 20 most expensive rows of `kernel_sequences`, whose options it takes."""
     frame = kernel_sequences(trace, **options)
     if not len(frame):
         return nothing("No sequence of kernels is repeated", trace, mode)
     shown = frame.head(MAX_BARS)
+    first = in_short([names[0] for names in shown["sequence"]], [True] * len(shown))
     names = [
-        f"{len(names)} kernels, {count:,} times · {label(names[0], 26)}…"
-        for names, count in zip(shown["sequence"], shown["count"], strict=True)
+        f"{len(names)} kernels, {count:,} times · {label(name, 26)}…"
+        for names, count, name in zip(shown["sequence"], shown["count"], first, strict=True)
     ]
     drawn, hover = go.Figure(), _sequence_hover(shown)
     bars(drawn, names, shown["kernel_ns"] / 1e6, "kernels", group_color("kernel"), hover, "ms over all occurrences")

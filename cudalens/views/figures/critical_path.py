@@ -9,7 +9,17 @@ import plotly.graph_objects as go
 from cudalens.analysis import units
 from cudalens.analysis.critical_path.path import DEVICE_KINDS, HOST_KINDS, critical_path
 from cudalens.frames import Trace
-from cudalens.views.figures.style import MAX_BARS, Mode, bars, finished, group_color, idle_color, label, nothing
+from cudalens.views.figures.style import (
+    MAX_BARS,
+    Mode,
+    bars,
+    finished,
+    group_color,
+    idle_color,
+    in_short,
+    label,
+    nothing,
+)
 
 
 def figure(trace: Trace, *, mode: Mode = "auto", **options: Any) -> go.Figure:
@@ -25,7 +35,7 @@ def figure(trace: Trace, *, mode: Mode = "auto", **options: Any) -> go.Figure:
     shown = sums.nlargest(MAX_BARS, "total").reset_index(drop=True)
     drawn = go.Figure()
     colors = {"GPU": group_color("kernel"), "host": group_color("op"), "delays": idle_color(mode)}
-    names = [label(name) for name in shown["what"]]
+    names = [label(name) for name in in_short(shown["what"].tolist(), (shown["group"] == "GPU").tolist())]
     hover = [
         f"{label(row.what, 120)}<br>{units.duration(row.total)} on the path in {units.plural(row.pieces, 'piece')}"
         for row in shown.itertuples()

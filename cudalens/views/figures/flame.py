@@ -4,16 +4,20 @@ from __future__ import annotations
 
 from typing import Any
 
+import pandas as pd
 import plotly.graph_objects as go
 
 from cudalens.analysis import units
 from cudalens.analysis.time.flame import flame_graph
+from cudalens.analysis.time.waiting import is_waiting
 from cudalens.frames import Ranks, Trace
-from cudalens.views.figures.style import MAX_POINTS, Mode, finished, label, nothing
+from cudalens.views.figures.style import MAX_POINTS, Mode, finished, in_short, label, nothing
 from cudalens.views.theme import color_of
 
 _MIN_SHARE = 0.002
-_CHARS = 110
+#: Characters in the width of a figure in a notebook of 760 px.
+_CHARS = 84
+_MIN_TEXT_SHARE = 0.06
 
 
 def figure(trace: Trace | Ranks, *, mode: Mode = "auto", weight: str = "host", **options: Any) -> go.Figure:
@@ -26,6 +30,7 @@ def figure(trace: Trace | Ranks, *, mode: Mode = "auto", weight: str = "host", *
     shown = frame[frame["width_ns"] >= _MIN_SHARE * whole].nlargest(MAX_POINTS, "width_ns")
     names = shown["name"].astype(object).tolist()
     shares = (shown["width_ns"] / max(whole, 1)).tolist()
+    brief = in_short(names, shown["is_device"].tolist())
     drawn = go.Figure()
     drawn.add_bar(
         x=shown["width_ns"] / 1e6,
@@ -35,8 +40,8 @@ def figure(trace: Trace | Ranks, *, mode: Mode = "auto", weight: str = "host", *
         width=0.94,
         marker={"color": _colors(shown, mode), "line": {"width": 0}},
         text=[
-            label(name, max(int(share * _CHARS), 4)) if share > 0.04 else ""
-            for name, share in zip(names, shares, strict=True)
+            label(name, int(share * _CHARS)) if share > _MIN_TEXT_SHARE else ""
+            for name, share in zip(brief, shares, strict=True)
         ],
         textposition="inside",
         insidetextanchor="start",
@@ -65,5 +70,8 @@ def _colors(shown: Any, mode: Mode) -> list[str]:
 
 def _title(frame: Any, whole: int, where: str) -> str:
     own = frame.groupby(frame["name"].astype(object))["self_ns"].sum()
+    works = own[~is_waiting(pd.Categorical(own.index))]
+    own = works if len(works) else own
     share = units.percent(100 * int(own.max()) / max(whole, 1))
-    return f"{units.shorten(str(own.idxmax()), 50)} itself takes {share} of {units.duration(whole)} on {where}"
+    (name,) = in_short([own.idxmax()], [where == "the GPU"])
+    return f"{units.shorten(name, 50)} itself takes {share} of {units.duration(whole)} on {where}"

@@ -11,6 +11,7 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from cudalens.analysis import units
+from cudalens.analysis.short_names import short_names
 from cudalens.frames import Ranks, Trace
 from cudalens.views.figures.picture import Picture
 from cudalens.views.theme import theme
@@ -29,7 +30,7 @@ MAX_BARS: Final = 20
 MAX_POINTS: Final = 3_000
 
 _ROW_PX: Final = 26
-_TITLE_CHARS: Final = 95
+_TITLE_CHARS: Final = 78
 
 
 def group_color(key: str) -> str:
@@ -65,6 +66,14 @@ def colors_of(mode: Mode) -> dict[str, Any]:
 def label(text: Any, width: int = 46) -> str:
     """Foreign text on one line, escaped, since plotly reads markup in labels."""
     return escape(units.shorten(str(text), width))
+
+
+def in_short(names: Sequence[Any], is_kernel: Iterable[bool]) -> list[str]:
+    """`names` as plain text: kernels and Python functions by what differs between them, others as they are."""
+    texts = [str(name) for name in names]
+    chosen = [name for name, flag in zip(texts, is_kernel, strict=True) if flag or ".py(" in name]
+    brief = short_names(chosen)
+    return [brief.get(name, name) for name in texts]
 
 
 def lanes(frame: pd.DataFrame, keys: Iterable[str] = ("rank", "device", "stream", "step")) -> list[str]:
@@ -112,7 +121,7 @@ def finished(figure: go.Figure, title: str, trace: Trace | Ranks, mode: Mode, *,
         barmode="stack",
         bargap=0.25,
         title={"text": f"<b>{_wrapped(title)}</b>", "x": 0, "y": 1, "yanchor": "top", "pad": {"l": 16, "t": 14}},
-        title_font_size=15,
+        title_font_size=14,
         font={"family": "system-ui, sans-serif", "size": 12, "color": colors["text"]},
         paper_bgcolor=colors["bg"],
         plot_bgcolor=colors["bg"],

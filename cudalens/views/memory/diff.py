@@ -29,6 +29,7 @@ from cudalens.views.sections.shown import Shown
 
 BEFORE, AFTER = "#8b96a1", "#2f7fd6"
 GROWN, SHRUNK = "#d1443a", "#1a8f5c"
+_HEAD_CHARS: Final = 18
 _MAX_ROWS: Final = 25
 _MAX_TEXT: Final = 10
 _NAME_WIDTH: Final = 48
@@ -96,6 +97,11 @@ class MemoryDiff(Shown):
             yield Picture(bar_svg([(float(total.get(key, 0)), color) for key, _, color in PARTS], line, most))
             yield Note(line, "line")
 
+    def _heads(self) -> tuple[str, str]:
+        """Headings of the columns of both: their names, unless these are wide."""
+        names = _names(self.before, self.after)
+        return names if max(map(len, names)) <= _HEAD_CHARS else ("before", "after")
+
     def _changes(self) -> Block:
         found = self.frame[(self.frame["delta_bytes"] != 0).to_numpy() | (self.frame["delta_blocks"] != 0).to_numpy()]
         if found.empty:
@@ -103,7 +109,7 @@ class MemoryDiff(Shown):
         columns = (
             Column(self.by.replace("_", " "), text_width=_NAME_WIDTH, html_width=96),
             Column("", text_width=0),
-            *(Column(title, align="right") for title in ("change", "blocks", *_names(self.before, self.after))),
+            *(Column(title, align="right") for title in ("change", "blocks", *self._heads())),
         )
         most = int(found["delta_bytes"].abs().max()) or 1
         rows = [_row(row, self.by, most) for row in found.head(_MAX_ROWS).to_dict("records")]

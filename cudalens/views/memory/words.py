@@ -82,6 +82,11 @@ def _peak(trace: Trace) -> str:
     return f"peak {units.size(peak['num_bytes'])} (allocated{on}){f' at {line}' if line else ''}{since}"
 
 
+def _left_of(trace: Trace) -> str:
+    """The word for what is left, and of what, where the end also has memory from before the history."""
+    return "left of what was allocated since" if _began_late(trace, memory_high(trace)["device"]) else "left"
+
+
 def _began_late(trace: Trace, device: Any) -> bool:
     """Whether the history of a snapshot in a file lacks allocations from before it, and perhaps a larger peak."""
     starts = (one.start("allocated_bytes") for one in replays(trace) if one.device == device)
@@ -97,7 +102,7 @@ def _left(trace: Trace) -> str:
             return "all recorded allocations are freed"
     waits = (blocks["state"] == "active_pending_free").to_numpy()
     held, pending = blocks[~waits], int(blocks["num_bytes"][waits].sum())
-    amount = "" if trace.memory.empty else f"{units.size(int(held['num_bytes'].sum()))} left"
+    amount = "" if trace.memory.empty else f"{units.size(int(held['num_bytes'].sum()))} {_left_of(trace)}"
     words = _held(held) if held["num_tensors"].notna().any() else ""
     left = ": ".join(part for part in (amount, words) if part)
     waiting = f"{units.size(pending)} freed that wait for a stream" if pending else ""

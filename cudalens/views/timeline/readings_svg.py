@@ -16,7 +16,7 @@ from cudalens.views.timeline.pixels import PLOT
 from cudalens.views.timeline.readings import GAUGES, Gauge, device_rows, metrics_line
 from cudalens.views.timeline.svg import LABEL
 
-#: Mid-tones for light and dark pages, one per GPU, in turn.
+#: Mid-tones for light and dark pages, by the number of the GPU.
 _COLORS: Final = ("#2f81d6", "#c26a00", "#8a63d2", "#008c7a", "#c2428b", "#6f8f1f", "#b3402e", "#5f7684")
 
 _ROW: Final = 34
@@ -55,10 +55,14 @@ def _window(trace: Trace) -> tuple[int, int]:
 def _legend(parts: list[tuple[str, pd.DataFrame]], title: str) -> Node:
     if len(parts) == 1:
         return svg.text(title, 0, 11, opacity=".8")
-    spans = (
-        element("tspan", label, fill=_COLORS[k % len(_COLORS)], dx=8 if k else 0) for k, (label, _) in enumerate(parts)
-    )
+    spans = (element("tspan", label, fill=_color(label), dx=8 if k else 0) for k, (label, _) in enumerate(parts))
     return element("text", *spans, x=0, y=11)
+
+
+def _color(label: str) -> str:
+    """The colour of a GPU by its number, as in the page."""
+    number = label.replace(":", " ").rpartition(" ")[2]
+    return _COLORS[int(number) % len(_COLORS)] if number.isdecimal() else _COLORS[-1]
 
 
 def _row(gauge: Gauge, top: int, parts: list[tuple[str, pd.DataFrame]], window: tuple[int, int]) -> Node:
@@ -66,11 +70,9 @@ def _row(gauge: Gauge, top: int, parts: list[tuple[str, pd.DataFrame]], window: 
     largest = float(values.max())
     place = (top, gauge.full or largest or 1.0)
     columns = min(_MAX_COLUMNS, _MAX_POINTS // len(parts))
-    paths = (_path(rows, gauge.column, window, place, columns) for _, rows in parts)
+    paths = ((label, _path(rows, gauge.column, window, place, columns)) for label, rows in parts)
     lines = (
-        element("path", d=path, fill="none", stroke=_COLORS[k % len(_COLORS)], stroke_width="1.3")
-        for k, path in enumerate(paths)
-        if path
+        element("path", d=path, fill="none", stroke=_color(label), stroke_width="1.3") for label, path in paths if path
     )
     base = element("path", d=f"M{LABEL} {top + _ROW}h{PLOT}", stroke="currentColor", stroke_opacity=".2")
     title = svg.text(gauge.title, 0, top + 13)

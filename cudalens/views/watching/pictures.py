@@ -53,14 +53,17 @@ def step_times(run: WatchedRun) -> Node | None:
     top_ns = _top(dur)
     x_of = _Scale(first, max(last, first + 1), _LEFT, WIDTH - 8)
     y_of = _Scale(0.0, top_ns, _HEIGHT - _BOTTOM, _TOP)
-    mid = [(x_of(at), low, middle, high) for at, low, middle, high in _quartiles(step, dur, first, last)]
+    mid = [
+        (x_of(at), low, middle, high)
+        for at, low, middle, high in _quartiles(step, np.minimum(dur, top_ns), first, last)
+    ]
     slow = [(x_of(float(step[k])), most[k]) for k in np.flatnonzero(most > 1.5 * np.median(dur))[:_NUM_BINS]]
     label = f"Step times of steps {int(first):,} to {int(last) - 1:,}: median {units.duration(float(np.median(dur)))}"
     return svg(
         WIDTH,
         _HEIGHT,
         label,
-        *_axes(x_of, y_of, top_ns, first, last),
+        *_axes(x_of, y_of, top_ns, float(most.max()), first, last),
         element("path", d=_area(mid, y_of), fill=_BAND, fill_opacity=".22", stroke="none"),
         element(
             "path", d=_line([(x, y_of(one)) for x, _, one, _ in mid]), fill="none", stroke=_BAND, stroke_width="1.6"
@@ -98,8 +101,9 @@ class _Scale:
         return round(self._start + (value - self._low) * self._factor, 1)
 
 
-def _axes(x_of: _Scale, y_of: _Scale, top_ns: float, first: float, last: float) -> list[Node]:
-    nodes = [element("text", "step time", x=4, y=12, opacity=".75", **_FONT)]
+def _axes(x_of: _Scale, y_of: _Scale, top_ns: float, most_ns: float, first: float, last: float) -> list[Node]:
+    title = "step time" if most_ns <= top_ns else f"step time, longest {units.duration(most_ns)}"
+    nodes = [element("text", title, x=4, y=12, opacity=".75", **_FONT)]
     tick = nice_step(top_ns / 3)
     for k in range(int(top_ns // tick) + 1):
         y = y_of(k * tick)

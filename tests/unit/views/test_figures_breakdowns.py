@@ -12,6 +12,8 @@ from made_traces import NCCL, host, launch, trace_of, work
 
 from cudalens.analysis import Ceilings
 from cudalens.frames import Ranks
+from cudalens.views.figures.costs import _end
+from cudalens.views.figures.style import in_short
 
 NAMES = (
     "collectives",
@@ -61,6 +63,41 @@ def test_empty_traces_ranks_and_simulated_times(name):
     assert ranks.figure(name).layout.title.text
     simulated = busy_trace("virtual:h100").figure(name)
     assert [note.text for note in simulated.layout.annotations] == ["simulated time"]
+
+
+def test_kernels_have_labels_of_what_differs_and_their_whole_name_on_hover():
+    common = (
+        "void at::native::vectorized_elementwise_kernel<4, at::native::{}Functor<float>, std::array<char*, 3ul> >(int)"
+    )
+    whole = [common.format(name) for name in ("Add", "Mul")]
+    drawn = trace_of([work(10_000 * k, 500 - k, name) for k, name in enumerate(whole)]).figure("kernel_breakdown")
+    assert list(drawn.layout.yaxis.ticktext) == [
+        "AddFunctor · vectorized_elementwise",
+        "MulFunctor · vectorized_elementwise",
+    ]
+    assert "at::native::AddFunctor" in drawn.data[0].customdata[0]
+    assert drawn.layout.title.text.startswith("<b>AddFunctor · vectorized_elementwise takes 50")
+
+
+def test_a_wait_is_not_the_answer_of_a_flame_graph():
+    rows = [host(10_000, 900, "threading.py(359): wait", cat="python_function"), host(20_000, 300, "aten::mm")]
+    assert trace_of(rows).figure("flame_graph").layout.title.text.startswith("<b>aten::mm itself takes 25")
+
+
+def test_long_paths_of_modules_keep_their_last_parts():
+    assert _end("Model_0.Encoder_0.Layer_1.Attention_1.SelfAttention_1.Linear_8") == (
+        "…Layer_1.Attention_1.SelfAttention_1.Linear_8"
+    )
+    shown = _end("/a/long/path/of/a/file/of/somebody/with/a/name/train.py:12")
+    assert shown.startswith("…")
+    assert shown.endswith("/with/a/name/train.py:12")
+
+
+def test_names_of_operators_stay_as_they_are():
+    assert in_short(["aten::mm", "torch/nn/modules/linear.py(12): forward"], [False, False]) == [
+        "aten::mm",
+        "forward · linear.py:12",
+    ]
 
 
 def test_titles_state_the_answer():

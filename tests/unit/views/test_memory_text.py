@@ -171,6 +171,20 @@ def test_a_diff_names_the_place_behind_native_stack_frames():
     assert rows == ["native code", "train.py:12 train"]
 
 
+def test_wide_names_of_a_diff_are_no_headings():
+    raw = snapshot((0, 8, "active_allocated"))
+    before, after = (trace_of(raw), trace_of(snapshot((0, 12, "active_allocated"))))
+    named = [one.replace(info=one.info.replace(name=name)) for one, name in ((before, "a"), (after, "b"))]
+    assert ">a</th>" in named[0].memory_diff(named[1])._repr_html_()
+    wide = [
+        one.replace(info=one.info.replace(name=f"{one.info.name}_memory_snapshot_of_{k}"))
+        for k, one in enumerate(named)
+    ]
+    shown = wide[0].memory_diff(wide[1])._repr_html_()
+    assert ">before</th>" in shown
+    assert ">after</th>" in shown
+
+
 def test_a_diff_without_stacks_is_by_holder():
     """12 MiB more and 8 MiB less are not "+4 MiB" of one unknown stack."""
     before = trace_of(snapshot((0, 8, "active_allocated"), (8, 1, "active_allocated")), names=[["old"], ["model"]])

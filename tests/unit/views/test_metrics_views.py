@@ -117,6 +117,14 @@ def test_the_picture_is_small_escaped_and_on_the_timelines_axis():
     )
 
 
+def test_a_gpu_has_its_colour_in_every_picture():
+    both, second = (metrics_svg(with_readings(readings(20, devices=devices))).html() for devices in ((0, 1), (1, 2)))
+    color_of = dict(re.findall(r'<tspan fill="(#\w+)"[^>]*>(cuda:\d)', both))
+    colors = {label: color for color, label in color_of.items()}
+    assert colors["cuda:1"] in second
+    assert colors["cuda:0"] not in second
+
+
 def test_readings_alone_can_be_drawn():
     info = RunInfo(name="n", source="virtual:h100")
     trace = Trace(info, metrics=readings(5))

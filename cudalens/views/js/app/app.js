@@ -302,6 +302,7 @@ function applySelection(app, data, selection, origin) {
     () =>
       showBar(app.parts.bar, data, app.store, { link: () => linkTo(app, data), mark: (one) => app.marks?.add(one) }),
     () => sumTable(app, data, selection),
+    () => app.panels.table?.load(),
     () => showTable(app, selection),
     () => app.panels.flame?.update(selection),
   ];

@@ -2,6 +2,7 @@
 // the timeline's axis of time. Plain SVG: it follows the timeline without a library.
 
 import { plotGutter } from "../memory/plot.js";
+import { deviceColor } from "../shared/device_colors.js";
 import { element, svgElement } from "../shared/dom.js";
 import { formatBytes, formatDuration, formatPercent } from "../shared/format.js";
 
@@ -38,11 +39,6 @@ import { formatBytes, formatDuration, formatPercent } from "../shared/format.js"
 const ROW_HEIGHT = 44;
 const ROW_GAP = 8;
 const MAX_POINTS = 2000;
-const LINE_COLORS = {
-  light: ["#0b62c4", "#b35c00", "#6f42c1", "#00796b", "#b02f78", "#5a7a0a", "#a3301f", "#4f6673"],
-  dark: ["#6cb6ff", "#f0a050", "#c4a5ff", "#5fd0c0", "#f08cc4", "#b5d35a", "#ff9a8a", "#a9bfca"],
-};
-
 /**
  * @param {Pick<Gauge, "unit" | "column">} gauge
  * @param {number | undefined} value NaN or undefined where it is not known.
@@ -141,10 +137,9 @@ function scaleOf(metrics) {
 function draw(metrics) {
   const { devices, height, id, legend, plot } = metrics;
   const scale = scaleOf(metrics);
-  const lines = LINE_COLORS[metrics.theme];
   const labels = devices.length > 1 ? devices.map(({ label }) => label) : [];
   legend.replaceChildren(
-    ...labels.map((label, k) => element("span", { style: `color:${lines[k % lines.length]}` }, label)),
+    ...labels.map((label) => element("span", { style: `color:${deviceColor(label, metrics.theme)}` }, label)),
   );
   const area = svgElement("rect", { x: scale.gutter, y: 0, width: scale.inner, height });
   const rows = metrics.rows.map((_, row) => gaugeRow(metrics, row, scale));
@@ -162,14 +157,13 @@ function draw(metrics) {
 function gaugeRow({ devices, rows, id, theme, view }, row, { width, gutter, x }) {
   const { gauge, largest } = rows[row];
   const top = row * (ROW_HEIGHT + ROW_GAP);
-  const lines = LINE_COLORS[theme];
   const y = (/** @type {number} */ value) => top + ROW_HEIGHT - (ROW_HEIGHT - 3) * Math.min(value / largest, 1);
   const peak = Math.max(...devices.map(({ values }) => largestOf(values[gauge.column])));
-  const paths = devices.map(({ ts, values }, k) =>
+  const paths = devices.map(({ label, ts, values }) =>
     svgElement("path", {
       d: linePath(ts, values[gauge.column], view, x, y),
       fill: "none",
-      stroke: lines[k % lines.length],
+      stroke: deviceColor(label, theme),
       "stroke-width": 1.4,
     }),
   );

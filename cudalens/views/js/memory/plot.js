@@ -1,6 +1,7 @@
 // The memory curve: allocated bytes over time, a trace per device, drawn by Plotly. The peak is marked; dragging
 // along the time axis selects that range everywhere.
 
+import { deviceColor } from "../shared/device_colors.js";
 import { element } from "../shared/dom.js";
 import { formatBytes, formatDuration } from "../shared/format.js";
 import { rgbOf } from "../shared/theme.js";
@@ -57,8 +58,8 @@ import { curveWithin } from "./thin_curve.js";
  */
 
 const PALETTE = {
-  light: { lines: ["#0b62c4", "#b35c00", "#6f42c1", "#00796b"], text: "#57606a", grid: "#d9dee4", fill: 0.14 },
-  dark: { lines: ["#6cb6ff", "#f0a050", "#c4a5ff", "#5fd0c0"], text: "#9aa5b1", grid: "#30363d", fill: 0.2 },
+  light: { range: "#0b62c4", text: "#57606a", grid: "#d9dee4", fill: 0.14 },
+  dark: { range: "#6cb6ff", text: "#9aa5b1", grid: "#30363d", fill: 0.2 },
 };
 /** @type {Unit[]} */
 const BYTE_UNITS = [
@@ -159,9 +160,9 @@ function selectedRange(x, scale) {
 
 /** @param {Plot} plot */
 function traces({ series, view, theme, time, bytes }) {
-  return series.map((one, k) => {
+  return series.map((one) => {
     const curve = curveWithin(one, view);
-    const color = PALETTE[theme].lines[k % 4];
+    const color = deviceColor(one.label, theme);
     return {
       type: "scatter",
       mode: "lines",
@@ -182,7 +183,7 @@ function layout(plot) {
   const { range, view, time, bytes } = plot;
   // JupyterLab hides the page while it changes its theme: the width is then the one before.
   plot.width = plot.root.clientWidth || plot.width;
-  const { text, grid, lines } = PALETTE[plot.theme];
+  const { text, grid, range: rangeColor } = PALETTE[plot.theme];
   const axis = {
     gridcolor: grid,
     zerolinecolor: grid,
@@ -205,15 +206,15 @@ function layout(plot) {
     newselection: { line: { color: text, width: 1 } },
     xaxis: { ...axis, range: view.map((t) => t / time[0]), ticksuffix: ` ${time[1]}` },
     yaxis: { ...axis, rangemode: "tozero", ticksuffix: ` ${bytes[1]}` },
-    shapes: range === null ? [] : [rangeShape(range, lines[0], time[0])],
+    shapes: range === null ? [] : [rangeShape(range, rangeColor, time[0])],
     annotations: peakNotes(plot),
   };
 }
 
 /** @param {Plot} plot */
-function peakNotes({ peaks, view, theme, time, bytes }) {
+function peakNotes({ series, peaks, view, theme, time, bytes }) {
   return peaks.map((peak, k) => {
-    const color = PALETTE[theme].lines[k % 4];
+    const color = deviceColor(series[k].label, theme);
     return {
       x: peak.ts / time[0],
       y: peak.value / bytes[0],

@@ -16,7 +16,7 @@ div.sides { display: inline-flex; vertical-align: middle; border: 1px solid var(
 div.sides button { border: 0; background: none; color: inherit; font: inherit; font-size: 12px; padding: 3px 12px; cursor: pointer; }
 div.sides button + button { border-left: 1px solid var(--cl-line); }
 div.sides button[aria-pressed="true"] { background: var(--cl-chosen); font-weight: 600; }
-div.dt-container .dt-info { display: inline-block; }
+div.dt-container .dt-info { display: inline-block; margin-left: 10px; }
 table.dataTable { width: 100% !important; border-collapse: collapse !important; font-variant-numeric: tabular-nums; table-layout: auto; }
 table.dataTable > thead > tr > th .dt-column-header { gap: 4px; }
 table.dataTable > thead > tr > th { border-bottom: 1px solid var(--cl-line) !important; padding: 6px 10px; font-weight: 600; font-size: 12px; color: var(--cl-muted); white-space: nowrap; text-align: left; }

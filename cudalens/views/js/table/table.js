@@ -22,6 +22,7 @@ import { STYLE } from "./style.js";
 /**
  * @typedef {object} TableView
  * @property {(mask: Uint8Array | null) => void} sum Sums the costs of the events of a mask, for `update`.
+ * @property {() => void} load Hands the sums to DataTables; `update` does where this was not called.
  * @property {() => void} update Shows the sums.
  * @property {(names: Set<number> | null) => void} choose
  * @property {(name: ThemeName) => void} setTheme
@@ -35,7 +36,7 @@ import { STYLE } from "./style.js";
  * @property {number | null} side That shows; null for both.
  * @property {Set<number>} chosen Names.
  * @property {number} width That the columns fit, px.
- * @property {boolean} isStale Whether the rows do not show yet.
+ * @property {"summed" | "loaded" | "shown"} stage How far the rows have come.
  * @property {boolean} isWhole Whether all columns show, however narrow the page.
  */
 
@@ -62,12 +63,12 @@ export function createTable(host, data, { DataTable, styleSheet, theme, onNames 
   const basis = costBasis(data);
   const hasBoth = new Set(basis.device).size > 1;
   /** @type {State} */
-  const state = { rows: [], side: null, chosen: new Set(), width: 0, isStale: false, isWhole: false };
+  const state = { rows: [], side: null, chosen: new Set(), width: 0, stage: "shown", isWhole: false };
   /** @type {DataTable<CostRow>} */
   const table = new DataTable(node, {
     ...tableOptions(),
     layout: {
-      topStart: hasBoth ? [() => sideButtons(state, () => fill(table, state)), "info"] : "info",
+      topStart: hasBoth ? [() => sideButtons(state, () => show(table, state, "summed")), "info"] : "info",
       topEnd: "search",
       bottomStart: "pageLength",
       bottomEnd: "paging",
@@ -86,12 +87,10 @@ export function createTable(host, data, { DataTable, styleSheet, theme, onNames 
   return {
     sum(mask) {
       state.rows = aggregate(data, basis, mask);
-      state.isStale = true;
+      state.stage = "summed";
     },
-    update() {
-      if (state.isStale) fill(table, state);
-      state.isStale = false;
-    },
+    load: () => load(table, state),
+    update: () => show(table, state, state.stage),
     choose(names) {
       state.chosen = names ?? new Set();
       // biome-ignore lint/suspicious/useIterableCallbackReturn: DataTables' every() visits all rows.
@@ -147,11 +146,22 @@ function tableOptions() {
  * @param {DataTable<CostRow>} table
  * @param {State} state
  */
-function fill(table, { rows, side }) {
-  table
-    .clear()
-    .rows.add(rows.filter((row) => side === null || row.side === side))
-    .draw();
+function load(table, state) {
+  if (state.stage !== "summed") return;
+  table.clear().rows.add(state.rows.filter((row) => state.side === null || row.side === state.side));
+  state.stage = "loaded";
+}
+
+/**
+ * @param {DataTable<CostRow>} table
+ * @param {State} state
+ * @param {State["stage"]} from The stage to go on from.
+ */
+function show(table, state, from) {
+  state.stage = from;
+  load(table, state);
+  if (state.stage === "loaded") table.draw();
+  state.stage = "shown";
 }
 
 /**

@@ -84,7 +84,7 @@ def traces() -> Iterator[Row]:
     timed, hta = f"CPU, {rounds(compared['rounds'])}", "HolisticTraceAnalysis 0.5.0"
     worst = min(compared["of"], key=lambda name: compared["of"][name]["times_less_cpu"])
     for name, found in sorted(compared["of"].items(), key=lambda item: item[0] != worst):
-        what = f"open a Chrome trace, {found['file_bytes'] / 1e6:.0f} MB (`{name}`)"
+        what = f"open a Chrome trace, {found['file_bytes'] / 1e6:.0f} MB (`{name}`; memory above the imports)"
         for ours, note in (("cudalens", ""), ("cudalens without its extension", ", without the compiled scanner")):
             yield Row(
                 what + note,
@@ -96,7 +96,7 @@ def traces() -> Iterator[Row]:
             )
     fit, largest = sizes["fit"], max(sizes["of"], key=int)
     yield Row(
-        f"open a Chrome trace, {int(largest):,} entries (`{sizes['trace']}`)",
+        f"open a Chrome trace, {int(largest):,} entries (`{sizes['trace']}`; memory above the imports)",
         f"{sizes['of'][largest]['above_mib']:.0f} MiB; {fit['bytes_per_entry']:.0f} bytes an entry from "
         f"{int(min(sizes['of'], key=int)):,} on, within {100 * fit['largest_deviation']:.1f} %",
         "",

@@ -1,9 +1,12 @@
-"""What watching costs: two processes run the same loop in turn, some seconds each, one of them with `cudalens.watch`.
+"""What watching costs: the steps of a watched loop near its recordings against the other steps of the same loop.
 
-The cost is the time per step of the watched loop over that of the other one, as wall time and as CPU time of the whole
-process (all threads). Because they take turns, a machine that becomes slower or faster changes both. Two processes can
-run the same loop at different speeds, so in the first turns neither is watched, and the cost is relative to these. The
+Two runs of one loop differ by some per cent whatever is watched, so a comparison of whole runs does not show a cost of
+two per cent. Within one run, the steps near a recording are compared with the steps some seconds before and after it.
+What the hooks add to every step is measured on steps of a small parameter, in turns with and without watching. The
 displayed cost is what `Watch.cost` says.
+
+Usage: ``python benchmarks/bench_watch.py [--kind cpu] [--seconds 300] [--runs 2]``. Results go to
+``benchmarks/results/watch.json``.
 """
 
 from __future__ import annotations
@@ -12,17 +15,20 @@ import argparse
 import json
 import os
 import statistics
-import subprocess
-import sys
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 
+import numpy as np
+
 RESULT = Path(__file__).parent / "results" / "watch.json"
-#: Seconds of a turn, and turns in which neither loop is watched.
-TURN_S, PLAIN_TURNS = 10, 6
-_PIPES: dict[str, int] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+WARM_UP_S = 5
+#: Steps that a recording may disturb: from before its first step until its frames are built.
+STEPS_BEFORE, AFTER_NS = 3, 1_000_000_000
+#: The steps that say what a step usually takes, before and after a recording.
+AROUND_NS = 5_000_000_000
+HOOK_S, NUM_HOOK_PAIRS = 1, 5
 
 
 def transformer():
@@ -63,89 +69,102 @@ def on_virtual_device():
     return step
 
 
-def loop(kind: str, is_watched: bool) -> None:
-    """Run the steps for as many seconds as each line of standard input says, and print what was measured."""
+def watched_steps(kind: str, seconds: float) -> dict[str, object]:
+    """Run a watched loop, and compare the steps near its recordings with the others."""
     import cudalens
 
     with ExitStack() as stack:
         if kind == "virtual":
             stack.enter_context(cudalens.virtual.device("h100"))
         step = on_virtual_device() if kind == "virtual" else transformer()
-        run(step, 2)
-        watch = None
-        for turn, line in enumerate(sys.stdin):
-            if is_watched and turn == PLAIN_TURNS:
-                watch = stack.enter_context(cudalens.watch())
-            elif watch is not None:
-                watch.resume()
-            measured = run(step, float(line))
-            if watch is not None:
-                watch.pause()
-                measured |= {"displayed": watch.cost, "num_recordings": watch.run.facts.num_recordings}
-            print(json.dumps(measured), flush=True)
-
-
-def run(step: Callable[[], None], seconds: float) -> dict[str, float]:
-    """Run the steps for some time; what they took, s."""
-    num_steps, cpu, begin = 0, time.process_time(), time.perf_counter()
-    while time.perf_counter() - begin < seconds:
-        step()
-        num_steps += 1
-    return {"wall": time.perf_counter() - begin, "cpu": time.process_time() - cpu, "num_steps": num_steps}
-
-
-def compare(kind: str, seconds: float) -> dict[str, object]:
-    """Run both loops for `seconds` each, in turns of `TURN_S`; both begin a pair equally often."""
-    env = os.environ | {"KINETO_LOG_LEVEL": "6"}
-    command = [sys.executable, __file__, "--kind", kind, "--loop"]
-    both = [subprocess.Popen([*command, which], env=env, text=True, **_PIPES) for which in ("plain", "watched")]
-    measured: list[list[dict[str, float]]] = [[], []]
-    for turn in range(PLAIN_TURNS + round(seconds / TURN_S)):
-        for which in (0, 1) if turn % 2 else (1, 0):
-            both[which].stdin.write(f"{TURN_S}\n")
-            both[which].stdin.flush()
-            measured[which].append(json.loads(both[which].stdout.readline()))
-    for process in both:
-        process.stdin.close()
-        process.wait()
-    costs = {
-        f"{key}_cost": ratio(measured, slice(PLAIN_TURNS, None), key) / ratio(measured, slice(PLAIN_TURNS), key) - 1
-        for key in ("wall", "cpu")
+        run_for(step, WARM_UP_S)
+        with cudalens.watch() as watch:
+            ends = np.array(run_for(step, seconds))
+        rows = watch.steps
+        found = recording_cost(np.diff(ends), rows["step"][rows["is_recorded"]].to_numpy())
+    hooks = hook_ns()
+    cost = (found["excess_ns"] + hooks * (len(ends) - 1)) / (ends[-1] - ends[0])
+    return found | {
+        "hook_us": hooks / 1000,
+        "measured": cost / (1 - cost),
+        "displayed": watch.cost,
+        "load": os.getloadavg()[0],
     }
-    plain, watched = measured
-    last = {key: watched[-1][key] for key in ("displayed", "num_recordings")}
-    return costs | last | {"step_ms": 1000 * per_step(plain, "wall"), "turns": len(plain)}
 
 
-def ratio(measured: list[list[dict[str, float]]], turns: slice, key: str) -> float:
-    """Time per step of the watched process over that of the other one."""
-    plain, watched = measured
-    return per_step(watched[turns], key) / per_step(plain[turns], key)
+def run_for(step: Callable[[], None], seconds: float) -> list[int]:
+    """Run the steps for some time; the end of each, after the begin of the first, ns."""
+    ends = [time.perf_counter_ns()]
+    while ends[-1] - ends[0] < seconds * 1e9:
+        step()
+        ends.append(time.perf_counter_ns())
+    return ends
 
 
-def per_step(turns: list[dict[str, float]], key: str) -> float:
-    """Time per step over all turns, s."""
-    return sum(turn[key] for turn in turns) / sum(turn["num_steps"] for turn in turns)
+def recording_cost(durations: np.ndarray, recorded: np.ndarray) -> dict[str, float]:
+    """What the steps near recordings took longer than the steps around them.
+
+    Near: from `STEPS_BEFORE` steps before a recording to `AFTER_NS` after it, when its frames are built. The usual time
+    of a step is the mean of the steps that are not near, of `AROUND_NS` before and after.
+
+    Args:
+        durations: Of each step, ns.
+        recorded: The numbers of the steps that were recorded, ascending.
+    """
+    ends = durations.cumsum()
+    near = np.zeros(len(durations), bool)
+    for step in recorded:
+        near[max(0, step - STEPS_BEFORE) : np.searchsorted(ends, ends[step] + AFTER_NS, "right")] = True
+    edges = np.flatnonzero(np.diff(near, prepend=False, append=False)).reshape(-1, 2)
+    excess = []
+    for first, last in edges:
+        around = slice(*np.searchsorted(ends, [ends[first] - AROUND_NS, ends[last - 1] + AROUND_NS]))
+        usual = durations[around][~near[around]].mean()
+        excess.append(durations[first:last].sum() - (last - first) * usual)
+    return {
+        "excess_ns": float(sum(excess)),
+        "num_recordings": len(edges),
+        "ms_per_recording": statistics.median(excess) / 1e6,
+        "near_share": float(near.mean()),
+        "step_ms": float(durations[~near].mean()) / 1e6,
+    }
+
+
+def hook_ns() -> float:
+    """What watching adds to a step without a recording: the difference of steps of one small parameter, ns."""
+    import torch
+
+    import cudalens
+
+    parameter = torch.zeros(1, requires_grad=True)
+    parameter.grad = torch.zeros(1)
+    optimizer = torch.optim.SGD([parameter])
+
+    def usual_ns() -> float:
+        return statistics.median(np.diff(run_for(optimizer.step, HOOK_S)))
+
+    differences = []
+    for _ in range(NUM_HOOK_PAIRS):
+        plain = usual_ns()
+        with cudalens.watch():
+            differences.append(usual_ns() - plain)
+    return statistics.median(differences)
 
 
 def main() -> None:
-    """Run the comparisons, and write the result file."""
+    """Run the loops, and write the result file."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--kind", choices=("cpu", "virtual"), action="append")
     parser.add_argument("--seconds", type=float, default=300, help="of each loop")
     parser.add_argument("--runs", type=int, default=2)
-    parser.add_argument("--loop", choices=("plain", "watched"), help="be one of the two processes")
     options = parser.parse_args()
-    if options.loop:
-        loop(options.kind[0], options.loop == "watched")
-        return
-    result = json.loads(RESULT.read_text()) if RESULT.exists() else {}
+    result = {}
     for kind in options.kind or ("cpu", "virtual"):
-        runs = [compare(kind, options.seconds) for _ in range(options.runs)]
-        medians = {key: statistics.median(run[key] for run in runs) for key in ("wall_cost", "cpu_cost", "displayed")}
+        runs = [watched_steps(kind, options.seconds) for _ in range(options.runs)]
+        medians = {key: statistics.median(run[key] for run in runs) for key in ("measured", "displayed")}
         result[kind] = medians | {"seconds": options.seconds, "runs": runs}
         print(kind, json.dumps(result[kind], indent=1))
-        RESULT.write_text(json.dumps(result, indent=1) + "\n")
+    RESULT.write_text(json.dumps(result, indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -17,6 +17,7 @@ import torch
 import torch.utils.checkpoint
 from torch.utils._python_dispatch import TorchDispatchMode, _get_current_dispatch_mode_stack
 
+from cudalens.device import accumulation
 from cudalens.device.modes import has_own_dispatch
 from cudalens.device.stacks import Place, place
 from cudalens.graphs.liveness import OutputRef, span, storage_id, version_of
@@ -128,10 +129,17 @@ class Observer(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self.last_place: Place | None = None
         self._thread, self.has_other_threads = get_ident(), False
 
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """No wrapper around the handler, which would hide who calls it."""
+        return False
+
     def __torch_dispatch__(
         self, func: Any, types: Sequence[type], args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         """Run an operator, and note what it touches."""
+        if func is accumulation.ADD and accumulation.is_in_place(args, kwargs):
+            func = accumulation.ADD_IN_PLACE
         kwargs = kwargs or {}
         here = self.last_place = place(1)
         self.has_other_threads = self.has_other_threads or get_ident() != self._thread

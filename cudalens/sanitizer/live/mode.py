@@ -8,6 +8,7 @@ from typing import Any, Final
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from cudalens.device import accumulation
 from cudalens.device.modes import has_own_dispatch, is_faking
 from cudalens.sanitizer.live.schema import Plan, make_plan
 from cudalens.sanitizer.live.watch import Watch
@@ -46,6 +47,8 @@ class Mode(TorchDispatchMode):
     def __torch_dispatch__(  # noqa: C901 - the path of every operator
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
     ) -> Any:
+        if func is accumulation.ADD and accumulation.is_in_place(args, kwargs):
+            func = accumulation.ADD_IN_PLACE
         watch = self.watch
         entry = _plans.get(id(func))
         plan, _, plain = _entry_of(func) if entry is None else entry

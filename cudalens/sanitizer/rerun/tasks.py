@@ -16,7 +16,7 @@ import torch
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from cudalens.device import modes
+from cudalens.device import accumulation, modes
 from cudalens.device.interpose import interposed
 from cudalens.device.launches import bound, name_of, tensors_in
 from cudalens.device.modes import has_own_dispatch
@@ -222,6 +222,8 @@ class _Mode(TorchDispatchMode):
 
     def __torch_dispatch__(self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
+        if func is accumulation.ADD and accumulation.is_in_place(args, kwargs):
+            func = accumulation.ADD_IN_PLACE
         if has_own_dispatch(types):
             return NotImplemented  # operators that the subclass calls arrive here again
         if self._reporter.is_quiet or not hasattr(func, "_schema") or func.is_view:

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from cudalens.device import accumulation
 from cudalens.device.modes import has_own_dispatch, is_faking
 from cudalens.virtual.allocator import Block
 from cudalens.virtual.dispatch import kernels, refusals
@@ -76,6 +77,9 @@ class DispatchMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
             if func in _NESTED:
                 self._refuse_nested(func, args)
             return NotImplemented  # the operators that the subclass calls come here
+        name = func._schema.name  # torch's profiler records the operator under this name
+        if func is accumulation.ADD and accumulation.is_in_place(args, kwargs):
+            func = accumulation.ADD_IN_PLACE
         plan = _plan(func)
         if plan.is_composite:
             return self._decompose(func, args, kwargs or {})
@@ -84,7 +88,7 @@ class DispatchMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
         recorder = self._machine.recorder
         if recorder is None:
             return self._run_or_explain(func, args, kwargs or {})
-        begun = recorder.begin(func._schema.name)
+        begun = recorder.begin(name)
         try:
             return self._run_or_explain(func, args, kwargs or {})
         finally:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import torch
+from torch._C._profiler import gather_traceback, symbolize_tracebacks
 
 if TYPE_CHECKING:
     from types import FrameType
@@ -19,14 +20,22 @@ _TORCH: Final = f"{Path(torch.__file__).parent}{os.sep}"
 
 
 def python_stack() -> list[dict[str, Any]]:
-    """The caller's stack frames (``filename``, ``line``, ``name``), innermost first, without those of this package."""
-    frames: list[dict[str, Any]] = []
+    """The caller's stack frames (``filename``, ``line``, ``name``), innermost first, without those of this package.
+
+    The frames of TorchScript that are running come before those of Python, as in torch's own snapshots.
+    """
+    frames = _script_frames()
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         code = frame.f_code
         if not code.co_filename.startswith(_PACKAGE):
             frames.append({"filename": code.co_filename, "line": frame.f_lineno, "name": code.co_name})
         frame = frame.f_back
+    return frames
+
+
+def _script_frames() -> list[dict[str, Any]]:
+    (frames,) = symbolize_tracebacks([gather_traceback(python=False, script=True, cpp=False)])
     return frames
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import linecache
 import pickle
 import warnings
 from inspect import signature
@@ -135,6 +136,27 @@ def test_a_snapshot_with_history_has_actions_with_stack_frames(gpus, tmp_path):
     torch.cuda.memory._record_memory_history(enabled=None)
     assert not torch._C._cuda_isHistoryEnabled()
     assert torch.cuda.memory._snapshot()["device_traces"] == [[], []]
+
+
+@pytest.mark.filterwarnings("ignore:`torch.jit.script` is deprecated:DeprecationWarning")
+def test_frames_of_torchscript_come_before_those_of_python(gpus):
+    @torch.jit.script
+    def filled(count: int):
+        return torch.ones(count, device="cuda")
+
+    @torch.jit.script
+    def outer(count: int):
+        return filled(count)
+
+    torch.cuda.memory._record_memory_history()
+    tensor = outer(700)
+    frames = torch._C._cuda_allocationTraceback(tensor.data_ptr())
+    names = [frame["name"] for frame in frames]
+    assert names[:2] == ["filled", "outer"]
+    assert names.index("test_frames_of_torchscript_come_before_those_of_python") > 1
+    assert frames[0]["filename"] == __file__
+    assert linecache.getline(__file__, frames[0]["line"]).strip() == 'return torch.ones(count, device="cuda")'
+    torch.cuda.memory._record_memory_history(enabled=None)
 
 
 def test_history_with_the_arguments_of_torch_2_0(gpus):

@@ -1,0 +1,118 @@
+"""Gradients are added in place under our dispatch modes where torch adds them in place without a mode."""
+
+from __future__ import annotations
+
+import random
+import re
+
+import pytest
+import torch
+from torch.nn import functional
+
+import cudalens
+from cudalens import virtual
+from cudalens.graphs.observer import Observer
+
+
+def convolve(x):
+    identity = torch.eye(x.shape[1], device=x.device)
+    return functional.conv2d(x[:, :, None, None], identity[..., None, None])[..., 0, 0]
+
+
+UNARY = (
+    torch.sigmoid,
+    torch.relu,
+    torch.exp,
+    lambda x: x * 2,
+    lambda x: x.transpose(0, 1).contiguous().transpose(0, 1),
+    lambda x: functional.layer_norm(x, x.shape[-1:]),
+    lambda x: x.unsqueeze(0)[0],
+    lambda x: x.sum().expand(x.shape),
+    lambda x: torch.cat([x[:1], x[1:]]),
+    convolve,
+)
+BINARY = (torch.add, torch.mul, torch.sub, lambda a, b: torch.where(a > b, a, b), lambda a, b: a @ b.T @ b)
+
+
+def program(seed, device):
+    """A random function of reused tensors; the gradients of its leaf and those that hooks keep, in order."""
+    choose = random.Random(seed)
+    torch.manual_seed(seed)
+    leaf = torch.randn(3, 4).to(device).requires_grad_()
+    made, kept = [leaf * 1], []
+    for _ in range(choose.randint(4, 12)):
+        if choose.random() < 0.5:
+            result = choose.choice(UNARY)(choose.choice(made))
+        else:
+            result = choose.choice(BINARY)(choose.choice(made), choose.choice(made))
+        what = choose.random()
+        if what < 0.15:
+            result.register_hook(kept.append)
+        elif what < 0.3:
+            result.register_hook(lambda grad: grad + grad.sigmoid())
+        made.append(result.tanh())
+    sum(made[-3:]).backward(torch.ones(3, 4, device=device))
+    return [leaf.grad, *kept]
+
+
+def additions(run):
+    """The names of the additions of tensors in a run on the CPU, in order."""
+    names = run.trace.events["name"].astype(str)
+    return [name for name in names if name in ("aten::add", "aten::add_")]
+
+
+def added_kernels(run):
+    """The operators of the kernels that add, in a run on a virtual device."""
+    names = run.trace.events["name"].astype(str)
+    return [f"aten::{found[1]}" for name in names if (found := re.match(r"simulated::(add_?)<", name))]
+
+
+def assert_equal(results, expected):
+    for result, wanted in zip(results, expected, strict=True):
+        assert torch.equal(result.cpu(), wanted)
+        assert result.stride() == wanted.stride()
+
+
+@pytest.mark.parametrize("seed", range(25))
+def test_random_programs_add_as_without_a_mode(seed):
+    with cudalens.profile(keep=False) as plain:
+        expected = program(seed, "cpu")
+    with virtual.device("h100"), cudalens.profile(keep=False) as run:
+        results = program(seed, "cuda")
+    assert added_kernels(run) == additions(plain)
+    assert_equal(results, expected)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_the_sanitizer_changes_no_addition(seed):
+    with virtual.device("h100"):
+        with cudalens.profile(keep=False) as plain:
+            expected = [tensor.cpu() for tensor in program(seed, "cuda")]
+        with cudalens.sanitize(), cudalens.profile(keep=False) as run:
+            results = program(seed, "cuda")
+    assert added_kernels(run) == added_kernels(plain)
+    assert_equal(results, expected)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_the_observer_of_a_first_call_changes_no_addition(seed):
+    with virtual.device("h100"):
+        with cudalens.profile(keep=False) as plain:
+            expected = [tensor.cpu() for tensor in program(seed, "cuda")]
+        with cudalens.profile(keep=False) as run, Observer([], 0):
+            results = program(seed, "cuda")
+    assert added_kernels(run) == added_kernels(plain)
+    assert_equal(results, expected)
+
+
+def test_a_residual_backward_takes_the_memory_that_torch_takes():
+    size = 1 << 20
+    with virtual.device("h100"):
+        x = torch.randn(size, device="cuda", requires_grad=True)
+        hidden = x * 2
+        output = (hidden * 3 + hidden.sigmoid()) * 2
+        torch.cuda.reset_peak_memory_stats()
+        before = torch.cuda.memory_allocated()
+        output.backward(torch.ones_like(output))
+        # The gradients of the output, of both branches and of the sum: three at a time, not four.
+        assert torch.cuda.max_memory_allocated() - before == 3 * size * 4

@@ -6,8 +6,9 @@ compiled scanner. Times are those of the call alone (imports are done), memory i
 above that after the imports. The peer lives in an environment of its own (``.venv-hta``, made once with ``python -m
 venv .venv-hta && .venv-hta/bin/pip install HolisticTraceAnalysis==0.5.0``, or the interpreter that HTA_PYTHON names).
 
-Usage: ``python benchmarks/bench_parse.py [rounds]`` compares, ``python benchmarks/bench_parse.py sizes`` reads 1, 2, 5
-and 10 million entries of the trace that takes the most memory. Results go to ``benchmarks/results/parse.json``.
+Usage: ``python benchmarks/bench_parse.py [rounds]`` compares, ``python benchmarks/bench_parse.py sizes [FILE]`` reads
+the first 1, 2, 5 and 10 million entries of the trace that takes the most memory, made before by ``python
+benchmarks/chrome_programs.py python FILE 10000000``, or now. Results go to ``benchmarks/results/parse.json``.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -154,13 +156,24 @@ def compare_all(rounds: int) -> int:
     return 0
 
 
-def measure_sizes() -> int:
+def beginning(whole: Path, path: Path, num_entries: int) -> None:
+    """Write the first `num_entries` of the trace in `whole`, which has one a line after its first, to `path`."""
+    with open(whole, encoding="utf-8") as source, open(path, "w", encoding="utf-8") as file:
+        file.write(next(source))
+        file.writelines(islice(source, num_entries - 1))
+        file.write(next(source).removesuffix("\n").removesuffix(",") + "\n]}\n")
+
+
+def measure_sizes(made: str = "") -> int:
     """Memory and time by the number of entries, and a straight line through the peaks."""
     found = {}
     with tempfile.TemporaryDirectory() as folder:
+        whole, path = Path(made or Path(folder) / "whole.json"), Path(folder) / "trace.json"
+        if not made:
+            write_program(whole, LARGEST, max(SIZES))
         for size in SIZES:
-            write_program(Path(folder) / "trace.json", LARGEST, size)
-            found[size] = measure(OURS, Path(folder) / "trace.json")
+            beginning(whole, path, size)
+            found[size] = measure(OURS, path)
             print(f"{size:,}: {found[size]['above_mib']:.0f} MiB, {found[size]['cpu_s']:.1f} s", flush=True)
     peaks = np.array([one["above_mib"] * (1 << 20) for one in found.values()])
     slope, start = np.polyfit(SIZES, peaks, 1)
@@ -174,4 +187,6 @@ def measure_sizes() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(measure_sizes() if sys.argv[1:] == ["sizes"] else compare_all(*map(int, sys.argv[1:] or ["3"])))
+    if sys.argv[1:2] == ["sizes"]:
+        sys.exit(measure_sizes(*sys.argv[2:3]))
+    sys.exit(compare_all(*map(int, sys.argv[1:] or ["3"])))

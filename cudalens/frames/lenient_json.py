@@ -83,6 +83,15 @@ def text_of(value: Any) -> str:
     return text.encode("utf-8", "replace").decode()
 
 
+def texts_of(texts: list[str]) -> list[str]:
+    """`text_of` each of `texts`; nearly always `texts` itself."""
+    try:
+        "".join(texts).encode()
+    except UnicodeEncodeError:
+        return [text_of(text) for text in texts]
+    return texts
+
+
 #: JSON texts of values that are missing.
 _NOTHING: Final = ("null", '""')
 _CONVERT: Final[dict[Any, Callable[[Any], Any]]] = {

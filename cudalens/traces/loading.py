@@ -144,7 +144,7 @@ def _refuse_foreign(path: Path, head: bytes, inner: bytes) -> None:
 @contextmanager
 def _progress(path: Path, file: BinaryIO) -> Iterator[Callable[[int], object] | None]:
     size = os.fstat(file.fileno()).st_size
-    if size < _PROGRESS_FROM_BYTES:
+    if size < _PROGRESS_FROM_BYTES or not _shows_progress():
         yield None
         return
     with _bar(size, path, unit="B", delay=0.5) as bar:
@@ -152,11 +152,14 @@ def _progress(path: Path, file: BinaryIO) -> Iterator[Callable[[int], object] | 
 
 
 def _bar(total: int, path: Path, **options: Any) -> Any:
-    """A progress bar in a notebook or on a terminal; elsewhere it shows nothing."""
     from tqdm.auto import tqdm  # slow to import
 
-    shown = False if "ipykernel" in sys.modules else None  # None: only where stderr is a terminal
-    return tqdm(total=total, desc=f"reading {path.name}", unit_scale=True, leave=False, disable=shown, **options)
+    return tqdm(total=total, desc=f"reading {path.name}", unit_scale=True, leave=False, **options)
+
+
+def _shows_progress() -> bool:
+    """Whether there is a notebook or a terminal for a progress bar."""
+    return "ipykernel" in sys.modules or (sys.stderr is not None and sys.stderr.isatty())
 
 
 def _row_progress(path: Path) -> Callable[[int], Any]:
@@ -164,7 +167,7 @@ def _row_progress(path: Path) -> Callable[[int], Any]:
 
     @contextmanager
     def watch(num_rows: int) -> Iterator[Callable[[int], object] | None]:
-        if path.stat().st_size < _PROGRESS_FROM_BYTES:
+        if path.stat().st_size < _PROGRESS_FROM_BYTES or not _shows_progress():
             yield None
             return
         with _bar(num_rows, path, unit=" rows") as bar:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Callable
-from typing import BinaryIO, Final
+from typing import Any, BinaryIO, Final
 
 from cudalens.frames.limits import Limit
+
+try:
+    from zlib_ng import zlib_ng as zlib  # decompresses in less than half the time
+except ImportError:
+    import zlib
 
 GZIP_MAGIC: Final = b"\x1f\x8b"
 PIECE: Final = 1 << 19
@@ -94,7 +98,7 @@ class _Inflater:
             return b""
         safe = self._zlib.copy()
         try:
-            inflated = self._zlib.decompress(data, PIECE)
+            inflated: bytes = self._zlib.decompress(data, PIECE)
         except zlib.error as error:
             self._stop(f"the gzip data are damaged ({error})")
             return _salvage(safe, data)
@@ -118,7 +122,7 @@ class _Inflater:
         self.damage, self._done = damage, True
 
 
-def _salvage(inflater: zlib._Decompress, data: bytes) -> bytes:
+def _salvage(inflater: Any, data: bytes) -> bytes:
     """The output of `inflater` for `data` up to the damage."""
     out: list[bytes] = []
     try:

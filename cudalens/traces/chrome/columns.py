@@ -10,12 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cudalens.frames import StackTable, categorical, nullable
-from cudalens.frames.lenient_json import compact_json, compact_json_of, text_of
+from cudalens.frames.lenient_json import compact_json, compact_json_of, text_of, texts_of
 from cudalens.frames.problems import Problems
 from cudalens.traces.chrome import args as args_
-from cudalens.traces.chrome.args import decode_args, integers, numbers
+from cudalens.traces.chrome.args import integers, numbers
 from cudalens.traces.chrome.categories import TODAY, UNKNOWN, Kind, kind_of
 from cudalens.traces.chrome.growing import Codes, Derived, Growing, Sparse
+from cudalens.traces.chrome.layouts import Layouts
 from cudalens.traces.chrome.records import Record
 from cudalens.traces.chrome.scanned import FIELDS, Scanned, ScannedColumn
 from cudalens.traces.chrome.values import MISSING, Ints
@@ -86,7 +87,7 @@ class EventColumns:
     """The raw columns of the events for `build_events`, with lanes that are not resolved yet."""
 
     def __init__(self, problems: Problems) -> None:
-        self._problems = problems
+        self._problems, self._layouts = problems, Layouts(problems)
         self.num_rows = 0
         self.stacks = StackTable()
         self.lanes = Codes()
@@ -196,7 +197,7 @@ class EventColumns:
                 is_kind[codes] = True
                 at = np.flatnonzero(is_kind[cats])
                 chosen = [raw[i] for i in at.tolist()]
-                decoded, present = decode_args(chosen, args_.SPECS[kind], self._problems, where)
+                decoded, present = self._layouts.decode(chosen, args_.SPECS[kind], where)
                 self._add_group(decoded, present, at + self.num_rows, where)
 
     def _add_group(self, decoded: list[Any], fields: frozenset[str], rows: Ints, where: str) -> None:
@@ -258,12 +259,10 @@ class EventColumns:
         columns: dict[str, Any] = {"ts": dense["ts"], "dur": dense["dur"]}
         columns["is_instant"] = dense["instant"].astype(bool, copy=False)
         columns["lane"] = dense["lane"]
-        columns["name"] = categorical(
-            dense["name"].astype(np.int32, copy=False), [text_of(name) for name in self._names]
-        )
-        columns["cat"] = categorical(dense["cat"].astype(np.int32, copy=False), [text_of(cat) for cat in self._cats])
-        for codes in (self._names, self._tracks, self._text_code, self._json_code):
-            codes.clear()
+        for column, texts in (("name", self._names), ("cat", self._cats)):
+            columns[column] = categorical(dense[column].astype(np.int32, copy=False), texts_of(list(texts)))
+        for known in (self._names, self._tracks, self._text_code, self._json_code):
+            known.clear()
         for field in ("device", "stream"):
             arrays = self._sparse[field].to_arrays(n, np.int64, MISSING)
             columns[field] = np.full(n, MISSING) if arrays is None else arrays[0]
@@ -271,9 +270,9 @@ class EventColumns:
             dtype = np.float32 if field in _NUMBERS else np.int32 if field in _INT32 else np.int64
             if (arrays := self._sparse[field].to_arrays(n, dtype, 0)) is not None:
                 columns["correlation_id" if field == "correlation" else field] = nullable(*arrays)
-        for field, texts in self._texts.items():
+        for field, codes in self._texts.items():
             if (arrays := self._sparse[field].to_arrays(n, np.int32, -1)) is not None:
-                columns[field] = categorical(arrays[0], list(texts))
+                columns[field] = categorical(arrays[0], list(codes))
         return columns
 
 

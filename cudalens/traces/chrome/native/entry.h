@@ -22,7 +22,8 @@ typedef struct {
     char kind;
     Array rows, values; /* int32_t; int64_t, or int32_t numbers of `texts` */
     Table texts;
-    int64_t value, stamp; /* of the current entry */
+    int64_t value, stamp; /* of the last entry that has it */
+    int64_t given;        /* stamp of the last entry that has it in `given` */
     Span raw;
 } Field;
 
@@ -33,6 +34,8 @@ typedef struct {
     Field fields[MAX_FIELDS];
     int num_fields;
     unsigned char key_slots[KEY_SLOTS]; /* number + 1, or 0 */
+    unsigned char given[MAX_FIELDS];    /* numbers of the fields that the current entry has */
+    int num_given;
     int64_t num_entries, num_rows, stamp;
     Array ts, dur, name, track, tracks, others;
     Array memory_ts, memory_track; /* of the allocator's instants, the rows of the fields of kind 'm' */
@@ -134,9 +137,10 @@ static Text read_label(Text p, Text end, Span *found, Entry *entry, int may_be_n
 }
 
 /* The value of an argument. */
-static Text read_argument(Field *field, int64_t stamp, Text p, Text end, Entry *entry) {
+static Text read_argument(Scan *scan, Field *field, Text p, Text end, Entry *entry) {
     Text start = p, dot, exponent;
     String string;
+    int is_new = field->given != scan->stamp;
     field->stamp = 0;
     if (field->kind != 'j' && is_null(p, end)) return p + 4;
     if (field->kind == 'j') {
@@ -163,13 +167,16 @@ static Text read_argument(Field *field, int64_t stamp, Text p, Text end, Entry *
     if (!p) return NULL;
     field->raw.at = start;
     field->raw.size = p - start;
-    field->stamp = stamp;
+    field->stamp = scan->stamp;
+    if (is_new) scan->given[scan->num_given++] = (unsigned char)(field - scan->fields);
+    field->given = scan->stamp;
     return p;
 }
 
 static Text read_arguments(Scan *scan, Text p, Text end, Entry *entry) {
     String key;
     scan->stamp++;
+    scan->num_given = 0;
     if (p >= end || *p != '{') {
         entry->is_odd_in_row = 1;
         return skip_value(p, end);
@@ -180,7 +187,7 @@ static Text read_arguments(Scan *scan, Text p, Text end, Entry *entry) {
         if (!(p = read_key(p, end, &key))) return NULL;
         if (key.has_escape) entry->is_odd_in_row = 1;
         Field *field = field_of(scan, key.inner);
-        p = field ? read_argument(field, scan->stamp, p, end, entry) : skip_value(p, end);
+        p = field ? read_argument(scan, field, p, end, entry) : skip_value(p, end);
         if (!p) return NULL;
         p = skip_space(p, end);
         if (p >= end) return NULL;
@@ -253,8 +260,8 @@ static int32_t track_of(Scan *scan, const Entry *entry) {
 }
 
 static int add_arguments(Scan *scan, int32_t row, int is_memory) {
-    for (int i = 0; i < scan->num_fields; i++) {
-        Field *field = &scan->fields[i];
+    for (int i = 0; i < scan->num_given; i++) {
+        Field *field = &scan->fields[scan->given[i]];
         if (field->stamp != scan->stamp || (field->kind == 'm') != is_memory) continue;
         if (!append(&field->rows, &row, sizeof row)) return NO_MEMORY;
         if (field->kind == 'i' || is_memory) {
@@ -343,14 +350,14 @@ static void begin_slice(Scan *scan) {
     for (size_t i = 0; i < sizeof columns / sizeof *columns; i++) columns[i]->size = 0;
     for (int i = 0; i < scan->num_fields; i++) {
         Field *field = &scan->fields[i];
-        field->rows.size = field->values.size = field->stamp = 0;
+        field->rows.size = field->values.size = field->stamp = field->given = 0;
         mark_table(&field->texts);
     }
     mark_table(&scan->names);
     mark_table(&scan->labels);
     mark_table(&scan->track_keys);
     scan->tracks_before = scan->tracks.size;
-    scan->num_entries = scan->num_rows = scan->stamp = 0;
+    scan->num_entries = scan->num_rows = scan->stamp = scan->num_given = 0;
     scan->has_decimals = scan->has_huge = scan->has_long = 0;
 }
 

@@ -31,7 +31,7 @@ def test_all_columns_of_pools_are_within_the_page(offline_page, tmp_path, width)
     offline_page.set_viewport_size({"width": width, "height": 700})
     trace = trace_of(random_snapshot(1))
     offline_page.goto(trace.to_html(tmp_path / "report.html").as_uri())
-    cells = offline_page.locator(".cudalens-memory td")
+    cells = offline_page.locator("#cudalens-app .cudalens-memory td")
     cells.first.wait_for()
     assert max(cells.evaluate_all("cells => cells.map((cell) => cell.getBoundingClientRect().right)")) <= width
 

@@ -56,6 +56,12 @@ def backend_for(device: int) -> GraphBackend:
     return provided(device) or _real()
 
 
+def is_present(device: int, backend: GraphBackend) -> bool:
+    """Whether a device still has this backend: a virtual device may have ended, or another one is in its place."""
+    current = provided(device)
+    return current is backend or (current is None and backend.name == "cuda")
+
+
 @functools.cache
 def _real() -> GraphBackend:
     missing = [name for name in _NEEDED if not hasattr(torch._C, name)]

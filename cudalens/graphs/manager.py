@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from cudalens.device.graph_backend import provided
 from cudalens.errors import GraphError
 from cudalens.graphs import arguments
+from cudalens.graphs.backend import is_present
 from cudalens.graphs.functions import Function, Mutations, Variant, inside
 from cudalens.graphs.graphed import Graphed
 from cudalens.graphs.guards.ambient import finding_around
@@ -213,7 +213,7 @@ class GraphManager:
     @property
     def is_present(self) -> bool:
         """Whether its device is still there: a virtual one may have ended."""
-        return provided(self.device) is self.backend or (provided(self.device) is None and self.backend.name == "cuda")
+        return is_present(self.device, self.backend)
 
     def mark(self) -> int:
         """A point in the log, for `frame`."""

@@ -43,5 +43,5 @@ def reset() -> None:
     """Free all recordings of this thread's managers; decorated functions start with a warm-up again."""
     for found in list(managers()):
         found.reset()
-        found.tree.steps.end()
-    _managers.__dict__.pop("by_device", None)
+    for ended in _managers.__dict__.pop("by_device", {}).values():
+        ended.tree.steps.end()

@@ -11,6 +11,7 @@ from weakref import WeakSet
 
 import torch
 
+from cudalens.graphs.backend import is_present
 from cudalens.graphs.liveness import OutputRef
 from cudalens.graphs.node import GraphNode
 from cudalens.graphs.reasons import Finding, Reason
@@ -43,19 +44,24 @@ def mark_step_begin() -> None:
     Without it, a function that is called again begins a new step, unless a backward of the last one is still to come.
     """
     _Marks.count += 1
-    if not _Marks.live:
+    if not any(steps.is_present for steps in _Marks.live):
         _Marks.unclaimed += 1
 
 
 class Steps:
     """When a manager's steps begin.
 
+    Args:
+        device: Index of the manager's device.
+        backend: The device's backend.
+
     Attributes:
         generation: Number of the step.
         is_pending: A forward ran whose backward did not.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, device: int, backend: GraphBackend) -> None:
+        self._device, self._backend = device, backend
         self.generation = 0
         self.is_pending = False
         self._own_marks, self._seen = 0, _Marks.count - _Marks.unclaimed
@@ -64,6 +70,11 @@ class Steps:
         _Marks.live.add(self)
         self._ran: set[int] = set()
         self._blocked: Counter[int] = Counter()
+
+    @property
+    def is_present(self) -> bool:
+        """Whether the manager's device is still there."""
+        return is_present(self._device, self._backend)
 
     def end(self) -> None:
         """The manager is not used any more: later marks are for other managers."""

@@ -77,7 +77,7 @@ class GraphTree:
         self.log, self.paths = Log(), Counter[tuple[int, ...]]()
         self.backend = backend_for(device)
         self.rerecord_limit, self._debug = rerecord_limit, debug
-        self.lock, self.steps = threading.RLock(), Steps()
+        self.lock, self.steps = threading.RLock(), Steps(device, self.backend)
         self._recorder: Recorder | None = None
         self._current: GraphNode | WarmupNode | None = None
         self._stale: list[Stale] = []

@@ -13,7 +13,7 @@ from importlib.resources import files
 from typing import Final
 
 #: Sections whose rows are stacked on narrow pages.
-_STACKED: Final = frozenset({"findings", "syncs", "memory", "compare", "lines", "modules", "steps"})
+_STACKED: Final = frozenset({"findings", "syncs", "memory", "compare", "lines", "modules", "steps", "ranks"})
 
 PLOTLY_VERSION: Final = "4.1.1"
 

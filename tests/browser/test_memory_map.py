@@ -205,6 +205,28 @@ def test_call_stacks_zoom_and_are_searched(page):
     assert found.inner_text() == "nothing fits"
 
 
+def test_blocks_without_a_call_stack_have_a_bar_of_their_own(offline_page, tmp_path):
+    snapshot = random_snapshot(2)
+    blocks = [block for segment in snapshot["segments"] for block in segment["blocks"]]
+    for actions in snapshot["device_traces"]:
+        for action in actions[::2]:
+            action["frames"] = []
+    for block_ in blocks[::2]:
+        block_["frames"] = []
+    offline_page.goto(trace_of(snapshot).to_html(tmp_path / "report.html").as_uri())
+    offline_page.wait_for_selector(f"{APP} .mm-flame-canvas")
+    sums = offline_page.evaluate(
+        f"""() => {{
+          const {{ graph, textOf }} = {MAP}.flame;
+          const {{ parent, weight }} = graph;
+          const own = [...parent.keys()].filter((node) => parent[node] === 0);
+          return [weight[0], own.reduce((sum, node) => sum + weight[node], 0), textOf(parent.length - 1)];
+        }}"""
+    )
+    assert sums[0] == sums[1] > 0
+    assert sums[2] == "no call stack"
+
+
 def test_each_device_has_a_map_of_its_own(page):
     page.locator(f"{APP} .mm-choice[aria-label=Device] [data-key='1']").click()
     page.wait_for_function(f"() => {MAP}.moment.device === 1")

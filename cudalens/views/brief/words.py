@@ -53,7 +53,7 @@ def _finding(number: int, found: dict[str, Any]) -> Iterator[str]:
     place = f", at {found['place']}" if "place" in found else ""
     yield f"{number}. {found['title']}: {gain}, {_SURENESS[found['confidence']]}{place} [{found['expr']}]"
     if "what" in found:
-        yield f"   {found['what']}{_rows(found)}"
+        yield f"   {found['what'].removesuffix('.')}{_rows(found)}"
         yield f"   Try: {found['try']}"
 
 

@@ -24,6 +24,8 @@ PLOTLY: Final = "application/vnd.plotly.v1+json"
 #: plotly's renderer for an unknown front end.
 _RENDERER: Final = "plotly_mimetype"
 _MAX_ROWS: Final = 20
+#: Room above a figure without its title, for the legend, px.
+_BARE_TOP: Final = 40
 _MARKUP: Final = re.compile(r"<(br|/?b)>")
 
 
@@ -39,7 +41,8 @@ class Picture(go.Figure):  # type: ignore[misc]  # plotly has no types
             return
         from IPython.display import display
 
-        display(self.mimebundle(), raw=True)  # type: ignore[no-untyped-call]  # as IPython has it
+        for bundle in self.mimebundles():
+            display(bundle, raw=True)  # type: ignore[no-untyped-call]  # as IPython has it
 
     def show(self, *args: Any, **kwargs: Any) -> None:
         """Show it as plotly does; in a terminal without a browser, print its title and its table."""
@@ -48,10 +51,17 @@ class Picture(go.Figure):  # type: ignore[misc]  # plotly has no types
         except webbrowser.Error:
             print(self._text())  # noqa: T201
 
-    def mimebundle(self) -> dict[str, Any]:
-        """The figure as data, as a table, and as its title alone."""
-        drawn = pio.renderers[_RENDERER].to_mimebundle(self.to_dict())
-        return {**drawn, "text/html": to_html(self._section()), "text/plain": self._title()}
+    def mimebundles(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        """The title, in the colours of the page; then the figure without it, as data and as a table."""
+        title = Section("figure", verdict=self._title())
+        bare = go.Figure(self).update_layout(title_text=None, margin_t=_BARE_TOP)
+        bare.update_layout(height=bare.layout.height and bare.layout.height - self.layout.margin.t + _BARE_TOP)
+        drawn = pio.renderers[_RENDERER].to_mimebundle(bare.to_dict())
+        table = Section("figure", blocks=self._section().blocks)
+        return (
+            {"text/html": to_html(title), "text/plain": self._title()},
+            {**drawn, "text/html": to_html(table), "text/plain": ""},
+        )
 
     def _title(self) -> str:
         """The title as plain text."""

@@ -194,7 +194,7 @@ def _slow(ranks: Ranks) -> Iterator[Block]:
     note = Note(
         "Loss: the job's time less its time, replayed, if the rank took as long as the ranks of the same program."
     )
-    yield Section("", "cr", title="Stragglers", blocks=(Table(columns, rows, len(found.found)), note))
+    yield Section("", "cr", title="Stragglers", blocks=(Table(columns, rows, len(found.found), is_stacked=True), note))
 
 
 def _each(ranks: Ranks) -> Section:
@@ -216,7 +216,7 @@ def _each(ranks: Ranks) -> Section:
         rows.append(Row((str(rank), loss, *times, bubbles, units.count(int(last.get(rank, 0))), clock)))
     titles = ("rank", "job loses", "compute", "wait", "transfer", "idle", "bubble", "last", "clock")
     columns = tuple(Column(title, align="right", text_width=26) for title in titles)
-    table = Table(columns, rows, len(order), num_open=12, more=("rank", "ranks.analysis.steps"))
+    table = Table(columns, rows, len(order), num_open=12, more=("rank", "ranks.analysis.steps"), is_stacked=True)
     note = Note(
         "Means of a step. Last: collectives in which the rank arrived last. Clock: against the first rank.",
         is_in_text=False,

@@ -24,7 +24,9 @@ def test_a_figure_is_kept_as_data_without_script_and_as_table(bundles):
     trace = gpu_trace()
     drawn = trace.figure("kernel_breakdown")
     drawn._ipython_display_()
-    (bundle,) = bundles
+    title, bundle = bundles
+    assert set(title) == {"text/html", "text/plain"}
+    assert "<strong>" in title["text/html"]
     assert set(bundle) == {PLOTLY, "text/html", "text/plain"}
     assert [bar["type"] for bar in json.loads(json.dumps(bundle[PLOTLY]))["data"]] == ["bar"] * len(drawn.data)
     assert "<script" not in bundle["text/html"]
@@ -40,16 +42,27 @@ def test_the_title_is_the_text(bundles):
     assert "<" not in bundles[0]["text/plain"]
 
 
+def test_the_title_is_shown_once_in_the_colours_of_the_page(bundles):
+    drawn = gpu_trace().figure("idle_causes")
+    drawn._ipython_display_()
+    layout = json.loads(json.dumps(bundles[1][PLOTLY]))["layout"]
+    assert "text" not in layout["title"]
+    assert layout["height"] < drawn.layout.height
+    assert drawn.layout.title.text, "the figure itself keeps it, for files"
+    assert bundles[1]["text/plain"] == ""
+
+
 def test_foreign_names_stay_text(bundles):
     gpu_trace(kernel="<script>alert(1)</script>").figure("kernel_breakdown")._ipython_display_()
-    assert "<script" not in bundles[0]["text/html"]
-    assert "&lt;script&gt;" in bundles[0]["text/html"]
+    for bundle in bundles:
+        assert "<script" not in bundle["text/html"]
+        assert "&lt;script&gt;" in bundle["text/html"]
 
 
 def test_values_are_in_the_row_of_their_bar(bundles):
     ranks = Ranks({0: gpu_trace(), 1: gpu_trace(steps=6)}, name="job")
     ranks.figure("idle_causes")._ipython_display_()
-    rows = bundles[0]["text/html"].partition("<tbody>")[2].split("</tr>")[:2]
+    rows = bundles[1]["text/html"].partition("<tbody>")[2].split("</tr>")[:2]
     assert ["rank 0" in rows[0], "rank 1" in rows[1]] == [True, True]
     assert rows[0].partition("</td>")[2] != rows[1].partition("</td>")[2]
 

@@ -28,8 +28,12 @@ import { childrenOf, stackSums, stackTree } from "./stacks.js";
  */
 export function createFlameGraph(host, data, options) {
   const tree = data.stacks.n ? stackTree(data.stacks) : null;
-  const children = tree ? childrenOf(tree) : [];
-  const frameOf = (/** @type {number} */ node) => (node && tree ? data.stacks.frameAt(tree.frame[node]) : null);
+  // Blocks without a call stack have a node of their own, the last one.
+  const none = tree ? tree.parent.length : -1;
+  const shown = tree ? { ...tree, parent: [...tree.parent, 0], depth: [...tree.depth, 1] } : null;
+  const children = shown ? childrenOf(shown) : [];
+  const frameOf = (/** @type {number} */ node) =>
+    node && tree && node !== none ? data.stacks.frameAt(tree.frame[node]) : null;
   const view = createFlame(host, {
     theme: options.theme,
     label: "Bytes by call stack",
@@ -37,12 +41,16 @@ export function createFlameGraph(host, data, options) {
     searchLabel: "Search call stacks",
     textOf(node) {
       const frame = frameOf(node);
-      return frame ? stackFrameText(frame) : "all";
+      if (frame) return stackFrameText(frame);
+      return node ? "no call stack" : "all";
     },
     amountOf: (bytes, num) => `${formatBytes(bytes)} (%) in ${formatPlural(num, "block")}`,
     format: formatBytes,
     notesOf: (node) => [frameOf(node)?.file ?? ""],
-    onZoom: (node) => options.onZoom(node && tree ? insideOf(tree, node) : null),
+    onZoom(node) {
+      if (!node || !tree) options.onZoom(null);
+      else options.onZoom(node === none ? (stack) => stack < 0 : insideOf(tree, node));
+    },
   });
   return {
     ...view,
@@ -53,11 +61,26 @@ export function createFlameGraph(host, data, options) {
       return view.graph;
     },
     show(chosen) {
-      if (!tree) return;
+      if (!tree || !shown) return;
       const { bytes, num } = stackSums(tree, data.allocations, chosen);
-      view.show({ parent: tree.parent, depth: tree.depth, children, weight: bytes, num });
+      const { parent, depth } = shown;
+      view.show({ parent, depth, children, weight: withRest(bytes, children[0]), num: withRest(num, children[0]) });
     },
   };
+}
+
+/**
+ * The sums of all nodes, and last what the root has beyond its callees.
+ *
+ * @param {Float64Array} sums
+ * @param {number[]} callees Of the root; the last one is the rest.
+ */
+function withRest(sums, callees) {
+  const known = callees.slice(0, -1).reduce((sum, node) => sum + sums[node], 0);
+  const all = new Float64Array(sums.length + 1);
+  all.set(sums);
+  all[sums.length] = sums[0] - known;
+  return all;
 }
 
 /**

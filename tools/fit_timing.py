@@ -1,6 +1,6 @@
 """Fit the constants of the timing model to measured times: ``python tools/fit_timing.py FOLDER``.
 
-Reads the tables of measured kernel times in FOLDER, fits the formulas of `cudalens.gpus.formulas` for
+Reads the tables of measured kernel times in FOLDER, fits the formulas of `cudalens.gpus.time_formulas` for
 each GPU, and writes ``cudalens/gpus/constants.json``. Every measurement may be used for the constants.
 The errors in the file are those of a second fit: its constants come from one half of the shapes, chosen by a hash of
 the shape, and its errors from the other half. Families with few shapes are halved several times, because the error of
@@ -23,7 +23,7 @@ from typing import Any, Final
 import pandas as pd
 import torch
 
-from cudalens.gpus import formulas
+from cudalens.gpus import time_formulas
 from cudalens.gpus.constants import PATH, rates_of
 from cudalens.gpus.registry import SPECS, DeviceSpec
 from cudalens.virtual.calibration.fitting import fit_constants
@@ -55,12 +55,12 @@ MATRIX_START: Final = {
     "partial_wave": 0.05, "split_ns": 2000.0, "split_share": 3.0, "cache": 0.9, "weight_cache": 0.17,
     "cache_steepness": 7.0, "memory_share": 0.9, "l2_share": 3.0, "throttle": 0.02, "fixed_ns": 2500.0,
 }  # fmt: skip
-HEADS_START: Final = {f"head_{dim}": 0.4 for dim in formulas.HEAD_DIMS}
+HEADS_START: Final = {f"head_{dim}": 0.4 for dim in time_formulas.HEAD_DIMS}
 ATTENTION_START: Final = HEADS_START | {
     "iteration_ns": 55.0, "longest": 1.0, "half_rows": 7.0, "block_ns": 400.0, "grouped": 1.0, "small_tile": 1.0,
     "l2_share": 0.9, "memory_share": 1.0, "overlap": 2.7, "fixed_ns": 6600.0,
 }  # fmt: skip
-DECODE_START: Final = {f"head_{dim}": 1.0 for dim in formulas.HEAD_DIMS} | {
+DECODE_START: Final = {f"head_{dim}": 1.0 for dim in time_formulas.HEAD_DIMS} | {
     "l2_share": 1.6, "memory_share": 1.0, "block_share": 1.0, "peak_share": 0.13, "block_ns": 150.0, "group": 0.05,
     "iteration_ns": 20.0, "max_iterations": 20.0, "fixed_ns": 6600.0,
 }  # fmt: skip
@@ -86,7 +86,7 @@ class Family:
     source: str
     start: Mapping[str, float]
     read: Callable[[Path], pd.DataFrame]  # columns spec, time_ns and the sizes
-    predict: Callable[[formulas.Constants, formulas.Rates, Any], Any]
+    predict: Callable[[time_formulas.Constants, time_formulas.Rates, Any], Any]
     peak: str = "float32"
     frozen: frozenset[str] = frozenset()
     ridge: float = 0.0  # penalty on the squared logarithms of changes, for families with few measurements
@@ -139,9 +139,9 @@ def _collective(folder: Path, op: str) -> pd.DataFrame:
     return table.assign(factor=(2 if op == "all_reduce" else 1) * (1 - 1 / table["num_gpus"]))
 
 
-def _attention(c: formulas.Constants, gpu: formulas.Rates, x: Any) -> Any:
+def _attention(c: time_formulas.Constants, gpu: time_formulas.Rates, x: Any) -> Any:
     sizes = (x.batch_size, x.isl, x.kv_len, x.num_heads, x.kv_heads, x.head_dim)
-    return formulas.attention_ns(c, gpu, *sizes, is_causal=True)
+    return time_formulas.attention_ns(c, gpu, *sizes, is_causal=True)
 
 
 FAMILIES: Final = (
@@ -150,7 +150,7 @@ FAMILIES: Final = (
         AICONFIGURATOR,
         MATRIX_START,
         lambda folder: _half(folder, "gemm_bf16.parquet"),
-        lambda c, gpu, x: formulas.matrix_ns(c, gpu, 1, x.m, x.n, x.k, 2),
+        lambda c, gpu, x: time_formulas.matrix_ns(c, gpu, 1, x.m, x.n, x.k, 2),
         peak="bfloat16",
         frozen=frozenset({"cache_steepness"}),  # its gradients overflow
     ),
@@ -159,7 +159,7 @@ FAMILIES: Final = (
         NEUSIGHT,
         MATRIX_START | {"weight_cache": 0.05, "cache": 0.05, "long_rows": 0.1, "fixed_ns": EVENT_TIMED_FIXED_NS},
         _products,
-        lambda c, gpu, x: formulas.matrix_ns(c, gpu, x.batch, x.m, x.n, x.k, 4),
+        lambda c, gpu, x: time_formulas.matrix_ns(c, gpu, x.batch, x.m, x.n, x.k, 4),
         frozen=frozenset({"fixed_ns", "weight_cache", "cache", "cache_steepness"}),
     ),
     Family(
@@ -175,7 +175,7 @@ FAMILIES: Final = (
         AICONFIGURATOR,
         DECODE_START,
         lambda folder: _half(folder, "attention_decode_bf16.parquet"),
-        lambda c, gpu, x: formulas.decode_ns(c, gpu, x.batch_size, x.kv_len, x.num_heads, x.kv_heads, x.head_dim),
+        lambda c, gpu, x: time_formulas.decode_ns(c, gpu, x.batch_size, x.kv_len, x.num_heads, x.kv_heads, x.head_dim),
         peak="bfloat16",
     ),
     Family(
@@ -183,7 +183,7 @@ FAMILIES: Final = (
         NEUSIGHT,
         ROWS_START,
         partial(_rows, operator="softmax"),
-        lambda c, gpu, x: formulas.rows_ns(c, gpu, x.rows, x.length, 8 * x.rows * x.length),
+        lambda c, gpu, x: time_formulas.rows_ns(c, gpu, x.rows, x.length, 8 * x.rows * x.length),
         frozen=frozenset({"fixed_ns"}),
     ),
     Family(
@@ -192,7 +192,7 @@ FAMILIES: Final = (
         LAYER_NORM_START,
         partial(_rows, operator="ln"),
         # Predictions leave the distance of the events out.
-        lambda c, gpu, x: formulas.layer_norm_ns(c, gpu, x.rows, x.length, 8 * x.rows * x.length) + c["event_ns"],
+        lambda c, gpu, x: time_formulas.layer_norm_ns(c, gpu, x.rows, x.length, 8 * x.rows * x.length) + c["event_ns"],
         frozen=frozenset({"fixed_ns", "event_ns"}),
         num_halvings=3,
     ),
@@ -202,7 +202,7 @@ FAMILIES: Final = (
         {"memory_share": 0.9, "fixed_ns": EVENT_TIMED_FIXED_NS},
         _pointwise,
         # The fitted cost is that of the measurement; `durations.kernel_ns` uses the share only.
-        lambda c, gpu, x: formulas.pointwise_ns(c, gpu, x.num_bytes),
+        lambda c, gpu, x: time_formulas.pointwise_ns(c, gpu, x.num_bytes),
     ),
     *(
         Family(
@@ -210,7 +210,7 @@ FAMILIES: Final = (
             AICONFIGURATOR,
             COLLECTIVE_START,
             partial(_collective, op=op),
-            lambda c, gpu, x: formulas.collective_ns(c, x.factor, x.num_gpus, x.message_bytes),
+            lambda c, gpu, x: time_formulas.collective_ns(c, x.factor, x.num_gpus, x.message_bytes),
             ridge=0.001,
             rate=0.03,
             steps=1200,
@@ -229,7 +229,7 @@ class Sizes:
             setattr(self, name, torch.tensor(table[name].to_numpy(float)))
 
 
-def fit(family: Family, gpu: formulas.Rates, table: pd.DataFrame) -> dict[str, float]:
+def fit(family: Family, gpu: time_formulas.Rates, table: pd.DataFrame) -> dict[str, float]:
     """Constants that minimise the relative errors on a table."""
     start = family.start | (link_rates(SPECS[str(table["spec"].iloc[0])]) if "num_gpus" in table else {})
     found = fit_constants(
@@ -242,7 +242,10 @@ def fit(family: Family, gpu: formulas.Rates, table: pd.DataFrame) -> dict[str, f
         rate=family.rate,
         steps=family.steps,
     )
-    for column, prefix, values in (("head_dim", "head", formulas.HEAD_DIMS), ("num_gpus", "rate", formulas.GPU_COUNTS)):
+    for column, prefix, values in (
+        ("head_dim", "head", time_formulas.HEAD_DIMS),
+        ("num_gpus", "rate", time_formulas.GPU_COUNTS),
+    ):
         if column in table:
             found = with_measured(found, prefix, values, set(table[column]))
     return found
@@ -251,7 +254,7 @@ def fit(family: Family, gpu: formulas.Rates, table: pd.DataFrame) -> dict[str, f
 def link_rates(spec: DeviceSpec) -> dict[str, float]:
     """The rates of collectives to start from: the link to one other GPU; all GPUs share links of PCI Express."""
     is_shared = spec.peer_gbps < PCIE_GBPS
-    return {f"rate_{n}": spec.peer_gbps * (2 / n if is_shared else 1) for n in formulas.GPU_COUNTS}
+    return {f"rate_{n}": spec.peer_gbps * (2 / n if is_shared else 1) for n in time_formulas.GPU_COUNTS}
 
 
 def with_measured(
@@ -263,7 +266,9 @@ def with_measured(
     return constants | {f"{prefix}_{value}": constants[f"{prefix}_{near}"] for value, near in nearest.items()}
 
 
-def errors(family: Family, constants: Mapping[str, float], gpu: formulas.Rates, table: pd.DataFrame) -> dict[str, Any]:
+def errors(
+    family: Family, constants: Mapping[str, float], gpu: time_formulas.Rates, table: pd.DataFrame
+) -> dict[str, Any]:
     """The mean absolute error in percent, and the percentage of predictions within a factor of two."""
     sizes = Sizes(table)
     ratios = family.predict(constants, gpu, sizes) / sizes.time_ns
@@ -286,7 +291,7 @@ def is_first_half(table: pd.DataFrame, halving: int = 0) -> pd.Series:
     return hashes % 2 == 0
 
 
-def unfitted_errors(family: Family, gpu: formulas.Rates, table: pd.DataFrame, max_rows: int) -> dict[str, Any]:
+def unfitted_errors(family: Family, gpu: time_formulas.Rates, table: pd.DataFrame, max_rows: int) -> dict[str, Any]:
     """The errors on the halves of the shapes that a fit does not use: means over the halvings."""
     found = []
     for halving in range(family.num_halvings):

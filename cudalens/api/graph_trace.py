@@ -14,7 +14,7 @@ from cudalens.api.outcome import OK, Outcome
 from cudalens.api.run_info import run_info
 from cudalens.device import facts
 from cudalens.frames import Trace
-from cudalens.frames.schema import frame_of_rows
+from cudalens.frames.catalog_frames import frame_of_rows
 from cudalens.graphs.frames import joined
 
 if TYPE_CHECKING:

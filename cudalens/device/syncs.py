@@ -18,7 +18,7 @@ from torch import _C
 from cudalens.device import clock, gpu_trace, stacks
 from cudalens.device.streams import current_device
 from cudalens.device.sync_debug import SyncDebug
-from cudalens.frames.schema import frame_of_rows
+from cudalens.frames.catalog_frames import frame_of_rows
 from cudalens.frames.stacks import StackTable
 from cudalens.frames.syncs.build import CALLBACK, WARNING
 from cudalens.frames.syncs.kinds import Evidence, called_name, kind_of

@@ -9,6 +9,7 @@ from cudalens.frames.build import (
     build_events,
     build_memory,
 )
+from cudalens.frames.catalog_frames import check_frame, empty_frame
 from cudalens.frames.column_catalog import (
     BLOCK_CATEGORIES,
     BLOCK_STATES,
@@ -20,7 +21,6 @@ from cudalens.frames.columns import categorical, is_category, nullable
 from cudalens.frames.files import atomic_write
 from cudalens.frames.info import DeviceInfo, Judged, Overhead, Problem, RunInfo, Trust, TrustFinding
 from cudalens.frames.ranks import Ranks
-from cudalens.frames.schema import check_frame, empty_frame
 from cudalens.frames.stacks import StackTable
 from cudalens.frames.syncs.kinds import SyncKind
 from cudalens.frames.trace import Trace

@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 
 from cudalens.frames import tree
+from cudalens.frames.catalog_frames import frame_of, missing_array
 from cudalens.frames.column_catalog import Column, columns_of
 from cudalens.frames.columns import (
     Bools,
@@ -27,7 +28,6 @@ from cudalens.frames.columns import (
     positions,
 )
 from cudalens.frames.forward import forward_rows
-from cudalens.frames.schema import frame_of, missing_array
 
 #: Categories of rows on a device. Only the first three are work. The times of ``cuda_profiler_range`` are not those of
 #: the kernels whose counters they hold.

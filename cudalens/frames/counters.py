@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from cudalens.frames.catalog_frames import empty_frame, frame_of
 from cudalens.frames.column_catalog import columns_of
 from cudalens.frames.columns import text_column
-from cudalens.frames.schema import empty_frame, frame_of
 
 _LIMIT = 1 << 62
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import numpy as np
 import pandas as pd
 
-from cudalens.frames.schema import check_frame
+from cudalens.frames.catalog_frames import check_frame
 
 #: Longest note that is kept, in characters.
 MAX_NOTE = 500

@@ -7,8 +7,8 @@ from typing import Any
 
 import pandas as pd
 
+from cudalens.frames.catalog_frames import column_array, frame_of
 from cudalens.frames.column_catalog import columns_of
-from cudalens.frames.schema import column_array, frame_of
 
 
 def metrics_frame(readings: Mapping[str, Sequence[Any]]) -> pd.DataFrame:

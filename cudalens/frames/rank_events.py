@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from cudalens.frames.catalog_frames import empty_frame
 from cudalens.frames.columns import categorical
-from cudalens.frames.schema import empty_frame
 
 if TYPE_CHECKING:
     from cudalens.frames.ranks import RankSource

@@ -22,13 +22,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from cudalens.errors import OutputError, TraceFormatError
+from cudalens.frames.catalog_frames import empty_frame
 from cudalens.frames.column_catalog import FRAMES, columns_of
 from cudalens.frames.columns import categorical, integers, nullable
 from cudalens.frames.files import filesystem_of
 from cudalens.frames.info import Problem, RunInfo
 from cudalens.frames.rank_events import with_rank
 from cudalens.frames.ranks import Ranks
-from cudalens.frames.schema import empty_frame
 from cudalens.frames.store import check_links
 from cudalens.frames.trace import Trace
 

@@ -10,8 +10,8 @@ from typing import Any, Final
 import numpy as np
 import pandas as pd
 
+from cudalens.frames.catalog_frames import column_array, empty_frame, frame_of
 from cudalens.frames.columns import text_column
-from cudalens.frames.schema import column_array, empty_frame, frame_of
 
 _ENTRY: Final = re.compile(r"^(?P<file>.*)\((?P<line>\d{1,9})\): (?P<function>.*)$", re.DOTALL)
 

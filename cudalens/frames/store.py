@@ -22,12 +22,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from cudalens.errors import TraceFormatError
+from cudalens.frames.catalog_frames import empty_frame, missing_array
 from cudalens.frames.column_catalog import FRAMES, FRAMES_SINCE, Column, columns_of
 from cudalens.frames.columns import categorical, nullable
 from cudalens.frames.files import atomic_write
 from cudalens.frames.info import RunInfo
 from cudalens.frames.limits import ROWS_RATIO, Limit
-from cudalens.frames.schema import empty_frame, missing_array
 
 VERSION: Final = 7
 SUFFIX: Final = ".cudalens"

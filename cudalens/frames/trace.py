@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
+from cudalens.frames.catalog_frames import check_frame, empty_frame
 from cudalens.frames.column_catalog import FRAMES
 from cudalens.frames.info import RunInfo
 from cudalens.frames.lazy_methods import call_lazy
 from cudalens.frames.marks import marks_frame
-from cudalens.frames.schema import check_frame, empty_frame
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -13,8 +13,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from cudalens.gpus.formulas import Constants, Rates
 from cudalens.gpus.registry import SPECS, DeviceSpec
+from cudalens.gpus.time_formulas import Constants, Rates
 
 PATH: Final = Path(__file__).with_name("constants.json")
 

@@ -1,6 +1,6 @@
 """Predict the times of matrix products, attention, row-wise and pointwise kernels and collectives on a GPU. No torch.
 
-The formulas of `cudalens.gpus.formulas` with the constants of
+The formulas of `cudalens.gpus.time_formulas` with the constants of
 `cudalens.gpus.constants`. Results for the same sizes are cached: programs repeat their shapes.
 """
 
@@ -10,7 +10,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 from cudalens.errors import VirtualDeviceError
-from cudalens.gpus import formulas
+from cudalens.gpus import time_formulas
 from cudalens.gpus.constants import fit_of, rates_of
 from cudalens.gpus.registry import parse_device
 
@@ -79,7 +79,7 @@ def matrix_ns(
     constants, gpu = fit_of(spec, family).constants, rates_of(spec, dtype_key)
     slowdown *= TF32_SLOWDOWN if dtype_key == "tf32" else 1
     gpu = gpu._replace(flops_per_ns=gpu.flops_per_ns / slowdown)
-    return int(formulas.matrix_ns(constants, gpu, batch, m, n, max(k, 1), element_bytes))
+    return int(time_formulas.matrix_ns(constants, gpu, batch, m, n, max(k, 1), element_bytes))
 
 
 @lru_cache(maxsize=65536)
@@ -96,14 +96,14 @@ def attention_ns(
     element_bytes: int,
     is_backward: bool = False,
 ) -> int:
-    """Time of fused attention; sizes as in `cudalens.gpus.formulas.attention_ns`."""
+    """Time of fused attention; sizes as in `cudalens.gpus.time_formulas.attention_ns`."""
     gpu = rates_of(spec, dtype_key)
     sizes = (heads, kv_heads, head_dim)
     if queries <= DECODE_QUERIES and not is_backward:
         constants = fit_of(spec, "decode").constants
-        return int(formulas.decode_ns(constants, gpu, batch, keys, *sizes, element_bytes))
+        return int(time_formulas.decode_ns(constants, gpu, batch, keys, *sizes, element_bytes))
     constants = fit_of(spec, "attention").constants
-    time_ns = formulas.attention_ns(constants, gpu, batch, queries, keys, *sizes, is_causal, element_bytes)
+    time_ns = time_formulas.attention_ns(constants, gpu, batch, queries, keys, *sizes, is_causal, element_bytes)
     fixed_ns = constants["fixed_ns"]
     return int(fixed_ns + (time_ns - fixed_ns) * (ATTENTION_BACKWARD if is_backward else 1))
 
@@ -121,7 +121,7 @@ def rows_ns(spec: DeviceSpec, kind: str, rows: int, length: int, num_bytes: int,
         element_bytes: Size of an element.
     """
     constants, gpu = fit_of(spec, kind).constants, rates_of(spec, "float32")
-    formula = formulas.layer_norm_ns if kind == "layer_norm" else formulas.rows_ns
+    formula = time_formulas.layer_norm_ns if kind == "layer_norm" else time_formulas.rows_ns
     return int(formula(constants, gpu, rows, length, num_bytes, element_bytes))
 
 
@@ -156,4 +156,4 @@ def collective_time(device: str | DeviceSpec, op: str, num_gpus: int, message_by
         )
     name = COLLECTIVES[op]
     factor = (2 if name == "all_reduce" else 1) * (num_gpus - 1) / num_gpus
-    return int(formulas.collective_ns(fit_of(spec, name).constants, factor, num_gpus, message_bytes))
+    return int(time_formulas.collective_ns(fit_of(spec, name).constants, factor, num_gpus, message_bytes))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from cudalens.frames.schema import empty_frame, frame_of_rows
+from cudalens.frames.catalog_frames import empty_frame, frame_of_rows
 from cudalens.graphs.functions import Counts, Function
 from cudalens.graphs.node import GraphNode
 

@@ -17,7 +17,7 @@ import pandas as pd
 import torch
 
 from cudalens.frames import RunInfo, Trace
-from cudalens.frames.schema import frame_of_rows
+from cudalens.frames.catalog_frames import frame_of_rows
 from cudalens.graphs.variants import device_index
 
 _TREES: Final = "torch._inductor.cudagraph_trees"

@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from cudalens.frames import StackTable
-from cudalens.frames.schema import frame_of_rows
+from cudalens.frames.catalog_frames import frame_of_rows
 from cudalens.sanitizer.engine import HOST, Race, Region, Touch
 from cudalens.sanitizer.text import stream_name
 

@@ -23,8 +23,8 @@ from cudalens.analysis.findings import (
     rank_rules,
     state_rules,
     stream_rules,
+    sync_rules,
     training_rules,
-    wait_rules,
     window_rules,
 )
 from cudalens.analysis.findings.finding import CONFIDENCES, Confidence, Finding
@@ -49,7 +49,7 @@ RankRule = Callable[[Ranks], Iterator[Finding]]
 #: The rules for one Trace.
 RULES: Final[tuple[Rule, ...]] = (
     host_rules.launching,
-    wait_rules.waiting,
+    sync_rules.waiting,
     host_rules.reading,
     host_rules.collecting,
     host_rules.recording_graphs,

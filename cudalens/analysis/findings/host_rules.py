@@ -1,4 +1,4 @@
-"""Rules about a device that is idle because of the host: launching, waiting, reading data, compiling, allocating.
+"""Rules about a device that is idle because of the host: launching, reading data, compiling.
 
 Gains are idle time of the devices, as `cudalens.analysis.findings.idle_attribution` divides it, or what a replay of the
 run without the cause saves (`Replays`).

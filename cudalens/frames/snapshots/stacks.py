@@ -9,8 +9,8 @@ from typing import Any, Final
 import numpy as np
 import pandas as pd
 
+from cudalens.frames.catalog_frames import empty_frame
 from cudalens.frames.columns import Ints, masked, text_column
-from cudalens.frames.schema import empty_frame
 from cudalens.frames.snapshots.values import Validator, text
 
 _KNOWN: Final = frozenset({"filename", "name", "line"})

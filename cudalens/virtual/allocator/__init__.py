@@ -6,7 +6,7 @@ The same program of mallocs, frees and stream uses produces the same counters, s
 
 from __future__ import annotations
 
-from cudalens.virtual.allocator.blocks import Block, Segment
+from cudalens.virtual.allocator.block_pools import Block, Segment
 from cudalens.virtual.allocator.caching import CachingAllocator
 from cudalens.virtual.allocator.checkpoint import PoolState
 from cudalens.virtual.allocator.conf import AllocatorConf, conf_from_environment, parse_conf

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from threading import RLock
 
 from cudalens.errors import VirtualDeviceError
-from cudalens.virtual.allocator.blocks import Block, BlockPool, Segment
+from cudalens.virtual.allocator.block_pools import Block, BlockPool, Segment
 from cudalens.virtual.allocator.checkpoint import PoolState, Restored, checkpoint, restore
 from cudalens.virtual.allocator.conf import AllocatorConf
 from cudalens.virtual.allocator.heap import Heap, too_large

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from cudalens.virtual.allocator.blocks import Block, BlockPool, PrivatePool, Segment
+from cudalens.virtual.allocator.block_pools import Block, BlockPool, PrivatePool, Segment
 from cudalens.virtual.allocator.history import StackLevel, frames_of
 from cudalens.virtual.allocator.interfaces import PoolId
 

@@ -6,7 +6,7 @@ Not reentrant; :class:`cudalens.virtual.allocator.caching.CachingAllocator` make
 from __future__ import annotations
 
 from cudalens.virtual.allocator import oom
-from cudalens.virtual.allocator.blocks import Block, BlockPool, PrivatePool
+from cudalens.virtual.allocator.block_pools import Block, BlockPool, PrivatePool
 from cudalens.virtual.allocator.conf import AllocatorConf
 from cudalens.virtual.allocator.history import StackLevel, frames_of
 from cudalens.virtual.allocator.interfaces import DEFAULT_POOL, PoolId

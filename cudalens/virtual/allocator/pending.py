@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 
-from cudalens.virtual.allocator.blocks import Block, PrivatePool
+from cudalens.virtual.allocator.block_pools import Block, PrivatePool
 from cudalens.virtual.allocator.interfaces import Fence, Host
 
 _Retire = Callable[[Block], None]

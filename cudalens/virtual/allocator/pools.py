@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from cudalens.virtual.allocator.blocks import BlockPool, PrivatePool
+from cudalens.virtual.allocator.block_pools import BlockPool, PrivatePool
 from cudalens.virtual.allocator.interfaces import PoolId
 from cudalens.virtual.allocator.sizes import SMALL_LIMIT
 

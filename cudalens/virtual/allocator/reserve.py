@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cudalens.virtual.allocator.blocks import Block, BlockPool, Segment
+from cudalens.virtual.allocator.block_pools import Block, BlockPool, Segment
 from cudalens.virtual.allocator.sizes import SMALL_SEGMENT, round_up
 from cudalens.virtual.allocator.space import AddressSpace, Memory
 from cudalens.virtual.allocator.state import AllocatorState

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from cudalens.virtual.allocator.blocks import Block, Segment
+from cudalens.virtual.allocator.block_pools import Block, Segment
 from cudalens.virtual.allocator.conf import AllocatorConf
 from cudalens.virtual.allocator.sizes import UNLIMITED
 

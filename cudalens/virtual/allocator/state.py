@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cudalens.virtual.allocator.blocks import Block
+from cudalens.virtual.allocator.block_pools import Block
 from cudalens.virtual.allocator.conf import AllocatorConf
 from cudalens.virtual.allocator.history import History
 from cudalens.virtual.allocator.interfaces import Host, PoolId

@@ -9,29 +9,29 @@ from typing import Any, Final
 
 import torch
 
-from cudalens.gpus import formulas
+from cudalens.gpus import time_formulas
 
 #: Computes times in ns from constants, the rates of a GPU, and sizes as attributes.
-Predict = Callable[[formulas.Constants, formulas.Rates, Any], Any]
+Predict = Callable[[time_formulas.Constants, time_formulas.Rates, Any], Any]
 
 #: The formulas of the families that users calibrate, on the sizes of `cudalens.virtual.calibration.operators`.
 PREDICT: Final[Mapping[str, Predict]] = {
-    "matrix_half": lambda c, gpu, x: formulas.matrix_ns(c, gpu, x.batch, x.m, x.n, x.k, x.element_bytes),
-    "matrix_single": lambda c, gpu, x: formulas.matrix_ns(c, gpu, x.batch, x.m, x.n, x.k, x.element_bytes),
-    "attention": lambda c, gpu, x: formulas.attention_ns(
+    "matrix_half": lambda c, gpu, x: time_formulas.matrix_ns(c, gpu, x.batch, x.m, x.n, x.k, x.element_bytes),
+    "matrix_single": lambda c, gpu, x: time_formulas.matrix_ns(c, gpu, x.batch, x.m, x.n, x.k, x.element_bytes),
+    "attention": lambda c, gpu, x: time_formulas.attention_ns(
         c, gpu, x.batch, x.queries, x.keys, x.heads, x.kv_heads, x.head_dim, is_causal=True
     ),
-    "decode": lambda c, gpu, x: formulas.decode_ns(c, gpu, x.batch, x.keys, x.heads, x.kv_heads, x.head_dim),
-    "softmax": lambda c, gpu, x: formulas.rows_ns(c, gpu, x.rows, x.length, 8 * x.rows * x.length),
-    "layer_norm": lambda c, gpu, x: formulas.layer_norm_ns(c, gpu, x.rows, x.length, 8 * x.rows * x.length),
-    "pointwise": lambda c, gpu, x: formulas.pointwise_ns(c, gpu, x.num_bytes),
+    "decode": lambda c, gpu, x: time_formulas.decode_ns(c, gpu, x.batch, x.keys, x.heads, x.kv_heads, x.head_dim),
+    "softmax": lambda c, gpu, x: time_formulas.rows_ns(c, gpu, x.rows, x.length, 8 * x.rows * x.length),
+    "layer_norm": lambda c, gpu, x: time_formulas.layer_norm_ns(c, gpu, x.rows, x.length, 8 * x.rows * x.length),
+    "pointwise": lambda c, gpu, x: time_formulas.pointwise_ns(c, gpu, x.num_bytes),
 }
 
 
 def fit_constants(
     predict: Predict,
     start: Mapping[str, float],
-    gpu: formulas.Rates,
+    gpu: time_formulas.Rates,
     sizes: Any,
     *,
     frozen: frozenset[str] = frozenset(),

@@ -15,7 +15,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from cudalens.frames import columns_of, nullable
-from cudalens.frames.schema import missing_array
+from cudalens.frames.catalog_frames import missing_array
 from cudalens.virtual.profile.host_positions import Segment
 from cudalens.virtual.profile.recorder import Call
 from cudalens.virtual.timing.machine import Device

@@ -6,7 +6,7 @@ import pytest
 from cudalens.analysis import SyncAdvice, summarize_syncs, syncs
 from cudalens.analysis.time.sync_advice import advice, remedy
 from cudalens.frames import RunInfo, SyncKind, Trace
-from cudalens.frames.schema import frame_of_rows
+from cudalens.frames.catalog_frames import frame_of_rows
 
 
 def trace(*rows):

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cudalens.frames import StackTable, build_events, check_frame, empty_frame
-from cudalens.frames.schema import frame_of_rows
+from cudalens.frames.catalog_frames import frame_of_rows
 from cudalens.frames.syncs.build import LiveProgram, build_syncs
 from cudalens.frames.syncs.calls import find_waits
 from cudalens.frames.syncs.observed import match

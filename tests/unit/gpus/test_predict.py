@@ -13,8 +13,8 @@ import cudalens
 from cudalens.errors import VirtualDeviceError
 from cudalens.gpus import predict
 from cudalens.gpus.constants import accuracy, fit_of, is_calibrated
-from cudalens.gpus.formulas import GPU_COUNTS, HEAD_DIMS, collective_ns
 from cudalens.gpus.registry import SPECS
+from cudalens.gpus.time_formulas import GPU_COUNTS, HEAD_DIMS, collective_ns
 from cudalens.virtual.timing.cost import kernel_work, op_cost
 from cudalens.virtual.timing.kernel_sizes import _PRODUCTS, base_name
 

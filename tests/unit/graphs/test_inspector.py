@@ -11,7 +11,7 @@ import torch
 
 from cudalens import virtual
 from cudalens.errors import GraphError
-from cudalens.frames.schema import check_frame
+from cudalens.frames.catalog_frames import check_frame
 from cudalens.graphs import inspector
 
 OF_TORCH_2_15 = {"cudagraph_managed_input_rerecord_limit": 8, "cudagraph_managed_input_rerecord_action": "copy"}

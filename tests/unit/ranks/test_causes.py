@@ -10,7 +10,7 @@ from jobs import Job, Plant
 
 import cudalens
 from cudalens.frames import Ranks
-from cudalens.frames.schema import empty_frame
+from cudalens.frames.catalog_frames import empty_frame
 
 INTERLEAVED = Job(data=2, stages=2, chunks=2, micro=4, steps=3, layers=1, plants=(Plant("rank", 3, "aten::mm", 1.6),))
 

@@ -101,7 +101,7 @@ def test_the_races_of_several_runs_are_kept(side):
 
 
 def test_the_frames_are_the_catalogs(side):
-    from cudalens.frames.schema import check_frame
+    from cudalens.frames.catalog_frames import check_frame
 
     with cudalens.sanitize() as san:
         race(side, times=3)

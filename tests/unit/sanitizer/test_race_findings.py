@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from cudalens import Trace
 from cudalens.frames import RunInfo, StackTable
-from cudalens.frames.schema import check_frame
+from cudalens.frames.catalog_frames import check_frame
 from cudalens.sanitizer import replay
 from cudalens.sanitizer.engine import HOST, Memory, Race, Region, StreamId, Touch
 from cudalens.sanitizer.races_frame import Finding, overlap, races_frames

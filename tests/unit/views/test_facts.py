@@ -11,7 +11,7 @@ from sample_traces import gpu_trace
 from cudalens.analysis.cached import once_per_trace
 from cudalens.analysis.facts import averages, found_in, summarize, wait_groups, wait_summary
 from cudalens.frames import RunInfo, Trace
-from cudalens.frames.schema import frame_of_rows
+from cudalens.frames.catalog_frames import frame_of_rows
 from cudalens.frames.snapshots.build import snapshot_frames
 
 

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from cudalens.frames import RunInfo, Trace, build_events
-from cudalens.frames.schema import frame_of_rows
+from cudalens.frames.catalog_frames import frame_of_rows
 from cudalens.views import notebook
 from cudalens.views.sections import verdict as text
 from cudalens.views.sections import waits

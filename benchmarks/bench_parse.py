@@ -6,9 +6,10 @@ compiled scanner. Times are those of the call alone (imports are done), memory i
 above that after the imports. The peer lives in an environment of its own (``.venv-hta``, made once with ``python -m
 venv .venv-hta && .venv-hta/bin/pip install HolisticTraceAnalysis==0.5.0``, or the interpreter that HTA_PYTHON names).
 
-Usage: ``python benchmarks/bench_parse.py [rounds]`` compares, ``python benchmarks/bench_parse.py sizes [FILE]`` reads
-the first 1, 2, 5 and 10 million entries of the trace that takes the most memory, made before by ``python
-benchmarks/chrome_programs.py python FILE 10000000``, or now. Results go to ``benchmarks/results/parse.json``.
+Usage: ``python benchmarks/bench_parse.py [rounds [trace ...]]`` compares on all or some traces, ``python
+benchmarks/bench_parse.py sizes [FILE]`` reads the first 1, 2, 5 and 10 million entries of the trace that takes the most
+memory, made before by ``python benchmarks/chrome_programs.py python FILE 10000000``, or now. Results go to
+``benchmarks/results/parse.json``.
 """
 
 from __future__ import annotations
@@ -78,14 +79,17 @@ def median(runs: list[dict[str, float]]) -> dict[str, float]:
     return {key: round(statistics.median(run[key] for run in runs), 3) for key in runs[0]}
 
 
-def files(folder: Path) -> Iterator[tuple[str, Path]]:
-    """The traces, one at a time; each is removed before the next is made."""
+def files(folder: Path, chosen: tuple[str, ...]) -> Iterator[tuple[str, Path]]:
+    """The traces, one at a time; each is replaced by the next."""
     path = folder / "trace.json"
-    write_chrome_trace(path, NUM_ENTRIES)
-    yield "torch", path
-    for program in PROGRAMS:
+    if "torch" in chosen:
+        write_chrome_trace(path, NUM_ENTRIES)
+        yield "torch", path
+    for program in filter(chosen.__contains__, PROGRAMS):
         write_program(path, program, NUM_ENTRIES)
         yield program, path
+    if "recorded" not in chosen:
+        return
     if RECORDED.exists():
         write_recorded(path, RECORDED, RECORDED_BYTES)
         yield "recorded", path
@@ -142,17 +146,18 @@ def save(found: dict[str, Any]) -> None:
     RESULTS.write_text(json.dumps(kept | found, indent=2) + "\n")
 
 
-def compare_all(rounds: int) -> int:
-    """Compare on every trace."""
+def compare_all(rounds: int, chosen: tuple[str, ...]) -> int:
+    """Compare on every chosen trace."""
     if not Path(PEER).exists():
         print(f"skipped: no {PEER}; make it as the docstring says")
         return 0
-    traces = {}
+    before = json.loads(RESULTS.read_text()).get("traces", {}) if RESULTS.exists() else {}
+    traces = before.get("of", {}) if before.get("rounds") == rounds else {}
     with tempfile.TemporaryDirectory() as folder:
-        for name, path in files(Path(folder)):
-            traces[name] = compare(path, rounds)
+        for name, path in files(Path(folder), chosen):
+            traces[name] = compare(path, rounds) | {"conditions": conditions()}
             show(name, traces[name])
-    save({"traces": {"entries": NUM_ENTRIES, "rounds": rounds, "of": traces, "conditions": conditions()}})
+    save({"traces": {"entries": NUM_ENTRIES, "rounds": rounds, "of": traces}})
     return 0
 
 
@@ -189,4 +194,4 @@ def measure_sizes(made: str = "") -> int:
 if __name__ == "__main__":
     if sys.argv[1:2] == ["sizes"]:
         sys.exit(measure_sizes(*sys.argv[2:3]))
-    sys.exit(compare_all(*map(int, sys.argv[1:] or ["3"])))
+    sys.exit(compare_all(int((sys.argv[1:] or ["3"])[0]), tuple(sys.argv[2:]) or ("torch", *PROGRAMS, "recorded")))

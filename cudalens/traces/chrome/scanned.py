@@ -10,6 +10,7 @@ import math
 import os
 import secrets
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -18,7 +19,7 @@ from numpy.typing import NDArray
 
 from cudalens.frames.lenient_json import SYNTAX_ERRORS, decoder
 from cudalens.traces.chrome.args import SPECS, MemoryArgs
-from cudalens.traces.chrome.categories import COUNTED
+from cudalens.traces.chrome.categories import COUNTED, TODAY, UNKNOWN, kind_of
 from cudalens.traces.chrome.tracks import MARK
 from cudalens.traces.chrome.values import MISSING, Ints
 
@@ -181,6 +182,7 @@ class Scanner:
         codes: bytes,
         labels: list[bytes],
         fields: dict[bytes, Any],
+        odd: bytes,
         others: bytes,
         *memory: bytes,
     ) -> Scanned | None:
@@ -193,6 +195,9 @@ class Scanner:
         if any(cat == COUNTED for cat, _, _ in new):
             return None  # their arguments have any name
         self._tracks += new
+        tracks = np.frombuffer(track, np.int32)
+        if self._needs_python(tracks, np.frombuffer(odd, np.int32).reshape(-1, 2)):
+            return None
         return Scanned(
             num_entries,
             bool(needs_exact),
@@ -200,12 +205,24 @@ class Scanner:
             np.frombuffer(dur, np.int64),
             np.frombuffer(name, np.int32),
             _decoded(names, list[str]),
-            np.frombuffer(track, np.int32),
+            tracks,
             self._tracks,
             {_KEYS[key]: _column(_KEYS[key], *parts) for key, parts in fields.items() if key in _KEYS},
             _allocations(memory[0], memory[1], self._tracks, fields),
             np.frombuffer(others, np.int64).reshape(-1, 2).tolist(),
         )
+
+    def _needs_python(self, tracks: NDArray[np.int32], odd: NDArray[np.int32]) -> bool:
+        """Whether an argument of an unusual type becomes a column of its row; `odd` has rows and fields."""
+        pairs = dict.fromkeys(zip(tracks[odd[:, 0]].tolist(), odd[:, 1].tolist(), strict=True))
+        return any(_has_field(self._tracks[track][0], _WANTED[number][0]) for track, number in pairs)
+
+
+@lru_cache(1 << 12)
+def _has_field(category: str | None, key: bytes) -> bool:
+    """Whether the argument `key` of entries of `category` becomes a column."""
+    kind = kind_of(TODAY.get(category, category) if category else UNKNOWN)
+    return _KEYS[key] in getattr(SPECS.get(kind), "__struct_fields__", ())
 
 
 def _decoded(raw: list[bytes], kind: Any) -> Any:

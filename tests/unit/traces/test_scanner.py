@@ -151,6 +151,16 @@ def test_a_slice_that_is_left_to_python_leaves_no_text():
     assert (again.names, again.track.tolist()) == (["b"], [1])
 
 
+def test_arguments_of_unusual_types_that_are_no_columns():
+    # AMD's copies have "bytes" as a text, which is a column of device work only.
+    call = launch(2, 3, 5)
+    call["args"] |= {"bytes": "616", "stream": None}
+    found = Scanner().scan(json.dumps(call).encode(), False)
+    assert (found.num_entries, found.fields["correlation"].values.tolist()) == (1, [5])
+    assert Scanner().scan(json.dumps(kernel(2, 3, bytes="616")).encode(), False) is None
+    check_equal(json.dumps({"traceEvents": [call, kernel(8, 4, bytes="616"), call]}).encode())
+
+
 def test_many_texts_and_slices_of_which_some_are_left_to_python(tmp_path, monkeypatch):
     # Tables grow and shrink; texts are longer than a piece of their memory.
     monkeypatch.setattr(source, "PIECE", 4096)

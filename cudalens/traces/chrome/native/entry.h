@@ -23,7 +23,7 @@ typedef struct {
     Array rows, values; /* int32_t; int64_t, or int32_t numbers of `texts` */
     Table texts;
     int64_t value, stamp; /* of the last entry that has it */
-    int64_t given;        /* stamp of the last entry that has it in `given` */
+    int64_t given, odd;   /* stamp of the last entry that has it in `given`, and with a value of another type */
     Span raw;
 } Field;
 
@@ -38,6 +38,7 @@ typedef struct {
     int num_given;
     int64_t num_entries, num_rows, stamp;
     Array ts, dur, name, track, tracks, others;
+    Array odd; /* int32_t pairs: row and number of each field of a type that only the Python reader handles */
     Array memory_ts, memory_track; /* of the allocator's instants, the rows of the fields of kind 'm' */
     Table names, labels, track_keys;
     int64_t tracks_before; /* bytes of `tracks` before the slice */
@@ -137,30 +138,32 @@ static Text read_label(Text p, Text end, Span *found, Entry *entry, int may_be_n
 }
 
 /* The value of an argument. */
-static Text read_argument(Scan *scan, Field *field, Text p, Text end, Entry *entry) {
+static Text read_argument(Scan *scan, Field *field, Text p, Text end) {
     Text start = p, dot, exponent;
     String string;
     int is_new = field->given != scan->stamp;
+    if (is_new) scan->given[scan->num_given++] = (unsigned char)(field - scan->fields);
+    field->given = scan->stamp;
     field->stamp = 0;
     if (field->kind != 'j' && is_null(p, end)) return p + 4;
     if (field->kind == 'j') {
         p = skip_value(p, end);
     } else if (field->kind == 's') {
         if (p >= end || *p != '"') {
-            entry->is_odd_in_row = 1;
+            field->odd = scan->stamp;
             return skip_value(p, end);
         }
         p = read_string(p, end, &string);
     } else {
         if (p >= end || !(*p == '-' || is_digit(p, end))) {
-            entry->is_odd_in_row = 1;
+            field->odd = scan->stamp;
             return skip_value(p, end);
         }
         if (!(p = read_number(p, end, &dot, &exponent))) return NULL;
         if (field->kind == 'i' || field->kind == 'm') {
             int is_negative = *start == '-';
             field->value = digits(start + is_negative, dot);
-            if (p != dot || field->value < 0) entry->is_odd_in_row = 1;
+            if (p != dot || field->value < 0) field->odd = scan->stamp;
             if (is_negative) field->value = -field->value;
         }
     }
@@ -168,8 +171,6 @@ static Text read_argument(Scan *scan, Field *field, Text p, Text end, Entry *ent
     field->raw.at = start;
     field->raw.size = p - start;
     field->stamp = scan->stamp;
-    if (is_new) scan->given[scan->num_given++] = (unsigned char)(field - scan->fields);
-    field->given = scan->stamp;
     return p;
 }
 
@@ -187,7 +188,7 @@ static Text read_arguments(Scan *scan, Text p, Text end, Entry *entry) {
         if (!(p = read_key(p, end, &key))) return NULL;
         if (key.has_escape) entry->is_odd_in_row = 1;
         Field *field = field_of(scan, key.inner);
-        p = field ? read_argument(scan, field, p, end, entry) : skip_value(p, end);
+        p = field ? read_argument(scan, field, p, end) : skip_value(p, end);
         if (!p) return NULL;
         p = skip_space(p, end);
         if (p >= end) return NULL;
@@ -262,7 +263,14 @@ static int32_t track_of(Scan *scan, const Entry *entry) {
 static int add_arguments(Scan *scan, int32_t row, int is_memory) {
     for (int i = 0; i < scan->num_given; i++) {
         Field *field = &scan->fields[scan->given[i]];
-        if (field->stamp != scan->stamp || (field->kind == 'm') != is_memory) continue;
+        if ((field->kind == 'm') != is_memory) continue;
+        if (field->odd == scan->stamp) {
+            int32_t pair[2] = {row, scan->given[i]};
+            if (is_memory) return NEEDS_PYTHON;
+            if (!append(&scan->odd, pair, sizeof pair)) return NO_MEMORY;
+            continue;
+        }
+        if (field->stamp != scan->stamp) continue;
         if (!append(&field->rows, &row, sizeof row)) return NO_MEMORY;
         if (field->kind == 'i' || is_memory) {
             if (!append(&field->values, &field->value, sizeof field->value)) return NO_MEMORY;
@@ -345,12 +353,12 @@ static Text read_entry(Scan *scan, Text p, Text end, Text base, int *status) {
 
 /* Empty the columns, and mark where the tables end. */
 static void begin_slice(Scan *scan) {
-    Array *columns[] = {&scan->ts,     &scan->dur,       &scan->name,        &scan->track,
-                        &scan->others, &scan->memory_ts, &scan->memory_track};
+    Array *columns[] = {&scan->ts,     &scan->dur, &scan->name,      &scan->track,
+                        &scan->others, &scan->odd, &scan->memory_ts, &scan->memory_track};
     for (size_t i = 0; i < sizeof columns / sizeof *columns; i++) columns[i]->size = 0;
     for (int i = 0; i < scan->num_fields; i++) {
         Field *field = &scan->fields[i];
-        field->rows.size = field->values.size = field->stamp = field->given = 0;
+        field->rows.size = field->values.size = field->stamp = field->given = field->odd = 0;
         mark_table(&field->texts);
     }
     mark_table(&scan->names);

@@ -21,8 +21,8 @@ typedef struct {
 } Work;
 
 static void release(Scan *scan) {
-    Array *arrays[] = {&scan->ts,     &scan->dur,    &scan->name,      &scan->track,
-                       &scan->tracks, &scan->others, &scan->memory_ts, &scan->memory_track};
+    Array *arrays[] = {&scan->ts,     &scan->dur, &scan->name,      &scan->track,       &scan->tracks,
+                       &scan->others, &scan->odd, &scan->memory_ts, &scan->memory_track};
     for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++) free(arrays[i]->data);
     release_table(&scan->names);
     release_table(&scan->labels);
@@ -70,9 +70,9 @@ static PyObject *fields_of(const Scan *scan) {
 static PyObject *result_of(const Scan *scan) {
     int is_exact = scan->has_huge && scan->has_decimals;
     Array tracks = {scan->tracks.data + scan->tracks_before, scan->tracks.size - scan->tracks_before, 0};
-    return Py_BuildValue("(LiiNNNNNNNNNNN)", (long long)scan->num_entries, is_exact, scan->has_long, bytes_of(&scan->ts),
+    return Py_BuildValue("(LiiNNNNNNNNNNNN)", (long long)scan->num_entries, is_exact, scan->has_long, bytes_of(&scan->ts),
                          bytes_of(&scan->dur), bytes_of(&scan->name), texts_of(&scan->names), bytes_of(&scan->track),
-                         bytes_of(&tracks), texts_of(&scan->labels), fields_of(scan), bytes_of(&scan->others),
+                         bytes_of(&tracks), texts_of(&scan->labels), fields_of(scan), bytes_of(&scan->odd), bytes_of(&scan->others),
                          bytes_of(&scan->memory_ts), bytes_of(&scan->memory_track));
 }
 

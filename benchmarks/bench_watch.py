@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import platform
 import statistics
 import time
 from collections.abc import Callable
@@ -151,6 +152,18 @@ def hook_ns() -> float:
     return statistics.median(differences)
 
 
+def conditions() -> dict[str, object]:
+    """What the figures depend on."""
+    import torch
+
+    return {
+        "torch": torch.__version__,
+        "python": platform.python_version(),
+        "cores": os.cpu_count(),
+        "date": time.strftime("%Y-%m-%d", time.gmtime()),
+    }
+
+
 def main() -> None:
     """Run the loops, and write the result file."""
     parser = argparse.ArgumentParser()
@@ -158,11 +171,11 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=300, help="of each loop")
     parser.add_argument("--runs", type=int, default=2)
     options = parser.parse_args()
-    result = {}
+    result = json.loads(RESULT.read_text()) if RESULT.exists() else {}
     for kind in options.kind or ("cpu", "virtual"):
         runs = [watched_steps(kind, options.seconds) for _ in range(options.runs)]
         medians = {key: statistics.median(run[key] for run in runs) for key in ("measured", "displayed")}
-        result[kind] = medians | {"seconds": options.seconds, "runs": runs}
+        result[kind] = medians | {"seconds": options.seconds, "runs": runs, "conditions": conditions()}
         print(kind, json.dumps(result[kind], indent=1))
     RESULT.write_text(json.dumps(result, indent=1) + "\n")
 

@@ -6,12 +6,12 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from cudalens.analysis.cached import forget_all
-from cudalens.frames.columns import map_texts
+from cudalens.frames.column_arrays import map_texts
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from cudalens.frames.columns import Bools
+    from cudalens.frames.column_arrays import Bools
 
 __all__ = ["PATTERNS", "is_communication", "register"]
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from cudalens.analysis.time.work import Work, device_work
 from cudalens.frames import Trace, is_category
-from cudalens.frames.columns import integers, map_texts
+from cudalens.frames.column_arrays import integers, map_texts
 
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]

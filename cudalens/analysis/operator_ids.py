@@ -8,7 +8,7 @@ import numpy as np
 
 from cudalens.analysis.cached import once_per_trace
 from cudalens.frames import Trace, is_category
-from cudalens.frames.columns import integers
+from cudalens.frames.column_arrays import integers
 
 #: Of the operators' numbers, the share after which some are missing: 0.01 at most in whole files, 0.6 in sampled ones.
 FILTERED: Final = 0.3

@@ -9,7 +9,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 from cudalens.analysis.cached import once_per_trace
-from cudalens.frames.columns import is_category
+from cudalens.frames.column_arrays import is_category
 
 if TYPE_CHECKING:
     from cudalens.frames import Trace

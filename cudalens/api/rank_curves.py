@@ -11,7 +11,7 @@ from cudalens.analysis.time.groups import measured
 from cudalens.analysis.time.overlap import bus_factors
 from cudalens.errors import VirtualDeviceError
 from cudalens.frames import Ranks
-from cudalens.frames.columns import integers
+from cudalens.frames.column_arrays import integers
 
 #: Kinds of collectives by their names in `cudalens.virtual.collective_time`.
 _NAMES: Final = {

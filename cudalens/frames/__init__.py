@@ -10,6 +10,7 @@ from cudalens.frames.build import (
     build_memory,
 )
 from cudalens.frames.catalog_frames import check_frame, empty_frame
+from cudalens.frames.column_arrays import categorical, is_category, nullable
 from cudalens.frames.column_catalog import (
     BLOCK_CATEGORIES,
     BLOCK_STATES,
@@ -17,7 +18,6 @@ from cudalens.frames.column_catalog import (
     Column,
     columns_of,
 )
-from cudalens.frames.columns import categorical, is_category, nullable
 from cudalens.frames.files import atomic_write
 from cudalens.frames.info import DeviceInfo, Judged, Overhead, Problem, RunInfo, Trust, TrustFinding
 from cudalens.frames.ranks import Ranks

@@ -15,8 +15,7 @@ import pandas as pd
 
 from cudalens.frames import tree
 from cudalens.frames.catalog_frames import frame_of, missing_array
-from cudalens.frames.column_catalog import Column, columns_of
-from cudalens.frames.columns import (
+from cudalens.frames.column_arrays import (
     Bools,
     Ints,
     combined,
@@ -27,6 +26,7 @@ from cudalens.frames.columns import (
     masked,
     positions,
 )
+from cudalens.frames.column_catalog import Column, columns_of
 from cudalens.frames.forward import forward_rows
 
 #: Categories of rows on a device. Only the first three are work. The times of ``cuda_profiler_range`` are not those of

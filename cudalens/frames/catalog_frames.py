@@ -10,8 +10,8 @@ import numpy as np
 import pandas as pd
 
 from cudalens.errors import SchemaError
+from cudalens.frames.column_arrays import text_column
 from cudalens.frames.column_catalog import columns_of
-from cudalens.frames.columns import text_column
 
 
 def missing_array(dtype: str, length: int) -> pd.api.extensions.ExtensionArray | np.ndarray:

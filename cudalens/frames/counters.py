@@ -10,8 +10,8 @@ import numpy as np
 import pandas as pd
 
 from cudalens.frames.catalog_frames import empty_frame, frame_of
+from cudalens.frames.column_arrays import text_column
 from cudalens.frames.column_catalog import columns_of
-from cudalens.frames.columns import text_column
 
 _LIMIT = 1 << 62
 

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from cudalens.frames.columns import Ints, combined, integers
+from cudalens.frames.column_arrays import Ints, combined, integers
 
 
 def forward_rows(arrays: Mapping[str, Any], thread_numbers: Mapping[int, int] | None = None) -> Ints:

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from cudalens.frames.catalog_frames import empty_frame
-from cudalens.frames.columns import categorical
+from cudalens.frames.column_arrays import categorical
 
 if TYPE_CHECKING:
     from cudalens.frames.ranks import RankSource

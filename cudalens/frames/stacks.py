@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from cudalens.frames.catalog_frames import column_array, empty_frame, frame_of
-from cudalens.frames.columns import text_column
+from cudalens.frames.column_arrays import text_column
 
 _ENTRY: Final = re.compile(r"^(?P<file>.*)\((?P<line>\d{1,9})\): (?P<function>.*)$", re.DOTALL)
 

@@ -23,8 +23,8 @@ import pyarrow.parquet as pq
 
 from cudalens.errors import TraceFormatError
 from cudalens.frames.catalog_frames import empty_frame, missing_array
+from cudalens.frames.column_arrays import categorical, nullable
 from cudalens.frames.column_catalog import FRAMES, FRAMES_SINCE, Column, columns_of
-from cudalens.frames.columns import categorical, nullable
 from cudalens.frames.files import atomic_write
 from cudalens.frames.info import RunInfo
 from cudalens.frames.limits import ROWS_RATIO, Limit

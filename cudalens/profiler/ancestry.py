@@ -9,7 +9,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from cudalens.frames import StackTable, categorical, is_category, nullable
-from cudalens.frames.columns import integers
+from cudalens.frames.column_arrays import integers
 from cudalens.profiler.options import ProfilerOptions
 
 Ints = NDArray[np.int64]

@@ -18,7 +18,7 @@ from cudalens.frames import (
     categorical,
     is_category,
 )
-from cudalens.frames.columns import integers
+from cudalens.frames.column_arrays import integers
 from cudalens.frames.garbage import no_garbage_collection
 from cudalens.frames.problems import Problems
 from cudalens.profiler import allocations, ancestry, columns, launches, metadata

@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cudalens.frames import GPU_CATEGORIES, categorical, is_category, nullable
+from cudalens.frames.column_arrays import integers
 from cudalens.frames.column_catalog import KINETO_ARGS
-from cudalens.frames.columns import integers
 from cudalens.frames.lenient_json import compact_json, decode_fields
 from cudalens.frames.problems import Problems
 from cudalens.profiler.getters import factorized

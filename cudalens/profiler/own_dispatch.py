@@ -13,7 +13,7 @@ import numpy as np
 
 from cudalens.device.own_modes import observed
 from cudalens.frames import RawRows, is_category, tree
-from cudalens.frames.columns import Bools, Ints, integers, map_texts
+from cudalens.frames.column_arrays import Bools, Ints, integers, map_texts
 from cudalens.profiler.own_rows import selected
 
 #: The name of the row around a dispatch mode's handler (torch 2.10 and later).

@@ -9,7 +9,7 @@ import numpy as np
 
 from cudalens.device.own_threads import own_threads
 from cudalens.frames import RUNTIME_CATEGORIES, RawRows, is_category
-from cudalens.frames.columns import Bools, integers
+from cudalens.frames.column_arrays import Bools, integers
 
 _MARGIN_NS: Final = 5_000_000
 

@@ -15,7 +15,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from cudalens.frames import Trace
-from cudalens.frames.columns import integers
+from cudalens.frames.column_arrays import integers
 from cudalens.views.timeline.payload_order import clipped_times
 
 _SELECTIONS: Final[WeakKeyDictionary[Trace, dict[str, Any]]] = WeakKeyDictionary()

@@ -15,7 +15,7 @@ from cudalens.analysis.critical_path.replay import Durations, measured, replay
 from cudalens.analysis.event_arrays import Bools, Floats, Ints
 from cudalens.analysis.time.averages import sums_beneath
 from cudalens.analysis.time.work import COMMUNICATION, COMPUTE, MEMORY
-from cudalens.frames.columns import integers, is_category, map_texts, run_starts
+from cudalens.frames.column_arrays import integers, is_category, map_texts, run_starts
 
 _KINDS: Final = {"kernels": (COMPUTE, COMMUNICATION), "communication": (COMMUNICATION,), "copies": (MEMORY,)}
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from cudalens.frames.columns import Bools, Ints
+from cudalens.frames.column_arrays import Bools, Ints
 
 
 @dataclass(frozen=True)

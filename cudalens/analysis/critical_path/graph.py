@@ -18,7 +18,7 @@ from cudalens.analysis.critical_path.host import HostLines, host_lines
 from cudalens.analysis.critical_path.waits import find_waits
 from cudalens.analysis.time.groups import numbered
 from cudalens.analysis.time.work import device_work
-from cudalens.frames.columns import Bools, Ints, run_ends, run_starts
+from cudalens.frames.column_arrays import Bools, Ints, run_ends, run_starts
 
 if TYPE_CHECKING:
     from cudalens.frames import Trace

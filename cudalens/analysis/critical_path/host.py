@@ -11,7 +11,7 @@ from functools import cached_property
 import numpy as np
 import pandas as pd
 
-from cudalens.frames.columns import Bools, Ints, combined, integers, is_category, run_ends, run_starts
+from cudalens.frames.column_arrays import Bools, Ints, combined, integers, is_category, run_ends, run_starts
 
 #: Categories about the recording itself, which are in no call tree.
 _NO_PLACE = ("Trace", "overhead")

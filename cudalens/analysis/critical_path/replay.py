@@ -14,7 +14,7 @@ import numpy as np
 
 from cudalens.analysis.critical_path.graph import ROOT, DependencyGraph
 from cudalens.analysis.critical_path.host import Moments
-from cudalens.frames.columns import Bools, Ints, run_starts
+from cudalens.frames.column_arrays import Bools, Ints, run_starts
 
 _NEVER = -(1 << 62)
 

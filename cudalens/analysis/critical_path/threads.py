@@ -15,7 +15,7 @@ import pandas as pd
 
 from cudalens.analysis.critical_path.host import HostLines
 from cudalens.frames import RUNTIME_CATEGORIES
-from cudalens.frames.columns import Ints, integers, is_category, map_texts, run_ends, run_starts
+from cudalens.frames.column_arrays import Ints, integers, is_category, map_texts, run_ends, run_starts
 
 #: Names of autograd's nodes.
 _BACKWARD: Final = re.compile(r"Backward\d*$")

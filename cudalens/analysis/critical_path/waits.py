@@ -16,7 +16,7 @@ from cudalens.analysis.critical_path.dependencies import Arrivals, Causes, Event
 from cudalens.analysis.critical_path.host import HostLines, Moments
 from cudalens.analysis.critical_path.threads import handovers
 from cudalens.frames import RUNTIME_CATEGORIES
-from cudalens.frames.columns import Bools, Ints, integers, is_category, map_texts, positions, run_ends
+from cudalens.frames.column_arrays import Bools, Ints, integers, is_category, map_texts, positions, run_ends
 from cudalens.frames.syncs.calls import SKEW_NS
 from cudalens.frames.syncs.kinds import is_host_copy, is_release, plain_call, sync_target
 

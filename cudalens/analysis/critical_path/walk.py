@@ -15,7 +15,7 @@ import pandas as pd
 
 from cudalens.analysis.critical_path.graph import EVENT, LAUNCH, STREAM, DependencyGraph
 from cudalens.analysis.time.work import KINDS
-from cudalens.frames.columns import Ints, categorical, masked
+from cudalens.frames.column_arrays import Ints, categorical, masked
 
 if TYPE_CHECKING:
     from cudalens.frames import Trace

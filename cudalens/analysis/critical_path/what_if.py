@@ -10,7 +10,7 @@ import numpy as np
 from cudalens.analysis.critical_path.change import Change
 from cudalens.analysis.critical_path.graph import DependencyGraph
 from cudalens.analysis.time.averages import chosen_rows
-from cudalens.frames.columns import Ints
+from cudalens.frames.column_arrays import Ints
 
 if TYPE_CHECKING:
     from cudalens.frames import Trace

@@ -8,8 +8,8 @@ import numpy as np
 import pandas as pd
 
 from cudalens.frames import Trace
+from cudalens.frames.column_arrays import integers
 from cudalens.frames.column_catalog import BLOCK_CATEGORIES
-from cudalens.frames.columns import integers
 from cudalens.frames.snapshots.categories import stack_marks
 
 #: Marks of a stack and the category of its released blocks, strongest first.

@@ -16,7 +16,7 @@ import pandas as pd
 from cudalens.analysis.cached import once_per_trace
 from cudalens.analysis.time.groups import sums
 from cudalens.frames import BLOCK_STATES, Trace
-from cudalens.frames.columns import Bools, Ints, addresses, integers, masked, nullable, run_ends
+from cudalens.frames.column_arrays import Bools, Ints, addresses, integers, masked, nullable, run_ends
 from cudalens.frames.snapshots.build import settings_of
 from cudalens.frames.snapshots.history import (
     ALLOC,

@@ -11,7 +11,7 @@ import pandas as pd
 
 from cudalens.analysis.memory.replay import POOL_KEYS, DeviceReplay, replays
 from cudalens.frames import Trace
-from cudalens.frames.columns import addresses
+from cudalens.frames.column_arrays import addresses
 from cudalens.frames.snapshots.history import SEGMENT_ADDED, SEGMENT_REMOVED
 
 _COLUMNS: Final = {

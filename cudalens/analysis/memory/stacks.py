@@ -11,7 +11,7 @@ from cudalens.analysis.memory.names import block_holders
 from cudalens.analysis.time.averages import sums_beneath
 from cudalens.analysis.time.groups import sums
 from cudalens.frames import Trace
-from cudalens.frames.columns import Ints, integers, masked
+from cudalens.frames.column_arrays import Ints, integers, masked
 
 _ROOT: Final = 0
 _ACTIVE: Final = ("active_allocated", "active_pending_free")

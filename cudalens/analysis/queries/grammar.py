@@ -18,7 +18,7 @@ import numpy as np
 import pandas as pd
 
 from cudalens.errors import TraceError
-from cudalens.frames.columns import Bools, map_texts
+from cudalens.frames.column_arrays import Bools, map_texts
 
 MAX_LENGTH: Final = 1_000
 MAX_NODES: Final = 200

@@ -14,7 +14,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from cudalens.analysis.ranks.matching import P2P
-from cudalens.frames.columns import Ints, integers
+from cudalens.frames.column_arrays import Ints, integers
 
 Floats = NDArray[np.float64]
 

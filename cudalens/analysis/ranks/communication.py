@@ -14,7 +14,7 @@ from cudalens.analysis.ranks.shapes import num_elements
 from cudalens.analysis.time.overlap import message_bytes
 from cudalens.analysis.time.work import COMMUNICATION
 from cudalens.frames import Trace, is_category
-from cudalens.frames.columns import Bools, Ints, integers, map_texts, masked, text_column
+from cudalens.frames.column_arrays import Bools, Ints, integers, map_texts, masked, text_column
 
 #: Kinds of communication, by what their names contain without underscores, in lower case; the first one counts.
 _KINDS: Final = {

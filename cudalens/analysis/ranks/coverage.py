@@ -7,7 +7,7 @@ from typing import Any, Final
 import numpy as np
 import pandas as pd
 
-from cudalens.frames.columns import Bools, Ints, combined, integers
+from cudalens.frames.column_arrays import Bools, Ints, combined, integers
 
 _ALL: Final = np.iinfo(np.int64).max
 

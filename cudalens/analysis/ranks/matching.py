@@ -9,7 +9,7 @@ import pandas as pd
 
 from cudalens.analysis.ranks.communication import members_of
 from cudalens.frames import Ranks
-from cudalens.frames.columns import Bools, Ints, combined, integers, text_column
+from cudalens.frames.column_arrays import Bools, Ints, combined, integers, text_column
 
 #: How rows were matched: by the number that torch records, by the order in the program, or by that of kernel names.
 HOW: Final = ("seq", "order", "kernels")

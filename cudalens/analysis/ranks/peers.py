@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from cudalens.analysis.ranks.coverage import Coverage, shared_roles
 from cudalens.analysis.time.groups import sums
-from cudalens.frames.columns import Ints, combined, integers
+from cudalens.frames.column_arrays import Ints, combined, integers
 
 Floats = NDArray[np.float64]
 #: The communications of a step, each as a number for its kind, size and direction.

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 from cudalens.analysis.time.groups import share
-from cudalens.frames.columns import integers
+from cudalens.frames.column_arrays import integers
 
 
 def bubbles(collectives: pd.DataFrame, steps: pd.DataFrame) -> pd.DataFrame:

@@ -17,7 +17,7 @@ from cudalens.analysis.cached import once_per_trace
 from cudalens.analysis.summary import step_rows
 from cudalens.analysis.time.work import COMMUNICATION, COMPUTE, Work, device_work
 from cudalens.frames import Trace, is_category
-from cudalens.frames.columns import Bools, Ints, integers, map_texts
+from cudalens.frames.column_arrays import Bools, Ints, integers, map_texts
 
 #: Ranges that a backend on the host records around a collective.
 HOST_RANGES: Final = ("gloo:", "mpi:", "ucc:")

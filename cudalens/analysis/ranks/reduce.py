@@ -16,7 +16,7 @@ from cudalens.analysis.summary import memory_peaks, step_rows, wall_ns
 from cudalens.analysis.time.breakdown import kernel_breakdown, op_breakdown
 from cudalens.analysis.time.temporal import breakdown_of
 from cudalens.frames import Ranks, RunInfo, Trace
-from cudalens.frames.columns import integers, masked, text_column
+from cudalens.frames.column_arrays import integers, masked, text_column
 from cudalens.frames.rank_events import joined
 
 

@@ -15,7 +15,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from cudalens.analysis.ranks.clocks import aligned
-from cudalens.frames.columns import Ints, integers
+from cudalens.frames.column_arrays import Ints, integers
 
 Floats = NDArray[np.float64]
 _BATCH = 16

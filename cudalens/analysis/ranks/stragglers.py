@@ -14,7 +14,7 @@ from cudalens.analysis.ranks.coverage import Coverage
 from cudalens.analysis.ranks.peers import roles, stage_ratios, with_peers
 from cudalens.analysis.ranks.replay import Graph
 from cudalens.analysis.ranks.stretches import GAP
-from cudalens.frames.columns import Ints, integers
+from cudalens.frames.column_arrays import Ints, integers
 
 Floats = NDArray[np.float64]
 Cause = Literal["operator", "all operators", "host", "data", "clock"]

@@ -19,7 +19,7 @@ from cudalens.analysis.ranks.shapes import num_elements
 from cudalens.analysis.time.groups import sums
 from cudalens.analysis.time.work import COMMUNICATION, Work
 from cudalens.frames import Trace, is_category
-from cudalens.frames.columns import Ints, categorical, integers, map_texts
+from cudalens.frames.column_arrays import Ints, categorical, integers, map_texts
 
 #: Operators of a rank with rows of their own; the others are joined in one row, ``(other)``.
 MAX_OPERATORS: Final = 48

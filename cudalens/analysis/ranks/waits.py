@@ -8,7 +8,7 @@ import pandas as pd
 from cudalens.analysis.ranks.clocks import aligned
 from cudalens.analysis.time.groups import measured
 from cudalens.analysis.time.overlap import bus_factors
-from cudalens.frames.columns import combined, integers
+from cudalens.frames.column_arrays import combined, integers
 
 
 def with_waits(matched: pd.DataFrame, clocks: pd.DataFrame) -> pd.DataFrame:

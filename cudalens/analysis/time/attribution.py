@@ -16,7 +16,7 @@ from cudalens.analysis.time.averages import sums_beneath
 from cudalens.analysis.time.groups import sums
 from cudalens.analysis.time.work import device_work
 from cudalens.frames import Trace
-from cudalens.frames.columns import Ints, integers, masked
+from cudalens.frames.column_arrays import Ints, integers, masked
 
 KEYS: Final = ("module", "line", "range", "op", "step")
 

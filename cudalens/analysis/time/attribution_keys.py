@@ -11,7 +11,7 @@ import pandas as pd
 
 from cudalens.analysis.ancestors import nearest
 from cudalens.frames.build import STEP_PREFIX
-from cudalens.frames.columns import Ints, integers, is_category, map_texts
+from cudalens.frames.column_arrays import Ints, integers, is_category, map_texts
 
 if TYPE_CHECKING:
     from cudalens.frames import Trace

@@ -25,7 +25,7 @@ from cudalens.analysis.time.averages_stacks import Stacks
 from cudalens.analysis.time.groups import sums
 from cudalens.analysis.time.waiting import is_waiting
 from cudalens.frames import GPU_ACTIVITIES, RUNTIME_CATEGORIES
-from cudalens.frames.columns import Bools, Ints, categorical, combined, integers, is_category, nullable
+from cudalens.frames.column_arrays import Bools, Ints, categorical, combined, integers, is_category, nullable
 
 if TYPE_CHECKING:
     from cudalens.frames import Trace

@@ -14,7 +14,7 @@ import pandas as pd
 from cudalens.analysis.time.attribution_keys import inherited, own_keys, unnamed_modules
 from cudalens.analysis.time.averages_stacks import Stacks
 from cudalens.frames.build import STEP_PREFIX
-from cudalens.frames.columns import Ints, categorical, integers, text_column
+from cudalens.frames.column_arrays import Ints, categorical, integers, text_column
 
 if TYPE_CHECKING:
     from cudalens.frames import Trace

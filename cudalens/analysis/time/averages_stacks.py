@@ -10,7 +10,7 @@ import pandas as pd
 
 from cudalens.analysis.ancestors import nearest
 from cudalens.analysis.time.breakdown import enclosing
-from cudalens.frames.columns import Bools, Ints, combined, integers, is_category, run_starts, text_column
+from cudalens.frames.column_arrays import Bools, Ints, combined, integers, is_category, run_starts, text_column
 from cudalens.frames.stacks import entry_text, user_line
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from cudalens.analysis.ranked import ranked
 from cudalens.analysis.time.groups import in_step, measured, numbered, quantiles, share, sums
 from cudalens.analysis.time.work import MEMORY, device_work
 from cudalens.frames import Trace
-from cudalens.frames.columns import Ints, categorical, integers, map_texts, masked, run_ends
+from cudalens.frames.column_arrays import Ints, categorical, integers, map_texts, masked, run_ends
 
 #: Host to device, device to host, within a device, from device to device, on the host, a memset, anything else.
 DIRECTIONS: Final = ("HtoD", "DtoH", "DtoD", "PtoP", "HtoH", "set", "other")

@@ -13,7 +13,7 @@ from cudalens.analysis.ranked import ranked
 from cudalens.analysis.time.groups import in_step, measured, numbered, quantiles, share, steps_of, sums
 from cudalens.analysis.time.work import KINDS, Work, device_work
 from cudalens.frames import Trace, categorical, is_category
-from cudalens.frames.columns import Bools, Ints, integers, masked
+from cudalens.frames.column_arrays import Bools, Ints, integers, masked
 
 #: Keys for groups of device work.
 KEYS: Final = ("name", "kind", "device", "stream", "step", "grid", "block_dim")

@@ -9,7 +9,7 @@ import pandas as pd
 from cudalens.analysis.communication import is_communication
 from cudalens.analysis.time.intervals import Intervals, intersect, length, subtract, union, unite
 from cudalens.frames import GPU_ACTIVITIES, Trace
-from cudalens.frames.columns import is_category
+from cudalens.frames.column_arrays import is_category
 
 FIELDS: Final = (
     "span_ns",

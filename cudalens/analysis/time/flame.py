@@ -13,7 +13,7 @@ from cudalens.analysis.time.averages import sums_beneath
 from cudalens.analysis.time.call_tree import call_tree
 from cudalens.analysis.time.groups import sums
 from cudalens.frames import Trace
-from cudalens.frames.columns import Ints, integers, masked, run_starts
+from cudalens.frames.column_arrays import Ints, integers, masked, run_starts
 from cudalens.frames.tree import depths
 from cudalens.traces.export.flame_paths import Paths, host_paths, launched_paths
 

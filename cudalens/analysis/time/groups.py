@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from cudalens.analysis.time.intervals import Intervals, union
 from cudalens.analysis.time.work import Work
 from cudalens.frames import Trace
-from cudalens.frames.columns import Ints, integers, nullable
+from cudalens.frames.column_arrays import Ints, integers, nullable
 
 
 class Lanes:

@@ -15,7 +15,7 @@ from cudalens.analysis.time.idle_waits import is_made_to_wait
 from cudalens.analysis.time.intervals import Intervals, subtract, union
 from cudalens.analysis.time.work import Work, device_work
 from cudalens.frames import Trace, categorical
-from cudalens.frames.columns import Bools, Ints, integers, masked
+from cudalens.frames.column_arrays import Bools, Ints, integers, masked
 
 By = Literal["device", "stream"]
 

@@ -11,7 +11,7 @@ import pandas as pd
 
 from cudalens.analysis.ancestors import nearest_of, running_at
 from cudalens.frames import RUNTIME_CATEGORIES, Trace, is_category
-from cudalens.frames.columns import Bools, Ints, combined, integers, map_texts
+from cudalens.frames.column_arrays import Bools, Ints, combined, integers, map_texts
 
 #: Python calls outside the user's code.
 _NOT_USERS: Final = re.compile(

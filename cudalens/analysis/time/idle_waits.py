@@ -10,7 +10,7 @@ import numpy as np
 from cudalens.analysis.time.idle_host import Host
 from cudalens.analysis.time.work import Work
 from cudalens.frames import Trace, is_category
-from cudalens.frames.columns import Bools, Ints, combined, integers, map_texts
+from cudalens.frames.column_arrays import Bools, Ints, combined, integers, map_texts
 
 _WAIT: Final = re.compile(r"^(?:cuda|cu|hip)StreamWaitEvent(?:_\w+)?$")
 

@@ -12,7 +12,7 @@ from cudalens.analysis.time.groups import measured, numbered, quantiles, share, 
 from cudalens.analysis.time.launch_queue import Queues, lengths_at, queues
 from cudalens.analysis.time.work import KINDS, Work, device_work
 from cudalens.frames import Trace, categorical, nullable
-from cudalens.frames.columns import Bools, Ints, integers, map_texts, masked
+from cudalens.frames.column_arrays import Bools, Ints, integers, map_texts, masked
 
 #: A call longer than this is an outlier; HolisticTraceAnalysis' ``runtime_cutoff``, 50 µs.
 CALL_CUTOFF_NS: Final = 50_000

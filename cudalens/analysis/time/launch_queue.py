@@ -11,7 +11,7 @@ from cudalens.analysis.ranked import ranked
 from cudalens.analysis.time.groups import numbered
 from cudalens.analysis.time.work import Work, device_work
 from cudalens.frames import Trace
-from cudalens.frames.columns import Ints, masked, run_ends, run_starts
+from cudalens.frames.column_arrays import Ints, masked, run_ends, run_starts
 
 
 class Queues(NamedTuple):

@@ -13,7 +13,7 @@ from cudalens.analysis.time.attribution_keys import inherited, own_keys
 from cudalens.analysis.time.groups import sums
 from cudalens.analysis.time.work import device_work
 from cudalens.frames import Trace
-from cudalens.frames.columns import Bools, Ints, integers, masked
+from cudalens.frames.column_arrays import Bools, Ints, integers, masked
 
 #: Deeper modules count for the one at this depth.
 _MAX_DEPTH: Final = 40

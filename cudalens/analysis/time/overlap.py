@@ -16,7 +16,7 @@ from cudalens.analysis.time.intervals import Intervals
 from cudalens.analysis.time.temporal import temporal_breakdown
 from cudalens.analysis.time.work import COMMUNICATION, COMPUTE, Work, device_work
 from cudalens.frames import Trace
-from cudalens.frames.columns import Ints, integers, map_texts, masked
+from cudalens.frames.column_arrays import Ints, integers, map_texts, masked
 
 #: Bytes per element of torch's scalar types (c10/core/ScalarType.h), by their names in NCCL metadata, lower case.
 _ITEM_BYTES: Final = {

@@ -12,7 +12,7 @@ from cudalens.analysis.ranked import ranked
 from cudalens.analysis.time.groups import in_step, numbered, share, sums, taken
 from cudalens.analysis.time.work import MEMORY, Work, device_work
 from cudalens.frames import Trace
-from cudalens.frames.columns import Bools, Ints, masked, run_starts
+from cudalens.frames.column_arrays import Bools, Ints, masked, run_starts
 
 #: Default lengths of sequences.
 SHORTEST: Final = 2

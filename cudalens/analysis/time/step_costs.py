@@ -12,7 +12,7 @@ from cudalens.analysis.cached import once_per_trace
 from cudalens.analysis.time.attribution import attribution
 from cudalens.frames import Trace
 from cudalens.frames.build import STEP_PREFIX
-from cudalens.frames.columns import map_texts
+from cudalens.frames.column_arrays import map_texts
 
 #: A step is an outlier if it is longer than the median by this share of it, and by this multiple of the median
 #: deviation from the median.

@@ -13,7 +13,7 @@ from cudalens.analysis.time.groups import Lanes, in_step, numbered, share, steps
 from cudalens.analysis.time.intervals import intersect, subtract, unite
 from cudalens.analysis.time.work import COMMUNICATION, COMPUTE, MEMORY, Work, device_work
 from cudalens.frames import Trace
-from cudalens.frames.columns import Ints, masked
+from cudalens.frames.column_arrays import Ints, masked
 
 By = Literal["device", "stream", "step"]
 _PARTS: Final = ("comp", "exposed_comm", "exposed_mem", "idle")

@@ -7,7 +7,7 @@ from typing import Final
 
 import pandas as pd
 
-from cudalens.frames.columns import Bools, map_texts
+from cudalens.frames.column_arrays import Bools, map_texts
 
 #: Names of such calls, as torch's profiler writes them: ``threading.py(331): wait``.
 WAITING: Final = (

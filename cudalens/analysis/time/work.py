@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from cudalens.analysis.cached import once_per_trace
 from cudalens.analysis.communication import is_communication
 from cudalens.frames import GPU_ACTIVITIES, Trace
-from cudalens.frames.columns import Ints, integers, is_category
+from cudalens.frames.column_arrays import Ints, integers, is_category
 
 #: Names of the kinds by their number.
 COMPUTE: Final = 0

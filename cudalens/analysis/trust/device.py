@@ -11,7 +11,7 @@ import pandas as pd
 from cudalens.analysis.event_arrays import Bools, Ints
 from cudalens.analysis.trust.arrays import DEVICE_WAIT, MISSING, Issue, TrustArrays, device_rows
 from cudalens.analysis.units import duration, plural
-from cudalens.frames.columns import combined
+from cudalens.frames.column_arrays import combined
 
 _BEGIN_CAPTURE: Final = r"^(?:cuda|cu|hip)StreamBeginCapture"
 _END_CAPTURE: Final = r"^(?:cuda|cu|hip)StreamEndCapture"

@@ -16,7 +16,7 @@ from cudalens.analysis.trust.arrays import MISSING, Issue, TrustArrays
 from cudalens.analysis.units import count, duration, percent, plural
 from cudalens.frames import GPU_ACTIVITIES, RUNTIME_CATEGORIES
 from cudalens.frames.build import STEP_PREFIX
-from cudalens.frames.columns import combined
+from cudalens.frames.column_arrays import combined
 
 #: Categories of which each row is one call, so that two on a thread are nested or disjoint. A range of the program
 #: (``user_annotation``) can begin in one function and end in another, so ranges and functions can cross.

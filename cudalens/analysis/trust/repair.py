@@ -18,8 +18,8 @@ from cudalens.analysis.trust.check import earlier_repairs, issues, repaired_find
 from cudalens.analysis.trust.clock import clock_bounds, needed_shift_ns
 from cudalens.analysis.trust.host import duplicate_rows
 from cudalens.frames import Trace, build_events, nullable
+from cudalens.frames.column_arrays import integers
 from cudalens.frames.column_catalog import columns_of
-from cudalens.frames.columns import integers
 from cudalens.frames.syncs.calls import Pending
 from cudalens.frames.tree import sort_order
 

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from cudalens.frames.columns import categorical
+from cudalens.frames.column_arrays import categorical
 from cudalens.frames.snapshots.values import Validator, text
 
 _LANE: Final = "annotations"

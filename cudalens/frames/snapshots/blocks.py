@@ -9,8 +9,8 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from cudalens.frames.catalog_frames import frame_of
+from cudalens.frames.column_arrays import Ints, categorical, map_texts, masked, nullable, text_column
 from cudalens.frames.column_catalog import BLOCK_STATES
-from cudalens.frames.columns import Ints, categorical, map_texts, masked, nullable, text_column
 from cudalens.frames.snapshots.history import AtEnd, at_end
 from cudalens.frames.snapshots.stacks import SnapshotStacks
 from cudalens.frames.snapshots.values import Rows, Validator, flattened

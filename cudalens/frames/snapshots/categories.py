@@ -13,8 +13,8 @@ from typing import Final
 import numpy as np
 import pandas as pd
 
+from cudalens.frames.column_arrays import categorical, integers
 from cudalens.frames.column_catalog import BLOCK_CATEGORIES
-from cudalens.frames.columns import categorical, integers
 
 _WORKSPACE: Final = re.compile(
     r"(?i)getCurrentCUDABlas(?:Lt)?Handle|getCUDABlasLtWorkspace|ChosenWorkspaceSize|cublas\w*Create|\bworkspace\b"

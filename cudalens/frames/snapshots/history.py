@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from cudalens.frames.columns import Bools, Ints, map_texts, run_ends, run_starts
+from cudalens.frames.column_arrays import Bools, Ints, map_texts, run_ends, run_starts
 
 Addresses = NDArray[np.uint64]
 

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from cudalens.frames.catalog_frames import frame_of, missing_array
-from cudalens.frames.columns import Ints, categorical, is_category, nullable
+from cudalens.frames.column_arrays import Ints, categorical, is_category, nullable
 from cudalens.frames.snapshots.blocks import SnapshotBlocks
 from cudalens.frames.snapshots.history import ALLOC, TOTALS, kinds_of, replay
 from cudalens.frames.snapshots.stacks import SnapshotStacks

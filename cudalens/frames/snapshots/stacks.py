@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from cudalens.frames.catalog_frames import empty_frame
-from cudalens.frames.columns import Ints, masked, text_column
+from cudalens.frames.column_arrays import Ints, masked, text_column
 from cudalens.frames.snapshots.values import Validator, text
 
 _KNOWN: Final = frozenset({"filename", "name", "line"})

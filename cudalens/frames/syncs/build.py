@@ -17,7 +17,7 @@ import pandas as pd
 
 from cudalens.frames.build import innermost_event
 from cudalens.frames.catalog_frames import empty_frame, frame_of_rows
-from cudalens.frames.columns import integers, is_category
+from cudalens.frames.column_arrays import integers, is_category
 from cudalens.frames.merge import merge_frames
 from cudalens.frames.stacks import StackTable, entry_text, user_line
 from cudalens.frames.syncs.calls import Names, Pending, Wait, find_waits

@@ -17,7 +17,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from cudalens.frames.build import GPU_ACTIVITIES, RUNTIME_CATEGORIES
-from cudalens.frames.columns import Ints, integers, is_category, map_texts
+from cudalens.frames.column_arrays import Ints, integers, is_category, map_texts
 from cudalens.frames.syncs.kinds import is_allocation, is_host_copy, is_release, plain_call, sync_target
 
 _WAY: Final = re.compile(r"HtoD|DtoH")

@@ -13,7 +13,7 @@ from typing import Final
 import numpy as np
 import pandas as pd
 
-from cudalens.frames.columns import Ints, integers
+from cudalens.frames.column_arrays import Ints, integers
 from cudalens.frames.syncs.calls import Names, Wait
 from cudalens.frames.syncs.kinds import is_release, plain_call, sync_target
 

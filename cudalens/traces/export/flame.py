@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from cudalens._version import __version__
 from cudalens.frames import Trace, atomic_write
-from cudalens.frames.columns import integers
+from cudalens.frames.column_arrays import integers
 from cudalens.traces.export.flame_paths import Paths, host_paths, launched_paths, stream_paths
 from cudalens.traces.export.flame_tracks import Track, tracks
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from cudalens.frames import GPU_ACTIVITIES, Trace, is_category
 from cudalens.frames.build import STEP_PREFIX
-from cudalens.frames.columns import integers
+from cudalens.frames.column_arrays import integers
 
 Ints = NDArray[np.int64]
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from cudalens.frames import GPU_CATEGORIES, Trace, is_category
 from cudalens.frames import tree as tree_
-from cudalens.frames.columns import integers
+from cudalens.frames.column_arrays import integers
 from cudalens.traces.export.flame_paths import device_name, grouped, stream_name, thread_name
 
 Ints = NDArray[np.int64]

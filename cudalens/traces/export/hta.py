@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from cudalens.errors import OutputError
 from cudalens.frames import Ranks, RunInfo, Trace
-from cudalens.frames.columns import integers
+from cudalens.frames.column_arrays import integers
 from cudalens.frames.files import atomic_folder
 from cudalens.traces.export.chrome import to_chrome
 

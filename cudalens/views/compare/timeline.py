@@ -13,7 +13,7 @@ from cudalens.analysis.compare.measure import Side, numbered_steps
 from cudalens.analysis.compare.runs import Differences
 from cudalens.analysis.summary import window_on_clock
 from cudalens.frames import Trace
-from cudalens.frames.columns import integers
+from cudalens.frames.column_arrays import integers
 from cudalens.views.compare.verdict import names
 from cudalens.views.sections.markup import Node, element
 from cudalens.views.timeline import svg

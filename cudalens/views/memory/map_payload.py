@@ -19,8 +19,8 @@ from cudalens.analysis.memory.replay import block_lifetimes, replays
 from cudalens.analysis.memory.segments import segment_lifetimes
 from cudalens.analysis.memory.totals import fragmentation
 from cudalens.frames import Trace
+from cudalens.frames.column_arrays import addresses, integers
 from cudalens.frames.column_catalog import BLOCK_CATEGORIES
-from cudalens.frames.columns import addresses, integers
 from cudalens.frames.snapshots.build import HAS_TIMES
 from cudalens.views.memory.map_rest import add_rest, kept_allocations
 from cudalens.views.memory.map_stacks import add_stacks

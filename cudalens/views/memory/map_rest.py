@@ -9,7 +9,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from cudalens.frames import Trace
-from cudalens.frames.columns import integers
+from cudalens.frames.column_arrays import integers
 from cudalens.views.timeline.payload_codec import PayloadWriter
 
 Ints = NDArray[np.int64]

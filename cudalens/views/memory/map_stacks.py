@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from cudalens.frames.columns import integers
+from cudalens.frames.column_arrays import integers
 from cudalens.views.timeline.payload_codec import PayloadWriter
 
 Ints = NDArray[np.int64]

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from cudalens.analysis import units
 from cudalens.analysis.ranks.clocks import aligned
 from cudalens.frames import Ranks
-from cudalens.frames.columns import integers
+from cudalens.frames.column_arrays import integers
 from cudalens.views.sections.markup import Node, element
 from cudalens.views.sections.pictures import ORANGE
 from cudalens.views.timeline import svg

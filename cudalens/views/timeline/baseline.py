@@ -10,7 +10,7 @@ import pandas as pd
 from cudalens.analysis.time.averages_keys import step_names
 from cudalens.analysis.time.call_tree import call_tree
 from cudalens.frames import Trace
-from cudalens.frames.columns import Ints, integers
+from cudalens.frames.column_arrays import Ints, integers
 from cudalens.views.foreign import clean
 
 #: More paths than this are not sent; the weights of the others count for their callers.

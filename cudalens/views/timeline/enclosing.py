@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from cudalens.analysis.time.attribution_keys import is_library_call
-from cudalens.frames.columns import Bools, Ints, is_category, map_texts
+from cudalens.frames.column_arrays import Bools, Ints, is_category, map_texts
 
 #: A frame encloses its thread if it lasts at least this share of the time between the first start and the last end.
 _SHARE: Final = 0.95

@@ -7,7 +7,7 @@ from typing import Any, Final
 import numpy as np
 import pandas as pd
 
-from cudalens.frames.columns import integers
+from cudalens.frames.column_arrays import integers
 from cudalens.views.timeline.payload_codec import PayloadWriter
 from cudalens.views.timeline.payload_order import Ints, since
 

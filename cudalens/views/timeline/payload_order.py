@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from cudalens.frames import tree
 from cudalens.frames.build import STEP_PREFIX
-from cudalens.frames.columns import integers, is_category
+from cudalens.frames.column_arrays import integers, is_category
 from cudalens.views.timeline.enclosing import is_idle
 
 Ints = NDArray[np.int64]

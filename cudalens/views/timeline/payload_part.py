@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from cudalens.frames.build import STEP_PREFIX
-from cudalens.frames.columns import Ints, has_prefix, integers
+from cudalens.frames.column_arrays import Ints, has_prefix, integers
 
 #: The part begins with a step, if that leaves out at most this share of the events that fit.
 _SHARE: Final = 0.5

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from cudalens.frames import Trace
 from cudalens.frames.build import GPU_ACTIVITIES
-from cudalens.frames.columns import integers, is_category
+from cudalens.frames.column_arrays import integers, is_category
 from cudalens.views.foreign import clean
 from cudalens.views.timeline.payload_order import clipped_times, lane_table
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from cudalens.frames import RawRows, categorical, is_category
 from cudalens.frames import tree as call_tree
-from cudalens.frames.columns import combined, integers
+from cudalens.frames.column_arrays import combined, integers
 from cudalens.virtual.profile.recorder import MARK
 
 Ints = NDArray[np.int64]

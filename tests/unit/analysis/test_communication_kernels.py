@@ -4,7 +4,7 @@ import pytest
 from findings_worlds import MS, US, World
 
 from cudalens.analysis import communication, device_time, findings
-from cudalens.frames.columns import text_column
+from cudalens.frames.column_arrays import text_column
 
 COMMUNICATES = [
     "ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<4096ul>)",

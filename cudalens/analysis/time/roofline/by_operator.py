@@ -16,7 +16,7 @@ from cudalens.analysis.time.roofline.ceilings import by_device, ceilings_of, pea
 from cudalens.analysis.time.work import COMPUTE, device_work
 from cudalens.frames import Trace, categorical
 from cudalens.frames.ceilings import Ceilings
-from cudalens.frames.columns import integers
+from cudalens.frames.column_arrays import integers
 
 BOUNDS: Final = ("compute", "memory")
 

@@ -16,7 +16,7 @@ from cudalens.analysis.time.roofline.expected import Expected, expected
 from cudalens.analysis.time.roofline.shapes import Facts, facts, numbers_of
 from cudalens.analysis.time.work import Work
 from cudalens.frames import Trace, categorical, is_category
-from cudalens.frames.columns import Bools, Ints, integers, map_texts, masked, text_column
+from cudalens.frames.column_arrays import Bools, Ints, integers, map_texts, masked, text_column
 from cudalens.gpus.device_spec import DeviceSpec
 from cudalens.gpus.lookup import spec_of
 from cudalens.gpus.predict import pointwise_share

@@ -8,23 +8,21 @@ no mode were active.
 
 from __future__ import annotations
 
+import functools
 import re
 import sys
-from typing import TYPE_CHECKING, Any, Final
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import torch
 from torch.autograd import graph
+from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 
 if TYPE_CHECKING:
     from types import FrameType
 
 ADD: Final = torch.ops.aten.add.Tensor
 ADD_IN_PLACE: Final = torch.ops.aten.add_.Tensor
-_counts_references: Final = hasattr(torch.Tensor, "_use_count") and hasattr(torch._C, "_storage_Use_Count")
-#: References to a tensor that only the engine's buffer holds, and to its storage, as a dispatch mode sees them: the
-#: buffer, the arguments of the operator, and their Python objects (torch 2.11 to 2.15).
-_NUM_REFERENCES: Final = 4
-_NUM_STORAGE_REFERENCES: Final = 2
 #: Operators whose derivative contains no addition of two tensors, so an addition in their nodes is the engine's.
 _NAMES: Final = """
 Abs AdaptiveAvgPool2D Add Addbmm Addcmul Addmm Addmv Alias AvgPool2D Baddbmm Bmm Cat Clamp ClampMax ClampMin
@@ -40,25 +38,29 @@ _OPERATORS: Final = frozenset(_NAMES.split())
 _NODE: Final = re.compile(r"(\w+?)Backward\d*")
 
 
-def is_in_place(args: tuple[Any, ...], kwargs: dict[str, Any] | None) -> bool:
-    """Whether torch does this call of ``aten::add.Tensor`` in place on a device: the engine adds gradients.
+class _References(NamedTuple):
+    """How often the first argument of an operator and its storage are referred to, by Python and by C++."""
 
-    Call it directly in a dispatch mode's handler.
+    python: int
+    cpp: int
+    storage_python: int
+    storage_cpp: int
+
+
+def adds_in_place(args: tuple[Any, ...], kwargs: dict[str, Any] | None) -> bool:
+    """Whether torch does this call of ``aten::add.Tensor`` in place without a mode: the engine adds gradients.
+
+    Call it directly in a dispatch mode's handler. A hook of torch's own that adds to a retained gradient
+    (``retain_grad`` and a second backward) looks the same and is done in place, too; the values are equal.
     """
     if torch._C._current_graph_task_id() == -1 or torch.is_grad_enabled() or kwargs or len(args) != 2:
         return False
-    if not _counts_references or _num_references(args) != _NUM_PYTHON_REFERENCES:
-        return False
-    return _is_engine(sys._getframe(2)) and _is_node_without_additions() and _can_be_overwritten(*args)
-
-
-def _num_references(args: tuple[Any, ...]) -> int:
-    """Python's count of references to the first of some arguments."""
-    return sys.getrefcount(args[0])
-
-
-#: Python's references to a gradient that no code of the program has: the arguments, and torch's C++ that passes them.
-_NUM_PYTHON_REFERENCES: Final = _num_references((object(),)) + 1
+    return (
+        _is_engine(sys._getframe(2))
+        and _is_node_without_additions()
+        and _are_dense_and_alike(*args)
+        and _references(args) == _usual_references()
+    )
 
 
 def _is_engine(frame: FrameType | None) -> bool:
@@ -72,14 +74,64 @@ def _is_node_without_additions() -> bool:
     return match is not None and match[1] in _OPERATORS
 
 
-def _can_be_overwritten(first: Any, second: Any) -> bool:
-    """Whether the first gradient is a dense tensor that only the engine holds, and the second is one like it."""
+def _are_dense_and_alike(first: Any, second: Any) -> bool:
     return (
         type(first) is type(second) is torch.Tensor
         and first.layout is second.layout is torch.strided
         and first.shape == second.shape
         and first.dtype is second.dtype
-        and first._use_count() == _NUM_REFERENCES  # type: ignore[attr-defined]
-        and torch._C._storage_Use_Count(first.untyped_storage()._cdata) == _NUM_STORAGE_REFERENCES
         and bool(torch.ops.aten.is_non_overlapping_and_dense.default(first))
     )
+
+
+def _references(args: tuple[Any, ...]) -> _References:
+    first = args[0]
+    storage = first.untyped_storage()
+    in_cpp, of_storage = first._use_count(), torch._C._storage_Use_Count(storage._cdata)
+    return _References(sys.getrefcount(first), in_cpp, sys.getrefcount(storage), of_storage)
+
+
+class _Measure(TorchDispatchMode):
+    """Counts the references to a gradient that only the engine's buffer holds."""
+
+    found: _References | None = None
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        return False
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None) -> Any:
+        if func is ADD and torch._C._current_graph_task_id() != -1:
+            self.found = _references(args)
+        with torch._C.DisableTorchFunction():  # the program's function modes are not for this
+            return func(*args, **(kwargs or {}))
+
+
+@functools.cache
+def _usual_references() -> _References | None:
+    """What `_references` returns where nothing but the engine's buffer holds a gradient; it depends on the versions.
+
+    It is measured by a small backward, in the first backward of the program that needs it: before, the engine's threads
+    may not have started. A thread of its own has none of the states of a running handler. None if this torch has no
+    such counts; then every addition takes new memory.
+    """
+    with ThreadPoolExecutor(1) as pool:
+        try:
+            return pool.submit(_measured).result()
+        except AttributeError:
+            return None
+
+
+def _measured() -> _References | None:
+    with _disable_current_modes(), torch._C.DisableTorchFunction():
+        leaf = torch.ones(2, device="cpu", requires_grad=True)
+        reused = leaf * 2
+        output, grad = reused * 3 + reused.sigmoid(), torch.ones(2, device="cpu")
+    with _disable_current_modes(), _Measure() as mode:
+        engine = torch.autograd.Variable._execution_engine  # torch.autograd.backward may be patched
+        engine.run_backward((output,), (grad,), False, False, (), allow_unreachable=True, accumulate_grad=True)
+    found: _References | None = mode.found
+    return found

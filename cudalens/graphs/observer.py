@@ -138,7 +138,7 @@ class Observer(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self, func: Any, types: Sequence[type], args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         """Run an operator, and note what it touches."""
-        if func is accumulation.ADD and accumulation.is_in_place(args, kwargs):
+        if func is accumulation.ADD and accumulation.adds_in_place(args, kwargs):
             func = accumulation.ADD_IN_PLACE
         kwargs = kwargs or {}
         here = self.last_place = place(1)

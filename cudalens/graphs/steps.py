@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import warnings
 from collections import Counter
 from collections.abc import Iterable
@@ -31,11 +32,13 @@ class _Marks:
         count: Calls.
         unclaimed: Calls while there was no manager; they count for the next one.
         live: The steps of the managers that are not shut down.
+        lock: Held while the others change or are read; each thread has managers of its own.
     """
 
     count = 0
     unclaimed = 0
     live: ClassVar[WeakSet[Steps]] = WeakSet()
+    lock = threading.RLock()
 
 
 def mark_step_begin() -> None:
@@ -43,9 +46,10 @@ def mark_step_begin() -> None:
 
     Without it, a function that is called again begins a new step, unless a backward of the last one is still to come.
     """
-    _Marks.count += 1
-    if not any(steps.is_present for steps in _Marks.live):
-        _Marks.unclaimed += 1
+    with _Marks.lock:
+        _Marks.count += 1
+        if not any(steps.is_present for steps in _Marks.live):
+            _Marks.unclaimed += 1
 
 
 class Steps:
@@ -64,10 +68,11 @@ class Steps:
         self._device, self._backend = device, backend
         self.generation = 0
         self.is_pending = False
-        self._own_marks, self._seen = 0, _Marks.count - _Marks.unclaimed
         self._is_marked = False
-        _Marks.unclaimed = 0
-        _Marks.live.add(self)
+        with _Marks.lock:
+            self._own_marks, self._seen = 0, _Marks.count - _Marks.unclaimed
+            _Marks.unclaimed = 0
+            _Marks.live.add(self)
         self._ran: set[int] = set()
         self._blocked: Counter[int] = Counter()
 
@@ -78,7 +83,8 @@ class Steps:
 
     def end(self) -> None:
         """The manager is not used any more: later marks are for other managers."""
-        _Marks.live.discard(self)
+        with _Marks.lock:
+            _Marks.live.discard(self)
 
     def mark(self) -> None:
         """Begin a step at the user's request."""

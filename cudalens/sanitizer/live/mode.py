@@ -47,7 +47,7 @@ class Mode(TorchDispatchMode):
     def __torch_dispatch__(  # noqa: C901 - the path of every operator
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
     ) -> Any:
-        if func is accumulation.ADD and accumulation.is_in_place(args, kwargs):
+        if func is accumulation.ADD and accumulation.adds_in_place(args, kwargs):
             func = accumulation.ADD_IN_PLACE
         watch = self.watch
         entry = _plans.get(id(func))

@@ -222,7 +222,7 @@ class _Mode(TorchDispatchMode):
 
     def __torch_dispatch__(self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
-        if func is accumulation.ADD and accumulation.is_in_place(args, kwargs):
+        if func is accumulation.ADD and accumulation.adds_in_place(args, kwargs):
             func = accumulation.ADD_IN_PLACE
         if has_own_dispatch(types):
             return NotImplemented  # operators that the subclass calls arrive here again

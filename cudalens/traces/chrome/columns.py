@@ -105,7 +105,9 @@ class EventColumns:
         self._text_code = {column: Derived(self._text_maker(column)) for column in _TEXTS}
         #: By number of the scanner: codes of names, tracks and texts, -1 for none, and values of numbers.
         self._name_of_number, self._track_of_number = Growing(np.int32), Growing(np.int64)
-        self._of_number = {field: Growing(np.float32 if field in _NUMBERS else np.int32) for field in FIELDS}
+        self._of_number = {
+            field: Growing(np.float32 if _CURRENT.get(field, field) in _NUMBERS else np.int32) for field in FIELDS
+        }
         self._stack_code = Derived(lambda text: self.stacks.add(text_of(text).split(";")) if text else MISSING)
 
     def add(self, records: Sequence[Record], ts: Ints, dur: Ints, where: str, *, is_instant: bool = False) -> None:

@@ -34,7 +34,7 @@ SWITCH: Final = "CUDALENS_SCANNER"
 _KIND_OF_TYPE: Final = {int | None: "i", float | None: "f", str | None: "s", msgspec.Raw: "j"}
 _SPEC_FIELDS: Final = {field.name: field for spec in SPECS.values() for field in msgspec.structs.fields(spec)}
 #: The arguments that become columns. Of two names of one, that which decides where both are given comes first.
-FIELDS: Final = tuple(sorted(_SPEC_FIELDS, key=lambda name: name.startswith("old_") != (name == "old_shapes")))
+FIELDS: Final = tuple(sorted(_SPEC_FIELDS, key=lambda name: (name != "old_shapes", name.startswith("old_"))))
 _KINDS: Final = {name: _KIND_OF_TYPE[field.type] for name, field in _SPEC_FIELDS.items()}
 _KEYS: Final = {field.encode_name.encode(): name for name, field in _SPEC_FIELDS.items()}
 _MEMORY_KEYS: Final = {field.encode_name.encode(): field.name for field in msgspec.structs.fields(MemoryArgs)}

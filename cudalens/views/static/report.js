@@ -46,12 +46,12 @@ new Uint32Array(e):new Uint16Array(e),o=0;return t.forEach(({count:r},s)=>{n.fil
 t[o]+=n[r]}var ze="http://www.w3.org/2000/svg";function h(t,e={},...n){let o=document.createElement(t);for(let[r,s]of Object.entries(e))s==null||s===!1||(typeof s=="functi\
 on"?o.addEventListener("click",s):o.setAttribute(r,s===!0?"":String(s)));return o.append(...n.filter(r=>r!=null)),o}function F(t,e={},...n){let o=document.createElementNS(
 ze,t);for(let[r,s]of Object.entries(e))o.setAttribute(r,String(s));return o.append(...n),o}var ic={"&":"&amp;","<":"&lt;",">":"&gt;",'"':"&quot;","'":"&#39;"};function Yt(t){
-return t.replace(/[&<>"']/g,e=>ic[e])}function lo(t,e){return new Promise(n=>{let o=new IntersectionObserver(r=>{r.some(s=>s.isIntersecting)&&(o.disconnect(),n())},
-{rootMargin:"200px"});o.observe(t),e.push(()=>o.disconnect())})}function N(t,e){let n=t.getContext("2d",e);if(n===null)throw new Error("this browser cannot draw\
- on a canvas");return n}function _(t,e,n){return[...t.querySelectorAll(e)].filter(o=>o instanceof n)}function fo(t){return t>=999.5?t.toFixed(0):t.toPrecision(3)}var lc=[[1e9,"s"],[1e6,"ms"],[1e3,"\xB5s"]],fc=[[2**40,"TiB"],[2**30,"GiB"],[2**20,"MiB"],[2**10,"K\
+return t.replace(/[&<>"']/g,e=>ic[e])}function lo(t,e){return new Promise(n=>{let o=()=>{s.disconnect(),removeEventListener("beforeprint",r)},r=()=>{o(),n()},s=new IntersectionObserver(
+a=>a.some(c=>c.isIntersecting)&&r(),{rootMargin:"200px"});s.observe(t),addEventListener("beforeprint",r),e.push(o)})}function N(t,e){let n=t.getContext("2d",e);
+if(n===null)throw new Error("this browser cannot draw on a canvas");return n}function _(t,e,n){return[...t.querySelectorAll(e)].filter(o=>o instanceof n)}function fo(t){return t>=999.5?t.toFixed(0):t.toPrecision(3)}var lc=[[1e9,"s"],[1e6,"ms"],[1e3,"\xB5s"]],fc=[[2**40,"TiB"],[2**30,"GiB"],[2**20,"MiB"],[2**10,"K\
 iB"]];function x(t){if(t==null||Number.isNaN(t))return"-";if(t<0)return`-${x(-t)}`;if(t>=1195e8){let e=Math.round(t/1e9);return`${Math.floor(e/60)} min ${e%60} \
-s`}for(let[e,n]of lc)if(t>=.9995*e)return`${fo(t/e)} ${n}`;return t>=.9995||t===0?`${t.toFixed(0)} ns`:`${Number(t.toPrecision(2))} ns`}function M(t){if(t==null||
-Number.isNaN(t))return"-";if(t<0)return`-${M(-t)}`;for(let[e,n]of fc)if(t>=.9995*e)return`${fo(t/e)} ${n}`;return`${t.toFixed(0)} B`}function L(t){return t==null||
+s`}for(let[e,n]of lc)if(t>=.9995*e)return`${fo(t/e)} ${n}`;return t>=.9995||t===0?`${t.toFixed(0)} ns`:`${Number(t.toPrecision(2))} ns`}function v(t){if(t==null||
+Number.isNaN(t))return"-";if(t<0)return`-${v(-t)}`;for(let[e,n]of fc)if(t>=.9995*e)return`${fo(t/e)} ${n}`;return`${t.toFixed(0)} B`}function L(t){return t==null||
 Number.isNaN(t)?"-":t>0&&t<.1?"<0.1 %":t<9.95?`${t.toFixed(1)} %`:`${t.toFixed(0)} %`}function O(t){return t.toLocaleString("en-US")}function $(t,e){return`${O(
 t)} ${e}${t===1?"":"s"}`}var Zt=class extends Error{constructor(){super("the kernel was restarted; run the cell again")}};function Jt(){if(matchMedia("print").matches)return"light";let{jpThemeLight:t,vscodeThemeKind:e}=document.body.dataset;if(t!==void 0)return t==="false"?"dark":"\
 light";if(e!==void 0)return e.includes("light")?"light":"dark";let n=document.documentElement.dataset.theme;return n==="dark"||n==="light"?n:matchMedia("(prefer\
@@ -119,21 +119,21 @@ hole trace","Fit","Show the whole trace (F)"),l=t("Lanes","Lanes","Pin, move, fo
 cltl-legend","aria-label":"Colours"}),u=h("div",{class:"cltl-tools",role:"toolbar","aria-label":"Timeline"},e(n,r,s,o),e(c,a,i,l),f);return{search:n,matches:o,previous:r,
 next:s,zoomIn:a,zoomOut:c,fit:i,lanesButton:l,legend:f,tools:u}}function gc(){let t=pc.flatMap(([e,n])=>[h("span",{},h("kbd",{},e),` ${n}`)," "]);return h("div",
 {class:"cltl-hint","aria-hidden":"true"},...t)}function xo(t,e){t.legend.replaceChildren(...e.map(([n,o])=>{let r=h("i",{"aria-hidden":"true"});return r.style.background=
-o,h("li",{},r,n)}))}function Mo(t,e,n,o){let[r,...s]=e;t.tip.replaceChildren(h("b",{},r),...s.map(l=>h("div",{},l))),t.tip.hidden=!1;let{offsetWidth:a,offsetHeight:c}=t.
-tip,i=t.host.clientWidth;t.tip.style.left=`${Math.max(0,n+14+a>i?n-a-10:n+14)}px`,t.tip.style.top=`${o+18+c>t.host.clientHeight?o-c-8:o+18}px`}var E=18,Ct=24,A=26,v=Ct+A,Ue=4,wc=20;function dt(t,e=!1){let n=1/0,o=-1/0,r=t.header.cats.map(s=>s==="Trace"||s==="overhead");for(let s=0;s<t.n;s++){if(e&&(r[t.
+o,h("li",{},r,n)}))}function vo(t,e,n,o){let[r,...s]=e;t.tip.replaceChildren(h("b",{},r),...s.map(l=>h("div",{},l))),t.tip.hidden=!1;let{offsetWidth:a,offsetHeight:c}=t.
+tip,i=t.host.clientWidth;t.tip.style.left=`${Math.max(0,n+14+a>i?n-a-10:n+14)}px`,t.tip.style.top=`${o+18+c>t.host.clientHeight?o-c-8:o+18}px`}var E=18,Ct=24,A=26,M=Ct+A,Ue=4,wc=20;function dt(t,e=!1){let n=1/0,o=-1/0,r=t.header.cats.map(s=>s==="Trace"||s==="overhead");for(let s=0;s<t.n;s++){if(e&&(r[t.
 cat[s]]||t.flags[s]&C.instant))continue;t.start[s]<n&&(n=t.start[s]);let a=t.start[s]+t.dur[s];a>o&&(o=a)}return n===1/0?e?dt(t):[0,1e3]:[n,Math.max(o,n+1)]}function We([
 t,e],n){let o=(n[1]-n[0])*1.04,r=Math.min(Math.max(e-t,Math.min(wc,o)),o),s=(t+e)/2,a=n[0]-r*.9,c=n[1]-r*.1,i=r>=o?(n[0]+n[1]-o)/2:Math.min(Math.max(s-r/2,a),c);
-return[i,i+r]}function Qt(t){let e=(t[1]-t[0])*.02;return[t[0]-e,t[1]+e]}function vo(t,e,n,o=110){let r=(e-t)*o/Math.max(n,1),s=10**Math.floor(Math.log10(r)),a=Math.
+return[i,i+r]}function Qt(t){let e=(t[1]-t[0])*.02;return[t[0]-e,t[1]+e]}function Mo(t,e,n,o=110){let r=(e-t)*o/Math.max(n,1),s=10**Math.floor(Math.log10(r)),a=Math.
 max(1,([1,2,5,10].find(i=>i*s>=r*.999)??10)*s),c=[];for(let i=Math.ceil(t/a);i*a<=e&&c.length<200;i++)c.push({t:i*a,text:yc(i*a,a)});return{ticks:c,step:a}}var bc=[
 [1e9,"s"],[1e6,"ms"],[1e3,"\xB5s"]];function yc(t,e){let[n,o]=bc.find(([s])=>Math.abs(t)>=s)??[1,"ns"],r=Math.max(0,Math.ceil(Math.log10(n/e)-1e-9));return t===
 0?"0":`${(t/n).toFixed(r)} ${o}`}function te(t,e,n,o=0){let r=new Float64Array(t.length),s=new Float64Array(t.length),a=new Uint16Array(t.length),c=0;for(let i of n)
 a[i]=e.has(i)?1:t[i],r[i]=c,c+=a[i]*E+2*Ue,s[i]=c;return{order:n,tops:r,ends:s,shown:a,pinned:o?s[n[o-1]]:0,total:c}}function nt(t,e){let{order:n,tops:o}=t;if(e<
 0||e>=t.total)return-1;let r=0,s=n.length-1;for(;r<s;){let a=r+s+1>>1;o[n[a]]<=e?r=a:s=a-1}return n[r]}function ee(t,e,n){return t.tops[e]+Ue+n*E}function ko(t,e){
-let n=nt(t,e);if(n<0)return null;let o=Math.floor((e-t.tops[n]-Ue)/E);return o>=0&&o<t.shown[n]?{lane:n,row:o}:null}var xc=.6;function ne({size:t,layout:e}){return e.pinned<=xc*(t.height-v)?e.pinned:0}function oe(t,e){return e-v<ne(t)?e-v:e-v+t.scroll}function J(t){let{size:e,
+let n=nt(t,e);if(n<0)return null;let o=Math.floor((e-t.tops[n]-Ue)/E);return o>=0&&o<t.shown[n]?{lane:n,row:o}:null}var xc=.6;function ne({size:t,layout:e}){return e.pinned<=xc*(t.height-M)?e.pinned:0}function oe(t,e){return e-M<ne(t)?e-M:e-M+t.scroll}function J(t){let{size:e,
 view:n,layout:o}=t,r=e.width-e.gutter,s=Math.max(1,Math.round(r*e.ratio)),a=(n[1]-n[0])/s,c=Math.round(n[0]/a)*a,i=s/e.ratio/(n[1]-n[0]),l=ne(t),f=p=>e.gutter+(p-
-c)*i,u=(p,m)=>v+m-(o.tops[p]<l?0:t.scroll),d=(p,m)=>u(p,ee(o,p,m));return{width:r,pixels:s,w:a,t0:c,t1:c+s*a,scale:i,parts:Mc(t,l),x:f,y:d,down:u}}function Mc({
-layout:t,size:e,scroll:n},o){let{order:r,tops:s}=t,a=Math.min(n,Math.max(0,t.total-1))+o,c=n+e.height-v,i=Math.max(0,r.indexOf(nt(t,a))),l=nt(t,c),u={lanes:r.slice(
-i,l<0?r.length:r.indexOf(l)+1).filter(p=>s[p]>=o),top:v+o,bottom:e.height};if(!o)return[u];let d={lanes:r.filter(p=>s[p]<o),top:v,bottom:v+o};return[u,d]}function ht(t,e,n){
+c)*i,u=(p,m)=>M+m-(o.tops[p]<l?0:t.scroll),d=(p,m)=>u(p,ee(o,p,m));return{width:r,pixels:s,w:a,t0:c,t1:c+s*a,scale:i,parts:vc(t,l),x:f,y:d,down:u}}function vc({
+layout:t,size:e,scroll:n},o){let{order:r,tops:s}=t,a=Math.min(n,Math.max(0,t.total-1))+o,c=n+e.height-M,i=Math.max(0,r.indexOf(nt(t,a))),l=nt(t,c),u={lanes:r.slice(
+i,l<0?r.length:r.indexOf(l)+1).filter(p=>s[p]>=o),top:M+o,bottom:e.height};if(!o)return[u];let d={lanes:r.filter(p=>s[p]<o),top:M,bottom:M+o};return[u,d]}function ht(t,e,n){
 let o=t.data.lane[n],r=t.rows.row[n];return r>=t.layout.shown[o]?null:{x:e.x(t.data.start[n]),y:Math.round(e.y(o,r)),width:Math.max(1,t.data.dur[n]*e.scale)}}var Ao={comm_prefixes:["nccl","ncclDev","rccl"],groups:[{key:"kernel",label:"Kernel",color:"#009e73",cats:["kernel"]},{key:"comm",label:"Communication",color:"#\
 d55e00",cats:[]},{key:"memory",label:"Copy, set",color:"#f0e442",cats:["gpu_memcpy","gpu_memset"]},{key:"runtime",label:"CUDA call",color:"#e69f00",cats:["cuda_\
 runtime","cuda_driver","privateuse1_runtime","privateuse1_driver","mtia_runtime","xpu_runtime"]},{key:"op",label:"CPU op",color:"#56b4e9",cats:["cpu_op"]},{key:"\
@@ -194,11 +194,11 @@ t,e,o);return r&&{x:e.x(t.data.start[n]),y:r.y,width:1}}function Fo(t,e){let n=d
 names.length)}}function Do(t,e,n){let{stripCanvas:o,stripContext:r}=t;if(t.strip===null||o.width<e||o.height<n){o.width=e,o.height=Math.max(n,o.height);let s=r.
 createImageData(e,o.height);t.strip={image:s,pixels:new Uint32Array(s.data.buffer)}}return t.strip}var je="#e5484d";function zo(t){let e=[0];for(let n of t.header.lanes)e.push(e[e.length-1]+n.count);return(t.header.races??[]).map(n=>({...n,event:Ic(t,n,e)}))}
 function Ic(t,{lane:e,at:n,dur:o},r){if(e<0)return-1;for(let s=r[e];s<r[e+1];s++)if(t.start[s]===n&&t.dur[s]===o)return s;return-1}function Bo(t,e,{x:n,t0:o,t1:r}){
-t.fillStyle=je;for(let{at:s}of e.races){if(s<o||s>r)continue;let a=Math.round(n(s));t.fillRect(a,v-14,1.5,14),t.beginPath(),t.moveTo(a,v-14),t.lineTo(a+9,v-10.5),
-t.lineTo(a,v-7),t.fill()}}var Ve="#d55e00",Uo=8;function Wo(t){let e=t.header.syncs??[];if(!e.length)return[];let n=[0];for(let r of t.header.lanes)n.push(n[n.length-1]+r.count);let o=new Map(
+t.fillStyle=je;for(let{at:s}of e.races){if(s<o||s>r)continue;let a=Math.round(n(s));t.fillRect(a,M-14,1.5,14),t.beginPath(),t.moveTo(a,M-14),t.lineTo(a+9,M-10.5),
+t.lineTo(a,M-7),t.fill()}}var Ve="#d55e00",Uo=8;function Wo(t){let e=t.header.syncs??[];if(!e.length)return[];let n=[0];for(let r of t.header.lanes)n.push(n[n.length-1]+r.count);let o=new Map(
 e.map(r=>[`${r.lane} ${r.at} ${r.dur}`,-1]));for(let r of new Set(e.map(s=>s.lane)))for(let s=n[r];s<n[r+1];s++){let a=`${r} ${t.start[s]} ${t.dur[s]}`;o.has(a)&&
 o.set(a,s)}return e.map(r=>({...r,event:o.get(`${r.lane} ${r.at} ${r.dur}`)??-1}))}function Go(t,e,{x:n,t0:o,t1:r}){t.fillStyle=Ve;for(let{at:s,dur:a}of e.syncs){
-if(s+a<o||s>r)continue;let c=Math.round(n(s));t.fillRect(c,v-Uo/2,Math.max(1.5,n(s+a)-c),Uo/2)}}var Nc=4e3;function Ko(t,e,n){let o=Eo(e),r=Oo(e),s=Qt(dt(e,!0)),a=ce(e,o,r),c=yo(t),i=new Set(e.header.lanes.flatMap((f,u)=>f.is_idle?[u]:[])),l=e.header.lanes.
+if(s+a<o||s>r)continue;let c=Math.round(n(s));t.fillRect(c,M-Uo/2,Math.max(1.5,n(s+a)-c),Uo/2)}}var Nc=4e3;function Ko(t,e,n){let o=Eo(e),r=Oo(e),s=Qt(dt(e,!0)),a=ce(e,o,r),c=yo(t),i=new Set(e.header.lanes.flatMap((f,u)=>f.is_idle?[u]:[])),l=e.header.lanes.
 map((f,u)=>u);return{data:e,options:n,dom:c,painter:Fo(c.canvas,e),rows:o,tone:r,hostTone:Hc(e,a),whole:s,extent:dt(e),view:[...s],index:a,launches:No(e),collapsed:i,
 order:l,pinned:new Set,filters:new Map,lanesPanel:null,layout:te(o.heights,i,l),steps:Fc(e),races:zo(e),syncs:Wo(e),marks:[],chosen:null,names:null,search:null,
 range:null,selected:null,focused:null,hover:null,hasFocus:!1,focusLane:-1,isArmed:!1,drag:null,held:new Set,pointerX:null,scroll:0,size:{width:0,height:0,gutter:150,
@@ -207,7 +207,7 @@ n=_t(t),o=Number.parseInt(e.dim.slice(1),16),r=((o&255)<<16|o&65280|o>>16)>>>0;r
 function T(t,e,n,o,r){e.addEventListener(n,o,r),t.cleanups.push(()=>e.removeEventListener(n,o,r))}function Hc({header:t},{first:e,laneRow:n,tone:o}){let r=t.lanes.
 findIndex(({kind:s,count:a})=>s==="host"&&a>0);return r<0?0:o[e[n[r]]]}function Fc(t){let e=new Set(t.header.step_names),n=[];if(!e.size)return n;for(let o=0;o<
 t.n;o++)e.has(t.name[o])&&t.header.lanes[t.lane[o]].kind==="host"&&n.push({t0:t.start[o],t1:t.start[o]+t.dur[o]});return n.length>Nc?[]:n.sort((o,r)=>o.t0-r.t0)}var Dc=4,zc={gutter:"pointer",ruler:"col-resize",overview:"ew-resize"};function Bc(t,e){let n=t.getBoundingClientRect();return[e.clientX-n.left,e.clientY-n.top]}
-function fe(t,e,n){return e<t.size.gutter?n<v?"corner":"gutter":n<A?"overview":n<v?"ruler":"plot"}function jo(t,e){let{canvas:n}=t.dom,o=r=>Bc(n,r);T(t,n,"point\
+function fe(t,e,n){return e<t.size.gutter?n<M?"corner":"gutter":n<A?"overview":n<M?"ruler":"plot"}function jo(t,e){let{canvas:n}=t.dom,o=r=>Bc(n,r);T(t,n,"point\
 erdown",r=>{if(r.button!==0)return;let[s,a]=o(r),c=fe(t,s,a);t.isArmed=!0,n.focus({preventScroll:!0}),n.setPointerCapture(r.pointerId);let i=c==="ruler"||c==="p\
 lot"&&r.shiftKey?"range":c;t.drag={kind:i,x:s,y:a,view:[...t.view],scroll:t.scroll,moved:!1,from:e.timeAt(s)},i==="overview"&&e.centre(Ge(t,s))}),T(t,n,"pointer\
 move",r=>{let[s,a]=o(r);if(t.drag===null){let c=fe(t,s,a);n.style.cursor=zc[c]??"default",c==="plot"?e.hover(s,a):e.leave()}else Uc(t,e,s,a)}),T(t,n,"pointerup",
@@ -227,12 +227,12 @@ function Gc(t,e,n){let o=n.key.length===1?n.key.toLowerCase():n.key;if(o in Ye)e
 "f")e.fit();else if(o==="z")e.zoomToFocused();else if(o==="l")e.follow();else if(o==="c")e.toggleFocusLane();else if(o==="p")e.pinFocusLane();else if(o==="/")t.
 dom.search.select();else if(o==="n")e.nextMatch(n.shiftKey?-1:1);else if(o==="+"||o==="=")e.zoom(.7,null);else if(o==="-")e.zoom(1/.7,null);else if(o==="Home"||
 o==="End")e.toEnd(o==="End");else if(o==="PageUp"||o==="PageDown")t.dom.frame.scrollBy(0,(o==="PageUp"?-.8:.8)*t.size.height);else return o==="Escape"?e.escape():
-!1;return!0}function Ze(t){let e=[0,0];for(let n of t)e[0]+=Ye[n][0],e[1]+=Ye[n][1];return e}function qo(t,e,n){let{x:o,t0:r,t1:s,width:a}=n,{gutter:c}=e.size,{ticks:i}=vo(r,s,a);t.fillStyle=e.colors.line,t.fillRect(c,v-1,a,1),t.textAlign="left";for(let{
-t:f,text:u}of i){let d=Math.round(o(f));t.fillStyle=e.colors.line,t.fillRect(d,v-8,1,8),t.fillStyle=e.colors.muted,d+60<e.size.width&&t.fillText(u,d+4,A+Ct/2)}let{
+!1;return!0}function Ze(t){let e=[0,0];for(let n of t)e[0]+=Ye[n][0],e[1]+=Ye[n][1];return e}function qo(t,e,n){let{x:o,t0:r,t1:s,width:a}=n,{gutter:c}=e.size,{ticks:i}=Mo(r,s,a);t.fillStyle=e.colors.line,t.fillRect(c,M-1,a,1),t.textAlign="left";for(let{
+t:f,text:u}of i){let d=Math.round(o(f));t.fillStyle=e.colors.line,t.fillRect(d,M-8,1,8),t.fillStyle=e.colors.muted,d+60<e.size.width&&t.fillText(u,d+4,A+Ct/2)}let{
 range:l}=e;l!==null&&l[1]>r&&l[0]<s&&Kc(t,e,l,n)}function Kc(t,e,n,{x:o,width:r}){let{gutter:s}=e.size,a=x(n[1]-n[0]),c=t.measureText(a).width+12,i=(o(n[0])+o(n[1]))/
 2,l=Math.min(Math.max(i-c/2,s),s+r-c);t.fillStyle=e.colors.tip,t.fillRect(l,A+3,c,Ct-6),t.fillStyle=e.colors.tipText,t.fillText(a,l+6,A+Ct/2)}function Yo(t,e,n){
 let{gutter:o,height:r}=e.size;t.fillStyle=e.colors.gutter,t.fillRect(0,0,o,r),t.textAlign="left";for(let s of n.parts){t.save(),t.beginPath(),t.rect(0,s.top,o-1,
-s.bottom-s.top),t.clip(),Je(t,e,n,s,0);for(let a of s.lanes)Xc(t,e,n,s,a);t.restore()}t.fillStyle=e.colors.line,t.fillRect(o-1,0,1,r),t.fillRect(0,v-1,o,1);for(let{
+s.bottom-s.top),t.clip(),Je(t,e,n,s,0);for(let a of s.lanes)Xc(t,e,n,s,a);t.restore()}t.fillStyle=e.colors.line,t.fillRect(o-1,0,1,r),t.fillRect(0,M-1,o,1);for(let{
 bottom:s}of n.parts.slice(1))t.fillRect(0,s-2,e.size.width,2)}function Xc(t,e,n,o,r){let{layout:s,colors:a,size:c}=e,i=e.rows.heights[r]>1,l=E/2+4,f=n.down(r,s.
 tops[r])+l,u=n.down(r,s.ends[r])-l,d=Math.round(Math.min(Math.max(f,o.top+l),u));t.fillStyle=a.muted,i&&Vc(t,12,d,e.collapsed.has(r)),t.fillStyle=r===e.focusLane&&
 e.hasFocus?a.accent:a.text,t.fillText(qc(t,jc(e,r),c.gutter-32),22,d)}function jc({data:t,filters:e},n){let{label:o}=t.header.lanes[n];return e.has(n)?`${o} (${e.
@@ -240,8 +240,8 @@ get(n)?.text})`:o}function Vc(t,e,n,o){let r=o?[[-2.5,-4],[3,0],[-2.5,4]]:[[-4,-
 let o=e.slice(0,100);if(o===e&&t.measureText(o).width<=n)return o;for(;o.length>1&&t.measureText(`${o}\u2026`).width>n;)o=o.slice(0,-1);return`${o}\u2026`}function Je(t,e,{
 down:n},{lanes:o},r){t.fillStyle=e.colors.lineSoft;for(let s of o)t.fillRect(r,Math.round(n(s,e.layout.ends[s]))-1,e.size.width-r,1)}var Yc=5,Zo=24;function Jo(t,e,{x:n,t0:o,t1:r}){let{gutter:s,width:a,height:c}=e.size;t.fillStyle=e.colors.accent,t.textAlign="left";for(let{at:i,dur:l,note:f}of e.
 marks){if(i+l<o||i>r)continue;let u=Math.max(s,Math.round(n(i))),d=Math.min(a,Math.max(u+2,n(i+l)));t.fillRect(u,A,d-u,Yc),t.globalAlpha=.5,i>=o&&t.fillRect(u,A,
-1,c-A),t.globalAlpha=1;let p=f.length>Zo?`${f.slice(0,Zo)}\u2026`:f;if(!p)continue;let m=t.measureText(p).width+8,g=Math.min(u,a-m);t.fillRect(g,A,m,v-A-9),t.fillStyle=
-e.colors.bg,t.fillText(p,g+4,A+(v-A-9)/2+.5),t.fillStyle=e.colors.accent}}function Qo({data:t,races:e},n){let{names:o,cats:r,lanes:s}=t.header,c=s[t.lane[n]].kind==="host"&&t.self[n]!==t.dur[n]?`, self ${x(t.self[n])}`:"",i=[o[t.name[n]].
+1,c-A),t.globalAlpha=1;let p=f.length>Zo?`${f.slice(0,Zo)}\u2026`:f;if(!p)continue;let m=t.measureText(p).width+8,g=Math.min(u,a-m);t.fillRect(g,A,m,M-A-9),t.fillStyle=
+e.colors.bg,t.fillText(p,g+4,A+(M-A-9)/2+.5),t.fillStyle=e.colors.accent}}function Qo({data:t,races:e},n){let{names:o,cats:r,lanes:s}=t.header,c=s[t.lane[n]].kind==="host"&&t.self[n]!==t.dur[n]?`, self ${x(t.self[n])}`:"",i=[o[t.name[n]].
 slice(0,400)||"(no name)"],l=Qe(t,n),f=t.name[n+s[t.lane[n]].enclosing-1];l&&i.push(`${l}, the innermost: ${o[f].slice(0,200)}`),i.push(t.flags[n]&C.instant?"in\
 stant":`${x(t.dur[n])}${c}`),i.push(`${r[t.cat[n]]||"no category"} \xB7 at ${Jc(t.start[n])}`);let u=t.launch[n];if(u>=0){let p=o[t.name[u]].slice(0,100);i.push(
 `launched by ${p}, ${x(t.start[n]-t.start[u])} earlier`)}let d=e.find(({event:p})=>p===n);return d&&i.push(`race: ${d.title}`),i}function Qe(t,e){let{enclosing:n}=t.
@@ -253,7 +253,7 @@ name[e]].slice(0,200)||"no name",o[t.cat[e]]||"no category"];return s.push(t.fla
 r.setTransform(n.ratio,0,0,n.ratio,0,0),r.font=Qc,r.textBaseline="middle",r.fillStyle=o.bg,r.fillRect(0,0,n.width,n.height);let s=J(t);for(let a of s.parts)ei(r,
 t,s,a);ui(r,t,s),qo(r,t,s),Jo(r,t,s),Go(r,t,s),Bo(r,t,s),Po(r,t,s),Yo(r,t,s)}function ei(t,e,n,o){let{gutter:r}=e.size;t.save(),t.beginPath(),t.rect(r,o.top,n.width,
 o.bottom-o.top),t.clip(),ni(t,e,n),Je(t,e,n,o,r),oi(t,e,n,o),fi(t,e,n),Ho(t,e,n),t.restore()}function ni(t,e,{x:n,t0:o,t1:r}){t.fillStyle=e.colors.band,t.globalAlpha=
-e.colors.bandAlpha,e.steps.forEach((s,a)=>{a%2===0&&s.t1>o&&s.t0<r&&t.fillRect(n(s.t0),v,Math.max(1,n(s.t1)-n(s.t0)),e.size.height)}),t.globalAlpha=1}function oi(t,e,n,o){
+e.colors.bandAlpha,e.steps.forEach((s,a)=>{a%2===0&&s.t1>o&&s.t0<r&&t.fillRect(n(s.t0),M,Math.max(1,n(s.t1)-n(s.t0)),e.size.height)}),t.globalAlpha=1}function oi(t,e,n,o){
 let{painter:r,size:s}=e,a=ri(e,n,o);if(!a.length)return;let{pixels:c}=n,{image:i,pixels:l}=Do(r,c,a.length);l.fill(0,0,i.width*a.length);let f=a.flatMap(({lane:p,
 row:m},g)=>si(e,n,p,m,l,g*i.width));r.stripContext.putImageData(i,0,0,0,0,c,a.length),t.imageSmoothingEnabled=!1;let[u,d]=[s.gutter,c/s.ratio];a.forEach(({lane:p,
 row:m},g)=>{let w=Math.round(n.y(p,m));t.drawImage(r.stripCanvas,0,g,c,1,u,w,d,E-1)}),ai(t,e,n,f)}function ri(t,{y:e},{lanes:n,top:o,bottom:r}){let s=[];for(let a of n)
@@ -271,8 +271,8 @@ colors.text,1),e.selected!==null&&Lt(t,e,n,e.selected,e.colors.accent,2.5),e.foc
 i,c.y,Math.max(2,Math.min(c.x+c.width,e.size.width+4)-i),E-1),t.setLineDash([])}function ui(t,e,{x:n,width:o}){if(e.range===null)return;let{gutter:r,height:s}=e.
 size,a=l=>Math.min(Math.max(l,r),r+o),[c,i]=e.range.map(l=>a(n(l)));i<=r||c>=r+o||(t.fillStyle=e.colors.accent,t.globalAlpha=e.colors.rangeAlpha,t.fillRect(c,A,
 i-c,s-A),t.globalAlpha=1,c>r&&t.fillRect(c-.5,A,1,s),i<r+o&&t.fillRect(i-.5,A,1,s))}function or(t){let e=new Uint8Array(D.groups.length);for(let n of t.index.tone)
-e[n/W|0]=1;return D.groups.flatMap((n,o)=>e[o]?[[n.label,t.tones.css[o*W]]]:[])}var rr=2e3;function wt(t){if(t.isReleased)return;let{frame:e,stage:n,canvas:o}=t.dom,r=Math.max(1,e.clientWidth),s=Math.max(v+E,e.clientHeight),a=window.devicePixelRatio||
-1;n.style.height=`${Math.max(s,Math.ceil(t.layout.total+v))}px`;let{size:c}=t;c.width!==r||c.height!==s||c.ratio!==a?(t.size={width:r,height:s,ratio:a,gutter:Math.
+e[n/W|0]=1;return D.groups.flatMap((n,o)=>e[o]?[[n.label,t.tones.css[o*W]]]:[])}var rr=2e3;function wt(t){if(t.isReleased)return;let{frame:e,stage:n,canvas:o}=t.dom,r=Math.max(1,e.clientWidth),s=Math.max(M+E,e.clientHeight),a=window.devicePixelRatio||
+1;n.style.height=`${Math.max(s,Math.ceil(t.layout.total+M))}px`;let{size:c}=t;c.width!==r||c.height!==s||c.ratio!==a?(t.size={width:r,height:s,ratio:a,gutter:Math.
 round(Math.min(188,Math.max(132,r*.2),r*.35))},o.width=Math.round(r*a),o.height=Math.round(s*a),o.style.width=`${r}px`,o.style.height=`${s}px`,de(t)):S(t)}function ar(t,e){
 if(t.isReleased!==e)return;if(t.isReleased=!e,e){t.size={...t.size,width:0},wt(t);return}let{canvas:n}=t.dom;for(let o of[n,t.painter.stripCanvas])o.width=o.height=
 0;t.painter.strip=null,t.overview=null}function de(t){if(t.isReleased)return;let e=performance.now();t.scroll=t.dom.frame.scrollTop,nr(t),t.script.push(performance.
@@ -285,7 +285,7 @@ o.isHit[i]));let a=new Uint8Array(e.n),c=e.header.lanes.map((i,l)=>r.get(l)?.isH
 t.chosen={keep:a,index:ce(e,t.rows,t.tone,a)}}S(t)}function tn(t){let{rows:e,collapsed:n,order:o,pinned:r}=t;t.layout=te(e.heights,n,o,r.size),wt(t)}function rt(t){
 t.options.onSelect?.({range:t.range&&[...t.range],event:t.selected,names:t.names&&new Set(t.names)})}function st(t,e,n=!1){let{data:o,view:r,dom:s,layout:a}=t;s.
 tip.hidden=!0,t.hover=null;let c=ae(o,t.rows,e),[i,l]=[o.start[c],o.start[c]+o.dur[c]],f=o.lane[c];t.rows.row[c]>=a.shown[f]&&t.collapsed.delete(f)&&tn(t);let u=ee(
-t.layout,f,t.rows.row[c]),d=t.size.height-v,p=ne(t),m=u<p;!m&&u<t.scroll+p?s.frame.scrollTop=u-p-8:!m&&u+E>t.scroll+d&&(s.frame.scrollTop=u+E+8-d);let g=r[1]-r[0],
+t.layout,f,t.rows.row[c]),d=t.size.height-M,p=ne(t),m=u<p;!m&&u<t.scroll+p?s.frame.scrollTop=u-p-8:!m&&u+E>t.scroll+d&&(s.frame.scrollTop=u+E+8-d);let g=r[1]-r[0],
 w=g/(t.size.width-t.size.gutter);n?ot(t,sr(i,l,4)):l-i<3*w?ot(t,sr(i,l,30)):(l<r[0]+g*.02||i>r[1]-g*.02)&&ot(t,[(i+l-g)/2,(i+l+g)/2]),S(t)}function sr(t,e,n){let o=e>
 t?(e-t)*n/2:500;return[(t+e)/2-o,(t+e)/2+o]}function Pt(t,e){e<0||(t.focused=e,t.focusLane=t.data.lane[e],t.dom.spoken.textContent=ue(t.data,e),st(t,e))}function di(t,e){let n=t.index.laneRow[t.data.lane[e]]+t.rows.row[e],o=K(t.index,n,t.data.start[e]);for(;o<t.index.first[n+1]&&t.index.at[o]!==e;)o++;return{r:n,
 p:o}}function cr(t,e,n){let o=ae(t.data,t.rows,e);if(n==="left"||n==="right"){let{r:c,p:i}=di(t,o),l=n==="left"?i-1:i+1;return l>=t.index.first[c]&&l<t.index.first[c+
@@ -308,22 +308,22 @@ view[1]-t.view[0])/2;Ht(t,[e-n,e+n])}function pr(t,e){let{extent:n,view:o}=t,r=o
 t,t.whole),toEnd:e=>pr(t,e)}}function gi(t){return{timeAt:e=>wr(t,e),hover:(e,n)=>bi(t,e,n),leave(){t.pointerX=null,br(t,null)},click:(e,n)=>yi(t,e,n),zoomToEventAt(e,n){
 let o=me(t,e,n);o!==null&&st(t,o,!0)},dragRange(e,n){t.range=[Math.min(e,n),Math.max(e,n)],S(t)},finishRange:()=>rt(t),measureTo(e,n){let[o,r]=[t.selected,me(t,
 e,n)];return o===null||r===null||o===r?!1:(t.range=mo(t.data,o,r),t.selected=null,rt(t),S(t),!0)},clearRange(){t.range!==null&&(t.range=null,rt(t),S(t))},toggleLane:e=>It(
-t,nt(t.layout,oe(t,e))),dropLane(e,n){let[o,r]=[e,n].map(s=>nt(t.layout,oe(t,s)));Nt(t,o,r<0?n<v?0:t.order.length-1:t.order.indexOf(r))}}}function wi(t){return{
+t,nt(t.layout,oe(t,e))),dropLane(e,n){let[o,r]=[e,n].map(s=>nt(t.layout,oe(t,s)));Nt(t,o,r<0?n<M?0:t.order.length-1:t.order.indexOf(r))}}}function wi(t){return{
 zoomToFocused(){let e=t.focused??t.selected;e!==null&&st(t,e,!0)},toggleFocusLane:()=>It(t,mr(t)),pinFocusLane:()=>he(t,mr(t)),arrow(e){t.focused!==null?Pt(t,cr(
 t,t.focused,e)):e==="left"||e==="right"?pe(t,(e==="left"?-1:1)*80):t.dom.frame.scrollBy(0,(e==="up"?-2:2)*E)},enter(){let{focused:e}=t;e===null?Pt(t,lr(t,xr(t))):
-yr(t,e)},follow(){t.focused!==null&&Pt(t,ir(t,t.focused))},escape:()=>xi(t),search:e=>ge(t,e),nextMatch:e=>Mi(t,e),hold:e=>vi(t,e),focusChanged(e){t.hasFocus=e,
+yr(t,e)},follow(){t.focused!==null&&Pt(t,ir(t,t.focused))},escape:()=>xi(t),search:e=>ge(t,e),nextMatch:e=>vi(t,e),hold:e=>Mi(t,e),focusChanged(e){t.hasFocus=e,
 S(t)}}}function wr(t,e){let n=J(t);return n.t0+(e-t.size.gutter)/n.scale}function me(t,e,n){let{index:o,layout:r,size:s}=t,a=ko(r,oe(t,n));if(a===null||e<s.gutter||
-n<v)return null;let c=pi/J(t).scale,i=le(o,o.laneRow[a.lane]+a.row,wr(t,e),c);return i<0?null:i}function bi(t,e,n){let{dom:o}=t;t.pointerX=e;let r=me(t,e,n);r!==
-null&&Mo(o,Qo(t,r),e+o.frame.offsetLeft,n+o.frame.offsetTop),br(t,r)}function br(t,e){e===null&&(t.dom.tip.hidden=!0),e!==t.hover&&(t.hover=e,t.options.onHover?.(
+n<M)return null;let c=pi/J(t).scale,i=le(o,o.laneRow[a.lane]+a.row,wr(t,e),c);return i<0?null:i}function bi(t,e,n){let{dom:o}=t;t.pointerX=e;let r=me(t,e,n);r!==
+null&&vo(o,Qo(t,r),e+o.frame.offsetLeft,n+o.frame.offsetTop),br(t,r)}function br(t,e){e===null&&(t.dom.tip.hidden=!0),e!==t.hover&&(t.hover=e,t.options.onHover?.(
 e),S(t))}function yi(t,e,n){let o=me(t,e,n);t.focused=o,o===null&&(t.range=null),yr(t,o)}function yr(t,e){t.selected=e,e!==null&&(t.dom.spoken.textContent=`sele\
 cted ${ue(t.data,e)}`),rt(t),S(t)}function xr(t){let e=J(t).parts.reverse().flatMap(({lanes:n})=>n);return[...e,...t.order.slice(t.order.indexOf(e[e.length-1])+
 1)]}function mr(t){return t.focusLane>=0?t.focusLane:xr(t)[0]??-1}function xi(t){if(t.search!==null)t.dom.search.value="",ge(t,"");else if(t.focused!==null&&t.focused!==
 t.selected)t.focused=null;else if(t.selected!==null||t.range!==null)Object.assign(t,{selected:null,range:null,focused:null}),rt(t);else return!1;return t.isArmed=
-!1,S(t),!0}function ge(t,e){let n=fr(t,e);return t.search=n,t.dom.matches.textContent=n&&`${O(n.count)} ${n.count===1?"match":"matches"}`,bt(t),n?.count??0}function Mi(t,e){
+!1,S(t),!0}function ge(t,e){let n=fr(t,e);return t.search=n,t.dom.matches.textContent=n&&`${O(n.count)} ${n.count===1?"match":"matches"}`,bt(t),n?.count??0}function vi(t,e){
 let{search:n}=t;if(n===null||n.count===0)return;let{found:o,ordinal:r}=ur(t,n,e);n.at=o,t.dom.matches.textContent=`${O(r)} of ${O(n.count)}`,t.selected=o,Pt(t,o),
-rt(t)}function vi(t,e){let n=([s,a],c)=>{s&&rn(t,Math.exp(-s*2.2*c),t.pointerX),a&&pe(t,a*900*c)};if(matchMedia("(prefers-reduced-motion: reduce)").matches){n(Ze(
+rt(t)}function Mi(t,e){let n=([s,a],c)=>{s&&rn(t,Math.exp(-s*2.2*c),t.pointerX),a&&pe(t,a*900*c)};if(matchMedia("(prefers-reduced-motion: reduce)").matches){n(Ze(
 [e]),.12);return}if(t.held.has(e))return;t.held.add(e);let o=null,r=s=>{let a=o===null?.016666666666666666:Math.min(.05,(s-o)/1e3);o=s,n(Ze(t.held),a),t.beforeFrame=
-t.held.size?r:null,t.held.size&&S(t)};t.beforeFrame=r,S(t)}function Mr(t){let{lanesButton:e,lanes:n}=t.dom;T(t,e,"click",()=>{t.lanesPanel??=ki(t),n.hidden=!n.hidden,e.setAttribute("aria-expanded",String(!n.hidden)),t.lanesPanel.
+t.held.size?r:null,t.held.size&&S(t)};t.beforeFrame=r,S(t)}function vr(t){let{lanesButton:e,lanes:n}=t.dom;T(t,e,"click",()=>{t.lanesPanel??=ki(t),n.hidden=!n.hidden,e.setAttribute("aria-expanded",String(!n.hidden)),t.lanesPanel.
 update()})}function ki(t){let e=t.data.header.lanes.map((o,r)=>Ai(t,r)),n=h("ul",{"aria-label":"Lanes"});return t.dom.lanes.replaceChildren(n),{update(){let{activeElement:o}=document;
 n.append(...t.order.map(r=>e[r].node));for(let r of e)r.update();o instanceof HTMLElement&&n.contains(o)&&o.focus()}}}function Ai(t,e){let{label:n}=t.data.header.
 lanes[e],o=(f,u,d)=>h("button",{type:"button",title:u,"aria-label":`${u}: ${n}`,onclick:d},f),r=o("Pin","Pin on top",()=>he(t,e)),s=o("\u2191","Move up",()=>Nt(
@@ -333,14 +333,14 @@ setAttribute("data-lm-suppress-shortcuts","true");let l=h("span",{class:"cltl-la
 -pressed",String(t.pinned.has(e))),c.setAttribute("aria-pressed",String(t.collapsed.has(e)))}}}var Ti=460,Si=150,Ei="800px 0px";function kr(t,e,n={}){let o=Ko(t,e,n),r=gr(o);jo(o,r),Vo(o,r),$i(o,r),Ar(o,o.mode),Oi(o),wt(o);let s=new ResizeObserver(()=>wt(
 o));s.observe(o.dom.frame);let a=new IntersectionObserver(c=>ar(o,c[c.length-1].isIntersecting),{rootMargin:Ei});return a.observe(o.dom.frame),o.cleanups.push(()=>s.
 disconnect(),()=>a.disconnect()),de(o),Ci(o,r)}function Ar(t,e){Object.assign(t,qe(e)),bo(t.dom.host,t.colors),xo(t.dom,or(t)),S(t)}function Oi({dom:t,layout:e,
-options:n}){let o=n.height??Math.min(Ti,Math.max(Si,e.total+v));t.frame.style.height=`${Math.round(o)+2}px`}function $i(t,e){let{dom:n}=t;T(t,n.zoomIn,"click",()=>e.
-zoom(.5,null)),T(t,n.zoomOut,"click",()=>e.zoom(2,null)),T(t,n.fit,"click",e.fit),Mr(t),T(t,n.next,"click",()=>e.nextMatch(1)),T(t,n.previous,"click",()=>e.nextMatch(
+options:n}){let o=n.height??Math.min(Ti,Math.max(Si,e.total+M));t.frame.style.height=`${Math.round(o)+2}px`}function $i(t,e){let{dom:n}=t;T(t,n.zoomIn,"click",()=>e.
+zoom(.5,null)),T(t,n.zoomOut,"click",()=>e.zoom(2,null)),T(t,n.fit,"click",e.fit),vr(t),T(t,n.next,"click",()=>e.nextMatch(1)),T(t,n.previous,"click",()=>e.nextMatch(
 -1)),T(t,n.frame,"scroll",()=>S(t),{passive:!0})}function Ci(t,e){return{setTheme:n=>Ar(t,n),fit:e.fit,zoomTo:(n,o)=>e.show([n,o]),getView:()=>[...t.view],select(n=null){
 t.selected=n,n!==null&&st(t,n),S(t)},setRange(n,o=null){t.range=n===null||o===null?null:[n,o],S(t)},setNames(n){t.names=n===null?null:new Set(n),bt(t)},raceOf:n=>t.
-races.find(o=>o.event===n&&n!==null)?.race??null,showRace:n=>vr(t,t.races.find(o=>o.race===n)),showSync:n=>vr(t,t.syncs.find(o=>o.group===n)),setMarks(n){t.marks=
+races.find(o=>o.event===n&&n!==null)?.race??null,showRace:n=>Mr(t,t.races.find(o=>o.race===n)),showSync:n=>Mr(t,t.syncs.find(o=>o.group===n)),setMarks(n){t.marks=
 n,S(t)},search(n){return t.dom.search.value=n,ge(t,n)},focus:()=>t.dom.canvas.focus({preventScroll:!0}),resize:()=>wt(t),boxOf:n=>Ri(t,n),stats:()=>({frames:t.script.
 length,script:[...t.script]}),destroy:()=>_i(t)}}function _i(t){t.isGone=!0,cancelAnimationFrame(t.pending);for(let e of t.cleanups.splice(0))e();t.dom.host.remove()}
-function vr(t,e){if(e){if(e.event>=0)t.focused=e.event,st(t,e.event);else if(e.at<t.view[0]||e.at>t.view[1]){let n=(t.view[1]-t.view[0])/2;gt(t,[e.at-n,e.at+n])}
+function Mr(t,e){if(e){if(e.event>=0)t.focused=e.event,st(t,e.event);else if(e.at<t.view[0]||e.at>t.view[1]){let n=(t.view[1]-t.view[0])/2;gt(t,[e.at-n,e.at+n])}
 S(t)}}function Ri(t,e){let n=J(t),o=t.data.lane[e];if(t.rows.row[e]>=t.layout.shown[o])return null;let r=n.x(t.data.start[e]),s=t.data.dur[e]*n.scale;return{x:r,
 y:n.y(o,t.rows.row[e]),width:s,height:E-1}}function Li(t,e){let n=t.header.lanes[t.lane[e]],o=[["Kind",t.header.cats[t.cat[e]]],["Start",x(t.start[e])],["Duration",x(t.dur[e])]];return n.kind==="host"&&t.
 self[e]!==t.dur[e]&&o.push(["Self time",x(t.self[e])]),o.push([n.kind==="device"?"Stream":"Thread",n.label]),t.launch[e]>=0&&o.push(...Pi(t,e)),o.push(...Fi(t,e)),
@@ -352,7 +352,7 @@ ited",x(t.start[e]-t.start[n])]]}var Ii=60;function Ni(t,e){let n=[],o=t.detailO
 red memory",blocks_per_sm:"Blocks per SM",warps_per_sm:"Warps per SM",occupancy_pct:"Occupancy",num_bytes:"Bytes",flops:"FLOPs",step:"Step",correlation_id:"Corr\
 elation id",external_id:"External id",sequence_nr:"Sequence number",graph_id:"CUDA graph",graph_node_id:"Graph node",collective:"Collective",process_group:"Proc\
 ess group",stack:"Call stack"};function Fi(t,e){let n=[];for(let[o,r]of Object.entries(t.detail(e)))r===null||r===""||n.push([Hi[o]??o,Di(o,r)]);return n}function Di(t,e){
-return t.endsWith("_bytes")?M(Number(e)):t==="occupancy_pct"?`${e} %`:typeof e=="number"?O(e):String(e)}function Tr(t,e,n){if(n===null){t.replaceChildren();return}
+return t.endsWith("_bytes")?v(Number(e)):t==="occupancy_pct"?`${e} %`:typeof e=="number"?O(e):String(e)}function Tr(t,e,n){if(n===null){t.replaceChildren();return}
 let o=h("dl",{class:"cl-facts"});for(let[r,s]of Li(e,n))o.append(h("dt",{},r),h("dd",{},s));t.replaceChildren(h("h3",{"aria-level":2,class:"cl-event"},e.header.
 names[e.name[n]]),o)}var zi=500;function Sr(t,e,{onChange:n,onShow:o}){let r=h("ul",{class:"cl-mark-list","aria-label":"Marks"});t.replaceChildren(r);let s=l=>{a(l),n(l)},a=l=>{i.marks=
 [...l].sort((f,u)=>f.at-u.at),t.hidden=l.length===0,r.replaceChildren(...i.marks.map(c))},c=l=>{let f=l.note||"(no note)",u=l.dur?`${x(l.at)}, ${x(l.dur)} long`:
@@ -375,14 +375,14 @@ null))}),d=async()=>{await u,a.isConnected&&await n.react(a,_r(f),Rr(f),$r)},p=m
 values:e}){let n=0;for(let o=1;o<e.length;o++)e[o]>e[n]&&(n=o);return{ts:t[n],value:e[n]}}function Cr(t,e){return e.find(([n])=>t>=n)??e[e.length-1]}function Vi(t,e){
 let[n,o]=t.map(r=>r*e);return n===o?null:[Math.min(n,o),Math.max(n,o)]}function _r({series:t,view:e,theme:n,time:o,bytes:r}){return t.map(s=>{let a=Or(s,e),c=yt(
 s.label,n);return{type:"scatter",mode:"lines",name:s.label,x:a.ts.map(i=>i/o[0]),y:a.values.map(i=>i/r[0]),line:{shape:"hv",width:1.5,color:c},fill:t.length===1?
-"tozeroy":"none",fillcolor:`rgba(${pt(c).join(",")},${Lr[n].fill})`,text:a.values.map((i,l)=>`${M(i)} at ${x(a.ts[l])}`),hoverinfo:"text+name"}})}function Rr(t){
+"tozeroy":"none",fillcolor:`rgba(${pt(c).join(",")},${Lr[n].fill})`,text:a.values.map((i,l)=>`${v(i)} at ${x(a.ts[l])}`),hoverinfo:"text+name"}})}function Rr(t){
 let{range:e,view:n,time:o,bytes:r}=t;t.width=t.root.clientWidth||t.width;let{text:s,grid:a,range:c}=Lr[t.theme],i={gridcolor:a,zerolinecolor:a,linecolor:a,tickcolor:a,
 fixedrange:!0,separatethousands:!0};return{height:200,margin:{l:sn(t.width),r:1,t:22,b:34},paper_bgcolor:"rgba(0,0,0,0)",plot_bgcolor:"rgba(0,0,0,0)",font:{color:s,
 size:11,family:"inherit"},dragmode:"select",selectdirection:"h",showlegend:t.series.length>1,legend:{orientation:"h",x:0,y:1.18},hovermode:"closest",newselection:{
 line:{color:s,width:1}},xaxis:{...i,range:n.map(l=>l/o[0]),ticksuffix:` ${o[1]}`},yaxis:{...i,rangemode:"tozero",ticksuffix:` ${r[1]}`},shapes:e===null?[]:[Yi(e,
 c,o[0])],annotations:qi(t)}}function qi({series:t,peaks:e,view:n,theme:o,time:r,bytes:s}){return e.map((a,c)=>{let i=yt(t[c].label,o);return{x:a.ts/r[0],y:a.value/
-s[0],text:`peak ${M(a.value)}`,showarrow:!0,arrowhead:0,arrowwidth:1,ax:a.ts>(n[0]+n[1])/2?-44:44,ay:-10,bgcolor:"rgba(0,0,0,0)",font:{color:i,size:11},arrowcolor:i}})}
-function Yi([t,e],n,o){return{type:"rect",xref:"x",yref:"paper",x0:t/o,x1:e/o,y0:0,y1:1,fillcolor:n,opacity:.18,line:{width:1,color:n},layer:"below"}}var Ft=44,Ir=8,Zi=2e3;function Nr({unit:t,column:e},n){return n===void 0||Number.isNaN(n)?"-":e.endsWith("_bytes")?M(n):t==="%"?L(n):`${Math.round(n).toLocaleString(
+s[0],text:`peak ${v(a.value)}`,showarrow:!0,arrowhead:0,arrowwidth:1,ax:a.ts>(n[0]+n[1])/2?-44:44,ay:-10,bgcolor:"rgba(0,0,0,0)",font:{color:i,size:11},arrowcolor:i}})}
+function Yi([t,e],n,o){return{type:"rect",xref:"x",yref:"paper",x0:t/o,x1:e/o,y0:0,y1:1,fillcolor:n,opacity:.18,line:{width:1,color:n},layer:"below"}}var Ft=44,Ir=8,Zi=2e3;function Nr({unit:t,column:e},n){return n===void 0||Number.isNaN(n)?"-":e.endsWith("_bytes")?v(n):t==="%"?L(n):`${Math.round(n).toLocaleString(
 "en-US")} ${t}`}function an(t,e){let[n,o]=[0,t.length];for(;n<o;){let r=n+o>>1;t[r]<=e?n=r+1:o=r}return n-1}function Hr(t,e=0){return t.reduce((n,o)=>o>n?o:n,e)}
 function Fr(t,e,n,{theme:o,view:r}){let a=n.filter(({column:g})=>e.some(({values:w})=>w[g].some(b=>!Number.isNaN(b)))).map(g=>({gauge:g,largest:g.full??Math.max(
 ...e.map(({values:w})=>Hr(w[g.column])),1e-9)})),c=h("p",{class:"cl-metrics-legend"}),l=F("svg",{class:"cl-metrics-plot",role:"img","aria-label":"Readings of th\
@@ -431,7 +431,7 @@ d?dl[l]:m,t.fillRect(n,w,Math.max(o-1,.6),V-1),t.globalAlpha=1,!(o<=30)&&(t.save
 g,t.fillText(`${u}  ${f.format(a.weight[e])}`,n+4,w+V/2),t.restore())}function gl(t,{x:e,width:n,row:o},r){t.strokeStyle=r,t.lineWidth=2,t.strokeRect(e+1,o*V+1,
 Math.max(n-3,1),V-3)}function wl({weight:t,before:e},n,o,r,{colorOf:s}){if(e){let c=(t[n]-e[n])/Math.max(t[n],e[n],1),i=Math.round(Math.min(1,Math.abs(c))*80),[
 l,f]=[c>0?"#d1493f":"#2f6fd0",r==="dark"?"#4a525c":"#dfe3e8"];return[`color-mix(in srgb, ${l} ${i}%, ${f})`,r==="dark"||i>55?"#ffffff":"#000000"]}if(s)return n?
-s(n,o,r):r==="dark"?["#4a525c","#ffffff"]:["#dfe3e8","#000000"];let a=ul[r];return[a[n?mt(o)%a.length:0],Vr[r]]}function be(t,e){let n=bl(t,e),o=h("div",{class:"mm-tools"},n.input,n.reset,n.found);return t.replaceChildren(o,n.stage,n.spoken),Ml(n),{show(r){n.graph?.parent!==
+s(n,o,r):r==="dark"?["#4a525c","#ffffff"]:["#dfe3e8","#000000"];let a=ul[r];return[a[n?mt(o)%a.length:0],Vr[r]]}function be(t,e){let n=bl(t,e),o=h("div",{class:"mm-tools"},n.input,n.reset,n.found);return t.replaceChildren(o,n.stage,n.spoken),vl(n),{show(r){n.graph?.parent!==
 r.parent&&Object.assign(n,{root:0,focus:-1}),n.graph=r,n.reset.hidden=n.root===0,n.query&&fn(n,n.input.value),xt(n)},zoom:r=>Dt(n,r),search(r){n.input.value=r,fn(
 n,r)},get graph(){return n.graph},get root(){return n.root},boxes:()=>n.boxes,textOf:r=>n.graph?e.textOf(r):"",setTheme(r){n.theme=r,xt(n)},resize(){t.clientWidth!==
 n.width&&xt(n)},destroy(){cancelAnimationFrame(n.pending),t.replaceChildren()}}}function bl(t,e){let n=h("canvas",{class:"mm-flame-canvas",tabindex:0,role:"appl\
@@ -445,11 +445,11 @@ t.boxes=qr(o,r,t.width),Yr(e,t.boxes,{graph:o,root:r,focus:s,query:a,theme:c,wid
 !0,xt(t),t.options.onZoom(e)}function fn(t,e){t.query=e.trim().toLowerCase(),xt(t),t.found.textContent=t.query&&t.graph?xl(t,t.graph):""}function xl({options:t,
 query:e},n){let o=n.parent.length,[r,s]=[new Uint8Array(o),new Uint8Array(o)],[a,c]=[0,0];for(let i=1;i<o;i++){let l=n.parent[i];r[i]=t.textOf(i).toLowerCase().
 includes(e)?1:0,s[i]=s[l]||r[l]?1:0,!(!r[i]||s[i])&&(a+=n.weight[i],c+=n.num[i])}return c?Zr(t,n,a,c):"nothing fits"}function Zr(t,e,n,o){let r=e.weight[0]?100*
-n/e.weight[0]:0;return t.amountOf(n,o).replace("%",L(r))}function Ml(t){let{canvas:e,tip:n,input:o}=t;t.reset.addEventListener("click",()=>Dt(t,0)),o.addEventListener(
-"input",()=>fn(t,o.value)),e.addEventListener("click",r=>{let s=Jr(t,r);s&&Dt(t,s.node)}),e.addEventListener("pointermove",r=>vl(t,r)),e.addEventListener("point\
+n/e.weight[0]:0;return t.amountOf(n,o).replace("%",L(r))}function vl(t){let{canvas:e,tip:n,input:o}=t;t.reset.addEventListener("click",()=>Dt(t,0)),o.addEventListener(
+"input",()=>fn(t,o.value)),e.addEventListener("click",r=>{let s=Jr(t,r);s&&Dt(t,s.node)}),e.addEventListener("pointermove",r=>Ml(t,r)),e.addEventListener("point\
 erleave",()=>{n.hidden=!0}),e.addEventListener("keydown",r=>{!t.graph||r.altKey||r.ctrlKey||r.metaKey||Al(t,t.graph,r.key)&&(r.preventDefault(),r.stopPropagation())})}
 function Jr({canvas:t,boxes:e},n){let o=t.getBoundingClientRect(),[r,s]=[n.clientX-o.left,Math.floor((n.clientY-o.top)/V)];return e.find(a=>a.row===s&&a.x<=r&&r<
-a.x+Math.max(a.width,1))}function vl(t,e){let{tip:n,graph:o,stage:r}=t,s=Jr(t,e);if(n.hidden=!s,!s||!o)return;n.replaceChildren(...Qr(t,o,s.node).map(c=>h("div",
+a.x+Math.max(a.width,1))}function Ml(t,e){let{tip:n,graph:o,stage:r}=t,s=Jr(t,e);if(n.hidden=!s,!s||!o)return;n.replaceChildren(...Qr(t,o,s.node).map(c=>h("div",
 {},c)));let a=r.getBoundingClientRect();n.style.left=`${Math.max(Math.min(e.clientX-a.left+12,t.width-n.offsetWidth-4),0)}px`,n.style.top=`${e.clientY-a.top+16}\
 px`}function Qr({options:t},e,n){let o=[t.textOf(n),Zr(t,e,e.weight[n],e.num[n])];if(e.before){let r=e.weight[n]-e.before[n];o.push(`${r<0?"\u2212":"+"}${t.format(
 Math.abs(r))} against the other run`)}return[...o,...t.notesOf?.(n)??[]].filter(Boolean)}function kl({boxes:t,focus:e},{parent:n},o){let r=t.find(({node:i})=>i===
@@ -481,18 +481,18 @@ c.length;d++){let p=u[d]<0?-1:e[u[d]];p<0||!f[l[d]].startsWith("alloc")||!(i[d]>
 names:null},isCompared:o!==null,baseline:o,tones:_t(n)},i=b=>{Object.assign(c,b),w()},l=j("By",s,c.by,b=>i({by:b})),f=j("Width",a,c.weight,b=>i({weight:b})),u=Q(
 "Show in the timeline","Select the longest call of this node in the timeline",()=>{let b=Fl(c,m.root);b>=0&&r(b)}),d=h("p",{class:"mm-muted cl-flame-note",role:"\
 status"}),p=h("div",{class:"cl-flame-graph"});t.replaceChildren(h("div",{class:"mm-tools"},l.group,f.group,...Ll(c,i),u),d,p);let m=be(p,{theme:n,label:"Costs b\
-y call path",placeholder:"Search names",searchLabel:"Search call paths",textOf:b=>un(e,Mt(c),b),amountOf:(b,y)=>`${dn(c)(b)} (%), ${$(y,Il(c))}`,format:b=>dn(c)(
-b),notesOf:b=>[Nl(c,b)],colorOf:(b,y)=>Hl(c,b,y),onZoom(b){u.hidden=b===0}});u.hidden=!0;let g=!1,w=()=>{if(g=t.hidden===!0,g)return;let b=Mt(c),y=X(e,{...c.selection,
+y call path",placeholder:"Search names",searchLabel:"Search call paths",textOf:b=>un(e,vt(c),b),amountOf:(b,y)=>`${dn(c)(b)} (%), ${$(y,Il(c))}`,format:b=>dn(c)(
+b),notesOf:b=>[Nl(c,b)],colorOf:(b,y)=>Hl(c,b,y),onZoom(b){u.hidden=b===0}});u.hidden=!0;let g=!1,w=()=>{if(g=t.hidden===!0,g)return;let b=vt(c),y=X(e,{...c.selection,
 names:null}),{weight:k,num:P}=os(e,b,c.weight,y,c.selection.range),R={parent:b.parent,depth:b.depth,children:b.children,weight:k,num:P},I=Rl(c,b);m.show(I?{...R,
-before:I}:R),d.textContent=Pl(c,k[0])};return w(),{flame:m,get paths(){return Mt(c)},update:b=>i({selection:b}),shown(){g&&w()},setGrouping(b){l.mark(b),i({by:b})},
-setWeight(b){f.mark(b),i({weight:b})},setTheme(b){c.tones=_t(b),m.setTheme(b)},resize:()=>m.resize(),destroy:()=>m.destroy()}}function Mt({data:t,known:e,by:n,baseline:o}){
+before:I}:R),d.textContent=Pl(c,k[0])};return w(),{flame:m,get paths(){return vt(c)},update:b=>i({selection:b}),shown(){g&&w()},setGrouping(b){l.mark(b),i({by:b})},
+setWeight(b){f.mark(b),i({weight:b})},setTheme(b){c.tones=_t(b),m.setTheme(b)},resize:()=>m.resize(),destroy:()=>m.destroy()}}function vt({data:t,known:e,by:n,baseline:o}){
 let r=e.get(n)??es(t,n);return!e.has(n)&&o&&n==="tree"&&Kr(r,o),e.set(n,r),r}function Rl({by:t,weight:e,selection:n,isCompared:o},r){if(!(!o||t!=="tree"||n.range||
 n.event!==null))return r.before?.[e]}function Ll(t,e){if(!t.baseline)return[];let n=[["yes",`against ${t.baseline.name}`],["no","this run"]];return[j("Colours",
 n,"yes",o=>e({isCompared:o==="yes"})).group]}function Pl(t,e){let{range:n,event:o}=t.selection,r=n?`of the selected ${x(n[1]-n[0])}`:o===null?"of the whole trac\
 e":"within the selected event",s=t.isCompared&&t.baseline&&t.by==="tree"?"; red: more than in the other run, blue: less":"";return`${dn(t)(e)} ${r}${s}`}function dn({
-weight:t}){return t==="memory"?M:x}function Il({weight:t}){return t==="memory"?"allocation":t==="device"?"kernel":"call"}function Nl(t,e){let n=Mt(t),o=e?n.labels[n.
-label[e]]:"";return o===un(t.data,n,e)?"":o.slice(0,400)}function Hl(t,e,n){let o=Mt(t).sample[e],{data:r,tones:s}=t,a=o<0?"python_function":r.header.cats[r.cat[o]],
-c=re(a,n)*W+mt(n)%W;return[s.css[c],s.ink[c]]}function Fl(t,e){let{data:n}=t,{parent:o,nodeOf:r}=Mt(t),s=new Uint8Array(o.length);s[e]=1;for(let i=e+1;i<o.length;i++)
+weight:t}){return t==="memory"?v:x}function Il({weight:t}){return t==="memory"?"allocation":t==="device"?"kernel":"call"}function Nl(t,e){let n=vt(t),o=e?n.labels[n.
+label[e]]:"";return o===un(t.data,n,e)?"":o.slice(0,400)}function Hl(t,e,n){let o=vt(t).sample[e],{data:r,tones:s}=t,a=o<0?"python_function":r.header.cats[r.cat[o]],
+c=re(a,n)*W+mt(n)%W;return[s.css[c],s.ink[c]]}function Fl(t,e){let{data:n}=t,{parent:o,nodeOf:r}=vt(t),s=new Uint8Array(o.length);s[e]=1;for(let i=e+1;i<o.length;i++)
 s[i]=s[o[i]];let[a,c]=[-1,-1];for(let i=0;i<n.n;i++)r[i]<0||!s[r[i]]||((a<0||n.dur[i]>n.dur[a])&&(a=i),r[i]===e&&(c<0||n.dur[i]>n.dur[c])&&(c=i));return c>=0?c:
 a}var Dl=new Set(["article","b","code","dd","details","div","dl","dt","h4","li","ol","p","pre","span","strong","summary","table","tbody","td","th","thead","tr","u\
 l"]),zl=new Set(["svg","title","rect","path","text"]),Bl=new Set(["class","colspan","scope","role","tabindex","open","title","aria-hidden","aria-label","viewBox",
@@ -514,40 +514,40 @@ toggleAttribute("open",a);else return;t.preventDefault(),t.stopPropagation()}fun
 0,t.model.paths.length);t.paths=e.map((n,o)=>{let a=h("button",{type:"button","aria-pressed":"false",title:"Show this path in the tree",onclick:()=>ls(t,t.traced===
 o?null:o)});return a.append(...n.childNodes),n.replaceChildren(a),a})}function ls(t,e){let{host:n,model:o,paths:r}=t;t.traced=e;for(let[i,l]of r.entries())l.setAttribute(
 "aria-pressed",String(i===e));for(let i of n.querySelectorAll(".is-traced"))i.classList.remove("is-traced");let a=(e===null?[]:o.paths[e]??[]).flatMap(i=>_(n,`.\
-cg-n${Number(i)}`,HTMLElement).slice(0,1));for(let i of a)i.classList.add("is-traced"),is(i);let[c]=_(n,".cg-frame",HTMLElement);a.length&&hn(c,a[0])}function vt({clock:t},e){return t===null?e+1:e<0?0:t[e]}function kt({clock:t,data:e},n){return t!==null?xe(t,n):Math.min(Math.max(Math.floor(n)-1,-1),e.numRows-
+cg-n${Number(i)}`,HTMLElement).slice(0,1));for(let i of a)i.classList.add("is-traced"),is(i);let[c]=_(n,".cg-frame",HTMLElement);a.length&&hn(c,a[0])}function Mt({clock:t},e){return t===null?e+1:e<0?0:t[e]}function kt({clock:t,data:e},n){return t!==null?xe(t,n):Math.min(Math.max(Math.floor(n)-1,-1),e.numRows-
 1)}function xe(t,e){let[n,o]=[0,t.length];for(;n<o;){let r=n+o>>1;t[r]<=e?n=r+1:o=r}return n-1}function At({clock:t,data:e}){let n=t===null?e.numRows:t[e.numRows-
-1]??0;return[0,Math.max(n*1.005,1)]}function at(t,e){let[n,o]=t.view;return(vt(t,e)-n)/(o-n)*t.width}var Tt=170,jl=20,tt=18,q=Tt-jl,fs={light:{allocated:"#0b62c4",active:"#b35c00",reserved:"#6b7683",grid:"#e3e8ed",paper:"#ffffff",mark:"#b3261e",cursor:"#1b1f24",
+1]??0;return[0,Math.max(n*1.005,1)]}function at(t,e){let[n,o]=t.view;return(Mt(t,e)-n)/(o-n)*t.width}var Tt=170,jl=20,tt=18,q=Tt-jl,fs={light:{allocated:"#0b62c4",active:"#b35c00",reserved:"#6b7683",grid:"#e3e8ed",paper:"#ffffff",mark:"#b3261e",cursor:"#1b1f24",
 range:"rgba(11,98,196,.14)"},dark:{allocated:"#6cb6ff",active:"#f0a050",reserved:"#9aa5b1",grid:"#2a3138",paper:"#111418",mark:"#ff8a80",cursor:"#e6e9ed",range:"\
-rgba(108,182,255,.2)"}},Me=["reserved","active","allocated"];function Vl(t,e){let n=Math.ceil(t.width),[o,r]=t.view,s={low:new Float64Array(n),high:new Float64Array(
+rgba(108,182,255,.2)"}},ve=["reserved","active","allocated"];function Vl(t,e){let n=Math.ceil(t.width),[o,r]=t.view,s={low:new Float64Array(n),high:new Float64Array(
 n)},a=kt(t,o);for(let c=0;c<n;c++){let i=kt(t,o+(c+1)*(r-o)/n),[l,f]=[e[a+1],e[a+1]];for(let u=a+1;u<=i;u++){let d=e[u+1];d<l&&(l=d),d>f&&(f=d)}s.low[c]=l,s.high[c]=
-f,a=i}return s}function us(t){let{canvas:e,shown:n,width:o,ratio:r}=t;if(n===null)return;let s=N(e),a=getComputedStyle(e),c=Me.map(u=>Vl(t,n.curves[u])),i=1;for(let{
+f,a=i}return s}function us(t){let{canvas:e,shown:n,width:o,ratio:r}=t;if(n===null)return;let s=N(e),a=getComputedStyle(e),c=ve.map(u=>Vl(t,n.curves[u])),i=1;for(let{
 high:u}of c)for(let d of u)d>i&&(i=d);let l=u=>q-Math.max(u,0)/(i*1.04)*(q-tt),f={context:s,colors:fs[t.theme],ink:a.color,y:l};s.setTransform(r,0,0,r,0,0),s.clearRect(
-0,0,o,Tt),s.font=`11px ${a.fontFamily}`,Zl(t,f,i),Ql(t,f),Me.forEach((u,d)=>{ql(f,c[d],f.colors[u],u==="allocated")}),Jl(f,i);for(let u of n.marks)tf(t,f,u);ef(
+0,0,o,Tt),s.font=`11px ${a.fontFamily}`,Zl(t,f,i),Ql(t,f),ve.forEach((u,d)=>{ql(f,c[d],f.colors[u],u==="allocated")}),Jl(f,i);for(let u of n.marks)tf(t,f,u);ef(
 t,f,n.peak)}function ql({context:t,y:e},{low:n,high:o},r,s){let a=o.length;pn(t,r),t.beginPath(),t.moveTo(0,e(n[0]));for(let c=0;c<a;c++)t.lineTo(c+.5,e(o[c])),
 o[c]!==n[c]&&t.lineTo(c+.5,e(n[c]));t.lineWidth=s?1.5:1.25,t.stroke(),s&&(t.lineTo(a,e(0)),t.lineTo(0,e(0)),t.globalAlpha=.14,t.fill(),t.globalAlpha=1)}function pn(t,e){
 t.strokeStyle=e,t.fillStyle=e}function Yl(t){let e=10**Math.floor(Math.log10(Math.max(t,1e-9)));return[1,2,5,10].map(n=>n*e).find(n=>n>=t*.999)??10*e}function Zl({
 width:t},{context:e,colors:n,y:o},r){e.lineWidth=1,e.strokeStyle=n.grid,e.globalAlpha=1;for(let s of ds(r)){let a=Math.round(o(s))+.5;e.beginPath(),e.moveTo(0,a),
 e.lineTo(t,a),e.stroke()}}function ds(t){let e=2**Math.floor(Math.log2(t/2.5));return Array.from({length:Math.floor(t*1.02/e)},(n,o)=>(o+1)*e)}function Jl({context:t,
 colors:e,ink:n,y:o},r){t.textBaseline="bottom",t.lineJoin="round",t.lineWidth=3.5,t.strokeStyle=e.paper,t.fillStyle=n;for(let s of ds(r)){let a=Math.round(o(s))-
-.5;t.strokeText(M(s),3,a),t.fillText(M(s),3,a)}}function Ql({width:t,view:e,clock:n},{context:o,ink:r}){o.fillStyle=r;let s=Math.max(Yl((e[1]-e[0])/Math.max(t/130,
+.5;t.strokeText(v(s),3,a),t.fillText(v(s),3,a)}}function Ql({width:t,view:e,clock:n},{context:o,ink:r}){o.fillStyle=r;let s=Math.max(Yl((e[1]-e[0])/Math.max(t/130,
 2)),1);o.textBaseline="top";for(let a=Math.ceil(e[0]/s)*s;a<=e[1];a+=s){let c=(a-e[0])/(e[1]-e[0])*t;o.beginPath(),o.moveTo(Math.round(c)+.5,q),o.lineTo(Math.round(
 c)+.5,q+4),o.stroke();let i=a?x(a):"0",l=n===null?Math.round(a).toLocaleString("en-US"):i,f=o.measureText(l).width/2;o.fillText(l,Math.min(Math.max(c-f,0),t-2*f),
-q+6)}}function hs(t,e){let n=vt(t,e);return n>=t.view[0]&&n<=t.view[1]}function tf(t,{context:e,colors:n,ink:o},{row:r,kind:s}){if(!hs(t,r))return;let a=at(t,r),
+q+6)}}function hs(t,e){let n=Mt(t,e);return n>=t.view[0]&&n<=t.view[1]}function tf(t,{context:e,colors:n,ink:o},{row:r,kind:s}){if(!hs(t,r))return;let a=at(t,r),
 c=s==="oom";pn(e,c?n.mark:o),e.setLineDash(c?[]:[3,3]),e.beginPath(),e.moveTo(a,tt-2),e.lineTo(a,q),e.stroke(),e.setLineDash([]),e.beginPath(),e.moveTo(a-5,tt-10),
 e.lineTo(a+5,tt-10),e.lineTo(a,tt-2),e.fill()}function ef(t,{context:e,colors:n,y:o},{row:r,bytes:s}){if(!hs(t,r))return;let[a,c]=[Math.max(at(t,r),3),o(s)];e.fillStyle=
-n.allocated,e.beginPath(),e.arc(a,c,4,0,7),e.fill();let i=`peak ${M(s)}`;e.font=`600 ${e.font}`;let l=e.measureText(i).width+8;e.textBaseline="bottom",e.fillText(
+n.allocated,e.beginPath(),e.arc(a,c,4,0,7),e.fill();let i=`peak ${v(s)}`;e.font=`600 ${e.font}`;let l=e.measureText(i).width+8;e.textBaseline="bottom",e.fillText(
 i,a+l>t.width?a-l:a+7,Math.max(c-3,12))}function mn(t){let e=N(t.over),n=fs[t.theme];e.setTransform(t.ratio,0,0,t.ratio,0,0),e.clearRect(0,0,t.width,Tt);let o=at(
 t,t.row);if(t.since!==null){let r=at(t,t.since);e.fillStyle=n.range,e.fillRect(Math.min(r,o),tt-4,Math.abs(o-r),q-tt+4)}pn(e,n.cursor),e.lineWidth=1.5,e.beginPath(),
 e.moveTo(o,tt-6),e.lineTo(o,q),e.stroke(),e.beginPath(),e.arc(o,q,3.5,0,7),e.fill()}function gs(t,e,n){let o=nf(t,e,n),{canvas:r,over:s,tip:a}=o;return t.replaceChildren(h("div",{class:"mm-curve-stage"},r,s),a),of(o),{show(c,i,l){o.shown={curves:c,
 peak:i,marks:l},ps(o)},setMoment(c,i){Object.assign(o,{row:c,since:i}),r.setAttribute("aria-valuenow",String(c)),r.setAttribute("aria-valuetext",Y(e,c)),o.shown&&
-mn(o)},setAxis(c){o.clock=c?e.clock:null,ve(o,At(o))},zoomTo:c=>ve(o,c??At(o)),getView:()=>o.view,xOf:c=>at(o,c),setTheme(c){o.theme=c,o.shown&&wn(o)},resize(){
+mn(o)},setAxis(c){o.clock=c?e.clock:null,Me(o,At(o))},zoomTo:c=>Me(o,c??At(o)),getView:()=>o.view,xOf:c=>at(o,c),setTheme(c){o.theme=c,o.shown&&wn(o)},resize(){
 o.shown&&t.clientWidth!==o.width&&ps(o)},stats:()=>({script:o.script}),destroy(){cancelAnimationFrame(o.pending),t.replaceChildren()}}}function nf(t,e,n){let{clock:o,
 numRows:r}=e,s=h("canvas",{class:"mm-curve-canvas",tabindex:0,role:"slider","aria-label":"Moment of the history","aria-valuemin":-1,"aria-valuemax":r-1,"aria-va\
 luenow":r-1});return{data:e,options:n,host:t,canvas:s,over:h("canvas",{class:"mm-over","aria-hidden":"true"}),tip:h("div",{class:"mm-tip",hidden:!0}),theme:n.theme,
 clock:o,view:At({clock:o,data:e}),shown:null,row:r-1,since:null,pointer:null,width:0,ratio:1,pending:0,script:[]}}function Y(t,e){if(e<0)return"before the first\
  action";let n=`action ${(e+1).toLocaleString("en-US")} of ${t.numRows.toLocaleString("en-US")}`;return t.clock?`${x(t.clock[e])}, ${n}`:n}function ps(t){t.width=
 Math.max(t.host.clientWidth||t.width,160),t.ratio=Math.min(devicePixelRatio||1,2);for(let e of[t.canvas,t.over])e.width=Math.floor(t.width*t.ratio),e.height=Math.
-floor(Tt*t.ratio),e.style.width=`${t.width}px`,e.style.height=`${Tt}px`;wn(t)}function ve(t,[e,n]){let[,o]=At(t),r=Math.min(Math.max(n-e,t.clock===null?4:100),o),
+floor(Tt*t.ratio),e.style.width=`${t.width}px`,e.style.height=`${Tt}px`;wn(t)}function Me(t,[e,n]){let[,o]=At(t),r=Math.min(Math.max(n-e,t.clock===null?4:100),o),
 s=Math.min(Math.max(e,0),o-r);t.view=[s,s+r],wn(t)}function wn(t){t.pending||(t.pending=requestAnimationFrame(()=>{if(t.pending=0,!t.shown)return;let e=performance.
 now();us(t),mn(t),t.script.push(performance.now()-e)}))}function ke({data:t,options:e},n,o){let r=Math.min(Math.max(n,-1),t.numRows-1);e.onMoment(r,o===r?null:o)}
 function bn({canvas:t},e){return e.clientX-t.getBoundingClientRect().left}function ms(t,e){let[n,o]=t.view;return kt(t,n+bn(t,e)/t.width*(o-n))}function of(t){let{
@@ -556,12 +556,12 @@ ke(t,t.pointer.row,null))}),e.addEventListener("pointermove",o=>{if(!t.shown)ret
 s.x)<3||ke(t,Math.max(r,s.row),Math.min(r,s.row))}),e.addEventListener("pointerup",n),e.addEventListener("pointercancel",n),e.addEventListener("pointerleave",()=>{
 t.tip.hidden=!0}),e.addEventListener("wheel",o=>rf(t,o),{passive:!1}),e.addEventListener("keydown",o=>{o.altKey||o.ctrlKey||o.metaKey||!cf(t,o)||(o.preventDefault(),
 o.stopPropagation())})}function rf(t,e){(e.ctrlKey||e.metaKey)&&(e.preventDefault(),gn(t,Math.exp(e.deltaY/200),bn(t,e)/t.width))}function gn(t,e,n){let[o,r]=t.
-view,s=o+(r-o)*n;ve(t,[s-(s-o)*e,s+(r-s)*e])}function sf(t,e,n,o){let{tip:r}=t,s=Me.map(a=>`${a} ${M(e[a][o+1])}`);r.replaceChildren(...[Y(t.data,o),...s].map(a=>h(
+view,s=o+(r-o)*n;Me(t,[s-(s-o)*e,s+(r-s)*e])}function sf(t,e,n,o){let{tip:r}=t,s=ve.map(a=>`${a} ${v(e[a][o+1])}`);r.replaceChildren(...[Y(t.data,o),...s].map(a=>h(
 "div",{},a))),r.hidden=!1,r.style.left=`${Math.max(Math.min(bn(t,n)+14,t.width-r.offsetWidth-4),0)}px`,r.style.top="24px"}function af(t,e){let{data:n,row:o,view:r,
-width:s,shown:a}=t,c=i=>{let l=kt(t,vt(t,o)+i*(r[1]-r[0])/s);return l===o?o+Math.sign(i):l};return e==="ArrowRight"?c(1):e==="ArrowLeft"?c(-1):e==="PageDown"?c(
+width:s,shown:a}=t,c=i=>{let l=kt(t,Mt(t,o)+i*(r[1]-r[0])/s);return l===o?o+Math.sign(i):l};return e==="ArrowRight"?c(1):e==="ArrowLeft"?c(-1):e==="PageDown"?c(
 s/10):e==="PageUp"?c(-s/10):e==="Home"?-1:e==="End"?n.numRows-1:e.toLowerCase()==="p"&&a?a.peak.row:null}function cf(t,e){let{row:n,since:o,view:r}=t,s=af(t,e.key);
-if(s!==null)ke(t,s,e.shiftKey?o??Math.min(n,s):null);else if(e.key==="+"||e.key==="=")gn(t,1/1.6,(vt(t,n)-r[0])/(r[1]-r[0]));else if(e.key==="-")gn(t,1.6,.5);else if(e.
-key==="0")ve(t,At(t));else if(e.key==="Escape"&&o!==null)ke(t,n,null);else return!1;return!0}var yn=2147483647;async function Bt(t,e,n){let o=await Promise.all(n.map(r=>H(t,`${e}.${r}`)));return Object.fromEntries(n.map((r,s)=>[r,o[s]]))}function zt(t){
+if(s!==null)ke(t,s,e.shiftKey?o??Math.min(n,s):null);else if(e.key==="+"||e.key==="=")gn(t,1/1.6,(Mt(t,n)-r[0])/(r[1]-r[0]));else if(e.key==="-")gn(t,1.6,.5);else if(e.
+key==="0")Me(t,At(t));else if(e.key==="Escape"&&o!==null)ke(t,n,null);else return!1;return!0}var yn=2147483647;async function Bt(t,e,n){let o=await Promise.all(n.map(r=>H(t,`${e}.${r}`)));return Object.fromEntries(n.map((r,s)=>[r,o[s]]))}function zt(t){
 let e=new Float64Array(t.length),n=0;for(let o=0;o<t.length;o++)n+=t[o],e[o]=n;return e}var lf=["addr","device","pool","units","is_asked","spare","alloc","relea\
 sed","done","stack","category","block","facts"];async function ff(t,e){let[n,o]=await Promise.all([Bt(t,"allocation",lf),H(t,"addr.steps")]),r=zt(o),s=n.addr.length,
 a=Float64Array.from(n.units,f=>f*e.unit),c=Int32Array.from(zt(n.alloc),f=>f-1),i=c.map((f,u)=>n.released[u]?f+n.released[u]-1:yn),l=c.map((f,u)=>n.done[u]?(n.released[u]?
@@ -581,29 +581,29 @@ let[o,r]=e,a=!o&&!r?"default pool":`private pool (${o??"?"}, ${r??"?"})`,c=n.len
 stacks:t},e){if(e<0)return"stack not recorded";let n=[...t.idsOf(e)].map(t.frameAt),o=n.find(wf)??n.find(({file:r})=>r.endsWith(".py"))??n[0];return o?Ae(o):"st\
 ack not recorded"}function wf({file:t,name:e}){return(t.endsWith(".py")||t.startsWith("In[")||t.startsWith("<"))&&!/[\\/](torch|site-packages|dist-packages)[\\/]/.
 test(t)&&e!==""}function Te({facts:t}){let e=n=>t.some(o=>n in o);return gf.filter(([n])=>n!=="names"&&n!=="cell"||e(n))}function Se({allocations:t,facts:e},n){
-let o=t.facts[n];return o?e[o-1]:{}}function Et(t,e){let{names:n}=Se(t,e);if(!n)return[];try{return JSON.parse(n).map(String)}catch{return[n]}}function Mn(t,e,n){
+let o=t.facts[n];return o?e[o-1]:{}}function Et(t,e){let{names:n}=Se(t,e);if(!n)return[];try{return JSON.parse(n).map(String)}catch{return[n]}}function vn(t,e,n){
 return n==="names"?Et(t,e)[0]??"":n==="cell"?Se(t,e).cell??"":t.allocations[n][e]}function bf(t,e,n){let{categories:o,pools:r}=t.header;if(n==="names")return String(
 e)||"no variable that is known";if(n==="cell")return String(e)||"not recorded";let s=Number(e);return n==="stack"?xn(t,s):n==="pool"?St(r[s]):s?o[s-1]:"unknown"}
-function Ut(t,e,n){let o=new Map;for(let r of e){let s=Mn(t,r,n),a=o.get(s)??{key:s,label:bf(t,s,n),bytes:0,num:0};a.bytes+=t.allocations.bytes[r],a.num+=1,o.set(
+function Ut(t,e,n){let o=new Map;for(let r of e){let s=vn(t,r,n),a=o.get(s)??{key:s,label:bf(t,s,n),bytes:0,num:0};a.bytes+=t.allocations.bytes[r],a.num+=1,o.set(
 s,a)}return[...o.values()].sort((r,s)=>s.bytes-r.bytes)}var bs=25;function ys(t,e,n,o){let r=Ut(e,n,o.by),s=xs(r),c=[Te(e).find(([u])=>u===o.by)?.[1]??o.by,"held","share","blocks"].map(u=>h("th",{scope:"col"},u)),i=r.
 slice(0,bs).map(u=>xf(e,u,s,o)),l=h("table",{class:"mm-table"},h("thead",{},h("tr",{},...c)),h("tbody",{},...i)),f=yf(r);t.replaceChildren(l,...f?[h("p",{class:"\
 cl-hint"},f)]:[])}function xs(t){return t.reduce((e,{bytes:n})=>e+n,0)}function yf(t){if(!t.length)return"Nothing was in use.";let e=t.slice(bs);return e.length?
-`and ${O(e.length)} more with ${M(xs(e))}`:""}function xf(t,{key:e,label:n,bytes:o,num:r},s,{by:a,picked:c,onPick:i}){let l=c===e,f=s?100*o/s:0,u=h("span",{class:"\
-mm-fill"});u.style.width=`${f}%`;let d=a==="stack"?Number(e):-1,p=h("tr",{tabindex:0,"data-picked":l,"aria-pressed":String(l),role:"button",title:d>=0?vn(t,d).join(
+`and ${O(e.length)} more with ${v(xs(e))}`:""}function xf(t,{key:e,label:n,bytes:o,num:r},s,{by:a,picked:c,onPick:i}){let l=c===e,f=s?100*o/s:0,u=h("span",{class:"\
+mm-fill"});u.style.width=`${f}%`;let d=a==="stack"?Number(e):-1,p=h("tr",{tabindex:0,"data-picked":l,"aria-pressed":String(l),role:"button",title:d>=0?Mn(t,d).join(
 `
-`):null},h("td",{class:"mm-name"},u,h("span",{},n)),h("td",{},M(o)),h("td",{},L(f)),h("td",{},O(r))),m=()=>i(l?null:e);return p.addEventListener("click",m),p.addEventListener(
-"keydown",g=>{g.key!=="Enter"&&g.key!==" "||(g.preventDefault(),m())}),p}function vn({stacks:t},e){return[...t.idsOf(e)].map(n=>{let{file:o,line:r,name:s}=t.frameAt(
-n);return`${o}${r>=0?`:${r}`:""} ${s||"?"}`.trim()})}function Ms(t,e,{strip:n,allocation:o,bytes:r}){let{allocations:s,header:a}=t,c=e.strips[n],i=St(a.pools[c.pool]);if(o<0)return[`free, ${M(r)}`,c.used?"a gap be\
-tween blocks":"an empty segment",i];let l=Et(t,o).slice(0,3).join(", "),f=s.released[o]<=e.row;return[[l,M(s.bytes[o]),vs(t,o)].filter(Boolean).join(" \xB7 "),f?
-"freed, waits for a stream":"",xn(t,s.stack[o]),i].filter(Boolean)}function vs({allocations:t,header:e},n){let o=t.category[n];return o?e.categories[o-1]:null}function ks(t,e,n,o){
-if(t.hidden=!o,!o)return;let r=o.allocation<0,a=(r?Mf(e,n,o):vf(e,n,o)).filter(([,l])=>l!=null&&l!=="").flatMap(([l,f])=>[h("dt",{},l),h("dd",{},String(f))]),c=r?
--1:e.allocations.stack[o.allocation],i=c>=0?vn(e,c):[];t.replaceChildren(h("h4",{"aria-level":3},r?"Free memory":"Block"),h("dl",{class:"cl-facts"},...a),...i.length?
+`):null},h("td",{class:"mm-name"},u,h("span",{},n)),h("td",{},v(o)),h("td",{},L(f)),h("td",{},O(r))),m=()=>i(l?null:e);return p.addEventListener("click",m),p.addEventListener(
+"keydown",g=>{g.key!=="Enter"&&g.key!==" "||(g.preventDefault(),m())}),p}function Mn({stacks:t},e){return[...t.idsOf(e)].map(n=>{let{file:o,line:r,name:s}=t.frameAt(
+n);return`${o}${r>=0?`:${r}`:""} ${s||"?"}`.trim()})}function vs(t,e,{strip:n,allocation:o,bytes:r}){let{allocations:s,header:a}=t,c=e.strips[n],i=St(a.pools[c.pool]);if(o<0)return[`free, ${v(r)}`,c.used?"a gap be\
+tween blocks":"an empty segment",i];let l=Et(t,o).slice(0,3).join(", "),f=s.released[o]<=e.row;return[[l,v(s.bytes[o]),Ms(t,o)].filter(Boolean).join(" \xB7 "),f?
+"freed, waits for a stream":"",xn(t,s.stack[o]),i].filter(Boolean)}function Ms({allocations:t,header:e},n){let o=t.category[n];return o?e.categories[o-1]:null}function ks(t,e,n,o){
+if(t.hidden=!o,!o)return;let r=o.allocation<0,a=(r?vf(e,n,o):Mf(e,n,o)).filter(([,l])=>l!=null&&l!=="").flatMap(([l,f])=>[h("dt",{},l),h("dd",{},String(f))]),c=r?
+-1:e.allocations.stack[o.allocation],i=c>=0?Mn(e,c):[];t.replaceChildren(h("h4",{"aria-level":3},r?"Free memory":"Block"),h("dl",{class:"cl-facts"},...a),...i.length?
 [h("h4",{"aria-level":3},"Allocated by"),h("pre",{class:"mm-stack"},i.join(`
-`))]:[])}function An({header:t},e){return`0x${(BigInt(t.base)+BigInt(Math.round(e))).toString(16)}`}function kn(t){return`${M(t)} (${O(t)} bytes)`}function As(t,e,n){
-let o=e.strips[n.strip],r=`${M(o.bytes)} at ${An(t,o.addr)}`;return[["pool",St(t.header.pools[o.pool])],["segment",`${r}${o.grows?", expandable":""}`],["segment\
- in use",L(100*o.used/o.bytes)]]}function Mf(t,e,n){return[["size",kn(n.bytes)],["address",An(t,n.from)],...As(t,e,n)]}function vf(t,e,n){let{allocation:o}=n,{bytes:r,
+`))]:[])}function An({header:t},e){return`0x${(BigInt(t.base)+BigInt(Math.round(e))).toString(16)}`}function kn(t){return`${v(t)} (${O(t)} bytes)`}function As(t,e,n){
+let o=e.strips[n.strip],r=`${v(o.bytes)} at ${An(t,o.addr)}`;return[["pool",St(t.header.pools[o.pool])],["segment",`${r}${o.grows?", expandable":""}`],["segment\
+ in use",L(100*o.used/o.bytes)]]}function vf(t,e,n){return[["size",kn(n.bytes)],["address",An(t,n.from)],...As(t,e,n)]}function Mf(t,e,n){let{allocation:o}=n,{bytes:r,
 requested:s,released:a,addr:c}=t.allocations,{cell:i,num_tensors:l,graph:f,user_metadata:u}=Se(t,o),d=s[o];return[["held by",Et(t,o).join(", ")],["size",kn(r[o])],
-["asked for",Number.isNaN(d)?null:kn(d)],["state",a[o]<=e.row?"freed, waits for a stream":"in use"],["category",vs(t,o)??"unknown"],...kf(t,e,o),["cell",i],["li\
+["asked for",Number.isNaN(d)?null:kn(d)],["state",a[o]<=e.row?"freed, waits for a stream":"in use"],["category",Ms(t,o)??"unknown"],...kf(t,e,o),["cell",i],["li\
 ve tensors",l],["graphs",f],["metadata",u],["address",An(t,c[o])],...As(t,e,n)]}function kf(t,e,n){let{allocations:o,clock:r,numRows:s}=t,[a,c]=[o.alloc[n],o.done[n]];
 return[["allocated",a<0?"before the history":Y(t,a)],["age then",a>=0&&r?x(r[Math.max(e.row,0)]-r[a]):null],["freed",c<s?Y(t,c):null]]}function Ts(t,e){let n=Af(t,e),{allocated_bytes:o,active_bytes:r,reserved_bytes:s}=t.header.devices[e];return{allocated:Tn(n.allocated,o),active:Tn(n.active,r),
 reserved:Tn(n.reserved,s)}}function Af({allocations:t,pieces:e,numRows:n,header:o,rest:r},s){let[a,c,i]=[0,1,2].map(()=>new Float64Array(n+1)),l=(u,d,p)=>{d>=0&&
@@ -616,7 +616,7 @@ function Os(t,e,n){let o=t.parent.length,[r,s]=[new Float64Array(o),new Float64A
 s[c]+=1}for(let a=o-1;a>0;a--)r[t.parent[a]]+=r[a],s[t.parent[a]]+=s[a];return{bytes:r,num:s}}function $s(t){let e=t.parent.map(()=>[]);for(let n=1;n<t.parent.length;n++)
 e[t.parent[n]].push(n);return e}function _s(t,e,n){let o=e.stacks.n?Es(e.stacks):null,r=o?o.parent.length:-1,s=o?{...o,parent:[...o.parent,0],depth:[...o.depth,1]}:null,a=s?$s(s):[],c=l=>l&&o&&
 l!==r?e.stacks.frameAt(o.frame[l]):null,i=be(t,{theme:n.theme,label:"Bytes by call stack",placeholder:"Search functions and files",searchLabel:"Search call stac\
-ks",textOf(l){let f=c(l);return f?Ae(f):l?"no call stack":"all"},amountOf:(l,f)=>`${M(l)} (%) in ${$(f,"block")}`,format:M,notesOf:l=>[c(l)?.file??""],onZoom(l){
+ks",textOf(l){let f=c(l);return f?Ae(f):l?"no call stack":"all"},amountOf:(l,f)=>`${v(l)} (%) in ${$(f,"block")}`,format:v,notesOf:l=>[c(l)?.file??""],onZoom(l){
 !l||!o?n.onZoom(null):n.onZoom(l===r?f=>f<0:Tf(o,l))}});return{...i,get root(){return i.root},get graph(){return i.graph},show(l){if(!o||!s)return;let{bytes:f,num:u}=Os(
 o,e.allocations,l),{parent:d,depth:p}=s;i.show({parent:d,depth:p,children:a,weight:Cs(f,a[0]),num:Cs(u,a[0])})}}}function Cs(t,e){let n=e.slice(0,-1).reduce((r,s)=>r+
 t[s],0),o=new Float64Array(t.length+1);return o.set(t),o[t.length]=t[0]-n,o}function Tf(t,e){let n=Uint8Array.from(t.leaf,o=>Sf(t,o,e)?1:0);return o=>o>=0&&n[o]===
@@ -624,10 +624,10 @@ t[s],0),o=new Float64Array(t.length+1);return o.set(t),o[t.length]=t[0]-n,o}func
 meaning:"blocks in use that are larger than what was asked for",bytesOf:t=>t.internal},{key:"external",label:"gaps",meaning:"free memory in segments that hold s\
 omething: it fits only what is small enough",bytesOf:t=>t.external},{key:"empty",label:"cached",meaning:"segments in which nothing is in use; torch.cuda.empty_c\
 ache() returns them",bytesOf:t=>t.empty}];function Rs(t,{sums:e}){let n=Ef.map(s=>({...s,bytes:s.bytesOf(e)})),o=n.filter(({bytes:s})=>s>0).map(Of),r=n.map(({key:s,
-label:a,meaning:c,bytes:i})=>h("span",{class:"mm-key",title:c},h("i",{class:`mm-is-${s}`}),`${a} ${M(i)} (${L(Ls(e,i))})`));t.replaceChildren(h("p",{},$f(e)),h(
+label:a,meaning:c,bytes:i})=>h("span",{class:"mm-key",title:c},h("i",{class:`mm-is-${s}`}),`${a} ${v(i)} (${L(Ls(e,i))})`));t.replaceChildren(h("p",{},$f(e)),h(
 "div",{class:"mm-bar",role:"img","aria-label":"Reserved memory by use"},...o),h("p",{class:"mm-legend"},...r))}function Of({key:t,label:e,bytes:n}){let o=h("spa\
-n",{class:`mm-part mm-is-${t}`,title:`${e}: ${M(n)}`});return o.style.flexGrow=String(n),o}function Ls({reserved:t},e){return t?100*e/t:0}function $f(t){if(!t.reserved)
-return"No memory was reserved.";let e=L(Ls(t,t.internal+t.external)),n=M(t.largest);return`Fragmentation ${e} of ${M(t.reserved)} reserved; the largest block th\
+n",{class:`mm-part mm-is-${t}`,title:`${e}: ${v(n)}`});return o.style.flexGrow=String(n),o}function Ls({reserved:t},e){return t?100*e/t:0}function $f(t){if(!t.reserved)
+return"No memory was reserved.";let e=L(Ls(t,t.internal+t.external)),n=v(t.largest);return`Fragmentation ${e} of ${v(t.reserved)} reserved; the largest block th\
 at fits without new memory is ${n}.`}var ct=["#0072b2","#e69f00","#009e73","#cc79a7","#56b4e9","#d55e00","#b8a400","#7a5cc4","#8c6d46","#3fb8a0","#c2476b"],Ee={light:"#9aa4af",dark:"#6f7b87"},Cf={light:[
 "#fde08a","#f5ae4d","#e0733f","#b3404f","#7b2764","#421a5c"],dark:["#fff1b8","#fbc15e","#f08a4b","#d2555f","#a04a8f","#6d4fb0"]},Is={light:{gap:[238,241,245],hatch:[
 188,197,207],dim:[214,220,227]},dark:{gap:[33,39,46],hatch:[73,84,96],dim:[52,60,69]}},Ns={category:"Category",stream:"Stream",age:"Age",stack:"Call stack"},_f={
@@ -653,7 +653,7 @@ legend:c,bar:i,holders:l,flame:f,devices:u,colors:d}}function Hf({data:t,device:
 e end","Show the last moment",o)),a=t?j("Axis",r,"time",c=>e(c==="time")).group:null;return h("div",{class:"mm-tools"},Gr(),a,s)}function zf(){return h("p",{class:"\
 cl-hint"},"Click or drag along the curve to see what was there then.")}function Bf({onZoom:t,onFit:e}){return h("div",{class:"mm-choice",role:"group","aria-labe\
 l":"Zoom of the map"},Q("\u2212","Zoom out",()=>t(1/Fs)),Q("+","Zoom in",()=>t(Fs)),Q("fit","Show all",e))}function Uf({hidden:t}){if(!t.num)return[];let e=`${$(
-t.num,"small allocation")} (${M(t.bytes)} together)`;return[h("p",{class:"cl-hint"},`${e} are in the curve and not in the map.`)]}function zs(t,e,n){let o=e.map(
+t.num,"small allocation")} (${v(t.bytes)} together)`;return[h("p",{class:"cl-hint"},`${e} are in the curve and not in the map.`)]}function zs(t,e,n){let o=e.map(
 ({css:a,label:c})=>{let i=h("i",{});return i.style.background=a,h("span",{class:"mm-key",title:c},i,c)}),r=h("span",{class:"mm-key"},h("i",{class:"mm-waits"}),"\
 waits for a stream"),s=h("span",{class:"mm-key"},h("i",{class:"mm-free"}),"free");t.replaceChildren(...o,...n?[r]:[],s)}function Sn(t,e,n){let{allocations:o}=t,r=Gf(o,e,n),s=Wf(t.pieces,e,n),a=Kf(o,r,s);Xf(a,o,r,n),n===t.numRows-1&&jf(a,t,e);let c=s.reduce((i,{first:l,end:f})=>i+
 f-l,0);return{device:e,row:n,allocations:r,strips:s,sums:a,outside:r.length-c}}function Wf(t,e,n){let o=[];for(let r=0;r<t.n;r++){if(t.device[r]!==e||t.added[r]>
@@ -692,11 +692,11 @@ e.row,g=r?.[c]===1,w=g?a.dim:s.pixels[o[c]],b=m?Zf:_n,y=Math.round(i),k=Math.min
 Math.round(n),k);let P=(k-y)/n;P>Jf&&d.length<Qf&&!g&&!m&&d.push({allocation:p,code:o[c],x:y/n,width:P,y:u})}function ru(t,e,n,o,r){let{width:s,line:a,kind:c}=e;
 for(let i=Math.max(n,0);i<Math.min(n+o,r);i++){let l=i*s;t.set(a,l);for(let f=0;f<s;f++){if(c[f]===_n)continue;let u=(f+i)%Yf;c[f]===Us?u===0&&(t[l+f]=e.hatch):
 u<2&&(t[l+f]=Rn)}}}function su(t,{layout:e,top:n,height:o,ink:r,font:s}){t.font=`600 12px ${s}`,t.fillStyle=r;for(let{y:a,group:c}of e.heads){if(a+Oe<n||a>n+o)continue;
-let i=$(c.strips.length,"segment"),l=M(Math.max(c.bytes-c.used,0)),f=`${c.label}: ${M(c.bytes)} in ${i}, ${l} free`;t.fillText(Gs(t,f,e.width),0,a-n+Oe/2+1)}}function au(t,{
+let i=$(c.strips.length,"segment"),l=v(Math.max(c.bytes-c.used,0)),f=`${c.label}: ${v(c.bytes)} in ${i}, ${l} free`;t.fillText(Gs(t,f,e.width),0,a-n+Oe/2+1)}}function au(t,{
 data:e,coloring:n,top:o,font:r},s){t.font=`11px ${r}`;for(let{allocation:a,code:c,x:i,width:l,y:f}of cu(s)){let[u,d,p]=n.rgb[c];t.fillStyle=.299*u+.587*d+.114*p>
 140?"#000000":"#ffffff";let m=Gs(t,iu(e,a),l-8);m&&t.fillText(m,i+4,f-o+et/2-.5)}}function cu(t){let e=new Map;for(let n of t){let o=e.get(n.allocation);(o===void 0||
 n.width>o.width)&&e.set(n.allocation,n)}return e.values()}function Gs(t,e,n){if(t.measureText(e).width<=n)return e;let o=Math.min(e.length,Math.floor(n/3));for(;o>
-2&&t.measureText(`${e.slice(0,o)}\u2026`).width>n;)o--;return o>2?`${e.slice(0,o)}\u2026`:""}function iu(t,e){let[n]=Et(t,e),o=M(t.allocations.bytes[e]);return n?
+2&&t.measureText(`${e.slice(0,o)}\u2026`).width>n;)o--;return o>2?`${e.slice(0,o)}\u2026`:""}function iu(t,e){let[n]=Et(t,e),o=v(t.allocations.bytes[e]);return n?
 `${n} \xB7 ${o}`:o}function Ks(t,e,n){let{picture:o}=t;!o?.moment.strips.length||e.altKey||e.ctrlKey||e.metaKey||lu(t,o,e.key,n)&&(e.preventDefault(),e.stopPropagation())}function lu(t,e,n,{
 choose:o,zoom:r}){let s=Xs(e);if(n==="ArrowRight"||n==="ArrowLeft")o(Vs(t,e,n==="ArrowRight"?1:-1),!0);else if(n==="ArrowDown"||n==="ArrowUp")o(fu(t,e,n==="Arro\
 wDown"?1:-1),!0);else if(n==="Home")o(Ln(t,e,s[0]),!0);else if(n==="End")o(js(t,e,s[s.length-1]),!0);else if(n==="+"||n==="=")r(1.6);else if(n==="-")r(1/1.6);else if(n===
@@ -740,12 +740,12 @@ y+et>i+s)&&(r.scrollTop=c.y-s/2)}o&&Hn(t),t.spoken.textContent=e?a.describe(e).j
 peak&&lt(o,o.peak.row,null),cancelAnimationFrame(o.pending),ta(o),{data:r,get moment(){return o.moment},get chosen(){return o.chosen},get since(){return o.since},
 pool:c,curve:a,flame:i,showMoment:(l,f=null)=>lt(o,l,f),showStretch:(l,f)=>ku(o,l,f),showDevice:l=>Fn(o,l),setColor:l=>ea(o,l),setTheme(l){a.setTheme(l),zn(o,c.
 setTheme(l)),i.setTheme(l)},resize(){for(let l of[a,c,i])l.resize()},destroy(){cancelAnimationFrame(o.pending),clearTimeout(o.settling);for(let l of[a,c,i])l.destroy();
-t.replaceChildren()}}}function xu(t,e){let n=vu(t),o=Mu(t),r=Sn(t,o,t.numRows-1),s={data:t,device:o,row:t.numRows-1,since:null,moment:r,counted:r.allocations,peak:null,
+t.replaceChildren()}}}function xu(t,e){let n=Mu(t),o=vu(t),r=Sn(t,o,t.numRows-1),s={data:t,device:o,row:t.numRows-1,since:null,moment:r,counted:r.allocations,peak:null,
 by:n,picked:null,color:n,chosen:null,isInNode:null,isSettled:!1,pending:0,settling:void 0},a=Ds(s,{onDevice:i=>Fn(c,i),onAxis:i=>c.curve.setAxis(i),onPeak:()=>c.
 peak&&lt(c,c.peak.row,null),onEnd:()=>lt(c,t.numRows-1,null),onZoom:i=>c.pool.zoomBy(i),onFit:()=>c.pool.fit(),onColor:i=>ea(c,i),onGrouping:i=>Cu(c,i)}),c=Object.
-assign(s,{parts:a,curve:gs(a.curve,t,{theme:e,onMoment:(i,l)=>lt(c,i,l)}),pool:Js(a.map,t,{theme:e,color:n,describe:i=>Ms(t,c.moment,i),onChoose:i=>_u(c,i)}),flame:_s(
-a.flame,t,{theme:e,onZoom(i){c.isInNode=i,Re(c)}})});return c}function Mu({header:t}){let{devices:e}=t;return e.reduce((n,o,r)=>o.reserved_bytes>e[n].reserved_bytes?
-r:n,0)}function vu({allocations:t,stacks:e}){return t.category.some(n=>n>0)||!e.n?"category":"stack"}function Fn(t,e){let{data:n}=t;if(t.device=e,t.parts.devices.
+assign(s,{parts:a,curve:gs(a.curve,t,{theme:e,onMoment:(i,l)=>lt(c,i,l)}),pool:Js(a.map,t,{theme:e,color:n,describe:i=>vs(t,c.moment,i),onChoose:i=>_u(c,i)}),flame:_s(
+a.flame,t,{theme:e,onZoom(i){c.isInNode=i,Re(c)}})});return c}function vu({header:t}){let{devices:e}=t;return e.reduce((n,o,r)=>o.reserved_bytes>e[n].reserved_bytes?
+r:n,0)}function Mu({allocations:t,stacks:e}){return t.category.some(n=>n>0)||!e.n?"category":"stack"}function Fn(t,e){let{data:n}=t;if(t.device=e,t.parts.devices.
 mark(String(e)),t.picked=null,n.numRows){let o=Ts(n,e),r=Ss(o.allocated);t.peak={row:r,bytes:o.allocated[r+1]};let{index:s}=n.header.devices[e],a=n.header.marks.
 filter(c=>c.device===null||c.device===s);t.curve.show(o,t.peak,a)}lt(t,t.row,t.since)}function lt(t,e,n){t.row=e,t.since=n,t.data.numRows&&t.curve.setMoment(e,n),
 cancelAnimationFrame(t.pending),t.pending=requestAnimationFrame(()=>ta(t))}function ku(t,[e,n],o){let{clock:r,header:s}=t.data;if(!r)return;let a=Number(BigInt(
@@ -754,14 +754,14 @@ e,t.device,n),t.counted=t.moment.allocations.filter(c=>o===null||a[c]>o),r.momen
 clearTimeout(t.settling),t.settling=setTimeout(()=>Au(t),t.isSettled?yu:0),s&&t.pool.choose(Tu(t,s.allocation))}function Au(t){t.isSettled=!0,Dn(t),t.flame.show(
 t.counted)}function Tu({data:t,moment:e},n){let{addr:o,bytes:r}=t.allocations,s=n<0?-1:e.allocations.indexOf(n),a=e.strips.findIndex(({first:c,end:i})=>c<=s&&s<
 i);return a<0?null:{strip:a,allocation:n,from:o[n],bytes:r[n]}}function Su({data:t,row:e,since:n,moment:o,counted:r,peak:s}){let{sums:a}=o,c=Ou(t,e,s),i=$(o.allocations.
-length,"block"),l=$(o.strips.length,"segment"),f=`${M(a.allocated)} allocated in ${i}, ${M(a.reserved)} reserved in ${l}`,u=a.pending?`, ${M(a.pending)} freed a\
+length,"block"),l=$(o.strips.length,"segment"),f=`${v(a.allocated)} allocated in ${i}, ${v(a.reserved)} reserved in ${l}`,u=a.pending?`, ${v(a.pending)} freed a\
 nd waiting for a stream`:"",d=o.outside?`; ${$(o.outside,"block")} in no known segment`:"",p=n===null?"":$u(t,r,n),m=e===t.numRows-1?Eu(t,o):"";return[h("strong",
-{},`${c}: `),`${f}${u}${d}${m}.${p}`]}function Eu({allocations:{alloc:t,bytes:e}},n){let o=0;for(let r of n.allocations)t[r]<0&&(o+=e[r]);return o?`; ${M(o)} of\
+{},`${c}: `),`${f}${u}${d}${m}.${p}`]}function Eu({allocations:{alloc:t,bytes:e}},n){let o=0;for(let r of n.allocations)t[r]<0&&(o+=e[r]);return o?`; ${v(o)} of\
  it from before the recording`:""}function Ou(t,e,n){return e===n?.row?`At the peak (${Y(t,e)})`:e===t.numRows-1?"At the end":e<0?"Before the first action":`Aft\
-er ${Y(t,e)}`}function $u(t,e,n){let o=e.reduce((s,a)=>s+t.allocations.bytes[a],0),r=$(e.length,"block");return` ${M(o)} of it in ${r} came since ${Y(t,n)} and \
+er ${Y(t,e)}`}function $u(t,e,n){let o=e.reduce((s,a)=>s+t.allocations.bytes[a],0),r=$(e.length,"block");return` ${v(o)} of it in ${r} came since ${Y(t,n)} and \
 stayed; the rest is pale.`}function Dn(t){ys(t.parts.holders,t.data,t.counted,{by:t.by,picked:t.picked,onPick(e){t.picked=e,Dn(t),Re(t)}})}function Re({data:t,pool:e,
 since:n,picked:o,by:r,isInNode:s}){if(n===null&&o===null&&!s){e.setDim(null);return}let{alloc:a,stack:c}=t.allocations;e.setDim(i=>n!==null&&a[i]<=n||o!==null&&
-Mn(t,i,r)!==o||s!==null&&!s(c[i]))}function Cu(t,e){t.by=e,t.picked=null,Dn(t),Re(t)}function ea(t,e){t.color=e,t.parts.colors.mark(e),zn(t,t.pool.setColor(e))}
+vn(t,i,r)!==o||s!==null&&!s(c[i]))}function Cu(t,e){t.by=e,t.picked=null,Dn(t),Re(t)}function ea(t,e){t.color=e,t.parts.colors.mark(e),zn(t,t.pool.setColor(e))}
 function zn({parts:t,moment:e},n){zs(t.legend,n,e.sums.pending>0)}function _u(t,e){let{details:n}=t.parts;t.chosen=e;let o=n.hidden;ks(n,t.data,t.moment,e),o!==
 n.hidden&&t.pool.resize()}var Ru=1500;function na(t){let e=z(t),[n]=_(e,".cl-race-code",HTMLElement);n&&Pu(n);let[o]=_(e,":scope > .cudalens-race-value",HTMLElement);return o&&Lu(e,o),e}
 function Lu(t,e){let n=`cl-race-tab-${Math.random().toString(36).slice(2)}`,o=[...t.children].filter(i=>i!==e&&!i.matches("h4, .cl-race-what")),r=h("div",{class:"\
@@ -873,17 +873,17 @@ button.columns { display: none; border: 1px solid var(--cl-line); border-radius:
 button.columns[aria-pressed="true"] { background: var(--cl-chosen); }
 :host(:is([data-view="narrow"], [data-view="whole"])) button.columns { display: inline-block; }
 @media print { div.dt-layout-row:not(.dt-layout-table) { display: none !important; } }
-`;var od=[["All",null],["GPU",1],["CPU",0]];function Ma(t,e,{DataTable:n,styleSheet:o,theme:r,onNames:s}){let a=t.shadowRoot??t.attachShadow({mode:"open"}),c=h("t\
+`;var od=[["All",null],["GPU",1],["CPU",0]];function va(t,e,{DataTable:n,styleSheet:o,theme:r,onNames:s}){let a=t.shadowRoot??t.attachShadow({mode:"open"}),c=h("t\
 able",{class:"display compact","aria-label":"Costs by name"});a.replaceChildren(h("style",{},o),h("style",{},ba),c),n.ext.errMode="throw";let i=pa(e),l=new Set(
 i.device).size>1,f={rows:[],side:null,chosen:new Set,width:0,stage:"shown",isWhole:!1},u=new n(c,{...sd(),layout:{topStart:l?[()=>ad(f,()=>ya(u,f,"summed")),"in\
 fo"]:"info",topEnd:"search",bottomStart:"pageLength",bottomEnd:"paging"},rowCallback:(g,w)=>xa(g,w,f.chosen)});rd(a),cd(u,f,c,s);let d=fd(f,()=>Kn(u,f,t));a.append(
 d);let p=new ResizeObserver(()=>Kn(u,f,t));p.observe(t),Kn(u,f,t);let m=g=>{t.classList.toggle("dark",g==="dark")};return m(r),{sum(g){f.rows=ma(e,i,g),f.stage=
-"summed"},load:()=>va(u,f),update:()=>ya(u,f,f.stage),choose(g){f.chosen=g??new Set,u.rows({page:"current"}).every(function(){xa(this.node(),this.data(),f.chosen)})},
+"summed"},load:()=>Ma(u,f),update:()=>ya(u,f,f.stage),choose(g){f.chosen=g??new Set,u.rows({page:"current"}).every(function(){xa(this.node(),this.data(),f.chosen)})},
 setTheme:m,rows:()=>f.rows,destroy(){p.disconnect(),u.destroy(),a.replaceChildren()}}}function rd(t){for(let e of t.querySelectorAll("nav"))e.removeAttribute("a\
 ria-label"),e.setAttribute("role","none")}function sd(){return{columns:Gn,data:[],order:[[wa,"desc"]],pageLength:10,lengthMenu:[10,25,50,100,{label:"all",value:-1}],
 language:{search:"",searchPlaceholder:"Filter names",info:"_START_\u2013_END_ of _TOTAL_ names",infoEmpty:"no names",infoFiltered:"(of _MAX_)",lengthMenu:"_MENU\
-_ a page",emptyTable:"Nothing is selected here",zeroRecords:"No name matches the filter"},autoWidth:!1,deferRender:!0}}function va(t,e){e.stage==="summed"&&(t.clear().
-rows.add(e.rows.filter(n=>e.side===null||n.side===e.side)),e.stage="loaded")}function ya(t,e,n){e.stage=n,va(t,e),e.stage==="loaded"&&t.draw(),e.stage="shown"}function ad(t,e){
+_ a page",emptyTable:"Nothing is selected here",zeroRecords:"No name matches the filter"},autoWidth:!1,deferRender:!0}}function Ma(t,e){e.stage==="summed"&&(t.clear().
+rows.add(e.rows.filter(n=>e.side===null||n.side===e.side)),e.stage="loaded")}function ya(t,e,n){e.stage=n,Ma(t,e),e.stage==="loaded"&&t.draw(),e.stage="shown"}function ad(t,e){
 let n=h("div",{class:"sides",role:"group","aria-label":"Where the time went"});for(let[o,r]of od){let s=()=>{t.side=r;for(let a of n.children)a.setAttribute("ar\
 ia-pressed",String(a.textContent===o));e()};n.append(h("button",{type:"button","aria-pressed":String(r===null),onclick:s},o))}return n}function xa(t,e,n){let o=e.
 ids.some(r=>n.has(r));t.classList.toggle("chosen",o),t.setAttribute("aria-selected",String(o)),t.tabIndex=0}function cd(t,e,n,o){let r=s=>{let a=s.composedPath().
@@ -909,7 +909,7 @@ onShow:()=>o.flame?.shown()},...ud.flatMap(([a,c])=>{let i=r.facts[a];return i?[
 s","Modules"],["steps","Steps"]];function dd({store:t},e,n,o,r){let s=h("div",{class:`cudalens-${o}`},z(r));for(let a of s.querySelectorAll("details:first-child"))
 a.setAttribute("open","");da(s),n.append(s),Vn(s,"tbody tr[data-event]",a=>{let c=e.eventOf(Number(a.dataset.event));return c>=0&&t.set({event:c,range:null,names:null},
 o),c>=0})}async function Oa(t,e){let{asset:n,versions:o,sender:r}=t.source,[s,a]=await Promise.all([Wn("datatables.js",o.datatables,n,r),n("datatables.css").then(
-Le)]);t.isClosed()||(t.panels.table=Ma(t.parts.tableHost,e,{DataTable:s,styleSheet:new TextDecoder().decode(a),theme:t.theme,onNames:c=>t.store.set({names:c},"t\
+Le)]);t.isClosed()||(t.panels.table=va(t.parts.tableHost,e,{DataTable:s,styleSheet:new TextDecoder().decode(a),theme:t.theme,onNames:c=>t.store.set({names:c},"t\
 able")}))}function $a({source:t,parts:e,panels:n,theme:o},r){if(!r.metrics.length)return;let s=h("div",{class:"cl-metrics-host"}),a=h("h3",{"aria-level":2},"GPU\
  readings",h("span",{},t.facts.metrics??""));e.metrics.replaceChildren(a,s),e.metrics.hidden=!1;let c=_a(r,r.metrics);n.metrics=Fr(s,r.metrics,r.header.metrics.
 gauges,{theme:o,view:c})}async function Ca(t,e){if(t.isClosed())return;let{parts:n,panels:o,source:r,store:s}=t,a=hd(e),c=h("h3",{"aria-level":2},"Memory");if(o.
@@ -924,15 +924,16 @@ join("&")}`}function qn([t,e]){return`${Math.round(t)}-${Math.round(e)}`.replace
 /^#/,"")),o={},r=Ra(n.get("s"));r&&(o.range=r);let s=Number.parseInt(n.get("e")??"",10),a=Number.isInteger(s)?t.eventOf(s):-1;a>=0&&(o.event=a);let i=n.getAll("\
 n").map(l=>t.header.names.indexOf(l)).filter(l=>l>=0);return i.length&&(o.names=new Set(i)),{view:Ra(n.get("t")),selection:o,marks:n.getAll("m").slice(0,50).flatMap(
 pd)}}function pd(t){let[e,...n]=t.split(":"),[o,r]=Ia(e)??[1,0];return o<=r?[{at:o,dur:r-o,note:n.join(":")}]:[]}function Ra(t){let e=Ia(t);return e&&e[0]<e[1]?
-e:null}function Ia(t){let e=/^(n?\d{1,16})-(n?\d{1,16})$/.exec(t??"");if(!e)return null;let[n,o]=[e[1],e[2]].map(r=>Number(r.replace("n","-")));return[n,o]}var md=2e3;function Na(t,e){let{range:n,event:o,names:r}=e;if(o!==null)return gd(t,e);let s=[];if(n){let a=l=>String(BigInt(t.header.t0)+BigInt(l)),[c,i]=[Math.
-floor(n[0]),Math.ceil(n[1])];s.push(`((e.ts < ${a(i)}) & (e.ts + e.dur > ${a(c)}) & (e.dur > 0) | (e.dur == 0) & e.ts.between(${a(Math.ceil(n[0]))}, ${a(Math.floor(
-n[1]))}))`)}return r&&s.push(`e.name.isin(${wd([...r].map(a=>t.header.names[a]))})`),s.length?`trace.events[lambda e: ${s.join(" & ")}]`:"trace.events"}function gd(t,e){
-let n=X(t,e),o=[];for(let r=0;r<t.n;r++)if(n?.[r]&&o.push(t.rowOf(r)),o.length>md)return null;return`trace.events.iloc[[${o.sort((r,s)=>r-s).join(", ")}]]`}function wd(t){
-let e=n=>JSON.stringify(n).replace(/[\u007f-\uffff]/g,o=>`\\u${o.charCodeAt(0).toString(16).padStart(4,"0")}`);return`[${t.map(e).join(", ")}]`}function Ha(t,{event:e,names:n},o){let r=n??(e===null?null:new Set([t.name[e]]));if(r===null)return null;let s=e===null?null:t.header.lanes[t.lane[e]].kind,a=[];
+e:null}function Ia(t){let e=/^(n?\d{1,16})-(n?\d{1,16})$/.exec(t??"");if(!e)return null;let[n,o]=[e[1],e[2]].map(r=>Number(r.replace("n","-")));return[n,o]}var md=2e3;function Na(t,e){let{range:n,event:o,names:r}=e;if(o!==null)return gd(t,e);let s=[];if(n){let i=u=>String(BigInt(t.header.t0)+BigInt(u)),[l,f]=[Math.
+floor(n[0]),Math.ceil(n[1])];s.push(`((e.ts < ${i(f)}) & (e.ts + e.dur > ${i(l)}) & (e.dur > 0) | (e.dur == 0) & e.ts.between(${i(Math.ceil(n[0]))}, ${i(Math.floor(
+n[1]))}))`)}r&&s.push(`e.name.isin(${wd([...r].map(i=>t.header.names[i]))})`);let{first_row:a}=t.header,c=a?`trace.events.iloc[${a}:]`:"trace.events";return s.length?
+`${c}[lambda e: ${s.join(" & ")}]`:c}function gd(t,e){let n=X(t,e),o=[];for(let r=0;r<t.n;r++)if(n?.[r]&&o.push(t.rowOf(r)),o.length>md)return null;return`trace\
+.events.iloc[[${o.sort((r,s)=>r-s).join(", ")}]]`}function wd(t){let e=n=>JSON.stringify(n).replace(/[\u007f-\uffff]/g,o=>`\\u${o.charCodeAt(0).toString(16).padStart(
+4,"0")}`);return`[${t.map(e).join(", ")}]`}function Ha(t,{event:e,names:n},o){let r=n??(e===null?null:new Set([t.name[e]]));if(r===null)return null;let s=e===null?null:t.header.lanes[t.lane[e]].kind,a=[];
 for(let l=0;l<t.n;l++){let f=s===null||n!==null||t.header.lanes[t.lane[l]].kind===s;r.has(t.name[l])&&f&&a.push(l)}if(!a.length)return null;a.sort((l,f)=>t.start[l]-
 t.start[f]||l-f);let c=e===null?-1:a.indexOf(e),i=c<0?bd(t,a):(c+o+a.length)%a.length;return{event:a[i],ordinal:i+1,count:a.length}}function bd({dur:t},e){return e.
 reduce((n,o,r)=>t[o]>t[e[n]]?r:n,0)}function Da(t,e,n,o){let r=n.get(),s=X(e,r);if(t.hidden=s===null,s===null)return;let a=0;for(let i=0;i<e.n;i++)a+=s[i];let c=o.link();t.replaceChildren(h("span",
-{class:"cl-bar-count"},`${$(a,"event")} of ${O(e.n)} selected`),...Md(e,r).map(([i,l])=>vd(n,i,l)),...r.range?[h("span",{class:"cl-measure"},yd(e,r.range))]:[],
+{class:"cl-bar-count"},`${$(a,"event")} of ${O(e.n)} selected`),...vd(e,r).map(([i,l])=>Md(n,i,l)),...r.range?[h("span",{class:"cl-measure"},yd(e,r.range))]:[],
 ...xd(e,n),...Er(e,r,o.mark),Fa("Copy pandas","Copy the expression that selects these rows",Na(e,r)),...c===null?[]:[Fa("Copy link","Copy the address of what sh\
 ows",c)],h("button",{class:"cl-button cl-clear",type:"button",onclick:()=>n.clear("bar")},"Clear selection"))}function yd(t,e){let{busy:n,idle:o,work:r,calls:s}=po(
 t,e),a=`${$(s,"CPU event")}`;if(!t.header.lanes.some(({kind:i,count:l})=>i==="device"&&l))return a;let c=L(100*n/(e[1]-e[0]));return`GPU busy ${x(n)} (${c}), id\
@@ -941,8 +942,8 @@ le ${x(o)}; ${$(r,"GPU event")}, ${a}`}function xd(t,e){let{event:n,names:o}=e.g
 "Go to the longest","Select the longest event of this name",1)]:[s("\u2039 same name","Previous event of this name",-1),s("same name \u203A","Next event of this\
  name",1)]}function Fa(t,e,n){let s=h("button",{...{class:"cl-button cl-copy",type:"button",title:n===null?"More than 2,000 rows":e},disabled:n===null,"data-tex\
 t":n,onclick:async()=>{if(n!==null)try{await navigator.clipboard.writeText(n),s.textContent="Copied"}catch{s.replaceWith(h("code",{class:"cl-copy-text",tabindex:0},
-n))}}},t);return s}function Md(t,{range:e,event:n,names:o}){let r=[];if(e){let[s,a]=e;r.push(["range",`${x(s)} \u2013 ${x(a)} (${x(a-s)})`])}if(n!==null&&r.push(
-["event",`within ${U(t.header,t.name[n])}`]),o){let[s]=[...o].map(a=>U(t.header,a));r.push(["names",o.size===1?s:`${s} and ${o.size-1} more`])}return r}function vd(t,e,n){
+n))}}},t);return s}function vd(t,{range:e,event:n,names:o}){let r=[];if(e){let[s,a]=e;r.push(["range",`${x(s)} \u2013 ${x(a)} (${x(a-s)})`])}if(n!==null&&r.push(
+["event",`within ${U(t.header,t.name[n])}`]),o){let[s]=[...o].map(a=>U(t.header,a));r.push(["names",o.size===1?s:`${s} and ${o.size-1} more`])}return r}function Md(t,e,n){
 let o=()=>t.set({[e]:null},"bar");return h("span",{class:"cl-chip",title:n},h("span",{},n),h("button",{type:"button","aria-label":`Stop selecting ${n}`,onclick:o},
 "\xD7"))}function za(t,e){let n=h("div",{class:"cl-table-host"}),o={verdict:h("p",{class:"cl-verdict"},...kd(e.badge),...Ad(e.verdict)),message:h("div",{class:"cl-messag\
 e",role:"alert",hidden:!0}),status:h("p",{class:"cl-hint cl-status"},"Loading the timeline\u2026"),races:B("cl-races","Races"),graphs:B("cl-graphs","CUDA graphs"),
@@ -964,26 +965,27 @@ t),o.facts.memoryMap&&!o.facts.memoryFirst&&await ut(t,"memory map",()=>jn(t)),t
 !1,await Yn(),r.dataset.state="painted",o.onPaint?.(),await Promise.all([ut(t,"table",async()=>{await Oa(t,e),Wa(t,e,t.store.get()),Ga(t,t.store.get())}),ut(t,"\
 list of details",()=>e.detailsReady)]),ut(t,"memory curve",()=>Ca(t,e)),t.isOpen&&o.hash&&Fd(t,e,o.hash),t.isOpen&&(r.dataset.state="ready")}function _d({parts:t},{
 n:e,header:n}){if(!n.first_row)return;let[o,r]=[n.num_all,e].map(s=>s.toLocaleString("en"));t.part.textContent=`This file has the last ${r} of ${o} events, from\
- ${x(n.begin)} on: the timeline, the table of operators and kernels, the flame graph and the memory curve show these. All else is of the whole run.`,t.part.hidden=
-!1}function Rd(t){let{source:e,panels:n,store:o,parts:r}=t;t.marks=Sr(r.marks,e.facts.marks,{onChange(s){n.timeline?.setMarks(s),e.onMarks?.(s)},onShow({at:s,dur:a}){
-let c=Math.max(a*.5,500);n.timeline?.zoomTo(s-c,s+a+c),a&&o.set({range:[s,s+a],event:null},"marks")}}),n.timeline?.setMarks(t.marks.marks)}async function Ld(t){
-t.parts.status.remove(),t.parts.timeline.hidden=!0,t.source.onData?.(),await Yn(),t.source.onPaint?.(),t.isOpen&&t.root.dataset.state!=="failed"&&(t.root.dataset.
-state="ready")}function Yn(){return new Promise(t=>{let e=setTimeout(t,250);requestAnimationFrame(()=>setTimeout(()=>{clearTimeout(e),t()}))})}async function ut(t,e,n){
-try{await n()}catch(o){t.isOpen&&Ka(t,o,`The ${e} cannot be shown`)}}function Pd(t,e){t.panels.metrics?.setView(e),clearTimeout(t.following),t.following=setTimeout(
-()=>t.isOpen&&t.panels.memory?.setView(e),Ed)}function Id(t,e,n,o){let{timeline:r,memory:s,memoryMap:a,races:c}=t.panels,{range:i,event:l,names:f}=n;o!=="timeli\
-ne"&&(r?.setRange(i?.[0]??null,i?.[1]),r?.setNames(f),r?.select(l)),o!=="memory"&&s?.setRange(i),i&&a?.showStretch(i,e.header.t0),t.parts.details.hidden=l===null,
-Tr(t.parts.details,e,l);let u=r?.raceOf(l)??null;u!==null&&c?.choose(u),t.source.onSelect?.(Dd(e,n));let d=[()=>X(e,n),()=>Da(t.parts.bar,e,t.store,{link:()=>Hd(
-t,e),mark:p=>t.marks?.add(p)}),()=>Wa(t,e,n),()=>t.panels.table?.load(),()=>Ga(t,n),()=>t.panels.flame?.update(n)];if(e.n<=Od)for(let p of d)p();else Nd(t,d)}async function Nd(t,e){
-t.updating=e;for(let n of e){if(await Yn(),!t.isOpen||t.updating!==e)return;n()}}function Hd({source:t,panels:e,store:n,marks:o},r){return!t.address||!e.timeline?
-null:t.address(La(r,e.timeline.getView(),n.get(),o?.marks))}function Fd({panels:t,store:e,marks:n},o,r){let{view:s,selection:a,marks:c}=Pa(o,r);c.length&&n&&(n.
-replace(c),t.timeline?.setMarks(n.marks)),Object.keys(a).length&&e.set(a,"link"),s&&t.timeline?.zoomTo(...s)}function Wa(t,e,n){let{table:o}=t.panels,r=X(e,{...n,
-names:null});r!==t.tableMask&&o?.sum(r),o&&(t.tableMask=r)}function Ga({panels:{table:t}},{names:e}){t?.update(),t?.choose(e)}function Dd(t,{range:e,event:n,names:o}){
-return{range:e&&[...e],event:n===null?null:t.rowOf(n),names:o&&[...o].map(r=>t.header.names[r])}}function zd(t){let e=t.root.clientWidth,n=new ResizeObserver(()=>{
-t.root.clientWidth!==e&&(e=t.root.clientWidth,t.panels.memory?.resize(),t.panels.flame?.resize(),t.panels.metrics?.resize(),t.panels.memoryMap?.resize())});n.observe(
-t.root),t.cleanups.push(()=>n.disconnect())}function Ba(t,e){t.theme=e,t.root.dataset.theme=e;for(let n of Object.values(t.panels))n.setTheme(e)}function Ka({root:t,
-parts:e,source:n,data:o},r,s="The live view cannot be shown"){let a=r instanceof Zt;if(a&&!o){t.dataset.state="failed",n.onGone?.();return}e.status.remove(),e.message.
-hidden=!1,e.message.append(h("p",{},`${s}: ${r instanceof Error?r.message:r}`)),t.dataset.state="failed",n.onFail?.(),a||console.error(r)}function Bd(t){t.isOpen=
-!1,clearTimeout(t.following);for(let e of Object.values(t.panels))e.destroy();for(let e of t.cleanups.splice(0))e();t.root.replaceChildren()}function Ne(t){let e=document.getElementById(t);if(e===null)throw new Error(`the report has no element ${t}`);return e}function Xa(t){return Ne(t).textContent??
+ ${x(n.begin)} on: the timeline, the table of operators and kernels, the flame graph, the memory curve and the readings show these. Verdict, findings, lines, mo\
+dules and steps are of the whole run.`,t.part.hidden=!1}function Rd(t){let{source:e,panels:n,store:o,parts:r}=t;t.marks=Sr(r.marks,e.facts.marks,{onChange(s){n.
+timeline?.setMarks(s),e.onMarks?.(s)},onShow({at:s,dur:a}){let c=Math.max(a*.5,500);n.timeline?.zoomTo(s-c,s+a+c),a&&o.set({range:[s,s+a],event:null},"marks")}}),
+n.timeline?.setMarks(t.marks.marks)}async function Ld(t){t.parts.status.remove(),t.parts.timeline.hidden=!0,t.source.onData?.(),await Yn(),t.source.onPaint?.(),
+t.isOpen&&t.root.dataset.state!=="failed"&&(t.root.dataset.state="ready")}function Yn(){return new Promise(t=>{let e=setTimeout(t,250);requestAnimationFrame(()=>setTimeout(
+()=>{clearTimeout(e),t()}))})}async function ut(t,e,n){try{await n()}catch(o){t.isOpen&&Ka(t,o,`The ${e} cannot be shown`)}}function Pd(t,e){t.panels.metrics?.setView(
+e),clearTimeout(t.following),t.following=setTimeout(()=>t.isOpen&&t.panels.memory?.setView(e),Ed)}function Id(t,e,n,o){let{timeline:r,memory:s,memoryMap:a,races:c}=t.
+panels,{range:i,event:l,names:f}=n;o!=="timeline"&&(r?.setRange(i?.[0]??null,i?.[1]),r?.setNames(f),r?.select(l)),o!=="memory"&&s?.setRange(i),i&&a?.showStretch(
+i,e.header.t0),t.parts.details.hidden=l===null,Tr(t.parts.details,e,l);let u=r?.raceOf(l)??null;u!==null&&c?.choose(u),t.source.onSelect?.(Dd(e,n));let d=[()=>X(
+e,n),()=>Da(t.parts.bar,e,t.store,{link:()=>Hd(t,e),mark:p=>t.marks?.add(p)}),()=>Wa(t,e,n),()=>t.panels.table?.load(),()=>Ga(t,n),()=>t.panels.flame?.update(n)];
+if(e.n<=Od)for(let p of d)p();else Nd(t,d)}async function Nd(t,e){t.updating=e;for(let n of e){if(await Yn(),!t.isOpen||t.updating!==e)return;n()}}function Hd({
+source:t,panels:e,store:n,marks:o},r){return!t.address||!e.timeline?null:t.address(La(r,e.timeline.getView(),n.get(),o?.marks))}function Fd({panels:t,store:e,marks:n},o,r){
+let{view:s,selection:a,marks:c}=Pa(o,r);c.length&&n&&(n.replace(c),t.timeline?.setMarks(n.marks)),Object.keys(a).length&&e.set(a,"link"),s&&t.timeline?.zoomTo(...s)}
+function Wa(t,e,n){let{table:o}=t.panels,r=X(e,{...n,names:null});r!==t.tableMask&&o?.sum(r),o&&(t.tableMask=r)}function Ga({panels:{table:t}},{names:e}){t?.update(),
+t?.choose(e)}function Dd(t,{range:e,event:n,names:o}){return{range:e&&[...e],event:n===null?null:t.rowOf(n),names:o&&[...o].map(r=>t.header.names[r])}}function zd(t){
+let e=t.root.clientWidth,n=new ResizeObserver(()=>{t.root.clientWidth!==e&&(e=t.root.clientWidth,t.panels.memory?.resize(),t.panels.flame?.resize(),t.panels.metrics?.
+resize(),t.panels.memoryMap?.resize())});n.observe(t.root),t.cleanups.push(()=>n.disconnect())}function Ba(t,e){t.theme=e,t.root.dataset.theme=e;for(let n of Object.
+values(t.panels))n.setTheme(e)}function Ka({root:t,parts:e,source:n,data:o},r,s="The live view cannot be shown"){let a=r instanceof Zt;if(a&&!o){t.dataset.state=
+"failed",n.onGone?.();return}e.status.remove(),e.message.hidden=!1,e.message.append(h("p",{},`${s}: ${r instanceof Error?r.message:r}`)),t.dataset.state="failed",
+n.onFail?.(),a||console.error(r)}function Bd(t){t.isOpen=!1,clearTimeout(t.following);for(let e of Object.values(t.panels))e.destroy();for(let e of t.cleanups.splice(
+0))e();t.root.replaceChildren()}function Ne(t){let e=document.getElementById(t);if(e===null)throw new Error(`the report has no element ${t}`);return e}function Xa(t){return Ne(t).textContent??
 ""}async function Xt(t){let e=Xa(t),n=Uint8Array;if(n.fromBase64)return n.fromBase64(e);let o=atob(e),r=new Uint8Array(o.length);for(let s=0;s<o.length;s++)r[s]=
 o.charCodeAt(s);return r}function Ud(){let t=Ne("cudalens-app"),e=Ne("cudalens-static"),n=JSON.parse(Xa("cudalens-facts")),o=Ua(t,{...n,payload:()=>Xt("cudalens\
 -payload"),races:()=>Xt("cudalens-races"),graphs:()=>Xt("cudalens-graphs"),memory:()=>Xt("cudalens-memory"),asset:r=>Xt(`cudalens-${r}`),hash:location.hash,address:r=>`${location.

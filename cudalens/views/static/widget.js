@@ -23,13 +23,13 @@ l[u]+=l[u-1];let f=e.map(({scale:u},d)=>Float64Array.from(c[d],p=>p===0?Number.N
 map(({column:u},d)=>[u,f[d]]))}}async function oo(t,e){for(let{name:n,coding:o}of t.header.details)e.set(n,await(o==="dictionary"?ei(t,n):ni(t,n)))}async function ei(t,e){
 let[n,o]=await Promise.all([H(t,`${e}.codes`),Z(t,`${e}.values`)]);return r=>n[r]?o[n[r]-1]:null}async function ni(t,e){let[n,o]=await Promise.all([H(t,`${e}.kn\
 own`),to(t,`${e}.steps`)]);for(let s=1;s<o.length;s++)o[s]+=o[s-1];let r=new Uint32Array(n.length);for(let s=0,a=0;s<n.length;s++)r[s]=n[s]?++a:0;return s=>r[s]?
-String(BigInt.asIntN(64,o[r[s]-1])):null}var _={instant:1,folded:2,outside:4,launched:8,waiting:16};function ro(t,e,n,o,r){let s=new Float64Array(e),a=new Float64Array(e),i=[],c=[],l=()=>{let u=i.pop(),
+String(BigInt.asIntN(64,o[r[s]-1])):null}var C={instant:1,folded:2,outside:4,launched:8,waiting:16};function ro(t,e,n,o,r){let s=new Float64Array(e),a=new Float64Array(e),i=[],c=[],l=()=>{let u=i.pop(),
 d=c[i.length+1],p=(d<0?s[u]:d)+r[u];a[u]=p-s[u],c[i.length]=p},f=0;for(let u of t){c[0]=0;for(let d=f+u.count;f<d;f++){for(let g=n[f];g>0;g--)l();let p=i.length,
 m=c[p];s[f]=(m<0?s[i[p-1]]:m)+o[f],i.push(f),c[p+1]=-1}for(;i.length;)l()}return{start:s,dur:a}}function so({n:t,start:e,dur:n,flags:o,header:r}){let s=n.slice(),
 a=new Int32Array(t).fill(-1),i=new Uint16Array(t),c=new Int32Array(t+1),l=0;for(let f of r.lanes){let u=l+f.count;if(f.kind==="device"){l=u;continue}let d=0;for(;l<
-u;l++){if(o[l]&_.outside)continue;let p=Math.max(e[l]+n[l],e[l]+1);for(;d&&e[c[d-1]]+n[c[d-1]]<p;)d--;d&&(a[l]=c[d-1],s[a[l]]-=n[l],i[l]=d),c[d++]=l}}return{own:s,
+u;l++){if(o[l]&C.outside)continue;let p=Math.max(e[l]+n[l],e[l]+1);for(;d&&e[c[d-1]]+n[c[d-1]]<p;)d--;d&&(a[l]=c[d-1],s[a[l]]-=n[l],i[l]=d),c[d++]=l}}return{own:s,
 parent:a,depth:i}}function ao(t,e,n,o,r){let s=new Int32Array(t).fill(-1),a=new Set(o),i=[];for(let c=0;c<t;c++)a.has(n[c])&&i.push(c);for(let c=0,l=0,f=-1;c<t;c++)
-e[c]&_.launched&&(f+=r[l++]+1,s[c]=i[f]);return s}function io({start:t,dur:e,header:n,n:o},r,s){let a=oi(n.lanes),i=n.first_row,c=new Map,l=new Map;for(let d=0,p=0;d<r.length;d++)p+=r[d],c.set(p,p+s[d]),l.set(p+
+e[c]&C.launched&&(f+=r[l++]+1,s[c]=i[f]);return s}function io({start:t,dur:e,header:n,n:o},r,s){let a=oi(n.lanes),i=n.first_row,c=new Map,l=new Map;for(let d=0,p=0;d<r.length;d++)p+=r[d],c.set(p,p+s[d]),l.set(p+
 s[d],p);let f=d=>a.reduce((p,{from:m,to:g})=>p+Fe(m,g,w=>t[w]>=d)-m,0),u=d=>{let p=ri(d,t,a,f),m=[];for(let{from:g,to:w}of a)for(let b=Fe(g,w,y=>t[y]>=p);b<w&&t[b]===
 p;b++)m.push(b);return m.sort((g,w)=>e[w]-e[g])[d-f(p)]};return{rowOf(d){let p=a.findIndex(({to:g})=>d<g),m=d-a[p].from;return a.forEach(({from:g,to:w},b)=>{if(b===
 p)return;m+=Fe(g,w,k=>t[k]>t[d]||t[k]===t[d]&&(b<p?e[k]<e[d]:e[k]<=e[d]))-g}),i+(c.get(m)??m)},eventOf(d){let p=d-i;return Number.isInteger(p)&&p>=0&&p<o?u(l.get(
@@ -46,9 +46,9 @@ new Uint32Array(e):new Uint16Array(e),o=0;return t.forEach(({count:r},s)=>{n.fil
 t[o]+=n[r]}var De="http://www.w3.org/2000/svg";function h(t,e={},...n){let o=document.createElement(t);for(let[r,s]of Object.entries(e))s==null||s===!1||(typeof s=="functi\
 on"?o.addEventListener("click",s):o.setAttribute(r,s===!0?"":String(s)));return o.append(...n.filter(r=>r!=null)),o}function F(t,e={},...n){let o=document.createElementNS(
 De,t);for(let[r,s]of Object.entries(e))o.setAttribute(r,String(s));return o.append(...n),o}var li={"&":"&amp;","<":"&lt;",">":"&gt;",'"':"&quot;","'":"&#39;"};function Zt(t){
-return t.replace(/[&<>"']/g,e=>li[e])}function fo(t,e){return new Promise(n=>{let o=new IntersectionObserver(r=>{r.some(s=>s.isIntersecting)&&(o.disconnect(),n())},
-{rootMargin:"200px"});o.observe(t),e.push(()=>o.disconnect())})}function I(t,e){let n=t.getContext("2d",e);if(n===null)throw new Error("this browser cannot draw\
- on a canvas");return n}function C(t,e,n){return[...t.querySelectorAll(e)].filter(o=>o instanceof n)}function uo(t){return t>=999.5?t.toFixed(0):t.toPrecision(3)}var fi=[[1e9,"s"],[1e6,"ms"],[1e3,"\xB5s"]],ui=[[2**40,"TiB"],[2**30,"GiB"],[2**20,"MiB"],[2**10,"K\
+return t.replace(/[&<>"']/g,e=>li[e])}function fo(t,e){return new Promise(n=>{let o=()=>{s.disconnect(),removeEventListener("beforeprint",r)},r=()=>{o(),n()},s=new IntersectionObserver(
+a=>a.some(i=>i.isIntersecting)&&r(),{rootMargin:"200px"});s.observe(t),addEventListener("beforeprint",r),e.push(o)})}function I(t,e){let n=t.getContext("2d",e);
+if(n===null)throw new Error("this browser cannot draw on a canvas");return n}function _(t,e,n){return[...t.querySelectorAll(e)].filter(o=>o instanceof n)}function uo(t){return t>=999.5?t.toFixed(0):t.toPrecision(3)}var fi=[[1e9,"s"],[1e6,"ms"],[1e3,"\xB5s"]],ui=[[2**40,"TiB"],[2**30,"GiB"],[2**20,"MiB"],[2**10,"K\
 iB"]];function x(t){if(t==null||Number.isNaN(t))return"-";if(t<0)return`-${x(-t)}`;if(t>=1195e8){let e=Math.round(t/1e9);return`${Math.floor(e/60)} min ${e%60} \
 s`}for(let[e,n]of fi)if(t>=.9995*e)return`${uo(t/e)} ${n}`;return t>=.9995||t===0?`${t.toFixed(0)} ns`:`${Number(t.toPrecision(2))} ns`}function v(t){if(t==null||
 Number.isNaN(t))return"-";if(t<0)return`-${v(-t)}`;for(let[e,n]of ui)if(t>=.9995*e)return`${uo(t/e)} ${n}`;return`${t.toFixed(0)} B`}function R(t){return t==null||
@@ -122,7 +122,7 @@ next:s,zoomIn:a,zoomOut:i,fit:c,lanesButton:l,legend:f,tools:u}}function wi(){le
 {class:"cltl-hint","aria-hidden":"true"},...t)}function vo(t,e){t.legend.replaceChildren(...e.map(([n,o])=>{let r=h("i",{"aria-hidden":"true"});return r.style.background=
 o,h("li",{},r,n)}))}function Mo(t,e,n,o){let[r,...s]=e;t.tip.replaceChildren(h("b",{},r),...s.map(l=>h("div",{},l))),t.tip.hidden=!1;let{offsetWidth:a,offsetHeight:i}=t.
 tip,c=t.host.clientWidth;t.tip.style.left=`${Math.max(0,n+14+a>c?n-a-10:n+14)}px`,t.tip.style.top=`${o+18+i>t.host.clientHeight?o-i-8:o+18}px`}var E=18,Lt=24,A=26,M=Lt+A,Be=4,bi=20;function pt(t,e=!1){let n=1/0,o=-1/0,r=t.header.cats.map(s=>s==="Trace"||s==="overhead");for(let s=0;s<t.n;s++){if(e&&(r[t.
-cat[s]]||t.flags[s]&_.instant))continue;t.start[s]<n&&(n=t.start[s]);let a=t.start[s]+t.dur[s];a>o&&(o=a)}return n===1/0?e?pt(t):[0,1e3]:[n,Math.max(o,n+1)]}function Ue([
+cat[s]]||t.flags[s]&C.instant))continue;t.start[s]<n&&(n=t.start[s]);let a=t.start[s]+t.dur[s];a>o&&(o=a)}return n===1/0?e?pt(t):[0,1e3]:[n,Math.max(o,n+1)]}function Ue([
 t,e],n){let o=(n[1]-n[0])*1.04,r=Math.min(Math.max(e-t,Math.min(bi,o)),o),s=(t+e)/2,a=n[0]-r*.9,i=n[1]-r*.1,c=r>=o?(n[0]+n[1]-o)/2:Math.min(Math.max(s-r/2,a),i);
 return[c,c+r]}function Qt(t){let e=(t[1]-t[0])*.02;return[t[0]-e,t[1]+e]}function ko(t,e,n,o=110){let r=(e-t)*o/Math.max(n,1),s=10**Math.floor(Math.log10(r)),a=Math.
 max(1,([1,2,5,10].find(c=>c*s>=r*.999)??10)*s),i=[];for(let c=Math.ceil(t/a);c*a<=e&&i.length<200;c++)i.push({t:c*a,text:xi(c*a,a)});return{ticks:i,step:a}}var yi=[
@@ -159,21 +159,21 @@ s[t.name[c]]<0&&(s[t.name[c]]=wt(u)%G),f=re(n[t.cat[c]],u)*G+s[t.name[c]],o.set(
 n:i}=t,c=g=>e.row[g]===Pt||o!==null&&!o[g],l=Eo(e.heights),f=new Uint32Array(l[e.heights.length]);for(let g=0;g<i;g++)c(g)||f[l[a[g]]+e.row[g]]++;let u=Eo(f),d=u[u.
 length-1],p={first:u,laneRow:l,at:new Uint32Array(d),s:new Float64Array(d),e:new Float64Array(d),sum:new Float64Array(d+1),tone:new Uint8Array(d)},m=u.slice();for(let g=0;g<
 i;g++){if(c(g))continue;let w=m[l[a[g]]+e.row[g]]++;p.at[w]=g,p.s[w]=r[g],p.e[w]=r[g]+s[g],p.tone[w]=n[g]}for(let[g,w]of e.ends)c(g)||(p.e[$i(p,l[a[g]]+e.row[g],
-g)]=w);for(let g=0;g<d;g++)p.sum[g+1]=p.sum[g]+p.e[g]-p.s[g];return{...p,maxima:Ci(p.s,p.e)}}function $i({first:t,at:e},n,o){let r=t[n],s=t[n+1];for(;r<s;){let a=r+
-s>>1;e[a]<o?r=a+1:s=a}return r}function Eo(t){let e=new Uint32Array(t.length+1);for(let n=0;n<t.length;n++)e[n+1]=e[n]+t[n];return e}function Ci(t,e){let n=[],o=null;
+g)]=w);for(let g=0;g<d;g++)p.sum[g+1]=p.sum[g]+p.e[g]-p.s[g];return{...p,maxima:_i(p.s,p.e)}}function $i({first:t,at:e},n,o){let r=t[n],s=t[n+1];for(;r<s;){let a=r+
+s>>1;e[a]<o?r=a+1:s=a}return r}function Eo(t){let e=new Uint32Array(t.length+1);for(let n=0;n<t.length;n++)e[n+1]=e[n]+t[n];return e}function _i(t,e){let n=[],o=null;
 for(let r=t.length;r>W;){let s=Math.ceil(r/W),a=new Uint32Array(s);for(let i=0;i<s;i++){let c=-1,l=-1;for(let f=i*W;f<Math.min(r,(i+1)*W);f++){let u=o===null?f:
-o[f];e[u]-t[u]>l&&(l=e[u]-t[u],c=u)}a[i]=c}n.push(a),o=a,r=s}return n}function Co(t,e,n){let{s:o,e:r,maxima:s}=t,a=e,i=r[e]-o[e],c=u=>{let d=r[u]-o[u];(d>i||d===
+o[f];e[u]-t[u]>l&&(l=e[u]-t[u],c=u)}a[i]=c}n.push(a),o=a,r=s}return n}function _o(t,e,n){let{s:o,e:r,maxima:s}=t,a=e,i=r[e]-o[e],c=u=>{let d=r[u]-o[u];(d>i||d===
 i&&u<a)&&(i=d,a=u)},l=e,f=n;for(let u=-1;l<f;u++){let d=u<0?null:s[u],p=u+1>=s.length||f-l<=W;for(;l<f&&(p||l%W);)c(d===null?l++:d[l++]);for(;f>l&&f%W;)c(d===null?
 --f:d[--f]);l/=W,f/=W}return a}function ce(t,e,n,o){let r=1,s=e;for(;s+r<n&&t[s+r]<o;)s+=r,r*=2;let a=Math.min(n,s+r);for(;s<a;){let i=s+a>>1;t[i]<o?s=i+1:a=i}return s}
-function K(t,e,n){let o=t.first[e],r=ce(t.s,o,t.first[e+1],n);return r>o&&t.e[r-1]>n?r-1:r}function _o(t,e,{t0:n,w:o,out:r,base:s,width:a,minWidth:i},c,l){let{s:f,
+function K(t,e,n){let o=t.first[e],r=ce(t.s,o,t.first[e+1],n);return r>o&&t.e[r-1]>n?r-1:r}function Co(t,e,{t0:n,w:o,out:r,base:s,width:a,minWidth:i},c,l){let{s:f,
 e:u,sum:d,tone:p}=t,m=t.first[e+1],g=1/o,w=n+a*o,b=K(t,e,n),y=0;for(;b<m&&f[b]<w&&y<a;){let k=(f[b]-n)*g;k>y&&(y=Math.floor(k));let P=n+y*o;if(u[b]<=P&&f[b]<P){
 b++;continue}if(f[b]<=P&&u[b]>=P+o){let Vt=(u[b]-n)*g,qt=Math.min(a,Math.max(y+1,Math.floor(Vt)));r.fill((c[p[b]]|Ei)>>>0,s+y,s+qt),Vt-k>=i&&l(b,k,Vt),Vt-k>=4&&
 qt<a&&(r[s+qt-1]=(c[p[b]]|Oi)>>>0),y=qt,u[b]<=n+y*o&&b++;continue}let L=P+o,N=ce(f,b,m,L);if(N===b){y++;continue}let Ie=Math.max(0,P-f[b])+Math.max(0,u[N-1]-L),
-Jn=(d[N]-d[b]-Ie)*g,Va=N-b===1?b:Co(t,b,N),qa=So+(255-So)*(Jn>1?1:Jn);r[s+y]=(c[p[Va]]|Math.round(qa)<<24)>>>0,y++,b=u[N-1]>L?N-1:N}}function Lo(t,e,[n,o],r){let{
+Jn=(d[N]-d[b]-Ie)*g,Va=N-b===1?b:_o(t,b,N),qa=So+(255-So)*(Jn>1?1:Jn);r[s+y]=(c[p[Va]]|Math.round(qa)<<24)>>>0,y++,b=u[N-1]>L?N-1:N}}function Lo(t,e,[n,o],r){let{
 s,e:a,sum:i}=t,c=(o-n)/r.length,l=t.first[e+1],f=K(t,e,n);for(let u=0;u<r.length&&f<l;u++){let d=n+u*c,p=ce(s,f,l,d+c);if(p===f&&!(s[f]<d+c))continue;let m=Math.
 max(0,d-s[f])+Math.max(0,a[p-1]-d-c);r[u]+=Math.max(0,i[p]-i[f]-m)/c,f=p>f&&a[p-1]>d+c?p-1:p}}function le(t,e,n,o){let{s:r,e:s,first:a}=t,i=K(t,e,n);if(i<a[e+1]&&
-r[i]<=n&&s[i]>n&&s[i]-r[i]>=2*o)return t.at[i];let c=K(t,e,n-o),l=ce(r,c,a[e+1],n+o),f=l<a[e+1]&&r[l]<=n+o?l+1:l;return c<f?t.at[Co(t,c,f)]:-1}var Po=["device","host"],_i=400;function Li(t,e){let n={device:new Float32Array(e),host:new Float32Array(e)},o={device:0,host:0};t.data.header.lanes.forEach((r,s)=>{
-for(let a=t.index.laneRow[s];a<Math.min(t.index.laneRow[s+1],_i);a++)Lo(t.index,a,t.whole,n[r.kind])});for(let r of Po){for(let s of n[r])s>o[r]&&(o[r]=s);if(o[r]>
+r[i]<=n&&s[i]>n&&s[i]-r[i]>=2*o)return t.at[i];let c=K(t,e,n-o),l=ce(r,c,a[e+1],n+o),f=l<a[e+1]&&r[l]<=n+o?l+1:l;return c<f?t.at[_o(t,c,f)]:-1}var Po=["device","host"],Ci=400;function Li(t,e){let n={device:new Float32Array(e),host:new Float32Array(e)},o={device:0,host:0};t.data.header.lanes.forEach((r,s)=>{
+for(let a=t.index.laneRow[s];a<Math.min(t.index.laneRow[s+1],Ci);a++)Lo(t.index,a,t.whole,n[r.kind])});for(let r of Po){for(let s of n[r])s>o[r]&&(o[r]=s);if(o[r]>
 0)for(let s=0;s<e;s++)n[r][s]/=o[r]}return{shares:n,most:o}}function Ri(t,e){let n=document.createElement("canvas"),o=Math.max(1,Math.round(e*t.size.ratio));n.width=
 o,n.height=Math.round((A-6)*t.size.ratio);let r=I(n),{shares:s,most:a}=Li(t,o),i=Po.filter(l=>a[l]>0),c=n.height/Math.max(i.length,1);return i.forEach((l,f)=>{r.
 fillStyle=t.tones.css[l==="device"?0:t.hostTone];for(let u=0;u<o;u++){let d=s[l][u]*(c-1);d>0&&r.fillRect(u,(f+1)*c-Math.max(1,d),1,Math.max(1,d))}}),n}function Ro(t,e){
@@ -243,11 +243,11 @@ down:n},{lanes:o},r){t.fillStyle=e.colors.lineSoft;for(let s of o)t.fillRect(r,M
 marks){if(c+l<o||c>r)continue;let u=Math.max(s,Math.round(n(c))),d=Math.min(a,Math.max(u+2,n(c+l)));t.fillRect(u,A,d-u,Zi),t.globalAlpha=.5,c>=o&&t.fillRect(u,A,
 1,i-A),t.globalAlpha=1;let p=f.length>Jo?`${f.slice(0,Jo)}\u2026`:f;if(!p)continue;let m=t.measureText(p).width+8,g=Math.min(u,a-m);t.fillRect(g,A,m,M-A-9),t.fillStyle=
 e.colors.bg,t.fillText(p,g+4,A+(M-A-9)/2+.5),t.fillStyle=e.colors.accent}}function tr({data:t,races:e},n){let{names:o,cats:r,lanes:s}=t.header,i=s[t.lane[n]].kind==="host"&&t.self[n]!==t.dur[n]?`, self ${x(t.self[n])}`:"",c=[o[t.name[n]].
-slice(0,400)||"(no name)"],l=Je(t,n),f=t.name[n+s[t.lane[n]].enclosing-1];l&&c.push(`${l}, the innermost: ${o[f].slice(0,200)}`),c.push(t.flags[n]&_.instant?"in\
+slice(0,400)||"(no name)"],l=Je(t,n),f=t.name[n+s[t.lane[n]].enclosing-1];l&&c.push(`${l}, the innermost: ${o[f].slice(0,200)}`),c.push(t.flags[n]&C.instant?"in\
 stant":`${x(t.dur[n])}${i}`),c.push(`${r[t.cat[n]]||"no category"} \xB7 at ${Qi(t.start[n])}`);let u=t.launch[n];if(u>=0){let p=o[t.name[u]].slice(0,100);c.push(
 `launched by ${p}, ${x(t.start[n]-t.start[u])} earlier`)}let d=e.find(({event:p})=>p===n);return d&&c.push(`race: ${d.title}`),c}function Je(t,e){let{enclosing:n}=t.
 header.lanes[t.lane[e]],o=e===0||t.lane[e-1]!==t.lane[e];return n>1&&o?`${n} enclosing frames`:void 0}function ue(t,e){let{names:n,cats:o,lanes:r}=t.header,s=[n[t.
-name[e]].slice(0,200)||"no name",o[t.cat[e]]||"no category"];return s.push(t.flags[e]&_.instant?"an instant":`lasts ${x(t.dur[e])}`),s.push(`starts at ${x(t.start[e])}`,
+name[e]].slice(0,200)||"no name",o[t.cat[e]]||"no category"];return s.push(t.flags[e]&C.instant?"an instant":`lasts ${x(t.dur[e])}`),s.push(`starts at ${x(t.start[e])}`,
 `on ${r[t.lane[e]].label}`),t.launch[e]>=0&&s.push(`launched by ${n[t.name[t.launch[e]]].slice(0,100)}`),s.join(", ")}function er(t){return t.slice(0,300).replace(
 /^void /,"").replaceAll("(anonymous namespace)::","").replaceAll("at::native::","")||t.slice(0,300)}function nr(t){return t.replace(/^(aten|prims|c10d|autograd::engine::evaluate_function): ?:?|^nn\.Module: |^.{1,200}?\(\d+\): /,
 "")||t}var Ji=[[1e9,"s",9],[1e6,"ms",6],[1e3,"\xB5s",3]];function Qi(t){let[e,n,o]=Ji.find(([r])=>Math.abs(t)>=r)??[1,"ns",0];return`${(t/e).toFixed(o)} ${n}`}var tc='11px system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", Arial, sans-serif',ec=28;function or(t){let{painter:e,size:n,colors:o}=t,r=e.context;
@@ -259,7 +259,7 @@ let{painter:r,size:s}=e,a=sc(e,n,o);if(!a.length)return;let{pixels:i}=n,{image:c
 row:m},g)=>ac(e,n,p,m,l,g*c.width));r.stripContext.putImageData(c,0,0,0,0,i,a.length),t.imageSmoothingEnabled=!1;let[u,d]=[s.gutter,i/s.ratio];a.forEach(({lane:p,
 row:m},g)=>{let w=Math.round(n.y(p,m));t.drawImage(r.stripCanvas,0,g,i,1,u,w,d,E-1)}),ic(t,e,n,f)}function sc(t,{y:e},{lanes:n,top:o,bottom:r}){let s=[];for(let a of n)
 for(let i=0;i<t.layout.shown[a];i++){let c=e(a,i);c>o-E&&c<r&&s.push({lane:a,row:i})}return s}function ac(t,e,n,o,r,s){let{index:a,chosen:i,tones:c}=t,l=ec*t.size.
-ratio,f=e.y(n,o),u={t0:e.t0,w:e.w,width:e.pixels,out:r,base:s,minWidth:l},d=[],p=(m,g,w)=>_o(m,a.laneRow[n]+o,u,g,(b,y,k)=>{w?.[m.at[b]]||d.push({i:m.at[b],tone:m.
+ratio,f=e.y(n,o),u={t0:e.t0,w:e.w,width:e.pixels,out:r,base:s,minWidth:l},d=[],p=(m,g,w)=>Co(m,a.laneRow[n]+o,u,g,(b,y,k)=>{w?.[m.at[b]]||d.push({i:m.at[b],tone:m.
 tone[b],x0:y,x1:k,y:f,isDim:w!==null})});return i===null?p(a,c.pixels,null):(p(a,t.dimPixels,i.keep),p(i.index,c.pixels,null)),d}function ic(t,e,n,o){let{ratio:r,
 gutter:s}=e.size;t.textAlign="left";for(let{i:a,tone:i,x0:c,x1:l,y:f,isDim:u}of o){let d=Math.max(0,c)/r,p=Math.min(n.width,l/r)-d-8,m=Je(e.data,a)??cc(t,e,e.data.
 name[a],p);m&&(t.fillStyle=u?e.colors.muted:e.tones.ink[i],t.fillText(m,Math.round(s+d+4),Math.round(f)+E/2))}}function cc(t,e,n,o){let{labels:r}=e.painter,s=r[n]??
@@ -331,12 +331,12 @@ lanes[e],o=(f,u,d)=>h("button",{type:"button",title:u,"aria-label":`${u}: ${n}`,
 t,e,t.order.indexOf(e)-1)),a=o("\u2193","Move down",()=>Ft(t,e,t.order.indexOf(e)+1)),i=o("Fold","Fold to one row",()=>Ht(t,e));i.disabled=t.rows.heights[e]<2;let c=h(
 "input",{type:"search",placeholder:"Filter names","aria-label":`Filter names: ${n}`});c.addEventListener("input",()=>hr(t,e,c.value));for(let f of[r,s,a,i,c])f.
 setAttribute("data-lm-suppress-shortcuts","true");let l=h("span",{class:"cltl-lane",title:n},n);return{node:h("li",{},r,s,a,i,l,c),update(){r.setAttribute("aria\
--pressed",String(t.pinned.has(e))),i.setAttribute("aria-pressed",String(t.collapsed.has(e)))}}}var Sc=460,Ec=150,Oc="800px 0px";function Ar(t,e,n={}){let o=jo(t,e,n),r=wr(o);Vo(o,r),qo(o,r),Cc(o,r),Tr(o,o.mode),$c(o),yt(o);let s=new ResizeObserver(()=>yt(
+-pressed",String(t.pinned.has(e))),i.setAttribute("aria-pressed",String(t.collapsed.has(e)))}}}var Sc=460,Ec=150,Oc="800px 0px";function Ar(t,e,n={}){let o=jo(t,e,n),r=wr(o);Vo(o,r),qo(o,r),_c(o,r),Tr(o,o.mode),$c(o),yt(o);let s=new ResizeObserver(()=>yt(
 o));s.observe(o.dom.frame);let a=new IntersectionObserver(i=>ir(o,i[i.length-1].isIntersecting),{rootMargin:Oc});return a.observe(o.dom.frame),o.cleanups.push(()=>s.
-disconnect(),()=>a.disconnect()),de(o),_c(o,r)}function Tr(t,e){Object.assign(t,Ve(e)),yo(t.dom.host,t.colors),vo(t.dom,rr(t)),S(t)}function $c({dom:t,layout:e,
-options:n}){let o=n.height??Math.min(Sc,Math.max(Ec,e.total+M));t.frame.style.height=`${Math.round(o)+2}px`}function Cc(t,e){let{dom:n}=t;T(t,n.zoomIn,"click",()=>e.
+disconnect(),()=>a.disconnect()),de(o),Cc(o,r)}function Tr(t,e){Object.assign(t,Ve(e)),yo(t.dom.host,t.colors),vo(t.dom,rr(t)),S(t)}function $c({dom:t,layout:e,
+options:n}){let o=n.height??Math.min(Sc,Math.max(Ec,e.total+M));t.frame.style.height=`${Math.round(o)+2}px`}function _c(t,e){let{dom:n}=t;T(t,n.zoomIn,"click",()=>e.
 zoom(.5,null)),T(t,n.zoomOut,"click",()=>e.zoom(2,null)),T(t,n.fit,"click",e.fit),Mr(t),T(t,n.next,"click",()=>e.nextMatch(1)),T(t,n.previous,"click",()=>e.nextMatch(
--1)),T(t,n.frame,"scroll",()=>S(t),{passive:!0})}function _c(t,e){return{setTheme:n=>Tr(t,n),fit:e.fit,zoomTo:(n,o)=>e.show([n,o]),getView:()=>[...t.view],select(n=null){
+-1)),T(t,n.frame,"scroll",()=>S(t),{passive:!0})}function Cc(t,e){return{setTheme:n=>Tr(t,n),fit:e.fit,zoomTo:(n,o)=>e.show([n,o]),getView:()=>[...t.view],select(n=null){
 t.selected=n,n!==null&&at(t,n),S(t)},setRange(n,o=null){t.range=n===null||o===null?null:[n,o],S(t)},setNames(n){t.names=n===null?null:new Set(n),xt(t)},raceOf:n=>t.
 races.find(o=>o.event===n&&n!==null)?.race??null,showRace:n=>kr(t,t.races.find(o=>o.race===n)),showSync:n=>kr(t,t.syncs.find(o=>o.group===n)),setMarks(n){t.marks=
 n,S(t)},search(n){return t.dom.search.value=n,ge(t,n)},focus:()=>t.dom.canvas.focus({preventScroll:!0}),resize:()=>yt(t),boxOf:n=>Rc(t,n),stats:()=>({frames:t.script.
@@ -367,13 +367,13 @@ Wc={light:"#4f6673",dark:"#a9bfca"};function vt(t,e){let n=t.startsWith("cpu")?n
 function Kc(t,e){let n=t.length;if(n<=4e3)return{ts:Array.from(t),values:Array.from(e)};let o=[0],r=(n-2)/(4e3/2-1);for(let s=0;s*r<n-2;s++){let[a,i]=[1+Math.floor(
 s*r),Math.min(n-1,1+Math.floor((s+1)*r))],[c,l]=[a,a];for(let f=a;f<i;f++)e[f]<e[c]&&(c=f),e[f]>e[l]&&(l=f);a<i&&o.push(Math.min(c,l),...c===l?[]:[Math.max(c,l)])}
 return o.push(n-1),{ts:o.map(s=>t[s]),values:o.map(s=>e[s])}}var Pr={light:{range:"#0b62c4",text:"#57606a",grid:"#d9dee4",fill:.14},dark:{range:"#6cb6ff",text:"#9aa5b1",grid:"#30363d",fill:.2}},jc=[[2**30,"GiB"],[2**20,"M\
-iB"],[2**10,"KiB"],[1,"B"]],Xc=[[1e9,"s"],[1e6,"ms"],[1e3,"\xB5s"],[1,"ns"]],Cr={displayModeBar:!1,responsive:!1,doubleClick:!1,showTips:!1};function rn(t){return Math.
+iB"],[2**10,"KiB"],[1,"B"]],Xc=[[1e9,"s"],[1e6,"ms"],[1e3,"\xB5s"],[1,"ns"]],_r={displayModeBar:!1,responsive:!1,doubleClick:!1,showTips:!1};function rn(t){return Math.
 max(56,Math.round(Math.min(188,Math.max(132,t*.2),t*.35))-1)}function Nr(t,e,{Plotly:n,theme:o,view:r,onRange:s}){let a=h("div",{class:"cl-plot"});t.replaceChildren(
-a);let i=e.map(Vc),c=_r(r[1]-r[0],Xc),l=_r(Math.max(...i.map(m=>m.value),1),jc),f={root:a,series:e,peaks:i,time:c,bytes:l,theme:o,range:null,view:r,width:0},u=n.
-newPlot(a,Lr(f),Rr(f),Cr).then(m=>{m.on("plotly_selected",g=>{g?.range&&s(qc(g.range.x,c[0]))}),m.on("plotly_deselect",()=>s(null)),m.on("plotly_doubleclick",()=>s(
-null))}),d=async()=>{await u,a.isConnected&&await n.react(a,Lr(f),Rr(f),Cr)},p=m=>(Object.assign(f,m),d());return{ready:u,setRange:m=>p({range:m}),setView:m=>p(
+a);let i=e.map(Vc),c=Cr(r[1]-r[0],Xc),l=Cr(Math.max(...i.map(m=>m.value),1),jc),f={root:a,series:e,peaks:i,time:c,bytes:l,theme:o,range:null,view:r,width:0},u=n.
+newPlot(a,Lr(f),Rr(f),_r).then(m=>{m.on("plotly_selected",g=>{g?.range&&s(qc(g.range.x,c[0]))}),m.on("plotly_deselect",()=>s(null)),m.on("plotly_doubleclick",()=>s(
+null))}),d=async()=>{await u,a.isConnected&&await n.react(a,Lr(f),Rr(f),_r)},p=m=>(Object.assign(f,m),d());return{ready:u,setRange:m=>p({range:m}),setView:m=>p(
 {view:m}),setTheme:m=>p({theme:m}),async resize(){await d(),a.isConnected&&a.clientWidth&&n.Plots.resize(a)},destroy:()=>u.then(()=>n.purge(a))}}function Vc({ts:t,
-values:e}){let n=0;for(let o=1;o<e.length;o++)e[o]>e[n]&&(n=o);return{ts:t[n],value:e[n]}}function _r(t,e){return e.find(([n])=>t>=n)??e[e.length-1]}function qc(t,e){
+values:e}){let n=0;for(let o=1;o<e.length;o++)e[o]>e[n]&&(n=o);return{ts:t[n],value:e[n]}}function Cr(t,e){return e.find(([n])=>t>=n)??e[e.length-1]}function qc(t,e){
 let[n,o]=t.map(r=>r*e);return n===o?null:[Math.min(n,o),Math.max(n,o)]}function Lr({series:t,view:e,theme:n,time:o,bytes:r}){return t.map(s=>{let a=$r(s,e),i=vt(
 s.label,n);return{type:"scatter",mode:"lines",name:s.label,x:a.ts.map(c=>c/o[0]),y:a.values.map(c=>c/r[0]),line:{shape:"hv",width:1.5,color:i},fill:t.length===1?
 "tozeroy":"none",fillcolor:`rgba(${gt(i).join(",")},${Pr[n].fill})`,text:a.values.map((c,l)=>`${v(c)} at ${x(a.ts[l])}`),hoverinfo:"text+name"}})}function Rr(t){
@@ -462,7 +462,7 @@ on",t.header.cats.includes("python_function")],["stack","call stacks",e("stack")
 let n=El(t),{n:o,header:r}=t,s=r.lanes.map(({kind:w})=>w==="device"),a=e==="stack"||e==="module"?Ol(n,t,e):null,i=r.cats.map(w=>w==="python_function"),c=r.cats.
 map(w=>w==="Trace"||w==="overhead");for(let w=0;w<o;w++){if(s[t.lane[w]]||c[t.cat[w]])continue;let b=a?a(w):-1,y=t.parent[w]<0?-1:n.nodeOf[t.parent[w]],k=b>=0?b:
 y>=0?y:a?n.none:0;n.nodeOf[w]=e==="python"&&!i[t.cat[w]]?k:n.add(k,n.labelOf[t.name[w]],w)}let l=r.cats.map(w=>Sl.has(w));for(let w=0;w<o;w++){if(!s[t.lane[w]]||
-!l[t.cat[w]]||t.flags[w]&_.instant)continue;let b=t.launch[w],y=a?n.add(0,n.text("(no launch)"),-1):0,k=b<0?y:Math.max(n.nodeOf[b],0);n.nodeOf[w]=n.add(k,n.labelOf[t.
+!l[t.cat[w]]||t.flags[w]&C.instant)continue;let b=t.launch[w],y=a?n.add(0,n.text("(no launch)"),-1):0,k=b<0?y:Math.max(n.nodeOf[b],0);n.nodeOf[w]=n.add(k,n.labelOf[t.
 name[w]],w)}let{parent:f,depth:u,label:d,labels:p,sample:m,nodeOf:g}=n;return{parent:f,depth:u,label:d,labels:p,sample:m,nodeOf:g,children:$l(f)}}function El(t){
 let e=[...t.header.names],[n,o]=[new Set(t.header.step_names),e.length];n.size&&e.push("ProfilerStep*");let r=new Map,s=new Map,a=2**24,i={parent:[-1],depth:[0],
 label:[-1],sample:[-1],labels:e,labelOf:t.header.names.map((c,l)=>n.has(l)?o:l),nodeOf:new Int32Array(t.n).fill(-1),none:0,text(c){let l=s.get(c)??e.push(c)-1;return s.
@@ -472,11 +472,11 @@ a),c=o.get(i);return c===void 0&&(c=(n==="stack"?i.split(`
 `).reverse():i.split(".")).filter(Boolean).reduce((f,u)=>t.add(f,t.text(u),-1),0),o.set(i,c)),c}}function $l(t){let e=t.map(()=>[]);for(let n=1;n<t.length;n++)e[t[n]].
 push(n);return e}function fn(t,{label:e,labels:n},o){return o?e[o]<t.header.names.length?U(t.header,e[o]):n[e[o]]:"all"}function os({header:t,memory:e}){let n=[];t.lanes.some(({kind:s,count:a})=>s==="device"&&a)&&n.push(["device","GPU time"]),t.lanes.some(({kind:s,count:a})=>s===
 "host"&&a)&&n.push(["host","CPU time"]);let{n:o,num_actions:r}=t.memory;return o===r&&e.some(({event:s})=>s.some(a=>a>=0))&&n.push(["memory","allocated bytes"]),
-n}function rs(t,e,n,o,r){let{parent:s,nodeOf:a}=e,i={weight:new Float64Array(s.length),num:new Float64Array(s.length)};n==="memory"?Ll(t,a,o,r,i):Cl(t,a,n==="de\
-vice",o,r,i);let{weight:c,num:l}=i;for(let f=s.length-1;f>0;f--)c[s[f]]+=c[f],l[s[f]]+=l[f];return i}function Cl(t,e,n,o,r,{weight:s,num:a}){let{n:i,lane:c,header:l,
-flags:f}=t,u=l.lanes.map(({kind:m})=>m==="device"),d=n?null:r===null?t.self:_l(t,r),p=_.instant|_.waiting;for(let m=0;m<i;m++){let g=e[m];if(g<0||u[c[m]]!==n||f[m]&
+n}function rs(t,e,n,o,r){let{parent:s,nodeOf:a}=e,i={weight:new Float64Array(s.length),num:new Float64Array(s.length)};n==="memory"?Ll(t,a,o,r,i):_l(t,a,n==="de\
+vice",o,r,i);let{weight:c,num:l}=i;for(let f=s.length-1;f>0;f--)c[s[f]]+=c[f],l[s[f]]+=l[f];return i}function _l(t,e,n,o,r,{weight:s,num:a}){let{n:i,lane:c,header:l,
+flags:f}=t,u=l.lanes.map(({kind:m})=>m==="device"),d=n?null:r===null?t.self:Cl(t,r),p=C.instant|C.waiting;for(let m=0;m<i;m++){let g=e[m];if(g<0||u[c[m]]!==n||f[m]&
 p||o!==null&&!o[m])continue;let w=d?d[m]:r===null?t.dur[m]:ss(t,m,r);w>0&&(s[g]+=w),a[g]+=1}}function ss({start:t,dur:e},n,[o,r]){return Math.max(0,Math.min(t[n]+
-e[n],r)-Math.max(t[n],o))}function _l(t,e){let n=new Float64Array(t.n);for(let o=0;o<t.n;o++){let r=ss(t,o,e);n[o]+=r,t.parent[o]>=0&&(n[t.parent[o]]-=r)}return n}
+e[n],r)-Math.max(t[n],o))}function Cl(t,e){let n=new Float64Array(t.n);for(let o=0;o<t.n;o++){let r=ss(t,o,e);n[o]+=r,t.parent[o]>=0&&(n[t.parent[o]]-=r)}return n}
 function Ll({memory:t},e,n,o,{weight:r,num:s}){let a=t.filter(({label:i})=>i!=="cpu");for(let{ts:i,bytes:c,action:l,actions:f,event:u}of a.length?a:t)for(let d=0;d<
 i.length;d++){let p=u[d]<0?-1:e[u[d]];p<0||!f[l[d]].startsWith("alloc")||!(c[d]>0)||n!==null&&!n[u[d]]||o!==null&&(i[d]<o[0]||i[d]>o[1])||(r[p]+=c[d],s[p]+=1)}}function as(t,e,{theme:n,baseline:o,onEvent:r}){let[s,a]=[es(e),os(e)],i={data:e,known:new Map,by:s[0][0],weight:a[0]?.[0]??"host",selection:{range:null,event:null,
 names:null},isCompared:o!==null,baseline:o,tones:Rt(n)},c=b=>{Object.assign(i,b),w()},l=X("By",s,i.by,b=>c({by:b})),f=X("Width",a,i.weight,b=>c({weight:b})),u=Q(
@@ -501,21 +501,21 @@ l"]),Bl=new Set(["svg","title","rect","path","text"]),Ul=new Set(["class","colsp
 "data-depth","data-label","data-wide","font-family","font-size","font-weight","text-anchor"]);function Gl(t){return typeof t=="string"?document.createTextNode(t):
 z(t)}function z([t,e,...n]){let o=Bl.has(t);if(!o&&!zl.has(t))throw new Error(`cudalens markup: the element ${t} is not known here`);let r=o?document.createElementNS(
 De,t):document.createElement(t);for(let[s,a]of Object.entries(e))Ul.has(s)&&r.setAttribute(s,a);return t==="h4"&&r.setAttribute("aria-level","3"),r.append(...n.
-map(Gl)),r}var ye="details.cg-fold",is="details.cg-row";function cs(t,e){let n={model:e,host:t,traced:null,paths:[]};t.replaceChildren(...e.body.map(z));let[o]=C(t,".cg-fr\
+map(Gl)),r}var ye="details.cg-fold",is="details.cg-row";function cs(t,e){let n={model:e,host:t,traced:null,paths:[]};t.replaceChildren(...e.body.map(z));let[o]=_(t,".cg-fr\
 ame",HTMLElement);return o&&(o.querySelectorAll(".cg-stop, .cg-fold").length>1&&o.before(Wl(o)),o.addEventListener("keydown",r=>jl(r,o))),Xl(n),{trace:r=>fs(n,r),
-setTheme(){},destroy:()=>t.replaceChildren()}}function Wl(t){let e=(r,s)=>{for(let a of C(t,r,HTMLDetailsElement))a.open=s},n=(r,s)=>h("button",{type:"button",class:"\
+setTheme(){},destroy:()=>t.replaceChildren()}}function Wl(t){let e=(r,s)=>{for(let a of _(t,r,HTMLDetailsElement))a.open=s},n=(r,s)=>h("button",{type:"button",class:"\
 cl-button",onclick:s},r),o=h("div",{class:"cg-tools",role:"group","aria-label":"Graph tree"});return t.querySelector(ye)&&o.append(n("Unfold all",()=>e(ye,!0))),
 o.append(n("Open all",()=>e(is,!0)),n("Close all",()=>{e(is,!1),e(ye,!1)})),t.querySelector(".cg-stop.is-current")&&o.append(n("Go to current",()=>Kl(t))),o}function Kl(t){
-let[e]=C(t,".cg-stop.is-current > .cg-row > summary",HTMLElement);e&&(ls(e),e.focus({preventScroll:!0}),dn(t,e))}function ls(t){for(let e=t;e;e=e.parentElement)
+let[e]=_(t,".cg-stop.is-current > .cg-row > summary",HTMLElement);e&&(ls(e),e.focus({preventScroll:!0}),dn(t,e))}function ls(t){for(let e=t;e;e=e.parentElement)
 e instanceof HTMLDetailsElement&&e.matches(ye)&&(e.open=!0)}function dn(t,e){let n=e.getBoundingClientRect().top-t.getBoundingClientRect().top;(n<0||n+e.offsetHeight>
 t.clientHeight)&&(t.scrollTop+=n-t.clientHeight/3)}function jl(t,e){let n=t.target;if(!(n instanceof HTMLElement)||n.tagName!=="SUMMARY"||t.ctrlKey||t.metaKey||
-t.altKey)return;let o=C(e,"summary",HTMLElement).filter(i=>i.getClientRects().length),r=o.indexOf(n),s={ArrowDown:r+1,ArrowUp:r-1,Home:0,End:o.length-1},a=t.key===
+t.altKey)return;let o=_(e,"summary",HTMLElement).filter(i=>i.getClientRects().length),r=o.indexOf(n),s={ArrowDown:r+1,ArrowUp:r-1,Home:0,End:o.length-1},a=t.key===
 "ArrowRight";if(t.key in s){let i=o[Math.min(Math.max(s[t.key],0),o.length-1)];i.focus({preventScroll:!0}),dn(e,i)}else if(a||t.key==="ArrowLeft")n.parentElement?.
 toggleAttribute("open",a);else return;t.preventDefault(),t.stopPropagation()}function Xl(t){let e=[...t.host.querySelectorAll(".cudalens-graph-paths li")].slice(
 0,t.model.paths.length);t.paths=e.map((n,o)=>{let a=h("button",{type:"button","aria-pressed":"false",title:"Show this path in the tree",onclick:()=>fs(t,t.traced===
 o?null:o)});return a.append(...n.childNodes),n.replaceChildren(a),a})}function fs(t,e){let{host:n,model:o,paths:r}=t;t.traced=e;for(let[c,l]of r.entries())l.setAttribute(
-"aria-pressed",String(c===e));for(let c of n.querySelectorAll(".is-traced"))c.classList.remove("is-traced");let a=(e===null?[]:o.paths[e]??[]).flatMap(c=>C(n,`.\
-cg-n${Number(c)}`,HTMLElement).slice(0,1));for(let c of a)c.classList.add("is-traced"),ls(c);let[i]=C(n,".cg-frame",HTMLElement);a.length&&dn(i,a[0])}function At({clock:t},e){return t===null?e+1:e<0?0:t[e]}function Tt({clock:t,data:e},n){return t!==null?xe(t,n):Math.min(Math.max(Math.floor(n)-1,-1),e.numRows-
+"aria-pressed",String(c===e));for(let c of n.querySelectorAll(".is-traced"))c.classList.remove("is-traced");let a=(e===null?[]:o.paths[e]??[]).flatMap(c=>_(n,`.\
+cg-n${Number(c)}`,HTMLElement).slice(0,1));for(let c of a)c.classList.add("is-traced"),ls(c);let[i]=_(n,".cg-frame",HTMLElement);a.length&&dn(i,a[0])}function At({clock:t},e){return t===null?e+1:e<0?0:t[e]}function Tt({clock:t,data:e},n){return t!==null?xe(t,n):Math.min(Math.max(Math.floor(n)-1,-1),e.numRows-
 1)}function xe(t,e){let[n,o]=[0,t.length];for(;n<o;){let r=n+o>>1;t[r]<=e?n=r+1:o=r}return n-1}function St({clock:t,data:e}){let n=t===null?e.numRows:t[e.numRows-
 1]??0;return[0,Math.max(n*1.005,1)]}function it(t,e){let[n,o]=t.view;return(At(t,e)-n)/(o-n)*t.width}var Et=170,Vl=20,tt=18,q=Et-Vl,us={light:{allocated:"#0b62c4",active:"#b35c00",reserved:"#6b7683",grid:"#e3e8ed",paper:"#ffffff",mark:"#b3261e",cursor:"#1b1f24",
 range:"rgba(11,98,196,.14)"},dark:{allocated:"#6cb6ff",active:"#f0a050",reserved:"#9aa5b1",grid:"#2a3138",paper:"#111418",mark:"#ff8a80",cursor:"#e6e9ed",range:"\
@@ -614,31 +614,31 @@ f;u++){let d=Math.min((u+1)*o.hidden.stretch,n)-1;l(a,d,r.allocated[s*f+u]),l(i,
 t.reduce((o,r)=>o+r,0);for(let o=0;o<t.length;o++)n+=t[o],t[o]=n;return t}function Es(t){let e=0;for(let n=1;n<t.length;n++)t[n]>t[e]&&(e=n);return e-1}function Os(t){let e={parent:[-1],frame:[-1],depth:[0],leaf:new Int32Array(t.n)},n=new Map;for(let o=0;o<t.n;o++){let r=t.idsOf(o),s=0;for(let a=r.length-1;a>=0;a--){
 let i=s*t.numFrames+r[a],c=n.get(i);c===void 0&&(c=e.parent.length,n.set(i,c),e.parent.push(s),e.frame.push(r[a]),e.depth.push(e.depth[s]+1)),s=c}e.leaf[o]=s}return e}
 function $s(t,e,n){let o=t.parent.length,[r,s]=[new Float64Array(o),new Float64Array(o)];for(let a of n){let i=e.stack[a]<0?0:t.leaf[e.stack[a]];r[i]+=e.bytes[a],
-s[i]+=1}for(let a=o-1;a>0;a--)r[t.parent[a]]+=r[a],s[t.parent[a]]+=s[a];return{bytes:r,num:s}}function Cs(t){let e=t.parent.map(()=>[]);for(let n=1;n<t.parent.length;n++)
-e[t.parent[n]].push(n);return e}function Ls(t,e,n){let o=e.stacks.n?Os(e.stacks):null,r=o?o.parent.length:-1,s=o?{...o,parent:[...o.parent,0],depth:[...o.depth,1]}:null,a=s?Cs(s):[],i=l=>l&&o&&
+s[i]+=1}for(let a=o-1;a>0;a--)r[t.parent[a]]+=r[a],s[t.parent[a]]+=s[a];return{bytes:r,num:s}}function _s(t){let e=t.parent.map(()=>[]);for(let n=1;n<t.parent.length;n++)
+e[t.parent[n]].push(n);return e}function Ls(t,e,n){let o=e.stacks.n?Os(e.stacks):null,r=o?o.parent.length:-1,s=o?{...o,parent:[...o.parent,0],depth:[...o.depth,1]}:null,a=s?_s(s):[],i=l=>l&&o&&
 l!==r?e.stacks.frameAt(o.frame[l]):null,c=be(t,{theme:n.theme,label:"Bytes by call stack",placeholder:"Search functions and files",searchLabel:"Search call stac\
 ks",textOf(l){let f=i(l);return f?Ae(f):l?"no call stack":"all"},amountOf:(l,f)=>`${v(l)} (%) in ${$(f,"block")}`,format:v,notesOf:l=>[i(l)?.file??""],onZoom(l){
 !l||!o?n.onZoom(null):n.onZoom(l===r?f=>f<0:Sf(o,l))}});return{...c,get root(){return c.root},get graph(){return c.graph},show(l){if(!o||!s)return;let{bytes:f,num:u}=$s(
-o,e.allocations,l),{parent:d,depth:p}=s;c.show({parent:d,depth:p,children:a,weight:_s(f,a[0]),num:_s(u,a[0])})}}}function _s(t,e){let n=e.slice(0,-1).reduce((r,s)=>r+
+o,e.allocations,l),{parent:d,depth:p}=s;c.show({parent:d,depth:p,children:a,weight:Cs(f,a[0]),num:Cs(u,a[0])})}}}function Cs(t,e){let n=e.slice(0,-1).reduce((r,s)=>r+
 t[s],0),o=new Float64Array(t.length+1);return o.set(t),o[t.length]=t[0]-n,o}function Sf(t,e){let n=Uint8Array.from(t.leaf,o=>Ef(t,o,e)?1:0);return o=>o>=0&&n[o]===
 1}function Ef({parent:t},e,n){for(let o=e;o>=0;o=t[o])if(o===n)return!0;return!1}var Of=[{key:"requested",label:"asked for",meaning:"what programs asked for, of blocks in use",bytesOf:t=>t.active-t.internal},{key:"internal",label:"rounding",
 meaning:"blocks in use that are larger than what was asked for",bytesOf:t=>t.internal},{key:"external",label:"gaps",meaning:"free memory in segments that hold s\
 omething: it fits only what is small enough",bytesOf:t=>t.external},{key:"empty",label:"cached",meaning:"segments in which nothing is in use; torch.cuda.empty_c\
 ache() returns them",bytesOf:t=>t.empty}];function Rs(t,{sums:e}){let n=Of.map(s=>({...s,bytes:s.bytesOf(e)})),o=n.filter(({bytes:s})=>s>0).map($f),r=n.map(({key:s,
-label:a,meaning:i,bytes:c})=>h("span",{class:"mm-key",title:i},h("i",{class:`mm-is-${s}`}),`${a} ${v(c)} (${R(Ps(e,c))})`));t.replaceChildren(h("p",{},Cf(e)),h(
+label:a,meaning:i,bytes:c})=>h("span",{class:"mm-key",title:i},h("i",{class:`mm-is-${s}`}),`${a} ${v(c)} (${R(Ps(e,c))})`));t.replaceChildren(h("p",{},_f(e)),h(
 "div",{class:"mm-bar",role:"img","aria-label":"Reserved memory by use"},...o),h("p",{class:"mm-legend"},...r))}function $f({key:t,label:e,bytes:n}){let o=h("spa\
-n",{class:`mm-part mm-is-${t}`,title:`${e}: ${v(n)}`});return o.style.flexGrow=String(n),o}function Ps({reserved:t},e){return t?100*e/t:0}function Cf(t){if(!t.reserved)
+n",{class:`mm-part mm-is-${t}`,title:`${e}: ${v(n)}`});return o.style.flexGrow=String(n),o}function Ps({reserved:t},e){return t?100*e/t:0}function _f(t){if(!t.reserved)
 return"No memory was reserved.";let e=R(Ps(t,t.internal+t.external)),n=v(t.largest);return`Fragmentation ${e} of ${v(t.reserved)} reserved; the largest block th\
-at fits without new memory is ${n}.`}var ct=["#0072b2","#e69f00","#009e73","#cc79a7","#56b4e9","#d55e00","#b8a400","#7a5cc4","#8c6d46","#3fb8a0","#c2476b"],Ee={light:"#9aa4af",dark:"#6f7b87"},_f={light:[
+at fits without new memory is ${n}.`}var ct=["#0072b2","#e69f00","#009e73","#cc79a7","#56b4e9","#d55e00","#b8a400","#7a5cc4","#8c6d46","#3fb8a0","#c2476b"],Ee={light:"#9aa4af",dark:"#6f7b87"},Cf={light:[
 "#fde08a","#f5ae4d","#e0733f","#b3404f","#7b2764","#421a5c"],dark:["#fff1b8","#fbc15e","#f08a4b","#d2555f","#a04a8f","#6d4fb0"]},Is={light:{gap:[238,241,245],hatch:[
 188,197,207],dim:[214,220,227]},dark:{gap:[33,39,46],hatch:[73,84,96],dim:[52,60,69]}},Hs={category:"Category",stream:"Stream",age:"Age",stack:"Call stack"},Lf={
-category:Pf,stream:Nf,age:If,stack:Hf};function Ct([t,e,n]){return(255<<24|n<<16|e<<8|t)>>>0}function Fs(t,e,n,o){let r=Lf[n](t,e,o),s=r.css.map(gt);return{...r,
-rgb:s,pixels:Uint32Array.from(s,Ct),edges:Uint32Array.from(s,a=>Ct(Rf(a,o)))}}function Rf(t,e){let n=e==="dark"?0:255,[o,r,s]=t.map(a=>Math.round(a+(n-a)*.45));
+category:Pf,stream:Nf,age:If,stack:Hf};function _t([t,e,n]){return(255<<24|n<<16|e<<8|t)>>>0}function Fs(t,e,n,o){let r=Lf[n](t,e,o),s=r.css.map(gt);return{...r,
+rgb:s,pixels:Uint32Array.from(s,_t),edges:Uint32Array.from(s,a=>_t(Rf(a,o)))}}function Rf(t,e){let n=e==="dark"?0:255,[o,r,s]=t.map(a=>Math.round(a+(n-a)*.45));
 return[o,r,s]}function Pf(t,e,n){let{categories:o}=t.header,r=[Ee[n],...o.map((a,i)=>ct[i%ct.length])],s=Wt(t,e.allocations,"category");return{css:r,of:a=>t.allocations.
 category[a],legend:s.map(({key:a,label:i})=>({css:r[Number(a)],label:i}))}}function Nf({header:t,allocations:e},n,o){let r=[...new Set(t.pools.map(({stream:c})=>c))];
 r.sort((c,l)=>(c??1/0)-(l??1/0));let s=[Ee[o],...r.map((c,l)=>ct[l%ct.length])],a=t.pools.map(({stream:c})=>c===null?0:1+r.indexOf(c)),i=[...new Set(n.strips.map(
 ({pool:c})=>a[c]))].sort((c,l)=>c-l);return{css:s,of:c=>a[e.pool[c]],legend:i.map(c=>({css:s[c],label:c?`stream ${r[c-1]}`:"stream not recorded"}))}}var Ns=4;function If({
-allocations:t,clock:e},n,o){let{alloc:r}=t,s=_f[o],a=[Ee[o],...s],i=u=>e?e[Math.max(n.row,0)]-e[r[u]]:n.row-r[u],c=1;for(let u of n.allocations)r[u]>=0&&(c=Math.
+allocations:t,clock:e},n,o){let{alloc:r}=t,s=Cf[o],a=[Ee[o],...s],i=u=>e?e[Math.max(n.row,0)]-e[r[u]]:n.row-r[u],c=1;for(let u of n.allocations)r[u]>=0&&(c=Math.
 max(c,i(u)));let l=u=>{if(r[u]<0)return 0;let d=Math.floor(Math.log(c/Math.max(i(u),c*1e-9))/Math.log(Ns));return s.length-Math.min(Math.max(d,0),s.length-1)},f=s.
 map((u,d)=>{let p=c/Ns**(s.length-1-d),m=e?x(p):`${Math.round(p).toLocaleString("en-US")} actions`;return{css:u,label:`up to ${m}`}});return n.allocations.some(
 u=>r[u]<0)&&f.push({css:a[0],label:"from before the history"}),{css:a,of:l,legend:f}}function Hf(t,e,n){let o=Wt(t,e.allocations,"stack"),r=o.filter(({key:c})=>Number(
@@ -679,20 +679,20 @@ return null}function Xt(t,e,n,o){let{allocations:r}=t,s=e.strips[n],a=$n(r,e.all
 strip:n,allocation:i,from:r.addr[i],bytes:r.bytes[i]};let c=a>s.first?e.allocations[a-1]:-1,l=c<0?s.addr:r.addr[c]+r.bytes[c];return{strip:n,allocation:-1,from:l,
 bytes:(i<0?s.addr+s.bytes:r.addr[i])-l}}function lt(t,e,{strip:n,from:o,bytes:r}){let{part:s,lines:a,bytesPerPx:i}=e,c=o-t.strips[n].addr,l=[],f=s.strip.indexOf(
 n),u=0;for(;f>=0&&f<s.strip.length&&s.strip[f]===n;f++){let[d,p]=[Math.max(c,s.from[f]),Math.min(c+r,s.from[f]+s.bytes[f])];if(!(d>=p)){for(;a[u].end<=f;)u++;l.
-push({x:s.x[f]+(d-s.from[f])/i,y:a[u].y,width:(p-d)/i,height:Sn})}}return l}var Zf=6,[Cn,Gs,Jf]=[0,1,2],_n=0,Qf=64,tu=400;function Ws(t,e){let{layout:n,top:o,height:r,ratio:s}=e,a=eu(e),i=Math.floor(r*s),c=new ImageData(Math.max(a.width,
+push({x:s.x[f]+(d-s.from[f])/i,y:a[u].y,width:(p-d)/i,height:Sn})}}return l}var Zf=6,[_n,Gs,Jf]=[0,1,2],Cn=0,Qf=64,tu=400;function Ws(t,e){let{layout:n,top:o,height:r,ratio:s}=e,a=eu(e),i=Math.floor(r*s),c=new ImageData(Math.max(a.width,
 1),Math.max(i,1)),l=new Uint32Array(c.data.buffer),f=[],u=Math.max(Kt(n.lines,o),0);for(let d=u;d<n.lines.length&&n.lines[d].y<o+r;d++){let p=n.lines[d];nu(e,a,
 p,f),su(l,a,Math.round((p.y-o)*s),Math.round(Sn*s),i)}t.putImageData(c,0,0),t.save(),t.scale(s,s),t.textBaseline="middle",au(t,e),iu(t,e,f),t.restore()}function eu({
 layout:t,theme:e,ratio:n}){let o=Math.floor(t.width*n),{gap:r,hatch:s,dim:a}=Is[e];return{width:o,line:new Uint32Array(o),kind:new Uint8Array(o),weight:new Float32Array(
-o),gap:Ct(r),hatch:Ct(s),dim:Ct(a)}}function nu(t,e,n,o){e.line.fill(_n),e.kind.fill(Cn),e.weight.fill(0);for(let r=n.first;r<n.end;r++)ou(t,e,r,n.y,o)}function ou(t,e,n,o,r){
+o),gap:_t(r),hatch:_t(s),dim:_t(a)}}function nu(t,e,n,o){e.line.fill(Cn),e.kind.fill(_n),e.weight.fill(0);for(let r=n.first;r<n.end;r++)ou(t,e,r,n.y,o)}function ou(t,e,n,o,r){
 let{data:s,moment:a,layout:i,ratio:c}=t,{addr:l,bytes:f}=s.allocations,{part:u}=i,d=a.strips[u.strip[n]],p=c/i.bytesPerPx,m=u.x[n]*c,[g,w]=[d.addr+u.from[n],u.bytes[n]],
 b=Math.min(Math.max(Math.round(m+w*p),Math.round(m)+1),e.width);e.line.fill(e.gap,Math.round(m),b),e.kind.fill(Gs,Math.round(m),b);let y=$n(s.allocations,a.allocations,
 d.first,d.end,g);for(let k=y;k<d.end;k++){let P=a.allocations[k],L=l[P]-g;if(L>=w)break;let N=m+Math.max(L,0)*p,Ie=m+Math.min(L+f[P],w)*p;ru(t,e,k,{low:N,high:Ie,
 right:b,y:o},r)}}function ru({data:t,moment:e,ratio:n,codes:o,isDim:r,coloring:s},a,i,{low:c,high:l,right:f,y:u},d){let p=e.allocations[i],m=t.allocations.released[p]<=
-e.row,g=r?.[i]===1,w=g?a.dim:s.pixels[o[i]],b=m?Jf:Cn,y=Math.round(c),k=Math.min(Math.round(l),f);if(k-y<1){let L=Math.min(Math.floor(c),a.width-1);l-c>a.weight[L]&&
-(a.weight[L]=l-c,a.line[L]=w,a.kind[L]=b);return}if(a.line.fill(w,y,k),a.kind.fill(b,y,k),a.weight.fill(1,y,k),k-y<=3*n)return;a.line.fill(g?_n:s.edges[o[i]],k-
+e.row,g=r?.[i]===1,w=g?a.dim:s.pixels[o[i]],b=m?Jf:_n,y=Math.round(c),k=Math.min(Math.round(l),f);if(k-y<1){let L=Math.min(Math.floor(c),a.width-1);l-c>a.weight[L]&&
+(a.weight[L]=l-c,a.line[L]=w,a.kind[L]=b);return}if(a.line.fill(w,y,k),a.kind.fill(b,y,k),a.weight.fill(1,y,k),k-y<=3*n)return;a.line.fill(g?Cn:s.edges[o[i]],k-
 Math.round(n),k);let P=(k-y)/n;P>Qf&&d.length<tu&&!g&&!m&&d.push({allocation:p,code:o[i],x:y/n,width:P,y:u})}function su(t,e,n,o,r){let{width:s,line:a,kind:i}=e;
-for(let c=Math.max(n,0);c<Math.min(n+o,r);c++){let l=c*s;t.set(a,l);for(let f=0;f<s;f++){if(i[f]===Cn)continue;let u=(f+c)%Zf;i[f]===Gs?u===0&&(t[l+f]=e.hatch):
-u<2&&(t[l+f]=_n)}}}function au(t,{layout:e,top:n,height:o,ink:r,font:s}){t.font=`600 12px ${s}`,t.fillStyle=r;for(let{y:a,group:i}of e.heads){if(a+Oe<n||a>n+o)continue;
+for(let c=Math.max(n,0);c<Math.min(n+o,r);c++){let l=c*s;t.set(a,l);for(let f=0;f<s;f++){if(i[f]===_n)continue;let u=(f+c)%Zf;i[f]===Gs?u===0&&(t[l+f]=e.hatch):
+u<2&&(t[l+f]=Cn)}}}function au(t,{layout:e,top:n,height:o,ink:r,font:s}){t.font=`600 12px ${s}`,t.fillStyle=r;for(let{y:a,group:i}of e.heads){if(a+Oe<n||a>n+o)continue;
 let c=$(i.strips.length,"segment"),l=v(Math.max(i.bytes-i.used,0)),f=`${i.label}: ${v(i.bytes)} in ${c}, ${l} free`;t.fillText(Ks(t,f,e.width),0,a-n+Oe/2+1)}}function iu(t,{
 data:e,coloring:n,top:o,font:r},s){t.font=`11px ${r}`;for(let{allocation:a,code:i,x:c,width:l,y:f}of cu(s)){let[u,d,p]=n.rgb[i];t.fillStyle=.299*u+.587*d+.114*p>
 140?"#000000":"#ffffff";let m=Ks(t,lu(e,a),l-8);m&&t.fillText(m,c+4,f-o+et/2-.5)}}function cu(t){let e=new Map;for(let n of t){let o=e.get(n.allocation);(o===void 0||
@@ -706,8 +706,8 @@ return Xt(t,e,n,e.strips[n].addr)}function Vs({data:t},{moment:e},n){let o=e.str
 data:s}=t;if(!r)return Ln(t,e,o[0]);let a=e.moment.strips[r.strip],i=n>0?r.from+r.bytes:r.from-1;if(i>=a.addr&&i<a.addr+a.bytes)return Xt(s,e.moment,r.strip,i);
 let c=o.indexOf(r.strip)+n;return c<0||c>=o.length?r:n>0?Ln(t,e,o[c]):Vs(t,e,o[c])}function uu(t,e,n){let{chosen:o,data:r,width:s}=t,{moment:a,layout:i}=e;if(!o)
 return qs(t,e,1);let c=lt(a,i,o).at(n>0?-1:0),l=c&&i.lines[Kt(i.lines,c.y)+n];return l?jt(r,a,i,Math.min(c.x+1,s-2),l.y+1)??jt(r,a,i,i.part.x[l.first],l.y+1):o}var Js=420,du=60,hu=6e4;function Qs(t,e,n){let o=pu(e,n);return t.replaceChildren(o.scroller,o.tip,o.spoken),yu(o),{show:r=>mu(o,r),setColor(r){return o.color=r,
-$e(o)},setDim(r){o.isDimmed=r,$e(o)},choose:r=>Rn(o,r,!0),zoomBy:r=>Ce(o,r,null),fit:()=>Ce(o,1/o.zoom,null),setTheme(r){return o.theme=r,$e(o)},resize(){o.picture&&
-o.scroller.clientWidth!==o.width&&Pn(o,o.picture.moment)},stats:()=>({script:o.script,zoom:o.zoom,lines:o.picture?.layout.lines.length??0}),hitAt:(r,s)=>_e(o,{x:r,
+$e(o)},setDim(r){o.isDimmed=r,$e(o)},choose:r=>Rn(o,r,!0),zoomBy:r=>_e(o,r,null),fit:()=>_e(o,1/o.zoom,null),setTheme(r){return o.theme=r,$e(o)},resize(){o.picture&&
+o.scroller.clientWidth!==o.width&&Pn(o,o.picture.moment)},stats:()=>({script:o.script,zoom:o.zoom,lines:o.picture?.layout.lines.length??0}),hitAt:(r,s)=>Ce(o,{x:r,
 y:s}),boxesOf:r=>o.picture?lt(o.picture.moment,o.picture.layout,r):[],destroy(){cancelAnimationFrame(o.pending),t.replaceChildren()}}}function pu(t,e){let n=h("\
 canvas",{class:"mm-canvas",tabindex:0,role:"application","aria-label":"Pool map. Arrow keys go from block to block, plus and minus zoom, 0 shows all."}),o=h("ca\
 nvas",{class:"mm-over","aria-hidden":"true"}),r=h("div",{class:"mm-spacer"}),s=h("div",{class:"mm-stage"},n,o);return{data:t,options:e,canvas:n,over:o,stage:s,spacer:r,
@@ -727,13 +727,13 @@ let{data:r,theme:s,height:a,ratio:i}=t,c=performance.now(),l=getComputedStyle(t.
 moment:e,layout:n,...o,theme:s,top:d,height:a,ratio:i,ink:f,font:u}),In(t),t.script.push(performance.now()-c),t.script.length>2e3&&t.script.splice(0,1e3)}function In(t){
 let{picture:e,hover:n,chosen:o}=t,r=I(t.over);r.setTransform(t.ratio,0,0,t.ratio,0,0),r.clearRect(0,0,t.width,t.height),e&&(r.strokeStyle=getComputedStyle(t.canvas).
 color,n&&Ys(t,e,r,n,1.5),o&&Ys(t,e,r,o,2.5))}function Ys({scroller:t,height:e},{moment:n,layout:o},r,s,a){if(s.strip>=n.strips.length)return;let i=t.scrollTop;r.
-lineWidth=a;for(let c of lt(n,o,s))c.y+et<i||c.y>i+e||r.strokeRect(c.x-.5,c.y-i-.5,Math.max(c.width,2)+1,c.height+1)}function Ce(t,e,n){if(!t.picture)return;let{
-moment:o,layout:r}=t.picture,s=n?n.y:t.height/3,a=_e(t,{x:n?n.x:1,y:s}),i=Math.max(hu/Math.max(r.lines.length,1)*t.zoom,1);t.zoom=Math.min(Math.max(t.zoom*e,1),
-i),t.tip.hidden=!0,Pn(t,o,a&&{hit:{...a,bytes:Math.max(a.bytes,1)},y:s})}function _e({data:t,picture:e,scroller:n},{x:o,y:r}){return e&&jt(t,e.moment,e.layout,o,
+lineWidth=a;for(let c of lt(n,o,s))c.y+et<i||c.y>i+e||r.strokeRect(c.x-.5,c.y-i-.5,Math.max(c.width,2)+1,c.height+1)}function _e(t,e,n){if(!t.picture)return;let{
+moment:o,layout:r}=t.picture,s=n?n.y:t.height/3,a=Ce(t,{x:n?n.x:1,y:s}),i=Math.max(hu/Math.max(r.lines.length,1)*t.zoom,1);t.zoom=Math.min(Math.max(t.zoom*e,1),
+i),t.tip.hidden=!0,Pn(t,o,a&&{hit:{...a,bytes:Math.max(a.bytes,1)},y:s})}function Ce({data:t,picture:e,scroller:n},{x:o,y:r}){return e&&jt(t,e.moment,e.layout,o,
 r+n.scrollTop)}function yu(t){let{canvas:e,scroller:n}=t,o=s=>{let a=e.getBoundingClientRect();return{x:s.clientX-a.left,y:s.clientY-a.top}},r=s=>{!(s.ctrlKey||
-s.metaKey)||!t.picture||(s.preventDefault(),Ce(t,Math.exp(-s.deltaY/200),o(s)))};n.addEventListener("scroll",()=>Nn(t)),n.addEventListener("wheel",r,{passive:!1}),
-e.addEventListener("pointermove",s=>{let a=o(s);t.picture&&Zs(t,_e(t,a),a)}),e.addEventListener("pointerleave",()=>Zs(t,null,{x:0,y:0})),e.addEventListener("cli\
-ck",s=>{t.picture&&Rn(t,_e(t,o(s)),!1)}),e.addEventListener("keydown",s=>js(t,s,{choose:(a,i)=>Rn(t,a,i),zoom:a=>Ce(t,a,null)}))}function Zs(t,e,n){let{tip:o}=t,
+s.metaKey)||!t.picture||(s.preventDefault(),_e(t,Math.exp(-s.deltaY/200),o(s)))};n.addEventListener("scroll",()=>Nn(t)),n.addEventListener("wheel",r,{passive:!1}),
+e.addEventListener("pointermove",s=>{let a=o(s);t.picture&&Zs(t,Ce(t,a),a)}),e.addEventListener("pointerleave",()=>Zs(t,null,{x:0,y:0})),e.addEventListener("cli\
+ck",s=>{t.picture&&Rn(t,Ce(t,o(s)),!1)}),e.addEventListener("keydown",s=>js(t,s,{choose:(a,i)=>Rn(t,a,i),zoom:a=>_e(t,a,null)}))}function Zs(t,e,n){let{tip:o}=t,
 r=e!==null&&e.strip===t.hover?.strip&&e.from===t.hover.from;if(t.hover=e,o.hidden=!e,e){r||o.replaceChildren(...t.options.describe(e).map(i=>h("div",{},i)));let s=Math.
 min(n.x+14,t.width-o.offsetWidth-4),a=n.y+18+o.offsetHeight<t.height;o.style.left=`${Math.max(s,0)}px`,o.style.top=`${a?n.y+18:Math.max(n.y-o.offsetHeight-8,0)}\
 px`}r||In(t)}function Rn(t,e,n){let{picture:o,scroller:r,height:s,options:a}=t;if(t.chosen=e,e&&o&&n){let[i]=lt(o.moment,o.layout,e),c=r.scrollTop;i&&(i.y<c||i.
@@ -743,7 +743,7 @@ pool:i,curve:a,flame:c,showMoment:(l,f=null)=>ft(o,l,f),showStretch:(l,f)=>Au(o,
 setTheme(l)),c.setTheme(l)},resize(){for(let l of[a,i,c])l.resize()},destroy(){cancelAnimationFrame(o.pending),clearTimeout(o.settling);for(let l of[a,i,c])l.destroy();
 t.replaceChildren()}}}function vu(t,e){let n=ku(t),o=Mu(t),r=Tn(t,o,t.numRows-1),s={data:t,device:o,row:t.numRows-1,since:null,moment:r,counted:r.allocations,peak:null,
 by:n,picked:null,color:n,chosen:null,isInNode:null,isSettled:!1,pending:0,settling:void 0},a=zs(s,{onDevice:c=>Hn(i,c),onAxis:c=>i.curve.setAxis(c),onPeak:()=>i.
-peak&&ft(i,i.peak.row,null),onEnd:()=>ft(i,t.numRows-1,null),onZoom:c=>i.pool.zoomBy(c),onFit:()=>i.pool.fit(),onColor:c=>na(i,c),onGrouping:c=>_u(i,c)}),i=Object.
+peak&&ft(i,i.peak.row,null),onEnd:()=>ft(i,t.numRows-1,null),onZoom:c=>i.pool.zoomBy(c),onFit:()=>i.pool.fit(),onColor:c=>na(i,c),onGrouping:c=>Cu(i,c)}),i=Object.
 assign(s,{parts:a,curve:ws(a.curve,t,{theme:e,onMoment:(c,l)=>ft(i,c,l)}),pool:Qs(a.map,t,{theme:e,color:n,describe:c=>Ms(t,i.moment,c),onChoose:c=>Lu(i,c)}),flame:Ls(
 a.flame,t,{theme:e,onZoom(c){i.isInNode=c,Le(i)}})});return i}function Mu({header:t}){let{devices:e}=t;return e.reduce((n,o,r)=>o.reserved_bytes>e[n].reserved_bytes?
 r:n,0)}function ku({allocations:t,stacks:e}){return t.category.some(n=>n>0)||!e.n?"category":"stack"}function Hn(t,e){let{data:n}=t;if(t.device=e,t.parts.devices.
@@ -756,15 +756,15 @@ clearTimeout(t.settling),t.settling=setTimeout(()=>Tu(t),t.isSettled?xu:0),s&&t.
 t.counted)}function Su({data:t,moment:e},n){let{addr:o,bytes:r}=t.allocations,s=n<0?-1:e.allocations.indexOf(n),a=e.strips.findIndex(({first:i,end:c})=>i<=s&&s<
 c);return a<0?null:{strip:a,allocation:n,from:o[n],bytes:r[n]}}function Eu({data:t,row:e,since:n,moment:o,counted:r,peak:s}){let{sums:a}=o,i=$u(t,e,s),c=$(o.allocations.
 length,"block"),l=$(o.strips.length,"segment"),f=`${v(a.allocated)} allocated in ${c}, ${v(a.reserved)} reserved in ${l}`,u=a.pending?`, ${v(a.pending)} freed a\
-nd waiting for a stream`:"",d=o.outside?`; ${$(o.outside,"block")} in no known segment`:"",p=n===null?"":Cu(t,r,n),m=e===t.numRows-1?Ou(t,o):"";return[h("strong",
+nd waiting for a stream`:"",d=o.outside?`; ${$(o.outside,"block")} in no known segment`:"",p=n===null?"":_u(t,r,n),m=e===t.numRows-1?Ou(t,o):"";return[h("strong",
 {},`${i}: `),`${f}${u}${d}${m}.${p}`]}function Ou({allocations:{alloc:t,bytes:e}},n){let o=0;for(let r of n.allocations)t[r]<0&&(o+=e[r]);return o?`; ${v(o)} of\
  it from before the recording`:""}function $u(t,e,n){return e===n?.row?`At the peak (${Y(t,e)})`:e===t.numRows-1?"At the end":e<0?"Before the first action":`Aft\
-er ${Y(t,e)}`}function Cu(t,e,n){let o=e.reduce((s,a)=>s+t.allocations.bytes[a],0),r=$(e.length,"block");return` ${v(o)} of it in ${r} came since ${Y(t,n)} and \
+er ${Y(t,e)}`}function _u(t,e,n){let o=e.reduce((s,a)=>s+t.allocations.bytes[a],0),r=$(e.length,"block");return` ${v(o)} of it in ${r} came since ${Y(t,n)} and \
 stayed; the rest is pale.`}function Fn(t){xs(t.parts.holders,t.data,t.counted,{by:t.by,picked:t.picked,onPick(e){t.picked=e,Fn(t),Le(t)}})}function Le({data:t,pool:e,
 since:n,picked:o,by:r,isInNode:s}){if(n===null&&o===null&&!s){e.setDim(null);return}let{alloc:a,stack:i}=t.allocations;e.setDim(c=>n!==null&&a[c]<=n||o!==null&&
-xn(t,c,r)!==o||s!==null&&!s(i[c]))}function _u(t,e){t.by=e,t.picked=null,Fn(t),Le(t)}function na(t,e){t.color=e,t.parts.colors.mark(e),Dn(t,t.pool.setColor(e))}
+xn(t,c,r)!==o||s!==null&&!s(i[c]))}function Cu(t,e){t.by=e,t.picked=null,Fn(t),Le(t)}function na(t,e){t.color=e,t.parts.colors.mark(e),Dn(t,t.pool.setColor(e))}
 function Dn({parts:t,moment:e},n){Bs(t.legend,n,e.sums.pending>0)}function Lu(t,e){let{details:n}=t.parts;t.chosen=e;let o=n.hidden;As(n,t.data,t.moment,e),o!==
-n.hidden&&t.pool.resize()}var Ru=1500;function oa(t){let e=z(t),[n]=C(e,".cl-race-code",HTMLElement);n&&Nu(n);let[o]=C(e,":scope > .cudalens-race-value",HTMLElement);return o&&Pu(e,o),e}
+n.hidden&&t.pool.resize()}var Ru=1500;function oa(t){let e=z(t),[n]=_(e,".cl-race-code",HTMLElement);n&&Nu(n);let[o]=_(e,":scope > .cudalens-race-value",HTMLElement);return o&&Pu(e,o),e}
 function Pu(t,e){let n=`cl-race-tab-${Math.random().toString(36).slice(2)}`,o=[...t.children].filter(c=>c!==e&&!c.matches("h4, .cl-race-what")),r=h("div",{class:"\
 cl-race-panel"},...o),s=[r,e],a=["Accesses","Values"].map((c,l)=>h("button",{type:"button",role:"tab",id:`${n}-${l}`,"data-lm-suppress-shortcuts":"true"},c)),i=c=>{
 for(let[l,f]of a.entries())f.setAttribute("aria-selected",String(l===c)),f.tabIndex=l===c?0:-1,s[l].hidden=l!==c};for(let[c,l]of s.entries())l.setAttribute("rol\
@@ -781,7 +781,7 @@ shown[o.at].row,setTheme(){},destroy:()=>t.replaceChildren()}}function Fu(t){let
 number:(o.get(r)?.number??0)+1});if(o.size>1&&e.length>=Hu){let r=[...o].map(([s,{title:a,number:i}])=>({kind:s,text:`${a} ${O(i)}`}));for(let{kind:s,text:a}of[
 {kind:null,text:`all ${O(e.length)}`},...r])t.tools.append(Du(t,s,a))}if(n){let r=`and ${$(n,"race")} more in trace.races`;t.tools.append(h("span",{class:"cl-hi\
 nt"},r))}}function Du(t,e,n){let o=()=>{t.kind=e,aa(t),ia(t)},s={type:"button",class:"cl-button","aria-pressed":String(e===t.kind),onclick:o};return h("button",
-{...s,"data-kind":e??""},n)}function aa({tools:t,kind:e}){for(let n of C(t,"button",HTMLButtonElement))n.setAttribute("aria-pressed",String(n.dataset.kind===(e??
+{...s,"data-kind":e??""},n)}function aa({tools:t,kind:e}){for(let n of _(t,"button",HTMLButtonElement))n.setAttribute("aria-pressed",String(n.dataset.kind===(e??
 "")))}function ia(t){let e=t.shown[t.at];t.shown=t.model.races.filter(n=>t.kind===null||n.kind===t.kind),t.at=Math.max(0,t.shown.indexOf(e)),ca(t)}function ca(t){
 t.items=t.shown.map((e,n)=>zu(t,e,n)),t.list.replaceChildren(...t.items),zn(t,t.at)}function zu(t,e,n){let o=t.model.races.indexOf(e)+1;return h("li",{role:"opt\
 ion",id:`${t.id}-${n}`,"aria-selected":"false",onclick:()=>la(t,n)},h("b",{},`${O(o)}. ${e.title}`),` of ${e.tensor}, ${e.times}`,...e.places.map(r=>h("small",{},
@@ -801,16 +801,16 @@ i=n.map(({key:f,title:u})=>h("button",{type:"button",class:"cl-tab",role:"tab","
 f)},u)),c=f=>{s=f,n.forEach((u,d)=>{let p=u.key===f;i[d].setAttribute("aria-selected",String(p)),i[d].tabIndex=p?0:-1,a[d].hidden=!p,p&&r.has(f)&&u.onShow?.(),!(!p||
 r.has(f))&&(r.add(f),u.fill(a[d]))})},l=h("div",{class:"cl-tabs",role:"tablist","aria-label":e},...i);return l.addEventListener("keydown",f=>{let u={ArrowRight:1,
 ArrowLeft:-1}[f.key];if(u===void 0)return;let d=(i.findIndex(p=>p.dataset.key===s)+u+n.length)%n.length;c(n[d].key),i[d].focus(),f.preventDefault(),f.stopPropagation()}),
-t.replaceChildren(l,...a),n.length&&c(n[0].key),{show:c,current:()=>s}}var ju=2,Xu=18,Vu=18;function ha(t){let e=C(t,"tr[data-depth]",HTMLTableRowElement),n=e.map(i=>Number(i.dataset.depth)),o=n.map((i,c)=>c+1<n.length&&n[c+1]>i),r=n.
+t.replaceChildren(l,...a),n.length&&c(n[0].key),{show:c,current:()=>s}}var ju=2,Xu=18,Vu=18;function ha(t){let e=_(t,"tr[data-depth]",HTMLTableRowElement),n=e.map(i=>Number(i.dataset.depth)),o=n.map((i,c)=>c+1<n.length&&n[c+1]>i),r=n.
 map(i=>i<ju);e.forEach((i,c)=>{let l=i.cells[0].querySelector(".cl-place");l&&(l.textContent=l.textContent?.replace(/^[\u203a ]+/,"")??""),i.cells[0].style.paddingInlineStart=
 `${Xu*n[c]+(o[c]?0:Vu)+10}px`});let s=e.map((i,c)=>{if(!o[c])return null;let l=()=>{r[c]=!r[c],a()},f=i.cells[0].textContent,u=h("button",{type:"button",class:"\
 cl-fold","aria-label":`Modules in ${f}`});return u.addEventListener("click",d=>{d.stopPropagation(),l()}),i.cells[0].prepend(u),u}),a=()=>{let i=1/0;e.forEach((c,l)=>{
 n[l]<=i&&(i=1/0),c.hidden=n[l]>i,s[l]?.setAttribute("aria-expanded",String(r[l])),s[l]&&(s[l].textContent=r[l]?"\u25BE":"\u25B8"),!c.hidden&&o[l]&&!r[l]&&(i=n[l])})};
 a()}var pa="ProfilerStep*",qu=new Set(["Trace","overhead","gpu_user_annotation","cuda_sync"]);function ma(t){let e=Float64Array.from(t.self),n=new Int32Array(t.n);for(let a=0;a<
-t.n;a++)n[a]=t.flags[a]&_.folded?n[t.parent[a]]:a,n[a]!==a&&(e[n[a]]+=t.self[a]);let o=Uint32Array.from(t.header.names.keys()),r=t.header.step_names;for(let a of r)
+t.n;a++)n[a]=t.flags[a]&C.folded?n[t.parent[a]]:a,n[a]!==a&&(e[n[a]]+=t.self[a]);let o=Uint32Array.from(t.header.names.keys()),r=t.header.step_names;for(let a of r)
 o[a]=r[0];let s=Uint8Array.from(t.header.lanes,a=>+(a.kind==="device"));return{self:e,group:o,steps:r,device:s}}function ga(t,e,n){let{n:o,flags:r,lane:s,name:a,
-dur:i}=t,{self:c,group:l,device:f}=e,u=_.folded|_.instant,d=Yu(2*t.header.names.length);for(let m=0;m<o;m++){if(n!==null&&!n[m]||r[m]&u)continue;let g=l[a[m]]*2+
-f[s[m]];d.count[g]===0&&(d.first[g]=m),d.self[g]+=c[m],r[m]&_.waiting||(d.cost[g]+=c[m]),Zu(d,g,i[m])}let p=[...d.count.keys()].filter(m=>d.count[m]).sort((m,g)=>d.
+dur:i}=t,{self:c,group:l,device:f}=e,u=C.folded|C.instant,d=Yu(2*t.header.names.length);for(let m=0;m<o;m++){if(n!==null&&!n[m]||r[m]&u)continue;let g=l[a[m]]*2+
+f[s[m]];d.count[g]===0&&(d.first[g]=m),d.self[g]+=c[m],r[m]&C.waiting||(d.cost[g]+=c[m]),Zu(d,g,i[m])}let p=[...d.count.keys()].filter(m=>d.count[m]).sort((m,g)=>d.
 first[m]-d.first[g]);return Qu(p.map(m=>Ju(t,e,d,m)))}function Yu(t){let e=()=>new Float64Array(t);return{first:new Int32Array(t),count:e(),total:e(),self:e(),cost:e(),
 min:e().fill(1/0),max:e().fill(-1/0),mean:e(),spread:e()}}function Zu(t,e,n){t.count[e]+=1,t.total[e]+=n,n<t.min[e]&&(t.min[e]=n),n>t.max[e]&&(t.max[e]=n);let o=n-
 t.mean[e];t.mean[e]+=o/t.count[e],t.spread[e]+=o*(n-t.mean[e])}function Ju(t,e,n,o){let r=o>>1,s=e.steps.includes(r),[a,i]=[n.count[o],n.total[o]];return{ids:s?
@@ -819,10 +819,10 @@ min[o],max:n.max[o],mean:i/a,std:a>1?Math.sqrt(n.spread[o]/(a-1)):null}}function
 map(({cost:o,...r})=>({...r,share:n[r.side]>0?100*e({...r,cost:o})/n[r.side]:0}))}var td={cpu_op:"CPU op",user_annotation:"range",gpu_user_annotation:"GPU range",cuda_runtime:"runtime",cuda_driver:"driver",kernel:"kernel",gpu_memcpy:"copy",gpu_memset:"\
 set",python_function:"Python",cuda_sync:"sync",overhead:"overhead"};function ed({mean:t,std:e}){let n=e!==null?` <span class="spread">\xB1 ${x(e)}</span>`:"";return`${x(
 t)}${n}`}function nd({share:t,side:e}){let n=e?"GPU":"CPU";return`<span class="bar"><i style="width:${t.toFixed(1)}%"></i></span>${R(t)} ${n}`}function od({name:t,
-short:e}){return`<span class="name" title="${Zt(t)}">${Zt(e)}</span>`}function wa({cat:t}){return td[t]??t}function _t(t,e,n,o){let r=e==="name"||e==="cat";return{
-title:t,data:e,...r?{}:{className:"number"},render:(s,a,i)=>a==="display"?o(i):n(i),searchable:r,orderSequence:["desc","asc"]}}function Pe(t,e){return _t(t,e,n=>n[e],
-n=>x(n[e]))}var Gn=[_t("Name","name",t=>`${t.short} ${t.name}`,od),_t("Kind","cat",wa,t=>`<span class="kind">${Zt(wa(t))}</span>`),_t("Count","count",t=>t.count,
-t=>O(t.count)),Pe("Total","total"),Pe("Self","self"),_t("Mean \xB1 sd","mean",t=>t.mean,ed),Pe("Min","min"),Pe("Max","max"),_t("Share of self","share",t=>t.share,
+short:e}){return`<span class="name" title="${Zt(t)}">${Zt(e)}</span>`}function wa({cat:t}){return td[t]??t}function Ct(t,e,n,o){let r=e==="name"||e==="cat";return{
+title:t,data:e,...r?{}:{className:"number"},render:(s,a,i)=>a==="display"?o(i):n(i),searchable:r,orderSequence:["desc","asc"]}}function Pe(t,e){return Ct(t,e,n=>n[e],
+n=>x(n[e]))}var Gn=[Ct("Name","name",t=>`${t.short} ${t.name}`,od),Ct("Kind","cat",wa,t=>`<span class="kind">${Zt(wa(t))}</span>`),Ct("Count","count",t=>t.count,
+t=>O(t.count)),Pe("Total","total"),Pe("Self","self"),Ct("Mean \xB1 sd","mean",t=>t.mean,ed),Pe("Min","min"),Pe("Max","max"),Ct("Share of self","share",t=>t.share,
 nd)];function ut(t){return Gn.findIndex(e=>e.data===t)}var ba=ut("share"),Ne=[{width:1e3,columns:[ut("min"),ut("max")]},{width:760,columns:[ut("cat"),ut("total")]},
 {width:600,columns:[ut("mean"),ut("count")]}];var ya=`
 :host { display: block; container-type: inline-size; --dt-html-background: transparent; --dt-row-selected: var(--cl-selected-rgb); font: inherit; color: inherit\
@@ -902,7 +902,7 @@ parts:n}=t,{memoryMap:o,memoryFirst:r}=e.facts,s=await e.memory();if(t.isClosed(
 [z(o)]:[]);n.memoryMap.append(Kn("Memory",!r),a,i),n.memoryMap.hidden=!1,t.panels.memoryMap=await ta(a,s,{theme:t.theme})}function Sa({source:t,parts:e,store:n},o){
 t.facts.findings&&(e.findings.append(z(t.facts.findings)),Xn(e.findings,"tbody tr[data-event]",r=>{let s=o.eventOf(Number(r.dataset.event));return s>=0&&n.set({
 event:s,range:null,names:null},"findings"),s>=0}),e.findings.hidden=!1)}function Ea({source:t,parts:e,panels:n}){t.facts.syncs&&(e.syncs.append(z(t.facts.syncs)),
-Xn(e.syncs,"tbody tr",(o,r)=>(n.timeline?.showSync(r),!0)),e.syncs.hidden=!1)}function Xn(t,e,n){let o=C(t,e,HTMLElement);o.forEach((r,s)=>{let a=()=>{if(n(r,s))
+Xn(e.syncs,"tbody tr",(o,r)=>(n.timeline?.showSync(r),!0)),e.syncs.hidden=!1)}function Xn(t,e,n){let o=_(t,e,HTMLElement);o.forEach((r,s)=>{let a=()=>{if(n(r,s))
 for(let i of o)i.toggleAttribute("data-chosen",i===r)};r.tabIndex=0,r.addEventListener("click",a),r.addEventListener("keydown",i=>{i.key==="Enter"&&a()})})}function Oa(t,e){
 let{parts:n,panels:o,source:r,store:s}=t;return da(n.table,"Costs",[{key:"table",title:"Operators and kernels",fill:a=>a.append(n.tableHost)},{key:"flame",title:"\
 Flame graph",fill(a){o.flame=as(a,e,{theme:t.theme,baseline:r.facts.baseline,onEvent:i=>s.set({event:i,range:null,names:null},"flame")}),o.flame.update(s.get())},
@@ -911,9 +911,9 @@ s","Modules"],["steps","Steps"]];function hd({store:t},e,n,o,r){let s=h("div",{c
 a.setAttribute("open","");ha(s),n.append(s),Xn(s,"tbody tr[data-event]",a=>{let i=e.eventOf(Number(a.dataset.event));return i>=0&&t.set({event:i,range:null,names:null},
 o),i>=0})}async function $a(t,e){let{asset:n,versions:o,sender:r}=t.source,[s,a]=await Promise.all([Un("datatables.js",o.datatables,n,r),n("datatables.css").then(
 Re)]);t.isClosed()||(t.panels.table=Ma(t.parts.tableHost,e,{DataTable:s,styleSheet:new TextDecoder().decode(a),theme:t.theme,onNames:i=>t.store.set({names:i},"t\
-able")}))}function Ca({source:t,parts:e,panels:n,theme:o},r){if(!r.metrics.length)return;let s=h("div",{class:"cl-metrics-host"}),a=h("h3",{"aria-level":2},"GPU\
+able")}))}function _a({source:t,parts:e,panels:n,theme:o},r){if(!r.metrics.length)return;let s=h("div",{class:"cl-metrics-host"}),a=h("h3",{"aria-level":2},"GPU\
  readings",h("span",{},t.facts.metrics??""));e.metrics.replaceChildren(a,s),e.metrics.hidden=!1;let i=La(r,r.metrics);n.metrics=Dr(s,r.metrics,r.header.metrics.
-gauges,{theme:o,view:i})}async function _a(t,e){if(t.isClosed())return;let{parts:n,panels:o,source:r,store:s}=t,a=pd(e),i=h("h3",{"aria-level":2},"Memory");if(o.
+gauges,{theme:o,view:i})}async function Ca(t,e){if(t.isClosed())return;let{parts:n,panels:o,source:r,store:s}=t,a=pd(e),i=h("h3",{"aria-level":2},"Memory");if(o.
 memoryMap||!a.length){n.memory.hidden=!0;return}let c=h("div",{class:"cl-plot-host"},h("p",{class:"cl-hint"},"Loading the memory curve\u2026"));n.memory.replaceChildren(
 i,c),await fo(c,t.cleanups);let l=await Un("plotly.js",r.versions.plotly,r.asset,r.sender);if(t.isClosed())return;c.replaceChildren();let f=Nr(c,a,{Plotly:l,theme:t.
 theme,view:e.n&&o.timeline?.getView()||La(e,a),onRange:d=>s.set({range:d},"memory")});o.memory=f,await f.ready;let{range:u}=s.get();u&&f.setRange(u)}function pd(t){
@@ -925,11 +925,12 @@ join("&")}`}function Vn([t,e]){return`${Math.round(t)}-${Math.round(e)}`.replace
 /^#/,"")),o={},r=Ra(n.get("s"));r&&(o.range=r);let s=Number.parseInt(n.get("e")??"",10),a=Number.isInteger(s)?t.eventOf(s):-1;a>=0&&(o.event=a);let c=n.getAll("\
 n").map(l=>t.header.names.indexOf(l)).filter(l=>l>=0);return c.length&&(o.names=new Set(c)),{view:Ra(n.get("t")),selection:o,marks:n.getAll("m").slice(0,50).flatMap(
 md)}}function md(t){let[e,...n]=t.split(":"),[o,r]=Ia(e)??[1,0];return o<=r?[{at:o,dur:r-o,note:n.join(":")}]:[]}function Ra(t){let e=Ia(t);return e&&e[0]<e[1]?
-e:null}function Ia(t){let e=/^(n?\d{1,16})-(n?\d{1,16})$/.exec(t??"");if(!e)return null;let[n,o]=[e[1],e[2]].map(r=>Number(r.replace("n","-")));return[n,o]}var gd=2e3;function Ha(t,e){let{range:n,event:o,names:r}=e;if(o!==null)return wd(t,e);let s=[];if(n){let a=l=>String(BigInt(t.header.t0)+BigInt(l)),[i,c]=[Math.
-floor(n[0]),Math.ceil(n[1])];s.push(`((e.ts < ${a(c)}) & (e.ts + e.dur > ${a(i)}) & (e.dur > 0) | (e.dur == 0) & e.ts.between(${a(Math.ceil(n[0]))}, ${a(Math.floor(
-n[1]))}))`)}return r&&s.push(`e.name.isin(${bd([...r].map(a=>t.header.names[a]))})`),s.length?`trace.events[lambda e: ${s.join(" & ")}]`:"trace.events"}function wd(t,e){
-let n=j(t,e),o=[];for(let r=0;r<t.n;r++)if(n?.[r]&&o.push(t.rowOf(r)),o.length>gd)return null;return`trace.events.iloc[[${o.sort((r,s)=>r-s).join(", ")}]]`}function bd(t){
-let e=n=>JSON.stringify(n).replace(/[\u007f-\uffff]/g,o=>`\\u${o.charCodeAt(0).toString(16).padStart(4,"0")}`);return`[${t.map(e).join(", ")}]`}function Fa(t,{event:e,names:n},o){let r=n??(e===null?null:new Set([t.name[e]]));if(r===null)return null;let s=e===null?null:t.header.lanes[t.lane[e]].kind,a=[];
+e:null}function Ia(t){let e=/^(n?\d{1,16})-(n?\d{1,16})$/.exec(t??"");if(!e)return null;let[n,o]=[e[1],e[2]].map(r=>Number(r.replace("n","-")));return[n,o]}var gd=2e3;function Ha(t,e){let{range:n,event:o,names:r}=e;if(o!==null)return wd(t,e);let s=[];if(n){let c=u=>String(BigInt(t.header.t0)+BigInt(u)),[l,f]=[Math.
+floor(n[0]),Math.ceil(n[1])];s.push(`((e.ts < ${c(f)}) & (e.ts + e.dur > ${c(l)}) & (e.dur > 0) | (e.dur == 0) & e.ts.between(${c(Math.ceil(n[0]))}, ${c(Math.floor(
+n[1]))}))`)}r&&s.push(`e.name.isin(${bd([...r].map(c=>t.header.names[c]))})`);let{first_row:a}=t.header,i=a?`trace.events.iloc[${a}:]`:"trace.events";return s.length?
+`${i}[lambda e: ${s.join(" & ")}]`:i}function wd(t,e){let n=j(t,e),o=[];for(let r=0;r<t.n;r++)if(n?.[r]&&o.push(t.rowOf(r)),o.length>gd)return null;return`trace\
+.events.iloc[[${o.sort((r,s)=>r-s).join(", ")}]]`}function bd(t){let e=n=>JSON.stringify(n).replace(/[\u007f-\uffff]/g,o=>`\\u${o.charCodeAt(0).toString(16).padStart(
+4,"0")}`);return`[${t.map(e).join(", ")}]`}function Fa(t,{event:e,names:n},o){let r=n??(e===null?null:new Set([t.name[e]]));if(r===null)return null;let s=e===null?null:t.header.lanes[t.lane[e]].kind,a=[];
 for(let l=0;l<t.n;l++){let f=s===null||n!==null||t.header.lanes[t.lane[l]].kind===s;r.has(t.name[l])&&f&&a.push(l)}if(!a.length)return null;a.sort((l,f)=>t.start[l]-
 t.start[f]||l-f);let i=e===null?-1:a.indexOf(e),c=i<0?yd(t,a):(i+o+a.length)%a.length;return{event:a[c],ordinal:c+1,count:a.length}}function yd({dur:t},e){return e.
 reduce((n,o,r)=>t[o]>t[e[n]]?r:n,0)}function za(t,e,n,o){let r=n.get(),s=j(e,r);if(t.hidden=s===null,s===null)return;let a=0;for(let c=0;c<e.n;c++)a+=s[c];let i=o.link();t.replaceChildren(h("span",
@@ -956,35 +957,36 @@ o}function B(t,e,...n){return h("section",{class:t,role:"group","aria-label":e,h
 function Td(t){let e=t.indexOf("; ");return e<0?[h("strong",{},t)]:[h("strong",{},t.slice(0,e)),t.slice(e)]}function Sd(t){return t?[h("details",{class:"cl-supp\
 ort"},h("summary",{},"more figures"),h("p",{},t))]:[]}function Ed(t=[]){return t.length?[h("ul",{class:"cl-notes"},...t.map(e=>h("li",{},e)))]:[]}var Od=120,$d=5e4;function Ga(t,e){let n=ht();t.classList.add("cudalens"),t.dataset.theme=n,t.dataset.state="loading";let o={root:t,source:e,parts:Ba(t,e.facts),
 store:Wr(),panels:{},marks:null,tabs:null,theme:n,data:null,isOpen:!0,isClosed:()=>!o.isOpen,following:void 0,tableMask:void 0,updating:[],cleanups:[Jt(s=>Ua(o,
-s))]};return{ready:Cd(o).catch(s=>o.isOpen&&ja(o,s)),get data(){return o.data},panels:o.panels,get tabs(){return o.tabs},selection:o.store,showStatus(s){o.parts.
-status.textContent=s},setTheme:s=>Ua(o,s),destroy:()=>Ud(o)}}async function Cd(t){let{source:e}=t,{hasRaces:n,hasGraphs:o,hasProfile:r,memoryFirst:s,memoryAlone:a}=e.
+s))]};return{ready:_d(o).catch(s=>o.isOpen&&ja(o,s)),get data(){return o.data},panels:o.panels,get tabs(){return o.tabs},selection:o.store,showStatus(s){o.parts.
+status.textContent=s},setTheme:s=>Ua(o,s),destroy:()=>Ud(o)}}async function _d(t){let{source:e}=t,{hasRaces:n,hasGraphs:o,hasProfile:r,memoryFirst:s,memoryAlone:a}=e.
 facts;if(n&&await dt(t,"list of races",()=>Aa(t)),o&&await dt(t,"graph tree",()=>Ta(t)),t.isClosed())return;if(s&&await dt(t,"memory map",()=>jn(t)),Bd(t),!r||a){
-await Pd(t);return}let i=await lo(await e.payload());t.isClosed()||(t.data=i,await _d(t,i))}async function _d(t,e){let{parts:n,source:o,root:r}=t;o.onData?.(),n.
-status.remove(),t.panels.timeline=Ar(n.timeline,e,{theme:t.theme,onSelect:s=>t.store.set(s,"timeline"),onTime:s=>Nd(t,[...s])}),Ld(t,e),Rd(t),Ca(t,e),Sa(t,e),Ea(
+await Pd(t);return}let i=await lo(await e.payload());t.isClosed()||(t.data=i,await Cd(t,i))}async function Cd(t,e){let{parts:n,source:o,root:r}=t;o.onData?.(),n.
+status.remove(),t.panels.timeline=Ar(n.timeline,e,{theme:t.theme,onSelect:s=>t.store.set(s,"timeline"),onTime:s=>Nd(t,[...s])}),Ld(t,e),Rd(t),_a(t,e),Sa(t,e),Ea(
 t),o.facts.memoryMap&&!o.facts.memoryFirst&&await dt(t,"memory map",()=>jn(t)),t.store.subscribe((s,a)=>Id(t,e,s,a)),t.tabs=Oa(t,e),n.table.hidden=!1,n.memory.hidden=
 !1,await qn(),r.dataset.state="painted",o.onPaint?.(),await Promise.all([dt(t,"table",async()=>{await $a(t,e),Wa(t,e,t.store.get()),Ka(t,t.store.get())}),dt(t,"\
-list of details",()=>e.detailsReady)]),dt(t,"memory curve",()=>_a(t,e)),t.isOpen&&o.hash&&Dd(t,e,o.hash),t.isOpen&&(r.dataset.state="ready")}function Ld({parts:t},{
+list of details",()=>e.detailsReady)]),dt(t,"memory curve",()=>Ca(t,e)),t.isOpen&&o.hash&&Dd(t,e,o.hash),t.isOpen&&(r.dataset.state="ready")}function Ld({parts:t},{
 n:e,header:n}){if(!n.first_row)return;let[o,r]=[n.num_all,e].map(s=>s.toLocaleString("en"));t.part.textContent=`This file has the last ${r} of ${o} events, from\
- ${x(n.begin)} on: the timeline, the table of operators and kernels, the flame graph and the memory curve show these. All else is of the whole run.`,t.part.hidden=
-!1}function Rd(t){let{source:e,panels:n,store:o,parts:r}=t;t.marks=Er(r.marks,e.facts.marks,{onChange(s){n.timeline?.setMarks(s),e.onMarks?.(s)},onShow({at:s,dur:a}){
-let i=Math.max(a*.5,500);n.timeline?.zoomTo(s-i,s+a+i),a&&o.set({range:[s,s+a],event:null},"marks")}}),n.timeline?.setMarks(t.marks.marks)}async function Pd(t){
-t.parts.status.remove(),t.parts.timeline.hidden=!0,t.source.onData?.(),await qn(),t.source.onPaint?.(),t.isOpen&&t.root.dataset.state!=="failed"&&(t.root.dataset.
-state="ready")}function qn(){return new Promise(t=>{let e=setTimeout(t,250);requestAnimationFrame(()=>setTimeout(()=>{clearTimeout(e),t()}))})}async function dt(t,e,n){
-try{await n()}catch(o){t.isOpen&&ja(t,o,`The ${e} cannot be shown`)}}function Nd(t,e){t.panels.metrics?.setView(e),clearTimeout(t.following),t.following=setTimeout(
-()=>t.isOpen&&t.panels.memory?.setView(e),Od)}function Id(t,e,n,o){let{timeline:r,memory:s,memoryMap:a,races:i}=t.panels,{range:c,event:l,names:f}=n;o!=="timeli\
-ne"&&(r?.setRange(c?.[0]??null,c?.[1]),r?.setNames(f),r?.select(l)),o!=="memory"&&s?.setRange(c),c&&a?.showStretch(c,e.header.t0),t.parts.details.hidden=l===null,
-Sr(t.parts.details,e,l);let u=r?.raceOf(l)??null;u!==null&&i?.choose(u),t.source.onSelect?.(zd(e,n));let d=[()=>j(e,n),()=>za(t.parts.bar,e,t.store,{link:()=>Fd(
-t,e),mark:p=>t.marks?.add(p)}),()=>Wa(t,e,n),()=>t.panels.table?.load(),()=>Ka(t,n),()=>t.panels.flame?.update(n)];if(e.n<=$d)for(let p of d)p();else Hd(t,d)}async function Hd(t,e){
-t.updating=e;for(let n of e){if(await qn(),!t.isOpen||t.updating!==e)return;n()}}function Fd({source:t,panels:e,store:n,marks:o},r){return!t.address||!e.timeline?
-null:t.address(Pa(r,e.timeline.getView(),n.get(),o?.marks))}function Dd({panels:t,store:e,marks:n},o,r){let{view:s,selection:a,marks:i}=Na(o,r);i.length&&n&&(n.
-replace(i),t.timeline?.setMarks(n.marks)),Object.keys(a).length&&e.set(a,"link"),s&&t.timeline?.zoomTo(...s)}function Wa(t,e,n){let{table:o}=t.panels,r=j(e,{...n,
-names:null});r!==t.tableMask&&o?.sum(r),o&&(t.tableMask=r)}function Ka({panels:{table:t}},{names:e}){t?.update(),t?.choose(e)}function zd(t,{range:e,event:n,names:o}){
-return{range:e&&[...e],event:n===null?null:t.rowOf(n),names:o&&[...o].map(r=>t.header.names[r])}}function Bd(t){let e=t.root.clientWidth,n=new ResizeObserver(()=>{
-t.root.clientWidth!==e&&(e=t.root.clientWidth,t.panels.memory?.resize(),t.panels.flame?.resize(),t.panels.metrics?.resize(),t.panels.memoryMap?.resize())});n.observe(
-t.root),t.cleanups.push(()=>n.disconnect())}function Ua(t,e){t.theme=e,t.root.dataset.theme=e;for(let n of Object.values(t.panels))n.setTheme(e)}function ja({root:t,
-parts:e,source:n,data:o},r,s="The live view cannot be shown"){let a=r instanceof nt;if(a&&!o){t.dataset.state="failed",n.onGone?.();return}e.status.remove(),e.message.
-hidden=!1,e.message.append(h("p",{},`${s}: ${r instanceof Error?r.message:r}`)),t.dataset.state="failed",n.onFail?.(),a||console.error(r)}function Ud(t){t.isOpen=
-!1,clearTimeout(t.following);for(let e of Object.values(t.panels))e.destroy();for(let e of t.cleanups.splice(0))e();t.root.replaceChildren()}function Yn(t){return t?C(document,`[data-cudalens-static="${CSS.escape(t)}"]`,HTMLElement):[]}function Zn(t,e){let n=Yn(t).map(r=>r.closest(".jp-OutputArea-chi\
+ ${x(n.begin)} on: the timeline, the table of operators and kernels, the flame graph, the memory curve and the readings show these. Verdict, findings, lines, mo\
+dules and steps are of the whole run.`,t.part.hidden=!1}function Rd(t){let{source:e,panels:n,store:o,parts:r}=t;t.marks=Er(r.marks,e.facts.marks,{onChange(s){n.
+timeline?.setMarks(s),e.onMarks?.(s)},onShow({at:s,dur:a}){let i=Math.max(a*.5,500);n.timeline?.zoomTo(s-i,s+a+i),a&&o.set({range:[s,s+a],event:null},"marks")}}),
+n.timeline?.setMarks(t.marks.marks)}async function Pd(t){t.parts.status.remove(),t.parts.timeline.hidden=!0,t.source.onData?.(),await qn(),t.source.onPaint?.(),
+t.isOpen&&t.root.dataset.state!=="failed"&&(t.root.dataset.state="ready")}function qn(){return new Promise(t=>{let e=setTimeout(t,250);requestAnimationFrame(()=>setTimeout(
+()=>{clearTimeout(e),t()}))})}async function dt(t,e,n){try{await n()}catch(o){t.isOpen&&ja(t,o,`The ${e} cannot be shown`)}}function Nd(t,e){t.panels.metrics?.setView(
+e),clearTimeout(t.following),t.following=setTimeout(()=>t.isOpen&&t.panels.memory?.setView(e),Od)}function Id(t,e,n,o){let{timeline:r,memory:s,memoryMap:a,races:i}=t.
+panels,{range:c,event:l,names:f}=n;o!=="timeline"&&(r?.setRange(c?.[0]??null,c?.[1]),r?.setNames(f),r?.select(l)),o!=="memory"&&s?.setRange(c),c&&a?.showStretch(
+c,e.header.t0),t.parts.details.hidden=l===null,Sr(t.parts.details,e,l);let u=r?.raceOf(l)??null;u!==null&&i?.choose(u),t.source.onSelect?.(zd(e,n));let d=[()=>j(
+e,n),()=>za(t.parts.bar,e,t.store,{link:()=>Fd(t,e),mark:p=>t.marks?.add(p)}),()=>Wa(t,e,n),()=>t.panels.table?.load(),()=>Ka(t,n),()=>t.panels.flame?.update(n)];
+if(e.n<=$d)for(let p of d)p();else Hd(t,d)}async function Hd(t,e){t.updating=e;for(let n of e){if(await qn(),!t.isOpen||t.updating!==e)return;n()}}function Fd({
+source:t,panels:e,store:n,marks:o},r){return!t.address||!e.timeline?null:t.address(Pa(r,e.timeline.getView(),n.get(),o?.marks))}function Dd({panels:t,store:e,marks:n},o,r){
+let{view:s,selection:a,marks:i}=Na(o,r);i.length&&n&&(n.replace(i),t.timeline?.setMarks(n.marks)),Object.keys(a).length&&e.set(a,"link"),s&&t.timeline?.zoomTo(...s)}
+function Wa(t,e,n){let{table:o}=t.panels,r=j(e,{...n,names:null});r!==t.tableMask&&o?.sum(r),o&&(t.tableMask=r)}function Ka({panels:{table:t}},{names:e}){t?.update(),
+t?.choose(e)}function zd(t,{range:e,event:n,names:o}){return{range:e&&[...e],event:n===null?null:t.rowOf(n),names:o&&[...o].map(r=>t.header.names[r])}}function Bd(t){
+let e=t.root.clientWidth,n=new ResizeObserver(()=>{t.root.clientWidth!==e&&(e=t.root.clientWidth,t.panels.memory?.resize(),t.panels.flame?.resize(),t.panels.metrics?.
+resize(),t.panels.memoryMap?.resize())});n.observe(t.root),t.cleanups.push(()=>n.disconnect())}function Ua(t,e){t.theme=e,t.root.dataset.theme=e;for(let n of Object.
+values(t.panels))n.setTheme(e)}function ja({root:t,parts:e,source:n,data:o},r,s="The live view cannot be shown"){let a=r instanceof nt;if(a&&!o){t.dataset.state=
+"failed",n.onGone?.();return}e.status.remove(),e.message.hidden=!1,e.message.append(h("p",{},`${s}: ${r instanceof Error?r.message:r}`)),t.dataset.state="failed",
+n.onFail?.(),a||console.error(r)}function Ud(t){t.isOpen=!1,clearTimeout(t.following);for(let e of Object.values(t.panels))e.destroy();for(let e of t.cleanups.splice(
+0))e();t.root.replaceChildren()}function Yn(t){return t?_(document,`[data-cudalens-static="${CSS.escape(t)}"]`,HTMLElement):[]}function Zn(t,e){let n=Yn(t).map(r=>r.closest(".jp-OutputArea-chi\
 ld")??r),o=n.length>1?n[0].nextElementSibling:null;o instanceof HTMLElement&&o.nextElementSibling===n[1]&&n.push(o);for(let r of n)r.style.display=e?"none":""}var Gd=1e3,Wd="This view becomes interactive when the kernel is free.",Kd="The kernel was restarted before this view had its data. Run the cell again for the in\
 teractive view.";function jd(t){let e=new Map,n=ho(),o=0,r=!1,s=c=>{for(let l of e.values())l.reject(c);e.clear()},a=()=>{r=!0,s(new nt)},i=(c,l)=>{let f=e.get(
 c?.id);f&&(e.delete(c.id),c.error?f.reject(new Error(c.error)):f.resolve(Xa(l[0])))};return t.on("msg:custom",i),t.on("comm_live_update",a),{ask(c){if(r)return Promise.

@@ -139,7 +139,7 @@ def _from(frame: pd.DataFrame, begin: int | None) -> pd.DataFrame:
 
 _HEADER_RESERVE: Final = 100_000
 _SPARE: Final = 0.97
-#: No trace needs fewer bytes for an event; the search for the number of events that fit begins there.
+#: Most traces need more bytes for an event; the search for the number of events that fit begins there.
 _LEAST_EVENT_BYTES: Final = 1.5
 
 

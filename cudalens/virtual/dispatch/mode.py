@@ -78,7 +78,7 @@ class DispatchMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
                 self._refuse_nested(func, args)
             return NotImplemented  # the operators that the subclass calls come here
         name = func._schema.name  # torch's profiler records the operator under this name
-        if func is accumulation.ADD and accumulation.is_in_place(args, kwargs):
+        if func is accumulation.ADD and accumulation.adds_in_place(args, kwargs):
             func = accumulation.ADD_IN_PLACE
         plan = _plan(func)
         if plan.is_composite:

@@ -116,3 +116,37 @@ def test_a_residual_backward_takes_the_memory_that_torch_takes():
         output.backward(torch.ones_like(output))
         # The gradients of the output, of both branches and of the sum: three at a time, not four.
         assert torch.cuda.max_memory_allocated() - before == 3 * size * 4
+
+
+KEEPERS = {
+    "the gradient": lambda grad: grad,
+    "a view": lambda grad: grad.detach(),
+    "its storage": lambda grad: grad.untyped_storage(),
+    "both": lambda grad: (grad, grad.detach()),
+}
+
+
+def kept_by_hooks(keep, device):
+    """What hooks on nodes keep of gradients that are added to others later."""
+    kept = []
+    leaf = torch.arange(1.0, 5.0).to(device).requires_grad_()
+    reused = leaf * 1
+    branches = [reused * 2, reused * 3, reused * 5]
+    for branch in branches:
+        branch.grad_fn.register_hook(lambda inputs, _: kept.append(keep(inputs[0])))
+    sum(branches).backward(torch.ones(4, device=device))
+    return [[values_of(part, device) for part in (one if isinstance(one, tuple) else (one,))] for one in kept]
+
+
+def values_of(kept, device):
+    tensor = kept if isinstance(kept, torch.Tensor) else torch.empty(0, device=device).set_(kept)
+    return tensor.tolist()
+
+
+@pytest.mark.parametrize("name", KEEPERS)
+def test_a_kept_gradient_is_not_overwritten(name):
+    expected = kept_by_hooks(KEEPERS[name], "cpu")
+    with cudalens.sanitize():
+        assert kept_by_hooks(KEEPERS[name], "cpu") == expected
+    with virtual.device("h100"):
+        assert kept_by_hooks(KEEPERS[name], "cuda") == expected

@@ -36,7 +36,8 @@ OTHERS = ["null", "true", "false", "[]", "{}", "[1,[2,{}]]", '{"a":{"b":[null,"]
 VALUE = st.sampled_from([*STRINGS, *NUMBERS, *OTHERS])
 ARGUMENT = st.sampled_from(
     ["External id", "external id", "stream", "device", "Input Dims", "Input dims", "Call stack", "blocks per SM",
-     "registers per thread", "correlation", "wait_on_stream", "Collective name", "unknown", "str\\u0065am"]
+     "registers per thread", "correlation", "wait_on_stream", "Collective name", "unknown", "est. achieved occupancy %",
+     "theoretical occupancy %", "flops", "Flops", "str\\u0065am"]
 )  # fmt: skip
 KEYS = st.sampled_from(["name", "cat", "pid", "tid", "ts", "dur", "id", "id2", "scope", "args", "ph", "n\\u0061me"])
 TEXTS = [("a", [[1]]), ("b", [[1]]), ("a", [[2]]), ("c", [[2]])]

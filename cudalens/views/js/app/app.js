@@ -201,7 +201,8 @@ function describePart({ parts }, { n, header }) {
   const [all, shown] = [header.num_all, n].map((count) => count.toLocaleString("en"));
   parts.part.textContent =
     `This file has the last ${shown} of ${all} events, from ${formatDuration(header.begin)} on: the timeline, ` +
-    "the table of operators and kernels, the flame graph and the memory curve show these. All else is of the whole run.";
+    "the table of operators and kernels, the flame graph, the memory curve and the readings show these. " +
+    "Verdict, findings, lines, modules and steps are of the whole run.";
   parts.part.hidden = false;
 }
 

@@ -27,7 +27,9 @@ export function pandasExpression(data, selection) {
     );
   }
   if (names) parts.push(`e.name.isin(${pythonList([...names].map((id) => data.header.names[id]))})`);
-  return parts.length ? `trace.events[lambda e: ${parts.join(" & ")}]` : "trace.events";
+  const { first_row: first } = data.header;
+  const events = first ? `trace.events.iloc[${first}:]` : "trace.events"; // a part has the last events
+  return parts.length ? `${events}[lambda e: ${parts.join(" & ")}]` : events;
 }
 
 /**

@@ -50,7 +50,7 @@ export function escapeHtml(text) {
 }
 
 /**
- * Resolves when `node` first comes on the screen, or close to it.
+ * Resolves when `node` first comes on the screen, or close to it, or the page is printed.
  *
  * @param {Element} node
  * @param {(() => void)[]} cleanups Gets a function that ends the waiting.
@@ -58,16 +58,20 @@ export function escapeHtml(text) {
  */
 export function untilOnScreen(node, cleanups) {
   return new Promise((resolve) => {
-    const observer = new IntersectionObserver(
-      (entries) => {
-        if (!entries.some((entry) => entry.isIntersecting)) return;
-        observer.disconnect();
-        resolve();
-      },
-      { rootMargin: "200px" },
-    );
+    const end = () => {
+      observer.disconnect();
+      removeEventListener("beforeprint", come);
+    };
+    const come = () => {
+      end();
+      resolve();
+    };
+    const observer = new IntersectionObserver((entries) => entries.some((entry) => entry.isIntersecting) && come(), {
+      rootMargin: "200px",
+    });
     observer.observe(node);
-    cleanups.push(() => observer.disconnect());
+    addEventListener("beforeprint", come);
+    cleanups.push(end);
   });
 }
 

@@ -84,7 +84,8 @@ def traces() -> Iterator[Row]:
     timed, hta = f"CPU, {rounds(compared['rounds'])}", "HolisticTraceAnalysis 0.5.0"
     worst = min(compared["of"], key=lambda name: compared["of"][name]["times_less_cpu"])
     for name, found in sorted(compared["of"].items(), key=lambda item: item[0] != worst):
-        what = f"open a Chrome trace, {found['file_bytes'] / 1e6:.0f} MB (`{name}`; memory above the imports)"
+        kind = "a recorded file, repeated" if name == "recorded" else f"generated, `{name}`"
+        what = f"open a Chrome trace of {found['file_bytes'] / 1e6:.0f} MB ({kind}; memory above the imports)"
         for ours, note in (("cudalens", ""), ("cudalens without its extension", ", without the compiled scanner")):
             yield Row(
                 what + note,

@@ -116,22 +116,23 @@ def _usual_references() -> _References | None:
 
     It is measured by a small backward, in the first backward of the program that needs it: before, the engine's threads
     may not have started. A thread of its own has none of the states of a running handler. None if this torch has no
-    such counts; then every addition takes new memory.
+    such counts, or no thread can start (the interpreter ends); then every addition takes new memory.
     """
-    with ThreadPoolExecutor(1) as pool:
-        try:
+    try:
+        with ThreadPoolExecutor(1) as pool:
             return pool.submit(_measured).result()
-        except AttributeError:
-            return None
+    except (AttributeError, RuntimeError):
+        return None
 
 
 def _measured() -> _References | None:
-    with _disable_current_modes(), torch._C.DisableTorchFunction():
-        leaf = torch.ones(2, device="cpu", requires_grad=True)
-        reused = leaf * 2
-        output, grad = reused * 3 + reused.sigmoid(), torch.ones(2, device="cpu")
-    with _disable_current_modes(), _Measure() as mode:
-        engine = torch.autograd.Variable._execution_engine  # torch.autograd.backward may be patched
-        engine.run_backward((output,), (grad,), False, False, (), allow_unreachable=True, accumulate_grad=True)
-    found: _References | None = mode.found
-    return found
+    mode = _Measure()
+    with _disable_current_modes():
+        with torch._C.DisableTorchFunction():
+            leaf = torch.ones(2, device="cpu", requires_grad=True)
+            reused = leaf * 2
+            output, grad = reused * 3 + reused.sigmoid(), torch.ones(2, device="cpu")
+        with mode:
+            engine = torch.autograd.Variable._execution_engine  # torch.autograd.backward may be patched
+            engine.run_backward((output,), (grad,), False, False, (), allow_unreachable=True, accumulate_grad=True)
+    return mode.found

@@ -14,7 +14,7 @@ from cudalens.traces.chrome.args import decode_args
 
 #: With more keys, or more groups of entries that bring a new key or a bad value, each group is searched for its fields.
 _MAX_KEYS: Final = 64
-_MAX_SURPRISES: Final = 32
+_MAX_FAILURES: Final = 32
 
 
 class Layouts:
@@ -27,19 +27,19 @@ class Layouts:
     def __init__(self, problems: Problems) -> None:
         self._problems = problems
         self._keys: dict[Any, frozenset[str]] = {}
-        self._num_surprises = 0
+        self._num_failures = 0
 
     def decode(self, raw: Sequence[msgspec.Raw], spec: Any, where: str) -> tuple[list[Any], frozenset[str]]:
         """Each of `raw` with the fields of `spec` that occur, and their names; bad values are counted and dropped."""
         keys = self._keys.get(spec, frozenset())
-        if len(keys) > _MAX_KEYS or self._num_surprises > _MAX_SURPRISES:
+        if len(keys) > _MAX_KEYS or self._num_failures > _MAX_FAILURES:
             return decode_args(raw, spec, self._problems, where)
         joined = b"[" + b",".join(raw) + b"]"
         try:
             of_keys, names = _struct_of(spec, keys)
             return of_keys.decode(joined), names
         except (*SYNTAX_ERRORS, ValueError):  # a ValueError: a key that no struct can have
-            self._num_surprises += 1
+            self._num_failures += 1
         try:
             found = decoder(list[dict[str, msgspec.Raw]]).decode(joined)
         except SYNTAX_ERRORS:

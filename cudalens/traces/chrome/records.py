@@ -148,7 +148,7 @@ class RecordDecoder:
         return self._decode(b"".join((b"[", data, b"]")), first) if batch is None else batch
 
     def _scan(self, data: bytes) -> Batch | None:
-        """The entries by the compiled scanner; None without it, and for what only `_decode` can judge."""
+        """The entries by the compiled scanner; None without it, and for what is left to `_decode`."""
         if self._scanner is None or (scanned := self._scanner.scan(data, self._is_exact)) is None:
             return None
         if (rest := _others(data, scanned)) is None:
@@ -221,7 +221,7 @@ class RecordDecoder:
 
 
 def _others(data: bytes, scanned: Scanned) -> Batch | None:
-    """The entries of `scanned` that are no complete events; None if only Python's lenient reader can judge them."""
+    """The entries of `scanned` that are no complete events; None if they are left to the Python reader."""
     if not scanned.others:
         return Batch(0, [], scanned.ts, scanned.dur, [])
     found = b"".join((b"[", b",".join([data[a:b] for a, b in scanned.others]), b"]"))

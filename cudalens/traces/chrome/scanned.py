@@ -137,7 +137,7 @@ class Scanner:
         self._begun = data, is_exact
 
     def scan(self, data: bytes, is_exact: bool) -> Scanned | None:
-        """The entries in `data`, the contents of a JSON list; None if only the Python reader can judge them.
+        """The entries in `data`, the contents of a JSON list; None if they are left to the Python reader.
 
         Args:
             data: The text.
@@ -165,7 +165,7 @@ class Scanner:
         return finish(self._tables)
 
     def undo(self) -> None:
-        """Forget the last slice, which is decoded by the Python reader."""
+        """Remove the last slice, which is decoded by the Python reader."""
         undo(self._tables)
         del self._labels[self._before[0] :], self._tracks[self._before[1] :]
 

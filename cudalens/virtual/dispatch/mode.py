@@ -77,7 +77,7 @@ class DispatchMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
             if func in _NESTED:
                 self._refuse_nested(func, args)
             return NotImplemented  # the operators that the subclass calls come here
-        name = func._schema.name  # torch's profiler records the operator under this name
+        called = func
         if func is accumulation.ADD and accumulation.adds_in_place(args, kwargs):
             func = accumulation.ADD_IN_PLACE
         plan = _plan(func)
@@ -88,7 +88,7 @@ class DispatchMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
         recorder = self._machine.recorder
         if recorder is None:
             return self._run_or_explain(func, args, kwargs or {})
-        begun = recorder.begin(name)
+        begun = recorder.begin(called._schema.name)  # torch's profiler records it under this name
         try:
             return self._run_or_explain(func, args, kwargs or {})
         finally:

@@ -83,23 +83,16 @@ def test_random_programs_add_as_without_a_mode(seed):
     assert_equal(results, expected)
 
 
+MODES = {"the sanitizer": cudalens.sanitize, "the observer of a first call": lambda: Observer([], 0)}
+
+
+@pytest.mark.parametrize("name", MODES)
 @pytest.mark.parametrize("seed", range(6))
-def test_the_sanitizer_changes_no_addition(seed):
+def test_a_mode_that_observes_changes_no_addition(seed, name):
     with virtual.device("h100"):
         with cudalens.profile(keep=False) as plain:
             expected = [tensor.cpu() for tensor in program(seed, "cuda")]
-        with cudalens.sanitize(), cudalens.profile(keep=False) as run:
-            results = program(seed, "cuda")
-    assert added_kernels(run) == added_kernels(plain)
-    assert_equal(results, expected)
-
-
-@pytest.mark.parametrize("seed", range(6))
-def test_the_observer_of_a_first_call_changes_no_addition(seed):
-    with virtual.device("h100"):
-        with cudalens.profile(keep=False) as plain:
-            expected = [tensor.cpu() for tensor in program(seed, "cuda")]
-        with cudalens.profile(keep=False) as run, Observer([], 0):
+        with MODES[name](), cudalens.profile(keep=False) as run:
             results = program(seed, "cuda")
     assert added_kernels(run) == added_kernels(plain)
     assert_equal(results, expected)

@@ -16,8 +16,8 @@ import torch.distributed as dist
 
 import cudalens
 
-BEFORE, AFTER = 50, 60
-RECORDED = (BEFORE + 15, BEFORE + 30, BEFORE + 45)
+BEFORE, AFTER = 50, 100
+RECORDED = range(BEFORE + 15, BEFORE + AFTER, 15)
 USUAL_S = 0.02
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from functools import lru_cache
+from itertools import chain
 from typing import Any, Final
 
 import numpy as np
@@ -41,15 +42,18 @@ class StackTable:
         if not self._ids:
             return empty_frame("stacks")
         lengths = [len(entries) for entries in self._ids]
-        parsed = [_parse(entry) for entries in self._ids for entry in entries]
+        entries = list(chain.from_iterable(self._ids))
+        codes = {entry: code for code, entry in enumerate(dict.fromkeys(entries))}
+        at = np.fromiter(map(codes.__getitem__, entries), np.int64, len(entries))
+        files, lines, functions = zip(*map(_parse, codes), strict=True) if codes else ((), (), ())
         return frame_of(
             "stacks",
             {
                 "stack": np.repeat(np.arange(len(lengths), dtype=np.int64), lengths),
                 "position": np.concatenate([np.arange(k, dtype=np.int32) for k in lengths]),
-                "file": text_column(file for file, _, _ in parsed),
-                "line": column_array([line for _, line, _ in parsed], "Int32"),
-                "function": text_column(function for _, _, function in parsed),
+                "file": text_column(files).take(at),
+                "line": column_array(lines, "Int32").take(at),
+                "function": text_column(functions).take(at),
             },
         )
 

@@ -137,8 +137,7 @@ def _with_gpu_times(syncs: pd.DataFrame, events: pd.DataFrame) -> pd.DataFrame:
     pending, known = Pending(events), syncs["gpu_dur"].notna() & syncs["dur"].notna()
     if not pending or not known.any():
         return syncs
-    spans = zip(syncs["ts"][known], syncs["ts"][known] + syncs["dur"][known], strict=True)
-    waited = [max(0, min(int(end), pending.until(int(end))) - int(start)) for start, end in spans]
+    start = integers(syncs["ts"][known])
     gpu_dur = syncs["gpu_dur"].copy()
-    gpu_dur[known] = waited
+    gpu_dur[known] = pending.gpu_durs(start, start + integers(syncs["dur"][known]))
     return syncs.assign(gpu_dur=gpu_dur)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final
 
@@ -73,13 +73,22 @@ def build_syncs(frames: Mapping[str, pd.DataFrame], program: LiveProgram | None 
     matched = match(events, waits, observed)
     writer = _Rows(tree, observed, stacks, table, program)
     rows = [
-        writer.of_wait(wait, at)
-        for wait, at in zip(waits, matched, strict=True)
+        writer.of_wait(wait, at, gpu_dur)
+        for wait, at, gpu_dur in zip(waits, matched, _gpu_durs(events, waits), strict=True)
         if at >= 0 or not _is_at_end(wait, tree, program)
     ]
     alone = sorted(set(range(len(observed))).difference(matched))
     rows += writer.of_observed([at for at in alone if not is_release_call(str(observed["call"].iloc[at]))])
     return _frames(rows, stacks, table)
+
+
+def _gpu_durs(events: pd.DataFrame, waits: list[Wait]) -> list[int | None]:
+    """For each wait the time during which the GPU was at work; None if no work was recorded."""
+    if not (pending := Pending(events)):
+        return [None] * len(waits)
+    spans = np.array([(wait.start_ns, wait.end_ns) for wait in waits], np.int64).reshape(-1, 2)
+    durs: list[int | None] = pending.gpu_durs(spans[:, 0], spans[:, 1]).tolist()
+    return durs
 
 
 def _frames(rows: list[dict[str, Any]], stacks: pd.DataFrame, table: StackTable) -> Frames:
@@ -94,33 +103,35 @@ def _frames(rows: list[dict[str, Any]], stacks: pd.DataFrame, table: StackTable)
 
 
 class _Tree:
-    """Lookups in the call tree of the events."""
+    """Lookups in the call tree of the events, by row."""
 
     def __init__(self, events: pd.DataFrame) -> None:
         self.events = events
         self.start = events["ts"].to_numpy()
-        self.dur = events["dur"].to_numpy()
-        self.parent, self._stack = integers(events["parent"]), integers(events["stack"])
+        self._dur = events["dur"].to_numpy()
+        parent, stack = integers(events["parent"]), integers(events["stack"])
         self.names = Names(events["name"])
         cat = events["cat"].array
-        self._is_op, self._is_python = is_category(cat, ("cpu_op",)), is_category(cat, ("python_function",))
-        self.is_torch = bool((self._is_op | self._is_python).any())
+        is_op, is_python = is_category(cat, ("cpu_op",)), is_category(cat, ("python_function",))
+        self.is_torch = bool((is_op | is_python).any())
+        self._is_user = is_op | is_category(cat, ("user_annotation",))
+        # Memory views: faster by element than arrays.
+        self.parent, self._stack, self.dur = parent.data, stack.data, self._dur.data
+        self._is_op, self._is_python, self._ends_ops = is_op.data, is_python.data, (is_python | self._is_user).data
         self._chains: dict[int, tuple[str, ...]] = {}
-        # Faster by element than arrays.
-        self._up, self._has_python = np.ascontiguousarray(self.parent).data, np.ascontiguousarray(self._is_python).data
-        self._has_stacks = bool((self._stack >= 0).any())
+        self._has_stacks = bool((stack >= 0).any())
         self._has_profiler = any("profiler.py(" in name and _is_profilers(name) for name in self.names.texts)
-        self._is_user = self._is_op | is_category(cat, ("user_annotation",))
 
     def ops(self, row: int) -> tuple[str, ...]:
         """The innermost operators around a row, innermost first, up to a caller that is not an operator."""
-        found: list[str] = []
-        while row >= 0 and not self._is_op[row]:
-            row = -1 if self._is_python[row] or self._is_user[row] else int(self.parent[row])
-        while row >= 0 and self._is_op[row]:
-            found.append(self.names[row])
-            row = int(self.parent[row])
-        return tuple(found)
+        found: list[int] = []
+        parent, is_op = self.parent, self._is_op
+        while row >= 0 and not is_op[row]:
+            row = -1 if self._ends_ops[row] else parent[row]
+        while row >= 0 and is_op[row]:
+            found.append(row)
+            row = parent[row]
+        return self.names.of(found)
 
     def python(self, row: int) -> tuple[str, ...]:
         """Python calls around a row, innermost first."""
@@ -128,19 +139,19 @@ class _Tree:
             return self._chains[row]
         if len(self._chains) > _MAX_CHAINS:  # waits are in order of time, so old ones are not needed again
             self._chains.clear()
-        found, at, up, is_python = [], row, self._up, self._has_python
+        found, at, parent, is_python = [], row, self.parent, self._is_python
         while at >= 0:
             if is_python[at]:
                 found.append(at)
-            at = up[at]
-        chain = self._chains[row] = tuple(map(self.names.__getitem__, found))
+            at = parent[at]
+        chain = self._chains[row] = self.names.of(found)
         return chain
 
     def stack(self, row: int) -> int:
         """Id of the call stack of a row, or of the nearest row around it that has one; -1 for none."""
         while self._has_stacks and row >= 0 and self._stack[row] < 0:
-            row = int(self.parent[row])
-        return int(self._stack[row]) if self._has_stacks and row >= 0 else -1
+            row = self.parent[row]
+        return self._stack[row] if self._has_stacks and row >= 0 else -1
 
     def is_profilers(self, row: int) -> bool:
         """Whether torch's profiler made a call, by the Python calls around it."""
@@ -148,7 +159,7 @@ class _Tree:
 
     def last_end(self) -> int:
         """End of the last operator or range; the smallest int64 if there is none."""
-        ends = self.start[self._is_user] + self.dur[self._is_user]
+        ends = self.start[self._is_user] + self._dur[self._is_user]
         return int(ends.max()) if len(ends) else int(np.iinfo(np.int64).min)
 
 
@@ -191,16 +202,16 @@ class _Rows:
     ) -> None:
         self._tree, self._table, self._program = tree, table, program
         self._observed = _records(observed)
-        self._pending = Pending(tree.events)
-        self._facts = {name: integers(tree.events[name]) for name in ("device", "stream", "num_bytes", "pid", "tid")}
+        names = ("device", "stream", "num_bytes", "pid", "tid")
+        self._facts = {name: integers(tree.events[name]).data for name in names}
         self._recorded = _Recorded(stacks)
 
-    def of_wait(self, wait: Wait, number: int) -> dict[str, Any]:
+    def of_wait(self, wait: Wait, number: int, gpu_dur: int | None) -> dict[str, Any]:
         """The row of a wait in the runtime calls, and of its observed wait, -1 for none."""
-        row = max(wait.rows, key=lambda call: int(self._tree.dur[call]))
+        row = max(wait.rows, key=self._tree.dur.__getitem__)
         observed = self._observed[number] if number >= 0 else {}
         ops = self._tree.ops(wait.rows[0])
-        calls = tuple(self._tree.names[call] for call in wait.rows)
+        calls = self._tree.names.of(wait.rows)
         facts = {name: self._fact(name, row) for name in ("pid", "tid")}
         for name in ("device", "stream", "num_bytes"):
             facts[name] = self._fact(name, wait.work) if wait.work >= 0 else None
@@ -211,7 +222,7 @@ class _Rows:
             **facts,
             "ts": wait.start_ns,
             "dur": wait.end_ns - wait.start_ns,
-            "gpu_dur": self._gpu_dur(wait.start_ns, wait.end_ns),
+            "gpu_dur": gpu_dur,
             "call": " + ".join(dict.fromkeys(calls)),
             "event": row,
             "seen_by": ", ".join(filter(None, (observed.get("seen_by"), RUNTIME))),
@@ -236,7 +247,7 @@ class _Rows:
         method, prints = python_context(python)
         prints = prints or python_context(self._recorded.entries(place.get("stack")))[1]
         called = called_name(str(observed["expression"])) if observed.get("expression") else method
-        kind = kind_of(replace(evidence, called=called, prints=prints))
+        kind = kind_of(evidence._replace(called=called, prints=prints))
         return place | {"kind": kind, "op": _outermost(evidence.ops)}
 
     def _place(self, observed: dict[str, Any], row: int, python: tuple[str, ...]) -> dict[str, Any]:
@@ -259,13 +270,8 @@ class _Rows:
             "source": self._program.line(file, line).strip() or None,
         }
 
-    def _gpu_dur(self, start_ns: int, end_ns: int) -> int | None:
-        if not self._pending:
-            return None
-        return max(0, min(end_ns, self._pending.until(end_ns)) - start_ns)
-
     def _fact(self, name: str, row: int) -> int | None:
-        value = int(self._facts[name][row])
+        value = self._facts[name][row]
         return value if value >= 0 else None
 
 

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Sequence
 from enum import StrEnum
 from functools import lru_cache
-from typing import Final
+from typing import Final, NamedTuple
 
 
 class SyncKind(StrEnum):
@@ -48,8 +47,7 @@ class SyncKind(StrEnum):
 EXPLICIT: Final = frozenset({SyncKind.DEVICE_SYNC, SyncKind.STREAM_SYNC, SyncKind.EVENT_SYNC})
 
 
-@dataclass(frozen=True, slots=True)
-class Evidence:
+class Evidence(NamedTuple):
     """What was recorded of one wait.
 
     Attributes:
@@ -129,6 +127,7 @@ def plain_call(name: str) -> str:
     return _SUFFIX.sub("", name) if name.endswith(_VERSIONED) else name
 
 
+@lru_cache(1 << 12)
 def kind_of(evidence: Evidence) -> SyncKind:
     """The kind of a wait."""
     if evidence.called == "empty_cache":
@@ -251,7 +250,7 @@ def _is_tensor_text(name: str) -> bool:
     return any(file in name for file in _TENSOR_TEXT)
 
 
-def python_context(python: Iterable[str]) -> tuple[str, bool]:
+def python_context(python: Sequence[str]) -> tuple[str, bool]:
     """The tensor method of a wait, and whether torch was formatting a tensor.
 
     Args:
@@ -260,10 +259,5 @@ def python_context(python: Iterable[str]) -> tuple[str, bool]:
     Returns:
         The method ("" for none), and whether torch was formatting a tensor as text.
     """
-    method = ""
-    for number, name in enumerate(python):
-        if number == 0 and (found := _METHOD.match(name)):
-            method = found[1]
-        if _is_tensor_text(name):
-            return method, True
-    return method, False
+    found = _METHOD.match(python[0]) if python else None
+    return found[1] if found else "", any(map(_is_tensor_text, python))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from operator import attrgetter
-from typing import Any, Final, cast
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -103,11 +103,9 @@ class EventColumns:
         self._texts = {column: Codes() for column in (*_JSON, *_TEXTS)}
         self._json_code = {column: Derived(self._json_maker(column)) for column in _JSON}
         self._text_code = {column: Derived(self._text_maker(column)) for column in _TEXTS}
-        #: By number of the scanner: codes of names, tracks and texts, -1 for none, and values of numbers.
+        #: By number of the scanner: codes of names, tracks and texts, -1 for none.
         self._name_of_number, self._track_of_number = Growing(np.int32), Growing(np.int64)
-        self._of_number = {
-            field: Growing(np.float32 if _CURRENT.get(field, field) in _NUMBERS else np.int32) for field in FIELDS
-        }
+        self._of_number = {field: Growing(np.int32) for field in FIELDS}
         self._stack_code = Derived(lambda text: self.stacks.add(text_of(text).split(";")) if text else MISSING)
 
     def add(self, records: Sequence[Record], ts: Ints, dur: Ints, where: str, *, is_instant: bool = False) -> None:
@@ -157,25 +155,22 @@ class EventColumns:
 
     def _add_column(self, field: str, column: ScannedColumn, kinds: NDArray[np.int8]) -> None:
         """Append an argument of the rows whose kind has it."""
-        rows, values = column.rows, cast("NDArray[Any]", column.values)
-        current = _CURRENT.get(field, field)
-        if current not in _INTEGERS:
+        rows, values, current = column.rows, column.values, _CURRENT.get(field, field)
+        is_text = current not in _INTEGERS and current not in _NUMBERS
+        if is_text:
             self._of_number[field].extend(self._new_values(current, column))
         has_field = _HAS_FIELD[field][kinds[rows]]
         if not has_field.all():
             rows, values = rows[has_field], values[has_field]
-        if current in _INTEGERS:
-            known = _known(current, values)
-        else:
+        if is_text:
             values = self._of_number[field].values[values]
-            known = np.isfinite(values) if current in _NUMBERS else values >= 0
+            known = values >= 0
+        else:
+            known = _known(current, values) if current in _INTEGERS else np.isfinite(values)
         self._sparse[current].add(*_where(known, rows + np.int32(self.num_rows), values))
 
-    def _new_values(self, field: str, column: ScannedColumn) -> Sequence[Any] | NDArray[Any]:
-        """The numbers, or the codes of the texts, that no slice before had."""
-        if field in _NUMBERS:
-            with np.errstate(over="ignore"):
-                return np.array(column.numbers, np.float64).astype(np.float32)
+    def _new_values(self, field: str, column: ScannedColumn) -> Sequence[int]:
+        """The codes of the texts that no slice before had."""
         if field in _JSON:
             texts = self._texts[field]
             return [-1 if text is None else texts[text] for text in compact_json_of(column.raw)] if column.raw else []

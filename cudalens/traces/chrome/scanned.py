@@ -6,7 +6,6 @@ slice.
 
 from __future__ import annotations
 
-import math
 import os
 import secrets
 from collections.abc import Sequence
@@ -39,6 +38,7 @@ _KINDS: Final = {name: _KIND_OF_TYPE[field.type] for name, field in _SPEC_FIELDS
 _KEYS: Final = {field.encode_name.encode(): name for name, field in _SPEC_FIELDS.items()}
 _MEMORY_KEYS: Final = {field.encode_name.encode(): field.name for field in msgspec.structs.fields(MemoryArgs)}
 _WANTED: Final = (*((key, _KINDS[name]) for key, name in _KEYS.items()), *((key, "m") for key in _MEMORY_KEYS))
+_DTYPES: Final = {"i": np.int64, "f": np.float32, "s": np.int32, "j": np.int32}
 _SEED: Final = secrets.randbits(64)
 
 Track = tuple[str | None, int | str | None, int | str | None]
@@ -49,17 +49,15 @@ class ScannedColumn(NamedTuple):
 
     Attributes:
         rows: Row numbers within the slice, ascending, shape (k,).
-        values: Its values if it is an integer, else numbers of its texts, shape (k,).
+        values: Its values if it is a number (int64 or float32), else numbers of its texts, shape (k,).
         raw: Its JSON texts that no slice before had, in the order of their numbers.
         texts: The strings in `raw`.
-        numbers: The numbers in `raw`.
     """
 
     rows: NDArray[np.int32]
-    values: Ints
+    values: NDArray[Any]
     raw: Sequence[bytes]
     texts: Sequence[str]
-    numbers: Sequence[float]
 
 
 class ScannedAllocations(NamedTuple):
@@ -250,8 +248,4 @@ def _allocations(ts: bytes, track: bytes, tracks: list[Any], fields: dict[bytes,
 def _column(name: str, rows: bytes, values: bytes, raw: list[bytes]) -> ScannedColumn:
     kind = _KINDS[name]
     texts: list[str] = _decoded(raw, list[str]) if kind == "s" and raw else []
-    numbers = list(map(float, raw)) if kind == "f" else []
-    if not all(map(math.isfinite, numbers)):
-        raise ValueError("a number beyond a double")
-    dtype = np.int64 if kind == "i" else np.int32
-    return ScannedColumn(np.frombuffer(rows, np.int32), np.frombuffer(values, dtype), raw, texts, numbers)
+    return ScannedColumn(np.frombuffer(rows, np.int32), np.frombuffer(values, _DTYPES[kind]), raw, texts)

@@ -1,7 +1,7 @@
 /* Strict JSON lexing within [p, end). Each function returns the position after what it read, or NULL.
  *
- * NULL means that the text is not strict JSON, or that only the Python reader can judge it. Nothing is read at or
- * beyond `end`. There is no recursion.
+ * NULL means that the text is not strict JSON, or that it is left to the Python reader. Nothing is read at or beyond
+ * `end`. There is no recursion.
  */
 #ifndef CUDALENS_LEXER_H
 #define CUDALENS_LEXER_H
@@ -94,23 +94,45 @@ static Text read_string(Text p, Text end, String *found) {
     return p + 1;
 }
 
-/* The number at p: its digits are in [p, *dot) and [*dot + 1, *exponent); *exponent is the result without one. */
-static Text read_number(Text p, Text end, Text *dot, Text *exponent) {
-    if (p < end && *p == '-') p++;
-    if (!is_digit(p, end)) return NULL;
-    if (*p == '0' && is_digit(p + 1, end)) return NULL;
-    while (is_digit(p, end)) p++;
-    *dot = *exponent = p;
+/* A number as it is written.
+ *
+ * `whole` and `part` are the digits before and after the dot as integers, -1 if there are more than 18; `places` is the
+ * number of digits after the dot, and `exponent` -1 if it has more than 18 digits.
+ */
+typedef struct {
+    int64_t whole, part, places, exponent;
+    int is_negative, has_exponent, is_small; /* `is_small`: the exponent is negative */
+} Number;
+
+/* The digits at p as an integer, -1 if there are more than 18. */
+static inline Text read_digits(Text p, Text end, int64_t *value) {
+    Text start = p;
+    uint64_t found = 0;
+    while (is_digit(p, end)) found = found * 10 + (uint64_t)(*p++ - '0');
+    *value = p - start > 18 ? -1 : (int64_t)found;
+    return p;
+}
+
+static inline Text read_number(Text p, Text end, Number *number) {
+    *number = (Number){0};
+    if (p < end && *p == '-') {
+        number->is_negative = 1;
+        p++;
+    }
+    Text start = p;
+    p = read_digits(p, end, &number->whole);
+    if (p == start || (*start == '0' && p - start > 1)) return NULL;
     if (p < end && *p == '.') {
-        if (!is_digit(++p, end)) return NULL;
-        while (is_digit(p, end)) p++;
-        *exponent = p;
+        start = ++p;
+        p = read_digits(p, end, &number->part);
+        if (!(number->places = p - start)) return NULL;
     }
     if (p < end && (*p == 'e' || *p == 'E')) {
+        number->has_exponent = 1;
         p++;
-        if (p < end && (*p == '+' || *p == '-')) p++;
-        if (!is_digit(p, end)) return NULL;
-        while (is_digit(p, end)) p++;
+        if (p < end && (*p == '+' || *p == '-')) number->is_small = *p++ == '-';
+        start = p;
+        if ((p = read_digits(p, end, &number->exponent)) == start) return NULL;
     }
     return p;
 }
@@ -122,14 +144,14 @@ static Text read_word(Text p, Text end, const char *word, int size) {
 /* A number, string, true, false or null at p. */
 static Text skip_scalar(Text p, Text end) {
     String string;
-    Text dot, exponent;
+    Number number;
     if (p >= end) return NULL;
     switch (*p) {
     case '"': return read_string(p, end, &string);
     case 't': return read_word(p, end, "true", 4);
     case 'f': return read_word(p, end, "false", 5);
     case 'n': return read_word(p, end, "null", 4);
-    default: return read_number(p, end, &dot, &exponent);
+    default: return read_number(p, end, &number);
     }
 }
 

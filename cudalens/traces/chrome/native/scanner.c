@@ -138,6 +138,7 @@ static PyObject *new_tables(PyObject *module, PyObject *args) {
     Work *work = PyMem_Calloc(1, sizeof(Work));
     if (!work) return PyErr_NoMemory();
     work->scan.seed = seed;
+    work->scan.first_key.next = work->scan.first_argument.next = &work->scan.unusual;
     PyObject *capsule = set_fields(&work->scan, fields) ? PyCapsule_New(work, CAPSULE, release_capsule) : NULL;
     if (!capsule) release_work(work);
     return capsule;

@@ -24,10 +24,12 @@ static inline int append(Array *array, const void *bytes, int64_t size) {
     return 1;
 }
 
-/* A number + 1, or 0, and half of the hash: most searches then read the text that they find, and no other. */
+/* A number + 1, or 0; half of the hash, so that most searches read the text that they find, and no other; and where
+ * this text is, after its size as an int32_t. */
 typedef struct {
     int32_t number;
     uint32_t half;
+    Text at;
 } Slot;
 
 /* Where a table ended before the last slice. */
@@ -75,11 +77,12 @@ static int grow(Table *table) {
     int64_t num_slots = table->num_slots ? table->num_slots * 2 : 256;
     Slot *slots = calloc((size_t)num_slots, sizeof *slots);
     if (!slots) return 0;
-    for (int64_t code = 0; code < table->count; code++) {
-        uint64_t hash = ((uint64_t *)table->hashes.data)[code];
-        int64_t at = (int64_t)(hash & (uint64_t)(num_slots - 1));
+    for (int64_t from = 0; from < table->num_slots; from++) {
+        Slot slot = table->slots[from];
+        if (!slot.number) continue;
+        int64_t at = (int64_t)(((uint64_t *)table->hashes.data)[slot.number - 1] & (uint64_t)(num_slots - 1));
         while (slots[at].number) at = (at + 1) & (num_slots - 1);
-        slots[at] = (Slot){(int32_t)(code + 1), (uint32_t)(hash >> 32)};
+        slots[at] = slot;
     }
     free(table->slots);
     table->slots = slots;
@@ -89,12 +92,14 @@ static int grow(Table *table) {
 
 enum { SMALLEST_CHUNK = 1 << 12, LARGEST_CHUNK = 1 << 20 };
 
-/* A copy of `text` that stays until the table is released; NULL if there is no memory. */
+/* A copy of `text`, after its size, that stays until the table is released; NULL if there is no memory. */
 static Text keep(Table *table, Span text) {
-    if (table->room - table->used < text.size) {
+    int32_t size = (int32_t)text.size;
+    int64_t needed = text.size + (int64_t)sizeof size;
+    if (table->room - table->used < needed) {
         int64_t room = table->room ? table->room * 2 : SMALLEST_CHUNK;
         if (room > LARGEST_CHUNK) room = LARGEST_CHUNK;
-        if (room < text.size) room = text.size;
+        if (room < needed) room = needed;
         char *chunk = malloc((size_t)room);
         if (!chunk || !append(&table->chunks, &chunk, sizeof chunk)) {
             free(chunk);
@@ -104,25 +109,37 @@ static Text keep(Table *table, Span text) {
         table->room = room;
     }
     char *last = ((char **)table->chunks.data)[table->chunks.size / (int64_t)sizeof last - 1];
-    char *copy = memcpy(last + table->used, text.at, (size_t)text.size);
-    table->used += text.size;
+    memcpy(last + table->used, &size, sizeof size);
+    char *copy = memcpy(last + table->used + sizeof size, text.at, (size_t)text.size);
+    table->used += needed;
     return (Text)copy;
 }
 
-/* The number of `text`, a new one if it is new; -1 if there is no memory. */
-static inline int32_t number_of(Table *table, Span text, uint64_t seed) {
-    uint64_t hash = hash_of(text, seed);
+static inline int is_kept(Text at, Span text) {
+    int32_t size;
+    memcpy(&size, at - sizeof size, sizeof size);
+    return size == text.size && !memcmp(at, text.at, (size_t)text.size);
+}
+
+/* The number of `text` by its hash, a new one if it is new; -1 if there is no memory. */
+static inline int32_t number_by_hash(Table *table, Span text, uint64_t hash) {
     if (table->count * 2 >= table->num_slots && !grow(table)) return -1;
     int64_t at = (int64_t)(hash & (uint64_t)(table->num_slots - 1));
-    for (Slot slot; (slot = table->slots[at]).number; at = (at + 1) & (table->num_slots - 1)) {
-        if (slot.half != (uint32_t)(hash >> 32)) continue;
-        Span known = ((Span *)table->spans.data)[slot.number - 1];
-        if (known.size == text.size && !memcmp(known.at, text.at, (size_t)text.size)) return slot.number - 1;
-    }
+    for (Slot slot; (slot = table->slots[at]).number; at = (at + 1) & (table->num_slots - 1))
+        if (slot.half == (uint32_t)(hash >> 32) && is_kept(slot.at, text)) return slot.number - 1;
     if (table->count == INT32_MAX || !(text.at = keep(table, text))) return -1;
     if (!append(&table->spans, &text, sizeof text) || !append(&table->hashes, &hash, sizeof hash)) return -1;
-    table->slots[at] = (Slot){(int32_t)++table->count, (uint32_t)(hash >> 32)};
+    table->slots[at] = (Slot){(int32_t)++table->count, (uint32_t)(hash >> 32), text.at};
     return (int32_t)(table->count - 1);
+}
+
+static inline int32_t number_of(Table *table, Span text, uint64_t seed) {
+    return number_by_hash(table, text, hash_of(text, seed));
+}
+
+/* Read the slot of a text that is looked up soon. */
+static inline void prefetch(const Table *table, uint64_t hash) {
+    if (table->num_slots) __builtin_prefetch(&table->slots[hash & (uint64_t)(table->num_slots - 1)]);
 }
 
 /* The number of `key`, a new one if it is new; -1 if there is no memory. */
@@ -134,7 +151,7 @@ static inline int32_t number_of_key(Table *table, uint64_t key, uint64_t seed) {
     for (Slot slot; (slot = table->slots[at]).number; at = (at + 1) & (table->num_slots - 1))
         if (((uint64_t *)table->hashes.data)[slot.number - 1] == hash) return slot.number - 1;
     if (!append(&table->hashes, &hash, sizeof hash)) return -1;
-    table->slots[at] = (Slot){(int32_t)++table->count, (uint32_t)(hash >> 32)};
+    table->slots[at] = (Slot){(int32_t)++table->count, (uint32_t)(hash >> 32), NULL};
     return (int32_t)(table->count - 1);
 }
 
@@ -150,7 +167,7 @@ static void undo_table(Table *table) {
     for (int64_t code = table->count - 1; code >= mark.count; code--) {
         int64_t at = (int64_t)(((uint64_t *)table->hashes.data)[code] & (uint64_t)last);
         while (table->slots[at].number != code + 1) at = (at + 1) & last;
-        table->slots[at] = (Slot){0, 0};
+        table->slots[at] = (Slot){0, 0, NULL};
     }
     while (num_chunks > mark.num_chunks) free(chunks[--num_chunks]);
     table->chunks.size = num_chunks * (int64_t)sizeof *chunks;

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any, Final
@@ -92,6 +93,8 @@ def texts_of(texts: list[str]) -> list[str]:
     return texts
 
 
+#: What texts do not have that are lists of integers, of less than 19 digits each, and zero bytes between them.
+_NOT_INTEGERS: Final = re.compile(rb"[^][0-9,\s\0-]|[0-9]{19}")
 #: JSON texts of values that are missing.
 _NOTHING: Final = ("null", '""')
 _CONVERT: Final[dict[Any, Callable[[Any], Any]]] = {
@@ -103,7 +106,10 @@ _CONVERT: Final[dict[Any, Callable[[Any], Any]]] = {
 
 
 def compact_json_of(raws: Sequence[bytes]) -> list[str | None]:
-    """`compact_json` of each of `raws`, values that were found in a JSON text, in a fraction of the time."""
+    """`compact_json` of each of `raws`, values that a strict reader found in a JSON text, in a fraction of the time."""
+    joined = b"\0".join(raws)
+    if raws and not _NOT_INTEGERS.search(joined):
+        return list(joined.translate(None, b" \t\r\n").decode().split("\0"))
     try:
         text = msgspec.json.format(b"".join((b"[", b",".join(raws), b"]")), indent=-1)
         msgspec.json.decode(text)  # a Raw is not checked

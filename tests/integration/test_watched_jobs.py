@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import programs
+
 import cudalens
 from cudalens.frames.watching.run import WatchedChange, WatchedRun
 from cudalens.views.watching.ranks import WatchedRanks

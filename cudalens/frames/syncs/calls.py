@@ -212,8 +212,8 @@ class Names:
     """
 
     def __init__(self, column: pd.Series) -> None:
-        codes = column.array.codes
-        self._codes, self.texts = codes.data, [*map(str, column.array.categories.tolist()), ""]
+        self._codes: memoryview = column.array.codes.data
+        self.texts = [*map(str, column.array.categories.tolist()), ""]
 
     def __getitem__(self, row: int) -> str:
         return self.texts[self._codes[row]]

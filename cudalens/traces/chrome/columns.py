@@ -120,7 +120,7 @@ class EventColumns:
 
     def add_scanned(self, scanned: Scanned, dur: Ints) -> None:
         """Append the rows of `scanned`, with durations of their own."""
-        self._name_of_number.extend([self._names[name] for name in scanned.names])
+        self._name_of_number.extend(self._names.of(scanned.names))
         names = self._name_of_number.values[scanned.name]
         cats = self._add_dense(scanned.ts, dur, names, self._tracks_of(scanned), is_instant=False)
         kinds = self._kinds()[cats]
@@ -172,8 +172,7 @@ class EventColumns:
     def _new_values(self, field: str, column: ScannedColumn) -> Sequence[int]:
         """The codes of the texts that no slice before had."""
         if field in _JSON:
-            texts = self._texts[field]
-            return [-1 if text is None else texts[text] for text in compact_json_of(column.raw)] if column.raw else []
+            return self._texts[field].of(compact_json_of(column.raw)) if column.raw else []
         codes = self._stack_code if field == "stack" else self._text_code[field]
         return [max(codes[text], -1) for text in column.texts]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -19,6 +19,10 @@ class Codes(dict[Any, int]):
     def __missing__(self, key: Any) -> int:
         code = self[key] = len(self)
         return code
+
+    def of(self, keys: Iterable[Any]) -> list[int]:
+        """The codes of `keys`, -1 for None; faster than one by one where most are new."""
+        return [-1 if key is None else self.setdefault(key, len(self)) for key in keys]
 
 
 class Derived(dict[Any, int]):
@@ -50,7 +54,8 @@ class Sparse:
         """The column over `n` rows and the mask of its missing rows; None if no row has a value."""
         if not self._rows:
             return None
-        values, missing = np.full(n, fill, dtype), np.ones(n, bool)
+        values = np.full(n, fill, dtype) if fill else np.zeros(n, dtype)  # takes no memory where nothing is written
+        missing = np.ones(n, bool)
         while self._rows:  # frees each part after use
             rows = self._rows.pop()
             values[rows] = self._values.pop()

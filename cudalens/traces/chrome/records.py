@@ -129,27 +129,32 @@ class RecordDecoder:
         """Whether the compiled scanner reads what it can."""
         return self._scanner is not None
 
-    def begin(self, data: bytes) -> None:
-        """Begin to scan `data` in another thread, if the scanner is in use; `decode` of the same object comes next."""
+    def begin(self, data: bytes, size: int) -> None:
+        """Begin to scan the start of `data` in another thread, if the scanner is in use; `decode` of it comes next."""
         if self._scanner is not None:
-            self._scanner.begin(data, self._is_exact)
+            self._scanner.begin(data, size, self._is_exact)
 
     def close(self) -> None:
         """Release the memory of the scanner's tables."""
         self._scanner = None
 
-    def decode(self, data: bytes, first: int) -> Batch:
-        """The entries of `data`, the contents of a JSON array; `first` is the number of its first entry.
+    def decode(self, data: bytes, size: int, first: int) -> Batch:
+        """The entries in the first `size` bytes of `data`, the contents of a JSON array.
+
+        Args:
+            data: The text.
+            size: Where the entries end.
+            first: The number of the first of them.
 
         Raises:
-            One of `SYNTAX_ERRORS`: `data` is not objects throughout.
+            One of `SYNTAX_ERRORS`: They are not objects throughout.
         """
-        batch = self._scan(data)
-        return self._decode(b"".join((b"[", data, b"]")), first) if batch is None else batch
+        batch = self._scan(data, size)
+        return self._decode(b"".join((b"[", memoryview(data)[:size], b"]")), first) if batch is None else batch
 
-    def _scan(self, data: bytes) -> Batch | None:
+    def _scan(self, data: bytes, size: int) -> Batch | None:
         """The entries by the compiled scanner; None without it, and for what is left to `_decode`."""
-        if self._scanner is None or (scanned := self._scanner.scan(data, self._is_exact)) is None:
+        if self._scanner is None or (scanned := self._scanner.scan(data, size, self._is_exact)) is None:
             return None
         if (rest := _others(data, scanned)) is None:
             self._scanner.undo()

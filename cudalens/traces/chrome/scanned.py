@@ -124,24 +124,25 @@ class Scanner:
         self._labels: list[int | str] = []
         self._tracks: list[Track] = []
         self._before = 0, 0
-        self._begun: tuple[bytes, bool] | None = None
+        self._begun: tuple[bytes, int, bool] | None = None
 
-    def begin(self, data: bytes, is_exact: bool) -> None:
-        """Scan `data` in another thread; `scan` of the same object waits for it."""
+    def begin(self, data: bytes, size: int, is_exact: bool) -> None:
+        """Scan the first `size` bytes of `data` in another thread; `scan` of the same waits for it."""
         if self._tables is None:
             return
         self._before = len(self._labels), len(self._tracks)
-        begin(self._tables, data, is_exact)
-        self._begun = data, is_exact
+        begin(self._tables, data, size, is_exact)
+        self._begun = data, size, is_exact
 
-    def scan(self, data: bytes, is_exact: bool) -> Scanned | None:
+    def scan(self, data: bytes, size: int, is_exact: bool) -> Scanned | None:
         """The entries in `data`, the contents of a JSON list; None if they are left to the Python reader.
 
         Args:
             data: The text.
+            size: Its length; what follows is ignored.
             is_exact: Whether times must be converted from exact decimals.
         """
-        if self._tables is None or (found := self._found(data, is_exact)) is None:
+        if self._tables is None or (found := self._found(data, size, is_exact)) is None:
             return None
         try:
             scanned = self._scanned(*found)
@@ -151,14 +152,14 @@ class Scanner:
             self.undo()
         return scanned
 
-    def _found(self, data: bytes, is_exact: bool) -> tuple[Any, ...] | None:
+    def _found(self, data: bytes, size: int, is_exact: bool) -> tuple[Any, ...] | None:
         """What the extension finds in `data`; another text that was begun is forgotten."""
-        if self._begun is not None and not (self._begun[0] is data and self._begun[1] == is_exact):
+        if self._begun is not None and not (self._begun[0] is data and self._begun[1:] == (size, is_exact)):
             finish(self._tables)
             self._begun = None
             self.undo()
         if self._begun is None:
-            self.begin(data, is_exact)
+            self.begin(data, size, is_exact)
         self._begun = None
         return finish(self._tables)
 

@@ -57,7 +57,7 @@ class EventStream:
         self._decoder = RecordDecoder(problems)
         if self._decoder.uses_scanner:
             source.piece = max(source.piece, _SCANNED_PIECE)
-        self._buffer = self._begun = self._ahead = b""
+        self._buffer = self._ahead = b""
         self._offset = 0
         self.metadata: dict[str, Any] = {}
         self.num_entries = 0
@@ -157,8 +157,7 @@ class EventStream:
     def _begin(self, borders: list[re.Match[bytes]]) -> None:
         """Scan the entries up to the last border in another thread, if the scanner is in use."""
         if borders:
-            self._begun = self._buffer[: borders[0].start() + 1]
-            self._decoder.begin(self._begun)
+            self._decoder.begin(self._buffer, borders[0].start() + 1)
 
     def _fast_slice(self, borders: list[re.Match[bytes]]) -> Batch | None:
         """The entries up to one of `borders`, or None if they do not decode."""
@@ -178,9 +177,8 @@ class EventStream:
         return None
 
     def _decode(self, end: int) -> Batch | None:
-        text = self._begun if len(self._begun) == end else self._buffer[:end]
         try:
-            batch = self._decoder.decode(text, self.num_entries)
+            batch = self._decoder.decode(self._buffer, end, self.num_entries)
         except SYNTAX_ERRORS:
             return None
         self.num_entries += batch.num_entries
@@ -254,7 +252,7 @@ class EventStream:
         return size > 0
 
     def _drop(self, count: int) -> None:
-        self._buffer, self._begun = self._buffer[count:], b""
+        self._buffer = self._buffer[count:]
         self._offset += count
 
     def _refusal(self, found: str, expected: str, hint: str | None = None, at: int | None = None) -> TraceFormatError:

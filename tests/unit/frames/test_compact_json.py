@@ -14,6 +14,7 @@ VALUES = [
     (b"null", None),
     (b'""', None),
 ]
+INTEGERS = [b"[1, 2,  3]", b"[ [ ] , [-1,\n2]]", b"7", b"-0", b"[\t12345678901234567 ]"]
 BROKEN = [b"", b"[1,", b"1,2", b"nan", b'"\xff"', b"[01]"]
 
 
@@ -21,6 +22,11 @@ def test_the_values_of_a_list():
     raws, texts = zip(*VALUES, strict=True)
     assert compact_json_of(raws) == list(texts)
     assert compact_json_of([]) == []
+
+
+@pytest.mark.parametrize("more", [[], [b"[1234567890123456789012]"], [b"1.5"], [b"null"], [b"[1e999]"]])
+def test_lists_of_integers_are_as_each_alone(more):
+    assert compact_json_of([*INTEGERS, *more]) == [compact_json(raw) for raw in (*INTEGERS, *more)]
 
 
 @pytest.mark.parametrize("broken", BROKEN)

@@ -7,6 +7,7 @@ import random
 import tempfile
 from pathlib import Path
 
+import numpy as np
 import pytest
 from budget import examples
 from chrome import RECORDED, kernel, launch, needs_recorded, op, write
@@ -61,6 +62,11 @@ def read(path, scanner):
     return trace.info.replace(build_s=None), frames
 
 
+def scan(scanner, text):
+    """What `scanner` finds in `text`; what follows it in memory is not read."""
+    return scanner.scan(text + b',{"ph": "X", "name": "more"}', len(text), False)
+
+
 def check_equal(data):
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "t.json"
@@ -90,6 +96,40 @@ def texts_of_entries(draw):
 @given(texts_of_entries())
 def test_values_of_every_spelling(text):
     check_equal(f'{{"schemaVersion": 1, "traceEvents": [{text}]}}'.encode())
+
+
+WARPS = '{{"ph": "X", "cat": "kernel", "ts": 1, "args": {{"warps per SM": {}}}}}'
+DECIMALS = st.builds(
+    "{}{}.{}{}".format,
+    st.sampled_from(["", "-"]),
+    st.integers(0, 10**18),
+    st.text("0123456789", min_size=1, max_size=19),
+    st.sampled_from(["", "", "e5", "E-7", "e+22", "e-22", "e23", "e-300", "e99999999999999999999"]),
+)
+
+
+@settings(QUICK, max_examples=examples(400))
+@given(st.one_of(DECIMALS, st.floats(0, 1e6, width=64).map(repr), st.floats(0, 2.0**100, width=32).map(repr)))
+def test_numbers_are_rounded_as_python_rounds_them(text):
+    found = scan(Scanner(), WARPS.format(text).encode())
+    if found is not None:
+        with np.errstate(over="ignore"):
+            assert found.fields["warps_per_sm"].values.tolist() == [np.float64(text).astype(np.float32)]
+
+
+def test_usual_numbers_are_not_left_to_python():
+    texts = ["0", "0.25", "136.22222222222223", "-1.5", "9.259259e-05", "100", "0.1", "16777217.0000001", "1e22"]
+    values = scan(Scanner(), ",".join(map(WARPS.format, texts)).encode()).fields["warps_per_sm"].values
+    assert values.tolist() == np.array(texts, np.float64).astype(np.float32).tolist()
+
+
+def test_files_with_many_long_and_repeated_keys():
+    keys = [f"key {number}" for number in range(300)] + ["a key of more than thirty-two characters " * 2]
+    entries = [op(number, 1, **{key: number, "External id": number}) for number, key in enumerate(keys * 2)]
+    entries += [op(9000, 1, **{"External id": 7, keys[-1]: 1})]
+    text = json.dumps({"traceEvents": entries})
+    check_equal(text.encode())
+    check_equal(text.replace('"External id": 7', '"External id": 8, "External id" : 9').encode())
 
 
 @QUICK
@@ -122,7 +162,7 @@ def test_recorded_files_with_their_bytes_changed(file, edits):
 def test_the_scanner_reads_what_kineto_writes():
     # Without this, the other tests would pass if the scanner declined everything.
     text = ",".join(json.dumps(event) for event in (op(1.5, 9), launch(2, 3, 5), kernel(8, 4, grid=[2, 1, 1])))
-    found = Scanner().scan(text.encode(), False)
+    found = scan(Scanner(), text.encode())
     assert found.names == ["aten::add", "cudaLaunchKernel", "add_kernel"]
     assert found.ts.tolist() == [1500, 2000, 8000]
     assert found.tracks == [("cpu_op", 10, 11), ("cuda_runtime", 10, 11), ("kernel", 0, 7)]
@@ -132,7 +172,7 @@ def test_the_scanner_reads_what_kineto_writes():
 
 def test_texts_are_numbered_over_all_slices():
     scanner, slices = Scanner(), [op(1, 9, name=name, **{"Input Dims": dims}) for name, dims in TEXTS]
-    found = [scanner.scan(json.dumps(entry).encode(), False) for entry in slices]
+    found = [scan(scanner, json.dumps(entry).encode()) for entry in slices]
     assert [one.name.tolist() for one in found] == [[0], [1], [0], [2]]
     assert [one.names for one in found] == [["a"], ["b"], [], ["c"]]
     assert [one.fields["shapes"].raw for one in found] == [[b"[[1]]"], [], [b"[[2]]"], []]
@@ -143,12 +183,12 @@ def test_a_slice_that_is_left_to_python_leaves_no_text():
     scanner, good = Scanner(), json.dumps(op(1, 9, name="a", **{"Input Dims": [[1]]})).encode()
     other = json.dumps(op(1, 9, cat="odd", tid=5, name="b", **{"Input Dims": [[2]]})).encode()
     bad = [other + b"," + good + b",{", other + b',{"ph": "X", "name": "\xff", "ts": 1}']
-    found = [scanner.scan(text, False) for text in (good, *bad, other)]
+    found = [scan(scanner, text) for text in (good, *bad, other)]
     assert [one is None for one in found] == [False, True, True, False]
     assert (found[-1].names, found[-1].name.tolist(), found[-1].fields["shapes"].raw) == (["b"], [1], [b"[[2]]"])
     assert found[-1].tracks == [("cpu_op", 10, 11), ("odd", 10, 5)]
     scanner.undo()
-    again = scanner.scan(other, False)
+    again = scan(scanner, other)
     assert (again.names, again.track.tolist()) == (["b"], [1])
 
 
@@ -156,9 +196,9 @@ def test_arguments_of_unusual_types_that_are_no_columns():
     # AMD's copies have "bytes" as a text, which is a column of device work only.
     call = launch(2, 3, 5)
     call["args"] |= {"bytes": "616", "stream": None}
-    found = Scanner().scan(json.dumps(call).encode(), False)
+    found = scan(Scanner(), json.dumps(call).encode())
     assert (found.num_entries, found.fields["correlation"].values.tolist()) == (1, [5])
-    assert Scanner().scan(json.dumps(kernel(2, 3, bytes="616")).encode(), False) is None
+    assert scan(Scanner(), json.dumps(kernel(2, 3, bytes="616")).encode()) is None
     check_equal(json.dumps({"traceEvents": [call, kernel(8, 4, bytes="616"), call]}).encode())
 
 
@@ -181,14 +221,14 @@ def test_many_texts_and_slices_of_which_some_are_left_to_python(tmp_path, monkey
 def test_the_scanner_reads_recorded_files():
     for file in ("hta/ns_resolution_rank-0.json.gz", "kineto/resnet50_workers4.1623213129365.pt.trace.json.gz"):
         entries = json.loads(gzip.decompress((RECORDED / file).read_bytes()))["traceEvents"]
-        found = Scanner().scan(json.dumps(entries)[1:-1].encode(), False)
+        found = scan(Scanner(), json.dumps(entries)[1:-1].encode())
         assert found.num_entries == len(entries)
 
 
 @pytest.mark.parametrize("size", range(16, 300, 7))
 def test_a_text_that_ends_anywhere_is_left_to_python(size):
     text = json.dumps(kernel(8.125, 4, name="k\\n" * 9, grid=[1, 1, 1])).encode()
-    assert Scanner().scan(text[: min(size, len(text) - 1)], False) is None
+    assert scan(Scanner(), text[: min(size, len(text) - 1)]) is None
 
 
 def test_the_switch_turns_the_scanner_off(tmp_path, monkeypatch):

@@ -155,12 +155,16 @@ static Work *work_of(PyObject *capsule, int is_begun) {
 static PyObject *begin(PyObject *module, PyObject *args) {
     PyObject *capsule, *data;
     int is_exact;
-    (void)module;
-    if (!PyArg_ParseTuple(args, "OSp", &capsule, &data, &is_exact)) return NULL;
     char *text;
-    Py_ssize_t size;
+    Py_ssize_t size, room;
+    (void)module;
+    if (!PyArg_ParseTuple(args, "OSnp", &capsule, &data, &size, &is_exact)) return NULL;
     Work *work = work_of(capsule, 0);
-    if (!work || PyBytes_AsStringAndSize(data, &text, &size) < 0) return NULL;
+    if (!work || PyBytes_AsStringAndSize(data, &text, &room) < 0) return NULL;
+    if (size < 0 || size > room) {
+        PyErr_SetString(PyExc_ValueError, "size is not within data");
+        return NULL;
+    }
     begin_slice(&work->scan);
     work->scan.is_exact = is_exact;
     work->data = Py_NewRef(data);
@@ -202,7 +206,8 @@ static PyMethodDef METHODS[] = {
     {"new_tables", new_tables, METH_VARARGS,
      "new_tables(fields, seed)\n--\n\nEmpty tables of the texts of one file; `fields` are the arguments to read."},
     {"begin", begin, METH_VARARGS,
-     "begin(tables, data, is_exact)\n--\n\nScan the entries in `data` in a thread of its own."},
+     "begin(tables, data, size, is_exact)\n--\n\nScan the entries in the first `size` bytes of `data` in a thread of its "
+     "own."},
     {"finish", finish, METH_O,
      "finish(tables)\n--\n\nThe columns of the slice that was begun, or None if only Python can read it."},
     {"undo", undo, METH_O, "undo(tables)\n--\n\nForget the texts that the last slice added."},

@@ -31,7 +31,7 @@ def run(options: argparse.Namespace) -> None:
     facts = {
         "cudalens": cudalens.__version__,
         "versions": device.versions(),
-        "checks": (*device.run_checks(), _reader_check(), *_comparison_checks()),
+        "checks": (*device.run_checks(), _reader_check(), _gzip_check(), *_comparison_checks()),
     }
     print(_as_json(facts, devices) if options.json else _as_text(facts, devices))
 
@@ -47,6 +47,21 @@ def _reader_check() -> Check:
     else:
         detail = "it was not compiled; Python code reads Chrome traces, with the same result"
     return Check("compiled scanner", is_scanner_in_use(), detail)
+
+
+def _gzip_check() -> Check:
+    from cudalens.device import Check
+    from cudalens.traces.source import IS_ZLIB_NG
+
+    detail = (
+        "it decompresses gzip files"
+        if IS_ZLIB_NG
+        else (
+            "it is not installed; Python's zlib decompresses gzip files, in more than twice the time: "
+            'pip install "cudalens[gzip]"'
+        )
+    )
+    return Check("zlib-ng", IS_ZLIB_NG, detail)
 
 
 def _comparison_checks() -> tuple[Check, ...]:

@@ -12,6 +12,8 @@ try:
 except ImportError:
     import zlib
 
+#: Whether the optional package zlib-ng is in use.
+IS_ZLIB_NG: Final = zlib.__name__ != "zlib"
 GZIP_MAGIC: Final = b"\x1f\x8b"
 PIECE: Final = 1 << 19
 _SLICE: Final = 1 << 16

@@ -23,7 +23,7 @@ from cudalens.traces.chrome.tracks import MARK
 from cudalens.traces.chrome.values import MISSING, Ints
 
 try:
-    from cudalens.traces.chrome._scanner import begin, finish, new_tables, undo
+    from cudalens.traces.chrome._scanner import finish, new_tables, start, undo
 except ImportError:  # built without a compiler, or from another version's source
     new_tables = None  # type: ignore[assignment]
 
@@ -131,7 +131,7 @@ class Scanner:
         if self._tables is None:
             return
         self._before = len(self._labels), len(self._tracks)
-        begin(self._tables, data, size, is_exact)
+        start(self._tables, data, size, is_exact)
         self._begun = data, size, is_exact
 
     def scan(self, data: bytes, size: int, is_exact: bool) -> Scanned | None:

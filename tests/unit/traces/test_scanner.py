@@ -231,6 +231,21 @@ def test_a_text_that_ends_anywhere_is_left_to_python(size):
     assert scan(Scanner(), text[: min(size, len(text) - 1)]) is None
 
 
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_a_fork_during_a_scan_leaves_its_copy_to_python():
+    entries = [op(number, 1, name=f"n{number}", **{"Input Dims": [[number]]}) for number in range(40_000)]
+    data, scanner = json.dumps(entries)[1:-1].encode(), Scanner()
+    scanner.begin(data, len(data), False)
+    if not (child := os.fork()):
+        is_left = [scanner.scan(data, len(data), False) is None for _ in range(2)] == [True, True]
+        scanner.undo()
+        del scanner
+        os._exit(0 if is_left else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert scanner.scan(data, len(data), False).num_entries == len(entries)
+
+
 def test_the_switch_turns_the_scanner_off(tmp_path, monkeypatch):
     path = write(tmp_path / "t.json", [op(1, 2)])
     monkeypatch.setenv(SWITCH, "0")

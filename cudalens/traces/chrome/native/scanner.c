@@ -16,8 +16,9 @@ typedef struct {
     PyObject *data; /* the slice that is scanned, or NULL */
     Text text, end; /* its contents */
     pthread_t thread;
-    pid_t process; /* of the thread: a fork has none */
+    pid_t process; /* of the thread */
     int has_thread, status;
+    int is_broken; /* in a fork that began while the thread wrote the tables: they are neither used nor freed */
 } Work;
 
 static void release(Scan *scan) {
@@ -117,14 +118,19 @@ static void *run(void *argument) {
 }
 
 static void join(Work *work) {
-    if (work->has_thread && work->process == getpid()) pthread_join(work->thread, NULL);
+    if (work->has_thread && work->process == getpid()) {
+        pthread_join(work->thread, NULL);
+    } else if (work->has_thread) { /* a fork has no other thread */
+        work->is_broken = 1;
+        work->status = NEEDS_PYTHON;
+    }
     work->has_thread = 0;
 }
 
 static void release_work(Work *work) {
     join(work);
     Py_XDECREF(work->data);
-    release(&work->scan);
+    if (!work->is_broken) release(&work->scan);
     PyMem_Free(work);
 }
 
@@ -152,7 +158,7 @@ static Work *work_of(PyObject *capsule, int is_begun) {
     return NULL;
 }
 
-static PyObject *begin(PyObject *module, PyObject *args) {
+static PyObject *start(PyObject *module, PyObject *args) {
     PyObject *capsule, *data;
     int is_exact;
     char *text;
@@ -165,13 +171,13 @@ static PyObject *begin(PyObject *module, PyObject *args) {
         PyErr_SetString(PyExc_ValueError, "size is not within data");
         return NULL;
     }
-    begin_slice(&work->scan);
+    if (!work->is_broken) begin_slice(&work->scan);
     work->scan.is_exact = is_exact;
     work->data = Py_NewRef(data);
     work->text = (Text)text;
     work->end = (Text)text + size;
     work->status = NEEDS_PYTHON;
-    if (size <= 1 << 30) {
+    if (size <= 1 << 30 && !work->is_broken) {
         work->process = getpid();
         work->has_thread = !pthread_create(&work->thread, NULL, run, work);
         if (!work->has_thread) run(work);
@@ -188,7 +194,7 @@ static PyObject *finish(PyObject *module, PyObject *capsule) {
     Py_END_ALLOW_THREADS;
     Py_CLEAR(work->data);
     PyObject *result = work->status == DONE ? result_of(&work->scan) : NULL;
-    if (!result) undo_slice(&work->scan);
+    if (!result && !work->is_broken) undo_slice(&work->scan);
     if (work->status == NO_MEMORY) PyErr_NoMemory();
     return result || PyErr_Occurred() ? result : Py_NewRef(Py_None);
 }
@@ -197,16 +203,18 @@ static PyObject *undo(PyObject *module, PyObject *capsule) {
     (void)module;
     Work *work = work_of(capsule, 0);
     if (!work) return NULL;
-    undo_slice(&work->scan);
-    begin_slice(&work->scan); /* a second call does nothing */
+    if (!work->is_broken) {
+        undo_slice(&work->scan);
+        begin_slice(&work->scan); /* a second call does nothing */
+    }
     Py_RETURN_NONE;
 }
 
 static PyMethodDef METHODS[] = {
     {"new_tables", new_tables, METH_VARARGS,
      "new_tables(fields, seed)\n--\n\nEmpty tables of the texts of one file; `fields` are the arguments to read."},
-    {"begin", begin, METH_VARARGS,
-     "begin(tables, data, size, is_exact)\n--\n\nScan the entries in the first `size` bytes of `data` in a thread of its "
+    {"start", start, METH_VARARGS,
+     "start(tables, data, size, is_exact)\n--\n\nScan the entries in the first `size` bytes of `data` in a thread of its "
      "own."},
     {"finish", finish, METH_O,
      "finish(tables)\n--\n\nThe columns of the slice that was begun, or None if only Python can read it."},

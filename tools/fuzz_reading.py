@@ -54,6 +54,8 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--keep", metavar="FOLDER", help="write the inputs that went wrong there")
     options = parser.parse_args()
+    if options.keep:
+        Path(options.keep).mkdir(parents=True, exist_ok=True)
     before = peak_bytes()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)

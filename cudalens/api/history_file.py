@@ -142,7 +142,7 @@ class HistoryFile:
             if version != _VERSION:
                 raise HistoryError(f"{where}: version {version} of the format; this cudalens reads {_VERSION}.")
             return decoder.decode(line)
-        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
             raise HistoryError(f"{where}: damaged, or not a run ({error}); {_EXPECTED}") from None
 
 

@@ -136,7 +136,7 @@ def _reordered(parent: Ints, order: Ints) -> Ints:
     place = np.empty(len(order) + 1, np.int64)
     place[order] = np.arange(len(order))
     place[-1] = -1
-    return place[parent[order]]
+    return place.take(parent.take(order))
 
 
 def innermost_event(events: pd.DataFrame, ts: Ints, pid: Any, tid: Any) -> Ints:

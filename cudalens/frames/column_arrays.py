@@ -57,7 +57,7 @@ def is_category(cat: pd.Categorical, names: Any) -> Bools:
     found = np.flatnonzero(by_code).tolist()
     rows: Bools = np.zeros(len(cat), bool)
     if len(found) > _FEW:
-        rows = by_code[cat.codes]
+        rows = by_code.take(cat.codes)
     else:
         for code in found:
             rows |= cat.codes == code
@@ -73,7 +73,7 @@ def map_texts(column: pd.Categorical, function: Callable[[str], Any], missing: A
     found = np.array([*map(function, column.categories.take(used).tolist()), missing])
     place = np.full(num + 1, len(used))
     place[used] = np.arange(len(used))
-    mapped: NDArray[Any] = found[place][codes]
+    mapped: NDArray[Any] = found[place].take(codes)
     return mapped
 
 

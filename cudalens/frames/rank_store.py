@@ -133,7 +133,7 @@ def open_store(store: str | os.PathLike[str]) -> Ranks:
             job = msgspec.json.decode(file.read(), type=_Job)
     except (OutputError, OSError) as error:
         raise TraceFormatError(url, found=f"no readable {_HEAD}", expected=_EXPECTED) from error
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise TraceFormatError(url, position=_HEAD, found=str(error), expected=_EXPECTED) from error
     if job.version != VERSION or any(not name.isidentifier() for name in job.shared):
         raise TraceFormatError(url, position=_HEAD, found=f"version {job.version}", expected=f"version {VERSION}")

@@ -167,7 +167,7 @@ def _read_head(path: str | os.PathLike[str], archive: zipfile.ZipFile) -> _Head:
             hint = "Open it with the cudalens that wrote it, or a newer one."
             raise _broken(path, _HEAD, f"format version {version}", f"version 1 to {VERSION}", hint)
         return msgspec.json.decode(data, type=_Head)
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise _broken(path, _HEAD, str(error), "run info") from error
 
 

@@ -32,5 +32,5 @@ def threads_of(info: RunInfo) -> Threads | None:
     """The `Threads` of the run info; None if it has none, or if they are not valid."""
     try:
         return msgspec.json.decode(info.extra.get(THREADS_KEY, ""), type=Threads)
-    except msgspec.DecodeError:  # a file may hold any text
+    except (msgspec.DecodeError, RecursionError):  # a file may hold any text
         return None

@@ -45,12 +45,12 @@ def parents(ts: Ints, dur: Ints, lane: NDArray[np.integer]) -> Ints:
     """
     members = np.flatnonzero(lane >= 0)
     by_lane = members[np.argsort(lane[members], kind="stable")]
-    end = (ts + dur)[by_lane]
+    end = (ts + dur).take(by_lane)
     # Zero-length events at an interval's end lie outside of it, hence "later than its start".
-    need = np.maximum(end, ts[by_lane] + 1)
-    candidate = _nearest_reaching(end, need, lane[by_lane])
+    need = np.maximum(end, ts.take(by_lane) + 1)
+    candidate = _nearest_reaching(end, need, lane.take(by_lane))
     result = np.full(len(ts), -1, np.int64)
-    result[by_lane] = np.where(candidate >= 0, by_lane[candidate], -1)
+    result[by_lane] = np.where(candidate >= 0, by_lane.take(candidate), -1)
     return result
 
 
@@ -62,12 +62,12 @@ def _nearest_reaching(end: Ints, need: Ints, lane: NDArray[np.integer]) -> Ints:
         return candidate
     candidate[np.flatnonzero(np.diff(lane, prepend=lane[0] - 1))] = -1
     open_ = np.flatnonzero(candidate >= 0)
-    open_ = open_[end[candidate[open_]] < need[open_]]
+    open_ = open_[end.take(candidate.take(open_)) < need.take(open_)]
     while len(open_):
-        target = candidate[candidate[open_]]
+        target = candidate.take(candidate.take(open_))
         candidate[open_] = target
         open_, target = open_[target >= 0], target[target >= 0]
-        open_ = open_[end[target] < need[open_]]
+        open_ = open_[end.take(target) < need.take(open_)]
     return candidate
 
 
@@ -77,10 +77,10 @@ def depths(parent: Ints) -> NDArray[np.int32]:
     above = parent.copy()
     open_ = np.flatnonzero(above >= 0)
     while len(open_):
-        up = above[open_]
-        depth[open_] += depth[up]
-        above[open_] = above[up]
-        open_ = open_[above[open_] >= 0]
+        up = above.take(open_)
+        depth[open_] += depth.take(up)
+        above[open_] = higher = above.take(up)
+        open_ = open_[higher >= 0]
     return depth
 
 
@@ -88,5 +88,5 @@ def self_durations(dur: Ints, parent: Ints) -> Ints:
     """`dur` less the summed `dur` of the children, ns; exact."""
     child = np.flatnonzero(parent >= 0)
     rest = dur.copy()
-    np.subtract.at(rest, parent[child], dur[child])
+    np.subtract.at(rest, parent.take(child), dur.take(child))
     return rest

@@ -210,7 +210,7 @@ def _world(one: RankFile) -> int | None:
 def _job(one: RankFile) -> dict[str, Any]:
     try:
         job = msgspec.json.decode(one.info.extra.get("distributedInfo", "{}"))
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, RecursionError):
         return {}
     return job if isinstance(job, dict) else {}
 

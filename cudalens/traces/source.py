@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from importlib import import_module
 from typing import Any, BinaryIO, Final
 
 from cudalens.frames.limits import Limit
 
-try:
-    from zlib_ng import zlib_ng as zlib  # decompresses in less than half the time
-except ImportError:
-    import zlib
 
-#: Whether the optional package zlib-ng is in use.
+def _imported() -> Any:
+    """The optional package zlib-ng, which decompresses in less than half the time, else Python's zlib."""
+    try:
+        return import_module("zlib_ng.zlib_ng")
+    except ImportError:
+        return import_module("zlib")
+
+
+zlib = _imported()
+#: Whether zlib-ng is in use.
 IS_ZLIB_NG: Final = zlib.__name__ != "zlib"
 GZIP_MAGIC: Final = b"\x1f\x8b"
 PIECE: Final = 1 << 19

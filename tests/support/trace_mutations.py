@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import gzip
 import io
 import json
@@ -39,6 +40,9 @@ TOKENS = [
     b"9" * 30,
 ]
 NUMBERS = [0, 1, 127, 128, 255]
+VALUES = [None, True, 0, -1, 7, 1 << 31, (1 << 63) - 1, 1 << 70, 0.5, -1e300, "", "x", "7", "\x00", "é" * 400]
+CELLS = [value for value in VALUES if value != 1 << 70]
+VALUES += [[], {}, [[]], [None] * 3, {"a": {}}, list(range(30))]
 
 
 @dataclass
@@ -264,13 +268,83 @@ def seeds(folder: Path) -> dict[str, bytes]:
 
 
 def mutations(data: bytes, seed: str) -> Iterator[bytes]:
-    """Endless damaged copies of `data`; the same ones for the same seed."""
+    """Endless damaged copies of `data`; the same ones for the same seed.
+
+    Every second copy is a file that its format's library opens, with other values in it: a member of an archive is
+    damaged, a value of JSON, of a pickle or of a table is replaced.
+    """
     rng = random.Random(seed)
     while True:
         buffer = bytearray(data)
         for _ in range(rng.choice((1, 1, 2, 3, 8))):
             _damage(buffer, rng)
         yield bytes(buffer)
+        yield _replaced(data, rng)
+
+
+def _replaced(data: bytes, rng: random.Random) -> bytes:
+    """A well-formed copy of `data` with some values replaced; `data` itself if its format has no values to replace."""
+    if data.startswith(b"\x1f\x8b"):
+        return gzip.compress(_replaced(gzip.decompress(data), rng), 1)
+    if data.startswith(b"PK"):
+        return _with_damaged_member(data, rng)
+    if data.startswith(b"SQLite"):
+        return _with_other_cells(data, rng)
+    if data.startswith(b"\x80"):
+        return pickle.dumps(_with_other_values(pickle.loads(data), rng), protocol=4)
+    if data.startswith((b"{", b"[")):
+        return json.dumps(_with_other_values(json.loads(data), rng)).encode()
+    return data
+
+
+def _with_damaged_member(data: bytes, rng: random.Random) -> bytes:
+    """The archive with a member, damaged or with other values, whose checksum is right."""
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        members = {info.filename: archive.read(info) for info in archive.infolist()}
+    name = rng.choice(list(members))
+    members[name] = (
+        next(mutations(members[name], str(rng.random()))) if rng.random() < 0.5 else _replaced(members[name], rng)
+    )
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as archive:
+        for member, content in members.items():
+            archive.writestr(member, content)
+    return buffer.getvalue()
+
+
+def _with_other_cells(data: bytes, rng: random.Random) -> bytes:
+    """The database with some cells replaced."""
+    with closing(sqlite3.connect(":memory:")) as connection:
+        connection.deserialize(data)
+        tables = [name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
+        for _ in range(rng.choice((1, 2, 5))):
+            table = rng.choice(tables)
+            columns = [row[1] for row in connection.execute(f'PRAGMA table_info("{table}")')]
+            rows = [row for (row,) in connection.execute(f'SELECT rowid FROM "{table}"')]
+            update = f'UPDATE "{table}" SET "{rng.choice(columns)}" = ? WHERE rowid = ?'
+            connection.execute(update, (rng.choice(CELLS), rng.choice(rows)))
+        connection.commit()
+        return connection.serialize()
+
+
+def _with_other_values(value: object, rng: random.Random) -> object:
+    """The value with some parts of it replaced, removed or repeated."""
+    for _ in range(rng.choice((1, 1, 2, 5))):
+        parent, at = None, None
+        part = value
+        while isinstance(part, (dict, list)) and part and (parent is None or rng.random() < 0.9):
+            parent, at = part, rng.choice(list(part) if isinstance(part, dict) else range(len(part)))
+            part = parent[at]
+        if parent is None or at is None:
+            return copy.deepcopy(rng.choice(VALUES))
+        kind = rng.randrange(4)
+        if kind == 0:
+            del parent[at]
+        elif kind == 1 and isinstance(parent, list):
+            parent.insert(at, part)
+        else:
+            parent[at] = copy.deepcopy(rng.choice(VALUES))
+    return value
 
 
 def _damage(buffer: bytearray, rng: random.Random) -> None:

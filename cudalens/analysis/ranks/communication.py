@@ -129,5 +129,5 @@ def members_of(group_ranks: str | None) -> tuple[int, ...] | None:
         found = msgspec.json.decode(group_ranks or "null")
         found = msgspec.json.decode(found) if isinstance(found, str) else found
         return tuple(sorted(msgspec.convert(found, list[int]))) or None if found else None
-    except (msgspec.MsgspecError, UnicodeEncodeError):
+    except (msgspec.MsgspecError, UnicodeEncodeError, RecursionError):
         return None

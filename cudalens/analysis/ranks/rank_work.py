@@ -90,5 +90,5 @@ def only_group(trace: Trace) -> tuple[str, str] | None:
         (group,) = around["pg_config"]
         ranks = msgspec.convert(group["ranks"], list[int])
         return str(group["pg_name"]), str(ranks)
-    except (msgspec.MsgspecError, TypeError, KeyError, ValueError):
+    except (msgspec.MsgspecError, TypeError, KeyError, ValueError, RecursionError):
         return None

@@ -145,7 +145,7 @@ def _by_shapes(events: pd.DataFrame) -> tuple[Ints, Values]:
 def _flat(text: str) -> str:
     try:
         shapes = msgspec.json.decode(text, type=list[Any])
-    except msgspec.MsgspecError:
+    except (msgspec.MsgspecError, RecursionError):
         return text
     is_nested = [isinstance(shape, list) and any(isinstance(size, list) for size in shape) for shape in shapes]
     flat = [[] if nested else shape for nested, shape in zip(is_nested, shapes, strict=True)]

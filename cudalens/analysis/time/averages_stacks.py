@@ -158,5 +158,5 @@ def _cells(trace: Trace) -> dict[str, str]:
     """Labels of the files of a notebook's cells; empty if there are none, or if they are not valid."""
     try:
         return msgspec.json.decode(trace.info.extra.get(CELLS, "{}"), type=dict[str, str])
-    except msgspec.MsgspecError:
+    except (msgspec.MsgspecError, RecursionError):
         return {}

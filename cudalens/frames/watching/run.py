@@ -219,7 +219,7 @@ def decode_history(data: bytes, folder: Path | None, path: str | os.PathLike[str
     """
     try:
         found = msgspec.json.decode(data, type=_File)
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise TraceFormatError(path, found=str(error), expected="the history of a run") from None
     lengths = {len(values) for values in found.steps.values()}
     if set(found.steps) != set(STEP_COLUMNS) or len(lengths) != 1 or max(lengths) > _MOST_ROWS:

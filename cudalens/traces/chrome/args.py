@@ -216,5 +216,8 @@ def integers(decoded: Sequence[Any], field: str) -> tuple[Ints, int]:
 
 def numbers(decoded: Sequence[Any], field: str) -> NDArray[np.float64]:
     """Column `field` as float64, NaN where missing."""
-    values = map(attrgetter(field), decoded)
-    return np.array([_NAN if v is None else v for v in values], np.float64)
+    get = attrgetter(field)
+    try:
+        return np.fromiter(map(get, decoded), np.float64, len(decoded))
+    except TypeError:  # null
+        return np.array([_NAN if (value := get(one)) is None else value for one in decoded], np.float64)

@@ -15,7 +15,7 @@ from cudalens.frames.problems import Problems
 from cudalens.traces.chrome import args as args_
 from cudalens.traces.chrome.args import integers, numbers
 from cudalens.traces.chrome.categories import TODAY, UNKNOWN, Kind, kind_of
-from cudalens.traces.chrome.growing import Codes, Derived, Growing, Sparse
+from cudalens.traces.chrome.growing import CachedCodes, Codes, GrowingArray, SparseColumn
 from cudalens.traces.chrome.layouts import Layouts
 from cudalens.traces.chrome.records import Record
 from cudalens.traces.chrome.scanned import FIELDS, Scanned, ScannedColumn
@@ -92,21 +92,23 @@ class EventColumns:
         self.stacks = StackTable()
         self.lanes = Codes()
         self._names, self._cats = Codes(), Codes()
-        self._tracks = Derived(self._new_track)
+        self._tracks = CachedCodes(self._new_track)
         self._cat_of_track, self._lane_of_track, self._kind_of_cat = (
-            Growing(np.int32),
-            Growing(np.int32),
-            Growing(np.int8),
+            GrowingArray(np.int32),
+            GrowingArray(np.int32),
+            GrowingArray(np.int8),
         )
         self._dense: dict[str, list[NDArray[Any]]] = {k: [] for k in ("ts", "dur", "instant", "name", "cat", "lane")}
-        self._sparse: dict[str, Sparse] = {k: Sparse() for k in (*_INTEGERS, *_NUMBERS, *_JSON, *_TEXTS, "stack")}
+        self._sparse: dict[str, SparseColumn] = {
+            k: SparseColumn() for k in (*_INTEGERS, *_NUMBERS, *_JSON, *_TEXTS, "stack")
+        }
         self._texts = {column: Codes() for column in (*_JSON, *_TEXTS)}
-        self._json_code = {column: Derived(self._json_maker(column)) for column in _JSON}
-        self._text_code = {column: Derived(self._text_maker(column)) for column in _TEXTS}
+        self._json_code = {column: CachedCodes(self._json_maker(column)) for column in _JSON}
+        self._text_code = {column: CachedCodes(self._text_maker(column)) for column in _TEXTS}
         #: By number of the scanner: codes of names, tracks and texts, -1 for none.
-        self._name_of_number, self._track_of_number = Growing(np.int32), Growing(np.int64)
-        self._of_number = {field: Growing(np.int32) for field in FIELDS}
-        self._stack_code = Derived(lambda text: self.stacks.add(text_of(text).split(";")) if text else MISSING)
+        self._name_of_number, self._track_of_number = GrowingArray(np.int32), GrowingArray(np.int64)
+        self._of_number = {field: GrowingArray(np.int32) for field in FIELDS}
+        self._stack_code = CachedCodes(lambda text: self.stacks.add(text_of(text).split(";")) if text else MISSING)
 
     def add(self, records: Sequence[Record], ts: Ints, dur: Ints, where: str, *, is_instant: bool = False) -> None:
         """Append a row per record."""
@@ -121,19 +123,23 @@ class EventColumns:
     def add_scanned(self, scanned: Scanned, dur: Ints) -> None:
         """Append the rows of `scanned`, with durations of their own."""
         self._name_of_number.extend(self._names.of(scanned.names))
-        names = self._name_of_number.values[scanned.name]
+        names = self._name_of_number.values.take(scanned.name)
         cats = self._add_dense(scanned.ts, dur, names, self._tracks_of(scanned), is_instant=False)
-        kinds = self._kinds()[cats]
+        kinds = self._kinds().take(cats)
         for field in FIELDS:
             if (column := scanned.fields.get(field)) is not None:
                 self._add_column(field, column, kinds)
         self.num_rows += len(scanned.ts)
 
+    def has_category(self, name: str) -> bool:
+        """Whether any row has the category."""
+        return name in self._cats
+
     def _tracks_of(self, scanned: Scanned) -> Ints:
         """The tracks of the rows; tracks of allocations alone get no code."""
         known = self._track_of_number
         known.extend(np.full(len(scanned.tracks) - len(known), -1))
-        tracks: Ints = known.values[scanned.track]
+        tracks: Ints = known.values.take(scanned.track)
         if len(new := scanned.track[tracks < 0]):
             for number in dict.fromkeys(new.tolist()):
                 known.values[number] = self._tracks[scanned.tracks[number]]
@@ -147,9 +153,9 @@ class EventColumns:
         return self._kind_of_cat.values
 
     def _add_dense(self, ts: Ints, dur: Ints, names: Any, tracks: Ints, *, is_instant: bool) -> NDArray[np.int32]:
-        cats: NDArray[np.int32] = self._cat_of_track.values[tracks]
+        cats: NDArray[np.int32] = self._cat_of_track.values.take(tracks)
         added = {"ts": ts, "dur": dur, "instant": np.full(len(ts), is_instant), "name": names, "cat": cats}
-        for column, values in (added | {"lane": self._lane_of_track.values[tracks]}).items():
+        for column, values in (added | {"lane": self._lane_of_track.values.take(tracks)}).items():
             self._dense[column].append(values)
         return cats
 
@@ -159,11 +165,11 @@ class EventColumns:
         is_text = current not in _INTEGERS and current not in _NUMBERS
         if is_text:
             self._of_number[field].extend(self._new_values(current, column))
-        has_field = _HAS_FIELD[field][kinds[rows]]
+        has_field = _HAS_FIELD[field].take(kinds.take(rows))
         if not has_field.all():
             rows, values = rows[has_field], values[has_field]
         if is_text:
-            values = self._of_number[field].values[values]
+            values = self._of_number[field].values.take(values)
             known = values >= 0
         else:
             known = _known(current, values) if current in _INTEGERS else np.isfinite(values)
@@ -226,7 +232,7 @@ class EventColumns:
             narrow = values.astype(np.float32)
         self._sparse[field].add(*_where(np.isfinite(narrow), rows, narrow))
 
-    def _add_codes(self, decoded: list[Any], field: str, fields: Any, rows: Ints, codes: Derived, key: Any) -> None:
+    def _add_codes(self, decoded: list[Any], field: str, fields: Any, rows: Ints, codes: CachedCodes, key: Any) -> None:
         for name in (_OLDER.get(field), field):
             if name in fields:
                 found = map(attrgetter(str(name)), decoded)

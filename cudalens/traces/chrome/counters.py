@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
-from operator import attrgetter
 from typing import Any, Final
 
 import msgspec
@@ -23,7 +22,6 @@ _PLAIN: Final = "value"
 _MAX_SERIES: Final = 1000
 #: All of CUPTI's metrics have this in their names, and no other argument has.
 _METRIC: Final = "__"
-_CAT: Final = attrgetter("cat")
 
 
 class Counters:
@@ -50,8 +48,6 @@ class Counters:
 
     def add_ranges(self, records: Sequence[Record], ts: Ints) -> None:
         """Keep CUPTI's counters among complete events, whose arguments they are; the series is a range or a kernel."""
-        if COUNTED not in map(_CAT, records):
-            return
         for record, at in zip(records, ts.tolist(), strict=True):
             args = _decoded(record.args) if record.cat == COUNTED else None
             for name, value in list(args.items())[:_MAX_SERIES] if isinstance(args, dict) else ():

@@ -25,7 +25,7 @@ class Codes(dict[Any, int]):
         return [-1 if key is None else self.setdefault(key, len(self)) for key in keys]
 
 
-class Derived(dict[Any, int]):
+class CachedCodes(dict[Any, int]):
     """Codes by a key that is cheap to look up; `make` computes the code of a new key."""
 
     def __init__(self, make: Callable[[Any], int]) -> None:
@@ -37,7 +37,7 @@ class Derived(dict[Any, int]):
         return code
 
 
-class Sparse:
+class SparseColumn:
     """A column that only some rows have: row numbers and values."""
 
     def __init__(self) -> None:
@@ -69,7 +69,7 @@ def _narrow(values: NDArray[Any]) -> NDArray[Any]:
     return values.astype(np.int32) if fits else values
 
 
-class Growing:
+class GrowingArray:
     """An array that grows at its end, in time linear in its length."""
 
     def __init__(self, dtype: Any) -> None:

@@ -104,8 +104,8 @@ def resolve_lanes(events: EventColumns, labels: Labels, problems: Problems) -> d
 
 def _on_device(cat: pd.Categorical, device: Ints, stream: Ints) -> NDArray[np.bool_]:
     kinds = [kind_of(name) for name in cat.categories.tolist()]
-    by_category = np.array([kind is Kind.DEVICE for kind in kinds] + [False])[cat.codes]
-    undecided = np.array([kind is Kind.OTHER for kind in kinds] + [False])[cat.codes]
+    by_category = np.array([kind is Kind.DEVICE for kind in kinds] + [False]).take(cat.codes)
+    undecided = np.array([kind is Kind.OTHER for kind in kinds] + [False]).take(cat.codes)
     decided: NDArray[np.bool_] = by_category | (undecided & (device != MISSING) & (stream != MISSING))
     return decided
 
@@ -113,7 +113,8 @@ def _on_device(cat: pd.Categorical, device: Ints, stream: Ints) -> NDArray[np.bo
 def _with_old_cuda(cat: pd.Categorical, keys: list[Key], lane: NDArray[np.int32]) -> tuple[pd.Categorical, Any]:
     """Set categories for the autograd profiler before Kineto, which puts kernels into a process "CUDA functions"."""
     old_cpu, old_gpu = (
-        np.array([pid == label for pid, _ in keys] + [False])[lane] for label in ("CPU functions", "CUDA functions")
+        np.array([pid == label for pid, _ in keys] + [False]).take(lane)
+        for label in ("CPU functions", "CUDA functions")
     )
     if not (old_cpu.any() or old_gpu.any()):
         return cat, old_gpu
@@ -195,7 +196,7 @@ def _threads(keys: list[Key], lane: NDArray[np.int32], labels: Labels, on_host: 
 
 
 def _take(values: list[Any], lane: NDArray[np.int32]) -> Ints:
-    return np.array([*values, 0], np.int64)[lane]
+    return np.array([*values, 0], np.int64).take(lane)
 
 
 def _nullable_where(values: Ints, known: NDArray[np.bool_]) -> Any:

@@ -21,6 +21,7 @@ from cudalens.frames.limits import Limit
 from cudalens.frames.problems import Problems
 from cudalens.frames.syncs.build import build_syncs
 from cudalens.traces.chrome.allocations import Allocations
+from cudalens.traces.chrome.categories import COUNTED
 from cudalens.traces.chrome.columns import EventColumns
 from cudalens.traces.chrome.counters import Counters
 from cudalens.traces.chrome.frames import KEY, with_extra_frames
@@ -95,8 +96,9 @@ class _Reader:
             self._problems.add("event without a usable ts", where, len(ts) - len(at))
             records, ts, dur = [records[i] for i in at.tolist()], ts[at], dur[at]
         if records:
-            self._counters.add_ranges(records, ts)
             self._columns.add(records, ts, self._checked(dur, where), where)
+            if self._columns.has_category(COUNTED):
+                self._counters.add_ranges(records, ts)
 
     def _checked(self, dur: Ints, where: str) -> Ints:
         if int(dur.min()) >= 0:

@@ -168,9 +168,8 @@ class _Reader:
                 index = agent.logical_node_type_id
                 device = index if index is not None and 0 <= index < 1 << 31 else len(self._device_of)
                 self._device_of[agent.id.handle] = device
-                devices[device] = DeviceInfo(
-                    index=device, name=agent.product_name or agent.name, num_sms=agent.cu_count
-                )
+                num_sms = agent.cu_count if 0 < (agent.cu_count or 0) < 1 << 31 else None
+                devices[device] = DeviceInfo(index=device, name=agent.product_name or agent.name, num_sms=num_sms)
 
     def read(self) -> None:
         """Read the records of each kind."""
@@ -244,9 +243,8 @@ class _Reader:
         kinds = Texts.of([self._kind(record, name) for record in records])
         cats = kinds.mapped(call_category)
         names = Texts.of([self._name(record) for record in records])
-        pid = self._process.metadata.pid
         ints = {
-            "pid": np.full(len(records), MISSING if pid is None else pid),
+            "pid": _ints([self._process.metadata.pid]).repeat(len(records)),
             "tid": _ints(record.thread_id for record in records),
         }
         self._add(name, records, cats, names, ints, None)

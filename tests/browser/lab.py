@@ -25,8 +25,9 @@ TIMEOUT_MS = 30_000
 class Lab:
     """A running JupyterLab or Notebook server that serves the notebooks in `folder`."""
 
-    def __init__(self, url: str, token: str, folder: Path, place: str = "lab/tree") -> None:
+    def __init__(self, url: str, token: str, folder: Path, env: dict[str, str], place: str = "lab/tree") -> None:
         self.url = url
+        self.env = env
         self.place = place
         self.token = token
         self.folder = folder
@@ -160,7 +161,7 @@ def running_lab(folder: Path, settings: Path, app: str = "jupyterlab"):
     log: deque[str] = deque(maxlen=200)
     try:
         _wait_until_serving(process, log)
-        yield Lab(f"http://127.0.0.1:{port}", token, folder, "lab/tree" if app == "jupyterlab" else "notebooks")
+        yield Lab(f"http://127.0.0.1:{port}", token, folder, env, "lab/tree" if app == "jupyterlab" else "notebooks")
     finally:
         process.terminate()
         try:

@@ -15,8 +15,8 @@ SVG: Final = "http://www.w3.org/2000/svg"
 
 _VOID: Final = frozenset({"br", "hr"})
 _PICTURE: Final = re.compile(r"<svg\b(?![^>]*aria-hidden).*?</svg>", re.DOTALL)
-#: Style sheet below the pictures of a notebook: it shows them.
-UNTRUSTED: Final = '<style>[class^="cudalens-"] bdi[style="display:none"] { display: contents !important }</style>'
+#: Style sheet below the pictures of a notebook: it shows them. Pages may write the style of an element anew.
+UNTRUSTED: Final = '<style>[class^="cudalens-"] bdi[style^="display"] { display: contents !important }</style>'
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ removed, and their style hides the error of a widget that is gone. Front ends wi
 
 from __future__ import annotations
 
+import os
 import sys
 from html import escape
 from typing import Any, Final
@@ -24,6 +25,8 @@ WIDGET_VIEW: Final = "application/vnd.jupyter.widget-view+json"
 SVG_IMAGE: Final = "image/svg+xml"
 MAX_HTML_BYTES: Final = 200_000
 MAX_IMAGE_BYTES: Final = 60_000
+#: Below the smallest output limit that Databricks (10 MB) and Colab (10 MB) document, with room for base64.
+HOSTED_BYTES: Final = 7_000_000
 #: Numbers of boxes to try for the image, until it is small enough.
 _NUM_RUNS: Final = (3000, 1500, 700, 300)
 #: Its contrast with the backgrounds of light and dark pages is 4.2 and 4.4.
@@ -111,3 +114,9 @@ def is_live() -> bool:
     module = sys.modules.get("IPython")
     shell = module.get_ipython() if module else None
     return getattr(shell, "kernel", None) is not None
+
+
+def max_message_bytes() -> int | None:
+    """The size of the largest message that the front end may take; None where no limit is known."""
+    is_hosted = "DATABRICKS_RUNTIME_VERSION" in os.environ or "google.colab" in sys.modules
+    return HOSTED_BYTES if is_hosted else None

@@ -58,9 +58,17 @@ class TimelineWidget(anywidget.AnyWidget):
     _marks = traitlets.List(traitlets.Dict()).tag(sync=True)
     _errors = traitlets.List(traitlets.Unicode()).tag(sync=True)
 
-    def __init__(self, trace: Trace, *, on_select: Callback | None = None, against: Trace | None = None) -> None:
-        """A view of `trace`; `on_select` as in the method of that name; `against`: a run to compare with."""
+    def __init__(
+        self,
+        trace: Trace,
+        *,
+        on_select: Callback | None = None,
+        against: Trace | None = None,
+        max_bytes: int | None = None,
+    ) -> None:
+        """A view of `trace`; the options are those of `timeline`."""
         self.trace = trace
+        self._max_bytes = notebook.max_message_bytes() if max_bytes is None else max_bytes
         self._callbacks: list[Callback] = [] if on_select is None else [on_select]
         selection.remember(trace, None)
         shown = facts(trace, against)
@@ -120,15 +128,16 @@ class TimelineWidget(anywidget.AnyWidget):
             self.send({"id": content.get("id")}, [data])
 
     def _bytes(self, want: str) -> bytes:
+        limit = self._max_bytes
         match want:
             case "payload":
-                return payload.pack(self.trace, compress=False)
+                return payload.pack(self.trace, compress=limit is not None, max_bytes=limit)
             case "races":
                 return races.pack(self.trace)
             case "graphs":
                 return graphs.pack(self.trace)
             case "memory":
-                return map_payload.pack(self.trace, compress=False)
+                return map_payload.pack(self.trace, compress=limit is not None, max_bytes=limit)
         return assets.library(want)
 
 
@@ -155,7 +164,9 @@ def timeline(trace: Trace, **options: Any) -> TimelineWidget:
     Args:
         trace: What to show.
         **options: ``on_select``, a function that is called with the selected rows whenever the selection changes;
-            ``against``, another run, which the flame graph compares with.
+            ``against``, another run, which the flame graph compares with; ``max_bytes``, the size of the largest
+            message with events or allocations: of a longer trace the page has the last events, and says so. The default
+            is no limit, and `notebook.HOSTED_BYTES` on Databricks and Colab.
     """
     return TimelineWidget(trace, **options)
 

@@ -12,7 +12,7 @@ import pytest
 pytest.importorskip("marimo", reason="marimo is not installed")
 
 SAMPLES = str(Path(__file__).parents[1] / "unit" / "views")
-NOTEBOOK = f'''
+NOTEBOOK = f"""
 import marimo
 
 app = marimo.App()
@@ -48,7 +48,7 @@ def _(mo, trace, view):
 def _(trace):
     trace
     return
-'''
+"""
 TIMEOUT_S = 60
 LIVE = ".cudalens-live .cudalens"
 

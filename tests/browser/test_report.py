@@ -110,7 +110,7 @@ def test_a_report_of_limited_size_says_which_events_it_has(open_report, monkeypa
     trace = gpu_trace(steps=20)
     page = open_report(trace)
     note = page.locator(".cl-part").inner_text()
-    assert note.startswith("This file has the last 60 of 200 events, from 14.0 ms on: ")
+    assert note.startswith("This page has the last 60 of 200 events, from 14.0 ms on: ")
     assert_rows_equal(table_rows(page), key_averages(trace, np.arange(140, 200)))
     assert page.evaluate("[139, 140].map((row) => cudalensReport.data.eventOf(row) >= 0)") == [False, True]
 

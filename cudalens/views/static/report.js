@@ -964,7 +964,7 @@ status.remove(),t.panels.timeline=kr(n.timeline,e,{theme:t.theme,onSelect:s=>t.s
 t),o.facts.memoryMap&&!o.facts.memoryFirst&&await ut(t,"memory map",()=>jn(t)),t.store.subscribe((s,a)=>Id(t,e,s,a)),t.tabs=Ea(t,e),n.table.hidden=!1,n.memory.hidden=
 !1,await Yn(),r.dataset.state="painted",o.onPaint?.(),await Promise.all([ut(t,"table",async()=>{await Oa(t,e),Wa(t,e,t.store.get()),Ga(t,t.store.get())}),ut(t,"\
 list of details",()=>e.detailsReady)]),ut(t,"memory curve",()=>Ca(t,e)),t.isOpen&&o.hash&&Fd(t,e,o.hash),t.isOpen&&(r.dataset.state="ready")}function _d({parts:t},{
-n:e,header:n}){if(!n.first_row)return;let[o,r]=[n.num_all,e].map(s=>s.toLocaleString("en"));t.part.textContent=`This file has the last ${r} of ${o} events, from\
+n:e,header:n}){if(!n.first_row)return;let[o,r]=[n.num_all,e].map(s=>s.toLocaleString("en"));t.part.textContent=`This page has the last ${r} of ${o} events, from\
  ${x(n.begin)} on: the timeline, the table of operators and kernels, the flame graph, the memory curve and the readings show these. Verdict, findings, lines, mo\
 dules and steps are of the whole run.`,t.part.hidden=!1}function Rd(t){let{source:e,panels:n,store:o,parts:r}=t;t.marks=Sr(r.marks,e.facts.marks,{onChange(s){n.
 timeline?.setMarks(s),e.onMarks?.(s)},onShow({at:s,dur:a}){let c=Math.max(a*.5,500);n.timeline?.zoomTo(s-c,s+a+c),a&&o.set({range:[s,s+a],event:null},"marks")}}),

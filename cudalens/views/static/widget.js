@@ -965,7 +965,7 @@ status.remove(),t.panels.timeline=Ar(n.timeline,e,{theme:t.theme,onSelect:s=>t.s
 t),o.facts.memoryMap&&!o.facts.memoryFirst&&await dt(t,"memory map",()=>jn(t)),t.store.subscribe((s,a)=>Id(t,e,s,a)),t.tabs=Oa(t,e),n.table.hidden=!1,n.memory.hidden=
 !1,await qn(),r.dataset.state="painted",o.onPaint?.(),await Promise.all([dt(t,"table",async()=>{await $a(t,e),Wa(t,e,t.store.get()),Ka(t,t.store.get())}),dt(t,"\
 list of details",()=>e.detailsReady)]),dt(t,"memory curve",()=>Ca(t,e)),t.isOpen&&o.hash&&Dd(t,e,o.hash),t.isOpen&&(r.dataset.state="ready")}function Ld({parts:t},{
-n:e,header:n}){if(!n.first_row)return;let[o,r]=[n.num_all,e].map(s=>s.toLocaleString("en"));t.part.textContent=`This file has the last ${r} of ${o} events, from\
+n:e,header:n}){if(!n.first_row)return;let[o,r]=[n.num_all,e].map(s=>s.toLocaleString("en"));t.part.textContent=`This page has the last ${r} of ${o} events, from\
  ${x(n.begin)} on: the timeline, the table of operators and kernels, the flame graph, the memory curve and the readings show these. Verdict, findings, lines, mo\
 dules and steps are of the whole run.`,t.part.hidden=!1}function Rd(t){let{source:e,panels:n,store:o,parts:r}=t;t.marks=Er(r.marks,e.facts.marks,{onChange(s){n.
 timeline?.setMarks(s),e.onMarks?.(s)},onShow({at:s,dur:a}){let i=Math.max(a*.5,500);n.timeline?.zoomTo(s-i,s+a+i),a&&o.set({range:[s,s+a],event:null},"marks")}}),

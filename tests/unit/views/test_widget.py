@@ -1,4 +1,8 @@
 import gzip
+import json
+import sys
+import zlib
+from contextlib import contextmanager
 
 import comm
 import pytest
@@ -6,7 +10,7 @@ from recording_comm import RecordingComm, ask, open_widgets, receive
 from sample_races import race_trace
 from sample_traces import gpu_trace
 
-from cudalens.views import assets
+from cudalens.views import assets, notebook
 from cudalens.views import widget as module
 from cudalens.views.races import section as races
 from cudalens.views.timeline import payload
@@ -64,6 +68,56 @@ def test_the_payload_comes_on_request(widget, trace):
     content, buffers = ask(widget, "payload")
     assert content == {"id": "q1"}
     assert bytes(buffers[0]) == payload.pack(trace, compress=False)
+
+
+@contextmanager
+def opened(trace, **options):
+    widget = trace.timeline(**options)
+    try:
+        yield widget
+    finally:
+        widget.close()
+        widget.layout.close()
+
+
+def header_of_payload(widget):
+    _, (data,) = ask(widget, "payload")
+    packed = bytes(data)
+    assert packed[4] == 1, "the columns are deflated"
+    return json.loads(zlib.decompress(packed[12 : 12 + int.from_bytes(packed[8:12], "little")]))
+
+
+@pytest.fixture
+def long_trace(monkeypatch):
+    """A trace for tests with limits of some kilobytes: its payloads may have few events."""
+    monkeypatch.setattr(payload, "MIN_EVENTS", 10)
+    monkeypatch.setattr(payload, "_HEADER_RESERVE", 0)
+    return gpu_trace(steps=200)
+
+
+def test_a_limit_of_bytes_sends_the_last_events_and_says_how_many_there_are(long_trace):
+    with opened(long_trace, max_bytes=1_000) as widget:
+        header = header_of_payload(widget)
+    assert header["first_row"] == len(long_trace.events) - header["n"] > 0
+    assert header["num_all"] == len(long_trace.events)
+
+
+@pytest.fixture(params=["databricks", "colab"])
+def hosted(request, monkeypatch):
+    """As in a notebook of a service that limits outputs."""
+    if request.param == "colab":
+        monkeypatch.setitem(sys.modules, "google.colab", sys)
+    else:
+        monkeypatch.setenv("DATABRICKS_RUNTIME_VERSION", "17.0")
+
+
+def test_services_that_limit_outputs_have_a_limit_unless_another_is_given(hosted, long_trace, monkeypatch):
+    assert notebook.HOSTED_BYTES * 4 / 3 < 10_000_000, "base64"
+    monkeypatch.setattr(notebook, "HOSTED_BYTES", 1_000)
+    with opened(long_trace) as widget:
+        assert header_of_payload(widget)["first_row"] > 0
+    with opened(long_trace, max_bytes=10**9) as widget:
+        assert header_of_payload(widget)["first_row"] == 0
 
 
 def test_races_come_on_request():

@@ -191,7 +191,7 @@ async function startEvents(app, data) {
 }
 
 /**
- * Says which events a report of limited size has.
+ * Says which events a page of limited size has.
  *
  * @param {App} app
  * @param {TraceData} data
@@ -200,7 +200,7 @@ function describePart({ parts }, { n, header }) {
   if (!header.first_row) return;
   const [all, shown] = [header.num_all, n].map((count) => count.toLocaleString("en"));
   parts.part.textContent =
-    `This file has the last ${shown} of ${all} events, from ${formatDuration(header.begin)} on: the timeline, ` +
+    `This page has the last ${shown} of ${all} events, from ${formatDuration(header.begin)} on: the timeline, ` +
     "the table of operators and kernels, the flame graph, the memory curve and the readings show these. " +
     "Verdict, findings, lines, modules and steps are of the whole run.";
   parts.part.hidden = false;

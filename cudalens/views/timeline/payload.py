@@ -42,6 +42,9 @@ MIN_EVENTS: Final = 100_000
 #: Longest text that is sent, in characters; a cut text ends with its length.
 MAX_TEXT: Final = 2000
 
+#: Longest name that is sent where not even `MIN_EVENTS` events fit with whole names, in characters.
+BRIEF_TEXT: Final = 40
+
 
 def pack(
     trace: Trace, *, compress: bool = True, max_bytes: int | None = None, extra: dict[str, Any] | None = None
@@ -53,22 +56,24 @@ def pack(
         compress: Deflate the columns; not useful if the bytes stay on one machine.
         max_bytes: Leave out detail columns (shapes, grids, stacks …) that would make the payload longer than this;
             ``header.dropped`` names them. If that is not enough, the payload has fewer points of the memory curve and
-            the last events only, down to `MIN_EVENTS`; ``header.first_row`` is their first row. None: all is sent.
+            the last events only, down to `MIN_EVENTS`; ``header.first_row`` is their first row. If that is not enough,
+            names are cut to `BRIEF_TEXT`. None: all is sent.
         extra: JSON values for the page, sent as ``header.extra``.
 
     Returns:
         The payload; see `payload_codec` for its layout.
     """
     num = len(trace.events)
-    num_kept, num_points = num, payload_memory.MAX_POINTS
+    num_kept, num_points, max_text = num, payload_memory.MAX_POINTS, MAX_TEXT
     if max_bytes is not None:
         num_kept = min(num, max(int(max_bytes / _LEAST_EVENT_BYTES), MIN_EVENTS))
     while True:
         first = payload_part.first_row(trace.events, num_kept)
-        part = _Part(trace, first, num_points, compress=compress)
-        room = None if max_bytes is None else max_bytes - part.writer.num_bytes(*part.writer.names) - _HEADER_RESERVE
-        if max_bytes is None or room is None or room >= 0 or num_kept <= MIN_EVENTS:
+        part = _Part(trace, first, num_points, max_text, compress=compress)
+        room = None if max_bytes is None else part.room(max_bytes)
+        if max_bytes is None or room is None or room >= 0 or max_text == BRIEF_TEXT:
             return part.to_bytes(room, extra or {})
+        max_text = MAX_TEXT if num_kept > MIN_EVENTS else BRIEF_TEXT
         num_kept, num_points = max(part.num_that_fit(max_bytes), MIN_EVENTS), FEW_POINTS
 
 
@@ -79,9 +84,9 @@ class _Part:
         writer: All columns but those of details.
     """
 
-    def __init__(self, trace: Trace, first: int, num_points: int, *, compress: bool) -> None:
+    def __init__(self, trace: Trace, first: int, num_points: int, max_text: int, *, compress: bool) -> None:
         self.writer = PayloadWriter(compress=compress)
-        self._trace = trace
+        self._trace, self._max_text = trace, max_text
         t0, start, dur, num_clipped = payload_order.clipped_times(trace.events)
         lanes = payload_part.lanes_from(*payload_order.lane_table(trace.events), first)
         self._events = payload_part.events_from(trace.events, first)
@@ -104,7 +109,7 @@ class _Part:
         self._order = order = _lane_order(times.lane, times.start, times.dur)
         ordered = payload_order.Times(times.start[order], times.dur[order], times.lane[order])
         _add_times(writer, *ordered)
-        kind, facts = _add_kinds(writer, events, names_in_short(self._trace), order)
+        kind, facts = _add_kinds(writer, events, names_in_short(self._trace), order, self._max_text)
         launch = payload_order.places(events["launch"], order)
         _add_launches(writer, launch, kind)
         _add_flags(writer, events, order, launch, ordered)
@@ -116,12 +121,21 @@ class _Part:
             item |= {"count": int(count), "enclosing": 0 if is_folded else int(num_folded), "is_idle": bool(is_folded)}
         self._header |= facts
 
+    def room(self, max_bytes: int) -> int:
+        """Bytes that `max_bytes` leaves for columns of details; negative: too little without them."""
+        return max_bytes - self.writer.num_bytes(*self.writer.names) - self._header_bytes() - _HEADER_RESERVE
+
+    def _header_bytes(self) -> int:
+        return self.writer.size_of(self._header)
+
     def num_that_fit(self, max_bytes: int) -> int:
         """How many events should fit into `max_bytes`, with fewer points of the memory curve."""
         names = self.writer.names
         rest = self.writer.num_bytes(*(name for name in names if name.startswith(("mem.", "met."))))
-        own = self.writer.num_bytes(*names) - rest
-        room = max_bytes - _HEADER_RESERVE - rest * min(FEW_POINTS / max(self._header["memory"]["n"], 1), 1)
+        short = self.writer.size_of(self._header["short"])
+        own = self.writer.num_bytes(*names) - rest + short
+        room = max_bytes - _HEADER_RESERVE - (self._header_bytes() - short)
+        room -= int(rest * min(FEW_POINTS / max(self._header["memory"]["n"], 1), 1))
         return int(len(self._events) * min(room / max(own, 1), 1) * _SPARE)
 
     def to_bytes(self, room: int | None, extra: dict[str, Any]) -> bytes:
@@ -137,7 +151,8 @@ def _from(frame: pd.DataFrame, begin: int | None) -> pd.DataFrame:
     return frame if begin is None else frame[frame["ts"].to_numpy() >= begin]
 
 
-_HEADER_RESERVE: Final = 100_000
+#: For what the header has besides: where the columns are, and what the caller adds.
+_HEADER_RESERVE: Final = 20_000
 _SPARE: Final = 0.97
 #: Most traces need more bytes for an event; the search for the number of events that fit begins there.
 _LEAST_EVENT_BYTES: Final = 1.5
@@ -171,7 +186,7 @@ def _shifted(depth: Ints, lane: Ints) -> Ints:
 
 
 def _add_kinds(
-    writer: PayloadWriter, events: pd.DataFrame, short: Mapping[str, str], order: Ints
+    writer: PayloadWriter, events: pd.DataFrame, short: Mapping[str, str], order: Ints, max_text: int
 ) -> tuple[Ints, dict[str, Any]]:
     """Name and category are sent as one number: the rank of the pair, the most frequent first."""
     name, cat = events["name"].cat, events["cat"].cat
@@ -189,10 +204,14 @@ def _add_kinds(
     writer.add_ints("kind_name", name_id)
     writer.add_ints("kind_cat", cat_id)
     texts = ["", *(str(c) for c in name.categories.tolist())]
-    writer.add_texts("names", [cut(texts[k]) for k in used_names])
-    brief = {k: short[texts[used]] for k, used in enumerate(used_names) if texts[used] in short}
+    used = [texts[k] for k in used_names]
+    steps = [k for k, text in enumerate(used) if text.startswith(STEP_PREFIX)]
+    if max_text == MAX_TEXT:
+        brief = {k: short[text] for k, text in enumerate(used) if text in short}
+    else:
+        used, brief = [short.get(text, text) for text in used], {}
+    writer.add_texts("names", [cut(text, max_text) for text in used])
     cats = ["", *(str(c) for c in cat.categories.tolist())]
-    steps = [k for k, used in enumerate(used_names) if texts[used].startswith(STEP_PREFIX)]
     return kind, {"cats": [cut(cats[k], 100) for k in used_cats], "step_names": steps, "short": brief}
 
 

@@ -67,6 +67,10 @@ class PayloadWriter:
         """Size of the blobs of the columns `names` as they will be written, bytes."""
         return sum(len(blob) for name in names for blob in self._blobs[name])
 
+    def size_of(self, value: Any) -> int:
+        """Size of a JSON `value` as part of the header, bytes."""
+        return len(self._coded(json.dumps(value).encode("ascii")))
+
     def drop(self, *names: str) -> None:
         """Remove the columns `names`."""
         for name in names:

@@ -14,7 +14,7 @@ from sample_traces import gpu_trace
 
 from cudalens.frames import RunInfo, StackTable, Trace, build_events, build_memory
 from cudalens.views.timeline import payload, payload_memory, payload_part
-from cudalens.views.timeline.payload import FLAG_INSTANT, FLAG_LAUNCHED, FLAG_OUTSIDE, MAX_TEXT, pack
+from cudalens.views.timeline.payload import BRIEF_TEXT, FLAG_INSTANT, FLAG_LAUNCHED, FLAG_OUTSIDE, MAX_TEXT, pack
 
 INFO = RunInfo(name="test", source="cpu")
 
@@ -263,7 +263,7 @@ def test_details_are_exact(detailed):
 
 def test_details_beyond_the_budget_are_left_out_and_named(detailed):
     whole = pack(detailed)
-    budget = len(whole) + 100_000 - 10_000
+    budget = len(whole) + payload._HEADER_RESERVE - 10_000
     small = pack(detailed, max_bytes=budget)
     header, columns = read(small)
     assert header["dropped"] == ["external_id"], "24 kB of random ids"
@@ -274,7 +274,7 @@ def test_details_beyond_the_budget_are_left_out_and_named(detailed):
 def test_the_last_whole_steps_are_sent_where_not_all_events_fit(monkeypatch):
     monkeypatch.setattr(payload, "MIN_EVENTS", 10)
     trace = gpu_trace(steps=400)
-    limit = payload._HEADER_RESERVE + len(pack(trace)) // 2
+    limit = payload._HEADER_RESERVE + len(pack(trace)) * 2 // 3
     header, _ = read(pack(trace, max_bytes=limit))
     first = header["first_row"]
     assert 0 < first < len(trace) // 2 + 200
@@ -295,6 +295,22 @@ def test_so_many_events_are_sent_in_any_case(monkeypatch):
     trace = gpu_trace(steps=400)
     header, _ = read(pack(trace, max_bytes=0))
     assert header["n"] in range(50, 101)
+
+
+def test_names_are_cut_where_not_even_the_least_events_fit_with_whole_ones(monkeypatch):
+    monkeypatch.setattr(payload, "MIN_EVENTS", 100)
+    digits = np.random.default_rng(2).integers(0, 10, (2000, 150))
+    names = ["f" + "".join(map(str, row)) for row in digits]
+    times = {"ts": np.arange(2000) * 100, "dur": np.full(2000, 50)}
+    texts = {"name": pd.Categorical(names), "cat": pd.Categorical(["cpu_op"] * 2000)}
+    trace = Trace(INFO, events=build_events(times | texts))
+    limit = payload._HEADER_RESERVE + 8_000
+    blob = pack(trace, max_bytes=limit)
+    header, columns = read(blob)
+    assert len(blob) <= limit
+    assert header["short"] == {}
+    assert columns["names"] == [f"{name[:BRIEF_TEXT]}… [151 characters]" for name in names[-header["n"] :]]
+    assert header["n"] >= 100
 
 
 def test_marks_before_the_first_event_are_left_out():

@@ -71,7 +71,7 @@ def build_syncs(frames: Mapping[str, pd.DataFrame], program: LiveProgram | None 
     if not waits and not len(observed):
         return {"syncs": empty_frame("syncs"), "stacks": stacks}
     matched = match(events, waits, observed)
-    writer = _Rows(tree, observed, stacks, table, program)
+    writer = _Rows(tree, waits, observed, stacks, table, program)
     rows = [
         writer.of_wait(wait, at, gpu_dur)
         for wait, at, gpu_dur in zip(waits, matched, _gpu_durs(events, waits), strict=True)
@@ -198,12 +198,20 @@ class _Rows:
     """Makes rows of the frame."""
 
     def __init__(
-        self, tree: _Tree, observed: pd.DataFrame, stacks: pd.DataFrame, table: StackTable, program: LiveProgram
+        self,
+        tree: _Tree,
+        waits: list[Wait],
+        observed: pd.DataFrame,
+        stacks: pd.DataFrame,
+        table: StackTable,
+        program: LiveProgram,
     ) -> None:
         self._tree, self._table, self._program = tree, table, program
         self._observed = _records(observed)
+        rows = sorted({row for wait in waits for row in (*wait.rows, wait.work) if row >= 0})
+        self._place_of = {row: at for at, row in enumerate(rows)}
         names = ("device", "stream", "num_bytes", "pid", "tid")
-        self._facts = {name: integers(tree.events[name]).data for name in names}
+        self._facts = {name: integers(tree.events[name].array.take(rows)).tolist() for name in names}
         self._recorded = _Recorded(stacks)
 
     def of_wait(self, wait: Wait, number: int, gpu_dur: int | None) -> dict[str, Any]:
@@ -271,7 +279,7 @@ class _Rows:
         }
 
     def _fact(self, name: str, row: int) -> int | None:
-        value = self._facts[name][row]
+        value: int = self._facts[name][self._place_of[row]]
         return value if value >= 0 else None
 
 

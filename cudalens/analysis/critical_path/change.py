@@ -191,5 +191,7 @@ def _leaders(works: Works, group: Ints, fused: Ints) -> Ints:
 
 
 def _scaled(length: Ints, factor: Floats) -> Ints:
-    scaled: Ints = np.where(factor == 1.0, length, np.rint(length * factor).astype(np.int64))
+    changed = np.flatnonzero(factor != 1.0)
+    scaled = length.copy() if len(changed) else length
+    scaled[changed] = np.rint(length[changed] * factor[changed])
     return scaled

@@ -6,7 +6,6 @@ An interval belongs to the innermost running event, or to none between the event
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 import pandas as pd
@@ -38,7 +37,6 @@ class HostLines:
     """Intervals of host threads, thread by thread in order of time; arrays of shape (p,), times in ns.
 
     Attributes:
-        thread: Number of the thread.
         start: Start of the interval.
         end: Its end, which is the start of the thread's next interval.
         owner: Row of the innermost event, -1 between events.
@@ -47,7 +45,6 @@ class HostLines:
         of_row: Number of the thread of each event, -1 for none; shape (n,).
     """
 
-    thread: Ints
     start: Ints
     end: Ints
     owner: Ints
@@ -55,15 +52,14 @@ class HostLines:
     last: Ints
     of_row: Ints
 
-    @cached_property
-    def _keys(self) -> tuple[Moments, Ints]:
-        moments = Moments(self.start)
-        return moments, moments.key(self.thread, self.start)
-
     def at(self, thread: Ints, time: Ints) -> Ints:
         """The interval around each time; of two that meet there the later, at a thread's end its last."""
-        moments, keys = self._keys
-        found: Ints = np.searchsorted(keys, moments.key(thread, time), side="right") - 1
+        found = np.full(len(thread), -1, np.int64)
+        order = np.argsort(thread, kind="stable")
+        for part in np.split(order, np.flatnonzero(run_starts(thread[order]))[1:]):
+            if len(part) and (number := int(thread[part[0]])) >= 0:
+                first, last = int(self.first[number]), int(self.last[number])
+                found[part] = first + np.searchsorted(self.start[first : last + 1], time[part], side="right") - 1
         return found
 
     def offset(self, length: Ints, thread: Ints, time: Ints) -> Ints:
@@ -105,26 +101,26 @@ def _intervals(rows: Ints, start: Ints, stop: Ints, parent: Ints, of_row: Ints) 
 
     At one moment ends come before starts, and inner ends before outer ones; the last one counts.
     """
-    time = np.concatenate([stop[::-1], start])
-    owner = np.concatenate([parent[::-1], rows])
-    thread = np.concatenate([of_row[rows[::-1]], of_row[rows]])
+    # Every array that is no longer used is freed: they are twice as long as the events.
+    time, of_events = np.concatenate([stop[::-1], start]), of_row[rows].astype(np.int32)
+    thread = np.concatenate([of_events[::-1], of_events])
     order = np.argsort(time, kind="stable")
-    order = order[np.argsort(thread[order].astype(np.int32), kind="stable")]
-    time, owner, thread = time[order], owner[order], thread[order]
-    keep = run_ends(time, thread)
-    time, owner, thread = time[keep], owner[keep], thread[keep]
+    order = order[np.argsort(thread[order], kind="stable")]
+    time, thread = time[order], thread[order]
+    kept = np.flatnonzero(run_ends(time, thread))
+    time, thread, order = time[kept], thread[kept], order[kept]
+    owner = np.concatenate([parent[::-1], rows])[order]
+    del order
     is_last = run_ends(thread)
-    keep = run_starts(owner, thread) | is_last
-    time, owner, thread, is_last = time[keep], owner[keep], thread[keep], is_last[keep]
-    body = np.flatnonzero(~is_last)
-    return _lines(thread[body], time[body], time[body + 1], owner[body], of_row)
-
-
-def _lines(thread: Ints, start: Ints, end: Ints, owner: Ints, of_row: Ints) -> HostLines:
+    kept = np.flatnonzero(run_starts(owner, thread) | is_last)
+    time, owner, thread, is_last = time[kept], owner[kept], thread[kept], is_last[kept]
+    del kept
+    body = ~is_last
+    end = time[1:][body[:-1]]
+    time, owner, thread = time[body], owner[body], thread[body]
     # Threads without an interval get no number, so that the numbers stay dense.
-    present, dense = np.unique(thread, return_inverse=True)
     number = np.full(int(of_row.max(initial=-1)) + 2, -1, np.int64)
+    present = np.flatnonzero(np.bincount(thread, minlength=1))
     number[present] = np.arange(len(present))
-    thread = dense.astype(np.int64).reshape(-1)
     first, last = np.flatnonzero(run_starts(thread)), np.flatnonzero(run_ends(thread))
-    return HostLines(thread, start, end, owner, first, last, number[of_row])
+    return HostLines(time, end, owner, first, last, number[of_row])

@@ -16,24 +16,26 @@ MAX_RUNS: Final = 3000
 _FEWEST_COLUMNS: Final = 60
 
 
-def color_codes(events: pd.DataFrame) -> tuple[NDArray[np.int64], list[str]]:
+def color_codes(events: pd.DataFrame) -> tuple[NDArray[np.int16], list[str]]:
     """A colour number for each row, and the colours; the same groups of categories as the live timeline."""
     groups = theme.theme()["groups"]
     number = {group["key"]: k for k, group in enumerate(groups)}
     cats = events["cat"].cat
-    by_cat = np.array([number[theme.group_of(str(c))] for c in cats.categories.tolist()] + [number[theme.GROUP_OTHER]])
+    by_cat = np.array(
+        [number[theme.group_of(str(c))] for c in cats.categories.tolist()] + [number[theme.GROUP_OTHER]], np.int16
+    )
     codes = by_cat[cats.codes.to_numpy()]
     names = events["name"].cat
     is_comm = np.array([theme.group_of("kernel", str(n)) == "comm" for n in names.categories.tolist()] + [False])
     codes[(codes == number["kernel"]) & is_comm[names.codes.to_numpy()]] = number["comm"]
-    return codes.astype(np.int64), [group["color"] for group in groups]
+    return codes, [group["color"] for group in groups]
 
 
 def joined_pixels(
     row: NDArray[np.int64],
     start: NDArray[np.float64],
     dur: NDArray[np.float64],
-    color: NDArray[np.int64],
+    color: NDArray[np.int16],
     num_rows: int,
     max_runs: int = MAX_RUNS,
 ) -> list[tuple[int, float, float, int, int]]:
@@ -53,7 +55,7 @@ def _pixels(
     row: NDArray[np.int64],
     x0: NDArray[np.float64],
     width: NDArray[np.float64],
-    color: NDArray[np.int64],
+    color: NDArray[np.int16],
     shape: tuple[int, int],
 ) -> NDArray[np.int64]:
     """3 * colour + level of each pixel, -1 for idle; shape (rows, columns). Events are sorted shortest first."""

@@ -65,8 +65,10 @@ def timeline_svg(trace: Trace, max_runs: int = MAX_RUNS) -> Node | None:
     shown = np.flatnonzero((lane < len(layout.lanes)) & (dur > 0))
     first_row = np.array([first for first, _, _ in layout.lanes], np.int64)
     row = first_row[lane[shown]] + depth[shown]
+    begin, length = start[shown] / span, dur[shown] / span
+    del start, dur, lane, depth  # of a large trace, hundreds of megabytes
     color, palette = color_codes(events)
-    runs = joined_pixels(row, start[shown] / span, dur[shown] / span, color[shown], layout.num_rows, max_runs)
+    runs = joined_pixels(row, begin, length, color[shown], layout.num_rows, max_runs)
     return _document(trace, layout, runs, palette, span)
 
 

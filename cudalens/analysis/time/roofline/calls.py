@@ -13,7 +13,7 @@ from cudalens.analysis.time.breakdown import enclosing
 from cudalens.analysis.time.groups import numbered, share, sums
 from cudalens.analysis.time.roofline.convolutions import NAMES
 from cudalens.analysis.time.roofline.expected import Expected, expected
-from cudalens.analysis.time.roofline.shapes import Facts, facts, numbers_of
+from cudalens.analysis.time.roofline.shapes import facts, numbers_of
 from cudalens.analysis.time.work import Work
 from cudalens.frames import Trace, categorical, is_category
 from cudalens.frames.column_arrays import Bools, Ints, integers, map_texts, masked, text_column
@@ -40,20 +40,25 @@ class Calls:
         events = trace.events
         self._work = work
         is_op = is_category(events["cat"].array, ("cpu_op",)) & ~events["is_instant"].to_numpy()
-        self._known = self._facts(np.flatnonzero(is_op))
-        self._flops = np.where(integers(events["flops"]) > 0, integers(events["flops"]), self._known["flops"])
-        owner = self._owners(is_op)
+        ops = np.flatnonzero(is_op)
+        group, (dtype, dtypes, num_bytes, flops) = self._facts(ops)
+        recorded = integers(events["flops"].array[ops])
+        has_flops = np.zeros(len(events), bool)
+        has_flops[ops] = (recorded > 0) | (flops[group] > 0)
+        owner = self._owners(is_op, has_flops)
         self.owned = np.flatnonzero(owner >= 0)
         self.rows, self.call = np.unique(owner[self.owned], return_inverse=True)
         taken = (work.end - work.start)[self.owned]
         self.durations = sums(taken, self.call, len(self.rows))
-        dtype, dtypes = self._known["dtype"]
+        at = np.searchsorted(ops, self.rows)
+        group, recorded = group[at], recorded[at]
+        self._num_bytes, self._flops = num_bytes[group], np.where(recorded > 0, recorded, flops[group])
         self._dtype_names = [*dtypes, *_extra(dtypes)]
         self._columns = {
             "device": self._devices(),
             "name": events["name"].array.codes[self.rows],
             "shapes": events["shapes"].array.codes[self.rows],
-            "dtype": self._with_tf32(dtype[self.rows], dtypes),
+            "dtype": self._with_tf32(dtype[group], dtypes),
         }
 
     def _devices(self) -> Ints:
@@ -66,11 +71,11 @@ class Calls:
         specs = self._specs()
         columns = [self._events[name].array for name in ("name", "shapes", "concrete_inputs")]
         group, keys = numbered({**self._columns, "values": columns[2].codes[self.rows]})
-        found: list[Expected | None] = []
-        for device, name, shapes, dtype, values in keys.to_numpy().tolist():
-            texts = [self._text(column, code) for column, code in zip(columns, (name, shapes, values), strict=True)]
-            kind = self._dtype_names[dtype] if dtype >= 0 else None
-            found.append(expected(specs.get(device), texts[0], texts[1], kind, texts[2]))
+        coded = zip(columns, ("name", "shapes", "values"), strict=True)
+        names, shapes, values = (_texts(column, keys[name].to_numpy()) for column, name in coded)
+        dtypes = [self._dtype_names[dtype] if dtype >= 0 else None for dtype in keys["dtype"].tolist()]
+        devices = map(specs.get, keys["device"].tolist())
+        found = list(map(expected, devices, names, shapes, dtypes, values))
         return [found[k] for k in group.tolist()]
 
     def memory_shares(self) -> NDArray[np.float64]:
@@ -78,7 +83,7 @@ class Calls:
         specs = self._specs()
         rates = {device: spec.memory_bandwidth_gbps * pointwise_share(spec) for device, spec in specs.items() if spec}
         rate = np.array([rates.get(device, np.inf) for device in self._columns["device"].tolist()])
-        num_bytes = np.maximum(self._known["num_bytes"][self.rows], 0)
+        num_bytes = np.maximum(self._num_bytes, 0)
         return np.asarray(num_bytes / rate / np.maximum(self.durations, 1), np.float64)
 
     def _specs(self) -> dict[int, DeviceSpec | None]:
@@ -87,43 +92,37 @@ class Calls:
             for device in self._info.devices
         }
 
-    def _facts(self, ops: Ints) -> dict[str, Any]:
-        """The facts of each row of the events, computed once for each combination of name, shapes and dtypes."""
+    def _facts(self, ops: Ints) -> tuple[Ints, tuple[Ints, list[str], Ints, Ints]]:
+        """What is known of operators, by their names, shapes and dtypes.
+
+        Returns:
+            The combination of each of `ops`; of each combination its dtype, the names of dtypes, bytes and operations;
+            -1 is unknown.
+        """
         columns = [self._events[name].array for name in ("name", "shapes", "dtypes", "concrete_inputs")]
         codes = pd.DataFrame({i: column.codes[ops] for i, column in enumerate(columns)})
         # Of other operators the values do not matter, and they differ from call to call.
         is_convolution = map_texts(columns[0][ops], lambda name: NAMES.fullmatch(name) is not None, False)
         codes.loc[~is_convolution, 3] = -1
         group, keys = numbered(dict(codes.items()))
-        found = [facts(*(self._text(c, code) for c, code in zip(columns, row, strict=True))) for row in keys.to_numpy()]
-        return {"dtype": self._dtypes(found, ops, group)} | {
-            name: self._per_row(np.fromiter(numbers_of(found, name), np.int64, len(found)), ops, group)
-            for name in ("num_bytes", "flops")
-        }
-
-    @staticmethod
-    def _text(column: pd.Categorical, code: int) -> Any:
-        return column.categories[code] if code >= 0 else None
-
-    def _per_row(self, values: Ints, ops: Ints, group: Ints) -> Ints:
-        found = np.full(len(self._events), -1, np.int64)
-        found[ops] = values[group]
-        return found
-
-    def _dtypes(self, found: list[Facts], ops: Ints, group: Ints) -> tuple[Ints, list[str]]:
+        texts = (_texts(column, keys[i].to_numpy()) for i, column in enumerate(columns))
+        found = [facts(*row) for row in zip(*texts, strict=True)]
         dtypes = text_column(one.dtype for one in found)
-        return self._per_row(dtypes.codes.astype(np.int64), ops, group), dtypes.categories.tolist()
+        num_bytes, flops = (
+            np.fromiter(numbers_of(found, name), np.int64, len(found)) for name in ("num_bytes", "flops")
+        )
+        return group, (dtypes.codes.astype(np.int64), dtypes.categories.tolist(), num_bytes, flops)
 
-    def _owners(self, is_op: Bools) -> Ints:
+    def _owners(self, is_op: Bools, has_flops: Bools) -> Ints:
         """The operator that each kernel belongs to, -1 for none."""
         launch = self._work.launch
         parent = integers(self._events["parent"])
-        counted, plain = (np.append(enclosing(parent, flags), -1) for flags in (is_op & (self._flops > 0), is_op))
+        counted, plain = (np.append(enclosing(parent, flags), -1) for flags in (has_flops, is_op))
         return np.where(counted[launch] >= 0, counted[launch], plain[launch])
 
     def frame(self) -> pd.DataFrame:
         """A row per group, without ceilings."""
-        events, ops = self._events, self.rows
+        events = self._events
         columns = self._columns
         group, keys = numbered({name: columns[name] for name in ("device", "name", "shapes", "dtype")})
         n, dtypes = len(keys), self._dtype_names
@@ -139,8 +138,8 @@ class Calls:
                 "gpu_ns": gpu_ns,
                 "share_pct": share(gpu_ns, gpu_ns.sum()),
                 "expected_ns": masked(_whole(usual, group, n)),
-                "flops": masked(_whole(self._flops[ops], group, n)),
-                "num_bytes": masked(_whole(self._known["num_bytes"][ops], group, n)),
+                "flops": masked(_whole(self._flops, group, n)),
+                "num_bytes": masked(_whole(self._num_bytes, group, n)),
             }
         )
 
@@ -155,6 +154,16 @@ class Calls:
 
 def _extra(dtypes: list[str]) -> list[str]:
     return [] if "tf32" in dtypes else ["tf32"]
+
+
+def _texts(values: pd.Categorical, codes: Ints) -> list[Any]:
+    """The text of each code; None is missing."""
+    used, place = np.unique(codes[codes >= 0], return_inverse=True)
+    texts = values.categories.take(used).tolist()
+    found: list[Any] = [None] * len(codes)
+    for at, k in zip(np.flatnonzero(codes >= 0).tolist(), place.tolist(), strict=True):
+        found[at] = texts[k]
+    return found
 
 
 def _categories(values: pd.Categorical, codes: Ints) -> pd.Categorical:

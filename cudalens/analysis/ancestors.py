@@ -12,6 +12,8 @@ Bools = NDArray[np.bool_]
 
 #: Generations that are climbed one by one: most trees are no deeper. Deeper ones are climbed by powers of two.
 _STEPS: Final = 16
+#: Rows that look up together, which bounds the memory of a round.
+_PART: Final = 1 << 20
 
 
 def nearest(marked: Bools, parent: Ints) -> Ints:
@@ -22,12 +24,18 @@ def nearest(marked: Bools, parent: Ints) -> Ints:
         parent: Row of the parent or -1, shape (n,). Each round doubles the distance that a row looks up.
     """
     found: Ints = np.where(marked, np.arange(len(parent)), parent)
-    open_ = np.flatnonzero(~marked & (found >= 0))
-    while len(open_):
-        target = found[open_]
-        found[open_] = np.where(marked[target], target, found[target])
-        open_ = open_[(found[open_] >= 0) & ~marked[np.maximum(found[open_], 0)]]
+    rows = np.flatnonzero(~marked & (found >= 0))
+    parts = np.array_split(rows, len(rows) // _PART + 1)
+    while parts:
+        parts = [left for part in parts if len(left := _climbed(part, found, marked))]
     return found
+
+
+def _climbed(rows: Ints, found: Ints, marked: Bools) -> Ints:
+    """Double the distance that `rows` look up, in place; returns those that have not arrived."""
+    target = found[rows]
+    found[rows] = target = np.where(marked[target], target, found[target])
+    return rows[(target >= 0) & ~marked[target]]
 
 
 def nearest_of(rows: Ints, marked: Bools, parent: Ints) -> Ints:

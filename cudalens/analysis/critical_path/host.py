@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from cudalens.frames.column_arrays import Bools, Ints, combined, integers, is_category, run_ends, run_starts
 
@@ -47,7 +48,7 @@ class HostLines:
 
     start: Ints
     end: Ints
-    owner: Ints
+    owner: NDArray[np.int32]
     first: Ints
     last: Ints
     of_row: Ints
@@ -107,14 +108,16 @@ def _intervals(rows: Ints, start: Ints, stop: Ints, parent: Ints, of_row: Ints) 
     order = np.argsort(time, kind="stable")
     order = order[np.argsort(thread[order], kind="stable")]
     time, thread = time[order], thread[order]
-    kept = np.flatnonzero(run_ends(time, thread))
-    time, thread, order = time[kept], thread[kept], order[kept]
-    owner = np.concatenate([parent[::-1], rows])[order]
+    keep = run_ends(time, thread)
+    order = order[keep]
+    owner = np.concatenate([parent[::-1], rows]).astype(np.int32)[order]
     del order
+    time = time[keep]
+    thread = thread[keep]
     is_last = run_ends(thread)
-    kept = np.flatnonzero(run_starts(owner, thread) | is_last)
-    time, owner, thread, is_last = time[kept], owner[kept], thread[kept], is_last[kept]
-    del kept
+    keep = run_starts(owner, thread) | is_last
+    time = time[keep]
+    owner, thread, is_last = owner[keep], thread[keep], is_last[keep]
     body = ~is_last
     end = time[1:][body[:-1]]
     time, owner, thread = time[body], owner[body], thread[body]

@@ -139,7 +139,7 @@ def _host_pieces(graph: DependencyGraph, runs: Sequence[_HostRun]) -> tuple[Ints
     host = graph.host
     first, last = host.at(thread, begin), host.at(thread, end - 1)
     stretch, of = _ranges(first, last - first + 1)
-    owner = host.owner[stretch]
+    owner = host.owner[stretch].astype(np.int64)
     kind = np.where(owner >= 0, HOST, IDLE)
     return kind, owner, np.maximum(host.start[stretch], begin[of]), np.minimum(host.end[stretch], end[of])
 

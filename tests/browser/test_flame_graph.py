@@ -11,7 +11,9 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "unit" / "views"))
 from sample_traces import gpu_trace
 
 from cudalens.analysis import flame_graph
-from cudalens.report import to_html
+from cudalens.report import html, to_html
+from cudalens.views.selection import remember
+from cudalens.views.timeline import payload
 
 pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 
@@ -112,6 +114,32 @@ def test_the_copied_expression_selects_the_same_rows(report, selection):
     rows = np.flatnonzero(trace.events.index.isin(chosen.index))
     assert len(rows)
     assert sorted(rows) == sorted(selected_rows(page))
+
+
+PART_SELECTIONS = {
+    "{ range: [15_000_020, 17_460_000.5] }": {"range": [15_000_020, 17_460_000.5]},
+    "{ names: new Set([cudalensReport.data.header.names.indexOf('aten::mm')]) }": {"names": ["aten::mm"]},
+    "{ event: cudalensReport.data.eventOf(150) }": {"event": 150},
+    "{ event: cudalensReport.data.eventOf(150), range: [0, 15_050_000] }": {"event": 150, "range": [0, 15_050_000]},
+}
+
+
+@pytest.mark.parametrize("chosen", PART_SELECTIONS)
+def test_the_copied_expression_of_a_part_selects_the_rows_of_the_part(report, monkeypatch, chosen):
+    monkeypatch.setattr(payload, "MIN_EVENTS", 60)
+    monkeypatch.setattr(html, "MAX_BYTES", 0)
+    trace = gpu_trace(steps=20)
+    page = report(trace)
+    first_row = page.evaluate("() => cudalensReport.data.header.first_row")
+    assert first_row == 140
+    page.evaluate(f"() => cudalensReport.selection.set({chosen}, 'test')")
+    expression = page.locator(".cl-copy", has_text="Copy pandas").get_attribute("data-text")
+    rows = eval(expression, {"trace": trace}).index
+    remember(trace, PART_SELECTIONS[chosen])
+    in_part = trace.selection.index[trace.selection.index >= first_row]
+    assert len(rows)
+    assert sorted(rows) == sorted(in_part)
+    assert page.locator(".cl-bar-count").text_content() == f"{len(rows)} events of 60 selected"
 
 
 def test_a_range_is_measured(report):

@@ -6,22 +6,22 @@ return new Error(`cudalens payload: ${t}. Save the trace again with the same ver
 8,!0),s=JSON.parse(new TextDecoder().decode(await n([12,r])));if(s.version!==1)throw Mt(`found version ${s.version}, expected 1`);return{header:s,places:ke(s,12+
 r),read:n}}function ke(t,o){let e=new Map,n=o;for(let[r,s]of Object.entries(t.columns)){let a=[];for(let c of"text"in s?[s.text]:s.planes)a.push(c<0?c:[n,c]),c>
 0&&(n+=c);e.set(r,a)}return e}async function Vt({header:t,places:o,read:e},n){let{n:r,signed:s}=t.columns[n],a=o.get(n)??[],c=await Promise.all(a.map(l=>typeof l==
-"number"?-1-l:e(l)));return{n:r,signed:s,planes:c}}async function O(t,o){let{n:e,signed:n,planes:r}=await Vt(t,o);if(r.length>4||n&&r.length===4)return Re(r,e,n);
+"number"?-1-l:e(l)));return{n:r,signed:s,planes:c}}async function H(t,o){let{n:e,signed:n,planes:r}=await Vt(t,o);if(r.length>4||n&&r.length===4)return Ie(r,e,n);
 let s=new Uint32Array(e);if(r.forEach((c,l)=>{if(typeof c=="number"){if(c)for(let f=0;f<e;f++)s[f]|=c<<8*l}else if(l===0)for(let f=0;f<e;f++)s[f]=c[f];else for(let f=0;f<
-e;f++)s[f]|=c[f]<<8*l}),!n)return s;let a=new Int32Array(s.buffer);for(let c=0;c<e;c++)a[c]=s[c]>>>1^-(s[c]&1);return a}function Re(t,o,e){let n=new Float64Array(
+e;f++)s[f]|=c[f]<<8*l}),!n)return s;let a=new Int32Array(s.buffer);for(let c=0;c<e;c++)a[c]=s[c]>>>1^-(s[c]&1);return a}function Ie(t,o,e){let n=new Float64Array(
 o),r=(s,a)=>{let c=t[s]??0;return typeof c=="number"?c:c[a]};for(let s=0;s<o;s++){let a=(r(0,s)|r(1,s)<<8|r(2,s)<<16|r(3,s)<<24)>>>0,c=(r(4,s)|r(5,s)<<8|r(6,s)<<
 16|r(7,s)<<24)>>>0,l=a&1,f=(a>>>1|(c&1)<<31)>>>0;if(!e)n[s]=c*4294967296+a;else{let u=(c>>>1)*4294967296+f;n[s]=l?-u-1:u}}return n}async function Kt(t,o){let{n:e,
 signed:n,planes:r}=await Vt(t,o),s=new BigUint64Array(e),a=new Uint8Array(s.buffer);if(r.forEach((c,l)=>{for(let f=0;f<e;f++)a[8*f+l]=typeof c=="number"?c:c[f]}),
 n)for(let c=0;c<e;c++)s[c]=s[c]>>1n^BigInt.asUintN(64,-(s[c]&1n));return s}async function et({places:t,read:o},e){let[n]=t.get(e);return JSON.parse(new TextDecoder().
 decode(await o(n)))}async function Xt(t){let{devices:o,actions:e}=t.header.memory,n=["ts","device","action","bytes","allocated_bytes","reserved_bytes","event"],r=await Promise.all(
-n.map(d=>O(t,`mem.${d}`))),[s,a,c,l,f,u,i]=r.map(d=>Float64Array.from(d));for(let d=1;d<s.length;d++)s[d]+=s[d-1],i[d]+=i[d-1];for(let d of[f,u])Ie(d,a,o.length);
+n.map(d=>H(t,`mem.${d}`))),[s,a,c,l,f,u,i]=r.map(d=>Float64Array.from(d));for(let d=1;d<s.length;d++)s[d]+=s[d-1],i[d]+=i[d-1];for(let d of[f,u])Re(d,a,o.length);
 return o.map((d,p)=>{let g=[...a.keys()].filter(w=>a[w]===p),h=w=>Float64Array.from(g,m=>w[m]);return{label:d,actions:e,ts:h(s),bytes:h(l),allocated:h(f),reserved:h(
-u),action:h(c),event:h(i)}})}function Ie(t,o,e){let n=new Float64Array(e);for(let r=0;r<t.length;r++){n[o[r]]+=t[r];let s=n[o[r]];t[r]=s===0?Number.NaN:s-1}}async function Yt(t){
+u),action:h(c),event:h(i)}})}function Re(t,o,e){let n=new Float64Array(e);for(let r=0;r<t.length;r++){n[o[r]]+=t[r];let s=n[o[r]];t[r]=s===0?Number.NaN:s-1}}async function Yt(t){
 let{devices:o,gauges:e,reasons:n}=t.header.metrics;return Promise.all(o.map((r,s)=>_e(t,e,{label:r,k:s,reasons:n})))}async function _e(t,o,{label:e,k:n,reasons:r}){
-let s=["ts","slowed_by",...o.map(({column:i})=>i)],[a,c,...l]=await Promise.all(s.map(i=>O(t,`met.${n}.${i}`))),f=Float64Array.from(a);for(let i=1;i<f.length;i++)
+let s=["ts","slowed_by",...o.map(({column:i})=>i)],[a,c,...l]=await Promise.all(s.map(i=>H(t,`met.${n}.${i}`))),f=Float64Array.from(a);for(let i=1;i<f.length;i++)
 f[i]+=f[i-1];let u=o.map(({scale:i},d)=>Float64Array.from(l[d],p=>p===0?Number.NaN:(p-1)/i));return{label:e,ts:f,slowed:c,reasons:r,values:Object.fromEntries(o.
-map(({column:i},d)=>[i,u[d]]))}}async function qt(t,o){for(let{name:e,coding:n}of t.header.details)o.set(e,await(n==="dictionary"?He(t,e):Oe(t,e)))}async function He(t,o){
-let[e,n]=await Promise.all([O(t,`${o}.codes`),et(t,`${o}.values`)]);return r=>e[r]?n[e[r]-1]:null}async function Oe(t,o){let[e,n]=await Promise.all([O(t,`${o}.k\
+map(({column:i},d)=>[i,u[d]]))}}async function qt(t,o){for(let{name:e,coding:n}of t.header.details)o.set(e,await(n==="dictionary"?Oe(t,e):He(t,e)))}async function Oe(t,o){
+let[e,n]=await Promise.all([H(t,`${o}.codes`),et(t,`${o}.values`)]);return r=>e[r]?n[e[r]-1]:null}async function He(t,o){let[e,n]=await Promise.all([H(t,`${o}.k\
 nown`),Kt(t,`${o}.steps`)]);for(let s=1;s<n.length;s++)n[s]+=n[s-1];let r=new Uint32Array(e.length);for(let s=0,a=0;s<e.length;s++)r[s]=e[s]?++a:0;return s=>r[s]?
 String(BigInt.asIntN(64,n[r[s]-1])):null}var L={instant:1,folded:2,outside:4,launched:8,waiting:16};function jt(t,o,e,n,r){let s=new Float64Array(o),a=new Float64Array(o),c=[],l=[],f=()=>{let i=c.pop(),
 d=l[c.length+1],p=(d<0?s[i]:d)+r[i];a[i]=p-s[i],l[c.length]=p},u=0;for(let i of t){l[0]=0;for(let d=u+i.count;u<d;u++){for(let h=e[u];h>0;h--)f();let p=c.length,
@@ -40,7 +40,7 @@ n:s,flags:c,...jt(a,s,e.closed,e.gap,e.tail)},{own:f,parent:u,depth:i}=Zt(l);Ce(
 w=>setTimeout(w,0)).then(()=>qt(o,g));return h.catch(()=>{}),{...l,...Pe(r,e),lane:Ne(a,s),self:f,parent:u,depth:i,launch:Jt(s,c,e.kind,e.launchers,e.launch),...Qt(
 l,e.row_at,e.row_off),memory:d,metrics:p,detail:w=>Object.fromEntries([...g].map(([m,x])=>[m,x(w)])),detailOf:w=>g.get(w)??(()=>null),detailsReady:h}}var to=["c\
 losed","gap","tail","kind","kind_name","kind_cat","flags","launch","launchers","self_at","self_off","row_at","row_off"];async function ze(t){let o=await Promise.
-all(to.map(e=>O(t,e)));return Object.fromEntries(to.map((e,n)=>[e,o[n]]))}function Pe({n:t,cats:o},{kind:e,kind_name:n,kind_cat:r}){let s=new Uint32Array(t),a=o.
+all(to.map(e=>H(t,e)));return Object.fromEntries(to.map((e,n)=>[e,o[n]]))}function Pe({n:t,cats:o},{kind:e,kind_name:n,kind_cat:r}){let s=new Uint32Array(t),a=o.
 length>256?new Uint16Array(t):new Uint8Array(t);for(let c=0;c<t;c++)s[c]=n[e[c]],a[c]=r[e[c]];return{name:s,cat:a}}function Ne(t,o){let e=t.length>65536?new Uint32Array(
 o):new Uint16Array(o),n=0;return t.forEach(({count:r},s)=>{e.fill(s,n,n+r),n+=r}),e}function Ce(t,o,e){let n=0;for(let r=0;r<o.length;r++)n+=o[r],t[n]+=e[r]}var eo="http://www.w3.org/2000/svg";function b(t,o={},...e){let n=document.createElement(t);for(let[r,s]of Object.entries(o))s==null||s===!1||(typeof s=="functi\
 on"?n.addEventListener("click",s):n.setAttribute(r,s===!0?"":String(s)));return n.append(...e.filter(r=>r!=null)),n}function B(t,o){let e=t.getContext("2d",o);if(e===null)throw new Error("this browser cannot draw on a canvas");return e}function V(t,o,e){return[...t.querySelectorAll(
@@ -55,7 +55,7 @@ ight";if(o!==void 0)return o.includes("light")?"light":"dark";let e=document.doc
 -color-scheme: dark)").matches?"dark":"light"}function ro(t){let o=K(),e=()=>{let a=K();a!==o&&(o=a,t(a))},n=new MutationObserver(e),r={attributes:!0,attributeFilter:[
 "data-jp-theme-light","data-vscode-theme-kind","data-theme"]};n.observe(document.body,r),n.observe(document.documentElement,r);let s=[matchMedia("(prefers-color\
 -scheme: dark)"),matchMedia("print")];for(let a of s)a.addEventListener("change",e);return()=>{n.disconnect();for(let a of s)a.removeEventListener("change",e)}}function Ge(t){return t?V(document,`[data-cudalens-static="${CSS.escape(t)}"]`,HTMLElement):[]}function Tt(t,o){let e=Ge(t).map(r=>r.closest(".jp-OutputArea-chi\
-ld")??r),n=e.length>1?e[0].nextElementSibling:null;n instanceof HTMLElement&&n.nextElementSibling===e[1]&&e.push(n);for(let r of e)r.style.display=o?"none":""}function so({start:t,dur:o},e,n){let[r,s]=t[e]<=t[n]?[e,n]:[n,e],a=t[r]+o[r];return a<t[s]?[a,t[s]]:[t[r],Math.max(t[s],t[r]+1)]}function Be(t){return t>=999.5?t.toFixed(0):t.toPrecision(3)}var Ve=[[1e9,"s"],[1e6,"ms"],[1e3,"\xB5s"]],Pr=[[2**40,"TiB"],[2**30,"GiB"],[2**20,"MiB"],[2**10,"K\
+ld")??r),n=e.length>1?e[0].nextElementSibling:null;n instanceof HTMLElement&&n.nextElementSibling===e[1]&&e.push(n);for(let r of e)r.style.display=o?"none":""}function so({start:t,dur:o},e,n){let[r,s]=t[e]<=t[n]?[e,n]:[n,e],a=t[r]+o[r];return a<t[s]?[a,t[s]]:[t[r],Math.max(t[s],t[r]+1)]}function Be(t){return t>=999.5?t.toFixed(0):t.toPrecision(3)}var Ve=[[1e9,"s"],[1e6,"ms"],[1e3,"\xB5s"]],Fr=[[2**40,"TiB"],[2**30,"GiB"],[2**20,"MiB"],[2**10,"K\
 iB"]];function k(t){if(t==null||Number.isNaN(t))return"-";if(t<0)return`-${k(-t)}`;if(t>=1195e8){let o=Math.round(t/1e9);return`${Math.floor(o/60)} min ${o%60} \
 s`}for(let[o,e]of Ve)if(t>=.9995*o)return`${Be(t/o)} ${e}`;return t>=.9995||t===0?`${t.toFixed(0)} ns`:`${Number(t.toPrecision(2))} ns`}function nt(t){return t.toLocaleString("en-US")}var Ke=`
 .cltl { --timeline-bg: #fff; --timeline-text: #1b1f24; position: relative; color: var(--timeline-text); background: var(--timeline-bg);
@@ -123,7 +123,7 @@ max(1,([1,2,5,10].find(l=>l*s>=r*.999)??10)*s),c=[];for(let l=Math.ceil(t/a);l*a
 0?"0":`${(t/e).toFixed(r)} ${n}`}function st(t,o,e,n=0){let r=new Float64Array(t.length),s=new Float64Array(t.length),a=new Uint16Array(t.length),c=0;for(let l of e)
 a[l]=o.has(l)?1:t[l],r[l]=c,c+=a[l]*E+2*St,s[l]=c;return{order:e,tops:r,ends:s,shown:a,pinned:n?s[e[n-1]]:0,total:c}}function $(t,o){let{order:e,tops:n}=t;if(o<
 0||o>=t.total)return-1;let r=0,s=e.length-1;for(;r<s;){let a=r+s+1>>1;n[e[a]]<=o?r=a:s=a-1}return e[r]}function at(t,o,e){return t.tops[o]+St+e*E}function go(t,o){
-let e=$(t,o);if(e<0)return null;let n=Math.floor((o-t.tops[e]-St)/E);return n>=0&&n<t.shown[e]?{lane:e,row:n}:null}var tn=.6;function ct({size:t,layout:o}){return o.pinned<=tn*(t.height-y)?o.pinned:0}function lt(t,o){return o-y<ct(t)?o-y:o-y+t.scroll}function H(t){let{size:o,
+let e=$(t,o);if(e<0)return null;let n=Math.floor((o-t.tops[e]-St)/E);return n>=0&&n<t.shown[e]?{lane:e,row:n}:null}var tn=.6;function ct({size:t,layout:o}){return o.pinned<=tn*(t.height-y)?o.pinned:0}function lt(t,o){return o-y<ct(t)?o-y:o-y+t.scroll}function O(t){let{size:o,
 view:e,layout:n}=t,r=o.width-o.gutter,s=Math.max(1,Math.round(r*o.ratio)),a=(e[1]-e[0])/s,c=Math.round(e[0]/a)*a,l=s/o.ratio/(e[1]-e[0]),f=ct(t),u=p=>o.gutter+(p-
 c)*l,i=(p,g)=>y+g-(n.tops[p]<f?0:t.scroll),d=(p,g)=>i(p,at(n,p,g));return{width:r,pixels:s,w:a,t0:c,t1:c+s*a,scale:l,parts:on(t,f),x:u,y:d,down:i}}function on({
 layout:t,size:o,scroll:e},n){let{order:r,tops:s}=t,a=Math.min(e,Math.max(0,t.total-1))+n,c=e+o.height-y,l=Math.max(0,r.indexOf($(t,a))),f=$(t,c),i={lanes:r.slice(
@@ -142,7 +142,7 @@ e.findIndex(s=>s.key==="comm"):n}function yo(t){let o=2166136261;for(let e=0;e<t
 let[o,e,n]=[1,3,5].map(r=>Number.parseInt(t.slice(r,r+2),16));return[o,e,n]}function nn(t,o,e){let n=mo(o),[r,s,a]=mo(t).map((c,l)=>Math.floor(c+(n[l]-c)*e+.5));
 return[r,s,a]}function rn(t){let[o,e,n]=t.map(r=>r/255).map(r=>r<=.04045?r/12.92:((r+.055)/1.055)**2.4);return .2126*o+.7152*e+.0722*n}var U=S.light.shades.length;
 function bo(t){let o=S[t].shades,e=S.groups.flatMap(n=>o.map(([r,s])=>nn(n.color,r,s)));return{pixels:Uint32Array.from(e,([n,r,s])=>(s<<16|r<<8|n)>>>0),css:e.map(
-n=>`rgb(${n.join(",")})`),ink:e.map(n=>(rn(n)+.05)**2>.05*1.05?"#000000":"#ffffff")}}var R=16,ft=512,Y=65535,sn=.02,vo=88,an=255<<24>>>0,cn=150<<24>>>0;function Ao(t){let{start:o,dur:e,n,header:r}=t,s=new Uint16Array(n),a=[],c=new Float64Array(ft),
+n=>`rgb(${n.join(",")})`),ink:e.map(n=>(rn(n)+.05)**2>.05*1.05?"#000000":"#ffffff")}}var I=16,ft=512,Y=65535,sn=.02,vo=88,an=255<<24>>>0,cn=150<<24>>>0;function Ao(t){let{start:o,dur:e,n,header:r}=t,s=new Uint16Array(n),a=[],c=new Float64Array(ft),
 l=new Int32Array(ft),f=new Map,u=0;for(let i of r.lanes){let d=-1,p=0;c.fill(-1/0);let g=u+i.enclosing;for(let h=u+i.count;u<h;u++){if(u<g&&u>g-i.enclosing){s[u]=
 Y;continue}let w=o[u],m=w+e[u];for(;d>=0&&c[d]<=w;)d--;let x=d;for(;x>=0&&!(c[x]>w&&c[x]>=m);)x--;for(x++;x<ft&&c[x]>w;){if(o[l[x]]<w&&c[x]-w<sn*(m-w)){f.set(l[x],
 w);break}x++}if(x>=ft){s[u]=Y;continue}s[u]=x,c[x]=m,l[x]=u,m>w&&x>d&&(d=x),x>=p&&(p=x+1)}a.push(Math.max(p,1))}return{row:s,heights:a,ends:f}}function ut(t,o,e){
@@ -154,46 +154,46 @@ length-1],p={first:i,laneRow:f,at:new Uint32Array(d),s:new Float64Array(d),e:new
 c;h++){if(l(h))continue;let w=g[f[a[h]]+o.row[h]]++;p.at[w]=h,p.s[w]=r[h],p.e[w]=r[h]+s[h],p.tone[w]=e[h]}for(let[h,w]of o.ends)l(h)||(p.e[ln(p,f[a[h]]+o.row[h],
 h)]=w);for(let h=0;h<d;h++)p.sum[h+1]=p.sum[h]+p.e[h]-p.s[h];return{...p,maxima:fn(p.s,p.e)}}function ln({first:t,at:o},e,n){let r=t[e],s=t[e+1];for(;r<s;){let a=r+
 s>>1;o[a]<n?r=a+1:s=a}return r}function Mo(t){let o=new Uint32Array(t.length+1);for(let e=0;e<t.length;e++)o[e+1]=o[e]+t[e];return o}function fn(t,o){let e=[],n=null;
-for(let r=t.length;r>R;){let s=Math.ceil(r/R),a=new Uint32Array(s);for(let c=0;c<s;c++){let l=-1,f=-1;for(let u=c*R;u<Math.min(r,(c+1)*R);u++){let i=n===null?u:
+for(let r=t.length;r>I;){let s=Math.ceil(r/I),a=new Uint32Array(s);for(let c=0;c<s;c++){let l=-1,f=-1;for(let u=c*I;u<Math.min(r,(c+1)*I);u++){let i=n===null?u:
 n[u];o[i]-t[i]>f&&(f=o[i]-t[i],l=i)}a[c]=l}e.push(a),n=a,r=s}return e}function To(t,o,e){let{s:n,e:r,maxima:s}=t,a=o,c=r[o]-n[o],l=i=>{let d=r[i]-n[i];(d>c||d===
-c&&i<a)&&(c=d,a=i)},f=o,u=e;for(let i=-1;f<u;i++){let d=i<0?null:s[i],p=i+1>=s.length||u-f<=R;for(;f<u&&(p||f%R);)l(d===null?f++:d[f++]);for(;u>f&&u%R;)l(d===null?
---u:d[--u]);f/=R,u/=R}return a}function dt(t,o,e,n){let r=1,s=o;for(;s+r<e&&t[s+r]<n;)s+=r,r*=2;let a=Math.min(e,s+r);for(;s<a;){let c=s+a>>1;t[c]<n?s=c+1:a=c}return s}
-function I(t,o,e){let n=t.first[o],r=dt(t.s,n,t.first[o+1],e);return r>n&&t.e[r-1]>e?r-1:r}function So(t,o,{t0:e,w:n,out:r,base:s,width:a,minWidth:c},l,f){let{s:u,
-e:i,sum:d,tone:p}=t,g=t.first[o+1],h=1/n,w=e+a*n,m=I(t,o,e),x=0;for(;m<g&&u[m]<w&&x<a;){let T=(u[m]-e)*h;T>x&&(x=Math.floor(T));let C=e+x*n;if(i[m]<=C&&u[m]<C){
+c&&i<a)&&(c=d,a=i)},f=o,u=e;for(let i=-1;f<u;i++){let d=i<0?null:s[i],p=i+1>=s.length||u-f<=I;for(;f<u&&(p||f%I);)l(d===null?f++:d[f++]);for(;u>f&&u%I;)l(d===null?
+--u:d[--u]);f/=I,u/=I}return a}function dt(t,o,e,n){let r=1,s=o;for(;s+r<e&&t[s+r]<n;)s+=r,r*=2;let a=Math.min(e,s+r);for(;s<a;){let c=s+a>>1;t[c]<n?s=c+1:a=c}return s}
+function R(t,o,e){let n=t.first[o],r=dt(t.s,n,t.first[o+1],e);return r>n&&t.e[r-1]>e?r-1:r}function So(t,o,{t0:e,w:n,out:r,base:s,width:a,minWidth:c},l,f){let{s:u,
+e:i,sum:d,tone:p}=t,g=t.first[o+1],h=1/n,w=e+a*n,m=R(t,o,e),x=0;for(;m<g&&u[m]<w&&x<a;){let T=(u[m]-e)*h;T>x&&(x=Math.floor(T));let C=e+x*n;if(i[m]<=C&&u[m]<C){
 m++;continue}if(u[m]<=C&&i[m]>=C+n){let tt=(i[m]-e)*h,ot=Math.min(a,Math.max(x+1,Math.floor(tt)));r.fill((l[p[m]]|an)>>>0,s+x,s+ot),tt-T>=c&&f(m,T,tt),tt-T>=4&&
 ot<a&&(r[s+ot-1]=(l[p[m]]|cn)>>>0),x=ot,i[m]<=e+x*n&&m++;continue}let vt=C+n,_=dt(u,m,g,vt);if(_===m){x++;continue}let Ae=Math.max(0,C-u[m])+Math.max(0,i[_-1]-vt),
 Gt=(d[_]-d[m]-Ae)*h,Ee=_-m===1?m:To(t,m,_),Te=vo+(255-vo)*(Gt>1?1:Gt);r[s+x]=(l[p[Ee]]|Math.round(Te)<<24)>>>0,x++,m=i[_-1]>vt?_-1:_}}function ko(t,o,[e,n],r){let{
-s,e:a,sum:c}=t,l=(n-e)/r.length,f=t.first[o+1],u=I(t,o,e);for(let i=0;i<r.length&&u<f;i++){let d=e+i*l,p=dt(s,u,f,d+l);if(p===u&&!(s[u]<d+l))continue;let g=Math.
-max(0,d-s[u])+Math.max(0,a[p-1]-d-l);r[i]+=Math.max(0,c[p]-c[u]-g)/l,u=p>u&&a[p-1]>d+l?p-1:p}}function pt(t,o,e,n){let{s:r,e:s,first:a}=t,c=I(t,o,e);if(c<a[o+1]&&
-r[c]<=e&&s[c]>e&&s[c]-r[c]>=2*n)return t.at[c];let l=I(t,o,e-n),f=dt(r,l,a[o+1],e+n),u=f<a[o+1]&&r[f]<=e+n?f+1:f;return l<u?t.at[To(t,l,u)]:-1}var Io=["device","host"],un=400;function dn(t,o){let e={device:new Float32Array(o),host:new Float32Array(o)},n={device:0,host:0};t.data.header.lanes.forEach((r,s)=>{
-for(let a=t.index.laneRow[s];a<Math.min(t.index.laneRow[s+1],un);a++)ko(t.index,a,t.whole,e[r.kind])});for(let r of Io){for(let s of e[r])s>n[r]&&(n[r]=s);if(n[r]>
+s,e:a,sum:c}=t,l=(n-e)/r.length,f=t.first[o+1],u=R(t,o,e);for(let i=0;i<r.length&&u<f;i++){let d=e+i*l,p=dt(s,u,f,d+l);if(p===u&&!(s[u]<d+l))continue;let g=Math.
+max(0,d-s[u])+Math.max(0,a[p-1]-d-l);r[i]+=Math.max(0,c[p]-c[u]-g)/l,u=p>u&&a[p-1]>d+l?p-1:p}}function pt(t,o,e,n){let{s:r,e:s,first:a}=t,c=R(t,o,e);if(c<a[o+1]&&
+r[c]<=e&&s[c]>e&&s[c]-r[c]>=2*n)return t.at[c];let l=R(t,o,e-n),f=dt(r,l,a[o+1],e+n),u=f<a[o+1]&&r[f]<=e+n?f+1:f;return l<u?t.at[To(t,l,u)]:-1}var Ro=["device","host"],un=400;function dn(t,o){let e={device:new Float32Array(o),host:new Float32Array(o)},n={device:0,host:0};t.data.header.lanes.forEach((r,s)=>{
+for(let a=t.index.laneRow[s];a<Math.min(t.index.laneRow[s+1],un);a++)ko(t.index,a,t.whole,e[r.kind])});for(let r of Ro){for(let s of e[r])s>n[r]&&(n[r]=s);if(n[r]>
 0)for(let s=0;s<o;s++)e[r][s]/=n[r]}return{shares:e,most:n}}function pn(t,o){let e=document.createElement("canvas"),n=Math.max(1,Math.round(o*t.size.ratio));e.width=
-n,e.height=Math.round((v-6)*t.size.ratio);let r=B(e),{shares:s,most:a}=dn(t,n),c=Io.filter(f=>a[f]>0),l=e.height/Math.max(c.length,1);return c.forEach((f,u)=>{r.
-fillStyle=t.tones.css[f==="device"?0:t.hostTone];for(let i=0;i<n;i++){let d=s[f][i]*(l-1);d>0&&r.fillRect(i,(u+1)*l-Math.max(1,d),1,Math.max(1,d))}}),e}function Ro(t,o){
-let{gutter:e,width:n}=t.size;return e+(o-t.whole[0])/(t.whole[1]-t.whole[0])*(n-e)}function Rt(t,o){let{gutter:e,width:n}=t.size;return t.whole[0]+(o-e)/(n-e)*(t.
+n,e.height=Math.round((v-6)*t.size.ratio);let r=B(e),{shares:s,most:a}=dn(t,n),c=Ro.filter(f=>a[f]>0),l=e.height/Math.max(c.length,1);return c.forEach((f,u)=>{r.
+fillStyle=t.tones.css[f==="device"?0:t.hostTone];for(let i=0;i<n;i++){let d=s[f][i]*(l-1);d>0&&r.fillRect(i,(u+1)*l-Math.max(1,d),1,Math.max(1,d))}}),e}function Io(t,o){
+let{gutter:e,width:n}=t.size;return e+(o-t.whole[0])/(t.whole[1]-t.whole[0])*(n-e)}function It(t,o){let{gutter:e,width:n}=t.size;return t.whole[0]+(o-e)/(n-e)*(t.
 whole[1]-t.whole[0])}function _o(t,o,{width:e,t0:n,t1:r}){let{gutter:s,ratio:a}=o.size,c=`${e} ${a} ${o.mode}`;o.overview?.key!==c&&(o.overview={key:c,picture:pn(
-o,e)}),t.fillStyle=o.colors.gutter,t.fillRect(s,0,e,v),t.drawImage(o.overview.picture,s,3,e,v-6);let l=Math.max(s,Ro(o,n)),f=Math.min(s+e,Ro(o,r));t.fillStyle=o.
+o,e)}),t.fillStyle=o.colors.gutter,t.fillRect(s,0,e,v),t.drawImage(o.overview.picture,s,3,e,v-6);let l=Math.max(s,Io(o,n)),f=Math.min(s+e,Io(o,r));t.fillStyle=o.
 colors.bg,t.globalAlpha=.65,t.fillRect(s,0,l-s,v),t.fillRect(f,0,s+e-f,v),t.globalAlpha=1,t.strokeStyle=o.colors.muted,t.lineWidth=1;let u=Math.max(3,f-l);t.strokeRect(
-Math.min(l,s+e-u)+.5,.5,u-1,v-1)}var It=80;function Oo(t){let o=new Uint32Array(t.n+1);for(let r=0;r<t.n;r++)t.launch[r]>=0&&o[t.launch[r]+1]++;for(let r=0;r<t.n;r++)o[r+1]+=o[r];let e=new Uint32Array(
-o[t.n]),n=o.slice(0,-1);for(let r=0;r<t.n;r++)t.launch[r]>=0&&(e[n[t.launch[r]]++]=r);return{first:o,work:e}}function _t(t,o,e=It){if(t.data.launch[o]>=0)return[
+Math.min(l,s+e-u)+.5,.5,u-1,v-1)}var Rt=80;function Ho(t){let o=new Uint32Array(t.n+1);for(let r=0;r<t.n;r++)t.launch[r]>=0&&o[t.launch[r]+1]++;for(let r=0;r<t.n;r++)o[r+1]+=o[r];let e=new Uint32Array(
+o[t.n]),n=o.slice(0,-1);for(let r=0;r<t.n;r++)t.launch[r]>=0&&(e[n[t.launch[r]]++]=r);return{first:o,work:e}}function _t(t,o,e=Rt){if(t.data.launch[o]>=0)return[
 o];let{first:n,work:r}=t.launches;return[...r.subarray(n[o],Math.min(n[o+1],n[o]+e))]}function Lo(t,o,e){let n=new Set;for(let r of[o.hover,o.focused,o.selected])
-if(r!==null)for(let s of _t(o,r))n.add(s);t.globalAlpha=.45;for(let r of hn(o,e)){let s=o.data.start[o.data.launch[r]];!n.has(r)&&s>=e.t0&&s<=e.t1&&Ho(t,o,e,r,1)}
-t.globalAlpha=1;for(let r of n)Ho(t,o,e,r,1.8)}function hn(t,o){let{index:e,data:n}=t,r=[],s=0;for(let a of o.parts.flatMap(({lanes:c})=>c))if(n.header.lanes[a].
-kind==="device")for(let c=0;c<t.layout.shown[a];c++){let l=e.laneRow[a]+c;for(let f=I(e,l,o.t0);f<e.first[l+1]&&e.s[f]<o.t1;f++){if(s++>4*It)return[];if(n.launch[e.
-at[f]]>=0&&r.push(e.at[f])>It)return[]}}return r}function Ho(t,o,e,n,r){let s=F(o,e,o.data.launch[n])??gn(o,e,o.data.launch[n]),a=F(o,e,n);if(s===null||a===null)
+if(r!==null)for(let s of _t(o,r))n.add(s);t.globalAlpha=.45;for(let r of hn(o,e)){let s=o.data.start[o.data.launch[r]];!n.has(r)&&s>=e.t0&&s<=e.t1&&Oo(t,o,e,r,1)}
+t.globalAlpha=1;for(let r of n)Oo(t,o,e,r,1.8)}function hn(t,o){let{index:e,data:n}=t,r=[],s=0;for(let a of o.parts.flatMap(({lanes:c})=>c))if(n.header.lanes[a].
+kind==="device")for(let c=0;c<t.layout.shown[a];c++){let l=e.laneRow[a]+c;for(let f=R(e,l,o.t0);f<e.first[l+1]&&e.s[f]<o.t1;f++){if(s++>4*Rt)return[];if(n.launch[e.
+at[f]]>=0&&r.push(e.at[f])>Rt)return[]}}return r}function Oo(t,o,e,n,r){let s=F(o,e,o.data.launch[n])??gn(o,e,o.data.launch[n]),a=F(o,e,n);if(s===null||a===null)
 return;let c=a.y>s.y,l=s.x+Math.min(s.width/2,12),f=s.y+(c?E-1:0),u=a.y+(c?0:E-1),i=Math.min(60,Math.abs(u-f)/2+8)*(c?1:-1);t.strokeStyle=o.colors.arrow,t.fillStyle=
 o.colors.arrow,t.lineWidth=r,t.beginPath(),t.moveTo(l,f),t.bezierCurveTo(l,f+i,a.x,u-i,a.x,u),t.stroke();let d=c?-6:6;t.beginPath(),t.moveTo(a.x,u),t.lineTo(a.x-
 3.5,u+d),t.lineTo(a.x+3.5,u+d),t.fill()}function gn(t,o,e){let n=e;for(;n>=0&&t.rows.row[n]>=t.layout.shown[t.data.lane[n]];)n=t.data.parent[n];let r=n<0?null:F(
 t,o,n);return r&&{x:o.x(t.data.start[e]),y:r.y,width:1}}function $o(t,o){let e=document.createElement("canvas");return{canvas:t,context:B(t,{alpha:!1}),stripCanvas:e,stripContext:B(e),strip:null,labels:new Array(o.header.
 names.length)}}function zo(t,o,e){let{stripCanvas:n,stripContext:r}=t;if(t.strip===null||n.width<o||n.height<e){n.width=o,n.height=Math.max(e,n.height);let s=r.
-createImageData(o,n.height);t.strip={image:s,pixels:new Uint32Array(s.data.buffer)}}return t.strip}var Ht="#e5484d";function Po(t){let o=[0];for(let e of t.header.lanes)o.push(o[o.length-1]+e.count);return(t.header.races??[]).map(e=>({...e,event:wn(t,e,o)}))}
+createImageData(o,n.height);t.strip={image:s,pixels:new Uint32Array(s.data.buffer)}}return t.strip}var Ot="#e5484d";function Po(t){let o=[0];for(let e of t.header.lanes)o.push(o[o.length-1]+e.count);return(t.header.races??[]).map(e=>({...e,event:wn(t,e,o)}))}
 function wn(t,{lane:o,at:e,dur:n},r){if(o<0)return-1;for(let s=r[o];s<r[o+1];s++)if(t.start[s]===e&&t.dur[s]===n)return s;return-1}function No(t,o,{x:e,t0:n,t1:r}){
-t.fillStyle=Ht;for(let{at:s}of o.races){if(s<n||s>r)continue;let a=Math.round(e(s));t.fillRect(a,y-14,1.5,14),t.beginPath(),t.moveTo(a,y-14),t.lineTo(a+9,y-10.5),
-t.lineTo(a,y-7),t.fill()}}var Ot="#d55e00",Co=8;function Fo(t){let o=t.header.syncs??[];if(!o.length)return[];let e=[0];for(let r of t.header.lanes)e.push(e[e.length-1]+r.count);let n=new Map(
+t.fillStyle=Ot;for(let{at:s}of o.races){if(s<n||s>r)continue;let a=Math.round(e(s));t.fillRect(a,y-14,1.5,14),t.beginPath(),t.moveTo(a,y-14),t.lineTo(a+9,y-10.5),
+t.lineTo(a,y-7),t.fill()}}var Ht="#d55e00",Co=8;function Fo(t){let o=t.header.syncs??[];if(!o.length)return[];let e=[0];for(let r of t.header.lanes)e.push(e[e.length-1]+r.count);let n=new Map(
 o.map(r=>[`${r.lane} ${r.at} ${r.dur}`,-1]));for(let r of new Set(o.map(s=>s.lane)))for(let s=e[r];s<e[r+1];s++){let a=`${r} ${t.start[s]} ${t.dur[s]}`;n.has(a)&&
-n.set(a,s)}return o.map(r=>({...r,event:n.get(`${r.lane} ${r.at} ${r.dur}`)??-1}))}function Uo(t,o,{x:e,t0:n,t1:r}){t.fillStyle=Ot;for(let{at:s,dur:a}of o.syncs){
+n.set(a,s)}return o.map(r=>({...r,event:n.get(`${r.lane} ${r.at} ${r.dur}`)??-1}))}function Uo(t,o,{x:e,t0:n,t1:r}){t.fillStyle=Ht;for(let{at:s,dur:a}of o.syncs){
 if(s+a<n||s>r)continue;let c=Math.round(e(s));t.fillRect(c,y-Co/2,Math.max(1.5,e(s+a)-c),Co/2)}}var mn=4e3;function Do(t,o,e){let n=Ao(o),r=Eo(o),s=po(rt(o,!0)),a=it(o,n,r),c=fo(t),l=new Set(o.header.lanes.flatMap((u,i)=>u.is_idle?[i]:[])),f=o.header.lanes.
-map((u,i)=>i);return{data:o,options:e,dom:c,painter:$o(c.canvas,o),rows:n,tone:r,hostTone:xn(o,a),whole:s,extent:rt(o),view:[...s],index:a,launches:Oo(o),collapsed:l,
+map((u,i)=>i);return{data:o,options:e,dom:c,painter:$o(c.canvas,o),rows:n,tone:r,hostTone:xn(o,a),whole:s,extent:rt(o),view:[...s],index:a,launches:Ho(o),collapsed:l,
 order:f,pinned:new Set,filters:new Map,lanesPanel:null,layout:st(n.heights,l,f),steps:yn(o),races:Po(o),syncs:Fo(o),marks:[],chosen:null,names:null,search:null,
 range:null,selected:null,focused:null,hover:null,hasFocus:!1,focusLane:-1,isArmed:!1,drag:null,held:new Set,pointerX:null,scroll:0,size:{width:0,height:0,gutter:150,
 ratio:1},...Lt(e.theme??"light"),overview:null,lowerNames:null,script:[],pending:0,beforeFrame:null,isGone:!1,isReleased:!1,cleanups:[]}}function Lt(t){let o=S[t],
@@ -203,14 +203,14 @@ findIndex(({kind:s,count:a})=>s==="host"&&a>0);return r<0?0:n[o[e[r]]]}function 
 t.n;n++)o.has(t.name[n])&&t.header.lanes[t.lane[n]].kind==="host"&&e.push({t0:t.start[n],t1:t.start[n]+t.dur[n]});return e.length>mn?[]:e.sort((n,r)=>n.t0-r.t0)}var bn=4,vn={gutter:"pointer",ruler:"col-resize",overview:"ew-resize"};function Mn(t,o){let e=t.getBoundingClientRect();return[o.clientX-e.left,o.clientY-e.top]}
 function ht(t,o,e){return o<t.size.gutter?e<y?"corner":"gutter":e<v?"overview":e<y?"ruler":"plot"}function Go(t,o){let{canvas:e}=t.dom,n=r=>Mn(e,r);M(t,e,"point\
 erdown",r=>{if(r.button!==0)return;let[s,a]=n(r),c=ht(t,s,a);t.isArmed=!0,e.focus({preventScroll:!0}),e.setPointerCapture(r.pointerId);let l=c==="ruler"||c==="p\
-lot"&&r.shiftKey?"range":c;t.drag={kind:l,x:s,y:a,view:[...t.view],scroll:t.scroll,moved:!1,from:o.timeAt(s)},l==="overview"&&o.centre(Rt(t,s))}),M(t,e,"pointer\
+lot"&&r.shiftKey?"range":c;t.drag={kind:l,x:s,y:a,view:[...t.view],scroll:t.scroll,moved:!1,from:o.timeAt(s)},l==="overview"&&o.centre(It(t,s))}),M(t,e,"pointer\
 move",r=>{let[s,a]=n(r);if(t.drag===null){let c=ht(t,s,a);e.style.cursor=vn[c]??"default",c==="plot"?o.hover(s,a):o.leave()}else An(t,o,s,a)}),M(t,e,"pointerup",
 r=>{let[s,a]=n(r),{drag:c}=t;t.drag=null,e.style.cursor="default",c!==null&&(c.kind==="range"&&c.moved?o.finishRange():c.kind==="gutter"?c.moved?o.dropLane(c.y,
 a):o.toggleLane(a):!c.moved&&c.kind==="range"&&!o.measureTo(s,a)?o.clearRange():!c.moved&&c.kind==="plot"&&o.click(s,a))}),M(t,e,"pointercancel",()=>{t.drag=null}),
 M(t,e,"pointerleave",()=>{t.isArmed=t.drag!==null,o.leave()}),M(t,e,"dblclick",r=>{let[s,a]=n(r);ht(t,s,a)==="plot"?o.zoomToEventAt(s,a):ht(t,s,a)!=="gutter"&&o.
 fit()}),M(t,e,"wheel",r=>En(t,o,r,n(r)),{passive:!1})}function An(t,o,e,n){let{drag:r}=t;if(r!==null&&!(!r.moved&&Math.hypot(e-r.x,n-r.y)<bn))if(r.moved=!0,r.kind===
 "plot"){t.dom.canvas.style.cursor="grabbing";let s=(r.view[1]-r.view[0])/(t.size.width-t.size.gutter),a=(e-r.x)*s;o.show([r.view[0]-a,r.view[1]-a]),t.dom.frame.
-scrollTop=r.scroll-(n-r.y)}else r.kind==="range"?o.dragRange(r.from,o.timeAt(Math.min(Math.max(e,t.size.gutter),t.size.width))):r.kind==="overview"&&o.centre(Rt(
+scrollTop=r.scroll-(n-r.y)}else r.kind==="range"?o.dragRange(r.from,o.timeAt(Math.min(Math.max(e,t.size.gutter),t.size.width))):r.kind==="overview"&&o.centre(It(
 t,e))}function En(t,o,e,[n]){let r=e.deltaMode===1?16:e.deltaMode===2?400:1,[s,a]=[e.deltaX*r,e.deltaY*r],c=e.ctrlKey||e.metaKey;if(!c&&!t.isArmed)return;e.preventDefault();
 let l=e.shiftKey&&s===0?a:s;!c&&(e.shiftKey||Math.abs(s)>Math.abs(a))?o.pan(l):o.zoom(Math.exp(Math.min(Math.max(a,-200),200)*(c&&Math.abs(a)<30?.01:.0022)),n)}
 var $t={w:[1,0],s:[-1,0],a:[0,-1],d:[0,1]},Wo={ArrowLeft:"left",ArrowRight:"right",ArrowUp:"up",ArrowDown:"down"};function Bo(t,o){let{canvas:e,search:n}=t.dom;
@@ -228,12 +228,12 @@ range:f}=o;f!==null&&f[1]>r&&f[0]<s&&Sn(t,o,f,e)}function Sn(t,o,e,{x:n,width:r}
 gutter:n,height:r}=o.size;t.fillStyle=o.colors.gutter,t.fillRect(0,0,n,r),t.textAlign="left";for(let s of e.parts){t.save(),t.beginPath(),t.rect(0,s.top,n-1,s.bottom-
 s.top),t.clip(),Pt(t,o,e,s,0);for(let a of s.lanes)kn(t,o,e,s,a);t.restore()}t.fillStyle=o.colors.line,t.fillRect(n-1,0,1,r),t.fillRect(0,y-1,n,1);for(let{bottom:s}of e.
 parts.slice(1))t.fillRect(0,s-2,o.size.width,2)}function kn(t,o,e,n,r){let{layout:s,colors:a,size:c}=o,l=o.rows.heights[r]>1,f=E/2+4,u=e.down(r,s.tops[r])+f,i=e.
-down(r,s.ends[r])-f,d=Math.round(Math.min(Math.max(u,n.top+f),i));t.fillStyle=a.muted,l&&In(t,12,d,o.collapsed.has(r)),t.fillStyle=r===o.focusLane&&o.hasFocus?a.
-accent:a.text,t.fillText(_n(t,Rn(o,r),c.gutter-32),22,d)}function Rn({data:t,filters:o},e){let{label:n}=t.header.lanes[e];return o.has(e)?`${n} (${o.get(e)?.text}\
-)`:n}function In(t,o,e,n){let r=n?[[-2.5,-4],[3,0],[-2.5,4]]:[[-4,-2.5],[4,-2.5],[0,3]];t.beginPath();for(let[s,a]of r)t.lineTo(o+s,e+a);t.fill()}function _n(t,o,e){
+down(r,s.ends[r])-f,d=Math.round(Math.min(Math.max(u,n.top+f),i));t.fillStyle=a.muted,l&&Rn(t,12,d,o.collapsed.has(r)),t.fillStyle=r===o.focusLane&&o.hasFocus?a.
+accent:a.text,t.fillText(_n(t,In(o,r),c.gutter-32),22,d)}function In({data:t,filters:o},e){let{label:n}=t.header.lanes[e];return o.has(e)?`${n} (${o.get(e)?.text}\
+)`:n}function Rn(t,o,e,n){let r=n?[[-2.5,-4],[3,0],[-2.5,4]]:[[-4,-2.5],[4,-2.5],[0,3]];t.beginPath();for(let[s,a]of r)t.lineTo(o+s,e+a);t.fill()}function _n(t,o,e){
 let n=o.slice(0,100);if(n===o&&t.measureText(n).width<=e)return n;for(;n.length>1&&t.measureText(`${n}\u2026`).width>e;)n=n.slice(0,-1);return`${n}\u2026`}function Pt(t,o,{
-down:e},{lanes:n},r){t.fillStyle=o.colors.lineSoft;for(let s of n)t.fillRect(r,Math.round(e(s,o.layout.ends[s]))-1,o.size.width-r,1)}var Hn=5,Xo=24;function Yo(t,o,{x:e,t0:n,t1:r}){let{gutter:s,width:a,height:c}=o.size;t.fillStyle=o.colors.accent,t.textAlign="left";for(let{at:l,dur:f,note:u}of o.
-marks){if(l+f<n||l>r)continue;let i=Math.max(s,Math.round(e(l))),d=Math.min(a,Math.max(i+2,e(l+f)));t.fillRect(i,v,d-i,Hn),t.globalAlpha=.5,l>=n&&t.fillRect(i,v,
+down:e},{lanes:n},r){t.fillStyle=o.colors.lineSoft;for(let s of n)t.fillRect(r,Math.round(e(s,o.layout.ends[s]))-1,o.size.width-r,1)}var On=5,Xo=24;function Yo(t,o,{x:e,t0:n,t1:r}){let{gutter:s,width:a,height:c}=o.size;t.fillStyle=o.colors.accent,t.textAlign="left";for(let{at:l,dur:f,note:u}of o.
+marks){if(l+f<n||l>r)continue;let i=Math.max(s,Math.round(e(l))),d=Math.min(a,Math.max(i+2,e(l+f)));t.fillRect(i,v,d-i,On),t.globalAlpha=.5,l>=n&&t.fillRect(i,v,
 1,c-v),t.globalAlpha=1;let p=u.length>Xo?`${u.slice(0,Xo)}\u2026`:u;if(!p)continue;let g=t.measureText(p).width+8,h=Math.min(i,a-g);t.fillRect(h,v,g,y-v-9),t.fillStyle=
 o.colors.bg,t.fillText(p,h+4,v+(y-v-9)/2+.5),t.fillStyle=o.colors.accent}}function qo({data:t,races:o},e){let{names:n,cats:r,lanes:s}=t.header,c=s[t.lane[e]].kind==="host"&&t.self[e]!==t.dur[e]?`, self ${k(t.self[e])}`:"",l=[n[t.name[e]].
 slice(0,400)||"(no name)"],f=Nt(t,e),u=t.name[e+s[t.lane[e]].enclosing-1];f&&l.push(`${f}, the innermost: ${n[u].slice(0,200)}`),l.push(t.flags[e]&L.instant?"in\
@@ -243,8 +243,8 @@ header.lanes[t.lane[o]],n=o===0||t.lane[o-1]!==t.lane[o];return e>1&&n?`${e} enc
 name[o]].slice(0,200)||"no name",n[t.cat[o]]||"no category"];return s.push(t.flags[o]&L.instant?"an instant":`lasts ${k(t.dur[o])}`),s.push(`starts at ${k(t.start[o])}`,
 `on ${r[t.lane[o]].label}`),t.launch[o]>=0&&s.push(`launched by ${e[t.name[t.launch[o]]].slice(0,100)}`),s.join(", ")}function jo(t){return t.slice(0,300).replace(
 /^void /,"").replaceAll("(anonymous namespace)::","").replaceAll("at::native::","")||t.slice(0,300)}function Zo(t){return t.replace(/^(aten|prims|c10d|autograd::engine::evaluate_function): ?:?|^nn\.Module: |^.{1,200}?\(\d+\): /,
-"")||t}var On=[[1e9,"s",9],[1e6,"ms",6],[1e3,"\xB5s",3]];function Ln(t){let[o,e,n]=On.find(([r])=>Math.abs(t)>=r)??[1,"ns",0];return`${(t/o).toFixed(n)} ${e}`}var $n='11px system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", Arial, sans-serif',zn=28;function Jo(t){let{painter:o,size:e,colors:n}=t,r=o.context;
-r.setTransform(e.ratio,0,0,e.ratio,0,0),r.font=$n,r.textBaseline="middle",r.fillStyle=n.bg,r.fillRect(0,0,e.width,e.height);let s=H(t);for(let a of s.parts)Pn(r,
+"")||t}var Hn=[[1e9,"s",9],[1e6,"ms",6],[1e3,"\xB5s",3]];function Ln(t){let[o,e,n]=Hn.find(([r])=>Math.abs(t)>=r)??[1,"ns",0];return`${(t/o).toFixed(n)} ${e}`}var $n='11px system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", Arial, sans-serif',zn=28;function Jo(t){let{painter:o,size:e,colors:n}=t,r=o.context;
+r.setTransform(e.ratio,0,0,e.ratio,0,0),r.font=$n,r.textBaseline="middle",r.fillStyle=n.bg,r.fillRect(0,0,e.width,e.height);let s=O(t);for(let a of s.parts)Pn(r,
 t,s,a);Kn(r,t,s),Vo(r,t,s),Yo(r,t,s),Uo(r,t,s),No(r,t,s),_o(r,t,s),Ko(r,t,s)}function Pn(t,o,e,n){let{gutter:r}=o.size;t.save(),t.beginPath(),t.rect(r,n.top,e.width,
 n.bottom-n.top),t.clip(),Nn(t,o,e),Pt(t,o,e,n,r),Cn(t,o,e,n),Vn(t,o,e),Lo(t,o,e),t.restore()}function Nn(t,o,{x:e,t0:n,t1:r}){t.fillStyle=o.colors.band,t.globalAlpha=
 o.colors.bandAlpha,o.steps.forEach((s,a)=>{a%2===0&&s.t1>n&&s.t0<r&&t.fillRect(e(s.t0),y,Math.max(1,e(s.t1)-e(s.t0)),o.size.height)}),t.globalAlpha=1}function Cn(t,o,e,n){
@@ -259,7 +259,7 @@ name[a],p);g&&(t.fillStyle=i?o.colors.muted:o.tones.ink[c],t.fillText(g,Math.rou
 Bn(t,o.data.header,e);if(r[e]=s,s.width<=n)return s.text;if(s.shortWidth<=n)return s.short;let a=Math.floor(s.short.length*n/s.shortWidth);for(;a>=2&&Gn(t,s,a)>
 n;)a--;return a<2?"":`${s.short.slice(0,a)}\u2026`}function Gn(t,o,e){return o.cuts[e]??=t.measureText(`${o.short.slice(0,e)}\u2026`).width,o.cuts[e]}function Bn(t,o,e){
 let n=o.short[e],r=n??jo(o.names[e]),s=n??Zo(r);return{text:r,short:s,cuts:[],width:t.measureText(r).width,shortWidth:t.measureText(s).width}}function Vn(t,o,e){
-for(let{event:n}of o.syncs)n>=0&&q(t,o,e,n,Ot,1.5);for(let{event:n}of o.races)n>=0&&q(t,o,e,n,Ht,2.5);o.hover!==null&&o.hover!==o.selected&&q(t,o,e,o.hover,o.colors.
+for(let{event:n}of o.syncs)n>=0&&q(t,o,e,n,Ht,1.5);for(let{event:n}of o.races)n>=0&&q(t,o,e,n,Ot,2.5);o.hover!==null&&o.hover!==o.selected&&q(t,o,e,o.hover,o.colors.
 text,1),o.selected!==null&&q(t,o,e,o.selected,o.colors.accent,2.5),o.focused!==null&&o.focused!==o.selected&&o.hasFocus&&q(t,o,e,o.focused,o.colors.text,2,[4,2])}
 function q(t,o,e,n,r,s,a=[]){let c=F(o,e,n);if(c===null)return;t.strokeStyle=r,t.lineWidth=s,t.setLineDash(a);let l=Math.max(c.x,o.size.gutter-4);t.strokeRect(l,
 c.y,Math.max(2,Math.min(c.x+c.width,o.size.width+4)-l),E-1),t.setLineDash([])}function Kn(t,o,{x:e,width:n}){if(o.range===null)return;let{gutter:r,height:s}=o.size,
@@ -281,12 +281,12 @@ index:it(o,t.rows,t.tone,a)}}A(t)}function Ct(t){let{rows:o,collapsed:e,order:n,
 null;let c=ut(n,t.rows,o),[l,f]=[n.start[c],n.start[c]+n.dur[c]],u=n.lane[c];t.rows.row[c]>=a.shown[u]&&t.collapsed.delete(u)&&Ct(t);let i=at(t.layout,u,t.rows.
 row[c]),d=t.size.height-y,p=ct(t),g=i<p;!g&&i<t.scroll+p?s.frame.scrollTop=i-p-8:!g&&i+E>t.scroll+d&&(s.frame.scrollTop=i+E+8-d);let h=r[1]-r[0],w=h/(t.size.width-
 t.size.gutter);e?z(t,oe(l,f,4)):f-l<3*w?z(t,oe(l,f,30)):(f<r[0]+h*.02||l>r[1]-h*.02)&&z(t,[(l+f-h)/2,(l+f+h)/2]),A(t)}function oe(t,o,e){let n=o>t?(o-t)*e/2:500;
-return[(t+o)/2-n,(t+o)/2+n]}function j(t,o){o<0||(t.focused=o,t.focusLane=t.data.lane[o],t.dom.spoken.textContent=gt(t.data,o),N(t,o))}function Xn(t,o){let e=t.index.laneRow[t.data.lane[o]]+t.rows.row[o],n=I(t.index,e,t.data.start[o]);for(;n<t.index.first[e+1]&&t.index.at[n]!==o;)n++;return{r:e,
+return[(t+o)/2-n,(t+o)/2+n]}function j(t,o){o<0||(t.focused=o,t.focusLane=t.data.lane[o],t.dom.spoken.textContent=gt(t.data,o),N(t,o))}function Xn(t,o){let e=t.index.laneRow[t.data.lane[o]]+t.rows.row[o],n=R(t.index,e,t.data.start[o]);for(;n<t.index.first[e+1]&&t.index.at[n]!==o;)n++;return{r:e,
 p:n}}function ne(t,o,e){let n=ut(t.data,t.rows,o);if(e==="left"||e==="right"){let{r:c,p:l}=Xn(t,n),f=e==="left"?l-1:l+1;return f>=t.index.first[c]&&f<t.index.first[c+
 1]?t.index.at[f]:n}let r=t.data.lane[n],s=t.rows.row[n]+(e==="up"?-1:1),a=t.data.start[n]+t.data.dur[n]/2;if(s>=0&&s<t.layout.shown[r]){let c=e==="up"?t.data.start[n]:
 a,l=Ft(t,r,s,c,e==="up"?0:t.data.dur[n]/2);if(l>=0)return l}return Yn(t,r,e==="up"?-1:1,a)??n}function Yn(t,o,e,n){let{order:r}=t.layout;for(let s=r.indexOf(o)+
 e;s>=0&&s<r.length;s+=e){let a=Ft(t,r[s],0,n,1/0);if(a>=0)return a}return null}function Ft(t,o,e,n,r){let{index:s}=t,a=s.laneRow[o]+e,c=pt(s,a,n,0);if(c>=0)return c;
-let l=I(s,a,n),f=-1,u=r;for(let i of[l-1,l]){if(i<s.first[a]||i>=s.first[a+1])continue;let d=Math.max(s.s[i]-n,n-s.e[i],0);d<=u&&(f=s.at[i],u=d)}return f}function re(t,o){
+let l=R(s,a,n),f=-1,u=r;for(let i of[l-1,l]){if(i<s.first[a]||i>=s.first[a+1])continue;let d=Math.max(s.s[i]-n,n-s.e[i],0);d<=u&&(f=s.at[i],u=d)}return f}function re(t,o){
 return t.data.launch[o]>=0?t.data.launch[o]:_t(t,o,1)[0]??o}function se(t,o){let e=(t.view[0]+t.view[1])/2;for(let n of o){let r=Ft(t,n,0,e,1/0);if(r>=0)return r}
 return-1}function ae(t,o){if(!o.trim())return null;let e=Ut(t,o),n=0;for(let r=0;r<t.data.n;r++)n+=e[t.data.name[r]];return{isHit:e,count:n,at:-1}}function Ut(t,o){
 let e=o.trim().toLowerCase();return t.lowerNames??=t.data.header.names.map(n=>n.toLowerCase()),Uint8Array.from(t.lowerNames,n=>+n.includes(e))}function ce({data:t,
@@ -306,11 +306,11 @@ t,$(t.layout,lt(t,o))),dropLane(o,e){let[n,r]=[o,e].map(s=>$(t.layout,lt(t,s)));
 let o=t.focused??t.selected;o!==null&&N(t,o,!0)},toggleFocusLane:()=>Z(t,ie(t)),pinFocusLane:()=>mt(t,ie(t)),arrow(o){t.focused!==null?j(t,ne(t,t.focused,o)):o===
 "left"||o==="right"?xt(t,(o==="left"?-1:1)*80):t.dom.frame.scrollBy(0,(o==="up"?-2:2)*E)},enter(){let{focused:o}=t;o===null?j(t,se(t,we(t))):ge(t,o)},follow(){t.
 focused!==null&&j(t,re(t,t.focused))},escape:()=>or(t),search:o=>bt(t,o),nextMatch:o=>er(t,o),hold:o=>nr(t,o),focusChanged(o){t.hasFocus=o,A(t)}}}function pe(t,o){
-let e=H(t);return e.t0+(o-t.size.gutter)/e.scale}function yt(t,o,e){let{index:n,layout:r,size:s}=t,a=go(r,lt(t,e));if(a===null||o<s.gutter||e<y)return null;let c=qn/
-H(t).scale,l=pt(n,n.laneRow[a.lane]+a.row,pe(t,o),c);return l<0?null:l}function Qn(t,o,e){let{dom:n}=t;t.pointerX=o;let r=yt(t,o,e);r!==null&&io(n,qo(t,r),o+n.frame.
+let e=O(t);return e.t0+(o-t.size.gutter)/e.scale}function yt(t,o,e){let{index:n,layout:r,size:s}=t,a=go(r,lt(t,e));if(a===null||o<s.gutter||e<y)return null;let c=qn/
+O(t).scale,l=pt(n,n.laneRow[a.lane]+a.row,pe(t,o),c);return l<0?null:l}function Qn(t,o,e){let{dom:n}=t;t.pointerX=o;let r=yt(t,o,e);r!==null&&io(n,qo(t,r),o+n.frame.
 offsetLeft,e+n.frame.offsetTop),he(t,r)}function he(t,o){o===null&&(t.dom.tip.hidden=!0),o!==t.hover&&(t.hover=o,t.options.onHover?.(o),A(t))}function tr(t,o,e){
 let n=yt(t,o,e);t.focused=n,n===null&&(t.range=null),ge(t,n)}function ge(t,o){t.selected=o,o!==null&&(t.dom.spoken.textContent=`selected ${gt(t.data,o)}`),P(t),
-A(t)}function we(t){let o=H(t).parts.reverse().flatMap(({lanes:e})=>e);return[...o,...t.order.slice(t.order.indexOf(o[o.length-1])+1)]}function ie(t){return t.focusLane>=
+A(t)}function we(t){let o=O(t).parts.reverse().flatMap(({lanes:e})=>e);return[...o,...t.order.slice(t.order.indexOf(o[o.length-1])+1)]}function ie(t){return t.focusLane>=
 0?t.focusLane:we(t)[0]??-1}function or(t){if(t.search!==null)t.dom.search.value="",bt(t,"");else if(t.focused!==null&&t.focused!==t.selected)t.focused=null;else if(t.
 selected!==null||t.range!==null)Object.assign(t,{selected:null,range:null,focused:null}),P(t);else return!1;return t.isArmed=!1,A(t),!0}function bt(t,o){let e=ae(
 t,o);return t.search=e,t.dom.matches.textContent=e&&`${nt(e.count)} ${e.count===1?"match":"matches"}`,G(t),e?.count??0}function er(t,o){let{search:e}=t;if(e===null||
@@ -335,7 +335,7 @@ races.find(n=>n.event===e&&e!==null)?.race??null,showRace:e=>xe(t,t.races.find(n
 e,A(t)},search(e){return t.dom.search.value=e,bt(t,e)},focus:()=>t.dom.canvas.focus({preventScroll:!0}),resize:()=>W(t),boxOf:e=>pr(t,e),stats:()=>({frames:t.script.
 length,script:[...t.script]}),destroy:()=>dr(t)}}function dr(t){t.isGone=!0,cancelAnimationFrame(t.pending);for(let o of t.cleanups.splice(0))o();t.dom.host.remove()}
 function xe(t,o){if(o){if(o.event>=0)t.focused=o.event,N(t,o.event);else if(o.at<t.view[0]||o.at>t.view[1]){let e=(t.view[1]-t.view[0])/2;D(t,[o.at-e,o.at+e])}A(
-t)}}function pr(t,o){let e=H(t),n=t.data.lane[o];if(t.rows.row[o]>=t.layout.shown[n])return null;let r=e.x(t.data.start[o]),s=t.data.dur[o]*e.scale;return{x:r,y:e.
+t)}}function pr(t,o){let e=O(t),n=t.data.lane[o];if(t.rows.row[o]>=t.layout.shown[n])return null;let r=e.x(t.data.start[o]),s=t.data.dur[o]*e.scale;return{x:r,y:e.
 y(n,t.rows.row[o]),width:s,height:E-1}}function ve(t,o){let e=hr(o);t.replaceChildren(e.root);let n=wr(e),r=()=>{Tt(o.get("_picture"),!0),gr(e.content,o.get("_panel")),e.root.dataset.updates=String(o.
 get("_panel").number??0)},s=()=>{let l=o.get("_ended");e.root.dataset.state=l?"ended":"live";for(let f of e.buttons)f.hidden=!!l;e.note.textContent=l||o.get("_h\
 int")},c=[["msg:custom",(l,f)=>{l?.kind==="timeline"?n.show(l.step??0,f[0]):l?.kind==="note"&&(e.note.textContent=l.text??"")}],["change:_panel",r],["change:_en\
@@ -347,4 +347,4 @@ cudalens-watch"},c,r,s,a),content:r,buttons:n,note:o,heading:s,timeline:a}}funct
 open);t.replaceChildren(Et(o));for(let[n,r]of V(t,"details",HTMLDetailsElement).entries())r.open=e[n]??r.open}function wr({heading:t,timeline:o}){let e=null,n=0,
 r=ro(s=>{o.dataset.theme=s,e?.setTheme(s)});return{async show(s,a){n+=1;let c=n,l=new Uint8Array(a.buffer,a.byteOffset,a.byteLength),f=await oo(l);c!==n||e&&o.matches(
 ":hover")||(e?.destroy(),t.hidden=o.hidden=!1,t.textContent=`Timeline of step ${s.toLocaleString("en")}: click it, then scroll to zoom, drag to move`,o.dataset.
-theme=K(),o.dataset.step=String(s),e=ye(o,f,{theme:K()}))},destroy(){n+=1,r(),e?.destroy()}}}function mr({model:t,el:o}){return ve(o,t)}var Wa={render:mr};export{Wa as default};
+theme=K(),o.dataset.step=String(s),e=ye(o,f,{theme:K()}))},destroy(){n+=1,r(),e?.destroy()}}}function mr({model:t,el:o}){return ve(o,t)}var Va={render:mr};export{Va as default};

@@ -6,6 +6,7 @@ import { element } from "../shared/dom.js";
 import { formatDuration } from "../shared/format.js";
 import { KernelGone } from "../shared/model.js";
 import { pageTheme, watchPageTheme } from "../shared/page_theme.js";
+import { finish, runInFrames, runNow } from "../shared/slices.js";
 import { createTimeline } from "../timeline/timeline.js";
 import { renderDetails } from "./details.js";
 import { createMarks } from "./marks.js";
@@ -32,6 +33,7 @@ import { buildSkeleton } from "./skeleton.js";
 /** @import { MemoryPlot } from "../memory/plot.js" */
 /** @import { TraceData } from "../payload/payload.js" */
 /** @import { RacesView } from "../races/races.js" */
+/** @import { Step } from "../shared/slices.js" */
 /** @import { TabsView } from "../shared/tabs.js" */
 /** @import { ThemeName } from "../shared/theme.js" */
 /** @import { TableView } from "../table/table.js" */
@@ -71,7 +73,7 @@ import { buildSkeleton } from "./skeleton.js";
  * @property {() => boolean} isClosed
  * @property {ReturnType<typeof setTimeout> | undefined} following
  * @property {Uint8Array | null | undefined} tableMask The events in the table; undefined before it is filled.
- * @property {(() => void)[]} updating How the panels come to show the last selection.
+ * @property {Step[]} updating How the panels come to show the last selection.
  * @property {(() => void)[]} cleanups
  */
 
@@ -179,7 +181,7 @@ async function startEvents(app, data) {
   await Promise.all([
     startPanel(app, "table", async () => {
       await startTable(app, data);
-      sumTable(app, data, app.store.get());
+      finish(sumTable(app, data, app.store.get()));
       showTable(app, app.store.get());
     }),
     startPanel(app, "list of details", () => data.detailsReady),
@@ -298,8 +300,9 @@ function applySelection(app, data, selection, origin) {
   const race = timeline?.raceOf(event) ?? null;
   if (race !== null) races?.choose(race);
   app.source.onSelect?.(outward(data, selection));
+  /** @type {Step[]} */
   const steps = [
-    () => selectedMask(data, selection),
+    () => void selectedMask(data, selection),
     () =>
       showBar(app.parts.bar, data, app.store, { link: () => linkTo(app, data), mark: (one) => app.marks?.add(one) }),
     () => sumTable(app, data, selection),
@@ -307,23 +310,19 @@ function applySelection(app, data, selection, origin) {
     () => showTable(app, selection),
     () => app.panels.flame?.update(selection),
   ];
-  if (data.n <= MAX_AT_ONCE) for (const step of steps) step();
-  else runLater(app, steps);
+  if (data.n > MAX_AT_ONCE) runLater(app, steps);
+  else runNow(steps);
 }
 
 /**
- * Carries out one of `steps` a frame, so that frames stay short; a later call replaces the steps that are left.
+ * Carries out `steps` in frames of their own; a later call replaces the steps that are left.
  *
  * @param {App} app
- * @param {(() => void)[]} steps
+ * @param {Step[]} steps
  */
 async function runLater(app, steps) {
   app.updating = steps;
-  for (const step of steps) {
-    await nextPaint();
-    if (!app.isOpen || app.updating !== steps) return;
-    step();
-  }
+  await runInFrames(steps, nextPaint, () => !app.isOpen || app.updating !== steps);
 }
 
 /**
@@ -361,10 +360,10 @@ function followLink({ panels, store, marks: list }, data, hash) {
  * @param {TraceData} data
  * @param {Selection} selection
  */
-function sumTable(app, data, selection) {
+function* sumTable(app, data, selection) {
   const { table } = app.panels;
   const mask = selectedMask(data, { ...selection, names: null });
-  if (mask !== app.tableMask) table?.sum(mask);
+  if (table && mask !== app.tableMask) yield* table.sum(mask);
   if (table) app.tableMask = mask;
 }
 

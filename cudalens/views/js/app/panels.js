@@ -9,6 +9,7 @@ import { createRaces } from "../races/races.js";
 import { element, findAll, untilOnScreen } from "../shared/dom.js";
 import { inflate, inflateJson, loadLibrary } from "../shared/libraries.js";
 import { buildElement } from "../shared/markup.js";
+import { finish } from "../shared/slices.js";
 import { createTabs } from "../shared/tabs.js";
 import { makeTree } from "../shared/tree.js";
 import { createTable } from "../table/table.js";
@@ -143,7 +144,7 @@ export function startTabs(app, data) {
           baseline: source.facts.baseline,
           onEvent: (event) => store.set({ event, range: null, names: null }, "flame"),
         });
-        panels.flame.update(store.get());
+        finish(panels.flame.update(store.get()));
       },
       onShow: () => panels.flame?.shown(),
     },

@@ -12,6 +12,7 @@ import { selectedMask } from "./selection.js";
 /** @import { TraceData } from "../payload/payload.js" */
 /** @import { TimeRange } from "../timeline/view.js" */
 /** @import { Mark } from "./marks.js" */
+/** @import { Measured } from "./measure.js" */
 /** @import { Selection, SelectionStore } from "./selection.js" */
 
 /**
@@ -25,19 +26,23 @@ import { selectedMask } from "./selection.js";
  * @param {TraceData} data
  * @param {SelectionStore} store
  * @param {BarActions} actions
+ * @returns {Generator<void>}
  */
-export function showBar(bar, data, store, actions) {
+export function* showBar(bar, data, store, actions) {
   const selection = store.get();
   const mask = selectedMask(data, selection);
   bar.hidden = mask === null;
   if (mask === null) return;
   let number = 0;
   for (let i = 0; i < data.n; i++) number += mask[i];
+  const measured = selection.range
+    ? [measureText(data, selection.range, yield* measureRange(data, selection.range))]
+    : [];
   const link = actions.link();
   bar.replaceChildren(
     element("span", { class: "cl-bar-count" }, `${formatPlural(number, "event")} of ${formatCount(data.n)} selected`),
     ...selectionTexts(data, selection).map(([key, text]) => selectionChip(store, key, text)),
-    ...(selection.range ? [element("span", { class: "cl-measure" }, measureText(data, selection.range))] : []),
+    ...measured.map((text) => element("span", { class: "cl-measure" }, text)),
     ...sameNameButtons(data, store),
     ...markField(data, selection, actions.mark),
     copyButton("Copy pandas", "Copy the expression that selects these rows", pandasExpression(data, selection)),
@@ -53,9 +58,9 @@ export function showBar(bar, data, store, actions) {
 /**
  * @param {TraceData} data
  * @param {TimeRange} range
+ * @param {Measured} measured
  */
-function measureText(data, range) {
-  const { busy, idle, work, calls } = measureRange(data, range);
+function measureText(data, range, { busy, idle, work, calls }) {
   const host = `${formatPlural(calls, "CPU event")}`;
   if (!data.header.lanes.some(({ kind, count }) => kind === "device" && count)) return host;
   const share = formatPercent((100 * busy) / (range[1] - range[0]));

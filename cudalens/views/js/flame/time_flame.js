@@ -4,6 +4,7 @@ import { selectedMask } from "../app/selection.js";
 import { actionButton, buttonChoice } from "../memory/controls.js";
 import { element } from "../shared/dom.js";
 import { formatBytes, formatDuration, formatPlural } from "../shared/format.js";
+import { finish } from "../shared/slices.js";
 import { groupOf, NUM_SHADES, nameHash, tonesOf } from "../shared/theme.js";
 import { addBaseline } from "./baseline.js";
 import { createFlame } from "./flame.js";
@@ -29,7 +30,7 @@ import { nodeSums, weightsOf } from "./weights.js";
  * @typedef {object} TimeFlame
  * @property {FlameView} flame
  * @property {CallPaths} paths
- * @property {(selection: Selection) => void} update
+ * @property {(selection: Selection) => Generator<void>} update Shows a selection.
  * @property {() => void} shown Its panel shows again: what was selected while it was hidden is drawn.
  * @property {(by: Grouping) => void} setGrouping
  * @property {(weight: Weight) => void} setWeight
@@ -73,7 +74,7 @@ export function createTimeFlame(host, data, { theme, baseline, onEvent }) {
   };
   const change = (/** @type {Partial<State>} */ changes) => {
     Object.assign(state, changes);
-    refresh();
+    finish(refresh());
   };
   const by = buttonChoice("By", groupings, state.by, (key) => change({ by: key }));
   const weight = buttonChoice("Width", weights, state.weight, (key) => change({ weight: key }));
@@ -104,26 +105,29 @@ export function createTimeFlame(host, data, { theme, baseline, onEvent }) {
   });
   jump.hidden = true;
   let isStale = false;
-  const refresh = () => {
+  function* refresh() {
     isStale = host.hidden === true;
     if (isStale) return;
     const paths = pathsOf(state);
     const mask = selectedMask(data, { ...state.selection, names: null });
-    const { weight: sums, num } = nodeSums(data, paths, state.weight, mask, state.selection.range);
+    const { weight: sums, num } = yield* nodeSums(data, paths, state.weight, mask, state.selection.range);
     const shown = { parent: paths.parent, depth: paths.depth, children: paths.children, weight: sums, num };
     const before = comparedWith(state, paths);
     flame.show(before ? { ...shown, before } : shown);
     note.textContent = noteOf(state, sums[0]);
-  };
-  refresh();
+  }
+  finish(refresh());
   return {
     flame,
     get paths() {
       return pathsOf(state);
     },
-    update: (selection) => change({ selection }),
+    *update(selection) {
+      state.selection = selection;
+      yield* refresh();
+    },
     shown() {
-      if (isStale) refresh();
+      if (isStale) finish(refresh());
     },
     setGrouping(key) {
       by.mark(key);

@@ -1,6 +1,7 @@
 // The weight of each node of a flame graph: GPU time, CPU time or allocated bytes of its events, of all or of a selection.
 
 import { EVENT_FLAGS } from "../payload/derive.js";
+import { slicesOf } from "../shared/slices.js";
 
 /** @import { TraceData } from "../payload/payload.js" */
 /** @import { TimeRange } from "../timeline/view.js" */
@@ -34,13 +35,13 @@ export function weightsOf({ header, memory }) {
  * @param {Weight} by
  * @param {Uint8Array | null} mask
  * @param {TimeRange | null} range ns
- * @returns {NodeSums}
+ * @returns {Generator<void, NodeSums>}
  */
-export function nodeSums(data, paths, by, mask, range) {
+export function* nodeSums(data, paths, by, mask, range) {
   const { parent, nodeOf } = paths;
   const sums = { weight: new Float64Array(parent.length), num: new Float64Array(parent.length) };
   if (by === "memory") addAllocations(data, nodeOf, mask, range, sums);
-  else addTimes(data, nodeOf, by === "device", mask, range, sums);
+  else yield* addTimes(data, nodeOf, by === "device", mask, range, sums);
   const { weight, num } = sums;
   for (let k = parent.length - 1; k > 0; k--) {
     weight[parent[k]] += weight[k];
@@ -57,45 +58,80 @@ export function nodeSums(data, paths, by, mask, range) {
  * @param {TimeRange | null} range
  * @param {NodeSums} sums
  */
-function addTimes(data, nodeOf, isDevice, mask, range, { weight, num }) {
-  const { n, lane, header, flags } = data;
-  const onDevice = header.lanes.map(({ kind }) => kind === "device");
-  const own = isDevice ? null : range === null ? data.self : selfWithin(data, range);
+function* addTimes(data, nodeOf, isDevice, mask, range, sums) {
+  const times = range ? yield* timesWithin(data, isDevice, range) : isDevice ? data.dur : data.self;
+  for (const [from, stop] of slicesOfSide(data, isDevice)) {
+    addSlice(data, nodeOf, mask, times, sums, from, stop);
+    yield;
+  }
+}
+
+/**
+ * @param {TraceData} data
+ * @param {Int32Array} nodeOf
+ * @param {Uint8Array | null} mask
+ * @param {Float64Array} times
+ * @param {NodeSums} sums
+ * @param {number} from
+ * @param {number} stop
+ */
+function addSlice({ flags }, nodeOf, mask, times, { weight, num }, from, stop) {
   const skip = EVENT_FLAGS.instant | EVENT_FLAGS.waiting;
-  for (let i = 0; i < n; i++) {
+  for (let i = from; i < stop; i++) {
     const node = nodeOf[i];
-    if (node < 0 || onDevice[lane[i]] !== isDevice || flags[i] & skip || (mask !== null && !mask[i])) continue;
-    const value = own ? own[i] : range === null ? data.dur[i] : within(data, i, range);
-    if (value > 0) weight[node] += value;
+    if (node < 0 || flags[i] & skip || (mask !== null && !mask[i])) continue;
+    if (times[i] > 0) weight[node] += times[i];
     num[node] += 1;
   }
 }
 
 /**
- * How long event i lasts within a range, ns.
+ * Durations of the events of a device, or self times of those of the host, within a range, ns.
  *
  * @param {TraceData} data
- * @param {number} i
+ * @param {boolean} isDevice
  * @param {TimeRange} range
  */
-function within({ start, dur }, i, [t0, t1]) {
-  return Math.max(0, Math.min(start[i] + dur[i], t1) - Math.max(start[i], t0));
+function* timesWithin(data, isDevice, range) {
+  const times = new Float64Array(data.n);
+  for (const [from, stop] of slicesOfSide(data, isDevice)) {
+    if (data.start[from] >= range[1]) continue;
+    addTimesWithin(data, range, times, from, stop);
+    yield;
+  }
+  return times;
 }
 
 /**
- * Self time of every event within a range, ns.
- *
  * @param {TraceData} data
  * @param {TimeRange} range
+ * @param {Float64Array} times
+ * @param {number} from
+ * @param {number} stop
  */
-function selfWithin(data, range) {
-  const own = new Float64Array(data.n);
-  for (let i = 0; i < data.n; i++) {
-    const value = within(data, i, range);
-    own[i] += value;
-    if (data.parent[i] >= 0) own[data.parent[i]] -= value;
+function addTimesWithin({ start, dur, parent }, [t0, t1], times, from, stop) {
+  // The events of a lane are in the order of their starts.
+  for (let i = from; i < stop && start[i] < t1; i++) {
+    const end = start[i] + dur[i];
+    if (end <= t0) continue;
+    const time = Math.min(end, t1) - Math.max(start[i], t0);
+    times[i] += time;
+    if (parent[i] >= 0) times[parent[i]] -= time; // device work has no parent
   }
-  return own;
+}
+
+/**
+ * The slices of the lanes of devices, or of the host.
+ *
+ * @param {TraceData} data
+ * @param {boolean} isDevice
+ */
+function* slicesOfSide({ header }, isDevice) {
+  let first = 0;
+  for (const { kind, count } of header.lanes) {
+    if ((kind === "device") === isDevice) yield* slicesOf(first, first + count);
+    first += count;
+  }
 }
 
 /**

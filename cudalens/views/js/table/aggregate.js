@@ -4,6 +4,7 @@
 
 import { EVENT_FLAGS } from "../payload/derive.js";
 import { shortName } from "../payload/payload.js";
+import { slicesOf } from "../shared/slices.js";
 
 /** @import { TraceData } from "../payload/payload.js" */
 
@@ -12,9 +13,8 @@ import { shortName } from "../payload/payload.js";
  *
  * @typedef {object} CostBasis
  * @property {Float64Array} self Self time after folding, ns, by event.
- * @property {Uint32Array} group The name that each name is counted under.
+ * @property {Int32Array} key What each event is counted under: twice the name, and 1 more on devices; -1 where it is not.
  * @property {number[]} steps Names of profiler steps.
- * @property {Uint8Array} device 1 for each lane of a device.
  */
 
 /**
@@ -38,13 +38,26 @@ import { shortName } from "../payload/payload.js";
 
 /** @typedef {Omit<CostRow, "share"> & { cost: number }} SummedRow The cost is self time, without Python calls in which a
  * thread only waits. */
-/** @typedef {ReturnType<typeof emptySums>} Sums By name and side. */
+/**
+ * Sums by key: those of a key are SUMS values in a row, so that an event changes one line of the cache.
+ *
+ * @typedef {Float64Array} Sums
+ */
 
+const FIRST = 0;
+const COUNT = 1;
+const TOTAL = 2;
+const SELF = 3;
+const COST = 4;
+const MIN = 5;
+const MAX = 6;
+const SPREAD = 7;
+const SUMS = 8;
 const STEP_NAME = "ProfilerStep*";
 const UNCOUNTED_CATS = new Set(["Trace", "overhead", "gpu_user_annotation", "cuda_sync"]);
 
 /**
- * What every aggregation of `data` needs, computed once: self time after folding, and the group of each name.
+ * What every aggregation of `data` needs, computed once: self time after folding, and the key of each event.
  *
  * @param {TraceData} data
  * @returns {CostBasis}
@@ -57,11 +70,22 @@ export function costBasis(data) {
     head[i] = data.flags[i] & EVENT_FLAGS.folded ? head[data.parent[i]] : i;
     if (head[i] !== i) self[head[i]] += data.self[i];
   }
-  const group = Uint32Array.from(data.header.names.keys());
   const steps = data.header.step_names;
+  return { self, key: keysOf(data, steps), steps };
+}
+
+/**
+ * @param {TraceData} data
+ * @param {number[]} steps
+ */
+function keysOf({ n, flags, lane, name, header }, steps) {
+  const group = Uint32Array.from(header.names.keys());
   for (const id of steps) group[id] = steps[0];
-  const device = Uint8Array.from(data.header.lanes, (lane) => +(lane.kind === "device"));
-  return { self, group, steps, device };
+  const device = Uint8Array.from(header.lanes, ({ kind }) => +(kind === "device"));
+  const skip = EVENT_FLAGS.folded | EVENT_FLAGS.instant;
+  const key = new Int32Array(n);
+  for (let i = 0; i < n; i++) key[i] = flags[i] & skip ? -1 : group[name[i]] * 2 + device[lane[i]];
+  return key;
 }
 
 /**
@@ -70,57 +94,84 @@ export function costBasis(data) {
  * @param {TraceData} data
  * @param {CostBasis} basis
  * @param {Uint8Array | null} mask
- * @returns {CostRow[]}
+ * @returns {Generator<void, CostRow[]>}
  */
-export function aggregate(data, basis, mask) {
-  const { n, flags, lane, name, dur } = data;
-  const { self, group, device } = basis;
-  const skip = EVENT_FLAGS.folded | EVENT_FLAGS.instant;
+export function* aggregate(data, basis, mask) {
   const sums = emptySums(2 * data.header.names.length);
-  for (let i = 0; i < n; i++) {
-    if ((mask !== null && !mask[i]) || flags[i] & skip) continue;
-    const key = group[name[i]] * 2 + device[lane[i]];
-    if (sums.count[key] === 0) sums.first[key] = i;
-    sums.self[key] += self[i];
-    if (!(flags[i] & EVENT_FLAGS.waiting)) sums.cost[key] += self[i];
-    addDuration(sums, key, dur[i]);
+  for (const [from, stop] of slicesOf(0, data.n)) {
+    addSlice(data, basis, mask, sums, from, stop);
+    yield;
+  }
+  const means = meansOf(sums);
+  for (const [from, stop] of slicesOf(0, data.n)) {
+    addSpreads(data, basis, mask, means, sums, from, stop);
+    yield;
   }
   // In the order in which they are met.
-  const keys = [...sums.count.keys()].filter((key) => sums.count[key]).sort((a, b) => sums.first[a] - sums.first[b]);
+  const keys = [...means.keys()].filter((key) => sums[key * SUMS + COUNT]);
+  keys.sort((a, b) => sums[a * SUMS + FIRST] - sums[b * SUMS + FIRST]);
   return withShares(keys.map((key) => rowOf(data, basis, sums, key)));
 }
 
-/** @param {number} num */
+/**
+ * @param {number} num
+ * @returns {Sums}
+ */
 function emptySums(num) {
-  const numbers = () => new Float64Array(num);
-  return {
-    first: new Int32Array(num),
-    count: numbers(),
-    total: numbers(),
-    self: numbers(),
-    cost: numbers(),
-    min: numbers().fill(Infinity),
-    max: numbers().fill(-Infinity),
-    mean: numbers(),
-    spread: numbers(),
-  };
+  const sums = new Float64Array(num * SUMS);
+  for (let at = 0; at < sums.length; at += SUMS) {
+    sums[at + MIN] = Infinity;
+    sums[at + MAX] = -Infinity;
+  }
+  return sums;
+}
+
+/** @param {Sums} sums */
+function meansOf(sums) {
+  return Float64Array.from({ length: sums.length / SUMS }, (_, k) => sums[k * SUMS + TOTAL] / sums[k * SUMS + COUNT]);
 }
 
 /**
- * Welford's update: a sum of squares of nanoseconds would lose the digits that matter.
- *
+ * @param {TraceData} data
+ * @param {CostBasis} basis
+ * @param {Uint8Array | null} mask
  * @param {Sums} sums
- * @param {number} key
- * @param {number} dur
+ * @param {number} from
+ * @param {number} stop
  */
-function addDuration(sums, key, dur) {
-  sums.count[key] += 1;
-  sums.total[key] += dur;
-  if (dur < sums.min[key]) sums.min[key] = dur;
-  if (dur > sums.max[key]) sums.max[key] = dur;
-  const off = dur - sums.mean[key];
-  sums.mean[key] += off / sums.count[key];
-  sums.spread[key] += off * (dur - sums.mean[key]);
+function addSlice({ flags, dur }, { self, key }, mask, sums, from, stop) {
+  for (let i = from; i < stop; i++) {
+    if ((mask !== null && !mask[i]) || key[i] < 0) continue;
+    const at = key[i] * SUMS;
+    const time = dur[i];
+    const own = self[i];
+    if (sums[at + COUNT] === 0) sums[at + FIRST] = i;
+    sums[at + COUNT] += 1;
+    sums[at + TOTAL] += time;
+    sums[at + SELF] += own;
+    if (!(flags[i] & EVENT_FLAGS.waiting)) sums[at + COST] += own;
+    if (time < sums[at + MIN]) sums[at + MIN] = time;
+    if (time > sums[at + MAX]) sums[at + MAX] = time;
+  }
+}
+
+/**
+ * Adds the squares of the distances from the mean: those of the nanoseconds would lose the digits that matter.
+ *
+ * @param {TraceData} data
+ * @param {CostBasis} basis
+ * @param {Uint8Array | null} mask
+ * @param {Float64Array} means
+ * @param {Sums} sums
+ * @param {number} from
+ * @param {number} stop
+ */
+function addSpreads({ dur }, { key }, mask, means, sums, from, stop) {
+  for (let i = from; i < stop; i++) {
+    if ((mask !== null && !mask[i]) || key[i] < 0) continue;
+    const off = dur[i] - means[key[i]];
+    sums[key[i] * SUMS + SPREAD] += off * off;
+  }
 }
 
 /**
@@ -133,21 +184,22 @@ function addDuration(sums, key, dur) {
 function rowOf(data, basis, sums, key) {
   const id = key >> 1;
   const isStep = basis.steps.includes(id);
-  const [count, total] = [sums.count[key], sums.total[key]];
+  const own = sums.subarray(key * SUMS, (key + 1) * SUMS);
+  const [count, total] = [own[COUNT], own[TOTAL]];
   return {
     ids: isStep ? basis.steps : [id],
     name: isStep ? STEP_NAME : data.header.names[id],
     short: isStep ? STEP_NAME : shortName(data.header, id),
     side: key & 1,
-    cat: data.header.cats[data.cat[sums.first[key]]],
+    cat: data.header.cats[data.cat[own[FIRST]]],
     count,
     total,
-    self: sums.self[key],
-    cost: sums.cost[key],
-    min: sums.min[key],
-    max: sums.max[key],
+    self: own[SELF],
+    cost: own[COST],
+    min: own[MIN],
+    max: own[MAX],
     mean: total / count,
-    std: count > 1 ? Math.sqrt(sums.spread[key] / (count - 1)) : null,
+    std: count > 1 ? Math.sqrt(own[SPREAD] / (count - 1)) : null,
   };
 }
 

@@ -21,7 +21,7 @@ import { STYLE } from "./style.js";
 
 /**
  * @typedef {object} TableView
- * @property {(mask: Uint8Array | null) => void} sum Sums the costs of the events of a mask, for `update`.
+ * @property {(mask: Uint8Array | null) => Generator<void>} sum Sums the costs of the events of a mask, for `update`.
  * @property {() => void} load Hands the sums to DataTables; `update` does where this was not called.
  * @property {() => void} update Shows the sums.
  * @property {(names: Set<number> | null) => void} choose
@@ -61,7 +61,7 @@ export function createTable(host, data, { DataTable, styleSheet, theme, onNames 
   shadow.replaceChildren(element("style", {}, styleSheet), element("style", {}, STYLE), node);
   DataTable.ext.errMode = "throw";
   const basis = costBasis(data);
-  const hasBoth = new Set(basis.device).size > 1;
+  const hasBoth = new Set(data.header.lanes.map(({ kind }) => kind)).size > 1;
   /** @type {State} */
   const state = { rows: [], side: null, chosen: new Set(), width: 0, stage: "shown", isWhole: false };
   /** @type {DataTable<CostRow>} */
@@ -85,8 +85,8 @@ export function createTable(host, data, { DataTable, styleSheet, theme, onNames 
   const setTheme = (/** @type {ThemeName} */ name) => void host.classList.toggle("dark", name === "dark");
   setTheme(theme);
   return {
-    sum(mask) {
-      state.rows = aggregate(data, basis, mask);
+    *sum(mask) {
+      state.rows = yield* aggregate(data, basis, mask);
       state.stage = "summed";
     },
     load: () => load(table, state),

@@ -13,7 +13,9 @@ from importlib.resources import files
 from typing import Final
 
 #: Sections whose rows are stacked on narrow pages.
-_STACKED: Final = frozenset({"findings", "syncs", "memory", "compare", "lines", "modules", "steps", "ranks"})
+_STACKED: Final = frozenset(
+    {"findings", "syncs", "memory", "compare", "costs", "fit", "lines", "modules", "steps", "ranks"}
+)
 
 PLOTLY_VERSION: Final = "4.1.1"
 

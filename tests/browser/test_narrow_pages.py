@@ -7,10 +7,15 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "unit" / "views"))
 
-from sample_traces import gpu_trace
+from sample_traces import LONG_KERNEL, gpu_trace
 
+import cudalens
 from cudalens.frames import Ranks
+from cudalens.views.sections import lines
 from cudalens.views.sections.html_page import write_page
+from cudalens.views.sections.model import Row, Section, Table
+from cudalens.views.sections.pictures import bar
+from cudalens.views.sections.write_html import to_html
 
 from .sample_snapshots import random_snapshot, trace_of
 
@@ -26,6 +31,21 @@ def memory_diff():
     return before.memory_diff(after)
 
 
+def costs():
+    """The largest costs of a run whose kernels have long names."""
+    return gpu_trace(kernel=LONG_KERNEL).summary()
+
+
+def comparison():
+    """Two runs whose kernels and operators have long names."""
+    kernel = "void cudnn::cnn::dgrad_engine<float, 512, 6, 5, 3, 3, 3, false>(int, int, float const*, int)"
+    one = gpu_trace(6, kernel=kernel, mm="aten::cudnn_convolution_backward_weight")
+    events = one.events
+    start = int(events["ts"].min())
+    twice = events.assign(ts=start + (events["ts"] - start) * 2, dur=events["dur"] * 2, self_dur=events["self_dur"] * 2)
+    return cudalens.compare([one] * 3, [one.replace(events=twice)] * 3)
+
+
 @pytest.mark.parametrize("width", [560, 800])
 def test_all_columns_of_pools_are_within_the_page(offline_page, tmp_path, width):
     offline_page.set_viewport_size({"width": width, "height": 700})
@@ -37,7 +57,7 @@ def test_all_columns_of_pools_are_within_the_page(offline_page, tmp_path, width)
 
 
 @pytest.mark.parametrize("width", [560, 800])
-@pytest.mark.parametrize("view", [ranks, memory_diff])
+@pytest.mark.parametrize("view", [ranks, memory_diff, costs, comparison])
 def test_all_cells_are_within_the_page(offline_page, tmp_path, view, width):
     offline_page.set_viewport_size({"width": width, "height": 700})
     shown = view()
@@ -47,3 +67,14 @@ def test_all_cells_are_within_the_page(offline_page, tmp_path, view, width):
     assert cells.count() > 4
     edges = cells.evaluate_all("cells => cells.map((cell) => cell.getBoundingClientRect().right)")
     assert max(edges) <= width
+
+
+def test_a_number_beside_a_bar_has_room(offline_page, tmp_path):
+    offline_page.set_viewport_size({"width": 600, "height": 700})
+    cells = ("train.py:7", (bar("", 0.5), " 5.91 ms (51 %)"), "216", "10.2 ms")
+    blocks = (Table(lines._COLUMNS, [Row(cells)], is_stacked=True),)
+    html = to_html(Section("lines", "cl-line", title="Lines", blocks=blocks, is_open=True), has_style=True)
+    offline_page.goto(write_page(tmp_path / "page.html", "lines", html).as_uri())
+    cells = offline_page.locator("td")
+    sizes = cells.evaluate_all("cells => cells.map((cell) => [cell.scrollWidth, cell.clientWidth])")
+    assert all(text <= room for text, room in sizes), sizes

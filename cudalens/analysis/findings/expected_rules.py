@@ -75,7 +75,7 @@ def _finding(
     largest = max(chosen.tolist(), key=lambda k: calls.durations[k] - usual[k].ns)  # type: ignore[union-attr]
     one = usual[largest]
     assert one is not None
-    name, shapes = (str(arrays.events[column].array[calls.rows[largest]]) for column in ("name", "shapes"))
+    name, shapes = arrays.name_of(calls.rows[largest]), str(arrays.events["shapes"].array[calls.rows[largest]])
     expected_ns = sum(found.ns for found in (usual[k] for k in chosen.tolist()) if found is not None)
     what = (
         f"{units.plural(len(chosen), 'call')} took {units.duration(int(calls.durations[chosen].sum()))}, and usually "

@@ -211,7 +211,7 @@ def compiling(arrays: TraceArrays) -> Iterator[Finding]:
     size = length(arrays.idle.by_event["compile"] if has_work else arrays.time_of(rows))
     on_host = rows[arrays.thread[rows] >= 0]
     gain = arrays.replays.bound(size, without_host(on_host)) if len(on_host) else size
-    largest = units.shorten(str(arrays.events["name"].array[rows[np.argmax(arrays.dur[rows])]]), 60)
+    largest = arrays.name_of(int(rows[np.argmax(arrays.dur[rows])]))
     what = f"code was compiled or loaded in the measured window ({largest}): {units.duration(size)}."
     advice = "measure after a warm-up: %%cudaprofile --warmup 3; if it repeats, check whether shapes change"
     yield arrays.finding(
@@ -268,7 +268,7 @@ def _call_advice(arrays: TraceArrays, name: str) -> str:
 def _host_work(arrays: TraceArrays, gaps: Gaps, running: Ints) -> Finding:
     at = int(np.argmax(gaps.length))
     row, rows = int(running[at]), arrays.work.rows[gaps.ended_by]
-    name = f"in {units.shorten(str(arrays.events['name'].array[row]), 60)}" if row >= 0 else "outside recorded events"
+    name = f"in {arrays.name_of(row)}" if row >= 0 else "outside recorded events"
     what = (
         f"the GPU was idle for {units.duration(gaps.total_ns)} in {units.plural(len(gaps.start), 'gap')} of "
         f"{units.duration(PAUSE_NS)} or more while the host did other work, the longest {name}{_slowed(arrays)}."

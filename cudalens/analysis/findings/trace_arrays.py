@@ -18,6 +18,7 @@ from cudalens.analysis.findings.finding import MAX_ROWS, Confidence, Finding
 from cudalens.analysis.findings.idle_attribution import IdleTime, attribute_idle
 from cudalens.analysis.findings.replays import Replays
 from cudalens.analysis.operator_ids import FILTERED, share_of_gaps
+from cudalens.analysis.short_names import names_in_short
 from cudalens.analysis.summary import wall_ns
 from cudalens.analysis.time.groups import taken
 from cudalens.analysis.time.intervals import Intervals, length, subtract, union
@@ -247,11 +248,17 @@ class TraceArrays(EventArrays):
             f"{function}" if pd.isna(file) or pd.isna(line) else f"{file}({line}): " for file, line, function in files
         ]
 
+    def name_of(self, row: int) -> str:
+        """The short name of an event."""
+        name = str(self.events["name"].array[row])
+        return units.shorten(names_in_short(self.trace).get(name, name), 60)
+
     def main_name(self, rows: Ints, weight: Ints | None = None) -> str:
-        """The name with the largest sum of `weight` (by default of durations) over `rows`, shortened."""
+        """The short name with the largest sum of `weight` (by default of durations) over `rows`."""
         names = self.events["name"].array[rows]
         sums = np.bincount(names.codes, weights=self.dur[rows] if weight is None else weight)
-        return units.shorten(str(names.categories[int(np.argmax(sums))]), 60)
+        name = str(names.categories[int(np.argmax(sums))])
+        return units.shorten(names_in_short(self.trace).get(name, name), 60)
 
     def finding(
         self, rule: str, title: str, what: str, gain_ns: int | None, advice: str, confidence: Confidence, *,

@@ -61,7 +61,7 @@ def idle_ends(arrays: TraceArrays) -> Iterator[Finding]:
     row = _main_host_row(arrays, Intervals(outside.start[part], outside.end[part]))
     if row < 0 and arrays.trace.info.source.startswith("file:"):
         return
-    name = "" if row < 0 else f"; the host was longest in {units.shorten(str(arrays.events['name'].array[row]), 60)}"
+    name = "" if row < 0 else f"; the host was longest in {arrays.name_of(row)}"
     took = "" if row < 0 else f" ({units.duration(int(arrays.self_dur[row]))})"
     what = f"the GPU had no work for {units.duration(gain)} {where} work{name}{took}."
     if row >= 0 and arrays.is_in(*RUNTIME_CATEGORIES)[row] and before >= after:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any, Final
 
 import pandas as pd
 
 from cudalens.analysis import units
 from cudalens.analysis.compare.runs import Differences
-from cudalens.views.sections.model import Column, Row, Section, Table
+from cudalens.analysis.short_names import short_names
+from cudalens.views.sections.model import Column, Row, Section, Table, Text
 from cudalens.views.sections.pictures import signed_bar
 
 BETTER, WORSE, UNSURE = "#1a8f5c", "#d1443a", "#7d8790"
@@ -19,6 +22,8 @@ _NOUNS: Final = {"kernels": "kernel", "ops": "operator or call", "modules": "mod
 _WHERE: Final = {"kernels": "operator", "memory": "device"}
 _UNCHANGED: Final = "same"
 _MAX_ROWS: Final = 25
+#: What the names of ranges that autograd makes for each node of the graph begin with.
+_AUTOGRAD: Final = "autograd::engine::"
 _NUMBERS: Final = ("before", "after", "difference", "interval", "change", "calls")
 
 
@@ -33,15 +38,17 @@ def section(found: Differences, key: str) -> Section | None:
     if table.empty:
         return None
     most = float(table[_delta(key)].abs().max()) or 1.0
-    rows = [_row(row, key, most) for row in table.head(_MAX_ROWS).to_dict("records")]
+    shown = table.head(_MAX_ROWS).to_dict("records")
+    short = _short_names(shown)
+    rows = [_row(row, key, most, short) for row in shown]
     columns = (
         Column("name", text_width=48, html_width=96),
         Column(_WHERE.get(key, "where"), text_width=24, html_width=32),
         Column("", text_width=0),
-        *(Column(title, align="right") for title in _NUMBERS),
+        *(Column(title, title if title == "interval" else "", "right") for title in _NUMBERS),
     )
-    shown = Table(columns, rows, len(table), more=(_NOUNS[key], ""), is_stacked=True)
-    return Section("", "cc", title=SECTIONS[key], blocks=(shown,))
+    drawn = Table(columns, rows, len(table), more=(_NOUNS[key], ""), is_stacked=True)
+    return Section("", "cc", title=SECTIONS[key], blocks=(drawn,))
 
 
 def color_of(delta: float, status: str) -> str:
@@ -49,9 +56,17 @@ def color_of(delta: float, status: str) -> str:
     return UNSURE if status == "unknown" else BETTER if delta < 0 else WORSE
 
 
-def row_name(row: dict[Any, Any]) -> str:
-    """A row's name; of a kernel that was renamed both names."""
-    return f"{row['a_name']} → {row['b_name']}" if is_renamed(row) else str(row["name"])
+def row_name(row: dict[Any, Any], short: Mapping[str, str] = MappingProxyType({})) -> str:
+    """A row's name, of a kernel that was renamed both names; those in `short` are replaced."""
+    names = (row["a_name"], row["b_name"]) if is_renamed(row) else (row["name"],)
+    return " → ".join(short.get(str(name), str(name)) for name in names)
+
+
+def _short_names(rows: list[dict[Any, Any]]) -> dict[str, str]:
+    """What replaces names of kernels, Python functions and autograd's ranges where they are shown together."""
+    names = [str(name) for row in rows for name in (row["name"], row.get("a_name"), row.get("b_name")) if name]
+    ranges = {name: name.removeprefix(_AUTOGRAD) for name in names if name.startswith(_AUTOGRAD)}
+    return short_names(name for name in names if "<" in name or ".py(" in name) | ranges
 
 
 def is_renamed(row: dict[Any, Any]) -> bool:
@@ -78,7 +93,7 @@ def _delta(key: str) -> str:
     return "delta_bytes" if key == "memory" else "delta_ns"
 
 
-def _row(row: dict[Any, Any], key: str, most: float) -> Row:
+def _row(row: dict[Any, Any], key: str, most: float, short: Mapping[str, str]) -> Row:
     is_memory = key == "memory"
     unit, show, signed = ("bytes", units.size, signed_size) if is_memory else ("ns", units.duration, signed_duration)
     low, high, delta = row[f"low_{unit}"], row[f"high_{unit}"], row[_delta(key)]
@@ -89,7 +104,8 @@ def _row(row: dict[Any, Any], key: str, most: float) -> Row:
     where = str(row.get("where", row.get("op", "")))
     calls = "" if is_memory else _calls(row["a_count"], row["b_count"])
     times = (show(row[f"a_{unit}"]), show(row[f"b_{unit}"]), difference)
-    return Row((row_name(row), where, bar, *times, interval, change, calls))
+    name = Text(row_name(row, short), full=row_name(row))
+    return Row((name, where, bar, *times, interval, change, calls))
 
 
 def _change(percent: Any) -> str:

@@ -29,7 +29,7 @@ _ROW: Final = 11
 _GAP: Final = 6
 _HEAD: Final = 20
 
-_NAME_CHARS: Final = 22
+_NAME_CHARS: Final = 80
 
 
 @dataclass(frozen=True)
@@ -57,9 +57,9 @@ def compare_timeline(found: Differences) -> Node | None:
     nodes: list[Node] = []
     top = 0.0
     for one, name, letter in zip(shown, names(found), "ab", strict=True):
-        nodes.append(svg.text(units.shorten(f"{letter}: {name}", _NAME_CHARS), 0, top + 13, font_weight="600"))
         length = one.end - one.start
-        nodes.append(svg.text(units.duration(length), LABEL, top + 13, opacity=".75"))
+        title = f"{letter}: {units.shorten(name, _NAME_CHARS)}, {units.duration(length)}"
+        nodes.append(svg.text(title, 0, top + 13, font_weight="600"))
         drawn, height = _lanes(one, span, top + _HEAD)
         nodes += drawn
         x = LABEL + PLOT * length / span

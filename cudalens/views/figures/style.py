@@ -7,6 +7,7 @@ from html import escape
 from textwrap import wrap
 from typing import Any, Final, Literal
 
+import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
@@ -30,7 +31,10 @@ MAX_BARS: Final = 20
 MAX_POINTS: Final = 3_000
 
 _ROW_PX: Final = 26
-_TITLE_CHARS: Final = 78
+_LINE_PX: Final = 18
+#: Ratio of the largest to the smallest value up to which powers of ten are too few ticks.
+_FEW_DECADES: Final = 300
+_TITLE_CHARS: Final = 62
 
 
 def group_color(key: str) -> str:
@@ -115,38 +119,49 @@ def finished(figure: go.Figure, title: str, trace: Trace | Ranks, mode: Mode, *,
     """`figure` with its title (plain text), colours and size; `rows` is its number of horizontal bars."""
     figure = Picture(figure)
     colors = colors_of(mode)
-    height = 400 if rows is None else 162 + _ROW_PX * max(rows, 2)
+    text = _wrapped(title)
+    extra = max(text.count("<br>") - 1, 0)
+    height = (400 if rows is None else 162 + _ROW_PX * max(rows, 2)) + _LINE_PX * extra
     figure.update_layout(
         template="none",
         barmode="stack",
         bargap=0.25,
-        title={"text": f"<b>{_wrapped(title)}</b>", "x": 0, "y": 1, "yanchor": "top", "pad": {"l": 16, "t": 14}},
+        title={"text": f"<b>{text}</b>", "x": 0, "y": 1, "yanchor": "top", "pad": {"l": 16, "t": 14}},
         title_font_size=14,
         font={"family": "system-ui, sans-serif", "size": 12, "color": colors["text"]},
         paper_bgcolor=colors["bg"],
         plot_bgcolor=colors["bg"],
         legend={"orientation": "h", "x": 0, "y": 1, "yanchor": "bottom", "traceorder": "normal"},
         hoverlabel={"bgcolor": colors["tip"], "font": {"color": colors["tipText"]}, "align": "left"},
-        margin={"l": 70, "r": 24, "t": 100, "b": 56},
+        margin={"l": 70, "r": 24, "t": 100 + _LINE_PX * extra, "b": 56},
         height=height,
         showlegend=len(figure.data) > 1,
     )
     line = {"gridcolor": colors["lineSoft"], "linecolor": colors["line"], "zerolinecolor": colors["line"]}
     figure.update_xaxes(**line)
     figure.update_yaxes(**line, automargin=True, showgrid=rows is None, zeroline=rows is None)
-    for axes in (figure.update_xaxes, figure.update_yaxes):
-        axes(selector={"type": "log"}, dtick=1)
+    figure.update_xaxes(selector={"type": "log"}, dtick=_log_ticks(figure, "x"))
+    figure.update_yaxes(selector={"type": "log"}, dtick=_log_ticks(figure, "y"))
     if is_simulated(trace):
         figure.add_annotation(
-            text="simulated time", xref="paper", yref="paper", x=1, y=1, xanchor="right", yanchor="bottom",
-            showarrow=False, font={"color": colors["muted"]},
+            text="simulated time", xref="paper", yref="paper", x=1, y=0, xanchor="right", yanchor="top",
+            yshift=-28, showarrow=False, font={"color": colors["muted"]},
         )  # fmt: skip
     return figure
 
 
+def _log_ticks(figure: go.Figure, axis: str) -> float | str:
+    """Ticks of a logarithmic axis: each power of ten, or 1, 2 and 5 times these where there are few."""
+    if figure.layout[f"{axis}axis"].type != "log":
+        return 1
+    values = np.concatenate([np.asarray(one[axis], float) for one in figure.data])
+    values = values[values > 0]
+    return "D2" if len(values) and values.max() < _FEW_DECADES * values.min() else 1
+
+
 def _wrapped(title: str) -> str:
-    """At most two lines that fit into the width of a notebook cell."""
-    text = units.shorten(title, 2 * _TITLE_CHARS - 10).replace(" %", "\u00a0%")
+    """At most three lines that fit into a page of 600 px."""
+    text = units.shorten(title, 150).replace(" %", "\u00a0%")
     lines = wrap(text, _TITLE_CHARS)
     return "<br>".join(map(escape, lines))
 

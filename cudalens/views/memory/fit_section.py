@@ -52,7 +52,7 @@ def _answers(rows: list[dict[Any, Any]]) -> Table:
         Column("step", key="number", align="right"),
         Column("peak at", text_width=44, html_width=80),
     )
-    return Table(columns, [Row(_answer(row)) for row in rows], more=("device", ".devices"))
+    return Table(columns, [Row(_answer(row)) for row in rows], more=("device", ".devices"), is_stacked=True)
 
 
 def _answer(row: dict[Any, Any]) -> tuple[Any, ...]:
@@ -73,7 +73,7 @@ def step_text(row: dict[Any, Any]) -> str:
 def _memory(rows: list[dict[Any, Any]]) -> Section:
     columns = (Column("device"), *(Column(name, key="number", align="right") for name in _CATEGORIES))
     cells = [(str(row["device"]), *(units.size(row[f"{name}_bytes"]) for name in _CATEGORIES)) for row in rows]
-    table = Table(columns, [Row(cell) for cell in cells], more=("device", ".devices"))
+    table = Table(columns, [Row(cell) for cell in cells], more=("device", ".devices"), is_stacked=True)
     return Section("", _CSS, title="Memory at the peak", blocks=(table,))
 
 

@@ -111,9 +111,7 @@ def _marks(trace: Trace, one: DeviceReplay, at: NDArray[np.float64], most: int, 
     anchor, text_x = ("end", x - 7) if x > WIDTH / 2 else ("start", x + 7)
     text = f"peak {units.size(int(values[k]))}"
     found.append(element("path", d=f"M{x - 4:.1f} {y:.1f}a4 4 0 1 0 8 0a4 4 0 1 0 -8 0", fill=_LINES[-1][1]))
-    found.append(
-        element("text", text, x=f"{text_x:.1f}", y=f"{max(y - 5, 22):.1f}", text_anchor=anchor, font_weight="600")
-    )
+    found.append(element("text", text, x=f"{text_x:.1f}", y=CURVE_TOP + 5, text_anchor=anchor, font_weight="600"))
     return found
 
 

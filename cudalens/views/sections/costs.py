@@ -36,7 +36,7 @@ def section(trace: Trace) -> Section | None:
     """The largest self times: of the device, where there is any, then of the host; None where nothing was recorded."""
     short = names_in_short(trace)
     rows = [Row((Text(short.get(name, name), full=name), *texts)) for name, *texts in cost_rows(trace)]
-    return Section("costs", blocks=(Table(_COLUMNS, rows),)) if rows else None
+    return Section("costs", "cl-costs", blocks=(Table(_COLUMNS, rows, is_stacked=True),)) if rows else None
 
 
 def cost_rows(trace: Trace) -> tuple[tuple[str, ...], ...]:

@@ -35,7 +35,8 @@ class Summary(Shown):
     def section(self) -> Section:
         """The verdict with its notes, and the largest costs."""
         table = costs.section(self.trace)
-        return replace(page.head(self.trace), blocks=(table,) if table else ())
+        head = page.head(self.trace)
+        return head if table is None else replace(head, name=table.name, css=table.css, blocks=table.blocks)
 
     def __str__(self) -> str:
         """All sections, at most 100 columns wide but for the verdict and lines of source."""

@@ -13,7 +13,7 @@ from cudalens.frames.watching.run import WatchedChange, WatchedRecording, Watche
 from cudalens.views.sections.markup import Node, element, svg
 from cudalens.views.timeline.svg import nice_step
 
-WIDTH: Final = 960
+WIDTH: Final = 720
 _LEFT: Final = 74
 _HEIGHT: Final = 170
 _TOP: Final = 20

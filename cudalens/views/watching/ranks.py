@@ -24,7 +24,7 @@ from cudalens.views.watching.record import WatchRecord
 
 _FOLDER: Final = re.compile(r"rank-(\d{1,6})")
 _MOST_RANKS: Final = 4096
-_WIDTH, _LEFT, _NUM_BINS, _MOST_ROWS = 960, 74, 120, 64
+_WIDTH, _LEFT, _NUM_BINS, _MOST_ROWS = 720, 74, 120, 64
 _FONT: Final = {"font_family": "system-ui, sans-serif", "font_size": 11, "fill": "currentColor"}
 _COLUMNS: Final = (
     Column("rank", "rank", "right"),

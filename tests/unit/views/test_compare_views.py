@@ -252,6 +252,19 @@ class TestFigure:
             a.figure("compare", other=b, by="colour")
 
 
+def test_kernels_are_shown_by_what_differs_and_named_in_full_on_hover():
+    kernel = "void cudnn::cnn::dgrad_engine<float, 512, 6, 5, 3, 3, 3, false>(int, int, float const*, int)"
+    html = compare(runs(gpu_trace(6, kernel=kernel)), runs(slower(gpu_trace(6, kernel=kernel), 2)))._repr_html_()
+    assert '<span title="void cudnn::cnn::dgrad_engine&lt;float, 512' in html
+    assert ">dgrad_engine</span>" in html
+
+
+def test_autograd_ranges_are_shown_without_their_namespace():
+    name = "autograd::engine::evaluate_function: AddmmBackward0"
+    html = compare(runs(gpu_trace(6, mm=name)), runs(slower(gpu_trace(6, mm=name), 2)))._repr_html_()
+    assert f'<span title="{name}">evaluate_function: AddmmBackward0</span>' in html
+
+
 def test_the_frames_are_copies():
     found = cudalens.compare(gpu_trace(3), gpu_trace(3))
     ops = found.ops

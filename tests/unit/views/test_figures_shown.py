@@ -2,12 +2,14 @@
 
 import json
 
+import plotly.graph_objects as go
 import plotly.io as pio
 import pytest
 from sample_traces import gpu_trace
 
 from cudalens.frames import Ranks
 from cudalens.views.figures.picture import PLOTLY
+from cudalens.views.figures.style import finished
 from cudalens.views.theme import contrast, theme
 
 
@@ -79,3 +81,18 @@ def test_without_a_mode_it_can_be_read_on_both_grounds():
     for mode in ("light", "dark"):
         assert contrast(drawn.layout.font.color, theme()[mode]["bg"]) > 4
         assert gpu_trace().figure("idle_causes", mode=mode).layout.paper_bgcolor == theme()[mode]["bg"]
+
+
+def test_a_logarithmic_axis_of_few_decades_has_several_ticks():
+    for values, ticks in (((12, 40), "D2"), ((1, 90_000), 1)):
+        drawn = go.Figure(go.Scatter(x=[1, 2], y=values))
+        drawn.update_yaxes(type="log")
+        assert finished(drawn, "title", gpu_trace(), "auto").layout.yaxis.dtick == ticks
+
+
+def test_titles_fit_into_a_page_of_600_px():
+    shown = finished(go.Figure(), "idle time of the device " * 20, gpu_trace(), "auto").layout
+    lines = shown.title.text.removeprefix("<b>").removesuffix("</b>").split("<br>")
+    assert max(map(len, lines)) <= 62
+    assert len(lines) <= 3
+    assert shown.margin.t >= 14 + 18 * len(lines) + 40  # and a legend of two rows

@@ -85,6 +85,7 @@ def test_html_of_hostile_texts_holds_only_our_elements():
         == module._STYLE.removeprefix("<style>").removesuffix("</style>")
         + assets.style("findings")
         + assets.style("steps")
+        + assets.style("costs")
         + UNTRUSTED.partition("<style>")[2].partition("</style>")[0]
     )
 

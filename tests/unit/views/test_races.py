@@ -230,7 +230,7 @@ def test_hostile_texts_stay_text(events, tmp_path):
     assert found.elements <= ALLOWED | CARD_ELEMENTS
     assert not any(name.startswith("on") or name in ("src", "href") for name in found.attributes)
     ours = notebook._STYLE.removeprefix("<style>").removesuffix("</style>") + assets.style("races")
-    ours += assets.style("findings") + assets.style("steps") if events else ""
+    ours += assets.style("findings") + assets.style("steps") + assets.style("costs") if events else ""
     ours += UNTRUSTED.partition("<style>")[2].partition("</style>")[0]
     assert "".join(found.styles) == ours
     page = to_html(trace, tmp_path / "r.html").read_text()

@@ -144,5 +144,6 @@ def test_html_of_hostile_texts_holds_only_our_elements():
         "tr",
         "th",
         "td",
+        "style",
     }
-    assert found.attributes <= {"class", "scope", "title", "style"}
+    assert found.attributes <= {"class", "scope", "title", "data-label", "data-wide"}

@@ -1,6 +1,6 @@
 // Lay out and paint the flame graph.
 
-import { contextOf } from "../shared/dom.js";
+import { contextOf, cutToWidth } from "../shared/dom.js";
 import { nameHash } from "../shared/theme.js";
 
 /** @import { ThemeName } from "../shared/theme.js" */
@@ -137,13 +137,11 @@ function paintBox(context, { node, x, width, row, folded }, { graph, root, query
   context.fillRect(x, top, Math.max(width - 1, 0.6), ROW_HEIGHT - 1);
   context.globalAlpha = 1;
   if (width <= 30) return;
-  context.save();
-  context.beginPath();
-  context.rect(x, top, width - 3, ROW_HEIGHT);
-  context.clip();
   context.fillStyle = isMatch || context.globalAlpha < 1 ? INK[theme] : ink;
-  context.fillText(`${text}  ${options.format(graph.weight[node])}`, x + 4, top + ROW_HEIGHT / 2);
-  context.restore();
+  const room = width - 8;
+  const whole = `${text}  ${options.format(graph.weight[node])}`;
+  const shown = context.measureText(whole).width <= room ? whole : cutToWidth(context, text, room);
+  context.fillText(shown, x + 4, top + ROW_HEIGHT / 2);
 }
 
 /**

@@ -160,21 +160,20 @@ function byteTicks(most) {
 }
 
 /**
- * The labels of the axis, over the curves, with an edge that keeps them readable there.
+ * The labels of the axis, over the curves, on a background that keeps them readable there.
  *
  * @param {Brush} brush
  * @param {number} most The largest value that shows.
  */
 function writeBytesAxis({ context, colors, ink, y }, most) {
   context.textBaseline = "bottom";
-  context.lineJoin = "round";
-  context.lineWidth = 3.5;
-  context.strokeStyle = colors.paper;
-  context.fillStyle = ink;
   for (const value of byteTicks(most)) {
     const at = Math.round(y(value)) - 0.5;
-    context.strokeText(formatBytes(value), 3, at);
-    context.fillText(formatBytes(value), 3, at);
+    const text = formatBytes(value);
+    context.fillStyle = colors.paper;
+    context.fillRect(0, at - 12, context.measureText(text).width + 6, 12);
+    context.fillStyle = ink;
+    context.fillText(text, 3, at);
   }
 }
 
@@ -249,7 +248,7 @@ function paintPeak(curve, { context, colors, y }, { row, bytes }) {
   context.font = `600 ${context.font}`;
   const room = context.measureText(text).width + 8;
   context.textBaseline = "bottom";
-  context.fillText(text, x + room > curve.width ? x - room : x + 7, Math.max(top - 3, 12));
+  context.fillText(text, x + room > curve.width ? x - room : x + 7, TOP_MARGIN - 3); // above all curves
 }
 
 /** @param {Curve} curve */

@@ -1,6 +1,7 @@
 // Paint the lines of the pool map that are on screen, pixel by pixel: blocks narrower than a pixel share it, and the
 // largest of them gives its colour. The cost follows the screen and the blocks on it.
 
+import { cutToWidth } from "../shared/dom.js";
 import { formatBytes, formatPlural } from "../shared/format.js";
 import { BACKGROUND_COLORS, packedColor } from "./colors.js";
 import { variableNames } from "./grouping.js";
@@ -49,6 +50,8 @@ const HATCH_PX = 6;
 const [SOLID, GAP, PENDING] = [0, 1, 2];
 const BACKGROUND = 0;
 const MIN_LABEL_PX = 64;
+/** Share of the letters of a block's label that its end has: names of tensors of one state begin alike. */
+const BLOCK_TAIL = 0.75;
 const MAX_LABELS = 400;
 
 /**
@@ -211,7 +214,7 @@ function writeHeadings(context, { layout, top, height, ink, font }) {
     const segments = formatPlural(group.strips.length, "segment");
     const free = formatBytes(Math.max(group.bytes - group.used, 0));
     const text = `${group.label}: ${formatBytes(group.bytes)} in ${segments}, ${free} free`;
-    context.fillText(shortened(context, text, layout.width), 0, y - top + HEADING_HEIGHT / 2 + 1);
+    context.fillText(cutToWidth(context, text, layout.width), 0, y - top + HEADING_HEIGHT / 2 + 1);
   }
 }
 
@@ -227,7 +230,7 @@ function writeLabels(context, { data, coloring, top, font }, labels) {
   for (const { allocation, code, x, width, y } of widestOfEach(labels)) {
     const [r, g, b] = coloring.rgb[code];
     context.fillStyle = 0.299 * r + 0.587 * g + 0.114 * b > 140 ? "#000000" : "#ffffff";
-    const text = shortened(context, blockName(data, allocation), width - 8);
+    const text = cutToWidth(context, blockName(data, allocation), width - 8, BLOCK_TAIL);
     if (text) context.fillText(text, x + 4, y - top + LINE_HEIGHT / 2 - 0.5);
   }
 }
@@ -245,20 +248,6 @@ function widestOfEach(labels) {
     if (other === undefined || label.width > other.width) widest.set(label.allocation, label);
   }
   return widest.values();
-}
-
-/**
- * `text` cut to `width` px; "" where not even a few letters fit.
- *
- * @param {CanvasRenderingContext2D} context
- * @param {string} text
- * @param {number} width
- */
-function shortened(context, text, width) {
-  if (context.measureText(text).width <= width) return text;
-  let n = Math.min(text.length, Math.floor(width / 3));
-  while (n > 2 && context.measureText(`${text.slice(0, n)}…`).width > width) n--;
-  return n > 2 ? `${text.slice(0, n)}…` : "";
 }
 
 /**

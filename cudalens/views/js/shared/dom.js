@@ -99,3 +99,21 @@ export function contextOf(canvas, settings) {
 export function findAll(root, selector, type) {
   return /** @type {Found[]} */ ([...root.querySelectorAll(selector)].filter((node) => node instanceof type));
 }
+
+/**
+ * `text` cut to `width` px; "" where not even a few letters fit.
+ *
+ * @param {CanvasRenderingContext2D} context
+ * @param {string} text
+ * @param {number} width
+ * @param {number} [tail] Share of the letters that are kept at the end, where names differ there.
+ */
+export function cutToWidth(context, text, width, tail = 0) {
+  if (context.measureText(text).width <= width) return text;
+  for (let n = Math.min(text.length - 1, Math.floor(width / 3)); n > 2; n--) {
+    const kept = Math.floor(n * tail);
+    const cut = `${text.slice(0, n - kept)}…${text.slice(text.length - kept)}`;
+    if (context.measureText(cut).width <= width) return cut;
+  }
+  return "";
+}

@@ -1,7 +1,8 @@
-"""Name the files of notebook cells as ``In[7]`` in the frames of a run."""
+"""Name the files of notebook cells as ``In[7]`` in the frames of a run, and keep the text of these cells."""
 
 from __future__ import annotations
 
+import linecache
 import re
 import sys
 from typing import TYPE_CHECKING, Any, Final
@@ -10,12 +11,17 @@ import numpy as np
 import pandas as pd
 
 from cudalens.frames import categorical
+from cudalens.sanitizer.fixes.source import cell_as_typed
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 #: Files of cells as Python names them, and as torch shortens them by the entries of ``sys.path``.
 _CELL: Final = re.compile(r"(?:[^\n(]*[/\\])?(?P<file>ipykernel_\d+[/\\]\d+\.py|<ipython-input-\d+-[^>\n]*>)")
+
+_NAMED: Final = re.compile(r"In\[\d+\]")
+#: The columns that name files, by frame.
+_COLUMNS: Final = {"events": "name", "stacks": "file"}
 
 
 def with_cell_names(frames: dict[str, pd.DataFrame], shell: Any = None) -> dict[str, pd.DataFrame]:
@@ -28,7 +34,7 @@ def with_cell_names(frames: dict[str, pd.DataFrame], shell: Any = None) -> dict[
     Returns:
         The changed frames; empty outside of notebooks.
     """
-    numbers = _cell_numbers(shell)
+    numbers = {match["file"]: number for _, match, number in _cells(shell)}
     if not numbers:
         return {}
 
@@ -37,22 +43,34 @@ def with_cell_names(frames: dict[str, pd.DataFrame], shell: Any = None) -> dict[
         number = None if match is None else numbers.get(match["file"])
         return text if match is None or number is None else f"In[{number}]{text[match.end() :]}"
 
-    columns = {"events": "name", "stacks": "file"}
     return {
         name: frames[name].assign(**{column: _renamed(frames[name][column].array, rename)})
-        for name, column in columns.items()
+        for name, column in _COLUMNS.items()
         if name in frames
     }
 
 
-def _cell_numbers(shell: Any) -> dict[str, int]:
-    """The number of each cell by the last parts of its file's name."""
+def named_sources(frames: dict[str, pd.DataFrame], shell: Any = None) -> dict[str, str]:
+    """The text of each cell that a stack or a Python call of `frames` names, by ``In[7]``; see `with_cell_names`."""
+    texts: list[Any] = []
+    for name, column in _COLUMNS.items():
+        texts += frames[name][column].cat.categories.tolist() if name in frames else []
+    named = {match[0] for text in texts if (match := _NAMED.match(str(text)))}
+    return {
+        cell: "".join(cell_as_typed(name) or linecache.getlines(name))
+        for name, _, number in _cells(shell)
+        if (cell := f"In[{number}]") in named
+    }
+
+
+def _cells(shell: Any) -> list[tuple[str, re.Match[str], int]]:
+    """The name of the file of each cell, what `_CELL` finds in it, and the number of the cell."""
     ipython = sys.modules.get("IPython")
     if shell is None and ipython is not None and hasattr(ipython, "get_ipython"):
         shell = ipython.get_ipython()
     known = getattr(getattr(shell, "compile", None), "_filename_map", None)
     pairs = known.items() if isinstance(known, dict) else ()
-    return {match["file"]: number for name, number in pairs if (match := _CELL.match(str(name)))}
+    return [(str(name), match, number) for name, number in pairs if (match := _CELL.match(str(name)))]
 
 
 def _renamed(values: pd.Categorical, rename: Callable[[str], str]) -> pd.Categorical:

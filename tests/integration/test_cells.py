@@ -7,6 +7,8 @@ import pytest
 import torch
 
 import cudalens
+from cudalens.analysis.facts import line_costs
+from cudalens.frames.cell_sources import cell_sources
 from cudalens.magics.cells import RUN_PREFIX
 
 WORK = "torch.ones(64, 64) @ torch.ones(64, 64)\n"
@@ -79,6 +81,26 @@ class TestOutput:
         notebook.run("%%cudaprofile -q --stacks\nx = torch.ones(3).sin()")
         files = set(cudalens.runs.last.stacks["file"].dropna())
         assert not [file for file in files if "cudalens/magics" in str(file)]
+
+    def test_the_text_of_the_cells_that_ran_is_kept_as_it_was_typed(self, notebook, tmp_path, monkeypatch):
+        monkeypatch.setattr("IPython.get_ipython", lambda: notebook.shell)
+        cells = [
+            "def scaled(x):\n    return x.sin() * 2",
+            "unused = 1",
+            "%%cudaprofile -q --stacks\ny = scaled(torch.ones(3))",
+        ]
+        for cell in cells:
+            notebook.run(cell)
+        last = notebook.shell.execution_count - 1
+        trace = cudalens.load(cudalens.runs.last.save(tmp_path / "run.cudalens"))
+        assert cell_sources(trace.info) == {f"In[{last - 2}]": cells[0], f"In[{last}]": cells[2]}
+        costs = line_costs(trace).set_index("place")["source"]
+        assert costs[f"In[{last - 2}]:1"] == "def scaled(x):"
+
+    def test_a_run_without_stacks_keeps_no_text_of_other_cells(self, notebook, monkeypatch):
+        monkeypatch.setattr("IPython.get_ipython", lambda: notebook.shell)
+        notebook.run("%%cudaprofile -q\nx = torch.ones(3).sin()")
+        assert cell_sources(cudalens.runs.last.info) == {}
 
 
 class TestNamespace:

@@ -11,8 +11,9 @@ from cudalens.analysis.cached import once_per_trace
 from cudalens.analysis.time.attribution import attribution
 from cudalens.analysis.time.attribution_keys import is_library_place
 from cudalens.frames import Trace
+from cudalens.frames.cell_sources import cell_sources
 
-_PLACE: Final = re.compile(r"In\[(\d+)\]:(\d+)$")
+_PLACE: Final = re.compile(r"(In\[\d+\]):(\d+)$")
 
 
 @once_per_trace
@@ -45,18 +46,21 @@ def line_costs(trace: Trace) -> pd.DataFrame:
 
 
 def _sources(trace: Trace, places: list[str]) -> list[str | None]:
-    """The text of each place: of the waits at it, or of the profiled cell."""
+    """The text of each place: of the waits at it, or of its cell."""
     syncs = trace.syncs
     known: dict[str, str] = {}
     if len(syncs):
         pairs = syncs[syncs["place"].notna() & syncs["source"].notna()]
         known = dict(zip(pairs["place"].astype(str), pairs["source"].astype(str), strict=True))
-    cells = {match[1] for place in places if (match := _PLACE.match(place))}
-    lines = trace.info.code.splitlines() if trace.info.code and len(cells) == 1 else []
-    return [known.get(place) or _line(place, lines) for place in places]
+    named = {match[1] for place in places if (match := _PLACE.match(place))}
+    cells = {cell: text.splitlines() for cell, text in cell_sources(trace.info).items()}
+    if trace.info.code and len(named) == 1:
+        cells = {cell: trace.info.code.splitlines() for cell in named} | cells
+    return [known.get(place) or _line(place, cells) for place in places]
 
 
-def _line(place: str, lines: list[str]) -> str | None:
-    match = _PLACE.match(place)
-    number = int(match[2]) if match else 0
+def _line(place: str, cells: dict[str, list[str]]) -> str | None:
+    if (match := _PLACE.match(place)) is None:
+        return None
+    number, lines = int(match[2]), cells.get(match[1], [])
     return lines[number - 1].strip() or None if 0 < number <= len(lines) else None

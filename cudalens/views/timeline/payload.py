@@ -19,6 +19,7 @@ from cudalens.analysis.time.averages import folded
 from cudalens.analysis.time.waiting import is_waiting
 from cudalens.frames import Trace
 from cudalens.frames.build import STEP_PREFIX
+from cudalens.frames.cell_sources import cell_sources
 from cudalens.views.timeline import payload_details, payload_memory, payload_order, payload_part
 from cudalens.views.timeline.enclosing import is_idle, num_enclosing
 from cudalens.views.timeline.payload_codec import PayloadWriter
@@ -142,7 +143,8 @@ class _Part:
         """The payload with as many columns of details as `room` bytes hold; None for all."""
         details = payload_details.add_details(self.writer, self._events, self._trace.stacks, self._order, room)
         info = self._trace.info
-        about = {"name": cut(info.name), "source": info.source, "simulated": info.is_simulated}
+        about: dict[str, Any] = {"name": cut(info.name), "source": info.source, "simulated": info.is_simulated}
+        about |= {"cells": cell_sources(info)}
         return self.writer.to_bytes(self._header | details | about | {"extra": extra})
 
 

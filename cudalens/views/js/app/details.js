@@ -3,6 +3,7 @@
 import { shortName } from "../payload/payload.js";
 import { element } from "../shared/dom.js";
 import { formatBytes, formatCount, formatDuration } from "../shared/format.js";
+import { SOURCE, sourcesOf } from "./sources.js";
 
 /** @import { TraceData } from "../payload/payload.js" */
 
@@ -28,6 +29,7 @@ function eventFacts(data, i) {
   if (data.launch[i] >= 0) facts.push(...launchFacts(data, i));
   facts.push(...detailFacts(data, i));
   facts.push(...callerFacts(data, i));
+  facts.push(...sourceFacts(data, i));
   facts.push(["Row", `trace.events.iloc[${data.rowOf(i)}]`]);
   return facts;
 }
@@ -70,6 +72,25 @@ function callerFacts(data, i) {
   if (stack !== null && !isOwn) facts.push(["Call stack", String(stack)]);
   if (lines.length) facts.push(["Called from", lines.join("\n")]);
   return facts;
+}
+
+/**
+ * The lines of the user's cells beside the calls: of the event, or of the call that launched it.
+ *
+ * @param {TraceData} data
+ * @param {number} i
+ * @returns {Fact[]}
+ */
+function sourceFacts(data, i) {
+  const stackOf = data.detailOf("stack");
+  /** @type {string[]} */
+  const calls = [];
+  let stack = stackOf(i);
+  for (let k = data.launch[i] >= 0 ? data.launch[i] : i; k >= 0; k = data.parent[k]) {
+    stack ??= stackOf(k);
+    calls.push(data.header.names[data.name[k]]);
+  }
+  return sourcesOf(data.header.cells, stack === null ? calls : String(stack).split("\n"));
 }
 
 /** @type {{ [column: string]: string }} */
@@ -136,7 +157,7 @@ export function renderDetails(host, data, event) {
   }
   const list = element("dl", { class: "cl-facts" });
   for (const [term, text] of eventFacts(data, event)) {
-    list.append(element("dt", {}, term), element("dd", {}, text));
+    list.append(element("dt", {}, term), element("dd", { class: term.startsWith(SOURCE) ? "cl-source" : "" }, text));
   }
   host.replaceChildren(
     element("h3", { "aria-level": 2, class: "cl-event" }, data.header.names[data.name[event]]),

@@ -35,6 +35,7 @@ import { createRows } from "./rows.js";
  *   syncs: SyncMark[],
  *   memory: { devices: string[], actions: string[], n: number, num_actions: number },
  *   metrics: { devices: string[], gauges: Gauge[], reasons: string[] },
+ *   cells: { [cell: string]: string },
  *   details: DetailColumn[],
  *   dropped: string[],
  * }} TraceHeader

@@ -33,13 +33,13 @@ _NUM_RUNS: Final = (3000, 1500, 700, 300)
 _GREY: Final = "#767d86"
 
 # A widget's error is an output with text and no element in it. JupyterLab keeps style sheets of trusted notebooks only;
-# in others it shows no widget view, so no error. Pages of nbconvert's template "basic" do not fit images and tables.
+# in others it shows no widget view, so no error. Pages of nbconvert do not fit images, and "basic" no tables.
 _STYLE: Final = (
     "<style>.jp-OutputArea-child:has([data-cudalens-static]) + .jp-OutputArea-child"
     " > .jp-OutputArea-output.jupyter-widgets:not(:has(*)) { display: none }"
-    ".output_area:has([data-cudalens-static]) + .output_area img { max-width: 100% }"
-    ".cudalens-static { overflow-x: auto }"
-    ".cudalens-static td:first-child { font-family: monospace }</style>"
+    ":is(.output_area, .jp-OutputArea-child):has([data-cudalens-static]) + :is(.output_area, .jp-OutputArea-child) img"
+    " { max-width: 100% }"
+    ".cudalens-static { overflow-x: auto }</style>"
 )
 
 

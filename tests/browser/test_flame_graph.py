@@ -78,6 +78,19 @@ def test_a_click_zooms_and_a_search_sums_what_it_finds(report):
     assert page.evaluate(f"() => {FLAME}.flame.root") == 0
 
 
+def test_a_hidden_graph_has_the_width_of_the_page_when_it_is_shown_again(report):
+    page = report(gpu_trace())
+    page.locator(".cl-tab", has_text="Operators and kernels").click()
+    for width in (600, 900):
+        page.locator(".cl-tab", has_text="Operators and kernels").click()
+        page.set_viewport_size({"width": width, "height": 700})
+        page.locator(".cl-tab", has_text="Flame graph").click()
+        page.wait_for_function(
+            "() => { const canvas = document.querySelector('.mm-flame-canvas');"
+            " return canvas.clientWidth === canvas.closest('.mm-flame-stage').clientWidth; }"
+        )
+
+
 def test_another_run_colours_the_graph(report):
     page = report(gpu_trace(), against=gpu_trace(steps=2, name="before"))
     before = {path: weight for path, _, weight in page.evaluate(PATHS) if weight}

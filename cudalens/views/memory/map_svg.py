@@ -22,7 +22,7 @@ from cudalens.views.sections.markup import Node, element, svg
 
 Ints = NDArray[np.int64]
 
-WIDTH: Final = 960
+WIDTH: Final = 720
 CURVE_HEIGHT: Final = 130
 CURVE_TOP: Final = 16
 _COLUMNS: Final = 320

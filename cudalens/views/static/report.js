@@ -48,21 +48,21 @@ on"?o.addEventListener("click",s):o.setAttribute(r,s===!0?"":String(s)));return 
 Ve,t);for(let[r,s]of Object.entries(e))o.setAttribute(r,String(s));return o.append(...n),o}var Ac={"&":"&amp;","<":"&lt;",">":"&gt;",'"':"&quot;","'":"&#39;"};function ee(t){
 return t.replace(/[&<>"']/g,e=>Ac[e])}function Mo(t,e){return new Promise(n=>{let o=()=>{s.disconnect(),removeEventListener("beforeprint",r)},r=()=>{o(),n()},s=new IntersectionObserver(
 a=>a.some(c=>c.isIntersecting)&&r(),{rootMargin:"200px"});s.observe(t),addEventListener("beforeprint",r),e.push(o)})}function P(t,e){let n=t.getContext("2d",e);
-if(n===null)throw new Error("this browser cannot draw on a canvas");return n}function _(t,e,n){return[...t.querySelectorAll(e)].filter(o=>o instanceof n)}function Rt(t,e,n,o=0){
+if(n===null)throw new Error("this browser cannot draw on a canvas");return n}function _(t,e,n){return[...t.querySelectorAll(e)].filter(o=>o instanceof n)}function rt(t,e,n,o=0){
 if(t.measureText(e).width<=n)return e;for(let r=Math.min(e.length-1,Math.floor(n/3));r>2;r--){let s=Math.floor(r*o),a=`${e.slice(0,r-s)}\u2026${e.slice(e.length-
-s)}`;if(t.measureText(a).width<=n)return a}return""}function vo(t){return t>=999.5?t.toFixed(0):t.toPrecision(3)}var Tc=[[1e9,"s"],[1e6,"ms"],[1e3,"\xB5s"]],Sc=[[2**40,"TiB"],[2**30,"GiB"],[2**20,"MiB"],[2**10,"K\
+s)}`;if(t.measureText(a).width<=n)return a}return""}function vo(t){return t>=999.5?t.toFixed(0):t.toPrecision(3)}var Sc=[[1e9,"s"],[1e6,"ms"],[1e3,"\xB5s"]],Tc=[[2**40,"TiB"],[2**30,"GiB"],[2**20,"MiB"],[2**10,"K\
 iB"]];function x(t){if(t==null||Number.isNaN(t))return"-";if(t<0)return`-${x(-t)}`;if(t>=1195e8){let e=Math.round(t/1e9);return`${Math.floor(e/60)} min ${e%60} \
-s`}for(let[e,n]of Tc)if(t>=.9995*e)return`${vo(t/e)} ${n}`;return t>=.9995||t===0?`${t.toFixed(0)} ns`:`${Number(t.toPrecision(2))} ns`}function M(t){if(t==null||
-Number.isNaN(t))return"-";if(t<0)return`-${M(-t)}`;for(let[e,n]of Sc)if(t>=.9995*e)return`${vo(t/e)} ${n}`;return`${t.toFixed(0)} B`}function R(t){return t==null||
+s`}for(let[e,n]of Sc)if(t>=.9995*e)return`${vo(t/e)} ${n}`;return t>=.9995||t===0?`${t.toFixed(0)} ns`:`${Number(t.toPrecision(2))} ns`}function M(t){if(t==null||
+Number.isNaN(t))return"-";if(t<0)return`-${M(-t)}`;for(let[e,n]of Tc)if(t>=.9995*e)return`${vo(t/e)} ${n}`;return`${t.toFixed(0)} B`}function R(t){return t==null||
 Number.isNaN(t)?"-":t>0&&t<.1?"<0.1 %":t<9.95?`${t.toFixed(1)} %`:`${t.toFixed(0)} %`}function O(t){return t.toLocaleString("en-US")}function $(t,e){return`${O(
 t)} ${e}${t===1?"":"s"}`}var ne=class extends Error{constructor(){super("the kernel was restarted; run the cell again")}};function oe(){if(matchMedia("print").matches)return"light";let{jpThemeLight:t,vscodeThemeKind:e}=document.body.dataset;if(t!==void 0)return t==="false"?"dark":"\
 light";if(e!==void 0)return e.includes("light")?"light":"dark";let n=document.documentElement.dataset.theme;return n==="dark"||n==="light"?n:matchMedia("(prefer\
 s-color-scheme: dark)").matches?"dark":"light"}function ko(t){let e=oe(),n=()=>{let a=oe();a!==e&&(e=a,t(a))},o=new MutationObserver(n),r={attributes:!0,attributeFilter:[
 "data-jp-theme-light","data-vscode-theme-kind","data-theme"]};o.observe(document.body,r),o.observe(document.documentElement,r);let s=[matchMedia("(prefers-color\
--scheme: dark)"),matchMedia("print")];for(let a of s)a.addEventListener("change",n);return()=>{o.disconnect();for(let a of s)a.removeEventListener("change",n)}}function G(t){for(;;){let{done:e,value:n}=t.next();if(e)return n}}function Ao(t){for(let e of t){let n=e();n&&G(n)}}async function To(t,e,n){for(let o of t){if(await e(),
-n())return;let r=o(),s=performance.now();for(;r&&!r.next().done;)if(!(performance.now()-s<6)){if(await e(),n())return;s=performance.now()}}}function*rt(t,e){for(let n=t;n<
-e;n+=65536)yield[n,Math.min(n+65536,e)]}var Ec=new Set(["kernel","gpu_memcpy","gpu_memset"]);function*So(t,e){let n=Uint8Array.from(t.header.cats,i=>+Ec.has(i)),o=qe(0),[r,s,a]=[0,0,0];for(let{kind:i,
-count:l}of t.header.lanes){let f=a+l,u=qe(i==="device"?l:0);for(let[d,p]of rt(a,f)){if(t.start[d]>=e[1])break;i==="device"?r+=$c(t,n,e,u,d,p):s+=Oc(t,e,d,p),yield}
+-scheme: dark)"),matchMedia("print")];for(let a of s)a.addEventListener("change",n);return()=>{o.disconnect();for(let a of s)a.removeEventListener("change",n)}}function G(t){for(;;){let{done:e,value:n}=t.next();if(e)return n}}function Ao(t){for(let e of t){let n=e();n&&G(n)}}async function So(t,e,n){for(let o of t){if(await e(),
+n())return;let r=o(),s=performance.now();for(;r&&!r.next().done;)if(!(performance.now()-s<6)){if(await e(),n())return;s=performance.now()}}}function*st(t,e){for(let n=t;n<
+e;n+=65536)yield[n,Math.min(n+65536,e)]}var Ec=new Set(["kernel","gpu_memcpy","gpu_memset"]);function*To(t,e){let n=Uint8Array.from(t.header.cats,i=>+Ec.has(i)),o=qe(0),[r,s,a]=[0,0,0];for(let{kind:i,
+count:l}of t.header.lanes){let f=a+l,u=qe(i==="device"?l:0);for(let[d,p]of st(a,f)){if(t.start[d]>=e[1])break;i==="device"?r+=$c(t,n,e,u,d,p):s+=Oc(t,e,d,p),yield}
 o=Cc(o,u),a=f}let c=0;for(let i=0;i<o.num;i++)c+=o.to[i]-o.from[i];return{busy:c,idle:e[1]-e[0]-c,work:r,calls:s}}function Oc({start:t,dur:e},[n,o],r,s){let a=0;
 for(let c=r;c<s&&t[c]<o;c++)a+=+(t[c]+e[c]>n);return a}function $c({start:t,dur:e,cat:n},o,[r,s],a,c,i){let l=0;for(let f=c;f<i&&t[f]<s;f++){let u=t[f]+e[f];u<=
 r||!o[n[f]]||(l+=1,Ye(a,Math.max(t[f],r),Math.min(u,s)))}return l}function qe(t){return{num:0,from:new Float64Array(t),to:new Float64Array(t)}}function Ye(t,e,n){
@@ -125,20 +125,20 @@ cltl-legend","aria-label":"Colours"}),u=h("div",{class:"cltl-tools",role:"toolba
 next:s,zoomIn:a,zoomOut:c,fit:i,lanesButton:l,legend:f,tools:u}}function Nc(){let t=Rc.flatMap(([e,n])=>[h("span",{},h("kbd",{},e),` ${n}`)," "]);return h("div",
 {class:"cltl-hint","aria-hidden":"true"},...t)}function Lo(t,e){t.legend.replaceChildren(...e.map(([n,o])=>{let r=h("i",{"aria-hidden":"true"});return r.style.background=
 o,h("li",{},r,n)}))}function Ro(t,e,n,o){let[r,...s]=e;t.tip.replaceChildren(h("b",{},r),...s.map(l=>h("div",{},l))),t.tip.hidden=!1;let{offsetWidth:a,offsetHeight:c}=t.
-tip,i=t.host.clientWidth;t.tip.style.left=`${Math.max(0,n+14+a>i?n-a-10:n+14)}px`,t.tip.style.top=`${o+18+c>t.host.clientHeight?o-c-8:o+18}px`}var E=18,It=24,A=26,v=It+A,Ze=4,Pc=20;function mt(t,e=!1){let n=1/0,o=-1/0,r=t.header.cats.map(s=>s==="Trace"||s==="overhead");for(let s=0;s<t.n;s++){if(e&&(r[t.
-cat[s]]||t.flags[s]&C.instant))continue;t.start[s]<n&&(n=t.start[s]);let a=t.start[s]+t.dur[s];a>o&&(o=a)}return n===1/0?e?mt(t):[0,1e3]:[n,Math.max(o,n+1)]}function Je([
+tip,i=t.host.clientWidth;t.tip.style.left=`${Math.max(0,n+14+a>i?n-a-10:n+14)}px`,t.tip.style.top=`${o+18+c>t.host.clientHeight?o-c-8:o+18}px`}var E=18,It=24,A=26,v=It+A,Ze=4,Pc=20;function gt(t,e=!1){let n=1/0,o=-1/0,r=t.header.cats.map(s=>s==="Trace"||s==="overhead");for(let s=0;s<t.n;s++){if(e&&(r[t.
+cat[s]]||t.flags[s]&C.instant))continue;t.start[s]<n&&(n=t.start[s]);let a=t.start[s]+t.dur[s];a>o&&(o=a)}return n===1/0?e?gt(t):[0,1e3]:[n,Math.max(o,n+1)]}function Je([
 t,e],n){let o=(n[1]-n[0])*1.04,r=Math.min(Math.max(e-t,Math.min(Pc,o)),o),s=(t+e)/2,a=n[0]-r*.9,c=n[1]-r*.1,i=r>=o?(n[0]+n[1]-o)/2:Math.min(Math.max(s-r/2,a),c);
 return[i,i+r]}function re(t){let e=(t[1]-t[0])*.02;return[t[0]-e,t[1]+e]}function Io(t,e,n,o=110){let r=(e-t)*o/Math.max(n,1),s=10**Math.floor(Math.log10(r)),a=Math.
 max(1,([1,2,5,10].find(i=>i*s>=r*.999)??10)*s),c=[];for(let i=Math.ceil(t/a);i*a<=e&&c.length<200;i++)c.push({t:i*a,text:Fc(i*a,a)});return{ticks:c,step:a}}var Hc=[
 [1e9,"s"],[1e6,"ms"],[1e3,"\xB5s"]];function Fc(t,e){let[n,o]=Hc.find(([s])=>Math.abs(t)>=s)??[1,"ns"],r=Math.max(0,Math.ceil(Math.log10(n/e)-1e-9));return t===
 0?"0":`${(t/n).toFixed(r)} ${o}`}function se(t,e,n,o=0){let r=new Float64Array(t.length),s=new Float64Array(t.length),a=new Uint16Array(t.length),c=0;for(let i of n)
-a[i]=e.has(i)?1:t[i],r[i]=c,c+=a[i]*E+2*Ze,s[i]=c;return{order:n,tops:r,ends:s,shown:a,pinned:o?s[n[o-1]]:0,total:c}}function st(t,e){let{order:n,tops:o}=t;if(e<
+a[i]=e.has(i)?1:t[i],r[i]=c,c+=a[i]*E+2*Ze,s[i]=c;return{order:n,tops:r,ends:s,shown:a,pinned:o?s[n[o-1]]:0,total:c}}function at(t,e){let{order:n,tops:o}=t;if(e<
 0||e>=t.total)return-1;let r=0,s=n.length-1;for(;r<s;){let a=r+s+1>>1;o[n[a]]<=e?r=a:s=a-1}return n[r]}function ae(t,e,n){return t.tops[e]+Ze+n*E}function No(t,e){
-let n=st(t,e);if(n<0)return null;let o=Math.floor((e-t.tops[n]-Ze)/E);return o>=0&&o<t.shown[n]?{lane:n,row:o}:null}var zc=.6;function ce({size:t,layout:e}){return e.pinned<=zc*(t.height-v)?e.pinned:0}function ie(t,e){return e-v<ce(t)?e-v:e-v+t.scroll}function tt(t){let{size:e,
+let n=at(t,e);if(n<0)return null;let o=Math.floor((e-t.tops[n]-Ze)/E);return o>=0&&o<t.shown[n]?{lane:n,row:o}:null}var zc=.6;function ce({size:t,layout:e}){return e.pinned<=zc*(t.height-v)?e.pinned:0}function ie(t,e){return e-v<ce(t)?e-v:e-v+t.scroll}function tt(t){let{size:e,
 view:n,layout:o}=t,r=e.width-e.gutter,s=Math.max(1,Math.round(r*e.ratio)),a=(n[1]-n[0])/s,c=Math.round(n[0]/a)*a,i=s/e.ratio/(n[1]-n[0]),l=ce(t),f=p=>e.gutter+(p-
 c)*i,u=(p,g)=>v+g-(o.tops[p]<l?0:t.scroll),d=(p,g)=>u(p,ae(o,p,g));return{width:r,pixels:s,w:a,t0:c,t1:c+s*a,scale:i,parts:Dc(t,l),x:f,y:d,down:u}}function Dc({
-layout:t,size:e,scroll:n},o){let{order:r,tops:s}=t,a=Math.min(n,Math.max(0,t.total-1))+o,c=n+e.height-v,i=Math.max(0,r.indexOf(st(t,a))),l=st(t,c),u={lanes:r.slice(
-i,l<0?r.length:r.indexOf(l)+1).filter(p=>s[p]>=o),top:v+o,bottom:e.height};if(!o)return[u];let d={lanes:r.filter(p=>s[p]<o),top:v,bottom:v+o};return[u,d]}function gt(t,e,n){
+layout:t,size:e,scroll:n},o){let{order:r,tops:s}=t,a=Math.min(n,Math.max(0,t.total-1))+o,c=n+e.height-v,i=Math.max(0,r.indexOf(at(t,a))),l=at(t,c),u={lanes:r.slice(
+i,l<0?r.length:r.indexOf(l)+1).filter(p=>s[p]>=o),top:v+o,bottom:e.height};if(!o)return[u];let d={lanes:r.filter(p=>s[p]<o),top:v,bottom:v+o};return[u,d]}function wt(t,e,n){
 let o=t.data.lane[n],r=t.rows.row[n];return r>=t.layout.shown[o]?null:{x:e.x(t.data.start[n]),y:Math.round(e.y(o,r)),width:Math.max(1,t.data.dur[n]*e.scale)}}var Po={comm_prefixes:["nccl","ncclDev","rccl"],groups:[{key:"kernel",label:"Kernel",color:"#009e73",cats:["kernel"]},{key:"comm",label:"Communication",color:"#\
 d55e00",cats:[]},{key:"memory",label:"Copy, set",color:"#f0e442",cats:["gpu_memcpy","gpu_memset"]},{key:"runtime",label:"CUDA call",color:"#e69f00",cats:["cuda_\
 runtime","cuda_driver","privateuse1_runtime","privateuse1_driver","mtia_runtime","xpu_runtime"]},{key:"op",label:"CPU op",color:"#56b4e9",cats:["cpu_op"]},{key:"\
@@ -149,8 +149,8 @@ f8fa",text:"#1b1f24",muted:"#59636e",line:"#d0d7de",lineSoft:"#eaeef2",laneOdd:"
 f",.32]]},dark:{bg:"#111418",gutter:"#15191e",text:"#e6e9ed",muted:"#9aa5b1",line:"#343b44",lineSoft:"#242a31",laneOdd:"#111418",band:"#56b4e9",bandAlpha:.07,accent:"\
 #6cb6ff",rangeAlpha:.18,arrow:"#ffd08a",dim:"#2b323a",tip:"#e6e9ed",tipText:"#111418",field:"#1b2026",ink:"#000000",shades:[["#000000",.06],["#000000",.16],["#0\
 00000",.24],["#ffffff",.1],["#ffffff",.2]]}};var D=Po;function le(t,e){let{groups:n}=D,o=n.findIndex(s=>s.cats.includes(t));return o<0?n.length-1:n[o].key==="kernel"&&D.comm_prefixes.some(s=>e.startsWith(s))?
-n.findIndex(s=>s.key==="comm"):o}function bt(t){let e=2166136261;for(let n=0;n<t.length;n++)e=Math.imul(e^t.charCodeAt(n),16777619);return e>>>0}function wt(t){
-let[e,n,o]=[1,3,5].map(r=>Number.parseInt(t.slice(r,r+2),16));return[e,n,o]}function Uc(t,e,n){let o=wt(e),[r,s,a]=wt(t).map((c,i)=>Math.floor(c+(o[i]-c)*n+.5));
+n.findIndex(s=>s.key==="comm"):o}function yt(t){let e=2166136261;for(let n=0;n<t.length;n++)e=Math.imul(e^t.charCodeAt(n),16777619);return e>>>0}function bt(t){
+let[e,n,o]=[1,3,5].map(r=>Number.parseInt(t.slice(r,r+2),16));return[e,n,o]}function Uc(t,e,n){let o=bt(e),[r,s,a]=bt(t).map((c,i)=>Math.floor(c+(o[i]-c)*n+.5));
 return[r,s,a]}function Wc(t){let[e,n,o]=t.map(r=>r/255).map(r=>r<=.04045?r/12.92:((r+.055)/1.055)**2.4);return .2126*e+.7152*n+.0722*o}var K=D.light.shades.length;
 function Nt(t){let e=D[t].shades,n=D.groups.flatMap(o=>e.map(([r,s])=>Uc(o.color,r,s)));return{pixels:Uint32Array.from(n,([o,r,s])=>(s<<16|r<<8|o)>>>0),css:n.map(
 o=>`rgb(${o.join(",")})`),ink:n.map(o=>(Wc(o)+.05)**2>.05*1.05?"#000000":"#ffffff")}}var X=16,fe=512,Pt=65535,Gc=.02,Ho=88,Kc=255<<24>>>0,Xc=150<<24>>>0;function zo(t){let{start:e,dur:n,n:o,header:r}=t,s=new Uint16Array(o),a=[],c=new Float64Array(
@@ -159,7 +159,7 @@ s[f]=Pt;continue}let w=e[f],b=w+n[f];for(;d>=0&&c[d]<=w;)d--;let y=d;for(;y>=0&&
 set(i[y],w);break}y++}if(y>=fe){s[f]=Pt;continue}s[f]=y,c[y]=b,i[y]=f,b>w&&y>d&&(d=y),y>=p&&(p=y+1)}a.push(Math.max(p,1))}return{row:s,heights:a,ends:l}}function ue(t,e,n){
 let o=n;for(;e.row[o]===Pt&&o>0&&t.lane[o-1]===t.lane[n];)o--;return e.row[n]===Pt&&e.row[o]===0?o:n}function Do(t){let{names:e,cats:n}=t.header,o=new Map,r=new Uint8Array(
 t.n),s=new Int8Array(e.length).fill(-1),a=-1,c=0;for(let i=0;i<t.n;i++){let l=t.name[i]*65536+t.cat[i];if(l!==a){let f=o.get(l);if(f===void 0){let u=e[t.name[i]];
-s[t.name[i]]<0&&(s[t.name[i]]=bt(u)%K),f=le(n[t.cat[i]],u)*K+s[t.name[i]],o.set(l,f)}a=l,c=f}r[i]=c}return r}function de(t,e,n,o=null){let{start:r,dur:s,lane:a,
+s[t.name[i]]<0&&(s[t.name[i]]=yt(u)%K),f=le(n[t.cat[i]],u)*K+s[t.name[i]],o.set(l,f)}a=l,c=f}r[i]=c}return r}function de(t,e,n,o=null){let{start:r,dur:s,lane:a,
 n:c}=t,i=m=>e.row[m]===Pt||o!==null&&!o[m],l=Fo(e.heights),f=new Uint32Array(l[e.heights.length]);for(let m=0;m<c;m++)i(m)||f[l[a[m]]+e.row[m]]++;let u=Fo(f),d=u[u.
 length-1],p={first:u,laneRow:l,at:new Uint32Array(d),s:new Float64Array(d),e:new Float64Array(d),sum:new Float64Array(d+1),tone:new Uint8Array(d)},g=u.slice();for(let m=0;m<
 c;m++){if(i(m))continue;let w=g[l[a[m]]+e.row[m]]++;p.at[w]=m,p.s[w]=r[m],p.e[w]=r[m]+s[m],p.tone[w]=n[m]}for(let[m,w]of e.ends)i(m)||(p.e[jc(p,l[a[m]]+e.row[m],
@@ -191,10 +191,10 @@ e];let{first:o,work:r}=t.launches;return[...r.subarray(o[e],Math.min(o[e+1],o[e]
 if(r!==null)for(let s of en(e,r))o.add(s);t.globalAlpha=.45;for(let r of Jc(e,n)){let s=e.data.start[e.data.launch[r]];!o.has(r)&&s>=n.t0&&s<=n.t1&&jo(t,e,n,r,1)}
 t.globalAlpha=1;for(let r of o)jo(t,e,n,r,1.8)}function Jc(t,e){let{index:n,data:o}=t,r=[],s=0;for(let a of e.parts.flatMap(({lanes:c})=>c))if(o.header.lanes[a].
 kind==="device")for(let c=0;c<t.layout.shown[a];c++){let i=n.laneRow[a]+c;for(let l=j(n,i,e.t0);l<n.first[i+1]&&n.s[l]<e.t1;l++){if(s++>4*tn)return[];if(o.launch[n.
-at[l]]>=0&&r.push(n.at[l])>tn)return[]}}return r}function jo(t,e,n,o,r){let s=gt(e,n,e.data.launch[o])??Qc(e,n,e.data.launch[o]),a=gt(e,n,o);if(s===null||a===null)
+at[l]]>=0&&r.push(n.at[l])>tn)return[]}}return r}function jo(t,e,n,o,r){let s=wt(e,n,e.data.launch[o])??Qc(e,n,e.data.launch[o]),a=wt(e,n,o);if(s===null||a===null)
 return;let c=a.y>s.y,i=s.x+Math.min(s.width/2,12),l=s.y+(c?E-1:0),f=a.y+(c?0:E-1),u=Math.min(60,Math.abs(f-l)/2+8)*(c?1:-1);t.strokeStyle=e.colors.arrow,t.fillStyle=
 e.colors.arrow,t.lineWidth=r,t.beginPath(),t.moveTo(i,l),t.bezierCurveTo(i,l+u,a.x,f-u,a.x,f),t.stroke();let d=c?-6:6;t.beginPath(),t.moveTo(a.x,f),t.lineTo(a.x-
-3.5,f+d),t.lineTo(a.x+3.5,f+d),t.fill()}function Qc(t,e,n){let o=n;for(;o>=0&&t.rows.row[o]>=t.layout.shown[t.data.lane[o]];)o=t.data.parent[o];let r=o<0?null:gt(
+3.5,f+d),t.lineTo(a.x+3.5,f+d),t.fill()}function Qc(t,e,n){let o=n;for(;o>=0&&t.rows.row[o]>=t.layout.shown[t.data.lane[o]];)o=t.data.parent[o];let r=o<0?null:wt(
 t,e,o);return r&&{x:e.x(t.data.start[n]),y:r.y,width:1}}function Yo(t,e){let n=document.createElement("canvas");return{canvas:t,context:P(t,{alpha:!1}),stripCanvas:n,stripContext:P(n),strip:null,labels:new Array(e.header.
 names.length)}}function Zo(t,e,n){let{stripCanvas:o,stripContext:r}=t;if(t.strip===null||o.width<e||o.height<n){o.width=e,o.height=Math.max(n,o.height);let s=r.
 createImageData(e,o.height);t.strip={image:s,pixels:new Uint32Array(s.data.buffer)}}return t.strip}var nn="#e5484d";function Jo(t){let e=[0];for(let n of t.header.lanes)e.push(e[e.length-1]+n.count);return(t.header.races??[]).map(n=>({...n,event:ti(t,n,e)}))}
@@ -203,47 +203,47 @@ t.fillStyle=nn;for(let{at:s}of e.races){if(s<o||s>r)continue;let a=Math.round(n(
 t.lineTo(a,v-7),t.fill()}}var on="#d55e00",tr=8;function er(t){let e=t.header.syncs??[];if(!e.length)return[];let n=[0];for(let r of t.header.lanes)n.push(n[n.length-1]+r.count);let o=new Map(
 e.map(r=>[`${r.lane} ${r.at} ${r.dur}`,-1]));for(let r of new Set(e.map(s=>s.lane)))for(let s=n[r];s<n[r+1];s++){let a=`${r} ${t.start[s]} ${t.dur[s]}`;o.has(a)&&
 o.set(a,s)}return e.map(r=>({...r,event:o.get(`${r.lane} ${r.at} ${r.dur}`)??-1}))}function nr(t,e,{x:n,t0:o,t1:r}){t.fillStyle=on;for(let{at:s,dur:a}of e.syncs){
-if(s+a<o||s>r)continue;let c=Math.round(n(s));t.fillRect(c,v-tr/2,Math.max(1.5,n(s+a)-c),tr/2)}}var ei=4e3;function or(t,e,n){let o=zo(e),r=Do(e),s=re(mt(e,!0)),a=de(e,o,r),c=_o(t),i=new Set(e.header.lanes.flatMap((f,u)=>f.is_idle?[u]:[])),l=e.header.lanes.
-map((f,u)=>u);return{data:e,options:n,dom:c,painter:Yo(c.canvas,e),rows:o,tone:r,hostTone:ni(e,a),whole:s,extent:mt(e),view:[...s],index:a,launches:Vo(e),collapsed:i,
+if(s+a<o||s>r)continue;let c=Math.round(n(s));t.fillRect(c,v-tr/2,Math.max(1.5,n(s+a)-c),tr/2)}}var ei=4e3;function or(t,e,n){let o=zo(e),r=Do(e),s=re(gt(e,!0)),a=de(e,o,r),c=_o(t),i=new Set(e.header.lanes.flatMap((f,u)=>f.is_idle?[u]:[])),l=e.header.lanes.
+map((f,u)=>u);return{data:e,options:n,dom:c,painter:Yo(c.canvas,e),rows:o,tone:r,hostTone:ni(e,a),whole:s,extent:gt(e),view:[...s],index:a,launches:Vo(e),collapsed:i,
 order:l,pinned:new Set,filters:new Map,lanesPanel:null,layout:se(o.heights,i,l),steps:oi(e),races:Jo(e),syncs:er(e),marks:[],chosen:null,names:null,search:null,
 range:null,selected:null,focused:null,hover:null,hasFocus:!1,focusLane:-1,isArmed:!1,drag:null,held:new Set,pointerX:null,scroll:0,size:{width:0,height:0,gutter:150,
 ratio:1},...rn(n.theme??"light"),overview:null,lowerNames:null,script:[],pending:0,beforeFrame:null,isGone:!1,isReleased:!1,cleanups:[]}}function rn(t){let e=D[t],
 n=Nt(t),o=Number.parseInt(e.dim.slice(1),16),r=((o&255)<<16|o&65280|o>>16)>>>0;return{mode:t,colors:e,tones:n,dimPixels:new Uint32Array(n.pixels.length).fill(r)}}
-function T(t,e,n,o,r){e.addEventListener(n,o,r),t.cleanups.push(()=>e.removeEventListener(n,o,r))}function ni({header:t},{first:e,laneRow:n,tone:o}){let r=t.lanes.
+function S(t,e,n,o,r){e.addEventListener(n,o,r),t.cleanups.push(()=>e.removeEventListener(n,o,r))}function ni({header:t},{first:e,laneRow:n,tone:o}){let r=t.lanes.
 findIndex(({kind:s,count:a})=>s==="host"&&a>0);return r<0?0:o[e[n[r]]]}function oi(t){let e=new Set(t.header.step_names),n=[];if(!e.size)return n;for(let o=0;o<
 t.n;o++)e.has(t.name[o])&&t.header.lanes[t.lane[o]].kind==="host"&&n.push({t0:t.start[o],t1:t.start[o]+t.dur[o]});return n.length>ei?[]:n.sort((o,r)=>o.t0-r.t0)}var ri=4,si={gutter:"pointer",ruler:"col-resize",overview:"ew-resize"};function ai(t,e){let n=t.getBoundingClientRect();return[e.clientX-n.left,e.clientY-n.top]}
-function me(t,e,n){return e<t.size.gutter?n<v?"corner":"gutter":n<A?"overview":n<v?"ruler":"plot"}function sr(t,e){let{canvas:n}=t.dom,o=r=>ai(n,r);T(t,n,"point\
+function me(t,e,n){return e<t.size.gutter?n<v?"corner":"gutter":n<A?"overview":n<v?"ruler":"plot"}function sr(t,e){let{canvas:n}=t.dom,o=r=>ai(n,r);S(t,n,"point\
 erdown",r=>{if(r.button!==0)return;let[s,a]=o(r),c=me(t,s,a);t.isArmed=!0,n.focus({preventScroll:!0}),n.setPointerCapture(r.pointerId);let i=c==="ruler"||c==="p\
-lot"&&r.shiftKey?"range":c;t.drag={kind:i,x:s,y:a,view:[...t.view],scroll:t.scroll,moved:!1,from:e.timeAt(s)},i==="overview"&&e.centre(Qe(t,s))}),T(t,n,"pointer\
-move",r=>{let[s,a]=o(r);if(t.drag===null){let c=me(t,s,a);n.style.cursor=si[c]??"default",c==="plot"?e.hover(s,a):e.leave()}else ci(t,e,s,a)}),T(t,n,"pointerup",
+lot"&&r.shiftKey?"range":c;t.drag={kind:i,x:s,y:a,view:[...t.view],scroll:t.scroll,moved:!1,from:e.timeAt(s)},i==="overview"&&e.centre(Qe(t,s))}),S(t,n,"pointer\
+move",r=>{let[s,a]=o(r);if(t.drag===null){let c=me(t,s,a);n.style.cursor=si[c]??"default",c==="plot"?e.hover(s,a):e.leave()}else ci(t,e,s,a)}),S(t,n,"pointerup",
 r=>{let[s,a]=o(r),{drag:c}=t;t.drag=null,n.style.cursor="default",c!==null&&(c.kind==="range"&&c.moved?e.finishRange():c.kind==="gutter"?c.moved?e.dropLane(c.y,
-a):e.toggleLane(a):!c.moved&&c.kind==="range"&&!e.measureTo(s,a)?e.clearRange():!c.moved&&c.kind==="plot"&&e.click(s,a))}),T(t,n,"pointercancel",()=>{t.drag=null}),
-T(t,n,"pointerleave",()=>{t.isArmed=t.drag!==null,e.leave()}),T(t,n,"dblclick",r=>{let[s,a]=o(r);me(t,s,a)==="plot"?e.zoomToEventAt(s,a):me(t,s,a)!=="gutter"&&e.
-fit()}),T(t,n,"wheel",r=>ii(t,e,r,o(r)),{passive:!1})}function ci(t,e,n,o){let{drag:r}=t;if(r!==null&&!(!r.moved&&Math.hypot(n-r.x,o-r.y)<ri))if(r.moved=!0,r.kind===
+a):e.toggleLane(a):!c.moved&&c.kind==="range"&&!e.measureTo(s,a)?e.clearRange():!c.moved&&c.kind==="plot"&&e.click(s,a))}),S(t,n,"pointercancel",()=>{t.drag=null}),
+S(t,n,"pointerleave",()=>{t.isArmed=t.drag!==null,e.leave()}),S(t,n,"dblclick",r=>{let[s,a]=o(r);me(t,s,a)==="plot"?e.zoomToEventAt(s,a):me(t,s,a)!=="gutter"&&e.
+fit()}),S(t,n,"wheel",r=>ii(t,e,r,o(r)),{passive:!1})}function ci(t,e,n,o){let{drag:r}=t;if(r!==null&&!(!r.moved&&Math.hypot(n-r.x,o-r.y)<ri))if(r.moved=!0,r.kind===
 "plot"){t.dom.canvas.style.cursor="grabbing";let s=(r.view[1]-r.view[0])/(t.size.width-t.size.gutter),a=(n-r.x)*s;e.show([r.view[0]-a,r.view[1]-a]),t.dom.frame.
 scrollTop=r.scroll-(o-r.y)}else r.kind==="range"?e.dragRange(r.from,e.timeAt(Math.min(Math.max(n,t.size.gutter),t.size.width))):r.kind==="overview"&&e.centre(Qe(
 t,n))}function ii(t,e,n,[o]){let r=n.deltaMode===1?16:n.deltaMode===2?400:1,[s,a]=[n.deltaX*r,n.deltaY*r],c=n.ctrlKey||n.metaKey;if(!c&&!t.isArmed)return;n.preventDefault();
 let i=n.shiftKey&&s===0?a:s;!c&&(n.shiftKey||Math.abs(s)>Math.abs(a))?e.pan(i):e.zoom(Math.exp(Math.min(Math.max(a,-200),200)*(c&&Math.abs(a)<30?.01:.0022)),o)}
 var sn={w:[1,0],s:[-1,0],a:[0,-1],d:[0,1]},rr={ArrowLeft:"left",ArrowRight:"right",ArrowUp:"up",ArrowDown:"down"};function ar(t,e){let{canvas:n,search:o}=t.dom;
-T(t,n,"keydown",r=>{r.ctrlKey||r.metaKey||r.altKey||li(t,e,r)&&(r.preventDefault(),r.stopPropagation())}),T(t,n,"keyup",r=>t.held.delete(r.key.toLowerCase())),T(
-t,n,"focus",()=>e.focusChanged(!0)),T(t,n,"blur",()=>{t.held.clear(),t.isArmed=!1,e.focusChanged(!1)}),T(t,o,"input",()=>e.search(o.value)),T(t,o,"keydown",r=>{
+S(t,n,"keydown",r=>{r.ctrlKey||r.metaKey||r.altKey||li(t,e,r)&&(r.preventDefault(),r.stopPropagation())}),S(t,n,"keyup",r=>t.held.delete(r.key.toLowerCase())),S(
+t,n,"focus",()=>e.focusChanged(!0)),S(t,n,"blur",()=>{t.held.clear(),t.isArmed=!1,e.focusChanged(!1)}),S(t,o,"input",()=>e.search(o.value)),S(t,o,"keydown",r=>{
 if(r.stopPropagation(),r.key==="Enter")e.nextMatch(r.shiftKey?-1:1);else if(r.key==="Escape")o.value="",e.search(""),n.focus({preventScroll:!0});else return;r.preventDefault()})}
 function li(t,e,n){let o=n.key.length===1?n.key.toLowerCase():n.key;if(o in sn)e.hold(o);else if(o in rr)e.arrow(rr[o]);else if(o==="Enter"||o===" ")e.enter();else if(o===
 "f")e.fit();else if(o==="z")e.zoomToFocused();else if(o==="l")e.follow();else if(o==="c")e.toggleFocusLane();else if(o==="p")e.pinFocusLane();else if(o==="/")t.
 dom.search.select();else if(o==="n")e.nextMatch(n.shiftKey?-1:1);else if(o==="+"||o==="=")e.zoom(.7,null);else if(o==="-")e.zoom(1/.7,null);else if(o==="Home"||
 o==="End")e.toEnd(o==="End");else if(o==="PageUp"||o==="PageDown")t.dom.frame.scrollBy(0,(o==="PageUp"?-.8:.8)*t.size.height);else return o==="Escape"?e.escape():
-!1;return!0}function an(t){let e=[0,0];for(let n of t)e[0]+=sn[n][0],e[1]+=sn[n][1];return e}function cr(t,e,n){let{x:o,t0:r,t1:s,width:a}=n,{gutter:c}=e.size,{ticks:i}=Io(r,s,a);t.fillStyle=e.colors.line,t.fillRect(c,v-1,a,1),t.textAlign="left";for(let{
-t:f,text:u}of i){let d=Math.round(o(f));t.fillStyle=e.colors.line,t.fillRect(d,v-8,1,8),t.fillStyle=e.colors.muted,d+60<e.size.width&&t.fillText(u,d+4,A+It/2)}let{
-range:l}=e;l!==null&&l[1]>r&&l[0]<s&&fi(t,e,l,n)}function fi(t,e,n,{x:o,width:r}){let{gutter:s}=e.size,a=x(n[1]-n[0]),c=t.measureText(a).width+12,i=(o(n[0])+o(n[1]))/
-2,l=Math.min(Math.max(i-c/2,s),s+r-c);t.fillStyle=e.colors.tip,t.fillRect(l,A+3,c,It-6),t.fillStyle=e.colors.tipText,t.fillText(a,l+6,A+It/2)}function ir(t,e,n){
-let{gutter:o,height:r}=e.size;t.fillStyle=e.colors.gutter,t.fillRect(0,0,o,r),t.textAlign="left";for(let s of n.parts){t.save(),t.beginPath(),t.rect(0,s.top,o-1,
-s.bottom-s.top),t.clip(),cn(t,e,n,s,0);for(let a of s.lanes)ui(t,e,n,s,a);t.restore()}t.fillStyle=e.colors.line,t.fillRect(o-1,0,1,r),t.fillRect(0,v-1,o,1);for(let{
-bottom:s}of n.parts.slice(1))t.fillRect(0,s-2,e.size.width,2)}function ui(t,e,n,o,r){let{layout:s,colors:a,size:c}=e,i=e.rows.heights[r]>1,l=E/2+4,f=n.down(r,s.
-tops[r])+l,u=n.down(r,s.ends[r])-l,d=Math.round(Math.min(Math.max(f,o.top+l),u));t.fillStyle=a.muted,i&&hi(t,12,d,e.collapsed.has(r)),t.fillStyle=r===e.focusLane&&
-e.hasFocus?a.accent:a.text,t.fillText(pi(t,di(e,r),c.gutter-32),22,d)}function di({data:t,filters:e},n){let{label:o}=t.header.lanes[n];return e.has(n)?`${o} (${e.
-get(n)?.text})`:o}function hi(t,e,n,o){let r=o?[[-2.5,-4],[3,0],[-2.5,4]]:[[-4,-2.5],[4,-2.5],[0,3]];t.beginPath();for(let[s,a]of r)t.lineTo(e+s,n+a);t.fill()}function pi(t,e,n){
-let o=e.slice(0,100);if(o===e&&t.measureText(o).width<=n)return o;for(;o.length>1&&t.measureText(`${o}\u2026`).width>n;)o=o.slice(0,-1);return`${o}\u2026`}function cn(t,e,{
-down:n},{lanes:o},r){t.fillStyle=e.colors.lineSoft;for(let s of o)t.fillRect(r,Math.round(n(s,e.layout.ends[s]))-1,e.size.width-r,1)}var mi=5,lr=24;function fr(t,e,{x:n,t0:o,t1:r}){let{gutter:s,width:a,height:c}=e.size;t.fillStyle=e.colors.accent,t.textAlign="left";for(let{at:i,dur:l,note:f}of e.
+!1;return!0}function an(t){let e=[0,0];for(let n of t)e[0]+=sn[n][0],e[1]+=sn[n][1];return e}var fi=.5;function cr(t,e,n){let{x:o,t0:r,t1:s,width:a}=n,{gutter:c}=e.size,{ticks:i}=Io(r,s,a);t.fillStyle=e.colors.line,t.fillRect(c,v-1,a,1),t.textAlign="lef\
+t";for(let{t:f,text:u}of i){let d=Math.round(o(f));t.fillStyle=e.colors.line,t.fillRect(d,v-8,1,8),t.fillStyle=e.colors.muted,d+60<e.size.width&&t.fillText(u,d+
+4,A+It/2)}let{range:l}=e;l!==null&&l[1]>r&&l[0]<s&&ui(t,e,l,n)}function ui(t,e,n,{x:o,width:r}){let{gutter:s}=e.size,a=x(n[1]-n[0]),c=t.measureText(a).width+12,
+i=(o(n[0])+o(n[1]))/2,l=Math.min(Math.max(i-c/2,s),s+r-c);t.fillStyle=e.colors.tip,t.fillRect(l,A+3,c,It-6),t.fillStyle=e.colors.tipText,t.fillText(a,l+6,A+It/2)}
+function ir(t,e,n){let{gutter:o,height:r}=e.size;t.fillStyle=e.colors.gutter,t.fillRect(0,0,o,r),t.textAlign="left";for(let s of n.parts){t.save(),t.beginPath(),
+t.rect(0,s.top,o-1,s.bottom-s.top),t.clip(),cn(t,e,n,s,0);for(let a of s.lanes)di(t,e,n,s,a);t.restore()}t.fillStyle=e.colors.line,t.fillRect(o-1,0,1,r),t.fillRect(
+0,v-1,o,1);for(let{bottom:s}of n.parts.slice(1))t.fillRect(0,s-2,e.size.width,2)}function di(t,e,n,o,r){let{layout:s,colors:a,size:c}=e,i=e.rows.heights[r]>1,l=E/
+2+4,f=n.down(r,s.tops[r])+l,u=n.down(r,s.ends[r])-l,d=Math.round(Math.min(Math.max(f,o.top+l),u));t.fillStyle=a.muted,i&&pi(t,12,d,e.collapsed.has(r)),t.fillStyle=
+r===e.focusLane&&e.hasFocus?a.accent:a.text,t.fillText(rt(t,hi(e,r),c.gutter-32,fi),22,d)}function hi({data:t,filters:e},n){let{label:o}=t.header.lanes[n];return e.
+has(n)?`${o} (${e.get(n)?.text})`:o}function pi(t,e,n,o){let r=o?[[-2.5,-4],[3,0],[-2.5,4]]:[[-4,-2.5],[4,-2.5],[0,3]];t.beginPath();for(let[s,a]of r)t.lineTo(e+
+s,n+a);t.fill()}function cn(t,e,{down:n},{lanes:o},r){t.fillStyle=e.colors.lineSoft;for(let s of o)t.fillRect(r,Math.round(n(s,e.layout.ends[s]))-1,e.size.width-
+r,1)}var mi=5,lr=24;function fr(t,e,{x:n,t0:o,t1:r}){let{gutter:s,width:a,height:c}=e.size;t.fillStyle=e.colors.accent,t.textAlign="left";for(let{at:i,dur:l,note:f}of e.
 marks){if(i+l<o||i>r)continue;let u=Math.max(s,Math.round(n(i))),d=Math.min(a,Math.max(u+2,n(i+l)));t.fillRect(u,A,d-u,mi),t.globalAlpha=.5,i>=o&&t.fillRect(u,A,
 1,c-A),t.globalAlpha=1;let p=f.length>lr?`${f.slice(0,lr)}\u2026`:f;if(!p)continue;let g=t.measureText(p).width+8,m=Math.min(u,a-g);t.fillRect(m,A,g,v-A-9),t.fillStyle=
 e.colors.bg,t.fillText(p,m+4,A+(v-A-9)/2+.5),t.fillStyle=e.colors.accent}}function ur({data:t,races:e},n){let{names:o,cats:r,lanes:s}=t.header,c=s[t.lane[n]].kind==="host"&&t.self[n]!==t.dur[n]?`, self ${x(t.self[n])}`:"",i=[o[t.name[n]].
@@ -261,38 +261,38 @@ width,o.bottom-o.top),t.clip(),Mi(t,e,n),cn(t,e,n,o,r),vi(t,e,n,o),$i(t,e,n),qo(
 globalAlpha=e.colors.bandAlpha,e.steps.forEach((s,a)=>{a%2===0&&s.t1>o&&s.t0<r&&t.fillRect(n(s.t0),v,Math.max(1,n(s.t1)-n(s.t0)),e.size.height)}),t.globalAlpha=
 1}function vi(t,e,n,o){let{painter:r,size:s}=e,a=ki(e,n,o);if(!a.length)return;let{pixels:c}=n,{image:i,pixels:l}=Zo(r,c,a.length);l.fill(0,0,i.width*a.length);
 let f=a.flatMap(({lane:p,row:g},m)=>Ai(e,n,p,g,l,m*i.width));r.stripContext.putImageData(i,0,0,0,0,c,a.length),t.imageSmoothingEnabled=!1;let[u,d]=[s.gutter,c/s.
-ratio];a.forEach(({lane:p,row:g},m)=>{let w=Math.round(n.y(p,g));t.drawImage(r.stripCanvas,0,m,c,1,u,w,d,E-1)}),Ti(t,e,n,f)}function ki(t,{y:e},{lanes:n,top:o,bottom:r}){
+ratio];a.forEach(({lane:p,row:g},m)=>{let w=Math.round(n.y(p,g));t.drawImage(r.stripCanvas,0,m,c,1,u,w,d,E-1)}),Si(t,e,n,f)}function ki(t,{y:e},{lanes:n,top:o,bottom:r}){
 let s=[];for(let a of n)for(let c=0;c<t.layout.shown[a];c++){let i=e(a,c);i>o-E&&i<r&&s.push({lane:a,row:c})}return s}function Ai(t,e,n,o,r,s){let{index:a,chosen:c,
 tones:i}=t,l=yi*t.size.ratio,f=e.y(n,o),u={t0:e.t0,w:e.w,width:e.pixels,out:r,base:s,minWidth:l},d=[],p=(g,m,w)=>Uo(g,a.laneRow[n]+o,u,m,(b,y,k)=>{w?.[g.at[b]]||
-d.push({i:g.at[b],tone:g.tone[b],x0:y,x1:k,y:f,isDim:w!==null})});return c===null?p(a,i.pixels,null):(p(a,t.dimPixels,c.keep),p(c.index,i.pixels,null)),d}function Ti(t,e,n,o){
+d.push({i:g.at[b],tone:g.tone[b],x0:y,x1:k,y:f,isDim:w!==null})});return c===null?p(a,i.pixels,null):(p(a,t.dimPixels,c.keep),p(c.index,i.pixels,null)),d}function Si(t,e,n,o){
 let{ratio:r,gutter:s}=e.size;t.textAlign="left";for(let{i:a,tone:c,x0:i,x1:l,y:f,isDim:u}of o){let d=Math.max(0,i)/r,p=Math.min(n.width,l/r)-d-8,g=ln(e.data,a)??
-Si(t,e,e.data.name[a],p);g&&(t.fillStyle=u?e.colors.muted:e.tones.ink[c],t.fillText(g,Math.round(s+d+4),Math.round(f)+E/2))}}function Si(t,e,n,o){let{labels:r}=e.
+Ti(t,e,e.data.name[a],p);g&&(t.fillStyle=u?e.colors.muted:e.tones.ink[c],t.fillText(g,Math.round(s+d+4),Math.round(f)+E/2))}}function Ti(t,e,n,o){let{labels:r}=e.
 painter,s=r[n]??Oi(t,e.data.header,n);if(r[n]=s,s.width<=o)return s.text;if(s.shortWidth<=o)return s.short;let a=Math.floor(s.short.length*o/s.shortWidth);for(;a>=
 2&&Ei(t,s,a)>o;)a--;return a<2?"":`${s.short.slice(0,a)}\u2026`}function Ei(t,e,n){return e.cuts[n]??=t.measureText(`${e.short.slice(0,n)}\u2026`).width,e.cuts[n]}
 function Oi(t,e,n){let o=e.short[n],r=o??dr(e.names[n]),s=o??hr(r);return{text:r,short:s,cuts:[],width:t.measureText(r).width,shortWidth:t.measureText(s).width}}
 function $i(t,e,n){for(let{event:o}of e.syncs)o>=0&&Ht(t,e,n,o,on,1.5);for(let{event:o}of e.races)o>=0&&Ht(t,e,n,o,nn,2.5);e.hover!==null&&e.hover!==e.selected&&
 Ht(t,e,n,e.hover,e.colors.text,1),e.selected!==null&&Ht(t,e,n,e.selected,e.colors.accent,2.5),e.focused!==null&&e.focused!==e.selected&&e.hasFocus&&Ht(t,e,n,e.focused,
-e.colors.text,2,[4,2])}function Ht(t,e,n,o,r,s,a=[]){let c=gt(e,n,o);if(c===null)return;t.strokeStyle=r,t.lineWidth=s,t.setLineDash(a);let i=Math.max(c.x,e.size.
+e.colors.text,2,[4,2])}function Ht(t,e,n,o,r,s,a=[]){let c=wt(e,n,o);if(c===null)return;t.strokeStyle=r,t.lineWidth=s,t.setLineDash(a);let i=Math.max(c.x,e.size.
 gutter-4);t.strokeRect(i,c.y,Math.max(2,Math.min(c.x+c.width,e.size.width+4)-i),E-1),t.setLineDash([])}function Ci(t,e,{x:n,width:o}){if(e.range===null)return;let{
 gutter:r,height:s}=e.size,a=l=>Math.min(Math.max(l,r),r+o),[c,i]=e.range.map(l=>a(n(l)));i<=r||c>=r+o||(t.fillStyle=e.colors.accent,t.globalAlpha=e.colors.rangeAlpha,
 t.fillRect(c,A,i-c,s-A),t.globalAlpha=1,c>r&&t.fillRect(c-.5,A,1,s),i<r+o&&t.fillRect(i-.5,A,1,s))}function mr(t){let e=new Uint8Array(D.groups.length);for(let n of t.
-index.tone)e[n/K|0]=1;return D.groups.flatMap((n,o)=>e[o]?[[n.label,t.tones.css[o*K]]]:[])}var gr=2e3;function xt(t){if(t.isReleased)return;let{frame:e,stage:n,canvas:o}=t.dom,r=Math.max(1,e.clientWidth),s=Math.max(v+E,e.clientHeight),a=window.devicePixelRatio||
+index.tone)e[n/K|0]=1;return D.groups.flatMap((n,o)=>e[o]?[[n.label,t.tones.css[o*K]]]:[])}var gr=2e3;function Mt(t){if(t.isReleased)return;let{frame:e,stage:n,canvas:o}=t.dom,r=Math.max(1,e.clientWidth),s=Math.max(v+E,e.clientHeight),a=window.devicePixelRatio||
 1;n.style.height=`${Math.max(s,Math.ceil(t.layout.total+v))}px`;let{size:c}=t;c.width!==r||c.height!==s||c.ratio!==a?(t.size={width:r,height:s,ratio:a,gutter:Math.
-round(Math.min(188,Math.max(132,r*.2),r*.35))},o.width=Math.round(r*a),o.height=Math.round(s*a),o.style.width=`${r}px`,o.style.height=`${s}px`,we(t)):S(t)}function br(t,e){
-if(t.isReleased!==e)return;if(t.isReleased=!e,e){t.size={...t.size,width:0},xt(t);return}let{canvas:n}=t.dom;for(let o of[n,t.painter.stripCanvas])o.width=o.height=
+round(Math.min(188,Math.max(132,r*.2),r*.35))},o.width=Math.round(r*a),o.height=Math.round(s*a),o.style.width=`${r}px`,o.style.height=`${s}px`,we(t)):T(t)}function br(t,e){
+if(t.isReleased!==e)return;if(t.isReleased=!e,e){t.size={...t.size,width:0},Mt(t);return}let{canvas:n}=t.dom;for(let o of[n,t.painter.stripCanvas])o.width=o.height=
 0;t.painter.strip=null,t.overview=null}function we(t){if(t.isReleased)return;let e=performance.now();t.scroll=t.dom.frame.scrollTop,pr(t),t.script.push(performance.
-now()-e),t.script.length>gr&&t.script.splice(0,gr/2)}function S(t){t.pending||t.isGone||(t.pending=requestAnimationFrame(e=>{t.pending=0,!t.isGone&&(t.beforeFrame?.(
-e),we(t))}))}function yt(t,e){let n=Je(e,t.extent);n[0]===t.view[0]&&n[1]===t.view[1]||(t.view=n,t.options.onTime?.([...n]),S(t))}function at(t,e){let n=Je(e,t.
-extent);if(t.held.clear(),matchMedia("(prefers-reduced-motion: reduce)").matches){yt(t,n);return}let o=t.view,r=null;t.beforeFrame=s=>{r??=s;let a=Math.min(1,(s-
-r)/180),c=1-(1-a)**3;yt(t,a<1?[o[0]+(n[0]-o[0])*c,o[1]+(n[1]-o[1])*c]:n),a>=1?t.beforeFrame=null:S(t)},S(t)}function Mt(t){let{data:e,names:n,search:o,filters:r}=t;
+now()-e),t.script.length>gr&&t.script.splice(0,gr/2)}function T(t){t.pending||t.isGone||(t.pending=requestAnimationFrame(e=>{t.pending=0,!t.isGone&&(t.beforeFrame?.(
+e),we(t))}))}function xt(t,e){let n=Je(e,t.extent);n[0]===t.view[0]&&n[1]===t.view[1]||(t.view=n,t.options.onTime?.([...n]),T(t))}function ct(t,e){let n=Je(e,t.
+extent);if(t.held.clear(),matchMedia("(prefers-reduced-motion: reduce)").matches){xt(t,n);return}let o=t.view,r=null;t.beforeFrame=s=>{r??=s;let a=Math.min(1,(s-
+r)/180),c=1-(1-a)**3;xt(t,a<1?[o[0]+(n[0]-o[0])*c,o[1]+(n[1]-o[1])*c]:n),a>=1?t.beforeFrame=null:T(t)},T(t)}function vt(t){let{data:e,names:n,search:o,filters:r}=t;
 if(n===null&&o===null&&!r.size)t.chosen=null;else{let s=new Uint8Array(e.header.names.length);for(let i=0;i<s.length;i++)s[i]=+((n===null||n.has(i))&&(o===null||
 o.isHit[i]));let a=new Uint8Array(e.n),c=e.header.lanes.map((i,l)=>r.get(l)?.isHit??null);for(let i=0;i<e.n;i++)a[i]=s[e.name[i]]&(c[e.lane[i]]?.[e.name[i]]??1);
-t.chosen={keep:a,index:de(e,t.rows,t.tone,a)}}S(t)}function fn(t){let{rows:e,collapsed:n,order:o,pinned:r}=t;t.layout=se(e.heights,n,o,r.size),xt(t)}function ct(t){
-t.options.onSelect?.({range:t.range&&[...t.range],event:t.selected,names:t.names&&new Set(t.names)})}function it(t,e,n=!1){let{data:o,view:r,dom:s,layout:a}=t;s.
+t.chosen={keep:a,index:de(e,t.rows,t.tone,a)}}T(t)}function fn(t){let{rows:e,collapsed:n,order:o,pinned:r}=t;t.layout=se(e.heights,n,o,r.size),Mt(t)}function it(t){
+t.options.onSelect?.({range:t.range&&[...t.range],event:t.selected,names:t.names&&new Set(t.names)})}function lt(t,e,n=!1){let{data:o,view:r,dom:s,layout:a}=t;s.
 tip.hidden=!0,t.hover=null;let c=ue(o,t.rows,e),[i,l]=[o.start[c],o.start[c]+o.dur[c]],f=o.lane[c];t.rows.row[c]>=a.shown[f]&&t.collapsed.delete(f)&&fn(t);let u=ae(
 t.layout,f,t.rows.row[c]),d=t.size.height-v,p=ce(t),g=u<p;!g&&u<t.scroll+p?s.frame.scrollTop=u-p-8:!g&&u+E>t.scroll+d&&(s.frame.scrollTop=u+E+8-d);let m=r[1]-r[0],
-w=m/(t.size.width-t.size.gutter);n?at(t,wr(i,l,4)):l-i<3*w?at(t,wr(i,l,30)):(l<r[0]+m*.02||i>r[1]-m*.02)&&at(t,[(i+l-m)/2,(i+l+m)/2]),S(t)}function wr(t,e,n){let o=e>
-t?(e-t)*n/2:500;return[(t+e)/2-o,(t+e)/2+o]}function Ft(t,e){e<0||(t.focused=e,t.focusLane=t.data.lane[e],t.dom.spoken.textContent=ge(t.data,e),it(t,e))}function _i(t,e){let n=t.index.laneRow[t.data.lane[e]]+t.rows.row[e],o=j(t.index,n,t.data.start[e]);for(;o<t.index.first[n+1]&&t.index.at[o]!==e;)o++;return{r:n,
+w=m/(t.size.width-t.size.gutter);n?ct(t,wr(i,l,4)):l-i<3*w?ct(t,wr(i,l,30)):(l<r[0]+m*.02||i>r[1]-m*.02)&&ct(t,[(i+l-m)/2,(i+l+m)/2]),T(t)}function wr(t,e,n){let o=e>
+t?(e-t)*n/2:500;return[(t+e)/2-o,(t+e)/2+o]}function Ft(t,e){e<0||(t.focused=e,t.focusLane=t.data.lane[e],t.dom.spoken.textContent=ge(t.data,e),lt(t,e))}function _i(t,e){let n=t.index.laneRow[t.data.lane[e]]+t.rows.row[e],o=j(t.index,n,t.data.start[e]);for(;o<t.index.first[n+1]&&t.index.at[o]!==e;)o++;return{r:n,
 p:o}}function yr(t,e,n){let o=ue(t.data,t.rows,e);if(n==="left"||n==="right"){let{r:c,p:i}=_i(t,o),l=n==="left"?i-1:i+1;return l>=t.index.first[c]&&l<t.index.first[c+
 1]?t.index.at[l]:o}let r=t.data.lane[o],s=t.rows.row[o]+(n==="up"?-1:1),a=t.data.start[o]+t.data.dur[o]/2;if(s>=0&&s<t.layout.shown[r]){let c=n==="up"?t.data.start[o]:
 a,i=un(t,r,s,c,n==="up"?0:t.data.dur[o]/2);if(i>=0)return i}return Li(t,r,n==="up"?-1:1,a)??o}function Li(t,e,n,o){let{order:r}=t.layout;for(let s=r.indexOf(e)+
@@ -306,47 +306,47 @@ s:(p,g)=>s(g,p);(c<0||u(f,c))&&(c=f),(r>=0?u(r,f):o>0?t.start[f]>=e[0]:t.start[f
 l+=n.isHit[t.name[f]]&&!s(i,f)?1:0;return{found:i,ordinal:l}}function zt(t,e){e<0||t.rows.heights[e]<2||(t.collapsed.delete(e)||t.collapsed.add(e),hn(t,e,t.collapsed.has(e)?"folded":"unfolded"))}function be(t,e){let{order:n,
 pinned:o}=t;e<0||(n.splice(n.indexOf(e),1),o.delete(e)?n.splice(o.size,0,e):(n.splice(o.size,0,e),o.add(e)),hn(t,e,o.has(e)?"pinned":"no longer pinned"))}function Dt(t,e,n){
 let{order:o,pinned:r}=t;if(e<0)return;let[s,a]=r.has(e)?[0,r.size-1]:[r.size,o.length-1];o.splice(o.indexOf(e),1),o.splice(Math.min(Math.max(n,s),a),0,e),hn(t,e,
-`is lane ${o.indexOf(e)+1} of ${o.length}`)}function Ar(t,e,n){n.trim()?t.filters.set(e,{text:n.trim(),isHit:dn(t,n)}):t.filters.delete(e),Mt(t)}function hn(t,e,n){
-t.dom.spoken.textContent=`${t.data.header.lanes[e].label} ${n}`,fn(t),t.lanesPanel?.update()}function Bt(t,e){t.beforeFrame=null,yt(t,e)}function ye(t,e){let{size:n,view:o}=t,r=e/(n.width-n.gutter)*(o[1]-o[0]);Bt(t,[o[0]+r,o[1]+r])}function pn(t,e,n){let{
-size:o,view:r}=t,s=n===null?.5:Math.min(Math.max((n-o.gutter)/(o.width-o.gutter),0),1),a=r[0]+s*(r[1]-r[0]);Bt(t,[a+(r[0]-a)*e,a+(r[1]-a)*e])}function Tr(t,e){let n=(t.
-view[1]-t.view[0])/2;Bt(t,[e-n,e+n])}function Sr(t,e){let{extent:n,view:o}=t,r=o[1]-o[0],s=r*.02,a=e?n[1]+s-r:n[0]-s;at(t,[a,a+r])}var Ri=3;function Or(t){return{...Ii(t),...Ni(t),...Pi(t)}}function Ii(t){return{show:e=>Bt(t,e),pan:e=>ye(t,e),zoom:(e,n)=>pn(t,e,n),centre:e=>Tr(t,e),fit:()=>at(
-t,t.whole),toEnd:e=>Sr(t,e)}}function Ni(t){return{timeAt:e=>$r(t,e),hover:(e,n)=>Hi(t,e,n),leave(){t.pointerX=null,Cr(t,null)},click:(e,n)=>Fi(t,e,n),zoomToEventAt(e,n){
-let o=xe(t,e,n);o!==null&&it(t,o,!0)},dragRange(e,n){t.range=[Math.min(e,n),Math.max(e,n)],S(t)},finishRange:()=>ct(t),measureTo(e,n){let[o,r]=[t.selected,xe(t,
-e,n)];return o===null||r===null||o===r?!1:(t.range=Eo(t.data,o,r),t.selected=null,ct(t),S(t),!0)},clearRange(){t.range!==null&&(t.range=null,ct(t),S(t))},toggleLane:e=>zt(
-t,st(t.layout,ie(t,e))),dropLane(e,n){let[o,r]=[e,n].map(s=>st(t.layout,ie(t,s)));Dt(t,o,r<0?n<v?0:t.order.length-1:t.order.indexOf(r))}}}function Pi(t){return{
-zoomToFocused(){let e=t.focused??t.selected;e!==null&&it(t,e,!0)},toggleFocusLane:()=>zt(t,Er(t)),pinFocusLane:()=>be(t,Er(t)),arrow(e){t.focused!==null?Ft(t,yr(
+`is lane ${o.indexOf(e)+1} of ${o.length}`)}function Ar(t,e,n){n.trim()?t.filters.set(e,{text:n.trim(),isHit:dn(t,n)}):t.filters.delete(e),vt(t)}function hn(t,e,n){
+t.dom.spoken.textContent=`${t.data.header.lanes[e].label} ${n}`,fn(t),t.lanesPanel?.update()}function Bt(t,e){t.beforeFrame=null,xt(t,e)}function ye(t,e){let{size:n,view:o}=t,r=e/(n.width-n.gutter)*(o[1]-o[0]);Bt(t,[o[0]+r,o[1]+r])}function pn(t,e,n){let{
+size:o,view:r}=t,s=n===null?.5:Math.min(Math.max((n-o.gutter)/(o.width-o.gutter),0),1),a=r[0]+s*(r[1]-r[0]);Bt(t,[a+(r[0]-a)*e,a+(r[1]-a)*e])}function Sr(t,e){let n=(t.
+view[1]-t.view[0])/2;Bt(t,[e-n,e+n])}function Tr(t,e){let{extent:n,view:o}=t,r=o[1]-o[0],s=r*.02,a=e?n[1]+s-r:n[0]-s;ct(t,[a,a+r])}var Ri=3;function Or(t){return{...Ii(t),...Ni(t),...Pi(t)}}function Ii(t){return{show:e=>Bt(t,e),pan:e=>ye(t,e),zoom:(e,n)=>pn(t,e,n),centre:e=>Sr(t,e),fit:()=>ct(
+t,t.whole),toEnd:e=>Tr(t,e)}}function Ni(t){return{timeAt:e=>$r(t,e),hover:(e,n)=>Hi(t,e,n),leave(){t.pointerX=null,Cr(t,null)},click:(e,n)=>Fi(t,e,n),zoomToEventAt(e,n){
+let o=xe(t,e,n);o!==null&&lt(t,o,!0)},dragRange(e,n){t.range=[Math.min(e,n),Math.max(e,n)],T(t)},finishRange:()=>it(t),measureTo(e,n){let[o,r]=[t.selected,xe(t,
+e,n)];return o===null||r===null||o===r?!1:(t.range=Eo(t.data,o,r),t.selected=null,it(t),T(t),!0)},clearRange(){t.range!==null&&(t.range=null,it(t),T(t))},toggleLane:e=>zt(
+t,at(t.layout,ie(t,e))),dropLane(e,n){let[o,r]=[e,n].map(s=>at(t.layout,ie(t,s)));Dt(t,o,r<0?n<v?0:t.order.length-1:t.order.indexOf(r))}}}function Pi(t){return{
+zoomToFocused(){let e=t.focused??t.selected;e!==null&&lt(t,e,!0)},toggleFocusLane:()=>zt(t,Er(t)),pinFocusLane:()=>be(t,Er(t)),arrow(e){t.focused!==null?Ft(t,yr(
 t,t.focused,e)):e==="left"||e==="right"?ye(t,(e==="left"?-1:1)*80):t.dom.frame.scrollBy(0,(e==="up"?-2:2)*E)},enter(){let{focused:e}=t;e===null?Ft(t,Mr(t,Lr(t))):
 _r(t,e)},follow(){t.focused!==null&&Ft(t,xr(t,t.focused))},escape:()=>zi(t),search:e=>Me(t,e),nextMatch:e=>Di(t,e),hold:e=>Bi(t,e),focusChanged(e){t.hasFocus=e,
-S(t)}}}function $r(t,e){let n=tt(t);return n.t0+(e-t.size.gutter)/n.scale}function xe(t,e,n){let{index:o,layout:r,size:s}=t,a=No(r,ie(t,n));if(a===null||e<s.gutter||
+T(t)}}}function $r(t,e){let n=tt(t);return n.t0+(e-t.size.gutter)/n.scale}function xe(t,e,n){let{index:o,layout:r,size:s}=t,a=No(r,ie(t,n));if(a===null||e<s.gutter||
 n<v)return null;let c=Ri/tt(t).scale,i=pe(o,o.laneRow[a.lane]+a.row,$r(t,e),c);return i<0?null:i}function Hi(t,e,n){let{dom:o}=t;t.pointerX=e;let r=xe(t,e,n);r!==
 null&&Ro(o,ur(t,r),e+o.frame.offsetLeft,n+o.frame.offsetTop),Cr(t,r)}function Cr(t,e){e===null&&(t.dom.tip.hidden=!0),e!==t.hover&&(t.hover=e,t.options.onHover?.(
-e),S(t))}function Fi(t,e,n){let o=xe(t,e,n);t.focused=o,o===null&&(t.range=null),_r(t,o)}function _r(t,e){t.selected=e,e!==null&&(t.dom.spoken.textContent=`sele\
-cted ${ge(t.data,e)}`),ct(t),S(t)}function Lr(t){let e=tt(t).parts.reverse().flatMap(({lanes:n})=>n);return[...e,...t.order.slice(t.order.indexOf(e[e.length-1])+
+e),T(t))}function Fi(t,e,n){let o=xe(t,e,n);t.focused=o,o===null&&(t.range=null),_r(t,o)}function _r(t,e){t.selected=e,e!==null&&(t.dom.spoken.textContent=`sele\
+cted ${ge(t.data,e)}`),it(t),T(t)}function Lr(t){let e=tt(t).parts.reverse().flatMap(({lanes:n})=>n);return[...e,...t.order.slice(t.order.indexOf(e[e.length-1])+
 1)]}function Er(t){return t.focusLane>=0?t.focusLane:Lr(t)[0]??-1}function zi(t){if(t.search!==null)t.dom.search.value="",Me(t,"");else if(t.focused!==null&&t.focused!==
-t.selected)t.focused=null;else if(t.selected!==null||t.range!==null)Object.assign(t,{selected:null,range:null,focused:null}),ct(t);else return!1;return t.isArmed=
-!1,S(t),!0}function Me(t,e){let n=vr(t,e);return t.search=n,t.dom.matches.textContent=n&&`${O(n.count)} ${n.count===1?"match":"matches"}`,Mt(t),n?.count??0}function Di(t,e){
+t.selected)t.focused=null;else if(t.selected!==null||t.range!==null)Object.assign(t,{selected:null,range:null,focused:null}),it(t);else return!1;return t.isArmed=
+!1,T(t),!0}function Me(t,e){let n=vr(t,e);return t.search=n,t.dom.matches.textContent=n&&`${O(n.count)} ${n.count===1?"match":"matches"}`,vt(t),n?.count??0}function Di(t,e){
 let{search:n}=t;if(n===null||n.count===0)return;let{found:o,ordinal:r}=kr(t,n,e);n.at=o,t.dom.matches.textContent=`${O(r)} of ${O(n.count)}`,t.selected=o,Ft(t,o),
-ct(t)}function Bi(t,e){let n=([s,a],c)=>{s&&pn(t,Math.exp(-s*2.2*c),t.pointerX),a&&ye(t,a*900*c)};if(matchMedia("(prefers-reduced-motion: reduce)").matches){n(an(
+it(t)}function Bi(t,e){let n=([s,a],c)=>{s&&pn(t,Math.exp(-s*2.2*c),t.pointerX),a&&ye(t,a*900*c)};if(matchMedia("(prefers-reduced-motion: reduce)").matches){n(an(
 [e]),.12);return}if(t.held.has(e))return;t.held.add(e);let o=null,r=s=>{let a=o===null?.016666666666666666:Math.min(.05,(s-o)/1e3);o=s,n(an(t.held),a),t.beforeFrame=
-t.held.size?r:null,t.held.size&&S(t)};t.beforeFrame=r,S(t)}function Rr(t){let{lanesButton:e,lanes:n}=t.dom;T(t,e,"click",()=>{t.lanesPanel??=Ui(t),n.hidden=!n.hidden,e.setAttribute("aria-expanded",String(!n.hidden)),t.lanesPanel.
+t.held.size?r:null,t.held.size&&T(t)};t.beforeFrame=r,T(t)}function Rr(t){let{lanesButton:e,lanes:n}=t.dom;S(t,e,"click",()=>{t.lanesPanel??=Ui(t),n.hidden=!n.hidden,e.setAttribute("aria-expanded",String(!n.hidden)),t.lanesPanel.
 update()})}function Ui(t){let e=t.data.header.lanes.map((o,r)=>Wi(t,r)),n=h("ul",{"aria-label":"Lanes"});return t.dom.lanes.replaceChildren(n),{update(){let{activeElement:o}=document;
 n.append(...t.order.map(r=>e[r].node));for(let r of e)r.update();o instanceof HTMLElement&&n.contains(o)&&o.focus()}}}function Wi(t,e){let{label:n}=t.data.header.
 lanes[e],o=(f,u,d)=>h("button",{type:"button",title:u,"aria-label":`${u}: ${n}`,onclick:d},f),r=o("Pin","Pin on top",()=>be(t,e)),s=o("\u2191","Move up",()=>Dt(
 t,e,t.order.indexOf(e)-1)),a=o("\u2193","Move down",()=>Dt(t,e,t.order.indexOf(e)+1)),c=o("Fold","Fold to one row",()=>zt(t,e));c.disabled=t.rows.heights[e]<2;let i=h(
 "input",{type:"search",placeholder:"Filter names","aria-label":`Filter names: ${n}`});i.addEventListener("input",()=>Ar(t,e,i.value));for(let f of[r,s,a,c,i])f.
 setAttribute("data-lm-suppress-shortcuts","true");let l=h("span",{class:"cltl-lane",title:n},n);return{node:h("li",{},r,s,a,c,l,i),update(){r.setAttribute("aria\
--pressed",String(t.pinned.has(e))),c.setAttribute("aria-pressed",String(t.collapsed.has(e)))}}}var Gi=460,Ki=150,Xi="800px 0px";function Nr(t,e,n={}){let o=or(t,e,n),r=Or(o);sr(o,r),ar(o,r),Vi(o,r),Pr(o,o.mode),ji(o),xt(o);let s=new ResizeObserver(()=>xt(
+-pressed",String(t.pinned.has(e))),c.setAttribute("aria-pressed",String(t.collapsed.has(e)))}}}var Gi=460,Ki=150,Xi="800px 0px";function Nr(t,e,n={}){let o=or(t,e,n),r=Or(o);sr(o,r),ar(o,r),Vi(o,r),Pr(o,o.mode),ji(o),Mt(o);let s=new ResizeObserver(()=>Mt(
 o));s.observe(o.dom.frame);let a=new IntersectionObserver(c=>br(o,c[c.length-1].isIntersecting),{rootMargin:Xi});return a.observe(o.dom.frame),o.cleanups.push(()=>s.
-disconnect(),()=>a.disconnect()),we(o),qi(o,r)}function Pr(t,e){Object.assign(t,rn(e)),Co(t.dom.host,t.colors),Lo(t.dom,mr(t)),S(t)}function ji({dom:t,layout:e,
-options:n}){let o=n.height??Math.min(Gi,Math.max(Ki,e.total+v));t.frame.style.height=`${Math.round(o)+2}px`}function Vi(t,e){let{dom:n}=t;T(t,n.zoomIn,"click",()=>e.
-zoom(.5,null)),T(t,n.zoomOut,"click",()=>e.zoom(2,null)),T(t,n.fit,"click",e.fit),Rr(t),T(t,n.next,"click",()=>e.nextMatch(1)),T(t,n.previous,"click",()=>e.nextMatch(
--1)),T(t,n.frame,"scroll",()=>S(t),{passive:!0})}function qi(t,e){return{setTheme:n=>Pr(t,n),fit:e.fit,zoomTo:(n,o)=>e.show([n,o]),getView:()=>[...t.view],select(n=null){
-t.selected=n,n!==null&&it(t,n),S(t)},setRange(n,o=null){t.range=n===null||o===null?null:[n,o],S(t)},setNames(n){t.names=n===null?null:new Set(n),Mt(t)},raceOf:n=>t.
+disconnect(),()=>a.disconnect()),we(o),qi(o,r)}function Pr(t,e){Object.assign(t,rn(e)),Co(t.dom.host,t.colors),Lo(t.dom,mr(t)),T(t)}function ji({dom:t,layout:e,
+options:n}){let o=n.height??Math.min(Gi,Math.max(Ki,e.total+v));t.frame.style.height=`${Math.round(o)+2}px`}function Vi(t,e){let{dom:n}=t;S(t,n.zoomIn,"click",()=>e.
+zoom(.5,null)),S(t,n.zoomOut,"click",()=>e.zoom(2,null)),S(t,n.fit,"click",e.fit),Rr(t),S(t,n.next,"click",()=>e.nextMatch(1)),S(t,n.previous,"click",()=>e.nextMatch(
+-1)),S(t,n.frame,"scroll",()=>T(t),{passive:!0})}function qi(t,e){return{setTheme:n=>Pr(t,n),fit:e.fit,zoomTo:(n,o)=>e.show([n,o]),getView:()=>[...t.view],select(n=null){
+t.selected=n,n!==null&&lt(t,n),T(t)},setRange(n,o=null){t.range=n===null||o===null?null:[n,o],T(t)},setNames(n){t.names=n===null?null:new Set(n),vt(t)},raceOf:n=>t.
 races.find(o=>o.event===n&&n!==null)?.race??null,showRace:n=>Ir(t,t.races.find(o=>o.race===n)),showSync:n=>Ir(t,t.syncs.find(o=>o.group===n)),setMarks(n){t.marks=
-n,S(t)},search(n){return t.dom.search.value=n,Me(t,n)},focus:()=>t.dom.canvas.focus({preventScroll:!0}),resize:()=>xt(t),boxOf:n=>Zi(t,n),stats:()=>({frames:t.script.
+n,T(t)},search(n){return t.dom.search.value=n,Me(t,n)},focus:()=>t.dom.canvas.focus({preventScroll:!0}),resize:()=>Mt(t),boxOf:n=>Zi(t,n),stats:()=>({frames:t.script.
 length,script:[...t.script]}),destroy:()=>Yi(t)}}function Yi(t){t.isGone=!0,cancelAnimationFrame(t.pending);for(let e of t.cleanups.splice(0))e();t.dom.host.remove()}
-function Ir(t,e){if(e){if(e.event>=0)t.focused=e.event,it(t,e.event);else if(e.at<t.view[0]||e.at>t.view[1]){let n=(t.view[1]-t.view[0])/2;yt(t,[e.at-n,e.at+n])}
-S(t)}}function Zi(t,e){let n=tt(t),o=t.data.lane[e];if(t.rows.row[e]>=t.layout.shown[o])return null;let r=n.x(t.data.start[e]),s=t.data.dur[e]*n.scale;return{x:r,
+function Ir(t,e){if(e){if(e.event>=0)t.focused=e.event,lt(t,e.event);else if(e.at<t.view[0]||e.at>t.view[1]){let n=(t.view[1]-t.view[0])/2;xt(t,[e.at-n,e.at+n])}
+T(t)}}function Zi(t,e){let n=tt(t),o=t.data.lane[e];if(t.rows.row[e]>=t.layout.shown[o])return null;let r=n.x(t.data.start[e]),s=t.data.dur[e]*n.scale;return{x:r,
 y:n.y(o,t.rows.row[e]),width:s,height:E-1}}var mn="Source of ";var Ji=/^(In\[\d+\])\((\d+)\): (.*)$/s;function Fr(t,e){let n=new Map;for(let o of e){let[,r,s,a]=o.match(Ji)??[],c=r&&Object.hasOwn(t,r)?Qi(t[r],Number(s),a):"";
 if(c&&n.set(`${mn}${a}, ${r}`,c),n.size===4)break}return[...n]}function Qi(t,e,n){let o=t.trimEnd().split(`
 `);if(e<1||e>o.length)return"";let r=n==="<module>",[s,a]=r?[0,o.length]:[e-1,tl(o,e-1)];return[...o.slice(s,Math.min(a,s+16)).map((i,l)=>`${s+l+1}  ${i}`.trimEnd()),
@@ -374,7 +374,7 @@ range:e,event:n},o){let r=e??(n===null?null:fl(t,n));if(r===null)return[];let s=
 el":"Note of the mark","data-lm-suppress-shortcuts":"true"}),a=()=>{o({at:Math.round(r[0]),dur:Math.round(r[1]-r[0]),note:s.value.trim()}),s.value=""};return s.
 addEventListener("keydown",c=>{c.stopPropagation(),c.key==="Enter"&&a()}),[s,h("button",{class:"cl-button",type:"button",title:"Mark the selected time",onclick:a},
 "Mark")]}function fl({start:t,dur:e},n){return[t[n],t[n]+e[n]]}var ul={light:["#0b62c4","#b35c00","#6f42c1","#00796b","#b02f78","#5a7a0a","#a3301f"],dark:["#6cb6ff","#f0a050","#c4a5ff","#5fd0c0","#f08cc4","#b5d35a","#ff9a8a"]},
-dl={light:"#4f6673",dark:"#a9bfca"};function vt(t,e){let n=t.startsWith("cpu")?null:/\d+$/.exec(t),o=ul[e];return n?o[Number(n[0])%o.length]:dl[e]}function Ur({ts:t,values:e},[n,o]){let[r,s]=[0,t.length];for(;r+1<t.length&&t[r+1]<n;)r+=1;for(;s-2>r&&t[s-2]>o;)s-=1;return hl(t.subarray(r,s),e.subarray(r,s))}
+dl={light:"#4f6673",dark:"#a9bfca"};function kt(t,e){let n=t.startsWith("cpu")?null:/\d+$/.exec(t),o=ul[e];return n?o[Number(n[0])%o.length]:dl[e]}function Ur({ts:t,values:e},[n,o]){let[r,s]=[0,t.length];for(;r+1<t.length&&t[r+1]<n;)r+=1;for(;s-2>r&&t[s-2]>o;)s-=1;return hl(t.subarray(r,s),e.subarray(r,s))}
 function hl(t,e){let n=t.length;if(n<=4e3)return{ts:Array.from(t),values:Array.from(e)};let o=[0],r=(n-2)/(4e3/2-1);for(let s=0;s*r<n-2;s++){let[a,c]=[1+Math.floor(
 s*r),Math.min(n-1,1+Math.floor((s+1)*r))],[i,l]=[a,a];for(let f=a;f<c;f++)e[f]<e[i]&&(i=f),e[f]>e[l]&&(l=f);a<c&&o.push(Math.min(i,l),...i===l?[]:[Math.max(i,l)])}
 return o.push(n-1),{ts:o.map(s=>t[s]),values:o.map(s=>e[s])}}var jr={light:{range:"#0b62c4",text:"#57606a",grid:"#d9dee4",fill:.14},dark:{range:"#6cb6ff",text:"#9aa5b1",grid:"#30363d",fill:.2}},pl=[[2**30,"GiB"],[2**20,"M\
@@ -385,15 +385,15 @@ newPlot(a,Kr(f),Xr(f),Wr).then(g=>{g.on("plotly_selected",m=>{m?.range&&s(wl(m.r
 null))}),d=async()=>{await u,a.isConnected&&await n.react(a,Kr(f),Xr(f),Wr)},p=g=>(Object.assign(f,g),d());return{ready:u,setRange:g=>p({range:g}),setView:g=>p(
 {view:g}),setTheme:g=>p({theme:g}),async resize(){await d(),a.isConnected&&a.clientWidth&&n.Plots.resize(a)},destroy:()=>u.then(()=>n.purge(a))}}function gl({ts:t,
 values:e}){let n=0;for(let o=1;o<e.length;o++)e[o]>e[n]&&(n=o);return{ts:t[n],value:e[n]}}function Gr(t,e){return e.find(([n])=>t>=n)??e[e.length-1]}function wl(t,e){
-let[n,o]=t.map(r=>r*e);return n===o?null:[Math.min(n,o),Math.max(n,o)]}function Kr({series:t,view:e,theme:n,time:o,bytes:r}){return t.map(s=>{let a=Ur(s,e),c=vt(
+let[n,o]=t.map(r=>r*e);return n===o?null:[Math.min(n,o),Math.max(n,o)]}function Kr({series:t,view:e,theme:n,time:o,bytes:r}){return t.map(s=>{let a=Ur(s,e),c=kt(
 s.label,n);return{type:"scatter",mode:"lines",name:s.label,x:a.ts.map(i=>i/o[0]),y:a.values.map(i=>i/r[0]),line:{shape:"hv",width:1.5,color:c},fill:t.length===1?
-"tozeroy":"none",fillcolor:`rgba(${wt(c).join(",")},${jr[n].fill})`,text:a.values.map((i,l)=>`${M(i)} at ${x(a.ts[l])}`),hoverinfo:"text+name"}})}function Xr(t){
+"tozeroy":"none",fillcolor:`rgba(${bt(c).join(",")},${jr[n].fill})`,text:a.values.map((i,l)=>`${M(i)} at ${x(a.ts[l])}`),hoverinfo:"text+name"}})}function Xr(t){
 let{range:e,view:n,time:o,bytes:r}=t;t.width=t.root.clientWidth||t.width;let{text:s,grid:a,range:c}=jr[t.theme],i={gridcolor:a,zerolinecolor:a,linecolor:a,tickcolor:a,
 fixedrange:!0,separatethousands:!0};return{height:200,margin:{l:gn(t.width),r:1,t:22,b:34},paper_bgcolor:"rgba(0,0,0,0)",plot_bgcolor:"rgba(0,0,0,0)",font:{color:s,
 size:11,family:"inherit"},dragmode:"select",selectdirection:"h",showlegend:t.series.length>1,legend:{orientation:"h",x:0,y:1.18},hovermode:"closest",newselection:{
 line:{color:s,width:1}},xaxis:{...i,range:n.map(l=>l/o[0]),ticksuffix:` ${o[1]}`},yaxis:{...i,rangemode:"tozero",ticksuffix:` ${r[1]}`},shapes:e===null?[]:[yl(e,
-c,o[0])],annotations:bl(t)}}function bl({series:t,peaks:e,view:n,theme:o,time:r,bytes:s}){return e.map((a,c)=>{let i=vt(t[c].label,o);return{x:a.ts/r[0],y:a.value/
-s[0],text:`peak ${M(a.value)}`,showarrow:!0,arrowhead:0,arrowwidth:1,ax:a.ts>(n[0]+n[1])/2?-44:44,ay:-10,bgcolor:"rgba(0,0,0,0)",font:{color:i,size:11},arrowcolor:i}})}
+c,o[0])],annotations:bl(t)}}function bl({series:t,peaks:e,view:n,theme:o,time:r,bytes:s}){return e.map((a,c)=>{let i=kt(t[c].label,o);return{x:a.ts/r[0],y:a.value/
+s[0],text:`peak ${M(a.value)}`,showarrow:!0,arrowhead:0,arrowwidth:1,ax:a.ts>(n[0]+n[1])/2?-44:44,ay:-14,bgcolor:"rgba(0,0,0,0)",font:{color:i,size:11},arrowcolor:i}})}
 function yl([t,e],n,o){return{type:"rect",xref:"x",yref:"paper",x0:t/o,x1:e/o,y0:0,y1:1,fillcolor:n,opacity:.18,line:{width:1,color:n},layer:"below"}}var Ut=44,qr=8,xl=2e3;function Yr({unit:t,column:e},n){return n===void 0||Number.isNaN(n)?"-":e.endsWith("_bytes")?M(n):t==="%"?R(n):`${Math.round(n).toLocaleString(
 "en-US")} ${t}`}function wn(t,e){let[n,o]=[0,t.length];for(;n<o;){let r=n+o>>1;t[r]<=e?n=r+1:o=r}return n-1}function Zr(t,e=0){return t.reduce((n,o)=>o>n?o:n,e)}
 function Jr(t,e,n,{theme:o,view:r}){let a=n.filter(({column:m})=>e.some(({values:w})=>w[m].some(b=>!Number.isNaN(b)))).map(m=>({gauge:m,largest:m.full??Math.max(
@@ -403,10 +403,10 @@ cl-metrics-${Math.random().toString(36).slice(2)}`,p=a.length*(Ut+qr),g={host:t,
 return l.addEventListener("pointermove",m=>kl(g,m)),l.addEventListener("pointerleave",()=>ts(g)),ve(g),{setView(m){g.view=m,ve(g)},setTheme(m){g.theme=m,ve(g)},
 resize:()=>ve(g),destroy:()=>t.replaceChildren()}}function Qr(t){let e=Math.max(t.host.clientWidth||t.width,200);t.width=e;let n=gn(e),o=e-n-1,[r,s]=t.view;return{
 width:e,gutter:n,inner:o,x:a=>n+(a-r)/(s-r)*o}}function ve(t){let{devices:e,height:n,id:o,legend:r,plot:s}=t,a=Qr(t),c=e.length>1?e.map(({label:f})=>f):[];r.replaceChildren(
-...c.map(f=>h("span",{style:`color:${vt(f,t.theme)}`},f)));let i=z("rect",{x:a.gutter,y:0,width:a.inner,height:n}),l=t.rows.map((f,u)=>Ml(t,u,a));s.setAttribute(
+...c.map(f=>h("span",{style:`color:${kt(f,t.theme)}`},f)));let i=z("rect",{x:a.gutter,y:0,width:a.inner,height:n}),l=t.rows.map((f,u)=>Ml(t,u,a));s.setAttribute(
 "width",String(a.width)),s.setAttribute("height",String(n)),s.setAttribute("viewBox",`0 0 ${a.width} ${n}`),s.replaceChildren(z("clipPath",{id:o},i),...l,t.cursor)}
 function Ml({devices:t,rows:e,id:n,theme:o,view:r},s,{width:a,gutter:c,x:i}){let{gauge:l,largest:f}=e[s],u=s*(Ut+qr),d=m=>u+Ut-(Ut-3)*Math.min(m/f,1),p=Math.max(
-...t.map(({values:m})=>Zr(m[l.column]))),g=t.map(({label:m,ts:w,values:b})=>z("path",{d:vl(w,b[l.column],r,i,d),fill:"none",stroke:vt(m,o),"stroke-width":1.4}));
+...t.map(({values:m})=>Zr(m[l.column]))),g=t.map(({label:m,ts:w,values:b})=>z("path",{d:vl(w,b[l.column],r,i,d),fill:"none",stroke:kt(m,o),"stroke-width":1.4}));
 return z("g",{},z("text",{x:0,y:u+16},l.title),z("text",{x:0,y:u+31,class:"cl-metrics-muted"},`up to ${Yr(l,p)}`),z("path",{d:`M${c} ${u+Ut}H${a-1}`,class:"cl-m\
 etrics-base"}),z("g",{"clip-path":`url(#${n})`},...g))}function vl(t,e,[n,o],r,s){let a=Math.max(wn(t,n),0),c=Math.min(wn(t,o)+2,t.length),i=Math.max(1,Math.ceil(
 (c-a)/xl)),l="";for(let f=a;f<c;f+=i){let u=f;for(let d=f;d<Math.min(f+i,c);d++)(e[d]>e[u]||Number.isNaN(e[u]))&&(u=d);Number.isNaN(e[u])||(l+=`${l?"L":"M"}${r(
@@ -417,10 +417,10 @@ f,r[f.column][i])).join(", ");return`${t.length>1?`${n}: `:""}${l}${s[i]?`, thro
 textContent=""}var bn={range:null,event:null,names:null};function os(){let t=bn,e=new Set,n={get:()=>t,isEmpty:()=>yn(t,bn),set(o,r){let s={...t,...o};if(s.names?.size===0&&(s.
 names=null),!yn(t,s)){t=s;for(let a of[...e])a(t,r)}},clear:o=>n.set(bn,o),subscribe(o){return e.add(o),()=>e.delete(o)}};return n}function yn(t,e){return t.event===
 e.event&&es(t.range,e.range)&&es(t.names,e.names)}function es(t,e){if(t===null||e===null)return t===e;let[n,o]=[[...t],[...e]];return n.length===o.length&&n.every(
-(r,s)=>r===o[s])}function Tl({n:t,parent:e,launch:n,lane:o,start:r,dur:s},a){let c=new Uint8Array(t);c[a]=1;let i=r[a]+s[a];for(let l=a+1;l<t&&o[l]===o[a]&&r[l]<=
-i;l++)e[l]>=0&&c[e[l]]&&(c[l]=1);for(let l=0;l<t;l++)n[l]>=0&&c[n[l]]&&(c[l]=1);return c}var Sl=3,ns=new WeakMap;function V(t,e){let n=ns.get(t)??[],o=n.find(s=>yn(
-s.selection,e));if(o)return o.mask;let r=El(t,e);return ns.set(t,[{selection:{...e},mask:r},...n].slice(0,Sl)),r}function El(t,{range:e,event:n,names:o}){if(e===
-null&&n===null&&o===null)return null;let r=n===null?new Uint8Array(t.n).fill(1):Tl(t,n);if(e!==null&&Ol(t,r,e),o===null)return r;let s=new Uint8Array(t.header.names.
+(r,s)=>r===o[s])}function Sl({n:t,parent:e,launch:n,lane:o,start:r,dur:s},a){let c=new Uint8Array(t);c[a]=1;let i=r[a]+s[a];for(let l=a+1;l<t&&o[l]===o[a]&&r[l]<=
+i;l++)e[l]>=0&&c[e[l]]&&(c[l]=1);for(let l=0;l<t;l++)n[l]>=0&&c[n[l]]&&(c[l]=1);return c}var Tl=3,ns=new WeakMap;function V(t,e){let n=ns.get(t)??[],o=n.find(s=>yn(
+s.selection,e));if(o)return o.mask;let r=El(t,e);return ns.set(t,[{selection:{...e},mask:r},...n].slice(0,Tl)),r}function El(t,{range:e,event:n,names:o}){if(e===
+null&&n===null&&o===null)return null;let r=n===null?new Uint8Array(t.n).fill(1):Sl(t,n);if(e!==null&&Ol(t,r,e),o===null)return r;let s=new Uint8Array(t.header.names.
 length);for(let a of o)s[a]=1;for(let a=0;a<t.n;a++)r[a]&=s[t.name[a]];return r}function Ol({n:t,start:e,dur:n},o,[r,s]){for(let a=0;a<t;a++){let c=e[a],i=c+n[a];
 (c===i?c<r||c>s:c>=s||i<=r)&&(o[a]=0)}}function q(t,e,n,o){let r=e.map(([c,i])=>{let l=()=>{s(c),o(c)},f=String(c===n);return h("button",{type:"button",class:"cl-button","data-key":c,"aria-pressed":f,
 onclick:l},i)}),s=c=>{for(let i of r)i.setAttribute("aria-pressed",String(i.dataset.key===c))};return{group:h("div",{class:"mm-choice",role:"group","aria-label":t},
@@ -440,21 +440,21 @@ style.height=`${o}px`;let s=P(t),a=getComputedStyle(t);s.scale(r,r),s.font=`11px
 ({node:i})=>i===n.focus);c&&zl(s,c,a.color)}function Fl(t,{node:e,x:n,width:o,row:r,folded:s},{graph:a,root:c,query:i,theme:l,options:f}){let u=s?`${s} callers,\
  to ${f.textOf(e)}`:f.textOf(e),d=i!==""&&u.toLowerCase().includes(i),p=e!==c&&r<=a.depth[c],[g,m]=Dl(a,e,u,l,f),w=r*nt;if(t.globalAlpha=i&&!d?.4:p?.6:1,t.fillStyle=
 d?Nl[l]:g,t.fillRect(n,w,Math.max(o-1,.6),nt-1),t.globalAlpha=1,o<=30)return;t.fillStyle=d||t.globalAlpha<1?is[l]:m;let b=o-8,y=`${u}  ${f.format(a.weight[e])}`,
-k=t.measureText(y).width<=b?y:Rt(t,u,b);t.fillText(k,n+4,w+nt/2)}function zl(t,{x:e,width:n,row:o},r){t.strokeStyle=r,t.lineWidth=2,t.strokeRect(e+1,o*nt+1,Math.
+k=t.measureText(y).width<=b?y:rt(t,u,b);t.fillText(k,n+4,w+nt/2)}function zl(t,{x:e,width:n,row:o},r){t.strokeStyle=r,t.lineWidth=2,t.strokeRect(e+1,o*nt+1,Math.
 max(n-3,1),nt-3)}function Dl({weight:t,before:e},n,o,r,{colorOf:s}){if(e){let c=(t[n]-e[n])/Math.max(t[n],e[n],1),i=Math.round(Math.min(1,Math.abs(c))*80),[l,f]=[
 c>0?"#d1493f":"#2f6fd0",r==="dark"?"#4a525c":"#dfe3e8"];return[`color-mix(in srgb, ${l} ${i}%, ${f})`,r==="dark"||i>55?"#ffffff":"#000000"]}if(s)return n?s(n,o,
-r):r==="dark"?["#4a525c","#ffffff"]:["#dfe3e8","#000000"];let a=Il[r];return[a[n?bt(o)%a.length:0],is[r]]}function ke(t,e){let n=Bl(t,e),o=h("div",{class:"mm-tools"},n.input,n.reset,n.found);return t.replaceChildren(o,n.stage,n.spoken),Gl(n),{show(r){n.graph?.parent!==
-r.parent&&Object.assign(n,{root:0,focus:-1}),n.graph=r,n.reset.hidden=n.root===0,n.query&&xn(n,n.input.value),kt(n)},zoom:r=>Wt(n,r),search(r){n.input.value=r,xn(
-n,r)},get graph(){return n.graph},get root(){return n.root},boxes:()=>n.boxes,textOf:r=>n.graph?e.textOf(r):"",setTheme(r){n.theme=r,kt(n)},resize(){t.clientWidth!==
-n.width&&kt(n)},destroy(){cancelAnimationFrame(n.pending),t.replaceChildren()}}}function Bl(t,e){let n=h("canvas",{class:"mm-flame-canvas",tabindex:0,role:"appl\
+r):r==="dark"?["#4a525c","#ffffff"]:["#dfe3e8","#000000"];let a=Il[r];return[a[n?yt(o)%a.length:0],is[r]]}function ke(t,e){let n=Bl(t,e),o=h("div",{class:"mm-tools"},n.input,n.reset,n.found);return t.replaceChildren(o,n.stage,n.spoken),Gl(n),{show(r){n.graph?.parent!==
+r.parent&&Object.assign(n,{root:0,focus:-1}),n.graph=r,n.reset.hidden=n.root===0,n.query&&xn(n,n.input.value),At(n)},zoom:r=>Wt(n,r),search(r){n.input.value=r,xn(
+n,r)},get graph(){return n.graph},get root(){return n.root},boxes:()=>n.boxes,textOf:r=>n.graph?e.textOf(r):"",setTheme(r){n.theme=r,At(n)},resize(){t.clientWidth!==
+n.width&&At(n)},destroy(){cancelAnimationFrame(n.pending),t.replaceChildren()}}}function Bl(t,e){let n=h("canvas",{class:"mm-flame-canvas",tabindex:0,role:"appl\
 ication","aria-label":`${e.label}. Arrow keys go between nodes, Enter zooms, Escape shows all.`,"data-lm-suppress-shortcuts":"true"}),o=h("div",{class:"mm-flame\
 -scroll"},n);o.style.maxHeight=`${as}px`;let r=h("div",{class:"mm-tip",hidden:!0});return{options:e,host:t,input:h("input",{type:"search",class:"mm-search",placeholder:e.
 placeholder,"aria-label":e.searchLabel,"data-lm-suppress-shortcuts":"true"}),reset:h("button",{type:"button",class:"cl-button",hidden:!0},"Whole graph"),found:h(
 "span",{class:"mm-muted","aria-live":"polite"}),scroller:o,stage:h("div",{class:"mm-flame-stage"},o,r),canvas:n,tip:r,spoken:h("p",{class:"mm-said","aria-live":"\
-polite"}),theme:e.theme,graph:null,root:0,focus:-1,query:"",boxes:[],width:0,pending:0}}function kt(t){let{graph:e}=t;t.pending||!e||(t.pending=requestAnimationFrame(
+polite"}),theme:e.theme,graph:null,root:0,focus:-1,query:"",boxes:[],width:0,pending:0}}function At(t){let{graph:e}=t;t.pending||!e||(t.pending=requestAnimationFrame(
 ()=>{t.pending=0,Ul(t)}))}function Ul(t){let{canvas:e,options:n,graph:o,root:r,focus:s,query:a,theme:c}=t;o&&(t.width=Math.max(t.host.clientWidth||t.width,160),
 t.boxes=ls(o,r,t.width),fs(e,t.boxes,{graph:o,root:r,focus:s,query:a,theme:c,width:t.width,options:n}))}function Wt(t,e){t.root=e,t.reset.hidden=e===0,t.tip.hidden=
-!0,kt(t),t.options.onZoom(e)}function xn(t,e){t.query=e.trim().toLowerCase(),kt(t),t.found.textContent=t.query&&t.graph?Wl(t,t.graph):""}function Wl({options:t,
+!0,At(t),t.options.onZoom(e)}function xn(t,e){t.query=e.trim().toLowerCase(),At(t),t.found.textContent=t.query&&t.graph?Wl(t,t.graph):""}function Wl({options:t,
 query:e},n){let o=n.parent.length,[r,s]=[new Uint8Array(o),new Uint8Array(o)],[a,c]=[0,0];for(let i=1;i<o;i++){let l=n.parent[i];r[i]=t.textOf(i).toLowerCase().
 includes(e)?1:0,s[i]=s[l]||r[l]?1:0,!(!r[i]||s[i])&&(a+=n.weight[i],c+=n.num[i])}return c?us(t,n,a,c):"nothing fits"}function us(t,e,n,o){let r=e.weight[0]?100*
 n/e.weight[0]:0;return t.amountOf(n,o).replace("%",R(r))}function Gl(t){let{canvas:e,tip:n,input:o}=t;t.reset.addEventListener("click",()=>Wt(t,0)),o.addEventListener(
@@ -468,7 +468,7 @@ Math.abs(r))} against the other run`)}return[...o,...t.notesOf?.(n)??[]].filter(
 e)??t[0],s=t.filter(i=>i.row===r.row).sort((i,l)=>i.x-l.x),a=i=>s[Math.min(Math.max(s.indexOf(r)+i,0),s.length-1)].node;if(o==="ArrowUp")return Math.max(n[r.node],
 0);if(o==="ArrowLeft")return a(-1);if(o==="ArrowRight")return a(1);if(o!=="ArrowDown")return null;let c=t.filter(({node:i})=>n[i]===r.node).sort((i,l)=>l.width-
 i.width);return c.length?c[0].node:r.node}function jl(t,e,n){let o=Xl(t,e,n);if(o!==null)t.focus=t.focus<0?t.boxes[0].node:o,t.spoken.textContent=hs(t,e,t.focus).
-join(", "),kt(t);else if((n==="Enter"||n===" ")&&t.focus>=0)Wt(t,t.focus);else if(n==="Escape"&&t.root)Wt(t,0);else return!1;return!0}var Vl=new Set(["kernel","gpu_memcpy","gpu_memset"]);function ps(t){let e=o=>t.header.details.some(r=>r.name===o);return[["tree","call tree",!0],["python","Pyth\
+join(", "),At(t);else if((n==="Enter"||n===" ")&&t.focus>=0)Wt(t,t.focus);else if(n==="Escape"&&t.root)Wt(t,0);else return!1;return!0}var Vl=new Set(["kernel","gpu_memcpy","gpu_memset"]);function ps(t){let e=o=>t.header.details.some(r=>r.name===o);return[["tree","call tree",!0],["python","Pyth\
 on",t.header.cats.includes("python_function")],["stack","call stacks",e("stack")],["module","modules",e("module")]].flatMap(([o,r,s])=>s?[[o,r]]:[])}function ms(t,e){
 let n=ql(t),{n:o,header:r}=t,s=r.lanes.map(({kind:w})=>w==="device"),a=e==="stack"||e==="module"?Yl(n,t,e):null,c=r.cats.map(w=>w==="python_function"),i=r.cats.
 map(w=>w==="Trace"||w==="overhead");for(let w=0;w<o;w++){if(s[t.lane[w]]||i[t.cat[w]])continue;let b=a?a(w):-1,y=t.parent[w]<0?-1:n.nodeOf[t.parent[w]],k=b>=0?b:
@@ -488,25 +488,25 @@ n}function*ws(t,e,n,o,r){let{parent:s,nodeOf:a}=e,c={weight:new Float64Array(s.l
 t.self;for(let[c,i]of bs(t,n))Ql(t,e,o,a,s,c,i),yield}function Ql({flags:t},e,n,o,{weight:r,num:s},a,c){let i=C.instant|C.waiting;for(let l=a;l<c;l++){let f=e[l];
 f<0||t[l]&i||n!==null&&!n[l]||(o[l]>0&&(r[f]+=o[l]),s[f]+=1)}}function*tf(t,e,n){let o=new Float64Array(t.n);for(let[r,s]of bs(t,e))t.start[r]>=n[1]||(ef(t,n,o,
 r,s),yield);return o}function ef({start:t,dur:e,parent:n},[o,r],s,a,c){for(let i=a;i<c&&t[i]<r;i++){let l=t[i]+e[i];if(l<=o)continue;let f=Math.min(l,r)-Math.max(
-t[i],o);s[i]+=f,n[i]>=0&&(s[n[i]]-=f)}}function*bs({header:t},e){let n=0;for(let{kind:o,count:r}of t.lanes)o==="device"===e&&(yield*rt(n,n+r)),n+=r}function nf({
+t[i],o);s[i]+=f,n[i]>=0&&(s[n[i]]-=f)}}function*bs({header:t},e){let n=0;for(let{kind:o,count:r}of t.lanes)o==="device"===e&&(yield*st(n,n+r)),n+=r}function nf({
 memory:t},e,n,o,{weight:r,num:s}){let a=t.filter(({label:c})=>c!=="cpu");for(let{ts:c,bytes:i,action:l,actions:f,event:u}of a.length?a:t)for(let d=0;d<c.length;d++){
 let p=u[d]<0?-1:e[u[d]];p<0||!f[l[d]].startsWith("alloc")||!(i[d]>0)||n!==null&&!n[u[d]]||o!==null&&(c[d]<o[0]||c[d]>o[1])||(r[p]+=i[d],s[p]+=1)}}function ys(t,e,{theme:n,baseline:o,onEvent:r}){let[s,a]=[ps(e),gs(e)],c={data:e,known:new Map,by:s[0][0],weight:a[0]?.[0]??"host",selection:{range:null,event:null,
 names:null},isCompared:o!==null,baseline:o,tones:Nt(n)},i=b=>{Object.assign(c,b),G(w())},l=q("By",s,c.by,b=>i({by:b})),f=q("Width",a,c.weight,b=>i({weight:b})),
 u=et("Show in the timeline","Select the longest call of this node in the timeline",()=>{let b=ff(c,g.root);b>=0&&r(b)}),d=h("p",{class:"mm-muted cl-flame-note",
 role:"status"}),p=h("div",{class:"cl-flame-graph"});t.replaceChildren(h("div",{class:"mm-tools"},l.group,f.group,...rf(c,i),u),d,p);let g=ke(p,{theme:n,label:"C\
-osts by call path",placeholder:"Search names",searchLabel:"Search call paths",textOf:b=>Mn(e,At(c),b),amountOf:(b,y)=>`${vn(c)(b)} (%), ${$(y,af(c))}`,format:b=>vn(
-c)(b),notesOf:b=>[cf(c,b)],colorOf:(b,y)=>lf(c,b,y),onZoom(b){u.hidden=b===0}});u.hidden=!0;let m=!1;function*w(){if(m=t.hidden===!0,m)return;let b=At(c),y=V(e,
+osts by call path",placeholder:"Search names",searchLabel:"Search call paths",textOf:b=>Mn(e,St(c),b),amountOf:(b,y)=>`${vn(c)(b)} (%), ${$(y,af(c))}`,format:b=>vn(
+c)(b),notesOf:b=>[cf(c,b)],colorOf:(b,y)=>lf(c,b,y),onZoom(b){u.hidden=b===0}});u.hidden=!0;let m=!1;function*w(){if(m=t.hidden===!0,m)return;let b=St(c),y=V(e,
 {...c.selection,names:null}),{weight:k,num:I}=yield*ws(e,b,c.weight,y,c.selection.range),L={parent:b.parent,depth:b.depth,children:b.children,weight:k,num:I},N=of(
-c,b);g.show(N?{...L,before:N}:L),d.textContent=sf(c,k[0])}return G(w()),{flame:g,get paths(){return At(c)},*update(b){c.selection=b,yield*w()},shown(){m&&G(w())},
-setGrouping(b){l.mark(b),i({by:b})},setWeight(b){f.mark(b),i({weight:b})},setTheme(b){c.tones=Nt(b),g.setTheme(b)},resize:()=>g.resize(),destroy:()=>g.destroy()}}
-function At({data:t,known:e,by:n,baseline:o}){let r=e.get(n)??ms(t,n);return!e.has(n)&&o&&n==="tree"&&ss(r,o),e.set(n,r),r}function of({by:t,weight:e,selection:n,
-isCompared:o},r){if(!(!o||t!=="tree"||n.range||n.event!==null))return r.before?.[e]}function rf(t,e){if(!t.baseline)return[];let n=[["yes",`against ${t.baseline.
-name}`],["no","this run"]];return[q("Colours",n,"yes",o=>e({isCompared:o==="yes"})).group]}function sf(t,e){let{range:n,event:o}=t.selection,r=n?`of the selecte\
-d ${x(n[1]-n[0])}`:o===null?"of the whole trace":"within the selected event",s=t.isCompared&&t.baseline&&t.by==="tree"?"; red: more than in the other run, blue:\
- less":"";return`${vn(t)(e)} ${r}${s}`}function vn({weight:t}){return t==="memory"?M:x}function af({weight:t}){return t==="memory"?"allocation":t==="device"?"ke\
-rnel":"call"}function cf(t,e){let n=At(t),o=e?n.labels[n.label[e]]:"";return o===Mn(t.data,n,e)?"":o.slice(0,400)}function lf(t,e,n){let o=At(t).sample[e],{data:r,
-tones:s}=t,a=o<0?"python_function":r.header.cats[r.cat[o]],c=le(a,n)*K+bt(n)%K;return[s.css[c],s.ink[c]]}function ff(t,e){let{data:n}=t,{parent:o,nodeOf:r}=At(t),
-s=new Uint8Array(o.length);s[e]=1;for(let i=e+1;i<o.length;i++)s[i]=s[o[i]];let[a,c]=[-1,-1];for(let i=0;i<n.n;i++)r[i]<0||!s[r[i]]||((a<0||n.dur[i]>n.dur[a])&&
+c,b);g.show(N?{...L,before:N}:L),d.textContent=sf(c,k[0])}return G(w()),{flame:g,get paths(){return St(c)},*update(b){c.selection=b,yield*w()},shown(){m?G(w()):
+g.resize()},setGrouping(b){l.mark(b),i({by:b})},setWeight(b){f.mark(b),i({weight:b})},setTheme(b){c.tones=Nt(b),g.setTheme(b)},resize:()=>g.resize(),destroy:()=>g.
+destroy()}}function St({data:t,known:e,by:n,baseline:o}){let r=e.get(n)??ms(t,n);return!e.has(n)&&o&&n==="tree"&&ss(r,o),e.set(n,r),r}function of({by:t,weight:e,
+selection:n,isCompared:o},r){if(!(!o||t!=="tree"||n.range||n.event!==null))return r.before?.[e]}function rf(t,e){if(!t.baseline)return[];let n=[["yes",`against ${t.
+baseline.name}`],["no","this run"]];return[q("Colours",n,"yes",o=>e({isCompared:o==="yes"})).group]}function sf(t,e){let{range:n,event:o}=t.selection,r=n?`of th\
+e selected ${x(n[1]-n[0])}`:o===null?"of the whole trace":"within the selected event",s=t.isCompared&&t.baseline&&t.by==="tree"?"; red: more than in the other r\
+un, blue: less":"";return`${vn(t)(e)} ${r}${s}`}function vn({weight:t}){return t==="memory"?M:x}function af({weight:t}){return t==="memory"?"allocation":t==="de\
+vice"?"kernel":"call"}function cf(t,e){let n=St(t),o=e?n.labels[n.label[e]]:"";return o===Mn(t.data,n,e)?"":o.slice(0,400)}function lf(t,e,n){let o=St(t).sample[e],
+{data:r,tones:s}=t,a=o<0?"python_function":r.header.cats[r.cat[o]],c=le(a,n)*K+yt(n)%K;return[s.css[c],s.ink[c]]}function ff(t,e){let{data:n}=t,{parent:o,nodeOf:r}=St(
+t),s=new Uint8Array(o.length);s[e]=1;for(let i=e+1;i<o.length;i++)s[i]=s[o[i]];let[a,c]=[-1,-1];for(let i=0;i<n.n;i++)r[i]<0||!s[r[i]]||((a<0||n.dur[i]>n.dur[a])&&
 (a=i),r[i]===e&&(c<0||n.dur[i]>n.dur[c])&&(c=i));return c>=0?c:a}var uf=new Set(["article","b","code","dd","details","div","dl","dt","h4","li","ol","p","pre","span","strong","summary","table","tbody","td","th","thead","tr","u\
 l"]),df=new Set(["svg","title","rect","path","text"]),hf=new Set(["class","colspan","scope","role","tabindex","open","title","aria-hidden","aria-label","viewBox",
 "width","height","preserveAspectRatio","x","y","rx","d","fill","fill-opacity","stroke","stroke-width","stroke-opacity","stroke-dasharray","opacity","data-event",
@@ -527,54 +527,54 @@ toggleAttribute("open",a);else return;t.preventDefault(),t.stopPropagation()}fun
 0,t.model.paths.length);t.paths=e.map((n,o)=>{let a=h("button",{type:"button","aria-pressed":"false",title:"Show this path in the tree",onclick:()=>ks(t,t.traced===
 o?null:o)});return a.append(...n.childNodes),n.replaceChildren(a),a})}function ks(t,e){let{host:n,model:o,paths:r}=t;t.traced=e;for(let[i,l]of r.entries())l.setAttribute(
 "aria-pressed",String(i===e));for(let i of n.querySelectorAll(".is-traced"))i.classList.remove("is-traced");let a=(e===null?[]:o.paths[e]??[]).flatMap(i=>_(n,`.\
-cg-n${Number(i)}`,HTMLElement).slice(0,1));for(let i of a)i.classList.add("is-traced"),vs(i);let[c]=_(n,".cg-frame",HTMLElement);a.length&&kn(c,a[0])}function Tt({clock:t},e){return t===null?e+1:e<0?0:t[e]}function St({clock:t,data:e},n){return t!==null?Te(t,n):Math.min(Math.max(Math.floor(n)-1,-1),e.numRows-
-1)}function Te(t,e){let[n,o]=[0,t.length];for(;n<o;){let r=n+o>>1;t[r]<=e?n=r+1:o=r}return n-1}function Et({clock:t,data:e}){let n=t===null?e.numRows:t[e.numRows-
-1]??0;return[0,Math.max(n*1.005,1)]}function lt(t,e){let[n,o]=t.view;return(Tt(t,e)-n)/(o-n)*t.width}var Ot=170,yf=20,Y=18,Z=Ot-yf,As={light:{allocated:"#0b62c4",active:"#b35c00",reserved:"#6b7683",grid:"#e3e8ed",paper:"#ffffff",mark:"#b3261e",cursor:"#1b1f24",
+cg-n${Number(i)}`,HTMLElement).slice(0,1));for(let i of a)i.classList.add("is-traced"),vs(i);let[c]=_(n,".cg-frame",HTMLElement);a.length&&kn(c,a[0])}function Tt({clock:t},e){return t===null?e+1:e<0?0:t[e]}function Et({clock:t,data:e},n){return t!==null?Se(t,n):Math.min(Math.max(Math.floor(n)-1,-1),e.numRows-
+1)}function Se(t,e){let[n,o]=[0,t.length];for(;n<o;){let r=n+o>>1;t[r]<=e?n=r+1:o=r}return n-1}function Ot({clock:t,data:e}){let n=t===null?e.numRows:t[e.numRows-
+1]??0;return[0,Math.max(n*1.005,1)]}function ft(t,e){let[n,o]=t.view;return(Tt(t,e)-n)/(o-n)*t.width}var $t=170,yf=20,Y=18,Z=$t-yf,As={light:{allocated:"#0b62c4",active:"#b35c00",reserved:"#6b7683",grid:"#e3e8ed",paper:"#ffffff",mark:"#b3261e",cursor:"#1b1f24",
 range:"rgba(11,98,196,.14)"},dark:{allocated:"#6cb6ff",active:"#f0a050",reserved:"#9aa5b1",grid:"#2a3138",paper:"#111418",mark:"#ff8a80",cursor:"#e6e9ed",range:"\
-rgba(108,182,255,.2)"}},Se=["reserved","active","allocated"];function xf(t,e){let n=Math.ceil(t.width),[o,r]=t.view,s={low:new Float64Array(n),high:new Float64Array(
-n)},a=St(t,o);for(let c=0;c<n;c++){let i=St(t,o+(c+1)*(r-o)/n),[l,f]=[e[a+1],e[a+1]];for(let u=a+1;u<=i;u++){let d=e[u+1];d<l&&(l=d),d>f&&(f=d)}s.low[c]=l,s.high[c]=
-f,a=i}return s}function Ts(t){let{canvas:e,shown:n,width:o,ratio:r}=t;if(n===null)return;let s=P(e),a=getComputedStyle(e),c=Se.map(u=>xf(t,n.curves[u])),i=1;for(let{
+rgba(108,182,255,.2)"}},Te=["reserved","active","allocated"];function xf(t,e){let n=Math.ceil(t.width),[o,r]=t.view,s={low:new Float64Array(n),high:new Float64Array(
+n)},a=Et(t,o);for(let c=0;c<n;c++){let i=Et(t,o+(c+1)*(r-o)/n),[l,f]=[e[a+1],e[a+1]];for(let u=a+1;u<=i;u++){let d=e[u+1];d<l&&(l=d),d>f&&(f=d)}s.low[c]=l,s.high[c]=
+f,a=i}return s}function Ss(t){let{canvas:e,shown:n,width:o,ratio:r}=t;if(n===null)return;let s=P(e),a=getComputedStyle(e),c=Te.map(u=>xf(t,n.curves[u])),i=1;for(let{
 high:u}of c)for(let d of u)d>i&&(i=d);let l=u=>Z-Math.max(u,0)/(i*1.04)*(Z-Y),f={context:s,colors:As[t.theme],ink:a.color,y:l};s.setTransform(r,0,0,r,0,0),s.clearRect(
-0,0,o,Ot),s.font=`11px ${a.fontFamily}`,kf(t,f,i),Tf(t,f),Se.forEach((u,d)=>{Mf(f,c[d],f.colors[u],u==="allocated")}),Af(f,i);for(let u of n.marks)Sf(t,f,u);Ef(
+0,0,o,$t),s.font=`11px ${a.fontFamily}`,kf(t,f,i),Sf(t,f),Te.forEach((u,d)=>{Mf(f,c[d],f.colors[u],u==="allocated")}),Af(f,i);for(let u of n.marks)Tf(t,f,u);Ef(
 t,f,n.peak)}function Mf({context:t,y:e},{low:n,high:o},r,s){let a=o.length;An(t,r),t.beginPath(),t.moveTo(0,e(n[0]));for(let c=0;c<a;c++)t.lineTo(c+.5,e(o[c])),
 o[c]!==n[c]&&t.lineTo(c+.5,e(n[c]));t.lineWidth=s?1.5:1.25,t.stroke(),s&&(t.lineTo(a,e(0)),t.lineTo(0,e(0)),t.globalAlpha=.14,t.fill(),t.globalAlpha=1)}function An(t,e){
 t.strokeStyle=e,t.fillStyle=e}function vf(t){let e=10**Math.floor(Math.log10(Math.max(t,1e-9)));return[1,2,5,10].map(n=>n*e).find(n=>n>=t*.999)??10*e}function kf({
-width:t},{context:e,colors:n,y:o},r){e.lineWidth=1,e.strokeStyle=n.grid,e.globalAlpha=1;for(let s of Ss(r)){let a=Math.round(o(s))+.5;e.beginPath(),e.moveTo(0,a),
-e.lineTo(t,a),e.stroke()}}function Ss(t){let e=2**Math.floor(Math.log2(t/2.5));return Array.from({length:Math.floor(t*1.02/e)},(n,o)=>(o+1)*e)}function Af({context:t,
-colors:e,ink:n,y:o},r){t.textBaseline="bottom";for(let s of Ss(r)){let a=Math.round(o(s))-.5,c=M(s);t.fillStyle=e.paper,t.fillRect(0,a-12,t.measureText(c).width+
-6,12),t.fillStyle=n,t.fillText(c,3,a)}}function Tf({width:t,view:e,clock:n},{context:o,ink:r}){o.fillStyle=r;let s=Math.max(vf((e[1]-e[0])/Math.max(t/130,2)),1);
+width:t},{context:e,colors:n,y:o},r){e.lineWidth=1,e.strokeStyle=n.grid,e.globalAlpha=1;for(let s of Ts(r)){let a=Math.round(o(s))+.5;e.beginPath(),e.moveTo(0,a),
+e.lineTo(t,a),e.stroke()}}function Ts(t){let e=2**Math.floor(Math.log2(t/2.5));return Array.from({length:Math.floor(t*1.02/e)},(n,o)=>(o+1)*e)}function Af({context:t,
+colors:e,ink:n,y:o},r){t.textBaseline="bottom";for(let s of Ts(r)){let a=Math.round(o(s))-.5,c=M(s);t.fillStyle=e.paper,t.fillRect(0,a-12,t.measureText(c).width+
+6,12),t.fillStyle=n,t.fillText(c,3,a)}}function Sf({width:t,view:e,clock:n},{context:o,ink:r}){o.fillStyle=r;let s=Math.max(vf((e[1]-e[0])/Math.max(t/130,2)),1);
 o.textBaseline="top";for(let a=Math.ceil(e[0]/s)*s;a<=e[1];a+=s){let c=(a-e[0])/(e[1]-e[0])*t;o.beginPath(),o.moveTo(Math.round(c)+.5,Z),o.lineTo(Math.round(c)+
 .5,Z+4),o.stroke();let i=a?x(a):"0",l=n===null?Math.round(a).toLocaleString("en-US"):i,f=o.measureText(l).width/2;o.fillText(l,Math.min(Math.max(c-f,0),t-2*f),Z+
-6)}}function Es(t,e){let n=Tt(t,e);return n>=t.view[0]&&n<=t.view[1]}function Sf(t,{context:e,colors:n,ink:o},{row:r,kind:s}){if(!Es(t,r))return;let a=lt(t,r),c=s===
+6)}}function Es(t,e){let n=Tt(t,e);return n>=t.view[0]&&n<=t.view[1]}function Tf(t,{context:e,colors:n,ink:o},{row:r,kind:s}){if(!Es(t,r))return;let a=ft(t,r),c=s===
 "oom";An(e,c?n.mark:o),e.setLineDash(c?[]:[3,3]),e.beginPath(),e.moveTo(a,Y-2),e.lineTo(a,Z),e.stroke(),e.setLineDash([]),e.beginPath(),e.moveTo(a-5,Y-10),e.lineTo(
-a+5,Y-10),e.lineTo(a,Y-2),e.fill()}function Ef(t,{context:e,colors:n,y:o},{row:r,bytes:s}){if(!Es(t,r))return;let[a,c]=[Math.max(lt(t,r),3),o(s)];e.fillStyle=n.
+a+5,Y-10),e.lineTo(a,Y-2),e.fill()}function Ef(t,{context:e,colors:n,y:o},{row:r,bytes:s}){if(!Es(t,r))return;let[a,c]=[Math.max(ft(t,r),3),o(s)];e.fillStyle=n.
 allocated,e.beginPath(),e.arc(a,c,4,0,7),e.fill();let i=`peak ${M(s)}`;e.font=`600 ${e.font}`;let l=e.measureText(i).width+8;e.textBaseline="bottom",e.fillText(
-i,a+l>t.width?a-l:a+7,Y-3)}function Tn(t){let e=P(t.over),n=As[t.theme];e.setTransform(t.ratio,0,0,t.ratio,0,0),e.clearRect(0,0,t.width,Ot);let o=lt(t,t.row);if(t.
-since!==null){let r=lt(t,t.since);e.fillStyle=n.range,e.fillRect(Math.min(r,o),Y-4,Math.abs(o-r),Z-Y+4)}An(e,n.cursor),e.lineWidth=1.5,e.beginPath(),e.moveTo(o,
+i,a+l>t.width?a-l:a+7,Y-3)}function Sn(t){let e=P(t.over),n=As[t.theme];e.setTransform(t.ratio,0,0,t.ratio,0,0),e.clearRect(0,0,t.width,$t);let o=ft(t,t.row);if(t.
+since!==null){let r=ft(t,t.since);e.fillStyle=n.range,e.fillRect(Math.min(r,o),Y-4,Math.abs(o-r),Z-Y+4)}An(e,n.cursor),e.lineWidth=1.5,e.beginPath(),e.moveTo(o,
 Y-6),e.lineTo(o,Z),e.stroke(),e.beginPath(),e.arc(o,Z,3.5,0,7),e.fill()}function Cs(t,e,n){let o=Of(t,e,n),{canvas:r,over:s,tip:a}=o;return t.replaceChildren(h("div",{class:"mm-curve-stage"},r,s),a),$f(o),{show(c,i,l){o.shown={curves:c,
 peak:i,marks:l},Os(o)},setMoment(c,i){Object.assign(o,{row:c,since:i}),r.setAttribute("aria-valuenow",String(c)),r.setAttribute("aria-valuetext",J(e,c)),o.shown&&
-Tn(o)},setAxis(c){o.clock=c?e.clock:null,Ee(o,Et(o))},zoomTo:c=>Ee(o,c??Et(o)),getView:()=>o.view,xOf:c=>lt(o,c),setTheme(c){o.theme=c,o.shown&&En(o)},resize(){
+Sn(o)},setAxis(c){o.clock=c?e.clock:null,Ee(o,Ot(o))},zoomTo:c=>Ee(o,c??Ot(o)),getView:()=>o.view,xOf:c=>ft(o,c),setTheme(c){o.theme=c,o.shown&&En(o)},resize(){
 o.shown&&t.clientWidth!==o.width&&Os(o)},stats:()=>({script:o.script}),destroy(){cancelAnimationFrame(o.pending),t.replaceChildren()}}}function Of(t,e,n){let{clock:o,
 numRows:r}=e,s=h("canvas",{class:"mm-curve-canvas",tabindex:0,role:"slider","aria-label":"Moment of the history","aria-valuemin":-1,"aria-valuemax":r-1,"aria-va\
 luenow":r-1});return{data:e,options:n,host:t,canvas:s,over:h("canvas",{class:"mm-over","aria-hidden":"true"}),tip:h("div",{class:"mm-tip",hidden:!0}),theme:n.theme,
-clock:o,view:Et({clock:o,data:e}),shown:null,row:r-1,since:null,pointer:null,width:0,ratio:1,pending:0,script:[]}}function J(t,e){if(e<0)return"before the first\
+clock:o,view:Ot({clock:o,data:e}),shown:null,row:r-1,since:null,pointer:null,width:0,ratio:1,pending:0,script:[]}}function J(t,e){if(e<0)return"before the first\
  action";let n=`action ${(e+1).toLocaleString("en-US")} of ${t.numRows.toLocaleString("en-US")}`;return t.clock?`${x(t.clock[e])}, ${n}`:n}function Os(t){t.width=
 Math.max(t.host.clientWidth||t.width,160),t.ratio=Math.min(devicePixelRatio||1,2);for(let e of[t.canvas,t.over])e.width=Math.floor(t.width*t.ratio),e.height=Math.
-floor(Ot*t.ratio),e.style.width=`${t.width}px`,e.style.height=`${Ot}px`;En(t)}function Ee(t,[e,n]){let[,o]=Et(t),r=Math.min(Math.max(n-e,t.clock===null?4:100),o),
+floor($t*t.ratio),e.style.width=`${t.width}px`,e.style.height=`${$t}px`;En(t)}function Ee(t,[e,n]){let[,o]=Ot(t),r=Math.min(Math.max(n-e,t.clock===null?4:100),o),
 s=Math.min(Math.max(e,0),o-r);t.view=[s,s+r],En(t)}function En(t){t.pending||(t.pending=requestAnimationFrame(()=>{if(t.pending=0,!t.shown)return;let e=performance.
-now();Ts(t),Tn(t),t.script.push(performance.now()-e)}))}function Oe({data:t,options:e},n,o){let r=Math.min(Math.max(n,-1),t.numRows-1);e.onMoment(r,o===r?null:o)}
-function On({canvas:t},e){return e.clientX-t.getBoundingClientRect().left}function $s(t,e){let[n,o]=t.view;return St(t,n+On(t,e)/t.width*(o-n))}function $f(t){let{
+now();Ss(t),Sn(t),t.script.push(performance.now()-e)}))}function Oe({data:t,options:e},n,o){let r=Math.min(Math.max(n,-1),t.numRows-1);e.onMoment(r,o===r?null:o)}
+function On({canvas:t},e){return e.clientX-t.getBoundingClientRect().left}function $s(t,e){let[n,o]=t.view;return Et(t,n+On(t,e)/t.width*(o-n))}function $f(t){let{
 canvas:e}=t,n=()=>{t.pointer=null};e.addEventListener("pointerdown",o=>{o.button!==0||!t.shown||(t.pointer={x:o.clientX,row:$s(t,o)},e.setPointerCapture(o.pointerId),
 Oe(t,t.pointer.row,null))}),e.addEventListener("pointermove",o=>{if(!t.shown)return;let r=$s(t,o);_f(t,t.shown.curves,o,r);let{pointer:s}=t;!s||Math.abs(o.clientX-
 s.x)<3||Oe(t,Math.max(r,s.row),Math.min(r,s.row))}),e.addEventListener("pointerup",n),e.addEventListener("pointercancel",n),e.addEventListener("pointerleave",()=>{
 t.tip.hidden=!0}),e.addEventListener("wheel",o=>Cf(t,o),{passive:!1}),e.addEventListener("keydown",o=>{o.altKey||o.ctrlKey||o.metaKey||!Rf(t,o)||(o.preventDefault(),
-o.stopPropagation())})}function Cf(t,e){(e.ctrlKey||e.metaKey)&&(e.preventDefault(),Sn(t,Math.exp(e.deltaY/200),On(t,e)/t.width))}function Sn(t,e,n){let[o,r]=t.
-view,s=o+(r-o)*n;Ee(t,[s-(s-o)*e,s+(r-s)*e])}function _f(t,e,n,o){let{tip:r}=t,s=Se.map(a=>`${a} ${M(e[a][o+1])}`);r.replaceChildren(...[J(t.data,o),...s].map(a=>h(
+o.stopPropagation())})}function Cf(t,e){(e.ctrlKey||e.metaKey)&&(e.preventDefault(),Tn(t,Math.exp(e.deltaY/200),On(t,e)/t.width))}function Tn(t,e,n){let[o,r]=t.
+view,s=o+(r-o)*n;Ee(t,[s-(s-o)*e,s+(r-s)*e])}function _f(t,e,n,o){let{tip:r}=t,s=Te.map(a=>`${a} ${M(e[a][o+1])}`);r.replaceChildren(...[J(t.data,o),...s].map(a=>h(
 "div",{},a))),r.hidden=!1,r.style.left=`${Math.max(Math.min(On(t,n)+14,t.width-r.offsetWidth-4),0)}px`,r.style.top="24px"}function Lf(t,e){let{data:n,row:o,view:r,
-width:s,shown:a}=t,c=i=>{let l=St(t,Tt(t,o)+i*(r[1]-r[0])/s);return l===o?o+Math.sign(i):l};return e==="ArrowRight"?c(1):e==="ArrowLeft"?c(-1):e==="PageDown"?c(
+width:s,shown:a}=t,c=i=>{let l=Et(t,Tt(t,o)+i*(r[1]-r[0])/s);return l===o?o+Math.sign(i):l};return e==="ArrowRight"?c(1):e==="ArrowLeft"?c(-1):e==="PageDown"?c(
 s/10):e==="PageUp"?c(-s/10):e==="Home"?-1:e==="End"?n.numRows-1:e.toLowerCase()==="p"&&a?a.peak.row:null}function Rf(t,e){let{row:n,since:o,view:r}=t,s=Lf(t,e.key);
-if(s!==null)Oe(t,s,e.shiftKey?o??Math.min(n,s):null);else if(e.key==="+"||e.key==="=")Sn(t,1/1.6,(Tt(t,n)-r[0])/(r[1]-r[0]));else if(e.key==="-")Sn(t,1.6,.5);else if(e.
-key==="0")Ee(t,Et(t));else if(e.key==="Escape"&&o!==null)Oe(t,n,null);else return!1;return!0}var $n=2147483647;async function Kt(t,e,n){let o=await Promise.all(n.map(r=>F(t,`${e}.${r}`)));return Object.fromEntries(n.map((r,s)=>[r,o[s]]))}function Gt(t){
+if(s!==null)Oe(t,s,e.shiftKey?o??Math.min(n,s):null);else if(e.key==="+"||e.key==="=")Tn(t,1/1.6,(Tt(t,n)-r[0])/(r[1]-r[0]));else if(e.key==="-")Tn(t,1.6,.5);else if(e.
+key==="0")Ee(t,Ot(t));else if(e.key==="Escape"&&o!==null)Oe(t,n,null);else return!1;return!0}var $n=2147483647;async function Kt(t,e,n){let o=await Promise.all(n.map(r=>F(t,`${e}.${r}`)));return Object.fromEntries(n.map((r,s)=>[r,o[s]]))}function Gt(t){
 let e=new Float64Array(t.length),n=0;for(let o=0;o<t.length;o++)n+=t[o],e[o]=n;return e}var If=["addr","device","pool","units","is_asked","spare","alloc","relea\
 sed","done","stack","category","block","facts"];async function Nf(t,e){let[n,o]=await Promise.all([Kt(t,"allocation",If),F(t,"addr.steps")]),r=Gt(o),s=n.addr.length,
 a=Float64Array.from(n.units,f=>f*e.unit),c=Int32Array.from(Gt(n.alloc),f=>f-1),i=c.map((f,u)=>n.released[u]?f+n.released[u]-1:$n),l=c.map((f,u)=>n.done[u]?(n.released[u]?
@@ -589,14 +589,14 @@ file:o[e.file[a]],line:e.line[a]-1,name:r[e.function[a]]}),idsOf:a=>n.frames.sub
 if(!e.has_times)return null;let o=new Float64Array(e.num_rows);for(let r=1;r<o.length;r++)o[r]=o[r-1]+n[r-1]*e.time_unit;return o}function $e({file:t,line:e,name:n}){
 let o=t?`${t.split(/[\\/]/).at(-1)}${e>=0?`:${e}`:""}`:"";return[n||"?",o].filter(Boolean).join(" ")}async function _s(t){let e=await te(t),{header:n}=e,[o,r,s,
 a,c,i]=await Promise.all([Nf(e,n),Ff(e,n),zf(e),Kt(e,"rest",["allocated","active"]),Df(e,n),Q(e,"facts")]);return{header:n,numRows:n.num_rows,allocations:o,pieces:r,
-stacks:s,facts:i.map(l=>l?JSON.parse(l):{}),clock:c,rest:a}}var Bf=[["category","category"],["stack","call stack"],["pool","pool and stream"],["names","variable"],["cell","cell"]];function $t({stream:t,pool:e,graphs:n}){
+stacks:s,facts:i.map(l=>l?JSON.parse(l):{}),clock:c,rest:a}}var Bf=[["category","category"],["stack","call stack"],["pool","pool and stream"],["names","variable"],["cell","cell"]];function Ct({stream:t,pool:e,graphs:n}){
 let[o,r]=e,a=!o&&!r?"default pool":`private pool (${o??"?"}, ${r??"?"})`,c=n.length?` of ${n.join(", ")}`:"";return`${a}${c}, stream ${t??"not recorded"}`}function Cn({
 stacks:t},e){if(e<0)return"stack not recorded";let n=[...t.idsOf(e)].map(t.frameAt),o=n.find(Uf)??n.find(({file:r})=>r.endsWith(".py"))??n[0];return o?$e(o):"st\
 ack not recorded"}function Uf({file:t,name:e}){return(t.endsWith(".py")||t.startsWith("In[")||t.startsWith("<"))&&!/[\\/](torch|site-packages|dist-packages)[\\/]/.
 test(t)&&e!==""}function Ce({facts:t}){let e=n=>t.some(o=>n in o);return Bf.filter(([n])=>n!=="names"&&n!=="cell"||e(n))}function _e({allocations:t,facts:e},n){
-let o=t.facts[n];return o?e[o-1]:{}}function Ct(t,e){let{names:n}=_e(t,e);if(!n)return[];try{return JSON.parse(n).map(String)}catch{return[n]}}function _n(t,e,n){
-return n==="names"?Ct(t,e)[0]??"":n==="cell"?_e(t,e).cell??"":t.allocations[n][e]}function Wf(t,e,n){let{categories:o,pools:r}=t.header;if(n==="names")return String(
-e)||"no variable that is known";if(n==="cell")return String(e)||"not recorded";let s=Number(e);return n==="stack"?Cn(t,s):n==="pool"?$t(r[s]):s?o[s-1]:"unknown"}
+let o=t.facts[n];return o?e[o-1]:{}}function _t(t,e){let{names:n}=_e(t,e);if(!n)return[];try{return JSON.parse(n).map(String)}catch{return[n]}}function _n(t,e,n){
+return n==="names"?_t(t,e)[0]??"":n==="cell"?_e(t,e).cell??"":t.allocations[n][e]}function Wf(t,e,n){let{categories:o,pools:r}=t.header;if(n==="names")return String(
+e)||"no variable that is known";if(n==="cell")return String(e)||"not recorded";let s=Number(e);return n==="stack"?Cn(t,s):n==="pool"?Ct(r[s]):s?o[s-1]:"unknown"}
 function Xt(t,e,n){let o=new Map;for(let r of e){let s=_n(t,r,n),a=o.get(s)??{key:s,label:Wf(t,s,n),bytes:0,num:0};a.bytes+=t.allocations.bytes[r],a.num+=1,o.set(
 s,a)}return[...o.values()].sort((r,s)=>s.bytes-r.bytes)}var Ls=25;function Rs(t,e,n,o){let r=Xt(e,n,o.by),s=Is(r),c=[Ce(e).find(([u])=>u===o.by)?.[1]??o.by,"held","share","blocks"].map(u=>h("th",{scope:"col"},u)),i=r.
 slice(0,Ls).map(u=>Kf(e,u,s,o)),l=h("table",{class:"mm-table"},h("thead",{},h("tr",{},...c)),h("tbody",{},...i)),f=Gf(r);t.replaceChildren(l,...f?[h("p",{class:"\
@@ -606,16 +606,16 @@ mm-fill"});u.style.width=`${f}%`;let d=a==="stack"?Number(e):-1,p=h("tr",{tabind
 `
 `):null},h("td",{class:"mm-name"},u,h("span",{},n)),h("td",{},M(o)),h("td",{},R(f)),h("td",{},O(r))),g=()=>i(l?null:e);return p.addEventListener("click",g),p.addEventListener(
 "keydown",m=>{m.key!=="Enter"&&m.key!==" "||(m.preventDefault(),g())}),p}function Ln({stacks:t},e){return[...t.idsOf(e)].map(n=>{let{file:o,line:r,name:s}=t.frameAt(
-n);return`${o}${r>=0?`:${r}`:""} ${s||"?"}`.trim()})}function Ns(t,e,{strip:n,allocation:o,bytes:r}){let{allocations:s,header:a}=t,c=e.strips[n],i=$t(a.pools[c.pool]);if(o<0)return[`free, ${M(r)}`,c.used?"a gap be\
-tween blocks":"an empty segment",i];let l=Ct(t,o).slice(0,3).join(", "),f=s.released[o]<=e.row;return[[l,M(s.bytes[o]),Ps(t,o)].filter(Boolean).join(" \xB7 "),f?
+n);return`${o}${r>=0?`:${r}`:""} ${s||"?"}`.trim()})}function Ns(t,e,{strip:n,allocation:o,bytes:r}){let{allocations:s,header:a}=t,c=e.strips[n],i=Ct(a.pools[c.pool]);if(o<0)return[`free, ${M(r)}`,c.used?"a gap be\
+tween blocks":"an empty segment",i];let l=_t(t,o).slice(0,3).join(", "),f=s.released[o]<=e.row;return[[l,M(s.bytes[o]),Ps(t,o)].filter(Boolean).join(" \xB7 "),f?
 "freed, waits for a stream":"",Cn(t,s.stack[o]),i].filter(Boolean)}function Ps({allocations:t,header:e},n){let o=t.category[n];return o?e.categories[o-1]:null}function Hs(t,e,n,o){
 if(t.hidden=!o,!o)return;let r=o.allocation<0,a=(r?Xf(e,n,o):jf(e,n,o)).filter(([,l])=>l!=null&&l!=="").flatMap(([l,f])=>[h("dt",{},l),h("dd",{},String(f))]),c=r?
 -1:e.allocations.stack[o.allocation],i=c>=0?Ln(e,c):[];t.replaceChildren(h("h4",{"aria-level":3},r?"Free memory":"Block"),h("dl",{class:"cl-facts"},...a),...i.length?
 [h("h4",{"aria-level":3},"Allocated by"),h("pre",{class:"mm-stack"},i.join(`
 `))]:[])}function In({header:t},e){return`0x${(BigInt(t.base)+BigInt(Math.round(e))).toString(16)}`}function Rn(t){return`${M(t)} (${O(t)} bytes)`}function Fs(t,e,n){
-let o=e.strips[n.strip],r=`${M(o.bytes)} at ${In(t,o.addr)}`;return[["pool",$t(t.header.pools[o.pool])],["segment",`${r}${o.grows?", expandable":""}`],["segment\
+let o=e.strips[n.strip],r=`${M(o.bytes)} at ${In(t,o.addr)}`;return[["pool",Ct(t.header.pools[o.pool])],["segment",`${r}${o.grows?", expandable":""}`],["segment\
  in use",R(100*o.used/o.bytes)]]}function Xf(t,e,n){return[["size",Rn(n.bytes)],["address",In(t,n.from)],...Fs(t,e,n)]}function jf(t,e,n){let{allocation:o}=n,{bytes:r,
-requested:s,released:a,addr:c}=t.allocations,{cell:i,num_tensors:l,graph:f,user_metadata:u}=_e(t,o),d=s[o];return[["held by",Ct(t,o).join(", ")],["size",Rn(r[o])],
+requested:s,released:a,addr:c}=t.allocations,{cell:i,num_tensors:l,graph:f,user_metadata:u}=_e(t,o),d=s[o];return[["held by",_t(t,o).join(", ")],["size",Rn(r[o])],
 ["asked for",Number.isNaN(d)?null:Rn(d)],["state",a[o]<=e.row?"freed, waits for a stream":"in use"],["category",Ps(t,o)??"unknown"],...Vf(t,e,o),["cell",i],["li\
 ve tensors",l],["graphs",f],["metadata",u],["address",In(t,c[o])],...Fs(t,e,n)]}function Vf(t,e,n){let{allocations:o,clock:r,numRows:s}=t,[a,c]=[o.alloc[n],o.done[n]];
 return[["allocated",a<0?"before the history":J(t,a)],["age then",a>=0&&r?x(r[Math.max(e.row,0)]-r[a]):null],["freed",c<s?J(t,c):null]]}function zs(t,e){let n=qf(t,e),{allocated_bytes:o,active_bytes:r,reserved_bytes:s}=t.header.devices[e];return{allocated:Nn(n.allocated,o),active:Nn(n.active,r),
@@ -641,21 +641,21 @@ label:a,meaning:c,bytes:i})=>h("span",{class:"mm-key",title:c},h("i",{class:`mm-
 "div",{class:"mm-bar",role:"img","aria-label":"Reserved memory by use"},...o),h("p",{class:"mm-legend"},...r))}function Qf({key:t,label:e,bytes:n}){let o=h("spa\
 n",{class:`mm-part mm-is-${t}`,title:`${e}: ${M(n)}`});return o.style.flexGrow=String(n),o}function js({reserved:t},e){return t?100*e/t:0}function tu(t){if(!t.reserved)
 return"No memory was reserved.";let e=R(js(t,t.internal+t.external)),n=M(t.largest);return`Fragmentation ${e} of ${M(t.reserved)} reserved; the largest block th\
-at fits without new memory is ${n}.`}var ft=["#0072b2","#e69f00","#009e73","#cc79a7","#56b4e9","#d55e00","#b8a400","#7a5cc4","#8c6d46","#3fb8a0","#c2476b"],Le={light:"#9aa4af",dark:"#6f7b87"},eu={light:[
+at fits without new memory is ${n}.`}var ut=["#0072b2","#e69f00","#009e73","#cc79a7","#56b4e9","#d55e00","#b8a400","#7a5cc4","#8c6d46","#3fb8a0","#c2476b"],Le={light:"#9aa4af",dark:"#6f7b87"},eu={light:[
 "#fde08a","#f5ae4d","#e0733f","#b3404f","#7b2764","#421a5c"],dark:["#fff1b8","#fbc15e","#f08a4b","#d2555f","#a04a8f","#6d4fb0"]},qs={light:{gap:[238,241,245],hatch:[
 188,197,207],dim:[214,220,227]},dark:{gap:[33,39,46],hatch:[73,84,96],dim:[52,60,69]}},Ys={category:"Category",stream:"Stream",age:"Age",stack:"Call stack"},nu={
-category:ru,stream:su,age:au,stack:cu};function _t([t,e,n]){return(255<<24|n<<16|e<<8|t)>>>0}function Zs(t,e,n,o){let r=nu[n](t,e,o),s=r.css.map(wt);return{...r,
-rgb:s,pixels:Uint32Array.from(s,_t),edges:Uint32Array.from(s,a=>_t(ou(a,o)))}}function ou(t,e){let n=e==="dark"?0:255,[o,r,s]=t.map(a=>Math.round(a+(n-a)*.45));
-return[o,r,s]}function ru(t,e,n){let{categories:o}=t.header,r=[Le[n],...o.map((a,c)=>ft[c%ft.length])],s=Xt(t,e.allocations,"category");return{css:r,of:a=>t.allocations.
+category:ru,stream:su,age:au,stack:cu};function Lt([t,e,n]){return(255<<24|n<<16|e<<8|t)>>>0}function Zs(t,e,n,o){let r=nu[n](t,e,o),s=r.css.map(bt);return{...r,
+rgb:s,pixels:Uint32Array.from(s,Lt),edges:Uint32Array.from(s,a=>Lt(ou(a,o)))}}function ou(t,e){let n=e==="dark"?0:255,[o,r,s]=t.map(a=>Math.round(a+(n-a)*.45));
+return[o,r,s]}function ru(t,e,n){let{categories:o}=t.header,r=[Le[n],...o.map((a,c)=>ut[c%ut.length])],s=Xt(t,e.allocations,"category");return{css:r,of:a=>t.allocations.
 category[a],legend:s.map(({key:a,label:c})=>({css:r[Number(a)],label:c}))}}function su({header:t,allocations:e},n,o){let r=[...new Set(t.pools.map(({stream:i})=>i))];
-r.sort((i,l)=>(i??1/0)-(l??1/0));let s=[Le[o],...r.map((i,l)=>ft[l%ft.length])],a=t.pools.map(({stream:i})=>i===null?0:1+r.indexOf(i)),c=[...new Set(n.strips.map(
+r.sort((i,l)=>(i??1/0)-(l??1/0));let s=[Le[o],...r.map((i,l)=>ut[l%ut.length])],a=t.pools.map(({stream:i})=>i===null?0:1+r.indexOf(i)),c=[...new Set(n.strips.map(
 ({pool:i})=>a[i]))].sort((i,l)=>i-l);return{css:s,of:i=>a[e.pool[i]],legend:c.map(i=>({css:s[i],label:i?`stream ${r[i-1]}`:"stream not recorded"}))}}var Vs=4;function au({
 allocations:t,clock:e},n,o){let{alloc:r}=t,s=eu[o],a=[Le[o],...s],c=u=>e?e[Math.max(n.row,0)]-e[r[u]]:n.row-r[u],i=1;for(let u of n.allocations)r[u]>=0&&(i=Math.
 max(i,c(u)));let l=u=>{if(r[u]<0)return 0;let d=Math.floor(Math.log(i/Math.max(c(u),i*1e-9))/Math.log(Vs));return s.length-Math.min(Math.max(d,0),s.length-1)},f=s.
 map((u,d)=>{let p=i/Vs**(s.length-1-d),g=e?x(p):`${Math.round(p).toLocaleString("en-US")} actions`;return{css:u,label:`up to ${g}`}});return n.allocations.some(
 u=>r[u]<0)&&f.push({css:a[0],label:"from before the history"}),{css:a,of:l,legend:f}}function cu(t,e,n){let o=Xt(t,e.allocations,"stack"),r=o.filter(({key:i})=>Number(
-i)>=0).slice(0,ft.length),s=new Map(r.map(({key:i},l)=>[Number(i),l+1])),a=Le[n],c=r.map(({label:i},l)=>({css:ft[l],label:i}));return o.length>r.length&&c.push(
-{css:a,label:"all others"}),{css:[a,...ft],of:i=>s.get(t.allocations.stack[i])??0,legend:c}}var Js=1.6;function Qs(t,e){let{data:n}=t,o=h("div",{class:"mm-curve"}),r=h("div",{class:"mm-map"}),s=h("aside",{class:"mm-details","aria-label":"Chosen block",
+i)>=0).slice(0,ut.length),s=new Map(r.map(({key:i},l)=>[Number(i),l+1])),a=Le[n],c=r.map(({label:i},l)=>({css:ut[l],label:i}));return o.length>r.length&&c.push(
+{css:a,label:"all others"}),{css:[a,...ut],of:i=>s.get(t.allocations.stack[i])??0,legend:c}}var Js=1.6;function Qs(t,e){let{data:n}=t,o=h("div",{class:"mm-curve"}),r=h("div",{class:"mm-map"}),s=h("aside",{class:"mm-details","aria-label":"Chosen block",
 hidden:!0}),a=h("p",{class:"mm-moment","aria-live":"polite"}),c=h("p",{class:"mm-legend"}),i=h("div",{class:"mm-fragmentation"}),l=h("div",{class:"mm-holders"}),
 f=h("div",{class:"mm-flame"}),u=iu(t,e),d=q("Colour",lu(),t.color,e.onColor),p=q("By",Ce(n),t.by,e.onGrouping);return{all:[...n.header.devices.length>1?[u.group]:
 [],...n.numRows?[fu(n.clock!==null,e),o,uu()]:[],a,...hu(n.header),i,h("div",{class:"mm-tools"},d.group,du(e)),c,h("div",{class:"mm-columns"},r,s),h("div",{class:"\
@@ -678,7 +678,7 @@ a;r++){let l=e[r];i=Math.max(i,t.addr[l]-c),c=t.addr[l]+t.bytes[l],s.used+=t.byt
 external":"empty"]+=Math.max(s.bytes-s.used,0)}return o}function wu(t,{bytes:e,released:n,requested:o},r,s){for(let a of r)t.active+=e[a],n[a]<=s?t.pending+=e[a]:
 t.allocated+=e[a],Number.isNaN(o[a])||(t.internal+=e[a]-o[a])}function bu(t,{header:e},n){let{end:o,allocated_bytes:r,active_bytes:s,reserved_bytes:a}=e.devices[n];
 Object.assign(t,o??{},{allocated:r,active:s,reserved:a}),t.pending=t.active-t.allocated}var ot=16,Hn=14,Re=22,yu=[""," \xB7 small blocks"," \xB7 large blocks"];function Fn(t,e){let n=new Map;return e.strips.forEach((o,r)=>{let s=`${o.pool}/${o.kind}`,
-a=n.get(s)??{strips:[],bytes:0,used:0,pool:o.pool,kind:o.kind,label:$t(t.header.pools[o.pool])+yu[o.kind]};a.strips.push(r),a.bytes+=o.bytes,a.used+=o.used,n.set(
+a=n.get(s)??{strips:[],bytes:0,used:0,pool:o.pool,kind:o.kind,label:Ct(t.header.pools[o.pool])+yu[o.kind]};a.strips.push(r),a.bytes+=o.bytes,a.used+=o.used,n.set(
 s,a)}),[...n.values()].sort((o,r)=>o.pool-r.pool||r.kind-o.kind)}function zn(t,e,n,o){let r=n*o,s=[],a=[],c={strip:[],from:[],bytes:[],x:[]},i=0,l=()=>{a.push({
 y:i,first:c.strip.length,end:c.strip.length}),i+=ot},f=(u,d,p,g)=>{c.strip.push(u),c.from.push(d),c.bytes.push(p),c.x.push(g/o),a[a.length-1].end=c.strip.length};
 for(let u of e){s.push({y:i,group:u}),i+=Re,l();let d=0;for(let p of u.strips){let{bytes:g}=t.strips[p];d>0&&d+g>r&&(l(),d=0);for(let w=0;w<g;w+=r)w>0&&l(),f(p,
@@ -689,36 +689,36 @@ r?s=c+1:a=c}return s}function Vt(t,e,n,o,r){let s=jt(n.lines,r);if(s<0||r>n.line
 let i=a.bytes[c]/n.bytesPerPx;if(o<a.x[c]||o>=a.x[c]+Math.max(i,1))continue;let l=e.strips[a.strip[c]];return qt(t,e,a.strip[c],l.addr+a.from[c]+(o-a.x[c])*n.bytesPerPx)}
 return null}function qt(t,e,n,o){let{allocations:r}=t,s=e.strips[n],a=Dn(r,e.allocations,s.first,s.end,o),c=a<s.end?e.allocations[a]:-1;if(c>=0&&r.addr[c]<=o)return{
 strip:n,allocation:c,from:r.addr[c],bytes:r.bytes[c]};let i=a>s.first?e.allocations[a-1]:-1,l=i<0?s.addr:r.addr[i]+r.bytes[i];return{strip:n,allocation:-1,from:l,
-bytes:(c<0?s.addr+s.bytes:r.addr[c])-l}}function ut(t,e,{strip:n,from:o,bytes:r}){let{part:s,lines:a,bytesPerPx:c}=e,i=o-t.strips[n].addr,l=[],f=s.strip.indexOf(
+bytes:(c<0?s.addr+s.bytes:r.addr[c])-l}}function dt(t,e,{strip:n,from:o,bytes:r}){let{part:s,lines:a,bytesPerPx:c}=e,i=o-t.strips[n].addr,l=[],f=s.strip.indexOf(
 n),u=0;for(;f>=0&&f<s.strip.length&&s.strip[f]===n;f++){let[d,p]=[Math.max(i,s.from[f]),Math.min(i+r,s.from[f]+s.bytes[f])];if(!(d>=p)){for(;a[u].end<=f;)u++;l.
-push({x:s.x[f]+(d-s.from[f])/c,y:a[u].y,width:(p-d)/c,height:Hn})}}return l}var Mu=6,[Bn,na,vu]=[0,1,2],Un=0,ku=64,Au=.75,Tu=400;function oa(t,e){let{layout:n,top:o,height:r,ratio:s}=e,a=Su(e),c=Math.floor(r*s),i=new ImageData(Math.max(
+push({x:s.x[f]+(d-s.from[f])/c,y:a[u].y,width:(p-d)/c,height:Hn})}}return l}var Mu=6,[Bn,na,vu]=[0,1,2],Un=0,ku=64,Au=.75,Su=400;function oa(t,e){let{layout:n,top:o,height:r,ratio:s}=e,a=Tu(e),c=Math.floor(r*s),i=new ImageData(Math.max(
 a.width,1),Math.max(c,1)),l=new Uint32Array(i.data.buffer),f=[],u=Math.max(jt(n.lines,o),0);for(let d=u;d<n.lines.length&&n.lines[d].y<o+r;d++){let p=n.lines[d];
-Eu(e,a,p,f),Cu(l,a,Math.round((p.y-o)*s),Math.round(Hn*s),c)}t.putImageData(i,0,0),t.save(),t.scale(s,s),t.textBaseline="middle",_u(t,e),Lu(t,e,f),t.restore()}function Su({
+Eu(e,a,p,f),Cu(l,a,Math.round((p.y-o)*s),Math.round(Hn*s),c)}t.putImageData(i,0,0),t.save(),t.scale(s,s),t.textBaseline="middle",_u(t,e),Lu(t,e,f),t.restore()}function Tu({
 layout:t,theme:e,ratio:n}){let o=Math.floor(t.width*n),{gap:r,hatch:s,dim:a}=qs[e];return{width:o,line:new Uint32Array(o),kind:new Uint8Array(o),weight:new Float32Array(
-o),gap:_t(r),hatch:_t(s),dim:_t(a)}}function Eu(t,e,n,o){e.line.fill(Un),e.kind.fill(Bn),e.weight.fill(0);for(let r=n.first;r<n.end;r++)Ou(t,e,r,n.y,o)}function Ou(t,e,n,o,r){
+o),gap:Lt(r),hatch:Lt(s),dim:Lt(a)}}function Eu(t,e,n,o){e.line.fill(Un),e.kind.fill(Bn),e.weight.fill(0);for(let r=n.first;r<n.end;r++)Ou(t,e,r,n.y,o)}function Ou(t,e,n,o,r){
 let{data:s,moment:a,layout:c,ratio:i}=t,{addr:l,bytes:f}=s.allocations,{part:u}=c,d=a.strips[u.strip[n]],p=i/c.bytesPerPx,g=u.x[n]*i,[m,w]=[d.addr+u.from[n],u.bytes[n]],
 b=Math.min(Math.max(Math.round(g+w*p),Math.round(g)+1),e.width);e.line.fill(e.gap,Math.round(g),b),e.kind.fill(na,Math.round(g),b);let y=Dn(s.allocations,a.allocations,
 d.first,d.end,m);for(let k=y;k<d.end;k++){let I=a.allocations[k],L=l[I]-m;if(L>=w)break;let N=g+Math.max(L,0)*p,Ke=g+Math.min(L+f[I],w)*p;$u(t,e,k,{low:N,high:Ke,
 right:b,y:o},r)}}function $u({data:t,moment:e,ratio:n,codes:o,isDim:r,coloring:s},a,c,{low:i,high:l,right:f,y:u},d){let p=e.allocations[c],g=t.allocations.released[p]<=
 e.row,m=r?.[c]===1,w=m?a.dim:s.pixels[o[c]],b=g?vu:Bn,y=Math.round(i),k=Math.min(Math.round(l),f);if(k-y<1){let L=Math.min(Math.floor(i),a.width-1);l-i>a.weight[L]&&
 (a.weight[L]=l-i,a.line[L]=w,a.kind[L]=b);return}if(a.line.fill(w,y,k),a.kind.fill(b,y,k),a.weight.fill(1,y,k),k-y<=3*n)return;a.line.fill(m?Un:s.edges[o[c]],k-
-Math.round(n),k);let I=(k-y)/n;I>ku&&d.length<Tu&&!m&&!g&&d.push({allocation:p,code:o[c],x:y/n,width:I,y:u})}function Cu(t,e,n,o,r){let{width:s,line:a,kind:c}=e;
+Math.round(n),k);let I=(k-y)/n;I>ku&&d.length<Su&&!m&&!g&&d.push({allocation:p,code:o[c],x:y/n,width:I,y:u})}function Cu(t,e,n,o,r){let{width:s,line:a,kind:c}=e;
 for(let i=Math.max(n,0);i<Math.min(n+o,r);i++){let l=i*s;t.set(a,l);for(let f=0;f<s;f++){if(c[f]===Bn)continue;let u=(f+i)%Mu;c[f]===na?u===0&&(t[l+f]=e.hatch):
 u<2&&(t[l+f]=Un)}}}function _u(t,{layout:e,top:n,height:o,ink:r,font:s}){t.font=`600 12px ${s}`,t.fillStyle=r;for(let{y:a,group:c}of e.heads){if(a+Re<n||a>n+o)continue;
-let i=$(c.strips.length,"segment"),l=M(Math.max(c.bytes-c.used,0)),f=`${c.label}: ${M(c.bytes)} in ${i}, ${l} free`;t.fillText(Rt(t,f,e.width),0,a-n+Re/2+1)}}function Lu(t,{
+let i=$(c.strips.length,"segment"),l=M(Math.max(c.bytes-c.used,0)),f=`${c.label}: ${M(c.bytes)} in ${i}, ${l} free`;t.fillText(rt(t,f,e.width),0,a-n+Re/2+1)}}function Lu(t,{
 data:e,coloring:n,top:o,font:r},s){t.font=`11px ${r}`;for(let{allocation:a,code:c,x:i,width:l,y:f}of Ru(s)){let[u,d,p]=n.rgb[c];t.fillStyle=.299*u+.587*d+.114*p>
-140?"#000000":"#ffffff";let g=Rt(t,Iu(e,a),l-8,Au);g&&t.fillText(g,i+4,f-o+ot/2-.5)}}function Ru(t){let e=new Map;for(let n of t){let o=e.get(n.allocation);(o===
-void 0||n.width>o.width)&&e.set(n.allocation,n)}return e.values()}function Iu(t,e){let[n]=Ct(t,e),o=M(t.allocations.bytes[e]);return n?`${n} \xB7 ${o}`:o}function ra(t,e,n){let{picture:o}=t;!o?.moment.strips.length||e.altKey||e.ctrlKey||e.metaKey||Nu(t,o,e.key,n)&&(e.preventDefault(),e.stopPropagation())}function Nu(t,e,n,{
+140?"#000000":"#ffffff";let g=rt(t,Iu(e,a),l-8,Au);g&&t.fillText(g,i+4,f-o+ot/2-.5)}}function Ru(t){let e=new Map;for(let n of t){let o=e.get(n.allocation);(o===
+void 0||n.width>o.width)&&e.set(n.allocation,n)}return e.values()}function Iu(t,e){let[n]=_t(t,e),o=M(t.allocations.bytes[e]);return n?`${n} \xB7 ${o}`:o}function ra(t,e,n){let{picture:o}=t;!o?.moment.strips.length||e.altKey||e.ctrlKey||e.metaKey||Nu(t,o,e.key,n)&&(e.preventDefault(),e.stopPropagation())}function Nu(t,e,n,{
 choose:o,zoom:r}){let s=sa(e);if(n==="ArrowRight"||n==="ArrowLeft")o(ca(t,e,n==="ArrowRight"?1:-1),!0);else if(n==="ArrowDown"||n==="ArrowUp")o(Pu(t,e,n==="Arro\
 wDown"?1:-1),!0);else if(n==="Home")o(Wn(t,e,s[0]),!0);else if(n==="End")o(aa(t,e,s[s.length-1]),!0);else if(n==="+"||n==="=")r(1.6);else if(n==="-")r(1/1.6);else if(n===
 "0")r(1/t.zoom);else if(n==="Escape"&&t.chosen)o(null,!1);else return!1;return!0}function sa({groups:t}){return t.flatMap(e=>e.strips)}function Wn({data:t},{moment:e},n){
 return qt(t,e,n,e.strips[n].addr)}function aa({data:t},{moment:e},n){let o=e.strips[n];return qt(t,e,n,o.addr+o.bytes-1)}function ca(t,e,n){let o=sa(e),{chosen:r,
 data:s}=t;if(!r)return Wn(t,e,o[0]);let a=e.moment.strips[r.strip],c=n>0?r.from+r.bytes:r.from-1;if(c>=a.addr&&c<a.addr+a.bytes)return qt(s,e.moment,r.strip,c);
 let i=o.indexOf(r.strip)+n;return i<0||i>=o.length?r:n>0?Wn(t,e,o[i]):aa(t,e,o[i])}function Pu(t,e,n){let{chosen:o,data:r,width:s}=t,{moment:a,layout:c}=e;if(!o)
-return ca(t,e,1);let i=ut(a,c,o).at(n>0?-1:0),l=i&&c.lines[jt(c.lines,i.y)+n];return l?Vt(r,a,c,Math.min(i.x+1,s-2),l.y+1)??Vt(r,a,c,c.part.x[l.first],l.y+1):o}var fa=420,Hu=60,Fu=6e4;function ua(t,e,n){let o=zu(e,n);return t.replaceChildren(o.scroller,o.tip,o.spoken),Gu(o),{show:r=>Du(o,r),setColor(r){return o.color=r,
+return ca(t,e,1);let i=dt(a,c,o).at(n>0?-1:0),l=i&&c.lines[jt(c.lines,i.y)+n];return l?Vt(r,a,c,Math.min(i.x+1,s-2),l.y+1)??Vt(r,a,c,c.part.x[l.first],l.y+1):o}var fa=420,Hu=60,Fu=6e4;function ua(t,e,n){let o=zu(e,n);return t.replaceChildren(o.scroller,o.tip,o.spoken),Gu(o),{show:r=>Du(o,r),setColor(r){return o.color=r,
 Ie(o)},setDim(r){o.isDimmed=r,Ie(o)},choose:r=>Gn(o,r,!0),zoomBy:r=>Ne(o,r,null),fit:()=>Ne(o,1/o.zoom,null),setTheme(r){return o.theme=r,Ie(o)},resize(){o.picture&&
 o.scroller.clientWidth!==o.width&&Kn(o,o.picture.moment)},stats:()=>({script:o.script,zoom:o.zoom,lines:o.picture?.layout.lines.length??0}),hitAt:(r,s)=>Pe(o,{x:r,
-y:s}),boxesOf:r=>o.picture?ut(o.picture.moment,o.picture.layout,r):[],destroy(){cancelAnimationFrame(o.pending),t.replaceChildren()}}}function zu(t,e){let n=h("\
+y:s}),boxesOf:r=>o.picture?dt(o.picture.moment,o.picture.layout,r):[],destroy(){cancelAnimationFrame(o.pending),t.replaceChildren()}}}function zu(t,e){let n=h("\
 canvas",{class:"mm-canvas",tabindex:0,role:"application","aria-label":"Pool map. Arrow keys go from block to block, plus and minus zoom, 0 shows all."}),o=h("ca\
 nvas",{class:"mm-over","aria-hidden":"true"}),r=h("div",{class:"mm-spacer"}),s=h("div",{class:"mm-stage"},n,o);return{data:t,options:e,canvas:n,over:o,stage:s,spacer:r,
 scroller:h("div",{class:"mm-scroll"},s,r),tip:h("div",{class:"mm-tip",hidden:!0}),spoken:h("p",{class:"mm-said","aria-live":"polite"}),theme:e.theme,color:e.color,
@@ -728,7 +728,7 @@ e);return Ie(t)}function Bu(t,e){return t.device!==e.device||t.strips.length!==e
 return n===c.addr&&o===c.bytes&&r===c.pool&&s===c.kind})}function Kn(t,e,n=null){let o=Fn(t.data,e);t.width=Math.max(t.scroller.clientWidth||t.width,160);let r=ea(
 e,o,t.width,Uu(t,e,o)),s=zn(e,o,t.width,r/t.zoom);t.picture={moment:e,groups:o,layout:s},t.height=Math.max(Math.min(s.height,fa),Hu),t.ratio=Math.min(devicePixelRatio||
 1,2),t.scroller.style.height=`${t.height}px`,t.stage.style.height=`${t.height}px`,t.spacer.style.height=`${Math.max(s.height-t.height,0)}px`;for(let a of[t.canvas,
-t.over])a.width=Math.floor(t.width*t.ratio),a.height=Math.floor(t.height*t.ratio),a.style.width=`${t.width}px`,a.style.height=`${t.height}px`;if(n){let[a]=ut(e,
+t.over])a.width=Math.floor(t.width*t.ratio),a.height=Math.floor(t.height*t.ratio),a.style.width=`${t.width}px`,a.style.height=`${t.height}px`;if(n){let[a]=dt(e,
 s,n.hit);a&&(t.scroller.scrollTop=a.y-n.y)}Xn(t)}function Uu(t,e,n){return t.numLines=Math.max(t.numLines,Math.ceil(e.allocations.length/4),e.strips.length),Math.
 min(fa-4,n.length*26+t.numLines*ot)}function Ie(t){if(!t.picture)return[];let{moment:e}=t.picture,{isDimmed:n}=t,o=Zs(t.data,e,t.color,t.theme);return t.colors=
 {coloring:o,codes:Uint16Array.from(e.allocations,o.of),isDim:n&&Uint8Array.from(e.allocations,r=>n(r)?1:0)},Xn(t),o.legend}function Xn(t){t.pending||(t.pending=
@@ -737,7 +737,7 @@ let{data:r,theme:s,height:a,ratio:c}=t,i=performance.now(),l=getComputedStyle(t.
 moment:e,layout:n,...o,theme:s,top:d,height:a,ratio:c,ink:f,font:u}),jn(t),t.script.push(performance.now()-i),t.script.length>2e3&&t.script.splice(0,1e3)}function jn(t){
 let{picture:e,hover:n,chosen:o}=t,r=P(t.over);r.setTransform(t.ratio,0,0,t.ratio,0,0),r.clearRect(0,0,t.width,t.height),e&&(r.strokeStyle=getComputedStyle(t.canvas).
 color,n&&ia(t,e,r,n,1.5),o&&ia(t,e,r,o,2.5))}function ia({scroller:t,height:e},{moment:n,layout:o},r,s,a){if(s.strip>=n.strips.length)return;let c=t.scrollTop;r.
-lineWidth=a;for(let i of ut(n,o,s))i.y+ot<c||i.y>c+e||r.strokeRect(i.x-.5,i.y-c-.5,Math.max(i.width,2)+1,i.height+1)}function Ne(t,e,n){if(!t.picture)return;let{
+lineWidth=a;for(let i of dt(n,o,s))i.y+ot<c||i.y>c+e||r.strokeRect(i.x-.5,i.y-c-.5,Math.max(i.width,2)+1,i.height+1)}function Ne(t,e,n){if(!t.picture)return;let{
 moment:o,layout:r}=t.picture,s=n?n.y:t.height/3,a=Pe(t,{x:n?n.x:1,y:s}),c=Math.max(Fu/Math.max(r.lines.length,1)*t.zoom,1);t.zoom=Math.min(Math.max(t.zoom*e,1),
 c),t.tip.hidden=!0,Kn(t,o,a&&{hit:{...a,bytes:Math.max(a.bytes,1)},y:s})}function Pe({data:t,picture:e,scroller:n},{x:o,y:r}){return e&&Vt(t,e.moment,e.layout,o,
 r+n.scrollTop)}function Gu(t){let{canvas:e,scroller:n}=t,o=s=>{let a=e.getBoundingClientRect();return{x:s.clientX-a.left,y:s.clientY-a.top}},r=s=>{!(s.ctrlKey||
@@ -746,21 +746,21 @@ e.addEventListener("pointermove",s=>{let a=o(s);t.picture&&la(t,Pe(t,a),a)}),e.a
 ck",s=>{t.picture&&Gn(t,Pe(t,o(s)),!1)}),e.addEventListener("keydown",s=>ra(t,s,{choose:(a,c)=>Gn(t,a,c),zoom:a=>Ne(t,a,null)}))}function la(t,e,n){let{tip:o}=t,
 r=e!==null&&e.strip===t.hover?.strip&&e.from===t.hover.from;if(t.hover=e,o.hidden=!e,e){r||o.replaceChildren(...t.options.describe(e).map(c=>h("div",{},c)));let s=Math.
 min(n.x+14,t.width-o.offsetWidth-4),a=n.y+18+o.offsetHeight<t.height;o.style.left=`${Math.max(s,0)}px`,o.style.top=`${a?n.y+18:Math.max(n.y-o.offsetHeight-8,0)}\
-px`}r||jn(t)}function Gn(t,e,n){let{picture:o,scroller:r,height:s,options:a}=t;if(t.chosen=e,e&&o&&n){let[c]=ut(o.moment,o.layout,e),i=r.scrollTop;c&&(c.y<i||c.
+px`}r||jn(t)}function Gn(t,e,n){let{picture:o,scroller:r,height:s,options:a}=t;if(t.chosen=e,e&&o&&n){let[c]=dt(o.moment,o.layout,e),i=r.scrollTop;c&&(c.y<i||c.
 y+ot>i+s)&&(r.scrollTop=c.y-s/2)}o&&jn(t),t.spoken.textContent=e?a.describe(e).join(", "):"",a.onChoose(e)}var Ku=80;async function da(t,e,{theme:n}){let o=Xu(await _s(e),n),{data:r,parts:s,curve:a,pool:c,flame:i}=o;return t.replaceChildren(...s.all),Vn(o,o.device),o.
-peak&&dt(o,o.peak.row,null),cancelAnimationFrame(o.pending),ha(o),{data:r,get moment(){return o.moment},get chosen(){return o.chosen},get since(){return o.since},
-pool:c,curve:a,flame:i,showMoment:(l,f=null)=>dt(o,l,f),showStretch:(l,f)=>qu(o,l,f),showDevice:l=>Vn(o,l),setColor:l=>pa(o,l),setTheme(l){a.setTheme(l),Yn(o,c.
+peak&&ht(o,o.peak.row,null),cancelAnimationFrame(o.pending),ha(o),{data:r,get moment(){return o.moment},get chosen(){return o.chosen},get since(){return o.since},
+pool:c,curve:a,flame:i,showMoment:(l,f=null)=>ht(o,l,f),showStretch:(l,f)=>qu(o,l,f),showDevice:l=>Vn(o,l),setColor:l=>pa(o,l),setTheme(l){a.setTheme(l),Yn(o,c.
 setTheme(l)),i.setTheme(l)},resize(){for(let l of[a,c,i])l.resize()},destroy(){cancelAnimationFrame(o.pending),clearTimeout(o.settling);for(let l of[a,c,i])l.destroy();
 t.replaceChildren()}}}function Xu(t,e){let n=Vu(t),o=ju(t),r=Pn(t,o,t.numRows-1),s={data:t,device:o,row:t.numRows-1,since:null,moment:r,counted:r.allocations,peak:null,
 by:n,picked:null,color:n,chosen:null,isInNode:null,isSettled:!1,pending:0,settling:void 0},a=Qs(s,{onDevice:i=>Vn(c,i),onAxis:i=>c.curve.setAxis(i),onPeak:()=>c.
-peak&&dt(c,c.peak.row,null),onEnd:()=>dt(c,t.numRows-1,null),onZoom:i=>c.pool.zoomBy(i),onFit:()=>c.pool.fit(),onColor:i=>pa(c,i),onGrouping:i=>nd(c,i)}),c=Object.
-assign(s,{parts:a,curve:Cs(a.curve,t,{theme:e,onMoment:(i,l)=>dt(c,i,l)}),pool:ua(a.map,t,{theme:e,color:n,describe:i=>Ns(t,c.moment,i),onChoose:i=>od(c,i)}),flame:Ks(
+peak&&ht(c,c.peak.row,null),onEnd:()=>ht(c,t.numRows-1,null),onZoom:i=>c.pool.zoomBy(i),onFit:()=>c.pool.fit(),onColor:i=>pa(c,i),onGrouping:i=>nd(c,i)}),c=Object.
+assign(s,{parts:a,curve:Cs(a.curve,t,{theme:e,onMoment:(i,l)=>ht(c,i,l)}),pool:ua(a.map,t,{theme:e,color:n,describe:i=>Ns(t,c.moment,i),onChoose:i=>od(c,i)}),flame:Ks(
 a.flame,t,{theme:e,onZoom(i){c.isInNode=i,He(c)}})});return c}function ju({header:t}){let{devices:e}=t;return e.reduce((n,o,r)=>o.reserved_bytes>e[n].reserved_bytes?
 r:n,0)}function Vu({allocations:t,stacks:e}){return t.category.some(n=>n>0)||!e.n?"category":"stack"}function Vn(t,e){let{data:n}=t;if(t.device=e,t.parts.devices.
 mark(String(e)),t.picked=null,n.numRows){let o=zs(n,e),r=Ds(o.allocated);t.peak={row:r,bytes:o.allocated[r+1]};let{index:s}=n.header.devices[e],a=n.header.marks.
-filter(c=>c.device===null||c.device===s);t.curve.show(o,t.peak,a)}dt(t,t.row,t.since)}function dt(t,e,n){t.row=e,t.since=n,t.data.numRows&&t.curve.setMoment(e,n),
+filter(c=>c.device===null||c.device===s);t.curve.show(o,t.peak,a)}ht(t,t.row,t.since)}function ht(t,e,n){t.row=e,t.since=n,t.data.numRows&&t.curve.setMoment(e,n),
 cancelAnimationFrame(t.pending),t.pending=requestAnimationFrame(()=>ha(t))}function qu(t,[e,n],o){let{clock:r,header:s}=t.data;if(!r)return;let a=Number(BigInt(
-o)-BigInt(s.t0)),[c,i]=[Te(r,e+a),Te(r,n+a)];dt(t,i,c===i?null:c)}function ha(t){let{data:e,row:n,since:o,parts:r,chosen:s}=t,{alloc:a}=e.allocations;t.moment=Pn(
+o)-BigInt(s.t0)),[c,i]=[Se(r,e+a),Se(r,n+a)];ht(t,i,c===i?null:c)}function ha(t){let{data:e,row:n,since:o,parts:r,chosen:s}=t,{alloc:a}=e.allocations;t.moment=Pn(
 e,t.device,n),t.counted=t.moment.allocations.filter(c=>o===null||a[c]>o),r.moment.replaceChildren(...Ju(t)),Xs(r.bar,t.moment),Yn(t,t.pool.show(t.moment)),He(t),
 clearTimeout(t.settling),t.settling=setTimeout(()=>Yu(t),t.isSettled?Ku:0),s&&t.pool.choose(Zu(t,s.allocation))}function Yu(t){t.isSettled=!0,qn(t),t.flame.show(
 t.counted)}function Zu({data:t,moment:e},n){let{addr:o,bytes:r}=t.allocations,s=n<0?-1:e.allocations.indexOf(n),a=e.strips.findIndex(({first:c,end:i})=>c<=s&&s<
@@ -811,32 +811,32 @@ c=n.map(({key:f,title:u})=>h("button",{type:"button",class:"cl-tab",role:"tab","
 f)},u)),i=f=>{s=f,n.forEach((u,d)=>{let p=u.key===f;c[d].setAttribute("aria-selected",String(p)),c[d].tabIndex=p?0:-1,a[d].hidden=!p,p&&r.has(f)&&u.onShow?.(),!(!p||
 r.has(f))&&(r.add(f),u.fill(a[d]))})},l=h("div",{class:"cl-tabs",role:"tablist","aria-label":e},...c);return l.addEventListener("keydown",f=>{let u={ArrowRight:1,
 ArrowLeft:-1}[f.key];if(u===void 0)return;let d=(c.findIndex(p=>p.dataset.key===s)+u+n.length)%n.length;i(n[d].key),c[d].focus(),f.preventDefault(),f.stopPropagation()}),
-t.replaceChildren(l,...a),n.length&&i(n[0].key),{show:i,current:()=>s}}var wd=2,bd=18,yd=18;function Ta(t){let e=_(t,"tr[data-depth]",HTMLTableRowElement),n=e.map(c=>Number(c.dataset.depth)),o=n.map((c,i)=>i+1<n.length&&n[i+1]>c),r=n.
+t.replaceChildren(l,...a),n.length&&i(n[0].key),{show:i,current:()=>s}}var wd=2,bd=18,yd=18;function Sa(t){let e=_(t,"tr[data-depth]",HTMLTableRowElement),n=e.map(c=>Number(c.dataset.depth)),o=n.map((c,i)=>i+1<n.length&&n[i+1]>c),r=n.
 map(c=>c<wd);e.forEach((c,i)=>{let l=c.cells[0].querySelector(".cl-place");l&&(l.textContent=l.textContent?.replace(/^[\u203a ]+/,"")??""),c.cells[0].style.paddingInlineStart=
 `${bd*n[i]+(o[i]?0:yd)+10}px`});let s=e.map((c,i)=>{if(!o[i])return null;let l=()=>{r[i]=!r[i],a()},f=c.cells[0].textContent,u=h("button",{type:"button",class:"\
 cl-fold","aria-label":`Modules in ${f}`});return u.addEventListener("click",d=>{d.stopPropagation(),l()}),c.cells[0].prepend(u),u}),a=()=>{let c=1/0;e.forEach((i,l)=>{
 n[l]<=c&&(c=1/0),i.hidden=n[l]>c,s[l]?.setAttribute("aria-expanded",String(r[l])),s[l]&&(s[l].textContent=r[l]?"\u25BE":"\u25B8"),!i.hidden&&o[l]&&!r[l]&&(c=n[l])})};
-a()}var ze=0,Yt=1,to=2,Ea=3,Oa=4,De=5,Be=6,$a=7,H=8,Sa="ProfilerStep*",xd=new Set(["Trace","overhead","gpu_user_annotation","cuda_sync"]);function Ca(t){let e=Float64Array.
+a()}var ze=0,Yt=1,to=2,Ea=3,Oa=4,De=5,Be=6,$a=7,H=8,Ta="ProfilerStep*",xd=new Set(["Trace","overhead","gpu_user_annotation","cuda_sync"]);function Ca(t){let e=Float64Array.
 from(t.self),n=new Int32Array(t.n);for(let r=0;r<t.n;r++)n[r]=t.flags[r]&C.folded?n[t.parent[r]]:r,n[r]!==r&&(e[n[r]]+=t.self[r]);let o=t.header.step_names;return{
 self:e,key:Md(t,o),steps:o}}function Md({n:t,flags:e,lane:n,name:o,header:r},s){let a=Uint32Array.from(r.names.keys());for(let f of s)a[f]=s[0];let c=Uint8Array.
 from(r.lanes,({kind:f})=>+(f==="device")),i=C.folded|C.instant,l=new Int32Array(t);for(let f=0;f<t;f++)l[f]=e[f]&i?-1:a[o[f]]*2+c[n[f]];return l}function*_a(t,e,n){
-let o=vd(2*t.header.names.length);for(let[a,c]of rt(0,t.n))Ad(t,e,n,o,a,c),yield;let r=kd(o);for(let[a,c]of rt(0,t.n))Td(t,e,n,r,o,a,c),yield;let s=[...r.keys()].
-filter(a=>o[a*H+Yt]);return s.sort((a,c)=>o[a*H+ze]-o[c*H+ze]),Ed(s.map(a=>Sd(t,e,o,a)))}function vd(t){let e=new Float64Array(t*H);for(let n=0;n<e.length;n+=H)
+let o=vd(2*t.header.names.length);for(let[a,c]of st(0,t.n))Ad(t,e,n,o,a,c),yield;let r=kd(o);for(let[a,c]of st(0,t.n))Sd(t,e,n,r,o,a,c),yield;let s=[...r.keys()].
+filter(a=>o[a*H+Yt]);return s.sort((a,c)=>o[a*H+ze]-o[c*H+ze]),Ed(s.map(a=>Td(t,e,o,a)))}function vd(t){let e=new Float64Array(t*H);for(let n=0;n<e.length;n+=H)
 e[n+De]=1/0,e[n+Be]=-1/0;return e}function kd(t){return Float64Array.from({length:t.length/H},(e,n)=>t[n*H+to]/t[n*H+Yt])}function Ad({flags:t,dur:e},{self:n,key:o},r,s,a,c){
 for(let i=a;i<c;i++){if(r!==null&&!r[i]||o[i]<0)continue;let l=o[i]*H,f=e[i],u=n[i];s[l+Yt]===0&&(s[l+ze]=i),s[l+Yt]+=1,s[l+to]+=f,s[l+Ea]+=u,t[i]&C.waiting||(s[l+
-Oa]+=u),f<s[l+De]&&(s[l+De]=f),f>s[l+Be]&&(s[l+Be]=f)}}function Td({dur:t},{key:e},n,o,r,s,a){for(let c=s;c<a;c++){if(n!==null&&!n[c]||e[c]<0)continue;let i=t[c]-
-o[e[c]];r[e[c]*H+$a]+=i*i}}function Sd(t,e,n,o){let r=o>>1,s=e.steps.includes(r),a=n.subarray(o*H,(o+1)*H),[c,i]=[a[Yt],a[to]];return{ids:s?e.steps:[r],name:s?Sa:
-t.header.names[r],short:s?Sa:W(t.header,r),side:o&1,cat:t.header.cats[t.cat[a[ze]]],count:c,total:i,self:a[Ea],cost:a[Oa],min:a[De],max:a[Be],mean:i/c,std:c>1?Math.
+Oa]+=u),f<s[l+De]&&(s[l+De]=f),f>s[l+Be]&&(s[l+Be]=f)}}function Sd({dur:t},{key:e},n,o,r,s,a){for(let c=s;c<a;c++){if(n!==null&&!n[c]||e[c]<0)continue;let i=t[c]-
+o[e[c]];r[e[c]*H+$a]+=i*i}}function Td(t,e,n,o){let r=o>>1,s=e.steps.includes(r),a=n.subarray(o*H,(o+1)*H),[c,i]=[a[Yt],a[to]];return{ids:s?e.steps:[r],name:s?Ta:
+t.header.names[r],short:s?Ta:W(t.header,r),side:o&1,cat:t.header.cats[t.cat[a[ze]]],count:c,total:i,self:a[Ea],cost:a[Oa],min:a[De],max:a[Be],mean:i/c,std:c>1?Math.
 sqrt(a[$a]/(c-1)):null}}function Ed(t){let e=o=>xd.has(o.cat)?0:o.cost,n=[0,0];for(let o of t)n[o.side]+=e(o);return t.map(({cost:o,...r})=>({...r,share:n[r.side]>
 0?100*e({...r,cost:o})/n[r.side]:0}))}var Od={cpu_op:"CPU op",user_annotation:"range",gpu_user_annotation:"GPU range",cuda_runtime:"runtime",cuda_driver:"driver",kernel:"kernel",gpu_memcpy:"copy",gpu_memset:"\
 set",python_function:"Python",cuda_sync:"sync",overhead:"overhead"};function $d({mean:t,std:e}){let n=e!==null?` <span class="spread">\xB1 ${x(e)}</span>`:"";return`${x(
 t)}${n}`}function Cd({share:t,side:e}){let n=e?"GPU":"CPU";return`<span class="bar"><i style="width:${t.toFixed(1)}%"></i></span>${R(t)} ${n}`}function _d({name:t,
-short:e}){return`<span class="name" title="${ee(t)}">${ee(e)}</span>`}function La({cat:t}){return Od[t]??t}function Lt(t,e,n,o){let r=e==="name"||e==="cat";return{
-title:t,data:e,...r?{}:{className:"number"},render:(s,a,c)=>a==="display"?o(c):n(c),searchable:r,orderSequence:["desc","asc"]}}function Ue(t,e){return Lt(t,e,n=>n[e],
-n=>x(n[e]))}var eo=[Lt("Name","name",t=>`${t.short} ${t.name}`,_d),Lt("Kind","cat",La,t=>`<span class="kind">${ee(La(t))}</span>`),Lt("Count","count",t=>t.count,
-t=>O(t.count)),Ue("Total","total"),Ue("Self","self"),Lt("Mean \xB1 sd","mean",t=>t.mean,$d),Ue("Min","min"),Ue("Max","max"),Lt("Share of self","share",t=>t.share,
-Cd)];function ht(t){return eo.findIndex(e=>e.data===t)}var Ra=ht("share"),We=[{width:1e3,columns:[ht("min"),ht("max")]},{width:760,columns:[ht("cat"),ht("total")]},
-{width:600,columns:[ht("mean"),ht("count")]}];var Ia=`
+short:e}){return`<span class="name" title="${ee(t)}">${ee(e)}</span>`}function La({cat:t}){return Od[t]??t}function Rt(t,e,n,o){let r=e==="name"||e==="cat";return{
+title:t,data:e,...r?{}:{className:"number"},render:(s,a,c)=>a==="display"?o(c):n(c),searchable:r,orderSequence:["desc","asc"]}}function Ue(t,e){return Rt(t,e,n=>n[e],
+n=>x(n[e]))}var eo=[Rt("Name","name",t=>`${t.short} ${t.name}`,_d),Rt("Kind","cat",La,t=>`<span class="kind">${ee(La(t))}</span>`),Rt("Count","count",t=>t.count,
+t=>O(t.count)),Ue("Total","total"),Ue("Self","self"),Rt("Mean \xB1 sd","mean",t=>t.mean,$d),Ue("Min","min"),Ue("Max","max"),Rt("Share of self","share",t=>t.share,
+Cd)];function pt(t){return eo.findIndex(e=>e.data===t)}var Ra=pt("share"),We=[{width:1e3,columns:[pt("min"),pt("max")]},{width:760,columns:[pt("cat"),pt("total")]},
+{width:600,columns:[pt("mean"),pt("count")]}];var Ia=`
 :host { display: block; container-type: inline-size; --dt-html-background: transparent; --dt-row-selected: var(--cl-selected-rgb); font: inherit; color: inherit\
 ; }
 :host([hidden]) { display: none; }
@@ -857,6 +857,10 @@ div.sides button { border: 0; background: none; color: inherit; font: inherit; f
 div.sides button + button { border-left: 1px solid var(--cl-line); }
 div.sides button[aria-pressed="true"] { background: var(--cl-chosen); font-weight: 600; }
 div.dt-container .dt-info { display: inline-block; margin-left: 10px; }
+div.dt-container.dt-container div.dt-layout-row.dt-layout-row:not(.dt-layout-table) { display: flex; flex-wrap: wrap; gap: 4px 8px; }
+div.dt-container.dt-container div.dt-layout-row.dt-layout-row:not(.dt-layout-table) div.dt-layout-cell { display: flex; flex-wrap: wrap; align-items: center; ga\
+p: 4px 10px; text-align: left; }
+div.dt-container.dt-container div.dt-layout-row.dt-layout-row:not(.dt-layout-table) div.dt-layout-cell > * { margin: 0; }
 table.dataTable { width: 100% !important; border-collapse: collapse !important; font-variant-numeric: tabular-nums; table-layout: auto; }
 table.dataTable > thead > tr > th .dt-column-header { gap: 4px; }
 table.dataTable > thead > tr > th { border-bottom: 1px solid var(--cl-line) !important; padding: 6px 10px; font-weight: 600; font-size: 12px; color: var(--cl-mu\
@@ -920,7 +924,7 @@ let{parts:n,panels:o,source:r,store:s}=t;return Aa(n.table,"Costs",[{key:"table"
 Flame graph",fill(a){o.flame=ys(a,e,{theme:t.theme,baseline:r.facts.baseline,onEvent:c=>s.set({event:c,range:null,names:null},"flame")}),G(o.flame.update(s.get()))},
 onShow:()=>o.flame?.shown()},...Dd.flatMap(([a,c])=>{let i=r.facts[a];return i?[{key:a,title:c,fill:l=>Bd(t,e,l,a,i)}]:[]})])}var Dd=[["lines","Lines"],["module\
 s","Modules"],["steps","Steps"]];function Bd({store:t},e,n,o,r){let s=h("div",{class:`cudalens-${o}`},B(r));for(let a of s.querySelectorAll("details:first-child"))
-a.setAttribute("open","");Ta(s),n.append(s),so(s,"tbody tr[data-event]",a=>{let c=e.eventOf(Number(a.dataset.event));return c>=0&&t.set({event:c,range:null,names:null},
+a.setAttribute("open","");Sa(s),n.append(s),so(s,"tbody tr[data-event]",a=>{let c=e.eventOf(Number(a.dataset.event));return c>=0&&t.set({event:c,range:null,names:null},
 o),c>=0})}async function Ga(t,e){let{asset:n,versions:o,sender:r}=t.source,[s,a]=await Promise.all([Qn("datatables.js",o.datatables,n,r),n("datatables.css").then(
 Fe)]);t.isClosed()||(t.panels.table=Ha(t.parts.tableHost,e,{DataTable:s,styleSheet:new TextDecoder().decode(a),theme:t.theme,onNames:c=>t.store.set({names:c},"t\
 able")}))}function Ka({source:t,parts:e,panels:n,theme:o},r){if(!r.metrics.length)return;let s=h("div",{class:"cl-metrics-host"}),a=h("h3",{"aria-level":2},"GPU\
@@ -930,7 +934,7 @@ memoryMap||!a.length){n.memory.hidden=!0;return}let i=h("div",{class:"cl-plot-ho
 c,i),await Mo(i,t.cleanups);let l=await Qn("plotly.js",r.versions.plotly,r.asset,r.sender);if(t.isClosed())return;i.replaceChildren();let f=Vr(i,a,{Plotly:l,theme:t.
 theme,view:e.n&&o.timeline?.getView()||ja(e,a),onRange:d=>s.set({range:d},"memory")});o.memory=f,await f.ready;let{range:u}=s.get();u&&f.setRange(u)}function Ud(t){
 return t.memory.map(({label:e,ts:n,allocated:o})=>{let r=[...o.keys()].filter(s=>!Number.isNaN(o[s]));return{label:e,ts:Float64Array.from(r,s=>n[s]),values:Float64Array.
-from(r,s=>o[s])}}).filter(e=>e.ts.length)}function ja(t,e){if(t.n)return re(mt(t,!0));let n=e.flatMap(({ts:o})=>[o[0],o[o.length-1]]);return[Math.min(...n),Math.
+from(r,s=>o[s])}}).filter(e=>e.ts.length)}function ja(t,e){if(t.n)return re(gt(t,!0));let n=e.flatMap(({ts:o})=>[o[0],o[o.length-1]]);return[Math.min(...n),Math.
 max(...n)+1]}function qa(t,e,{range:n,event:o,names:r},s=[]){let a=[`t=${ao(e)}`];n&&a.push(`s=${ao(n)}`),o!==null&&a.push(`e=${t.rowOf(o)}`);for(let c of[...r??[]].slice(0,
 20))a.push(`n=${encodeURIComponent(t.header.names[c])}`);for(let{at:c,dur:i,note:l}of s.slice(0,50))a.push(`m=${ao([c,c+i])}:${encodeURIComponent(l)}`);return`#${a.
 join("&")}`}function ao([t,e]){return`${Math.round(t)}-${Math.round(e)}`.replace("--","-n").replace(/^-/,"n")}function Ya(t,e){let n=new URLSearchParams(e.replace(
@@ -945,7 +949,7 @@ n[1]))}))`)}r&&s.push(`e.name.isin(${Xd([...r].map(i=>t.header.names[i]))})`);le
 4,"0")}`);return`[${t.map(e).join(", ")}]`}function Qa(t,{event:e,names:n},o){let r=n??(e===null?null:new Set([t.name[e]]));if(r===null)return null;let s=e===null?null:t.header.lanes[t.lane[e]].kind,a=[];
 for(let l=0;l<t.n;l++){let f=s===null||n!==null||t.header.lanes[t.lane[l]].kind===s;r.has(t.name[l])&&f&&a.push(l)}if(!a.length)return null;a.sort((l,f)=>t.start[l]-
 t.start[f]||l-f);let c=e===null?-1:a.indexOf(e),i=c<0?jd(t,a):(c+o+a.length)%a.length;return{event:a[i],ordinal:i+1,count:a.length}}function jd({dur:t},e){return e.
-reduce((n,o,r)=>t[o]>t[e[n]]?r:n,0)}function*ec(t,e,n,o){let r=n.get(),s=V(e,r);if(t.hidden=s===null,s===null)return;let a=0;for(let l=0;l<e.n;l++)a+=s[l];let c=r.range?[Vd(e,r.range,yield*So(e,r.
+reduce((n,o,r)=>t[o]>t[e[n]]?r:n,0)}function*ec(t,e,n,o){let r=n.get(),s=V(e,r);if(t.hidden=s===null,s===null)return;let a=0;for(let l=0;l<e.n;l++)a+=s[l];let c=r.range?[Vd(e,r.range,yield*To(e,r.
 range))]:[],i=o.link();t.replaceChildren(h("span",{class:"cl-bar-count"},`${$(a,"event")} of ${O(e.n)} selected`),...Yd(e,r).map(([l,f])=>Zd(n,l,f)),...c.map(l=>h(
 "span",{class:"cl-measure"},l)),...qd(e,n),...Br(e,r,o.mark),tc("Copy pandas","Copy the expression that selects these rows",Ja(e,r)),...i===null?[]:[tc("Copy li\
 nk","Copy the address of what shows",i)],h("button",{class:"cl-button cl-clear",type:"button",onclick:()=>n.clear("bar")},"Clear selection"))}function Vd(t,e,{busy:n,
@@ -971,24 +975,24 @@ ort"},h("summary",{},"more figures"),h("p",{},t))]:[]}function eh(t=[]){return t
 store:os(),panels:{},marks:null,tabs:null,theme:n,data:null,isOpen:!0,isClosed:()=>!o.isOpen,following:void 0,tableMask:void 0,updating:[],cleanups:[ko(s=>oc(o,
 s))]};return{ready:rh(o).catch(s=>o.isOpen&&cc(o,s)),get data(){return o.data},panels:o.panels,get tabs(){return o.tabs},selection:o.store,showStatus(s){o.parts.
 status.textContent=s},setTheme:s=>oc(o,s),destroy:()=>gh(o)}}async function rh(t){let{source:e}=t,{hasRaces:n,hasGraphs:o,hasProfile:r,memoryFirst:s,memoryAlone:a}=e.
-facts;if(n&&await pt(t,"list of races",()=>za(t)),o&&await pt(t,"graph tree",()=>Da(t)),t.isClosed())return;if(s&&await pt(t,"memory map",()=>ro(t)),mh(t),!r||a){
+facts;if(n&&await mt(t,"list of races",()=>za(t)),o&&await mt(t,"graph tree",()=>Da(t)),t.isClosed())return;if(s&&await mt(t,"memory map",()=>ro(t)),mh(t),!r||a){
 await ih(t);return}let c=await xo(await e.payload());t.isClosed()||(t.data=c,await sh(t,c))}async function sh(t,e){let{parts:n,source:o,root:r}=t;o.onData?.(),n.
 status.remove(),t.panels.timeline=Nr(n.timeline,e,{theme:t.theme,onSelect:s=>t.store.set(s,"timeline"),onTime:s=>lh(t,[...s])}),ah(t,e),ch(t),Ka(t,e),Ba(t,e),Ua(
-t),o.facts.memoryMap&&!o.facts.memoryFirst&&await pt(t,"memory map",()=>ro(t)),t.store.subscribe((s,a)=>fh(t,e,s,a)),t.tabs=Wa(t,e),n.table.hidden=!1,n.memory.hidden=
-!1,await co(),r.dataset.state="painted",o.onPaint?.(),await Promise.all([pt(t,"table",async()=>{await Ga(t,e),G(sc(t,e,t.store.get())),ac(t,t.store.get())}),pt(
-t,"list of details",()=>e.detailsReady)]),pt(t,"memory curve",()=>Xa(t,e)),t.isOpen&&o.hash&&hh(t,e,o.hash),t.isOpen&&(r.dataset.state="ready")}function ah({parts:t},{
+t),o.facts.memoryMap&&!o.facts.memoryFirst&&await mt(t,"memory map",()=>ro(t)),t.store.subscribe((s,a)=>fh(t,e,s,a)),t.tabs=Wa(t,e),n.table.hidden=!1,n.memory.hidden=
+!1,await co(),r.dataset.state="painted",o.onPaint?.(),await Promise.all([mt(t,"table",async()=>{await Ga(t,e),G(sc(t,e,t.store.get())),ac(t,t.store.get())}),mt(
+t,"list of details",()=>e.detailsReady)]),mt(t,"memory curve",()=>Xa(t,e)),t.isOpen&&o.hash&&hh(t,e,o.hash),t.isOpen&&(r.dataset.state="ready")}function ah({parts:t},{
 n:e,header:n}){if(!n.first_row)return;let[o,r]=[n.num_all,e].map(s=>s.toLocaleString("en"));t.part.textContent=`This page has the last ${r} of ${o} events, from\
  ${x(n.begin)} on: the timeline, the table of operators and kernels, the flame graph, the memory curve and the readings show these. Verdict, findings, lines, mo\
 dules and steps are of the whole run.`,t.part.hidden=!1}function ch(t){let{source:e,panels:n,store:o,parts:r}=t;t.marks=Dr(r.marks,e.facts.marks,{onChange(s){n.
 timeline?.setMarks(s),e.onMarks?.(s)},onShow({at:s,dur:a}){let c=Math.max(a*.5,500);n.timeline?.zoomTo(s-c,s+a+c),a&&o.set({range:[s,s+a],event:null},"marks")}}),
 n.timeline?.setMarks(t.marks.marks)}async function ih(t){t.parts.status.remove(),t.parts.timeline.hidden=!0,t.source.onData?.(),await co(),t.source.onPaint?.(),
 t.isOpen&&t.root.dataset.state!=="failed"&&(t.root.dataset.state="ready")}function co(){return new Promise(t=>{let e=setTimeout(t,250);requestAnimationFrame(()=>setTimeout(
-()=>{clearTimeout(e),t()}))})}async function pt(t,e,n){try{await n()}catch(o){t.isOpen&&cc(t,o,`The ${e} cannot be shown`)}}function lh(t,e){t.panels.metrics?.setView(
+()=>{clearTimeout(e),t()}))})}async function mt(t,e,n){try{await n()}catch(o){t.isOpen&&cc(t,o,`The ${e} cannot be shown`)}}function lh(t,e){t.panels.metrics?.setView(
 e),clearTimeout(t.following),t.following=setTimeout(()=>t.isOpen&&t.panels.memory?.setView(e),nh)}function fh(t,e,n,o){let{timeline:r,memory:s,memoryMap:a,races:c}=t.
 panels,{range:i,event:l,names:f}=n;o!=="timeline"&&(r?.setRange(i?.[0]??null,i?.[1]),r?.setNames(f),r?.select(l)),o!=="memory"&&s?.setRange(i),i&&a?.showStretch(
 i,e.header.t0),t.parts.details.hidden=l===null,zr(t.parts.details,e,l);let u=r?.raceOf(l)??null;u!==null&&c?.choose(u),t.source.onSelect?.(ph(e,n));let d=[()=>{
 V(e,n)},()=>ec(t.parts.bar,e,t.store,{link:()=>dh(t,e),mark:p=>t.marks?.add(p)}),()=>sc(t,e,n),()=>t.panels.table?.load(),()=>ac(t,n),()=>t.panels.flame?.update(
-n)];e.n>oh?uh(t,d):Ao(d)}async function uh(t,e){t.updating=e,await To(e,co,()=>!t.isOpen||t.updating!==e)}function dh({source:t,panels:e,store:n,marks:o},r){return!t.
+n)];e.n>oh?uh(t,d):Ao(d)}async function uh(t,e){t.updating=e,await So(e,co,()=>!t.isOpen||t.updating!==e)}function dh({source:t,panels:e,store:n,marks:o},r){return!t.
 address||!e.timeline?null:t.address(qa(r,e.timeline.getView(),n.get(),o?.marks))}function hh({panels:t,store:e,marks:n},o,r){let{view:s,selection:a,marks:c}=Ya(
 o,r);c.length&&n&&(n.replace(c),t.timeline?.setMarks(n.marks)),Object.keys(a).length&&e.set(a,"link"),s&&t.timeline?.zoomTo(...s)}function*sc(t,e,n){let{table:o}=t.
 panels,r=V(e,{...n,names:null});o&&r!==t.tableMask&&(yield*o.sum(r)),o&&(t.tableMask=r)}function ac({panels:{table:t}},{names:e}){t?.update(),t?.choose(e)}function ph(t,{

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from cudalens.views import theme
 
 #: Width of a row in pixels.
-PLOT: Final = 802
+PLOT: Final = 602
 MAX_RUNS: Final = 3000
 _FEWEST_COLUMNS: Final = 60
 

@@ -18,8 +18,10 @@ from cudalens.views.sections.summary import summary
 from cudalens.views.sections.verdict import details
 from cudalens.views.timeline import payload_metrics
 from cudalens.views.timeline.payload import pack
+from cudalens.views.timeline.pixels import PLOT
 from cudalens.views.timeline.readings import GAUGES, device_rows, metrics_line, metrics_verdict
 from cudalens.views.timeline.readings_svg import metrics_svg
+from cudalens.views.timeline.svg import LABEL
 
 EVIL = "</script><img src=x onerror=alert(1)>"
 
@@ -113,7 +115,7 @@ def test_the_picture_is_small_escaped_and_on_the_timelines_axis():
     span = int((trace.events["ts"] + trace.events["dur"]).max()) - T0
     path = re.findall(r'<path d="M([\d. L]+)" fill="none"', one)[0]
     assert [float(point.split()[0]) for point in path.split("L")] == pytest.approx(
-        [150, 150 + 802 * 1_500_000 / span, 952], abs=802 / 400
+        [LABEL, LABEL + PLOT * 1_500_000 / span, LABEL + PLOT], abs=PLOT / 400
     )
 
 

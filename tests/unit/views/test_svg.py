@@ -9,7 +9,7 @@ from sample_traces import HOSTILE, Rows, gpu_trace, hostile_trace, wide_trace
 
 from cudalens.frames import RunInfo, Trace
 from cudalens.views.timeline import svg
-from cudalens.views.timeline.pixels import coverage
+from cudalens.views.timeline.pixels import PLOT, coverage
 
 NS = "{http://www.w3.org/2000/svg}"
 
@@ -73,5 +73,5 @@ def test_an_event_is_drawn_where_it_ran():
     span = 900_000
     drawn = "".join(node.attrib["d"] for node in root.iter(f"{NS}path") if node.attrib.get("fill") == "#f0e442")
     runs = [(float(a), float(b)) for a, b in re.findall(r"M([\d.]+) \d+h([\d.]+)v", drawn)]
-    assert min(x for x, _ in runs) == pytest.approx(150 + 802 * 460_000 / span, abs=1.5)
-    assert sum(width for _, width in runs) == pytest.approx(802 * 30_000 / span, abs=2.5)
+    assert min(x for x, _ in runs) == pytest.approx(svg.LABEL + PLOT * 460_000 / span, abs=1.5)
+    assert sum(width for _, width in runs) == pytest.approx(PLOT * 30_000 / span, abs=2.5)

@@ -128,6 +128,7 @@ export function createTimeFlame(host, data, { theme, baseline, onEvent }) {
     },
     shown() {
       if (isStale) finish(refresh());
+      else flame.resize();
     },
     setGrouping(key) {
       by.mark(key);

@@ -223,7 +223,7 @@ function peakNotes({ series, peaks, view, theme, time, bytes }) {
       arrowhead: 0,
       arrowwidth: 1,
       ax: peak.ts > (view[0] + view[1]) / 2 ? -44 : 44,
-      ay: -10,
+      ay: -14,
       bgcolor: "rgba(0,0,0,0)",
       font: { color, size: 11 },
       arrowcolor: color,

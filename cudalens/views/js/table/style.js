@@ -17,6 +17,9 @@ div.sides button { border: 0; background: none; color: inherit; font: inherit; f
 div.sides button + button { border-left: 1px solid var(--cl-line); }
 div.sides button[aria-pressed="true"] { background: var(--cl-chosen); font-weight: 600; }
 div.dt-container .dt-info { display: inline-block; margin-left: 10px; }
+div.dt-container.dt-container div.dt-layout-row.dt-layout-row:not(.dt-layout-table) { display: flex; flex-wrap: wrap; gap: 4px 8px; }
+div.dt-container.dt-container div.dt-layout-row.dt-layout-row:not(.dt-layout-table) div.dt-layout-cell { display: flex; flex-wrap: wrap; align-items: center; gap: 4px 10px; text-align: left; }
+div.dt-container.dt-container div.dt-layout-row.dt-layout-row:not(.dt-layout-table) div.dt-layout-cell > * { margin: 0; }
 table.dataTable { width: 100% !important; border-collapse: collapse !important; font-variant-numeric: tabular-nums; table-layout: auto; }
 table.dataTable > thead > tr > th .dt-column-header { gap: 4px; }
 table.dataTable > thead > tr > th { border-bottom: 1px solid var(--cl-line) !important; padding: 6px 10px; font-weight: 600; font-size: 12px; color: var(--cl-muted); white-space: nowrap; text-align: left; }

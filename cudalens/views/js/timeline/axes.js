@@ -1,11 +1,15 @@
 // Paint the axes: the ruler above the lanes, and the gutter with the lanes' labels.
 
+import { cutToWidth } from "../shared/dom.js";
 import { formatDuration } from "../shared/format.js";
 import { HEAD_HEIGHT, OVERVIEW_HEIGHT, ROW_HEIGHT, RULER_HEIGHT, rulerTicks } from "./view.js";
 
 /** @import { Frame, Part } from "./frame.js" */
 /** @import { Timeline } from "./state.js" */
 /** @import { TimeRange } from "./view.js" */
+
+/** Share of the letters of a lane's label that its end has: the number of the stream. */
+const LABEL_TAIL = 0.5;
 
 /**
  * @param {CanvasRenderingContext2D} context
@@ -92,7 +96,7 @@ function paintLaneLabel(context, timeline, frame, part, l) {
   context.fillStyle = colors.muted;
   if (isTall) paintTriangle(context, 12, y, timeline.collapsed.has(l));
   context.fillStyle = l === timeline.focusLane && timeline.hasFocus ? colors.accent : colors.text;
-  context.fillText(cutToWidth(context, labelOf(timeline, l), size.gutter - 32), 22, y);
+  context.fillText(cutToWidth(context, labelOf(timeline, l), size.gutter - 32, LABEL_TAIL), 22, y);
 }
 
 /**
@@ -125,18 +129,6 @@ function paintTriangle(context, x, y, isClosed) {
   context.beginPath();
   for (const [dx, dy] of points) context.lineTo(x + dx, y + dy);
   context.fill();
-}
-
-/**
- * @param {CanvasRenderingContext2D} context
- * @param {string} text
- * @param {number} room
- */
-function cutToWidth(context, text, room) {
-  let shown = text.slice(0, 100);
-  if (shown === text && context.measureText(shown).width <= room) return shown;
-  while (shown.length > 1 && context.measureText(`${shown}…`).width > room) shown = shown.slice(0, -1);
-  return `${shown}…`;
 }
 
 /**

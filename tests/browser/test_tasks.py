@@ -3,14 +3,16 @@
 import sys
 from pathlib import Path
 
+import numpy as np
+import pandas as pd
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "unit" / "views"))
 
 from sample_races import race_trace
-from sample_traces import Rows, gpu_trace
+from sample_traces import T0, Rows, gpu_trace
 
-from cudalens.frames import RunInfo, Trace
+from cudalens.frames import RunInfo, Trace, build_memory, categorical
 from cudalens.report import to_html
 
 pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
@@ -68,7 +70,28 @@ def program():
         rows.host("aten::addmm", "cpu_op", at + 10_000, 100_000)
         rows.launch("sgemm", at + 20_000, at + 40_000, kernel_ns)
     info = RunInfo(name="cell-1", source="cuda", started_ns=0, ended_ns=1_000_000)
-    return Trace(info, events=rows.to_events())
+    events = rows.to_events()
+    return Trace(info, events=events, memory=memory_of(events))
+
+
+def memory_of(events):
+    """The first module allocates 32 MiB and releases 8 of them, then the second allocates 16 MiB."""
+    mib = np.array([24, 8, 8, 16]) << 20
+    held = np.array([24, 32, 24, 40]) << 20
+    return build_memory(
+        {
+            "ts": T0 + np.array([40_000, 50_000, 60_000, 440_000]),
+            "action": categorical(np.array([0, 0, 1, 0]), ["alloc", "free_completed"]),
+            "device_type": categorical(np.zeros(4, int), ["cuda"]),
+            "device": pd.array([0] * 4, dtype="Int32"),
+            "addr": np.array([1, 2, 2, 3], np.uint64) << np.uint64(30),
+            "num_bytes": mib,
+            "allocated_bytes": pd.array(held, dtype="Int64"),
+            "pid": pd.array([100] * 4, dtype="Int64"),
+            "tid": pd.array([1] * 4, dtype="Int64"),
+        },
+        events,
+    )
 
 
 def test_which_line_launches_the_most_gpu_time(user, program):
@@ -102,6 +125,13 @@ def test_which_module_takes_the_most_gpu_time(user, program):
     assert rows.count() == 3
     who.page.get_by_role("button", name="Modules in Net_0").click()
     assert rows.count() == 1, "the modules within it are folded"
+
+
+def test_which_module_holds_the_most_memory_at_the_peak(user, program):
+    who = user(program)
+    who.click(".cl-tab", "Modules")
+    assert "most memory at the peak: Net_0.Linear_0 (24.0 MiB)" in who.text(".cudalens-modules summary")
+    assert who.count <= 2
 
 
 def test_what_changed_against_another_run(user):

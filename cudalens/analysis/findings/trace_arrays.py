@@ -25,6 +25,7 @@ from cudalens.analysis.time.intervals import Intervals, length, subtract, union
 from cudalens.analysis.time.roofline.calls import Calls
 from cudalens.analysis.time.work import COMPUTE
 from cudalens.frames import RUNTIME_CATEGORIES, Trace
+from cudalens.frames.column_arrays import combined, integers
 
 _AMD: Final = re.compile(r"\bAMD\b|Instinct|Radeon|gfx\d")
 #: Runtimes without CUDA graphs.
@@ -58,9 +59,9 @@ class TraceArrays(EventArrays):
     @cached_property
     def thread(self) -> Ints:
         """A number for each host thread (process and thread), -1 for device work."""
-        tid, pid = self.ints("tid"), self.ints("pid")
-        codes, _ = pd.factorize(tid + pid * (int(tid.max(initial=0)) + 2))
-        return np.where(tid < 0, -1, codes).astype(np.int64)
+        tid, pid = (self.events[name] for name in ("tid", "pid"))
+        found: Ints = np.where(tid.isna(), -1, combined(integers(pid), integers(tid)))
+        return found
 
     @cached_property
     def has_python(self) -> bool:

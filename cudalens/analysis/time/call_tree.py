@@ -43,11 +43,10 @@ class _Builder:
     def __init__(self, events: pd.DataFrame, rows: Ints, per_thread: bool) -> None:
         self._events, self._rows = events, rows
         self._names = events["name"].array
-        tid = integers(events["tid"])
-        self._lane: Ints = np.zeros(len(tid), np.int64)
-        self._tids: Ints = np.array([-1], np.int64)
+        self._lane: Ints = np.zeros(len(events), np.int64)
+        self._tids = pd.array([None], dtype="Int64")
         if per_thread:
-            self._lane, self._tids = pd.factorize(tid)
+            self._lane, self._tids = pd.factorize(events["tid"].array, use_na_sentinel=False)
         # Of each path: its parent, the code of its name (beyond the categories for device work), its lane, its depth.
         self._parent, self._label, self._of_lane, self._depth = ([np.empty(0, np.int64)] for _ in range(4))
         self._num = 0
@@ -100,14 +99,13 @@ class _Builder:
         is_device = label >= num_names
         host_self, host_total = (sums(events[name].to_numpy()[self._rows], host, n) for name in ("self_dur", "dur"))
         device_self = sums(length, device, n)
-        tid = self._tids[lane] if n else lane
         return pd.DataFrame(
             {
                 "name": pd.Categorical.from_codes(label % num_names - 1, categories=self._names.categories),
                 "is_device": is_device,
                 "depth": depth,
                 "parent": masked(parent),
-                "tid": masked(tid),
+                "tid": self._tids.take(lane),
                 "count": np.bincount(np.concatenate([host, device]), minlength=n),
                 "host_self_ns": host_self,
                 "host_total_ns": host_total,

@@ -143,7 +143,7 @@ class _Measured:
         events, work, launches = self._events, self._work, self._launches
         rows, calls = work.rows[launches.first], launches.calls
         names = events["name"].array
-        host = {name: masked(integers(events[name])[calls]) for name in ("pid", "tid", "step")}
+        host = {name: events[name].array.take(calls) for name in ("pid", "tid", "step")}
         return {
             "launch": masked(calls),
             "work": masked(rows),

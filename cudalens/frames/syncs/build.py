@@ -34,6 +34,9 @@ CLOCK_SKEW_NS: Final = 100_000
 
 #: Chains of Python calls that are kept, since neighbouring waits share them.
 _MAX_CHAINS: Final = 4096
+_MISSING: Final = -(1 << 63)
+#: Their values may be negative.
+_THREAD: Final = ("pid", "tid")
 _PROFILER: Final = re.compile(r"torch[/\\]autograd[/\\]profiler\.py\(\d+\): __(?:enter|exit)__")
 
 
@@ -211,7 +214,7 @@ class _Rows:
         rows = sorted({row for wait in waits for row in (*wait.rows, wait.work) if row >= 0})
         self._place_of = {row: at for at, row in enumerate(rows)}
         names = ("device", "stream", "num_bytes", "pid", "tid")
-        self._facts = {name: integers(tree.events[name].array.take(rows)).tolist() for name in names}
+        self._facts = {name: integers(tree.events[name].array.take(rows), _MISSING).tolist() for name in names}
         self._recorded = _Recorded(stacks)
 
     def of_wait(self, wait: Wait, number: int, gpu_dur: int | None) -> dict[str, Any]:
@@ -220,7 +223,7 @@ class _Rows:
         observed = self._observed[number] if number >= 0 else {}
         ops = self._tree.ops(wait.rows[0])
         calls = self._tree.names.of(wait.rows)
-        facts = {name: self._fact(name, row) for name in ("pid", "tid")}
+        facts = {name: self._fact(name, row) for name in _THREAD}
         for name in ("device", "stream", "num_bytes"):
             facts[name] = self._fact(name, wait.work) if wait.work >= 0 else None
         if facts["device"] is None:
@@ -280,7 +283,7 @@ class _Rows:
 
     def _fact(self, name: str, row: int) -> int | None:
         value: int = self._facts[name][self._place_of[row]]
-        return value if value >= 0 else None
+        return value if value >= 0 or (name in _THREAD and value != _MISSING) else None
 
 
 def _outermost(ops: tuple[str, ...]) -> str | None:

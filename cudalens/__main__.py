@@ -12,6 +12,7 @@ import io
 import os
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 
 import cudalens
 from cudalens.commands import VERBS
@@ -42,24 +43,26 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stderr.close()
         return 0
     except OSError as error:
-        if error.errno != errno.ENOSPC:
-            raise
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # else Python's exit writes the rest again
-        return _refuse("cannot write the output: no space is left on its device.", _ERROR)
+        is_full = error.errno == errno.ENOSPC
+        return _refuse(f"cannot write the output: {'no space is left on its device' if is_full else error}.", _ERROR)
     except KeyboardInterrupt:
         print("cudalens: interrupted", file=sys.stderr)
         return _INTERRUPTED
 
 
 def _write_any_text() -> None:
-    """Let a terminal of ASCII or Latin-1 show "?" for what it cannot show."""
+    """Let a terminal of ASCII or Latin-1 show "?" for what it cannot show, and write nothing to closed streams."""
+    sys.stdout = sys.stdout or open(os.devnull, "w")  # noqa: SIM115 - None where a shell closed it with >&-
+    sys.stderr = sys.stderr or open(os.devnull, "w")  # noqa: SIM115
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper) and stream.errors == "strict":
             stream.reconfigure(errors="replace")
 
 
 def _refuse(message: str, code: int, *, keeps_lines: bool = False) -> int:
-    print(f"cudalens: {message if keeps_lines else ' '.join(message.split())}", file=sys.stderr)
+    with suppress(OSError):  # standard error may be full, and the exit code still counts
+        print(f"cudalens: {message if keeps_lines else ' '.join(message.split())}", file=sys.stderr)
     return code
 
 

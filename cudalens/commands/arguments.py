@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import shutil
 import sys
 import tempfile
@@ -12,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import cudalens
-from cudalens.errors import OutputError
+from cudalens.errors import OutputError, TraceFormatError
 
 if TYPE_CHECKING:
     from cudalens.frames import Trace
@@ -61,6 +62,8 @@ def load(path: Path, *, repair: bool = True) -> Trace:
 
     if str(path) != STANDARD:
         return load_trace(path, repair=repair)
+    if sys.stdin is None:  # a shell closed it with <&-
+        raise TraceFormatError(STANDARD, found="a closed standard input", expected="a trace")
     with tempfile.TemporaryDirectory(prefix="cudalens-") as folder:
         copy = Path(folder, "standard input")
         with open(copy, "wb") as file:
@@ -70,7 +73,7 @@ def load(path: Path, *, repair: bool = True) -> Trace:
 
 def load_shown(path: Path) -> Trace | WatchRecord | WatchedRanks:
     """As `load`, and the folder of a watched run as well; for verbs that only show what they read."""
-    return cudalens.load(path) if path.is_dir() else load(path)
+    return cudalens.load(path) if os.path.isdir(path) else load(path)  # noqa: PTH112 - is_dir raises for long names
 
 
 def target(path: str) -> Path:

@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING, Final
 
 from cudalens.commands import arguments
 from cudalens.errors import OutputError
 from cudalens.frames import formats as _formats
+
+if TYPE_CHECKING:
+    from cudalens.frames import Trace
+
+_WEIGHTS: Final = ("host", "device", "self")
 
 
 def add(verbs: arguments.Verbs) -> None:
@@ -17,9 +24,7 @@ def add(verbs: arguments.Verbs) -> None:
     text = "the file or folder to write; - for standard output"
     parser.add_argument("-o", "--output", metavar="PATH", required=True, help=text)
     parser.add_argument("--format", choices=tuple(_formats.FORMATS), help=_formats.help_text())
-    parser.add_argument(
-        "--weight", choices=("host", "device", "self"), help="weight of collapsed stacks (default: host)"
-    )
+    parser.add_argument("--weight", choices=_WEIGHTS, help="weight of collapsed stacks (default: host)")
     parser.add_argument("--by", choices=("tree", "stack", "module"), help="frames of collapsed stacks")
 
 
@@ -34,9 +39,24 @@ def run(options: argparse.Namespace) -> None:
         with arguments.stages("reading", "writing") as advance:
             trace = arguments.load(path)
             advance()
-            if is_collapsed and not trace.events["dur"].gt(0).any():
-                raise OutputError(f"{path} has no event with a duration, so collapsed stacks would be empty.")
-            arguments.write(output, partial(chosen.write, trace, **given), next(iter(chosen.suffixes), ""))
+            writer = _collapsed(trace, path, **given) if is_collapsed else partial(chosen.write, trace)
+            arguments.write(output, writer, next(iter(chosen.suffixes), ""))
+
+
+def _collapsed(trace: Trace, path: Path, weight: str = "host", by: str = "tree") -> Callable[[Path], Path]:
+    """What writes the collapsed stacks of `trace`.
+
+    Raises:
+        OutputError: There are none; `path` names the trace.
+    """
+    from cudalens.traces.export.flame import collapsed_lines, write_collapsed
+
+    if lines := collapsed_lines(trace, weight, by):
+        return partial(write_collapsed, lines)
+    others = " or ".join(f"--weight {other}" for other in _WEIGHTS if other != weight)
+    raise OutputError(
+        f"{path} has no event with a duration for --weight {weight}, so collapsed stacks would be empty; try {others}."
+    )
 
 
 def _outputs(options: argparse.Namespace) -> tuple[_formats.Format, list[Path]]:

@@ -56,6 +56,8 @@ def check_target(path: str | os.PathLike[str]) -> Path:
             raise OutputError(f"cannot write {target}: it is a folder; give a file name in it.")
         _check_parent(target)
         target.exists()  # raises for a name that is too long
+        if os.path.islink(os.path.realpath(target)):  # noqa: PTH114
+            raise OutputError(f"cannot write {target}: it is a symbolic link in a circle of links.")
     return target
 
 

@@ -61,6 +61,35 @@ class TestSummary:
         done = subprocess.run(command, shell=True, capture_output=True, text=True)
         assert "Traceback" not in done.stderr
 
+    @pytest.mark.parametrize(
+        ("arguments", "streams", "code"),
+        [
+            (["summary", "{}"], ">&-", 0),
+            (["report", "{}", "-o", "-"], ">&-", 0),
+            (["summary", "-"], "<&-", 3),
+            (["summary", "missing.json"], "2>&-", 3),
+            (["summary", "missing.json"], "2> /dev/full", 3),
+            (["summary", "x" * 5000], "", 3),
+        ],
+    )
+    @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no /dev/full here")
+    def test_with_streams_that_are_closed_or_full(self, saved, arguments, streams, code):
+        command = " ".join([sys.executable, "-m cudalens", *arguments, streams]).format(saved)
+        done = subprocess.run(command, shell=True, capture_output=True, text=True)
+        assert (done.returncode, "Traceback" in done.stderr) == (code, False)
+
+
+def test_collapsed_stacks_of_device_work_alone(tmp_path, capsys):
+    path, target = tmp_path / "t.json", tmp_path / "t.collapsed"
+    path.write_text(
+        '[{"ph": "X", "cat": "kernel", "name": "k", "ts": 1, "dur": 2, "args": {"device": 0, "stream": 7}}]'
+    )
+    assert main(["convert", str(path), "-o", str(target)]) == 3
+    assert "try --weight device" in capsys.readouterr().err
+    assert not target.exists()
+    assert main(["convert", str(path), "-o", str(target), "--weight", "device"]) == 0
+    assert target.read_text() == "(no launch);k 2000\n"
+
 
 def test_collapsed_stacks_of_a_trace_without_durations(tmp_path, capsys):
     (tmp_path / "t.json").write_text('[{"ph": "i", "name": "mark", "ts": 1, "pid": 1, "tid": 1}]')

@@ -59,8 +59,13 @@ def to_collapsed(
     """
     _check("weight", weight, WEIGHTS)
     _check("by", by, GROUPINGS)
+    return write_collapsed(collapsed_lines(trace, weight, by), path)
+
+
+def write_collapsed(lines: list[str], path: str | os.PathLike[str]) -> Path:
+    """Write the lines of `collapsed_lines` to `path`."""
     with atomic_write(path) as file:
-        file.write("".join(f"{line}\n" for line in collapsed_lines(trace, weight, by)).encode("utf-8", "replace"))
+        file.write("".join(f"{line}\n" for line in lines).encode("utf-8", "replace"))
     return Path(path)
 
 

@@ -56,3 +56,12 @@ def test_a_device_stays_a_device():
 def test_a_name_that_is_too_long(tmp_path):
     with pytest.raises(OutputError, match="too long"):
         put(tmp_path / ("x" * 5000))
+
+
+def test_links_in_a_circle_are_refused(tmp_path):
+    (tmp_path / "a").symlink_to("b")
+    (tmp_path / "b").symlink_to("a")
+    with pytest.raises(OutputError, match="in a circle of links"), atomic_write(tmp_path / "a"):
+        pass
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["a", "b"]
+    assert (tmp_path / "a").is_symlink()

@@ -35,6 +35,8 @@ _HEAD: Final = "trace.json"
 _EPOCH: Final = (1980, 1, 1, 0, 0, 0)  # the zip format's earliest date: the same Trace gives the same bytes
 #: Bytes of a value and its mask in a frame.
 _VALUE_BYTES: Final = 9
+#: A file may have as many row groups, and one more for as many rows; `save` writes one for each million.
+_MAX_ROW_GROUPS: Final = 1000
 
 
 class _Head(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -165,7 +167,7 @@ def _read_head(path: str | os.PathLike[str], archive: zipfile.ZipFile) -> _Head:
         version = msgspec.json.decode(data, type=_Version).version
         if not 1 <= version <= VERSION:
             hint = "Open it with the cudalens that wrote it, or a newer one."
-            raise _broken(path, _HEAD, f"format version {version}", f"version 1 to {VERSION}", hint)
+            raise _broken(path, _HEAD, f"format version {str(version)[:40]}", f"version 1 to {VERSION}", hint)
         return msgspec.json.decode(data, type=_Head)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise _broken(path, _HEAD, str(error), "run info") from error
@@ -177,6 +179,7 @@ def _read_frame(
     try:
         data = archive.read(_member(name))
         known = pq.read_metadata(pa.BufferReader(data))
+        _check_schema(name, known)
         pages = sum(known.row_group(i).total_byte_size for i in range(known.num_row_groups))
         num_bytes = max(pages, known.num_rows * known.num_columns * _VALUE_BYTES)
         limit.check(
@@ -193,10 +196,30 @@ def _read_frame(
     except TraceFormatError:
         raise
     except (pa.ArrowException, KeyError, ValueError, TypeError, OSError, MemoryError) as error:
-        raise _broken(path, _member(name), str(error), f"frame '{name}'") from error
+        raise _broken(path, _member(name), _words(error), f"frame '{name}'") from error
     if unknown := set(table.column_names) - columns.keys():
         raise _broken(path, _member(name), f"columns {sorted(unknown)}", "the catalog's")
     return pd.DataFrame(columns, copy=False)
+
+
+def _check_schema(frame: str, known: pq.FileMetaData) -> None:
+    """Refuse what a frame of numbers does not need: texts in dictionaries and nested values expand when they are read.
+
+    Raises:
+        ValueError: There are other columns, or very many row groups.
+    """
+    if known.num_row_groups > _MAX_ROW_GROUPS + known.num_rows // _MAX_ROW_GROUPS:
+        raise ValueError(f"{known.num_row_groups:,} row groups of {known.num_rows:,} rows")
+    if known.num_columns > 2 * len(columns_of(frame)):
+        raise ValueError(f"{known.num_columns:,} columns")
+    for field in known.schema.to_arrow_schema():
+        if not any(is_type(field.type) for is_type in (pa.types.is_integer, pa.types.is_floating, pa.types.is_boolean)):
+            raise ValueError(f"column {field.name[:80]!r} of type {str(field.type)[:80]}, expected numbers")
+
+
+def _words(error: Exception) -> str:
+    text = f"no {error.args[0]!r}" if isinstance(error, KeyError) and error.args else str(error)
+    return " ".join(text[:500].split())
 
 
 def _from_arrow(chunked: pa.ChunkedArray, column: Column, categories: dict[str, list[str]]) -> Any:

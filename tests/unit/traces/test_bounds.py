@@ -23,11 +23,11 @@ def little(monkeypatch):
     monkeypatch.setattr(limits, "FREE_BYTES", 1 << 20)
 
 
-def saved_with(path, name, table):
+def saved_with(path, name, table, **options):
     """A saved Trace whose frame `name` is `table`."""
     whole, changed = path.with_suffix(".whole"), io.BytesIO()
     load_events(path.parent, [op(1, 2)]).save(whole)
-    pq.write_table(table, changed)
+    pq.write_table(table, changed, **options)
     with zipfile.ZipFile(whole) as source, zipfile.ZipFile(path, "w") as target:
         for member in source.namelist():
             target.writestr(member, changed.getvalue() if member == f"{name}.parquet" else source.read(member))
@@ -72,6 +72,35 @@ def test_many_rows_in_a_few_bytes(tmp_path, little):
     path = saved_with(tmp_path / "rows.cudalens", "stacks", pa.table({"stack": rows, "line": rows}))
     assert path.stat().st_size < 60_000
     with pytest.raises(TraceFormatError, match=r"bytes or more in frame 'stacks'"):
+        cudalens.load(path)
+
+
+TEXTS = pa.DictionaryArray.from_arrays(pa.array(np.zeros(1000, np.int32)), pa.array(["x" * 1_000_000]))
+
+
+@pytest.mark.parametrize(
+    ("column", "found"),
+    [
+        (TEXTS, "column 'stack' of type dictionary<"),
+        (TEXTS.dictionary_decode().slice(0, 1), "column 'stack' of type string"),
+        (pa.array([[[1]]]), "column 'stack' of type list<"),
+        (pa.array([{"a": 1}]), "column 'stack' of type struct<"),
+    ],
+    ids=["dictionary", "text", "lists", "objects"],
+)
+def test_values_of_other_types_are_refused_before_they_are_read(tmp_path, column, found):
+    path = saved_with(tmp_path / "texts.cudalens", "stacks", pa.table({"stack": column}))
+    with pytest.raises(TraceFormatError, match=found):
+        cudalens.load(path)
+
+
+@pytest.mark.parametrize(
+    ("columns", "rows", "found"), [(400, 1, "400 columns"), (2, 2000, "2,000 row groups of 2,000")]
+)
+def test_many_columns_and_row_groups_are_refused(tmp_path, columns, rows, found):
+    table = pa.table({str(number): np.zeros(rows, np.int64) for number in range(columns)})
+    path = saved_with(tmp_path / "many.cudalens", "stacks", table, row_group_size=1)
+    with pytest.raises(TraceFormatError, match=found):
         cudalens.load(path)
 
 

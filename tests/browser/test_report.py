@@ -106,6 +106,7 @@ def test_the_canvas_is_painted(open_report):
 
 def test_a_report_of_limited_size_says_which_events_it_has(open_report, monkeypatch):
     monkeypatch.setattr(payload, "MIN_EVENTS", 60)
+    monkeypatch.setattr(payload, "BRIEF_TEXT", payload.MAX_TEXT)  # whole names
     monkeypatch.setattr(html, "MAX_BYTES", 0)
     trace = gpu_trace(steps=20)
     page = open_report(trace)

@@ -15,8 +15,8 @@ from cudalens.views.figures.style import MAX_POINTS, Mode, finished, in_short, l
 from cudalens.views.theme import color_of
 
 _MIN_SHARE = 0.002
-#: Characters in the width of a figure in a notebook of 760 px.
-_CHARS = 84
+#: Characters in the width of a figure in a page of 600 px.
+_CHARS = 66
 _MIN_TEXT_SHARE = 0.06
 
 

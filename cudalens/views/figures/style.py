@@ -119,7 +119,7 @@ def finished(figure: go.Figure, title: str, trace: Trace | Ranks, mode: Mode, *,
     """`figure` with its title (plain text), colours and size; `rows` is its number of horizontal bars."""
     figure = Picture(figure)
     colors = colors_of(mode)
-    text = _wrapped(title)
+    text = _wrapped(units.shorten(title, 130) + (" (simulated time)" if is_simulated(trace) else ""))
     extra = max(text.count("<br>") - 1, 0)
     height = (400 if rows is None else 162 + _ROW_PX * max(rows, 2)) + _LINE_PX * extra
     figure.update_layout(
@@ -142,11 +142,6 @@ def finished(figure: go.Figure, title: str, trace: Trace | Ranks, mode: Mode, *,
     figure.update_yaxes(**line, automargin=True, showgrid=rows is None, zeroline=rows is None)
     figure.update_xaxes(selector={"type": "log"}, dtick=_log_ticks(figure, "x"))
     figure.update_yaxes(selector={"type": "log"}, dtick=_log_ticks(figure, "y"))
-    if is_simulated(trace):
-        figure.add_annotation(
-            text="simulated time", xref="paper", yref="paper", x=1, y=0, xanchor="right", yanchor="top",
-            yshift=-28, showarrow=False, font={"color": colors["muted"]},
-        )  # fmt: skip
     return figure
 
 
@@ -161,7 +156,7 @@ def _log_ticks(figure: go.Figure, axis: str) -> float | str:
 
 def _wrapped(title: str) -> str:
     """At most three lines that fit into a page of 600 px."""
-    text = units.shorten(title, 150).replace(" %", "\u00a0%")
+    text = title.replace(" %", "\u00a0%")
     lines = wrap(text, _TITLE_CHARS)
     return "<br>".join(map(escape, lines))
 

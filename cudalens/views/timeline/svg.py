@@ -110,9 +110,9 @@ def _document(trace: Trace, layout: _Layout, runs: Any, palette: list[str], span
 
 
 def chart(height: float, title: str, *nodes: Child, **attributes: object) -> Node:
-    """A picture as wide as its container, at most 960 px."""
+    """A picture as wide as its container, at most 860 px."""
     look = {"font-family": "system-ui,sans-serif", "font-size": "11", "fill": "currentColor"}
-    style = "width:100%;max-width:960px;height:auto;display:block"
+    style = "width:100%;max-width:860px;height:auto;display:block"
     return svg(WIDTH, height, units.shorten(title, 200), *nodes, style=style, **look, **attributes)
 
 

@@ -50,7 +50,10 @@ def test_jupyterlab_draws_the_timeline_from_the_saved_state(executed, lab, lab_p
     nbformat.write(executed, path)
     trust(lab, path)
     lab.load(lab_page, path.name)
-    lab_page.wait_for_selector(".cudalens-live .cudalens:is([data-state=painted], [data-state=ready])")
+    message = lab_page.locator(".cudalens-live .cl-message p").first
+    message.wait_for()
+    assert message.inner_text() == "The table cannot be shown: the kernel was restarted; run the cell again"
+    assert lab_page.locator(".cudalens-live .cl-timeline canvas").first.is_visible()
     assert lab_page.locator(".cudalens-live .cl-verdict strong").inner_text().endswith("driver memory")
     assert lab_page.locator(".jp-RenderedSVG img").first.is_hidden()
     assert lab_page.get_by_text("model not found").count() == 0

@@ -61,6 +61,7 @@ function createKernelLink(model) {
   };
   model.on("msg:custom", receive);
   model.on("comm_live_update", leave);
+  void isSavedState(model).then((isSaved) => isSaved && leave());
   return {
     /**
      * @param {string} want
@@ -81,6 +82,20 @@ function createKernelLink(model) {
       refuse(new Error("the view was closed"));
     },
   };
+}
+
+/**
+ * Whether the model is made of what the notebook has saved, so that no kernel answers.
+ *
+ * @param {Model} model
+ */
+async function isSavedState(model) {
+  try {
+    const jupyters = await model.widget_manager?.get_model(model.get("_picture"));
+    return jupyters?.comm_live === false;
+  } catch {
+    return false; // shown in another way
+  }
 }
 
 /** @param {ArrayBuffer | DataView<ArrayBuffer>} buffer */

@@ -30,10 +30,10 @@ a=new Int32Array(t).fill(-1),i=new Uint16Array(t),c=new Int32Array(t+1),l=0;for(
 u;l++){if(o[l]&C.outside)continue;let p=Math.max(e[l]+n[l],e[l]+1);for(;d&&e[c[d-1]]+n[c[d-1]]<p;)d--;d&&(a[l]=c[d-1],s[a[l]]-=n[l],i[l]=d),c[d++]=l}}return{own:s,
 parent:a,depth:i}}function bo(t,e,n,o,r){let s=new Int32Array(t).fill(-1),a=new Set(o),i=[];for(let c=0;c<t;c++)a.has(n[c])&&i.push(c);for(let c=0,l=0,f=-1;c<t;c++)
 e[c]&C.launched&&(f+=r[l++]+1,s[c]=i[f]);return s}function yo({start:t,dur:e,header:n,n:o},r,s){let a=yi(n.lanes),i=n.first_row,c=new Map,l=new Map;for(let d=0,p=0;d<r.length;d++)p+=r[d],c.set(p,p+s[d]),l.set(p+
-s[d],p);let f=d=>a.reduce((p,{from:g,to:m})=>p+Xe(g,m,w=>t[w]>=d)-g,0),u=d=>{let p=xi(d,t,a,f),g=[];for(let{from:m,to:w}of a)for(let b=Xe(m,w,y=>t[y]>=p);b<w&&t[b]===
+s[d],p);let f=d=>a.reduce((p,{from:g,to:m})=>p+je(g,m,w=>t[w]>=d)-g,0),u=d=>{let p=xi(d,t,a,f),g=[];for(let{from:m,to:w}of a)for(let b=je(m,w,y=>t[y]>=p);b<w&&t[b]===
 p;b++)g.push(b);return g.sort((m,w)=>e[w]-e[m])[d-f(p)]};return{rowOf(d){let p=a.findIndex(({to:m})=>d<m),g=d-a[p].from;return a.forEach(({from:m,to:w},b)=>{if(b===
-p)return;g+=Xe(m,w,k=>t[k]>t[d]||t[k]===t[d]&&(b<p?e[k]<e[d]:e[k]<=e[d]))-m}),i+(c.get(g)??g)},eventOf(d){let p=d-i;return Number.isInteger(p)&&p>=0&&p<o?u(l.get(
-p)??p):-1}}}function yi(t){let e=0;return t.map(({count:n})=>(e+=n,{from:e-n,to:e}))}function Xe(t,e,n){let[o,r]=[t,e];for(;o<r;){let s=o+r>>1;n(s)?r=s:o=s+1}return o}
+p)return;g+=je(m,w,k=>t[k]>t[d]||t[k]===t[d]&&(b<p?e[k]<e[d]:e[k]<=e[d]))-m}),i+(c.get(g)??g)},eventOf(d){let p=d-i;return Number.isInteger(p)&&p>=0&&p<o?u(l.get(
+p)??p):-1}}}function yi(t){let e=0;return t.map(({count:n})=>(e+=n,{from:e-n,to:e}))}function je(t,e,n){let[o,r]=[t,e];for(;o<r;){let s=o+r>>1;n(s)?r=s:o=s+1}return o}
 function xi(t,e,n,o){let r=n.filter(({from:i,to:c})=>c>i),s=Math.min(...r.map(({from:i})=>e[i])),a=Math.max(...r.map(({to:i})=>e[i-1]))+1;for(;a-s>1;){let i=Math.
 floor((s+a)/2);o(i)<=t?s=i:a=i}return s}function W(t,e){return t.short[e]??t.names[e]}async function vo(t){let e=await ee(t),[n,o]=await Promise.all([vi(e),Q(e,"names")]),r={...e.header,names:o},{n:s,
 lanes:a}=r,i=Uint8Array.from(n.flags),c={header:r,n:s,flags:i,...go(a,s,n.closed,n.gap,n.tail)},{own:l,parent:f,depth:u}=wo(c);Ai(l,n.self_at,n.self_off);let d=await ho(
@@ -43,9 +43,9 @@ s,i,n.kind,n.launchers,n.launch),...yo(c,n.row_at,n.row_off),memory:d,metrics:p,
 let e=await Promise.all(xo.map(n=>F(t,n)));return Object.fromEntries(xo.map((n,o)=>[n,e[o]]))}function Mi({n:t,cats:e},{kind:n,kind_name:o,kind_cat:r}){let s=new Uint32Array(
 t),a=e.length>256?new Uint16Array(t):new Uint8Array(t);for(let i=0;i<t;i++)s[i]=o[n[i]],a[i]=r[n[i]];return{name:s,cat:a}}function ki(t,e){let n=t.length>65536?
 new Uint32Array(e):new Uint16Array(e),o=0;return t.forEach(({count:r},s)=>{n.fill(s,o,o+r),o+=r}),n}function Ai(t,e,n){let o=0;for(let r=0;r<e.length;r++)o+=e[r],
-t[o]+=n[r]}var je="http://www.w3.org/2000/svg";function h(t,e={},...n){let o=document.createElement(t);for(let[r,s]of Object.entries(e))s==null||s===!1||(typeof s=="functi\
+t[o]+=n[r]}var Xe="http://www.w3.org/2000/svg";function h(t,e={},...n){let o=document.createElement(t);for(let[r,s]of Object.entries(e))s==null||s===!1||(typeof s=="functi\
 on"?o.addEventListener("click",s):o.setAttribute(r,s===!0?"":String(s)));return o.append(...n.filter(r=>r!=null)),o}function z(t,e={},...n){let o=document.createElementNS(
-je,t);for(let[r,s]of Object.entries(e))o.setAttribute(r,String(s));return o.append(...n),o}var Ti={"&":"&amp;","<":"&lt;",">":"&gt;",'"':"&quot;","'":"&#39;"};function ne(t){
+Xe,t);for(let[r,s]of Object.entries(e))o.setAttribute(r,String(s));return o.append(...n),o}var Ti={"&":"&amp;","<":"&lt;",">":"&gt;",'"':"&quot;","'":"&#39;"};function ne(t){
 return t.replace(/[&<>"']/g,e=>Ti[e])}function Mo(t,e){return new Promise(n=>{let o=()=>{s.disconnect(),removeEventListener("beforeprint",r)},r=()=>{o(),n()},s=new IntersectionObserver(
 a=>a.some(i=>i.isIntersecting)&&r(),{rootMargin:"200px"});s.observe(t),addEventListener("beforeprint",r),e.push(o)})}function P(t,e){let n=t.getContext("2d",e);
 if(n===null)throw new Error("this browser cannot draw on a canvas");return n}function _(t,e,n){return[...t.querySelectorAll(e)].filter(o=>o instanceof n)}function rt(t,e,n,o=0){
@@ -154,7 +154,7 @@ n.findIndex(s=>s.key==="comm"):o}function vt(t){let e=2166136261;for(let n=0;n<t
 let[e,n,o]=[1,3,5].map(r=>Number.parseInt(t.slice(r,r+2),16));return[e,n,o]}function Wi(t,e,n){let o=xt(e),[r,s,a]=xt(t).map((i,c)=>Math.floor(i+(o[c]-i)*n+.5));
 return[r,s,a]}function Gi(t){let[e,n,o]=t.map(r=>r/255).map(r=>r<=.04045?r/12.92:((r+.055)/1.055)**2.4);return .2126*e+.7152*n+.0722*o}var K=D.light.shades.length;
 function Ht(t){let e=D[t].shades,n=D.groups.flatMap(o=>e.map(([r,s])=>Wi(o.color,r,s)));return{pixels:Uint32Array.from(n,([o,r,s])=>(s<<16|r<<8|o)>>>0),css:n.map(
-o=>`rgb(${o.join(",")})`),ink:n.map(o=>(Gi(o)+.05)**2>.05*1.05?"#000000":"#ffffff")}}var X=16,fe=512,Ft=65535,Ki=.02,Fo=88,Xi=255<<24>>>0,ji=150<<24>>>0;function Do(t){let{start:e,dur:n,n:o,header:r}=t,s=new Uint16Array(o),a=[],i=new Float64Array(
+o=>`rgb(${o.join(",")})`),ink:n.map(o=>(Gi(o)+.05)**2>.05*1.05?"#000000":"#ffffff")}}var j=16,fe=512,Ft=65535,Ki=.02,Fo=88,ji=255<<24>>>0,Xi=150<<24>>>0;function Do(t){let{start:e,dur:n,n:o,header:r}=t,s=new Uint16Array(o),a=[],i=new Float64Array(
 fe),c=new Int32Array(fe),l=new Map,f=0;for(let u of r.lanes){let d=-1,p=0;i.fill(-1/0);let g=f+u.enclosing;for(let m=f+u.count;f<m;f++){if(f<g&&f>g-u.enclosing){
 s[f]=Ft;continue}let w=e[f],b=w+n[f];for(;d>=0&&i[d]<=w;)d--;let y=d;for(;y>=0&&!(i[y]>w&&i[y]>=b);)y--;for(y++;y<fe&&i[y]>w;){if(e[c[y]]<w&&i[y]-w<Ki*(b-w)){l.
 set(c[y],w);break}y++}if(y>=fe){s[f]=Ft;continue}s[f]=y,i[y]=b,c[y]=f,b>w&&y>d&&(d=y),y>=p&&(p=y+1)}a.push(Math.max(p,1))}return{row:s,heights:a,ends:l}}function ue(t,e,n){
@@ -166,24 +166,24 @@ length-1],p={first:u,laneRow:l,at:new Uint32Array(d),s:new Float64Array(d),e:new
 i;m++){if(c(m))continue;let w=g[l[a[m]]+e.row[m]]++;p.at[w]=m,p.s[w]=r[m],p.e[w]=r[m]+s[m],p.tone[w]=n[m]}for(let[m,w]of e.ends)c(m)||(p.e[Vi(p,l[a[m]]+e.row[m],
 m)]=w);for(let m=0;m<d;m++)p.sum[m+1]=p.sum[m]+p.e[m]-p.s[m];return{...p,maxima:qi(p.s,p.e)}}function Vi({first:t,at:e},n,o){let r=t[n],s=t[n+1];for(;r<s;){let a=r+
 s>>1;e[a]<o?r=a+1:s=a}return r}function zo(t){let e=new Uint32Array(t.length+1);for(let n=0;n<t.length;n++)e[n+1]=e[n]+t[n];return e}function qi(t,e){let n=[],o=null;
-for(let r=t.length;r>X;){let s=Math.ceil(r/X),a=new Uint32Array(s);for(let i=0;i<s;i++){let c=-1,l=-1;for(let f=i*X;f<Math.min(r,(i+1)*X);f++){let u=o===null?f:
+for(let r=t.length;r>j;){let s=Math.ceil(r/j),a=new Uint32Array(s);for(let i=0;i<s;i++){let c=-1,l=-1;for(let f=i*j;f<Math.min(r,(i+1)*j);f++){let u=o===null?f:
 o[f];e[u]-t[u]>l&&(l=e[u]-t[u],c=u)}a[i]=c}n.push(a),o=a,r=s}return n}function Bo(t,e,n){let{s:o,e:r,maxima:s}=t,a=e,i=r[e]-o[e],c=u=>{let d=r[u]-o[u];(d>i||d===
-i&&u<a)&&(i=d,a=u)},l=e,f=n;for(let u=-1;l<f;u++){let d=u<0?null:s[u],p=u+1>=s.length||f-l<=X;for(;l<f&&(p||l%X);)c(d===null?l++:d[l++]);for(;f>l&&f%X;)c(d===null?
---f:d[--f]);l/=X,f/=X}return a}function he(t,e,n,o){let r=1,s=e;for(;s+r<n&&t[s+r]<o;)s+=r,r*=2;let a=Math.min(n,s+r);for(;s<a;){let i=s+a>>1;t[i]<o?s=i+1:a=i}return s}
-function j(t,e,n){let o=t.first[e],r=he(t.s,o,t.first[e+1],n);return r>o&&t.e[r-1]>n?r-1:r}function Wo(t,e,{t0:n,w:o,out:r,base:s,width:a,minWidth:i},c,l){let{s:f,
-e:u,sum:d,tone:p}=t,g=t.first[e+1],m=1/o,w=n+a*o,b=j(t,e,n),y=0;for(;b<g&&f[b]<w&&y<a;){let k=(f[b]-n)*m;k>y&&(y=Math.floor(k));let I=n+y*o;if(u[b]<=I&&f[b]<I){
-b++;continue}if(f[b]<=I&&u[b]>=I+o){let Qt=(u[b]-n)*m,te=Math.min(a,Math.max(y+1,Math.floor(Qt)));r.fill((c[p[b]]|Xi)>>>0,s+y,s+te),Qt-k>=i&&l(b,k,Qt),Qt-k>=4&&
-te<a&&(r[s+te-1]=(c[p[b]]|ji)>>>0),y=te,u[b]<=n+y*o&&b++;continue}let L=I+o,N=he(f,b,g,L);if(N===b){y++;continue}let Ge=Math.max(0,I-f[b])+Math.max(0,u[N-1]-L),
+i&&u<a)&&(i=d,a=u)},l=e,f=n;for(let u=-1;l<f;u++){let d=u<0?null:s[u],p=u+1>=s.length||f-l<=j;for(;l<f&&(p||l%j);)c(d===null?l++:d[l++]);for(;f>l&&f%j;)c(d===null?
+--f:d[--f]);l/=j,f/=j}return a}function he(t,e,n,o){let r=1,s=e;for(;s+r<n&&t[s+r]<o;)s+=r,r*=2;let a=Math.min(n,s+r);for(;s<a;){let i=s+a>>1;t[i]<o?s=i+1:a=i}return s}
+function X(t,e,n){let o=t.first[e],r=he(t.s,o,t.first[e+1],n);return r>o&&t.e[r-1]>n?r-1:r}function Wo(t,e,{t0:n,w:o,out:r,base:s,width:a,minWidth:i},c,l){let{s:f,
+e:u,sum:d,tone:p}=t,g=t.first[e+1],m=1/o,w=n+a*o,b=X(t,e,n),y=0;for(;b<g&&f[b]<w&&y<a;){let k=(f[b]-n)*m;k>y&&(y=Math.floor(k));let I=n+y*o;if(u[b]<=I&&f[b]<I){
+b++;continue}if(f[b]<=I&&u[b]>=I+o){let Qt=(u[b]-n)*m,te=Math.min(a,Math.max(y+1,Math.floor(Qt)));r.fill((c[p[b]]|ji)>>>0,s+y,s+te),Qt-k>=i&&l(b,k,Qt),Qt-k>=4&&
+te<a&&(r[s+te-1]=(c[p[b]]|Xi)>>>0),y=te,u[b]<=n+y*o&&b++;continue}let L=I+o,N=he(f,b,g,L);if(N===b){y++;continue}let Ge=Math.max(0,I-f[b])+Math.max(0,u[N-1]-L),
 lo=(d[N]-d[b]-Ge)*m,fi=N-b===1?b:Bo(t,b,N),ui=Fo+(255-Fo)*(lo>1?1:lo);r[s+y]=(c[p[fi]]|Math.round(ui)<<24)>>>0,y++,b=u[N-1]>L?N-1:N}}function Go(t,e,[n,o],r){let{
-s,e:a,sum:i}=t,c=(o-n)/r.length,l=t.first[e+1],f=j(t,e,n);for(let u=0;u<r.length&&f<l;u++){let d=n+u*c,p=he(s,f,l,d+c);if(p===f&&!(s[f]<d+c))continue;let g=Math.
-max(0,d-s[f])+Math.max(0,a[p-1]-d-c);r[u]+=Math.max(0,i[p]-i[f]-g)/c,f=p>f&&a[p-1]>d+c?p-1:p}}function pe(t,e,n,o){let{s:r,e:s,first:a}=t,i=j(t,e,n);if(i<a[e+1]&&
-r[i]<=n&&s[i]>n&&s[i]-r[i]>=2*o)return t.at[i];let c=j(t,e,n-o),l=he(r,c,a[e+1],n+o),f=l<a[e+1]&&r[l]<=n+o?l+1:l;return c<f?t.at[Bo(t,c,f)]:-1}var Xo=["device","host"],Yi=400;function Zi(t,e){let n={device:new Float32Array(e),host:new Float32Array(e)},o={device:0,host:0};t.data.header.lanes.forEach((r,s)=>{
-for(let a=t.index.laneRow[s];a<Math.min(t.index.laneRow[s+1],Yi);a++)Go(t.index,a,t.whole,n[r.kind])});for(let r of Xo){for(let s of n[r])s>o[r]&&(o[r]=s);if(o[r]>
+s,e:a,sum:i}=t,c=(o-n)/r.length,l=t.first[e+1],f=X(t,e,n);for(let u=0;u<r.length&&f<l;u++){let d=n+u*c,p=he(s,f,l,d+c);if(p===f&&!(s[f]<d+c))continue;let g=Math.
+max(0,d-s[f])+Math.max(0,a[p-1]-d-c);r[u]+=Math.max(0,i[p]-i[f]-g)/c,f=p>f&&a[p-1]>d+c?p-1:p}}function pe(t,e,n,o){let{s:r,e:s,first:a}=t,i=X(t,e,n);if(i<a[e+1]&&
+r[i]<=n&&s[i]>n&&s[i]-r[i]>=2*o)return t.at[i];let c=X(t,e,n-o),l=he(r,c,a[e+1],n+o),f=l<a[e+1]&&r[l]<=n+o?l+1:l;return c<f?t.at[Bo(t,c,f)]:-1}var jo=["device","host"],Yi=400;function Zi(t,e){let n={device:new Float32Array(e),host:new Float32Array(e)},o={device:0,host:0};t.data.header.lanes.forEach((r,s)=>{
+for(let a=t.index.laneRow[s];a<Math.min(t.index.laneRow[s+1],Yi);a++)Go(t.index,a,t.whole,n[r.kind])});for(let r of jo){for(let s of n[r])s>o[r]&&(o[r]=s);if(o[r]>
 0)for(let s=0;s<e;s++)n[r][s]/=o[r]}return{shares:n,most:o}}function Ji(t,e){let n=document.createElement("canvas"),o=Math.max(1,Math.round(e*t.size.ratio));n.width=
-o,n.height=Math.round((A-6)*t.size.ratio);let r=P(n),{shares:s,most:a}=Zi(t,o),i=Xo.filter(l=>a[l]>0),c=n.height/Math.max(i.length,1);return i.forEach((l,f)=>{r.
+o,n.height=Math.round((A-6)*t.size.ratio);let r=P(n),{shares:s,most:a}=Zi(t,o),i=jo.filter(l=>a[l]>0),c=n.height/Math.max(i.length,1);return i.forEach((l,f)=>{r.
 fillStyle=t.tones.css[l==="device"?0:t.hostTone];for(let u=0;u<o;u++){let d=s[l][u]*(c-1);d>0&&r.fillRect(u,(f+1)*c-Math.max(1,d),1,Math.max(1,d))}}),n}function Ko(t,e){
 let{gutter:n,width:o}=t.size;return n+(e-t.whole[0])/(t.whole[1]-t.whole[0])*(o-n)}function Je(t,e){let{gutter:n,width:o}=t.size;return t.whole[0]+(e-n)/(o-n)*(t.
-whole[1]-t.whole[0])}function jo(t,e,{width:n,t0:o,t1:r}){let{gutter:s,ratio:a}=e.size,i=`${n} ${a} ${e.mode}`;e.overview?.key!==i&&(e.overview={key:i,picture:Ji(
+whole[1]-t.whole[0])}function Xo(t,e,{width:n,t0:o,t1:r}){let{gutter:s,ratio:a}=e.size,i=`${n} ${a} ${e.mode}`;e.overview?.key!==i&&(e.overview={key:i,picture:Ji(
 e,n)}),t.fillStyle=e.colors.gutter,t.fillRect(s,0,n,A),t.drawImage(e.overview.picture,s,3,n,A-6);let c=Math.max(s,Ko(e,o)),l=Math.min(s+n,Ko(e,r));t.fillStyle=e.
 colors.bg,t.globalAlpha=.65,t.fillRect(s,0,c-s,A),t.fillRect(l,0,s+n-l,A),t.globalAlpha=1,t.strokeStyle=e.colors.muted,t.lineWidth=1;let f=Math.max(3,l-c);t.strokeRect(
 Math.min(c,s+n-f)+.5,.5,f-1,A-1)}var Qe=80;function qo(t){let e=new Uint32Array(t.n+1);for(let r=0;r<t.n;r++)t.launch[r]>=0&&e[t.launch[r]+1]++;for(let r=0;r<t.n;r++)e[r+1]+=e[r];let n=new Uint32Array(
@@ -191,7 +191,7 @@ e[t.n]),o=e.slice(0,-1);for(let r=0;r<t.n;r++)t.launch[r]>=0&&(n[o[t.launch[r]]+
 e];let{first:o,work:r}=t.launches;return[...r.subarray(o[e],Math.min(o[e+1],o[e]+n))]}function Yo(t,e,n){let o=new Set;for(let r of[e.hover,e.focused,e.selected])
 if(r!==null)for(let s of tn(e,r))o.add(s);t.globalAlpha=.45;for(let r of Qi(e,n)){let s=e.data.start[e.data.launch[r]];!o.has(r)&&s>=n.t0&&s<=n.t1&&Vo(t,e,n,r,1)}
 t.globalAlpha=1;for(let r of o)Vo(t,e,n,r,1.8)}function Qi(t,e){let{index:n,data:o}=t,r=[],s=0;for(let a of e.parts.flatMap(({lanes:i})=>i))if(o.header.lanes[a].
-kind==="device")for(let i=0;i<t.layout.shown[a];i++){let c=n.laneRow[a]+i;for(let l=j(n,c,e.t0);l<n.first[c+1]&&n.s[l]<e.t1;l++){if(s++>4*Qe)return[];if(o.launch[n.
+kind==="device")for(let i=0;i<t.layout.shown[a];i++){let c=n.laneRow[a]+i;for(let l=X(n,c,e.t0);l<n.first[c+1]&&n.s[l]<e.t1;l++){if(s++>4*Qe)return[];if(o.launch[n.
 at[l]]>=0&&r.push(n.at[l])>Qe)return[]}}return r}function Vo(t,e,n,o,r){let s=yt(e,n,e.data.launch[o])??tc(e,n,e.data.launch[o]),a=yt(e,n,o);if(s===null||a===null)
 return;let i=a.y>s.y,c=s.x+Math.min(s.width/2,12),l=s.y+(i?E-1:0),f=a.y+(i?0:E-1),u=Math.min(60,Math.abs(f-l)/2+8)*(i?1:-1);t.strokeStyle=e.colors.arrow,t.fillStyle=
 e.colors.arrow,t.lineWidth=r,t.beginPath(),t.moveTo(c,l),t.bezierCurveTo(c,l+u,a.x,f-u,a.x,f),t.stroke();let d=i?-6:6;t.beginPath(),t.moveTo(a.x,f),t.lineTo(a.x-
@@ -257,7 +257,7 @@ name[e]].slice(0,200)||"no name",o[t.cat[e]]||"no category"];return s.push(t.fla
 /^void /,"").replaceAll("(anonymous namespace)::","").replaceAll("at::native::","")||t.slice(0,300)}function pr(t){return t.replace(/^(aten|prims|c10d|autograd::engine::evaluate_function): ?:?|^nn\.Module: |^.{1,200}?\(\d+\): /,
 "")||t}var wc=[[1e9,"s",9],[1e6,"ms",6],[1e3,"\xB5s",3]];function bc(t){let[e,n,o]=wc.find(([r])=>Math.abs(t)>=r)??[1,"ns",0];return`${(t/e).toFixed(o)} ${n}`}var yc='11px system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", Arial, sans-serif',xc=28;function mr(t){let{painter:e,size:n,colors:o}=t,r=e.context;
 r.setTransform(n.ratio,0,0,n.ratio,0,0),r.font=yc,r.textBaseline="middle",r.fillStyle=o.bg,r.fillRect(0,0,n.width,n.height);let s=tt(t);for(let a of s.parts)vc(
-r,t,s,a);Cc(r,t,s),cr(r,t,s),ur(r,t,s),or(r,t,s),tr(r,t,s),jo(r,t,s),lr(r,t,s)}function vc(t,e,n,o){let{gutter:r}=e.size;t.save(),t.beginPath(),t.rect(r,o.top,n.
+r,t,s,a);Cc(r,t,s),cr(r,t,s),ur(r,t,s),or(r,t,s),tr(r,t,s),Xo(r,t,s),lr(r,t,s)}function vc(t,e,n,o){let{gutter:r}=e.size;t.save(),t.beginPath(),t.rect(r,o.top,n.
 width,o.bottom-o.top),t.clip(),Mc(t,e,n),an(t,e,n,o,r),kc(t,e,n,o),_c(t,e,n),Yo(t,e,n),t.restore()}function Mc(t,e,{x:n,t0:o,t1:r}){t.fillStyle=e.colors.band,t.
 globalAlpha=e.colors.bandAlpha,e.steps.forEach((s,a)=>{a%2===0&&s.t1>o&&s.t0<r&&t.fillRect(n(s.t0),M,Math.max(1,n(s.t1)-n(s.t0)),e.size.height)}),t.globalAlpha=
 1}function kc(t,e,n,o){let{painter:r,size:s}=e,a=Ac(e,n,o);if(!a.length)return;let{pixels:i}=n,{image:c,pixels:l}=Jo(r,i,a.length);l.fill(0,0,c.width*a.length);
@@ -293,12 +293,12 @@ t.options.onSelect?.({range:t.range&&[...t.range],event:t.selected,names:t.names
 tip.hidden=!0,t.hover=null;let i=ue(o,t.rows,e),[c,l]=[o.start[i],o.start[i]+o.dur[i]],f=o.lane[i];t.rows.row[i]>=a.shown[f]&&t.collapsed.delete(f)&&ln(t);let u=ae(
 t.layout,f,t.rows.row[i]),d=t.size.height-M,p=ie(t),g=u<p;!g&&u<t.scroll+p?s.frame.scrollTop=u-p-8:!g&&u+E>t.scroll+d&&(s.frame.scrollTop=u+E+8-d);let m=r[1]-r[0],
 w=m/(t.size.width-t.size.gutter);n?ct(t,br(c,l,4)):l-c<3*w?ct(t,br(c,l,30)):(l<r[0]+m*.02||c>r[1]-m*.02)&&ct(t,[(c+l-m)/2,(c+l+m)/2]),S(t)}function br(t,e,n){let o=e>
-t?(e-t)*n/2:500;return[(t+e)/2-o,(t+e)/2+o]}function Dt(t,e){e<0||(t.focused=e,t.focusLane=t.data.lane[e],t.dom.spoken.textContent=ge(t.data,e),ft(t,e))}function Lc(t,e){let n=t.index.laneRow[t.data.lane[e]]+t.rows.row[e],o=j(t.index,n,t.data.start[e]);for(;o<t.index.first[n+1]&&t.index.at[o]!==e;)o++;return{r:n,
+t?(e-t)*n/2:500;return[(t+e)/2-o,(t+e)/2+o]}function Dt(t,e){e<0||(t.focused=e,t.focusLane=t.data.lane[e],t.dom.spoken.textContent=ge(t.data,e),ft(t,e))}function Lc(t,e){let n=t.index.laneRow[t.data.lane[e]]+t.rows.row[e],o=X(t.index,n,t.data.start[e]);for(;o<t.index.first[n+1]&&t.index.at[o]!==e;)o++;return{r:n,
 p:o}}function xr(t,e,n){let o=ue(t.data,t.rows,e);if(n==="left"||n==="right"){let{r:i,p:c}=Lc(t,o),l=n==="left"?c-1:c+1;return l>=t.index.first[i]&&l<t.index.first[i+
 1]?t.index.at[l]:o}let r=t.data.lane[o],s=t.rows.row[o]+(n==="up"?-1:1),a=t.data.start[o]+t.data.dur[o]/2;if(s>=0&&s<t.layout.shown[r]){let i=n==="up"?t.data.start[o]:
 a,c=fn(t,r,s,i,n==="up"?0:t.data.dur[o]/2);if(c>=0)return c}return Rc(t,r,n==="up"?-1:1,a)??o}function Rc(t,e,n,o){let{order:r}=t.layout;for(let s=r.indexOf(e)+
 n;s>=0&&s<r.length;s+=n){let a=fn(t,r[s],0,o,1/0);if(a>=0)return a}return null}function fn(t,e,n,o,r){let{index:s}=t,a=s.laneRow[e]+n,i=pe(s,a,o,0);if(i>=0)return i;
-let c=j(s,a,o),l=-1,f=r;for(let u of[c-1,c]){if(u<s.first[a]||u>=s.first[a+1])continue;let d=Math.max(s.s[u]-o,o-s.e[u],0);d<=f&&(l=s.at[u],f=d)}return l}function vr(t,e){
+let c=X(s,a,o),l=-1,f=r;for(let u of[c-1,c]){if(u<s.first[a]||u>=s.first[a+1])continue;let d=Math.max(s.s[u]-o,o-s.e[u],0);d<=f&&(l=s.at[u],f=d)}return l}function vr(t,e){
 return t.data.launch[e]>=0?t.data.launch[e]:tn(t,e,1)[0]??e}function Mr(t,e){let n=(t.view[0]+t.view[1])/2;for(let o of e){let r=fn(t,o,0,n,1/0);if(r>=0)return r}
 return-1}function kr(t,e){if(!e.trim())return null;let n=un(t,e),o=0;for(let r=0;r<t.data.n;r++)o+=n[t.data.name[r]];return{isHit:n,count:o,at:-1}}function un(t,e){
 let n=e.trim().toLowerCase();return t.lowerNames??=t.data.header.names.map(o=>o.toLowerCase()),Uint8Array.from(t.lowerNames,o=>+o.includes(n))}function Ar({data:t,
@@ -336,10 +336,10 @@ lanes[e],o=(f,u,d)=>h("button",{type:"button",title:u,"aria-label":`${u}: ${n}`,
 t,e,t.order.indexOf(e)-1)),a=o("\u2193","Move down",()=>Bt(t,e,t.order.indexOf(e)+1)),i=o("Fold","Fold to one row",()=>Ut(t,e));i.disabled=t.rows.heights[e]<2;let c=h(
 "input",{type:"search",placeholder:"Filter names","aria-label":`Filter names: ${n}`});c.addEventListener("input",()=>Tr(t,e,c.value));for(let f of[r,s,a,i,c])f.
 setAttribute("data-lm-suppress-shortcuts","true");let l=h("span",{class:"cltl-lane",title:n},n);return{node:h("li",{},r,s,a,i,l,c),update(){r.setAttribute("aria\
--pressed",String(t.pinned.has(e))),i.setAttribute("aria-pressed",String(t.collapsed.has(e)))}}}var Kc=460,Xc=150,jc="800px 0px";function Pr(t,e,n={}){let o=rr(t,e,n),r=$r(o);ar(o,r),ir(o,r),qc(o,r),Hr(o,o.mode),Vc(o),kt(o);let s=new ResizeObserver(()=>kt(
-o));s.observe(o.dom.frame);let a=new IntersectionObserver(i=>yr(o,i[i.length-1].isIntersecting),{rootMargin:jc});return a.observe(o.dom.frame),o.cleanups.push(()=>s.
+-pressed",String(t.pinned.has(e))),i.setAttribute("aria-pressed",String(t.collapsed.has(e)))}}}var Kc=460,jc=150,Xc="800px 0px";function Pr(t,e,n={}){let o=rr(t,e,n),r=$r(o);ar(o,r),ir(o,r),qc(o,r),Hr(o,o.mode),Vc(o),kt(o);let s=new ResizeObserver(()=>kt(
+o));s.observe(o.dom.frame);let a=new IntersectionObserver(i=>yr(o,i[i.length-1].isIntersecting),{rootMargin:Xc});return a.observe(o.dom.frame),o.cleanups.push(()=>s.
 disconnect(),()=>a.disconnect()),we(o),Yc(o,r)}function Hr(t,e){Object.assign(t,on(e)),Co(t.dom.host,t.colors),Ro(t.dom,gr(t)),S(t)}function Vc({dom:t,layout:e,
-options:n}){let o=n.height??Math.min(Kc,Math.max(Xc,e.total+M));t.frame.style.height=`${Math.round(o)+2}px`}function qc(t,e){let{dom:n}=t;T(t,n.zoomIn,"click",()=>e.
+options:n}){let o=n.height??Math.min(Kc,Math.max(jc,e.total+M));t.frame.style.height=`${Math.round(o)+2}px`}function qc(t,e){let{dom:n}=t;T(t,n.zoomIn,"click",()=>e.
 zoom(.5,null)),T(t,n.zoomOut,"click",()=>e.zoom(2,null)),T(t,n.fit,"click",e.fit),Ir(t),T(t,n.next,"click",()=>e.nextMatch(1)),T(t,n.previous,"click",()=>e.nextMatch(
 -1)),T(t,n.frame,"scroll",()=>S(t),{passive:!0})}function Yc(t,e){return{setTheme:n=>Hr(t,n),fit:e.fit,zoomTo:(n,o)=>e.show([n,o]),getView:()=>[...t.view],select(n=null){
 t.selected=n,n!==null&&ft(t,n),S(t)},setRange(n,o=null){t.range=n===null||o===null?null:[n,o],S(t)},setNames(n){t.names=n===null?null:new Set(n),At(t)},raceOf:n=>t.
@@ -382,13 +382,13 @@ return o.push(n-1),{ts:o.map(s=>t[s]),values:o.map(s=>e[s])}}var Vr={light:{rang
 iB"],[2**10,"KiB"],[1,"B"]],gl=[[1e9,"s"],[1e6,"ms"],[1e3,"\xB5s"],[1,"ns"]],Gr={displayModeBar:!1,responsive:!1,doubleClick:!1,showTips:!1};function mn(t){return Math.
 max(56,Math.round(Math.min(188,Math.max(132,t*.2),t*.35))-1)}function qr(t,e,{Plotly:n,theme:o,view:r,onRange:s}){let a=h("div",{class:"cl-plot"});t.replaceChildren(
 a);let i=e.map(wl),c=Kr(r[1]-r[0],gl),l=Kr(Math.max(...i.map(g=>g.value),1),ml),f={root:a,series:e,peaks:i,time:c,bytes:l,theme:o,range:null,view:r,width:0},u=n.
-newPlot(a,Xr(f),jr(f),Gr).then(g=>{g.on("plotly_selected",m=>{m?.range&&s(bl(m.range.x,c[0]))}),g.on("plotly_deselect",()=>s(null)),g.on("plotly_doubleclick",()=>s(
-null))}),d=async()=>{await u,a.isConnected&&await n.react(a,Xr(f),jr(f),Gr)},p=g=>(Object.assign(f,g),d());return{ready:u,setRange:g=>p({range:g}),setView:g=>p(
+newPlot(a,jr(f),Xr(f),Gr).then(g=>{g.on("plotly_selected",m=>{m?.range&&s(bl(m.range.x,c[0]))}),g.on("plotly_deselect",()=>s(null)),g.on("plotly_doubleclick",()=>s(
+null))}),d=async()=>{await u,a.isConnected&&await n.react(a,jr(f),Xr(f),Gr)},p=g=>(Object.assign(f,g),d());return{ready:u,setRange:g=>p({range:g}),setView:g=>p(
 {view:g}),setTheme:g=>p({theme:g}),async resize(){await d(),a.isConnected&&a.clientWidth&&n.Plots.resize(a)},destroy:()=>u.then(()=>n.purge(a))}}function wl({ts:t,
 values:e}){let n=0;for(let o=1;o<e.length;o++)e[o]>e[n]&&(n=o);return{ts:t[n],value:e[n]}}function Kr(t,e){return e.find(([n])=>t>=n)??e[e.length-1]}function bl(t,e){
-let[n,o]=t.map(r=>r*e);return n===o?null:[Math.min(n,o),Math.max(n,o)]}function Xr({series:t,view:e,theme:n,time:o,bytes:r}){return t.map(s=>{let a=Wr(s,e),i=Tt(
+let[n,o]=t.map(r=>r*e);return n===o?null:[Math.min(n,o),Math.max(n,o)]}function jr({series:t,view:e,theme:n,time:o,bytes:r}){return t.map(s=>{let a=Wr(s,e),i=Tt(
 s.label,n);return{type:"scatter",mode:"lines",name:s.label,x:a.ts.map(c=>c/o[0]),y:a.values.map(c=>c/r[0]),line:{shape:"hv",width:1.5,color:i},fill:t.length===1?
-"tozeroy":"none",fillcolor:`rgba(${xt(i).join(",")},${Vr[n].fill})`,text:a.values.map((c,l)=>`${v(c)} at ${x(a.ts[l])}`),hoverinfo:"text+name"}})}function jr(t){
+"tozeroy":"none",fillcolor:`rgba(${xt(i).join(",")},${Vr[n].fill})`,text:a.values.map((c,l)=>`${v(c)} at ${x(a.ts[l])}`),hoverinfo:"text+name"}})}function Xr(t){
 let{range:e,view:n,time:o,bytes:r}=t;t.width=t.root.clientWidth||t.width;let{text:s,grid:a,range:i}=Vr[t.theme],c={gridcolor:a,zerolinecolor:a,linecolor:a,tickcolor:a,
 fixedrange:!0,separatethousands:!0};return{height:200,margin:{l:mn(t.width),r:1,t:22,b:34},paper_bgcolor:"rgba(0,0,0,0)",plot_bgcolor:"rgba(0,0,0,0)",font:{color:s,
 size:11,family:"inherit"},dragmode:"select",selectdirection:"h",showlegend:t.series.length>1,legend:{orientation:"h",x:0,y:1.18},hovermode:"closest",newselection:{
@@ -459,16 +459,16 @@ t.boxes=fs(o,r,t.width),us(e,t.boxes,{graph:o,root:r,focus:s,query:a,theme:i,wid
 query:e},n){let o=n.parent.length,[r,s]=[new Uint8Array(o),new Uint8Array(o)],[a,i]=[0,0];for(let c=1;c<o;c++){let l=n.parent[c];r[c]=t.textOf(c).toLowerCase().
 includes(e)?1:0,s[c]=s[l]||r[l]?1:0,!(!r[c]||s[c])&&(a+=n.weight[c],i+=n.num[c])}return i?ds(t,n,a,i):"nothing fits"}function ds(t,e,n,o){let r=e.weight[0]?100*
 n/e.weight[0]:0;return t.amountOf(n,o).replace("%",R(r))}function Kl(t){let{canvas:e,tip:n,input:o}=t;t.reset.addEventListener("click",()=>Kt(t,0)),o.addEventListener(
-"input",()=>yn(t,o.value)),e.addEventListener("click",r=>{let s=hs(t,r);s&&Kt(t,s.node)}),e.addEventListener("pointermove",r=>Xl(t,r)),e.addEventListener("point\
+"input",()=>yn(t,o.value)),e.addEventListener("click",r=>{let s=hs(t,r);s&&Kt(t,s.node)}),e.addEventListener("pointermove",r=>jl(t,r)),e.addEventListener("point\
 erleave",()=>{n.hidden=!0}),e.addEventListener("keydown",r=>{!t.graph||r.altKey||r.ctrlKey||r.metaKey||Vl(t,t.graph,r.key)&&(r.preventDefault(),r.stopPropagation())})}
 function hs({canvas:t,boxes:e},n){let o=t.getBoundingClientRect(),[r,s]=[n.clientX-o.left,Math.floor((n.clientY-o.top)/nt)];return e.find(a=>a.row===s&&a.x<=r&&
-r<a.x+Math.max(a.width,1))}function Xl(t,e){let{tip:n,graph:o,stage:r}=t,s=hs(t,e);if(n.hidden=!s,!s||!o)return;n.replaceChildren(...ps(t,o,s.node).map(i=>h("di\
+r<a.x+Math.max(a.width,1))}function jl(t,e){let{tip:n,graph:o,stage:r}=t,s=hs(t,e);if(n.hidden=!s,!s||!o)return;n.replaceChildren(...ps(t,o,s.node).map(i=>h("di\
 v",{},i)));let a=r.getBoundingClientRect();n.style.left=`${Math.max(Math.min(e.clientX-a.left+12,t.width-n.offsetWidth-4),0)}px`,n.style.top=`${e.clientY-a.top+
 16}px`}function ps({options:t},e,n){let o=[t.textOf(n),ds(t,e,e.weight[n],e.num[n])];if(e.before){let r=e.weight[n]-e.before[n];o.push(`${r<0?"\u2212":"+"}${t.format(
-Math.abs(r))} against the other run`)}return[...o,...t.notesOf?.(n)??[]].filter(Boolean)}function jl({boxes:t,focus:e},{parent:n},o){let r=t.find(({node:c})=>c===
+Math.abs(r))} against the other run`)}return[...o,...t.notesOf?.(n)??[]].filter(Boolean)}function Xl({boxes:t,focus:e},{parent:n},o){let r=t.find(({node:c})=>c===
 e)??t[0],s=t.filter(c=>c.row===r.row).sort((c,l)=>c.x-l.x),a=c=>s[Math.min(Math.max(s.indexOf(r)+c,0),s.length-1)].node;if(o==="ArrowUp")return Math.max(n[r.node],
 0);if(o==="ArrowLeft")return a(-1);if(o==="ArrowRight")return a(1);if(o!=="ArrowDown")return null;let i=t.filter(({node:c})=>n[c]===r.node).sort((c,l)=>l.width-
-c.width);return i.length?i[0].node:r.node}function Vl(t,e,n){let o=jl(t,e,n);if(o!==null)t.focus=t.focus<0?t.boxes[0].node:o,t.spoken.textContent=ps(t,e,t.focus).
+c.width);return i.length?i[0].node:r.node}function Vl(t,e,n){let o=Xl(t,e,n);if(o!==null)t.focus=t.focus<0?t.boxes[0].node:o,t.spoken.textContent=ps(t,e,t.focus).
 join(", "),St(t);else if((n==="Enter"||n===" ")&&t.focus>=0)Kt(t,t.focus);else if(n==="Escape"&&t.root)Kt(t,0);else return!1;return!0}var ql=new Set(["kernel","gpu_memcpy","gpu_memset"]);function ms(t){let e=o=>t.header.details.some(r=>r.name===o);return[["tree","call tree",!0],["python","Pyth\
 on",t.header.cats.includes("python_function")],["stack","call stacks",e("stack")],["module","modules",e("module")]].flatMap(([o,r,s])=>s?[[o,r]]:[])}function gs(t,e){
 let n=Yl(t),{n:o,header:r}=t,s=r.lanes.map(({kind:w})=>w==="device"),a=e==="stack"||e==="module"?Zl(n,t,e):null,i=r.cats.map(w=>w==="python_function"),c=r.cats.
@@ -513,7 +513,7 @@ l"]),hf=new Set(["svg","title","rect","path","text"]),pf=new Set(["class","colsp
 "width","height","preserveAspectRatio","x","y","rx","d","fill","fill-opacity","stroke","stroke-width","stroke-opacity","stroke-dasharray","opacity","data-event",
 "data-depth","data-label","data-wide","font-family","font-size","font-weight","text-anchor"]);function mf(t){return typeof t=="string"?document.createTextNode(t):
 U(t)}function U([t,e,...n]){let o=hf.has(t);if(!o&&!df.has(t))throw new Error(`cudalens markup: the element ${t} is not known here`);let r=o?document.createElementNS(
-je,t):document.createElement(t);for(let[s,a]of Object.entries(e))pf.has(s)&&r.setAttribute(s,a);return t==="h4"&&r.setAttribute("aria-level","3"),r.append(...n.
+Xe,t):document.createElement(t);for(let[s,a]of Object.entries(e))pf.has(s)&&r.setAttribute(s,a);return t==="h4"&&r.setAttribute("aria-level","3"),r.append(...n.
 map(mf)),r}var Ae="details.cg-fold",vs="details.cg-row";function Ms(t,e){let n={model:e,host:t,traced:null,paths:[]};t.replaceChildren(...e.body.map(U));let[o]=_(t,".cg-fr\
 ame",HTMLElement);return o&&(o.querySelectorAll(".cg-stop, .cg-fold").length>1&&o.before(gf(o)),o.addEventListener("keydown",r=>bf(r,o))),yf(n),{trace:r=>As(n,r),
 setTheme(){},destroy:()=>t.replaceChildren()}}function gf(t){let e=(r,s)=>{for(let a of _(t,r,HTMLDetailsElement))a.open=s},n=(r,s)=>h("button",{type:"button",class:"\
@@ -575,21 +575,21 @@ view,s=o+(r-o)*n;Ee(t,[s-(s-o)*e,s+(r-s)*e])}function Lf(t,e,n,o){let{tip:r}=t,s
 width:s,shown:a}=t,i=c=>{let l=$t(t,Ot(t,o)+c*(r[1]-r[0])/s);return l===o?o+Math.sign(c):l};return e==="ArrowRight"?i(1):e==="ArrowLeft"?i(-1):e==="PageDown"?i(
 s/10):e==="PageUp"?i(-s/10):e==="Home"?-1:e==="End"?n.numRows-1:e.toLowerCase()==="p"&&a?a.peak.row:null}function If(t,e){let{row:n,since:o,view:r}=t,s=Rf(t,e.key);
 if(s!==null)Oe(t,s,e.shiftKey?o??Math.min(n,s):null);else if(e.key==="+"||e.key==="=")Tn(t,1/1.6,(Ot(t,n)-r[0])/(r[1]-r[0]));else if(e.key==="-")Tn(t,1.6,.5);else if(e.
-key==="0")Ee(t,_t(t));else if(e.key==="Escape"&&o!==null)Oe(t,n,null);else return!1;return!0}var On=2147483647;async function jt(t,e,n){let o=await Promise.all(n.map(r=>F(t,`${e}.${r}`)));return Object.fromEntries(n.map((r,s)=>[r,o[s]]))}function Xt(t){
+key==="0")Ee(t,_t(t));else if(e.key==="Escape"&&o!==null)Oe(t,n,null);else return!1;return!0}var On=2147483647;async function Xt(t,e,n){let o=await Promise.all(n.map(r=>F(t,`${e}.${r}`)));return Object.fromEntries(n.map((r,s)=>[r,o[s]]))}function jt(t){
 let e=new Float64Array(t.length),n=0;for(let o=0;o<t.length;o++)n+=t[o],e[o]=n;return e}var Nf=["addr","device","pool","units","is_asked","spare","alloc","relea\
-sed","done","stack","category","block","facts"];async function Pf(t,e){let[n,o]=await Promise.all([jt(t,"allocation",Nf),F(t,"addr.steps")]),r=Xt(o),s=n.addr.length,
-a=Float64Array.from(n.units,f=>f*e.unit),i=Int32Array.from(Xt(n.alloc),f=>f-1),c=i.map((f,u)=>n.released[u]?f+n.released[u]-1:On),l=i.map((f,u)=>n.done[u]?(n.released[u]?
+sed","done","stack","category","block","facts"];async function Pf(t,e){let[n,o]=await Promise.all([Xt(t,"allocation",Nf),F(t,"addr.steps")]),r=jt(o),s=n.addr.length,
+a=Float64Array.from(n.units,f=>f*e.unit),i=Int32Array.from(jt(n.alloc),f=>f-1),c=i.map((f,u)=>n.released[u]?f+n.released[u]-1:On),l=i.map((f,u)=>n.done[u]?(n.released[u]?
 c[u]:f)+n.done[u]-1:On);return{n:s,addr:Float64Array.from(n.addr,f=>r[f]),bytes:a,requested:a.map((f,u)=>n.is_asked[u]?f-n.spare[u]:Number.NaN),device:n.device,
-pool:n.pool,category:n.category,facts:n.facts,alloc:i,released:c,done:l,stack:Int32Array.from(n.stack,f=>f-1),block:Int32Array.from(Xt(n.block),f=>f-1),byAddress:Hf(
+pool:n.pool,category:n.category,facts:n.facts,alloc:i,released:c,done:l,stack:Int32Array.from(n.stack,f=>f-1),block:Int32Array.from(jt(n.block),f=>f-1),byAddress:Hf(
 n.addr,r.length)}}function Hf(t,e){let n=new Uint32Array(e+1);for(let r=0;r<t.length;r++)n[t[r]+1]++;for(let r=0;r<e;r++)n[r+1]+=n[r];let o=new Int32Array(t.length);
 for(let r=0;r<t.length;r++)o[n[t[r]]++]=r;return o}var Ff=["addr","device","pool","units","added","removed","kind","grows"];async function zf(t,e){let{addr:n,units:o,
-added:r,removed:s,device:a,pool:i,kind:c,grows:l}=await jt(t,"piece",Ff);return{n:n.length,addr:Xt(n),bytes:Float64Array.from(o,f=>f*e.piece_unit),added:Int32Array.
-from(r,f=>f-1),removed:Int32Array.from(s,f=>f?f-2:On),device:a,pool:i,kind:c,grows:l}}async function Df(t){let[e,n,o,r]=await Promise.all([jt(t,"frame",["file",
-"line","function"]),jt(t,"stack",["sizes","frames"]),Q(t,"files"),Q(t,"functions")]),s=Xt(n.sizes);return{n:n.sizes.length,numFrames:e.line.length,frameAt:a=>({
+added:r,removed:s,device:a,pool:i,kind:c,grows:l}=await Xt(t,"piece",Ff);return{n:n.length,addr:jt(n),bytes:Float64Array.from(o,f=>f*e.piece_unit),added:Int32Array.
+from(r,f=>f-1),removed:Int32Array.from(s,f=>f?f-2:On),device:a,pool:i,kind:c,grows:l}}async function Df(t){let[e,n,o,r]=await Promise.all([Xt(t,"frame",["file",
+"line","function"]),Xt(t,"stack",["sizes","frames"]),Q(t,"files"),Q(t,"functions")]),s=jt(n.sizes);return{n:n.sizes.length,numFrames:e.line.length,frameAt:a=>({
 file:o[e.file[a]],line:e.line[a]-1,name:r[e.function[a]]}),idsOf:a=>n.frames.subarray(s[a]-n.sizes[a],s[a])}}async function Uf(t,e){let n=await F(t,"clock.steps");
 if(!e.has_times)return null;let o=new Float64Array(e.num_rows);for(let r=1;r<o.length;r++)o[r]=o[r-1]+n[r-1]*e.time_unit;return o}function $e({file:t,line:e,name:n}){
 let o=t?`${t.split(/[\\/]/).at(-1)}${e>=0?`:${e}`:""}`:"";return[n||"?",o].filter(Boolean).join(" ")}async function Ls(t){let e=await ee(t),{header:n}=e,[o,r,s,
-a,i,c]=await Promise.all([Pf(e,n),zf(e,n),Df(e),jt(e,"rest",["allocated","active"]),Uf(e,n),Q(e,"facts")]);return{header:n,numRows:n.num_rows,allocations:o,pieces:r,
+a,i,c]=await Promise.all([Pf(e,n),zf(e,n),Df(e),Xt(e,"rest",["allocated","active"]),Uf(e,n),Q(e,"facts")]);return{header:n,numRows:n.num_rows,allocations:o,pieces:r,
 stacks:s,facts:c.map(l=>l?JSON.parse(l):{}),clock:i,rest:a}}var Bf=[["category","category"],["stack","call stack"],["pool","pool and stream"],["names","variable"],["cell","cell"]];function Lt({stream:t,pool:e,graphs:n}){
 let[o,r]=e,a=!o&&!r?"default pool":`private pool (${o??"?"}, ${r??"?"})`,i=n.length?` of ${n.join(", ")}`:"";return`${a}${i}, stream ${t??"not recorded"}`}function $n({
 stacks:t},e){if(e<0)return"stack not recorded";let n=[...t.idsOf(e)].map(t.frameAt),o=n.find(Wf)??n.find(({file:r})=>r.endsWith(".py"))??n[0];return o?$e(o):"st\
@@ -600,9 +600,9 @@ return n==="names"?Rt(t,e)[0]??"":n==="cell"?Ce(t,e).cell??"":t.allocations[n][e
 e)||"no variable that is known";if(n==="cell")return String(e)||"not recorded";let s=Number(e);return n==="stack"?$n(t,s):n==="pool"?Lt(r[s]):s?o[s-1]:"unknown"}
 function Vt(t,e,n){let o=new Map;for(let r of e){let s=_n(t,r,n),a=o.get(s)??{key:s,label:Gf(t,s,n),bytes:0,num:0};a.bytes+=t.allocations.bytes[r],a.num+=1,o.set(
 s,a)}return[...o.values()].sort((r,s)=>s.bytes-r.bytes)}var Rs=25;function Is(t,e,n,o){let r=Vt(e,n,o.by),s=Ns(r),i=[_e(e).find(([u])=>u===o.by)?.[1]??o.by,"held","share","blocks"].map(u=>h("th",{scope:"col"},u)),c=r.
-slice(0,Rs).map(u=>Xf(e,u,s,o)),l=h("table",{class:"mm-table"},h("thead",{},h("tr",{},...i)),h("tbody",{},...c)),f=Kf(r);t.replaceChildren(l,...f?[h("p",{class:"\
+slice(0,Rs).map(u=>jf(e,u,s,o)),l=h("table",{class:"mm-table"},h("thead",{},h("tr",{},...i)),h("tbody",{},...c)),f=Kf(r);t.replaceChildren(l,...f?[h("p",{class:"\
 cl-hint"},f)]:[])}function Ns(t){return t.reduce((e,{bytes:n})=>e+n,0)}function Kf(t){if(!t.length)return"Nothing was in use.";let e=t.slice(Rs);return e.length?
-`and ${O(e.length)} more with ${v(Ns(e))}`:""}function Xf(t,{key:e,label:n,bytes:o,num:r},s,{by:a,picked:i,onPick:c}){let l=i===e,f=s?100*o/s:0,u=h("span",{class:"\
+`and ${O(e.length)} more with ${v(Ns(e))}`:""}function jf(t,{key:e,label:n,bytes:o,num:r},s,{by:a,picked:i,onPick:c}){let l=i===e,f=s?100*o/s:0,u=h("span",{class:"\
 mm-fill"});u.style.width=`${f}%`;let d=a==="stack"?Number(e):-1,p=h("tr",{tabindex:0,"data-picked":l,"aria-pressed":String(l),role:"button",title:d>=0?Cn(t,d).join(
 `
 `):null},h("td",{class:"mm-name"},u,h("span",{},n)),h("td",{},v(o)),h("td",{},R(f)),h("td",{},O(r))),g=()=>c(l?null:e);return p.addEventListener("click",g),p.addEventListener(
@@ -610,12 +610,12 @@ mm-fill"});u.style.width=`${f}%`;let d=a==="stack"?Number(e):-1,p=h("tr",{tabind
 n);return`${o}${r>=0?`:${r}`:""} ${s||"?"}`.trim()})}function Ps(t,e,{strip:n,allocation:o,bytes:r}){let{allocations:s,header:a}=t,i=e.strips[n],c=Lt(a.pools[i.pool]);if(o<0)return[`free, ${v(r)}`,i.used?"a gap be\
 tween blocks":"an empty segment",c];let l=Rt(t,o).slice(0,3).join(", "),f=s.released[o]<=e.row;return[[l,v(s.bytes[o]),Hs(t,o)].filter(Boolean).join(" \xB7 "),f?
 "freed, waits for a stream":"",$n(t,s.stack[o]),c].filter(Boolean)}function Hs({allocations:t,header:e},n){let o=t.category[n];return o?e.categories[o-1]:null}function Fs(t,e,n,o){
-if(t.hidden=!o,!o)return;let r=o.allocation<0,a=(r?jf(e,n,o):Vf(e,n,o)).filter(([,l])=>l!=null&&l!=="").flatMap(([l,f])=>[h("dt",{},l),h("dd",{},String(f))]),i=r?
+if(t.hidden=!o,!o)return;let r=o.allocation<0,a=(r?Xf(e,n,o):Vf(e,n,o)).filter(([,l])=>l!=null&&l!=="").flatMap(([l,f])=>[h("dt",{},l),h("dd",{},String(f))]),i=r?
 -1:e.allocations.stack[o.allocation],c=i>=0?Cn(e,i):[];t.replaceChildren(h("h4",{"aria-level":3},r?"Free memory":"Block"),h("dl",{class:"cl-facts"},...a),...c.length?
 [h("h4",{"aria-level":3},"Allocated by"),h("pre",{class:"mm-stack"},c.join(`
 `))]:[])}function Rn({header:t},e){return`0x${(BigInt(t.base)+BigInt(Math.round(e))).toString(16)}`}function Ln(t){return`${v(t)} (${O(t)} bytes)`}function zs(t,e,n){
 let o=e.strips[n.strip],r=`${v(o.bytes)} at ${Rn(t,o.addr)}`;return[["pool",Lt(t.header.pools[o.pool])],["segment",`${r}${o.grows?", expandable":""}`],["segment\
- in use",R(100*o.used/o.bytes)]]}function jf(t,e,n){return[["size",Ln(n.bytes)],["address",Rn(t,n.from)],...zs(t,e,n)]}function Vf(t,e,n){let{allocation:o}=n,{bytes:r,
+ in use",R(100*o.used/o.bytes)]]}function Xf(t,e,n){return[["size",Ln(n.bytes)],["address",Rn(t,n.from)],...zs(t,e,n)]}function Vf(t,e,n){let{allocation:o}=n,{bytes:r,
 requested:s,released:a,addr:i}=t.allocations,{cell:c,num_tensors:l,graph:f,user_metadata:u}=Ce(t,o),d=s[o];return[["held by",Rt(t,o).join(", ")],["size",Ln(r[o])],
 ["asked for",Number.isNaN(d)?null:Ln(d)],["state",a[o]<=e.row?"freed, waits for a stream":"in use"],["category",Hs(t,o)??"unknown"],...qf(t,e,o),["cell",c],["li\
 ve tensors",l],["graphs",f],["metadata",u],["address",Rn(t,i[o])],...zs(t,e,n)]}function qf(t,e,n){let{allocations:o,clock:r,numRows:s}=t,[a,i]=[o.alloc[n],o.done[n]];
@@ -628,7 +628,7 @@ t.reduce((o,r)=>o+r,0);for(let o=0;o<t.length;o++)n+=t[o],t[o]=n;return t}functi
 let i=s*t.numFrames+r[a],c=n.get(i);c===void 0&&(c=e.parent.length,n.set(i,c),e.parent.push(s),e.frame.push(r[a]),e.depth.push(e.depth[s]+1)),s=c}e.leaf[o]=s}return e}
 function Ws(t,e,n){let o=t.parent.length,[r,s]=[new Float64Array(o),new Float64Array(o)];for(let a of n){let i=e.stack[a]<0?0:t.leaf[e.stack[a]];r[i]+=e.bytes[a],
 s[i]+=1}for(let a=o-1;a>0;a--)r[t.parent[a]]+=r[a],s[t.parent[a]]+=s[a];return{bytes:r,num:s}}function Gs(t){let e=t.parent.map(()=>[]);for(let n=1;n<t.parent.length;n++)
-e[t.parent[n]].push(n);return e}function Xs(t,e,n){let o=e.stacks.n?Bs(e.stacks):null,r=o?o.parent.length:-1,s=o?{...o,parent:[...o.parent,0],depth:[...o.depth,1]}:null,a=s?Gs(s):[],i=l=>l&&o&&
+e[t.parent[n]].push(n);return e}function js(t,e,n){let o=e.stacks.n?Bs(e.stacks):null,r=o?o.parent.length:-1,s=o?{...o,parent:[...o.parent,0],depth:[...o.depth,1]}:null,a=s?Gs(s):[],i=l=>l&&o&&
 l!==r?e.stacks.frameAt(o.frame[l]):null,c=ke(t,{theme:n.theme,label:"Bytes by call stack",placeholder:"Search functions and files",searchLabel:"Search call stac\
 ks",textOf(l){let f=i(l);return f?$e(f):l?"no call stack":"all"},amountOf:(l,f)=>`${v(l)} (%) in ${$(f,"block")}`,format:v,notesOf:l=>[i(l)?.file??""],onZoom(l){
 !l||!o?n.onZoom(null):n.onZoom(l===r?f=>f<0:Zf(o,l))}});return{...c,get root(){return c.root},get graph(){return c.graph},show(l){if(!o||!s)return;let{bytes:f,num:u}=Ws(
@@ -637,7 +637,7 @@ t[s],0),o=new Float64Array(t.length+1);return o.set(t),o[t.length]=t[0]-n,o}func
 1}function Jf({parent:t},e,n){for(let o=e;o>=0;o=t[o])if(o===n)return!0;return!1}var Qf=[{key:"requested",label:"asked for",meaning:"what programs asked for, of blocks in use",bytesOf:t=>t.active-t.internal},{key:"internal",label:"rounding",
 meaning:"blocks in use that are larger than what was asked for",bytesOf:t=>t.internal},{key:"external",label:"gaps",meaning:"free memory in segments that hold s\
 omething: it fits only what is small enough",bytesOf:t=>t.external},{key:"empty",label:"cached",meaning:"segments in which nothing is in use; torch.cuda.empty_c\
-ache() returns them",bytesOf:t=>t.empty}];function js(t,{sums:e}){let n=Qf.map(s=>({...s,bytes:s.bytesOf(e)})),o=n.filter(({bytes:s})=>s>0).map(tu),r=n.map(({key:s,
+ache() returns them",bytesOf:t=>t.empty}];function Xs(t,{sums:e}){let n=Qf.map(s=>({...s,bytes:s.bytesOf(e)})),o=n.filter(({bytes:s})=>s>0).map(tu),r=n.map(({key:s,
 label:a,meaning:i,bytes:c})=>h("span",{class:"mm-key",title:i},h("i",{class:`mm-is-${s}`}),`${a} ${v(c)} (${R(Vs(e,c))})`));t.replaceChildren(h("p",{},eu(e)),h(
 "div",{class:"mm-bar",role:"img","aria-label":"Reserved memory by use"},...o),h("p",{class:"mm-legend"},...r))}function tu({key:t,label:e,bytes:n}){let o=h("spa\
 n",{class:`mm-part mm-is-${t}`,title:`${e}: ${v(n)}`});return o.style.flexGrow=String(n),o}function Vs({reserved:t},e){return t?100*e/t:0}function eu(t){if(!t.reserved)
@@ -735,7 +735,7 @@ min(ua-4,n.length*26+t.numLines*ot)}function Ie(t){if(!t.picture)return[];let{mo
 {coloring:o,codes:Uint16Array.from(e.allocations,o.of),isDim:n&&Uint8Array.from(e.allocations,r=>n(r)?1:0)},Kn(t),o.legend}function Kn(t){t.pending||(t.pending=
 requestAnimationFrame(()=>{t.pending=0;let{picture:e,colors:n}=t;e&&n?.codes.length===e.moment.allocations.length&&Gu(t,e,n)}))}function Gu(t,{moment:e,layout:n},o){
 let{data:r,theme:s,height:a,ratio:i}=t,c=performance.now(),l=getComputedStyle(t.canvas),[f,u,d]=[l.color,l.fontFamily,t.scroller.scrollTop];ra(P(t.canvas),{data:r,
-moment:e,layout:n,...o,theme:s,top:d,height:a,ratio:i,ink:f,font:u}),Xn(t),t.script.push(performance.now()-c),t.script.length>2e3&&t.script.splice(0,1e3)}function Xn(t){
+moment:e,layout:n,...o,theme:s,top:d,height:a,ratio:i,ink:f,font:u}),jn(t),t.script.push(performance.now()-c),t.script.length>2e3&&t.script.splice(0,1e3)}function jn(t){
 let{picture:e,hover:n,chosen:o}=t,r=P(t.over);r.setTransform(t.ratio,0,0,t.ratio,0,0),r.clearRect(0,0,t.width,t.height),e&&(r.strokeStyle=getComputedStyle(t.canvas).
 color,n&&la(t,e,r,n,1.5),o&&la(t,e,r,o,2.5))}function la({scroller:t,height:e},{moment:n,layout:o},r,s,a){if(s.strip>=n.strips.length)return;let i=t.scrollTop;r.
 lineWidth=a;for(let c of ht(n,o,s))c.y+ot<i||c.y>i+e||r.strokeRect(c.x-.5,c.y-i-.5,Math.max(c.width,2)+1,c.height+1)}function Ne(t,e,n){if(!t.picture)return;let{
@@ -747,23 +747,23 @@ e.addEventListener("pointermove",s=>{let a=o(s);t.picture&&fa(t,Pe(t,a),a)}),e.a
 ck",s=>{t.picture&&Wn(t,Pe(t,o(s)),!1)}),e.addEventListener("keydown",s=>sa(t,s,{choose:(a,i)=>Wn(t,a,i),zoom:a=>Ne(t,a,null)}))}function fa(t,e,n){let{tip:o}=t,
 r=e!==null&&e.strip===t.hover?.strip&&e.from===t.hover.from;if(t.hover=e,o.hidden=!e,e){r||o.replaceChildren(...t.options.describe(e).map(i=>h("div",{},i)));let s=Math.
 min(n.x+14,t.width-o.offsetWidth-4),a=n.y+18+o.offsetHeight<t.height;o.style.left=`${Math.max(s,0)}px`,o.style.top=`${a?n.y+18:Math.max(n.y-o.offsetHeight-8,0)}\
-px`}r||Xn(t)}function Wn(t,e,n){let{picture:o,scroller:r,height:s,options:a}=t;if(t.chosen=e,e&&o&&n){let[i]=ht(o.moment,o.layout,e),c=r.scrollTop;i&&(i.y<c||i.
-y+ot>c+s)&&(r.scrollTop=i.y-s/2)}o&&Xn(t),t.spoken.textContent=e?a.describe(e).join(", "):"",a.onChoose(e)}var Xu=80;async function ha(t,e,{theme:n}){let o=ju(await Ls(e),n),{data:r,parts:s,curve:a,pool:i,flame:c}=o;return t.replaceChildren(...s.all),jn(o,o.device),o.
+px`}r||jn(t)}function Wn(t,e,n){let{picture:o,scroller:r,height:s,options:a}=t;if(t.chosen=e,e&&o&&n){let[i]=ht(o.moment,o.layout,e),c=r.scrollTop;i&&(i.y<c||i.
+y+ot>c+s)&&(r.scrollTop=i.y-s/2)}o&&jn(t),t.spoken.textContent=e?a.describe(e).join(", "):"",a.onChoose(e)}var ju=80;async function ha(t,e,{theme:n}){let o=Xu(await Ls(e),n),{data:r,parts:s,curve:a,pool:i,flame:c}=o;return t.replaceChildren(...s.all),Xn(o,o.device),o.
 peak&&pt(o,o.peak.row,null),cancelAnimationFrame(o.pending),pa(o),{data:r,get moment(){return o.moment},get chosen(){return o.chosen},get since(){return o.since},
-pool:i,curve:a,flame:c,showMoment:(l,f=null)=>pt(o,l,f),showStretch:(l,f)=>Yu(o,l,f),showDevice:l=>jn(o,l),setColor:l=>ma(o,l),setTheme(l){a.setTheme(l),qn(o,i.
+pool:i,curve:a,flame:c,showMoment:(l,f=null)=>pt(o,l,f),showStretch:(l,f)=>Yu(o,l,f),showDevice:l=>Xn(o,l),setColor:l=>ma(o,l),setTheme(l){a.setTheme(l),qn(o,i.
 setTheme(l)),c.setTheme(l)},resize(){for(let l of[a,i,c])l.resize()},destroy(){cancelAnimationFrame(o.pending),clearTimeout(o.settling);for(let l of[a,i,c])l.destroy();
-t.replaceChildren()}}}function ju(t,e){let n=qu(t),o=Vu(t),r=Nn(t,o,t.numRows-1),s={data:t,device:o,row:t.numRows-1,since:null,moment:r,counted:r.allocations,peak:null,
-by:n,picked:null,color:n,chosen:null,isInNode:null,isSettled:!1,pending:0,settling:void 0},a=ta(s,{onDevice:c=>jn(i,c),onAxis:c=>i.curve.setAxis(c),onPeak:()=>i.
+t.replaceChildren()}}}function Xu(t,e){let n=qu(t),o=Vu(t),r=Nn(t,o,t.numRows-1),s={data:t,device:o,row:t.numRows-1,since:null,moment:r,counted:r.allocations,peak:null,
+by:n,picked:null,color:n,chosen:null,isInNode:null,isSettled:!1,pending:0,settling:void 0},a=ta(s,{onDevice:c=>Xn(i,c),onAxis:c=>i.curve.setAxis(c),onPeak:()=>i.
 peak&&pt(i,i.peak.row,null),onEnd:()=>pt(i,t.numRows-1,null),onZoom:c=>i.pool.zoomBy(c),onFit:()=>i.pool.fit(),onColor:c=>ma(i,c),onGrouping:c=>od(i,c)}),i=Object.
-assign(s,{parts:a,curve:Cs(a.curve,t,{theme:e,onMoment:(c,l)=>pt(i,c,l)}),pool:da(a.map,t,{theme:e,color:n,describe:c=>Ps(t,i.moment,c),onChoose:c=>rd(i,c)}),flame:Xs(
+assign(s,{parts:a,curve:Cs(a.curve,t,{theme:e,onMoment:(c,l)=>pt(i,c,l)}),pool:da(a.map,t,{theme:e,color:n,describe:c=>Ps(t,i.moment,c),onChoose:c=>rd(i,c)}),flame:js(
 a.flame,t,{theme:e,onZoom(c){i.isInNode=c,He(i)}})});return i}function Vu({header:t}){let{devices:e}=t;return e.reduce((n,o,r)=>o.reserved_bytes>e[n].reserved_bytes?
-r:n,0)}function qu({allocations:t,stacks:e}){return t.category.some(n=>n>0)||!e.n?"category":"stack"}function jn(t,e){let{data:n}=t;if(t.device=e,t.parts.devices.
+r:n,0)}function qu({allocations:t,stacks:e}){return t.category.some(n=>n>0)||!e.n?"category":"stack"}function Xn(t,e){let{data:n}=t;if(t.device=e,t.parts.devices.
 mark(String(e)),t.picked=null,n.numRows){let o=Ds(n,e),r=Us(o.allocated);t.peak={row:r,bytes:o.allocated[r+1]};let{index:s}=n.header.devices[e],a=n.header.marks.
 filter(i=>i.device===null||i.device===s);t.curve.show(o,t.peak,a)}pt(t,t.row,t.since)}function pt(t,e,n){t.row=e,t.since=n,t.data.numRows&&t.curve.setMoment(e,n),
 cancelAnimationFrame(t.pending),t.pending=requestAnimationFrame(()=>pa(t))}function Yu(t,[e,n],o){let{clock:r,header:s}=t.data;if(!r)return;let a=Number(BigInt(
 o)-BigInt(s.t0)),[i,c]=[Te(r,e+a),Te(r,n+a)];pt(t,c,i===c?null:i)}function pa(t){let{data:e,row:n,since:o,parts:r,chosen:s}=t,{alloc:a}=e.allocations;t.moment=Nn(
-e,t.device,n),t.counted=t.moment.allocations.filter(i=>o===null||a[i]>o),r.moment.replaceChildren(...Qu(t)),js(r.bar,t.moment),qn(t,t.pool.show(t.moment)),He(t),
-clearTimeout(t.settling),t.settling=setTimeout(()=>Zu(t),t.isSettled?Xu:0),s&&t.pool.choose(Ju(t,s.allocation))}function Zu(t){t.isSettled=!0,Vn(t),t.flame.show(
+e,t.device,n),t.counted=t.moment.allocations.filter(i=>o===null||a[i]>o),r.moment.replaceChildren(...Qu(t)),Xs(r.bar,t.moment),qn(t,t.pool.show(t.moment)),He(t),
+clearTimeout(t.settling),t.settling=setTimeout(()=>Zu(t),t.isSettled?ju:0),s&&t.pool.choose(Ju(t,s.allocation))}function Zu(t){t.isSettled=!0,Vn(t),t.flame.show(
 t.counted)}function Ju({data:t,moment:e},n){let{addr:o,bytes:r}=t.allocations,s=n<0?-1:e.allocations.indexOf(n),a=e.strips.findIndex(({first:i,end:c})=>i<=s&&s<
 c);return a<0?null:{strip:a,allocation:n,from:o[n],bytes:r[n]}}function Qu({data:t,row:e,since:n,moment:o,counted:r,peak:s}){let{sums:a}=o,i=ed(t,e,s),c=$(o.allocations.
 length,"block"),l=$(o.strips.length,"segment"),f=`${v(a.allocated)} allocated in ${c}, ${v(a.reserved)} reserved in ${l}`,u=a.pending?`, ${v(a.pending)} freed a\
@@ -928,9 +928,9 @@ s","Modules"],["steps","Steps"]];function Bd({store:t},e,n,o,r){let s=h("div",{c
 a.setAttribute("open","");Sa(s),n.append(s),ro(s,"tbody tr[data-event]",a=>{let i=e.eventOf(Number(a.dataset.event));return i>=0&&t.set({event:i,range:null,names:null},
 o),i>=0})}async function Ka(t,e){let{asset:n,versions:o,sender:r}=t.source,[s,a]=await Promise.all([Jn("datatables.js",o.datatables,n,r),n("datatables.css").then(
 Fe)]);t.isClosed()||(t.panels.table=Fa(t.parts.tableHost,e,{DataTable:s,styleSheet:new TextDecoder().decode(a),theme:t.theme,onNames:i=>t.store.set({names:i},"t\
-able")}))}function Xa({source:t,parts:e,panels:n,theme:o},r){if(!r.metrics.length)return;let s=h("div",{class:"cl-metrics-host"}),a=h("h3",{"aria-level":2},"GPU\
+able")}))}function ja({source:t,parts:e,panels:n,theme:o},r){if(!r.metrics.length)return;let s=h("div",{class:"cl-metrics-host"}),a=h("h3",{"aria-level":2},"GPU\
  readings",h("span",{},t.facts.metrics??""));e.metrics.replaceChildren(a,s),e.metrics.hidden=!1;let i=Va(r,r.metrics);n.metrics=Qr(s,r.metrics,r.header.metrics.
-gauges,{theme:o,view:i})}async function ja(t,e){if(t.isClosed())return;let{parts:n,panels:o,source:r,store:s}=t,a=Wd(e),i=h("h3",{"aria-level":2},"Memory");if(o.
+gauges,{theme:o,view:i})}async function Xa(t,e){if(t.isClosed())return;let{parts:n,panels:o,source:r,store:s}=t,a=Wd(e),i=h("h3",{"aria-level":2},"Memory");if(o.
 memoryMap||!a.length){n.memory.hidden=!0;return}let c=h("div",{class:"cl-plot-host"},h("p",{class:"cl-hint"},"Loading the memory curve\u2026"));n.memory.replaceChildren(
 i,c),await Mo(c,t.cleanups);let l=await Jn("plotly.js",r.versions.plotly,r.asset,r.sender);if(t.isClosed())return;c.replaceChildren();let f=qr(c,a,{Plotly:l,theme:t.
 theme,view:e.n&&o.timeline?.getView()||Va(e,a),onRange:d=>s.set({range:d},"memory")});o.memory=f,await f.ready;let{range:u}=s.get();u&&f.setRange(u)}function Wd(t){
@@ -942,11 +942,11 @@ join("&")}`}function so([t,e]){return`${Math.round(t)}-${Math.round(e)}`.replace
 /^#/,"")),o={},r=qa(n.get("s"));r&&(o.range=r);let s=Number.parseInt(n.get("e")??"",10),a=Number.isInteger(s)?t.eventOf(s):-1;a>=0&&(o.event=a);let c=n.getAll("\
 n").map(l=>t.header.names.indexOf(l)).filter(l=>l>=0);return c.length&&(o.names=new Set(c)),{view:qa(n.get("t")),selection:o,marks:n.getAll("m").slice(0,50).flatMap(
 Gd)}}function Gd(t){let[e,...n]=t.split(":"),[o,r]=Ja(e)??[1,0];return o<=r?[{at:o,dur:r-o,note:n.join(":")}]:[]}function qa(t){let e=Ja(t);return e&&e[0]<e[1]?
-e:null}function Ja(t){let e=/^(n?\d{1,16})-(n?\d{1,16})$/.exec(t??"");if(!e)return null;let[n,o]=[e[1],e[2]].map(r=>Number(r.replace("n","-")));return[n,o]}var Kd=2e3;function Qa(t,e){let{range:n,event:o,names:r}=e;if(o!==null)return Xd(t,e);let s=[];if(n){let c=u=>String(BigInt(t.header.t0)+BigInt(u)),[l,f]=[Math.
+e:null}function Ja(t){let e=/^(n?\d{1,16})-(n?\d{1,16})$/.exec(t??"");if(!e)return null;let[n,o]=[e[1],e[2]].map(r=>Number(r.replace("n","-")));return[n,o]}var Kd=2e3;function Qa(t,e){let{range:n,event:o,names:r}=e;if(o!==null)return jd(t,e);let s=[];if(n){let c=u=>String(BigInt(t.header.t0)+BigInt(u)),[l,f]=[Math.
 floor(n[0]),Math.ceil(n[1])];s.push(`((e.ts < ${c(f)}) & (e.ts + e.dur > ${c(l)}) & (e.dur > 0) | (e.dur == 0) & e.ts.between(${c(Math.ceil(n[0]))}, ${c(Math.floor(
-n[1]))}))`)}r&&s.push(`e.name.isin(${jd([...r].map(c=>t.header.names[c]))})`);let{first_row:a}=t.header,i=a?`trace.events.iloc[${a}:]`:"trace.events";return s.length?
-`${i}[lambda e: ${s.join(" & ")}]`:i}function Xd(t,e){let n=V(t,e),o=[];for(let r=0;r<t.n;r++)if(n?.[r]&&o.push(t.rowOf(r)),o.length>Kd)return null;return`trace\
-.events.iloc[[${o.sort((r,s)=>r-s).join(", ")}]]`}function jd(t){let e=n=>JSON.stringify(n).replace(/[\u007f-\uffff]/g,o=>`\\u${o.charCodeAt(0).toString(16).padStart(
+n[1]))}))`)}r&&s.push(`e.name.isin(${Xd([...r].map(c=>t.header.names[c]))})`);let{first_row:a}=t.header,i=a?`trace.events.iloc[${a}:]`:"trace.events";return s.length?
+`${i}[lambda e: ${s.join(" & ")}]`:i}function jd(t,e){let n=V(t,e),o=[];for(let r=0;r<t.n;r++)if(n?.[r]&&o.push(t.rowOf(r)),o.length>Kd)return null;return`trace\
+.events.iloc[[${o.sort((r,s)=>r-s).join(", ")}]]`}function Xd(t){let e=n=>JSON.stringify(n).replace(/[\u007f-\uffff]/g,o=>`\\u${o.charCodeAt(0).toString(16).padStart(
 4,"0")}`);return`[${t.map(e).join(", ")}]`}function ti(t,{event:e,names:n},o){let r=n??(e===null?null:new Set([t.name[e]]));if(r===null)return null;let s=e===null?null:t.header.lanes[t.lane[e]].kind,a=[];
 for(let l=0;l<t.n;l++){let f=s===null||n!==null||t.header.lanes[t.lane[l]].kind===s;r.has(t.name[l])&&f&&a.push(l)}if(!a.length)return null;a.sort((l,f)=>t.start[l]-
 t.start[f]||l-f);let i=e===null?-1:a.indexOf(e),c=i<0?Vd(t,a):(i+o+a.length)%a.length;return{event:a[c],ordinal:c+1,count:a.length}}function Vd({dur:t},e){return e.
@@ -978,10 +978,10 @@ s))]};return{ready:sh(o).catch(s=>o.isOpen&&ci(o,s)),get data(){return o.data},p
 status.textContent=s},setTheme:s=>ri(o,s),destroy:()=>wh(o)}}async function sh(t){let{source:e}=t,{hasRaces:n,hasGraphs:o,hasProfile:r,memoryFirst:s,memoryAlone:a}=e.
 facts;if(n&&await gt(t,"list of races",()=>Da(t)),o&&await gt(t,"graph tree",()=>Ua(t)),t.isClosed())return;if(s&&await gt(t,"memory map",()=>oo(t)),gh(t),!r||a){
 await lh(t);return}let i=await vo(await e.payload());t.isClosed()||(t.data=i,await ah(t,i))}async function ah(t,e){let{parts:n,source:o,root:r}=t;o.onData?.(),n.
-status.remove(),t.panels.timeline=Pr(n.timeline,e,{theme:t.theme,onSelect:s=>t.store.set(s,"timeline"),onTime:s=>fh(t,[...s])}),ih(t,e),ch(t),Xa(t,e),Ba(t,e),Wa(
+status.remove(),t.panels.timeline=Pr(n.timeline,e,{theme:t.theme,onSelect:s=>t.store.set(s,"timeline"),onTime:s=>fh(t,[...s])}),ih(t,e),ch(t),ja(t,e),Ba(t,e),Wa(
 t),o.facts.memoryMap&&!o.facts.memoryFirst&&await gt(t,"memory map",()=>oo(t)),t.store.subscribe((s,a)=>uh(t,e,s,a)),t.tabs=Ga(t,e),n.table.hidden=!1,n.memory.hidden=
 !1,await ao(),r.dataset.state="painted",o.onPaint?.(),await Promise.all([gt(t,"table",async()=>{await Ka(t,e),G(ai(t,e,t.store.get())),ii(t,t.store.get())}),gt(
-t,"list of details",()=>e.detailsReady)]),gt(t,"memory curve",()=>ja(t,e)),t.isOpen&&o.hash&&ph(t,e,o.hash),t.isOpen&&(r.dataset.state="ready")}function ih({parts:t},{
+t,"list of details",()=>e.detailsReady)]),gt(t,"memory curve",()=>Xa(t,e)),t.isOpen&&o.hash&&ph(t,e,o.hash),t.isOpen&&(r.dataset.state="ready")}function ih({parts:t},{
 n:e,header:n}){if(!n.first_row)return;let[o,r]=[n.num_all,e].map(s=>s.toLocaleString("en"));t.part.textContent=`This page has the last ${r} of ${o} events, from\
  ${x(n.begin)} on: the timeline, the table of operators and kernels, the flame graph, the memory curve and the readings show these. Verdict, findings, lines, mo\
 dules and steps are of the whole run.`,t.part.hidden=!1}function ch(t){let{source:e,panels:n,store:o,parts:r}=t;t.marks=Ur(r.marks,e.facts.marks,{onChange(s){n.
@@ -1005,14 +1005,15 @@ e.status.remove(),e.message.hidden=!1,e.message.append(h("p",{},`${s}: ${r insta
 r)}function wh(t){t.isOpen=!1,clearTimeout(t.following);for(let e of Object.values(t.panels))e.destroy();for(let e of t.cleanups.splice(0))e();t.root.replaceChildren()}function io(t){return t?_(document,`[data-cudalens-static="${CSS.escape(t)}"]`,HTMLElement):[]}function co(t,e){let n=io(t).map(r=>r.closest(".jp-OutputArea-chi\
 ld")??r),o=n.length>1?n[0].nextElementSibling:null;o instanceof HTMLElement&&o.nextElementSibling===n[1]&&n.push(o);for(let r of n)r.style.display=e?"none":""}var bh=1e3,yh="This view becomes interactive when the kernel is free.",xh="The kernel was restarted before this view had its data. Run the cell again for the in\
 teractive view.";function vh(t){let e=new Map,n=Ao(),o=0,r=!1,s=c=>{for(let l of e.values())l.reject(c);e.clear()},a=()=>{r=!0,s(new st)},i=(c,l)=>{let f=e.get(
-c?.id);f&&(e.delete(c.id),c.error?f.reject(new Error(c.error)):f.resolve(li(l[0])))};return t.on("msg:custom",i),t.on("comm_live_update",a),{ask(c){if(r)return Promise.
-reject(new st);o+=1;let l=`${n}-${o}`;return new Promise((f,u)=>{e.set(l,{resolve:f,reject:u}),t.send({kind:"request",id:l,want:c})})},close(){t.off("msg:custom",
-i),t.off("comm_live_update",a),s(new Error("the view was closed"))}}}function li(t){return t instanceof ArrayBuffer?new Uint8Array(t):new Uint8Array(t.buffer,t.
-byteOffset,t.byteLength)}function Mh({model:t,el:e}){let n=t.get("_picture"),o=vh(t),r=d=>{let p=t.get("_ready")[d];return p?Promise.resolve(li(p)):o.ask(d)},s=h(
-"div",{}),a=h("p",{class:"cl-live-note",role:"status",hidden:!0},yh),i=h("div",{class:"cudalens cl-callback-errors",role:"alert"});e.classList.add("cudalens-liv\
-e"),e.replaceChildren(a,s,i),s.hidden=io(n).length>0;let c=setTimeout(()=>{a.hidden=!1,l.showStatus("")},bh),l=si(s,{facts:{...t.get("_facts"),marks:t.get("_mar\
-ks")},versions:t.get("_versions"),sender:t.get("_process"),payload:()=>r("payload"),races:()=>r("races"),graphs:()=>r("graphs"),memory:()=>r("memory"),asset:d=>o.
-ask(d),onData(){clearTimeout(c),a.hidden=!0,s.hidden=!1,co(n,!0)},onFail(){clearTimeout(c),a.hidden=!0,s.hidden=!1},onGone(){clearTimeout(c),a.textContent=xh,a.
-hidden=!1},onMarks(d){t.set("_marks",d),t.save_changes()},onSelect(d){t.set("_selection",d),t.save_changes()}}),f=()=>{i.replaceChildren(...t.get("_errors").map(
-d=>h("pre",{class:"cl-traceback"},d)))};i.dataset.theme=wt();let u=oe(d=>{i.dataset.theme=d});return t.on("change:_errors",f),f(),()=>{clearTimeout(c),u(),t.off(
-"change:_errors",f),o.close(),l.destroy(),co(n,!1)}}var Ob={render:Mh};export{Ob as default};
+c?.id);f&&(e.delete(c.id),c.error?f.reject(new Error(c.error)):f.resolve(li(l[0])))};return t.on("msg:custom",i),t.on("comm_live_update",a),Mh(t).then(c=>c&&a()),
+{ask(c){if(r)return Promise.reject(new st);o+=1;let l=`${n}-${o}`;return new Promise((f,u)=>{e.set(l,{resolve:f,reject:u}),t.send({kind:"request",id:l,want:c})})},
+close(){t.off("msg:custom",i),t.off("comm_live_update",a),s(new Error("the view was closed"))}}}async function Mh(t){try{return(await t.widget_manager?.get_model(
+t.get("_picture")))?.comm_live===!1}catch{return!1}}function li(t){return t instanceof ArrayBuffer?new Uint8Array(t):new Uint8Array(t.buffer,t.byteOffset,t.byteLength)}
+function kh({model:t,el:e}){let n=t.get("_picture"),o=vh(t),r=d=>{let p=t.get("_ready")[d];return p?Promise.resolve(li(p)):o.ask(d)},s=h("div",{}),a=h("p",{class:"\
+cl-live-note",role:"status",hidden:!0},yh),i=h("div",{class:"cudalens cl-callback-errors",role:"alert"});e.classList.add("cudalens-live"),e.replaceChildren(a,s,
+i),s.hidden=io(n).length>0;let c=setTimeout(()=>{a.hidden=!1,l.showStatus("")},bh),l=si(s,{facts:{...t.get("_facts"),marks:t.get("_marks")},versions:t.get("_ver\
+sions"),sender:t.get("_process"),payload:()=>r("payload"),races:()=>r("races"),graphs:()=>r("graphs"),memory:()=>r("memory"),asset:d=>o.ask(d),onData(){clearTimeout(
+c),a.hidden=!0,s.hidden=!1,co(n,!0)},onFail(){clearTimeout(c),a.hidden=!0,s.hidden=!1},onGone(){clearTimeout(c),a.textContent=xh,a.hidden=!1},onMarks(d){t.set("\
+_marks",d),t.save_changes()},onSelect(d){t.set("_selection",d),t.save_changes()}}),f=()=>{i.replaceChildren(...t.get("_errors").map(d=>h("pre",{class:"cl-traceb\
+ack"},d)))};i.dataset.theme=wt();let u=oe(d=>{i.dataset.theme=d});return t.on("change:_errors",f),f(),()=>{clearTimeout(c),u(),t.off("change:_errors",f),o.close(),
+l.destroy(),co(n,!1)}}var $b={render:kh};export{$b as default};

@@ -11,6 +11,7 @@
  * @property {(content: object) => void} send
  * @property {ModelListening} on
  * @property {ModelListening} off
+ * @property {{ get_model: (id: string) => Promise<{ comm_live?: boolean }> }} [widget_manager] Jupyter's.
  */
 
 /**

@@ -222,8 +222,8 @@ function Sn(t,o,e){let n=e.key.length===1?e.key.toLowerCase():e.key;if(n in $t)o
 "f")o.fit();else if(n==="z")o.zoomToFocused();else if(n==="l")o.follow();else if(n==="c")o.toggleFocusLane();else if(n==="p")o.pinFocusLane();else if(n==="/")t.
 dom.search.select();else if(n==="n")o.nextMatch(e.shiftKey?-1:1);else if(n==="+"||n==="=")o.zoom(.7,null);else if(n==="-")o.zoom(1/.7,null);else if(n==="Home"||
 n==="End")o.toEnd(n==="End");else if(n==="PageUp"||n==="PageDown")t.dom.frame.scrollBy(0,(n==="PageUp"?-.8:.8)*t.size.height);else return n==="Escape"?o.escape():
-!1;return!0}function zt(t){let o=[0,0];for(let e of t)o[0]+=$t[e][0],o[1]+=$t[e][1];return o}var kn=.5;function Ko(t,o,e){let{x:n,t0:r,t1:s,width:a}=e,{gutter:c}=o.size,{ticks:l}=go(r,s,a);t.fillStyle=o.colors.line,t.fillRect(c,y-1,a,1),t.textAlign="lef\
-t";for(let{t:u,text:i}of l){let d=Math.round(n(u));t.fillStyle=o.colors.line,t.fillRect(d,y-8,1,8),t.fillStyle=o.colors.muted,d+60<o.size.width&&t.fillText(i,d+
+!1;return!0}function zt(t){let o=[0,0];for(let e of t)o[0]+=$t[e][0],o[1]+=$t[e][1];return o}var kn=.25;function Ko(t,o,e){let{x:n,t0:r,t1:s,width:a}=e,{gutter:c}=o.size,{ticks:l}=go(r,s,a);t.fillStyle=o.colors.line,t.fillRect(c,y-1,a,1),t.textAlign="le\
+ft";for(let{t:u,text:i}of l){let d=Math.round(n(u));t.fillStyle=o.colors.line,t.fillRect(d,y-8,1,8),t.fillStyle=o.colors.muted,d+60<o.size.width&&t.fillText(i,d+
 4,v+X/2)}let{range:f}=o;f!==null&&f[1]>r&&f[0]<s&&In(t,o,f,e)}function In(t,o,e,{x:n,width:r}){let{gutter:s}=o.size,a=k(e[1]-e[0]),c=t.measureText(a).width+12,l=(n(
 e[0])+n(e[1]))/2,f=Math.min(Math.max(l-c/2,s),s+r-c);t.fillStyle=o.colors.tip,t.fillRect(f,v+3,c,X-6),t.fillStyle=o.colors.tipText,t.fillText(a,f+6,v+X/2)}function Xo(t,o,e){
 let{gutter:n,height:r}=o.size;t.fillStyle=o.colors.gutter,t.fillRect(0,0,n,r),t.textAlign="left";for(let s of e.parts){t.save(),t.beginPath(),t.rect(0,s.top,n-1,

@@ -233,8 +233,8 @@ function fc(t,e,n){let o=n.key.length===1?n.key.toLowerCase():n.key;if(o in rn)e
 "f")e.fit();else if(o==="z")e.zoomToFocused();else if(o==="l")e.follow();else if(o==="c")e.toggleFocusLane();else if(o==="p")e.pinFocusLane();else if(o==="/")t.
 dom.search.select();else if(o==="n")e.nextMatch(n.shiftKey?-1:1);else if(o==="+"||o==="=")e.zoom(.7,null);else if(o==="-")e.zoom(1/.7,null);else if(o==="Home"||
 o==="End")e.toEnd(o==="End");else if(o==="PageUp"||o==="PageDown")t.dom.frame.scrollBy(0,(o==="PageUp"?-.8:.8)*t.size.height);else return o==="Escape"?e.escape():
-!1;return!0}function sn(t){let e=[0,0];for(let n of t)e[0]+=rn[n][0],e[1]+=rn[n][1];return e}var uc=.5;function cr(t,e,n){let{x:o,t0:r,t1:s,width:a}=n,{gutter:i}=e.size,{ticks:c}=No(r,s,a);t.fillStyle=e.colors.line,t.fillRect(i,M-1,a,1),t.textAlign="lef\
-t";for(let{t:f,text:u}of c){let d=Math.round(o(f));t.fillStyle=e.colors.line,t.fillRect(d,M-8,1,8),t.fillStyle=e.colors.muted,d+60<e.size.width&&t.fillText(u,d+
+!1;return!0}function sn(t){let e=[0,0];for(let n of t)e[0]+=rn[n][0],e[1]+=rn[n][1];return e}var uc=.25;function cr(t,e,n){let{x:o,t0:r,t1:s,width:a}=n,{gutter:i}=e.size,{ticks:c}=No(r,s,a);t.fillStyle=e.colors.line,t.fillRect(i,M-1,a,1),t.textAlign="le\
+ft";for(let{t:f,text:u}of c){let d=Math.round(o(f));t.fillStyle=e.colors.line,t.fillRect(d,M-8,1,8),t.fillStyle=e.colors.muted,d+60<e.size.width&&t.fillText(u,d+
 4,A+Pt/2)}let{range:l}=e;l!==null&&l[1]>r&&l[0]<s&&dc(t,e,l,n)}function dc(t,e,n,{x:o,width:r}){let{gutter:s}=e.size,a=x(n[1]-n[0]),i=t.measureText(a).width+12,
 c=(o(n[0])+o(n[1]))/2,l=Math.min(Math.max(c-i/2,s),s+r-i);t.fillStyle=e.colors.tip,t.fillRect(l,A+3,i,Pt-6),t.fillStyle=e.colors.tipText,t.fillText(a,l+6,A+Pt/2)}
 function lr(t,e,n){let{gutter:o,height:r}=e.size;t.fillStyle=e.colors.gutter,t.fillRect(0,0,o,r),t.textAlign="left";for(let s of n.parts){t.save(),t.beginPath(),

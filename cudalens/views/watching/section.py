@@ -27,6 +27,8 @@ _RECORDINGS: Final = (
     Column("verdict", "verdict", text_width=80),
 )
 _MOST_CHANGES: Final = 20
+#: Longest finding, in characters: its advice is at its end.
+_MAX_FINDING: Final = 800
 
 
 def section(run: WatchedRun, last: Trace | None = None) -> Section:
@@ -81,7 +83,8 @@ def _causes(group: Sequence[WatchedChange]) -> str:
 
 
 def _findings(one: WatchedRecording) -> Items:
-    return Items(tuple(map(clean, one.findings)), title=f"Findings of step {one.step:,}" if one.findings else "")
+    found = tuple(clean(text, _MAX_FINDING) for text in one.findings)
+    return Items(found, title=f"Findings of step {one.step:,}" if one.findings else "")
 
 
 def _recordings(run: WatchedRun) -> Table:

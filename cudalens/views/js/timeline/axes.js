@@ -9,7 +9,7 @@ import { HEAD_HEIGHT, OVERVIEW_HEIGHT, ROW_HEIGHT, RULER_HEIGHT, rulerTicks } fr
 /** @import { TimeRange } from "./view.js" */
 
 /** Share of the letters of a lane's label that its end has: the number of the stream. */
-const LABEL_TAIL = 0.5;
+const LABEL_TAIL = 0.25;
 
 /**
  * @param {CanvasRenderingContext2D} context

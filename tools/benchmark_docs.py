@@ -18,6 +18,12 @@ RESULTS = ROOT / "benchmarks" / "results"
 README, PAGE = ROOT / "README.md", ROOT / "docs" / "benchmarks.md"
 MARKS = re.compile(r"(?<=<!-- benchmarks: begin -->\n).*?(?=<!-- benchmarks: end -->)", re.DOTALL)
 HEAD = "| what | cudalens | peer | | time |\n| --- | --- | --- | --- | --- |\n"
+#: Gestures of page.json that the table lists.
+GESTURES = {
+    "selection": "drag over a range of time",
+    "event": "select events",
+    "flame": "zoom the flame graph and change its width",
+}
 INTRO = """# How fast
 
 Each script in `benchmarks/` runs cudalens and a peer on the same machine and writes a file in `benchmarks/results/`.
@@ -209,6 +215,17 @@ def views() -> Iterator[Row]:
         None,
         f"wall, {frames['num_frames']} frames",
     )
+    page = load("page")
+    for gesture, what in GESTURES.items():
+        found = page[gesture]
+        yield Row(
+            f"{what} in a report of {page['num_events']:,} events, headless Chromium, main thread",
+            f"{found['cpu_median_ms']:.1f} ms a frame, worst {found['cpu_worst_ms']:.1f} ms",
+            "",
+            None,
+            f"CPU, {found['num_frames']} frames",
+            is_in_readme=False,
+        )
     blocks = load("memory_map")["blocks"]
     yield Row(
         f"zoom the memory map of {blocks['blocks']:,} blocks, headless Chromium",

@@ -944,9 +944,9 @@ Wd)}}function Wd(t){let[e,...n]=t.split(":"),[o,r]=Za(e)??[1,0];return o<=r?[{at
 e:null}function Za(t){let e=/^(n?\d{1,16})-(n?\d{1,16})$/.exec(t??"");if(!e)return null;let[n,o]=[e[1],e[2]].map(r=>Number(r.replace("n","-")));return[n,o]}var Gd=2e3;function Ja(t,e){let{range:n,event:o,names:r}=e;if(o!==null)return Kd(t,e);let s=[];if(n){let i=u=>String(BigInt(t.header.t0)+BigInt(u)),[l,f]=[Math.
 floor(n[0]),Math.ceil(n[1])];s.push(`((e.ts < ${i(f)}) & (e.ts + e.dur > ${i(l)}) & (e.dur > 0) | (e.dur == 0) & e.ts.between(${i(Math.ceil(n[0]))}, ${i(Math.floor(
 n[1]))}))`)}r&&s.push(`e.name.isin(${Xd([...r].map(i=>t.header.names[i]))})`);let{first_row:a}=t.header,c=a?`trace.events.iloc[${a}:]`:"trace.events";return s.length?
-`${c}[lambda e: ${s.join(" & ")}]`:c}function Kd(t,e){let n=V(t,e),o=[];for(let r=0;r<t.n;r++)if(n?.[r]&&o.push(t.rowOf(r)),o.length>Gd)return null;return`trace\
-.events.iloc[[${o.sort((r,s)=>r-s).join(", ")}]]`}function Xd(t){let e=n=>JSON.stringify(n).replace(/[\u007f-\uffff]/g,o=>`\\u${o.charCodeAt(0).toString(16).padStart(
-4,"0")}`);return`[${t.map(e).join(", ")}]`}function Qa(t,{event:e,names:n},o){let r=n??(e===null?null:new Set([t.name[e]]));if(r===null)return null;let s=e===null?null:t.header.lanes[t.lane[e]].kind,a=[];
+`${c}[lambda e: ${s.join(" & ")}]`:c}function Kd(t,e){let n=V(t,e),o=[];for(let s=0;s<t.n;s++)if(n?.[s]&&o.push(s),o.length>Gd)return null;return`trace.events.i\
+loc[[${o.map(s=>t.rowOf(s)).sort((s,a)=>s-a).join(", ")}]]`}function Xd(t){let e=n=>JSON.stringify(n).replace(/[\u007f-\uffff]/g,o=>`\\u${o.charCodeAt(0).toString(
+16).padStart(4,"0")}`);return`[${t.map(e).join(", ")}]`}function Qa(t,{event:e,names:n},o){let r=n??(e===null?null:new Set([t.name[e]]));if(r===null)return null;let s=e===null?null:t.header.lanes[t.lane[e]].kind,a=[];
 for(let l=0;l<t.n;l++){let f=s===null||n!==null||t.header.lanes[t.lane[l]].kind===s;r.has(t.name[l])&&f&&a.push(l)}if(!a.length)return null;a.sort((l,f)=>t.start[l]-
 t.start[f]||l-f);let c=e===null?-1:a.indexOf(e),i=c<0?jd(t,a):(c+o+a.length)%a.length;return{event:a[i],ordinal:i+1,count:a.length}}function jd({dur:t},e){return e.
 reduce((n,o,r)=>t[o]>t[e[n]]?r:n,0)}function*ec(t,e,n,o){let r=n.get(),s=V(e,r);if(t.hidden=s===null,s===null)return;let a=0;for(let l=0;l<e.n;l++)a+=s[l];let c=r.range?[Vd(e,r.range,yield*To(e,r.

@@ -41,12 +41,13 @@ export function pandasExpression(data, selection) {
 function rowsExpression(data, selection) {
   const mask = selectedMask(data, selection);
   /** @type {number[]} */
-  const rows = [];
+  const events = [];
   for (let i = 0; i < data.n; i++) {
-    if (mask?.[i]) rows.push(data.rowOf(i));
-    if (rows.length > MAX_ROWS) return null;
+    if (mask?.[i]) events.push(i);
+    if (events.length > MAX_ROWS) return null;
   }
-  return `trace.events.iloc[[${rows.sort((a, b) => a - b).join(", ")}]]`;
+  const rows = events.map((i) => data.rowOf(i)).sort((a, b) => a - b);
+  return `trace.events.iloc[[${rows.join(", ")}]]`;
 }
 
 /**

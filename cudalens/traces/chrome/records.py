@@ -30,7 +30,7 @@ _DECIMAL_TS: Final = re.compile(rb'"ts"\s{0,64}:\s{0,64}-?\d+[.eE]')
 _DECIMAL_DUR: Final = re.compile(rb'"dur"\s{0,64}:\s{0,64}-?\d+[.eE]')
 #: A string (group 1), or a number without a JSON form, as Python or C++ prints it.
 NOT_FINITE: Final = re.compile(
-    rb'("[^"\\]*(?:\\.[^"\\]*)*")|-?\bInfinity\b|\bNaN\b|-?\bnan\b(?:\(ind\))?|-?\binf\b', re.DOTALL
+    rb'("[^"\\]*+(?:\\.[^"\\]*+)*+")|-?\bInfinity\b|\bNaN\b|-?\bnan\b(?:\(ind\))?|-?\binf\b', re.DOTALL
 )
 _NAN: Final = math.nan
 _NO_ARGS: Final = msgspec.Raw(b"{}")

@@ -16,7 +16,7 @@ from typing import Any, Final
 import msgspec
 
 from cudalens.errors import TraceFormatError
-from cudalens.frames.lenient_json import SYNTAX_ERRORS, decoder
+from cudalens.frames.lenient_json import SYNTAX_ERRORS, decoder, text_of
 from cudalens.frames.problems import Problems
 from cudalens.traces.chrome.frames import KEY
 from cudalens.traces.chrome.records import NOT_FINITE, Batch, RecordDecoder
@@ -26,12 +26,20 @@ from cudalens.traces.source import Source
 _BORDER: Final = re.compile(rb'\}\s{0,64},\s{0,64}(?=\{\s{0,64}"(?:ph|name|cat|pid|tid|ts|dur|id|args|s|bp|tdur|tts)")')
 _END: Final = re.compile(rb"\}\s{0,64}\]\s{0,64}(?=[,}]|\Z)")
 # A string without an end matches the rest of the buffer, so that brackets in it are not counted.
-_TOKEN: Final = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*(?:"|\\?\Z)|[][{}]', re.DOTALL)
+# Possessive, since `re` keeps memory for every place to which it might return.
+_TOKEN: Final = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)|[][{}]', re.DOTALL)
 _EVENTS_KEY: Final = re.compile(rb'"traceEvents"\s{0,64}:\s{0,64}')
+_BASE: Final = re.compile(rb'"baseTimeNanoseconds"\s{0,64}:\s{0,64}(\d{1,19})\b')
+_LIST: Final = re.compile(rb"\[\s{0,64}[{\]]")
+#: Other escapes (group 1), or half of a character.
+_SURROGATE: Final = re.compile(
+    rb"(\\[^u]|\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2})|\\u[dD][89a-fA-F][0-9a-fA-F]{2}", re.DOTALL
+)
 _SPACE: Final = b" \t\r\n"
 #: Bytes of a slice for the scanner, which has costs per slice; for the Python reader smaller slices stay in the caches.
 _SCANNED_PIECE: Final = 1 << 22
 _TRIES: Final = 3
+_OBJECT: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
 #: Keys "traceEvents" of which it is checked whether they are of the outermost object; each takes a decoding.
 _MAX_KEYS: Final = 16
 _BORDER_WINDOW: Final = 1 << 16
@@ -122,7 +130,8 @@ class EventStream:
                     return
             searched = len(self._buffer)
             if searched > _MAX_AROUND or not self._double():
-                raise self._no_events()
+                self._find_unusual_events()
+                return
 
     def _is_top_level(self, at: int) -> bool:
         """Whether the key at `at` belongs to the outermost object: the text before it must be complete JSON."""
@@ -131,8 +140,34 @@ class EventStream:
         except SYNTAX_ERRORS:
             return False
         del head[""]
-        self.metadata = head
+        self.metadata = self._values(head, "before the events")
         return True
+
+    def _find_unusual_events(self) -> None:
+        """Enter a list whose key has an unusual spelling, or before which the JSON is broken."""
+        try:
+            found = _top_level(self._buffer)
+        except SYNTAX_ERRORS as error:
+            self._find_events_after_damage(error)
+            return
+        if (events := found.pop("traceEvents", None)) is None:
+            what, hint = describe(found)
+            raise self._refusal(what, "a JSON object with 'traceEvents', or a list of events", hint=hint)
+        self.metadata = self._values(found, "around the events")
+        self._buffer = bytes(events) + b"}"
+        self._enter(0)
+
+    def _find_events_after_damage(self, error: Exception) -> None:
+        """Enter the first list of objects, as torch writes it after metadata of the user with quotes in them."""
+        keys = _EVENTS_KEY.finditer(self._buffer)
+        if (key := next((key for key in keys if _LIST.match(self._buffer, key.end())), None)) is None:
+            damage = self._source.damage or f"broken JSON without 'traceEvents' ({error})"
+            at = self._offset + len(self._buffer)
+            raise self._refusal(damage, "a JSON object with 'traceEvents'", at=at)
+        self._problems.add("broken JSON before the events", str(error))
+        if bases := _BASE.findall(self._buffer, 0, key.start()):
+            self.metadata["baseTimeNanoseconds"] = int(bases[-1])
+        self._enter(key.end())
 
     def _enter(self, at: int) -> None:
         if self._buffer[at : at + 1] != b"[":
@@ -140,14 +175,17 @@ class EventStream:
             raise self._refusal(f"{self._buffer[:20]!r} after 'traceEvents'", "a list of events")
         self._drop(at + 1)
 
-    def _no_events(self) -> TraceFormatError:
-        try:
-            value = msgspec.json.decode(self._buffer)
-        except SYNTAX_ERRORS as error:
-            damage = self._source.damage or f"broken JSON without 'traceEvents' ({error})"
-            return self._refusal(damage, "a JSON object with 'traceEvents'", at=self._offset + len(self._buffer))
-        found, hint = describe(value)
-        return self._refusal(found, "a JSON object with 'traceEvents', or a list of events", hint=hint)
+    def _values(self, found: dict[str, msgspec.Raw], where: str) -> dict[str, Any]:
+        """The values of the other keys; those that are long are ignored, except our own frames."""
+        own = found.pop(KEY, None)
+        values: dict[str, Any] = {} if own is None else {KEY: _own_frames(own)}
+        for key, raw in found.items():
+            try:
+                if len(raw) <= _MAX_VALUE:
+                    values[key] = _value(raw)
+            except SYNTAX_ERRORS:
+                self._problems.add(f"a value of {text_of(key)[:40]!r} that cannot be read", where)
+        return values
 
     def _borders(self) -> list[re.Match[bytes]]:
         """The last borders in the buffer, the last one first."""
@@ -227,7 +265,7 @@ class EventStream:
             return
         if "traceEvents" in found:
             self._problems.add("a second list of events, ignored", self._where())
-        self.metadata |= found
+        self.metadata |= self._values(found, self._where())
 
     def _where(self) -> str:
         return f"byte {self._offset}, after the events"
@@ -308,21 +346,28 @@ def describe(value: Any) -> tuple[str, str | None]:
     return f"a JSON object with {keys}", None
 
 
-def _top_level(text: bytes) -> dict[str, Any]:
-    """The values of a JSON object; those that are long are ignored, except our own frames."""
-    text = _without_nan(text)
+def _top_level(text: bytes) -> dict[str, msgspec.Raw]:
+    """The values of a JSON object, as text."""
+    text, read = _without_nan(text), _OBJECT.decode
     try:
-        found = decoder(dict[str, msgspec.Raw]).decode(text)
-        return _known_values(found)
+        return read(text)
+    except SYNTAX_ERRORS:
+        if (unicode := _valid_unicode(text)) == text:
+            raise
+        return read(unicode)
+
+
+def _valid_unicode(text: bytes) -> bytes:
+    """`text` with the replacement character for bytes that are not UTF-8, and for escapes of half a character."""
+    whole = text.decode("utf-8", "replace").encode()
+    return _SURROGATE.sub(lambda m: m[1] or rb"\ufffd", whole) if rb"\u" in whole else whole
+
+
+def _value(raw: msgspec.Raw) -> Any:
+    try:
+        return msgspec.json.decode(raw)
     except UnicodeDecodeError:
-        text = text.decode("utf-8", "replace").encode()
-        return _known_values(decoder(dict[str, msgspec.Raw]).decode(text))
-
-
-def _known_values(found: dict[str, msgspec.Raw]) -> dict[str, Any]:
-    own = found.pop(KEY, None)
-    values = {key: msgspec.json.decode(raw) for key, raw in found.items() if len(raw) <= _MAX_VALUE}
-    return values if own is None else values | {KEY: _own_frames(own)}
+        return msgspec.json.decode(bytes(raw).decode("utf-8", "replace"))
 
 
 def _own_frames(raw: msgspec.Raw) -> Any:

@@ -339,3 +339,37 @@ def test_invalid_utf_8_before_the_events_costs_no_event(tmp_path):
     trace = load_bytes(tmp_path, b'{"host_name": "\xff\xfe", "traceEvents": [' + EVENT + b'], "traceName": "\xff"}')
     assert len(trace) == 1
     assert trace.info.host == "\ufffd\ufffd"
+
+
+class TestTextAroundTheEvents:
+    def test_metadata_with_quotes_as_torch_writes_them(self, tmp_path):
+        # torch's `profiler.add_metadata("key", 'a "quoted" value')` does not escape the quotes.
+        text = b'{"schemaVersion": 1, "key": "a "quoted" value", "baseTimeNanoseconds": 5000, "traceEvents": ['
+        trace = load_bytes(tmp_path, text + EVENT + b'], "traceName": "t"}')
+        assert (column(trace, "ts"), problems(trace)) == ([8000], {"broken JSON before the events": 1})
+
+    @pytest.mark.parametrize("value", [b"9" * 5000, rb'"\ud800"', rb'"\\ud800"', rb'"\ud83d\ude00"', b"1e999999"])
+    def test_a_value_that_cannot_be_read_costs_that_value_alone(self, tmp_path, value):
+        around = b'"baseTimeNanoseconds": 5000, "odd": ' + value
+        before = load_bytes(tmp_path, b"{" + around + b', "traceEvents": [' + EVENT + b"]}")
+        after = load_bytes(tmp_path, b'{"traceEvents": [' + EVENT + b"], " + around + b"}")
+        assert column(before, "ts") == column(after, "ts") == [8000]
+        assert problems(before) == problems(after)
+        assert set(problems(before)) <= {"a value of 'odd' that cannot be read"}
+
+    @pytest.mark.parametrize(
+        "text",
+        [
+            rb'{"trace\u0045vents": [%s], "baseTimeNanoseconds": 5000}',
+            b'{"traceEvents"' + b" " * 90 + b':[%s], "baseTimeNanoseconds": 5000}',
+            b'{"baseTimeNanoseconds": 5000, "x": [' + b'{"traceEvents": [{}]},' * 40 + b'0], "traceEvents": [%s]}',
+        ],
+        ids=["escape", "spaces", "keys of other objects"],
+    )
+    def test_unusual_spellings_of_the_key(self, tmp_path, text):
+        trace = load_bytes(tmp_path, text % EVENT)
+        assert (column(trace, "name"), column(trace, "ts"), problems(trace)) == (["a"], [8000], {})
+
+    def test_a_key_in_other_objects_alone_is_no_trace(self, tmp_path):
+        with pytest.raises(TraceFormatError, match="found a JSON object with 'x'"):
+            load_bytes(tmp_path, b'{"x": {"traceEvents": [' + EVENT + b"]}}")

@@ -16,6 +16,10 @@ class Problems:
         before, first = self._found.get(kind, (0, where))
         self._found[kind] = (before + count, first)
 
+    def count(self, *beginnings: str) -> int:
+        """Occurrences of the kinds that begin with one of `beginnings`."""
+        return sum(count for kind, (count, _) in self._found.items() if kind.startswith(beginnings))
+
     def __len__(self) -> int:
         return len(self._found)
 

@@ -38,6 +38,18 @@ from cudalens.traces.source import Source
 #: Phases of object life cycles, memory dumps and Chrome's own marks, which are skipped.
 _IGNORED: Final = frozenset("NODPvVRc(),")
 _INSTANTS: Final = frozenset("iIn")
+#: Problems of entries of which nothing is kept.
+_LOST: Final = (
+    "event without a usable ts",
+    "event without ph",
+    "counter without",
+    "unknown phase",
+    "entry that is not an event",
+    "event nested too deeply",
+    "event that is not JSON",
+)
+_MAX_LOST: Final = 100_000
+_MIN_SHARE_LOST: Final = 1.01
 
 
 def read_chrome(
@@ -76,6 +88,14 @@ class _Reader:
             for record, ts in batch.others:
                 if record.ph not in _IGNORED and not self._is_filler(record, ts):
                     self._take_other(record, ts, record.ph, where)
+            if self._is_useless():
+                self._problems.add("nearly all entries are no events: the rest is not read", where)
+                return
+
+    def _is_useless(self) -> bool:
+        """Whether so few of many entries are events that reading the rest, slow as it is, is not worth it."""
+        num_lost = self._problems.count(*_LOST)
+        return num_lost > _MAX_LOST and self._stream.num_entries < num_lost * _MIN_SHARE_LOST
 
     def _is_filler(self, record: Record, ts: int) -> bool:
         """Whether `record` is the empty object with which XLA and TensorFlow end their lists."""

@@ -189,9 +189,20 @@ class RecordDecoder:
             self._problems.add("entry that is not an event", where)
         except RecursionError:
             self._problems.add("event nested too deeply", where)
-        except (msgspec.DecodeError, UnicodeDecodeError):
+        except UnicodeDecodeError:
+            return self._as_utf8(entry, where)
+        except msgspec.DecodeError:
             return self._repaired(entry, where)
         return None
+
+    def _as_utf8(self, entry: bytes, where: str) -> _AnyRecord | None:
+        """An entry with the replacement character for bytes that are not UTF-8."""
+        try:
+            found = _LENIENT_ONE.decode(entry.decode("utf-8", "replace").encode())
+        except SYNTAX_ERRORS:
+            return self._repaired(entry, where)
+        self._problems.add("invalid UTF-8", where)
+        return found
 
     def _repaired(self, entry: bytes, where: str) -> _AnyRecord | None:
         """An entry with bad UTF-8, control characters, lone surrogates or NaN, decoded by Python's lenient reader."""

@@ -46,6 +46,8 @@ _BORDER_WINDOW: Final = 1 << 16
 _MAX_ENTRY: Final = 1 << 24
 #: An entry with more open brackets is not searched for its end.
 _MAX_DEPTH: Final = 100_000
+#: Entries of damaged text that are decoded together.
+_MAX_SPANS: Final = 50_000
 #: Largest value of another key, in bytes of text; a larger one is ignored.
 _MAX_VALUE: Final = 1 << 22
 _MAX_AROUND: Final = 1 << 28
@@ -224,14 +226,17 @@ class EventStream:
 
     def _scanned(self, is_end: bool) -> Iterator[Batch]:
         """Decode entry by entry, by counting brackets; used for damaged text."""
-        spans, rest, closed = scan(self._buffer)
-        if spans:
-            entries = [self._buffer[a:b] for a, b in spans]
-            offsets = [self._offset + a for a, _ in spans]
-            batch = self._decoder.decode_each(entries, self.num_entries, offsets)
-            self.num_entries += len(entries)
-            yield batch
-        self._drop(rest)
+        is_full, closed = True, False
+        while is_full:
+            spans, rest, closed = scan(self._buffer)
+            is_full = len(spans) >= _MAX_SPANS and not closed
+            if spans:
+                entries = [self._buffer[a:b] for a, b in spans]
+                offsets = [self._offset + a for a, _ in spans]
+                batch = self._decoder.decode_each(entries, self.num_entries, offsets)
+                self.num_entries += len(entries)
+                yield batch
+            self._drop(rest)
         if closed:
             self._read_tail()
         elif is_end or len(self._buffer) > _MAX_ENTRY:
@@ -301,7 +306,7 @@ class EventStream:
 
 
 def scan(buffer: bytes) -> tuple[list[tuple[int, int]], int, bool]:
-    """Complete entries of a JSON list that starts before `buffer`.
+    """Complete entries of a JSON list that starts before `buffer`, the first ones if there are very many.
 
     Returns:
         The (start, end) of each complete entry that is an object or a list; the start of the incomplete rest (after the
@@ -316,8 +321,6 @@ def scan(buffer: bytes) -> tuple[list[tuple[int, int]], int, bool]:
                 _add_scalars(buffer, rest, token.start(), spans)
                 start = token.start()
             depth += 1
-            if depth > _MAX_DEPTH:
-                break
         elif kind in b"}]":
             if depth == 0:
                 _add_scalars(buffer, rest, token.start(), spans)
@@ -326,6 +329,8 @@ def scan(buffer: bytes) -> tuple[list[tuple[int, int]], int, bool]:
             if depth == 0:
                 spans.append((start, token.end()))
                 rest = token.end()
+        if depth > _MAX_DEPTH or len(spans) >= _MAX_SPANS:
+            break
     return spans, start if depth else rest, False
 
 

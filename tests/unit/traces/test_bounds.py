@@ -10,11 +10,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from chrome import column, load_events, op, write
+from chrome import column, load_events, op, problems, write
 
 import cudalens
 from cudalens.errors import TraceFormatError
 from cudalens.frames import limits
+from cudalens.traces import source
+from cudalens.traces.chrome import reader, stream
 
 
 @pytest.fixture
@@ -132,3 +134,44 @@ def test_deep_nesting_is_given_up(tmp_path, unit):
 def test_a_long_value_of_another_key_is_ignored(tmp_path):
     trace = load_events(tmp_path, [op(1, 2)], other=[[]] * 3_000_000, hostname="h")
     assert (len(trace), trace.info.host) == (1, "h")
+
+
+@pytest.mark.parametrize(
+    ("entry", "kind"),
+    [
+        (b"{}", "event without ph"),
+        (b'{"s": 1}', "event without ph"),
+        (b'{"ph": "Q"}', "unknown phase 'Q'"),
+        (b'{"ph": "i"}', "event without a usable ts"),
+        (b'{"ph": "X"}', "event without a usable ts"),
+        (b'{"ph": "C", "ts": 1}', "counter without a value"),
+        (b'{"ph": "X", nan}', "event that is not JSON"),
+        (b"[[]]", "entry that is not an event"),
+    ],
+)
+def test_very_many_entries_that_are_no_events_are_not_read_to_the_end(tmp_path, monkeypatch, entry, kind):
+    monkeypatch.setattr(reader, "_MAX_LOST", 1000)
+    monkeypatch.setattr(stream, "_MAX_SPANS", 500)
+    monkeypatch.setattr(source, "PIECE", 1 << 16)
+    monkeypatch.setattr(stream, "_SCANNED_PIECE", 1 << 16)
+    path = tmp_path / "many.json.gz"
+    path.write_bytes(gzip.compress(b"[" + json.dumps(op(1, 2)).encode() + (b"," + entry) * 200_000 + b"]"))
+    trace = cudalens.load(path)
+    found = problems(trace)
+    assert (len(trace), found["nearly all entries are no events: the rest is not read"]) == (1, 1)
+    assert 1000 < found[kind] < 100_000
+
+
+def test_many_entries_without_events_among_as_many_events_are_all_read(tmp_path, monkeypatch):
+    monkeypatch.setattr(reader, "_MAX_LOST", 1000)
+    trace = load_events(tmp_path, [op(i // 2, 1) if i % 2 else {} for i in range(10_000)])
+    assert (len(trace), problems(trace)) == (5000, {"event without ph": 4999})
+
+
+def test_every_event_with_invalid_text_is_kept(tmp_path):
+    entry = b'{"ph": "X", "ts": 1.5, "dur": 2, "name": "\xff", "cat": "cpu_op", "args": {"Input type": ["\xfe"]}}'
+    (tmp_path / "t.json").write_bytes(b"[" + b",".join([entry] * 300) + b"]")
+    trace = cudalens.load(tmp_path / "t.json")
+    assert column(trace, "name") == ["\ufffd"] * 300
+    assert column(trace, "dtypes") == ['["\ufffd"]'] * 300
+    assert (column(trace, "ts")[0], problems(trace)) == (1500, {"invalid UTF-8": 300})

@@ -150,14 +150,18 @@ def _with_difference(text: str, difference: str) -> str:
 
 
 def _without_shared(brief: dict[str, str]) -> dict[str, str]:
-    """Replace a long beginning that a name shares with its neighbours in the alphabet by its first words."""
+    """Replace a long beginning that a name shares with its neighbours in the alphabet by its first words.
+
+    Names that would be equal then stay as they are.
+    """
     ordered = sorted(brief, key=lambda name: brief[name])
     texts = [brief[name] for name in ordered]
     shared = [_num_shared(*pair) for pair in pairwise(texts)]
     result = dict(brief)
     for name, text, before, after in zip(ordered, texts, [0, *shared], [*shared, 0], strict=True):
         result[name] = _cut_shared(text, max(before, after))
-    return result
+    taken = Counter(result.values())
+    return {name: text if taken[text] == 1 else brief[name] for name, text in result.items()}
 
 
 def _num_shared(one: str, other: str) -> int:

@@ -239,41 +239,41 @@ i=(o(n[0])+o(n[1]))/2,l=Math.min(Math.max(i-c/2,s),s+r-c);t.fillStyle=e.colors.t
 function ir(t,e,n){let{gutter:o,height:r}=e.size;t.fillStyle=e.colors.gutter,t.fillRect(0,0,o,r),t.textAlign="left";for(let s of n.parts){t.save(),t.beginPath(),
 t.rect(0,s.top,o-1,s.bottom-s.top),t.clip(),cn(t,e,n,s,0);for(let a of s.lanes)di(t,e,n,s,a);t.restore()}t.fillStyle=e.colors.line,t.fillRect(o-1,0,1,r),t.fillRect(
 0,v-1,o,1);for(let{bottom:s}of n.parts.slice(1))t.fillRect(0,s-2,e.size.width,2)}function di(t,e,n,o,r){let{layout:s,colors:a,size:c}=e,i=e.rows.heights[r]>1,l=E/
-2+4,f=n.down(r,s.tops[r])+l,u=n.down(r,s.ends[r])-l,d=Math.round(Math.min(Math.max(f,o.top+l),u));t.fillStyle=a.muted,i&&pi(t,12,d,e.collapsed.has(r)),t.fillStyle=
-r===e.focusLane&&e.hasFocus?a.accent:a.text,t.fillText(rt(t,hi(e,r),c.gutter-32,fi),22,d)}function hi({data:t,filters:e},n){let{label:o}=t.header.lanes[n];return e.
-has(n)?`${o} (${e.get(n)?.text})`:o}function pi(t,e,n,o){let r=o?[[-2.5,-4],[3,0],[-2.5,4]]:[[-4,-2.5],[4,-2.5],[0,3]];t.beginPath();for(let[s,a]of r)t.lineTo(e+
-s,n+a);t.fill()}function cn(t,e,{down:n},{lanes:o},r){t.fillStyle=e.colors.lineSoft;for(let s of o)t.fillRect(r,Math.round(n(s,e.layout.ends[s]))-1,e.size.width-
-r,1)}var mi=5,lr=24;function fr(t,e,{x:n,t0:o,t1:r}){let{gutter:s,width:a,height:c}=e.size;t.fillStyle=e.colors.accent,t.textAlign="left";for(let{at:i,dur:l,note:f}of e.
-marks){if(i+l<o||i>r)continue;let u=Math.max(s,Math.round(n(i))),d=Math.min(a,Math.max(u+2,n(i+l)));t.fillRect(u,A,d-u,mi),t.globalAlpha=.5,i>=o&&t.fillRect(u,A,
+2+4,f=n.down(r,s.tops[r])+l,u=n.down(r,s.ends[r])-l,d=Math.round(Math.min(Math.max(f,o.top+l),u));t.fillStyle=a.muted,i&&mi(t,12,d,e.collapsed.has(r)),t.fillStyle=
+r===e.focusLane&&e.hasFocus?a.accent:a.text,t.fillText(hi(t,pi(e,r),c.gutter-32),22,d)}function hi(t,e,n){return t.measureText(e).width<=n?e:rt(t,e.replace(/^(thread \S+) \([^()]*\)/,
+"$1"),n,fi)}function pi({data:t,filters:e},n){let{label:o}=t.header.lanes[n];return e.has(n)?`${o} (${e.get(n)?.text})`:o}function mi(t,e,n,o){let r=o?[[-2.5,-4],
+[3,0],[-2.5,4]]:[[-4,-2.5],[4,-2.5],[0,3]];t.beginPath();for(let[s,a]of r)t.lineTo(e+s,n+a);t.fill()}function cn(t,e,{down:n},{lanes:o},r){t.fillStyle=e.colors.
+lineSoft;for(let s of o)t.fillRect(r,Math.round(n(s,e.layout.ends[s]))-1,e.size.width-r,1)}var gi=5,lr=24;function fr(t,e,{x:n,t0:o,t1:r}){let{gutter:s,width:a,height:c}=e.size;t.fillStyle=e.colors.accent,t.textAlign="left";for(let{at:i,dur:l,note:f}of e.
+marks){if(i+l<o||i>r)continue;let u=Math.max(s,Math.round(n(i))),d=Math.min(a,Math.max(u+2,n(i+l)));t.fillRect(u,A,d-u,gi),t.globalAlpha=.5,i>=o&&t.fillRect(u,A,
 1,c-A),t.globalAlpha=1;let p=f.length>lr?`${f.slice(0,lr)}\u2026`:f;if(!p)continue;let g=t.measureText(p).width+8,m=Math.min(u,a-g);t.fillRect(m,A,g,v-A-9),t.fillStyle=
 e.colors.bg,t.fillText(p,m+4,A+(v-A-9)/2+.5),t.fillStyle=e.colors.accent}}function ur({data:t,races:e},n){let{names:o,cats:r,lanes:s}=t.header,c=s[t.lane[n]].kind==="host"&&t.self[n]!==t.dur[n]?`, self ${x(t.self[n])}`:"",i=[o[t.name[n]].
 slice(0,400)||"(no name)"],l=ln(t,n),f=t.name[n+s[t.lane[n]].enclosing-1];l&&i.push(`${l}, the innermost: ${o[f].slice(0,200)}`),i.push(t.flags[n]&C.instant?"in\
-stant":`${x(t.dur[n])}${c}`),i.push(`${r[t.cat[n]]||"no category"} \xB7 at ${wi(t.start[n])}`);let u=t.launch[n];if(u>=0){let p=o[t.name[u]].slice(0,100);i.push(
+stant":`${x(t.dur[n])}${c}`),i.push(`${r[t.cat[n]]||"no category"} \xB7 at ${bi(t.start[n])}`);let u=t.launch[n];if(u>=0){let p=o[t.name[u]].slice(0,100);i.push(
 `launched by ${p}, ${x(t.start[n]-t.start[u])} earlier`)}let d=e.find(({event:p})=>p===n);return d&&i.push(`race: ${d.title}`),i}function ln(t,e){let{enclosing:n}=t.
 header.lanes[t.lane[e]],o=e===0||t.lane[e-1]!==t.lane[e];return n>1&&o?`${n} enclosing frames`:void 0}function ge(t,e){let{names:n,cats:o,lanes:r}=t.header,s=[n[t.
 name[e]].slice(0,200)||"no name",o[t.cat[e]]||"no category"];return s.push(t.flags[e]&C.instant?"an instant":`lasts ${x(t.dur[e])}`),s.push(`starts at ${x(t.start[e])}`,
 `on ${r[t.lane[e]].label}`),t.launch[e]>=0&&s.push(`launched by ${n[t.name[t.launch[e]]].slice(0,100)}`),s.join(", ")}function dr(t){return t.slice(0,300).replace(
 /^void /,"").replaceAll("(anonymous namespace)::","").replaceAll("at::native::","")||t.slice(0,300)}function hr(t){return t.replace(/^(aten|prims|c10d|autograd::engine::evaluate_function): ?:?|^nn\.Module: |^.{1,200}?\(\d+\): /,
-"")||t}var gi=[[1e9,"s",9],[1e6,"ms",6],[1e3,"\xB5s",3]];function wi(t){let[e,n,o]=gi.find(([r])=>Math.abs(t)>=r)??[1,"ns",0];return`${(t/e).toFixed(o)} ${n}`}var bi='11px system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", Arial, sans-serif',yi=28;function pr(t){let{painter:e,size:n,colors:o}=t,r=e.context;
-r.setTransform(n.ratio,0,0,n.ratio,0,0),r.font=bi,r.textBaseline="middle",r.fillStyle=o.bg,r.fillRect(0,0,n.width,n.height);let s=tt(t);for(let a of s.parts)xi(
-r,t,s,a);Ci(r,t,s),cr(r,t,s),fr(r,t,s),nr(r,t,s),Qo(r,t,s),Xo(r,t,s),ir(r,t,s)}function xi(t,e,n,o){let{gutter:r}=e.size;t.save(),t.beginPath(),t.rect(r,o.top,n.
-width,o.bottom-o.top),t.clip(),Mi(t,e,n),cn(t,e,n,o,r),vi(t,e,n,o),$i(t,e,n),qo(t,e,n),t.restore()}function Mi(t,e,{x:n,t0:o,t1:r}){t.fillStyle=e.colors.band,t.
+"")||t}var wi=[[1e9,"s",9],[1e6,"ms",6],[1e3,"\xB5s",3]];function bi(t){let[e,n,o]=wi.find(([r])=>Math.abs(t)>=r)??[1,"ns",0];return`${(t/e).toFixed(o)} ${n}`}var yi='11px system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", Arial, sans-serif',xi=28;function pr(t){let{painter:e,size:n,colors:o}=t,r=e.context;
+r.setTransform(n.ratio,0,0,n.ratio,0,0),r.font=yi,r.textBaseline="middle",r.fillStyle=o.bg,r.fillRect(0,0,n.width,n.height);let s=tt(t);for(let a of s.parts)Mi(
+r,t,s,a);_i(r,t,s),cr(r,t,s),fr(r,t,s),nr(r,t,s),Qo(r,t,s),Xo(r,t,s),ir(r,t,s)}function Mi(t,e,n,o){let{gutter:r}=e.size;t.save(),t.beginPath(),t.rect(r,o.top,n.
+width,o.bottom-o.top),t.clip(),vi(t,e,n),cn(t,e,n,o,r),ki(t,e,n,o),Ci(t,e,n),qo(t,e,n),t.restore()}function vi(t,e,{x:n,t0:o,t1:r}){t.fillStyle=e.colors.band,t.
 globalAlpha=e.colors.bandAlpha,e.steps.forEach((s,a)=>{a%2===0&&s.t1>o&&s.t0<r&&t.fillRect(n(s.t0),v,Math.max(1,n(s.t1)-n(s.t0)),e.size.height)}),t.globalAlpha=
-1}function vi(t,e,n,o){let{painter:r,size:s}=e,a=ki(e,n,o);if(!a.length)return;let{pixels:c}=n,{image:i,pixels:l}=Zo(r,c,a.length);l.fill(0,0,i.width*a.length);
-let f=a.flatMap(({lane:p,row:g},m)=>Ai(e,n,p,g,l,m*i.width));r.stripContext.putImageData(i,0,0,0,0,c,a.length),t.imageSmoothingEnabled=!1;let[u,d]=[s.gutter,c/s.
-ratio];a.forEach(({lane:p,row:g},m)=>{let w=Math.round(n.y(p,g));t.drawImage(r.stripCanvas,0,m,c,1,u,w,d,E-1)}),Si(t,e,n,f)}function ki(t,{y:e},{lanes:n,top:o,bottom:r}){
-let s=[];for(let a of n)for(let c=0;c<t.layout.shown[a];c++){let i=e(a,c);i>o-E&&i<r&&s.push({lane:a,row:c})}return s}function Ai(t,e,n,o,r,s){let{index:a,chosen:c,
-tones:i}=t,l=yi*t.size.ratio,f=e.y(n,o),u={t0:e.t0,w:e.w,width:e.pixels,out:r,base:s,minWidth:l},d=[],p=(g,m,w)=>Uo(g,a.laneRow[n]+o,u,m,(b,y,k)=>{w?.[g.at[b]]||
-d.push({i:g.at[b],tone:g.tone[b],x0:y,x1:k,y:f,isDim:w!==null})});return c===null?p(a,i.pixels,null):(p(a,t.dimPixels,c.keep),p(c.index,i.pixels,null)),d}function Si(t,e,n,o){
+1}function ki(t,e,n,o){let{painter:r,size:s}=e,a=Ai(e,n,o);if(!a.length)return;let{pixels:c}=n,{image:i,pixels:l}=Zo(r,c,a.length);l.fill(0,0,i.width*a.length);
+let f=a.flatMap(({lane:p,row:g},m)=>Si(e,n,p,g,l,m*i.width));r.stripContext.putImageData(i,0,0,0,0,c,a.length),t.imageSmoothingEnabled=!1;let[u,d]=[s.gutter,c/s.
+ratio];a.forEach(({lane:p,row:g},m)=>{let w=Math.round(n.y(p,g));t.drawImage(r.stripCanvas,0,m,c,1,u,w,d,E-1)}),Ti(t,e,n,f)}function Ai(t,{y:e},{lanes:n,top:o,bottom:r}){
+let s=[];for(let a of n)for(let c=0;c<t.layout.shown[a];c++){let i=e(a,c);i>o-E&&i<r&&s.push({lane:a,row:c})}return s}function Si(t,e,n,o,r,s){let{index:a,chosen:c,
+tones:i}=t,l=xi*t.size.ratio,f=e.y(n,o),u={t0:e.t0,w:e.w,width:e.pixels,out:r,base:s,minWidth:l},d=[],p=(g,m,w)=>Uo(g,a.laneRow[n]+o,u,m,(b,y,k)=>{w?.[g.at[b]]||
+d.push({i:g.at[b],tone:g.tone[b],x0:y,x1:k,y:f,isDim:w!==null})});return c===null?p(a,i.pixels,null):(p(a,t.dimPixels,c.keep),p(c.index,i.pixels,null)),d}function Ti(t,e,n,o){
 let{ratio:r,gutter:s}=e.size;t.textAlign="left";for(let{i:a,tone:c,x0:i,x1:l,y:f,isDim:u}of o){let d=Math.max(0,i)/r,p=Math.min(n.width,l/r)-d-8,g=ln(e.data,a)??
-Ti(t,e,e.data.name[a],p);g&&(t.fillStyle=u?e.colors.muted:e.tones.ink[c],t.fillText(g,Math.round(s+d+4),Math.round(f)+E/2))}}function Ti(t,e,n,o){let{labels:r}=e.
-painter,s=r[n]??Oi(t,e.data.header,n);if(r[n]=s,s.width<=o)return s.text;if(s.shortWidth<=o)return s.short;let a=Math.floor(s.short.length*o/s.shortWidth);for(;a>=
-2&&Ei(t,s,a)>o;)a--;return a<2?"":`${s.short.slice(0,a)}\u2026`}function Ei(t,e,n){return e.cuts[n]??=t.measureText(`${e.short.slice(0,n)}\u2026`).width,e.cuts[n]}
-function Oi(t,e,n){let o=e.short[n],r=o??dr(e.names[n]),s=o??hr(r);return{text:r,short:s,cuts:[],width:t.measureText(r).width,shortWidth:t.measureText(s).width}}
-function $i(t,e,n){for(let{event:o}of e.syncs)o>=0&&Ht(t,e,n,o,on,1.5);for(let{event:o}of e.races)o>=0&&Ht(t,e,n,o,nn,2.5);e.hover!==null&&e.hover!==e.selected&&
+Ei(t,e,e.data.name[a],p);g&&(t.fillStyle=u?e.colors.muted:e.tones.ink[c],t.fillText(g,Math.round(s+d+4),Math.round(f)+E/2))}}function Ei(t,e,n,o){let{labels:r}=e.
+painter,s=r[n]??$i(t,e.data.header,n);if(r[n]=s,s.width<=o)return s.text;if(s.shortWidth<=o)return s.short;let a=Math.floor(s.short.length*o/s.shortWidth);for(;a>=
+2&&Oi(t,s,a)>o;)a--;return a<2?"":`${s.short.slice(0,a)}\u2026`}function Oi(t,e,n){return e.cuts[n]??=t.measureText(`${e.short.slice(0,n)}\u2026`).width,e.cuts[n]}
+function $i(t,e,n){let o=e.short[n],r=o??dr(e.names[n]),s=o??hr(r);return{text:r,short:s,cuts:[],width:t.measureText(r).width,shortWidth:t.measureText(s).width}}
+function Ci(t,e,n){for(let{event:o}of e.syncs)o>=0&&Ht(t,e,n,o,on,1.5);for(let{event:o}of e.races)o>=0&&Ht(t,e,n,o,nn,2.5);e.hover!==null&&e.hover!==e.selected&&
 Ht(t,e,n,e.hover,e.colors.text,1),e.selected!==null&&Ht(t,e,n,e.selected,e.colors.accent,2.5),e.focused!==null&&e.focused!==e.selected&&e.hasFocus&&Ht(t,e,n,e.focused,
 e.colors.text,2,[4,2])}function Ht(t,e,n,o,r,s,a=[]){let c=wt(e,n,o);if(c===null)return;t.strokeStyle=r,t.lineWidth=s,t.setLineDash(a);let i=Math.max(c.x,e.size.
-gutter-4);t.strokeRect(i,c.y,Math.max(2,Math.min(c.x+c.width,e.size.width+4)-i),E-1),t.setLineDash([])}function Ci(t,e,{x:n,width:o}){if(e.range===null)return;let{
+gutter-4);t.strokeRect(i,c.y,Math.max(2,Math.min(c.x+c.width,e.size.width+4)-i),E-1),t.setLineDash([])}function _i(t,e,{x:n,width:o}){if(e.range===null)return;let{
 gutter:r,height:s}=e.size,a=l=>Math.min(Math.max(l,r),r+o),[c,i]=e.range.map(l=>a(n(l)));i<=r||c>=r+o||(t.fillStyle=e.colors.accent,t.globalAlpha=e.colors.rangeAlpha,
 t.fillRect(c,A,i-c,s-A),t.globalAlpha=1,c>r&&t.fillRect(c-.5,A,1,s),i<r+o&&t.fillRect(i-.5,A,1,s))}function mr(t){let e=new Uint8Array(D.groups.length);for(let n of t.
 index.tone)e[n/K|0]=1;return D.groups.flatMap((n,o)=>e[o]?[[n.label,t.tones.css[o*K]]]:[])}var gr=2e3;function Mt(t){if(t.isReleased)return;let{frame:e,stage:n,canvas:o}=t.dom,r=Math.max(1,e.clientWidth),s=Math.max(v+E,e.clientHeight),a=window.devicePixelRatio||
@@ -292,10 +292,10 @@ t.options.onSelect?.({range:t.range&&[...t.range],event:t.selected,names:t.names
 tip.hidden=!0,t.hover=null;let c=ue(o,t.rows,e),[i,l]=[o.start[c],o.start[c]+o.dur[c]],f=o.lane[c];t.rows.row[c]>=a.shown[f]&&t.collapsed.delete(f)&&fn(t);let u=ae(
 t.layout,f,t.rows.row[c]),d=t.size.height-v,p=ce(t),g=u<p;!g&&u<t.scroll+p?s.frame.scrollTop=u-p-8:!g&&u+E>t.scroll+d&&(s.frame.scrollTop=u+E+8-d);let m=r[1]-r[0],
 w=m/(t.size.width-t.size.gutter);n?ct(t,wr(i,l,4)):l-i<3*w?ct(t,wr(i,l,30)):(l<r[0]+m*.02||i>r[1]-m*.02)&&ct(t,[(i+l-m)/2,(i+l+m)/2]),T(t)}function wr(t,e,n){let o=e>
-t?(e-t)*n/2:500;return[(t+e)/2-o,(t+e)/2+o]}function Ft(t,e){e<0||(t.focused=e,t.focusLane=t.data.lane[e],t.dom.spoken.textContent=ge(t.data,e),lt(t,e))}function _i(t,e){let n=t.index.laneRow[t.data.lane[e]]+t.rows.row[e],o=j(t.index,n,t.data.start[e]);for(;o<t.index.first[n+1]&&t.index.at[o]!==e;)o++;return{r:n,
-p:o}}function yr(t,e,n){let o=ue(t.data,t.rows,e);if(n==="left"||n==="right"){let{r:c,p:i}=_i(t,o),l=n==="left"?i-1:i+1;return l>=t.index.first[c]&&l<t.index.first[c+
+t?(e-t)*n/2:500;return[(t+e)/2-o,(t+e)/2+o]}function Ft(t,e){e<0||(t.focused=e,t.focusLane=t.data.lane[e],t.dom.spoken.textContent=ge(t.data,e),lt(t,e))}function Li(t,e){let n=t.index.laneRow[t.data.lane[e]]+t.rows.row[e],o=j(t.index,n,t.data.start[e]);for(;o<t.index.first[n+1]&&t.index.at[o]!==e;)o++;return{r:n,
+p:o}}function yr(t,e,n){let o=ue(t.data,t.rows,e);if(n==="left"||n==="right"){let{r:c,p:i}=Li(t,o),l=n==="left"?i-1:i+1;return l>=t.index.first[c]&&l<t.index.first[c+
 1]?t.index.at[l]:o}let r=t.data.lane[o],s=t.rows.row[o]+(n==="up"?-1:1),a=t.data.start[o]+t.data.dur[o]/2;if(s>=0&&s<t.layout.shown[r]){let c=n==="up"?t.data.start[o]:
-a,i=un(t,r,s,c,n==="up"?0:t.data.dur[o]/2);if(i>=0)return i}return Li(t,r,n==="up"?-1:1,a)??o}function Li(t,e,n,o){let{order:r}=t.layout;for(let s=r.indexOf(e)+
+a,i=un(t,r,s,c,n==="up"?0:t.data.dur[o]/2);if(i>=0)return i}return Ri(t,r,n==="up"?-1:1,a)??o}function Ri(t,e,n,o){let{order:r}=t.layout;for(let s=r.indexOf(e)+
 n;s>=0&&s<r.length;s+=n){let a=un(t,r[s],0,o,1/0);if(a>=0)return a}return null}function un(t,e,n,o,r){let{index:s}=t,a=s.laneRow[e]+n,c=pe(s,a,o,0);if(c>=0)return c;
 let i=j(s,a,o),l=-1,f=r;for(let u of[i-1,i]){if(u<s.first[a]||u>=s.first[a+1])continue;let d=Math.max(s.s[u]-o,o-s.e[u],0);d<=f&&(l=s.at[u],f=d)}return l}function xr(t,e){
 return t.data.launch[e]>=0?t.data.launch[e]:en(t,e,1)[0]??e}function Mr(t,e){let n=(t.view[0]+t.view[1])/2;for(let o of e){let r=un(t,o,0,n,1/0);if(r>=0)return r}
@@ -309,252 +309,252 @@ let{order:o,pinned:r}=t;if(e<0)return;let[s,a]=r.has(e)?[0,r.size-1]:[r.size,o.l
 `is lane ${o.indexOf(e)+1} of ${o.length}`)}function Ar(t,e,n){n.trim()?t.filters.set(e,{text:n.trim(),isHit:dn(t,n)}):t.filters.delete(e),vt(t)}function hn(t,e,n){
 t.dom.spoken.textContent=`${t.data.header.lanes[e].label} ${n}`,fn(t),t.lanesPanel?.update()}function Bt(t,e){t.beforeFrame=null,xt(t,e)}function ye(t,e){let{size:n,view:o}=t,r=e/(n.width-n.gutter)*(o[1]-o[0]);Bt(t,[o[0]+r,o[1]+r])}function pn(t,e,n){let{
 size:o,view:r}=t,s=n===null?.5:Math.min(Math.max((n-o.gutter)/(o.width-o.gutter),0),1),a=r[0]+s*(r[1]-r[0]);Bt(t,[a+(r[0]-a)*e,a+(r[1]-a)*e])}function Sr(t,e){let n=(t.
-view[1]-t.view[0])/2;Bt(t,[e-n,e+n])}function Tr(t,e){let{extent:n,view:o}=t,r=o[1]-o[0],s=r*.02,a=e?n[1]+s-r:n[0]-s;ct(t,[a,a+r])}var Ri=3;function Or(t){return{...Ii(t),...Ni(t),...Pi(t)}}function Ii(t){return{show:e=>Bt(t,e),pan:e=>ye(t,e),zoom:(e,n)=>pn(t,e,n),centre:e=>Sr(t,e),fit:()=>ct(
-t,t.whole),toEnd:e=>Tr(t,e)}}function Ni(t){return{timeAt:e=>$r(t,e),hover:(e,n)=>Hi(t,e,n),leave(){t.pointerX=null,Cr(t,null)},click:(e,n)=>Fi(t,e,n),zoomToEventAt(e,n){
+view[1]-t.view[0])/2;Bt(t,[e-n,e+n])}function Tr(t,e){let{extent:n,view:o}=t,r=o[1]-o[0],s=r*.02,a=e?n[1]+s-r:n[0]-s;ct(t,[a,a+r])}var Ii=3;function Or(t){return{...Ni(t),...Pi(t),...Hi(t)}}function Ni(t){return{show:e=>Bt(t,e),pan:e=>ye(t,e),zoom:(e,n)=>pn(t,e,n),centre:e=>Sr(t,e),fit:()=>ct(
+t,t.whole),toEnd:e=>Tr(t,e)}}function Pi(t){return{timeAt:e=>$r(t,e),hover:(e,n)=>Fi(t,e,n),leave(){t.pointerX=null,Cr(t,null)},click:(e,n)=>zi(t,e,n),zoomToEventAt(e,n){
 let o=xe(t,e,n);o!==null&&lt(t,o,!0)},dragRange(e,n){t.range=[Math.min(e,n),Math.max(e,n)],T(t)},finishRange:()=>it(t),measureTo(e,n){let[o,r]=[t.selected,xe(t,
 e,n)];return o===null||r===null||o===r?!1:(t.range=Eo(t.data,o,r),t.selected=null,it(t),T(t),!0)},clearRange(){t.range!==null&&(t.range=null,it(t),T(t))},toggleLane:e=>zt(
-t,at(t.layout,ie(t,e))),dropLane(e,n){let[o,r]=[e,n].map(s=>at(t.layout,ie(t,s)));Dt(t,o,r<0?n<v?0:t.order.length-1:t.order.indexOf(r))}}}function Pi(t){return{
+t,at(t.layout,ie(t,e))),dropLane(e,n){let[o,r]=[e,n].map(s=>at(t.layout,ie(t,s)));Dt(t,o,r<0?n<v?0:t.order.length-1:t.order.indexOf(r))}}}function Hi(t){return{
 zoomToFocused(){let e=t.focused??t.selected;e!==null&&lt(t,e,!0)},toggleFocusLane:()=>zt(t,Er(t)),pinFocusLane:()=>be(t,Er(t)),arrow(e){t.focused!==null?Ft(t,yr(
 t,t.focused,e)):e==="left"||e==="right"?ye(t,(e==="left"?-1:1)*80):t.dom.frame.scrollBy(0,(e==="up"?-2:2)*E)},enter(){let{focused:e}=t;e===null?Ft(t,Mr(t,Lr(t))):
-_r(t,e)},follow(){t.focused!==null&&Ft(t,xr(t,t.focused))},escape:()=>zi(t),search:e=>Me(t,e),nextMatch:e=>Di(t,e),hold:e=>Bi(t,e),focusChanged(e){t.hasFocus=e,
+_r(t,e)},follow(){t.focused!==null&&Ft(t,xr(t,t.focused))},escape:()=>Di(t),search:e=>Me(t,e),nextMatch:e=>Bi(t,e),hold:e=>Ui(t,e),focusChanged(e){t.hasFocus=e,
 T(t)}}}function $r(t,e){let n=tt(t);return n.t0+(e-t.size.gutter)/n.scale}function xe(t,e,n){let{index:o,layout:r,size:s}=t,a=No(r,ie(t,n));if(a===null||e<s.gutter||
-n<v)return null;let c=Ri/tt(t).scale,i=pe(o,o.laneRow[a.lane]+a.row,$r(t,e),c);return i<0?null:i}function Hi(t,e,n){let{dom:o}=t;t.pointerX=e;let r=xe(t,e,n);r!==
+n<v)return null;let c=Ii/tt(t).scale,i=pe(o,o.laneRow[a.lane]+a.row,$r(t,e),c);return i<0?null:i}function Fi(t,e,n){let{dom:o}=t;t.pointerX=e;let r=xe(t,e,n);r!==
 null&&Ro(o,ur(t,r),e+o.frame.offsetLeft,n+o.frame.offsetTop),Cr(t,r)}function Cr(t,e){e===null&&(t.dom.tip.hidden=!0),e!==t.hover&&(t.hover=e,t.options.onHover?.(
-e),T(t))}function Fi(t,e,n){let o=xe(t,e,n);t.focused=o,o===null&&(t.range=null),_r(t,o)}function _r(t,e){t.selected=e,e!==null&&(t.dom.spoken.textContent=`sele\
+e),T(t))}function zi(t,e,n){let o=xe(t,e,n);t.focused=o,o===null&&(t.range=null),_r(t,o)}function _r(t,e){t.selected=e,e!==null&&(t.dom.spoken.textContent=`sele\
 cted ${ge(t.data,e)}`),it(t),T(t)}function Lr(t){let e=tt(t).parts.reverse().flatMap(({lanes:n})=>n);return[...e,...t.order.slice(t.order.indexOf(e[e.length-1])+
-1)]}function Er(t){return t.focusLane>=0?t.focusLane:Lr(t)[0]??-1}function zi(t){if(t.search!==null)t.dom.search.value="",Me(t,"");else if(t.focused!==null&&t.focused!==
+1)]}function Er(t){return t.focusLane>=0?t.focusLane:Lr(t)[0]??-1}function Di(t){if(t.search!==null)t.dom.search.value="",Me(t,"");else if(t.focused!==null&&t.focused!==
 t.selected)t.focused=null;else if(t.selected!==null||t.range!==null)Object.assign(t,{selected:null,range:null,focused:null}),it(t);else return!1;return t.isArmed=
-!1,T(t),!0}function Me(t,e){let n=vr(t,e);return t.search=n,t.dom.matches.textContent=n&&`${O(n.count)} ${n.count===1?"match":"matches"}`,vt(t),n?.count??0}function Di(t,e){
+!1,T(t),!0}function Me(t,e){let n=vr(t,e);return t.search=n,t.dom.matches.textContent=n&&`${O(n.count)} ${n.count===1?"match":"matches"}`,vt(t),n?.count??0}function Bi(t,e){
 let{search:n}=t;if(n===null||n.count===0)return;let{found:o,ordinal:r}=kr(t,n,e);n.at=o,t.dom.matches.textContent=`${O(r)} of ${O(n.count)}`,t.selected=o,Ft(t,o),
-it(t)}function Bi(t,e){let n=([s,a],c)=>{s&&pn(t,Math.exp(-s*2.2*c),t.pointerX),a&&ye(t,a*900*c)};if(matchMedia("(prefers-reduced-motion: reduce)").matches){n(an(
+it(t)}function Ui(t,e){let n=([s,a],c)=>{s&&pn(t,Math.exp(-s*2.2*c),t.pointerX),a&&ye(t,a*900*c)};if(matchMedia("(prefers-reduced-motion: reduce)").matches){n(an(
 [e]),.12);return}if(t.held.has(e))return;t.held.add(e);let o=null,r=s=>{let a=o===null?.016666666666666666:Math.min(.05,(s-o)/1e3);o=s,n(an(t.held),a),t.beforeFrame=
-t.held.size?r:null,t.held.size&&T(t)};t.beforeFrame=r,T(t)}function Rr(t){let{lanesButton:e,lanes:n}=t.dom;S(t,e,"click",()=>{t.lanesPanel??=Ui(t),n.hidden=!n.hidden,e.setAttribute("aria-expanded",String(!n.hidden)),t.lanesPanel.
-update()})}function Ui(t){let e=t.data.header.lanes.map((o,r)=>Wi(t,r)),n=h("ul",{"aria-label":"Lanes"});return t.dom.lanes.replaceChildren(n),{update(){let{activeElement:o}=document;
-n.append(...t.order.map(r=>e[r].node));for(let r of e)r.update();o instanceof HTMLElement&&n.contains(o)&&o.focus()}}}function Wi(t,e){let{label:n}=t.data.header.
+t.held.size?r:null,t.held.size&&T(t)};t.beforeFrame=r,T(t)}function Rr(t){let{lanesButton:e,lanes:n}=t.dom;S(t,e,"click",()=>{t.lanesPanel??=Wi(t),n.hidden=!n.hidden,e.setAttribute("aria-expanded",String(!n.hidden)),t.lanesPanel.
+update()})}function Wi(t){let e=t.data.header.lanes.map((o,r)=>Gi(t,r)),n=h("ul",{"aria-label":"Lanes"});return t.dom.lanes.replaceChildren(n),{update(){let{activeElement:o}=document;
+n.append(...t.order.map(r=>e[r].node));for(let r of e)r.update();o instanceof HTMLElement&&n.contains(o)&&o.focus()}}}function Gi(t,e){let{label:n}=t.data.header.
 lanes[e],o=(f,u,d)=>h("button",{type:"button",title:u,"aria-label":`${u}: ${n}`,onclick:d},f),r=o("Pin","Pin on top",()=>be(t,e)),s=o("\u2191","Move up",()=>Dt(
 t,e,t.order.indexOf(e)-1)),a=o("\u2193","Move down",()=>Dt(t,e,t.order.indexOf(e)+1)),c=o("Fold","Fold to one row",()=>zt(t,e));c.disabled=t.rows.heights[e]<2;let i=h(
 "input",{type:"search",placeholder:"Filter names","aria-label":`Filter names: ${n}`});i.addEventListener("input",()=>Ar(t,e,i.value));for(let f of[r,s,a,c,i])f.
 setAttribute("data-lm-suppress-shortcuts","true");let l=h("span",{class:"cltl-lane",title:n},n);return{node:h("li",{},r,s,a,c,l,i),update(){r.setAttribute("aria\
--pressed",String(t.pinned.has(e))),c.setAttribute("aria-pressed",String(t.collapsed.has(e)))}}}var Gi=460,Ki=150,Xi="800px 0px";function Nr(t,e,n={}){let o=or(t,e,n),r=Or(o);sr(o,r),ar(o,r),Vi(o,r),Pr(o,o.mode),ji(o),Mt(o);let s=new ResizeObserver(()=>Mt(
-o));s.observe(o.dom.frame);let a=new IntersectionObserver(c=>br(o,c[c.length-1].isIntersecting),{rootMargin:Xi});return a.observe(o.dom.frame),o.cleanups.push(()=>s.
-disconnect(),()=>a.disconnect()),we(o),qi(o,r)}function Pr(t,e){Object.assign(t,rn(e)),Co(t.dom.host,t.colors),Lo(t.dom,mr(t)),T(t)}function ji({dom:t,layout:e,
-options:n}){let o=n.height??Math.min(Gi,Math.max(Ki,e.total+v));t.frame.style.height=`${Math.round(o)+2}px`}function Vi(t,e){let{dom:n}=t;S(t,n.zoomIn,"click",()=>e.
+-pressed",String(t.pinned.has(e))),c.setAttribute("aria-pressed",String(t.collapsed.has(e)))}}}var Ki=460,Xi=150,ji="800px 0px";function Nr(t,e,n={}){let o=or(t,e,n),r=Or(o);sr(o,r),ar(o,r),qi(o,r),Pr(o,o.mode),Vi(o),Mt(o);let s=new ResizeObserver(()=>Mt(
+o));s.observe(o.dom.frame);let a=new IntersectionObserver(c=>br(o,c[c.length-1].isIntersecting),{rootMargin:ji});return a.observe(o.dom.frame),o.cleanups.push(()=>s.
+disconnect(),()=>a.disconnect()),we(o),Yi(o,r)}function Pr(t,e){Object.assign(t,rn(e)),Co(t.dom.host,t.colors),Lo(t.dom,mr(t)),T(t)}function Vi({dom:t,layout:e,
+options:n}){let o=n.height??Math.min(Ki,Math.max(Xi,e.total+v));t.frame.style.height=`${Math.round(o)+2}px`}function qi(t,e){let{dom:n}=t;S(t,n.zoomIn,"click",()=>e.
 zoom(.5,null)),S(t,n.zoomOut,"click",()=>e.zoom(2,null)),S(t,n.fit,"click",e.fit),Rr(t),S(t,n.next,"click",()=>e.nextMatch(1)),S(t,n.previous,"click",()=>e.nextMatch(
--1)),S(t,n.frame,"scroll",()=>T(t),{passive:!0})}function qi(t,e){return{setTheme:n=>Pr(t,n),fit:e.fit,zoomTo:(n,o)=>e.show([n,o]),getView:()=>[...t.view],select(n=null){
+-1)),S(t,n.frame,"scroll",()=>T(t),{passive:!0})}function Yi(t,e){return{setTheme:n=>Pr(t,n),fit:e.fit,zoomTo:(n,o)=>e.show([n,o]),getView:()=>[...t.view],select(n=null){
 t.selected=n,n!==null&&lt(t,n),T(t)},setRange(n,o=null){t.range=n===null||o===null?null:[n,o],T(t)},setNames(n){t.names=n===null?null:new Set(n),vt(t)},raceOf:n=>t.
 races.find(o=>o.event===n&&n!==null)?.race??null,showRace:n=>Ir(t,t.races.find(o=>o.race===n)),showSync:n=>Ir(t,t.syncs.find(o=>o.group===n)),setMarks(n){t.marks=
-n,T(t)},search(n){return t.dom.search.value=n,Me(t,n)},focus:()=>t.dom.canvas.focus({preventScroll:!0}),resize:()=>Mt(t),boxOf:n=>Zi(t,n),stats:()=>({frames:t.script.
-length,script:[...t.script]}),destroy:()=>Yi(t)}}function Yi(t){t.isGone=!0,cancelAnimationFrame(t.pending);for(let e of t.cleanups.splice(0))e();t.dom.host.remove()}
+n,T(t)},search(n){return t.dom.search.value=n,Me(t,n)},focus:()=>t.dom.canvas.focus({preventScroll:!0}),resize:()=>Mt(t),boxOf:n=>Ji(t,n),stats:()=>({frames:t.script.
+length,script:[...t.script]}),destroy:()=>Zi(t)}}function Zi(t){t.isGone=!0,cancelAnimationFrame(t.pending);for(let e of t.cleanups.splice(0))e();t.dom.host.remove()}
 function Ir(t,e){if(e){if(e.event>=0)t.focused=e.event,lt(t,e.event);else if(e.at<t.view[0]||e.at>t.view[1]){let n=(t.view[1]-t.view[0])/2;xt(t,[e.at-n,e.at+n])}
-T(t)}}function Zi(t,e){let n=tt(t),o=t.data.lane[e];if(t.rows.row[e]>=t.layout.shown[o])return null;let r=n.x(t.data.start[e]),s=t.data.dur[e]*n.scale;return{x:r,
-y:n.y(o,t.rows.row[e]),width:s,height:E-1}}var mn="Source of ";var Ji=/^(In\[\d+\])\((\d+)\): (.*)$/s;function Fr(t,e){let n=new Map;for(let o of e){let[,r,s,a]=o.match(Ji)??[],c=r&&Object.hasOwn(t,r)?Qi(t[r],Number(s),a):"";
-if(c&&n.set(`${mn}${a}, ${r}`,c),n.size===4)break}return[...n]}function Qi(t,e,n){let o=t.trimEnd().split(`
-`);if(e<1||e>o.length)return"";let r=n==="<module>",[s,a]=r?[0,o.length]:[e-1,tl(o,e-1)];return[...o.slice(s,Math.min(a,s+16)).map((i,l)=>`${s+l+1}  ${i}`.trimEnd()),
+T(t)}}function Ji(t,e){let n=tt(t),o=t.data.lane[e];if(t.rows.row[e]>=t.layout.shown[o])return null;let r=n.x(t.data.start[e]),s=t.data.dur[e]*n.scale;return{x:r,
+y:n.y(o,t.rows.row[e]),width:s,height:E-1}}var mn="Source of ";var Qi=/^(In\[\d+\])\((\d+)\): (.*)$/s;function Fr(t,e){let n=new Map;for(let o of e){let[,r,s,a]=o.match(Qi)??[],c=r&&Object.hasOwn(t,r)?tl(t[r],Number(s),a):"";
+if(c&&n.set(`${mn}${a}, ${r}`,c),n.size===4)break}return[...n]}function tl(t,e,n){let o=t.trimEnd().split(`
+`);if(e<1||e>o.length)return"";let r=n==="<module>",[s,a]=r?[0,o.length]:[e-1,el(o,e-1)];return[...o.slice(s,Math.min(a,s+16)).map((i,l)=>`${s+l+1}  ${i}`.trimEnd()),
 ...a>s+16?["\u2026"]:[]].join(`
-`)}function tl(t,e){let n=Hr(t[e]),o=e;for(;o<t.length-1&&t[o].trimStart().startsWith("@");)o+=1;for(o+=1;o<t.length;o++){let r=t[o].trim();if(r&&Hr(t[o])<=n&&!/^[)\]}]/.
-test(r))break}for(;!t[o-1].trim();)o-=1;return o}function Hr(t){return t.length-t.trimStart().length}function el(t,e){let n=t.header.lanes[t.lane[e]],o=[["Kind",t.header.cats[t.cat[e]]],["Start",x(t.start[e])],["Duration",x(t.dur[e])]];return n.kind==="host"&&t.
-self[e]!==t.dur[e]&&o.push(["Self time",x(t.self[e])]),o.push([n.kind==="device"?"Stream":"Thread",n.label]),t.launch[e]>=0&&o.push(...nl(t,e)),o.push(...cl(t,e)),
-o.push(...rl(t,e)),o.push(...sl(t,e)),o.push(["Row",`trace.events.iloc[${t.rowOf(e)}]`]),o}function nl(t,e){let n=t.launch[e];return[["Launched by",t.header.names[t.
-name[n]]],["Waited",x(t.start[e]-t.start[n])]]}var ol=60;function rl(t,e){let n=[],o=t.detailOf("stack"),r=[],s=o(e),a=s!==null;for(let c=t.launch[e]>=0?t.launch[e]:
-t.parent[e];c>=0;c=t.parent[c])s??=o(c),r.length<ol&&r.push(W(t.header,t.name[c]));return s!==null&&!a&&n.push(["Call stack",String(s)]),r.length&&n.push(["Call\
+`)}function el(t,e){let n=Hr(t[e]),o=e;for(;o<t.length-1&&t[o].trimStart().startsWith("@");)o+=1;for(o+=1;o<t.length;o++){let r=t[o].trim();if(r&&Hr(t[o])<=n&&!/^[)\]}]/.
+test(r))break}for(;!t[o-1].trim();)o-=1;return o}function Hr(t){return t.length-t.trimStart().length}function nl(t,e){let n=t.header.lanes[t.lane[e]],o=[["Kind",t.header.cats[t.cat[e]]],["Start",x(t.start[e])],["Duration",x(t.dur[e])]];return n.kind==="host"&&t.
+self[e]!==t.dur[e]&&o.push(["Self time",x(t.self[e])]),o.push([n.kind==="device"?"Stream":"Thread",n.label]),t.launch[e]>=0&&o.push(...ol(t,e)),o.push(...il(t,e)),
+o.push(...sl(t,e)),o.push(...al(t,e)),o.push(["Row",`trace.events.iloc[${t.rowOf(e)}]`]),o}function ol(t,e){let n=t.launch[e];return[["Launched by",t.header.names[t.
+name[n]]],["Waited",x(t.start[e]-t.start[n])]]}var rl=60;function sl(t,e){let n=[],o=t.detailOf("stack"),r=[],s=o(e),a=s!==null;for(let c=t.launch[e]>=0?t.launch[e]:
+t.parent[e];c>=0;c=t.parent[c])s??=o(c),r.length<rl&&r.push(W(t.header,t.name[c]));return s!==null&&!a&&n.push(["Call stack",String(s)]),r.length&&n.push(["Call\
 ed from",r.join(`
-`)]),n}function sl(t,e){let n=t.detailOf("stack"),o=[],r=n(e);for(let s=t.launch[e]>=0?t.launch[e]:e;s>=0;s=t.parent[s])r??=n(s),o.push(t.header.names[t.name[s]]);
+`)]),n}function al(t,e){let n=t.detailOf("stack"),o=[],r=n(e);for(let s=t.launch[e]>=0?t.launch[e]:e;s>=0;s=t.parent[s])r??=n(s),o.push(t.header.names[t.name[s]]);
 return Fr(t.header.cells,r===null?o:String(r).split(`
-`))}var al={shapes:"Input shapes",dtypes:"Input dtypes",module:"Module",grid:"Grid",block_dim:"Block",registers:"Registers a thread",shared_memory_bytes:"Shared\
+`))}var cl={shapes:"Input shapes",dtypes:"Input dtypes",module:"Module",grid:"Grid",block_dim:"Block",registers:"Registers a thread",shared_memory_bytes:"Shared\
  memory",blocks_per_sm:"Blocks per SM",warps_per_sm:"Warps per SM",occupancy_pct:"Occupancy",num_bytes:"Bytes",flops:"FLOPs",step:"Step",correlation_id:"Correla\
 tion id",external_id:"External id",sequence_nr:"Sequence number",graph_id:"CUDA graph",graph_node_id:"Graph node",collective:"Collective",process_group:"Process\
- group",stack:"Call stack"};function cl(t,e){let n=[];for(let[o,r]of Object.entries(t.detail(e)))r===null||r===""||n.push([al[o]??o,il(o,r)]);return n}function il(t,e){
+ group",stack:"Call stack"};function il(t,e){let n=[];for(let[o,r]of Object.entries(t.detail(e)))r===null||r===""||n.push([cl[o]??o,ll(o,r)]);return n}function ll(t,e){
 return t.endsWith("_bytes")?M(Number(e)):t==="occupancy_pct"?`${e} %`:typeof e=="number"?O(e):String(e)}function zr(t,e,n){if(n===null){t.replaceChildren();return}
-let o=h("dl",{class:"cl-facts"});for(let[r,s]of el(e,n))o.append(h("dt",{},r),h("dd",{class:r.startsWith(mn)?"cl-source":""},s));t.replaceChildren(h("h3",{"aria\
--level":2,class:"cl-event"},e.header.names[e.name[n]]),o)}var ll=500;function Dr(t,e,{onChange:n,onShow:o}){let r=h("ul",{class:"cl-mark-list","aria-label":"Marks"});t.replaceChildren(r);let s=l=>{a(l),n(l)},a=l=>{i.marks=
+let o=h("dl",{class:"cl-facts"});for(let[r,s]of nl(e,n))o.append(h("dt",{},r),h("dd",{class:r.startsWith(mn)?"cl-source":""},s));t.replaceChildren(h("h3",{"aria\
+-level":2,class:"cl-event"},e.header.names[e.name[n]]),o)}var fl=500;function Dr(t,e,{onChange:n,onShow:o}){let r=h("ul",{class:"cl-mark-list","aria-label":"Marks"});t.replaceChildren(r);let s=l=>{a(l),n(l)},a=l=>{i.marks=
 [...l].sort((f,u)=>f.at-u.at),t.hidden=l.length===0,r.replaceChildren(...i.marks.map(c))},c=l=>{let f=l.note||"(no note)",u=l.dur?`${x(l.at)}, ${x(l.dur)} long`:
 x(l.at),d=()=>s(i.marks.filter(p=>p!==l));return h("li",{},h("button",{class:"cl-mark",type:"button",title:u,onclick:()=>o(l)},f),h("span",{class:"cl-hint"},u),
 h("button",{type:"button","aria-label":`Remove the mark ${f}`,onclick:d},"\xD7"))},i={marks:[],add:l=>s([...i.marks,l]),replace:a};return a(e),i}function Br(t,{
-range:e,event:n},o){let r=e??(n===null?null:fl(t,n));if(r===null)return[];let s=h("input",{class:"cl-note",type:"text",maxlength:ll,placeholder:"Note","aria-lab\
+range:e,event:n},o){let r=e??(n===null?null:ul(t,n));if(r===null)return[];let s=h("input",{class:"cl-note",type:"text",maxlength:fl,placeholder:"Note","aria-lab\
 el":"Note of the mark","data-lm-suppress-shortcuts":"true"}),a=()=>{o({at:Math.round(r[0]),dur:Math.round(r[1]-r[0]),note:s.value.trim()}),s.value=""};return s.
 addEventListener("keydown",c=>{c.stopPropagation(),c.key==="Enter"&&a()}),[s,h("button",{class:"cl-button",type:"button",title:"Mark the selected time",onclick:a},
-"Mark")]}function fl({start:t,dur:e},n){return[t[n],t[n]+e[n]]}var ul={light:["#0b62c4","#b35c00","#6f42c1","#00796b","#b02f78","#5a7a0a","#a3301f"],dark:["#6cb6ff","#f0a050","#c4a5ff","#5fd0c0","#f08cc4","#b5d35a","#ff9a8a"]},
-dl={light:"#4f6673",dark:"#a9bfca"};function kt(t,e){let n=t.startsWith("cpu")?null:/\d+$/.exec(t),o=ul[e];return n?o[Number(n[0])%o.length]:dl[e]}function Ur({ts:t,values:e},[n,o]){let[r,s]=[0,t.length];for(;r+1<t.length&&t[r+1]<n;)r+=1;for(;s-2>r&&t[s-2]>o;)s-=1;return hl(t.subarray(r,s),e.subarray(r,s))}
-function hl(t,e){let n=t.length;if(n<=4e3)return{ts:Array.from(t),values:Array.from(e)};let o=[0],r=(n-2)/(4e3/2-1);for(let s=0;s*r<n-2;s++){let[a,c]=[1+Math.floor(
+"Mark")]}function ul({start:t,dur:e},n){return[t[n],t[n]+e[n]]}var dl={light:["#0b62c4","#b35c00","#6f42c1","#00796b","#b02f78","#5a7a0a","#a3301f"],dark:["#6cb6ff","#f0a050","#c4a5ff","#5fd0c0","#f08cc4","#b5d35a","#ff9a8a"]},
+hl={light:"#4f6673",dark:"#a9bfca"};function kt(t,e){let n=t.startsWith("cpu")?null:/\d+$/.exec(t),o=dl[e];return n?o[Number(n[0])%o.length]:hl[e]}function Ur({ts:t,values:e},[n,o]){let[r,s]=[0,t.length];for(;r+1<t.length&&t[r+1]<n;)r+=1;for(;s-2>r&&t[s-2]>o;)s-=1;return pl(t.subarray(r,s),e.subarray(r,s))}
+function pl(t,e){let n=t.length;if(n<=4e3)return{ts:Array.from(t),values:Array.from(e)};let o=[0],r=(n-2)/(4e3/2-1);for(let s=0;s*r<n-2;s++){let[a,c]=[1+Math.floor(
 s*r),Math.min(n-1,1+Math.floor((s+1)*r))],[i,l]=[a,a];for(let f=a;f<c;f++)e[f]<e[i]&&(i=f),e[f]>e[l]&&(l=f);a<c&&o.push(Math.min(i,l),...i===l?[]:[Math.max(i,l)])}
-return o.push(n-1),{ts:o.map(s=>t[s]),values:o.map(s=>e[s])}}var jr={light:{range:"#0b62c4",text:"#57606a",grid:"#d9dee4",fill:.14},dark:{range:"#6cb6ff",text:"#9aa5b1",grid:"#30363d",fill:.2}},pl=[[2**30,"GiB"],[2**20,"M\
-iB"],[2**10,"KiB"],[1,"B"]],ml=[[1e9,"s"],[1e6,"ms"],[1e3,"\xB5s"],[1,"ns"]],Wr={displayModeBar:!1,responsive:!1,doubleClick:!1,showTips:!1};function gn(t){return Math.
+return o.push(n-1),{ts:o.map(s=>t[s]),values:o.map(s=>e[s])}}var jr={light:{range:"#0b62c4",text:"#57606a",grid:"#d9dee4",fill:.14},dark:{range:"#6cb6ff",text:"#9aa5b1",grid:"#30363d",fill:.2}},ml=[[2**30,"GiB"],[2**20,"M\
+iB"],[2**10,"KiB"],[1,"B"]],gl=[[1e9,"s"],[1e6,"ms"],[1e3,"\xB5s"],[1,"ns"]],Wr={displayModeBar:!1,responsive:!1,doubleClick:!1,showTips:!1};function gn(t){return Math.
 max(56,Math.round(Math.min(188,Math.max(132,t*.2),t*.35))-1)}function Vr(t,e,{Plotly:n,theme:o,view:r,onRange:s}){let a=h("div",{class:"cl-plot"});t.replaceChildren(
-a);let c=e.map(gl),i=Gr(r[1]-r[0],ml),l=Gr(Math.max(...c.map(g=>g.value),1),pl),f={root:a,series:e,peaks:c,time:i,bytes:l,theme:o,range:null,view:r,width:0},u=n.
-newPlot(a,Kr(f),Xr(f),Wr).then(g=>{g.on("plotly_selected",m=>{m?.range&&s(wl(m.range.x,i[0]))}),g.on("plotly_deselect",()=>s(null)),g.on("plotly_doubleclick",()=>s(
+a);let c=e.map(wl),i=Gr(r[1]-r[0],gl),l=Gr(Math.max(...c.map(g=>g.value),1),ml),f={root:a,series:e,peaks:c,time:i,bytes:l,theme:o,range:null,view:r,width:0},u=n.
+newPlot(a,Kr(f),Xr(f),Wr).then(g=>{g.on("plotly_selected",m=>{m?.range&&s(bl(m.range.x,i[0]))}),g.on("plotly_deselect",()=>s(null)),g.on("plotly_doubleclick",()=>s(
 null))}),d=async()=>{await u,a.isConnected&&await n.react(a,Kr(f),Xr(f),Wr)},p=g=>(Object.assign(f,g),d());return{ready:u,setRange:g=>p({range:g}),setView:g=>p(
-{view:g}),setTheme:g=>p({theme:g}),async resize(){await d(),a.isConnected&&a.clientWidth&&n.Plots.resize(a)},destroy:()=>u.then(()=>n.purge(a))}}function gl({ts:t,
-values:e}){let n=0;for(let o=1;o<e.length;o++)e[o]>e[n]&&(n=o);return{ts:t[n],value:e[n]}}function Gr(t,e){return e.find(([n])=>t>=n)??e[e.length-1]}function wl(t,e){
+{view:g}),setTheme:g=>p({theme:g}),async resize(){await d(),a.isConnected&&a.clientWidth&&n.Plots.resize(a)},destroy:()=>u.then(()=>n.purge(a))}}function wl({ts:t,
+values:e}){let n=0;for(let o=1;o<e.length;o++)e[o]>e[n]&&(n=o);return{ts:t[n],value:e[n]}}function Gr(t,e){return e.find(([n])=>t>=n)??e[e.length-1]}function bl(t,e){
 let[n,o]=t.map(r=>r*e);return n===o?null:[Math.min(n,o),Math.max(n,o)]}function Kr({series:t,view:e,theme:n,time:o,bytes:r}){return t.map(s=>{let a=Ur(s,e),c=kt(
 s.label,n);return{type:"scatter",mode:"lines",name:s.label,x:a.ts.map(i=>i/o[0]),y:a.values.map(i=>i/r[0]),line:{shape:"hv",width:1.5,color:c},fill:t.length===1?
 "tozeroy":"none",fillcolor:`rgba(${bt(c).join(",")},${jr[n].fill})`,text:a.values.map((i,l)=>`${M(i)} at ${x(a.ts[l])}`),hoverinfo:"text+name"}})}function Xr(t){
 let{range:e,view:n,time:o,bytes:r}=t;t.width=t.root.clientWidth||t.width;let{text:s,grid:a,range:c}=jr[t.theme],i={gridcolor:a,zerolinecolor:a,linecolor:a,tickcolor:a,
 fixedrange:!0,separatethousands:!0};return{height:200,margin:{l:gn(t.width),r:1,t:22,b:34},paper_bgcolor:"rgba(0,0,0,0)",plot_bgcolor:"rgba(0,0,0,0)",font:{color:s,
 size:11,family:"inherit"},dragmode:"select",selectdirection:"h",showlegend:t.series.length>1,legend:{orientation:"h",x:0,y:1.18},hovermode:"closest",newselection:{
-line:{color:s,width:1}},xaxis:{...i,range:n.map(l=>l/o[0]),ticksuffix:` ${o[1]}`},yaxis:{...i,rangemode:"tozero",ticksuffix:` ${r[1]}`},shapes:e===null?[]:[yl(e,
-c,o[0])],annotations:bl(t)}}function bl({series:t,peaks:e,view:n,theme:o,time:r,bytes:s}){return e.map((a,c)=>{let i=kt(t[c].label,o);return{x:a.ts/r[0],y:a.value/
+line:{color:s,width:1}},xaxis:{...i,range:n.map(l=>l/o[0]),ticksuffix:` ${o[1]}`},yaxis:{...i,rangemode:"tozero",ticksuffix:` ${r[1]}`},shapes:e===null?[]:[xl(e,
+c,o[0])],annotations:yl(t)}}function yl({series:t,peaks:e,view:n,theme:o,time:r,bytes:s}){return e.map((a,c)=>{let i=kt(t[c].label,o);return{x:a.ts/r[0],y:a.value/
 s[0],text:`peak ${M(a.value)}`,showarrow:!0,arrowhead:0,arrowwidth:1,ax:a.ts>(n[0]+n[1])/2?-44:44,ay:-14,bgcolor:"rgba(0,0,0,0)",font:{color:i,size:11},arrowcolor:i}})}
-function yl([t,e],n,o){return{type:"rect",xref:"x",yref:"paper",x0:t/o,x1:e/o,y0:0,y1:1,fillcolor:n,opacity:.18,line:{width:1,color:n},layer:"below"}}var Ut=44,qr=8,xl=2e3;function Yr({unit:t,column:e},n){return n===void 0||Number.isNaN(n)?"-":e.endsWith("_bytes")?M(n):t==="%"?R(n):`${Math.round(n).toLocaleString(
+function xl([t,e],n,o){return{type:"rect",xref:"x",yref:"paper",x0:t/o,x1:e/o,y0:0,y1:1,fillcolor:n,opacity:.18,line:{width:1,color:n},layer:"below"}}var Ut=44,qr=8,Ml=2e3;function Yr({unit:t,column:e},n){return n===void 0||Number.isNaN(n)?"-":e.endsWith("_bytes")?M(n):t==="%"?R(n):`${Math.round(n).toLocaleString(
 "en-US")} ${t}`}function wn(t,e){let[n,o]=[0,t.length];for(;n<o;){let r=n+o>>1;t[r]<=e?n=r+1:o=r}return n-1}function Zr(t,e=0){return t.reduce((n,o)=>o>n?o:n,e)}
 function Jr(t,e,n,{theme:o,view:r}){let a=n.filter(({column:m})=>e.some(({values:w})=>w[m].some(b=>!Number.isNaN(b)))).map(m=>({gauge:m,largest:m.full??Math.max(
 ...e.map(({values:w})=>Zr(w[m.column])),1e-9)})),c=h("p",{class:"cl-metrics-legend"}),l=z("svg",{class:"cl-metrics-plot",role:"img","aria-label":"Readings of th\
 e GPUs over time"}),f=h("p",{class:"cl-metrics-tip cl-hint","aria-live":"off"}),u=z("path",{class:"cl-metrics-cursor",fill:"none"});t.replaceChildren(c,l,f);let d=`\
 cl-metrics-${Math.random().toString(36).slice(2)}`,p=a.length*(Ut+qr),g={host:t,devices:e,rows:a,id:d,height:p,legend:c,plot:l,cursor:u,tip:f,theme:o,view:r,width:0};
-return l.addEventListener("pointermove",m=>kl(g,m)),l.addEventListener("pointerleave",()=>ts(g)),ve(g),{setView(m){g.view=m,ve(g)},setTheme(m){g.theme=m,ve(g)},
+return l.addEventListener("pointermove",m=>Al(g,m)),l.addEventListener("pointerleave",()=>ts(g)),ve(g),{setView(m){g.view=m,ve(g)},setTheme(m){g.theme=m,ve(g)},
 resize:()=>ve(g),destroy:()=>t.replaceChildren()}}function Qr(t){let e=Math.max(t.host.clientWidth||t.width,200);t.width=e;let n=gn(e),o=e-n-1,[r,s]=t.view;return{
 width:e,gutter:n,inner:o,x:a=>n+(a-r)/(s-r)*o}}function ve(t){let{devices:e,height:n,id:o,legend:r,plot:s}=t,a=Qr(t),c=e.length>1?e.map(({label:f})=>f):[];r.replaceChildren(
-...c.map(f=>h("span",{style:`color:${kt(f,t.theme)}`},f)));let i=z("rect",{x:a.gutter,y:0,width:a.inner,height:n}),l=t.rows.map((f,u)=>Ml(t,u,a));s.setAttribute(
+...c.map(f=>h("span",{style:`color:${kt(f,t.theme)}`},f)));let i=z("rect",{x:a.gutter,y:0,width:a.inner,height:n}),l=t.rows.map((f,u)=>vl(t,u,a));s.setAttribute(
 "width",String(a.width)),s.setAttribute("height",String(n)),s.setAttribute("viewBox",`0 0 ${a.width} ${n}`),s.replaceChildren(z("clipPath",{id:o},i),...l,t.cursor)}
-function Ml({devices:t,rows:e,id:n,theme:o,view:r},s,{width:a,gutter:c,x:i}){let{gauge:l,largest:f}=e[s],u=s*(Ut+qr),d=m=>u+Ut-(Ut-3)*Math.min(m/f,1),p=Math.max(
-...t.map(({values:m})=>Zr(m[l.column]))),g=t.map(({label:m,ts:w,values:b})=>z("path",{d:vl(w,b[l.column],r,i,d),fill:"none",stroke:kt(m,o),"stroke-width":1.4}));
+function vl({devices:t,rows:e,id:n,theme:o,view:r},s,{width:a,gutter:c,x:i}){let{gauge:l,largest:f}=e[s],u=s*(Ut+qr),d=m=>u+Ut-(Ut-3)*Math.min(m/f,1),p=Math.max(
+...t.map(({values:m})=>Zr(m[l.column]))),g=t.map(({label:m,ts:w,values:b})=>z("path",{d:kl(w,b[l.column],r,i,d),fill:"none",stroke:kt(m,o),"stroke-width":1.4}));
 return z("g",{},z("text",{x:0,y:u+16},l.title),z("text",{x:0,y:u+31,class:"cl-metrics-muted"},`up to ${Yr(l,p)}`),z("path",{d:`M${c} ${u+Ut}H${a-1}`,class:"cl-m\
-etrics-base"}),z("g",{"clip-path":`url(#${n})`},...g))}function vl(t,e,[n,o],r,s){let a=Math.max(wn(t,n),0),c=Math.min(wn(t,o)+2,t.length),i=Math.max(1,Math.ceil(
-(c-a)/xl)),l="";for(let f=a;f<c;f+=i){let u=f;for(let d=f;d<Math.min(f+i,c);d++)(e[d]>e[u]||Number.isNaN(e[u]))&&(u=d);Number.isNaN(e[u])||(l+=`${l?"L":"M"}${r(
-t[u]).toFixed(1)} ${s(e[u]).toFixed(1)}`)}return l}function kl(t,e){let{gutter:n,inner:o}=Qr(t),r=e.clientX-t.plot.getBoundingClientRect().left;if(r<n||r>n+o){ts(
-t);return}let[s,a]=t.view,c=s+(r-n)/o*(a-s);t.cursor.setAttribute("d",`M${r.toFixed(1)} 0V${t.height}`);let i=t.devices.map(l=>Al(t,l,c));t.tip.textContent=[x(c),
-...i].filter(Boolean).join(" \xB7 ")}function Al({devices:t,rows:e},{label:n,ts:o,values:r,slowed:s,reasons:a},c){let i=wn(o,c);if(i<0)return"";let l=e.map(({gauge:f})=>Yr(
+etrics-base"}),z("g",{"clip-path":`url(#${n})`},...g))}function kl(t,e,[n,o],r,s){let a=Math.max(wn(t,n),0),c=Math.min(wn(t,o)+2,t.length),i=Math.max(1,Math.ceil(
+(c-a)/Ml)),l="";for(let f=a;f<c;f+=i){let u=f;for(let d=f;d<Math.min(f+i,c);d++)(e[d]>e[u]||Number.isNaN(e[u]))&&(u=d);Number.isNaN(e[u])||(l+=`${l?"L":"M"}${r(
+t[u]).toFixed(1)} ${s(e[u]).toFixed(1)}`)}return l}function Al(t,e){let{gutter:n,inner:o}=Qr(t),r=e.clientX-t.plot.getBoundingClientRect().left;if(r<n||r>n+o){ts(
+t);return}let[s,a]=t.view,c=s+(r-n)/o*(a-s);t.cursor.setAttribute("d",`M${r.toFixed(1)} 0V${t.height}`);let i=t.devices.map(l=>Sl(t,l,c));t.tip.textContent=[x(c),
+...i].filter(Boolean).join(" \xB7 ")}function Sl({devices:t,rows:e},{label:n,ts:o,values:r,slowed:s,reasons:a},c){let i=wn(o,c);if(i<0)return"";let l=e.map(({gauge:f})=>Yr(
 f,r[f.column][i])).join(", ");return`${t.length>1?`${n}: `:""}${l}${s[i]?`, throttled by ${a[s[i]]}`:""}`}function ts({cursor:t,tip:e}){t.removeAttribute("d"),e.
 textContent=""}var bn={range:null,event:null,names:null};function os(){let t=bn,e=new Set,n={get:()=>t,isEmpty:()=>yn(t,bn),set(o,r){let s={...t,...o};if(s.names?.size===0&&(s.
 names=null),!yn(t,s)){t=s;for(let a of[...e])a(t,r)}},clear:o=>n.set(bn,o),subscribe(o){return e.add(o),()=>e.delete(o)}};return n}function yn(t,e){return t.event===
 e.event&&es(t.range,e.range)&&es(t.names,e.names)}function es(t,e){if(t===null||e===null)return t===e;let[n,o]=[[...t],[...e]];return n.length===o.length&&n.every(
-(r,s)=>r===o[s])}function Sl({n:t,parent:e,launch:n,lane:o,start:r,dur:s},a){let c=new Uint8Array(t);c[a]=1;let i=r[a]+s[a];for(let l=a+1;l<t&&o[l]===o[a]&&r[l]<=
-i;l++)e[l]>=0&&c[e[l]]&&(c[l]=1);for(let l=0;l<t;l++)n[l]>=0&&c[n[l]]&&(c[l]=1);return c}var Tl=3,ns=new WeakMap;function V(t,e){let n=ns.get(t)??[],o=n.find(s=>yn(
-s.selection,e));if(o)return o.mask;let r=El(t,e);return ns.set(t,[{selection:{...e},mask:r},...n].slice(0,Tl)),r}function El(t,{range:e,event:n,names:o}){if(e===
-null&&n===null&&o===null)return null;let r=n===null?new Uint8Array(t.n).fill(1):Sl(t,n);if(e!==null&&Ol(t,r,e),o===null)return r;let s=new Uint8Array(t.header.names.
-length);for(let a of o)s[a]=1;for(let a=0;a<t.n;a++)r[a]&=s[t.name[a]];return r}function Ol({n:t,start:e,dur:n},o,[r,s]){for(let a=0;a<t;a++){let c=e[a],i=c+n[a];
+(r,s)=>r===o[s])}function Tl({n:t,parent:e,launch:n,lane:o,start:r,dur:s},a){let c=new Uint8Array(t);c[a]=1;let i=r[a]+s[a];for(let l=a+1;l<t&&o[l]===o[a]&&r[l]<=
+i;l++)e[l]>=0&&c[e[l]]&&(c[l]=1);for(let l=0;l<t;l++)n[l]>=0&&c[n[l]]&&(c[l]=1);return c}var El=3,ns=new WeakMap;function V(t,e){let n=ns.get(t)??[],o=n.find(s=>yn(
+s.selection,e));if(o)return o.mask;let r=Ol(t,e);return ns.set(t,[{selection:{...e},mask:r},...n].slice(0,El)),r}function Ol(t,{range:e,event:n,names:o}){if(e===
+null&&n===null&&o===null)return null;let r=n===null?new Uint8Array(t.n).fill(1):Tl(t,n);if(e!==null&&$l(t,r,e),o===null)return r;let s=new Uint8Array(t.header.names.
+length);for(let a of o)s[a]=1;for(let a=0;a<t.n;a++)r[a]&=s[t.name[a]];return r}function $l({n:t,start:e,dur:n},o,[r,s]){for(let a=0;a<t;a++){let c=e[a],i=c+n[a];
 (c===i?c<r||c>s:c>=s||i<=r)&&(o[a]=0)}}function q(t,e,n,o){let r=e.map(([c,i])=>{let l=()=>{s(c),o(c)},f=String(c===n);return h("button",{type:"button",class:"cl-button","data-key":c,"aria-pressed":f,
 onclick:l},i)}),s=c=>{for(let i of r)i.setAttribute("aria-pressed",String(i.dataset.key===c))};return{group:h("div",{class:"mm-choice",role:"group","aria-label":t},
 h("span",{class:"mm-muted"},t),...r),mark:s}}function et(t,e,n){let o=/[a-z]/i.test(t)?null:e;return h("button",{type:"button",class:"cl-button",title:e,"aria-l\
 abel":o,onclick:n},t)}function rs(){let t=["allocated","active","reserved"].map(e=>h("span",{class:"mm-key"},h("i",{class:`mm-line-${e}`}),e));return h("p",{class:"\
-mm-legend"},...t)}function ss(t,e){let n=$l(t,e),o={};for(let[r,s]of Object.entries(e.self)){let a=new Float64Array(t.parent.length);s.forEach((c,i)=>{a[n[i]]+=c});for(let c=a.length-
-1;c>0;c--)a[t.parent[c]]+=a[c];o[r]=a}t.before=o}function $l(t,{parent:e,label:n}){let o=new Map;for(let s=1;s<t.parent.length;s++)o.set(`${t.parent[s]} ${t.labels[t.
-label[s]]}`,s);let r=[];return e.forEach((s,a)=>{let c=s<0?0:r[s],i=`${c} ${n[a]}`,l=o.get(i)??Cl(t,c,n[a]);o.set(i,l),r.push(l)}),r}function Cl(t,e,n){let o=t.
-parent.length;return t.parent.push(e),t.depth.push(t.depth[e]+1),t.label.push(t.labels.push(n)-1),t.sample.push(-1),t.children.push([]),t.children[e].push(o),o}var nt=19,as=420,_l=.8,cs=4,Ll=2,Rl=.99,Il={light:["#f3b562","#f0a06a","#eec57c","#e9927a","#f6d08f"],dark:["#a8642a","#9c5230","#8f6b2f","#a14b3f","#b07a35"]},
-is={light:"#000000",dark:"#ffffff"},Nl={light:"#b79cf0",dark:"#7a5cc4"};function ls({parent:t,weight:e,children:n},o,r){let s=Pl(t,o,r),a=r/Math.max(e[o],1),c=[
-{node:o,x:0,row:s.length}];for(let i=c.pop();i;i=c.pop()){let{x:l}=i,{row:f}=i;for(let u of[...n[i.node]].sort((d,p)=>e[p]-e[d])){let d=e[u]*a;if(d<_l)break;let p=i.
-row<=Ll?Hl(n,e,u):[u],g=p.length>=cs,m=g?p[p.length-1]:u;s.push({node:m,x:l,width:d,row:f,folded:g?p.length:0}),c.push({node:m,x:l,row:f+1}),l+=d}}return s}function Pl(t,e,n){
+mm-legend"},...t)}function ss(t,e){let n=Cl(t,e),o={};for(let[r,s]of Object.entries(e.self)){let a=new Float64Array(t.parent.length);s.forEach((c,i)=>{a[n[i]]+=c});for(let c=a.length-
+1;c>0;c--)a[t.parent[c]]+=a[c];o[r]=a}t.before=o}function Cl(t,{parent:e,label:n}){let o=new Map;for(let s=1;s<t.parent.length;s++)o.set(`${t.parent[s]} ${t.labels[t.
+label[s]]}`,s);let r=[];return e.forEach((s,a)=>{let c=s<0?0:r[s],i=`${c} ${n[a]}`,l=o.get(i)??_l(t,c,n[a]);o.set(i,l),r.push(l)}),r}function _l(t,e,n){let o=t.
+parent.length;return t.parent.push(e),t.depth.push(t.depth[e]+1),t.label.push(t.labels.push(n)-1),t.sample.push(-1),t.children.push([]),t.children[e].push(o),o}var nt=19,as=420,Ll=.8,cs=4,Rl=2,Il=.99,Nl={light:["#f3b562","#f0a06a","#eec57c","#e9927a","#f6d08f"],dark:["#a8642a","#9c5230","#8f6b2f","#a14b3f","#b07a35"]},
+is={light:"#000000",dark:"#ffffff"},Pl={light:"#b79cf0",dark:"#7a5cc4"};function ls({parent:t,weight:e,children:n},o,r){let s=Hl(t,o,r),a=r/Math.max(e[o],1),c=[
+{node:o,x:0,row:s.length}];for(let i=c.pop();i;i=c.pop()){let{x:l}=i,{row:f}=i;for(let u of[...n[i.node]].sort((d,p)=>e[p]-e[d])){let d=e[u]*a;if(d<Ll)break;let p=i.
+row<=Rl?Fl(n,e,u):[u],g=p.length>=cs,m=g?p[p.length-1]:u;s.push({node:m,x:l,width:d,row:f,folded:g?p.length:0}),c.push({node:m,x:l,row:f+1}),l+=d}}return s}function Hl(t,e,n){
 let o=[];for(let a=e;a>=0;a=t[a])o.unshift(a);let r=o.length>cs+1;return(r?[o[0],t[e],e]:o).map((a,c)=>({node:a,x:0,width:n,row:c,folded:r&&c===1?o.length-2:0}))}
-function Hl(t,e,n){let o=[n];for(let r=n;;){let s=t[r].find(a=>e[a]>=Rl*e[r]);if(s===void 0||!t[s].length)return o;o.push(s),r=s}}function fs(t,e,n){let o=nt*(1+
+function Fl(t,e,n){let o=[n];for(let r=n;;){let s=t[r].find(a=>e[a]>=Il*e[r]);if(s===void 0||!t[s].length)return o;o.push(s),r=s}}function fs(t,e,n){let o=nt*(1+
 e.reduce((i,{row:l})=>Math.max(i,l),0)),r=Math.min(devicePixelRatio||1,2);t.width=Math.floor(n.width*r),t.height=Math.floor(o*r),t.style.width=`${n.width}px`,t.
-style.height=`${o}px`;let s=P(t),a=getComputedStyle(t);s.scale(r,r),s.font=`11px ${a.fontFamily}`,s.textBaseline="middle";for(let i of e)Fl(s,i,n);let c=e.find(
-({node:i})=>i===n.focus);c&&zl(s,c,a.color)}function Fl(t,{node:e,x:n,width:o,row:r,folded:s},{graph:a,root:c,query:i,theme:l,options:f}){let u=s?`${s} callers,\
- to ${f.textOf(e)}`:f.textOf(e),d=i!==""&&u.toLowerCase().includes(i),p=e!==c&&r<=a.depth[c],[g,m]=Dl(a,e,u,l,f),w=r*nt;if(t.globalAlpha=i&&!d?.4:p?.6:1,t.fillStyle=
-d?Nl[l]:g,t.fillRect(n,w,Math.max(o-1,.6),nt-1),t.globalAlpha=1,o<=30)return;t.fillStyle=d||t.globalAlpha<1?is[l]:m;let b=o-8,y=`${u}  ${f.format(a.weight[e])}`,
-k=t.measureText(y).width<=b?y:rt(t,u,b);t.fillText(k,n+4,w+nt/2)}function zl(t,{x:e,width:n,row:o},r){t.strokeStyle=r,t.lineWidth=2,t.strokeRect(e+1,o*nt+1,Math.
-max(n-3,1),nt-3)}function Dl({weight:t,before:e},n,o,r,{colorOf:s}){if(e){let c=(t[n]-e[n])/Math.max(t[n],e[n],1),i=Math.round(Math.min(1,Math.abs(c))*80),[l,f]=[
+style.height=`${o}px`;let s=P(t),a=getComputedStyle(t);s.scale(r,r),s.font=`11px ${a.fontFamily}`,s.textBaseline="middle";for(let i of e)zl(s,i,n);let c=e.find(
+({node:i})=>i===n.focus);c&&Dl(s,c,a.color)}function zl(t,{node:e,x:n,width:o,row:r,folded:s},{graph:a,root:c,query:i,theme:l,options:f}){let u=s?`${s} callers,\
+ to ${f.textOf(e)}`:f.textOf(e),d=i!==""&&u.toLowerCase().includes(i),p=e!==c&&r<=a.depth[c],[g,m]=Bl(a,e,u,l,f),w=r*nt;if(t.globalAlpha=i&&!d?.4:p?.6:1,t.fillStyle=
+d?Pl[l]:g,t.fillRect(n,w,Math.max(o-1,.6),nt-1),t.globalAlpha=1,o<=30)return;t.fillStyle=d||t.globalAlpha<1?is[l]:m;let b=o-8,y=`${u}  ${f.format(a.weight[e])}`,
+k=t.measureText(y).width<=b?y:rt(t,u,b);t.fillText(k,n+4,w+nt/2)}function Dl(t,{x:e,width:n,row:o},r){t.strokeStyle=r,t.lineWidth=2,t.strokeRect(e+1,o*nt+1,Math.
+max(n-3,1),nt-3)}function Bl({weight:t,before:e},n,o,r,{colorOf:s}){if(e){let c=(t[n]-e[n])/Math.max(t[n],e[n],1),i=Math.round(Math.min(1,Math.abs(c))*80),[l,f]=[
 c>0?"#d1493f":"#2f6fd0",r==="dark"?"#4a525c":"#dfe3e8"];return[`color-mix(in srgb, ${l} ${i}%, ${f})`,r==="dark"||i>55?"#ffffff":"#000000"]}if(s)return n?s(n,o,
-r):r==="dark"?["#4a525c","#ffffff"]:["#dfe3e8","#000000"];let a=Il[r];return[a[n?yt(o)%a.length:0],is[r]]}function ke(t,e){let n=Bl(t,e),o=h("div",{class:"mm-tools"},n.input,n.reset,n.found);return t.replaceChildren(o,n.stage,n.spoken),Gl(n),{show(r){n.graph?.parent!==
+r):r==="dark"?["#4a525c","#ffffff"]:["#dfe3e8","#000000"];let a=Nl[r];return[a[n?yt(o)%a.length:0],is[r]]}function ke(t,e){let n=Ul(t,e),o=h("div",{class:"mm-tools"},n.input,n.reset,n.found);return t.replaceChildren(o,n.stage,n.spoken),Kl(n),{show(r){n.graph?.parent!==
 r.parent&&Object.assign(n,{root:0,focus:-1}),n.graph=r,n.reset.hidden=n.root===0,n.query&&xn(n,n.input.value),At(n)},zoom:r=>Wt(n,r),search(r){n.input.value=r,xn(
 n,r)},get graph(){return n.graph},get root(){return n.root},boxes:()=>n.boxes,textOf:r=>n.graph?e.textOf(r):"",setTheme(r){n.theme=r,At(n)},resize(){t.clientWidth!==
-n.width&&At(n)},destroy(){cancelAnimationFrame(n.pending),t.replaceChildren()}}}function Bl(t,e){let n=h("canvas",{class:"mm-flame-canvas",tabindex:0,role:"appl\
+n.width&&At(n)},destroy(){cancelAnimationFrame(n.pending),t.replaceChildren()}}}function Ul(t,e){let n=h("canvas",{class:"mm-flame-canvas",tabindex:0,role:"appl\
 ication","aria-label":`${e.label}. Arrow keys go between nodes, Enter zooms, Escape shows all.`,"data-lm-suppress-shortcuts":"true"}),o=h("div",{class:"mm-flame\
 -scroll"},n);o.style.maxHeight=`${as}px`;let r=h("div",{class:"mm-tip",hidden:!0});return{options:e,host:t,input:h("input",{type:"search",class:"mm-search",placeholder:e.
 placeholder,"aria-label":e.searchLabel,"data-lm-suppress-shortcuts":"true"}),reset:h("button",{type:"button",class:"cl-button",hidden:!0},"Whole graph"),found:h(
 "span",{class:"mm-muted","aria-live":"polite"}),scroller:o,stage:h("div",{class:"mm-flame-stage"},o,r),canvas:n,tip:r,spoken:h("p",{class:"mm-said","aria-live":"\
 polite"}),theme:e.theme,graph:null,root:0,focus:-1,query:"",boxes:[],width:0,pending:0}}function At(t){let{graph:e}=t;t.pending||!e||(t.pending=requestAnimationFrame(
-()=>{t.pending=0,Ul(t)}))}function Ul(t){let{canvas:e,options:n,graph:o,root:r,focus:s,query:a,theme:c}=t;o&&(t.width=Math.max(t.host.clientWidth||t.width,160),
+()=>{t.pending=0,Wl(t)}))}function Wl(t){let{canvas:e,options:n,graph:o,root:r,focus:s,query:a,theme:c}=t;o&&(t.width=Math.max(t.host.clientWidth||t.width,160),
 t.boxes=ls(o,r,t.width),fs(e,t.boxes,{graph:o,root:r,focus:s,query:a,theme:c,width:t.width,options:n}))}function Wt(t,e){t.root=e,t.reset.hidden=e===0,t.tip.hidden=
-!0,At(t),t.options.onZoom(e)}function xn(t,e){t.query=e.trim().toLowerCase(),At(t),t.found.textContent=t.query&&t.graph?Wl(t,t.graph):""}function Wl({options:t,
+!0,At(t),t.options.onZoom(e)}function xn(t,e){t.query=e.trim().toLowerCase(),At(t),t.found.textContent=t.query&&t.graph?Gl(t,t.graph):""}function Gl({options:t,
 query:e},n){let o=n.parent.length,[r,s]=[new Uint8Array(o),new Uint8Array(o)],[a,c]=[0,0];for(let i=1;i<o;i++){let l=n.parent[i];r[i]=t.textOf(i).toLowerCase().
 includes(e)?1:0,s[i]=s[l]||r[l]?1:0,!(!r[i]||s[i])&&(a+=n.weight[i],c+=n.num[i])}return c?us(t,n,a,c):"nothing fits"}function us(t,e,n,o){let r=e.weight[0]?100*
-n/e.weight[0]:0;return t.amountOf(n,o).replace("%",R(r))}function Gl(t){let{canvas:e,tip:n,input:o}=t;t.reset.addEventListener("click",()=>Wt(t,0)),o.addEventListener(
-"input",()=>xn(t,o.value)),e.addEventListener("click",r=>{let s=ds(t,r);s&&Wt(t,s.node)}),e.addEventListener("pointermove",r=>Kl(t,r)),e.addEventListener("point\
-erleave",()=>{n.hidden=!0}),e.addEventListener("keydown",r=>{!t.graph||r.altKey||r.ctrlKey||r.metaKey||jl(t,t.graph,r.key)&&(r.preventDefault(),r.stopPropagation())})}
+n/e.weight[0]:0;return t.amountOf(n,o).replace("%",R(r))}function Kl(t){let{canvas:e,tip:n,input:o}=t;t.reset.addEventListener("click",()=>Wt(t,0)),o.addEventListener(
+"input",()=>xn(t,o.value)),e.addEventListener("click",r=>{let s=ds(t,r);s&&Wt(t,s.node)}),e.addEventListener("pointermove",r=>Xl(t,r)),e.addEventListener("point\
+erleave",()=>{n.hidden=!0}),e.addEventListener("keydown",r=>{!t.graph||r.altKey||r.ctrlKey||r.metaKey||Vl(t,t.graph,r.key)&&(r.preventDefault(),r.stopPropagation())})}
 function ds({canvas:t,boxes:e},n){let o=t.getBoundingClientRect(),[r,s]=[n.clientX-o.left,Math.floor((n.clientY-o.top)/nt)];return e.find(a=>a.row===s&&a.x<=r&&
-r<a.x+Math.max(a.width,1))}function Kl(t,e){let{tip:n,graph:o,stage:r}=t,s=ds(t,e);if(n.hidden=!s,!s||!o)return;n.replaceChildren(...hs(t,o,s.node).map(c=>h("di\
+r<a.x+Math.max(a.width,1))}function Xl(t,e){let{tip:n,graph:o,stage:r}=t,s=ds(t,e);if(n.hidden=!s,!s||!o)return;n.replaceChildren(...hs(t,o,s.node).map(c=>h("di\
 v",{},c)));let a=r.getBoundingClientRect();n.style.left=`${Math.max(Math.min(e.clientX-a.left+12,t.width-n.offsetWidth-4),0)}px`,n.style.top=`${e.clientY-a.top+
 16}px`}function hs({options:t},e,n){let o=[t.textOf(n),us(t,e,e.weight[n],e.num[n])];if(e.before){let r=e.weight[n]-e.before[n];o.push(`${r<0?"\u2212":"+"}${t.format(
-Math.abs(r))} against the other run`)}return[...o,...t.notesOf?.(n)??[]].filter(Boolean)}function Xl({boxes:t,focus:e},{parent:n},o){let r=t.find(({node:i})=>i===
+Math.abs(r))} against the other run`)}return[...o,...t.notesOf?.(n)??[]].filter(Boolean)}function jl({boxes:t,focus:e},{parent:n},o){let r=t.find(({node:i})=>i===
 e)??t[0],s=t.filter(i=>i.row===r.row).sort((i,l)=>i.x-l.x),a=i=>s[Math.min(Math.max(s.indexOf(r)+i,0),s.length-1)].node;if(o==="ArrowUp")return Math.max(n[r.node],
 0);if(o==="ArrowLeft")return a(-1);if(o==="ArrowRight")return a(1);if(o!=="ArrowDown")return null;let c=t.filter(({node:i})=>n[i]===r.node).sort((i,l)=>l.width-
-i.width);return c.length?c[0].node:r.node}function jl(t,e,n){let o=Xl(t,e,n);if(o!==null)t.focus=t.focus<0?t.boxes[0].node:o,t.spoken.textContent=hs(t,e,t.focus).
-join(", "),At(t);else if((n==="Enter"||n===" ")&&t.focus>=0)Wt(t,t.focus);else if(n==="Escape"&&t.root)Wt(t,0);else return!1;return!0}var Vl=new Set(["kernel","gpu_memcpy","gpu_memset"]);function ps(t){let e=o=>t.header.details.some(r=>r.name===o);return[["tree","call tree",!0],["python","Pyth\
+i.width);return c.length?c[0].node:r.node}function Vl(t,e,n){let o=jl(t,e,n);if(o!==null)t.focus=t.focus<0?t.boxes[0].node:o,t.spoken.textContent=hs(t,e,t.focus).
+join(", "),At(t);else if((n==="Enter"||n===" ")&&t.focus>=0)Wt(t,t.focus);else if(n==="Escape"&&t.root)Wt(t,0);else return!1;return!0}var ql=new Set(["kernel","gpu_memcpy","gpu_memset"]);function ps(t){let e=o=>t.header.details.some(r=>r.name===o);return[["tree","call tree",!0],["python","Pyth\
 on",t.header.cats.includes("python_function")],["stack","call stacks",e("stack")],["module","modules",e("module")]].flatMap(([o,r,s])=>s?[[o,r]]:[])}function ms(t,e){
-let n=ql(t),{n:o,header:r}=t,s=r.lanes.map(({kind:w})=>w==="device"),a=e==="stack"||e==="module"?Yl(n,t,e):null,c=r.cats.map(w=>w==="python_function"),i=r.cats.
+let n=Yl(t),{n:o,header:r}=t,s=r.lanes.map(({kind:w})=>w==="device"),a=e==="stack"||e==="module"?Zl(n,t,e):null,c=r.cats.map(w=>w==="python_function"),i=r.cats.
 map(w=>w==="Trace"||w==="overhead");for(let w=0;w<o;w++){if(s[t.lane[w]]||i[t.cat[w]])continue;let b=a?a(w):-1,y=t.parent[w]<0?-1:n.nodeOf[t.parent[w]],k=b>=0?b:
-y>=0?y:a?n.none:0;n.nodeOf[w]=e==="python"&&!c[t.cat[w]]?k:n.add(k,n.labelOf[t.name[w]],w)}let l=r.cats.map(w=>Vl.has(w));for(let w=0;w<o;w++){if(!s[t.lane[w]]||
+y>=0?y:a?n.none:0;n.nodeOf[w]=e==="python"&&!c[t.cat[w]]?k:n.add(k,n.labelOf[t.name[w]],w)}let l=r.cats.map(w=>ql.has(w));for(let w=0;w<o;w++){if(!s[t.lane[w]]||
 !l[t.cat[w]]||t.flags[w]&C.instant)continue;let b=t.launch[w],y=a?n.add(0,n.text("(no launch)"),-1):0,k=b<0?y:Math.max(n.nodeOf[b],0);n.nodeOf[w]=n.add(k,n.labelOf[t.
-name[w]],w)}let{parent:f,depth:u,label:d,labels:p,sample:g,nodeOf:m}=n;return{parent:f,depth:u,label:d,labels:p,sample:g,nodeOf:m,children:Zl(f)}}function ql(t){
+name[w]],w)}let{parent:f,depth:u,label:d,labels:p,sample:g,nodeOf:m}=n;return{parent:f,depth:u,label:d,labels:p,sample:g,nodeOf:m,children:Jl(f)}}function Yl(t){
 let e=[...t.header.names],[n,o]=[new Set(t.header.step_names),e.length];n.size&&e.push("ProfilerStep*");let r=new Map,s=new Map,a=2**24,c={parent:[-1],depth:[0],
 label:[-1],sample:[-1],labels:e,labelOf:t.header.names.map((i,l)=>n.has(l)?o:l),nodeOf:new Int32Array(t.n).fill(-1),none:0,text(i){let l=s.get(i)??e.push(i)-1;return s.
 set(i,l),l},add(i,l,f){let u=i*a+l,d=r.get(u);return d===void 0&&(d=c.parent.length,r.set(u,d),c.parent.push(i),c.depth.push(c.depth[i]+1),c.label.push(l),c.sample.
-push(f)),d}};return c}function Yl(t,e,n){t.none=t.add(0,t.text(`(no ${n})`),-1);let o=new Map,r=e.detailOf(n);return s=>{let a=r(s);if(a===null)return-1;let c=String(
+push(f)),d}};return c}function Zl(t,e,n){t.none=t.add(0,t.text(`(no ${n})`),-1);let o=new Map,r=e.detailOf(n);return s=>{let a=r(s);if(a===null)return-1;let c=String(
 a),i=o.get(c);return i===void 0&&(i=(n==="stack"?c.split(`
-`).reverse():c.split(".")).filter(Boolean).reduce((f,u)=>t.add(f,t.text(u),-1),0),o.set(c,i)),i}}function Zl(t){let e=t.map(()=>[]);for(let n=1;n<t.length;n++)e[t[n]].
+`).reverse():c.split(".")).filter(Boolean).reduce((f,u)=>t.add(f,t.text(u),-1),0),o.set(c,i)),i}}function Jl(t){let e=t.map(()=>[]);for(let n=1;n<t.length;n++)e[t[n]].
 push(n);return e}function Mn(t,{label:e,labels:n},o){return o?e[o]<t.header.names.length?W(t.header,e[o]):n[e[o]]:"all"}function gs({header:t,memory:e}){let n=[];t.lanes.some(({kind:s,count:a})=>s==="device"&&a)&&n.push(["device","GPU time"]),t.lanes.some(({kind:s,count:a})=>s===
 "host"&&a)&&n.push(["host","CPU time"]);let{n:o,num_actions:r}=t.memory;return o===r&&e.some(({event:s})=>s.some(a=>a>=0))&&n.push(["memory","allocated bytes"]),
-n}function*ws(t,e,n,o,r){let{parent:s,nodeOf:a}=e,c={weight:new Float64Array(s.length),num:new Float64Array(s.length)};n==="memory"?nf(t,a,o,r,c):yield*Jl(t,a,n===
-"device",o,r,c);let{weight:i,num:l}=c;for(let f=s.length-1;f>0;f--)i[s[f]]+=i[f],l[s[f]]+=l[f];return c}function*Jl(t,e,n,o,r,s){let a=r?yield*tf(t,n,r):n?t.dur:
-t.self;for(let[c,i]of bs(t,n))Ql(t,e,o,a,s,c,i),yield}function Ql({flags:t},e,n,o,{weight:r,num:s},a,c){let i=C.instant|C.waiting;for(let l=a;l<c;l++){let f=e[l];
-f<0||t[l]&i||n!==null&&!n[l]||(o[l]>0&&(r[f]+=o[l]),s[f]+=1)}}function*tf(t,e,n){let o=new Float64Array(t.n);for(let[r,s]of bs(t,e))t.start[r]>=n[1]||(ef(t,n,o,
-r,s),yield);return o}function ef({start:t,dur:e,parent:n},[o,r],s,a,c){for(let i=a;i<c&&t[i]<r;i++){let l=t[i]+e[i];if(l<=o)continue;let f=Math.min(l,r)-Math.max(
-t[i],o);s[i]+=f,n[i]>=0&&(s[n[i]]-=f)}}function*bs({header:t},e){let n=0;for(let{kind:o,count:r}of t.lanes)o==="device"===e&&(yield*st(n,n+r)),n+=r}function nf({
+n}function*ws(t,e,n,o,r){let{parent:s,nodeOf:a}=e,c={weight:new Float64Array(s.length),num:new Float64Array(s.length)};n==="memory"?of(t,a,o,r,c):yield*Ql(t,a,n===
+"device",o,r,c);let{weight:i,num:l}=c;for(let f=s.length-1;f>0;f--)i[s[f]]+=i[f],l[s[f]]+=l[f];return c}function*Ql(t,e,n,o,r,s){let a=r?yield*ef(t,n,r):n?t.dur:
+t.self;for(let[c,i]of bs(t,n))tf(t,e,o,a,s,c,i),yield}function tf({flags:t},e,n,o,{weight:r,num:s},a,c){let i=C.instant|C.waiting;for(let l=a;l<c;l++){let f=e[l];
+f<0||t[l]&i||n!==null&&!n[l]||(o[l]>0&&(r[f]+=o[l]),s[f]+=1)}}function*ef(t,e,n){let o=new Float64Array(t.n);for(let[r,s]of bs(t,e))t.start[r]>=n[1]||(nf(t,n,o,
+r,s),yield);return o}function nf({start:t,dur:e,parent:n},[o,r],s,a,c){for(let i=a;i<c&&t[i]<r;i++){let l=t[i]+e[i];if(l<=o)continue;let f=Math.min(l,r)-Math.max(
+t[i],o);s[i]+=f,n[i]>=0&&(s[n[i]]-=f)}}function*bs({header:t},e){let n=0;for(let{kind:o,count:r}of t.lanes)o==="device"===e&&(yield*st(n,n+r)),n+=r}function of({
 memory:t},e,n,o,{weight:r,num:s}){let a=t.filter(({label:c})=>c!=="cpu");for(let{ts:c,bytes:i,action:l,actions:f,event:u}of a.length?a:t)for(let d=0;d<c.length;d++){
 let p=u[d]<0?-1:e[u[d]];p<0||!f[l[d]].startsWith("alloc")||!(i[d]>0)||n!==null&&!n[u[d]]||o!==null&&(c[d]<o[0]||c[d]>o[1])||(r[p]+=i[d],s[p]+=1)}}function ys(t,e,{theme:n,baseline:o,onEvent:r}){let[s,a]=[ps(e),gs(e)],c={data:e,known:new Map,by:s[0][0],weight:a[0]?.[0]??"host",selection:{range:null,event:null,
 names:null},isCompared:o!==null,baseline:o,tones:Nt(n)},i=b=>{Object.assign(c,b),G(w())},l=q("By",s,c.by,b=>i({by:b})),f=q("Width",a,c.weight,b=>i({weight:b})),
-u=et("Show in the timeline","Select the longest call of this node in the timeline",()=>{let b=ff(c,g.root);b>=0&&r(b)}),d=h("p",{class:"mm-muted cl-flame-note",
-role:"status"}),p=h("div",{class:"cl-flame-graph"});t.replaceChildren(h("div",{class:"mm-tools"},l.group,f.group,...rf(c,i),u),d,p);let g=ke(p,{theme:n,label:"C\
-osts by call path",placeholder:"Search names",searchLabel:"Search call paths",textOf:b=>Mn(e,St(c),b),amountOf:(b,y)=>`${vn(c)(b)} (%), ${$(y,af(c))}`,format:b=>vn(
-c)(b),notesOf:b=>[cf(c,b)],colorOf:(b,y)=>lf(c,b,y),onZoom(b){u.hidden=b===0}});u.hidden=!0;let m=!1;function*w(){if(m=t.hidden===!0,m)return;let b=St(c),y=V(e,
-{...c.selection,names:null}),{weight:k,num:I}=yield*ws(e,b,c.weight,y,c.selection.range),L={parent:b.parent,depth:b.depth,children:b.children,weight:k,num:I},N=of(
-c,b);g.show(N?{...L,before:N}:L),d.textContent=sf(c,k[0])}return G(w()),{flame:g,get paths(){return St(c)},*update(b){c.selection=b,yield*w()},shown(){m?G(w()):
+u=et("Show in the timeline","Select the longest call of this node in the timeline",()=>{let b=uf(c,g.root);b>=0&&r(b)}),d=h("p",{class:"mm-muted cl-flame-note",
+role:"status"}),p=h("div",{class:"cl-flame-graph"});t.replaceChildren(h("div",{class:"mm-tools"},l.group,f.group,...sf(c,i),u),d,p);let g=ke(p,{theme:n,label:"C\
+osts by call path",placeholder:"Search names",searchLabel:"Search call paths",textOf:b=>Mn(e,St(c),b),amountOf:(b,y)=>`${vn(c)(b)} (%), ${$(y,cf(c))}`,format:b=>vn(
+c)(b),notesOf:b=>[lf(c,b)],colorOf:(b,y)=>ff(c,b,y),onZoom(b){u.hidden=b===0}});u.hidden=!0;let m=!1;function*w(){if(m=t.hidden===!0,m)return;let b=St(c),y=V(e,
+{...c.selection,names:null}),{weight:k,num:I}=yield*ws(e,b,c.weight,y,c.selection.range),L={parent:b.parent,depth:b.depth,children:b.children,weight:k,num:I},N=rf(
+c,b);g.show(N?{...L,before:N}:L),d.textContent=af(c,k[0])}return G(w()),{flame:g,get paths(){return St(c)},*update(b){c.selection=b,yield*w()},shown(){m?G(w()):
 g.resize()},setGrouping(b){l.mark(b),i({by:b})},setWeight(b){f.mark(b),i({weight:b})},setTheme(b){c.tones=Nt(b),g.setTheme(b)},resize:()=>g.resize(),destroy:()=>g.
-destroy()}}function St({data:t,known:e,by:n,baseline:o}){let r=e.get(n)??ms(t,n);return!e.has(n)&&o&&n==="tree"&&ss(r,o),e.set(n,r),r}function of({by:t,weight:e,
-selection:n,isCompared:o},r){if(!(!o||t!=="tree"||n.range||n.event!==null))return r.before?.[e]}function rf(t,e){if(!t.baseline)return[];let n=[["yes",`against ${t.
-baseline.name}`],["no","this run"]];return[q("Colours",n,"yes",o=>e({isCompared:o==="yes"})).group]}function sf(t,e){let{range:n,event:o}=t.selection,r=n?`of th\
+destroy()}}function St({data:t,known:e,by:n,baseline:o}){let r=e.get(n)??ms(t,n);return!e.has(n)&&o&&n==="tree"&&ss(r,o),e.set(n,r),r}function rf({by:t,weight:e,
+selection:n,isCompared:o},r){if(!(!o||t!=="tree"||n.range||n.event!==null))return r.before?.[e]}function sf(t,e){if(!t.baseline)return[];let n=[["yes",`against ${t.
+baseline.name}`],["no","this run"]];return[q("Colours",n,"yes",o=>e({isCompared:o==="yes"})).group]}function af(t,e){let{range:n,event:o}=t.selection,r=n?`of th\
 e selected ${x(n[1]-n[0])}`:o===null?"of the whole trace":"within the selected event",s=t.isCompared&&t.baseline&&t.by==="tree"?"; red: more than in the other r\
-un, blue: less":"";return`${vn(t)(e)} ${r}${s}`}function vn({weight:t}){return t==="memory"?M:x}function af({weight:t}){return t==="memory"?"allocation":t==="de\
-vice"?"kernel":"call"}function cf(t,e){let n=St(t),o=e?n.labels[n.label[e]]:"";return o===Mn(t.data,n,e)?"":o.slice(0,400)}function lf(t,e,n){let o=St(t).sample[e],
-{data:r,tones:s}=t,a=o<0?"python_function":r.header.cats[r.cat[o]],c=le(a,n)*K+yt(n)%K;return[s.css[c],s.ink[c]]}function ff(t,e){let{data:n}=t,{parent:o,nodeOf:r}=St(
+un, blue: less":"";return`${vn(t)(e)} ${r}${s}`}function vn({weight:t}){return t==="memory"?M:x}function cf({weight:t}){return t==="memory"?"allocation":t==="de\
+vice"?"kernel":"call"}function lf(t,e){let n=St(t),o=e?n.labels[n.label[e]]:"";return o===Mn(t.data,n,e)?"":o.slice(0,400)}function ff(t,e,n){let o=St(t).sample[e],
+{data:r,tones:s}=t,a=o<0?"python_function":r.header.cats[r.cat[o]],c=le(a,n)*K+yt(n)%K;return[s.css[c],s.ink[c]]}function uf(t,e){let{data:n}=t,{parent:o,nodeOf:r}=St(
 t),s=new Uint8Array(o.length);s[e]=1;for(let i=e+1;i<o.length;i++)s[i]=s[o[i]];let[a,c]=[-1,-1];for(let i=0;i<n.n;i++)r[i]<0||!s[r[i]]||((a<0||n.dur[i]>n.dur[a])&&
-(a=i),r[i]===e&&(c<0||n.dur[i]>n.dur[c])&&(c=i));return c>=0?c:a}var uf=new Set(["article","b","code","dd","details","div","dl","dt","h4","li","ol","p","pre","span","strong","summary","table","tbody","td","th","thead","tr","u\
-l"]),df=new Set(["svg","title","rect","path","text"]),hf=new Set(["class","colspan","scope","role","tabindex","open","title","aria-hidden","aria-label","viewBox",
+(a=i),r[i]===e&&(c<0||n.dur[i]>n.dur[c])&&(c=i));return c>=0?c:a}var df=new Set(["article","b","code","dd","details","div","dl","dt","h4","li","ol","p","pre","span","strong","summary","table","tbody","td","th","thead","tr","u\
+l"]),hf=new Set(["svg","title","rect","path","text"]),pf=new Set(["class","colspan","scope","role","tabindex","open","title","aria-hidden","aria-label","viewBox",
 "width","height","preserveAspectRatio","x","y","rx","d","fill","fill-opacity","stroke","stroke-width","stroke-opacity","stroke-dasharray","opacity","data-event",
-"data-depth","data-label","data-wide","font-family","font-size","font-weight","text-anchor"]);function pf(t){return typeof t=="string"?document.createTextNode(t):
-B(t)}function B([t,e,...n]){let o=df.has(t);if(!o&&!uf.has(t))throw new Error(`cudalens markup: the element ${t} is not known here`);let r=o?document.createElementNS(
-Ve,t):document.createElement(t);for(let[s,a]of Object.entries(e))hf.has(s)&&r.setAttribute(s,a);return t==="h4"&&r.setAttribute("aria-level","3"),r.append(...n.
-map(pf)),r}var Ae="details.cg-fold",xs="details.cg-row";function Ms(t,e){let n={model:e,host:t,traced:null,paths:[]};t.replaceChildren(...e.body.map(B));let[o]=_(t,".cg-fr\
-ame",HTMLElement);return o&&(o.querySelectorAll(".cg-stop, .cg-fold").length>1&&o.before(mf(o)),o.addEventListener("keydown",r=>wf(r,o))),bf(n),{trace:r=>ks(n,r),
-setTheme(){},destroy:()=>t.replaceChildren()}}function mf(t){let e=(r,s)=>{for(let a of _(t,r,HTMLDetailsElement))a.open=s},n=(r,s)=>h("button",{type:"button",class:"\
+"data-depth","data-label","data-wide","font-family","font-size","font-weight","text-anchor"]);function mf(t){return typeof t=="string"?document.createTextNode(t):
+B(t)}function B([t,e,...n]){let o=hf.has(t);if(!o&&!df.has(t))throw new Error(`cudalens markup: the element ${t} is not known here`);let r=o?document.createElementNS(
+Ve,t):document.createElement(t);for(let[s,a]of Object.entries(e))pf.has(s)&&r.setAttribute(s,a);return t==="h4"&&r.setAttribute("aria-level","3"),r.append(...n.
+map(mf)),r}var Ae="details.cg-fold",xs="details.cg-row";function Ms(t,e){let n={model:e,host:t,traced:null,paths:[]};t.replaceChildren(...e.body.map(B));let[o]=_(t,".cg-fr\
+ame",HTMLElement);return o&&(o.querySelectorAll(".cg-stop, .cg-fold").length>1&&o.before(gf(o)),o.addEventListener("keydown",r=>bf(r,o))),yf(n),{trace:r=>ks(n,r),
+setTheme(){},destroy:()=>t.replaceChildren()}}function gf(t){let e=(r,s)=>{for(let a of _(t,r,HTMLDetailsElement))a.open=s},n=(r,s)=>h("button",{type:"button",class:"\
 cl-button",onclick:s},r),o=h("div",{class:"cg-tools",role:"group","aria-label":"Graph tree"});return t.querySelector(Ae)&&o.append(n("Unfold all",()=>e(Ae,!0))),
-o.append(n("Open all",()=>e(xs,!0)),n("Close all",()=>{e(xs,!1),e(Ae,!1)})),t.querySelector(".cg-stop.is-current")&&o.append(n("Go to current",()=>gf(t))),o}function gf(t){
+o.append(n("Open all",()=>e(xs,!0)),n("Close all",()=>{e(xs,!1),e(Ae,!1)})),t.querySelector(".cg-stop.is-current")&&o.append(n("Go to current",()=>wf(t))),o}function wf(t){
 let[e]=_(t,".cg-stop.is-current > .cg-row > summary",HTMLElement);e&&(vs(e),e.focus({preventScroll:!0}),kn(t,e))}function vs(t){for(let e=t;e;e=e.parentElement)
 e instanceof HTMLDetailsElement&&e.matches(Ae)&&(e.open=!0)}function kn(t,e){let n=e.getBoundingClientRect().top-t.getBoundingClientRect().top;(n<0||n+e.offsetHeight>
-t.clientHeight)&&(t.scrollTop+=n-t.clientHeight/3)}function wf(t,e){let n=t.target;if(!(n instanceof HTMLElement)||n.tagName!=="SUMMARY"||t.ctrlKey||t.metaKey||
+t.clientHeight)&&(t.scrollTop+=n-t.clientHeight/3)}function bf(t,e){let n=t.target;if(!(n instanceof HTMLElement)||n.tagName!=="SUMMARY"||t.ctrlKey||t.metaKey||
 t.altKey)return;let o=_(e,"summary",HTMLElement).filter(c=>c.getClientRects().length),r=o.indexOf(n),s={ArrowDown:r+1,ArrowUp:r-1,Home:0,End:o.length-1},a=t.key===
 "ArrowRight";if(t.key in s){let c=o[Math.min(Math.max(s[t.key],0),o.length-1)];c.focus({preventScroll:!0}),kn(e,c)}else if(a||t.key==="ArrowLeft")n.parentElement?.
-toggleAttribute("open",a);else return;t.preventDefault(),t.stopPropagation()}function bf(t){let e=[...t.host.querySelectorAll(".cudalens-graph-paths li")].slice(
+toggleAttribute("open",a);else return;t.preventDefault(),t.stopPropagation()}function yf(t){let e=[...t.host.querySelectorAll(".cudalens-graph-paths li")].slice(
 0,t.model.paths.length);t.paths=e.map((n,o)=>{let a=h("button",{type:"button","aria-pressed":"false",title:"Show this path in the tree",onclick:()=>ks(t,t.traced===
 o?null:o)});return a.append(...n.childNodes),n.replaceChildren(a),a})}function ks(t,e){let{host:n,model:o,paths:r}=t;t.traced=e;for(let[i,l]of r.entries())l.setAttribute(
 "aria-pressed",String(i===e));for(let i of n.querySelectorAll(".is-traced"))i.classList.remove("is-traced");let a=(e===null?[]:o.paths[e]??[]).flatMap(i=>_(n,`.\
 cg-n${Number(i)}`,HTMLElement).slice(0,1));for(let i of a)i.classList.add("is-traced"),vs(i);let[c]=_(n,".cg-frame",HTMLElement);a.length&&kn(c,a[0])}function Tt({clock:t},e){return t===null?e+1:e<0?0:t[e]}function Et({clock:t,data:e},n){return t!==null?Se(t,n):Math.min(Math.max(Math.floor(n)-1,-1),e.numRows-
 1)}function Se(t,e){let[n,o]=[0,t.length];for(;n<o;){let r=n+o>>1;t[r]<=e?n=r+1:o=r}return n-1}function Ot({clock:t,data:e}){let n=t===null?e.numRows:t[e.numRows-
-1]??0;return[0,Math.max(n*1.005,1)]}function ft(t,e){let[n,o]=t.view;return(Tt(t,e)-n)/(o-n)*t.width}var $t=170,yf=20,Y=18,Z=$t-yf,As={light:{allocated:"#0b62c4",active:"#b35c00",reserved:"#6b7683",grid:"#e3e8ed",paper:"#ffffff",mark:"#b3261e",cursor:"#1b1f24",
+1]??0;return[0,Math.max(n*1.005,1)]}function ft(t,e){let[n,o]=t.view;return(Tt(t,e)-n)/(o-n)*t.width}var $t=170,xf=20,Y=18,Z=$t-xf,As={light:{allocated:"#0b62c4",active:"#b35c00",reserved:"#6b7683",grid:"#e3e8ed",paper:"#ffffff",mark:"#b3261e",cursor:"#1b1f24",
 range:"rgba(11,98,196,.14)"},dark:{allocated:"#6cb6ff",active:"#f0a050",reserved:"#9aa5b1",grid:"#2a3138",paper:"#111418",mark:"#ff8a80",cursor:"#e6e9ed",range:"\
-rgba(108,182,255,.2)"}},Te=["reserved","active","allocated"];function xf(t,e){let n=Math.ceil(t.width),[o,r]=t.view,s={low:new Float64Array(n),high:new Float64Array(
+rgba(108,182,255,.2)"}},Te=["reserved","active","allocated"];function Mf(t,e){let n=Math.ceil(t.width),[o,r]=t.view,s={low:new Float64Array(n),high:new Float64Array(
 n)},a=Et(t,o);for(let c=0;c<n;c++){let i=Et(t,o+(c+1)*(r-o)/n),[l,f]=[e[a+1],e[a+1]];for(let u=a+1;u<=i;u++){let d=e[u+1];d<l&&(l=d),d>f&&(f=d)}s.low[c]=l,s.high[c]=
-f,a=i}return s}function Ss(t){let{canvas:e,shown:n,width:o,ratio:r}=t;if(n===null)return;let s=P(e),a=getComputedStyle(e),c=Te.map(u=>xf(t,n.curves[u])),i=1;for(let{
+f,a=i}return s}function Ss(t){let{canvas:e,shown:n,width:o,ratio:r}=t;if(n===null)return;let s=P(e),a=getComputedStyle(e),c=Te.map(u=>Mf(t,n.curves[u])),i=1;for(let{
 high:u}of c)for(let d of u)d>i&&(i=d);let l=u=>Z-Math.max(u,0)/(i*1.04)*(Z-Y),f={context:s,colors:As[t.theme],ink:a.color,y:l};s.setTransform(r,0,0,r,0,0),s.clearRect(
-0,0,o,$t),s.font=`11px ${a.fontFamily}`,kf(t,f,i),Sf(t,f),Te.forEach((u,d)=>{Mf(f,c[d],f.colors[u],u==="allocated")}),Af(f,i);for(let u of n.marks)Tf(t,f,u);Ef(
-t,f,n.peak)}function Mf({context:t,y:e},{low:n,high:o},r,s){let a=o.length;An(t,r),t.beginPath(),t.moveTo(0,e(n[0]));for(let c=0;c<a;c++)t.lineTo(c+.5,e(o[c])),
+0,0,o,$t),s.font=`11px ${a.fontFamily}`,Af(t,f,i),Tf(t,f),Te.forEach((u,d)=>{vf(f,c[d],f.colors[u],u==="allocated")}),Sf(f,i);for(let u of n.marks)Ef(t,f,u);Of(
+t,f,n.peak)}function vf({context:t,y:e},{low:n,high:o},r,s){let a=o.length;An(t,r),t.beginPath(),t.moveTo(0,e(n[0]));for(let c=0;c<a;c++)t.lineTo(c+.5,e(o[c])),
 o[c]!==n[c]&&t.lineTo(c+.5,e(n[c]));t.lineWidth=s?1.5:1.25,t.stroke(),s&&(t.lineTo(a,e(0)),t.lineTo(0,e(0)),t.globalAlpha=.14,t.fill(),t.globalAlpha=1)}function An(t,e){
-t.strokeStyle=e,t.fillStyle=e}function vf(t){let e=10**Math.floor(Math.log10(Math.max(t,1e-9)));return[1,2,5,10].map(n=>n*e).find(n=>n>=t*.999)??10*e}function kf({
+t.strokeStyle=e,t.fillStyle=e}function kf(t){let e=10**Math.floor(Math.log10(Math.max(t,1e-9)));return[1,2,5,10].map(n=>n*e).find(n=>n>=t*.999)??10*e}function Af({
 width:t},{context:e,colors:n,y:o},r){e.lineWidth=1,e.strokeStyle=n.grid,e.globalAlpha=1;for(let s of Ts(r)){let a=Math.round(o(s))+.5;e.beginPath(),e.moveTo(0,a),
-e.lineTo(t,a),e.stroke()}}function Ts(t){let e=2**Math.floor(Math.log2(t/2.5));return Array.from({length:Math.floor(t*1.02/e)},(n,o)=>(o+1)*e)}function Af({context:t,
+e.lineTo(t,a),e.stroke()}}function Ts(t){let e=2**Math.floor(Math.log2(t/2.5));return Array.from({length:Math.floor(t*1.02/e)},(n,o)=>(o+1)*e)}function Sf({context:t,
 colors:e,ink:n,y:o},r){t.textBaseline="bottom";for(let s of Ts(r)){let a=Math.round(o(s))-.5,c=M(s);t.fillStyle=e.paper,t.fillRect(0,a-12,t.measureText(c).width+
-6,12),t.fillStyle=n,t.fillText(c,3,a)}}function Sf({width:t,view:e,clock:n},{context:o,ink:r}){o.fillStyle=r;let s=Math.max(vf((e[1]-e[0])/Math.max(t/130,2)),1);
+6,12),t.fillStyle=n,t.fillText(c,3,a)}}function Tf({width:t,view:e,clock:n},{context:o,ink:r}){o.fillStyle=r;let s=Math.max(kf((e[1]-e[0])/Math.max(t/130,2)),1);
 o.textBaseline="top";for(let a=Math.ceil(e[0]/s)*s;a<=e[1];a+=s){let c=(a-e[0])/(e[1]-e[0])*t;o.beginPath(),o.moveTo(Math.round(c)+.5,Z),o.lineTo(Math.round(c)+
 .5,Z+4),o.stroke();let i=a?x(a):"0",l=n===null?Math.round(a).toLocaleString("en-US"):i,f=o.measureText(l).width/2;o.fillText(l,Math.min(Math.max(c-f,0),t-2*f),Z+
-6)}}function Es(t,e){let n=Tt(t,e);return n>=t.view[0]&&n<=t.view[1]}function Tf(t,{context:e,colors:n,ink:o},{row:r,kind:s}){if(!Es(t,r))return;let a=ft(t,r),c=s===
+6)}}function Es(t,e){let n=Tt(t,e);return n>=t.view[0]&&n<=t.view[1]}function Ef(t,{context:e,colors:n,ink:o},{row:r,kind:s}){if(!Es(t,r))return;let a=ft(t,r),c=s===
 "oom";An(e,c?n.mark:o),e.setLineDash(c?[]:[3,3]),e.beginPath(),e.moveTo(a,Y-2),e.lineTo(a,Z),e.stroke(),e.setLineDash([]),e.beginPath(),e.moveTo(a-5,Y-10),e.lineTo(
-a+5,Y-10),e.lineTo(a,Y-2),e.fill()}function Ef(t,{context:e,colors:n,y:o},{row:r,bytes:s}){if(!Es(t,r))return;let[a,c]=[Math.max(ft(t,r),3),o(s)];e.fillStyle=n.
+a+5,Y-10),e.lineTo(a,Y-2),e.fill()}function Of(t,{context:e,colors:n,y:o},{row:r,bytes:s}){if(!Es(t,r))return;let[a,c]=[Math.max(ft(t,r),3),o(s)];e.fillStyle=n.
 allocated,e.beginPath(),e.arc(a,c,4,0,7),e.fill();let i=`peak ${M(s)}`;e.font=`600 ${e.font}`;let l=e.measureText(i).width+8;e.textBaseline="bottom",e.fillText(
 i,a+l>t.width?a-l:a+7,Y-3)}function Sn(t){let e=P(t.over),n=As[t.theme];e.setTransform(t.ratio,0,0,t.ratio,0,0),e.clearRect(0,0,t.width,$t);let o=ft(t,t.row);if(t.
 since!==null){let r=ft(t,t.since);e.fillStyle=n.range,e.fillRect(Math.min(r,o),Y-4,Math.abs(o-r),Z-Y+4)}An(e,n.cursor),e.lineWidth=1.5,e.beginPath(),e.moveTo(o,
-Y-6),e.lineTo(o,Z),e.stroke(),e.beginPath(),e.arc(o,Z,3.5,0,7),e.fill()}function Cs(t,e,n){let o=Of(t,e,n),{canvas:r,over:s,tip:a}=o;return t.replaceChildren(h("div",{class:"mm-curve-stage"},r,s),a),$f(o),{show(c,i,l){o.shown={curves:c,
+Y-6),e.lineTo(o,Z),e.stroke(),e.beginPath(),e.arc(o,Z,3.5,0,7),e.fill()}function Cs(t,e,n){let o=$f(t,e,n),{canvas:r,over:s,tip:a}=o;return t.replaceChildren(h("div",{class:"mm-curve-stage"},r,s),a),Cf(o),{show(c,i,l){o.shown={curves:c,
 peak:i,marks:l},Os(o)},setMoment(c,i){Object.assign(o,{row:c,since:i}),r.setAttribute("aria-valuenow",String(c)),r.setAttribute("aria-valuetext",J(e,c)),o.shown&&
 Sn(o)},setAxis(c){o.clock=c?e.clock:null,Ee(o,Ot(o))},zoomTo:c=>Ee(o,c??Ot(o)),getView:()=>o.view,xOf:c=>ft(o,c),setTheme(c){o.theme=c,o.shown&&En(o)},resize(){
-o.shown&&t.clientWidth!==o.width&&Os(o)},stats:()=>({script:o.script}),destroy(){cancelAnimationFrame(o.pending),t.replaceChildren()}}}function Of(t,e,n){let{clock:o,
+o.shown&&t.clientWidth!==o.width&&Os(o)},stats:()=>({script:o.script}),destroy(){cancelAnimationFrame(o.pending),t.replaceChildren()}}}function $f(t,e,n){let{clock:o,
 numRows:r}=e,s=h("canvas",{class:"mm-curve-canvas",tabindex:0,role:"slider","aria-label":"Moment of the history","aria-valuemin":-1,"aria-valuemax":r-1,"aria-va\
 luenow":r-1});return{data:e,options:n,host:t,canvas:s,over:h("canvas",{class:"mm-over","aria-hidden":"true"}),tip:h("div",{class:"mm-tip",hidden:!0}),theme:n.theme,
 clock:o,view:Ot({clock:o,data:e}),shown:null,row:r-1,since:null,pointer:null,width:0,ratio:1,pending:0,script:[]}}function J(t,e){if(e<0)return"before the first\
@@ -563,45 +563,45 @@ Math.max(t.host.clientWidth||t.width,160),t.ratio=Math.min(devicePixelRatio||1,2
 floor($t*t.ratio),e.style.width=`${t.width}px`,e.style.height=`${$t}px`;En(t)}function Ee(t,[e,n]){let[,o]=Ot(t),r=Math.min(Math.max(n-e,t.clock===null?4:100),o),
 s=Math.min(Math.max(e,0),o-r);t.view=[s,s+r],En(t)}function En(t){t.pending||(t.pending=requestAnimationFrame(()=>{if(t.pending=0,!t.shown)return;let e=performance.
 now();Ss(t),Sn(t),t.script.push(performance.now()-e)}))}function Oe({data:t,options:e},n,o){let r=Math.min(Math.max(n,-1),t.numRows-1);e.onMoment(r,o===r?null:o)}
-function On({canvas:t},e){return e.clientX-t.getBoundingClientRect().left}function $s(t,e){let[n,o]=t.view;return Et(t,n+On(t,e)/t.width*(o-n))}function $f(t){let{
+function On({canvas:t},e){return e.clientX-t.getBoundingClientRect().left}function $s(t,e){let[n,o]=t.view;return Et(t,n+On(t,e)/t.width*(o-n))}function Cf(t){let{
 canvas:e}=t,n=()=>{t.pointer=null};e.addEventListener("pointerdown",o=>{o.button!==0||!t.shown||(t.pointer={x:o.clientX,row:$s(t,o)},e.setPointerCapture(o.pointerId),
-Oe(t,t.pointer.row,null))}),e.addEventListener("pointermove",o=>{if(!t.shown)return;let r=$s(t,o);_f(t,t.shown.curves,o,r);let{pointer:s}=t;!s||Math.abs(o.clientX-
+Oe(t,t.pointer.row,null))}),e.addEventListener("pointermove",o=>{if(!t.shown)return;let r=$s(t,o);Lf(t,t.shown.curves,o,r);let{pointer:s}=t;!s||Math.abs(o.clientX-
 s.x)<3||Oe(t,Math.max(r,s.row),Math.min(r,s.row))}),e.addEventListener("pointerup",n),e.addEventListener("pointercancel",n),e.addEventListener("pointerleave",()=>{
-t.tip.hidden=!0}),e.addEventListener("wheel",o=>Cf(t,o),{passive:!1}),e.addEventListener("keydown",o=>{o.altKey||o.ctrlKey||o.metaKey||!Rf(t,o)||(o.preventDefault(),
-o.stopPropagation())})}function Cf(t,e){(e.ctrlKey||e.metaKey)&&(e.preventDefault(),Tn(t,Math.exp(e.deltaY/200),On(t,e)/t.width))}function Tn(t,e,n){let[o,r]=t.
-view,s=o+(r-o)*n;Ee(t,[s-(s-o)*e,s+(r-s)*e])}function _f(t,e,n,o){let{tip:r}=t,s=Te.map(a=>`${a} ${M(e[a][o+1])}`);r.replaceChildren(...[J(t.data,o),...s].map(a=>h(
-"div",{},a))),r.hidden=!1,r.style.left=`${Math.max(Math.min(On(t,n)+14,t.width-r.offsetWidth-4),0)}px`,r.style.top="24px"}function Lf(t,e){let{data:n,row:o,view:r,
+t.tip.hidden=!0}),e.addEventListener("wheel",o=>_f(t,o),{passive:!1}),e.addEventListener("keydown",o=>{o.altKey||o.ctrlKey||o.metaKey||!If(t,o)||(o.preventDefault(),
+o.stopPropagation())})}function _f(t,e){(e.ctrlKey||e.metaKey)&&(e.preventDefault(),Tn(t,Math.exp(e.deltaY/200),On(t,e)/t.width))}function Tn(t,e,n){let[o,r]=t.
+view,s=o+(r-o)*n;Ee(t,[s-(s-o)*e,s+(r-s)*e])}function Lf(t,e,n,o){let{tip:r}=t,s=Te.map(a=>`${a} ${M(e[a][o+1])}`);r.replaceChildren(...[J(t.data,o),...s].map(a=>h(
+"div",{},a))),r.hidden=!1,r.style.left=`${Math.max(Math.min(On(t,n)+14,t.width-r.offsetWidth-4),0)}px`,r.style.top="24px"}function Rf(t,e){let{data:n,row:o,view:r,
 width:s,shown:a}=t,c=i=>{let l=Et(t,Tt(t,o)+i*(r[1]-r[0])/s);return l===o?o+Math.sign(i):l};return e==="ArrowRight"?c(1):e==="ArrowLeft"?c(-1):e==="PageDown"?c(
-s/10):e==="PageUp"?c(-s/10):e==="Home"?-1:e==="End"?n.numRows-1:e.toLowerCase()==="p"&&a?a.peak.row:null}function Rf(t,e){let{row:n,since:o,view:r}=t,s=Lf(t,e.key);
+s/10):e==="PageUp"?c(-s/10):e==="Home"?-1:e==="End"?n.numRows-1:e.toLowerCase()==="p"&&a?a.peak.row:null}function If(t,e){let{row:n,since:o,view:r}=t,s=Rf(t,e.key);
 if(s!==null)Oe(t,s,e.shiftKey?o??Math.min(n,s):null);else if(e.key==="+"||e.key==="=")Tn(t,1/1.6,(Tt(t,n)-r[0])/(r[1]-r[0]));else if(e.key==="-")Tn(t,1.6,.5);else if(e.
 key==="0")Ee(t,Ot(t));else if(e.key==="Escape"&&o!==null)Oe(t,n,null);else return!1;return!0}var $n=2147483647;async function Kt(t,e,n){let o=await Promise.all(n.map(r=>F(t,`${e}.${r}`)));return Object.fromEntries(n.map((r,s)=>[r,o[s]]))}function Gt(t){
-let e=new Float64Array(t.length),n=0;for(let o=0;o<t.length;o++)n+=t[o],e[o]=n;return e}var If=["addr","device","pool","units","is_asked","spare","alloc","relea\
-sed","done","stack","category","block","facts"];async function Nf(t,e){let[n,o]=await Promise.all([Kt(t,"allocation",If),F(t,"addr.steps")]),r=Gt(o),s=n.addr.length,
+let e=new Float64Array(t.length),n=0;for(let o=0;o<t.length;o++)n+=t[o],e[o]=n;return e}var Nf=["addr","device","pool","units","is_asked","spare","alloc","relea\
+sed","done","stack","category","block","facts"];async function Pf(t,e){let[n,o]=await Promise.all([Kt(t,"allocation",Nf),F(t,"addr.steps")]),r=Gt(o),s=n.addr.length,
 a=Float64Array.from(n.units,f=>f*e.unit),c=Int32Array.from(Gt(n.alloc),f=>f-1),i=c.map((f,u)=>n.released[u]?f+n.released[u]-1:$n),l=c.map((f,u)=>n.done[u]?(n.released[u]?
 i[u]:f)+n.done[u]-1:$n);return{n:s,addr:Float64Array.from(n.addr,f=>r[f]),bytes:a,requested:a.map((f,u)=>n.is_asked[u]?f-n.spare[u]:Number.NaN),device:n.device,
-pool:n.pool,category:n.category,facts:n.facts,alloc:c,released:i,done:l,stack:Int32Array.from(n.stack,f=>f-1),block:Int32Array.from(Gt(n.block),f=>f-1),byAddress:Pf(
-n.addr,r.length)}}function Pf(t,e){let n=new Uint32Array(e+1);for(let r=0;r<t.length;r++)n[t[r]+1]++;for(let r=0;r<e;r++)n[r+1]+=n[r];let o=new Int32Array(t.length);
-for(let r=0;r<t.length;r++)o[n[t[r]]++]=r;return o}var Hf=["addr","device","pool","units","added","removed","kind","grows"];async function Ff(t,e){let{addr:n,units:o,
-added:r,removed:s,device:a,pool:c,kind:i,grows:l}=await Kt(t,"piece",Hf);return{n:n.length,addr:Gt(n),bytes:Float64Array.from(o,f=>f*e.piece_unit),added:Int32Array.
-from(r,f=>f-1),removed:Int32Array.from(s,f=>f?f-2:$n),device:a,pool:c,kind:i,grows:l}}async function zf(t){let[e,n,o,r]=await Promise.all([Kt(t,"frame",["file",
+pool:n.pool,category:n.category,facts:n.facts,alloc:c,released:i,done:l,stack:Int32Array.from(n.stack,f=>f-1),block:Int32Array.from(Gt(n.block),f=>f-1),byAddress:Hf(
+n.addr,r.length)}}function Hf(t,e){let n=new Uint32Array(e+1);for(let r=0;r<t.length;r++)n[t[r]+1]++;for(let r=0;r<e;r++)n[r+1]+=n[r];let o=new Int32Array(t.length);
+for(let r=0;r<t.length;r++)o[n[t[r]]++]=r;return o}var Ff=["addr","device","pool","units","added","removed","kind","grows"];async function zf(t,e){let{addr:n,units:o,
+added:r,removed:s,device:a,pool:c,kind:i,grows:l}=await Kt(t,"piece",Ff);return{n:n.length,addr:Gt(n),bytes:Float64Array.from(o,f=>f*e.piece_unit),added:Int32Array.
+from(r,f=>f-1),removed:Int32Array.from(s,f=>f?f-2:$n),device:a,pool:c,kind:i,grows:l}}async function Df(t){let[e,n,o,r]=await Promise.all([Kt(t,"frame",["file",
 "line","function"]),Kt(t,"stack",["sizes","frames"]),Q(t,"files"),Q(t,"functions")]),s=Gt(n.sizes);return{n:n.sizes.length,numFrames:e.line.length,frameAt:a=>({
-file:o[e.file[a]],line:e.line[a]-1,name:r[e.function[a]]}),idsOf:a=>n.frames.subarray(s[a]-n.sizes[a],s[a])}}async function Df(t,e){let n=await F(t,"clock.steps");
+file:o[e.file[a]],line:e.line[a]-1,name:r[e.function[a]]}),idsOf:a=>n.frames.subarray(s[a]-n.sizes[a],s[a])}}async function Bf(t,e){let n=await F(t,"clock.steps");
 if(!e.has_times)return null;let o=new Float64Array(e.num_rows);for(let r=1;r<o.length;r++)o[r]=o[r-1]+n[r-1]*e.time_unit;return o}function $e({file:t,line:e,name:n}){
 let o=t?`${t.split(/[\\/]/).at(-1)}${e>=0?`:${e}`:""}`:"";return[n||"?",o].filter(Boolean).join(" ")}async function _s(t){let e=await te(t),{header:n}=e,[o,r,s,
-a,c,i]=await Promise.all([Nf(e,n),Ff(e,n),zf(e),Kt(e,"rest",["allocated","active"]),Df(e,n),Q(e,"facts")]);return{header:n,numRows:n.num_rows,allocations:o,pieces:r,
-stacks:s,facts:i.map(l=>l?JSON.parse(l):{}),clock:c,rest:a}}var Bf=[["category","category"],["stack","call stack"],["pool","pool and stream"],["names","variable"],["cell","cell"]];function Ct({stream:t,pool:e,graphs:n}){
+a,c,i]=await Promise.all([Pf(e,n),zf(e,n),Df(e),Kt(e,"rest",["allocated","active"]),Bf(e,n),Q(e,"facts")]);return{header:n,numRows:n.num_rows,allocations:o,pieces:r,
+stacks:s,facts:i.map(l=>l?JSON.parse(l):{}),clock:c,rest:a}}var Uf=[["category","category"],["stack","call stack"],["pool","pool and stream"],["names","variable"],["cell","cell"]];function Ct({stream:t,pool:e,graphs:n}){
 let[o,r]=e,a=!o&&!r?"default pool":`private pool (${o??"?"}, ${r??"?"})`,c=n.length?` of ${n.join(", ")}`:"";return`${a}${c}, stream ${t??"not recorded"}`}function Cn({
-stacks:t},e){if(e<0)return"stack not recorded";let n=[...t.idsOf(e)].map(t.frameAt),o=n.find(Uf)??n.find(({file:r})=>r.endsWith(".py"))??n[0];return o?$e(o):"st\
-ack not recorded"}function Uf({file:t,name:e}){return(t.endsWith(".py")||t.startsWith("In[")||t.startsWith("<"))&&!/[\\/](torch|site-packages|dist-packages)[\\/]/.
-test(t)&&e!==""}function Ce({facts:t}){let e=n=>t.some(o=>n in o);return Bf.filter(([n])=>n!=="names"&&n!=="cell"||e(n))}function _e({allocations:t,facts:e},n){
+stacks:t},e){if(e<0)return"stack not recorded";let n=[...t.idsOf(e)].map(t.frameAt),o=n.find(Wf)??n.find(({file:r})=>r.endsWith(".py"))??n[0];return o?$e(o):"st\
+ack not recorded"}function Wf({file:t,name:e}){return(t.endsWith(".py")||t.startsWith("In[")||t.startsWith("<"))&&!/[\\/](torch|site-packages|dist-packages)[\\/]/.
+test(t)&&e!==""}function Ce({facts:t}){let e=n=>t.some(o=>n in o);return Uf.filter(([n])=>n!=="names"&&n!=="cell"||e(n))}function _e({allocations:t,facts:e},n){
 let o=t.facts[n];return o?e[o-1]:{}}function _t(t,e){let{names:n}=_e(t,e);if(!n)return[];try{return JSON.parse(n).map(String)}catch{return[n]}}function _n(t,e,n){
-return n==="names"?_t(t,e)[0]??"":n==="cell"?_e(t,e).cell??"":t.allocations[n][e]}function Wf(t,e,n){let{categories:o,pools:r}=t.header;if(n==="names")return String(
+return n==="names"?_t(t,e)[0]??"":n==="cell"?_e(t,e).cell??"":t.allocations[n][e]}function Gf(t,e,n){let{categories:o,pools:r}=t.header;if(n==="names")return String(
 e)||"no variable that is known";if(n==="cell")return String(e)||"not recorded";let s=Number(e);return n==="stack"?Cn(t,s):n==="pool"?Ct(r[s]):s?o[s-1]:"unknown"}
-function Xt(t,e,n){let o=new Map;for(let r of e){let s=_n(t,r,n),a=o.get(s)??{key:s,label:Wf(t,s,n),bytes:0,num:0};a.bytes+=t.allocations.bytes[r],a.num+=1,o.set(
+function Xt(t,e,n){let o=new Map;for(let r of e){let s=_n(t,r,n),a=o.get(s)??{key:s,label:Gf(t,s,n),bytes:0,num:0};a.bytes+=t.allocations.bytes[r],a.num+=1,o.set(
 s,a)}return[...o.values()].sort((r,s)=>s.bytes-r.bytes)}var Ls=25;function Rs(t,e,n,o){let r=Xt(e,n,o.by),s=Is(r),c=[Ce(e).find(([u])=>u===o.by)?.[1]??o.by,"held","share","blocks"].map(u=>h("th",{scope:"col"},u)),i=r.
-slice(0,Ls).map(u=>Kf(e,u,s,o)),l=h("table",{class:"mm-table"},h("thead",{},h("tr",{},...c)),h("tbody",{},...i)),f=Gf(r);t.replaceChildren(l,...f?[h("p",{class:"\
-cl-hint"},f)]:[])}function Is(t){return t.reduce((e,{bytes:n})=>e+n,0)}function Gf(t){if(!t.length)return"Nothing was in use.";let e=t.slice(Ls);return e.length?
-`and ${O(e.length)} more with ${M(Is(e))}`:""}function Kf(t,{key:e,label:n,bytes:o,num:r},s,{by:a,picked:c,onPick:i}){let l=c===e,f=s?100*o/s:0,u=h("span",{class:"\
+slice(0,Ls).map(u=>Xf(e,u,s,o)),l=h("table",{class:"mm-table"},h("thead",{},h("tr",{},...c)),h("tbody",{},...i)),f=Kf(r);t.replaceChildren(l,...f?[h("p",{class:"\
+cl-hint"},f)]:[])}function Is(t){return t.reduce((e,{bytes:n})=>e+n,0)}function Kf(t){if(!t.length)return"Nothing was in use.";let e=t.slice(Ls);return e.length?
+`and ${O(e.length)} more with ${M(Is(e))}`:""}function Xf(t,{key:e,label:n,bytes:o,num:r},s,{by:a,picked:c,onPick:i}){let l=c===e,f=s?100*o/s:0,u=h("span",{class:"\
 mm-fill"});u.style.width=`${f}%`;let d=a==="stack"?Number(e):-1,p=h("tr",{tabindex:0,"data-picked":l,"aria-pressed":String(l),role:"button",title:d>=0?Ln(t,d).join(
 `
 `):null},h("td",{class:"mm-name"},u,h("span",{},n)),h("td",{},M(o)),h("td",{},R(f)),h("td",{},O(r))),g=()=>i(l?null:e);return p.addEventListener("click",g),p.addEventListener(
@@ -609,17 +609,17 @@ mm-fill"});u.style.width=`${f}%`;let d=a==="stack"?Number(e):-1,p=h("tr",{tabind
 n);return`${o}${r>=0?`:${r}`:""} ${s||"?"}`.trim()})}function Ns(t,e,{strip:n,allocation:o,bytes:r}){let{allocations:s,header:a}=t,c=e.strips[n],i=Ct(a.pools[c.pool]);if(o<0)return[`free, ${M(r)}`,c.used?"a gap be\
 tween blocks":"an empty segment",i];let l=_t(t,o).slice(0,3).join(", "),f=s.released[o]<=e.row;return[[l,M(s.bytes[o]),Ps(t,o)].filter(Boolean).join(" \xB7 "),f?
 "freed, waits for a stream":"",Cn(t,s.stack[o]),i].filter(Boolean)}function Ps({allocations:t,header:e},n){let o=t.category[n];return o?e.categories[o-1]:null}function Hs(t,e,n,o){
-if(t.hidden=!o,!o)return;let r=o.allocation<0,a=(r?Xf(e,n,o):jf(e,n,o)).filter(([,l])=>l!=null&&l!=="").flatMap(([l,f])=>[h("dt",{},l),h("dd",{},String(f))]),c=r?
+if(t.hidden=!o,!o)return;let r=o.allocation<0,a=(r?jf(e,n,o):Vf(e,n,o)).filter(([,l])=>l!=null&&l!=="").flatMap(([l,f])=>[h("dt",{},l),h("dd",{},String(f))]),c=r?
 -1:e.allocations.stack[o.allocation],i=c>=0?Ln(e,c):[];t.replaceChildren(h("h4",{"aria-level":3},r?"Free memory":"Block"),h("dl",{class:"cl-facts"},...a),...i.length?
 [h("h4",{"aria-level":3},"Allocated by"),h("pre",{class:"mm-stack"},i.join(`
 `))]:[])}function In({header:t},e){return`0x${(BigInt(t.base)+BigInt(Math.round(e))).toString(16)}`}function Rn(t){return`${M(t)} (${O(t)} bytes)`}function Fs(t,e,n){
 let o=e.strips[n.strip],r=`${M(o.bytes)} at ${In(t,o.addr)}`;return[["pool",Ct(t.header.pools[o.pool])],["segment",`${r}${o.grows?", expandable":""}`],["segment\
- in use",R(100*o.used/o.bytes)]]}function Xf(t,e,n){return[["size",Rn(n.bytes)],["address",In(t,n.from)],...Fs(t,e,n)]}function jf(t,e,n){let{allocation:o}=n,{bytes:r,
+ in use",R(100*o.used/o.bytes)]]}function jf(t,e,n){return[["size",Rn(n.bytes)],["address",In(t,n.from)],...Fs(t,e,n)]}function Vf(t,e,n){let{allocation:o}=n,{bytes:r,
 requested:s,released:a,addr:c}=t.allocations,{cell:i,num_tensors:l,graph:f,user_metadata:u}=_e(t,o),d=s[o];return[["held by",_t(t,o).join(", ")],["size",Rn(r[o])],
-["asked for",Number.isNaN(d)?null:Rn(d)],["state",a[o]<=e.row?"freed, waits for a stream":"in use"],["category",Ps(t,o)??"unknown"],...Vf(t,e,o),["cell",i],["li\
-ve tensors",l],["graphs",f],["metadata",u],["address",In(t,c[o])],...Fs(t,e,n)]}function Vf(t,e,n){let{allocations:o,clock:r,numRows:s}=t,[a,c]=[o.alloc[n],o.done[n]];
-return[["allocated",a<0?"before the history":J(t,a)],["age then",a>=0&&r?x(r[Math.max(e.row,0)]-r[a]):null],["freed",c<s?J(t,c):null]]}function zs(t,e){let n=qf(t,e),{allocated_bytes:o,active_bytes:r,reserved_bytes:s}=t.header.devices[e];return{allocated:Nn(n.allocated,o),active:Nn(n.active,r),
-reserved:Nn(n.reserved,s)}}function qf({allocations:t,pieces:e,numRows:n,header:o,rest:r},s){let[a,c,i]=[0,1,2].map(()=>new Float64Array(n+1)),l=(u,d,p)=>{d>=0&&
+["asked for",Number.isNaN(d)?null:Rn(d)],["state",a[o]<=e.row?"freed, waits for a stream":"in use"],["category",Ps(t,o)??"unknown"],...qf(t,e,o),["cell",i],["li\
+ve tensors",l],["graphs",f],["metadata",u],["address",In(t,c[o])],...Fs(t,e,n)]}function qf(t,e,n){let{allocations:o,clock:r,numRows:s}=t,[a,c]=[o.alloc[n],o.done[n]];
+return[["allocated",a<0?"before the history":J(t,a)],["age then",a>=0&&r?x(r[Math.max(e.row,0)]-r[a]):null],["freed",c<s?J(t,c):null]]}function zs(t,e){let n=Yf(t,e),{allocated_bytes:o,active_bytes:r,reserved_bytes:s}=t.header.devices[e];return{allocated:Nn(n.allocated,o),active:Nn(n.active,r),
+reserved:Nn(n.reserved,s)}}function Yf({allocations:t,pieces:e,numRows:n,header:o,rest:r},s){let[a,c,i]=[0,1,2].map(()=>new Float64Array(n+1)),l=(u,d,p)=>{d>=0&&
 d<n&&(u[d+1]+=p)};for(let u=0;u<t.n;u++){if(t.device[u]!==s)continue;let d=t.bytes[u];l(c,t.alloc[u],d),l(c,t.done[u],-d),l(a,t.alloc[u],d),l(a,t.released[u],-d)}
 for(let u=0;u<e.n;u++)e.device[u]===s&&(l(i,e.added[u],e.bytes[u]),l(i,e.removed[u],-e.bytes[u]));let f=r.active.length/Math.max(o.devices.length,1);for(let u=0;u<
 f;u++){let d=Math.min((u+1)*o.hidden.stretch,n)-1;l(a,d,r.allocated[s*f+u]),l(c,d,r.active[s*f+u])}return{allocated:a,active:c,reserved:i}}function Nn(t,e){let n=e-
@@ -630,59 +630,59 @@ s[c]+=1}for(let a=o-1;a>0;a--)r[t.parent[a]]+=r[a],s[t.parent[a]]+=s[a];return{b
 e[t.parent[n]].push(n);return e}function Ks(t,e,n){let o=e.stacks.n?Bs(e.stacks):null,r=o?o.parent.length:-1,s=o?{...o,parent:[...o.parent,0],depth:[...o.depth,1]}:null,a=s?Ws(s):[],c=l=>l&&o&&
 l!==r?e.stacks.frameAt(o.frame[l]):null,i=ke(t,{theme:n.theme,label:"Bytes by call stack",placeholder:"Search functions and files",searchLabel:"Search call stac\
 ks",textOf(l){let f=c(l);return f?$e(f):l?"no call stack":"all"},amountOf:(l,f)=>`${M(l)} (%) in ${$(f,"block")}`,format:M,notesOf:l=>[c(l)?.file??""],onZoom(l){
-!l||!o?n.onZoom(null):n.onZoom(l===r?f=>f<0:Yf(o,l))}});return{...i,get root(){return i.root},get graph(){return i.graph},show(l){if(!o||!s)return;let{bytes:f,num:u}=Us(
+!l||!o?n.onZoom(null):n.onZoom(l===r?f=>f<0:Zf(o,l))}});return{...i,get root(){return i.root},get graph(){return i.graph},show(l){if(!o||!s)return;let{bytes:f,num:u}=Us(
 o,e.allocations,l),{parent:d,depth:p}=s;i.show({parent:d,depth:p,children:a,weight:Gs(f,a[0]),num:Gs(u,a[0])})}}}function Gs(t,e){let n=e.slice(0,-1).reduce((r,s)=>r+
-t[s],0),o=new Float64Array(t.length+1);return o.set(t),o[t.length]=t[0]-n,o}function Yf(t,e){let n=Uint8Array.from(t.leaf,o=>Zf(t,o,e)?1:0);return o=>o>=0&&n[o]===
-1}function Zf({parent:t},e,n){for(let o=e;o>=0;o=t[o])if(o===n)return!0;return!1}var Jf=[{key:"requested",label:"asked for",meaning:"what programs asked for, of blocks in use",bytesOf:t=>t.active-t.internal},{key:"internal",label:"rounding",
+t[s],0),o=new Float64Array(t.length+1);return o.set(t),o[t.length]=t[0]-n,o}function Zf(t,e){let n=Uint8Array.from(t.leaf,o=>Jf(t,o,e)?1:0);return o=>o>=0&&n[o]===
+1}function Jf({parent:t},e,n){for(let o=e;o>=0;o=t[o])if(o===n)return!0;return!1}var Qf=[{key:"requested",label:"asked for",meaning:"what programs asked for, of blocks in use",bytesOf:t=>t.active-t.internal},{key:"internal",label:"rounding",
 meaning:"blocks in use that are larger than what was asked for",bytesOf:t=>t.internal},{key:"external",label:"gaps",meaning:"free memory in segments that hold s\
 omething: it fits only what is small enough",bytesOf:t=>t.external},{key:"empty",label:"cached",meaning:"segments in which nothing is in use; torch.cuda.empty_c\
-ache() returns them",bytesOf:t=>t.empty}];function Xs(t,{sums:e}){let n=Jf.map(s=>({...s,bytes:s.bytesOf(e)})),o=n.filter(({bytes:s})=>s>0).map(Qf),r=n.map(({key:s,
-label:a,meaning:c,bytes:i})=>h("span",{class:"mm-key",title:c},h("i",{class:`mm-is-${s}`}),`${a} ${M(i)} (${R(js(e,i))})`));t.replaceChildren(h("p",{},tu(e)),h(
-"div",{class:"mm-bar",role:"img","aria-label":"Reserved memory by use"},...o),h("p",{class:"mm-legend"},...r))}function Qf({key:t,label:e,bytes:n}){let o=h("spa\
-n",{class:`mm-part mm-is-${t}`,title:`${e}: ${M(n)}`});return o.style.flexGrow=String(n),o}function js({reserved:t},e){return t?100*e/t:0}function tu(t){if(!t.reserved)
+ache() returns them",bytesOf:t=>t.empty}];function Xs(t,{sums:e}){let n=Qf.map(s=>({...s,bytes:s.bytesOf(e)})),o=n.filter(({bytes:s})=>s>0).map(tu),r=n.map(({key:s,
+label:a,meaning:c,bytes:i})=>h("span",{class:"mm-key",title:c},h("i",{class:`mm-is-${s}`}),`${a} ${M(i)} (${R(js(e,i))})`));t.replaceChildren(h("p",{},eu(e)),h(
+"div",{class:"mm-bar",role:"img","aria-label":"Reserved memory by use"},...o),h("p",{class:"mm-legend"},...r))}function tu({key:t,label:e,bytes:n}){let o=h("spa\
+n",{class:`mm-part mm-is-${t}`,title:`${e}: ${M(n)}`});return o.style.flexGrow=String(n),o}function js({reserved:t},e){return t?100*e/t:0}function eu(t){if(!t.reserved)
 return"No memory was reserved.";let e=R(js(t,t.internal+t.external)),n=M(t.largest);return`Fragmentation ${e} of ${M(t.reserved)} reserved; the largest block th\
-at fits without new memory is ${n}.`}var ut=["#0072b2","#e69f00","#009e73","#cc79a7","#56b4e9","#d55e00","#b8a400","#7a5cc4","#8c6d46","#3fb8a0","#c2476b"],Le={light:"#9aa4af",dark:"#6f7b87"},eu={light:[
+at fits without new memory is ${n}.`}var ut=["#0072b2","#e69f00","#009e73","#cc79a7","#56b4e9","#d55e00","#b8a400","#7a5cc4","#8c6d46","#3fb8a0","#c2476b"],Le={light:"#9aa4af",dark:"#6f7b87"},nu={light:[
 "#fde08a","#f5ae4d","#e0733f","#b3404f","#7b2764","#421a5c"],dark:["#fff1b8","#fbc15e","#f08a4b","#d2555f","#a04a8f","#6d4fb0"]},qs={light:{gap:[238,241,245],hatch:[
-188,197,207],dim:[214,220,227]},dark:{gap:[33,39,46],hatch:[73,84,96],dim:[52,60,69]}},Ys={category:"Category",stream:"Stream",age:"Age",stack:"Call stack"},nu={
-category:ru,stream:su,age:au,stack:cu};function Lt([t,e,n]){return(255<<24|n<<16|e<<8|t)>>>0}function Zs(t,e,n,o){let r=nu[n](t,e,o),s=r.css.map(bt);return{...r,
-rgb:s,pixels:Uint32Array.from(s,Lt),edges:Uint32Array.from(s,a=>Lt(ou(a,o)))}}function ou(t,e){let n=e==="dark"?0:255,[o,r,s]=t.map(a=>Math.round(a+(n-a)*.45));
-return[o,r,s]}function ru(t,e,n){let{categories:o}=t.header,r=[Le[n],...o.map((a,c)=>ut[c%ut.length])],s=Xt(t,e.allocations,"category");return{css:r,of:a=>t.allocations.
-category[a],legend:s.map(({key:a,label:c})=>({css:r[Number(a)],label:c}))}}function su({header:t,allocations:e},n,o){let r=[...new Set(t.pools.map(({stream:i})=>i))];
+188,197,207],dim:[214,220,227]},dark:{gap:[33,39,46],hatch:[73,84,96],dim:[52,60,69]}},Ys={category:"Category",stream:"Stream",age:"Age",stack:"Call stack"},ou={
+category:su,stream:au,age:cu,stack:iu};function Lt([t,e,n]){return(255<<24|n<<16|e<<8|t)>>>0}function Zs(t,e,n,o){let r=ou[n](t,e,o),s=r.css.map(bt);return{...r,
+rgb:s,pixels:Uint32Array.from(s,Lt),edges:Uint32Array.from(s,a=>Lt(ru(a,o)))}}function ru(t,e){let n=e==="dark"?0:255,[o,r,s]=t.map(a=>Math.round(a+(n-a)*.45));
+return[o,r,s]}function su(t,e,n){let{categories:o}=t.header,r=[Le[n],...o.map((a,c)=>ut[c%ut.length])],s=Xt(t,e.allocations,"category");return{css:r,of:a=>t.allocations.
+category[a],legend:s.map(({key:a,label:c})=>({css:r[Number(a)],label:c}))}}function au({header:t,allocations:e},n,o){let r=[...new Set(t.pools.map(({stream:i})=>i))];
 r.sort((i,l)=>(i??1/0)-(l??1/0));let s=[Le[o],...r.map((i,l)=>ut[l%ut.length])],a=t.pools.map(({stream:i})=>i===null?0:1+r.indexOf(i)),c=[...new Set(n.strips.map(
-({pool:i})=>a[i]))].sort((i,l)=>i-l);return{css:s,of:i=>a[e.pool[i]],legend:c.map(i=>({css:s[i],label:i?`stream ${r[i-1]}`:"stream not recorded"}))}}var Vs=4;function au({
-allocations:t,clock:e},n,o){let{alloc:r}=t,s=eu[o],a=[Le[o],...s],c=u=>e?e[Math.max(n.row,0)]-e[r[u]]:n.row-r[u],i=1;for(let u of n.allocations)r[u]>=0&&(i=Math.
+({pool:i})=>a[i]))].sort((i,l)=>i-l);return{css:s,of:i=>a[e.pool[i]],legend:c.map(i=>({css:s[i],label:i?`stream ${r[i-1]}`:"stream not recorded"}))}}var Vs=4;function cu({
+allocations:t,clock:e},n,o){let{alloc:r}=t,s=nu[o],a=[Le[o],...s],c=u=>e?e[Math.max(n.row,0)]-e[r[u]]:n.row-r[u],i=1;for(let u of n.allocations)r[u]>=0&&(i=Math.
 max(i,c(u)));let l=u=>{if(r[u]<0)return 0;let d=Math.floor(Math.log(i/Math.max(c(u),i*1e-9))/Math.log(Vs));return s.length-Math.min(Math.max(d,0),s.length-1)},f=s.
 map((u,d)=>{let p=i/Vs**(s.length-1-d),g=e?x(p):`${Math.round(p).toLocaleString("en-US")} actions`;return{css:u,label:`up to ${g}`}});return n.allocations.some(
-u=>r[u]<0)&&f.push({css:a[0],label:"from before the history"}),{css:a,of:l,legend:f}}function cu(t,e,n){let o=Xt(t,e.allocations,"stack"),r=o.filter(({key:i})=>Number(
+u=>r[u]<0)&&f.push({css:a[0],label:"from before the history"}),{css:a,of:l,legend:f}}function iu(t,e,n){let o=Xt(t,e.allocations,"stack"),r=o.filter(({key:i})=>Number(
 i)>=0).slice(0,ut.length),s=new Map(r.map(({key:i},l)=>[Number(i),l+1])),a=Le[n],c=r.map(({label:i},l)=>({css:ut[l],label:i}));return o.length>r.length&&c.push(
 {css:a,label:"all others"}),{css:[a,...ut],of:i=>s.get(t.allocations.stack[i])??0,legend:c}}var Js=1.6;function Qs(t,e){let{data:n}=t,o=h("div",{class:"mm-curve"}),r=h("div",{class:"mm-map"}),s=h("aside",{class:"mm-details","aria-label":"Chosen block",
 hidden:!0}),a=h("p",{class:"mm-moment","aria-live":"polite"}),c=h("p",{class:"mm-legend"}),i=h("div",{class:"mm-fragmentation"}),l=h("div",{class:"mm-holders"}),
-f=h("div",{class:"mm-flame"}),u=iu(t,e),d=q("Colour",lu(),t.color,e.onColor),p=q("By",Ce(n),t.by,e.onGrouping);return{all:[...n.header.devices.length>1?[u.group]:
-[],...n.numRows?[fu(n.clock!==null,e),o,uu()]:[],a,...hu(n.header),i,h("div",{class:"mm-tools"},d.group,du(e)),c,h("div",{class:"mm-columns"},r,s),h("div",{class:"\
+f=h("div",{class:"mm-flame"}),u=lu(t,e),d=q("Colour",fu(),t.color,e.onColor),p=q("By",Ce(n),t.by,e.onGrouping);return{all:[...n.header.devices.length>1?[u.group]:
+[],...n.numRows?[uu(n.clock!==null,e),o,du()]:[],a,...pu(n.header),i,h("div",{class:"mm-tools"},d.group,hu(e)),c,h("div",{class:"mm-columns"},r,s),h("div",{class:"\
 mm-tools"},h("h4",{"aria-level":3},"Who holds it"),p.group),l,...n.stacks.n?[h("h4",{"aria-level":3},"Bytes by call stack"),f]:[]],curve:o,map:r,details:s,moment:a,
-legend:c,bar:i,holders:l,flame:f,devices:u,colors:d}}function iu({data:t,device:e},{onDevice:n}){let o=t.header.devices.map(({label:r},s)=>[String(s),r]);return q(
-"Device",o,String(e),r=>n(Number(r)))}function lu(){return Object.entries(Ys).map(([e,n])=>[e,n.toLowerCase()])}function fu(t,{onAxis:e,onPeak:n,onEnd:o}){let r=[
+legend:c,bar:i,holders:l,flame:f,devices:u,colors:d}}function lu({data:t,device:e},{onDevice:n}){let o=t.header.devices.map(({label:r},s)=>[String(s),r]);return q(
+"Device",o,String(e),r=>n(Number(r)))}function fu(){return Object.entries(Ys).map(([e,n])=>[e,n.toLowerCase()])}function uu(t,{onAxis:e,onPeak:n,onEnd:o}){let r=[
 ["time","time"],["action","actions"]],s=h("div",{class:"mm-choice",role:"group","aria-label":"Moment"},et("At the peak","Show the moment of the peak",n),et("At \
-the end","Show the last moment",o)),a=t?q("Axis",r,"time",c=>e(c==="time")).group:null;return h("div",{class:"mm-tools"},rs(),a,s)}function uu(){return h("p",{class:"\
-cl-hint"},"Click or drag along the curve to see what was there then.")}function du({onZoom:t,onFit:e}){return h("div",{class:"mm-choice",role:"group","aria-labe\
-l":"Zoom of the map"},et("\u2212","Zoom out",()=>t(1/Js)),et("+","Zoom in",()=>t(Js)),et("fit","Show all",e))}function hu({hidden:t}){if(!t.num)return[];let e=`${$(
+the end","Show the last moment",o)),a=t?q("Axis",r,"time",c=>e(c==="time")).group:null;return h("div",{class:"mm-tools"},rs(),a,s)}function du(){return h("p",{class:"\
+cl-hint"},"Click or drag along the curve to see what was there then.")}function hu({onZoom:t,onFit:e}){return h("div",{class:"mm-choice",role:"group","aria-labe\
+l":"Zoom of the map"},et("\u2212","Zoom out",()=>t(1/Js)),et("+","Zoom in",()=>t(Js)),et("fit","Show all",e))}function pu({hidden:t}){if(!t.num)return[];let e=`${$(
 t.num,"small allocation")} (${M(t.bytes)} together)`;return[h("p",{class:"cl-hint"},`${e} are in the curve and not in the map.`)]}function ta(t,e,n){let o=e.map(
 ({css:a,label:c})=>{let i=h("i",{});return i.style.background=a,h("span",{class:"mm-key",title:c},i,c)}),r=h("span",{class:"mm-key"},h("i",{class:"mm-waits"}),"\
-waits for a stream"),s=h("span",{class:"mm-key"},h("i",{class:"mm-free"}),"free");t.replaceChildren(...o,...n?[r]:[],s)}function Pn(t,e,n){let{allocations:o}=t,r=mu(o,e,n),s=pu(t.pieces,e,n),a=gu(o,r,s);wu(a,o,r,n),n===t.numRows-1&&bu(a,t,e);let c=s.reduce((i,{first:l,end:f})=>i+
-f-l,0);return{device:e,row:n,allocations:r,strips:s,sums:a,outside:r.length-c}}function pu(t,e,n){let o=[];for(let r=0;r<t.n;r++){if(t.device[r]!==e||t.added[r]>
+waits for a stream"),s=h("span",{class:"mm-key"},h("i",{class:"mm-free"}),"free");t.replaceChildren(...o,...n?[r]:[],s)}function Pn(t,e,n){let{allocations:o}=t,r=gu(o,e,n),s=mu(t.pieces,e,n),a=wu(o,r,s);bu(a,o,r,n),n===t.numRows-1&&yu(a,t,e);let c=s.reduce((i,{first:l,end:f})=>i+
+f-l,0);return{device:e,row:n,allocations:r,strips:s,sums:a,outside:r.length-c}}function mu(t,e,n){let o=[];for(let r=0;r<t.n;r++){if(t.device[r]!==e||t.added[r]>
 n||t.removed[r]<=n)continue;let[s,a,c,i]=[t.addr[r],t.bytes[r],t.pool[r],t.kind[r]],l=o.at(-1);l&&l.pool===c&&l.addr+l.bytes===s&&t.grows[r]&&l.grows?l.bytes+=a:
-o.push({addr:s,bytes:a,pool:c,kind:i,grows:t.grows[r],first:0,end:0,used:0})}return o}function mu(t,e,n){let o=new Int32Array(t.n),r=0;for(let s=0;s<t.n;s++){let a=t.
-byAddress[s];t.alloc[a]<=n&&n<t.done[a]&&t.device[a]===e&&(o[r++]=a)}return o.slice(0,r)}function gu(t,e,n){let o={reserved:0,active:0,allocated:0,pending:0,internal:0,
+o.push({addr:s,bytes:a,pool:c,kind:i,grows:t.grows[r],first:0,end:0,used:0})}return o}function gu(t,e,n){let o=new Int32Array(t.n),r=0;for(let s=0;s<t.n;s++){let a=t.
+byAddress[s];t.alloc[a]<=n&&n<t.done[a]&&t.device[a]===e&&(o[r++]=a)}return o.slice(0,r)}function wu(t,e,n){let o={reserved:0,active:0,allocated:0,pending:0,internal:0,
 external:0,empty:0,largest:0},r=0;for(let s of n){let a=s.addr+s.bytes;for(;r<e.length&&t.addr[e[r]]<s.addr;)r++;s.first=r;let c=s.addr,i=0;for(;r<e.length&&t.addr[e[r]]<
 a;r++){let l=e[r];i=Math.max(i,t.addr[l]-c),c=t.addr[l]+t.bytes[l],s.used+=t.bytes[l]}s.end=r,o.reserved+=s.bytes,o.largest=Math.max(o.largest,i,a-c),o[s.used?"\
-external":"empty"]+=Math.max(s.bytes-s.used,0)}return o}function wu(t,{bytes:e,released:n,requested:o},r,s){for(let a of r)t.active+=e[a],n[a]<=s?t.pending+=e[a]:
-t.allocated+=e[a],Number.isNaN(o[a])||(t.internal+=e[a]-o[a])}function bu(t,{header:e},n){let{end:o,allocated_bytes:r,active_bytes:s,reserved_bytes:a}=e.devices[n];
-Object.assign(t,o??{},{allocated:r,active:s,reserved:a}),t.pending=t.active-t.allocated}var ot=16,Hn=14,Re=22,yu=[""," \xB7 small blocks"," \xB7 large blocks"];function Fn(t,e){let n=new Map;return e.strips.forEach((o,r)=>{let s=`${o.pool}/${o.kind}`,
-a=n.get(s)??{strips:[],bytes:0,used:0,pool:o.pool,kind:o.kind,label:Ct(t.header.pools[o.pool])+yu[o.kind]};a.strips.push(r),a.bytes+=o.bytes,a.used+=o.used,n.set(
+external":"empty"]+=Math.max(s.bytes-s.used,0)}return o}function bu(t,{bytes:e,released:n,requested:o},r,s){for(let a of r)t.active+=e[a],n[a]<=s?t.pending+=e[a]:
+t.allocated+=e[a],Number.isNaN(o[a])||(t.internal+=e[a]-o[a])}function yu(t,{header:e},n){let{end:o,allocated_bytes:r,active_bytes:s,reserved_bytes:a}=e.devices[n];
+Object.assign(t,o??{},{allocated:r,active:s,reserved:a}),t.pending=t.active-t.allocated}var ot=16,Hn=14,Re=22,xu=[""," \xB7 small blocks"," \xB7 large blocks"];function Fn(t,e){let n=new Map;return e.strips.forEach((o,r)=>{let s=`${o.pool}/${o.kind}`,
+a=n.get(s)??{strips:[],bytes:0,used:0,pool:o.pool,kind:o.kind,label:Ct(t.header.pools[o.pool])+xu[o.kind]};a.strips.push(r),a.bytes+=o.bytes,a.used+=o.used,n.set(
 s,a)}),[...n.values()].sort((o,r)=>o.pool-r.pool||r.kind-o.kind)}function zn(t,e,n,o){let r=n*o,s=[],a=[],c={strip:[],from:[],bytes:[],x:[]},i=0,l=()=>{a.push({
 y:i,first:c.strip.length,end:c.strip.length}),i+=ot},f=(u,d,p,g)=>{c.strip.push(u),c.from.push(d),c.bytes.push(p),c.x.push(g/o),a[a.length-1].end=c.strip.length};
 for(let u of e){s.push({y:i,group:u}),i+=Re,l();let d=0;for(let p of u.strips){let{bytes:g}=t.strips[p];d>0&&d+g>r&&(l(),d=0);for(let w=0;w<g;w+=r)w>0&&l(),f(p,
-w,Math.min(r,g-w),d);let m=g>r?r:g;d+=m+xu(g/o)*o}i+=4}return{heads:s,lines:a,part:c,height:i,width:n,bytesPerPx:o}}function xu(t){return t>=12?3:t>=4?1:0}function ea(t,e,n,o){
+w,Math.min(r,g-w),d);let m=g>r?r:g;d+=m+Mu(g/o)*o}i+=4}return{heads:s,lines:a,part:c,height:i,width:n,bytesPerPx:o}}function Mu(t){return t>=12?3:t>=4?1:0}function ea(t,e,n,o){
 let r=Math.max(...e.map(c=>c.bytes),1),[s,a]=[r/n/4096,r*1.5/n];for(let c=0;c<24;c++){let i=Math.sqrt(s*a);zn(t,e,n,i).height>o?s=i:a=i}return a}function jt(t,e){
 let[n,o]=[0,t.length];for(;n<o;){let r=n+o>>1;t[r].y<=e?n=r+1:o=r}return n-1}function Dn(t,e,n,o,r){let[s,a]=[n,o];for(;s<a;){let c=s+a>>1;t.addr[e[c]]+t.bytes[e[c]]<=
 r?s=c+1:a=c}return s}function Vt(t,e,n,o,r){let s=jt(n.lines,r);if(s<0||r>n.lines[s].y+ot)return null;let{part:a}=n;for(let c=n.lines[s].first;c<n.lines[s].end;c++){
@@ -691,119 +691,119 @@ return null}function qt(t,e,n,o){let{allocations:r}=t,s=e.strips[n],a=Dn(r,e.all
 strip:n,allocation:c,from:r.addr[c],bytes:r.bytes[c]};let i=a>s.first?e.allocations[a-1]:-1,l=i<0?s.addr:r.addr[i]+r.bytes[i];return{strip:n,allocation:-1,from:l,
 bytes:(c<0?s.addr+s.bytes:r.addr[c])-l}}function dt(t,e,{strip:n,from:o,bytes:r}){let{part:s,lines:a,bytesPerPx:c}=e,i=o-t.strips[n].addr,l=[],f=s.strip.indexOf(
 n),u=0;for(;f>=0&&f<s.strip.length&&s.strip[f]===n;f++){let[d,p]=[Math.max(i,s.from[f]),Math.min(i+r,s.from[f]+s.bytes[f])];if(!(d>=p)){for(;a[u].end<=f;)u++;l.
-push({x:s.x[f]+(d-s.from[f])/c,y:a[u].y,width:(p-d)/c,height:Hn})}}return l}var Mu=6,[Bn,na,vu]=[0,1,2],Un=0,ku=64,Au=.75,Su=400;function oa(t,e){let{layout:n,top:o,height:r,ratio:s}=e,a=Tu(e),c=Math.floor(r*s),i=new ImageData(Math.max(
+push({x:s.x[f]+(d-s.from[f])/c,y:a[u].y,width:(p-d)/c,height:Hn})}}return l}var vu=6,[Bn,na,ku]=[0,1,2],Un=0,Au=64,Su=.75,Tu=400;function oa(t,e){let{layout:n,top:o,height:r,ratio:s}=e,a=Eu(e),c=Math.floor(r*s),i=new ImageData(Math.max(
 a.width,1),Math.max(c,1)),l=new Uint32Array(i.data.buffer),f=[],u=Math.max(jt(n.lines,o),0);for(let d=u;d<n.lines.length&&n.lines[d].y<o+r;d++){let p=n.lines[d];
-Eu(e,a,p,f),Cu(l,a,Math.round((p.y-o)*s),Math.round(Hn*s),c)}t.putImageData(i,0,0),t.save(),t.scale(s,s),t.textBaseline="middle",_u(t,e),Lu(t,e,f),t.restore()}function Tu({
+Ou(e,a,p,f),_u(l,a,Math.round((p.y-o)*s),Math.round(Hn*s),c)}t.putImageData(i,0,0),t.save(),t.scale(s,s),t.textBaseline="middle",Lu(t,e),Ru(t,e,f),t.restore()}function Eu({
 layout:t,theme:e,ratio:n}){let o=Math.floor(t.width*n),{gap:r,hatch:s,dim:a}=qs[e];return{width:o,line:new Uint32Array(o),kind:new Uint8Array(o),weight:new Float32Array(
-o),gap:Lt(r),hatch:Lt(s),dim:Lt(a)}}function Eu(t,e,n,o){e.line.fill(Un),e.kind.fill(Bn),e.weight.fill(0);for(let r=n.first;r<n.end;r++)Ou(t,e,r,n.y,o)}function Ou(t,e,n,o,r){
+o),gap:Lt(r),hatch:Lt(s),dim:Lt(a)}}function Ou(t,e,n,o){e.line.fill(Un),e.kind.fill(Bn),e.weight.fill(0);for(let r=n.first;r<n.end;r++)$u(t,e,r,n.y,o)}function $u(t,e,n,o,r){
 let{data:s,moment:a,layout:c,ratio:i}=t,{addr:l,bytes:f}=s.allocations,{part:u}=c,d=a.strips[u.strip[n]],p=i/c.bytesPerPx,g=u.x[n]*i,[m,w]=[d.addr+u.from[n],u.bytes[n]],
 b=Math.min(Math.max(Math.round(g+w*p),Math.round(g)+1),e.width);e.line.fill(e.gap,Math.round(g),b),e.kind.fill(na,Math.round(g),b);let y=Dn(s.allocations,a.allocations,
-d.first,d.end,m);for(let k=y;k<d.end;k++){let I=a.allocations[k],L=l[I]-m;if(L>=w)break;let N=g+Math.max(L,0)*p,Ke=g+Math.min(L+f[I],w)*p;$u(t,e,k,{low:N,high:Ke,
-right:b,y:o},r)}}function $u({data:t,moment:e,ratio:n,codes:o,isDim:r,coloring:s},a,c,{low:i,high:l,right:f,y:u},d){let p=e.allocations[c],g=t.allocations.released[p]<=
-e.row,m=r?.[c]===1,w=m?a.dim:s.pixels[o[c]],b=g?vu:Bn,y=Math.round(i),k=Math.min(Math.round(l),f);if(k-y<1){let L=Math.min(Math.floor(i),a.width-1);l-i>a.weight[L]&&
+d.first,d.end,m);for(let k=y;k<d.end;k++){let I=a.allocations[k],L=l[I]-m;if(L>=w)break;let N=g+Math.max(L,0)*p,Ke=g+Math.min(L+f[I],w)*p;Cu(t,e,k,{low:N,high:Ke,
+right:b,y:o},r)}}function Cu({data:t,moment:e,ratio:n,codes:o,isDim:r,coloring:s},a,c,{low:i,high:l,right:f,y:u},d){let p=e.allocations[c],g=t.allocations.released[p]<=
+e.row,m=r?.[c]===1,w=m?a.dim:s.pixels[o[c]],b=g?ku:Bn,y=Math.round(i),k=Math.min(Math.round(l),f);if(k-y<1){let L=Math.min(Math.floor(i),a.width-1);l-i>a.weight[L]&&
 (a.weight[L]=l-i,a.line[L]=w,a.kind[L]=b);return}if(a.line.fill(w,y,k),a.kind.fill(b,y,k),a.weight.fill(1,y,k),k-y<=3*n)return;a.line.fill(m?Un:s.edges[o[c]],k-
-Math.round(n),k);let I=(k-y)/n;I>ku&&d.length<Su&&!m&&!g&&d.push({allocation:p,code:o[c],x:y/n,width:I,y:u})}function Cu(t,e,n,o,r){let{width:s,line:a,kind:c}=e;
-for(let i=Math.max(n,0);i<Math.min(n+o,r);i++){let l=i*s;t.set(a,l);for(let f=0;f<s;f++){if(c[f]===Bn)continue;let u=(f+i)%Mu;c[f]===na?u===0&&(t[l+f]=e.hatch):
-u<2&&(t[l+f]=Un)}}}function _u(t,{layout:e,top:n,height:o,ink:r,font:s}){t.font=`600 12px ${s}`,t.fillStyle=r;for(let{y:a,group:c}of e.heads){if(a+Re<n||a>n+o)continue;
-let i=$(c.strips.length,"segment"),l=M(Math.max(c.bytes-c.used,0)),f=`${c.label}: ${M(c.bytes)} in ${i}, ${l} free`;t.fillText(rt(t,f,e.width),0,a-n+Re/2+1)}}function Lu(t,{
-data:e,coloring:n,top:o,font:r},s){t.font=`11px ${r}`;for(let{allocation:a,code:c,x:i,width:l,y:f}of Ru(s)){let[u,d,p]=n.rgb[c];t.fillStyle=.299*u+.587*d+.114*p>
-140?"#000000":"#ffffff";let g=rt(t,Iu(e,a),l-8,Au);g&&t.fillText(g,i+4,f-o+ot/2-.5)}}function Ru(t){let e=new Map;for(let n of t){let o=e.get(n.allocation);(o===
-void 0||n.width>o.width)&&e.set(n.allocation,n)}return e.values()}function Iu(t,e){let[n]=_t(t,e),o=M(t.allocations.bytes[e]);return n?`${n} \xB7 ${o}`:o}function ra(t,e,n){let{picture:o}=t;!o?.moment.strips.length||e.altKey||e.ctrlKey||e.metaKey||Nu(t,o,e.key,n)&&(e.preventDefault(),e.stopPropagation())}function Nu(t,e,n,{
-choose:o,zoom:r}){let s=sa(e);if(n==="ArrowRight"||n==="ArrowLeft")o(ca(t,e,n==="ArrowRight"?1:-1),!0);else if(n==="ArrowDown"||n==="ArrowUp")o(Pu(t,e,n==="Arro\
+Math.round(n),k);let I=(k-y)/n;I>Au&&d.length<Tu&&!m&&!g&&d.push({allocation:p,code:o[c],x:y/n,width:I,y:u})}function _u(t,e,n,o,r){let{width:s,line:a,kind:c}=e;
+for(let i=Math.max(n,0);i<Math.min(n+o,r);i++){let l=i*s;t.set(a,l);for(let f=0;f<s;f++){if(c[f]===Bn)continue;let u=(f+i)%vu;c[f]===na?u===0&&(t[l+f]=e.hatch):
+u<2&&(t[l+f]=Un)}}}function Lu(t,{layout:e,top:n,height:o,ink:r,font:s}){t.font=`600 12px ${s}`,t.fillStyle=r;for(let{y:a,group:c}of e.heads){if(a+Re<n||a>n+o)continue;
+let i=$(c.strips.length,"segment"),l=M(Math.max(c.bytes-c.used,0)),f=`${c.label}: ${M(c.bytes)} in ${i}, ${l} free`;t.fillText(rt(t,f,e.width),0,a-n+Re/2+1)}}function Ru(t,{
+data:e,coloring:n,top:o,font:r},s){t.font=`11px ${r}`;for(let{allocation:a,code:c,x:i,width:l,y:f}of Iu(s)){let[u,d,p]=n.rgb[c];t.fillStyle=.299*u+.587*d+.114*p>
+140?"#000000":"#ffffff";let g=rt(t,Nu(e,a),l-8,Su);g&&t.fillText(g,i+4,f-o+ot/2-.5)}}function Iu(t){let e=new Map;for(let n of t){let o=e.get(n.allocation);(o===
+void 0||n.width>o.width)&&e.set(n.allocation,n)}return e.values()}function Nu(t,e){let[n]=_t(t,e),o=M(t.allocations.bytes[e]);return n?`${n} \xB7 ${o}`:o}function ra(t,e,n){let{picture:o}=t;!o?.moment.strips.length||e.altKey||e.ctrlKey||e.metaKey||Pu(t,o,e.key,n)&&(e.preventDefault(),e.stopPropagation())}function Pu(t,e,n,{
+choose:o,zoom:r}){let s=sa(e);if(n==="ArrowRight"||n==="ArrowLeft")o(ca(t,e,n==="ArrowRight"?1:-1),!0);else if(n==="ArrowDown"||n==="ArrowUp")o(Hu(t,e,n==="Arro\
 wDown"?1:-1),!0);else if(n==="Home")o(Wn(t,e,s[0]),!0);else if(n==="End")o(aa(t,e,s[s.length-1]),!0);else if(n==="+"||n==="=")r(1.6);else if(n==="-")r(1/1.6);else if(n===
 "0")r(1/t.zoom);else if(n==="Escape"&&t.chosen)o(null,!1);else return!1;return!0}function sa({groups:t}){return t.flatMap(e=>e.strips)}function Wn({data:t},{moment:e},n){
 return qt(t,e,n,e.strips[n].addr)}function aa({data:t},{moment:e},n){let o=e.strips[n];return qt(t,e,n,o.addr+o.bytes-1)}function ca(t,e,n){let o=sa(e),{chosen:r,
 data:s}=t;if(!r)return Wn(t,e,o[0]);let a=e.moment.strips[r.strip],c=n>0?r.from+r.bytes:r.from-1;if(c>=a.addr&&c<a.addr+a.bytes)return qt(s,e.moment,r.strip,c);
-let i=o.indexOf(r.strip)+n;return i<0||i>=o.length?r:n>0?Wn(t,e,o[i]):aa(t,e,o[i])}function Pu(t,e,n){let{chosen:o,data:r,width:s}=t,{moment:a,layout:c}=e;if(!o)
-return ca(t,e,1);let i=dt(a,c,o).at(n>0?-1:0),l=i&&c.lines[jt(c.lines,i.y)+n];return l?Vt(r,a,c,Math.min(i.x+1,s-2),l.y+1)??Vt(r,a,c,c.part.x[l.first],l.y+1):o}var fa=420,Hu=60,Fu=6e4;function ua(t,e,n){let o=zu(e,n);return t.replaceChildren(o.scroller,o.tip,o.spoken),Gu(o),{show:r=>Du(o,r),setColor(r){return o.color=r,
+let i=o.indexOf(r.strip)+n;return i<0||i>=o.length?r:n>0?Wn(t,e,o[i]):aa(t,e,o[i])}function Hu(t,e,n){let{chosen:o,data:r,width:s}=t,{moment:a,layout:c}=e;if(!o)
+return ca(t,e,1);let i=dt(a,c,o).at(n>0?-1:0),l=i&&c.lines[jt(c.lines,i.y)+n];return l?Vt(r,a,c,Math.min(i.x+1,s-2),l.y+1)??Vt(r,a,c,c.part.x[l.first],l.y+1):o}var fa=420,Fu=60,zu=6e4;function ua(t,e,n){let o=Du(e,n);return t.replaceChildren(o.scroller,o.tip,o.spoken),Ku(o),{show:r=>Bu(o,r),setColor(r){return o.color=r,
 Ie(o)},setDim(r){o.isDimmed=r,Ie(o)},choose:r=>Gn(o,r,!0),zoomBy:r=>Ne(o,r,null),fit:()=>Ne(o,1/o.zoom,null),setTheme(r){return o.theme=r,Ie(o)},resize(){o.picture&&
 o.scroller.clientWidth!==o.width&&Kn(o,o.picture.moment)},stats:()=>({script:o.script,zoom:o.zoom,lines:o.picture?.layout.lines.length??0}),hitAt:(r,s)=>Pe(o,{x:r,
-y:s}),boxesOf:r=>o.picture?dt(o.picture.moment,o.picture.layout,r):[],destroy(){cancelAnimationFrame(o.pending),t.replaceChildren()}}}function zu(t,e){let n=h("\
+y:s}),boxesOf:r=>o.picture?dt(o.picture.moment,o.picture.layout,r):[],destroy(){cancelAnimationFrame(o.pending),t.replaceChildren()}}}function Du(t,e){let n=h("\
 canvas",{class:"mm-canvas",tabindex:0,role:"application","aria-label":"Pool map. Arrow keys go from block to block, plus and minus zoom, 0 shows all."}),o=h("ca\
 nvas",{class:"mm-over","aria-hidden":"true"}),r=h("div",{class:"mm-spacer"}),s=h("div",{class:"mm-stage"},n,o);return{data:t,options:e,canvas:n,over:o,stage:s,spacer:r,
 scroller:h("div",{class:"mm-scroll"},s,r),tip:h("div",{class:"mm-tip",hidden:!0}),spoken:h("p",{class:"mm-said","aria-live":"polite"}),theme:e.theme,color:e.color,
-isDimmed:null,zoom:1,hover:null,chosen:null,picture:null,colors:null,width:0,height:0,ratio:1,numLines:3,pending:0,script:[]}}function Du(t,e){let{picture:n}=t;
-if(t.hover=null,t.tip.hidden=!0,n&&Bu(n.moment,e)){let o=Fn(t.data,e);o.forEach((r,s)=>{n.layout.heads[s].group=r}),t.picture={...n,moment:e,groups:o}}else Kn(t,
-e);return Ie(t)}function Bu(t,e){return t.device!==e.device||t.strips.length!==e.strips.length?!1:e.strips.every(({addr:n,bytes:o,pool:r,kind:s},a)=>{let c=t.strips[a];
+isDimmed:null,zoom:1,hover:null,chosen:null,picture:null,colors:null,width:0,height:0,ratio:1,numLines:3,pending:0,script:[]}}function Bu(t,e){let{picture:n}=t;
+if(t.hover=null,t.tip.hidden=!0,n&&Uu(n.moment,e)){let o=Fn(t.data,e);o.forEach((r,s)=>{n.layout.heads[s].group=r}),t.picture={...n,moment:e,groups:o}}else Kn(t,
+e);return Ie(t)}function Uu(t,e){return t.device!==e.device||t.strips.length!==e.strips.length?!1:e.strips.every(({addr:n,bytes:o,pool:r,kind:s},a)=>{let c=t.strips[a];
 return n===c.addr&&o===c.bytes&&r===c.pool&&s===c.kind})}function Kn(t,e,n=null){let o=Fn(t.data,e);t.width=Math.max(t.scroller.clientWidth||t.width,160);let r=ea(
-e,o,t.width,Uu(t,e,o)),s=zn(e,o,t.width,r/t.zoom);t.picture={moment:e,groups:o,layout:s},t.height=Math.max(Math.min(s.height,fa),Hu),t.ratio=Math.min(devicePixelRatio||
+e,o,t.width,Wu(t,e,o)),s=zn(e,o,t.width,r/t.zoom);t.picture={moment:e,groups:o,layout:s},t.height=Math.max(Math.min(s.height,fa),Fu),t.ratio=Math.min(devicePixelRatio||
 1,2),t.scroller.style.height=`${t.height}px`,t.stage.style.height=`${t.height}px`,t.spacer.style.height=`${Math.max(s.height-t.height,0)}px`;for(let a of[t.canvas,
 t.over])a.width=Math.floor(t.width*t.ratio),a.height=Math.floor(t.height*t.ratio),a.style.width=`${t.width}px`,a.style.height=`${t.height}px`;if(n){let[a]=dt(e,
-s,n.hit);a&&(t.scroller.scrollTop=a.y-n.y)}Xn(t)}function Uu(t,e,n){return t.numLines=Math.max(t.numLines,Math.ceil(e.allocations.length/4),e.strips.length),Math.
+s,n.hit);a&&(t.scroller.scrollTop=a.y-n.y)}Xn(t)}function Wu(t,e,n){return t.numLines=Math.max(t.numLines,Math.ceil(e.allocations.length/4),e.strips.length),Math.
 min(fa-4,n.length*26+t.numLines*ot)}function Ie(t){if(!t.picture)return[];let{moment:e}=t.picture,{isDimmed:n}=t,o=Zs(t.data,e,t.color,t.theme);return t.colors=
 {coloring:o,codes:Uint16Array.from(e.allocations,o.of),isDim:n&&Uint8Array.from(e.allocations,r=>n(r)?1:0)},Xn(t),o.legend}function Xn(t){t.pending||(t.pending=
-requestAnimationFrame(()=>{t.pending=0;let{picture:e,colors:n}=t;e&&n?.codes.length===e.moment.allocations.length&&Wu(t,e,n)}))}function Wu(t,{moment:e,layout:n},o){
+requestAnimationFrame(()=>{t.pending=0;let{picture:e,colors:n}=t;e&&n?.codes.length===e.moment.allocations.length&&Gu(t,e,n)}))}function Gu(t,{moment:e,layout:n},o){
 let{data:r,theme:s,height:a,ratio:c}=t,i=performance.now(),l=getComputedStyle(t.canvas),[f,u,d]=[l.color,l.fontFamily,t.scroller.scrollTop];oa(P(t.canvas),{data:r,
 moment:e,layout:n,...o,theme:s,top:d,height:a,ratio:c,ink:f,font:u}),jn(t),t.script.push(performance.now()-i),t.script.length>2e3&&t.script.splice(0,1e3)}function jn(t){
 let{picture:e,hover:n,chosen:o}=t,r=P(t.over);r.setTransform(t.ratio,0,0,t.ratio,0,0),r.clearRect(0,0,t.width,t.height),e&&(r.strokeStyle=getComputedStyle(t.canvas).
 color,n&&ia(t,e,r,n,1.5),o&&ia(t,e,r,o,2.5))}function ia({scroller:t,height:e},{moment:n,layout:o},r,s,a){if(s.strip>=n.strips.length)return;let c=t.scrollTop;r.
 lineWidth=a;for(let i of dt(n,o,s))i.y+ot<c||i.y>c+e||r.strokeRect(i.x-.5,i.y-c-.5,Math.max(i.width,2)+1,i.height+1)}function Ne(t,e,n){if(!t.picture)return;let{
-moment:o,layout:r}=t.picture,s=n?n.y:t.height/3,a=Pe(t,{x:n?n.x:1,y:s}),c=Math.max(Fu/Math.max(r.lines.length,1)*t.zoom,1);t.zoom=Math.min(Math.max(t.zoom*e,1),
+moment:o,layout:r}=t.picture,s=n?n.y:t.height/3,a=Pe(t,{x:n?n.x:1,y:s}),c=Math.max(zu/Math.max(r.lines.length,1)*t.zoom,1);t.zoom=Math.min(Math.max(t.zoom*e,1),
 c),t.tip.hidden=!0,Kn(t,o,a&&{hit:{...a,bytes:Math.max(a.bytes,1)},y:s})}function Pe({data:t,picture:e,scroller:n},{x:o,y:r}){return e&&Vt(t,e.moment,e.layout,o,
-r+n.scrollTop)}function Gu(t){let{canvas:e,scroller:n}=t,o=s=>{let a=e.getBoundingClientRect();return{x:s.clientX-a.left,y:s.clientY-a.top}},r=s=>{!(s.ctrlKey||
+r+n.scrollTop)}function Ku(t){let{canvas:e,scroller:n}=t,o=s=>{let a=e.getBoundingClientRect();return{x:s.clientX-a.left,y:s.clientY-a.top}},r=s=>{!(s.ctrlKey||
 s.metaKey)||!t.picture||(s.preventDefault(),Ne(t,Math.exp(-s.deltaY/200),o(s)))};n.addEventListener("scroll",()=>Xn(t)),n.addEventListener("wheel",r,{passive:!1}),
 e.addEventListener("pointermove",s=>{let a=o(s);t.picture&&la(t,Pe(t,a),a)}),e.addEventListener("pointerleave",()=>la(t,null,{x:0,y:0})),e.addEventListener("cli\
 ck",s=>{t.picture&&Gn(t,Pe(t,o(s)),!1)}),e.addEventListener("keydown",s=>ra(t,s,{choose:(a,c)=>Gn(t,a,c),zoom:a=>Ne(t,a,null)}))}function la(t,e,n){let{tip:o}=t,
 r=e!==null&&e.strip===t.hover?.strip&&e.from===t.hover.from;if(t.hover=e,o.hidden=!e,e){r||o.replaceChildren(...t.options.describe(e).map(c=>h("div",{},c)));let s=Math.
 min(n.x+14,t.width-o.offsetWidth-4),a=n.y+18+o.offsetHeight<t.height;o.style.left=`${Math.max(s,0)}px`,o.style.top=`${a?n.y+18:Math.max(n.y-o.offsetHeight-8,0)}\
 px`}r||jn(t)}function Gn(t,e,n){let{picture:o,scroller:r,height:s,options:a}=t;if(t.chosen=e,e&&o&&n){let[c]=dt(o.moment,o.layout,e),i=r.scrollTop;c&&(c.y<i||c.
-y+ot>i+s)&&(r.scrollTop=c.y-s/2)}o&&jn(t),t.spoken.textContent=e?a.describe(e).join(", "):"",a.onChoose(e)}var Ku=80;async function da(t,e,{theme:n}){let o=Xu(await _s(e),n),{data:r,parts:s,curve:a,pool:c,flame:i}=o;return t.replaceChildren(...s.all),Vn(o,o.device),o.
+y+ot>i+s)&&(r.scrollTop=c.y-s/2)}o&&jn(t),t.spoken.textContent=e?a.describe(e).join(", "):"",a.onChoose(e)}var Xu=80;async function da(t,e,{theme:n}){let o=ju(await _s(e),n),{data:r,parts:s,curve:a,pool:c,flame:i}=o;return t.replaceChildren(...s.all),Vn(o,o.device),o.
 peak&&ht(o,o.peak.row,null),cancelAnimationFrame(o.pending),ha(o),{data:r,get moment(){return o.moment},get chosen(){return o.chosen},get since(){return o.since},
-pool:c,curve:a,flame:i,showMoment:(l,f=null)=>ht(o,l,f),showStretch:(l,f)=>qu(o,l,f),showDevice:l=>Vn(o,l),setColor:l=>pa(o,l),setTheme(l){a.setTheme(l),Yn(o,c.
+pool:c,curve:a,flame:i,showMoment:(l,f=null)=>ht(o,l,f),showStretch:(l,f)=>Yu(o,l,f),showDevice:l=>Vn(o,l),setColor:l=>pa(o,l),setTheme(l){a.setTheme(l),Yn(o,c.
 setTheme(l)),i.setTheme(l)},resize(){for(let l of[a,c,i])l.resize()},destroy(){cancelAnimationFrame(o.pending),clearTimeout(o.settling);for(let l of[a,c,i])l.destroy();
-t.replaceChildren()}}}function Xu(t,e){let n=Vu(t),o=ju(t),r=Pn(t,o,t.numRows-1),s={data:t,device:o,row:t.numRows-1,since:null,moment:r,counted:r.allocations,peak:null,
+t.replaceChildren()}}}function ju(t,e){let n=qu(t),o=Vu(t),r=Pn(t,o,t.numRows-1),s={data:t,device:o,row:t.numRows-1,since:null,moment:r,counted:r.allocations,peak:null,
 by:n,picked:null,color:n,chosen:null,isInNode:null,isSettled:!1,pending:0,settling:void 0},a=Qs(s,{onDevice:i=>Vn(c,i),onAxis:i=>c.curve.setAxis(i),onPeak:()=>c.
-peak&&ht(c,c.peak.row,null),onEnd:()=>ht(c,t.numRows-1,null),onZoom:i=>c.pool.zoomBy(i),onFit:()=>c.pool.fit(),onColor:i=>pa(c,i),onGrouping:i=>nd(c,i)}),c=Object.
-assign(s,{parts:a,curve:Cs(a.curve,t,{theme:e,onMoment:(i,l)=>ht(c,i,l)}),pool:ua(a.map,t,{theme:e,color:n,describe:i=>Ns(t,c.moment,i),onChoose:i=>od(c,i)}),flame:Ks(
-a.flame,t,{theme:e,onZoom(i){c.isInNode=i,He(c)}})});return c}function ju({header:t}){let{devices:e}=t;return e.reduce((n,o,r)=>o.reserved_bytes>e[n].reserved_bytes?
-r:n,0)}function Vu({allocations:t,stacks:e}){return t.category.some(n=>n>0)||!e.n?"category":"stack"}function Vn(t,e){let{data:n}=t;if(t.device=e,t.parts.devices.
+peak&&ht(c,c.peak.row,null),onEnd:()=>ht(c,t.numRows-1,null),onZoom:i=>c.pool.zoomBy(i),onFit:()=>c.pool.fit(),onColor:i=>pa(c,i),onGrouping:i=>od(c,i)}),c=Object.
+assign(s,{parts:a,curve:Cs(a.curve,t,{theme:e,onMoment:(i,l)=>ht(c,i,l)}),pool:ua(a.map,t,{theme:e,color:n,describe:i=>Ns(t,c.moment,i),onChoose:i=>rd(c,i)}),flame:Ks(
+a.flame,t,{theme:e,onZoom(i){c.isInNode=i,He(c)}})});return c}function Vu({header:t}){let{devices:e}=t;return e.reduce((n,o,r)=>o.reserved_bytes>e[n].reserved_bytes?
+r:n,0)}function qu({allocations:t,stacks:e}){return t.category.some(n=>n>0)||!e.n?"category":"stack"}function Vn(t,e){let{data:n}=t;if(t.device=e,t.parts.devices.
 mark(String(e)),t.picked=null,n.numRows){let o=zs(n,e),r=Ds(o.allocated);t.peak={row:r,bytes:o.allocated[r+1]};let{index:s}=n.header.devices[e],a=n.header.marks.
 filter(c=>c.device===null||c.device===s);t.curve.show(o,t.peak,a)}ht(t,t.row,t.since)}function ht(t,e,n){t.row=e,t.since=n,t.data.numRows&&t.curve.setMoment(e,n),
-cancelAnimationFrame(t.pending),t.pending=requestAnimationFrame(()=>ha(t))}function qu(t,[e,n],o){let{clock:r,header:s}=t.data;if(!r)return;let a=Number(BigInt(
+cancelAnimationFrame(t.pending),t.pending=requestAnimationFrame(()=>ha(t))}function Yu(t,[e,n],o){let{clock:r,header:s}=t.data;if(!r)return;let a=Number(BigInt(
 o)-BigInt(s.t0)),[c,i]=[Se(r,e+a),Se(r,n+a)];ht(t,i,c===i?null:c)}function ha(t){let{data:e,row:n,since:o,parts:r,chosen:s}=t,{alloc:a}=e.allocations;t.moment=Pn(
-e,t.device,n),t.counted=t.moment.allocations.filter(c=>o===null||a[c]>o),r.moment.replaceChildren(...Ju(t)),Xs(r.bar,t.moment),Yn(t,t.pool.show(t.moment)),He(t),
-clearTimeout(t.settling),t.settling=setTimeout(()=>Yu(t),t.isSettled?Ku:0),s&&t.pool.choose(Zu(t,s.allocation))}function Yu(t){t.isSettled=!0,qn(t),t.flame.show(
-t.counted)}function Zu({data:t,moment:e},n){let{addr:o,bytes:r}=t.allocations,s=n<0?-1:e.allocations.indexOf(n),a=e.strips.findIndex(({first:c,end:i})=>c<=s&&s<
-i);return a<0?null:{strip:a,allocation:n,from:o[n],bytes:r[n]}}function Ju({data:t,row:e,since:n,moment:o,counted:r,peak:s}){let{sums:a}=o,c=td(t,e,s),i=$(o.allocations.
+e,t.device,n),t.counted=t.moment.allocations.filter(c=>o===null||a[c]>o),r.moment.replaceChildren(...Qu(t)),Xs(r.bar,t.moment),Yn(t,t.pool.show(t.moment)),He(t),
+clearTimeout(t.settling),t.settling=setTimeout(()=>Zu(t),t.isSettled?Xu:0),s&&t.pool.choose(Ju(t,s.allocation))}function Zu(t){t.isSettled=!0,qn(t),t.flame.show(
+t.counted)}function Ju({data:t,moment:e},n){let{addr:o,bytes:r}=t.allocations,s=n<0?-1:e.allocations.indexOf(n),a=e.strips.findIndex(({first:c,end:i})=>c<=s&&s<
+i);return a<0?null:{strip:a,allocation:n,from:o[n],bytes:r[n]}}function Qu({data:t,row:e,since:n,moment:o,counted:r,peak:s}){let{sums:a}=o,c=ed(t,e,s),i=$(o.allocations.
 length,"block"),l=$(o.strips.length,"segment"),f=`${M(a.allocated)} allocated in ${i}, ${M(a.reserved)} reserved in ${l}`,u=a.pending?`, ${M(a.pending)} freed a\
-nd waiting for a stream`:"",d=o.outside?`; ${$(o.outside,"block")} in no known segment`:"",p=n===null?"":ed(t,r,n),g=e===t.numRows-1?Qu(t,o):"";return[h("strong",
-{},`${c}: `),`${f}${u}${d}${g}.${p}`]}function Qu({allocations:{alloc:t,bytes:e}},n){let o=0;for(let r of n.allocations)t[r]<0&&(o+=e[r]);return o?`; ${M(o)} of\
- it from before the recording`:""}function td(t,e,n){return e===n?.row?`At the peak (${J(t,e)})`:e===t.numRows-1?"At the end":e<0?"Before the first action":`Aft\
-er ${J(t,e)}`}function ed(t,e,n){let o=e.reduce((s,a)=>s+t.allocations.bytes[a],0),r=$(e.length,"block");return` ${M(o)} of it in ${r} came since ${J(t,n)} and \
+nd waiting for a stream`:"",d=o.outside?`; ${$(o.outside,"block")} in no known segment`:"",p=n===null?"":nd(t,r,n),g=e===t.numRows-1?td(t,o):"";return[h("strong",
+{},`${c}: `),`${f}${u}${d}${g}.${p}`]}function td({allocations:{alloc:t,bytes:e}},n){let o=0;for(let r of n.allocations)t[r]<0&&(o+=e[r]);return o?`; ${M(o)} of\
+ it from before the recording`:""}function ed(t,e,n){return e===n?.row?`At the peak (${J(t,e)})`:e===t.numRows-1?"At the end":e<0?"Before the first action":`Aft\
+er ${J(t,e)}`}function nd(t,e,n){let o=e.reduce((s,a)=>s+t.allocations.bytes[a],0),r=$(e.length,"block");return` ${M(o)} of it in ${r} came since ${J(t,n)} and \
 stayed; the rest is pale.`}function qn(t){Rs(t.parts.holders,t.data,t.counted,{by:t.by,picked:t.picked,onPick(e){t.picked=e,qn(t),He(t)}})}function He({data:t,pool:e,
 since:n,picked:o,by:r,isInNode:s}){if(n===null&&o===null&&!s){e.setDim(null);return}let{alloc:a,stack:c}=t.allocations;e.setDim(i=>n!==null&&a[i]<=n||o!==null&&
-_n(t,i,r)!==o||s!==null&&!s(c[i]))}function nd(t,e){t.by=e,t.picked=null,qn(t),He(t)}function pa(t,e){t.color=e,t.parts.colors.mark(e),Yn(t,t.pool.setColor(e))}
-function Yn({parts:t,moment:e},n){ta(t.legend,n,e.sums.pending>0)}function od(t,e){let{details:n}=t.parts;t.chosen=e;let o=n.hidden;Hs(n,t.data,t.moment,e),o!==
-n.hidden&&t.pool.resize()}var rd=1500;function ma(t){let e=B(t),[n]=_(e,".cl-race-code",HTMLElement);n&&ad(n);let[o]=_(e,":scope > .cudalens-race-value",HTMLElement);return o&&sd(e,o),e}
-function sd(t,e){let n=`cl-race-tab-${Math.random().toString(36).slice(2)}`,o=[...t.children].filter(i=>i!==e&&!i.matches("h4, .cl-race-what")),r=h("div",{class:"\
+_n(t,i,r)!==o||s!==null&&!s(c[i]))}function od(t,e){t.by=e,t.picked=null,qn(t),He(t)}function pa(t,e){t.color=e,t.parts.colors.mark(e),Yn(t,t.pool.setColor(e))}
+function Yn({parts:t,moment:e},n){ta(t.legend,n,e.sums.pending>0)}function rd(t,e){let{details:n}=t.parts;t.chosen=e;let o=n.hidden;Hs(n,t.data,t.moment,e),o!==
+n.hidden&&t.pool.resize()}var sd=1500;function ma(t){let e=B(t),[n]=_(e,".cl-race-code",HTMLElement);n&&cd(n);let[o]=_(e,":scope > .cudalens-race-value",HTMLElement);return o&&ad(e,o),e}
+function ad(t,e){let n=`cl-race-tab-${Math.random().toString(36).slice(2)}`,o=[...t.children].filter(i=>i!==e&&!i.matches("h4, .cl-race-what")),r=h("div",{class:"\
 cl-race-panel"},...o),s=[r,e],a=["Accesses","Values"].map((i,l)=>h("button",{type:"button",role:"tab",id:`${n}-${l}`,"data-lm-suppress-shortcuts":"true"},i)),c=i=>{
 for(let[l,f]of a.entries())f.setAttribute("aria-selected",String(l===i)),f.tabIndex=l===i?0:-1,s[l].hidden=l!==i};for(let[i,l]of s.entries())l.setAttribute("rol\
 e","tabpanel"),l.setAttribute("aria-labelledby",`${n}-${i}`),a[i].addEventListener("click",()=>c(i)),a[i].addEventListener("keydown",f=>{f.key!=="ArrowLeft"&&f.
 key!=="ArrowRight"||(f.preventDefault(),f.stopPropagation(),c(1-i),a[1-i].focus())});t.append(h("div",{class:"cl-race-tabs",role:"tablist","aria-label":"What is\
- known of the race"},...a),r,e),c(e.querySelector(".cl-value-confirmed")?1:0)}function ad(t){let e=t.textContent,n=h("div",{class:"cl-race-copy"}),o=h("button",
-{type:"button",class:"cl-button","data-lm-suppress-shortcuts":"true"},"Copy");o.addEventListener("click",async()=>{o.textContent=await cd(e,t)?"Copied":"Selecte\
-d: press Ctrl+C",setTimeout(()=>{o.textContent="Copy"},rd)}),t.replaceWith(n),n.append(t,o)}async function cd(t,e){try{return await navigator.clipboard.writeText(
-t),!0}catch{return getSelection()?.selectAllChildren(e),document.execCommand("copy")}}var id=4,ga=10;function wa(t,e,{onChoose:n}={}){let o={model:e,onChoose:n,kind:null,at:0,shown:e.races,cards:new Map,items:[],id:`cl-race-${Math.random().toString(
+ known of the race"},...a),r,e),c(e.querySelector(".cl-value-confirmed")?1:0)}function cd(t){let e=t.textContent,n=h("div",{class:"cl-race-copy"}),o=h("button",
+{type:"button",class:"cl-button","data-lm-suppress-shortcuts":"true"},"Copy");o.addEventListener("click",async()=>{o.textContent=await id(e,t)?"Copied":"Selecte\
+d: press Ctrl+C",setTimeout(()=>{o.textContent="Copy"},sd)}),t.replaceWith(n),n.append(t,o)}async function id(t,e){try{return await navigator.clipboard.writeText(
+t),!0}catch{return getSelection()?.selectAllChildren(e),document.execCommand("copy")}}var ld=4,ga=10;function wa(t,e,{onChoose:n}={}){let o={model:e,onChoose:n,kind:null,at:0,shown:e.races,cards:new Map,items:[],id:`cl-race-${Math.random().toString(
 36).slice(2)}`,list:h("ul",{class:"cl-race-list",role:"listbox",tabindex:"0","aria-label":"Races, worst first","data-lm-suppress-shortcuts":"true"}),card:h("div",
 {class:"cl-race-host","aria-live":"polite"}),tools:h("div",{class:"cl-race-tools",role:"group","aria-label":"Kinds of races"})},r=e.races.length===1,s=r?o.card:
-h("div",{class:"cl-race-split"},o.list,o.card);return r||(ld(o),pd(o)),t.replaceChildren(...o.tools.childElementCount?[o.tools]:[],s),xa(o),{choose:a=>hd(o,a),chosen:()=>o.
-shown[o.at].row,setTheme(){},destroy:()=>t.replaceChildren()}}function ld(t){let{races:e,more:n}=t.model,o=new Map;for(let{kind:r,title:s}of e)o.set(r,{title:s,
-number:(o.get(r)?.number??0)+1});if(o.size>1&&e.length>=id){let r=[...o].map(([s,{title:a,number:c}])=>({kind:s,text:`${a} ${O(c)}`}));for(let{kind:s,text:a}of[
-{kind:null,text:`all ${O(e.length)}`},...r])t.tools.append(fd(t,s,a))}if(n){let r=`and ${$(n,"race")} more in trace.races`;t.tools.append(h("span",{class:"cl-hi\
-nt"},r))}}function fd(t,e,n){let o=()=>{t.kind=e,ba(t),ya(t)},s={type:"button",class:"cl-button","aria-pressed":String(e===t.kind),onclick:o};return h("button",
+h("div",{class:"cl-race-split"},o.list,o.card);return r||(fd(o),md(o)),t.replaceChildren(...o.tools.childElementCount?[o.tools]:[],s),xa(o),{choose:a=>pd(o,a),chosen:()=>o.
+shown[o.at].row,setTheme(){},destroy:()=>t.replaceChildren()}}function fd(t){let{races:e,more:n}=t.model,o=new Map;for(let{kind:r,title:s}of e)o.set(r,{title:s,
+number:(o.get(r)?.number??0)+1});if(o.size>1&&e.length>=ld){let r=[...o].map(([s,{title:a,number:c}])=>({kind:s,text:`${a} ${O(c)}`}));for(let{kind:s,text:a}of[
+{kind:null,text:`all ${O(e.length)}`},...r])t.tools.append(ud(t,s,a))}if(n){let r=`and ${$(n,"race")} more in trace.races`;t.tools.append(h("span",{class:"cl-hi\
+nt"},r))}}function ud(t,e,n){let o=()=>{t.kind=e,ba(t),ya(t)},s={type:"button",class:"cl-button","aria-pressed":String(e===t.kind),onclick:o};return h("button",
 {...s,"data-kind":e??""},n)}function ba({tools:t,kind:e}){for(let n of _(t,"button",HTMLButtonElement))n.setAttribute("aria-pressed",String(n.dataset.kind===(e??
 "")))}function ya(t){let e=t.shown[t.at];t.shown=t.model.races.filter(n=>t.kind===null||n.kind===t.kind),t.at=Math.max(0,t.shown.indexOf(e)),xa(t)}function xa(t){
-t.items=t.shown.map((e,n)=>ud(t,e,n)),t.list.replaceChildren(...t.items),Zn(t,t.at)}function ud(t,e,n){let o=t.model.races.indexOf(e)+1;return h("li",{role:"opt\
+t.items=t.shown.map((e,n)=>dd(t,e,n)),t.list.replaceChildren(...t.items),Zn(t,t.at)}function dd(t,e,n){let o=t.model.races.indexOf(e)+1;return h("li",{role:"opt\
 ion",id:`${t.id}-${n}`,"aria-selected":"false",onclick:()=>Ma(t,n)},h("b",{},`${O(o)}. ${e.title}`),` of ${e.tensor}, ${e.times}`,...e.places.map(r=>h("small",{},
 r)))}function Zn(t,e){t.items[t.at]?.setAttribute("aria-selected","false"),t.at=e;let n=t.shown[e],o=t.items[e];o.setAttribute("aria-selected","true"),t.list.setAttribute(
-"aria-activedescendant",o.id),dd(t.list,o);let r=t.cards.get(n)??ma(n.card);t.cards.set(n,r),t.card.replaceChildren(r)}function dd(t,e){let n=e.offsetTop-t.offsetTop;
+"aria-activedescendant",o.id),hd(t.list,o);let r=t.cards.get(n)??ma(n.card);t.cards.set(n,r),t.card.replaceChildren(r)}function hd(t,e){let n=e.offsetTop-t.offsetTop;
 n<t.scrollTop?t.scrollTop=n:n+e.offsetHeight>t.scrollTop+t.clientHeight&&(t.scrollTop=n+e.offsetHeight-t.clientHeight)}function Ma(t,e){Zn(t,e),t.onChoose?.(t.shown[e])}
-function hd(t,e){t.shown.some(o=>o.row===e)||(t.kind=null,ba(t),ya(t));let n=t.shown.findIndex(o=>o.row===e);n>=0&&Zn(t,n)}function pd(t){t.list.addEventListener(
+function pd(t,e){t.shown.some(o=>o.row===e)||(t.kind=null,ba(t),ya(t));let n=t.shown.findIndex(o=>o.row===e);n>=0&&Zn(t,n)}function md(t){t.list.addEventListener(
 "keydown",e=>{if(e.ctrlKey||e.metaKey||e.altKey)return;let n=t.shown.length-1,o={ArrowDown:t.at+1,ArrowUp:t.at-1,Home:0,End:n,PageDown:t.at+ga,PageUp:t.at-ga};e.
 key in o&&(e.preventDefault(),e.stopPropagation(),Ma(t,Math.min(Math.max(o[e.key],0),n)))})}async function Fe(t){let e=new Blob([t]).stream().pipeThrough(new DecompressionStream("gzip"));return new Uint8Array(await new Response(e).arrayBuffer())}async function Jn(t){
-return JSON.parse(new TextDecoder().decode(await Fe(t)))}var va=Symbol.for("cudalens.libraries");function md(){let t=globalThis;return t[va]??=new Map,t[va]}async function Qn(t,e,n,o=""){
-let r=md(),s=`${t}@${e}`,a=`${s} from ${o}`,c=()=>r.get(s)??r.get(a);for(let l=c();l;l=c()){let f=await l.catch(()=>null);if(f)return f.default}let i=n(t).then(
-Fe).then(gd);return r.set(a,i),i.then(()=>r.set(s,i)).catch(()=>{}).then(()=>r.delete(a)),(await i).default}var ka=["$","moduleName"];async function gd(t){let e=URL.
+return JSON.parse(new TextDecoder().decode(await Fe(t)))}var va=Symbol.for("cudalens.libraries");function gd(){let t=globalThis;return t[va]??=new Map,t[va]}async function Qn(t,e,n,o=""){
+let r=gd(),s=`${t}@${e}`,a=`${s} from ${o}`,c=()=>r.get(s)??r.get(a);for(let l=c();l;l=c()){let f=await l.catch(()=>null);if(f)return f.default}let i=n(t).then(
+Fe).then(wd);return r.set(a,i),i.then(()=>r.set(s,i)).catch(()=>{}).then(()=>r.delete(a)),(await i).default}var ka=["$","moduleName"];async function wd(t){let e=URL.
 createObjectURL(new Blob([t],{type:"text/javascript"})),n=ka.map(o=>Object.getOwnPropertyDescriptor(globalThis,o));try{let o=await import(e);return"default"in o?
 o:{default:Reflect.get(globalThis,"moduleName")}}finally{URL.revokeObjectURL(e),ka.forEach((o,r)=>{let s=n[r];s?Object.defineProperty(globalThis,o,s):Reflect.deleteProperty(
 globalThis,o)})}}function Aa(t,e,n){let o=Math.random().toString(36).slice(2),r=new Set,s="",a=n.map(({key:f})=>h("div",{id:`cl-${o}-${f}`,class:"cl-tab-panel",role:"tabpanel",hidden:!0})),
@@ -811,31 +811,31 @@ c=n.map(({key:f,title:u})=>h("button",{type:"button",class:"cl-tab",role:"tab","
 f)},u)),i=f=>{s=f,n.forEach((u,d)=>{let p=u.key===f;c[d].setAttribute("aria-selected",String(p)),c[d].tabIndex=p?0:-1,a[d].hidden=!p,p&&r.has(f)&&u.onShow?.(),!(!p||
 r.has(f))&&(r.add(f),u.fill(a[d]))})},l=h("div",{class:"cl-tabs",role:"tablist","aria-label":e},...c);return l.addEventListener("keydown",f=>{let u={ArrowRight:1,
 ArrowLeft:-1}[f.key];if(u===void 0)return;let d=(c.findIndex(p=>p.dataset.key===s)+u+n.length)%n.length;i(n[d].key),c[d].focus(),f.preventDefault(),f.stopPropagation()}),
-t.replaceChildren(l,...a),n.length&&i(n[0].key),{show:i,current:()=>s}}var wd=2,bd=18,yd=18;function Sa(t){let e=_(t,"tr[data-depth]",HTMLTableRowElement),n=e.map(c=>Number(c.dataset.depth)),o=n.map((c,i)=>i+1<n.length&&n[i+1]>c),r=n.
-map(c=>c<wd);e.forEach((c,i)=>{let l=c.cells[0].querySelector(".cl-place");l&&(l.textContent=l.textContent?.replace(/^[\u203a ]+/,"")??""),c.cells[0].style.paddingInlineStart=
-`${bd*n[i]+(o[i]?0:yd)+10}px`});let s=e.map((c,i)=>{if(!o[i])return null;let l=()=>{r[i]=!r[i],a()},f=c.cells[0].textContent,u=h("button",{type:"button",class:"\
+t.replaceChildren(l,...a),n.length&&i(n[0].key),{show:i,current:()=>s}}var bd=2,yd=18,xd=18;function Sa(t){let e=_(t,"tr[data-depth]",HTMLTableRowElement),n=e.map(c=>Number(c.dataset.depth)),o=n.map((c,i)=>i+1<n.length&&n[i+1]>c),r=n.
+map(c=>c<bd);e.forEach((c,i)=>{let l=c.cells[0].querySelector(".cl-place");l&&(l.textContent=l.textContent?.replace(/^[\u203a ]+/,"")??""),c.cells[0].style.paddingInlineStart=
+`${yd*n[i]+(o[i]?0:xd)+10}px`});let s=e.map((c,i)=>{if(!o[i])return null;let l=()=>{r[i]=!r[i],a()},f=c.cells[0].textContent,u=h("button",{type:"button",class:"\
 cl-fold","aria-label":`Modules in ${f}`});return u.addEventListener("click",d=>{d.stopPropagation(),l()}),c.cells[0].prepend(u),u}),a=()=>{let c=1/0;e.forEach((i,l)=>{
 n[l]<=c&&(c=1/0),i.hidden=n[l]>c,s[l]?.setAttribute("aria-expanded",String(r[l])),s[l]&&(s[l].textContent=r[l]?"\u25BE":"\u25B8"),!i.hidden&&o[l]&&!r[l]&&(c=n[l])})};
-a()}var ze=0,Yt=1,to=2,Ea=3,Oa=4,De=5,Be=6,$a=7,H=8,Ta="ProfilerStep*",xd=new Set(["Trace","overhead","gpu_user_annotation","cuda_sync"]);function Ca(t){let e=Float64Array.
+a()}var ze=0,Yt=1,to=2,Ea=3,Oa=4,De=5,Be=6,$a=7,H=8,Ta="ProfilerStep*",Md=new Set(["Trace","overhead","gpu_user_annotation","cuda_sync"]);function Ca(t){let e=Float64Array.
 from(t.self),n=new Int32Array(t.n);for(let r=0;r<t.n;r++)n[r]=t.flags[r]&C.folded?n[t.parent[r]]:r,n[r]!==r&&(e[n[r]]+=t.self[r]);let o=t.header.step_names;return{
-self:e,key:Md(t,o),steps:o}}function Md({n:t,flags:e,lane:n,name:o,header:r},s){let a=Uint32Array.from(r.names.keys());for(let f of s)a[f]=s[0];let c=Uint8Array.
+self:e,key:vd(t,o),steps:o}}function vd({n:t,flags:e,lane:n,name:o,header:r},s){let a=Uint32Array.from(r.names.keys());for(let f of s)a[f]=s[0];let c=Uint8Array.
 from(r.lanes,({kind:f})=>+(f==="device")),i=C.folded|C.instant,l=new Int32Array(t);for(let f=0;f<t;f++)l[f]=e[f]&i?-1:a[o[f]]*2+c[n[f]];return l}function*_a(t,e,n){
-let o=vd(2*t.header.names.length);for(let[a,c]of st(0,t.n))Ad(t,e,n,o,a,c),yield;let r=kd(o);for(let[a,c]of st(0,t.n))Sd(t,e,n,r,o,a,c),yield;let s=[...r.keys()].
-filter(a=>o[a*H+Yt]);return s.sort((a,c)=>o[a*H+ze]-o[c*H+ze]),Ed(s.map(a=>Td(t,e,o,a)))}function vd(t){let e=new Float64Array(t*H);for(let n=0;n<e.length;n+=H)
-e[n+De]=1/0,e[n+Be]=-1/0;return e}function kd(t){return Float64Array.from({length:t.length/H},(e,n)=>t[n*H+to]/t[n*H+Yt])}function Ad({flags:t,dur:e},{self:n,key:o},r,s,a,c){
+let o=kd(2*t.header.names.length);for(let[a,c]of st(0,t.n))Sd(t,e,n,o,a,c),yield;let r=Ad(o);for(let[a,c]of st(0,t.n))Td(t,e,n,r,o,a,c),yield;let s=[...r.keys()].
+filter(a=>o[a*H+Yt]);return s.sort((a,c)=>o[a*H+ze]-o[c*H+ze]),Od(s.map(a=>Ed(t,e,o,a)))}function kd(t){let e=new Float64Array(t*H);for(let n=0;n<e.length;n+=H)
+e[n+De]=1/0,e[n+Be]=-1/0;return e}function Ad(t){return Float64Array.from({length:t.length/H},(e,n)=>t[n*H+to]/t[n*H+Yt])}function Sd({flags:t,dur:e},{self:n,key:o},r,s,a,c){
 for(let i=a;i<c;i++){if(r!==null&&!r[i]||o[i]<0)continue;let l=o[i]*H,f=e[i],u=n[i];s[l+Yt]===0&&(s[l+ze]=i),s[l+Yt]+=1,s[l+to]+=f,s[l+Ea]+=u,t[i]&C.waiting||(s[l+
-Oa]+=u),f<s[l+De]&&(s[l+De]=f),f>s[l+Be]&&(s[l+Be]=f)}}function Sd({dur:t},{key:e},n,o,r,s,a){for(let c=s;c<a;c++){if(n!==null&&!n[c]||e[c]<0)continue;let i=t[c]-
-o[e[c]];r[e[c]*H+$a]+=i*i}}function Td(t,e,n,o){let r=o>>1,s=e.steps.includes(r),a=n.subarray(o*H,(o+1)*H),[c,i]=[a[Yt],a[to]];return{ids:s?e.steps:[r],name:s?Ta:
+Oa]+=u),f<s[l+De]&&(s[l+De]=f),f>s[l+Be]&&(s[l+Be]=f)}}function Td({dur:t},{key:e},n,o,r,s,a){for(let c=s;c<a;c++){if(n!==null&&!n[c]||e[c]<0)continue;let i=t[c]-
+o[e[c]];r[e[c]*H+$a]+=i*i}}function Ed(t,e,n,o){let r=o>>1,s=e.steps.includes(r),a=n.subarray(o*H,(o+1)*H),[c,i]=[a[Yt],a[to]];return{ids:s?e.steps:[r],name:s?Ta:
 t.header.names[r],short:s?Ta:W(t.header,r),side:o&1,cat:t.header.cats[t.cat[a[ze]]],count:c,total:i,self:a[Ea],cost:a[Oa],min:a[De],max:a[Be],mean:i/c,std:c>1?Math.
-sqrt(a[$a]/(c-1)):null}}function Ed(t){let e=o=>xd.has(o.cat)?0:o.cost,n=[0,0];for(let o of t)n[o.side]+=e(o);return t.map(({cost:o,...r})=>({...r,share:n[r.side]>
-0?100*e({...r,cost:o})/n[r.side]:0}))}var Od={cpu_op:"CPU op",user_annotation:"range",gpu_user_annotation:"GPU range",cuda_runtime:"runtime",cuda_driver:"driver",kernel:"kernel",gpu_memcpy:"copy",gpu_memset:"\
-set",python_function:"Python",cuda_sync:"sync",overhead:"overhead"};function $d({mean:t,std:e}){let n=e!==null?` <span class="spread">\xB1 ${x(e)}</span>`:"";return`${x(
-t)}${n}`}function Cd({share:t,side:e}){let n=e?"GPU":"CPU";return`<span class="bar"><i style="width:${t.toFixed(1)}%"></i></span>${R(t)} ${n}`}function _d({name:t,
-short:e}){return`<span class="name" title="${ee(t)}">${ee(e)}</span>`}function La({cat:t}){return Od[t]??t}function Rt(t,e,n,o){let r=e==="name"||e==="cat";return{
+sqrt(a[$a]/(c-1)):null}}function Od(t){let e=o=>Md.has(o.cat)?0:o.cost,n=[0,0];for(let o of t)n[o.side]+=e(o);return t.map(({cost:o,...r})=>({...r,share:n[r.side]>
+0?100*e({...r,cost:o})/n[r.side]:0}))}var $d={cpu_op:"CPU op",user_annotation:"range",gpu_user_annotation:"GPU range",cuda_runtime:"runtime",cuda_driver:"driver",kernel:"kernel",gpu_memcpy:"copy",gpu_memset:"\
+set",python_function:"Python",cuda_sync:"sync",overhead:"overhead"};function Cd({mean:t,std:e}){let n=e!==null?` <span class="spread">\xB1 ${x(e)}</span>`:"";return`${x(
+t)}${n}`}function _d({share:t,side:e}){let n=e?"GPU":"CPU";return`<span class="bar"><i style="width:${t.toFixed(1)}%"></i></span>${R(t)} ${n}`}function Ld({name:t,
+short:e}){return`<span class="name" title="${ee(t)}">${ee(e)}</span>`}function La({cat:t}){return $d[t]??t}function Rt(t,e,n,o){let r=e==="name"||e==="cat";return{
 title:t,data:e,...r?{}:{className:"number"},render:(s,a,c)=>a==="display"?o(c):n(c),searchable:r,orderSequence:["desc","asc"]}}function Ue(t,e){return Rt(t,e,n=>n[e],
-n=>x(n[e]))}var eo=[Rt("Name","name",t=>`${t.short} ${t.name}`,_d),Rt("Kind","cat",La,t=>`<span class="kind">${ee(La(t))}</span>`),Rt("Count","count",t=>t.count,
-t=>O(t.count)),Ue("Total","total"),Ue("Self","self"),Rt("Mean \xB1 sd","mean",t=>t.mean,$d),Ue("Min","min"),Ue("Max","max"),Rt("Share of self","share",t=>t.share,
-Cd)];function pt(t){return eo.findIndex(e=>e.data===t)}var Ra=pt("share"),We=[{width:1e3,columns:[pt("min"),pt("max")]},{width:760,columns:[pt("cat"),pt("total")]},
+n=>x(n[e]))}var eo=[Rt("Name","name",t=>`${t.short} ${t.name}`,Ld),Rt("Kind","cat",La,t=>`<span class="kind">${ee(La(t))}</span>`),Rt("Count","count",t=>t.count,
+t=>O(t.count)),Ue("Total","total"),Ue("Self","self"),Rt("Mean \xB1 sd","mean",t=>t.mean,Cd),Ue("Min","min"),Ue("Max","max"),Rt("Share of self","share",t=>t.share,
+_d)];function pt(t){return eo.findIndex(e=>e.data===t)}var Ra=pt("share"),We=[{width:1e3,columns:[pt("min"),pt("max")]},{width:760,columns:[pt("cat"),pt("total")]},
 {width:600,columns:[pt("mean"),pt("count")]}];var Ia=`
 :host { display: block; container-type: inline-size; --dt-html-background: transparent; --dt-row-selected: var(--cl-selected-rgb); font: inherit; color: inherit\
 ; }
@@ -890,26 +890,26 @@ button.columns { display: none; border: 1px solid var(--cl-line); border-radius:
 button.columns[aria-pressed="true"] { background: var(--cl-chosen); }
 :host(:is([data-view="narrow"], [data-view="whole"])) button.columns { display: inline-block; }
 @media print { div.dt-layout-row:not(.dt-layout-table) { display: none !important; } }
-`;var Ld=[["All",null],["GPU",1],["CPU",0]];function Ha(t,e,{DataTable:n,styleSheet:o,theme:r,onNames:s}){let a=t.shadowRoot??t.attachShadow({mode:"open"}),c=h("t\
+`;var Rd=[["All",null],["GPU",1],["CPU",0]];function Ha(t,e,{DataTable:n,styleSheet:o,theme:r,onNames:s}){let a=t.shadowRoot??t.attachShadow({mode:"open"}),c=h("t\
 able",{class:"display compact","aria-label":"Costs by name"});a.replaceChildren(h("style",{},o),h("style",{},Ia),c),n.ext.errMode="throw";let i=Ca(e),l=new Set(
-e.header.lanes.map(({kind:m})=>m)).size>1,f={rows:[],side:null,chosen:new Set,width:0,stage:"shown",isWhole:!1},u=new n(c,{...Id(),layout:{topStart:l?[()=>Nd(f,
-()=>Na(u,f,"summed")),"info"]:"info",topEnd:"search",bottomStart:"pageLength",bottomEnd:"paging"},rowCallback:(m,w)=>Pa(m,w,f.chosen)});Rd(a),Pd(u,f,c,s);let d=zd(
+e.header.lanes.map(({kind:m})=>m)).size>1,f={rows:[],side:null,chosen:new Set,width:0,stage:"shown",isWhole:!1},u=new n(c,{...Nd(),layout:{topStart:l?[()=>Pd(f,
+()=>Na(u,f,"summed")),"info"]:"info",topEnd:"search",bottomStart:"pageLength",bottomEnd:"paging"},rowCallback:(m,w)=>Pa(m,w,f.chosen)});Id(a),Hd(u,f,c,s);let d=Dd(
 f,()=>no(u,f,t));a.append(d);let p=new ResizeObserver(()=>no(u,f,t));p.observe(t),no(u,f,t);let g=m=>{t.classList.toggle("dark",m==="dark")};return g(r),{*sum(m){
 f.rows=yield*_a(e,i,m),f.stage="summed"},load:()=>Fa(u,f),update:()=>Na(u,f,f.stage),choose(m){f.chosen=m??new Set,u.rows({page:"current"}).every(function(){Pa(
-this.node(),this.data(),f.chosen)})},setTheme:g,rows:()=>f.rows,destroy(){p.disconnect(),u.destroy(),a.replaceChildren()}}}function Rd(t){for(let e of t.querySelectorAll(
-"nav"))e.removeAttribute("aria-label"),e.setAttribute("role","none")}function Id(){return{columns:eo,data:[],order:[[Ra,"desc"]],pageLength:10,lengthMenu:[10,25,
+this.node(),this.data(),f.chosen)})},setTheme:g,rows:()=>f.rows,destroy(){p.disconnect(),u.destroy(),a.replaceChildren()}}}function Id(t){for(let e of t.querySelectorAll(
+"nav"))e.removeAttribute("aria-label"),e.setAttribute("role","none")}function Nd(){return{columns:eo,data:[],order:[[Ra,"desc"]],pageLength:10,lengthMenu:[10,25,
 50,100,{label:"all",value:-1}],language:{search:"",searchPlaceholder:"Filter names",info:"_START_\u2013_END_ of _TOTAL_ names",infoEmpty:"no names",infoFiltered:"\
 (of _MAX_)",lengthMenu:"_MENU_ a page",emptyTable:"Nothing is selected here",zeroRecords:"No name matches the filter"},autoWidth:!1,deferRender:!0}}function Fa(t,e){
 e.stage==="summed"&&(t.clear().rows.add(e.rows.filter(n=>e.side===null||n.side===e.side)),e.stage="loaded")}function Na(t,e,n){e.stage=n,Fa(t,e),e.stage==="load\
-ed"&&t.draw(),e.stage="shown"}function Nd(t,e){let n=h("div",{class:"sides",role:"group","aria-label":"Where the time went"});for(let[o,r]of Ld){let s=()=>{t.side=
+ed"&&t.draw(),e.stage="shown"}function Pd(t,e){let n=h("div",{class:"sides",role:"group","aria-label":"Where the time went"});for(let[o,r]of Rd){let s=()=>{t.side=
 r;for(let a of n.children)a.setAttribute("aria-pressed",String(a.textContent===o));e()};n.append(h("button",{type:"button","aria-pressed":String(r===null),onclick:s},
-o))}return n}function Pa(t,e,n){let o=e.ids.some(r=>n.has(r));t.classList.toggle("chosen",o),t.setAttribute("aria-selected",String(o)),t.tabIndex=0}function Pd(t,e,n,o){
-let r=s=>{let a=s.composedPath().find(Hd),c=a&&t.row(a).data();if(!c)return;let i=Fd(e.chosen,c.ids,s.ctrlKey||s.metaKey||s.shiftKey);o(i.size?i:null)};n.addEventListener(
+o))}return n}function Pa(t,e,n){let o=e.ids.some(r=>n.has(r));t.classList.toggle("chosen",o),t.setAttribute("aria-selected",String(o)),t.tabIndex=0}function Hd(t,e,n,o){
+let r=s=>{let a=s.composedPath().find(Fd),c=a&&t.row(a).data();if(!c)return;let i=zd(e.chosen,c.ids,s.ctrlKey||s.metaKey||s.shiftKey);o(i.size?i:null)};n.addEventListener(
 "click",r),n.addEventListener("keydown",s=>{let[a]=s.composedPath();s.key!=="Enter"&&s.key!==" "||!(a instanceof HTMLTableRowElement)||(s.preventDefault(),r(s))})}
-function Hd(t){return t instanceof HTMLTableRowElement&&t.parentElement?.tagName==="TBODY"}function Fd(t,e,n){let o=e.every(a=>t.has(a)),r=o&&t.size===e.length,
+function Fd(t){return t instanceof HTMLTableRowElement&&t.parentElement?.tagName==="TBODY"}function zd(t,e,n){let o=e.every(a=>t.has(a)),r=o&&t.size===e.length,
 s=new Set(n?t:[]);for(let a of e)n&&o?s.delete(a):(n||!r)&&s.add(a);return s}function no(t,e,n){let o=e.isWhole?1/0:n.clientWidth;if(o===0||o===e.width)return;e.
 width=o;let r=n.clientWidth<We[0].width;n.setAttribute("data-view",r?e.isWhole?"whole":"narrow":"wide"),n.toggleAttribute("data-slim",o<We[2].width);for(let{width:s,
-columns:a}of We)t.columns(a).visible(o>=s)}function zd(t,e){let o=h("button",{type:"button",class:"columns","aria-pressed":"false",onclick:()=>{t.isWhole=!t.isWhole,
+columns:a}of We)t.columns(a).visible(o>=s)}function Dd(t,e){let o=h("button",{type:"button",class:"columns","aria-pressed":"false",onclick:()=>{t.isWhole=!t.isWhole,
 o.setAttribute("aria-pressed",String(t.isWhole)),e()}},"All columns");return o}function oo(t,e){return h("h3",{"aria-level":2,class:e?null:"cl-unseen"},t)}async function za({source:t,parts:e,panels:n,isClosed:o}){let r=await Jn(await t.races());
 if(o())return;let s=h("div",{class:"cudalens-races"}),{hasProfile:a,hasGraphs:c}=t.facts;e.races.append(oo("Races",a||c),s),e.races.hidden=!1,n.races=wa(s,r,{onChoose:i=>n.
 timeline?.showRace(i.row)})}async function Da({source:t,parts:e,panels:n,isClosed:o}){let r=await Jn(await t.graphs());if(o())return;let s=h("div",{class:"cudal\
@@ -922,17 +922,17 @@ so(e.syncs,"tbody tr",(o,r)=>(n.timeline?.showSync(r),!0)),e.syncs.hidden=!1)}fu
 for(let c of o)c.toggleAttribute("data-chosen",c===r)};r.tabIndex=0,r.addEventListener("click",a),r.addEventListener("keydown",c=>{c.key==="Enter"&&a()})})}function Wa(t,e){
 let{parts:n,panels:o,source:r,store:s}=t;return Aa(n.table,"Costs",[{key:"table",title:"Operators and kernels",fill:a=>a.append(n.tableHost)},{key:"flame",title:"\
 Flame graph",fill(a){o.flame=ys(a,e,{theme:t.theme,baseline:r.facts.baseline,onEvent:c=>s.set({event:c,range:null,names:null},"flame")}),G(o.flame.update(s.get()))},
-onShow:()=>o.flame?.shown()},...Dd.flatMap(([a,c])=>{let i=r.facts[a];return i?[{key:a,title:c,fill:l=>Bd(t,e,l,a,i)}]:[]})])}var Dd=[["lines","Lines"],["module\
-s","Modules"],["steps","Steps"]];function Bd({store:t},e,n,o,r){let s=h("div",{class:`cudalens-${o}`},B(r));for(let a of s.querySelectorAll("details:first-child"))
+onShow:()=>o.flame?.shown()},...Bd.flatMap(([a,c])=>{let i=r.facts[a];return i?[{key:a,title:c,fill:l=>Ud(t,e,l,a,i)}]:[]})])}var Bd=[["lines","Lines"],["module\
+s","Modules"],["steps","Steps"]];function Ud({store:t},e,n,o,r){let s=h("div",{class:`cudalens-${o}`},B(r));for(let a of s.querySelectorAll("details:first-child"))
 a.setAttribute("open","");Sa(s),n.append(s),so(s,"tbody tr[data-event]",a=>{let c=e.eventOf(Number(a.dataset.event));return c>=0&&t.set({event:c,range:null,names:null},
 o),c>=0})}async function Ga(t,e){let{asset:n,versions:o,sender:r}=t.source,[s,a]=await Promise.all([Qn("datatables.js",o.datatables,n,r),n("datatables.css").then(
 Fe)]);t.isClosed()||(t.panels.table=Ha(t.parts.tableHost,e,{DataTable:s,styleSheet:new TextDecoder().decode(a),theme:t.theme,onNames:c=>t.store.set({names:c},"t\
 able")}))}function Ka({source:t,parts:e,panels:n,theme:o},r){if(!r.metrics.length)return;let s=h("div",{class:"cl-metrics-host"}),a=h("h3",{"aria-level":2},"GPU\
  readings",h("span",{},t.facts.metrics??""));e.metrics.replaceChildren(a,s),e.metrics.hidden=!1;let c=ja(r,r.metrics);n.metrics=Jr(s,r.metrics,r.header.metrics.
-gauges,{theme:o,view:c})}async function Xa(t,e){if(t.isClosed())return;let{parts:n,panels:o,source:r,store:s}=t,a=Ud(e),c=h("h3",{"aria-level":2},"Memory");if(o.
+gauges,{theme:o,view:c})}async function Xa(t,e){if(t.isClosed())return;let{parts:n,panels:o,source:r,store:s}=t,a=Wd(e),c=h("h3",{"aria-level":2},"Memory");if(o.
 memoryMap||!a.length){n.memory.hidden=!0;return}let i=h("div",{class:"cl-plot-host"},h("p",{class:"cl-hint"},"Loading the memory curve\u2026"));n.memory.replaceChildren(
 c,i),await Mo(i,t.cleanups);let l=await Qn("plotly.js",r.versions.plotly,r.asset,r.sender);if(t.isClosed())return;i.replaceChildren();let f=Vr(i,a,{Plotly:l,theme:t.
-theme,view:e.n&&o.timeline?.getView()||ja(e,a),onRange:d=>s.set({range:d},"memory")});o.memory=f,await f.ready;let{range:u}=s.get();u&&f.setRange(u)}function Ud(t){
+theme,view:e.n&&o.timeline?.getView()||ja(e,a),onRange:d=>s.set({range:d},"memory")});o.memory=f,await f.ready;let{range:u}=s.get();u&&f.setRange(u)}function Wd(t){
 return t.memory.map(({label:e,ts:n,allocated:o})=>{let r=[...o.keys()].filter(s=>!Number.isNaN(o[s]));return{label:e,ts:Float64Array.from(r,s=>n[s]),values:Float64Array.
 from(r,s=>o[s])}}).filter(e=>e.ts.length)}function ja(t,e){if(t.n)return re(gt(t,!0));let n=e.flatMap(({ts:o})=>[o[0],o[o.length-1]]);return[Math.min(...n),Math.
 max(...n)+1]}function qa(t,e,{range:n,event:o,names:r},s=[]){let a=[`t=${ao(e)}`];n&&a.push(`s=${ao(n)}`),o!==null&&a.push(`e=${t.rowOf(o)}`);for(let c of[...r??[]].slice(0,
@@ -940,71 +940,71 @@ max(...n)+1]}function qa(t,e,{range:n,event:o,names:r},s=[]){let a=[`t=${ao(e)}`
 join("&")}`}function ao([t,e]){return`${Math.round(t)}-${Math.round(e)}`.replace("--","-n").replace(/^-/,"n")}function Ya(t,e){let n=new URLSearchParams(e.replace(
 /^#/,"")),o={},r=Va(n.get("s"));r&&(o.range=r);let s=Number.parseInt(n.get("e")??"",10),a=Number.isInteger(s)?t.eventOf(s):-1;a>=0&&(o.event=a);let i=n.getAll("\
 n").map(l=>t.header.names.indexOf(l)).filter(l=>l>=0);return i.length&&(o.names=new Set(i)),{view:Va(n.get("t")),selection:o,marks:n.getAll("m").slice(0,50).flatMap(
-Wd)}}function Wd(t){let[e,...n]=t.split(":"),[o,r]=Za(e)??[1,0];return o<=r?[{at:o,dur:r-o,note:n.join(":")}]:[]}function Va(t){let e=Za(t);return e&&e[0]<e[1]?
-e:null}function Za(t){let e=/^(n?\d{1,16})-(n?\d{1,16})$/.exec(t??"");if(!e)return null;let[n,o]=[e[1],e[2]].map(r=>Number(r.replace("n","-")));return[n,o]}var Gd=2e3;function Ja(t,e){let{range:n,event:o,names:r}=e;if(o!==null)return Kd(t,e);let s=[];if(n){let i=u=>String(BigInt(t.header.t0)+BigInt(u)),[l,f]=[Math.
+Gd)}}function Gd(t){let[e,...n]=t.split(":"),[o,r]=Za(e)??[1,0];return o<=r?[{at:o,dur:r-o,note:n.join(":")}]:[]}function Va(t){let e=Za(t);return e&&e[0]<e[1]?
+e:null}function Za(t){let e=/^(n?\d{1,16})-(n?\d{1,16})$/.exec(t??"");if(!e)return null;let[n,o]=[e[1],e[2]].map(r=>Number(r.replace("n","-")));return[n,o]}var Kd=2e3;function Ja(t,e){let{range:n,event:o,names:r}=e;if(o!==null)return Xd(t,e);let s=[];if(n){let i=u=>String(BigInt(t.header.t0)+BigInt(u)),[l,f]=[Math.
 floor(n[0]),Math.ceil(n[1])];s.push(`((e.ts < ${i(f)}) & (e.ts + e.dur > ${i(l)}) & (e.dur > 0) | (e.dur == 0) & e.ts.between(${i(Math.ceil(n[0]))}, ${i(Math.floor(
-n[1]))}))`)}r&&s.push(`e.name.isin(${Xd([...r].map(i=>t.header.names[i]))})`);let{first_row:a}=t.header,c=a?`trace.events.iloc[${a}:]`:"trace.events";return s.length?
-`${c}[lambda e: ${s.join(" & ")}]`:c}function Kd(t,e){let n=V(t,e),o=[];for(let s=0;s<t.n;s++)if(n?.[s]&&o.push(s),o.length>Gd)return null;return`trace.events.i\
-loc[[${o.map(s=>t.rowOf(s)).sort((s,a)=>s-a).join(", ")}]]`}function Xd(t){let e=n=>JSON.stringify(n).replace(/[\u007f-\uffff]/g,o=>`\\u${o.charCodeAt(0).toString(
+n[1]))}))`)}r&&s.push(`e.name.isin(${jd([...r].map(i=>t.header.names[i]))})`);let{first_row:a}=t.header,c=a?`trace.events.iloc[${a}:]`:"trace.events";return s.length?
+`${c}[lambda e: ${s.join(" & ")}]`:c}function Xd(t,e){let n=V(t,e),o=[];for(let s=0;s<t.n;s++)if(n?.[s]&&o.push(s),o.length>Kd)return null;return`trace.events.i\
+loc[[${o.map(s=>t.rowOf(s)).sort((s,a)=>s-a).join(", ")}]]`}function jd(t){let e=n=>JSON.stringify(n).replace(/[\u007f-\uffff]/g,o=>`\\u${o.charCodeAt(0).toString(
 16).padStart(4,"0")}`);return`[${t.map(e).join(", ")}]`}function Qa(t,{event:e,names:n},o){let r=n??(e===null?null:new Set([t.name[e]]));if(r===null)return null;let s=e===null?null:t.header.lanes[t.lane[e]].kind,a=[];
 for(let l=0;l<t.n;l++){let f=s===null||n!==null||t.header.lanes[t.lane[l]].kind===s;r.has(t.name[l])&&f&&a.push(l)}if(!a.length)return null;a.sort((l,f)=>t.start[l]-
-t.start[f]||l-f);let c=e===null?-1:a.indexOf(e),i=c<0?jd(t,a):(c+o+a.length)%a.length;return{event:a[i],ordinal:i+1,count:a.length}}function jd({dur:t},e){return e.
-reduce((n,o,r)=>t[o]>t[e[n]]?r:n,0)}function*ec(t,e,n,o){let r=n.get(),s=V(e,r);if(t.hidden=s===null,s===null)return;let a=0;for(let l=0;l<e.n;l++)a+=s[l];let c=r.range?[Vd(e,r.range,yield*To(e,r.
-range))]:[],i=o.link();t.replaceChildren(h("span",{class:"cl-bar-count"},`${$(a,"event")} of ${O(e.n)} selected`),...Yd(e,r).map(([l,f])=>Zd(n,l,f)),...c.map(l=>h(
-"span",{class:"cl-measure"},l)),...qd(e,n),...Br(e,r,o.mark),tc("Copy pandas","Copy the expression that selects these rows",Ja(e,r)),...i===null?[]:[tc("Copy li\
-nk","Copy the address of what shows",i)],h("button",{class:"cl-button cl-clear",type:"button",onclick:()=>n.clear("bar")},"Clear selection"))}function Vd(t,e,{busy:n,
+t.start[f]||l-f);let c=e===null?-1:a.indexOf(e),i=c<0?Vd(t,a):(c+o+a.length)%a.length;return{event:a[i],ordinal:i+1,count:a.length}}function Vd({dur:t},e){return e.
+reduce((n,o,r)=>t[o]>t[e[n]]?r:n,0)}function*ec(t,e,n,o){let r=n.get(),s=V(e,r);if(t.hidden=s===null,s===null)return;let a=0;for(let l=0;l<e.n;l++)a+=s[l];let c=r.range?[qd(e,r.range,yield*To(e,r.
+range))]:[],i=o.link();t.replaceChildren(h("span",{class:"cl-bar-count"},`${$(a,"event")} of ${O(e.n)} selected`),...Zd(e,r).map(([l,f])=>Jd(n,l,f)),...c.map(l=>h(
+"span",{class:"cl-measure"},l)),...Yd(e,n),...Br(e,r,o.mark),tc("Copy pandas","Copy the expression that selects these rows",Ja(e,r)),...i===null?[]:[tc("Copy li\
+nk","Copy the address of what shows",i)],h("button",{class:"cl-button cl-clear",type:"button",onclick:()=>n.clear("bar")},"Clear selection"))}function qd(t,e,{busy:n,
 idle:o,work:r,calls:s}){let a=`${$(s,"CPU event")}`;if(!t.header.lanes.some(({kind:i,count:l})=>i==="device"&&l))return a;let c=R(100*n/(e[1]-e[0]));return`GPU \
-busy ${x(n)} (${c}), idle ${x(o)}; ${$(r,"GPU event")}, ${a}`}function qd(t,e){let{event:n,names:o}=e.get();if(n===null&&o===null)return[];let r=a=>()=>{let c=Qa(
+busy ${x(n)} (${c}), idle ${x(o)}; ${$(r,"GPU event")}, ${a}`}function Yd(t,e){let{event:n,names:o}=e.get();if(n===null&&o===null)return[];let r=a=>()=>{let c=Qa(
 t,e.get(),a);c&&e.set({event:c.event,names:null,range:null},"bar")},s=(a,c,i)=>h("button",{class:"cl-button",type:"button",title:c,"aria-label":c,onclick:r(i)},
 a);return n===null?[s("Go to the longest","Select the longest event of this name",1)]:[s("\u2039 same name","Previous event of this name",-1),s("same name \u203A",
 "Next event of this name",1)]}function tc(t,e,n){let s=h("button",{...{class:"cl-button cl-copy",type:"button",title:n===null?"More than 2,000 rows":e},disabled:n===
 null,"data-text":n,onclick:async()=>{if(n!==null)try{await navigator.clipboard.writeText(n),s.textContent="Copied"}catch{s.replaceWith(h("code",{class:"cl-copy-\
-text",tabindex:0},n))}}},t);return s}function Yd(t,{range:e,event:n,names:o}){let r=[];if(e){let[s,a]=e;r.push(["range",`${x(s)} \u2013 ${x(a)} (${x(a-s)})`])}if(n!==
+text",tabindex:0},n))}}},t);return s}function Zd(t,{range:e,event:n,names:o}){let r=[];if(e){let[s,a]=e;r.push(["range",`${x(s)} \u2013 ${x(a)} (${x(a-s)})`])}if(n!==
 null&&r.push(["event",`within ${W(t.header,t.name[n])}`]),o){let[s]=[...o].map(a=>W(t.header,a));r.push(["names",o.size===1?s:`${s} and ${o.size-1} more`])}return r}
-function Zd(t,e,n){let o=()=>t.set({[e]:null},"bar");return h("span",{class:"cl-chip",title:n},h("span",{},n),h("button",{type:"button","aria-label":`Stop selec\
-ting ${n}`,onclick:o},"\xD7"))}function nc(t,e){let n=h("div",{class:"cl-table-host"}),o={verdict:h("p",{class:"cl-verdict"},...Jd(e.badge),...Qd(e.verdict)),message:h("div",{class:"cl-messag\
+function Jd(t,e,n){let o=()=>t.set({[e]:null},"bar");return h("span",{class:"cl-chip",title:n},h("span",{},n),h("button",{type:"button","aria-label":`Stop selec\
+ting ${n}`,onclick:o},"\xD7"))}function nc(t,e){let n=h("div",{class:"cl-table-host"}),o={verdict:h("p",{class:"cl-verdict"},...Qd(e.badge),...th(e.verdict)),message:h("div",{class:"cl-messag\
 e",role:"alert",hidden:!0}),status:h("p",{class:"cl-hint cl-status"},"Loading the timeline\u2026"),races:U("cl-races","Races"),graphs:U("cl-graphs","CUDA graphs"),
 findings:U("cudalens-findings","Findings"),memoryMap:U("cl-memory-map","Memory"),part:h("p",{class:"cl-hint cl-part",hidden:!0}),timeline:h("div",{class:"cl-tim\
 eline"}),metrics:U("cl-metrics","Readings of the GPUs"),syncs:U("cudalens-syncs","Waits for the GPU"),bar:h("div",{class:"cl-bar",hidden:!0}),marks:U("cl-marks",
 "Marks"),table:U("cl-panel cl-table","Costs"),tableHost:n,details:U("cl-panel cl-details","Details of the selected event"),memory:U("cl-panel cl-memory","Memory\
- curve")};return t.replaceChildren(o.verdict,...th(e.details),...eh(e.notes),o.message,o.status,...e.graphsFirst?[o.graphs,o.races]:[o.races,o.graphs],...e.memoryFirst?
+ curve")};return t.replaceChildren(o.verdict,...eh(e.details),...nh(e.notes),o.message,o.status,...e.graphsFirst?[o.graphs,o.races]:[o.races,o.graphs],...e.memoryFirst?
 [o.memoryMap]:[],o.part,o.timeline,o.bar,o.marks,o.metrics,o.findings,o.syncs,h("div",{class:"cl-columns"},o.table,o.details),o.memory,...e.memoryFirst?[]:[o.memoryMap]),
-o}function U(t,e,...n){return h("section",{class:t,role:"group","aria-label":e,hidden:!0},...n)}function Jd(t){return t?[h("span",{class:"cl-badge"},t)," "]:[]}
-function Qd(t){let e=t.indexOf("; ");return e<0?[h("strong",{},t)]:[h("strong",{},t.slice(0,e)),t.slice(e)]}function th(t){return t?[h("details",{class:"cl-supp\
-ort"},h("summary",{},"more figures"),h("p",{},t))]:[]}function eh(t=[]){return t.length?[h("ul",{class:"cl-notes"},...t.map(e=>h("li",{},e)))]:[]}var nh=120,oh=5e4;function rc(t,e){let n=oe();t.classList.add("cudalens"),t.dataset.theme=n,t.dataset.state="loading";let o={root:t,source:e,parts:nc(t,e.facts),
+o}function U(t,e,...n){return h("section",{class:t,role:"group","aria-label":e,hidden:!0},...n)}function Qd(t){return t?[h("span",{class:"cl-badge"},t)," "]:[]}
+function th(t){let e=t.indexOf("; ");return e<0?[h("strong",{},t)]:[h("strong",{},t.slice(0,e)),t.slice(e)]}function eh(t){return t?[h("details",{class:"cl-supp\
+ort"},h("summary",{},"more figures"),h("p",{},t))]:[]}function nh(t=[]){return t.length?[h("ul",{class:"cl-notes"},...t.map(e=>h("li",{},e)))]:[]}var oh=120,rh=5e4;function rc(t,e){let n=oe();t.classList.add("cudalens"),t.dataset.theme=n,t.dataset.state="loading";let o={root:t,source:e,parts:nc(t,e.facts),
 store:os(),panels:{},marks:null,tabs:null,theme:n,data:null,isOpen:!0,isClosed:()=>!o.isOpen,following:void 0,tableMask:void 0,updating:[],cleanups:[ko(s=>oc(o,
-s))]};return{ready:rh(o).catch(s=>o.isOpen&&cc(o,s)),get data(){return o.data},panels:o.panels,get tabs(){return o.tabs},selection:o.store,showStatus(s){o.parts.
-status.textContent=s},setTheme:s=>oc(o,s),destroy:()=>gh(o)}}async function rh(t){let{source:e}=t,{hasRaces:n,hasGraphs:o,hasProfile:r,memoryFirst:s,memoryAlone:a}=e.
-facts;if(n&&await mt(t,"list of races",()=>za(t)),o&&await mt(t,"graph tree",()=>Da(t)),t.isClosed())return;if(s&&await mt(t,"memory map",()=>ro(t)),mh(t),!r||a){
-await ih(t);return}let c=await xo(await e.payload());t.isClosed()||(t.data=c,await sh(t,c))}async function sh(t,e){let{parts:n,source:o,root:r}=t;o.onData?.(),n.
-status.remove(),t.panels.timeline=Nr(n.timeline,e,{theme:t.theme,onSelect:s=>t.store.set(s,"timeline"),onTime:s=>lh(t,[...s])}),ah(t,e),ch(t),Ka(t,e),Ba(t,e),Ua(
-t),o.facts.memoryMap&&!o.facts.memoryFirst&&await mt(t,"memory map",()=>ro(t)),t.store.subscribe((s,a)=>fh(t,e,s,a)),t.tabs=Wa(t,e),n.table.hidden=!1,n.memory.hidden=
+s))]};return{ready:sh(o).catch(s=>o.isOpen&&cc(o,s)),get data(){return o.data},panels:o.panels,get tabs(){return o.tabs},selection:o.store,showStatus(s){o.parts.
+status.textContent=s},setTheme:s=>oc(o,s),destroy:()=>wh(o)}}async function sh(t){let{source:e}=t,{hasRaces:n,hasGraphs:o,hasProfile:r,memoryFirst:s,memoryAlone:a}=e.
+facts;if(n&&await mt(t,"list of races",()=>za(t)),o&&await mt(t,"graph tree",()=>Da(t)),t.isClosed())return;if(s&&await mt(t,"memory map",()=>ro(t)),gh(t),!r||a){
+await lh(t);return}let c=await xo(await e.payload());t.isClosed()||(t.data=c,await ah(t,c))}async function ah(t,e){let{parts:n,source:o,root:r}=t;o.onData?.(),n.
+status.remove(),t.panels.timeline=Nr(n.timeline,e,{theme:t.theme,onSelect:s=>t.store.set(s,"timeline"),onTime:s=>fh(t,[...s])}),ch(t,e),ih(t),Ka(t,e),Ba(t,e),Ua(
+t),o.facts.memoryMap&&!o.facts.memoryFirst&&await mt(t,"memory map",()=>ro(t)),t.store.subscribe((s,a)=>uh(t,e,s,a)),t.tabs=Wa(t,e),n.table.hidden=!1,n.memory.hidden=
 !1,await co(),r.dataset.state="painted",o.onPaint?.(),await Promise.all([mt(t,"table",async()=>{await Ga(t,e),G(sc(t,e,t.store.get())),ac(t,t.store.get())}),mt(
-t,"list of details",()=>e.detailsReady)]),mt(t,"memory curve",()=>Xa(t,e)),t.isOpen&&o.hash&&hh(t,e,o.hash),t.isOpen&&(r.dataset.state="ready")}function ah({parts:t},{
+t,"list of details",()=>e.detailsReady)]),mt(t,"memory curve",()=>Xa(t,e)),t.isOpen&&o.hash&&ph(t,e,o.hash),t.isOpen&&(r.dataset.state="ready")}function ch({parts:t},{
 n:e,header:n}){if(!n.first_row)return;let[o,r]=[n.num_all,e].map(s=>s.toLocaleString("en"));t.part.textContent=`This page has the last ${r} of ${o} events, from\
  ${x(n.begin)} on: the timeline, the table of operators and kernels, the flame graph, the memory curve and the readings show these. Verdict, findings, lines, mo\
-dules and steps are of the whole run.`,t.part.hidden=!1}function ch(t){let{source:e,panels:n,store:o,parts:r}=t;t.marks=Dr(r.marks,e.facts.marks,{onChange(s){n.
+dules and steps are of the whole run.`,t.part.hidden=!1}function ih(t){let{source:e,panels:n,store:o,parts:r}=t;t.marks=Dr(r.marks,e.facts.marks,{onChange(s){n.
 timeline?.setMarks(s),e.onMarks?.(s)},onShow({at:s,dur:a}){let c=Math.max(a*.5,500);n.timeline?.zoomTo(s-c,s+a+c),a&&o.set({range:[s,s+a],event:null},"marks")}}),
-n.timeline?.setMarks(t.marks.marks)}async function ih(t){t.parts.status.remove(),t.parts.timeline.hidden=!0,t.source.onData?.(),await co(),t.source.onPaint?.(),
+n.timeline?.setMarks(t.marks.marks)}async function lh(t){t.parts.status.remove(),t.parts.timeline.hidden=!0,t.source.onData?.(),await co(),t.source.onPaint?.(),
 t.isOpen&&t.root.dataset.state!=="failed"&&(t.root.dataset.state="ready")}function co(){return new Promise(t=>{let e=setTimeout(t,250);requestAnimationFrame(()=>setTimeout(
-()=>{clearTimeout(e),t()}))})}async function mt(t,e,n){try{await n()}catch(o){t.isOpen&&cc(t,o,`The ${e} cannot be shown`)}}function lh(t,e){t.panels.metrics?.setView(
-e),clearTimeout(t.following),t.following=setTimeout(()=>t.isOpen&&t.panels.memory?.setView(e),nh)}function fh(t,e,n,o){let{timeline:r,memory:s,memoryMap:a,races:c}=t.
+()=>{clearTimeout(e),t()}))})}async function mt(t,e,n){try{await n()}catch(o){t.isOpen&&cc(t,o,`The ${e} cannot be shown`)}}function fh(t,e){t.panels.metrics?.setView(
+e),clearTimeout(t.following),t.following=setTimeout(()=>t.isOpen&&t.panels.memory?.setView(e),oh)}function uh(t,e,n,o){let{timeline:r,memory:s,memoryMap:a,races:c}=t.
 panels,{range:i,event:l,names:f}=n;o!=="timeline"&&(r?.setRange(i?.[0]??null,i?.[1]),r?.setNames(f),r?.select(l)),o!=="memory"&&s?.setRange(i),i&&a?.showStretch(
-i,e.header.t0),t.parts.details.hidden=l===null,zr(t.parts.details,e,l);let u=r?.raceOf(l)??null;u!==null&&c?.choose(u),t.source.onSelect?.(ph(e,n));let d=[()=>{
-V(e,n)},()=>ec(t.parts.bar,e,t.store,{link:()=>dh(t,e),mark:p=>t.marks?.add(p)}),()=>sc(t,e,n),()=>t.panels.table?.load(),()=>ac(t,n),()=>t.panels.flame?.update(
-n)];e.n>oh?uh(t,d):Ao(d)}async function uh(t,e){t.updating=e,await So(e,co,()=>!t.isOpen||t.updating!==e)}function dh({source:t,panels:e,store:n,marks:o},r){return!t.
-address||!e.timeline?null:t.address(qa(r,e.timeline.getView(),n.get(),o?.marks))}function hh({panels:t,store:e,marks:n},o,r){let{view:s,selection:a,marks:c}=Ya(
+i,e.header.t0),t.parts.details.hidden=l===null,zr(t.parts.details,e,l);let u=r?.raceOf(l)??null;u!==null&&c?.choose(u),t.source.onSelect?.(mh(e,n));let d=[()=>{
+V(e,n)},()=>ec(t.parts.bar,e,t.store,{link:()=>hh(t,e),mark:p=>t.marks?.add(p)}),()=>sc(t,e,n),()=>t.panels.table?.load(),()=>ac(t,n),()=>t.panels.flame?.update(
+n)];e.n>rh?dh(t,d):Ao(d)}async function dh(t,e){t.updating=e,await So(e,co,()=>!t.isOpen||t.updating!==e)}function hh({source:t,panels:e,store:n,marks:o},r){return!t.
+address||!e.timeline?null:t.address(qa(r,e.timeline.getView(),n.get(),o?.marks))}function ph({panels:t,store:e,marks:n},o,r){let{view:s,selection:a,marks:c}=Ya(
 o,r);c.length&&n&&(n.replace(c),t.timeline?.setMarks(n.marks)),Object.keys(a).length&&e.set(a,"link"),s&&t.timeline?.zoomTo(...s)}function*sc(t,e,n){let{table:o}=t.
-panels,r=V(e,{...n,names:null});o&&r!==t.tableMask&&(yield*o.sum(r)),o&&(t.tableMask=r)}function ac({panels:{table:t}},{names:e}){t?.update(),t?.choose(e)}function ph(t,{
-range:e,event:n,names:o}){return{range:e&&[...e],event:n===null?null:t.rowOf(n),names:o&&[...o].map(r=>t.header.names[r])}}function mh(t){let e=t.root.clientWidth,
+panels,r=V(e,{...n,names:null});o&&r!==t.tableMask&&(yield*o.sum(r)),o&&(t.tableMask=r)}function ac({panels:{table:t}},{names:e}){t?.update(),t?.choose(e)}function mh(t,{
+range:e,event:n,names:o}){return{range:e&&[...e],event:n===null?null:t.rowOf(n),names:o&&[...o].map(r=>t.header.names[r])}}function gh(t){let e=t.root.clientWidth,
 n=new ResizeObserver(()=>{t.root.clientWidth!==e&&(e=t.root.clientWidth,t.panels.memory?.resize(),t.panels.flame?.resize(),t.panels.metrics?.resize(),t.panels.memoryMap?.
 resize())});n.observe(t.root),t.cleanups.push(()=>n.disconnect())}function oc(t,e){t.theme=e,t.root.dataset.theme=e;for(let n of Object.values(t.panels))n.setTheme(
 e)}function cc({root:t,parts:e,source:n,data:o},r,s="The live view cannot be shown"){let a=r instanceof ne;if(a&&!o){t.dataset.state="failed",n.onGone?.();return}
 e.status.remove(),e.message.hidden=!1,e.message.append(h("p",{},`${s}: ${r instanceof Error?r.message:r}`)),t.dataset.state="failed",n.onFail?.(),a||console.error(
-r)}function gh(t){t.isOpen=!1,clearTimeout(t.following);for(let e of Object.values(t.panels))e.destroy();for(let e of t.cleanups.splice(0))e();t.root.replaceChildren()}function Ge(t){let e=document.getElementById(t);if(e===null)throw new Error(`the report has no element ${t}`);return e}function ic(t){return Ge(t).textContent??
+r)}function wh(t){t.isOpen=!1,clearTimeout(t.following);for(let e of Object.values(t.panels))e.destroy();for(let e of t.cleanups.splice(0))e();t.root.replaceChildren()}function Ge(t){let e=document.getElementById(t);if(e===null)throw new Error(`the report has no element ${t}`);return e}function ic(t){return Ge(t).textContent??
 ""}async function Zt(t){let e=ic(t),n=Uint8Array;if(n.fromBase64)return n.fromBase64(e);let o=atob(e),r=new Uint8Array(o.length);for(let s=0;s<o.length;s++)r[s]=
-o.charCodeAt(s);return r}function wh(){let t=Ge("cudalens-app"),e=Ge("cudalens-static"),n=JSON.parse(ic("cudalens-facts")),o=rc(t,{...n,payload:()=>Zt("cudalens\
+o.charCodeAt(s);return r}function bh(){let t=Ge("cudalens-app"),e=Ge("cudalens-static"),n=JSON.parse(ic("cudalens-facts")),o=rc(t,{...n,payload:()=>Zt("cudalens\
 -payload"),races:()=>Zt("cudalens-races"),graphs:()=>Zt("cudalens-graphs"),memory:()=>Zt("cudalens-memory"),asset:r=>Zt(`cudalens-${r}`),hash:location.hash,address:r=>`${location.
 href.split("#")[0]}${r}`,onData(){e.hidden=!0,t.hidden=!1},onPaint:()=>{performance.mark("cudalens-painted")},onFail(){t.hidden=!1}});Reflect.set(globalThis,"cu\
-dalensReport",o),bh(Ge("cudalens-theme"))}function bh(t){t.hidden=!1,t.addEventListener("click",()=>{let e=document.documentElement,n=e.dataset.theme??(matchMedia(
-"(prefers-color-scheme: dark)").matches?"dark":"light");e.dataset.theme=n==="dark"?"light":"dark"})}wh();
+dalensReport",o),yh(Ge("cudalens-theme"))}function yh(t){t.hidden=!1,t.addEventListener("click",()=>{let e=document.documentElement,n=e.dataset.theme??(matchMedia(
+"(prefers-color-scheme: dark)").matches?"dark":"light");e.dataset.theme=n==="dark"?"light":"dark"})}bh();

@@ -56,7 +56,7 @@ ight";if(o!==void 0)return o.includes("light")?"light":"dark";let e=document.doc
 -color-scheme: dark)").matches?"dark":"light"}function so(t){let o=K(),e=()=>{let a=K();a!==o&&(o=a,t(a))},n=new MutationObserver(e),r={attributes:!0,attributeFilter:[
 "data-jp-theme-light","data-vscode-theme-kind","data-theme"]};n.observe(document.body,r),n.observe(document.documentElement,r);let s=[matchMedia("(prefers-color\
 -scheme: dark)"),matchMedia("print")];for(let a of s)a.addEventListener("change",e);return()=>{n.disconnect();for(let a of s)a.removeEventListener("change",e)}}function Be(t){return t?V(document,`[data-cudalens-static="${CSS.escape(t)}"]`,HTMLElement):[]}function Tt(t,o){let e=Be(t).map(r=>r.closest(".jp-OutputArea-chi\
-ld")??r),n=e.length>1?e[0].nextElementSibling:null;n instanceof HTMLElement&&n.nextElementSibling===e[1]&&e.push(n);for(let r of e)r.style.display=o?"none":""}function ao({start:t,dur:o},e,n){let[r,s]=t[e]<=t[n]?[e,n]:[n,e],a=t[r]+o[r];return a<t[s]?[a,t[s]]:[t[r],Math.max(t[s],t[r]+1)]}function Ve(t){return t>=999.5?t.toFixed(0):t.toPrecision(3)}var Ke=[[1e9,"s"],[1e6,"ms"],[1e3,"\xB5s"]],Ur=[[2**40,"TiB"],[2**30,"GiB"],[2**20,"MiB"],[2**10,"K\
+ld")??r),n=e.length>1?e[0].nextElementSibling:null;n instanceof HTMLElement&&n.nextElementSibling===e[1]&&e.push(n);for(let r of e)r.style.display=o?"none":""}function ao({start:t,dur:o},e,n){let[r,s]=t[e]<=t[n]?[e,n]:[n,e],a=t[r]+o[r];return a<t[s]?[a,t[s]]:[t[r],Math.max(t[s],t[r]+1)]}function Ve(t){return t>=999.5?t.toFixed(0):t.toPrecision(3)}var Ke=[[1e9,"s"],[1e6,"ms"],[1e3,"\xB5s"]],Dr=[[2**40,"TiB"],[2**30,"GiB"],[2**20,"MiB"],[2**10,"K\
 iB"]];function k(t){if(t==null||Number.isNaN(t))return"-";if(t<0)return`-${k(-t)}`;if(t>=1195e8){let o=Math.round(t/1e9);return`${Math.floor(o/60)} min ${o%60} \
 s`}for(let[o,e]of Ke)if(t>=.9995*o)return`${Ve(t/o)} ${e}`;return t>=.9995||t===0?`${t.toFixed(0)} ns`:`${Number(t.toPrecision(2))} ns`}function nt(t){return t.toLocaleString("en-US")}var Xe=`
 .cltl { --timeline-bg: #fff; --timeline-text: #1b1f24; position: relative; color: var(--timeline-text); background: var(--timeline-bg);
@@ -229,40 +229,41 @@ e[0])+n(e[1]))/2,f=Math.min(Math.max(l-c/2,s),s+r-c);t.fillStyle=o.colors.tip,t.
 let{gutter:n,height:r}=o.size;t.fillStyle=o.colors.gutter,t.fillRect(0,0,n,r),t.textAlign="left";for(let s of e.parts){t.save(),t.beginPath(),t.rect(0,s.top,n-1,
 s.bottom-s.top),t.clip(),Pt(t,o,e,s,0);for(let a of s.lanes)Rn(t,o,e,s,a);t.restore()}t.fillStyle=o.colors.line,t.fillRect(n-1,0,1,r),t.fillRect(0,y-1,n,1);for(let{
 bottom:s}of e.parts.slice(1))t.fillRect(0,s-2,o.size.width,2)}function Rn(t,o,e,n,r){let{layout:s,colors:a,size:c}=o,l=o.rows.heights[r]>1,f=E/2+4,u=e.down(r,s.
-tops[r])+f,i=e.down(r,s.ends[r])-f,d=Math.round(Math.min(Math.max(u,n.top+f),i));t.fillStyle=a.muted,l&&Ln(t,12,d,o.collapsed.has(r)),t.fillStyle=r===o.focusLane&&
-o.hasFocus?a.accent:a.text,t.fillText(no(t,_n(o,r),c.gutter-32,kn),22,d)}function _n({data:t,filters:o},e){let{label:n}=t.header.lanes[e];return o.has(e)?`${n} \
-(${o.get(e)?.text})`:n}function Ln(t,o,e,n){let r=n?[[-2.5,-4],[3,0],[-2.5,4]]:[[-4,-2.5],[4,-2.5],[0,3]];t.beginPath();for(let[s,a]of r)t.lineTo(o+s,e+a);t.fill()}
-function Pt(t,o,{down:e},{lanes:n},r){t.fillStyle=o.colors.lineSoft;for(let s of n)t.fillRect(r,Math.round(e(s,o.layout.ends[s]))-1,o.size.width-r,1)}var On=5,Yo=24;function qo(t,o,{x:e,t0:n,t1:r}){let{gutter:s,width:a,height:c}=o.size;t.fillStyle=o.colors.accent,t.textAlign="left";for(let{at:l,dur:f,note:u}of o.
-marks){if(l+f<n||l>r)continue;let i=Math.max(s,Math.round(e(l))),d=Math.min(a,Math.max(i+2,e(l+f)));t.fillRect(i,v,d-i,On),t.globalAlpha=.5,l>=n&&t.fillRect(i,v,
+tops[r])+f,i=e.down(r,s.ends[r])-f,d=Math.round(Math.min(Math.max(u,n.top+f),i));t.fillStyle=a.muted,l&&On(t,12,d,o.collapsed.has(r)),t.fillStyle=r===o.focusLane&&
+o.hasFocus?a.accent:a.text,t.fillText(_n(t,Ln(o,r),c.gutter-32),22,d)}function _n(t,o,e){return t.measureText(o).width<=e?o:no(t,o.replace(/^(thread \S+) \([^()]*\)/,
+"$1"),e,kn)}function Ln({data:t,filters:o},e){let{label:n}=t.header.lanes[e];return o.has(e)?`${n} (${o.get(e)?.text})`:n}function On(t,o,e,n){let r=n?[[-2.5,-4],
+[3,0],[-2.5,4]]:[[-4,-2.5],[4,-2.5],[0,3]];t.beginPath();for(let[s,a]of r)t.lineTo(o+s,e+a);t.fill()}function Pt(t,o,{down:e},{lanes:n},r){t.fillStyle=o.colors.
+lineSoft;for(let s of n)t.fillRect(r,Math.round(e(s,o.layout.ends[s]))-1,o.size.width-r,1)}var Hn=5,Yo=24;function qo(t,o,{x:e,t0:n,t1:r}){let{gutter:s,width:a,height:c}=o.size;t.fillStyle=o.colors.accent,t.textAlign="left";for(let{at:l,dur:f,note:u}of o.
+marks){if(l+f<n||l>r)continue;let i=Math.max(s,Math.round(e(l))),d=Math.min(a,Math.max(i+2,e(l+f)));t.fillRect(i,v,d-i,Hn),t.globalAlpha=.5,l>=n&&t.fillRect(i,v,
 1,c-v),t.globalAlpha=1;let p=u.length>Yo?`${u.slice(0,Yo)}\u2026`:u;if(!p)continue;let g=t.measureText(p).width+8,h=Math.min(i,a-g);t.fillRect(h,v,g,y-v-9),t.fillStyle=
 o.colors.bg,t.fillText(p,h+4,v+(y-v-9)/2+.5),t.fillStyle=o.colors.accent}}function jo({data:t,races:o},e){let{names:n,cats:r,lanes:s}=t.header,c=s[t.lane[e]].kind==="host"&&t.self[e]!==t.dur[e]?`, self ${k(t.self[e])}`:"",l=[n[t.name[e]].
 slice(0,400)||"(no name)"],f=Nt(t,e),u=t.name[e+s[t.lane[e]].enclosing-1];f&&l.push(`${f}, the innermost: ${n[u].slice(0,200)}`),l.push(t.flags[e]&H.instant?"in\
-stant":`${k(t.dur[e])}${c}`),l.push(`${r[t.cat[e]]||"no category"} \xB7 at ${$n(t.start[e])}`);let i=t.launch[e];if(i>=0){let p=n[t.name[i]].slice(0,100);l.push(
+stant":`${k(t.dur[e])}${c}`),l.push(`${r[t.cat[e]]||"no category"} \xB7 at ${zn(t.start[e])}`);let i=t.launch[e];if(i>=0){let p=n[t.name[i]].slice(0,100);l.push(
 `launched by ${p}, ${k(t.start[e]-t.start[i])} earlier`)}let d=o.find(({event:p})=>p===e);return d&&l.push(`race: ${d.title}`),l}function Nt(t,o){let{enclosing:e}=t.
 header.lanes[t.lane[o]],n=o===0||t.lane[o-1]!==t.lane[o];return e>1&&n?`${e} enclosing frames`:void 0}function gt(t,o){let{names:e,cats:n,lanes:r}=t.header,s=[e[t.
 name[o]].slice(0,200)||"no name",n[t.cat[o]]||"no category"];return s.push(t.flags[o]&H.instant?"an instant":`lasts ${k(t.dur[o])}`),s.push(`starts at ${k(t.start[o])}`,
 `on ${r[t.lane[o]].label}`),t.launch[o]>=0&&s.push(`launched by ${e[t.name[t.launch[o]]].slice(0,100)}`),s.join(", ")}function Zo(t){return t.slice(0,300).replace(
 /^void /,"").replaceAll("(anonymous namespace)::","").replaceAll("at::native::","")||t.slice(0,300)}function Jo(t){return t.replace(/^(aten|prims|c10d|autograd::engine::evaluate_function): ?:?|^nn\.Module: |^.{1,200}?\(\d+\): /,
-"")||t}var Hn=[[1e9,"s",9],[1e6,"ms",6],[1e3,"\xB5s",3]];function $n(t){let[o,e,n]=Hn.find(([r])=>Math.abs(t)>=r)??[1,"ns",0];return`${(t/o).toFixed(n)} ${e}`}var zn='11px system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", Arial, sans-serif',Pn=28;function Qo(t){let{painter:o,size:e,colors:n}=t,r=o.context;
-r.setTransform(e.ratio,0,0,e.ratio,0,0),r.font=zn,r.textBaseline="middle",r.fillStyle=n.bg,r.fillRect(0,0,e.width,e.height);let s=L(t);for(let a of s.parts)Nn(r,
-t,s,a);Xn(r,t,s),Ko(r,t,s),qo(r,t,s),Do(r,t,s),Co(r,t,s),Lo(r,t,s),Xo(r,t,s)}function Nn(t,o,e,n){let{gutter:r}=o.size;t.save(),t.beginPath(),t.rect(r,n.top,e.width,
-n.bottom-n.top),t.clip(),Cn(t,o,e),Pt(t,o,e,n,r),Fn(t,o,e,n),Kn(t,o,e),$o(t,o,e),t.restore()}function Cn(t,o,{x:e,t0:n,t1:r}){t.fillStyle=o.colors.band,t.globalAlpha=
-o.colors.bandAlpha,o.steps.forEach((s,a)=>{a%2===0&&s.t1>n&&s.t0<r&&t.fillRect(e(s.t0),y,Math.max(1,e(s.t1)-e(s.t0)),o.size.height)}),t.globalAlpha=1}function Fn(t,o,e,n){
-let{painter:r,size:s}=o,a=Un(o,e,n);if(!a.length)return;let{pixels:c}=e,{image:l,pixels:f}=Po(r,c,a.length);f.fill(0,0,l.width*a.length);let u=a.flatMap(({lane:p,
-row:g},h)=>Dn(o,e,p,g,f,h*l.width));r.stripContext.putImageData(l,0,0,0,0,c,a.length),t.imageSmoothingEnabled=!1;let[i,d]=[s.gutter,c/s.ratio];a.forEach(({lane:p,
-row:g},h)=>{let w=Math.round(e.y(p,g));t.drawImage(r.stripCanvas,0,h,c,1,i,w,d,E-1)}),Wn(t,o,e,u)}function Un(t,{y:o},{lanes:e,top:n,bottom:r}){let s=[];for(let a of e)
-for(let c=0;c<t.layout.shown[a];c++){let l=o(a,c);l>n-E&&l<r&&s.push({lane:a,row:c})}return s}function Dn(t,o,e,n,r,s){let{index:a,chosen:c,tones:l}=t,f=Pn*t.size.
+"")||t}var $n=[[1e9,"s",9],[1e6,"ms",6],[1e3,"\xB5s",3]];function zn(t){let[o,e,n]=$n.find(([r])=>Math.abs(t)>=r)??[1,"ns",0];return`${(t/o).toFixed(n)} ${e}`}var Pn='11px system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", Arial, sans-serif',Nn=28;function Qo(t){let{painter:o,size:e,colors:n}=t,r=o.context;
+r.setTransform(e.ratio,0,0,e.ratio,0,0),r.font=Pn,r.textBaseline="middle",r.fillStyle=n.bg,r.fillRect(0,0,e.width,e.height);let s=L(t);for(let a of s.parts)Cn(r,
+t,s,a);Yn(r,t,s),Ko(r,t,s),qo(r,t,s),Do(r,t,s),Co(r,t,s),Lo(r,t,s),Xo(r,t,s)}function Cn(t,o,e,n){let{gutter:r}=o.size;t.save(),t.beginPath(),t.rect(r,n.top,e.width,
+n.bottom-n.top),t.clip(),Fn(t,o,e),Pt(t,o,e,n,r),Un(t,o,e,n),Xn(t,o,e),$o(t,o,e),t.restore()}function Fn(t,o,{x:e,t0:n,t1:r}){t.fillStyle=o.colors.band,t.globalAlpha=
+o.colors.bandAlpha,o.steps.forEach((s,a)=>{a%2===0&&s.t1>n&&s.t0<r&&t.fillRect(e(s.t0),y,Math.max(1,e(s.t1)-e(s.t0)),o.size.height)}),t.globalAlpha=1}function Un(t,o,e,n){
+let{painter:r,size:s}=o,a=Dn(o,e,n);if(!a.length)return;let{pixels:c}=e,{image:l,pixels:f}=Po(r,c,a.length);f.fill(0,0,l.width*a.length);let u=a.flatMap(({lane:p,
+row:g},h)=>Wn(o,e,p,g,f,h*l.width));r.stripContext.putImageData(l,0,0,0,0,c,a.length),t.imageSmoothingEnabled=!1;let[i,d]=[s.gutter,c/s.ratio];a.forEach(({lane:p,
+row:g},h)=>{let w=Math.round(e.y(p,g));t.drawImage(r.stripCanvas,0,h,c,1,i,w,d,E-1)}),Gn(t,o,e,u)}function Dn(t,{y:o},{lanes:e,top:n,bottom:r}){let s=[];for(let a of e)
+for(let c=0;c<t.layout.shown[a];c++){let l=o(a,c);l>n-E&&l<r&&s.push({lane:a,row:c})}return s}function Wn(t,o,e,n,r,s){let{index:a,chosen:c,tones:l}=t,f=Nn*t.size.
 ratio,u=o.y(e,n),i={t0:o.t0,w:o.w,width:o.pixels,out:r,base:s,minWidth:f},d=[],p=(g,h,w)=>ko(g,a.laneRow[e]+n,i,h,(m,x,T)=>{w?.[g.at[m]]||d.push({i:g.at[m],tone:g.
-tone[m],x0:x,x1:T,y:u,isDim:w!==null})});return c===null?p(a,l.pixels,null):(p(a,t.dimPixels,c.keep),p(c.index,l.pixels,null)),d}function Wn(t,o,e,n){let{ratio:r,
-gutter:s}=o.size;t.textAlign="left";for(let{i:a,tone:c,x0:l,x1:f,y:u,isDim:i}of n){let d=Math.max(0,l)/r,p=Math.min(e.width,f/r)-d-8,g=Nt(o.data,a)??Gn(t,o,o.data.
-name[a],p);g&&(t.fillStyle=i?o.colors.muted:o.tones.ink[c],t.fillText(g,Math.round(s+d+4),Math.round(u)+E/2))}}function Gn(t,o,e,n){let{labels:r}=o.painter,s=r[e]??
-Vn(t,o.data.header,e);if(r[e]=s,s.width<=n)return s.text;if(s.shortWidth<=n)return s.short;let a=Math.floor(s.short.length*n/s.shortWidth);for(;a>=2&&Bn(t,s,a)>
-n;)a--;return a<2?"":`${s.short.slice(0,a)}\u2026`}function Bn(t,o,e){return o.cuts[e]??=t.measureText(`${o.short.slice(0,e)}\u2026`).width,o.cuts[e]}function Vn(t,o,e){
-let n=o.short[e],r=n??Zo(o.names[e]),s=n??Jo(r);return{text:r,short:s,cuts:[],width:t.measureText(r).width,shortWidth:t.measureText(s).width}}function Kn(t,o,e){
+tone[m],x0:x,x1:T,y:u,isDim:w!==null})});return c===null?p(a,l.pixels,null):(p(a,t.dimPixels,c.keep),p(c.index,l.pixels,null)),d}function Gn(t,o,e,n){let{ratio:r,
+gutter:s}=o.size;t.textAlign="left";for(let{i:a,tone:c,x0:l,x1:f,y:u,isDim:i}of n){let d=Math.max(0,l)/r,p=Math.min(e.width,f/r)-d-8,g=Nt(o.data,a)??Bn(t,o,o.data.
+name[a],p);g&&(t.fillStyle=i?o.colors.muted:o.tones.ink[c],t.fillText(g,Math.round(s+d+4),Math.round(u)+E/2))}}function Bn(t,o,e,n){let{labels:r}=o.painter,s=r[e]??
+Kn(t,o.data.header,e);if(r[e]=s,s.width<=n)return s.text;if(s.shortWidth<=n)return s.short;let a=Math.floor(s.short.length*n/s.shortWidth);for(;a>=2&&Vn(t,s,a)>
+n;)a--;return a<2?"":`${s.short.slice(0,a)}\u2026`}function Vn(t,o,e){return o.cuts[e]??=t.measureText(`${o.short.slice(0,e)}\u2026`).width,o.cuts[e]}function Kn(t,o,e){
+let n=o.short[e],r=n??Zo(o.names[e]),s=n??Jo(r);return{text:r,short:s,cuts:[],width:t.measureText(r).width,shortWidth:t.measureText(s).width}}function Xn(t,o,e){
 for(let{event:n}of o.syncs)n>=0&&q(t,o,e,n,Ot,1.5);for(let{event:n}of o.races)n>=0&&q(t,o,e,n,Lt,2.5);o.hover!==null&&o.hover!==o.selected&&q(t,o,e,o.hover,o.colors.
 text,1),o.selected!==null&&q(t,o,e,o.selected,o.colors.accent,2.5),o.focused!==null&&o.focused!==o.selected&&o.hasFocus&&q(t,o,e,o.focused,o.colors.text,2,[4,2])}
 function q(t,o,e,n,r,s,a=[]){let c=F(o,e,n);if(c===null)return;t.strokeStyle=r,t.lineWidth=s,t.setLineDash(a);let l=Math.max(c.x,o.size.gutter-4);t.strokeRect(l,
-c.y,Math.max(2,Math.min(c.x+c.width,o.size.width+4)-l),E-1),t.setLineDash([])}function Xn(t,o,{x:e,width:n}){if(o.range===null)return;let{gutter:r,height:s}=o.size,
+c.y,Math.max(2,Math.min(c.x+c.width,o.size.width+4)-l),E-1),t.setLineDash([])}function Yn(t,o,{x:e,width:n}){if(o.range===null)return;let{gutter:r,height:s}=o.size,
 a=f=>Math.min(Math.max(f,r),r+n),[c,l]=o.range.map(f=>a(e(f)));l<=r||c>=r+n||(t.fillStyle=o.colors.accent,t.globalAlpha=o.colors.rangeAlpha,t.fillRect(c,v,l-c,s-
 v),t.globalAlpha=1,c>r&&t.fillRect(c-.5,v,1,s),l<r+n&&t.fillRect(l-.5,v,1,s))}function te(t){let o=new Uint8Array(S.groups.length);for(let e of t.index.tone)o[e/
 U|0]=1;return S.groups.flatMap((e,n)=>o[n]?[[e.label,t.tones.css[n*U]]]:[])}var oe=2e3;function W(t){if(t.isReleased)return;let{frame:o,stage:e,canvas:n}=t.dom,r=Math.max(1,o.clientWidth),s=Math.max(y+E,o.clientHeight),a=window.devicePixelRatio||
@@ -281,10 +282,10 @@ index:it(o,t.rows,t.tone,a)}}A(t)}function Ct(t){let{rows:o,collapsed:e,order:n,
 null;let c=ut(n,t.rows,o),[l,f]=[n.start[c],n.start[c]+n.dur[c]],u=n.lane[c];t.rows.row[c]>=a.shown[u]&&t.collapsed.delete(u)&&Ct(t);let i=at(t.layout,u,t.rows.
 row[c]),d=t.size.height-y,p=ct(t),g=i<p;!g&&i<t.scroll+p?s.frame.scrollTop=i-p-8:!g&&i+E>t.scroll+d&&(s.frame.scrollTop=i+E+8-d);let h=r[1]-r[0],w=h/(t.size.width-
 t.size.gutter);e?z(t,ee(l,f,4)):f-l<3*w?z(t,ee(l,f,30)):(f<r[0]+h*.02||l>r[1]-h*.02)&&z(t,[(l+f-h)/2,(l+f+h)/2]),A(t)}function ee(t,o,e){let n=o>t?(o-t)*e/2:500;
-return[(t+o)/2-n,(t+o)/2+n]}function j(t,o){o<0||(t.focused=o,t.focusLane=t.data.lane[o],t.dom.spoken.textContent=gt(t.data,o),N(t,o))}function Yn(t,o){let e=t.index.laneRow[t.data.lane[o]]+t.rows.row[o],n=R(t.index,e,t.data.start[o]);for(;n<t.index.first[e+1]&&t.index.at[n]!==o;)n++;return{r:e,
-p:n}}function re(t,o,e){let n=ut(t.data,t.rows,o);if(e==="left"||e==="right"){let{r:c,p:l}=Yn(t,n),f=e==="left"?l-1:l+1;return f>=t.index.first[c]&&f<t.index.first[c+
+return[(t+o)/2-n,(t+o)/2+n]}function j(t,o){o<0||(t.focused=o,t.focusLane=t.data.lane[o],t.dom.spoken.textContent=gt(t.data,o),N(t,o))}function qn(t,o){let e=t.index.laneRow[t.data.lane[o]]+t.rows.row[o],n=R(t.index,e,t.data.start[o]);for(;n<t.index.first[e+1]&&t.index.at[n]!==o;)n++;return{r:e,
+p:n}}function re(t,o,e){let n=ut(t.data,t.rows,o);if(e==="left"||e==="right"){let{r:c,p:l}=qn(t,n),f=e==="left"?l-1:l+1;return f>=t.index.first[c]&&f<t.index.first[c+
 1]?t.index.at[f]:n}let r=t.data.lane[n],s=t.rows.row[n]+(e==="up"?-1:1),a=t.data.start[n]+t.data.dur[n]/2;if(s>=0&&s<t.layout.shown[r]){let c=e==="up"?t.data.start[n]:
-a,l=Ft(t,r,s,c,e==="up"?0:t.data.dur[n]/2);if(l>=0)return l}return qn(t,r,e==="up"?-1:1,a)??n}function qn(t,o,e,n){let{order:r}=t.layout;for(let s=r.indexOf(o)+
+a,l=Ft(t,r,s,c,e==="up"?0:t.data.dur[n]/2);if(l>=0)return l}return jn(t,r,e==="up"?-1:1,a)??n}function jn(t,o,e,n){let{order:r}=t.layout;for(let s=r.indexOf(o)+
 e;s>=0&&s<r.length;s+=e){let a=Ft(t,r[s],0,n,1/0);if(a>=0)return a}return null}function Ft(t,o,e,n,r){let{index:s}=t,a=s.laneRow[o]+e,c=pt(s,a,n,0);if(c>=0)return c;
 let l=R(s,a,n),f=-1,u=r;for(let i of[l-1,l]){if(i<s.first[a]||i>=s.first[a+1])continue;let d=Math.max(s.s[i]-n,n-s.e[i],0);d<=u&&(f=s.at[i],u=d)}return f}function se(t,o){
 return t.data.launch[o]>=0?t.data.launch[o]:_t(t,o,1)[0]??o}function ae(t,o){let e=(t.view[0]+t.view[1])/2;for(let n of o){let r=Ft(t,n,0,e,1/0);if(r>=0)return r}
@@ -298,53 +299,53 @@ let{order:n,pinned:r}=t;if(o<0)return;let[s,a]=r.has(o)?[0,r.size-1]:[r.size,n.l
 `is lane ${n.indexOf(o)+1} of ${n.length}`)}function fe(t,o,e){e.trim()?t.filters.set(o,{text:e.trim(),isHit:Ut(t,e)}):t.filters.delete(o),G(t)}function Dt(t,o,e){
 t.dom.spoken.textContent=`${t.data.header.lanes[o].label} ${e}`,Ct(t),t.lanesPanel?.update()}function Q(t,o){t.beforeFrame=null,D(t,o)}function xt(t,o){let{size:e,view:n}=t,r=o/(e.width-e.gutter)*(n[1]-n[0]);Q(t,[n[0]+r,n[1]+r])}function Wt(t,o,e){let{size:n,
 view:r}=t,s=e===null?.5:Math.min(Math.max((e-n.gutter)/(n.width-n.gutter),0),1),a=r[0]+s*(r[1]-r[0]);Q(t,[a+(r[0]-a)*o,a+(r[1]-a)*o])}function ue(t,o){let e=(t.
-view[1]-t.view[0])/2;Q(t,[o-e,o+e])}function ie(t,o){let{extent:e,view:n}=t,r=n[1]-n[0],s=r*.02,a=o?e[1]+s-r:e[0]-s;z(t,[a,a+r])}var jn=3;function pe(t){return{...Zn(t),...Jn(t),...Qn(t)}}function Zn(t){return{show:o=>Q(t,o),pan:o=>xt(t,o),zoom:(o,e)=>Wt(t,o,e),centre:o=>ue(t,o),fit:()=>z(
-t,t.whole),toEnd:o=>ie(t,o)}}function Jn(t){return{timeAt:o=>he(t,o),hover:(o,e)=>tr(t,o,e),leave(){t.pointerX=null,ge(t,null)},click:(o,e)=>or(t,o,e),zoomToEventAt(o,e){
+view[1]-t.view[0])/2;Q(t,[o-e,o+e])}function ie(t,o){let{extent:e,view:n}=t,r=n[1]-n[0],s=r*.02,a=o?e[1]+s-r:e[0]-s;z(t,[a,a+r])}var Zn=3;function pe(t){return{...Jn(t),...Qn(t),...tr(t)}}function Jn(t){return{show:o=>Q(t,o),pan:o=>xt(t,o),zoom:(o,e)=>Wt(t,o,e),centre:o=>ue(t,o),fit:()=>z(
+t,t.whole),toEnd:o=>ie(t,o)}}function Qn(t){return{timeAt:o=>he(t,o),hover:(o,e)=>or(t,o,e),leave(){t.pointerX=null,ge(t,null)},click:(o,e)=>er(t,o,e),zoomToEventAt(o,e){
 let n=yt(t,o,e);n!==null&&N(t,n,!0)},dragRange(o,e){t.range=[Math.min(o,e),Math.max(o,e)],A(t)},finishRange:()=>P(t),measureTo(o,e){let[n,r]=[t.selected,yt(t,o,
 e)];return n===null||r===null||n===r?!1:(t.range=ao(t.data,n,r),t.selected=null,P(t),A(t),!0)},clearRange(){t.range!==null&&(t.range=null,P(t),A(t))},toggleLane:o=>Z(
-t,$(t.layout,lt(t,o))),dropLane(o,e){let[n,r]=[o,e].map(s=>$(t.layout,lt(t,s)));J(t,n,r<0?e<y?0:t.order.length-1:t.order.indexOf(r))}}}function Qn(t){return{zoomToFocused(){
+t,$(t.layout,lt(t,o))),dropLane(o,e){let[n,r]=[o,e].map(s=>$(t.layout,lt(t,s)));J(t,n,r<0?e<y?0:t.order.length-1:t.order.indexOf(r))}}}function tr(t){return{zoomToFocused(){
 let o=t.focused??t.selected;o!==null&&N(t,o,!0)},toggleFocusLane:()=>Z(t,de(t)),pinFocusLane:()=>mt(t,de(t)),arrow(o){t.focused!==null?j(t,re(t,t.focused,o)):o===
 "left"||o==="right"?xt(t,(o==="left"?-1:1)*80):t.dom.frame.scrollBy(0,(o==="up"?-2:2)*E)},enter(){let{focused:o}=t;o===null?j(t,ae(t,me(t))):we(t,o)},follow(){t.
-focused!==null&&j(t,se(t,t.focused))},escape:()=>er(t),search:o=>bt(t,o),nextMatch:o=>nr(t,o),hold:o=>rr(t,o),focusChanged(o){t.hasFocus=o,A(t)}}}function he(t,o){
-let e=L(t);return e.t0+(o-t.size.gutter)/e.scale}function yt(t,o,e){let{index:n,layout:r,size:s}=t,a=wo(r,lt(t,e));if(a===null||o<s.gutter||e<y)return null;let c=jn/
-L(t).scale,l=pt(n,n.laneRow[a.lane]+a.row,he(t,o),c);return l<0?null:l}function tr(t,o,e){let{dom:n}=t;t.pointerX=o;let r=yt(t,o,e);r!==null&&po(n,jo(t,r),o+n.frame.
-offsetLeft,e+n.frame.offsetTop),ge(t,r)}function ge(t,o){o===null&&(t.dom.tip.hidden=!0),o!==t.hover&&(t.hover=o,t.options.onHover?.(o),A(t))}function or(t,o,e){
+focused!==null&&j(t,se(t,t.focused))},escape:()=>nr(t),search:o=>bt(t,o),nextMatch:o=>rr(t,o),hold:o=>sr(t,o),focusChanged(o){t.hasFocus=o,A(t)}}}function he(t,o){
+let e=L(t);return e.t0+(o-t.size.gutter)/e.scale}function yt(t,o,e){let{index:n,layout:r,size:s}=t,a=wo(r,lt(t,e));if(a===null||o<s.gutter||e<y)return null;let c=Zn/
+L(t).scale,l=pt(n,n.laneRow[a.lane]+a.row,he(t,o),c);return l<0?null:l}function or(t,o,e){let{dom:n}=t;t.pointerX=o;let r=yt(t,o,e);r!==null&&po(n,jo(t,r),o+n.frame.
+offsetLeft,e+n.frame.offsetTop),ge(t,r)}function ge(t,o){o===null&&(t.dom.tip.hidden=!0),o!==t.hover&&(t.hover=o,t.options.onHover?.(o),A(t))}function er(t,o,e){
 let n=yt(t,o,e);t.focused=n,n===null&&(t.range=null),we(t,n)}function we(t,o){t.selected=o,o!==null&&(t.dom.spoken.textContent=`selected ${gt(t.data,o)}`),P(t),
 A(t)}function me(t){let o=L(t).parts.reverse().flatMap(({lanes:e})=>e);return[...o,...t.order.slice(t.order.indexOf(o[o.length-1])+1)]}function de(t){return t.focusLane>=
-0?t.focusLane:me(t)[0]??-1}function er(t){if(t.search!==null)t.dom.search.value="",bt(t,"");else if(t.focused!==null&&t.focused!==t.selected)t.focused=null;else if(t.
+0?t.focusLane:me(t)[0]??-1}function nr(t){if(t.search!==null)t.dom.search.value="",bt(t,"");else if(t.focused!==null&&t.focused!==t.selected)t.focused=null;else if(t.
 selected!==null||t.range!==null)Object.assign(t,{selected:null,range:null,focused:null}),P(t);else return!1;return t.isArmed=!1,A(t),!0}function bt(t,o){let e=ce(
-t,o);return t.search=e,t.dom.matches.textContent=e&&`${nt(e.count)} ${e.count===1?"match":"matches"}`,G(t),e?.count??0}function nr(t,o){let{search:e}=t;if(e===null||
-e.count===0)return;let{found:n,ordinal:r}=le(t,e,o);e.at=n,t.dom.matches.textContent=`${nt(r)} of ${nt(e.count)}`,t.selected=n,j(t,n),P(t)}function rr(t,o){let e=([
+t,o);return t.search=e,t.dom.matches.textContent=e&&`${nt(e.count)} ${e.count===1?"match":"matches"}`,G(t),e?.count??0}function rr(t,o){let{search:e}=t;if(e===null||
+e.count===0)return;let{found:n,ordinal:r}=le(t,e,o);e.at=n,t.dom.matches.textContent=`${nt(r)} of ${nt(e.count)}`,t.selected=n,j(t,n),P(t)}function sr(t,o){let e=([
 s,a],c)=>{s&&Wt(t,Math.exp(-s*2.2*c),t.pointerX),a&&xt(t,a*900*c)};if(matchMedia("(prefers-reduced-motion: reduce)").matches){e(zt([o]),.12);return}if(t.held.has(
 o))return;t.held.add(o);let n=null,r=s=>{let a=n===null?.016666666666666666:Math.min(.05,(s-n)/1e3);n=s,e(zt(t.held),a),t.beforeFrame=t.held.size?r:null,t.held.
-size&&A(t)};t.beforeFrame=r,A(t)}function xe(t){let{lanesButton:o,lanes:e}=t.dom;M(t,o,"click",()=>{t.lanesPanel??=sr(t),e.hidden=!e.hidden,o.setAttribute("aria-expanded",String(!e.hidden)),t.lanesPanel.
-update()})}function sr(t){let o=t.data.header.lanes.map((n,r)=>ar(t,r)),e=b("ul",{"aria-label":"Lanes"});return t.dom.lanes.replaceChildren(e),{update(){let{activeElement:n}=document;
-e.append(...t.order.map(r=>o[r].node));for(let r of o)r.update();n instanceof HTMLElement&&e.contains(n)&&n.focus()}}}function ar(t,o){let{label:e}=t.data.header.
+size&&A(t)};t.beforeFrame=r,A(t)}function xe(t){let{lanesButton:o,lanes:e}=t.dom;M(t,o,"click",()=>{t.lanesPanel??=ar(t),e.hidden=!e.hidden,o.setAttribute("aria-expanded",String(!e.hidden)),t.lanesPanel.
+update()})}function ar(t){let o=t.data.header.lanes.map((n,r)=>cr(t,r)),e=b("ul",{"aria-label":"Lanes"});return t.dom.lanes.replaceChildren(e),{update(){let{activeElement:n}=document;
+e.append(...t.order.map(r=>o[r].node));for(let r of o)r.update();n instanceof HTMLElement&&e.contains(n)&&n.focus()}}}function cr(t,o){let{label:e}=t.data.header.
 lanes[o],n=(u,i,d)=>b("button",{type:"button",title:i,"aria-label":`${i}: ${e}`,onclick:d},u),r=n("Pin","Pin on top",()=>mt(t,o)),s=n("\u2191","Move up",()=>J(t,
 o,t.order.indexOf(o)-1)),a=n("\u2193","Move down",()=>J(t,o,t.order.indexOf(o)+1)),c=n("Fold","Fold to one row",()=>Z(t,o));c.disabled=t.rows.heights[o]<2;let l=b(
 "input",{type:"search",placeholder:"Filter names","aria-label":`Filter names: ${e}`});l.addEventListener("input",()=>fe(t,o,l.value));for(let u of[r,s,a,c,l])u.
 setAttribute("data-lm-suppress-shortcuts","true");let f=b("span",{class:"cltl-lane",title:e},e);return{node:b("li",{},r,s,a,c,f,l),update(){r.setAttribute("aria\
--pressed",String(t.pinned.has(o))),c.setAttribute("aria-pressed",String(t.collapsed.has(o)))}}}var cr=460,lr=150,fr="800px 0px";function be(t,o,e={}){let n=Wo(t,o,e),r=pe(n);Bo(n,r),Vo(n,r),ir(n,r),ve(n,n.mode),ur(n),W(n);let s=new ResizeObserver(()=>W(n));
-s.observe(n.dom.frame);let a=new IntersectionObserver(c=>ne(n,c[c.length-1].isIntersecting),{rootMargin:fr});return a.observe(n.dom.frame),n.cleanups.push(()=>s.
-disconnect(),()=>a.disconnect()),wt(n),dr(n,r)}function ve(t,o){Object.assign(t,Ht(o)),fo(t.dom.host,t.colors),io(t.dom,te(t)),A(t)}function ur({dom:t,layout:o,
-options:e}){let n=e.height??Math.min(cr,Math.max(lr,o.total+y));t.frame.style.height=`${Math.round(n)+2}px`}function ir(t,o){let{dom:e}=t;M(t,e.zoomIn,"click",()=>o.
+-pressed",String(t.pinned.has(o))),c.setAttribute("aria-pressed",String(t.collapsed.has(o)))}}}var lr=460,fr=150,ur="800px 0px";function be(t,o,e={}){let n=Wo(t,o,e),r=pe(n);Bo(n,r),Vo(n,r),dr(n,r),ve(n,n.mode),ir(n),W(n);let s=new ResizeObserver(()=>W(n));
+s.observe(n.dom.frame);let a=new IntersectionObserver(c=>ne(n,c[c.length-1].isIntersecting),{rootMargin:ur});return a.observe(n.dom.frame),n.cleanups.push(()=>s.
+disconnect(),()=>a.disconnect()),wt(n),pr(n,r)}function ve(t,o){Object.assign(t,Ht(o)),fo(t.dom.host,t.colors),io(t.dom,te(t)),A(t)}function ir({dom:t,layout:o,
+options:e}){let n=e.height??Math.min(lr,Math.max(fr,o.total+y));t.frame.style.height=`${Math.round(n)+2}px`}function dr(t,o){let{dom:e}=t;M(t,e.zoomIn,"click",()=>o.
 zoom(.5,null)),M(t,e.zoomOut,"click",()=>o.zoom(2,null)),M(t,e.fit,"click",o.fit),xe(t),M(t,e.next,"click",()=>o.nextMatch(1)),M(t,e.previous,"click",()=>o.nextMatch(
--1)),M(t,e.frame,"scroll",()=>A(t),{passive:!0})}function dr(t,o){return{setTheme:e=>ve(t,e),fit:o.fit,zoomTo:(e,n)=>o.show([e,n]),getView:()=>[...t.view],select(e=null){
+-1)),M(t,e.frame,"scroll",()=>A(t),{passive:!0})}function pr(t,o){return{setTheme:e=>ve(t,e),fit:o.fit,zoomTo:(e,n)=>o.show([e,n]),getView:()=>[...t.view],select(e=null){
 t.selected=e,e!==null&&N(t,e),A(t)},setRange(e,n=null){t.range=e===null||n===null?null:[e,n],A(t)},setNames(e){t.names=e===null?null:new Set(e),G(t)},raceOf:e=>t.
 races.find(n=>n.event===e&&e!==null)?.race??null,showRace:e=>ye(t,t.races.find(n=>n.race===e)),showSync:e=>ye(t,t.syncs.find(n=>n.group===e)),setMarks(e){t.marks=
-e,A(t)},search(e){return t.dom.search.value=e,bt(t,e)},focus:()=>t.dom.canvas.focus({preventScroll:!0}),resize:()=>W(t),boxOf:e=>hr(t,e),stats:()=>({frames:t.script.
-length,script:[...t.script]}),destroy:()=>pr(t)}}function pr(t){t.isGone=!0,cancelAnimationFrame(t.pending);for(let o of t.cleanups.splice(0))o();t.dom.host.remove()}
+e,A(t)},search(e){return t.dom.search.value=e,bt(t,e)},focus:()=>t.dom.canvas.focus({preventScroll:!0}),resize:()=>W(t),boxOf:e=>gr(t,e),stats:()=>({frames:t.script.
+length,script:[...t.script]}),destroy:()=>hr(t)}}function hr(t){t.isGone=!0,cancelAnimationFrame(t.pending);for(let o of t.cleanups.splice(0))o();t.dom.host.remove()}
 function ye(t,o){if(o){if(o.event>=0)t.focused=o.event,N(t,o.event);else if(o.at<t.view[0]||o.at>t.view[1]){let e=(t.view[1]-t.view[0])/2;D(t,[o.at-e,o.at+e])}A(
-t)}}function hr(t,o){let e=L(t),n=t.data.lane[o];if(t.rows.row[o]>=t.layout.shown[n])return null;let r=e.x(t.data.start[o]),s=t.data.dur[o]*e.scale;return{x:r,y:e.
-y(n,t.rows.row[o]),width:s,height:E-1}}function Me(t,o){let e=gr(o);t.replaceChildren(e.root);let n=mr(e),r=()=>{Tt(o.get("_picture"),!0),wr(e.content,o.get("_panel")),e.root.dataset.updates=String(o.
+t)}}function gr(t,o){let e=L(t),n=t.data.lane[o];if(t.rows.row[o]>=t.layout.shown[n])return null;let r=e.x(t.data.start[o]),s=t.data.dur[o]*e.scale;return{x:r,y:e.
+y(n,t.rows.row[o]),width:s,height:E-1}}function Me(t,o){let e=wr(o);t.replaceChildren(e.root);let n=xr(e),r=()=>{Tt(o.get("_picture"),!0),mr(e.content,o.get("_panel")),e.root.dataset.updates=String(o.
 get("_panel").number??0)},s=()=>{let l=o.get("_ended");e.root.dataset.state=l?"ended":"live";for(let f of e.buttons)f.hidden=!!l;e.note.textContent=l||o.get("_h\
 int")},c=[["msg:custom",(l,f)=>{l?.kind==="timeline"?n.show(l.step??0,f[0]):l?.kind==="note"&&(e.note.textContent=l.text??"")}],["change:_panel",r],["change:_en\
 ded",s]];for(let[l,f]of c)o.on(l,f);return r(),s(),Ae(o,"timeline"),()=>{for(let[l,f]of c)o.off(l,f);n.destroy(),Tt(o.get("_picture"),!1)}}function Ae(t,o){try{
-t.send({kind:o,view:ro()})}catch{}}function gr(t){let o=b("span",{class:"cl-watch-hint"}),e=(f,u)=>()=>{o.textContent=u,Ae(t,f)},n=[b("button",{type:"button",onclick:e(
+t.send({kind:o,view:ro()})}catch{}}function wr(t){let o=b("span",{class:"cl-watch-hint"}),e=(f,u)=>()=>{o.textContent=u,Ae(t,f)},n=[b("button",{type:"button",onclick:e(
 "record","Recording is requested.")},"Record now"),b("button",{type:"button",onclick:e("stop","A stop is requested.")},"Stop watching")],r=b("div",{class:"cl-wa\
 tch-content"}),s=b("h4",{hidden:!0}),a=b("div",{class:"cudalens cl-watch-timeline",hidden:!0}),c=b("div",{class:"cl-watch-tools"},...n,o);return{root:b("div",{class:"\
-cudalens-watch"},c,r,s,a),content:r,buttons:n,note:o,heading:s,timeline:a}}function wr(t,{tree:o}){if(!o)return;let e=V(t,"details",HTMLDetailsElement).map(n=>n.
-open);t.replaceChildren(Et(o));for(let[n,r]of V(t,"details",HTMLDetailsElement).entries())r.open=e[n]??r.open}function mr({heading:t,timeline:o}){let e=null,n=0,
+cudalens-watch"},c,r,s,a),content:r,buttons:n,note:o,heading:s,timeline:a}}function mr(t,{tree:o}){if(!o)return;let e=V(t,"details",HTMLDetailsElement).map(n=>n.
+open);t.replaceChildren(Et(o));for(let[n,r]of V(t,"details",HTMLDetailsElement).entries())r.open=e[n]??r.open}function xr({heading:t,timeline:o}){let e=null,n=0,
 r=so(s=>{o.dataset.theme=s,e?.setTheme(s)});return{async show(s,a){n+=1;let c=n,l=new Uint8Array(a.buffer,a.byteOffset,a.byteLength),f=await oo(l);c!==n||e&&o.matches(
 ":hover")||(e?.destroy(),t.hidden=o.hidden=!1,t.textContent=`Timeline of step ${s.toLocaleString("en")}: click it, then scroll to zoom, drag to move`,o.dataset.
-theme=K(),o.dataset.step=String(s),e=be(o,f,{theme:K()}))},destroy(){n+=1,r(),e?.destroy()}}}function xr({model:t,el:o}){return Me(o,t)}var Xa={render:xr};export{Xa as default};
+theme=K(),o.dataset.step=String(s),e=be(o,f,{theme:K()}))},destroy(){n+=1,r(),e?.destroy()}}}function yr({model:t,el:o}){return Me(o,t)}var Ya={render:yr};export{Ya as default};

@@ -240,41 +240,41 @@ c=(o(n[0])+o(n[1]))/2,l=Math.min(Math.max(c-i/2,s),s+r-i);t.fillStyle=e.colors.t
 function lr(t,e,n){let{gutter:o,height:r}=e.size;t.fillStyle=e.colors.gutter,t.fillRect(0,0,o,r),t.textAlign="left";for(let s of n.parts){t.save(),t.beginPath(),
 t.rect(0,s.top,o-1,s.bottom-s.top),t.clip(),an(t,e,n,s,0);for(let a of s.lanes)hc(t,e,n,s,a);t.restore()}t.fillStyle=e.colors.line,t.fillRect(o-1,0,1,r),t.fillRect(
 0,M-1,o,1);for(let{bottom:s}of n.parts.slice(1))t.fillRect(0,s-2,e.size.width,2)}function hc(t,e,n,o,r){let{layout:s,colors:a,size:i}=e,c=e.rows.heights[r]>1,l=E/
-2+4,f=n.down(r,s.tops[r])+l,u=n.down(r,s.ends[r])-l,d=Math.round(Math.min(Math.max(f,o.top+l),u));t.fillStyle=a.muted,c&&mc(t,12,d,e.collapsed.has(r)),t.fillStyle=
-r===e.focusLane&&e.hasFocus?a.accent:a.text,t.fillText(rt(t,pc(e,r),i.gutter-32,uc),22,d)}function pc({data:t,filters:e},n){let{label:o}=t.header.lanes[n];return e.
-has(n)?`${o} (${e.get(n)?.text})`:o}function mc(t,e,n,o){let r=o?[[-2.5,-4],[3,0],[-2.5,4]]:[[-4,-2.5],[4,-2.5],[0,3]];t.beginPath();for(let[s,a]of r)t.lineTo(e+
-s,n+a);t.fill()}function an(t,e,{down:n},{lanes:o},r){t.fillStyle=e.colors.lineSoft;for(let s of o)t.fillRect(r,Math.round(n(s,e.layout.ends[s]))-1,e.size.width-
-r,1)}var gc=5,fr=24;function ur(t,e,{x:n,t0:o,t1:r}){let{gutter:s,width:a,height:i}=e.size;t.fillStyle=e.colors.accent,t.textAlign="left";for(let{at:c,dur:l,note:f}of e.
-marks){if(c+l<o||c>r)continue;let u=Math.max(s,Math.round(n(c))),d=Math.min(a,Math.max(u+2,n(c+l)));t.fillRect(u,A,d-u,gc),t.globalAlpha=.5,c>=o&&t.fillRect(u,A,
+2+4,f=n.down(r,s.tops[r])+l,u=n.down(r,s.ends[r])-l,d=Math.round(Math.min(Math.max(f,o.top+l),u));t.fillStyle=a.muted,c&&gc(t,12,d,e.collapsed.has(r)),t.fillStyle=
+r===e.focusLane&&e.hasFocus?a.accent:a.text,t.fillText(pc(t,mc(e,r),i.gutter-32),22,d)}function pc(t,e,n){return t.measureText(e).width<=n?e:rt(t,e.replace(/^(thread \S+) \([^()]*\)/,
+"$1"),n,uc)}function mc({data:t,filters:e},n){let{label:o}=t.header.lanes[n];return e.has(n)?`${o} (${e.get(n)?.text})`:o}function gc(t,e,n,o){let r=o?[[-2.5,-4],
+[3,0],[-2.5,4]]:[[-4,-2.5],[4,-2.5],[0,3]];t.beginPath();for(let[s,a]of r)t.lineTo(e+s,n+a);t.fill()}function an(t,e,{down:n},{lanes:o},r){t.fillStyle=e.colors.
+lineSoft;for(let s of o)t.fillRect(r,Math.round(n(s,e.layout.ends[s]))-1,e.size.width-r,1)}var wc=5,fr=24;function ur(t,e,{x:n,t0:o,t1:r}){let{gutter:s,width:a,height:i}=e.size;t.fillStyle=e.colors.accent,t.textAlign="left";for(let{at:c,dur:l,note:f}of e.
+marks){if(c+l<o||c>r)continue;let u=Math.max(s,Math.round(n(c))),d=Math.min(a,Math.max(u+2,n(c+l)));t.fillRect(u,A,d-u,wc),t.globalAlpha=.5,c>=o&&t.fillRect(u,A,
 1,i-A),t.globalAlpha=1;let p=f.length>fr?`${f.slice(0,fr)}\u2026`:f;if(!p)continue;let g=t.measureText(p).width+8,m=Math.min(u,a-g);t.fillRect(m,A,g,M-A-9),t.fillStyle=
 e.colors.bg,t.fillText(p,m+4,A+(M-A-9)/2+.5),t.fillStyle=e.colors.accent}}function dr({data:t,races:e},n){let{names:o,cats:r,lanes:s}=t.header,i=s[t.lane[n]].kind==="host"&&t.self[n]!==t.dur[n]?`, self ${x(t.self[n])}`:"",c=[o[t.name[n]].
 slice(0,400)||"(no name)"],l=cn(t,n),f=t.name[n+s[t.lane[n]].enclosing-1];l&&c.push(`${l}, the innermost: ${o[f].slice(0,200)}`),c.push(t.flags[n]&C.instant?"in\
-stant":`${x(t.dur[n])}${i}`),c.push(`${r[t.cat[n]]||"no category"} \xB7 at ${bc(t.start[n])}`);let u=t.launch[n];if(u>=0){let p=o[t.name[u]].slice(0,100);c.push(
+stant":`${x(t.dur[n])}${i}`),c.push(`${r[t.cat[n]]||"no category"} \xB7 at ${yc(t.start[n])}`);let u=t.launch[n];if(u>=0){let p=o[t.name[u]].slice(0,100);c.push(
 `launched by ${p}, ${x(t.start[n]-t.start[u])} earlier`)}let d=e.find(({event:p})=>p===n);return d&&c.push(`race: ${d.title}`),c}function cn(t,e){let{enclosing:n}=t.
 header.lanes[t.lane[e]],o=e===0||t.lane[e-1]!==t.lane[e];return n>1&&o?`${n} enclosing frames`:void 0}function ge(t,e){let{names:n,cats:o,lanes:r}=t.header,s=[n[t.
 name[e]].slice(0,200)||"no name",o[t.cat[e]]||"no category"];return s.push(t.flags[e]&C.instant?"an instant":`lasts ${x(t.dur[e])}`),s.push(`starts at ${x(t.start[e])}`,
 `on ${r[t.lane[e]].label}`),t.launch[e]>=0&&s.push(`launched by ${n[t.name[t.launch[e]]].slice(0,100)}`),s.join(", ")}function hr(t){return t.slice(0,300).replace(
 /^void /,"").replaceAll("(anonymous namespace)::","").replaceAll("at::native::","")||t.slice(0,300)}function pr(t){return t.replace(/^(aten|prims|c10d|autograd::engine::evaluate_function): ?:?|^nn\.Module: |^.{1,200}?\(\d+\): /,
-"")||t}var wc=[[1e9,"s",9],[1e6,"ms",6],[1e3,"\xB5s",3]];function bc(t){let[e,n,o]=wc.find(([r])=>Math.abs(t)>=r)??[1,"ns",0];return`${(t/e).toFixed(o)} ${n}`}var yc='11px system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", Arial, sans-serif',xc=28;function mr(t){let{painter:e,size:n,colors:o}=t,r=e.context;
-r.setTransform(n.ratio,0,0,n.ratio,0,0),r.font=yc,r.textBaseline="middle",r.fillStyle=o.bg,r.fillRect(0,0,n.width,n.height);let s=tt(t);for(let a of s.parts)vc(
-r,t,s,a);Cc(r,t,s),cr(r,t,s),ur(r,t,s),or(r,t,s),tr(r,t,s),Xo(r,t,s),lr(r,t,s)}function vc(t,e,n,o){let{gutter:r}=e.size;t.save(),t.beginPath(),t.rect(r,o.top,n.
-width,o.bottom-o.top),t.clip(),Mc(t,e,n),an(t,e,n,o,r),kc(t,e,n,o),_c(t,e,n),Yo(t,e,n),t.restore()}function Mc(t,e,{x:n,t0:o,t1:r}){t.fillStyle=e.colors.band,t.
+"")||t}var bc=[[1e9,"s",9],[1e6,"ms",6],[1e3,"\xB5s",3]];function yc(t){let[e,n,o]=bc.find(([r])=>Math.abs(t)>=r)??[1,"ns",0];return`${(t/e).toFixed(o)} ${n}`}var xc='11px system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", Arial, sans-serif',vc=28;function mr(t){let{painter:e,size:n,colors:o}=t,r=e.context;
+r.setTransform(n.ratio,0,0,n.ratio,0,0),r.font=xc,r.textBaseline="middle",r.fillStyle=o.bg,r.fillRect(0,0,n.width,n.height);let s=tt(t);for(let a of s.parts)Mc(
+r,t,s,a);Lc(r,t,s),cr(r,t,s),ur(r,t,s),or(r,t,s),tr(r,t,s),Xo(r,t,s),lr(r,t,s)}function Mc(t,e,n,o){let{gutter:r}=e.size;t.save(),t.beginPath(),t.rect(r,o.top,n.
+width,o.bottom-o.top),t.clip(),kc(t,e,n),an(t,e,n,o,r),Ac(t,e,n,o),Cc(t,e,n),Yo(t,e,n),t.restore()}function kc(t,e,{x:n,t0:o,t1:r}){t.fillStyle=e.colors.band,t.
 globalAlpha=e.colors.bandAlpha,e.steps.forEach((s,a)=>{a%2===0&&s.t1>o&&s.t0<r&&t.fillRect(n(s.t0),M,Math.max(1,n(s.t1)-n(s.t0)),e.size.height)}),t.globalAlpha=
-1}function kc(t,e,n,o){let{painter:r,size:s}=e,a=Ac(e,n,o);if(!a.length)return;let{pixels:i}=n,{image:c,pixels:l}=Jo(r,i,a.length);l.fill(0,0,c.width*a.length);
-let f=a.flatMap(({lane:p,row:g},m)=>Tc(e,n,p,g,l,m*c.width));r.stripContext.putImageData(c,0,0,0,0,i,a.length),t.imageSmoothingEnabled=!1;let[u,d]=[s.gutter,i/s.
-ratio];a.forEach(({lane:p,row:g},m)=>{let w=Math.round(n.y(p,g));t.drawImage(r.stripCanvas,0,m,i,1,u,w,d,E-1)}),Sc(t,e,n,f)}function Ac(t,{y:e},{lanes:n,top:o,bottom:r}){
-let s=[];for(let a of n)for(let i=0;i<t.layout.shown[a];i++){let c=e(a,i);c>o-E&&c<r&&s.push({lane:a,row:i})}return s}function Tc(t,e,n,o,r,s){let{index:a,chosen:i,
-tones:c}=t,l=xc*t.size.ratio,f=e.y(n,o),u={t0:e.t0,w:e.w,width:e.pixels,out:r,base:s,minWidth:l},d=[],p=(g,m,w)=>Wo(g,a.laneRow[n]+o,u,m,(b,y,k)=>{w?.[g.at[b]]||
-d.push({i:g.at[b],tone:g.tone[b],x0:y,x1:k,y:f,isDim:w!==null})});return i===null?p(a,c.pixels,null):(p(a,t.dimPixels,i.keep),p(i.index,c.pixels,null)),d}function Sc(t,e,n,o){
+1}function Ac(t,e,n,o){let{painter:r,size:s}=e,a=Tc(e,n,o);if(!a.length)return;let{pixels:i}=n,{image:c,pixels:l}=Jo(r,i,a.length);l.fill(0,0,c.width*a.length);
+let f=a.flatMap(({lane:p,row:g},m)=>Sc(e,n,p,g,l,m*c.width));r.stripContext.putImageData(c,0,0,0,0,i,a.length),t.imageSmoothingEnabled=!1;let[u,d]=[s.gutter,i/s.
+ratio];a.forEach(({lane:p,row:g},m)=>{let w=Math.round(n.y(p,g));t.drawImage(r.stripCanvas,0,m,i,1,u,w,d,E-1)}),Ec(t,e,n,f)}function Tc(t,{y:e},{lanes:n,top:o,bottom:r}){
+let s=[];for(let a of n)for(let i=0;i<t.layout.shown[a];i++){let c=e(a,i);c>o-E&&c<r&&s.push({lane:a,row:i})}return s}function Sc(t,e,n,o,r,s){let{index:a,chosen:i,
+tones:c}=t,l=vc*t.size.ratio,f=e.y(n,o),u={t0:e.t0,w:e.w,width:e.pixels,out:r,base:s,minWidth:l},d=[],p=(g,m,w)=>Wo(g,a.laneRow[n]+o,u,m,(b,y,k)=>{w?.[g.at[b]]||
+d.push({i:g.at[b],tone:g.tone[b],x0:y,x1:k,y:f,isDim:w!==null})});return i===null?p(a,c.pixels,null):(p(a,t.dimPixels,i.keep),p(i.index,c.pixels,null)),d}function Ec(t,e,n,o){
 let{ratio:r,gutter:s}=e.size;t.textAlign="left";for(let{i:a,tone:i,x0:c,x1:l,y:f,isDim:u}of o){let d=Math.max(0,c)/r,p=Math.min(n.width,l/r)-d-8,g=cn(e.data,a)??
-Ec(t,e,e.data.name[a],p);g&&(t.fillStyle=u?e.colors.muted:e.tones.ink[i],t.fillText(g,Math.round(s+d+4),Math.round(f)+E/2))}}function Ec(t,e,n,o){let{labels:r}=e.
-painter,s=r[n]??$c(t,e.data.header,n);if(r[n]=s,s.width<=o)return s.text;if(s.shortWidth<=o)return s.short;let a=Math.floor(s.short.length*o/s.shortWidth);for(;a>=
-2&&Oc(t,s,a)>o;)a--;return a<2?"":`${s.short.slice(0,a)}\u2026`}function Oc(t,e,n){return e.cuts[n]??=t.measureText(`${e.short.slice(0,n)}\u2026`).width,e.cuts[n]}
-function $c(t,e,n){let o=e.short[n],r=o??hr(e.names[n]),s=o??pr(r);return{text:r,short:s,cuts:[],width:t.measureText(r).width,shortWidth:t.measureText(s).width}}
-function _c(t,e,n){for(let{event:o}of e.syncs)o>=0&&zt(t,e,n,o,nn,1.5);for(let{event:o}of e.races)o>=0&&zt(t,e,n,o,en,2.5);e.hover!==null&&e.hover!==e.selected&&
+Oc(t,e,e.data.name[a],p);g&&(t.fillStyle=u?e.colors.muted:e.tones.ink[i],t.fillText(g,Math.round(s+d+4),Math.round(f)+E/2))}}function Oc(t,e,n,o){let{labels:r}=e.
+painter,s=r[n]??_c(t,e.data.header,n);if(r[n]=s,s.width<=o)return s.text;if(s.shortWidth<=o)return s.short;let a=Math.floor(s.short.length*o/s.shortWidth);for(;a>=
+2&&$c(t,s,a)>o;)a--;return a<2?"":`${s.short.slice(0,a)}\u2026`}function $c(t,e,n){return e.cuts[n]??=t.measureText(`${e.short.slice(0,n)}\u2026`).width,e.cuts[n]}
+function _c(t,e,n){let o=e.short[n],r=o??hr(e.names[n]),s=o??pr(r);return{text:r,short:s,cuts:[],width:t.measureText(r).width,shortWidth:t.measureText(s).width}}
+function Cc(t,e,n){for(let{event:o}of e.syncs)o>=0&&zt(t,e,n,o,nn,1.5);for(let{event:o}of e.races)o>=0&&zt(t,e,n,o,en,2.5);e.hover!==null&&e.hover!==e.selected&&
 zt(t,e,n,e.hover,e.colors.text,1),e.selected!==null&&zt(t,e,n,e.selected,e.colors.accent,2.5),e.focused!==null&&e.focused!==e.selected&&e.hasFocus&&zt(t,e,n,e.focused,
 e.colors.text,2,[4,2])}function zt(t,e,n,o,r,s,a=[]){let i=yt(e,n,o);if(i===null)return;t.strokeStyle=r,t.lineWidth=s,t.setLineDash(a);let c=Math.max(i.x,e.size.
-gutter-4);t.strokeRect(c,i.y,Math.max(2,Math.min(i.x+i.width,e.size.width+4)-c),E-1),t.setLineDash([])}function Cc(t,e,{x:n,width:o}){if(e.range===null)return;let{
+gutter-4);t.strokeRect(c,i.y,Math.max(2,Math.min(i.x+i.width,e.size.width+4)-c),E-1),t.setLineDash([])}function Lc(t,e,{x:n,width:o}){if(e.range===null)return;let{
 gutter:r,height:s}=e.size,a=l=>Math.min(Math.max(l,r),r+o),[i,c]=e.range.map(l=>a(n(l)));c<=r||i>=r+o||(t.fillStyle=e.colors.accent,t.globalAlpha=e.colors.rangeAlpha,
 t.fillRect(i,A,c-i,s-A),t.globalAlpha=1,i>r&&t.fillRect(i-.5,A,1,s),c<r+o&&t.fillRect(c-.5,A,1,s))}function gr(t){let e=new Uint8Array(D.groups.length);for(let n of t.
 index.tone)e[n/K|0]=1;return D.groups.flatMap((n,o)=>e[o]?[[n.label,t.tones.css[o*K]]]:[])}var wr=2e3;function kt(t){if(t.isReleased)return;let{frame:e,stage:n,canvas:o}=t.dom,r=Math.max(1,e.clientWidth),s=Math.max(M+E,e.clientHeight),a=window.devicePixelRatio||
@@ -293,10 +293,10 @@ t.options.onSelect?.({range:t.range&&[...t.range],event:t.selected,names:t.names
 tip.hidden=!0,t.hover=null;let i=ue(o,t.rows,e),[c,l]=[o.start[i],o.start[i]+o.dur[i]],f=o.lane[i];t.rows.row[i]>=a.shown[f]&&t.collapsed.delete(f)&&ln(t);let u=ae(
 t.layout,f,t.rows.row[i]),d=t.size.height-M,p=ie(t),g=u<p;!g&&u<t.scroll+p?s.frame.scrollTop=u-p-8:!g&&u+E>t.scroll+d&&(s.frame.scrollTop=u+E+8-d);let m=r[1]-r[0],
 w=m/(t.size.width-t.size.gutter);n?ct(t,br(c,l,4)):l-c<3*w?ct(t,br(c,l,30)):(l<r[0]+m*.02||c>r[1]-m*.02)&&ct(t,[(c+l-m)/2,(c+l+m)/2]),S(t)}function br(t,e,n){let o=e>
-t?(e-t)*n/2:500;return[(t+e)/2-o,(t+e)/2+o]}function Dt(t,e){e<0||(t.focused=e,t.focusLane=t.data.lane[e],t.dom.spoken.textContent=ge(t.data,e),ft(t,e))}function Lc(t,e){let n=t.index.laneRow[t.data.lane[e]]+t.rows.row[e],o=X(t.index,n,t.data.start[e]);for(;o<t.index.first[n+1]&&t.index.at[o]!==e;)o++;return{r:n,
-p:o}}function xr(t,e,n){let o=ue(t.data,t.rows,e);if(n==="left"||n==="right"){let{r:i,p:c}=Lc(t,o),l=n==="left"?c-1:c+1;return l>=t.index.first[i]&&l<t.index.first[i+
+t?(e-t)*n/2:500;return[(t+e)/2-o,(t+e)/2+o]}function Dt(t,e){e<0||(t.focused=e,t.focusLane=t.data.lane[e],t.dom.spoken.textContent=ge(t.data,e),ft(t,e))}function Rc(t,e){let n=t.index.laneRow[t.data.lane[e]]+t.rows.row[e],o=X(t.index,n,t.data.start[e]);for(;o<t.index.first[n+1]&&t.index.at[o]!==e;)o++;return{r:n,
+p:o}}function xr(t,e,n){let o=ue(t.data,t.rows,e);if(n==="left"||n==="right"){let{r:i,p:c}=Rc(t,o),l=n==="left"?c-1:c+1;return l>=t.index.first[i]&&l<t.index.first[i+
 1]?t.index.at[l]:o}let r=t.data.lane[o],s=t.rows.row[o]+(n==="up"?-1:1),a=t.data.start[o]+t.data.dur[o]/2;if(s>=0&&s<t.layout.shown[r]){let i=n==="up"?t.data.start[o]:
-a,c=fn(t,r,s,i,n==="up"?0:t.data.dur[o]/2);if(c>=0)return c}return Rc(t,r,n==="up"?-1:1,a)??o}function Rc(t,e,n,o){let{order:r}=t.layout;for(let s=r.indexOf(e)+
+a,c=fn(t,r,s,i,n==="up"?0:t.data.dur[o]/2);if(c>=0)return c}return Ic(t,r,n==="up"?-1:1,a)??o}function Ic(t,e,n,o){let{order:r}=t.layout;for(let s=r.indexOf(e)+
 n;s>=0&&s<r.length;s+=n){let a=fn(t,r[s],0,o,1/0);if(a>=0)return a}return null}function fn(t,e,n,o,r){let{index:s}=t,a=s.laneRow[e]+n,i=pe(s,a,o,0);if(i>=0)return i;
 let c=X(s,a,o),l=-1,f=r;for(let u of[c-1,c]){if(u<s.first[a]||u>=s.first[a+1])continue;let d=Math.max(s.s[u]-o,o-s.e[u],0);d<=f&&(l=s.at[u],f=d)}return l}function vr(t,e){
 return t.data.launch[e]>=0?t.data.launch[e]:tn(t,e,1)[0]??e}function Mr(t,e){let n=(t.view[0]+t.view[1])/2;for(let o of e){let r=fn(t,o,0,n,1/0);if(r>=0)return r}
@@ -310,252 +310,252 @@ let{order:o,pinned:r}=t;if(e<0)return;let[s,a]=r.has(e)?[0,r.size-1]:[r.size,o.l
 `is lane ${o.indexOf(e)+1} of ${o.length}`)}function Tr(t,e,n){n.trim()?t.filters.set(e,{text:n.trim(),isHit:un(t,n)}):t.filters.delete(e),At(t)}function dn(t,e,n){
 t.dom.spoken.textContent=`${t.data.header.lanes[e].label} ${n}`,ln(t),t.lanesPanel?.update()}function Wt(t,e){t.beforeFrame=null,Mt(t,e)}function ye(t,e){let{size:n,view:o}=t,r=e/(n.width-n.gutter)*(o[1]-o[0]);Wt(t,[o[0]+r,o[1]+r])}function hn(t,e,n){let{
 size:o,view:r}=t,s=n===null?.5:Math.min(Math.max((n-o.gutter)/(o.width-o.gutter),0),1),a=r[0]+s*(r[1]-r[0]);Wt(t,[a+(r[0]-a)*e,a+(r[1]-a)*e])}function Sr(t,e){let n=(t.
-view[1]-t.view[0])/2;Wt(t,[e-n,e+n])}function Er(t,e){let{extent:n,view:o}=t,r=o[1]-o[0],s=r*.02,a=e?n[1]+s-r:n[0]-s;ct(t,[a,a+r])}var Ic=3;function $r(t){return{...Nc(t),...Pc(t),...Hc(t)}}function Nc(t){return{show:e=>Wt(t,e),pan:e=>ye(t,e),zoom:(e,n)=>hn(t,e,n),centre:e=>Sr(t,e),fit:()=>ct(
-t,t.whole),toEnd:e=>Er(t,e)}}function Pc(t){return{timeAt:e=>_r(t,e),hover:(e,n)=>Fc(t,e,n),leave(){t.pointerX=null,Cr(t,null)},click:(e,n)=>zc(t,e,n),zoomToEventAt(e,n){
+view[1]-t.view[0])/2;Wt(t,[e-n,e+n])}function Er(t,e){let{extent:n,view:o}=t,r=o[1]-o[0],s=r*.02,a=e?n[1]+s-r:n[0]-s;ct(t,[a,a+r])}var Nc=3;function $r(t){return{...Pc(t),...Hc(t),...Fc(t)}}function Pc(t){return{show:e=>Wt(t,e),pan:e=>ye(t,e),zoom:(e,n)=>hn(t,e,n),centre:e=>Sr(t,e),fit:()=>ct(
+t,t.whole),toEnd:e=>Er(t,e)}}function Hc(t){return{timeAt:e=>_r(t,e),hover:(e,n)=>zc(t,e,n),leave(){t.pointerX=null,Cr(t,null)},click:(e,n)=>Dc(t,e,n),zoomToEventAt(e,n){
 let o=xe(t,e,n);o!==null&&ft(t,o,!0)},dragRange(e,n){t.range=[Math.min(e,n),Math.max(e,n)],S(t)},finishRange:()=>lt(t),measureTo(e,n){let[o,r]=[t.selected,xe(t,
 e,n)];return o===null||r===null||o===r?!1:(t.range=Oo(t.data,o,r),t.selected=null,lt(t),S(t),!0)},clearRange(){t.range!==null&&(t.range=null,lt(t),S(t))},toggleLane:e=>Ut(
-t,it(t.layout,ce(t,e))),dropLane(e,n){let[o,r]=[e,n].map(s=>it(t.layout,ce(t,s)));Bt(t,o,r<0?n<M?0:t.order.length-1:t.order.indexOf(r))}}}function Hc(t){return{
+t,it(t.layout,ce(t,e))),dropLane(e,n){let[o,r]=[e,n].map(s=>it(t.layout,ce(t,s)));Bt(t,o,r<0?n<M?0:t.order.length-1:t.order.indexOf(r))}}}function Fc(t){return{
 zoomToFocused(){let e=t.focused??t.selected;e!==null&&ft(t,e,!0)},toggleFocusLane:()=>Ut(t,Or(t)),pinFocusLane:()=>be(t,Or(t)),arrow(e){t.focused!==null?Dt(t,xr(
 t,t.focused,e)):e==="left"||e==="right"?ye(t,(e==="left"?-1:1)*80):t.dom.frame.scrollBy(0,(e==="up"?-2:2)*E)},enter(){let{focused:e}=t;e===null?Dt(t,Mr(t,Rr(t))):
-Lr(t,e)},follow(){t.focused!==null&&Dt(t,vr(t,t.focused))},escape:()=>Dc(t),search:e=>ve(t,e),nextMatch:e=>Uc(t,e),hold:e=>Bc(t,e),focusChanged(e){t.hasFocus=e,
+Lr(t,e)},follow(){t.focused!==null&&Dt(t,vr(t,t.focused))},escape:()=>Uc(t),search:e=>ve(t,e),nextMatch:e=>Bc(t,e),hold:e=>Wc(t,e),focusChanged(e){t.hasFocus=e,
 S(t)}}}function _r(t,e){let n=tt(t);return n.t0+(e-t.size.gutter)/n.scale}function xe(t,e,n){let{index:o,layout:r,size:s}=t,a=Po(r,ce(t,n));if(a===null||e<s.gutter||
-n<M)return null;let i=Ic/tt(t).scale,c=pe(o,o.laneRow[a.lane]+a.row,_r(t,e),i);return c<0?null:c}function Fc(t,e,n){let{dom:o}=t;t.pointerX=e;let r=xe(t,e,n);r!==
+n<M)return null;let i=Nc/tt(t).scale,c=pe(o,o.laneRow[a.lane]+a.row,_r(t,e),i);return c<0?null:c}function zc(t,e,n){let{dom:o}=t;t.pointerX=e;let r=xe(t,e,n);r!==
 null&&Io(o,dr(t,r),e+o.frame.offsetLeft,n+o.frame.offsetTop),Cr(t,r)}function Cr(t,e){e===null&&(t.dom.tip.hidden=!0),e!==t.hover&&(t.hover=e,t.options.onHover?.(
-e),S(t))}function zc(t,e,n){let o=xe(t,e,n);t.focused=o,o===null&&(t.range=null),Lr(t,o)}function Lr(t,e){t.selected=e,e!==null&&(t.dom.spoken.textContent=`sele\
+e),S(t))}function Dc(t,e,n){let o=xe(t,e,n);t.focused=o,o===null&&(t.range=null),Lr(t,o)}function Lr(t,e){t.selected=e,e!==null&&(t.dom.spoken.textContent=`sele\
 cted ${ge(t.data,e)}`),lt(t),S(t)}function Rr(t){let e=tt(t).parts.reverse().flatMap(({lanes:n})=>n);return[...e,...t.order.slice(t.order.indexOf(e[e.length-1])+
-1)]}function Or(t){return t.focusLane>=0?t.focusLane:Rr(t)[0]??-1}function Dc(t){if(t.search!==null)t.dom.search.value="",ve(t,"");else if(t.focused!==null&&t.focused!==
+1)]}function Or(t){return t.focusLane>=0?t.focusLane:Rr(t)[0]??-1}function Uc(t){if(t.search!==null)t.dom.search.value="",ve(t,"");else if(t.focused!==null&&t.focused!==
 t.selected)t.focused=null;else if(t.selected!==null||t.range!==null)Object.assign(t,{selected:null,range:null,focused:null}),lt(t);else return!1;return t.isArmed=
-!1,S(t),!0}function ve(t,e){let n=kr(t,e);return t.search=n,t.dom.matches.textContent=n&&`${O(n.count)} ${n.count===1?"match":"matches"}`,At(t),n?.count??0}function Uc(t,e){
+!1,S(t),!0}function ve(t,e){let n=kr(t,e);return t.search=n,t.dom.matches.textContent=n&&`${O(n.count)} ${n.count===1?"match":"matches"}`,At(t),n?.count??0}function Bc(t,e){
 let{search:n}=t;if(n===null||n.count===0)return;let{found:o,ordinal:r}=Ar(t,n,e);n.at=o,t.dom.matches.textContent=`${O(r)} of ${O(n.count)}`,t.selected=o,Dt(t,o),
-lt(t)}function Bc(t,e){let n=([s,a],i)=>{s&&hn(t,Math.exp(-s*2.2*i),t.pointerX),a&&ye(t,a*900*i)};if(matchMedia("(prefers-reduced-motion: reduce)").matches){n(sn(
+lt(t)}function Wc(t,e){let n=([s,a],i)=>{s&&hn(t,Math.exp(-s*2.2*i),t.pointerX),a&&ye(t,a*900*i)};if(matchMedia("(prefers-reduced-motion: reduce)").matches){n(sn(
 [e]),.12);return}if(t.held.has(e))return;t.held.add(e);let o=null,r=s=>{let a=o===null?.016666666666666666:Math.min(.05,(s-o)/1e3);o=s,n(sn(t.held),a),t.beforeFrame=
-t.held.size?r:null,t.held.size&&S(t)};t.beforeFrame=r,S(t)}function Ir(t){let{lanesButton:e,lanes:n}=t.dom;T(t,e,"click",()=>{t.lanesPanel??=Wc(t),n.hidden=!n.hidden,e.setAttribute("aria-expanded",String(!n.hidden)),t.lanesPanel.
-update()})}function Wc(t){let e=t.data.header.lanes.map((o,r)=>Gc(t,r)),n=h("ul",{"aria-label":"Lanes"});return t.dom.lanes.replaceChildren(n),{update(){let{activeElement:o}=document;
-n.append(...t.order.map(r=>e[r].node));for(let r of e)r.update();o instanceof HTMLElement&&n.contains(o)&&o.focus()}}}function Gc(t,e){let{label:n}=t.data.header.
+t.held.size?r:null,t.held.size&&S(t)};t.beforeFrame=r,S(t)}function Ir(t){let{lanesButton:e,lanes:n}=t.dom;T(t,e,"click",()=>{t.lanesPanel??=Gc(t),n.hidden=!n.hidden,e.setAttribute("aria-expanded",String(!n.hidden)),t.lanesPanel.
+update()})}function Gc(t){let e=t.data.header.lanes.map((o,r)=>Kc(t,r)),n=h("ul",{"aria-label":"Lanes"});return t.dom.lanes.replaceChildren(n),{update(){let{activeElement:o}=document;
+n.append(...t.order.map(r=>e[r].node));for(let r of e)r.update();o instanceof HTMLElement&&n.contains(o)&&o.focus()}}}function Kc(t,e){let{label:n}=t.data.header.
 lanes[e],o=(f,u,d)=>h("button",{type:"button",title:u,"aria-label":`${u}: ${n}`,onclick:d},f),r=o("Pin","Pin on top",()=>be(t,e)),s=o("\u2191","Move up",()=>Bt(
 t,e,t.order.indexOf(e)-1)),a=o("\u2193","Move down",()=>Bt(t,e,t.order.indexOf(e)+1)),i=o("Fold","Fold to one row",()=>Ut(t,e));i.disabled=t.rows.heights[e]<2;let c=h(
 "input",{type:"search",placeholder:"Filter names","aria-label":`Filter names: ${n}`});c.addEventListener("input",()=>Tr(t,e,c.value));for(let f of[r,s,a,i,c])f.
 setAttribute("data-lm-suppress-shortcuts","true");let l=h("span",{class:"cltl-lane",title:n},n);return{node:h("li",{},r,s,a,i,l,c),update(){r.setAttribute("aria\
--pressed",String(t.pinned.has(e))),i.setAttribute("aria-pressed",String(t.collapsed.has(e)))}}}var Kc=460,jc=150,Xc="800px 0px";function Pr(t,e,n={}){let o=rr(t,e,n),r=$r(o);ar(o,r),ir(o,r),qc(o,r),Hr(o,o.mode),Vc(o),kt(o);let s=new ResizeObserver(()=>kt(
-o));s.observe(o.dom.frame);let a=new IntersectionObserver(i=>yr(o,i[i.length-1].isIntersecting),{rootMargin:Xc});return a.observe(o.dom.frame),o.cleanups.push(()=>s.
-disconnect(),()=>a.disconnect()),we(o),Yc(o,r)}function Hr(t,e){Object.assign(t,on(e)),Co(t.dom.host,t.colors),Ro(t.dom,gr(t)),S(t)}function Vc({dom:t,layout:e,
-options:n}){let o=n.height??Math.min(Kc,Math.max(jc,e.total+M));t.frame.style.height=`${Math.round(o)+2}px`}function qc(t,e){let{dom:n}=t;T(t,n.zoomIn,"click",()=>e.
+-pressed",String(t.pinned.has(e))),i.setAttribute("aria-pressed",String(t.collapsed.has(e)))}}}var jc=460,Xc=150,Vc="800px 0px";function Pr(t,e,n={}){let o=rr(t,e,n),r=$r(o);ar(o,r),ir(o,r),Yc(o,r),Hr(o,o.mode),qc(o),kt(o);let s=new ResizeObserver(()=>kt(
+o));s.observe(o.dom.frame);let a=new IntersectionObserver(i=>yr(o,i[i.length-1].isIntersecting),{rootMargin:Vc});return a.observe(o.dom.frame),o.cleanups.push(()=>s.
+disconnect(),()=>a.disconnect()),we(o),Zc(o,r)}function Hr(t,e){Object.assign(t,on(e)),Co(t.dom.host,t.colors),Ro(t.dom,gr(t)),S(t)}function qc({dom:t,layout:e,
+options:n}){let o=n.height??Math.min(jc,Math.max(Xc,e.total+M));t.frame.style.height=`${Math.round(o)+2}px`}function Yc(t,e){let{dom:n}=t;T(t,n.zoomIn,"click",()=>e.
 zoom(.5,null)),T(t,n.zoomOut,"click",()=>e.zoom(2,null)),T(t,n.fit,"click",e.fit),Ir(t),T(t,n.next,"click",()=>e.nextMatch(1)),T(t,n.previous,"click",()=>e.nextMatch(
--1)),T(t,n.frame,"scroll",()=>S(t),{passive:!0})}function Yc(t,e){return{setTheme:n=>Hr(t,n),fit:e.fit,zoomTo:(n,o)=>e.show([n,o]),getView:()=>[...t.view],select(n=null){
+-1)),T(t,n.frame,"scroll",()=>S(t),{passive:!0})}function Zc(t,e){return{setTheme:n=>Hr(t,n),fit:e.fit,zoomTo:(n,o)=>e.show([n,o]),getView:()=>[...t.view],select(n=null){
 t.selected=n,n!==null&&ft(t,n),S(t)},setRange(n,o=null){t.range=n===null||o===null?null:[n,o],S(t)},setNames(n){t.names=n===null?null:new Set(n),At(t)},raceOf:n=>t.
 races.find(o=>o.event===n&&n!==null)?.race??null,showRace:n=>Nr(t,t.races.find(o=>o.race===n)),showSync:n=>Nr(t,t.syncs.find(o=>o.group===n)),setMarks(n){t.marks=
-n,S(t)},search(n){return t.dom.search.value=n,ve(t,n)},focus:()=>t.dom.canvas.focus({preventScroll:!0}),resize:()=>kt(t),boxOf:n=>Jc(t,n),stats:()=>({frames:t.script.
-length,script:[...t.script]}),destroy:()=>Zc(t)}}function Zc(t){t.isGone=!0,cancelAnimationFrame(t.pending);for(let e of t.cleanups.splice(0))e();t.dom.host.remove()}
+n,S(t)},search(n){return t.dom.search.value=n,ve(t,n)},focus:()=>t.dom.canvas.focus({preventScroll:!0}),resize:()=>kt(t),boxOf:n=>Qc(t,n),stats:()=>({frames:t.script.
+length,script:[...t.script]}),destroy:()=>Jc(t)}}function Jc(t){t.isGone=!0,cancelAnimationFrame(t.pending);for(let e of t.cleanups.splice(0))e();t.dom.host.remove()}
 function Nr(t,e){if(e){if(e.event>=0)t.focused=e.event,ft(t,e.event);else if(e.at<t.view[0]||e.at>t.view[1]){let n=(t.view[1]-t.view[0])/2;Mt(t,[e.at-n,e.at+n])}
-S(t)}}function Jc(t,e){let n=tt(t),o=t.data.lane[e];if(t.rows.row[e]>=t.layout.shown[o])return null;let r=n.x(t.data.start[e]),s=t.data.dur[e]*n.scale;return{x:r,
-y:n.y(o,t.rows.row[e]),width:s,height:E-1}}var pn="Source of ";var Qc=/^(In\[\d+\])\((\d+)\): (.*)$/s;function zr(t,e){let n=new Map;for(let o of e){let[,r,s,a]=o.match(Qc)??[],i=r&&Object.hasOwn(t,r)?tl(t[r],Number(s),a):"";
-if(i&&n.set(`${pn}${a}, ${r}`,i),n.size===4)break}return[...n]}function tl(t,e,n){let o=t.trimEnd().split(`
-`);if(e<1||e>o.length)return"";let r=n==="<module>",[s,a]=r?[0,o.length]:[e-1,el(o,e-1)];return[...o.slice(s,Math.min(a,s+16)).map((c,l)=>`${s+l+1}  ${c}`.trimEnd()),
+S(t)}}function Qc(t,e){let n=tt(t),o=t.data.lane[e];if(t.rows.row[e]>=t.layout.shown[o])return null;let r=n.x(t.data.start[e]),s=t.data.dur[e]*n.scale;return{x:r,
+y:n.y(o,t.rows.row[e]),width:s,height:E-1}}var pn="Source of ";var tl=/^(In\[\d+\])\((\d+)\): (.*)$/s;function zr(t,e){let n=new Map;for(let o of e){let[,r,s,a]=o.match(tl)??[],i=r&&Object.hasOwn(t,r)?el(t[r],Number(s),a):"";
+if(i&&n.set(`${pn}${a}, ${r}`,i),n.size===4)break}return[...n]}function el(t,e,n){let o=t.trimEnd().split(`
+`);if(e<1||e>o.length)return"";let r=n==="<module>",[s,a]=r?[0,o.length]:[e-1,nl(o,e-1)];return[...o.slice(s,Math.min(a,s+16)).map((c,l)=>`${s+l+1}  ${c}`.trimEnd()),
 ...a>s+16?["\u2026"]:[]].join(`
-`)}function el(t,e){let n=Fr(t[e]),o=e;for(;o<t.length-1&&t[o].trimStart().startsWith("@");)o+=1;for(o+=1;o<t.length;o++){let r=t[o].trim();if(r&&Fr(t[o])<=n&&!/^[)\]}]/.
-test(r))break}for(;!t[o-1].trim();)o-=1;return o}function Fr(t){return t.length-t.trimStart().length}function nl(t,e){let n=t.header.lanes[t.lane[e]],o=[["Kind",t.header.cats[t.cat[e]]],["Start",x(t.start[e])],["Duration",x(t.dur[e])]];return n.kind==="host"&&t.
-self[e]!==t.dur[e]&&o.push(["Self time",x(t.self[e])]),o.push([n.kind==="device"?"Stream":"Thread",n.label]),t.launch[e]>=0&&o.push(...ol(t,e)),o.push(...cl(t,e)),
-o.push(...sl(t,e)),o.push(...al(t,e)),o.push(["Row",`trace.events.iloc[${t.rowOf(e)}]`]),o}function ol(t,e){let n=t.launch[e];return[["Launched by",t.header.names[t.
-name[n]]],["Waited",x(t.start[e]-t.start[n])]]}var rl=60;function sl(t,e){let n=[],o=t.detailOf("stack"),r=[],s=o(e),a=s!==null;for(let i=t.launch[e]>=0?t.launch[e]:
-t.parent[e];i>=0;i=t.parent[i])s??=o(i),r.length<rl&&r.push(W(t.header,t.name[i]));return s!==null&&!a&&n.push(["Call stack",String(s)]),r.length&&n.push(["Call\
+`)}function nl(t,e){let n=Fr(t[e]),o=e;for(;o<t.length-1&&t[o].trimStart().startsWith("@");)o+=1;for(o+=1;o<t.length;o++){let r=t[o].trim();if(r&&Fr(t[o])<=n&&!/^[)\]}]/.
+test(r))break}for(;!t[o-1].trim();)o-=1;return o}function Fr(t){return t.length-t.trimStart().length}function ol(t,e){let n=t.header.lanes[t.lane[e]],o=[["Kind",t.header.cats[t.cat[e]]],["Start",x(t.start[e])],["Duration",x(t.dur[e])]];return n.kind==="host"&&t.
+self[e]!==t.dur[e]&&o.push(["Self time",x(t.self[e])]),o.push([n.kind==="device"?"Stream":"Thread",n.label]),t.launch[e]>=0&&o.push(...rl(t,e)),o.push(...ll(t,e)),
+o.push(...al(t,e)),o.push(...il(t,e)),o.push(["Row",`trace.events.iloc[${t.rowOf(e)}]`]),o}function rl(t,e){let n=t.launch[e];return[["Launched by",t.header.names[t.
+name[n]]],["Waited",x(t.start[e]-t.start[n])]]}var sl=60;function al(t,e){let n=[],o=t.detailOf("stack"),r=[],s=o(e),a=s!==null;for(let i=t.launch[e]>=0?t.launch[e]:
+t.parent[e];i>=0;i=t.parent[i])s??=o(i),r.length<sl&&r.push(W(t.header,t.name[i]));return s!==null&&!a&&n.push(["Call stack",String(s)]),r.length&&n.push(["Call\
 ed from",r.join(`
-`)]),n}function al(t,e){let n=t.detailOf("stack"),o=[],r=n(e);for(let s=t.launch[e]>=0?t.launch[e]:e;s>=0;s=t.parent[s])r??=n(s),o.push(t.header.names[t.name[s]]);
+`)]),n}function il(t,e){let n=t.detailOf("stack"),o=[],r=n(e);for(let s=t.launch[e]>=0?t.launch[e]:e;s>=0;s=t.parent[s])r??=n(s),o.push(t.header.names[t.name[s]]);
 return zr(t.header.cells,r===null?o:String(r).split(`
-`))}var il={shapes:"Input shapes",dtypes:"Input dtypes",module:"Module",grid:"Grid",block_dim:"Block",registers:"Registers a thread",shared_memory_bytes:"Shared\
+`))}var cl={shapes:"Input shapes",dtypes:"Input dtypes",module:"Module",grid:"Grid",block_dim:"Block",registers:"Registers a thread",shared_memory_bytes:"Shared\
  memory",blocks_per_sm:"Blocks per SM",warps_per_sm:"Warps per SM",occupancy_pct:"Occupancy",num_bytes:"Bytes",flops:"FLOPs",step:"Step",correlation_id:"Correla\
 tion id",external_id:"External id",sequence_nr:"Sequence number",graph_id:"CUDA graph",graph_node_id:"Graph node",collective:"Collective",process_group:"Process\
- group",stack:"Call stack"};function cl(t,e){let n=[];for(let[o,r]of Object.entries(t.detail(e)))r===null||r===""||n.push([il[o]??o,ll(o,r)]);return n}function ll(t,e){
+ group",stack:"Call stack"};function ll(t,e){let n=[];for(let[o,r]of Object.entries(t.detail(e)))r===null||r===""||n.push([cl[o]??o,fl(o,r)]);return n}function fl(t,e){
 return t.endsWith("_bytes")?v(Number(e)):t==="occupancy_pct"?`${e} %`:typeof e=="number"?O(e):String(e)}function Dr(t,e,n){if(n===null){t.replaceChildren();return}
-let o=h("dl",{class:"cl-facts"});for(let[r,s]of nl(e,n))o.append(h("dt",{},r),h("dd",{class:r.startsWith(pn)?"cl-source":""},s));t.replaceChildren(h("h3",{"aria\
--level":2,class:"cl-event"},e.header.names[e.name[n]]),o)}var fl=500;function Ur(t,e,{onChange:n,onShow:o}){let r=h("ul",{class:"cl-mark-list","aria-label":"Marks"});t.replaceChildren(r);let s=l=>{a(l),n(l)},a=l=>{c.marks=
+let o=h("dl",{class:"cl-facts"});for(let[r,s]of ol(e,n))o.append(h("dt",{},r),h("dd",{class:r.startsWith(pn)?"cl-source":""},s));t.replaceChildren(h("h3",{"aria\
+-level":2,class:"cl-event"},e.header.names[e.name[n]]),o)}var ul=500;function Ur(t,e,{onChange:n,onShow:o}){let r=h("ul",{class:"cl-mark-list","aria-label":"Marks"});t.replaceChildren(r);let s=l=>{a(l),n(l)},a=l=>{c.marks=
 [...l].sort((f,u)=>f.at-u.at),t.hidden=l.length===0,r.replaceChildren(...c.marks.map(i))},i=l=>{let f=l.note||"(no note)",u=l.dur?`${x(l.at)}, ${x(l.dur)} long`:
 x(l.at),d=()=>s(c.marks.filter(p=>p!==l));return h("li",{},h("button",{class:"cl-mark",type:"button",title:u,onclick:()=>o(l)},f),h("span",{class:"cl-hint"},u),
 h("button",{type:"button","aria-label":`Remove the mark ${f}`,onclick:d},"\xD7"))},c={marks:[],add:l=>s([...c.marks,l]),replace:a};return a(e),c}function Br(t,{
-range:e,event:n},o){let r=e??(n===null?null:ul(t,n));if(r===null)return[];let s=h("input",{class:"cl-note",type:"text",maxlength:fl,placeholder:"Note","aria-lab\
+range:e,event:n},o){let r=e??(n===null?null:dl(t,n));if(r===null)return[];let s=h("input",{class:"cl-note",type:"text",maxlength:ul,placeholder:"Note","aria-lab\
 el":"Note of the mark","data-lm-suppress-shortcuts":"true"}),a=()=>{o({at:Math.round(r[0]),dur:Math.round(r[1]-r[0]),note:s.value.trim()}),s.value=""};return s.
 addEventListener("keydown",i=>{i.stopPropagation(),i.key==="Enter"&&a()}),[s,h("button",{class:"cl-button",type:"button",title:"Mark the selected time",onclick:a},
-"Mark")]}function ul({start:t,dur:e},n){return[t[n],t[n]+e[n]]}var dl={light:["#0b62c4","#b35c00","#6f42c1","#00796b","#b02f78","#5a7a0a","#a3301f"],dark:["#6cb6ff","#f0a050","#c4a5ff","#5fd0c0","#f08cc4","#b5d35a","#ff9a8a"]},
-hl={light:"#4f6673",dark:"#a9bfca"};function Tt(t,e){let n=t.startsWith("cpu")?null:/\d+$/.exec(t),o=dl[e];return n?o[Number(n[0])%o.length]:hl[e]}function Wr({ts:t,values:e},[n,o]){let[r,s]=[0,t.length];for(;r+1<t.length&&t[r+1]<n;)r+=1;for(;s-2>r&&t[s-2]>o;)s-=1;return pl(t.subarray(r,s),e.subarray(r,s))}
-function pl(t,e){let n=t.length;if(n<=4e3)return{ts:Array.from(t),values:Array.from(e)};let o=[0],r=(n-2)/(4e3/2-1);for(let s=0;s*r<n-2;s++){let[a,i]=[1+Math.floor(
+"Mark")]}function dl({start:t,dur:e},n){return[t[n],t[n]+e[n]]}var hl={light:["#0b62c4","#b35c00","#6f42c1","#00796b","#b02f78","#5a7a0a","#a3301f"],dark:["#6cb6ff","#f0a050","#c4a5ff","#5fd0c0","#f08cc4","#b5d35a","#ff9a8a"]},
+pl={light:"#4f6673",dark:"#a9bfca"};function Tt(t,e){let n=t.startsWith("cpu")?null:/\d+$/.exec(t),o=hl[e];return n?o[Number(n[0])%o.length]:pl[e]}function Wr({ts:t,values:e},[n,o]){let[r,s]=[0,t.length];for(;r+1<t.length&&t[r+1]<n;)r+=1;for(;s-2>r&&t[s-2]>o;)s-=1;return ml(t.subarray(r,s),e.subarray(r,s))}
+function ml(t,e){let n=t.length;if(n<=4e3)return{ts:Array.from(t),values:Array.from(e)};let o=[0],r=(n-2)/(4e3/2-1);for(let s=0;s*r<n-2;s++){let[a,i]=[1+Math.floor(
 s*r),Math.min(n-1,1+Math.floor((s+1)*r))],[c,l]=[a,a];for(let f=a;f<i;f++)e[f]<e[c]&&(c=f),e[f]>e[l]&&(l=f);a<i&&o.push(Math.min(c,l),...c===l?[]:[Math.max(c,l)])}
-return o.push(n-1),{ts:o.map(s=>t[s]),values:o.map(s=>e[s])}}var Vr={light:{range:"#0b62c4",text:"#57606a",grid:"#d9dee4",fill:.14},dark:{range:"#6cb6ff",text:"#9aa5b1",grid:"#30363d",fill:.2}},ml=[[2**30,"GiB"],[2**20,"M\
-iB"],[2**10,"KiB"],[1,"B"]],gl=[[1e9,"s"],[1e6,"ms"],[1e3,"\xB5s"],[1,"ns"]],Gr={displayModeBar:!1,responsive:!1,doubleClick:!1,showTips:!1};function mn(t){return Math.
+return o.push(n-1),{ts:o.map(s=>t[s]),values:o.map(s=>e[s])}}var Vr={light:{range:"#0b62c4",text:"#57606a",grid:"#d9dee4",fill:.14},dark:{range:"#6cb6ff",text:"#9aa5b1",grid:"#30363d",fill:.2}},gl=[[2**30,"GiB"],[2**20,"M\
+iB"],[2**10,"KiB"],[1,"B"]],wl=[[1e9,"s"],[1e6,"ms"],[1e3,"\xB5s"],[1,"ns"]],Gr={displayModeBar:!1,responsive:!1,doubleClick:!1,showTips:!1};function mn(t){return Math.
 max(56,Math.round(Math.min(188,Math.max(132,t*.2),t*.35))-1)}function qr(t,e,{Plotly:n,theme:o,view:r,onRange:s}){let a=h("div",{class:"cl-plot"});t.replaceChildren(
-a);let i=e.map(wl),c=Kr(r[1]-r[0],gl),l=Kr(Math.max(...i.map(g=>g.value),1),ml),f={root:a,series:e,peaks:i,time:c,bytes:l,theme:o,range:null,view:r,width:0},u=n.
-newPlot(a,jr(f),Xr(f),Gr).then(g=>{g.on("plotly_selected",m=>{m?.range&&s(bl(m.range.x,c[0]))}),g.on("plotly_deselect",()=>s(null)),g.on("plotly_doubleclick",()=>s(
+a);let i=e.map(bl),c=Kr(r[1]-r[0],wl),l=Kr(Math.max(...i.map(g=>g.value),1),gl),f={root:a,series:e,peaks:i,time:c,bytes:l,theme:o,range:null,view:r,width:0},u=n.
+newPlot(a,jr(f),Xr(f),Gr).then(g=>{g.on("plotly_selected",m=>{m?.range&&s(yl(m.range.x,c[0]))}),g.on("plotly_deselect",()=>s(null)),g.on("plotly_doubleclick",()=>s(
 null))}),d=async()=>{await u,a.isConnected&&await n.react(a,jr(f),Xr(f),Gr)},p=g=>(Object.assign(f,g),d());return{ready:u,setRange:g=>p({range:g}),setView:g=>p(
-{view:g}),setTheme:g=>p({theme:g}),async resize(){await d(),a.isConnected&&a.clientWidth&&n.Plots.resize(a)},destroy:()=>u.then(()=>n.purge(a))}}function wl({ts:t,
-values:e}){let n=0;for(let o=1;o<e.length;o++)e[o]>e[n]&&(n=o);return{ts:t[n],value:e[n]}}function Kr(t,e){return e.find(([n])=>t>=n)??e[e.length-1]}function bl(t,e){
+{view:g}),setTheme:g=>p({theme:g}),async resize(){await d(),a.isConnected&&a.clientWidth&&n.Plots.resize(a)},destroy:()=>u.then(()=>n.purge(a))}}function bl({ts:t,
+values:e}){let n=0;for(let o=1;o<e.length;o++)e[o]>e[n]&&(n=o);return{ts:t[n],value:e[n]}}function Kr(t,e){return e.find(([n])=>t>=n)??e[e.length-1]}function yl(t,e){
 let[n,o]=t.map(r=>r*e);return n===o?null:[Math.min(n,o),Math.max(n,o)]}function jr({series:t,view:e,theme:n,time:o,bytes:r}){return t.map(s=>{let a=Wr(s,e),i=Tt(
 s.label,n);return{type:"scatter",mode:"lines",name:s.label,x:a.ts.map(c=>c/o[0]),y:a.values.map(c=>c/r[0]),line:{shape:"hv",width:1.5,color:i},fill:t.length===1?
 "tozeroy":"none",fillcolor:`rgba(${xt(i).join(",")},${Vr[n].fill})`,text:a.values.map((c,l)=>`${v(c)} at ${x(a.ts[l])}`),hoverinfo:"text+name"}})}function Xr(t){
 let{range:e,view:n,time:o,bytes:r}=t;t.width=t.root.clientWidth||t.width;let{text:s,grid:a,range:i}=Vr[t.theme],c={gridcolor:a,zerolinecolor:a,linecolor:a,tickcolor:a,
 fixedrange:!0,separatethousands:!0};return{height:200,margin:{l:mn(t.width),r:1,t:22,b:34},paper_bgcolor:"rgba(0,0,0,0)",plot_bgcolor:"rgba(0,0,0,0)",font:{color:s,
 size:11,family:"inherit"},dragmode:"select",selectdirection:"h",showlegend:t.series.length>1,legend:{orientation:"h",x:0,y:1.18},hovermode:"closest",newselection:{
-line:{color:s,width:1}},xaxis:{...c,range:n.map(l=>l/o[0]),ticksuffix:` ${o[1]}`},yaxis:{...c,rangemode:"tozero",ticksuffix:` ${r[1]}`},shapes:e===null?[]:[xl(e,
-i,o[0])],annotations:yl(t)}}function yl({series:t,peaks:e,view:n,theme:o,time:r,bytes:s}){return e.map((a,i)=>{let c=Tt(t[i].label,o);return{x:a.ts/r[0],y:a.value/
+line:{color:s,width:1}},xaxis:{...c,range:n.map(l=>l/o[0]),ticksuffix:` ${o[1]}`},yaxis:{...c,rangemode:"tozero",ticksuffix:` ${r[1]}`},shapes:e===null?[]:[vl(e,
+i,o[0])],annotations:xl(t)}}function xl({series:t,peaks:e,view:n,theme:o,time:r,bytes:s}){return e.map((a,i)=>{let c=Tt(t[i].label,o);return{x:a.ts/r[0],y:a.value/
 s[0],text:`peak ${v(a.value)}`,showarrow:!0,arrowhead:0,arrowwidth:1,ax:a.ts>(n[0]+n[1])/2?-44:44,ay:-14,bgcolor:"rgba(0,0,0,0)",font:{color:c,size:11},arrowcolor:c}})}
-function xl([t,e],n,o){return{type:"rect",xref:"x",yref:"paper",x0:t/o,x1:e/o,y0:0,y1:1,fillcolor:n,opacity:.18,line:{width:1,color:n},layer:"below"}}var Gt=44,Yr=8,vl=2e3;function Zr({unit:t,column:e},n){return n===void 0||Number.isNaN(n)?"-":e.endsWith("_bytes")?v(n):t==="%"?R(n):`${Math.round(n).toLocaleString(
+function vl([t,e],n,o){return{type:"rect",xref:"x",yref:"paper",x0:t/o,x1:e/o,y0:0,y1:1,fillcolor:n,opacity:.18,line:{width:1,color:n},layer:"below"}}var Gt=44,Yr=8,Ml=2e3;function Zr({unit:t,column:e},n){return n===void 0||Number.isNaN(n)?"-":e.endsWith("_bytes")?v(n):t==="%"?R(n):`${Math.round(n).toLocaleString(
 "en-US")} ${t}`}function gn(t,e){let[n,o]=[0,t.length];for(;n<o;){let r=n+o>>1;t[r]<=e?n=r+1:o=r}return n-1}function Jr(t,e=0){return t.reduce((n,o)=>o>n?o:n,e)}
 function Qr(t,e,n,{theme:o,view:r}){let a=n.filter(({column:m})=>e.some(({values:w})=>w[m].some(b=>!Number.isNaN(b)))).map(m=>({gauge:m,largest:m.full??Math.max(
 ...e.map(({values:w})=>Jr(w[m.column])),1e-9)})),i=h("p",{class:"cl-metrics-legend"}),l=z("svg",{class:"cl-metrics-plot",role:"img","aria-label":"Readings of th\
 e GPUs over time"}),f=h("p",{class:"cl-metrics-tip cl-hint","aria-live":"off"}),u=z("path",{class:"cl-metrics-cursor",fill:"none"});t.replaceChildren(i,l,f);let d=`\
 cl-metrics-${Math.random().toString(36).slice(2)}`,p=a.length*(Gt+Yr),g={host:t,devices:e,rows:a,id:d,height:p,legend:i,plot:l,cursor:u,tip:f,theme:o,view:r,width:0};
-return l.addEventListener("pointermove",m=>Al(g,m)),l.addEventListener("pointerleave",()=>es(g)),Me(g),{setView(m){g.view=m,Me(g)},setTheme(m){g.theme=m,Me(g)},
+return l.addEventListener("pointermove",m=>Tl(g,m)),l.addEventListener("pointerleave",()=>es(g)),Me(g),{setView(m){g.view=m,Me(g)},setTheme(m){g.theme=m,Me(g)},
 resize:()=>Me(g),destroy:()=>t.replaceChildren()}}function ts(t){let e=Math.max(t.host.clientWidth||t.width,200);t.width=e;let n=mn(e),o=e-n-1,[r,s]=t.view;return{
 width:e,gutter:n,inner:o,x:a=>n+(a-r)/(s-r)*o}}function Me(t){let{devices:e,height:n,id:o,legend:r,plot:s}=t,a=ts(t),i=e.length>1?e.map(({label:f})=>f):[];r.replaceChildren(
-...i.map(f=>h("span",{style:`color:${Tt(f,t.theme)}`},f)));let c=z("rect",{x:a.gutter,y:0,width:a.inner,height:n}),l=t.rows.map((f,u)=>Ml(t,u,a));s.setAttribute(
+...i.map(f=>h("span",{style:`color:${Tt(f,t.theme)}`},f)));let c=z("rect",{x:a.gutter,y:0,width:a.inner,height:n}),l=t.rows.map((f,u)=>kl(t,u,a));s.setAttribute(
 "width",String(a.width)),s.setAttribute("height",String(n)),s.setAttribute("viewBox",`0 0 ${a.width} ${n}`),s.replaceChildren(z("clipPath",{id:o},c),...l,t.cursor)}
-function Ml({devices:t,rows:e,id:n,theme:o,view:r},s,{width:a,gutter:i,x:c}){let{gauge:l,largest:f}=e[s],u=s*(Gt+Yr),d=m=>u+Gt-(Gt-3)*Math.min(m/f,1),p=Math.max(
-...t.map(({values:m})=>Jr(m[l.column]))),g=t.map(({label:m,ts:w,values:b})=>z("path",{d:kl(w,b[l.column],r,c,d),fill:"none",stroke:Tt(m,o),"stroke-width":1.4}));
+function kl({devices:t,rows:e,id:n,theme:o,view:r},s,{width:a,gutter:i,x:c}){let{gauge:l,largest:f}=e[s],u=s*(Gt+Yr),d=m=>u+Gt-(Gt-3)*Math.min(m/f,1),p=Math.max(
+...t.map(({values:m})=>Jr(m[l.column]))),g=t.map(({label:m,ts:w,values:b})=>z("path",{d:Al(w,b[l.column],r,c,d),fill:"none",stroke:Tt(m,o),"stroke-width":1.4}));
 return z("g",{},z("text",{x:0,y:u+16},l.title),z("text",{x:0,y:u+31,class:"cl-metrics-muted"},`up to ${Zr(l,p)}`),z("path",{d:`M${i} ${u+Gt}H${a-1}`,class:"cl-m\
-etrics-base"}),z("g",{"clip-path":`url(#${n})`},...g))}function kl(t,e,[n,o],r,s){let a=Math.max(gn(t,n),0),i=Math.min(gn(t,o)+2,t.length),c=Math.max(1,Math.ceil(
-(i-a)/vl)),l="";for(let f=a;f<i;f+=c){let u=f;for(let d=f;d<Math.min(f+c,i);d++)(e[d]>e[u]||Number.isNaN(e[u]))&&(u=d);Number.isNaN(e[u])||(l+=`${l?"L":"M"}${r(
-t[u]).toFixed(1)} ${s(e[u]).toFixed(1)}`)}return l}function Al(t,e){let{gutter:n,inner:o}=ts(t),r=e.clientX-t.plot.getBoundingClientRect().left;if(r<n||r>n+o){es(
-t);return}let[s,a]=t.view,i=s+(r-n)/o*(a-s);t.cursor.setAttribute("d",`M${r.toFixed(1)} 0V${t.height}`);let c=t.devices.map(l=>Tl(t,l,i));t.tip.textContent=[x(i),
-...c].filter(Boolean).join(" \xB7 ")}function Tl({devices:t,rows:e},{label:n,ts:o,values:r,slowed:s,reasons:a},i){let c=gn(o,i);if(c<0)return"";let l=e.map(({gauge:f})=>Zr(
+etrics-base"}),z("g",{"clip-path":`url(#${n})`},...g))}function Al(t,e,[n,o],r,s){let a=Math.max(gn(t,n),0),i=Math.min(gn(t,o)+2,t.length),c=Math.max(1,Math.ceil(
+(i-a)/Ml)),l="";for(let f=a;f<i;f+=c){let u=f;for(let d=f;d<Math.min(f+c,i);d++)(e[d]>e[u]||Number.isNaN(e[u]))&&(u=d);Number.isNaN(e[u])||(l+=`${l?"L":"M"}${r(
+t[u]).toFixed(1)} ${s(e[u]).toFixed(1)}`)}return l}function Tl(t,e){let{gutter:n,inner:o}=ts(t),r=e.clientX-t.plot.getBoundingClientRect().left;if(r<n||r>n+o){es(
+t);return}let[s,a]=t.view,i=s+(r-n)/o*(a-s);t.cursor.setAttribute("d",`M${r.toFixed(1)} 0V${t.height}`);let c=t.devices.map(l=>Sl(t,l,i));t.tip.textContent=[x(i),
+...c].filter(Boolean).join(" \xB7 ")}function Sl({devices:t,rows:e},{label:n,ts:o,values:r,slowed:s,reasons:a},i){let c=gn(o,i);if(c<0)return"";let l=e.map(({gauge:f})=>Zr(
 f,r[f.column][c])).join(", ");return`${t.length>1?`${n}: `:""}${l}${s[c]?`, throttled by ${a[s[c]]}`:""}`}function es({cursor:t,tip:e}){t.removeAttribute("d"),e.
 textContent=""}var wn={range:null,event:null,names:null};function rs(){let t=wn,e=new Set,n={get:()=>t,isEmpty:()=>bn(t,wn),set(o,r){let s={...t,...o};if(s.names?.size===0&&(s.
 names=null),!bn(t,s)){t=s;for(let a of[...e])a(t,r)}},clear:o=>n.set(wn,o),subscribe(o){return e.add(o),()=>e.delete(o)}};return n}function bn(t,e){return t.event===
 e.event&&ns(t.range,e.range)&&ns(t.names,e.names)}function ns(t,e){if(t===null||e===null)return t===e;let[n,o]=[[...t],[...e]];return n.length===o.length&&n.every(
-(r,s)=>r===o[s])}function Sl({n:t,parent:e,launch:n,lane:o,start:r,dur:s},a){let i=new Uint8Array(t);i[a]=1;let c=r[a]+s[a];for(let l=a+1;l<t&&o[l]===o[a]&&r[l]<=
-c;l++)e[l]>=0&&i[e[l]]&&(i[l]=1);for(let l=0;l<t;l++)n[l]>=0&&i[n[l]]&&(i[l]=1);return i}var El=3,os=new WeakMap;function V(t,e){let n=os.get(t)??[],o=n.find(s=>bn(
-s.selection,e));if(o)return o.mask;let r=Ol(t,e);return os.set(t,[{selection:{...e},mask:r},...n].slice(0,El)),r}function Ol(t,{range:e,event:n,names:o}){if(e===
-null&&n===null&&o===null)return null;let r=n===null?new Uint8Array(t.n).fill(1):Sl(t,n);if(e!==null&&$l(t,r,e),o===null)return r;let s=new Uint8Array(t.header.names.
-length);for(let a of o)s[a]=1;for(let a=0;a<t.n;a++)r[a]&=s[t.name[a]];return r}function $l({n:t,start:e,dur:n},o,[r,s]){for(let a=0;a<t;a++){let i=e[a],c=i+n[a];
+(r,s)=>r===o[s])}function El({n:t,parent:e,launch:n,lane:o,start:r,dur:s},a){let i=new Uint8Array(t);i[a]=1;let c=r[a]+s[a];for(let l=a+1;l<t&&o[l]===o[a]&&r[l]<=
+c;l++)e[l]>=0&&i[e[l]]&&(i[l]=1);for(let l=0;l<t;l++)n[l]>=0&&i[n[l]]&&(i[l]=1);return i}var Ol=3,os=new WeakMap;function V(t,e){let n=os.get(t)??[],o=n.find(s=>bn(
+s.selection,e));if(o)return o.mask;let r=$l(t,e);return os.set(t,[{selection:{...e},mask:r},...n].slice(0,Ol)),r}function $l(t,{range:e,event:n,names:o}){if(e===
+null&&n===null&&o===null)return null;let r=n===null?new Uint8Array(t.n).fill(1):El(t,n);if(e!==null&&_l(t,r,e),o===null)return r;let s=new Uint8Array(t.header.names.
+length);for(let a of o)s[a]=1;for(let a=0;a<t.n;a++)r[a]&=s[t.name[a]];return r}function _l({n:t,start:e,dur:n},o,[r,s]){for(let a=0;a<t;a++){let i=e[a],c=i+n[a];
 (i===c?i<r||i>s:i>=s||c<=r)&&(o[a]=0)}}function q(t,e,n,o){let r=e.map(([i,c])=>{let l=()=>{s(i),o(i)},f=String(i===n);return h("button",{type:"button",class:"cl-button","data-key":i,"aria-pressed":f,
 onclick:l},c)}),s=i=>{for(let c of r)c.setAttribute("aria-pressed",String(c.dataset.key===i))};return{group:h("div",{class:"mm-choice",role:"group","aria-label":t},
 h("span",{class:"mm-muted"},t),...r),mark:s}}function et(t,e,n){let o=/[a-z]/i.test(t)?null:e;return h("button",{type:"button",class:"cl-button",title:e,"aria-l\
 abel":o,onclick:n},t)}function ss(){let t=["allocated","active","reserved"].map(e=>h("span",{class:"mm-key"},h("i",{class:`mm-line-${e}`}),e));return h("p",{class:"\
-mm-legend"},...t)}function as(t,e){let n=_l(t,e),o={};for(let[r,s]of Object.entries(e.self)){let a=new Float64Array(t.parent.length);s.forEach((i,c)=>{a[n[c]]+=i});for(let i=a.length-
-1;i>0;i--)a[t.parent[i]]+=a[i];o[r]=a}t.before=o}function _l(t,{parent:e,label:n}){let o=new Map;for(let s=1;s<t.parent.length;s++)o.set(`${t.parent[s]} ${t.labels[t.
-label[s]]}`,s);let r=[];return e.forEach((s,a)=>{let i=s<0?0:r[s],c=`${i} ${n[a]}`,l=o.get(c)??Cl(t,i,n[a]);o.set(c,l),r.push(l)}),r}function Cl(t,e,n){let o=t.
-parent.length;return t.parent.push(e),t.depth.push(t.depth[e]+1),t.label.push(t.labels.push(n)-1),t.sample.push(-1),t.children.push([]),t.children[e].push(o),o}var nt=19,is=420,Ll=.8,cs=4,Rl=2,Il=.99,Nl={light:["#f3b562","#f0a06a","#eec57c","#e9927a","#f6d08f"],dark:["#a8642a","#9c5230","#8f6b2f","#a14b3f","#b07a35"]},
-ls={light:"#000000",dark:"#ffffff"},Pl={light:"#b79cf0",dark:"#7a5cc4"};function fs({parent:t,weight:e,children:n},o,r){let s=Hl(t,o,r),a=r/Math.max(e[o],1),i=[
-{node:o,x:0,row:s.length}];for(let c=i.pop();c;c=i.pop()){let{x:l}=c,{row:f}=c;for(let u of[...n[c.node]].sort((d,p)=>e[p]-e[d])){let d=e[u]*a;if(d<Ll)break;let p=c.
-row<=Rl?Fl(n,e,u):[u],g=p.length>=cs,m=g?p[p.length-1]:u;s.push({node:m,x:l,width:d,row:f,folded:g?p.length:0}),i.push({node:m,x:l,row:f+1}),l+=d}}return s}function Hl(t,e,n){
+mm-legend"},...t)}function as(t,e){let n=Cl(t,e),o={};for(let[r,s]of Object.entries(e.self)){let a=new Float64Array(t.parent.length);s.forEach((i,c)=>{a[n[c]]+=i});for(let i=a.length-
+1;i>0;i--)a[t.parent[i]]+=a[i];o[r]=a}t.before=o}function Cl(t,{parent:e,label:n}){let o=new Map;for(let s=1;s<t.parent.length;s++)o.set(`${t.parent[s]} ${t.labels[t.
+label[s]]}`,s);let r=[];return e.forEach((s,a)=>{let i=s<0?0:r[s],c=`${i} ${n[a]}`,l=o.get(c)??Ll(t,i,n[a]);o.set(c,l),r.push(l)}),r}function Ll(t,e,n){let o=t.
+parent.length;return t.parent.push(e),t.depth.push(t.depth[e]+1),t.label.push(t.labels.push(n)-1),t.sample.push(-1),t.children.push([]),t.children[e].push(o),o}var nt=19,is=420,Rl=.8,cs=4,Il=2,Nl=.99,Pl={light:["#f3b562","#f0a06a","#eec57c","#e9927a","#f6d08f"],dark:["#a8642a","#9c5230","#8f6b2f","#a14b3f","#b07a35"]},
+ls={light:"#000000",dark:"#ffffff"},Hl={light:"#b79cf0",dark:"#7a5cc4"};function fs({parent:t,weight:e,children:n},o,r){let s=Fl(t,o,r),a=r/Math.max(e[o],1),i=[
+{node:o,x:0,row:s.length}];for(let c=i.pop();c;c=i.pop()){let{x:l}=c,{row:f}=c;for(let u of[...n[c.node]].sort((d,p)=>e[p]-e[d])){let d=e[u]*a;if(d<Rl)break;let p=c.
+row<=Il?zl(n,e,u):[u],g=p.length>=cs,m=g?p[p.length-1]:u;s.push({node:m,x:l,width:d,row:f,folded:g?p.length:0}),i.push({node:m,x:l,row:f+1}),l+=d}}return s}function Fl(t,e,n){
 let o=[];for(let a=e;a>=0;a=t[a])o.unshift(a);let r=o.length>cs+1;return(r?[o[0],t[e],e]:o).map((a,i)=>({node:a,x:0,width:n,row:i,folded:r&&i===1?o.length-2:0}))}
-function Fl(t,e,n){let o=[n];for(let r=n;;){let s=t[r].find(a=>e[a]>=Il*e[r]);if(s===void 0||!t[s].length)return o;o.push(s),r=s}}function us(t,e,n){let o=nt*(1+
+function zl(t,e,n){let o=[n];for(let r=n;;){let s=t[r].find(a=>e[a]>=Nl*e[r]);if(s===void 0||!t[s].length)return o;o.push(s),r=s}}function us(t,e,n){let o=nt*(1+
 e.reduce((c,{row:l})=>Math.max(c,l),0)),r=Math.min(devicePixelRatio||1,2);t.width=Math.floor(n.width*r),t.height=Math.floor(o*r),t.style.width=`${n.width}px`,t.
-style.height=`${o}px`;let s=P(t),a=getComputedStyle(t);s.scale(r,r),s.font=`11px ${a.fontFamily}`,s.textBaseline="middle";for(let c of e)zl(s,c,n);let i=e.find(
-({node:c})=>c===n.focus);i&&Dl(s,i,a.color)}function zl(t,{node:e,x:n,width:o,row:r,folded:s},{graph:a,root:i,query:c,theme:l,options:f}){let u=s?`${s} callers,\
- to ${f.textOf(e)}`:f.textOf(e),d=c!==""&&u.toLowerCase().includes(c),p=e!==i&&r<=a.depth[i],[g,m]=Ul(a,e,u,l,f),w=r*nt;if(t.globalAlpha=c&&!d?.4:p?.6:1,t.fillStyle=
-d?Pl[l]:g,t.fillRect(n,w,Math.max(o-1,.6),nt-1),t.globalAlpha=1,o<=30)return;t.fillStyle=d||t.globalAlpha<1?ls[l]:m;let b=o-8,y=`${u}  ${f.format(a.weight[e])}`,
-k=t.measureText(y).width<=b?y:rt(t,u,b);t.fillText(k,n+4,w+nt/2)}function Dl(t,{x:e,width:n,row:o},r){t.strokeStyle=r,t.lineWidth=2,t.strokeRect(e+1,o*nt+1,Math.
-max(n-3,1),nt-3)}function Ul({weight:t,before:e},n,o,r,{colorOf:s}){if(e){let i=(t[n]-e[n])/Math.max(t[n],e[n],1),c=Math.round(Math.min(1,Math.abs(i))*80),[l,f]=[
+style.height=`${o}px`;let s=P(t),a=getComputedStyle(t);s.scale(r,r),s.font=`11px ${a.fontFamily}`,s.textBaseline="middle";for(let c of e)Dl(s,c,n);let i=e.find(
+({node:c})=>c===n.focus);i&&Ul(s,i,a.color)}function Dl(t,{node:e,x:n,width:o,row:r,folded:s},{graph:a,root:i,query:c,theme:l,options:f}){let u=s?`${s} callers,\
+ to ${f.textOf(e)}`:f.textOf(e),d=c!==""&&u.toLowerCase().includes(c),p=e!==i&&r<=a.depth[i],[g,m]=Bl(a,e,u,l,f),w=r*nt;if(t.globalAlpha=c&&!d?.4:p?.6:1,t.fillStyle=
+d?Hl[l]:g,t.fillRect(n,w,Math.max(o-1,.6),nt-1),t.globalAlpha=1,o<=30)return;t.fillStyle=d||t.globalAlpha<1?ls[l]:m;let b=o-8,y=`${u}  ${f.format(a.weight[e])}`,
+k=t.measureText(y).width<=b?y:rt(t,u,b);t.fillText(k,n+4,w+nt/2)}function Ul(t,{x:e,width:n,row:o},r){t.strokeStyle=r,t.lineWidth=2,t.strokeRect(e+1,o*nt+1,Math.
+max(n-3,1),nt-3)}function Bl({weight:t,before:e},n,o,r,{colorOf:s}){if(e){let i=(t[n]-e[n])/Math.max(t[n],e[n],1),c=Math.round(Math.min(1,Math.abs(i))*80),[l,f]=[
 i>0?"#d1493f":"#2f6fd0",r==="dark"?"#4a525c":"#dfe3e8"];return[`color-mix(in srgb, ${l} ${c}%, ${f})`,r==="dark"||c>55?"#ffffff":"#000000"]}if(s)return n?s(n,o,
-r):r==="dark"?["#4a525c","#ffffff"]:["#dfe3e8","#000000"];let a=Nl[r];return[a[n?vt(o)%a.length:0],ls[r]]}function ke(t,e){let n=Bl(t,e),o=h("div",{class:"mm-tools"},n.input,n.reset,n.found);return t.replaceChildren(o,n.stage,n.spoken),Kl(n),{show(r){n.graph?.parent!==
+r):r==="dark"?["#4a525c","#ffffff"]:["#dfe3e8","#000000"];let a=Pl[r];return[a[n?vt(o)%a.length:0],ls[r]]}function ke(t,e){let n=Wl(t,e),o=h("div",{class:"mm-tools"},n.input,n.reset,n.found);return t.replaceChildren(o,n.stage,n.spoken),jl(n),{show(r){n.graph?.parent!==
 r.parent&&Object.assign(n,{root:0,focus:-1}),n.graph=r,n.reset.hidden=n.root===0,n.query&&yn(n,n.input.value),St(n)},zoom:r=>Kt(n,r),search(r){n.input.value=r,yn(
 n,r)},get graph(){return n.graph},get root(){return n.root},boxes:()=>n.boxes,textOf:r=>n.graph?e.textOf(r):"",setTheme(r){n.theme=r,St(n)},resize(){t.clientWidth!==
-n.width&&St(n)},destroy(){cancelAnimationFrame(n.pending),t.replaceChildren()}}}function Bl(t,e){let n=h("canvas",{class:"mm-flame-canvas",tabindex:0,role:"appl\
+n.width&&St(n)},destroy(){cancelAnimationFrame(n.pending),t.replaceChildren()}}}function Wl(t,e){let n=h("canvas",{class:"mm-flame-canvas",tabindex:0,role:"appl\
 ication","aria-label":`${e.label}. Arrow keys go between nodes, Enter zooms, Escape shows all.`,"data-lm-suppress-shortcuts":"true"}),o=h("div",{class:"mm-flame\
 -scroll"},n);o.style.maxHeight=`${is}px`;let r=h("div",{class:"mm-tip",hidden:!0});return{options:e,host:t,input:h("input",{type:"search",class:"mm-search",placeholder:e.
 placeholder,"aria-label":e.searchLabel,"data-lm-suppress-shortcuts":"true"}),reset:h("button",{type:"button",class:"cl-button",hidden:!0},"Whole graph"),found:h(
 "span",{class:"mm-muted","aria-live":"polite"}),scroller:o,stage:h("div",{class:"mm-flame-stage"},o,r),canvas:n,tip:r,spoken:h("p",{class:"mm-said","aria-live":"\
 polite"}),theme:e.theme,graph:null,root:0,focus:-1,query:"",boxes:[],width:0,pending:0}}function St(t){let{graph:e}=t;t.pending||!e||(t.pending=requestAnimationFrame(
-()=>{t.pending=0,Wl(t)}))}function Wl(t){let{canvas:e,options:n,graph:o,root:r,focus:s,query:a,theme:i}=t;o&&(t.width=Math.max(t.host.clientWidth||t.width,160),
+()=>{t.pending=0,Gl(t)}))}function Gl(t){let{canvas:e,options:n,graph:o,root:r,focus:s,query:a,theme:i}=t;o&&(t.width=Math.max(t.host.clientWidth||t.width,160),
 t.boxes=fs(o,r,t.width),us(e,t.boxes,{graph:o,root:r,focus:s,query:a,theme:i,width:t.width,options:n}))}function Kt(t,e){t.root=e,t.reset.hidden=e===0,t.tip.hidden=
-!0,St(t),t.options.onZoom(e)}function yn(t,e){t.query=e.trim().toLowerCase(),St(t),t.found.textContent=t.query&&t.graph?Gl(t,t.graph):""}function Gl({options:t,
+!0,St(t),t.options.onZoom(e)}function yn(t,e){t.query=e.trim().toLowerCase(),St(t),t.found.textContent=t.query&&t.graph?Kl(t,t.graph):""}function Kl({options:t,
 query:e},n){let o=n.parent.length,[r,s]=[new Uint8Array(o),new Uint8Array(o)],[a,i]=[0,0];for(let c=1;c<o;c++){let l=n.parent[c];r[c]=t.textOf(c).toLowerCase().
 includes(e)?1:0,s[c]=s[l]||r[l]?1:0,!(!r[c]||s[c])&&(a+=n.weight[c],i+=n.num[c])}return i?ds(t,n,a,i):"nothing fits"}function ds(t,e,n,o){let r=e.weight[0]?100*
-n/e.weight[0]:0;return t.amountOf(n,o).replace("%",R(r))}function Kl(t){let{canvas:e,tip:n,input:o}=t;t.reset.addEventListener("click",()=>Kt(t,0)),o.addEventListener(
-"input",()=>yn(t,o.value)),e.addEventListener("click",r=>{let s=hs(t,r);s&&Kt(t,s.node)}),e.addEventListener("pointermove",r=>jl(t,r)),e.addEventListener("point\
-erleave",()=>{n.hidden=!0}),e.addEventListener("keydown",r=>{!t.graph||r.altKey||r.ctrlKey||r.metaKey||Vl(t,t.graph,r.key)&&(r.preventDefault(),r.stopPropagation())})}
+n/e.weight[0]:0;return t.amountOf(n,o).replace("%",R(r))}function jl(t){let{canvas:e,tip:n,input:o}=t;t.reset.addEventListener("click",()=>Kt(t,0)),o.addEventListener(
+"input",()=>yn(t,o.value)),e.addEventListener("click",r=>{let s=hs(t,r);s&&Kt(t,s.node)}),e.addEventListener("pointermove",r=>Xl(t,r)),e.addEventListener("point\
+erleave",()=>{n.hidden=!0}),e.addEventListener("keydown",r=>{!t.graph||r.altKey||r.ctrlKey||r.metaKey||ql(t,t.graph,r.key)&&(r.preventDefault(),r.stopPropagation())})}
 function hs({canvas:t,boxes:e},n){let o=t.getBoundingClientRect(),[r,s]=[n.clientX-o.left,Math.floor((n.clientY-o.top)/nt)];return e.find(a=>a.row===s&&a.x<=r&&
-r<a.x+Math.max(a.width,1))}function jl(t,e){let{tip:n,graph:o,stage:r}=t,s=hs(t,e);if(n.hidden=!s,!s||!o)return;n.replaceChildren(...ps(t,o,s.node).map(i=>h("di\
+r<a.x+Math.max(a.width,1))}function Xl(t,e){let{tip:n,graph:o,stage:r}=t,s=hs(t,e);if(n.hidden=!s,!s||!o)return;n.replaceChildren(...ps(t,o,s.node).map(i=>h("di\
 v",{},i)));let a=r.getBoundingClientRect();n.style.left=`${Math.max(Math.min(e.clientX-a.left+12,t.width-n.offsetWidth-4),0)}px`,n.style.top=`${e.clientY-a.top+
 16}px`}function ps({options:t},e,n){let o=[t.textOf(n),ds(t,e,e.weight[n],e.num[n])];if(e.before){let r=e.weight[n]-e.before[n];o.push(`${r<0?"\u2212":"+"}${t.format(
-Math.abs(r))} against the other run`)}return[...o,...t.notesOf?.(n)??[]].filter(Boolean)}function Xl({boxes:t,focus:e},{parent:n},o){let r=t.find(({node:c})=>c===
+Math.abs(r))} against the other run`)}return[...o,...t.notesOf?.(n)??[]].filter(Boolean)}function Vl({boxes:t,focus:e},{parent:n},o){let r=t.find(({node:c})=>c===
 e)??t[0],s=t.filter(c=>c.row===r.row).sort((c,l)=>c.x-l.x),a=c=>s[Math.min(Math.max(s.indexOf(r)+c,0),s.length-1)].node;if(o==="ArrowUp")return Math.max(n[r.node],
 0);if(o==="ArrowLeft")return a(-1);if(o==="ArrowRight")return a(1);if(o!=="ArrowDown")return null;let i=t.filter(({node:c})=>n[c]===r.node).sort((c,l)=>l.width-
-c.width);return i.length?i[0].node:r.node}function Vl(t,e,n){let o=Xl(t,e,n);if(o!==null)t.focus=t.focus<0?t.boxes[0].node:o,t.spoken.textContent=ps(t,e,t.focus).
-join(", "),St(t);else if((n==="Enter"||n===" ")&&t.focus>=0)Kt(t,t.focus);else if(n==="Escape"&&t.root)Kt(t,0);else return!1;return!0}var ql=new Set(["kernel","gpu_memcpy","gpu_memset"]);function ms(t){let e=o=>t.header.details.some(r=>r.name===o);return[["tree","call tree",!0],["python","Pyth\
+c.width);return i.length?i[0].node:r.node}function ql(t,e,n){let o=Vl(t,e,n);if(o!==null)t.focus=t.focus<0?t.boxes[0].node:o,t.spoken.textContent=ps(t,e,t.focus).
+join(", "),St(t);else if((n==="Enter"||n===" ")&&t.focus>=0)Kt(t,t.focus);else if(n==="Escape"&&t.root)Kt(t,0);else return!1;return!0}var Yl=new Set(["kernel","gpu_memcpy","gpu_memset"]);function ms(t){let e=o=>t.header.details.some(r=>r.name===o);return[["tree","call tree",!0],["python","Pyth\
 on",t.header.cats.includes("python_function")],["stack","call stacks",e("stack")],["module","modules",e("module")]].flatMap(([o,r,s])=>s?[[o,r]]:[])}function gs(t,e){
-let n=Yl(t),{n:o,header:r}=t,s=r.lanes.map(({kind:w})=>w==="device"),a=e==="stack"||e==="module"?Zl(n,t,e):null,i=r.cats.map(w=>w==="python_function"),c=r.cats.
+let n=Zl(t),{n:o,header:r}=t,s=r.lanes.map(({kind:w})=>w==="device"),a=e==="stack"||e==="module"?Jl(n,t,e):null,i=r.cats.map(w=>w==="python_function"),c=r.cats.
 map(w=>w==="Trace"||w==="overhead");for(let w=0;w<o;w++){if(s[t.lane[w]]||c[t.cat[w]])continue;let b=a?a(w):-1,y=t.parent[w]<0?-1:n.nodeOf[t.parent[w]],k=b>=0?b:
-y>=0?y:a?n.none:0;n.nodeOf[w]=e==="python"&&!i[t.cat[w]]?k:n.add(k,n.labelOf[t.name[w]],w)}let l=r.cats.map(w=>ql.has(w));for(let w=0;w<o;w++){if(!s[t.lane[w]]||
+y>=0?y:a?n.none:0;n.nodeOf[w]=e==="python"&&!i[t.cat[w]]?k:n.add(k,n.labelOf[t.name[w]],w)}let l=r.cats.map(w=>Yl.has(w));for(let w=0;w<o;w++){if(!s[t.lane[w]]||
 !l[t.cat[w]]||t.flags[w]&C.instant)continue;let b=t.launch[w],y=a?n.add(0,n.text("(no launch)"),-1):0,k=b<0?y:Math.max(n.nodeOf[b],0);n.nodeOf[w]=n.add(k,n.labelOf[t.
-name[w]],w)}let{parent:f,depth:u,label:d,labels:p,sample:g,nodeOf:m}=n;return{parent:f,depth:u,label:d,labels:p,sample:g,nodeOf:m,children:Jl(f)}}function Yl(t){
+name[w]],w)}let{parent:f,depth:u,label:d,labels:p,sample:g,nodeOf:m}=n;return{parent:f,depth:u,label:d,labels:p,sample:g,nodeOf:m,children:Ql(f)}}function Zl(t){
 let e=[...t.header.names],[n,o]=[new Set(t.header.step_names),e.length];n.size&&e.push("ProfilerStep*");let r=new Map,s=new Map,a=2**24,i={parent:[-1],depth:[0],
 label:[-1],sample:[-1],labels:e,labelOf:t.header.names.map((c,l)=>n.has(l)?o:l),nodeOf:new Int32Array(t.n).fill(-1),none:0,text(c){let l=s.get(c)??e.push(c)-1;return s.
 set(c,l),l},add(c,l,f){let u=c*a+l,d=r.get(u);return d===void 0&&(d=i.parent.length,r.set(u,d),i.parent.push(c),i.depth.push(i.depth[c]+1),i.label.push(l),i.sample.
-push(f)),d}};return i}function Zl(t,e,n){t.none=t.add(0,t.text(`(no ${n})`),-1);let o=new Map,r=e.detailOf(n);return s=>{let a=r(s);if(a===null)return-1;let i=String(
+push(f)),d}};return i}function Jl(t,e,n){t.none=t.add(0,t.text(`(no ${n})`),-1);let o=new Map,r=e.detailOf(n);return s=>{let a=r(s);if(a===null)return-1;let i=String(
 a),c=o.get(i);return c===void 0&&(c=(n==="stack"?i.split(`
-`).reverse():i.split(".")).filter(Boolean).reduce((f,u)=>t.add(f,t.text(u),-1),0),o.set(i,c)),c}}function Jl(t){let e=t.map(()=>[]);for(let n=1;n<t.length;n++)e[t[n]].
+`).reverse():i.split(".")).filter(Boolean).reduce((f,u)=>t.add(f,t.text(u),-1),0),o.set(i,c)),c}}function Ql(t){let e=t.map(()=>[]);for(let n=1;n<t.length;n++)e[t[n]].
 push(n);return e}function xn(t,{label:e,labels:n},o){return o?e[o]<t.header.names.length?W(t.header,e[o]):n[e[o]]:"all"}function ws({header:t,memory:e}){let n=[];t.lanes.some(({kind:s,count:a})=>s==="device"&&a)&&n.push(["device","GPU time"]),t.lanes.some(({kind:s,count:a})=>s===
 "host"&&a)&&n.push(["host","CPU time"]);let{n:o,num_actions:r}=t.memory;return o===r&&e.some(({event:s})=>s.some(a=>a>=0))&&n.push(["memory","allocated bytes"]),
-n}function*bs(t,e,n,o,r){let{parent:s,nodeOf:a}=e,i={weight:new Float64Array(s.length),num:new Float64Array(s.length)};n==="memory"?of(t,a,o,r,i):yield*Ql(t,a,n===
-"device",o,r,i);let{weight:c,num:l}=i;for(let f=s.length-1;f>0;f--)c[s[f]]+=c[f],l[s[f]]+=l[f];return i}function*Ql(t,e,n,o,r,s){let a=r?yield*ef(t,n,r):n?t.dur:
-t.self;for(let[i,c]of ys(t,n))tf(t,e,o,a,s,i,c),yield}function tf({flags:t},e,n,o,{weight:r,num:s},a,i){let c=C.instant|C.waiting;for(let l=a;l<i;l++){let f=e[l];
-f<0||t[l]&c||n!==null&&!n[l]||(o[l]>0&&(r[f]+=o[l]),s[f]+=1)}}function*ef(t,e,n){let o=new Float64Array(t.n);for(let[r,s]of ys(t,e))t.start[r]>=n[1]||(nf(t,n,o,
-r,s),yield);return o}function nf({start:t,dur:e,parent:n},[o,r],s,a,i){for(let c=a;c<i&&t[c]<r;c++){let l=t[c]+e[c];if(l<=o)continue;let f=Math.min(l,r)-Math.max(
-t[c],o);s[c]+=f,n[c]>=0&&(s[n[c]]-=f)}}function*ys({header:t},e){let n=0;for(let{kind:o,count:r}of t.lanes)o==="device"===e&&(yield*at(n,n+r)),n+=r}function of({
+n}function*bs(t,e,n,o,r){let{parent:s,nodeOf:a}=e,i={weight:new Float64Array(s.length),num:new Float64Array(s.length)};n==="memory"?rf(t,a,o,r,i):yield*tf(t,a,n===
+"device",o,r,i);let{weight:c,num:l}=i;for(let f=s.length-1;f>0;f--)c[s[f]]+=c[f],l[s[f]]+=l[f];return i}function*tf(t,e,n,o,r,s){let a=r?yield*nf(t,n,r):n?t.dur:
+t.self;for(let[i,c]of ys(t,n))ef(t,e,o,a,s,i,c),yield}function ef({flags:t},e,n,o,{weight:r,num:s},a,i){let c=C.instant|C.waiting;for(let l=a;l<i;l++){let f=e[l];
+f<0||t[l]&c||n!==null&&!n[l]||(o[l]>0&&(r[f]+=o[l]),s[f]+=1)}}function*nf(t,e,n){let o=new Float64Array(t.n);for(let[r,s]of ys(t,e))t.start[r]>=n[1]||(of(t,n,o,
+r,s),yield);return o}function of({start:t,dur:e,parent:n},[o,r],s,a,i){for(let c=a;c<i&&t[c]<r;c++){let l=t[c]+e[c];if(l<=o)continue;let f=Math.min(l,r)-Math.max(
+t[c],o);s[c]+=f,n[c]>=0&&(s[n[c]]-=f)}}function*ys({header:t},e){let n=0;for(let{kind:o,count:r}of t.lanes)o==="device"===e&&(yield*at(n,n+r)),n+=r}function rf({
 memory:t},e,n,o,{weight:r,num:s}){let a=t.filter(({label:i})=>i!=="cpu");for(let{ts:i,bytes:c,action:l,actions:f,event:u}of a.length?a:t)for(let d=0;d<i.length;d++){
 let p=u[d]<0?-1:e[u[d]];p<0||!f[l[d]].startsWith("alloc")||!(c[d]>0)||n!==null&&!n[u[d]]||o!==null&&(i[d]<o[0]||i[d]>o[1])||(r[p]+=c[d],s[p]+=1)}}function xs(t,e,{theme:n,baseline:o,onEvent:r}){let[s,a]=[ms(e),ws(e)],i={data:e,known:new Map,by:s[0][0],weight:a[0]?.[0]??"host",selection:{range:null,event:null,
 names:null},isCompared:o!==null,baseline:o,tones:Ht(n)},c=b=>{Object.assign(i,b),G(w())},l=q("By",s,i.by,b=>c({by:b})),f=q("Width",a,i.weight,b=>c({weight:b})),
-u=et("Show in the timeline","Select the longest call of this node in the timeline",()=>{let b=uf(i,g.root);b>=0&&r(b)}),d=h("p",{class:"mm-muted cl-flame-note",
-role:"status"}),p=h("div",{class:"cl-flame-graph"});t.replaceChildren(h("div",{class:"mm-tools"},l.group,f.group,...sf(i,c),u),d,p);let g=ke(p,{theme:n,label:"C\
-osts by call path",placeholder:"Search names",searchLabel:"Search call paths",textOf:b=>xn(e,Et(i),b),amountOf:(b,y)=>`${vn(i)(b)} (%), ${$(y,cf(i))}`,format:b=>vn(
-i)(b),notesOf:b=>[lf(i,b)],colorOf:(b,y)=>ff(i,b,y),onZoom(b){u.hidden=b===0}});u.hidden=!0;let m=!1;function*w(){if(m=t.hidden===!0,m)return;let b=Et(i),y=V(e,
-{...i.selection,names:null}),{weight:k,num:I}=yield*bs(e,b,i.weight,y,i.selection.range),L={parent:b.parent,depth:b.depth,children:b.children,weight:k,num:I},N=rf(
-i,b);g.show(N?{...L,before:N}:L),d.textContent=af(i,k[0])}return G(w()),{flame:g,get paths(){return Et(i)},*update(b){i.selection=b,yield*w()},shown(){m?G(w()):
+u=et("Show in the timeline","Select the longest call of this node in the timeline",()=>{let b=df(i,g.root);b>=0&&r(b)}),d=h("p",{class:"mm-muted cl-flame-note",
+role:"status"}),p=h("div",{class:"cl-flame-graph"});t.replaceChildren(h("div",{class:"mm-tools"},l.group,f.group,...af(i,c),u),d,p);let g=ke(p,{theme:n,label:"C\
+osts by call path",placeholder:"Search names",searchLabel:"Search call paths",textOf:b=>xn(e,Et(i),b),amountOf:(b,y)=>`${vn(i)(b)} (%), ${$(y,lf(i))}`,format:b=>vn(
+i)(b),notesOf:b=>[ff(i,b)],colorOf:(b,y)=>uf(i,b,y),onZoom(b){u.hidden=b===0}});u.hidden=!0;let m=!1;function*w(){if(m=t.hidden===!0,m)return;let b=Et(i),y=V(e,
+{...i.selection,names:null}),{weight:k,num:I}=yield*bs(e,b,i.weight,y,i.selection.range),L={parent:b.parent,depth:b.depth,children:b.children,weight:k,num:I},N=sf(
+i,b);g.show(N?{...L,before:N}:L),d.textContent=cf(i,k[0])}return G(w()),{flame:g,get paths(){return Et(i)},*update(b){i.selection=b,yield*w()},shown(){m?G(w()):
 g.resize()},setGrouping(b){l.mark(b),c({by:b})},setWeight(b){f.mark(b),c({weight:b})},setTheme(b){i.tones=Ht(b),g.setTheme(b)},resize:()=>g.resize(),destroy:()=>g.
-destroy()}}function Et({data:t,known:e,by:n,baseline:o}){let r=e.get(n)??gs(t,n);return!e.has(n)&&o&&n==="tree"&&as(r,o),e.set(n,r),r}function rf({by:t,weight:e,
-selection:n,isCompared:o},r){if(!(!o||t!=="tree"||n.range||n.event!==null))return r.before?.[e]}function sf(t,e){if(!t.baseline)return[];let n=[["yes",`against ${t.
-baseline.name}`],["no","this run"]];return[q("Colours",n,"yes",o=>e({isCompared:o==="yes"})).group]}function af(t,e){let{range:n,event:o}=t.selection,r=n?`of th\
+destroy()}}function Et({data:t,known:e,by:n,baseline:o}){let r=e.get(n)??gs(t,n);return!e.has(n)&&o&&n==="tree"&&as(r,o),e.set(n,r),r}function sf({by:t,weight:e,
+selection:n,isCompared:o},r){if(!(!o||t!=="tree"||n.range||n.event!==null))return r.before?.[e]}function af(t,e){if(!t.baseline)return[];let n=[["yes",`against ${t.
+baseline.name}`],["no","this run"]];return[q("Colours",n,"yes",o=>e({isCompared:o==="yes"})).group]}function cf(t,e){let{range:n,event:o}=t.selection,r=n?`of th\
 e selected ${x(n[1]-n[0])}`:o===null?"of the whole trace":"within the selected event",s=t.isCompared&&t.baseline&&t.by==="tree"?"; red: more than in the other r\
-un, blue: less":"";return`${vn(t)(e)} ${r}${s}`}function vn({weight:t}){return t==="memory"?v:x}function cf({weight:t}){return t==="memory"?"allocation":t==="de\
-vice"?"kernel":"call"}function lf(t,e){let n=Et(t),o=e?n.labels[n.label[e]]:"";return o===xn(t.data,n,e)?"":o.slice(0,400)}function ff(t,e,n){let o=Et(t).sample[e],
-{data:r,tones:s}=t,a=o<0?"python_function":r.header.cats[r.cat[o]],i=le(a,n)*K+vt(n)%K;return[s.css[i],s.ink[i]]}function uf(t,e){let{data:n}=t,{parent:o,nodeOf:r}=Et(
+un, blue: less":"";return`${vn(t)(e)} ${r}${s}`}function vn({weight:t}){return t==="memory"?v:x}function lf({weight:t}){return t==="memory"?"allocation":t==="de\
+vice"?"kernel":"call"}function ff(t,e){let n=Et(t),o=e?n.labels[n.label[e]]:"";return o===xn(t.data,n,e)?"":o.slice(0,400)}function uf(t,e,n){let o=Et(t).sample[e],
+{data:r,tones:s}=t,a=o<0?"python_function":r.header.cats[r.cat[o]],i=le(a,n)*K+vt(n)%K;return[s.css[i],s.ink[i]]}function df(t,e){let{data:n}=t,{parent:o,nodeOf:r}=Et(
 t),s=new Uint8Array(o.length);s[e]=1;for(let c=e+1;c<o.length;c++)s[c]=s[o[c]];let[a,i]=[-1,-1];for(let c=0;c<n.n;c++)r[c]<0||!s[r[c]]||((a<0||n.dur[c]>n.dur[a])&&
-(a=c),r[c]===e&&(i<0||n.dur[c]>n.dur[i])&&(i=c));return i>=0?i:a}var df=new Set(["article","b","code","dd","details","div","dl","dt","h4","li","ol","p","pre","span","strong","summary","table","tbody","td","th","thead","tr","u\
-l"]),hf=new Set(["svg","title","rect","path","text"]),pf=new Set(["class","colspan","scope","role","tabindex","open","title","aria-hidden","aria-label","viewBox",
+(a=c),r[c]===e&&(i<0||n.dur[c]>n.dur[i])&&(i=c));return i>=0?i:a}var hf=new Set(["article","b","code","dd","details","div","dl","dt","h4","li","ol","p","pre","span","strong","summary","table","tbody","td","th","thead","tr","u\
+l"]),pf=new Set(["svg","title","rect","path","text"]),mf=new Set(["class","colspan","scope","role","tabindex","open","title","aria-hidden","aria-label","viewBox",
 "width","height","preserveAspectRatio","x","y","rx","d","fill","fill-opacity","stroke","stroke-width","stroke-opacity","stroke-dasharray","opacity","data-event",
-"data-depth","data-label","data-wide","font-family","font-size","font-weight","text-anchor"]);function mf(t){return typeof t=="string"?document.createTextNode(t):
-U(t)}function U([t,e,...n]){let o=hf.has(t);if(!o&&!df.has(t))throw new Error(`cudalens markup: the element ${t} is not known here`);let r=o?document.createElementNS(
-Xe,t):document.createElement(t);for(let[s,a]of Object.entries(e))pf.has(s)&&r.setAttribute(s,a);return t==="h4"&&r.setAttribute("aria-level","3"),r.append(...n.
-map(mf)),r}var Ae="details.cg-fold",vs="details.cg-row";function Ms(t,e){let n={model:e,host:t,traced:null,paths:[]};t.replaceChildren(...e.body.map(U));let[o]=_(t,".cg-fr\
-ame",HTMLElement);return o&&(o.querySelectorAll(".cg-stop, .cg-fold").length>1&&o.before(gf(o)),o.addEventListener("keydown",r=>bf(r,o))),yf(n),{trace:r=>As(n,r),
-setTheme(){},destroy:()=>t.replaceChildren()}}function gf(t){let e=(r,s)=>{for(let a of _(t,r,HTMLDetailsElement))a.open=s},n=(r,s)=>h("button",{type:"button",class:"\
+"data-depth","data-label","data-wide","font-family","font-size","font-weight","text-anchor"]);function gf(t){return typeof t=="string"?document.createTextNode(t):
+U(t)}function U([t,e,...n]){let o=pf.has(t);if(!o&&!hf.has(t))throw new Error(`cudalens markup: the element ${t} is not known here`);let r=o?document.createElementNS(
+Xe,t):document.createElement(t);for(let[s,a]of Object.entries(e))mf.has(s)&&r.setAttribute(s,a);return t==="h4"&&r.setAttribute("aria-level","3"),r.append(...n.
+map(gf)),r}var Ae="details.cg-fold",vs="details.cg-row";function Ms(t,e){let n={model:e,host:t,traced:null,paths:[]};t.replaceChildren(...e.body.map(U));let[o]=_(t,".cg-fr\
+ame",HTMLElement);return o&&(o.querySelectorAll(".cg-stop, .cg-fold").length>1&&o.before(wf(o)),o.addEventListener("keydown",r=>yf(r,o))),xf(n),{trace:r=>As(n,r),
+setTheme(){},destroy:()=>t.replaceChildren()}}function wf(t){let e=(r,s)=>{for(let a of _(t,r,HTMLDetailsElement))a.open=s},n=(r,s)=>h("button",{type:"button",class:"\
 cl-button",onclick:s},r),o=h("div",{class:"cg-tools",role:"group","aria-label":"Graph tree"});return t.querySelector(Ae)&&o.append(n("Unfold all",()=>e(Ae,!0))),
-o.append(n("Open all",()=>e(vs,!0)),n("Close all",()=>{e(vs,!1),e(Ae,!1)})),t.querySelector(".cg-stop.is-current")&&o.append(n("Go to current",()=>wf(t))),o}function wf(t){
+o.append(n("Open all",()=>e(vs,!0)),n("Close all",()=>{e(vs,!1),e(Ae,!1)})),t.querySelector(".cg-stop.is-current")&&o.append(n("Go to current",()=>bf(t))),o}function bf(t){
 let[e]=_(t,".cg-stop.is-current > .cg-row > summary",HTMLElement);e&&(ks(e),e.focus({preventScroll:!0}),Mn(t,e))}function ks(t){for(let e=t;e;e=e.parentElement)
 e instanceof HTMLDetailsElement&&e.matches(Ae)&&(e.open=!0)}function Mn(t,e){let n=e.getBoundingClientRect().top-t.getBoundingClientRect().top;(n<0||n+e.offsetHeight>
-t.clientHeight)&&(t.scrollTop+=n-t.clientHeight/3)}function bf(t,e){let n=t.target;if(!(n instanceof HTMLElement)||n.tagName!=="SUMMARY"||t.ctrlKey||t.metaKey||
+t.clientHeight)&&(t.scrollTop+=n-t.clientHeight/3)}function yf(t,e){let n=t.target;if(!(n instanceof HTMLElement)||n.tagName!=="SUMMARY"||t.ctrlKey||t.metaKey||
 t.altKey)return;let o=_(e,"summary",HTMLElement).filter(i=>i.getClientRects().length),r=o.indexOf(n),s={ArrowDown:r+1,ArrowUp:r-1,Home:0,End:o.length-1},a=t.key===
 "ArrowRight";if(t.key in s){let i=o[Math.min(Math.max(s[t.key],0),o.length-1)];i.focus({preventScroll:!0}),Mn(e,i)}else if(a||t.key==="ArrowLeft")n.parentElement?.
-toggleAttribute("open",a);else return;t.preventDefault(),t.stopPropagation()}function yf(t){let e=[...t.host.querySelectorAll(".cudalens-graph-paths li")].slice(
+toggleAttribute("open",a);else return;t.preventDefault(),t.stopPropagation()}function xf(t){let e=[...t.host.querySelectorAll(".cudalens-graph-paths li")].slice(
 0,t.model.paths.length);t.paths=e.map((n,o)=>{let a=h("button",{type:"button","aria-pressed":"false",title:"Show this path in the tree",onclick:()=>As(t,t.traced===
 o?null:o)});return a.append(...n.childNodes),n.replaceChildren(a),a})}function As(t,e){let{host:n,model:o,paths:r}=t;t.traced=e;for(let[c,l]of r.entries())l.setAttribute(
 "aria-pressed",String(c===e));for(let c of n.querySelectorAll(".is-traced"))c.classList.remove("is-traced");let a=(e===null?[]:o.paths[e]??[]).flatMap(c=>_(n,`.\
 cg-n${Number(c)}`,HTMLElement).slice(0,1));for(let c of a)c.classList.add("is-traced"),ks(c);let[i]=_(n,".cg-frame",HTMLElement);a.length&&Mn(i,a[0])}function Ot({clock:t},e){return t===null?e+1:e<0?0:t[e]}function $t({clock:t,data:e},n){return t!==null?Te(t,n):Math.min(Math.max(Math.floor(n)-1,-1),e.numRows-
 1)}function Te(t,e){let[n,o]=[0,t.length];for(;n<o;){let r=n+o>>1;t[r]<=e?n=r+1:o=r}return n-1}function _t({clock:t,data:e}){let n=t===null?e.numRows:t[e.numRows-
-1]??0;return[0,Math.max(n*1.005,1)]}function ut(t,e){let[n,o]=t.view;return(Ot(t,e)-n)/(o-n)*t.width}var Ct=170,xf=20,Y=18,Z=Ct-xf,Ts={light:{allocated:"#0b62c4",active:"#b35c00",reserved:"#6b7683",grid:"#e3e8ed",paper:"#ffffff",mark:"#b3261e",cursor:"#1b1f24",
+1]??0;return[0,Math.max(n*1.005,1)]}function ut(t,e){let[n,o]=t.view;return(Ot(t,e)-n)/(o-n)*t.width}var Ct=170,vf=20,Y=18,Z=Ct-vf,Ts={light:{allocated:"#0b62c4",active:"#b35c00",reserved:"#6b7683",grid:"#e3e8ed",paper:"#ffffff",mark:"#b3261e",cursor:"#1b1f24",
 range:"rgba(11,98,196,.14)"},dark:{allocated:"#6cb6ff",active:"#f0a050",reserved:"#9aa5b1",grid:"#2a3138",paper:"#111418",mark:"#ff8a80",cursor:"#e6e9ed",range:"\
-rgba(108,182,255,.2)"}},Se=["reserved","active","allocated"];function vf(t,e){let n=Math.ceil(t.width),[o,r]=t.view,s={low:new Float64Array(n),high:new Float64Array(
+rgba(108,182,255,.2)"}},Se=["reserved","active","allocated"];function Mf(t,e){let n=Math.ceil(t.width),[o,r]=t.view,s={low:new Float64Array(n),high:new Float64Array(
 n)},a=$t(t,o);for(let i=0;i<n;i++){let c=$t(t,o+(i+1)*(r-o)/n),[l,f]=[e[a+1],e[a+1]];for(let u=a+1;u<=c;u++){let d=e[u+1];d<l&&(l=d),d>f&&(f=d)}s.low[i]=l,s.high[i]=
-f,a=c}return s}function Ss(t){let{canvas:e,shown:n,width:o,ratio:r}=t;if(n===null)return;let s=P(e),a=getComputedStyle(e),i=Se.map(u=>vf(t,n.curves[u])),c=1;for(let{
+f,a=c}return s}function Ss(t){let{canvas:e,shown:n,width:o,ratio:r}=t;if(n===null)return;let s=P(e),a=getComputedStyle(e),i=Se.map(u=>Mf(t,n.curves[u])),c=1;for(let{
 high:u}of i)for(let d of u)d>c&&(c=d);let l=u=>Z-Math.max(u,0)/(c*1.04)*(Z-Y),f={context:s,colors:Ts[t.theme],ink:a.color,y:l};s.setTransform(r,0,0,r,0,0),s.clearRect(
-0,0,o,Ct),s.font=`11px ${a.fontFamily}`,Af(t,f,c),Sf(t,f),Se.forEach((u,d)=>{Mf(f,i[d],f.colors[u],u==="allocated")}),Tf(f,c);for(let u of n.marks)Ef(t,f,u);Of(
-t,f,n.peak)}function Mf({context:t,y:e},{low:n,high:o},r,s){let a=o.length;kn(t,r),t.beginPath(),t.moveTo(0,e(n[0]));for(let i=0;i<a;i++)t.lineTo(i+.5,e(o[i])),
+0,0,o,Ct),s.font=`11px ${a.fontFamily}`,Tf(t,f,c),Ef(t,f),Se.forEach((u,d)=>{kf(f,i[d],f.colors[u],u==="allocated")}),Sf(f,c);for(let u of n.marks)Of(t,f,u);$f(
+t,f,n.peak)}function kf({context:t,y:e},{low:n,high:o},r,s){let a=o.length;kn(t,r),t.beginPath(),t.moveTo(0,e(n[0]));for(let i=0;i<a;i++)t.lineTo(i+.5,e(o[i])),
 o[i]!==n[i]&&t.lineTo(i+.5,e(n[i]));t.lineWidth=s?1.5:1.25,t.stroke(),s&&(t.lineTo(a,e(0)),t.lineTo(0,e(0)),t.globalAlpha=.14,t.fill(),t.globalAlpha=1)}function kn(t,e){
-t.strokeStyle=e,t.fillStyle=e}function kf(t){let e=10**Math.floor(Math.log10(Math.max(t,1e-9)));return[1,2,5,10].map(n=>n*e).find(n=>n>=t*.999)??10*e}function Af({
+t.strokeStyle=e,t.fillStyle=e}function Af(t){let e=10**Math.floor(Math.log10(Math.max(t,1e-9)));return[1,2,5,10].map(n=>n*e).find(n=>n>=t*.999)??10*e}function Tf({
 width:t},{context:e,colors:n,y:o},r){e.lineWidth=1,e.strokeStyle=n.grid,e.globalAlpha=1;for(let s of Es(r)){let a=Math.round(o(s))+.5;e.beginPath(),e.moveTo(0,a),
-e.lineTo(t,a),e.stroke()}}function Es(t){let e=2**Math.floor(Math.log2(t/2.5));return Array.from({length:Math.floor(t*1.02/e)},(n,o)=>(o+1)*e)}function Tf({context:t,
+e.lineTo(t,a),e.stroke()}}function Es(t){let e=2**Math.floor(Math.log2(t/2.5));return Array.from({length:Math.floor(t*1.02/e)},(n,o)=>(o+1)*e)}function Sf({context:t,
 colors:e,ink:n,y:o},r){t.textBaseline="bottom";for(let s of Es(r)){let a=Math.round(o(s))-.5,i=v(s);t.fillStyle=e.paper,t.fillRect(0,a-12,t.measureText(i).width+
-6,12),t.fillStyle=n,t.fillText(i,3,a)}}function Sf({width:t,view:e,clock:n},{context:o,ink:r}){o.fillStyle=r;let s=Math.max(kf((e[1]-e[0])/Math.max(t/130,2)),1);
+6,12),t.fillStyle=n,t.fillText(i,3,a)}}function Ef({width:t,view:e,clock:n},{context:o,ink:r}){o.fillStyle=r;let s=Math.max(Af((e[1]-e[0])/Math.max(t/130,2)),1);
 o.textBaseline="top";for(let a=Math.ceil(e[0]/s)*s;a<=e[1];a+=s){let i=(a-e[0])/(e[1]-e[0])*t;o.beginPath(),o.moveTo(Math.round(i)+.5,Z),o.lineTo(Math.round(i)+
 .5,Z+4),o.stroke();let c=a?x(a):"0",l=n===null?Math.round(a).toLocaleString("en-US"):c,f=o.measureText(l).width/2;o.fillText(l,Math.min(Math.max(i-f,0),t-2*f),Z+
-6)}}function Os(t,e){let n=Ot(t,e);return n>=t.view[0]&&n<=t.view[1]}function Ef(t,{context:e,colors:n,ink:o},{row:r,kind:s}){if(!Os(t,r))return;let a=ut(t,r),i=s===
+6)}}function Os(t,e){let n=Ot(t,e);return n>=t.view[0]&&n<=t.view[1]}function Of(t,{context:e,colors:n,ink:o},{row:r,kind:s}){if(!Os(t,r))return;let a=ut(t,r),i=s===
 "oom";kn(e,i?n.mark:o),e.setLineDash(i?[]:[3,3]),e.beginPath(),e.moveTo(a,Y-2),e.lineTo(a,Z),e.stroke(),e.setLineDash([]),e.beginPath(),e.moveTo(a-5,Y-10),e.lineTo(
-a+5,Y-10),e.lineTo(a,Y-2),e.fill()}function Of(t,{context:e,colors:n,y:o},{row:r,bytes:s}){if(!Os(t,r))return;let[a,i]=[Math.max(ut(t,r),3),o(s)];e.fillStyle=n.
+a+5,Y-10),e.lineTo(a,Y-2),e.fill()}function $f(t,{context:e,colors:n,y:o},{row:r,bytes:s}){if(!Os(t,r))return;let[a,i]=[Math.max(ut(t,r),3),o(s)];e.fillStyle=n.
 allocated,e.beginPath(),e.arc(a,i,4,0,7),e.fill();let c=`peak ${v(s)}`;e.font=`600 ${e.font}`;let l=e.measureText(c).width+8;e.textBaseline="bottom",e.fillText(
 c,a+l>t.width?a-l:a+7,Y-3)}function An(t){let e=P(t.over),n=Ts[t.theme];e.setTransform(t.ratio,0,0,t.ratio,0,0),e.clearRect(0,0,t.width,Ct);let o=ut(t,t.row);if(t.
 since!==null){let r=ut(t,t.since);e.fillStyle=n.range,e.fillRect(Math.min(r,o),Y-4,Math.abs(o-r),Z-Y+4)}kn(e,n.cursor),e.lineWidth=1.5,e.beginPath(),e.moveTo(o,
-Y-6),e.lineTo(o,Z),e.stroke(),e.beginPath(),e.arc(o,Z,3.5,0,7),e.fill()}function Cs(t,e,n){let o=$f(t,e,n),{canvas:r,over:s,tip:a}=o;return t.replaceChildren(h("div",{class:"mm-curve-stage"},r,s),a),_f(o),{show(i,c,l){o.shown={curves:i,
+Y-6),e.lineTo(o,Z),e.stroke(),e.beginPath(),e.arc(o,Z,3.5,0,7),e.fill()}function Cs(t,e,n){let o=_f(t,e,n),{canvas:r,over:s,tip:a}=o;return t.replaceChildren(h("div",{class:"mm-curve-stage"},r,s),a),Cf(o),{show(i,c,l){o.shown={curves:i,
 peak:c,marks:l},$s(o)},setMoment(i,c){Object.assign(o,{row:i,since:c}),r.setAttribute("aria-valuenow",String(i)),r.setAttribute("aria-valuetext",J(e,i)),o.shown&&
 An(o)},setAxis(i){o.clock=i?e.clock:null,Ee(o,_t(o))},zoomTo:i=>Ee(o,i??_t(o)),getView:()=>o.view,xOf:i=>ut(o,i),setTheme(i){o.theme=i,o.shown&&Sn(o)},resize(){
-o.shown&&t.clientWidth!==o.width&&$s(o)},stats:()=>({script:o.script}),destroy(){cancelAnimationFrame(o.pending),t.replaceChildren()}}}function $f(t,e,n){let{clock:o,
+o.shown&&t.clientWidth!==o.width&&$s(o)},stats:()=>({script:o.script}),destroy(){cancelAnimationFrame(o.pending),t.replaceChildren()}}}function _f(t,e,n){let{clock:o,
 numRows:r}=e,s=h("canvas",{class:"mm-curve-canvas",tabindex:0,role:"slider","aria-label":"Moment of the history","aria-valuemin":-1,"aria-valuemax":r-1,"aria-va\
 luenow":r-1});return{data:e,options:n,host:t,canvas:s,over:h("canvas",{class:"mm-over","aria-hidden":"true"}),tip:h("div",{class:"mm-tip",hidden:!0}),theme:n.theme,
 clock:o,view:_t({clock:o,data:e}),shown:null,row:r-1,since:null,pointer:null,width:0,ratio:1,pending:0,script:[]}}function J(t,e){if(e<0)return"before the first\
@@ -564,45 +564,45 @@ Math.max(t.host.clientWidth||t.width,160),t.ratio=Math.min(devicePixelRatio||1,2
 floor(Ct*t.ratio),e.style.width=`${t.width}px`,e.style.height=`${Ct}px`;Sn(t)}function Ee(t,[e,n]){let[,o]=_t(t),r=Math.min(Math.max(n-e,t.clock===null?4:100),o),
 s=Math.min(Math.max(e,0),o-r);t.view=[s,s+r],Sn(t)}function Sn(t){t.pending||(t.pending=requestAnimationFrame(()=>{if(t.pending=0,!t.shown)return;let e=performance.
 now();Ss(t),An(t),t.script.push(performance.now()-e)}))}function Oe({data:t,options:e},n,o){let r=Math.min(Math.max(n,-1),t.numRows-1);e.onMoment(r,o===r?null:o)}
-function En({canvas:t},e){return e.clientX-t.getBoundingClientRect().left}function _s(t,e){let[n,o]=t.view;return $t(t,n+En(t,e)/t.width*(o-n))}function _f(t){let{
+function En({canvas:t},e){return e.clientX-t.getBoundingClientRect().left}function _s(t,e){let[n,o]=t.view;return $t(t,n+En(t,e)/t.width*(o-n))}function Cf(t){let{
 canvas:e}=t,n=()=>{t.pointer=null};e.addEventListener("pointerdown",o=>{o.button!==0||!t.shown||(t.pointer={x:o.clientX,row:_s(t,o)},e.setPointerCapture(o.pointerId),
-Oe(t,t.pointer.row,null))}),e.addEventListener("pointermove",o=>{if(!t.shown)return;let r=_s(t,o);Lf(t,t.shown.curves,o,r);let{pointer:s}=t;!s||Math.abs(o.clientX-
+Oe(t,t.pointer.row,null))}),e.addEventListener("pointermove",o=>{if(!t.shown)return;let r=_s(t,o);Rf(t,t.shown.curves,o,r);let{pointer:s}=t;!s||Math.abs(o.clientX-
 s.x)<3||Oe(t,Math.max(r,s.row),Math.min(r,s.row))}),e.addEventListener("pointerup",n),e.addEventListener("pointercancel",n),e.addEventListener("pointerleave",()=>{
-t.tip.hidden=!0}),e.addEventListener("wheel",o=>Cf(t,o),{passive:!1}),e.addEventListener("keydown",o=>{o.altKey||o.ctrlKey||o.metaKey||!If(t,o)||(o.preventDefault(),
-o.stopPropagation())})}function Cf(t,e){(e.ctrlKey||e.metaKey)&&(e.preventDefault(),Tn(t,Math.exp(e.deltaY/200),En(t,e)/t.width))}function Tn(t,e,n){let[o,r]=t.
-view,s=o+(r-o)*n;Ee(t,[s-(s-o)*e,s+(r-s)*e])}function Lf(t,e,n,o){let{tip:r}=t,s=Se.map(a=>`${a} ${v(e[a][o+1])}`);r.replaceChildren(...[J(t.data,o),...s].map(a=>h(
-"div",{},a))),r.hidden=!1,r.style.left=`${Math.max(Math.min(En(t,n)+14,t.width-r.offsetWidth-4),0)}px`,r.style.top="24px"}function Rf(t,e){let{data:n,row:o,view:r,
+t.tip.hidden=!0}),e.addEventListener("wheel",o=>Lf(t,o),{passive:!1}),e.addEventListener("keydown",o=>{o.altKey||o.ctrlKey||o.metaKey||!Nf(t,o)||(o.preventDefault(),
+o.stopPropagation())})}function Lf(t,e){(e.ctrlKey||e.metaKey)&&(e.preventDefault(),Tn(t,Math.exp(e.deltaY/200),En(t,e)/t.width))}function Tn(t,e,n){let[o,r]=t.
+view,s=o+(r-o)*n;Ee(t,[s-(s-o)*e,s+(r-s)*e])}function Rf(t,e,n,o){let{tip:r}=t,s=Se.map(a=>`${a} ${v(e[a][o+1])}`);r.replaceChildren(...[J(t.data,o),...s].map(a=>h(
+"div",{},a))),r.hidden=!1,r.style.left=`${Math.max(Math.min(En(t,n)+14,t.width-r.offsetWidth-4),0)}px`,r.style.top="24px"}function If(t,e){let{data:n,row:o,view:r,
 width:s,shown:a}=t,i=c=>{let l=$t(t,Ot(t,o)+c*(r[1]-r[0])/s);return l===o?o+Math.sign(c):l};return e==="ArrowRight"?i(1):e==="ArrowLeft"?i(-1):e==="PageDown"?i(
-s/10):e==="PageUp"?i(-s/10):e==="Home"?-1:e==="End"?n.numRows-1:e.toLowerCase()==="p"&&a?a.peak.row:null}function If(t,e){let{row:n,since:o,view:r}=t,s=Rf(t,e.key);
+s/10):e==="PageUp"?i(-s/10):e==="Home"?-1:e==="End"?n.numRows-1:e.toLowerCase()==="p"&&a?a.peak.row:null}function Nf(t,e){let{row:n,since:o,view:r}=t,s=If(t,e.key);
 if(s!==null)Oe(t,s,e.shiftKey?o??Math.min(n,s):null);else if(e.key==="+"||e.key==="=")Tn(t,1/1.6,(Ot(t,n)-r[0])/(r[1]-r[0]));else if(e.key==="-")Tn(t,1.6,.5);else if(e.
 key==="0")Ee(t,_t(t));else if(e.key==="Escape"&&o!==null)Oe(t,n,null);else return!1;return!0}var On=2147483647;async function Xt(t,e,n){let o=await Promise.all(n.map(r=>F(t,`${e}.${r}`)));return Object.fromEntries(n.map((r,s)=>[r,o[s]]))}function jt(t){
-let e=new Float64Array(t.length),n=0;for(let o=0;o<t.length;o++)n+=t[o],e[o]=n;return e}var Nf=["addr","device","pool","units","is_asked","spare","alloc","relea\
-sed","done","stack","category","block","facts"];async function Pf(t,e){let[n,o]=await Promise.all([Xt(t,"allocation",Nf),F(t,"addr.steps")]),r=jt(o),s=n.addr.length,
+let e=new Float64Array(t.length),n=0;for(let o=0;o<t.length;o++)n+=t[o],e[o]=n;return e}var Pf=["addr","device","pool","units","is_asked","spare","alloc","relea\
+sed","done","stack","category","block","facts"];async function Hf(t,e){let[n,o]=await Promise.all([Xt(t,"allocation",Pf),F(t,"addr.steps")]),r=jt(o),s=n.addr.length,
 a=Float64Array.from(n.units,f=>f*e.unit),i=Int32Array.from(jt(n.alloc),f=>f-1),c=i.map((f,u)=>n.released[u]?f+n.released[u]-1:On),l=i.map((f,u)=>n.done[u]?(n.released[u]?
 c[u]:f)+n.done[u]-1:On);return{n:s,addr:Float64Array.from(n.addr,f=>r[f]),bytes:a,requested:a.map((f,u)=>n.is_asked[u]?f-n.spare[u]:Number.NaN),device:n.device,
-pool:n.pool,category:n.category,facts:n.facts,alloc:i,released:c,done:l,stack:Int32Array.from(n.stack,f=>f-1),block:Int32Array.from(jt(n.block),f=>f-1),byAddress:Hf(
-n.addr,r.length)}}function Hf(t,e){let n=new Uint32Array(e+1);for(let r=0;r<t.length;r++)n[t[r]+1]++;for(let r=0;r<e;r++)n[r+1]+=n[r];let o=new Int32Array(t.length);
-for(let r=0;r<t.length;r++)o[n[t[r]]++]=r;return o}var Ff=["addr","device","pool","units","added","removed","kind","grows"];async function zf(t,e){let{addr:n,units:o,
-added:r,removed:s,device:a,pool:i,kind:c,grows:l}=await Xt(t,"piece",Ff);return{n:n.length,addr:jt(n),bytes:Float64Array.from(o,f=>f*e.piece_unit),added:Int32Array.
-from(r,f=>f-1),removed:Int32Array.from(s,f=>f?f-2:On),device:a,pool:i,kind:c,grows:l}}async function Df(t){let[e,n,o,r]=await Promise.all([Xt(t,"frame",["file",
+pool:n.pool,category:n.category,facts:n.facts,alloc:i,released:c,done:l,stack:Int32Array.from(n.stack,f=>f-1),block:Int32Array.from(jt(n.block),f=>f-1),byAddress:Ff(
+n.addr,r.length)}}function Ff(t,e){let n=new Uint32Array(e+1);for(let r=0;r<t.length;r++)n[t[r]+1]++;for(let r=0;r<e;r++)n[r+1]+=n[r];let o=new Int32Array(t.length);
+for(let r=0;r<t.length;r++)o[n[t[r]]++]=r;return o}var zf=["addr","device","pool","units","added","removed","kind","grows"];async function Df(t,e){let{addr:n,units:o,
+added:r,removed:s,device:a,pool:i,kind:c,grows:l}=await Xt(t,"piece",zf);return{n:n.length,addr:jt(n),bytes:Float64Array.from(o,f=>f*e.piece_unit),added:Int32Array.
+from(r,f=>f-1),removed:Int32Array.from(s,f=>f?f-2:On),device:a,pool:i,kind:c,grows:l}}async function Uf(t){let[e,n,o,r]=await Promise.all([Xt(t,"frame",["file",
 "line","function"]),Xt(t,"stack",["sizes","frames"]),Q(t,"files"),Q(t,"functions")]),s=jt(n.sizes);return{n:n.sizes.length,numFrames:e.line.length,frameAt:a=>({
-file:o[e.file[a]],line:e.line[a]-1,name:r[e.function[a]]}),idsOf:a=>n.frames.subarray(s[a]-n.sizes[a],s[a])}}async function Uf(t,e){let n=await F(t,"clock.steps");
+file:o[e.file[a]],line:e.line[a]-1,name:r[e.function[a]]}),idsOf:a=>n.frames.subarray(s[a]-n.sizes[a],s[a])}}async function Bf(t,e){let n=await F(t,"clock.steps");
 if(!e.has_times)return null;let o=new Float64Array(e.num_rows);for(let r=1;r<o.length;r++)o[r]=o[r-1]+n[r-1]*e.time_unit;return o}function $e({file:t,line:e,name:n}){
 let o=t?`${t.split(/[\\/]/).at(-1)}${e>=0?`:${e}`:""}`:"";return[n||"?",o].filter(Boolean).join(" ")}async function Ls(t){let e=await ee(t),{header:n}=e,[o,r,s,
-a,i,c]=await Promise.all([Pf(e,n),zf(e,n),Df(e),Xt(e,"rest",["allocated","active"]),Uf(e,n),Q(e,"facts")]);return{header:n,numRows:n.num_rows,allocations:o,pieces:r,
-stacks:s,facts:c.map(l=>l?JSON.parse(l):{}),clock:i,rest:a}}var Bf=[["category","category"],["stack","call stack"],["pool","pool and stream"],["names","variable"],["cell","cell"]];function Lt({stream:t,pool:e,graphs:n}){
+a,i,c]=await Promise.all([Hf(e,n),Df(e,n),Uf(e),Xt(e,"rest",["allocated","active"]),Bf(e,n),Q(e,"facts")]);return{header:n,numRows:n.num_rows,allocations:o,pieces:r,
+stacks:s,facts:c.map(l=>l?JSON.parse(l):{}),clock:i,rest:a}}var Wf=[["category","category"],["stack","call stack"],["pool","pool and stream"],["names","variable"],["cell","cell"]];function Lt({stream:t,pool:e,graphs:n}){
 let[o,r]=e,a=!o&&!r?"default pool":`private pool (${o??"?"}, ${r??"?"})`,i=n.length?` of ${n.join(", ")}`:"";return`${a}${i}, stream ${t??"not recorded"}`}function $n({
-stacks:t},e){if(e<0)return"stack not recorded";let n=[...t.idsOf(e)].map(t.frameAt),o=n.find(Wf)??n.find(({file:r})=>r.endsWith(".py"))??n[0];return o?$e(o):"st\
-ack not recorded"}function Wf({file:t,name:e}){return(t.endsWith(".py")||t.startsWith("In[")||t.startsWith("<"))&&!/[\\/](torch|site-packages|dist-packages)[\\/]/.
-test(t)&&e!==""}function _e({facts:t}){let e=n=>t.some(o=>n in o);return Bf.filter(([n])=>n!=="names"&&n!=="cell"||e(n))}function Ce({allocations:t,facts:e},n){
+stacks:t},e){if(e<0)return"stack not recorded";let n=[...t.idsOf(e)].map(t.frameAt),o=n.find(Gf)??n.find(({file:r})=>r.endsWith(".py"))??n[0];return o?$e(o):"st\
+ack not recorded"}function Gf({file:t,name:e}){return(t.endsWith(".py")||t.startsWith("In[")||t.startsWith("<"))&&!/[\\/](torch|site-packages|dist-packages)[\\/]/.
+test(t)&&e!==""}function _e({facts:t}){let e=n=>t.some(o=>n in o);return Wf.filter(([n])=>n!=="names"&&n!=="cell"||e(n))}function Ce({allocations:t,facts:e},n){
 let o=t.facts[n];return o?e[o-1]:{}}function Rt(t,e){let{names:n}=Ce(t,e);if(!n)return[];try{return JSON.parse(n).map(String)}catch{return[n]}}function _n(t,e,n){
-return n==="names"?Rt(t,e)[0]??"":n==="cell"?Ce(t,e).cell??"":t.allocations[n][e]}function Gf(t,e,n){let{categories:o,pools:r}=t.header;if(n==="names")return String(
+return n==="names"?Rt(t,e)[0]??"":n==="cell"?Ce(t,e).cell??"":t.allocations[n][e]}function Kf(t,e,n){let{categories:o,pools:r}=t.header;if(n==="names")return String(
 e)||"no variable that is known";if(n==="cell")return String(e)||"not recorded";let s=Number(e);return n==="stack"?$n(t,s):n==="pool"?Lt(r[s]):s?o[s-1]:"unknown"}
-function Vt(t,e,n){let o=new Map;for(let r of e){let s=_n(t,r,n),a=o.get(s)??{key:s,label:Gf(t,s,n),bytes:0,num:0};a.bytes+=t.allocations.bytes[r],a.num+=1,o.set(
+function Vt(t,e,n){let o=new Map;for(let r of e){let s=_n(t,r,n),a=o.get(s)??{key:s,label:Kf(t,s,n),bytes:0,num:0};a.bytes+=t.allocations.bytes[r],a.num+=1,o.set(
 s,a)}return[...o.values()].sort((r,s)=>s.bytes-r.bytes)}var Rs=25;function Is(t,e,n,o){let r=Vt(e,n,o.by),s=Ns(r),i=[_e(e).find(([u])=>u===o.by)?.[1]??o.by,"held","share","blocks"].map(u=>h("th",{scope:"col"},u)),c=r.
-slice(0,Rs).map(u=>jf(e,u,s,o)),l=h("table",{class:"mm-table"},h("thead",{},h("tr",{},...i)),h("tbody",{},...c)),f=Kf(r);t.replaceChildren(l,...f?[h("p",{class:"\
-cl-hint"},f)]:[])}function Ns(t){return t.reduce((e,{bytes:n})=>e+n,0)}function Kf(t){if(!t.length)return"Nothing was in use.";let e=t.slice(Rs);return e.length?
-`and ${O(e.length)} more with ${v(Ns(e))}`:""}function jf(t,{key:e,label:n,bytes:o,num:r},s,{by:a,picked:i,onPick:c}){let l=i===e,f=s?100*o/s:0,u=h("span",{class:"\
+slice(0,Rs).map(u=>Xf(e,u,s,o)),l=h("table",{class:"mm-table"},h("thead",{},h("tr",{},...i)),h("tbody",{},...c)),f=jf(r);t.replaceChildren(l,...f?[h("p",{class:"\
+cl-hint"},f)]:[])}function Ns(t){return t.reduce((e,{bytes:n})=>e+n,0)}function jf(t){if(!t.length)return"Nothing was in use.";let e=t.slice(Rs);return e.length?
+`and ${O(e.length)} more with ${v(Ns(e))}`:""}function Xf(t,{key:e,label:n,bytes:o,num:r},s,{by:a,picked:i,onPick:c}){let l=i===e,f=s?100*o/s:0,u=h("span",{class:"\
 mm-fill"});u.style.width=`${f}%`;let d=a==="stack"?Number(e):-1,p=h("tr",{tabindex:0,"data-picked":l,"aria-pressed":String(l),role:"button",title:d>=0?Cn(t,d).join(
 `
 `):null},h("td",{class:"mm-name"},u,h("span",{},n)),h("td",{},v(o)),h("td",{},R(f)),h("td",{},O(r))),g=()=>c(l?null:e);return p.addEventListener("click",g),p.addEventListener(
@@ -610,17 +610,17 @@ mm-fill"});u.style.width=`${f}%`;let d=a==="stack"?Number(e):-1,p=h("tr",{tabind
 n);return`${o}${r>=0?`:${r}`:""} ${s||"?"}`.trim()})}function Ps(t,e,{strip:n,allocation:o,bytes:r}){let{allocations:s,header:a}=t,i=e.strips[n],c=Lt(a.pools[i.pool]);if(o<0)return[`free, ${v(r)}`,i.used?"a gap be\
 tween blocks":"an empty segment",c];let l=Rt(t,o).slice(0,3).join(", "),f=s.released[o]<=e.row;return[[l,v(s.bytes[o]),Hs(t,o)].filter(Boolean).join(" \xB7 "),f?
 "freed, waits for a stream":"",$n(t,s.stack[o]),c].filter(Boolean)}function Hs({allocations:t,header:e},n){let o=t.category[n];return o?e.categories[o-1]:null}function Fs(t,e,n,o){
-if(t.hidden=!o,!o)return;let r=o.allocation<0,a=(r?Xf(e,n,o):Vf(e,n,o)).filter(([,l])=>l!=null&&l!=="").flatMap(([l,f])=>[h("dt",{},l),h("dd",{},String(f))]),i=r?
+if(t.hidden=!o,!o)return;let r=o.allocation<0,a=(r?Vf(e,n,o):qf(e,n,o)).filter(([,l])=>l!=null&&l!=="").flatMap(([l,f])=>[h("dt",{},l),h("dd",{},String(f))]),i=r?
 -1:e.allocations.stack[o.allocation],c=i>=0?Cn(e,i):[];t.replaceChildren(h("h4",{"aria-level":3},r?"Free memory":"Block"),h("dl",{class:"cl-facts"},...a),...c.length?
 [h("h4",{"aria-level":3},"Allocated by"),h("pre",{class:"mm-stack"},c.join(`
 `))]:[])}function Rn({header:t},e){return`0x${(BigInt(t.base)+BigInt(Math.round(e))).toString(16)}`}function Ln(t){return`${v(t)} (${O(t)} bytes)`}function zs(t,e,n){
 let o=e.strips[n.strip],r=`${v(o.bytes)} at ${Rn(t,o.addr)}`;return[["pool",Lt(t.header.pools[o.pool])],["segment",`${r}${o.grows?", expandable":""}`],["segment\
- in use",R(100*o.used/o.bytes)]]}function Xf(t,e,n){return[["size",Ln(n.bytes)],["address",Rn(t,n.from)],...zs(t,e,n)]}function Vf(t,e,n){let{allocation:o}=n,{bytes:r,
+ in use",R(100*o.used/o.bytes)]]}function Vf(t,e,n){return[["size",Ln(n.bytes)],["address",Rn(t,n.from)],...zs(t,e,n)]}function qf(t,e,n){let{allocation:o}=n,{bytes:r,
 requested:s,released:a,addr:i}=t.allocations,{cell:c,num_tensors:l,graph:f,user_metadata:u}=Ce(t,o),d=s[o];return[["held by",Rt(t,o).join(", ")],["size",Ln(r[o])],
-["asked for",Number.isNaN(d)?null:Ln(d)],["state",a[o]<=e.row?"freed, waits for a stream":"in use"],["category",Hs(t,o)??"unknown"],...qf(t,e,o),["cell",c],["li\
-ve tensors",l],["graphs",f],["metadata",u],["address",Rn(t,i[o])],...zs(t,e,n)]}function qf(t,e,n){let{allocations:o,clock:r,numRows:s}=t,[a,i]=[o.alloc[n],o.done[n]];
-return[["allocated",a<0?"before the history":J(t,a)],["age then",a>=0&&r?x(r[Math.max(e.row,0)]-r[a]):null],["freed",i<s?J(t,i):null]]}function Ds(t,e){let n=Yf(t,e),{allocated_bytes:o,active_bytes:r,reserved_bytes:s}=t.header.devices[e];return{allocated:In(n.allocated,o),active:In(n.active,r),
-reserved:In(n.reserved,s)}}function Yf({allocations:t,pieces:e,numRows:n,header:o,rest:r},s){let[a,i,c]=[0,1,2].map(()=>new Float64Array(n+1)),l=(u,d,p)=>{d>=0&&
+["asked for",Number.isNaN(d)?null:Ln(d)],["state",a[o]<=e.row?"freed, waits for a stream":"in use"],["category",Hs(t,o)??"unknown"],...Yf(t,e,o),["cell",c],["li\
+ve tensors",l],["graphs",f],["metadata",u],["address",Rn(t,i[o])],...zs(t,e,n)]}function Yf(t,e,n){let{allocations:o,clock:r,numRows:s}=t,[a,i]=[o.alloc[n],o.done[n]];
+return[["allocated",a<0?"before the history":J(t,a)],["age then",a>=0&&r?x(r[Math.max(e.row,0)]-r[a]):null],["freed",i<s?J(t,i):null]]}function Ds(t,e){let n=Zf(t,e),{allocated_bytes:o,active_bytes:r,reserved_bytes:s}=t.header.devices[e];return{allocated:In(n.allocated,o),active:In(n.active,r),
+reserved:In(n.reserved,s)}}function Zf({allocations:t,pieces:e,numRows:n,header:o,rest:r},s){let[a,i,c]=[0,1,2].map(()=>new Float64Array(n+1)),l=(u,d,p)=>{d>=0&&
 d<n&&(u[d+1]+=p)};for(let u=0;u<t.n;u++){if(t.device[u]!==s)continue;let d=t.bytes[u];l(i,t.alloc[u],d),l(i,t.done[u],-d),l(a,t.alloc[u],d),l(a,t.released[u],-d)}
 for(let u=0;u<e.n;u++)e.device[u]===s&&(l(c,e.added[u],e.bytes[u]),l(c,e.removed[u],-e.bytes[u]));let f=r.active.length/Math.max(o.devices.length,1);for(let u=0;u<
 f;u++){let d=Math.min((u+1)*o.hidden.stretch,n)-1;l(a,d,r.allocated[s*f+u]),l(i,d,r.active[s*f+u])}return{allocated:a,active:i,reserved:c}}function In(t,e){let n=e-
@@ -631,59 +631,59 @@ s[i]+=1}for(let a=o-1;a>0;a--)r[t.parent[a]]+=r[a],s[t.parent[a]]+=s[a];return{b
 e[t.parent[n]].push(n);return e}function js(t,e,n){let o=e.stacks.n?Bs(e.stacks):null,r=o?o.parent.length:-1,s=o?{...o,parent:[...o.parent,0],depth:[...o.depth,1]}:null,a=s?Gs(s):[],i=l=>l&&o&&
 l!==r?e.stacks.frameAt(o.frame[l]):null,c=ke(t,{theme:n.theme,label:"Bytes by call stack",placeholder:"Search functions and files",searchLabel:"Search call stac\
 ks",textOf(l){let f=i(l);return f?$e(f):l?"no call stack":"all"},amountOf:(l,f)=>`${v(l)} (%) in ${$(f,"block")}`,format:v,notesOf:l=>[i(l)?.file??""],onZoom(l){
-!l||!o?n.onZoom(null):n.onZoom(l===r?f=>f<0:Zf(o,l))}});return{...c,get root(){return c.root},get graph(){return c.graph},show(l){if(!o||!s)return;let{bytes:f,num:u}=Ws(
+!l||!o?n.onZoom(null):n.onZoom(l===r?f=>f<0:Jf(o,l))}});return{...c,get root(){return c.root},get graph(){return c.graph},show(l){if(!o||!s)return;let{bytes:f,num:u}=Ws(
 o,e.allocations,l),{parent:d,depth:p}=s;c.show({parent:d,depth:p,children:a,weight:Ks(f,a[0]),num:Ks(u,a[0])})}}}function Ks(t,e){let n=e.slice(0,-1).reduce((r,s)=>r+
-t[s],0),o=new Float64Array(t.length+1);return o.set(t),o[t.length]=t[0]-n,o}function Zf(t,e){let n=Uint8Array.from(t.leaf,o=>Jf(t,o,e)?1:0);return o=>o>=0&&n[o]===
-1}function Jf({parent:t},e,n){for(let o=e;o>=0;o=t[o])if(o===n)return!0;return!1}var Qf=[{key:"requested",label:"asked for",meaning:"what programs asked for, of blocks in use",bytesOf:t=>t.active-t.internal},{key:"internal",label:"rounding",
+t[s],0),o=new Float64Array(t.length+1);return o.set(t),o[t.length]=t[0]-n,o}function Jf(t,e){let n=Uint8Array.from(t.leaf,o=>Qf(t,o,e)?1:0);return o=>o>=0&&n[o]===
+1}function Qf({parent:t},e,n){for(let o=e;o>=0;o=t[o])if(o===n)return!0;return!1}var tu=[{key:"requested",label:"asked for",meaning:"what programs asked for, of blocks in use",bytesOf:t=>t.active-t.internal},{key:"internal",label:"rounding",
 meaning:"blocks in use that are larger than what was asked for",bytesOf:t=>t.internal},{key:"external",label:"gaps",meaning:"free memory in segments that hold s\
 omething: it fits only what is small enough",bytesOf:t=>t.external},{key:"empty",label:"cached",meaning:"segments in which nothing is in use; torch.cuda.empty_c\
-ache() returns them",bytesOf:t=>t.empty}];function Xs(t,{sums:e}){let n=Qf.map(s=>({...s,bytes:s.bytesOf(e)})),o=n.filter(({bytes:s})=>s>0).map(tu),r=n.map(({key:s,
-label:a,meaning:i,bytes:c})=>h("span",{class:"mm-key",title:i},h("i",{class:`mm-is-${s}`}),`${a} ${v(c)} (${R(Vs(e,c))})`));t.replaceChildren(h("p",{},eu(e)),h(
-"div",{class:"mm-bar",role:"img","aria-label":"Reserved memory by use"},...o),h("p",{class:"mm-legend"},...r))}function tu({key:t,label:e,bytes:n}){let o=h("spa\
-n",{class:`mm-part mm-is-${t}`,title:`${e}: ${v(n)}`});return o.style.flexGrow=String(n),o}function Vs({reserved:t},e){return t?100*e/t:0}function eu(t){if(!t.reserved)
+ache() returns them",bytesOf:t=>t.empty}];function Xs(t,{sums:e}){let n=tu.map(s=>({...s,bytes:s.bytesOf(e)})),o=n.filter(({bytes:s})=>s>0).map(eu),r=n.map(({key:s,
+label:a,meaning:i,bytes:c})=>h("span",{class:"mm-key",title:i},h("i",{class:`mm-is-${s}`}),`${a} ${v(c)} (${R(Vs(e,c))})`));t.replaceChildren(h("p",{},nu(e)),h(
+"div",{class:"mm-bar",role:"img","aria-label":"Reserved memory by use"},...o),h("p",{class:"mm-legend"},...r))}function eu({key:t,label:e,bytes:n}){let o=h("spa\
+n",{class:`mm-part mm-is-${t}`,title:`${e}: ${v(n)}`});return o.style.flexGrow=String(n),o}function Vs({reserved:t},e){return t?100*e/t:0}function nu(t){if(!t.reserved)
 return"No memory was reserved.";let e=R(Vs(t,t.internal+t.external)),n=v(t.largest);return`Fragmentation ${e} of ${v(t.reserved)} reserved; the largest block th\
-at fits without new memory is ${n}.`}var dt=["#0072b2","#e69f00","#009e73","#cc79a7","#56b4e9","#d55e00","#b8a400","#7a5cc4","#8c6d46","#3fb8a0","#c2476b"],Le={light:"#9aa4af",dark:"#6f7b87"},nu={light:[
+at fits without new memory is ${n}.`}var dt=["#0072b2","#e69f00","#009e73","#cc79a7","#56b4e9","#d55e00","#b8a400","#7a5cc4","#8c6d46","#3fb8a0","#c2476b"],Le={light:"#9aa4af",dark:"#6f7b87"},ou={light:[
 "#fde08a","#f5ae4d","#e0733f","#b3404f","#7b2764","#421a5c"],dark:["#fff1b8","#fbc15e","#f08a4b","#d2555f","#a04a8f","#6d4fb0"]},Ys={light:{gap:[238,241,245],hatch:[
-188,197,207],dim:[214,220,227]},dark:{gap:[33,39,46],hatch:[73,84,96],dim:[52,60,69]}},Zs={category:"Category",stream:"Stream",age:"Age",stack:"Call stack"},ou={
-category:su,stream:au,age:iu,stack:cu};function It([t,e,n]){return(255<<24|n<<16|e<<8|t)>>>0}function Js(t,e,n,o){let r=ou[n](t,e,o),s=r.css.map(xt);return{...r,
-rgb:s,pixels:Uint32Array.from(s,It),edges:Uint32Array.from(s,a=>It(ru(a,o)))}}function ru(t,e){let n=e==="dark"?0:255,[o,r,s]=t.map(a=>Math.round(a+(n-a)*.45));
-return[o,r,s]}function su(t,e,n){let{categories:o}=t.header,r=[Le[n],...o.map((a,i)=>dt[i%dt.length])],s=Vt(t,e.allocations,"category");return{css:r,of:a=>t.allocations.
-category[a],legend:s.map(({key:a,label:i})=>({css:r[Number(a)],label:i}))}}function au({header:t,allocations:e},n,o){let r=[...new Set(t.pools.map(({stream:c})=>c))];
+188,197,207],dim:[214,220,227]},dark:{gap:[33,39,46],hatch:[73,84,96],dim:[52,60,69]}},Zs={category:"Category",stream:"Stream",age:"Age",stack:"Call stack"},ru={
+category:au,stream:iu,age:cu,stack:lu};function It([t,e,n]){return(255<<24|n<<16|e<<8|t)>>>0}function Js(t,e,n,o){let r=ru[n](t,e,o),s=r.css.map(xt);return{...r,
+rgb:s,pixels:Uint32Array.from(s,It),edges:Uint32Array.from(s,a=>It(su(a,o)))}}function su(t,e){let n=e==="dark"?0:255,[o,r,s]=t.map(a=>Math.round(a+(n-a)*.45));
+return[o,r,s]}function au(t,e,n){let{categories:o}=t.header,r=[Le[n],...o.map((a,i)=>dt[i%dt.length])],s=Vt(t,e.allocations,"category");return{css:r,of:a=>t.allocations.
+category[a],legend:s.map(({key:a,label:i})=>({css:r[Number(a)],label:i}))}}function iu({header:t,allocations:e},n,o){let r=[...new Set(t.pools.map(({stream:c})=>c))];
 r.sort((c,l)=>(c??1/0)-(l??1/0));let s=[Le[o],...r.map((c,l)=>dt[l%dt.length])],a=t.pools.map(({stream:c})=>c===null?0:1+r.indexOf(c)),i=[...new Set(n.strips.map(
-({pool:c})=>a[c]))].sort((c,l)=>c-l);return{css:s,of:c=>a[e.pool[c]],legend:i.map(c=>({css:s[c],label:c?`stream ${r[c-1]}`:"stream not recorded"}))}}var qs=4;function iu({
-allocations:t,clock:e},n,o){let{alloc:r}=t,s=nu[o],a=[Le[o],...s],i=u=>e?e[Math.max(n.row,0)]-e[r[u]]:n.row-r[u],c=1;for(let u of n.allocations)r[u]>=0&&(c=Math.
+({pool:c})=>a[c]))].sort((c,l)=>c-l);return{css:s,of:c=>a[e.pool[c]],legend:i.map(c=>({css:s[c],label:c?`stream ${r[c-1]}`:"stream not recorded"}))}}var qs=4;function cu({
+allocations:t,clock:e},n,o){let{alloc:r}=t,s=ou[o],a=[Le[o],...s],i=u=>e?e[Math.max(n.row,0)]-e[r[u]]:n.row-r[u],c=1;for(let u of n.allocations)r[u]>=0&&(c=Math.
 max(c,i(u)));let l=u=>{if(r[u]<0)return 0;let d=Math.floor(Math.log(c/Math.max(i(u),c*1e-9))/Math.log(qs));return s.length-Math.min(Math.max(d,0),s.length-1)},f=s.
 map((u,d)=>{let p=c/qs**(s.length-1-d),g=e?x(p):`${Math.round(p).toLocaleString("en-US")} actions`;return{css:u,label:`up to ${g}`}});return n.allocations.some(
-u=>r[u]<0)&&f.push({css:a[0],label:"from before the history"}),{css:a,of:l,legend:f}}function cu(t,e,n){let o=Vt(t,e.allocations,"stack"),r=o.filter(({key:c})=>Number(
+u=>r[u]<0)&&f.push({css:a[0],label:"from before the history"}),{css:a,of:l,legend:f}}function lu(t,e,n){let o=Vt(t,e.allocations,"stack"),r=o.filter(({key:c})=>Number(
 c)>=0).slice(0,dt.length),s=new Map(r.map(({key:c},l)=>[Number(c),l+1])),a=Le[n],i=r.map(({label:c},l)=>({css:dt[l],label:c}));return o.length>r.length&&i.push(
 {css:a,label:"all others"}),{css:[a,...dt],of:c=>s.get(t.allocations.stack[c])??0,legend:i}}var Qs=1.6;function ta(t,e){let{data:n}=t,o=h("div",{class:"mm-curve"}),r=h("div",{class:"mm-map"}),s=h("aside",{class:"mm-details","aria-label":"Chosen block",
 hidden:!0}),a=h("p",{class:"mm-moment","aria-live":"polite"}),i=h("p",{class:"mm-legend"}),c=h("div",{class:"mm-fragmentation"}),l=h("div",{class:"mm-holders"}),
-f=h("div",{class:"mm-flame"}),u=lu(t,e),d=q("Colour",fu(),t.color,e.onColor),p=q("By",_e(n),t.by,e.onGrouping);return{all:[...n.header.devices.length>1?[u.group]:
-[],...n.numRows?[uu(n.clock!==null,e),o,du()]:[],a,...pu(n.header),c,h("div",{class:"mm-tools"},d.group,hu(e)),i,h("div",{class:"mm-columns"},r,s),h("div",{class:"\
+f=h("div",{class:"mm-flame"}),u=fu(t,e),d=q("Colour",uu(),t.color,e.onColor),p=q("By",_e(n),t.by,e.onGrouping);return{all:[...n.header.devices.length>1?[u.group]:
+[],...n.numRows?[du(n.clock!==null,e),o,hu()]:[],a,...mu(n.header),c,h("div",{class:"mm-tools"},d.group,pu(e)),i,h("div",{class:"mm-columns"},r,s),h("div",{class:"\
 mm-tools"},h("h4",{"aria-level":3},"Who holds it"),p.group),l,...n.stacks.n?[h("h4",{"aria-level":3},"Bytes by call stack"),f]:[]],curve:o,map:r,details:s,moment:a,
-legend:i,bar:c,holders:l,flame:f,devices:u,colors:d}}function lu({data:t,device:e},{onDevice:n}){let o=t.header.devices.map(({label:r},s)=>[String(s),r]);return q(
-"Device",o,String(e),r=>n(Number(r)))}function fu(){return Object.entries(Zs).map(([e,n])=>[e,n.toLowerCase()])}function uu(t,{onAxis:e,onPeak:n,onEnd:o}){let r=[
+legend:i,bar:c,holders:l,flame:f,devices:u,colors:d}}function fu({data:t,device:e},{onDevice:n}){let o=t.header.devices.map(({label:r},s)=>[String(s),r]);return q(
+"Device",o,String(e),r=>n(Number(r)))}function uu(){return Object.entries(Zs).map(([e,n])=>[e,n.toLowerCase()])}function du(t,{onAxis:e,onPeak:n,onEnd:o}){let r=[
 ["time","time"],["action","actions"]],s=h("div",{class:"mm-choice",role:"group","aria-label":"Moment"},et("At the peak","Show the moment of the peak",n),et("At \
-the end","Show the last moment",o)),a=t?q("Axis",r,"time",i=>e(i==="time")).group:null;return h("div",{class:"mm-tools"},ss(),a,s)}function du(){return h("p",{class:"\
-cl-hint"},"Click or drag along the curve to see what was there then.")}function hu({onZoom:t,onFit:e}){return h("div",{class:"mm-choice",role:"group","aria-labe\
-l":"Zoom of the map"},et("\u2212","Zoom out",()=>t(1/Qs)),et("+","Zoom in",()=>t(Qs)),et("fit","Show all",e))}function pu({hidden:t}){if(!t.num)return[];let e=`${$(
+the end","Show the last moment",o)),a=t?q("Axis",r,"time",i=>e(i==="time")).group:null;return h("div",{class:"mm-tools"},ss(),a,s)}function hu(){return h("p",{class:"\
+cl-hint"},"Click or drag along the curve to see what was there then.")}function pu({onZoom:t,onFit:e}){return h("div",{class:"mm-choice",role:"group","aria-labe\
+l":"Zoom of the map"},et("\u2212","Zoom out",()=>t(1/Qs)),et("+","Zoom in",()=>t(Qs)),et("fit","Show all",e))}function mu({hidden:t}){if(!t.num)return[];let e=`${$(
 t.num,"small allocation")} (${v(t.bytes)} together)`;return[h("p",{class:"cl-hint"},`${e} are in the curve and not in the map.`)]}function ea(t,e,n){let o=e.map(
 ({css:a,label:i})=>{let c=h("i",{});return c.style.background=a,h("span",{class:"mm-key",title:i},c,i)}),r=h("span",{class:"mm-key"},h("i",{class:"mm-waits"}),"\
-waits for a stream"),s=h("span",{class:"mm-key"},h("i",{class:"mm-free"}),"free");t.replaceChildren(...o,...n?[r]:[],s)}function Nn(t,e,n){let{allocations:o}=t,r=gu(o,e,n),s=mu(t.pieces,e,n),a=wu(o,r,s);bu(a,o,r,n),n===t.numRows-1&&yu(a,t,e);let i=s.reduce((c,{first:l,end:f})=>c+
-f-l,0);return{device:e,row:n,allocations:r,strips:s,sums:a,outside:r.length-i}}function mu(t,e,n){let o=[];for(let r=0;r<t.n;r++){if(t.device[r]!==e||t.added[r]>
+waits for a stream"),s=h("span",{class:"mm-key"},h("i",{class:"mm-free"}),"free");t.replaceChildren(...o,...n?[r]:[],s)}function Nn(t,e,n){let{allocations:o}=t,r=wu(o,e,n),s=gu(t.pieces,e,n),a=bu(o,r,s);yu(a,o,r,n),n===t.numRows-1&&xu(a,t,e);let i=s.reduce((c,{first:l,end:f})=>c+
+f-l,0);return{device:e,row:n,allocations:r,strips:s,sums:a,outside:r.length-i}}function gu(t,e,n){let o=[];for(let r=0;r<t.n;r++){if(t.device[r]!==e||t.added[r]>
 n||t.removed[r]<=n)continue;let[s,a,i,c]=[t.addr[r],t.bytes[r],t.pool[r],t.kind[r]],l=o.at(-1);l&&l.pool===i&&l.addr+l.bytes===s&&t.grows[r]&&l.grows?l.bytes+=a:
-o.push({addr:s,bytes:a,pool:i,kind:c,grows:t.grows[r],first:0,end:0,used:0})}return o}function gu(t,e,n){let o=new Int32Array(t.n),r=0;for(let s=0;s<t.n;s++){let a=t.
-byAddress[s];t.alloc[a]<=n&&n<t.done[a]&&t.device[a]===e&&(o[r++]=a)}return o.slice(0,r)}function wu(t,e,n){let o={reserved:0,active:0,allocated:0,pending:0,internal:0,
+o.push({addr:s,bytes:a,pool:i,kind:c,grows:t.grows[r],first:0,end:0,used:0})}return o}function wu(t,e,n){let o=new Int32Array(t.n),r=0;for(let s=0;s<t.n;s++){let a=t.
+byAddress[s];t.alloc[a]<=n&&n<t.done[a]&&t.device[a]===e&&(o[r++]=a)}return o.slice(0,r)}function bu(t,e,n){let o={reserved:0,active:0,allocated:0,pending:0,internal:0,
 external:0,empty:0,largest:0},r=0;for(let s of n){let a=s.addr+s.bytes;for(;r<e.length&&t.addr[e[r]]<s.addr;)r++;s.first=r;let i=s.addr,c=0;for(;r<e.length&&t.addr[e[r]]<
 a;r++){let l=e[r];c=Math.max(c,t.addr[l]-i),i=t.addr[l]+t.bytes[l],s.used+=t.bytes[l]}s.end=r,o.reserved+=s.bytes,o.largest=Math.max(o.largest,c,a-i),o[s.used?"\
-external":"empty"]+=Math.max(s.bytes-s.used,0)}return o}function bu(t,{bytes:e,released:n,requested:o},r,s){for(let a of r)t.active+=e[a],n[a]<=s?t.pending+=e[a]:
-t.allocated+=e[a],Number.isNaN(o[a])||(t.internal+=e[a]-o[a])}function yu(t,{header:e},n){let{end:o,allocated_bytes:r,active_bytes:s,reserved_bytes:a}=e.devices[n];
-Object.assign(t,o??{},{allocated:r,active:s,reserved:a}),t.pending=t.active-t.allocated}var ot=16,Pn=14,Re=22,xu=[""," \xB7 small blocks"," \xB7 large blocks"];function Hn(t,e){let n=new Map;return e.strips.forEach((o,r)=>{let s=`${o.pool}/${o.kind}`,
-a=n.get(s)??{strips:[],bytes:0,used:0,pool:o.pool,kind:o.kind,label:Lt(t.header.pools[o.pool])+xu[o.kind]};a.strips.push(r),a.bytes+=o.bytes,a.used+=o.used,n.set(
+external":"empty"]+=Math.max(s.bytes-s.used,0)}return o}function yu(t,{bytes:e,released:n,requested:o},r,s){for(let a of r)t.active+=e[a],n[a]<=s?t.pending+=e[a]:
+t.allocated+=e[a],Number.isNaN(o[a])||(t.internal+=e[a]-o[a])}function xu(t,{header:e},n){let{end:o,allocated_bytes:r,active_bytes:s,reserved_bytes:a}=e.devices[n];
+Object.assign(t,o??{},{allocated:r,active:s,reserved:a}),t.pending=t.active-t.allocated}var ot=16,Pn=14,Re=22,vu=[""," \xB7 small blocks"," \xB7 large blocks"];function Hn(t,e){let n=new Map;return e.strips.forEach((o,r)=>{let s=`${o.pool}/${o.kind}`,
+a=n.get(s)??{strips:[],bytes:0,used:0,pool:o.pool,kind:o.kind,label:Lt(t.header.pools[o.pool])+vu[o.kind]};a.strips.push(r),a.bytes+=o.bytes,a.used+=o.used,n.set(
 s,a)}),[...n.values()].sort((o,r)=>o.pool-r.pool||r.kind-o.kind)}function Fn(t,e,n,o){let r=n*o,s=[],a=[],i={strip:[],from:[],bytes:[],x:[]},c=0,l=()=>{a.push({
 y:c,first:i.strip.length,end:i.strip.length}),c+=ot},f=(u,d,p,g)=>{i.strip.push(u),i.from.push(d),i.bytes.push(p),i.x.push(g/o),a[a.length-1].end=i.strip.length};
 for(let u of e){s.push({y:c,group:u}),c+=Re,l();let d=0;for(let p of u.strips){let{bytes:g}=t.strips[p];d>0&&d+g>r&&(l(),d=0);for(let w=0;w<g;w+=r)w>0&&l(),f(p,
-w,Math.min(r,g-w),d);let m=g>r?r:g;d+=m+vu(g/o)*o}c+=4}return{heads:s,lines:a,part:i,height:c,width:n,bytesPerPx:o}}function vu(t){return t>=12?3:t>=4?1:0}function na(t,e,n,o){
+w,Math.min(r,g-w),d);let m=g>r?r:g;d+=m+Mu(g/o)*o}c+=4}return{heads:s,lines:a,part:i,height:c,width:n,bytesPerPx:o}}function Mu(t){return t>=12?3:t>=4?1:0}function na(t,e,n,o){
 let r=Math.max(...e.map(i=>i.bytes),1),[s,a]=[r/n/4096,r*1.5/n];for(let i=0;i<24;i++){let c=Math.sqrt(s*a);Fn(t,e,n,c).height>o?s=c:a=c}return a}function qt(t,e){
 let[n,o]=[0,t.length];for(;n<o;){let r=n+o>>1;t[r].y<=e?n=r+1:o=r}return n-1}function zn(t,e,n,o,r){let[s,a]=[n,o];for(;s<a;){let i=s+a>>1;t.addr[e[i]]+t.bytes[e[i]]<=
 r?s=i+1:a=i}return s}function Yt(t,e,n,o,r){let s=qt(n.lines,r);if(s<0||r>n.lines[s].y+ot)return null;let{part:a}=n;for(let i=n.lines[s].first;i<n.lines[s].end;i++){
@@ -692,119 +692,119 @@ return null}function Zt(t,e,n,o){let{allocations:r}=t,s=e.strips[n],a=zn(r,e.all
 strip:n,allocation:i,from:r.addr[i],bytes:r.bytes[i]};let c=a>s.first?e.allocations[a-1]:-1,l=c<0?s.addr:r.addr[c]+r.bytes[c];return{strip:n,allocation:-1,from:l,
 bytes:(i<0?s.addr+s.bytes:r.addr[i])-l}}function ht(t,e,{strip:n,from:o,bytes:r}){let{part:s,lines:a,bytesPerPx:i}=e,c=o-t.strips[n].addr,l=[],f=s.strip.indexOf(
 n),u=0;for(;f>=0&&f<s.strip.length&&s.strip[f]===n;f++){let[d,p]=[Math.max(c,s.from[f]),Math.min(c+r,s.from[f]+s.bytes[f])];if(!(d>=p)){for(;a[u].end<=f;)u++;l.
-push({x:s.x[f]+(d-s.from[f])/i,y:a[u].y,width:(p-d)/i,height:Pn})}}return l}var Mu=6,[Dn,oa,ku]=[0,1,2],Un=0,Au=64,Tu=.75,Su=400;function ra(t,e){let{layout:n,top:o,height:r,ratio:s}=e,a=Eu(e),i=Math.floor(r*s),c=new ImageData(Math.max(
+push({x:s.x[f]+(d-s.from[f])/i,y:a[u].y,width:(p-d)/i,height:Pn})}}return l}var ku=6,[Dn,oa,Au]=[0,1,2],Un=0,Tu=64,Su=.75,Eu=400;function ra(t,e){let{layout:n,top:o,height:r,ratio:s}=e,a=Ou(e),i=Math.floor(r*s),c=new ImageData(Math.max(
 a.width,1),Math.max(i,1)),l=new Uint32Array(c.data.buffer),f=[],u=Math.max(qt(n.lines,o),0);for(let d=u;d<n.lines.length&&n.lines[d].y<o+r;d++){let p=n.lines[d];
-Ou(e,a,p,f),Cu(l,a,Math.round((p.y-o)*s),Math.round(Pn*s),i)}t.putImageData(c,0,0),t.save(),t.scale(s,s),t.textBaseline="middle",Lu(t,e),Ru(t,e,f),t.restore()}function Eu({
+$u(e,a,p,f),Lu(l,a,Math.round((p.y-o)*s),Math.round(Pn*s),i)}t.putImageData(c,0,0),t.save(),t.scale(s,s),t.textBaseline="middle",Ru(t,e),Iu(t,e,f),t.restore()}function Ou({
 layout:t,theme:e,ratio:n}){let o=Math.floor(t.width*n),{gap:r,hatch:s,dim:a}=Ys[e];return{width:o,line:new Uint32Array(o),kind:new Uint8Array(o),weight:new Float32Array(
-o),gap:It(r),hatch:It(s),dim:It(a)}}function Ou(t,e,n,o){e.line.fill(Un),e.kind.fill(Dn),e.weight.fill(0);for(let r=n.first;r<n.end;r++)$u(t,e,r,n.y,o)}function $u(t,e,n,o,r){
+o),gap:It(r),hatch:It(s),dim:It(a)}}function $u(t,e,n,o){e.line.fill(Un),e.kind.fill(Dn),e.weight.fill(0);for(let r=n.first;r<n.end;r++)_u(t,e,r,n.y,o)}function _u(t,e,n,o,r){
 let{data:s,moment:a,layout:i,ratio:c}=t,{addr:l,bytes:f}=s.allocations,{part:u}=i,d=a.strips[u.strip[n]],p=c/i.bytesPerPx,g=u.x[n]*c,[m,w]=[d.addr+u.from[n],u.bytes[n]],
 b=Math.min(Math.max(Math.round(g+w*p),Math.round(g)+1),e.width);e.line.fill(e.gap,Math.round(g),b),e.kind.fill(oa,Math.round(g),b);let y=zn(s.allocations,a.allocations,
-d.first,d.end,m);for(let k=y;k<d.end;k++){let I=a.allocations[k],L=l[I]-m;if(L>=w)break;let N=g+Math.max(L,0)*p,Ge=g+Math.min(L+f[I],w)*p;_u(t,e,k,{low:N,high:Ge,
-right:b,y:o},r)}}function _u({data:t,moment:e,ratio:n,codes:o,isDim:r,coloring:s},a,i,{low:c,high:l,right:f,y:u},d){let p=e.allocations[i],g=t.allocations.released[p]<=
-e.row,m=r?.[i]===1,w=m?a.dim:s.pixels[o[i]],b=g?ku:Dn,y=Math.round(c),k=Math.min(Math.round(l),f);if(k-y<1){let L=Math.min(Math.floor(c),a.width-1);l-c>a.weight[L]&&
+d.first,d.end,m);for(let k=y;k<d.end;k++){let I=a.allocations[k],L=l[I]-m;if(L>=w)break;let N=g+Math.max(L,0)*p,Ge=g+Math.min(L+f[I],w)*p;Cu(t,e,k,{low:N,high:Ge,
+right:b,y:o},r)}}function Cu({data:t,moment:e,ratio:n,codes:o,isDim:r,coloring:s},a,i,{low:c,high:l,right:f,y:u},d){let p=e.allocations[i],g=t.allocations.released[p]<=
+e.row,m=r?.[i]===1,w=m?a.dim:s.pixels[o[i]],b=g?Au:Dn,y=Math.round(c),k=Math.min(Math.round(l),f);if(k-y<1){let L=Math.min(Math.floor(c),a.width-1);l-c>a.weight[L]&&
 (a.weight[L]=l-c,a.line[L]=w,a.kind[L]=b);return}if(a.line.fill(w,y,k),a.kind.fill(b,y,k),a.weight.fill(1,y,k),k-y<=3*n)return;a.line.fill(m?Un:s.edges[o[i]],k-
-Math.round(n),k);let I=(k-y)/n;I>Au&&d.length<Su&&!m&&!g&&d.push({allocation:p,code:o[i],x:y/n,width:I,y:u})}function Cu(t,e,n,o,r){let{width:s,line:a,kind:i}=e;
-for(let c=Math.max(n,0);c<Math.min(n+o,r);c++){let l=c*s;t.set(a,l);for(let f=0;f<s;f++){if(i[f]===Dn)continue;let u=(f+c)%Mu;i[f]===oa?u===0&&(t[l+f]=e.hatch):
-u<2&&(t[l+f]=Un)}}}function Lu(t,{layout:e,top:n,height:o,ink:r,font:s}){t.font=`600 12px ${s}`,t.fillStyle=r;for(let{y:a,group:i}of e.heads){if(a+Re<n||a>n+o)continue;
-let c=$(i.strips.length,"segment"),l=v(Math.max(i.bytes-i.used,0)),f=`${i.label}: ${v(i.bytes)} in ${c}, ${l} free`;t.fillText(rt(t,f,e.width),0,a-n+Re/2+1)}}function Ru(t,{
-data:e,coloring:n,top:o,font:r},s){t.font=`11px ${r}`;for(let{allocation:a,code:i,x:c,width:l,y:f}of Iu(s)){let[u,d,p]=n.rgb[i];t.fillStyle=.299*u+.587*d+.114*p>
-140?"#000000":"#ffffff";let g=rt(t,Nu(e,a),l-8,Tu);g&&t.fillText(g,c+4,f-o+ot/2-.5)}}function Iu(t){let e=new Map;for(let n of t){let o=e.get(n.allocation);(o===
-void 0||n.width>o.width)&&e.set(n.allocation,n)}return e.values()}function Nu(t,e){let[n]=Rt(t,e),o=v(t.allocations.bytes[e]);return n?`${n} \xB7 ${o}`:o}function sa(t,e,n){let{picture:o}=t;!o?.moment.strips.length||e.altKey||e.ctrlKey||e.metaKey||Pu(t,o,e.key,n)&&(e.preventDefault(),e.stopPropagation())}function Pu(t,e,n,{
-choose:o,zoom:r}){let s=aa(e);if(n==="ArrowRight"||n==="ArrowLeft")o(ca(t,e,n==="ArrowRight"?1:-1),!0);else if(n==="ArrowDown"||n==="ArrowUp")o(Hu(t,e,n==="Arro\
+Math.round(n),k);let I=(k-y)/n;I>Tu&&d.length<Eu&&!m&&!g&&d.push({allocation:p,code:o[i],x:y/n,width:I,y:u})}function Lu(t,e,n,o,r){let{width:s,line:a,kind:i}=e;
+for(let c=Math.max(n,0);c<Math.min(n+o,r);c++){let l=c*s;t.set(a,l);for(let f=0;f<s;f++){if(i[f]===Dn)continue;let u=(f+c)%ku;i[f]===oa?u===0&&(t[l+f]=e.hatch):
+u<2&&(t[l+f]=Un)}}}function Ru(t,{layout:e,top:n,height:o,ink:r,font:s}){t.font=`600 12px ${s}`,t.fillStyle=r;for(let{y:a,group:i}of e.heads){if(a+Re<n||a>n+o)continue;
+let c=$(i.strips.length,"segment"),l=v(Math.max(i.bytes-i.used,0)),f=`${i.label}: ${v(i.bytes)} in ${c}, ${l} free`;t.fillText(rt(t,f,e.width),0,a-n+Re/2+1)}}function Iu(t,{
+data:e,coloring:n,top:o,font:r},s){t.font=`11px ${r}`;for(let{allocation:a,code:i,x:c,width:l,y:f}of Nu(s)){let[u,d,p]=n.rgb[i];t.fillStyle=.299*u+.587*d+.114*p>
+140?"#000000":"#ffffff";let g=rt(t,Pu(e,a),l-8,Su);g&&t.fillText(g,c+4,f-o+ot/2-.5)}}function Nu(t){let e=new Map;for(let n of t){let o=e.get(n.allocation);(o===
+void 0||n.width>o.width)&&e.set(n.allocation,n)}return e.values()}function Pu(t,e){let[n]=Rt(t,e),o=v(t.allocations.bytes[e]);return n?`${n} \xB7 ${o}`:o}function sa(t,e,n){let{picture:o}=t;!o?.moment.strips.length||e.altKey||e.ctrlKey||e.metaKey||Hu(t,o,e.key,n)&&(e.preventDefault(),e.stopPropagation())}function Hu(t,e,n,{
+choose:o,zoom:r}){let s=aa(e);if(n==="ArrowRight"||n==="ArrowLeft")o(ca(t,e,n==="ArrowRight"?1:-1),!0);else if(n==="ArrowDown"||n==="ArrowUp")o(Fu(t,e,n==="Arro\
 wDown"?1:-1),!0);else if(n==="Home")o(Bn(t,e,s[0]),!0);else if(n==="End")o(ia(t,e,s[s.length-1]),!0);else if(n==="+"||n==="=")r(1.6);else if(n==="-")r(1/1.6);else if(n===
 "0")r(1/t.zoom);else if(n==="Escape"&&t.chosen)o(null,!1);else return!1;return!0}function aa({groups:t}){return t.flatMap(e=>e.strips)}function Bn({data:t},{moment:e},n){
 return Zt(t,e,n,e.strips[n].addr)}function ia({data:t},{moment:e},n){let o=e.strips[n];return Zt(t,e,n,o.addr+o.bytes-1)}function ca(t,e,n){let o=aa(e),{chosen:r,
 data:s}=t;if(!r)return Bn(t,e,o[0]);let a=e.moment.strips[r.strip],i=n>0?r.from+r.bytes:r.from-1;if(i>=a.addr&&i<a.addr+a.bytes)return Zt(s,e.moment,r.strip,i);
-let c=o.indexOf(r.strip)+n;return c<0||c>=o.length?r:n>0?Bn(t,e,o[c]):ia(t,e,o[c])}function Hu(t,e,n){let{chosen:o,data:r,width:s}=t,{moment:a,layout:i}=e;if(!o)
-return ca(t,e,1);let c=ht(a,i,o).at(n>0?-1:0),l=c&&i.lines[qt(i.lines,c.y)+n];return l?Yt(r,a,i,Math.min(c.x+1,s-2),l.y+1)??Yt(r,a,i,i.part.x[l.first],l.y+1):o}var ua=420,Fu=60,zu=6e4;function da(t,e,n){let o=Du(e,n);return t.replaceChildren(o.scroller,o.tip,o.spoken),Ku(o),{show:r=>Uu(o,r),setColor(r){return o.color=r,
+let c=o.indexOf(r.strip)+n;return c<0||c>=o.length?r:n>0?Bn(t,e,o[c]):ia(t,e,o[c])}function Fu(t,e,n){let{chosen:o,data:r,width:s}=t,{moment:a,layout:i}=e;if(!o)
+return ca(t,e,1);let c=ht(a,i,o).at(n>0?-1:0),l=c&&i.lines[qt(i.lines,c.y)+n];return l?Yt(r,a,i,Math.min(c.x+1,s-2),l.y+1)??Yt(r,a,i,i.part.x[l.first],l.y+1):o}var ua=420,zu=60,Du=6e4;function da(t,e,n){let o=Uu(e,n);return t.replaceChildren(o.scroller,o.tip,o.spoken),ju(o),{show:r=>Bu(o,r),setColor(r){return o.color=r,
 Ie(o)},setDim(r){o.isDimmed=r,Ie(o)},choose:r=>Wn(o,r,!0),zoomBy:r=>Ne(o,r,null),fit:()=>Ne(o,1/o.zoom,null),setTheme(r){return o.theme=r,Ie(o)},resize(){o.picture&&
 o.scroller.clientWidth!==o.width&&Gn(o,o.picture.moment)},stats:()=>({script:o.script,zoom:o.zoom,lines:o.picture?.layout.lines.length??0}),hitAt:(r,s)=>Pe(o,{x:r,
-y:s}),boxesOf:r=>o.picture?ht(o.picture.moment,o.picture.layout,r):[],destroy(){cancelAnimationFrame(o.pending),t.replaceChildren()}}}function Du(t,e){let n=h("\
+y:s}),boxesOf:r=>o.picture?ht(o.picture.moment,o.picture.layout,r):[],destroy(){cancelAnimationFrame(o.pending),t.replaceChildren()}}}function Uu(t,e){let n=h("\
 canvas",{class:"mm-canvas",tabindex:0,role:"application","aria-label":"Pool map. Arrow keys go from block to block, plus and minus zoom, 0 shows all."}),o=h("ca\
 nvas",{class:"mm-over","aria-hidden":"true"}),r=h("div",{class:"mm-spacer"}),s=h("div",{class:"mm-stage"},n,o);return{data:t,options:e,canvas:n,over:o,stage:s,spacer:r,
 scroller:h("div",{class:"mm-scroll"},s,r),tip:h("div",{class:"mm-tip",hidden:!0}),spoken:h("p",{class:"mm-said","aria-live":"polite"}),theme:e.theme,color:e.color,
-isDimmed:null,zoom:1,hover:null,chosen:null,picture:null,colors:null,width:0,height:0,ratio:1,numLines:3,pending:0,script:[]}}function Uu(t,e){let{picture:n}=t;
-if(t.hover=null,t.tip.hidden=!0,n&&Bu(n.moment,e)){let o=Hn(t.data,e);o.forEach((r,s)=>{n.layout.heads[s].group=r}),t.picture={...n,moment:e,groups:o}}else Gn(t,
-e);return Ie(t)}function Bu(t,e){return t.device!==e.device||t.strips.length!==e.strips.length?!1:e.strips.every(({addr:n,bytes:o,pool:r,kind:s},a)=>{let i=t.strips[a];
+isDimmed:null,zoom:1,hover:null,chosen:null,picture:null,colors:null,width:0,height:0,ratio:1,numLines:3,pending:0,script:[]}}function Bu(t,e){let{picture:n}=t;
+if(t.hover=null,t.tip.hidden=!0,n&&Wu(n.moment,e)){let o=Hn(t.data,e);o.forEach((r,s)=>{n.layout.heads[s].group=r}),t.picture={...n,moment:e,groups:o}}else Gn(t,
+e);return Ie(t)}function Wu(t,e){return t.device!==e.device||t.strips.length!==e.strips.length?!1:e.strips.every(({addr:n,bytes:o,pool:r,kind:s},a)=>{let i=t.strips[a];
 return n===i.addr&&o===i.bytes&&r===i.pool&&s===i.kind})}function Gn(t,e,n=null){let o=Hn(t.data,e);t.width=Math.max(t.scroller.clientWidth||t.width,160);let r=na(
-e,o,t.width,Wu(t,e,o)),s=Fn(e,o,t.width,r/t.zoom);t.picture={moment:e,groups:o,layout:s},t.height=Math.max(Math.min(s.height,ua),Fu),t.ratio=Math.min(devicePixelRatio||
+e,o,t.width,Gu(t,e,o)),s=Fn(e,o,t.width,r/t.zoom);t.picture={moment:e,groups:o,layout:s},t.height=Math.max(Math.min(s.height,ua),zu),t.ratio=Math.min(devicePixelRatio||
 1,2),t.scroller.style.height=`${t.height}px`,t.stage.style.height=`${t.height}px`,t.spacer.style.height=`${Math.max(s.height-t.height,0)}px`;for(let a of[t.canvas,
 t.over])a.width=Math.floor(t.width*t.ratio),a.height=Math.floor(t.height*t.ratio),a.style.width=`${t.width}px`,a.style.height=`${t.height}px`;if(n){let[a]=ht(e,
-s,n.hit);a&&(t.scroller.scrollTop=a.y-n.y)}Kn(t)}function Wu(t,e,n){return t.numLines=Math.max(t.numLines,Math.ceil(e.allocations.length/4),e.strips.length),Math.
+s,n.hit);a&&(t.scroller.scrollTop=a.y-n.y)}Kn(t)}function Gu(t,e,n){return t.numLines=Math.max(t.numLines,Math.ceil(e.allocations.length/4),e.strips.length),Math.
 min(ua-4,n.length*26+t.numLines*ot)}function Ie(t){if(!t.picture)return[];let{moment:e}=t.picture,{isDimmed:n}=t,o=Js(t.data,e,t.color,t.theme);return t.colors=
 {coloring:o,codes:Uint16Array.from(e.allocations,o.of),isDim:n&&Uint8Array.from(e.allocations,r=>n(r)?1:0)},Kn(t),o.legend}function Kn(t){t.pending||(t.pending=
-requestAnimationFrame(()=>{t.pending=0;let{picture:e,colors:n}=t;e&&n?.codes.length===e.moment.allocations.length&&Gu(t,e,n)}))}function Gu(t,{moment:e,layout:n},o){
+requestAnimationFrame(()=>{t.pending=0;let{picture:e,colors:n}=t;e&&n?.codes.length===e.moment.allocations.length&&Ku(t,e,n)}))}function Ku(t,{moment:e,layout:n},o){
 let{data:r,theme:s,height:a,ratio:i}=t,c=performance.now(),l=getComputedStyle(t.canvas),[f,u,d]=[l.color,l.fontFamily,t.scroller.scrollTop];ra(P(t.canvas),{data:r,
 moment:e,layout:n,...o,theme:s,top:d,height:a,ratio:i,ink:f,font:u}),jn(t),t.script.push(performance.now()-c),t.script.length>2e3&&t.script.splice(0,1e3)}function jn(t){
 let{picture:e,hover:n,chosen:o}=t,r=P(t.over);r.setTransform(t.ratio,0,0,t.ratio,0,0),r.clearRect(0,0,t.width,t.height),e&&(r.strokeStyle=getComputedStyle(t.canvas).
 color,n&&la(t,e,r,n,1.5),o&&la(t,e,r,o,2.5))}function la({scroller:t,height:e},{moment:n,layout:o},r,s,a){if(s.strip>=n.strips.length)return;let i=t.scrollTop;r.
 lineWidth=a;for(let c of ht(n,o,s))c.y+ot<i||c.y>i+e||r.strokeRect(c.x-.5,c.y-i-.5,Math.max(c.width,2)+1,c.height+1)}function Ne(t,e,n){if(!t.picture)return;let{
-moment:o,layout:r}=t.picture,s=n?n.y:t.height/3,a=Pe(t,{x:n?n.x:1,y:s}),i=Math.max(zu/Math.max(r.lines.length,1)*t.zoom,1);t.zoom=Math.min(Math.max(t.zoom*e,1),
+moment:o,layout:r}=t.picture,s=n?n.y:t.height/3,a=Pe(t,{x:n?n.x:1,y:s}),i=Math.max(Du/Math.max(r.lines.length,1)*t.zoom,1);t.zoom=Math.min(Math.max(t.zoom*e,1),
 i),t.tip.hidden=!0,Gn(t,o,a&&{hit:{...a,bytes:Math.max(a.bytes,1)},y:s})}function Pe({data:t,picture:e,scroller:n},{x:o,y:r}){return e&&Yt(t,e.moment,e.layout,o,
-r+n.scrollTop)}function Ku(t){let{canvas:e,scroller:n}=t,o=s=>{let a=e.getBoundingClientRect();return{x:s.clientX-a.left,y:s.clientY-a.top}},r=s=>{!(s.ctrlKey||
+r+n.scrollTop)}function ju(t){let{canvas:e,scroller:n}=t,o=s=>{let a=e.getBoundingClientRect();return{x:s.clientX-a.left,y:s.clientY-a.top}},r=s=>{!(s.ctrlKey||
 s.metaKey)||!t.picture||(s.preventDefault(),Ne(t,Math.exp(-s.deltaY/200),o(s)))};n.addEventListener("scroll",()=>Kn(t)),n.addEventListener("wheel",r,{passive:!1}),
 e.addEventListener("pointermove",s=>{let a=o(s);t.picture&&fa(t,Pe(t,a),a)}),e.addEventListener("pointerleave",()=>fa(t,null,{x:0,y:0})),e.addEventListener("cli\
 ck",s=>{t.picture&&Wn(t,Pe(t,o(s)),!1)}),e.addEventListener("keydown",s=>sa(t,s,{choose:(a,i)=>Wn(t,a,i),zoom:a=>Ne(t,a,null)}))}function fa(t,e,n){let{tip:o}=t,
 r=e!==null&&e.strip===t.hover?.strip&&e.from===t.hover.from;if(t.hover=e,o.hidden=!e,e){r||o.replaceChildren(...t.options.describe(e).map(i=>h("div",{},i)));let s=Math.
 min(n.x+14,t.width-o.offsetWidth-4),a=n.y+18+o.offsetHeight<t.height;o.style.left=`${Math.max(s,0)}px`,o.style.top=`${a?n.y+18:Math.max(n.y-o.offsetHeight-8,0)}\
 px`}r||jn(t)}function Wn(t,e,n){let{picture:o,scroller:r,height:s,options:a}=t;if(t.chosen=e,e&&o&&n){let[i]=ht(o.moment,o.layout,e),c=r.scrollTop;i&&(i.y<c||i.
-y+ot>c+s)&&(r.scrollTop=i.y-s/2)}o&&jn(t),t.spoken.textContent=e?a.describe(e).join(", "):"",a.onChoose(e)}var ju=80;async function ha(t,e,{theme:n}){let o=Xu(await Ls(e),n),{data:r,parts:s,curve:a,pool:i,flame:c}=o;return t.replaceChildren(...s.all),Xn(o,o.device),o.
+y+ot>c+s)&&(r.scrollTop=i.y-s/2)}o&&jn(t),t.spoken.textContent=e?a.describe(e).join(", "):"",a.onChoose(e)}var Xu=80;async function ha(t,e,{theme:n}){let o=Vu(await Ls(e),n),{data:r,parts:s,curve:a,pool:i,flame:c}=o;return t.replaceChildren(...s.all),Xn(o,o.device),o.
 peak&&pt(o,o.peak.row,null),cancelAnimationFrame(o.pending),pa(o),{data:r,get moment(){return o.moment},get chosen(){return o.chosen},get since(){return o.since},
-pool:i,curve:a,flame:c,showMoment:(l,f=null)=>pt(o,l,f),showStretch:(l,f)=>Yu(o,l,f),showDevice:l=>Xn(o,l),setColor:l=>ma(o,l),setTheme(l){a.setTheme(l),qn(o,i.
+pool:i,curve:a,flame:c,showMoment:(l,f=null)=>pt(o,l,f),showStretch:(l,f)=>Zu(o,l,f),showDevice:l=>Xn(o,l),setColor:l=>ma(o,l),setTheme(l){a.setTheme(l),qn(o,i.
 setTheme(l)),c.setTheme(l)},resize(){for(let l of[a,i,c])l.resize()},destroy(){cancelAnimationFrame(o.pending),clearTimeout(o.settling);for(let l of[a,i,c])l.destroy();
-t.replaceChildren()}}}function Xu(t,e){let n=qu(t),o=Vu(t),r=Nn(t,o,t.numRows-1),s={data:t,device:o,row:t.numRows-1,since:null,moment:r,counted:r.allocations,peak:null,
+t.replaceChildren()}}}function Vu(t,e){let n=Yu(t),o=qu(t),r=Nn(t,o,t.numRows-1),s={data:t,device:o,row:t.numRows-1,since:null,moment:r,counted:r.allocations,peak:null,
 by:n,picked:null,color:n,chosen:null,isInNode:null,isSettled:!1,pending:0,settling:void 0},a=ta(s,{onDevice:c=>Xn(i,c),onAxis:c=>i.curve.setAxis(c),onPeak:()=>i.
-peak&&pt(i,i.peak.row,null),onEnd:()=>pt(i,t.numRows-1,null),onZoom:c=>i.pool.zoomBy(c),onFit:()=>i.pool.fit(),onColor:c=>ma(i,c),onGrouping:c=>od(i,c)}),i=Object.
-assign(s,{parts:a,curve:Cs(a.curve,t,{theme:e,onMoment:(c,l)=>pt(i,c,l)}),pool:da(a.map,t,{theme:e,color:n,describe:c=>Ps(t,i.moment,c),onChoose:c=>rd(i,c)}),flame:js(
-a.flame,t,{theme:e,onZoom(c){i.isInNode=c,He(i)}})});return i}function Vu({header:t}){let{devices:e}=t;return e.reduce((n,o,r)=>o.reserved_bytes>e[n].reserved_bytes?
-r:n,0)}function qu({allocations:t,stacks:e}){return t.category.some(n=>n>0)||!e.n?"category":"stack"}function Xn(t,e){let{data:n}=t;if(t.device=e,t.parts.devices.
+peak&&pt(i,i.peak.row,null),onEnd:()=>pt(i,t.numRows-1,null),onZoom:c=>i.pool.zoomBy(c),onFit:()=>i.pool.fit(),onColor:c=>ma(i,c),onGrouping:c=>rd(i,c)}),i=Object.
+assign(s,{parts:a,curve:Cs(a.curve,t,{theme:e,onMoment:(c,l)=>pt(i,c,l)}),pool:da(a.map,t,{theme:e,color:n,describe:c=>Ps(t,i.moment,c),onChoose:c=>sd(i,c)}),flame:js(
+a.flame,t,{theme:e,onZoom(c){i.isInNode=c,He(i)}})});return i}function qu({header:t}){let{devices:e}=t;return e.reduce((n,o,r)=>o.reserved_bytes>e[n].reserved_bytes?
+r:n,0)}function Yu({allocations:t,stacks:e}){return t.category.some(n=>n>0)||!e.n?"category":"stack"}function Xn(t,e){let{data:n}=t;if(t.device=e,t.parts.devices.
 mark(String(e)),t.picked=null,n.numRows){let o=Ds(n,e),r=Us(o.allocated);t.peak={row:r,bytes:o.allocated[r+1]};let{index:s}=n.header.devices[e],a=n.header.marks.
 filter(i=>i.device===null||i.device===s);t.curve.show(o,t.peak,a)}pt(t,t.row,t.since)}function pt(t,e,n){t.row=e,t.since=n,t.data.numRows&&t.curve.setMoment(e,n),
-cancelAnimationFrame(t.pending),t.pending=requestAnimationFrame(()=>pa(t))}function Yu(t,[e,n],o){let{clock:r,header:s}=t.data;if(!r)return;let a=Number(BigInt(
+cancelAnimationFrame(t.pending),t.pending=requestAnimationFrame(()=>pa(t))}function Zu(t,[e,n],o){let{clock:r,header:s}=t.data;if(!r)return;let a=Number(BigInt(
 o)-BigInt(s.t0)),[i,c]=[Te(r,e+a),Te(r,n+a)];pt(t,c,i===c?null:i)}function pa(t){let{data:e,row:n,since:o,parts:r,chosen:s}=t,{alloc:a}=e.allocations;t.moment=Nn(
-e,t.device,n),t.counted=t.moment.allocations.filter(i=>o===null||a[i]>o),r.moment.replaceChildren(...Qu(t)),Xs(r.bar,t.moment),qn(t,t.pool.show(t.moment)),He(t),
-clearTimeout(t.settling),t.settling=setTimeout(()=>Zu(t),t.isSettled?ju:0),s&&t.pool.choose(Ju(t,s.allocation))}function Zu(t){t.isSettled=!0,Vn(t),t.flame.show(
-t.counted)}function Ju({data:t,moment:e},n){let{addr:o,bytes:r}=t.allocations,s=n<0?-1:e.allocations.indexOf(n),a=e.strips.findIndex(({first:i,end:c})=>i<=s&&s<
-c);return a<0?null:{strip:a,allocation:n,from:o[n],bytes:r[n]}}function Qu({data:t,row:e,since:n,moment:o,counted:r,peak:s}){let{sums:a}=o,i=ed(t,e,s),c=$(o.allocations.
+e,t.device,n),t.counted=t.moment.allocations.filter(i=>o===null||a[i]>o),r.moment.replaceChildren(...td(t)),Xs(r.bar,t.moment),qn(t,t.pool.show(t.moment)),He(t),
+clearTimeout(t.settling),t.settling=setTimeout(()=>Ju(t),t.isSettled?Xu:0),s&&t.pool.choose(Qu(t,s.allocation))}function Ju(t){t.isSettled=!0,Vn(t),t.flame.show(
+t.counted)}function Qu({data:t,moment:e},n){let{addr:o,bytes:r}=t.allocations,s=n<0?-1:e.allocations.indexOf(n),a=e.strips.findIndex(({first:i,end:c})=>i<=s&&s<
+c);return a<0?null:{strip:a,allocation:n,from:o[n],bytes:r[n]}}function td({data:t,row:e,since:n,moment:o,counted:r,peak:s}){let{sums:a}=o,i=nd(t,e,s),c=$(o.allocations.
 length,"block"),l=$(o.strips.length,"segment"),f=`${v(a.allocated)} allocated in ${c}, ${v(a.reserved)} reserved in ${l}`,u=a.pending?`, ${v(a.pending)} freed a\
-nd waiting for a stream`:"",d=o.outside?`; ${$(o.outside,"block")} in no known segment`:"",p=n===null?"":nd(t,r,n),g=e===t.numRows-1?td(t,o):"";return[h("strong",
-{},`${i}: `),`${f}${u}${d}${g}.${p}`]}function td({allocations:{alloc:t,bytes:e}},n){let o=0;for(let r of n.allocations)t[r]<0&&(o+=e[r]);return o?`; ${v(o)} of\
- it from before the recording`:""}function ed(t,e,n){return e===n?.row?`At the peak (${J(t,e)})`:e===t.numRows-1?"At the end":e<0?"Before the first action":`Aft\
-er ${J(t,e)}`}function nd(t,e,n){let o=e.reduce((s,a)=>s+t.allocations.bytes[a],0),r=$(e.length,"block");return` ${v(o)} of it in ${r} came since ${J(t,n)} and \
+nd waiting for a stream`:"",d=o.outside?`; ${$(o.outside,"block")} in no known segment`:"",p=n===null?"":od(t,r,n),g=e===t.numRows-1?ed(t,o):"";return[h("strong",
+{},`${i}: `),`${f}${u}${d}${g}.${p}`]}function ed({allocations:{alloc:t,bytes:e}},n){let o=0;for(let r of n.allocations)t[r]<0&&(o+=e[r]);return o?`; ${v(o)} of\
+ it from before the recording`:""}function nd(t,e,n){return e===n?.row?`At the peak (${J(t,e)})`:e===t.numRows-1?"At the end":e<0?"Before the first action":`Aft\
+er ${J(t,e)}`}function od(t,e,n){let o=e.reduce((s,a)=>s+t.allocations.bytes[a],0),r=$(e.length,"block");return` ${v(o)} of it in ${r} came since ${J(t,n)} and \
 stayed; the rest is pale.`}function Vn(t){Is(t.parts.holders,t.data,t.counted,{by:t.by,picked:t.picked,onPick(e){t.picked=e,Vn(t),He(t)}})}function He({data:t,pool:e,
 since:n,picked:o,by:r,isInNode:s}){if(n===null&&o===null&&!s){e.setDim(null);return}let{alloc:a,stack:i}=t.allocations;e.setDim(c=>n!==null&&a[c]<=n||o!==null&&
-_n(t,c,r)!==o||s!==null&&!s(i[c]))}function od(t,e){t.by=e,t.picked=null,Vn(t),He(t)}function ma(t,e){t.color=e,t.parts.colors.mark(e),qn(t,t.pool.setColor(e))}
-function qn({parts:t,moment:e},n){ea(t.legend,n,e.sums.pending>0)}function rd(t,e){let{details:n}=t.parts;t.chosen=e;let o=n.hidden;Fs(n,t.data,t.moment,e),o!==
-n.hidden&&t.pool.resize()}var sd=1500;function ga(t){let e=U(t),[n]=_(e,".cl-race-code",HTMLElement);n&&id(n);let[o]=_(e,":scope > .cudalens-race-value",HTMLElement);return o&&ad(e,o),e}
-function ad(t,e){let n=`cl-race-tab-${Math.random().toString(36).slice(2)}`,o=[...t.children].filter(c=>c!==e&&!c.matches("h4, .cl-race-what")),r=h("div",{class:"\
+_n(t,c,r)!==o||s!==null&&!s(i[c]))}function rd(t,e){t.by=e,t.picked=null,Vn(t),He(t)}function ma(t,e){t.color=e,t.parts.colors.mark(e),qn(t,t.pool.setColor(e))}
+function qn({parts:t,moment:e},n){ea(t.legend,n,e.sums.pending>0)}function sd(t,e){let{details:n}=t.parts;t.chosen=e;let o=n.hidden;Fs(n,t.data,t.moment,e),o!==
+n.hidden&&t.pool.resize()}var ad=1500;function ga(t){let e=U(t),[n]=_(e,".cl-race-code",HTMLElement);n&&cd(n);let[o]=_(e,":scope > .cudalens-race-value",HTMLElement);return o&&id(e,o),e}
+function id(t,e){let n=`cl-race-tab-${Math.random().toString(36).slice(2)}`,o=[...t.children].filter(c=>c!==e&&!c.matches("h4, .cl-race-what")),r=h("div",{class:"\
 cl-race-panel"},...o),s=[r,e],a=["Accesses","Values"].map((c,l)=>h("button",{type:"button",role:"tab",id:`${n}-${l}`,"data-lm-suppress-shortcuts":"true"},c)),i=c=>{
 for(let[l,f]of a.entries())f.setAttribute("aria-selected",String(l===c)),f.tabIndex=l===c?0:-1,s[l].hidden=l!==c};for(let[c,l]of s.entries())l.setAttribute("rol\
 e","tabpanel"),l.setAttribute("aria-labelledby",`${n}-${c}`),a[c].addEventListener("click",()=>i(c)),a[c].addEventListener("keydown",f=>{f.key!=="ArrowLeft"&&f.
 key!=="ArrowRight"||(f.preventDefault(),f.stopPropagation(),i(1-c),a[1-c].focus())});t.append(h("div",{class:"cl-race-tabs",role:"tablist","aria-label":"What is\
- known of the race"},...a),r,e),i(e.querySelector(".cl-value-confirmed")?1:0)}function id(t){let e=t.textContent,n=h("div",{class:"cl-race-copy"}),o=h("button",
-{type:"button",class:"cl-button","data-lm-suppress-shortcuts":"true"},"Copy");o.addEventListener("click",async()=>{o.textContent=await cd(e,t)?"Copied":"Selecte\
-d: press Ctrl+C",setTimeout(()=>{o.textContent="Copy"},sd)}),t.replaceWith(n),n.append(t,o)}async function cd(t,e){try{return await navigator.clipboard.writeText(
-t),!0}catch{return getSelection()?.selectAllChildren(e),document.execCommand("copy")}}var ld=4,wa=10;function ba(t,e,{onChoose:n}={}){let o={model:e,onChoose:n,kind:null,at:0,shown:e.races,cards:new Map,items:[],id:`cl-race-${Math.random().toString(
+ known of the race"},...a),r,e),i(e.querySelector(".cl-value-confirmed")?1:0)}function cd(t){let e=t.textContent,n=h("div",{class:"cl-race-copy"}),o=h("button",
+{type:"button",class:"cl-button","data-lm-suppress-shortcuts":"true"},"Copy");o.addEventListener("click",async()=>{o.textContent=await ld(e,t)?"Copied":"Selecte\
+d: press Ctrl+C",setTimeout(()=>{o.textContent="Copy"},ad)}),t.replaceWith(n),n.append(t,o)}async function ld(t,e){try{return await navigator.clipboard.writeText(
+t),!0}catch{return getSelection()?.selectAllChildren(e),document.execCommand("copy")}}var fd=4,wa=10;function ba(t,e,{onChoose:n}={}){let o={model:e,onChoose:n,kind:null,at:0,shown:e.races,cards:new Map,items:[],id:`cl-race-${Math.random().toString(
 36).slice(2)}`,list:h("ul",{class:"cl-race-list",role:"listbox",tabindex:"0","aria-label":"Races, worst first","data-lm-suppress-shortcuts":"true"}),card:h("div",
 {class:"cl-race-host","aria-live":"polite"}),tools:h("div",{class:"cl-race-tools",role:"group","aria-label":"Kinds of races"})},r=e.races.length===1,s=r?o.card:
-h("div",{class:"cl-race-split"},o.list,o.card);return r||(fd(o),md(o)),t.replaceChildren(...o.tools.childElementCount?[o.tools]:[],s),va(o),{choose:a=>pd(o,a),chosen:()=>o.
-shown[o.at].row,setTheme(){},destroy:()=>t.replaceChildren()}}function fd(t){let{races:e,more:n}=t.model,o=new Map;for(let{kind:r,title:s}of e)o.set(r,{title:s,
-number:(o.get(r)?.number??0)+1});if(o.size>1&&e.length>=ld){let r=[...o].map(([s,{title:a,number:i}])=>({kind:s,text:`${a} ${O(i)}`}));for(let{kind:s,text:a}of[
-{kind:null,text:`all ${O(e.length)}`},...r])t.tools.append(ud(t,s,a))}if(n){let r=`and ${$(n,"race")} more in trace.races`;t.tools.append(h("span",{class:"cl-hi\
-nt"},r))}}function ud(t,e,n){let o=()=>{t.kind=e,ya(t),xa(t)},s={type:"button",class:"cl-button","aria-pressed":String(e===t.kind),onclick:o};return h("button",
+h("div",{class:"cl-race-split"},o.list,o.card);return r||(ud(o),gd(o)),t.replaceChildren(...o.tools.childElementCount?[o.tools]:[],s),va(o),{choose:a=>md(o,a),chosen:()=>o.
+shown[o.at].row,setTheme(){},destroy:()=>t.replaceChildren()}}function ud(t){let{races:e,more:n}=t.model,o=new Map;for(let{kind:r,title:s}of e)o.set(r,{title:s,
+number:(o.get(r)?.number??0)+1});if(o.size>1&&e.length>=fd){let r=[...o].map(([s,{title:a,number:i}])=>({kind:s,text:`${a} ${O(i)}`}));for(let{kind:s,text:a}of[
+{kind:null,text:`all ${O(e.length)}`},...r])t.tools.append(dd(t,s,a))}if(n){let r=`and ${$(n,"race")} more in trace.races`;t.tools.append(h("span",{class:"cl-hi\
+nt"},r))}}function dd(t,e,n){let o=()=>{t.kind=e,ya(t),xa(t)},s={type:"button",class:"cl-button","aria-pressed":String(e===t.kind),onclick:o};return h("button",
 {...s,"data-kind":e??""},n)}function ya({tools:t,kind:e}){for(let n of _(t,"button",HTMLButtonElement))n.setAttribute("aria-pressed",String(n.dataset.kind===(e??
 "")))}function xa(t){let e=t.shown[t.at];t.shown=t.model.races.filter(n=>t.kind===null||n.kind===t.kind),t.at=Math.max(0,t.shown.indexOf(e)),va(t)}function va(t){
-t.items=t.shown.map((e,n)=>dd(t,e,n)),t.list.replaceChildren(...t.items),Yn(t,t.at)}function dd(t,e,n){let o=t.model.races.indexOf(e)+1;return h("li",{role:"opt\
+t.items=t.shown.map((e,n)=>hd(t,e,n)),t.list.replaceChildren(...t.items),Yn(t,t.at)}function hd(t,e,n){let o=t.model.races.indexOf(e)+1;return h("li",{role:"opt\
 ion",id:`${t.id}-${n}`,"aria-selected":"false",onclick:()=>Ma(t,n)},h("b",{},`${O(o)}. ${e.title}`),` of ${e.tensor}, ${e.times}`,...e.places.map(r=>h("small",{},
 r)))}function Yn(t,e){t.items[t.at]?.setAttribute("aria-selected","false"),t.at=e;let n=t.shown[e],o=t.items[e];o.setAttribute("aria-selected","true"),t.list.setAttribute(
-"aria-activedescendant",o.id),hd(t.list,o);let r=t.cards.get(n)??ga(n.card);t.cards.set(n,r),t.card.replaceChildren(r)}function hd(t,e){let n=e.offsetTop-t.offsetTop;
+"aria-activedescendant",o.id),pd(t.list,o);let r=t.cards.get(n)??ga(n.card);t.cards.set(n,r),t.card.replaceChildren(r)}function pd(t,e){let n=e.offsetTop-t.offsetTop;
 n<t.scrollTop?t.scrollTop=n:n+e.offsetHeight>t.scrollTop+t.clientHeight&&(t.scrollTop=n+e.offsetHeight-t.clientHeight)}function Ma(t,e){Yn(t,e),t.onChoose?.(t.shown[e])}
-function pd(t,e){t.shown.some(o=>o.row===e)||(t.kind=null,ya(t),xa(t));let n=t.shown.findIndex(o=>o.row===e);n>=0&&Yn(t,n)}function md(t){t.list.addEventListener(
+function md(t,e){t.shown.some(o=>o.row===e)||(t.kind=null,ya(t),xa(t));let n=t.shown.findIndex(o=>o.row===e);n>=0&&Yn(t,n)}function gd(t){t.list.addEventListener(
 "keydown",e=>{if(e.ctrlKey||e.metaKey||e.altKey)return;let n=t.shown.length-1,o={ArrowDown:t.at+1,ArrowUp:t.at-1,Home:0,End:n,PageDown:t.at+wa,PageUp:t.at-wa};e.
 key in o&&(e.preventDefault(),e.stopPropagation(),Ma(t,Math.min(Math.max(o[e.key],0),n)))})}async function Fe(t){let e=new Blob([t]).stream().pipeThrough(new DecompressionStream("gzip"));return new Uint8Array(await new Response(e).arrayBuffer())}async function Zn(t){
-return JSON.parse(new TextDecoder().decode(await Fe(t)))}var ka=Symbol.for("cudalens.libraries");function gd(){let t=globalThis;return t[ka]??=new Map,t[ka]}async function Jn(t,e,n,o=""){
-let r=gd(),s=`${t}@${e}`,a=`${s} from ${o}`,i=()=>r.get(s)??r.get(a);for(let l=i();l;l=i()){let f=await l.catch(()=>null);if(f)return f.default}let c=n(t).then(
-Fe).then(wd);return r.set(a,c),c.then(()=>r.set(s,c)).catch(()=>{}).then(()=>r.delete(a)),(await c).default}var Aa=["$","moduleName"];async function wd(t){let e=URL.
+return JSON.parse(new TextDecoder().decode(await Fe(t)))}var ka=Symbol.for("cudalens.libraries");function wd(){let t=globalThis;return t[ka]??=new Map,t[ka]}async function Jn(t,e,n,o=""){
+let r=wd(),s=`${t}@${e}`,a=`${s} from ${o}`,i=()=>r.get(s)??r.get(a);for(let l=i();l;l=i()){let f=await l.catch(()=>null);if(f)return f.default}let c=n(t).then(
+Fe).then(bd);return r.set(a,c),c.then(()=>r.set(s,c)).catch(()=>{}).then(()=>r.delete(a)),(await c).default}var Aa=["$","moduleName"];async function bd(t){let e=URL.
 createObjectURL(new Blob([t],{type:"text/javascript"})),n=Aa.map(o=>Object.getOwnPropertyDescriptor(globalThis,o));try{let o=await import(e);return"default"in o?
 o:{default:Reflect.get(globalThis,"moduleName")}}finally{URL.revokeObjectURL(e),Aa.forEach((o,r)=>{let s=n[r];s?Object.defineProperty(globalThis,o,s):Reflect.deleteProperty(
 globalThis,o)})}}function Ta(t,e,n){let o=Math.random().toString(36).slice(2),r=new Set,s="",a=n.map(({key:f})=>h("div",{id:`cl-${o}-${f}`,class:"cl-tab-panel",role:"tabpanel",hidden:!0})),
@@ -812,31 +812,31 @@ i=n.map(({key:f,title:u})=>h("button",{type:"button",class:"cl-tab",role:"tab","
 f)},u)),c=f=>{s=f,n.forEach((u,d)=>{let p=u.key===f;i[d].setAttribute("aria-selected",String(p)),i[d].tabIndex=p?0:-1,a[d].hidden=!p,p&&r.has(f)&&u.onShow?.(),!(!p||
 r.has(f))&&(r.add(f),u.fill(a[d]))})},l=h("div",{class:"cl-tabs",role:"tablist","aria-label":e},...i);return l.addEventListener("keydown",f=>{let u={ArrowRight:1,
 ArrowLeft:-1}[f.key];if(u===void 0)return;let d=(i.findIndex(p=>p.dataset.key===s)+u+n.length)%n.length;c(n[d].key),i[d].focus(),f.preventDefault(),f.stopPropagation()}),
-t.replaceChildren(l,...a),n.length&&c(n[0].key),{show:c,current:()=>s}}var bd=2,yd=18,xd=18;function Sa(t){let e=_(t,"tr[data-depth]",HTMLTableRowElement),n=e.map(i=>Number(i.dataset.depth)),o=n.map((i,c)=>c+1<n.length&&n[c+1]>i),r=n.
-map(i=>i<bd);e.forEach((i,c)=>{let l=i.cells[0].querySelector(".cl-place");l&&(l.textContent=l.textContent?.replace(/^[\u203a ]+/,"")??""),i.cells[0].style.paddingInlineStart=
-`${yd*n[c]+(o[c]?0:xd)+10}px`});let s=e.map((i,c)=>{if(!o[c])return null;let l=()=>{r[c]=!r[c],a()},f=i.cells[0].textContent,u=h("button",{type:"button",class:"\
+t.replaceChildren(l,...a),n.length&&c(n[0].key),{show:c,current:()=>s}}var yd=2,xd=18,vd=18;function Sa(t){let e=_(t,"tr[data-depth]",HTMLTableRowElement),n=e.map(i=>Number(i.dataset.depth)),o=n.map((i,c)=>c+1<n.length&&n[c+1]>i),r=n.
+map(i=>i<yd);e.forEach((i,c)=>{let l=i.cells[0].querySelector(".cl-place");l&&(l.textContent=l.textContent?.replace(/^[\u203a ]+/,"")??""),i.cells[0].style.paddingInlineStart=
+`${xd*n[c]+(o[c]?0:vd)+10}px`});let s=e.map((i,c)=>{if(!o[c])return null;let l=()=>{r[c]=!r[c],a()},f=i.cells[0].textContent,u=h("button",{type:"button",class:"\
 cl-fold","aria-label":`Modules in ${f}`});return u.addEventListener("click",d=>{d.stopPropagation(),l()}),i.cells[0].prepend(u),u}),a=()=>{let i=1/0;e.forEach((c,l)=>{
 n[l]<=i&&(i=1/0),c.hidden=n[l]>i,s[l]?.setAttribute("aria-expanded",String(r[l])),s[l]&&(s[l].textContent=r[l]?"\u25BE":"\u25B8"),!c.hidden&&o[l]&&!r[l]&&(i=n[l])})};
-a()}var ze=0,Jt=1,Qn=2,Oa=3,$a=4,De=5,Ue=6,_a=7,H=8,Ea="ProfilerStep*",vd=new Set(["Trace","overhead","gpu_user_annotation","cuda_sync"]);function Ca(t){let e=Float64Array.
+a()}var ze=0,Jt=1,Qn=2,Oa=3,$a=4,De=5,Ue=6,_a=7,H=8,Ea="ProfilerStep*",Md=new Set(["Trace","overhead","gpu_user_annotation","cuda_sync"]);function Ca(t){let e=Float64Array.
 from(t.self),n=new Int32Array(t.n);for(let r=0;r<t.n;r++)n[r]=t.flags[r]&C.folded?n[t.parent[r]]:r,n[r]!==r&&(e[n[r]]+=t.self[r]);let o=t.header.step_names;return{
-self:e,key:Md(t,o),steps:o}}function Md({n:t,flags:e,lane:n,name:o,header:r},s){let a=Uint32Array.from(r.names.keys());for(let f of s)a[f]=s[0];let i=Uint8Array.
+self:e,key:kd(t,o),steps:o}}function kd({n:t,flags:e,lane:n,name:o,header:r},s){let a=Uint32Array.from(r.names.keys());for(let f of s)a[f]=s[0];let i=Uint8Array.
 from(r.lanes,({kind:f})=>+(f==="device")),c=C.folded|C.instant,l=new Int32Array(t);for(let f=0;f<t;f++)l[f]=e[f]&c?-1:a[o[f]]*2+i[n[f]];return l}function*La(t,e,n){
-let o=kd(2*t.header.names.length);for(let[a,i]of at(0,t.n))Td(t,e,n,o,a,i),yield;let r=Ad(o);for(let[a,i]of at(0,t.n))Sd(t,e,n,r,o,a,i),yield;let s=[...r.keys()].
-filter(a=>o[a*H+Jt]);return s.sort((a,i)=>o[a*H+ze]-o[i*H+ze]),Od(s.map(a=>Ed(t,e,o,a)))}function kd(t){let e=new Float64Array(t*H);for(let n=0;n<e.length;n+=H)
-e[n+De]=1/0,e[n+Ue]=-1/0;return e}function Ad(t){return Float64Array.from({length:t.length/H},(e,n)=>t[n*H+Qn]/t[n*H+Jt])}function Td({flags:t,dur:e},{self:n,key:o},r,s,a,i){
+let o=Ad(2*t.header.names.length);for(let[a,i]of at(0,t.n))Sd(t,e,n,o,a,i),yield;let r=Td(o);for(let[a,i]of at(0,t.n))Ed(t,e,n,r,o,a,i),yield;let s=[...r.keys()].
+filter(a=>o[a*H+Jt]);return s.sort((a,i)=>o[a*H+ze]-o[i*H+ze]),$d(s.map(a=>Od(t,e,o,a)))}function Ad(t){let e=new Float64Array(t*H);for(let n=0;n<e.length;n+=H)
+e[n+De]=1/0,e[n+Ue]=-1/0;return e}function Td(t){return Float64Array.from({length:t.length/H},(e,n)=>t[n*H+Qn]/t[n*H+Jt])}function Sd({flags:t,dur:e},{self:n,key:o},r,s,a,i){
 for(let c=a;c<i;c++){if(r!==null&&!r[c]||o[c]<0)continue;let l=o[c]*H,f=e[c],u=n[c];s[l+Jt]===0&&(s[l+ze]=c),s[l+Jt]+=1,s[l+Qn]+=f,s[l+Oa]+=u,t[c]&C.waiting||(s[l+
-$a]+=u),f<s[l+De]&&(s[l+De]=f),f>s[l+Ue]&&(s[l+Ue]=f)}}function Sd({dur:t},{key:e},n,o,r,s,a){for(let i=s;i<a;i++){if(n!==null&&!n[i]||e[i]<0)continue;let c=t[i]-
-o[e[i]];r[e[i]*H+_a]+=c*c}}function Ed(t,e,n,o){let r=o>>1,s=e.steps.includes(r),a=n.subarray(o*H,(o+1)*H),[i,c]=[a[Jt],a[Qn]];return{ids:s?e.steps:[r],name:s?Ea:
+$a]+=u),f<s[l+De]&&(s[l+De]=f),f>s[l+Ue]&&(s[l+Ue]=f)}}function Ed({dur:t},{key:e},n,o,r,s,a){for(let i=s;i<a;i++){if(n!==null&&!n[i]||e[i]<0)continue;let c=t[i]-
+o[e[i]];r[e[i]*H+_a]+=c*c}}function Od(t,e,n,o){let r=o>>1,s=e.steps.includes(r),a=n.subarray(o*H,(o+1)*H),[i,c]=[a[Jt],a[Qn]];return{ids:s?e.steps:[r],name:s?Ea:
 t.header.names[r],short:s?Ea:W(t.header,r),side:o&1,cat:t.header.cats[t.cat[a[ze]]],count:i,total:c,self:a[Oa],cost:a[$a],min:a[De],max:a[Ue],mean:c/i,std:i>1?Math.
-sqrt(a[_a]/(i-1)):null}}function Od(t){let e=o=>vd.has(o.cat)?0:o.cost,n=[0,0];for(let o of t)n[o.side]+=e(o);return t.map(({cost:o,...r})=>({...r,share:n[r.side]>
-0?100*e({...r,cost:o})/n[r.side]:0}))}var $d={cpu_op:"CPU op",user_annotation:"range",gpu_user_annotation:"GPU range",cuda_runtime:"runtime",cuda_driver:"driver",kernel:"kernel",gpu_memcpy:"copy",gpu_memset:"\
-set",python_function:"Python",cuda_sync:"sync",overhead:"overhead"};function _d({mean:t,std:e}){let n=e!==null?` <span class="spread">\xB1 ${x(e)}</span>`:"";return`${x(
-t)}${n}`}function Cd({share:t,side:e}){let n=e?"GPU":"CPU";return`<span class="bar"><i style="width:${t.toFixed(1)}%"></i></span>${R(t)} ${n}`}function Ld({name:t,
-short:e}){return`<span class="name" title="${ne(t)}">${ne(e)}</span>`}function Ra({cat:t}){return $d[t]??t}function Nt(t,e,n,o){let r=e==="name"||e==="cat";return{
+sqrt(a[_a]/(i-1)):null}}function $d(t){let e=o=>Md.has(o.cat)?0:o.cost,n=[0,0];for(let o of t)n[o.side]+=e(o);return t.map(({cost:o,...r})=>({...r,share:n[r.side]>
+0?100*e({...r,cost:o})/n[r.side]:0}))}var _d={cpu_op:"CPU op",user_annotation:"range",gpu_user_annotation:"GPU range",cuda_runtime:"runtime",cuda_driver:"driver",kernel:"kernel",gpu_memcpy:"copy",gpu_memset:"\
+set",python_function:"Python",cuda_sync:"sync",overhead:"overhead"};function Cd({mean:t,std:e}){let n=e!==null?` <span class="spread">\xB1 ${x(e)}</span>`:"";return`${x(
+t)}${n}`}function Ld({share:t,side:e}){let n=e?"GPU":"CPU";return`<span class="bar"><i style="width:${t.toFixed(1)}%"></i></span>${R(t)} ${n}`}function Rd({name:t,
+short:e}){return`<span class="name" title="${ne(t)}">${ne(e)}</span>`}function Ra({cat:t}){return _d[t]??t}function Nt(t,e,n,o){let r=e==="name"||e==="cat";return{
 title:t,data:e,...r?{}:{className:"number"},render:(s,a,i)=>a==="display"?o(i):n(i),searchable:r,orderSequence:["desc","asc"]}}function Be(t,e){return Nt(t,e,n=>n[e],
-n=>x(n[e]))}var to=[Nt("Name","name",t=>`${t.short} ${t.name}`,Ld),Nt("Kind","cat",Ra,t=>`<span class="kind">${ne(Ra(t))}</span>`),Nt("Count","count",t=>t.count,
-t=>O(t.count)),Be("Total","total"),Be("Self","self"),Nt("Mean \xB1 sd","mean",t=>t.mean,_d),Be("Min","min"),Be("Max","max"),Nt("Share of self","share",t=>t.share,
-Cd)];function mt(t){return to.findIndex(e=>e.data===t)}var Ia=mt("share"),We=[{width:1e3,columns:[mt("min"),mt("max")]},{width:760,columns:[mt("cat"),mt("total")]},
+n=>x(n[e]))}var to=[Nt("Name","name",t=>`${t.short} ${t.name}`,Rd),Nt("Kind","cat",Ra,t=>`<span class="kind">${ne(Ra(t))}</span>`),Nt("Count","count",t=>t.count,
+t=>O(t.count)),Be("Total","total"),Be("Self","self"),Nt("Mean \xB1 sd","mean",t=>t.mean,Cd),Be("Min","min"),Be("Max","max"),Nt("Share of self","share",t=>t.share,
+Ld)];function mt(t){return to.findIndex(e=>e.data===t)}var Ia=mt("share"),We=[{width:1e3,columns:[mt("min"),mt("max")]},{width:760,columns:[mt("cat"),mt("total")]},
 {width:600,columns:[mt("mean"),mt("count")]}];var Na=`
 :host { display: block; container-type: inline-size; --dt-html-background: transparent; --dt-row-selected: var(--cl-selected-rgb); font: inherit; color: inherit\
 ; }
@@ -891,26 +891,26 @@ button.columns { display: none; border: 1px solid var(--cl-line); border-radius:
 button.columns[aria-pressed="true"] { background: var(--cl-chosen); }
 :host(:is([data-view="narrow"], [data-view="whole"])) button.columns { display: inline-block; }
 @media print { div.dt-layout-row:not(.dt-layout-table) { display: none !important; } }
-`;var Rd=[["All",null],["GPU",1],["CPU",0]];function Fa(t,e,{DataTable:n,styleSheet:o,theme:r,onNames:s}){let a=t.shadowRoot??t.attachShadow({mode:"open"}),i=h("t\
+`;var Id=[["All",null],["GPU",1],["CPU",0]];function Fa(t,e,{DataTable:n,styleSheet:o,theme:r,onNames:s}){let a=t.shadowRoot??t.attachShadow({mode:"open"}),i=h("t\
 able",{class:"display compact","aria-label":"Costs by name"});a.replaceChildren(h("style",{},o),h("style",{},Na),i),n.ext.errMode="throw";let c=Ca(e),l=new Set(
-e.header.lanes.map(({kind:m})=>m)).size>1,f={rows:[],side:null,chosen:new Set,width:0,stage:"shown",isWhole:!1},u=new n(i,{...Nd(),layout:{topStart:l?[()=>Pd(f,
-()=>Pa(u,f,"summed")),"info"]:"info",topEnd:"search",bottomStart:"pageLength",bottomEnd:"paging"},rowCallback:(m,w)=>Ha(m,w,f.chosen)});Id(a),Hd(u,f,i,s);let d=Dd(
+e.header.lanes.map(({kind:m})=>m)).size>1,f={rows:[],side:null,chosen:new Set,width:0,stage:"shown",isWhole:!1},u=new n(i,{...Pd(),layout:{topStart:l?[()=>Hd(f,
+()=>Pa(u,f,"summed")),"info"]:"info",topEnd:"search",bottomStart:"pageLength",bottomEnd:"paging"},rowCallback:(m,w)=>Ha(m,w,f.chosen)});Nd(a),Fd(u,f,i,s);let d=Ud(
 f,()=>eo(u,f,t));a.append(d);let p=new ResizeObserver(()=>eo(u,f,t));p.observe(t),eo(u,f,t);let g=m=>{t.classList.toggle("dark",m==="dark")};return g(r),{*sum(m){
 f.rows=yield*La(e,c,m),f.stage="summed"},load:()=>za(u,f),update:()=>Pa(u,f,f.stage),choose(m){f.chosen=m??new Set,u.rows({page:"current"}).every(function(){Ha(
-this.node(),this.data(),f.chosen)})},setTheme:g,rows:()=>f.rows,destroy(){p.disconnect(),u.destroy(),a.replaceChildren()}}}function Id(t){for(let e of t.querySelectorAll(
-"nav"))e.removeAttribute("aria-label"),e.setAttribute("role","none")}function Nd(){return{columns:to,data:[],order:[[Ia,"desc"]],pageLength:10,lengthMenu:[10,25,
+this.node(),this.data(),f.chosen)})},setTheme:g,rows:()=>f.rows,destroy(){p.disconnect(),u.destroy(),a.replaceChildren()}}}function Nd(t){for(let e of t.querySelectorAll(
+"nav"))e.removeAttribute("aria-label"),e.setAttribute("role","none")}function Pd(){return{columns:to,data:[],order:[[Ia,"desc"]],pageLength:10,lengthMenu:[10,25,
 50,100,{label:"all",value:-1}],language:{search:"",searchPlaceholder:"Filter names",info:"_START_\u2013_END_ of _TOTAL_ names",infoEmpty:"no names",infoFiltered:"\
 (of _MAX_)",lengthMenu:"_MENU_ a page",emptyTable:"Nothing is selected here",zeroRecords:"No name matches the filter"},autoWidth:!1,deferRender:!0}}function za(t,e){
 e.stage==="summed"&&(t.clear().rows.add(e.rows.filter(n=>e.side===null||n.side===e.side)),e.stage="loaded")}function Pa(t,e,n){e.stage=n,za(t,e),e.stage==="load\
-ed"&&t.draw(),e.stage="shown"}function Pd(t,e){let n=h("div",{class:"sides",role:"group","aria-label":"Where the time went"});for(let[o,r]of Rd){let s=()=>{t.side=
+ed"&&t.draw(),e.stage="shown"}function Hd(t,e){let n=h("div",{class:"sides",role:"group","aria-label":"Where the time went"});for(let[o,r]of Id){let s=()=>{t.side=
 r;for(let a of n.children)a.setAttribute("aria-pressed",String(a.textContent===o));e()};n.append(h("button",{type:"button","aria-pressed":String(r===null),onclick:s},
-o))}return n}function Ha(t,e,n){let o=e.ids.some(r=>n.has(r));t.classList.toggle("chosen",o),t.setAttribute("aria-selected",String(o)),t.tabIndex=0}function Hd(t,e,n,o){
-let r=s=>{let a=s.composedPath().find(Fd),i=a&&t.row(a).data();if(!i)return;let c=zd(e.chosen,i.ids,s.ctrlKey||s.metaKey||s.shiftKey);o(c.size?c:null)};n.addEventListener(
+o))}return n}function Ha(t,e,n){let o=e.ids.some(r=>n.has(r));t.classList.toggle("chosen",o),t.setAttribute("aria-selected",String(o)),t.tabIndex=0}function Fd(t,e,n,o){
+let r=s=>{let a=s.composedPath().find(zd),i=a&&t.row(a).data();if(!i)return;let c=Dd(e.chosen,i.ids,s.ctrlKey||s.metaKey||s.shiftKey);o(c.size?c:null)};n.addEventListener(
 "click",r),n.addEventListener("keydown",s=>{let[a]=s.composedPath();s.key!=="Enter"&&s.key!==" "||!(a instanceof HTMLTableRowElement)||(s.preventDefault(),r(s))})}
-function Fd(t){return t instanceof HTMLTableRowElement&&t.parentElement?.tagName==="TBODY"}function zd(t,e,n){let o=e.every(a=>t.has(a)),r=o&&t.size===e.length,
+function zd(t){return t instanceof HTMLTableRowElement&&t.parentElement?.tagName==="TBODY"}function Dd(t,e,n){let o=e.every(a=>t.has(a)),r=o&&t.size===e.length,
 s=new Set(n?t:[]);for(let a of e)n&&o?s.delete(a):(n||!r)&&s.add(a);return s}function eo(t,e,n){let o=e.isWhole?1/0:n.clientWidth;if(o===0||o===e.width)return;e.
 width=o;let r=n.clientWidth<We[0].width;n.setAttribute("data-view",r?e.isWhole?"whole":"narrow":"wide"),n.toggleAttribute("data-slim",o<We[2].width);for(let{width:s,
-columns:a}of We)t.columns(a).visible(o>=s)}function Dd(t,e){let o=h("button",{type:"button",class:"columns","aria-pressed":"false",onclick:()=>{t.isWhole=!t.isWhole,
+columns:a}of We)t.columns(a).visible(o>=s)}function Ud(t,e){let o=h("button",{type:"button",class:"columns","aria-pressed":"false",onclick:()=>{t.isWhole=!t.isWhole,
 o.setAttribute("aria-pressed",String(t.isWhole)),e()}},"All columns");return o}function no(t,e){return h("h3",{"aria-level":2,class:e?null:"cl-unseen"},t)}async function Da({source:t,parts:e,panels:n,isClosed:o}){let r=await Zn(await t.races());
 if(o())return;let s=h("div",{class:"cudalens-races"}),{hasProfile:a,hasGraphs:i}=t.facts;e.races.append(no("Races",a||i),s),e.races.hidden=!1,n.races=ba(s,r,{onChoose:c=>n.
 timeline?.showRace(c.row)})}async function Ua({source:t,parts:e,panels:n,isClosed:o}){let r=await Zn(await t.graphs());if(o())return;let s=h("div",{class:"cudal\
@@ -923,17 +923,17 @@ ro(e.syncs,"tbody tr",(o,r)=>(n.timeline?.showSync(r),!0)),e.syncs.hidden=!1)}fu
 for(let i of o)i.toggleAttribute("data-chosen",i===r)};r.tabIndex=0,r.addEventListener("click",a),r.addEventListener("keydown",i=>{i.key==="Enter"&&a()})})}function Ga(t,e){
 let{parts:n,panels:o,source:r,store:s}=t;return Ta(n.table,"Costs",[{key:"table",title:"Operators and kernels",fill:a=>a.append(n.tableHost)},{key:"flame",title:"\
 Flame graph",fill(a){o.flame=xs(a,e,{theme:t.theme,baseline:r.facts.baseline,onEvent:i=>s.set({event:i,range:null,names:null},"flame")}),G(o.flame.update(s.get()))},
-onShow:()=>o.flame?.shown()},...Ud.flatMap(([a,i])=>{let c=r.facts[a];return c?[{key:a,title:i,fill:l=>Bd(t,e,l,a,c)}]:[]})])}var Ud=[["lines","Lines"],["module\
-s","Modules"],["steps","Steps"]];function Bd({store:t},e,n,o,r){let s=h("div",{class:`cudalens-${o}`},U(r));for(let a of s.querySelectorAll("details:first-child"))
+onShow:()=>o.flame?.shown()},...Bd.flatMap(([a,i])=>{let c=r.facts[a];return c?[{key:a,title:i,fill:l=>Wd(t,e,l,a,c)}]:[]})])}var Bd=[["lines","Lines"],["module\
+s","Modules"],["steps","Steps"]];function Wd({store:t},e,n,o,r){let s=h("div",{class:`cudalens-${o}`},U(r));for(let a of s.querySelectorAll("details:first-child"))
 a.setAttribute("open","");Sa(s),n.append(s),ro(s,"tbody tr[data-event]",a=>{let i=e.eventOf(Number(a.dataset.event));return i>=0&&t.set({event:i,range:null,names:null},
 o),i>=0})}async function Ka(t,e){let{asset:n,versions:o,sender:r}=t.source,[s,a]=await Promise.all([Jn("datatables.js",o.datatables,n,r),n("datatables.css").then(
 Fe)]);t.isClosed()||(t.panels.table=Fa(t.parts.tableHost,e,{DataTable:s,styleSheet:new TextDecoder().decode(a),theme:t.theme,onNames:i=>t.store.set({names:i},"t\
 able")}))}function ja({source:t,parts:e,panels:n,theme:o},r){if(!r.metrics.length)return;let s=h("div",{class:"cl-metrics-host"}),a=h("h3",{"aria-level":2},"GPU\
  readings",h("span",{},t.facts.metrics??""));e.metrics.replaceChildren(a,s),e.metrics.hidden=!1;let i=Va(r,r.metrics);n.metrics=Qr(s,r.metrics,r.header.metrics.
-gauges,{theme:o,view:i})}async function Xa(t,e){if(t.isClosed())return;let{parts:n,panels:o,source:r,store:s}=t,a=Wd(e),i=h("h3",{"aria-level":2},"Memory");if(o.
+gauges,{theme:o,view:i})}async function Xa(t,e){if(t.isClosed())return;let{parts:n,panels:o,source:r,store:s}=t,a=Gd(e),i=h("h3",{"aria-level":2},"Memory");if(o.
 memoryMap||!a.length){n.memory.hidden=!0;return}let c=h("div",{class:"cl-plot-host"},h("p",{class:"cl-hint"},"Loading the memory curve\u2026"));n.memory.replaceChildren(
 i,c),await Mo(c,t.cleanups);let l=await Jn("plotly.js",r.versions.plotly,r.asset,r.sender);if(t.isClosed())return;c.replaceChildren();let f=qr(c,a,{Plotly:l,theme:t.
-theme,view:e.n&&o.timeline?.getView()||Va(e,a),onRange:d=>s.set({range:d},"memory")});o.memory=f,await f.ready;let{range:u}=s.get();u&&f.setRange(u)}function Wd(t){
+theme,view:e.n&&o.timeline?.getView()||Va(e,a),onRange:d=>s.set({range:d},"memory")});o.memory=f,await f.ready;let{range:u}=s.get();u&&f.setRange(u)}function Gd(t){
 return t.memory.map(({label:e,ts:n,allocated:o})=>{let r=[...o.keys()].filter(s=>!Number.isNaN(o[s]));return{label:e,ts:Float64Array.from(r,s=>n[s]),values:Float64Array.
 from(r,s=>o[s])}}).filter(e=>e.ts.length)}function Va(t,e){if(t.n)return re(bt(t,!0));let n=e.flatMap(({ts:o})=>[o[0],o[o.length-1]]);return[Math.min(...n),Math.
 max(...n)+1]}function Ya(t,e,{range:n,event:o,names:r},s=[]){let a=[`t=${so(e)}`];n&&a.push(`s=${so(n)}`),o!==null&&a.push(`e=${t.rowOf(o)}`);for(let i of[...r??[]].slice(0,
@@ -941,79 +941,79 @@ max(...n)+1]}function Ya(t,e,{range:n,event:o,names:r},s=[]){let a=[`t=${so(e)}`
 join("&")}`}function so([t,e]){return`${Math.round(t)}-${Math.round(e)}`.replace("--","-n").replace(/^-/,"n")}function Za(t,e){let n=new URLSearchParams(e.replace(
 /^#/,"")),o={},r=qa(n.get("s"));r&&(o.range=r);let s=Number.parseInt(n.get("e")??"",10),a=Number.isInteger(s)?t.eventOf(s):-1;a>=0&&(o.event=a);let c=n.getAll("\
 n").map(l=>t.header.names.indexOf(l)).filter(l=>l>=0);return c.length&&(o.names=new Set(c)),{view:qa(n.get("t")),selection:o,marks:n.getAll("m").slice(0,50).flatMap(
-Gd)}}function Gd(t){let[e,...n]=t.split(":"),[o,r]=Ja(e)??[1,0];return o<=r?[{at:o,dur:r-o,note:n.join(":")}]:[]}function qa(t){let e=Ja(t);return e&&e[0]<e[1]?
-e:null}function Ja(t){let e=/^(n?\d{1,16})-(n?\d{1,16})$/.exec(t??"");if(!e)return null;let[n,o]=[e[1],e[2]].map(r=>Number(r.replace("n","-")));return[n,o]}var Kd=2e3;function Qa(t,e){let{range:n,event:o,names:r}=e;if(o!==null)return jd(t,e);let s=[];if(n){let c=u=>String(BigInt(t.header.t0)+BigInt(u)),[l,f]=[Math.
+Kd)}}function Kd(t){let[e,...n]=t.split(":"),[o,r]=Ja(e)??[1,0];return o<=r?[{at:o,dur:r-o,note:n.join(":")}]:[]}function qa(t){let e=Ja(t);return e&&e[0]<e[1]?
+e:null}function Ja(t){let e=/^(n?\d{1,16})-(n?\d{1,16})$/.exec(t??"");if(!e)return null;let[n,o]=[e[1],e[2]].map(r=>Number(r.replace("n","-")));return[n,o]}var jd=2e3;function Qa(t,e){let{range:n,event:o,names:r}=e;if(o!==null)return Xd(t,e);let s=[];if(n){let c=u=>String(BigInt(t.header.t0)+BigInt(u)),[l,f]=[Math.
 floor(n[0]),Math.ceil(n[1])];s.push(`((e.ts < ${c(f)}) & (e.ts + e.dur > ${c(l)}) & (e.dur > 0) | (e.dur == 0) & e.ts.between(${c(Math.ceil(n[0]))}, ${c(Math.floor(
-n[1]))}))`)}r&&s.push(`e.name.isin(${Xd([...r].map(c=>t.header.names[c]))})`);let{first_row:a}=t.header,i=a?`trace.events.iloc[${a}:]`:"trace.events";return s.length?
-`${i}[lambda e: ${s.join(" & ")}]`:i}function jd(t,e){let n=V(t,e),o=[];for(let s=0;s<t.n;s++)if(n?.[s]&&o.push(s),o.length>Kd)return null;return`trace.events.i\
-loc[[${o.map(s=>t.rowOf(s)).sort((s,a)=>s-a).join(", ")}]]`}function Xd(t){let e=n=>JSON.stringify(n).replace(/[\u007f-\uffff]/g,o=>`\\u${o.charCodeAt(0).toString(
+n[1]))}))`)}r&&s.push(`e.name.isin(${Vd([...r].map(c=>t.header.names[c]))})`);let{first_row:a}=t.header,i=a?`trace.events.iloc[${a}:]`:"trace.events";return s.length?
+`${i}[lambda e: ${s.join(" & ")}]`:i}function Xd(t,e){let n=V(t,e),o=[];for(let s=0;s<t.n;s++)if(n?.[s]&&o.push(s),o.length>jd)return null;return`trace.events.i\
+loc[[${o.map(s=>t.rowOf(s)).sort((s,a)=>s-a).join(", ")}]]`}function Vd(t){let e=n=>JSON.stringify(n).replace(/[\u007f-\uffff]/g,o=>`\\u${o.charCodeAt(0).toString(
 16).padStart(4,"0")}`);return`[${t.map(e).join(", ")}]`}function ti(t,{event:e,names:n},o){let r=n??(e===null?null:new Set([t.name[e]]));if(r===null)return null;let s=e===null?null:t.header.lanes[t.lane[e]].kind,a=[];
 for(let l=0;l<t.n;l++){let f=s===null||n!==null||t.header.lanes[t.lane[l]].kind===s;r.has(t.name[l])&&f&&a.push(l)}if(!a.length)return null;a.sort((l,f)=>t.start[l]-
-t.start[f]||l-f);let i=e===null?-1:a.indexOf(e),c=i<0?Vd(t,a):(i+o+a.length)%a.length;return{event:a[c],ordinal:c+1,count:a.length}}function Vd({dur:t},e){return e.
-reduce((n,o,r)=>t[o]>t[e[n]]?r:n,0)}function*ni(t,e,n,o){let r=n.get(),s=V(e,r);if(t.hidden=s===null,s===null)return;let a=0;for(let l=0;l<e.n;l++)a+=s[l];let i=r.range?[qd(e,r.range,yield*Eo(e,r.
-range))]:[],c=o.link();t.replaceChildren(h("span",{class:"cl-bar-count"},`${$(a,"event")} of ${O(e.n)} selected`),...Zd(e,r).map(([l,f])=>Jd(n,l,f)),...i.map(l=>h(
-"span",{class:"cl-measure"},l)),...Yd(e,n),...Br(e,r,o.mark),ei("Copy pandas","Copy the expression that selects these rows",Qa(e,r)),...c===null?[]:[ei("Copy li\
-nk","Copy the address of what shows",c)],h("button",{class:"cl-button cl-clear",type:"button",onclick:()=>n.clear("bar")},"Clear selection"))}function qd(t,e,{busy:n,
+t.start[f]||l-f);let i=e===null?-1:a.indexOf(e),c=i<0?qd(t,a):(i+o+a.length)%a.length;return{event:a[c],ordinal:c+1,count:a.length}}function qd({dur:t},e){return e.
+reduce((n,o,r)=>t[o]>t[e[n]]?r:n,0)}function*ni(t,e,n,o){let r=n.get(),s=V(e,r);if(t.hidden=s===null,s===null)return;let a=0;for(let l=0;l<e.n;l++)a+=s[l];let i=r.range?[Yd(e,r.range,yield*Eo(e,r.
+range))]:[],c=o.link();t.replaceChildren(h("span",{class:"cl-bar-count"},`${$(a,"event")} of ${O(e.n)} selected`),...Jd(e,r).map(([l,f])=>Qd(n,l,f)),...i.map(l=>h(
+"span",{class:"cl-measure"},l)),...Zd(e,n),...Br(e,r,o.mark),ei("Copy pandas","Copy the expression that selects these rows",Qa(e,r)),...c===null?[]:[ei("Copy li\
+nk","Copy the address of what shows",c)],h("button",{class:"cl-button cl-clear",type:"button",onclick:()=>n.clear("bar")},"Clear selection"))}function Yd(t,e,{busy:n,
 idle:o,work:r,calls:s}){let a=`${$(s,"CPU event")}`;if(!t.header.lanes.some(({kind:c,count:l})=>c==="device"&&l))return a;let i=R(100*n/(e[1]-e[0]));return`GPU \
-busy ${x(n)} (${i}), idle ${x(o)}; ${$(r,"GPU event")}, ${a}`}function Yd(t,e){let{event:n,names:o}=e.get();if(n===null&&o===null)return[];let r=a=>()=>{let i=ti(
+busy ${x(n)} (${i}), idle ${x(o)}; ${$(r,"GPU event")}, ${a}`}function Zd(t,e){let{event:n,names:o}=e.get();if(n===null&&o===null)return[];let r=a=>()=>{let i=ti(
 t,e.get(),a);i&&e.set({event:i.event,names:null,range:null},"bar")},s=(a,i,c)=>h("button",{class:"cl-button",type:"button",title:i,"aria-label":i,onclick:r(c)},
 a);return n===null?[s("Go to the longest","Select the longest event of this name",1)]:[s("\u2039 same name","Previous event of this name",-1),s("same name \u203A",
 "Next event of this name",1)]}function ei(t,e,n){let s=h("button",{...{class:"cl-button cl-copy",type:"button",title:n===null?"More than 2,000 rows":e},disabled:n===
 null,"data-text":n,onclick:async()=>{if(n!==null)try{await navigator.clipboard.writeText(n),s.textContent="Copied"}catch{s.replaceWith(h("code",{class:"cl-copy-\
-text",tabindex:0},n))}}},t);return s}function Zd(t,{range:e,event:n,names:o}){let r=[];if(e){let[s,a]=e;r.push(["range",`${x(s)} \u2013 ${x(a)} (${x(a-s)})`])}if(n!==
+text",tabindex:0},n))}}},t);return s}function Jd(t,{range:e,event:n,names:o}){let r=[];if(e){let[s,a]=e;r.push(["range",`${x(s)} \u2013 ${x(a)} (${x(a-s)})`])}if(n!==
 null&&r.push(["event",`within ${W(t.header,t.name[n])}`]),o){let[s]=[...o].map(a=>W(t.header,a));r.push(["names",o.size===1?s:`${s} and ${o.size-1} more`])}return r}
-function Jd(t,e,n){let o=()=>t.set({[e]:null},"bar");return h("span",{class:"cl-chip",title:n},h("span",{},n),h("button",{type:"button","aria-label":`Stop selec\
-ting ${n}`,onclick:o},"\xD7"))}function oi(t,e){let n=h("div",{class:"cl-table-host"}),o={verdict:h("p",{class:"cl-verdict"},...Qd(e.badge),...th(e.verdict)),message:h("div",{class:"cl-messag\
+function Qd(t,e,n){let o=()=>t.set({[e]:null},"bar");return h("span",{class:"cl-chip",title:n},h("span",{},n),h("button",{type:"button","aria-label":`Stop selec\
+ting ${n}`,onclick:o},"\xD7"))}function oi(t,e){let n=h("div",{class:"cl-table-host"}),o={verdict:h("p",{class:"cl-verdict"},...th(e.badge),...eh(e.verdict)),message:h("div",{class:"cl-messag\
 e",role:"alert",hidden:!0}),status:h("p",{class:"cl-hint cl-status"},"Loading the timeline\u2026"),races:B("cl-races","Races"),graphs:B("cl-graphs","CUDA graphs"),
 findings:B("cudalens-findings","Findings"),memoryMap:B("cl-memory-map","Memory"),part:h("p",{class:"cl-hint cl-part",hidden:!0}),timeline:h("div",{class:"cl-tim\
 eline"}),metrics:B("cl-metrics","Readings of the GPUs"),syncs:B("cudalens-syncs","Waits for the GPU"),bar:h("div",{class:"cl-bar",hidden:!0}),marks:B("cl-marks",
 "Marks"),table:B("cl-panel cl-table","Costs"),tableHost:n,details:B("cl-panel cl-details","Details of the selected event"),memory:B("cl-panel cl-memory","Memory\
- curve")};return t.replaceChildren(o.verdict,...eh(e.details),...nh(e.notes),o.message,o.status,...e.graphsFirst?[o.graphs,o.races]:[o.races,o.graphs],...e.memoryFirst?
+ curve")};return t.replaceChildren(o.verdict,...nh(e.details),...oh(e.notes),o.message,o.status,...e.graphsFirst?[o.graphs,o.races]:[o.races,o.graphs],...e.memoryFirst?
 [o.memoryMap]:[],o.part,o.timeline,o.bar,o.marks,o.metrics,o.findings,o.syncs,h("div",{class:"cl-columns"},o.table,o.details),o.memory,...e.memoryFirst?[]:[o.memoryMap]),
-o}function B(t,e,...n){return h("section",{class:t,role:"group","aria-label":e,hidden:!0},...n)}function Qd(t){return t?[h("span",{class:"cl-badge"},t)," "]:[]}
-function th(t){let e=t.indexOf("; ");return e<0?[h("strong",{},t)]:[h("strong",{},t.slice(0,e)),t.slice(e)]}function eh(t){return t?[h("details",{class:"cl-supp\
-ort"},h("summary",{},"more figures"),h("p",{},t))]:[]}function nh(t=[]){return t.length?[h("ul",{class:"cl-notes"},...t.map(e=>h("li",{},e)))]:[]}var oh=120,rh=5e4;function si(t,e){let n=wt();t.classList.add("cudalens"),t.dataset.theme=n,t.dataset.state="loading";let o={root:t,source:e,parts:oi(t,e.facts),
+o}function B(t,e,...n){return h("section",{class:t,role:"group","aria-label":e,hidden:!0},...n)}function th(t){return t?[h("span",{class:"cl-badge"},t)," "]:[]}
+function eh(t){let e=t.indexOf("; ");return e<0?[h("strong",{},t)]:[h("strong",{},t.slice(0,e)),t.slice(e)]}function nh(t){return t?[h("details",{class:"cl-supp\
+ort"},h("summary",{},"more figures"),h("p",{},t))]:[]}function oh(t=[]){return t.length?[h("ul",{class:"cl-notes"},...t.map(e=>h("li",{},e)))]:[]}var rh=120,sh=5e4;function si(t,e){let n=wt();t.classList.add("cudalens"),t.dataset.theme=n,t.dataset.state="loading";let o={root:t,source:e,parts:oi(t,e.facts),
 store:rs(),panels:{},marks:null,tabs:null,theme:n,data:null,isOpen:!0,isClosed:()=>!o.isOpen,following:void 0,tableMask:void 0,updating:[],cleanups:[oe(s=>ri(o,
-s))]};return{ready:sh(o).catch(s=>o.isOpen&&ci(o,s)),get data(){return o.data},panels:o.panels,get tabs(){return o.tabs},selection:o.store,showStatus(s){o.parts.
-status.textContent=s},setTheme:s=>ri(o,s),destroy:()=>wh(o)}}async function sh(t){let{source:e}=t,{hasRaces:n,hasGraphs:o,hasProfile:r,memoryFirst:s,memoryAlone:a}=e.
-facts;if(n&&await gt(t,"list of races",()=>Da(t)),o&&await gt(t,"graph tree",()=>Ua(t)),t.isClosed())return;if(s&&await gt(t,"memory map",()=>oo(t)),gh(t),!r||a){
-await lh(t);return}let i=await vo(await e.payload());t.isClosed()||(t.data=i,await ah(t,i))}async function ah(t,e){let{parts:n,source:o,root:r}=t;o.onData?.(),n.
-status.remove(),t.panels.timeline=Pr(n.timeline,e,{theme:t.theme,onSelect:s=>t.store.set(s,"timeline"),onTime:s=>fh(t,[...s])}),ih(t,e),ch(t),ja(t,e),Ba(t,e),Wa(
-t),o.facts.memoryMap&&!o.facts.memoryFirst&&await gt(t,"memory map",()=>oo(t)),t.store.subscribe((s,a)=>uh(t,e,s,a)),t.tabs=Ga(t,e),n.table.hidden=!1,n.memory.hidden=
+s))]};return{ready:ah(o).catch(s=>o.isOpen&&ci(o,s)),get data(){return o.data},panels:o.panels,get tabs(){return o.tabs},selection:o.store,showStatus(s){o.parts.
+status.textContent=s},setTheme:s=>ri(o,s),destroy:()=>bh(o)}}async function ah(t){let{source:e}=t,{hasRaces:n,hasGraphs:o,hasProfile:r,memoryFirst:s,memoryAlone:a}=e.
+facts;if(n&&await gt(t,"list of races",()=>Da(t)),o&&await gt(t,"graph tree",()=>Ua(t)),t.isClosed())return;if(s&&await gt(t,"memory map",()=>oo(t)),wh(t),!r||a){
+await fh(t);return}let i=await vo(await e.payload());t.isClosed()||(t.data=i,await ih(t,i))}async function ih(t,e){let{parts:n,source:o,root:r}=t;o.onData?.(),n.
+status.remove(),t.panels.timeline=Pr(n.timeline,e,{theme:t.theme,onSelect:s=>t.store.set(s,"timeline"),onTime:s=>uh(t,[...s])}),ch(t,e),lh(t),ja(t,e),Ba(t,e),Wa(
+t),o.facts.memoryMap&&!o.facts.memoryFirst&&await gt(t,"memory map",()=>oo(t)),t.store.subscribe((s,a)=>dh(t,e,s,a)),t.tabs=Ga(t,e),n.table.hidden=!1,n.memory.hidden=
 !1,await ao(),r.dataset.state="painted",o.onPaint?.(),await Promise.all([gt(t,"table",async()=>{await Ka(t,e),G(ai(t,e,t.store.get())),ii(t,t.store.get())}),gt(
-t,"list of details",()=>e.detailsReady)]),gt(t,"memory curve",()=>Xa(t,e)),t.isOpen&&o.hash&&ph(t,e,o.hash),t.isOpen&&(r.dataset.state="ready")}function ih({parts:t},{
+t,"list of details",()=>e.detailsReady)]),gt(t,"memory curve",()=>Xa(t,e)),t.isOpen&&o.hash&&mh(t,e,o.hash),t.isOpen&&(r.dataset.state="ready")}function ch({parts:t},{
 n:e,header:n}){if(!n.first_row)return;let[o,r]=[n.num_all,e].map(s=>s.toLocaleString("en"));t.part.textContent=`This page has the last ${r} of ${o} events, from\
  ${x(n.begin)} on: the timeline, the table of operators and kernels, the flame graph, the memory curve and the readings show these. Verdict, findings, lines, mo\
-dules and steps are of the whole run.`,t.part.hidden=!1}function ch(t){let{source:e,panels:n,store:o,parts:r}=t;t.marks=Ur(r.marks,e.facts.marks,{onChange(s){n.
+dules and steps are of the whole run.`,t.part.hidden=!1}function lh(t){let{source:e,panels:n,store:o,parts:r}=t;t.marks=Ur(r.marks,e.facts.marks,{onChange(s){n.
 timeline?.setMarks(s),e.onMarks?.(s)},onShow({at:s,dur:a}){let i=Math.max(a*.5,500);n.timeline?.zoomTo(s-i,s+a+i),a&&o.set({range:[s,s+a],event:null},"marks")}}),
-n.timeline?.setMarks(t.marks.marks)}async function lh(t){t.parts.status.remove(),t.parts.timeline.hidden=!0,t.source.onData?.(),await ao(),t.source.onPaint?.(),
+n.timeline?.setMarks(t.marks.marks)}async function fh(t){t.parts.status.remove(),t.parts.timeline.hidden=!0,t.source.onData?.(),await ao(),t.source.onPaint?.(),
 t.isOpen&&t.root.dataset.state!=="failed"&&(t.root.dataset.state="ready")}function ao(){return new Promise(t=>{let e=setTimeout(t,250);requestAnimationFrame(()=>setTimeout(
-()=>{clearTimeout(e),t()}))})}async function gt(t,e,n){try{await n()}catch(o){t.isOpen&&ci(t,o,`The ${e} cannot be shown`)}}function fh(t,e){t.panels.metrics?.setView(
-e),clearTimeout(t.following),t.following=setTimeout(()=>t.isOpen&&t.panels.memory?.setView(e),oh)}function uh(t,e,n,o){let{timeline:r,memory:s,memoryMap:a,races:i}=t.
+()=>{clearTimeout(e),t()}))})}async function gt(t,e,n){try{await n()}catch(o){t.isOpen&&ci(t,o,`The ${e} cannot be shown`)}}function uh(t,e){t.panels.metrics?.setView(
+e),clearTimeout(t.following),t.following=setTimeout(()=>t.isOpen&&t.panels.memory?.setView(e),rh)}function dh(t,e,n,o){let{timeline:r,memory:s,memoryMap:a,races:i}=t.
 panels,{range:c,event:l,names:f}=n;o!=="timeline"&&(r?.setRange(c?.[0]??null,c?.[1]),r?.setNames(f),r?.select(l)),o!=="memory"&&s?.setRange(c),c&&a?.showStretch(
-c,e.header.t0),t.parts.details.hidden=l===null,Dr(t.parts.details,e,l);let u=r?.raceOf(l)??null;u!==null&&i?.choose(u),t.source.onSelect?.(mh(e,n));let d=[()=>{
-V(e,n)},()=>ni(t.parts.bar,e,t.store,{link:()=>hh(t,e),mark:p=>t.marks?.add(p)}),()=>ai(t,e,n),()=>t.panels.table?.load(),()=>ii(t,n),()=>t.panels.flame?.update(
-n)];e.n>rh?dh(t,d):To(d)}async function dh(t,e){t.updating=e,await So(e,ao,()=>!t.isOpen||t.updating!==e)}function hh({source:t,panels:e,store:n,marks:o},r){return!t.
-address||!e.timeline?null:t.address(Ya(r,e.timeline.getView(),n.get(),o?.marks))}function ph({panels:t,store:e,marks:n},o,r){let{view:s,selection:a,marks:i}=Za(
+c,e.header.t0),t.parts.details.hidden=l===null,Dr(t.parts.details,e,l);let u=r?.raceOf(l)??null;u!==null&&i?.choose(u),t.source.onSelect?.(gh(e,n));let d=[()=>{
+V(e,n)},()=>ni(t.parts.bar,e,t.store,{link:()=>ph(t,e),mark:p=>t.marks?.add(p)}),()=>ai(t,e,n),()=>t.panels.table?.load(),()=>ii(t,n),()=>t.panels.flame?.update(
+n)];e.n>sh?hh(t,d):To(d)}async function hh(t,e){t.updating=e,await So(e,ao,()=>!t.isOpen||t.updating!==e)}function ph({source:t,panels:e,store:n,marks:o},r){return!t.
+address||!e.timeline?null:t.address(Ya(r,e.timeline.getView(),n.get(),o?.marks))}function mh({panels:t,store:e,marks:n},o,r){let{view:s,selection:a,marks:i}=Za(
 o,r);i.length&&n&&(n.replace(i),t.timeline?.setMarks(n.marks)),Object.keys(a).length&&e.set(a,"link"),s&&t.timeline?.zoomTo(...s)}function*ai(t,e,n){let{table:o}=t.
-panels,r=V(e,{...n,names:null});o&&r!==t.tableMask&&(yield*o.sum(r)),o&&(t.tableMask=r)}function ii({panels:{table:t}},{names:e}){t?.update(),t?.choose(e)}function mh(t,{
-range:e,event:n,names:o}){return{range:e&&[...e],event:n===null?null:t.rowOf(n),names:o&&[...o].map(r=>t.header.names[r])}}function gh(t){let e=t.root.clientWidth,
+panels,r=V(e,{...n,names:null});o&&r!==t.tableMask&&(yield*o.sum(r)),o&&(t.tableMask=r)}function ii({panels:{table:t}},{names:e}){t?.update(),t?.choose(e)}function gh(t,{
+range:e,event:n,names:o}){return{range:e&&[...e],event:n===null?null:t.rowOf(n),names:o&&[...o].map(r=>t.header.names[r])}}function wh(t){let e=t.root.clientWidth,
 n=new ResizeObserver(()=>{t.root.clientWidth!==e&&(e=t.root.clientWidth,t.panels.memory?.resize(),t.panels.flame?.resize(),t.panels.metrics?.resize(),t.panels.memoryMap?.
 resize())});n.observe(t.root),t.cleanups.push(()=>n.disconnect())}function ri(t,e){t.theme=e,t.root.dataset.theme=e;for(let n of Object.values(t.panels))n.setTheme(
 e)}function ci({root:t,parts:e,source:n,data:o},r,s="The live view cannot be shown"){let a=r instanceof st;if(a&&!o){t.dataset.state="failed",n.onGone?.();return}
 e.status.remove(),e.message.hidden=!1,e.message.append(h("p",{},`${s}: ${r instanceof Error?r.message:r}`)),t.dataset.state="failed",n.onFail?.(),a||console.error(
-r)}function wh(t){t.isOpen=!1,clearTimeout(t.following);for(let e of Object.values(t.panels))e.destroy();for(let e of t.cleanups.splice(0))e();t.root.replaceChildren()}function io(t){return t?_(document,`[data-cudalens-static="${CSS.escape(t)}"]`,HTMLElement):[]}function co(t,e){let n=io(t).map(r=>r.closest(".jp-OutputArea-chi\
-ld")??r),o=n.length>1?n[0].nextElementSibling:null;o instanceof HTMLElement&&o.nextElementSibling===n[1]&&n.push(o);for(let r of n)r.style.display=e?"none":""}var bh=1e3,yh="This view becomes interactive when the kernel is free.",xh="The kernel was restarted before this view had its data. Run the cell again for the in\
-teractive view.";function vh(t){let e=new Map,n=Ao(),o=0,r=!1,s=c=>{for(let l of e.values())l.reject(c);e.clear()},a=()=>{r=!0,s(new st)},i=(c,l)=>{let f=e.get(
-c?.id);f&&(e.delete(c.id),c.error?f.reject(new Error(c.error)):f.resolve(li(l[0])))};return t.on("msg:custom",i),t.on("comm_live_update",a),Mh(t).then(c=>c&&a()),
+r)}function bh(t){t.isOpen=!1,clearTimeout(t.following);for(let e of Object.values(t.panels))e.destroy();for(let e of t.cleanups.splice(0))e();t.root.replaceChildren()}function io(t){return t?_(document,`[data-cudalens-static="${CSS.escape(t)}"]`,HTMLElement):[]}function co(t,e){let n=io(t).map(r=>r.closest(".jp-OutputArea-chi\
+ld")??r),o=n.length>1?n[0].nextElementSibling:null;o instanceof HTMLElement&&o.nextElementSibling===n[1]&&n.push(o);for(let r of n)r.style.display=e?"none":""}var yh=1e3,xh="This view becomes interactive when the kernel is free.",vh="The kernel was restarted before this view had its data. Run the cell again for the in\
+teractive view.";function Mh(t){let e=new Map,n=Ao(),o=0,r=!1,s=c=>{for(let l of e.values())l.reject(c);e.clear()},a=()=>{r=!0,s(new st)},i=(c,l)=>{let f=e.get(
+c?.id);f&&(e.delete(c.id),c.error?f.reject(new Error(c.error)):f.resolve(li(l[0])))};return t.on("msg:custom",i),t.on("comm_live_update",a),kh(t).then(c=>c&&a()),
 {ask(c){if(r)return Promise.reject(new st);o+=1;let l=`${n}-${o}`;return new Promise((f,u)=>{e.set(l,{resolve:f,reject:u}),t.send({kind:"request",id:l,want:c})})},
-close(){t.off("msg:custom",i),t.off("comm_live_update",a),s(new Error("the view was closed"))}}}async function Mh(t){try{return(await t.widget_manager?.get_model(
+close(){t.off("msg:custom",i),t.off("comm_live_update",a),s(new Error("the view was closed"))}}}async function kh(t){try{return(await t.widget_manager?.get_model(
 t.get("_picture")))?.comm_live===!1}catch{return!1}}function li(t){return t instanceof ArrayBuffer?new Uint8Array(t):new Uint8Array(t.buffer,t.byteOffset,t.byteLength)}
-function kh({model:t,el:e}){let n=t.get("_picture"),o=vh(t),r=d=>{let p=t.get("_ready")[d];return p?Promise.resolve(li(p)):o.ask(d)},s=h("div",{}),a=h("p",{class:"\
-cl-live-note",role:"status",hidden:!0},yh),i=h("div",{class:"cudalens cl-callback-errors",role:"alert"});e.classList.add("cudalens-live"),e.replaceChildren(a,s,
-i),s.hidden=io(n).length>0;let c=setTimeout(()=>{a.hidden=!1,l.showStatus("")},bh),l=si(s,{facts:{...t.get("_facts"),marks:t.get("_marks")},versions:t.get("_ver\
+function Ah({model:t,el:e}){let n=t.get("_picture"),o=Mh(t),r=d=>{let p=t.get("_ready")[d];return p?Promise.resolve(li(p)):o.ask(d)},s=h("div",{}),a=h("p",{class:"\
+cl-live-note",role:"status",hidden:!0},xh),i=h("div",{class:"cudalens cl-callback-errors",role:"alert"});e.classList.add("cudalens-live"),e.replaceChildren(a,s,
+i),s.hidden=io(n).length>0;let c=setTimeout(()=>{a.hidden=!1,l.showStatus("")},yh),l=si(s,{facts:{...t.get("_facts"),marks:t.get("_marks")},versions:t.get("_ver\
 sions"),sender:t.get("_process"),payload:()=>r("payload"),races:()=>r("races"),graphs:()=>r("graphs"),memory:()=>r("memory"),asset:d=>o.ask(d),onData(){clearTimeout(
-c),a.hidden=!0,s.hidden=!1,co(n,!0)},onFail(){clearTimeout(c),a.hidden=!0,s.hidden=!1},onGone(){clearTimeout(c),a.textContent=xh,a.hidden=!1},onMarks(d){t.set("\
+c),a.hidden=!0,s.hidden=!1,co(n,!0)},onFail(){clearTimeout(c),a.hidden=!0,s.hidden=!1},onGone(){clearTimeout(c),a.textContent=vh,a.hidden=!1},onMarks(d){t.set("\
 _marks",d),t.save_changes()},onSelect(d){t.set("_selection",d),t.save_changes()}}),f=()=>{i.replaceChildren(...t.get("_errors").map(d=>h("pre",{class:"cl-traceb\
 ack"},d)))};i.dataset.theme=wt();let u=oe(d=>{i.dataset.theme=d});return t.on("change:_errors",f),f(),()=>{clearTimeout(c),u(),t.off("change:_errors",f),o.close(),
-l.destroy(),co(n,!1)}}var $b={render:kh};export{$b as default};
+l.destroy(),co(n,!1)}}var _b={render:Ah};export{_b as default};

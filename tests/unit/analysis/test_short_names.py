@@ -47,3 +47,13 @@ def test_no_two_names_are_shown_alike(names):
     short = short_names(names)
     shown = [short.get(name, name) for name in dict.fromkeys(names)]
     assert len(set(shown)) == len(shown)
+
+
+def test_names_that_differ_in_two_places_are_short():
+    kernels = [
+        f"cutlass_80_tensorop_s1688gemm_{size}_{side}_align4"
+        for size in ("256x64_16x4", "64x64_16x6")
+        for side in ("nn", "nt")
+    ]
+    names = [f"void cutlass::Kernel<{kernel}>({kernel}::Params)" for kernel in kernels]
+    assert list(short_names(names).values()) == [f"{kernel} · Kernel" for kernel in kernels]

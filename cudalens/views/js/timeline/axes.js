@@ -96,7 +96,19 @@ function paintLaneLabel(context, timeline, frame, part, l) {
   context.fillStyle = colors.muted;
   if (isTall) paintTriangle(context, 12, y, timeline.collapsed.has(l));
   context.fillStyle = l === timeline.focusLane && timeline.hasFocus ? colors.accent : colors.text;
-  context.fillText(cutToWidth(context, labelOf(timeline, l), size.gutter - 32, LABEL_TAIL), 22, y);
+  context.fillText(fittedLabel(context, labelOf(timeline, l), size.gutter - 32), 22, y);
+}
+
+/**
+ * A lane's label in `room` px; of a thread its number rather than its name.
+ *
+ * @param {CanvasRenderingContext2D} context
+ * @param {string} label
+ * @param {number} room
+ */
+function fittedLabel(context, label, room) {
+  if (context.measureText(label).width <= room) return label;
+  return cutToWidth(context, label.replace(/^(thread \S+) \([^()]*\)/, "$1"), room, LABEL_TAIL);
 }
 
 /**

@@ -16,7 +16,7 @@ from cudalens.views.theme import color_of
 
 _MIN_SHARE = 0.002
 #: Characters in the width of a figure in a page of 600 px.
-_CHARS = 66
+_CHARS = 58
 _MIN_TEXT_SHARE = 0.06
 
 

@@ -119,7 +119,7 @@ def finished(figure: go.Figure, title: str, trace: Trace | Ranks, mode: Mode, *,
     """`figure` with its title (plain text), colours and size; `rows` is its number of horizontal bars."""
     figure = Picture(figure)
     colors = colors_of(mode)
-    text = _wrapped(units.shorten(title, 130) + (" (simulated time)" if is_simulated(trace) else ""))
+    text = _wrapped(units.shorten(title, 130) + (" (simulated\u00a0time)" if is_simulated(trace) else ""))
     extra = max(text.count("<br>") - 1, 0)
     height = (400 if rows is None else 162 + _ROW_PX * max(rows, 2)) + _LINE_PX * extra
     figure.update_layout(

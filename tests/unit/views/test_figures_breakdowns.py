@@ -62,7 +62,7 @@ def test_empty_traces_ranks_and_simulated_times(name):
     ranks = Ranks({0: busy_trace(), 3: busy_trace()}, name="job")
     assert ranks.figure(name).layout.title.text
     simulated = busy_trace("virtual:h100").figure(name)
-    assert "(simulated time)" in simulated.layout.title.text.replace("<br>", " ")
+    assert "(simulated time)" in simulated.layout.title.text.replace("\u00a0", " ")
 
 
 def test_kernels_have_labels_of_what_differs_and_their_whole_name_on_hover():

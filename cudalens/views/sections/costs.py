@@ -14,7 +14,7 @@ from cudalens.views.sections.model import Column, Row, Section, Table, Text
 
 _NUM_ROWS: Final = 10
 _COLUMNS: Final = (
-    Column("name", text_width=34, html_width=56),
+    Column("name", text_width=34, html_width=130),
     Column("kind"),
     *(Column(title, align="right") for title in ("count", "total", "self", "mean ± sd", "share")),
 )

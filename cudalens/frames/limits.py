@@ -15,6 +15,8 @@ FREE_BYTES: Final = 96 << 20
 RATIO: Final = 100
 #: The same for the rows of a Parquet file, whose equal values take no bytes.
 ROWS_RATIO: Final = 400
+#: Memory of what each byte of numbers or small messages describes, as measured, for formats that are decoded at once.
+VALUE_BYTES: Final = 10
 _MEMORY: Final = Path("/proc/meminfo")
 _CONTAINER: Final = Path("/sys/fs/cgroup/memory.max")
 

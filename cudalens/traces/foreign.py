@@ -38,6 +38,13 @@ _TEXTS: Final = tuple(
     for pattern, flags, what in (
         (rb"\s*<[^\0]{0,3000}Memory Timeline", re.DOTALL, "a picture of torch's memory timeline (HTML)"),
         (rb"\s*<\?xml[^\0]{0,3000}(?:nvvp|NVIDIA Visual Profiler)", re.DOTALL, "a session of NVIDIA's Visual Profiler"),
+        (
+            # Also after lines of one frame; Python's frames may begin with "<module>".
+            rb"(?!\s*<[!?])(?:[^\n;{\[\0]{1,300} \d{1,18}\r?\n){0,3}"
+            rb"[^\n{\[\0]{1,3000};[^\n\0]{0,3000} \d{1,18}\r?(?:\n|\Z)",
+            0,
+            "collapsed stacks",
+        ),
         (rb"\s*<", 0, "HTML or XML"),
         (
             rb'"?(?:Time ?\(%\)|Start \(ns\)|Operation|Range)"?,[^\n]{0,200}\((?:ns|%|us|ms)\)',
@@ -46,7 +53,6 @@ _TEXTS: Final = tuple(
         ),
         (rb'"?(?:Name"?,"?Calls"?,"?TotalDuration|Index"?,"?KernelName)', 0, "a table of rocprof (CSV)"),
         (rb'"?(?:Kind"?,"?(?:Agent|Operation|Stream)|Domain"?,"?Function|Guid"?,)', 0, "a table of rocprofv3 (CSV)"),
-        (rb"[^\n{\[\0]{1,3000};[^\n\0]{0,3000} \d{1,18}\r?(?:\n|\Z)", 0, "collapsed stacks"),
         (rb'"?\w[^\n\0{}\[\]]{0,500},[^\n\0{}\[\]]{1,500}\r?\n[^\n\0]{0,500},', 0, "a table (CSV)"),
     )
 )

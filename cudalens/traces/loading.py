@@ -15,7 +15,7 @@ from typing import Any, BinaryIO, Final
 from cudalens.errors import TraceFormatError
 from cudalens.frames import Trace
 from cudalens.frames.garbage import no_garbage_collection
-from cudalens.frames.limits import Limit
+from cudalens.frames.limits import ROWS_RATIO, VALUE_BYTES, Limit
 from cudalens.traces.archives import is_saved_trace, load_folder, load_tar, load_unpacked, load_zip
 from cudalens.traces.chrome.reader import read_chrome
 from cudalens.traces.detect import Kind, kind_of_binary, kind_of_text, unpacked_head
@@ -31,6 +31,8 @@ from cudalens.traces.sqlite_reader import read_sqlite
 _HEAD: Final = 4096
 _PROGRESS_FROM_BYTES: Final = 50 << 20
 _MAX_DEPTH: Final = 3
+#: Memory of an object of a JSON text, about.
+_OBJECT_BYTES: Final = 250
 _READABLE: Final = (
     "a saved Trace (.cudalens), Chrome trace JSON (torch.profiler's export), an SQLite file of nsys (nsys export "
     "--type sqlite), nvprof or rocprofv3, XPlane or Perfetto protocol buffers, or a memory snapshot "
@@ -116,10 +118,20 @@ def _read(path: Path, file: BinaryIO, kind: Kind | None, limit: Limit) -> Trace:
     with _progress(path, file) as on_progress:
         if kind is None:
             return read_chrome(path, file, limit, on_progress)
-        text = read_all(Source(file, limit, on_progress))
+        source = Source(file, limit, on_progress)
+        text = read_all(source)
+        packed = os.fstat(file.fileno()).st_size if source.is_gzip else None
+        limit.check(_num_bytes_of_values(kind, text), packed, what="the values of the file", ratio=ROWS_RATIO)
         if kind is Kind.PERFETTO:
             return read_perfetto(path, text, limit)
         return _IN_MEMORY[kind](path, text)
+
+
+def _num_bytes_of_values(kind: Kind, text: bytes) -> int:
+    """About the memory of what a reader of a whole text decodes, more for files that recorders do not write."""
+    if kind is Kind.TOOL_JSON:  # an empty object takes 3 bytes of text and 500 in memory
+        return len(text) + text.count(b"{") * _OBJECT_BYTES
+    return len(text) * VALUE_BYTES
 
 
 def _refuse_foreign(path: Path, head: bytes, inner: bytes) -> None:

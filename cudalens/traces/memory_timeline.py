@@ -19,8 +19,8 @@ from cudalens.frames import RunInfo, Trace, build_memory, categorical, empty_fra
 from cudalens.frames.lenient_json import SYNTAX_ERRORS, decoder, text_of
 from cudalens.traces.chrome.values import MAX_NS, Ints
 
-#: The beginning of both forms: two brackets and a number.
-HEAD: Final = re.compile(rb"\[\s{0,64}\[\s{0,64}-?\d")
+#: The beginning of both forms: two brackets and a number, or two empty lists.
+HEAD: Final = re.compile(rb"\[\s{0,64}\[\s{0,64}(?:-?\d|\]\s{0,64},\s{0,64}\[\s{0,64}\]\s{0,64}\])")
 #: torch's categories in their order, named as in the blocks frame.
 _CATEGORIES: Final = (
     "parameter",
@@ -90,6 +90,8 @@ def _of_rows(rows: Ints) -> tuple[Ints, Ints, Ints]:
 
 def _of_sizes(times: Ints, sizes: Ints) -> tuple[Ints, Ints, Ints]:
     """`sizes` has a column of zeros first, as torch draws them on top of each other."""
+    if not len(times) and not len(sizes):  # nothing was allocated
+        return times, sizes, sizes
     if sizes.ndim != 2 or len(sizes) != len(times) or not len(times):
         raise ValueError(f"{len(times)} times and sizes of shape {sizes.shape}")
     if times.max() >= MAX_NS // 1000 or times.min() < -1:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from importlib import import_module
 from typing import Any, BinaryIO, Final
@@ -62,6 +63,11 @@ class Source:
         self._limit.check(self.num_bytes, packed, what="the text of the trace", position=f"byte {self._num_packed}")
         return piece
 
+    def check_size(self) -> None:
+        """Refuse a plain file that is longer than the limit."""
+        if not self.is_gzip:
+            self._limit.check(os.fstat(self._file.fileno()).st_size, what="the file")
+
     def _compressed(self, size: int) -> bytes:
         data = self._file.read(size)
         self._num_packed += len(data)
@@ -70,7 +76,12 @@ class Source:
 
 
 def read_all(source: Source) -> bytes:
-    """All that can be read of `source`; for damage, `Source.damage` says what."""
+    """All that can be read of `source`; for damage, `Source.damage` says what.
+
+    Raises:
+        TraceFormatError: It is longer than the limit; for a plain file, nothing is read then.
+    """
+    source.check_size()
     pieces = []
     while piece := source.read():
         pieces.append(piece)

@@ -65,6 +65,8 @@ class Counters:
     def _add_values(self, record: Record, ts: int, args: dict[str, Any], where: str) -> None:
         name = self._text(record.name if record.id is None else f"{record.name} {text_of(record.id)}")
         process = None if record.pid is None else self._text(record.pid)
+        if len(args) > _MAX_SERIES:
+            self._problems.add(f"series of a counter beyond the first {_MAX_SERIES}", where, len(args) - _MAX_SERIES)
         for series, value in list(args.items())[:_MAX_SERIES]:
             label = None if series == _PLAIN and len(args) == 1 else self._text(series)
             if not self._values.add(ts, name, value, series=label, process=process):

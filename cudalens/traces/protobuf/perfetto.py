@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from cudalens.errors import TraceFormatError
 from cudalens.frames import Trace
-from cudalens.frames.limits import Limit
+from cudalens.frames.limits import ROWS_RATIO, VALUE_BYTES, Limit
 from cudalens.traces.chrome.assemble import RecordTrace
 from cudalens.traces.protobuf.perfetto_clocks import Clocks
 from cudalens.traces.protobuf.perfetto_events import SliceEvents
@@ -133,7 +133,7 @@ class _Reader:
         self._trace = RecordTrace(path)
         self._clocks, self._tracks = Clocks(), Tracks()
         self._events = SliceEvents(self._clocks, self._tracks, self._trace.problems)
-        self._num_packets = self._num_inflated = 0
+        self._num_packets = self._num_packed = self._num_inflated = 0
 
     def read(self, data: bytes) -> None:
         """Read all packets; damage ends the reading and is counted."""
@@ -163,11 +163,15 @@ class _Reader:
     def _inflated(self, data: bytes) -> bytes:
         inflater = zlib.decompressobj()
         found: list[bytes] = []
+        self._num_packed += len(data)
         try:
             while data:
                 found.append(inflater.decompress(data, 1 << 20))
                 self._num_inflated += len(found[-1])
-                self._limit.check(self._num_inflated, len(data), what="compressed packets")
+                num_bytes = self._num_inflated * VALUE_BYTES
+                self._limit.check(
+                    num_bytes, self._num_packed, what="the values of compressed packets", ratio=ROWS_RATIO
+                )
                 data = inflater.unconsumed_tail
         except zlib.error as error:
             self._trace.problems.add("damaged compressed packets", str(error))

@@ -5,6 +5,7 @@ import io
 import json
 import os
 import zipfile
+import zlib
 
 import numpy as np
 import pyarrow as pa
@@ -175,3 +176,55 @@ def test_every_event_with_invalid_text_is_kept(tmp_path):
     assert column(trace, "name") == ["\ufffd"] * 300
     assert column(trace, "dtypes") == ['["\ufffd"]'] * 300
     assert (column(trace, "ts")[0], problems(trace)) == (1500, {"invalid UTF-8": 300})
+
+
+@pytest.mark.parametrize(
+    ("begin", "unit"),
+    [
+        (b'{"rocprofiler-sdk-tool": [{}', b",{}"),
+        (b'{"rocprofiler-sdk-tool": [{"agents": [{}', b",{}"),
+        (b"[[1", b",1"),
+        (b"\x0a\x0b\x12\x09/host:CPU", b"\x0a\x00"),
+    ],
+    ids=["processes", "agents", "times", "planes"],
+)
+def test_values_that_take_more_memory_than_their_text_are_refused(tmp_path, little, begin, unit):
+    (tmp_path / "t.gz").write_bytes(gzip.compress(begin + unit * 150_000))
+    with pytest.raises(TraceFormatError, match=r"bytes or more in the values of the file from [\d,]+ compressed"):
+        cudalens.load(tmp_path / "t.gz")
+
+
+def test_a_plain_file_beyond_the_limit_is_refused_before_it_is_read(tmp_path):
+    with open(tmp_path / "t.json", "wb") as file:
+        file.write(b"[[1")
+        file.truncate(1 << 32)
+    with pytest.raises(TraceFormatError, match="4,294,967,296 bytes or more in the file"):
+        cudalens.load(tmp_path / "t.json", max_bytes=1 << 20)
+
+
+def perfetto(compressed, count):
+    """A Perfetto trace with `count` packets that hold the packets in `compressed`."""
+
+    def field(number, data):
+        size, text = len(data), b""
+        while size > 127:
+            size, text = size >> 7, text + bytes([size & 127 | 128])
+        key = number << 3 | 2
+        return (bytes([key]) if key < 128 else bytes([key & 127 | 128, key >> 7])) + text + bytes([size]) + data
+
+    event = field(1, field(11, b"\x48\x03\xba\x01\x01a"))  # an instant named "a"
+    return event + field(1, field(50, compressed(event))) * count
+
+
+def test_compressed_packets_that_expand_too_much(tmp_path, little):
+    (tmp_path / "t.pftrace").write_bytes(perfetto(lambda event: zlib.compress(event * 20_000, 9), 4))
+    with pytest.raises(TraceFormatError, match="bytes or more in the values of compressed packets"):
+        cudalens.load(tmp_path / "t.pftrace")
+
+
+def test_many_compressed_packets_are_read(tmp_path, little):
+    unknown = np.random.default_rng(0).bytes(10_000)
+    packet = b"\x52" + bytes([len(unknown) & 127 | 128, len(unknown) >> 7]) + unknown  # a field that is not read
+    (tmp_path / "t.pftrace").write_bytes(perfetto(lambda event: zlib.compress(event + packet), 400))
+    trace = cudalens.load(tmp_path / "t.pftrace")
+    assert (column(trace, "name"), trace.info.problems) == (["a"] * 401, ())

@@ -109,3 +109,18 @@ def test_the_timeline_that_torch_writes(tmp_path):
 def test_other_lists_of_numbers(tmp_path, text):
     with pytest.raises(TraceFormatError, match="as export_memory_timeline writes them"):
         load_bytes(tmp_path, text.encode())
+
+
+def test_series_beyond_the_first_thousand_are_counted(tmp_path):
+    counter = {"ph": "C", "name": "c", "ts": 1, "pid": 1, "args": {f"s{i}": i for i in range(1500)}}
+    trace = load_events(tmp_path, [counter])
+    assert len(trace.counters) == 1000
+    (problem,) = trace.info.problems
+    assert (problem.kind, problem.count) == ("series of a counter beyond the first 1000", 500)
+
+
+@pytest.mark.parametrize("text", [b"[[], []]", b" [ [ ] ,[]]"])
+def test_a_timeline_of_a_run_that_allocated_nothing(tmp_path, text):
+    (tmp_path / "t.json").write_bytes(text)
+    trace = cudalens.load(tmp_path / "t.json")
+    assert (trace.info.source, len(trace.memory), trace.info.problems) == ("file:memory timeline", 0, ())

@@ -25,6 +25,8 @@ PPROF = b"\x0a\x04\x08\x01\x10\x02\x0a\x04\x08\x03\x10\x04\x12\x04\x0a\x00\x10\x
             "load the recording that it was made from",
         ),
         (b"main;forward;gemm 120\nmain;backward 80\n", "collapsed stacks", "load the recording"),
+        (b"<module> (a.py:1);f (<frozen x>:3) 7\n", "collapsed stacks", "load the recording"),  # py-spy
+        (b"<stdin>(7):_<module> 1\n<stdin>(7):_<module>;a.py(3): f 3\n", "collapsed stacks", "load the recording"),
         (b'{"ph": "X", "ts": 1}\n{"ph": "X", "ts": 2}\n', "JSON lines", "jq -s . FILE"),
         (b'"Name","Calls","TotalDurationNs"\n"k",1,2\n', "a table of rocprof (CSV)", "--output-format rocpd"),
         (b'"Index","KernelName","gpu-id"\n0,"k",1\n', "a table of rocprof (CSV)", "--output-format rocpd"),

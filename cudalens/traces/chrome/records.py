@@ -242,9 +242,10 @@ def _others(data: bytes, scanned: Scanned) -> Batch | None:
         return Batch(0, [], scanned.ts, scanned.dur, [])
     found = b"".join((b"[", b",".join([data[a:b] for a, b in scanned.others]), b"]"))
     try:
-        return _fast_batch(_FAST.decode(found), found)
+        batch = _fast_batch(_FAST.decode(found), found)
     except SYNTAX_ERRORS:
         return None
+    return None if batch is not None and batch.records else batch  # "X" may be spelled with an escape
 
 
 def _constant(word: bytes) -> bytes:

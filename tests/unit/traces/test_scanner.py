@@ -123,6 +123,12 @@ def test_usual_numbers_are_not_left_to_python():
     assert values.tolist() == np.array(texts, np.float64).astype(np.float32).tolist()
 
 
+def test_phases_that_are_spelled_with_escapes():
+    event = json.dumps(op(1.5, 9)).replace('"X"', r'"\u0058"')
+    check_equal(f"[{event}]".encode())
+    check_equal(f"[{json.dumps(op(1, 2))}, {event}, {json.dumps(kernel(8, 4))}]".encode())
+
+
 def test_files_with_many_long_and_repeated_keys():
     keys = [f"key {number}" for number in range(300)] + ["a key of more than thirty-two characters " * 2]
     entries = [op(number, 1, **{key: number, "External id": number}) for number, key in enumerate(keys * 2)]

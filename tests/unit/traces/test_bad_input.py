@@ -123,7 +123,7 @@ def test_a_small_gzip_that_inflates_to_gigabytes_is_read_piece_by_piece(tmp_path
         (b'"traceEvents"', "traceEvents"),
         (b"null", "null"),
         (b"[1, 2, 3]", "no usable event among 3"),
-        (b"[[], []]", "no usable event among 2"),
+        (b"[[], [], []]", "no usable event among 3"),
         (b'{"traceEvents": null}', "null"),
         (b'{"traceEvents": {"a": 1}}', "after 'traceEvents'"),
         (b'{"traceEvents"', "broken JSON"),

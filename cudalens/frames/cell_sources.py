@@ -10,7 +10,7 @@ from cudalens.frames.info import RunInfo
 
 #: Key of `RunInfo.extra` that holds the texts, as JSON: the text of each cell by ``In[7]``.
 CELL_SOURCES_KEY: Final = "cell_sources"
-#: Largest number of characters of one cell, and of all cells of a run.
+#: Largest number of characters of one cell with its name, and of all cells of a run.
 MAX_CELL: Final = 10_000
 MAX_CELLS: Final = 40_000
 
@@ -34,7 +34,7 @@ def _within_limits(sources: dict[str, str]) -> dict[str, str]:
     kept: dict[str, str] = {}
     room = MAX_CELLS
     for name, text in sources.items():
-        if len(text) <= min(room, MAX_CELL):
+        if (size := len(name) + len(text)) <= min(room, MAX_CELL):
             kept[name] = text
-            room -= len(text)
+            room -= size
     return kept

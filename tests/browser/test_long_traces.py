@@ -97,3 +97,21 @@ def test_the_last_of_selections_in_quick_succession_shows(page, trace):
     wait_until_shown(page, trace, 0, 1_000_000)
     shown = {(row["name"], row["side"]): row["count"] for row in page.evaluate("cudalensReport.panels.table.rows()")}
     assert shown == {key: sums[0] for key, sums in averages_of(trace, 0, 1_000_000).items()}
+
+
+def test_a_width_that_is_chosen_while_a_selection_is_summed_shows(page):
+    page.locator(".cl-tab", has_text="Flame graph").click()
+    page.wait_for_function("cudalensReport.panels.flame")
+    shown, chosen = page.evaluate(
+        """() => {
+          const { flame } = cudalensReport.panels;
+          const work = flame.update({ range: [0, 100_000_000], event: null, names: null });
+          work.next();
+          flame.setWeight("host");
+          const weights = () => [...flame.flame.graph.weight];
+          const chosen = weights();
+          while (!work.next().done);
+          return [weights(), chosen];
+        }"""
+    )
+    assert shown == chosen

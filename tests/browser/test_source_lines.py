@@ -92,6 +92,13 @@ def test_lines_that_are_not_known_show_nothing(sources_of, function):
     assert sources_of(stacked_trace({"In[3]": HELPERS, "__proto__": HELPERS}, function=function)) == []
 
 
+@pytest.mark.parametrize("text", ["", "\n\n\n\n\n\n", "\n\n\n\nx = 1\n"])
+def test_a_call_of_an_empty_line_leaves_the_details_whole(sources_of, text):
+    shown = sources_of(stacked_trace({"In[3]": text, "In[5]": CALL}))
+    assert [term for term, _ in shown][-1:] == ["Source of <module>, In[5]"]
+    assert all(not lines.strip("4 \n") for _, lines in shown[:-1])
+
+
 def test_foreign_source_is_text(sources_of, offline_page):
     ((_, text),) = sources_of(stacked_trace({"In[3]": f"\n\n\n{HOSTILE}\n {HOSTILE_STYLE}"}))
     assert HOSTILE in text

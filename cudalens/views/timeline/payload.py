@@ -94,7 +94,7 @@ class _Part:
         times = payload_order.Times(start[first:], dur[first:], lanes.of_rows)
         begin = int(times.start.min()) if first else 0
         self._header: dict[str, Any] = {"version": VERSION, "n": len(self._events), "t0": str(t0)}
-        self._header |= {"lanes": lanes.table, "num_clipped": num_clipped}
+        self._header |= {"lanes": lanes.table, "num_clipped": num_clipped, "cells": cell_sources(trace.info)}
         self._header |= {"first_row": first, "begin": begin, "num_all": len(trace.events)}
         self._add_events(times, lanes)
         self._header["races"] = payload_part.marks_from(race_marks(trace), lanes, begin)
@@ -143,8 +143,7 @@ class _Part:
         """The payload with as many columns of details as `room` bytes hold; None for all."""
         details = payload_details.add_details(self.writer, self._events, self._trace.stacks, self._order, room)
         info = self._trace.info
-        about: dict[str, Any] = {"name": cut(info.name), "source": info.source, "simulated": info.is_simulated}
-        about |= {"cells": cell_sources(info)}
+        about = {"name": cut(info.name), "source": info.source, "simulated": info.is_simulated}
         return self.writer.to_bytes(self._header | details | about | {"extra": extra})
 
 

@@ -1,5 +1,7 @@
 """The text of cells in the run info: whole cells within limits, and nothing of a file that is not valid."""
 
+import json
+
 import pytest
 
 from cudalens.frames import RunInfo
@@ -22,11 +24,10 @@ def test_no_cells_make_no_entry():
 
 
 def test_cells_that_do_not_fit_are_left_out_whole():
-    fits = "x" * MAX_CELL
-    sources = {"In[1]": f"{fits}x"} | {f"In[{number}]": fits for number in range(2, 9)} | {"In[9]": ""}
-    kept = read(to_extra(sources))
-    assert list(kept) == [*(f"In[{number}]" for number in range(2, 2 + MAX_CELLS // MAX_CELL)), "In[9]"]
-    assert {len(text) for text in kept.values()} == {MAX_CELL, 0}
+    fits = "x" * (MAX_CELL - len("In[2]"))
+    sources = {"In[1]": f"{fits}x"} | {f"In[{number}]": fits for number in range(2, 9)}
+    assert read(to_extra(sources)) == {f"In[{number}]": fits for number in range(2, 2 + MAX_CELLS // MAX_CELL)}
+    assert read(to_extra({"In[1]": "x" * MAX_CELL, "In[2]": "y"})) == {"In[2]": "y"}
 
 
 @pytest.mark.parametrize("text", ["", "[", "[]", '{"In[1]": 3}', "[" * 100_000, "\ud800"])
@@ -36,3 +37,9 @@ def test_a_file_with_other_contents_has_no_cells(text):
 
 def test_a_file_with_too_much_text_has_the_cells_that_fit():
     assert list(read({CELL_SOURCES_KEY: f'{{"In[1]": "{"x" * (MAX_CELL + 1)}", "In[2]": "y"}}'})) == ["In[2]"]
+
+
+def test_a_file_with_many_names_has_those_that_fit():
+    names = {f"In[{number}]" * 100: "" for number in range(1_000)}
+    kept = read({CELL_SOURCES_KEY: json.dumps(names)})
+    assert 0 < sum(map(len, kept)) <= MAX_CELLS

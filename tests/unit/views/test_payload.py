@@ -10,9 +10,11 @@ import pytest
 from budget import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec import structs
 from sample_traces import gpu_trace
 
 from cudalens.frames import RunInfo, StackTable, Trace, build_events, build_memory
+from cudalens.frames.cell_sources import to_extra
 from cudalens.views.timeline import payload, payload_memory, payload_part
 from cudalens.views.timeline.payload import BRIEF_TEXT, FLAG_INSTANT, FLAG_LAUNCHED, FLAG_OUTSIDE, MAX_TEXT, pack
 
@@ -288,6 +290,22 @@ def test_all_events_are_sent_where_they_fit():
     trace = gpu_trace(steps=40)
     assert read(pack(trace, max_bytes=5_000_000))[0]["first_row"] == 0
     assert pack(trace, max_bytes=5_000_000) == pack(trace)
+
+
+def test_the_source_of_cells_counts_as_well(monkeypatch):
+    monkeypatch.setattr(payload, "MIN_EVENTS", 10)
+    random = np.random.default_rng(3)
+    times = {"ts": np.arange(60_000) * 1_000, "dur": random.integers(1, 1_000, 60_000)}
+    texts = {"name": pd.Categorical(["f"] * 60_000), "cat": pd.Categorical(["cpu_op"] * 60_000)}
+    events = build_events(times | texts)
+    letters = random.integers(0x4E00, 0x9FFF, (3, 9_000))
+    cells = {f"In[{number}]": "".join(map(chr, row)) for number, row in enumerate(letters)}
+    trace = Trace(structs.replace(INFO, extra=to_extra(cells)), events=events)
+    limit = len(pack(Trace(INFO, events=events))) + payload._HEADER_RESERVE
+    assert len(pack(trace)) > limit
+    blob = pack(trace, max_bytes=limit)
+    assert read(blob)[0]["cells"] == cells
+    assert len(blob) <= limit
 
 
 def test_so_many_events_are_sent_in_any_case(monkeypatch):

@@ -57,7 +57,7 @@ function endOfBlock(lines, first) {
     const line = lines[k].trim();
     if (line && indentOf(lines[k]) <= indent && !/^[)\]}]/.test(line)) break;
   }
-  while (!lines[k - 1].trim()) k -= 1;
+  while (k > first + 1 && !lines[k - 1].trim()) k -= 1;
   return k;
 }
 

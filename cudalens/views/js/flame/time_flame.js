@@ -105,12 +105,16 @@ export function createTimeFlame(host, data, { theme, baseline, onEvent }) {
   });
   jump.hidden = true;
   let isStale = false;
+  let last = 0;
   function* refresh() {
     isStale = host.hidden === true;
+    last += 1;
     if (isStale) return;
+    const number = last;
     const paths = pathsOf(state);
     const mask = selectedMask(data, { ...state.selection, names: null });
     const { weight: sums, num } = yield* nodeSums(data, paths, state.weight, mask, state.selection.range);
+    if (number !== last) return; // something else was chosen between two slices
     const shown = { parent: paths.parent, depth: paths.depth, children: paths.children, weight: sums, num };
     const before = comparedWith(state, paths);
     flame.show(before ? { ...shown, before } : shown);

@@ -1,7 +1,8 @@
 """What is selected in the last live widget of a Trace, as rows of its events.
 
 A selection is small JSON: ``range`` ([start, end] in ns from the first event), ``event`` (a row of the events) and
-``names`` (texts); a part that is not selected is missing. `remember` keeps it apart from the Trace.
+``names`` (texts), or for names that the page has cut ``name_rows`` (rows that have them); a part that is not selected
+is missing. `remember` keeps it apart from the Trace.
 """
 
 from __future__ import annotations
@@ -42,11 +43,18 @@ def selected_events(trace: Trace) -> pd.DataFrame:
     chosen = np.ones(len(events), bool)
     if (span := selection.get("range")) is not None:
         chosen &= overlapping(events, float(span[0]), float(span[1]))
-    if (names := selection.get("names")) is not None:
-        chosen &= events["name"].isin(list(names)).to_numpy()
+    if (names := _names(events, selection)) is not None:
+        chosen &= events["name"].isin(names).to_numpy()
     if (row := selection.get("event")) is not None:
         chosen &= subtree(events, int(row))
     return events if bool(chosen.all()) else events[chosen]
+
+
+def _names(events: pd.DataFrame, selection: Mapping[str, Any]) -> list[str] | None:
+    """The selected names; None where none are."""
+    if (rows := selection.get("name_rows")) is not None:
+        return [str(name) for name in events["name"].iloc[list(rows)]]
+    return None if (names := selection.get("names")) is None else list(names)
 
 
 def overlapping(events: pd.DataFrame, start: float, end: float) -> NDArray[np.bool_]:

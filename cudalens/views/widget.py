@@ -181,4 +181,6 @@ def _known(sent: Any) -> dict[str, Any] | None:
         known["event"] = event
     if isinstance(names, list):
         known["names"] = [str(name) for name in names]
+    if isinstance(rows := sent.get("name_rows"), list):
+        known["name_rows"] = [row for row in rows if isinstance(row, int)]
     return known or None

@@ -205,15 +205,17 @@ def _add_kinds(
     writer.add_ints("kind_name", name_id)
     writer.add_ints("kind_cat", cat_id)
     texts = ["", *(str(c) for c in name.categories.tolist())]
-    used = [texts[k] for k in used_names]
+    used = whole = [texts[k] for k in used_names]
     steps = [k for k, text in enumerate(used) if text.startswith(STEP_PREFIX)]
     if max_text == MAX_TEXT:
         brief = {k: short[text] for k, text in enumerate(used) if text in short}
     else:
         used, brief = [short.get(text, text) for text in used], {}
-    writer.add_texts("names", [cut(text, max_text) for text in used])
+    sent = [cut(text, max_text) for text in used]
+    writer.add_texts("names", sent)
     cats = ["", *(str(c) for c in cat.categories.tolist())]
-    return kind, {"cats": [cut(cats[k], 100) for k in used_cats], "step_names": steps, "short": brief}
+    facts = {"cats": [cut(cats[k], 100) for k in used_cats], "step_names": steps, "short": brief}
+    return kind, facts | {"are_names_cut": sent != whole}
 
 
 def _add_launches(writer: PayloadWriter, launch: Ints, kind: Ints) -> None:

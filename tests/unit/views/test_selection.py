@@ -35,6 +35,13 @@ def test_names_and_range_narrow_each_other():
     assert names_of(trace.selection) == ["aten::copy_"] * 2
 
 
+def test_names_that_the_page_has_cut_are_those_of_rows():
+    trace = gpu_trace(3)
+    row = int(np.flatnonzero(trace.events["name"] == "aten::copy_")[1])
+    selection.remember(trace, {"names": ["aten::…"], "name_rows": [row]})
+    assert names_of(trace.selection) == ["aten::copy_"] * 3
+
+
 def test_an_event_selects_what_is_in_subtree_it_and_what_was_launched_from_there():
     trace = gpu_trace(2)
     row = int(np.flatnonzero(trace.events["name"] == "aten::mm")[0])

@@ -10,6 +10,7 @@ import { finish, runInFrames, runNow } from "../shared/slices.js";
 import { createTimeline } from "../timeline/timeline.js";
 import { renderDetails } from "./details.js";
 import { createMarks } from "./marks.js";
+import { rowsOfCutNames } from "./pandas.js";
 import {
   startFindings,
   startGraphs,
@@ -386,6 +387,7 @@ function outward(data, { range, event, names }) {
     range: range && [...range],
     event: event === null ? null : data.rowOf(event),
     names: names && [...names].map((id) => data.header.names[id]),
+    name_rows: names && rowsOfCutNames(data, names),
   };
 }
 

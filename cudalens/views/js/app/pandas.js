@@ -26,10 +26,32 @@ export function pandasExpression(data, selection) {
         ` | (e.dur == 0) & e.ts.between(${at(Math.ceil(range[0]))}, ${at(Math.floor(range[1]))}))`,
     );
   }
-  if (names) parts.push(`e.name.isin(${pythonList([...names].map((id) => data.header.names[id]))})`);
+  if (names) parts.push(`e.name.isin(${namesExpression(data, names)})`);
   const { first_row: first } = data.header;
   const events = first ? `trace.events.iloc[${first}:]` : "trace.events"; // a part has the last events
   return parts.length ? `${events}[lambda e: ${parts.join(" & ")}]` : events;
+}
+
+/**
+ * The names as texts; where the page has cut ones, as those of some rows.
+ *
+ * @param {TraceData} data
+ * @param {Set<number>} names
+ */
+function namesExpression(data, names) {
+  const rows = rowsOfCutNames(data, names);
+  if (rows) return `trace.events.name.iloc[[${rows.join(", ")}]]`;
+  return pythonList([...names].map((id) => data.header.names[id]));
+}
+
+/**
+ * For each name the row of an event that has it; null where the page has all names whole.
+ *
+ * @param {TraceData} data
+ * @param {Set<number>} names
+ */
+export function rowsOfCutNames(data, names) {
+  return data.header.are_names_cut ? [...names].map((id) => data.rowOf(data.name.indexOf(id))) : null;
 }
 
 /**

@@ -36,6 +36,7 @@
  * @property {[number, number] | null} range ns from the trace's start.
  * @property {number | null} event Row of trace.events.
  * @property {string[] | null} names
+ * @property {number[] | null} name_rows Rows that have these names, where the page has cut ones.
  */
 
 /** @typedef {() => Promise<Uint8Array<ArrayBuffer>>} FetchData */

@@ -31,6 +31,7 @@ import { createRows } from "./rows.js";
  *   cats: string[],
  *   step_names: number[],
  *   short: { [name: number]: string },
+ *   are_names_cut: boolean,
  *   races: RaceMark[],
  *   syncs: SyncMark[],
  *   memory: { devices: string[], actions: string[], n: number, num_actions: number },

@@ -43,6 +43,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stderr.close()
         return 0
     except OSError as error:
+        if error.filename is not None:
+            return _refuse(f"{error.filename}: {error.strerror}.", _ERROR)
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # else Python's exit writes the rest again
         is_full = error.errno == errno.ENOSPC
         return _refuse(f"cannot write the output: {'no space is left on its device' if is_full else error}.", _ERROR)

@@ -79,6 +79,17 @@ class TestSummary:
         assert (done.returncode, "Traceback" in done.stderr) == (code, False)
 
 
+@pytest.mark.parametrize("verb", ["compare", "hang", "mcp", "ranks"])
+def test_a_name_that_is_too_long_is_not_an_error_of_the_output(verb, saved):
+    name = "x" * 300
+    command = [sys.executable, "-m", "cudalens", verb, *([str(saved)] if verb == "compare" else []), name]
+    done = subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL)
+    assert (done.returncode, done.stdout) == (3, "")
+    assert "cannot write" not in done.stderr
+    assert name in done.stderr
+    assert done.stderr.endswith(": File name too long.\n")
+
+
 def test_collapsed_stacks_of_device_work_alone(tmp_path, capsys):
     path, target = tmp_path / "t.json", tmp_path / "t.collapsed"
     path.write_text(

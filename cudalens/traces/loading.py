@@ -61,8 +61,9 @@ def load(path: str | os.PathLike[str], *, max_bytes: int | None = None) -> Trace
 
     Args:
         path: The file or folder.
-        max_bytes: The most bytes that the contents may have, uncompressed. Default: the free memory of the machine, and
-            for compressed files also a hundred times their size.
+        max_bytes: The most bytes that the contents may have, uncompressed. For XPlane, Perfetto, memory timelines and
+            rocprofv3's JSON: the most bytes of memory, estimated as about ten times the contents. Default: the free
+            memory of the machine, and for compressed files also a hundred times their size.
 
     Returns:
         The Trace. Damage that does not prevent reading is counted in ``trace.info.problems``.
@@ -128,7 +129,7 @@ def _read(path: Path, file: BinaryIO, kind: Kind | None, limit: Limit) -> Trace:
 
 
 def _num_bytes_of_values(kind: Kind, text: bytes) -> int:
-    """About the memory of what a reader of a whole text decodes, more for files that recorders do not write."""
+    """An estimate of the memory that decoding a whole text takes; recorded files take less."""
     if kind is Kind.TOOL_JSON:  # an empty object takes 3 bytes of text and 500 in memory
         return len(text) + text.count(b"{") * _OBJECT_BYTES
     return len(text) * VALUE_BYTES

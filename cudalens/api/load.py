@@ -32,8 +32,8 @@ def load(
         path: The file.
         repair: False to keep all rows as they are in the file, and only check them.
         max_bytes: The most bytes that the contents of the file may have, uncompressed. For XPlane, Perfetto, memory
-            timelines and rocprofv3's JSON: the most bytes of memory, estimated as about ten times the contents. Default:
-            the free memory of the machine, and for compressed files also a hundred times their size.
+            timelines and rocprofv3's JSON: the most bytes of memory, estimated as about ten times the contents.
+            Default: the free memory of the machine, and for compressed files also a hundred times their size.
 
     Raises:
         TraceFormatError: The file cannot be read, is not a trace, or holds nothing usable. The message says where, and

@@ -129,7 +129,7 @@ def _read(path: Path, file: BinaryIO, kind: Kind | None, limit: Limit) -> Trace:
 
 
 def _num_bytes_of_values(kind: Kind, text: bytes) -> int:
-    """An estimate of the memory that decoding a whole text takes; recorded files take less."""
+    """An estimate of the memory that decoding a whole text takes."""
     if kind is Kind.TOOL_JSON:  # an empty object takes 3 bytes of text and 500 in memory
         return len(text) + text.count(b"{") * _OBJECT_BYTES
     return len(text) * VALUE_BYTES

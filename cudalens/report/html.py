@@ -104,7 +104,8 @@ def policy(script: str) -> str:
 
 
 def _head(title: str, script: str) -> str:
-    style = assets.style_text() + assets.style("report")
+    # The largest costs are a section of their own without scripts only.
+    style = assets.style_text() + assets.style("costs") + assets.style("report")
     return (
         '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         f'<meta http-equiv="Content-Security-Policy" content="{escape(policy(script), quote=True)}">\n'

@@ -78,3 +78,14 @@ def test_a_number_beside_a_bar_has_room(offline_page, tmp_path):
     cells = offline_page.locator("td")
     sizes = cells.evaluate_all("cells => cells.map((cell) => [cell.scrollWidth, cell.clientWidth])")
     assert all(text <= room for text, room in sizes), sizes
+
+
+@pytest.mark.parametrize("width", [600, 800])
+def test_findings_and_waits_of_a_report_without_scripts_are_not_cut(context_of, tmp_path, width):
+    page = context_of(java_script_enabled=False, viewport={"width": width, "height": 700}).new_page()
+    page.goto(gpu_trace(kernel=LONG_KERNEL).to_html(tmp_path / "report.html").as_uri())
+    cells = page.locator("#cudalens-static :is(.cudalens-findings, .cudalens-syncs) td")
+    assert cells.count() > 2
+    sizes = cells.evaluate_all("cells => cells.map((cell) => [cell.scrollWidth, cell.clientWidth])")
+    assert all(text <= room for text, room in sizes), sizes
+    assert page.evaluate("document.getElementById('cudalens-static').scrollWidth") <= width

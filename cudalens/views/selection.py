@@ -53,7 +53,8 @@ def selected_events(trace: Trace) -> pd.DataFrame:
 def _names(events: pd.DataFrame, selection: Mapping[str, Any]) -> list[str] | None:
     """The selected names; None where none are."""
     if (rows := selection.get("name_rows")) is not None:
-        return [str(name) for name in events["name"].iloc[list(rows)]]
+        known = [row for row in rows if 0 <= row < len(events)]
+        return [str(name) for name in events["name"].iloc[known]]
     return None if (names := selection.get("names")) is None else list(names)
 
 

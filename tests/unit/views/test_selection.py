@@ -42,6 +42,12 @@ def test_names_that_the_page_has_cut_are_those_of_rows():
     assert names_of(trace.selection) == ["aten::copy_"] * 3
 
 
+def test_rows_that_the_trace_does_not_have_select_nothing():
+    trace = gpu_trace()
+    selection.remember(trace, {"name_rows": [-1, len(trace.events)]})
+    assert len(trace.selection) == 0
+
+
 def test_an_event_selects_what_is_in_subtree_it_and_what_was_launched_from_there():
     trace = gpu_trace(2)
     row = int(np.flatnonzero(trace.events["name"] == "aten::mm")[0])

@@ -159,11 +159,10 @@ def _extra(dtypes: list[str]) -> list[str]:
 def _texts(values: pd.Categorical, codes: Ints) -> list[Any]:
     """The text of each code; None is missing."""
     used, place = np.unique(codes[codes >= 0], return_inverse=True)
-    texts = values.categories.take(used).tolist()
-    found: list[Any] = [None] * len(codes)
-    for at, k in zip(np.flatnonzero(codes >= 0).tolist(), place.tolist(), strict=True):
-        found[at] = texts[k]
-    return found
+    found = np.full(len(codes), None, object)
+    found[codes >= 0] = values.categories.take(used).to_numpy(object)[place]
+    texts: list[Any] = found.tolist()
+    return texts
 
 
 def _categories(values: pd.Categorical, codes: Ints) -> pd.Categorical:

@@ -16,7 +16,7 @@ INDEX := $(if $(filter cpu,$(TORCH)),--extra-index-url $(CPU_INDEX),)
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo lab test test-thorough coverage planted test-browser test-gpu gpu-campaign test-pytorch test-programs test-hangs test-cluster check check-js fix js bench lock docs accuracy news build clean
+.PHONY: help setup demo lab test test-thorough hunt coverage planted test-browser test-gpu gpu-campaign test-pytorch test-programs test-hangs test-cluster check check-js fix js bench lock docs accuracy news build clean
 
 help: ## list these targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  \1\t/' | expand -t 18
@@ -45,6 +45,9 @@ test: setup ## run the tests (browser and GPU tests skip, with a reason, without
 
 test-thorough: setup ## as test, with 40 times as many examples in the property tests (hours)
 	@CUDALENS_HYPOTHESIS=thorough $(BIN)/python -m pytest -n $(WORKERS) --maxprocesses=8 --dist worksteal $(PYTEST_ARGS)
+
+hunt: setup ## search random programs for faults for MINUTES=20, of all subjects or SUBJECT=NAME, with new seeds or SEED=N; into out/hunt
+	@$(BIN)/python tests/hunt/run.py --minutes $(or $(MINUTES),20) $(foreach name,$(SUBJECT),--subject $(name)) $(if $(SEED),--seed $(SEED))
 
 coverage: setup ## run the tests without a browser and report the lines that they reach, into out/coverage; fails below the floor
 	@$(BIN)/python -m pytest -n $(WORKERS) --maxprocesses=8 --dist worksteal -m "not browser" --cov --cov-report=term --cov-report=html $(PYTEST_ARGS)

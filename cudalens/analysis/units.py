@@ -13,6 +13,9 @@ _SIZES: Final = ((1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10,
 _UNKNOWN: Final = "-"
 _NUMBER_WORDS: Final = {1: "once", 2: "twice"}
 
+#: From this factor on, a factor is easier to read than per cent, and "88 % faster" hides a factor of 8.
+_LEAST_FACTOR: Final = 2.0
+
 
 def duration(ns: float | None) -> str:
     """A duration in ns as three significant digits: ``1.23 ms``, ``45.6 µs``, ``780 ns``, ``2 min 5 s``."""
@@ -49,6 +52,48 @@ def percent(value: float | None) -> str:
     if 0 < value < 0.1:
         return "<0.1 %"
     return f"{value:.1f} %" if value < 9.95 else f"{value:.0f} %"
+
+
+def number(value: float) -> str:
+    """Three significant digits, without zeros at the end: ``0.333``, ``2.5``, ``260``, ``12,346``."""
+    return f"{value:,.0f}" if abs(value) >= 999.5 else f"{value:.3g}"
+
+
+def interval(low: str, high: str) -> str:
+    """Two formatted ends: ``51 to 53 %``, ``-1.20 to 3.40 ms``, ``900 µs to 1.20 ms``; ``51 %`` if they read the same."""
+    if low == high:
+        return low
+    digits, _, unit = low.rpartition(" ")
+    return f"{digits if digits and unit == high.rpartition(' ')[2] else low} to {high}"
+
+
+def is_factor(ratio: float) -> bool:
+    """Whether a change by `ratio` (after / before - 1) is written as a factor, not in per cent."""
+    return ratio > -1 and not 1 / _LEAST_FACTOR < 1 + ratio < _LEAST_FACTOR
+
+
+def time_change(ratio: float) -> str:
+    """How a time changed by `ratio` (after / before - 1): ``18 % slower``, ``2.5 times as long``, ``8 times as fast``."""
+    if is_factor(ratio):
+        return f"{number(1 + ratio)} times as long" if ratio > 0 else f"{number(1 / (1 + ratio))} times as fast"
+    return f"{percent(100 * abs(ratio))} {'slower' if ratio > 0 else 'faster'}"
+
+
+def than(change: str) -> str:
+    """The word between `change`, as of `time_change`, and what it is compared with: ``slower than``, ``as long as``."""
+    return "as" if " times as " in change else "than"
+
+
+def signed_change(ratio: float) -> str:
+    """A change by `ratio` (after / before - 1) in a table: ``+12 %``, ``-5.0 %``, ``×2.5``, ``÷8``."""
+    if is_factor(ratio):
+        return f"×{number(1 + ratio)}" if ratio > 0 else f"÷{number(1 / (1 + ratio))}"
+    return signed_percent(100 * ratio)
+
+
+def signed_percent(value: float) -> str:
+    """A difference in per cent: ``+12 %``, ``-5.0 %``, ``0.0 %``."""
+    return f"{'+' if value > 0 else '-' if value < 0 else ''}{percent(abs(value))}"
 
 
 def count(number: int) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import tempfile
 from collections import deque
@@ -78,9 +79,13 @@ class HistoryFile:
         self.last(1)
         try:
             line = msgspec.json.encode({"cudalens_history": _VERSION, **asdict(run)}) + b"\n"
+            if len(line) > _MAX_LINE_BYTES:
+                known = f"its line has {len(line):,} bytes, at most {_MAX_LINE_BYTES:,} are read; give a shorter name"
+                raise HistoryError(f"{self.path}: the run was not added ({known}).")
             descriptor = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666)
             try:
-                os.write(descriptor, line)  # one call, so that the lines of several processes do not mix
+                with _locked(descriptor):
+                    _append(descriptor, line)
             finally:
                 os.close(descriptor)
         except (OSError, ValueError) as error:
@@ -144,6 +149,37 @@ class HistoryFile:
             return decoder.decode(line)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
             raise HistoryError(f"{where}: damaged, or not a run ({error}); {_EXPECTED}") from None
+
+
+@contextlib.contextmanager
+def _locked(descriptor: int) -> Iterator[None]:
+    """Keep other processes from appending, where the platform and the file system have such locks."""
+    try:
+        import fcntl
+    except ImportError:  # Windows
+        yield
+        return
+    with contextlib.suppress(OSError):
+        fcntl.flock(descriptor, fcntl.LOCK_EX)  # ends when the descriptor is closed
+    yield
+
+
+def _append(descriptor: int, line: bytes) -> None:
+    """Append `line` as a whole or not at all: a part of a line would make the file unreadable.
+
+    Raises:
+        OSError: The device is full.
+    """
+    begin = os.lseek(descriptor, 0, os.SEEK_END)
+    num_written = 0
+    try:
+        num_written = os.write(descriptor, line)  # one call: lines of processes without locks do not mix
+        while num_written < len(line):
+            num_written += os.write(descriptor, line[num_written:])
+    except BaseException:
+        if num_written and os.fstat(descriptor).st_size == begin + num_written:
+            os.ftruncate(descriptor, begin)
+        raise
 
 
 def _reason(error: Exception) -> str:

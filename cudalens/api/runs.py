@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-import threading
 import warnings
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 if TYPE_CHECKING:
     from cudalens.frames import Trace
 
 #: Default limit of all runs together, bytes: some ten million events.
 _MAX_BYTES: Final = 4 << 30
+
+
+class _Kept(NamedTuple):
+    """A run and the bytes of its frames."""
+
+    trace: Trace
+    num_bytes: int
 
 
 class Runs:
@@ -27,9 +33,9 @@ class Runs:
 
     def __init__(self, max_bytes: int | None = _MAX_BYTES) -> None:
         self.max_bytes = max_bytes
-        self._traces: dict[str, Trace] = {}
-        self._sizes: dict[str, int] = {}
-        self._lock = threading.Lock()
+        #: One dict, so that every single change of it, by any thread, leaves a valid state: an interrupt may come between
+        #: two of them, also between the end of a ``with lock`` and the lock's release.
+        self._kept: dict[str, _Kept] = {}
 
     def add(self, trace: Trace) -> Trace:
         """Keep `trace` under its name, as the last one; returns it.
@@ -37,12 +43,11 @@ class Runs:
         Warns:
             UserWarning: Older runs were dropped.
         """
-        with self._lock:
-            name = trace.info.name
-            self._traces.pop(name, None)
-            self._traces[name] = trace
-            self._sizes[name] = _num_bytes(trace)
-            dropped = self._drop_oldest()
+        name = trace.info.name
+        kept = _Kept(trace, _num_bytes(trace))
+        self._kept.pop(name, None)
+        self._kept[name] = kept
+        dropped = self._drop_oldest()
         if dropped:
             names = ", ".join(map(repr, dropped[:5])) + (", …" if len(dropped) > 5 else "")
             warnings.warn(
@@ -54,21 +59,21 @@ class Runs:
         return trace
 
     def _drop_oldest(self) -> list[str]:
+        """Drop the oldest runs, except the last one, until all together keep to `max_bytes`; returns their names."""
+        kept = list(self._kept.items())
+        excess = 0 if self.max_bytes is None else sum(one.num_bytes for _, one in kept) - self.max_bytes
         dropped: list[str] = []
-        sizes = {name: self._sizes[name] for name in self._traces}
-        total = sum(sizes.values())
-        for name in list(sizes)[:-1]:
-            if self.max_bytes is None or total <= self.max_bytes:
+        for name, one in kept[:-1]:
+            if excess <= 0:
                 break
-            total -= sizes[name]
-            del self._traces[name]
-            dropped.append(name)
+            excess -= one.num_bytes
+            if self._kept.pop(name, None) is not None:
+                dropped.append(name)
         return dropped
 
     def clear(self) -> None:
         """Forget all runs."""
-        with self._lock:
-            self._traces.clear()
+        self._kept.clear()
 
     @property
     def last(self) -> Trace:
@@ -77,46 +82,45 @@ class Runs:
         Raises:
             KeyError: There is none yet.
         """
-        if not self._traces:
+        if not self._kept:
             raise KeyError("there is no run yet; profile something first")
-        return self._traces[next(reversed(self._traces))]
+        return self._kept[next(reversed(self._kept))].trace
 
     def __getitem__(self, name: str) -> Trace:
         try:
-            return self._traces[name]
+            return self._kept[name].trace
         except KeyError:
-            known = ", ".join(map(repr, self._traces)) or "none"
+            known = ", ".join(map(repr, self._kept)) or "none"
             raise KeyError(f"there is no run {name!r}; there are: {known}") from None
 
     def __delitem__(self, name: str) -> None:
-        with self._lock:
-            del self._traces[name]
+        del self._kept[name]
 
     def __contains__(self, name: object) -> bool:
-        return name in self._traces
+        return name in self._kept
 
     def __iter__(self) -> Iterator[str]:
-        return iter(list(self._traces))
+        return iter(list(self._kept))
 
     def __len__(self) -> int:
-        return len(self._traces)
+        return len(self._kept)
 
     def keys(self) -> list[str]:
         """Names, oldest first."""
-        return list(self._traces)
+        return list(self._kept)
 
     def values(self) -> list[Trace]:
         """Traces, oldest first."""
-        return list(self._traces.values())
+        return [trace for _, trace in self.items()]
 
     def items(self) -> list[tuple[str, Trace]]:
         """Names and Traces, oldest first."""
-        return list(self._traces.items())
+        return [(name, kept.trace) for name, kept in list(self._kept.items())]
 
     def __repr__(self) -> str:
-        if not self._traces:
+        if not self._kept:
             return "<cudalens.runs: none yet>"
-        lines = [f"  {name!r}: {len(trace):,} events, {trace.info.status}" for name, trace in self._traces.items()]
+        lines = [f"  {name!r}: {len(trace):,} events, {trace.info.status}" for name, trace in self.items()]
         return "\n".join([f"<cudalens.runs: {len(lines)}, oldest first>", *lines])
 
 

@@ -47,7 +47,7 @@ class Condition:
         if change is None:
             return None
         holds = change >= self.limit_pct if self.is_reached else change > self.limit_pct
-        return f"{self.text}: it is {change:.3g}%" if holds and change > 0 else None
+        return f"{self.text}: it is {units.number(change)}%" if holds and change > 0 else None
 
 
 def parse_condition(text: str) -> Condition:

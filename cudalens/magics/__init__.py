@@ -32,10 +32,16 @@ def load(shell: InteractiveShell) -> None:
     """Add the magics to `shell`. Magics that are loaded already are replaced."""
     unload(shell)
     syntax = CellSyntax(shell, MAGICS)
-    for kind in MAGICS:
-        kind(shell).load()
-    shell.input_transformers_cleanup.append(syntax)
-    shell.ast_transformers.append(syntax)
+    try:
+        # In this order, an interrupt at any line leaves a shell in which every cell magic that exists is a block: the
+        # input transformer writes what the AST transformer reads, and a cell magic without either calls itself.
+        shell.ast_transformers.append(syntax)
+        shell.input_transformers_cleanup.append(syntax)
+        for kind in MAGICS:
+            kind(shell).load()
+    except BaseException:
+        unload(shell)
+        raise
 
 
 def unload(shell: InteractiveShell) -> None:

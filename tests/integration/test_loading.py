@@ -64,3 +64,58 @@ def test_unloading_leaves_a_foreign_magic_of_that_name(plain_shell):
 
     cudalens.unload_ipython_extension(plain_shell)
     assert plain_shell.run_cell_magic("cudaprofile", "", "1") == "mine"
+
+
+def interrupted_at(number, code, call):
+    """Run `call`, and raise KeyboardInterrupt at line `number` that `code` executes; whether there was such a line."""
+    num_lines = 0
+
+    def lines(frame, event, _):
+        nonlocal num_lines
+        if event == "line":
+            num_lines += 1
+            if num_lines == number:
+                raise KeyboardInterrupt
+        return lines
+
+    sys.settrace(lambda frame, event, _: lines if frame.f_code is code else None)
+    try:
+        call()
+    except KeyboardInterrupt:
+        return True
+    finally:
+        sys.settrace(None)
+    return False
+
+
+def test_an_interrupt_at_any_line_of_loading_leaves_no_magic_that_calls_itself(plain_shell):
+    from cudalens import magics
+
+    number, is_inside = 0, True
+    while is_inside:
+        number += 1
+        is_inside = interrupted_at(number, magics.load.__code__, lambda: magics.load(plain_shell))
+        cell = plain_shell.run_cell("%%cudaprofile -q\nx = 7")
+        assert not isinstance(cell.error_in_exec, RecursionError)
+        plain_shell.run_line_magic("load_ext", "cudalens")
+        plain_shell.run_cell("%%cudaprofile -q\nx = 8").raise_error()
+        assert plain_shell.user_ns["x"] == 8
+        magics.unload(plain_shell)
+        plain_shell.extension_manager.loaded.discard("cudalens")
+        assert not plain_shell.ast_transformers
+    assert number > 8
+
+
+def test_an_interrupt_at_any_line_of_unloading_leaves_a_shell_that_can_load_again(plain_shell):
+    from cudalens import magics
+
+    number, is_inside = 0, True
+    while is_inside:
+        number += 1
+        magics.load(plain_shell)
+        is_inside = interrupted_at(number, magics.unload.__code__, lambda: magics.unload(plain_shell))
+        cell = plain_shell.run_cell("%%cudaprofile -q\nx = 7")
+        assert not isinstance(cell.error_in_exec, RecursionError)
+    magics.load(plain_shell)
+    plain_shell.run_cell("%%cudaprofile -q\nx = 8").raise_error()
+    assert len(plain_shell.ast_transformers) == 1

@@ -3,6 +3,7 @@
 import json
 import os
 import sqlite3
+import sys
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -245,6 +246,36 @@ def test_a_file_that_cannot_be_written_is_a_warning(tmp_path, monkeypatch):
         history.record(run(10), path)
     monkeypatch.undo()
     assert len(HistoryFile(path).last(10)) == 1
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no limit of the size of files")
+def test_a_full_disk_in_the_middle_of_a_line_leaves_the_file_as_it_was(tmp_path):
+    """The kernel writes what there is room for, and reports no error for that part."""
+    import resource
+
+    path = tmp_path / "h.jsonl"
+    HistoryFile(path).add(past(1))
+    before = path.read_bytes()
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (len(before) + 20, hard))
+    try:
+        with pytest.raises(HistoryError, match=r"the run was not added \(File too large\)"):
+            HistoryFile(path).add(past(2))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert path.read_bytes() == before
+    HistoryFile(path).add(past(2))
+    assert [one.value_ns for one in HistoryFile(path).last(10)] == [1, 2]
+
+
+def test_a_line_that_is_too_long_to_read_is_not_written(tmp_path):
+    path = tmp_path / "h.jsonl"
+    HistoryFile(path).add(past(1))
+    with pytest.raises(HistoryError, match=r"its line has 70,\d+ bytes, at most 65,536 are read; give a shorter name"):
+        HistoryFile(path).add(past(2, "x" * 70_000))
+    longest = 65_536 - len(HistoryFile(path).path.read_bytes())
+    HistoryFile(path).add(past(3, "x" * longest))
+    assert [one.value_ns for one in HistoryFile(path).last(10)] == [1, 3]
 
 
 def test_a_folder_in_place_of_a_file(tmp_path):

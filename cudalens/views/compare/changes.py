@@ -84,11 +84,6 @@ def signed_size(num_bytes: float) -> str:
     return f"{'+' if num_bytes > 0 else '-'}{units.size(abs(num_bytes))}" if num_bytes else "0"
 
 
-def signed_percent(ratio: float) -> str:
-    """A ratio less one, in per cent: ``+12 %``."""
-    return f"{'+' if ratio > 0 else '-' if ratio < 0 else ''}{units.percent(100 * abs(ratio))}"
-
-
 def _delta(key: str) -> str:
     return "delta_bytes" if key == "memory" else "delta_ns"
 
@@ -99,7 +94,7 @@ def _row(row: dict[Any, Any], key: str, most: float, short: Mapping[str, str]) -
     low, high, delta = row[f"low_{unit}"], row[f"high_{unit}"], row[_delta(key)]
     difference = signed(delta)
     bar = signed_bar(difference, delta / most, color_of(delta, row["status"]))
-    interval = "-" if pd.isna(low) else f"{signed(low)} to {signed(high)}"
+    interval = "-" if pd.isna(low) else units.interval(signed(low), signed(high))
     change = row["status"] if row["status"] in ("added", "removed") else _change(row["change_pct"])
     where = str(row.get("where", row.get("op", "")))
     calls = "" if is_memory else _calls(row["a_count"], row["b_count"])
@@ -109,8 +104,9 @@ def _row(row: dict[Any, Any], key: str, most: float, short: Mapping[str, str]) -
 
 
 def _change(percent: Any) -> str:
-    return "-" if pd.isna(percent) else signed_percent(float(percent) / 100)
+    return "-" if pd.isna(percent) else units.signed_change(float(percent) / 100)
 
 
 def _calls(before: float, after: float) -> str:
-    return f"{before:g}" if before == after else f"{before:g} → {after:g}"
+    old, new = units.number(before), units.number(after)
+    return old if old == new else f"{old} → {new}"

@@ -10,7 +10,7 @@ from cudalens.analysis import units
 from cudalens.analysis.compare.measure import HOST
 from cudalens.analysis.compare.rows import LEAST_SHARE, ROW_LEVEL
 from cudalens.analysis.compare.runs import Change, Differences
-from cudalens.views.compare.changes import changed, is_renamed, signed_duration, signed_percent
+from cudalens.views.compare.changes import changed, is_renamed, signed_duration
 
 _CHANGED: Final = ("added", "removed", "faster", "slower", "more", "less")
 _NOUNS: Final = {"kernels": ("kernel", "kernels"), "ops": ("operator or call", "operators and calls")}
@@ -22,8 +22,8 @@ _LEAST_PART: Final = 0.10
 _WAITS: Final = r"Synchronize$|^aten::(?:item|_local_scalar_dense)$"
 #: A change is clear if its interval contains less than this share of it. With many rows, some are wrong by chance.
 _CLEAR: Final = 0.5
-#: From this change on, a multiple is easier to read than per cent.
-_MANY: Final = 2.0
+#: An interval whose ends differ by this factor is written as multiples.
+_WIDE: Final = 2.0
 #: Beyond this multiple the exact number does not matter.
 _LARGEST_MULTIPLE: Final = 99
 
@@ -67,22 +67,19 @@ def _whole(found: Differences) -> str:
     if whole.ratio is None:
         return _durations(whole)
     if whole.low is None or whole.high is None:
-        return f"{b} took {_took(whole.ratio)} ({_durations(whole)}), but noise is unknown: {_too_few(found)}"
+        return f"{b} {_took(whole.ratio)} ({_durations(whole)}), but noise is unknown: {_too_few(found)}"
     if whole.status == "same":
         return _same(whole)
     if whole.limit:
         hint = " (give several runs a side)" if "noise" in whole.limit else ""
-        return f"{b} took {_took(whole.ratio)} in these runs ({_durations(whole)}); {whole.limit}{hint}"
-    if whole.ratio >= _MANY:
-        return f"{b} is slower, {_times(whole.ratio)} ({_durations(whole)}, {_interval(whole)})"
-    return f"{b} is {_percent(whole.ratio)} {whole.status} ({_durations(whole)}, {_interval(whole)})"
+        return f"{b} {_took(whole.ratio)} in these runs ({_durations(whole)}); {whole.limit}{hint}"
+    return f"{b} {_changed(whole.ratio)} ({_durations(whole)}, {_interval(whole)})"
 
 
 def _host(whole: Change, host: Change, b: str) -> str:
     """The host's time without interruptions changed; whole steps vary too much to show it."""
     spread = f"whole {whole.unit}s vary too much to show it: {_durations(whole)}"
-    share = _percent(host.ratio or 0)
-    return f"{b} is {share} {host.status} without interruptions ({_durations(host)}, {_interval(host)}); {spread}"
+    return f"{b} {_changed(host.ratio or 0)} without interruptions ({_durations(host)}, {_interval(host)}); {spread}"
 
 
 def _same(whole: Change) -> str:
@@ -101,30 +98,47 @@ def _durations(whole: Change) -> str:
     return f"{units.duration(whole.before_ns)} → {units.duration(whole.after_ns)} {_each(whole)}"
 
 
+def _changed(ratio: float) -> str:
+    """``is 18 % slower``, ``takes 2.5 times as long``, ``is 8 times as fast``."""
+    change = units.time_change(ratio)
+    return f"takes {change}" if change.endswith("as long") else f"is {change}"
+
+
 def _took(ratio: float) -> str:
-    more = f"{_percent(ratio)} {'less' if ratio < 0 else 'more'} time"
-    return _times(ratio) if ratio >= _MANY else more
+    """As `_changed`, of these runs only: ``took 18 % more time``, ``took 2.5 times as long``, ``was 8 times as fast``."""
+    change = units.time_change(ratio)
+    if units.is_factor(ratio):
+        return f"took {change}" if ratio > 0 else f"was {change}"
+    return f"took {units.percent(100 * abs(ratio))} {'less' if ratio < 0 else 'more'} time"
 
 
 def _interval(whole: Change) -> str:
-    low, high, level = whole.low or 0.0, whole.high or 0.0, f"{100 * whole.level:.0f} % interval"
-    if (whole.ratio or 0) >= _MANY:
-        return f"{level} {1 + low:.3g} to {1 + high:.3g} times"
-    ends = sorted((abs(low), abs(high)))
-    return f"{level} {_number(ends[0])} to {_percent(ends[1])}"
+    ratio, low, high = whole.ratio or 0.0, whole.low or 0.0, whole.high or 0.0
+    level = f"{100 * whole.level:.0f} % interval"
+    if units.is_factor(ratio):
+        ends = (low, high) if ratio > 0 else (high, low)
+        return f"{level} {units.interval(*(_multiple(end, is_faster=ratio < 0) for end in ends))} times"
+    if (low < 0) != (high < 0):
+        return f"{level} {units.interval(units.signed_percent(100 * low), units.signed_percent(100 * high))}"
+    return f"{level} {units.interval(*(units.percent(100 * end) for end in sorted((abs(low), abs(high)))))}"
+
+
+def _multiple(ratio: float, *, is_faster: bool) -> str:
+    """A change as a multiple of the time, or of the speed."""
+    multiple = 1 + ratio
+    if not is_faster:
+        return units.number(multiple)
+    return units.number(1 / multiple) if multiple > 1 / _LARGEST_MULTIPLE else f"over {_LARGEST_MULTIPLE}"
 
 
 def _noise(low: float, high: float, level: float) -> str:
     """The interval of a ratio; where it is wide, the range of multiples."""
-    if (1 + high) <= _MANY * (1 + low):
-        return f"{100 * level:.0f} % interval {signed_percent(low)} to {signed_percent(high)}"
+    if (1 + high) <= _WIDE * (1 + low):
+        ends = units.interval(units.signed_percent(100 * low), units.signed_percent(100 * high))
+        return f"{100 * level:.0f} % interval {ends}"
     least = f"{1 + low:.2g}" if 1 + low >= 1 / _LARGEST_MULTIPLE else "near 0"
     most = f"{1 + high:.2g}" if 1 + high < _LARGEST_MULTIPLE else f"over {_LARGEST_MULTIPLE}"
     return f"they vary so much that {least} to {most} times as long is possible"
-
-
-def _times(ratio: float) -> str:
-    return f"{1 + ratio:.3g} times as long"
 
 
 def _too_few(found: Differences) -> str:
@@ -133,14 +147,6 @@ def _too_few(found: Differences) -> str:
     single = [name for name, n in ((a, whole.num_before), (b, whole.num_after)) if n < 2]
     of = "each side has" if len(single) == 2 else f"{single[0]} has"
     return f"{of} one {what} (profile several steps, or give lists of runs)"
-
-
-def _percent(ratio: float) -> str:
-    return units.percent(100 * abs(ratio))
-
-
-def _number(share: float) -> str:
-    return _percent(share).removesuffix(" %")
 
 
 def _causes(found: Differences) -> str:
@@ -178,7 +184,7 @@ def _largest_alone(rows: pd.DataFrame, found: Differences) -> str:
     if not counted or clear.empty:
         return ""
     row = clear.iloc[0].to_dict()
-    share = "" if pd.isna(row["change_pct"]) else f", {signed_percent(row['change_pct'] / 100)}"
+    share = "" if pd.isna(row["change_pct"]) else f", {units.signed_change(row['change_pct'] / 100)}"
     return f"{counted}, most {_cause(row)} ({signed_duration(row['delta_ns'])}{share})"
 
 

@@ -30,7 +30,10 @@ def _answer(ranks: Ranks, found: Stragglers) -> str:
     if len(stages) and stages["loss_ns"].iloc[0] >= _STAGE * found.step_ns:
         row = stages.iloc[0]
         who = list_ranks(members(found, int(row["role"])))
-        more = f"compute {units.percent(row['excess_pct'])} longer than the other stages"
+        longer = f"{units.percent(row['excess_pct'])} longer than"
+        if units.is_factor(row["excess_pct"] / 100):
+            longer = f"{units.time_change(row['excess_pct'] / 100)} as"
+        more = f"compute {longer} the other stages"
         return f"the stage of {who} {more}: {found.loss(row['loss_ns'])}"
     size = units.plural(len(ranks), "rank")
     if not found.is_consistent:

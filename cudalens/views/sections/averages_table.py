@@ -89,8 +89,8 @@ def table(
     columns = _columns(shown, averages, widths, in_unit)
     rows = [Row(cells) for cells in zip(*(texts for _, texts in columns), strict=True)]
     lines = [*([header] if header else []), *aligned([column for column, _ in columns], rows)]
-    if len(shown) < len(averages):
-        lines.append(f"{len(averages) - len(shown):,} more rows; row_limit=-1 shows all")
+    if num_left := len(averages) - len(shown):
+        lines.append(f"{num_left:,} more {'row' if num_left == 1 else 'rows'}; row_limit=-1 shows all")
     host = ~averages["is_device"]
     lines.append(f"Self CPU time total: {in_unit(int(averages['self_ns'][host].sum()))}")
     if averages["is_device"].any():

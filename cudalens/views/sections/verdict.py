@@ -128,11 +128,11 @@ def _against_history(info: RunInfo) -> str:
     baseline = info.baseline
     if baseline is None or baseline.is_within:
         return ""
-    word = "slower" if baseline.change_pct > 0 else "faster"
+    change = units.time_change(baseline.change_pct / 100)
     step = " a step" if baseline.is_of_steps else ""
     code = " of other code" if baseline.has_other_code else ""
     return (
-        f"{units.percent(abs(baseline.change_pct))} {word}{step} than the last {baseline.num_runs} runs{code} "
+        f"{change}{step} {units.than(change)} the last {baseline.num_runs} runs{code} "
         f"({units.duration(baseline.median_ns)})"
     )
 
@@ -162,18 +162,21 @@ def slowdown(info: RunInfo) -> str:
     runs = f", {kind} of {cost.num_profiled} runs" if cost.num_profiled > 1 else ""
     warm = "" if cost.is_warm else " (the profiled run was the first: warm up to compare)"
     times = f"{units.duration(cost.profiled_ns)} against {units.duration(cost.unprofiled_ns)} unprofiled{runs}{warm}"
-    percent = units.percent(abs(cost.slowdown_pct))
-    made = f"profiling made it {percent} slower" if cost.slowdown_pct >= 0 else f"profiled it ran {percent} faster"
+    made = _profiled(cost.slowdown_pct / 100)
     if cost.low_pct is None or cost.high_pct is None:
         return f"{made}: {times}"
-    ends = f"95 % interval {_signed(cost.low_pct)} to {_signed(cost.high_pct)}"
+    ends = units.interval(units.signed_change(cost.low_pct / 100), units.signed_change(cost.high_pct / 100))
     if cost.low_pct <= 0 <= cost.high_pct:
-        return f"profiling did not slow it beyond noise: {times} ({ends})"
-    return f"{made} ({ends}): {times}"
+        return f"profiling did not slow it beyond noise: {times} (95 % interval {ends})"
+    return f"{made} (95 % interval {ends}): {times}"
 
 
-def _signed(percent: float) -> str:
-    return f"{'-' if percent < 0 else '+' if percent else ''}{units.percent(abs(percent))}"
+def _profiled(ratio: float) -> str:
+    """``profiling made it 4 % slower``, ``profiled it took 12 times as long``, ``profiled it ran 3 % faster``."""
+    change = units.time_change(ratio)
+    if ratio < 0:
+        return f"profiled it ran {change}"
+    return f"profiled it took {change}" if units.is_factor(ratio) else f"profiling made it {change}"
 
 
 def _steps(result: Summary) -> str:

@@ -62,11 +62,7 @@ def badge(run: WatchedRun) -> str:
 def change(one: WatchedChange, run: WatchedRun) -> str:
     """``since step 4,120 (14:02:31): 18 % slower; +41 ms in data loading``."""
     ratio = one.after_ns / one.before_ns - 1 if one.before_ns else 0.0
-    how = (
-        f"{ratio + 1:.3g} times as long"
-        if ratio >= 1
-        else f"{units.percent(100 * abs(ratio))} {'slower' if ratio > 0 else 'faster'}"
-    )
+    how = units.time_change(ratio)
     why = f"; {one.causes[0]}" if one.causes else ""
     return f"{_since(one, run)}: {how}{why}"
 
@@ -81,7 +77,7 @@ def changes(group: Sequence[WatchedChange], run: WatchedRun) -> str:
 def disturbance(group: Sequence[WatchedChange]) -> str:
     """``7 changes, slower and faster in turn, from 18.1 ms to 26.3 ms; ...`` for the changes of one disturbance."""
     levels = [group[0].before_ns, *(one.after_ns for one in group)]
-    between = f"{units.duration(min(levels))} to {units.duration(max(levels))}"
+    between = units.interval(units.duration(min(levels)), units.duration(max(levels)))
     turns = f"{len(group)} changes, slower and faster in turn, from {between}"
     return f"{turns}; other load on the machine is a usual cause"
 

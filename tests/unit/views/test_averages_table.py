@@ -39,6 +39,9 @@ def test_sorted_and_cut(trace):
     averages = trace.key_averages().sort_values("self_device_ns", ascending=False, kind="stable")
     assert body[0].startswith(str(averages["name"].iloc[0])[:40])
     assert "more rows; row_limit=-1 shows all" in trace.table(row_limit=2)
+    num_rows = len(trace.key_averages())
+    assert "1 more row; row_limit=-1" in trace.table(row_limit=num_rows - 1)
+    assert "more row" not in trace.table(row_limit=num_rows)
     assert trace.table("self_device_time_total", 2) == trace.table("self_device_ns", 2)
 
 

@@ -54,6 +54,49 @@ def test_percent(share, text):
     assert units.percent(share) == text
 
 
+@pytest.mark.parametrize(
+    ("ratio", "text", "in_table"),
+    [
+        (0.18, "18 % slower", "+18 %"),
+        (-0.05, "5.0 % faster", "-5.0 %"),
+        (0.999, "100 % slower", "+100 %"),
+        (1.0, "2 times as long", "×2"),
+        (11.47, "12.5 times as long", "×12.5"),
+        (-0.49, "49 % faster", "-49 %"),
+        (-0.5, "2 times as fast", "÷2"),
+        (-0.875, "8 times as fast", "÷8"),
+        (1233.6, "1,235 times as long", "×1,235"),
+        (-1.0, "100 % faster", "-100 %"),
+    ],
+)
+def test_changes_from_a_factor_of_two_on_are_factors(ratio, text, in_table):
+    assert units.time_change(ratio) == text
+    assert units.signed_change(ratio) == in_table
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "text"),
+    [
+        ("51 %", "51 %", "51 %"),
+        ("51 %", "53 %", "51 to 53 %"),
+        ("-2.0 %", "+11 %", "-2.0 to +11 %"),
+        ("900 µs", "1.20 ms", "900 µs to 1.20 ms"),
+        ("7.9", "8.1", "7.9 to 8.1"),
+        ("0", "+1.20 ms", "0 to +1.20 ms"),
+    ],
+)
+def test_an_interval_has_its_unit_once_and_no_equal_ends(low, high, text):
+    assert units.interval(low, high) == text
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(260.333, "260"), (1 / 3, "0.333"), (8, "8"), (2.5, "2.5"), (12345.6, "12,346"), (999.6, "1,000")],
+)
+def test_numbers_have_three_significant_digits(value, text):
+    assert units.number(value) == text
+
+
 SCALES = {"ns": 1, "µs": 1e3, "ms": 1e6, "s": 1e9}
 
 

@@ -40,4 +40,4 @@ def test_a_disturbance_is_one_line_with_its_range():
     facts = WatchFacts("job", "running", 1, 2, 40, "optimizer", "virtual", 0.02, 0.01, 1)
     run = WatchedRun(facts, {name: [] for name in STEP_COLUMNS}, changes(20, 26, 18, 27))
     line = words.changes(grouped(run.changes)[-1], run)
-    assert line.startswith("since step 0: 3 changes, slower and faster in turn, from 18.0 ms to 27.0 ms")
+    assert line.startswith("since step 0: 3 changes, slower and faster in turn, from 18.0 to 27.0 ms")

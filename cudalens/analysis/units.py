@@ -60,7 +60,7 @@ def number(value: float) -> str:
 
 
 def interval(low: str, high: str) -> str:
-    """Two formatted ends: ``51 to 53 %``, ``-1.20 to 3.40 ms``, ``900 µs to 1.20 ms``; ``51 %`` if they read the same."""
+    """Two formatted ends: ``51 to 53 %``, ``900 µs to 1.20 ms``; ``51 %`` if they read the same."""
     if low == high:
         return low
     digits, _, unit = low.rpartition(" ")
@@ -73,7 +73,7 @@ def is_factor(ratio: float) -> bool:
 
 
 def time_change(ratio: float) -> str:
-    """How a time changed by `ratio` (after / before - 1): ``18 % slower``, ``2.5 times as long``, ``8 times as fast``."""
+    """How a time changed, by after / before - 1: ``18 % slower``, ``2.5 times as long``, ``8 times as fast``."""
     if is_factor(ratio):
         return f"{number(1 + ratio)} times as long" if ratio > 0 else f"{number(1 / (1 + ratio))} times as fast"
     return f"{percent(100 * abs(ratio))} {'slower' if ratio > 0 else 'faster'}"
@@ -85,9 +85,9 @@ def than(change: str) -> str:
 
 
 def signed_change(ratio: float) -> str:
-    """A change by `ratio` (after / before - 1) in a table: ``+12 %``, ``-5.0 %``, ``×2.5``, ``÷8``."""
+    """A change in a table, by after / before - 1: ``+12 %``, ``-5.0 %``, ``2.5x``, ``1/8``."""
     if is_factor(ratio):
-        return f"×{number(1 + ratio)}" if ratio > 0 else f"÷{number(1 / (1 + ratio))}"
+        return f"{number(1 + ratio)}x" if ratio > 0 else f"1/{number(1 / (1 + ratio))}"
     return signed_percent(100 * ratio)
 
 

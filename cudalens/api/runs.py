@@ -33,7 +33,7 @@ class Runs:
 
     def __init__(self, max_bytes: int | None = _MAX_BYTES) -> None:
         self.max_bytes = max_bytes
-        #: One dict, so that every single change of it, by any thread, leaves a valid state: an interrupt may come between
+        #: One dict, so that each change of it, by any thread, leaves a valid state: an interrupt may come between
         #: two of them, also between the end of a ``with lock`` and the lock's release.
         self._kept: dict[str, _Kept] = {}
 

@@ -46,6 +46,8 @@ class Condition:
         change = _change_pct(self.figure, differences)
         if change is None:
             return None
+        from cudalens.analysis import units
+
         holds = change >= self.limit_pct if self.is_reached else change > self.limit_pct
         return f"{self.text}: it is {units.number(change)}%" if holds and change > 0 else None
 

@@ -13,7 +13,7 @@ def trace(name):
 
 
 def interrupted_at(number, function, call):
-    """Run `call`, and raise KeyboardInterrupt at line `number` that `function` executes; whether there was such a line."""
+    """Run `call` and raise KeyboardInterrupt at line `number` that `function` executes; whether it has so many."""
     num_lines = 0
 
     def lines(frame, event, _):

@@ -105,7 +105,7 @@ def _changed(ratio: float) -> str:
 
 
 def _took(ratio: float) -> str:
-    """As `_changed`, of these runs only: ``took 18 % more time``, ``took 2.5 times as long``, ``was 8 times as fast``."""
+    """As `_changed`, of these runs: ``took 18 % more time``, ``took 2.5 times as long``, ``was 8 times as fast``."""
     change = units.time_change(ratio)
     if units.is_factor(ratio):
         return f"took {change}" if ratio > 0 else f"was {change}"

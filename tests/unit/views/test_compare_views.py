@@ -158,7 +158,7 @@ class TestText:
         assert "ampere_sgemm_128x64_tn → hopper" in renamed
         text = str(compare(gpu_trace(5), slower(gpu_trace(5, mm="aten::bmm"), 2, name="b")))
         assert re.search(r"^aten::bmm +device .*added +0 → 1$", text, re.MULTILINE)
-        assert re.search(r"^aten::copy_ +host .*×2 +1$", text, re.MULTILINE)
+        assert re.search(r"^aten::copy_ +host .*2x +1$", text, re.MULTILINE)
 
     def test_nothing_but_the_answer_where_nothing_changed(self):
         text = str(compare(gpu_trace(5), gpu_trace(5)))

@@ -22,7 +22,8 @@ from cudalens.virtual import active
 
 if TYPE_CHECKING:
     from cudalens.frames.exploration import Exploration
-    from cudalens.sanitizer import Race, Sanitizer, Touch
+    from cudalens.sanitizer import Race, Touch
+    from cudalens.sanitizer.live.race_values import RaceValues
 
 _VIRTUAL: Final = (
     "a virtual device computes values in the program's order, so equal values do not exclude a race; explore tries "
@@ -37,7 +38,7 @@ Columns = dict[tuple[object, ...], dict[str, Any]]
 
 
 def confirm(
-    sanitizer: Sanitizer,
+    sanitizer: RaceValues,
     program: Callable[[], Any] | Program,
     *,
     runs: int | None = None,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 import numpy as np
@@ -90,7 +90,21 @@ def _by_runs(cost: Overhead, profiled: Ints, plain: Ints) -> Overhead:
 
 
 def overhead(
-    function: Callable[[], Any], *, repeat: int = 5, warmup: int = 1, name: str | None = None, **options: Any
+    function: Callable[[], object],
+    *,
+    repeat: int = 5,
+    warmup: int = 1,
+    name: str | None = None,
+    memory: bool = False,
+    shapes: bool = False,
+    stacks: bool = False,
+    modules: bool = False,
+    flops: bool = False,
+    cpu_only: bool = False,
+    metrics: bool | float = False,
+    syncs: bool = False,
+    keep: bool = True,
+    use_device: str | None = None,
 ) -> Overhead:
     """Measure the overhead of profiling `function`: `warmup` calls, `repeat` profiled calls, `repeat` plain calls.
 
@@ -103,7 +117,16 @@ def overhead(
         repeat: Calls of each kind, at least 1.
         warmup: Calls before; without any, the cost of a first call counts as overhead.
         name: Name of the run; by default the function's.
-        **options: Options of `cudalens.profile`.
+        memory: As `cudalens.profile` takes it, as are all following options.
+        shapes: Record input shapes and dtypes of operators.
+        stacks: Record the Python stack of operators.
+        modules: Record which nn.Modules were running.
+        flops: Count floating-point operations.
+        cpu_only: Do not record the GPU.
+        metrics: Sample the GPUs; a number is the rate in Hz.
+        syncs: Record the source line of every wait of the host for the GPU.
+        keep: Keep the Trace in `cudalens.runs`.
+        use_device: The kind of device to record.
 
     Returns:
         The overhead. The Trace of the profiled calls, each of them a step, is ``cudalens.runs[name]``; its info and its
@@ -120,8 +143,20 @@ def overhead(
     for _ in range(warmup):
         function()
     wait_for_device()
-    keep = options.pop("keep", True)
-    with profile(name or getattr(function, "__qualname__", None), keep=False, **options) as run:
+    run = profile(
+        name or getattr(function, "__qualname__", None),
+        memory=memory,
+        shapes=shapes,
+        stacks=stacks,
+        modules=modules,
+        flops=flops,
+        cpu_only=cpu_only,
+        metrics=metrics,
+        syncs=syncs,
+        keep=False,
+        use_device=use_device,
+    )
+    with run:
         for _ in range(repeat):
             run.step()
             function()

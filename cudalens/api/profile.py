@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable, Iterable
 from functools import wraps
 from types import TracebackType
-from typing import Any, Final, Literal, ParamSpec, TypeVar, Unpack
+from typing import Any, Final, Literal, ParamSpec, TypeVar
 
 import torch
 
@@ -25,7 +25,6 @@ from cudalens.device.interrupts import DeferredInterrupts, defers_interrupts
 from cudalens.errors import ProfilerError
 from cudalens.frames import Trace
 from cudalens.profiler import ProfilerOptions, kineto, ranges
-from cudalens.profiler.options import TorchNames, by_our_names
 from cudalens.profiler.schedules import Cycles, Schedule, text_of
 from cudalens.profiler.steps import steps
 
@@ -76,14 +75,17 @@ class profile:  # noqa: N801 - reads as a verb, like torch's
         on_trace: Called with each Trace as soon as it is made.
         experimental_config: torch's ``_ExperimentalConfig``, passed to Kineto unchanged.
         custom_trace_id_callback: Called once for each Trace; the text that it returns is the metadata ``trace_id``.
-        **torchs: `memory`, `shapes`, `stacks`, `modules` and `flops` by torch.profiler's names, ``profile_memory``,
-            ``record_shapes``, ``with_stack``, ``with_modules`` and ``with_flops``.
+        record_shapes: torch.profiler's name of `shapes`.
+        profile_memory: torch.profiler's name of `memory`.
+        with_stack: torch.profiler's name of `stacks`.
+        with_modules: torch.profiler's name of `modules`.
+        with_flops: torch.profiler's name of `flops`.
 
     Raises:
         ProfilerBusyError: On entry, or at a step of a schedule: another profiler is running; it is not affected.
         ProfilerError: On entry: torch refused, `use_device` is not available, or the object has been used already.
         ValueError: `metrics` is not a possible sampling rate, or `use_device` is not a kind of device.
-        TypeError: `name` is not text, `schedule` or `on_trace` is not callable, or there is no such option.
+        TypeError: `name` is not text, or `schedule` or `on_trace` is not callable.
     """
 
     def __init__(
@@ -106,20 +108,27 @@ class profile:  # noqa: N801 - reads as a verb, like torch's
         on_trace: Callable[[Trace], object] | None = None,
         experimental_config: Any = None,
         custom_trace_id_callback: Callable[[], str] | None = None,
-        **torchs: Unpack[TorchNames],
+        record_shapes: bool = False,
+        profile_memory: bool = False,
+        with_stack: bool = False,
+        with_modules: bool = False,
+        with_flops: bool = False,
     ) -> None:
         if name is not None and not isinstance(name, str):
             raise TypeError(f"name is {type(name).__name__}, expected text; as a decorator write @cudalens.profile()")
         check_device(use_device, cpu_only=cpu_only)
         check_called(schedule, on_trace)
-        on = by_our_names(torchs)
-        memory, shapes, stacks = memory or "memory" in on, shapes or "shapes" in on, stacks or "stacks" in on
-        modules, flops = modules or "modules" in on, flops or "flops" in on
-        cpu_only = cpu_only or use_device == "cpu"
         self._name, self._keep, self._code = name, keep, code
         self._enabled, self._schedule, self._on_trace = enabled, schedule, on_trace
         self._options = ProfilerOptions(
-            memory, shapes, stacks, modules, flops, cpu_only, use_device, experimental=experimental_config
+            memory=memory or profile_memory,
+            shapes=shapes or record_shapes,
+            stacks=stacks or with_stack,
+            modules=modules or with_modules,
+            flops=flops or with_flops,
+            cpu_only=cpu_only or use_device == "cpu",
+            use_device=use_device,
+            experimental=experimental_config,
         )
         self._trace_id, self._metadata = custom_trace_id_callback, UserMetadata()
         self._state: Literal["new", "running", "done"] = "new"

@@ -51,7 +51,7 @@ def text_column(values: Iterable[str | None]) -> pd.Categorical:
     return categorical(codes, list(texts))
 
 
-def is_category(cat: pd.Categorical, names: Any) -> Bools:
+def is_category(cat: pd.Categorical, names: Iterable[str]) -> Bools:
     """True for each row whose category is one of `names`."""
     by_code = np.array([*map(set(names).__contains__, cat.categories.tolist()), False])
     found = np.flatnonzero(by_code).tolist()

@@ -10,8 +10,6 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final, Literal
 
-from cudalens.frames.lazy_methods import call_lazy
-
 #: Of a race: values differ in some schedule; in no tested schedule; it could not be tested.
 Verdict = Literal["confirmed", "benign", "unknown"]
 
@@ -280,8 +278,9 @@ class Exploration:
         printer.text(str(self))
 
     def _repr_html_(self) -> str:
-        html: str = call_lazy("exploration_html", self)
-        return html
+        from cudalens.views.races.values import exploration_html
+
+        return exploration_html(self)
 
     def as_dict(self) -> dict[str, Any]:
         """All fields as plain types, for JSON."""

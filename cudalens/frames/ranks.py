@@ -5,17 +5,25 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
 
 import pandas as pd
 
 from cudalens.frames.info import Problem, RunInfo
-from cudalens.frames.lazy_methods import call_lazy
 from cudalens.frames.trace import Trace
 
 if TYPE_CHECKING:
     import os
     from pathlib import Path
+
+    import dask.dataframe as dd
+    import ipywidgets
+    import plotly.graph_objects as go
+
+    from cudalens.analysis.compare.runs import Comparable
+    from cudalens.analysis.ranks.job import RankAnalysis
+    from cudalens.frames.ceilings import Ceilings
+    from cudalens.views.ranks.section import RanksSummary
 
 #: Events of the traces that are kept in memory after use: about half a gigabyte.
 MAX_KEPT_EVENTS: Final = 1_500_000
@@ -106,8 +114,9 @@ class Ranks(Mapping[int, Trace]):
         Raises:
             TraceFormatError: There is no store, it is not complete, or of another version.
         """
-        ranks: Ranks = call_lazy("open_ranks", store)
-        return ranks
+        from cudalens.frames.rank_store import open_store
+
+        return open_store(store)
 
     def __getitem__(self, rank: int) -> Trace:
         try:
@@ -134,16 +143,21 @@ class Ranks(Mapping[int, Trace]):
         ``summary`` (a row per rank), ``steps``, ``kernels``, ``operators``, ``collectives``, ``stretches`` (compute
         between communications), ``work`` (operators in these), ``findings``.
         """
-        frames: Mapping[str, pd.DataFrame] = self._frames or call_lazy("reduce_ranks", self)
-        return frames
+        if self._frames:
+            return self._frames
+        from cudalens.analysis.ranks.reduce import reduce_ranks
+
+        return reduce_ranks(self)
 
     @cached_property
-    def analysis(self) -> Any:
+    def analysis(self) -> RankAnalysis:
         """What the ranks have to do with each other: collectives, clocks, waits, stragglers.
 
-        A `cudalens.analysis.ranks.job.RankAnalysis`; each of its results is computed at first use.
+        Each of its results is computed at first use.
         """
-        return call_lazy("analyse_ranks", self)
+        from cudalens.analysis.ranks.job import RankAnalysis
+
+        return RankAnalysis(self)
 
     @property
     def source(self) -> RankSource:
@@ -151,7 +165,7 @@ class Ranks(Mapping[int, Trace]):
         return self._traces.source if isinstance(self._traces, _LazyTraces) else _InMemory(self._traces)
 
     @property
-    def events(self) -> Any:
+    def events(self) -> dd.DataFrame:
         """The events of all ranks as a ``dask.dataframe``: a partition per rank, with a first column ``rank``.
 
         Raises:
@@ -159,7 +173,8 @@ class Ranks(Mapping[int, Trace]):
         """
         from cudalens.frames.rank_events import lazy_events
 
-        return lazy_events(self.source, list(self))
+        events: dd.DataFrame = lazy_events(self.source, list(self))
+        return events
 
     def window(
         self, *, step: int | None = None, ranks: Iterable[int] | None = None, columns: Iterable[str] | None = None
@@ -182,9 +197,78 @@ class Ranks(Mapping[int, Trace]):
         wanted = None if columns is None else list(columns)
         return joined({rank: self.source.read_events(rank, wanted, step) for rank in chosen})
 
-    def figure(self, analysis: str, **options: Any) -> Any:
-        """A plotly figure of the analysis `analysis`, of all ranks; an unknown name lists them all."""
-        return call_lazy("figure", self, analysis, **options)
+    def figure(
+        self,
+        analysis: str,
+        *,
+        mode: Literal["auto", "light", "dark"] = "auto",
+        by: str | None = None,
+        step: int | None = None,
+        start: int | None = None,
+        end: int | None = None,
+        weight: str | None = None,
+        per_thread: bool | None = None,
+        min_ns: int | None = None,
+        length: int | tuple[int, int] | None = None,
+        min_count: int | None = None,
+        max_gap_ns: int | None = None,
+        top: int | None = None,
+        call_cutoff_ns: int | None = None,
+        delay_cutoff_ns: int | None = None,
+        full_queue: int | None = None,
+        ceilings: Ceilings | Mapping[int, Ceilings] | None = None,
+        other: Comparable | None = None,
+    ) -> go.Figure:
+        """Draw the analysis `analysis` of all ranks, such as ``"idle_time"``, with plotly.
+
+        Args:
+            analysis: A name; an unknown one raises an error that lists them all.
+            mode: Colours: ``light``, ``dark``, or ``auto`` for those of the page.
+            by: What is one bar or point: of the analysis of that name, as are all following options. None is the
+                analysis' own default; an option that it does not have raises an error that lists those it has.
+            step: A profiler step.
+            start: Start of a ``critical_path``, ns.
+            end: End of a ``critical_path``, ns.
+            weight: The times of a ``flame_graph``: ``host`` or ``device``.
+            per_thread: Whether a ``flame_graph`` separates threads.
+            min_ns: Shortest gap of ``idle_time`` and ``idle_causes``, ns.
+            length: Number of kernels of ``kernel_sequences``.
+            min_count: Least number of occurrences of ``kernel_sequences``.
+            max_gap_ns: Longest gap within ``kernel_sequences``, ns.
+            top: Most rows of ``kernel_sequences``.
+            call_cutoff_ns: Duration of a long call of ``launch_statistics``, ns.
+            delay_cutoff_ns: Duration of a long delay of ``launch_statistics``, ns.
+            full_queue: Length of a full queue of ``launch_statistics``.
+            ceilings: The ceilings of a ``roofline``.
+            other: The run after, of ``compare``.
+
+        Raises:
+            ValueError: There is no such analysis, or an option has a value that the analysis does not take.
+            TypeError: The analysis does not have an option.
+        """
+        from cudalens.views.figures import figure
+
+        return figure(
+            self,
+            analysis,
+            mode=mode,
+            by=by,
+            step=step,
+            start=start,
+            end=end,
+            weight=weight,
+            per_thread=per_thread,
+            min_ns=min_ns,
+            length=length,
+            min_count=min_count,
+            max_gap_ns=max_gap_ns,
+            top=top,
+            call_cutoff_ns=call_cutoff_ns,
+            delay_cutoff_ns=delay_cutoff_ns,
+            full_queue=full_queue,
+            ceilings=ceilings,
+            other=other,
+        )
 
     @cached_property
     def transfer_curves(self) -> pd.DataFrame:
@@ -192,28 +276,36 @@ class Ranks(Mapping[int, Trace]):
 
         Columns: ``kind``, ``group_size``, ``num_bytes``, ``bus_bytes_per_s``; `cudalens.virtual.collective_time`.
         """
-        curves: pd.DataFrame = call_lazy("transfer_curves", self)
-        return curves
+        from cudalens.api.rank_curves import transfer_curves
 
-    def widget(self) -> Any:
+        return transfer_curves(self)
+
+    def widget(self) -> ipywidgets.VBox:
         """The summary as a live widget: choose the step, the ranks and the collective of the pictures.
 
         Raises:
             ImportError: ipywidgets is not installed; ``pip install cudalens[lab]`` installs it.
         """
-        return call_lazy("ranks_widget", self)
+        from cudalens.views.ranks.widget import widget
 
-    def summary(self) -> Any:
-        """The stragglers and what they cost; prints as text, shows as pictures and tables in a notebook."""
-        return call_lazy("ranks_summary", self)
+        return widget(self)
 
-    def to_html(self, path: str | os.PathLike[str], **options: Any) -> Path:
-        """Write one offline HTML file that shows the job (``title=`` its heading); returns its path."""
-        written: Path = call_lazy("ranks_html", self, path, **options)
-        return written
+    def summary(self) -> RanksSummary:
+        """Return the stragglers and what they cost; prints as text, shows as pictures and tables in a notebook."""
+        from cudalens.views.ranks.section import summary
 
-    def _repr_mimebundle_(self, **kwargs: Any) -> Any:
-        return call_lazy("ranks_mimebundle", self, **kwargs)
+        return summary(self)
+
+    def to_html(self, path: str | os.PathLike[str], *, title: str | None = None) -> Path:
+        """Write one HTML file that shows the job without a network, with the heading `title`; return its path."""
+        from cudalens.views.ranks.section import to_html
+
+        return to_html(self, path, title=title)
+
+    def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, str]:
+        from cudalens.views.ranks.section import mimebundle
+
+        return mimebundle(self, **kwargs)
 
     def __repr__(self) -> str:
         """One cheap line."""

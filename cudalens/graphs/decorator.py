@@ -83,7 +83,7 @@ def cudagraph(
     static: str | int | Sequence[str | int] = (),
     mutations: Literal["skip", "copy"] = "skip",
     check: bool | None = None,
-) -> Any:
+) -> LazyGraphed | Callable[[Callable[..., Any]], LazyGraphed]:
     """Run a function or module by CUDA graphs: warmed up, recorded, then replayed; without one where that is not safe.
 
     As a decorator, with or without options, or as a call: ``step = cudalens.cudagraph(step)``. Backward works through

@@ -35,7 +35,12 @@ _EVENT_BYTES: Final = 3
 
 
 def to_html(
-    trace: Trace, path: str | os.PathLike[str], *, title: str | None = None, against: Trace | None = None
+    trace: Trace,
+    path: str | os.PathLike[str],
+    *,
+    title: str | None = None,
+    against: Trace | None = None,
+    max_bytes: int = MAX_BYTES,
 ) -> Path:
     """Write `trace` as one HTML file that works offline, from ``file://``.
 
@@ -44,6 +49,8 @@ def to_html(
         path: The file to write, whole or not at all.
         title: Heading of the page; the run's name where None.
         against: Another run, which the flame graph compares with.
+        max_bytes: Size that the file should not exceed: details of the events are left out first, then the first
+            events, and the page says how many.
 
     Returns:
         `path`.
@@ -53,13 +60,13 @@ def to_html(
     """
     heading = f"{what(trace)} of {trace.info.name}" if title is None else title
     target = check_target(path)  # before the work, not after it
-    text = "".join(_page(trace, heading, against)).encode("utf-8", errors="replace")
+    text = "".join(_page(trace, heading, against, max_bytes)).encode("utf-8", errors="replace")
     with atomic_write(target) as file:
         file.write(text)
     return target
 
 
-def _page(trace: Trace, title: str, against: Trace | None) -> Iterator[str]:
+def _page(trace: Trace, title: str, against: Trace | None, max_bytes: int) -> Iterator[str]:
     script = assets.module_text("report.js")
     blocks = list(_blocks(trace, against))
     head = _head(title, script)
@@ -68,24 +75,24 @@ def _page(trace: Trace, title: str, against: Trace | None) -> Iterator[str]:
     yield head
     yield static
     if memory.has_memory_map(trace):
-        allocations = map_payload.pack(trace, max_bytes=_memory_budget(trace, used))
+        allocations = map_payload.pack(trace, max_bytes=_memory_budget(trace, max_bytes - used))
         block = _data("cudalens-memory", _base64(allocations))
         used += len(block)
         yield block
     if not memory.is_alone(trace):
-        yield _data("cudalens-payload", _base64(payload.pack(trace, max_bytes=_payload_budget(used))))
+        yield _data("cudalens-payload", _base64(payload.pack(trace, max_bytes=_payload_budget(max_bytes - used))))
     yield from blocks
     yield f'<script type="module">{script}</script>\n</body>\n</html>\n'
 
 
-def _payload_budget(used: int) -> int:
-    """Bytes of payload that, base64 coded, keep the file below MAX_BYTES."""
-    return max(0, (MAX_BYTES - used - 10_000) * 3 // 4)
+def _payload_budget(room: int) -> int:
+    """Return the bytes of payload that, base64 coded, fit into `room` bytes of the file."""
+    return max(0, (room - 10_000) * 3 // 4)
 
 
-def _memory_budget(trace: Trace, used: int) -> int:
+def _memory_budget(trace: Trace, room: int) -> int:
     """Bytes for the memory map: what events at their usual size leave, a third of it all at least."""
-    budget = _payload_budget(used)
+    budget = _payload_budget(room)
     return max(budget - _EVENT_BYTES * len(trace.events), budget // 3)
 
 

@@ -158,17 +158,23 @@ def _ready(trace: Trace) -> dict[str, bytes]:
     return found
 
 
-def timeline(trace: Trace, **options: Any) -> TimelineWidget:
+def timeline(
+    trace: Trace,
+    *,
+    on_select: Callback | None = None,
+    against: Trace | None = None,
+    max_bytes: int | None = None,
+) -> TimelineWidget:
     """The live widget of `trace`.
 
     Args:
         trace: What to show.
-        **options: ``on_select``, a function that is called with the selected rows whenever the selection changes;
-            ``against``, another run, which the flame graph compares with; ``max_bytes``, the size of the largest
-            message with events or allocations: of a longer trace the page has the last events, and says so. The default
-            is no limit, and `notebook.HOSTED_BYTES` on Databricks and Colab.
+        on_select: Called with the selected rows whenever the selection changes.
+        against: Another run, which the flame graph compares with.
+        max_bytes: Size of the largest message with events or allocations. Of a longer trace the page has the last
+            events, and says so. None for no limit, and for `notebook.HOSTED_BYTES` on Databricks and Colab.
     """
-    return TimelineWidget(trace, **options)
+    return TimelineWidget(trace, on_select=on_select, against=against, max_bytes=max_bytes)
 
 
 def _known(sent: Any) -> dict[str, Any] | None:

@@ -12,7 +12,7 @@ from sample_traces import Rows, gpu_trace
 
 from cudalens.analysis import flame_graph
 from cudalens.frames import RunInfo, Trace
-from cudalens.report import html, to_html
+from cudalens.report import to_html
 from cudalens.views.selection import remember
 from cudalens.views.timeline import payload
 
@@ -141,9 +141,8 @@ PART_SELECTIONS = {
 @pytest.mark.parametrize("chosen", PART_SELECTIONS)
 def test_the_copied_expression_of_a_part_selects_the_rows_of_the_part(report, monkeypatch, chosen):
     monkeypatch.setattr(payload, "MIN_EVENTS", 60)
-    monkeypatch.setattr(html, "MAX_BYTES", 0)
     trace = gpu_trace(steps=20)
-    page = report(trace)
+    page = report(trace, max_bytes=0)
     first_row = page.evaluate("() => cudalensReport.data.header.first_row")
     assert first_row == 140
     page.evaluate(f"() => cudalensReport.selection.set({chosen}, 'test')")
@@ -158,13 +157,12 @@ def test_the_copied_expression_of_a_part_selects_the_rows_of_the_part(report, mo
 
 def test_the_copied_expression_has_the_names_of_the_trace_where_the_page_has_cut_ones(report, monkeypatch):
     monkeypatch.setattr(payload, "MIN_EVENTS", 60)
-    monkeypatch.setattr(html, "MAX_BYTES", 0)
     rows = Rows()
     for number in range(60):
         rows.host(f"{'module.' * 10}layer{number % 3}", "cpu_op", number * 1_000, 500)
     info = RunInfo(name="long names", source="cpu", started_ns=0, ended_ns=60_000)
     trace = Trace(info, events=rows.to_events())
-    page = report(trace)
+    page = report(trace, max_bytes=0)
     page.evaluate("() => cudalensReport.selection.set({ names: new Set([cudalensReport.data.name[1]]) }, 'test')")
     expression = page.locator(".cl-copy", has_text="Copy pandas").get_attribute("data-text")
     assert eval(expression, {"trace": trace}).index.tolist() == list(range(1, 60, 3))

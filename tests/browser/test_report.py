@@ -11,7 +11,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "unit" / "views"))
 from sample_traces import gpu_trace, hostile_trace
 
 from cudalens.analysis import key_averages, units
-from cudalens.report import html, to_html
+from cudalens.report import to_html
 from cudalens.views import selection as selection_module
 from cudalens.views.timeline import payload
 
@@ -107,9 +107,8 @@ def test_the_canvas_is_painted(open_report):
 def test_a_report_of_limited_size_says_which_events_it_has(open_report, monkeypatch):
     monkeypatch.setattr(payload, "MIN_EVENTS", 60)
     monkeypatch.setattr(payload, "BRIEF_TEXT", payload.MAX_TEXT)  # whole names
-    monkeypatch.setattr(html, "MAX_BYTES", 0)
     trace = gpu_trace(steps=20)
-    page = open_report(trace)
+    page = open_report(trace, max_bytes=0)
     note = page.locator(".cl-part").inner_text()
     assert note.startswith("This page has the last 60 of 200 events, from 14.0 ms on: ")
     assert_rows_equal(table_rows(page), key_averages(trace, np.arange(140, 200)))

@@ -20,7 +20,7 @@ from cudalens.frames import Ranks, Trace
 from cudalens.frames.build import STEP_PREFIX
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from numpy.typing import ArrayLike, NDArray
 
 _KEYS: Final = ("kind", "name", "device", "stream", "event")
 DEVICE_KINDS: Final = PIECES[:3]
@@ -76,7 +76,7 @@ class CriticalPath:
         self,
         *,
         scale: Mapping[str, float] | None = None,
-        fuse: Any = None,
+        fuse: str | ArrayLike | None = None,
         without_operators: bool = False,
         without_syncs: bool = False,
         overlap_copies: bool = False,

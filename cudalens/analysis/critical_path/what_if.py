@@ -13,6 +13,8 @@ from cudalens.analysis.time.averages import chosen_rows
 from cudalens.frames.column_arrays import Ints
 
 if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
     from cudalens.frames import Trace
 
 
@@ -55,7 +57,7 @@ def what_if(
     before_ns: int,
     *,
     scale: dict[str, float],
-    fuse: Any,
+    fuse: str | ArrayLike | None,
     without_operators: bool,
     without_syncs: bool,
     overlap_copies: bool,

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cache
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Unpack
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from cudalens.analysis.cached import once_per_trace
 from cudalens.analysis.ranked import ranked
 from cudalens.analysis.time.averages_keys import (
     STEP_NAME,
-    TorchGroups,
     check_keys,
     codes_of,
     column_of,
@@ -51,11 +50,14 @@ UNCOUNTED: Final = ("Trace", "overhead", "gpu_user_annotation", "cuda_sync")
 def key_averages(
     trace: Trace,
     /,
-    rows: Any = None,
+    rows: ArrayLike | None = None,
     *,
     by: Sequence[str] | str = ("name",),
     top_level: bool = False,
-    **groups: Unpack[TorchGroups],
+    group_by_input_shape: bool = False,
+    group_by_input_shapes: bool = False,
+    group_by_stack_n: int = 0,
+    group_by_overload_name: bool = False,
 ) -> pd.DataFrame:
     """Costs by name or by other keys, one row per value and side (host or device), most expensive first.
 
@@ -73,7 +75,10 @@ def key_averages(
             stack); ``module``; ``cell_line`` (the user's innermost line); ``stream``; ``device``; ``tid``; ``thread``;
             ``step``; ``cat``. Rows without a value are a separate group, whose value is missing.
         top_level: Average only rows without a parent: device work, and the outermost host rows.
-        **groups: torch.profiler's options, ``group_by_input_shape=True`` and ``group_by_stack_n=5``, which add keys.
+        group_by_input_shape: torch.profiler's option: adds ``input_shapes`` to `by`.
+        group_by_input_shapes: The same.
+        group_by_stack_n: torch.profiler's option: adds ``stack:N`` to `by`.
+        group_by_overload_name: torch.profiler's option; refused, because overload names are not recorded.
 
     Returns:
         A column for each of `by` (``stack`` for ``stack:N``, an entry a line, innermost first), then ``cat`` (of the
@@ -90,9 +95,16 @@ def key_averages(
         by self_ns, then total_ns, descending. Instants are left out.
 
     Raises:
+        TypeError: `group_by_overload_name` is on.
         ValueError: `by` has an unknown key; `rows` is a mask of another length or has rows that do not exist.
     """
-    keys = check_keys(with_torch_groups(by, groups))
+    if group_by_overload_name:
+        raise TypeError(
+            "group_by_overload_name: overload names are not recorded; by=['name', 'input_shapes'] separates "
+            "calls with different inputs"
+        )
+    by_shape = group_by_input_shape or group_by_input_shapes
+    keys = check_keys(with_torch_groups(by, by_input_shape=by_shape, stack_entries=group_by_stack_n))
     found = _measured(trace)
     keep = ~trace.events["is_instant"].to_numpy() & ~found.fold & chosen_rows("rows", rows, len(trace))
     if top_level:
@@ -220,7 +232,7 @@ def heads(parent: Ints, fold: Bools) -> Ints:
     return head
 
 
-def chosen_rows(name: str, rows: Any, n: int) -> Bools:
+def chosen_rows(name: str, rows: ArrayLike | None, n: int) -> Bools:
     """The argument `name`, a mask of shape (n,) or row numbers, as a mask; all rows for None.
 
     Raises:

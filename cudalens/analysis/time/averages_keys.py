@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, TypedDict
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 import numpy as np
@@ -31,35 +31,14 @@ _STACK: Final = re.compile(r"stack:([1-9]\d{0,5})")
 Values = Callable[[Ints], Any]
 
 
-class TorchGroups(TypedDict, total=False):
-    """What to group by, by the names of torch.profiler's ``key_averages``."""
-
-    group_by_input_shape: bool
-    group_by_input_shapes: bool
-    group_by_stack_n: int
-    group_by_overload_name: bool
-
-
-def with_torch_groups(by: Sequence[str] | str, groups: TorchGroups) -> tuple[str, ...]:
-    """The keys of `by`, and those that torch.profiler's options of ``key_averages`` stand for.
-
-    Raises:
-        TypeError: torch has no such option, or there is no such key here.
-    """
-    if unknown := groups.keys() - TorchGroups.__annotations__.keys():
-        raise TypeError(
-            f"there is no option {min(unknown)!r}; expected by, rows, top_level or one of torch's: "
-            f"{', '.join(TorchGroups.__annotations__)}"
-        )
-    if groups.get("group_by_overload_name"):
-        raise TypeError(
-            "group_by_overload_name: overload names are not recorded; by=['name', 'input_shapes'] separates "
-            "calls with different inputs"
-        )
-    keys = (by,) if isinstance(by, str) else tuple(by)
-    is_by_shape = groups.get("group_by_input_shape") or groups.get("group_by_input_shapes")
-    keys += ("input_shapes",) if is_by_shape and "input_shapes" not in keys else ()
-    return keys + ((f"stack:{depth}",) if (depth := groups.get("group_by_stack_n", 0)) > 0 else ())
+def with_torch_groups(by: Sequence[str] | str, *, by_input_shape: bool, stack_entries: int) -> tuple[str, ...]:
+    """Return the keys of `by`, and those that torch.profiler's options of ``key_averages`` stand for."""
+    keys = [by] if isinstance(by, str) else list(by)
+    if by_input_shape and "input_shapes" not in keys:
+        keys.append("input_shapes")
+    if stack_entries > 0:
+        keys.append(f"stack:{stack_entries}")
+    return tuple(keys)
 
 
 def check_keys(by: Sequence[str] | str) -> tuple[str, ...]:

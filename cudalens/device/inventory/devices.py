@@ -6,8 +6,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, Final
 
-from cudalens.frames.lazy_methods import call_lazy
-
 if TYPE_CHECKING:
     import pandas as pd
 
@@ -167,7 +165,9 @@ class Devices:
     @property
     def verdict(self) -> str:
         """The result in one line."""
-        return str(call_lazy("devices_verdict", self))
+        from cudalens.views.devices.inventory import verdict
+
+        return verdict(self)
 
     def to_dict(self) -> dict[str, Any]:
         """All of it as plain values, for JSON."""
@@ -193,10 +193,14 @@ class Devices:
 
     def __repr__(self) -> str:
         """The verdict and the facts about each device, as text."""
-        return str(call_lazy("devices_text", self))
+        from cudalens.views.devices.inventory import devices_text
+
+        return devices_text(self)
 
     def _repr_html_(self) -> str:
-        return str(call_lazy("devices_html", self))
+        from cudalens.views.devices.inventory import devices_html
+
+        return devices_html(self)
 
     def _row(self, device: Device) -> dict[str, Any]:
         row = {f.name: getattr(device, f.name) for f in fields(Device)}

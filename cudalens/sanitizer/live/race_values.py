@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from cudalens.errors import ExploreError
-from cudalens.frames.lazy_methods import call_lazy
 from cudalens.sanitizer.engine import Race
 
 if TYPE_CHECKING:
@@ -44,7 +43,9 @@ class RaceValues(ABC):
             ExploreError: No virtual device is active.
         """
         if self._explores and self._exploring is None:
-            self._exploring = call_lazy("exploring", self._explore_bytes)
+            from cudalens.api.explore import Exploring
+
+            self._exploring = Exploring(self._explore_bytes)
 
     def explore(self, budget: int | None = None, *, seed: int = 0) -> Exploration:
         """Run the operators of the last watched block in other orders that its synchronisation allows; compare values.
@@ -125,12 +126,13 @@ class RaceValues(ABC):
         Raises:
             ExploreError: There is no GPU or no race, or the program raises when it runs again.
         """
-        found: Exploration
-        options: dict[str, Any] = {"runs": runs, "hold_ns": hold_ns, "limit_s": limit_s}
-        options |= {"races": races, "on_virtual": on_virtual}
-        found, values = call_lazy("confirm", self, program, **options)
+        from cudalens.api.confirm import confirm
+
+        exploration, values = confirm(
+            self, program, runs=runs, hold_ns=hold_ns, limit_s=limit_s, races=races, on_virtual=on_virtual
+        )
         self._keep(values)
-        return found
+        return exploration
 
     def _keep(self, values: Mapping[tuple[object, ...], dict[str, Any]]) -> None:
         """Keep verdicts on races. A confirmed race stays confirmed."""

@@ -15,7 +15,6 @@ import torch
 
 from cudalens.device import clock, gpu_trace, stacks
 from cudalens.errors import RaceError, SanitizerError
-from cudalens.frames.lazy_methods import call_lazy
 from cudalens.sanitizer.engine import Race, RaceKind
 from cudalens.sanitizer.engine.races import Findings
 from cudalens.sanitizer.fixes.search import findings_of
@@ -322,8 +321,9 @@ class Sanitizer(RaceValues):
         Args:
             name: Name of the Trace.
         """
-        trace: Trace = call_lazy("races_trace", self, name)
-        return trace
+        from cudalens.api.race_trace import races_trace  # imports the packages of analyses: at first use
+
+        return races_trace(self, name)
 
     def frames(self) -> dict[str, pd.DataFrame]:
         """The frames ``races`` and ``stacks``."""

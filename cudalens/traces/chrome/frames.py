@@ -18,8 +18,7 @@ import numpy as np
 import pandas as pd
 
 from cudalens.errors import TraceFormatError
-from cudalens.frames import RunInfo, Trace, columns_of, empty_frame
-from cudalens.frames.lazy_methods import call_lazy
+from cudalens.frames import RunInfo, Trace, columns_of, empty_frame, store
 from cudalens.frames.merge import merge_stacks
 from cudalens.frames.problems import Problems
 
@@ -50,7 +49,7 @@ def extra_frames(trace: Trace) -> dict[str, Any] | None:
         kept["stacks"] = frames["stacks"][frames["stacks"]["stack"].isin(used)]
     every = {name: kept.get(name, empty_frame(name)) for name in frames}
     sink = io.BytesIO()
-    call_lazy("write", RunInfo(name="", source="file:kineto", judged=trace.info.judged), every, sink)
+    store.write(RunInfo(name="", source="file:kineto", judged=trace.info.judged), every, sink)
     return {"num_events": len(trace), "frames": base64.b64encode(sink.getvalue()).decode()}
 
 
@@ -83,7 +82,7 @@ def with_extra_frames(
         data = io.BytesIO(base64.b64decode(extra.frames, validate=True))
         if extra.num_events != len(frames["events"]):
             raise ValueError(f"it is about {extra.num_events} events, the file has {len(frames['events'])}")
-        info, found = call_lazy("load", path, file=data, num_events=extra.num_events)
+        info, found = store.load(path, file=data, num_events=extra.num_events)
     except (msgspec.ValidationError, binascii.Error, ValueError, TraceFormatError) as error:
         problems.add("frames of cudalens that cannot be read", f"key '{KEY}': {error}"[:300])
         return frames, None

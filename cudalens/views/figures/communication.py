@@ -26,9 +26,9 @@ from cudalens.views.figures.style import (
 )
 
 
-def overlap(trace: Trace | Ranks, *, mode: Mode = "auto", **options: Any) -> go.Figure:
-    """A bar per device of `communication_overlap`, whose options it takes."""
-    frame = communication_overlap(trace, **options)
+def overlap(trace: Trace | Ranks, *, mode: Mode = "auto", step: int | None = None) -> go.Figure:
+    """Draw a bar per device of `communication_overlap`."""
+    frame = communication_overlap(trace, step=step)
     if not len(frame):
         return nothing("No communication was recorded", trace, mode)
     drawn = go.Figure()
@@ -46,9 +46,9 @@ def overlap(trace: Trace | Ranks, *, mode: Mode = "auto", **options: Any) -> go.
 _GROUPS = ("comm", "kernel", "op", "range", "runtime", "sync")
 
 
-def each_collective(trace: Trace | Ranks, *, mode: Mode = "auto", **options: Any) -> go.Figure:
-    """A point per collective of `collectives`, whose options it takes; at most 3,000, the longest."""
-    frame = collectives(trace, **options)
+def each_collective(trace: Trace | Ranks, *, mode: Mode = "auto", step: int | None = None) -> go.Figure:
+    """Draw a point per collective of `collectives`; at most 3,000, the longest."""
+    frame = collectives(trace, step=step)
     if not len(frame):
         return nothing("No communication was recorded", trace, mode)
     sized = frame[frame["bus_bytes_per_s"].notna() & (frame["num_bytes"] > 0)]
@@ -96,9 +96,9 @@ def _collective_title(frame: pd.DataFrame, sized: pd.DataFrame) -> str:
     return f"{total}; bus bandwidth {speed:.3g} GB/s on average over time"
 
 
-def copies(trace: Trace | Ranks, *, mode: Mode = "auto", **options: Any) -> go.Figure:
-    """A bar per row of `memcpy_bandwidth`, whose options it takes, with its 5th to 95th percentile."""
-    frame = memcpy_bandwidth(trace, **options).head(MAX_BARS)
+def copies(trace: Trace | Ranks, *, mode: Mode = "auto", step: int | None = None) -> go.Figure:
+    """Draw a bar per row of `memcpy_bandwidth`, with its 5th to 95th percentile."""
+    frame = memcpy_bandwidth(trace, step=step).head(MAX_BARS)
     if not len(frame):
         return nothing("No copy was recorded", trace, mode)
     names = [f"{_copy_kind(*row)} · {lane}" for row, lane in zip(_copy_kinds(frame), lanes(frame), strict=True)]

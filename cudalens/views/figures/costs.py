@@ -62,9 +62,9 @@ def _kernel_title(sums: Any, name: str, whole: int) -> str:
     return f"{name} takes {share} of {units.duration(whole)} of device work ({units.plural(len(sums), 'name')})"
 
 
-def operators(trace: Trace | Ranks, *, mode: Mode = "auto", **options: Any) -> go.Figure:
-    """A bar for each of the 20 most expensive operators of `op_breakdown`, whose options it takes; of ranks, sums."""
-    frame = op_breakdown(trace, **options).astype({"name": object})
+def operators(trace: Trace | Ranks, *, mode: Mode = "auto", step: int | None = None) -> go.Figure:
+    """A bar for each of the 20 most expensive operators of `op_breakdown`; of ranks, sums over all."""
+    frame = op_breakdown(trace, step=step).astype({"name": object})
     frame["name"] = frame["name"].where(frame["name"].notna(), "(no operator)")
     sums = frame.groupby("name", as_index=False)[["count", "gpu_self_ns", "host_self_ns"]].sum()
     if not len(sums):
@@ -131,24 +131,33 @@ def _end(path: str, width: int = 46) -> str:
     return f"…{parts if 2 * len(parts) > width else kept}"
 
 
-def sequences(trace: Trace | Ranks, *, mode: Mode = "auto", **options: Any) -> go.Figure:
-    """A bar for each of the 20 most expensive rows of `kernel_sequences`, whose options it takes."""
-    frame = kernel_sequences(trace, **options)
+def sequences(
+    trace: Trace | Ranks,
+    *,
+    mode: Mode = "auto",
+    length: int | tuple[int, int] = (2, 16),
+    min_count: int = 2,
+    max_gap_ns: int = 1_000_000,
+    top: int = 50,
+    step: int | None = None,
+) -> go.Figure:
+    """Draw a bar for each of the 20 most expensive rows of `kernel_sequences`."""
+    frame = kernel_sequences(trace, length, min_count=min_count, max_gap_ns=max_gap_ns, top=top, step=step)
     if not len(frame):
         return nothing("No sequence of kernels is repeated", trace, mode)
     shown = frame.head(MAX_BARS)
-    first = in_short([names[0] for names in shown["sequence"]], [True] * len(shown))
+    first_kernels = in_short([kernels[0] for kernels in shown["sequence"]], [True] * len(shown))
     names = [
         f"{len(names)} kernels, {count:,} times · {label(name, 26)}…"
-        for names, count, name in zip(shown["sequence"], shown["count"], first, strict=True)
+        for names, count, name in zip(shown["sequence"], shown["count"], first_kernels, strict=True)
     ]
     drawn, hover = go.Figure(), _sequence_hover(shown)
     bars(drawn, names, shown["kernel_ns"] / 1e6, "kernels", group_color("kernel"), hover, "ms over all occurrences")
     bars(drawn, names, shown["gap_ns"] / 1e6, "gaps between them", idle_color(mode), hover, "ms over all occurrences")
-    top = frame.iloc[0]
+    first = frame.iloc[0]
     title = (
-        f"{units.plural(int(top['length']), 'kernel')} come {units.count(int(top['count']))} times: "
-        f"{units.duration(int(top['total_ns']))}, of it {units.duration(int(top['gap_ns']))} gaps between them"
+        f"{units.plural(int(first['length']), 'kernel')} come {units.count(int(first['count']))} times: "
+        f"{units.duration(int(first['total_ns']))}, of it {units.duration(int(first['gap_ns']))} gaps between them"
     )
     return finished(drawn, title, trace, mode, rows=len(shown))
 

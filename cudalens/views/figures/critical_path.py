@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import plotly.graph_objects as go
 
 from cudalens.analysis import units
@@ -22,9 +20,16 @@ from cudalens.views.figures.style import (
 )
 
 
-def figure(trace: Trace, *, mode: Mode = "auto", **options: Any) -> go.Figure:
-    """A bar for each of the 20 names with most time on `critical_path`, whose options it takes, and for each delay."""
-    path = critical_path(trace, **options)
+def figure(
+    trace: Trace,
+    *,
+    mode: Mode = "auto",
+    step: int | None = None,
+    start: int | None = None,
+    end: int | None = None,
+) -> go.Figure:
+    """Draw a bar for each of the 20 names with most time on `critical_path`, and for each delay."""
+    path = critical_path(trace, step=step, start=start, end=end)
     if not len(path.frame):
         return nothing("Nothing was recorded that can be on a critical path", trace, mode)
     frame = path.frame.astype({"kind": object, "name": object})

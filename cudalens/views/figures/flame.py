@@ -20,9 +20,11 @@ _CHARS = 58
 _MIN_TEXT_SHARE = 0.06
 
 
-def figure(trace: Trace | Ranks, *, mode: Mode = "auto", weight: str = "host", **options: Any) -> go.Figure:
-    """The rectangles of `flame_graph`, whose options it takes; those below 0.2 % of the whole are left out."""
-    frame = flame_graph(trace, weight=weight, **options)
+def figure(
+    trace: Trace | Ranks, *, mode: Mode = "auto", weight: str = "host", per_thread: bool = False, by: str = "tree"
+) -> go.Figure:
+    """Draw the rectangles of `flame_graph`; those below 0.2 % of the whole are left out."""
+    frame = flame_graph(trace, weight=weight, per_thread=per_thread, by=by)
     where = "the GPU" if weight == "device" else "the host"
     if not len(frame):
         return nothing(f"No time on {where} was recorded", trace, mode)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import numpy as np
 import pandas as pd
@@ -41,9 +41,16 @@ def cause_color(cause: str, mode: Mode) -> str:
     return group_color(groups[cause]) if cause in groups else idle_color(mode)
 
 
-def causes(trace: Trace | Ranks, *, mode: Mode = "auto", **options: Any) -> go.Figure:
-    """A bar per device or stream of `idle_causes`, whose options it takes."""
-    frame = idle_causes(trace, **options)
+def causes(
+    trace: Trace | Ranks,
+    *,
+    mode: Mode = "auto",
+    by: Literal["device", "stream"] = "device",
+    min_ns: int = 0,
+    step: int | None = None,
+) -> go.Figure:
+    """Draw a bar per device or stream of `idle_causes`."""
+    frame = idle_causes(trace, by, min_ns=min_ns, step=step)
     if not len(frame):
         return nothing("No gap between pieces of device work", trace, mode)
     frame = frame.assign(lane=lanes(frame))
@@ -75,9 +82,16 @@ def _cause_title(frame: Any) -> str:
     return f"{units.duration(total)} idle: {', '.join(shares[:3])}"
 
 
-def gaps(trace: Trace | Ranks, *, mode: Mode = "auto", **options: Any) -> go.Figure:
-    """A point per gap of `idle_time`, whose options it takes; at most 3,000, the longest."""
-    frame = idle_time(trace, **options)
+def gaps(
+    trace: Trace | Ranks,
+    *,
+    mode: Mode = "auto",
+    by: Literal["device", "stream"] = "device",
+    min_ns: int = 0,
+    step: int | None = None,
+) -> go.Figure:
+    """Draw a point per gap of `idle_time`; at most 3,000, the longest."""
+    frame = idle_time(trace, by, min_ns=min_ns, step=step)
     if not len(frame):
         return nothing("No gap between pieces of device work", trace, mode)
     shown = frame.nlargest(MAX_POINTS, "gap_ns")
@@ -118,9 +132,15 @@ _SHARES: Final = (
 )
 
 
-def shares(trace: Trace | Ranks, *, mode: Mode = "auto", **options: Any) -> go.Figure:
-    """A bar per row of `temporal_breakdown`, whose options it takes; at most 20, the longest."""
-    frame = temporal_breakdown(trace, **options)
+def shares(
+    trace: Trace | Ranks,
+    *,
+    mode: Mode = "auto",
+    by: Literal["device", "stream", "step"] | None = None,
+    step: int | None = None,
+) -> go.Figure:
+    """Draw a bar per row of `temporal_breakdown`; at most 20, the longest."""
+    frame = temporal_breakdown(trace, by, step=step)
     if not len(frame):
         return nothing("No device work was recorded", trace, mode)
     shown = frame.nlargest(MAX_BARS, "span_ns").sort_index()

@@ -26,9 +26,19 @@ from cudalens.views.figures.style import (
 )
 
 
-def launches(trace: Trace | Ranks, *, mode: Mode = "auto", **options: Any) -> go.Figure:
-    """A point per launch of `launch_statistics`, whose options it takes; at most 3,000, evenly chosen."""
-    frame = launch_statistics(trace, **options)
+def launches(
+    trace: Trace | Ranks,
+    *,
+    mode: Mode = "auto",
+    step: int | None = None,
+    call_cutoff_ns: int = 50_000,
+    delay_cutoff_ns: int = 100_000,
+    full_queue: int = FULL_QUEUE,
+) -> go.Figure:
+    """Draw a point per launch of `launch_statistics`; at most 3,000, evenly chosen."""
+    frame = launch_statistics(
+        trace, step=step, call_cutoff_ns=call_cutoff_ns, delay_cutoff_ns=delay_cutoff_ns, full_queue=full_queue
+    )
     if not len(frame):
         return nothing("No launch of device work was recorded", trace, mode)
     shown = frame.iloc[np.unique(np.linspace(0, len(frame) - 1, MAX_POINTS).astype(int))]
@@ -69,9 +79,9 @@ def _launch_title(frame: pd.DataFrame) -> str:
     return "; ".join(facts)
 
 
-def queues(trace: Trace | Ranks, *, mode: Mode = "auto", **options: Any) -> go.Figure:
+def queues(trace: Trace | Ranks, *, mode: Mode = "auto") -> go.Figure:
     """A line per stream of `queue_lengths`; of long ones the largest length in each of 1,500 intervals."""
-    frame = queue_lengths(trace, **options)
+    frame = queue_lengths(trace)
     if not len(frame):
         return nothing("No device work was recorded", trace, mode)
     zero = int(frame["ts"].min())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
 
 import numpy as np
 import pandas as pd
@@ -11,12 +11,19 @@ import plotly.graph_objects as go
 from cudalens.analysis import units
 from cudalens.analysis.time.roofline.by_operator import roofline
 from cudalens.frames import Ranks, Trace
+from cudalens.frames.ceilings import Ceilings
 from cudalens.views.figures.style import MAX_POINTS, Mode, colors_of, finished, label, nothing, points, series_color
 
 
-def figure(trace: Trace | Ranks, *, mode: Mode = "auto", **options: Any) -> go.Figure:
-    """A point per row of `roofline` with known operations and bytes, whose options it takes; area is device time."""
-    frame = roofline(trace, **options)
+def figure(
+    trace: Trace | Ranks,
+    *,
+    mode: Mode = "auto",
+    ceilings: Ceilings | Mapping[int, Ceilings] | None = None,
+    step: int | None = None,
+) -> go.Figure:
+    """Draw a point per row of `roofline` with known operations and bytes; the area of a point is device time."""
+    frame = roofline(trace, ceilings, step=step)
     shown = frame[frame["intensity"].notna() & (frame["gpu_ns"] > 0)].head(MAX_POINTS)
     if not len(shown):
         return nothing("No operator has known operations and bytes; record shapes, or FLOPs", trace, mode)

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Final, NamedTuple, Unpack
+from typing import Any, Final, NamedTuple
 
 import pandas as pd
 
 from cudalens.analysis import key_averages
-from cudalens.analysis.time.averages_keys import TorchGroups
 from cudalens.analysis.units import duration, size
 from cudalens.frames import Trace
 from cudalens.views.sections.model import Column, Row
@@ -55,7 +54,10 @@ def table(
     max_name_column_width: int | None = 55,
     max_shapes_column_width: int | None = 80,
     max_src_column_width: int | None = 80,
-    **groups: Unpack[TorchGroups],
+    group_by_input_shape: bool = False,
+    group_by_input_shapes: bool = False,
+    group_by_stack_n: int = 0,
+    group_by_overload_name: bool = False,
 ) -> str:
     """The averages of `trace` as text.
 
@@ -72,7 +74,10 @@ def table(
         max_name_column_width: Characters of a name; None for all.
         max_shapes_column_width: Characters of any other value of `by`; None for all.
         max_src_column_width: Characters of a source line; None for all.
-        **groups: torch.profiler's options of ``key_averages``, as `cudalens.analysis.key_averages` takes them.
+        group_by_input_shape: torch.profiler's option: adds ``input_shapes`` to `by`.
+        group_by_input_shapes: The same.
+        group_by_stack_n: torch.profiler's option: adds ``stack:N`` to `by`.
+        group_by_overload_name: torch.profiler's option; refused, because overload names are not recorded.
 
     Raises:
         ValueError: `sort_by` or `by` names no column, or there is no such `time_unit`.
@@ -81,7 +86,15 @@ def table(
     widths = _Widths(
         *(width or _UNLIMITED for width in (max_name_column_width, max_shapes_column_width, max_src_column_width))
     )
-    averages = key_averages(trace, by=by, top_level=top_level or top_level_events_only, **groups)
+    averages = key_averages(
+        trace,
+        by=by,
+        top_level=top_level or top_level_events_only,
+        group_by_input_shape=group_by_input_shape,
+        group_by_input_shapes=group_by_input_shapes,
+        group_by_stack_n=group_by_stack_n,
+        group_by_overload_name=group_by_overload_name,
+    )
     column = _column(sort_by, averages)
     if column is not None:
         averages = averages.sort_values(column, ascending=False, kind="stable", na_position="last")

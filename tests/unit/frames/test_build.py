@@ -225,7 +225,7 @@ def test_a_frame_that_differs_from_the_catalog_is_refused_by_name(gpu_trace):
     frame = gpu_trace.events.drop(columns="dur").assign(ts=1.5, extra=0)
     with pytest.raises(SchemaError, match=r"'dur' is missing.*'ts' is float64, expected int64.*'extra' is unknown"):
         Trace(gpu_trace.info, events=frame)
-    with pytest.raises(TypeError, match="no frame"):
+    with pytest.raises(TypeError, match="unexpected keyword argument 'sounds'"):
         Trace(gpu_trace.info, sounds=frame)
 
 

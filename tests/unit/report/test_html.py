@@ -132,10 +132,9 @@ def test_an_empty_trace_has_a_report(page_of):
     assert "svg" not in page.elements
 
 
-def test_details_give_way_before_the_file_gets_too_long(tmp_path, monkeypatch):
-    monkeypatch.setattr(html, "MAX_BYTES", 1_300_000)
+def test_details_give_way_before_the_file_gets_too_long(tmp_path):
     trace = wide_trace(40_000)
-    assert to_html(trace, tmp_path / "r.html").stat().st_size < 1_300_000
+    assert to_html(trace, tmp_path / "r.html", max_bytes=1_300_000).stat().st_size < 1_300_000
 
 
 def test_facts_about_the_run():

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from cudalens.analysis.cached import once_per_trace
 from cudalens.analysis.findings import found_in
+from cudalens.analysis.findings.outside_window import outside_times
 from cudalens.analysis.graphs import summarize_graphs
 from cudalens.analysis.memory.replay import memory_peak
 from cudalens.analysis.memory.totals import fragmentation, pool_totals
@@ -17,6 +18,7 @@ from cudalens.analysis.time.line_costs import line_costs
 from cudalens.analysis.time.module_tree import module_tree
 from cudalens.analysis.time.step_costs import step_costs
 from cudalens.analysis.time.sync_groups import SyncSummary, summarize_syncs, wait_groups, waited_ns
+from cudalens.analysis.trust.missing import missing_work
 from cudalens.frames.syncs.kinds import EXPLICIT
 
 if TYPE_CHECKING:
@@ -31,8 +33,10 @@ __all__ = [
     "memory_at_end",
     "memory_high",
     "memory_pools",
+    "missing_work",
     "module_tree",
     "names_in_short",
+    "outside_times",
     "step_costs",
     "summarize",
     "wait_groups",

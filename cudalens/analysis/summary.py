@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from cudalens.frames import RunInfo, Trace
 
 Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
 
 _NUM_TOP: Final = 10
 _NOT_COSTS: Final = ("Trace", "overhead")
@@ -51,7 +52,8 @@ class Summary:
     """The numbers of a Trace that a verdict shows.
 
     Attributes:
-        wall_ns: Length of the measured window; the span of the events if no window is known (files), ns.
+        wall_ns: Length of the measured window, as `measured_window` defines it, ns.
+        recorded_ns: Length of the whole recording, ns; equal to `wall_ns` for a profiled block.
         device_busy_ns: Time in which any device was at work (union of its activities); None without device work.
         device_busy_by_device: The same for each device index.
         host_busy_ns: Time in which any thread was in an operator (union of the outermost operators); None without any.
@@ -73,6 +75,7 @@ class Summary:
     """
 
     wall_ns: int
+    recorded_ns: int
     device_busy_ns: int | None
     device_busy_by_device: Mapping[int, int]
     host_busy_ns: int | None
@@ -103,8 +106,10 @@ def summarize(trace: Trace) -> Summary:
     cat = events["cat"].array
     busy, by_device = _device_busy(events)
     steps = events["dur"].to_numpy()[step_rows(trace)]
+    window = measured_window(trace)
     return Summary(
-        wall_ns=wall_ns(trace),
+        wall_ns=window.length_ns,
+        recorded_ns=window.recorded_ns,
         device_busy_ns=busy,
         device_busy_by_device=by_device,
         host_busy_ns=_host_busy(events),
@@ -125,16 +130,65 @@ def summarize(trace: Trace) -> Summary:
     )
 
 
-def wall_ns(trace: Trace) -> int:
-    """Length of the measured window, ns; the span of the events if no window is known (files)."""
+class MeasuredWindow(NamedTuple):
+    """The part of a recording that figures refer to, and all of the recording; ns on the clock of the events.
+
+    Attributes:
+        start: Start of the measured window.
+        end: End of the measured window.
+        recorded_start: Start of the recording, at most `start`.
+        recorded_end: End of the recording, at least `end`.
+    """
+
+    start: int
+    end: int
+    recorded_start: int
+    recorded_end: int
+
+    @property
+    def length_ns(self) -> int:
+        """Length of the measured window, ns."""
+        return self.end - self.start
+
+    @property
+    def recorded_ns(self) -> int:
+        """Length of the recording, ns."""
+        return self.recorded_end - self.recorded_start
+
+
+@once_per_trace
+def measured_window(trace: Trace) -> MeasuredWindow:
+    """The measured window of `trace`, and its whole recording.
+
+    A profiled block is measured from its start to its end. The recording in a file often begins and ends elsewhere:
+    with the process, or with the session of the profiler. Its measured window begins with the first device work or
+    profiler step, and ends with the last one; without device work, it is the whole recording. A recording is the span
+    of its events, without the profiler's own.
+    """
     info, events = trace.info, trace.events
-    if info.started_ns is not None and info.ended_ns is not None:
-        return info.ended_ns - info.started_ns
-    events = events[~is_category(events["cat"].array, _NOT_COSTS)]
-    if not len(events):
-        return 0
     ts = events["ts"].to_numpy()
-    return int((ts + events["dur"].to_numpy()).max() - ts.min())
+    end = ts + events["dur"].to_numpy()
+    recorded = _recorded_window(info, ts, end, ~is_category(events["cat"].array, _NOT_COSTS))
+    is_work = is_category(events["cat"].array, GPU_ACTIVITIES) & ~events["is_instant"].to_numpy()
+    if not info.source.startswith("file:") or not is_work.any():
+        return MeasuredWindow(*recorded, *recorded)
+    inner = np.concatenate([np.flatnonzero(is_work), step_rows(trace)])
+    first, last = int(ts[inner].min()), int(end[inner].max())
+    return MeasuredWindow(first, last, min(first, recorded[0]), max(last, recorded[1]))
+
+
+def _recorded_window(info: RunInfo, ts: Ints, end: Ints, counted: Bools) -> tuple[int, int]:
+    """The window that the run info has, else the span of the `counted` events; ns."""
+    if info.started_ns is not None and info.ended_ns is not None:
+        return info.started_ns, info.ended_ns
+    if not counted.any():
+        return 0, 0
+    return int(ts[counted].min()), int(end[counted].max())
+
+
+def wall_ns(trace: Trace) -> int:
+    """Length of the measured window, ns, as `measured_window` defines it."""
+    return measured_window(trace).length_ns
 
 
 def window_on_clock(info: RunInfo, first: int, last: int) -> tuple[int, int]:

@@ -103,7 +103,7 @@ def slow_first_launch(is_planted: bool, is_control: bool) -> Trace:
 def context_creation(is_planted: bool, is_control: bool) -> Trace:
     world = World()
     world.within("cudaDeviceGetStreamPriorityRange", lambda w: w.sleep(800 * MS if is_planted else MS), "cuda_runtime")
-    return steps(world, 300).wait().trace(source="file:kineto")
+    return steps(world, 300).wait().trace()
 
 
 @on_host("driver memory", "driver_memory")

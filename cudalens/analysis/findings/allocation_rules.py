@@ -71,7 +71,7 @@ def _is_steady(arrays: TraceArrays, rows: Ints) -> bool:
     if arrays.is_warmup(int(rows[np.argmax(arrays.dur[rows])])):
         return False
     kernels = arrays.work.start[arrays.work.kind == COMPUTE]
-    begin = max(int(arrays.ts.min()) + _STEADY * arrays.wall_ns, int(kernels.min(initial=arrays.busy.start[-1])))
+    begin = max(arrays.window.start + _STEADY * arrays.wall_ns, int(kernels.min(initial=arrays.busy.start[-1])))
     late = rows[arrays.ts[rows] >= begin]
     return length(_idle_in(arrays, late)) >= _LATE * length(_idle_in(arrays, rows))
 

@@ -161,5 +161,5 @@ def one_thread(arrays: TraceArrays) -> Iterator[Finding]:
 
 
 def _outermost(arrays: TraceArrays) -> Ints:
-    """Operators that no operator called; none where there is device work."""
-    return arrays.outermost(arrays.matching("", "cpu_op")) if not len(arrays.work.rows) else arrays.work.rows[:0]
+    """Operators that no operator called; none unless it is a run of the CPU."""
+    return arrays.outermost(arrays.matching("", "cpu_op")) if arrays.is_cpu_run else np.empty(0, np.int64)

@@ -136,14 +136,16 @@ def attribute_idle(arrays: TraceArrays) -> IdleTime:
 
 
 def _outside(arrays: TraceArrays) -> Intervals:
-    """The window before the first and after the last device work; empty without device work."""
-    busy, info = arrays.busy, arrays.trace.info
-    host = np.flatnonzero(arrays.thread >= 0)
+    """The measured window before the first and after the last device work; empty without device work."""
+    busy, host = arrays.busy, np.flatnonzero(arrays.thread >= 0)
     if not len(busy.start) or not len(host):
         return busy
-    begin, end = int(arrays.ts[host].min()), int(arrays.end[host].max())
     first, last = int(busy.start[0]), int(busy.end[-1])
-    begin, end = window_on_clock(info, min(begin, first), max(end, last))
+    begin, end = arrays.window.start, arrays.window.end
+    if not arrays.is_file:
+        begin = min(int(arrays.ts[host].min()), first)
+        end = max(int(arrays.end[host].max()), last)
+        begin, end = window_on_clock(arrays.trace.info, begin, end)
     return union(np.array([min(begin, first), last]), np.array([first, max(end, last)]))
 
 

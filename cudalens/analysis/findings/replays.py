@@ -10,10 +10,10 @@ import numpy as np
 
 from cudalens.analysis.critical_path.change import Change
 from cudalens.analysis.critical_path.graph import build_graph
-from cudalens.analysis.critical_path.path import whole_window
 from cudalens.analysis.event_arrays import Floats, Ints
 
 if TYPE_CHECKING:
+    from cudalens.analysis.critical_path.dependencies import Window
     from cudalens.frames import Trace
 
 Edit = Callable[[Change], None]
@@ -26,12 +26,13 @@ class Replays:
 
     Args:
         trace: The Trace.
+        window: The part of it that is replayed.
         idle_ns: Idle time of its devices, ns.
     """
 
-    def __init__(self, trace: Trace, idle_ns: int) -> None:
+    def __init__(self, trace: Trace, window: Window, idle_ns: int) -> None:
         self._events = trace.events
-        self._graph = build_graph(trace, whole_window(trace))
+        self._graph = build_graph(trace, window)
         # Without the details of a stream's waits their lengths count as delays of launches, which stay: then a replay
         # can be too short by the idle time.
         self.slack_ns = idle_ns if any("CUDA events" in note for note in self._graph.notes) else 0

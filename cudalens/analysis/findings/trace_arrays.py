@@ -13,17 +13,20 @@ import pandas as pd
 
 from cudalens.analysis import units
 from cudalens.analysis.ancestors import nearest
+from cudalens.analysis.critical_path.dependencies import Window
+from cudalens.analysis.critical_path.path import whole_window
 from cudalens.analysis.event_arrays import Bools, EventArrays, Ints
 from cudalens.analysis.findings.finding import MAX_ROWS, Confidence, Finding
 from cudalens.analysis.findings.idle_attribution import IdleTime, attribute_idle
 from cudalens.analysis.findings.replays import Replays
 from cudalens.analysis.operator_ids import FILTERED, share_of_gaps
 from cudalens.analysis.short_names import names_in_short
-from cudalens.analysis.summary import wall_ns
+from cudalens.analysis.summary import measured_window
 from cudalens.analysis.time.groups import taken
 from cudalens.analysis.time.intervals import Intervals, length, subtract, union
 from cudalens.analysis.time.roofline.calls import Calls
 from cudalens.analysis.time.work import COMPUTE
+from cudalens.analysis.trust.missing import missing_work
 from cudalens.frames import RUNTIME_CATEGORIES, Trace
 from cudalens.frames.column_arrays import combined, integers
 
@@ -48,12 +51,14 @@ class TraceArrays(EventArrays):
     """One Trace as the rules of findings use it.
 
     Attributes:
-        wall_ns: The measured window that shares refer to, ns.
+        window: The measured window.
+        wall_ns: Its length, to which shares refer, ns.
     """
 
     def __init__(self, trace: Trace) -> None:
         super().__init__(trace)
-        self.wall_ns = wall_ns(trace)
+        self.window = measured_window(trace)
+        self.wall_ns = self.window.length_ns
         self._matches: dict[tuple[str, tuple[str, ...]], Ints] = {}
 
     @cached_property
@@ -68,10 +73,20 @@ class TraceArrays(EventArrays):
         """Whether Python calls were recorded, which slows the host."""
         return bool(self.is_in("python_function").any())
 
+    @property
+    def is_file(self) -> bool:
+        """Whether another program recorded the trace, so that the recording is not the measured window."""
+        return self.trace.info.source.startswith("file:")
+
+    @cached_property
+    def is_cpu_run(self) -> bool:
+        """Whether the run used no device: without device work that was recorded, or that is missing."""
+        return not len(self.work.rows) and missing_work(self.trace) is None
+
     @cached_property
     def is_filtered(self) -> bool:
         """Whether operators were removed from the file, so that its idle time is not that of the run."""
-        return self.trace.info.source.startswith("file:") and share_of_gaps(self.trace) >= FILTERED
+        return self.is_file and share_of_gaps(self.trace) >= FILTERED
 
     @cached_property
     def idle(self) -> IdleTime:
@@ -91,7 +106,16 @@ class TraceArrays(EventArrays):
     @cached_property
     def replays(self) -> Replays:
         """What changes of the run gain."""
-        return Replays(self.trace, self.idle_ns)
+        return Replays(self.trace, self._replayed_window(), self.idle_ns)
+
+    def _replayed_window(self) -> Window:
+        """The measured window, with the call that launched its first work and the calls that waited for its last."""
+        if not self.is_file or not len(self.work.rows):
+            return whole_window(self.trace)
+        launch = int(self.work.launch[0])
+        begin = min(self.window.start, int(self.ts[launch])) if launch >= 0 else self.window.start
+        calls = np.flatnonzero(self.is_in(*RUNTIME_CATEGORIES) & (self.ts <= self.window.end))
+        return Window(begin, max(self.window.end, int(self.end[calls].max(initial=begin))))
 
     @cached_property
     def capability(self) -> float | None:

@@ -44,8 +44,9 @@ def first_step(arrays: TraceArrays) -> Iterator[Finding]:
 def idle_ends(arrays: TraceArrays) -> Iterator[Finding]:
     """``idle_ends``: the device had no work for a fifth of the window, before its first or after its last work.
 
-    Gain: the longer of the two times, without reading data, compiling and other causes that have a rule. The window of
-    a file begins and ends with its events; it has a finding only if one of them takes a tenth of the time.
+    Gain: the longer of the two times, without reading data, compiling and other causes that have a rule. The measured
+    window of a file begins and ends with device work or a profiler step; there the finding needs an event of the host
+    that takes a tenth of the time.
     """
     outside, first = arrays.idle.outside, arrays.busy.start[:1]
     if not len(outside.start):
@@ -59,7 +60,7 @@ def idle_ends(arrays: TraceArrays) -> Iterator[Finding]:
     where, at = ("before its first", 0) if before >= after else ("after its last", int(np.argmax(arrays.work.end)))
     part = is_before if before >= after else ~is_before
     row = _main_host_row(arrays, Intervals(outside.start[part], outside.end[part]))
-    if row < 0 and arrays.trace.info.source.startswith("file:"):
+    if row < 0 and arrays.is_file:
         return
     name = "" if row < 0 else f"; the host was longest in {arrays.name_of(row)}"
     took = "" if row < 0 else f" ({units.duration(int(arrays.self_dur[row]))})"

@@ -10,6 +10,7 @@ import pandas as pd
 
 from cudalens.analysis.event_arrays import Bools, Ints
 from cudalens.analysis.trust.arrays import DEVICE_WAIT, MISSING, Issue, TrustArrays, device_rows
+from cudalens.analysis.trust.missing import missing_work
 from cudalens.analysis.units import duration, plural
 from cudalens.frames.column_arrays import combined
 
@@ -86,13 +87,14 @@ def _processes(arrays: TrustArrays, *rows: Ints) -> Ints:
 
 
 def no_device_activity(arrays: TrustArrays) -> Iterator[Issue]:
-    """Launches, and no row of a device."""
-    if len(arrays.work.rows) or not len(arrays.launches):
+    """No row of a device, although there are launches, or the program that recorded it records work of GPUs."""
+    missing = missing_work(arrays.trace)
+    if missing is None:
         return
-    calls = _unanswered(arrays)
-    what = f"{plural(len(calls), 'launch')}, and no device work was recorded"
-    todo = "Another tool (nsys, ncu, a second profiler, DCGM) may use CUPTI; end it and profile again."
-    yield arrays.issue("no device activity", "partial", what, calls, todo)
+    calls = _unanswered(arrays) if len(missing.launches) else missing.launches
+    if len(missing.launches) and not len(calls):
+        return
+    yield Issue("no device activity", "partial", missing.sentence, calls, max(len(calls), 1), "", missing.todo)
 
 
 def _unanswered(arrays: TrustArrays) -> Ints:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from typing import Final
 
@@ -21,6 +22,8 @@ from cudalens.traces.sqlite.file import Database, Rows
 _EPOCH_SINCE: Final = 1_000_000_000_000_000_000
 #: ENUM_DIAGNOSTIC_SEVERITY_LEVEL: warnings and errors.
 _WARNINGS: Final = (2, 3)
+#: Messages about the recording of GPU work are kept whatever their level.
+_ABOUT_CUDA: Final = re.compile(r"(?i)\bcupti|\bno cuda events|cuda profiling|driver version")
 _MAX_DIAGNOSTICS: Final = 100
 #: The current table of GPUs, and the table before nsys 2021.5.
 _GPU_TABLES: Final = ("TARGET_INFO_GPU", "TARGET_INFO_CUDA_GPU")
@@ -92,10 +95,12 @@ def _pairs(database: Database, table: str) -> dict[str, str]:
 
 
 def _diagnostics(database: Database) -> str:
-    """Warnings and errors of nsys, as a JSON list; "" for none."""
+    """Warnings and errors of nsys, and its messages about recording CUDA, as a JSON list; "" for none."""
     rows = database.read("DIAGNOSTIC_EVENT", ["severity"], ["text"])
     texts = zip(rows["severity"].tolist(), rows.objects("text"), strict=True)
-    found = list(dict.fromkeys(text_of(text)[:500] for severity, text in texts if severity in _WARNINGS and text))
+    known = [(severity, text_of(text)[:500]) for severity, text in texts if text]
+    kept = (text for severity, text in known if severity in _WARNINGS or _ABOUT_CUDA.search(text))
+    found = list(dict.fromkeys(kept))
     return json.dumps(found[:_MAX_DIAGNOSTICS], ensure_ascii=False) if found else ""
 
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from cudalens.analysis import units
 from cudalens.analysis.compare.measure import Side, numbered_steps
 from cudalens.analysis.compare.runs import Differences
-from cudalens.analysis.summary import window_on_clock
+from cudalens.analysis.summary import measured_window, window_on_clock
 from cudalens.frames import Trace
 from cudalens.frames.column_arrays import integers
 from cudalens.views.compare.verdict import names
@@ -91,6 +91,9 @@ def _repeats(trace: Trace, by_step: bool) -> list[_Shown]:
     inside = (events["cat"] != "Trace").to_numpy() & ~events["is_instant"].to_numpy()
     if not inside.any():
         return []
+    if trace.info.source.startswith("file:"):
+        window = measured_window(trace)
+        return [_Shown(trace, window.start, max(window.end, window.start + 1))]
     start, stop = window_on_clock(trace.info, int(ts[inside].min()), int(end[inside].max()))
     return [_Shown(trace, start, max(stop, start + 1))]
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 from cudalens.analysis import Summary, units
-from cudalens.analysis.facts import names_in_short, summarize
+from cudalens.analysis.facts import missing_work, names_in_short, outside_times, summarize
+from cudalens.analysis.findings.outside_window import NOTHING, OutsideTime
 from cudalens.frames import RunInfo, Trace
 from cudalens.views.graphs import words as graphs_words
 from cudalens.views.memory import words as memory_words
@@ -17,6 +18,8 @@ from cudalens.views.timeline import readings
 _STATUS: Final = {"raised": "raised", "interrupted": "was interrupted"}
 _MAX_NOTES: Final = 8
 _NAME_WIDTH: Final = 48
+#: Share of a recording outside of its measured window from which on the verdict names it.
+_NOTABLE_OUTSIDE: Final = 0.1
 #: By how much a peak of memory may be smaller than another before the verdict leaves it out.
 _NEGLIGIBLE: Final = 1000
 
@@ -46,6 +49,7 @@ def details(trace: Trace) -> str:
         return ""
     result = summarize(trace)
     known = [
+        _outside(trace, result),
         _largest(trace, result) if findings.verdict(trace) else "",
         waits.verdict(trace),
         _work(result),
@@ -100,6 +104,13 @@ def _counters(trace: Trace) -> str:
 
 
 def _profile(trace: Trace, result: Summary) -> list[str]:
+    missing = missing_work(trace)
+    if missing is not None:
+        advice = missing.todo.partition(";")[0].removesuffix(".")
+        return [
+            f"{units.duration(result.recorded_ns)} recorded: {missing.sentence}",
+            f"advice: {advice[:1].lower()}{advice[1:]}",
+        ]
     cause = findings.verdict(trace)
     answer = f"{_busy(result)}: {cause}" if cause else _busy(result)
     answer = ", ".join(filter(None, (answer, _against_history(trace.info))))
@@ -110,11 +121,33 @@ def _profile(trace: Trace, result: Summary) -> list[str]:
 def _busy(result: Summary) -> str:
     """Wall time, and the share of it that the device was at work; the CPU's operators where there is no device."""
     wall = units.duration(result.wall_ns)
+    if result.recorded_ns - result.wall_ns > _NOTABLE_OUTSIDE * result.recorded_ns:
+        wall = f"{wall} of {units.duration(result.recorded_ns)} recorded"
     busy = result.host_busy_ns if result.device_busy_ns is None else result.device_busy_ns
     if not result.wall_ns or busy is None:
         return wall
     who = "CPU ops" if result.device_busy_ns is None else "GPU"
     return f"{wall}, {who} busy {units.percent(100 * busy / result.wall_ns)}"
+
+
+def _outside(trace: Trace, result: Summary) -> str:
+    """``recorded 41.6 s: 25.1 s before the first GPU work (24.6 s creating the context)``; "" if little is outside."""
+    if result.recorded_ns - result.wall_ns <= _NOTABLE_OUTSIDE * result.recorded_ns:
+        return ""
+    sides = [one for one in outside_times(trace) if one.length_ns > _NOTABLE_OUTSIDE / 2 * result.recorded_ns]
+    listed = ", ".join(_side(one) for one in sides)
+    return f"recorded {units.duration(result.recorded_ns)}: {listed}" if listed else ""
+
+
+def _side(one: OutsideTime) -> str:
+    """``25.1 s before the first GPU work (24.6 s creating the context, longest cudaFree)``."""
+    where = "before the first GPU work" if one.is_before else "after the last GPU work"
+    cause, taken = one.causes[0]
+    longest = ""
+    if one.longest is not None and 2 * one.longest_ns > taken:
+        longest = f", longest {units.shorten(one.longest, _NAME_WIDTH)}"
+    what = f"{cause} for {units.duration(taken)}" if cause == NOTHING else f"{units.duration(taken)} {cause}"
+    return f"{units.duration(one.length_ns)} {where} ({what}{longest})"
 
 
 def _host_time(info: RunInfo, result: Summary) -> str:

@@ -162,13 +162,29 @@ def test_a_gpu_without_work_at_the_end_of_the_window():
     assert by_rule(world) == {}  # the window of a file ends with its events
 
 
-def test_a_long_call_before_the_first_work_is_named_in_files_too():
-    world = World().within("cudaFree", lambda w: w.sleep(300 * MS), "cuda_runtime")
-    found = by_rule(World().within("load", lambda w: w.sleep(300 * MS)).kernels(50, 100 * US), source="file:kineto")
+def test_a_long_event_before_the_first_work_of_a_profiled_block_is_named():
+    found = by_rule(World().within("load", lambda w: w.sleep(300 * MS)).kernels(50, 100 * US))
     assert found["idle_ends"].gain_ns == 300 * MS + 5 * US
     assert "longest in load (300 ms)" in found["idle_ends"].what
-    # What has a rule of its own is not reported twice.
-    assert set(by_rule(world.kernels(50, 100 * US), source="file:kineto")) == {"driver_memory"}
+
+
+@pytest.mark.parametrize("name", ["load", "cudaFree"])
+def test_what_a_file_has_before_its_first_work_is_outside_of_its_window(name):
+    world = World().within(name, lambda w: w.sleep(300 * MS)).kernels(50, 100 * US)
+    assert by_rule(world, source="file:kineto") == {}
+
+
+def test_the_gains_of_a_file_do_not_depend_on_the_length_of_its_session():
+    def session(before, after):
+        world = World().sleep(before)
+        for _ in range(5):
+            world.kernels(10, 100 * US).within("save metrics", lambda w: w.sleep(5 * MS))
+        world.kernels(1, 100 * US).wait().sleep(after)
+        return by_rule(world.within("exit", lambda w: w.sleep(MS)), source="file:nsys")
+
+    long, short = session(900 * MS, 500 * MS), session(0, 0)
+    assert {rule: one.gain_ns for rule, one in long.items()} == {rule: one.gain_ns for rule, one in short.items()}
+    assert long["host_work"].share_pct == short["host_work"].share_pct > 60
 
 
 def test_most_kernels_tiny():

@@ -6,6 +6,7 @@ from recorded_traces import RECORDED, needs_recorded
 import cudalens
 from cudalens.analysis import findings
 from cudalens.analysis.summary import wall_ns
+from cudalens.views.sections import verdict
 
 pytestmark = needs_recorded
 
@@ -62,14 +63,14 @@ JUDGED = {
     # files with a sample of the operators: their idle time is not that of the run
     "hta/timeline_analysis__sampled_rank-0.json.gz": [],
     "hta/trace_filter__sampled_rank-1.json.gz": [],
-    # 24.6 of 41.6 s in the first call of the runtime
-    "hta/critical_path__simple_add.json.gz": ["idle_ends", "driver_memory", "driver_calls", "host_work"],
+    # first calls; 24.6 s in the very first one are before the window
+    "hta/critical_path__simple_add.json.gz": ["driver_memory", "driver_calls", "host_work"],
     # a blocking copy that waits for work of before the recording
     "tracelens/inference__sglang_decode.json.gz": ["driver_calls"],
     # of 910 ms of copies 31 ms can run beside other work
     "nsys/h100_2gpu_1s.sqlite": [],
-    # a program without torch: no empty_cache()
-    "nvprof/bench_ortmodule_nn_gpu.nvvp": ["driver_memory"],
+    # a program without torch: no empty_cache(); 221 copies of 40 bytes
+    "nvprof/bench_ortmodule_nn_gpu.nvvp": ["driver_memory", "small_copies"],
     "hta/cpu_only_rank-34.json.gz": [],
     "hta/call_stack__backward_thread.json": ["idle_ends"],
 }
@@ -89,13 +90,17 @@ def test_gains_of_blocking_calls_have_their_own_advice():
     (found,) = findings(cudalens.load(RECORDED / "tracelens/inference__sglang_decode.json.gz"))
     assert "hipMemcpyWithStream" in found.what
     assert "launched before the recording" in found.advice
-    (found,) = findings(cudalens.load(RECORDED / "nvprof/bench_ortmodule_nn_gpu.nvvp"))
+    found, *_ = findings(cudalens.load(RECORDED / "nvprof/bench_ortmodule_nn_gpu.nvvp"))
     assert "empty_cache" not in found.advice
 
 
 def test_the_call_before_the_first_work_is_named():
-    first, *_ = findings(cudalens.load(RECORDED / "hta/critical_path__simple_add.json.gz"))
-    assert "cudaDeviceGetStreamPriorityRange (24.6 s)" in first.what
+    trace = cudalens.load(RECORDED / "hta/critical_path__simple_add.json.gz")
+    assert verdict.verdict(trace).startswith("16.0 s of 41.6 s recorded, GPU busy 0.3 %")
+    assert verdict.details(trace).startswith(
+        "recorded 41.6 s: 25.1 s before the first GPU work (24.6 s creating the context, longest "
+        "cudaDeviceGetStreamPriorityRange); "
+    )
 
 
 def test_the_loaders_line_is_named():

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from test_averages import GPU_ROWS, make_events, make_trace
 
 from cudalens.analysis import key_averages, summarize
+from cudalens.analysis.summary import measured_window
 from cudalens.frames import Problem, RunInfo, Trace, build_events, build_memory, categorical, nullable
 
 RECORDED = Path(__file__).parents[4] / "shared" / "recorded"
@@ -36,6 +37,42 @@ def test_wall_is_the_window_where_one_is_known():
     trace = make_trace(GPU_ROWS)
     trace = trace.replace(info=trace.info.replace(started_ns=1000, ended_ns=1700))
     assert summarize(trace).wall_ns == 700
+
+
+SESSION = [
+    {"ts": 0, "dur": 500, "name": "import torch", "cat": "user_annotation"},
+    {"ts": 600, "dur": 10, "name": "k", "cat": "kernel", "device": 0, "stream": 1},
+    {"ts": 690, "dur": 10, "name": "k", "cat": "kernel", "device": 0, "stream": 1},
+    {"ts": 800, "dur": 200, "name": "exit", "cat": "user_annotation"},
+]
+
+
+def of_source(rows, source, **info):
+    trace = make_trace(rows)
+    return trace.replace(info=trace.info.replace(source=source, **info))
+
+
+@pytest.mark.parametrize("source", ["file:nsys", "file:kineto", "file:rocpd"])
+def test_the_window_of_a_file_is_from_its_first_to_its_last_device_work(source):
+    trace = of_source(SESSION, source, started_ns=0, ended_ns=1000)
+    assert measured_window(trace) == (600, 700, 0, 1000)
+    summary = summarize(trace)
+    assert (summary.wall_ns, summary.recorded_ns, summary.device_busy_ns) == (100, 1000, 20)
+
+
+def test_the_steps_of_a_file_belong_to_its_window():
+    step = {"ts": 550, "dur": 100, "name": "ProfilerStep#3", "cat": "user_annotation"}
+    assert measured_window(of_source([*SESSION, step], "file:kineto")) == (550, 700, 0, 1000)
+
+
+def test_the_window_of_a_profiled_block_is_the_block():
+    trace = of_source(SESSION, "cuda", started_ns=0, ended_ns=1000)
+    assert measured_window(trace) == (0, 1000, 0, 1000)
+
+
+def test_a_file_without_device_work_is_measured_as_a_whole():
+    trace = of_source([row for row in SESSION if row["cat"] != "kernel"], "file:kineto")
+    assert measured_window(trace) == (0, 1000, 0, 1000)
 
 
 def test_devices_that_work_at_once_count_once():

@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 from trust_traces import BASE, found, frame_columns, healthy_rows, host, moved, operators, row, trace_of
 
 import cudalens
-from cudalens.analysis import trust, trust_findings
+from cudalens.analysis import findings, trust, trust_findings
 from cudalens.frames import Problem, Ranks, RunInfo, Trace, build_events
+from cudalens.views.sections.verdict import verdict
 
 EXAMPLES = examples(10)
 OPS = [(50, 200, 300, 4_003, 7)] * 6
@@ -86,6 +87,22 @@ def test_no_device_activity_at_all():
     report = trust(trace_of([r for r in healthy_rows(OPS) if r["cat"] != "kernel"]))
     assert rules(report) == ["no device activity"]
     assert "CUPTI" in report.trust.findings[0].done
+
+
+def test_launches_without_device_work_are_not_a_run_of_the_cpu():
+    kept = [r for r in healthy_rows(OPS) if r["cat"] != "kernel"]
+    copies = [host("aten::copy_", "cpu_op", 10**6 * k, 900_000) for k in range(20)]
+    trace = trace_of(kept + copies)
+    assert findings(trace) == []
+    assert "no device work was recorded" in verdict(trace)
+    assert "CPU" not in verdict(trace)
+
+
+def test_a_torch_trace_without_an_operator_is_not_clean():
+    trace = trace_of([host("forward", "user_annotation", 0, 77_900_000_000)])
+    trace = trace.replace(info=trace.info.replace(source="file:kineto"))
+    assert trust(trace).trust.verdict == "partial"
+    assert verdict(trace).startswith("77.9 s recorded: neither an operator nor GPU work was recorded; advice: ")
 
 
 @settings(max_examples=EXAMPLES)

@@ -15,8 +15,11 @@ from sqlite_files import (
     strings,
 )
 
+import cudalens
+from cudalens.analysis import findings
 from cudalens.errors import TraceFormatError
 from cudalens.traces import load
+from cudalens.views.sections import verdict
 
 
 def rows(trace, cat):
@@ -212,6 +215,39 @@ def test_warnings_of_nsys_are_kept(tmp_path):
     messages = [{"severity": 3, "text": "buffers were dropped"}, {"severity": 1, "text": "started"}]
     trace = load(nsys_file(tmp_path, DIAGNOSTIC_EVENT=messages))
     assert trace.info.extra["nsys_diagnostics"] == '["buffers were dropped"]'
+
+
+def messages(*texts, severity=2):
+    return [{"severity": severity, "text": text} for text in texts]
+
+
+NO_GPU = {
+    "CUPTI_ACTIVITY_KIND_KERNEL": None,
+    "CUPTI_ACTIVITY_KIND_RUNTIME": None,
+    "NVTX_EVENTS": [nsys_range(90, 10**9, "step")],
+}
+
+
+@pytest.mark.parametrize(
+    ("found", "reason"),
+    [
+        (messages("CUDA profiling might have not been started correctly."), "might have not been started correctly"),
+        (messages("Unable to start: CUPTI_ERROR_INVALID_DEVICE", "CUDA profiling"), "CUPTI_ERROR_INVALID_DEVICE"),
+        (messages("No CUDA events collected. Does the process use CUDA?", severity=1), "No CUDA events collected"),
+    ],
+)
+def test_an_export_without_gpu_work_names_the_reason_that_nsys_gives(tmp_path, found, reason):
+    trace = cudalens.load(nsys_file(tmp_path, DIAGNOSTIC_EVENT=found, **NO_GPU))
+    line = verdict.verdict(trace)
+    assert line.startswith("[partial trace] 1.00 s recorded: nsys recorded no GPU work: ")
+    assert reason in line
+    assert findings(trace) == []
+
+
+def test_an_export_without_gpu_work_is_not_clean_without_a_reason_either(tmp_path):
+    trace = cudalens.load(nsys_file(tmp_path, **NO_GPU))
+    assert trace.info.trust.verdict == "partial"
+    assert "nsys recorded no GPU work; advice: start the profiler before" in verdict.verdict(trace)
 
 
 def test_waits_of_the_host_are_found(tmp_path):

@@ -21,6 +21,7 @@ from cudalens.virtual.tensors.residency import KEY, Residence
 from cudalens.virtual.timing.machine import NO_GPUS, Device, Machine
 from cudalens.virtual.timing.streams import CudaEvent, Stream
 from cudalens.virtual.timing.work import Work
+from cudalens.virtual.torch_cuda.ended import Handles
 from cudalens.virtual.torch_cuda.errors import INVALID_DEVICE, cuda_error
 from cudalens.virtual.torch_cuda.generators import default_generators
 from cudalens.virtual.torch_cuda.gpu_trace import GpuTraceSignals
@@ -140,6 +141,7 @@ class Gpus:
         sync_debug_mode: 0 silent, 1 warn, 2 error, as torch.cuda.set_sync_debug_mode.
         workspaces: The workspaces of cuBLAS.
         serves_graphs: Whether a graph capture was started.
+        handles: The torch objects (streams, events, graphs, pools) that the program made.
         on_first_use: Called before the first allocation, which initialises torch.cuda; None afterwards.
         shapes: Runs operators without values; None if values are computed.
     """
@@ -161,6 +163,7 @@ class Gpus:
         self.torch_devices = [torch.device("cuda", index) for index in range(num_devices)]
         self.is_closed = self.serves_graphs = False
         self.target = Target()
+        self.handles = Handles()
         self.sync_debug_mode = 0
         self.shapes = shapes
         self.on_first_use: Callable[[], None] | None = None

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final, TypeAlias
 
 from cudalens.virtual.capture import graph_backend
-from cudalens.virtual.dispatch import amp, autograd, dropout, refusals, threads, triton_kernels, workspaces
+from cudalens.virtual.dispatch import amp, attention, autograd, dropout, refusals, threads, triton_kernels, workspaces
 from cudalens.virtual.dispatch.mode import DispatchMode
 from cudalens.virtual.dispatch.modes import ThreadModes
 from cudalens.virtual.gpus import Gpus
@@ -59,6 +59,7 @@ INSTALL: Final[Sequence[Part]] = (
     storages.install,
     shapes_on_host.install,
     dropout.install,
+    attention.install,
     legacy_types.install,
     autograd.install,
     rng.install,

@@ -11,7 +11,6 @@ it is on, kernels of a key that is otherwise unused here run first, and skip the
 from __future__ import annotations
 
 import functools
-import warnings
 import weakref
 from collections.abc import Callable
 from contextlib import nullcontext
@@ -20,6 +19,7 @@ from typing import Any, Final
 import torch
 
 from cudalens.virtual.dispatch.autocast_ops import POLICIES, RECURRENT, Policy
+from cudalens.virtual.dispatch.dispatch_utils import register_kernels
 from cudalens.virtual.gpus import Gpus
 from cudalens.virtual.patching import Patches
 from cudalens.virtual.tensors.residency import is_any_resident, residence_of
@@ -57,7 +57,7 @@ class AutocastKey:
 def install(patches: Patches, gpus: Gpus) -> None:
     """Replace the kernels of CUDA's autocast."""
     casts = Casts()
-    _register(patches, _KEY_NAME, casts.kernels())
+    register_kernels(patches, _KEY_NAME, casts.kernels())
     clear = torch.clear_autocast_cache
 
     def clear_autocast_cache() -> None:
@@ -66,15 +66,6 @@ def install(patches: Patches, gpus: Gpus) -> None:
 
     patches.set(torch, "clear_autocast_cache", clear_autocast_cache)
     _install_guard(patches)
-
-
-def _register(patches: Patches, key: str, kernels: dict[str, Callable[..., Any]]) -> None:
-    library = torch.library.Library("aten", "IMPL", key)  # type: ignore[no-untyped-call]
-    patches.on_restore(library._destroy)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # "Overriding a previously registered kernel" is intended
-        for name, kernel in kernels.items():
-            library.impl(name, kernel)  # type: ignore[no-untyped-call]
 
 
 def _install_guard(patches: Patches) -> None:
@@ -87,7 +78,7 @@ def _install_guard(patches: Patches) -> None:
         is_on = torch.is_autocast_enabled("cpu")
         if is_on and not registered:
             registered.append(True)
-            _register(patches, _GUARD_NAME, guards())
+            register_kernels(patches, _GUARD_NAME, guards())
         torch._C._dispatch_tls_set_dispatch_key_included(_GUARD, is_on)
         torch._C._dispatch_tls_set_dispatch_key_excluded(_GUARD, not is_on)
 

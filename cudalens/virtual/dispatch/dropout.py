@@ -3,7 +3,7 @@
 ``torch.dropout`` is composite: for CUDA tensors it calls ``native_dropout``, for CPU tensors several operators that
 save one float per element for backward (ATen/native/Dropout.cpp). torch's C++ takes tensors of a virtual device for CPU
 tensors, so the Python functions are replaced by calls of ``native_dropout``. Its values equal those of the CPU's
-operators bit by bit. Dropout inside C++ (``scaled_dot_product_attention`` with ``dropout_p``) still uses the CPU path.
+operators bit by bit. For dropout inside of attention, see `attention`.
 """
 
 from __future__ import annotations

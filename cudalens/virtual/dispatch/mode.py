@@ -335,7 +335,7 @@ class DispatchMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     def _to_copy(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """``aten::_to_copy``: a copy of another device, dtype or layout."""
-        source = args[0]
+        source = _as_tensor(args[0])
         place, residence = kwargs.get("device"), residence_of(source)
         own = residence.device if residence is not None else None
         if place is not None and place.type not in ("cpu", "cuda"):
@@ -343,7 +343,7 @@ class DispatchMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
         target = own if place is None else self._place(place, own)
         kwargs = {**kwargs, "device": None if place is None else _CPU}
         if target is None and own is None:
-            return self._on_host(func, args, kwargs)
+            return self._on_host(func, (source,), kwargs)
         out = self._copied(func, source, kwargs, own, target)
         if target is not None:
             self._place_results(out, target)
@@ -376,7 +376,7 @@ class DispatchMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     def _copy(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """``aten::copy_``: copy into an existing tensor."""
-        target, source = args[0], args[1]
+        target, source = args[0], _as_tensor(args[1])
         adopt_target(self._gpus, target, source)
         places = [residence_of(source), residence_of(target)]
         devices = [residence.device if residence is not None else None for residence in places]
@@ -430,6 +430,8 @@ class DispatchMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
 
 _CPU = torch.device("cpu")
+#: The dtypes of the tensors that torch makes of Python numbers.
+_NUMBER_DTYPES = {bool: torch.bool, int: torch.int64, float: torch.float64, complex: torch.complex128}
 
 
 def _plan(func: Any) -> Plan:
@@ -437,6 +439,13 @@ def _plan(func: Any) -> Plan:
     if plan is None:
         plan = _plans[func] = make_plan(func)
     return plan
+
+
+def _as_tensor(value: Any) -> torch.Tensor:
+    """A tensor argument: torch passes the tensor of a Python number (``x * 2`` under vmap) as that number."""
+    if isinstance(value, torch.Tensor):
+        return value
+    return _aten.scalar_tensor.default(value, dtype=_NUMBER_DTYPES[type(value)])  # type: ignore[no-any-return]
 
 
 def _has_mask(args: tuple[Any, ...]) -> bool:

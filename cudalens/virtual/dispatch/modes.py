@@ -6,6 +6,7 @@ from below them. Modes that only observe (the sanitizer) stay above (`cudalens.d
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -15,6 +16,20 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from cudalens.device import modes
+
+
+class _Entered(threading.local):
+    """How many `ThreadModes` the thread has entered."""
+
+    count = 0
+
+
+_on_thread = _Entered()
+
+
+def has_modes() -> bool:
+    """Whether the thread has the modes of a virtual device."""
+    return _on_thread.count > 0
 
 
 class ThreadModes:
@@ -31,6 +46,7 @@ class ThreadModes:
 
     def enter(self) -> None:
         """Push the modes on the thread's stacks."""
+        _on_thread.count += 1
         for make in self._makers:
             mode = make(self._gpus)
             self._entered.append(mode)
@@ -41,6 +57,7 @@ class ThreadModes:
 
     def leave(self) -> None:
         """Remove the modes from the thread's stacks, and keep all others. Must run on the thread that entered."""
+        _on_thread.count -= bool(self._entered)
         while self._entered:
             mode = self._entered.pop()
             if isinstance(mode, TorchDispatchMode):

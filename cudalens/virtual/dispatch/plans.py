@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import torch
 
-from cudalens.virtual.dispatch import cuda_ops, dropout
+from cudalens.virtual.dispatch import attention, cuda_ops, dropout
 from cudalens.virtual.dispatch.scratch import SIDES, Side
 from cudalens.virtual.dispatch.workspaces import BLAS_OPS
 
@@ -118,6 +118,8 @@ _TAKES_NUMBERS: Final = frozenset(
 #: Namespaces of torch's own operators.
 _TORCHS: Final = frozenset({"aten", "prim", "prims", "profiler", "c10d", "quantized", "_c10d_functional"})
 
+_REPLACEMENTS: Final = dropout.REPLACEMENTS | attention.REPLACEMENTS | cuda_ops.REPLACEMENTS
+
 _ZEROING: Final = frozenset({"zeros", "zeros_like", "zero_", "new_zeros", "zero"})
 _COPYING: Final = frozenset({"copy_", "clone", "_to_copy", "contiguous"})
 
@@ -190,7 +192,7 @@ def make_plan(func: Any) -> Plan:
         copies=short in _COPYING,
         calls_blas=short in BLAS_OPS,
         side=SIDES.get(short),
-        instead=(dropout.REPLACEMENTS | cuda_ops.REPLACEMENTS).get(short) if func._overloadname == "default" else None,
+        instead=_REPLACEMENTS.get(short) if func._overloadname == "default" else None,
         is_composite=_has_kernel(func, "CompositeImplicitAutograd") and not _has_kernel(func, "CPU"),
         is_of_library=func.namespace not in _TORCHS,
         takes_time=func.namespace != "profiler",

@@ -110,6 +110,10 @@ _SIGNS: Final = {
         "higher-order operators (flex_attention, scan, ...) are not modelled on a virtual CUDA device. Use the "
         "plain form, such as torch.nn.functional.scaled_dot_product_attention with a mask."
     ),
+    "argument of type: <class 'torch.storage.UntypedStorage'>": (
+        "a device without values (values=False) cannot trace operators (torch.func.linearize, make_fx). Use a device "
+        "with values."
+    ),
     "not linked with support for cuda": (
         "this form of a device argument reached torch's C++, which has no GPU. Create the tensor on the CPU and "
         "move it with .to('cuda')."

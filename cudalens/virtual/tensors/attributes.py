@@ -34,7 +34,7 @@ def install(patches: Patches, gpus: Gpus) -> None:
     moves = _Moves(gpus)
     for name in ("to", "cuda", "cpu"):
         patches.set(torch.Tensor, name, _or_lazy(_method(getattr(moves, name), name)))
-    for name in ("type", "pin_memory", "is_pinned", "new_tensor", "record_stream"):
+    for name in ("type", "type_as", "pin_memory", "is_pinned", "new_tensor", "record_stream"):
         patches.set(torch.Tensor, name, _method(getattr(moves, name), name))
     for name, make in _PROPERTIES.items():
         patches.set(torch.Tensor, name, make(_original(name)))
@@ -264,6 +264,10 @@ class _Moves:
             return self._type(tensor, dtype, non_blocking, **kwargs)
         return self.to(tensor, place, wanted, non_blocking=non_blocking)
 
+    def type_as(self, tensor: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
+        """``Tensor.type_as``: on the device of `other`, with its dtype."""
+        return self.to(tensor, other)
+
     def pin_memory(self, tensor: torch.Tensor, device: Any = None) -> torch.Tensor:
         """``Tensor.pin_memory``: a copy in page-locked host memory; the tensor itself if it is there already."""
         if residence_of(tensor) is not None:
@@ -284,7 +288,8 @@ class _Moves:
             tensor, data, **{**kwargs, "device": torch.device("cpu"), "requires_grad": False}
         )
         place = tensor.device if device is None else device
-        return self.to(made, place).requires_grad_(bool(kwargs.get("requires_grad", False)))
+        moved = self.to(made, place)
+        return moved.requires_grad_() if kwargs.get("requires_grad", False) else moved
 
     def record_stream(self, tensor: torch.Tensor, stream: Any) -> None:
         """``Tensor.record_stream``: the block is reused only after `stream` has reached its free."""

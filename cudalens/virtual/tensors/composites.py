@@ -9,6 +9,7 @@ from typing import Any, Final
 import torch
 from torch.nn import functional
 
+from cudalens.virtual.dispatch.attention import attend
 from cudalens.virtual.tensors.residency import residence_of
 
 _LENGTHS: Final = ("input_lengths", "target_lengths")
@@ -36,6 +37,11 @@ def _attention(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         return func(*args, **kwargs)
 
 
+def _attend(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    with _attention_backends():
+        return attend(*args, **kwargs)
+
+
 def _ctc_loss(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Pass lengths on the host as numbers, as the CUDA implementation reads them."""
     lengths = {name: args[2 + i] if len(args) > 2 + i else kwargs.get(name) for i, name in enumerate(_LENGTHS)}
@@ -59,7 +65,7 @@ def _one_hot(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
 
 
 HANDLERS: Final[dict[Any, Callable[[Any, tuple[Any, ...], dict[str, Any]], Any]]] = {
-    functional.scaled_dot_product_attention: _attention,
+    functional.scaled_dot_product_attention: _attend,
     functional.multi_head_attention_forward: _attention,
     functional.ctc_loss: _ctc_loss,
     functional.one_hot: _one_hot,

@@ -11,10 +11,18 @@ import torch
 from cudalens.virtual.gpus import Gpus
 from cudalens.virtual.patching import Patches
 from cudalens.virtual.torch_cuda import host_memory
-from cudalens.virtual.torch_cuda.errors import ALREADY_REGISTERED, INVALID_HANDLE, NOT_REGISTERED, text_of
+from cudalens.virtual.torch_cuda.errors import (
+    ALREADY_REGISTERED,
+    INVALID_HANDLE,
+    INVALID_VALUE,
+    NOT_REGISTERED,
+    text_of,
+)
 
 _HANDLES: Final = 0x5580_0000_0000
 _HANDLE_SPAN: Final = 0x100
+#: No process has memory below this address: such a pointer is null, or a small number by mistake.
+_LEAST_ADDRESS: Final = 0x1_0000
 
 
 class cudaError(int):  # noqa: N801 - CUDA's name
@@ -72,6 +80,8 @@ class Runtime:
 
     def host_register(self, pointer: int, num_bytes: int, flags: int) -> cudaError:
         """Page-lock host memory."""
+        if pointer < _LEAST_ADDRESS or num_bytes <= 0:
+            return cudaError(INVALID_VALUE)
         if pointer in self.registered:
             return cudaError(ALREADY_REGISTERED)
         self.registered[pointer] = num_bytes
@@ -83,6 +93,8 @@ class Runtime:
 
     def stream_create(self, pointer: int) -> cudaError:
         """Make a stream on the current device and write its handle to `pointer`."""
+        if pointer < _LEAST_ADDRESS:
+            return cudaError(INVALID_VALUE)
         self._num_streams += 1
         handle = _HANDLES + self._num_streams * _HANDLE_SPAN
         self._machine.current_device.external_stream(handle)

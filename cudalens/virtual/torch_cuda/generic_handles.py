@@ -81,6 +81,7 @@ def _stream_members(gpus: Gpus) -> dict[str, Any]:
     own = ("__new__", "__init__", "priority_range")
     shared = {name: method for name, method in handles.stream_methods(gpus).items() if name not in own}
     return shared | {
+        **handles.NATIVE_HANDLE,
         "__new__": staticmethod(handles.bound(gpus, _make_stream)),
         "__doc__": _CStream.__doc__,
         "__ne__": lambda self, other: not handles.is_same_stream(self, other),

@@ -15,6 +15,7 @@ import torch
 from cudalens.errors import VirtualDeviceError
 from cudalens.virtual.capture.graph_state import GraphState, new_pool_id
 from cudalens.virtual.patching import Patches, fill, fill_function, is_dummy, run_source
+from cudalens.virtual.torch_cuda import ended
 
 if TYPE_CHECKING:
     from cudalens.virtual.allocator import PoolId
@@ -73,6 +74,8 @@ def state_of(graph: Any) -> GraphState:
         raise VirtualDeviceError(
             "This CUDAGraph was created outside of the virtual device. Create it inside the block that uses it."
         )
+    if state.gpus.is_closed:
+        ended.refuse("graph")
     return state
 
 
@@ -82,6 +85,7 @@ def graph_methods(gpus: Gpus) -> dict[str, Any]:
     def new(cls: Any, keep_graph: bool = False) -> Any:
         made = object.__new__(cls)
         made.__dict__[GRAPH_KEY] = GraphState(gpus, made, keeps=bool(keep_graph))
+        gpus.handles.add(made, "graph")
         return made
 
     def capture_begin(self: Any, pool: PoolId | None = None, capture_error_mode: str = "global") -> None:

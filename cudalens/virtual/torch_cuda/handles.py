@@ -20,6 +20,7 @@ from cudalens.virtual.gpus import Gpus
 from cudalens.virtual.patching import Patches, fill, is_dummy, run_source
 from cudalens.virtual.timing.machine import NUM_PRIORITIES, Device
 from cudalens.virtual.timing.streams import CudaEvent, Stream
+from cudalens.virtual.torch_cuda import ended
 from cudalens.virtual.torch_cuda.errors import INVALID_HANDLE, cuda_error
 
 STREAM_KEY: Final = "_cudalens_stream"
@@ -31,6 +32,8 @@ _ENTERED: Final = "_cudalens_entered"
 _MISMATCH: Final = "Event device {ours} does not match recording stream's device {theirs}."
 _NS_PER_MS: Final = 1e6
 _CStream: Final = torch._C.Stream
+#: Replaces an attribute of torch's C class, which asks a real GPU.
+NATIVE_HANDLE: Final = {"native_handle": property(lambda self: self.__dict__["native_handle"])}
 
 
 def install(patches: Patches, gpus: Gpus, *, in_place: bool | None = None) -> None:
@@ -60,7 +63,7 @@ def stream_of(gpus: Gpus, stream: Any) -> Stream:
     """
     found: Stream | None = getattr(stream, "__dict__", {}).get(STREAM_KEY)
     if found is not None:
-        return found if found.machine is gpus.machine and not gpus.is_closed else _ended("stream")
+        return found if found.machine is gpus.machine and not gpus.is_closed else ended.refuse("stream")
     if isinstance(stream, _CStream) and stream.device_type == CUDA_TYPE:
         return known_stream(gpus, stream.stream_id, stream.device_index)
     raise TypeError(f"expected a torch.cuda.Stream or a torch.Stream on a CUDA device, got {type(stream).__name__}")
@@ -76,7 +79,7 @@ def event_of(gpus: Gpus, cuda_event: Any) -> CudaEvent:
     found: CudaEvent | None = getattr(cuda_event, "__dict__", {}).get(EVENT_KEY)
     if found is None:
         raise TypeError(f"expected a torch.cuda.Event or a torch.Event, got {type(cuda_event).__name__}")
-    return found if found.machine is gpus.machine and not gpus.is_closed else _ended("event")
+    return found if found.machine is gpus.machine and not gpus.is_closed else ended.refuse("event")
 
 
 def known_stream(gpus: Gpus, stream_id: int, device_index: int) -> Stream:
@@ -183,6 +186,7 @@ def wrap_stream(gpus: Gpus, cls: Any, stream: Stream) -> Any:
     else:
         made = object.__new__(cls)
     made.__dict__.update(_describe_stream(stream, gpus.torch_devices[stream.device.index]))
+    gpus.handles.add(made, "stream")
     return made
 
 
@@ -314,6 +318,7 @@ def wrap_event(
         gpus.machine, is_timed=bool(enable_timing), is_blocking=bool(blocking), is_external=bool(external)
     )
     made.__dict__.update(cuda_event=0, event_id=0, device=device)
+    gpus.handles.add(made, "event")
     return made
 
 
@@ -329,17 +334,11 @@ def refuse_ipc() -> Any:
     )
 
 
-def _ended(what: str) -> Any:
-    raise VirtualDeviceError(
-        f"This {what} belongs to a virtual CUDA device that has ended. Create a new one inside the block that uses it."
-    )
-
-
 def _replace(patches: Patches, gpus: Gpus) -> None:
     """Replace torch's classes by classes from torch's own source on virtual base classes."""
     module = torch.cuda.streams
     bases = {
-        "_CudaStreamBase": type("_CudaStreamBase", (_CStream,), stream_methods(gpus)),
+        "_CudaStreamBase": type("_CudaStreamBase", (_CStream,), stream_methods(gpus) | NATIVE_HANDLE),
         "_CudaEventBase": type("_CudaEventBase", (), event_methods(gpus)),
     }
     for name, base in bases.items():

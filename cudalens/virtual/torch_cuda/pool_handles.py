@@ -16,6 +16,7 @@ from cudalens.virtual.capture.graph_state import new_pool_id
 from cudalens.virtual.gpus import Gpus
 from cudalens.virtual.patching import Patches, fill, fill_function, is_dummy, run_source
 from cudalens.virtual.timing.machine import Device
+from cudalens.virtual.torch_cuda import ended
 from cudalens.virtual.torch_cuda.handles import stream_of
 
 POOL_KEY: Final = "_cudalens_pool"
@@ -84,6 +85,7 @@ def pool_methods(gpus: Gpus) -> dict[str, Any]:
         self.__dict__[POOL_KEY] = PoolState(
             gpus, is_user_created=is_user_created, use_on_oom=use_on_oom, no_split=no_split
         )
+        gpus.handles.add(self, "pool")
 
     return {
         "__new__": staticmethod(lambda cls, *args, **kwargs: object.__new__(cls)),
@@ -105,6 +107,8 @@ def state_of(pool: Any) -> PoolState:
         raise VirtualDeviceError(
             "This MemPool was created outside of the virtual device. Create it inside the block that uses it."
         )
+    if state.gpus.is_closed:
+        ended.refuse("pool")
     return state
 
 

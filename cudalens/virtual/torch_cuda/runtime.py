@@ -29,6 +29,7 @@ from cudalens.virtual.torch_cuda import (
     cudart,
     generic_handles,
     handles,
+    libraries,
     nvml,
     nvtx,
 )
@@ -56,6 +57,26 @@ _OWN_ALLOCATOR: Final = (
     "allocates real device memory; a virtual device models PyTorch's allocator. Do not use it while the virtual "
     "device is active."
 )
+_NO_TUNING: Final = (
+    "torch.cuda.tunable: TunableOp measures kernels of a real GPU; a virtual device has none. Keep it disabled while "
+    "the virtual device is active."
+)
+_TUNABLE: Final = (
+    "get_filename",
+    "get_max_tuning_duration",
+    "get_max_tuning_iterations",
+    "get_results",
+    "get_rotating_buffer_size",
+    "get_validators",
+    "read_file",
+    "set_filename",
+    "set_max_tuning_duration",
+    "set_max_tuning_iterations",
+    "set_numerical_check_tolerances",
+    "set_rotating_buffer_size",
+    "write_file",
+    "write_file_on_exit",
+)
 _NCCL: Final = (
     "needs NCCL and a GPU; a virtual device has neither. Use torch.cuda.comm within a process, or torch.distributed "
     "with the gloo backend between processes."
@@ -65,6 +86,8 @@ _REFUSED: Final = {
         f"_nccl_{name}": f"torch.cuda.nccl.{name} {_NCCL}"
         for name in ("unique_id", "init_rank", "all_reduce", "reduce", "broadcast", "all_gather", "reduce_scatter")
     },
+    **{f"_cuda_tunableop_{name}": _NO_TUNING for name in _TUNABLE},
+    "_cuda_getAllocator": f"torch.cuda.memory._get_current_allocator returns an allocator that {_OWN_ALLOCATOR}",
     "_cuda_jiterator_compile_and_launch_kernel": f"torch.cuda.jiterator: a jiterator function {_GPU_CODE}",
     "_cuda_customAllocator": f"torch.cuda.CUDAPluggableAllocator {_OWN_ALLOCATOR}",
     "_cuda_changeCurrentAllocator": f"torch.cuda.change_current_allocator {_OWN_ALLOCATOR}",
@@ -79,11 +102,15 @@ def install(patches: Patches, gpus: Gpus) -> None:
         patches.set(torch._C, name, function)
     for name, why in _REFUSED.items():
         patches.set(torch._C, name, refusal(why))
+    for name in ("_compile_kernel", "_load_module"):  # by release of torch
+        if hasattr(torch.cuda, name):
+            patches.set(torch.cuda, name, refusal(f"torch.cuda.{name}: a kernel in CUDA C++ {_GPU_CODE}"))
     gpus.on_first_use = functions.begin
+    patches.on_restore(gpus.handles.end)
     _install_state(patches, gpus, functions)
     _install_backends(patches, gpus, functions)
     handles.install(patches, gpus)
-    for part in (generic_handles, memory_api, cudart, nvtx, nvml, accelerator, comm_functions):
+    for part in (generic_handles, memory_api, cudart, libraries, nvtx, nvml, accelerator, comm_functions):
         part.install(patches, gpus)
 
 
@@ -282,10 +309,7 @@ class CudaFunctions:
             VirtualDeviceError: `value` is True.
         """
         if value:
-            raise VirtualDeviceError(
-                "torch.cuda.tunable: TunableOp measures kernels of a real GPU; a virtual device has none. Keep it "
-                "disabled while the virtual device is active."
-            )
+            raise VirtualDeviceError(_NO_TUNING)
 
     def get_properties(self, index: int) -> DeviceProperties:
         """The properties of a device."""

@@ -10,6 +10,7 @@ import pytest
 import torch
 
 import cudalens.virtual
+from cudalens.errors import VirtualDeviceError
 
 
 @pytest.fixture(autouse=True)
@@ -97,3 +98,56 @@ def test_gradients_computed_in_threads_are_the_same() -> None:
 
     with ThreadPoolExecutor(2) as pool:
         assert list(pool.map(differentiate, [1.0, 2.0, 3.0])) == [[f] * 3 for f in (1.0, 2.0, 3.0)]
+
+
+@pytest.fixture
+def started_before(device: cudalens.virtual.device) -> Iterator[ThreadPoolExecutor]:
+    """A pool whose thread started before the device was enabled."""
+    device.disable()
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(torch.ones, 1).result()
+        device.enable()
+        yield pool
+
+
+def test_a_pool_that_started_before_uses_the_device(started_before: ThreadPoolExecutor) -> None:
+    weight = torch.ones(3, device="cuda", requires_grad=True)
+
+    def compute() -> torch.Tensor:
+        (weight.type_as(weight) * torch.tensor([2.0], device="cuda")).sum().backward()
+        return torch.zeros(2).cuda() + torch.ones(2, device="cuda:1").to("cuda:0")
+
+    assert started_before.submit(compute).result().device == torch.device("cuda", 0)
+    assert weight.grad is not None
+    assert (weight.grad.device.type, weight.grad.tolist()) == ("cuda", [2.0] * 3)
+    assert started_before.submit(torch._C._len_torch_dispatch_stack).result() == 1
+
+
+def test_the_threads_of_a_pool_keep_no_modes_between_calls(
+    device: cudalens.virtual.device, started_before: ThreadPoolExecutor
+) -> None:
+    started_before.submit(torch.ones, 1, device="cuda").result()
+    device.disable()
+    assert started_before.submit(torch._C._len_torch_dispatch_stack).result() == 0
+    device.enable()
+
+
+def test_a_thread_that_started_before_is_refused_the_device(device: cudalens.virtual.device) -> None:
+    device.disable()
+    begin, errors = threading.Event(), []
+
+    def work() -> None:
+        begin.wait()
+        for call in (lambda: torch.ones(2, device="cuda"), lambda: torch.ones(2).cuda()):
+            try:
+                call()
+            except VirtualDeviceError as error:
+                errors.append(str(error))
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    device.enable()
+    begin.set()
+    thread.join()
+    assert len(errors) == 2
+    assert all("started before the virtual CUDA device was enabled" in error for error in errors)

@@ -130,9 +130,10 @@ def test_allocators_of_ones_own_are_refused(graph_gpus):
 def test_a_pool_does_not_outlive_its_device():
     with device("h100"):
         pool = torch.cuda.MemPool()
+        pool_id = pool.id
     with device("h100"):
         fresh = torch.cuda.MemPool()
-        assert fresh.id != pool.id
+        assert fresh.id != pool_id
     del pool
     gc.collect()
 

@@ -1,0 +1,134 @@
+"""The device of a result that follows another tensor, a default type, or a transform of torch.func."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pytest
+import torch
+from torch.func import functional_call, grad, jvp, stack_module_state, vmap
+
+import cudalens.virtual
+from cudalens.errors import VirtualDeviceError
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:torch.set_default_tensor_type"),
+    pytest.mark.filterwarnings("ignore:Sparse invariant checks"),
+]
+
+CUDA0, CUDA1, CPU = torch.device("cuda", 0), torch.device("cuda", 1), torch.device("cpu")
+
+
+@pytest.fixture(autouse=True)
+def device() -> Iterator[cudalens.virtual.device]:
+    torch.manual_seed(0)
+    with cudalens.virtual.device("h100x2") as entered:
+        yield entered
+
+
+def test_type_as_moves_to_the_device_of_the_other_tensor() -> None:
+    host = torch.arange(3)
+    on_gpu = torch.ones(1, dtype=torch.float64, device=CUDA1)
+    moved = host.type_as(on_gpu)
+    assert (moved.device, moved.dtype, moved.tolist()) == (CUDA1, torch.float64, [0.0, 1.0, 2.0])
+    assert torch.Tensor.type_as(host, on_gpu).device == CUDA1
+    assert on_gpu.type_as(host).device == CPU
+    assert on_gpu.type_as(on_gpu) is on_gpu
+
+
+def test_the_gradient_of_type_as_is_on_the_device_of_its_tensor() -> None:
+    weight = torch.ones(3, requires_grad=True)
+    (weight.type_as(torch.ones(1, device=CUDA1)) * 2).sum().backward()
+    assert weight.grad is not None
+    assert (weight.grad.device, weight.grad.tolist()) == (CPU, [2.0] * 3)
+
+
+NUMBERS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    "x * 2": lambda x: x * 2,
+    "1 + x": lambda x: 1 + x,
+    "x * 1.5": lambda x: x * 1.5,
+    "x * True": lambda x: x * True,
+    "x * 1j": lambda x: x * 1j,
+    "x ** 2": lambda x: x**2,
+    "3 / x": lambda x: 3 / x,
+    "x // 2": lambda x: x // 2,
+    "where": lambda x: torch.where(x > 0, x, 0.0),
+    "in place": lambda x: x.clone().mul_(2).add_(1),
+    "new_tensor": lambda x: x.new_tensor([1.0, 2.0]) + x[:2],
+    "type_as": lambda x: torch.ones(4).type_as(x) * x,
+    "through the host": lambda x: x.cpu().to(x.device) * 2,
+}
+
+
+@pytest.mark.parametrize("name", NUMBERS)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.int64])
+def test_vmap_with_python_numbers(name: str, dtype: torch.dtype) -> None:
+    on_host = torch.arange(1, 13).view(3, 4).to(dtype)
+    expected = vmap(NUMBERS[name])(on_host)
+    result = vmap(NUMBERS[name])(on_host.cuda())
+    assert (result.device, result.dtype) == (CUDA0, expected.dtype)
+    assert torch.equal(result.cpu(), expected)
+
+
+def test_an_ensemble_under_vmap_equals_its_members() -> None:
+    members = [torch.nn.Linear(4, 2).cuda() for _ in range(3)]
+    x = torch.randn(5, 4, device="cuda")
+    params, buffers = stack_module_state(members)  # type: ignore[arg-type]
+    together = vmap(lambda p, b: functional_call(members[0], (p, b), (x,)))(params, buffers)
+    assert together.device == CUDA0
+    assert torch.allclose(together.cpu(), torch.stack([member(x).cpu() for member in members]))
+
+
+def test_transforms_with_python_numbers_stay_on_the_device() -> None:
+    x = torch.arange(1.0, 4.0, device="cuda")
+    assert grad(lambda value: (value**2 * 3).sum())(x).tolist() == [6.0, 12.0, 18.0]
+    primal, tangent = jvp(lambda value: value * 2 + 1, (x,), (torch.ones_like(x),))
+    assert (primal.device, tangent.device) == (CUDA0, CUDA0)
+    assert (primal.tolist(), tangent.tolist()) == ([3.0, 5.0, 7.0], [2.0] * 3)
+
+
+def test_a_trace_of_operators_without_values_is_refused(device: cudalens.virtual.device) -> None:
+    device.disable()
+    with (
+        cudalens.virtual.device("h100", values=False),
+        pytest.raises(VirtualDeviceError, match=r"without values .* cannot trace operators"),
+    ):
+        torch.func.linearize(lambda x: x.sin(), torch.ones(3, device="cuda"))
+
+
+@pytest.fixture
+def default_type() -> Iterator[Callable[[object], None]]:
+    """Set the default type; the host's is restored."""
+    yield torch.set_default_tensor_type
+    torch.set_default_tensor_type(torch.FloatTensor)
+
+
+def test_a_default_type_of_cuda_makes_tensors_on_the_device(default_type: Callable[[object], None]) -> None:
+    default_type("torch.cuda.DoubleTensor")
+    made = [torch.ones(2), torch.Tensor(2, 3), torch.Tensor([1, 2]), torch.Tensor(), torch.nn.Linear(2, 2).weight]
+    assert {(one.device, one.dtype) for one in made} == {(CUDA0, torch.float64)}
+    assert [list(one.shape) for one in made] == [[2], [2, 3], [2], [0], [2, 2]]
+    default_type(torch.FloatTensor)
+    assert {(one.device, one.dtype) for one in (torch.ones(2), torch.Tensor(2))} == {(CPU, torch.float32)}
+
+
+def test_a_default_type_ends_with_the_device(
+    device: cudalens.virtual.device, default_type: Callable[[object], None]
+) -> None:
+    default_type(torch.cuda.FloatTensor)  # type: ignore[attr-defined]
+    device.disable()
+    assert (torch.Tensor(2).device, torch.ones(2).device) == (CPU, CPU)
+    assert "__new__" not in vars(torch.Tensor)
+
+
+def test_a_default_type_of_integers_is_refused(default_type: Callable[[object], None]) -> None:
+    with pytest.raises(TypeError, match="only floating-point types"):
+        default_type(torch.cuda.IntTensor)  # type: ignore[attr-defined]
+
+
+def test_legacy_sparse_types() -> None:
+    indices, values = torch.tensor([[0, 2]]), torch.tensor([1.0, 2.0])
+    made = torch.cuda.sparse.FloatTensor(indices, values, torch.Size([4]))  # type: ignore[attr-defined]
+    assert (made.device, made.to_dense().tolist()) == (CUDA0, [1.0, 0.0, 2.0, 0.0])
+    assert isinstance(made, torch.cuda.sparse.FloatTensor)  # type: ignore[attr-defined]
+    assert not isinstance(made, torch.cuda.FloatTensor)  # type: ignore[attr-defined]

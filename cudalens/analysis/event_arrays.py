@@ -48,8 +48,7 @@ class EventArrays:
     @cached_property
     def self_dur(self) -> Ints:
         """Self time of each event, ns."""
-        own: Ints = self.events["self_dur"].to_numpy()
-        return own
+        return self.events["self_dur"].to_numpy()
 
     def ints(self, column: str, rows: Any = slice(None), *, missing: int = -1) -> Ints:
         """A nullable integer column of `rows` as int64, with `missing` for missing values."""

@@ -128,7 +128,7 @@ def _differences(names: list[str]) -> list[str]:
     parts = [_joined(word for word in own if word not in common) for own in words]
     repeated = Counter(parts)
     return [
-        part if part and repeated[part] == 1 else f"{part}{', ' if part else ''}{number}"
+        part if part and repeated[part] == 1 else ", ".join(filter(None, (part, str(number))))
         for number, part in enumerate(parts, 1)
     ]
 

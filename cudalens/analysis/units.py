@@ -93,7 +93,10 @@ def signed_change(ratio: float) -> str:
 
 def signed_percent(value: float) -> str:
     """A difference in per cent: ``+12 %``, ``-5.0 %``, ``0.0 %``."""
-    return f"{'+' if value > 0 else '-' if value < 0 else ''}{percent(abs(value))}"
+    sign = "+" if value > 0 else ""
+    if value < 0:
+        sign = "-"
+    return sign + percent(abs(value))
 
 
 def count(number: int) -> str:
@@ -103,7 +106,9 @@ def count(number: int) -> str:
 
 def plural(number: int, noun: str) -> str:
     """``1 launch``, ``3 launches``, ``1,200 kernels``."""
-    ending = "" if number == 1 else "es" if noun.endswith(("s", "x", "ch", "sh")) else "s"
+    if number == 1:
+        return f"{count(number)} {noun}"
+    ending = "es" if noun.endswith(("s", "x", "ch", "sh")) else "s"
     return f"{count(number)} {noun}{ending}"
 
 

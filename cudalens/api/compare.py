@@ -54,8 +54,7 @@ def _each(found: Any) -> list[Any]:
 def _by_name(run: str | os.PathLike[str]) -> Trace | Ranks:
     runs = _runs()
     if isinstance(run, str) and run in runs:
-        trace: Trace = runs[run]
-        return trace
+        return runs[run]
     path = Path(run).expanduser()
     if not path.exists():
         known = ", ".join(map(repr, runs)) or "none"

@@ -195,14 +195,17 @@ def _sanitizers_stopped() -> Iterator[None]:
 def _spot(touch: Touch) -> Spot:
     place: Any = touch.place
     where = getattr(place, "place", place)
-    number = touch.stream.stream
+    stream = None
+    if touch.stream != HOST:
+        number = touch.stream.stream
+        stream = number if isinstance(number, int) else -1
     return Spot(
         touch.op,
         getattr(where, "filename", ""),
         getattr(where, "function", ""),
         getattr(where, "line", 0),
         getattr(where, "instruction", 0),
-        None if touch.stream == HOST else number if isinstance(number, int) else -1,
+        stream,
     )
 
 

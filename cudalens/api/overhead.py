@@ -70,8 +70,7 @@ def _times(trace: Trace) -> Ints:
     """Times of the profiled runs, if host times are valid: not with GPU work, nor with simulated times."""
     if trace.info.is_simulated or len(device_work(trace).rows):
         return np.empty(0, np.int64)
-    times: Ints = trace.events["dur"].to_numpy()[numbered_steps(trace)]
-    return times
+    return trace.events["dur"].to_numpy()[numbered_steps(trace)]
 
 
 def _by_runs(cost: Overhead, profiled: Ints, plain: Ints) -> Overhead:

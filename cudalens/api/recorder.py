@@ -44,12 +44,15 @@ class Recorder:
 
     def __init__(self, options: ProfilerOptions, *, metrics: bool | float, syncs: bool) -> None:
         self._options, self._metrics, self._records_syncs = options, metrics, syncs
-        modelled_hz = None if not metrics else 0.0 if metrics is True else float(metrics)
+        modelled_hz = None
+        self._samples: MetricsCollector | None = None
+        if metrics:
+            modelled_hz = 0.0 if metrics is True else float(metrics)
+            self._samples = MetricsCollector(DEFAULT_HZ if metrics is True else metrics)
         self._virtual = VirtualCollector(memory=options.memory, host_only=options.cpu_only, metrics_hz=modelled_hz)
         self.profiler = ProfilerCollector(options, self._virtual)
         self._races, self._graphs = RaceCollector(), GraphCollector()
         self._syncs = SyncCollector(is_wanted=syncs, now=self._virtual.now_ns)
-        self._samples = MetricsCollector(DEFAULT_HZ if metrics is True else metrics) if metrics else None
         self._garbage = GarbageRanges(lambda: context.active() is None)
         self.steps = ranges.StepRanges()
         self.session: Session | None = None

@@ -195,7 +195,4 @@ def provided(device: int) -> GraphBackend | None:
 def capture_alone(graph: torch.cuda.CUDAGraph, pool: PoolId, stream: torch.cuda.Stream) -> AbstractContextManager[Any]:
     """`GraphBackend.capture` with torch's public API; other threads may use the device during the capture."""
     handle: Any = pool
-    context: AbstractContextManager[Any] = torch.cuda.graph(
-        graph, pool=handle, stream=stream, capture_error_mode="thread_local"
-    )
-    return context
+    return torch.cuda.graph(graph, pool=handle, stream=stream, capture_error_mode="thread_local")

@@ -49,8 +49,7 @@ class _Filters(list[_Entry]):
             super().insert(0, self._first)
 
     def copy(self) -> list[_Entry]:
-        copied: list[_Entry] = self[:]
-        return copied
+        return self[:]
 
     def clear(self) -> None:
         self[:] = []

@@ -23,8 +23,7 @@ def missing_array(dtype: str, length: int) -> pd.api.extensions.ExtensionArray |
     kind = pd.api.types.pandas_dtype(dtype)
     # Zeros that are never written take no memory: most columns of most traces are entirely missing.
     values, mask = np.zeros(length, kind.numpy_dtype), np.ones(length, bool)
-    array: pd.api.extensions.ExtensionArray = kind.construct_array_type()(values, mask)
-    return array
+    return kind.construct_array_type()(values, mask)
 
 
 @cache

@@ -30,14 +30,12 @@ def masked(values: NDArray[Any]) -> pd.arrays.IntegerArray:
 
 def integers(column: Any, missing: int = -1) -> Ints:
     """A nullable integer column (Series or array) as int64, with `missing` for what is missing; shape (n,)."""
-    values: Ints = getattr(column, "array", column).to_numpy(dtype=np.int64, na_value=missing)
-    return values
+    return getattr(column, "array", column).to_numpy(dtype=np.int64, na_value=missing)
 
 
 def addresses(column: Any, missing: int = 0) -> NDArray[np.uint64]:
     """A nullable column of addresses (Series or array) as uint64, with `missing` for what is missing; shape (n,)."""
-    values: NDArray[np.uint64] = getattr(column, "array", column).to_numpy(dtype=np.uint64, na_value=missing)
-    return values
+    return getattr(column, "array", column).to_numpy(dtype=np.uint64, na_value=missing)
 
 
 def categorical(codes: NDArray[np.integer], categories: list[str]) -> pd.Categorical:
@@ -73,15 +71,13 @@ def map_texts(column: pd.Categorical, function: Callable[[str], Any], missing: A
     found = np.array([*map(function, column.categories.take(used).tolist()), missing])
     place = np.full(num + 1, len(used))
     place[used] = np.arange(len(used))
-    mapped: NDArray[Any] = found[place].take(codes)
-    return mapped
+    return found[place].take(codes)
 
 
 def has_prefix(column: pd.Categorical, prefix: str) -> Bools:
     """True for each row whose text begins with `prefix`; shape (n,)."""
     starts = column.categories.str.startswith(prefix)
-    rows: Bools = np.append(np.asarray(starts, bool), False)[column.codes]
-    return rows
+    return np.append(np.asarray(starts, bool), False)[column.codes]
 
 
 def combined(*keys: NDArray[Any]) -> Ints:
@@ -93,8 +89,7 @@ def combined(*keys: NDArray[Any]) -> Ints:
             code, size = pd.factorize(code)[0].astype(np.int64), len(code) + 1
         code = code * (len(distinct) + 1) + codes + 1
         size *= len(distinct) + 1
-    dense: Ints = pd.factorize(code)[0].astype(np.int64)
-    return dense
+    return pd.factorize(code)[0].astype(np.int64)
 
 
 def run_starts(*keys: NDArray[Any]) -> Bools:

@@ -32,8 +32,7 @@ class Format:
 
 def _by(method: str) -> Callable[..., Path]:
     def write(trace: Trace, path: Path, **options: Any) -> Path:
-        written: Path = getattr(trace, method)(path, **options)
-        return written
+        return getattr(trace, method)(path, **options)
 
     return write
 

@@ -64,7 +64,9 @@ def _usable_fields(value: dict[str, Any], spec: type[Any], problems: Problems, w
 
 def _integer(value: Any) -> int | None:
     try:
-        return None if isinstance(value, bool) else int(value, 0) if isinstance(value, str) else int(value)
+        if isinstance(value, bool):
+            return None
+        return int(value, 0) if isinstance(value, str) else int(value)
     except (ValueError, TypeError, OverflowError):
         return None
 
@@ -118,7 +120,13 @@ def compact_json_of(raws: Sequence[bytes]) -> list[str | None]:
         found = []
     if len(found) != len(raws):
         return [compact_json(raw) for raw in raws]
-    return [compact_json(one.encode()) if one.startswith('"') else None if one == "null" else one for one in found]
+    return [_compact_value(one) for one in found]
+
+
+def _compact_value(text: str) -> str | None:
+    if text.startswith('"'):
+        return compact_json(text.encode())
+    return None if text == "null" else text
 
 
 def compact_json(raw: bytes) -> str | None:

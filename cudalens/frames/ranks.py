@@ -173,8 +173,7 @@ class Ranks(Mapping[int, Trace]):
         """
         from cudalens.frames.rank_events import lazy_events
 
-        events: dd.DataFrame = lazy_events(self.source, list(self))
-        return events
+        return lazy_events(self.source, list(self))
 
     def window(
         self, *, step: int | None = None, ranks: Iterable[int] | None = None, columns: Iterable[str] | None = None

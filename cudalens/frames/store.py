@@ -256,8 +256,6 @@ def check_links(path: str | os.PathLike[str], frames: dict[str, pd.DataFrame], n
 def _num_targets(frames: dict[str, pd.DataFrame], target: str, num_events: int | None) -> int:
     if target == "events" and num_events is not None:
         return num_events
-    return (
-        int(frames["stacks"]["stack"].max() + 1 if len(frames["stacks"]) else 0)
-        if target == "stacks"
-        else len(frames[target])
-    )
+    if target == "stacks":
+        return int(frames["stacks"]["stack"].max()) + 1 if len(frames["stacks"]) else 0
+    return len(frames[target])

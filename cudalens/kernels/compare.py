@@ -214,7 +214,9 @@ def _check(a: torch.Tensor, b: torch.Tensor) -> None:
         if not isinstance(tensor, torch.Tensor):
             raise KernelError(f"compare: {name} is {type(tensor).__name__}, expected a tensor.")
         if tensor.layout is not torch.strided or tensor.is_nested or tensor.is_meta:
-            what = "nested" if tensor.is_nested else "on the meta device" if tensor.is_meta else str(tensor.layout)
+            what = str(tensor.layout)
+            if tensor.is_nested or tensor.is_meta:
+                what = "nested" if tensor.is_nested else "on the meta device"
             raise KernelError(f"compare: {name} is {what}, expected a strided tensor with data; compare its parts.")
         if reading_of(tensor.dtype) is None:
             raise KernelError(f"compare: {name} is {tensor.dtype}, which holds no plain numbers; convert it first.")

@@ -119,11 +119,9 @@ def _search_reference(dense: torch.Tensor) -> tuple[int, int, int | None]:
     if dense.dtype.is_complex:
         is_pattern = is_pattern.any(dim=-1)
     reads_floats = reading_of(dense.dtype) is not Reading.INTEGER
-    is_nan = (
-        (dense.float() if dense.element_size() == 1 else dense).isnan()
-        if reads_floats
-        else torch.zeros_like(is_pattern)
-    )
+    is_nan = torch.zeros_like(is_pattern)
+    if reads_floats:
+        is_nan = (dense.float() if dense.element_size() == 1 else dense).isnan()
     either = (is_pattern | is_nan).reshape(-1)
     counts = torch.stack([is_pattern.sum(), is_nan.sum(), either.sum(), either.to(torch.uint8).argmax()])
     num_poisoned, num_nan, num_either, first = (int(count) for count in counts.tolist())
@@ -133,7 +131,7 @@ def _search_reference(dense: torch.Tensor) -> tuple[int, int, int | None]:
 def _bits(tensor: torch.Tensor) -> torch.Tensor:
     """The elements as integers of the same size; complex numbers as two integers in an extra last dimension."""
     real: Any = torch.view_as_real(tensor) if tensor.dtype.is_complex else tensor
-    return real.view(_BITS[real.element_size()])  # type: ignore[no-any-return]
+    return real.view(_BITS[real.element_size()])
 
 
 def _check(what: str, tensor: object) -> None:

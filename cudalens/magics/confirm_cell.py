@@ -93,8 +93,7 @@ class WatchedCell:
                     f"{self.name} cannot run again by itself: it {why} (line {line}). Put the statements that can run "
                     "again into a cell of their own, or into a function: san.confirm(function)."
                 )
-        found: list[ast.stmt] = tree.body
-        return found
+        return tree.body
 
 
 def bare(source: str, *, before: int = 0) -> tuple[str, int]:

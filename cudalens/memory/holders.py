@@ -65,7 +65,7 @@ class Holders:
     def _graph_names(self, graphs: list[Any]) -> str:
         named = [name for graph in graphs if (name := self._search.objects.get(id(graph))) is not None]
         unnamed = len(graphs) - len(named)
-        more = [f"{unnamed} CUDA graph{'s' if unnamed > 1 else ''} without a name"] if unnamed else []
+        more = [f"{unnamed} CUDA graph{'s' * (unnamed > 1)} without a name"] if unnamed else []
         return ", ".join([*named, *more])
 
     def _categories(self, blocks: pd.DataFrame, at: _Blocks, graphs: list[str | None]) -> pd.Categorical:

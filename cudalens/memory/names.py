@@ -268,7 +268,7 @@ def _of_dict(thing: dict[Any, Any]) -> Children:
 
 
 def _of_sequence(thing: Any) -> Children:
-    reader = list if list in mro_of(type(thing)) else tuple if tuple in mro_of(type(thing)) else deque
+    reader = next((kind for kind in (list, tuple) if kind in mro_of(type(thing))), deque)
     for index, value in enumerate(reader.__iter__(thing)):
         yield f"[{index}]", value
     yield from _of_instance(thing)

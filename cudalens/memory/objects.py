@@ -17,8 +17,7 @@ _NOTHING: Final[dict[str, Any]] = {}
 
 def mro_of(kind: type) -> tuple[type, ...]:
     """A class and its bases, without calling its metaclass."""
-    found: tuple[type, ...] = _MRO(kind)
-    return found
+    return _MRO(kind)
 
 
 def class_dict(kind: type) -> Any:

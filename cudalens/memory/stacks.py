@@ -38,8 +38,7 @@ def _outermost_cell(stacks: pd.DataFrame, is_cell: np.ndarray) -> np.ndarray:
     number = stacks["stack"].to_numpy()
     last = np.full(int(number.max()) + 1, -1, np.int64)
     np.maximum.at(last, number[is_cell], position[is_cell])
-    found: np.ndarray = np.where(last < 0, np.iinfo(np.int64).max, last)[number]
-    return found
+    return np.where(last < 0, np.iinfo(np.int64).max, last)[number]
 
 
 def cells_of(stacks: pd.DataFrame) -> dict[int, str]:

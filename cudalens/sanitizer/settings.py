@@ -47,7 +47,7 @@ def checked_on_race(on_race: Any) -> OnRace:
     """
     if on_race not in get_args(OnRace):
         raise SanitizerError(f"on_race is {on_race!r}; expected one of {', '.join(get_args(OnRace))}.")
-    return on_race  # type: ignore[no-any-return]
+    return on_race
 
 
 def checked_depth(stack_depth: Any) -> int:

@@ -103,5 +103,4 @@ def _of_sizes(times: Ints, sizes: Ints) -> tuple[Ints, Ints, Ints]:
 
 
 def _known(category: Ints) -> Ints:
-    found: Ints = np.where((category >= 0) & (category < len(_CATEGORIES)), category, len(_CATEGORIES) - 1)
-    return found
+    return np.where((category >= 0) & (category < len(_CATEGORIES)), category, len(_CATEGORIES) - 1)

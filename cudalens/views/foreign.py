@@ -23,8 +23,16 @@ def printable(text: str, keep: str = "") -> str:
         text: The text.
         keep: Characters that stay.
     """
+    if text.isprintable():
+        return text
     unknown = "\N{REPLACEMENT CHARACTER}"
-    return "".join(c if c.isprintable() or c in keep else " " if c.isspace() else unknown for c in text)
+    shown = []
+    for c in text:
+        if c.isprintable() or c in keep:
+            shown.append(c)
+        else:
+            shown.append(" " if c.isspace() else unknown)
+    return "".join(shown)
 
 
 def records(frame: pd.DataFrame) -> Iterator[dict[str, Any]]:

@@ -62,8 +62,7 @@ def overlapping(events: pd.DataFrame, start: float, end: float) -> NDArray[np.bo
     """True for rows that overlap (start, end), ns from the first event; a row without length counts at both ends."""
     _, begin, length, _ = clipped_times(events)
     stop = begin + length
-    hit: NDArray[np.bool_] = np.where(length == 0, (begin >= start) & (begin <= end), (begin < end) & (stop > start))
-    return hit
+    return np.where(length == 0, (begin >= start) & (begin <= end), (begin < end) & (stop > start))
 
 
 def subtree(events: pd.DataFrame, row: int) -> NDArray[np.bool_]:

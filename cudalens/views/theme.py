@@ -18,8 +18,7 @@ GROUP_OTHER: Final = "other"
 def theme() -> dict[str, Any]:
     """The palette of ``css/theme.json``; treat it as read-only."""
     text = files("cudalens.views").joinpath("css", "theme.json").read_text(encoding="utf-8")
-    loaded: dict[str, Any] = json.loads(text)
-    return loaded
+    return json.loads(text)
 
 
 def group_of(category: str, name: str = "") -> str:

@@ -115,5 +115,4 @@ def _change(before: Floats, after: Floats, is_ratio: bool) -> Floats:
         return after - before
     known = (before > 0) & (after > 0)
     ratio: Floats = np.divide(after, before, out=np.full(after.shape, np.nan), where=known)
-    logs: Floats = np.log(ratio)
-    return logs
+    return np.log(ratio)

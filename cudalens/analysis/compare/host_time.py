@@ -105,8 +105,7 @@ def least_of_runs(runs: Sequence[dict[tuple[str, str], float]]) -> Floats:
     """The least time of each operator over the runs, the second least and so on, added up; shape (runs,), ascending."""
     names = list(dict.fromkeys(name for run in runs for name in run))
     table = np.array([[run.get(name, 0.0) for run in runs] for name in names])
-    sums: Floats = np.sort(table, axis=1).sum(axis=0)
-    return sums
+    return np.sort(table, axis=1).sum(axis=0)
 
 
 def least_change(before: Floats, after: Floats) -> tuple[float, float, float]:

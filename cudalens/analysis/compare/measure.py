@@ -264,7 +264,9 @@ def _memory(trace: Trace, repeats: _Repeats) -> Costs:
     """Peaks of each device within each repeat; what was held when it began counts."""
     found: Costs = {}
     for (kind, device), part in trace.memory.groupby(["device_type", "device"], dropna=False, observed=True):
-        of = "host" if pd.isna(kind) else f"{kind}:{device}" if pd.notna(device) else str(kind)
+        of = "host" if pd.isna(kind) else str(kind)
+        if pd.notna(kind) and pd.notna(device):
+            of = f"{kind}:{device}"
         for column, what in _MEMORY.items():
             known = part[part[column].notna()]
             if len(known):

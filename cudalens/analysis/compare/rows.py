@@ -100,5 +100,4 @@ def _statuses(rows: Rows, delta: Floats) -> list[str]:
         found[np.abs(delta) <= width] = "same"
     had, has = ((values[0] > 0).mean(axis=1) for values in (rows.old, rows.new))
     found[(had == 0) & (has >= _OFTEN)], found[(has == 0) & (had >= _OFTEN)] = "added", "removed"
-    statuses: list[str] = found.tolist()
-    return statuses
+    return found.tolist()

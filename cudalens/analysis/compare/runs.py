@@ -99,7 +99,9 @@ class Change:
             return "unknown"
         if not self.is_beyond_noise:
             return "same"
-        return "unknown" if self.limit else "faster" if self.ratio < 0 else "slower"
+        if self.limit:
+            return "unknown"
+        return "faster" if self.ratio < 0 else "slower"
 
 
 @dataclass(frozen=True)

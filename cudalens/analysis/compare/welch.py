@@ -58,5 +58,4 @@ def half_width(before: Floats, after: Floats, level: float) -> Floats:
     freedom = np.divide(total**2, spread, out=np.full(len(total), float(least)), where=spread > 0)
     whole = np.clip(np.floor(freedom), max(least, 1), n + m - 2).astype(np.int64)
     quantile = {k: student_quantile((1 + level) / 2, k) for k in np.unique(whole).tolist()}
-    width: Floats = np.array([quantile[k] for k in whole.tolist()]) * np.sqrt(total)
-    return width
+    return np.array([quantile[k] for k in whole.tolist()]) * np.sqrt(total)

@@ -157,8 +157,7 @@ class Change:
         events, launches = self.events, self._is_launch()
         parent, depth = integers(events["parent"]), events["depth"].to_numpy()
         gone, total = (sums_beneath(mask.astype(np.int64), parent, depth) for mask in (dropped, launches))
-        found: Bools = is_category(events["cat"].array, ("cpu_op",)) & (gone > 0) & (gone == total)
-        return found
+        return is_category(events["cat"].array, ("cpu_op",)) & (gone > 0) & (gone == total)
 
     def drop_syncs(self, rows: Ints | None = None) -> None:
         """Synchronising calls do not wait: those in these rows of the events, by default all."""

@@ -128,8 +128,7 @@ def _within(host: HostLines, thread: Ints, time: Ints) -> Bools:
     if not len(host.first):
         return np.zeros(len(thread), bool)
     safe = np.maximum(thread, 0)
-    inside: Bools = (time >= host.start[host.first[safe]]) & (time <= host.end[host.last[safe]]) & (thread >= 0)
-    return inside
+    return (time >= host.start[host.first[safe]]) & (time <= host.end[host.last[safe]]) & (thread >= 0)
 
 
 def _bind(works: Works, edges: EventEdges, begin: int) -> dict[str, Any]:

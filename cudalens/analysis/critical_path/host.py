@@ -29,8 +29,7 @@ class Moments:
 
     def key(self, thread: Ints, time: Ints) -> Ints:
         """A number for each moment; other times count as the last given one before them."""
-        key: Ints = thread * (len(self._times) + 1) + np.searchsorted(self._times, time, side="right")
-        return key
+        return thread * (len(self._times) + 1) + np.searchsorted(self._times, time, side="right")
 
 
 @dataclass(frozen=True)
@@ -70,8 +69,7 @@ class HostLines:
         into = time - self.start[at]
         whole = self.end[at] - self.start[at]
         scaled = np.where(length[at] == whole, into, np.rint(length[at] * (into / whole)).astype(np.int64))
-        moved: Ints = before[at] + scaled
-        return moved
+        return before[at] + scaled
 
 
 def host_rows(events: pd.DataFrame) -> Bools:
@@ -81,8 +79,7 @@ def host_rows(events: pd.DataFrame) -> Bools:
     has_child[parent[parent >= 0]] = True
     is_async = (events["dur"].to_numpy() > 0) & (events["self_dur"].to_numpy() == 0) & (parent < 0) & ~has_child
     host = events["device"].isna().to_numpy() & events["tid"].notna().to_numpy() & ~events["is_instant"].to_numpy()
-    found: Bools = host & ~is_async & ~is_category(events["cat"].array, _NO_PLACE)
-    return found
+    return host & ~is_async & ~is_category(events["cat"].array, _NO_PLACE)
 
 
 def host_lines(events: pd.DataFrame, begin: int, end: int) -> HostLines:

@@ -119,7 +119,10 @@ class CriticalPath:
         device, host = (int(totals.reindex(list(kinds)).fillna(0).sum()) for kinds in (DEVICE_KINDS, HOST_KINDS))
         delays = self.length_ns - device - host
         shares = [100.0 * part / max(self.length_ns, 1) for part in (device, host, delays)]
-        bound = "The GPU" if device >= max(host, delays) else "The host" if host >= delays else "Waiting and launching"
+        if device >= max(host, delays):
+            bound = "The GPU"
+        else:
+            bound = "The host" if host >= delays else "Waiting and launching"
         text = f"{shares[0]:.0f} % device work, {shares[1]:.0f} % host, {shares[2]:.0f} % delays between them"
         return f"{bound} is the bottleneck of {self.length_ns / 1e6:,.3f} ms: {text}."
 

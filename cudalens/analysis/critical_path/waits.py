@@ -76,8 +76,7 @@ def _calls(events: pd.DataFrame, window: Window, host: HostLines, kind: Ints) ->
     thread = host.of_row[rows]
     order = np.lexsort((-end, start, thread))
     rows, start, end, thread = rows[order], start[order], end[order], thread[order]
-    outermost: Ints = rows[_outermost(thread, start, end)]
-    return outermost
+    return rows[_outermost(thread, start, end)]
 
 
 def _outermost(thread: Ints, start: Ints, end: Ints) -> Bools:

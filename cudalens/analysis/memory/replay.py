@@ -216,8 +216,7 @@ def _waited_before(trace: Trace, lifetimes: pd.DataFrame) -> Bools:
     is_pending = np.append((trace.blocks["state"] == "active_pending_free").to_numpy(), False)
     has_requests = bool((trace.memory["action"] == "free_requested").any())
     is_done = lifetimes["free_completed"].notna().to_numpy(bool)
-    found: Bools = is_unseen & (is_pending[integers(lifetimes["block"])] | (is_done & has_requests))
-    return found
+    return is_unseen & (is_pending[integers(lifetimes["block"])] | (is_done & has_requests))
 
 
 def _moment(memory: pd.DataFrame, row: int | None, ts: int | None) -> int:
@@ -319,5 +318,4 @@ def _counted_back(change: Ints, group: Ints, ends: Ints) -> Ints:
     last = np.flatnonzero(run_ends(group))
     at_last = np.zeros(len(ends), np.int64)
     at_last[group[last]] = total[last]
-    counted: Ints = total - at_last[group] + ends[group]
-    return counted
+    return total - at_last[group] + ends[group]

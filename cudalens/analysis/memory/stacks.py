@@ -83,8 +83,7 @@ def stack_texts(stacks: pd.DataFrame) -> pd.Series:
     function = stacks["function"].astype(object).where(stacks["function"].notna(), "?")
     place = np.where(file.eq(""), "", file.astype(str) + np.where(line.eq(""), "", ":") + line.astype(str) + " ")
     text = pd.Series(place, index=stacks.index).astype(object) + function.astype(object)
-    joined: pd.Series = text.groupby(stacks["stack"]).agg("\n".join)
-    return joined
+    return text.groupby(stacks["stack"]).agg("\n".join)
 
 
 def memory_diff(before: Trace, after: Trace, *, by: str = "stack") -> pd.DataFrame:

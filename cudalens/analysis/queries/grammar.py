@@ -73,8 +73,7 @@ class _Filter:
     def _truth(self, node: ast.expr) -> Bools:
         if isinstance(node, ast.BoolOp):
             parts = [self._truth(part) for part in node.values]
-            joined: Bools = (np.logical_and if isinstance(node.op, ast.And) else np.logical_or).reduce(parts)
-            return joined
+            return (np.logical_and if isinstance(node.op, ast.And) else np.logical_or).reduce(parts)
         if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
             return ~self._truth(node.operand)
         if isinstance(node, ast.Compare):
@@ -91,8 +90,7 @@ class _Filter:
     def _chain(self, node: ast.Compare) -> Bools:
         sides = [node.left, *node.comparators]
         pairs = zip(sides, node.ops, sides[1:], strict=False)
-        truth: Bools = np.logical_and.reduce([self._pair(node, *pair) for pair in pairs])
-        return truth
+        return np.logical_and.reduce([self._pair(node, *pair) for pair in pairs])
 
     def _pair(self, node: ast.Compare, left: ast.expr, sign: ast.cmpop, right: ast.expr) -> Bools:
         if isinstance(sign, ast.In):
@@ -115,8 +113,7 @@ class _Filter:
         for value in values:
             if isinstance(value, pd.Series):
                 known &= value.notna().to_numpy()
-        truth: Bools = pd.Series(found).to_numpy(dtype=bool, na_value=False) & known
-        return truth
+        return pd.Series(found).to_numpy(dtype=bool, na_value=False) & known
 
     def _is_in(self, left: ast.expr, right: ast.expr) -> Bools:
         if isinstance(right, ast.List | ast.Tuple | ast.Set):

@@ -73,8 +73,7 @@ def aligned(frame: pd.DataFrame, clocks: pd.DataFrame) -> Ints:
     ts = frame["ts"].to_numpy(np.int64)
     first = int(clocks["at_ns"].iloc[0]) if len(clocks) else 0
     since = ts - first - offset[place]
-    shown: Ints = ts - np.round(offset[place] + drift[place] * 1e-6 * since).astype(np.int64)
-    return shown
+    return ts - np.round(offset[place] + drift[place] * 1e-6 * since).astype(np.int64)
 
 
 def _pairs(matched: pd.DataFrame, ranks: Ints, at: Ints, since: Floats, *, has_drift: bool = True) -> Iterator[_Pair]:

@@ -50,13 +50,11 @@ class Coverage:
     @property
     def in_all(self) -> Bools:
         """Whether all ranks recorded the whole step of each row."""
-        found: Bools = (self._limit == _ALL).all(axis=0)[self._at]
-        return found
+        return (self._limit == _ALL).all(axis=0)[self._at]
 
     def has(self, members: Ints, rows: Ints, place: Ints) -> Bools:
         """Whether each of `members` (positions of ranks) recorded the part of these rows; shape (rows, members)."""
-        found: Bools = place[rows][:, None] < self._limit[members][:, self._at[rows]].T
-        return found
+        return place[rows][:, None] < self._limit[members][:, self._at[rows]].T
 
 
 def shared_roles(role: Ints) -> Ints:
@@ -96,8 +94,7 @@ def _shifts(matched: pd.DataFrame, ranks: Ints) -> Ints:
 
 def _shifted(step: Ints, shift: Ints) -> Ints:
     lowest = int((step - shift)[step >= 0].min(initial=0))
-    shifted: Ints = np.where(step >= 0, step - shift - min(lowest, 0), -1)
-    return shifted
+    return np.where(step >= 0, step - shift - min(lowest, 0), -1)
 
 
 def _places(work: pd.DataFrame, rank: Ints, step: Ints, matched: pd.DataFrame, of_comm: Ints, comm_step: Any) -> Ints:
@@ -110,5 +107,4 @@ def _places(work: pd.DataFrame, rank: Ints, step: Ints, matched: pd.DataFrame, o
     has_none = first[mine] == _ALL
     lowest = np.full(len(first), _ALL)
     np.minimum.at(lowest, mine, place)
-    found: Ints = np.maximum(place - np.where(has_none, lowest[mine], first[mine]), 0)
-    return found
+    return np.maximum(place - np.where(has_none, lowest[mine], first[mine]), 0)

@@ -52,8 +52,7 @@ def matched_collectives(ranks: Ranks) -> pd.DataFrame:
 
 
 def _is_p2p(frame: pd.DataFrame) -> Bools:
-    found: Bools = frame["kind"].isin(P2P).to_numpy(bool)
-    return found
+    return frame["kind"].isin(P2P).to_numpy(bool)
 
 
 def _lanes(frame: pd.DataFrame) -> tuple[Ints, Bools]:
@@ -115,5 +114,4 @@ def _agree(frame: pd.DataFrame, match: Ints) -> Bools:
     low, high = np.full(match.max() + 1, np.iinfo(np.int64).max), np.full(match.max() + 1, -1)
     np.minimum.at(low, match, what)
     np.maximum.at(high, match, what)
-    agrees: Bools = (low == high)[match]
-    return agrees
+    return (low == high)[match]

@@ -73,8 +73,7 @@ def _outermost_operators(trace: Trace) -> Ints:
     threads = thread[steps] if len(steps) else thread[rows]
     numbers, counts = np.unique(threads, return_counts=True)
     main = int(numbers[np.argmax(counts)]) if len(numbers) else -1
-    found: Ints = rows[thread[rows] == main]
-    return found
+    return rows[thread[rows] == main]
 
 
 def _launches(events: pd.DataFrame, comm: Ints) -> Ints:

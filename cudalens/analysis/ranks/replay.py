@@ -165,8 +165,7 @@ class Graph:
                 times[level.nodes] = ready + weights[level.nodes]
             if len(level.meets):
                 times[level.meets] = np.maximum.reduceat(times[level.arrivals], level.starts, axis=0)
-        longest: Floats = times[:-1].max(axis=0)
-        return longest
+        return times[:-1].max(axis=0)
 
     def ends_of(self, comm_rows: Ints) -> Ints:
         """The nodes of the ends of these rows of the communications."""
@@ -180,5 +179,4 @@ def _ranges(start: Ints, stop: Ints) -> Ints:
     if not total:
         return np.empty(0, np.int64)
     ends = np.cumsum(sizes)
-    numbers: Ints = np.arange(total) - np.repeat(ends - sizes, sizes) + np.repeat(start, sizes)
-    return numbers
+    return np.arange(total) - np.repeat(ends - sizes, sizes) + np.repeat(start, sizes)

@@ -58,14 +58,12 @@ class TrustArrays(EventArrays):
     @cached_property
     def is_device(self) -> Bools:
         """True for all rows on a device: work, annotations, synchronisations."""
-        known: Bools = ~np.asarray(self.events["device"].array.isna())
-        return known
+        return ~np.asarray(self.events["device"].array.isna())
 
     @cached_property
     def is_host(self) -> Bools:
         """True for intervals of the host that are part of a call tree or could be."""
-        host: Bools = ~(self.is_device | self.events["is_instant"].to_numpy() | self.is_in(*_NO_TREE))
-        return host
+        return ~(self.is_device | self.events["is_instant"].to_numpy() | self.is_in(*_NO_TREE))
 
     @cached_property
     def is_async(self) -> Bools:

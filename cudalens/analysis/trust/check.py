@@ -151,4 +151,6 @@ def _as_finding(issue: Issue, severity: Literal["note", "repaired", "partial"], 
 
 def _verdict(findings: Sequence[TrustFinding]) -> Literal["clean", "repaired", "partial"]:
     severities = {finding.severity for finding in findings}
-    return "partial" if "partial" in severities else "repaired" if "repaired" in severities else "clean"
+    if "partial" in severities:
+        return "partial"
+    return "repaired" if "repaired" in severities else "clean"

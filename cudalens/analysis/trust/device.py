@@ -77,8 +77,7 @@ def _is_waited_for(arrays: TrustArrays, calls: Ints) -> Bools:
     process = _processes(arrays, calls, waits)
     last = np.full(int(process.max(initial=0)) + 1, np.iinfo(np.int64).min)
     np.maximum.at(last, process[len(calls) :], arrays.ts[waits])
-    waited: Bools = last[process[: len(calls)]] >= arrays.end[calls]
-    return waited
+    return last[process[: len(calls)]] >= arrays.end[calls]
 
 
 def _processes(arrays: TrustArrays, *rows: Ints) -> Ints:
@@ -110,8 +109,7 @@ def _unanswered(arrays: TrustArrays) -> Ints:
     inner = calls[is_launch[parent[calls]]]
     answered[parent[inner[answered[inner]]]] = True
     has_id = arrays.ints("correlation_id", calls, missing=MISSING) != MISSING
-    unanswered: Ints = calls[~answered[calls] & ~is_launch[parent[calls]] & has_id & ~_is_captured(arrays, calls)]
-    return unanswered
+    return calls[~answered[calls] & ~is_launch[parent[calls]] & has_id & ~_is_captured(arrays, calls)]
 
 
 def _is_captured(arrays: TrustArrays, calls: Ints) -> Bools:
@@ -158,8 +156,7 @@ def _is_from_before(arrays: TrustArrays, at: Ints) -> Bools:
     linked = np.flatnonzero(work.launch >= 0)
     np.minimum.at(first, lane[linked], linked)
     has_linked = first[lane[at]] < len(lane)
-    before: Bools = is_older | (has_linked & (at < first[lane[at]]))
-    return before
+    return is_older | (has_linked & (at < first[lane[at]]))
 
 
 def shared_ids(arrays: TrustArrays) -> Iterator[Issue]:

@@ -73,8 +73,7 @@ def _torn(arrays: TrustArrays, categories: tuple[str, ...]) -> Ints:
         return rows[:0]  # the first overlap among siblings is one of neighbours
     reach = pd.Series(end).groupby(parent).cummax().to_numpy()
     is_torn = is_sibling & (reach[:-1] - start[1:] > slack) & (end[1:] > start[1:])
-    found: Ints = rows[1:][is_torn]
-    return found
+    return rows[1:][is_torn]
 
 
 def _threads(arrays: TrustArrays, rows: Ints) -> Ints:
@@ -131,16 +130,14 @@ def duplicate_rows(arrays: TrustArrays) -> Ints:
     keys = {"ts": arrays.ts[rows], "dur": arrays.dur[rows]}
     keys |= {name: arrays.ints(name, rows, missing=MISSING) for name in _IDS}
     keys |= {name: arrays.events[name].array.codes[rows] for name in _KEY}
-    twice: Ints = rows[pd.DataFrame(keys).duplicated().to_numpy()]
-    return twice
+    return rows[pd.DataFrame(keys).duplicated().to_numpy()]
 
 
 def _has_own_id(arrays: TrustArrays) -> Bools:
     """True for rows with an id that no other row of their kind can have: calls, work and operators."""
     is_work = arrays.is_call | arrays.is_in(*GPU_ACTIVITIES)
     of_call = is_work & (arrays.ints("correlation_id", missing=MISSING) != MISSING)
-    owned: Bools = of_call | (arrays.is_in("cpu_op") & (arrays.ints("external_id") > 0))
-    return owned
+    return of_call | (arrays.is_in("cpu_op") & (arrays.ints("external_id") > 0))
 
 
 def far_rows(arrays: TrustArrays) -> Iterator[Issue]:

@@ -98,8 +98,7 @@ def _originals(arrays: TrustArrays, dropped: Ints) -> Ints:
     keys += [arrays.events[name].array.codes[rows] for name in ("name", "cat", "thread")]
     group = pd.DataFrame(dict(enumerate(keys))).groupby(list(range(len(keys))), sort=False).ngroup().to_numpy()
     _, first = np.unique(group, return_index=True)
-    originals: Ints = rows[first[group[np.searchsorted(rows, dropped)]]]
-    return originals
+    return rows[first[group[np.searchsorted(rows, dropped)]]]
 
 
 def _applied(arrays: TrustArrays, plan: _Plan) -> Trace:

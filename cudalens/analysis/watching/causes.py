@@ -148,7 +148,10 @@ def _other_parts(before: Before, after: Before, delta: float, parts: dict[str, f
     for name, more in parts.items():
         if name in ("GPU compute", "data loading") or not _explains(more, delta):
             continue
-        kind = "communication" if name == "communication" else "idle" if name.startswith("idle") else "host"
+        if name == "communication":
+            kind = "communication"
+        else:
+            kind = "idle" if name.startswith("idle") else "host"
         if name == "idle: data loading":
             kind = "data loading"
         text = (

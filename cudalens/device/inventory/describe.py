@@ -29,7 +29,11 @@ def described(torch: Any, index: int, properties: Any, gpu: Gpu | None, source: 
     clock, memory_clock, bus = (
         _known(properties, name) for name in ("clock_rate", "memory_clock_rate", "memory_bus_width")
     )
-    memory_mhz = memory_clock // _KHZ_PER_MHZ if memory_clock else gpu.memory_clock_mhz if gpu else None
+    clock_mhz = clock // _KHZ_PER_MHZ if clock else None
+    memory_mhz = memory_clock // _KHZ_PER_MHZ if memory_clock else None
+    if gpu is not None:
+        clock_mhz = clock_mhz or gpu.clock_mhz
+        memory_mhz = memory_mhz or gpu.memory_clock_mhz
     return Device(
         index=index,
         physical_index=gpu.number if gpu else None,
@@ -42,7 +46,7 @@ def described(torch: Any, index: int, properties: Any, gpu: Gpu | None, source: 
         num_sms=int(properties.multi_processor_count),
         max_threads_per_sm=_known(properties, "max_threads_per_multi_processor"),
         warp_size=_known(properties, "warp_size"),
-        clock_mhz=clock // _KHZ_PER_MHZ if clock else gpu.clock_mhz if gpu else None,
+        clock_mhz=clock_mhz,
         memory_clock_mhz=memory_mhz,
         memory_bus_bits=bus,
         memory_bandwidth_gbps=round(2 * memory_mhz * bus / 8 / 1000, 1) if memory_mhz and bus else None,
@@ -117,7 +121,9 @@ def _pci(properties: Any) -> str | None:
 
 
 def _mode(gpu: Gpu) -> str | None:
-    return None if gpu.is_mig is None else "on" if gpu.is_mig else "off"
+    if gpu.is_mig is None:
+        return None
+    return "on" if gpu.is_mig else "off"
 
 
 def _mig(properties: Any, gpu: Gpu | None) -> str | None:

@@ -55,7 +55,8 @@ def _devices(torch: Any, broken: str, source: Source | None, no_source: str) -> 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # torch's warnings are in the field `warning`
         found = _visible(torch, source, gpus)
-        reason = "" if found else _reason(torch, visible if gpus else None)
+        read = visible if gpus else None
+        reason = "" if found else _reason(torch, read)
         access = _access(torch, len(found))
     seen = {device.physical_index for device in found}
     arch_list = arch_list_of(torch)

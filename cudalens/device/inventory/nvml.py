@@ -234,7 +234,9 @@ def _slowed_by(reasons: int) -> str:
 
 def _text(value: Any) -> str | None:
     """A result as text; older versions of nvidia-ml-py return bytes."""
-    return value.decode("utf-8", "replace") if isinstance(value, bytes) else None if value is None else str(value)
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "replace")
+    return None if value is None else str(value)
 
 
 def _pci(bus_id: str | None) -> str | None:

@@ -198,8 +198,7 @@ def _changes(lifetimes: Lifetimes, kind: Ints, size: Ints, block_bytes: Ints, al
 
 def _counted_back(end: int, change: Ints) -> Ints:
     """The total after each action, from the total `end` after all of them."""
-    after: Ints = end - (change.sum() - np.cumsum(change))
-    return after
+    return end - (change.sum() - np.cumsum(change))
 
 
 def rounded(size: Ints, settings: Any = None) -> Ints:

@@ -92,8 +92,7 @@ class SnapshotStacks:
         if (longest := int(lengths.max())) > len(self._multipliers):
             more = np.random.default_rng().integers(0, 1 << 64, longest - len(self._multipliers), np.uint64)
             self._multipliers = np.append(self._multipliers, more | np.uint64(1))
-        hashes: list[int] = np.add.reduceat(identities * self._multipliers[position], ends - lengths).tolist()
-        return hashes
+        return np.add.reduceat(identities * self._multipliers[position], ends - lengths).tolist()
 
     def _content(self, entry: list[Any], position: str) -> int:
         known = self._frame_by_object

@@ -173,8 +173,7 @@ class Rows:
 
     def addresses(self, key: str) -> tuple[NDArray[np.uint64], Bools]:
         """Values as uint64 (0 where missing) and where they are missing; shapes (n,)."""
-        found: tuple[NDArray[np.uint64], Bools] = self._integers(self.values(key), key, np.uint64, _UINT64)
-        return found
+        return self._integers(self.values(key), key, np.uint64, _UINT64)
 
     def sizes(self, key: str) -> tuple[Ints, Bools]:
         """Sizes as int64 (0 where missing) and where they are missing; negative ones are missing. Shapes (n,)."""

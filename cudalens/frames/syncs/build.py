@@ -90,8 +90,7 @@ def _gpu_durs(events: pd.DataFrame, waits: list[Wait]) -> list[int | None]:
     if not (pending := Pending(events)):
         return [None] * len(waits)
     spans = np.array([(wait.start_ns, wait.end_ns) for wait in waits], np.int64).reshape(-1, 2)
-    durs: list[int | None] = pending.gpu_durs(spans[:, 0], spans[:, 1]).tolist()
-    return durs
+    return pending.gpu_durs(spans[:, 0], spans[:, 1]).tolist()
 
 
 def _frames(rows: list[dict[str, Any]], stacks: pd.DataFrame, table: StackTable) -> Frames:

@@ -133,7 +133,9 @@ class _Calls:
         if copies:
             way, name = self._way(copies[0]), self._work_name(copies[0])
             wait.way = way if way != "other" else ""
-            wait.is_pageable = True if "Pageable" in name else False if "Pinned" in name else None
+            wait.is_pageable = None
+            if "Pageable" in name or "Pinned" in name:
+                wait.is_pageable = "Pageable" in name
         if kinds != {_COPY_CALL} or (wait.is_pageable and wait.way):
             yield wait
 
@@ -172,7 +174,9 @@ class _Calls:
         """``HtoD`` or ``DtoH`` of a copy call, "" if its copy was not recorded, "other" between devices."""
         name = self._work_name(row)
         found = _WAY.search(name or self._names[row])
-        return found[0] if found else "other" if name else ""
+        if found:
+            return found[0]
+        return "other" if name else ""
 
 
 class Pending:
@@ -195,13 +199,11 @@ class Pending:
 
     def until(self, ts: Ints) -> Ints:
         """End of the last work that was issued before each of `ts`, ns; the smallest int64 if there is none."""
-        ends: Ints = self._last_end[np.searchsorted(self._issued, ts)]
-        return ends
+        return self._last_end[np.searchsorted(self._issued, ts)]
 
     def gpu_durs(self, start_ns: Ints, end_ns: Ints) -> Ints:
         """How much of each span of the host the GPU was at work that was issued before its end, ns."""
-        durs: Ints = np.maximum(start_ns, np.minimum(end_ns, self.until(end_ns))) - start_ns
-        return durs
+        return np.maximum(start_ns, np.minimum(end_ns, self.until(end_ns))) - start_ns
 
 
 class Names:

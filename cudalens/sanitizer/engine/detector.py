@@ -104,7 +104,7 @@ class Detector:
                 cell.reader, cell.read_clock, cell.read = line, clock, info
         return races
 
-    def launch_op(self, op: Op) -> Sequence[Race]:  # noqa: C901 - the rule for every operator
+    def launch_op(self, op: Op) -> Sequence[Race]:
         """Like `launch`, for an operation as a live collector records it."""
         line: Line = op[2]
         clocks = self.clocks

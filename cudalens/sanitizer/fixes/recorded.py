@@ -174,7 +174,7 @@ class _Between:
                 yield entry
         yield self._access("second", seen.race.second)
 
-    def _entry(self, record: Any) -> dict[str, Any] | None:  # noqa: C901 - a table of kinds
+    def _entry(self, record: Any) -> dict[str, Any] | None:
         match record:
             case Launch(stream=stream) if stream in self._streams:
                 return self._act("launch", stream, op=record.name or None, place=_place(record.place))

@@ -170,7 +170,7 @@ class Memory:
             self._settle_slowly(allocation)
         return allocation
 
-    def settle(self, allocation: Allocation, is_filled: bool) -> None:  # noqa: C901 - the path of every result
+    def settle(self, allocation: Allocation, is_filled: bool) -> None:
         """Place an allocation in the shadow, with a fast path for the common case.
 
         Args:
@@ -292,7 +292,7 @@ class Memory:
             view = (tensor.storage_offset(), stride)
             op += (view, is_write, use, shape, None if tensor.is_contiguous() else stride, tensor.dtype, allocation)
 
-    def resolve(self, op: Op, may_fill: bool) -> None:  # noqa: C901 - the path of every operation
+    def resolve(self, op: Op, may_fill: bool) -> None:
         """Find the cell of each access of an operation, and remove accesses without elements.
 
         Before that, an access has None instead of a cell for all bytes of an allocation that is not placed yet, or the

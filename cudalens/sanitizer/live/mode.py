@@ -44,9 +44,7 @@ class Mode(TorchDispatchMode):
         """No wrapper around the handler: importing torch._dynamo takes longer than most programs here run."""
         return False
 
-    def __torch_dispatch__(  # noqa: C901 - the path of every operator
-        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
-    ) -> Any:
+    def __torch_dispatch__(self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None) -> Any:
         if func is accumulation.ADD and accumulation.adds_in_place(args, kwargs):
             func = accumulation.ADD_IN_PLACE
         watch = self.watch

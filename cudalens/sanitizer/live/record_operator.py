@@ -92,9 +92,7 @@ class OperatorRecorder:
             self._entries.append(op)
         return self._pending.drain() if len(self._entries) >= self._limit else ()
 
-    def _record_inputs(  # noqa: C901 - the hot path of every operator
-        self, plan: Plan, inputs: Any, looks: list[Look]
-    ) -> tuple[Op, Line | None, bool]:
+    def _record_inputs(self, plan: Plan, inputs: Any, looks: list[Look]) -> tuple[Op, Line | None, bool]:
         """Record the tensor arguments.
 
         Args:
@@ -169,9 +167,7 @@ class OperatorRecorder:
         storage.__dict__[self._key] = self._memory.plain
         return self._memory.plain
 
-    def _record_results(  # noqa: C901 - the hot path of operators with several results
-        self, plan: Plan, out: Any, op: Op, looks: list[Look], device: int
-    ) -> Op:
+    def _record_results(self, plan: Plan, out: Any, op: Op, looks: list[Look], device: int) -> Op:
         """Record what an operator returned, and return the operation.
 
         Args:

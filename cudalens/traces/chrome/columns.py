@@ -269,7 +269,9 @@ class EventColumns:
             arrays = self._sparse[field].to_arrays(n, np.int64, MISSING)
             columns[field] = np.full(n, MISSING) if arrays is None else arrays[0]
         for field in (*_INTEGERS[2:], *_NUMBERS, "stack"):
-            dtype = np.float32 if field in _NUMBERS else np.int32 if field in _INT32 else np.int64
+            dtype: type[np.number[Any]] = np.int32 if field in _INT32 else np.int64
+            if field in _NUMBERS:
+                dtype = np.float32
             if (arrays := self._sparse[field].to_arrays(n, dtype, 0)) is not None:
                 columns["correlation_id" if field == "correlation" else field] = nullable(*arrays)
         for field, codes in self._texts.items():

@@ -57,8 +57,7 @@ class Counters:
 
     def _decoded(self, raw: list[msgspec.Raw]) -> list[Any]:
         try:
-            found: list[Any] = decoder(list[Any]).decode(b"[" + b",".join(raw) + b"]")
-            return found
+            return decoder(list[Any]).decode(b"[" + b",".join(raw) + b"]")
         except SYNTAX_ERRORS:
             return [_decoded(one) for one in raw]
 

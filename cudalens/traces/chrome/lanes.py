@@ -106,8 +106,7 @@ def _on_device(cat: pd.Categorical, device: Ints, stream: Ints) -> NDArray[np.bo
     kinds = [kind_of(name) for name in cat.categories.tolist()]
     by_category = np.array([kind is Kind.DEVICE for kind in kinds] + [False]).take(cat.codes)
     undecided = np.array([kind is Kind.OTHER for kind in kinds] + [False]).take(cat.codes)
-    decided: NDArray[np.bool_] = by_category | (undecided & (device != MISSING) & (stream != MISSING))
-    return decided
+    return by_category | (undecided & (device != MISSING) & (stream != MISSING))
 
 
 def _with_old_cuda(cat: pd.Categorical, keys: list[Key], lane: NDArray[np.int32]) -> tuple[pd.Categorical, Any]:

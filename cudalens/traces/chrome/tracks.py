@@ -85,7 +85,9 @@ def _memory(trace: Trace) -> Iterator[Series]:
     for (kind, device), part in memory.groupby(["device_type", "device"], dropna=False, observed=True, sort=True):
         for column, label in _MEMORY.items():
             pid = "Host" if pd.isna(device) else int(device)
-            of = "" if kind in ("cuda", "hip") else f"{kind} " if isinstance(kind, str) else "host "
+            of = f"{kind} " if isinstance(kind, str) else "host "
+            if kind in ("cuda", "hip"):
+                of = ""
             yield from _series(pid, f"{of}memory {label}", part["ts"], part[column])
 
 

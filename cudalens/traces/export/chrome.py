@@ -244,7 +244,9 @@ class _Writer:
         if name in self._texts:
             return self._texts[name](array)
         values = list(_objects(array))
-        return values if name != "stack" else [None if key is None else self._stacks.get(key) for key in values]
+        if name != "stack":
+            return values
+        return [None if key is None else self._stacks.get(key) for key in values]
 
     def _flows(self, part: pd.DataFrame, ts: list[Any], pid: list[Any], tid: list[Any]) -> list[Any]:
         """Both ends of the arrow from each launch to its device work in `part`."""
@@ -282,8 +284,7 @@ class _Writer:
 def microseconds(ns: Ints) -> list[Any]:
     """Microseconds that a reader converts back to the same nanoseconds; as text if doubles are too coarse."""
     if not len(ns) or int(np.abs(ns).max()) < _EXACT_US * 1000:
-        exact: list[Any] = (ns / 1000).tolist()
-        return exact
+        return (ns / 1000).tolist()
     return [msgspec.Raw(b"%s%d.%03d" % (b"-" * (n < 0), abs(n) // 1000, abs(n) % 1000)) for n in ns.tolist()]
 
 

@@ -65,8 +65,7 @@ class Paths:
         if fresh:
             above, labels = np.array(fresh, np.int64).T
             self.parent, self.label = np.append(self.parent, above), np.append(self.label, labels)
-        numbers: Ints = np.array([self._path_of[pair] for pair in pairs], np.int64)[group]
-        return numbers
+        return np.array([self._path_of[pair] for pair in pairs], np.int64)[group]
 
     def chain(self, texts: list[str]) -> int:
         """The path of the labels `texts`, from the root."""
@@ -122,8 +121,7 @@ def _starts(trace: Trace, paths: Paths, by: str) -> Ints:
     chains = _stack_chains(trace, paths) if by == "stack" else _module_chains(column, paths)
     none = paths.chain([f"(no {by})"])
     codes, keys = pd.factorize(column.array)
-    starts: Ints = np.array([*(chains.get(key, none) for key in list(keys)), none], np.int64)[codes]
-    return starts
+    return np.array([*(chains.get(key, none) for key in list(keys)), none], np.int64)[codes]
 
 
 def _thread_starts(trace: Trace, paths: Paths) -> Ints:

@@ -88,8 +88,7 @@ def _parents(trace: Trace, rows: Ints, start: Ints, dur: Ints, on_device: bool) 
     place = np.full(len(trace), -1, np.int64)
     place[rows] = np.arange(len(rows))
     above = integers(trace.events["parent"].array[rows])
-    parents: Ints = np.where(above >= 0, place[above], -1)
-    return parents
+    return np.where(above >= 0, place[above], -1)
 
 
 def _roots(parent: Ints) -> Ints:

@@ -196,8 +196,7 @@ def _symbols(array: pd.Categorical, table: SymbolTable) -> Ints:
     numbers: Ints = np.array(
         [*(table.sym_index.get(text, ABSENT) for text in array.categories.tolist()), ABSENT], np.int64
     )
-    symbols: Ints = numbers[array.codes]
-    return symbols
+    return numbers[array.codes]
 
 
 def _bandwidth(num_bytes: Ints, dur: Ints) -> NDArray[np.float64]:
@@ -213,8 +212,7 @@ def _other_ends(events: pd.DataFrame, correlation: Ints, rows: Ints) -> Ints:
     launch = integers(events["launch"], ABSENT)
     work = np.flatnonzero(launch >= 0)
     other[work], other[launch[work]] = launch[work], work
-    ends: Ints = other[rows]
-    return ends
+    return other[rows]
 
 
 def _meta(info: RunInfo, rank: int) -> dict[str, Any]:

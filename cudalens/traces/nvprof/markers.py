@@ -55,8 +55,7 @@ def _flags(found: Rows) -> Ints:
     """Flags of each row; a row without flags is a start if it has a name, else an end."""
     flags = np.where(found["flags"] == MISSING, 0, found["flags"])
     named = (found["name"] != MISSING) & (found["name"] != 0)
-    kinds: Ints = np.where(flags & (_INSTANT | _START | _END) != 0, flags, np.where(named, _START, _END))
-    return kinds
+    return np.where(flags & (_INSTANT | _START | _END) != 0, flags, np.where(named, _START, _END))
 
 
 def _ends(ids: Ints, starts: Ints, ends: Ints, rows: Activities, table: str) -> Ints:
@@ -68,8 +67,7 @@ def _ends(ids: Ints, starts: Ints, ends: Ints, rows: Activities, table: str) -> 
         rows.problems.add("range without an end, ended with the trace", table, unended)
     if unopened := len(ends) - len(np.unique(at[at >= 0])):
         rows.problems.add("end without a begin", table, unopened)
-    found: Ints = np.where(at >= 0, ends[at] if len(ends) else -1, -1)
-    return found
+    return np.where(at >= 0, ends[at] if len(ends) else -1, -1)
 
 
 def _texts(found: Rows, strings: Mapping[int, str]) -> Texts:
@@ -77,7 +75,9 @@ def _texts(found: Rows, strings: Mapping[int, str]) -> Texts:
 
     def text(name: int, domain: int) -> str:
         own, prefix = strings.get(name), strings.get(domain)
-        return "" if own is None else own if prefix is None else f"{prefix}:{own}"
+        if own is None:
+            return ""
+        return own if prefix is None else f"{prefix}:{own}"
 
     return Texts.joined([found["name"], found["domain"]], text).mapped(lambda text: text or None)
 

@@ -201,5 +201,4 @@ class _Reader:
 
 def _unsigned(ids: Ints) -> Ints:
     """Unsigned values of 32-bit ids that nvprof writes as signed."""
-    unsigned: Ints = np.where((ids < 0) & (ids >= -(1 << 31)), ids + (1 << 32), ids)
-    return unsigned
+    return np.where((ids < 0) & (ids >= -(1 << 31)), ids + (1 << 32), ids)

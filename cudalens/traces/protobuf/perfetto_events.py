@@ -178,7 +178,7 @@ class SliceEvents:
 
     def _record(self, event: _Event) -> Record:
         pid, tid = self._tracks.key(event.track)
-        ph = "B" if event.kind == _BEGIN else "E" if event.kind == _END else "X"
+        ph = {_BEGIN: "B", _END: "E"}.get(event.kind, "X")
         return Record(ph=ph, cat=event.cat, name=event.name, pid=pid, tid=tid, args=event.args)
 
     def _add_counters(self) -> None:

@@ -233,8 +233,7 @@ def _lookup(keys: Ints, values: Ints) -> dict[int, int]:
 def _blocks(threads: Ints, block: Ints) -> Ints:
     """Number of blocks in a direction: AMD counts threads there."""
     known = (threads != MISSING) & (block > 0)
-    blocks: Ints = np.where(known, -(-threads // np.maximum(block, 1)), MISSING)
-    return blocks
+    return np.where(known, -(-threads // np.maximum(block, 1)), MISSING)
 
 
 def _object(text: Any) -> dict[str, Any]:

@@ -147,8 +147,7 @@ def _processes(path: Path, text: bytes) -> list[_Process]:
         raw = decoder(dict[str, msgspec.Raw]).decode(text).get(KEY, msgspec.Raw(b"[]"))
         if bytes(raw).lstrip().startswith(b"{"):
             return [decoder(_Process).decode(raw)]
-        found: list[_Process] = decoder(list[_Process]).decode(raw)
-        return found
+        return decoder(list[_Process]).decode(raw)
     except SYNTAX_ERRORS as error:
         raise TraceFormatError(path, found=f"a damaged file ({text_of(error)[:200]})", expected=_EXPECTED) from error
 
@@ -186,8 +185,7 @@ class _Reader:
 
     def _records(self, name: str, raw: msgspec.Raw) -> list[_Record]:
         try:
-            found: list[_Record] = decoder(list[_Record]).decode(raw)
-            return found
+            return decoder(list[_Record]).decode(raw)
         except SYNTAX_ERRORS as error:
             self._rows.problems.add("records that cannot be read", f"'{name[:60]}': {text_of(error)[:120]}")
             return []

@@ -180,8 +180,7 @@ class Activities:
         table = np.full(len(texts.values) + 1, -1, np.int64)
         for i in np.flatnonzero(is_used[:-1]).tolist():
             table[i] = codes[texts.values[i]]
-        shared: Ints = table[texts.codes]
-        return shared
+        return table[texts.codes]
 
     def to_columns(self) -> tuple[dict[str, Any], Mask]:
         """The columns by their names in the catalog, and the rows that are not in a call tree."""
@@ -212,14 +211,12 @@ class Activities:
 
 def is_time(values: Ints) -> Mask:
     """Whether each of `values` can be a time: it is known, and arithmetic with it does not overflow."""
-    usable: Mask = (values > -MAX_NS) & (values < MAX_NS)
-    return usable
+    return (values > -MAX_NS) & (values < MAX_NS)
 
 
 def positive(ids: Ints) -> Ints:
     """`ids`, with `MISSING` for values that are not positive."""
-    found: Ints = np.where(ids > 0, ids, MISSING)
-    return found
+    return np.where(ids > 0, ids, MISSING)
 
 
 def _flags(mask: Mask | None, n: int) -> Ints:

@@ -51,8 +51,7 @@ _DRIVER: Final = re.compile(r"cu[A-Z0-9]")
 @cache
 def _names() -> dict[str, list[str]]:
     text = files("cudalens.traces.sqlite").joinpath("cupti_names.json").read_text("utf-8")
-    names: dict[str, list[str]] = json.loads(text)
-    return names
+    return json.loads(text)
 
 
 def call_name(kind: str, number: int) -> str:

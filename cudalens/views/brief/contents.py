@@ -122,8 +122,7 @@ def _rows(trace: Trace, cost: TopCost) -> list[int]:
     is_it = (events["name"] == cost.name).to_numpy() & (events["cat"] == cost.cat).to_numpy()
     rows = np.flatnonzero(is_it & (events["device"].notna().to_numpy() == cost.is_device))
     own = events["self_dur"].to_numpy()[rows]
-    found: list[int] = rows[np.argsort(-own, kind="stable")[:_ROWS]].tolist()
-    return found
+    return rows[np.argsort(-own, kind="stable")[:_ROWS]].tolist()
 
 
 def memory(trace: Trace) -> Iterator[Fact]:

@@ -53,7 +53,9 @@ def section(found: Differences, key: str) -> Section | None:
 
 def color_of(delta: float, status: str) -> str:
     """Green for less, red for more, grey for what may be noise."""
-    return UNSURE if status == "unknown" else BETTER if delta < 0 else WORSE
+    if status == "unknown":
+        return UNSURE
+    return BETTER if delta < 0 else WORSE
 
 
 def row_name(row: dict[Any, Any], short: Mapping[str, str] = MappingProxyType({})) -> str:
@@ -76,12 +78,16 @@ def is_renamed(row: dict[Any, Any]) -> bool:
 
 def signed_duration(ns: float) -> str:
     """A difference of times: ``-1.90 ms``, ``+20 µs``, ``0``."""
-    return f"{'+' if ns > 0 else '-'}{units.duration(abs(ns))}" if ns else "0"
+    if not ns:
+        return "0"
+    return ("+" if ns > 0 else "-") + units.duration(abs(ns))
 
 
 def signed_size(num_bytes: float) -> str:
     """A difference of sizes: ``-1.90 GiB``, ``+512 B``, ``0``."""
-    return f"{'+' if num_bytes > 0 else '-'}{units.size(abs(num_bytes))}" if num_bytes else "0"
+    if not num_bytes:
+        return "0"
+    return ("+" if num_bytes > 0 else "-") + units.size(abs(num_bytes))
 
 
 def _delta(key: str) -> str:

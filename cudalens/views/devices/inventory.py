@@ -110,7 +110,8 @@ def _answer(devices: Devices) -> str:
         return f"{what}: this torch {cannot}; {bad[0].warning}"
     size = units.size(devices.visible[0].total_memory_bytes)
     others = f" and {units.plural(len(names) - 1, 'other kind')}" if len(names) > 1 else ""
-    memory = "" if others else f", {size}{' each' if len(devices) > 1 else ''}"
+    each = " each" if len(devices) > 1 else ""
+    memory = "" if others else f", {size}{each}"
     named = f"{units.shorten(names[0], 60)}{memory}{others}"
     jit = [device.label for device in devices.visible if device.warning]
     return f"{what}: {named}; {_runs(devices)}{f', but see the warning on {jit[0]}' if jit else ''}"
@@ -118,7 +119,7 @@ def _answer(devices: Devices) -> str:
 
 def _runs(devices: Devices) -> str:
     known = all(device.is_supported for device in devices.visible)
-    whom = "it" if len(devices) == 1 else "all of them" if len(devices) > 2 else "both"
+    whom = {1: "it", 2: "both"}.get(len(devices), "all of them")
     return f"this torch ({_build(devices)}) {'has code for' if known else 'runs on'} {whom}"
 
 

@@ -119,5 +119,4 @@ def figure(
     for option in given:
         if option not in known:
             raise TypeError(f"the figure {name!r} has no option {option!r}; it has: {', '.join(known)}")
-    drawn: go.Figure = draw(trace, mode=mode, **given)
-    return drawn
+    return draw(trace, mode=mode, **given)

@@ -53,4 +53,6 @@ def figure(
 
 
 def _group_of(kind: str) -> str:
-    return "GPU" if kind in DEVICE_KINDS else "host" if kind in HOST_KINDS else "delays"
+    if kind in DEVICE_KINDS:
+        return "GPU"
+    return "host" if kind in HOST_KINDS else "delays"

@@ -63,8 +63,7 @@ def colors_of(mode: Mode) -> dict[str, Any]:
         return _AUTO
     if mode not in ("light", "dark"):
         raise ValueError(f"mode={mode!r} is unknown; there are 'auto', 'light' and 'dark'")
-    colors: dict[str, Any] = theme()[mode]
-    return colors
+    return theme()[mode]
 
 
 def label(text: Any, width: int = 46) -> str:

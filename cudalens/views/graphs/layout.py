@@ -183,7 +183,9 @@ def path_names(names: Sequence[str]) -> list[str]:
     while at < len(names):
         period, times = _repeat(names, at)
         group = " → ".join(names[at : at + period])
-        found.append(group if times == 1 else f"({group}) x{times}" if period > 1 else f"{group} x{times}")
+        if times > 1:
+            group = f"({group}) x{times}" if period > 1 else f"{group} x{times}"
+        found.append(group)
         at += period * times
     return found
 

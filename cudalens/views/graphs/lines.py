@@ -41,7 +41,9 @@ def _legend(recordings: Iterable[Recording]) -> list[str]:
 
 
 def _mark(recording: Recording) -> str:
-    return "◉" if recording.is_current else "●" if recording.is_on_path else "○"
+    if recording.is_current:
+        return "◉"
+    return "●" if recording.is_on_path else "○"
 
 
 def _chain(chain: Chain, indent: str, lead: str | None = None) -> Iterator[Row | str]:

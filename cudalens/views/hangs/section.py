@@ -152,7 +152,8 @@ def _values(call: Call) -> str:
     """`` (10 Float)``, or nothing."""
     shapes = ", ".join("x".join(map(str, shape)) or "scalar" for shape in call.input_sizes[:2])
     more = ", …" if len(call.input_sizes) > 2 else ""
-    return f" ({shapes}{more} {call.input_dtypes[0] if call.input_dtypes else ''})" if shapes else ""
+    dtype = call.input_dtypes[0] if call.input_dtypes else ""
+    return f" ({shapes}{more} {dtype})" if shapes else ""
 
 
 def _at(place: str) -> str:

@@ -48,8 +48,7 @@ def _add_names(writer: PayloadWriter, name: str, column: pd.Series) -> Ints:
     """Add the texts of `column`; returns the index of each row's text, 0 for a missing one."""
     codes, uniques = pd.factorize(column.astype(object))
     writer.add_texts(name, ["", *(_cut(str(text)) for text in uniques)])
-    numbers: Ints = codes.astype(np.int64) + 1
-    return numbers
+    return codes.astype(np.int64) + 1
 
 
 def _cut(text: str) -> str:

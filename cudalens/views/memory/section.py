@@ -171,7 +171,8 @@ def pool_name(row: dict[Any, Any], has_device: bool) -> str:
     """The label of a pool: ``default pool, stream 0, large blocks``."""
     first, second = row["pool_id_first"], row["pool_id_second"]
     is_default = (pd.isna(first) or first == 0) and (pd.isna(second) or second == 0)
-    parts = [f"cuda:{'?' if pd.isna(row['device']) else row['device']}"] if has_device else []
+    device = "?" if pd.isna(row["device"]) else row["device"]
+    parts = [f"cuda:{device}"] if has_device else []
     parts.append("default pool" if is_default else f"private pool ({_known(first)}, {_known(second)})")
     parts.append(f"stream {_known(row['stream'])}")
     if not pd.isna(row["segment_type"]):

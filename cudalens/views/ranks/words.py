@@ -41,7 +41,8 @@ def _answer(ranks: Ranks, found: Stragglers) -> str:
     if len(ranks) > 1 and not (ranks.analysis.collectives["match"] >= 0).any():
         return f"{size}; no communication between them is recorded, so that stragglers cannot be found"
     has_steps = len(ranks.analysis.steps) > 0
-    steps = f", {units.duration(found.step_ns)} {'a step' if has_steps else 'in all'}" if found.step_ns else ""
+    per = "a step" if has_steps else "in all"
+    steps = f", {units.duration(found.step_ns)} {per}" if found.step_ns else ""
     return f"no straggler among {size}{steps}" if len(ranks) > 1 else f"{size}{steps}"
 
 

@@ -179,4 +179,6 @@ def _is_paragraph(part: object) -> bool:
 
 
 def _text(part: str | model.Text | model.Picture) -> str:
-    return "" if isinstance(part, model.Picture) else part.text if isinstance(part, model.Text) else part
+    if isinstance(part, model.Picture):
+        return ""
+    return part.text if isinstance(part, model.Text) else part

@@ -63,8 +63,7 @@ def _is_enclosing(events: pd.DataFrame, lane: Ints, num_lanes: int) -> Bools:
     np.minimum.at(first, lane[is_span], start[is_span])
     np.maximum.at(last, lane[is_span], (start + dur)[is_span])
     extent = np.where(last > first, last.astype(np.float64) - first, np.inf)
-    enclosing: Bools = dur >= _SHARE * extent[lane]
-    return enclosing
+    return dur >= _SHARE * extent[lane]
 
 
 def _leading(is_enclosing: Bools, is_library: Bools) -> int:

@@ -105,6 +105,8 @@ def _stack_texts(ids: list[Any], stacks: pd.DataFrame) -> list[str]:
     lines: dict[int, list[str]] = {}
     columns = (wanted[c].astype(object) for c in ("stack", "file", "line", "function"))
     for stack, file, line, function in zip(*columns, strict=True):
-        place = "" if pd.isna(file) else f"{file}" + ("" if pd.isna(line) else f"({line})") + ": "
+        place = "" if pd.isna(file) else f"{file}: "
+        if place and not pd.isna(line):
+            place = f"{file}({line}): "
         lines.setdefault(stack, []).append(place + ("?" if pd.isna(function) else str(function)))
     return ["\n".join(lines.get(int(k), [f"stack {k}"])) for k in ids]

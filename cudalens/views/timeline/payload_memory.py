@@ -85,5 +85,4 @@ def _steps(column: pd.Series, device: Ints) -> Ints:
     before = np.zeros(len(value), np.int64)
     same = device[order][1:] == device[order][:-1]
     before[order[1:][same]] = value[order[:-1][same]]
-    steps: Ints = value - before
-    return steps
+    return value - before

@@ -47,8 +47,7 @@ def add_metrics(writer: PayloadWriter, metrics: pd.DataFrame, t0: int) -> dict[s
 
 def _coded(column: pd.Series, scale: int) -> Ints:
     value = column.astype("Float64").array.to_numpy(dtype=np.float64, na_value=np.nan)
-    coded: Ints = np.where(np.isnan(value), 0, np.rint(np.nan_to_num(value) * scale) + 1).astype(np.int64)
-    return coded
+    return np.where(np.isnan(value), 0, np.rint(np.nan_to_num(value) * scale) + 1).astype(np.int64)
 
 
 def _thinned(rows: pd.DataFrame) -> pd.DataFrame:

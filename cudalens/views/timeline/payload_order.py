@@ -49,8 +49,7 @@ def clipped_times(events: pd.DataFrame) -> tuple[int, Ints, Ints, int]:
 def since(ts: Ints, origin: int) -> Ints:
     """`ts` less `origin`, ns, clipped to 52 days either way."""
     # Clip before subtracting: the difference of two int64 may not fit in one.
-    clipped: Ints = np.clip(ts, max(origin - EXACT // 2, _MISSING), min(origin + EXACT // 2, 2**63 - 1)) - origin
-    return clipped
+    return np.clip(ts, max(origin - EXACT // 2, _MISSING), min(origin + EXACT // 2, 2**63 - 1)) - origin
 
 
 def lane_table(events: pd.DataFrame) -> tuple[NDArray[np.int64], list[dict[str, Any]]]:
@@ -92,8 +91,7 @@ def lane_table(events: pd.DataFrame) -> tuple[NDArray[np.int64], list[dict[str, 
 def _is_step(name: Any) -> NDArray[np.bool_]:
     """Rows that are steps of the profiler."""
     known = np.array([*(str(c).startswith(STEP_PREFIX) for c in name.categories.tolist()), False], bool)
-    hit: NDArray[np.bool_] = known[name.codes.to_numpy()]
-    return hit
+    return known[name.codes.to_numpy()]
 
 
 def _ranking(keys: NDArray[Any], weight: NDArray[np.intp]) -> NDArray[np.intp]:

@@ -86,8 +86,7 @@ def coverage(
         part = np.clip(x - whole, 0.0, 1.0)
         at = row * stride + whole
         slope += np.bincount(at, sign * (1.0 - part), len(slope)) + np.bincount(at + 1, sign * part, len(slope))
-    filled: NDArray[np.float64] = np.cumsum(slope.reshape(num_rows, stride), axis=1)[:, :columns].ravel()
-    return filled
+    return np.cumsum(slope.reshape(num_rows, stride), axis=1)[:, :columns].ravel()
 
 
 def _joined(code: NDArray[np.int64]) -> list[tuple[int, int, int, int, int]]:

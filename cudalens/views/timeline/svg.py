@@ -76,8 +76,7 @@ def _row_depth(events: pd.DataFrame, lane: NDArray[np.int64], num_lanes: int) ->
     """Row of each event in its lane: its depth, with the frames that enclose the lane in one row; shape (n,)."""
     folded = np.maximum(num_enclosing(events, lane, num_lanes) - 1, 0)
     depth = events["depth"].to_numpy().astype(np.int64) - folded[lane]
-    rows: NDArray[np.int64] = np.clip(depth, 0, _MAX_DEPTH - 1)
-    return rows
+    return np.clip(depth, 0, _MAX_DEPTH - 1)
 
 
 def _layout(lane: NDArray[np.int64], table: list[dict[str, Any]], depth: Any, instant: NDArray[np.bool_]) -> _Layout:
@@ -151,7 +150,9 @@ def axis(span: int, top: float, bottom: float) -> list[Node]:
     nodes = []
     for k in range(int(span // step) + 1):
         x = LABEL + PLOT * k * step / span
-        anchor = "end" if x > WIDTH - 40 else "middle" if k else "start"
+        anchor = "middle" if k else "start"
+        if x > WIDTH - 40:
+            anchor = "end"
         line = f"M{x:.1f} {top:.0f}V{bottom:.0f}"
         nodes.append(element("path", d=line, stroke="currentColor", stroke_opacity=".15", fill="none"))
         when = units.duration(k * step) if k else "0"

@@ -25,7 +25,7 @@ def storage_without_values(num_bytes: int) -> torch.UntypedStorage:
     """A storage of that size without memory."""
     storage: Any = _storage_at(0, _CPU, num_bytes)
     storage.__dict__[NO_VALUES_KEY] = True
-    return storage  # type: ignore[no-any-return]
+    return storage
 
 
 def tensor_in(storage: torch.UntypedStorage, dtype: torch.dtype, offset: int, shape: Any, stride: Any) -> torch.Tensor:

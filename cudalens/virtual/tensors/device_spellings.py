@@ -24,7 +24,7 @@ def install(patches: Patches, gpus: Gpus) -> None:
             kwargs |= {} if device is None else {"device": device}
             made: torch.Tensor = original(*args, requires_grad=requires_grad, **kwargs)
             return made
-        return original(*args, **kwargs).to(device).requires_grad_(requires_grad)  # type: ignore[no-any-return]
+        return original(*args, **kwargs).to(device).requires_grad_(requires_grad)
 
     range_.__name__, range_.__doc__ = "range", original.__doc__
     patches.set(torch, "range", range_)

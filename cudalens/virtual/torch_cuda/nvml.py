@@ -95,7 +95,7 @@ def make_module(gpus: Gpus) -> types.ModuleType:
         )
 
     module.__getattr__ = missing
-    return module  # type: ignore[no-any-return]
+    return module
 
 
 def _index(gpus: Gpus, device: Any) -> int:

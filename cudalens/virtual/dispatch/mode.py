@@ -445,7 +445,7 @@ def _as_tensor(value: Any) -> torch.Tensor:
     """A tensor argument: torch passes the tensor of a Python number (``x * 2`` under vmap) as that number."""
     if isinstance(value, torch.Tensor):
         return value
-    return _aten.scalar_tensor.default(value, dtype=_NUMBER_DTYPES[type(value)])  # type: ignore[no-any-return]
+    return _aten.scalar_tensor.default(value, dtype=_NUMBER_DTYPES[type(value)])
 
 
 def _has_mask(args: tuple[Any, ...]) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import logging
 import os
 import signal
 import sys
@@ -40,6 +41,29 @@ def freeze_earlier_objects():
     """
     gc.collect()
     gc.freeze()
+
+
+@pytest.fixture(autouse=True)
+def no_analysis_fails(request):
+    """Fail a test in which an analysis or a view raised, which a user sees as a problem of the Trace only."""
+    failed = []
+    handler = logging.Handler(logging.DEBUG)
+    handler.emit = failed.append
+    log = logging.getLogger("cudalens.analysis.failures")
+    log.addHandler(handler)
+    log.setLevel(logging.DEBUG)
+    log.propagate = False
+    yield
+    log.removeHandler(handler)
+    log.setLevel(logging.NOTSET)
+    log.propagate = True
+    if "plants_failures" not in request.fixturenames:
+        assert not failed, "\n".join(map(logging.Formatter().format, failed))
+
+
+@pytest.fixture
+def plants_failures():
+    """Mark a test that makes an analysis fail."""
 
 
 @pytest.fixture(autouse=True)

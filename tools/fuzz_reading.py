@@ -1,9 +1,13 @@
-"""Read damaged copies of files of every format, and print what went wrong, how long it took and how much memory.
+"""Read and show damaged copies of files of every format; print what went wrong, how long it took and how much memory.
+
+Each copy that is read is summarized, briefed, compared with the intact file, shown as a report and as a timeline;
+every tenth is also saved, exported and checked. Every tenth copy is also shown as a rank of a job.
 
     python tools/fuzz_reading.py [--inputs 10000] [--seed 0] [--keep FOLDER]
 
-Exit code 1 if an exception was raised that is not cudalens's own, an input took more than ten times the CPU time of the
-intact file, or the process grew by more than 2 GiB. The same seed gives the same inputs.
+Exit code 1 if an exception was raised that is not cudalens's own, a part could not be computed, reading an input took
+more than ten times the CPU time of the intact file, or the process grew by more than 2 GiB. The same seed gives the
+same inputs.
 """
 
 from __future__ import annotations
@@ -17,10 +21,24 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests" / "support"))
 
-from trace_mutations import Outcome, mutations, outcome, peak_bytes, seeds
+from trace_mutations import (
+    RANK_SUFFIXES,
+    Outcome,
+    everything,
+    mutations,
+    outcome,
+    peak_bytes,
+    seeds,
+    use_as_rank,
+    views,
+)
+
+import cudalens
 
 LIMIT_BYTES = 2 << 30
 LIMIT_TIMES = 10
+#: One of how many inputs is used in every way.
+EVERY = 10
 OWN = ("read", "refused")
 
 
@@ -30,8 +48,13 @@ def check_format(name: str, data: bytes, count: int, folder: Path, options: argp
     worst = b""
     outcome(data, folder / "intact")  # imports the reader, which counts for no input
     whole = statistics.median(outcome(data, folder / "intact").cpu_s for _ in range(5))
-    for damaged in islice(mutations(data, f"{name} {options.seed}"), count):
-        found = outcome(damaged, folder / "input")
+    intact = cudalens.load(folder / "intact")
+    for number, damaged in enumerate(islice(mutations(data, f"{name} {options.seed}"), count)):
+        is_full = number % EVERY == 0
+        found = outcome(damaged, folder / "input", intact, everything if is_full else views)
+        if is_full and name in RANK_SUFFIXES and found.kind in OWN:
+            kind, detail = use_as_rank(damaged, data, RANK_SUFFIXES[name], folder / f"job {name}")
+            found.kind, found.detail = kind or found.kind, detail or found.detail
         if found.cpu_s > LIMIT_TIMES * whole:  # a garbage collection, or slow input: read it again
             found = min([found, *(outcome(damaged, folder / "input") for _ in range(2))], key=lambda one: one.cpu_s)
         if found.kind not in OWN:

@@ -119,11 +119,18 @@ def write(output: Path, writer: Callable[[Path], Path], suffix: str = "") -> Non
         sys.stdout.buffer.flush()
 
 
+def show(found: object) -> None:
+    """Print `found`; every verb prints through here, because its texts can be from a file of unknown origin."""
+    from cudalens.views.foreign import clean_lines
+
+    print(clean_lines(str(found)), flush=True)
+
+
 def print_result(found: object, path: Path, traces: Sequence[Path]) -> None:
     """Print `found`, below the name of its file if there are several."""
     if len(traces) > 1:
-        print(f"{'' if path == traces[0] else chr(10)}== {path}")
-    print(found)
+        show(f"{'' if path == traces[0] else chr(10)}== {path}")
+    show(found)
 
 
 def report_written(path: Path) -> None:
@@ -132,7 +139,7 @@ def report_written(path: Path) -> None:
 
     files = [file for file in path.iterdir() if file.is_file()] if path.is_dir() else [path]
     of = f"{units.plural(len(files), 'file')}, " if path.is_dir() else ""
-    print(f"Wrote {path} ({of}{units.size(sum(file.stat().st_size for file in files))}).")
+    show(f"Wrote {path} ({of}{units.size(sum(file.stat().st_size for file in files))}).")
 
 
 @contextmanager

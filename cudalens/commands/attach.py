@@ -32,12 +32,14 @@ def run(options: argparse.Namespace) -> None:
     other = cudalens.attach(options.pid)
     if options.record or options.stop:
         (other.stop if options.stop else other.record)()
-        print(f"Process {other.pid}: {'watching stops' if options.stop else 'the next steps will be recorded'}.")
+        arguments.show(
+            f"Process {other.pid}: {'watching stops' if options.stop else 'the next steps will be recorded'}."
+        )
         return
     last = [other.read()]
     if not options.once:
         _follow(other, last)
-    print(WatchRecord(last[0]))
+    arguments.show(WatchRecord(last[0]))
     if output is not None:
         arguments.report_written(WatchRecord(last[0]).to_html(output))
 
@@ -47,9 +49,9 @@ def _follow(other: AttachedRun, last: list[WatchedRun]) -> None:
 
     def show(run: WatchedRun) -> None:
         last[0] = run
-        print(verdict(run), flush=True)
+        arguments.show(verdict(run))
 
     try:
         other.follow(show)
     except KeyboardInterrupt:
-        print(f"No longer attached to process {other.pid}, which goes on.")
+        arguments.show(f"No longer attached to process {other.pid}, which goes on.")

@@ -17,4 +17,7 @@ def add(verbs: arguments.Verbs) -> None:
 def run(options: argparse.Namespace) -> None:
     """Print the brief."""
     found = arguments.load(options.trace).brief(options.tokens)
-    print(found.to_json() if options.json else found)
+    if options.json:
+        print(found.to_json())
+    else:
+        arguments.show(found)

@@ -43,7 +43,10 @@ def run(options: argparse.Namespace) -> None:
         before, after = (_repeats(text) for text in (options.before, options.after))
         advance()
         found = compare(before, after)
-    print(as_json.dumps(as_json.comparison(found)) if options.json else found)
+    if options.json:
+        print(as_json.dumps(as_json.comparison(found)))
+    else:
+        arguments.show(found)
     if output is not None:
         arguments.write(output, found.to_html)
     held = [text for one in conditions if (text := one.found(found.differences)) is not None]

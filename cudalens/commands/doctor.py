@@ -8,6 +8,7 @@ import os
 from typing import TYPE_CHECKING, Any
 
 import cudalens
+from cudalens.commands import arguments
 
 if TYPE_CHECKING:
     from cudalens.commands.arguments import Verbs
@@ -33,7 +34,10 @@ def run(options: argparse.Namespace) -> None:
         "versions": device.versions(),
         "checks": (*device.run_checks(), _reader_check(), _gzip_check(), *_comparison_checks()),
     }
-    print(_as_json(facts, devices) if options.json else _as_text(facts, devices))
+    if options.json:
+        print(_as_json(facts, devices))
+    else:
+        arguments.show(_as_text(facts, devices))
 
 
 def _reader_check() -> Check:

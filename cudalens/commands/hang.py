@@ -21,6 +21,6 @@ def run(options: argparse.Namespace) -> None:
     """Print which rank holds up the job."""
     output = None if options.output is None else arguments.target(options.output)
     record = cudalens.load_flight_recorder(options.folder)
-    print(record)
+    arguments.show(record)
     if output is not None:
         arguments.write(output, record.to_html)

@@ -27,6 +27,6 @@ def run(options: argparse.Namespace) -> None:
         found = Ranks.open(options.source)
     else:
         found = cudalens.load_ranks(options.source, store=options.store)
-    print(found.summary())
+    arguments.show(found.summary())
     if output is not None:
         arguments.write(output, found.to_html)

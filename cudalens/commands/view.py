@@ -27,7 +27,7 @@ def run(options: argparse.Namespace) -> None:
     except (OSError, OverflowError) as error:
         raise OutputError(f"cannot listen on port {options.port} of 127.0.0.1: {error}. Omit --port.") from error
     with server:
-        print(f"{options.trace} is shown at {server.url} until Ctrl-C.", flush=True)
+        arguments.show(f"{options.trace} is shown at {server.url} until Ctrl-C.")
         if not options.no_browser:
             _open_browser(server.url)
         try:

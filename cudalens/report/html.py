@@ -20,6 +20,7 @@ from cudalens.frames import Trace, atomic_write
 from cudalens.frames.files import check_target
 from cudalens.report import metadata
 from cudalens.views import assets
+from cudalens.views.foreign import clean
 from cudalens.views.graphs import section as graphs
 from cudalens.views.memory import map_payload
 from cudalens.views.memory import section as memory
@@ -32,6 +33,7 @@ from cudalens.views.timeline import payload
 #: A report stays below it: details of the events are left out first, then the first events, of which it has a count.
 MAX_BYTES: Final = 5_000_000
 _EVENT_BYTES: Final = 3
+_MAX_PART: Final = 120
 
 
 def to_html(
@@ -58,7 +60,7 @@ def to_html(
     Raises:
         OutputError: The file cannot be written; an existing file is unchanged.
     """
-    heading = f"{what(trace)} of {trace.info.name}" if title is None else title
+    heading = clean(f"{what(trace)} of {trace.info.name}" if title is None else title)
     target = check_target(path)  # before the work, not after it
     text = "".join(_page(trace, heading, against, max_bytes)).encode("utf-8", errors="replace")
     with atomic_write(target) as file:
@@ -137,7 +139,7 @@ def _subtitle(trace: Trace) -> str:
     info = trace.info
     names = list(dict.fromkeys(device.name for device in info.devices))
     parts = [metadata.source_text(info), ", ".join(names[:3]), metadata.when(info.started_ns)]
-    return " · ".join(part for part in parts if part)
+    return " · ".join(clean(part, _MAX_PART) for part in parts if part)
 
 
 def _about(trace: Trace) -> str:

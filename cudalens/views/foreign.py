@@ -8,6 +8,8 @@ from typing import Any, Final
 import pandas as pd
 
 _MAX_LINE: Final = 300
+#: A longer line of a whole text is cut: it can hold a name of any length from a file.
+_MAX_TEXT_LINE: Final = 2_000
 
 
 def clean(value: object, limit: int = _MAX_LINE) -> str:
@@ -33,6 +35,18 @@ def printable(text: str, keep: str = "") -> str:
         else:
             shown.append(" " if c.isspace() else unknown)
     return "".join(shown)
+
+
+def clean_lines(text: str) -> str:
+    """`text` for a terminal or a page: no escape sequences, no controls of direction, no line of unbounded length.
+
+    Everything that a verb or a view prints goes through here, whatever file its texts are from.
+    """
+    return "\n".join(_cut(printable(line, keep="\t")) for line in text.split("\n"))
+
+
+def _cut(line: str) -> str:
+    return line if len(line) <= _MAX_TEXT_LINE else f"{line[: _MAX_TEXT_LINE - 1]}…"
 
 
 def records(frame: pd.DataFrame) -> Iterator[dict[str, Any]]:

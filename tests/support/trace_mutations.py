@@ -12,14 +12,17 @@ import resource
 import sqlite3
 import tarfile
 import time
+import traceback
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import cudalens
-from cudalens import traces
+from cudalens import analysis, traces
+from cudalens.analysis.failures import failures
 
 DATA = Path(__file__).parents[1] / "data"
 TOKENS = [
@@ -366,14 +369,94 @@ def _damage(buffer: bytearray, rng: random.Random) -> None:
         buffer[at : at + 8] = rng.randbytes(8)
 
 
-def outcome(data: bytes, path: Path) -> Outcome:
-    """Read `data` from a file at `path`, and take the summary of what was read."""
+#: What a file of a rank is called, for the formats of which jobs have files.
+RANK_SUFFIXES = {"chrome": ".json", "chrome.gz": ".json.gz", "cudalens": ".cudalens", "nsys": ".sqlite"}
+
+
+def views(trace: cudalens.Trace, other: cudalens.Trace, folder: Path) -> Iterator[tuple[str, Callable[[], object]]]:
+    """What is shown of a Trace that was read, by name: texts, pages, and a comparison with `other`."""
+    yield "summary", lambda: str(trace.summary())
+    yield "brief", lambda: trace.brief().to_json()
+    yield "to_html", lambda: trace.to_html(folder / "report.html")
+    yield "timeline", trace.timeline
+    yield "compare", lambda: _shown(cudalens.compare(other, trace))
+
+
+def everything(
+    trace: cudalens.Trace, other: cudalens.Trace, folder: Path
+) -> Iterator[tuple[str, Callable[[], object]]]:
+    """The `views` of a Trace, and what else can be done with it: tables, files, its critical path."""
+    yield from views(trace, other, folder)
+    yield "mimebundle", trace._repr_mimebundle_
+    yield "compare with itself", lambda: _shown(cudalens.compare([trace, trace], [other, trace]))
+    yield "table", trace.table
+    yield "trust", lambda: str(trace.trust())
+    yield "save", lambda: cudalens.load(trace.save(folder / "saved.cudalens"))
+    yield "to_chrome", lambda: trace.to_chrome(folder / "chrome.json")
+    yield "to_csv", lambda: trace.to_csv(folder / "csv")
+    yield "to_collapsed", lambda: trace.to_collapsed(folder / "collapsed.txt")
+    yield "to_speedscope", lambda: trace.to_speedscope(folder / "speedscope.json")
+    yield "critical_path", lambda: analysis.critical_path(trace)
+
+
+def _shown(found: Any) -> str:
+    return str(found) + found._repr_html_()
+
+
+def use(acts: Iterator[tuple[str, Callable[[], object]]], trace: cudalens.Trace) -> tuple[str, str]:
+    """Do all of `acts` with `trace`; returns what raised and its place, errors of cudalens left out; "" for nothing."""
+    for what, act in acts:
+        try:
+            act()
+        except cudalens.CudalensError:
+            continue
+        except Exception as error:
+            return _raised(what, error)
+    if found := failures(trace):
+        return found[0].kind, found[0].where
+    return "", ""
+
+
+def use_as_rank(data: bytes, whole: bytes, suffix: str, folder: Path) -> tuple[str, str]:
+    """Show a job of two ranks, one of which is damaged; returns what raised, or ""."""
+    folder.mkdir(exist_ok=True)
+    for rank, content in enumerate((whole, data)):
+        (folder / f"rank{rank}{suffix}").write_bytes(content)
+    try:
+        ranks = cudalens.load_ranks(folder)
+        _shown(ranks.summary())
+        ranks.to_html(folder.parent / "ranks.html")
+    except cudalens.CudalensError:
+        return "", ""
+    except Exception as error:
+        return _raised("ranks", error)
+    return "", ""
+
+
+def _raised(what: str, error: Exception) -> tuple[str, str]:
+    """``compare: ValueError`` and ``rows.py:71: ...``, the last line of cudalens in the traceback."""
+    frames = traceback.extract_tb(error.__traceback__)
+    at = [frame for frame in frames if "/cudalens/" in frame.filename][-1]
+    return f"{what}: {type(error).__name__}", f"{Path(at.filename).name}:{at.lineno}: {error}"
+
+
+def outcome(
+    data: bytes, path: Path, whole: cudalens.Trace | None = None, acts: Callable[..., Any] = everything
+) -> Outcome:
+    """Read `data` from a file at `path`, and take the summary of what was read.
+
+    With `whole`, the intact Trace, do `acts` with what was read; their time does not count.
+    """
     path.write_bytes(data)
     began = time.process_time()
     try:
         trace = cudalens.load(path)
         str(trace)
         kind, detail = "read", f"{len(trace)} events"
+        seconds = time.process_time() - began
+        if whole is not None and (raised := use(acts(trace, whole, path.parent), trace))[0]:
+            kind, detail = raised
+        return Outcome(kind, seconds, detail)
     except cudalens.CudalensError as error:
         kind, detail = "refused", str(error)
     except Exception as error:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
 from cudalens.analysis.cached import once_per_trace
+from cudalens.analysis.failures import attempt
 from cudalens.analysis.findings import (
     allocation_rules,
     communication_rules,
@@ -116,11 +117,27 @@ def findings(trace: Trace | Ranks, *, most: int | None = MOST) -> list[Finding]:
 
 @once_per_trace
 def found_in(trace: Trace) -> tuple[Finding, ...]:
-    """The findings of one Trace, computed once and shared by all callers."""
-    arrays = TraceArrays(trace)
-    if not len(arrays.events):
+    """The findings of one Trace, computed once and shared by all callers.
+
+    A rule that raises is a problem of the Trace (`cudalens.analysis.failures`); the others are reported.
+    """
+    if not len(trace.events):
         return ()
-    return tuple(_sorted(found for rule in RULES for found in rule(arrays) if _is_worth_reporting(arrays, found)))
+    arrays = attempt(trace, "the findings", None, TraceArrays, trace)
+    if arrays is None:
+        return ()
+    none: list[Finding] = []
+    found = (attempt(trace, f"the finding '{_name(rule)}'", none, _reported, rule, arrays) for rule in RULES)
+    return tuple(_sorted(one for of_rule in found for one in of_rule))
+
+
+def _reported(rule: Rule, arrays: TraceArrays) -> list[Finding]:
+    return [found for found in rule(arrays) if _is_worth_reporting(arrays, found)]
+
+
+def _name(rule: Rule) -> str:
+    """The name that the docstring of a rule begins with."""
+    return (rule.__doc__ or "").partition(":")[0].strip("`")
 
 
 def _is_worth_reporting(arrays: TraceArrays, found: Finding) -> bool:

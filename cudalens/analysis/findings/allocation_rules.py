@@ -37,7 +37,7 @@ def allocating(arrays: TraceArrays) -> Iterator[Finding]:
     most of the idle time is after the first retry or ``empty_cache()``, only the calls from there on count.
     """
     rows = arrays.matching(ALLOCATE)
-    if not len(rows) or not len(arrays.work.rows):
+    if not len(rows) or not arrays.span_ns:
         return
     late = _from_first_release(arrays, rows)
     is_released = 2 * length(_idle_in(arrays, late)) >= length(_idle_in(arrays, rows)) if len(late) else False

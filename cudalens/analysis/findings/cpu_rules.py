@@ -61,11 +61,9 @@ def between_operators(arrays: TraceArrays) -> Iterator[Finding]:
     and without gaps of `LONG_NS` or longer, which are other work. Threshold: five hundred of them, and a fifth of the
     measured window.
     """
-    ops = _outermost(arrays)
-    if len(ops) <= _MIN_GAPS:
+    rows = _of_one_thread(arrays, _outermost(arrays))
+    if len(rows) <= _MIN_GAPS:
         return
-    rows = ops[arrays.thread[ops] == np.bincount(arrays.thread[ops]).argmax()]
-    rows = rows[np.argsort(arrays.ts[rows], kind="stable")]
     start, end = np.maximum.accumulate(arrays.end[rows])[:-1], arrays.ts[rows][1:]
     is_gap = (end > start) & (end - start < LONG_NS)
     start, end, after = start[is_gap], end[is_gap], rows[1:][is_gap]
@@ -91,12 +89,10 @@ def outside_operators(arrays: TraceArrays) -> Iterator[Finding]:
     garbage collection, compiling) and without Python calls in which it only waits. Threshold: `_MIN_LONG_GAPS` of them,
     and a fifth of the measured window.
     """
-    ops = _outermost(arrays)
-    if len(ops) <= _MIN_LONG_GAPS:
+    rows = _of_one_thread(arrays, _outermost(arrays))
+    if len(rows) <= _MIN_LONG_GAPS:
         return
-    thread = int(np.bincount(arrays.thread[ops]).argmax())
-    rows = ops[arrays.thread[ops] == thread]
-    rows = rows[np.argsort(arrays.ts[rows], kind="stable")]
+    thread = int(arrays.thread[rows[0]])
     start, end = np.maximum.accumulate(arrays.end[rows])[:-1], arrays.ts[rows][1:]
     is_long = end - start >= LONG_NS
     others = np.flatnonzero(arrays.is_named(f"{LOADER}|{GARBAGE}|{COMPILE}|{WAITING}") & (arrays.thread == thread))
@@ -158,6 +154,16 @@ def one_thread(arrays: TraceArrays) -> Iterator[Finding]:
     yield arrays.finding(
         "one_cpu_thread", "one CPU thread", what, cost, advice, "medium", rows=heavy, place=arrays.place_of(heavy)
     )
+
+
+def _of_one_thread(arrays: TraceArrays, ops: Ints) -> Ints:
+    """Those of `ops` that the thread with the most of them called, in order of their start; none of unknown threads."""
+    known = ops[arrays.thread[ops] >= 0]
+    if not len(known):
+        return known
+    rows: Ints = known[arrays.thread[known] == np.bincount(arrays.thread[known]).argmax()]
+    in_order: Ints = rows[np.argsort(arrays.ts[rows], kind="stable")]
+    return in_order
 
 
 def _outermost(arrays: TraceArrays) -> Ints:

@@ -9,6 +9,7 @@ import json
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
+from cudalens.analysis.failures import attempt
 from cudalens.errors import TraceError
 from cudalens.frames import Trace
 from cudalens.views.brief import contents
@@ -82,8 +83,7 @@ def brief(trace: Trace, tokens: int = DEFAULT_TOKENS) -> Brief:
 def _pieces(trace: Trace) -> Iterator[Piece]:
     """What can be in a brief, most important first; a later piece of the same place replaces the earlier one."""
     findings = contents.all_findings(trace)
-    costs, memory = list(contents.costs(trace)), list(contents.memory(trace))
-    numbers = list(contents.numbers(trace))
+    costs, memory, numbers = (_known(trace, facts) for facts in (contents.costs, contents.memory, contents.numbers))
     short = [("findings", k, contents.short_finding(one, k)) for k, one in enumerate(findings)]
     yield ("run", 0, contents.name(trace))
     yield ("verdict", 0, contents.answer(trace, _VERDICTS[0]))
@@ -100,8 +100,14 @@ def _pieces(trace: Trace) -> Iterator[Piece]:
     yield from _listed("not_recorded", contents.not_recorded(trace))
     yield from _listed("costs", costs, slice(_FIRST, None))
     yield from _listed("memory", memory, slice(1, None))
-    yield from _listed("doubts", list(contents.doubts(trace)))
+    yield from _listed("doubts", _known(trace, contents.doubts))
     yield from _listed("numbers", numbers, slice(2, None))
+
+
+def _known(trace: Trace, facts: Callable[[Trace], Iterator[Any]]) -> list[Any]:
+    """The facts; none if computing them fails, which is then a problem of the Trace."""
+    none: list[Any] = []
+    return attempt(trace, f"the brief's {facts.__name__}", none, lambda: list(facts(trace)))
 
 
 def _whole(findings: tuple[Any, ...], part: slice) -> Iterator[Piece]:

@@ -14,6 +14,7 @@ import pandas as pd
 from cudalens.analysis import units
 from cudalens.analysis.ranks.texts import reason
 from cudalens.frames import Ranks
+from cudalens.views.foreign import clean
 from cudalens.views.ranks import pictures, words
 from cudalens.views.sections.html_page import write_page
 from cudalens.views.sections.markup import Node
@@ -60,7 +61,7 @@ def to_html(ranks: Ranks, path: str | os.PathLike[str], *, title: str | None = N
         OutputError: The file cannot be written; an existing file is unchanged.
     """
     name = title or f"Ranks of {ranks.name}"
-    return write_page(path, name, f"<h1>{escape(name)}</h1>{summary(ranks)._repr_html_()}")
+    return write_page(path, name, f"<h1>{escape(clean(name))}</h1>{summary(ranks)._repr_html_()}")
 
 
 def section(ranks: Ranks, *, has_pictures: bool = True) -> Section:

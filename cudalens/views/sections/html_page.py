@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from cudalens.frames import atomic_write
+from cudalens.views.foreign import clean
 
 _PAGE: Final = (
     "<!doctype html>\n<html lang=en><head><meta charset=utf-8><meta name=viewport content='width=device-width'>"
@@ -29,5 +30,5 @@ def write_page(path: str | os.PathLike[str], title: str, body: str) -> Path:
         OutputError: The file cannot be written; an existing file is unchanged.
     """
     with atomic_write(path) as file:
-        file.write(_PAGE.format(title=escape(title), body=body).encode("utf-8", "replace"))
+        file.write(_PAGE.format(title=escape(clean(title)), body=body).encode("utf-8", "replace"))
     return Path(path)

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from html import escape
 from typing import Any, Final, TypeAlias
 
+from cudalens.views.foreign import printable
+
 SVG: Final = "http://www.w3.org/2000/svg"
 
 _VOID: Final = frozenset({"br", "hr"})
@@ -35,20 +37,25 @@ class Node:
 
     def html(self) -> str:
         """The element as HTML text; every text in it escaped."""
-        attributes = "".join(f' {name}="{escape(value, quote=True)}"' for name, value in self.attributes.items())
+        attributes = "".join(f' {name}="{escape(_shown(value))}"' for name, value in self.attributes.items())
         if self.tag in _VOID:
             return f"<{self.tag}{attributes}>"
-        inner = "".join(child.html() if isinstance(child, Node) else escape(child) for child in self.children)
+        inner = "".join(child.html() if isinstance(child, Node) else escape(_shown(child)) for child in self.children)
         return f"<{self.tag}{attributes}>{inner}</{self.tag}>"
 
     def json(self) -> list[Any]:
         """The element as ``[tag, attributes, child, …]``, for JSON."""
-        children = (child.json() if isinstance(child, Node) else child for child in self.children)
-        return [self.tag, self.attributes, *children]
+        children = (child.json() if isinstance(child, Node) else _shown(child) for child in self.children)
+        return [self.tag, {name: _shown(value) for name, value in self.attributes.items()}, *children]
 
     def text(self) -> str:
         """All text in it."""
         return "".join(child.text() if isinstance(child, Node) else child for child in self.children)
+
+
+def _shown(text: str) -> str:
+    """`text` without characters that a page would not show, or that change the direction of what follows."""
+    return printable(text, keep="\n\t")
 
 
 Child: TypeAlias = Node | str

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Final
 
 from cudalens.analysis.cached import once_per_trace
+from cudalens.analysis.failures import attempt
 from cudalens.frames import Trace
 from cudalens.views.graphs import section as graphs
 from cudalens.views.graphs.words import has_failed
@@ -27,13 +29,15 @@ _SPARE: Final = 8_000
 
 @once_per_trace
 def sections(trace: Trace) -> tuple[Section, ...]:
-    """All that `trace` shows without a script: verdict, races, graphs, pictures, findings, memory, then the tables."""
+    """All that `trace` shows without a script: verdict, races, graphs, pictures, findings, memory, then the tables.
+
+    A view that raises is left out, and named among what went wrong.
+    """
     found = [races.section, graphs.section]
     if has_failed(trace):
         found.reverse()
     pictures = (memory.section, _pictures) if memory.is_first(trace) else (_pictures, memory.section)
     views = (
-        head,
         *found,
         pictures[0],
         findings.section,
@@ -44,13 +48,24 @@ def sections(trace: Trace) -> tuple[Section, ...]:
         steps.section,
         costs.section,
     )
-    return tuple(shown for view in views if (shown := view(trace)) is not None)
+    shown = [attempt(trace, _name(view), None, view, trace) for view in views]
+    return head(trace), *(section for section in shown if section is not None)
+
+
+def _name(view: Callable[[Trace], Section | None]) -> str:
+    """A view in words: ``the view findings``."""
+    module = view.__module__.removesuffix(".section").rpartition(".")[2]
+    return f"the view {module if view.__name__ == 'section' else view.__name__.strip('_')}"
 
 
 def head(trace: Trace) -> Section:
     """The answer in one line, and what went wrong."""
-    notes = tuple(verdict.notes(trace.info))
-    return Section("summary", verdict=verdict.verdict(trace), details=verdict.details(trace), notes=notes)
+    answer, details = verdict.verdict(trace), verdict.details(trace)
+    return Section("summary", verdict=answer, details=details, notes=tuple(verdict.notes(trace)))
+
+
+def _json(trace: Trace, view: Callable[[Trace], Section | None]) -> list[Any] | None:
+    return to_json(attempt(trace, _name(view), None, view, trace))
 
 
 def _pictures(trace: Trace) -> Section | None:
@@ -87,19 +102,17 @@ def facts(trace: Trace, against: Trace | None = None) -> dict[str, Any]:
     ``hasRaces``, ``hasGraphs``: there are races and graphs to request; ``graphsFirst``: wrong results come first;
     ``hasProfile``: there are timeline and costs. ``baseline``: the call paths of the run `against`, or None.
     """
+    views = {"findings": findings, "syncs": waits, "lines": lines, "modules": modules, "steps": steps}
+    tables = {key: _json(trace, view.section) for key, view in views.items()}
     return {
         "verdict": verdict.verdict(trace, badge=False),
         "details": verdict.details(trace),
         "badge": badges(trace.info),
-        "notes": verdict.notes(trace.info),
-        "findings": to_json(findings.section(trace)),
-        "syncs": to_json(waits.section(trace)),
-        "lines": to_json(lines.section(trace)),
-        "modules": to_json(modules.section(trace)),
-        "steps": to_json(steps.section(trace)),
+        "notes": verdict.notes(trace),
+        **tables,
         "metrics": readings.metrics_line(trace),
         "marks": marks_for_page(trace),
-        "memoryMap": to_json(memory.pools(trace)),
+        "memoryMap": _json(trace, memory.pools),
         "memoryFirst": memory.is_first(trace),
         "memoryAlone": memory.is_alone(trace),
         "hasRaces": races.has_races(trace),

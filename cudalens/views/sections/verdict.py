@@ -6,6 +6,7 @@ from typing import Final
 
 from cudalens.analysis import Summary, units
 from cudalens.analysis.facts import missing_work, names_in_short, outside_times, summarize
+from cudalens.analysis.failures import attempt, failures
 from cudalens.analysis.findings.outside_window import NOTHING, OutsideTime
 from cudalens.frames import RunInfo, Trace
 from cudalens.views.graphs import words as graphs_words
@@ -31,6 +32,10 @@ def verdict(trace: Trace, *, badge: bool = True) -> str:
         trace: What ran.
         badge: Whether simulated times, repairs and losses are marked as such in the line itself.
     """
+    return attempt(trace, "the first line", "the first line could not be computed", _verdict, trace, badge=badge)
+
+
+def _verdict(trace: Trace, *, badge: bool) -> str:
     races, graphs = races_words.verdict(trace), graphs_words.verdict(trace)
     profile = _profile(trace, summarize(trace)) if has_profile(trace) else []
     # Wrong results come first, then races; that there is no race supports the rest.
@@ -38,15 +43,17 @@ def verdict(trace: Trace, *, badge: bool = True) -> str:
     known = [*found, *profile] if len(trace.races) else [graphs, *profile, races]
     known.append(_counters(trace))
     known.insert(0 if memory_words.has_refused(trace) or not profile else len(known), memory_words.verdict(trace))
-    line = "; ".join(part for part in (*known, *_outcome(trace.info)) if part)
+    line = "; ".join(part for part in (*known, *_outcome(trace)) if part)
     marked = badges(trace.info) if badge else None
     return f"[{marked}] {line}" if marked else line
 
 
 def details(trace: Trace) -> str:
     """What supports the verdict of a profile: the largest cost, waits, counts, steps, memory, overhead; or ""."""
-    if not has_profile(trace):
-        return ""
+    return attempt(trace, "the details", "", _details, trace) if has_profile(trace) else ""
+
+
+def _details(trace: Trace) -> str:
     result = summarize(trace)
     known = [
         _outside(trace, result),
@@ -81,14 +88,16 @@ def what(trace: Trace) -> str:
     return "Counters" if len(trace.counters) and not len(trace.races) else "Races"
 
 
-def notes(info: RunInfo) -> list[str]:
-    """What went wrong, a line each: how the run ended, and damage that the reader survived."""
+def notes(trace: Trace) -> list[str]:
+    """What went wrong, a line each: how the run ended, damage that the reader survived, and what failed so far."""
+    info = trace.info
     lines = []
     if info.status != "ok":
         lines.append(f"The profiled code {_STATUS[info.status]}{f': {info.error}' if info.error else ''}")
     lines += [f"{units.count(p.count)}x {p.kind} (first: {p.where})" for p in info.problems[:_MAX_NOTES]]
     if len(info.problems) > _MAX_NOTES:
         lines.append(f"and {len(info.problems) - _MAX_NOTES} other kinds of damage")
+    lines += [f"{failure.kind}: {failure.where}" for failure in failures(trace)[:_MAX_NOTES]]
     return [units.shorten(line, 300) for line in (*lines, *trust.notes(info))]
 
 
@@ -237,9 +246,11 @@ def _overhead(info: RunInfo) -> str:
     return f"profiling cost {units.duration(1e9 * sum(seconds for seconds, _ in known))} more ({listed})"
 
 
-def _outcome(info: RunInfo) -> list[str]:
+def _outcome(trace: Trace) -> list[str]:
+    info = trace.info
     number = sum(problem.count for problem in info.problems)
     return [
         "" if info.status == "ok" else f"the code {_STATUS[info.status]}",
         f"{units.plural(number, 'problem')} in the data" if number else "",
+        f"{units.plural(len(failures(trace)), 'part')} could not be computed" if failures(trace) else "",
     ]

@@ -9,6 +9,7 @@ from textwrap import wrap
 from typing import Any, Final
 
 from cudalens.analysis import units
+from cudalens.views.foreign import clean_lines
 from cudalens.views.sections import model
 from cudalens.views.sections.model import parts_of
 
@@ -19,7 +20,7 @@ _MAX_NOTE: Final = 1000
 
 def to_text(section: model.Section | None) -> str:
     """`section` as text without a trailing line break; "" for None."""
-    return "" if section is None else "\n".join(_lines(section))
+    return "" if section is None else "\n".join(map(clean_lines, _lines(section)))
 
 
 def cell_text(cell: model.Cell) -> str:

@@ -25,14 +25,14 @@ def trace(trust=None, **facts):
 def test_a_clean_trace_has_no_badge(trust):
     assert not text.verdict(trace(trust)).startswith("[")
     assert facts(trace(trust))["badge"] is None
-    assert text.notes(trace(trust).info) == []
+    assert text.notes(trace(trust)) == []
 
 
 def test_what_is_wrong_is_in_the_badge_and_the_notes():
     found = trace(Trust("partial", (LOST, MOVED, NOTE)))
     assert text.verdict(found).startswith("[partial trace] ")
     assert facts(found)["badge"] == "partial trace"
-    assert text.notes(found.info) == [
+    assert text.notes(found) == [
         f"wrong: 3 launches {EVIL} (first: row 7). Mend it.",
         "repaired: 2 rows. Moved.",
     ]

@@ -3,6 +3,8 @@ PYTHON ?= python3
 # Source of torch. Empty: PyPI, whose Linux wheel needs gigabytes of CUDA libraries. `TORCH=cpu`: PyTorch's CPU build.
 TORCH ?=
 PYTEST_ARGS ?=
+# `HASHES=1`: install the packages of requirements.hashes, each only as the file with its hash.
+HASHES ?=
 # Tests start over a hundred processes: with compiled modules, each saves the seconds of compiling cudalens again.
 export PYTHONDONTWRITEBYTECODE :=
 # One test process per core; `make test WORKERS=0` uses one process, for a debugger.
@@ -11,8 +13,10 @@ WORKERS ?= auto
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
-CPU_INDEX := https://download.pytorch.org/whl/cpu
-INDEX := $(if $(filter cpu,$(TORCH)),--extra-index-url $(CPU_INDEX),)
+LAB := $(VENV)/.lab
+INSTALL := $(BIN)/python tools/install.py
+CPU_TORCH := $(if $(filter cpu,$(TORCH)),--cpu-torch torch)
+INTO := @echo "Installing into $(VENV) (PyTorch included: $(if $(CPU_TORCH),CPU build,the default build; TORCH=cpu for the CPU build))"
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 
 .DEFAULT_GOAL := help
@@ -25,19 +29,30 @@ help: ## list these targets
 
 setup: $(STAMP) ## create .venv and install cudalens with its development tools
 
-$(STAMP): pyproject.toml requirements.lock hatch_build.py $(wildcard cudalens/*/*/native/*)
-	@$(PYTHON) -c 'import sys; v = sys.version_info; sys.exit(0 if v >= (3, 11) else f"cudalens needs Python 3.11 or newer; this is {v[0]}.{v[1]}. Try: make setup PYTHON=python3.12")'
-	@echo "Installing into $(VENV) (PyTorch included: $(if $(INDEX),CPU build,the default build; TORCH=cpu for the CPU build))"
-	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	@$(PIP) install --quiet --upgrade "pip>=25.1"
-	@$(PIP) install --quiet $(INDEX) -c requirements.lock -e ".[lab]" --group dev --group docs
+SOURCES := pyproject.toml requirements.lock hatch_build.py $(wildcard cudalens/*/*/native/*)
+
+# Python compiles a module when it is first imported (--no-compile): most of the installed ones never are.
+$(STAMP): $(SOURCES) | $(BIN)/python
+	$(INTO)
+	@$(INSTALL) --upgrade "pip>=25.1"
+	@$(if $(HASHES),$(INSTALL) --no-compile --require-hashes --no-deps -r requirements.hashes)
+	@$(INSTALL) $(CPU_TORCH) --no-compile -c requirements.lock -e ".[lab]" --group dev --group docs
 	@$(BIN)/python -m compileall -q cudalens
+	@touch $@ $(LAB)
+
+$(LAB): $(SOURCES) | $(BIN)/python
+	$(INTO)
+	@$(INSTALL) $(CPU_TORCH) --no-compile -c requirements.lock -e ".[lab]"
 	@touch $@
 
-demo: setup ## run notebooks/quickstart.ipynb, write an HTML report, print the verdict
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; v = sys.version_info; sys.exit(0 if v >= (3, 11) else f"cudalens needs Python 3.11 or newer; this is {v[0]}.{v[1]}. Try: make setup PYTHON=python3.12")'
+	@$(PYTHON) -m venv $(VENV)
+
+demo: $(LAB) ## run notebooks/quickstart.ipynb, write an HTML report, print the verdict
 	@$(BIN)/python notebooks/run_demo.py
 
-lab: setup ## open JupyterLab on the notebooks
+lab: $(LAB) ## open JupyterLab on the notebooks
 	@$(BIN)/jupyter lab --notebook-dir=notebooks
 
 test: setup ## run the tests (browser and GPU tests skip, with a reason, without a browser or GPU)
@@ -80,7 +95,7 @@ test-pytorch: setup ## run PyTorch 2.6's CUDA tests on a virtual device; PYTORCH
 
 test-programs: ## run third-party programs in every mode, in .venv-programs; PROGRAM=NAME selects some
 	@test -x $(VENV)-programs/bin/python || $(PYTHON) -m venv $(VENV)-programs
-	@$(VENV)-programs/bin/python -m pip --disable-pip-version-check install --quiet $(INDEX) -e . -r tests/programs/requirements.txt
+	@$(VENV)-programs/bin/python tools/install.py $(CPU_TORCH) -e . -r tests/programs/requirements.txt
 	@$(VENV)-programs/bin/python tools/third_party.py $(if $(PROGRAM),--only $(PROGRAM),--page docs/programs.md)
 
 docs: setup ## build the documentation site into out/docs; a warning is an error
@@ -122,9 +137,15 @@ fix: setup ## repair what ruff can repair, and write the generated docs
 bench: setup ## run the benchmarks against the peers, results into benchmarks/results
 	@$(BIN)/python benchmarks/run_all.py
 
-lock: setup ## resolve requirements.lock again
+HASHED := --universal --generate-hashes --no-header --no-annotate --quiet
+# PyTorch and its CUDA libraries: the builds of different indexes have different hashes.
+UNHASHED = torch $(filter-out nvidia-ml-py,$(shell sed -n 's/^\(cuda-[a-z0-9-]*\|nvidia-[a-z0-9-]*\)==.*/\1/p' requirements.lock))
+
+lock: setup ## resolve requirements.lock, requirements.hashes and tools/build.lock again
 	@$(PIP) install --quiet uv
 	@$(BIN)/uv pip compile pyproject.toml -c tools/lock.in --extra lab --group dev --group docs --universal --python-version 3.11 --no-header --no-annotate --quiet -o requirements.lock
+	@$(BIN)/uv pip compile requirements.lock $(HASHED) --python-version 3.11 --no-deps $(UNHASHED:%=--no-emit-package %) -o requirements.hashes
+	@$(BIN)/uv pip compile tools/build.in $(HASHED) --python-version 3.13 -o tools/build.lock
 
 build: setup ## build the wheel and the sdist into dist/
 	@$(PIP) install --quiet build

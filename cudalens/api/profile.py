@@ -16,7 +16,6 @@ import torch
 
 from cudalens import virtual
 from cudalens.api.outcome import Outcome
-from cudalens.api.profile_parts import ProfiledCall, ProfiledCycle, check_called, check_device
 from cudalens.api.recorder import Recorder
 from cudalens.api.runs import runs
 from cudalens.api.session import Session
@@ -25,7 +24,7 @@ from cudalens.device.interrupts import DeferredInterrupts, defers_interrupts
 from cudalens.errors import ProfilerError
 from cudalens.frames import Trace
 from cudalens.profiler import ProfilerOptions, kineto, ranges
-from cudalens.profiler.schedules import Cycles, Schedule, text_of
+from cudalens.profiler.schedules import Cycles, Schedule, check_schedule, text_of
 from cudalens.profiler.steps import steps
 
 P = ParamSpec("P")
@@ -116,8 +115,15 @@ class profile:  # noqa: N801 - reads as a verb, like torch's
     ) -> None:
         if name is not None and not isinstance(name, str):
             raise TypeError(f"name is {type(name).__name__}, expected text; as a decorator write @cudalens.profile()")
-        check_device(use_device, cpu_only=cpu_only)
-        check_called(schedule, on_trace)
+        known_devices = kineto.known_devices()
+        if use_device is not None and use_device not in known_devices:
+            raise ValueError(f"use_device is {use_device!r}, expected None or one of {', '.join(known_devices)}")
+        if cpu_only and use_device not in (None, "cpu"):
+            raise ValueError(f"cpu_only=True and use_device={use_device!r} exclude each other; leave one of them out")
+        if schedule is not None:
+            check_schedule(schedule)
+        if on_trace is not None and not callable(on_trace):
+            raise TypeError(f"on_trace is {type(on_trace).__name__}, expected a function that takes a Trace")
         self._name, self._keep, self._code = name, keep, code
         self._enabled, self._schedule, self._on_trace = enabled, schedule, on_trace
         self._options = ProfilerOptions(
@@ -137,8 +143,8 @@ class profile:  # noqa: N801 - reads as a verb, like torch's
         self._range: Any = None
         self._metrics, self._syncs = metrics, syncs
         self._recorder = Recorder(self._options, metrics=metrics, syncs=syncs)
-        self._cycles = Cycles(schedule, self._new_cycle) if schedule is not None else None
-        self._whole: profile | None = None
+        self._cycles = Cycles(schedule, self._make_cycle) if schedule is not None else None
+        self._scheduler: profile | None = None  # of a cycle: the profile whose schedule it belongs to
         self._traces: list[Trace] = []
         self._interrupts = DeferredInterrupts()
         self._outcome = Outcome()
@@ -156,36 +162,39 @@ class profile:  # noqa: N801 - reads as a verb, like torch's
         if not self._enabled:
             raise ProfilerError("there is no trace: this profile is off (enabled=False), so nothing was recorded.")
         if self._cycles is not None:
-            return self._last_of_cycles(self._cycles)
+            if not self._traces:
+                schedule = text_of(self._schedule) if self._schedule else ""
+                raise ProfilerError(
+                    f"there is no trace yet: {self._cycles.step + 1} steps have begun, and the schedule ({schedule}) "
+                    "has recorded none of them to its cycle's end. Call step() at the end of each iteration."
+                )
+            return self._traces[-1]
         if self._trace is None and self._state == "done" and self._recorder.session is not None:
-            self._trace = self._build()
+            self._trace = self._build_trace()
         if self._trace is None:
             raise ProfilerError("there is no trace yet: it is made when the profiled block ends.")
         return self._trace
 
-    def _last_of_cycles(self, cycles: Cycles) -> Trace:
-        if not self._traces:
-            raise ProfilerError(
-                f"there is no trace yet: {cycles.step + 1} steps have begun, and the schedule "
-                f"({text_of(self._schedule) if self._schedule else ''}) has "
-                "recorded none of them to its cycle's end. Call step() at the end of each iteration."
-            )
-        return self._traces[-1]
-
     def __repr__(self) -> str:
         """Name and state: ``<cudalens.profile 'train': done, 1 trace>``."""
-        how = {"new": "not entered yet", "running": "running", "done": "done"}[self._state]
-        what = "off" if not self._enabled else "a range of an outer profile" if self._outer is not None else ""
-        num = 0 if what else len(self.traces)
-        parts = [how, what or (f"{num} trace{'' if num == 1 else 's'}" if self._state != "new" else "")]
-        return f"<cudalens.profile {self._name or '(no name)'!r}: {', '.join(filter(None, parts))}>"
+        parts = [{"new": "not entered yet", "running": "running", "done": "done"}[self._state]]
+        if not self._enabled:
+            parts.append("off")
+        elif self._outer is not None:
+            parts.append("a range of an outer profile")
+        elif self._state != "new":
+            num_traces = len(self.traces)
+            parts.append(f"{num_traces} trace{'s' * (num_traces != 1)}")
+        return f"<cudalens.profile {self._name or '(no name)'!r}: {', '.join(parts)}>"
 
     @property
     def traces(self) -> list[Trace]:
         """The Traces made so far, oldest first: one for each cycle of a schedule, else at most one."""
         if self._outer is not None:
             return self._outer.traces
-        return list(self._traces) if self._cycles is not None else [self._trace] if self._trace is not None else []
+        if self._cycles is not None:
+            return list(self._traces)
+        return [self._trace] if self._trace is not None else []
 
     @property
     def wall_ns(self) -> int:
@@ -264,7 +273,7 @@ class profile:  # noqa: N801 - reads as a verb, like torch's
             self._state = "running"
             return self
         self._name = self._name or f"run-{next(_numbers)}"
-        outer = _active if self._whole is None else None
+        outer = _active if self._scheduler is None else None
         if outer is not None and outer._thread == threading.get_ident() and outer._state == "running":
             self._outer, self._state = outer, "running"
             self._range = ranges.open_range(self._name)
@@ -279,12 +288,12 @@ class profile:  # noqa: N801 - reads as a verb, like torch's
             session.start()
             self._recorder.begin()
             self._recorder.session, self._thread, self._state = session, threading.get_ident(), "running"
-            if self._whole is None:
+            if self._scheduler is None:
                 _active = self
                 steps.init(ranges.REQUESTER)
             self._interrupts.deliver()
         except BaseException:
-            self._end(session)
+            self._stop_recording(session)
             self._interrupts.remove()
             raise
         return self
@@ -310,11 +319,11 @@ class profile:  # noqa: N801 - reads as a verb, like torch's
                 _active = None
                 steps.forget(ranges.REQUESTER)
 
-    def _new_cycle(self) -> ProfiledCycle:
+    def _make_cycle(self) -> _Cycle:
         number = len(self._traces) + 1
-        cycle = profile(self._name if number == 1 else f"{self._name}-{number}", **self._choices())
-        cycle._whole = self
-        return ProfiledCycle(cycle, self._traces)
+        cycle = profile(self._name if number == 1 else f"{self._name}-{number}", **self._options_of_copies())
+        cycle._scheduler = self
+        return _Cycle(cycle, self._traces)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trail: TracebackType | None
@@ -332,13 +341,13 @@ class profile:  # noqa: N801 - reads as a verb, like torch's
             return
         self._outcome = Outcome.of(error)
         try:
-            self._end(self._recorder.session)
+            self._stop_recording(self._recorder.session)
         finally:
             self._interrupts.remove()
         if self._interrupts.is_pending:
             self._outcome = Outcome.of(KeyboardInterrupt())
         try:
-            self._trace = self._build()
+            self._trace = self._build_trace()
             if self._keep:
                 runs.add(self._trace)
         finally:
@@ -346,7 +355,7 @@ class profile:  # noqa: N801 - reads as a verb, like torch's
         if self._on_trace is not None:
             self._on_trace(self._trace)
 
-    def _end(self, session: Session) -> None:
+    def _stop_recording(self, session: Session) -> None:
         global _active
         try:
             self._recorder.stop(session)
@@ -359,18 +368,22 @@ class profile:  # noqa: N801 - reads as a verb, like torch's
     def __del__(self) -> None:
         """Stop the profiler if an interrupt came between the block and `__exit__`."""
         if not sys.is_finalizing():
-            self._let_go()
+            self._abandon()
 
-    def _let_go(self) -> None:
+    def _abandon(self) -> None:
         """Stop the collectors without making a Trace."""
         if getattr(self, "_state", None) == "running" and self._recorder.session is not None:
-            self._end(self._recorder.session)
+            self._stop_recording(self._recorder.session)
             self._interrupts.remove()
 
-    def _build(self) -> Trace:
-        schedule = text_of(self._whole._schedule) if self._whole and self._whole._schedule else None
-        added = UserMetadata({**(self._whole._metadata if self._whole else {}), **self._metadata}).to_extra()
-        return self._recorder.build(self._name or "", self._outcome, code=self._code, schedule=schedule, metadata=added)
+    def _build_trace(self) -> Trace:
+        schedule, metadata = None, UserMetadata(self._metadata)
+        if self._scheduler is not None:
+            schedule = text_of(self._scheduler._schedule) if self._scheduler._schedule else None
+            metadata = UserMetadata({**self._scheduler._metadata, **self._metadata})
+        return self._recorder.build(
+            self._name or "", self._outcome, code=self._code, schedule=schedule, metadata=metadata.to_extra()
+        )
 
     def __call__(self, function: Callable[P, R]) -> Callable[P, R]:
         """Profile each call of `function`.
@@ -387,25 +400,26 @@ class profile:  # noqa: N801 - reads as a verb, like torch's
 
             @wraps(function)
             async def profiled(*args: Any, **kwargs: Any) -> Any:
-                with self._again(function):
+                with self._profile_of_call(function):
                     return await function(*args, **kwargs)
 
         else:
 
             @wraps(function)
             def profiled(*args: Any, **kwargs: Any) -> Any:
-                with self._again(function):
+                with self._profile_of_call(function):
                     return function(*args, **kwargs)
 
         profiled.profile = self  # type: ignore[attr-defined]
         return profiled  # type: ignore[return-value]
 
-    def _again(self, function: Callable[..., Any]) -> ProfiledCall:
-        call = profile(self._name or function.__qualname__, **self._choices())
+    def _profile_of_call(self, function: Callable[..., Any]) -> _Call:
+        call = profile(self._name or function.__qualname__, **self._options_of_copies())
         call._metadata |= self._metadata
-        return ProfiledCall(self, call)
+        return _Call(self, call)
 
-    def _choices(self) -> dict[str, Any]:
+    def _options_of_copies(self) -> dict[str, Any]:
+        """Return the options of the profiles of single cycles and calls."""
         return {
             **self._options.to_dict(),
             "metrics": self._metrics,
@@ -419,15 +433,59 @@ class profile:  # noqa: N801 - reads as a verb, like torch's
         }
 
 
+class _Call:
+    """One call of a decorated function: its Trace becomes that of the decorator."""
+
+    def __init__(self, decorator: profile, call: profile) -> None:
+        self._decorator, self._call = decorator, call
+
+    def __enter__(self) -> None:
+        self._call.__enter__()
+
+    def __exit__(self, *exc: Any) -> None:
+        try:
+            self._call.__exit__(*exc)
+        finally:
+            self._decorator._outer = self._call
+
+
+class _Cycle:
+    """One cycle of a schedule, as `Cycles` runs it: its Trace is added to those of the schedule."""
+
+    def __init__(self, cycle: profile, traces: list[Trace]) -> None:
+        self._profile, self._traces = cycle, traces
+
+    def prepare(self) -> None:
+        self._profile._recorder.profiler.prepare()
+
+    def drop(self) -> None:
+        self._profile._recorder.profiler.drop()
+        self._profile._abandon()
+
+    def begin(self) -> None:
+        self._profile.__enter__()
+
+    def mark(self, number: int) -> None:
+        self._profile._recorder.steps.step(number)
+
+    def end(self, *exc: Any) -> None:
+        # on_trace must find the Trace in `traces`, so it is called here, after the Trace was added.
+        on_trace, self._profile._on_trace = self._profile._on_trace, None
+        self._profile.__exit__(*exc)
+        self._traces.append(self._profile.trace)
+        if on_trace is not None:
+            on_trace(self._profile.trace)
+
+
 @atexit.register
-def _end_what_is_open() -> None:
-    """At interpreter exit: stop a running profile while the modules that it needs still exist."""
-    left = _active
-    if left is not None and left._state == "running":
-        if left._cycles is not None:
-            left._cycles.abandon()
-        else:
-            left._let_go()
+def _stop_at_exit() -> None:
+    """Stop a running profile while the modules that it needs still exist."""
+    if _active is None or _active._state != "running":
+        return
+    if _active._cycles is not None:
+        _active._cycles.abandon()
+    else:
+        _active._abandon()
 
 
 def is_profiling() -> bool:
@@ -435,5 +493,5 @@ def is_profiling() -> bool:
     return _active is not None
 
 
-for _critical in (profile.__enter__, profile.__exit__, ProfiledCall.__enter__, ProfiledCall.__exit__):
+for _critical in (profile.__enter__, profile.__exit__, _Call.__enter__, _Call.__exit__):
     defers_interrupts(_critical)

@@ -12,7 +12,7 @@ from functools import partial
 from io import BytesIO
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import pandas as pd
 
@@ -83,17 +83,15 @@ def watch(
     """
     if not 0.001 <= budget <= _MOST_BUDGET:
         raise ValueError(f"budget is {budget!r}, expected a share of 0.001 to {_MOST_BUDGET}, such as 0.02 for 2 %")
-    return Watch(name or f"watch-{next(_numbers)}", budget, None if folder is None else _folder(Path(folder)), seed)
-
-
-def _folder(path: Path) -> WatchFolder:
-    """The folder to write to: of several ranks, each has one of its own in it."""
-    rank = _rank()
-    return WatchFolder(path if rank is None else path / f"rank-{rank}")
+    written = None
+    if folder is not None:
+        rank = _rank_of_process()
+        written = WatchFolder(Path(folder) if rank is None else Path(folder) / f"rank-{rank}")
+    return Watch(name or f"watch-{next(_numbers)}", budget, written, seed)
 
 
 def active() -> Watch | None:
-    """The watch that is on, or None."""
+    """Return the watch that is on, or None."""
     return _active
 
 
@@ -109,12 +107,16 @@ class Watch:
         self._budget = Budget(budget)
         self._folder, self._store = folder, RecordingStore[Recorded](seed=seed)
         self._changes = Changes()
-        self._loop = WatchLoop(self._budget, self._recorded, self._shifted)
-        self._finder = StepFinder(self._ended)
-        self._worker = WatchWorker(self._publish, self._failed, self._budget.add_thread, self._budget.add_shown)
+        self._loop = WatchLoop(self._budget, self._queue_recording, self._add_change)
+        self._finder = StepFinder(self._end_step)
+        self._worker = WatchWorker(self._publish, self._note_failure, self._budget.add_thread, self._budget.add_shown)
         self._server = WatchServer(
-            {"state": self._state_bytes, "trace": self._trace_bytes, "record": self._asked(self.record)}
-            | {"stop": self._asked(self.request_stop)},
+            {
+                "state": lambda: encode_history(self.run),
+                "trace": self._last_trace_bytes,
+                "record": self._answer_record,
+                "stop": self._answer_stop,
+            },
             self._budget.add_shown,
         )
         self._interrupts = DeferredInterrupts()
@@ -185,7 +187,7 @@ class Watch:
         self._worker.stop()
 
     def step(self) -> None:
-        """A step ends here, for loops in which steps are not found; steps are then these alone.
+        """End a step, in loops in which steps are not found; then only these are steps.
 
         No effect once watching has ended: a viewer may end it while the loop goes on.
 
@@ -206,13 +208,13 @@ class Watch:
         self._stop_requested = True
 
     def pause(self) -> None:
-        """A cell of a notebook has ended: the time until `resume` belongs to no step."""
+        """End a cell of a notebook: the time until `resume` is not part of a step."""
         self._loop.pause()
         self._interrupts.remove()
         self._interrupts.deliver()
 
     def resume(self) -> None:
-        """A cell of a notebook begins. Each cell has its own handler of interrupts."""
+        """Begin a cell of a notebook. Each cell has its own handler of interrupts."""
         self._interrupts.install()
         self._loop.pause()
 
@@ -223,21 +225,20 @@ class Watch:
     @property
     def steps(self) -> pd.DataFrame:
         """A row per step, as `cudalens.frames.watching.run.WatchedRun.steps` defines it."""
-        return self._known(with_words=False).steps()
+        return self._read_run(with_verdicts=False).steps()
 
     @property
     def traces(self) -> list[Trace]:
         """The Traces of the recordings that are kept, oldest first."""
-        run = self._known(with_words=False)
+        run = self._read_run(with_verdicts=False)
         return [run.trace(recording) for recording in run.recordings]
 
     @property
     def changes(self) -> pd.DataFrame:
         """A row per change of the step time, as `cudalens.frames.watching.run.WatchedChange` defines its columns."""
         names = ("step", "ts", "before_ns", "after_ns", "found_at", "causes")
-        return pd.DataFrame(
-            [{name: getattr(one, name) for name in names} for one in self._changes.found], columns=names
-        )
+        rows = [[getattr(change, name) for name in names] for change in self._changes.found]
+        return pd.DataFrame(rows, columns=names)
 
     @property
     def cost(self) -> float:
@@ -252,19 +253,32 @@ class Watch:
 
     @property
     def run(self) -> WatchedRun:
-        """All that is known so far."""
-        return self._known(with_words=True)
+        """The run so far, with verdicts and findings of its recordings."""
+        return self._read_run(with_verdicts=True)
 
-    def _known(self, *, with_words: bool) -> WatchedRun:
-        """All that is known so far; without words, the verdicts and findings that are not known may be missing."""
+    def _read_run(self, *, with_verdicts: bool) -> WatchedRun:
+        """Return the run so far; without verdicts, those (and findings) that were not computed yet may be missing."""
         with self._lock:
             kept, reasons, changes = self._store.kept, self._store.reasons(), self._changes.found
-            traces = {one.step: one.trace for one in kept if one.trace is not None}
-        for one in kept if with_words else ():
-            _describe(one)
-        recordings = tuple(_recording(one, reasons.get(id(one), "sample")) for one in kept)
+            traces = {recorded.step: recorded.trace for recorded in kept if recorded.trace is not None}
+        recordings = []
+        for recorded in kept:
+            if with_verdicts:
+                _add_verdict(recorded)
+            recordings.append(
+                WatchedRecording(
+                    recorded.step,
+                    recorded.num_steps,
+                    recorded.ts,
+                    recorded.step_ns,
+                    reasons.get(id(recorded), "sample"),
+                    recorded.verdict,
+                    dict(recorded.parts),
+                    recorded.findings,
+                )
+            )
         folder = self._folder.path if self._folder is not None else None
-        return WatchedRun(self._facts(), self._loop.history.columns(), changes, recordings, traces, folder)
+        return WatchedRun(self._facts(), self._loop.history.columns(), changes, tuple(recordings), traces, folder)
 
     def _facts(self) -> WatchFacts:
         loop = self._loop
@@ -280,14 +294,14 @@ class Watch:
             budget=self._budget.share,
             cost=self._budget.cost_share,
             num_recordings=loop.num_recordings,
-            rank=_rank(),
+            rank=_rank_of_process(),
             pid=os.getpid(),
             gauges=dict(loop.gauges.values),
             notes=tuple(notes),
         )
 
-    def _ended(self, source: Source) -> None:
-        """A step ended, on the loop's thread. An error of cudalens ends watching, not the loop."""
+    def _end_step(self, source: Source) -> None:
+        """Handle the end of a step, on the loop's thread. An error of cudalens ends watching, not the loop."""
         try:
             self._loop.end_step(self._finder.take_data(), self._finder.elements)
         except Exception as error:
@@ -297,28 +311,30 @@ class Watch:
         if self._stop_requested:
             self._end(None)
 
-    def _recorded(self, recorded: Recorded) -> None:
-        self._loop.is_building = True
-        self._worker.add(partial(self._build, recorded))
-        self._worker.add(self._built)  # after the CPU time of the first job was counted
+    def _queue_recording(self, recorded: Recorded) -> None:
+        """Let the worker's thread build the frames of a recording."""
 
-    def _build(self, recorded: Recorded) -> None:
+        def allow_recordings() -> None:
+            self._loop.is_building = False
+
+        self._loop.is_building = True
+        self._worker.add(partial(self._build_recording, recorded))
+        self._worker.add(allow_recordings)  # a job of its own: the CPU time of the first one is counted before
+
+    def _build_recording(self, recorded: Recorded) -> None:
         """Build a recording, on the worker's thread."""
         trace = build(recorded, self.name)
         recorded.parts = step_parts(trace)
         recorded.step_ns = round(sum(recorded.parts.values()))
         if self._folder is not None:
-            _describe(recorded)  # its Trace is then in a file
+            _add_verdict(recorded)  # its Trace is then in a file
         with self._lock:
             dropped = self._store.add(recorded)
             self._changes.add_recording(recorded, self._loop.history)
         if self._folder is not None:
             self._folder.keep(self._store.kept, dropped)
 
-    def _built(self) -> None:
-        self._loop.is_building = False
-
-    def _shifted(self, shift: Shift) -> None:
+    def _add_change(self, shift: Shift) -> None:
         with self._lock:
             self._changes.add(shift, self._loop.history)
 
@@ -328,29 +344,24 @@ class Watch:
         for listener in list(self._listeners):
             listener(self)
 
-    def _state_bytes(self) -> bytes:
-        return encode_history(self.run)
-
-    def _trace_bytes(self) -> bytes:
-        """The file of the last recording; empty if there is none."""
-        run = self._known(with_words=False)
+    def _last_trace_bytes(self) -> bytes:
+        """Return the file of the last recording; empty if there is none."""
+        run = self._read_run(with_verdicts=False)
         if not run.recordings:
             return b""
         trace, file = run.trace(run.recordings[-1]), BytesIO()
         store.write(trace.info, dict(trace.frames), file)
         return file.getvalue()
 
-    @staticmethod
-    def _asked(act: Callable[[], object]) -> Callable[[], bytes]:
-        """An answer of one byte, after `act`."""
+    def _answer_record(self) -> bytes:
+        self.record()
+        return b"1"
 
-        def answer() -> bytes:
-            act()
-            return b"1"
+    def _answer_stop(self) -> bytes:
+        self.request_stop()
+        return b"1"
 
-        return answer
-
-    def _failed(self, error: Exception) -> None:
+    def _note_failure(self, error: Exception) -> None:
         self._loop.note(f"a recording could not be read: {type(error).__name__}: {error}")
 
     def _forget(self) -> None:
@@ -374,37 +385,31 @@ class Watch:
         return f"<cudalens.watch {self.name!r}: {self._state}, {self._loop.num_steps:,} steps>"
 
 
-def _describe(one: Recorded) -> None:
-    """Find the verdict and findings of a recording, which takes tens of milliseconds: only once they are shown."""
-    if one.verdict or one.trace is None:
+def _add_verdict(recorded: Recorded) -> None:
+    """Add the verdict and the findings to a recording. This takes tens of milliseconds: only once they are shown."""
+    if recorded.verdict or recorded.trace is None:
         return
     try:
-        one.findings = tuple(str(found) for found in findings(one.trace, most=_MOST_FINDINGS))
-        one.verdict = verdict(one.trace)
+        recorded.findings = tuple(str(finding) for finding in findings(recorded.trace, most=_MOST_FINDINGS))
+        recorded.verdict = verdict(recorded.trace)
     except Exception as error:  # what shows the run goes on, a viewer's thread for example
-        one.verdict = f"the recording could not be read: {type(error).__name__}: {error}"
+        recorded.verdict = f"the recording could not be read: {type(error).__name__}: {error}"
 
 
-def _recording(one: Recorded, reason: str) -> WatchedRecording:
-    return WatchedRecording(
-        one.step, one.num_steps, one.ts, one.step_ns, reason, one.verdict, dict(one.parts), one.findings
-    )
-
-
-def _rank() -> int | None:
-    text: Any = os.environ.get("RANK", "")
+def _rank_of_process() -> int | None:
+    text = os.environ.get("RANK", "")
     return int(text) if text.isdecimal() else None
 
 
 def _after_fork() -> None:
     global _active
-    left, _active = _active, None
-    if left is not None:
-        left._forget()
+    inherited, _active = _active, None
+    if inherited is not None:
+        inherited._forget()
 
 
 @atexit.register
-def _end_what_is_on() -> None:
+def _stop_at_exit() -> None:
     if _active is not None:
         _active.stop()
 

@@ -310,15 +310,6 @@ def test_options_by_torchs_names():
     assert len(p.trace.memory)
 
 
-@pytest.mark.parametrize(
-    ("option", "says"),
-    [("activities", "cpu_only"), ("on_trace_ready", r"on_trace=…"), ("with_stacks", r"help\(cudalens\.profile\)")],
-)
-def test_an_option_that_is_not_there_states_what_is(option, says):
-    with pytest.raises(TypeError, match=rf"no option '{option}': .*{says}"):
-        profile(**{option: []})
-
-
 def test_what_cannot_be_called_is_refused_before_the_block():
     with pytest.raises(TypeError, match=r"schedule is int, expected a cudalens\.schedule"):
         profile(schedule=5)

@@ -9,6 +9,7 @@ Stragglers in Large Model Training Using What-if Analysis" (arXiv 2505.05713).
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 import pandas as pd
@@ -18,7 +19,9 @@ from cudalens.analysis.ranks.clocks import aligned
 from cudalens.frames.column_arrays import Ints, integers
 
 Floats = NDArray[np.float64]
-_BATCH = 16
+
+#: Questions that are replayed at the same time: the arrays have a column for each.
+_BATCH: Final = 16
 
 
 @dataclass(frozen=True)
@@ -27,10 +30,10 @@ class _Level:
 
     Attributes:
         nodes: Nodes with at most two predecessors, shape (n,).
-        before: Their predecessors; the last node of the graph for none. Shape (n, 2).
+        before: Their predecessors; the node `Graph.no_node` for none. Shape (n, 2).
         meets: Meetings, shape (m,).
         arrivals: The arrivals of these, one after the other.
-        starts: Where those of each begin in `arrivals`, shape (m,).
+        starts: Where those of each meeting begin in `arrivals`, shape (m,).
     """
 
     nodes: Ints
@@ -43,10 +46,19 @@ class _Level:
 class Graph:
     """The dependencies of a job.
 
+    The nodes are numbered in five blocks, one after the other::
+
+        0                        stretches of compute, in order of rank and time
+        first_arrival            the arrival of each rank at each communication, in order of rank
+        first_end                the end of each communication on each rank, in the same order
+        first_meeting            the meeting of the ranks in each matched communication
+        no_node                  the last node, which stands for a missing predecessor
+
     Attributes:
-        num_stretches: Stretches of all ranks; they are the first nodes, in order of rank and time.
         rank: The rank of each stretch.
-        begins_ns: First start of all, on the aligned clock.
+        times: The recorded time of each node, ns after the first one: a stretch's end, an arrival, an end, and for a
+            meeting its last arrival.
+        weights: Time of each node after its latest predecessor, ns; for a node without one, its duration.
         is_consistent: Whether the dependencies have no loop; wrong matches make some.
     """
 
@@ -58,125 +70,147 @@ class Graph:
             comm: As of `matched_collectives`, in order of rank.
             clocks: As of `clock_offsets`.
         """
-        self.num_stretches, self._num_comm = len(pieces), len(comm)
         self.rank = integers(pieces["rank"])
-        start = aligned(pieces.rename(columns={"start_ns": "ts"}), clocks)
-        end = start + (pieces["end_ns"] - pieces["start_ns"]).to_numpy(np.int64)
-        begin = aligned(comm, clocks)
-        stop = begin + comm["dur"].to_numpy(np.int64)
-        self.begins_ns = int(min(start.min(initial=np.iinfo(np.int64).max), begin.min(initial=np.iinfo(np.int64).max)))
-        self._link(pieces, comm)
-        last = np.full(self._num_meets, np.iinfo(np.int64).min)
-        np.maximum.at(last, self._meet_of[self._meet_of >= 0], begin[self._meet_of >= 0])
-        times = np.concatenate([end, begin, stop, last, [0]]) - self.begins_ns
-        self.times: Floats = times.astype(np.float64)
-        self.weights = self._weights(np.concatenate([start, begin]) - self.begins_ns)
-        self._levels = self._sorted()
-
-    def _link(self, pieces: pd.DataFrame, comm: pd.DataFrame) -> None:
-        """Two predecessors of every node but meetings; -1 is the last node, which is no node."""
-        p, c = self.num_stretches, self._num_comm
-        piece_rank, comm_rank = self.rank, integers(comm["rank"])
         match = comm["match"].to_numpy()
-        known, meet = np.unique(match[match >= 0], return_inverse=True)
-        self._num_meets = len(known)
-        self._meet_of = np.full(c, -1, np.int64)
-        self._meet_of[match >= 0] = meet
-        total = p + 2 * c + len(known)
-        before = np.full((total + 1, 2), total, np.int64)
-        same = np.flatnonzero(piece_rank[1:] == piece_rank[:-1]) + 1
-        before[same, 0] = same - 1
-        waits = pieces["waits_for"].to_numpy()
-        has = np.flatnonzero(waits >= 0)
-        before[has, 1] = p + c + np.searchsorted(comm_rank, piece_rank[has]) + waits[has]
+        is_matched = match >= 0
+        matches, meeting = np.unique(match[is_matched], return_inverse=True)
+        #: The number of the meeting of each communication; -1 for none.
+        self._meeting = np.full(len(comm), -1, np.int64)
+        self._meeting[is_matched] = meeting
+
+        self.first_arrival = len(pieces)
+        self.first_end = self.first_arrival + len(comm)
+        self.first_meeting = self.first_end + len(comm)
+        self.no_node = self.first_meeting + len(matches)
+
+        stretch_start = aligned(pieces.rename(columns={"start_ns": "ts"}), clocks)
+        stretch_end = stretch_start + (pieces["end_ns"] - pieces["start_ns"]).to_numpy(np.int64)
+        arrival = aligned(comm, clocks)
+        end = arrival + comm["dur"].to_numpy(np.int64)
+        last_arrival = np.full(len(matches), np.iinfo(np.int64).min)
+        np.maximum.at(last_arrival, meeting, arrival[is_matched])
+
+        starts = np.concatenate([stretch_start, arrival])
+        begin_ns = int(starts.min(initial=np.iinfo(np.int64).max))
+        times = np.concatenate([stretch_end, arrival, end, last_arrival, [0]]) - begin_ns
+        self.times: Floats = times.astype(np.float64)
+        self._before = self._predecessors(pieces, comm)
+        self._weigh(starts - begin_ns)
+        self._levels, self.is_consistent = self._sort_topologically()
+
+    def _predecessors(self, pieces: pd.DataFrame, comm: pd.DataFrame) -> Ints:
+        """Return two predecessors of each node except meetings, shape (nodes + 1, 2).
+
+        ``waits_for`` and ``after_comm`` number the communications of a rank, ``after`` its stretches: they are added to
+        the first node of this rank.
+        """
+        stretch_rank, comm_rank = self.rank, integers(comm["rank"])
+        before = np.full((self.no_node + 1, 2), self.no_node, np.int64)
+
+        # A stretch: the previous one of its rank, and the end of the communication that it waited for.
+        is_same_rank = np.flatnonzero(stretch_rank[1:] == stretch_rank[:-1]) + 1
+        before[is_same_rank, 0] = is_same_rank - 1
+        waits_for = pieces["waits_for"].to_numpy()
+        stretch = np.flatnonzero(waits_for >= 0)
+        before[stretch, 1] = self.first_end + np.searchsorted(comm_rank, stretch_rank[stretch]) + waits_for[stretch]
+
+        # An arrival: the stretch and the communication of its rank after which it was launched.
         after, after_comm = comm["after"].to_numpy(), comm["after_comm"].to_numpy()
-        has = np.flatnonzero(after >= 0)
-        before[p + has, 0] = np.searchsorted(piece_rank, comm_rank[has]) + after[has]
-        has = np.flatnonzero(after_comm >= 0)
-        before[p + has, 1] = p + c + np.searchsorted(comm_rank, comm_rank[has]) + after_comm[has]
-        ends = np.arange(c)
-        before[p + c + ends, 0] = np.where(self._meet_of >= 0, p + 2 * c + self._meet_of, p + ends)
-        self._before = before
-        self._total = total
+        row = np.flatnonzero(after >= 0)
+        before[self.first_arrival + row, 0] = np.searchsorted(stretch_rank, comm_rank[row]) + after[row]
+        row = np.flatnonzero(after_comm >= 0)
+        before[self.first_arrival + row, 1] = (
+            self.first_end + np.searchsorted(comm_rank, comm_rank[row]) + after_comm[row]
+        )
 
-    def _weights(self, sources: Ints) -> Floats:
-        """Time of each node after its latest predecessor; for a node without one, its duration from its start."""
-        known = np.append(self.times[:-1], -np.inf)
-        ready = known[self._before].max(axis=1)
-        self._source = np.flatnonzero(np.isneginf(ready)[:-1])
-        self._source = self._source[self._source < self.num_stretches + self._num_comm]
-        self._source_ns = sources[self._source].astype(np.float64)
-        ready[self._source] = self._source_ns
-        ready[self.num_stretches + 2 * self._num_comm :] = 0
-        weights: Floats = self.times - ready
-        weights[self.num_stretches + 2 * self._num_comm :] = 0
-        return weights
+        # An end: its meeting, or without a match its own arrival.
+        row = np.arange(len(comm))
+        before[self.first_end + row, 0] = np.where(
+            self._meeting >= 0, self.first_meeting + self._meeting, self.first_arrival + row
+        )
+        return before
 
-    def _sorted(self) -> list[_Level]:
-        p, c = self.num_stretches, self._num_comm
-        meets = self._meet_of >= 0
-        child = np.concatenate([np.repeat(np.arange(self._total), 2), p + 2 * c + self._meet_of[meets]])
-        parent = np.concatenate([self._before[:-1].ravel(), p + np.flatnonzero(meets)])
-        child, parent = child[parent < self._total], parent[parent < self._total]
+    def _weigh(self, starts: Ints) -> None:
+        """Set the weights, and the stretches and arrivals without a predecessor with their times.
+
+        Args:
+            starts: The recorded start of each stretch and arrival, ns.
+        """
+        times = np.append(self.times[:-1], -np.inf)
+        ready = times[self._before].max(axis=1)
+        has_none = np.isneginf(ready[: self.first_end])
+        self._sources = np.flatnonzero(has_none)
+        self._source_ns = starts[self._sources].astype(np.float64)
+        ready[self._sources] = self._source_ns
+        ready[self.first_meeting :] = 0
+        self.weights: Floats = self.times - ready
+        self.weights[self.first_meeting :] = 0
+
+    def _sort_topologically(self) -> tuple[list[_Level], bool]:
+        """Return the nodes level by level, and whether all of them are in a level: a loop has none."""
+        is_matched = self._meeting >= 0
+        nodes = np.arange(self.no_node)
+        child = np.concatenate([np.repeat(nodes, 2), self.first_meeting + self._meeting[is_matched]])
+        parent = np.concatenate([self._before[:-1].ravel(), self.first_arrival + np.flatnonzero(is_matched)])
+        child, parent = child[parent < self.no_node], parent[parent < self.no_node]
+
+        # The children of node k are children[first_child[k] : first_child[k + 1]]; arrivals of meetings alike.
         order = np.argsort(parent, kind="stable")
-        children, first = child[order], np.searchsorted(parent[order], np.arange(self._total + 1))
-        waiting = np.bincount(child, minlength=self._total)
-        by_meet = np.argsort(self._meet_of, kind="stable")
-        by_meet = by_meet[np.count_nonzero(~meets) :]
-        first_of = np.searchsorted(self._meet_of[by_meet], np.arange(self._num_meets + 1))
-        levels, frontier, num_done = [], np.flatnonzero(waiting == 0), 0
-        while len(frontier):
-            num_done += len(frontier)
-            levels.append(self._level(frontier, by_meet, first_of))
-            nexts = children[_ranges(first[frontier], first[frontier + 1])]
-            np.subtract.at(waiting, nexts, 1)
-            frontier = np.unique(nexts[waiting[nexts] == 0])
-        self.is_consistent = num_done == self._total
-        return levels
+        children, first_child = child[order], np.searchsorted(parent[order], np.arange(self.no_node + 1))
+        by_meeting = np.argsort(self._meeting, kind="stable")[np.count_nonzero(~is_matched) :]
+        arrivals = self.first_arrival + by_meeting
+        num_meetings = self.no_node - self.first_meeting
+        first_arrival = np.searchsorted(self._meeting[by_meeting], np.arange(num_meetings + 1))
 
-    def _level(self, nodes: Ints, by_meet: Ints, first_of: Ints) -> _Level:
-        p, c = self.num_stretches, self._num_comm
-        plain, meets = nodes[nodes < p + 2 * c], nodes[nodes >= p + 2 * c]
-        number = meets - p - 2 * c
-        sizes = first_of[number + 1] - first_of[number]
-        arrivals = p + by_meet[_ranges(first_of[number], first_of[number + 1])]
-        return _Level(plain, self._before[plain], meets, arrivals, np.cumsum(sizes) - sizes)
+        num_waiting = np.bincount(child, minlength=self.no_node)
+        levels, num_done = [], 0
+        ready = np.flatnonzero(num_waiting == 0)
+        while len(ready):
+            num_done += len(ready)
+            plain, meets = ready[ready < self.first_meeting], ready[ready >= self.first_meeting]
+            number = meets - self.first_meeting
+            begin, stop = first_arrival[number], first_arrival[number + 1]
+            starts = np.cumsum(stop - begin) - (stop - begin)
+            levels.append(_Level(plain, self._before[plain], meets, arrivals[_ranges(begin, stop)], starts))
+
+            following = children[_ranges(first_child[ready], first_child[ready + 1])]
+            np.subtract.at(num_waiting, following, 1)
+            ready = np.unique(following[num_waiting[following] == 0])
+        return levels, num_done == self.no_node
 
     def makespans(self, saved: list[tuple[Ints, Floats]]) -> Floats:
-        """Time of the whole job if some nodes are shorter, ns, shape (len(saved),).
+        """Return the time of the whole job if some nodes are shorter, ns, shape (len(saved),).
 
         Args:
             saved: For each question the nodes, and by how much each is shorter, ns.
         """
-        found = [self._makespans(saved[i : i + _BATCH]) for i in range(0, len(saved), _BATCH)]
-        return np.concatenate(found) if found else np.empty(0)
+        batches = [self._replay(saved[i : i + _BATCH]) for i in range(0, len(saved), _BATCH)]
+        return np.concatenate(batches) if batches else np.empty(0)
 
-    def _makespans(self, saved: list[tuple[Ints, Floats]]) -> Floats:
+    def _replay(self, saved: list[tuple[Ints, Floats]]) -> Floats:
         weights = np.repeat(self.weights[:, None], len(saved), axis=1)
         for column, (nodes, less) in enumerate(saved):
             np.subtract.at(weights[:, column], nodes, less)
-        times = np.full((self._total + 1, len(saved)), -np.inf)
-        base = np.full(self._total + 1, -np.inf)
-        base[self._source] = self._source_ns
+
+        earliest = np.full(self.no_node + 1, -np.inf)
+        earliest[self._sources] = self._source_ns
+        times = np.full((self.no_node + 1, len(saved)), -np.inf)
         for level in self._levels:
             if len(level.nodes):
                 ready = np.maximum(times[level.before[:, 0]], times[level.before[:, 1]])
-                ready = np.maximum(ready, base[level.nodes][:, None])
+                ready = np.maximum(ready, earliest[level.nodes][:, None])
                 times[level.nodes] = ready + weights[level.nodes]
             if len(level.meets):
                 times[level.meets] = np.maximum.reduceat(times[level.arrivals], level.starts, axis=0)
         return times[:-1].max(axis=0)
 
     def ends_of(self, comm_rows: Ints) -> Ints:
-        """The nodes of the ends of these rows of the communications."""
-        return self.num_stretches + self._num_comm + comm_rows
+        """Return the nodes of the ends of these rows of the communications."""
+        return self.first_end + comm_rows
 
 
 def _ranges(start: Ints, stop: Ints) -> Ints:
-    """The numbers from each start to before its stop, one after the other."""
+    """Return the numbers from each start to before its stop, one after the other: [3, 8], [5, 10] give 3 4 8 9."""
     sizes = stop - start
-    total = int(sizes.sum())
-    if not total:
-        return np.empty(0, np.int64)
     ends = np.cumsum(sizes)
-    return np.arange(total) - np.repeat(ends - sizes, sizes) + np.repeat(start, sizes)
+    return np.arange(int(sizes.sum())) - np.repeat(ends - sizes, sizes) + np.repeat(start, sizes)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from enum import Enum
+from numbers import Number
 from operator import is_
 from typing import Any, Final, cast
 
@@ -14,8 +16,27 @@ from torch.utils import _pytree as pytree
 from cudalens.errors import GraphError
 from cudalens.graphs.guards.ambient import changed_setting, settings
 from cudalens.graphs.liveness import PLAIN_TYPES
+from cudalens.graphs.structure import Structure, flatten_tree, is_size, labels_in, unflatten_tree
 
 _PLAIN: Final = (torch.Tensor, int, float, bool, str, type(None))
+
+#: Modules whose classes compare by value and without code of the program.
+_OF_VALUES: Final = ("builtins", "torch", "datetime", "decimal", "fractions", "pathlib", "uuid")
+
+
+class Identity:
+    """An object in a key. Only the same object is equal: its class may compare a part of it, or return a tensor."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+    def __hash__(self) -> int:
+        return id(self.value)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Identity) and other.value is self.value
 
 
 class Leaves(list[Any]):
@@ -49,7 +70,7 @@ class Leaves(list[Any]):
         """Position of the first leaf that a call put into, or took out of, a list or dict; None if there is none."""
         if self.given is None or spec is None:
             return None
-        now, spec_now = pytree.tree_flatten(self.given, is_leaf=is_size)
+        now, spec_now = flatten_tree(self.given)
         differ = (n for n, (a, b) in enumerate(zip(now, self._original, strict=False)) if a is not b)
         found = next(differ, None)
         return len(self) - 1 if found is None and (spec_now != spec or len(now) != len(self._original)) else found
@@ -79,7 +100,7 @@ def flatten(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Arguments:
     if not kwargs and all(isinstance(arg, _PLAIN) for arg in args):
         leaves, spec = list(args), None
     else:
-        leaves, spec = pytree.tree_flatten((args, kwargs), is_leaf=is_size)
+        leaves, spec = flatten_tree((args, kwargs))
     key = ((spec, _repeated(leaves)), *modes(), *map(key_of, leaves))
     hash(key)
     return Arguments(Leaves(leaves, None if spec is None else (args, kwargs)), spec, key)
@@ -96,13 +117,8 @@ def unflatten(leaves: list[Any], spec: Any) -> tuple[tuple[Any, ...], dict[str, 
         return tuple(leaves), {}
     if isinstance(leaves, Leaves) and leaves.given is not None and leaves.are_given():
         return leaves.given
-    args, kwargs = pytree.tree_unflatten(leaves, spec)
+    args, kwargs = unflatten_tree(leaves, spec)
     return args, kwargs
-
-
-def is_size(value: Any) -> bool:
-    """Whether something is a torch.Size: torch.utils._pytree would put it together again as a plain tuple."""
-    return isinstance(value, torch.Size)
 
 
 def _repeated(leaves: list[Any]) -> tuple[int, ...] | None:
@@ -125,13 +141,17 @@ def key_of(leaf: Any) -> Any:
         if leaf.layout is not torch.strided:
             return leaf.layout, leaf.dtype, leaf.device
         flags = leaf.requires_grad, leaf.is_conj(), leaf.is_neg()
-        return leaf.shape, leaf.stride(), leaf.dtype, leaf.device, *flags, bool(leaf.__dict__)
-    return type(leaf), exact(leaf)
+        has_hooks = bool(leaf._backward_hooks or getattr(leaf, "_post_accumulate_grad_hooks", None))
+        return leaf.shape, leaf.stride(), leaf.dtype, leaf.device, *flags, bool(leaf.__dict__), has_hooks
+    if isinstance(leaf, Number | Enum) or type(leaf).__module__ in _OF_VALUES or type(leaf).__hash__ is None:
+        return type(leaf), exact(leaf)
+    return type(leaf), Identity(leaf)
 
 
 def exact(value: Any) -> Any:
     """Something that is equal for equal values alone: for 0.0 and NaN their text, because 0.0 == -0.0."""
-    return repr(value) if isinstance(value, float | complex) and (value == 0 or value != value) else value
+    is_number = isinstance(value, Number) and not isinstance(value, int)
+    return repr(value) if is_number and (value == 0 or value != value) else value
 
 
 def differences(old: tuple[Any, ...], new: tuple[Any, ...], labels: Sequence[str]) -> tuple[str, str]:
@@ -166,7 +186,8 @@ def describe(key: tuple[Any, ...]) -> str:
         grad = " with grad" if key[4] else ""
         return f"{str(key[2]).removeprefix('torch.')}[{size}]{grad}"
     if isinstance(key[0], type):
-        text = key[0].__name__ if issubclass(key[0], torch.Tensor) else repr(key[1])
+        is_object = issubclass(key[0], torch.Tensor) or isinstance(key[1], Identity)
+        text = key[0].__name__ if is_object else repr(key[1])
         return text if len(text) < 40 else f"{text[:37]}…"
     return str(key[0])
 
@@ -175,11 +196,13 @@ def labels_of(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[
     """The name of each leaf of a call: ``x``, ``cache[0]``, ``batch['ids']``."""
     names = _parameter_names(function, len(args))
     found, _ = pytree.tree_flatten_with_path((args, kwargs), is_leaf=is_size)
-    labels = []
-    for path, _ in found:
+    is_expanded = isinstance(flatten_tree((args, kwargs))[1], Structure)
+    labels: list[str] = []
+    for path, part in found:
         side, first = cast("Any", path[0]), cast("Any", path[1])
         head = names[first.idx] if side.idx == 0 else str(first.key)
-        labels.append(head + pytree.keystr(path[2:]))
+        label = head + pytree.keystr(path[2:])
+        labels += labels_in(part, label) if is_expanded else [label]
     return labels
 
 

@@ -1,20 +1,29 @@
-"""Compare a replay with a call without a graph: same arguments, same random numbers, every output.
+"""Compare a replay with a call without a graph: results, gradients, Python state, generators, version counters.
 
-Also checks that outputs of earlier recordings that are alive have the same bits after a replay as before.
+The call without a graph runs first, on the same arguments and random numbers. Then tensors, version counters and
+generators are set back, and the graph replays. If anything differs, the state of the call without a graph is restored,
+and the program gets its result.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import torch
 
 from cudalens.graphs import arguments
+from cudalens.graphs.functions import run_inside
+from cudalens.graphs.guards.effects import Snapshot
+from cudalens.graphs.liveness import version_of
 from cudalens.graphs.node import Check, GraphNode
 from cudalens.graphs.outputs import AliasOfOutput, Fresh
-from cudalens.graphs.relations import Relations, first_difference, relations_of
+from cudalens.graphs.programs import without_hooks
+from cudalens.graphs.python_code import python_roots
+from cudalens.graphs.relations import first_difference, relations_of
+from cudalens.graphs.structure import is_size
 
 if TYPE_CHECKING:
     from cudalens.graphs.liveness import OutputRef
@@ -23,42 +32,109 @@ if TYPE_CHECKING:
     from cudalens.kernels.fingerprint import PendingFingerprint
 
 
-@dataclass(slots=True)
-class Expected:
-    """What a call without a graph gave.
+class EagerCall:
+    """A call without a graph, which a replay is compared with; tensors and generators are as before it.
+
+    Args:
+        node: The recording that will be replayed.
+        leaves: Arguments of the call.
+        held: Outputs of earlier recordings that the replay must not overwrite.
 
     Attributes:
-        values: The outputs that a replay makes anew, by position; copies.
-        written: Tensors that the function overwrites, and what it wrote.
-        relations: How the outputs are related to the arguments and to each other.
+        result: What the function returned; of a backward, a list of gradients.
+        outputs: The same, flat.
     """
 
-    values: dict[int, torch.Tensor]
-    written: list[tuple[str, torch.Tensor, torch.Tensor]]
-    relations: list[Relations | None]
+    def __init__(self, node: GraphNode, leaves: Sequence[Any], held: Sequence[HeldOutput]) -> None:
+        self._node, self._leaves, self._held = node, leaves, held
+        snapshot = Snapshot(python_roots(node.variant))
+        tensors = [*snapshot.tensors(), *(leaf for leaf in leaves if isinstance(leaf, torch.Tensor))]
+        self._counted = [tensor for tensor in tensors if not tensor.is_inference()]
+        self._touched = _written(node, leaves)
+        before = [tensor.detach().clone() for _, tensor in self._touched]
+        versions = list(map(version_of, self._counted))
+        generators = _Generators(node, leaves)
+
+        self.result = _run(node, list(leaves))
+        self.outputs: list[Any] = torch.utils._pytree.tree_leaves(self.result, is_leaf=is_size)
+
+        self._changed = snapshot.difference()
+        self._versions = list(map(version_of, self._counted))
+        self._generators = _Generators(node, leaves)
+        self._written = [tensor.detach().clone() for _, tensor in self._touched]
+        self._values = {
+            n: self.outputs[n].detach().clone()
+            for n, output in enumerate(node.outputs[: node.num_results])
+            if isinstance(output, Fresh | AliasOfOutput)
+        }
+        self._relations = relations_of(self.outputs, _others(node, leaves))
+        with torch.no_grad():
+            for (_, tensor), value in zip(self._touched, before, strict=True):
+                tensor.copy_(value)
+        _set_versions(self._counted, versions)
+        generators.restore()
+
+    def compare(self, replayed: Sequence[Any]) -> bool:
+        """Compare the results of the replay, and what it changed; whether all is equal."""
+        from cudalens.kernels import begin_compare, can_compare
+
+        pairs = [(f"output {n}", value, replayed[n].detach()) for n, value in self._values.items()]
+        written = zip(self._touched, self._written, strict=True)
+        pairs += [(label, value, tensor) for (label, tensor), value in written]
+        found = [
+            (label, begin_compare(other, value).result())
+            for label, value, other in pairs
+            if value.numel() and can_compare(value)
+        ]
+        fingerprints = ((one, _fingerprint(one.ref)) for one in self._held)
+        lost = [one.label for one, after in fingerprints if after and one.before.result() != after.result()]
+        check = _result(found, lost, self._other_difference(replayed))
+        self._node.set_check(lambda: check)
+        return check.is_equal
+
+    def _other_difference(self, replayed: Sequence[Any]) -> str | None:
+        """What differs besides elements of tensors, in words; None if nothing does."""
+        if self._changed is not None:
+            return f"{self._changed} without a graph; the replay does not change it"
+        if list(map(version_of, self._counted)) != self._versions:
+            return "the number of in-place changes that autograd counts"
+        generator = self._generators.difference(_Generators(self._node, self._leaves))
+        return generator or first_difference(relations_of(replayed, _others(self._node, self._leaves)), self._relations)
+
+    def take_effect(self) -> Any:
+        """Leave everything as the call without a graph did; returns its result."""
+        with torch.no_grad():
+            for (_, tensor), value in zip(self._touched, self._written, strict=True):
+                tensor.copy_(value)
+        _set_versions(self._counted, self._versions)
+        self._generators.restore()
+        return self.result
 
 
-def run_eagerly(node: GraphNode, leaves: Sequence[Any]) -> Expected:
-    """Call the function without a graph, on the device's clock, and leave everything as it was."""
-    touched = _written(node, leaves)
-    before = [tensor.detach().clone() for _, tensor in touched]
-    device = torch.cuda.current_device()
-    state = torch.cuda.get_rng_state(device)
-    outputs = _run(node, list(leaves))
-    values = {
-        n: outputs[n].detach().clone()
-        for n, output in enumerate(node.outputs[: node.num_results])
-        if isinstance(output, Fresh | AliasOfOutput)
-    }
-    written = [(label, tensor, tensor.detach().clone()) for label, tensor in touched]
-    relations = relations_of(outputs, _others(node, leaves))
-    del outputs
-    node.eager_ns = _time(node, list(leaves))
-    with torch.no_grad():
-        for (_, tensor), value in zip(touched, before, strict=True):
-            tensor.copy_(value)
-    torch.cuda.set_rng_state(state, device)
-    return Expected(values, written, relations)
+class _Generators:
+    """The states of the random generators that a call can draw from."""
+
+    def __init__(self, node: GraphNode, leaves: Sequence[Any]) -> None:
+        device = torch.cuda.current_device()
+        given = [leaf for leaf in leaves if isinstance(leaf, torch.Generator)]
+        every = [torch.default_generator, torch.cuda.default_generators[device], *node.variant.generators, *given]
+        self._states = [(generator, generator.get_state()) for generator in every]
+
+    def restore(self) -> None:
+        for generator, state in self._states:
+            generator.set_state(state)
+
+    def difference(self, other: _Generators) -> str | None:
+        """The first generator whose state is another, in words."""
+        for (generator, state), (_, now) in zip(self._states, other._states, strict=True):
+            if not torch.equal(state, now):
+                return f"the state of a random generator on {generator.device}"
+        return None
+
+
+def _set_versions(tensors: Sequence[torch.Tensor], versions: Sequence[int]) -> None:
+    if tensors:
+        torch._C._autograd._unsafe_set_version_counter(tuple(tensors), tuple(versions))
 
 
 def _others(node: GraphNode, leaves: Sequence[Any]) -> list[torch.Tensor]:
@@ -67,23 +143,25 @@ def _others(node: GraphNode, leaves: Sequence[Any]) -> list[torch.Tensor]:
     return [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)] + outside
 
 
-def _time(node: GraphNode, leaves: list[Any]) -> int:
-    """Device time of a call; an earlier call has allocated the memory that it needs."""
+def _run(node: GraphNode, leaves: list[Any]) -> Any:
+    """Call the function; the time on the device is that of a call without a graph."""
+    variant = node.variant
+    with run_inside(), _timed(node):
+        if variant.mode == "backward":
+            return variant.program.run(leaves)
+        args, kwargs = arguments.unflatten(leaves, variant.spec)
+        return variant.function.call(*args, **kwargs)
+
+
+@contextmanager
+def _timed(node: GraphNode) -> Iterator[None]:
     start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))  # type: ignore[no-untyped-call]
     torch.cuda.current_stream().synchronize()  # another thread may capture
     start.record()
-    _run(node, leaves)
+    yield
     end.record()
     end.synchronize()
-    return round(float(start.elapsed_time(end)) * 1e6)
-
-
-def _run(node: GraphNode, leaves: list[Any]) -> list[Any]:
-    variant = node.variant
-    if variant.mode == "backward":
-        return variant.program.run(leaves)
-    args, kwargs = arguments.unflatten(leaves, variant.spec)
-    return torch.utils._pytree.tree_leaves(variant.function.call(*args, **kwargs), is_leaf=arguments.is_size)
+    node.eager_ns = round(float(start.elapsed_time(end)) * 1e6)
 
 
 def _written(node: GraphNode, leaves: Sequence[Any]) -> list[tuple[str, torch.Tensor]]:
@@ -93,6 +171,44 @@ def _written(node: GraphNode, leaves: Sequence[Any]) -> list[tuple[str, torch.Te
         for guard in node.guards
         if guard.is_written and guard.tensor is not None
     ]
+
+
+class EagerGradients:
+    """The autograd graph of a call without a graph, by which the backward of a replay is compared.
+
+    Args:
+        outputs: The results that have a gradient.
+        inputs: What the backward computes gradients for.
+    """
+
+    def __init__(self, outputs: Sequence[torch.Tensor], inputs: Sequence[torch.Tensor]) -> None:
+        self._outputs, self._inputs = list(outputs), list(inputs)
+
+    def compare(
+        self, node: GraphNode, grads: Sequence[torch.Tensor | None], found: Sequence[torch.Tensor | None]
+    ) -> list[torch.Tensor | None]:
+        """The gradients without a graph if a gradient differs, else those that were found."""
+        from cudalens.kernels import begin_compare, can_compare
+
+        given = [(output, grad) for output, grad in zip(self._outputs, grads, strict=True) if grad is not None]
+        with torch.enable_grad(), without_hooks(self._inputs):
+            expected = torch.autograd.grad(
+                [output for output, _ in given],
+                self._inputs,
+                [grad for _, grad in given],
+                retain_graph=True,
+                allow_unused=True,
+            )
+        pairs = [(f"gradient {n}", *pair) for n, pair in enumerate(zip(found, expected, strict=True))]
+        missing = next((label for label, one, other in pairs if (one is None) != (other is None)), None)
+        compared = [
+            (label, begin_compare(one.detach(), other.detach()).result())
+            for label, one, other in pairs
+            if one is not None and other is not None and other.numel() and can_compare(other)
+        ]
+        check = _result(compared, [], None if missing is None else f"{missing}, which is None in one of the two")
+        node.set_check(lambda: check)
+        return list(found) if check.is_equal else list(expected)
 
 
 @dataclass(slots=True)
@@ -133,48 +249,20 @@ def _fingerprint(ref: OutputRef) -> PendingFingerprint | None:
     return begin_fingerprint(torch.empty(0, dtype=torch.uint8, device=storage.device).set_(storage))
 
 
-def compare(
-    node: GraphNode,
-    expected: Expected,
-    outputs: Sequence[Any],
-    leaves: Sequence[Any],
-    held: Sequence[HeldOutput] = (),
-) -> None:
-    """Compare a replay with what was expected: on the device, so that the host need not wait before it asks."""
-    pairs = [(f"output {n}", value, outputs[n].detach()) for n, value in expected.values.items()]
-    pairs += [(label, value, tensor) for label, tensor, value in expected.written]
-    from cudalens.kernels import begin_compare, can_compare
-
-    found = [
-        (label, begin_compare(replayed, value))
-        for label, value, replayed in pairs
-        if value.numel() and can_compare(value)
-    ]
-    kept = [(one, after) for one in held if (after := _fingerprint(one.ref)) is not None]
-
-    unrelated = first_difference(relations_of(outputs, _others(node, leaves)), expected.relations)
-
-    def find_out() -> Check:
-        lost = [one.label for one, after in kept if one.before.result() != after.result()]
-        return _result([(label, pending.result()) for label, pending in found], lost, unrelated)
-
-    node.set_check(find_out)
-
-
-def _result(found: Sequence[tuple[str, Comparison]], lost: Sequence[str], unrelated: str | None) -> Check:
+def _result(found: Sequence[tuple[str, Comparison]], lost: Sequence[str], other: str | None) -> Check:
     """The result of all comparisons.
 
     Args:
         found: Of values.
         lost: Held outputs that were overwritten.
-        unrelated: How an output's relation to other tensors differs.
+        other: What else differs, in words.
     """
     bad = [(label, one) for label, one in found if not one.is_equal]
     nan = any(one.num_nan_mismatches for _, one in bad)
     diff = float("inf") if nan else max((float(one.max_abs_diff) for _, one in found), default=0.0)
     words = [_words(*bad[0])] if bad else []
     words += [f"{lost[0]}, which is still held: the replay has overwritten it"] if lost else []
-    words += [unrelated] if unrelated else []
+    words += [other] if other else []
     return Check(not words, diff, "; ".join(words) or None)
 
 

@@ -8,13 +8,17 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from cudalens.errors import GraphError
 from cudalens.graphs import arguments
+from cudalens.graphs.checking import EagerGradients
 from cudalens.graphs.functions import Variant
+from cudalens.graphs.liveness import version_of
 from cudalens.graphs.outputs import AliasOfExternal, AliasOfLeaf
 from cudalens.graphs.programs import Backward, check_version
 from cudalens.graphs.reasons import Reason
 
 if TYPE_CHECKING:
+    from cudalens.graphs.checking import EagerCall
     from cudalens.graphs.node import GraphNode
     from cudalens.graphs.tree import GraphTree
 
@@ -22,7 +26,7 @@ if TYPE_CHECKING:
 class _Call:
     """One call of a recorded forward, until autograd has taken it over."""
 
-    __slots__ = ("node", "owners", "positions", "results", "saved", "tree", "versions")
+    __slots__ = ("arguments", "eager", "node", "owners", "positions", "results", "saved", "tree", "versions")
 
     def __init__(
         self,
@@ -38,7 +42,34 @@ class _Call:
         derivative = node.derivative
         assert derivative is not None
         self.versions = derivative.saved.versions()
+        self.eager: EagerGradients | None = None
+        self.arguments = [_GivenArgument(leaves[at.leaf], at.is_whole) for at in node.saved_arguments]
         self.owners = [weakref.ref(leaves[n]) for n in derivative.leaves if leaves[n].is_leaf]
+
+
+class _GivenArgument:
+    """An argument that autograd saved, as it was in the forward: the graph has a copy of that."""
+
+    __slots__ = ("address", "is_whole", "tensor", "version")
+
+    def __init__(self, tensor: torch.Tensor, is_whole: bool) -> None:
+        self.tensor = tensor if is_whole and tensor.grad_fn is None else tensor.detach()
+        self.is_whole, self.version = is_whole, version_of(tensor)
+        self.address = tensor.data_ptr() if is_whole else 0
+
+    def check(self, name: str) -> None:
+        """Check that the program did not change the argument between the forward and the backward.
+
+        Raises:
+            RuntimeError: It was overwritten; with torch's message.
+            GraphError: Its ``.data`` was replaced: autograd would use the new data.
+        """
+        check_version(self.tensor, self.version)
+        if self.is_whole and self.tensor.data_ptr() != self.address:
+            raise GraphError(
+                f"the .data of an argument of {name} was replaced between the call and its backward, which a replayed "
+                "backward does not see. Replace it after the backward, or call the function itself (.fn)."
+            )
 
 
 class _Replayed(torch.autograd.Function):
@@ -49,7 +80,8 @@ class _Replayed(torch.autograd.Function):
         ctx.set_materialize_grads(False)
         ctx.save_for_backward(*call.saved)
         ctx.tree, ctx.node, ctx.positions = call.tree, call.node, call.positions
-        ctx.versions, ctx.owners = call.versions, call.owners
+        ctx.versions, ctx.owners, ctx.arguments = call.versions, call.owners, call.arguments
+        ctx.eager = call.eager
         results = tuple(result.detach() for result in call.results)
         call.results, call.saved = [], []
         return results
@@ -57,21 +89,36 @@ class _Replayed(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *grads: torch.Tensor | None) -> Any:
         with torch.no_grad():
-            found = _Replayed._run(ctx, grads)
+            try:
+                found = _Replayed._run(ctx, grads)
+            except RuntimeError:
+                ctx.tree.steps.backward_ran()  # no other attempt is to come
+                raise
         return (None, *(refuse_second_derivative(ctx.node, found) if torch.is_grad_enabled() else found))
 
     @staticmethod
     def _run(ctx: Any, grads: Sequence[torch.Tensor | None]) -> list[torch.Tensor | None]:
         for tensor, version in zip(ctx.node.derivative.saved.outside.values(), ctx.versions, strict=True):
             check_version(tensor, version)
+        for argument in ctx.arguments:
+            argument.check(ctx.node.variant.function.name)
+        saved = ctx.saved_tensors
         ctx.tree.own_gradients(ctx.owners)
-        leaves = [*ctx.saved_tensors, *(grad for grad in grads if grad is not None)]
+        leaves = [*saved, *(grad for grad in grads if grad is not None)]
         given = {position for position, grad in zip(ctx.positions, grads, strict=True) if grad is not None}
         found = ctx.tree.run_backward(ctx.node, given, leaves)
+        if ctx.eager is not None:
+            found = ctx.eager.compare(ctx.node, grads, found)
         return [grad if is_needed else None for grad, is_needed in zip(found, ctx.needs_input_grad[1:], strict=True)]
 
 
-def attach(tree: GraphTree, node: GraphNode, leaves: Sequence[Any], outputs: Sequence[Any]) -> list[Any]:
+def attach(
+    tree: GraphTree,
+    node: GraphNode,
+    leaves: Sequence[Any],
+    outputs: Sequence[Any],
+    eager: EagerCall | None = None,
+) -> list[Any]:
     """The results of a recorded forward, and their bases, with their place in autograd's graph.
 
     Args:
@@ -79,16 +126,18 @@ def attach(tree: GraphTree, node: GraphNode, leaves: Sequence[Any], outputs: Seq
         node: The recording.
         leaves: Arguments of the call.
         outputs: Of the recording or the replay, what was saved for the backward included.
+        eager: The same call without a graph, by which gradients are checked.
     """
     derivative = node.derivative
     assert derivative is not None
     results = list(outputs[: node.first_saved])
     positions = [n for n, root in enumerate(derivative.roots) if root is not None and results[n] is not None]
     inputs = [*(leaves[n] for n in derivative.leaves), *derivative.inputs()]
+    call = _Call(tree, node, positions, outputs, leaves)
+    if eager is not None:
+        call.eager = EagerGradients([eager.outputs[n] for n in positions], inputs)
     with torch.enable_grad():  # the function may have switched it on by itself
-        found = _Replayed.apply(  # type: ignore[no-untyped-call]
-            _Call(tree, node, positions, outputs, leaves), *inputs
-        )
+        found = _Replayed.apply(call, *inputs)  # type: ignore[no-untyped-call]
     for position, result in zip(positions, found, strict=True):
         results[position] = result
     return results

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from types import CodeType
 from typing import Any, Literal
@@ -143,6 +144,7 @@ class Variant:
         watched: Code of which several functions have the same values: a warm-up finds out which of them is called.
         before: Of a backward: the forward.
         is_observed: Whether `executed` is all: no operator of the warm-up ran on another thread.
+        has_backward: Whether it ran a backward, which calls the hooks of tensors.
         outside: Environment variables and ContextVars that it read.
         reads: Where the tensors are that it takes from outside: container and key.
         names: The same with labels, of those that have names.
@@ -175,6 +177,7 @@ class Variant:
     watched: frozenset[CodeType] = frozenset()
     before: Variant | None = None
     is_observed: bool = False
+    has_backward: bool = False
     outside: list[Read] = field(default_factory=list)
     reads: list[tuple[Any, Any]] = field(default_factory=list)
     names: list[Name] = field(default_factory=list)
@@ -234,6 +237,16 @@ class _Inside(threading.local):
 
 
 inside = _Inside()
+
+
+@contextmanager
+def run_inside() -> Iterator[None]:
+    """This thread runs a function of a manager while the context is entered."""
+    before, inside.is_on = inside.is_on, True
+    try:
+        yield
+    finally:
+        inside.is_on = before
 
 
 def _no_longer(*args: Any, **kwargs: Any) -> Any:

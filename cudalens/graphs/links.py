@@ -66,7 +66,7 @@ def link_between(result: torch.Tensor, base: torch.Tensor) -> Link:
         return Link(Kind.VIEW if is_related and not _repeats_memory(base) else Kind.OWN)
     if is_related and not is_new_leaf(result):
         return Link(Kind.UNTRACKED_VIEW if base.requires_grad else Kind.VIEW)
-    return Link(Kind.DETACHED if _share_version(result, base) else Kind.DATA, is_new_leaf(result))
+    return Link(Kind.DETACHED if share_version(result, base) else Kind.DATA, is_new_leaf(result))
 
 
 def derive(base: torch.Tensor, link: Link, place: TensorPlace, *, requires_grad: bool = False) -> torch.Tensor:
@@ -119,7 +119,7 @@ def _repeats_memory(tensor: torch.Tensor) -> bool:
     return any(stride == 0 and size > 1 for size, stride in zip(tensor.shape, tensor.stride(), strict=True))
 
 
-def _share_version(a: torch.Tensor, b: torch.Tensor) -> bool:
+def share_version(a: torch.Tensor, b: torch.Tensor) -> bool:
     """Whether an in-place change of one tensor is seen in the version of the other."""
     if a.is_inference() or b.is_inference():
         return True

@@ -11,6 +11,7 @@ from statistics import median
 from typing import TYPE_CHECKING, Any, Final
 
 import torch
+from torch.autograd.grad_mode import _unsafe_preserve_version_counter
 from torch.autograd.graph import increment_version
 from torch.multiprocessing.reductions import StorageWeakRef
 
@@ -29,6 +30,7 @@ from cudalens.graphs.outputs import (
     Constant,
     Fresh,
     Output,
+    SavedArgument,
     view_of_leaf,
 )
 from cudalens.graphs.reasons import Finding, Reason
@@ -96,7 +98,8 @@ class GraphNode:
         dead_before: Outputs of the path that were dead at the recording, which may use their memory.
         live_after: Outputs of the path that were alive after it.
         returned_leaves: Arguments that it returns, or views of them.
-        num_writes: How often autograd counts an in-place change of a leaf that is used in place, by its position.
+        saved_arguments: Arguments whose copies in the pool the backward reads.
+        num_writes: How often autograd counts an in-place change of a leaf, by its position.
         record_ns: What the recording took, on the host.
         eager_ns: What a call without a graph takes on the device; None where that was not measured.
     """
@@ -125,6 +128,7 @@ class GraphNode:
         self.dead_before: list[PathIndex] = []
         self.live_after: list[PathIndex] = []
         self.returned_leaves: list[int] = []
+        self.saved_arguments: list[SavedArgument] = []
         self.pool_bytes = self.record_ns = 0
         self.eager_ns: int | None = None
         self._check: Check | Callable[[], Check] | None = None
@@ -276,13 +280,18 @@ class GraphNode:
         self.num_replays += 1
 
     def copy_back(self, leaves: Sequence[Any]) -> None:
-        """Arguments that the function overwrites get what the replay wrote."""
+        """Arguments that the function overwrites get what the replay wrote, and as many in-place changes."""
         written = [copied for copied in self.copied if copied.is_written]
-        copying.copy_all([copied.source(leaves) for copied in written], [copied.buffer for copied in written])
+        if not written:
+            return
+        targets = [copied.source(leaves) for copied in written]
+        with _unsafe_preserve_version_counter(tuple(targets)):
+            copying.copy_all(targets, [copied.buffer for copied in written])
+        increment_version([leaves[copied.leaf] for copied in written for _ in range(self.num_writes[copied.leaf])])
 
     def count_writes(self, leaves: Sequence[Any]) -> None:
         """Count the in-place changes of a replay as a call without a graph does, so that autograd notices them."""
-        written = [leaves[n] for n, number in self.num_writes.items() for _ in range(number)]
+        written = [leaves[n] for n in self._fixed_leaves for _ in range(self.num_writes[n])]
         written += [at[0][at[1]] for at, number in self._counted for _ in range(number)]
         if written:
             increment_version(written)
@@ -317,10 +326,25 @@ class GraphNode:
         return self._with_aliases(made, leaves)
 
     def _with_aliases(self, made: list[torch.Tensor | None], leaves: Sequence[Any]) -> list[Any]:
-        return [
-            tensor if tensor is not None else self._alias(output, leaves, made)
-            for tensor, output in zip(made, self.outputs, strict=True)
-        ]
+        found: list[Any] = []
+        for position, (tensor, output) in enumerate(zip(made, self.outputs, strict=True)):
+            if tensor is not None:
+                found.append(tensor)
+            elif position >= self.first_saved and isinstance(output, AliasOfOutput):
+                found.append(self._saved_result(output, made))
+            else:
+                found.append(self._alias(output, leaves, made))
+        return found
+
+    def _saved_result(self, output: AliasOfOutput, made: Sequence[torch.Tensor | None]) -> torch.Tensor:
+        """What autograd saved of a result; it shares the version counter of the result where it did so before."""
+        result = made[output.index]
+        assert result is not None
+        if output.link.kind is Kind.DETACHED:
+            owner = self.outputs[output.index]
+            is_whole = isinstance(owner, Fresh) and owner.place == output.place
+            return result.detach() if is_whole else derive(result, output.link, output.place)
+        return self._backend.tensor_at(output.place, result.untyped_storage())
 
     def _alias(self, output: Output, leaves: Sequence[Any], made: list[torch.Tensor | None]) -> Any:
         if isinstance(output, Constant):
@@ -364,9 +388,10 @@ class GraphNode:
         ref = self.refs[position]
         assert ref is not None
         kept = ref.kept
-        if kept is not None and _is_untouched(kept, output.place):
+        if kept is not None and kept._version == output.version and _is_untouched(kept, output.place):
             return kept
         tensor = self._backend.tensor_at(output.place)
+        torch._C._autograd._unsafe_set_version_counter((tensor,), (output.version,))
         if output.is_shared or self.variant.mode == "backward":  # autograd takes a gradient over only where it is alone
             ref.point_to(tensor)
         else:

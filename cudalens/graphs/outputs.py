@@ -10,8 +10,8 @@ from typing import Any, TypeAlias
 import torch
 
 from cudalens.device.graph_backend import TensorPlace
-from cudalens.graphs.links import OWN, Kind, Link, base_of, derive, is_new_leaf, link_between
-from cudalens.graphs.liveness import storage_id
+from cudalens.graphs.links import OWN, Kind, Link, base_of, derive, is_new_leaf, link_between, share_version
+from cudalens.graphs.liveness import storage_id, version_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,11 +29,13 @@ class Fresh:
         place: Where.
         is_shared: Whether an output of a later recording uses the same memory.
         link: Whether it is a new leaf.
+        version: How often autograd counted an in-place change of it.
     """
 
     place: TensorPlace
     is_shared: bool = False
     link: Link = OWN
+    version: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +104,19 @@ class AliasOfExternal:
     requires_grad: bool
 
 
+@dataclass(frozen=True, slots=True)
+class SavedArgument:
+    """An argument that autograd saved. The graph keeps a copy of it, which does not follow later changes.
+
+    Attributes:
+        leaf: Its position among the leaves.
+        is_whole: Whether the argument itself was saved, and not a view of it.
+    """
+
+    leaf: int
+    is_whole: bool
+
+
 Output: TypeAlias = Constant | Fresh | AliasOfLeaf | AliasOfOutput | AliasOfPath | AliasOfExternal
 
 
@@ -142,6 +157,21 @@ def hidden_bases(results: Sequence[Any], is_made: Callable[[torch.Tensor], bool]
         is_returned = any(base is other for other in tensors)
         if not is_returned and num_sharing[storage_id(tensor)] > 1 and is_made(tensor):
             found[id(base)] = base
+    return list(found.values())
+
+
+def saved_arguments(outputs: Sequence[Any], around: Surroundings) -> list[SavedArgument]:
+    """The copied arguments that are among what a recording saved for its backward."""
+    found: dict[int, SavedArgument] = {}
+    for leaf in sorted(around.copied):
+        given = around.leaves[leaf]
+        if given is None:
+            continue
+        for saved in outputs[around.first_saved :]:
+            if storage_id(saved) == storage_id(given) and share_version(saved, given):
+                is_whole = found[leaf].is_whole if leaf in found else False
+                is_same = saved.shape == given.shape and saved.stride() == given.stride()
+                found[leaf] = SavedArgument(leaf, is_whole or is_same)
     return list(found.values())
 
 
@@ -241,8 +271,10 @@ class _Description:
             return AliasOfOutput(base, place, link, output.requires_grad)
         first = self._owners[storage_id(output)][0]
         if first != position:
+            if position >= self._around.first_saved and share_version(output, self._outputs[first]):
+                link = Link(Kind.DETACHED)  # so that autograd notices an in-place change of the result
             return AliasOfOutput(first, place, link, output.requires_grad)
-        return Fresh(place, link=link)
+        return Fresh(place, link=link, version=version_of(output))
 
 
 def _is_tracked(output: torch.Tensor) -> bool:

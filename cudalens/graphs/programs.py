@@ -11,12 +11,13 @@ import torch
 from torch.utils import _pytree as pytree
 
 from cudalens.errors import GraphError
-from cudalens.graphs.arguments import is_size, unflatten
+from cudalens.graphs.arguments import unflatten
 from cudalens.graphs.guards.captured import Name
 from cudalens.graphs.links import is_new_leaf
-from cudalens.graphs.liveness import storage_id
+from cudalens.graphs.liveness import storage_id, version_of
 from cudalens.graphs.observer import Observer
 from cudalens.graphs.outputs import hidden_bases
+from cudalens.graphs.structure import is_size
 
 _CONSTANTS: Final = (int, float, complex, bool, str, bytes, type(None), torch.dtype, torch.device, torch.Size, slice)
 
@@ -104,10 +105,10 @@ def check_version(tensor: torch.Tensor, version: int) -> None:
     Raises:
         RuntimeError: It was overwritten; with torch's message.
     """
-    if tensor._version != version:
+    if version_of(tensor) != version:
         raise RuntimeError(
             "one of the variables needed for gradient computation has been modified by an inplace operation: "
-            f"[{tensor.type()} {list(tensor.shape)}] is at version {tensor._version}; expected version {version} "
+            f"[{tensor.type()} {list(tensor.shape)}] is at version {version_of(tensor)}; expected version {version} "
             "instead. Change it after the backward, or clone it before."
         )
 
@@ -142,7 +143,9 @@ class SavedTensors:
                 self.outside[id(tensor)] = tensor
                 self._versions_outside.append(tensor._version)
             return tensor
-        key = (identity, tensor.shape, tensor.stride(), tensor.storage_offset(), tensor.dtype, tensor._version)
+        flags = tensor.is_conj(), tensor.is_neg()  # the same memory, read in another way
+        place = tensor.shape, tensor.stride(), tensor.storage_offset(), tensor.dtype, *flags
+        key = (identity, *place, tensor._version)
         number = self._known.get(key)
         if number is None:
             number = self._known[key] = len(self.tensors)
@@ -273,8 +276,8 @@ def _edge(output: Any) -> Any:
 
 
 @contextmanager
-def _without_hooks(tensors: Sequence[torch.Tensor]) -> Iterator[None]:
-    """Disable the gradient hooks of `tensors`: autograd calls them once more, outside of the recording."""
+def without_hooks(tensors: Sequence[torch.Tensor]) -> Iterator[None]:
+    """Disable the gradient hooks of `tensors`: autograd calls them once more, outside of a recording or a check."""
     held = [hooks for tensor in tensors if (hooks := tensor._backward_hooks)]
     before = [dict(hooks) for hooks in held]
     for hooks in held:
@@ -318,7 +321,7 @@ class Backward:
         leaves.clear()
         roots = [edge for edge, given in zip(derivative.roots, self._mask, strict=True) if given]
         try:
-            with torch.enable_grad(), _without_hooks(derivative.externals):
+            with torch.enable_grad(), without_hooks(derivative.externals):
                 found = torch.autograd.grad(roots, derivative.ends, grads, retain_graph=True, allow_unused=True)
         finally:
             derivative.saved.given = ()

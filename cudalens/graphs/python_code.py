@@ -17,7 +17,7 @@ from cudalens.graphs.recording import roots_of
 
 if TYPE_CHECKING:
     from cudalens.graphs.functions import Variant
-    from cudalens.graphs.guards.effects import Effects
+    from cudalens.graphs.guards.effects import Effects, Snapshot
     from cudalens.graphs.observer import Observer
 
 
@@ -35,6 +35,7 @@ def note_effects(variant: Variant, effects: Effects, observer: Observer) -> None
     calls = effects.calls
     variant.is_observed = not observer.has_other_threads
     variant.executed = calls.executed()
+    variant.has_backward = calls.has_backward
     variant.outside = [Read(at.container, at.key, at.label, at.container[at.key]) for at in calls.values]
     reads = _guard(variant)
     finding = effects.finding(reads, variant.function.place) or _hidden_tensor(calls.operators)
@@ -43,12 +44,15 @@ def note_effects(variant: Variant, effects: Effects, observer: Observer) -> None
     if is_first:
         variant.is_warm = False
     elif variant.skip is None and variant.is_warm:
-        variant.skip = finding or _unguarded(variant) or hidden_closure(variant, reads, calls)
+        hooked = effects.hooked_argument() if variant.has_backward else None
+        variant.skip = finding or hooked or _unguarded(variant) or hidden_closure(variant, reads, calls)
 
 
-def check_recording(variant: Variant) -> None:
-    """A recording ran the Python code once more: if that changed what it reads, nothing is replayed."""
-    changed = variant.guards.difference() if variant.guards is not None else None
+def check_recording(variant: Variant, before: Snapshot) -> None:
+    """A recording ran the Python code once more: if that changed Python state, nothing is replayed."""
+    changed = before.difference()
+    if changed is None and variant.guards is not None:
+        changed = variant.guards.difference()
     _guard(variant)
     if variant.skip is None:
         finding = None if changed is None else Finding(Reason.SIDE_EFFECT, changed, variant.function.place)
@@ -58,7 +62,7 @@ def check_recording(variant: Variant) -> None:
 def _guard(variant: Variant) -> Reads:
     """Compare the values that are read, as they are after the code ran, before every replay."""
     executed = {function.__code__ for _, function in variant.executed} if variant.is_observed else None
-    reads = find_reads(python_roots(variant), executed)
+    reads = find_reads(python_roots(variant), executed, reads_hooks=variant.has_backward)
     tensors = _unused_tensors(variant, reads)
     plain = [at for at in tensors if is_plain(at.value)]
     same = [at for at in tensors if reads.has_identities or not is_plain(at.value) or at.value.__dict__]

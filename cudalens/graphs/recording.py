@@ -6,7 +6,7 @@ import gc
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -14,13 +14,14 @@ from torch.multiprocessing.reductions import StorageWeakRef
 
 from cudalens.device.graph_backend import PoolId, TensorPlace
 from cudalens.graphs import inputs as copying
-from cudalens.graphs.functions import Guarded, Variant, inside
+from cudalens.graphs.functions import Guarded, Variant, run_inside
 from cudalens.graphs.guards.captured import Name, find_names
 from cudalens.graphs.inputs import CopiedInput
+from cudalens.graphs.links import share_version
 from cudalens.graphs.liveness import OutputRef, storage_id, version_of
 from cudalens.graphs.node import Fixed, GraphNode
 from cudalens.graphs.observer import Made, Observer
-from cudalens.graphs.outputs import AliasOfPath, Fresh, Surroundings, describe_outputs
+from cudalens.graphs.outputs import AliasOfPath, Fresh, Surroundings, describe_outputs, saved_arguments
 from cudalens.graphs.programs import Training
 from cudalens.graphs.reasons import Finding, Reason
 from cudalens.graphs.variants import describe_tensor, note_outside, unnamed_input
@@ -99,7 +100,7 @@ class Recorder:
     def warm_up(self, variant: Variant, leaves: list[Any], observer: Observer) -> list[Any]:
         """Run a variant in the pool without a graph, observed."""
         torch.cuda.synchronize()
-        with self._clean_workspaces(), self.in_pool(), _inside(), observer:
+        with self._clean_workspaces(), self.in_pool(), run_inside(), observer:
             return variant.program.run(leaves.copy())
 
     def record(self, node: GraphNode, leaves: Sequence[Any]) -> list[Any]:
@@ -122,10 +123,14 @@ class Recorder:
             for n, leaf in enumerate(leaves)
         ]
         observer = Observer([leaf for leaf in stand_ins if isinstance(leaf, torch.Tensor)], self.device)
-        versions = {fixed.leaf: version_of(leaves[fixed.leaf]) for fixed in node.fixed}
+        versions = {n: version_of(one) for n, one in enumerate(stand_ins) if isinstance(one, torch.Tensor)}
+        named = {(id(name.container), name.key): version_of(tensor) for name, tensor in _named_tensors(node.variant)}
+        counted = {id(one): (n, one) for n, one in reversed(list(enumerate(stand_ins))) if n in versions}
         outputs = self._capture(node, stand_ins, observer)
-        node.num_writes = {n: version_of(leaves[n]) - before for n, before in versions.items()}
-        self._describe(node, outputs, buffers, observer)
+        node.num_writes = dict.fromkeys(versions, 0)
+        node.num_writes |= {n: version_of(one) - versions[n] for n, one in counted.values()}  # each tensor once
+        del counted
+        self._describe(node, outputs, buffers, observer, named)
         outputs = node.first_out(outputs, leaves)  # nothing keeps the copies of arguments from here on
         node.refs = [
             OutputRef(output) if isinstance(described, Fresh) else None
@@ -180,7 +185,7 @@ class Recorder:
                 self._clean_workspaces(),
                 _same_draws(self.device),
                 self.backend.capture(graph, self.pool, self.stream),
-                _inside(),
+                run_inside(),
                 observer,
             ):
                 return node.variant.program.run(leaves, observer)
@@ -233,9 +238,22 @@ class Recorder:
         torch.cuda.synchronize()
 
     def _describe(
-        self, node: GraphNode, outputs: list[Any], buffers: dict[int, torch.Tensor], observer: Observer
+        self,
+        node: GraphNode,
+        outputs: list[Any],
+        buffers: dict[int, torch.Tensor],
+        observer: Observer,
+        versions: Mapping[tuple[int, Any], int],
     ) -> None:
-        """Say of the recording's outputs what they are, and of its externals where the program keeps them."""
+        """Describe the outputs of a recording, and where the program keeps its tensors from outside.
+
+        Args:
+            node: The recording.
+            outputs: What the program returned.
+            buffers: Copies of arguments, by position.
+            observer: What was seen of the capture.
+            versions: Version counters before the capture, of tensors with names.
+        """
         program = node.variant.program
         node.num_results, node.first_saved = program.num_results, program.first_saved
         node.result_spec = program.result_spec
@@ -261,6 +279,7 @@ class Recorder:
         )
         program.given = []
         node.outputs = describe_outputs(outputs, around)
+        node.saved_arguments = saved_arguments(outputs, around)
         for described in node.outputs:
             if isinstance(described, AliasOfPath):
                 node.path[described.depth].mark_shared(described.index)
@@ -270,7 +289,7 @@ class Recorder:
             else None
             for output in outputs
         ]
-        node.guards = _guards(node, observer, names)
+        node.guards = _guards(node, observer, names, versions)
         if node.derivative is not None:
             node.derivative.names = [self._source_of(node, tensor, names) for tensor in node.derivative.externals]
         note_outside(node.variant, observer)
@@ -379,23 +398,35 @@ def _find_on_path(node: GraphNode, address: int) -> tuple[int, int] | None:
     return None
 
 
-def _guards(node: GraphNode, observer: Observer, names: Mapping[int, Sequence[Name]]) -> list[Guarded]:
+def _named_tensors(variant: Variant) -> Iterator[tuple[Name, torch.Tensor]]:
+    """The tensors from outside that have names, as they are now."""
+    for name in variant.names:
+        with suppress(LookupError, AttributeError, TypeError, ValueError):
+            yield name, name.container[name.key]
+
+
+def _guards(
+    node: GraphNode,
+    observer: Observer,
+    names: Mapping[int, Sequence[Name]],
+    versions: Mapping[tuple[int, Any], int],
+) -> list[Guarded]:
     found = []
     for key, external in observer.externals.items():
         address = external.tensor.untyped_storage().data_ptr()
         on_path = _find_on_path(node, address) is not None
         tensor = None if on_path else external.tensor
         known: list[Name | None] = [*names.get(key, ())] or [None]
-        found += [
-            Guarded(
-                tensor,
-                name,
-                _address_of(name, external.tensor),
-                external.is_written,
-                0 if number else external.num_writes,  # the names share one version counter
-            )
-            for number, name in enumerate(known)
-        ]
+        counted: list[torch.Tensor] = []
+        for name in known:
+            named = external.tensor if name is None else name.container[name.key]
+            before = external.version if name is None else versions.get((id(name.container), name.key))
+            num_writes = version_of(named) - (external.version if before is None else before)
+            is_counted = any(share_version(named, other) for other in counted) if num_writes else False
+            if num_writes and not is_counted:
+                counted.append(named)
+            num_writes = 0 if is_counted else num_writes
+            found.append(Guarded(tensor, name, _address_of(name, external.tensor), external.is_written, num_writes))
     return found
 
 
@@ -412,16 +443,6 @@ def roots_of(variant: Variant) -> list[tuple[str, Any]]:
 def _generators(node: GraphNode, leaves: Sequence[Any]) -> list[torch.Generator]:
     found = [leaf for leaf in leaves if isinstance(leaf, torch.Generator)]
     return found + [g for g in node.variant.generators if all(g is not known for known in found)]
-
-
-@contextmanager
-def _inside() -> Iterator[None]:
-    """This thread runs a function of a manager."""
-    before, inside.is_on = inside.is_on, True
-    try:
-        yield
-    finally:
-        inside.is_on = before
 
 
 @contextmanager

@@ -25,7 +25,7 @@ from cudalens.graphs.differentiable import attach, backward_variant, note_backwa
 from cudalens.graphs.functions import Variant, inside
 from cudalens.graphs.guards.ambient import finding_around
 from cudalens.graphs.guards.captured import find_names
-from cudalens.graphs.guards.effects import Effects
+from cudalens.graphs.guards.effects import Effects, Snapshot
 from cudalens.graphs.guards.kept import Kept, kept_tensors
 from cudalens.graphs.guards.outside import PROFILED, can_observe_calls
 from cudalens.graphs.inputs import move
@@ -181,7 +181,7 @@ class GraphTree:
             if node is None and variant.id in self.roots and self._current is not None and self._try_end_execution():
                 node, finding = self._find(variant, leaves)
             if node is not None:
-                return self._replay(node, leaves), node
+                return self._replay(node, leaves)
             if finding is not None and not self._may_rerecord(variant, finding):
                 return variant.run_eagerly(leaves), None
             self._try_end_execution()
@@ -335,6 +335,7 @@ class GraphTree:
         parent = self._current
         assert not isinstance(parent, WarmupNode)
         node = GraphNode(next(self._node_ids), variant, parent, self.backend)
+        before = Snapshot(python_roots(variant))
         try:
             with _capture_lock, torch.cuda.device(self.device), self._tidied():
                 outputs = recorder.record(node, leaves)
@@ -346,15 +347,17 @@ class GraphTree:
         self._current, self.state = node, State.RECORDING
         self._addresses |= {ref.address for ref in node.refs if ref is not None}
         variant.function.counts.recordings += 1
-        check_recording(variant)
+        check_recording(variant, before)
         self.steps.ran(variant.function, variant.mode)
         if self._debug:
             self.check_memory_pool()
         return self._results(node, leaves, outputs), node
 
-    def _results(self, node: GraphNode, leaves: list[Any], outputs: list[Any]) -> list[Any]:
-        """The results of a recording or a replay for the caller."""
-        made = outputs if node.derivative is None else attach(self, node, leaves, outputs)
+    def _results(
+        self, node: GraphNode, leaves: list[Any], outputs: list[Any], eager: checking.EagerCall | None = None
+    ) -> list[Any]:
+        """The results of a recording or a replay for the caller; `eager` checks the gradients, too."""
+        made = outputs if node.derivative is None else attach(self, node, leaves, outputs, eager)
         return node.derive(made, leaves)
 
     @contextmanager
@@ -385,12 +388,17 @@ class GraphTree:
         self.log.note(variant.function, finding, variant)
         return variant.run_eagerly(leaves)
 
-    def _replay(self, node: GraphNode, leaves: list[Any]) -> list[Any]:
+    def _replay(self, node: GraphNode, leaves: list[Any]) -> tuple[Any, GraphNode | None]:
+        """Replay a recording.
+
+        Returns:
+            Its outputs and the recording; or the result of a call without a graph and None, if a check differs.
+        """
         self._stream_order.follow(self.device)
         checks = node.variant.function.check and node.num_replays % CHECK_EVERY == 0
-        expected = checking.run_eagerly(node, leaves) if checks else None
-        self._addresses.update([item.ref.address for item in self._stale])  # a warmup's outputs lie in the pool, too
         held = checking.held_outputs(self._current, node, leaves) if checks else ()
+        eager = checking.EagerCall(node, leaves, held) if checks else None
+        self._addresses.update([item.ref.address for item in self._stale])  # a warmup's outputs lie in the pool, too
         node.copy_inputs(leaves, self._addresses)
         if self._stale:
             self._move_stale(leaves, {*node.returned_leaves, *arguments.gradient_leaves(leaves)})
@@ -402,10 +410,10 @@ class GraphTree:
         self._current, self.state = node, State.EXECUTION
         self.steps.ran(node.variant.function, node.mode)
         node.variant.function.counts.replays += 1
-        results = self._results(node, leaves, node.hand_out(leaves))
-        if expected is not None:
-            checking.compare(node, expected, results, leaves, held)
-        return results
+        results = self._results(node, leaves, node.hand_out(leaves), eager)
+        if eager is not None and not eager.compare(results):
+            return eager.take_effect(), None
+        return results, node
 
     def _made_recorder(self) -> Recorder:
         if self._recorder is None:

@@ -17,6 +17,7 @@ from cudalens.graphs.links import is_new_leaf
 from cudalens.graphs.liveness import PLAIN_TYPES, span, storage_id
 from cudalens.graphs.programs import Backward, Inference, Training
 from cudalens.graphs.reasons import Finding, Reason
+from cudalens.graphs.structure import classes_in
 
 if TYPE_CHECKING:
     from cudalens.device.graph_backend import GraphBackend
@@ -60,6 +61,7 @@ def new_variant(
         for label, leaf in zip(labels, given.leaves, strict=True)
         if not isinstance(leaf, (torch.Tensor, int, float, bool, str, type(None)))
     ]
+    variant.objects += [(kind.__name__, kind) for kind in dict.fromkeys(classes_in(given.spec))]
     variant.skip = _refusal(function, given.leaves, labels, device)
     return variant
 

@@ -15,7 +15,7 @@ from cudalens.device.stacks import Place
 from cudalens.graphs.functions import Function, Variant
 from cudalens.graphs.guards.ambient import keeps_casts, top_pack_hook
 from cudalens.graphs.guards.outside import caller_of
-from cudalens.graphs.liveness import OutputRef, storage_id
+from cudalens.graphs.liveness import OutputRef, storage_id, version_of
 from cudalens.graphs.node import GraphNode
 from cudalens.graphs.observer import Made, Observer, is_plain
 from cudalens.graphs.programs import check_version
@@ -174,10 +174,13 @@ class _Saving:
 
 
 def _pack(refs: list[OutputRef], tensor: torch.Tensor) -> tuple[torch.Tensor, int]:
-    """Detached: a result that its own node keeps would never be freed, and autograd attaches it again."""
+    """Detached: a result that its own node keeps would never be freed, and autograd attaches it again.
+
+    A leaf is kept itself, as autograd does: a backward uses the ``.data`` that it has then.
+    """
     if tensor.is_cuda and is_plain(tensor) and tensor.untyped_storage().data_ptr():
         refs.append(OutputRef(tensor))
-    return tensor.detach(), tensor._version
+    return tensor if tensor.is_leaf else tensor.detach(), version_of(tensor)
 
 
 def _unpack(kept: tuple[torch.Tensor, int]) -> torch.Tensor:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -106,7 +106,16 @@ def owned(manager: GraphManager | None, results: Any) -> Any:
         return results
     addresses = {ref.address for ref in current.live_refs()}
     storages: dict[int, torch.Tensor] = {}
-    return pytree.tree_map_only(torch.Tensor, lambda tensor: _copied(tensor, addresses, storages), results)
+    return _map_tensors(lambda tensor: _copied(tensor, addresses, storages), results)
+
+
+def _map_tensors(change: Callable[[torch.Tensor], torch.Tensor], results: Any) -> Any:
+    """Apply `change` to the tensors in some results; a torch.Size stays one, which pytree would make a tuple."""
+
+    def is_size(value: Any) -> bool:
+        return isinstance(value, torch.Size)
+
+    return pytree.tree_map_only(torch.Tensor, change, results, is_leaf=is_size)
 
 
 def _copied(tensor: torch.Tensor, addresses: set[int], storages: dict[int, torch.Tensor]) -> torch.Tensor:
@@ -132,7 +141,7 @@ def left_by(error: BaseException, local: Mapping[str, Any], given: Mapping[str, 
     """
     kept = {name: thing for name, thing in local.items() if name not in given}
     if isinstance(error, Exception):
-        return {name: pytree.tree_map_only(torch.Tensor, _own, thing) for name, thing in kept.items()}
+        return {name: _map_tensors(_own, thing) for name, thing in kept.items()}
     return {name: thing for name, thing in kept.items() if next(tensors_in([thing]), None) is None}
 
 

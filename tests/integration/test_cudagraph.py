@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 
 import pytest
+import torch
 
 import cudalens.virtual as virtual
 
@@ -328,3 +329,14 @@ def test_unloading_lets_go_of_recorded_cells(cuda, is_off_before):
     cuda.run(SETUP)
     assert cuda.run("%%cudagraph -v t\ny = x @ w").success
     assert counts(cuda["t"]) == [1, 1, 1, 0]
+
+
+def test_a_size_that_a_cell_assigns_stays_a_size(cuda):
+    cell = "%%cudagraph\ny = x + 1\nsize = y.shape\nsizes = [y.shape, (2, 3)]"
+    for _ in range(2):
+        assert cuda.run(cell).success
+        assert isinstance(cuda["size"], torch.Size)
+        assert cuda["size"].numel() == 64
+        assert [type(one) for one in cuda["sizes"]] == [torch.Size, tuple]
+    cuda.run(f"{cell}\nstop(y)")
+    assert isinstance(cuda["size"], torch.Size)

@@ -33,6 +33,7 @@ class CodeNames:
     Attributes:
         globals: Of global variables.
         attributes: Of attributes, whatever the object is; with text that may be the name of one.
+        texts: Text that may be the name of an attribute which does not exist (``getattr(x, "name", default)``).
         imports: Of modules that it imports while it runs, relative ones with their dots.
         is_dynamic: Whether it computes names of attributes.
         has_identities: Whether its results can depend on the identity of an object: it compares with ``is``, constants
@@ -41,6 +42,7 @@ class CodeNames:
 
     globals: frozenset[str]
     attributes: frozenset[str]
+    texts: frozenset[str]
     imports: frozenset[str]
     is_dynamic: bool
     has_identities: bool
@@ -51,6 +53,7 @@ def names_of(code: CodeType) -> CodeNames:
     """The names in a code object; functions and comprehensions inside it are included."""
     globals_found: set[str] = set()
     attributes: set[str] = set()
+    texts: set[str] = set()
     instructions = list(dis.get_instructions(code))
     imports = set(_imports(instructions))
     is_dynamic, has_identities = False, _has_identities(instructions)
@@ -64,13 +67,22 @@ def names_of(code: CodeType) -> CodeNames:
             inner = names_of(constant)
             globals_found |= inner.globals
             attributes |= inner.attributes
+            texts |= inner.texts
             imports |= inner.imports
             is_dynamic = is_dynamic or inner.is_dynamic
             has_identities = has_identities or inner.has_identities
     if _BY_TEXT & (globals_found | attributes):
-        attributes |= {text for text in code.co_consts if isinstance(text, str) and text.isidentifier()}
+        texts |= {text for text in code.co_consts if isinstance(text, str) and text.isidentifier()}
+        attributes |= texts
         is_dynamic = is_dynamic or _computes_names(code, instructions)
-    return CodeNames(frozenset(globals_found), frozenset(attributes), frozenset(imports), is_dynamic, has_identities)
+    return CodeNames(
+        globals=frozenset(globals_found),
+        attributes=frozenset(attributes),
+        texts=frozenset(texts),
+        imports=frozenset(imports),
+        is_dynamic=is_dynamic,
+        has_identities=has_identities,
+    )
 
 
 @functools.lru_cache(maxsize=256)

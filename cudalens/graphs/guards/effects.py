@@ -19,11 +19,72 @@ from cudalens.device.stacks import Place
 from cudalens.graphs.arguments import Leaves
 from cudalens.graphs.guards.ambient import changed_setting, settings
 from cudalens.graphs.guards.found import Read, Reads
-from cudalens.graphs.guards.guard_set import first_change
-from cudalens.graphs.guards.lookups import NumpyState, attributes_in
+from cudalens.graphs.guards.guard_set import are_equal_keys, first_change
+from cudalens.graphs.guards.lookups import NumpyState, Version, attributes_in
 from cudalens.graphs.guards.outside import CallWatch
-from cudalens.graphs.guards.reads import find_reads
+from cudalens.graphs.guards.reads import HOOK_TABLES, find_reads
+from cudalens.graphs.liveness import storage_id
 from cudalens.graphs.reasons import Finding, Reason
+
+
+class Snapshot:
+    """The Python values that a function can reach, as they are now: those that its code has no name for, too.
+
+    Args:
+        roots: What the function can reach, by label.
+        tensors: Tensors besides, by label.
+    """
+
+    def __init__(self, roots: Iterable[tuple[str, Any]], tensors: Iterable[tuple[str, torch.Tensor]] = ()) -> None:
+        roots = list(roots)
+        reads = find_reads(roots, reads_hooks=True, takes_all=True)
+        if not reads.is_complete:  # more than can be compared
+            reads = find_reads(roots, reads_hooks=True)
+        values = [read for read in reads.values if not isinstance(read.container, Version)]  # a replay counts writes
+        self._values = [*values, *_numpy_state()]
+        self._sizes = [(held, label, len(held)) for held, label in reads.sizes]
+        self._orders = [(held, label, list(held)) for held, label in reads.orders]
+        self._tensors = reads.tensors
+        every = [*tensors, *((read.label, read.value) for read in reads.tensors)]
+        self._forms = [(label, tensor, _form_of(tensor)) for label, tensor in every]
+        self._settings, self._is_grad_enabled = settings(), torch.is_grad_enabled()
+
+    def tensors(self) -> list[torch.Tensor]:
+        """The tensors that the function can reach."""
+        return [read.value for read in self._tensors]
+
+    def difference(self) -> str | None:
+        """The first value that is not as it was, in words; None if there is none."""
+        return (
+            first_change(self._values)
+            or self._other_size()
+            or self._other_order()
+            or self._other_tensor()
+            or changed_setting(self._settings, settings())
+            or self._other_mode()
+        )
+
+    def _other_mode(self) -> str | None:
+        is_on = torch.is_grad_enabled()
+        return None if is_on == self._is_grad_enabled else f"the gradient mode: {'off → on' if is_on else 'on → off'}"
+
+    def _other_size(self) -> str | None:
+        found = (f"{label}: {size} → {len(held)}" for held, label, size in self._sizes if len(held) != size)
+        return next(found, None)
+
+    def _other_order(self) -> str | None:
+        return next((label for held, label, before in self._orders if not are_equal_keys(held, before)), None)
+
+    def _other_tensor(self) -> str | None:
+        changed = first_change(self._tensors)
+        if changed is not None:
+            return changed
+        for label, tensor, before in self._forms:
+            after = _form_of(tensor)
+            other = next((name for name in after if after[name] != before[name]), None)
+            if other is not None:
+                return f"the {other} of {label}"
+        return None
 
 
 class Effects:
@@ -40,16 +101,10 @@ class Effects:
     """
 
     def __init__(self, roots: Iterable[tuple[str, Any]], leaves: list[Any], spec: Any, labels: Sequence[str]) -> None:
-        reads = find_reads(roots)
         self._leaves, self._spec, self._labels = leaves, spec, labels
-        self._values = [*reads.values, *_numpy_state()]
-        self._sizes = [(held, label, len(held)) for held, label in reads.sizes]
-        self._tensors = reads.tensors
         arguments = zip(labels, leaves, strict=True)
         tensors = [(f"'{label}'", leaf) for label, leaf in arguments if isinstance(leaf, torch.Tensor)]
-        tensors += [(read.label, read.value) for read in reads.tensors]
-        self._forms = [(label, tensor, _form_of(tensor)) for label, tensor in tensors]
-        self._settings, self._is_grad_enabled = settings(), torch.is_grad_enabled()
+        self._snapshot = Snapshot(roots, tensors)
         self._random_state = torch.get_rng_state()
         self.calls = CallWatch()
 
@@ -68,42 +123,27 @@ class Effects:
             default: The place of the function, where no line is known.
         """
         what = (
-            first_change([*self._values, *self.calls.values])
-            or self._other_size()
-            or self._other_tensor()
+            self._snapshot.difference()
+            or first_change(self.calls.values)
             or self._other_argument()
             or self._kept_argument(after)
-            or changed_setting(self._settings, settings())
-            or self._other_mode()
         )
         if what is None:
             return self.calls.findings[0] if self.calls.findings else self._drawn(default)
         return Finding(Reason.SIDE_EFFECT, what, _line_of(what, self.calls.functions) or default)
+
+    def hooked_argument(self) -> Finding | None:
+        """An argument with hooks, which a backward inside the call runs. The copy in a graph has none."""
+        for label, leaf in zip(self._labels, self._leaves, strict=True):
+            if isinstance(leaf, torch.Tensor) and any(getattr(leaf, table, None) for table in HOOK_TABLES):
+                return Finding(Reason.ODD_TENSOR, f"'{label}' (with hooks, which a backward calls)")
+        return None
 
     def _drawn(self, default: Place | None) -> Finding | None:
         """Random numbers on the CPU, which the Python code of an operator can draw unseen."""
         if torch.equal(self._random_state, torch.get_rng_state()):
             return None
         return Finding(Reason.OUTSIDE_CALL, "random numbers of the CPU", default)
-
-    def _other_mode(self) -> str | None:
-        is_on = torch.is_grad_enabled()
-        return None if is_on == self._is_grad_enabled else f"the gradient mode: {'off → on' if is_on else 'on → off'}"
-
-    def _other_size(self) -> str | None:
-        found = (f"{label}: {size} → {len(held)}" for held, label, size in self._sizes if len(held) != size)
-        return next(found, None)
-
-    def _other_tensor(self) -> str | None:
-        changed = first_change(self._tensors)
-        if changed is not None:
-            return changed
-        for label, tensor, before in self._forms:
-            after = _form_of(tensor)
-            other = next((name for name in after if after[name] != before[name]), None)
-            if other is not None:
-                return f"the {other} of {label}"
-        return None
 
     def _other_argument(self) -> str | None:
         """A list or dict among the arguments that the call changed."""
@@ -134,13 +174,18 @@ def _form_of(tensor: torch.Tensor) -> dict[str, Any]:
         held = {name: id(value) for name, value in (attributes_in(tensor) or {}).items()}
         kind: Any = type(tensor)
         if tensor.layout is not torch.strided or is_lazy(tensor):
-            return {"class": kind, "attributes": held, "shape": None, "need of a gradient": None, "hooks": None}
+            return dict.fromkeys(("shape", "memory", "need of a gradient", "hooks")) | {
+                "class": kind,
+                "attributes": held,
+            }
         shape = tensor.shape, tensor.stride(), tensor.storage_offset(), tensor.dtype
+        memory = storage_id(tensor)
         hooks = [*(tensor._backward_hooks or ()), *(getattr(tensor, "_post_accumulate_grad_hooks", None) or ())]
         return {
             "class": kind,
             "attributes": held,
             "shape": shape,
+            "memory": memory,
             "need of a gradient": tensor.requires_grad,
             "hooks": hooks,
         }

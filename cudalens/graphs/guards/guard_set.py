@@ -107,7 +107,7 @@ class GuardSet:
 
     def _has_equal_orders(self) -> bool:
         """Whether the keys of all dicts come in the same order: equal objects may have replaced them."""
-        return all(starmap(_are_equal_keys, zip(self._ordered, self._orders, strict=True)))
+        return all(starmap(are_equal_keys, zip(self._ordered, self._orders, strict=True)))
 
     def difference(self) -> str | None:
         """The first value that is not as it was, in words; None if there is none."""
@@ -132,7 +132,7 @@ class GuardSet:
     def _reordered(self) -> str | None:
         """A dict whose keys come in another order."""
         orders = zip(self._ordered, self._orders, self._order_labels, strict=True)
-        return next((label for held, before, label in orders if not _are_equal_keys(held, before)), None)
+        return next((label for held, before, label in orders if not are_equal_keys(held, before)), None)
 
 
 def _has_plain_attributes(owner: Any, held: dict[str, Any]) -> bool:
@@ -172,7 +172,8 @@ def _is_equal(a: Any, b: Any) -> bool:
     return bool(exact(a) == exact(b))
 
 
-def _are_equal_keys(held: Any, before: list[Any]) -> bool:
+def are_equal_keys(held: Any, before: list[Any]) -> bool:
+    """Whether the keys of a dict come in the same order; equal objects may have replaced them."""
     now = list(held)
     return len(now) == len(before) and all(map(_is_equal, now, before))
 

@@ -18,6 +18,7 @@ import queue
 import sys
 import sysconfig
 import time
+import warnings
 from collections.abc import Callable, Iterable, Mapping
 from contextvars import ContextVar
 from types import CellType, CodeType, FrameType, FunctionType, MethodType, ModuleType
@@ -38,11 +39,15 @@ _FUNCTIONS: Final[Mapping[str, frozenset[str] | None]] = {
         name for name in dir(time) if not name.startswith(("_", "asctime", "get_", "mktime", "sleep", "str", "tz"))
     ),
     "io": frozenset({"open", "open_code"}),
+    "_warnings": frozenset({"warn", "warn_explicit"}),
     "_posixsubprocess": None,
     "_socket": None,
     "posix": None,
     "nt": None,
 }
+
+#: Modules whose functions users know by another module.
+_SHOWN_MODULES: Final = {"posix": "os", "nt": "os", "_warnings": "warnings"}
 
 #: Functions of `os` that depend on their arguments alone, or on what does not change in a process.
 _HARMLESS: Final = frozenset({"fspath", "getpid", "getppid", "cpu_count", "sched_getaffinity", "register_at_fork"})
@@ -54,6 +59,19 @@ _PYTHON: Final[Mapping[CodeType, str]] = {
     queue.Queue.get.__code__: "takes from a queue",
     type(os.environ).__iter__.__code__: "reads all environment variables",
 }
+
+#: Runs for a warning that is not filtered out, also one of torch's.
+_SHOWS_WARNING: Final[CodeType] = warnings._showwarnmsg.__code__  # type: ignore[attr-defined]
+
+#: Methods of a random generator that set its state regardless of the state before.
+_SEEDING: Final = frozenset({"manual_seed", "seed", "set_offset", "set_state", "graphsafe_set_state"})
+#: The class of autograd's engine.
+_ENGINE: Final[Any] = type(torch.autograd.Variable._execution_engine)
+
+#: Methods that read the state of a random generator, to restore it later.
+_READING: Final = frozenset({"get_state", "graphsafe_get_state", "clone_state"})
+_GENERATOR_METHODS: Final = _SEEDING | _READING
+
 _ENVIRONMENT: Final = frozenset(
     getattr(type(os.environ), name).__code__ for name in ("__getitem__", "__setitem__", "__delitem__")
 )
@@ -98,6 +116,7 @@ class CallWatch:
         closures: Those among `functions` with variables from around them: what these were when a call began.
         values: Environment variables and ContextVars that were used, with their values before the first use.
         observers: Called with the events of frames of this code.
+        has_backward: Whether autograd ran a backward, which reads the hooks of tensors.
         watched: Code whose calls are attributed to the function that was called.
         called: Those functions; None for a call of which it is not known.
     """
@@ -109,6 +128,8 @@ class CallWatch:
         self.closures: set[Closure] = set()
         self.values: list[Read] = []
         self.observers: dict[CodeType, Callable[[FrameType, str], None]] = {}
+        self.has_backward = False
+        self._read_states: set[int] = set()
         self.watched: frozenset[CodeType] = frozenset()
         self.called: list[FunctionType | None] = []
         self._returned: list[FrameType] = []
@@ -151,6 +172,10 @@ class CallWatch:
             self._on_python(frame)
         if frame.f_code.co_freevars and frame.f_code in self.functions:
             self.closures.add(_closure_of(frame))
+        if frame.f_code.co_name in _GENERATOR_METHODS:
+            self._on_generator(frame.f_locals.get("self"), frame.f_code.co_name, frame)
+        elif frame.f_code is _SHOWS_WARNING:
+            self._note_at_caller("a warning", frame)
 
     def _attribute(self) -> None:
         """A frame that ended gives the garbage collector its function, which no attribute of it does."""
@@ -192,12 +217,32 @@ class CallWatch:
         rule = _rule_of(kind)
         if rule is None:
             return
-        if isinstance(owner, ContextVar):
+        if isinstance(owner, torch._C.Generator):
+            self._on_generator(owner, function.__name__, frame)
+        elif isinstance(owner, _ENGINE):
+            self.has_backward = True
+        elif isinstance(owner, ContextVar):
             if _user_frame(frame) is not None:
                 value = ContextValue(owner)
                 self._note_value(Read(value, "", f"ContextVar {owner.name!r}", value[""]))
         elif (what := rule(owner, function.__name__)) is not None:
             self._note(what, frame)
+
+    def _on_generator(self, generator: Any, method: str, frame: FrameType) -> None:
+        """A random generator is seeded. To restore a state that the call itself has read changes nothing."""
+        if not isinstance(generator, torch._C.Generator):
+            return
+        key = int(generator._cdata)  # type: ignore[attr-defined]
+        if method in _READING:
+            self._read_states.add(key)
+        elif method in _SEEDING and not (method.endswith("set_state") and key in self._read_states):
+            self._note_at_caller(f"{method}() of a random generator", frame)
+
+    def _note_at_caller(self, what: str, frame: FrameType) -> None:
+        """Something that happens in libraries, at the line of the program that led to it."""
+        place = caller_of(frame)
+        if place is not None and all(finding.what != what for finding in self.findings):
+            self.findings.append(Finding(Reason.OUTSIDE_CALL, what, place))
 
     def _note_environment(self, frame: FrameType) -> None:
         key = str(frame.f_locals.get("key"))
@@ -287,7 +332,8 @@ def _of_module(module: ModuleType, name: str) -> str | None:
     known = _FUNCTIONS.get(module.__name__, frozenset())
     if (known is not None and name not in known) or name in _HARMLESS:
         return None
-    return f"{'os' if module.__name__ in ('posix', 'nt') else module.__name__}.{name}()".removeprefix("builtins.")
+    shown = _SHOWN_MODULES.get(module.__name__, module.__name__)
+    return f"{shown}.{name}()".removeprefix("builtins.")
 
 
 def _of_class(kind: type, name: str) -> str | None:
@@ -307,4 +353,6 @@ _RULES: Final[Iterable[tuple[Any, Callable[[Any, str], str | None]]]] = (
     (_random.Random, lambda generator, name: f"random.{name}()"),
     (io.IOBase, _of_file),
     (ContextVar, lambda variable, name: name),
+    (torch._C.Generator, lambda generator, name: name),
+    (_ENGINE, lambda engine, name: name),
 )

@@ -64,6 +64,10 @@ _MODULE_TABLES: Final = {
     "_parameters": "parameters", "_buffers": "buffers", "_modules": "children", **dict.fromkeys(_HOOKS, "hooks")
 }  # fmt: skip
 
+#: Classes of torch whose attributes are compared, and those of them whose methods are not looked into.
+_READ_CLASSES: Final = (torch.nn.Module, torch.Tensor, torch.optim.Optimizer)
+_COMPARED_CLASSES: Final = (torch.nn.Module, torch.Tensor)
+
 #: Modules of the standard library whose objects hold what a program puts into them.
 _HOLDERS: Final = ("collections", "queue", "argparse", "types", "functools", "weakref", "_weakrefset")
 
@@ -91,16 +95,28 @@ _CONTAINERS: Final = (dict, list, tuple, deque, set, frozenset, MappingProxyType
 _VIEWS: Final[tuple[type, ...]] = (type({}.keys()), type({}.values()), type({}.items()))
 
 
-def find_reads(roots: Iterable[tuple[str, Any]], executed: Container[CodeType] | None = None) -> Reads:
+#: Where tensors keep the hooks that a backward calls.
+HOOK_TABLES: Final = ("_backward_hooks", "_post_accumulate_grad_hooks")
+
+
+def find_reads(
+    roots: Iterable[tuple[str, Any]],
+    executed: Container[CodeType] | None = None,
+    *,
+    reads_hooks: bool = False,
+    takes_all: bool = False,
+) -> Reads:
     """The values that can be read from some functions and objects.
 
     Args:
         roots: Functions, modules and objects, by label.
         executed: The code that ran in a call. Functions of installed packages whose code is not among it are not read:
             as long as the values that are read are equal, they do not run. None: all are read.
+        reads_hooks: Whether the hooks of tensors are read, as by a backward.
+        takes_all: Take all attributes of objects, also those that the code has no name for.
     """
-    known = list(roots)
-    names, is_dynamic = {"forward", "__call__"}, False
+    known = [*roots, ("torch.Tensor", torch.Tensor)]
+    names, is_dynamic = {"forward", "__call__", *(HOOK_TABLES if reads_hooks else ())}, takes_all
     for _ in range(_MOST_PASSES):
         search = _Search(names, is_dynamic=is_dynamic, executed=executed)
         found = search.run(known)
@@ -117,6 +133,7 @@ class _Search:
         self._known, self._executed = frozenset(names), executed
         self._takes_all = is_dynamic
         self.names, self.is_dynamic = set(names), is_dynamic
+        self._texts: set[str] = set()
         self._found = Reads()
         self._waiting: deque[tuple[Any, str]] = deque()
         self._seen: set[int] = set()
@@ -141,6 +158,11 @@ class _Search:
                 (self._found.tensors if is_tensor else self._found.values).append(read)
                 self._waiting.append((item, item_label))
         return self._found
+
+    def _skip(self, value: Any) -> None:
+        """Do not look into a value of a library. It is compared, because a program can put another in its place."""
+        self._seen.add(id(value))
+        self._alive.append(value)
 
     def _named(self, held: Mapping[str, Any]) -> list[str]:
         """The attributes in a namespace that the code can read."""
@@ -173,7 +195,6 @@ class _Search:
             (_WRAPPERS, self._of_wrapper),
             (torch.jit.ScriptModule, self._of_script),
             (torch.nn.Module, self._of_module),
-            (torch.optim.Optimizer, self._of_optimizer),
             (_CONTAINERS, self._of_container),
             (_VIEWS, self._of_view),
             ((bytearray, memoryview, array), self._of_buffer),
@@ -189,6 +210,12 @@ class _Search:
             self._found.attributes.append((tensor, held, f"attributes of {label}"))
         for name in self._named(held or {}):
             yield held, name, (held or {})[name], _dotted(label, name)
+        if not self._known.isdisjoint(HOOK_TABLES):
+            attributes = AttributeItems(tensor)
+            with torch._C.DisableTorchFunctionSubclass():
+                hooks = [(table, getattr(tensor, table, None)) for table in HOOK_TABLES]
+            for table, held_hooks in hooks:
+                yield attributes, table, held_hooks, f"hooks of {label}"
         with torch._C.DisableTorchFunctionSubclass():
             if "grad" in self._known and tensor.is_leaf:
                 yield IsGradientMissing(tensor), "", tensor.grad is None, f"{label}.grad is None"
@@ -237,10 +264,6 @@ class _Search:
         bits = getattr(value, "bit_generator", None) or getattr(value, "_bit_generator", None)
         return [] if bits is None else [(NumpyState(bits), "", repr(bits.state), label)]
 
-    @staticmethod
-    def _of_optimizer(optimizer: torch.optim.Optimizer, label: str) -> Iterable[Item]:
-        return [(optimizer.__dict__, "param_groups", optimizer.param_groups, _dotted(label, "param_groups"))]
-
     def _of_function(self, function: FunctionType, label: str) -> Iterator[Item]:
         if (wrapped := getattr(function, "__wrapped__", None)) is not None:
             self._waiting.append((wrapped, label))
@@ -263,6 +286,7 @@ class _Search:
         code = function.__code__
         names = names_of(code)
         self.names |= names.attributes | {code.co_name}  # an operator of a class is read by no other name
+        self._texts |= names.texts
         self._found.has_identities = self._found.has_identities or names.has_identities
         self.is_dynamic = self.is_dynamic or (names.is_dynamic and not is_of_torch(code.co_filename))
         for name in sorted(names.globals & function.__globals__.keys()):
@@ -289,7 +313,7 @@ class _Search:
         self._found.sizes.append((held, f"attributes of {of}"))
         self._found.attributes.append((module, held, f"attributes of {of}"))
         for name in self._named(held):
-            if name != "training" and name not in _MODULE_TABLES:
+            if name not in _MODULE_TABLES:
                 yield held, name, held[name], _dotted(label, name)
         self._found.owners.append((module, f"the class of {of}"))
         self._waiting.append((type(module), type(module).__name__))
@@ -356,8 +380,14 @@ class _Search:
         if kind is not ModuleType and is_installed(str(held.get("__file__"))):  # its tables of lazy imports
             self._seen |= {id(held[name]) for name in stored_by(kind) if isinstance(held.get(name), dict | list | set)}
         for name in sorted(self._known & held.keys()):
-            if not is_library or isinstance(held[name], torch.Tensor | FunctionType):
-                yield held, name, held[name], _dotted(label, name)  # of libraries: what a program puts in their place
+            item = held[name]
+            if is_library and isinstance(item, ModuleType | dict | list | set):
+                continue
+            if is_library and not isinstance(item, torch.Tensor | FunctionType):
+                self._skip(item)
+            yield held, name, item, _dotted(label, name)
+        if not is_library and (absent := frozenset(self._texts - held.keys())):
+            self._found.absent.append((held, absent))
 
     def _of_class(self, kind: type, label: str) -> Iterator[Item]:
         """The attributes of a class; another one of the same name can come before it in the order of the bases."""
@@ -365,12 +395,12 @@ class _Search:
         if type(kind) is not type:
             self._waiting.append((type(kind), type(kind).__name__))
         for base in kind.__mro__:
-            if base is object or not (_is_users(base) or issubclass(base, torch.nn.Module)):
+            if base is object or not (_is_users(base) or issubclass(base, _READ_CLASSES)):
                 continue
-            if base is torch.nn.Module:
-                break
             self._found.sizes.append((base.__dict__, f"attributes of {base.__name__}"))
             for name in self._named(base.__dict__):
+                if base in _COMPARED_CLASSES:
+                    self._skip(base.__dict__[name])
                 yield base.__dict__, name, base.__dict__[name], _dotted(label, name)
 
     def _of_local(self, owner: threading.local, label: str) -> Iterator[Item]:

@@ -214,3 +214,17 @@ def test_every_cuda_error_has_torchs_form():
     assert str(error).startswith("CUDA error: invalid device ordinal\nGPU device may be out of range")
     assert getattr(error, "error_code", 101) == 101
     assert "cudaErrorStreamCaptureUnsupported" in cuda_errors.message(cuda_errors.CAPTURE_UNSUPPORTED)
+
+
+def test_an_assertion_on_the_device_fails_in_the_replay(graph_gpus):
+    """A capture runs nothing, so nothing fails there; on a GPU the kernel checks the value in every replay."""
+    x, graph = torch.zeros(3, device="cuda"), torch.cuda.CUDAGraph()
+    torch.cuda.synchronize()
+    with torch.cuda.graph(graph):
+        torch._assert_async((x > 0).all(), "x has to be positive")
+        y = x * 2
+    with pytest.raises(RuntimeError, match="x has to be positive"):
+        graph.replay()
+    x.fill_(3)
+    graph.replay()
+    assert y.tolist() == [6.0, 6.0, 6.0]

@@ -11,7 +11,6 @@ from statistics import median
 from typing import TYPE_CHECKING, Any, Final
 
 import torch
-from torch.autograd.grad_mode import _unsafe_preserve_version_counter
 from torch.autograd.graph import increment_version
 from torch.multiprocessing.reductions import StorageWeakRef
 
@@ -21,7 +20,7 @@ from cudalens.graphs.functions import Function, Guarded, Variant
 from cudalens.graphs.guards.named_tensors import NamedTensors, OfBackward
 from cudalens.graphs.inputs import CopiedInput
 from cudalens.graphs.links import Kind, derive
-from cudalens.graphs.liveness import OutputRef
+from cudalens.graphs.liveness import OutputRef, version_of
 from cudalens.graphs.outputs import (
     AliasOfExternal,
     AliasOfLeaf,
@@ -285,9 +284,12 @@ class GraphNode:
         if not written:
             return
         targets = [copied.source(leaves) for copied in written]
-        with _unsafe_preserve_version_counter(tuple(targets)):
-            copying.copy_all(targets, [copied.buffer for copied in written])
-        increment_version([leaves[copied.leaf] for copied in written for _ in range(self.num_writes[copied.leaf])])
+        versions = list(map(version_of, targets))
+        copying.copy_all(targets, [copied.buffer for copied in written])
+        for copied, target, version in zip(written, targets, versions, strict=True):
+            if not target.is_inference():
+                counted = version + self.num_writes[copied.leaf]
+                torch._C._autograd._unsafe_set_version_counter((target,), (counted,))
 
     def count_writes(self, leaves: Sequence[Any]) -> None:
         """Count the in-place changes of a replay as a call without a graph does, so that autograd notices them."""
@@ -388,10 +390,11 @@ class GraphNode:
         ref = self.refs[position]
         assert ref is not None
         kept = ref.kept
-        if kept is not None and kept._version == output.version and _is_untouched(kept, output.place):
+        if kept is not None and version_of(kept) == output.version and _is_untouched(kept, output.place):
             return kept
         tensor = self._backend.tensor_at(output.place)
-        torch._C._autograd._unsafe_set_version_counter((tensor,), (output.version,))
+        if not tensor.is_inference():
+            torch._C._autograd._unsafe_set_version_counter((tensor,), (output.version,))
         if output.is_shared or self.variant.mode == "backward":  # autograd takes a gradient over only where it is alone
             ref.point_to(tensor)
         else:

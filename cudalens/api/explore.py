@@ -214,6 +214,8 @@ def _pairs(race: Race, log: OpLog, conflicts: Sequence[Pair]) -> list[Pair]:
 def _is_at(touch: Touch, op: LoggedOp, log: OpLog) -> bool:
     place: Any = touch.place
     where = getattr(place, "place", place)
+    if touch.captured is not None and touch.op != op.name:
+        return False  # another operator of the same graph
     return (getattr(where, "code", None), getattr(where, "instruction", 0)) == (op.site.code, op.site.instruction)
 
 

@@ -9,8 +9,6 @@ is keyed by ``id`` and keeps the code alive.) ``torch._C._profiler.gather_traceb
 from __future__ import annotations
 
 import ast
-import contextlib
-import functools
 import importlib.util
 import linecache
 import re
@@ -36,14 +34,23 @@ def _folder(package: str) -> tuple[str, ...]:
     return (f"{Path(spec.origin).parent}/",) if spec is not None and spec.origin is not None else ()
 
 
+def _files(*modules: str) -> tuple[str, ...]:
+    """The files of modules that are not packages; those that are not installed are left out."""
+    specs = [importlib.util.find_spec(module) for module in modules]
+    return tuple(spec.origin for spec in specs if spec is not None and spec.origin is not None)
+
+
+#: Modules whose functions call the functions that they are given: decorators, context managers, copies.
+_WRAPPERS: Final = ("contextlib", "copy", "dataclasses", "functools", "typing", "typing_extensions", "warnings")
+
+
 #: Files whose stack frames are never the user's.
 _PASSED_BY: Final = (
     f"{_OWN}/",
     f"{_TORCH}/",
     *_folder("triton"),
     "<frozen ",
-    functools.__file__,
-    contextlib.__file__,
+    *_files(*_WRAPPERS),
 )
 
 

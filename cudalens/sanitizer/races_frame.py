@@ -151,6 +151,8 @@ def _access(side: str, touch: Touch, stacks: _Stacks) -> dict[str, Any]:
         "dtype": touch.dtype or None,
         "low_byte": touch.region.start - _base(touch),
         "high_byte": touch.region.end - 1 - _base(touch),
+        "captured_place": None if touch.captured is None else str(touch.captured),
+        "captured_source": getattr(touch.captured, "source", None) or None,
     }
     return {f"{side}_{name}": value for name, value in fields.items()} | _site(side, touch.place, touch.stack, stacks)
 

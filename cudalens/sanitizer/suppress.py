@@ -105,9 +105,11 @@ def _texts_of_kind(kind: RaceKind) -> list[str]:
 
 def _texts(touch: Touch) -> list[tuple[str, str]]:
     found = [("op", touch.op), ("tensor", touch.tensor)]
-    if touch.place is not None:
-        found.append(("at", str(touch.place)))
-        filename, line = getattr(touch.place, "filename", None), getattr(touch.place, "line", None)
+    for place in (touch.place, touch.captured):
+        if place is None:
+            continue
+        found.append(("at", str(place)))
+        filename, line = getattr(place, "filename", None), getattr(place, "line", None)
         if filename:
             found.append(("at", f"{filename}:{line}"))
         if cell := _TERMINAL_CELL.match(filename or ""):

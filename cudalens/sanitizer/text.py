@@ -65,6 +65,8 @@ def stream_name(stream: StreamId) -> str:
 def _act(touch: Touch) -> str:
     argument = f" ({touch.argument})" if touch.argument else ""
     place = f" at {touch.place}" if touch.place is not None else ""
+    if touch.captured is not None:
+        place += f" (captured at {touch.captured})"
     where = "on the host" if touch.stream == HOST else f"on {stream_name(touch.stream)}"
     return f"{touch.op}{argument} {_WORDS[touch.is_write]} {touch.tensor} {where}{place}"
 

@@ -23,12 +23,14 @@ class Site(NamedTuple):
     """The call site of an operation.
 
     Attributes:
-        place: Place in the user's program.
+        place: Place in the user's program; for an operation of a CUDA graph, of the replay.
         stack: The call stack, as the collector recorded it.
+        captured: For an operation of a CUDA graph, the place at which it was captured.
     """
 
     place: Place = None
     stack: object = None
+    captured: Place = None
 
 
 class Info(NamedTuple):

@@ -112,6 +112,15 @@ class Clocks:
             peers.append(line)
             line.is_tied = self.line(StreamId(stream.device, 0)).is_tied = True
 
+    def move(self, line: Line, device: int) -> None:
+        """Correct the device of a stream, which was not known at its first mention."""
+        before, stream = line.id, StreamId(device, line.id.stream)
+        line.id = stream
+        self._lines[stream] = self._lines.pop(before)
+        if line in self._blocking.get(before.device, ()):
+            self._blocking[before.device].remove(line)
+            self.make_blocking(stream)
+
     def begin(self, line: Line) -> None:
         """Before an operation of `line`: join the host's vector, and apply the rules of the legacy default stream."""
         if line.host_version != self.host_version:

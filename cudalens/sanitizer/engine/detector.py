@@ -242,19 +242,20 @@ class Detector:
 
     def _on_launch(self, record: r.Launch) -> list[Race]:
         line = self.clocks.line(record.stream)
-        visits = [self._visit_of(a, False, record.name, record.place) for a in record.reads]
-        visits += [self._visit_of(a, True, record.name, record.place) for a in record.writes]
+        site = Site(record.place, None, record.captured)
+        visits = [self._visit_of(access, False, record.name, site) for access in record.reads]
+        visits += [self._visit_of(access, True, record.name, site) for access in record.writes]
         return self.launch(line, visits)
 
     def _on_host_access(self, record: r.HostAccess) -> list[Race]:
         op = "host write" if record.is_write else "host read"
-        visit = self._visit_of(record.access, record.is_write, op, record.place)
+        visit = self._visit_of(record.access, record.is_write, op, Site(record.place))
         self.clocks.host_step()
         return self.launch(self.clocks.host, [visit])
 
-    def _visit_of(self, access: r.Access, is_write: bool, op: str, place: r.Place) -> Visit:
+    def _visit_of(self, access: r.Access, is_write: bool, op: str, site: Site) -> Visit:
         allocation, cell = self.cell(access.tensor, access.region)
-        return cell, is_write, Info(Use(op, access.argument), Site(place), None, None, "", allocation, access.tensor)
+        return cell, is_write, Info(Use(op, access.argument), site, None, None, "", allocation, access.tensor)
 
     def _on_alloc(self, record: r.Alloc) -> None:
         region = record.region
@@ -309,6 +310,7 @@ def _touch(cell: Cell, entry: Entry) -> Touch:
         dtype=_dtype(info),
         stack=site.stack,
         memory=memory_of(allocation),
+        captured=site.captured,
     )
 
 

@@ -58,7 +58,7 @@ class Touch:
         tensor: Name of the tensor.
         region: The accessed bytes.
         op: Name of the operation.
-        place: Place in the user's program.
+        place: Place in the user's program; for an operation of a CUDA graph, of the replay.
         generation: Number of earlier allocations of the block.
         argument: Name of the operation's argument; empty if it has none.
         shape: Shape of the tensor; None if unknown.
@@ -66,6 +66,7 @@ class Touch:
         dtype: The type ("float32"); empty if unknown.
         stack: The call stack, as the collector recorded it; None if it recorded none.
         memory: The block.
+        captured: For an operation of a CUDA graph, the place at which it was captured.
     """
 
     stream: StreamId
@@ -82,6 +83,7 @@ class Touch:
     dtype: str = ""
     stack: object = field(default=None, compare=False)
     memory: Memory | None = field(default=None, compare=False)
+    captured: Place = None
 
 
 @dataclass(slots=True)
@@ -128,7 +130,9 @@ class Race:
 
 
 def _where(touch: Touch) -> object:
-    return touch.place if touch.place is not None else (touch.op, touch.tensor, touch.stream)
+    if touch.place is None:
+        return touch.op, touch.tensor, touch.stream
+    return touch.place if touch.captured is None else (touch.place, touch.captured)
 
 
 class Findings:

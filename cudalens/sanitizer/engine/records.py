@@ -73,8 +73,10 @@ class Launch:
         reads: The bytes that it reads.
         writes: The bytes that it writes.
         name: Name of the operation.
-        place: Place of the operation.
-        replay: For an operation of a CUDA graph, the place of the call that replayed the graph.
+        place: Place of the call that launched it; for an operation of a CUDA graph, of the replay.
+        captured: For an operation of a CUDA graph, the place at which it was captured.
+        is_direct: Whether the code at `place` itself called the operator, and not a function in between; None if
+            unknown.
     """
 
     stream: StreamId
@@ -82,19 +84,15 @@ class Launch:
     writes: tuple[Access, ...]
     name: str = ""
     place: Place = None
-    replay: Place = None
-
-    @property
-    def call(self) -> Place:
-        """Place of the call that launched it."""
-        return self.replay or self.place
+    captured: Place = None
+    is_direct: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Captured:
-    """An operation was captured into a CUDA graph instead of launched; `call` is its place."""
+    """An operation was captured into a CUDA graph instead of launched, at `place`."""
 
-    call: Place
+    place: Place
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,11 +102,6 @@ class HostAccess:
     access: Access
     is_write: bool
     place: Place = None
-
-    @property
-    def call(self) -> Place:
-        """As for `Launch`."""
-        return self.place
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Final
 
@@ -15,7 +15,6 @@ from cudalens.sanitizer.engine import (
     Launch,
     Race,
     RaceKind,
-    Record,
     RecordStream,
     Region,
     StreamId,
@@ -24,6 +23,7 @@ from cudalens.sanitizer.engine import (
 )
 from cudalens.sanitizer.fixes.collectives import is_collective
 from cudalens.sanitizer.fixes.recorded import Insertion, Key, Occurrence, Run
+from cudalens.sanitizer.fixes.source import Edit, Source
 from cudalens.sanitizer.text import stream_name
 
 
@@ -47,6 +47,26 @@ HOST_RANK: Final = 2
 
 
 @dataclass(frozen=True)
+class Edited:
+    """Changes of one source.
+
+    Attributes:
+        source: The source.
+        label: Its name in reports.
+        edits: The changes.
+    """
+
+    source: Source
+    label: str
+    edits: tuple[Edit, ...]
+
+    @property
+    def diff(self) -> str:
+        """The changes as a unified diff; empty if the result does not compile."""
+        return self.source.diff(self.edits, self.label)
+
+
+@dataclass(frozen=True)
 class Fix:
     """A fix of a race; a candidate until it is checked on the recorded run.
 
@@ -56,7 +76,7 @@ class Fix:
         insertions: The fix as records that are inserted into the run.
         num_needless: Number of launches that wait, or are waited for, without need.
         diff: The fix as a unified diff of the user's source; empty if it cannot be written as one with certainty.
-        num_edits: Number of edits in `diff`.
+        edited: What `diff` changes; None without one.
         removes: Keys (`Race.key`) of the races that it removes, the given race included; empty if it is not checked.
     """
 
@@ -65,8 +85,13 @@ class Fix:
     insertions: tuple[Insertion, ...]
     num_needless: int = 0
     diff: str = ""
-    num_edits: int = 0
+    edited: Edited | None = None
     removes: frozenset[Key] = frozenset()
+
+    @property
+    def num_edits(self) -> int:
+        """Number of edits in `diff`."""
+        return 0 if self.edited is None else len(self.edited.edits)
 
     @property
     def rank(self) -> tuple[int, bool]:
@@ -74,16 +99,35 @@ class Fix:
         return _RANK.get(self.kind, HOST_RANK), not self.diff
 
 
+def join_fixes(one: Fix, two: Fix) -> Fix:
+    """Return a fix that does both; without a diff if they are not edits of one source."""
+    edited = None
+    if one.edited is not None and two.edited is not None and one.edited.source is two.edited.source:
+        more = [edit for edit in two.edited.edits if edit not in one.edited.edits]
+        edited = replace(one.edited, edits=(*one.edited.edits, *more))
+    diff = "" if edited is None else edited.diff
+    costlier = max(one, two, key=lambda fix: _RANK.get(fix.kind, HOST_RANK))
+    return Fix(
+        costlier.kind,
+        f"{one.words}; and {two.words}",
+        one.insertions + tuple(insertion for insertion in two.insertions if insertion not in one.insertions),
+        one.num_needless + two.num_needless,
+        diff,
+        edited if diff else None,
+    )
+
+
 def plain_candidates(run: Run, occurrences: Sequence[Occurrence], race: Race) -> Iterator[Fix]:
     """Fixes without a diff: records at the two accesses that race, described in words."""
     if race.kind is RaceKind.HOST:
         yield from _host_candidates(run, occurrences, race)
         return
-    first, second = _described(run, occurrences, race)
+    first, second = _describe_access(race.first), _describe_access(race.second)
+    whoms = _listed(seen.race.first.stream for seen in occurrences)
     if race.kind is RaceKind.USE_AFTER_FREE and all(needs_record_stream(seen.race.first) for seen in occurrences):
         yield Fix(
             FixKind.RECORD_STREAM,
-            f"call record_stream on {race.first.tensor} with {stream_name(race.first.stream)}, before it is freed: "
+            f"call record_stream on {race.first.tensor} with {whoms}, before it is freed: "
             f"{first} may still run when its memory is allocated again",
             record_stream_insertions(occurrences),
         )
@@ -94,16 +138,19 @@ def plain_candidates(run: Run, occurrences: Sequence[Occurrence], race: Race) ->
             _event_insertions(occurrences, is_host=False),
         )
         return
-    who, whom = stream_name(race.second.stream), stream_name(race.first.stream)
+    pairs = dict.fromkeys((seen.race.second.stream, seen.race.first.stream) for seen in occurrences)
+    waits = {who: _listed(whom for waiting, whom in pairs if waiting == who) for who, _ in pairs}
     yield Fix(
         FixKind.WAIT_STREAM,
-        f"before {second}, let {who} wait for {whom} (wait_stream)",
+        f"before {second}, let "
+        + ", and ".join(f"{stream_name(who)} wait for {whom}" for who, whom in waits.items())
+        + " (wait_stream)",
         tuple(i for seen in occurrences for i in wait(seen.second, seen.race.first.stream, seen.race.second.stream)),
         num_needless=num_needless(run, occurrences),
     )
     yield Fix(
         FixKind.WAIT_EVENT,
-        f"record an event on {whom} after {first}, and let {who} wait for it before {second}",
+        f"record an event on {whoms} after {first}, and let {_listed(waits)} wait for it before {second}",
         _event_insertions(occurrences, is_host=False),
     )
 
@@ -111,31 +158,32 @@ def plain_candidates(run: Run, occurrences: Sequence[Occurrence], race: Race) ->
 def _host_candidates(run: Run, occurrences: Sequence[Occurrence], race: Race) -> Iterator[Fix]:
     if any(seen.race.first.stream == HOST for seen in occurrences):
         return
-    stream = stream_name(race.first.stream)
-    first, second = _described(run, occurrences, race)
+    streams = _listed(seen.race.first.stream for seen in occurrences)
+    first, second = _describe_access(race.first), _describe_access(race.second)
     yield Fix(
         FixKind.SYNC_STREAM,
-        f"synchronize {stream} before {second}",
+        f"synchronize {streams} before {second}",
         tuple(Insertion(seen.second, StreamSync(seen.race.first.stream)) for seen in occurrences),
         num_needless=num_needless(run, occurrences),
     )
     yield Fix(
         FixKind.SYNC_EVENT,
-        f"record an event on {stream} after {first}, and synchronize it before {second}",
+        f"record an event on {streams} after {first}, and synchronize it before {second}",
         _event_insertions(occurrences, is_host=True),
     )
 
 
-def _described(run: Run, occurrences: Sequence[Occurrence], race: Race) -> tuple[str, str]:
-    """The two accesses of a race, for the middle of a sentence."""
-    seen = occurrences[0]
-    return _access(race.first, run.records[seen.first]), _access(race.second, run.records[seen.second])
+def _listed(streams: Iterable[StreamId]) -> str:
+    """The names of streams, each once: ``stream s1, stream s2 and the default stream``."""
+    names = list(dict.fromkeys(map(stream_name, streams)))
+    return " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
 
 
-def _access(touch: Touch, record: Record) -> str:
+def _describe_access(touch: Touch) -> str:
+    """An access, for the middle of a sentence."""
     what = f"{touch.op or 'the access'} of {touch.tensor}"
-    if isinstance(record, Launch) and record.replay is not None:
-        return f"the replay at {record.replay} of {what}"
+    if touch.captured is not None:
+        return f"the replay at {touch.place} of {what}"
     return what if touch.place is None else f"{what} at {touch.place}"
 
 

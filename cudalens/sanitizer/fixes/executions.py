@@ -19,12 +19,17 @@ class Segment(NamedTuple):
     Attributes:
         start: Position of its first record.
         end: Position of its last record.
-        stream: Stream of its first launch; HOST if it launched nothing.
+        stream: Stream of its first launch; HOST if it launched nothing. Of a ``with`` block, the stream of the
+            launches directly in it, not in a block inside it.
+        has_launch: Whether it launched anything.
+        is_start: Whether it begins the execution: nothing was launched in a block inside this one before.
     """
 
     start: int
     end: int
     stream: StreamId
+    has_launch: bool
+    is_start: bool
 
 
 class Executions:
@@ -56,19 +61,35 @@ class Executions:
         All launches directly in the block are on it. A block can switch the stream of another device than theirs, so
         with several devices the name of the stream must be known as well.
         """
-        streams = {
-            record.stream
-            for record in self._run.records
-            if isinstance(record, Launch)
-            and (other := self._sources.locate(record.call)) is not None
-            and other.stream_block is located.stream_block
-        }
-        return streams == {stream} and (self._is_one_device or stream_name(stream) == f"stream {located.stream}")
+        if self._streams_in(located.scope, located.stream_block) != {stream}:
+            return False
+        return self._is_one_device or stream_name(stream) == f"stream {located.stream}"
+
+    def _streams_in(self, scope: ast.AST, block: ast.AST | None) -> set[StreamId]:
+        """Streams of the launches of a function or module that are directly in one of its blocks, or in none."""
+        found = set()
+        for record in self._run.records:
+            if isinstance(record, Launch):
+                located = self._sources.locate(record.place)
+                if located is not None and located.scope is scope and located.stream_block is block:
+                    found.add(record.stream)
+        return found
+
+    def _is_one_call(self, scope: ast.AST, segments: Sequence[Segment]) -> bool:
+        """Whether all executions belong to one call of a function: nothing else ran between the first and the last."""
+        if isinstance(scope, ast.Module) or len(segments) == 1:
+            return True
+        for record in self._run.records[segments[0].start : segments[-1].end + 1]:
+            if isinstance(record, (Launch, HostAccess)):
+                located = self._sources.locate(record.place)
+                if located is None or located.scope is not scope:
+                    return False
+        return True
 
     def _locate(self, positions: Iterable[int]) -> Located | None:
         """The statement that made the accesses of some records; None if there are several, or if it is unknown."""
         records: list[Any] = [self._run.records[position] for position in positions]
-        calls = {record.call for record in records}
+        calls = {record.place for record in records}
         return self._sources.locate(calls.pop()) if len(calls) == 1 else None
 
     def _segments(self, node: ast.stmt) -> list[Segment]:
@@ -78,18 +99,21 @@ class Executions:
         for position, record in enumerate(self._run.records):
             if not isinstance(record, (Launch, HostAccess, Captured)):
                 continue
-            located = self._sources.locate(record.call)
+            located = self._sources.locate(record.place)
             belongs = located is not None and _is_within(located, node)
             if isinstance(record, Captured):
                 if belongs:
                     return []  # what is inserted there would be captured too, which CUDA may not allow
                 continue
-            stream = record.stream if isinstance(record, Launch) else HOST
-            last = found[-1] if found else None
-            if belongs and is_inside and last and (stream in (last.stream, HOST) or _is_block(node)):
-                found[-1] = last._replace(end=position)
+            is_inner = _is_block(node) and located is not None and located.stream_block is not node
+            stream = record.stream if isinstance(record, Launch) and not is_inner else HOST
+            is_launch = isinstance(record, Launch)
+            last = found[-1] if found and is_inside else None
+            if belongs and last is not None and (stream in (last.stream, HOST) or not last.has_launch):
+                stream = last.stream if stream == HOST else stream
+                found[-1] = Segment(last.start, position, stream, last.has_launch or is_launch, last.is_start)
             elif belongs:
-                found.append(Segment(position, position, stream))
+                found.append(Segment(position, position, stream, is_launch, last is None or last.stream != HOST))
             is_inside = belongs
         is_ambiguous = not _is_block(node) and len({s.stream.device for s in found if s.stream != HOST}) > 1
         return [] if is_ambiguous else found
@@ -99,8 +123,6 @@ class Executions:
         place = self._first if other is self._race.first else self._second
         if place is not None and place.scope is located.scope:
             return True
-        if place is not self._sources.locate(other.place):
-            return False  # a graph's operation, whose call stack is that of the capture
         lines = range(located.statement.lineno, (located.statement.end_lineno or 0) + 1)
         entries = _stack(other)
         return bool(entries) and all(f != located.spot.filename or line not in lines for f, line in entries)

@@ -26,6 +26,7 @@ from cudalens.sanitizer.engine import (
     StreamSync,
     Touch,
 )
+from cudalens.sanitizer.engine.races import Findings
 from cudalens.sanitizer.text import stream_name
 
 #: `Race.key`.
@@ -68,14 +69,17 @@ class Run:
 
     Args:
         records: The records in order. Accesses of memory without an allocation are ignored.
+        is_capture: Whether it is the capture of a CUDA graph. There, a stream waits only for streams that the capture
+            has reached before, by an event that was recorded in it.
 
     Attributes:
         records: The records.
         occurrences: All occurrences of each race, by `Race.key`.
     """
 
-    def __init__(self, records: Iterable[Record]) -> None:
+    def __init__(self, records: Iterable[Record], *, is_capture: bool = False) -> None:
         self.records: Final = list(records)
+        self.is_capture: Final = is_capture
         self.occurrences: Final = judge(self.records)
 
     @property
@@ -83,12 +87,39 @@ class Run:
         """Indices of the devices with work."""
         return {record.stream.device for record in self.records if isinstance(record, Launch)}
 
+    def runs_any(self, places: Set[object]) -> bool:
+        """Whether an operation at one of some places was launched."""
+        return any(isinstance(record, Launch) and record.place in places for record in self.records)
+
     def is_fixed_by(self, key: Key, insertions: Sequence[Insertion]) -> Set[Key] | None:
         """The races that these insertions remove; None unless `key` is one and no race occurs that did not before."""
-        left = judge(inserted(self.records, insertions))
+        changed = inserted(self.records, insertions)
+        if self.is_capture and not _can_be_captured(changed):
+            return None
+        left = judge(changed)
         if key in left or any(len(seen) > len(self.occurrences.get(other, ())) for other, seen in left.items()):
             return None
         return self.occurrences.keys() - left.keys()
+
+
+def _can_be_captured(records: Sequence[Record]) -> bool:
+    """Whether each event of a capture is recorded on a stream that the capture has reached."""
+    reached: set[StreamId] = set()
+    recorded: set[object] = set()
+    for record in records:
+        match record:
+            case Launch() if not reached:
+                reached.add(record.stream)
+            case EventRecord():
+                if reached and record.stream not in reached:
+                    return False
+                reached.add(record.stream)
+                recorded.add(record.event)
+            case EventWait() if record.event in recorded:
+                reached.add(record.stream)
+            case StreamSync() | EventSync() | DeviceSync():
+                return False
+    return True
 
 
 class _At:
@@ -100,9 +131,17 @@ class _At:
         self.position, self.place = position, place
 
 
+class _Occurrences(Findings):
+    """Returns each occurrence as it is, also of a finding that it had before."""
+
+    def add(self, race: Race) -> Race:
+        """Return the race, which is not kept."""
+        return race
+
+
 def judge(records: Sequence[Record]) -> dict[Key, list[Occurrence]]:
     """All occurrences of the races of a program, by `Race.key`."""
-    detector, found = Detector(), dict[Key, list[Occurrence]]()
+    detector, found = Detector(_Occurrences()), dict[Key, list[Occurrence]]()
     for position, record in enumerate(records):
         known: Record = record
         if isinstance(record, (Launch, HostAccess)):
@@ -114,8 +153,6 @@ def judge(records: Sequence[Record]) -> dict[Key, list[Occurrence]]:
         for race in races:
             occurrence = _occurrence(race)
             found.setdefault(occurrence.race.key, []).append(occurrence)
-        if races:
-            detector.findings.clear()
     return found
 
 

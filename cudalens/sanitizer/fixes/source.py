@@ -6,7 +6,7 @@ import ast
 import difflib
 import linecache
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePath
 from typing import Any, Final, TypeAlias
@@ -94,6 +94,17 @@ class Source:
         }
         self.names: Final = frozenset(node.id for node in ast.walk(self.tree) if isinstance(node, ast.Name))
 
+    def imports(self, module: str) -> set[str]:
+        """The names of a module that is imported, as in ``import torch.cuda as tc``."""
+        imports = [node for node in ast.walk(self.tree) if isinstance(node, ast.Import)]
+        names = {alias.asname or alias.name for node in imports for alias in node.names if alias.name == module}
+        return {name for name in names if "." not in name}
+
+    def imported_from(self, module: str) -> set[str]:
+        """The names that are imported from a module."""
+        imports = [node for node in ast.walk(self.tree) if isinstance(node, ast.ImportFrom) and node.module == module]
+        return {alias.asname or alias.name for node in imports for alias in node.names}
+
     def ancestors(self, node: ast.AST) -> Iterator[ast.AST]:
         """The enclosing nodes of a node, innermost first."""
         while node in self.parents:
@@ -104,14 +115,14 @@ class Source:
         """The function, class or module that contains a node."""
         return next(a for a in self.ancestors(node) if isinstance(a, _SCOPES))
 
-    def edited(self, edits: list[Edit]) -> str:
+    def edited(self, edits: Sequence[Edit]) -> str:
         """The whole text with edits; those at one place come in their order."""
         return _edited(self.lines, edits)
 
-    def diff(self, edits: list[Edit], label: str) -> str:
-        """The edits as a unified diff; empty if the result is not Python."""
+    def diff(self, edits: Sequence[Edit], label: str) -> str:
+        """The edits as a unified diff; empty if the result does not compile."""
         try:
-            Source([self.edited(edits)])
+            compile(self.edited(edits), "<source>", "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)
         except SyntaxError:
             return ""
         if any(edit.is_inline and self.typed[edit.line - 1] != self.lines[edit.line - 1] for edit in edits):
@@ -120,13 +131,21 @@ class Source:
             difflib.unified_diff(self.typed, _edited(self.typed, edits).splitlines(keepends=True), label, label, n=2)
         )
 
-    def torch_name(self) -> str | None:
-        """The name of torch in this source; None if it is neither imported nor used."""
+    def torch_name(self, scope: Scope | None = None) -> str | None:
+        """The name of torch in the module, or in one of its functions; None if it is neither imported nor used there.
+
+        Args:
+            scope: The function; by default the module.
+        """
+        reached = [self.tree, *(() if scope is None else (scope, *self.ancestors(scope)))]
+        is_used = "torch" in self.names
         for node in ast.walk(self.tree):
             for alias in node.names if isinstance(node, ast.Import) else ():
                 if alias.name == "torch" or (alias.name.startswith("torch.") and alias.asname is None):
-                    return alias.asname or "torch"
-        return "torch" if "torch" in self.names else None
+                    if self.scope(node) in reached:
+                        return alias.asname or "torch"
+                    is_used = False  # only in another function
+        return "torch" if is_used else None
 
 
 def _ended(lines: list[str]) -> list[str]:
@@ -139,7 +158,7 @@ def _are_the_same(lines: list[str], typed: list[str]) -> bool:
     return len(lines) == len(typed) and all(a == b or _MAGIC in a or b.startswith("%%") for a, b in pairs)
 
 
-def _edited(lines: list[str], edits: list[Edit]) -> str:
+def _edited(lines: list[str], edits: Sequence[Edit]) -> str:
     new = [line.encode() for line in lines] + [b""]
     for edit in sorted(edits, key=lambda edit: (edit.line, edit.column))[::-1]:
         line = new[edit.line - 1]
@@ -158,8 +177,8 @@ class Located:
         statement: The innermost statement.
         expression: The expression; None if the columns are unknown.
         scope: Function or module that runs the statement.
-        withs: The enclosing ``with`` blocks that switch the stream, innermost first, each with the expression of the
-            stream (None if it is not a plain name).
+        withs: The enclosing ``with`` blocks that switch the stream, or may do so, innermost first, each with the
+            expression of the stream (None if it is not a plain name, or if the block is of an unknown kind).
     """
 
     source: Source
@@ -303,9 +322,38 @@ def _stream_blocks(source: Source, statement: ast.stmt) -> Iterator[tuple[ast.Wi
         if isinstance(node, (ast.With, ast.AsyncWith)) and child in node.body:
             for item in reversed(node.items):
                 call = item.context_expr
-                if isinstance(call, ast.Call) and last_name(call.func) in ("stream", "StreamContext"):
+                if is_stream_context(source, call):
+                    assert isinstance(call, ast.Call)
                     yield node, dotted(call.args[0]) if len(call.args) == 1 and not call.keywords else None
+                elif not is_transparent(call):
+                    yield node, None
         child = node
+
+
+#: Functions whose ``with`` blocks run on the current stream, and suppress no exception.
+_TRANSPARENT: Final = frozenset(
+    {"autocast", "device", "enable_grad", "inference_mode", "no_grad", "profile", "range", "record_function"}
+    | {"sanitize", "set_grad_enabled"}
+)
+
+
+def is_transparent(context: ast.expr) -> bool:
+    """Whether a context manager runs its block on the current stream, and suppresses no exception."""
+    return isinstance(context, ast.Call) and last_name(context.func) in _TRANSPARENT
+
+
+def is_stream_context(source: Source, context: ast.expr) -> bool:
+    """Whether a context manager is ``torch.cuda.stream(…)``, which takes nothing but a stream."""
+    name = dotted(context.func) if isinstance(context, ast.Call) else None
+    if name is None or last_name(context.func) not in ("stream", "StreamContext"):  # type: ignore[attr-defined]
+        return False
+    module, _, function = name.rpartition(".")
+    if not module:
+        return function in source.imported_from("torch.cuda")
+    root, _, rest = module.partition(".")
+    if root in source.imported_from("torch") | source.imports("torch.cuda"):
+        return rest == ""
+    return rest == "cuda" and (root in source.imports("torch") or root in ("torch", "th"))
 
 
 def last_name(node: ast.expr) -> str:

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from typing import Any, Final, cast
+from typing import Any, cast
 
-from cudalens.sanitizer.fixes.source import COMPREHENSIONS, FUNCTIONS, LOOPS, Scope, Source, dotted, last_name
-
-#: Context managers that suppress no exception.
-_TRANSPARENT: Final = frozenset(
-    {"StreamContext", "autocast", "device", "enable_grad", "inference_mode", "no_grad", "profile", "range"}
-    | {"record_function", "sanitize", "set_grad_enabled", "stream"}
+from cudalens.sanitizer.fixes.source import (
+    COMPREHENSIONS,
+    FUNCTIONS,
+    LOOPS,
+    Scope,
+    Source,
+    dotted,
+    is_stream_context,
+    is_transparent,
 )
 
 
@@ -79,10 +82,11 @@ def _is_constant(source: Source, scope: Scope, bindings: list[ast.AST], name: st
 
 
 def _sets_attribute(source: Source, scope: Scope, name: str) -> bool:
-    return any(
-        isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Load) and dotted(node) == name
-        for node in ast.walk(scope)
-    )
+    return any(_sets(node, name) for node in ast.walk(scope))
+
+
+def _sets(node: ast.AST, name: str) -> bool:
+    return isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Load) and dotted(node) == name
 
 
 def _declared_global(source: Source, root: str) -> bool:
@@ -111,7 +115,7 @@ def precedes(source: Source, first: ast.stmt, second: ast.stmt) -> bool:
     That is so if it precedes `second` in its block or in an enclosing block; a ``with`` that suppresses no exception
     runs its whole body.
     """
-    while _runs_all(block := source.parents[first]) and block not in source.ancestors(second):
+    while _runs_all(source, block := source.parents[first]) and block not in source.ancestors(second):
         first = cast("ast.stmt", block)
     siblings = _siblings(source, first)
     for node in (second, *source.ancestors(second)):
@@ -120,11 +124,11 @@ def precedes(source: Source, first: ast.stmt, second: ast.stmt) -> bool:
     return False
 
 
-def _runs_all(node: ast.AST) -> bool:
+def _runs_all(source: Source, node: ast.AST) -> bool:
     """Whether it is a ``with`` that suppresses no exception."""
     items = node.items if isinstance(node, (ast.With, ast.AsyncWith)) else []
-    calls = [item.context_expr for item in items]
-    return bool(items) and all(isinstance(c, ast.Call) and last_name(c.func) in _TRANSPARENT for c in calls)
+    contexts = [item.context_expr for item in items]
+    return bool(items) and all(is_transparent(each) or is_stream_context(source, each) for each in contexts)
 
 
 def _siblings(source: Source, statement: ast.stmt) -> list[Any]:
@@ -143,8 +147,19 @@ def num_bindings(source: Source, name: str) -> int:
     return len(list(_bindings(source, source.tree, root))) + 2 * more
 
 
+def is_steady(source: Source, name: str, block: ast.stmt) -> bool:
+    """Whether a dotted name has the same value before and after a ``with`` block as at its start."""
+    root = name.partition(".")[0]
+    if any(_binds(node, root) for node in ast.walk(block)):
+        return False
+    if name != root and any(_sets(node, name) for node in ast.walk(block)):
+        return False
+    return not _declared_global(source, root)
+
+
 def sets_stream(source: Source) -> bool:
     """Whether the source switches the stream without a ``with`` block."""
-    return "set_stream" in source.names or any(
-        isinstance(node, ast.Attribute) and node.attr == "set_stream" for node in ast.walk(source.tree)
+    setters = ("set_stream", "enter_context", "__enter__")
+    return not source.names.isdisjoint(setters) or any(
+        isinstance(node, ast.Attribute) and node.attr in setters for node in ast.walk(source.tree)
     )

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Sequence
-from itertools import count
+from itertools import count, islice
 from typing import Any, Final
 
 from cudalens.sanitizer.engine import (
@@ -18,6 +18,7 @@ from cudalens.sanitizer.engine import (
     EventSync,
     EventWait,
     Launch,
+    Place,
     Race,
     RaceKind,
     StreamId,
@@ -26,6 +27,7 @@ from cudalens.sanitizer.engine import (
 from cudalens.sanitizer.fixes import source_edits as edits
 from cudalens.sanitizer.fixes import source_names as names
 from cudalens.sanitizer.fixes.candidates import (
+    Edited,
     Fix,
     FixKind,
     needs_record_stream,
@@ -34,14 +36,16 @@ from cudalens.sanitizer.fixes.candidates import (
     wait,
 )
 from cudalens.sanitizer.fixes.collectives import runs_aside, work_name
-from cudalens.sanitizer.fixes.executions import Executions
+from cudalens.sanitizer.fixes.executions import Executions, Segment
 from cudalens.sanitizer.fixes.recorded import Insertion, Occurrence, Run, accesses_of
 from cudalens.sanitizer.fixes.source import Edit, Located, Sources
 
 _EVENT_NAME: Final = "done"
 
 
-def written_candidates(run: Run, occurrences: Sequence[Occurrence], race: Race, sources: Sources) -> Iterator[Fix]:
+def written_candidates(
+    run: Run, occurrences: Sequence[Occurrence], race: Race, sources: Sources, number: int = 0
+) -> Iterator[Fix]:
     """Every fix that can be written into the source; none is checked yet.
 
     Args:
@@ -49,8 +53,9 @@ def written_candidates(run: Run, occurrences: Sequence[Occurrence], race: Race, 
         occurrences: Occurrences of the race.
         race: The race, with the call stacks of its accesses if they were recorded.
         sources: Provides the source.
+        number: Number of fixes to which one of them may be joined: names of variables differ from theirs.
     """
-    writer = _Writer(run, occurrences, race, sources)
+    writer = _Writer(run, occurrences, race, sources, number)
     if race.kind is RaceKind.HOST:
         yield from writer.host_waits()
         return
@@ -60,8 +65,10 @@ def written_candidates(run: Run, occurrences: Sequence[Occurrence], race: Race, 
 
 
 class _Writer(Executions):
-    def __init__(self, run: Run, occurrences: Sequence[Occurrence], race: Race, sources: Sources) -> None:
+    def __init__(self, run: Run, occurrences: Sequence[Occurrence], race: Race, sources: Sources, number: int) -> None:
         super().__init__(run, occurrences, race, sources)
+        self._number = number
+        self._event = ("fix", number)
         self._whom = _only(seen.race.first.stream for seen in occurrences)
         self._who = _only(seen.race.second.stream for seen in occurrences)
 
@@ -72,6 +79,8 @@ class _Writer(Executions):
         if first is None or not all(needs_record_stream(seen.race.first) for seen in self._occurrences):
             return
         record: Any = self._run.records[self._occurrences[0].first]
+        if not self._is_called_directly(record.place):
+            return  # Module.to() calls Tensor.to()
         arguments = {access.argument for access in accesses_of(record)}
         tensor, torch = edits.tensor_expression(first, touch.op, touch.argument, arguments), self._torch(first)
         if tensor is None or torch is None:
@@ -85,8 +94,13 @@ class _Writer(Executions):
             record_stream_insertions(self._occurrences),
         )
 
+    def _is_called_directly(self, place: Place) -> bool:
+        """Whether the code at a place called each operator itself, so that what it calls a method of is a tensor."""
+        launches = [each for each in self._run.records if isinstance(each, Launch) and each.place is place]
+        return all(launch.is_direct for launch in launches)
+
     def stream_waits(self) -> Iterator[Fix]:
-        if self._whom is None or HOST in (self._whom, self._who):
+        if any(HOST in (seen.race.first.stream, seen.race.second.stream) for seen in self._occurrences):
             return
         if runs_aside(self._race.first, self._first):
             yield from self._wait_for_work()
@@ -94,7 +108,7 @@ class _Writer(Executions):
         if runs_aside(self._race.second, self._second):  # it waits for the current stream of its call
             if self._second is not None and self._is_apart(self._second, self._race.first):
                 yield from self._wait_before_second(self._second)
-            yield from self._event(is_host=False)
+            yield from self._event_waits(is_host=False)
             return
         if self._second is not None and self._is_apart(self._second, self._race.first):
             yield from self._wait_before_block(self._second)
@@ -102,7 +116,7 @@ class _Writer(Executions):
         if self._first is not None and self._is_apart(self._first, self._race.second):
             yield from self._wait_after_block(self._first)
             yield from self._wait_after_first(self._first)
-        yield from self._event(is_host=False)
+        yield from self._event_waits(is_host=False)
 
     def _wait_for_work(self) -> Iterator[Fix]:
         """``work.wait()``, if the earlier access is a collective whose ``Work`` object is in a variable."""
@@ -121,12 +135,13 @@ class _Writer(Executions):
             second,
             [edits.before(second.source, second.statement, f"{name}.wait()")],
             f"`{name}.wait()` before {_place(second)}",
-            [Insertion(s.end + 1, EventRecord("fix", s.stream)) for s in ends]
-            + [Insertion(s.start, EventWait("fix", s.stream)) for s in starts],
+            [Insertion(s.end + 1, EventRecord(self._event, s.stream)) for s in ends]
+            + [Insertion(s.start, EventWait(self._event, s.stream)) for s in starts],
         )
 
     def _wait_before_second(self, second: Located) -> Iterator[Fix]:
-        assert self._whom is not None
+        if self._whom is None:
+            return
         whom, torch = self._stream_expression(self._first, self._whom, second), self._torch(second)
         if whom is None or torch is None or whom == second.stream:
             return
@@ -136,21 +151,21 @@ class _Writer(Executions):
 
     def _wait_before_block(self, second: Located) -> Iterator[Fix]:
         """Before the ``with`` that contains the later access, if the earlier one is outside of it."""
-        block, torch = self._block_in_reach(second, self._first), self._torch(second)
-        if block is None or torch is None or self._who is None:
+        block, torch = self._block_in_reach(second, self._first, self._whom), self._torch(second)
+        if block is None or torch is None or self._whom is None:
             return
         code = f"{second.stream}.wait_stream({self._current(torch, self._race.first.stream)})"
-        found = [(s.start, self._whom, self._who) for s in self._segments(block)]
-        yield from self._wait(second, "before", code, found, block)
+        segments = [s for s in self._segments(block) if s.is_start and s.stream != HOST]
+        yield from self._wait(second, "before", code, [(s.start, self._whom, s.stream) for s in segments], block)
 
     def _wait_after_block(self, first: Located) -> Iterator[Fix]:
         """After the ``with`` that contains the earlier access, if the later one is outside of it."""
-        block, torch = self._block_in_reach(first, self._second), self._torch(first)
+        block, torch = self._block_in_reach(first, self._second, self._who), self._torch(first)
         if block is None or torch is None or self._who is None:
             return
         code = f"{self._current(torch, self._who)}.wait_stream({first.stream})"
-        found = [(s.end + 1, self._whom, self._who) for s in self._segments(block)]
-        yield from self._wait(first, "after", code, found, block)
+        segments = [s for s in self._segments(block) if s.stream != HOST]
+        yield from self._wait(first, "after", code, [(s.end + 1, s.stream, self._who) for s in segments], block)
 
     def _wait_after_first(self, first: Located) -> Iterator[Fix]:
         torch = self._torch(first)
@@ -169,7 +184,7 @@ class _Writer(Executions):
             return
         if self._second is not None and self._is_apart(self._second, self._race.first):
             yield from self._synchronize(self._second, self._whom)
-        yield from self._event(is_host=True)
+        yield from self._event_waits(is_host=True)
         if self._first is not None:
             yield from self._blocking_copy(self._first, self._whom)
 
@@ -204,7 +219,7 @@ class _Writer(Executions):
             ),
         )
 
-    def _event(self, *, is_host: bool) -> Iterator[Fix]:
+    def _event_waits(self, *, is_host: bool) -> Iterator[Fix]:
         first, second = self._first, self._second
         if first is None or second is None or not self._is_in_order(first, second):
             return
@@ -222,19 +237,18 @@ class _Writer(Executions):
         )
 
     def _event_between(self, first: Located, second: Located, torch: str, is_host: bool) -> Iterator[Fix]:
-        assert self._whom is not None
         name = self._fresh_name(first)
-        record = f"{name} = {self._current(torch, self._whom)}.record_event()"
+        record = f"{name} = {self._current(torch, self._race.first.stream)}.record_event()"
         waits = f"{self._current(torch, self._race.second.stream)}.wait_event({name})"
         waiting = f"{name}.synchronize()" if is_host else waits
         ends, starts = self._segments(first.statement), self._segments(second.statement)
         if not ends or not starts:
             return
-        insertions = [Insertion(s.end + 1, EventRecord("fix", s.stream)) for s in ends if s.stream != HOST]
+        insertions = [Insertion(s.end + 1, EventRecord(self._event, s.stream)) for s in ends if s.stream != HOST]
         if is_host:
-            insertions += [Insertion(s.start, EventSync("fix")) for s in starts]
+            insertions += [Insertion(s.start, EventSync(self._event)) for s in starts]
         else:
-            insertions += [Insertion(s.start, EventWait("fix", s.stream)) for s in starts if s.stream != HOST]
+            insertions += [Insertion(s.start, EventWait(self._event, s.stream)) for s in starts if s.stream != HOST]
         yield from self._candidate(
             FixKind.SYNC_EVENT if is_host else FixKind.WAIT_EVENT,
             first,
@@ -250,13 +264,17 @@ class _Writer(Executions):
 
     def _torch(self, located: Located) -> str | None:
         """The name of torch there."""
-        family = self._sources.family(located.spot.filename)
-        return next((name for source in family if (name := source.torch_name())), None)
+        for source in self._sources.family(located.spot.filename):
+            name = source.torch_name(located.scope if source is located.source else None)
+            if name is not None:
+                return name
+        return None
 
     def _fresh_name(self, located: Located) -> str:
         taken = {name for source in self._sources.family(located.spot.filename) for name in source.names}
         choices = (_EVENT_NAME if n == 1 else f"{_EVENT_NAME}_{n}" for n in count(1))
-        return next(name for name in choices if name not in taken)
+        free = (name for name in choices if name not in taken)
+        return next(islice(free, self._number, None))
 
     def _index(self, stream: StreamId) -> str:
         """The index of a stream's device as an argument; empty if the program uses no other device."""
@@ -293,20 +311,36 @@ class _Writer(Executions):
             return None
         if first.stream_block is not second.stream_block:
             return None
+        if self._streams_in(first.scope, first.stream_block) != {self._race.first.stream}:
+            return None
         return self._current(torch, self._race.first.stream)
 
-    def _block_in_reach(self, inner: Located, outer: Located | None) -> ast.stmt | None:
-        """The ``with`` block of one access, if the other is outside of it, on the stream that is current there."""
+    def _block_in_reach(self, inner: Located, outer: Located | None, stream: StreamId | None) -> ast.stmt | None:
+        """The ``with`` block of one access, if the other is directly outside of it, on the current stream there.
+
+        Args:
+            inner: The access in the block.
+            outer: The other one.
+            stream: Stream of the other one; None if it has several.
+        """
         if outer is None or outer.scope is not inner.scope or inner.stream is None or names.sets_stream(inner.source):
             return None
         block = inner.withs[0][0]
-        if inner.scope is not inner.source.tree and len(self._segments(block)) > 1:
-            return None  # a function that ran several times, perhaps on several streams
-        stream = self._who if inner is self._second else self._whom
-        if outer.stream_block is not inner.outer_block or stream is None or not self._is_stream_of(inner, stream):
+        if outer.stream_block is not inner.outer_block or stream is None:
             return None
-        scope = names.binder(inner.source, inner.stream, block)
-        return block if scope is not None and names.is_bound_before(inner.source, inner.stream, scope, block) else None
+        segments = self._segments(block)
+        if not segments or not self._is_one_call(inner.scope, segments):
+            return None  # a function that ran several times, perhaps on several streams
+        if not self._switches_stream(inner, segments) or not names.is_steady(inner.source, inner.stream, block):
+            return None
+        return block if self._streams_in(inner.scope, inner.outer_block) == {stream} else None
+
+    def _switches_stream(self, located: Located, segments: Sequence[Segment]) -> bool:
+        """Whether the block of an access switches to the streams of its executions."""
+        streams = {segment.stream for segment in segments} - {HOST}
+        if self._is_one_device:
+            return bool(streams)
+        return len(streams) == 1 and self._is_stream_of(located, *streams)
 
     # Construction
 
@@ -341,9 +375,9 @@ class _Writer(Executions):
         written = [edit for edit in lines if edit is not None]
         if len(written) < len(lines) or not insertions:
             return
-        diff = at.source.diff(written, at.spot.label)
-        if diff:
-            yield Fix(kind, words, tuple(insertions), num_waited, diff, len(written))
+        edited = Edited(at.source, at.spot.label, tuple(written))
+        if edited.diff:
+            yield Fix(kind, words, tuple(insertions), num_waited, edited.diff, edited)
 
 
 def _place(located: Located) -> str:

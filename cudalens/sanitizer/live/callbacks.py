@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager
 from typing import Any, Final
 
 from cudalens.device import gpu_trace, gpu_trace_records
-from cudalens.sanitizer.engine.accesses import Info, Op, visits_in
+from cudalens.sanitizer.engine.accesses import Info, Op
 from cudalens.sanitizer.engine.clocks import Line
 from cudalens.sanitizer.engine.detector import Detector, Visit
 from cudalens.sanitizer.engine.races import Race
@@ -42,7 +42,7 @@ class Callbacks:
     ) -> None:
         self._detector, self._clocks, self._memory, self._log = detector, detector.clocks, memory, log
         self._site_of = site_of
-        self.streams = Streams(detector.clocks, lock)
+        self.streams = Streams(detector.clocks, lock, log.blocking)
         self._device = 0
         self._recordings: dict[int, Recording] = {}
         self.open_captures: list[Recording] = []
@@ -68,17 +68,14 @@ class Callbacks:
         for recording in self.open_captures:
             if recording.holds(line):
                 self._log.captured.add(op[0].place)
-                return recording.launch(line, visits_in(op), detector.position)
+                return recording.launch(op, detector.position)
         self._log.append(op)
         return detector.launch_op(op)
 
     def _replay(self, line: Line, visits: list[Visit]) -> Sequence[Race]:
         detector = self._detector
         detector.position += 1
-        for recording in self.open_captures:
-            if recording.holds(line):
-                return recording.launch(line, visits, detector.position)
-        self._log.append((line, visits, self._site_of().place))
+        self._log.append((line, visits))
         return detector.launch(line, visits)
 
     def _line(self, pointer: int) -> Line:
@@ -151,6 +148,7 @@ class Callbacks:
     def _on_capture_began(self, record: Any) -> None:
         recording = Recording(record.graph, self._line(record.stream), self._detector.findings)
         self._recordings[record.graph] = recording
+        self._log.captures.append(recording.entries)
         self.open_captures.append(recording)
 
     def _on_capture_ended(self, record: Any) -> None:
@@ -166,7 +164,7 @@ class Callbacks:
         recording = self._recordings.get(record.graph)
         if recording is None:  # captured before the sanitizer was on: its accesses are unknown
             return ()
-        visits = recording.visits(self._detector.shadow, self._clocks.host.vector)
+        visits = recording.visits(self._site_of(), self._detector.shadow, self._clocks.host.vector)
         line = self.streams.of_pointer(record.stream, recording.device)
         for _, _, fields in visits:
             Info(*fields).allocation.is_shared |= Info(*fields).allocation.owner is not line

@@ -18,12 +18,17 @@ import sys
 from types import CodeType, FrameType
 from typing import Any, Final
 
+import torch
+
 from cudalens.device.stacks import NOWHERE, Place, is_own, line_of, place_of
 
 #: Number of calls that are kept; beyond it, all are dropped (a recursion may have any number of call stacks).
 MAX_CALLS: Final = 100_000
 
 _getframe: Final = sys._getframe
+#: torch's file of methods of tensors that are written in Python, such as ``__pow__``.
+_TENSOR_METHODS: Final = torch._tensor.__file__
+
 _RESUMED: Final = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
 
 
@@ -40,6 +45,9 @@ class Call:
 
     __slots__ = ("code", "inner", "instruction", "outer", "place")
 
+    #: As of `cudalens.sanitizer.engine.accesses.Site`: an operator that runs now was not captured.
+    captured: Final = None
+
     def __init__(self, code: CodeType | None, instruction: int, outer: Call | None, place: Place) -> None:
         self.code, self.instruction, self.outer, self.place = code, instruction, outer, place
         self.inner: dict[int, _Mark] = {}
@@ -48,6 +56,15 @@ class Call:
     def stack(self) -> Call:
         """The call stack: this object."""
         return self
+
+    @property
+    def is_direct(self) -> bool:
+        """Whether the user's code itself called the operator; torch's own methods of tensors do not count."""
+        call: Call | None = self
+        while call is not None and call.code is not None and call.code.co_filename == _TENSOR_METHODS:
+            call = call.outer
+        place = self.place
+        return call is not None and call.code is place.code and call.instruction == place.instruction
 
     def entries(self) -> list[dict[str, Any]]:
         """The stack frames in the format of ``torch._C._profiler.symbolize_tracebacks``, innermost first."""

@@ -6,15 +6,18 @@ are one set, which each replay launches on its stream.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Sequence
+from typing import Any, Final
 
-from cudalens.sanitizer.engine.accesses import Allocation, Info
+from cudalens.sanitizer.engine.accesses import Allocation, Info, Op, Site, visits_in
 from cudalens.sanitizer.engine.blocks import Block
 from cudalens.sanitizer.engine.cells import Cell
 from cudalens.sanitizer.engine.clocks import Line
 from cudalens.sanitizer.engine.detector import Detector, Visit
 from cudalens.sanitizer.engine.races import Findings, Race
 from cudalens.sanitizer.engine.shadow import Shadow
+from cudalens.sanitizer.live.log import MAX_RECORDS
 
 
 class Recording:
@@ -29,23 +32,28 @@ class Recording:
         graph: As `cudalens.device.gpu_trace_records.CaptureBegan` numbers it.
         device: Index of the GPU, on whose current stream torch replays the graph.
         is_open: Whether the capture is active.
+        entries: The captured operations, event records and waits, as entries of `Log`.
     """
 
     def __init__(self, graph: int, origin: Line, findings: Findings) -> None:
         self.graph, self.device = graph, origin.id.device
         self.is_open = True
+        self.entries: Final[deque[Sequence[Any]]] = deque(maxlen=MAX_RECORDS)
         self._inner = Detector(findings)
         self._lines = {origin}
         self._events: set[int] = set()
         self._blocks: dict[Block, Block] = {}
         self._visits: dict[tuple[Cell, bool], Visit] = {}
+        self._replay_site: object = None
 
     def holds(self, line: Line) -> bool:
         """Whether work on a line is captured."""
         return line in self._lines
 
-    def launch(self, line: Line, visits: Sequence[Visit], position: int) -> list[Race]:
+    def launch(self, op: Op, position: int) -> list[Race]:
         """Capture an operation; returns its races with operations captured before."""
+        self.entries.append(op)
+        line, visits = op[2], visits_in(op)
         self._inner.position = position
         known = self._inner.clocks.host.vector
         for cell, is_write, info in visits:
@@ -61,6 +69,7 @@ class Recording:
 
     def record(self, cuda_event: int, line: Line) -> None:
         """An event was recorded on a captured line."""
+        self.entries.append(("event_record", cuda_event, line))
         self._events.add(cuda_event)
         self._inner.clocks.record(cuda_event, self._inner.clocks.line(line.id))
 
@@ -68,6 +77,7 @@ class Recording:
         """A line waits for an event; True if the wait belongs to this capture, which the line joins."""
         if cuda_event not in self._events:
             return line in self._lines
+        self.entries.append(("event_wait", cuda_event, line))
         self._lines.add(line)
         self._inner.clocks.wait(cuda_event, self._inner.clocks.line(line.id))
         return True
@@ -83,17 +93,23 @@ class Recording:
         self._lines.clear()
         self._events.clear()
 
-    def visits(self, shadow: Shadow, known: dict[int, int]) -> list[Visit]:
+    def visits(self, site: Any, shadow: Shadow, known: dict[int, int]) -> list[Visit]:
         """The accesses of a replay: reads, then writes.
 
         Args:
+            site: Call site of the replay.
             shadow: Of the program; its blocks may have other bounds than when the graph was captured.
             known: Work that the host has observed to be complete.
         """
         current: dict[tuple[Cell, bool], Visit] = {}
-        for cell, is_write, info in sorted(self._visits.values(), key=lambda visit: visit[1]):
-            found = _current(shadow, cell, Info(*info).allocation, known)
+        for cell, is_write, fields in sorted(self._visits.values(), key=lambda visit: visit[1]):
+            info = Info(*fields)
+            found = _current(shadow, cell, info.allocation, known)
+            if site is not self._replay_site:
+                captured = info.site.captured or info.site.place
+                info = info._replace(site=Site(site.place, site.stack, captured))
             current[found, is_write] = (found, is_write, info)
+        self._replay_site = site
         self._visits = current
         return list(current.values())
 

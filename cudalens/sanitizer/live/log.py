@@ -7,13 +7,16 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
 
 from cudalens.sanitizer.engine import records as r
-from cudalens.sanitizer.engine.accesses import Allocation, Info, visits_in
+from cudalens.sanitizer.engine.accesses import Allocation, Info, Site, visits_in
 from cudalens.sanitizer.engine.clocks import Line
 from cudalens.sanitizer.engine.detector import Visit
 from cudalens.sanitizer.engine.regions import Region
 
 #: Number of records that are kept; the oldest are dropped.
 MAX_RECORDS: Final = 10_000
+
+#: Number of graph captures whose records are kept.
+MAX_CAPTURES: Final = 16
 
 
 class Log:
@@ -26,28 +29,39 @@ class Log:
     Attributes:
         append: Add an entry.
         captured: Places of operations that were captured into CUDA graphs.
+        blocking: Lines that are ordered with the legacy default stream of their device.
+        captures: Entries of the last graph captures, each a program of its own.
 
-    An entry is an `Op`, ``(line, visits, place)`` of a graph's replay, or ``(kind, …)`` with one of the names below.
+    An entry is an `Op`, ``(line, visits)`` of a graph's replay, or ``(kind, …)`` with one of the names below.
     """
 
     def __init__(self) -> None:
         self._entries: deque[Sequence[Any]] = deque(maxlen=MAX_RECORDS)
         self.append: Final[Callable[[Sequence[Any]], None]] = self._entries.append
         self.captured: Final[set[r.Place]] = set()
+        self.blocking: Final[set[Line]] = set()
+        self.captures: Final[deque[Sequence[Sequence[Any]]]] = deque(maxlen=MAX_CAPTURES)
 
     def __len__(self) -> int:
         return len(self._entries)
 
     def clear(self) -> None:
-        """Drop all records; `captured` remains."""
+        """Drop the records of launched work; what was captured may be launched again."""
         self._entries.clear()
+
+    def capture_records(self) -> list[list[r.Record]]:
+        """The records of each of the last graph captures; a race between its streams is one of the capture."""
+        return [list(_Naming().records(list(entries))) for entries in self.captures]
 
     def records(self) -> list[r.Record]:
         """The entries as records for `cudalens.sanitizer.engine.Detector.add`.
 
-        Allocations are named ``t0``, ``t1`` …; accesses have the names of arguments, launches have places.
+        Allocations are named ``t0``, ``t1`` …; accesses have the names of arguments, launches have places. Captured
+        operations that `capture_records` does not have are `Captured`.
         """
-        return [*map(r.Captured, self.captured), *_Naming().records(list(self._entries))]
+        kept = {entry[0].place for entries in self.captures for entry in entries if isinstance(entry, list)}
+        blocking = [r.StreamCreate(line.id, is_blocking=True) for line in self.blocking]
+        return [*map(r.Captured, self.captured - kept), *blocking, *_Naming().records(list(self._entries))]
 
 
 class _Naming:
@@ -60,7 +74,7 @@ class _Naming:
         for entry in entries:
             kind = entry[0]
             if isinstance(entry, list):
-                yield from self._launch(entry[2], visits_in(entry), None)
+                yield from self._launch(entry[2], visits_in(entry))
             elif isinstance(kind, Line):
                 yield from self._replay(*entry)
             elif kind == "free":
@@ -85,28 +99,29 @@ class _Naming:
         )
         yield r.Alloc(self._names[allocation], _extent(allocation), owner, _place(allocation.site))
 
-    def _replay(self, line: Line, visits: Sequence[Visit], place: r.Place) -> Iterator[r.Record]:
+    def _replay(self, line: Line, visits: Sequence[Visit]) -> Iterator[r.Record]:
         """One launch for each operation of the graph."""
         by_op: dict[tuple[str, r.Place], list[Visit]] = {}
         for visit in visits:
             info = Info(*visit[2])
-            by_op.setdefault((info.use.op, _place(info.site)), []).append(visit)
+            by_op.setdefault((info.use.op, info.site.captured), []).append(visit)
         for group in by_op.values():
-            yield from self._launch(line, group, place)
+            yield from self._launch(line, group)
 
-    def _launch(self, line: Line, visits: Sequence[Visit], replay: r.Place) -> Iterator[r.Record]:
+    def _launch(self, line: Line, visits: Sequence[Visit]) -> Iterator[r.Record]:
         accesses: tuple[list[r.Access], list[r.Access]] = ([], [])
-        op, place = "", None
+        op, site = "", Site()
         for cell, is_write, fields in visits:
             info = Info(*fields)
             yield from self._alloc(info.allocation)
             accesses[is_write].append(r.Access(self._names[info.allocation], cell.region, info.use.argument))
-            op, place = info.use.op, _place(info.site)
+            op, site = info.use.op, info.site
         if line.id != r.HOST:
-            yield r.Launch(line.id, tuple(accesses[0]), tuple(accesses[1]), op, place, replay)
+            is_direct = getattr(site, "is_direct", None)
+            yield r.Launch(line.id, tuple(accesses[0]), tuple(accesses[1]), op, site.place, site.captured, is_direct)
             return
         for is_write in (False, True):
-            yield from (r.HostAccess(access, is_write, place) for access in accesses[is_write])
+            yield from (r.HostAccess(access, is_write, site.place) for access in accesses[is_write])
 
 
 def _extent(allocation: Allocation) -> Region:

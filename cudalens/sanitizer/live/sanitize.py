@@ -15,7 +15,7 @@ import torch
 
 from cudalens.device import clock, gpu_trace, stacks
 from cudalens.errors import RaceError, SanitizerError
-from cudalens.sanitizer.engine import Race, RaceKind
+from cudalens.sanitizer.engine import Race, RaceKind, StreamId
 from cudalens.sanitizer.engine.races import Findings
 from cudalens.sanitizer.fixes.search import findings_of
 from cudalens.sanitizer.live import calls
@@ -105,6 +105,7 @@ class Sanitizer(RaceValues):
         self._attachment: Attachment | None = None
         self._unraised: list[Race] = []
         self._ended_log = Log()
+        self._devices: set[int] = set()
         self.error: Exception | None = None
 
     @property
@@ -164,7 +165,8 @@ class Sanitizer(RaceValues):
         if watch is None:
             return
         self._last = self._status_of(watch)
-        if self._findings.races and len(watch.log):
+        self._devices = {line.id.device for line in watch.detector.clocks.lines}
+        if self._findings.races and (len(watch.log) or watch.log.captures):
             self._ended_log = watch.log
         if self in _running:
             _running.remove(self)
@@ -273,8 +275,10 @@ class Sanitizer(RaceValues):
         for race in fresh:
             race.seen_ns = now_ns if race.seen_ns is None else race.seen_ns
         if self._on_race == "warn":
-            for race in fresh:
-                _warn(race)
+            with naming(self._names(fresh)):
+                texts = [describe(race) for race in fresh]
+            for race, text in zip(fresh, texts, strict=True):
+                _warn(race, text)
         elif self._on_race == "raise":
             self._unraised += fresh
             if may_raise and self._unraised:
@@ -283,7 +287,8 @@ class Sanitizer(RaceValues):
     def _race_error(self) -> RaceError:
         races, self._unraised = self._unraised, []
         more = f" (and {len(races) - 1} more)" if len(races) > 1 else ""
-        return RaceError(f"{describe(races[0])}{more}", races)
+        with naming(self._names(races)):
+            return RaceError(f"{describe(races[0])}{more}", races)
 
     def _failed(self, error: Exception) -> None:
         """End the run after an error in the sanitizer; the user's program continues."""
@@ -299,6 +304,12 @@ class Sanitizer(RaceValues):
         except RuntimeWarning:  # warnings are errors here; the user's program did nothing wrong
             _logger.warning(message, exc_info=error)
 
+    def _names(self, races: Sequence[Race]) -> dict[StreamId, str]:
+        """The names of streams in the user's program."""
+        if self._watch is not None:
+            self._devices = {line.id.device for line in self._watch.detector.clocks.lines}
+        return names_of_streams(races=races if len(self._devices) == 1 else ())
+
     def findings(self, since: int = 0) -> list[Finding]:
         """The races from number `since` on, each with a fix that was checked on the log.
 
@@ -306,11 +317,12 @@ class Sanitizer(RaceValues):
         """
         races = self.races[since:]
         log = self._watch.log if self._watch is not None else self._ended_log
-        with naming(names_of_streams()):
-            found = findings_of(log.records(), races) if races else []
+        with naming(self._names(races)):
+            found = findings_of(log.records(), races, captures=log.capture_records()) if races else []
             missing = [n for n, finding in enumerate(found) if finding.between is None]
-            if missing and log is not self._ended_log and len(self._ended_log):
-                earlier = findings_of(self._ended_log.records(), [races[n] for n in missing])
+            if missing and log is not self._ended_log:
+                ended = self._ended_log
+                earlier = findings_of(ended.records(), [races[n] for n in missing], captures=ended.capture_records())
                 for n, finding in zip(missing, earlier, strict=True):
                     found[n] = finding
         return [replace(finding, value=self._values.get(finding.race.key)) for finding in found]
@@ -331,7 +343,7 @@ class Sanitizer(RaceValues):
 
     def frames_of(self, findings: Sequence[Finding]) -> dict[str, pd.DataFrame]:
         """The frames ``races`` and ``stacks`` of some findings, with the names of streams in the user's program."""
-        with naming(names_of_streams()):
+        with naming(self._names([finding.race for finding in findings])):
             return races_frames(findings, stack_depth=self.stack_depth)
 
 
@@ -411,7 +423,7 @@ def _is_asked_for(kinds: frozenset[RaceKind], suppressions: Suppressions, race: 
     return race.kind in kinds and not (len(suppressions) and suppressions.hides(race))
 
 
-def _warn(race: Race) -> None:
+def _warn(race: Race, text: str) -> None:
     place: Any = race.second.place
     filename, line = getattr(place, "filename", "") or "<unknown>", getattr(place, "line", 0)
-    warnings.warn_explicit(describe(race), RaceWarning, filename, line)
+    warnings.warn_explicit(text, RaceWarning, filename, line)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 import torch
 
 from cudalens.device import clock, gpu_trace
-from cudalens.device.streams import current_device
+from cudalens.device.streams import PER_THREAD, current_device
 from cudalens.sanitizer.engine.accesses import Allocation, Op, Use
 from cudalens.sanitizer.engine.clocks import Line
 from cudalens.sanitizer.engine.detector import Detector
@@ -131,6 +132,9 @@ class Watch:
 
     def on_record(self, record: gpu_trace.Record) -> None:
         """Listener of `cudalens.device.gpu_trace`."""
+        if getattr(record, "stream", None) == PER_THREAD:  # it may be applied by another thread
+            of_thread: Any = record
+            record = replace(of_thread, stream=self._streams.unambiguous(PER_THREAD))
         thread = self.threads.state
         if thread.is_inside and type(record) in _ORDERS:
             thread.received.append((record, current_device()))

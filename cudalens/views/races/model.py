@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import pandas as pd
@@ -52,11 +52,23 @@ class StackLine:
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """A point in the user's program: place, line of source, call stack innermost first; empty where unknown."""
+    """A point in the user's program: place, line of source, call stack innermost first; empty where unknown.
+
+    `captured` is set for an operation of a CUDA graph: where it was captured. Its place is that of the replay.
+    """
 
     place: str = ""
     source: str = ""
     stack: tuple[StackLine, ...] = ()
+    captured: Captured | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Captured:
+    """Where an operation of a CUDA graph was captured: place and line of source."""
+
+    place: str
+    source: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,8 +261,13 @@ def _access(fields: dict[str, Any], side: str, stacks: Mapping[int, tuple[StackL
         layout=_layout(text("dtype"), text("shape"), text("stride")),
         low=int(fields[f"{side}_low_byte"]),
         high=int(fields[f"{side}_high_byte"]),
-        site=_site(fields, side, stacks),
+        site=replace(_site(fields, side, stacks), captured=_captured(fields, side)),
     )
+
+
+def _captured(fields: dict[str, Any], side: str) -> Captured | None:
+    place = clean(fields[f"{side}_captured_place"])
+    return Captured(place, clean(fields[f"{side}_captured_source"]).strip()) if place else None
 
 
 def _layout(dtype: str, shape: str, stride: str) -> str:

@@ -157,13 +157,15 @@ def _side_rows(race: RaceView) -> Iterator[Row]:
         ("Bytes", words.span(first.low, first.high), words.span(second.low, second.high)),
         ("Where", _place(first.site), _place(second.site)),
         ("Line", Text(first.site.source, "code"), Text(second.site.source, "code")),
+        ("Captured", _captured(first.site), _captured(second.site)),
         ("Call stack", _frames(first.site.stack[:one]), _frames(second.site.stack[:two])),
     )
     yield Row(("Operation", _operation(race, 0), _operation(race, 1)))
     for label, *sides in rows:
         known = [bool(side.text if isinstance(side, Text) else side) for side in sides]
+        unknown = "not in a graph" if label == "Captured" else "not recorded"
         if any(known):
-            cells = (side if is_known else "not recorded" for side, is_known in zip(sides, known, strict=True))
+            cells = (side if is_known else unknown for side, is_known in zip(sides, known, strict=True))
             yield Row((label, *cells))
 
 
@@ -183,6 +185,15 @@ def _tensor(race: RaceView, side: int) -> Cell:
 def _place(site: Site) -> Text:
     short = units.short_place(site.place)
     return Text(short, "place", full=site.place if short != site.place else "")
+
+
+def _captured(site: Site) -> Cell:
+    """Where an operation of a CUDA graph was captured."""
+    if site.captured is None:
+        return ()
+    short = units.short_place(site.captured.place)
+    full = site.captured.place if short != site.captured.place else ""
+    return Text(f"{short} ", "place", full=full), Text(site.captured.source, "code")
 
 
 def _frames(lines: Sequence[StackLine]) -> Cell:

@@ -8,6 +8,7 @@ on virtual base classes, and the new classes replace torch's in all modules that
 
 from __future__ import annotations
 
+import functools
 import sys
 import types
 from collections.abc import Callable
@@ -15,6 +16,7 @@ from typing import Any, Final
 
 import torch
 
+from cudalens.device import streams as device_streams
 from cudalens.errors import VirtualDeviceError
 from cudalens.virtual.gpus import Gpus
 from cudalens.virtual.patching import Patches, fill, is_dummy, run_source
@@ -47,11 +49,18 @@ def install(patches: Patches, gpus: Gpus, *, in_place: bool | None = None) -> No
     """
     if in_place is None:
         in_place = all(is_dummy(kind) for kind in (torch._C._CudaStreamBase, torch._C._CudaEventBase))
+    patches.set(device_streams, "is_blocking", functools.partial(_is_blocking, gpus))
     if in_place:
         fill(patches, torch._C._CudaStreamBase, stream_methods(gpus))
         fill(patches, torch._C._CudaEventBase, event_methods(gpus))
     else:
         _replace(patches, gpus)
+
+
+def _is_blocking(gpus: Gpus, pointer: int, device: int) -> bool:
+    """Return whether a stream and the legacy default stream of its device wait for each other's work."""
+    stream = gpus.devices[device].find_stream(pointer)
+    return stream is None or stream.is_blocking
 
 
 def stream_of(gpus: Gpus, stream: Any) -> Stream:

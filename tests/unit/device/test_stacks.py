@@ -1,9 +1,12 @@
 """Places and stacks."""
 
+import copy
 import sys
 import types
 
+import pytest
 import torch
+import typing_extensions
 
 from cudalens.device import stacks
 from cudalens.sanitizer.live.memory import region_of
@@ -40,6 +43,25 @@ def test_torchs_own_frames_are_passed_by():
 
     Probe()(1)
     assert found[0].function.endswith("inner")
+
+
+class Copied:
+    """Reports from where it is copied."""
+
+    def __deepcopy__(self, memo):
+        return stacks.place(2)
+
+
+def test_wrappers_of_functions_are_passed_by():
+    @typing_extensions.deprecated("in this test")
+    def old():
+        return stacks.place(2)
+
+    with pytest.warns(DeprecationWarning, match="in this test"):
+        place = old()  # the wrapper calls it
+    assert place.source.startswith("place = old()")
+    place = copy.deepcopy([Copied()])[0]
+    assert place.source.startswith("place = copy.deepcopy")
 
 
 def test_a_lot_of_code_objects_do_not_mix(tmp_path):

@@ -9,11 +9,13 @@ import pytest
 
 import cudalens
 import cudalens.virtual
+from cudalens.sanitizer.engine import EventRecord
 from cudalens.sanitizer.fixes.candidates import FixKind
 from cudalens.sanitizer.fixes.search import findings_of
 from cudalens.sanitizer.fixes.source import Edit, Located, Source, Sources, Spot
 from cudalens.sanitizer.fixes.source_edits import after, before, tensor_expression, without_keyword
 from cudalens.sanitizer.fixes.source_names import binder, is_bound_before
+from cudalens.sanitizer.text import describe, stream_name
 
 
 def findings_in(text, path, *, spec="h100"):
@@ -773,3 +775,319 @@ with torch.cuda.stream(two):
 def test_a_block_that_switches_the_stream_of_another_device_names_no_stream_of_this_one(tmp_path):
     fixed = repaired(IN_THE_BLOCK_OF_ANOTHER_DEVICE, tmp_path / "program.py", spec="h100x2")
     assert "elsewhere.wait_stream" not in fixed
+
+
+# What is called checked: the diff runs, and no race of the same cause is left
+
+MODULE_THAT_MOVES = """
+import torch
+
+side = torch.cuda.Stream()
+
+def step():
+    lin = torch.nn.Linear(8, 8, device="cuda")
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        lin.to("cpu", non_blocking=True)
+    del lin
+    return torch.zeros(8, 8, device="cuda")
+
+out = step()
+"""
+
+EMBEDDING_OF_A_FREED_INDEX = """
+import torch
+import torch.nn.functional as F
+
+side = torch.cuda.Stream()
+
+def step():
+    index = torch.zeros(64, dtype=torch.int64, device="cuda")
+    weight = torch.ones(64, 8, device="cuda")
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        out = F.embedding(index, weight)
+    del index, weight
+    return torch.zeros(64, 8, device="cuda"), torch.zeros(64, dtype=torch.int64, device="cuda"), out
+
+out = step()
+"""
+
+
+@pytest.mark.parametrize("text", [MODULE_THAT_MOVES, EMBEDDING_OF_A_FREED_INDEX], ids=["Module.to", "F.embedding"])
+def test_a_tensor_is_named_only_if_the_line_calls_the_operator_itself(text, tmp_path):
+    findings = findings_in(text, tmp_path / "program.py")
+    assert findings
+    for finding in findings:
+        assert finding.fix.kind is FixKind.RECORD_STREAM
+        assert finding.fix.diff == ""
+
+
+FED_BY_TWO_STREAMS = """
+import torch
+
+one, two = torch.cuda.Stream(), torch.cuda.Stream()
+x = torch.ones(64, device="cuda")
+torch.cuda.synchronize()
+with torch.cuda.stream(one):
+    a = x * 2
+with torch.cuda.stream(two):
+    b = x * 3
+out = torch.cat([a, b])
+"""
+
+FED_BY_A_LOOP_OVER_STREAMS = """
+import torch
+
+streams = [torch.cuda.Stream() for _ in range(3)]
+x = torch.ones(64, device="cuda")
+torch.cuda.synchronize()
+parts = []
+for stream in streams:
+    with torch.cuda.stream(stream):
+        parts.append(x * 2)
+out = torch.cat(parts)
+"""
+
+SPREAD_OVER_STREAMS_IN_A_LOOP = """
+import torch
+
+def main():
+    streams = [torch.cuda.Stream() for _ in range(3)]
+    x = torch.ones(64, device="cuda")
+    torch.cuda.synchronize()
+    x.add_(1)
+    for stream in streams:
+        with torch.cuda.stream(stream):
+            y = x * 2
+
+main()
+"""
+
+EVENTS_OF_TWO_STREAMS = """
+import torch
+
+streams = [torch.cuda.Stream() for _ in range(3)]
+x = torch.ones(64, device="cuda")
+torch.cuda.synchronize()
+with torch.cuda.stream(streams[0]):
+    a = x * 2
+with torch.cuda.stream(streams[1]):
+    b = x * 3
+with torch.cuda.stream(streams[2]):
+    out = torch.cat([a, b])
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "lines"),
+    [
+        (
+            FED_BY_TWO_STREAMS,
+            ["torch.cuda.current_stream().wait_stream(one)", "torch.cuda.current_stream().wait_stream(two)"],
+        ),
+        (FED_BY_A_LOOP_OVER_STREAMS, ["    torch.cuda.current_stream().wait_stream(stream)"]),
+        (SPREAD_OVER_STREAMS_IN_A_LOOP, ["        stream.wait_stream(torch.cuda.current_stream())"]),
+        (
+            EVENTS_OF_TWO_STREAMS,
+            [
+                "    done = torch.cuda.current_stream().record_event()",
+                "    done_2 = torch.cuda.current_stream().record_event()",
+                "    torch.cuda.current_stream().wait_event(done)",
+                "    torch.cuda.current_stream().wait_event(done_2)",
+            ],
+        ),
+    ],
+    ids=["two blocks", "loop before", "loop after", "events"],
+)
+def test_one_fix_covers_all_streams_that_feed_an_operator(text, lines, tmp_path):
+    path = tmp_path / "program.py"
+    for finding in findings_in(text, path):
+        fixed = applied(text, finding.fix.diff)
+        assert [line for line in fixed.splitlines() if line not in text.splitlines()] == lines
+        assert not findings_in(fixed, path)
+
+
+def test_words_name_every_stream_that_must_be_waited_for(tmp_path):
+    text = FED_BY_A_LOOP_OVER_STREAMS.replace("parts.append(x * 2)", "(lambda: parts.append(x * 2))()")
+    text = text.replace("stream(stream)", "stream(streams[len(parts)])")
+    (finding,) = findings_in(text, tmp_path / "program.py")
+    assert finding.fix.diff == ""
+    streams = {i.record.stream for i in finding.fix.insertions if isinstance(i.record, EventRecord)}
+    assert len(streams) == 3
+    assert all(stream_name(stream) in finding.fix.words for stream in streams)
+
+
+ON_A_STREAM_OF_ITS_OWN_CONTEXT_MANAGER = """
+import contextlib
+import torch
+
+side = torch.cuda.Stream()
+d = torch.ones(64, device="cuda")
+h = torch.empty(64, pin_memory=True)
+torch.cuda.synchronize()
+
+@contextlib.contextmanager
+def on_side():
+    with torch.cuda.stream(side):
+        yield
+
+with on_side():
+    h.copy_(d, non_blocking=True)
+total = h.sum()
+"""
+
+ON_A_STREAM_OF_AN_EXIT_STACK = """
+import contextlib
+import torch
+
+side = torch.cuda.Stream()
+d = torch.ones(64, device="cuda")
+h = torch.empty(64, pin_memory=True)
+torch.cuda.synchronize()
+with contextlib.ExitStack() as stack:
+    stack.enter_context(torch.cuda.stream(side))
+    h.copy_(d, non_blocking=True)
+total = h.sum()
+"""
+
+STREAM_BY_NAME = """
+import contextlib
+import torch
+
+streams = {"side": torch.cuda.Stream()}
+x = torch.ones(64, device="cuda")
+torch.cuda.synchronize()
+
+class Pool:
+    def stream(self, name):
+        return torch.cuda.stream(streams[name])
+
+pool, name = Pool(), "side"
+x.add_(1)
+with pool.stream(name):
+    x.mul_(2)
+"""
+
+
+@pytest.mark.parametrize(
+    "text",
+    [ON_A_STREAM_OF_ITS_OWN_CONTEXT_MANAGER, ON_A_STREAM_OF_AN_EXIT_STACK, STREAM_BY_NAME],
+    ids=["context manager", "exit stack", "stream by name"],
+)
+def test_code_on_a_stream_that_the_source_does_not_show_is_repaired(text, tmp_path):
+    repaired(text, tmp_path / "program.py")
+
+
+TORCH_IS_IMPORTED_ELSEWHERE = """
+def make():
+    import torch as t
+    return t.cuda.Stream(), t.ones(64, device="cuda"), t.cuda.stream
+
+side, x, on = make()
+x.add_(1)
+with on(side):
+    x.mul_(2)
+"""
+
+
+def test_a_name_that_only_another_function_has_is_not_used(tmp_path):
+    (finding, *_) = findings_in(TORCH_IS_IMPORTED_ELSEWHERE, tmp_path / "program.py")
+    assert finding.fix is not None
+    assert finding.fix.diff == ""
+
+
+def test_what_does_not_compile_has_no_diff():
+    source = Source(["x = 1\n"])
+    assert source.diff([Edit(2, "return x\n")], "In[1]") == ""  # parses
+
+
+# Races of a replay, and within a capture
+
+BRANCHES_OF_ONE_CAPTURE = """
+import torch
+
+side = torch.cuda.Stream()
+x = torch.ones(64, device="cuda")
+graph = torch.cuda.CUDAGraph()
+torch.cuda.synchronize()
+with torch.cuda.graph(graph):
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        x.mul_(2)
+    y = x + 1
+    torch.cuda.current_stream().wait_stream(side)
+graph.replay()
+"""
+
+WARMED_UP_AND_CAPTURED = """
+import torch
+
+side = torch.cuda.Stream()
+x = torch.ones(64, device="cuda")
+graph = torch.cuda.CUDAGraph()
+torch.cuda.synchronize()
+
+def step():
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        x.mul_(2)
+    y = x + 1
+    torch.cuda.current_stream().wait_stream(side)
+
+step()
+torch.cuda.synchronize()
+with torch.cuda.graph(graph):
+    step()
+graph.replay()
+"""
+
+
+@pytest.mark.parametrize("text", [BRANCHES_OF_ONE_CAPTURE, WARMED_UP_AND_CAPTURED], ids=["captured", "also run"])
+def test_a_race_between_the_streams_of_a_capture_is_fixed_in_the_captured_code(text, tmp_path):
+    (finding,) = findings_in(text, tmp_path / "program.py")
+    assert finding.between is not None
+    fixed = repaired(text, tmp_path / "program.py")
+    (line,) = [line for line in fixed.splitlines() if line not in text.splitlines() or line.endswith("(side)")][:1]
+    assert "wait_stream" in line
+
+
+JOINED_LATER = """
+import torch
+
+side, x = torch.cuda.Stream(), torch.ones(64, device="cuda")
+graphs = [torch.cuda.CUDAGraph() for _ in range(2)]
+torch.cuda.synchronize()
+
+def read():
+    return x + 1
+
+with torch.cuda.graph(graphs[0]):
+    read()  # without the other stream: waiting for it is an error
+with torch.cuda.graph(graphs[1]):
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        x.mul_(2)
+    read()
+    torch.cuda.current_stream().wait_stream(side)
+"""
+
+
+def test_no_wait_for_a_stream_that_is_not_captured_is_written_into_captured_code(tmp_path):
+    (finding,) = findings_in(JOINED_LATER, tmp_path / "program.py")
+    assert finding.fix is not None
+    if finding.fix.diff:
+        fixed = applied(JOINED_LATER, finding.fix.diff)
+        assert not findings_in(fixed, tmp_path / "program.py")
+
+
+def test_a_race_with_a_replay_is_at_the_replay(tmp_path):
+    path = tmp_path / "program.py"
+    (race,) = {
+        f.race.first.captured or f.race.second.captured: f.race
+        for f in findings_in(INPUT_REFILLED_DURING_A_REPLAY, path)
+    }.values()
+    assert race.first.place.source == "graph.replay()"
+    assert race.first.captured.source == "out = static * 2"
+    assert race.second.captured is None
+    assert f"at {race.first.place} (captured at {race.first.captured})" in describe(race)

@@ -268,3 +268,18 @@ def test_beyond_its_budget_no_more_fixes_are_tried():
     (finding,) = findings_of(records_of(ops), replay(ops), budget_s=0.0)
     assert finding.fix is None
     assert finding.between is not None
+
+
+def test_all_tensors_of_one_operator_that_are_freed_are_recorded():
+    ops = [
+        alloc("x", 512),
+        alloc("y", 512),
+        launch("copy", reads=["x", "y"]),
+        op("free", t="x"),
+        op("free", t="y"),
+        alloc("z", 2048, reuse="x"),
+        launch("s0", writes=["z"], name="zeros"),
+    ]
+    records = records_of(ops)
+    occurrences = [seen for found in judge(records).values() for seen in found]
+    assert {seen.race.first.tensor for seen in occurrences} == {"x", "y"}

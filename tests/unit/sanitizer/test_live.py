@@ -253,7 +253,7 @@ def unused_is(pattern, *, is_warned):
     ],
 )
 def test_in_3_in_a_pattern_is_that_cell(pattern, hides):
-    touch = SimpleNamespace(op="aten::mul", tensor="float32[3]", place="In[3]:7")
+    touch = SimpleNamespace(op="aten::mul", tensor="float32[3]", place="In[3]:7", captured=None)
     race = SimpleNamespace(kind=RaceKind.WRITE_AFTER_WRITE, first=touch, second=touch)
     assert Suppressions([pattern]).hides(race) == hides
 

@@ -19,6 +19,7 @@ from cudalens.api.outcome import Outcome
 from cudalens.api.recorder import Recorder
 from cudalens.api.runs import runs
 from cudalens.api.session import Session
+from cudalens.api.torch_names import TorchNames
 from cudalens.api.user_metadata import UserMetadata
 from cudalens.device.interrupts import DeferredInterrupts, defers_interrupts
 from cudalens.errors import ProfilerError
@@ -37,7 +38,7 @@ _numbers: Final = itertools.count(1)
 _active: profile | None = None
 
 
-class profile:  # noqa: N801 - reads as a verb, like torch's
+class profile(TorchNames):  # noqa: N801 - reads as a verb, like torch's
     """Profile a block, or each call of a function, and make a `Trace` of it.
 
     As a context manager an object can be used only once. As a decorator (also of coroutine functions) it profiles each

@@ -94,9 +94,10 @@ class KinetoSession:
         """
         with _gate:
             self._guarded(self._profile._start_trace if self.is_prepared else self._profile.__enter__)
+            _others.set_recording(True)
 
     def _guarded(self, act: Callable[[], object]) -> None:
-        _make_room()
+        _others.make_room()
         if is_busy():
             raise ProfilerBusyError(
                 "another torch profiler is running in this process (a torch.profiler block, emit_nvtx, or a profile on "
@@ -117,6 +118,7 @@ class KinetoSession:
         Raises:
             ProfilerError: The profiler was already off: other code ended it.
         """
+        _others.set_recording(False)
         if not getattr(torch.autograd, "_profiler_enabled", lambda: True)():
             switch_off()
             raise ProfilerError(
@@ -142,13 +144,63 @@ class KinetoSession:
         return self._profile
 
 
-#: Ends the recording that makes room for other profilers; None if there is none.
-_make_way: Callable[[], object] | None = None
+class _OtherStarts:
+    """Hears when other code starts torch's profiler while a recording is open: it ends the recording, or is refused.
+
+    Attributes:
+        make_way: Ends the recording, if it is one that makes room for other profilers.
+        is_recording: Whether a recording is open.
+    """
+
+    def __init__(self) -> None:
+        self.make_way: Callable[[], object] | None = None
+        self.is_recording = False
+        self._plain: dict[str, Callable[..., Any]] = {}
+
+    def set_recording(self, is_recording: bool) -> None:
+        """Record whether a recording is open."""
+        self.is_recording = is_recording
+        self._update()
+
+    def set_way(self, make_way: Callable[[], object] | None) -> None:
+        """Set what ends the recording."""
+        self.make_way = make_way
+        self._update()
+
+    def make_room(self) -> None:
+        """End the recording that makes room for other profilers, once."""
+        end = self.make_way
+        if end is not None:
+            self.set_way(None)
+            end()
+
+    def _update(self) -> None:
+        """Replace the functions that torch calls before a start, or put them back."""
+        is_needed = self.make_way is not None or self.is_recording
+        if is_needed and not self._plain:
+            names = [name for name in ("_prepare_profiler", "_run_on_profiler_start") if hasattr(torch_profiler, name)]
+            self._plain = {name: getattr(torch_profiler, name) for name in names}
+            for name, function in self._plain.items():
+                setattr(torch_profiler, name, self._checked(function))
+        elif not is_needed:
+            plain, self._plain = self._plain, {}
+            for name, function in plain.items():
+                setattr(torch_profiler, name, function)
+
+    def _checked(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*args: Any, **kwargs: Any) -> Any:
+            self.make_room()
+            if self.is_recording:
+                raise ProfilerBusyError(
+                    "cudalens is recording in this process, and torch can run one profiler at a time. Start the other "
+                    "profiler outside of cudalens' block; cudalens.record_function names a part of the recording."
+                )
+            return function(*args, **kwargs)
+
+        return call
 
 
-def _make_room() -> None:
-    if _make_way is not None:
-        _make_way()
+_others: Final = _OtherStarts()
 
 
 @contextmanager
@@ -157,48 +209,29 @@ def making_way(end: Callable[[], object]) -> Iterator[None]:
 
     `end` has to stop the running recording. It is called at most once.
     """
-    global _make_way
-    names = [name for name in ("_prepare_profiler", "_run_on_profiler_start") if hasattr(torch_profiler, name)]
-    plain = {name: getattr(torch_profiler, name) for name in names}
-
-    def restore() -> None:
-        global _make_way
-        _make_way = None
-        for name, function in plain.items():
-            setattr(torch_profiler, name, function)
-
-    def first_end(function: Callable[..., Any]) -> Callable[..., Any]:
-        def call(*args: Any, **kwargs: Any) -> Any:
-            _make_room()
-            return function(*args, **kwargs)
-
-        return call
-
-    def end_once() -> None:
-        restore()
-        end()
-
-    _make_way = end_once
-    for name, function in plain.items():
-        setattr(torch_profiler, name, first_end(function))
+    _others.set_way(end)
     try:
         yield
     finally:
-        restore()
+        _others.set_way(None)
 
 
 def known_devices() -> tuple[str, ...]:
     """Kinds of devices that a profile accepts by name."""
-    return ("cpu", "cuda", *_OTHER_DEVICES, *((backend,) if (backend := _private_backend()) else ()))
+    backend = _private_backend()
+    return ("cpu", "cuda", *_OTHER_DEVICES, _PRIVATE, *([backend] if backend is not None else []))
 
 
 _OTHER_DEVICES: Final = ("xpu", "mtia", "hpu")
+#: torch's own name of the device of an extension, which may give it another one.
+_PRIVATE: Final = "privateuseone"
 
 
 def _private_backend() -> str | None:
     """The name of the PrivateUse1 backend, where one has registered itself."""
-    name: Callable[[], str] | None = getattr(torch._C, "_get_privateuse1_backend_name", None)
-    return backend if name is not None and (backend := name()) != "privateuseone" else None
+    get_name: Callable[[], str] | None = getattr(torch._C, "_get_privateuse1_backend_name", None)
+    name = _PRIVATE if get_name is None else get_name()
+    return None if name == _PRIVATE else name
 
 
 def _device_of(options: ProfilerOptions, watches_cuda: bool) -> str | None:
@@ -212,7 +245,7 @@ def _device_of(options: ProfilerOptions, watches_cuda: bool) -> str | None:
             return "cuda"
         if options.use_device is None:
             return None
-    wanted = options.use_device
+    wanted = (_private_backend() or _PRIVATE) if options.use_device == _PRIVATE else options.use_device
     assert wanted is not None
     if not _is_there(wanted):
         hint = ", or create a virtual one with cudalens.virtual.device()" if wanted == "cuda" else ""

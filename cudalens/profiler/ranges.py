@@ -145,6 +145,10 @@ class record_function:  # noqa: N801 - reads as a verb, like torch's
         extended: Future[T] = range_._call_end_callbacks_on_future(future)
         return extended
 
+    def _call_end_callbacks_on_future(self, fut: Future[T]) -> Future[T]:
+        """Let the range last until a future is done: torch's name of `until`."""
+        return self.until(fut)
+
     def __call__(self, function: Callable[P, R]) -> Callable[P, R]:
         """Name each call of `function`."""
         name = self.name if self.name is not None else getattr(function, "__qualname__", type(function).__name__)

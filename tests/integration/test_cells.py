@@ -208,15 +208,11 @@ class TestErrors:
         "with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]):\n    torch.ones(3)\n1 + 1"
     )
 
-    def test_a_cell_that_profiles_itself_ends_well_and_says_why_there_is_no_trace(self, notebook):
-        result = notebook.run(f"%%cudaprofile\n{self.CELL_OF_ANOTHER_PROFILER}")
-        assert result.success
-        assert notebook.kinds() == ["out"]
-        assert "was ended inside the block" in notebook.capsys.readouterr().err
-
-    def test_a_cell_that_profiles_itself_fails_where_its_trace_was_asked_for(self, notebook):
-        result = notebook.run(f"%%cudaprofile -v trace\n{self.CELL_OF_ANOTHER_PROFILER}")
-        assert isinstance(result.error_in_exec, cudalens.ProfilerError)
+    def test_a_profiler_that_a_cell_starts_is_refused_and_the_trace_is_kept(self, notebook):
+        result = notebook.run(f"%%cudaprofile\nbefore = torch.eye(3)\n{self.CELL_OF_ANOTHER_PROFILER}")
+        assert isinstance(result.error_in_exec, cudalens.ProfilerBusyError)
+        assert "aten::eye" in names(cudalens.runs.last)
+        assert notebook.run(self.CELL_OF_ANOTHER_PROFILER).result == 2
 
 
 class TestAwait:

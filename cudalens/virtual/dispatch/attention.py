@@ -1,7 +1,7 @@
 """Fused attention with dropout: one kernel in each direction, as on a GPU, with the values of the CPU's operators.
 
 The CPU has no fused kernel with dropout: torch decomposes ``scaled_dot_product_attention`` for tensors that it takes
-for CPU tensors. Where CUDA's memory-efficient kernel supports the call, its operators are called instead, and computed by
+for CPU tensors. Where CUDA's memory-efficient kernel supports the call, its operators are called instead. They compute
 what the decomposition computes, with the same random numbers. The backward operator draws them again, as CUDA's does:
 its seed is the number of a saved state of the generator.
 """

@@ -60,6 +60,8 @@ class Shapes:
             VirtualDeviceError: The result depends on a value that is unknown.
         """
         tensors = list(tensors_among((*args, *kwargs.values())))
+        if any(tensor.layout is not torch.strided for tensor in tensors):
+            raise value_error(f"{_short(func)} of a sparse tensor (only dense tensors)")
         if _IN_PLACE_VIEW in func.tags:
             return func(*args, **kwargs)
         is_known = not any(map(lacks_values, tensors))

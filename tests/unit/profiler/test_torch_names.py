@@ -138,3 +138,92 @@ def test_emit_itt_runs_the_program_and_leaves_no_profiler():
     with profile(cpu_only=True, keep=False), pytest.raises(ProfilerBusyError, match="before emit_itt"):
         cudalens.emit_itt().__enter__()
     assert not torch.autograd._profiler_enabled()
+
+
+@pytest.fixture(scope="module")
+def profiled():
+    with profile(
+        "results", shapes=True, stacks=True, cpu_only=True, keep=False, custom_trace_id_callback=lambda: "7"
+    ) as p:
+        work()
+    return p
+
+
+def test_results_by_the_names_of_torchs_profile_object(profiled, tmp_path):
+    trace = profiled.trace
+    assert profiled.key_averages(group_by_input_shape=True).equals(trace.key_averages(group_by_input_shape=True))
+    assert profiled.table(sort_by="cpu_time_total", row_limit=3) == trace.table(
+        "cpu_time_total", 3, max_src_column_width=75
+    )
+    assert profiled.total_average().equals(cudalens.analysis.total_average(trace))
+    assert profiled.events().equals(trace.events)
+    assert profiled.function_events.equals(trace.events)
+    assert profiled.self_cpu_time_total == trace.key_averages()["self_ns"].sum() / 1000
+    assert profiled.trace_id == "7"
+    written = cudalens.load(profiled.export_chrome_trace(tmp_path / "trace.json"))
+    assert (written.events["name"] == "aten::mm").sum() == 3
+
+
+def test_stacks_are_exported_with_the_metric_of_torch(profiled, tmp_path):
+    lines = profiled.export_stacks(tmp_path / "stacks.txt").read_text().splitlines()
+    host_ns = sum(int(line.rpartition(" ")[2]) for line in lines)
+    assert host_ns == profiled.trace.events["self_dur"].clip(lower=0).sum()
+    assert any("work" in line for line in lines)
+    with pytest.raises(ValueError, match="metric is 'time'; expected one of self_cpu_time_total, self_cuda_time_total"):
+        profiled.export_stacks(tmp_path / "stacks.txt", "time")
+    with profile("no stacks", cpu_only=True, keep=False) as bare:
+        work()
+    with pytest.raises(ProfilerError, match=r"export_stacks needs cudalens.profile\(stacks=True\)"):
+        bare.export_stacks(tmp_path / "stacks.txt")
+    assert bare.trace_id is None
+
+
+def test_results_before_the_end_are_refused():
+    p = profile("not entered", cpu_only=True, keep=False)
+    for read in (p.table, p.key_averages, p.total_average, p.events, lambda: p.self_cpu_time_total, lambda: p.trace_id):
+        with pytest.raises(ProfilerError, match="there is no trace yet"):
+            read()
+
+
+def profile_inside(start):
+    torch.eye(3)
+    with start():
+        torch.zeros(3)
+
+
+@pytest.mark.parametrize(
+    "start", [torch.profiler.profile, torch.autograd.profiler.profile, torch.autograd.profiler.emit_itt]
+)
+def test_a_torch_profiler_inside_is_refused_and_the_trace_is_kept(start):
+    with (
+        pytest.raises(ProfilerBusyError, match="cudalens is recording in this process"),
+        profile("outer", keep=False) as p,
+    ):
+        profile_inside(start)
+    assert set(p.trace.events["name"]) >= {"aten::eye"}
+    assert p.trace.info.status == "raised"
+    with torch.profiler.profile() as after:
+        torch.zeros(3)
+    assert len(after.events()) > 0
+
+
+def test_a_range_lasts_until_a_future_under_torchs_name():
+    future = torch.futures.Future()
+    with profile("future", cpu_only=True, keep=False) as p:
+        with cudalens.record_function("call") as range_:
+            extended = range_._call_end_callbacks_on_future(future)
+        torch.eye(3)
+        future.set_result(5)
+        assert extended.wait() == 5
+    events = p.trace.events
+    (call,) = events[events["name"] == "call"].itertuples()
+    eye = events[events["name"] == "aten::eye"].iloc[0]
+    assert call.ts + call.dur > eye["ts"] + eye["dur"]
+
+
+def test_the_device_of_an_extension_that_is_not_there():
+    with (
+        pytest.raises(ProfilerError, match="use_device='privateuseone': there is no such device"),
+        profile(use_device="privateuseone"),
+    ):
+        pass

@@ -40,24 +40,26 @@ def load(
             what was found.
         UnsafeSnapshotError: It is a pickle with contents that a memory snapshot does not have; nothing of it was run.
     """
-    record = _watched(path)
-    return load_trace(path, repair=repair, max_bytes=max_bytes) if record is None else record
+    record = _read_watch_folder(path)
+    if record is not None:
+        return record
+    return repaired(traces.load(path, max_bytes=max_bytes), repair=repair)
 
 
 def load_trace(path: str | os.PathLike[str], *, repair: bool = True, max_bytes: int | None = None) -> Trace:
-    """`load` of a file that is a trace, with the same arguments.
+    """Read a trace, as `load` does; a folder of a watched run is an error.
 
     Raises:
         TraceFormatError: As `load`; and `path` is the folder of a watched run.
     """
-    if _watched(path) is not None:
+    if _read_watch_folder(path) is not None:
         expected = "a trace, such as one of the files step-*.cudalens in it"
         raise TraceFormatError(path, found="the folder of a watched run", expected=expected)
     return repaired(traces.load(path, max_bytes=max_bytes), repair=repair)
 
 
-def _watched(path: str | os.PathLike[str]) -> WatchRecord | WatchedRanks | None:
-    """The watched run, or the ranks, that a folder holds; None for anything else."""
+def _read_watch_folder(path: str | os.PathLike[str]) -> WatchRecord | WatchedRanks | None:
+    """Read the folder of a watched run, or of several ranks; return None for anything else."""
     if not os.path.isdir(path):  # noqa: PTH112 - Path.is_dir raises where a name is too long
         return None
     if is_watched(path):

@@ -63,13 +63,17 @@ def _has_timeline(trace: Trace) -> bool:
 
 
 def section(trace: Trace) -> Section | None:
-    """The memory of `trace`, at most about 60 KB of HTML; None if there is none."""
+    """Return the memory of `trace` without `pictures`, at most about 60 KB of HTML; None if there is none."""
     if not has_memory_map(trace):
         return None
-    pictures = (Picture(svg) for svg in (curve_svg(trace), map_svg(trace)) if svg is not None)
     tables = [*_variables(trace), *_moments(trace), *_pools(trace)]
     titled = (Section("", "cm", blocks=(table,)) for table in tables)
-    return Section("memory", "cm", blocks=(*pictures, *_fragmentation(trace), *titled))
+    return Section("memory", "cm", blocks=(*_fragmentation(trace), *titled))
+
+
+def pictures(trace: Trace) -> tuple[Picture, ...]:
+    """Return the curve of memory over time, and the map of segments and blocks."""
+    return tuple(Picture(svg) for svg in (curve_svg(trace), map_svg(trace)) if svg is not None)
 
 
 def pools(trace: Trace) -> Section | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, Final
 
 from cudalens.analysis.cached import once_per_trace
@@ -27,35 +27,52 @@ from cudalens.views.timeline.svg import timeline_svg
 _SPARE: Final = 8_000
 
 
+#: The modules of the views, by the name of the view; each has a function `section`.
+_VIEWS: Final = {
+    "races": races,
+    "graphs": graphs,
+    "memory": memory,
+    "findings": findings,
+    "waits": waits,
+    "lines": lines,
+    "modules": modules,
+    "steps": steps,
+    "costs": costs,
+}
+
+
 @once_per_trace
-def sections(trace: Trace) -> tuple[Section, ...]:
-    """All that `trace` shows without a script: verdict, races, graphs, pictures, findings, memory, then the tables.
+def view_sections(trace: Trace) -> dict[str, Section | None]:
+    """Return what each view shows of `trace`, without pictures of the timeline and of memory; None for nothing.
 
-    A view that raises is left out, and named among what went wrong.
+    A view that raises shows nothing, and is named among what went wrong.
     """
-    found = [races.section, graphs.section]
-    if has_failed(trace):
-        found.reverse()
-    pictures = (memory.section, _pictures) if memory.is_first(trace) else (_pictures, memory.section)
-    views = (
-        *found,
-        pictures[0],
-        findings.section,
-        pictures[1],
-        waits.section,
-        lines.section,
-        modules.section,
-        steps.section,
-        costs.section,
-    )
-    shown = [attempt(trace, _name(view), None, view, trace) for view in views]
-    return head(trace), *(section for section in shown if section is not None)
+    return {name: attempt(trace, f"the view {name}", None, view.section, trace) for name, view in _VIEWS.items()}
 
 
-def _name(view: Callable[[Trace], Section | None]) -> str:
-    """A view in words: ``the view findings``."""
-    module = view.__module__.removesuffix(".section").rpartition(".")[2]
-    return f"the view {module if view.__name__ == 'section' else view.__name__.strip('_')}"
+def text_sections(trace: Trace) -> list[Section]:
+    """Return all that `trace` shows as text: verdict, races, graphs, memory, findings, then the tables."""
+    shown = view_sections(trace)
+    sections = [shown[name] for name in _ordered(trace) if name != "pictures"]
+    return [head(trace), *(section for section in sections if section is not None)]
+
+
+@once_per_trace
+def sections(trace: Trace) -> list[Section]:
+    """Return all that `trace` shows without a script: `text_sections`, and pictures of the timeline and of memory."""
+    shown = view_sections(trace) | {"pictures": attempt(trace, "the view pictures", None, _pictures, trace)}
+    if (section := shown["memory"]) is not None:
+        drawn = attempt(trace, "the pictures of memory", (), memory.pictures, trace)
+        shown["memory"] = replace(section, blocks=(*drawn, *section.blocks))
+    ordered = [shown[name] for name in _ordered(trace)]
+    return [head(trace), *(section for section in ordered if section is not None)]
+
+
+def _ordered(trace: Trace) -> list[str]:
+    """Return the names of the views in the order of a display of `trace`."""
+    first = ["graphs", "races"] if has_failed(trace) else ["races", "graphs"]
+    middle = ["memory", "findings", "pictures"] if memory.is_first(trace) else ["pictures", "findings", "memory"]
+    return [*first, *middle, "waits", "lines", "modules", "steps", "costs"]
 
 
 def head(trace: Trace) -> Section:
@@ -64,17 +81,13 @@ def head(trace: Trace) -> Section:
     return Section("summary", verdict=answer, details=details, notes=tuple(verdict.notes(trace)))
 
 
-def _json(trace: Trace, view: Callable[[Trace], Section | None]) -> list[Any] | None:
-    return to_json(attempt(trace, _name(view), None, view, trace))
-
-
 def _pictures(trace: Trace) -> Section | None:
     pictures = tuple(Picture(svg) for svg in (timeline_svg(trace), metrics_svg(trace)) if svg is not None)
     return Section("pictures", blocks=pictures) if pictures else None
 
 
 def static_parts(trace: Trace, *, has_style: bool, max_bytes: int | None = None) -> dict[str, str]:
-    """All sections of `trace` as HTML, by the name of the section, in order.
+    """Return the sections of `trace` as HTML, by the name of the section, in order.
 
     Args:
         trace: What to show.
@@ -102,17 +115,21 @@ def facts(trace: Trace, against: Trace | None = None) -> dict[str, Any]:
     ``hasRaces``, ``hasGraphs``: there are races and graphs to request; ``graphsFirst``: wrong results come first;
     ``hasProfile``: there are timeline and costs. ``baseline``: the call paths of the run `against`, or None.
     """
-    views = {"findings": findings, "syncs": waits, "lines": lines, "modules": modules, "steps": steps}
-    tables = {key: _json(trace, view.section) for key, view in views.items()}
+    shown = view_sections(trace)
+    pools = attempt(trace, "the view pools", None, memory.pools, trace)
     return {
         "verdict": verdict.verdict(trace, badge=False),
         "details": verdict.details(trace),
         "badge": badges(trace.info),
         "notes": verdict.notes(trace),
-        **tables,
+        "findings": to_json(shown["findings"]),
+        "syncs": to_json(shown["waits"]),
+        "lines": to_json(shown["lines"]),
+        "modules": to_json(shown["modules"]),
+        "steps": to_json(shown["steps"]),
         "metrics": readings.metrics_line(trace),
         "marks": marks_for_page(trace),
-        "memoryMap": _json(trace, memory.pools),
+        "memoryMap": to_json(pools),
         "memoryFirst": memory.is_first(trace),
         "memoryAlone": memory.is_alone(trace),
         "hasRaces": races.has_races(trace),

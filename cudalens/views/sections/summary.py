@@ -40,7 +40,7 @@ class Summary(Shown):
 
     def __str__(self) -> str:
         """All sections, at most 100 columns wide but for the verdict and lines of source."""
-        return "\n\n".join(text for one in page.sections(self.trace) if (text := to_text(one)))
+        return "\n\n".join(text for section in page.text_sections(self.trace) if (text := to_text(section)))
 
 
 def summary(trace: Trace) -> Summary:

@@ -5,6 +5,7 @@ import gc
 import weakref
 from collections import Counter
 
+import pytest
 from sample_graphs import failed_rows, graphs_trace
 from sample_traces import gpu_trace
 
@@ -13,6 +14,7 @@ from cudalens.analysis.facts import averages, found_in, summarize, wait_groups, 
 from cudalens.frames import RunInfo, Trace
 from cudalens.frames.catalog_frames import frame_of_rows
 from cudalens.frames.snapshots.build import snapshot_frames
+from cudalens.views.sections import page
 
 
 def calls_in(function, package="analysis"):
@@ -116,3 +118,11 @@ def test_facts_do_not_keep_a_trace_alive():
     del trace
     gc.collect()
     assert alive() is None
+
+
+def test_text_draws_no_picture(monkeypatch):
+    """A summary as text is computed without the pictures, which it does not show."""
+    trace = gpu_trace(3)
+    monkeypatch.setattr(page, "timeline_svg", lambda trace: pytest.fail("the timeline was drawn"))
+    monkeypatch.setattr(page.memory, "pictures", lambda trace: pytest.fail("the memory was drawn"))
+    assert str(trace.summary())

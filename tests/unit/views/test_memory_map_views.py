@@ -17,6 +17,7 @@ from cudalens.frames.snapshots.build import snapshot_frames
 from cudalens.views.memory import section as memory
 from cudalens.views.memory.map_payload import pack
 from cudalens.views.notebook import MAX_HTML_BYTES, static_html
+from cudalens.views.sections import page
 from cudalens.views.sections.markup import for_notebooks
 from cudalens.views.sections.write_html import to_html
 from cudalens.views.sections.write_text import to_text
@@ -27,7 +28,7 @@ HOSTILE = "</script><img src=x onerror=alert(1)>"
 
 
 def section_html(trace):
-    return to_html(memory.section(trace))
+    return to_html(next(section for section in page.sections(trace) if section.name == "memory"))
 
 
 def stack(*entries):

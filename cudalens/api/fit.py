@@ -25,8 +25,8 @@ class Fit(Shown):
     Attributes:
         devices: A row for each device: ``device``, ``batch``, ``fits``, ``total_bytes`` (with the CUDA context),
             ``capacity_bytes``, bytes at the peak by category (``parameters_bytes`` ... ``cache_bytes``), ``line`` and
-            ``operator`` at the peak, ``largest_batch`` (missing if the program takes no batch), ``step_ns`` and its
-            error ``step_error_pct``, ``is_calibrated``.
+            ``operator`` at the peak, ``largest_batch`` (missing if the program takes no batch), ``step_ns`` and
+            its 80 % band ``step_low_ns``, ``step_high_ns`` (`cudalens.gpus.error_bands`), ``is_calibrated``.
         changes: A row for each device on which it does not fit and each change: ``device``, ``change``,
             ``saves_bytes``, ``total_bytes``, ``fits``, ``step_ns``, and ``error`` where the program fails with it.
     """
@@ -104,11 +104,12 @@ def fit(
 def _report(program: Program, spec: DeviceSpec, batch: int) -> dict[str, Any]:
     """The row of one device, with its `Run` and `DeviceSpec`."""
     from cudalens.gpus.constants import is_calibrated
-    from cudalens.virtual.fit.errors import error_pct
+    from cudalens.gpus.error_bands import time_band
 
     unlimited = program.measure(spec, batch)
     fitting = _fitting(program, spec, unlimited, batch)
     run = fitting or unlimited
+    band = time_band(spec, run.kernels)
     return {
         "device": spec.key,
         "batch": batch,
@@ -122,7 +123,8 @@ def _report(program: Program, spec: DeviceSpec, batch: int) -> dict[str, Any]:
         "operator": run.operator,
         "largest_batch": _largest(program, spec, unlimited, batch) if program.takes_batch else None,
         "step_ns": run.step_ns,
-        "step_error_pct": error_pct(spec, run.kernels),
+        "step_low_ns": round(run.step_ns * band.low),
+        "step_high_ns": round(run.step_ns * band.high),
         "is_calibrated": is_calibrated(spec),
         "run": run,
         "spec": spec,

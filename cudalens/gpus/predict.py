@@ -1,4 +1,4 @@
-"""Predict the times of matrix products, attention, row-wise and pointwise kernels and collectives on a GPU. No torch.
+"""Predict the times of matrix products, convolutions, attention, rows, pointwise kernels and collectives. No torch.
 
 The formulas of `cudalens.gpus.time_formulas` with the constants of
 `cudalens.gpus.constants`. Results for the same sizes are cached: programs repeat their shapes.
@@ -52,6 +52,10 @@ UNALIGNED: Final = {16: 1.0, 8: 2.0, 4: 2.0, 2: 4.0, 1: 4.0}
 #: and more (A100) take 1.2 times the predictions without it, in each of three traces, of which one was used here.
 TF32_SLOWDOWN: Final = 1.2
 
+#: Operations per clock of an SM of which depthwise convolutions reach a fitted share: the peak of an SM with 128 units.
+#: Their kernels load a value for each multiplication, so that SMs with more units are not faster.
+DEPTHWISE_FLOPS: Final = 256
+
 #: Largest inner dimension for which cuBLAS computes float32 products of operands that are not aligned without tensor
 #: cores although TF32 is allowed: 110 of 113 recorded products in three traces (A100); none above 128.
 SHORT_DEPTH: Final = 48
@@ -80,6 +84,61 @@ def matrix_ns(
     slowdown *= TF32_SLOWDOWN if dtype_key == "tf32" else 1
     gpu = gpu._replace(flops_per_ns=gpu.flops_per_ns / slowdown)
     return int(time_formulas.matrix_ns(constants, gpu, batch, m, n, max(k, 1), element_bytes))
+
+
+@lru_cache(maxsize=65536)
+def convolution_ns(
+    spec: DeviceSpec,
+    dtype_key: str,
+    groups: int,
+    m: int,
+    n: int,
+    k: int,
+    num_bytes: int,
+    element_bytes: int,
+    result: str = "output",
+    is_winograd: bool = False,
+    has_few_channels: bool = False,
+) -> int:
+    """Time of a convolution, or of the gradient of its input or weight, as products; one for each group.
+
+    Args:
+        spec: The GPU.
+        dtype_key: The compute unit, one of `cudalens.gpus.registry.PEAK_KEYS`.
+        groups: Number of products.
+        m: Rows of a product's result.
+        n: Columns of a product's result.
+        k: Inner dimension of a product.
+        num_bytes: Bytes of the input, the weight and the output.
+        element_bytes: Size of an element.
+        result: What is computed: "output", "input" (its gradient) or "weight" (its gradient).
+        is_winograd: Whether Winograd's algorithm can compute it (single precision, windows of 3 x 3 at every position).
+        has_few_channels: Whether the input has too few channels for the fast kernels of half precision.
+    """
+    family = "convolution_single" if dtype_key in ("float32", "float64") else "convolution_half"
+    constants, gpu = fit_of(spec, family).constants, rates_of(spec, dtype_key)
+    if dtype_key == "tf32":
+        gpu = gpu._replace(flops_per_ns=gpu.flops_per_ns / TF32_SLOWDOWN)
+    speed = constants["winograd"] if is_winograd else 1
+    if has_few_channels:
+        speed *= constants["few_channels"]
+    time_ns = time_formulas.convolution_ns(constants, gpu, groups, m, n, max(k, 1), num_bytes, element_bytes, speed)
+    return int(time_ns * constants.get(f"{result}_gradient", 1))
+
+
+def depthwise_ns(spec: DeviceSpec, num_bytes: int, flops: int, is_gradient: bool = False) -> int:
+    """Time of a depthwise convolution, or of the gradient of its input or weight.
+
+    Args:
+        spec: The GPU.
+        num_bytes: Bytes of the input, the weight and the output.
+        flops: Operations, a multiply-add counted as two.
+        is_gradient: Whether a gradient is computed.
+    """
+    constants, gpu = fit_of(spec, "depthwise").constants, rates_of(spec, "float32")
+    gpu = gpu._replace(flops_per_ns=spec.num_sms * spec.clock_mhz / 1e3 * DEPTHWISE_FLOPS)
+    time_ns = time_formulas.depthwise_ns(constants, gpu, num_bytes, flops)
+    return int(time_ns * (constants["gradient"] if is_gradient else 1))
 
 
 @lru_cache(maxsize=65536)

@@ -1,4 +1,4 @@
-"""Formulas for the times of matrix products, attention, row-wise kernels and collectives on a GPU. No torch.
+"""Formulas for the times of matrix products, convolutions, attention, row-wise kernels and collectives. No torch.
 
 Each formula takes fitted constants (`cudalens.gpus.constants`), the rates of a GPU, and sizes. The
 sizes and constants are numbers, or tensors of equal shape: ``tools/fit_timing.py`` fits the constants with the
@@ -33,6 +33,9 @@ DECODE_KEYS: Final = 256
 #: read four elements each (ATen/native/cuda/layer_norm_kernel.cu).
 ROW_BLOCKS: Final = 16
 ROW_ELEMENTS: Final = 512
+#: Elements up to which a row of a softmax is short, and threads of a warp.
+SHORT_ROW: Final = 512
+WARP: Final = 32
 #: Rows of the operands of a product, in bytes, around which their number of pages begins to matter.
 LONG_ROW_BYTES: Final = 1 << 16
 #: Numbers of GPUs of a collective with a rate of their own.
@@ -87,7 +90,47 @@ def matrix_ns(c: Constants, gpu: Rates, batch: Num, m: Num, n: Num, k: Num, elem
     memory_ns = _matrix_memory_ns(c, gpu, batch, m, n, k, element_bytes)
     # Where rows of the operands are long, each is on its own page: old GPUs wait for addresses (P100: 2.7 times).
     long_rows = c.get("long_rows", 0) * missed(k * element_bytes, LONG_ROW_BYTES, 3)
-    rate = gpu.flops_per_ns * c["peak_share"] / gpu.num_sms / (1 + long_rows)
+    return _tiled_ns(c, gpu, batch, m, n, k, element_bytes, memory_ns, 1 / (1 + long_rows))
+
+
+def convolution_ns(
+    c: Constants,
+    gpu: Rates,
+    groups: Num,
+    m: Num,
+    n: Num,
+    k: Num,
+    num_bytes: Num,
+    element_bytes: Num,
+    saving: Num = 1,
+) -> Num:
+    """Time of a convolution as implicit matrix products, one for each group.
+
+    The windows are not stored: the memory traffic is that of the tensors, each once.
+
+    Args:
+        c: The constants of convolutions.
+        gpu: The rates of the GPU.
+        groups: Number of products.
+        m: Rows of a product's result: positions, or channels times window for the gradient of the weight.
+        n: Columns of a product's result: channels.
+        k: Inner dimension of a product.
+        num_bytes: Bytes of the input, the weight and the output.
+        element_bytes: Size of an element.
+        saving: Multiplications of the products over those that are computed (Winograd's algorithm).
+    """
+    memory_ns = num_bytes / (gpu.bytes_per_ns * c["memory_share"])
+    return _tiled_ns(c, gpu, groups, m, n, k, element_bytes, memory_ns, saving)
+
+
+def _tiled_ns(
+    c: Constants, gpu: Rates, batch: Num, m: Num, n: Num, k: Num, element_bytes: Num, memory_ns: Num, speed: Num
+) -> Num:
+    """Time of ``batch`` products by the fastest tile and split, with the given time of the memory traffic.
+
+    `speed` is a factor of the rate of the compute unit.
+    """
+    rate = gpu.flops_per_ns * c["peak_share"] / gpu.num_sms * speed
     load_rate = gpu.bytes_per_ns * c["load_share"] / gpu.num_sms
     best = None
     for rows, columns in TILES:
@@ -105,6 +148,19 @@ def matrix_ns(c: Constants, gpu: Rates, batch: Num, m: Num, n: Num, k: Num, elem
                 time_ns = time_ns + c["split_ns"] + partial_bytes / (gpu.bytes_per_ns * c["split_share"])
             best = time_ns if best is None else smaller(best, time_ns)
     return c["fixed_ns"] + best * (1 + c["throttle"] * missed(best, 1e6, 1))
+
+
+def depthwise_ns(c: Constants, gpu: Rates, num_bytes: Num, flops: Num) -> Num:
+    """Time of a convolution with one input channel in each group, without tensor cores.
+
+    Args:
+        c: The constants of depthwise convolutions.
+        gpu: The rates of the GPU, with that of the loads of all SMs (`cudalens.gpus.predict.DEPTHWISE_FLOPS`).
+        num_bytes: Bytes of the input, the weight and the output.
+        flops: Operations, a multiply-add counted as two.
+    """
+    memory_ns = num_bytes / (gpu.bytes_per_ns * c["memory_share"])
+    return c["fixed_ns"] + longer(memory_ns, flops / (gpu.flops_per_ns * c["peak_share"]))
 
 
 def _matrix_memory_ns(c: Constants, gpu: Rates, batch: Num, m: Num, n: Num, k: Num, element_bytes: Num) -> Num:
@@ -208,16 +264,20 @@ def layer_norm_ns(c: Constants, gpu: Rates, rows: Num, length: Num, num_bytes: N
 
 
 def rows_ns(c: Constants, gpu: Rates, rows: Num, length: Num, num_bytes: Num, element_bytes: Num = 4) -> Num:
-    """Time of a kernel that reduces each row and writes it (softmax), one thread block per row.
+    """Time of a kernel that reduces each row and writes it (softmax).
 
-    Rows of more than 1,024 elements are read again unless the L2 cache holds them.
+    A thread block computes a row. Rows of more than 1,024 elements are read again unless the L2 cache holds them. Rows
+    of at most 512 elements are computed by a warp with as many iterations as the row needs
+    (ATen/native/cuda/PersistentSoftmax.cuh), so that the time of a row is a part of that of 1,024 elements.
     """
     is_long = (length > 1024) * 1
+    is_short = (length <= SHORT_ROW) * 1
     is_unaligned = (length * element_bytes % 16 != 0) * 1
     again = is_long * c["read_again"] * missed(num_bytes / 2, gpu.l2_bytes, 2)
     unaligned = is_unaligned * (c["unaligned"] + is_long * c["unaligned_long"])
     memory_ns = num_bytes / (gpu.bytes_per_ns * c["memory_share"]) * (1 + again + unaligned)
     row_ns = c["row_ns"] + ceil_div(length, 1024) * c["iteration_ns"]
+    row_ns = row_ns * (1 - is_short + is_short * larger(length, WARP) / 1024)
     return c["fixed_ns"] + longer(memory_ns, rows * row_ns / gpu.num_sms)
 
 

@@ -17,6 +17,13 @@ from cudalens.virtual.timing.work import Work
 
 _SCALAR_BYTES = 8
 
+#: The first compute capability with tensor cores for float8, and torch's error on other GPUs.
+_FIRST_FLOAT8 = (8, 9)
+_NO_FLOAT8 = (
+    "torch._scaled_mm is only supported on CUDA devices with compute capability >= 9.0 or 8.9, or ROCm MI300+; "
+    "{name} has no tensor cores for float8"
+)
+
 
 def launch(
     gpus: Gpus, device: Device, plan: Plan, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any
@@ -24,6 +31,8 @@ def launch(
     """Issue the kernel of an operator to the device's current stream; operators without elements launch nothing."""
     if not _num_elements(out, args):
         return
+    if plan.name == "aten::_scaled_mm" and gpus.spec.compute_capability < _FIRST_FLOAT8:
+        raise RuntimeError(_NO_FLOAT8.format(name=gpus.spec.name))
     if plan.calls_blas and not any(isinstance(arg, torch.Tensor) and is_sparse(arg) for arg in args):
         gpus.workspaces.use(device, plan.name, args, out)
     extra_block = None if plan.side is None else scratch.compute(gpus, device, plan.side, args)

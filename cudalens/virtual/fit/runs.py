@@ -36,7 +36,7 @@ class Run:
         line: The user's line at that peak.
         operator: The operator at that peak.
         step_ns: Time of the last step, ns.
-        kernels: Names and durations (ns) of the kernels of the last step.
+        kernels: Families and durations (ns) of the kernels of the last step.
     """
 
     requested_bytes: int
@@ -140,7 +140,7 @@ class Kernels:
     """Records the kernels of a machine.
 
     Attributes:
-        works: Names and durations (ns).
+        works: Families and durations (ns).
     """
 
     def __init__(self) -> None:
@@ -149,7 +149,7 @@ class Kernels:
     def worked(self, stream: Any, work: Any, placed: Any) -> None:
         """Record work that was issued."""
         if work.kind == "kernel":
-            self.works.append((work.name, work.duration_ns))
+            self.works.append((work.family, work.duration_ns))
 
     def begin(self, operator: str) -> None:
         """Do nothing, as for everything that is not a kernel."""

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 import torch
 from torch import Tensor
 
-from cudalens.gpus.predict import collective_time
+from cudalens.gpus.predict import COLLECTIVES, collective_time
+from cudalens.virtual.timing.kernel_sizes import Timed
 
 if TYPE_CHECKING:
     from cudalens.gpus.registry import DeviceSpec
@@ -35,7 +36,7 @@ _OPERATORS: Final = {
 _NAMESPACES: Final = ("c10d", "_c10d_functional")
 
 
-def collective_ns(spec: DeviceSpec, func: torch._ops.OpOverload, args: Sequence[Any], out: Any) -> int | None:
+def collective_ns(spec: DeviceSpec, func: torch._ops.OpOverload, args: Sequence[Any], out: Any) -> Timed | None:
     """Time of a collective on GPUs of one node; None for other operators and for groups of one process."""
     namespace, _, name = func._schema.name.partition("::")
     op = _OPERATORS.get(name.rstrip("_")) if namespace in _NAMESPACES else None
@@ -44,7 +45,7 @@ def collective_ns(spec: DeviceSpec, func: torch._ops.OpOverload, args: Sequence[
         return None
     # The larger side is the message: the output of all_gather, the input of reduce_scatter.
     message_bytes = max(sum(tensor.nbytes for tensor in _tensors((value,))) for value in (*args, out))
-    return collective_time(spec, op, num_gpus, message_bytes)
+    return Timed(collective_time(spec, op, num_gpus, message_bytes), COLLECTIVES[op])
 
 
 def _group_size(func: torch._ops.OpOverload, args: Sequence[Any]) -> int:

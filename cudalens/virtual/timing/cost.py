@@ -17,6 +17,7 @@ from cudalens.virtual.timing import kernel_sizes
 from cudalens.virtual.timing.collective_sizes import collective_ns
 from cudalens.virtual.timing.durations import (
     BLOCK_THREADS,
+    FALLBACK_FAMILIES,
     TILE,
     Family,
     copy_ns,
@@ -28,6 +29,7 @@ from cudalens.virtual.timing.durations import (
 )
 from cudalens.virtual.timing.flops import formula_of, unit_of
 from cudalens.virtual.timing.kernel_names import name_of
+from cudalens.virtual.timing.kernel_sizes import Timed
 from cudalens.virtual.timing.several_kernels import rule_of
 from cudalens.virtual.timing.traffic import Traffic, traffic
 from cudalens.virtual.timing.work import Work
@@ -100,20 +102,22 @@ def kernel_work(
     else:
         num_tiles = tiles_of(out[0] if isinstance(out, tuple | list) else out, family)
         filled, grid, block = matrix_room(spec, num_tiles), (num_tiles, 1, 1), _MATRIX_BLOCK
+    timed = _timed(spec, func, args, kwargs, out, moved, flops, dtype_key, family)
     return Work(
         "kernel",
         known.name(moved.dtype, dtype_key),
-        _duration_ns(spec, func, args, kwargs, out, moved, flops, dtype_key, family),
+        timed.ns,
         filled,
         moved.num_bytes,
         flops,
         grid=grid,
         block=block,
         op=known.op,
+        family=timed.family,
     )
 
 
-def _duration_ns(
+def _timed(
     spec: DeviceSpec,
     func: torch._ops.OpOverload,
     args: Sequence[Any],
@@ -123,16 +127,17 @@ def _duration_ns(
     flops: int,
     dtype_key: str,
     family: Family,
-) -> int:
+) -> Timed:
     """Duration of a call's kernel: by the sizes of a product or of rows where known, else by operations and bytes."""
-    duration_ns = None
+    timed = None
     if family in ("matrix", "attention"):
-        duration_ns = kernel_sizes.product_ns(spec, dtype_key, func, args, kwargs, out)
+        timed = kernel_sizes.product_ns(spec, dtype_key, func, args, kwargs, out)
     elif family == "other":
-        duration_ns = kernel_sizes.row_ns(spec, func, args, moved.num_bytes) or collective_ns(spec, func, args, out)
-    if duration_ns is None:
-        return kernel_ns(spec, flops, moved.num_bytes, dtype_key, family) + kernel_sizes.column_sum_ns(func, args)
-    return duration_ns
+        timed = kernel_sizes.row_ns(spec, func, args, moved.num_bytes) or collective_ns(spec, func, args, out)
+    if timed is not None:
+        return timed
+    duration_ns = kernel_ns(spec, flops, moved.num_bytes, dtype_key, family)
+    return Timed(duration_ns + kernel_sizes.column_sum_ns(func, args), FALLBACK_FAMILIES[family])
 
 
 class _Known:

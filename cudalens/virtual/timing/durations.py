@@ -89,6 +89,16 @@ def kernel_ns(
     return int(max(compute_ns, memory_ns)) + spec.kernel_fixed_ns + fixed_ns
 
 
+#: The family of `cudalens.gpus.constants` by the kind of kernel of `kernel_ns`; those without measurements keep their
+#: names.
+FALLBACK_FAMILIES: Final[dict[Family, str]] = {
+    "dense": "pointwise",
+    "strided": "strided",
+    "other": "other",
+    "matrix": "other",
+    "attention": "other",
+}
+
 _SHARES: Final[dict[Family, tuple[float, float, int]]] = {
     "dense": (1.0, MEMORY_SHARE, 0),  # the bandwidth by GPU: pointwise_share
     "strided": (1.0, STRIDED_MEMORY_SHARE, STRIDED_FIXED_NS),

@@ -29,6 +29,9 @@ _TYPES: Final = {
     torch.bool: "bool",
 }
 
+#: Parts of the names of operators that torch has for CPUs alone, and those of their counterparts for GPUs.
+_CPU_PARTS: Final = {"_for_cpu": "", "mkldnn_rnn_layer": "_cudnn_rnn", "mkldnn_convolution": "cudnn_convolution"}
+
 
 def name_of(func: torch._ops.OpOverload, dtype: torch.dtype | str | None = None) -> str:
     """The name of the modelled kernel for a call of `func`.
@@ -37,7 +40,10 @@ def name_of(func: torch._ops.OpOverload, dtype: torch.dtype | str | None = None)
         func: An operator overload; a namespace other than aten is part of the name.
         dtype: The computation type, or the name of one; None leaves it out.
     """
-    name = f"{NAMESPACE}::{func._schema.name.removeprefix('aten::')}"
+    operator = func._schema.name.removeprefix("aten::")
+    for of_cpu, of_gpu in _CPU_PARTS.items():
+        operator = operator.replace(of_cpu, of_gpu)
+    name = f"{NAMESPACE}::{operator}"
     return name if dtype is None else f"{name}<{_type_name(dtype)}>"
 
 

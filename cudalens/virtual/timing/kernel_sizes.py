@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import torch
 from torch import Tensor
@@ -18,14 +18,23 @@ if TYPE_CHECKING:
 #: Batch, rows and columns of the result, inner dimension.
 Product = tuple[int, int, int, int]
 
+
+class Timed(NamedTuple):
+    """A predicted time, ns, and the family of `cudalens.gpus.constants` whose formula gave it."""
+
+    ns: int
+    family: str
+
+
 #: Further time of a sum over another dimension than the last: few threads read far apart. Recorded sums of 0.1 to 2 MB
 #: take 6 to 10 us (A100, V100), sums over the last dimension 3 us.
 COLUMN_SUM_NS: Final = 4_000
 
-#: Multiplications of a 3 x 3 convolution over those of Winograd's algorithm F(2 x 2, 3 x 3), which cuDNN uses in single
-#: precision (Lavin and Gray, arXiv 1509.09308). Recorded on a V100: 3 x 3 convolutions of ResNet-50 take 0.47 of the
-#: time that all multiplications would.
-WINOGRAD: Final = 2.25
+#: Channels of half precision are padded to this number for tensor cores (cuDNN's layout NHWC).
+CHANNEL_MULTIPLE: Final = 8
+
+#: Input channels up to which kernels for tensor cores are slow: those of images and of sound.
+FEW_CHANNELS: Final = 4
 
 #: Row-wise operators: the family of their constants, and the position of the argument that has the rows.
 _ROWS: Final = {
@@ -42,25 +51,25 @@ _ROWS: Final = {
 
 def product_ns(
     spec: DeviceSpec, dtype_key: str, func: torch._ops.OpOverload, args: Sequence[Any], kwargs: dict[str, Any], out: Any
-) -> int | None:
+) -> Timed | None:
     """Time of the products of a call; None if the operator has no known sizes."""
     name = base_name(func)
     if dtype_key in ("tf32", "bfloat16") and spec.compute_capability < (8, 0):
         dtype_key = "float32"  # GPUs before Ampere have no such tensor cores
     if "attention" in name:
         return _attention_ns(spec, dtype_key, func, args, kwargs)
+    if name in ("convolution", "convolution_backward"):
+        return convolution_ns(spec, dtype_key, name, args, out)
     sizes = _PRODUCTS.get(name)
     if sizes is None or any(isinstance(value, Tensor) and value.layout is not torch.strided for value in args):
         return None
     element_bytes = args[0].element_size()
-    saving = WINOGRAD if dtype_key == "float32" and _is_winograd(name, args) else 1
     slowdown = 1.0 if dtype_key in ("float32", "float64") else predict.UNALIGNED[_alignment(args, out)]
     time_ns = 0
     for batch, m, n, k in sizes(args, out):
-        depth = k if saving == 1 else math.ceil(k / saving)
         factor = slowdown if min(m, n) > 1 else 1.0  # a vector needs no tensor core
-        time_ns += predict.PROGRAM_NS + predict.matrix_ns(spec, dtype_key, batch, m, n, depth, element_bytes, factor)
-    return time_ns
+        time_ns += predict.PROGRAM_NS + predict.matrix_ns(spec, dtype_key, batch, m, n, k, element_bytes, factor)
+    return Timed(time_ns, "matrix_single" if dtype_key in ("float32", "float64") else "matrix_half")
 
 
 def _alignment(args: Sequence[Any], out: Any) -> int:
@@ -73,16 +82,63 @@ def _alignment(args: Sequence[Any], out: Any) -> int:
     return aligned
 
 
-def _is_winograd(name: str, args: Sequence[Any]) -> bool:
-    """Whether a call is a convolution of windows of 3 x 3 at every position, without groups."""
-    if not name.startswith("convolution"):
-        return False
-    first = 4 if name.endswith("backward") else 3
-    weight, (stride, _, dilation, transposed, _, groups) = args[first - 2], args[first : first + 6]
-    return tuple(weight.shape[2:]) == (3, 3) and set(stride) == set(dilation) == {1} and not transposed and groups == 1
+def convolution_ns(spec: DeviceSpec, dtype_key: str, name: str, args: Sequence[Any], out: Any) -> Timed | None:
+    """Time of the products of a convolution, or of its gradients; None for layouts other than strided.
+
+    Conversions of the layout, the bias and its gradient are kernels of their own (`several_kernels`).
+
+    Args:
+        spec: The GPU.
+        dtype_key: The compute unit.
+        name: "convolution" or "convolution_backward".
+        args: The arguments of the call.
+        out: The result of the call.
+    """
+    if name == "convolution":
+        value, weight, output, options = args[0], args[1], out, args[3:9]
+        results: tuple[str, ...] = ("output",)
+    else:
+        output, value, weight, options = args[0], args[1], args[2], args[4:10]
+        wanted = zip(("input", "weight"), args[10], strict=False)
+        results = tuple(result for result, is_wanted in wanted if is_wanted)
+    if any(tensor.layout is not torch.strided for tensor in (value, weight, output)) or not output.numel():
+        return None
+    stride, _, dilation, is_transposed, _, groups = options
+    num_bytes = value.nbytes + weight.nbytes + output.nbytes
+    window = math.prod(weight.shape[2:])
+    multiplied = value if is_transposed else output  # a transposed convolution multiplies each element of its input
+    positions = multiplied.numel() // max(int(multiplied.shape[1]), 1)
+    rows, channels = int(weight.shape[0]) // groups, int(weight.shape[1])
+    if groups > 1 and groups == int(value.shape[1]):
+        flops = 2 * positions * weight.numel()
+        depthwise_ns = sum(predict.depthwise_ns(spec, num_bytes, flops, kind != "output") for kind in results)
+        return Timed(depthwise_ns, "depthwise")
+
+    element_bytes = value.element_size()
+    has_few_channels = element_bytes <= 2 and groups == 1 and channels <= FEW_CHANNELS
+    if element_bytes <= 2:
+        rows, channels = (-(-number // CHANNEL_MULTIPLE) * CHANNEL_MULTIPLE for number in (rows, channels))
+    is_winograd = (
+        dtype_key == "float32"
+        and tuple(weight.shape[2:]) == (3, 3)
+        and set(stride) == set(dilation) == {1}
+        and not is_transposed
+        and groups == 1
+    )
+    products: dict[str, Product] = {
+        "output": (groups, positions, rows, channels * window),
+        "input": (groups, positions, channels * window, rows),
+        "weight": (groups, channels * window, rows, positions),
+    }
+    time_ns = 0
+    for result in results:
+        time_ns += predict.convolution_ns(
+            spec, dtype_key, *products[result], num_bytes, element_bytes, result, is_winograd, has_few_channels
+        )
+    return Timed(time_ns, "convolution_single" if dtype_key in ("float32", "float64") else "convolution_half")
 
 
-def row_ns(spec: DeviceSpec, func: torch._ops.OpOverload, args: Sequence[Any], num_bytes: int) -> int | None:
+def row_ns(spec: DeviceSpec, func: torch._ops.OpOverload, args: Sequence[Any], num_bytes: int) -> Timed | None:
     """Time of a row-wise kernel; None for other operators, and for rows that are not contiguous."""
     kind = _ROWS.get(base_name(func))
     if kind is None:
@@ -97,7 +153,8 @@ def row_ns(spec: DeviceSpec, func: torch._ops.OpOverload, args: Sequence[Any], n
         length = math.prod(args[2 if "backward" in base_name(func) else 1])
     if not length or not value.numel():
         return None
-    return predict.rows_ns(spec, kind, value.numel() // length, length, num_bytes, value.element_size())
+    time_ns = predict.rows_ns(spec, kind, value.numel() // length, length, num_bytes, value.element_size())
+    return Timed(time_ns, kind)
 
 
 def column_sum_ns(func: torch._ops.OpOverload, args: Sequence[Any]) -> int:
@@ -116,7 +173,7 @@ def base_name(func: torch._ops.OpOverload) -> str:
 
 def _attention_ns(
     spec: DeviceSpec, dtype_key: str, func: torch._ops.OpOverload, args: Sequence[Any], kwargs: dict[str, Any]
-) -> int | None:
+) -> Timed | None:
     is_backward = "backward" in func._schema.name
     query, key, value = args[1:4] if is_backward else args[:3]
     if query.dim() != 4:
@@ -130,7 +187,8 @@ def _attention_ns(
     dim = (head_dim + value.shape[-1]) // 2
     is_causal = bool(_argument(func, "is_causal", args, kwargs))
     sizes = (batch, queries, keys, heads, kv_heads, dim)
-    return predict.attention_ns(spec, dtype_key, *sizes, is_causal, query.element_size(), is_backward)
+    time_ns = predict.attention_ns(spec, dtype_key, *sizes, is_causal, query.element_size(), is_backward)
+    return Timed(time_ns, "decode" if queries <= predict.DECODE_QUERIES and not is_backward else "attention")
 
 
 def _argument(func: torch._ops.OpOverload, name: str, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
@@ -165,28 +223,6 @@ def _linear(args: Sequence[Any], out: Any) -> Iterator[Product]:
     yield 1, value.numel() // max(inner, 1), weight.numel() // max(inner, 1), inner
 
 
-def _convolution(args: Sequence[Any], out: Any) -> Iterator[Product]:
-    value, weight, groups = args[0], args[1], args[8]
-    result = value if args[6] else out  # a transposed convolution multiplies each element of its input
-    yield _convolved(result, weight, groups)
-
-
-def _convolution_backward(args: Sequence[Any], out: Any) -> Iterator[Product]:
-    grad, value, weight, groups, wanted = args[0], args[1], args[2], args[9], args[10]
-    result = value if args[7] else grad
-    batch, positions, channels, inner = _convolved(result, weight, groups)
-    if wanted[0]:
-        yield batch, positions, inner, channels
-    if wanted[1]:
-        yield batch, channels, inner, positions
-
-
-def _convolved(result: Tensor, weight: Tensor, groups: int) -> Product:
-    """A convolution as a matrix product: positions x output channels, over input channels and the window."""
-    positions = result.numel() // max(int(result.shape[1]), 1)
-    return groups, positions, int(weight.shape[0]) // groups, weight.numel() // max(int(weight.shape[0]), 1)
-
-
 _PRODUCTS: Final[dict[str, Callable[[Sequence[Any], Any], Iterator[Product]]]] = {
     "mm": _mm,
     "bmm": _mm,
@@ -199,6 +235,4 @@ _PRODUCTS: Final[dict[str, Callable[[Sequence[Any], Any], Iterator[Product]]]] =
     "mv": _mv,
     "addmv": _addmv,
     "linear": _linear,
-    "convolution": _convolution,
-    "convolution_backward": _convolution_backward,
 }

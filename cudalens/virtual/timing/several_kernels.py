@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING, Any, Final
 import torch
 from torch import Tensor
 
-from cudalens.virtual.timing.durations import Family, grid_of, kernel_ns, room
+from cudalens.gpus import predict
+from cudalens.virtual.timing.durations import FALLBACK_FAMILIES, Family, grid_of, kernel_ns, room
+from cudalens.virtual.timing.flops import unit_of
 from cudalens.virtual.timing.work import Work
 
 if TYPE_CHECKING:
@@ -34,6 +36,10 @@ CAT_TENSORS: Final = 128
 #: Up to this number of indices, the gradient of an embedding is one kernel; above, the indices are sorted
 #: (ATen/native/cuda/Embedding.cu).
 SORTED_INDICES: Final = 3072
+
+#: Further time of a step of a recurrent layer, whose kernels wait for those of the step before: small layers of
+#: DeepBench (256 and 512 hidden units, V100 and P100) take 27 to 54 us a step, their product and gates 7 to 36 us.
+RNN_STEP_NS: Final = 12_000
 
 
 def rule_of(name: str) -> Rule | None:
@@ -59,6 +65,7 @@ def _part(spec: DeviceSpec, whole: Work, name: str, num_bytes: int, num_elements
         flops=num_elements,
         grid=grid,
         block=(128, 1, 1),
+        family=FALLBACK_FAMILIES[family],
     )
 
 
@@ -118,10 +125,20 @@ def _converts_layout(value: Tensor, weight: Tensor) -> bool:
 
 
 def _convolution_backward(spec: DeviceSpec, args: Sequence[Any], out: Any, whole: Work) -> Iterator[Work]:
-    """One product for the gradient of the input, one for that of the weight, and a sum for that of the bias."""
-    yield from _divided(whole, sum(isinstance(grad, Tensor) for grad in out[:2]))
+    """One product for the gradient of the input, one for that of the weight, and a sum for that of the bias.
+
+    The layouts of their operands and results are converted as in the forward pass.
+    """
+    grad, value, weight = args[:3]
+    converts = _converts_layout(value, weight)
+    if converts:
+        for tensor in (grad, value):
+            yield _part(spec, whole, "to_channels_last", 2 * tensor.nbytes, tensor.numel(), "dense")
+    yield from _divided(whole, sum(isinstance(result, Tensor) for result in out[:2]))
+    if converts and isinstance(out[0], Tensor):
+        yield _part(spec, whole, "from_channels_last", 2 * out[0].nbytes, out[0].numel(), "dense")
     if isinstance(out[2], Tensor):
-        yield _part(spec, whole, "grad_bias", args[0].nbytes, args[0].numel(), "other")
+        yield _part(spec, whole, "grad_bias", grad.nbytes, grad.numel(), "other")
 
 
 def _embedding_backward(spec: DeviceSpec, args: Sequence[Any], out: Any, whole: Work) -> Iterator[Work]:
@@ -143,6 +160,35 @@ def _index_put(spec: DeviceSpec, args: Sequence[Any], out: Any, whole: Work) -> 
         most = max(indices, key=torch.Tensor.numel)
         yield _part(spec, whole, "sort", 4 * 8 * most.numel(), most.numel(), "other")
     yield whole
+
+
+def _rnn_layer(spec: DeviceSpec, args: Sequence[Any], out: Any, whole: Work) -> Iterator[Work]:
+    """One product with the input of all steps; then for each step a product with the state and the gates."""
+    is_backward = "backward" in whole.name
+    value, hidden_weight = args[0], args[2]
+    steps, batch = int(value.shape[0]), int(value.shape[1])
+    gates, hidden = (int(size) for size in hidden_weight.shape)
+    dtype_key = unit_of(value.dtype, "matmul")
+    element_bytes = value.element_size()
+    num_products = 2 if is_backward else 1  # the gradients of the input and of the weight
+
+    def product(name: str, rows: int, inner: int, extra_ns: int = 0) -> Work:
+        product_ns = predict.matrix_ns(spec, dtype_key, 1, rows, gates, inner, element_bytes)
+        return replace(
+            _named(whole, name),
+            duration_ns=product_ns + extra_ns,
+            num_bytes=(rows * inner + inner * gates + rows * gates) * element_bytes,
+            flops=2 * rows * inner * gates,
+        )
+
+    for _ in range(num_products):
+        yield product("input", steps * batch, int(value.shape[2]))
+    state_bytes = (gates + 3 * hidden) * batch * element_bytes
+    for _ in range(steps):
+        yield product("state", batch, hidden, RNN_STEP_NS)
+        yield _part(spec, whole, "gates", state_bytes, batch * hidden, "dense")
+    if is_backward:
+        yield product("weight", steps * batch, hidden)
 
 
 def _cat(spec: DeviceSpec, args: Sequence[Any], out: Any, whole: Work) -> Iterator[Work]:
@@ -168,4 +214,6 @@ _RULES: Final[dict[str, Rule]] = {
     "index_put": _index_put,
     "_index_put_impl": _index_put,
     "cat": _cat,
+    "mkldnn_rnn_layer": _rnn_layer,
+    "mkldnn_rnn_layer_backward": _rnn_layer,
 }

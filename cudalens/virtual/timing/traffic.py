@@ -52,6 +52,15 @@ _READ_TWICE: Final[dict[str, frozenset[str]]] = dict.fromkeys(
     frozenset({"input", "grad_out", "grad_output"}),
 )
 
+#: Position of the argument of those operators by which they use the running statistics instead: each element is then
+#: read once, and computed on its own.
+_IS_TRAINING: Final = {
+    "native_batch_norm": 5,
+    "_native_batch_norm_legit": 5,
+    "cudnn_batch_norm": 5,
+    "native_batch_norm_backward": 7,
+}
+
 #: Operators that access their tensors like a pointwise operator but lack torch's tag.
 _LIKE_POINTWISE: Final = frozenset(
     {"clone", "_to_copy", "full", "ones", "zeros", "rand", "randn", "randint", "arange", "linspace", "native_dropout"}
@@ -61,7 +70,7 @@ _LIKE_POINTWISE: Final = frozenset(
 class _Plan:
     """How an overload uses each tensor argument, by position and by name, from its schema."""
 
-    __slots__ = ("arguments", "is_pointwise", "keywords", "returns_new")
+    __slots__ = ("arguments", "is_pointwise", "is_training", "keywords", "returns_new")
 
     def __init__(self, func: torch._ops.OpOverload) -> None:
         schema = func._schema
@@ -74,6 +83,7 @@ class _Plan:
         self.keywords = {argument.name: access for _, argument, access in uses}
         self.returns_new = any(value.alias_info is None for value in schema.returns)
         name = _name(schema)
+        self.is_training = _IS_TRAINING.get(name)
         self.is_pointwise = (
             torch.Tag.pointwise in func.tags
             or name in _LIKE_POINTWISE
@@ -99,16 +109,19 @@ def traffic(func: torch._ops.OpOverload, args: Sequence[Any], kwargs: dict[str, 
     if plan is None:
         plan = _plans[func] = _Plan(func)
     moved = Traffic(func, args, kwargs, out)
+    uses_running = plan.is_training is not None and not args[plan.is_training]
     for index, access in plan.arguments:
         if index >= len(args):
             break
-        moved.add(args[index], access)
+        moved.add(args[index], _READ if uses_running and access == _TWICE else access)
     for name in kwargs:
         if name in plan.keywords:
             moved.add(kwargs[name], plan.keywords[name])
     if plan.returns_new:
         moved.add(out, _WRITE)
     moved.is_pointwise = plan.is_pointwise
+    if uses_running and "backward" not in func._schema.name:
+        moved.is_pointwise, moved.has_broadcast = True, False  # its kernel loads whole vectors
     return moved
 
 
@@ -120,6 +133,7 @@ class Traffic:
         num_elements: Elements of the largest tensor, or list of tensors, that it reads or writes.
         dtype: The dtype of its first tensor; None if it has none.
         is_pointwise: Whether each element of the result depends on one element of each operand.
+        has_broadcast: Whether operands of different sizes count as broadcast.
     """
 
     __slots__ = (
@@ -132,6 +146,7 @@ class Traffic:
         "_permuted",
         "_seen",
         "dtype",
+        "has_broadcast",
         "is_pointwise",
         "num_bytes",
         "num_elements",
@@ -142,6 +157,7 @@ class Traffic:
         self.num_bytes = self.num_elements = self._num_most = self._least = 0
         self.dtype: torch.dtype | None = None
         self.is_pointwise = False
+        self.has_broadcast = True
         self._permuted: list[tuple[int, tuple[int, ...], bool]] | None = None
         self._seen: set[int] = set()
 
@@ -210,7 +226,8 @@ class Traffic:
     @property
     def is_strided(self) -> bool:
         """Whether it is pointwise with a broadcast or non-contiguous operand, which PyTorch does not vectorise."""
-        return self.is_pointwise and (self._least > 0 or (self._permuted is not None and self._is_out_of_order()))
+        is_broadcast = self.has_broadcast and self._least > 0
+        return self.is_pointwise and (is_broadcast or (self._permuted is not None and self._is_out_of_order()))
 
     def _is_out_of_order(self) -> bool:
         """Whether large tensors have gaps or differ in memory order; not for one common order (channels last)."""

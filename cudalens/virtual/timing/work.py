@@ -27,6 +27,8 @@ class Work:
         grid: Blocks of the modelled launch.
         block: Threads per block of the modelled launch.
         op: The aten operator that issued it.
+        family: The kind of kernel whose formula gave the duration: a family of `cudalens.gpus.constants`, or a name
+            without measurements ("strided", "other"); "" for copies and memsets.
     """
 
     kind: Kind
@@ -39,6 +41,7 @@ class Work:
     grid: tuple[int, int, int] | None = None
     block: tuple[int, int, int] | None = None
     op: str | None = None
+    family: str = ""
 
 
 class Placed(NamedTuple):

@@ -1,5 +1,6 @@
 """The cost of operators: operations and bytes against counts by hand and torch's counter, times against the model."""
 
+import functools
 import itertools
 from math import prod
 
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import FlopCounterMode, flop_registry
 
+import cudalens
 from cudalens.gpus.predict import pointwise_share
 from cudalens.gpus.registry import SPECS
 from cudalens.virtual.timing import durations
@@ -548,3 +550,37 @@ def test_the_kernel_of_an_elementwise_operator():
 )
 def test_names_state_that_they_are_simulated_and_of_what(func, dtype, name):
     assert name_of(func, dtype) == name
+
+
+@pytest.mark.parametrize(("gpu", "has_float8"), [("v100", False), ("t4", False), ("a100", False), ("l4", True)])
+def test_products_of_float8_run_only_on_gpus_that_have_them(gpu, has_float8):
+    with cudalens.virtual.device(gpu, values=False):
+        a = torch.empty(32, 32, device="cuda", dtype=torch.float8_e4m3fn)
+        scale = torch.ones((), device="cuda")
+        run = functools.partial(torch._scaled_mm, a, a.t(), scale, scale, out_dtype=torch.bfloat16)
+        if has_float8:
+            assert run().shape == (32, 32)
+        else:
+            with pytest.raises(RuntimeError, match="only supported on CUDA devices with compute capability"):
+                run()
+
+
+def test_a_kernel_has_the_name_of_a_gpu_and_the_family_of_its_operator():
+    with cudalens.virtual.device("h100"), cudalens.profile() as run:
+        q = torch.ones(1, 2, 64, 64, device="cuda")
+        torch.nn.functional.scaled_dot_product_attention(q, q, q)
+        torch.nn.functional.interpolate(q, scale_factor=2, mode="bilinear")
+    names = run.trace.events.loc[run.trace.events["cat"] == "kernel", "name"].astype(str)
+    assert not names.str.contains("cpu|mkldnn").any()
+    args = (torch.ones(1, 2, 8, 8), [16, 16], False)
+    out = aten.upsample_bilinear2d.default(*args)
+    assert kernel_work(H100, aten.upsample_bilinear2d.default, args, {}, out).family == "other"
+
+
+def test_a_recurrent_layer_has_kernels_for_each_step():
+    with cudalens.virtual.device("v100"), cudalens.profile() as run:
+        torch.nn.LSTM(16, 32).cuda()(torch.ones(7, 2, 16, device="cuda"))
+    events = run.trace.events
+    kernels = events[events["cat"] == "kernel"]
+    assert kernels["name"].str.contains("_cudnn_rnn::state").sum() == 7
+    assert kernels["name"].str.contains("_cudnn_rnn::input").sum() == 1

@@ -1,0 +1,122 @@
+"""Error bands of predicted times: their laws, and published times of whole models inside them."""
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import nn
+
+import cudalens.virtual
+from cudalens.gpus.constants import accuracy
+from cudalens.gpus.error_bands import UNMEASURED, family_deviation, time_band
+from cudalens.gpus.registry import SPECS
+from cudalens.virtual.fit.runs import Kernels
+
+families = st.sampled_from([*accuracy(), "other", "strided"])
+kernels = st.lists(st.tuples(families, st.integers(1, 10**9)), min_size=1, max_size=8)
+specs = st.sampled_from(sorted(SPECS.values(), key=lambda spec: spec.key))
+
+
+@given(specs, kernels)
+def test_a_band_contains_the_predicted_time_and_does_not_depend_on_the_order(spec, works):
+    band = time_band(spec, works)
+    assert 0 < band.low < 1 < band.high
+    assert 0 <= band.unmeasured_share <= 1
+    again = time_band(spec, works[::-1])
+    assert again == pytest.approx(band)
+
+
+@given(specs, kernels, st.integers(2, 50))
+def test_many_kernels_of_a_family_do_not_make_a_band_narrower(spec, works, copies):
+    assert time_band(spec, works * copies) == pytest.approx(time_band(spec, works))
+
+
+def test_kernels_without_measurements_have_a_band_wider_than_a_factor_of_two():
+    band = time_band(SPECS["h100"], [("other", 1000)])
+    assert band.is_wide
+    assert band.unmeasured_share == 1
+    assert not time_band(SPECS["h100"], [("matrix_half", 1000)]).is_wide
+
+
+def test_constants_of_another_gpu_widen_the_band():
+    assert family_deviation(SPECS["v100"], "matrix_single") < family_deviation(SPECS["a10"], "matrix_single")
+    assert family_deviation(SPECS["a10"], "matrix_single") < UNMEASURED
+
+
+# -- published times of ResNet-50 ------------------------------------------------------------------------------------
+
+
+class Bottleneck(nn.Module):
+    """The block of ResNet-50 v1.5: the stride is that of the 3 x 3 convolution."""
+
+    def __init__(self, inputs, width, stride):
+        super().__init__()
+        outputs = 4 * width
+        self.convolutions = nn.Sequential(
+            nn.Conv2d(inputs, width, 1, bias=False), nn.BatchNorm2d(width), nn.ReLU(inplace=True),
+            nn.Conv2d(width, width, 3, stride, 1, bias=False), nn.BatchNorm2d(width), nn.ReLU(inplace=True),
+            nn.Conv2d(width, outputs, 1, bias=False), nn.BatchNorm2d(outputs),
+        )  # fmt: skip
+        self.shortcut = nn.Identity()
+        if stride > 1 or inputs != outputs:
+            self.shortcut = nn.Sequential(nn.Conv2d(inputs, outputs, 1, stride, bias=False), nn.BatchNorm2d(outputs))
+
+    def forward(self, x):
+        return torch.relu_(self.convolutions(x).add_(self.shortcut(x)))
+
+
+def resnet50():
+    layers = [nn.Conv2d(3, 64, 7, 2, 3, bias=False), nn.BatchNorm2d(64), nn.ReLU(True), nn.MaxPool2d(3, 2, 1)]
+    inputs = 64
+    for width, count in ((64, 3), (128, 4), (256, 6), (512, 3)):
+        for index in range(count):
+            layers.append(Bottleneck(inputs, width, 2 if index == 0 and width > 64 else 1))
+            inputs = 4 * width
+    return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(inputs, 1000))
+
+
+def measure(gpu, batch, *, is_half, is_training):
+    """Predicted images a second, and the band of the time."""
+    layout = torch.channels_last if is_half else torch.contiguous_format
+    with cudalens.virtual.device(gpu, values=False) as on:
+        model = resnet50().cuda().to(memory_format=layout).train(is_training)
+        images = torch.empty(batch, 3, 224, 224, device="cuda").contiguous(memory_format=layout)
+        labels = torch.zeros(batch, dtype=torch.int64, device="cuda")
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+
+        def step():
+            with torch.set_grad_enabled(is_training), torch.autocast("cuda", torch.float16, enabled=is_half):
+                scores = model(images)
+            if is_training:
+                nn.functional.cross_entropy(scores, labels).backward()
+                optimizer.step()
+                optimizer.zero_grad()
+
+        step()
+        torch.cuda.synchronize()
+        on.gpus.machine.recorder = recorded = Kernels()
+        began = on.gpus.machine.now_ns
+        step()
+        torch.cuda.synchronize()
+        on.gpus.machine.recorder = None
+        step_ns = on.gpus.machine.now_ns - began
+    return batch / step_ns * 1e9, time_band(SPECS[gpu], recorded.works)
+
+
+#: Images a second of NVIDIA's DeepLearningExamples (ResNet50 v1.5 for PyTorch, container 21.03, one GPU).
+PUBLISHED = [
+    ("a100-80gb", 256, True, True, 2470),
+    ("a100-80gb", 256, False, True, 938),
+    ("v100", 256, True, True, 1156),
+    ("v100", 128, False, True, 356),
+    ("v100", 256, True, False, 3382),
+    ("v100", 256, False, False, 1261),
+    ("t4", 256, True, False, 1198),
+]
+
+
+@pytest.mark.parametrize(("gpu", "batch", "is_half", "is_training", "published"), PUBLISHED)
+def test_published_times_of_resnet_50_are_near_the_predicted_ones(gpu, batch, is_half, is_training, published):
+    predicted, band = measure(gpu, batch, is_half=is_half, is_training=is_training)
+    assert published == pytest.approx(predicted, rel=0.3)
+    assert 1 / band.high <= published / predicted <= 1 / band.low

@@ -1,7 +1,7 @@
 """Read and show damaged copies of files of every format; print what went wrong, how long it took and how much memory.
 
-Each copy that is read is summarized, briefed, compared with the intact file, shown as a report and as a timeline;
-every tenth is also saved, exported and checked. Every tenth copy is also shown as a rank of a job.
+Each copy that is read is summarized, and briefed, compared with the intact file, or shown as a report or a timeline, in
+turn. Every twentieth is used in all these ways, saved, exported, checked, and shown as a rank of a job.
 
     python tools/fuzz_reading.py [--inputs 10000] [--seed 0] [--keep FOLDER]
 
@@ -16,8 +16,11 @@ import argparse
 import statistics
 import sys
 import tempfile
+from collections.abc import Callable, Iterator
+from functools import partial
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests" / "support"))
 
@@ -38,8 +41,15 @@ import cudalens
 LIMIT_BYTES = 2 << 30
 LIMIT_TIMES = 10
 #: One of how many inputs is used in every way.
-EVERY = 10
+EVERY = 20
 OWN = ("read", "refused")
+
+
+def one_view(number: int, *arguments: Any) -> Iterator[tuple[str, Callable[[], object]]]:
+    """The summary, and one of the other views in turn."""
+    summary, *others = views(*arguments)
+    yield summary
+    yield others[number % len(others)]
 
 
 def check_format(name: str, data: bytes, count: int, folder: Path, options: argparse.Namespace) -> bool:
@@ -51,7 +61,8 @@ def check_format(name: str, data: bytes, count: int, folder: Path, options: argp
     intact = cudalens.load(folder / "intact")
     for number, damaged in enumerate(islice(mutations(data, f"{name} {options.seed}"), count)):
         is_full = number % EVERY == 0
-        found = outcome(damaged, folder / "input", intact, everything if is_full else views)
+        acts = everything if is_full else partial(one_view, number)
+        found = outcome(damaged, folder / "input", intact, acts)
         if is_full and name in RANK_SUFFIXES and found.kind in OWN:
             kind, detail = use_as_rank(damaged, data, RANK_SUFFIXES[name], folder / f"job {name}")
             found.kind, found.detail = kind or found.kind, detail or found.detail

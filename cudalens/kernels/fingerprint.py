@@ -113,9 +113,12 @@ def _lanes(tensor: torch.Tensor, backend: Backend) -> torch.Tensor:
 
 def plain_bytes(tensor: torch.Tensor) -> torch.Tensor:
     """The bytes of `tensor` in row-major order, uint8, shape (nbytes,), beginning at a multiple of 8."""
-    dense = tensor.resolve_conj().resolve_neg().contiguous()
-    if dense.data_ptr() % _WORD:
-        dense = dense.clone(memory_format=torch.contiguous_format)
+    # A copy of bool makes each true element 1, whatever its byte was.
+    plain = tensor.view(torch.uint8) if tensor.dtype is torch.bool else tensor.resolve_conj().resolve_neg()
+    dense = plain.contiguous()
+    # A tensor of one element is contiguous with any stride, and cannot be viewed as bytes unless that is 1.
+    if dense.data_ptr() % _WORD or (dense.numel() == 1 and dense.dim() and dense.stride(-1) != 1):
+        dense = torch.empty(dense.shape, dtype=dense.dtype, device=dense.device).copy_(dense)
     if dense.dtype.is_complex:
         dense = torch.view_as_real(dense)
     return dense.reshape(-1).view(torch.uint8)

@@ -98,7 +98,10 @@ def check_poison(tensor: torch.Tensor, *, backend: Backend = "auto") -> PoisonRe
     if not tensor.numel():
         return PoisonReport(0, 0, 0, None)
     with torch.no_grad():
-        dense = tensor.detach().resolve_conj().resolve_neg().contiguous()
+        plain = tensor.detach().resolve_conj().resolve_neg()
+        if plain.dtype is torch.bool:  # a copy of bool makes each true element 1, and the pattern is not 1
+            plain = plain.view(torch.uint8)
+        dense = plain.contiguous()
         num_poisoned, num_nan, first = _search(dense, backend)
     index = None if first is None else index_of(first, tensor.shape)
     return PoisonReport(tensor.numel(), num_poisoned, num_nan, index)

@@ -33,6 +33,8 @@ ASKED = {
     "compare": ("compare", {"before": "a.cudalens", "after": "sub/b.cudalens"}),
     "source": ("source", {"file": "a.cudalens", "finding": 0}),
     "outside": ("brief", {"file": "../secret.cudalens"}),
+    "dot file": ("brief", {"file": ".hidden.cudalens"}),
+    "dot folder": ("brief", {"file": "sub/../.cache/c.cudalens"}),
     "absolute": ("brief", {"file": "/etc/passwd"}),
     "link": ("brief", {"file": "link.cudalens"}),
     "through a link": ("brief", {"file": "folder-link/secret.cudalens"}),
@@ -86,7 +88,9 @@ def folder(tmp_path_factory):
     (root / "damaged.json").write_text('{"traceEvents": [{"ph"')
     (root / "link.cudalens").symlink_to(outside / "secret.cudalens")
     (root / "folder-link").symlink_to(outside)
-    (root / ".hidden.cudalens").write_text("")
+    made("secret", 1_000).save(root / ".hidden.cudalens")
+    (root / ".cache").mkdir()
+    made("secret", 1_000).save(root / ".cache" / "c.cudalens")
     return root
 
 

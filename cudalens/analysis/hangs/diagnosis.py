@@ -11,7 +11,7 @@ from cudalens.analysis.hangs.job import Job, user_frame
 from cudalens.analysis.hangs.waits import Wait, waits
 from cudalens.frames.flight_records import EXITED, Call, FlightRecords
 
-Status = Literal["hang", "failed", "no_progress", "waiting", "running"]
+Status = Literal["hang", "failed", "no_progress", "waiting", "running", "unknown"]
 Reason = Literal[
     "not entered",
     "other operation",
@@ -56,7 +56,8 @@ class Hang:
     Attributes:
         status: ``hang``: it cannot go on. ``failed``: ranks ended. ``no_progress``: some ranks wait, and no rank
             entered a collective between two dumps. ``waiting``: some ranks wait in the only dump, or others went on.
-            ``running``: no rank waits for another one.
+            ``running``: no rank waits for another one. ``unknown``: ranks are in collectives of groups whose ranks the
+            dumps do not state, so that a missing rank would not be found.
         wait: The collective that the culprits hold up; None where none is.
         culprits: The ranks that hold it up; several where the dumps do not distinguish them.
         is_ambiguous: Whether only one of `culprits` is at fault, and the dumps do not say which.
@@ -100,10 +101,23 @@ def _without_waits(job: Job) -> Hang:
     absent = _absent(job)
     endings = {rank: text for rank, text in job.endings.items() if text != EXITED}
     if not endings:
-        return Hang("running")
+        return _in_unstated_groups(job)
     ranks = {rank for rank, text in endings.items() if not _is_consequence(text)} or absent or set(endings)
     culprits = tuple(_culprit(job, rank, _reason(job, rank)) for rank in sorted(ranks))
     return Hang("failed", culprits=culprits, waiting=tuple(sorted(set(endings) - ranks)))
+
+
+def _in_unstated_groups(job: Job) -> Hang:
+    """No rank is missing among those known of each group; of some groups, the dumps do not state the ranks."""
+    last = {rank: call for rank in job.last if (call := job.last_call(rank)) is not None}
+    inside = {rank: call for rank, call in last.items() if not call.is_finished and not job.is_stated(call.group)}
+    if not inside:
+        return Hang("running")
+    reason = (
+        "The dumps do not state which ranks belong to these groups (gloo records none): a rank that never entered one "
+        "of them is not found. `cudalens.watch_hangs` writes the ranks of each group."
+    )
+    return Hang("unknown", waiting=tuple(sorted(inside)), unknown=(reason,))
 
 
 def _differing(job: Job, wait: Wait, found: list[Wait]) -> Hang:

@@ -70,6 +70,10 @@ class Job:
             return frozenset(range(self.num_ranks))
         return seen | self._stated.get(group, frozenset())
 
+    def is_stated(self, group: str) -> bool:
+        """Whether the dumps state the ranks of `group`, as they do of the default group: all."""
+        return group == DEFAULT_GROUP or group in self._stated
+
     def has_entered(self, rank: int, key: Key) -> bool:
         """Whether `rank` entered the collective `key`, or a later one of its group."""
         entered = self.calls.get(key[0], {}).get(rank, {})

@@ -24,6 +24,7 @@ MAX_LENGTH: Final = 1_000
 MAX_NODES: Final = 200
 #: Larger integers are not exact in a column.
 _MOST: Final = 2**62
+_LARGEST: Final = 2**63
 
 _COMPARE: Final[Mapping[type[ast.cmpop], Callable[[Any, Any], Any]]] = {
     ast.Eq: operator.eq,
@@ -118,6 +119,8 @@ class _Filter:
     def _is_in(self, left: ast.expr, right: ast.expr) -> Bools:
         if isinstance(right, ast.List | ast.Tuple | ast.Set):
             column, wanted = self._column(left), [self._constant(one) for one in right.elts]
+            if isinstance(column.dtype, pd.CategoricalDtype):  # isin() encodes `wanted`, which may be invalid Unicode
+                return map_texts(column.array, lambda text: text in wanted, False).astype(bool)
             return np.asarray(column.isin(wanted).to_numpy(dtype=bool))
         part, column = self._constant(left), self._column(right)
         if not isinstance(part, str):
@@ -158,6 +161,10 @@ class _Filter:
             raise self._error(node, "expected numbers")
         if isinstance(node.op, ast.Mult | ast.Div):  # integers would overflow
             a, b = (value.astype("Float64") if isinstance(value, pd.Series) else float(value) for value in (a, b))
+        elif _magnitude(a) + _magnitude(b) >= _LARGEST:  # 64 bits would wrap
+            a, b = (value.astype(object) if isinstance(value, pd.Series) else value for value in (a, b))
+        else:
+            a, b = (_in_64_bits(value) for value in (a, b))
         try:
             return _COMPUTE[type(node.op)](a, b)
         except ArithmeticError:
@@ -193,5 +200,21 @@ class _Filter:
         return TraceError(f"cannot filter by {self._text[:80]!r}{place}: {reason}. Allowed are {_ALLOWED}.")
 
 
+def _in_64_bits(value: Any) -> Any:
+    is_integer = isinstance(value, pd.Series) and pd.api.types.is_integer_dtype(value.dtype)
+    return value.astype("Int64") if is_integer else value
+
+
+def _magnitude(value: Any) -> int:
+    """The largest absolute value of whole numbers; 0 for others, which do not wrap."""
+    if not isinstance(value, pd.Series):
+        return abs(value) if isinstance(value, int) else 0
+    is_whole = value.dtype == object or pd.api.types.is_integer_dtype(value.dtype)
+    known = value.dropna() if is_whole else value[:0]
+    return max(abs(int(known.min())), abs(int(known.max()))) if len(known) else 0
+
+
 def _is_number(value: Any) -> bool:
-    return pd.api.types.is_numeric_dtype(value.dtype) if isinstance(value, pd.Series) else not isinstance(value, str)
+    if not isinstance(value, pd.Series):
+        return not isinstance(value, str)
+    return pd.api.types.is_numeric_dtype(value.dtype) or pd.api.types.infer_dtype(value, skipna=True) == "integer"

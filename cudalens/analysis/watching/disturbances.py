@@ -28,6 +28,36 @@ def grouped(changes: Sequence[WatchedChange]) -> list[tuple[WatchedChange, ...]]
     return [part for found in series for part in _split(found)]
 
 
+def largest_that_holds(groups: Sequence[Sequence[WatchedChange]]) -> Sequence[WatchedChange]:
+    """The changes to name first: of those that still hold, the one by the largest factor; the later one of equal ones.
+
+    A change holds until the level is nearer to that before it than to that after it. The change that ends it is named
+    only if it is the last one and no other holds: a loop that is slow for a while and then as fast as before has
+    nothing to report but that.
+    """
+    holding: list[Sequence[WatchedChange]] = []
+    is_recovery = False
+    for group in groups:
+        level = group[-1].after_ns
+        remaining = [earlier for earlier in holding if _holds(earlier, level)]
+        is_recovery = len(remaining) < len(holding)
+        holding = remaining if is_recovery else [*remaining, group]
+    return max(reversed(holding), key=_size, default=groups[-1])
+
+
+def _holds(group: Sequence[WatchedChange], level_ns: float) -> bool:
+    """Whether `level_ns` is nearer to the level after `group` than to that before it, as a factor."""
+    before, after = group[0].before_ns, group[-1].after_ns
+    middle = (before * after) ** 0.5
+    return (level_ns > middle) == (after > before)
+
+
+def _size(group: Sequence[WatchedChange]) -> float:
+    """The factor between the largest and the smallest level of `group`."""
+    levels = [group[0].before_ns, *(one.after_ns for one in group)]
+    return max(levels) / max(min(levels), 1.0)
+
+
 def _split(series: list[WatchedChange]) -> list[tuple[WatchedChange, ...]]:
     return [tuple(series)] if len(series) >= NUM_LEAST else [(one,) for one in series]
 

@@ -70,7 +70,10 @@ class Folder:
             path = (self.root / name).resolve(strict=True)
         except (OSError, ValueError, RuntimeError):
             raise TraceError(f"there is no file {name[:200]!r} in the folder; list_traces lists the files.") from None
-        if not path.is_relative_to(self.root):
+        is_listed = path.is_relative_to(self.root) and not any(
+            part.startswith(".") for part in path.relative_to(self.root).parts
+        )
+        if not is_listed:
             raise TraceError(f"there is no file {name[:200]!r} in the folder; list_traces lists the files.")
         return path
 

@@ -80,11 +80,12 @@ def request_of(data: bytes, token: str) -> str | None:
     """What a viewer wants; None where the request is not valid or the token is wrong."""
     try:
         found = json.loads(data)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
-    if not isinstance(found, dict) or not hmac.compare_digest(str(found.get("token")).encode(), token.encode()):
+    if not isinstance(found, dict):
         return None
-    return str(found.get("want"))
+    given = str(found.get("token")).encode("utf-8", "replace")  # JSON can hold half of a surrogate pair
+    return str(found.get("want")) if hmac.compare_digest(given, token.encode()) else None
 
 
 def watched_processes() -> list[int]:

@@ -22,6 +22,9 @@ from cudalens.traces.flight_recorder.transfers import Transfer, is_of_rank
 #: Suffix of the files in which `cudalens.watch_hangs` states what a dump does not have.
 STATE_SUFFIX: Final = ".state.json"
 
+#: Files that people and tools leave beside dumps: stacks of py-spy, output of ranks. They are not dumps.
+_NOTES: Final = frozenset({".txt", ".log", ".out", ".err"})
+
 _RANK: Final = re.compile(r"rank[\W_]{0,3}(\d{1,7})", re.IGNORECASE)
 _DUMP: Final = re.compile(r"dump[\W_]{0,3}(\d{1,7})", re.IGNORECASE)
 _NUMBER: Final = re.compile(r"\d{1,7}")
@@ -101,7 +104,11 @@ def _files(folder: Path) -> Iterator[tuple[Path, int, _Name]]:
     """The files of `folder` and its subfolders with a rank in their name; pickles before JSON."""
     if not folder.is_dir():
         raise TraceFormatError(folder, found="a file" if folder.exists() else "nothing", expected=_EXPECTED)
-    paths = [path for path in folder.rglob("*") if path.is_file() and not path.name.startswith(".")]
+    paths = [
+        path
+        for path in folder.rglob("*")
+        if path.is_file() and not path.name.startswith(".") and path.suffix not in _NOTES
+    ]
     for path in sorted(paths, key=lambda path: (path.suffix == ".json", path)):
         rank = _rank(path.name)
         if rank is not None and rank <= MAX_RANK:

@@ -30,6 +30,10 @@ def verdict(hang: Hang) -> str:
     """The answer in one line: the rank, what it did, who waits."""
     if hang.status == "running":
         return "No rank waits for another one"
+    if hang.status == "unknown":
+        verb = "is" if len(hang.waiting) == 1 else "are"
+        what = "collectives of groups whose ranks the dumps do not state"
+        return f"Not known whether a rank is missing: {_ranks(hang.waiting)} {verb} in {what}"
     head = _HEADS[hang.status]
     if hang.wait is None:
         return f"{head}{_ended(hang)}"

@@ -9,7 +9,7 @@ from typing import Any, Final
 import numpy as np
 
 from cudalens.analysis import units
-from cudalens.analysis.watching.disturbances import grouped
+from cudalens.analysis.watching.disturbances import grouped, largest_that_holds
 from cudalens.frames.watching.run import WatchedChange, WatchedRecording, WatchedRun
 
 _SOURCES: Final = {
@@ -36,15 +36,19 @@ _GAUGES: Final[dict[str, tuple[str, Callable[[Any], str]]]] = {
 def verdict(run: WatchedRun) -> str:
     """``step 4,120: 20.1 ms a step; since step 3,900: 18 % slower; +41 ms in data loading``.
 
-    Without a change, the verdict of the last recording: ``...; recorded step 4,108: 20.0 ms, GPU busy 71 %``.
+    The step time is the median since the last change, and the change is the largest one that still holds. Without a
+    change, the verdict of the last recording: ``...; recorded step 4,108: 20.0 ms, GPU busy 71 %``.
     """
     facts, dur = run.facts, run.columns["dur"]
     if not len(dur):
         return _NO_STEP if not facts.num_steps else f"{units.plural(facts.num_steps, 'step')}, no step time yet"
-    changed = changes(grouped(run.changes)[-1], run) if run.changes else ""
+    groups = grouped(run.changes)
+    changed = changes(largest_that_holds(groups), run) if groups else ""
+    recent_dur = dur[np.asarray(run.columns["step"]) >= groups[-1][0].step] if groups else dur
+    recent_dur = recent_dur if len(recent_dur) else dur[-1:]
     recent = [one for one in run.recordings if one.verdict]
     said = f"; {recorded(recent[-1])}: {recent[-1].verdict}" if recent and not changed else ""
-    line = f"step {facts.num_steps:,}: {units.duration(float(np.median(dur[-_NUM_RECENT:])))} a step"
+    line = f"step {facts.num_steps:,}: {units.duration(float(np.median(recent_dur[-_NUM_RECENT:])))} a step"
     return f"{line}; {changed}" if changed else f"{line}{said}"
 
 

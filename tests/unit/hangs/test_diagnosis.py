@@ -212,3 +212,41 @@ def test_the_page_escapes_what_dumps_contain(folder: Path, tmp_path: Path) -> No
     page = cudalens.load_flight_recorder(job.write(folder)).to_html(tmp_path / "hang.html").read_text("utf-8")
     assert "<script>" not in page
     assert "&lt;script&gt;" in page
+
+
+def without_states(folder: Path) -> Path:
+    """The dumps as gloo writes them: without the ranks of groups."""
+    for path in folder.glob("*.state.json"):
+        path.unlink()
+    return folder
+
+
+def test_ranks_in_groups_without_stated_members_are_not_known_to_be_right(folder: Path) -> None:
+    """Ranks 0 and 1 wait for rank 2 in one group, ranks 3 and 4 for rank 5 in another; neither has ever entered it."""
+    job = SimulatedJob(6, {"1": (0, 1, 2), "2": (3, 4, 5)})
+    job.steps(3)
+    job.enter([0, 1], group="1")
+    job.enter([3, 4], group="2")
+    assert found(job.write(folder))[0] == "waiting"
+    record = cudalens.load_flight_recorder(without_states(folder))
+    assert (record.hang.status, record.hang.waiting, record.hang.culprits) == ("unknown", (0, 1, 3, 4), ())
+    assert record.verdict.startswith("Not known whether a rank is missing: ranks 0, 1, 3 and 4 are in collectives of")
+    assert "No rank waits" not in str(record)
+    assert "The dumps do not state which ranks belong to these groups" in str(record)
+
+
+def test_a_rank_that_is_missing_in_the_default_group_is_found_without_stated_members(folder: Path) -> None:
+    job = SimulatedJob(4)
+    job.steps(3)
+    job.enter([0, 2, 3])
+    assert found(without_states(job.write(folder))) == ("waiting", [1], ["not entered"])
+
+
+def test_stacks_and_logs_beside_the_dumps_are_no_damage(folder: Path) -> None:
+    job = SimulatedJob(2)
+    job.steps(3)
+    job.write(folder)
+    (folder / "stacks").mkdir()
+    for name in ("stacks/rank_0.txt", "rank_1.log", "rank_1.err"):
+        (folder / name).write_text("Thread 0x7f (idle)")
+    assert "no dump" not in str(cudalens.load_flight_recorder(folder))

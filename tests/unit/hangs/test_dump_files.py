@@ -90,7 +90,7 @@ def test_ranks_are_in_the_names_of_the_files(folder: Path, name: str) -> None:
 
 def test_files_that_are_no_dump_are_counted(folder: Path) -> None:
     (folder / "rank_7.json").write_text("[1, 2]")
-    (folder / "rank_8.txt").write_bytes(b"\x80\x02cos\nmkdir\n.")
+    (folder / "rank_8.pickle").write_bytes(b"\x80\x02cos\nmkdir\n.")
     (folder / "notes.md").write_text("ours")
     text = str(cudalens.load_flight_recorder(folder))
     assert "a file is no dump (twice): " in text

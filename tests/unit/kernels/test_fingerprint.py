@@ -111,3 +111,19 @@ def test_a_virtual_copy_has_the_same():
 def test_what_has_no_memory_is_refused(bad):
     with pytest.raises(KernelError, match="number 1"):
         fingerprint([torch.zeros(1), bad])
+
+
+@pytest.mark.parametrize(
+    "strided",
+    [torch.arange(4.0)[::4], torch.arange(8, dtype=torch.int16)[1:2:3], torch.arange(9.0).reshape(3, 3)[1:2, ::3]],
+)
+def test_a_tensor_of_one_element_with_any_stride(strided):
+    assert strided.numel() == 1
+    assert fingerprint(strided) == fingerprint(strided.clone(memory_format=torch.contiguous_format))
+
+
+def test_the_bytes_of_bool_are_hashed_as_they_are():
+    """A copy, which tensors that are not contiguous need, would make each true element 1."""
+    data = torch.tensor([3, 0, 1, 0, 3, 1], dtype=torch.uint8)
+    whole, strided = data[::2].contiguous().view(torch.bool), data.view(torch.bool)[::2]
+    assert fingerprint(strided) == fingerprint(whole)

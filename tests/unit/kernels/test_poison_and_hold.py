@@ -125,3 +125,9 @@ def test_released_on_an_interrupt():
     with pytest.raises(KeyboardInterrupt), Hold(None, 1000, flag):
         raise KeyboardInterrupt
     assert int(flag) == 1
+
+
+def test_poisoned_bool_is_found_in_tensors_that_are_not_contiguous():
+    block = poison(torch.empty(6, 4, dtype=torch.bool))
+    assert check_poison(block[:, ::2]).num_poisoned == 12
+    assert check_poison(block.t()).first == (0, 0)

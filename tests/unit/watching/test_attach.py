@@ -119,3 +119,21 @@ def test_a_folder_that_others_can_write_to_is_refused(folder):
         cudalens.attach()
     with cudalens.watch() as w:
         assert any("no viewer can attach" in note for note in w.run.facts.notes)
+
+
+@pytest.mark.parametrize(
+    "request_line",
+    [
+        b'{"token": "\\ud800", "want": "state"}\n',
+        b"[" * (link.MOST_REQUEST - 1) + b"\n",
+        b'{"token": 7, "want": {}}\n',
+        b"\xff\xfe\n",
+        b"null\n",
+    ],
+)
+def test_a_malformed_request_does_not_end_the_thread_that_answers(run, folder, request_line):
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as client:
+        client.connect(str(link.runtime_folder() / f"{os.getpid()}.sock"))
+        client.sendall(request_line)
+        assert client.recv(100) == b""
+    assert cudalens.attach(os.getpid()).read().facts.name == "job"

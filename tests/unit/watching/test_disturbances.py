@@ -2,6 +2,9 @@
 
 import itertools
 
+import numpy as np
+import pytest
+
 from cudalens.analysis.watching.disturbances import grouped
 from cudalens.frames.watching.run import STEP_COLUMNS, WatchedChange, WatchedRun, WatchFacts
 from cudalens.views.watching import words
@@ -41,3 +44,37 @@ def test_a_disturbance_is_one_line_with_its_range():
     run = WatchedRun(facts, {name: [] for name in STEP_COLUMNS}, changes(20, 26, 18, 27))
     line = words.changes(grouped(run.changes)[-1], run)
     assert line.startswith("since step 0: 3 changes, slower and faster in turn, from 18.0 to 27.0 ms")
+
+
+def watched(*levels_ms, steps=100, kinds=("host",)):
+    """A run that had each of these step times for `steps` steps, with the change between each two."""
+    facts = WatchFacts("job", "running", 1, 2, steps * len(levels_ms), "optimizer", "virtual", 0.02, 0.01, 1)
+    dur = np.repeat(np.array(levels_ms) * MS, steps).astype(np.int64)
+    columns = {name: np.zeros(len(dur), np.int64) for name in STEP_COLUMNS} | {"dur": dur, "step": np.arange(len(dur))}
+    found = [
+        WatchedChange(steps * (k + 1), 1, a * MS, b * MS, steps * (k + 1) + 20, kinds=kinds)
+        for k, (a, b) in enumerate(itertools.pairwise(levels_ms))
+    ]
+    return WatchedRun(facts, columns, tuple(found))
+
+
+def test_the_step_time_is_of_the_steps_since_the_last_change():
+    """Of the last 200 steps, half are of each side: their median is a time that no step has."""
+    assert words.verdict(watched(10, 11.8)).startswith("step 200: 11.8 ms a step; since step 100: 18 % slower")
+    assert words.verdict(watched(10, 11.8, steps=10)).startswith("step 20: 11.8 ms a step; ")
+    assert words.verdict(watched(10)).startswith("step 100: 10.0 ms a step")
+
+
+@pytest.mark.parametrize(
+    ("levels_ms", "named"),
+    [
+        ((2, 22, 23.2), "since step 100: 11 times as long"),  # the sleep, not the 5.5 % after it
+        ((20, 22, 40), "since step 200: 82 % slower"),
+        ((10, 30, 10, 10.6), "since step 300: 6.0 % slower"),  # slow for a while, which is over
+        ((10, 30, 10), "since step 200: 3 times as fast"),
+        ((10, 20, 40, 19), "since step 100: 2 times as long"),  # the second doubling was undone
+        ((10, 12, 11.9, 11.8), "since step 100: 20 % slower"),
+    ],
+)
+def test_the_largest_change_that_still_holds_comes_first(levels_ms, named):
+    assert f"; {named}" in words.verdict(watched(*levels_ms, kinds=("data loading",)))

@@ -14,7 +14,7 @@ import tarfile
 import time
 import traceback
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -107,15 +107,18 @@ def _events(n=40):
         }
 
 
-def _sqlite(folder: Path, tables: dict[str, list[dict[str, object]]]) -> bytes:
+def sqlite_file(
+    folder: Path, tables: dict[str, list[dict[str, object]]], columns_of: dict[str, Sequence[str]] | None = None
+) -> bytes:
+    """The database with `tables`, rows by name; `columns_of` names the columns of tables that may have no row."""
     path = folder / "seed.sqlite"
     path.unlink(missing_ok=True)
     with closing(sqlite3.connect(path)) as connection, connection:
         connection.execute("PRAGMA page_size = 1024")
         for name, rows in tables.items():
-            columns = list(rows[0])
+            columns = list((columns_of or {}).get(name) or rows[0])
             connection.execute(f'CREATE TABLE "{name}" ({", ".join(columns)})')
-            values = [tuple(row.values()) for row in rows]
+            values = [tuple(row[column] for column in columns) for row in rows]
             connection.executemany(f'INSERT INTO "{name}" VALUES ({", ".join("?" * len(columns))})', values)
     return path.read_bytes()
 
@@ -256,10 +259,10 @@ def seeds(folder: Path) -> dict[str, bytes]:
         "chrome": chrome,
         "chrome.gz": gzip.compress(chrome, mtime=0),
         "cudalens": saved,
-        "nsys": _sqlite(folder, _nsys()),
-        "nvprof": _sqlite(folder, _nvprof()),
-        "rocpd": _sqlite(folder, _rocpd()),
-        "rpd": _sqlite(folder, _rpd()),
+        "nsys": sqlite_file(folder, _nsys()),
+        "nvprof": sqlite_file(folder, _nvprof()),
+        "rocpd": sqlite_file(folder, _rocpd()),
+        "rpd": sqlite_file(folder, _rpd()),
         "rocprofv3 json": json.dumps(_tool_json()).encode(),
         "xplane": (DATA / "jax_cpu.xplane.pb").read_bytes(),
         "perfetto": (DATA / "track_events.pftrace").read_bytes() * 8,

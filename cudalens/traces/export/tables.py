@@ -60,6 +60,9 @@ def to_parquet(trace: Trace, path: str | os.PathLike[str], *, frame: str = "even
 def to_csv(trace: Trace, folder: str | os.PathLike[str]) -> Path:
     """Write every frame of `trace` as ``<frame>.csv`` into `folder`, and facts about the run as ``info.json``.
 
+    Fields are exact, for programs. A text of the Trace can begin with ``=``, ``+``, ``-`` or ``@``, which a spreadsheet
+    takes for a formula: import the columns of a file from elsewhere as text.
+
     Returns:
         `folder`, created if needed. Files are UTF-8, with a line of column names first, also for a frame without rows.
         Files with the same names are replaced; other files in the folder stay.

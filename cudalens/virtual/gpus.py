@@ -6,6 +6,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from numbers import Integral
 from typing import TYPE_CHECKING, Any, Final
 
@@ -71,6 +72,12 @@ class Target(threading.local):
             yield
         finally:
             vars(self).update(before)
+
+
+class _KernelName(threading.local):
+    """The name of the kernels that a thread launches; None for that of their operator."""
+
+    text: str | None = None
 
 
 class StreamFence:
@@ -169,6 +176,7 @@ class Gpus:
         self.on_first_use: Callable[[], None] | None = None
         self.generators = default_generators(self.torch_devices)
         self._lock = threading.Lock()
+        self._kernel_name = _KernelName()
         self._released: deque[tuple[Device, Block]] = deque()
         self.workspaces = Workspaces(self.machine, self)
         for device in self.devices:
@@ -290,7 +298,19 @@ class Gpus:
 
     def launch(self, device: Device, work: Work, call: str = "cudaLaunchKernel") -> None:
         """Issue work to the device's current stream."""
+        name = self._kernel_name.text
+        if name is not None and work.kind == "kernel":
+            work = replace(work, name=name)
         self.machine.current_stream(device).launch(work, call)
+
+    @contextmanager
+    def kernels_named(self, name: str) -> Iterator[None]:
+        """Give this name to the kernels that the calling thread launches."""
+        before, self._kernel_name.text = self._kernel_name.text, name
+        try:
+            yield
+        finally:
+            self._kernel_name.text = before
 
     def check_sync(self) -> None:
         """Apply the sync debug mode before an implicit synchronisation.

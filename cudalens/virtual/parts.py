@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final, TypeAlias
 
 from cudalens.virtual.capture import graph_backend
+from cudalens.virtual.compiled import installing as compiled
 from cudalens.virtual.dispatch import amp, attention, autograd, dropout, refusals, threads, triton_kernels, workspaces
 from cudalens.virtual.dispatch.mode import DispatchMode
 from cudalens.virtual.dispatch.modes import ThreadModes
@@ -71,4 +72,5 @@ INSTALL: Final[Sequence[Part]] = (
     torch_profilers.install,
     triton_kernels.install,
     refusals.install,
+    compiled.install,
 )

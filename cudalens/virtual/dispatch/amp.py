@@ -18,6 +18,7 @@ from typing import Any, Final
 
 import torch
 
+from cudalens.virtual.compiled.tracing import is_tracing
 from cudalens.virtual.dispatch.autocast_ops import POLICIES, RECURRENT, Policy
 from cudalens.virtual.dispatch.dispatch_utils import register_kernels
 from cudalens.virtual.gpus import Gpus
@@ -196,7 +197,7 @@ class Casts:
 
     def _banned(self, func: Any) -> Callable[..., Any]:
         def kernel(*args: Any, **kwargs: Any) -> Any:
-            if any(isinstance(arg, torch.Tensor) and residence_of(arg) is not None for arg in args):
+            if any(isinstance(arg, torch.Tensor) and _is_on_device(arg) for arg in args):
                 raise RuntimeError(_BANNED)
             return _without_autocast(func, args, kwargs)
 
@@ -271,8 +272,12 @@ def is_eligible(value: Any) -> bool:
         isinstance(value, torch.Tensor)
         and value.is_floating_point()
         and value.dtype is not torch.float64
-        and residence_of(value) is not None
+        and _is_on_device(value)
     )
+
+
+def _is_on_device(tensor: torch.Tensor) -> bool:
+    return residence_of(tensor) is not None or (is_tracing() and tensor.device.type == "cuda")
 
 
 def _widest(current: torch.dtype, value: Any) -> torch.dtype:

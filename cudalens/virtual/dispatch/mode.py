@@ -70,6 +70,11 @@ class DispatchMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
         """Avoid the wrapper around the handler, which would import torch._dynamo (slow)."""
         return False
 
+    @classmethod
+    def ignore_compile_internals(cls) -> bool:
+        """Let torch.compile compile functions while this mode is on; it is off until the compiled code runs."""
+        return True
+
     def __torch_dispatch__(self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None) -> Any:
         if is_faking():
             return func(*args, **(kwargs or {}))

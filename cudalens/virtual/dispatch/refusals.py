@@ -7,7 +7,6 @@ the device are translated (`explain`).
 from __future__ import annotations
 
 import functools
-import sys
 from collections.abc import Callable, Iterable
 from types import ModuleType
 from typing import Any, Final
@@ -20,12 +19,6 @@ from cudalens.virtual.imports import when_imported
 from cudalens.virtual.patching import Patches, refusal
 from cudalens.virtual.tensors.residency import is_any_resident, residence_of
 
-_COMPILE: Final = (
-    "torch.compile is not supported while a virtual CUDA device is active: Dynamo would trace the model of the "
-    "device, and Inductor would generate code for a GPU. Run the code eagerly, which gives the same values: "
-    " torch.compiler.set_stance('force_eager') makes compiled functions run eagerly, and so does "
-    "TORCH_COMPILE_DISABLE=1."
-)
 _NCCL: Final = (
     "torch.distributed cannot use the NCCL backend{how}: NCCL moves data between GPUs, and a virtual CUDA device "
     "has none. Use init_process_group('gloo'), which accepts tensors of a virtual device."
@@ -60,7 +53,6 @@ _POINTER: Final = (
 
 def install(patches: Patches, gpus: Gpus) -> None:
     """Replace the functions that need a real GPU."""
-    _refuse_compile(patches)
     _refuse_distributed(patches)
     _refuse_memory(patches)
     patches.set(torch.autograd.profiler.emit_nvtx, "__enter__", refusal(_EMIT))
@@ -126,30 +118,6 @@ _SIGNS: Final = {
         "operator."
     ),
 }
-
-
-def _refuse_compile(patches: Patches) -> None:
-    compile_: Any = torch.compile
-    patched: list[bool] = []
-
-    def patch() -> None:
-        module = sys.modules.get("torch._dynamo.convert_frame")
-        wrapper = getattr(module, "CatchErrorsWrapper", None)
-        if wrapper is not None and not patched:
-            patched.append(True)
-            patches.set(wrapper, "__call__", _refuse_to_compile)
-
-    def compile_and_patch(*args: Any, **kwargs: Any) -> Any:
-        compiled = compile_(*args, **kwargs)
-        patch()
-        return compiled
-
-    patches.set(torch, "compile", compile_and_patch)
-    patch()
-
-
-def _refuse_to_compile(*args: Any, **kwargs: Any) -> Any:
-    raise VirtualDeviceError(_COMPILE)
 
 
 def _refuse_export(patches: Patches, module: ModuleType) -> None:

@@ -14,6 +14,7 @@ from torch.nn.parameter import is_lazy
 from torch.overrides import has_torch_function_unary
 
 from cudalens.errors import VirtualDeviceError
+from cudalens.virtual.compiled.tracing import hidden_device, is_tracing, shown_device
 from cudalens.virtual.gpus import Gpus
 from cudalens.virtual.patching import Patches
 from cudalens.virtual.shapes.reading import describe, value_error
@@ -49,6 +50,8 @@ def _make_wrapper(gpus: Gpus) -> Any:
 
     @functools.wraps(original)
     def make(*args: Any, **kwargs: Any) -> Any:
+        if is_tracing():
+            return original(*map(_hidden, args), **{name: _hidden(value) for name, value in kwargs.items()})
         index = gpus.device_index(kwargs.get("device"))
         if index is None:
             return original(*args, **kwargs)
@@ -59,6 +62,10 @@ def _make_wrapper(gpus: Gpus) -> Any:
     return make
 
 
+def _hidden(value: Any) -> Any:
+    return hidden_device(value) if isinstance(value, torch.device) else value
+
+
 def _original(name: str) -> Any:
     for owner in torch.Tensor.__mro__:
         if name in vars(owner):
@@ -67,9 +74,12 @@ def _original(name: str) -> Any:
 
 
 def _method(bound: Any, name: str) -> Any:
-    """A function that binds as a method of torch.Tensor."""
+    """A function that binds as a method of torch.Tensor; traced tensors keep torch's own."""
+    original = _original(name)
 
     def method(self: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
+        if is_tracing() and place_of(self) is None:
+            return original(self, *args, **kwargs)
         return bound(self, *args, **kwargs)
 
     method.__name__, method.__qualname__ = name, f"Tensor.{name}"
@@ -94,13 +104,21 @@ def _or_lazy(method: Callable[..., Any]) -> Callable[..., Any]:
 def _device(original: Any) -> property:
     def device(self: torch.Tensor) -> torch.device:
         residence = place_of(self)
-        return original.__get__(self) if residence is None else residence.torch_device
+        if residence is not None:
+            return residence.torch_device
+        found: torch.device = original.__get__(self)
+        return shown_device(found) if is_tracing() else found
 
     return property(device, doc=original.__doc__)
 
 
 def _is_cuda(original: Any) -> property:
-    return property(lambda self: place_of(self) is not None or original.__get__(self), doc=original.__doc__)
+    def is_cuda(self: torch.Tensor) -> bool:
+        if place_of(self) is not None:
+            return True
+        return self.device.type == "cuda" if is_tracing() else bool(original.__get__(self))
+
+    return property(is_cuda, doc=original.__doc__)
 
 
 def _is_cpu(original: Any) -> property:

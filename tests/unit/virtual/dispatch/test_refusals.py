@@ -37,30 +37,18 @@ def library() -> Iterator[torch.library.Library]:
     made._destroy()
 
 
-@pytest.mark.parametrize("backend", ["inductor", "eager"])
-def test_compiling_is_refused_at_the_call(x: torch.Tensor, backend: str) -> None:
-    compiled = torch.compile(lambda value: value.relu() * 2, backend=backend)
-    with pytest.raises(VirtualDeviceError, match=r"torch\.compile .*force_eager"):
-        compiled(x)
-
-
-def test_a_function_compiled_outside_runs_eagerly_with_force_eager() -> None:
+def test_a_compiled_function_needs_triton_or_runs_eagerly(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "triton", None)
     compiled = torch.compile(lambda value: value * 2, backend="eager")
     with cudalens.virtual.device("h100"):
         value = torch.ones(2, device="cuda")
-        with pytest.raises(VirtualDeviceError, match="force_eager"):
+        with pytest.raises(VirtualDeviceError, match=r"pip install triton.*force_eager"):
             compiled(value)
         torch.compiler.set_stance("force_eager")
         try:
             assert compiled(value).tolist() == [2.0, 2.0]
         finally:
             torch.compiler.set_stance("default")
-
-
-def test_compiling_works_again_afterwards(device: cudalens.virtual.device) -> None:
-    compiled = torch.compile(lambda value: value + 1, backend="eager")
-    device.disable()
-    assert compiled(torch.zeros(2)).tolist() == [1.0, 1.0]
 
 
 @pytest.mark.parametrize("backend", ["nccl", "cpu:gloo,cuda:nccl", None])

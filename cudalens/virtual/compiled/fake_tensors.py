@@ -1,0 +1,94 @@
+"""Let fake CUDA tensors pass torch's autograd in a build without CUDA.
+
+torch's C++ asks Python for the device of a fake tensor. While code is traced, the answer is a device that autograd
+accepts (`tracing.hidden_device`). Operators that C++ then calls with this device get CUDA again, before any torch mode
+handles them.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from cudalens.device.modes import is_faking
+from cudalens.virtual.compiled.tracing import hidden_device, is_tracing, shown_device
+from cudalens.virtual.patching import Patches
+
+
+def install(patches: Patches) -> None:
+    """Patch fake tensors and the modes that trace operators."""
+    from torch._subclasses import fake_tensor
+    from torch._subclasses.functional_tensor import FunctionalTensorMode
+    from torch.fx.experimental.proxy_tensor import ProxyTorchDispatchMode
+
+    kind: Any = fake_tensor.FakeTensor
+    mode: Any = fake_tensor.FakeTensorMode
+    own_dispatch = kind.__torch_dispatch__.__func__
+
+    def dispatch(cls: Any, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func is torch.ops.prim.device.default and is_tracing():
+            return _device_in_cpp(args[0])
+        return own_dispatch(cls, func, types, args, kwargs or {})
+
+    patches.set(kind, "__torch_dispatch__", classmethod(dispatch))
+    handlers = fake_tensor._DISPATCH_META_HANDLERS
+    by_mode: Any = handlers[torch.ops.prim.device.default]
+    answer = lambda args: _device_in_cpp(args[0]) if is_tracing() else by_mode(args)  # noqa: E731
+    patches.set_item(handlers, torch.ops.prim.device.default, answer)
+
+    avoids = mode.avoid_device_init.fget
+    patches.set(mode, "avoid_device_init", property(lambda self: is_tracing() or avoids(self)))
+    _fold_on_host(patches)
+    for traced in (mode, FunctionalTensorMode, ProxyTorchDispatchMode):
+        patches.set(traced, "__torch_dispatch__", _with_shown_devices(traced.__torch_dispatch__))
+
+
+class HostConstants(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Makes the small tensors on the host that Inductor computes to find constants of a graph."""
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        device = kwargs.get("device")
+        if isinstance(device, torch.device) and device.type == "cuda" and not is_faking():
+            kwargs = {**kwargs, "device": torch.device("cpu")}
+        return func(*args, **kwargs)
+
+
+def _fold_on_host(patches: Patches) -> None:
+    from torch._inductor.constant_folding import ConstantFolder
+
+    folder: Any = ConstantFolder
+    fold = folder.run
+
+    def run(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if not is_tracing():
+            return fold(self, *args, **kwargs)
+        with HostConstants():  # type: ignore[no-untyped-call]
+            return fold(self, *args, **kwargs)
+
+    patches.set(folder, "run", run)
+
+
+def _device_in_cpp(tensor: Any) -> torch.device:
+    if tensor.fake_mode.in_kernel_invocation:
+        return torch.device("meta")
+    return hidden_device(tensor.fake_device)
+
+
+def _with_shown_devices(original: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def dispatch(self: Any, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if is_tracing():
+            args = tuple([_shown(value) for value in args])
+            kwargs = {name: _shown(value) for name, value in (kwargs or {}).items()}
+        return original(self, func, types, args, kwargs or {})
+
+    return dispatch
+
+
+def _shown(value: Any) -> Any:
+    return shown_device(value) if isinstance(value, torch.device) else value

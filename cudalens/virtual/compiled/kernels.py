@@ -1,0 +1,205 @@
+"""Launch the Triton kernels that Inductor generated: their values by Triton's interpreter, their times by the model."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import prod
+from typing import Any, Final, NamedTuple
+
+import torch
+
+from cudalens.errors import VirtualDeviceError
+from cudalens.virtual.compiled.interpreter import run_kernel
+from cudalens.virtual.compiled.tracing import hidden_work
+from cudalens.virtual.gpus import Gpus
+from cudalens.virtual.shapes.storage import forget
+from cudalens.virtual.tensors.residency import residence_of
+from cudalens.virtual.timing.durations import kernel_ns
+from cudalens.virtual.timing.work import Work
+
+_ENDED: Final = (
+    "code that torch.compile generated for a virtual CUDA device was called after the device had ended. Call it inside "
+    "of the device's block; for another device, call the compiled function again, which compiles for that device."
+)
+_INTERPRETER: Final = (
+    "the Triton kernel {name}, which torch.compile generated, cannot run on a virtual CUDA device: Triton's "
+    "interpreter reports: {error}. Pass values=False to see the kernels without values, or run this function eagerly "
+    "(torch.compiler.disable)."
+)
+
+#: Elements of an interpreted block: numpy's cost per call is small, and the arrays fit into the cache.
+_BLOCK_ELEMENTS: Final = 1 << 18
+
+#: Kernels whose block sizes are free within their masks.
+_FREE_GRIDS: Final = frozenset({"Grid1D", "Grid2D", "Grid3D", "Grid2DWithYZOverflow"})
+
+_WARP_THREADS: Final = 32
+
+#: Returns the host address; the patched method returns the device address.
+_data_ptr: Final[Any] = vars(torch._C.StorageBase)["data_ptr"]
+
+
+class _Block(NamedTuple):
+    """A dimension of the ranges: its size in the kernel, and the block size that is chosen for it."""
+
+    numel: int
+    size: int
+
+
+class DeviceKernel:
+    """A kernel in generated code; replaces Inductor's launcher.
+
+    Args:
+        gpus: The virtual GPUs.
+        tuner: Inductor's ``CachingAutotuner`` of the kernel, which is not compiled.
+        kernel_name: The name in the generated code.
+
+    Attributes:
+        name: The name in the generated code.
+    """
+
+    def __init__(self, gpus: Gpus, tuner: Any, kernel_name: str) -> None:
+        self._gpus, self._tuner, self.name = gpus, tuner, kernel_name
+        self._meta: dict[str, Any] = tuner.inductor_meta
+        self._signature: dict[str, str] = tuner.triton_meta["signature"]
+        self._constants: dict[str, Any] = dict(tuner.triton_meta.get("constants") or {})
+        self._config = tuner.configs[0]
+        self._parameters = list(tuner.fn.arg_names)
+        self.inductor_meta = self._meta
+
+    def run(self, *args: Any, stream: Any = None, **kwargs: Any) -> None:
+        """Launch the kernel on the current stream.
+
+        Raises:
+            VirtualDeviceError: The device has ended, or the interpreter cannot run the kernel.
+        """
+        if self._gpus.is_closed:
+            raise VirtualDeviceError(_ENDED)
+        named = self._named(args) | kwargs
+        written = [value for name, value in named.items() if isinstance(value, torch.Tensor) and self._writes(name)]
+        if self._gpus.shapes is not None:
+            for tensor in written:
+                forget(tensor)
+        else:
+            self._compute(named)
+        self._model(named)
+
+    def _named(self, args: tuple[Any, ...]) -> dict[str, Any]:
+        """The arguments by name; generated code passes those that are not constants of the configuration."""
+        constants = {**self._constants, **self._config.kwargs}
+        extra = list(self._meta.get("extra_launcher_args", ()))
+        names = [name for name in self._parameters if name not in constants] + extra
+        if len(args) != len(names):  # constants that the caller passes too
+            names = [name for name in self._parameters if name not in self._config.kwargs] + extra
+        return dict(zip(names, args, strict=True))
+
+    def _writes(self, name: str) -> bool:
+        return name.startswith(("out_ptr", "in_out_ptr")) or name in self._tuner.mutated_arg_names
+
+    def _compute(self, named: Mapping[str, Any]) -> None:
+        blocks = self._interpreted_blocks(named)
+        values = {name: _host_value(named[name]) for name in self._parameters if name in named}
+        constants = {**self._constants, **self._config.kwargs, **blocks}
+        for name in self._parameters:
+            if name not in values:
+                values[name] = constants.get(name)
+        grid = self._grid({**self._config.kwargs, **blocks}, named)
+        signature = {name: kind for name, kind in self._signature.items() if name in named}
+        try:
+            with hidden_work(self._gpus):
+                run_kernel(self._tuner.fn, grid, values, signature)
+        except Exception as error:
+            raise VirtualDeviceError(_INTERPRETER.format(name=self.name, error=error)) from error
+
+    def _grid(self, config: Mapping[str, Any], named: Mapping[str, Any]) -> tuple[int, int, int]:
+        from torch._inductor.runtime.triton_heuristics import GridExpr
+
+        expression: Any = GridExpr.from_meta(self._meta, dict(config))
+        numbers = {name: value for name, value in named.items() if not isinstance(value, torch.Tensor)}
+        x, y, z = expression.eval_slow({**config, **numbers})
+        return int(x), int(y), int(z)
+
+    def _interpreted_blocks(self, named: Mapping[str, Any]) -> dict[str, int]:
+        """Block sizes for the interpreter: as large as the kernel's masks allow; none if they are not free."""
+        if self._meta.get("grid_type") not in _FREE_GRIDS or self._meta.get("RSPLIT_SIZE") is not None:
+            return {}
+        blocks: dict[str, int] = {}
+        room = _BLOCK_ELEMENTS
+        persistent = [prefix for prefix in ("r0_", "r1_") if f"{prefix.upper()}BLOCK" not in self._config.kwargs]
+        for prefix in persistent:
+            room //= _next_power(int(named.get(f"{prefix}numel") or (self._tuner.size_hints or {}).get(prefix) or 1))
+        for prefix in ("r0_", "r1_", "x", "y", "z"):
+            name = f"{prefix.upper()}BLOCK"
+            numel = named.get(f"{prefix}numel")
+            if name in self._config.kwargs and numel is not None:
+                blocks[name] = max(_block_size(prefix.upper(), int(numel), room), 1)
+                room //= blocks[name]
+        return blocks
+
+    def _model(self, named: Mapping[str, Any]) -> None:
+        """Issue the kernel to the current stream of the device of its arguments."""
+        spec = self._gpus.spec
+        tensors = [value for value in named.values() if isinstance(value, torch.Tensor)]
+        place = next(filter(None, map(residence_of, tensors)), None)
+        device = self._gpus.machine.current_device if place is None else place.device
+        num_bytes, flops = self._num_bytes(tensors), int(self._meta.get("kernel_flop") or 0)
+        grid = self._grid(self._config.kwargs, named)
+        threads = _WARP_THREADS * int(self._config.num_warps)
+        family: Any = "other" if self._meta.get("num_reduction") else "dense"
+        work = Work(
+            "kernel",
+            self.name,
+            kernel_ns(spec, flops, num_bytes, "float32", family),
+            min(1.0, max(1, prod(grid)) * threads / spec.max_resident_threads),
+            num_bytes,
+            flops,
+            grid=grid,
+            block=(threads, 1, 1),
+            op=self.name,
+        )
+        self._gpus.launch(device, work, "cuLaunchKernel")
+
+    def _num_bytes(self, tensors: list[torch.Tensor]) -> int:
+        """Inductor's estimate of the bytes that a kernel of fixed sizes moves; else the sizes of its arguments."""
+        known = self._meta.get("kernel_num_gb")
+        is_dynamic = any(name.startswith("ks") for name in self._parameters) or self._has_free_numel()
+        if known is not None and not is_dynamic:
+            return int(known * 1e9)
+        return sum(tensor.nbytes for tensor in tensors)
+
+    def _has_free_numel(self) -> bool:
+        """Whether a range has a size that the generated source does not contain."""
+        source = str(getattr(self._tuner.fn, "src", ""))
+        sizes = [name for name in self._parameters if name.endswith("numel")]
+        return any(f"    {name} = " not in source for name in sizes)
+
+
+def _host_value(value: Any) -> Any:
+    """The host address of a tensor's first element; a number as it is."""
+    if not isinstance(value, torch.Tensor):
+        return value
+    address = int(_data_ptr(value.untyped_storage()))
+    return address + int(value.storage_offset()) * value.element_size()
+
+
+def _block_size(prefix: str, numel: int, most: int) -> int:
+    """The largest block size for a range.
+
+    Inductor leaves out the mask of a range that its largest block size divides, so that a larger block must divide it
+    too.
+    """
+    from torch._inductor.runtime.hints import TRITON_MAX_BLOCK
+
+    size = min(_next_power(numel), _previous_power(most))
+    allowed = min(int(TRITON_MAX_BLOCK.get(prefix, 1024)), 1024 if prefix in ("Y", "Z") else 1 << 30)
+    while size > allowed and numel % size:
+        size //= 2
+    return size
+
+
+def _next_power(number: int) -> int:
+    return 1 << max(0, number - 1).bit_length()
+
+
+def _previous_power(number: int) -> int:
+    return 1 << (max(1, number).bit_length() - 1)

@@ -1,0 +1,249 @@
+"""`Session`: what torch.compile uses of one virtual device, from its first compilation to the end of the device."""
+
+from __future__ import annotations
+
+import functools
+import os
+import sys
+import tempfile
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import ModuleType
+from typing import Any, Final
+
+from cudalens.virtual.compiled import caches, fake_tensors, guards, libdevice, probe
+from cudalens.virtual.compiled.callbacks import DeviceCallback, innermost, make_backend
+from cudalens.virtual.compiled.kernels import DeviceKernel
+from cudalens.virtual.compiled.tracing import hidden_work, is_tracing, tracing
+from cudalens.virtual.compiled.triton_driver import make_driver
+from cudalens.virtual.compiled.wrapper_code import adapt_module
+from cudalens.virtual.gpus import Gpus
+from cudalens.virtual.patching import Patches
+from cudalens.virtual.tensors.device_arguments import FunctionMode
+
+#: Inductor's options while it generates code for the virtual device: no measurements, no processes, no caches of files.
+_INDUCTOR: Final = {
+    "autotune_local_cache": False,
+    "autotune_remote_cache": False,
+    "bundle_triton_into_fx_graph_cache": False,
+    "compile_threads": 1,
+    "fx_graph_cache": False,
+    "fx_graph_remote_cache": False,
+    "max_autotune": False,
+    "max_autotune_gemm": False,
+    "max_autotune_pointwise": False,
+    "coordinate_descent_tuning": False,
+    "benchmark_fusion": False,
+    "benchmark_epilogue_fusion": False,
+    "shape_padding": False,
+    "triton.autotune_at_compile_time": False,
+    "triton.cooperative_reductions": False,
+}
+_AOT: Final = {"enable_autograd_cache": False}
+
+_ENVIRONMENT: Final = ("TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR")
+
+
+class Session:
+    """Compiles functions for one virtual device.
+
+    Args:
+        patches: Undone at the end of the device.
+        gpus: The virtual GPUs.
+    """
+
+    def __init__(self, patches: Patches, gpus: Gpus) -> None:
+        self._patches, self.gpus = patches, gpus
+        self._callbacks: dict[Any, DeviceCallback] = {}
+        self._backends: list[tuple[Any, Callable[..., Any]]] = []
+        self._lock = threading.RLock()
+        self._is_prepared = False
+        self._folder: Path | None = None
+
+    def watch(self, eval_frame: ModuleType) -> None:
+        """Use the virtual device for functions that are called while it is active."""
+        module: Any = eval_frame
+        choose = module._callback_from_stance
+
+        def callback_from_stance(callback: Any) -> Any:
+            chosen = choose(callback)
+            if chosen is None or chosen is False or self.gpus.is_closed:
+                return chosen
+            return self.callback_of(chosen)
+
+        self._patches.set(module, "_callback_from_stance", callback_from_stance)
+
+    def callback_of(self, callback: Any) -> Any:
+        """The callback that compiles for this device what `callback` compiles for another."""
+        if isinstance(callback, DeviceCallback):
+            return callback
+        known = self._callbacks.get(callback)
+        if known is None:
+            known = self._callbacks[callback] = DeviceCallback(self, callback)
+        return known
+
+    def backend_of(self, backend: Any) -> Callable[..., Any]:
+        """This device's backend for a backend of torch.compile; the same for equal options."""
+        for known, made in self._backends:
+            if known == innermost(backend):
+                return made
+        made = make_backend(backend)
+        self._backends.append((innermost(backend), made))
+        return made
+
+    def prepare(self) -> None:
+        """Patch torch and Triton, before the first compilation.
+
+        Raises:
+            VirtualDeviceError: Triton is not installed, or a version of torch or Triton lacks an interface.
+        """
+        with self._lock:
+            if self._is_prepared:
+                return
+            probe.check()
+            self._install()
+            self._is_prepared = True
+
+    def _install(self) -> None:
+        from torch._inductor import compile_fx
+        from torch._inductor.async_compile import AsyncCompile
+        from torch._inductor.codecache import PyCodeCache
+        from torch._inductor.codegen.triton import TritonKernel
+        from triton.runtime import driver
+
+        patches = self._patches
+        patches.on_restore(caches.clear)
+        caches.clear()
+        fake_tensors.install(patches)
+        guards.install(patches)
+        libdevice.install(patches)
+        patches.set(driver, "_active", make_driver(self.gpus))
+        patches.set(AsyncCompile, "triton", self._make_kernel)
+        for name in ("compile_fx_forward", "compile_fx_backward"):
+            patches.set(compile_fx, name, self._in_scope(getattr(compile_fx, name)))
+        load: Any = vars(PyCodeCache)["load_by_key_path"].__func__
+        patches.set(PyCodeCache, "load_by_key_path", classmethod(self._adapting(load)))
+        describe: Any = TritonKernel.inductor_meta_per_kernel
+        patches.set(TritonKernel, "inductor_meta_per_kernel", _with_sizes(describe))
+        folder = tempfile.TemporaryDirectory(prefix="cudalens-compiled-")
+        self._folder = Path(folder.name)
+        patches.on_restore(self._forget_modules)
+        patches.on_restore(folder.cleanup)
+
+    @contextmanager
+    def scope(self) -> Iterator[None]:
+        """Compile inside of this context: without the device's modes, and with a cache folder of its own."""
+        from torch._functorch import config as aot_config
+        from torch._inductor import config
+
+        self.prepare()
+        if is_tracing():
+            yield
+            return
+        options = {name: value for name, value in _INDUCTOR.items() if _has_option(config, name)}
+        with (
+            hidden_work(self.gpus),
+            tracing(),
+            _without_function_modes(),
+            self._environment(),
+            config.patch(options),
+            aot_config.patch(_AOT),
+        ):
+            yield
+
+    @contextmanager
+    def _environment(self) -> Iterator[None]:
+        before = {name: os.environ.get(name) for name in _ENVIRONMENT}
+        os.environ.update(dict.fromkeys(_ENVIRONMENT, str(self._folder)))
+        try:
+            yield
+        finally:
+            for name, value in before.items():
+                if value is None:
+                    os.environ.pop(name, None)
+                else:
+                    os.environ[name] = value
+
+    def _in_scope(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """Inductor compiles a backward pass when it first runs, with the modes of the program."""
+        from torch.utils._python_dispatch import _disable_current_modes
+
+        @functools.wraps(function)
+        def compile_graph(*args: Any, **kwargs: Any) -> Any:
+            if self.gpus.is_closed or is_tracing():
+                return function(*args, **kwargs)
+            with _disable_current_modes(), self.scope():
+                return function(*args, **kwargs)
+
+        return compile_graph
+
+    @property
+    def _make_kernel(self) -> Callable[..., Any]:
+        from torch._inductor.async_compile import AsyncCompile
+        from torch._inductor.codecache import PyCodeCache
+
+        original: Any = AsyncCompile.triton
+
+        def triton(compiler: Any, kernel_name: str, source_code: str, device_str: str = "cuda") -> Any:
+            if not is_tracing():
+                return original(compiler, kernel_name, source_code, device_str)
+            tuner = getattr(PyCodeCache.load(source_code), kernel_name)
+            return DeviceKernel(self.gpus, tuner, kernel_name)
+
+        return triton
+
+    def _adapting(self, load: Callable[..., Any]) -> Callable[..., Any]:
+        def load_by_key_path(cls: Any, *args: Any, **kwargs: Any) -> Any:
+            module = load(cls, *args, **kwargs)
+            if is_tracing() and hasattr(module, "call"):
+                adapt_module(self.gpus, module)
+            return module
+
+        return load_by_key_path
+
+    def _forget_modules(self) -> None:
+        """Remove the modules of generated code from Inductor's list and from Python's."""
+        from torch._inductor.codecache import PyCodeCache
+
+        cache: Any = PyCodeCache
+        folder = str(self._folder)
+        for mapping in (cache.linemaps, cache.modules_no_attr):
+            for path in [path for path in mapping if str(path).startswith(folder)]:
+                del mapping[path]
+        cache.modules[:] = [m for m in cache.modules if not str(m.__file__).startswith(folder)]
+        for name, module in list(sys.modules.items()):
+            if str(getattr(module, "__file__", None) or "").startswith(folder):
+                del sys.modules[name]
+
+
+def _with_sizes(describe: Callable[..., Any]) -> Callable[..., Any]:
+    """Add Inductor's estimates of bytes and operations to a kernel, which it computes for its benchmarks."""
+
+    def inductor_meta_per_kernel(kernel: Any) -> Any:
+        meta = describe(kernel)
+        if is_tracing():
+            meta.setdefault("kernel_num_gb", kernel.estimate_kernel_num_bytes() / 1e9)
+            meta.setdefault("kernel_flop", kernel.estimate_flops() or 0)
+        return meta
+
+    return inductor_meta_per_kernel
+
+
+@contextmanager
+def _without_function_modes() -> Iterator[None]:
+    """Remove the device's function mode from the thread's stack, which Dynamo would trace."""
+    stack = guards.current_stack()
+    guards.set_stack([mode for mode in stack if not isinstance(mode, FunctionMode)])
+    with guards.expected_stack(stack):
+        try:
+            yield
+        finally:
+            guards.set_stack(stack)
+
+
+def _has_option(config: Any, name: str) -> bool:
+    first, _, rest = name.partition(".")
+    there = getattr(config, first, None) if rest else config
+    return there is not None and hasattr(there, rest or first)

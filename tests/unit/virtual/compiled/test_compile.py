@@ -1,0 +1,172 @@
+"""torch.compile on a virtual device gives Inductor's kernels with their values, and leaves nothing behind."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+import pytest
+import torch
+import torch._dynamo
+from torch.nn import functional
+
+import cudalens.virtual
+from cudalens import profile
+from cudalens.errors import VirtualDeviceError
+from cudalens.virtual.compiled import probe
+
+pytest.importorskip("triton", reason="torch.compile on a virtual device needs Triton")
+
+pytestmark = pytest.mark.filterwarnings("ignore:TensorFloat32 tensor cores:UserWarning")
+
+
+@pytest.fixture
+def h100() -> Iterator[cudalens.virtual.device]:
+    torch.manual_seed(0)
+    with cudalens.virtual.device("h100") as entered:
+        yield entered
+
+
+@pytest.fixture(autouse=True)
+def fresh() -> Iterator[None]:
+    yield
+    torch._dynamo.reset()
+
+
+def kernels(run) -> list[str]:
+    """The names of the kernels that a call launches, in their order."""
+    with profile() as profiled:
+        run()
+    events = profiled.trace.events
+    return [str(name) for name in events[events["cat"] == "kernel"]["name"]]
+
+
+def scores(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+    return (functional.gelu(x @ weight) * 2).softmax(-1)
+
+
+def test_a_compiled_function_has_the_values_of_eager_code(h100):
+    x, weight = torch.randn(8, 16, device="cuda"), torch.randn(16, 32, device="cuda")
+    result = torch.compile(scores)(x, weight)
+    assert result.device == torch.device("cuda", 0)
+    torch.testing.assert_close(result, scores(x, weight))
+
+
+def test_its_kernels_are_the_launches_of_the_generated_code(h100):
+    x, weight = torch.randn(8, 16, device="cuda"), torch.randn(16, 32, device="cuda")
+    compiled = torch.compile(scores)
+    compiled(x, weight)
+    names = kernels(lambda: compiled(x, weight))
+    assert names[0] == "extern_kernels.mm"
+    assert len(names) == 2
+    assert names[1].startswith("triton_per_fused_")
+    assert "gelu" in names[1]
+
+
+def test_a_backward_pass_has_the_gradients_of_eager_code(h100):
+    model = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.LayerNorm(16), torch.nn.Tanh(), torch.nn.Linear(16, 3))
+    model.cuda()
+    x, labels = torch.randn(6, 8, device="cuda"), torch.tensor([0, 1, 2, 0, 1, 2], device="cuda")
+
+    def loss_of(x: torch.Tensor) -> torch.Tensor:
+        return functional.cross_entropy(model(x), labels)
+
+    loss_of(x).backward()
+    expected = [parameter.grad.clone() for parameter in model.parameters()]
+    model.zero_grad()
+    torch.compile(loss_of)(x).backward()
+    torch.testing.assert_close([parameter.grad for parameter in model.parameters()], expected)
+
+
+def test_one_compilation_serves_all_sizes_of_a_dynamic_function(h100):
+    compiled = torch.compile(lambda x: x.sin().sum(-1).cumsum(0), dynamic=True, fullgraph=True)
+    for rows in (3, 100, 1000):
+        x = torch.randn(rows, rows + 1, device="cuda")
+        expected = x.sin().sum(-1).cumsum(0)
+        torch.testing.assert_close(compiled(x), expected, rtol=1e-4, atol=1e-3)  # sums in another order
+
+
+def test_a_function_on_the_host_and_on_the_device_has_code_for_each(h100):
+    compiled = torch.compile(lambda x: x.sin() + 1, backend="aot_eager")
+    x = torch.randn(5, device="cuda")
+    assert compiled(x).is_cuda
+    assert not compiled(x.cpu()).is_cuda
+    assert compiled(x).is_cuda
+    torch.testing.assert_close(compiled(x).cpu(), compiled(x.cpu()))
+
+
+def test_code_for_the_device_does_not_run_after_it():
+    compiled = torch.compile(lambda x: x * 3, backend="eager")
+    host = torch.ones(2)
+    before = compiled(host)
+    with cudalens.virtual.device("h100"):
+        assert compiled(host.cuda()).is_cuda
+    after = compiled(host)
+    assert not after.is_cuda
+    assert torch.equal(before, after)
+
+
+def test_a_compiled_backward_pass_after_the_end_of_the_device_is_an_error():
+    with cudalens.virtual.device("h100"):
+        weight = torch.ones(4, device="cuda", requires_grad=True)
+        loss = torch.compile(lambda w: w.sin().sum())(weight)
+        loss.backward(retain_graph=True)
+    with pytest.raises(VirtualDeviceError, match="after the device had ended"):
+        loss.backward()
+
+
+def test_without_values_a_large_function_has_shapes_and_memory():
+    with cudalens.virtual.device("h100", values=False):
+        x = torch.randn(1 << 14, 1 << 14, device="cuda", requires_grad=True)
+        compiled = torch.compile(lambda x: (x * 2).softmax(-1).sum())
+        compiled(x).backward()
+        assert x.grad.shape == x.shape
+        names = kernels(lambda: compiled(x))
+        assert torch.cuda.max_memory_allocated() >= 2 * x.nbytes
+    assert all(name.startswith("triton_") for name in names)
+
+
+def test_the_same_random_numbers_make_the_mask_of_a_dropout_and_its_gradient(h100):
+    x = torch.ones(1000, device="cuda", requires_grad=True)
+    result = torch.compile(lambda x: functional.dropout(x, 0.5))(x)
+    result.sum().backward()
+    assert set(result.tolist()) == {0.0, 2.0}
+    assert torch.equal(x.grad, result.detach())
+    assert 400 < int((result > 0).sum()) < 600
+
+
+def test_autocast_applies_inside_of_a_compiled_function(h100):
+    layer = torch.nn.Linear(8, 8, device="cuda")
+    x = torch.randn(4, 8, device="cuda")
+    with torch.autocast("cuda", dtype=torch.bfloat16):
+        result, expected = torch.compile(lambda x: layer(x).relu())(x), layer(x).relu()
+    assert result.dtype is torch.bfloat16
+    torch.testing.assert_close(result, expected, rtol=0.03, atol=0.01)  # Inductor adds the bias before it rounds
+
+
+def test_a_graph_break_runs_between_two_graphs(h100):
+    def clipped(x: torch.Tensor) -> torch.Tensor:
+        y = x * 2
+        if y.sum().item() > 0:
+            return y.relu()
+        return y.sin()
+
+    compiled = torch.compile(clipped)
+    for sign in (1, -1):
+        x = sign * torch.ones(3, device="cuda")
+        torch.testing.assert_close(compiled(x), clipped(x))
+
+
+def test_caches_of_the_program_are_not_used(h100, tmp_path, monkeypatch):
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path))
+    torch.compile(lambda x: x.cos() * 5)(torch.ones(3, device="cuda"))
+    assert list(tmp_path.iterdir()) == []
+    assert os.environ["TORCHINDUCTOR_CACHE_DIR"] == str(tmp_path)
+
+
+def test_a_missing_interface_is_an_error_that_names_it(monkeypatch):
+    monkeypatch.setitem(probe._NEEDED, "torch._dynamo.guards", ("GuardBuilder.NOT_THERE",))
+    compiled = torch.compile(lambda x: x + 1, backend="eager")
+    with cudalens.virtual.device("h100"):  # noqa: SIM117
+        with pytest.raises(VirtualDeviceError, match=r"GuardBuilder\.NOT_THERE is missing"):
+            compiled(torch.ones(2, device="cuda"))

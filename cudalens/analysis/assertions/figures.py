@@ -12,6 +12,7 @@ import pandas as pd
 from cudalens.analysis.assertions.grammar import BYTES, COUNT, PERCENT, TIME
 from cudalens.analysis.event_arrays import EventArrays
 from cudalens.analysis.findings import RULES, findings
+from cudalens.analysis.findings.window_rules import unexplained
 from cudalens.analysis.memory.totals import is_memory_snapshot
 from cudalens.analysis.summary import step_rows, summarize, wall_ns
 from cudalens.analysis.time.device_time import device_time
@@ -180,8 +181,9 @@ _RULE_NAMES: Final = re.compile(r"``(\w+)``")
 
 
 def rules() -> tuple[str, ...]:
-    """Names of the rules of findings, from the docstrings of `RULES`."""
-    return tuple(name for rule in RULES for name in _RULE_NAMES.findall((rule.__doc__ or "").partition(":")[0]))
+    """Names of the rules of findings, from the docstrings of `RULES` and of the rule about the rest."""
+    docs = [rule.__doc__ or "" for rule in RULES] + [unexplained.__doc__ or ""]
+    return tuple(name for doc in docs for name in _RULE_NAMES.findall(doc.partition(":")[0]))
 
 
 def kinds_of(name: str, argument: str | None, part: str | None) -> frozenset[str] | None:

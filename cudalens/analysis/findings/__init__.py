@@ -28,6 +28,7 @@ from cudalens.analysis.findings import (
     training_rules,
     window_rules,
 )
+from cudalens.analysis.findings.claims import settle_claims
 from cudalens.analysis.findings.finding import CONFIDENCES, Confidence, Finding
 from cudalens.analysis.findings.trace_arrays import TraceArrays
 from cudalens.frames import Ranks, Trace
@@ -103,9 +104,10 @@ MIN_WALL_NS: Final = 100_000
 def findings(trace: Trace | Ranks, *, most: int | None = MOST) -> list[Finding]:
     """What to change in `trace`, by gain times confidence; findings without a measurable gain last.
 
-    Gains are upper bounds of what the advice can save. Two findings can describe the same time from two sides. Each
-    rule's docstring defines its gain. Findings below `MIN_SHARE_PCT` of the measured window are left out, and idle time
-    of a file from which events were removed.
+    Gains are upper bounds of what the advice can save. Each rule's docstring defines its gain. No two findings claim
+    the same idle time of the devices: a gain is in addition to those of larger findings. Findings below `MIN_SHARE_PCT`
+    of the measured window are left out, and idle time of a file from which events were removed. If the devices were
+    idle for a fifth of the window for reasons that no rule explains, there is a finding about that.
 
     Args:
         trace: Any Trace, or the Traces of a job by rank. For ranks, the list also has findings across ranks, and the
@@ -127,12 +129,22 @@ def found_in(trace: Trace) -> tuple[Finding, ...]:
     if arrays is None:
         return ()
     none: list[Finding] = []
-    found = (attempt(trace, f"the finding '{_name(rule)}'", none, _reported, rule, arrays) for rule in RULES)
-    return tuple(_sorted(one for of_rule in found for one in of_rule))
+    of_rules = (attempt(trace, f"the finding '{_name(rule)}'", none, _reported, rule, arrays) for rule in RULES)
+    found = _sorted(one for of_rule in of_rules for one in of_rule)
+    if not len(arrays.work.rows):
+        return tuple(found)
+    return tuple(attempt(trace, "the claims of idle time", found, _settled, arrays, found))
 
 
 def _reported(rule: Rule, arrays: TraceArrays) -> list[Finding]:
     return [found for found in rule(arrays) if _is_worth_reporting(arrays, found)]
+
+
+def _settled(arrays: TraceArrays, found: list[Finding]) -> list[Finding]:
+    """`found` without idle time that is claimed twice, and a finding about idle time that is left."""
+    settled, left = settle_claims(arrays, found, MIN_SHARE_PCT)
+    rest = [one for one in window_rules.unexplained(arrays, left) if _is_worth_reporting(arrays, one)]
+    return _sorted([*settled, *rest])
 
 
 def _name(rule: Rule) -> str:

@@ -15,6 +15,7 @@ from cudalens.analysis.findings.replays import without_host, without_waits
 from cudalens.analysis.findings.trace_arrays import TraceArrays
 from cudalens.analysis.time.intervals import Intervals, intersect, length
 from cudalens.analysis.time.work import COMPUTE
+from cudalens.frames.build import STEP_PREFIX
 from cudalens.frames.syncs.kinds import SyncKind
 
 #: Share of the idle time in driver calls that is late from which on the calls never stop.
@@ -26,15 +27,20 @@ _COLD_SHARE: Final = 0.2
 #: Memory that is allocated in the first third of a run can belong to the warm-up.
 _STEADY: Final = 1 / 3
 
+#: Driver memory that is freed so often between kernels is freed in a loop.
+_MIN_FREES: Final = 3
+_FREE: Final = r"^(?:cuda|hip)Free|^cuMem(?:Free|Unmap|Release)"
+
 
 def allocating(arrays: TraceArrays) -> Iterator[Finding]:
     """``driver_memory``: the driver allocates or frees memory, which stops the host, and often the device.
 
     Gain: what a replay saves without these calls, at most the idle time of the devices within them; nothing is reported
     without device work. A caching allocator calls the driver at first and then no more, unless memory runs out or new
-    sizes are requested. If calls after the first third of the run have a tenth of their idle time, all of them count;
-    otherwise they are a warm-up, and the advice says so. Where
-    most of the idle time is after the first retry or ``empty_cache()``, only the calls from there on count.
+    sizes are requested. If calls in steps after the first have a tenth of their idle time, they go on; so do calls
+    after the first third of a run without steps, if they free memory three times. Otherwise they are a warm-up, and the
+    advice says so. Where most of the idle time is after the first retry or ``empty_cache()``, only the calls from there
+    on count.
     """
     rows = arrays.matching(ALLOCATE)
     if not len(rows) or not arrays.span_ns:
@@ -48,14 +54,14 @@ def allocating(arrays: TraceArrays) -> Iterator[Finding]:
     at_most = length(arrays.time_of(rows)) if is_released else size
     gain = arrays.replays.bound(at_most, without_host(rows), without_waits(rows))
     again = f", {units.plural(retries, 'time')} because memory had run out" if retries else ""
-    when = "" if is_steady else " at the start of the run"
     what = (
-        f"{units.plural(len(rows), 'call')} allocated or freed driver memory{when}{again}; the GPU was idle for "
-        f"{units.duration(size)} in these calls."
+        f"{units.plural(len(rows), 'call')} allocated or freed driver memory{again}; the GPU was idle for "
+        f"{units.duration(size)} in these calls{'' if is_steady else arrays.steady_note}."
     )
+    title = "allocating driver memory" if is_steady else "first calls that allocate driver memory"
     is_likely = is_steady or gain >= _COLD_SHARE * arrays.wall_ns
     yield arrays.finding(
-        "driver_memory", "allocating driver memory", what, gain, _advice(retries, is_released, is_steady),
+        "driver_memory", title, what, gain, _advice(retries, is_released, is_steady),
         "high" if is_released else "medium" if is_likely else "low",
         rows=rows, place=arrays.place_of(rows), is_idle=True,
     )  # fmt: skip
@@ -67,13 +73,20 @@ def _idle_in(arrays: TraceArrays, rows: Ints) -> Intervals:
 
 
 def _is_steady(arrays: TraceArrays, rows: Ints) -> bool:
-    """Whether calls after the first third of the run, and after the first kernel, have a part of the idle time."""
+    """Whether the run shows that the calls go on: in steps after the first, or with as many frees as a loop has.
+
+    A caching allocator requests memory in all of a first forward and backward pass, so that calls late in a run without
+    steps are no sign of that.
+    """
     if arrays.is_warmup(int(rows[np.argmax(arrays.dur[rows])])):
         return False
     kernels = arrays.work.start[arrays.work.kind == COMPUTE]
-    begin = max(arrays.window.start + _STEADY * arrays.wall_ns, int(kernels.min(initial=arrays.busy.start[-1])))
-    late = rows[arrays.ts[rows] >= begin]
-    return length(_idle_in(arrays, late)) >= _LATE * length(_idle_in(arrays, rows))
+    after_first = rows[arrays.ts[rows] >= int(kernels.min(initial=arrays.busy.start[-1]))]
+    steps = arrays.host(rf"^{STEP_PREFIX}\d+$")
+    begin = int(arrays.end[steps[0]]) if len(steps) > 1 else round(arrays.window.start + _STEADY * arrays.wall_ns)
+    late = after_first[arrays.ts[after_first] >= begin]
+    goes_on = length(_idle_in(arrays, late)) >= _LATE * length(_idle_in(arrays, rows))
+    return goes_on and (len(steps) > 1 or int(arrays.is_named(_FREE, late).sum()) >= _MIN_FREES)
 
 
 def _from_first_release(arrays: TraceArrays, rows: Ints) -> Ints:
@@ -90,7 +103,7 @@ def _advice(retries: int, is_released: bool, is_steady: bool) -> str:
         return "no torch.cuda.empty_cache() in the loop: the allocator asks the driver for the same memory again"
     if not is_steady:
         return (
-            "measure after a warm-up, %%cudaprofile --warmup 3: first calls create the context, and the allocator then "
-            "reuses memory"
+            "measure after a warm-up, %%cudaprofile --warmup 1: first calls create the context, and the allocator then "
+            "reuses memory; if the calls repeat in later runs, allocate buffers once and reuse them"
         )
     return "allocate buffers once and reuse them, with constant shapes"

@@ -75,7 +75,7 @@ def _exposed(arrays: TraceArrays, is_comm: Ints, rows: Ints, waited: Floats) -> 
     transfer = min(alone, int(np.dot(exposed, 1 - waited)))
     beside = length(subtract(compute, times)) + arrays.idle_ns
     edit = with_work(rows, 1 - exposed / np.maximum(arrays.dur[rows], 1) * (1 - waited))
-    gain = arrays.replays.bound(min(transfer, beside), edit)
+    gain = arrays.steady.bound(min(transfer, beside), edit)
     if arrays.is_minor(gain, _SHARE):
         return
     some = f"; at most {units.duration(transfer)} of it is transfer" if waited.any() else ""
@@ -104,7 +104,7 @@ def _waiting(arrays: TraceArrays, rows: Ints, waited: Floats) -> Iterator[Findin
     rows, waited = rows[waited > 0], waited[waited > 0]
     taken = int(arrays.dur[rows].sum())
     lost = int((arrays.dur[rows] * waited).sum())
-    gain = arrays.replays.bound(lost, with_work(rows, 1 - waited)) if len(rows) else 0
+    gain = arrays.steady.bound(lost, with_work(rows, 1 - waited)) if len(rows) else 0
     if arrays.is_minor(gain, _SHARE):
         return
     what = (

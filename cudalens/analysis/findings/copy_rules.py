@@ -58,19 +58,30 @@ def pageable(arrays: TraceArrays) -> Iterator[Finding]:
     factor = np.minimum(1.0, np.maximum(moved, 0) / np.maximum(arrays.dur[rows], 1) / _pinned_rate(arrays))
     factor[moved < 0] = 0.5
     edits = (without_waits(calls), with_work(rows, factor))
-    gain = arrays.replays.gain(*edits)
+    gain = arrays.steady.gain(*edits)
     if 2 * arrays.dur[to_device].sum() >= busy:
-        way, advice = "to", "DataLoader(pin_memory=True) or tensor.pin_memory(), and .to(device, non_blocking=True)"
+        advice = "DataLoader(pin_memory=True) or tensor.pin_memory(), and .to(device, non_blocking=True)"
     else:
-        way = "from"
         advice = (
             "keep results on the device, or host.copy_(x, non_blocking=True) into a pinned tensor and read it after an "
             "event"
         )
-    what = f"{_copies(rows)} {way} the GPU used pageable memory{rate}; no other work ran for {units.duration(alone)}."
+    what = (
+        f"{_copies(rows)} {_ways(rows, to_device)} used pageable memory{rate}; no other work ran for "
+        f"{units.duration(alone)}."
+    )
     yield arrays.finding(
         "pageable_copies", "pageable copies", what, gain, advice, "high", rows=rows, place=arrays.place_of(rows)
     )
+
+
+def _ways(rows: Ints, to_device: Ints) -> str:
+    """``to the GPU``, ``from the GPU``, or how many of each."""
+    if len(to_device) == len(rows):
+        return "to the GPU"
+    if not len(to_device):
+        return "from the GPU"
+    return f"({units.count(len(to_device))} to the GPU, {units.count(len(rows) - len(to_device))} from it)"
 
 
 def _pinned_rate(arrays: TraceArrays) -> float:
@@ -95,7 +106,7 @@ def not_overlapped(arrays: TraceArrays) -> Iterator[Finding]:
         return
     mine = arrays.is_work(rows)
     alone, beside = arrays.exposed(mine), length(arrays.work_time(~mine)) + arrays.idle_ns
-    gain = arrays.replays.bound(min(alone, beside), overlapped(rows))
+    gain = arrays.steady.bound(min(alone, beside), overlapped(rows))
     if arrays.is_minor(gain, _NOT_OVERLAPPED):
         return
     what = (
@@ -128,7 +139,7 @@ def small_copies(arrays: TraceArrays) -> Iterator[Finding]:
     times = arrays.time_of(calls)
     idle = length(subtract(times, arrays.busy))
     ops = arrays.outermost_ops(calls)
-    gain = arrays.replays.gain(without_waits(arrays.beneath(ops)), without_host(ops), with_work(rows, 0.0))
+    gain = arrays.steady.gain(without_waits(arrays.beneath(ops)), without_host(ops), with_work(rows, 0.0))
     median = units.size(float(np.median(arrays.ints("num_bytes", rows))))
     what = (
         f"{_copies(rows)} to the GPU, with a median of {median}: their calls "
@@ -148,7 +159,7 @@ def layouts(arrays: TraceArrays) -> Iterator[Finding]:
     rows = arrays.matching(_LAYOUT, "kernel")
     if not len(rows):
         return
-    gain = arrays.replays.bound(arrays.exposed(arrays.is_work(rows)), with_work(rows, 0.0))
+    gain = arrays.steady.bound(arrays.exposed(arrays.is_work(rows)), with_work(rows, 0.0))
     taken = int(arrays.dur[rows].sum())
     what = f"{units.plural(len(rows), 'kernel')} converted layouts between NCHW and NHWC: {units.duration(taken)}."
     advice = "model.to(memory_format=torch.channels_last), and the same for the inputs"
@@ -170,10 +181,11 @@ def on_device(arrays: TraceArrays) -> Iterator[Finding]:
         launched = arrays.launched(ops)
         rows = arrays.work.rows[launched[(arrays.work.kind[launched] == COMPUTE) | _is_within_device(arrays, launched)]]
         taken, where = int(arrays.dur[rows].sum()), "GPU"
-        gain = arrays.replays.bound(arrays.exposed(arrays.is_work(rows)), with_work(rows, 0.0))
+        gain = arrays.steady.bound(arrays.exposed(arrays.is_work(rows)), with_work(rows, 0.0))
     else:
-        rows, where = ops, "CPU"
-        taken = gain = length(arrays.time_of(ops))
+        rows, where = arrays.outermost_ops(ops) if arrays.is_cpu_run else ops[:0], "CPU"
+        rows = rows[np.isin(rows, ops)]
+        taken = gain = length(arrays.time_of(rows))
     if arrays.is_minor(gain, _ON_DEVICE):
         return
     what = f"the {where} copied or cast tensors {units.count(len(rows))} times, for {units.duration(taken)}."

@@ -42,7 +42,7 @@ def slower_than_usual(arrays: TraceArrays) -> Iterator[Finding]:
     kernels = np.flatnonzero(slow[calls.call])
     rows = arrays.work.rows[compute[calls.owned[kernels]]]
     size = int((calls.durations - ns)[slow].sum())
-    gain = arrays.replays.bound(size, with_work(rows, (ns / np.maximum(calls.durations, 1))[calls.call[kernels]]))
+    gain = arrays.steady.bound(size, with_work(rows, (ns / np.maximum(calls.durations, 1))[calls.call[kernels]]))
     if gain:
         yield _finding(arrays, calls, usual, known, slow, rows, gain)
 

@@ -25,7 +25,7 @@ class Finding:
         title: A short name for the users of the views.
         what: What was found, in one sentence with its numbers.
         gain_ns: An upper bound of the time that the advice can gain, ns; the docstring of each rule defines it. None if
-            it costs something other than time. Gains of several findings can be the same time.
+            it costs something other than time. Gains of several findings can be the same work of the devices.
         share_pct: `gain_ns` as a share of the measured window; None without a gain.
         rows: Rows of ``trace.events`` that show it, in order of time: the `MAX_ROWS` most expensive ones at most.
         place: The user's line, as ``In[7]:3`` or ``file:line``; None if it is not known.
@@ -35,6 +35,8 @@ class Finding:
         is_modelled: Whether the times are modelled, not measured.
         rank: The rank on which it was found; None for a single Trace and for findings across ranks.
         is_idle: Whether the gain is idle time of the devices.
+        idle_ns: The part of the gain that is idle time of the devices, ns. No two findings of a Trace claim the same
+            idle time; `gain_ns` is in addition to what the findings before it gain.
     """
 
     rule: str
@@ -49,6 +51,7 @@ class Finding:
     is_modelled: bool = False
     rank: int | None = None
     is_idle: bool = False
+    idle_ns: int = 0
 
     @property
     def weight(self) -> float:

@@ -59,7 +59,7 @@ def pointwise(arrays: TraceArrays) -> Iterator[Finding]:
         return
     rows = work.rows[index]
     rest = rows[~_is_longest(arrays.dur[rows], number)]
-    gain = arrays.replays.gain(with_work(rest, 0.0), fused(rows, number))
+    gain = arrays.steady.gain(with_work(rest, 0.0), fused(rows, number))
     if arrays.is_minor(gain, _SHARE):
         return
     what = (
@@ -116,7 +116,7 @@ def recomputing(arrays: TraceArrays) -> Iterator[Finding]:
     if not len(launched):
         return
     rows = arrays.work.rows[launched]
-    gain = arrays.replays.gain(with_work(rows, 0.0), without_host(ops))
+    gain = arrays.steady.gain(with_work(rows, 0.0), without_host(ops))
     if arrays.is_minor(gain, _SMALL_SHARE):
         return
     what = (
@@ -148,7 +148,7 @@ def dense_embedding(arrays: TraceArrays) -> Iterator[Finding]:
     if not len(launched):
         return
     rows = arrays.work.rows[launched]
-    gain = max(arrays.replays.gain(with_work(rows, 0.0)) - _SPARSE_NS * len(ops), 0)
+    gain = max(arrays.steady.gain(with_work(rows, 0.0)) - _SPARSE_NS * len(ops), 0)
     if arrays.is_minor(gain, _SMALL_SHARE):
         return
     what = (

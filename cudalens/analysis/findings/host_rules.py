@@ -19,8 +19,6 @@ from cudalens.analysis.findings.repeats import Repeat, find_repeat
 from cudalens.analysis.findings.replays import Edit, fused, without_host, without_waits
 from cudalens.analysis.findings.trace_arrays import TraceArrays
 from cudalens.analysis.time.intervals import Intervals, intersect, length, union
-from cudalens.frames import RUNTIME_CATEGORIES
-from cudalens.frames.build import innermost_event
 from cudalens.frames.syncs.kinds import is_host_copy, plain_call, sync_target
 
 #: Of the devices' time from first to last work: good programs have some gaps between kernels, too.
@@ -54,7 +52,7 @@ def launching(arrays: TraceArrays) -> Iterator[Finding]:
     graph = None if repeat is None else _graphable(arrays, repeat)
     if graph is not None:
         yield graph
-    if gaps.total_ns < _LAUNCH_SHARE * arrays.span_ns or len(gaps.start) < _MIN_LAUNCHES:
+    if gaps.total_ns < _LAUNCH_SHARE * arrays.span_ns or gaps.num_gaps < _MIN_LAUNCHES:
         return
     if graph is None or repeat is None or _within(gaps, repeat) < _SUBSUMES * gaps.total_ns:
         yield _launch_bound(arrays, gaps)
@@ -64,7 +62,7 @@ def _launch_bound(arrays: TraceArrays, gaps: Gaps) -> Finding:
     confidence = CONFIDENCES[arrays.has_python + (gaps.total_ns < _HIGH_SHARE * arrays.span_ns)]
     what = (
         f"the GPU was idle for {units.duration(gaps.total_ns)} ({arrays.share(gaps.total_ns)} of the window) in "
-        f"{units.plural(len(gaps.start), 'gap')} before kernels that the host launched too late{_slowed(arrays)}."
+        f"{units.plural(gaps.num_gaps, 'gap')} before kernels that the host launched too late{_slowed(arrays)}."
     )
     last = "or larger batches" if arrays.is_other_device else "larger batches, or %%cudagraph if shapes do not change"
     advice = f"torch.compile(model) to fuse small operators, {last}"
@@ -92,7 +90,7 @@ def _graphable(arrays: TraceArrays, repeat: Repeat) -> Finding | None:
     waits = _waits_within(arrays, repeat)
     graph = fused(arrays.work.rows[repeat.at], repeat.number, as_graph=True)
     before = _without_all_waits(arrays) if waits else ()
-    gain = min(size, arrays.replays.gain(graph, after=before) + arrays.replays.slack_ns)
+    gain = min(size, arrays.steady.gain(graph, after=before) + arrays.steady.slack_ns)
     first = f"remove the {units.plural(waits, 'wait')} for the GPU from it, then use " if waits else ""
     late = f"{units.duration(launch)} of it" if queued else "all of it"
     what = (
@@ -209,10 +207,13 @@ def compiling(arrays: TraceArrays) -> Iterator[Finding]:
         return
     has_work = len(arrays.work.rows) > 0
     size = length(arrays.idle.by_event["compile"] if has_work else arrays.time_of(rows))
-    on_host = rows[arrays.thread[rows] >= 0]
-    gain = arrays.replays.bound(size, without_host(on_host)) if len(on_host) else size
+    # The profiler's rows of overhead are in no call tree: a replay does not have them.
+    in_tree = rows[(arrays.thread[rows] >= 0) & ~arrays.is_in("overhead")[rows]]
+    gain = arrays.replays.bound(size, without_host(in_tree)) if len(in_tree) == len(rows) else size
     largest = arrays.name_of(int(rows[np.argmax(arrays.dur[rows])]))
-    what = f"code was compiled or loaded in the measured window ({largest}): {units.duration(size)}."
+    what = (
+        f"code was compiled or loaded in the measured window ({largest}): {units.duration(size)}{arrays.steady_note}."
+    )
     advice = "measure after a warm-up: %%cudaprofile --warmup 3; if it repeats, check whether shapes change"
     yield arrays.finding(
         "compiling", "compiling or loading code", what, gain, advice, "high", rows=rows, is_idle=has_work
@@ -220,20 +221,19 @@ def compiling(arrays: TraceArrays) -> Iterator[Finding]:
 
 
 def other_work(arrays: TraceArrays) -> Iterator[Finding]:
-    """``host_work`` and ``driver_calls``: the device is idle while the host is busy with something else.
+    """``host_work``, ``driver_calls`` and ``first_calls``: the device is idle while the host does something else.
 
     Gain: such gaps without what other rules report. ``driver_calls`` has those in whose middle a call of the runtime or
-    driver was running, ``host_work`` the others. Threshold of each: a twentieth of the window. What the host did is the
-    innermost event that was running in the middle of the gap on the thread that then launched.
+    driver was running; ``first_calls`` those of `LONG_NS` or longer in the first operator of a name, which loads code
+    and creates handles of libraries; ``host_work`` the others. Threshold of each: a twentieth of the window. What the
+    host did is the innermost event that was running in the middle of the gap on the thread that then launched.
     """
     gaps = arrays.idle.host_work
     if not gaps.total_ns:
         return
-    launch = arrays.work.launch[gaps.ended_by]
-    pid, tid = (arrays.events[name].array[launch] for name in ("pid", "tid"))
-    running = innermost_event(arrays.events, (gaps.start + gaps.end) // 2, pid, tid)
-    in_call = arrays.is_in(*RUNTIME_CATEGORIES)[running] & (running >= 0)
-    for chosen, make in ((in_call, _driver_calls), (~in_call, _host_work)):
+    running, in_call = arrays.long_calls
+    is_first = arrays.is_first_call
+    for chosen, make in ((in_call, _driver_calls), (is_first, _first_calls), (~in_call & ~is_first, _host_work)):
         some = gaps.select(chosen)
         if not arrays.is_minor(some.total_ns, _OTHER_SHARE):
             yield make(arrays, some, running[chosen])
@@ -243,12 +243,30 @@ def _driver_calls(arrays: TraceArrays, gaps: Gaps, running: Ints) -> Finding:
     longest = int(running[np.argmax(gaps.length)])
     name = str(arrays.events["name"].array[longest])
     what = (
-        f"the GPU was idle for {units.duration(gaps.total_ns)} in {units.plural(len(gaps.start), 'gap')} while the "
+        f"the GPU was idle for {units.duration(gaps.total_ns)} in {units.plural(gaps.num_gaps, 'gap')} while the "
         f"host was in driver calls, the longest {name} ({units.duration(int(gaps.length.max()))})."
     )
     return arrays.finding(
         "driver_calls", "long driver calls", what, gaps.total_ns, _call_advice(arrays, name), "medium",
         rows=np.unique(running), place=arrays.place(longest), is_idle=True,
+    )  # fmt: skip
+
+
+def _first_calls(arrays: TraceArrays, gaps: Gaps, running: Ints) -> Finding:
+    rows = np.unique(running)
+    longest = int(running[np.argmax(gaps.length)])
+    what = (
+        f"the GPU was idle for {units.duration(gaps.total_ns)} in {units.plural(gaps.num_gaps, 'gap')} within the "
+        f"first calls of {units.plural(len(rows), 'operator')}, the longest {arrays.name_of(longest)} "
+        f"({units.duration(int(gaps.length.max()))}){arrays.steady_note}."
+    )
+    advice = (
+        "measure after a warm-up, %%cudaprofile --warmup 1: first calls load kernels, create handles of cuBLAS and "
+        "cuDNN, and request memory"
+    )
+    return arrays.finding(
+        "first_calls", "first calls of operators", what, gaps.total_ns, advice, "medium",
+        rows=rows, place=arrays.place(longest), is_idle=True,
     )  # fmt: skip
 
 
@@ -270,7 +288,7 @@ def _host_work(arrays: TraceArrays, gaps: Gaps, running: Ints) -> Finding:
     row, rows = int(running[at]), arrays.work.rows[gaps.ended_by]
     name = f"in {arrays.name_of(row)}" if row >= 0 else "outside recorded events"
     what = (
-        f"the GPU was idle for {units.duration(gaps.total_ns)} in {units.plural(len(gaps.start), 'gap')} of "
+        f"the GPU was idle for {units.duration(gaps.total_ns)} in {units.plural(gaps.num_gaps, 'gap')} of "
         f"{units.duration(PAUSE_NS)} or more while the host did other work, the longest {name}{_slowed(arrays)}."
     )
     if arrays.is_warmup(row):

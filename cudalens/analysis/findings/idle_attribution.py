@@ -43,8 +43,11 @@ _SKEW_NS: Final = 5_000
 
 LOADER: Final = r"^enumerate\(DataLoader\)#"
 COMPILE: Final = (
-    r"\(dynamo_timed\)$|^Lazy Function Loading$|^Module Loading$|^(?:cu|hip)(?:Module|Library)Load|^cudaLibraryLoad"
-    r"|^hipModuleLoad|^TorchDynamo Cache Miss"
+    r"\(dynamo_timed\)$|^Lazy Function Loading$|\bModule (?:Unl|L)oading$"
+    r"|^(?:cu|cuda|hip)(?:Module|Library)(?:Unl|L)oad|^TorchDynamo Cache Miss"
+    r"|^(?:nvrtc|hiprtc)CompileProgram|^cuLink(?:AddData|Complete|Create)"
+    r"|[/\\]torch[/\\]_(?:dynamo|inductor)[/\\].*: (?:_?compile|compile_fx|compile_inner)\w*$"
+    r"|[/\\]torch[/\\]utils[/\\]cpp_extension\.py\(\d+\): |[/\\]triton[/\\]compiler[/\\].*: compile$"
 )
 #: Recordings of CUDA graphs by torch.compile: its timer, and the Python call around it.
 RECORD: Final = r"^CUDAGraphNode\.record\b|[/\\]cudagraph_trees\.py\(\d+\): record_function$"
@@ -92,6 +95,11 @@ class Gaps:
     def total_ns(self) -> int:
         """Length of all, ns."""
         return int(self.length.sum())
+
+    @property
+    def num_gaps(self) -> int:
+        """The number of gaps of which these are parts."""
+        return len(np.unique(self.ended_by))
 
     def select(self, chosen: Bools) -> Gaps:
         """The `chosen` ones that are not empty."""

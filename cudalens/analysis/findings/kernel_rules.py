@@ -47,7 +47,7 @@ def tiny_kernels(arrays: TraceArrays) -> Iterator[Finding]:
     queued = arrays.idle.queued
     gaps = int(queued.length[tiny[queued.ended_by]].sum())
     run = arrays.exposed(tiny)
-    gain = arrays.replays.bound(run + gaps, with_work(work.rows[tiny], _FUSED))
+    gain = arrays.steady.bound(run + gaps, with_work(work.rows[tiny], _FUSED))
     if arrays.is_minor(gain, _COST_SHARE):
         return
     before = f", and the GPU needs {units.duration(gaps)} to start them" if gaps else ""
@@ -82,7 +82,7 @@ def small_grids(arrays: TraceArrays) -> Iterator[Finding]:
         return
     small = long & (fill < 1)
     rows = work.rows[kernels[small]]
-    gain = arrays.replays.bound(size, with_work(rows, fill[small]))
+    gain = arrays.steady.bound(size, with_work(rows, fill[small]))
     if arrays.is_minor(gain, _FILL_SHARE):
         return
     lost = (arrays.dur[rows] * (1 - fill[small])).astype(np.int64)
@@ -159,7 +159,7 @@ def eager_attention(arrays: TraceArrays) -> Iterator[Finding]:
             return
         others = rows[~np.isin(arrays.work.launch[launched], _launches_of_products(arrays))]
         taken = length(arrays.work_time(launched))
-        gain = arrays.replays.gain(with_work(others, 0.0), fused(rows, number, as_graph=True))
+        gain = arrays.steady.gain(with_work(others, 0.0), fused(rows, number, as_graph=True))
     else:
         rows, side = softmax, "CPU"
         taken = length(union(arrays.ts[first], arrays.end[last]))
@@ -168,7 +168,7 @@ def eager_attention(arrays: TraceArrays) -> Iterator[Finding]:
         return
     what = (
         f"{units.plural(len(first), 'attention')} computed as product, softmax, product took {units.duration(taken)} "
-        f"of {side} time; {units.duration(gain)} of the run is for writing and reading the scores."
+        f"of {side} time; each writes and reads the scores, which a fused one does not."
     )
     is_fp32 = bool(set(rows.tolist()) & set(arrays.matching(FP32_PRODUCTS, "kernel").tolist()))
     advice = 'torch.nn.functional.scaled_dot_product_attention(q, k, v), or attn_implementation="sdpa" in transformers'
@@ -243,7 +243,7 @@ def autotuning(arrays: TraceArrays) -> Iterator[Finding]:
         return
     launched = arrays.launched(rows[trials])
     size, left = length(arrays.work_time(launched)), float((median[trials] / counts[trials]).mean())
-    gain = arrays.replays.bound(round(size * (1 - left)), with_work(arrays.work.rows[launched], left))
+    gain = arrays.steady.bound(round(size * (1 - left)), with_work(arrays.work.rows[launched], left))
     what = (
         f"{units.plural(int(trials.sum()), 'convolution')} tried algorithms in the measured window: "
         f"{units.plural(len(launched), 'kernel')}, {units.duration(size)}."

@@ -52,7 +52,7 @@ def full_precision(arrays: TraceArrays) -> Iterator[Finding]:
     if not len(rows) or (capability is not None and capability < _TENSOR_CORES):
         return
     ratio = _RATIOS.get(capability or 0.0, _USUAL_RATIO)
-    gain = arrays.replays.gain(with_work(rows, 1 / ratio))
+    gain = arrays.steady.gain(with_work(rows, 1 / ratio))
     if arrays.is_minor(gain, _SHARE):
         return
     taken = int(arrays.dur[rows].sum())
@@ -94,7 +94,7 @@ def double_precision(arrays: TraceArrays) -> Iterator[Finding]:
     is_slow = not arrays.is_amd and capability is not None and capability not in _FAST_64
     products = arrays.matching(_PRODUCTS_64, "kernel")
     others = rows[~arrays.is_named(_PRODUCTS_64)[rows]]
-    gain = arrays.replays.gain(with_work(products, 1 / _SLOW_64 if is_slow else 0.5), with_work(others, 0.5))
+    gain = arrays.steady.gain(with_work(products, 1 / _SLOW_64 if is_slow else 0.5), with_work(others, 0.5))
     if arrays.is_minor(gain, _SHARE):
         return
     what = (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from copy import copy
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -32,14 +33,23 @@ class Replays:
 
     def __init__(self, trace: Trace, window: Window, idle_ns: int) -> None:
         self._events = trace.events
+        self._taken_out: tuple[Edit, ...] = ()
         self._graph = build_graph(trace, window)
         # Without the details of a stream's waits their lengths count as delays of launches, which stay: then a replay
         # can be too short by the idle time.
         self.slack_ns = idle_ns if any("CUDA events" in note for note in self._graph.notes) else 0
 
+    def without(self, *edits: Edit) -> Replays:
+        """The replays of the run in which `edits` are made already."""
+        other = copy(self)
+        other._taken_out = edits
+        other.__dict__.pop("length_ns", None)
+        return other
+
     @cached_property
-    def _before(self) -> int:
-        return Change(self._events, self._graph).length_ns()
+    def length_ns(self) -> int:
+        """Length of the run, ns."""
+        return self._length()
 
     def gain(self, *edits: Edit, after: tuple[Edit, ...] = ()) -> int:
         """By how much the run is shorter with all of `edits`, ns; 0 where it is not.
@@ -48,12 +58,12 @@ class Replays:
             *edits: The changes.
             after: Changes that are made before, and whose gain does not count.
         """
-        before = self._length(*after) if after else self._before
+        before = self._length(*after) if after else self.length_ns
         return max(before - self._length(*after, *edits), 0)
 
     def _length(self, *edits: Edit) -> int:
         change = Change(self._events, self._graph)
-        for edit in edits:
+        for edit in (*self._taken_out, *edits):
             edit(change)
         return change.length_ns()
 

@@ -87,7 +87,7 @@ def _gain_of_waits(arrays: TraceArrays, numbers: Ints, idle_ns: int) -> int:
     copy_calls = arrays.ints("launch", copies)
     gone = np.append(reads, copy_calls[copy_calls >= 0])
     calls = np.union1d(calls, arrays.beneath(reads))
-    return arrays.replays.gain(without_waits(calls), without_host(gone), with_work(copies, 0.0))
+    return arrays.steady.gain(without_waits(calls), without_host(gone), with_work(copies, 0.0))
 
 
 def _copies_of(arrays: TraceArrays, ops: Ints) -> Ints:
@@ -108,10 +108,11 @@ def _waiting(arrays: TraceArrays, numbers: Ints, of_first: Ints, gain: int, num_
     where = f" in {num_places} places, mostly" if num_places > 1 else ","
     what = (
         f"{units.plural(len(waits), 'wait')} of the host{where} {kind}{code}, emptied the queue: the GPU was then idle "
-        f"for {units.duration(gaps.total_ns)} in {units.plural(len(np.unique(gaps.ended_by)), 'gap')} (the host waited "
+        f"for {units.duration(gaps.total_ns)} in {units.plural(gaps.num_gaps, 'gap')} (the host waited "
         f"{units.duration(waited_ns(waits))})."
     )
     rows = waits["event"].dropna().to_numpy(dtype=np.int64)
     return arrays.finding(
-        "host_sync", f"waiting for the GPU: {kind}", what, gain, advice, "high", rows=rows, place=place, is_idle=True
-    )
+        "host_sync", f"waiting for the GPU: {kind}", what, gain, advice, "high",
+        rows=rows, place=place, is_idle=True, changed=_copies_of(arrays, rows),
+    )  # fmt: skip

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 from contextlib import suppress
 from functools import cached_property
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -17,8 +17,16 @@ from cudalens.analysis.critical_path.dependencies import Window
 from cudalens.analysis.critical_path.path import whole_window
 from cudalens.analysis.event_arrays import Bools, EventArrays, Ints
 from cudalens.analysis.findings.finding import MAX_ROWS, Confidence, Finding
-from cudalens.analysis.findings.idle_attribution import IdleTime, attribute_idle
-from cudalens.analysis.findings.replays import Replays
+from cudalens.analysis.findings.idle_attribution import (
+    ALLOCATE,
+    COMPILE,
+    LONG_NS,
+    PROFILER,
+    RECORD,
+    IdleTime,
+    attribute_idle,
+)
+from cudalens.analysis.findings.replays import Replays, without_host, without_waits
 from cudalens.analysis.operator_ids import FILTERED, share_of_gaps
 from cudalens.analysis.short_names import names_in_short
 from cudalens.analysis.summary import measured_window
@@ -28,6 +36,7 @@ from cudalens.analysis.time.roofline.calls import Calls
 from cudalens.analysis.time.work import COMPUTE
 from cudalens.analysis.trust.missing import missing_work
 from cudalens.frames import RUNTIME_CATEGORIES, Trace
+from cudalens.frames.build import innermost_event
 from cudalens.frames.column_arrays import combined, integers
 
 _AMD: Final = re.compile(r"\bAMD\b|Instinct|Radeon|gfx\d")
@@ -35,6 +44,12 @@ _AMD: Final = re.compile(r"\bAMD\b|Instinct|Radeon|gfx\d")
 OTHER_RUNTIMES: Final = tuple(cat for cat in RUNTIME_CATEGORIES if not cat.startswith(("cuda", "hip")))
 
 _NO_ROWS: Final = np.empty(0, np.int64)
+
+#: One-off work that is idle time of this share of the window is worth an estimate of the time without it.
+_ONE_OFF_SHARE: Final = 0.1
+
+#: Operators of libraries; older traces have steps and other ranges among the operators.
+_OPERATOR: Final = r"^(?!autograd::engine)[A-Za-z_]\w*::\w"
 
 _WARMUP: Final = r"(?i)warm.?up"
 
@@ -45,6 +60,18 @@ _LIBRARY: Final = re.compile(
     r"|[/\\]cudalens[/\\](?:device|virtual|sanitizer|profiler|graphs|memory)[/\\]"
     r"|(?:^|[/\\])(?:contextlib|functools|threading)\.py"
 )
+
+
+class LongCalls(NamedTuple):
+    """What the host did in gaps of its other work (`IdleTime.host_work`); arrays of the shape of the gaps.
+
+    Attributes:
+        running: The innermost event in the middle of the gap on the thread that then launched, -1 for none.
+        in_call: Whether that is a call of the runtime or driver.
+    """
+
+    running: Ints
+    in_call: Bools
 
 
 class TraceArrays(EventArrays):
@@ -104,9 +131,52 @@ class TraceArrays(EventArrays):
         return int(self.busy.end[-1] - self.busy.start[0]) if len(self.busy.start) else 0
 
     @cached_property
+    def long_calls(self) -> LongCalls:
+        """What the host did in the gaps of its other work."""
+        gaps = self.idle.host_work
+        launch = self.work.launch[gaps.ended_by]
+        pid, tid = (self.events[name].array[launch] for name in ("pid", "tid"))
+        running = innermost_event(self.events, (gaps.start + gaps.end) // 2, pid, tid)
+        return LongCalls(running, self.is_in(*RUNTIME_CATEGORIES)[running] & (running >= 0))
+
+    @cached_property
     def replays(self) -> Replays:
         """What changes of the run gain."""
         return Replays(self.trace, self._replayed_window(), self.idle_ns)
+
+    @cached_property
+    def steady(self) -> Replays:
+        """What changes gain in a run without one-off work: compiling, loading, driver memory, first calls."""
+        return self.replays.without(without_host(self.one_off_rows), without_waits(self.one_off_rows))
+
+    @cached_property
+    def steady_note(self) -> str:
+        """``; without first calls it would take about 1.20 ms``, if that is a tenth shorter; else ""."""
+        idle, calls = self.idle, self.long_calls
+        one_off_ns = sum(length(idle.by_event[reason]) for reason in ("compile", "record", "allocate"))
+        one_off_ns += int(idle.host_work.length[calls.in_call | self.is_first_call].sum())
+        if one_off_ns < _ONE_OFF_SHARE * self.wall_ns:
+            return ""
+        return f"; without first calls the window would take about {units.duration(self.wall_ns - one_off_ns)}"
+
+    @cached_property
+    def one_off_rows(self) -> Ints:
+        """Host rows that a second run of the same program does not have."""
+        named = [self.host(pattern) for pattern in (COMPILE, RECORD, ALLOCATE, PROFILER)]
+        calls = self.long_calls
+        return np.unique(np.concatenate([*named, calls.running[calls.in_call | self.is_first_call]]))
+
+    @cached_property
+    def is_first_call(self) -> Bools:
+        """Which gaps of other host work lie in the first operator of a name; shape of `long_calls`."""
+        running, gaps = self.long_calls.running, self.idle.host_work
+        is_op = (self.is_in("cpu_op") & self.is_named(_OPERATOR))[running] & (running >= 0)
+        codes = self.events["name"].array.codes
+        rows = np.flatnonzero(self.is_in("cpu_op"))
+        first = np.full(len(self.events["name"].array.categories) + 1, len(codes), np.int64)
+        np.minimum.at(first, codes[rows], rows)
+        is_first: Bools = is_op & (first[codes[running]] == running) & (gaps.length >= LONG_NS)
+        return is_first
 
     def _replayed_window(self) -> Window:
         """The measured window, with the call that launched its first work and the calls that waited for its last."""
@@ -288,17 +358,33 @@ class TraceArrays(EventArrays):
     def finding(
         self, rule: str, title: str, what: str, gain_ns: int | None, advice: str, confidence: Confidence, *,
         rows: Ints = _NO_ROWS, weight: Ints | None = None, place: str | None = None, is_idle: bool = False,
+        changed: Ints | None = None,
     ) -> Finding:  # fmt: skip
-        """A finding in this Trace. It keeps the `MAX_ROWS` of `rows` with the largest `weight` (default: durations)."""
+        """A finding in this Trace. It keeps the `MAX_ROWS` of `rows` with the largest `weight` (default: durations).
+
+        The part of the gain that is not time of the `changed` rows' device work is idle time; by default none of the
+        gain is such time if it `is_idle`, else `rows` are the changed ones.
+        """
         share = None if gain_ns is None or not self.wall_ns else 100 * gain_ns / self.wall_ns
         what = f"{what[:1].upper()}{what[1:]}"
         weight = self.dur[rows] if weight is None else weight
         kept = np.sort(rows[np.argsort(-weight, kind="stable")[:MAX_ROWS]])
         is_modelled = self.trace.info.is_simulated
         shown = tuple(kept.tolist())
+        changed = (_NO_ROWS if is_idle else rows) if changed is None else changed
+        idle_ns = max((gain_ns or 0) - self._work_of(changed), 0) if len(self.work.rows) else 0
         return Finding(
-            rule, title, what, gain_ns, share, shown, place, advice, confidence, is_modelled, is_idle=is_idle
-        )
+            rule, title, what, gain_ns, share, shown, place, advice, confidence, is_modelled,
+            is_idle=is_idle, idle_ns=idle_ns,
+        )  # fmt: skip
+
+    def _work_of(self, rows: Ints) -> int:
+        """The time of the device work that some rows are, or launched, ns."""
+        host = rows[self.thread[rows] >= 0]
+        chosen = np.isin(self.work.rows, rows)
+        if len(host):
+            chosen[self.launched(host)] = True
+        return length(self.work_time(chosen))
 
 
 def _first_of_user(entries: Iterable[str]) -> str | None:

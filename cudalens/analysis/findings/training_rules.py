@@ -13,7 +13,7 @@ from cudalens.analysis.findings.finding import Finding
 from cudalens.analysis.findings.kernel_rules import TINY_NS
 from cudalens.analysis.findings.replays import fused, with_work, without_host
 from cudalens.analysis.findings.trace_arrays import TraceArrays
-from cudalens.analysis.time.intervals import length
+from cudalens.analysis.time.intervals import length, subtract
 
 _STEP: Final = r"^Optimizer\.step#"
 _ZERO: Final = r"^Optimizer\.zero_grad#"
@@ -32,8 +32,8 @@ def optimizer(arrays: TraceArrays) -> Iterator[Finding]:
 
     Gain: what a replay saves in which each outermost ``Optimizer.step`` launches once, and kernels shorter than
     `TINY_NS` take a fifth of their time: a grouped step reads and writes the same parameters. Without device work, the
-    time of these ranges. Threshold: a step launches at least thirty kernels (or has thirty operators), none of them
-    grouped (``_foreach_``, ``_fused_``, ``multi_tensor``).
+    time of these ranges outside of operators of `TINY_NS` or longer. Threshold: a step launches at least thirty kernels
+    (or has thirty operators), none of them grouped (``_foreach_``, ``_fused_``, ``multi_tensor``).
     """
     steps = arrays.outermost(arrays.host(_STEP))
     if not len(steps) or len(arrays.matching(_GROUPED, "cpu_op")) or len(arrays.matching(_GROUPED_KERNEL, "kernel")):
@@ -46,7 +46,7 @@ def optimizer(arrays: TraceArrays) -> Iterator[Finding]:
         number, noun = int(inside.sum()), "operator"
     if number < _MANY * len(steps):
         return
-    gain = _gain_of_grouping(arrays, low, high) if len(arrays.work.rows) else length(arrays.time_of(steps))
+    gain = _gain_of_grouping(arrays, low, high) if len(arrays.work.rows) else _overhead_of(arrays, steps)
     what = (
         f"{units.plural(len(steps), 'optimizer step')} ran {units.plural(round(number / len(steps)), noun)} each, one "
         f"parameter at a time."
@@ -63,7 +63,16 @@ def _gain_of_grouping(arrays: TraceArrays, low: Ints, high: Ints) -> int:
     ]
     group = np.repeat(np.arange(len(low)), high - low)
     short = rows[arrays.dur[rows] < TINY_NS]
-    return arrays.replays.gain(fused(rows, group, as_graph=True), with_work(short, _GROUPED_SHARE))
+    return arrays.steady.gain(fused(rows, group, as_graph=True), with_work(short, _GROUPED_SHARE))
+
+
+def _overhead_of(arrays: TraceArrays, steps: Ints) -> int:
+    """The time of steps on the CPU without their innermost operators of `TINY_NS` or longer, whose work stays, ns."""
+    ops = arrays.matching("", "cpu_op")
+    ops = ops[np.isin(ops, arrays.beneath(steps))]
+    leaves = ops[~np.isin(ops, arrays.parent[ops])]
+    work = arrays.time_of(leaves[arrays.dur[leaves] >= TINY_NS])
+    return length(subtract(arrays.time_of(steps), work))
 
 
 def _step_advice(arrays: TraceArrays, steps: Ints) -> str:
@@ -83,7 +92,7 @@ def zeroing(arrays: TraceArrays) -> Iterator[Finding]:
     launched = arrays.launched(rows) if len(rows) else rows
     if not len(launched):
         return
-    gain = arrays.replays.gain(without_host(rows), with_work(arrays.work.rows[launched], 0.0))
+    gain = arrays.steady.gain(without_host(rows), with_work(arrays.work.rows[launched], 0.0))
     number = units.plural(len(launched), "device operation")
     what = (
         f"gradients were filled with zeros in {number}: "

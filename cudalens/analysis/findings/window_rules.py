@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 import numpy as np
@@ -20,6 +20,23 @@ from cudalens.frames.build import STEP_PREFIX
 _MIN_STEPS: Final = 4
 _COLD: Final = 1.5
 _TAIL_SHARE: Final = 0.20
+
+#: What the host did in idle time, by cause, in the sentence about time that no finding explains.
+_LEFT: Final = {
+    "garbage": "in Python's garbage collection",
+    "loader": "waiting for data",
+    "record": "recording CUDA graphs",
+    "compile": "compiling or loading code",
+    "allocate": "in driver memory",
+    "profiler": "in the profiler itself",
+    "sync": "after the host had waited for the GPU",
+    "driver_calls": "in long driver calls",
+    "host_work": "while the host did other work",
+    "launch": "while the host was launching",
+    "queued": "between pieces of work that were launched in time",
+    "ends": "before the first or after the last work",
+    "device": "before work whose launch is not recorded, or that waited for other work",
+}
 
 
 def first_step(arrays: TraceArrays) -> Iterator[Finding]:
@@ -74,6 +91,39 @@ def idle_ends(arrays: TraceArrays) -> Iterator[Finding]:
         "idle_ends", "a GPU without work", what, gain, advice, "medium",
         rows=rows, place=None if row < 0 else arrays.place(row), is_idle=True,
     )  # fmt: skip
+
+
+def unexplained(arrays: TraceArrays, left: Mapping[str, int]) -> Iterator[Finding]:
+    """``idle``: the devices were idle for a fifth of the window or more for reasons that no other finding has.
+
+    Gain: that time.
+
+    Args:
+        arrays: The Trace.
+        left: Idle time that no finding claims by its cause, as `cudalens.analysis.findings.claims` has it, ns.
+    """
+    gain = sum(left.values())
+    if gain < _TAIL_SHARE * arrays.wall_ns:
+        return
+    parts = sorted(((ns, cause) for cause, ns in left.items() if ns >= gain / 20), reverse=True)
+    listed = ", ".join(f"{units.duration(ns)} {_LEFT[cause]}" for ns, cause in parts)
+    what = f"the GPU was idle for {units.duration(gain)} ({arrays.share(gain)} of the window): {listed}."
+    rows = arrays.work.rows[:1]
+    yield arrays.finding(
+        "idle", "idle time of the GPU without a recorded cause", what, gain, _advice_for(arrays, parts[0][1]), "medium",
+        rows=rows, is_idle=True,
+    )  # fmt: skip
+
+
+def _advice_for(arrays: TraceArrays, cause: str) -> str:
+    """What to record or look at, by the largest cause."""
+    if not (arrays.thread >= 0).any():
+        return "record the host too (operators and runtime calls): the trace has only device work"
+    if cause == "device":
+        return "cudalens.analysis.idle_time(trace) has each gap with the work that it waited for"
+    if arrays.has_python:
+        return "cudalens.analysis.idle_time(trace) has each gap with the host's line"
+    return "record with --stacks (with_stack=True): the host's lines in each gap"
 
 
 def _main_host_row(arrays: TraceArrays, times: Intervals) -> int:

@@ -1,12 +1,15 @@
-"""Read the track events of Perfetto's protocol buffer traces (``.pftrace``, ``.perfetto-trace``) into a Trace.
+"""Read Perfetto's protocol buffer traces (``.pftrace``, ``.perfetto-trace``) into a Trace.
 
 The schema is ``protos/perfetto/trace/perfetto_trace.proto``. Slices, instants and counters of tracks are read, as the
-Perfetto SDK, torch_xla and Android's system services write them; data of the kernel (ftrace) and of samplers are not.
+Perfetto SDK, torch_xla and Android's system services write them, and the render stages and hardware counters of GPUs,
+as PyTorch's profiler and Perfetto's CUDA and HIP producers write them. Data of the kernel (ftrace) and of samplers are
+not read; their packets are counted in ``trace.info.extra["unread"]``.
 """
 
 from __future__ import annotations
 
 import zlib
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
@@ -17,11 +20,13 @@ from cudalens.frames.limits import ROWS_RATIO, VALUE_BYTES, Limit
 from cudalens.traces.chrome.assemble import RecordTrace
 from cudalens.traces.protobuf.perfetto_clocks import Clocks
 from cudalens.traces.protobuf.perfetto_events import SliceEvents
+from cudalens.traces.protobuf.perfetto_gpu import GPU_SCHEMA
 from cudalens.traces.protobuf.perfetto_tracks import Tracks
 from cudalens.traces.protobuf.schema import Schema, message_classes
 from cudalens.traces.protobuf.wire import LENGTH, WireError, fields
 
 _SCHEMA: Final[Schema] = {
+    **GPU_SCHEMA,
     "TracePacket": {
         "clock_snapshot": (6, "ClockSnapshot"),
         "timestamp": (8, "uint64"),
@@ -33,6 +38,8 @@ _SCHEMA: Final[Schema] = {
         "process_descriptor": (43, "ProcessDescriptor"),
         "thread_descriptor": (44, "ThreadDescriptor"),
         "compressed_packets": (50, "bytes"),
+        "gpu_counter_event": (52, "GpuCounterEvent"),
+        "gpu_render_stage_event": (53, "GpuRenderStageEvent"),
         "timestamp_clock_id": (58, "uint32"),
         "trace_packet_defaults": (59, "Defaults"),
         "track_descriptor": (60, "TrackDescriptor"),
@@ -59,6 +66,7 @@ _SCHEMA: Final[Schema] = {
         "name": (23, "bytes"),
         "counter_value": (30, "int64"),
         "double_counter_value": (44, "double"),
+        "gpu_correlation": (3000, "GpuCorrelation"),
     },
     "LegacyEvent": {"name_iid": (1, "uint64"), "phase": (2, "int32"), "duration_us": (3, "int64")},
     "Annotation": {
@@ -78,7 +86,11 @@ _SCHEMA: Final[Schema] = {
         "event_categories": (1, "*Interned"),
         "event_names": (2, "*Interned"),
         "debug_annotation_names": (3, "*Interned"),
+        "gpu_specifications": (24, "*StageSpecification"),
         "debug_annotation_string_values": (29, "*Interned"),
+        "gpu_counter_descriptors": (47, "*InternedCounters"),
+        "compute_kernels": (1000, "*ComputeKernel"),
+        "compute_arg_names": (1001, "*Interned"),
     },
     "Interned": {"iid": (1, "uint64"), "text": (2, "bytes")},
     "TrackDescriptor": {
@@ -105,10 +117,20 @@ _SCHEMA: Final[Schema] = {
     },
 }
 _PACKET: Final = 1
-_EXPECTED: Final = "a Perfetto trace with track events"
+#: Packets with data that is not read, by the number of their field.
+_UNREAD: Final = {
+    1: "ftrace",
+    2: "process tree",
+    9: "process statistics",
+    37: "heap profile",
+    54: "sampled stacks",
+    56: "heap graph",
+    66: "perf samples",
+}
+_EXPECTED: Final = "a Perfetto trace with track events or work of GPUs"
 _NO_EVENTS: Final = (
-    "Only track events are read. For the kernel's and samplers' data, open it in https://ui.perfetto.dev, "
-    "or convert it: traceconv json FILE out.json."
+    "Only track events, render stages and counters of GPUs are read. For the kernel's and samplers' data, open it in "
+    "https://ui.perfetto.dev, or convert it: traceconv json FILE out.json."
 )
 
 
@@ -126,8 +148,11 @@ def read_perfetto(path: Path, data: bytes, limit: Limit) -> Trace:
 class _Reader:
     def __init__(self, path: Path, limit: Limit) -> None:
         from google.protobuf.message import DecodeError
+        from google.protobuf.unknown_fields import UnknownFieldSet
 
         self._decode_error: Any = DecodeError
+        self._unknown_fields: Any = UnknownFieldSet
+        self._unread: Counter[str] = Counter()
         self._path, self._limit = path, limit
         self._packet = message_classes(path, "perfetto", _SCHEMA)["TracePacket"]
         self._trace = RecordTrace(path)
@@ -138,10 +163,16 @@ class _Reader:
     def read(self, data: bytes) -> None:
         """Read all packets; damage ends the reading and is counted."""
         for packet in self._packets(data):
-            self._events.take(packet)
+            self._take(packet)
             if packet.compressed_packets:
                 for inner in self._packets(self._inflated(packet.compressed_packets)):
-                    self._events.take(inner)
+                    self._take(inner)
+
+    def _take(self, packet: Any) -> None:
+        self._events.take(packet)
+        if not packet.HasField("track_event"):
+            found = {field.field_number for field in self._unknown_fields(packet)} & _UNREAD.keys()
+            self._unread.update(_UNREAD[number] for number in found)
 
     def _packets(self, data: bytes) -> Iterator[Any]:
         view = memoryview(data)
@@ -181,8 +212,16 @@ class _Reader:
         self._events.add_to(self._trace)
         counters = self._events.counters
         if not self._events.num_events and not len(counters) and not len(self._trace.problems):
-            found = f"{self._num_packets} packets without a track event"
+            found = f"{self._num_packets} packets without a track event or work of a GPU"
             raise TraceFormatError(self._path, found=found, expected=_EXPECTED, hint=_NO_EVENTS)
         return self._trace.to_trace(
-            source="file:perfetto", expected=_EXPECTED, base=self._clocks.epoch_ns, counters=counters.to_frame()
-        )
+            source="file:perfetto", expected=_EXPECTED, base=self._clocks.epoch_ns, counters=counters.to_frame(),
+            extra={"unread": _unread_text(self._unread)} if self._unread else {},
+        )  # fmt: skip
+
+
+def _unread_text(counts: Counter[str]) -> str:
+    """``12 packets of ftrace, 3 of perf samples``."""
+    first, *others = counts.most_common()
+    listed = [f"{first[1]:,} packets of {first[0]}", *(f"{number:,} of {name}" for name, number in others)]
+    return ", ".join(listed)

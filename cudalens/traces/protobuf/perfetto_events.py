@@ -13,6 +13,7 @@ from cudalens.frames.problems import Problems
 from cudalens.traces.chrome.assemble import RecordTrace, args_of
 from cudalens.traces.chrome.records import Record
 from cudalens.traces.protobuf.perfetto_clocks import Clocks
+from cudalens.traces.protobuf.perfetto_gpu import GPU_TABLES, CounterNames, GpuStages
 from cudalens.traces.protobuf.perfetto_tracks import Tracks
 from cudalens.traces.protobuf.schema import text
 
@@ -20,7 +21,13 @@ _BEGIN, _END, _INSTANT, _COUNTER = 1, 2, 3, 4
 #: Phases of the JSON format, in LegacyEvent.
 _PHASES: Final = {ord("B"): _BEGIN, ord("E"): _END, ord("i"): _INSTANT, ord("I"): _INSTANT, ord("n"): _INSTANT}
 _COMPLETE: Final = ord("X")
-_TABLES: Final = ("event_categories", "event_names", "debug_annotation_names", "debug_annotation_string_values")
+_TABLES: Final = (
+    "event_categories",
+    "event_names",
+    "debug_annotation_names",
+    "debug_annotation_string_values",
+    *GPU_TABLES,
+)
 _CLEARED: Final = 1
 _MAX_DEPTH: Final = 8
 _VALUES: Final = ("int_value", "uint_value", "double_value", "bool_value", "pointer_value")
@@ -35,6 +42,7 @@ class _Sequence:
     clock: int = 0
     thread_track: int = 0
     time_us: int = 0
+    counters: dict[int, CounterNames] = field(default_factory=dict)
 
 
 @dataclass
@@ -61,12 +69,13 @@ class SliceEvents:
         self._sequences: dict[int, _Sequence] = {}
         self._events: list[_Event] = []
         self._values: list[tuple[int, int, float]] = []
+        self._gpu = GpuStages()
         self.counters = CounterValues()
 
     @property
     def num_events(self) -> int:
-        """Slices and instants so far."""
-        return len(self._events)
+        """Slices, instants and render stages so far."""
+        return len(self._events) + len(self._gpu)
 
     def take(self, packet: Any) -> None:
         """Read one TracePacket message."""
@@ -81,6 +90,10 @@ class SliceEvents:
             self._take_thread(packet.thread_descriptor, sequence)
         if packet.HasField("track_event"):
             self._take_event(packet, sequence)
+        if packet.HasField("gpu_render_stage_event"):
+            self._gpu.take_stage(self._packet_time(packet, sequence), packet.gpu_render_stage_event, sequence.texts)
+        if packet.HasField("gpu_counter_event"):
+            self._gpu.take_counters(self._packet_time(packet, sequence), packet.gpu_counter_event, sequence.counters)
 
     def _state(self, packet: Any) -> _Sequence:
         number = packet.trusted_packet_sequence_id
@@ -91,6 +104,12 @@ class SliceEvents:
         if packet.HasField("interned_data"):
             for name, known in sequence.texts.items():
                 known.update((entry.iid, text(entry.text)) for entry in getattr(packet.interned_data, name))
+            for kernel in packet.interned_data.compute_kernels:
+                sequence.texts["compute_kernels"][kernel.iid] = text(kernel.text) or text(kernel.name)
+            for one in packet.interned_data.gpu_counter_descriptors:
+                names = CounterNames(one.gpu_id if one.HasField("gpu_id") else None)
+                names.add(one.counter_descriptor)
+                sequence.counters[one.iid] = names
         if packet.HasField("trace_packet_defaults"):
             defaults = packet.trace_packet_defaults
             sequence.clock = defaults.timestamp_clock_id
@@ -120,12 +139,15 @@ class SliceEvents:
 
     def _time(self, packet: Any, event: Any, sequence: _Sequence) -> int:
         if packet.HasField("timestamp"):
-            clock = packet.timestamp_clock_id or sequence.clock
-            return self._clocks.to_ns(packet.timestamp, clock, packet.trusted_packet_sequence_id)
+            return self._packet_time(packet, sequence)
         if event.HasField("timestamp_absolute_us"):
             return int(event.timestamp_absolute_us) * 1000
         sequence.time_us += event.timestamp_delta_us
         return sequence.time_us * 1000
+
+    def _packet_time(self, packet: Any, sequence: _Sequence) -> int:
+        clock = packet.timestamp_clock_id or sequence.clock
+        return self._clocks.to_ns(packet.timestamp, clock, packet.trusted_packet_sequence_id)
 
     def _kind(self, event: Any) -> tuple[int, int]:
         """Kind of an event, 0 if unknown, and its duration, ns; `_COMPLETE` for one with both ends."""
@@ -144,9 +166,14 @@ class SliceEvents:
         return name, next(filter(None, cats), None)
 
     def _args(self, event: Any, sequence: _Sequence) -> msgspec.Raw:
-        if not event.debug_annotations:
-            return args_of({})
-        return args_of({self._annotation(one, sequence): self._value(one, sequence) for one in event.debug_annotations})
+        found = {self._annotation(one, sequence): self._value(one, sequence) for one in event.debug_annotations}
+        launched = list(event.gpu_correlation.render_stage_submission_event_ids)
+        if launched:
+            number = found.get("correlation")
+            if not isinstance(number, int) or isinstance(number, bool):
+                number = found["correlation"] = launched[0]
+            self._gpu.link(launched, number)
+        return args_of(found)
 
     def _annotation(self, one: Any, sequence: _Sequence) -> str:
         return text(one.name) or sequence.texts["debug_annotation_names"].get(one.name_iid, "")
@@ -175,6 +202,7 @@ class SliceEvents:
             dur = np.array([_bounded(event.dur) for event in found], np.int64)
             trace.add([self._record(e) for e in found], ts, dur, "track events", is_instant=kind == _INSTANT)
         self._add_counters()
+        self._gpu.add_to(trace, self.counters)
 
     def _record(self, event: _Event) -> Record:
         pid, tid = self._tracks.key(event.track)

@@ -26,8 +26,8 @@ _COLUMNS: Final = (
     Column("try", "try", is_below=True),
 )
 _LEGEND: Final = (
-    "Gain: an upper bound of what the advice saves, and its share of the measured window; the time of two findings may "
-    "be the same. Expected gain: less where the cause is likely or possible than where it is measured. "
+    "Gain: an upper bound of what the advice saves, and its share of the measured window; no two findings claim the "
+    "same idle time. Expected gain: less where the cause is likely or possible than where it is measured. "
     "cudalens.analysis.findings(trace) has the events of each."
 )
 

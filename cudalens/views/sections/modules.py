@@ -59,8 +59,9 @@ def _columns(tree: pd.DataFrame) -> list[tuple[Column, str]]:
 
 def _answer(tree: pd.DataFrame) -> str:
     leaves = tree[~tree.index.isin(tree["parent"].dropna().astype(int))]
-    first = leaves.loc[leaves["device_ns"].idxmax()]
-    parts = [f"most GPU time in {clean(first['path'], 60)} ({units.duration(int(first['device_ns']))})"]
+    column, side = ("device_ns", "GPU") if leaves["device_ns"].any() else ("host_ns", "CPU")
+    first = leaves.loc[leaves[column].idxmax()]
+    parts = [f"most {side} time in {clean(first['path'], 60)} ({units.duration(int(first[column]))})"]
     if tree["peak_bytes"].any():
         most = leaves.loc[leaves["peak_bytes"].idxmax()]
         parts.append(f"most memory at the peak: {clean(most['path'], 60)} ({units.size(int(most['peak_bytes']))})")

@@ -98,6 +98,8 @@ def notes(trace: Trace) -> list[str]:
     if len(info.problems) > _MAX_NOTES:
         lines.append(f"and {len(info.problems) - _MAX_NOTES} other kinds of damage")
     lines += [f"{failure.kind}: {failure.where}" for failure in failures(trace)[:_MAX_NOTES]]
+    if unread := info.extra.get("unread"):
+        lines.append(f"Not read: {unread}")
     return [units.shorten(line, 300) for line in (*lines, *trust.notes(info))]
 
 
@@ -124,7 +126,8 @@ def _profile(trace: Trace, result: Summary) -> list[str]:
     answer = f"{_busy(result)}: {cause}" if cause else _busy(result)
     answer = ", ".join(filter(None, (answer, _against_history(trace.info))))
     support = f"advice: {findings.first_advice(trace)}" if cause else _largest(trace, result)
-    return [answer, _host_time(trace.info, result), support]
+    host = _host_time(trace.info, result)
+    return [f"{host}; modelled: {answer}" if host else answer, support]
 
 
 def _busy(result: Summary) -> str:
@@ -160,9 +163,11 @@ def _side(one: OutsideTime) -> str:
 
 
 def _host_time(info: RunInfo, result: Summary) -> str:
-    """``Python time not modelled: 50 ms real``, where a simulated run leaves out more time than it shows."""
+    """``your Python took 204 ms that the model does not contain``, if a simulated run leaves out more than it shows."""
     num_ns = info.host_not_modelled_ns
-    return f"Python time not modelled: {units.duration(num_ns)} real" if num_ns > result.wall_ns else ""
+    if num_ns <= result.wall_ns:
+        return ""
+    return f"your Python took {units.duration(num_ns)} that the model does not contain (--measure-host adds it)"
 
 
 def _against_history(info: RunInfo) -> str:

@@ -1,15 +1,37 @@
 """No gain exceeds what the critical path's what-if estimates for its advice, plus the idle time."""
 
+import csv
+import sys
+from pathlib import Path
+
 import pytest
 from findings_worlds import US, World
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from recorded_traces import TRACES, needs_recorded, opened
+from recorded_traces import RECORDED, TRACES, needs_recorded, opened
 from support.budget import examples
 
+import cudalens
 from cudalens.analysis import critical_path, findings
-from cudalens.analysis.findings import TraceArrays
+from cudalens.analysis.findings import MIN_WALL_NS, TraceArrays
+from cudalens.analysis.findings.claims import idle_by_cause
 from cudalens.analysis.summary import wall_ns
+from cudalens.analysis.time.intervals import length
+
+sys.path.append(str(Path(__file__).parents[2] / "planted"))
+
+from edited import lengthened
+
+
+def with_device_work():
+    """The recorded traces of GPUs in the reference tables."""
+    names = []
+    for table in ("reference.csv", "reference_sqlite.csv"):
+        if (RECORDED / table).exists():
+            rows = csv.DictReader((RECORDED / table).open())
+            names += [row["file"] for row in rows if float(row.get("busy_us") or row.get("busy_ns") or 0)]
+    return [name for name in names if (RECORDED / name).exists()]
+
 
 #: The changes that each rule's advice can make at most; other rules are about time outside of the path.
 NO_WORK = {"scale": {"kernels": 0.0, "copies": 0.0, "host": 0.0}, "without_syncs": True}
@@ -66,6 +88,20 @@ def check_bounds(trace):
         assert 0 <= one.gain_ns <= saved + idle + max(outside, 0), one
 
 
+def check_claims(trace):
+    """No two findings claim the same idle time, and what is idle for a fifth of the window is in a finding."""
+    arrays, found = TraceArrays(trace), findings(trace, most=None)
+    by_cause = idle_by_cause(arrays)
+    idle = wall_ns(trace) - length(arrays.busy)
+    assert all(ns >= 0 for ns in by_cause.values())
+    assert sum(by_cause.values()) == idle
+    assert sum(one.idle_ns for one in found) <= idle
+    assert all(0 <= one.idle_ns <= (one.gain_ns or 0) for one in found)
+    if idle >= 0.2 * wall_ns(trace) and wall_ns(trace) >= MIN_WALL_NS and not arrays.is_filtered:
+        assert found[0].gain_ns is not None
+        assert any(one.idle_ns for one in found)
+
+
 def _possible(path, change):
     """Without names that no event has."""
     scale = change.get("scale", {})
@@ -87,10 +123,26 @@ def test_gains_of_made_runs(acts, times):
     for _ in range(times):
         for act, size in acts:
             ACTS[act](world, size * US)
-    check_bounds(world.kernels(2, 10 * US).wait().trace())
+    trace = world.kernels(2, 10 * US).wait().trace()
+    check_bounds(trace)
+    check_claims(trace)
+    check_claims(world.trace(source="file:kineto"))
 
 
 @needs_recorded
 @pytest.mark.parametrize("file", [file for file in TRACES if "cpu_only" not in file])
 def test_gains_of_recorded_traces(file):
     check_bounds(opened(file))
+
+
+@needs_recorded
+@pytest.mark.parametrize("file", with_device_work())
+def test_claims_of_all_recorded_traces(file):
+    check_claims(cudalens.load(RECORDED / file))
+
+
+@needs_recorded
+@pytest.mark.parametrize("name", ["enumerate(DataLoader)#x", "Module Loading", "save", None])
+def test_claims_of_edited_traces(name):
+    for number, ns in ((3, 50_000_000), (40, 500_000)):
+        check_claims(lengthened("kineto/resnet50_workers4.1623213129365.pt.trace.json.gz", number, ns, name))

@@ -25,22 +25,21 @@ JUDGED = {
     "kineto/resnet50_workers0.1623143089861.pt.trace.json.gz": [
         "data_loader",
         "optimizer_loop",
-        "graphable",
         "zero_grad",
     ],
     # the same with workers: the loader is no longer the reason
     "kineto/resnet50_workers4.1623213129365.pt.trace.json.gz": [
         "graphable",
-        "zero_grad",
         "pageable_copies",
         "optimizer_loop",
+        "zero_grad",
     ],
     # copies of 40 ms, of which the host waits 20 for the GPU
     "kineto/resnet50_workers4_2021a.pt.trace.json.gz": [
         "pageable_copies",
-        "zero_grad",
         "fp32_math",
         "optimizer_loop",
+        "zero_grad",
     ],
     # one rank of a recommendation model: launches, then all-to-all, which mostly waits for other ranks
     "param_dlrm8/dlrm_worker0_step_12.1694128201545.pt.trace.json": [
@@ -54,8 +53,8 @@ JUDGED = {
     "param_dlrm8/dlrm_worker1_step_12.1694128201556.pt.trace.json": [
         "waiting_for_ranks",
         "host_sync",
-        "launch_bound",
         "exposed_communication",
+        "launch_bound",
         "data_loader",
     ],
     # torch.compile records the graphs of a transformer
@@ -64,13 +63,13 @@ JUDGED = {
     "hta/timeline_analysis__sampled_rank-0.json.gz": [],
     "hta/trace_filter__sampled_rank-1.json.gz": [],
     # first calls; 24.6 s in the very first one are before the window
-    "hta/critical_path__simple_add.json.gz": ["driver_memory", "driver_calls", "host_work"],
+    "hta/critical_path__simple_add.json.gz": ["driver_memory", "driver_calls", "first_calls"],
     # a blocking copy that waits for work of before the recording
     "tracelens/inference__sglang_decode.json.gz": ["driver_calls"],
     # of 910 ms of copies 31 ms can run beside other work
     "nsys/h100_2gpu_1s.sqlite": [],
-    # a program without torch: no empty_cache(); 221 copies of 40 bytes
-    "nvprof/bench_ortmodule_nn_gpu.nvvp": ["driver_memory", "small_copies"],
+    # a program without torch: no empty_cache()
+    "nvprof/bench_ortmodule_nn_gpu.nvvp": ["driver_memory"],
     "hta/cpu_only_rank-34.json.gz": [],
     "hta/call_stack__backward_thread.json": ["idle_ends"],
 }

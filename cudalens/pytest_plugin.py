@@ -119,7 +119,7 @@ def _options(node: Any) -> dict[str, Any]:
 
 
 def _report(item: pytest.Item) -> str:
-    """The races of a checked test as text; empty if there are none."""
+    """Return the races of a checked test as text; empty if there are none."""
     sanitizer = item.stash.get(_KEY, None)
     if sanitizer is None or not sanitizer.races:
         return ""

@@ -17,7 +17,7 @@ _PART: Final = 1 << 20
 
 
 def nearest(marked: Bools, parent: Ints) -> Ints:
-    """The nearest marked row at or above each row of the call tree, -1 for none; shape (n,).
+    """Return the nearest marked row at or above each row of the call tree, -1 for none; shape (n,).
 
     Args:
         marked: Shape (n,).
@@ -53,7 +53,7 @@ def nearest_of(rows: Ints, marked: Bools, parent: Ints) -> Ints:
 
 
 def running_at(rows: Ints, at: Ints, end: Ints, parent: Ints) -> Ints:
-    """The nearest row at or above each of some rows that ends later than a time; -1 where none does. Shape (m,).
+    """Return the nearest row at or above each of some rows that ends later than a time; -1 where none does. Shape (m,).
 
     Args:
         rows: Rows to look up from, -1 for none, shape (m,).
@@ -79,7 +79,7 @@ def running_at(rows: Ints, at: Ints, end: Ints, parent: Ints) -> Ints:
 
 
 def is_within_same(rows: Ints, key: Ints, parent: Ints, depth: Ints) -> Bools:
-    """Whether a row above each of some rows is among them and has the same key. Shape (m,).
+    """Return whether a row above each of some rows is among them and has the same key. Shape (m,).
 
     Rows are numbered so that those beneath a row follow it directly: then one lies within another where the other comes
     before it, and reaches to it.
@@ -126,7 +126,7 @@ def _preorder(parent: Ints, depth: Ints) -> tuple[Ints, Ints]:
 
 
 def _powers(parent: Ints) -> list[Ints]:
-    """The row 1, 2, 4, 8 … generations above each row, -1 where there is none, up to the deepest row's."""
+    """Return the row 1, 2, 4, 8 … generations above each row, -1 where there is none, up to the deepest row's."""
     ups = [parent]
     while (up := ups[-1])[up >= 0].size:
         ups.append(np.where(up >= 0, up[np.maximum(up, 0)], -1))

@@ -51,7 +51,7 @@ class EventArrays:
         return self.events["self_dur"].to_numpy()
 
     def ints(self, column: str, rows: Any = slice(None), *, missing: int = -1) -> Ints:
-        """A nullable integer column of `rows` as int64, with `missing` for missing values."""
+        """Return a nullable integer column of `rows` as int64, with `missing` for missing values."""
         return integers(self.events[column].array[rows], missing)
 
     def is_in(self, *categories: str) -> Bools:

@@ -62,7 +62,7 @@ _NOTABLE: Final = 0.01
 
 @once_per_trace
 def wait_summary(trace: Trace) -> SyncSummary:
-    """The waits of `trace` in a few numbers; waits of several threads at the same time count once."""
+    """Return the waits of `trace` in a few numbers; waits of several threads at the same time count once."""
     waits = trace.syncs
     is_explicit = waits["kind"].isin(EXPLICIT)
     return replace(

@@ -50,7 +50,7 @@ def attempt(trace: Trace, what: str, otherwise: T, compute: Callable[P, T], *arg
 
 
 def failures(trace: Trace) -> tuple[Problem, ...]:
-    """What has failed for `trace` so far."""
+    """Return what has failed for `trace` so far."""
     return tuple(_failures.get(trace, {}).values())
 
 

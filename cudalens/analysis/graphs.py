@@ -111,7 +111,7 @@ class GraphsSummary:
 
 
 def summarize_graphs(trace: Trace) -> GraphsSummary:
-    """The summary of ``trace.graphs``."""
+    """Return the summary of ``trace.graphs``."""
     graphs = trace.graphs
     functions, recordings = (graphs[graphs["kind"] == kind] for kind in ("function", "recording"))
     is_eager = runs_eager(functions)
@@ -139,7 +139,7 @@ def summarize_graphs(trace: Trace) -> GraphsSummary:
 
 
 def runs_eager(functions: pd.DataFrame) -> pd.Series:
-    """Which functions run without a graph: those in state "eager", and warm ones that have run eagerly.
+    """Return which functions run without a graph: those in state "eager", and warm ones that have run eagerly.
 
     Args:
         functions: Rows of the graphs frame of the kind "function".

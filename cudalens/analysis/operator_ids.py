@@ -19,7 +19,7 @@ _LEAST: Final = 50
 
 @once_per_trace
 def share_of_gaps(trace: Trace) -> float:
-    """The share of operators and ranges after whose number the next one is missing; 0 if there are too few.
+    """Return the share of operators and ranges after whose number the next one is missing; 0 if there are too few.
 
     torch numbers operators and ranges one after the other. A complete file lacks few of these numbers: of operators
     that had not ended, and of what other threads ran between two recordings.

@@ -38,14 +38,14 @@ _ENDINGS: Final = re.compile(r"(?:_kernel)?(?:_impl|_cuda|_kernel)+$")
 
 @once_per_trace
 def names_in_short(trace: Trace) -> dict[str, str]:
-    """The short name of each kernel and Python function of `trace` that has one, by its name."""
+    """Return the short name of each kernel and Python function of `trace` that has one, by its name."""
     events = trace.events
     chosen = is_category(events["cat"].array, ("kernel", "python_function"))
     return short_names(str(name) for name in events["name"].array[chosen].unique())
 
 
 def short_names(names: Iterable[str]) -> dict[str, str]:
-    """The short names of `names`, by name; a name that stays as it is is left out.
+    """Return the short names of `names`, by name; a name that stays as it is is left out.
 
     A C++ name becomes what it computes and its kernel, ``MulFunctor · vectorized_elementwise``: namespaces, parameters
     and template arguments that many kernels have are left out. A Python frame becomes its function and its file. Names
@@ -122,7 +122,7 @@ def _told_apart(brief: dict[str, str]) -> dict[str, str]:
 
 
 def _differences(names: list[str]) -> list[str]:
-    """The words of each name that not all have; with a number where these are equal."""
+    """Return the words of each name that not all have; with a number where these are equal."""
     words = [list(dict.fromkeys(_PART.findall(_NAMESPACE.sub("", name[:_MAX_NAME])))) for name in names]
     common = set(words[0]).intersection(*words)
     parts = [_joined(word for word in own if word not in common) for own in words]
@@ -134,7 +134,7 @@ def _differences(names: list[str]) -> list[str]:
 
 
 def _joined(words: Iterable[str]) -> str:
-    """The first words, in at most `_MAX_DIFFERENCE` characters."""
+    """Return the first words, in at most `_MAX_DIFFERENCE` characters."""
     text = ""
     for word in words:
         longer = f"{text}, {word}" if text else word

@@ -97,7 +97,7 @@ class Summary:
 
 @once_per_trace
 def summarize(trace: Trace) -> Summary:
-    """The numbers of `trace` that a verdict shows.
+    """Return the numbers of `trace` that a verdict shows.
 
     Args:
         trace: Any Trace, live or loaded.
@@ -158,7 +158,7 @@ class MeasuredWindow(NamedTuple):
 
 @once_per_trace
 def measured_window(trace: Trace) -> MeasuredWindow:
-    """The measured window of `trace`, and its whole recording.
+    """Return the measured window of `trace`, and its whole recording.
 
     A profiled block is measured from its start to its end. The recording in a file often begins and ends elsewhere:
     with the process, or with the session of the profiler. Its measured window begins with the first device work or
@@ -178,7 +178,7 @@ def measured_window(trace: Trace) -> MeasuredWindow:
 
 
 def _recorded_window(info: RunInfo, ts: Ints, end: Ints, counted: Bools) -> tuple[int, int]:
-    """The window that the run info has, else the span of the `counted` events; ns."""
+    """Return the window that the run info has, else the span of the `counted` events; ns."""
     if info.started_ns is not None and info.ended_ns is not None:
         return info.started_ns, info.ended_ns
     if not counted.any():
@@ -246,7 +246,7 @@ def _num_launches(events: pd.DataFrame) -> int:
 
 
 def _launches(name: str) -> bool:
-    """Whether a runtime or driver call of this name launches work (cudaLaunchKernel, hipGraphLaunch, …)."""
+    """Return whether a runtime or driver call of this name launches work (cudaLaunchKernel, hipGraphLaunch, …)."""
     return "Launch" in name and ("Kernel" in name or "Graph" in name)
 
 

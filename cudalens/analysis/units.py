@@ -18,7 +18,7 @@ _LEAST_FACTOR: Final = 2.0
 
 
 def duration(ns: float | None) -> str:
-    """A duration in ns as three significant digits: ``1.23 ms``, ``45.6 µs``, ``780 ns``, ``2 min 5 s``."""
+    """Return a duration in ns as three significant digits: ``1.23 ms``, ``45.6 µs``, ``780 ns``, ``2 min 5 s``."""
     if ns is None or isnan(ns):
         return _UNKNOWN
     if ns < 0:
@@ -34,7 +34,7 @@ def duration(ns: float | None) -> str:
 
 
 def size(num_bytes: float | None) -> str:
-    """A size in bytes with binary units: ``1.50 GiB``, ``512 B``."""
+    """Return a size in bytes with binary units: ``1.50 GiB``, ``512 B``."""
     if num_bytes is None or isnan(num_bytes):
         return _UNKNOWN
     if num_bytes < 0:
@@ -46,7 +46,7 @@ def size(num_bytes: float | None) -> str:
 
 
 def percent(value: float | None) -> str:
-    """A share in per cent: ``42 %``, ``4.2 %``, ``<0.1 %``."""
+    """Return a share in per cent: ``42 %``, ``4.2 %``, ``<0.1 %``."""
     if value is None or isnan(value):
         return _UNKNOWN
     if 0 < value < 0.1:
@@ -68,12 +68,12 @@ def interval(low: str, high: str) -> str:
 
 
 def is_factor(ratio: float) -> bool:
-    """Whether a change by `ratio` (after / before - 1) is written as a factor, not in per cent."""
+    """Return whether a change by `ratio` (after / before - 1) is written as a factor, not in per cent."""
     return ratio > -1 and not 1 / _LEAST_FACTOR < 1 + ratio < _LEAST_FACTOR
 
 
 def time_change(ratio: float) -> str:
-    """How a time changed, by after / before - 1: ``18 % slower``, ``2.5 times as long``, ``8 times as fast``."""
+    """Return how a time changed, by after / before - 1: ``18 % slower``, ``2.5 times as long``, ``8 times as fast``."""
     if is_factor(ratio):
         return f"{number(1 + ratio)} times as long" if ratio > 0 else f"{number(1 / (1 + ratio))} times as fast"
     return f"{percent(100 * abs(ratio))} {'slower' if ratio > 0 else 'faster'}"
@@ -85,14 +85,14 @@ def than(change: str) -> str:
 
 
 def signed_change(ratio: float) -> str:
-    """A change in a table, by after / before - 1: ``+12 %``, ``-5.0 %``, ``2.5x``, ``1/8``."""
+    """Return a change in a table, by after / before - 1: ``+12 %``, ``-5.0 %``, ``2.5x``, ``1/8``."""
     if is_factor(ratio):
         return f"{number(1 + ratio)}x" if ratio > 0 else f"1/{number(1 / (1 + ratio))}"
     return signed_percent(100 * ratio)
 
 
 def signed_percent(value: float) -> str:
-    """A difference in per cent: ``+12 %``, ``-5.0 %``, ``0.0 %``."""
+    """Return a difference in per cent: ``+12 %``, ``-5.0 %``, ``0.0 %``."""
     sign = "+" if value > 0 else ""
     if value < 0:
         sign = "-"
@@ -100,7 +100,7 @@ def signed_percent(value: float) -> str:
 
 
 def count(number: int) -> str:
-    """A count with thousands separators: ``1,234``."""
+    """Return a count with thousands separators: ``1,234``."""
     return f"{number:,}"
 
 
@@ -118,7 +118,7 @@ def times(number: int) -> str:
 
 
 def short_place(place: str) -> str:
-    """A place in a file with the last two parts of its path: ``train/loop.py:7``."""
+    """Return a place in a file with the last two parts of its path: ``train/loop.py:7``."""
     return shorten("/".join(place.replace("\\", "/").split("/")[-2:]), 40)
 
 

@@ -34,7 +34,7 @@ class AttachedRun:
         self._last: tuple[int, Trace] | None = None
 
     def read(self) -> WatchedRun:
-        """The state now, with the Trace of the last recording alone.
+        """Return the state now, with the Trace of the last recording alone.
 
         Raises:
             WatchError: The process is not watched any more, or does not answer.

@@ -25,7 +25,7 @@ _COLUMNS: Final = {"events": "name", "stacks": "file"}
 
 
 def with_cell_names(frames: dict[str, pd.DataFrame], shell: Any = None) -> dict[str, pd.DataFrame]:
-    """The events and stacks of `frames`, with the names of cells instead of those of their files.
+    """Return the events and stacks of `frames`, with the names of cells instead of those of their files.
 
     Args:
         frames: Frames of a run; others than these two stay.
@@ -64,7 +64,7 @@ def named_sources(frames: dict[str, pd.DataFrame], shell: Any = None) -> dict[st
 
 
 def _cells(shell: Any) -> list[tuple[str, re.Match[str], int]]:
-    """The name of the file of each cell, what `_CELL` finds in it, and the number of the cell."""
+    """Return the name of the file of each cell, what `_CELL` finds in it, and the number of the cell."""
     ipython = sys.modules.get("IPython")
     if shell is None and ipython is not None and hasattr(ipython, "get_ipython"):
         shell = ipython.get_ipython()

@@ -66,7 +66,7 @@ def _by_name(run: str | os.PathLike[str]) -> Trace | Ranks:
 
 
 def _runs() -> Any:
-    """The runs of this process; empty if no module that records runs has been imported."""
+    """Return the runs of this process; empty if no module that records runs has been imported."""
     import sys
 
     session = sys.modules.get("cudalens.api.profile")

@@ -84,7 +84,7 @@ def confirm(
 
 
 def of_function(function: Callable[[], Any], names: Mapping[str, Any]) -> Program:
-    """A program that calls `function`. Its result and the tensors in variables are compared between runs.
+    """Return a program that calls `function`. Its result and the tensors in variables are compared between runs.
 
     Args:
         function: A function without arguments.
@@ -117,7 +117,7 @@ def _is_holder(value: Any) -> bool:
 
 
 def numbers_in(name: str, value: Any) -> Iterator[tuple[str, Any]]:
-    """A number, or the numbers in a list, a tuple or a dictionary, each with the expression for it."""
+    """Yield a number, or the numbers in a list, a tuple or a dictionary, each with the expression for it."""
     if (number := _number(value)) is not None:
         yield name, number
     elif type(value) in (list, tuple, dict):
@@ -128,7 +128,7 @@ def numbers_in(name: str, value: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _number(value: Any) -> Any:
-    """A Python number, or a numpy number converted to one; None for anything else."""
+    """Return a Python number, or a numpy number converted to one; None for anything else."""
     if type(value).__module__ == "numpy" and getattr(value, "shape", None) == ():
         value = value.item()
     return value if isinstance(value, bool | int | float | complex) else None
@@ -147,7 +147,7 @@ def _checked_limit(value: Any) -> float:
 
 
 def checked_device(*, on_virtual: bool = False) -> str:
-    """The device on which races can be confirmed, as the source of a Trace.
+    """Return the device on which races can be confirmed, as the source of a Trace.
 
     Raises:
         ExploreError: There is no GPU, or only a virtual one without `on_virtual`; or other ranks would also have to run

@@ -79,7 +79,7 @@ class Exploring:
 
     @staticmethod
     def callers_names() -> dict[str, Any]:
-        """The variables of the innermost function outside cudalens."""
+        """Return the variables of the innermost function outside cudalens."""
         stack_frame = sys._getframe(1)
         while stack_frame.f_back is not None and is_own(stack_frame.f_code.co_filename):
             stack_frame = stack_frame.f_back
@@ -148,7 +148,7 @@ def _virtual_device() -> device:
 
 
 def tensors_among(names: Mapping[str, Any]) -> Iterator[tuple[str, torch.Tensor]]:
-    """The tensors in variables, also inside containers and modules, each with the expression for it."""
+    """Yield the tensors in variables, also inside containers and modules, each with the expression for it."""
     found = 0
     for name, value in list(names.items()):
         if name.startswith("_"):
@@ -171,7 +171,7 @@ def _tensors(name: str, value: Any, depth: int) -> Iterator[tuple[str, torch.Ten
 
 
 def _items(name: str, value: Any) -> list[tuple[str, Any]]:
-    """The items of a container or a module, each with the expression for it."""
+    """Return the items of a container or a module, each with the expression for it."""
     if isinstance(value, torch.nn.Module):
         return [(f"{name}.{key}", item) for key, item in (*value.named_parameters(), *value.named_buffers())]
     if type(value) in (list, tuple):

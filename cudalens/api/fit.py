@@ -102,7 +102,7 @@ def fit(
 
 
 def _report(program: Program, spec: DeviceSpec, batch: int) -> dict[str, Any]:
-    """The row of one device, with its `Run` and `DeviceSpec`."""
+    """Return the row of one device, with its `Run` and `DeviceSpec`."""
     from cudalens.gpus.constants import is_calibrated
     from cudalens.gpus.error_bands import time_band
 
@@ -132,7 +132,7 @@ def _report(program: Program, spec: DeviceSpec, batch: int) -> dict[str, Any]:
 
 
 def _fitting(program: Program, spec: DeviceSpec, run: Run, batch: int, change: Any = None) -> Run | None:
-    """The run on the device, or None if the program does not fit.
+    """Return the run on the device, or None if the program does not fit.
 
     Args:
         program: The program.
@@ -150,7 +150,7 @@ def _fitting(program: Program, spec: DeviceSpec, run: Run, batch: int, change: A
 
 
 def _largest(program: Program, spec: DeviceSpec, run: Run, batch: int) -> int:
-    """The largest batch: searched, with a run for each batch that is tried."""
+    """Return the largest batch: searched, with a run for each batch that is tried."""
     from cudalens.virtual.fit.largest import guess_of, largest, largest_beyond
 
     known = {batch: run}
@@ -173,7 +173,7 @@ def _may_fit(spec: DeviceSpec, run: Run) -> bool:
 
 
 def _changes(program: Program, row: dict[str, Any], batch: int) -> list[dict[str, Any]]:
-    """What each change saves on a device on which the program does not fit; all together if none is enough."""
+    """Return what each change saves on a device on which the program does not fit; all together if none is enough."""
     from cudalens.virtual.fit.changes import CHANGES, combined
 
     found = [_change(program, row, batch, name, make) for name, make in CHANGES.items()]

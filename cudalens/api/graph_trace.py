@@ -53,7 +53,7 @@ def graphs_trace(
     outcome: Outcome = OK,
     plain: Sequence[PlainRun] = (),
 ) -> Trace:
-    """A Trace without events, with the frames of one or more graph managers.
+    """Return a Trace without events, with the frames of one or more graph managers.
 
     Args:
         manager: A manager, or pairs of a manager and its mark.
@@ -71,7 +71,7 @@ def graphs_trace(
 
 
 def plain_frame(runs: Sequence[PlainRun]) -> pd.DataFrame:
-    """The ``graphs`` frame of functions that ran without a manager."""
+    """Return the ``graphs`` frame of functions that ran without a manager."""
     rows: list[dict[str, Any]] = []
     for number, run in enumerate(runs):
         row = asdict(run) | {"function_id": number}

@@ -212,7 +212,7 @@ def _modified(path: Path) -> float:
 
 
 def _transfer() -> dict[str, Any] | None:
-    """The send or receive in which the main thread is."""
+    """Return the send or receive in which the main thread is."""
     frame = sys._current_frames().get(threading.main_thread().ident or 0)
     try:
         return flight_recorder.transfer_in(frame)

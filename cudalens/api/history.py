@@ -77,7 +77,7 @@ def off() -> None:
 
 
 def where() -> Path | None:
-    """The file in which summaries are kept; None where they are kept only for the session."""
+    """Return the file in which summaries are kept; None where they are kept only for the session."""
     return None if _file is None else _file.path
 
 

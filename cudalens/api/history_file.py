@@ -92,7 +92,7 @@ class HistoryFile:
             raise HistoryError(f"{self.path}: the run was not added ({_reason(error)}).") from None
 
     def last(self, number: int, series: str | None = None, setting: str | None = None) -> list[PastRun]:
-        """The last runs, oldest first; of a series and setting where they are given.
+        """Return the last runs, oldest first; of a series and setting where they are given.
 
         Raises:
             HistoryError: The file cannot be read, or is not a history.

@@ -93,7 +93,7 @@ def _is_kept(one: RankResult, rank: int, ranks: Ranks) -> bool:
 
 
 def _tasks(paths: Sequence[str], store: str | None, *, repair: bool) -> list[RankTask]:
-    """A task per file, with the rank in its name."""
+    """Return a task per file, with the rank in its name."""
     return [RankTask(path, 0, rank, store, repair) for path, rank in ranks_in_names(paths).items()]
 
 

@@ -176,7 +176,7 @@ def _trace(
 
 
 def _managed() -> dict[tuple[int, int], str]:
-    """A name for the graphs in each memory pool of the graph managers: the functions that they record."""
+    """Return a name for the graphs in each memory pool of the graph managers: the functions that they record."""
     managers = sys.modules.get("cudalens.graphs.managers")
     found: dict[tuple[int, int], dict[str, None]] = {}
     for manager in managers.managers() if managers is not None else ():

@@ -21,7 +21,7 @@ class Outcome(NamedTuple):
 
     @classmethod
     def of(cls, error: BaseException | None) -> Outcome:
-        """The outcome of a block that ended with `error`, or with None.
+        """Return the outcome of a block that ended with `error`, or with None.
 
         A cancelled coroutine counts as interrupted: ipykernel interrupts a cell that awaits by cancelling it.
         """

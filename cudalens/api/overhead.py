@@ -43,7 +43,7 @@ class PlainRuns:
         self._ended_ns.append(time.perf_counter_ns())
 
     def overhead(self, run: profile, num_profiled: int, *, is_warm: bool, error: BaseException | None) -> Overhead:
-        """The overhead of the profile `run` of `num_profiled` runs compared with these runs, after the last one.
+        """Return the overhead of the profile `run` of `num_profiled` runs compared with these runs, after the last one.
 
         Args:
             run: The finished profile.

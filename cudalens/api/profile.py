@@ -490,7 +490,7 @@ def _stop_at_exit() -> None:
 
 
 def is_profiling() -> bool:
-    """Whether a `cudalens.profile` is running, on any thread."""
+    """Return whether a `cudalens.profile` is running, on any thread."""
     return _active is not None
 
 

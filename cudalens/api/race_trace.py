@@ -22,7 +22,7 @@ def races_trace(
     code: str | None = None,
     outcome: Outcome = OK,
 ) -> Trace:
-    """The races that a sanitizer found, with fixes, as a Trace without events.
+    """Return the races that a sanitizer found, with fixes, as a Trace without events.
 
     Args:
         sanitizer: The sanitizer, running or stopped.

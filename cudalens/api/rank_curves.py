@@ -26,7 +26,7 @@ _NUM_SIZES: Final = 24
 
 
 def transfer_curves(ranks: Ranks) -> pd.DataFrame:
-    """What the collectives of `ranks` would reach on an idle node of the same GPUs, from calibrated times.
+    """Return what the collectives of `ranks` would reach on an idle node of the same GPUs, from calibrated times.
 
     Returns:
         For each kind and group size of 2 to 8 ranks that the job has, sizes over the range of all its messages:

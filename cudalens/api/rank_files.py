@@ -89,7 +89,7 @@ def read_rank(task: RankTask) -> RankResult:
 
 
 def read_trace(path: str, rank: int | None, *, repair: bool = True) -> Trace:
-    """The Trace in `path`, a path or fsspec URL; `rank` is set if the file has none."""
+    """Return the Trace in `path`, a path or fsspec URL; `rank` is set if the file has none."""
     with _local(path) as file:
         trace = load_trace(file, repair=repair)
     return trace if trace.info.rank is not None else trace.replace(info=trace.info.replace(rank=rank))
@@ -121,7 +121,7 @@ class TraceFiles:
     repair: bool = True
 
     def read(self, rank: int) -> Trace:
-        """The Trace of a rank."""
+        """Return the Trace of a rank."""
         return read_trace(self.paths[rank], rank, repair=self.repair)
 
     def read_events(self, rank: int, columns: list[str] | None = None, step: int | None = None) -> pd.DataFrame:
@@ -130,5 +130,5 @@ class TraceFiles:
 
 
 def failed(task: RankTask, error: Any) -> RankResult:
-    """The result of a task whose worker failed."""
+    """Return the result of a task whose worker failed."""
     return RankResult(task, error=f"{type(error).__name__}: {error}"[:300])

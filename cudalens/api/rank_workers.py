@@ -43,12 +43,12 @@ class _Ended:
 
 
 def in_this_process(tasks: Sequence[RankTask]) -> Iterator[RankResult]:
-    """The results of `tasks`, one after the other."""
+    """Yield the results of `tasks`, one after the other."""
     yield from map(read_rank, tasks)
 
 
 def in_processes(tasks: Sequence[RankTask], num_processes: int) -> Iterator[RankResult]:
-    """The results of `tasks` as they are ready. A task whose process ends is run once more in a new one."""
+    """Yield the results of `tasks` as they are ready. A task whose process ends is run once more in a new one."""
     idle: queue.SimpleQueue[_Process | None] = queue.SimpleQueue()
     processes = _start(num_processes)
     for process in processes:

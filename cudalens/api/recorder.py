@@ -59,7 +59,7 @@ class Recorder:
         self._program_ended_ns: int | None = None
 
     def new_session(self) -> Session:
-        """A session of all collectors, not started."""
+        """Return a session of all collectors, not started."""
         samples = [self._samples] if self._samples else []
         return Session([self.profiler, self._virtual, self._races, self._graphs, self._syncs, *samples, self._garbage])
 
@@ -89,7 +89,7 @@ class Recorder:
         schedule: str | None = None,
         metadata: dict[str, str] | None = None,
     ) -> Trace:
-        """The Trace of the finished session.
+        """Return the Trace of the finished session.
 
         Args:
             name: Name of the run.
@@ -140,7 +140,7 @@ class Recorder:
         return options
 
     def _waits(self, session: Session, frames: dict[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:
-        """The ``syncs`` frame, from the runtime calls among the events and from the recorded source lines."""
+        """Return the ``syncs`` frame, from the runtime calls among the events and from the recorded source lines."""
         skew_ns = 0 if self._virtual.facts() else CLOCK_SKEW_NS
         around = LiveProgram(file_label, linecache.getline, self._program_ended_ns, skew_ns)
         try:

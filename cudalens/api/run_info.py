@@ -14,7 +14,7 @@ from cudalens.virtual import active
 
 
 def run_info(name: str, outcome: Outcome = OK, **fields: Any) -> RunInfo:
-    """The run info of a run in this process.
+    """Return the run info of a run in this process.
 
     Args:
         name: Name of the run.
@@ -34,7 +34,7 @@ def run_info(name: str, outcome: Outcome = OK, **fields: Any) -> RunInfo:
 
 
 def source() -> str:
-    """The device that ``torch.cuda`` calls reach now: ``virtual:<spec>``, ``cuda`` or ``cpu``."""
+    """Return the device that ``torch.cuda`` calls reach now: ``virtual:<spec>``, ``cuda`` or ``cpu``."""
     device = active()
     if device is not None:
         return f"virtual:{label_of(device.spec)}"

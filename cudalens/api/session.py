@@ -29,7 +29,7 @@ class Collector(Protocol):
         """End recording. Called once after each successful start, also when the block raised."""
 
     def frames(self) -> dict[str, pd.DataFrame]:
-        """What was recorded, by frame name."""
+        """Return what was recorded, by frame name."""
 
 
 class Session:
@@ -96,7 +96,7 @@ class Session:
         self.stop_s = time.perf_counter() - begin
 
     def frames(self) -> dict[str, pd.DataFrame]:
-        """The merged frames: the first collector with a frame of a name provides it; stacks are concatenated."""
+        """Return the merged frames: the first collector with a frame of a name provides it; stacks are concatenated."""
         begin = time.perf_counter()
         merged: dict[str, pd.DataFrame] = {}
         for collector in self._stopped:

@@ -36,5 +36,5 @@ class UserMetadata(dict[str, str]):
         self[key] = value
 
     def to_extra(self) -> dict[str, str]:
-        """The form for `RunInfo.extra`: one JSON object under ``metadata``."""
+        """Return the form for `RunInfo.extra`: one JSON object under ``metadata``."""
         return {"metadata": json.dumps({key: json.loads(value) for key, value in self.items()})} if self else {}

@@ -57,7 +57,7 @@ def add_page(parser: argparse.ArgumentParser, what: str) -> None:
 
 
 def load(path: Path, *, repair: bool = True) -> Trace:
-    """The trace of a file; of standard input for ``-``."""
+    """Return the trace of a file; of standard input for ``-``."""
     from cudalens.api.load import load_trace
 
     if str(path) != STANDARD:
@@ -77,17 +77,17 @@ def load_shown(path: Path) -> Trace | WatchRecord | WatchedRanks:
 
 
 def target(path: str) -> Path:
-    """The file to write, refused before anything is read if it cannot be written."""
+    """Return the file to write, refused before anything is read if it cannot be written."""
     from cudalens.frames.files import check_target
 
     return Path(path) if path == STANDARD else check_target(path)
 
 
 def targets(traces: Sequence[Path], output: str, suffix: str) -> list[Path]:
-    """The file to write for each of `traces`: `output`, or for several of them a file in the folder `output`.
+    """Return the file to write for each of `traces`: `output`, or for several of them a file in the folder `output`.
 
     Raises:
-        OutputError: There are several, and `output` is no folder.
+        OutputError: There are several, and `output` is not a folder.
     """
     if len(traces) == 1:
         return [target(output)]

@@ -20,7 +20,7 @@ def dumps(value: Any) -> str:
 
 
 def summary(trace: Trace, path: str) -> dict[str, Any]:
-    """What ``cudalens summary`` prints: the verdict, facts about the run, and the costs by name."""
+    """Return what ``cudalens summary`` prints: the verdict, facts about the run, and the costs by name."""
     import msgspec
 
     info = msgspec.to_builtins(trace.info)
@@ -35,7 +35,7 @@ def summary(trace: Trace, path: str) -> dict[str, Any]:
 
 
 def comparison(found: Comparison) -> dict[str, Any]:
-    """What ``cudalens compare`` prints: the verdict, the change of the whole, and a list of rows per table."""
+    """Return what ``cudalens compare`` prints: the verdict, the change of the whole, and a list of rows per table."""
     change = found.change
     percent = {"change_pct": change.ratio, "low_pct": change.low, "high_pct": change.high}
     return {
@@ -53,7 +53,7 @@ def comparison(found: Comparison) -> dict[str, Any]:
 
 
 def rows(frame: pd.DataFrame) -> list[dict[str, Any]]:
-    """The first rows of `frame`, None for missing values."""
+    """Return the first rows of `frame`, None for missing values."""
     part = frame.head(_MOST_ROWS).astype(object)
     part = part.where(part.notna(), None)
     return [{str(name): _plain(value) for name, value in row.items()} for row in part.to_dict("records")]

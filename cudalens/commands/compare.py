@@ -55,7 +55,7 @@ def run(options: argparse.Namespace) -> None:
 
 
 def _repeats(text: str) -> list[Trace] | Ranks:
-    """The traces of the files in `text`, separated by commas, or the ranks of a job if it is one folder."""
+    """Return the traces of the files in `text`, separated by commas, or the ranks of a job if it is one folder."""
     whole = Path(text)  # its name may have commas
     if whole.is_dir():
         return cudalens.load_ranks(whole)

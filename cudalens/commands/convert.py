@@ -44,7 +44,7 @@ def run(options: argparse.Namespace) -> None:
 
 
 def _collapsed(trace: Trace, path: Path, weight: str = "host", by: str = "tree") -> Callable[[Path], Path]:
-    """What writes the collapsed stacks of `trace`.
+    """Return what writes the collapsed stacks of `trace`.
 
     Raises:
         OutputError: There are none; `path` names the trace.
@@ -60,7 +60,7 @@ def _collapsed(trace: Trace, path: Path, weight: str = "host", by: str = "tree")
 
 
 def _outputs(options: argparse.Namespace) -> tuple[_formats.Format, list[Path]]:
-    """The format, and what to write for each trace."""
+    """Return the format, and what to write for each trace."""
     output = Path(options.output)
     if options.format is None and (len(options.traces) > 1 or options.output == arguments.STANDARD):
         raise OutputError(f"-o {options.output} has no suffix that selects a format; add --format.")

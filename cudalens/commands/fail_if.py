@@ -39,7 +39,7 @@ class Condition:
     text: str
 
     def found(self, differences: Differences) -> str | None:
-        """What was found, in words, if the condition holds; else None.
+        """Return what was found, in words, if the condition holds; else None.
 
         A change within the noise of the repeats does not count. With one repeat, noise is not known, and it counts.
         """
@@ -53,7 +53,7 @@ class Condition:
 
 
 def parse_condition(text: str) -> Condition:
-    """The condition in `text`.
+    """Return the condition in `text`.
 
     Raises:
         AssertionSyntaxError: It is none; the message says what was expected.
@@ -68,7 +68,7 @@ def parse_condition(text: str) -> Condition:
 
 
 def _change_pct(figure: str, differences: Differences) -> float | None:
-    """The change in the direction of `figure`, in per cent of before; None if nothing changed."""
+    """Return the change in the direction of `figure`, in per cent of before; None if nothing changed."""
     if figure == "memory":
         return _memory_pct(differences)
     whole = differences.whole

@@ -48,7 +48,7 @@ class _References(NamedTuple):
 
 
 def adds_in_place(args: tuple[Any, ...], kwargs: dict[str, Any] | None) -> bool:
-    """Whether torch does this call of ``aten::add.Tensor`` in place without a mode: the engine adds gradients.
+    """Return whether torch does this call of ``aten::add.Tensor`` in place without a mode: the engine adds gradients.
 
     Call it directly in a dispatch mode's handler. A hook of torch's own that adds to a retained gradient
     (``retain_grad`` and a second backward) looks the same and is done in place, too; the values are equal.
@@ -64,7 +64,7 @@ def adds_in_place(args: tuple[Any, ...], kwargs: dict[str, Any] | None) -> bool:
 
 
 def _is_engine(frame: FrameType | None) -> bool:
-    """Whether the engine called the operator, not Python code (a hook or function) that the engine called."""
+    """Return whether the engine called the operator, not Python code (a hook or function) that the engine called."""
     return frame is None or frame.f_code is graph._engine_run_backward.__code__
 
 

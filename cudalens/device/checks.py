@@ -30,7 +30,7 @@ class Check:
 
 
 def run_checks() -> tuple[Check, ...]:
-    """All checks, in the order in which one depends on another. None raises."""
+    """Return all checks, in the order in which one depends on another. None raises."""
     return tuple(_checks())
 
 
@@ -49,7 +49,7 @@ def _checks() -> Iterator[Check]:
 
 
 def _kernels(torch: Any) -> Check:
-    """Whether our Triton kernels run; otherwise plain torch operators are used, which are slower."""
+    """Return whether our Triton kernels run; otherwise plain torch operators are used, which are slower."""
     name = "Triton kernels of cudalens"
     version = facts.installed("triton")
     instead = "plain torch operators are used, which give the same results"
@@ -61,7 +61,7 @@ def _kernels(torch: Any) -> Check:
 
 
 def _gauges() -> Check:
-    """Whether utilization, memory, temperature and power can be read: tested on the first GPU."""
+    """Return whether utilization, memory, temperature and power can be read: tested on the first GPU."""
     name = "read gauges of the GPUs"
     try:
         source = sources.open_source()
@@ -111,7 +111,7 @@ def _gpu(torch: Any) -> Check:
 
 
 def _recorded(torch: Any, device: str) -> int:
-    """How many operators (``cpu``) or kernels (``cuda``) of a small computation torch.profiler records."""
+    """Return how many operators (``cpu``) or kernels (``cuda``) of a small computation torch.profiler records."""
     if getattr(torch.autograd, "_profiler_enabled", bool)():  # a second profiler would end the first
         raise RuntimeError("another profiler is running in this process; it was not affected")
     activities = [torch.profiler.ProfilerActivity.CPU]

@@ -6,7 +6,7 @@ import time
 
 
 def now_ns() -> int:
-    """The time on the events' clock, ns. A virtual device replaces this function while it is active.
+    """Return the time on the events' clock, ns. A virtual device replaces this function while it is active.
 
     Call it as ``clock.now_ns()``.
     """

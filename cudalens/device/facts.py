@@ -48,7 +48,7 @@ def versions() -> dict[str, str]:
 
 
 def installed(package: str) -> str | None:
-    """The version of `package`, or None if it is not installed."""
+    """Return the version of `package`, or None if it is not installed."""
     try:
         return metadata.version(package)
     except metadata.PackageNotFoundError:
@@ -65,7 +65,7 @@ def torch_or_reason() -> tuple[ModuleType | None, str]:
 
 
 def accelerator_build(torch: Any) -> str | None:
-    """What this torch was built for ("CUDA 12.8", "ROCm 6.4"), or None for a CPU-only build."""
+    """Return what this torch was built for ("CUDA 12.8", "ROCm 6.4"), or None for a CPU-only build."""
     if torch.version.cuda:
         return f"CUDA {torch.version.cuda}"
     if getattr(torch.version, "hip", None):
@@ -87,7 +87,7 @@ def driver() -> str | None:
 
 
 def devices(torch: Any) -> tuple[DeviceInfo, ...]:
-    """The GPUs that torch sees, in its order; CUDA_VISIBLE_DEVICES has already been applied."""
+    """Return the GPUs that torch sees, in its order; CUDA_VISIBLE_DEVICES has already been applied."""
     if not torch.cuda.is_available():
         return ()
     return tuple(_device(index, torch.cuda.get_device_properties(index)) for index in range(torch.cuda.device_count()))

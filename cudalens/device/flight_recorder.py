@@ -24,7 +24,7 @@ def request_recording() -> None:
 
 
 def is_initialized() -> bool:
-    """Whether this process has a default process group. Does not import torch."""
+    """Return whether this process has a default process group. Does not import torch."""
     distributed = sys.modules.get("torch.distributed")
     return distributed is not None and distributed.is_available() and bool(distributed.is_initialized())
 
@@ -44,7 +44,7 @@ def groups() -> dict[str, list[int]]:
 
 
 def dump() -> bytes:
-    """The recorder's contents with Python stacks, as the pickle that torch writes."""
+    """Return the recorder's contents with Python stacks, as the pickle that torch writes."""
     dump_trace = _function("_dump_nccl_trace" if _has_nccl() else "_dump_fr_trace")
     return bytes(dump_trace(True, True, False))
 
@@ -77,7 +77,7 @@ def transfer_in(frame: FrameType | None) -> dict[str, Any] | None:
 
 
 def progress() -> bytes:
-    """A text that changes when this process enters or leaves a collective."""
+    """Return a text that changes when this process enters or leaves a collective."""
     dump_trace = _function("_dump_nccl_trace_json" if _has_nccl() else "_dump_fr_trace_json")
     found = dump_trace(True, True)
     return found.encode() if isinstance(found, str) else bytes(found)

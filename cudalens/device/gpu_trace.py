@@ -179,7 +179,7 @@ def subscribe(listener: Listener, *, quick: Mapping[type[Record], Callable[..., 
 
 
 def is_on() -> bool:
-    """Whether there is a subscription; expensive information is collected only then."""
+    """Return whether there is a subscription; expensive information is collected only then."""
     return bool(_subscriptions)
 
 

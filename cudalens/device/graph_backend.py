@@ -45,7 +45,7 @@ class TensorPlace:
 
     @classmethod
     def of(cls, tensor: torch.Tensor) -> TensorPlace:
-        """The place of a CUDA tensor."""
+        """Return the place of a CUDA tensor."""
         storage = tensor.untyped_storage()
         return cls(
             storage.data_ptr(),
@@ -106,7 +106,7 @@ class GraphBackend(Protocol):
     def capture(
         self, graph: torch.cuda.CUDAGraph, pool: PoolId, stream: torch.cuda.Stream
     ) -> AbstractContextManager[Any]:
-        """A context that makes `stream` current and captures the work of this thread on it into `graph`."""
+        """Return a context that makes `stream` current and captures the work of this thread on it into `graph`."""
 
     def replay(self, graph: torch.cuda.CUDAGraph) -> None:
         """Launch `graph` on the current stream, and emit a record to `cudalens.device.gpu_trace`."""
@@ -115,10 +115,10 @@ class GraphBackend(Protocol):
         """Reset `graph`, which releases its memory, and emit a record."""
 
     def allocate_to(self, pool: PoolId, device: int) -> AbstractContextManager[None]:
-        """A context in which this thread allocates from `pool`; a capture must have used the pool before."""
+        """Return a context in which this thread allocates from `pool`; a capture must have used the pool before."""
 
     def checkpoint(self, pool: PoolId, device: int) -> Any:
-        """Which blocks of `pool` are allocated; `restore` takes the result."""
+        """Return which blocks of `pool` are allocated; `restore` takes the result."""
 
     def restore(
         self, pool: PoolId, device: int, state: Any, live: Sequence[torch.UntypedStorage], dead: Iterable[int]
@@ -138,13 +138,13 @@ class GraphBackend(Protocol):
         """
 
     def live_allocations(self, pool: PoolId, device: int) -> list[Allocation]:
-        """The allocated blocks of `pool`, as the allocator reports them."""
+        """Return the allocated blocks of `pool`, as the allocator reports them."""
 
     def has_live(self, pool: PoolId, device: int, addresses: set[int]) -> bool:
-        """Whether the allocated blocks are those at `addresses`; faster than `live_allocations`."""
+        """Return whether the allocated blocks are those at `addresses`; faster than `live_allocations`."""
 
     def pool_size(self, pool: PoolId, device: int) -> PoolSize:
-        """How large `pool` is now."""
+        """Return how large `pool` is now."""
 
     def tensor_at(self, place: TensorPlace, storage: torch.UntypedStorage | None = None) -> torch.Tensor:
         """A tensor at a place, on `storage` or on a new one that owns no memory. Replays still write its memory."""
@@ -162,13 +162,13 @@ class GraphBackend(Protocol):
         """
 
     def same_addresses(self, tensors: Sequence[torch.Tensor], addresses: Sequence[int]) -> bool:
-        """Whether every tensor's data_ptr() is the address at the same position."""
+        """Return whether every tensor's data_ptr() is the address at the same position."""
 
     def clear_workspaces(self) -> None:
         """Free the workspaces that cuBLAS keeps, so that none of them outlives a warm-up or a capture in a pool."""
 
     def without_benchmark_emptying(self) -> AbstractContextManager[None]:
-        """A context in which cuDNN's benchmarks do not empty the allocator's cache."""
+        """Return a context in which cuDNN's benchmarks do not empty the allocator's cache."""
 
     def release(self, pool: PoolId, device: int) -> None:
         """End the use of `pool`: the allocator may return its free memory to the device."""
@@ -188,7 +188,7 @@ def provide(make: Callable[[int], GraphBackend]) -> Callable[[], None]:
 
 
 def provided(device: int) -> GraphBackend | None:
-    """The backend that a virtual device provides for the device of that index; None where the device is real."""
+    """Return the backend that a virtual device provides for the device of that index; None where the device is real."""
     return _provided[-1](device) if _provided else None
 
 

@@ -117,7 +117,7 @@ _all: dict[tuple[type, str], Interposed] = {}
 
 
 def interposed(owner: type, name: str) -> Interposed:
-    """The wrapper of this method; always the same object."""
+    """Return the wrapper of this method; always the same object."""
     return _all.setdefault((owner, name), Interposed(owner, name))
 
 

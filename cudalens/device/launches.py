@@ -90,12 +90,12 @@ def _launched(compiled: Any, function: Any, *args: Any, **kwargs: Any) -> None:
 
 
 def name_of(function: Any) -> str:
-    """The name of a kernel's Python function."""
+    """Return the name of a kernel's Python function."""
     return str(getattr(getattr(function, "fn", function), "__name__", type(function).__name__))
 
 
 def bound(function: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments of a launch by the names of the kernel's parameters, its defaults included.
+    """Return the arguments of a launch by the names of the kernel's parameters, its defaults included.
 
     Args:
         function: A Triton function, compiled or interpreted.
@@ -151,7 +151,7 @@ class _FailureLog:
 
 
 def _analyzed(function: Any, given: dict[str, Any]) -> frozenset[str] | None:
-    """The parameters that a kernel writes, by torch's analysis; None if the analysis fails."""
+    """Return the parameters that a kernel writes, by torch's analysis; None if the analysis fails."""
     if any(isinstance(value, list | tuple) and any(True for _ in _flat(value)) for value in given.values()):
         return None
     plain = {name: value.base if _is_descriptor(value) else value for name, value in given.items()}

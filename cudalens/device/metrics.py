@@ -58,7 +58,7 @@ class MetricsCollector:
         )
 
     def frames(self) -> dict[str, pd.DataFrame]:
-        """The frame ``metrics``; empty if nothing was read."""
+        """Return the frame ``metrics``; empty if nothing was read."""
         samples = self._sampler.samples
         return {"metrics": samples_frame(samples, self._sampler.machine)} if samples else {}
 

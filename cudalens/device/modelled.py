@@ -6,7 +6,7 @@ from cudalens.frames.ceilings import Ceilings
 
 
 def ceilings(index: int) -> Ceilings | None:
-    """The ceilings of the virtual device of that index; None if devices are real.
+    """Return the ceilings of the virtual device of that index; None if devices are real.
 
     A virtual device replaces this function while it is active. Call it through its module.
     """

@@ -28,7 +28,7 @@ _has_own: Final[dict[type, bool]] = {}
 
 
 def has_own_dispatch(types: Iterable[type]) -> bool:
-    """Whether a tensor subclass in `types` has its own ``__torch_dispatch__``, which must run before a mode."""
+    """Return whether a tensor subclass in `types` has its own ``__torch_dispatch__``, which must run before a mode."""
     for kind in types:
         own = _has_own.get(kind)
         if own is None:
@@ -40,7 +40,7 @@ def has_own_dispatch(types: Iterable[type]) -> bool:
 
 
 def is_faking() -> bool:
-    """Whether a FakeTensorMode is active, under which operators compute no values.
+    """Return whether a FakeTensorMode is active, under which operators compute no values.
 
     torch keeps that mode below all others: it receives the operators that they call.
     """
@@ -75,7 +75,7 @@ def leave(mode: Any) -> bool:
 
 
 def is_entered(mode: Any) -> bool:
-    """Whether a dispatch mode is on this thread's stack."""
+    """Return whether a dispatch mode is on this thread's stack."""
     return any(_at(position) is mode for position in range(_C._len_torch_dispatch_stack()))
 
 
@@ -84,7 +84,7 @@ def _at(position: int) -> Any:
 
 
 def _observers_at_top() -> list[Any]:
-    """The observers at the top of this thread's stack, top first."""
+    """Return the observers at the top of this thread's stack, top first."""
     found: list[Any] = []
     for position in reversed(range(_C._len_torch_dispatch_stack())):
         if not getattr(_at(position), OBSERVES, False):

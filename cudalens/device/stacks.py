@@ -29,13 +29,13 @@ _TORCH: Final = str(Path(torch.__file__).parent)
 
 
 def _folder(package: str) -> tuple[str, ...]:
-    """The folder of a package, which is not imported; empty if it is not installed."""
+    """Return the folder of a package, which is not imported; empty if it is not installed."""
     spec = importlib.util.find_spec(package)
     return (f"{Path(spec.origin).parent}/",) if spec is not None and spec.origin is not None else ()
 
 
 def _files(*modules: str) -> tuple[str, ...]:
-    """The files of modules that are not packages; those that are not installed are left out."""
+    """Return the files of modules that are not packages; those that are not installed are left out."""
     specs = [importlib.util.find_spec(module) for module in modules]
     return tuple(spec.origin for spec in specs if spec is not None and spec.origin is not None)
 
@@ -55,7 +55,7 @@ _PASSED_BY: Final = (
 
 
 def is_own(filename: str) -> bool:
-    """Whether a file is this package's."""
+    """Return whether a file is this package's."""
     return filename.startswith(f"{_OWN}/")
 
 
@@ -155,7 +155,7 @@ _known: Final[dict[int, tuple[CodeType, dict[int, Place] | None]]] = {}
 
 
 def place(depth: int = 1) -> Place:
-    """The innermost place of the user's program among the callers.
+    """Return the innermost place of the user's program among the callers.
 
     Args:
         depth: Stack frames to skip, beginning with the caller's.
@@ -179,7 +179,7 @@ def place(depth: int = 1) -> Place:
 
 
 def place_of(code: CodeType, instruction: int) -> Place | None:
-    """The place of an instruction; None if its code is not the user's."""
+    """Return the place of an instruction; None if its code is not the user's."""
     entry = _known.get(id(code))
     if entry is None:
         entry = _known[id(code)] = (code, None if is_passed_by(code.co_filename) else {})
@@ -211,7 +211,7 @@ def _num_references(known: dict[int, tuple[CodeType, dict[int, Place] | None]]) 
 
 
 def _unreferenced() -> tuple[CodeType, dict[int, Place]]:
-    """A new entry without other references, as the baseline."""
+    """Return a new entry without other references, as the baseline."""
     code = compile(f"[{len(_known)}]", "<unreferenced>", "exec")
     return code, {0: Place(code, 0)}
 
@@ -242,7 +242,7 @@ def walk(depth: int = 1) -> CodeStack:
 
 
 def named(stack: CodeStack) -> list[StackFrame]:
-    """The entries of a stack that `walk` took, innermost first: the user's and torch's, without ours."""
+    """Return the entries of a stack that `walk` took, innermost first: the user's and torch's, without ours."""
     entries = [_named(code, instruction) for code, instruction in stack if not code.co_filename.startswith(f"{_OWN}/")]
     return _without_shell(entries)
 
@@ -287,7 +287,7 @@ class StackFrame:
 
 
 def frames_of(stack: object, *, depth: int | None = None, user_only: bool = False) -> list[StackFrame]:
-    """A call stack, innermost first, beginning with the innermost entry of the user's program.
+    """Return a call stack, innermost first, beginning with the innermost entry of the user's program.
 
     Args:
         stack: Taken by `gatherer`, or an object whose `entries()` returns torch's resolved entries; None for none.
@@ -321,13 +321,13 @@ def _stack_frame(entry: dict[str, Any]) -> StackFrame:
 
 
 def _without_shell(entries: Sequence[StackFrame]) -> list[StackFrame]:
-    """The entries up to the outermost one in a notebook cell, without the shell that runs the cell."""
+    """Return the entries up to the outermost one in a notebook cell, without the shell that runs the cell."""
     cells = [n for n, entry in enumerate(entries) if entry.file != entry.filename]
     return list(entries[: cells[-1] + 1]) if cells else list(entries)
 
 
 def file_label(filename: str, shell: Any = None) -> str:
-    """A file as reports show it: ``In[7]`` for the source of a notebook cell, else its name unchanged.
+    """Return a file as reports show it: ``In[7]`` for the source of a notebook cell, else its name unchanged.
 
     Args:
         filename: As Python names it.

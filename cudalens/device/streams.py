@@ -33,7 +33,7 @@ def current_stream(device: int) -> int:
 
 
 def _current_stream(device: int) -> int:
-    """The same by torch's public API, which creates an object."""
+    """Return the same by torch's public API, which creates an object."""
     import torch
 
     return int(torch.cuda.current_stream(device).cuda_stream) if torch.cuda.is_available() else 0
@@ -83,7 +83,7 @@ def is_blocking(pointer: int, device: int) -> bool:
 
 @functools.cache
 def _driver() -> Any:
-    """The CUDA driver, if this process has loaded it; None for AMD's."""
+    """Return the CUDA driver, if this process has loaded it; None for AMD's."""
     import torch
 
     is_initialized: Any = torch.cuda.is_initialized

@@ -72,7 +72,7 @@ class _Matcher:
         self._debug = debug
 
     def match(self, text: str) -> bool:
-        """Whether a warning is to be captured."""
+        """Return whether a warning is to be captured."""
         return self._debug.captures(text)
 
 

@@ -120,7 +120,7 @@ class SyncCollector:
             raise self._subscription.error
 
     def frames(self) -> dict[str, pd.DataFrame]:
-        """The frames ``syncs`` and ``stacks``; empty if the collector is disabled."""
+        """Return the frames ``syncs`` and ``stacks``; empty if the collector is disabled."""
         if not self._is_wanted:
             return {}
         writer, pid = _Writer(), os.getpid()
@@ -218,7 +218,7 @@ class _Writer:
         self._stacks: dict[tuple[tuple[int, int], ...], int | None] = {}
 
     def row(self, sighting: _Sighting) -> dict[str, Any]:
-        """A sighting as a row, without the operator, which needs the events."""
+        """Return a sighting as a row, without the operator, which needs the events."""
         where = self._where(sighting.place)
         return where | {
             "ts": sighting.ts,

@@ -85,7 +85,7 @@ def build_events(
     thread_numbers: Mapping[int, int] | None = None,
     consume: bool = False,
 ) -> pd.DataFrame:
-    """The events frame from raw columns.
+    """Return the events frame from raw columns.
 
     Args:
         columns: At least ``ts``, ``dur``, ``name``, ``cat``; each an array of the catalog's dtype, length n, in any
@@ -111,7 +111,7 @@ def build_events(
 
 
 def build_memory(columns: Mapping[str, Any], events: pd.DataFrame) -> pd.DataFrame:
-    """The memory frame from raw columns (at least ``ts``, ``action``, ``num_bytes``), sorted by ts.
+    """Return the memory frame from raw columns (at least ``ts``, ``action``, ``num_bytes``), sorted by ts.
 
     ``event`` is the row of the innermost host event of `events` that was running on the same thread.
     """
@@ -176,7 +176,7 @@ def _with_text(value: pd.Categorical) -> pd.Categorical:
 
 
 def _key(values: Any) -> Ints:
-    """A nullable integer column as keys to compare: the smallest int64 for what is missing."""
+    """Return a nullable integer column as keys to compare: the smallest int64 for what is missing."""
     return integers(values, np.iinfo(np.int64).min)
 
 

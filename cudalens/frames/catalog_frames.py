@@ -32,7 +32,7 @@ def _no_texts() -> pd.CategoricalDtype:
 
 
 def empty_frame(frame: str) -> pd.DataFrame:
-    """The frame named `frame` with all its columns and no row."""
+    """Return the frame named `frame` with all its columns and no row."""
     return _empty(frame).copy(deep=False)  # there are no values to share
 
 
@@ -42,7 +42,7 @@ def _empty(frame: str) -> pd.DataFrame:
 
 
 def frame_of(frame: str, arrays: Mapping[str, Any]) -> pd.DataFrame:
-    """The frame named `frame` from arrays of the catalog's dtypes, at least one; absent columns are missing.
+    """Return the frame named `frame` from arrays of the catalog's dtypes, at least one; absent columns are missing.
 
     The frame uses the memory of `arrays`.
     """
@@ -52,7 +52,7 @@ def frame_of(frame: str, arrays: Mapping[str, Any]) -> pd.DataFrame:
 
 
 def frame_of_rows(frame: str, rows: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
-    """The frame named `frame` from rows by column; what a row leaves out, or has as None, is missing."""
+    """Return the frame named `frame` from rows by column; what a row leaves out, or has as None, is missing."""
     return pd.DataFrame({c.name: column_array([row.get(c.name) for row in rows], c.dtype) for c in columns_of(frame)})
 
 

@@ -22,7 +22,7 @@ def to_extra(sources: dict[str, str]) -> dict[str, str]:
 
 
 def cell_sources(info: RunInfo) -> dict[str, str]:
-    """The text of each cell by ``In[7]``; empty if the run info has none, or if they are not valid."""
+    """Return the text of each cell by ``In[7]``; empty if the run info has none, or if they are not valid."""
     try:
         return _within_limits(msgspec.json.decode(info.extra.get(CELL_SOURCES_KEY, "{}"), type=dict[str, str]))
     except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):  # a file may hold any text
@@ -30,7 +30,7 @@ def cell_sources(info: RunInfo) -> dict[str, str]:
 
 
 def _within_limits(sources: dict[str, str]) -> dict[str, str]:
-    """The first cells whose texts fit; a text without its end would show functions cut."""
+    """Return the first cells whose texts fit; a text without its end would show functions cut."""
     kept: dict[str, str] = {}
     room = MAX_CELLS
     for name, text in sources.items():

@@ -29,7 +29,7 @@ def masked(values: NDArray[Any]) -> pd.arrays.IntegerArray:
 
 
 def integers(column: Any, missing: int = -1) -> Ints:
-    """A nullable integer column (Series or array) as int64, with `missing` for what is missing; shape (n,)."""
+    """Return a nullable integer column (Series or array) as int64, with `missing` for what is missing; shape (n,)."""
     return getattr(column, "array", column).to_numpy(dtype=np.int64, na_value=missing)
 
 
@@ -39,12 +39,12 @@ def addresses(column: Any, missing: int = 0) -> NDArray[np.uint64]:
 
 
 def categorical(codes: NDArray[np.integer], categories: list[str]) -> pd.Categorical:
-    """A categorical of unique text `categories`; code -1 is missing."""
+    """Return a categorical of unique text `categories`; code -1 is missing."""
     return pd.Categorical.from_codes(codes, categories=pd.Index(categories, dtype="str"))
 
 
 def text_column(values: Iterable[str | None]) -> pd.Categorical:
-    """A categorical of texts in order of appearance; None is missing."""
+    """Return a categorical of texts in order of appearance; None is missing."""
     codes, texts = pd.factorize(np.array([*values, None], object)[:-1])
     return categorical(codes, list(texts))
 
@@ -81,7 +81,7 @@ def has_prefix(column: pd.Categorical, prefix: str) -> Bools:
 
 
 def combined(*keys: NDArray[Any]) -> Ints:
-    """A dense number for each distinct combination of `keys`, in order of appearance; shape (n,)."""
+    """Return a dense number for each distinct combination of `keys`, in order of appearance; shape (n,)."""
     code, size = np.zeros(len(keys[0]), np.int64), 1
     for key in keys:
         codes, distinct = pd.factorize(key)

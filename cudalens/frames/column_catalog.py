@@ -55,7 +55,7 @@ class Column:
 
 
 def _read() -> dict[str, tuple[Column, ...]]:
-    """The columns of each frame, in the order of the file."""
+    """Return the columns of each frame, in the order of the file."""
     frames: dict[str, list[Column]] = {}
     with Path(__file__).with_suffix(".csv").open(encoding="utf-8", newline="") as file:
         for row in csv.DictReader(file):

@@ -36,7 +36,7 @@ class CounterValues:
         process: str | None = None,
         unit: str | None = None,
     ) -> bool:
-        """Keep one value; False, and nothing is kept, if it is no number or its time is out of range."""
+        """Keep one value; return False and keep nothing if it is not a number or its time is out of range."""
         if isinstance(value, bool) or not isinstance(value, int | float) or not -_LIMIT < ts < _LIMIT:
             return False
         try:
@@ -49,7 +49,7 @@ class CounterValues:
         return True
 
     def to_frame(self, base: int = 0) -> pd.DataFrame:
-        """The frame, by time; `base`, in ns, is added to the times."""
+        """Return the frame, by time; `base`, in ns, is added to the times."""
         if not self._ts:
             return empty_frame("counters")
         ts = np.array(self._ts, np.int64)

@@ -83,7 +83,7 @@ class Difference:
 
 
 def number(value: Any) -> str:
-    """A value as short text, with enough digits to see a difference."""
+    """Return a value as short text, with enough digits to see a difference."""
     return f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
@@ -163,7 +163,7 @@ class RaceVerdict:
 
 
 def columns_of_race(verdict: RaceVerdict, steps: Sequence[Step]) -> dict[str, Any]:
-    """A verdict as the columns of the frame ``races``.
+    """Return a verdict as the columns of the frame ``races``.
 
     ``differs`` is a list of `Difference` as objects. ``schedule`` is an object with the ``seed``, the ``tasks`` around
     the two accesses (as `Step`, in the program's order), their numbers in the ``order`` of the schedule, the numbers of
@@ -178,7 +178,7 @@ def columns_of_race(verdict: RaceVerdict, steps: Sequence[Step]) -> dict[str, An
 
 
 def excerpt(shown: Shown, pairs: Sequence[tuple[int, int]], steps: Sequence[Step]) -> dict[str, Any]:
-    """The tasks of a schedule around the accesses that are in reverse order in it, at most `MAX_TASKS`."""
+    """Return the tasks of a schedule around the accesses that are in reverse order in it, at most `MAX_TASKS`."""
     position = {number: place for place, number in enumerate(shown.order)}
     turned = [(first, second) for first, second in pairs if position[first] > position[second]]
     first, second = turned[0] if turned else (None, None)
@@ -283,7 +283,7 @@ class Exploration:
         return exploration_html(self)
 
     def as_dict(self) -> dict[str, Any]:
-        """All fields as plain types, for JSON."""
+        """Return all fields as plain types, for JSON."""
         return asdict(self)
 
 

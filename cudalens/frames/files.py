@@ -67,7 +67,7 @@ def _check_parent(target: Path) -> None:
 
 
 def filesystem_of(url: str) -> tuple[Any, str]:
-    """The fsspec file system of a path or URL, and the path in it."""
+    """Return the fsspec file system of a path or URL, and the path in it."""
     from fsspec.core import url_to_fs  # a dependency of torch; slow to import
 
     filesystem, path = url_to_fs(url)

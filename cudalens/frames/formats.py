@@ -50,7 +50,7 @@ FORMATS: Final[dict[str, Format]] = {
 
 
 def format_of(path: Path, name: str | None) -> Format:
-    """The format `name`, or by default that of the suffix of `path`.
+    """Return the format `name`, or by default that of the suffix of `path`.
 
     Raises:
         OutputError: There is no such format; the message lists them.
@@ -75,13 +75,13 @@ def _ends(name: str, suffix: str) -> bool:
 
 
 def is_folder(format: Format, path: Path) -> bool:
-    """Whether what `format` writes to `path` is a folder."""
+    """Return whether what `format` writes to `path` is a folder."""
     if format.is_folder is not None:
         return format.is_folder
     return not any(_ends(path.name, suffix) for suffix in format.suffixes)
 
 
 def help_text() -> str:
-    """The formats, for a command's help."""
+    """Return the formats, for a command's help."""
     listed = {name: f" ({', '.join(known.suffixes)})" if known.suffixes else "" for name, known in FORMATS.items()}
     return "; ".join(f"{name}{listed[name]}: {known.what}" for name, known in FORMATS.items())

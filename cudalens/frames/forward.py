@@ -108,7 +108,7 @@ class _Threads:
         return self._look_up(lane_of)
 
     def _fits(self) -> dict[tuple[int, int, int], int]:
-        """How many backward numbers of each (process, id) the forward rows of each thread have."""
+        """Return how many backward numbers of each (process, id) the forward rows of each thread have."""
         keys = ["pid", "number"]
         forward, backward = (
             pd.DataFrame({"pid": self._pid[rows], "number": self._number[rows], which: values, row: rows})

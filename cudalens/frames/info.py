@@ -6,7 +6,7 @@ from typing import Final, Literal
 
 import msgspec
 
-#: Larger numbers in files are no ranks: the largest jobs have about 100,000.
+#: Larger numbers in files are not ranks: the largest jobs have about 100,000.
 MAX_RANK: Final = (1 << 20) - 1
 #: How a block of code ended.
 Status = Literal["ok", "raised", "interrupted"]
@@ -240,5 +240,5 @@ class RunInfo(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
         return int(text) if text.isdecimal() and len(text) < _MAX_DIGITS else 0
 
     def replace(self, **changes: object) -> RunInfo:
-        """A copy with `changes` applied."""
+        """Return a copy with `changes` applied."""
         return msgspec.structs.replace(self, **changes)

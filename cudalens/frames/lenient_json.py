@@ -20,12 +20,12 @@ _LAX: Final = msgspec.json.Decoder(float_hook=float)
 
 @cache
 def decoder(kind: Any) -> msgspec.json.Decoder[Any]:
-    """The decoder of one type."""
+    """Return the decoder of one type."""
     return msgspec.json.Decoder(kind)
 
 
 def decode_fields(raw: bytes, spec: Any, problems: Problems, where: str) -> Any:
-    """The JSON object `raw` as a `spec`, its defaults in place of what cannot be used, which is counted.
+    """Return the JSON object `raw` as a `spec`, its defaults in place of what cannot be used, which is counted.
 
     Args:
         raw: The text.
@@ -46,7 +46,7 @@ def decode_fields(raw: bytes, spec: Any, problems: Problems, where: str) -> Any:
     if isinstance(value, dict):
         return _usable_fields(value, spec, problems, where)
     if value is not None:
-        problems.add("args that are no object", where)
+        problems.add("args that are not an object", where)
     return spec()
 
 
@@ -130,7 +130,7 @@ def _compact_value(text: str) -> str | None:
 
 
 def compact_json(raw: bytes) -> str | None:
-    """A JSON value without spaces; None for nothing, null, an empty text and what is not JSON.
+    """Return a JSON value without spaces; None for nothing, null, an empty text and what is not JSON.
 
     A text that contains a list, as Kineto writes those of collectives, is that list.
     """

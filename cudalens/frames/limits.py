@@ -70,5 +70,5 @@ class Limit:
 
 
 def _rounded(num_bytes: int) -> int:
-    """The next power of two above `num_bytes`."""
+    """Return the next power of two above `num_bytes`."""
     return 1 << num_bytes.bit_length()

@@ -14,7 +14,7 @@ MAX_NOTE = 500
 
 
 def marks_frame(rows: Iterable[tuple[int, int, str]]) -> pd.DataFrame:
-    """The marks `rows`, each a start in ns, a length in ns and a note, by time."""
+    """Return the marks `rows`, each a start in ns, a length in ns and a note, by time."""
     ordered = sorted(rows, key=lambda row: row[:2])
     ts, dur = (np.array([row[k] for row in ordered], np.int64) for k in (0, 1))
     notes = pd.Categorical([row[2][:MAX_NOTE].encode("utf-8", "replace").decode() for row in ordered])

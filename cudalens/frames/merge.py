@@ -12,7 +12,7 @@ Frames = dict[str, pd.DataFrame]
 
 
 def merge_frames(first: Mapping[str, pd.DataFrame], second: Mapping[str, pd.DataFrame]) -> Frames:
-    """All frames of both; of two with one name that of `first`, except for the call stacks, which are merged.
+    """Return all frames of both; of two with one name that of `first`, except for the call stacks, which are merged.
 
     Args:
         first: Frames by name.

@@ -12,7 +12,7 @@ from cudalens.frames.column_catalog import columns_of
 
 
 def metrics_frame(readings: Mapping[str, Sequence[Any]]) -> pd.DataFrame:
-    """The frame ``metrics``.
+    """Return the frame ``metrics``.
 
     Args:
         readings: By column of the catalog, a value per reading, None if unknown; absent columns are missing. In any

@@ -24,7 +24,7 @@ class Problems:
         return len(self._found)
 
     def first(self) -> str | None:
-        """The first damage in words, or None."""
+        """Return the first damage in words, or None."""
         return next((f"{kind} ({where})" for kind, (_, where) in self._found.items()), None)
 
     def to_tuple(self) -> tuple[Problem, ...]:

@@ -19,7 +19,7 @@ _MISSING = "ranks.events needs dask: pip install 'cudalens[ranks]'. ranks.window
 
 
 def lazy_events(source: RankSource, ranks: Sequence[int]) -> Any:
-    """A ``dask.dataframe`` with a partition for each of `ranks`.
+    """Return a ``dask.dataframe`` with a partition for each of `ranks`.
 
     Raises:
         ImportError: dask is not installed.
@@ -51,7 +51,7 @@ def with_rank(frame: pd.DataFrame, rank: int) -> pd.DataFrame:
 
 
 def joined(by_rank: Mapping[int, pd.DataFrame]) -> pd.DataFrame:
-    """The frames of several ranks, one after the other, with a first column ``rank``; categories are united."""
+    """Return the frames of several ranks, one after the other, with a first column ``rank``; categories are united."""
     frames = [with_rank(frame, rank) for rank, frame in by_rank.items()]
     if not frames:
         return with_rank(empty_frame("events"), 0)
@@ -67,6 +67,6 @@ def _joined_column(parts: list[Any]) -> Any:
 
 
 def _codes_in(part: pd.Categorical, texts: dict[str, int]) -> Any:
-    """The codes of `part` in `texts`, to which its categories are added."""
+    """Return the codes of `part` in `texts`, to which its categories are added."""
     new = [texts.setdefault(text, len(texts)) for text in part.categories.tolist()]
     return np.array([*new, -1], np.int32)[part.codes]

@@ -65,7 +65,7 @@ class Store:
     infos: Mapping[int, RunInfo]
 
     def read(self, rank: int) -> Trace:
-        """The Trace of a rank, exactly as it was written."""
+        """Return the Trace of a rank, exactly as it was written."""
         frames = {name: self._frame(name, rank) for name in FRAMES}
         check_links(_part(self.url, "events", self.parts[rank]), frames, None)
         return Trace(self.infos[rank], **frames)
@@ -122,7 +122,7 @@ def write_store(url: str, ranks: Ranks, parts: Mapping[int, int]) -> Ranks:
 
 
 def open_store(store: str | os.PathLike[str]) -> Ranks:
-    """The ranks in a store.
+    """Return the ranks in a store.
 
     Raises:
         TraceFormatError: There is no store, it is not complete, or of another version.
@@ -175,7 +175,7 @@ def _exists(url: str) -> bool:
 
 
 def _opened(url: str, mode: str) -> IO[bytes]:
-    """An open file; folders are made for writing."""
+    """Return an open file; folders are made for writing."""
     try:
         filesystem, path = filesystem_of(url)
         if "w" in mode:
@@ -222,7 +222,7 @@ def _to_arrow(array: Any) -> pa.Array:
 
 
 def from_table(table: pa.Table) -> pd.DataFrame:
-    """The frame of which `to_table` made `table`.
+    """Return the frame of which `to_table` made `table`.
 
     Raises:
         ValueError: It is not such a table.

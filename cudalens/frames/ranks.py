@@ -33,7 +33,7 @@ class RankSource(Protocol):
     """Where the traces of a job are: files of any kind, or a store. Can be pickled."""
 
     def read(self, rank: int) -> Trace:
-        """The Trace of a rank."""
+        """Return the Trace of a rank."""
 
     def read_events(self, rank: int, columns: list[str] | None = None, step: int | None = None) -> pd.DataFrame:
         """Events of a rank: these columns (None for all) of the rows of one step (None for all)."""
@@ -178,7 +178,7 @@ class Ranks(Mapping[int, Trace]):
     def window(
         self, *, step: int | None = None, ranks: Iterable[int] | None = None, columns: Iterable[str] | None = None
     ) -> pd.DataFrame:
-        """The events of some ranks and of one step as a pandas frame with a first column ``rank``.
+        """Return the events of some ranks and of one step as a pandas frame with a first column ``rank``.
 
         Of a store, reads only what it needs: the files of these ranks, and in them the pieces that hold the step.
 
@@ -280,7 +280,7 @@ class Ranks(Mapping[int, Trace]):
         return transfer_curves(self)
 
     def widget(self) -> ipywidgets.VBox:
-        """The summary as a live widget: choose the step, the ranks and the collective of the pictures.
+        """Return the summary as a live widget: choose the step, the ranks and the collective of the pictures.
 
         Raises:
             ImportError: ipywidgets is not installed; ``pip install cudalens[lab]`` installs it.

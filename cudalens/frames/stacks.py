@@ -38,7 +38,7 @@ class StackTable:
         return self._ids.setdefault(tuple(entries), len(self._ids))
 
     def to_frame(self) -> pd.DataFrame:
-        """The table as the Trace's ``stacks`` frame, a row per stack frame, innermost first."""
+        """Return the table as the Trace's ``stacks`` frame, a row per stack frame, innermost first."""
         if not self._ids:
             return empty_frame("stacks")
         lengths = [len(entries) for entries in self._ids]
@@ -66,7 +66,7 @@ def _parse(entry: str) -> tuple[str | None, int | None, str]:
 
 
 def entry_text(file: Any, line: Any, function: Any) -> str:
-    """A row of the stack table as the entry that torch writes."""
+    """Return a row of the stack table as the entry that torch writes."""
     return str(function) if pd.isna(file) or pd.isna(line) else f"{file}({line}): {function}"
 
 

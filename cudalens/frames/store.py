@@ -149,7 +149,7 @@ def _absent(path: str | os.PathLike[str], member: str) -> TraceFormatError:
 def _read_frames(
     path: str | os.PathLike[str], archive: zipfile.ZipFile, head: _Head, limit: Limit
 ) -> dict[str, pd.DataFrame]:
-    """The frames by name; empty if the file's version does not have them."""
+    """Return the frames by name; empty if the file's version does not have them."""
     frames = {}
     for name in FRAMES:
         if head.version < FRAMES_SINCE.get(name, 1):

@@ -29,7 +29,7 @@ class Threads(msgspec.Struct, frozen=True):
 
 
 def threads_of(info: RunInfo) -> Threads | None:
-    """The `Threads` of the run info; None if it has none, or if they are not valid."""
+    """Return the `Threads` of the run info; None if it has none, or if they are not valid."""
     try:
         return msgspec.json.decode(info.extra.get(THREADS_KEY, ""), type=Threads)
     except (msgspec.DecodeError, RecursionError):  # a file may hold any text

@@ -32,7 +32,7 @@ class Fit(NamedTuple):
 
 
 def rates_of(spec: DeviceSpec, dtype_key: str) -> Rates:
-    """The rates of a GPU for one compute unit.
+    """Return the rates of a GPU for one compute unit.
 
     Args:
         spec: The GPU.
@@ -43,7 +43,7 @@ def rates_of(spec: DeviceSpec, dtype_key: str) -> Rates:
 
 @cache
 def fit_of(spec: DeviceSpec, family: str) -> Fit:
-    """The constants of a family for a GPU: the user's, its own, else those of the most similar measured GPU."""
+    """Return the constants of a family for a GPU: the user's, its own, else those of the most similar measured GPU."""
     if spec.calibration is not None and family in spec.calibration:
         return Fit(spec.calibration[family], spec.key)
     gpus = _measured()[family]["gpus"]
@@ -52,19 +52,19 @@ def fit_of(spec: DeviceSpec, family: str) -> Fit:
 
 
 def is_calibrated(spec: DeviceSpec) -> bool:
-    """Whether matrix products of this GPU were measured, in half or single precision."""
+    """Return whether matrix products of this GPU were measured, in half or single precision."""
     return spec.calibration is not None or any(
         spec.key in _measured()[family]["gpus"] for family in ("matrix_half", "matrix_single")
     )
 
 
 def label_of(spec: DeviceSpec) -> str:
-    """The key of a GPU, with a note if its times are not calibrated: "h100", "rtx3090, times uncalibrated"."""
+    """Return the key of a GPU, with a note if its times are not calibrated: "h100", "rtx3090, times uncalibrated"."""
     return spec.key if is_calibrated(spec) else f"{spec.key}, times uncalibrated"
 
 
 def accuracy() -> dict[str, Any]:
-    """The content of the file: by family its source, and by GPU the constants and errors on unfitted shapes."""
+    """Return the content of the file: by family its source, and by GPU the constants and errors on unfitted shapes."""
     return dict(_measured())
 
 
@@ -74,7 +74,7 @@ def _measured() -> dict[str, Any]:
 
 
 def _distance(spec: DeviceSpec, other: DeviceSpec) -> float:
-    """How different two GPUs are: the compute capability first, then the bandwidth and the number of SMs."""
+    """Return how different two GPUs are: the compute capability first, then the bandwidth and the number of SMs."""
     (major, minor), (other_major, other_minor) = spec.compute_capability, other.compute_capability
     bandwidths = abs(math.log(spec.memory_bandwidth_gbps / other.memory_bandwidth_gbps))
     sms = abs(math.log(spec.num_sms / other.num_sms))

@@ -136,7 +136,7 @@ class DeviceSpec:
         return self.num_sms * self.max_threads_per_sm
 
     def replace(self, **changes: Any) -> DeviceSpec:
-        """A copy with some fields changed.
+        """Return a copy with some fields changed.
 
         Raises:
             VirtualDeviceError: There is no field of that name, or a value is not valid.
@@ -172,6 +172,6 @@ def _check(spec: DeviceSpec) -> None:
 
 
 def near(name: str, known: list[str]) -> str:
-    """A sentence with the `known` names close to `name`; empty if there is none."""
+    """Return a sentence with the `known` names close to `name`; empty if there is none."""
     close = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
     return f" Did you mean {' or '.join(close)}?" if close else ""

@@ -11,7 +11,7 @@ _MEMORY: Final = 0.03
 
 
 def spec_of(capability: str | None, num_sms: int | None, total_memory_bytes: int | None) -> DeviceSpec | None:
-    """The first known specification with these facts; None if there is none, or a fact is not known.
+    """Return the first known specification with these facts; None if there is none, or a fact is not known.
 
     Names are not compared: cards of one chip have many, and they contain no more than these facts.
 

@@ -185,7 +185,7 @@ def rows_ns(spec: DeviceSpec, kind: str, rows: int, length: int, num_bytes: int,
 
 
 def pointwise_share(spec: DeviceSpec) -> float:
-    """The fraction of the memory bandwidth that a pointwise kernel on whole tensors reaches."""
+    """Return the fraction of the memory bandwidth that a pointwise kernel on whole tensors reaches."""
     return float(fit_of(spec, "pointwise").constants["memory_share"])
 
 

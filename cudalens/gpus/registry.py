@@ -52,7 +52,7 @@ _ALIASES: Final = {"a100-40gb": "a100"}
 
 
 def parse_device(device: str | DeviceSpec) -> tuple[DeviceSpec, int]:
-    """The spec and the number of devices that a text names.
+    """Return the spec and the number of devices that a text names.
 
     Args:
         device: "h100", "H100", "h100x4", "a100-80gb x 2", or a `DeviceSpec` (which is one device).
@@ -79,7 +79,7 @@ def parse_device(device: str | DeviceSpec) -> tuple[DeviceSpec, int]:
 
 
 def split_count(text: str) -> tuple[str, int]:
-    """The key and the number of devices in a device text, whether or not there is such a device."""
+    """Return the key and the number of devices in a device text, whether or not there is such a device."""
     if _normal(text) in _specs:
         return _normal(text), 1
     found = _COUNTED.fullmatch(text.strip().lower())

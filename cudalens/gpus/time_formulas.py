@@ -66,22 +66,22 @@ def ceil_div(a: Num, b: Num) -> Num:
 
 
 def longer(a: Num, b: Num, sharpness: Num = 4) -> Num:
-    """A smooth maximum of two times: two costs of similar size overlap only in part."""
+    """Return a smooth maximum of two times: two costs of similar size overlap only in part."""
     return (a**sharpness + b**sharpness) ** (1 / sharpness)
 
 
 def smaller(a: Num, b: Num) -> Num:
-    """The minimum of numbers or tensors."""
+    """Return the minimum of numbers or tensors."""
     return (a + b - abs(a - b)) / 2
 
 
 def larger(a: Num, b: Num) -> Num:
-    """The maximum of numbers or tensors."""
+    """Return the maximum of numbers or tensors."""
     return (a + b + abs(a - b)) / 2
 
 
 def missed(num_bytes: Num, capacity_bytes: Num, steepness: Num) -> Num:
-    """The part of the data that a cache does not hold: 0 far below its capacity, 1 far above."""
+    """Return the part of the data that a cache does not hold: 0 far below its capacity, 1 far above."""
     return 1 / (1 + (num_bytes / capacity_bytes) ** -steepness)
 
 
@@ -175,7 +175,7 @@ def _matrix_memory_ns(c: Constants, gpu: Rates, batch: Num, m: Num, n: Num, k: N
 
 
 def head_share(c: Constants, head_dim: Num) -> Num:
-    """The fitted rate of the nearest head dimension that is not smaller; of the largest for larger ones."""
+    """Return the fitted rate of the nearest head dimension that is not smaller; of the largest for larger ones."""
     share: Num = 0
     below = 0
     for dim in HEAD_DIMS:

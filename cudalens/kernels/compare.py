@@ -130,7 +130,7 @@ class PendingComparison:
         self._finish = finish
 
     def result(self) -> Comparison:
-        """The comparison; waits for the device."""
+        """Return the comparison; waits for the device."""
         return self._finish()
 
 
@@ -160,7 +160,7 @@ def begin_compare(a: torch.Tensor, b: torch.Tensor, *, backend: Backend = "auto"
 
 
 def _places(number: torch.Tensor, shape: torch.Size) -> tuple[torch.Tensor, ...]:
-    """The index of an element from its number, computed on the device."""
+    """Return the index of an element from its number, computed on the device."""
     index: list[torch.Tensor] = []
     for size in reversed(shape):
         index.insert(0, number % size)
@@ -169,7 +169,7 @@ def _places(number: torch.Tensor, shape: torch.Size) -> tuple[torch.Tensor, ...]
 
 
 def can_compare(tensor: torch.Tensor) -> bool:
-    """Whether `compare` supports tensors like this one."""
+    """Return whether `compare` supports tensors like this one."""
     is_plain = tensor.layout is torch.strided and not tensor.is_nested and not tensor.is_meta
     return is_plain and reading_of(tensor.dtype) is not None
 
@@ -191,7 +191,7 @@ def _comparison(shape: torch.Size, dtype: torch.dtype, found: Found, values: tup
 
 
 def _module_for(backend: Backend, tensor: torch.Tensor) -> ModuleType:
-    """The module with the implementation: functions `begin` and `finish`."""
+    """Return the module with the implementation: functions `begin` and `finish`."""
     return import_module(f"cudalens.kernels.compare_{'triton' if uses_triton(backend, tensor) else 'reference'}")
 
 

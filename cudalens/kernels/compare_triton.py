@@ -194,7 +194,7 @@ def _constants(a: torch.Tensor, b: torch.Tensor, num_dims: int) -> dict[str, Any
 
 
 def _table(tensor: torch.Tensor, out: torch.Tensor) -> torch.Tensor:
-    """The values of 8-bit floats; other dtypes do not read the table, so any pointer serves."""
+    """Return the values of 8-bit floats; other dtypes do not read the table, so any pointer serves."""
     return table_of(tensor.dtype, tensor.device) if reading_of(tensor.dtype) is Reading.TABLE else out
 
 

@@ -23,7 +23,7 @@ _TINY: Final = torch.finfo(torch.float64).tiny
 
 
 def difference_of(name: str, expected: torch.Tensor, found: torch.Tensor) -> Difference | None:
-    """How two tensors of one dtype and device differ, bit by bit; None if they do not.
+    """Return how two tensors of one dtype and device differ, bit by bit; None if they do not.
 
     Reads both once, and again where they differ. Needs a byte of temporary memory for each element, and about 60 bytes
     for each of at most 16 million elements (more if a single cell of the heat map has more).
@@ -111,7 +111,7 @@ def _bounds(length: int, most: int) -> list[tuple[int, int]]:
 
 
 def _row(given: Sequence[torch.Tensor], start: int) -> tuple[torch.Tensor, ...]:
-    """A row of cells: difference, number and both values of the element that differs most, for each cell.
+    """Return a row of cells: difference, number and both values of the element that differs most, for each cell.
 
     Args:
         given: Some rows of both tensors and of the mask of differing elements; each of shape (rows, columns).
@@ -179,7 +179,7 @@ def _unequal(expected: torch.Tensor, found: torch.Tensor) -> torch.Tensor:
 
 
 def _bits(values: torch.Tensor) -> torch.Tensor:
-    """The elements as integers of the same size; 16-byte elements as pairs."""
+    """Return the elements as integers of the same size; 16-byte elements as pairs."""
     size = values.dtype.itemsize
     flat = (torch.view_as_real(values) if values.is_complex() else values).reshape(-1)
     whole = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}[flat.dtype.itemsize]
@@ -188,7 +188,7 @@ def _bits(values: torch.Tensor) -> torch.Tensor:
 
 
 def value_of(element: torch.Tensor) -> Any:
-    """An element as a Python number; complex numbers as text."""
+    """Return an element as a Python number; complex numbers as text."""
     is_float8 = element.dtype.is_floating_point and element.dtype.itemsize == 1
     value = (element.float() if is_float8 else element).item()
     return str(value) if isinstance(value, complex) else value

@@ -40,7 +40,7 @@ class PendingFingerprint:
         self._found: Fingerprint | None = None
 
     def result(self) -> Fingerprint:
-        """The fingerprint; waits for the device."""
+        """Return the fingerprint; waits for the device."""
         if self._found is None:
             self._found = _combined(self._headers, _on_host(self._lanes))
             self._lanes = ()
@@ -98,7 +98,7 @@ def _header(tensor: torch.Tensor) -> bytes:
 
 
 def _lanes(tensor: torch.Tensor, backend: Backend) -> torch.Tensor:
-    """The two 64-bit sums of a tensor's words, int64, shape (2,), on its device."""
+    """Return the two 64-bit sums of a tensor's words, int64, shape (2,), on its device."""
     if not tensor.numel():
         return torch.zeros(2, dtype=torch.int64, device=tensor.device)
     words, tail = split_words(plain_bytes(tensor))
@@ -112,7 +112,7 @@ def _lanes(tensor: torch.Tensor, backend: Backend) -> torch.Tensor:
 
 
 def plain_bytes(tensor: torch.Tensor) -> torch.Tensor:
-    """The bytes of `tensor` in row-major order, uint8, shape (nbytes,), beginning at a multiple of 8."""
+    """Return the bytes of `tensor` in row-major order, uint8, shape (nbytes,), beginning at a multiple of 8."""
     # A copy of bool makes each true element 1, whatever its byte was.
     plain = tensor.view(torch.uint8) if tensor.dtype is torch.bool else tensor.resolve_conj().resolve_neg()
     dense = plain.contiguous()
@@ -131,7 +131,7 @@ def split_words(data: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def _on_host(lanes: Sequence[torch.Tensor]) -> list[list[int]]:
-    """All lanes on the host, with one copy from each device."""
+    """Return all lanes on the host, with one copy from each device."""
     found: list[list[int]] = [[] for _ in lanes]
     for device in dict.fromkeys(one.device for one in lanes):
         places = [i for i, one in enumerate(lanes) if one.device == device]
@@ -141,7 +141,7 @@ def _on_host(lanes: Sequence[torch.Tensor]) -> list[list[int]]:
 
 
 def _combined(headers: Sequence[bytes], lanes: Sequence[Sequence[int]]) -> Fingerprint:
-    """The BLAKE2b hash (RFC 7693) of the lanes, dtypes and shapes of all tensors."""
+    """Return the BLAKE2b hash (RFC 7693) of the lanes, dtypes and shapes of all tensors."""
     digest = hashlib.blake2b(digest_size=16)
     for header, (first, second) in zip(headers, lanes, strict=True):
         digest.update(header)

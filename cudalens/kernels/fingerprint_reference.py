@@ -13,7 +13,7 @@ _CHUNK: Final = 1 << 21
 
 
 def run(words: torch.Tensor, tail: torch.Tensor) -> torch.Tensor:
-    """The two sums over `words` (int64, shape (n,)) and the bytes after them (uint8, shape (0 to 7,)).
+    """Return the two sums over `words` (int64, shape (n,)) and the bytes after them (uint8, shape (0 to 7,)).
 
     Returns:
         int64, shape (2,).
@@ -37,5 +37,5 @@ def _sums(words: torch.Tensor, places: torch.Tensor) -> torch.Tensor:
 
 
 def _shifted(values: torch.Tensor, by: int) -> torch.Tensor:
-    """A logical shift to the right; torch's is arithmetic."""
+    """Return a logical shift to the right; torch's is arithmetic."""
     return (values >> by) & ((1 << (64 - by)) - 1)

@@ -58,7 +58,7 @@ FINGERPRINT: Final = Kernel(_fingerprint)
 
 
 def run(words: torch.Tensor, tail: torch.Tensor) -> torch.Tensor:
-    """The two sums over `words` (int64, shape (n,)) and the bytes after them (uint8, shape (0 to 7,)).
+    """Return the two sums over `words` (int64, shape (n,)) and the bytes after them (uint8, shape (0 to 7,)).
 
     Returns:
         int64, shape (2,), on the device of `words`; the kernel may still be running.

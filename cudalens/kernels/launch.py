@@ -25,12 +25,12 @@ _BACKENDS: Final = ("auto", "triton", "reference")
 
 @cache
 def has_triton() -> bool:
-    """Whether Triton is installed; checked without importing it."""
+    """Return whether Triton is installed; checked without importing it."""
     return importlib.util.find_spec("triton") is not None
 
 
 def uses_triton(backend: Backend, tensor: torch.Tensor) -> bool:
-    """Whether to run the Triton kernel for `tensor`.
+    """Return whether to run the Triton kernel for `tensor`.
 
     Raises:
         ValueError: `backend` is unknown.
@@ -44,7 +44,7 @@ def uses_triton(backend: Backend, tensor: torch.Tensor) -> bool:
 
 
 def can_launch(device: torch.device) -> bool:
-    """Whether a compiled kernel can run on `device`."""
+    """Return whether a compiled kernel can run on `device`."""
     if not is_gpu(device) or not has_triton() or is_interpreted():
         return False
     return _can_build(torch.cuda.current_device() if device.index is None else device.index)
@@ -52,7 +52,7 @@ def can_launch(device: torch.device) -> bool:
 
 @cache
 def _can_build(index: int) -> bool:
-    """Whether Triton can launch kernels here: it needs a C compiler, and does not support old GPUs."""
+    """Return whether Triton can launch kernels here: it needs a C compiler, and does not support old GPUs."""
     try:
         from triton.runtime import driver
 
@@ -78,12 +78,12 @@ def _check_triton(tensor: torch.Tensor) -> None:
 
 
 def is_on_gpu(tensor: torch.Tensor) -> bool:
-    """Whether `tensor` is in the memory of a real GPU; false for a virtual device."""
+    """Return whether `tensor` is in the memory of a real GPU; false for a virtual device."""
     return is_gpu(tensor.device)
 
 
 def is_gpu(device: torch.device) -> bool:
-    """Whether `device` is a real GPU."""
+    """Return whether `device` is a real GPU."""
     return device.type == "cuda" and sources.virtual_label() is None
 
 
@@ -116,7 +116,7 @@ def _device_of(args: Iterable[Any]) -> AbstractContextManager[Any]:
 
 
 def is_interpreted() -> bool:
-    """Whether Triton runs kernels in its interpreter, on host memory (``TRITON_INTERPRET=1``)."""
+    """Return whether Triton runs kernels in its interpreter, on host memory (``TRITON_INTERPRET=1``)."""
     import triton
 
     return bool(triton.knobs.runtime.interpret)

@@ -9,7 +9,7 @@ Dim = tuple[int, ...]
 
 
 def layout_table(*tensors: torch.Tensor) -> tuple[torch.Tensor, int]:
-    """The layout of `tensors`, which have the same shape.
+    """Return the layout of `tensors`, which have the same shape.
 
     Returns:
         Sizes, then the strides of each tensor in turn, innermost dimension first: int64, shape ((1 + t) * d,) on their
@@ -24,7 +24,7 @@ def layout_table(*tensors: torch.Tensor) -> tuple[torch.Tensor, int]:
 
 
 def merged_dims(*tensors: torch.Tensor) -> list[Dim]:
-    """The dimensions, innermost first, without those of size 1; neighbours with matching strides are merged."""
+    """Return the dimensions, innermost first, without those of size 1; neighbours with matching strides are merged."""
     strides = zip(*(tensor.stride() for tensor in tensors), strict=True)
     dims = [(size, *steps) for size, steps in zip(tensors[0].shape, strides, strict=True) if size != 1]
     merged: list[Dim] = []

@@ -132,7 +132,7 @@ def _search_reference(dense: torch.Tensor) -> tuple[int, int, int | None]:
 
 
 def _bits(tensor: torch.Tensor) -> torch.Tensor:
-    """The elements as integers of the same size; complex numbers as two integers in an extra last dimension."""
+    """Return the elements as integers of the same size; complex numbers as two integers in an extra last dimension."""
     real: Any = torch.view_as_real(tensor) if tensor.dtype.is_complex else tensor
     return real.view(_BITS[real.element_size()])
 

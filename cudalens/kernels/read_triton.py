@@ -27,7 +27,7 @@ READ: Final = Kernel(_read)
 
 
 def run(values: torch.Tensor) -> torch.Tensor:
-    """Each program's sum of its part of `values` (int64, contiguous): int64, shape (programs,)."""
+    """Return each program's sum of its part of `values` (int64, contiguous): int64, shape (programs,)."""
     programs = num_programs(values.numel(), BLOCK, values.device)
     out = torch.empty(programs, dtype=torch.int64, device=values.device)
     READ.launch(programs, values, out, values.numel(), BLOCK=BLOCK, num_warps=4)

@@ -27,7 +27,7 @@ _REAL: Final = {torch.complex64: torch.float32, torch.complex128: torch.float64}
 
 
 def reading_of(dtype: torch.dtype) -> Reading | None:
-    """How elements of `dtype` are read; None if they are not numbers (quantized, packed, raw bits)."""
+    """Return how elements of `dtype` are read; None if they are not numbers (quantized, packed, raw bits)."""
     if dtype in (torch.float16, torch.float32, torch.float64, *_REAL):
         return Reading.FLOAT
     if dtype is torch.bfloat16:
@@ -67,5 +67,5 @@ def _values_of(dtype: torch.dtype) -> tuple[float, ...] | None:
 
 @cache
 def table_of(dtype: torch.dtype, device: torch.device) -> torch.Tensor:
-    """The values of an 8-bit float's 256 patterns on `device`: float32, shape (256,)."""
+    """Return the values of an 8-bit float's 256 patterns on `device`: float32, shape (256,)."""
     return torch.tensor(_values_of(dtype), dtype=torch.float32, device=device)

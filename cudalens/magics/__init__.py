@@ -54,7 +54,7 @@ def unload(shell: InteractiveShell) -> None:
 
 
 def cell_run(shell: InteractiveShell, magic: str, line: str, source: str | None, variable: str) -> CellRun:
-    """The context manager for the statements of one cell, which `CellSyntax` puts around them.
+    """Return the context manager for the statements of one cell, which `CellSyntax` puts around them.
 
     Args:
         shell: The shell that runs the cell.

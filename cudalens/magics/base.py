@@ -70,7 +70,7 @@ class Magic:
 
     @classmethod
     def cell_run(cls, shell: InteractiveShell, options: Any, source: str | None, variable: str) -> CellRun:
-        """The run of one cell with this magic on top; the arguments are those of `CellRun`."""
+        """Return the run of one cell with this magic on top; the arguments are those of `CellRun`."""
         raise NotImplementedError
 
     @classmethod
@@ -102,7 +102,7 @@ class Magic:
             raise without_traceback(error) from None
 
     def _form_of(self, words: list[str]) -> tuple[Form[Any], Callable[..., Any], list[str]]:
-        """The form that `words` begin with, and the words after its verb."""
+        """Return the form that `words` begin with, and the words after its verb."""
         if self.default and (not words or words[0].startswith("-")):
             if late := next((word for word in words if word in self.forms), None):
                 raise self._refusal(f"write {late!r} before the options.")
@@ -123,14 +123,14 @@ class Magic:
 
     @classmethod
     def usage(cls) -> str:
-        """All forms, in two lines."""
+        """Return all forms, in two lines."""
         lines = " | ".join(form.places().removeprefix(f"%{cls.name} ") for form, _ in cls.forms.values())
         cell = f"\n   or: %%{cls.name} on top of a cell" if cls.cell_form else ""
         return f"usage: %{cls.name} {lines}{cell}"
 
     @classmethod
     def help(cls) -> str:
-        """What ``%<name>?`` shows: what the magic is for, and each form with its options."""
+        """Return what ``%<name>?`` shows: what the magic is for, and each form with its options."""
         forms = [*([cls.cell_form] if cls.cell_form else []), *(form for form, _ in cls.forms.values())]
         return "\n\n".join([cls.about.strip(), cls.usage(), *(form.help() for form in forms)])
 
@@ -152,7 +152,7 @@ class Magic:
 
 
 def loaded(shell: InteractiveShell) -> list[Magic]:
-    """The magics of cudalens that are loaded in `shell`."""
+    """Return the magics of cudalens that are loaded in `shell`."""
     found: dict[str, Magic] = {}
     for functions in shell.magics_manager.magics.values():
         found |= {name: f.cudalens_magic for name, f in functions.items() if hasattr(f, "cudalens_magic")}

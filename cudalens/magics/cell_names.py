@@ -25,7 +25,7 @@ class Names:
 
 
 def names_of(body: Sequence[ast.stmt]) -> Names:
-    """The names of `body`."""
+    """Return the names of `body`."""
     flow = _Flow()
     flow.block(body)
     return Names(frozenset(flow.read), frozenset(flow.needed), frozenset(flow.assigned), frozenset(flow.written))

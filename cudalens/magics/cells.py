@@ -68,7 +68,7 @@ class CellRun:
         """End, after the last statement of the cell or the exception `error`."""
 
     def collect(self, error: BaseException | None) -> Trace | None:
-        """What was recorded."""
+        """Return what was recorded."""
         raise NotImplementedError
 
     def __enter__(self) -> CellRun:
@@ -167,7 +167,7 @@ def run_as_cell(shell: InteractiveShell, magic: str, line: str, cell: str) -> An
 
 
 def _compiled(compiler: Any, body: list[ast.stmt], name: str) -> tuple[CodeType, CodeType | None]:
-    """The code of all statements except a last expression, and the code of that expression."""
+    """Return the code of all statements except a last expression, and the code of that expression."""
     value = None
     if body and isinstance(last := body[-1], ast.Expr):
         body, value = body[:-1], compiler(ast.Expression(last.value), name, "eval")

@@ -32,7 +32,7 @@ def forget(shell: InteractiveShell) -> None:
 
 
 def ended_cell(shell: InteractiveShell, sanitizer: Sanitizer, races: tuple[Race, ...], result: Any) -> WatchedCell:
-    """The cell that has just ended.
+    """Return the cell that has just ended.
 
     Args:
         shell: The shell.

@@ -97,7 +97,7 @@ class WatchedCell:
 
 
 def bare(source: str, *, before: int = 0) -> tuple[str, int]:
-    """A cell's text without the magic lines of cudalens on top of it, and the number of the user's first line.
+    """Return a cell's text without the magic lines of cudalens on top of it, and the number of the user's first line.
 
     Args:
         source: The text.
@@ -126,7 +126,7 @@ def _refused(node: ast.AST) -> str | None:
 
 
 def program_of(cell: WatchedCell, shell: InteractiveShell) -> Any:
-    """A cell as a `cudalens.sanitizer.rerun.Program`; each run shows nothing and leaves no figure open.
+    """Return a cell as a `cudalens.sanitizer.rerun.Program`; each run shows nothing and leaves no figure open.
 
     Raises:
         ExploreError: It cannot run again.
@@ -191,7 +191,7 @@ def silent(shell: InteractiveShell) -> Iterator[None]:
 
 
 def question(cell: WatchedCell, shell: InteractiveShell, runs: int, most_races: int, command: str) -> str:
-    """The text that is printed before a cell runs again.
+    """Return the text that is printed before a cell runs again.
 
     Args:
         cell: The cell.

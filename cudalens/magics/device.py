@@ -230,7 +230,7 @@ def _described(on: device) -> str:
 
 
 def _left_on(on: device, namespace: Mapping[str, Any]) -> str:
-    """Which tensors become CPU tensors when a virtual device ends; empty text where it has none."""
+    """Return which tensors become CPU tensors when a virtual device ends; empty text where it has none."""
     import torch
 
     from cudalens.analysis import units
@@ -292,7 +292,7 @@ class NotebookGauges:
 
 
 def _current_readings() -> str:
-    """The current readings as text, for a terminal.
+    """Return the current readings as text, for a terminal.
 
     Raises:
         UsageError: There is nothing to read.

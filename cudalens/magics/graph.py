@@ -57,14 +57,14 @@ manager did with them. A cell that prints, awaits or has other magics runs witho
 
     @classmethod
     def cell_run(cls, shell: InteractiveShell, options: GraphOptions, source: str | None, variable: str) -> GraphedCell:
-        """The run of one cell under a graph manager."""
+        """Return the run of one cell under a graph manager."""
         from cudalens.magics.graph_cell import GraphedCell
 
         return GraphedCell(shell, "%%cudagraph", options, source, variable)
 
     @classmethod
     def rewrite(cls, body: list[ast.stmt], run: str, shell: InteractiveShell, options: Any) -> list[ast.stmt]:
-        """The statements as a function and its call, where a graph can run them."""
+        """Return the statements as a function and its call, where a graph can run them."""
         return graph_rewrite.rewritten(body, run, shell, options.name)
 
     def end(self) -> None:

@@ -59,7 +59,7 @@ _managers: Final[dict[int, GraphManager]] = {}
 
 
 def cell_managers() -> list[GraphManager]:
-    """The managers of cells, by device."""
+    """Return the managers of cells, by device."""
     return [manager for _, manager in sorted(_managers.items()) if manager.is_present and not manager.is_closed]
 
 
@@ -71,7 +71,7 @@ def forget_cells() -> None:
 
 
 def all_managers() -> list[GraphManager]:
-    """All managers: those of functions, then those of cells."""
+    """Return all managers: those of functions, then those of cells."""
     from cudalens.graphs.managers import managers
 
     return [*managers(), *cell_managers()]
@@ -101,7 +101,7 @@ class GraphedCell(CellRun):
         self._marks = [(manager, manager.mark()) for manager in all_managers()]
 
     def collect(self, error: BaseException | None) -> Trace:
-        """What the managers did since `start`."""
+        """Return what the managers did since `start`."""
         from cudalens.api.graph_trace import graphs_trace
         from cudalens.api.outcome import Outcome
 
@@ -237,7 +237,7 @@ class GraphedCell(CellRun):
         return value
 
     def _manager(self, namespace: dict[str, Any], given: Sequence[str]) -> GraphManager:
-        """The manager of the device of the first tensor among the values."""
+        """Return the manager of the device of the first tensor among the values."""
         from cudalens.graphs.manager import GraphManager
 
         made = GraphManager(graph_effects.device_of(namespace[name] for name in given))
@@ -249,7 +249,7 @@ class GraphedCell(CellRun):
     def _cell(
         self, manager: GraphManager, function: FunctionType, given: Sequence[str], static: Sequence[str]
     ) -> KnownCell:
-        """The cell as a function under the manager, from an earlier run of the same cell or new."""
+        """Return the cell as a function under the manager, from an earlier run of the same cell or new."""
         options = (self._options.mutations, self._options.check)
         key = (self._options.name or self._source, self._source, tuple(given), tuple(static), options)
         self._tidy(manager, key)
@@ -298,7 +298,7 @@ def _begin_step(known: KnownCell) -> None:
 
 
 def _renamed(function: FunctionType, name: str) -> FunctionType:
-    """The cell's function, renamed for tracebacks and reports."""
+    """Return the cell's function, renamed for tracebacks and reports."""
     code = function.__code__.replace(co_name=name, co_qualname=name)
     return FunctionType(code, function.__globals__, name, function.__defaults__)
 
@@ -315,7 +315,7 @@ def _as_call(body: FunctionType, given: tuple[str, ...]) -> Callable[..., Any]:
 
 
 def _from(trail: TracebackType | None, code: CodeType) -> TracebackType | None:
-    """The part of a traceback from the cell on."""
+    """Return the part of a traceback from the cell on."""
     while trail is not None and trail.tb_frame.f_code is not code:
         trail = trail.tb_next
     return trail

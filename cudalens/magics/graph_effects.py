@@ -135,7 +135,7 @@ def _copied(tensor: torch.Tensor, addresses: set[int], storages: dict[int, torch
 
 
 def left_by(error: BaseException, local: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
-    """The variables that a cell had assigned when it raised `error`.
+    """Return the variables that a cell had assigned when it raised `error`.
 
     Tensors are left out after an interrupt: it may have arrived during a capture, in which tensors have no values.
     """
@@ -157,7 +157,7 @@ def _version(tensor: torch.Tensor) -> int | None:
 
 
 def _draws() -> list[bytes]:
-    """The states of torch's random number generators: of the CPU, and of the devices in use."""
+    """Return the states of torch's random number generators: of the CPU, and of the devices in use."""
     states = [torch.get_rng_state()]
     if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
         states += [torch.cuda.get_rng_state(index) for index in range(torch.cuda.device_count())]

@@ -38,7 +38,7 @@ class Bound:
 
 
 def bound_values(namespace: Mapping[str, Any], names: Iterable[str], given: Iterable[str]) -> dict[str, Any]:
-    """What recordings of a cell depend on besides its arguments, by name.
+    """Return what recordings of a cell depend on besides its arguments, by name.
 
     Args:
         namespace: The user's namespace.
@@ -96,7 +96,7 @@ def _globals(code: CodeType) -> Iterator[str]:
 
 
 def _is_library(thing: Any) -> bool:
-    """Whether it is code of an installed package or of Python, which does not change while the notebook runs."""
+    """Return whether it is code of an installed package or of Python, which does not change while the notebook runs."""
     if isinstance(thing, ModuleType):
         return True
     is_code = isinstance(thing, FunctionType | BuiltinFunctionType | type)
@@ -110,7 +110,7 @@ def _is_decorated(thing: Any) -> bool:
 
 
 def _parts(thing: Any) -> Iterable[Any]:
-    """The modules in a module: one of them may be under a manager."""
+    """Return the modules in a module: one of them may be under a manager."""
     return thing.modules() if hasattr(type(thing), "named_parameters") else ()
 
 
@@ -224,7 +224,7 @@ class _StateSearch:
 
 
 def _changes(code: CodeType, *, is_inner: bool = False) -> str:
-    """What in `code` changes something that remains after the call; empty text where nothing does."""
+    """Return what in `code` changes something that remains after the call; empty text where nothing does."""
     import dis
 
     for instruction in dis.get_instructions(code):
@@ -243,7 +243,7 @@ def _changes(code: CodeType, *, is_inner: bool = False) -> str:
 
 
 def _is_pure_library(thing: Any) -> bool:
-    """Whether it is a module, a class, a function or a constant of a package without state."""
+    """Return whether it is a module, a class, a function or a constant of a package without state."""
     if isinstance(thing, ModuleType):
         return is_pure_package(thing.__name__)
     if isinstance(thing, FunctionType | BuiltinFunctionType | type):
@@ -254,7 +254,7 @@ def _is_pure_library(thing: Any) -> bool:
 
 
 def is_pure_package(name: str) -> bool:
-    """Whether the module `name` is of a package whose functions keep no state."""
+    """Return whether the module `name` is of a package whose functions keep no state."""
     return name.partition(".")[0] in _PURE_PACKAGES
 
 

@@ -59,7 +59,7 @@ WHYS: Final[Mapping[str, Why]] = {
 
 
 def rewritten(body: list[ast.stmt], run: str, shell: Any, name: str | None = None) -> list[ast.stmt]:
-    """The statements of a cell, as they run under the manager.
+    """Return the statements of a cell, as they run under the manager.
 
     Args:
         body: The user's statements; the last may store its value in ``<run>.value``.
@@ -115,12 +115,12 @@ def _as_function(body: list[ast.stmt], run: str, names: Names, shell: Any, *, ha
 
 
 def is_value(thing: Any) -> bool:
-    """Whether a variable is data of a cell and not code: no function, class or module."""
+    """Return whether a variable is data of a cell and not code: no function, class or module."""
     return not callable(thing) and not isinstance(thing, type(ast))
 
 
 def _kept_value(last: ast.stmt, run: str) -> ast.expr | None:
-    """The expression of ``<run>.value = <expression>``; None where `last` is another statement."""
+    """Return the expression of ``<run>.value = <expression>``; None where `last` is another statement."""
     if not isinstance(last, ast.Assign) or len(last.targets) != 1:
         return None
     target = last.targets[0]
@@ -168,7 +168,7 @@ def _is_clock(thing: Any) -> bool:
 
 
 def _wrappable(body: Iterable[ast.stmt], name: str | None) -> list[ast.FunctionDef]:
-    """The functions of the cell to wrap: the one called `name`, else those that no other one calls."""
+    """Return the functions of the cell to wrap: the one called `name`, else those that no other one calls."""
     functions = [statement for statement in body if isinstance(statement, ast.FunctionDef)]
     if named := [function for function in functions if function.name == name]:
         return named
@@ -195,14 +195,14 @@ def _why_once(body: Sequence[ast.stmt], names: Names) -> str:
 
 
 def _imported(node: ast.AST) -> list[str]:
-    """The modules that a statement imports."""
+    """Return the modules that a statement imports."""
     if isinstance(node, ast.Import):
         return [alias.name for alias in node.names]
     return [node.module or ""] if isinstance(node, ast.ImportFrom) else []
 
 
 def _called(function: ast.expr) -> str:
-    """The name or the attribute that is called, an attribute with its dot; empty text for another expression."""
+    """Return the name or the attribute that is called, an attribute with its dot; empty text for another expression."""
     match function:
         case ast.Name(id=name):
             return name
@@ -217,7 +217,7 @@ def _nodes(body: Sequence[ast.stmt]) -> Iterator[ast.AST]:
 
 
 def _compiles(body: list[ast.stmt]) -> bool:
-    """Whether `body` is valid outside of a function: a function around it must not make its ``return`` valid."""
+    """Return whether `body` is valid outside of a function: a function around it must not make its ``return`` valid."""
     try:
         compile(ast.Module(body, []), "<cell>", "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)
     except (SyntaxError, ValueError, TypeError):

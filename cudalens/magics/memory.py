@@ -112,7 +112,7 @@ class Cudamem(Magic):
 
     @classmethod
     def cell_run(cls, shell: InteractiveShell, options: MemoryOptions, source: str | None, variable: str) -> MemoryCell:
-        """The recorded run of one cell."""
+        """Return the recorded run of one cell."""
         return MemoryCell(shell, "%%cudamem", options, source, variable)
 
     def end(self) -> None:
@@ -145,7 +145,7 @@ class Cudamem(Magic):
         display(self.shell, before.memory_diff(after, by=options.by))
 
     def _trace_of(self, word: str) -> Trace:
-        """The snapshot that a word of the line means: a run, a variable, or a file.
+        """Return the snapshot that a word of the line means: a run, a variable, or a file.
 
         Raises:
             UsageError: It is none of these, or it has no blocks.
@@ -160,7 +160,7 @@ class Cudamem(Magic):
             if not Path(word).expanduser().exists():
                 known = ", ".join(runs) or "none"
                 raise UsageError(
-                    f"%cudamem diff: {word!r} is no run, no variable with a Trace and no file. Runs: {known}"
+                    f"%cudamem diff: {word!r} is not a run, a variable with a Trace, or a file. Runs: {known}"
                 )
             found = load(Path(word).expanduser())
         if not has_memory(found):
@@ -209,7 +209,7 @@ class Cudamem(Magic):
         """Attribute what is allocated now to no cell."""
         if self._watch is not None:
             self._watch.clear()
-        print("What is allocated now is attributed to no cell.")  # noqa: T201
+        print("Memory that is allocated now is no longer attributed to cells.")  # noqa: T201
 
 
 class MemoryCell(CellRun):
@@ -248,7 +248,7 @@ class MemoryCell(CellRun):
         return None
 
     def collect(self, error: BaseException | None) -> Trace:
-        """What was recorded."""
+        """Return what was recorded."""
         assert self._history is not None
         if self.value is not None and not self._options.output:
             self._history.will_show(execution_count(self._shell), self.value)
@@ -318,7 +318,7 @@ class LeakWatch:
 
 
 def is_out_of_memory(error: BaseException | None) -> bool:
-    """Whether a cell failed because the device has too little memory."""
+    """Return whether a cell failed because the device has too little memory."""
     if error is None:
         return False
     import torch

@@ -19,7 +19,7 @@ _HELP_COLUMN: Final = 28
 
 
 def option(*names: str, help: str, default: Any = None, writes: str | None = None, **keywords: Any) -> Any:
-    """A field of a class of options: an option with a value.
+    """Return a field of a class of options: an option with a value.
 
     Args:
         *names: As on the line, such as ``-v`` and ``--var``.
@@ -32,39 +32,39 @@ def option(*names: str, help: str, default: Any = None, writes: str | None = Non
 
 
 def place(metavar: str, help: str, default: Any = None, *, nargs: str = "?") -> Any:
-    """A field of a class of options: a positional argument."""
+    """Return a field of a class of options: a positional argument."""
     return option(help=help, default=default, metavar=metavar, nargs=nargs)
 
 
 def flag(*names: str, help: str) -> Any:
-    """A field of a class of options: an option that is on or off."""
+    """Return a field of a class of options: an option that is on or off."""
     return option(*names, help=help, default=False, action="store_true")
 
 
 def number(name: str, help: str, *, least: int = 1, default: int | None = None, **keywords: Any) -> Any:
-    """A field of a class of options: a whole number of at least `least`."""
+    """Return a field of a class of options: a whole number of at least `least`."""
     return option(name, help=help, default=default, **{"metavar": "N", "type": count(least), **keywords})
 
 
 def texts(name: str, metavar: str, help: str) -> Any:
-    """A field of a class of options: a text that may be given several times."""
+    """Return a field of a class of options: a text that may be given several times."""
     return option(name, help=help, metavar=metavar, action="append")
 
 
 def file(name: str, help: str, writes: str | None = None) -> Any:
-    """A field of a class of options: a file, which the method `writes` of Trace writes."""
+    """Return a field of a class of options: a file, which the method `writes` of Trace writes."""
     return option(name, help=help, writes=writes, metavar="FILE", type=path)
 
 
 def identifier(text: str) -> str:
-    """The name of a variable."""
+    """Return the name of a variable."""
     if not text.isidentifier() or keyword.iskeyword(text):
         raise argparse.ArgumentTypeError(f"{text!r} is not a valid variable name")
     return text
 
 
 def count(least: int) -> Callable[[str], int]:
-    """A whole number of at least `least`."""
+    """Return a whole number of at least `least`."""
 
     def count(text: str) -> int:
         if not text.isdecimal() or int(text) < least:
@@ -86,7 +86,7 @@ def one_of(*texts: str) -> Callable[[str], str]:
 
 
 def rate(text: str) -> float:
-    """A number of readings per second, in the range that `device.sampler` accepts."""
+    """Return a number of readings per second, in the range that `device.sampler` accepts."""
     try:
         value = float(text)
     except ValueError:
@@ -99,7 +99,7 @@ def rate(text: str) -> float:
 
 
 def path(text: str) -> Path:
-    """A file to write or to read."""
+    """Return a file to write or to read."""
     if not text:
         raise argparse.ArgumentTypeError("a file name is empty")
     if text.endswith(os.sep):  # a Path drops the separator
@@ -160,7 +160,7 @@ class Form(Generic[_O]):
         self._parser = _parser(name, kind)
 
     def parse(self, line: str) -> _O:
-        """The options in `line` (what follows the name). Variables in it are not expanded.
+        """Return the options in `line` (what follows the name). Variables in it are not expanded.
 
         Raises:
             UsageError: An option is unknown, lacks its value, or has a wrong one; the message ends with the usage.
@@ -178,11 +178,11 @@ class Form(Generic[_O]):
             raise self.refusal(error) from None
 
     def usage(self) -> str:
-        """How to write it, on a few lines."""
+        """Return how to write it, on a few lines."""
         return self._parser.format_usage().strip()
 
     def help(self) -> str:
-        """What it does, how to write it, and what its options mean."""
+        """Return what it does, how to write it, and what its options mean."""
         return f"{self.name}: {self.summary}\n{self._parser.format_help().strip()}"
 
     def places(self) -> str:
@@ -192,7 +192,7 @@ class Form(Generic[_O]):
         return f"{self.name} [{' '.join(names)}]" if names else self.name
 
     def refusal(self, reason: object) -> UsageError:
-        """The error that says what is wrong with a line, and how to write it."""
+        """Return the error that says what is wrong with a line, and how to write it."""
         return UsageError(f"{self.name}: {reason}\n{self.usage()}")
 
 
@@ -228,7 +228,7 @@ _QUOTED: Final = re.compile(r"""(["'])(.*?)\1""", re.DOTALL)
 
 
 def split(line: str) -> list[str]:
-    """The words of `line`. Quotes join words; a ``#`` at the start of a word begins a comment.
+    """Return the words of `line`. Quotes join words; a ``#`` at the start of a word begins a comment.
 
     A backslash is an ordinary character, because Windows paths have it.
 

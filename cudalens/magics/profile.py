@@ -71,7 +71,7 @@ class ProfileOptions(CellOptions):
         return {name: getattr(self, name) for name in names}
 
     def assertions(self) -> tuple[Assertion, ...]:
-        """The assertions.
+        """Return the assertions.
 
         Raises:
             UsageError: One cannot be parsed.
@@ -126,7 +126,7 @@ in ``%cudaprofile --stacks f(x)``."""
     def cell_run(
         cls, shell: InteractiveShell, options: ProfileOptions, source: str | None, variable: str
     ) -> ProfiledCell:
-        """The profiled run of one cell."""
+        """Return the profiled run of one cell."""
         from cudalens.magics.profile_cell import ProfiledCell
 
         return ProfiledCell(shell, "%%cudaprofile", options, source, variable)
@@ -205,7 +205,7 @@ in ``%cudaprofile --stacks f(x)``."""
         history.off()
 
     def _run_of(self, word: str) -> Any:
-        """The value of a variable that holds runs; else the word, which names a run or a file."""
+        """Return the value of a variable that holds runs; else the word, which names a run or a file."""
         from cudalens.frames import Ranks, Trace
 
         value = self.shell.user_ns.get(word)

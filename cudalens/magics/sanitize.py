@@ -129,7 +129,7 @@ with delays that provoke the orders in which its races show, and compares the va
     def cell_run(
         cls, shell: InteractiveShell, options: CellWatchOptions, source: str | None, variable: str
     ) -> SanitizedCell:
-        """The checked run of one cell."""
+        """Return the checked run of one cell."""
         from cudalens.magics.sanitize_cell import SanitizedCell
 
         return SanitizedCell(shell, "%%cudasan", options, source, variable)

@@ -65,7 +65,7 @@ class SanitizedCell(CellRun):
             self._explore(self._sanitizer, self._options.explore)
 
     def collect(self, error: BaseException | None) -> Trace:
-        """The races."""
+        """Return the races."""
         assert self._sanitizer is not None
         if error is None:
             print_unused(self._magic, self._sanitizer)
@@ -125,7 +125,7 @@ class NotebookWatch:
         self._num_shown = 0
 
     def trace(self, *, since: int = 0) -> Trace:
-        """The races as a Trace."""
+        """Return the races as a Trace."""
         return _trace(self.sanitizer, self._shell, since=since)
 
     def explore(self, options: ExploreOptions) -> None:
@@ -169,7 +169,7 @@ class NotebookWatch:
 
 
 def started(options: WatchOptions) -> Sanitizer:
-    """A sanitizer that is on.
+    """Return a sanitizer that is on.
 
     Raises:
         CudalensError: An option has a wrong value.

@@ -114,7 +114,7 @@ class CellSyntax(ast.NodeTransformer):
         return [*future, block, *shown]
 
     def _with_value(self, body: list[ast.stmt], run: str) -> tuple[list[ast.stmt], list[ast.stmt]]:
-        """The body that keeps the value which IPython would show, and the statements that show it."""
+        """Return the body that keeps the value which IPython would show, and the statements that show it."""
         mode = self._shell.ast_node_interactivity
         if not body or mode in ("all", "none"):  # "all" shows expressions inside a with block by itself
             return body, []
@@ -129,7 +129,7 @@ class CellSyntax(ast.NodeTransformer):
         return body, []
 
     def _split(self, line: str) -> tuple[type[Magic], str]:
-        """The magic of a magic line, and the rest of the line."""
+        """Return the magic of a magic line, and the rest of the line."""
         found = self._pattern.match(line)
         assert found is not None
         return self._magics[found[1]], line.removeprefix(found[1]).strip()
@@ -139,7 +139,7 @@ class CellSyntax(ast.NodeTransformer):
         return ["\npass\n"] if _options(*self._split(magic_line)).output else []
 
     def _marked(self, body: list[ast.stmt]) -> str | None:
-        """The magic line of a cell that begins with the literal of `__call__`."""
+        """Return the magic line of a cell that begins with the literal of `__call__`."""
         if body and isinstance(first := body[0], ast.Expr) and isinstance(literal := first.value, ast.Constant):
             text = literal.value
             if literal.kind == "u" and isinstance(text, str) and self._pattern.match(text):
@@ -156,7 +156,7 @@ class _Body:
 
 
 def _options(magic: type[Magic], arguments: str) -> CellOptions:
-    """The options; the defaults where they are wrong, because the run reports the error when the cell runs."""
+    """Return the options; the defaults where they are wrong, because the run reports the error when the cell runs."""
     assert magic.cell_form is not None
     try:
         options: CellOptions = magic.cell_form.parse(arguments)
@@ -166,7 +166,7 @@ def _options(magic: type[Magic], arguments: str) -> CellOptions:
 
 
 def _split_future(body: list[ast.stmt]) -> tuple[list[ast.stmt], list[ast.stmt]]:
-    """The leading ``from __future__`` imports, which are not allowed in a block, and the rest."""
+    """Return the leading ``from __future__`` imports, which are not allowed in a block, and the rest."""
     future = list(itertools.takewhile(_is_future, body))
     return future, body[len(future) :]
 
@@ -183,7 +183,7 @@ def _assigned(statement: ast.stmt) -> str | None:
 
 
 def _compiles(body: list[ast.stmt]) -> bool:
-    """Whether `body` is valid outside a loop: a loop around it must not make its ``break`` valid."""
+    """Return whether `body` is valid outside a loop: a loop around it must not make its ``break`` valid."""
     try:
         module = ast.Module(body, [])
         compile(module, "<cell>", "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)
@@ -193,7 +193,7 @@ def _compiles(body: list[ast.stmt]) -> bool:
 
 
 def statement_at(source: str, like: ast.stmt) -> ast.stmt:
-    """The statement `source`, at the place of `like` in the cell."""
+    """Return the statement `source`, at the place of `like` in the cell."""
     statement = ast.parse(source).body[0]
     for node in ast.walk(statement):
         ast.copy_location(node, like)

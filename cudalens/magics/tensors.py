@@ -10,7 +10,7 @@ from torch.utils import _pytree as pytree
 
 
 def tensors_in(things: Iterable[Any]) -> Iterator[torch.Tensor]:
-    """The tensors among `things`: also those in lists, tuples and dictionaries, and those of modules."""
+    """Yield the tensors among `things`: also those in lists, tuples and dictionaries, and those of modules."""
     for thing in things:
         for leaf in pytree.tree_leaves(thing):
             if isinstance(leaf, torch.Tensor):

@@ -44,7 +44,7 @@ def _show_interrupt(
 
 
 def with_lines(trail: TracebackType | None) -> TracebackType | None:
-    """A traceback like `trail` whose entries all have lines, without entries of `DeferredInterrupts`."""
+    """Return a traceback like `trail` whose entries all have lines, without entries of `DeferredInterrupts`."""
     entries = []
     while trail is not None:
         entries.append(trail)

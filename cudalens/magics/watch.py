@@ -22,7 +22,7 @@ _OFF: Final = "Nothing is watched: `%cudawatch on` watches the following cells, 
 
 
 def budget(text: str) -> float:
-    """A share of the loop's time: ``2%`` or ``0.02``."""
+    """Return a share of the loop's time: ``2%`` or ``0.02``."""
     try:
         value = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
     except ValueError:
@@ -33,7 +33,7 @@ def budget(text: str) -> float:
 
 
 def folder(text: str) -> Path:
-    """A folder to write."""
+    """Return a folder to write."""
     if not text:
         raise argparse.ArgumentTypeError("the name of the folder is empty")
     return Path(text).expanduser()
@@ -98,7 +98,7 @@ cells. Steps are found without a change of the code. Some steps are recorded wit
     def cell_run(
         cls, shell: InteractiveShell, options: CellRunOptions, source: str | None, variable: str
     ) -> WatchedLoop:
-        """The watched run of one cell."""
+        """Return the watched run of one cell."""
         from cudalens.magics.watch_cell import WatchedLoop
 
         return WatchedLoop(shell, "%%cudawatch", options, source, variable)

@@ -22,7 +22,7 @@ _last: WeakKeyDictionary[InteractiveShell, Watch] = WeakKeyDictionary()
 
 
 def last_watch(shell: InteractiveShell) -> Watch | None:
-    """The last run that a cell of `shell` watched."""
+    """Return the last run that a cell of `shell` watched."""
     return _last.get(shell)
 
 
@@ -55,7 +55,7 @@ class WatchedLoop(CellRun):
             self._watch.stop(error)
 
     def collect(self, error: BaseException | None) -> Trace | None:
-        """The record of the run, which has the methods of a Trace that a cell uses."""
+        """Return the record of the run, which has the methods of a Trace that a cell uses."""
         record: Any = None if self._watch is None else self._watch.summary()
         return cast("Trace | None", record)
 
@@ -125,7 +125,7 @@ class NotebookWatch:
 
 
 def shown_panel(shell: InteractiveShell, run: Watch) -> WatchPanel | None:
-    """The live panel of `run`, shown below the cell; None without a kernel."""
+    """Return the live panel of `run`, shown below the cell; None without a kernel."""
     from cudalens.views import notebook
 
     if not notebook.is_live():

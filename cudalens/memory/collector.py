@@ -92,7 +92,7 @@ class MemoryCollector:
         self._take(raw)
 
     def frames(self) -> dict[str, pd.DataFrame]:
-        """The frames ``blocks``, ``memory``, ``stacks``, and ``events`` of the program's annotations."""
+        """Return the frames ``blocks``, ``memory``, ``stacks``, and ``events`` of the program's annotations."""
         return self._frames
 
     def _take(self, raw: dict[str, Any]) -> None:

@@ -33,7 +33,7 @@ def name_garbage(search: NameSearch, addresses: Iterable[Address]) -> None:
 
 
 def garbage_addresses(addresses: Collection[Address]) -> set[Address]:
-    """Those of some storages that only unreachable cycles keep alive, or autograd graphs of tensors in these.
+    """Return those of some storages that only unreachable cycles keep alive, or autograd graphs of tensors in these.
 
     Args:
         addresses: Storages for which no variable was found.
@@ -65,7 +65,7 @@ def _found_in(objects: list[Any], walk: SavedWalk, addresses: Collection[Address
 
 
 def _tensors(objects: list[Any]) -> list[int]:
-    """The positions of the tensors among `objects`."""
+    """Return the positions of the tensors among `objects`."""
     kinds = {kind: torch.Tensor in mro_of(kind) for kind in set(map(type, objects))}
     return [k for k, thing in enumerate(objects) if kinds[type(thing)]]
 
@@ -91,7 +91,7 @@ def _reachable(objects: list[Any], roots: list[int]) -> list[bool]:
 
 
 def _references(objects: list[Any]) -> list[int]:
-    """The number of references to each object, with those of this call."""
+    """Return the number of references to each object, with those of this call."""
     return [sys.getrefcount(thing) for thing in objects]
 
 
@@ -100,6 +100,6 @@ def _referents(thing: Any, number: dict[int, int]) -> Iterator[int]:
 
 
 def _is_owned_elsewhere(tensor: Any) -> bool:
-    """Whether C++ refers to a tensor as well, an autograd graph for example."""
+    """Return whether C++ refers to a tensor as well, an autograd graph for example."""
     with torch._C.DisableTorchFunctionSubclass():
         return bool(tensor._use_count() > 1)

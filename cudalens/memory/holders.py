@@ -41,7 +41,7 @@ class Holders:
         self._live, self._search, self._cells, self._named_graphs = live, search, cells or {}, graphs or {}
 
     def written(self, blocks: pd.DataFrame) -> pd.DataFrame:
-        """The frame ``blocks`` with these facts; a category is kept if the live program gives no better one."""
+        """Return the frame ``blocks`` with these facts; a category is kept if the live program gives no better one."""
         at = _Blocks(blocks)
         names = at.placed(self._search.names, lambda known: json.dumps(known, ensure_ascii=False))
         counts = at.placed(self._live.num_tensors, int)
@@ -56,7 +56,7 @@ class Holders:
         )
 
     def _graphs(self, blocks: pd.DataFrame) -> list[str | None]:
-        """The CUDA graphs of each block's private pool, by the variables that hold them."""
+        """Return the CUDA graphs of each block's private pool, by the variables that hold them."""
         labels = {pool: self._graph_names(graphs) for pool, graphs in self._live.pools.items()}
         labels |= self._named_graphs
         pairs = zip(_plain(blocks["pool_id_first"]), _plain(blocks["pool_id_second"]), strict=True)
@@ -127,7 +127,7 @@ class _Blocks:
         return found
 
     def row_of(self, address: Address) -> int | None:
-        """The row of the active block that holds `address`."""
+        """Return the row of the active block that holds `address`."""
         device, addr = address
         if device not in self._by_device:
             return None
@@ -146,6 +146,6 @@ def search_names(roots: Roots, live: LiveTensors) -> NameSearch:
 
 
 def _plain(column: pd.Series) -> list[Any]:
-    """A column's values as Python objects, None for missing ones."""
+    """Return a column's values as Python objects, None for missing ones."""
     values = column.astype(object)
     return [None if missing else value for value, missing in zip(values, column.isna(), strict=True)]

@@ -132,7 +132,7 @@ class CellTracker:
         )
 
     def cells(self) -> dict[Address, str]:
-        """The cell that allocated each live block; blocks from before, or from between cells, are absent."""
+        """Return the cell that allocated each live block; blocks from before, or from between cells, are absent."""
         self._check(self._cell)
         return {address: known.cell for address, known in self._blocks.items() if known.cell is not None}
 
@@ -178,7 +178,7 @@ class CellTracker:
 
 
 def watched_cells() -> dict[Address, str]:
-    """The cells that allocated the live blocks, by all active trackers."""
+    """Return the cells that allocated the live blocks, by all active trackers."""
     found: dict[Address, str] = {}
     for tracker in _trackers:
         found |= tracker.cells()

@@ -132,7 +132,7 @@ class NameSearch:
     # Names of paths.
 
     def _named(self, address: Address) -> list[str]:
-        """The names of a storage: each path to it, with the aliases of the objects on the path."""
+        """Return the names of a storage: each path to it, with the aliases of the objects on the path."""
         found: dict[str, None] = {}
         for path in self._paths[address]:
             for name in self._texts(path):
@@ -140,7 +140,7 @@ class NameSearch:
         return sorted(found, key=lambda name: (name.startswith("<"), is_weak(name)))[:MAX_NAMES]
 
     def _texts(self, path: Path, *, plainly: bool = False) -> Iterator[str]:
-        """The path, and its variants through aliases; `plainly`: without aliases that have a tensor as a key."""
+        """Yield the path, and its variants through aliases; `plainly`: without aliases that have a tensor as a key."""
         pending, seen = deque([(path, "")]), {id(path)}
         for _ in range(2 * MAX_NAMES):
             if not pending:
@@ -157,7 +157,7 @@ class NameSearch:
                 step = step[0]
 
     def _text(self, path: Path) -> str:
-        """The path as the program would write it."""
+        """Return the path as the program would write it."""
         parts: list[str] = []
         step: Any = path
         while step is not None:
@@ -224,12 +224,12 @@ class _Graph:
 
 
 def is_weak(name: str) -> bool:
-    """Whether a name goes through autograd, an optimizer's parameter groups or an unnamed reference."""
+    """Return whether a name goes through autograd, an optimizer's parameter groups or an unnamed reference."""
     return ".grad_fn" in name or ".<" in name or "param_groups" in name
 
 
 def _goes_through(path: Path) -> bool:
-    """Whether a path has a tensor as a key, which needs a name itself."""
+    """Return whether a path has a tensor as a key, which needs a name itself."""
     step: Any = path
     while step is not None:
         if not isinstance(step[1], str):
@@ -248,7 +248,7 @@ def _attribute(name: Any) -> str:
 
 
 def _key(key: Any) -> str:
-    """A key of a dict as text, without running its ``__repr__`` unless its type is builtin."""
+    """Return a key of a dict as text, without running its ``__repr__`` unless its type is builtin."""
     if type(key) in (int, bool, float, type(None)):
         return repr(key)
     if type(key) is str:
@@ -288,7 +288,7 @@ def _of_instance(thing: Any) -> Children:
 
 
 def _of_module(thing: Any) -> Children:
-    """A ``torch.nn.Module``: parameters, buffers and submodules by their registered names."""
+    """Yield a ``torch.nn.Module``: parameters, buffers and submodules by their registered names."""
     own = dict(instance_dict(thing))
     for group in ("_parameters", "_buffers", "_modules"):
         part = own.pop(group, None)
@@ -351,7 +351,7 @@ def _of_nothing(thing: Any) -> Children:
 
 
 def _parts_of_sparse(tensor: torch.Tensor) -> Iterator[tuple[str, torch.Tensor]]:
-    """The component tensors of a sparse tensor."""
+    """Return the component tensors of a sparse tensor."""
     if tensor.layout is torch.sparse_coo:
         return iter(((".indices()", tensor._indices()), (".values()", tensor._values())))
     if tensor.layout in (torch.sparse_csr, torch.sparse_bsr):

@@ -16,17 +16,17 @@ _NOTHING: Final[dict[str, Any]] = {}
 
 
 def mro_of(kind: type) -> tuple[type, ...]:
-    """A class and its bases, without calling its metaclass."""
+    """Return a class and its bases, without calling its metaclass."""
     return _MRO(kind)
 
 
 def class_dict(kind: type) -> Any:
-    """A class's own attributes, read-only, without calling its metaclass."""
+    """Return a class's own attributes, read-only, without calling its metaclass."""
     return _CLASS_DICT(kind)
 
 
 def instance_dict(thing: Any) -> dict[str, Any]:
-    """An object's own attributes by name; empty if it has none, or if its class shadows ``__dict__``."""
+    """Return an object's own attributes by name; empty if it has none, or if its class shadows ``__dict__``."""
     for base in mro_of(type(thing)):
         found = class_dict(base).get("__dict__")
         if found is None:
@@ -43,7 +43,7 @@ def instance_dict(thing: Any) -> dict[str, Any]:
 
 
 def slots_of(thing: Any) -> Iterator[tuple[str, Any]]:
-    """The values in the ``__slots__`` of an object's classes, by name; none for classes in C."""
+    """Yield the values in the ``__slots__`` of an object's classes, by name; none for classes in C."""
     for base in mro_of(type(thing)):
         own = class_dict(base)
         if "__slots__" not in own:

@@ -69,7 +69,7 @@ def roots_of(
     shell: Any = None,
     outputs: Mapping[int, Any] | None = None,
 ) -> Roots:
-    """The roots in this process: the notebook's variables if IPython runs, else those of ``__main__``.
+    """Return the roots in this process: the notebook's variables if IPython runs, else those of ``__main__``.
 
     Args:
         namespace: Variables to search instead.
@@ -98,7 +98,7 @@ def roots_of(
 
 
 def _plain(namespace: Mapping[str, Any]) -> dict[str, Any]:
-    """The variables of a program, without names that begin with two underscores."""
+    """Return the variables of a program, without names that begin with two underscores."""
     return {name: value for name, value in list(namespace.items()) if not name.startswith("__")}
 
 
@@ -108,7 +108,7 @@ def _shell() -> Any:
 
 
 def is_users(module: Any) -> bool:
-    """Whether a module belongs to the program, and not to Python or an installed package."""
+    """Return whether a module belongs to the program, and not to Python or an installed package."""
     try:
         file = types.ModuleType.__getattribute__(module, "__file__")
     except (AttributeError, TypeError):
@@ -117,21 +117,21 @@ def is_users(module: Any) -> bool:
 
 
 def is_users_file(file: str) -> bool:
-    """Whether a source file belongs to the program."""
+    """Return whether a source file belongs to the program."""
     if "site-packages" in file or "dist-packages" in file or is_passed_by(file):
         return False
     return not file.startswith(_STANDARD)
 
 
 def _modules() -> Named:
-    """The program's modules, which may hold tensors without a variable in the notebook."""
+    """Yield the program's modules, which may hold tensors without a variable in the notebook."""
     for name, module in list(sys.modules.items()):
         if name not in ("__main__", "__mp_main__") and type(module) is types.ModuleType and is_users(module):
             yield name, module
 
 
 def last_error() -> BaseException | None:
-    """The last uncaught exception, as Python keeps it."""
+    """Return the last uncaught exception, as Python keeps it."""
     for name in ("last_exc", "last_value"):
         if isinstance(found := getattr(sys, name, None), BaseException):
             return found
@@ -139,7 +139,7 @@ def last_error() -> BaseException | None:
 
 
 def error_locals(error: BaseException, name: str) -> Named:
-    """The variables in an exception's traceback, and in those of its causes."""
+    """Yield the variables in an exception's traceback, and in those of its causes."""
     running = _running()
     seen: set[int] = set()
     pending: list[BaseException | None] = [error]
@@ -161,7 +161,7 @@ def _of_traceback(trail: types.TracebackType | None, name: str, running: set[int
 
 
 def _calls() -> Named:
-    """The variables of the program's running functions, of this thread first, and its tasks of asyncio."""
+    """Yield the variables of the program's running functions, of this thread first, and its tasks of asyncio."""
     others = [frame for thread, frame in sys._current_frames().items() if thread != threading.get_ident()]
     for innermost in (sys._getframe(), *others):
         frame: types.FrameType | None = innermost
@@ -173,7 +173,7 @@ def _calls() -> Named:
 
 
 def _tasks() -> Named:
-    """The coroutines of asyncio's tasks that wait, by the name of their function."""
+    """Yield the coroutines of asyncio's tasks that wait, by the name of their function."""
     module = sys.modules.get("asyncio.tasks")
     known = next((found for name in _TASKS if (found := getattr(module, name, None)) is not None), ())
     for task in list(known):
@@ -192,12 +192,12 @@ def _running() -> set[int]:
 
 
 def _has_own_variables(frame: types.FrameType) -> bool:
-    """Whether it is the frame of a function: the variables of modules and cells are the program's."""
+    """Return whether it is the frame of a function: the variables of modules and cells are the program's."""
     return bool(frame.f_code.co_flags & 0x01)  # CO_OPTIMIZED
 
 
 def _locals(frame: types.FrameType, name: str, *, is_running: bool) -> Named:
-    """A function's variables.
+    """Yield a function's variables.
 
     Before Python 3.13, ``f_locals`` of a running function creates a dict that stays with the frame, and would keep
     alive objects that the function releases later: it is cleared, unless the program has it from ``locals()``.

@@ -52,7 +52,7 @@ class SavedWalk:
         return found
 
     def addresses(self) -> Iterator[Address]:
-        """The saved storages in the graphs that were added since the last call."""
+        """Yield the saved storages in the graphs that were added since the last call."""
         while self._pending:
             node = self._pending.pop()
             if id(node) in self._seen:
@@ -88,13 +88,13 @@ class SavedWalk:
 
 
 def can_look() -> bool:
-    """Whether this torch returns saved values without unpacking them."""
+    """Return whether this torch returns saved values without unpacking them."""
     kind = getattr(getattr(torch._C, "_autograd", None), "SavedTensor", None)
     return kind is not None and hasattr(kind, "data")
 
 
 def raw_tensor(saved: Any) -> torch.Tensor | None:
-    """The stored value of a saved tensor: with hooks, the value that they packed; None if it is not a tensor."""
+    """Return the stored value of a saved tensor: with hooks, the value that they packed; None if it is not a tensor."""
     try:
         data = saved.data
     except (AttributeError, RuntimeError):

@@ -27,7 +27,7 @@ Address = tuple[int, int]
 
 
 def has_device() -> bool:
-    """Whether there is an allocator: CUDA is available and initialized."""
+    """Return whether there is an allocator: CUDA is available and initialized."""
     return torch.cuda.is_available() and bool(torch.cuda.is_initialized())  # type: ignore[no-untyped-call]
 
 
@@ -51,7 +51,7 @@ def require_device() -> None:
 
 
 def raw_snapshot(*, with_history: bool = True) -> dict[str, Any]:
-    """The snapshot of all devices, as ``torch.cuda.memory._snapshot()`` returns it.
+    """Return the snapshot of all devices, as ``torch.cuda.memory._snapshot()`` returns it.
 
     Args:
         with_history: Whether to include the actions of the history; without them it is fast. torch before 2.12 always
@@ -77,7 +77,7 @@ def require_still() -> None:
 
 
 def is_recording() -> bool:
-    """Whether a memory history is being recorded."""
+    """Return whether a memory history is being recorded."""
     function = _function("_cuda_isHistoryEnabled")
     return bool(function is not None and function())
 
@@ -142,7 +142,7 @@ def _record(enabled: str | None, **options: Any) -> None:
 
 
 def _mark(trace: Sequence[Any]) -> tuple[Any, ...] | None:
-    """The identity of the last action of a history; None for an empty one."""
+    """Return the identity of the last action of a history; None for an empty one."""
     return _identity(trace[-1]) if trace else None
 
 
@@ -151,7 +151,7 @@ def _identity(action: dict[str, Any]) -> tuple[Any, ...]:
 
 
 def _after(trace: list[Any], mark: tuple[Any, ...] | None) -> list[Any] | None:
-    """The actions after the one with the identity `mark`; None if that one was lost."""
+    """Return the actions after the one with the identity `mark`; None if that one was lost."""
     if mark is None:
         return trace
     for position in range(len(trace) - 1, -1, -1):
@@ -165,7 +165,7 @@ def _function(name: str) -> Any:
 
 
 def allocation_counts() -> tuple[tuple[int, ...], ...]:
-    """How many blocks each device has allocated, freed, and made available again so far; shape (devices, 3).
+    """Return how many blocks each device has allocated, freed, and made available again so far; shape (devices, 3).
 
     Equal counts at two times mean that nothing has changed between them.
     """
@@ -201,7 +201,7 @@ _USUAL: Final = (4096 * 2 + 16 * 8) * 1024
 
 
 def _configured(text: str) -> set[int]:
-    """The size that CUBLAS_WORKSPACE_CONFIG requests: pairs of ``:KiB:count``."""
+    """Return the size that CUBLAS_WORKSPACE_CONFIG requests: pairs of ``:KiB:count``."""
     words = text.strip(":").split(":")
     if len(words) < 2 or len(words) % 2 or not all(word.isdecimal() for word in words):
         return set()

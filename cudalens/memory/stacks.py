@@ -12,7 +12,7 @@ from cudalens.frames import categorical
 
 
 def as_shown(stacks: pd.DataFrame, shell: Any = None) -> pd.DataFrame:
-    """The frame ``stacks`` with files as reports show them, without the entries of the shell and of cudalens.
+    """Return the frame ``stacks`` with files as reports show them, without the entries of the shell and of cudalens.
 
     Args:
         stacks: The frame of a snapshot.
@@ -42,7 +42,7 @@ def _outermost_cell(stacks: pd.DataFrame, is_cell: np.ndarray) -> np.ndarray:
 
 
 def cells_of(stacks: pd.DataFrame) -> dict[int, str]:
-    """The cell that was running when each stack was taken: its outermost entry, if that is a cell."""
+    """Return the cell that was running when each stack was taken: its outermost entry, if that is a cell."""
     outermost = stacks.groupby("stack")["file"].last()
     files = {int(number): file for number, file in outermost.items() if isinstance(file, str)}
     return {number: file for number, file in files.items() if file.startswith("In[")}

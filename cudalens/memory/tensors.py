@@ -49,7 +49,7 @@ class LiveTensors:
 
 
 def live_tensors() -> LiveTensors:
-    """The tensors that are alive now."""
+    """Return the tensors that are alive now."""
     found = LiveTensors()
     kinds = _Kinds()
     tensors: list[torch.Tensor] = []
@@ -131,7 +131,7 @@ def _add_state(found: LiveTensors, optimizer: Any) -> None:
 
 
 def _tensors_in(state: Any) -> Iterator[torch.Tensor]:
-    """The tensors in nested dicts, lists and tuples; keys are parameters and are left out."""
+    """Yield the tensors in nested dicts, lists and tuples; keys are parameters and are left out."""
     stack, left = [state], _MAX_STATE
     while stack and left:
         left -= 1

@@ -99,7 +99,7 @@ def _memory_budget(trace: Trace, room: int) -> int:
 
 
 def policy(script: str) -> str:
-    """The content security policy of a page whose one script is `script`: no network, no other code."""
+    """Return the content security policy of a page whose one script is `script`: no network, no other code."""
     digest = b64encode(sha256(script.encode("utf-8")).digest()).decode("ascii")
     rules = {
         "default-src": "'none'",
@@ -159,7 +159,7 @@ def _blocks(trace: Trace, against: Trace | None) -> Iterator[str]:
 
 
 def _libraries(trace: Trace) -> list[str]:
-    """What the page loads: tables of costs come with events, Plotly draws memory that has no map."""
+    """Return what the page loads: tables of costs come with events, Plotly draws memory that has no map."""
     if memory.is_alone(trace):
         return []
     has_curve = len(trace.memory) > 0 and not memory.has_memory_map(trace)

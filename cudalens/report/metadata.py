@@ -50,7 +50,7 @@ def section(trace: Trace) -> Section:
 
 
 def keys_section() -> Section:
-    """What keys and the mouse do on the page, folded."""
+    """Return what keys and the mouse do on the page, folded."""
     keys = tuple((Text(key, "key"), text) for key, text in _KEYS)
     return Section("keys", title="Keyboard and mouse", blocks=(Facts(keys),), is_open=False)
 
@@ -84,7 +84,7 @@ def source_text(info: RunInfo) -> str:
 
 
 def when(started_ns: int | None) -> str:
-    """The start as UTC, or empty text where the trace's clock is not the epoch's."""
+    """Return the start as UTC, or empty text where the trace's clock is not the epoch's."""
     if started_ns is None or not _EPOCH_LIKE <= started_ns < 10**19:
         return ""
     return f"{datetime.fromtimestamp(started_ns // 10**9, UTC):%Y-%m-%d %H:%M:%S} UTC"

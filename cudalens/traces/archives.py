@@ -58,7 +58,7 @@ class _Member:
 
 
 def is_saved_trace(path: Path) -> bool:
-    """Whether a zip archive may be a saved Trace; also if it is too damaged to decide."""
+    """Return whether a zip archive may be a saved Trace; also if it is too damaged to decide."""
     try:
         with zipfile.ZipFile(path) as archive:
             names = archive.namelist()
@@ -68,7 +68,7 @@ def is_saved_trace(path: Path) -> bool:
 
 
 def load_zip(path: Path, limit: Limit, load_one: LoadOne) -> Trace:
-    """The only trace in a zip archive."""
+    """Return the only trace in a zip archive."""
     with _as_format_error(path, "zip"), zipfile.ZipFile(path) as archive:
         infos = [info for info in archive.infolist()[: _MAX_MEMBERS + 1] if not info.is_dir()]
         members = [_of_zip(archive, info) for info in infos]
@@ -80,7 +80,7 @@ def _of_zip(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> _Member:
 
 
 def load_tar(path: Path, limit: Limit, load_one: LoadOne) -> Trace:
-    """The only trace in a tar archive that is not compressed."""
+    """Return the only trace in a tar archive that is not compressed."""
     with _as_format_error(path, "tar"), tarfile.open(path, "r:") as archive:
         members = []
         for info in archive:
@@ -102,7 +102,7 @@ def _of_tar(archive: tarfile.TarFile, info: tarfile.TarInfo) -> _Member:
 
 
 def load_folder(path: Path, load_one: LoadOne) -> Trace:
-    """The only trace in a folder and the folders in it."""
+    """Return the only trace in a folder and the folders in it."""
     members = []
     for folder, _, names in os.walk(path):
         for name in sorted(names):
@@ -125,7 +125,7 @@ def _load_only(path: Path, what: str, members: list[_Member], limit: Limit, load
 
 
 def _only(path: Path, what: str, members: list[_Member]) -> _Member:
-    """The member that is a trace.
+    """Return the member that is a trace.
 
     Raises:
         TraceFormatError: There is none, or there are several.
@@ -167,7 +167,7 @@ def load_copy(
     num_bytes: int = 0,
     packed: int | None = None,
 ) -> Trace:
-    """The Trace in `file`, the member `name` of `path`, read from a temporary copy.
+    """Return the Trace in `file`, the member `name` of `path`, read from a temporary copy.
 
     Args:
         path: The archive, for messages.
@@ -193,7 +193,7 @@ def load_copy(
 
 
 def load_unpacked(path: Path, file: gzip.GzipFile, limit: Limit, load_one: LoadOne) -> Trace:
-    """The Trace in `file`, what the gzip file `path` holds."""
+    """Return the Trace in `file`, what the gzip file `path` holds."""
     with _as_format_error(path, "gzip"):
         try:
             return load_copy(path, path.name.removesuffix(".gz"), file, limit, load_one, packed=path.stat().st_size)

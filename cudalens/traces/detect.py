@@ -40,7 +40,7 @@ _MESSAGES: Final = {"xplane": Kind.XPLANE, "perfetto": Kind.PERFETTO}
 
 
 def kind_of_binary(head: bytes) -> Kind | None:
-    """The kind of a file with a signature of its own; None for JSON and for what is not read."""
+    """Return the kind of a file with a signature of its own; None for JSON and for what is not read."""
     if head.startswith(_ZIP):
         return Kind.ZIP
     if is_tar(head):
@@ -56,7 +56,7 @@ def kind_of_binary(head: bytes) -> Kind | None:
 
 
 def kind_of_text(head: bytes) -> Kind | None:
-    """The kind of JSON that is not Chrome's; None for all other data."""
+    """Return the kind of JSON that is not Chrome's; None for all other data."""
     text = head.removeprefix(b"\xef\xbb\xbf").lstrip(b" \t\r\n")
     if _TOOL.match(text):
         return Kind.TOOL_JSON
@@ -64,7 +64,7 @@ def kind_of_text(head: bytes) -> Kind | None:
 
 
 def unpacked_head(head: bytes) -> bytes:
-    """The first bytes in a gzip file that begins with `head`, as far as they can be had."""
+    """Return the first bytes in a gzip file that begins with `head`, as far as they can be had."""
     try:
         return zlib.decompressobj(31).decompress(head, _HEAD)
     except zlib.error:
@@ -72,7 +72,7 @@ def unpacked_head(head: bytes) -> bytes:
 
 
 def kind_of_head(head: bytes) -> Kind | None:
-    """The kind of file that begins with `head`; None if it is no trace."""
+    """Return the kind of file that begins with `head`, or None if it is not a trace."""
     if head.startswith(GZIP_MAGIC):
         inner = unpacked_head(head)
         if kind_of_binary(inner) is not None:

@@ -83,7 +83,7 @@ _SPEEDSCOPE: Final = re.compile(rb'speedscope\.app/file-format-schema|"exporter"
 
 
 def is_tar(head: bytes) -> bool:
-    """Whether a tar archive begins with `head`."""
+    """Return whether a tar archive begins with `head`."""
     at, magic = _TAR
     return head[at : at + len(magic)] == magic
 
@@ -117,5 +117,5 @@ def _kind_of_json(text: bytes) -> str | None:
 
 
 def hint_for(what: str) -> str | None:
-    """What the user can do with a file of the kind `what`; None if there is no hint."""
+    """Return what the user can do with a file of the kind `what`; None if there is no hint."""
     return next((hint for word, hint in _HINTS.items() if word in what), None)

@@ -129,7 +129,7 @@ def _read(path: Path, file: BinaryIO, kind: Kind | None, limit: Limit) -> Trace:
 
 
 def _num_bytes_of_values(kind: Kind, text: bytes) -> int:
-    """An estimate of the memory that decoding a whole text takes."""
+    """Return an estimate of the memory that decoding a whole text takes."""
     if kind is Kind.TOOL_JSON:  # an empty object takes 3 bytes of text and 500 in memory
         return len(text) + text.count(b"{") * _OBJECT_BYTES
     return len(text) * VALUE_BYTES
@@ -171,12 +171,12 @@ def _bar(total: int, path: Path, **options: Any) -> Any:
 
 
 def _shows_progress() -> bool:
-    """Whether there is a notebook or a terminal for a progress bar."""
+    """Return whether there is a notebook or a terminal for a progress bar."""
     return "ipykernel" in sys.modules or (sys.stderr is not None and sys.stderr.isatty())
 
 
 def _row_progress(path: Path) -> Callable[[int], Any]:
-    """A context manager that shows a progress bar, in rows, while a large SQLite file is read."""
+    """Yield a context manager that shows a progress bar, in rows, while a large SQLite file is read."""
 
     @contextmanager
     def watch(num_rows: int) -> Iterator[Callable[[int], object] | None]:

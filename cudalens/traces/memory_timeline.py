@@ -36,7 +36,7 @@ _EXPECTED: Final = "[times, sizes] or a list of [time, action, bytes, category],
 
 
 def read_memory_timeline(path: Path, text: bytes) -> Trace:
-    """The Trace in `text`: a row of ``memory`` for each change of a category, with its name in ``extra``.
+    """Return the Trace in `text`: a row of ``memory`` for each change of a category, with its name in ``extra``.
 
     Raises:
         TraceFormatError: It has another form.

@@ -56,12 +56,12 @@ class RankFile:
 
 
 def name_of(path: str) -> str:
-    """The last part of a path or URL."""
+    """Return the last part of a path or URL."""
     return re.split(r"[/\\]", path.rstrip("/"))[-1]
 
 
 def find_files(source: str | os.PathLike[str] | Iterable[str | os.PathLike[str]]) -> list[str]:
-    """The files of `source` that may be traces, by name.
+    """Return the files of `source` that may be traces, by name.
 
     Args:
         source: A folder (directly, else in its subfolders), a pattern with ``*``, each a path or an fsspec URL; or a
@@ -121,7 +121,7 @@ def _usable(filesystem: Any, names: Iterable[str]) -> list[str]:
 
 
 def ranks_in_names(paths: Sequence[str]) -> dict[str, int | None]:
-    """The rank that the name of each file has: ``rank-3``, ``worker3``, else the only number that differs."""
+    """Return the rank that the name of each file has: ``rank-3``, ``worker3``, else the only number that differs."""
     same = next((i for i, signs in enumerate(zip(*paths, strict=False)) if len(set(signs)) > 1), 0)
     common = paths[0][:same] if len(paths) > 1 else paths[0]
     common = common[: max(common.rfind("/"), common.rfind("\\")) + 1]
@@ -182,7 +182,7 @@ def _distinct(found: Sequence[RankFile], problems: Problems) -> dict[int, RankFi
 
 
 def _of_one_job(found: list[RankFile], problems: Problems) -> list[RankFile]:
-    """The files that belong to the most frequent job; in a tie, to the job of the lowest rank."""
+    """Return the files that belong to the most frequent job; in a tie, to the job of the lowest rank."""
     found = _of_most(found, _world, "{} rank{}", problems)
     found = _of_most(found, _backend, "backend {}", problems)
     found = _of_most(found, _default_group, "a default process group of ranks {}", problems)
@@ -221,7 +221,7 @@ def _backend(one: RankFile) -> str | None:
 
 
 def _default_group(one: RankFile) -> str | None:
-    """The ranks of the default process group, as text."""
+    """Return the ranks of the default process group, as text."""
     groups = _job(one).get("pg_config")
     for group in groups if isinstance(groups, list) else ():
         if isinstance(group, dict) and (group.get("pg_desc") == "default_pg" or str(group.get("pg_name")) == "0"):
@@ -231,7 +231,7 @@ def _default_group(one: RankFile) -> str | None:
 
 
 def _in_one_window(found: list[RankFile], problems: Problems) -> list[RankFile]:
-    """The largest group of files that were recorded at about the same time; in a tie, the earliest group."""
+    """Return the largest group of files that were recorded at about the same time; in a tie, the earliest group."""
     timed = [one for one in found if _window(one) is not None]
     if len(timed) < 2:
         return found

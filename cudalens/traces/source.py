@@ -11,7 +11,7 @@ from cudalens.frames.limits import Limit
 
 
 def _imported() -> Any:
-    """The optional package zlib-ng, which decompresses in less than half the time, else Python's zlib."""
+    """Return the optional package zlib-ng, which decompresses in less than half the time, else Python's zlib."""
     try:
         return import_module("zlib_ng.zlib_ng")
     except ImportError:
@@ -48,7 +48,7 @@ class Source:
         self._inflater = _Inflater(self._compressed) if self.is_gzip else None
 
     def read(self) -> bytes:
-        """The next piece; empty at the end of what can be read.
+        """Return the next piece; empty at the end of what can be read.
 
         Raises:
             TraceFormatError: The text so far is longer than the limit.
@@ -76,7 +76,7 @@ class Source:
 
 
 def read_all(source: Source) -> bytes:
-    """All that can be read of `source`; for damage, `Source.damage` says what.
+    """Return all that can be read of `source`; for damage, `Source.damage` says what.
 
     Raises:
         TraceFormatError: It is longer than the limit; for a plain file, nothing is read then.
@@ -142,7 +142,7 @@ class _Inflater:
 
 
 def _salvage(inflater: Any, data: bytes) -> bytes:
-    """The output of `inflater` for `data` up to the damage."""
+    """Return the output of `inflater` for `data` up to the damage."""
     out: list[bytes] = []
     try:
         for i in range(len(data)):  # byte by byte: a call that fails loses its output

@@ -25,7 +25,7 @@ _EXPECTED: Final = (
 
 
 def read_sqlite(path: Path, watch: Callable[[int], Any]) -> Trace:
-    """The Trace in an SQLite file of nsys, nvprof, rocprofv3 or RPD.
+    """Return the Trace in an SQLite file of nsys, nvprof, rocprofv3 or RPD.
 
     Args:
         path: The file.

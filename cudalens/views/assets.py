@@ -22,7 +22,7 @@ PLOTLY_VERSION: Final = "4.1.1"
 
 @cache
 def module_text(entry: str) -> str:
-    """The bundle ``static/<entry>``: one ES module without imports.
+    """Return the bundle ``static/<entry>``: one ES module without imports.
 
     Args:
         entry: ``loader.js``, ``widget.js``, ``report.js``, ``gauges.js`` or ``watch.js``.
@@ -32,13 +32,13 @@ def module_text(entry: str) -> str:
 
 @cache
 def module_id(entry: str) -> str:
-    """A text that differs between two versions of the bundle ``static/<entry>``."""
+    """Return a text that differs between two versions of the bundle ``static/<entry>``."""
     return sha256(module_text(entry).encode()).hexdigest()[:16]
 
 
 @cache
 def style_text() -> str:
-    """The style sheet of the app."""
+    """Return the style sheet of the app."""
     return "".join(
         map(style, ("app", "memory_map", "findings", "races", "graphs", "syncs", "memory", "lines", "modules", "steps"))
     )
@@ -46,14 +46,14 @@ def style_text() -> str:
 
 @cache
 def style(name: str) -> str:
-    """The style sheet ``css/<name>.css``: of one section, of the ``app`` or of the ``report``."""
+    """Return the style sheet ``css/<name>.css``: of one section, of the ``app`` or of the ``report``."""
     text = _read("css", f"{name}.css")
     return text + _read("css", "narrow.css").replace("NAME", name) if name in _STACKED else text
 
 
 @cache
 def library(name: str) -> bytes:
-    """A library that views load on demand, gzipped (deterministic, no time stamp).
+    """Return a library that views load on demand, gzipped (deterministic, no time stamp).
 
     Args:
         name: ``datatables.js``, ``datatables.css`` (both from the installed package itables) or ``plotly.js``.

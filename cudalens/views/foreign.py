@@ -50,14 +50,14 @@ def _cut(line: str) -> str:
 
 
 def records(frame: pd.DataFrame) -> Iterator[dict[str, Any]]:
-    """The rows of `frame` as dicts of plain values; None where missing."""
+    """Yield the rows of `frame` as dicts of plain values; None where missing."""
     columns = [frame[name].astype(object).where(frame[name].notna(), None).tolist() for name in frame.columns]
     for values in zip(*columns, strict=True):
         yield dict(zip(frame.columns, values, strict=True))
 
 
 def clean_records(frame: pd.DataFrame, raw: Iterable[str] = ()) -> Iterator[dict[str, Any]]:
-    """The rows of `frame` as of `records`, with cleaned texts ("" where missing), except in the columns `raw`."""
+    """Yield the rows of `frame` as of `records`, with cleaned texts ("" where missing), except in the columns `raw`."""
     texts = [name for name in frame.columns if frame[name].dtype == "category" and name not in raw]
     for row in records(frame):
         yield row | {name: clean(row[name]) for name in texts}

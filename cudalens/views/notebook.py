@@ -44,13 +44,13 @@ _STYLE: Final = (
 
 
 def widget_bundle(model_id: str) -> dict[str, Any]:
-    """A mimebundle that shows the widget of a model."""
+    """Return a mimebundle that shows the widget of a model."""
     view = {"version_major": 2, "version_minor": 0, "model_id": model_id}
     return {"text/plain": "", WIDGET_VIEW: view}
 
 
 def static_bundle(trace: Trace, widget_id: str | None = None) -> dict[str, Any]:
-    """The output that a saved notebook contains. `widget_id`: the live widget that hides it while it shows."""
+    """Return the output that a saved notebook contains. `widget_id`: the live widget that hides it while it shows."""
     return {"text/plain": str(summary(trace)), "text/html": static_html(trace, widget_id)}
 
 
@@ -100,7 +100,7 @@ def _parts(trace: Trace, widget_id: str | None) -> dict[str, str]:
 
 
 def _wrapped(parts: dict[str, str], names: list[str], widget_id: str | None) -> str:
-    """The sections `names` in one element."""
+    """Return the sections `names` in one element."""
     return f"{_head(widget_id)}{for_notebooks(''.join(parts[name] for name in names))}</div>"
 
 
@@ -110,13 +110,13 @@ def _head(widget_id: str | None) -> str:
 
 
 def is_live() -> bool:
-    """Whether this process is a Jupyter kernel, whose front end can open a comm."""
+    """Return whether this process is a Jupyter kernel, whose front end can open a comm."""
     module = sys.modules.get("IPython")
     shell = module.get_ipython() if module else None
     return getattr(shell, "kernel", None) is not None
 
 
 def max_message_bytes() -> int | None:
-    """The size of the largest message that the front end may take; None where no limit is known."""
+    """Return the size of the largest message that the front end may take; None where no limit is known."""
     is_hosted = "DATABRICKS_RUNTIME_VERSION" in os.environ or "google.colab" in sys.modules
     return HOSTED_BYTES if is_hosted else None

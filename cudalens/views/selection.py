@@ -31,7 +31,7 @@ def remember(trace: Trace, selection: Mapping[str, Any] | None) -> None:
 
 
 def selected_events(trace: Trace) -> pd.DataFrame:
-    """The rows of ``trace.events`` that the last live widget of `trace` has selected; all where nothing is.
+    """Return the rows of ``trace.events`` that the last live widget of `trace` has selected; all where nothing is.
 
     A row is selected when it meets every part of the selection: it overlaps the range (for an instant: is in it), its
     name is one of the names, and it is the event, is below it in the call tree, or is device work launched from there.
@@ -51,7 +51,7 @@ def selected_events(trace: Trace) -> pd.DataFrame:
 
 
 def _names(events: pd.DataFrame, selection: Mapping[str, Any]) -> list[str] | None:
-    """The selected names; None where none are."""
+    """Return the selected names; None where none are."""
     if (rows := selection.get("name_rows")) is not None:
         known = [row for row in rows if 0 <= row < len(events)]
         return [str(name) for name in events["name"].iloc[known]]

@@ -16,7 +16,7 @@ GROUP_OTHER: Final = "other"
 
 @cache
 def theme() -> dict[str, Any]:
-    """The palette of ``css/theme.json``; treat it as read-only."""
+    """Return the palette of ``css/theme.json``; treat it as read-only."""
     text = files("cudalens.views").joinpath("css", "theme.json").read_text(encoding="utf-8")
     return json.loads(text)
 
@@ -44,7 +44,7 @@ def ink_on(fill: str) -> str:
 
 
 def name_hash(name: str) -> int:
-    """A small stable hash of `name` (FNV-1a over UTF-16 units, 32 bits), the same as the page computes."""
+    """Return a small stable hash of `name` (FNV-1a over UTF-16 units, 32 bits), the same as the page computes."""
     value = 0x811C9DC5
     units = name.encode("utf-16-le", "surrogatepass")
     for low, high in zip(units[::2], units[1::2], strict=True):

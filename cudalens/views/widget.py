@@ -165,7 +165,7 @@ def timeline(
     against: Trace | None = None,
     max_bytes: int | None = None,
 ) -> TimelineWidget:
-    """The live widget of `trace`.
+    """Return the live widget of `trace`.
 
     Args:
         trace: What to show.
@@ -178,7 +178,7 @@ def timeline(
 
 
 def _known(sent: Any) -> dict[str, Any] | None:
-    """The valid parts of the selection that the page sent; None where nothing is selected."""
+    """Return the valid parts of the selection that the page sent; None where nothing is selected."""
     span, event, names = sent.get("range"), sent.get("event"), sent.get("names")
     known: dict[str, Any] = {}
     if isinstance(span, list) and len(span) == 2:

@@ -101,7 +101,7 @@ class Budget:
         return self._usual_ns
 
     def allows(self) -> bool:
-        """Whether a recording that costs what the last one did stays within the budget.
+        """Return whether a recording that costs what the last one did stays within the budget.
 
         After a recording the answer is no until the first step that is not disturbed: its cost is not known before.
         """

@@ -35,7 +35,7 @@ class StepClock(Protocol):
         """Step `step` ends here; returns the steps whose time is now known, in order."""
 
     def ended(self) -> list[Timed]:
-        """The steps whose time has become known since the last call of `boundary` or of this."""
+        """Return the steps whose time has become known since the last call of `boundary` or of this."""
 
     def skip(self) -> None:
         """The time since the last boundary belongs to no step, where the clock can leave it out."""
@@ -114,7 +114,7 @@ class DeviceClock:
         return self.ended()
 
     def ended(self) -> list[Timed]:
-        """The steps whose events have ended since the last call."""
+        """Return the steps whose events have ended since the last call."""
         found = []
         while self._pending and self._pending[0][2].query():
             number, ended, event = self._pending.popleft()
@@ -134,7 +134,7 @@ class DeviceClock:
         return sum(not event.query() for _, _, event in self._pending)
 
     def _event(self) -> Any:
-        """A recorded event; None during a capture, which an event would become a part of."""
+        """Return a recorded event; None during a capture, which an event would become a part of."""
         if torch.cuda.is_current_stream_capturing():
             return None
         event: Any = torch.cuda.Event(enable_timing=True)  # type: ignore[no-untyped-call]
@@ -143,19 +143,19 @@ class DeviceClock:
 
 
 def is_initialized() -> bool:
-    """Whether this program has used CUDA."""
+    """Return whether this program has used CUDA."""
     return bool(torch.cuda.is_initialized())  # type: ignore[no-untyped-call]
 
 
 def clock_now() -> str:
-    """The name of the clock that fits now."""
+    """Return the name of the clock that fits now."""
     if clock.done_ns() is not None:
         return VirtualClock.name
     return DeviceClock.name if is_initialized() else HostClock.name
 
 
 def open_clock(name: str) -> StepClock:
-    """The clock of a name, which starts now."""
+    """Return the clock of a name, which starts now."""
     kinds: dict[str, type[HostClock | VirtualClock | DeviceClock]] = {
         kind.name: kind for kind in (HostClock, VirtualClock, DeviceClock)
     }

@@ -77,7 +77,7 @@ class RecordingStore(Generic[_K]):
         return dropped
 
     def reasons(self) -> dict[int, str]:
-        """The reason of each recording that has one, by its ``id``."""
+        """Return the reason of each recording that has one, by its ``id``."""
         found: dict[int, str] = {}
         groups: dict[str, list[_K]] = {
             "first": [kept for kept in self._kept if kept is self._first],

@@ -253,7 +253,7 @@ def test_diff_of_one_snapshot_is_against_now(cuda):
         ("%cudamem nonsense", "what is 'nonsense'"),
         ("%cudamem diff", "one or two snapshots"),
         ("%cudamem diff a b c", "one or two snapshots"),
-        ("%cudamem diff a b", "'a' is no run"),
+        ("%cudamem diff a b", "'a' is not a run"),
         ("%cudamem diff a b --by colour", "--by: 'colour': expected one of stack"),
         ("%cudamem leaks maybe", "Expected one of on, off"),
         ("%cudamem snapshot a b", "unrecognized arguments: b"),

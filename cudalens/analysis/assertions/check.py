@@ -65,7 +65,7 @@ class Assertion:
     expression: Expression
 
     def check(self, trace: Trace) -> Outcome:
-        """Whether it holds on `trace`. Figures that ``and`` and ``or`` do not evaluate can be missing."""
+        """Return whether it holds on `trace`. Figures that ``and`` and ``or`` do not evaluate can be missing."""
         found: dict[str, str] = {}
         try:
             holds = _holds(self.expression, trace, found)
@@ -124,7 +124,7 @@ def _compares(comparison: Comparison, trace: Trace, found: dict[str, str]) -> bo
 
 
 def _value(value: Number | Figure, kind: str, trace: Trace, found: dict[str, str]) -> float:
-    """The value of a number or figure; adds the text of a figure's value to `found`."""
+    """Return the value of a number or figure; adds the text of a figure's value to `found`."""
     if isinstance(value, Number):
         return value.value
     measures = measure(trace, value.name, value.argument, value.part)
@@ -133,7 +133,7 @@ def _value(value: Number | Figure, kind: str, trace: Trace, found: dict[str, str
 
 
 def _written(measures: Mapping[str, float], kind: str) -> str:
-    """The figure in the compared measure, and its other measures in parentheses."""
+    """Return the figure in the compared measure, and its other measures in parentheses."""
     others = ", ".join(_WRITERS[other](value) for other, value in measures.items() if other != kind)
     return _WRITERS[kind](measures[kind]) + (f" ({others})" if others else "")
 

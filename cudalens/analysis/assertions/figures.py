@@ -36,7 +36,7 @@ class Definition(NamedTuple):
 
 
 def _with_share(value_ns: float, trace: Trace) -> Measures:
-    """A time, and its share of the measured window."""
+    """Return a time, and its share of the measured window."""
     wall = wall_ns(trace)
     return {TIME: value_ns, PERCENT: 100 * value_ns / wall if wall else 0.0}
 
@@ -71,7 +71,7 @@ def _recorded(memory: pd.DataFrame) -> pd.DataFrame:
 
 
 def _peak(column: str) -> Definition:
-    """The peak of a device's memory; of the host's if the run used no device."""
+    """Return the peak of a device's memory; of the host's if the run used no device."""
 
     def measure(trace: Trace) -> Measures:
         known = _recorded(trace.memory[trace.memory[column].notna()])
@@ -187,7 +187,7 @@ def rules() -> tuple[str, ...]:
 
 
 def kinds_of(name: str, argument: str | None, part: str | None) -> frozenset[str] | None:
-    """The measures of a figure; None if there is no figure of that name.
+    """Return the measures of a figure; None if there is no figure of that name.
 
     Raises:
         ValueError: It has a wrong argument or part.
@@ -216,7 +216,7 @@ def _kinds_of_named(name: str, argument: str | None, part: str | None) -> frozen
 
 
 def measure(trace: Trace, name: str, argument: str | None, part: str | None) -> Measures:
-    """The value of a figure on `trace`.
+    """Return the value of a figure on `trace`.
 
     Raises:
         NotRecordedError: The run did not record it.

@@ -130,7 +130,7 @@ class Parser:
         self._tokens = self._split()
 
     def parse(self) -> Expression:
-        """The whole assertion.
+        """Return the whole assertion.
 
         Raises:
             AssertionSyntaxError: It cannot be parsed; the message marks the place.

@@ -110,7 +110,7 @@ _LOG_MOST: Final = 700.0
 
 
 def _change(before: Floats, after: Floats, is_ratio: bool) -> Floats:
-    """The difference; that of the logarithms, for a ratio."""
+    """Return the difference; that of the logarithms, for a ratio."""
     if not is_ratio:
         return after - before
     known = (before > 0) & (after > 0)

@@ -37,7 +37,7 @@ _MARGIN: Final = 0.02
 
 @once_per_trace
 def least_host_times(trace: Trace) -> dict[tuple[str, str], float] | None:
-    """The least host time of a step by operator, ns: in it (``own``) and since the one before it (``before``).
+    """Return the least host time of a step by operator, ns: in it (``own``) and since the one before it (``before``).
 
     The same work are the calls of one operator at one place of the step, over all steps, and at places whose least
     times differ by less than `_ALIKE`. Time in which an operator of any thread runs is not between operators. Without
@@ -86,7 +86,7 @@ def _between(trace: Trace, rows: Ints, step: Ints) -> tuple[Ints, Ints, Ints]:
 
 
 def _least(name: Ints, step: Ints, taken: Ints) -> dict[int, float]:
-    """The least times of all calls of each name, added up."""
+    """Return the least times of all calls of each name, added up."""
     calls = pd.DataFrame({"name": name, "step": step, "taken": taken})
     calls["place"] = calls.groupby(["name", "step"], sort=False).cumcount()
     places = calls.groupby(["name", "place"], sort=False)["taken"].agg(["min", "size"]).reset_index()
@@ -109,7 +109,7 @@ def least_of_runs(runs: Sequence[dict[tuple[str, str], float]]) -> Floats:
 
 
 def least_change(before: Floats, after: Floats) -> tuple[float, float, float]:
-    """The times of both sides without interruptions, and the half width of the interval of their log ratio.
+    """Return the times of both sides without interruptions, and the half width of the interval of their log ratio.
 
     Args:
         before: `least_of_runs` of two or more runs.
@@ -121,13 +121,13 @@ def least_change(before: Floats, after: Floats) -> tuple[float, float, float]:
 
 
 def _spread(sums: Floats) -> float:
-    """The logarithm of the middle sum over the least one, divided by the number of runs between them."""
+    """Return the logarithm of the middle sum over the least one, divided by the number of runs between them."""
     middle = max((len(sums) - 1) // 2, 1)
     return float(np.log(max(sums[middle], 1) / max(sums[0], 1))) / middle
 
 
 def _expected_least(sums: Floats, number: int) -> float:
-    """The mean of the least of all choices of `number` runs: more runs of one side do not make it faster."""
+    """Return the mean of the least of all choices of `number` runs: more runs of one side do not make it faster."""
     n = len(sums)
     weights = [comb(n - 1 - k, number - 1) / comb(n, number) for k in range(n)]
     return float(np.dot(weights, sums))

@@ -26,7 +26,7 @@ class Pair(NamedTuple):
 
 
 def matched(before: Costs, after: Costs) -> list[Pair]:
-    """The device work of both sides, each with its counterpart.
+    """Return the device work of both sides, each with its counterpart.
 
     1. Work with the same name, operator and kind is the same.
     2. Of the rest, work with the same name and kind is the same, whichever operator launched it.

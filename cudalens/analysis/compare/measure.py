@@ -81,7 +81,7 @@ class Measured:
     of_run: tuple[int, ...]
 
     def map(self, wall: Floats, function: Callable[[Floats], Floats]) -> Measured:
-        """The same with other lengths, and with `function` applied to all costs."""
+        """Return the same with other lengths, and with `function` applied to all costs."""
         tables = {kind: {key: function(values) for key, values in costs.items()} for kind, costs in self.tables.items()}
         return Measured(wall, tables, (len(wall),))
 
@@ -128,7 +128,7 @@ def stride_of_steps(count: int) -> int:
 
 
 def measure(side: Side, *, by_step: bool) -> Measured:
-    """What each repeat of `side` spent: each step of each Trace, or each Trace as a whole.
+    """Return what each repeat of `side` spent: each step of each Trace, or each Trace as a whole.
 
     For a job, a repeat is the step of one number on all ranks: its length is that of the slowest rank, its costs and
     peaks are means over ranks.
@@ -200,7 +200,7 @@ def _measure(trace: Trace, repeats: _Repeats) -> Measured:
 
 
 def _from_launch(nearest_row: Ints, launch: Ints) -> Ints:
-    """The row that `nearest` gives for each launch; -1 for launch -1."""
+    """Return the row that `nearest` gives for each launch; -1 for launch -1."""
     return np.where(launch >= 0, nearest_row[launch], -1) if len(nearest_row) else launch
 
 
@@ -282,7 +282,7 @@ def _peaks(ts: Ints, held: Floats, repeats: _Repeats) -> Floats:
 
 
 def _concatenated(found: list[Measured]) -> Measured:
-    """The repeats of several Traces, one after the other; what a Trace does not have cost it nothing."""
+    """Return the repeats of several Traces, one after the other; what a Trace does not have cost it nothing."""
     tables = {}
     for kind in found[0].tables:
         parts = [(one.tables[kind], np.zeros((2, len(one.wall)))) for one in found]

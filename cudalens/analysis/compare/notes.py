@@ -21,12 +21,12 @@ def not_recorded(sides: tuple[Side, Side]) -> dict[str, str]:
 
 
 def has_stacks(side: Side) -> bool:
-    """Whether any of `side` was recorded with Python stacks, which makes the host slower."""
+    """Return whether any of `side` was recorded with Python stacks, which makes the host slower."""
     return any(bool(is_category(trace.events["cat"].array, ("python_function",)).any()) for trace in side.traces)
 
 
 def notes_on(sides: tuple[Side, Side], *, by_step: bool) -> list[str]:
-    """What limits the comparison of `sides`, a sentence each."""
+    """Return what limits the comparison of `sides`, a sentence each."""
     notes = [*_on_times(sides), *_on_steps(sides, by_step=by_step)]
     without, with_work = sorted(sides, key=_has_device_work)
     if _has_device_work(without) != _has_device_work(with_work):

@@ -18,7 +18,7 @@ from cudalens.analysis.event_arrays import Floats
 ROW_LEVEL: Final = 0.99
 #: A row that changed by less than this share of itself counts as unchanged, however narrow its interval is.
 LEAST_SHARE: Final = 0.01
-#: Share of the repeats from which on a row of one side alone is no coincidence.
+#: Share of the repeats from which on a row of one side alone is not a coincidence.
 _OFTEN: Final = 0.25
 
 
@@ -67,7 +67,7 @@ class Rows:
 def row_table(
     names: tuple[str, str], keys: Sequence[Key], rows: Rows, texts: Mapping[str, Sequence[str | None]] | None = None
 ) -> pd.DataFrame:
-    """The rows of `keys`, largest difference first; of equal differences, most expensive first."""
+    """Return the rows of `keys`, largest difference first; of equal differences, most expensive first."""
     (before, after), unit = rows.middles, rows.unit
     delta, known = after - before, before != 0
     change = np.divide(100 * delta, before, out=np.zeros(len(before)), where=known)

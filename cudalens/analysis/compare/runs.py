@@ -139,7 +139,7 @@ class Differences:
 
 
 def differences(a: Comparable, b: Comparable) -> Differences:
-    """What changed from `a` to `b`.
+    """Return what changed from `a` to `b`.
 
     Args:
         a: A Trace, several Traces of the same thing (repeats), or the ranks of a job.
@@ -218,7 +218,7 @@ def _whole(before: Measured, after: Measured, unit: str, limit: str) -> Change:
 
 
 def _host(first: Side, second: Side, limit: str) -> Change | None:
-    """The host time without interruptions; None where it is not known, or not measured in several runs."""
+    """Return the host time without interruptions; None where it is not known, or not measured in several runs."""
     if limit or any(side.is_simulated or side.is_job or len(side.traces) < 2 for side in (first, second)):
         return None
     found = [[least_host_times(trace) for trace in side.traces] for side in (first, second)]
@@ -236,7 +236,7 @@ def _change(
     sides: Sequence[Floats], counts: tuple[int, int], unit: str, runs: tuple[int, int], level: float, limit: str,
     middle: tuple[float, float] | None = None,
 ) -> Change:  # fmt: skip
-    """The change of two sets of independent values, each of shape (n,), from their logarithms."""
+    """Return the change of two sets of independent values, each of shape (n,), from their logarithms."""
     before, after = (np.log(values)[None] for values in sides)
     first, second = middle or (float(np.exp(before.mean())), float(np.exp(after.mean())))
     width = float(half_width(before, after, level)[0])

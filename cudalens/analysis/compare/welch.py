@@ -22,7 +22,7 @@ NUM_STRETCHES: Final = 5
 
 
 def run_values(values: Floats, of_run: Sequence[int]) -> Floats:
-    """The independent values of each row: a median for each run, or for each stretch of a single run.
+    """Return the independent values of each row: a median for each run, or for each stretch of a single run.
 
     Args:
         values: Repeats of each row, shape (rows, n), run after run.

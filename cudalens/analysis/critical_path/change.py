@@ -75,7 +75,7 @@ class Change:
         return f"{count} x {pattern} " + ("removed" if factor == 0 else f"x {factor:g}")
 
     def named(self, pattern: str) -> Bools:
-        """The rows of events with this name, or with names that match a pattern with ``*``."""
+        """Return the rows of events with this name, or with names that match a pattern with ``*``."""
         names = self.events["name"].array
         return map_texts(names, lambda name: name == pattern or fnmatchcase(name, pattern), False)
 

@@ -68,7 +68,7 @@ class DependencyGraph:
 
 
 def build_graph(trace: Trace, window: Window) -> DependencyGraph:
-    """The dependencies of `trace` within `window`."""
+    """Return the dependencies of `trace` within `window`."""
     host = host_lines(trace.events, window.begin, window.host_end)
     works = _works(trace, window, host)
     arrivals, causes, edges, notes = find_waits(trace.events, window, host, works)

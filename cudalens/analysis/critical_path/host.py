@@ -28,7 +28,7 @@ class Moments:
         self._times = np.sort(np.concatenate(times))
 
     def key(self, thread: Ints, time: Ints) -> Ints:
-        """A number for each moment; other times count as the last given one before them."""
+        """Return a number for each moment; other times count as the last given one before them."""
         return thread * (len(self._times) + 1) + np.searchsorted(self._times, time, side="right")
 
 
@@ -53,7 +53,7 @@ class HostLines:
     of_row: Ints
 
     def at(self, thread: Ints, time: Ints) -> Ints:
-        """The interval around each time; of two that meet there the later, at a thread's end its last."""
+        """Return the interval around each time; of two that meet there the later, at a thread's end its last."""
         found = np.full(len(thread), -1, np.int64)
         order = np.argsort(thread, kind="stable")
         for part in np.split(order, np.flatnonzero(run_starts(thread[order]))[1:]):
@@ -83,7 +83,7 @@ def host_rows(events: pd.DataFrame) -> Bools:
 
 
 def host_lines(events: pd.DataFrame, begin: int, end: int) -> HostLines:
-    """The intervals of all host threads between `begin` and `end`, ns."""
+    """Return the intervals of all host threads between `begin` and `end`, ns."""
     rows = np.flatnonzero(host_rows(events))
     of_row = np.full(len(events), -1, np.int64)
     of_row[rows] = combined(*(pd.factorize(events[name].array[rows])[0] for name in ("pid", "tid")))

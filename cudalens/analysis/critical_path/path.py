@@ -56,7 +56,7 @@ class CriticalPath:
     graph: DependencyGraph
 
     def by(self, key: str = "kind") -> pd.DataFrame:
-        """The path's time by ``kind``, ``name``, ``device``, ``stream`` or ``event``, longest first.
+        """Return the path's time by ``kind``, ``name``, ``device``, ``stream`` or ``event``, longest first.
 
         Returns:
             Columns ``key``, ``count`` (pieces), ``dur_ns`` (their sum) and ``share_pct`` (of the path). Pieces without
@@ -143,7 +143,7 @@ def critical_path(
 def critical_path(
     trace: Trace | Ranks, *, step: int | None = None, start: int | None = None, end: int | None = None
 ) -> CriticalPath | dict[int, CriticalPath]:
-    """The longest chain of dependencies: the run gets faster only if this chain gets faster.
+    """Return the longest chain of dependencies: the run gets faster only if this chain gets faster.
 
     Dependencies are the order of a host thread; launches (from the start of the call to the start of the work); the
     order of a stream; waits of streams for CUDA events; host calls that wait for the device; and forward threads that

@@ -45,7 +45,7 @@ class Durations:
 
 
 def measured(graph: DependencyGraph) -> Durations:
-    """The recorded durations, as copies."""
+    """Return the recorded durations, as copies."""
     works, host = graph.works, graph.host
     return Durations(
         host=host.end - host.start,
@@ -75,7 +75,7 @@ class Times:
 
 
 def replay(graph: DependencyGraph, durations: Durations) -> Times:
-    """The times with `durations`."""
+    """Return the times with `durations`."""
     return _Replay(graph, durations).times()
 
 
@@ -120,7 +120,7 @@ class _Replay:
         self._along_base = np.concatenate([along_start, self._along_arrival])
 
     def _part(self, thread: Ints, time: Ints) -> Ints:
-        """The part of each moment of a thread."""
+        """Return the part of each moment of a thread."""
         count = np.searchsorted(self._arrival_key, self._arrival_order.key(thread, time), side="right")
         return np.where(count > self._first_arrival[thread], self._num_threads + count - 1, thread)
 
@@ -242,7 +242,7 @@ class _Replay:
             lists.groups.setdefault(cut, []).append((of_part, least))
 
     def _all_times(self, cuts: Ints, cut_times: Ints) -> Times:
-        """All times, from those of the cuts."""
+        """Return all times, from those of the cuts."""
         graph, now = self._graph, self._durations
         works, host = graph.works, graph.host
         level = self._root.copy()

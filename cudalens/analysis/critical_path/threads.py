@@ -32,7 +32,7 @@ class Handovers(NamedTuple):
 
 
 def handovers(events: pd.DataFrame, host: HostLines) -> Handovers:
-    """The waits of autograd's threads for forward threads, and of forward threads for autograd's."""
+    """Return the waits of autograd's threads for forward threads, and of forward threads for autograd's."""
     parts = [_between(events, host, back, front) for back, front in _thread_pairs(events, host)]
     if not parts:
         return Handovers(*(np.empty(0, np.int64) for _ in Handovers._fields))
@@ -60,7 +60,7 @@ def _thread_pairs(events: pd.DataFrame, host: HostLines) -> list[tuple[int, int]
 
 
 def _between(events: pd.DataFrame, host: HostLines, back: int, front: int) -> Handovers:
-    """The waits of both threads: runs of work of `back` within one interval of `front`."""
+    """Return the waits of both threads: runs of work of `back` within one interval of `front`."""
     begin, end = _busy(host, back)
     lo, hi = int(host.first[front]), int(host.last[front]) + 1
     at = np.searchsorted(host.start[lo:hi], begin, side="left") - 1

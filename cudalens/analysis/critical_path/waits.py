@@ -32,7 +32,7 @@ Found = tuple[Arrivals, Causes, EventEdges, tuple[str, ...]]
 
 
 def find_waits(events: pd.DataFrame, window: Window, host: HostLines, works: Works) -> Found:
-    """All waits within `window`. Ends of `works` after the end of the host's wait for them are moved back to it.
+    """Return all waits within `window`. Ends of `works` after the end of the host's wait for them are moved back to it.
 
     Returns:
         Arrivals of host threads, their causes, waits of streams, and notes on what is unknown.
@@ -106,7 +106,7 @@ class _Queues:
             self._latest.append(first + np.maximum.accumulate(at))
 
     def last_before(self, chain: int, bound: Ints, until: Ints) -> tuple[Ints, Bools]:
-        """The work on a stream that ended last, of the work issued before `bound` and ended until `until`.
+        """Return the work on a stream that ended last, of the work issued before `bound` and ended until `until`.
 
         Returns:
             Its position, -1 for none; and whether all work issued before `bound` had ended.

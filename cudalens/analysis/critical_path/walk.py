@@ -34,7 +34,7 @@ _Edge = tuple[int, int, int, int]
 
 
 def path_frame(trace: Trace, graph: DependencyGraph) -> pd.DataFrame:
-    """The critical path's pieces in order of time, columns as in `cudalens.analysis.CriticalPath.frame`."""
+    """Return the critical path's pieces in order of time, columns as in `cudalens.analysis.CriticalPath.frame`."""
     walker = _Walker(graph)
     walker.walk()
     host, device = _host_pieces(graph, walker.host_runs), _device_pieces(graph, walker.device_runs)
@@ -84,7 +84,7 @@ class _Walker:
             is_host, where, time = (self._back_on_host if is_host else self._back_on_device)(where, time)
 
     def _last(self) -> tuple[bool, int, int]:
-        """The place with the last end of all; a host thread before device work."""
+        """Return the place with the last end of all; a host thread before device work."""
         host, works = self._graph.host, self._graph.works
         ends = np.where(self._graph.leading, host.end[host.last], self._graph.window.begin)
         thread, work = int(np.argmax(ends)) if len(ends) else -1, int(np.argmax(works.end)) if len(works) else -1
@@ -126,7 +126,7 @@ class _Walker:
 
 
 def _ranges(first: Ints, count: Ints) -> tuple[Ints, Ints]:
-    """The numbers first, first + 1, … of each of several ranges, and which range each belongs to."""
+    """Return the numbers first, first + 1, … of each of several ranges, and which range each belongs to."""
     of = np.repeat(np.arange(len(first)), count)
     within = np.arange(len(of)) - np.repeat(np.cumsum(count) - count, count)
     return first[of] + within, of

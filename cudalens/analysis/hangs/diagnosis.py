@@ -138,7 +138,7 @@ def _differing(job: Job, wait: Wait, found: list[Wait]) -> Hang:
 
 
 def _roots(job: Job, found: list[Wait]) -> list[int]:
-    """The ranks that others wait for and that wait for none, most direct waiters first."""
+    """Return the ranks that others wait for and that wait for none, most direct waiters first."""
     waiting = {rank for wait in found for rank in wait.waiting}
     counts: dict[int, int] = {}
     for wait in found:
@@ -161,7 +161,7 @@ def _missing(job: Job, roots: list[int], found: list[Wait]) -> Hang:
 
 
 def _circle(job: Job, found: list[Wait]) -> Hang:
-    """Each rank that is waited for waits itself, in another collective."""
+    """Return whether each rank that is waited for waits itself, in another collective."""
     circle = _find_circle(found)
     involved = [wait for wait in found if wait.waiting & set(circle)]
     chosen, reason = _at_fault(job, circle, involved)
@@ -242,7 +242,7 @@ def _reason(job: Job, rank: int) -> Reason:
 
 
 def _progress(job: Job) -> Status:
-    """Whether any rank entered a collective between its two dumps."""
+    """Return whether any rank entered a collective between its two dumps."""
     both = [(job.first[rank], job.last[rank]) for rank in job.first]
     if not both or len(both) < len(job.last):
         return "waiting"
@@ -262,6 +262,6 @@ def _all_ended(job: Job, wait: Wait) -> bool:
 
 
 def _is_consequence(ending: str) -> bool:
-    """Whether a rank raised because of another one: it ended, or did not come in time."""
+    """Return whether a rank raised because of another one: it ended, or did not come in time."""
     text = ending.lower()
     return any(part in text for part in (*_PEER_ENDED, *_TIMED_OUT))

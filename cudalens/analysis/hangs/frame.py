@@ -28,7 +28,7 @@ _COLUMNS: Final = {
 
 
 def collectives(records: FlightRecords) -> pd.DataFrame:
-    """A row for each collective, send and receive of each dump, in order of rank, dump and time.
+    """Return a row for each collective, send and receive of each dump, in order of rank, dump and time.
 
     Columns: ``rank``; ``dump`` from 0; ``group`` and its ``description``; ``seq``, the collective's number in the
     group; ``op``; ``src``, ``dst``: ranks of a send or receive (Int64); ``input_sizes``, ``output_sizes``: tuples of

@@ -28,7 +28,7 @@ def habit(job: Job, rank: int) -> Literal["usual", "unusual", "unknown"]:
 
 
 def comes_later(job: Job, rank: int, others: frozenset[int]) -> bool:
-    """Whether the rank's last collective followed, before, the one that `others` entered instead."""
+    """Return whether the rank's last collective followed, before, the one that `others` entered instead."""
     kinds = _kinds(job, rank)
     expected = {found[-1] for other in others if (found := _kinds(job, other))}
     pairs = itertools.pairwise(kinds[:-1])

@@ -64,23 +64,23 @@ class Job:
         return found
 
     def members(self, group: str) -> frozenset[int]:
-        """The ranks of `group`: as stated, else all for the default group, else those with a call in it."""
+        """Return the ranks of `group`: as stated, else all for the default group, else those with a call in it."""
         seen = frozenset(self.calls.get(group, ()))
         if group == DEFAULT_GROUP:
             return frozenset(range(self.num_ranks))
         return seen | self._stated.get(group, frozenset())
 
     def is_stated(self, group: str) -> bool:
-        """Whether the dumps state the ranks of `group`, as they do of the default group: all."""
+        """Return whether the dumps state the ranks of `group`, as they do of the default group: all."""
         return group == DEFAULT_GROUP or group in self._stated
 
     def has_entered(self, rank: int, key: Key) -> bool:
-        """Whether `rank` entered the collective `key`, or a later one of its group."""
+        """Return whether `rank` entered the collective `key`, or a later one of its group."""
         entered = self.calls.get(key[0], {}).get(rank, {})
         return bool(entered) and max(entered) >= key[1:]
 
     def last_call(self, rank: int) -> Call | None:
-        """The last collective that `rank` entered."""
+        """Return the last collective that `rank` entered."""
         dump = self.last.get(rank)
         return max(dump.calls, key=lambda call: call.created_ns, default=None) if dump else None
 
@@ -108,7 +108,7 @@ def num_values(sizes: Iterable[tuple[int, ...]]) -> int:
 
 
 def user_frame(stack: Iterable[CallFrame]) -> CallFrame | None:
-    """The innermost frame of `stack` (innermost first) that is in no library; else the innermost one."""
+    """Return the innermost frame of `stack` (innermost first) that is in no library; else the innermost one."""
     frames = list(stack)
     own = (frame for frame in frames if not _LIBRARY.search(frame.filename))
     return next(own, frames[0] if frames else None)

@@ -58,7 +58,7 @@ def waits(job: Job) -> list[Wait]:
 
 
 def _of_transfers(job: Job, rank: int) -> Iterator[Wait]:
-    """The sends and receives of `rank` that the other rank has not entered, or entered differently.
+    """Yield the sends and receives of `rank` that the other rank has not entered, or entered differently.
 
     Only of the oldest call that has not ended: later ones can be held up by that one alone.
     """
@@ -81,7 +81,7 @@ def _of_transfers(job: Job, rank: int) -> Iterator[Wait]:
 
 
 def _partner(job: Job, call: Call, rank: int, other: int) -> Call | None:
-    """What the other rank entered for `call`; None for nothing.
+    """Return what the other rank entered for `call`; None for nothing.
 
     Where older calls are missing, numbers are not comparable: then those that have not ended are counted on both ranks.
     """
@@ -115,7 +115,7 @@ def _of_group(job: Job, group: str) -> Iterator[Wait]:
 
 
 def signature(call: Call) -> tuple[str, tuple[str, ...], int]:
-    """What must be equal on all ranks: operation, types, number of values."""
+    """Return what must be equal on all ranks: operation, types, number of values."""
     # A variant (`allgather_base`, `reduce_scatter_tensor_coalesced`) begins with the name of its operation.
     name = call.op.replace("allgather", "all_gather")
     if name.endswith("_v"):

@@ -25,7 +25,7 @@ _OF_RELEASED: Final = (
 
 
 def lifetime_categories(trace: Trace, lifetimes: pd.DataFrame) -> pd.Series:
-    """The category of each allocation.
+    """Return the category of each allocation.
 
     An allocation that is alive at the end has the category of its block. The category of a freed one is inferred from
     its stack: a gradient that autograd accumulated, an activation, an input, a parameter, optimizer state, or temporary

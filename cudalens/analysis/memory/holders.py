@@ -10,7 +10,7 @@ from cudalens.frames import Trace
 
 
 def memory_holders(trace: Trace) -> pd.DataFrame:
-    """The device memory that each variable of the program holds.
+    """Return the device memory that each variable of the program holds.
 
     Returns:
         A row per variable, most bytes first: ``holder`` (missing for blocks without a known name), ``num_bytes`` and
@@ -20,7 +20,7 @@ def memory_holders(trace: Trace) -> pd.DataFrame:
 
 
 def memory_leaks(trace: Trace) -> pd.DataFrame:
-    """The memory that each notebook cell allocated and that is still active, by the variable that holds it.
+    """Return the memory that each notebook cell allocated and that is still active, by the variable that holds it.
 
     Returns:
         A row per cell and variable: ``cell`` as In[7], ``holder`` (missing for blocks without a known name),
@@ -37,7 +37,7 @@ def memory_leaks(trace: Trace) -> pd.DataFrame:
 
 
 def memory_categories(trace: Trace) -> pd.DataFrame:
-    """The device's memory by its use.
+    """Return the device's memory by its use.
 
     Returns:
         A row per category, most bytes first: ``category`` (missing if unknown), ``num_bytes`` and ``num_blocks`` of

@@ -22,7 +22,7 @@ _MIN_GRAPHS: Final = 3
 #: A loss is a number: its block is the smallest that the allocator gives.
 _NUMBER_BYTES: Final = 512
 
-#: Graphs that hold a smaller share of the allocated memory are no reason to change a program.
+#: Graphs that hold a smaller share of the allocated memory are not a reason to change a program.
 _MIN_SHARE: Final = 0.02
 
 

@@ -61,7 +61,7 @@ def holders(names: Sequence[Iterable[str]], num_bytes: Sequence[int]) -> list[Ho
 
 
 def _strong(names: Iterable[str]) -> list[str]:
-    """The names of variables, if any; else those of functions, graphs and optimizers."""
+    """Return the names of variables, if any; else those of functions, graphs and optimizers."""
     known = list(names)
     known = [name for name in known if not name.startswith("<")] or known
     return [n for n in known if not (".grad_fn" in n or ".<" in n or "param_groups" in n)] or known
@@ -74,7 +74,7 @@ def _parts(name: str) -> tuple[str, ...]:
 
 
 def _common(root: str | None, names: Sequence[Sequence[tuple[str, ...]]]) -> str | None:
-    """The longest common prefix of the names that start with `root`."""
+    """Return the longest common prefix of the names that start with `root`."""
     if root is None:
         return None
     own = [next(parts for parts in of_block if parts[0] == root) for of_block in names]
@@ -89,7 +89,7 @@ def _common(root: str | None, names: Sequence[Sequence[tuple[str, ...]]]) -> str
 
 
 def names_in(column: pd.Series) -> list[list[str]]:
-    """The column ``names`` of ``trace.blocks`` as lists of text; empty if missing or invalid."""
+    """Return the column ``names`` of ``trace.blocks`` as lists of text; empty if missing or invalid."""
     known = {text: _listed(text) for text in column.dropna().unique()}
     return [known.get(text, []) if isinstance(text, str) else [] for text in column]
 
@@ -103,7 +103,7 @@ def _listed(text: str) -> list[str]:
 
 
 def block_holders(blocks: pd.DataFrame) -> pd.Series:
-    """The variable that holds each row of a ``blocks`` frame, as of `holders`; None for none."""
+    """Return the variable that holds each row of a ``blocks`` frame, as of `holders`; None for none."""
     found: list[str | None] = [None] * len(blocks)
     for one in holders(names_in(blocks["names"]), blocks["num_bytes"].tolist()):
         for row in one.rows:

@@ -69,11 +69,11 @@ class DeviceReplay:
     replay: Replay
 
     def start(self, total: str) -> int:
-        """The total `total` (such as ``requested_bytes``) before the first action."""
+        """Return the total `total` (such as ``requested_bytes``) before the first action."""
         return int(getattr(self.end, total) - self.replay.changes[total].sum())
 
     def peak(self, total: str) -> int:
-        """The largest value of the total `total`, before, between and after the actions."""
+        """Return the largest value of the total `total`, before, between and after the actions."""
         return max(self.start(total), int(self.replay.totals[total].max(initial=0)))
 
 
@@ -85,7 +85,7 @@ def devices_of(trace: Trace) -> list[int]:
 
 @once_per_trace
 def replays(trace: Trace) -> tuple[DeviceReplay, ...]:
-    """The replay of each device of `trace`, by its index."""
+    """Return the replay of each device of `trace`, by its index."""
     return tuple(_replays(trace))
 
 
@@ -115,7 +115,7 @@ def _at_end(blocks: pd.DataFrame, mine: Bools) -> tuple[AtEnd, Ints]:
 
 
 def block_lifetimes(trace: Trace) -> pd.DataFrame:
-    """A row per allocation that is in the history or alive at its end.
+    """Return a row per allocation that is in the history or alive at its end.
 
     Returns:
         Columns ``device``, ``addr``, ``num_bytes`` (size of the block), ``requested_bytes``; ``alloc``,
@@ -181,7 +181,7 @@ def _untouched(blocks: pd.DataFrame, end_rows: Ints, seen: Ints) -> pd.DataFrame
 
 
 def blocks_at(trace: Trace, *, row: int | None = None, ts: int | None = None) -> pd.DataFrame:
-    """The active blocks at a moment of the history.
+    """Return the active blocks at a moment of the history.
 
     Args:
         trace: With a history, or blocks alone.
@@ -228,7 +228,7 @@ def _moment(memory: pd.DataFrame, row: int | None, ts: int | None) -> int:
 
 
 def memory_peak(trace: Trace, device: int | None = None, *, of: str = "allocated_bytes") -> pd.Series:
-    """The peak of a device's memory in the history.
+    """Return the peak of a device's memory in the history.
 
     Args:
         trace: With a history.
@@ -255,7 +255,7 @@ def memory_peak(trace: Trace, device: int | None = None, *, of: str = "allocated
 
 
 def running_totals(trace: Trace, by: tuple[str, ...] = ("device", *POOL_KEYS)) -> pd.DataFrame:
-    """The totals of each pool, stream or device after each action, counted backward from the blocks at the end.
+    """Return the totals of each pool, stream or device after each action, counted backward from the blocks at the end.
 
     Args:
         trace: With a history.
@@ -284,7 +284,7 @@ def running_totals(trace: Trace, by: tuple[str, ...] = ("device", *POOL_KEYS)) -
 
 
 def block_amounts(blocks: pd.DataFrame) -> pd.DataFrame:
-    """The amount that each block adds to the totals of its segment, pool or device."""
+    """Return the amount that each block adds to the totals of its segment, pool or device."""
     size, requested = blocks["num_bytes"].to_numpy(), integers(blocks["requested_bytes"])
     is_allocated, is_pending, is_free = ((blocks["state"] == name).to_numpy() for name in BLOCK_STATES)
     is_active = is_allocated | is_pending

@@ -33,7 +33,7 @@ class _Piece:
 
 
 def segment_lifetimes(trace: Trace) -> pd.DataFrame:
-    """A row per range of device memory that the allocator reserved.
+    """Return a row per range of device memory that the allocator reserved.
 
     Returns:
         Columns ``device``, ``addr``, ``num_bytes``; ``added`` and ``removed``, rows of ``trace.memory``, missing if it

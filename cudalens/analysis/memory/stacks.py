@@ -18,13 +18,13 @@ _ACTIVE: Final = ("active_allocated", "active_pending_free")
 
 
 def active_blocks(trace: Trace) -> pd.DataFrame:
-    """The rows of ``trace.blocks`` that are allocated or wait for a stream."""
+    """Return the rows of ``trace.blocks`` that are allocated or wait for a stream."""
     blocks = trace.blocks
     return blocks[blocks["state"].isin(_ACTIVE).to_numpy()]
 
 
 def bytes_by_stack(trace: Trace, blocks: pd.DataFrame | None = None) -> pd.DataFrame:
-    """The tree of call stacks that hold memory, outermost first: the rows of a flame graph.
+    """Return the tree of call stacks that hold memory, outermost first: the rows of a flame graph.
 
     Args:
         trace: With stacks.
@@ -49,7 +49,7 @@ def bytes_by_stack(trace: Trace, blocks: pd.DataFrame | None = None) -> pd.DataF
 
 
 def _tree(stacks: pd.DataFrame, wanted: Ints) -> tuple[pd.DataFrame, Ints]:
-    """The nodes of the stacks `wanted`, and the node that each ends in."""
+    """Return the nodes of the stacks `wanted`, and the node that each ends in."""
     entries = stacks[np.isin(stacks["stack"].to_numpy(), wanted)]
     what = entries.groupby(["file", "line", "function"], dropna=False, sort=False, observed=True).ngroup().to_numpy()
     owner = np.searchsorted(wanted, entries["stack"].to_numpy())
@@ -77,7 +77,7 @@ def _tree(stacks: pd.DataFrame, wanted: Ints) -> tuple[pd.DataFrame, Ints]:
 
 
 def stack_texts(stacks: pd.DataFrame) -> pd.Series:
-    """Each call stack as text, a line per stack frame as ``file:line function``, innermost first; by its id."""
+    """Return each call stack as text, a line per stack frame as ``file:line function``, innermost first; by its id."""
     file = stacks["file"].astype(object).where(stacks["file"].notna(), "")
     line = stacks["line"].astype("string").fillna("")
     function = stacks["function"].astype(object).where(stacks["function"].notna(), "?")
@@ -87,7 +87,7 @@ def stack_texts(stacks: pd.DataFrame) -> pd.Series:
 
 
 def memory_diff(before: Trace, after: Trace, *, by: str = "stack") -> pd.DataFrame:
-    """The active memory of `before` and `after`, and the differences.
+    """Return the active memory of `before` and `after`, and the differences.
 
     Args:
         before: With blocks.

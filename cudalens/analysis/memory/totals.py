@@ -18,12 +18,12 @@ SEGMENT_KEYS: Final = ("device", "segment_addr")
 
 
 def is_memory_snapshot(trace: Trace) -> bool:
-    """Whether `trace` is a memory snapshot or a memory history: data of the allocator, without a profile."""
+    """Return whether `trace` is a memory snapshot or a memory history: data of the allocator, without a profile."""
     return SNAPSHOT_KEYS in trace.info.options or (not len(trace) and len(trace.blocks) > 0)
 
 
 def segments_of(blocks: pd.DataFrame) -> pd.DataFrame:
-    """A row per segment of a ``blocks`` frame, in its order.
+    """Return a row per segment of a ``blocks`` frame, in its order.
 
     Returns:
         The columns of ``blocks`` that belong to segments, ``num_blocks``, and the segment's ``allocated_bytes``,
@@ -67,7 +67,7 @@ def pool_totals(
 
 
 def fragmentation(trace: Trace) -> pd.DataFrame:
-    """The reserved memory of each device that fragmentation wastes.
+    """Return the reserved memory of each device that fragmentation wastes.
 
     Returns:
         A row per device: ``device``, ``reserved_bytes``, ``requested_bytes``;
@@ -91,7 +91,7 @@ def fragmentation(trace: Trace) -> pd.DataFrame:
 
 
 def memory_totals(trace: Trace) -> pd.Series:
-    """The numbers of a memory snapshot: its segments, blocks and history.
+    """Return the numbers of a memory snapshot: its segments, blocks and history.
 
     Sizes are in bytes. ``allocated`` counts allocated blocks, ``active`` also those that wait for a stream,
     ``requested`` the requested sizes of active blocks, ``reserved`` segments. ``hist_start_*`` is the total of the
@@ -157,7 +157,7 @@ def _history(trace: Trace, memory: pd.DataFrame, devices: list[DeviceReplay]) ->
 def _parts(
     blocks: pd.DataFrame, segments: pd.DataFrame, memory: pd.DataFrame, devices: list[DeviceReplay]
 ) -> dict[str, Any]:
-    """The totals by device, pool and stream."""
+    """Return the totals by device, pool and stream."""
     pools = [f"({a}, {b})" for a, b in zip(segments["pool_id_first"], segments["pool_id_second"], strict=True)]
     refused = memory[(memory["action"] == "oom").to_numpy()]
     first = next((one for one in devices if one.device == 0), None)
@@ -185,7 +185,7 @@ def _sums(amounts: pd.Series, keys: Any) -> dict[str, int]:
 
 
 def _peak_of_all(devices: list[DeviceReplay], num_rows: int) -> int:
-    """The largest requested bytes of all devices together."""
+    """Return the largest requested bytes of all devices together."""
     change = np.zeros(num_rows, np.int64)
     for one in devices:
         change[one.rows] = one.replay.changes["requested_bytes"]

@@ -206,7 +206,7 @@ def _in_64_bits(value: Any) -> Any:
 
 
 def _magnitude(value: Any) -> int:
-    """The largest absolute value of whole numbers; 0 for others, which do not wrap."""
+    """Return the largest absolute value of whole numbers; 0 for others, which do not wrap."""
     if not isinstance(value, pd.Series):
         return abs(value) if isinstance(value, int) else 0
     is_whole = value.dtype == object or pd.api.types.is_integer_dtype(value.dtype)

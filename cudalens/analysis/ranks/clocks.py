@@ -77,7 +77,7 @@ def aligned(frame: pd.DataFrame, clocks: pd.DataFrame) -> Ints:
 
 
 def _pairs(matched: pd.DataFrame, ranks: Ints, at: Ints, since: Floats, *, has_drift: bool = True) -> Iterator[_Pair]:
-    """The pairs of ranks of one group, each with the group's first rank; of senders and receivers if needed."""
+    """Yield the pairs of ranks of one group, each with the group's first rank; of senders and receivers if needed."""
     is_p2p = matched["kind"].isin(P2P).to_numpy(bool)
     known = (matched["match"] >= 0).to_numpy()
     index = np.searchsorted(ranks, integers(matched["rank"]))
@@ -104,7 +104,7 @@ def _fitted(match: Ints, index: Ints, at: Ints, since: Floats, chosen: Any, has_
 
 
 def _line(a: int, b: int, x: Floats, y: Floats, has_drift: bool) -> _Pair:
-    """A line through the differences that outliers do not move (Huber weights)."""
+    """Return a line through the differences that outliers do not move (Huber weights)."""
     n = len(x)
     has_slope = has_drift and n >= _MIN_FOR_DRIFT and float(np.ptp(x)) > 0
     weights = np.ones(n)
@@ -130,7 +130,7 @@ def _num_parts(num: int, pairs: list[_Pair]) -> int:
 
 
 def _parts(num: int, pairs: list[_Pair]) -> Ints:
-    """The lowest rank, by index, that each rank is joined with."""
+    """Return the lowest rank, by index, that each rank is joined with."""
     part = np.arange(num)
     for pair in pairs * 2:
         low, high = sorted((int(part[pair.a]), int(part[pair.b])))

@@ -37,7 +37,7 @@ _NUMBERS: Final = ("group_size", "collective_seq", "src_rank", "dst_rank", "in_e
 
 
 def communication(trace: Trace) -> pd.DataFrame:
-    """The communication kernels of one rank; of a job on CPUs the ranges of gloo.
+    """Return the communication kernels of one rank; of a job on CPUs the ranges of gloo.
 
     Facts that the kernel does not carry are taken from the ``record_param_comms`` operator around its launch, else the
     kind is that of the ``nccl:`` range around it, else that of the kernel's name.
@@ -70,7 +70,7 @@ def communication(trace: Trace) -> pd.DataFrame:
 
 
 def _facts(events: pd.DataFrame, rows: Ints, launch: Ints) -> pd.DataFrame:
-    """What is recorded of each kernel: on its own row, else on the operator around its launch."""
+    """Return what is recorded of each kernel: on its own row, else on the operator around its launch."""
     own = events.iloc[rows][[*_TEXTS, *_NUMBERS]].reset_index(drop=True)
     if not len(rows) or not own["collective"].isna().any():
         return own
@@ -82,7 +82,7 @@ def _facts(events: pd.DataFrame, rows: Ints, launch: Ints) -> pd.DataFrame:
 
 
 def _host_facts(trace: Trace, rows: Ints) -> pd.DataFrame:
-    """What is recorded of ranges of gloo: their shapes, and the group if the job has only one."""
+    """Return what is recorded of ranges of gloo: their shapes, and the group if the job has only one."""
     facts = trace.events.iloc[rows][[*_TEXTS, *_NUMBERS]].reset_index(drop=True)
     elements = map_texts(trace.events["shapes"].array, num_elements, -1)[rows]
     facts["in_elements"] = facts["out_elements"] = masked(elements)
@@ -92,7 +92,7 @@ def _host_facts(trace: Trace, rows: Ints) -> pd.DataFrame:
 
 
 def _around(events: pd.DataFrame, launch: Ints, marked: Bools) -> Ints:
-    """The nearest marked row at or above each launch, -1 for none."""
+    """Return the nearest marked row at or above each launch, -1 for none."""
     return nearest_of(launch, marked, integers(events["parent"]))
 
 
@@ -107,7 +107,7 @@ def _plain(texts: pd.Series) -> list[str | None]:
 
 
 def _kinds(events: pd.DataFrame, rows: Ints, launch: Ints, collective: pd.Series) -> pd.Categorical:
-    """The kind of each: by the collective's name, the range around its launch, or the kernel's name."""
+    """Return the kind of each: by the collective's name, the range around its launch, or the kernel's name."""
     names = events["name"].array
     is_range = map_texts(names, lambda name: name.startswith(_ANNOTATION), False)
     around = _around(events, launch, is_range & is_category(events["cat"].array, ("user_annotation", "cpu_op")))
@@ -124,7 +124,7 @@ def kind_of(name: str | None) -> str | None:
 
 
 def members_of(group_ranks: str | None) -> tuple[int, ...] | None:
-    """The ranks in the text of a group, as ``[0, 1]``; None if it is missing, cut short or not such a list."""
+    """Return the ranks in the text of a group, as ``[0, 1]``; None if it is missing, cut short or not such a list."""
     try:
         found = msgspec.json.decode(group_ranks or "null")
         found = msgspec.json.decode(found) if isinstance(found, str) else found

@@ -68,7 +68,7 @@ def _lanes(frame: pd.DataFrame) -> tuple[Ints, Bools]:
 
 
 def _groups(frame: pd.DataFrame) -> Ints:
-    """A number for each process group, by its ranks if they are recorded, else by its name; -1 if neither is."""
+    """Return a number for each process group, by its ranks if they are recorded, else by its name; -1 if neither is."""
     keys: dict[Any, int] = {}
     pairs = list(zip(frame["group_ranks"].astype(object), frame["process_group"].astype(object), strict=True))
     code: dict[Any, int] = {}
@@ -80,20 +80,20 @@ def _groups(frame: pd.DataFrame) -> Ints:
 
 
 def _steps(frame: pd.DataFrame, lane: Ints) -> Ints:
-    """The step of each row; -1 in a lane of which some row has none."""
+    """Return the step of each row; -1 in a lane of which some row has none."""
     step = integers(frame["step"])
     partly = np.unique(lane[step < 0])
     return np.where(np.isin(lane, partly), -1, step)
 
 
 def _order(frame: pd.DataFrame, rank: Ints, lane: Ints) -> Ints:
-    """The number of each row in its lane on its rank, in each step, in the order of the program."""
+    """Return the number of each row in its lane on its rank, in each step, in the order of the program."""
     key = combined(rank, lane, _steps(frame, lane))
     return _counted(key, frame["place"].to_numpy())
 
 
 def _occurrence(*keys: Any) -> Ints:
-    """How many rows with the same keys come before each: kernels of one collective that was split."""
+    """Return how many rows with the same keys come before each: kernels of one collective that was split."""
     key = combined(*keys)
     return _counted(key, np.arange(len(key)))
 
@@ -108,7 +108,7 @@ def _counted(key: Ints, by: Ints) -> Ints:
 
 
 def _agree(frame: pd.DataFrame, match: Ints) -> Bools:
-    """Whether the rows of each match are of one kind and size; send and receive are one kind."""
+    """Return whether the rows of each match are of one kind and size; send and receive are one kind."""
     kind = np.where(_is_p2p(frame), -1, frame["kind"].cat.codes)
     what = combined(kind, integers(frame["num_bytes"]))
     low, high = np.full(match.max() + 1, np.iinfo(np.int64).max), np.full(match.max() + 1, -1)

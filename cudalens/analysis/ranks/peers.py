@@ -20,7 +20,7 @@ _Program: TypeAlias = tuple[int, ...]
 
 
 def roles(matched: pd.DataFrame, ranks: Ints) -> Ints:
-    """The number of the program that each of `ranks` runs: its communications in a step, by kind and size.
+    """Return the number of the program that each of `ranks` runs: its communications in a step, by kind and size.
 
     A rank that recorded one step at most may have recorded only the beginning of a program.
     """
@@ -45,13 +45,13 @@ def roles(matched: pd.DataFrame, ranks: Ints) -> Ints:
 
 
 def _longest(program: _Program, programs: Iterable[_Program]) -> _Program:
-    """The longest of `programs` that begins with `program`, itself if it is empty."""
+    """Return the longest of `programs` that begins with `program`, itself if it is empty."""
     same = (one for one in programs if one[: len(program)] == program)
     return max(same, key=len) if program else program
 
 
 def _direction(matched: pd.DataFrame, rank: Ints) -> Ints:
-    """Whether the other rank of a send or receive is higher (1) or lower (-1); 0 if unknown."""
+    """Return whether the other rank of a send or receive is higher (1) or lower (-1); 0 if unknown."""
     src, dst = integers(matched["src_rank"]), integers(matched["dst_rank"])
     other = np.where(src == rank, dst, src)
     return np.where((src < 0) | (dst < 0), 0, np.sign(other - rank))

@@ -28,13 +28,13 @@ _WRAPPERS: Final = (_LAUNCH, "autograd::", "torch.", "torch::distributed", "reco
 
 @once_per_trace
 def rank_work(trace: Trace) -> Work:
-    """The device work of `trace`; without any, the work of the host, with the thread as stream."""
+    """Return the device work of `trace`; without any, the work of the host, with the thread as stream."""
     work = device_work(trace)
     return work if len(work.rows) else _host_work(trace)
 
 
 def is_on_host(trace: Trace) -> bool:
-    """Whether `rank_work` is work of the host."""
+    """Return whether `rank_work` is work of the host."""
     return not len(device_work(trace).rows)
 
 
@@ -77,7 +77,7 @@ def _outermost_operators(trace: Trace) -> Ints:
 
 
 def _launches(events: pd.DataFrame, comm: Ints) -> Ints:
-    """The operators that enqueued these ranges, in order; -1 for all if there are not as many."""
+    """Return the operators that enqueued these ranges, in order; -1 for all if there are not as many."""
     rows = np.flatnonzero(_starts(events, (_LAUNCH,)) & is_category(events["cat"].array, ("cpu_op",)))
     return rows if len(rows) == len(comm) else np.full(len(comm), -1)
 

@@ -36,7 +36,7 @@ class Reduction:
 
 
 def reduce_rank(trace: Trace, rank: int) -> Reduction:
-    """The frames of `Ranks.frames` for one rank."""
+    """Return the frames of `Ranks.frames` for one rank."""
     comm = communication(trace)
     pieces, work = stretches(trace, comm)
     frames = {
@@ -53,14 +53,14 @@ def reduce_rank(trace: Trace, rank: int) -> Reduction:
 
 
 def join(reductions: Mapping[int, Reduction]) -> dict[str, pd.DataFrame]:
-    """The frames of `Ranks.frames` from those of each rank, in order of rank."""
+    """Return the frames of `Ranks.frames` from those of each rank, in order of rank."""
     ordered = [reductions[rank] for rank in sorted(reductions)]
     names = ordered[0].frames if ordered else ()
     return {name: joined({one.rank: one.frames[name] for one in ordered}) for name in names}
 
 
 def reduce_ranks(ranks: Ranks) -> dict[str, pd.DataFrame]:
-    """The frames of `Ranks.frames`, from the traces."""
+    """Return the frames of `Ranks.frames`, from the traces."""
     return join({rank: reduce_rank(trace, rank) for rank, trace in ranks.items()})
 
 
@@ -112,7 +112,7 @@ def _steps(trace: Trace) -> pd.DataFrame:
 
 
 def _findings(found: tuple[Finding, ...]) -> pd.DataFrame:
-    """A row per finding; ``json`` has all of it."""
+    """Return a row per finding; ``json`` has all of it."""
     columns = {name: text_column(getattr(one, name) for one in found) for name in ("rule", "title", "place")}
     columns["json"] = text_column(msgspec.json.encode(one).decode() for one in found)
     return pd.DataFrame(columns)

@@ -77,7 +77,7 @@ def _compute(work: Work, at: Ints) -> _Compute:
 
 
 def _program_order(comm: pd.DataFrame) -> Ints:
-    """The number of each communication in the order in which the program launched them."""
+    """Return the number of each communication in the order in which the program launched them."""
     key = np.where(comm["launched_ns"].isna(), comm["ts"], comm["launched_ns"].fillna(0)).astype(np.int64)
     order = np.empty(len(comm), np.int64)
     order[np.argsort(key, kind="stable")] = np.arange(len(comm))
@@ -161,7 +161,7 @@ def _work(
 
 
 def _operators(trace: Trace, work: Work, at: Ints, own: Ints) -> tuple[Ints, list[str]]:
-    """The operator that launched each piece of compute, with the user's line: its code, and their names."""
+    """Return the operator that launched each piece of compute, with the user's line: its code, and their names."""
     events = trace.events
     parent = integers(events["parent"])
     is_op = is_category(events["cat"].array, ("cpu_op",))

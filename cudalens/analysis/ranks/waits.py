@@ -45,7 +45,7 @@ def with_waits(matched: pd.DataFrame, clocks: pd.DataFrame) -> pd.DataFrame:
 
 
 def step_times(steps: pd.DataFrame, waits: pd.DataFrame) -> pd.DataFrame:
-    """The parts of each step of each rank.
+    """Return the parts of each step of each rank.
 
     Returns:
         A row per ``rank`` and ``step``: ``step_ns``, length of the step on the host, else of its device work;

@@ -82,13 +82,13 @@ class TrustReport:
 
 
 def issues(trace: Trace) -> list[Issue]:
-    """What the rules find in `trace`, in the order of `RULES`."""
+    """Return what the rules find in `trace`, in the order of `RULES`."""
     arrays = TrustArrays(trace)
     return [issue for rule in RULES for issue in rule(arrays) if issue.count]
 
 
 def trust(trace: Trace) -> TrustReport:
-    """How far `trace` can be trusted: applies all rules again; earlier repairs are included.
+    """Return how far `trace` can be trusted: applies all rules again; earlier repairs are included.
 
     The definitions of the rules are in ``docs/trust.md``.
 
@@ -113,13 +113,13 @@ def trust_findings(trace: Trace) -> pd.DataFrame:
 
 
 def earlier_repairs(trace: Trace) -> list[TrustFinding]:
-    """The findings of `trace` that have been repaired."""
+    """Return the findings of `trace` that have been repaired."""
     before = trace.info.trust
     return [finding for finding in before.findings if finding.severity == "repaired"] if before else []
 
 
 def report_of(found: Iterable[Issue], repaired: Sequence[TrustFinding] = ()) -> TrustReport:
-    """The report of present issues and of earlier repairs, worst first."""
+    """Return the report of present issues and of earlier repairs, worst first."""
     pairs = [(_finding(issue), issue.rows) for issue in found]
     pairs += [(finding, np.array(finding.rows, np.int64)) for finding in repaired]
     pairs.sort(key=lambda pair: _WORST_FIRST.index(pair[0].severity))
@@ -133,7 +133,7 @@ def _finding(issue: Issue) -> TrustFinding:
 
 
 def repaired_finding(issue: Issue, position: Ints) -> TrustFinding:
-    """The finding of an issue that has been repaired; `position` is the present row of each earlier row."""
+    """Return the finding of an issue that has been repaired; `position` is the present row of each earlier row."""
     return _as_finding(issue, "repaired", issue.todo, position[issue.rows[:_NUM_ROWS]])
 
 

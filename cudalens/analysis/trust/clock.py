@@ -37,7 +37,7 @@ class ClockBounds:
 
 
 def clock_bounds(arrays: TrustArrays) -> ClockBounds:
-    """The bounds of the offset between both clocks that the launches and waits of a trace give."""
+    """Return the bounds of the offset between both clocks that the launches and waits of a trace give."""
     work = arrays.work
     linked = np.flatnonzero(work.launch >= 0)
     if not len(linked):
@@ -94,7 +94,7 @@ def _is_one_process(arrays: TrustArrays) -> bool:
 
 
 def needed_shift_ns(arrays: TrustArrays, bounds: ClockBounds) -> int | None:
-    """The smallest move of all device work together that is within `bounds`, ns; None if no move is proven.
+    """Return the smallest move of all device work together that is within `bounds`, ns; None if no move is proven.
 
     No move is proven if launches and waits require opposite moves, if the calls are from several processes, or if work
     would end after the recording of the host ended.

@@ -81,7 +81,7 @@ def _is_waited_for(arrays: TrustArrays, calls: Ints) -> Bools:
 
 
 def _processes(arrays: TrustArrays, *rows: Ints) -> Ints:
-    """A number for the process of each of `rows`, one part after the other."""
+    """Return a number for the process of each of `rows`, one part after the other."""
     return combined(arrays.ints("pid", np.concatenate(rows), missing=MISSING))
 
 
@@ -225,7 +225,7 @@ def durations(arrays: TrustArrays) -> Iterator[Issue]:
 
 
 def all_later(arrays: TrustArrays) -> Iterator[Issue]:
-    """All device work of at least `_MIN_LATER` launches begins after the host's recording has ended.
+    """Report that all device work of at least `_MIN_LATER` launches begins after the host's recording has ended.
 
     A device that runs earlier work, which is not recorded, does so; and so does one whose clock is late.
     """

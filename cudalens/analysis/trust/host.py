@@ -120,7 +120,7 @@ def duplicates(arrays: TrustArrays) -> Iterator[Issue]:
 
 
 def duplicate_rows(arrays: TrustArrays) -> Ints:
-    """The second and further rows of each set of equal rows, ascending."""
+    """Return the second and further rows of each set of equal rows, ascending."""
     tied = np.zeros(len(arrays), bool)
     same = (arrays.ts[1:] == arrays.ts[:-1]) & (arrays.dur[1:] == arrays.dur[:-1])
     tied[1:] |= same
@@ -184,7 +184,7 @@ def cut_python_stacks(arrays: TrustArrays) -> Iterator[Issue]:
 
 
 def damage(arrays: TrustArrays) -> Iterator[Issue]:
-    """What the reader of a file, or a collector of a live run, could not read."""
+    """Yield what the reader of a file, or a collector of a live run, could not read."""
     # A file of a virtual device's run keeps that source; the reader adds the number of its events.
     is_file = arrays.trace.info.source.startswith("file:") or "file_events" in arrays.trace.info.options
     for problem in arrays.trace.info.problems:

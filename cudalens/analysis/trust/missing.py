@@ -86,7 +86,7 @@ def missing_work(trace: Trace) -> MissingWork | None:
 
 
 def _reason(trace: Trace) -> str:
-    """The message of nsys that explains missing GPU work best; "" if there is none."""
+    """Return the message of nsys that explains missing GPU work best; "" if there is none."""
     try:
         messages = json.loads(trace.info.extra.get("nsys_diagnostics", "[]"))
     except ValueError:

@@ -113,7 +113,7 @@ def _applied(arrays: TrustArrays, plan: _Plan) -> Trace:
 
 
 def _events(arrays: TrustArrays, plan: _Plan) -> pd.DataFrame:
-    """The events frame, built again; parents and forward rows stay, since the host's rows have not moved."""
+    """Return the events frame, built again; parents and forward rows stay, since the host's rows have not moved."""
     rows = plan.rows
     columns = {name: arrays.events[name].array[rows] for name in arrays.events.columns} | {"ts": plan.ts[rows]}
     number = np.full(len(arrays) + 1, -1, np.int64)
@@ -132,7 +132,7 @@ def _linked(rows: Ints, position: Ints) -> pd.arrays.IntegerArray:
 
 
 def _with_gpu_times(syncs: pd.DataFrame, events: pd.DataFrame) -> pd.DataFrame:
-    """The waits with ``gpu_dur`` computed again from the moved device rows."""
+    """Return the waits with ``gpu_dur`` computed again from the moved device rows."""
     pending, known = Pending(events), syncs["gpu_dur"].notna() & syncs["dur"].notna()
     if not pending or not known.any():
         return syncs

@@ -173,7 +173,7 @@ def _top_kernel(before: Before, after: Before, delta: float) -> str:
 
 
 def _operators(before: Before, after: Before, delta: float) -> list[Cause]:
-    """The operator or call that changed most, where no part explains the change."""
+    """Return the operator or call that changed most, where no part explains the change."""
     if before.trace is None or after.trace is None:
         return []
     try:

@@ -66,7 +66,7 @@ class ChangeDetector:
         self._num_new = 0
 
     def add(self, step: int, dur_ns: float) -> Shift | None:
-        """The change that this step makes certain, or None. Times that are not positive are left out."""
+        """Return the change that this step makes certain, or None. Times that are not positive are left out."""
         if dur_ns <= 0:
             return None
         value = log(dur_ns)
@@ -99,7 +99,7 @@ class ChangeDetector:
             self._refresh()
 
     def _decide(self, step: int) -> Shift | None:
-        """A change, if the medians differ enough; the steps since its start are the new level."""
+        """Return a change, if the medians differ enough; the steps since its start are the new level."""
         at = self._start()
         values = [value for _, value in self._pending[at:]]
         after = median(values)

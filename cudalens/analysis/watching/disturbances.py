@@ -14,7 +14,7 @@ _UNSPECIFIC: Final = frozenset({"host", "idle"})
 
 
 def grouped(changes: Sequence[WatchedChange]) -> list[tuple[WatchedChange, ...]]:
-    """The changes in order; those of one disturbance together, each other one alone.
+    """Return the changes in order; those of one disturbance together, each other one alone.
 
     A disturbance is a series of at least `NUM_LEAST` changes that are slower and faster in turn, none of which has a
     cause in the program: data loading, a synchronisation, retries, a batch size, a clock, communication or GPU work.
@@ -46,14 +46,14 @@ def largest_that_holds(groups: Sequence[Sequence[WatchedChange]]) -> Sequence[Wa
 
 
 def _holds(group: Sequence[WatchedChange], level_ns: float) -> bool:
-    """Whether `level_ns` is nearer to the level after `group` than to that before it, as a factor."""
+    """Return whether `level_ns` is nearer to the level after `group` than to that before it, as a factor."""
     before, after = group[0].before_ns, group[-1].after_ns
     middle = (before * after) ** 0.5
     return (level_ns > middle) == (after > before)
 
 
 def _size(group: Sequence[WatchedChange]) -> float:
-    """The factor between the largest and the smallest level of `group`."""
+    """Return the factor between the largest and the smallest level of `group`."""
     levels = [group[0].before_ns, *(one.after_ns for one in group)]
     return max(levels) / max(min(levels), 1.0)
 

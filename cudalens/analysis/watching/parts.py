@@ -70,7 +70,7 @@ def _of_device(trace: Trace, arrays: EventArrays, window: Intervals) -> dict[str
 
 
 def _window(trace: Trace, steps: Intervals) -> Intervals:
-    """The window of the run; that of its steps on the host if it is not known."""
+    """Return the window of the run; that of its steps on the host if it is not known."""
     start, end = trace.info.started_ns, trace.info.ended_ns
     return steps if start is None or end is None else Intervals(np.array([start]), np.array([end]))
 

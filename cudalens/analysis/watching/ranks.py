@@ -45,7 +45,7 @@ class Late(NamedTuple):
 
 
 def rank_states(runs: Mapping[int, WatchedRun]) -> dict[int, RankState]:
-    """The state of each rank."""
+    """Return the state of each rank."""
     return {rank: _state(run) for rank, run in runs.items()}
 
 
@@ -62,7 +62,7 @@ def _state(run: WatchedRun) -> RankState:
 
 
 def last_arrival(states: Mapping[int, RankState]) -> Late | None:
-    """The rank whose exposed communication is shortest, if the others wait for a twentieth of a step or more.
+    """Return the rank whose exposed communication is shortest, if the others wait for a twentieth of a step or more.
 
     A collective ends at the same time on all ranks, so the rank that enters it last spends the least time in it. The
     ranks record different steps, in which any of them can be late by chance. So each rank needs `_NUM_RECORDINGS`, and

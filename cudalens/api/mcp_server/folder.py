@@ -35,7 +35,7 @@ class Folder:
             raise TraceError(f"{self.root} is not a folder; give the folder with the traces.")
 
     def file(self, name: str) -> Path:
-        """The regular file `name`, relative to the folder, without symbolic links.
+        """Return the regular file `name`, relative to the folder, without symbolic links.
 
         Raises:
             TraceError: There is none, it is outside of the folder, or it is something else.
@@ -92,7 +92,7 @@ class OpenTraces:
         self._lock = Lock()
 
     def get(self, name: str) -> Trace:
-        """The Trace of the file `name`.
+        """Return the Trace of the file `name`.
 
         Raises:
             TraceError: There is no such file, or it is not a trace.

@@ -24,7 +24,7 @@ _TOOLS: Final = (
 
 
 def build_server(root: str | os.PathLike[str]) -> MCPServer[Any]:
-    """A server with the tools of the folder `root`.
+    """Return a server with the tools of the folder `root`.
 
     Raises:
         TraceError: It is not a folder, or the package ``mcp`` is not installed.

@@ -55,7 +55,7 @@ class Tools:
         return _json({key: brief[key] for key in ("run", "verdict", "trust", "not_recorded")} | {"frames": frames})
 
     def brief(self, file: str, tokens: int = 1500) -> str:
-        """What matters in a trace, in at most `tokens` tokens (300 to 8000): start here."""
+        """Return what matters in a trace, in at most `tokens` tokens (300 to 8000): start here."""
         return str(self._traces.get(file).brief(min(tokens, MAX_TOKENS)))
 
     def findings(self, file: str, most: int = 5) -> str:

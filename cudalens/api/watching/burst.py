@@ -74,7 +74,7 @@ class Burst:
 
     @staticmethod
     def is_possible() -> bool:
-        """Whether no other profiler is running."""
+        """Return whether no other profiler is running."""
         return not kineto.is_busy()
 
     def prepare(self) -> None:
@@ -114,7 +114,7 @@ class Burst:
         return True
 
     def has(self, step: int) -> bool:
-        """Whether step `step` is one of those that it records."""
+        """Return whether step `step` is one of those that it records."""
         first = self.recorded.step
         return first >= 0 and 0 <= step - first < self.recorded.num_steps
 

@@ -133,7 +133,7 @@ class WatchLoop:
             self._detector = ChangeDetector()  # the mean of some steps has another level than single steps
 
     def _boundary(self, step: int) -> list[Timed]:
-        """The steps whose time is known; after a change of the clock, none before the next step."""
+        """Return the steps whose time is known; after a change of the clock, none before the next step."""
         name = clock_now()
         if name != self.clock_name:
             self.clock_name, self._clock = name, open_clock(name)

@@ -45,7 +45,7 @@ def no_gpu(torch: Any, visible: Visible | None = None) -> str | None:
 
 
 def _hidden(build: str, visible: Visible | None) -> str | None:
-    """The variable that hides every GPU; None if no variable does."""
+    """Return the variable that hides every GPU; None if no variable does."""
     name, text = variable(os.environ, is_hip=build.startswith("ROCm"))
     if text is None:
         return None
@@ -58,7 +58,7 @@ def _hidden(build: str, visible: Visible | None) -> str | None:
 
 
 def _init_message(torch: Any) -> str:
-    """The first line of torch's error when it initializes CUDA; "" if there is none."""
+    """Return the first line of torch's error when it initializes CUDA; "" if there is none."""
     try:
         torch.cuda.init()
     except Exception as error:

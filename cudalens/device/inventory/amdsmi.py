@@ -46,11 +46,11 @@ class AmdsmiSource:
         self.driver: str | None = _first(version, "driver_version")
 
     def gpus(self) -> tuple[Gpu, ...]:
-        """The machine's GPUs, in amdsmi's order."""
+        """Return the machine's GPUs, in amdsmi's order."""
         return tuple(self._gpu(number, handle) for number, handle in enumerate(self._handles))
 
     def read(self, number: int) -> Reading:
-        """The state of a GPU."""
+        """Return the state of a GPU."""
         smi, handle = self._smi, self._handles[number]
 
         def ask(what: str, question: Callable[[], Any]) -> Any:
@@ -115,13 +115,13 @@ class AmdsmiSource:
 
 
 def _first(answer: Any, *names: str) -> str | None:
-    """The text of the first of `names` in the answer."""
+    """Return the text of the first of `names` in the answer."""
     found = next((answer[name] for name in names if name in answer), None) if isinstance(answer, dict) else None
     return None if found in (None, "", "N/A") else str(found)
 
 
 def _number(answer: Any, *names: str) -> float | None:
-    """The value of the first of `names` that is a number in the answer."""
+    """Return the value of the first of `names` that is a number in the answer."""
     known = (_plain(answer[name]) for name in names if name in answer) if isinstance(answer, dict) else ()
     return next((number for number in known if number is not None), None)
 

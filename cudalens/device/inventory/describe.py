@@ -15,7 +15,7 @@ _KHZ_PER_MHZ: Final = 1000
 
 
 def described(torch: Any, index: int, properties: Any, gpu: Gpu | None, source: Source | None) -> Device:
-    """A GPU that the program sees.
+    """Return a GPU that the program sees.
 
     Args:
         torch: The module.
@@ -62,7 +62,7 @@ def described(torch: Any, index: int, properties: Any, gpu: Gpu | None, source: 
 
 
 def hidden(gpu: Gpu) -> Device:
-    """A GPU that the program does not see."""
+    """Return a GPU that the program does not see."""
     major, _, minor = (gpu.capability or "").partition(".")
     capability = (int(major), int(minor)) if major.isdecimal() and minor.isdecimal() else None
     formats: dict[str, Any] = {} if capability is None else {**cuda_formats(capability)}
@@ -94,7 +94,7 @@ def arch_list_of(torch: Any) -> tuple[str, ...]:
 
 
 def _known(properties: Any, name: str) -> int | None:
-    """A property that some versions of torch and CUDA lack; None if it is missing or 0, which means unknown."""
+    """Return a property that some versions of torch and CUDA lack; None if it is missing or 0, which means unknown."""
     value = getattr(properties, name, None)
     return int(value) if value else None
 
@@ -140,7 +140,7 @@ def _formats(properties: Any, capability: tuple[int, int], *, is_hip: bool) -> d
 
 
 def _supported(torch: Any, index: int, name: str, capability: tuple[int, int], *, is_hip: bool) -> dict[str, Any]:
-    """The fields of `Device` about whether this build has code for the GPU."""
+    """Return the fields of `Device` about whether this build has code for the GPU."""
     arch_list = arch_list_of(torch)
     if is_hip or not arch_list:
         return {}  # ROCm's list names chips, not capabilities
@@ -164,7 +164,7 @@ def _supported(torch: Any, index: int, name: str, capability: tuple[int, int], *
 
 
 def _remedy(torch: Any, capability: tuple[int, int]) -> str:
-    """Which build of torch to install, by torch's table of its releases."""
+    """Return which build of torch to install, by torch's table of its releases."""
     table = getattr(torch.cuda, "PYTORCH_RELEASES_CODE_CC", {})
     fitting: list[str] = []
     with suppress(Exception):  # the form depends on the torch version

@@ -170,7 +170,7 @@ class Devices:
         return verdict(self)
 
     def to_dict(self) -> dict[str, Any]:
-        """All of it as plain values, for JSON."""
+        """Return all of it as plain values, for JSON."""
         devices = [{f.name: getattr(device, f.name) for f in fields(Device)} for device in self.all]
         rest = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in ("all", "access")}
         return {"devices": devices, **rest, "access": [list(row) for row in self.access]}

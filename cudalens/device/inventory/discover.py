@@ -25,7 +25,7 @@ _MAX_PEERS: Final = 64
 
 
 def devices() -> Devices:
-    """The facts about this machine's GPUs. Missing values raise nothing; `notes` lists them.
+    """Return the facts about this machine's GPUs. Missing values raise nothing; `notes` lists them.
 
     GPUs that the program does not see are included if NVML or amdsmi is available. Initializes CUDA.
     """

@@ -97,7 +97,7 @@ class NvmlSource:
         return tuple(gpu for number in range(count) if (gpu := self._present(number)) is not None)
 
     def read(self, number: int) -> Reading:
-        """The state of a GPU.
+        """Return the state of a GPU.
 
         Raises:
             GpuGoneError: It no longer responds.
@@ -133,7 +133,7 @@ class NvmlSource:
                 self.problems["end"] = str(error)
 
     def _present(self, number: int) -> Gpu | None:
-        """A GPU; None, and an entry in `problems`, for one that does not respond."""
+        """Return a GPU; None, and an entry in `problems`, for one that does not respond."""
         try:
             return self._ask(f"GPU {number}", partial(self._gpu, number))
         except GpuGoneError as error:
@@ -233,14 +233,14 @@ def _slowed_by(reasons: int) -> str:
 
 
 def _text(value: Any) -> str | None:
-    """A result as text; older versions of nvidia-ml-py return bytes."""
+    """Return a result as text; older versions of nvidia-ml-py return bytes."""
     if isinstance(value, bytes):
         return value.decode("utf-8", "replace")
     return None if value is None else str(value)
 
 
 def _pci(bus_id: str | None) -> str | None:
-    """The address with a domain of four digits, as lspci and torch write it; NVML pads it to eight."""
+    """Return the address with a domain of four digits, as lspci and torch write it; NVML pads it to eight."""
     if bus_id is None:
         return None
     domain, _, rest = bus_id.lower().partition(":")

@@ -12,7 +12,7 @@ from cudalens.device.inventory.visible import parse_visible, variable
 
 
 def gpu_of(properties: Any, gpus: Sequence[Gpu]) -> Gpu | None:
-    """The GPU of `gpus` with a device's properties; None if there is none."""
+    """Return the GPU of `gpus` with a device's properties; None if there is none."""
     own = str(getattr(properties, "uuid", ""))
     for gpu in gpus:
         names = (gpu.uuid.removeprefix("GPU-"), *(one.uuid.removeprefix("MIG-") for one in gpu.migs))

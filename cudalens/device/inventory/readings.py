@@ -93,10 +93,10 @@ class Source(Protocol):
     driver_cuda: str | None
 
     def gpus(self) -> tuple[Gpu, ...]:
-        """The machine's GPUs, in order."""
+        """Return the machine's GPUs, in order."""
 
     def read(self, number: int) -> Reading:
-        """The state of a GPU.
+        """Return the state of a GPU.
 
         Raises:
             GpuGoneError: It no longer responds.

@@ -11,12 +11,12 @@ from cudalens.errors import MetricsError
 
 
 def virtual_label() -> str | None:
-    """The specification of the active virtual device ("h100x4"), or None. Call it through its module."""
+    """Return the specification of the active virtual device ("h100x4"), or None. Call it through its module."""
     return None
 
 
 def open_source() -> Source:
-    """The source of readings of this machine's GPUs. Call it through its module.
+    """Return the source of readings of this machine's GPUs. Call it through its module.
 
     Raises:
         MetricsError: There is none; the message gives the reason and what to do.

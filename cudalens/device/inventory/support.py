@@ -58,7 +58,7 @@ class Support:
 
 
 def support(capability: Capability, arch_list: Iterable[str]) -> Support:
-    """Whether a build has code for a GPU of `capability`.
+    """Return whether a build has code for a GPU of `capability`.
 
     Args:
         capability: Major and minor.
@@ -119,6 +119,6 @@ def releases_for(capability: Capability, releases: Mapping[str, Iterable[int]]) 
 
 
 def gencode_flags(arch_list: Sequence[str]) -> str:
-    """The nvcc options, as `torch.cuda.get_gencode_flags` writes them; entries of another form are left out."""
+    """Return the nvcc options, as `torch.cuda.get_gencode_flags` writes them; entries of another form are left out."""
     pairs = (code.split("_", 1) for code in arch_list if code.count("_") == 1)
     return " ".join(f"-gencode compute=compute_{arch},code={kind}_{arch}" for kind, arch in pairs)

@@ -93,7 +93,7 @@ def variable(environment: Mapping[str, str], *, is_hip: bool = False) -> tuple[s
 def parse_visible(
     text: str | None, gpus: int | Sequence[str], migs: Sequence[MigInstance] = (), *, name: str = CUDA_VARIABLE
 ) -> Visible:
-    """The GPUs that the variable makes visible.
+    """Return the GPUs that the variable makes visible.
 
     Args:
         text: The variable's text; None if it is not set.
@@ -173,7 +173,7 @@ def _how_many(number: int, what: str, *, known: bool) -> str:
 
 
 def _repeated(found: Sequence[Entry]) -> Entry | None:
-    """The first entry with the GPU or instance of an earlier one."""
+    """Return the first entry with the GPU or instance of an earlier one."""
     seen: set[object] = set()
     for entry in found:
         key = entry.mig.uuid if entry.mig else entry.gpu
@@ -184,7 +184,7 @@ def _repeated(found: Sequence[Entry]) -> Entry | None:
 
 
 def _first(entry: Entry, migs: Sequence[MigInstance]) -> MigInstance | None:
-    """The instance that CUDA uses for an entry that is a whole GPU in MIG mode."""
+    """Return the instance that CUDA uses for an entry that is a whole GPU in MIG mode."""
     return next((one for one in migs if one.gpu == entry.gpu), None)
 
 

@@ -79,7 +79,7 @@ class SnapshotBlocks:
         )
 
     def at_end(self, device: int) -> tuple[AtEnd, Ints]:
-        """What `device` held when the snapshot was taken, and the rows of its active blocks, both by address."""
+        """Return what `device` held when the snapshot was taken, and the rows of its active blocks, both by address."""
         mine = self.device == device
         return at_end(
             self.addr,
@@ -92,7 +92,7 @@ class SnapshotBlocks:
         )
 
     def to_frame(self, alloc: Ints, allocated_ns: Any, user_metadata: Any, device_type: str) -> pd.DataFrame:
-        """The frame.
+        """Return the frame.
 
         Args:
             alloc: Row of the memory frame that allocated each block, -1 for none; shape (n,).
@@ -144,7 +144,7 @@ class SnapshotBlocks:
         return np.where(codes < len(BLOCK_STATES), codes, -1), categorical(codes, list(place))
 
     def _frame_lists(self) -> list[Any]:
-        """The call stack of each block: its own, or in torch 2.0's layout that of its last allocation."""
+        """Return the call stack of each block: its own, or in torch 2.0's layout that of its last allocation."""
         lists = self._blocks.values("frames")
         if not self._blocks.has("history"):
             return lists
@@ -179,7 +179,7 @@ def _extra_text(segment: Any, block: Any) -> Any:
 
 
 def _with_whole_segments(segments: list[dict[str, Any]], check: Validator) -> tuple[list[Any], Ints]:
-    """The blocks, and one inactive block for each segment without blocks, so that no segment is lost."""
+    """Return the blocks, and one inactive block for each segment without blocks, so that no segment is lost."""
     flat: list[Any] = []
     counts = np.ones(len(segments), np.int64)
     for i, segment in enumerate(segments):

@@ -52,7 +52,7 @@ class SnapshotFrames:
 def snapshot_frames(
     snapshot: Any, *, name: str = "snapshot", max_rows: int | None = None, device_type: str = "cuda"
 ) -> SnapshotFrames:
-    """The frames of a snapshot.
+    """Return the frames of a snapshot.
 
     ``blocks`` has a row per block, in the snapshot's order. ``memory`` has a row per action of the history, by time,
     those of a device in their order, with the allocated, active, requested and reserved bytes after it. These are
@@ -121,6 +121,6 @@ def _extra(whole: dict[Any, Any], check: Validator) -> dict[str, str]:
 
 
 def settings_of(extra: dict[str, str]) -> dict[str, Any]:
-    """The ``allocator_settings`` of a snapshot, from `RunInfo.extra`; empty if it has none."""
+    """Return the ``allocator_settings`` of a snapshot, from `RunInfo.extra`; empty if it has none."""
     settings = json.loads(extra.get("allocator_settings", "{}"))
     return settings if isinstance(settings, dict) else {}

@@ -36,7 +36,7 @@ _CALLS: Final = frozenset({"_call_impl", "_wrapped_call_impl"})
 
 
 def stack_marks(stacks: pd.DataFrame) -> dict[int, set[str]]:
-    """The marks of each call stack of the frame `stacks`, by its id; stacks without marks are absent."""
+    """Return the marks of each call stack of the frame `stacks`, by its id; stacks without marks are absent."""
     if not len(stacks):
         return {}
     entries = stacks[["file", "function"]].drop_duplicates()
@@ -55,7 +55,7 @@ def _texts(entries: pd.DataFrame) -> Iterable[tuple[str, str]]:
 
 
 def _marks(file: str, function: str) -> frozenset[str]:
-    """The marks of one stack frame."""
+    """Return the marks of one stack frame."""
     place = {name for name, pattern in _FILES.items() if pattern.search(file)}
     name = function.rpartition(".")[2]
     rules = {
@@ -72,7 +72,7 @@ def _marks(file: str, function: str) -> frozenset[str]:
 
 
 def _category(marks: set[str], now: set[str], *, was_released: bool) -> str | None:
-    """The category of an active block.
+    """Return the category of an active block.
 
     Args:
         marks: The marks of its stack.
@@ -92,7 +92,7 @@ def _category(marks: set[str], now: set[str], *, was_released: bool) -> str | No
 
 
 def block_categories(blocks: pd.DataFrame, stacks: pd.DataFrame, memory: pd.DataFrame) -> pd.Categorical:
-    """The use of each active block, by its pool and its stack.
+    """Return the use of each active block, by its pool and its stack.
 
     - ``graph pool``: it is in the pool of a graph capture, and stays with the graph, whatever its stack is.
     - ``workspace``: allocated for a cuBLAS handle or workspace, by its stack, or by the size that torch requests for it

@@ -36,7 +36,7 @@ _MIN_BLOCK: Final = 512
 
 
 def kinds_of(action: pd.Categorical, has_address: Bools) -> Ints:
-    """The kind of each action; OTHER for allocations and releases without an address. Shape (n,)."""
+    """Return the kind of each action; OTHER for allocations and releases without an address. Shape (n,)."""
     kinds: Ints = map_texts(action, lambda name: _KINDS.get(name, OTHER), OTHER)
     return np.where(~has_address & (kinds <= FREE_COMPLETED), OTHER, kinds)
 
@@ -59,7 +59,7 @@ class Lifetimes:
 
     @classmethod
     def of(cls, kind: Ints, addr: Addresses) -> Lifetimes:
-        """The lifetimes of a history: an allocation and the releases at its address up to the next allocation.
+        """Return the lifetimes of a history: an allocation and the releases at its address up to the next allocation.
 
         A release without an earlier allocation at its address belongs to an allocation from before the history, and so
         does a release after a completed one (the ring buffer of the history lost the allocation).
@@ -145,7 +145,7 @@ class Replay:
 
 
 def replay(kind: Ints, addr: Addresses, size: Ints, end: AtEnd, settings: Any = None) -> Replay:
-    """The totals of one device after each action, and the actions that allocated the blocks at the end.
+    """Return the totals of one device after each action, and the actions that allocated the blocks at the end.
 
     Args:
         kind: Kind of each action, in order of time; shape (n,).
@@ -171,7 +171,7 @@ def replay(kind: Ints, addr: Addresses, size: Ints, end: AtEnd, settings: Any = 
 
 
 def _changes(lifetimes: Lifetimes, kind: Ints, size: Ints, block_bytes: Ints, alive: Bools) -> tuple[Ints, Ints, Ints]:
-    """The change of the allocated, active and requested bytes by each action.
+    """Return the change of the allocated, active and requested bytes by each action.
 
     A block is allocated until its first release and active until its last. Histories can be recorded without one of
     the two kinds of releases, or begin between them: an allocation whose first row is its completed release was
@@ -197,7 +197,7 @@ def _changes(lifetimes: Lifetimes, kind: Ints, size: Ints, block_bytes: Ints, al
 
 
 def _counted_back(end: int, change: Ints) -> Ints:
-    """The total after each action, from the total `end` after all of them."""
+    """Return the total after each action, from the total `end` after all of them."""
     return end - (change.sum() - np.cumsum(change))
 
 

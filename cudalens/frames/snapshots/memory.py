@@ -96,13 +96,13 @@ class SnapshotMemory:
         return Links({name: values[self.order] for name, values in totals.items()}, alloc)
 
     def block_allocations(self, links: Links) -> tuple[Any, pd.Categorical]:
-        """The time of each block's allocation, and the text that the program had set at that time."""
+        """Return the time of each block's allocation, and the text that the program had set at that time."""
         row = np.append(self.order, -1)[links.alloc]
         is_missing = (row < 0) | (not self.has_times)
         return nullable(np.append(self.ts, 0)[row], is_missing), self._user_metadata.take(row, allow_fill=True)
 
     def to_frame(self, links: Links, blocks: SnapshotBlocks, device_type: str) -> pd.DataFrame:
-        """The frame."""
+        """Return the frame."""
         rows, n, order = self._rows, len(self), self.order
         nothing = np.zeros(n, bool)
         first, second = self._pools(blocks)
@@ -142,7 +142,7 @@ class SnapshotMemory:
         return ts, True
 
     def _pools(self, blocks: SnapshotBlocks) -> tuple[Any, Any]:
-        """The pool of each action: as recorded, or that of the snapshot's segment around its address."""
+        """Return the pool of each action: as recorded, or that of the snapshot's segment around its address."""
         for key in ("pool_id", "segment_pool_id"):
             if self._rows.has(key):
                 return self._rows.pairs(key)

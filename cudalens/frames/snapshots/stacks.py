@@ -36,7 +36,7 @@ class SnapshotStacks:
         self._frames: dict[tuple[Any, Any, Any, str | None], int] = {}
 
     def numbers(self, lists: Sequence[Any], position: str) -> pd.arrays.IntegerArray:
-        """The stack's number for each of `lists`; missing for None and for an empty list.
+        """Return the stack's number for each of `lists`; missing for None and for an empty list.
 
         Raises:
             TraceFormatError: One is not a list of dicts.
@@ -56,7 +56,7 @@ class SnapshotStacks:
         return masked(numbers[which])
 
     def to_frame(self) -> pd.DataFrame:
-        """The table as the Trace's ``stacks`` frame."""
+        """Return the table as the Trace's ``stacks`` frame."""
         if not self._by_content:
             return empty_frame("stacks")
         depths: Ints = np.fromiter(map(len, self._by_content), np.int64, len(self._by_content))
@@ -77,7 +77,7 @@ class SnapshotStacks:
         )
 
     def _numbers(self, lists: list[list[Any]], position: str) -> list[int]:
-        """The number of each of `lists`, all of which are non-empty."""
+        """Return the number of each of `lists`, all of which are non-empty."""
         hashes, known = self._hashes(lists), self._number_of_hash
         for i, key in enumerate(hashes):
             if key not in known:

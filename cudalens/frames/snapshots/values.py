@@ -75,7 +75,7 @@ class Validator:
         return self._known[id(value)]
 
     def fields_to_json(self, row: Mapping[Any, Any], keys: Collection[Any], position: str) -> str | None:
-        """The fields `keys` of `row` as the JSON text of an object; None if there are no keys.
+        """Return the fields `keys` of `row` as the JSON text of an object; None if there are no keys.
 
         Raises:
             UnsafeSnapshotError: As `to_json`, or the texts of all rows together are too long.
@@ -150,11 +150,11 @@ class Rows:
         return len(self.rows)
 
     def has(self, key: str) -> bool:
-        """Whether any row has `key`."""
+        """Return whether any row has `key`."""
         return any(key in layout for layout in self._layouts)
 
     def values(self, key: str) -> list[Any]:
-        """The values as they are; None if absent."""
+        """Return the values as they are; None if absent."""
         if not self.has(key):
             return [None] * len(self.rows)
         if len(self._layouts) > _MAX_LAYOUTS:
@@ -205,7 +205,7 @@ class Rows:
         return names.take(codes, allow_fill=True)
 
     def others(self, known: Iterable[str]) -> pd.Categorical:
-        """The fields of each row other than `known`, as JSON text."""
+        """Return the fields of each row other than `known`, as JSON text."""
         unknown = {layout: keys for layout in self._layouts if (keys := [k for k in layout if k not in known])}
         if not unknown:
             return categorical(np.full(len(self.rows), -1), [])
@@ -232,7 +232,7 @@ class Rows:
 
 
 def flattened(rows: Sequence[dict[str, Any]], key: str, position: str, check: Validator) -> tuple[list[Any], Ints]:
-    """The lists at `key` of all rows, concatenated, and the length of each; 0 if a row has none."""
+    """Return the lists at `key` of all rows, concatenated, and the length of each; 0 if a row has none."""
     lists = [row.get(key) or [] for row in rows]
     check.require_all(lists, list, f"{position}.{key}")
     return list(chain.from_iterable(lists)), np.fromiter(map(len, lists), np.int64, len(lists))

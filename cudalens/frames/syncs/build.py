@@ -58,7 +58,7 @@ class LiveProgram:
 
 
 def build_syncs(frames: Mapping[str, pd.DataFrame], program: LiveProgram | None = None) -> Frames:
-    """The frames ``syncs`` and ``stacks``.
+    """Return the frames ``syncs`` and ``stacks``.
 
     Args:
         frames: ``events``; if there are any, ``stacks``, and observed waits as ``syncs``.
@@ -125,7 +125,7 @@ class _Tree:
         self._has_profiler = any("profiler.py(" in name and _is_profilers(name) for name in self.names.texts)
 
     def ops(self, row: int) -> tuple[str, ...]:
-        """The innermost operators around a row, innermost first, up to a caller that is not an operator."""
+        """Return the innermost operators around a row, innermost first, up to a caller that is not an operator."""
         found: list[int] = []
         parent, is_op = self.parent, self._is_op
         while row >= 0 and not is_op[row]:
@@ -156,7 +156,7 @@ class _Tree:
         return self._stack[row] if self._has_stacks and row >= 0 else -1
 
     def is_profilers(self, row: int) -> bool:
-        """Whether torch's profiler made a call, by the Python calls around it."""
+        """Return whether torch's profiler made a call, by the Python calls around it."""
         return self._has_profiler and any(map(_is_profilers, self.python(row)))
 
     def last_end(self) -> int:
@@ -171,7 +171,7 @@ def _is_profilers(name: str) -> bool:
 
 
 def _of_program(waits: list[Wait], tree: _Tree, until_ns: int | None) -> list[Wait]:
-    """The waits of the program, without those of the profiler.
+    """Return the waits of the program, without those of the profiler.
 
     torch.profiler waits for the device before it stops. Without other data, that is the last call of a recording if it
     has no parent and comes after all operators.
@@ -185,12 +185,12 @@ def _of_program(waits: list[Wait], tree: _Tree, until_ns: int | None) -> list[Wa
 
 
 def _is_plain(wait: Wait, tree: _Tree) -> bool:
-    """Whether it is a wait for the device without a parent, as the profiler's own."""
+    """Return whether it is a wait for the device without a parent, as the profiler's own."""
     return tree.parent[wait.rows[0]] < 0 and "DeviceSynchronize" in tree.names[wait.rows[-1]]
 
 
 def _is_at_end(wait: Wait, tree: _Tree, program: LiveProgram) -> bool:
-    """Whether it may be the profiler's own, as the clocks differ."""
+    """Return whether it may be the profiler's own, as the clocks differ."""
     if program.until_ns is None or not program.skew_ns:
         return False
     return _is_plain(wait, tree) and wait.start_ns >= program.until_ns - program.skew_ns
@@ -217,7 +217,7 @@ class _Rows:
         self._recorded = _Recorded(stacks)
 
     def of_wait(self, wait: Wait, number: int, gpu_dur: int | None) -> dict[str, Any]:
-        """The row of a wait in the runtime calls, and of its observed wait, -1 for none."""
+        """Return the row of a wait in the runtime calls, and of its observed wait, -1 for none."""
         row = max(wait.rows, key=self._tree.dur.__getitem__)
         observed = self._observed[number] if number >= 0 else {}
         ops = self._tree.ops(wait.rows[0])
@@ -240,7 +240,7 @@ class _Rows:
         return found | self._described(evidence, observed, wait.rows[0])
 
     def of_observed(self, numbers: list[int]) -> list[dict[str, Any]]:
-        """The rows of observed waits without a runtime call."""
+        """Return the rows of observed waits without a runtime call."""
         waits = [self._observed[number] for number in numbers]
         ts, pid, tid = (pd.array([wait[name] for wait in waits], dtype="Int64") for name in ("ts", "pid", "tid"))
         inside = innermost_event(self._tree.events, integers(ts), pid, tid)
@@ -286,7 +286,7 @@ class _Rows:
 
 
 def _outermost(ops: tuple[str, ...]) -> str | None:
-    """The operator that the program called, without autograd's own names around it."""
+    """Return the operator that the program called, without autograd's own names around it."""
     named = [op for op in ops if "::" in op and not op.startswith(("autograd::", "torch::autograd"))] or ops
     return named[-1] if named else None
 
@@ -299,7 +299,7 @@ class _Recorded:
         self._known: dict[int, tuple[str, ...]] = {}
 
     def entries(self, stack: Any) -> tuple[str, ...]:
-        """The entries of a stack, innermost first, as `StackTable` takes them; empty for None."""
+        """Return the entries of a stack, innermost first, as `StackTable` takes them; empty for None."""
         if stack is None:
             return ()
         if stack not in self._known:

@@ -123,7 +123,7 @@ class _Calls:
         return before in memory and kind in memory
 
     def waits(self, group: list[int]) -> Iterator[Wait]:
-        """The wait of a group; none if the host did not wait."""
+        """Yield the wait of a group; none if the host did not wait."""
         kinds = {self._kind[row] for row in group}
         if kinds <= {_RELEASE, _ALLOCATION}:
             yield from self._of_memory(group)
@@ -140,7 +140,7 @@ class _Calls:
             yield wait
 
     def _of_memory(self, group: list[int]) -> Iterator[Wait]:
-        """A release between two allocations is a retry of the allocator.
+        """Find retries of the allocator: a release between two allocations is one.
 
         Other releases are waits if no operator was running (the program itself released memory), or if the call lasted
         as long as the GPU was at work: libraries also release memory during their initialisation.
@@ -202,7 +202,7 @@ class Pending:
         return self._last_end[np.searchsorted(self._issued, ts)]
 
     def gpu_durs(self, start_ns: Ints, end_ns: Ints) -> Ints:
-        """How much of each span of the host the GPU was at work that was issued before its end, ns."""
+        """Return how much of each span of the host the GPU was at work that was issued before its end, ns."""
         return np.maximum(start_ns, np.minimum(end_ns, self.until(end_ns))) - start_ns
 
 
@@ -221,13 +221,13 @@ class Names:
         return self.texts[self._codes[row]]
 
     def of(self, rows: Sequence[int]) -> tuple[str, ...]:
-        """The texts of some rows."""
+        """Return the texts of some rows."""
         texts, codes = self.texts, self._codes
         return tuple([texts[codes[row]] for row in rows])
 
 
 def _device_rows(events: pd.DataFrame, rows: Ints) -> dict[int, int]:
-    """The first device row of each of `rows`, calls; copies come before rows of synchronisation."""
+    """Return the first device row of each of `rows`, calls; copies come before rows of synchronisation."""
     launch = integers(events["launch"])
     device = np.flatnonzero(np.isin(launch, rows))
     first, at = np.unique(launch[device], return_index=True)

@@ -123,13 +123,13 @@ _TENSOR_TEXT: Final = ("torch/_tensor_str.py", "torch\\_tensor_str.py")
 
 
 def plain_call(name: str) -> str:
-    """The name of a runtime or driver call without version suffixes."""
+    """Return the name of a runtime or driver call without version suffixes."""
     return _SUFFIX.sub("", name) if name.endswith(_VERSIONED) else name
 
 
 @lru_cache(1 << 12)
 def kind_of(evidence: Evidence) -> SyncKind:
-    """The kind of a wait."""
+    """Return the kind of a wait."""
     if evidence.called == "empty_cache":
         return SyncKind.EMPTY_CACHE
     by_op = _by_op(evidence.ops)
@@ -145,7 +145,7 @@ def kind_of(evidence: Evidence) -> SyncKind:
 
 
 def _is_read(evidence: Evidence, by_op: SyncKind | None) -> bool:
-    """Whether it can be a part of formatting: torch selects and reads elements for that."""
+    """Return whether it can be a part of formatting: torch selects and reads elements for that."""
     is_part = by_op in (None, SyncKind.ITEM, SyncKind.NONZERO, SyncKind.BOOLEAN_INDEX, SyncKind.TRUTH)
     return is_part and not any(plain_call(call).endswith(("DeviceSynchronize", "Free")) for call in evidence.calls)
 
@@ -198,23 +198,23 @@ def _of_call(evidence: Evidence) -> SyncKind:
 
 
 def sync_target(call: str) -> str:
-    """What a synchronising call waits for: ``device``, ``stream`` or ``event``; "" for other calls."""
+    """Return what a synchronising call waits for: ``device``, ``stream`` or ``event``; "" for other calls."""
     match = _SYNCHRONIZE.search(plain_call(call))
     return {"Stream": "stream", "Event": "event"}.get(match[1], "device") if match else ""
 
 
 def is_host_copy(call: str) -> bool:
-    """Whether a runtime call may copy to or from the host."""
+    """Return whether a runtime call may copy to or from the host."""
     return _HOST_COPY.match(call) is not None
 
 
 def is_release(call: str) -> bool:
-    """Whether a runtime call releases memory, for which the driver waits for the device."""
+    """Return whether a runtime call releases memory, for which the driver waits for the device."""
     return call in _RELEASES
 
 
 def is_allocation(call: str) -> bool:
-    """Whether a runtime call allocates memory."""
+    """Return whether a runtime call allocates memory."""
     return call in _ALLOCATIONS
 
 
@@ -251,7 +251,7 @@ def _is_tensor_text(name: str) -> bool:
 
 
 def python_context(python: Sequence[str]) -> tuple[str, bool]:
-    """The tensor method of a wait, and whether torch was formatting a tensor.
+    """Return the tensor method of a wait, and whether torch was formatting a tensor.
 
     Args:
         python: Names of the Python calls around the wait, innermost first, as torch's profiler writes them.

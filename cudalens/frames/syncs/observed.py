@@ -65,7 +65,7 @@ def match(events: pd.DataFrame, waits: Sequence[Wait], observed: pd.DataFrame) -
 
 
 def is_release_call(call: str) -> bool:
-    """Whether an observed call releases memory; that is not a wait if there was no memory to release."""
+    """Return whether an observed call releases memory; that is not a wait if there was no memory to release."""
     return _target(call) == "memory"
 
 

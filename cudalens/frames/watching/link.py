@@ -28,7 +28,7 @@ _TOKEN_BYTES: Final = 16
 
 
 def runtime_folder() -> Path:
-    """The folder of the sockets of this user, which other users cannot read.
+    """Return the folder of the sockets of this user, which other users cannot read.
 
     Raises:
         WatchError: It belongs to another user, or others can write to it.
@@ -46,7 +46,7 @@ def runtime_folder() -> Path:
 
 
 def listen(pid: int) -> tuple[socket.socket, str]:
-    """A listening socket for the process `pid`, and the token that a viewer has to send.
+    """Return a listening socket for the process `pid`, and the token that a viewer has to send.
 
     Raises:
         WatchError: The folder of the sockets cannot be used.
@@ -77,7 +77,7 @@ def remove(pid: int) -> None:
 
 
 def request_of(data: bytes, token: str) -> str | None:
-    """What a viewer wants; None where the request is not valid or the token is wrong."""
+    """Return what a viewer wants; None where the request is not valid or the token is wrong."""
     try:
         found = json.loads(data)
     except (ValueError, RecursionError):
@@ -89,12 +89,12 @@ def request_of(data: bytes, token: str) -> str | None:
 
 
 def watched_processes() -> list[int]:
-    """The processes of this user that are watched, and run."""
+    """Return the processes of this user that are watched, and run."""
     return sorted(pid for pid in _with_files(runtime_folder()) if _runs(pid))
 
 
 def _with_files(folder: Path) -> list[int]:
-    """The processes that have a socket in `folder`; those that were killed have left theirs."""
+    """Return the processes that have a socket in `folder`; those that were killed have left theirs."""
     return [int(path.stem) for path in folder.glob("*.sock") if path.stem.isdecimal()]
 
 
@@ -107,7 +107,7 @@ def _runs(pid: int) -> bool:
 
 
 def ask(pid: int, want: str, *, timeout_s: float = TIMEOUT_S) -> bytes:
-    """What the process `pid` answers.
+    """Return what the process `pid` answers.
 
     Args:
         pid: The process.

@@ -161,7 +161,7 @@ class WatchedRun:
         return pd.DataFrame(found)
 
     def trace(self, recording: WatchedRecording) -> Trace:
-        """The Trace of one recording.
+        """Return the Trace of one recording.
 
         Raises:
             TraceFormatError: Its file is missing or damaged.
@@ -184,7 +184,7 @@ def write_history(run: WatchedRun, folder: Path) -> None:
 
 
 def is_watched(path: str | os.PathLike[str]) -> bool:
-    """Whether `path` is a folder with the history of a watched run."""
+    """Return whether `path` is a folder with the history of a watched run."""
     return (Path(path) / HISTORY_NAME).is_file()
 
 
@@ -206,13 +206,13 @@ def read_watched(folder: str | os.PathLike[str]) -> WatchedRun:
 
 
 def encode_history(run: WatchedRun) -> bytes:
-    """The history as bytes, without Traces."""
+    """Return the history as bytes, without Traces."""
     steps = {name: [int(value) for value in run.columns[name]] for name in STEP_COLUMNS}
     return msgspec.json.encode(_File(_VERSION, run.facts, steps, run.changes, run.recordings))
 
 
 def decode_history(data: bytes, folder: Path | None, path: str | os.PathLike[str] = HISTORY_NAME) -> WatchedRun:
-    """The run of a history.
+    """Return the run of a history.
 
     Raises:
         TraceFormatError: It is damaged.

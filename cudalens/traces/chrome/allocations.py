@@ -82,7 +82,7 @@ class Allocations:
         self._num_rows += len(ts)
 
     def to_columns(self, base: int) -> dict[str, Any]:
-        """The raw columns of the memory frame. `base`, in ns, is added to the times."""
+        """Return the raw columns of the memory frame. `base`, in ns, is added to the times."""
         self._decode()
         columns = {
             name: np.concatenate(parts) if parts else np.empty(0, np.int64) for name, parts in self._parts.items()

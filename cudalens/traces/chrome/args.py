@@ -194,7 +194,7 @@ _NEEDLES: Final = {
 
 @cache
 def _quoted_names(spec: Any) -> tuple[tuple[bytes, tuple[str, ...]], ...]:
-    """The texts to search for, and the fields that may be present if a text is found."""
+    """Return the texts to search for, and the fields that may be present if a text is found."""
     fields_of: dict[bytes, tuple[str, ...]] = {}
     for field in msgspec.structs.fields(spec):
         needle = _NEEDLES.get(field.name, f'"{field.encode_name}"'.encode())

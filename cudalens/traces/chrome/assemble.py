@@ -31,7 +31,7 @@ _NO_ARGS: Final = msgspec.Raw(b"{}")
 
 
 def args_of(values: Mapping[str, Any]) -> msgspec.Raw:
-    """The args of a record."""
+    """Return the args of a record."""
     return msgspec.Raw(msgspec.json.encode(values)) if values else _NO_ARGS
 
 
@@ -69,7 +69,7 @@ class RecordTrace:
     def to_trace(
         self, *, source: str, expected: str, base: int = 0, counters: pd.DataFrame | None = None, **facts: Any
     ) -> Trace:
-        """The Trace.
+        """Return the Trace.
 
         Args:
             source: For `RunInfo.source`.

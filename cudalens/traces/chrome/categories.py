@@ -43,7 +43,7 @@ _PLAIN: Final = frozenset({"python_function", "overhead", "Trace", "cpu_instant_
 
 
 def kind_of(cat: str) -> Kind:
-    """The kind of a category, given its current name.
+    """Return the kind of a category, given its current name.
 
     An argument alone never makes an event device work: host calls have ``stream`` arguments too.
     """

@@ -132,11 +132,11 @@ class EventColumns:
         self.num_rows += len(scanned.ts)
 
     def has_category(self, name: str) -> bool:
-        """Whether any row has the category."""
+        """Return whether any row has the category."""
         return name in self._cats
 
     def _tracks_of(self, scanned: Scanned) -> Ints:
-        """The tracks of the rows; tracks of allocations alone get no code."""
+        """Return the tracks of the rows; tracks of allocations alone get no code."""
         known = self._track_of_number
         known.extend(np.full(len(scanned.tracks) - len(known), -1))
         tracks: Ints = known.values.take(scanned.track)
@@ -176,7 +176,7 @@ class EventColumns:
         self._sparse[current].add(*_where(known, rows + np.int32(self.num_rows), values))
 
     def _new_values(self, field: str, column: ScannedColumn) -> Sequence[int]:
-        """The codes of the texts that no slice before had."""
+        """Return the codes of the texts that no slice before had."""
         if field in _JSON:
             return self._texts[field].of(compact_json_of(column.raw)) if column.raw else []
         codes = self._stack_code if field == "stack" else self._text_code[field]
@@ -251,7 +251,7 @@ class EventColumns:
         return lambda text: self._texts[column][text] if text else MISSING
 
     def to_columns(self) -> dict[str, Any]:
-        """The columns by their names in the catalog; what was added is no longer here afterwards.
+        """Return the columns by their names in the catalog; what was added is no longer here afterwards.
 
         In addition: ``lane`` (int32 codes into `lanes`), and ``device`` and ``stream`` from the args (int64, `MISSING`
         where the args have none).

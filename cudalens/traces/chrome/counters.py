@@ -72,7 +72,7 @@ class Counters:
                 self._problems.add("counter with a value that is not a number", where)
 
     def to_frame(self, base: int) -> pd.DataFrame:
-        """The frame; `base`, in ns, is added to the times."""
+        """Return the frame; `base`, in ns, is added to the times."""
         return self._values.to_frame(base)
 
 

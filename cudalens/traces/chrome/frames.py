@@ -38,7 +38,7 @@ class _Extra(msgspec.Struct, forbid_unknown_fields=True):
 
 
 def extra_frames(trace: Trace) -> dict[str, Any] | None:
-    """The value of `KEY` for `trace`; None if its events and allocations hold everything."""
+    """Return the value of `KEY` for `trace`; None if its events and allocations hold everything."""
     frames = trace.frames
     kept = {name: frame for name, frame in frames.items() if name not in ("events", "stacks", "memory") and len(frame)}
     # Blocks refer to rows of the allocator's history, so the two are stored together.
@@ -54,7 +54,7 @@ def extra_frames(trace: Trace) -> dict[str, Any] | None:
 
 
 def _is_in_instants(memory: pd.DataFrame) -> bool:
-    """Whether ``[memory]`` instants hold all of `memory`."""
+    """Return whether ``[memory]`` instants hold all of `memory`."""
     if not memory["action"].isin(_CHROME_ACTIONS).all():
         return False
     return bool(memory[[name for name in memory.columns if name not in _CHROME_COLUMNS]].isna().all(axis=None))
@@ -108,7 +108,7 @@ def _with_stacks(stacks: pd.DataFrame, frames: Frames, theirs: pd.DataFrame) -> 
 
 
 def _entries(stacks: pd.DataFrame) -> dict[int, tuple[Any, ...]]:
-    """The entries of each stack, by its number."""
+    """Return the entries of each stack, by its number."""
     found: dict[int, list[Any]] = {}
     columns = [stacks[name].astype(object) for name in ("file", "line", "function", "extra")]
     plain = [column.where(column.notna(), None).tolist() for column in columns]

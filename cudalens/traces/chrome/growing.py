@@ -21,7 +21,7 @@ class Codes(dict[Any, int]):
         return code
 
     def of(self, keys: Iterable[Any]) -> list[int]:
-        """The codes of `keys`, -1 for None; faster than one by one where most are new."""
+        """Return the codes of `keys`, -1 for None; faster than one by one where most are new."""
         return [-1 if key is None else self.setdefault(key, len(self)) for key in keys]
 
 
@@ -51,7 +51,7 @@ class SparseColumn:
             self._values.append(_narrow(values))
 
     def to_arrays(self, n: int, dtype: Any, fill: Any) -> tuple[NDArray[Any], NDArray[np.bool_]] | None:
-        """The column over `n` rows and the mask of its missing rows; None if no row has a value."""
+        """Return the column over `n` rows and the mask of its missing rows; None if no row has a value."""
         if not self._rows:
             return None
         values = np.full(n, fill, dtype) if fill else np.zeros(n, dtype)  # takes no memory where nothing is written

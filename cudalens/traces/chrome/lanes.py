@@ -63,7 +63,7 @@ class Labels:
 
 
 def stream_of_labels(process: int | str | None, lane: int | str | None) -> tuple[int, int] | None:
-    """Device and stream of a lane by its label and that of its process; None if it is no stream."""
+    """Return device and stream of a lane by its label and that of its process; None if it is not a stream."""
     found = _DEVICE_LABEL.fullmatch(process) if isinstance(process, str) else None
     if found is None:
         return None
@@ -149,7 +149,7 @@ def _with_device_lanes(
 
 
 def work_kind(name: str) -> str:
-    """The category of work on a device, by its name."""
+    """Return the category of work on a device, by its name."""
     start = name[:6].lower()
     return {"memcpy": "gpu_memcpy", "memset": "gpu_memset"}.get(start, "kernel")
 

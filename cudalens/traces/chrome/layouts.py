@@ -55,7 +55,7 @@ def _names_of(spec: Any, keys: frozenset[str]) -> frozenset[str]:
 
 @lru_cache(64)
 def _struct_of(spec: Any, keys: frozenset[str]) -> tuple[msgspec.json.Decoder[list[Any]], frozenset[str]]:
-    """The decoder of lists of structs with exactly `keys`, and which fields of `spec` these are."""
+    """Return the decoder of lists of structs with exactly `keys`, and which fields of `spec` these are."""
     wanted = [field for field in msgspec.structs.fields(spec) if field.encode_name in keys]
     rest = keys.difference(field.encode_name for field in wanted)
     fields: list[Any] = [(field.name, field.type, field.default) for field in wanted]

@@ -64,7 +64,7 @@ class Pairs:
 
 
 def _key(record: Record) -> object:
-    """The key that the begin and the end of a range share."""
+    """Return the key that the begin and the end of a range share."""
     if record.ph in _SYNC:
         return record.pid, record.tid
     shared, local = record.id, None

@@ -55,7 +55,7 @@ _MIN_SHARE_LOST: Final = 1.01
 def read_chrome(
     path: str | os.PathLike[str], file: BinaryIO, limit: Limit, on_progress: Callable[[int], object] | None
 ) -> Trace:
-    """The Trace in `file`, a Chrome trace in JSON, plain or gzip.
+    """Return the Trace in `file`, a Chrome trace in JSON, plain or gzip.
 
     Raises:
         TraceFormatError: The file holds no trace, or nothing in it can be used.
@@ -89,16 +89,16 @@ class _Reader:
                 if record.ph not in _IGNORED and not self._is_filler(record, ts):
                     self._take_other(record, ts, record.ph, where)
             if self._is_useless():
-                self._problems.add("nearly all entries are no events: the rest is not read", where)
+                self._problems.add("nearly all entries are not events: the rest is not read", where)
                 return
 
     def _is_useless(self) -> bool:
-        """Whether so few of many entries are events that reading the rest, slow as it is, is not worth it."""
+        """Return whether so few of many entries are events that reading the rest, slow as it is, is not worth it."""
         num_lost = self._problems.count(*_LOST)
         return num_lost > _MAX_LOST and self._stream.num_entries < num_lost * _MIN_SHARE_LOST
 
     def _is_filler(self, record: Record, ts: int) -> bool:
-        """Whether `record` is the empty object with which XLA and TensorFlow end their lists."""
+        """Return whether `record` is the empty object with which XLA and TensorFlow end their lists."""
         if record.ph or record.name or ts != MISSING or record.pid is not None or bytes(record.args) != b"{}":
             return False
         self._num_empty += 1

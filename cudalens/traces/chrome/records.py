@@ -139,7 +139,7 @@ class RecordDecoder:
         self._scanner = None
 
     def decode(self, data: bytes, size: int, first: int) -> Batch:
-        """The entries in the first `size` bytes of `data`, the contents of a JSON array.
+        """Return the entries in the first `size` bytes of `data`, the contents of a JSON array.
 
         Args:
             data: The text.
@@ -153,7 +153,7 @@ class RecordDecoder:
         return self._decode(b"".join((b"[", memoryview(data)[:size], b"]")), first) if batch is None else batch
 
     def _scan(self, data: bytes, size: int) -> Batch | None:
-        """The entries by the compiled scanner; None without it, and for what is left to `_decode`."""
+        """Return the entries by the compiled scanner; None without it, and for what is left to `_decode`."""
         if self._scanner is None or (scanned := self._scanner.scan(data, size, self._is_exact)) is None:
             return None
         if (rest := _others(data, scanned)) is None:
@@ -174,7 +174,7 @@ class RecordDecoder:
         return self._tidied(_LENIENT.decode(data), first)
 
     def decode_each(self, entries: Sequence[bytes], first: int, offsets: Sequence[int]) -> Batch:
-        """The entries that can be read at all; the others are counted as problems."""
+        """Return the entries that can be read at all; the others are counted as problems."""
         found: list[_AnyRecord] = []
         for i, (entry, offset) in enumerate(zip(entries, offsets, strict=True)):
             where = f"event {first + i}, byte {offset}"
@@ -196,7 +196,7 @@ class RecordDecoder:
         return None
 
     def _as_utf8(self, entry: bytes, where: str) -> _AnyRecord | None:
-        """An entry with the replacement character for bytes that are not UTF-8."""
+        """Return an entry with the replacement character for bytes that are not UTF-8."""
         try:
             found = _LENIENT_ONE.decode(entry.decode("utf-8", "replace").encode())
         except SYNTAX_ERRORS:
@@ -237,7 +237,7 @@ class RecordDecoder:
 
 
 def _others(data: bytes, scanned: Scanned) -> Batch | None:
-    """The entries of `scanned` that are no complete events; None if they are left to the Python reader."""
+    """Return the entries of `scanned` that are not complete events; None if they are left to the Python reader."""
     if not scanned.others:
         return Batch(0, [], scanned.ts, scanned.dur, [])
     found = b"".join((b"[", b",".join([data[a:b] for a, b in scanned.others]), b"]"))
@@ -249,7 +249,7 @@ def _others(data: bytes, scanned: Scanned) -> Batch | None:
 
 
 def _constant(word: bytes) -> bytes:
-    """A number that is not finite as Python's JSON reader spells it."""
+    """Return a number that is not finite as Python's JSON reader spells it."""
     sign = b"-" if word.startswith(b"-") else b""
     return sign + b"Infinity" if b"inf" in word.lower() else b"NaN"
 

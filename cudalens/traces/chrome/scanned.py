@@ -107,12 +107,12 @@ class Scanned(NamedTuple):
 
 
 def is_scanner_built() -> bool:
-    """Whether the compiled scanner can be imported."""
+    """Return whether the compiled scanner can be imported."""
     return new_tables is not None
 
 
 def is_scanner_in_use() -> bool:
-    """Whether the compiled scanner was built, and is not switched off by the environment."""
+    """Return whether the compiled scanner was built, and is not switched off by the environment."""
     return is_scanner_built() and os.environ.get(SWITCH) != "0"
 
 
@@ -135,7 +135,7 @@ class Scanner:
         self._begun = data, size, is_exact
 
     def scan(self, data: bytes, size: int, is_exact: bool) -> Scanned | None:
-        """The entries in `data`, the contents of a JSON list; None if they are left to the Python reader.
+        """Return the entries in `data`, the contents of a JSON list; None if they are left to the Python reader.
 
         Args:
             data: The text.
@@ -153,7 +153,7 @@ class Scanner:
         return scanned
 
     def _found(self, data: bytes, size: int, is_exact: bool) -> tuple[Any, ...] | None:
-        """What the extension finds in `data`; another text that was begun is forgotten."""
+        """Return what the extension finds in `data`; another text that was begun is forgotten."""
         if self._begun is not None and not (self._begun[0] is data and self._begun[1:] == (size, is_exact)):
             finish(self._tables)
             self._begun = None
@@ -212,14 +212,14 @@ class Scanner:
         )
 
     def _needs_python(self, tracks: NDArray[np.int32], odd: NDArray[np.int32]) -> bool:
-        """Whether an argument of an unusual type becomes a column of its row; `odd` has rows and fields."""
+        """Return whether an argument of an unusual type becomes a column of its row; `odd` has rows and fields."""
         pairs = dict.fromkeys(zip(tracks[odd[:, 0]].tolist(), odd[:, 1].tolist(), strict=True))
         return any(_has_field(self._tracks[track][0], _WANTED[number][0]) for track, number in pairs)
 
 
 @lru_cache(1 << 12)
 def _has_field(category: str | None, key: bytes) -> bool:
-    """Whether the argument `key` of entries of `category` becomes a column."""
+    """Return whether the argument `key` of entries of `category` becomes a column."""
     kind = kind_of(TODAY.get(category, category) if category else UNKNOWN)
     return _KEYS[key] in getattr(SPECS.get(kind), "__struct_fields__", ())
 
@@ -229,7 +229,7 @@ def _decoded(raw: list[bytes], kind: Any) -> Any:
 
 
 def _tracks(codes: NDArray[np.int32], labels: list[int | str]) -> list[Any]:
-    """The tracks by their labels; a negative code is a label that is missing."""
+    """Return the tracks by their labels; a negative code is a label that is missing."""
     return [tuple(labels[code] if code >= 0 else None for code in track) for track in codes.tolist()]
 
 

@@ -75,7 +75,7 @@ class EventStream:
         self._at_events = self._read_head()
 
     def batches(self) -> Iterator[Batch]:
-        """All entries, in file order, a batch at a time.
+        """Yield all entries, in file order, a batch at a time.
 
         Raises:
             TraceFormatError: The entries are not a list.
@@ -136,7 +136,7 @@ class EventStream:
                 return
 
     def _is_top_level(self, at: int) -> bool:
-        """Whether the key at `at` belongs to the outermost object: the text before it must be complete JSON."""
+        """Return whether the key at `at` belongs to the outermost object: the text before it must be complete JSON."""
         try:
             head = _top_level(self._buffer[:at] + b'"":0}')
         except SYNTAX_ERRORS:
@@ -178,7 +178,7 @@ class EventStream:
         self._drop(at + 1)
 
     def _values(self, found: dict[str, msgspec.Raw], where: str) -> dict[str, Any]:
-        """The values of the other keys; those that are long are ignored, except our own frames."""
+        """Return the values of the other keys; those that are long are ignored, except our own frames."""
         own = found.pop(KEY, None)
         values: dict[str, Any] = {} if own is None else {KEY: _own_frames(own)}
         for key, raw in found.items():
@@ -190,7 +190,7 @@ class EventStream:
         return values
 
     def _borders(self) -> list[re.Match[bytes]]:
-        """The last borders in the buffer, the last one first."""
+        """Return the last borders in the buffer, the last one first."""
         borders = list(_BORDER.finditer(self._buffer, max(0, len(self._buffer) - _BORDER_WINDOW)))
         return borders[: -_TRIES - 1 : -1]
 
@@ -200,7 +200,7 @@ class EventStream:
             self._decoder.begin(self._buffer, borders[0].start() + 1)
 
     def _fast_slice(self, borders: list[re.Match[bytes]]) -> Batch | None:
-        """The entries up to one of `borders`, or None if they do not decode."""
+        """Return the entries up to one of `borders`, or None if they do not decode."""
         for border in borders:
             if (batch := self._decode(border.start() + 1)) is not None:
                 self._drop(border.end())
@@ -341,7 +341,7 @@ def _add_scalars(buffer: bytes, start: int, end: int, spans: list[tuple[int, int
 
 
 def describe(value: Any) -> tuple[str, str | None]:
-    """What a JSON value that is not a trace seems to be, and a hint what to do."""
+    """Return what a JSON value that is not a trace seems to be, and a hint what to do."""
     if not isinstance(value, dict):
         return f"a JSON {type(value).__name__}", None
     if "nodes" in value and ("schema" in value or "start_ts" in value):
@@ -352,7 +352,7 @@ def describe(value: Any) -> tuple[str, str | None]:
 
 
 def _top_level(text: bytes) -> dict[str, msgspec.Raw]:
-    """The values of a JSON object, as text."""
+    """Return the values of a JSON object, as text."""
     text, read = _without_nan(text), _OBJECT.decode
     try:
         return read(text)
@@ -376,7 +376,7 @@ def _value(raw: msgspec.Raw) -> Any:
 
 
 def _own_frames(raw: msgspec.Raw) -> Any:
-    """The value of `KEY`; None if it is not an object of numbers and texts."""
+    """Return the value of `KEY`; None if it is not an object of numbers and texts."""
     try:
         return decoder(dict[str, int | str]).decode(raw)
     except SYNTAX_ERRORS:

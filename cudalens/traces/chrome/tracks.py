@@ -55,7 +55,7 @@ _WAIT_FACTS: Final = ("kind", "op", "call", "place", "source", "expression", "nu
 
 
 def track_records(trace: Trace, base: int, micros: Micros) -> Iterator[list[dict[str, Any]]]:
-    """The extra tracks of `trace`, in slices of records.
+    """Yield the extra tracks of `trace`, in slices of records.
 
     Args:
         trace: The Trace.
@@ -80,7 +80,7 @@ def _counter(pid: int | str, name: str, ts: list[Any], values: list[Any]) -> lis
 
 
 def _memory(trace: Trace) -> Iterator[Series]:
-    """The memory of each device's allocator after each of its actions that changed it."""
+    """Yield the memory of each device's allocator after each of its actions that changed it."""
     memory = trace.memory
     for (kind, device), part in memory.groupby(["device_type", "device"], dropna=False, observed=True, sort=True):
         for column, label in _MEMORY.items():
@@ -92,7 +92,7 @@ def _memory(trace: Trace) -> Iterator[Series]:
 
 
 def _gauges(trace: Trace) -> Iterator[Series]:
-    """The readings of each GPU."""
+    """Yield the readings of each GPU."""
     metrics = trace.metrics
     for physical, part in metrics.groupby("physical_index", sort=True):
         device = part["device"].dropna()
@@ -161,7 +161,7 @@ def _lane(stream: Any) -> str:
 
 
 def _wait_marks(trace: Trace, base: int, micros: Micros) -> Iterator[dict[str, Any]]:
-    """An instant on the waiting thread where each wait for the GPU began."""
+    """Yield an instant on the waiting thread where each wait for the GPU began."""
     syncs = trace.syncs
     if not len(syncs):
         return
@@ -176,7 +176,7 @@ def _wait_marks(trace: Trace, base: int, micros: Micros) -> Iterator[dict[str, A
 
 
 def _facts(frame: pd.DataFrame, names: tuple[str, ...]) -> list[dict[str, Any]]:
-    """The known values of the columns `names`, for each row."""
+    """Return the known values of the columns `names`, for each row."""
     columns = [_plain(frame[name]) for name in names]
     return [
         {name: value for name, value in zip(names, row, strict=True) if value is not None}
@@ -185,6 +185,6 @@ def _facts(frame: pd.DataFrame, names: tuple[str, ...]) -> list[dict[str, Any]]:
 
 
 def _plain(column: pd.Series) -> list[Any]:
-    """A column as plain Python values, None where missing."""
+    """Return a column as plain Python values, None where missing."""
     values = column.astype(object)
     return [None if gone else value for value, gone in zip(values.tolist(), column.isna().tolist(), strict=True)]

@@ -298,7 +298,7 @@ def _category_columns() -> list[str]:
 
 
 def _text_of(array: pd.Categorical, is_json: bool) -> Callable[[pd.Categorical], list[Any]]:
-    """A function that converts a categorical to texts, made once per category; JSON text is not quoted again."""
+    """Return a function that converts a categorical to texts, made once per category; JSON text is not quoted again."""
     texts = np.empty(len(array.categories) + 1, object)
     texts[:-1] = [_raw_json(text) if is_json else text for text in array.categories.tolist()]
     texts[-1] = None
@@ -314,7 +314,7 @@ def _raw_json(text: str) -> Any:
 
 
 def _objects(array: Any) -> Any:
-    """A column as Python numbers, None for missing values."""
+    """Return a column as Python numbers, None for missing values."""
     if not hasattr(array, "isna") or not (missing := np.asarray(array.isna())).any():
         return np.asarray(array.to_numpy() if hasattr(array, "to_numpy") else array).astype(object)
     if missing.all():
@@ -334,7 +334,7 @@ _STRUCTS: dict[tuple[str, ...], type[Any]] = {}
 
 
 def _args_struct(columns: tuple[str, ...]) -> type[Any]:
-    """A record with only these columns, since the time to encode one grows with the number of fields."""
+    """Return a record with only these columns, since the time to encode one grows with the number of fields."""
     if columns not in _STRUCTS:
         rename = {name: KINETO_ARGS[name] for name in columns}
         fields: list[Any] = [(name, Any, None) for name in columns]
@@ -343,7 +343,7 @@ def _args_struct(columns: tuple[str, ...]) -> type[Any]:
 
 
 def _stack_texts(stacks: pd.DataFrame) -> dict[int, str]:
-    """Each stack as torch writes it: its frames from the innermost to the outermost, separated by semicolons."""
+    """Return each stack as torch writes it: its frames from the innermost to the outermost, separated by semicolons."""
     texts: dict[int, list[str]] = {}
     rows = zip(*(stacks[c].astype(object) for c in ("stack", "file", "line", "function")), strict=True)
     for stack, file, line, function in rows:

@@ -70,7 +70,7 @@ def write_collapsed(lines: list[str], path: str | os.PathLike[str]) -> Path:
 
 
 def collapsed_lines(trace: Trace, weight: str, by: str) -> list[str]:
-    """The lines of `to_collapsed`, sorted; paths without a cost are left out."""
+    """Return the lines of `to_collapsed`, sorted; paths without a cost are left out."""
     paths = Paths()
     host = host_paths(trace, paths, by)
     dur, own = (trace.events[name].to_numpy() for name in ("dur", "self_dur"))
@@ -117,7 +117,7 @@ def to_speedscope(trace: Trace, path: str | os.PathLike[str]) -> Path:
 
 
 def speedscope_value(trace: Trace) -> dict[str, Any]:
-    """The contents of the file of `to_speedscope`, as a JSON value."""
+    """Return the contents of the file of `to_speedscope`, as a JSON value."""
     frame, frames = _frames(trace)
     origin = int(trace.events["ts"].min()) if len(trace) else 0
     found = [_profile(track, frame, origin) for track in tracks(trace)]
@@ -157,7 +157,7 @@ def _places(trace: Trace) -> dict[int, dict[str, Any]]:
 
 
 def _profile(track: Track, frame: Ints, origin: int) -> dict[str, Any]:
-    """The profile of one track, with its open and close events in order."""
+    """Return the profile of one track, with its open and close events in order."""
     n = len(track.rows)
     kind = np.empty(2 * n, object)
     at, which = np.empty(2 * n, np.int64), np.empty(2 * n, np.int64)

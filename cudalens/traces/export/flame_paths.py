@@ -68,14 +68,14 @@ class Paths:
         return np.array([self._path_of[pair] for pair in pairs], np.int64)[group]
 
     def chain(self, texts: list[str]) -> int:
-        """The path of the labels `texts`, from the root."""
+        """Return the path of the labels `texts`, from the root."""
         path = ROOT
         for label in self.labels_of(texts).tolist():
             path = int(self.add(np.array([path]), np.array([label]))[0])
         return path
 
     def texts(self, path: int) -> list[str]:
-        """The labels of `path`, outermost first."""
+        """Return the labels of `path`, outermost first."""
         found = []
         while path != ROOT:
             found.append(self.labels[self.label[path]])
@@ -84,7 +84,7 @@ class Paths:
 
 
 def host_paths(trace: Trace, paths: Paths, by: str) -> Ints:
-    """The path of each host row of `trace`; `ROOT` for device work. Shape (n,).
+    """Return the path of each host row of `trace`; `ROOT` for device work. Shape (n,).
 
     Args:
         trace: A Trace.
@@ -114,7 +114,7 @@ def host_paths(trace: Trace, paths: Paths, by: str) -> Ints:
 
 
 def _starts(trace: Trace, paths: Paths, by: str) -> Ints:
-    """The path at which each row begins if no ancestor sets another; shape (n,)."""
+    """Return the path at which each row begins if no ancestor sets another; shape (n,)."""
     if by == "tree":
         return _thread_starts(trace, paths)
     column = trace.events[by]

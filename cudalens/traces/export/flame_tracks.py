@@ -64,7 +64,7 @@ def _lane_name(device: object, stream: object) -> str:
 
 
 def _lanes(trace: Trace, rows: Ints, name: str, on_device: bool) -> Iterator[Track]:
-    """The rows of one thread or stream, on as few tracks as the overlaps of their roots allow."""
+    """Yield the rows of one thread or stream, on as few tracks as the overlaps of their roots allow."""
     events = trace.events
     start = events["ts"].to_numpy()[rows]
     dur = events["dur"].to_numpy()[rows]
@@ -92,7 +92,7 @@ def _parents(trace: Trace, rows: Ints, start: Ints, dur: Ints, on_device: bool) 
 
 
 def _roots(parent: Ints) -> Ints:
-    """The outermost row above each row (itself, for a root)."""
+    """Return the outermost row above each row (itself, for a root)."""
     root: Ints = np.where(parent >= 0, parent, np.arange(len(parent)))
     while (root[root] != root).any():
         root = root[root]
@@ -100,7 +100,7 @@ def _roots(parent: Ints) -> Ints:
 
 
 def _lanes_of_roots(start: Ints, end: Ints, is_root: NDArray[np.bool_]) -> Ints:
-    """The first lane on which each root does not overlap an earlier one; 0 for other rows. Shape (n,)."""
+    """Return the first lane on which each root does not overlap an earlier one; 0 for other rows. Shape (n,)."""
     lane = np.zeros(len(start), np.int64)
     at = np.flatnonzero(is_root)
     reach = np.maximum.accumulate(end[at])
@@ -118,7 +118,7 @@ def _lanes_of_roots(start: Ints, end: Ints, is_root: NDArray[np.bool_]) -> Ints:
 
 
 def _track(name: str, rows: Ints, start: Ints, dur: Ints, parent: Ints) -> Track:
-    """The track of a forest of rows in preorder.
+    """Return the track of a forest of rows in preorder.
 
     When a row opens, all rows before it have opened, and all of those except its ancestors have closed. It closes when
     all its descendants have closed.

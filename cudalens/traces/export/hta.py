@@ -45,11 +45,11 @@ class SymbolTable:
         self.sym_index = {text: number for number, text in enumerate(symbols)}
 
     def get_sym_table(self) -> list[str]:
-        """The texts, by number."""
+        """Return the texts, by number."""
         return self.sym_table
 
     def get_sym_id_map(self) -> dict[str, int]:
-        """The numbers, by text."""
+        """Return the numbers, by text."""
         return self.sym_index
 
 
@@ -70,11 +70,11 @@ class HtaTraces:
     min_ts_ns: int
 
     def get_ranks(self) -> list[int]:
-        """The ranks, ascending."""
+        """Return the ranks, ascending."""
         return list(self.traces)
 
     def get_trace(self, rank: int) -> pd.DataFrame:
-        """The data frame of `rank`.
+        """Return the data frame of `rank`.
 
         Raises:
             KeyError: There is no such rank; the message lists them.
@@ -84,7 +84,7 @@ class HtaTraces:
         return self.traces[rank]
 
     def decoded(self, rank: int) -> pd.DataFrame:
-        """The data frame of `rank` with columns ``s_name`` and ``s_cat``: names and categories as text."""
+        """Return the data frame of `rank` with columns ``s_name`` and ``s_cat``: names and categories as text."""
         frame, texts = self.get_trace(rank), np.array([*self.symbol_table.sym_table, None], object)
         return frame.assign(s_name=texts[frame["name"]], s_cat=texts[frame["cat"]])
 

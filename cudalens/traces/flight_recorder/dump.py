@@ -58,12 +58,12 @@ class _Dump(msgspec.Struct):
 
 
 def read_dump(path: Path, problems: Problems) -> RankDump:
-    """The dump in the file `path`.
+    """Return the dump in the file `path`.
 
     An entry that cannot be read is left out and counted in `problems`, and so is a send or receive without its ranks.
 
     Raises:
-        TraceFormatError: It is no such dump, is cut off, or is larger than 1 GiB.
+        TraceFormatError: It is not such a dump, is cut off, or is larger than 1 GiB.
         UnsafeSnapshotError: It is a pickle with other contents; nothing of it was run.
     """
     entries = []
@@ -105,7 +105,7 @@ def _is_transfer(call: Call) -> bool:
 
 
 def _batch(entry: _Entry) -> tuple[str, bool, int]:
-    """What was started together has one of these."""
+    """Return what was started together has one of these."""
     return entry.process_group[0], entry.is_p2p, entry.p2p_seq_id if entry.is_p2p else entry.collective_seq_id
 
 

@@ -73,7 +73,7 @@ def read_flight_records(folder: str | os.PathLike[str]) -> FlightRecords:
 
     The rank of a file is the number after ``rank`` in its name, else the last number in its name. Where a rank has
     several dumps, the number after ``dump`` orders them, else the name. Of a JSON file and a pickle with the same name,
-    the pickle is read, because it has the stacks. Files that are no dump are counted in ``problems``.
+    the pickle is read, because it has the stacks. Files that are not dumps are counted in ``problems``.
 
     Raises:
         TraceFormatError: There is no such folder, or no dump in it. The message says what was found.
@@ -89,7 +89,7 @@ def read_flight_records(folder: str | os.PathLike[str]) -> FlightRecords:
             elif name not in dumps[rank]:
                 dumps[rank][name] = read_dump(path, problems)
         except TraceFormatError as error:
-            problems.add("a file is no dump", str(error)[:300])
+            problems.add("a file is not a dump", str(error)[:300])
     if not any(dumps.values()):
         first = problems.first()
         raise TraceFormatError(folder, found="no dump" + (f"; first: {first}" if first else ""), expected=_EXPECTED)
@@ -101,7 +101,7 @@ def read_flight_records(folder: str | os.PathLike[str]) -> FlightRecords:
 
 
 def _files(folder: Path) -> Iterator[tuple[Path, int, _Name]]:
-    """The files of `folder` and its subfolders with a rank in their name; pickles before JSON."""
+    """Yield the files of `folder` and its subfolders with a rank in their name; pickles before JSON."""
     if not folder.is_dir():
         raise TraceFormatError(folder, found="a file" if folder.exists() else "nothing", expected=_EXPECTED)
     paths = [
@@ -135,7 +135,7 @@ def _read_state(path: Path) -> State:
 
 
 def _merged(dumps: dict[_Name, RankDump], states: dict[_Name, State]) -> Iterator[RankDump]:
-    """The dumps in order, each with what its state file adds."""
+    """Yield the dumps in order, each with what its state file adds."""
     began: Call | None = None
     for name in sorted({*dumps, *states}):
         dump, state = dumps.get(name), states.get(name)

@@ -33,7 +33,7 @@ class _RefusedError(Exception):
 
 
 def load_plain(path: str, data: bytes) -> Any:
-    """The object of the pickle in `data`.
+    """Return the object of the pickle in `data`.
 
     Args:
         path: The file, for messages.
@@ -157,7 +157,7 @@ class _Reader:
         return at
 
     def _items(self) -> list[Any]:
-        """The values above the last mark; removes them and the mark."""
+        """Return the values above the last mark; removes them and the mark."""
         stack = self._stack
         begin = len(stack) - 1
         while stack[begin] is not _MARK:
@@ -178,7 +178,7 @@ class _Reader:
 def _pairs(items: list[Any]) -> dict[Any, Any]:
     keys = items[::2]
     if any(type(key) not in (str, int) for key in keys):
-        raise _RefusedError("a dict with a key that is no text or integer")
+        raise _RefusedError("a dict with a key that is neither text nor an integer")
     return dict(zip(keys, items[1::2], strict=True))
 
 

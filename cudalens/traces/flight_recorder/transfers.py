@@ -54,6 +54,6 @@ def pair_of(op: str, members: tuple[int, ...] | None, *, is_default: bool) -> tu
 
 
 def is_of_rank(transfer: Transfer, rank: int, groups: Mapping[str, object]) -> bool:
-    """Whether a rank can be in `transfer`."""
+    """Return whether a rank can be in `transfer`."""
     mine = {"send": transfer.src, "recv": transfer.dst}.get(transfer.op)
     return mine == rank and transfer.group in groups

@@ -59,7 +59,7 @@ def _flags(found: Rows) -> Ints:
 
 
 def _ends(ids: Ints, starts: Ints, ends: Ints, rows: Activities, table: str) -> Ints:
-    """The row that ends the range of each of `starts`; -1 if there is none."""
+    """Return the row that ends the range of each of `starts`; -1 if there is none."""
     index = pd.Index(ids[ends])
     index = index if index.is_unique else pd.Index(np.arange(0))
     at = index.get_indexer(pd.Index(ids[starts])) if len(index) else np.full(len(starts), -1)

@@ -51,7 +51,7 @@ _OVERHEADS: Final = {
 
 
 def read_nvprof(database: Database, problems: Problems) -> Trace:
-    """The Trace in a file of nvprof."""
+    """Return the Trace in a file of nvprof."""
     began = time.perf_counter()
     reader = _Reader(database, problems)
     reader.read()

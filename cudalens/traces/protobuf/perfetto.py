@@ -135,7 +135,7 @@ _NO_EVENTS: Final = (
 
 
 def read_perfetto(path: Path, data: bytes, limit: Limit) -> Trace:
-    """The Trace in `data`, a Trace message of Perfetto.
+    """Return the Trace in `data`, a Trace message of Perfetto.
 
     Raises:
         TraceFormatError: It has no track events, is damaged with nothing usable, or protobuf is not installed.

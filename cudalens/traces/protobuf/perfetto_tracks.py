@@ -103,7 +103,7 @@ class Tracks:
         return (pid if pid is not None else chain[-1].name or None), label
 
     def _around(self, uuid: int) -> list[Track]:
-        """A track and those around it, outermost last."""
+        """Return a track and those around it, outermost last."""
         chain = [self[uuid]]
         while chain[-1].parent and len(chain) < _MAX_PARENTS:
             chain.append(self[chain[-1].parent])
@@ -117,7 +117,7 @@ class Tracks:
             trace.name(pid, tid, name)
 
     def process_label(self, uuid: int) -> str | None:
-        """The process of a track, for people; None for none."""
+        """Return the process of a track, for people; None for none."""
         pid = self.key(uuid)[0]
         if isinstance(pid, int):
             return self._processes.get(pid) or str(pid)

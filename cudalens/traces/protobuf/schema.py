@@ -19,7 +19,7 @@ _EXTRA: Final = "protobuf"
 
 
 def message_classes(path: str | os.PathLike[str], package: str, schema: Schema) -> dict[str, Any]:
-    """The classes of the messages in `schema`, by name.
+    """Return the classes of the messages in `schema`, by name.
 
     Args:
         path: The file to read, for the message.

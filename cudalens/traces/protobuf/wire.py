@@ -37,7 +37,7 @@ class Field(NamedTuple):
 
 
 def fields(data: bytes | memoryview, start: int = 0, end: int | None = None) -> Iterator[Field]:
-    """The fields of the message in ``data[start:end]``; the last may be cut off.
+    """Yield the fields of the message in ``data[start:end]``; the last may be cut off.
 
     Raises:
         WireError: The bytes are not fields.
@@ -64,7 +64,7 @@ def fields(data: bytes | memoryview, start: int = 0, end: int | None = None) -> 
 
 
 def varint(data: bytes | memoryview, at: int, end: int) -> tuple[int, int]:
-    """The variable-length number at `at`, and the position after it.
+    """Return the variable-length number at `at`, and the position after it.
 
     Raises:
         WireError: It has no end, or more than 64 bits.
@@ -102,7 +102,7 @@ def kind_of_message(head: bytes) -> str | None:
 
 
 def _inner(head: bytes, first: Field) -> list[Field]:
-    """The fields of `first` as far as `head` has them; none if its beginning is not a message."""
+    """Return the fields of `first` as far as `head` has them; none if its beginning is not a message."""
     found: list[Field] = []
     try:
         for field in fields(head, first.start, min(first.end, len(head))):
@@ -113,12 +113,12 @@ def _inner(head: bytes, first: Field) -> list[Field]:
 
 
 def _is_pprof(first: Field, inner: list[Field]) -> bool:
-    """Whether it is a ValueType: two numbers of strings."""
+    """Return whether it is a ValueType: two numbers of strings."""
     return first.end - first.start <= 8 and [(f.number, f.kind) for f in inner] == [(1, VARINT), (2, VARINT)]
 
 
 def _is_plane(head: bytes, inner: list[Field]) -> bool:
-    """Whether it is an XPlane: a number, and a name in plain text."""
+    """Return whether it is an XPlane: a number, and a name in plain text."""
     known = {1: VARINT, 2: LENGTH, 3: LENGTH, 4: LENGTH, 5: LENGTH, 6: LENGTH}
     if any(known.get(field.number) != field.kind for field in inner[:8]):
         return False

@@ -61,7 +61,7 @@ _EPOCH_FROM: Final = 10**17
 
 
 def read_xplane(path: Path, data: bytes) -> Trace:
-    """The Trace in `data`, an XSpace message.
+    """Return the Trace in `data`, an XSpace message.
 
     Raises:
         TraceFormatError: It is damaged and has no usable event, or protobuf is not installed.
@@ -214,7 +214,7 @@ def _times(base_ns: int, events: list[Any]) -> tuple[Any, Any]:
 
 
 def _args(stats: Mapping[str, Any]) -> dict[str, Any]:
-    """The stats that become columns, by Kineto's names."""
+    """Return the stats that become columns, by Kineto's names."""
     found: dict[str, Any] = {}
     if isinstance(number := stats.get("correlation_id"), int):
         found["correlation"] = number

@@ -40,12 +40,12 @@ _STREAMS: Final = ("agent_id", "queue_id", "stream_id")
 
 
 def is_rocpd(tables: Mapping[str, Any]) -> bool:
-    """Whether `tables` are those of rocprofv3."""
+    """Return whether `tables` are those of rocprofv3."""
     return any(table.startswith(("rocpd_kernel_dispatch", "rocpd_region", "rocpd_info_")) for table in tables)
 
 
 def read_rocpd(database: Database, problems: Problems) -> Trace:
-    """The Trace in a database of rocprofv3."""
+    """Return the Trace in a database of rocprofv3."""
     began = time.perf_counter()
     rows, devices, counters = Activities(problems), dict[int, DeviceInfo](), CounterValues()
     for names in _processes(database.tables).values():
@@ -71,7 +71,7 @@ def read_rocpd(database: Database, problems: Problems) -> Trace:
 
 
 def _processes(tables: Mapping[str, Any]) -> dict[str, dict[str, str]]:
-    """The tables of each process, by their plain names."""
+    """Return the tables of each process, by their plain names."""
     found: dict[str, dict[str, str]] = {}
     for table in sorted(tables):
         if match := _TABLE.fullmatch(table):
@@ -247,7 +247,7 @@ def _object(text: Any) -> dict[str, Any]:
 
 
 def _message(extdata: Any) -> str:
-    """The text of a marker."""
+    """Return the text of a marker."""
     if not isinstance(extdata, str) or "message" not in extdata:
         return ""
     return text_of(_object(extdata).get("message"))

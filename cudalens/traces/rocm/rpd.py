@@ -27,12 +27,12 @@ _MARKER: Final = "UserMarker"
 
 
 def is_rpd(tables: Mapping[str, Any]) -> bool:
-    """Whether `tables` are those of RPD."""
+    """Return whether `tables` are those of RPD."""
     return "rocpd_api" in tables or "rocpd_op" in tables
 
 
 def read_rpd(database: Database, problems: Problems) -> Trace:
-    """The Trace in a database of RPD."""
+    """Return the Trace in a database of RPD."""
     began = time.perf_counter()
     rows = Activities(problems)
     texts = database.read("rocpd_string", ["id"], ["string"])
@@ -100,7 +100,7 @@ def _mapped(keys: Ints, values: Mapping[int, int]) -> Ints:
 
 
 def _counters(database: Database) -> CounterValues:
-    """The readings of the GPUs: clocks, power, use."""
+    """Return the readings of the GPUs: clocks, power, use."""
     found = database.read("rocpd_monitor", ["deviceId", "start"], ["monitorType", "deviceType", "value"])
     counters = CounterValues()
     columns = (found.objects(name) for name in ("monitorType", "deviceType", "value"))

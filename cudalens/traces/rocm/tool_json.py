@@ -29,7 +29,7 @@ KEY: Final = "rocprofiler-sdk-tool"
 _EXPECTED: Final = "the JSON of rocprofv3 (rocprofv3 --output-format json)"
 _KERNELS: Final = "kernel_dispatch"
 _COPIES: Final = "memory_copy"
-#: Kinds of records that are no ranges of the host.
+#: Kinds of records that are not ranges of the host.
 _OTHERS: Final = ("memory_allocation", "scratch_memory", "counter_collection", "pc_sample", "page_migration", "ompt")
 _GPU: Final = 2
 
@@ -114,7 +114,7 @@ class _Process(msgspec.Struct):
 
 
 def read_tool_json(path: Path, text: bytes) -> Trace:
-    """The Trace in `text`.
+    """Return the Trace in `text`.
 
     Raises:
         TraceFormatError: It is no JSON, or its records have other types.
@@ -275,7 +275,7 @@ class _Reader:
         return known[record.operation] if 0 <= record.operation < len(known) else f"operation {record.operation}"
 
     def _name(self, record: _Record) -> str:
-        """The text of a marker, else the name of the operation."""
+        """Return the text of a marker, else the name of the operation."""
         return self._markers.get(record.correlation_id.internal) or self._operation(record)
 
 

@@ -22,7 +22,7 @@ _NUM_FREE_ROWS: Final = 1024
 
 
 def read_snapshot(path: Path, file: BinaryIO) -> Trace:
-    """The Trace of the snapshot in `file`.
+    """Return the Trace of the snapshot in `file`.
 
     The pickle is scanned first (`cudalens.traces.snapshots.scan`). A pickle that passes cannot name a class or call
     anything, and contains only dicts, lists, pairs of numbers, text and numbers.

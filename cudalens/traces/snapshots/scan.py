@@ -133,7 +133,7 @@ class _Scan:
         return 2
 
     def _skip(self, at: int, opcode: int) -> int:
-        """The position after the text, or after the header of the frame, that begins at `at`."""
+        """Return the position after the text, or after the header of the frame, that begins at `at`."""
         begin = at + 1 + _LENGTHS[opcode]
         length = int.from_bytes(self._data[at + 1 : begin], "little")
         if begin + length > len(self._data):
@@ -181,7 +181,7 @@ class _Scan:
         )
 
     def _words(self, name: str, at: int) -> str:
-        """A description of the refused instruction."""
+        """Return a description of the refused instruction."""
         if name == "LONG1" and at + 1 < len(self._data):
             return f"LONG1, an integer of {self._data[at + 1]} bytes (at most {_MAX_INTEGER_BYTES} are admitted)"
         if name in _GLOBALS:

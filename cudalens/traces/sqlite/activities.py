@@ -57,7 +57,7 @@ class Texts:
 
     @classmethod
     def joined(cls, columns: Sequence[Ints], text: Any) -> Texts:
-        """The result of `text` for each distinct row of `columns`."""
+        """Return the result of `text` for each distinct row of `columns`."""
         stacked = np.stack(columns, axis=1) if columns else np.empty((0, 0), np.int64)
         if not len(stacked):
             return cls(np.empty(0, np.int64), [])
@@ -74,13 +74,13 @@ class Texts:
         return Texts(codes, [*self.values, *other.values])
 
     def mapped(self, change: Any) -> Texts:
-        """The result of `change` for each distinct text; None for missing."""
+        """Return the result of `change` for each distinct text; None for missing."""
         new = [change(value) for value in self.values]
         place = np.array([*(-1 if text is None else i for i, text in enumerate(new)), -1], np.int64)
         return Texts(place[self.codes], [text or "" for text in new])
 
     def take(self, rows: NDArray[Any]) -> Texts:
-        """The texts of some rows, by number or mask."""
+        """Return the texts of some rows, by number or mask."""
         return Texts(self.codes[rows], self.values)
 
 
@@ -183,7 +183,7 @@ class Activities:
         return table[texts.codes]
 
     def to_columns(self) -> tuple[dict[str, Any], Mask]:
-        """The columns by their names in the catalog, and the rows that are not in a call tree."""
+        """Return the columns by their names in the catalog, and the rows that are not in a call tree."""
         names = dict.fromkeys(name for part in self._parts for name in part)
         whole = {name: self._whole(name) for name in [*names, *(() if names else ("ts", "dur", "cat", "name"))]}
         is_async = whole.pop("is_async", np.zeros(self.num_rows, np.int64)).astype(bool)
@@ -210,7 +210,7 @@ class Activities:
 
 
 def is_time(values: Ints) -> Mask:
-    """Whether each of `values` can be a time: it is known, and arithmetic with it does not overflow."""
+    """Return whether each of `values` can be a time: it is known, and arithmetic with it does not overflow."""
     return (values > -MAX_NS) & (values < MAX_NS)
 
 

@@ -62,12 +62,12 @@ def call_name(kind: str, number: int) -> str:
 
 
 def plain_call(name: str) -> str:
-    """An API call's name without the CUDA version that nsys and CUPTI append (``cudaMalloc_v3020``)."""
+    """Return an API call's name without the CUDA version that nsys and CUPTI append (``cudaMalloc_v3020``)."""
     return _VERSION.sub("", name)
 
 
 def is_driver_call(name: str) -> bool:
-    """Whether a name is from the driver API: ``cuLaunchKernel`` is, ``cudaLaunchKernel`` is not."""
+    """Return whether a name is from the driver API: ``cuLaunchKernel`` is, ``cudaLaunchKernel`` is not."""
     return _DRIVER.match(name) is not None
 
 
@@ -87,6 +87,6 @@ def memset_names(kind: Ints, memory_kinds: dict[int, str]) -> Texts:
 
 
 def triple(x: Ints, y: Ints, z: Ints) -> Texts:
-    """A grid or block size as JSON text, ``[x,y,z]``; missing if one of the numbers is missing."""
+    """Return a grid or block size as JSON text, ``[x,y,z]``; missing if one of the numbers is missing."""
     texts = Texts.joined([x, y, z], lambda *xyz: "" if MISSING in xyz else "[{},{},{}]".format(*xyz))
     return texts.mapped(lambda text: text or None)

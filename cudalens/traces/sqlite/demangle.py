@@ -38,7 +38,7 @@ for name in sys.stdin.buffer:
 
 
 def demangler(names: Iterable[str]) -> Callable[[str], str]:
-    """A function from a name to its demangled form, for any of `names`; other names stay as they are."""
+    """Return a function from a name to its demangled form, for any of `names`; other names stay as they are."""
     mangled = [name for name in dict.fromkeys(names) if _is_mangled(name)]
     plain = {name: text for name, text in zip(mangled, _run(mangled), strict=False) if text} if mangled else {}
     return lambda name: plain.get(name, name)
@@ -49,7 +49,7 @@ def _is_mangled(name: str) -> bool:
 
 
 def _run(names: list[str]) -> list[str]:
-    """A line for each name; fewer if the child process ended early."""
+    """Return a line for each name; fewer if the child process ended early."""
     try:
         child = subprocess.run(  # noqa: S603  a fixed program; the names are its input
             [sys.executable, "-I", "-S", "-c", _CHILD],

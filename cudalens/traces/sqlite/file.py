@@ -60,7 +60,7 @@ class Rows:
         return name in self._ints
 
     def objects(self, name: str) -> list[Any]:
-        """A column of text, bytes or numbers as stored in the file, None for null."""
+        """Return a column of text, bytes or numbers as stored in the file, None for null."""
         return self._objects.get(name) or [None] * self.num_rows
 
 
@@ -98,7 +98,7 @@ class Database:
     def read(
         self, table: str, ints: Sequence[str] = (), objects: Sequence[str] = (), *, is_distinct: bool = False
     ) -> Rows:
-        """The columns `ints` and `objects` of `table`, as far as it has them; no rows if there is no such table.
+        """Return the columns `ints` and `objects` of `table`, as far as it has them; no rows if there is no such table.
 
         With `is_distinct`, duplicate rows are dropped.
 
@@ -170,7 +170,7 @@ class Database:
         return tables
 
     def _columns(self, table: str) -> frozenset[str]:
-        """The stored columns of `table`, without generated ones, which run expressions of the file's author."""
+        """Return the stored columns of `table`, without generated ones, which run expressions of the file's author."""
         columns = self._connection.execute(f"PRAGMA table_xinfo({_quoted(table)})").fetchmany(2_000)
         return frozenset(name for _, name, _, _, _, _, hidden in columns if not hidden)
 
@@ -188,7 +188,7 @@ def _quoted(name: str) -> str:
 
 
 def _integers(column: tuple[Any, ...]) -> Ints:
-    """A column as integers: `MISSING` for NULL, and `_WRONG` for a value that is not a whole number."""
+    """Return a column as integers: `MISSING` for NULL, and `_WRONG` for a value that is not a whole number."""
     try:
         return np.frombuffer(array("q", column), np.int64)  # fast, and fails for anything but integers
     except TypeError:
@@ -196,7 +196,7 @@ def _integers(column: tuple[Any, ...]) -> Ints:
 
 
 def _integer(value: Any) -> int:
-    """The integer for a value of another type: tools that copy files write whole numbers as floats."""
+    """Return the integer for a value of another type: tools that copy files write whole numbers as floats."""
     if value is None:
         return MISSING
     is_whole = isinstance(value, float) and abs(value) < _EXACT_FLOAT and value.is_integer()

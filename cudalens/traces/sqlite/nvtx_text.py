@@ -61,7 +61,7 @@ def parse(text: str) -> OpText:
 
 
 def _is_operator(name: str, is_differentiated: bool) -> bool:
-    """Whether a recorded function is an operator; ranges of `record_function` have similar texts."""
+    """Return whether a recorded function is an operator; ranges of `record_function` have similar texts."""
     if name.startswith(_RANGES):
         return False
     return is_differentiated or _OPERATOR.match(name) is not None

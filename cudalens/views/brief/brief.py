@@ -56,12 +56,12 @@ class Brief(dict[str, Any]):
         return self.text
 
     def to_json(self) -> str:
-        """The dictionary as JSON on one line."""
+        """Return the dictionary as JSON on one line."""
         return json.dumps(self)
 
 
 def brief(trace: Trace, tokens: int = DEFAULT_TOKENS) -> Brief:
-    """What matters in `trace`, within `tokens` tokens: a dictionary, and the same as text.
+    """Return what matters in `trace`, within `tokens` tokens: a dictionary, and the same as text.
 
     It has the verdict, the findings with upper bounds of their gains, the ten largest costs, memory, trust, and what
     was not recorded. The same Trace always gives the same brief.
@@ -81,7 +81,7 @@ def brief(trace: Trace, tokens: int = DEFAULT_TOKENS) -> Brief:
 
 
 def _pieces(trace: Trace) -> Iterator[Piece]:
-    """What can be in a brief, most important first; a later piece of the same place replaces the earlier one."""
+    """Yield what can be in a brief, most important first; a later piece of the same place replaces the earlier one."""
     findings = contents.all_findings(trace)
     costs, memory, numbers = (_known(trace, facts) for facts in (contents.costs, contents.memory, contents.numbers))
     short = [("findings", k, contents.short_finding(one, k)) for k, one in enumerate(findings)]
@@ -105,7 +105,7 @@ def _pieces(trace: Trace) -> Iterator[Piece]:
 
 
 def _known(trace: Trace, facts: Callable[[Trace], Iterator[Any]]) -> list[Any]:
-    """The facts; none if computing them fails, which is then a problem of the Trace."""
+    """Return the facts; none if computing them fails, which is then a problem of the Trace."""
     none: list[Any] = []
     return attempt(trace, f"the brief's {facts.__name__}", none, lambda: list(facts(trace)))
 
@@ -121,7 +121,7 @@ def _listed(section: str, facts: list[Any], part: slice = slice(None)) -> Iterat
 
 
 def _fitted(pieces: list[Piece], write: Callable[[dict[str, Any]], str], tokens: int) -> dict[str, Any]:
-    """The pieces with which what `write` makes has at most `tokens` tokens."""
+    """Return the pieces with which what `write` makes has at most `tokens` tokens."""
     every = {(section, place) for section, place, _ in pieces}
     chosen: dict[tuple[str, int], Any] = {}
     for section, place, content in pieces:

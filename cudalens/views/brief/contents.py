@@ -37,12 +37,12 @@ _HOLDERS: Final = 3
 
 
 def name(trace: Trace) -> Fact:
-    """What ran: its name alone."""
+    """Return what ran: its name alone."""
     return {"name": text(trace.info.name, 40)}
 
 
 def run(trace: Trace) -> Fact:
-    """What ran: name, source, devices, version of torch, how it ended."""
+    """Return what ran: name, source, devices, version of torch, how it ended."""
     info = trace.info
     facts = {
         **name(trace),
@@ -56,12 +56,12 @@ def run(trace: Trace) -> Fact:
 
 
 def answer(trace: Trace, width: int) -> str:
-    """The verdict in at most `width` characters."""
+    """Return the verdict in at most `width` characters."""
     return text(verdict(trace), width)
 
 
 def numbers(trace: Trace) -> Iterator[Fact]:
-    """The numbers of the verdict: times and counts; none of a memory snapshot."""
+    """Yield the numbers of the verdict: times and counts; none of a memory snapshot."""
     if not has_profile(trace):
         return
     found = summarize(trace)
@@ -80,7 +80,7 @@ def numbers(trace: Trace) -> Iterator[Fact]:
 
 
 def short_finding(found: Finding, number: int) -> Fact:
-    """A finding without its sentence, advice and rows."""
+    """Return a finding without its sentence, advice and rows."""
     facts: Fact = {"rule": found.rule, "title": text(found.title, _NAME), "gain_ns": found.gain_ns}
     if found.share_pct is not None:
         facts["share_pct"] = round(found.share_pct, 1)
@@ -91,18 +91,18 @@ def short_finding(found: Finding, number: int) -> Fact:
 
 
 def whole_finding(found: Finding, number: int) -> Fact:
-    """A finding with its sentence, its advice and its first rows."""
+    """Return a finding with its sentence, its advice and its first rows."""
     facts = short_finding(found, number) | {"what": text(found.what, _SENTENCE), "try": text(found.advice, _SENTENCE)}
     return facts | ({"rows": list(found.rows[:_ROWS]), "num_rows": len(found.rows)} if found.rows else {})
 
 
 def all_findings(trace: Trace) -> tuple[Finding, ...]:
-    """The findings that a brief can contain, in their order."""
+    """Return the findings that a brief can contain, in their order."""
     return found_in(trace)[:MOST]
 
 
 def costs(trace: Trace) -> Iterator[Fact]:
-    """The ten largest costs, each with the most expensive of its rows; none of a memory snapshot."""
+    """Yield the ten largest costs, each with the most expensive of its rows; none of a memory snapshot."""
     if not has_profile(trace):
         return
     for number, cost in enumerate(summarize(trace).top):
@@ -147,7 +147,7 @@ def memory(trace: Trace) -> Iterator[Fact]:
 
 
 def trusted(trace: Trace) -> Fact:
-    """The verdict on how far the Trace can be trusted."""
+    """Return the verdict on how far the Trace can be trusted."""
     if is_memory_snapshot(trace):
         return {"verdict": "not checked: a memory snapshot has no events"}
     return {"verdict": text(_report(trace).verdict, 160), "expr": "trust(trace).verdict"}
@@ -159,7 +159,7 @@ def _report(trace: Trace) -> TrustReport:
 
 
 def doubts(trace: Trace) -> Iterator[Fact]:
-    """What the checks of trust found, worst first."""
+    """Yield what the checks of trust found, worst first."""
     if is_memory_snapshot(trace):
         return
     for number, found in enumerate(_report(trace).trust.findings):
@@ -171,7 +171,7 @@ def doubts(trace: Trace) -> Iterator[Fact]:
 
 
 def not_recorded(trace: Trace) -> list[str]:
-    """What was not recorded, each with what records it."""
+    """Return what was not recorded, each with what records it."""
     events = trace.events
     if is_memory_snapshot(trace):
         missing = [

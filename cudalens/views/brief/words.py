@@ -16,7 +16,7 @@ _LEGEND: Final = (
 
 
 def to_text(data: dict[str, Any]) -> str:
-    """The lines of a brief."""
+    """Return the lines of a brief."""
     return "\n".join(_lines(data))
 
 

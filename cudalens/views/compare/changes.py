@@ -28,12 +28,12 @@ _NUMBERS: Final = ("before", "after", "difference", "interval", "change", "calls
 
 
 def changed(table: pd.DataFrame) -> pd.DataFrame:
-    """The rows of `table` that changed; where noise is not known, all that differ."""
+    """Return the rows of `table` that changed; where noise is not known, all that differ."""
     return table[table["status"] != _UNCHANGED]
 
 
 def section(found: Differences, key: str) -> Section | None:
-    """The rows of one frame that changed, most important first; None where none did."""
+    """Return the rows of one frame that changed, most important first; None where none did."""
     table = changed(getattr(found, key))
     if table.empty:
         return None
@@ -59,32 +59,32 @@ def color_of(delta: float, status: str) -> str:
 
 
 def row_name(row: dict[Any, Any], short: Mapping[str, str] = MappingProxyType({})) -> str:
-    """A row's name, of a kernel that was renamed both names; those in `short` are replaced."""
+    """Return a row's name, of a kernel that was renamed both names; those in `short` are replaced."""
     names = (row["a_name"], row["b_name"]) if is_renamed(row) else (row["name"],)
     return " → ".join(short.get(str(name), str(name)) for name in names)
 
 
 def _short_names(rows: list[dict[Any, Any]]) -> dict[str, str]:
-    """What replaces names of kernels, Python functions and autograd's ranges where they are shown together."""
+    """Return what replaces names of kernels, Python functions and autograd's ranges where they are shown together."""
     names = [str(name) for row in rows for name in (row["name"], row.get("a_name"), row.get("b_name")) if name]
     ranges = {name: name.removeprefix(_AUTOGRAD) for name in names if name.startswith(_AUTOGRAD)}
     return short_names(name for name in names if "<" in name or ".py(" in name) | ranges
 
 
 def is_renamed(row: dict[Any, Any]) -> bool:
-    """Whether a kernel was matched with one of another name."""
+    """Return whether a kernel was matched with one of another name."""
     return row.get("matched_by") == "op"
 
 
 def signed_duration(ns: float) -> str:
-    """A difference of times: ``-1.90 ms``, ``+20 µs``, ``0``."""
+    """Return a difference of times: ``-1.90 ms``, ``+20 µs``, ``0``."""
     if not ns:
         return "0"
     return ("+" if ns > 0 else "-") + units.duration(abs(ns))
 
 
 def signed_size(num_bytes: float) -> str:
-    """A difference of sizes: ``-1.90 GiB``, ``+512 B``, ``0``."""
+    """Return a difference of sizes: ``-1.90 GiB``, ``+512 B``, ``0``."""
     if not num_bytes:
         return "0"
     return ("+" if num_bytes > 0 else "-") + units.size(abs(num_bytes))

@@ -63,7 +63,7 @@ class Comparison(Shown):
         return self._found.memory.copy(deep=False)
 
     def figure(self, by: str | None = None, mode: Literal["auto", "light", "dark"] = "auto") -> Any:
-        """The largest changes as a plotly figure, of ``kernels``, ``ops``, ``modules`` or ``memory``."""
+        """Return the largest changes as a plotly figure, of ``kernels``, ``ops``, ``modules`` or ``memory``."""
         from cudalens.views.figures.compare import draw
 
         return draw(self._found, by, mode)
@@ -92,5 +92,5 @@ class Comparison(Shown):
 
 
 def compare(a: Comparable, b: Comparable) -> Comparison:
-    """What changed from `a` to `b`, as `cudalens.analysis.differences` finds it."""
+    """Return what changed from `a` to `b`, as `cudalens.analysis.differences` finds it."""
     return Comparison(differences(a, b))

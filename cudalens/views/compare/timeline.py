@@ -71,7 +71,7 @@ def compare_timeline(found: Differences) -> Node | None:
 
 
 def _shown(side: Side, by_step: bool) -> _Shown | None:
-    """The repeat nearest to the median length."""
+    """Return the repeat nearest to the median length."""
     repeats = [one for trace in side.traces for one in _repeats(trace, by_step)]
     if not repeats:
         return None
@@ -99,7 +99,7 @@ def _repeats(trace: Trace, by_step: bool) -> list[_Shown]:
 
 
 def _lanes(one: _Shown, span: int, top: float) -> tuple[list[Node], float]:
-    """The streams and threads with something in the repeat, and how high they are."""
+    """Return the streams and threads with something in the repeat, and how high they are."""
     events = one.trace.events
     ts = events["ts"].to_numpy()
     dur = events["dur"].to_numpy()

@@ -29,13 +29,13 @@ _LARGEST_MULTIPLE: Final = 99
 
 
 def names(found: Differences) -> tuple[str, str]:
-    """The names of both sides, which always differ."""
+    """Return the names of both sides, which always differ."""
     a, b = (units.shorten(side.name, 40) or letter for side, letter in ((found.a, "a"), (found.b, "b")))
     return (a, b) if a != b else (f"{a} (a)", f"{b} (b)")
 
 
 def verdict(found: Differences) -> str:
-    """The answer in one line: how much faster or slower, how sure that is, and what it comes from most."""
+    """Return the answer in one line: how much faster or slower, how sure that is, and what it comes from most."""
     mark = _mark(found)
     parts = [_whole(found), _causes(found), _memory(found)]
     line = "; ".join(part for part in parts if part)
@@ -43,7 +43,7 @@ def verdict(found: Differences) -> str:
 
 
 def _mark(found: Differences) -> str:
-    """A badge for modelled times; "" where both sides were measured."""
+    """Return a badge for modelled times; "" where both sides were measured."""
     sides = [(side, name) for side, name in zip((found.a, found.b), names(found), strict=True) if side.is_simulated]
     if not sides:
         return ""
@@ -77,7 +77,7 @@ def _whole(found: Differences) -> str:
 
 
 def _host(whole: Change, host: Change, b: str) -> str:
-    """The host's time without interruptions changed; whole steps vary too much to show it."""
+    """Return the host's time without interruptions changed; whole steps vary too much to show it."""
     spread = f"whole {whole.unit}s vary too much to show it: {_durations(whole)}"
     return f"{b} {_changed(host.ratio or 0)} without interruptions ({_durations(host)}, {_interval(host)}); {spread}"
 
@@ -124,7 +124,7 @@ def _interval(whole: Change) -> str:
 
 
 def _multiple(ratio: float, *, is_faster: bool) -> str:
-    """A change as a multiple of the time, or of the speed."""
+    """Return a change as a multiple of the time, or of the speed."""
     multiple = 1 + ratio
     if not is_faster:
         return units.number(multiple)
@@ -132,7 +132,7 @@ def _multiple(ratio: float, *, is_faster: bool) -> str:
 
 
 def _noise(low: float, high: float, level: float) -> str:
-    """The interval of a ratio; where it is wide, the range of multiples."""
+    """Return the interval of a ratio; where it is wide, the range of multiples."""
     if (1 + high) <= _WIDE * (1 + low):
         ends = units.interval(units.signed_percent(100 * low), units.signed_percent(100 * high))
         return f"{100 * level:.0f} % interval {ends}"
@@ -193,7 +193,7 @@ def _described(row: dict[Any, Any]) -> str:
 
 
 def _is_one_sided(found: Differences) -> bool:
-    """Whether there are kernels, and all of one side."""
+    """Return whether there are kernels, and all of one side."""
     statuses = set(found.kernels["status"])
     return statuses in ({"added"}, {"removed"})
 
@@ -208,7 +208,7 @@ def _cause(row: dict[Any, Any]) -> str:
 
 
 def _counted(found: Differences) -> str:
-    """How many rows changed although the whole did not: ``3 kernels and 1 operator changed``."""
+    """Return how many rows changed although the whole did not: ``3 kernels and 1 operator changed``."""
     counts = [
         f"{units.count(number)} {nouns[number > 1]}"
         for key, nouns in _NOUNS.items()
@@ -227,7 +227,7 @@ def _memory(found: Differences) -> str:
 
 
 def notes(found: Differences) -> list[str]:
-    """What limits the comparison, a line each."""
+    """Return what limits the comparison, a line each."""
     whole = found.whole
     each = "steps" if whole.unit == "step" else "runs"
     runs = (

@@ -106,7 +106,7 @@ class GaugesWidget(anywidget.AnyWidget):
         return self._bundle(), {}
 
     def _bundle(self, widget_id: str | None = None) -> dict[str, str]:
-        """The last readings as text and HTML. `widget_id`: the live widget that hides them while it shows."""
+        """Return the last readings as text and HTML. `widget_id`: the live widget that hides them while it shows."""
         section = gauges_section.section(self.feed)
         html = to_html(section, has_style=True, data_cudalens_static=widget_id)
         return {"text/plain": to_text(section), "text/html": html}

@@ -173,12 +173,12 @@ class GaugeFeed:
 
 
 def _values(sample: Sample | None) -> list[Any]:
-    """The values of `COLUMNS`; all None for a GPU that is lost."""
+    """Return the values of `COLUMNS`; all None for a GPU that is lost."""
     return [None if sample is None else getattr(sample.reading, column) for column in COLUMNS]
 
 
 def _described(gpu: Gpu, index: int | None) -> dict[str, Any]:
-    """A GPU for the page: what it is called, and the value at which each gauge is full."""
+    """Return a GPU for the page: what it is called, and the value at which each gauge is full."""
     full = {
         "gpu_busy_pct": 100.0,
         "memory_used_bytes": gpu.total_memory_bytes,

@@ -46,7 +46,7 @@ def badge(feed: GaugeFeed) -> str:
 
 
 def section(feed: GaugeFeed) -> Section:
-    """The verdict and a card for each GPU."""
+    """Return the verdict and a card for each GPU."""
     moments = list(feed.history)
     cards = [
         _card(gpu, [moment["rows"][k] for moment in moments if k < len(moment["rows"])])
@@ -89,7 +89,7 @@ def _gauge(gauge: Gauge, number: int, gpu: dict[str, Any], values: Sequence[floa
 
 
 def _spark(values: Sequence[float | None], full: float) -> Node:
-    """A small line of the moments, the last at the right."""
+    """Return a small line of the moments, the last at the right."""
     step = _WIDTH / max(len(values) - 1, 1)
     points = [
         f"{k * step:.1f} {_HEIGHT - 1 - (_HEIGHT - 2) * min(1.0, max(0.0, value / full)):.1f}"

@@ -25,17 +25,17 @@ def verdict(devices: Devices) -> str:
 
 
 def devices_text(devices: Devices) -> str:
-    """All of it as text."""
+    """Return all of it as text."""
     return to_text(section(devices))
 
 
 def devices_html(devices: Devices) -> str:
-    """All of it as HTML without scripts."""
+    """Return all of it as HTML without scripts."""
     return to_html(section(devices), has_style=True)
 
 
 def section(devices: Devices) -> Section:
-    """The verdict, the devices that the program sees, those that it does not, and what they have in common."""
+    """Return the verdict, the devices that the program sees, those that it does not, and what they have in common."""
     blocks: list[Block] = [] if devices.visible or devices.simulated else [_MODEL_HINT]
     blocks.append(Cards(tuple(_card(device) for device in devices.visible[:_MAX_CARDS])))
     if (left := len(devices) - _MAX_CARDS) > 0:
@@ -70,7 +70,7 @@ def _memory_bar(device: Device) -> list[Block]:
 
 
 def _machine(devices: Devices) -> list[Block]:
-    """What all GPUs have in common; compiler flags in HTML only, since they are long."""
+    """Return what all GPUs have in common; compiler flags in HTML only, since they are long."""
     facts = _process(devices)
     if not facts:
         return []
@@ -160,7 +160,7 @@ def _process(devices: Devices) -> list[tuple[str, str]]:
 
 
 def _peers(devices: Devices) -> str:
-    """Which devices can access each other's memory, in a few words; "" for fewer than two devices."""
+    """Return which devices can access each other's memory, in a few words; "" for fewer than two devices."""
     pairs = {(a, b): can for a, row in enumerate(devices.access) for b, can in enumerate(row) if a != b}
     if not pairs:
         return ""
@@ -174,7 +174,7 @@ def _peers(devices: Devices) -> str:
 
 
 def _hidden_line(device: Device) -> str:
-    """A GPU that the program does not see, on one line."""
+    """Return a GPU that the program does not see, on one line."""
     parts = (device.name, units.size(device.total_memory_bytes) if device.total_memory_bytes else "", device.uuid or "")
     return f"{device.label}: {', '.join(part for part in parts if part)}"
 

@@ -17,7 +17,7 @@ _LABELS: Final = {BETTER: "less", WORSE: "more", UNSURE: "may be noise"}
 
 
 def figure(trace: Trace, *, other: Comparable, by: str | None = None, mode: Mode = "auto") -> go.Figure:
-    """What changed from `trace` to `other`.
+    """Return what changed from `trace` to `other`.
 
     Args:
         trace: The run before.
@@ -32,7 +32,7 @@ def figure(trace: Trace, *, other: Comparable, by: str | None = None, mode: Mode
 
 
 def draw(found: Differences, by: str | None = None, mode: Mode = "auto") -> go.Figure:
-    """The figure of what was `found`; arguments as of `figure`."""
+    """Return the figure of what was `found`; arguments as of `figure`."""
     key = by or ("kernels" if len(found.kernels) else "ops")
     if key not in SECTIONS:
         raise ValueError(f"by={by!r} is unknown; expected one of {', '.join(map(repr, SECTIONS))}.")

@@ -29,7 +29,7 @@ _GROUPS = {"compute": "kernel", "communication": "comm", "memory": "memory"}
 
 
 def kernels(trace: Trace | Ranks, *, mode: Mode = "auto", step: int | None = None) -> go.Figure:
-    """A bar for each of the 20 names with most time of `kernel_breakdown`; of ranks, sums over all."""
+    """Return a bar for each of the 20 names with most time of `kernel_breakdown`; of ranks, sums over all."""
     frame = kernel_breakdown(trace, ("name", "kind"), step=step)
     if not len(frame):
         return nothing("No device work was recorded", trace, mode)
@@ -63,7 +63,7 @@ def _kernel_title(sums: Any, name: str, whole: int) -> str:
 
 
 def operators(trace: Trace | Ranks, *, mode: Mode = "auto", step: int | None = None) -> go.Figure:
-    """A bar for each of the 20 most expensive operators of `op_breakdown`; of ranks, sums over all."""
+    """Return a bar for each of the 20 most expensive operators of `op_breakdown`; of ranks, sums over all."""
     frame = op_breakdown(trace, step=step).astype({"name": object})
     frame["name"] = frame["name"].where(frame["name"].notna(), "(no operator)")
     sums = frame.groupby("name", as_index=False)[["count", "gpu_self_ns", "host_self_ns"]].sum()
@@ -123,7 +123,7 @@ def _attribution_title(sums: Any, column: str) -> str:
 
 
 def _end(path: str, width: int = 46) -> str:
-    """The last parts of a dotted path that fit; what differs is at its end."""
+    """Return the last parts of a dotted path that fit; what differs is at its end."""
     if len(path) <= width:
         return path
     kept = path[1 - width :]

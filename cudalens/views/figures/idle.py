@@ -36,7 +36,7 @@ WORDS: Final = {
 
 
 def cause_color(cause: str, mode: Mode) -> str:
-    """The colour of a cause of idle time."""
+    """Return the colour of a cause of idle time."""
     groups = {"host": "op", "sync": "sync", "launch": "runtime", "dependency": "range"}
     return group_color(groups[cause]) if cause in groups else idle_color(mode)
 
@@ -75,7 +75,7 @@ def _cause_top(rows: Any, name: str) -> str:
 
 
 def _cause_title(frame: Any) -> str:
-    """The result of `idle_causes` in one line."""
+    """Return the result of `idle_causes` in one line."""
     total = int(frame["part_ns"].sum())
     parts = frame.groupby("cause", observed=True)["part_ns"].sum().sort_values(ascending=False)
     shares = [f"{WORDS[str(cause)]} {units.percent(100 * ns / total)}" for cause, ns in parts.items() if ns]

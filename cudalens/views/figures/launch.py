@@ -80,7 +80,7 @@ def _launch_title(frame: pd.DataFrame) -> str:
 
 
 def queues(trace: Trace | Ranks, *, mode: Mode = "auto") -> go.Figure:
-    """A line per stream of `queue_lengths`; of long ones the largest length in each of 1,500 intervals."""
+    """Return a line per stream of `queue_lengths`; of long ones the largest length in each of 1,500 intervals."""
     frame = queue_lengths(trace)
     if not len(frame):
         return nothing("No device work was recorded", trace, mode)
@@ -102,7 +102,7 @@ def queues(trace: Trace | Ranks, *, mode: Mode = "auto") -> go.Figure:
 
 
 def _thinned(ts: Any, length: Any) -> tuple[Any, Any]:
-    """The highest and the last length of each interval, so that no peak is lost."""
+    """Return the highest and the last length of each interval, so that no peak is lost."""
     if len(ts) <= MAX_POINTS:
         return ts, length
     bucket = (ts - ts[0]) // max((int(ts[-1]) - int(ts[0])) // (MAX_POINTS // 2), 1)

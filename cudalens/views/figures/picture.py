@@ -52,7 +52,7 @@ class Picture(go.Figure):  # type: ignore[misc]  # plotly has no types
             print(self._text())  # noqa: T201
 
     def mimebundles(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        """The title, in the colours of the page; then the figure without it, as data and as a table."""
+        """Return the title, in the colours of the page; then the figure without it, as data and as a table."""
         title = Section("figure", verdict=self._title())
         bare = go.Figure(self).update_layout(title_text=None, margin_t=_BARE_TOP)
         bare.update_layout(height=bare.layout.height and bare.layout.height - self.layout.margin.t + _BARE_TOP)
@@ -64,16 +64,16 @@ class Picture(go.Figure):  # type: ignore[misc]  # plotly has no types
         )
 
     def _title(self) -> str:
-        """The title as plain text."""
+        """Return the title as plain text."""
         return unescape(_MARKUP.sub(lambda tag: " " if tag[1] == "br" else "", self.layout.title.text or ""))
 
     def _text(self) -> str:
-        """The title, the values of its bars, and how to see the figure."""
+        """Return the title, the values of its bars, and how to see the figure."""
         note = "No browser was found to draw it; figure.write_html('figure.html') writes a page."
         return f"{to_text(self._section())}\n{note}"
 
     def _section(self) -> Section:
-        """The title, and the values of its bars; of other figures the title alone."""
+        """Return the title, and the values of its bars; of other figures the title alone."""
         series = [trace for trace in self.data if trace.type == "bar"]
         return Section("figure", verdict=self._title(), blocks=(self._table(series),) if series else ())
 

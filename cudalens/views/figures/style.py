@@ -38,23 +38,23 @@ _TITLE_CHARS: Final = 62
 
 
 def group_color(key: str) -> str:
-    """The hue of a group of events in the timeline, for example ``kernel`` or ``comm``."""
+    """Return the hue of a group of events in the timeline, for example ``kernel`` or ``comm``."""
     return next(str(group["color"]) for group in theme()["groups"] if group["key"] == key)
 
 
 def series_color(number: int) -> str:
-    """The colour of the series `number`, where series have no group."""
+    """Return the colour of the series `number`, where series have no group."""
     groups = ("kernel", "comm", "op", "range", "runtime", "sync")
     return group_color(groups[number % len(groups)])
 
 
 def idle_color(mode: Mode) -> str:
-    """The colour of idle time."""
+    """Return the colour of idle time."""
     return str(colors_of(mode)["line"])
 
 
 def colors_of(mode: Mode) -> dict[str, Any]:
-    """The colours of a mode by their name in the theme.
+    """Return the colours of a mode by their name in the theme.
 
     Raises:
         ValueError: There is no such mode.
@@ -80,7 +80,7 @@ def in_short(names: Sequence[Any], is_kernel: Iterable[bool]) -> list[str]:
 
 
 def lanes(frame: pd.DataFrame, keys: Iterable[str] = ("rank", "device", "stream", "step")) -> list[str]:
-    """What each row of an analysis is about: ``GPU 0 · stream 7``; only columns with values."""
+    """Return what each row of an analysis is about: ``GPU 0 · stream 7``; only columns with values."""
     words = {"rank": "rank", "device": "GPU", "stream": "stream", "step": "step"}
     known = [key for key in keys if key in frame and frame[key].notna().any()]
     rows = zip(*(frame[key].tolist() for key in known), strict=True) if known else iter([()] * len(frame))
@@ -161,13 +161,13 @@ def _wrapped(title: str) -> str:
 
 
 def is_simulated(trace: Trace | Ranks) -> bool:
-    """Whether the times are modelled."""
+    """Return whether the times are modelled."""
     traces = [trace] if isinstance(trace, Trace) else list(trace.values())
     return any(one.info.is_simulated for one in traces)
 
 
 def nothing(title: str, trace: Trace | Ranks, mode: Mode) -> go.Figure:
-    """A figure with a title alone, where there is nothing to show."""
+    """Return a figure with a title alone, where there is nothing to show."""
     figure = go.Figure()
     figure.update_xaxes(visible=False)
     figure.update_yaxes(visible=False)

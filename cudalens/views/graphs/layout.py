@@ -44,7 +44,7 @@ class Chain:
         return self.stops[0].recording.is_on_path
 
     def recordings(self) -> Iterator[Recording]:
-        """All recordings, including those of the branches, in drawing order."""
+        """Yield all recordings, including those of the branches, in drawing order."""
         for stop in self.stops:
             yield stop.recording
             for branch in stop.branches:
@@ -78,7 +78,7 @@ ChainItem: TypeAlias = Stop | Fold
 
 
 def chains(view: GraphsView) -> tuple[Chain, ...]:
-    """The trees of a manager, the current one first, then by replays."""
+    """Return the trees of a manager, the current one first, then by replays."""
     below: dict[int, list[int]] = {}
     for child, parent in view.parents.items():
         below.setdefault(parent, []).append(child)
@@ -99,7 +99,7 @@ def _chain(recording: Recording, successors: Sequence[int], made: dict[int, Chai
 
 
 def _downwards(view: GraphsView, below: Mapping[int, list[int]]) -> list[int]:
-    """All recordings' numbers, each after its parent."""
+    """Return all recordings' numbers, each after its parent."""
     order = [node for node in view.recordings if node not in view.parents]
     for node in order:  # grows during the loop
         order.extend(below.get(node, ()))
@@ -121,12 +121,12 @@ class _Ranks:
     weights: Mapping[int, int]
 
     def sorted(self, nodes: Iterable[int]) -> list[int]:
-        """The one on the current path first, then by weight."""
+        """Return the one on the current path first, then by weight."""
         return sorted(nodes, key=lambda node: (not self.recordings[node].is_on_path, -self.weights[node], node))
 
 
 def chain_items(chain: Chain) -> list[ChainItem]:
-    """The stops of a chain, with long runs of plain stops folded."""
+    """Return the stops of a chain, with long runs of plain stops folded."""
     items: list[ChainItem] = []
     plain: list[Stop] = []
     for stop in chain.stops:
@@ -140,7 +140,7 @@ def chain_items(chain: Chain) -> list[ChainItem]:
 
 
 def _is_plain(stop: Stop) -> bool:
-    """Whether it has no branch and no failed check, and is not the current recording."""
+    """Return whether it has no branch and no failed check, and is not the current recording."""
     return not stop.branches and not stop.recording.is_current and stop.recording.is_equal is not False
 
 
@@ -191,7 +191,7 @@ def path_names(names: Sequence[str]) -> list[str]:
 
 
 def _repeat(names: Sequence[str], at: int) -> tuple[int, int]:
-    """The longest repetition that begins at `at`: (names in its unit, times); (1, 1) for none."""
+    """Return the longest repetition that begins at `at`: (names in its unit, times); (1, 1) for none."""
     best = (1, 1)
     for period in (1, 2, 3):
         unit = names[at : at + period]

@@ -20,7 +20,7 @@ _MARKS: Final = {"◉": "the latest call", "●": "on the path to it", "○": "n
 
 
 def tree_text(view: GraphsView, trees: Sequence[Chain], fold: Fold | None) -> str:
-    """The trees with their columns, those in `fold` as one line, and what the marks mean."""
+    """Return the trees with their columns, those in `fold` as one line, and what the marks mean."""
     items: list[Row | str] = []
     for tree in trees:
         items += [*_chain(tree, ""), ""]

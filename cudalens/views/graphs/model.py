@@ -195,7 +195,7 @@ _FINDINGS: Final = ("skip", "warning", "rerecord")
 
 @once_per_trace
 def graphs_view(trace: Trace) -> GraphsView:
-    """The view model of ``trace.graphs``."""
+    """Return the view model of ``trace.graphs``."""
     rows = list(clean_records(trace.graphs, raw=("detail", "advice", "path")))
     hues = _hues(rows)
     recorded = [row for row in rows if row["kind"] == "recording" and row["node"] is not None]
@@ -215,7 +215,7 @@ def graphs_view(trace: Trace) -> GraphsView:
 
 
 def _hues(rows: Iterable[dict[str, Any]]) -> Mapping[int, int]:
-    """The number of each function's hue, in order of appearance."""
+    """Return the number of each function's hue, in order of appearance."""
     ids = dict.fromkeys(int(row["function_id"]) for row in rows if row["kind"] in ("function", "recording"))
     return {number: position % NUM_HUES for position, number in enumerate(ids)}
 
@@ -245,7 +245,7 @@ def _recording(row: dict[str, Any], hues: Mapping[int, int]) -> Recording:
 
 
 def _facts(view: type[Any], row: dict[str, Any], hues: Mapping[int, int]) -> dict[str, Any]:
-    """The fields of a view that are columns of the frame, and the hue of the function."""
+    """Return the fields of a view that are columns of the frame, and the hue of the function."""
     facts = {name: row[name] for name in view.__slots__ if name in row}
     hue = hues.get(row["function_id"], 0)
     return facts | {"function": row["function"] or "?", "hue": hue, "source": row["source"].strip()}
@@ -266,7 +266,7 @@ def _function(row: dict[str, Any], hues: Mapping[int, int], num_graphs: Mapping[
 
 
 def _state(function: dict[str, Any]) -> str:
-    """The state as in `cudalens.analysis.graphs.runs_eager`: a warm function with eager calls is eager."""
+    """Return the state as in `cudalens.analysis.graphs.runs_eager`: a warm function with eager calls is eager."""
     state = str(function["state"])
     return "eager" if state == "warm" and (function["num_eager"] or 0) > 0 else state
 
@@ -277,7 +277,7 @@ def _finding(row: dict[str, Any], hues: Mapping[int, int]) -> FindingView:
 
 
 def _path(row: dict[str, Any]) -> PathView | None:
-    """A path; None if the column is not a list of numbers."""
+    """Return a path; None if the column is not a list of numbers."""
     try:
         nodes = json.loads(row["path"] or "null")
     except (ValueError, RecursionError):

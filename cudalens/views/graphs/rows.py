@@ -43,13 +43,13 @@ class Rows:
         self.num_left_out = 0
 
     def head(self) -> Node:
-        """The titles of the columns."""
+        """Return the titles of the columns."""
         titles = ("replays", "replay vs eager", "", "pool", "held")
         cells = (element("span", title) for title in titles)
         return element("div", element("span", "graph"), *cells, class_="cg-head")
 
     def chain(self, chain: Chain) -> Node:
-        """A chain as an ``<ol>``; its branches are lists within."""
+        """Return a chain as an ``<ol>``; its branches are lists within."""
         last = chain.stops[-1]
         rows = [self._item(item, chain.stops[0], last) for item in layout.chain_items(chain)]
         return element("ol", *(row for row in rows if row is not None), class_="cg-chain")
@@ -91,7 +91,7 @@ class Rows:
         return element("details", element("summary", f"⋮ {fold.label()}"), inner, class_="cg-fold")
 
     def _row(self, recording: Recording) -> Node | None:
-        """A row that opens to its details; without details, or None, if the size limit is reached."""
+        """Return a row that opens to its details; without details, or None, if the size limit is reached."""
         self._num_waiting -= 1
         summary = element("summary", *self._cells(recording))
         plain = element("details", summary, class_="cg-row")
@@ -132,7 +132,7 @@ def _tags(recording: Recording) -> Iterator[Node]:
 
 
 def _bars(recording: Recording, longest: int) -> Node | None:
-    """A bar of the eager time above a bar of the replay time."""
+    """Return a bar of the eager time above a bar of the replay time."""
     known = [ns for ns in (recording.eager_ns, recording.replay_ns) if ns is not None]
     if not known or not longest:
         return None

@@ -51,12 +51,12 @@ _FUNCTIONS: Final = (
 
 
 def has_graphs(trace: Trace) -> bool:
-    """Whether a graph manager was used."""
+    """Return whether a graph manager was used."""
     return not trace.graphs.empty
 
 
 def section(trace: Trace, max_bytes: int = MAX_HTML) -> Section | None:
-    """The graphs of `trace`, some `max_bytes` bytes of HTML at most; None without any."""
+    """Return the graphs of `trace`, some `max_bytes` bytes of HTML at most; None without any."""
     if not has_graphs(trace):
         return None
     view = graphs_view(trace)
@@ -67,7 +67,7 @@ def section(trace: Trace, max_bytes: int = MAX_HTML) -> Section | None:
 
 
 def pack(trace: Trace) -> bytes:
-    """The graphs of `trace` for the page: gzipped JSON, the same each time.
+    """Return the graphs of `trace` for the page: gzipped JSON, the same each time.
 
     ``body``: trees as `markup.Node.json` has them; ``paths``: for each path that is listed, the numbers of its
     recordings, by which the rows of the tree are classed (``cg-n<number>``).
@@ -80,18 +80,18 @@ def pack(trace: Trace) -> bytes:
 
 
 def explain_text(trace: Trace) -> str:
-    """The calls that did not replay, why, and what to do about it."""
+    """Return the calls that did not replay, why, and what to do about it."""
     found = to_text(_findings(graphs_view(trace)))
     return found or "Nothing to explain: no function was skipped, recorded again or warned about."
 
 
 def functions_text(trace: Trace) -> str:
-    """A line for each function."""
+    """Return a line for each function."""
     return to_text(_functions(graphs_view(trace))) or "No function is under the manager."
 
 
 def graph_tree(trace: Trace) -> Shown:
-    """The graphs of `trace` alone, with their verdict."""
+    """Return the graphs of `trace` alone, with their verdict."""
     shown = section(trace) or Section("graphs", "cg")
     verdict = words.verdict(trace) or "no graph manager was used"
     return Shown(replace(shown, verdict=verdict, badge=simulated(trace.info) or ""))
@@ -136,7 +136,7 @@ def _tree(view: GraphsView, max_bytes: int) -> Iterator[Section]:
 
 
 def _legend(recordings: Iterable[Recording]) -> Iterator[Block]:
-    """What the marks mean, of those that occur."""
+    """Yield what the marks mean, of those that occur."""
     recordings = list(recordings)
     kinds: tuple[tuple[str, Callable[[Recording], bool], str], ...] = (
         ("is-current", lambda r: r.is_current, "the latest call"),
@@ -193,5 +193,5 @@ def _paths(view: GraphsView) -> Section | None:
 
 
 def _marked(name: str, hue: int) -> tuple[Part, ...]:
-    """The name of a function beside its hue."""
+    """Return the name of a function beside its hue."""
     return Text("", css=f"cg-chip cg-f{hue}"), Text(name, "strong")

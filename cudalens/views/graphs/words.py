@@ -39,7 +39,7 @@ def verdict(trace: Trace) -> str:
 
 
 def has_failed(trace: Trace) -> bool:
-    """Whether a replay does not give what a call without a graph gives."""
+    """Return whether a replay does not give what a call without a graph gives."""
     graphs = trace.graphs
     return bool((graphs["kind"].eq("recording") & graphs["is_equal"].eq(False).fillna(False)).any())
 
@@ -100,7 +100,7 @@ def speed_words(speed: Speed | None, num_replays: int) -> str:
 
 
 def ratio_words(ratio: float) -> str:
-    """How replays at `ratio` times the speed of eager compare with it."""
+    """Return how replays at `ratio` times the speed of eager compare with it."""
     if abs(ratio - 1) < _SAME:
         return "as fast as eager"
     return f"{factor(ratio)} faster than eager" if ratio > 1 else f"{factor(1 / ratio)} slower than eager"
@@ -136,7 +136,7 @@ def _more(result: GraphsSummary) -> list[str]:
 
 
 def is_unmeasured(view: GraphsView) -> bool:
-    """Whether replays were timed and eager never was."""
+    """Return whether replays were timed and eager never was."""
     known = view.recordings.values()
     return any(r.replay_ns is not None for r in known) and all(r.eager_ns is None for r in known)
 

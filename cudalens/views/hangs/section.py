@@ -27,7 +27,7 @@ _NUM_ROWS: Final = 200
 
 
 def verdict(hang: Hang) -> str:
-    """The answer in one line: the rank, what it did, who waits."""
+    """Return the answer in one line: the rank, what it did, who waits."""
     if hang.status == "running":
         return "No rank waits for another one"
     if hang.status == "unknown":
@@ -45,7 +45,7 @@ def verdict(hang: Hang) -> str:
 
 
 def section(records: FlightRecords, hang: Hang) -> Section:
-    """The verdict, a row for each rank, and what the dumps cannot say."""
+    """Return the verdict, a row for each rank, and what the dumps cannot say."""
     job = Job(records)
     rows = [_row(job, hang, rank) for rank in _order(job, hang)[:_NUM_ROWS]]
     table = Table(_COLUMNS, rows, num_rows=job.num_ranks, max_text=12, num_open=20, more=("rank", "record.entries"))
@@ -170,7 +170,7 @@ def _place(place: str) -> str:
 
 
 def _order(job: Job, hang: Hang) -> list[int]:
-    """All ranks: the culprits, those that wait, the others."""
+    """Return all ranks: the culprits, those that wait, the others."""
     first = [culprit.rank for culprit in hang.culprits]
     return list(dict.fromkeys([*first, *hang.waiting, *hang.waiting_behind, *range(job.num_ranks)]))
 

@@ -117,7 +117,7 @@ class MemoryDiff(Shown):
 
 
 def memory_diff(before: Trace, after: Trace, *, by: str = "stack") -> MemoryDiff:
-    """The difference of `after` and `before` for display; arguments as of `cudalens.analysis.memory_diff`.
+    """Return the difference of `after` and `before` for display; arguments as of `cudalens.analysis.memory_diff`.
 
     Where no stack was recorded, the difference by stack would be one row that hides what grew and what shrank: the
     variables that hold the memory are compared instead, if they are known.
@@ -129,7 +129,7 @@ def memory_diff(before: Trace, after: Trace, *, by: str = "stack") -> MemoryDiff
 
 
 def _names(before: Trace, after: Trace) -> tuple[str, str]:
-    """The names of both, made distinct."""
+    """Return the names of both, made distinct."""
     first, second = before.info.name, after.info.name
     return (first, second) if first != second else (f"{first} (before)", f"{second} (after)")
 
@@ -169,7 +169,7 @@ def _row(row: dict[Any, Any], by: str, most: int) -> Row:
 
 
 def _key_cell(key: Any, by: str) -> Cell:
-    """A key of the diff; for a call stack its line of the program, with the whole stack as a tooltip."""
+    """Return a key of the diff; for a call stack its line of the program, with the whole stack as a tooltip."""
     if by == "holder":
         return holder_words(key)
     if not isinstance(key, str):

@@ -15,7 +15,7 @@ _CATEGORIES: Final = ("parameters", "gradients", "optimizer", "activations", "te
 
 
 def section(devices: pd.DataFrame, changes: pd.DataFrame) -> Section:
-    """The answer, a table of the devices, one of the memory at the peak, one of the changes."""
+    """Return the answer, a table of the devices, one of the memory at the peak, one of the changes."""
     rows = devices.to_dict("records")
     blocks: list[Block] = [_answers(rows), _memory(rows)]
     if len(changes):
@@ -27,7 +27,7 @@ def section(devices: pd.DataFrame, changes: pd.DataFrame) -> Section:
 
 
 def verdict(devices: pd.DataFrame) -> str:
-    """The answer in one line: on which devices it fits, and the largest batch."""
+    """Return the answer in one line: on which devices it fits, and the largest batch."""
     rows = devices.to_dict("records")
     batch = units.count(int(rows[0]["batch"]))
     fitting = [row for row in rows if row["fits"]]
@@ -65,7 +65,7 @@ def _answer(row: dict[Any, Any]) -> tuple[Any, ...]:
 
 
 def step_text(row: dict[Any, Any]) -> str:
-    """The time of a step with its 80 % band: ``12.3 ms ± 9 %``, or ``8.1 to 19 ms`` for a wide band."""
+    """Return the time of a step with its 80 % band: ``12.3 ms ± 9 %``, or ``8.1 to 19 ms`` for a wide band."""
     note = "" if row["is_calibrated"] else ", uncalibrated"
     low_ns, high_ns = row["step_low_ns"], row["step_high_ns"]
     if high_ns > 2 * low_ns:  # the middle of such a band says little

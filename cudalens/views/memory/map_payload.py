@@ -42,7 +42,7 @@ _SPARE: Final = 0.96
 
 
 def pack(trace: Trace, *, compress: bool = True, max_bytes: int | None = None) -> bytes:
-    """The memory of `trace` as one binary payload.
+    """Return the memory of `trace` as one binary payload.
 
     Args:
         trace: A trace with blocks, or with the history of a snapshot.
@@ -131,7 +131,7 @@ def _totals(one: Any) -> dict[str, int]:
 
 
 def _pool_facts(trace: Trace, keys: pd.DataFrame) -> list[dict[str, Any]]:
-    """Each pool for the page: device, stream, private pool, and the graphs that use it."""
+    """Return each pool for the page: device, stream, private pool, and the graphs that use it."""
     graphs = trace.blocks.dropna(subset=["graph"])
     named = {
         pair: sorted({str(graph)[:100] for graph in rows["graph"]})[:20]
@@ -147,7 +147,7 @@ def _pool_facts(trace: Trace, keys: pd.DataFrame) -> list[dict[str, Any]]:
 
 
 def _unit(sizes: Ints) -> int:
-    """The greatest common divisor of the sizes; 1 for none."""
+    """Return the greatest common divisor of the sizes; 1 for none."""
     return max(int(np.gcd.reduce(sizes)), 1) if len(sizes) else 1
 
 
@@ -184,7 +184,7 @@ def _add_allocations(
 
 
 def _ends(trace: Trace, allocations: pd.DataFrame) -> tuple[Ints, Ints]:
-    """The rows at which each stops being allocated, and being active; -2 for never. Shapes (n,).
+    """Return the rows at which each stops being allocated, and being active; -2 for never. Shapes (n,).
 
     As in the replay of the history: a block that is freed without an allocation and a request in the history was
     already waiting when the history began; unless the history has no requests at all.

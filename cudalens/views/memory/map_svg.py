@@ -143,7 +143,7 @@ def map_svg(trace: Trace) -> Node | None:
 
 
 def _cells(blocks: pd.DataFrame, segments: pd.DataFrame) -> tuple[Ints, list[tuple[int, str, str]]]:
-    """The colour number of each pixel of the map, -1 for none; shape (rows, columns)."""
+    """Return the colour number of each pixel of the map, -1 for none; shape (rows, columns)."""
     columns = WIDTH // 2
     total = max(int(segments["segment_bytes"].sum()), 1)
     start = np.cumsum(segments["segment_bytes"].to_numpy()) - segments["segment_bytes"].to_numpy()
@@ -174,7 +174,7 @@ def _boxes(cells: Ints, code: int) -> list[str]:
 
 
 def legend(entries: list[tuple[str, str]], x: float, y: float) -> list[Node]:
-    """A legend from (x, y), px, in one row; each entry is a colour and a text."""
+    """Return a legend from (x, y), px, in one row; each entry is a colour and a text."""
     nodes: list[Node] = []
     for color, text in entries:
         nodes.append(element("rect", x=f"{x:.0f}", y=y - 9, width=10, height=10, rx=2, fill=color))

@@ -48,7 +48,7 @@ def label_of_text(stack: str) -> str:
 
 
 def frames_of(trace: Trace, wanted: Sequence[int]) -> dict[int, StackFrame | None]:
-    """The line of the program in each of the stacks `wanted`, by number; None if no stack frame is Python."""
+    """Return the line of the program in each of the stacks `wanted`, by number; None if no stack frame is Python."""
     entries = trace.stacks[trace.stacks["stack"].isin(wanted).to_numpy()].dropna(subset=["file", "line"])
     frames: dict[int, list[StackFrame]] = {number: [] for number in wanted}
     columns = (entries[name].astype(object) for name in ("stack", "file", "line", "function"))
@@ -58,6 +58,6 @@ def frames_of(trace: Trace, wanted: Sequence[int]) -> dict[int, StackFrame | Non
 
 
 def place_of(trace: Trace, stack: Any) -> str:
-    """The line of the program in a call stack, as ``In[4]:12``; "" if there is none."""
+    """Return the line of the program in a call stack, as ``In[4]:12``; "" if there is none."""
     found = None if pd.isna(stack) else frames_of(trace, [int(stack)])[int(stack)]
     return "" if found is None else found.place

@@ -44,17 +44,17 @@ _IN_TEXT: Final = ("reserved_bytes", "allocated_bytes", "free_bytes", "largest_f
 
 
 def has_memory_map(trace: Trace) -> bool:
-    """Whether `trace` has blocks of the allocator, or the history of a snapshot."""
+    """Return whether `trace` has blocks of the allocator, or the history of a snapshot."""
     return len(trace.blocks) > 0 or (len(trace.memory) > 0 and SNAPSHOT_KEYS in trace.info.options)
 
 
 def is_first(trace: Trace) -> bool:
-    """Whether memory is the subject of `trace`: it is from a snapshot, or has no timeline."""
+    """Return whether memory is the subject of `trace`: it is from a snapshot, or has no timeline."""
     return has_memory_map(trace) and (SNAPSHOT_KEYS in trace.info.options or not _has_timeline(trace))
 
 
 def is_alone(trace: Trace) -> bool:
-    """Whether `trace` has memory, and neither a timeline nor readings."""
+    """Return whether `trace` has memory, and neither a timeline nor readings."""
     return has_memory_map(trace) and not _has_timeline(trace) and not len(trace.metrics)
 
 
@@ -77,17 +77,17 @@ def pictures(trace: Trace) -> tuple[Picture, ...]:
 
 
 def pools(trace: Trace) -> Section | None:
-    """The pools at the end; None if there are none."""
+    """Return the pools at the end; None if there are none."""
     return Section("memory", "cm", blocks=tuple(_pools(trace))) if has_memory_map(trace) else None
 
 
 def holders(trace: Trace) -> Shown:
-    """The variables that hold memory at the end, as text."""
+    """Return the variables that hold memory at the end, as text."""
     return Shown(Section("memory", "cm", blocks=tuple(_variables(trace))))
 
 
 def _fragmentation(trace: Trace) -> Iterator[Block]:
-    """A bar for each device, with its numbers."""
+    """Yield a bar for each device, with its numbers."""
     for row in memory_at_end(trace).head(_MAX_DEVICES).to_dict("records"):
         if reserved := int(row["reserved_bytes"]):
             line = f"cuda:{row['device']}: {units.size(reserved)} reserved: {part_words(row)}"
@@ -103,14 +103,14 @@ def part_words(row: Any) -> str:
 
 
 def _variables(trace: Trace) -> Iterator[Table]:
-    """The memory that the program's variables hold at the end."""
+    """Yield the memory that the program's variables hold at the end."""
     if not trace.blocks["names"].isna().all():
         rows = memory_holders(trace).itertuples(index=False)
         yield _held("held by", [(holder_words(name), size, number) for name, size, number in rows])
 
 
 def _moments(trace: Trace) -> Iterator[Table]:
-    """The live memory at the end, and at the peak of a history, by category and by line of the program."""
+    """Yield the live memory at the end, and at the peak of a history, by category and by line of the program."""
     blocks = active_blocks(trace)
     yield from _groups("at the end", trace, blocks, blocks["category"])
     peak = memory_high(trace)
@@ -172,7 +172,7 @@ def _pool(row: dict[Any, Any], has_devices: bool) -> Row:
 
 
 def pool_name(row: dict[Any, Any], has_device: bool) -> str:
-    """The label of a pool: ``default pool, stream 0, large blocks``."""
+    """Return the label of a pool: ``default pool, stream 0, large blocks``."""
     first, second = row["pool_id_first"], row["pool_id_second"]
     is_default = (pd.isna(first) or first == 0) and (pd.isna(second) or second == 0)
     device = "?" if pd.isna(row["device"]) else row["device"]

@@ -20,7 +20,7 @@ from cudalens.frames import Trace
 from cudalens.frames.snapshots.build import SNAPSHOT_KEYS
 from cudalens.views.memory.places import place_of
 
-#: The allocator takes 20 MiB and more at once from the driver: less than a few of these is no fragmentation.
+#: The allocator takes 20 MiB and more at once from the driver: less than a few of these is not fragmentation.
 _WASTED_BYTES: Final = 64 << 20
 _WASTED_PCT: Final = 10.0
 _MAX_CELLS: Final = 20
@@ -36,12 +36,12 @@ _OF_EXCEPTION: Final = {
 
 
 def has_memory(trace: Trace) -> bool:
-    """Whether the allocator's state was recorded, even if it has no blocks."""
+    """Return whether the allocator's state was recorded, even if it has no blocks."""
     return not trace.blocks.empty or SNAPSHOT_KEYS in trace.info.options
 
 
 def has_refused(trace: Trace) -> bool:
-    """Whether an allocation failed."""
+    """Return whether an allocation failed."""
     if not has_memory(trace):
         return False
     return bool((trace.memory["action"] == "oom").any()) or bool(_TRIED.search(trace.info.error or ""))
@@ -83,7 +83,7 @@ def _peak(trace: Trace) -> str:
 
 
 def _left_of(trace: Trace) -> str:
-    """The word for what is left, and of what, where the end also has memory from before the history."""
+    """Return the word for what is left, and of what, where the end also has memory from before the history."""
     return "left of what was allocated since" if _began_late(trace, memory_high(trace)["device"]) else "left"
 
 
@@ -94,7 +94,7 @@ def _began_late(trace: Trace, device: Any) -> bool:
 
 
 def _left(trace: Trace) -> str:
-    """The memory that the recorded code left (without a history: all allocated memory), and its holders."""
+    """Return the memory that the recorded code left (without a history: all allocated memory), and its holders."""
     blocks = active_blocks(trace)
     if not trace.memory.empty:
         blocks = blocks[blocks["alloc"].notna().to_numpy()]
@@ -110,7 +110,7 @@ def _left(trace: Trace) -> str:
 
 
 def _kept(trace: Trace) -> str:
-    """The container that keeps the autograd graphs of most memory, and what to do; "" for none."""
+    """Return the container that keeps the autograd graphs of most memory, and what to do; "" for none."""
     found = next(iter(kept_graphs(trace)), None)
     if found is None:
         return ""
@@ -121,7 +121,7 @@ def _kept(trace: Trace) -> str:
 
 
 def _held(blocks: pd.DataFrame) -> str:
-    """The holders of the rows `blocks`."""
+    """Return the holders of the rows `blocks`."""
     kinds = [None if pd.isna(kind) else str(kind) for kind in blocks["category"]]
     return held_words(holders(names_in(blocks["names"]), blocks["num_bytes"].tolist()), kinds)
 
@@ -149,7 +149,7 @@ def held_words(found: Sequence[Holder], kinds: Sequence[str | None]) -> str:
 
 
 def holder_words(name: Any) -> str:
-    """A variable as text for a sentence."""
+    """Return a variable as text for a sentence."""
     if not isinstance(name, str):
         return "no variable"
     for begin, words in _OF_EXCEPTION.items():
@@ -170,7 +170,7 @@ def _fragmented(trace: Trace) -> str:
 
 
 def leaks_text(trace: Trace) -> str:
-    """The memory that each cell left, most bytes first; "" if no cell is known."""
+    """Return the memory that each cell left, most bytes first; "" if no cell is known."""
     blocks = active_blocks(trace)
     blocks = blocks[blocks["cell"].notna().to_numpy()]
     totals = blocks.groupby("cell", observed=True, sort=False)["num_bytes"].sum()
@@ -185,7 +185,7 @@ def leaks_text(trace: Trace) -> str:
 def left_text(
     cell: str, sizes: Sequence[int], names: Sequence[Iterable[str]], kinds: Sequence[str | None], freed_bytes: int
 ) -> str:
-    """The memory that one cell left, in one line.
+    """Return the memory that one cell left, in one line.
 
     Args:
         cell: The cell, as In[7].

@@ -28,7 +28,7 @@ _FULL: Final = 0.25
 
 
 def heat_map(ranks: Ranks) -> Node | None:
-    """How much longer each rank worked in each step than the median rank, without its communication."""
+    """Return how much longer each rank worked in each step than the median rank, without its communication."""
     steps = ranks.analysis.steps
     if not len(steps):
         return None
@@ -163,7 +163,7 @@ def _x(value: float, low: float, high: float) -> float:
 
 
 def _curve(part: pd.DataFrame, low: float, high: float, top: float, color: str) -> Node:
-    """What the model of the GPU reaches, over the sizes that are drawn."""
+    """Return what the model of the GPU reaches, over the sizes that are drawn."""
     size = np.log2(integers(part["num_bytes"]).astype(np.float64))
     inside = (size >= low - 1e-9) & (size <= high + 1e-9)
     speed = part["bus_bytes_per_s"].to_numpy(np.float64)

@@ -27,7 +27,7 @@ _SLOWEST: Final = 3
 
 
 def summary(ranks: Ranks, *, has_pictures: bool = True) -> RanksSummary:
-    """The summary of a job's ranks."""
+    """Return the summary of a job's ranks."""
     return RanksSummary(ranks, has_pictures=has_pictures)
 
 
@@ -65,7 +65,7 @@ def to_html(ranks: Ranks, path: str | os.PathLike[str], *, title: str | None = N
 
 
 def section(ranks: Ranks, *, has_pictures: bool = True) -> Section:
-    """All that a job's ranks show; the live widget has the pictures itself."""
+    """Return all that a job's ranks show; the live widget has the pictures itself."""
     notes = (
         *words.partial(ranks),
         *words.uneven(ranks),
@@ -106,35 +106,35 @@ def _pictures(ranks: Ranks) -> Iterator[Block]:
 
 
 def work_map(ranks: Ranks) -> Iterator[Section]:
-    """The rank x step map with its legend; nothing if there is none."""
+    """Yield the rank x step map with its legend; nothing if there is none."""
     note = "Orange: longer than the median rank; blue: shorter."
     yield from _picture("Work of each rank and step", pictures.heat_map(ranks), note)
 
 
 def arrivals(fan: Node | None, title: str) -> Iterator[Section]:
-    """The arrivals at a collective with their legend."""
+    """Yield the arrivals at a collective with their legend."""
     yield from _picture(title, fan, "Blue: waits; green: transfer, after the last arrival.")
 
 
 def timeline(picture: Node | None, title: str, *, is_open: bool | None = None) -> Iterator[Section]:
-    """The timeline of a step with its legend."""
+    """Yield the timeline of a step with its legend."""
     note = "Orange: compute; blue: waits; green: transfers. Aligned clocks."
     yield from _picture(title, picture, note, is_open=is_open)
 
 
 def bandwidths(ranks: Ranks) -> Iterator[Section]:
-    """The bandwidths by size with their legend."""
+    """Yield the bandwidths by size with their legend."""
     yield from _picture("Bandwidth of transfers", pictures.bandwidth_scatter(ranks), _lines(ranks))
 
 
 def _lines(ranks: Ranks) -> str:
-    """What the lines of the bandwidths are."""
+    """Return what the lines of the bandwidths are."""
     modelled = " Dashed: modelled for an idle node of this GPU, by group size." if len(ranks.transfer_curves) else ""
     return f"Line: median of each size.{modelled}"
 
 
 def _shown_steps(ranks: Ranks) -> list[int]:
-    """The step of median length, the slowest ones, and the fastest."""
+    """Return the step of median length, the slowest ones, and the fastest."""
     times = ranks.analysis.steps.groupby("step")["step_ns"].max().sort_values(kind="stable")
     steps = [int(step) for step in times.index.tolist() if step >= 0]
     if not steps:

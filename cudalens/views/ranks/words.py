@@ -47,7 +47,7 @@ def _answer(ranks: Ranks, found: Stragglers) -> str:
 
 
 def members(found: Stragglers, role: int) -> list[int]:
-    """The ranks that run a program."""
+    """Return the ranks that run a program."""
     rows = found.by_rank[found.by_rank["role"] == role]
     return [int(rank) for rank in rows["rank"].tolist()]
 
@@ -85,14 +85,14 @@ def _problems(ranks: Ranks) -> str:
 
 
 def partial(ranks: Ranks) -> list[str]:
-    """A note on the ranks whose traces are not whole; empty for none."""
+    """Return a note on the ranks whose traces are not whole; empty for none."""
     found = _partial_ranks(ranks)
     verb = "is" if len(found) == 1 else "are"
     return [f"the trace of {list_ranks(found)} {verb} partial: see ranks[{found[0]}].trust()"] if found else []
 
 
 def uneven(ranks: Ranks) -> list[str]:
-    """A note on the ranks that recorded another number of steps than most; empty for none."""
+    """Return a note on the ranks that recorded another number of steps than most; empty for none."""
     summary = ranks.frames["summary"]
     counts = summary["num_steps"].fillna(0).astype("int64")
     usual = int(counts.mode().iloc[-1]) if len(counts) else 0

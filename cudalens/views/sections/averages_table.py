@@ -59,7 +59,7 @@ def table(
     group_by_stack_n: int = 0,
     group_by_overload_name: bool = False,
 ) -> str:
-    """The averages of `trace` as text.
+    """Return the averages of `trace` as text.
 
     Args:
         trace: Any Trace.
@@ -136,7 +136,7 @@ def _in_unit(time_unit: str | None) -> _Format:
 def _columns(
     shown: pd.DataFrame, averages: pd.DataFrame, widths: _Widths, in_unit: _Format
 ) -> list[tuple[Column, list[str]]]:
-    """The columns that have something to show, each with its cells."""
+    """Return the columns that have something to show, each with its cells."""
     is_device = averages["is_device"]
     keys = list(averages.columns[: list(averages.columns).index("is_device")])
     keys = keys if keys == ["cat"] else [key for key in keys if key != "cat"]
@@ -189,7 +189,7 @@ def _texts(title: str, values: pd.Series, width: int) -> tuple[Column, list[str]
 
 
 def _cut(text: str, width: int) -> str:
-    """The beginning of `text`: of a stack, the innermost entries."""
+    """Return the beginning of `text`: of a stack, the innermost entries."""
     return text if len(text) <= width else f"{text[: width - 1]}…"
 
 

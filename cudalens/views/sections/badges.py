@@ -16,5 +16,5 @@ def trusted(info: RunInfo) -> str | None:
 
 
 def badges(info: RunInfo) -> str | None:
-    """All badges of a run in one text, or None."""
+    """Return all badges of a run in one text, or None."""
     return " · ".join(filter(None, (simulated(info), trusted(info)))) or None

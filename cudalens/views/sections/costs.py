@@ -40,7 +40,7 @@ def section(trace: Trace) -> Section | None:
 
 
 def cost_rows(trace: Trace) -> tuple[tuple[str, ...], ...]:
-    """The rows as texts: name, kind, count, total, self, mean ± sd, share."""
+    """Return the rows as texts: name, kind, count, total, self, mean ± sd, share."""
     costs = averages(trace)
     costs = costs[~costs["cat"].isin(UNCOUNTED)].sort_values("share_pct", ascending=False, kind="stable")
     device, host = costs[costs["is_device"]], costs[~costs["is_device"]]

@@ -46,7 +46,7 @@ def verdict(trace: Trace) -> str:
 
 
 def first_advice(trace: Trace) -> str:
-    """The first alternative of the advice of the finding in the verdict; "" where there is none."""
+    """Return the first alternative of the advice of the finding in the verdict; "" where there is none."""
     first = _first(trace)
     if first is None:
         return ""
@@ -59,7 +59,7 @@ def _first(trace: Trace) -> Finding | None:
 
 
 def section(trace: Trace) -> Section | None:
-    """The findings, largest gain times confidence first; None where there is none."""
+    """Return the findings, largest gain times confidence first; None where there is none."""
     every = found_in(trace)
     found = every[:MOST]
     if not found:

@@ -36,7 +36,7 @@ class Node:
     children: tuple[Child, ...]
 
     def html(self) -> str:
-        """The element as HTML text; every text in it escaped."""
+        """Return the element as HTML text; every text in it escaped."""
         attributes = "".join(f' {name}="{escape(_shown(value))}"' for name, value in self.attributes.items())
         if self.tag in _VOID:
             return f"<{self.tag}{attributes}>"
@@ -44,12 +44,12 @@ class Node:
         return f"<{self.tag}{attributes}>{inner}</{self.tag}>"
 
     def json(self) -> list[Any]:
-        """The element as ``[tag, attributes, child, …]``, for JSON."""
+        """Return the element as ``[tag, attributes, child, …]``, for JSON."""
         children = (child.json() if isinstance(child, Node) else _shown(child) for child in self.children)
         return [self.tag, {name: _shown(value) for name, value in self.attributes.items()}, *children]
 
     def text(self) -> str:
-        """All text in it."""
+        """Return all text in it."""
         return "".join(child.text() if isinstance(child, Node) else child for child in self.children)
 
 
@@ -62,7 +62,7 @@ Child: TypeAlias = Node | str
 
 
 def element(tag: str, *children: Child | None, **attributes: object) -> Node:
-    """An element; children that are None are left out, and so are attributes that are None or False.
+    """Return an element; children that are None are left out, and so are attributes that are None or False.
 
     Args:
         tag: Its name.
@@ -79,7 +79,7 @@ def element(tag: str, *children: Child | None, **attributes: object) -> Node:
 
 
 def svg(width: float, height: float, label: str, *children: Child | None, **attributes: object) -> Node:
-    """An ``<svg>`` picture of its natural size, px, that scales down with its container.
+    """Return an ``<svg>`` picture of its natural size, px, that scales down with its container.
 
     Args:
         width: Width, px.

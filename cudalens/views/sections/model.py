@@ -228,7 +228,7 @@ class Section:
 
 
 def parts_of(cell: Cell) -> tuple[Part, ...]:
-    """The parts of a cell."""
+    """Return the parts of a cell."""
     return cell if isinstance(cell, tuple) else (cell,)
 
 

@@ -21,7 +21,7 @@ _INDENT: Final = "\N{SINGLE RIGHT-POINTING ANGLE QUOTATION MARK} "
 
 
 def section(trace: Trace) -> Section | None:
-    """The modules with the modules within them indented; None where none is known."""
+    """Return the modules with the modules within them indented; None where none is known."""
     tree = module_tree(trace)
     if tree.empty:
         return None
@@ -37,14 +37,14 @@ def section(trace: Trace) -> Section | None:
 
 
 def _deepest(tree: pd.DataFrame) -> int:
-    """The depth down to which all modules fit."""
+    """Return the depth down to which all modules fit."""
     counts = tree["depth"].value_counts().sort_index().cumsum()
     fitting = counts[counts <= MAX_ROWS]
     return int(fitting.index.max()) if len(fitting) else 0
 
 
 def _columns(tree: pd.DataFrame) -> list[tuple[Column, str]]:
-    """The columns that have a value, with their names in the frame."""
+    """Return the columns that have a value, with their names in the frame."""
     known = [
         (Column("module", "name", text_width=50), "name"),
         (Column("GPU", "time", "right"), "device_ns"),

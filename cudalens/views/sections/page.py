@@ -76,7 +76,7 @@ def _ordered(trace: Trace) -> list[str]:
 
 
 def head(trace: Trace) -> Section:
-    """The answer in one line, and what went wrong."""
+    """Return the answer in one line, and what went wrong."""
     answer, details = verdict.verdict(trace), verdict.details(trace)
     return Section("summary", verdict=answer, details=details, notes=tuple(verdict.notes(trace)))
 

@@ -14,7 +14,7 @@ _SIGNED_WIDTH: Final = 120
 
 
 def bar(label: str, share: float, inner: float | None = None) -> Picture:
-    """A bar.
+    """Return a bar.
 
     Args:
         label: Its alternative text; "" where the text beside it says the same.
@@ -33,7 +33,7 @@ def bar(label: str, share: float, inner: float | None = None) -> Picture:
 
 
 def signed_bar(label: str, share: float, color: str) -> Picture:
-    """A bar from the middle, to the right where `share` (-1 to 1) is positive, else to the left."""
+    """Return a bar from the middle, to the right where `share` (-1 to 1) is positive, else to the left."""
     middle = _SIGNED_WIDTH / 2
     width = max(middle * abs(share), 1.0) if share else 0.0
     box = element("rect", x=f"{middle - width * (share < 0):.1f}", y=1, width=f"{width:.1f}", height=10, fill=color)

@@ -26,7 +26,7 @@ _COLUMNS: Final = (
 
 
 def section(trace: Trace) -> Section | None:
-    """The steps in order; None where there are fewer than two."""
+    """Return the steps in order; None where there are fewer than two."""
     steps = step_costs(trace)
     if len(steps) < 2:
         return None

@@ -44,5 +44,5 @@ class Summary(Shown):
 
 
 def summary(trace: Trace) -> Summary:
-    """The summary of `trace`."""
+    """Return the summary of `trace`."""
     return Summary(trace)

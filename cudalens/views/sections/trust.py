@@ -29,14 +29,14 @@ _COLUMNS: Final = (
 
 
 def notes(info: RunInfo) -> list[str]:
-    """What is wrong or was repaired, a line each."""
+    """Return what is wrong or was repaired, a line each."""
     findings = info.trust.findings if info.trust else ()
     shown = (f for f in findings if f.severity != "note" and f.rule not in _ALREADY_NOTED)
     return [f"{_MARKS[f.severity]}: {f.what}{_first(f)}. {f.done}" for f in shown]
 
 
 def section(trace: Trace) -> Section | None:
-    """The findings of ``trace.info.trust``, folded; None where the trace was not checked."""
+    """Return the findings of ``trace.info.trust``, folded; None where the trace was not checked."""
     found = trace.info.trust
     if found is None:
         return None
@@ -46,7 +46,7 @@ def section(trace: Trace) -> Section | None:
 
 
 def trust(trace: Trace) -> TrustText:
-    """How far `trace` can be trusted; prints as text, shows as a table in a notebook."""
+    """Return how far `trace` can be trusted; prints as text, shows as a table in a notebook."""
     return TrustText(_checked(trace))
 
 

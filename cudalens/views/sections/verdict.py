@@ -78,7 +78,7 @@ def has_profile(trace: Trace) -> bool:
 
 
 def what(trace: Trace) -> str:
-    """What `trace` holds, as the heading of a page."""
+    """Return what `trace` holds, as the heading of a page."""
     if has_profile(trace):
         return "Profile"
     if memory_words.has_memory(trace):
@@ -104,7 +104,7 @@ def notes(trace: Trace) -> list[str]:
 
 
 def _counters(trace: Trace) -> str:
-    """What a recording of counters alone holds; "" for others."""
+    """Return what a recording of counters alone holds; "" for others."""
     counters = trace.counters
     if not len(counters) or has_profile(trace):
         return ""
@@ -240,7 +240,7 @@ def _memory(result: Summary) -> str:
 
 
 def _overhead(info: RunInfo) -> str:
-    """What starting, stopping and reading the profiler cost; "" for a trace that was read from a file."""
+    """Return what starting, stopping and reading the profiler cost; "" for a trace that was read from a file."""
     if info.source.startswith("file:") or "file_events" in info.options:  # a virtual device's run keeps its source
         return ""
     around = [(info.start_s, "start"), (info.stop_s, "stop"), (info.build_s, "frames")]

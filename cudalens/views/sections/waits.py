@@ -48,7 +48,7 @@ def verdict(trace: Trace) -> str:
 
 
 def section(trace: Trace) -> Section | None:
-    """The waits by line and kind, longest first; folded where they matter little; None where there was none."""
+    """Return the waits by line and kind, longest first; folded where they matter little; None where there was none."""
     groups = wait_groups(trace)
     if groups.empty:
         return None

@@ -46,7 +46,7 @@ def to_json(section: model.Section | None) -> list[Any] | None:
 
 
 def nodes(section: model.Section) -> Iterator[Node]:
-    """The elements of `section`: a ``<details>`` where it can be folded."""
+    """Yield the elements of `section`: a ``<details>`` where it can be folded."""
     if section.is_open is None:
         yield from _head(section)
         yield from _blocks(section)
@@ -76,7 +76,7 @@ def _badge(section: model.Section) -> Node | None:
 
 
 def _answer(verdict: str) -> tuple[Child | None, ...]:
-    """The first part of a verdict in bold, then what supports it."""
+    """Return the first part of a verdict in bold, then what supports it."""
     answer, _, support = verdict.partition("; ")
     return element("strong", answer), f"; {support}" if support else None
 
@@ -88,7 +88,7 @@ def _blocks(section: model.Section) -> Iterator[Node]:
 
 @singledispatch
 def _block(block: Any, css: str) -> Iterator[Node]:
-    """The elements of one block."""
+    """Return the elements of one block."""
     raise TypeError(f"a section cannot hold {block!r}")
 
 

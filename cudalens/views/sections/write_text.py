@@ -24,7 +24,7 @@ def to_text(section: model.Section | None) -> str:
 
 
 def cell_text(cell: model.Cell) -> str:
-    """The text of a cell on one line, without its paragraphs."""
+    """Return the text of a cell on one line, without its paragraphs."""
     return "".join(_text(part) for part in parts_of(cell) if not _is_paragraph(part))
 
 
@@ -45,7 +45,7 @@ def aligned(columns: Sequence[model.Column], rows: Sequence[model.Row], *, has_h
 
 
 def _table_lines(columns: Sequence[model.Column], row: model.Row) -> Iterator[Sequence[str]]:
-    """The texts of a row that are in columns, line by line."""
+    """Yield the texts of a row that are in columns, line by line."""
     cells = [
         _cell_lines(cell, column.text_width)
         for column, cell in zip(columns, row.cells, strict=True)
@@ -86,7 +86,7 @@ def _lines(section: model.Section) -> Iterator[str]:
 
 @singledispatch
 def _block(block: Any) -> Iterator[str]:
-    """The lines of one block; a picture has none."""
+    """Yield the lines of one block; a picture has none."""
     yield from ()
 
 
@@ -164,7 +164,7 @@ def _line(texts: Sequence[str], widths: Sequence[int], is_left: Sequence[bool]) 
 
 
 def _below(columns: Sequence[model.Column], row: model.Row, indent: int) -> Iterator[str]:
-    """The paragraphs of a row, and the cells of columns that are below it."""
+    """Yield the paragraphs of a row, and the cells of columns that are below it."""
     margin = " " * indent
     for column, cell in zip(columns, row.cells, strict=True):
         texts = [_text(part) for part in parts_of(cell) if _is_paragraph(part)]

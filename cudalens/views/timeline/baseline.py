@@ -18,7 +18,7 @@ MAX_PATHS: Final = 4000
 
 
 def baseline(trace: Trace) -> dict[str, Any]:
-    """The largest call paths of `trace`: ``name``, and columns ``parent``, ``label`` and ``self`` of its paths.
+    """Return the largest call paths of `trace`: ``name``, and columns ``parent``, ``label`` and ``self`` of its paths.
 
     ``self`` has the time of each path itself, ns: ``host`` and ``device``. A path is after its parent.
     """
@@ -41,7 +41,7 @@ def baseline(trace: Trace) -> dict[str, Any]:
 
 
 def _largest(tree: pd.DataFrame) -> np.ndarray[Any, np.dtype[np.bool_]]:
-    """The paths with the largest totals; a caller's total is never smaller than that of its callees."""
+    """Return the paths with the largest totals; a caller's total is never smaller than that of its callees."""
     share = np.zeros(len(tree))
     for side in ("host", "device"):
         total = np.maximum(tree[f"{side}_total_ns"].to_numpy(), 0)
@@ -56,6 +56,6 @@ def _largest(tree: pd.DataFrame) -> np.ndarray[Any, np.dtype[np.bool_]]:
 
 
 def _moved(values: Ints, target: Ints, n: int) -> Ints:
-    """The sum of `values` at each target; those without one are left out."""
+    """Return the sum of `values` at each target; those without one are left out."""
     known = target >= 0
     return np.bincount(target[known], np.maximum(values[known], 0), n).astype(np.int64)

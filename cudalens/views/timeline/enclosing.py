@@ -22,7 +22,7 @@ _WAITS: Final = re.compile(r"\b(?:wait|wait_for_tstate_lock|select|poll|epoll|re
 
 
 def num_enclosing(events: pd.DataFrame, lane: Ints, num_lanes: int) -> Ints:
-    """How many outermost frames of each lane enclose all of it and lead to a library; shape (num_lanes,).
+    """Return how many outermost frames of each lane enclose all of it and lead to a library; shape (num_lanes,).
 
     The user's own frames below the last such frame of a library do not count: they stay rows of their own.
 
@@ -44,7 +44,7 @@ def num_enclosing(events: pd.DataFrame, lane: Ints, num_lanes: int) -> Ints:
 
 
 def is_idle(events: pd.DataFrame, lane: Ints, num_lanes: int) -> Bools:
-    """Whether a lane only has Python frames that end in a wait; shape (num_lanes,)."""
+    """Return whether a lane only has Python frames that end in a wait; shape (num_lanes,)."""
     is_python = is_category(events["cat"].array, ("python_function",))
     works = ~is_python & ~events["is_instant"].to_numpy()
     is_leaf = np.ones(len(events), bool)

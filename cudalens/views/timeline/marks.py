@@ -14,7 +14,7 @@ _MAX_MARKS: Final = 1000
 
 
 def marks_for_page(trace: Trace) -> list[dict[str, Any]]:
-    """The marks of `trace` as ``{"at": 1200, "dur": 0, "note": "text"}``."""
+    """Return the marks of `trace` as ``{"at": 1200, "dur": 0, "note": "text"}``."""
     origin = clipped_times(trace.events)[0]
     rows = zip(trace.marks["ts"].tolist(), trace.marks["dur"].tolist(), trace.marks["note"].tolist(), strict=True)
     known = ({"at": ts - origin, "dur": dur, "note": str(note)} for ts, dur, note in rows)

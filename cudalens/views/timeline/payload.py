@@ -130,7 +130,7 @@ class _Part:
         return self.writer.size_of(self._header)
 
     def num_that_fit(self, max_bytes: int) -> int:
-        """How many events should fit into `max_bytes`, with fewer points of the memory curve."""
+        """Return how many events should fit into `max_bytes`, with fewer points of the memory curve."""
         names = self.writer.names
         rest = self.writer.num_bytes(*(name for name in names if name.startswith(("mem.", "met."))))
         short = self.writer.size_of(self._header["short"])
@@ -140,7 +140,7 @@ class _Part:
         return int(len(self._events) * min(room / max(own, 1), 1) * _SPARE)
 
     def to_bytes(self, room: int | None, extra: dict[str, Any]) -> bytes:
-        """The payload with as many columns of details as `room` bytes hold; None for all."""
+        """Return the payload with as many columns of details as `room` bytes hold; None for all."""
         details = payload_details.add_details(self.writer, self._events, self._trace.stacks, self._order, room)
         info = self._trace.info
         about = {"name": cut(info.name), "source": info.source, "simulated": info.is_simulated}
@@ -148,7 +148,7 @@ class _Part:
 
 
 def _from(frame: pd.DataFrame, begin: int | None) -> pd.DataFrame:
-    """The rows of `frame` from the time `begin` on."""
+    """Return the rows of `frame` from the time `begin` on."""
     return frame if begin is None else frame[frame["ts"].to_numpy() >= begin]
 
 

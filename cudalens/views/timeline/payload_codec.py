@@ -77,7 +77,7 @@ class PayloadWriter:
             del self._columns[name], self._blobs[name]
 
     def to_bytes(self, header: dict[str, Any]) -> bytes:
-        """The payload, with `header` and what the columns need to be read again."""
+        """Return the payload, with `header` and what the columns need to be read again."""
         for name, column in self._columns.items():
             sizes = iter([len(blob) for blob in self._blobs[name]])
             if "text" in column:

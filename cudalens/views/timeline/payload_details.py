@@ -100,7 +100,7 @@ def _cut(text: str) -> str:
 
 
 def _stack_texts(ids: list[Any], stacks: pd.DataFrame) -> list[str]:
-    """The stack frames of each stack, one a line, innermost first; the id if the table lacks it."""
+    """Return the stack frames of each stack, one a line, innermost first; the id if the table lacks it."""
     wanted = stacks[stacks["stack"].isin(ids)]
     lines: dict[int, list[str]] = {}
     columns = (wanted[c].astype(object) for c in ("stack", "file", "line", "function"))

@@ -51,7 +51,7 @@ def _coded(column: pd.Series, scale: int) -> Ints:
 
 
 def _thinned(rows: pd.DataFrame) -> pd.DataFrame:
-    """All rows, or the minimum and maximum of each gauge in each interval, and the ends."""
+    """Return all rows, or the minimum and maximum of each gauge in each interval, and the ends."""
     if len(rows) <= MAX_POINTS:
         return rows
     stretches = MAX_POINTS // (2 * len(GAUGES))

@@ -102,7 +102,7 @@ def _ranking(keys: NDArray[Any], weight: NDArray[np.intp]) -> NDArray[np.intp]:
 
 
 def _thread_labels(events: pd.DataFrame, code: Ints, num: int) -> list[str]:
-    """The first thread label that the rows of each lane carry, or ""."""
+    """Return the first thread label that the rows of each lane carry, or ""."""
     codes = events["thread"].cat.codes.to_numpy().astype(np.int64)
     found = np.full(num, -1, np.int64)
     rows = np.flatnonzero(codes >= 0)[::-1]
@@ -127,7 +127,7 @@ def _known(value: Any) -> int | None:
 
 
 def _safe(value: int | None) -> int | str | None:
-    """A number that JavaScript reads exactly, or its text."""
+    """Return a number that JavaScript reads exactly, or its text."""
     return str(value) if value is not None and abs(value) >= EXACT else value
 
 
@@ -167,7 +167,7 @@ def nesting(start: Ints, dur: Ints, lane: Ints) -> tuple[Ints, Ints, Ints]:
 
 
 def derived_self(events: pd.DataFrame, order: Ints, times: Times) -> tuple[NDArray[np.bool_], Ints]:
-    """Which rows are outside of the host's call trees, and the self time of each row, ns; both in payload order.
+    """Return which rows are outside of the host's call trees, and the self time of each row, ns; both in payload order.
 
     Rows of a device are outside as well, but are not marked: their lane shows it. Some host rows are kept out for a
     reason that is not sent (they started and ended on different threads). They are roots without children; where
@@ -198,5 +198,5 @@ def places(rows: pd.Series, order: Ints) -> Ints:
 
 
 def derived_order(start: Ints, dur: Ints) -> Ints:
-    """The rows, given lane by lane, in the order of a frame: by (start, longest first), then by lane."""
+    """Return the rows, given lane by lane, in the order of a frame: by (start, longest first), then by lane."""
     return tree.sort_order(start, dur)

@@ -39,7 +39,7 @@ def first_row(events: pd.DataFrame, num: int) -> int:
 
 
 def events_from(events: pd.DataFrame, first: int) -> pd.DataFrame:
-    """The rows of `events` from `first` on, renumbered; parents and launches before it are missing."""
+    """Return the rows of `events` from `first` on, renumbered; parents and launches before it are missing."""
     if not first:
         return events
     part = events.iloc[first:].reset_index(drop=True)
@@ -52,7 +52,7 @@ def _renumbered(rows: pd.Series, first: int) -> pd.Series:
 
 
 def lanes_from(lane: Ints, table: list[dict[str, Any]], first: int) -> Lanes:
-    """The lanes that rows from `first` on have, in the same order."""
+    """Return the lanes that rows from `first` on have, in the same order."""
     used, of_rows = np.unique(lane[first:], return_inverse=True)
     if not first:
         used, of_rows = np.arange(len(table)), lane
@@ -61,7 +61,7 @@ def lanes_from(lane: Ints, table: list[dict[str, Any]], first: int) -> Lanes:
 
 
 def marks_from(marks: list[dict[str, Any]], lanes: Lanes, begin: int) -> list[dict[str, Any]]:
-    """The marks at or after `begin`, ns from the payload's origin, on the lanes of the part."""
+    """Return the marks at or after `begin`, ns from the payload's origin, on the lanes of the part."""
     return [
         mark | {"lane": lanes.numbers.get(mark["lane"], -1)}
         for mark in marks

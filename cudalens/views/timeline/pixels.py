@@ -17,7 +17,7 @@ _FEWEST_COLUMNS: Final = 60
 
 
 def color_codes(events: pd.DataFrame) -> tuple[NDArray[np.int16], list[str]]:
-    """A colour number for each row, and the colours; the same groups of categories as the live timeline."""
+    """Return a colour number for each row, and the colours; the same groups of categories as the live timeline."""
     groups = theme.theme()["groups"]
     number = {group["key"]: k for k, group in enumerate(groups)}
     cats = events["cat"].cat

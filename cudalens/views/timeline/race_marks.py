@@ -27,7 +27,7 @@ Ints = NDArray[np.int64]
 
 
 def race_marks(trace: Trace) -> list[dict[str, Any]]:
-    """A mark for each race that is not suppressed and has a time within the events.
+    """Return a mark for each race that is not suppressed and has a time within the events.
 
     Returns:
         For each ``race`` (row in ``trace.races``), ``title``, ``at`` (ns from the payload's origin), and ``lane`` and

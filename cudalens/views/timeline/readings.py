@@ -28,7 +28,7 @@ class Gauge:
     full: float | None = None
 
     def text(self, value: float | None) -> str:
-        """A value as text: ``87 %``, ``3.20 GiB``, ``412 W``."""
+        """Return a value as text: ``87 %``, ``3.20 GiB``, ``412 W``."""
         if value is None or pd.isna(value):
             return "-"
         if self.column.endswith("_bytes"):
@@ -57,7 +57,7 @@ def metrics_verdict(trace: Trace) -> str:
 
 
 def metrics_line(trace: Trace) -> str:
-    """All readings in one line: means, peaks, and their number."""
+    """Return all readings in one line: means, peaks, and their number."""
     metrics = trace.metrics
     if metrics.empty:
         return ""
@@ -88,7 +88,7 @@ def _count(metrics: pd.DataFrame) -> str:
 
 
 def device_rows(metrics: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
-    """The readings of each GPU with its label: ``cuda:0``, or ``GPU 3`` for one that the program did not see."""
+    """Return the readings of each GPU with its label: ``cuda:0``, or ``GPU 3`` for one that the program did not see."""
     return [(label, metrics[mask]) for label, mask in _devices(metrics)]
 
 

@@ -30,7 +30,7 @@ _MAX_DEVICES: Final = 8
 
 
 def metrics_svg(trace: Trace) -> Node | None:
-    """The readings of `trace`, at most some 60 KB; None where there are none."""
+    """Return the readings of `trace`, at most some 60 KB; None where there are none."""
     metrics = trace.metrics
     if metrics.empty:
         return None
@@ -60,7 +60,7 @@ def _legend(parts: list[tuple[str, pd.DataFrame]], title: str) -> Node:
 
 
 def _color(label: str) -> str:
-    """The colour of a GPU by its number, as in the page."""
+    """Return the colour of a GPU by its number, as in the page."""
     number = label.replace(":", " ").rpartition(" ")[2]
     return _COLORS[int(number) % len(_COLORS)] if number.isdecimal() else _COLORS[-1]
 
@@ -81,7 +81,7 @@ def _row(gauge: Gauge, top: int, parts: list[tuple[str, pd.DataFrame]], window: 
 
 
 def _path(rows: pd.DataFrame, column: str, axis: tuple[int, int], place: tuple[int, float], columns: int) -> str:
-    """A line through the readings, of those in each of `columns` of the picture the highest.
+    """Return a line through the readings, of those in each of `columns` of the picture the highest.
 
     Args:
         rows: The readings of one GPU.

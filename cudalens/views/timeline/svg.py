@@ -53,7 +53,7 @@ class _Layout:
 
 
 def timeline_svg(trace: Trace, max_runs: int = MAX_RUNS) -> Node | None:
-    """The timeline of `trace` in at most `max_runs` boxes, some 30 bytes each; None if there is no event."""
+    """Return the timeline of `trace` in at most `max_runs` boxes, some 30 bytes each; None if there is no event."""
     events = trace.events
     if not len(events):
         return None
@@ -109,24 +109,24 @@ def _document(trace: Trace, layout: _Layout, runs: Any, palette: list[str], span
 
 
 def chart(height: float, title: str, *nodes: Child, **attributes: object) -> Node:
-    """A picture as wide as its container, at most 860 px."""
+    """Return a picture as wide as its container, at most 860 px."""
     look = {"font-family": "system-ui,sans-serif", "font-size": "11", "fill": "currentColor"}
     style = "width:100%;max-width:860px;height:auto;display:block"
     return svg(WIDTH, height, units.shorten(title, 200), *nodes, style=style, **look, **attributes)
 
 
 def text(label: str, x: float, y: float, *, width: int = 150, **attributes: object) -> Node:
-    """A line of text of at most `width` characters."""
+    """Return a line of text of at most `width` characters."""
     return element("text", units.shorten(label, width), x=f"{x:.1f}".removesuffix(".0"), y=f"{y:.0f}", **attributes)
 
 
 def lane_label(label: str, y: float) -> Node:
-    """The name of a lane, shortened, with the full name as a tooltip."""
+    """Return the name of a lane, shortened, with the full name as a tooltip."""
     return element("text", element("title", units.shorten(label, 200)), units.shorten(label, 24), x=0, y=f"{y:.0f}")
 
 
 def boxes(runs: Iterable[Any], tops: Sequence[float], palette: list[str], row_height: int) -> list[Node]:
-    """The runs of `pixels.joined_pixels`, one path per colour and level.
+    """Return the runs of `pixels.joined_pixels`, one path per colour and level.
 
     Args:
         runs: Row, x, width, colour and level of each.
@@ -161,13 +161,13 @@ def axis(span: int, top: float, bottom: float) -> list[Node]:
 
 
 def nice_step(rough: float) -> float:
-    """The next of 1, 2, 5 times a power of ten that is at least `rough`."""
+    """Return the next of 1, 2, 5 times a power of ten that is at least `rough`."""
     power = 10.0 ** np.floor(np.log10(max(rough, 1.0)))
     return float(next(power * m for m in (1, 2, 5, 10) if power * m >= rough * 0.999))
 
 
 def _races(trace: Trace, layout: _Layout, span: int, bottom: int) -> list[Node]:
-    """A red line at each race, and a red edge around the work of its later access; titles name the race."""
+    """Return a red line at each race, and a red edge around the work of its later access; titles name the race."""
     nodes = []
     for race in race_marks(trace):
         x = LABEL + PLOT * race["at"] / span

@@ -18,7 +18,7 @@ MAX_MARKS: Final = 200
 
 
 def sync_marks(trace: Trace) -> list[dict[str, Any]]:
-    """A mark for each of the longest waits whose runtime call is known.
+    """Return a mark for each of the longest waits whose runtime call is known.
 
     Returns:
         For each ``group`` (row of the table of waits, -1 beyond it), ``title``, ``at`` (ns from the payload's origin),
@@ -40,7 +40,7 @@ def sync_marks(trace: Trace) -> list[dict[str, Any]]:
 
 
 def _groups(trace: Trace, waits: pd.DataFrame) -> list[int]:
-    """The row of the table that each wait is part of."""
+    """Return the row of the table that each wait is part of."""
     names = ["place", "source", "expression", "kind", "op"]
     known = {
         tuple(row): number

@@ -157,13 +157,13 @@ def take_messages_on_subshells(comm: Any) -> None:
 
 
 def empty_bundle(widget_id: str) -> dict[str, str]:
-    """A line for a run without steps; the live panel `widget_id` hides it while it shows."""
+    """Return a line for a run without steps; the live panel `widget_id` hides it while it shows."""
     html = element("div", _NO_STEP, class_="cudalens-static", data_cudalens_static=widget_id)
     return {"text/plain": _NO_STEP, "text/html": html.html()}
 
 
 def static_bundle(run: WatchedRun, widget_id: str | None = None) -> dict[str, str]:
-    """The state of `run` as text and HTML. `widget_id`: the live panel that hides it while it shows."""
+    """Return the state of `run` as text and HTML. `widget_id`: the live panel that hides it while it shows."""
     last = run.trace(run.recordings[-1]) if run.recordings else None
     shown = view.section(run, last)
     html = for_notebooks(to_html(shown, has_style=True, data_cudalens_static=widget_id))

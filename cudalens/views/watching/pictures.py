@@ -146,7 +146,7 @@ def _tick(recording: WatchedRecording, x_of: _Scale) -> Node:
 
 
 def part_bars(recordings: Sequence[WatchedRecording]) -> Node | None:
-    """The parts of the recorded steps as bars on one scale, the newest first."""
+    """Return the parts of the recorded steps as bars on one scale, the newest first."""
     shown = [one for one in recordings if one.parts][-_MOST_BARS:][::-1]
     if not shown:
         return None

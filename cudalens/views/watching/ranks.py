@@ -74,12 +74,12 @@ class WatchedRanks(Shown):
 
 
 def has_ranks(folder: str | os.PathLike[str]) -> bool:
-    """Whether watched ranks have written into `folder`."""
+    """Return whether watched ranks have written into `folder`."""
     return any(is_watched(path) for path in Path(folder).glob("rank-*"))
 
 
 def read_ranks(folder: str | os.PathLike[str]) -> WatchedRanks:
-    """The ranks that have written into `folder`.
+    """Return the ranks that have written into `folder`.
 
     Raises:
         TraceFormatError: There are none, too many, or one is damaged.
@@ -108,7 +108,7 @@ def verdict(runs: Mapping[int, WatchedRun]) -> str:
 
 
 def section(runs: Mapping[int, WatchedRun]) -> Section:
-    """The verdict, a map of step times, and a row for each rank."""
+    """Return the verdict, a map of step times, and a row for each rank."""
     states = rank_states(runs)
     rows = [_row(rank, state, runs[rank]) for rank, state in states.items()]
     picture = rank_map(runs)

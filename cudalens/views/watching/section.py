@@ -32,7 +32,7 @@ _MAX_FINDING: Final = 800
 
 
 def section(run: WatchedRun, last: Trace | None = None) -> Section:
-    """All that is known of a run.
+    """Return all that is known of a run.
 
     Args:
         run: The run.

@@ -93,7 +93,7 @@ def test_files_that_are_no_dump_are_counted(folder: Path) -> None:
     (folder / "rank_8.pickle").write_bytes(b"\x80\x02cos\nmkdir\n.")
     (folder / "notes.md").write_text("ours")
     text = str(cudalens.load_flight_recorder(folder))
-    assert "a file is no dump (twice): " in text
+    assert "a file is not a dump (twice): " in text
 
 
 def test_an_entry_that_cannot_be_read_costs_one_entry(folder: Path) -> None:

@@ -77,7 +77,7 @@ def test_hostile_pickles_are_refused_in_linear_time(tmp_path: Path, data: bytes)
     folder = write(tmp_path / "dumps")
     (folder / "rank_0.dump_1.json").unlink()
     (folder / "rank_0.dump_1.pickle").write_bytes(data)
-    assert "a file is no dump" in str(cudalens.load_flight_recorder(folder))
+    assert "a file is not a dump" in str(cudalens.load_flight_recorder(folder))
 
 
 def test_values_that_refer_to_each_other_take_no_more_memory_than_the_file() -> None:

@@ -159,7 +159,7 @@ def test_very_many_entries_that_are_no_events_are_not_read_to_the_end(tmp_path, 
     path.write_bytes(gzip.compress(b"[" + json.dumps(op(1, 2)).encode() + (b"," + entry) * 200_000 + b"]"))
     trace = cudalens.load(path)
     found = problems(trace)
-    assert (len(trace), found["nearly all entries are no events: the rest is not read"]) == (1, 1)
+    assert (len(trace), found["nearly all entries are not events: the rest is not read"]) == (1, 1)
     assert 1000 < found[kind] < 100_000
 
 

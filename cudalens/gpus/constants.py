@@ -1,8 +1,9 @@
 """The fitted constants of the timing model, by GPU. No torch.
 
-``constants.json`` is written by ``tools/fit_timing.py``. A GPU without measurements uses the constants of the most
-similar measured GPU: they are shares of the specification's peaks, and times of fixed costs. Its times are labelled
-"times uncalibrated". A head dimension without measurements uses the constant of the nearest measured one.
+``constants.json`` is written by ``tools/fit_timing.py``, and by ``tools/fit_models.py`` from times of whole models. A
+GPU without measurements uses the constants of the most similar measured GPU: they are shares of the specification's
+peaks, and times of fixed costs. Its times are labelled "times uncalibrated". A head dimension without measurements uses
+the constant of the nearest measured one.
 """
 
 from __future__ import annotations

@@ -185,7 +185,11 @@ def test_a_missing_file_and_a_folder(tmp_path):
         (b'{"ph": "X", "name": "a", "cat": "cpu_op", "ts": 5, "dur": 1, "args": {"Call stack": "\xff"}}', 3, None),
         (b'{"ph": "X", "name": "\\ud800", "ts": 5, "dur": 1}', 3, "event that is not strict JSON"),
         (b'{"ph": "X", "name": "a\x01b", "ts": 5, "dur": 1}', 3, "event that is not strict JSON"),
-        (b'{"ph": "X", "name": "a", "cat": "cpu_op", "ts": 5, "dur": 1, "args": [1]}', 3, "args that are not an object"),
+        (
+            b'{"ph": "X", "name": "a", "cat": "cpu_op", "ts": 5, "dur": 1, "args": [1]}',
+            3,
+            "args that are not an object",
+        ),
         (b'{"ph": "X", "cat": "kernel", "ts": 5, "dur": 1, "pid": 0, "args": {"stream": {}}}', 3, "unusable 'stream'"),
         (
             b'{"ph": "X", "cat": "kernel", "ts": 5, "dur": 1, "pid": "G"}',

@@ -20,7 +20,7 @@ INTO := @echo "Installing into $(VENV) (PyTorch included: $(if $(CPU_TORCH),CPU 
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo lab test test-thorough hunt coverage planted test-browser test-gpu gpu-campaign test-pytorch test-programs test-hangs test-cluster check check-js fix js bench lock docs accuracy news build clean
+.PHONY: help setup demo lab test test-thorough hunt mutants coverage planted test-browser test-gpu gpu-campaign test-pytorch test-programs test-hangs test-cluster check check-js fix js bench lock docs accuracy news build dist clean
 
 help: ## list these targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  \1\t/' | expand -t 18
@@ -63,6 +63,9 @@ test-thorough: setup ## as test, with 40 times as many examples in the property 
 
 hunt: setup ## search random programs for faults for MINUTES=20, of all subjects or SUBJECT=NAME, with new seeds or SEED=N; into out/hunt
 	@$(BIN)/python tests/hunt/run.py --minutes $(or $(MINUTES),20) $(foreach name,$(SUBJECT),--subject $(name)) $(if $(SEED),--seed $(SEED))
+
+mutants: setup ## change one operator or constant at a time in FILES (default: those that differ from main), report what no test notices
+	@$(BIN)/python tools/mutants.py $(FILES) $(MUTANTS_ARGS)
 
 coverage: setup ## run the tests without a browser and report the lines that they reach, into out/coverage; fails below the floor
 	@$(BIN)/python -m pytest -n $(WORKERS) --maxprocesses=8 --dist worksteal -m "not browser" --cov --cov-report=term --cov-report=html $(PYTEST_ARGS)
@@ -150,6 +153,10 @@ lock: setup ## resolve requirements.lock, requirements.hashes and tools/build.lo
 build: setup ## build the wheel and the sdist into dist/
 	@$(PIP) install --quiet build
 	@$(BIN)/python -m build
+
+dist: setup ## build the sdist and the wheels, and use each in a bare environment, with and without a compiler (minutes)
+	@$(PIP) install --quiet build
+	@$(BIN)/python tools/dist.py
 
 clean: ## remove .venv and all build results
 	rm -rf $(VENV) $(VENV)-programs tools/js/node_modules dist build out .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis

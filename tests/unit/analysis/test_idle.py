@@ -152,6 +152,15 @@ def test_a_stream_that_waits_for_an_event(marked, cause):
     assert (gap["dependency_ns"], gap["launch_ns"]) == ((44, 4) if cause == "dependency" else (0, 48))
 
 
+def test_a_thread_that_made_no_stream_wait_launches_work_without_a_dependency():
+    """The other thread's wait comes first of all; this thread's first launch has nothing before it."""
+    rows = [host(0, 1, "cudaStreamWaitEvent", "cuda_runtime", tid=2, correlation_id=9)]
+    rows += [launch(2, 1, 1, tid=2), work(5, 5, call=1), launch(4, 1, 2, tid=2), work(6, 60, stream=20, call=2)]
+    rows += [launch(22, 1, 3, tid=1), work(70, 5, call=3)]
+    gap = one_gap(rows, by="stream")
+    assert (gap["cause"], gap["dependency_ns"], gap["launch_ns"]) == ("launch", 0, 48)
+
+
 def test_work_without_or_before_its_launch_is_unknown():
     assert one_gap([work(0, 5), work(20, 5)])["cause"] == "unknown"
     assert one_gap([work(0, 5), work(20, 5, call=1), launch(30, 2, 1)])["unknown_ns"] == 15

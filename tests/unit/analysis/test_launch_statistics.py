@@ -94,6 +94,16 @@ def test_a_call_that_waits_for_room_is_blocked():
     assert launch_summary(trace_of(rows), full_queue=4)["blocked_ns"].tolist() == [120]
 
 
+@pytest.mark.parametrize(("full_queue", "is_blocked"), [(5, True), (6, False)])
+def test_a_queue_is_full_with_as_many_launches_as_it_holds(full_queue, is_blocked):
+    rows = []
+    for i in range(6):
+        rows += [launch(10 * i, 2 if i < 5 else 120, i + 1), work(100 + 50 * i, 50, call=i + 1)]
+    frame = launch_statistics(trace_of(rows), full_queue=full_queue)
+    assert frame["queue_length"].tolist() == [0, 1, 2, 3, 4, 5]
+    assert frame["is_blocked"].tolist() == [False] * 5 + [is_blocked]
+
+
 @needs_recorded
 @pytest.mark.parametrize("file", TRACES)
 def test_recorded_traces(file):

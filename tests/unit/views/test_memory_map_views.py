@@ -5,6 +5,7 @@ import random
 import zlib
 
 import comm
+import numpy as np
 import pandas as pd
 import pytest
 from recording_comm import RecordingComm, ask
@@ -16,6 +17,7 @@ from cudalens.frames import RunInfo
 from cudalens.frames.snapshots.build import snapshot_frames
 from cudalens.views.memory import section as memory
 from cudalens.views.memory.map_payload import pack
+from cudalens.views.memory.map_rest import add_rest
 from cudalens.views.notebook import MAX_HTML_BYTES, static_html
 from cudalens.views.sections import page
 from cudalens.views.sections.markup import for_notebooks
@@ -190,3 +192,30 @@ def test_a_history_in_time_and_one_without_have_no_curve_in_common():
         del row["time_us"]
     html = timed.memory_diff(trace_of(steps), by="category")._repr_html_()
     assert "Allocated memory of both over time" not in html
+
+
+def test_left_out_allocations_change_the_totals_from_the_first_row_of_the_history_on():
+    """The first row allocates, the second frees it: with one row in each interval, the curve is +size, -size."""
+    trace = trace_of(snapshot(steps=[("alloc", 0, MODULE), *freed(0, MODULE), ("alloc", 1, MODULE)], kept={1: MODULE}))
+    hidden = block_lifetimes(trace).head(1)
+    writer = RecordingWriter()
+    header = add_rest(writer, trace, hidden, np.zeros(1, np.int64), 1)
+    size = int(hidden["num_bytes"].iloc[0])
+    assert header == {"num": 1, "bytes": size, "stretch": 1}
+    assert hidden["alloc"].iloc[0] == 0
+    changes = [0] * len(trace.memory)
+    changes[0] = size
+    asked, done = (int(hidden[f"free_{when}"].iloc[0]) for when in ("requested", "completed"))
+    expected = {name: changes.copy() for name in ("rest.allocated", "rest.active")}
+    expected["rest.allocated"][asked] = expected["rest.active"][done] = -size
+    assert writer.columns == expected
+
+
+class RecordingWriter:
+    """A payload's writer that keeps the columns."""
+
+    def __init__(self):
+        self.columns = {}
+
+    def add_ints(self, name, values):
+        self.columns[name] = values.tolist()

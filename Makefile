@@ -117,6 +117,7 @@ check: setup docs check-js ## ruff, mypy, import-linter, project files, JavaScri
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
 	@$(BIN)/python tools/import_cycles.py
+	@$(BIN)/python tools/code_shape.py --check
 	@$(BIN)/python tools/frame_docs.py --check
 	@$(BIN)/python tools/accuracy.py --check
 	@$(BIN)/python tools/benchmark_docs.py --check

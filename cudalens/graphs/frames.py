@@ -47,7 +47,9 @@ def _rows(manager: GraphManager, mark: Mark, *, is_part: bool) -> Iterator[dict[
     on_path = {node.id for node in current}
     last = manager.current.id if isinstance(manager.current, GraphNode) else None
     for node in nodes:
-        state = "current" if node.id == last else "on the path" if node.id in on_path else "idle"
+        state = "on the path" if node.id in on_path else "idle"
+        if node.id == last:
+            state = "current"
         yield common | _node_row(node, state, node.num_replays - mark.replays.get(node.id, 0))
     yield from (common | row for row in _path_rows(manager, mark))
     yield from (common | _entry_row(entry) for entry in manager.tree.log.entries(mark))
@@ -76,7 +78,9 @@ def _at(place: Place | None) -> dict[str, Any]:
 def _function_row(function: Function, counts: Counts) -> dict[str, Any]:
     finding = function.why_skipped()
     is_recorded = function.counts.recordings > 0
-    state = "eager" if finding is not None and not is_recorded else "recorded" if is_recorded else "warm"
+    state = "recorded" if is_recorded else "warm"
+    if finding is not None and not is_recorded:
+        state = "eager"
     row = _named(function) | {"kind": "function", "state": state, "count": counts.calls} | _at(function.place)
     row |= {
         "num_warmups": counts.warmups,

@@ -105,12 +105,13 @@ def _name(wrapped: Any) -> str:
 def _function_row(manager: Any, number: int, wrapped: Any, nodes: list[tuple[Any, int | None, int]]) -> dict[str, Any]:
     count = sum(_number(node.wrapped_function.id) == number for node, _, _ in nodes)
     key = wrapped.id
+    state = "warm" if key in manager.warmed_up_functions else "eager"
     row = {
         "kind": "function",
         "function": _name(wrapped),
         "function_id": number,
         "mode": _mode(manager, key),
-        "state": "recorded" if count else "warm" if key in manager.warmed_up_functions else "eager",
+        "state": "recorded" if count else state,
         "count": 0,
         "num_recordings": count,
     }
@@ -131,7 +132,9 @@ def _mode(manager: Any, key: Any) -> str | None:
 
 def _node_row(manager: Any, node: Any, parent: int | None, depth: int, on_path: list[int]) -> dict[str, Any]:
     number, wrapped = _number(node.id), node.wrapped_function
-    state = "current" if on_path[:1] == [number] else "on the path" if number in on_path else "idle"
+    state = "on the path" if number in on_path else "idle"
+    if on_path[:1] == [number]:
+        state = "current"
     copied = [
         tensor
         for position in node.non_static_input_idx

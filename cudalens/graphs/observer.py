@@ -238,7 +238,9 @@ class Observer(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     def _check_copy(self, name: str, args: Any, out: Any, kwargs: Any, here: Place) -> None:
         found = list(_tensors(args))
-        source = found[1] if name == "copy_" and len(found) > 1 else found[0] if found else None
+        source = found[0] if found else None
+        if name == "copy_" and len(found) > 1:
+            source = found[1]
         if source is None or not isinstance(out, torch.Tensor) or source.is_cuda == out.is_cuda:
             return
         if source.numel() == 0:

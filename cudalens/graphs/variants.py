@@ -318,7 +318,9 @@ def device_index(device: int | str | torch.device | None) -> int:
             index = device
         else:
             found = torch.device(device)
-            index = -1 if found.type != "cuda" else torch.cuda.current_device() if found.index is None else found.index
+            index = -1
+            if found.type == "cuda":
+                index = torch.cuda.current_device() if found.index is None else found.index
     except (RuntimeError, AssertionError) as error:
         raise GraphError(f"{device!r} names no device: {error}") from None
     if not 0 <= index < count:

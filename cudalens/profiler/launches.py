@@ -180,7 +180,9 @@ def fact_columns(facts: Sequence[Facts], rows: Ints, n: int) -> dict[str, Any]:
     """
     columns: dict[str, Any] = {}
     for name, dtype in _INTS.items():
-        least = 1 if name in _ZERO_IS_NONE else 0 if name in _NEGATIVE_IS_NONE else -_MAX_INT
+        least = 0 if name in _NEGATIVE_IS_NONE else -_MAX_INT
+        if name in _ZERO_IS_NONE:
+            least = 1
         values = [getattr(fact, name) for fact in facts]
         most = np.iinfo(dtype).max
         values = [value if value is not None and max(least, -most) <= value <= most else None for value in values]

@@ -56,7 +56,9 @@ def _added(rows: RawRows, is_dispatch: Bools) -> Bools:
     answered: set[int] = set()
     for row in levels.tolist():
         up = int(parent[row])
-        around = -1 if up < 0 else up if is_dispatch[up] and added[up] else int(inside[up])
+        around = -1
+        if up >= 0:
+            around = up if is_dispatch[up] and added[up] else int(inside[up])
         if is_dispatch[row] and not (up >= 0 and up in answered):
             added[row] = True
         elif is_python[row] and (around >= 0 or is_own[row] or (up >= 0 and is_python[up] and added[up])):

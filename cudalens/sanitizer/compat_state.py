@@ -107,7 +107,9 @@ class UnsynchronizedAccessError(SynchronizationError):
 
 def _described(access: Access) -> str:
     arguments = " argument(s) " + ", ".join(access.aliases) if access.aliases else ""
-    output = (", and to" if access.aliases else "") + " the output" if access.is_output else ""
+    output = ""
+    if access.is_output:
+        output = ", and to the output" if access.aliases else " the output"
     stack = "".join(access.stack_trace.format())
     return f"{access.operator}\n{access.type}{arguments}{output}\nWith stack trace:\n{stack}\n"
 
@@ -236,7 +238,9 @@ class TensorsAccessed:
     def get_allocation_stack_trace(self, data_ptr: DataPtr) -> traceback.StackSummary | None:
         """Call stack of its allocation; None if it was not observed."""
         stack = self._tensors[data_ptr].stack
-        return None if stack is None else stack if isinstance(stack, traceback.StackSummary) else _summary(stack)
+        if stack is None or isinstance(stack, traceback.StackSummary):
+            return stack
+        return _summary(stack)
 
     def were_there_reads_since_last_write(self, data_ptr: DataPtr) -> bool:
         """Whether it was read since it was written."""

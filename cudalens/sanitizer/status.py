@@ -44,7 +44,9 @@ class Status:
     exported: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        state = "on" if self.is_on else "off" if self.error is None else f"off, because of an error in it: {self.error}"
+        state = "on" if self.is_on else "off"
+        if not self.is_on and self.error is not None:
+            state = f"off, because of an error in it: {self.error}"
         lines = [
             f"stream-race sanitizer: {state}",
             f"  {counted(self.num_launches, 'operation')} on {counted(self.num_streams, 'stream')} judged, "

@@ -52,13 +52,10 @@ def stream_name(stream: StreamId) -> str:
         return "the host"
     if (named := _names.get().get(stream)) is not None:
         return f"stream {named}"
-    name = (
-        "the default stream"
-        if stream.stream == 0
-        else f"stream {stream.stream:#x}"
-        if isinstance(stream.stream, int)
-        else f"stream {stream.stream}"
-    )
+    if stream.stream == 0:
+        name = "the default stream"
+    else:
+        name = f"stream {stream.stream:#x}" if isinstance(stream.stream, int) else f"stream {stream.stream}"
     return f"{name} of device {stream.device}" if stream.device else name
 
 

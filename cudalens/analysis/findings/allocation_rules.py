@@ -9,7 +9,7 @@ import numpy as np
 
 from cudalens.analysis import units
 from cudalens.analysis.event_arrays import Ints
-from cudalens.analysis.findings.finding import Finding
+from cudalens.analysis.findings.finding import Confidence, Finding
 from cudalens.analysis.findings.idle_attribution import ALLOCATE
 from cudalens.analysis.findings.replays import without_host, without_waits
 from cudalens.analysis.findings.trace_arrays import TraceArrays
@@ -60,9 +60,10 @@ def allocating(arrays: TraceArrays) -> Iterator[Finding]:
     )
     title = "allocating driver memory" if is_steady else "first calls that allocate driver memory"
     is_likely = is_steady or gain >= _COLD_SHARE * arrays.wall_ns
+    confidence: Confidence = "medium" if is_likely else "low"
     yield arrays.finding(
         "driver_memory", title, what, gain, _advice(retries, is_released, is_steady),
-        "high" if is_released else "medium" if is_likely else "low",
+        "high" if is_released else confidence,
         rows=rows, place=arrays.place_of(rows), is_idle=True,
     )  # fmt: skip
 

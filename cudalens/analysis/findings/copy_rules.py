@@ -92,7 +92,9 @@ def _pinned_rate(arrays: TraceArrays) -> float:
     if large.any():
         return float((moved[large] / arrays.dur[rows[large]]).max())
     capability = arrays.capability or 8.0
-    return 50.0 if capability >= 9 else 24.0 if capability >= 8 else 12.0
+    if capability >= 9:
+        return 50.0
+    return 24.0 if capability >= 8 else 12.0
 
 
 def not_overlapped(arrays: TraceArrays) -> Iterator[Finding]:

@@ -104,7 +104,9 @@ def _waiting(arrays: TraceArrays, numbers: Ints, of_first: Ints, gain: int, num_
     advices = groups["advice"][groups["place"].isin([place]) & (groups["kind"] == kind) & groups["op"].isin([op])]
     advice = str(advices.iloc[0]) if len(advices) else "keep results on the device, and read them all at once"
     expression = next((e for e in (first["expression"], first["source"]) if not pd.isna(e)), None)
-    code = f" ({units.shorten(str(expression), 60)})" if expression else f" in {op}" if op else ""
+    code = f" in {op}" if op else ""
+    if expression:
+        code = f" ({units.shorten(str(expression), 60)})"
     where = f" in {num_places} places, mostly" if num_places > 1 else ","
     what = (
         f"{units.plural(len(waits), 'wait')} of the host{where} {kind}{code}, emptied the queue: the GPU was then idle "

@@ -371,7 +371,8 @@ class TraceArrays(EventArrays):
         kept = np.sort(rows[np.argsort(-weight, kind="stable")[:MAX_ROWS]])
         is_modelled = self.trace.info.is_simulated
         shown = tuple(kept.tolist())
-        changed = (_NO_ROWS if is_idle else rows) if changed is None else changed
+        if changed is None:
+            changed = _NO_ROWS if is_idle else rows
         idle_ns = max((gain_ns or 0) - self._work_of(changed), 0) if len(self.work.rows) else 0
         return Finding(
             rule, title, what, gain_ns, share, shown, place, advice, confidence, is_modelled,

@@ -66,7 +66,9 @@ class Snapshot:
 
     def _other_mode(self) -> str | None:
         is_on = torch.is_grad_enabled()
-        return None if is_on == self._is_grad_enabled else f"the gradient mode: {'off → on' if is_on else 'on → off'}"
+        if is_on == self._is_grad_enabled:
+            return None
+        return "the gradient mode: off → on" if is_on else "the gradient mode: on → off"
 
     def _other_size(self) -> str | None:
         found = (f"{label}: {size} → {len(held)}" for held, label, size in self._sizes if len(held) != size)

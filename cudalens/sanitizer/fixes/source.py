@@ -358,7 +358,9 @@ def is_stream_context(source: Source, context: ast.expr) -> bool:
 
 def last_name(node: ast.expr) -> str:
     """``c`` of ``a.b.c``; empty if there is no name."""
-    return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
+    if isinstance(node, ast.Attribute):
+        return node.attr
+    return node.id if isinstance(node, ast.Name) else ""
 
 
 def dotted(node: ast.expr) -> str | None:

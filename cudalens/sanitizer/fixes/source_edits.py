@@ -107,7 +107,8 @@ def _passed(node: ast.Call, function: ast.Attribute, op: str, argument: str) -> 
     """The expression for an argument in a call of the operator as a function or a method."""
     short, is_function = op.rpartition("::")[2].strip("_"), _is_torch(function.value)
     if short in ("to_copy", "copy") and function.attr in _CONVERSIONS and not is_function:
-        return _plain(function.value) if argument == ("self" if short == "to_copy" else "src") else None
+        source = "self" if short == "to_copy" else "src"
+        return _plain(function.value) if argument == source else None
     names = _argument_names(op, argument)
     if function.attr.strip("_") != short or names is None or any(isinstance(a, ast.Starred) for a in node.args):
         return None

@@ -90,13 +90,10 @@ class _Naming:
         if allocation in self._names:
             return
         self._names[allocation] = allocation.name or f"t{len(self._names)}"
-        owner = (
-            r.HOST
-            if allocation.owner is None and allocation.device < 0
-            else allocation.owner.id
-            if allocation.owner
-            else r.StreamId(0, 0)
-        )
+        if allocation.owner is not None:
+            owner = allocation.owner.id
+        else:
+            owner = r.HOST if allocation.device < 0 else r.StreamId(0, 0)
         yield r.Alloc(self._names[allocation], _extent(allocation), owner, _place(allocation.site))
 
     def _replay(self, line: Line, visits: Sequence[Visit]) -> Iterator[r.Record]:

@@ -177,7 +177,10 @@ def _contents_of(holders: Iterable[Any]) -> Iterator[tuple[Any, Any]]:
                 return
             seen.add(id(holder))
             yield holder, holder.copy()
-            below += holder.values() if isinstance(holder, dict) else () if isinstance(holder, bytearray) else holder
+            if isinstance(holder, dict):
+                below += holder.values()
+            elif not isinstance(holder, bytearray):
+                below += holder
         level = below
 
 

@@ -93,7 +93,10 @@ def _with_domains(found: Rows, texts: Texts, strings: Mapping[int, str]) -> Text
     if not names:
         return texts
     values = texts.values
-    return Texts.joined(
-        [process, domain, texts.codes],
-        lambda p, d, code: "" if code < 0 else f"{names[p, d]}:{values[code]}" if (p, d) in names else values[code],
-    ).mapped(lambda text: text or None)
+
+    def full_name(process: int, domain: int, code: int) -> str:
+        if code < 0:
+            return ""
+        return f"{names[process, domain]}:{values[code]}" if (process, domain) in names else values[code]
+
+    return Texts.joined([process, domain, texts.codes], full_name).mapped(lambda text: text or None)

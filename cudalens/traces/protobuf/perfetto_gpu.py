@@ -164,7 +164,9 @@ class GpuStages:
         if event.HasField("counter_descriptor"):
             self._counters.add(event.counter_descriptor)
         known = interned.get(event.counter_descriptor_iid, self._counters)
-        gpu = known.gpu if known.gpu is not None else event.gpu_id if event.HasField("gpu_id") else None
+        gpu = known.gpu
+        if gpu is None and event.HasField("gpu_id"):
+            gpu = event.gpu_id
         for one in event.counters:
             value = one.double_value if one.HasField("double_value") else one.int_value
             name = known.names.get(one.counter_id) or f"GPU counter {one.counter_id}"

@@ -203,7 +203,9 @@ def _shortened(slots: list[_Slot]) -> list[_Slot]:
 
 def _edges(slots: list[_Slot], gutter: float) -> list[float]:
     """Left edge of each slot. Two slots without others between them leave space for the missing edge."""
-    gap = 10.0 if len(slots) > 3 else 60.0 if len(slots) == 3 else 150.0
+    gap = 60.0 if len(slots) == 3 else 150.0
+    if len(slots) > 3:
+        gap = 10.0
     edges, x = [], gutter + 10.0
     for slot in slots:
         edges.append(x)

@@ -215,7 +215,9 @@ def exploration_html(exploration: Exploration) -> str:
 def _cells_of(confirmed: list[int], race: RaceVerdict) -> int:
     """Rows and columns of the pictures of a race; fewer for later races, so that a saved notebook stays small."""
     position = confirmed.index(race.race) if race.race in confirmed else _MAX_PICTURED_RACES
-    return MAX_CELLS if not position else MAX_CELLS // 2 if position < _MAX_PICTURED_RACES else 0
+    if not position:
+        return MAX_CELLS
+    return MAX_CELLS // 2 if position < _MAX_PICTURED_RACES else 0
 
 
 def _race(race: RaceVerdict, exploration: Exploration, cells: int) -> Section:

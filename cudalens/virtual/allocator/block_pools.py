@@ -111,7 +111,9 @@ class Block:
         self.segment_stack: object = None
 
     def __repr__(self) -> str:
-        state = "allocated" if self.is_allocated else "active" if self.is_active else "free"
+        state = "active" if self.is_active else "free"
+        if self.is_allocated:
+            state = "allocated"
         return f"<Block {self.size} bytes at {self.address:#x}, stream {self.stream:#x}, {state}>"
 
     @property

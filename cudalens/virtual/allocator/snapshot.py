@@ -87,7 +87,9 @@ def _segment_record(blocks: list[Block], device: int) -> Record:
 
 
 def _block_record(block: Block) -> Record:
-    state = "active_allocated" if block.is_allocated else "active_pending_free" if block.is_active else "inactive"
+    state = "active_pending_free" if block.is_active else "inactive"
+    if block.is_allocated:
+        state = "active_allocated"
     return {
         "address": block.address,
         "size": block.size,

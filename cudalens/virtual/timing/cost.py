@@ -148,7 +148,8 @@ class _Known:
     def __init__(self, func: torch._ops.OpOverload) -> None:
         self.func, self.op = func, func._schema.name
         self.formula = formula_of(func)
-        self.product = None if self.formula is None else "conv" if "conv" in self.op else "matmul"
+        product = "conv" if "conv" in self.op else "matmul"
+        self.product = None if self.formula is None else product
         self.family: Family = "attention" if "attention" in self.op else "matrix"
         self.names: dict[tuple[torch.dtype | None, bool], str] = {}
         self.rule = rule_of(kernel_sizes.base_name(func))
@@ -187,7 +188,9 @@ def _arithmetic(
 ) -> tuple[int, str, Family]:
     """Operations, the compute unit, and the kind of kernel."""
     if known.formula is None:
-        family: Family = "other" if not moved.is_pointwise else "strided" if moved.is_strided else "dense"
+        family: Family = "other"
+        if moved.is_pointwise:
+            family = "strided" if moved.is_strided else "dense"
         return moved.num_elements, unit_of(moved.dtype), family
     flops = known.formula(args, kwargs, out)
     if moved.dtype in _COMPLEX:

@@ -182,7 +182,9 @@ class MemoryFunctions:
         record_cuda: bool = True,
     ) -> None:
         """The same, with the arguments of torch 2.0."""
-        context = "alloc" if trace_alloc_record_context else "state" if record_context else None
+        context = "state" if record_context else None
+        if trace_alloc_record_context:
+            context = "alloc"
         self.record_history(
             "all" if enabled else None,
             context,

@@ -11,7 +11,7 @@ import numpy as np
 from cudalens.analysis import units
 from cudalens.analysis.event_arrays import Floats, Ints
 from cudalens.analysis.findings.finding import Finding
-from cudalens.analysis.findings.replays import with_work
+from cudalens.analysis.findings.replays import Edit, with_work
 from cudalens.analysis.findings.trace_arrays import TraceArrays
 from cudalens.analysis.time.intervals import Intervals, length, subtract
 from cudalens.analysis.time.overlap import message_bytes
@@ -75,7 +75,7 @@ def _exposed(arrays: TraceArrays, is_comm: Ints, rows: Ints, waited: Floats) -> 
     transfer = min(alone, int(np.dot(exposed, 1 - waited)))
     beside = length(subtract(compute, times)) + arrays.idle_ns
     edit = with_work(rows, 1 - exposed / np.maximum(arrays.dur[rows], 1) * (1 - waited))
-    gain = arrays.steady.bound(min(transfer, beside), edit)
+    gain = _bound(arrays, min(transfer, beside), edit)
     if arrays.is_minor(gain, _SHARE):
         return
     some = f"; at most {units.duration(transfer)} of it is transfer" if waited.any() else ""
@@ -86,6 +86,11 @@ def _exposed(arrays: TraceArrays, is_comm: Ints, rows: Ints, waited: Floats) -> 
     yield arrays.finding(
         "exposed_communication", "exposed communication", what, gain, _overlap_advice(arrays, rows), "medium", rows=rows
     )
+
+
+def _bound(arrays: TraceArrays, size_ns: int, edit: Edit) -> int:
+    """`size_ns`, or what a replay saves if that is less and the trace has the waits of streams for each other."""
+    return arrays.steady.bound(size_ns, edit) if arrays.steady.has_event_waits else size_ns
 
 
 def _exposed_ns(arrays: TraceArrays, rows: Ints, compute: Intervals) -> Floats:
@@ -104,7 +109,7 @@ def _waiting(arrays: TraceArrays, rows: Ints, waited: Floats) -> Iterator[Findin
     rows, waited = rows[waited > 0], waited[waited > 0]
     taken = int(arrays.dur[rows].sum())
     lost = int((arrays.dur[rows] * waited).sum())
-    gain = arrays.steady.bound(lost, with_work(rows, 1 - waited)) if len(rows) else 0
+    gain = _bound(arrays, lost, with_work(rows, 1 - waited)) if len(rows) else 0
     if arrays.is_minor(gain, _SHARE):
         return
     what = (

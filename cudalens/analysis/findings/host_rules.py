@@ -14,11 +14,11 @@ import numpy as np
 from cudalens.analysis import units
 from cudalens.analysis.event_arrays import Ints
 from cudalens.analysis.findings.finding import CONFIDENCES, Finding
-from cudalens.analysis.findings.idle_attribution import COMPILE, GARBAGE, LOADER, PAUSE_NS, RECORD, Gaps
+from cudalens.analysis.findings.idle_attribution import BEGIN_CAPTURE, COMPILE, GARBAGE, LOADER, PAUSE_NS, RECORD, Gaps
 from cudalens.analysis.findings.repeats import Repeat, find_repeat
 from cudalens.analysis.findings.replays import Edit, fused, without_host, without_waits
 from cudalens.analysis.findings.trace_arrays import TraceArrays
-from cudalens.analysis.time.intervals import Intervals, intersect, length, union
+from cudalens.analysis.time.intervals import Intervals, intersect, length, union, unite
 from cudalens.frames.syncs.kinds import is_host_copy, plain_call, sync_target
 
 #: Of the devices' time from first to last work: good programs have some gaps between kernels, too.
@@ -171,20 +171,22 @@ def collecting(arrays: TraceArrays) -> Iterator[Finding]:
 
 
 def recording_graphs(arrays: TraceArrays) -> Iterator[Finding]:
-    """``graph_recording``: torch.compile records CUDA graphs within the measured window.
+    """``graph_recording``: CUDA graphs are captured within the measured window, by torch.compile or by the program.
 
     Gain: what a replay saves without the recordings, at most the idle time of the devices within them; without device
     work, their time.
     """
-    rows = arrays.outermost(arrays.host(RECORD))
-    if not len(rows):
+    rows, captures = arrays.outermost(arrays.host(RECORD)), arrays.captures
+    times = unite(arrays.time_of(rows), captures)
+    if not len(times.start):
         return
     has_work = len(arrays.work.rows) > 0
-    size = length(arrays.idle.by_event["record"] if has_work else arrays.time_of(rows))
-    gain = arrays.replays.bound(size, without_host(rows))
+    size = length(arrays.idle.by_event["record"] if has_work else times)
+    gain = size if len(captures.start) else arrays.replays.bound(size, without_host(rows))
+    rows = rows if len(rows) else arrays.host(BEGIN_CAPTURE)
     what = (
         f"CUDA graphs were recorded in the measured window: the GPU was idle for {units.duration(size)} in "
-        f"{units.duration(length(arrays.time_of(rows)))}."
+        f"{units.duration(length(times))}."
     )
     advice = (
         "measure after the recordings, one for each shape of the inputs: %%cudaprofile --warmup 3; if they repeat, "

@@ -51,6 +51,9 @@ COMPILE: Final = (
 )
 #: Recordings of CUDA graphs by torch.compile: its timer, and the Python call around it.
 RECORD: Final = r"^CUDAGraphNode\.record\b|[/\\]cudagraph_trees\.py\(\d+\): record_function$"
+#: The calls around the capture of a stream into a CUDA graph: what is launched between them does not run.
+BEGIN_CAPTURE: Final = r"^(?:cuda|cu|hip)StreamBeginCapture"
+END_CAPTURE: Final = r"^(?:cuda|cu|hip)StreamEndCapture"
 ALLOCATE: Final = (
     r"^(?:cuda|hip)(?:Malloc|MallocAsync|Free|FreeAsync|HostAlloc|HostMalloc|MallocHost|FreeHost|HostFree)$"
     r"|^cuMem(?:Alloc|Free|Create|Map|Unmap|Release|SetAccess|AddressReserve)(?:_v\d)?$"
@@ -137,6 +140,8 @@ def attribute_idle(arrays: TraceArrays) -> IdleTime:
     by_event = {}
     for reason, pattern in REASONS.items():
         times = arrays.time_of(arrays.matching(pattern))
+        if reason == "record":
+            times = unite(times, arrays.captures)
         by_event[reason] = intersect(unite(remaining, outside), times)
         remaining, outside = subtract(remaining, times), subtract(outside, times)
     queued = gaps.select(~is_host & (gaps.length < MAX_LATENCY_NS))

@@ -37,7 +37,8 @@ class Replays:
         self._graph = build_graph(trace, window)
         # Without the details of a stream's waits their lengths count as delays of launches, which stay: then a replay
         # can be too short by the idle time.
-        self.slack_ns = idle_ns if any("CUDA events" in note for note in self._graph.notes) else 0
+        self.has_event_waits = not any("CUDA events" in note for note in self._graph.notes)
+        self.slack_ns = 0 if self.has_event_waits else idle_ns
 
     def without(self, *edits: Edit) -> Replays:
         """The replays of the run in which `edits` are made already."""

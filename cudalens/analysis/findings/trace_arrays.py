@@ -19,7 +19,9 @@ from cudalens.analysis.event_arrays import Bools, EventArrays, Ints
 from cudalens.analysis.findings.finding import MAX_ROWS, Confidence, Finding
 from cudalens.analysis.findings.idle_attribution import (
     ALLOCATE,
+    BEGIN_CAPTURE,
     COMPILE,
+    END_CAPTURE,
     LONG_NS,
     PROFILER,
     RECORD,
@@ -129,6 +131,21 @@ class TraceArrays(EventArrays):
     def span_ns(self) -> int:
         """From the first start to the last end of device work, ns; 0 without device work."""
         return int(self.busy.end[-1] - self.busy.start[0]) if len(self.busy.start) else 0
+
+    @cached_property
+    def captures(self) -> Intervals:
+        """From the begin to the end of each capture of a stream into a CUDA graph, on the thread that captured."""
+        begins, ends = (np.flatnonzero(self.is_named(pattern)) for pattern in (BEGIN_CAPTURE, END_CAPTURE))
+        start, end = [], []
+        for thread in np.unique(self.thread[begins]):
+            first, last = begins[self.thread[begins] == thread], ends[self.thread[ends] == thread]
+            place = np.searchsorted(self.ts[last], self.ts[first])
+            known = place < len(last)
+            start.append(self.ts[first[known]])
+            end.append(self.end[last[place[known]]])
+        if not start:
+            return Intervals(_NO_ROWS, _NO_ROWS)
+        return union(np.concatenate(start), np.concatenate(end))
 
     @cached_property
     def long_calls(self) -> LongCalls:

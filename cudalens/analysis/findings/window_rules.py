@@ -21,6 +21,9 @@ _MIN_STEPS: Final = 4
 _COLD: Final = 1.5
 _TAIL_SHARE: Final = 0.20
 
+#: A first call of an operator takes at least this many times as long as each later one.
+_MUCH: Final = 5
+
 #: What the host did in idle time, by cause, in the sentence about time that no finding explains.
 _LEFT: Final = {
     "garbage": "in Python's garbage collection",
@@ -82,8 +85,11 @@ def idle_ends(arrays: TraceArrays) -> Iterator[Finding]:
     name = "" if row < 0 else f"; the host was longest in {arrays.name_of(row)}"
     took = "" if row < 0 else f" ({units.duration(int(arrays.self_dur[row]))})"
     what = f"the GPU had no work for {units.duration(gain)} {where} work{name}{took}."
-    if row >= 0 and arrays.is_in(*RUNTIME_CATEGORIES)[row] and before >= after:
-        advice = "measure after a warm-up, %%cudaprofile --warmup 3: first calls create the context and load libraries"
+    if row >= 0 and before >= after and _is_first_call(arrays, row):
+        advice = (
+            "measure after a warm-up, %%cudaprofile --warmup 3: first calls create the context and load libraries; if it "
+            "is as long in each run, overlap it with GPU work"
+        )
     else:
         advice = "profile only the part that uses the GPU, or overlap the host's part with GPU work"
     rows = arrays.work.rows[at : at + 1] if row < 0 else np.array([row])
@@ -91,6 +97,16 @@ def idle_ends(arrays: TraceArrays) -> Iterator[Finding]:
         "idle_ends", "a GPU without work", what, gain, advice, "medium",
         rows=rows, place=None if row < 0 else arrays.place(row), is_idle=True,
     )  # fmt: skip
+
+
+def _is_first_call(arrays: TraceArrays, row: int) -> bool:
+    """Whether a row is a call of the runtime, or the first and much the longest operator of its name."""
+    if arrays.is_in(*RUNTIME_CATEGORIES)[row]:
+        return True
+    codes = arrays.events["name"].array.codes
+    same = np.flatnonzero((codes == codes[row]) & arrays.is_in("cpu_op"))
+    others = arrays.dur[same[1:]]
+    return row in same[:1] and int(arrays.dur[row]) >= _MUCH * int(others.max(initial=0))
 
 
 def unexplained(arrays: TraceArrays, left: Mapping[str, int]) -> Iterator[Finding]:

@@ -614,3 +614,46 @@ def test_the_work_of_an_optimizer_on_the_cpu_is_not_a_gain():
     for _ in range(3):
         world.within("Optimizer.step#SGD.step", step)
     assert by_rule(world, source="cpu")["optimizer_loop"].gain_ns == 3 * 40 * 10 * US
+
+
+def test_work_of_the_host_after_waits_is_not_what_the_waits_cost():
+    world = World()
+    for _ in range(6):
+        world.kernels(3, MS).wait(op="aten::item").within("prepare the next test", lambda w: w.sleep(20 * MS))
+    found = by_rule(world.kernels(1, MS).wait())
+    assert found["host_work"].gain_ns == pytest.approx(6 * 20 * MS, rel=0.01)
+    assert "host_sync" not in found or found["host_sync"].gain_ns < MS
+
+
+def test_a_graph_that_the_program_captures_is_named():
+    def capture(w):
+        for name, ns in (("cudaStreamBeginCapture", 10 * US), ("work that is captured", 30 * MS)):
+            w.within(name, lambda w, ns=ns: w.sleep(ns), "cuda_runtime" if name.startswith("cuda") else "cpu_op")
+        w.within("cudaStreamEndCapture", lambda w: w.sleep(20 * US), "cuda_runtime")
+
+    world = World().kernels(3, 100 * US).wait()
+    capture(world)
+    found = by_rule(world.kernels(3, 100 * US))
+    assert found["graph_recording"].gain_ns == pytest.approx(30 * MS, rel=0.01)
+    assert set(found) == {"graph_recording"}
+
+
+@pytest.mark.parametrize(("lengths", "is_first"), [((50 * MS, 10 * US), True), ((50 * MS, 45 * MS), False)])
+def test_an_operator_before_the_first_work_is_a_first_call_if_later_ones_are_short(lengths, is_first):
+    world = World()
+    for ns in lengths:
+        world.within("aten::normal_", lambda w, ns=ns: w.sleep(ns), "cpu_op").kernels(10, 100 * US)
+    assert ("--warmup" in by_rule(world)["idle_ends"].advice) == is_first
+
+
+def test_communication_is_exposed_without_the_waits_of_streams():
+    world = World()
+    for _ in range(5):
+        for _ in range(4):
+            world.device("gemm", MS, stream=7)
+        world.host("hipStreamWaitEvent", "cuda_runtime", world.now, US)
+        world.free[20] = max(world.free.get(20, 0), world.free[7])
+        world.device("ncclDevKernel_Generic", 6 * MS, stream=20)
+        world.free[7] = world.free[20]
+    found = by_rule(world.wait())
+    assert "30.0 ms of 30.0 ms of communication ran while nothing computed" in found["exposed_communication"].what

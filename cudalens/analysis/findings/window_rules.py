@@ -87,8 +87,8 @@ def idle_ends(arrays: TraceArrays) -> Iterator[Finding]:
     what = f"the GPU had no work for {units.duration(gain)} {where} work{name}{took}."
     if row >= 0 and before >= after and _is_first_call(arrays, row):
         advice = (
-            "measure after a warm-up, %%cudaprofile --warmup 3: first calls create the context and load libraries; if it "
-            "is as long in each run, overlap it with GPU work"
+            "measure after a warm-up, %%cudaprofile --warmup 3: first calls create the context and load libraries; if "
+            "it is as long in each run, overlap it with GPU work"
         )
     else:
         advice = "profile only the part that uses the GPU, or overlap the host's part with GPU work"

@@ -142,7 +142,7 @@ class Recorder:
     def _waits(self, session: Session, frames: dict[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:
         """Return the ``syncs`` frame, from the runtime calls among the events and from the recorded source lines."""
         skew_ns = 0 if self._virtual.facts() else CLOCK_SKEW_NS
-        around = LiveProgram(file_label, linecache.getline, self._program_ended_ns, skew_ns)
+        around = LiveProgram(file_label, linecache.getline, self._program_ended_ns, skew_ns, self._syncs.own_work)
         try:
             return build_syncs(frames, around)
         except Exception as error:  # the rest of the Trace is kept

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from torch import _C
 
-from cudalens.device import clock, gpu_trace, stacks
+from cudalens.device import clock, gpu_trace, own_work, stacks
 from cudalens.device.streams import current_device
 from cudalens.device.sync_debug import SyncDebug
 from cudalens.frames.catalog_frames import frame_of_rows
@@ -70,6 +70,9 @@ class SyncCollector:
     Args:
         is_wanted: Whether it is enabled.
         now: The events' clock, ns.
+
+    Attributes:
+        own_work: Thread, start and end of work of cudalens, whose waits are not recorded.
     """
 
     name = "sync finder"
@@ -83,11 +86,14 @@ class SyncCollector:
         self._seen: list[_Sighting] = []
         self._open: dict[int, list[_Sighting]] = {}
         self._num_stacks = 0
+        self.own_work: list[tuple[int, int, int]] = []
+        self._own_starts: dict[int, list[int]] = {}
         self._empty_cache: Any = None
         self._empty_cache_wrapper: Any = None
 
     def start(self) -> None:
         """Begin to record."""
+        own_work.watchers.append(self._on_own_work)
         if not self._is_wanted:
             return
         quick: dict[Any, Any] = dict.fromkeys(gpu_trace.REGISTRIES.values(), _ignore)
@@ -97,6 +103,7 @@ class SyncCollector:
             self._debug.start()
             self._watch_empty_cache()
         except BaseException:
+            own_work.watchers.remove(self._on_own_work)
             self._subscription.close()
             self._debug.stop()
             raise
@@ -104,6 +111,8 @@ class SyncCollector:
     def settle(self) -> None:
         """Stop recording at the end of the program's part. Can be called twice."""
         self._debug.stop()
+        if self._on_own_work in own_work.watchers:
+            own_work.watchers.remove(self._on_own_work)
         if self._empty_cache_wrapper is not None and vars(_C).get(_EMPTY_CACHE) is self._empty_cache_wrapper:
             setattr(_C, _EMPTY_CACHE, self._empty_cache)
         if self._subscription is not None:
@@ -129,6 +138,15 @@ class SyncCollector:
             "syncs": frame_of_rows("syncs", sorted(rows, key=lambda row: row["ts"])),
             "stacks": writer.table.to_frame(),
         }
+
+    def _on_own_work(self, begins: bool) -> None:
+        """Work of cudalens begins or ends on the calling thread."""
+        tid, now = threading.get_native_id(), self._now()
+        starts = self._own_starts.setdefault(tid, [])
+        if begins:
+            starts.append(now)
+        elif starts:
+            self.own_work.append((tid, starts.pop(), now))
 
     def _watch_empty_cache(self) -> None:
         empty_cache = getattr(_C, _EMPTY_CACHE, None)
@@ -188,6 +206,8 @@ class SyncCollector:
         return []
 
     def _note(self, sighting: _Sighting) -> None:
+        if own_work.is_own_work():
+            return
         self._seen.append(sighting)
         if self._debug.is_on and sighting.call == _STREAM:
             self._open.setdefault(sighting.tid, []).append(sighting)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from cudalens.device.own_work import own_work
 from cudalens.graphs import arguments
 from cudalens.graphs.functions import run_inside
 from cudalens.graphs.guards.effects import Snapshot
@@ -81,14 +82,15 @@ class EagerCall:
         pairs = [(f"output {n}", value, replayed[n].detach()) for n, value in self._values.items()]
         written = zip(self._touched, self._written, strict=True)
         pairs += [(label, value, tensor) for (label, tensor), value in written]
-        found = [
-            (label, begin_compare(other, value).result())
-            for label, value, other in pairs
-            if value.numel() and can_compare(value)
-        ]
-        fingerprints = ((one, _fingerprint(one.ref)) for one in self._held)
-        lost = [one.label for one, after in fingerprints if after and one.before.result() != after.result()]
-        check = _result(found, lost, self._other_difference(replayed))
+        with own_work():
+            found = [
+                (label, begin_compare(other, value).result())
+                for label, value, other in pairs
+                if value.numel() and can_compare(value)
+            ]
+            fingerprints = ((one, _fingerprint(one.ref)) for one in self._held)
+            lost = [one.label for one, after in fingerprints if after and one.before.result() != after.result()]
+            check = _result(found, lost, self._other_difference(replayed))
         self._node.set_check(lambda: check)
         return check.is_equal
 
@@ -156,11 +158,13 @@ def _run(node: GraphNode, leaves: list[Any]) -> Any:
 @contextmanager
 def _timed(node: GraphNode) -> Iterator[None]:
     start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))  # type: ignore[no-untyped-call]
-    torch.cuda.current_stream().synchronize()  # another thread may capture
+    with own_work():
+        torch.cuda.current_stream().synchronize()  # another thread may capture
     start.record()
     yield
     end.record()
-    end.synchronize()
+    with own_work():
+        end.synchronize()
     node.eager_ns = round(float(start.elapsed_time(end)) * 1e6)
 
 
@@ -201,11 +205,12 @@ class EagerGradients:
             )
         pairs = [(f"gradient {n}", *pair) for n, pair in enumerate(zip(found, expected, strict=True))]
         missing = next((label for label, one, other in pairs if (one is None) != (other is None)), None)
-        compared = [
-            (label, begin_compare(one.detach(), other.detach()).result())
-            for label, one, other in pairs
-            if one is not None and other is not None and other.numel() and can_compare(other)
-        ]
+        with own_work():
+            compared = [
+                (label, begin_compare(one.detach(), other.detach()).result())
+                for label, one, other in pairs
+                if one is not None and other is not None and other.numel() and can_compare(other)
+            ]
         check = _result(compared, [], None if missing is None else f"{missing}, which is None in one of the two")
         node.set_check(lambda: check)
         return list(found) if check.is_equal else list(expected)

@@ -13,6 +13,7 @@ import torch
 from torch.multiprocessing.reductions import StorageWeakRef
 
 from cudalens.device.graph_backend import PoolId, TensorPlace
+from cudalens.device.own_work import EnterAsOwn, own_work
 from cudalens.graphs import inputs as copying
 from cudalens.graphs.functions import Guarded, Variant, run_inside
 from cudalens.graphs.guards.captured import Name, find_names
@@ -55,7 +56,7 @@ class Recorder:
 
     def __init__(self, backend: GraphBackend, device: int) -> None:
         self.backend, self.device = backend, device
-        with torch.cuda.device(device):
+        with torch.cuda.device(device), own_work():
             torch.cuda.synchronize()
             self.stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
             self.stream.wait_stream(torch.cuda.current_stream())
@@ -99,8 +100,9 @@ class Recorder:
 
     def warm_up(self, variant: Variant, leaves: list[Any], observer: Observer) -> list[Any]:
         """Run a variant in the pool without a graph, observed."""
-        torch.cuda.synchronize()
-        with self._clean_workspaces(), self.in_pool(), run_inside(), observer:
+        with own_work():
+            torch.cuda.synchronize()
+        with EnterAsOwn(self._clean_workspaces()), self.in_pool(), run_inside(), observer:
             return variant.program.run(leaves.copy())
 
     def record(self, node: GraphNode, leaves: Sequence[Any]) -> list[Any]:
@@ -113,7 +115,8 @@ class Recorder:
             NotRecordedError: It cannot be captured, or left something behind.
         """
         begun = time.perf_counter_ns()
-        torch.cuda.synchronize()
+        with own_work():
+            torch.cuda.synchronize()
         node.dead_before = _dead_since_parent(node)
         _fix_leaves(node, leaves)
         with torch.no_grad(), self.in_pool():
@@ -182,9 +185,9 @@ class Recorder:
         try:
             with (
                 _silent(),
-                self._clean_workspaces(),
-                _same_draws(self.device),
-                self.backend.capture(graph, self.pool, self.stream),
+                EnterAsOwn(self._clean_workspaces()),
+                EnterAsOwn(_same_draws(self.device)),
+                EnterAsOwn(self.backend.capture(graph, self.pool, self.stream)),
                 run_inside(),
                 observer,
             ):
@@ -227,7 +230,7 @@ class Recorder:
         if observer.written or any(external.is_written for external in observer.externals.values()):
             self._invalidate(node, left)
             return
-        with _same_draws(self.device):
+        with own_work(), _same_draws(self.device):
             node.launch()
             torch.cuda.synchronize()
 
@@ -235,7 +238,8 @@ class Recorder:
         if node.graph is not None:
             self.backend.destroy(node.graph)
             node.graph = None
-        torch.cuda.synchronize()
+        with own_work():
+            torch.cuda.synchronize()
 
     def _describe(
         self,

@@ -19,6 +19,7 @@ from typing import Any, Final
 
 import torch
 
+from cudalens.device.own_work import own_work
 from cudalens.graphs import arguments, checking
 from cudalens.graphs.backend import backend_for
 from cudalens.graphs.differentiable import attach, backward_variant, note_backward
@@ -274,8 +275,9 @@ class GraphTree:
             storage = ref.storage()
             if storage is not None:
                 live.setdefault(ref.address, storage)
-        torch.cuda.synchronize(self.device)
-        self.backend.restore(self._recorder.pool, self.device, current.state, list(live.values()), dead)
+        with own_work():
+            torch.cuda.synchronize(self.device)
+            self.backend.restore(self._recorder.pool, self.device, current.state, list(live.values()), dead)
 
     def _warm_up(self, variant: Variant, leaves: list[Any]) -> Any:
         if not can_observe_calls():

@@ -7,7 +7,7 @@ call stack and the expression. A wait of both is one row.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final
@@ -49,12 +49,14 @@ class LiveProgram:
         line: A line of a file's source; "" if not available.
         until_ns: End of the program: later waits are the profiler's own. None if unknown.
         skew_ns: Upper limit of the difference between that clock and the recording's.
+        own_work: Thread, start and end of work of cudalens, whose waits are not the program's.
     """
 
     label: Callable[[str], str] = str
     line: Callable[[str, int], str] = lambda file, line: ""
     until_ns: int | None = None
     skew_ns: int = 0
+    own_work: Sequence[tuple[int, int, int]] = ()
 
 
 def build_syncs(frames: Mapping[str, pd.DataFrame], program: LiveProgram | None = None) -> Frames:
@@ -69,6 +71,7 @@ def build_syncs(frames: Mapping[str, pd.DataFrame], program: LiveProgram | None 
     stacks, table = frames.get("stacks", empty_frame("stacks")), StackTable()
     tree = _Tree(events)
     waits = _of_program(find_waits(events, tree.names), tree, program.until_ns)
+    waits = _without_own(waits, events, program.own_work)
     if program.until_ns is not None:
         observed = observed[observed["ts"] < program.until_ns].reset_index(drop=True)
     if not waits and not len(observed):
@@ -182,6 +185,22 @@ def _of_program(waits: list[Wait], tree: _Tree, until_ns: int | None) -> list[Wa
     if not kept or len(kept) < len(waits) or not _is_plain(kept[-1], tree):
         return kept
     return kept[:-1] if kept[-1].start_ns >= tree.last_end() else kept
+
+
+def _without_own(waits: list[Wait], events: pd.DataFrame, own_work: Sequence[tuple[int, int, int]]) -> list[Wait]:
+    """The waits that no work of cudalens made."""
+    if not waits or not own_work:
+        return waits
+    tids = integers(events["tid"])
+    spans: dict[int, list[tuple[int, int]]] = {}
+    for tid, start_ns, end_ns in own_work:
+        spans.setdefault(tid, []).append((start_ns, end_ns))
+
+    def is_own(wait: Wait) -> bool:
+        middle_ns = (wait.start_ns + wait.end_ns) // 2
+        return any(start <= middle_ns <= end for start, end in spans.get(int(tids[wait.rows[0]]), ()))
+
+    return [wait for wait in waits if not is_own(wait)]
 
 
 def _is_plain(wait: Wait, tree: _Tree) -> bool:

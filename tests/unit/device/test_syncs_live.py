@@ -194,3 +194,19 @@ def test_a_collector_that_is_not_wanted_does_nothing():
     assert warnings.filters == before
     collector.stop()
     assert collector.frames() == {}
+
+
+@pytest.mark.parametrize("is_wanted", [True, False])
+def test_waits_of_a_graph_manager_are_not_the_programs(is_wanted):
+    """Warm-up, recording and check wait for the device; the `.item()` of the program's own function remains."""
+    manager = cudalens.graphs.GraphManager(0, check=True)
+    graphed = manager.wrap(lambda x: (x @ x).relu())
+    waiting = manager.wrap(lambda x: x * x.sum().item())
+    with cudalens.profile(syncs=is_wanted, keep=False) as run:
+        x = torch.ones(16, 16, device="cuda")
+        for _ in range(4):
+            graphed(x)
+        waiting(x)
+    manager.shutdown()
+    assert graphed._function.counts.replays == 2
+    assert run.trace.syncs["kind"].tolist() == ["item"]

@@ -32,6 +32,7 @@ class Program(Protocol):
         given: The leaves that the function got in the latest recording.
         opaque: Type of a result that a replay cannot make again, seen in a warmup; None if there is none.
         result_spec: The structure of the results.
+        result: What the function returned in the latest warm-up, as it is.
     """
 
     function: Callable[..., Any]
@@ -40,6 +41,7 @@ class Program(Protocol):
     given: list[Any]
     opaque: str | None
     result_spec: Any
+    result: Any
 
     def run(self, leaves: list[Any], observer: Observer | None = None) -> list[Any]:
         """Run it; `leaves` is empty afterwards, so that nothing keeps them alive."""
@@ -60,6 +62,7 @@ class Inference:
         self.given: list[Any] = []
         self.opaque: str | None = None
         self.result_spec: Any = None
+        self.result: Any = None
 
     def run(self, leaves: list[Any], observer: Observer | None = None) -> list[Any]:
         """Call the function; in a recording, what several results are views of comes behind them.
@@ -78,6 +81,7 @@ class Inference:
             outputs, self.result_spec = [result], None
         else:
             outputs, self.result_spec = pytree.tree_flatten(result, is_leaf=is_size)
+        self.result = result if observer is None else None
         self.opaque = opaque_type(outputs)
         if observer is not None and self.opaque is not None:
             raise GraphError(f"{self._name} returned an object of type {self.opaque}: no replay can make it again.")
@@ -305,6 +309,7 @@ class Backward:
         self.given: list[Any] = []
         self.opaque: str | None = None
         self.result_spec: Any = None
+        self.result: Any = None
 
     def saved_storages(self) -> set[int]:
         """The storages of tensors from outside that the forward saved: the backward uses these, wherever they are."""

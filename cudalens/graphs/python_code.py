@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, Any
 
@@ -26,11 +26,17 @@ def python_roots(variant: Variant) -> list[tuple[str, Any]]:
     return [*roots_of(variant), *variant.executed, *((read.label, read.value) for read in variant.outside)]
 
 
-def note_effects(variant: Variant, effects: Effects, observer: Observer) -> None:
+def note_effects(variant: Variant, effects: Effects, observer: Observer, containers: Sequence[Any]) -> None:
     """Store what a warm-up read and changed.
 
     The first warm-up with effects besides its results is repeated, because a program may prepare something in its first
     call. If the second has some as well, there is no graph.
+
+    Args:
+        variant: What ran.
+        effects: What was compared and observed around the call.
+        observer: What was seen of its operators.
+        containers: The lists and dicts in its result.
     """
     calls = effects.calls
     variant.is_observed = not observer.has_other_threads
@@ -45,7 +51,8 @@ def note_effects(variant: Variant, effects: Effects, observer: Observer) -> None
         variant.is_warm = False
     elif variant.skip is None and variant.is_warm:
         hooked = effects.hooked_argument() if variant.has_backward else None
-        variant.skip = finding or hooked or _unguarded(variant) or hidden_closure(variant, reads, calls)
+        returned = effects.returned_container(containers, variant.function.place)
+        variant.skip = finding or hooked or returned or _unguarded(variant) or hidden_closure(variant, reads, calls)
 
 
 def check_recording(variant: Variant, before: Snapshot) -> None:

@@ -118,6 +118,14 @@ def labels_in(part: Any, label: str) -> list[str]:
     return found
 
 
+def containers_in(value: Any) -> Iterator[Any]:
+    """The lists and dicts in some arguments or results."""
+    if isinstance(value, list | tuple | dict):
+        yield from [] if isinstance(value, tuple) else [value]
+        for item in value.values() if isinstance(value, dict) else value:
+            yield from containers_in(item)
+
+
 def classes_in(spec: Any) -> Iterator[type]:
     """The classes of the dataclasses in a structure."""
     for record in spec.records if isinstance(spec, Structure) else ():

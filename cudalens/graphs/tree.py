@@ -34,11 +34,11 @@ from cudalens.graphs.log import Log
 from cudalens.graphs.node import GraphNode
 from cudalens.graphs.observer import Observer, is_inside_observer
 from cudalens.graphs.pool_check import check_pool
-from cudalens.graphs.programs import together
 from cudalens.graphs.python_code import check_recording, note_effects, python_roots
 from cudalens.graphs.reasons import Finding, Reason, State
 from cudalens.graphs.recording import NotRecordedError, Recorder, roots_of
 from cudalens.graphs.steps import Stale, Steps, StreamOrder, rescue_gradients
+from cudalens.graphs.structure import containers_in
 from cudalens.graphs.variants import learn, overwritten, unnamed_input
 from cudalens.graphs.warmup import WarmupNode, on_backward, warm_up
 
@@ -288,7 +288,8 @@ class GraphTree:
         effects = Effects(python_roots(variant), leaves, variant.spec, variant.labels)
         with _capture_lock, torch.cuda.device(self.device), self._tidied():
             outputs, node, left = warm_up(recorder, variant, self._current, leaves, observer, effects)
-        spec, is_backward, calls = variant.program.result_spec, variant.mode == "backward", effects.calls
+        is_backward, calls = variant.mode == "backward", effects.calls
+        result, variant.program.result = variant.program.result, None
         learn(variant, leaves, outputs, observer, self.backend)
         names = find_names(roots_of(variant), set(observer.externals), calls.executed(), outside=calls.values)
         variant.note_reads({key: external.tensor for key, external in observer.externals.items()}, names)
@@ -300,13 +301,13 @@ class GraphTree:
         if kept:
             self._note_kept(variant, kept)
             self._renew_pool()
-        note_effects(variant, effects, observer)
+        note_effects(variant, effects, observer, list(containers_in(result)))
         variant.skip = variant.skip or (unnamed_input(variant, observer, names) if variant.is_warm else None)
         if not kept:
             self._current, self.state = node, State.WARMUP
             if self._debug:
                 self.check_memory_pool()
-        return outputs if is_backward else together(outputs, spec)
+        return outputs if is_backward else result
 
     def _note_kept(self, variant: Variant, kept: Sequence[Kept]) -> None:
         """A warm-up kept tensors: the next call is a warm-up again; if that keeps some too, there is no graph."""

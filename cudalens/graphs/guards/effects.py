@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dis
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from types import CodeType
 from typing import Any, Final
 
@@ -25,6 +25,7 @@ from cudalens.graphs.guards.outside import CallWatch
 from cudalens.graphs.guards.reads import HOOK_TABLES, find_reads
 from cudalens.graphs.liveness import storage_id
 from cudalens.graphs.reasons import Finding, Reason
+from cudalens.graphs.structure import containers_in
 
 
 class Snapshot:
@@ -48,6 +49,10 @@ class Snapshot:
         every = [*tensors, *((read.label, read.value) for read in reads.tensors)]
         self._forms = [(label, tensor, _form_of(tensor)) for label, tensor in every]
         self._settings, self._is_grad_enabled = settings(), torch.is_grad_enabled()
+
+    def identities(self) -> set[int]:
+        """The identities of the values."""
+        return {id(read.value) for read in self._values}
 
     def tensors(self) -> list[torch.Tensor]:
         """The tensors that the function can reach."""
@@ -104,6 +109,7 @@ class Effects:
 
     def __init__(self, roots: Iterable[tuple[str, Any]], leaves: list[Any], spec: Any, labels: Sequence[str]) -> None:
         self._leaves, self._spec, self._labels = leaves, spec, labels
+        self._given = getattr(leaves, "given", None)
         arguments = zip(labels, leaves, strict=True)
         tensors = [(f"'{label}'", leaf) for label, leaf in arguments if isinstance(leaf, torch.Tensor)]
         self._snapshot = Snapshot(roots, tensors)
@@ -134,6 +140,19 @@ class Effects:
             return self.calls.findings[0] if self.calls.findings else self._drawn(default)
         return Finding(Reason.SIDE_EFFECT, what, _line_of(what, self.calls.functions) or default)
 
+    def returned_container(self, containers: Iterable[Any], default: Place | None) -> Finding | None:
+        """A list or dict that a call returns and that existed before: a replay would return another one.
+
+        Args:
+            containers: The lists and dicts in the result.
+            default: The place of the function.
+        """
+        known = {id(part) for part in containers_in(self._given)} | self._snapshot.identities()
+        found = next((held for held in containers if id(held) in known), None)
+        if found is None:
+            return None
+        return Finding(Reason.OPAQUE_RESULT, f"a {type(found).__name__} that exists before the call", default)
+
     def hooked_argument(self) -> Finding | None:
         """An argument with hooks, which a backward inside the call runs. The copy in a graph has none."""
         for label, leaf in zip(self._labels, self._leaves, strict=True):
@@ -155,7 +174,7 @@ class Effects:
     def _kept_argument(self, after: Reads) -> str | None:
         """An argument that the function stores: a recording would store the graph's copy of it."""
         given = {id(leaf) for leaf in self._leaves if isinstance(leaf, torch.Tensor)}
-        given |= {id(part) for part in _containers(getattr(self._leaves, "given", None))}
+        given |= {id(part) for part in containers_in(self._given)}
         kept = (read for read in (*after.tensors, *after.values) if id(read.value) in given)
         found = next((read for read in kept if _is_stored(read.key, self.calls.functions)), None)
         return None if found is None else f"{found.label}, which keeps an argument"
@@ -191,14 +210,6 @@ def _form_of(tensor: torch.Tensor) -> dict[str, Any]:
             "need of a gradient": tensor.requires_grad,
             "hooks": hooks,
         }
-
-
-def _containers(value: Any) -> Iterator[Any]:
-    """The lists and dicts in some arguments."""
-    if isinstance(value, list | tuple | dict):
-        yield from [] if isinstance(value, tuple) else [value]
-        for item in value.values() if isinstance(value, dict) else value:
-            yield from _containers(item)
 
 
 _STORES: Final = ("STORE_ATTR", "STORE_GLOBAL", "STORE_DEREF")

@@ -575,3 +575,26 @@ def a_hook_of_an_argument_in_a_backward_outside(wrap: Wrap) -> Any:
         x.register_hook(lambda grad: grad * 3)
         found.append(_backward(graphed(x), x))
     return found
+
+
+# Results that the program holds already.
+
+
+@like_eager(Expected(replays=False, reason="OPAQUE_RESULT", words="a dict that exists before the call"))
+def a_dict_among_the_arguments_that_is_returned(wrap: Wrap) -> Any:
+    def function(batch: dict[str, Any]) -> Any:
+        return batch, batch["x"] * 2
+
+    graphed, found = wrap(function), []
+    for n in range(NUM_CALLS):
+        batch = {"x": values() + n}
+        same_batch, y = graphed(batch)
+        found.append((same_batch is batch, y.tolist()))
+    return found
+
+
+@like_eager(Expected(replays=False, reason="OPAQUE_RESULT", words="a list that exists before the call"))
+def a_list_of_the_program_that_is_returned(wrap: Wrap) -> Any:
+    held = [1.0, 2.0]
+    graphed = wrap(lambda x: (held, x * held[0]))
+    return [(found is held, y.tolist()) for found, y in (graphed(values()) for _ in range(NUM_CALLS))]

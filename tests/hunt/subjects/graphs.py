@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 from cudalens import virtual
 from cudalens.graphs import GraphManager
 
-NUM_CALLS = 12
+NUM_CALLS = 10
 
 #: Characters of a message that are compared: torch's messages go on with sizes and classes.
 NUM_MESSAGE = 70
@@ -309,7 +309,7 @@ PROGRAMS = st.builds(
     uses=_at(st.integers(0, NUM_CALLS - 1), USES, 2),
     sizes=st.sampled_from(((3,), (3,), (3, 2))),
     needs_grad=st.booleans(),
-    failing=st.sampled_from((None, None, None, 8)),
+    failing=st.sampled_from((None, None, None, 7)),
 )
 
 Observed = tuple[str, str]
@@ -330,7 +330,8 @@ def observe(program: Program, wrap: Callable[[Any], Any]) -> Iterator[Observed]:
         for n in range(NUM_CALLS):
             for at, change in program.changes:
                 if at == n:
-                    exec(change, space)
+                    with warnings.catch_warnings(action="ignore"):
+                        exec(change, space)
             yield from ((f"call {n}: {label}", value) for label, value in _call(program, space, step, n))
     finally:
         torch.Tensor.tanh = own  # type: ignore[method-assign]
@@ -446,4 +447,4 @@ def _kind(label: str) -> str:
     return "".join(letter for letter in label.partition(": ")[2] if not letter.isdigit()).strip()
 
 
-SUBJECT = Subject("graphs", PROGRAMS, check, Program.source, num_quick=2, num_round=30)
+SUBJECT = Subject("graphs", PROGRAMS, check, Program.source, num_quick=1, num_round=30)

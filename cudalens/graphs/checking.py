@@ -49,9 +49,10 @@ class EagerCall:
     def __init__(self, node: GraphNode, leaves: Sequence[Any], held: Sequence[HeldOutput]) -> None:
         self._node, self._leaves, self._held = node, leaves, held
         snapshot = Snapshot(python_roots(node.variant))
-        tensors = [*snapshot.tensors(), *(leaf for leaf in leaves if isinstance(leaf, torch.Tensor))]
-        self._counted = [tensor for tensor in tensors if not tensor.is_inference()]
         self._touched = _written(node, leaves)
+        tensors = [*snapshot.tensors(), *(tensor for _, tensor in self._touched)]
+        tensors += [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
+        self._counted = [tensor for tensor in tensors if not tensor.is_inference()]
         before = [tensor.detach().clone() for _, tensor in self._touched]
         versions = list(map(version_of, self._counted))
         generators = _Generators(node, leaves)

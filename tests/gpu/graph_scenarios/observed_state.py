@@ -13,7 +13,7 @@ from torch import nn
 from torch.nn import functional
 
 from cudalens.graphs import GraphManager
-from graph_scenarios.stage import counts, fails, reasons, same, scenario, values
+from graph_scenarios.stage import counts, fails, hidden_count, reasons, same, scenario, values
 
 Wrap = Callable[[Any], Any]
 NUM_CALLS = 8
@@ -598,3 +598,55 @@ def a_list_of_the_program_that_is_returned(wrap: Wrap) -> Any:
     held = [1.0, 2.0]
     graphed = wrap(lambda x: (held, x * held[0]))
     return [(found is held, y.tolist()) for found, y in (graphed(values()) for _ in range(NUM_CALLS))]
+
+
+# check=True: nothing differs, and nothing of the call without a graph remains.
+
+
+@scenario(check=True)
+def a_check_of_a_training_step_leaves_no_trace(m: GraphManager) -> None:
+    def train(wrap: Wrap) -> Any:
+        torch.manual_seed(0)
+        model, optimizer, step = _training_step(torch.optim.SGD, lr=0.1, momentum=0.9)
+        graphed, found = wrap(step), []
+        for _ in range(NUM_CALLS):
+            loss = graphed(values())
+            weight = model.weight
+            assert weight.grad is not None
+            momenta = [state["momentum_buffer"]._version for state in optimizer.state.values()]
+            found.append((loss.tolist(), weight.tolist(), weight._version, weight.grad._version, momenta))
+        return found
+
+    assert train(m.wrap) == train(lambda function: function)
+    rows = m.frame()
+    assert rows["num_replays"].max() > 0
+    assert rows["is_equal"].dropna().all(), rows["first_diff"].tolist()
+
+
+@scenario(check=True)
+def a_check_finds_another_gradient(m: GraphManager) -> None:
+    """The factor of a backward is in memory of C, which no guard compares: the gradient is that of eager execution."""
+    factor = hidden_count()
+    factor.value = 2
+
+    class Scaled(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
+            return x * 1
+
+        @staticmethod
+        def backward(ctx: Any, grad: torch.Tensor) -> torch.Tensor:
+            return grad * factor.value
+
+    step = m.wrap(lambda x: Scaled.apply(x).sum())
+    for _ in range(2):
+        x = values().requires_grad_()
+        step(x).backward()
+        assert x.grad is not None
+        same(x.grad, values() * 0 + 2)
+    factor.value = 5
+    x = values().requires_grad_()
+    step(x).backward()
+    assert x.grad is not None
+    same(x.grad, values() * 0 + 5)
+    assert any("5.0 without a graph" in str(text) for text in m.frame()["first_diff"])

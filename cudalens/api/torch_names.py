@@ -7,7 +7,7 @@ import os
 from abc import abstractmethod
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Final
+from typing import ClassVar, Final
 
 import pandas as pd
 
@@ -22,6 +22,38 @@ _STACK_WEIGHTS: Final = {
     "self_device": "device",
     "self_xpu": "device",
 }
+
+
+class KeyAverages(pd.DataFrame):  # type: ignore[misc]  # pandas has no types here
+    """Costs by name, a row each, with torch's ``table``; the result of any pandas operation is a plain frame."""
+
+    _metadata: ClassVar[list[str]] = ["_trace", "_by"]
+    _trace: Trace
+    _by: list[str]
+
+    def table(
+        self,
+        sort_by: str | None = None,
+        row_limit: int = 100,
+        max_src_column_width: int | None = 75,
+        max_name_column_width: int | None = 55,
+        max_shapes_column_width: int | None = 80,
+        header: str | None = None,
+        top_level_events_only: bool = False,
+        time_unit: str | None = None,
+    ) -> str:
+        """Return the costs as a text table; the arguments are those of `Trace.table`."""
+        return self._trace.table(
+            sort_by,
+            row_limit,
+            by=self._by,
+            header=header,
+            top_level_events_only=top_level_events_only,
+            time_unit=time_unit,
+            max_src_column_width=max_src_column_width,
+            max_name_column_width=max_name_column_width,
+            max_shapes_column_width=max_shapes_column_width,
+        )
 
 
 class TorchNames:
@@ -47,19 +79,30 @@ class TorchNames:
 
     def key_averages(
         self, group_by_input_shape: bool = False, group_by_stack_n: int = 0, group_by_overload_name: bool = False
-    ) -> pd.DataFrame:
+    ) -> KeyAverages:
         """Return costs by name, a row each, as `Trace.key_averages` (torch: a list of FunctionEventAvg).
+
+        The frame has torch's method ``table``: ``p.key_averages().table(sort_by="cuda_time_total", row_limit=10)``.
 
         Args:
             group_by_input_shape: Separate calls with other input shapes.
             group_by_stack_n: Separate calls with other stacks, of so many frames.
             group_by_overload_name: Refused: overload names are not recorded.
         """
-        return self.trace.key_averages(
-            group_by_input_shape=group_by_input_shape,
-            group_by_stack_n=group_by_stack_n,
-            group_by_overload_name=group_by_overload_name,
+        averages = KeyAverages(
+            self.trace.key_averages(
+                group_by_input_shape=group_by_input_shape,
+                group_by_stack_n=group_by_stack_n,
+                group_by_overload_name=group_by_overload_name,
+            )
         )
+        averages._trace = self.trace
+        averages._by = ["name"]
+        if group_by_input_shape:
+            averages._by.append("input_shapes")
+        if group_by_stack_n > 0:
+            averages._by.append(f"stack:{group_by_stack_n}")
+        return averages
 
     def total_average(self) -> pd.DataFrame:
         """Return all rows as one, as `cudalens.analysis.total_average`."""

@@ -227,3 +227,14 @@ def test_the_device_of_an_extension_that_is_not_there():
         profile(use_device="privateuseone"),
     ):
         pass
+
+
+def test_the_averages_of_a_profile_print_torchs_table():
+    with cudalens.profile(shapes=True) as profiled:
+        torch.ones(4, 4) @ torch.ones(4, 4)
+        torch.ones(2, 4) @ torch.ones(4, 4)
+    trace = profiled.trace
+    assert profiled.key_averages().table(sort_by="cpu_time_total", row_limit=3) == trace.table("cpu_time_total", 3)
+    by_shape = profiled.key_averages(group_by_input_shape=True)
+    assert by_shape.table(row_limit=5) == trace.table(row_limit=5, by=["name", "input_shapes"])
+    assert type(by_shape.sort_values("count")).__name__ == "DataFrame"

@@ -273,6 +273,9 @@ def num_generators(tape: Tape) -> int:
 
 def writes_of(func: Any) -> tuple[int | str, ...]:
     """The arguments that an operator overwrites: positions, and names of keyword arguments."""
+    places: tuple[int | str, ...] | None = getattr(func, "written_places", None)  # a generated kernel has no schema
+    if places is not None:
+        return places
     known = _writes.get(func)
     if known is None:
         found: list[int | str] = list(_UNDECLARED_WRITES.get(func._schema.name, ()))

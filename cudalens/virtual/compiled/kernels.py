@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from math import prod
+from types import SimpleNamespace
 from typing import Any, Final, NamedTuple
 
 import torch
 
+from cudalens.device import gpu_trace
 from cudalens.errors import VirtualDeviceError
 from cudalens.virtual.compiled.interpreter import run_kernel
 from cudalens.virtual.compiled.tracing import hidden_work
@@ -15,6 +17,8 @@ from cudalens.virtual.gpus import Gpus
 from cudalens.virtual.shapes.storage import forget
 from cudalens.virtual.tensors.residency import residence_of
 from cudalens.virtual.timing.durations import kernel_ns
+from cudalens.virtual.timing.kernel_names import NAMESPACE
+from cudalens.virtual.timing.machine import Device
 from cudalens.virtual.timing.work import Work
 
 _ENDED: Final = (
@@ -76,13 +80,29 @@ class DeviceKernel:
         if self._gpus.is_closed:
             raise VirtualDeviceError(_ENDED)
         named = self._named(args) | kwargs
-        written = [value for name, value in named.items() if isinstance(value, torch.Tensor) and self._writes(name)]
+        written = [value for name, value in named.items() if isinstance(value, torch.Tensor) and self.writes(name)]
+        tensors = [value for value in named.values() if isinstance(value, torch.Tensor)]
+        place = next(filter(None, map(residence_of, tensors)), None)
+        device = self._gpus.machine.current_device if place is None else place.device
+        call, values = KernelCall(self, tuple(named)), tuple(named.values())
+        stream, log = self._gpus.machine.current_stream(device), self._gpus.machine.op_log
+        if log is not None:
+            log.begin_call(f"{NAMESPACE}::{self.name}", call, values, {})
         if self._gpus.shapes is not None:
             for tensor in written:
                 forget(tensor)
+        elif stream.capture is not None:
+            stream.capture.run(call, values, {})
         else:
-            self._compute(named)
-        self._model(named)
+            call(*values)
+        self._model(device, named, tensors)
+        if log is not None:
+            log.called(written)
+        if gpu_trace.is_on():
+            arguments = tuple(
+                (name, value, self.writes(name)) for name, value in named.items() if isinstance(value, torch.Tensor)
+            )
+            gpu_trace.emit(gpu_trace.KernelLaunched(self.name, device.index, stream.handle, arguments, True))
 
     def _named(self, args: tuple[Any, ...]) -> dict[str, Any]:
         """The arguments by name; generated code passes those that are not constants of the configuration."""
@@ -93,10 +113,16 @@ class DeviceKernel:
             names = [name for name in self._parameters if name not in self._config.kwargs] + extra
         return dict(zip(names, args, strict=True))
 
-    def _writes(self, name: str) -> bool:
+    def writes(self, name: str) -> bool:
+        """Whether the kernel writes to the argument of that name."""
         return name.startswith(("out_ptr", "in_out_ptr")) or name in self._tuner.mutated_arg_names
 
-    def _compute(self, named: Mapping[str, Any]) -> None:
+    def compute(self, named: Mapping[str, Any]) -> None:
+        """Run the kernel on the memory of its arguments, in the interpreter.
+
+        Raises:
+            VirtualDeviceError: The interpreter cannot run it.
+        """
         blocks = self._interpreted_blocks(named)
         values = {name: _host_value(named[name]) for name in self._parameters if name in named}
         constants = {**self._constants, **self._config.kwargs, **blocks}
@@ -136,12 +162,9 @@ class DeviceKernel:
                 room //= blocks[name]
         return blocks
 
-    def _model(self, named: Mapping[str, Any]) -> None:
-        """Issue the kernel to the current stream of the device of its arguments."""
+    def _model(self, device: Device, named: Mapping[str, Any], tensors: list[torch.Tensor]) -> None:
+        """Issue the kernel to the current stream of a device."""
         spec = self._gpus.spec
-        tensors = [value for value in named.values() if isinstance(value, torch.Tensor)]
-        place = next(filter(None, map(residence_of, tensors)), None)
-        device = self._gpus.machine.current_device if place is None else place.device
         num_bytes, flops = self._num_bytes(tensors), int(self._meta.get("kernel_flop") or 0)
         grid = self._grid(self._config.kwargs, named)
         threads = _WARP_THREADS * int(self._config.num_warps)
@@ -172,6 +195,27 @@ class DeviceKernel:
         source = str(getattr(self._tuner.fn, "src", ""))
         sizes = [name for name in self._parameters if name.endswith("numel")]
         return any(f"    {name} = " not in source for name in sizes)
+
+
+class KernelCall:
+    """A launch of a kernel as an operator, for graph captures and for the log of the explorer.
+
+    Args:
+        kernel: The kernel.
+        names: The names of its arguments, in the order of the call.
+
+    Attributes:
+        written_places: Positions of the arguments that it writes.
+    """
+
+    def __init__(self, kernel: DeviceKernel, names: tuple[str, ...]) -> None:
+        self._kernel, self._names = kernel, names
+        self._schema = SimpleNamespace(name=f"{NAMESPACE}::{kernel.name}")
+        self.written_places = tuple(index for index, name in enumerate(names) if kernel.writes(name))
+
+    def __call__(self, *args: Any) -> None:
+        """Compute the values."""
+        self._kernel.compute(dict(zip(self._names, args, strict=True)))
 
 
 def _host_value(value: Any) -> Any:

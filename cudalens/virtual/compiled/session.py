@@ -13,7 +13,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, Final
 
-from cudalens.virtual.compiled import caches, fake_tensors, guards, libdevice, probe
+from cudalens.virtual.compiled import caches, fake_tensors, graph_trees, guards, libdevice, probe
 from cudalens.virtual.compiled.callbacks import DeviceCallback, innermost, make_backend
 from cudalens.virtual.compiled.kernels import DeviceKernel
 from cudalens.virtual.compiled.tracing import hidden_work, is_tracing, tracing
@@ -22,6 +22,7 @@ from cudalens.virtual.compiled.wrapper_code import adapt_module
 from cudalens.virtual.gpus import Gpus
 from cudalens.virtual.patching import Patches
 from cudalens.virtual.tensors.device_arguments import FunctionMode
+from cudalens.virtual.torch_cuda.stacks import warn_user
 
 #: Inductor's options while it generates code for the virtual device: no measurements, no processes, no caches of files.
 _INDUCTOR: Final = {
@@ -41,6 +42,10 @@ _INDUCTOR: Final = {
     "triton.autotune_at_compile_time": False,
     "triton.cooperative_reductions": False,
 }
+_IGNORED: Final = (
+    "torch.compile on a virtual CUDA device ignores {names}: it cannot measure kernels, and without values it makes no "
+    "CUDA graphs. The function is compiled as with mode='default' in this respect."
+)
 _AOT: Final = {"enable_autograd_cache": False}
 
 _ENVIRONMENT: Final = ("TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR")
@@ -127,6 +132,8 @@ class Session:
         patches.set(PyCodeCache, "load_by_key_path", classmethod(self._adapting(load)))
         describe: Any = TritonKernel.inductor_meta_per_kernel
         patches.set(TritonKernel, "inductor_meta_per_kernel", _with_sizes(describe))
+        graph_trees.install(patches, self.gpus)
+        patches.set(compile_fx, "compile_fx", self._without_measuring(compile_fx.compile_fx))
         folder = tempfile.TemporaryDirectory(prefix="cudalens-compiled-")
         self._folder = Path(folder.name)
         patches.on_restore(self._forget_modules)
@@ -178,6 +185,22 @@ class Session:
                 return function(*args, **kwargs)
 
         return compile_graph
+
+    def _without_measuring(self, compile_graph: Callable[..., Any]) -> Callable[..., Any]:
+        """Leave out the options of a mode that measure kernels, which a virtual device cannot do."""
+
+        def compile_fx(*args: Any, config_patches: dict[str, Any] | None = None, **kwargs: Any) -> Any:
+            if not is_tracing() or not config_patches:
+                return compile_graph(*args, config_patches=config_patches, **kwargs)
+            ignored = [name for name in config_patches if name in _INDUCTOR]
+            if self.gpus.shapes is not None and config_patches.get("triton.cudagraphs"):
+                ignored.append("triton.cudagraphs")
+            kept = {name: value for name, value in config_patches.items() if name not in ignored}
+            if ignored:
+                warn_user(_IGNORED.format(names=", ".join(sorted(ignored))))
+            return compile_graph(*args, config_patches=kept, **kwargs)
+
+        return compile_fx
 
     @property
     def _make_kernel(self) -> Callable[..., Any]:

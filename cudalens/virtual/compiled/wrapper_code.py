@@ -46,6 +46,9 @@ def adapt_module(gpus: Gpus, module: ModuleType) -> None:
         names["extern_kernels"] = ExternKernels(gpus, names["extern_kernels"])
     if callable(names.get("call")):
         names["call"] = _only_while_active(gpus, names["call"])
+    runner = names.get("runner")
+    if runner is not None:  # its partitions are what torch's CUDA-graph trees capture
+        runner.partitions = [_only_while_active(gpus, function) for function in runner.partitions]
 
 
 def _empty_strided(size: Any, stride: Any, dtype: torch.dtype) -> torch.Tensor:
@@ -65,9 +68,15 @@ def _copy_if_misaligned(tensor: torch.Tensor) -> torch.Tensor:
 
 def _only_while_active(gpus: Gpus, function: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(function)
-    def call(*args: Any, **kwargs: Any) -> Any:
+    def call(inputs: list[Any]) -> Any:
         if gpus.is_closed:
             raise VirtualDeviceError(_ENDED)
-        return function(*args, **kwargs)
+        # A capture computes once to know its shapes. Its own results must not take the memory of an input that the
+        # code frees early: the first replay reads that input.
+        kept = list(inputs) if gpus.machine.captures else []
+        try:
+            return function(inputs)
+        finally:
+            kept.clear()
 
     return call

@@ -10,6 +10,7 @@ import torch
 import torch._dynamo
 from torch.nn import functional
 
+import cudalens
 import cudalens.virtual
 from cudalens import profile
 from cudalens.errors import VirtualDeviceError
@@ -142,6 +143,55 @@ def test_autocast_applies_inside_of_a_compiled_function(h100):
         result, expected = torch.compile(lambda x: layer(x).relu())(x), layer(x).relu()
     assert result.dtype is torch.bfloat16
     torch.testing.assert_close(result, expected, rtol=0.03, atol=0.01)  # Inductor adds the bias before it rounds
+
+
+def test_a_captured_graph_computes_the_generated_kernels_again(h100):
+    compiled = torch.compile(lambda x: (x.sin() * 2).sum(-1))
+    x = torch.randn(4, 8, device="cuda")
+    compiled(x)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        result = compiled(x)
+    x.fill_(1)
+    graph.replay()
+    torch.testing.assert_close(result, (x.sin() * 2).sum(-1))
+
+
+def test_the_graph_trees_of_torch_record_and_replay(h100):
+    layer = torch.nn.Linear(8, 16, device="cuda")
+    compiled = torch.compile(lambda x: layer(x).relu(), mode="reduce-overhead")
+    for _ in range(4):
+        torch.compiler.cudagraph_mark_step_begin()
+        x = torch.randn(6, 8, device="cuda")
+        result = compiled(x)
+        torch.testing.assert_close(result, layer(x).relu())
+        result.sum().backward()
+        gradient = layer.weight.grad.clone()
+        layer.zero_grad()
+        layer(x).relu().sum().backward()
+        torch.testing.assert_close(gradient, layer.weight.grad)
+        layer.zero_grad()
+    trees = cudalens.graphs.inspect().graphs
+    assert {"inference", "forward", "backward"} & set(trees["mode"].dropna())
+    assert list(trees["kind"]).count("recording") >= 2
+
+
+def test_the_result_of_an_earlier_step_of_a_tree_is_an_error(h100):
+    compiled = torch.compile(lambda x: x * 2, mode="reduce-overhead")
+    results = []
+    for _ in range(3):
+        torch.compiler.cudagraph_mark_step_begin()
+        results.append(compiled(torch.randn(4, device="cuda")))
+    with pytest.raises(RuntimeError, match="overwritten by a subsequent run"):
+        results[0].sum().item()
+
+
+def test_options_that_measure_are_left_out_with_a_warning(h100):
+    x = torch.ones(8, 8, device="cuda")
+    compiled = torch.compile(lambda x: (x @ x).relu(), mode="max-autotune-no-cudagraphs")
+    with pytest.warns(UserWarning, match="ignores .*max_autotune.*cannot measure"):
+        result = compiled(x)
+    torch.testing.assert_close(result, x @ x)
 
 
 def test_a_graph_break_runs_between_two_graphs(h100):

@@ -28,6 +28,8 @@ _TICK_NS: Final = 1_024
 _MIN_LATER: Final = 20
 
 _SECOND_NS: Final = 10**9
+#: Copies of pages of unified memory.
+_UNIFIED: Final = r"^Memcpy .*\(Unified\)"
 _UNKNOWN_LAUNCH: Final = "Operator, module and line of it are unknown"
 _DROPPED: Final = "Records were dropped; record less, or for a shorter time."
 _CUPTI_START: Final = (
@@ -125,10 +127,12 @@ def unlinked_work(arrays: TrustArrays) -> Iterator[Issue]:
     """Device work that no recorded call launched, although calls were recorded.
 
     Work that was launched before the recording began is healthy: its correlation ids are smaller than those of all
-    calls, or it precedes all work of recorded calls on its stream.
+    calls, or it precedes all work of recorded calls on its stream. The driver migrates pages of unified memory without
+    a call.
     """
     work = arrays.work
-    at = np.flatnonzero(work.launch < 0)
+    is_migration = arrays.is_named(_UNIFIED)[work.rows]
+    at = np.flatnonzero((work.launch < 0) & ~is_migration)
     if not len(at) or not len(arrays.launches):
         return
     if len(at) == len(work.rows):

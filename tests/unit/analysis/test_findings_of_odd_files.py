@@ -50,3 +50,26 @@ def test_kernels_without_a_length_have_no_idle_time_between_them(tmp_path):
         {"ph": "X", "cat": "cuda_runtime", "name": "cudaMalloc", "ts": 1000 * k, "dur": 500, **THREAD} for k in range(5)
     ]
     assert "driver_memory" not in found_in(tmp_path, kernels + mallocs)
+
+
+def test_migrations_of_unified_memory_need_no_call(tmp_path):
+    """As nsys records ``cudaMallocManaged``: the kernel has its launch, the copies of pages that it touched have none."""
+    place = {"pid": 0, "tid": 7, "args": {"device": 0, "stream": 7, "correlation": 1}}
+    launch = {"ph": "X", "cat": "cuda_runtime", "name": "cudaLaunchKernel", "ts": 0, "dur": 5, **THREAD}
+    events = [
+        launch | {"args": {"correlation": 1}},
+        {"ph": "X", "cat": "kernel", "name": "add", "ts": 10, "dur": 900} | place,
+    ]
+    copy = {
+        "ph": "X",
+        "cat": "gpu_memcpy",
+        "name": "Memcpy HtoD (Unified) (Unknown -> Unknown)",
+        "dur": 2,
+        "pid": 0,
+        "tid": 8,
+    }
+    events += [copy | {"ts": 20 + 10 * k, "args": {"device": 0, "stream": 8}} for k in range(50)]
+    path = tmp_path / "trace.json"
+    path.write_text(json.dumps({"traceEvents": events}))
+    assert "unlinked work" not in str(cudalens.load(path).trust())
+    assert "partial" not in cudalens.load(path).summary().verdict

@@ -6,6 +6,7 @@ Known to work with torch 2.9 to 2.15. A Kineto session belongs to the whole proc
 from __future__ import annotations
 
 import os
+import tempfile
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
@@ -19,6 +20,9 @@ from cudalens.profiler.options import ProfilerOptions
 
 _LOG_LEVEL: Final = "KINETO_LOG_LEVEL"
 _SILENT: Final = "6"  # above USDT, Kineto's highest
+
+#: Whether this process has freed a block of memory whose size torch's profiler does not know.
+_has_freed_unknown = False
 
 #: Held while a session starts, so that two threads cannot both find the profiler free.
 _gate: Final = threading.Lock()
@@ -55,6 +59,7 @@ class KinetoSession:
         self.device = _device_of(options, watches_cuda)
         more = {} if options.experimental is None else {"experimental_config": _checked_config(options.experimental)}
         self.is_prepared = False
+        self._has_memory = options.memory
         self._profile: Any = torch_profiler.profile(
             **more,
             use_cpu=True,
@@ -92,9 +97,11 @@ class KinetoSession:
             ProfilerBusyError: Another torch profiler is running; it is not affected.
             ProfilerError: torch refused to start.
         """
+        earlier = [torch.UntypedStorage(64)] if self._has_memory else []
         with _gate:
             self._guarded(self._profile._start_trace if self.is_prepared else self._profile.__enter__)
             _others.set_recording(True)
+            _free_silently(earlier)
 
     def _guarded(self, act: Callable[[], object]) -> None:
         _others.make_room()
@@ -341,3 +348,30 @@ def demangled(name: str) -> str:
         return name
     demangle: Callable[[str], str] | None = getattr(torch._C, "_demangle", None)
     return demangle(name) if demangle is not None else name
+
+
+def _free_silently(earlier: list[torch.UntypedStorage]) -> None:
+    """Free the blocks of `earlier`, which were allocated before the profiler started, without torch's message about it.
+
+    torch prints "Memory block of unknown size was allocated before the profiling started" to file descriptor 2 at the
+    first such block of a process, and at each thousandth: above the output of the user's cell, about nothing that its
+    reader did. Whatever else is written there in these microseconds is written again.
+    """
+    global _has_freed_unknown
+    if _has_freed_unknown or not earlier:
+        return
+    _has_freed_unknown = True
+    try:
+        original = os.dup(2)
+    except OSError:  # it is closed, so that nothing is printed
+        return
+    with tempfile.TemporaryFile() as file:
+        try:
+            os.dup2(file.fileno(), 2)
+            earlier.clear()
+        finally:
+            os.dup2(original, 2)
+        file.seek(0)
+        others = [line for line in file if b"Memory block of unknown size" not in line]
+        os.write(original, b"".join(others))
+        os.close(original)

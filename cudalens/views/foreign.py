@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
 import pandas as pd
 
 _MAX_LINE: Final = 300
+#: C0 and C1 except tab and line ends; marks, embeddings, overrides and isolates of direction.
+_CONTROLS: Final = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 #: A longer line of a whole text is cut: it can hold a name of any length from a file.
 _MAX_TEXT_LINE: Final = 2_000
 
@@ -35,6 +38,11 @@ def printable(text: str, keep: str = "") -> str:
         else:
             shown.append(" " if c.isspace() else unknown)
     return "".join(shown)
+
+
+def without_controls(text: str) -> str:
+    """`text` with a replacement character for controls: those of terminals and those of direction, but no line end."""
+    return text if text.isprintable() else _CONTROLS.sub("\N{REPLACEMENT CHARACTER}", text)
 
 
 def clean_lines(text: str) -> str:

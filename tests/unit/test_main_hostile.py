@@ -4,7 +4,9 @@ import json
 
 import pytest
 
+import cudalens
 from cudalens.__main__ import main
+from cudalens.views.timeline import payload
 
 HOSTILE = "\x1b]0;owned\x07\x1b[2J\u202eevil\u2066" + "x" * 200_000
 
@@ -84,3 +86,11 @@ def test_an_error_about_a_hostile_file_is_clean(capsys, tmp_path):
 def test_a_file_with_a_hostile_name_is_named_clean(capsys, tmp_path):
     text = printed(capsys, "summary", str(tmp_path / "\x1b[2J\u202e.json"), str(tmp_path / "b.json"))
     assert text.replace("\n", "").isprintable()
+
+
+def test_the_live_page_gets_names_without_controls(files):
+    """It draws them on a canvas, where an override of direction would act as well."""
+    packed = payload.pack(cudalens.load(files[0]), compress=False)
+    assert b"ncclDevKernel_AllReduce" in packed
+    for control in ("\\u202e", "\\u2066", "\\u001b", "\\u0007"):
+        assert control.encode() not in packed

@@ -47,7 +47,8 @@ def stretches(trace: Trace, comm: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFr
             the communication before it that it waited for), -1 for none, and ``place``, its number in the program.
 
     Returns:
-        Stretches: ``start_ns``, ``end_ns``, ``lag_ns``, ``waits_for`` (row of `comm`, -1 for none) and ``step``, int64.
+        Stretches: ``start_ns``, ``end_ns``, ``busy_ns`` (time in which compute runs), ``lag_ns``, ``waits_for`` (row of
+        `comm`, -1 for none) and ``step``, int64.
         Work: a row per stretch, ``place`` (communications launched before it) and ``op`` (category: operator, with its
         line where known; ``(gap)`` is idle time): ``work_ns``, ``num``, ``elements`` of its inputs (int64), ``step``.
     """
@@ -106,7 +107,7 @@ def _cuts(compute: _Compute, begin: Ints, end: Ints) -> tuple[Ints, Ints, Ints]:
 
 def _pieces(compute: _Compute, first: Ints, resume: Ints, waits: Ints, end: Ints) -> pd.DataFrame:
     if not len(first):
-        return pd.DataFrame(dict.fromkeys(("start_ns", "end_ns", "lag_ns", "waits_for"), first))
+        return pd.DataFrame(dict.fromkeys(("start_ns", "end_ns", "busy_ns", "lag_ns", "waits_for"), first))
     last = np.append(first[1:], len(compute.start)) - 1
     stop = compute.reach[last]
     waits_for = np.full(len(first), -1, np.int64)
@@ -114,7 +115,9 @@ def _pieces(compute: _Compute, first: Ints, resume: Ints, waits: Ints, end: Ints
     ready = np.concatenate([compute.start[:1], stop[:-1]])
     ready = np.where(waits_for >= 0, np.maximum(ready, np.append(end, 0)[waits_for]), ready)
     start = np.maximum(compute.start[first], np.concatenate([compute.start[:1], stop[:-1]]))
-    return pd.DataFrame({"start_ns": start, "end_ns": stop, "lag_ns": start - ready, "waits_for": waits_for})
+    busy = np.add.reduceat(compute.own, first)
+    times = {"start_ns": start, "end_ns": stop, "busy_ns": busy, "lag_ns": start - ready}
+    return pd.DataFrame({**times, "waits_for": waits_for})
 
 
 def _before(comm: pd.DataFrame, stretch_end: Ints, begin: Ints, end: Ints) -> Ints:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, Final
 
 import numpy as np
@@ -197,8 +198,8 @@ def merged_timeline(ranks: Ranks, *, step: int | None = None, chosen: list[int] 
     span = max(stop - begin, 1)
     row = {rank: i for i, rank in enumerate(chosen)}
     nodes = [svg.text(f"rank {rank}", 0, 16 + 26 * i) for rank, i in row.items()]
-    for rank, a, b in zip(pieces["rank"], start - begin, end - begin, strict=True):
-        nodes.append(_bar(int(a), int(b), span, 6 + 26 * row[rank], 12, ORANGE, ".8", f"rank {rank}: compute"))
+    for rank, a, b, busy in zip(pieces["rank"], start - begin, end - begin, pieces["busy_ns"], strict=True):
+        nodes += _compute_bars(int(a), int(b), int(busy), span, 6 + 26 * row[rank], f"rank {rank}")
     columns = (comm["rank"], comm["kind"], comm["arrival_ns"] - begin, comm["dur"], comm["wait_ns"].fillna(0))
     for rank, kind, at, dur, wait in zip(*columns, strict=True):
         top, middle = 17 + 26 * row[rank], int(at) + min(int(wait), int(dur))
@@ -206,8 +207,19 @@ def merged_timeline(ranks: Ranks, *, step: int | None = None, chosen: list[int] 
         nodes.append(_bar(middle, int(at + dur), span, top, 10, GREEN, "1", f"rank {rank}: {kind}"))
     bottom = 8 + 26 * len(chosen)
     nodes += svg.axis(span, 4, bottom)
-    title = f"Step {step} of {len(chosen)} ranks: orange computes, blue waits, green transfers"
+    title = (
+        f"Step {step} of {len(chosen)} ranks: orange computes, as high as the share of the time in which work runs; "
+        "blue waits, green transfers"
+    )
     return svg.chart(bottom + 20, title, *nodes, class_="cr-picture")
+
+
+def _compute_bars(a: int, b: int, busy: int, span: int, top: float, rank: str) -> Iterator[Node]:
+    """A stretch between communications, pale, and in it the time in which compute runs: its share as height."""
+    label = f"{rank}: work runs {units.duration(busy)} between communications in"
+    yield _bar(a, b, span, top, 12, ORANGE, ".15", label)
+    height = 10.5 * min(busy / max(b - a, 1), 1.0)
+    yield _bar(a, b, span, top + 10.5 - height, height + 1.5, ORANGE, ".85", label)
 
 
 def interesting(ranks: Ranks) -> list[int]:

@@ -166,7 +166,7 @@ def _of(ranks: Ranks) -> str:
     worlds = [info.world_size for info in ranks.infos.values() if info.world_size]
     gpus = [gpu for gpu in ranks.frames["summary"]["gpu"].dropna().unique().tolist() if gpu][:3]
     of = f" of {worlds[0]}" if worlds and worlds[0] != len(ranks) else ""
-    return f"{len(ranks)}{of}{', ' if gpus else ''}{', '.join(map(str, gpus))}"
+    return f"{len(ranks)}{of}{', ' if gpus else ''}{', '.join(clean(gpu, 60) for gpu in gpus)}"
 
 
 def _slow(ranks: Ranks) -> Iterator[Block]:

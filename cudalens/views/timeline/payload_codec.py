@@ -24,6 +24,8 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from cudalens.views.foreign import without_controls
+
 MAGIC: Final = b"CLP1"
 
 # Level 6 costs 1 to 2 % in size against 9 and takes a third of its time.
@@ -54,9 +56,9 @@ class PayloadWriter:
         self._put(name, [plane.tobytes() for plane in blobs])
 
     def add_texts(self, name: str, texts: list[str]) -> None:
-        """Add column `name` of any texts; lone surrogates are kept as JSON escapes."""
+        """Add column `name` of any texts, without control characters; lone surrogates are kept as JSON escapes."""
         self._columns[name] = {"n": len(texts), "text": 0}
-        self._put(name, [json.dumps(texts).encode("ascii")])
+        self._put(name, [json.dumps([without_controls(text) for text in texts]).encode("ascii")])
 
     @property
     def names(self) -> list[str]:

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from cudalens.frames import tree
 from cudalens.frames.build import STEP_PREFIX
 from cudalens.frames.column_arrays import integers, is_category
+from cudalens.views.foreign import without_controls
 from cudalens.views.timeline.enclosing import is_idle
 
 Ints = NDArray[np.int64]
@@ -119,7 +120,7 @@ def _lane(key: NDArray[Any], thread: str) -> dict[str, Any]:
     label = thread or ("unknown thread" if second is None else "thread")
     if second is not None and str(second) not in label:
         label = f"{label} {second}"
-    return {"kind": "host", "label": label[:_MAX_LABEL], "pid": _safe(first), "tid": _safe(second)}
+    return {"kind": "host", "label": without_controls(label[:_MAX_LABEL]), "pid": _safe(first), "tid": _safe(second)}
 
 
 def _known(value: Any) -> int | None:

@@ -5,6 +5,8 @@ import pytest
 from jobs import Job, Plant
 
 import cudalens
+from cudalens.views.ranks import pictures
+from cudalens.views.sections.markup import Node
 
 
 @pytest.fixture(scope="module")
@@ -35,7 +37,27 @@ def test_the_live_view_draws_the_step_and_the_ranks_that_are_chosen(ranks, parts
         assert f"Step {step} of 3 ranks" in parts["timeline"].value
     parts["ranks"].value = (1,)
     assert "Step 3 of 1 ranks" in parts["timeline"].value
-    assert "rank 2: compute" not in parts["timeline"].value
+    assert "rank 1: work runs" in parts["timeline"].value
+    assert "rank 2: work runs" not in parts["timeline"].value
+
+
+def test_compute_is_drawn_as_the_time_in_which_it_runs(ranks):
+    """Not as the time between two communications, most of which can be idle: the area of the dark bars is the union."""
+    for rank, trace in ranks.items():
+        work = trace.events[trace.events["cat"].isin(["kernel", "gpu_memcpy", "gpu_memset"])]
+        work = work[(work["step"] == 2).fillna(False) & ~work["name"].str.contains("nccl")]
+        covered, reached = 0, 0
+        for start, end in sorted(zip(work["ts"], work["ts"] + work["dur"], strict=True)):
+            covered += max(0, end - max(start, reached))
+            reached = max(reached, end)
+        picture = pictures.merged_timeline(ranks, step=2, chosen=[rank])
+        bars = [node.attributes for node in picture.children if isinstance(node, Node) and node.tag == "rect"]
+        area = sum(float(bar["width"]) * float(bar["height"]) for bar in bars if bar.get("fill-opacity") == ".85")
+        pieces = ranks.frames["stretches"]
+        mine = pieces[(pieces["rank"] == rank) & (pieces["step"] == 2)]
+        assert int(mine["busy_ns"].sum()) == covered
+        whole = sum(float(bar["width"]) for bar in bars if bar.get("fill-opacity") == ".15") * 10.5
+        assert area / whole == pytest.approx(covered / int((mine["end_ns"] - mine["start_ns"]).sum()), abs=0.02)
 
 
 def test_the_live_view_draws_the_collective_that_is_chosen(ranks, parts):

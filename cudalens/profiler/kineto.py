@@ -97,7 +97,7 @@ class KinetoSession:
             ProfilerBusyError: Another torch profiler is running; it is not affected.
             ProfilerError: torch refused to start.
         """
-        earlier = [torch.UntypedStorage(64)] if self._has_memory else []
+        earlier = [torch.UntypedStorage(64)] if self._has_memory else []  # type: ignore[no-untyped-call]
         with _gate:
             self._guarded(self._profile._start_trace if self.is_prepared else self._profile.__enter__)
             _others.set_recording(True)

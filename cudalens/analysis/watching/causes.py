@@ -10,6 +10,7 @@ import numpy as np
 from cudalens.analysis import units
 from cudalens.analysis.compare.runs import differences
 from cudalens.analysis.summary import step_rows
+from cudalens.analysis.time.work import COMPUTE, KINDS
 from cudalens.analysis.watching.parts import step_parts
 from cudalens.errors import TraceError
 from cudalens.frames import Trace
@@ -168,7 +169,7 @@ def _top_kernel(before: Before, after: Before, delta: float) -> str:
         kernels = differences(before.trace, after.trace).kernels
     except TraceError:
         return ""
-    kernels = kernels[kernels["delta_ns"] * delta > 0]
+    kernels = kernels[(kernels["delta_ns"] * delta > 0) & (kernels["kind"] == KINDS[COMPUTE])]  # no copies
     return f", most in {units.shorten(str(kernels.iloc[0]['name']), 60)}" if len(kernels) else ""
 
 

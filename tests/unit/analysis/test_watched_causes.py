@@ -1,0 +1,21 @@
+"""What a change of the step time is attributed to, from recorded steps of both sides."""
+
+from made_traces import host, trace_of, work
+
+from cudalens.analysis.watching.causes import Before, causes
+
+
+def recorded(gemm_ns, copy_ns):
+    """One step with a copy to the device and a kernel after it."""
+    copy = work(1_000, copy_ns, "Memcpy HtoD (Pageable -> Device)", cat="gpu_memcpy")
+    kernel = work(1_000 + copy_ns, gemm_ns, "gemm")
+    return trace_of([host(0, 2_000 + copy_ns + gemm_ns, "ProfilerStep#1", "user_annotation"), copy, kernel])
+
+
+def test_more_compute_names_the_kernel_that_computes_and_not_a_copy_that_grew_more():
+    before = Before(400_000, trace=recorded(200_000, 100_000))
+    after = Before(1_200_000, trace=recorded(500_000, 600_000))
+    texts = [cause.text for cause in causes(before, after)]
+    compute = next(text for text in texts if text.startswith("GPU compute"))
+    assert "most in gemm" in compute
+    assert "Memcpy" not in compute

@@ -297,7 +297,7 @@ def _host_work(arrays: TraceArrays, gaps: Gaps, running: Ints) -> Finding:
         advice = "measure after this warm-up, %%cudaprofile --warmup 3"
     else:
         advice = "move that work (logging, metrics, Python loops over elements) out of the loop, or to another thread"
-        if not arrays.has_python:
+        if not arrays.has_python and arrays.is_in("cpu_op").any():  # a program with torch, which has such lines
             advice += "; for its lines, profile with %%cudaprofile --stacks"
     return arrays.finding(
         "host_work", "other host work", what, gaps.total_ns, advice, "low" if arrays.has_python else "medium",

@@ -139,6 +139,8 @@ def _advice_for(arrays: TraceArrays, cause: str) -> str:
         return "cudalens.analysis.idle_time(trace) has each gap with the work that it waited for"
     if arrays.has_python:
         return "cudalens.analysis.idle_time(trace) has each gap with the host's line"
+    if not arrays.is_in("cpu_op").any():  # nsys of a program in C++, which has no Python stacks
+        return "name the host's work with NVTX ranges: only its calls of the runtime are recorded"
     return "record with --stacks (with_stack=True): the host's lines in each gap"
 
 

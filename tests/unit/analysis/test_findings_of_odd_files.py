@@ -53,7 +53,7 @@ def test_kernels_without_a_length_have_no_idle_time_between_them(tmp_path):
 
 
 def test_migrations_of_unified_memory_need_no_call(tmp_path):
-    """As nsys records ``cudaMallocManaged``: the kernel has its launch, the copies of pages that it touched have none."""
+    """As nsys records ``cudaMallocManaged``: the kernel has its launch, the copies of its pages have none."""
     place = {"pid": 0, "tid": 7, "args": {"device": 0, "stream": 7, "correlation": 1}}
     launch = {"ph": "X", "cat": "cuda_runtime", "name": "cudaLaunchKernel", "ts": 0, "dur": 5, **THREAD}
     events = [
@@ -73,3 +73,19 @@ def test_migrations_of_unified_memory_need_no_call(tmp_path):
     path.write_text(json.dumps({"traceEvents": events}))
     assert "unlinked work" not in str(cudalens.load(path).trust())
     assert "partial" not in cudalens.load(path).summary().verdict
+
+
+def test_idle_time_of_a_program_without_torch_gets_no_advice_about_torch(tmp_path):
+    """As nsys records a program in C++: calls of the runtime, and what they launched."""
+    events = []
+    for k in range(4):
+        at, ids = 1000 * k, {"correlation": k}
+        events.append({"ph": "X", "cat": "cuda_runtime", "name": "cudaLaunchKernel", "ts": at, "dur": 5, **THREAD})
+        kernel = {"ph": "X", "cat": "kernel", "name": "add", "ts": at + 10, "dur": 20, "pid": 0, "tid": 7}
+        events[-1]["args"] = ids
+        events.append({**kernel, "args": {"device": 0, "stream": 7, **ids}})
+    path = tmp_path / "trace.json"
+    path.write_text(json.dumps({"traceEvents": events}))
+    advice = " ".join(one.advice for one in findings(cudalens.load(path), most=None))
+    assert "with_stack" not in advice
+    assert "--stacks" not in advice

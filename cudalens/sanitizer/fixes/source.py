@@ -8,6 +8,7 @@ import linecache
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import PurePath
 from typing import Any, Final, TypeAlias
 
@@ -92,17 +93,36 @@ class Source:
         self.parents: dict[ast.AST, ast.AST] = {
             child: node for node in ast.walk(self.tree) for child in ast.iter_child_nodes(node)
         }
-        self.names: Final = frozenset(node.id for node in ast.walk(self.tree) if isinstance(node, ast.Name))
+        self.nodes: Final = list(ast.walk(self.tree))
+        self._nodes_in: Final[dict[Scope, Sequence[ast.AST]]] = {self.tree: self.nodes}
+        self.names: Final = frozenset(node.id for node in self.nodes if isinstance(node, ast.Name))
+
+    @cached_property
+    def _imports(self) -> list[ast.Import | ast.ImportFrom]:
+        return [node for node in self.nodes if isinstance(node, (ast.Import, ast.ImportFrom))]
+
+    @cached_property
+    def _expressions(self) -> dict[tuple[int, int, int, int], ast.expr]:
+        """The outermost expression of each span."""
+        found: dict[tuple[int, int, int, int], ast.expr] = {}
+        for node in self.nodes:
+            if isinstance(node, ast.expr):
+                found.setdefault(_span(node), node)
+        return found
+
+    def expression(self, span: tuple[int, int, int, int]) -> ast.expr | None:
+        """The expression with exactly these lines and columns."""
+        return self._expressions.get(span)
 
     def imports(self, module: str) -> set[str]:
         """The names of a module that is imported, as in ``import torch.cuda as tc``."""
-        imports = [node for node in ast.walk(self.tree) if isinstance(node, ast.Import)]
+        imports = [node for node in self._imports if isinstance(node, ast.Import)]
         names = {alias.asname or alias.name for node in imports for alias in node.names if alias.name == module}
         return {name for name in names if "." not in name}
 
     def imported_from(self, module: str) -> set[str]:
         """The names that are imported from a module."""
-        imports = [node for node in ast.walk(self.tree) if isinstance(node, ast.ImportFrom) and node.module == module]
+        imports = [node for node in self._imports if isinstance(node, ast.ImportFrom) and node.module == module]
         return {alias.asname or alias.name for node in imports for alias in node.names}
 
     def ancestors(self, node: ast.AST) -> Iterator[ast.AST]:
@@ -110,6 +130,13 @@ class Source:
         while node in self.parents:
             node = self.parents[node]
             yield node
+
+    def nodes_in(self, scope: Scope) -> Sequence[ast.AST]:
+        """A function, class or module, and all nodes in it."""
+        found = self._nodes_in.get(scope)
+        if found is None:
+            found = self._nodes_in[scope] = list(ast.walk(scope))
+        return found
 
     def scope(self, node: ast.AST) -> Scope:
         """The function, class or module that contains a node."""
@@ -139,7 +166,7 @@ class Source:
         """
         reached = [self.tree, *(() if scope is None else (scope, *self.ancestors(scope)))]
         is_used = "torch" in self.names
-        for node in ast.walk(self.tree):
+        for node in self._imports:
             for alias in node.names if isinstance(node, ast.Import) else ():
                 if alias.name == "torch" or (alias.name.startswith("torch.") and alias.asname is None):
                     if self.scope(node) in reached:
@@ -269,7 +296,7 @@ def _cell_head(filename: str) -> str:
 
 
 def _locate(source: Source, spot: Spot) -> Located | None:
-    expression = None if spot.span is None else _expression(source, spot.span)
+    expression = None if spot.span is None else source.expression(spot.span)
     if expression is not None:
         around = list(source.ancestors(expression))
         statement = next(node for node in around if isinstance(node, ast.stmt))
@@ -286,21 +313,13 @@ def _locate(source: Source, spot: Spot) -> Located | None:
     )
 
 
-def _expression(source: Source, span: tuple[int, int, int, int]) -> ast.expr | None:
-    """The expression with exactly these lines and columns."""
-    for node in ast.walk(source.tree):
-        if isinstance(node, ast.expr) and _span(node) == span:
-            return node
-    return None
-
-
 def _span(node: Any) -> tuple[int, int, int, int]:
     return node.lineno, node.col_offset, node.end_lineno, node.end_col_offset
 
 
 def _statement_at(source: Source, line: int) -> ast.stmt | None:
     """The statement of a line; None if there are several."""
-    around = [n for n in ast.walk(source.tree) if isinstance(n, ast.stmt) and n.lineno <= line <= (n.end_lineno or 0)]
+    around = [n for n in source.nodes if isinstance(n, ast.stmt) and n.lineno <= line <= (n.end_lineno or 0)]
     inner = [node for node in around if not any(node in source.ancestors(other) for other in around)]
     return inner[0] if len(inner) == 1 else None
 

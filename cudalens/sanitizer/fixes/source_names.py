@@ -38,7 +38,7 @@ def binder(source: Source, name: str, at: ast.AST) -> Scope | None:
 
 def _bindings(source: Source, scope: Scope, root: str) -> Iterator[ast.AST]:
     """Every node in a scope that binds the name."""
-    for node in ast.walk(scope):
+    for node in source.nodes_in(scope):
         if isinstance(node, ast.arg):
             is_binding = node.arg == root and _function_of(source, node) is scope
         else:
@@ -82,7 +82,7 @@ def _is_constant(source: Source, scope: Scope, bindings: list[ast.AST], name: st
 
 
 def _sets_attribute(source: Source, scope: Scope, name: str) -> bool:
-    return any(_sets(node, name) for node in ast.walk(scope))
+    return any(_sets(node, name) for node in source.nodes_in(scope))
 
 
 def _sets(node: ast.AST, name: str) -> bool:
@@ -90,7 +90,7 @@ def _sets(node: ast.AST, name: str) -> bool:
 
 
 def _declared_global(source: Source, root: str) -> bool:
-    return any(isinstance(node, ast.Global) and root in node.names for node in ast.walk(source.tree))
+    return any(isinstance(node, ast.Global) and root in node.names for node in source.nodes)
 
 
 def is_bound_before(source: Source, name: str, scope: Scope, at: ast.stmt) -> bool:
@@ -161,5 +161,5 @@ def sets_stream(source: Source) -> bool:
     """Whether the source switches the stream without a ``with`` block."""
     setters = ("set_stream", "enter_context", "__enter__")
     return not source.names.isdisjoint(setters) or any(
-        isinstance(node, ast.Attribute) and node.attr in setters for node in ast.walk(source.tree)
+        isinstance(node, ast.Attribute) and node.attr in setters for node in source.nodes
     )

@@ -81,6 +81,14 @@ def test_plain_text_holds_each_race_side_by_side():
     assert max(map(len, lines)) <= 100
 
 
+def test_a_race_with_a_replay_names_the_replay_and_the_captured_line():
+    captured = {"second_captured_place": "In[2]:4", "second_captured_source": "y = x.sum()"}
+    row = read_after_write(StackTable(), **captured)
+    lines = report(trace_of(row | {f"{k}_stack": None for k in ("first", "second", "alloc")})).splitlines()
+    (line,) = [line.split() for line in lines if "Captured" in line]
+    assert line == ["Captured", "not", "in", "a", "graph", "In[2]:4", "y", "=", "x.sum()"]
+
+
 def test_plain_text_of_many_races_is_bounded():
     lines = report(many_races(300)).split("\n")
     assert sum(line.startswith("Operation ") for line in lines) == races.MAX_TEXT

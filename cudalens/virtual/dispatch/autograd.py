@@ -18,17 +18,19 @@ thread without nodes that runs a backward pass of another thread uses the histor
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import torch
 
 from cudalens.virtual.dispatch.backward_plan import CALLER, Key, Plan, key_of
+from cudalens.virtual.dispatch.mixed_devices import adopt
+from cudalens.virtual.dispatch.scratch_tensors import are_scratch, attributes, collected_marks
 from cudalens.virtual.gpus import Gpus
 from cudalens.virtual.patching import Patches
 from cudalens.virtual.tensors.device_arguments import user_code
 from cudalens.virtual.tensors.gradients import check_roots
-from cudalens.virtual.tensors.residency import residence_of
+from cudalens.virtual.tensors.residency import ADOPT_KEY, residence_of
 from cudalens.virtual.timing.stream_history import History, Streams, named
 from cudalens.virtual.timing.streams import CudaEvent, Stream
 
@@ -51,9 +53,38 @@ def install(patches: Patches, gpus: Gpus) -> None:
         if gpus.is_closed:
             return original(t_outputs, *args, **kwargs)
         check_roots(t_outputs, args[0] if args else kwargs.get("grad_tensors", ()))
-        return streams.run(engine, t_outputs, *args, **kwargs)
+        with collected_marks() as is_any_left:
+            grads = streams.run(engine, t_outputs, *args, **kwargs)
+            if is_any_left():
+                inputs = args[3] if len(args) > 3 else kwargs.get("inputs", ())
+                _adopt_grads(gpus, [*zip(grads or (), inputs, strict=False), *_leaf_grads(t_outputs)])
+            return grads
 
     patches.set(torch.autograd, _RUN, run_backward)
+
+
+def _adopt_grads(gpus: Gpus, pairs: Sequence[tuple[Any, Any]]) -> None:
+    """Move gradients that a formula made of nothing, which are on the host, to the devices of their tensors."""
+    for grad, tensor in pairs:
+        if isinstance(grad, torch.Tensor) and isinstance(tensor, torch.Tensor) and are_scratch((grad,)):
+            residence = residence_of(tensor)
+            if residence is not None:
+                attributes(grad).pop(ADOPT_KEY)
+                adopt(gpus, grad, residence.device)
+
+
+def _leaf_grads(outputs: Sequence[Any]) -> Iterator[tuple[torch.Tensor | None, torch.Tensor]]:
+    """The accumulated gradient of each leaf of a backward pass, and the leaf."""
+    nodes = [output.grad_fn if isinstance(output, torch.Tensor) else output.node for output in outputs]
+    seen = set(nodes)
+    while nodes:
+        node = nodes.pop()
+        leaf = getattr(node, "variable", None)
+        if isinstance(leaf, torch.Tensor):
+            yield leaf.grad, leaf
+        following = {after for after, _ in getattr(node, "next_functions", ()) if after is not None} - seen
+        seen |= following
+        nodes += following
 
 
 def _has_numbers() -> bool:

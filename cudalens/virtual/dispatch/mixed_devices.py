@@ -45,7 +45,7 @@ def adopt_or_raise(
     for name, tensor in _named_tensors(func, args, kwargs):
         residence = residence_of(tensor)
         if residence is None and attributes(tensor).pop(ADOPT_KEY, False):
-            _adopt(gpus, tensor, device)
+            adopt(gpus, tensor, device)
         elif residence is None and indexes and name in ("indices", "index"):
             to_bring.append(tensor)
         elif residence is None and ((tensor.dim() == 0 and plan.takes_numbers) or name in on_host):
@@ -61,7 +61,7 @@ def adopt_target(gpus: Gpus, target: torch.Tensor, source: torch.Tensor) -> None
         residence = residence_of(source)
         if residence is not None:
             del target.untyped_storage().__dict__[ADOPT_KEY]
-            _adopt(gpus, target, residence.device)
+            adopt(gpus, target, residence.device)
 
 
 def check_out(gpus: Gpus, plan: Plan, kwargs: dict[str, Any], device: Device) -> None:
@@ -82,7 +82,8 @@ def check_out(gpus: Gpus, plan: Plan, kwargs: dict[str, Any], device: Device) ->
         raise RuntimeError(f"Expected out tensor to have device {where}, but got {tensor.device} instead")
 
 
-def _adopt(gpus: Gpus, tensor: torch.Tensor, device: Device) -> None:
+def adopt(gpus: Gpus, tensor: torch.Tensor, device: Device) -> None:
+    """Move a tensor that torch created for internal use to a device."""
     capture = gpus.machine.current_stream(device).capture if gpus.machine.captures else None
     if capture is not None:
         capture.adopt(tensor)

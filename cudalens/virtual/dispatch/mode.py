@@ -15,7 +15,7 @@ from cudalens.virtual.dispatch import kernels, refusals
 from cudalens.virtual.dispatch.locate import locate
 from cudalens.virtual.dispatch.mixed_devices import adopt_or_raise, adopt_target, check_out
 from cudalens.virtual.dispatch.plans import Plan, make_plan, python_kernel
-from cudalens.virtual.dispatch.scratch_tensors import are_scratch, is_call_on_device, mark_result
+from cudalens.virtual.dispatch.scratch_tensors import are_scratch, is_call_on_device, mark, mark_result
 from cudalens.virtual.gpus import Gpus
 from cudalens.virtual.shapes.operators import Shapes
 from cudalens.virtual.shapes.storage import lacks_values, tensors_among
@@ -24,7 +24,6 @@ from cudalens.virtual.tensors import backing as hosting
 from cudalens.virtual.tensors.copies import check_capture, run_copy
 from cudalens.virtual.tensors.device_arguments import user_code
 from cudalens.virtual.tensors.residency import (
-    ADOPT_KEY,
     KEY,
     is_any_resident,
     is_pinned,
@@ -320,7 +319,7 @@ class DispatchMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
         is_strided = isinstance(out, torch.Tensor) and out.layout is torch.strided
         if is_strided and not self._target.is_factory and is_call_on_device():
             # Created by torch's C++ for a tensor that it takes for a CPU tensor; the first operator decides its device.
-            out.untyped_storage().__dict__[ADOPT_KEY] = True
+            mark(out)
         return out
 
     def _unmix(self, plan: Plan, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], device: Device) -> None:

@@ -7,6 +7,10 @@ tensors computed from them, until an operator uses them with a tensor of a devic
 from __future__ import annotations
 
 import sys
+import threading
+import weakref
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
 from typing import Any, Final
@@ -39,8 +43,40 @@ def are_scratch(args: tuple[Any, ...]) -> bool:
 def mark_result(out: Any, args: tuple[Any, ...]) -> Any:
     """Mark a result in new memory as internal; returns it."""
     if isinstance(out, torch.Tensor) and not any(out is arg for arg in args):
-        attributes(out)[ADOPT_KEY] = True
+        mark(out)
     return out
+
+
+class _Marked(threading.local):
+    """The storages that were marked in the thread's current backward pass; None outside of one."""
+
+    storages: list[weakref.ref[torch.UntypedStorage]] | None = None
+
+
+_marked = _Marked()
+
+
+def mark(tensor: torch.Tensor) -> None:
+    """Mark a host tensor as internal."""
+    attributes(tensor)[ADOPT_KEY] = True
+    if _marked.storages is not None:
+        _marked.storages.append(weakref.ref(tensor.untyped_storage()))
+
+
+@contextmanager
+def collected_marks() -> Iterator[Callable[[], bool]]:
+    """Collect the tensors that are marked in the block; gives a function that says whether one of them is left."""
+    outer, _marked.storages = _marked.storages, []
+    found = _marked.storages
+
+    def is_any_left() -> bool:
+        storages = [reference() for reference in found]
+        return any(storage is not None and ADOPT_KEY in storage.__dict__ for storage in storages)
+
+    try:
+        yield is_any_left
+    finally:
+        _marked.storages = outer
 
 
 def attributes(tensor: torch.Tensor) -> dict[str, Any]:

@@ -64,10 +64,20 @@ def _one_hot(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     return blank.scatter_(-1, index.unsqueeze(-1), 1)
 
 
+def _matrix_rank(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Write the result into ``out``, which torch leaves unchanged under any dispatch mode."""
+    out = kwargs.pop("out", None)
+    rank: torch.Tensor = func(*args, **kwargs)
+    if out is None:
+        return rank
+    return out.resize_(rank.shape).copy_(rank)
+
+
 HANDLERS: Final[dict[Any, Callable[[Any, tuple[Any, ...], dict[str, Any]], Any]]] = {
     functional.scaled_dot_product_attention: _attend,
     functional.multi_head_attention_forward: _attention,
     functional.ctc_loss: _ctc_loss,
     functional.one_hot: _one_hot,
+    torch.linalg.matrix_rank: _matrix_rank,
     torch.ctc_loss: _ctc_loss,
 }

@@ -183,3 +183,9 @@ def test_subclasses_may_call_the_dispatcher_for_their_device():
 def test_foreach_takes_a_number_of_the_host():
     (out,) = torch._foreach_mul([torch.ones(3, device="cuda")], torch.tensor(2.0))
     assert out.tolist() == [2, 2, 2]
+
+
+def test_the_rank_of_a_matrix_is_written_to_out() -> None:
+    out = torch.full((), 77, dtype=torch.int64, device="cuda")
+    assert torch.linalg.matrix_rank(torch.eye(3, device="cuda"), out=out) is out
+    assert out.item() == 3

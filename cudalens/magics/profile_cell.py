@@ -162,9 +162,12 @@ class ProfiledCell(CellRun):
         run = profile(name, **self._options.collects, code=self._source)
         try:
             run.__enter__()
-        except CudalensError as error:
-            raise without_traceback(error) from None
-        self._profile = run
+            self._profile = run
+        except BaseException as error:
+            run.__exit__(type(error), error, error.__traceback__)  # no effect unless it is running
+            if isinstance(error, CudalensError):
+                raise without_traceback(error) from None
+            raise
 
     def _mark_step(self) -> None:
         assert self._profile is not None

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 import torch
 
 from cudalens.device import clock, gpu_trace, stacks
+from cudalens.device.interrupts import DeferredInterrupts, defers_interrupts
 from cudalens.errors import RaceError, SanitizerError
 from cudalens.sanitizer.engine import Race, RaceKind, StreamId
 from cudalens.sanitizer.engine.races import Findings
@@ -103,6 +104,7 @@ class Sanitizer(RaceValues):
         self._num_reported = 0
         self._watch: Watch | None = None
         self._attachment: Attachment | None = None
+        self._interrupts = DeferredInterrupts()
         self._unraised: list[Race] = []
         self._ended_log = Log()
         self._devices: set[int] = set()
@@ -131,8 +133,9 @@ class Sanitizer(RaceValues):
         self._catch_up()
         return self._watch.log if self._watch is not None else Log()
 
+    @defers_interrupts
     def start(self) -> None:
-        """Start to check operators.
+        """Start to check operators. An interrupt (Ctrl-C) is raised after the start, which is then undone.
 
         Raises:
             SanitizerError: It is on already.
@@ -142,23 +145,36 @@ class Sanitizer(RaceValues):
             raise SanitizerError("this sanitizer is on already; stop() it first, or create another one.")
         self._begin_exploring()
         self.error = None
-        is_prompt = self._on_race != "collect"
-        watch = Watch(self._findings, len(_running), self._on_races, self._failed, is_prompt=is_prompt)
-        self._watch = watch
-        self._attachment = attachment = Attachment(watch)
+        self._interrupts.install()
         try:
+            is_prompt = self._on_race != "collect"
+            listeners = (self._on_races, self._failed, self._interrupts)
+            self._watch = watch = Watch(self._findings, len(_running), *listeners, is_prompt=is_prompt)
+            self._attachment = attachment = Attachment(watch)
             attachment.subscribe()
             _running.append(self)
             attachment.enter_mode()
             if self._exploring is not None:
                 self._exploring.begin(len(self._findings.races))
+            self._interrupts.deliver()
         except BaseException:
-            self.stop()
+            self._stop()
+            self._interrupts.remove()
             raise
 
+    @defers_interrupts
     def stop(self) -> None:
-        """Stop, and remove the mode, the subscription and the replaced methods. No effect if it is off."""
-        self._catch_up()
+        """Stop, and remove the mode, the subscription and the replaced methods. No effect if it is off.
+
+        An interrupt (Ctrl-C) is raised after that.
+        """
+        self._stop()
+        self._interrupts.remove()
+        self._interrupts.deliver()
+
+    def _stop(self) -> None:
+        if self._watch is not None:
+            self._watch.catch_up(delivers_interrupts=False)
         watch, self._watch = self._watch, None
         if self._exploring is not None:
             self._exploring.end(len(self._findings.races))
@@ -184,10 +200,12 @@ class Sanitizer(RaceValues):
         if self._watch is not None:
             self._watch.catch_up()
 
+    @defers_interrupts
     def __enter__(self) -> Sanitizer:
         self.start()
         return self
 
+    @defers_interrupts
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trail: TracebackType | None
     ) -> None:

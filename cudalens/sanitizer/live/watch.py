@@ -10,6 +10,7 @@ from typing import Any, Final
 import torch
 
 from cudalens.device import clock, gpu_trace
+from cudalens.device.interrupts import DeferredInterrupts, defers_interrupts
 from cudalens.device.streams import PER_THREAD, current_device
 from cudalens.sanitizer.engine.accesses import Allocation, Op, Use
 from cudalens.sanitizer.engine.clocks import Line
@@ -38,6 +39,7 @@ class Watch:
         level: Number of other active runs: each has its own attribute of storages.
         on_races: Called with the races of an operator (True) or of a callback (False); may raise for the former.
         on_failure: Called once with an error in the sanitizer.
+        interrupts: Defers Ctrl-C while pending operations are checked: a detector that stops half-way is wrong after.
         is_prompt: Whether each operator is checked as soon as it has run; otherwise some may be pending.
 
     Attributes:
@@ -59,10 +61,12 @@ class Watch:
         level: int,
         on_races: Callable[[Sequence[Race], bool], None],
         on_failure: Callable[[Exception], None],
+        interrupts: DeferredInterrupts,
         *,
         is_prompt: bool,
     ) -> None:
         self.is_on = True
+        self._interrupts = interrupts
         self.detector = Detector(findings)
         self.log = Log()
         self.on_races, self._on_failure = on_races, on_failure
@@ -90,7 +94,7 @@ class Watch:
 
     def end(self) -> None:
         """Check the pending operations, then stop and drop all data."""
-        self.catch_up()
+        self.catch_up(delivers_interrupts=False)
         with self._pending.lock:
             self.is_on = False
             self._pending.entries.clear()
@@ -102,16 +106,27 @@ class Watch:
         """The current call site."""
         return call(2)
 
-    def catch_up(self) -> None:
-        """Check all pending operations."""
+    def catch_up(self, *, delivers_interrupts: bool = True) -> None:
+        """Check all pending operations.
+
+        Args:
+            delivers_interrupts: Whether an interrupt that came while they were checked is raised now; False for a
+                caller that has more to finish.
+        """
         if not self.is_on:
             return
         try:
-            races = self._pending.drain()
+            races = self._drain()
         except Exception as error:
             self.fail(error)
             return
+        if delivers_interrupts:
+            self._interrupts.deliver()
         self._report(races)
+
+    @defers_interrupts
+    def _drain(self) -> Sequence[Race]:
+        return self._pending.drain()
 
     def note_special(
         self, thread: State, plan: Plan, args: tuple[Any, ...], kwargs: dict[str, Any], old: Allocation | None

@@ -290,9 +290,7 @@ def interrupt_lines(names: list[str], step: int) -> int:
     return int(bool(kinds))
 
 
-#: Scenarios in which an interrupt can leave the sanitizer's patches; not drawn until a check defers interrupts.
-OPEN = {"sanitize_block", "run_cells", "profile_device"}
-PROGRAMS = st.tuples(st.sampled_from(sorted(SCENARIOS.keys() - OPEN)), st.integers(0, 100_000))
+PROGRAMS = st.tuples(st.sampled_from(sorted(SCENARIOS)), st.integers(0, 100_000))
 SUBJECT = Subject("interrupts", PROGRAMS, check, source, num_quick=8, num_round=50)
 
 if __name__ == "__main__":

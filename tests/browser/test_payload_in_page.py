@@ -6,6 +6,7 @@ import pytest
 
 from cudalens.frames import RunInfo, Trace, build_events, build_memory
 from cudalens.views import theme
+from cudalens.views.foreign import without_controls
 from cudalens.views.timeline import payload
 from cudalens.views.timeline.payload import pack
 
@@ -100,7 +101,7 @@ def test_the_page_decodes_what_the_frame_holds(module_page, seed, n, compress):
     assert [-1 if p < 0 else row[p] for p in data["launch"]] == seen["launch"].fillna(-1).tolist()
     assert [flags & 1 for flags in data["flags"]] == seen["is_instant"].astype(int).tolist()
     assert data["name"] == [
-        name if len(name) <= 2000 else name[:2000] + "… [5,000 characters]" for name in seen["name"]
+        without_controls(name if len(name) <= 2000 else name[:2000] + "… [5,000 characters]") for name in seen["name"]
     ]
     assert data["cat"] == seen["cat"].tolist()
     assert [lane["kind"] == "device" for lane in data["lane"]] == seen["device"].notna().tolist()

@@ -11,7 +11,6 @@ import torch
 
 import cudalens
 from cudalens import virtual
-from cudalens.errors import VirtualDeviceError
 
 
 @pytest.fixture(autouse=True)
@@ -92,8 +91,7 @@ def test_a_storage_that_is_held_alone_keeps_the_output_alive() -> None:
 def test_nothing_is_kept_alive_by_the_hook_that_torch_compile_puts_around_calls() -> None:
     """Dynamo puts it in when something is to be compiled; a call then holds its arguments once more than before."""
     compiled = torch.compile(lambda x: x * 2, backend="eager")
-    with pytest.raises(VirtualDeviceError, match=r"torch\.compile"):
-        compiled(torch.ones(2, device="cuda"))
+    assert compiled(torch.ones(2, device="cuda")).tolist() == [2, 2]
     manager = cudalens.graphs.GraphManager()
     function = manager.wrap(lambda x: x * 2)
     for _ in range(4):

@@ -207,14 +207,15 @@ def test_text_and_html_begin_with_the_answer(small):
 
 
 def test_changes_that_make_it_fit_are_checked():
-    found = cudalens.fit(encoder, devices=["t4"], batch=16)
+    found = cudalens.fit(encoder, devices=["t4"], batch=24)
     assert not found.devices["fits"].item()
     changes = found.changes.set_index("change")
     assert changes.loc["checkpoint the blocks", "fits"]
     assert changes.loc["checkpoint the blocks", "saves_bytes"] > 8 << 30
     whole = found.devices["total_bytes"].item()
     done = changes[changes["error"] == ""]
-    assert (done["saves_bytes"] == whole - done["total_bytes"]).all()
+    # A run that fits only because cached memory is freed has less in total than it saves.
+    assert (done["saves_bytes"] <= whole - done["total_bytes"]).all()
     smaller = found.devices["largest_batch"].item()
     assert changes.loc[f"a batch of {smaller}", "fits"]
 

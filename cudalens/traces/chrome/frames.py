@@ -18,7 +18,7 @@ import numpy as np
 import pandas as pd
 
 from cudalens.errors import TraceFormatError
-from cudalens.frames import RunInfo, Trace, columns_of, empty_frame, store
+from cudalens.frames import RunInfo, Trace, columns_of, empty_frame
 from cudalens.frames.merge import merge_stacks
 from cudalens.frames.problems import Problems
 
@@ -48,6 +48,8 @@ def extra_frames(trace: Trace) -> dict[str, Any] | None:
     if used := _used_stacks(kept):
         kept["stacks"] = frames["stacks"][frames["stacks"]["stack"].isin(used)]
     every = {name: kept.get(name, empty_frame(name)) for name in frames}
+    from cudalens.frames import store  # imports pyarrow: on first use
+
     sink = io.BytesIO()
     store.write(RunInfo(name="", source="file:kineto", judged=trace.info.judged), every, sink)
     return {"num_events": len(trace), "frames": base64.b64encode(sink.getvalue()).decode()}
@@ -77,6 +79,8 @@ def with_extra_frames(
         value: The value of `KEY`.
         problems: Counts what is wrong with the value; `frames` are unchanged then.
     """
+    from cudalens.frames import store  # imports pyarrow: on first use
+
     try:
         extra = msgspec.convert(value, _Extra)
         data = io.BytesIO(base64.b64decode(extra.frames, validate=True))

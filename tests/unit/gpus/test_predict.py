@@ -91,7 +91,7 @@ def test_the_errors_on_unfitted_shapes_are_within_the_stated_bounds():
     few = {"softmax": 15, "layer_norm": 15, "all_gather": 20, "all_reduce": 20, "alltoall": 20, "reduce_scatter": 20}
     for name, bound in (many | few).items():
         for gpu, found in accuracy()[name]["gpus"].items():
-            assert found["mean_error_pct"] <= bound, (name, gpu)
+            assert found["mean_error_pct"] <= (15 if "num_models" in found else bound), (name, gpu)
             assert "num_models" in found or found["num_shapes"] >= (100 if name in many else 10), (name, gpu)
 
 

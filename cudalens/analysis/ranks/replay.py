@@ -46,7 +46,9 @@ class _Level:
 class Graph:
     """The dependencies of a job.
 
-    The nodes are numbered in five blocks, one after the other::
+    The nodes are numbered in five blocks, one after the other:
+
+    .. code-block:: text
 
         0                        stretches of compute, in order of rank and time
         first_arrival            the arrival of each rank at each communication, in order of rank

@@ -18,6 +18,7 @@ from cudalens._version import __version__ as __version__
 from cudalens.analysis.assertions.check import check as check
 from cudalens.api import history as history
 from cudalens.api.attach import attach as attach
+from cudalens.api.benchmark import benchmark as benchmark
 from cudalens.api.compare import compare as compare
 from cudalens.api.fit import fit as fit
 from cudalens.api.flight_recorder import load_flight_recorder as load_flight_recorder
@@ -33,8 +34,10 @@ from cudalens.api.watch import watch as watch
 from cudalens.device.inventory.discover import devices as devices
 from cudalens.errors import AssertionFailed as AssertionFailed
 from cudalens.errors import AssertionSyntaxError as AssertionSyntaxError
+from cudalens.errors import BenchmarkError as BenchmarkError
 from cudalens.errors import CudalensError as CudalensError
 from cudalens.errors import ExploreError as ExploreError
+from cudalens.errors import FixError as FixError
 from cudalens.errors import GraphError as GraphError
 from cudalens.errors import HistoryError as HistoryError
 from cudalens.errors import KernelError as KernelError

@@ -21,6 +21,8 @@ All derive from one class: ``except cudalens.CudalensError`` catches every error
     ├── MetricsError            this machine's GPUs cannot be read: no driver, no library (also a RuntimeError)
     ├── MemorySnapshotError     there is no allocator with a list of blocks (also a RuntimeError)
     ├── GraphError              invalid operation of a CUDA graph manager (also a RuntimeError)
+    ├── FixError                a fix cannot be written, or not be tried (also a RuntimeError)
+    ├── BenchmarkError          invalid arguments of a benchmark, or a function fails in it (also a ValueError)
     ├── WatchError              invalid use of a watch of a running loop (also a RuntimeError)
     ├── VirtualDeviceError      not supported by a virtual CUDA device (also a RuntimeError)
     └── ProfilerError           a profile cannot start, or cannot be read (also a RuntimeError)
@@ -180,6 +182,14 @@ class MemorySnapshotError(CudalensError, RuntimeError):
 
 class GraphError(CudalensError, RuntimeError):
     """Invalid operation of a CUDA graph manager: it is freed, a capture is active, or a result has no tensors."""
+
+
+class FixError(CudalensError, RuntimeError):
+    """A fix cannot be written for the user's source, or the program cannot run again."""
+
+
+class BenchmarkError(CudalensError, ValueError):
+    """Invalid arguments of a benchmark of two functions, or one of the functions fails."""
 
 
 class WatchError(CudalensError, RuntimeError):

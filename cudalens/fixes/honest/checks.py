@@ -1,0 +1,328 @@
+"""The checks of a benchmark: each calls the two functions in one way and yields what is not as it should be."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final
+
+import torch
+from torch.utils._pytree import tree_leaves
+
+from cudalens.errors import BenchmarkError
+from cudalens.fixes.clocks import Clock
+from cudalens.fixes.honest.certificate import Cheat
+from cudalens.fixes.honest.inputs import Inputs, copy_set, write_set
+from cudalens.fixes.honest.observe import Observed, full_precision, observe
+from cudalens.fixes.values import Difference, compare_values, is_equal, values_in
+
+Function = Callable[..., Any]
+
+#: A result with more wrong rows than this share is wrong as a whole.
+_MOST_ROWS: Final = 0.95
+#: Differences up to this, relative to the root mean square, are those of a lower precision.
+_ROUNDING: Final = 0.05
+#: Calls after which a function that counts them is believed to go on as it began.
+_NUM_LATER: Final = 3
+_NUM_POISON: Final = 8
+
+
+class Checks:
+    """Calls both functions on fresh inputs and compares what they do.
+
+    Args:
+        a: The reference.
+        b: The function that is checked.
+        inputs: Makes inputs.
+        clock: The clock of the device.
+        tolerance: By how much values may differ, relative to the root mean square; None for that of the dtypes.
+    """
+
+    def __init__(self, a: Function, b: Function, inputs: Inputs, clock: Clock, tolerance: float | None) -> None:
+        self._a, self._b, self._inputs, self._clock, self._tolerance = a, b, inputs, clock, tolerance
+        self.difference = Difference(is_known=clock.has_values)
+        self.seen_a = Observed()
+        self.seen_b = Observed()
+        self.first_a_ns = self.first_b_ns = 0
+
+    def run(self) -> list[Cheat]:
+        """Return what was found, most telling first."""
+        one, two = self._inputs.fresh(), self._inputs.fresh()
+        kept_one, kept_two = copy_set(one), copy_set(two)
+        self._poison(self._b, copy_set(two))
+        self.first_b_ns, _ = self._clock.time(lambda: self._call("b", self._b, copy_set(kept_two)))
+        self.seen_b = self._observed("b", self._b, one)
+        found = list(self._of_call(one, kept_one))
+        result_one = self.seen_b.result
+        lazy = list(_lazy(result_one))
+        if lazy or not self._clock.has_values:
+            self._reference(kept_one, kept_two)
+            return [*lazy, *found]
+        values_one = freeze(result_one)
+        values_two = freeze(self._call("b", self._b, two))
+        if any(not is_equal(value, values_one[name]) for name, value in values_of(result_one).items()):
+            found.append(Cheat("shared output", "a call changes the tensors that the call before returned."))
+        wanted_one, wanted_two = self._reference(kept_one, kept_two)
+        found += self._of_values((kept_one, kept_two), (values_one, values_two), (wanted_one, wanted_two))
+        if not any(cheat.name in _VALUE_CHEATS for cheat in found):
+            found += self._of_repeats(one, kept_one, kept_two, wanted_two)
+        found += self._of_precision(kept_one)
+        return sorted(found, key=lambda cheat: _ORDER.get(cheat.name, 9))
+
+    def _call(self, which: str, function: Function, arguments: tuple[Any, ...]) -> Any:
+        try:
+            return function(*arguments)
+        except Exception as error:
+            raise BenchmarkError(f"{which} raised {type(error).__name__}: {error}") from error
+
+    def _observed(self, which: str, function: Function, arguments: tuple[Any, ...]) -> Observed:
+        return self._call(which, lambda *given: observe(function, given, self._clock), arguments)
+
+    def _poison(self, function: Function, arguments: tuple[Any, ...]) -> None:
+        """Fill memory of the sizes of the result with NaN, and free it: uninitialized results then show it."""
+        result = self._call("b", function, arguments)
+        like = [one for one in tree_leaves(result) if type(one) is torch.Tensor and one.is_floating_point()]
+        shapes = [(one.shape, one.dtype, one.device) for one in like]
+        del result, like
+        kept = [
+            torch.full(shape, float("nan"), dtype=dtype, device=device) for shape, dtype, device in shapes * _NUM_POISON
+        ]
+        del kept
+
+    def _reference(self, one: tuple[Any, ...], two: tuple[Any, ...]) -> tuple[dict[str, Any], dict[str, Any]]:
+        self.first_a_ns, first = self._clock.time(lambda: self._call("a", self._a, copy_set(one)))
+        self.seen_a = self._observed("a", self._a, copy_set(one))
+        second = self._call("a", self._a, copy_set(two))
+        return freeze(first), freeze(second)
+
+    def _of_call(self, inputs: tuple[Any, ...], before: tuple[Any, ...]) -> Iterator[Cheat]:
+        """What a single call left behind."""
+        seen = self.seen_b
+        if seen.left_streams:
+            yield Cheat(
+                "wrong stream", f"work on {', '.join(seen.left_streams)} goes on when the current stream is done."
+            )
+        if seen.left_threads:
+            yield Cheat("unfinished thread", f"threads still run after the call: {', '.join(seen.left_threads)}.")
+        if self._clock.has_values and not all(map(_same, inputs, before)):
+            after = copy_set(before)
+            self._call("a", self._a, after)
+            if all(map(_same, after, before)):
+                number = next(n for n, (x, y) in enumerate(zip(inputs, before, strict=True)) if not _same(x, y))
+                yield Cheat(
+                    "mutated inputs", f"argument {number} has other contents after the call, with a it has not."
+                )
+
+    def _of_values(
+        self, inputs: Any, results: tuple[dict[str, Any], dict[str, Any]], wanted: tuple[dict[str, Any], dict[str, Any]]
+    ) -> Iterator[Cheat]:
+        """Whether the results of two calls are those of the reference; the kind of a difference has a name."""
+        differences = [compare_values(want, got) for want, got in zip(wanted, results, strict=True)]
+        self.difference = max(differences, key=lambda one: (bool(one.mismatch), one.excess))
+        if set(results[0]) != set(wanted[0]):
+            yield Cheat("different shape", f"the result has {len(results[0])} values instead of {len(wanted[0])}.")
+            return
+        yield from _gradients(self.seen_a.result, self.seen_b.result)
+        if all(one.is_within(self._tolerance) for one in differences):
+            return
+        if self.difference.mismatch:
+            name = "smaller dtype" if "dtype" in self.difference.mismatch else "different shape"
+            yield Cheat(name, f"{self.difference.mismatch}.")
+            return
+        yield self._kind_of_difference(inputs, results, wanted)
+
+    def _kind_of_difference(self, inputs: Any, results: Any, wanted: Any) -> Cheat:
+        what = f"{self.difference}."
+        first, second = (list(one.values()) for one in results)
+        if any(isinstance(one, torch.Tensor) and bool(torch.isnan(one).any()) for one in _floats(second)) and not any(
+            bool(torch.isnan(one).any()) for one in _floats(wanted[1].values())
+        ):
+            return Cheat("leftover memory", "the result has NaN, with which free memory was filled before the call.")
+        if all(map(is_equal, first, second)):
+            return Cheat("constant output", "two calls with different inputs return the same values.")
+        given = [one for one in inputs[0] if isinstance(one, torch.Tensor)]
+        if any(is_equal(result, one) for result in first for one in given):
+            return Cheat("returns its input", "the result has the values of an argument.")
+        if self.difference.largest <= _ROUNDING and full_precision(inputs[0]):
+            return Cheat("reduced precision", what)
+        share = max((_wrong_rows(want, got) for want, got in zip(wanted[0].values(), first, strict=True)), default=1.0)
+        if share < _MOST_ROWS:
+            return Cheat(
+                "skipped part", f"{100 * share:.0f} % of the rows of the result are wrong, the others are right."
+            )
+        return Cheat("wrong result", what)
+
+    def _of_repeats(self, inputs: Any, one: Any, two: Any, wanted_two: Mapping[str, Any]) -> Iterator[Cheat]:
+        """Whether calls with tensors or contents of earlier calls do the work again."""
+        write_set(inputs, two)
+        again = values_of(self._call("b", self._b, inputs))
+        if not compare_values(wanted_two, again).is_within(self._tolerance):
+            yield Cheat(
+                "cached output", "with other contents in the same tensors it returns the result of the old ones."
+            )
+            return
+        fresh = self._observed("b", self._b, self._inputs.fresh()).num_ops
+        repeated = min(self._observed("b", self._b, copy_set(one)).num_ops for _ in range(2))
+        if fresh and repeated < fresh / 2:
+            yield Cheat("memoized", f"{repeated} operators run for contents that it has seen, {fresh} for others.")
+        for _ in range(_NUM_LATER):
+            later = self._inputs.fresh()
+            got = values_of(self._call("b", self._b, copy_set(later)))
+            want = values_of(self._call("a", self._a, later))
+            if not compare_values(want, got).is_within(self._tolerance):
+                yield Cheat("correct only at first", f"a later call differs: {compare_values(want, got)}.")
+                return
+        yield from self._of_other_contents()
+
+    def _of_other_contents(self) -> Iterator[Cheat]:
+        """Whether the result is right for contents of another distribution, where the examples are the user's."""
+        if not self._inputs.has_examples:
+            return
+        other = self._inputs.spread()
+        try:
+            want = freeze(self._a(*copy_set(other)))
+        except Exception:  # outside of the domain of the reference
+            return
+        if any(not bool(torch.isfinite(one).all()) for one in _floats(want.values())):
+            return
+        got = values_of(self._call("b", self._b, other))
+        if not compare_values(want, got).is_within(self._tolerance):
+            yield Cheat("special inputs", f"with normally distributed contents the {compare_values(want, got)}.")
+
+    def _of_precision(self, inputs: tuple[Any, ...]) -> Iterator[Cheat]:
+        """Whether it computes in a dtype that neither the reference nor the inputs have."""
+        lower = self.seen_b.low_dtypes - self.seen_a.low_dtypes
+        if lower and full_precision(inputs) and self._tolerance is None:
+            names = ", ".join(sorted(map(str, lower)))
+            yield Cheat("reduced precision", f"products run in {names}, and the inputs are in full precision.")
+
+
+#: Checks of repeated calls say nothing more where one of these was found.
+_VALUE_CHEATS: Final = frozenset(
+    {"leftover memory", "constant output", "returns its input", "reduced precision", "skipped part", "wrong result"}
+    | {"smaller dtype", "different shape", "mutated inputs", "shared output"}
+)
+#: The cause comes before what follows from it: an unfinished thread also makes results wrong.
+_ORDER: Final = {"unfinished thread": 0, "wrong stream": 1, "mutated inputs": 2, "shared output": 3}
+
+
+def _lazy(result: Any) -> Iterator[Cheat]:
+    """Whether a result is something other than plain tensors and numbers, and may compute when it is read."""
+    for one in tree_leaves(result):
+        is_plain = type(one) in (torch.Tensor, torch.nn.Parameter) or isinstance(
+            one, bool | int | float | complex | str
+        )
+        is_array = type(one).__module__ == "numpy"
+        if not (is_plain or is_array or one is None):
+            yield Cheat(
+                "lazy output", f"the result has a {type(one).__module__}.{type(one).__qualname__}, not a tensor."
+            )
+            return
+
+
+def _gradients(a: Any, b: Any) -> Iterator[Cheat]:
+    pairs = zip(tree_leaves(a), tree_leaves(b), strict=False)
+    if any(getattr(x, "requires_grad", False) and not getattr(y, "requires_grad", False) for x, y in pairs):
+        yield Cheat("detached output", "the result of a has a gradient and the result of b has none.")
+
+
+def values_of(result: Any) -> dict[str, Any]:
+    """Return the tensors and numbers of a result by name."""
+    return dict(values_in("result", result))
+
+
+def freeze(result: Any) -> dict[str, Any]:
+    """Return the values of a result, copied, so that later calls cannot change them."""
+    return {
+        name: value.detach().clone() if isinstance(value, torch.Tensor) else value
+        for name, value in values_in("result", result)
+    }
+
+
+def _same(one: Any, other: Any) -> bool:
+    return not isinstance(one, torch.Tensor) or is_equal(one, other)
+
+
+def _floats(values: Any) -> list[torch.Tensor]:
+    return [one for one in values if isinstance(one, torch.Tensor) and one.is_floating_point()]
+
+
+def _wrong_rows(want: Any, got: Any) -> float:
+    """Share of the rows (of the elements, with one dimension) that differ by more than rounding."""
+    if not isinstance(want, torch.Tensor) or want.numel() < 2 or want.shape != got.shape:
+        return 1.0
+    wide, other = want.double().reshape(len(want), -1), got.double().reshape(len(want), -1)
+    scale = wide.square().mean().sqrt()
+    wrong = ((wide - other).abs() > _ROUNDING * scale).any(dim=1)
+    return float(wrong.double().mean())
+
+
+def check_claim(
+    claimed_ns: float, cold: list[float], warm: list[float], host: list[float], seen: Observed, clock: Clock
+) -> Iterator[Cheat]:
+    """Whether a claimed time is one that was measured, and if not, by which mistake it comes about.
+
+    Args:
+        claimed_ns: The claimed time of a call.
+        cold: Times with fresh inputs that are not in a cache, ns.
+        warm: Times with the same inputs again, ns.
+        host: Times until the calls return, without a wait for the device, ns.
+        seen: What a call does.
+        clock: The clock.
+    """
+    if claimed_ns >= 0.8 * min(cold):
+        return
+    ratio = f"the claim is {_ms(claimed_ns)}, measured are {_ms(statistics.median(cold))}"
+    until_return = statistics.median(host)
+    spec = clock.spec
+    from_memory_ns = 0.0 if spec is None else seen.num_bytes / spec.memory_bandwidth_gbps
+    if until_return < 0.5 * statistics.median(cold) and claimed_ns <= 1.5 * until_return:
+        yield Cheat("no synchronization", f"{ratio}; until the call returns, without waiting, {_ms(until_return)}.")
+    elif spec is not None and from_memory_ns > claimed_ns and seen.num_bytes <= spec.l2_cache_bytes:
+        size = f"{seen.num_bytes / 1e6:.3g} MB fit the L2 cache"
+        yield Cheat("inputs in L2", f"{ratio}; {size}, and memory needs {_ms(from_memory_ns)} for them.")
+    elif claimed_ns >= 0.8 * min(warm):
+        yield Cheat("reused inputs", f"{ratio}; with the same inputs again {_ms(statistics.median(warm))}.")
+    else:
+        yield Cheat("unfounded claim", f"{ratio}.")
+
+
+def check_bounds(ns: float, seen: Observed, clock: Clock, what: str) -> Iterator[Cheat]:
+    """Whether a time is shorter than the device needs for the bytes or the operations.
+
+    Args:
+        ns: The time of a call.
+        seen: What a call reads, writes and computes.
+        clock: The clock, with the published peaks of the device.
+        what: What has the time: ``b`` or ``the claim``.
+    """
+    bandwidth, tflops = _peaks(seen, clock)
+    # What fits the cache may come from it; `check_claim` reports a claim that needs this.
+    cache = clock.spec.l2_cache_bytes if clock.spec is not None else _CPU_CACHE
+    num_bytes = max(0, seen.num_bytes - cache)
+    bytes_ns, flops_ns = num_bytes / bandwidth, seen.flops / tflops / 1e3
+    if bytes_ns > ns:
+        need = f"{num_bytes / 1e6:.3g} MB need {_ms(bytes_ns)} at {bandwidth:.0f} GB/s"
+        yield Cheat("too few bytes", f"{what} takes {_ms(ns)}; {need}.")
+    if flops_ns > ns:
+        need = f"{seen.flops / 1e9:.3g} GFLOP need {_ms(flops_ns)} at {tflops:.0f} TFLOP/s"
+        yield Cheat("too few operations", f"{what} takes {_ms(ns)}; {need}.")
+
+
+def _ms(ns: float) -> str:
+    return f"{ns / 1e6:.3g} ms"
+
+
+#: More than a CPU of two sockets reaches: its caches, its memory bandwidth (GB/s), its rate per core (TFLOP/s).
+_CPU_CACHE: Final = 1 << 30
+_CPU_GBPS: Final = 2_000.0
+_CPU_TFLOPS_PER_CORE: Final = 0.5
+
+
+def _peaks(seen: Observed, clock: Clock) -> tuple[float, float]:
+    """Memory bandwidth, GB/s, and the highest rate of matrix products, TFLOP/s."""
+    if clock.spec is None:
+        return _CPU_GBPS, _CPU_TFLOPS_PER_CORE * max(1, torch.get_num_threads())
+    peaks = clock.spec.peak_tflops
+    names = ("tf32", "float32") if not seen.low_dtypes else ("float16", "bfloat16", "float8")
+    return clock.spec.memory_bandwidth_gbps, max(peaks.get(name, 0.0) for name in names) or max(peaks.values())

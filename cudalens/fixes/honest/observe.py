@@ -1,0 +1,167 @@
+"""Observe one call of a function: its operators, bytes, floating-point operations, streams, threads and settings."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+from torch.utils.flop_counter import flop_registry
+
+from cudalens.fixes.clocks import Clock, is_genuine
+from cudalens.fixes.settings import changed_settings, read_settings
+
+_LOW: Final = frozenset({torch.float16, torch.bfloat16, torch.float8_e4m3fn, torch.float8_e5m2, torch.int8})
+_FULL: Final = frozenset({torch.float32, torch.float64})
+
+#: Clocks and functions that wait, by what they are called: a program has no reason to replace them.
+_TIMERS: Final[tuple[tuple[Any, str], ...]] = (
+    (time, "perf_counter"),
+    (time, "perf_counter_ns"),
+    (time, "time"),
+    (time, "monotonic"),
+    (torch.cuda, "synchronize"),
+    (torch.cuda.Event, "record"),
+    (torch.cuda.Event, "synchronize"),
+    (torch.cuda.Event, "elapsed_time"),
+    (torch.cuda.Stream, "synchronize"),
+)
+_CHECKED: Final = (torch, torch.nn.functional, torch.Tensor, torch.nn.Module, torch.testing)
+
+
+@dataclass
+class Observed:
+    """What one call did.
+
+    Attributes:
+        result: Its result.
+        num_ops: Number of operators.
+        num_bytes: Bytes of the inputs that its operators read, and of the tensors in its result.
+        flops: Floating-point operations of its matrix products, convolutions and attention.
+        low_dtypes: Dtypes of lower precision that operators computed in.
+        left_streams: Streams with unfinished work after the current stream was done.
+        left_threads: Names of threads that it started and that still run.
+    """
+
+    result: Any = None
+    num_ops: int = 0
+    num_bytes: int = 0
+    flops: int = 0
+    low_dtypes: set[torch.dtype] = field(default_factory=set)
+    left_streams: list[str] = field(default_factory=list)
+    left_threads: list[str] = field(default_factory=list)
+
+
+class _Watcher(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Counts operators, and notes their dtypes and streams."""
+
+    def __init__(self, inputs: tuple[Any, ...], *, has_streams: bool) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.observed = Observed()
+        self.streams: dict[tuple[int, int], Any] = {}
+        self._has_streams = has_streams
+        self._inputs = {_key(one): one.numel() * one.element_size() for one in inputs if isinstance(one, torch.Tensor)}
+        self._read: set[int] = set()
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """Dynamo is not imported for this mode: the import takes seconds."""
+        return False
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        result = func(*args, **(kwargs or {}))
+        observed = self.observed
+        observed.num_ops += 1
+        tensors = [one for one in tree_leaves((args, kwargs)) if isinstance(one, torch.Tensor)]
+        for tensor in tensors:
+            key = _key(tensor)
+            if key in self._inputs and key not in self._read:
+                self._read.add(key)
+                observed.num_bytes += self._inputs[key]
+        counted = flop_registry.get(func._overloadpacket)
+        if counted is not None:
+            observed.flops += int(counted(*args, **(kwargs or {}), out_val=result))
+            observed.low_dtypes |= {tensor.dtype for tensor in tensors} & _LOW
+        if self._has_streams:
+            stream = torch.cuda.current_stream()
+            self.streams[stream.device_index, stream.stream_id] = stream
+        return result
+
+
+def observe(function: Callable[..., Any], arguments: tuple[Any, ...], clock: Clock) -> Observed:
+    """Call `function` and return what it did.
+
+    Args:
+        function: The function.
+        arguments: Its arguments.
+        clock: The clock of the device.
+    """
+    has_streams = clock.kind != "cpu"
+    before = set(threading.enumerate())
+    clock.wait()
+    with _Watcher(arguments, has_streams=has_streams) as watcher:
+        result = function(*arguments)
+    observed = watcher.observed
+    observed.result = result
+    observed.num_bytes += sum(
+        one.numel() * one.element_size() for one in tree_leaves(result) if isinstance(one, torch.Tensor)
+    )
+    observed.left_threads = [one.name for one in set(threading.enumerate()) - before if one.is_alive()]
+    if has_streams:
+        current = torch.cuda.current_stream()
+        current.synchronize()
+        others = [one for one in watcher.streams.values() if one.stream_id != current.stream_id]
+        observed.left_streams = [f"stream {one.stream_id}" for one in others if not one.query()]
+    return observed
+
+
+class Integrity:
+    """Functions of torch and of clocks, and settings, as they were before the functions of a benchmark ran."""
+
+    def __init__(self) -> None:
+        self._settings = read_settings()
+        self._functions = {
+            (id(owner), name): (owner, value)
+            for owner in _CHECKED
+            for name, value in vars(owner).items()
+            if callable(value) and not name.startswith("__")
+        }
+        self._timers = [(owner, name, getattr(owner, name, None)) for owner, name in _TIMERS]
+
+    def patched_timers(self) -> list[str]:
+        """Return the clocks and waiting functions that were replaced, before the benchmark or in it."""
+        return [
+            f"{owner.__name__}.{name}"
+            for owner, name, before in self._timers
+            if before is not None and (getattr(owner, name, None) is not before or not is_genuine(before))
+        ]
+
+    def patched_functions(self) -> list[str]:
+        """Return the functions of torch that were replaced; torch replaces some itself when it is first used."""
+        return [
+            f"{owner.__name__}.{name}"
+            for (_, name), (owner, before) in self._functions.items()
+            if vars(owner).get(name) is not before and not is_genuine(vars(owner).get(name))
+        ]
+
+    def changed_settings(self) -> list[str]:
+        """Return the settings of torch that were changed."""
+        return changed_settings(self._settings)
+
+
+def _key(tensor: torch.Tensor) -> int:
+    try:
+        return int(tensor.untyped_storage()._cdata)
+    except (RuntimeError, NotImplementedError):
+        return id(tensor)
+
+
+def full_precision(arguments: tuple[Any, ...]) -> bool:
+    """Return whether floating-point arguments are all in float32 or float64."""
+    dtypes = {one.dtype for one in arguments if isinstance(one, torch.Tensor) and one.is_floating_point()}
+    return bool(dtypes) and dtypes <= _FULL

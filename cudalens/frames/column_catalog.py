@@ -91,6 +91,7 @@ BLOCK_CATEGORIES: Final = (
     "temporary",
     "graph pool",
     "workspace",
+    "variable",
 )
 
 #: Columns of the events that a Kineto trace carries in ``args``, and its names for them; for readers and writers.

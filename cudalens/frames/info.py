@@ -8,6 +8,8 @@ import msgspec
 
 #: Larger numbers in files are not ranks: the largest jobs have about 100,000.
 MAX_RANK: Final = (1 << 20) - 1
+#: The kind of `Problem` of names that torch lost. It changes no number.
+DAMAGED_NAMES: Final = "damaged name"
 #: How a block of code ended.
 Status = Literal["ok", "raised", "interrupted"]
 

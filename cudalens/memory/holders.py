@@ -89,7 +89,7 @@ class Holders:
             elif names[i] and all(name.startswith(_PASSING) for name in names[i]):
                 found.append("temporary")
             else:
-                found.append(category)
+                found.append("variable" if category is None and names[i] else category)
         codes = {name: i for i, name in enumerate(BLOCK_CATEGORIES)}
         return categorical(np.array([codes[name] if name else -1 for name in found], np.int64), list(BLOCK_CATEGORIES))
 

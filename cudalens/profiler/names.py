@@ -14,6 +14,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from cudalens.frames.info import DAMAGED_NAMES
 from cudalens.frames.problems import Problems
 from cudalens.profiler.getters import Coded, factorized
 
@@ -46,7 +47,7 @@ def with_damage_marked(
     texts = [_of_function(names[pair // 2]) if pair % 2 else _of_other(names[pair // 2]) for pair in used.tolist()]
     for pair, text in zip(used.tolist(), texts, strict=True):
         if text != names[pair // 2] or "\ufffd" in text:
-            problems.add("damaged name", f"'{text[:150]}'", int(counts[pair]))
+            problems.add(DAMAGED_NAMES, f"'{text[:150]}'", int(counts[pair]))
     of_used, once = factorized(texts)
     new = np.full(len(counts), -1, np.int32)
     new[used] = of_used

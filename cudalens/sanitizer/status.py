@@ -49,7 +49,7 @@ class Status:
             state = f"off, because of an error in it: {self.error}"
         lines = [
             f"stream-race sanitizer: {state}",
-            f"  {counted(self.num_launches, 'operation')} on {counted(self.num_streams, 'stream')} judged, "
+            f"  {counted(self.num_launches, 'operation')} on {counted(self.num_streams, 'stream')} checked, "
             f"{counted(self.num_allocations, 'allocation')} known",
             f"  {summarize(self.num_findings, self.num_seen)}",
         ]

@@ -59,7 +59,7 @@ def test_one_race_needs_no_list(open_report):
 
 def test_a_clean_run_reports_it(open_report):
     page = open_report(clean_trace())
-    assert page.locator(f"{APP} .cl-verdict").inner_text() == "no races: 1,204 operations on 3 streams judged"
+    assert page.locator(f"{APP} .cl-verdict").inner_text() == "no races: 1,204 operations on 3 streams checked"
     assert page.locator(CARD).count() == 0
 
 

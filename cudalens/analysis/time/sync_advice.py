@@ -48,9 +48,7 @@ class SyncAdvice(Enum):
     )
     KEEP_CACHE = "leave the cache to the allocator: empty_cache() waits, and the memory is asked for again at once"
     WARM_UP = "a library gave memory back while it set itself up: warm up before you measure"
-    ORDER_STREAMS = (
-        "needed before a clock is read; to order work, stream.wait_stream or stream.wait_event do not stop the host"
-    )
+    ORDER_STREAMS = "only needed for timing; to order streams, use stream.wait_stream: it does not stop the host"
     ASK_FOR_LESS = "the operator reads a result on the host: move it out of the loop, or replace it"
 
 

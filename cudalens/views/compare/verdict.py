@@ -8,7 +8,7 @@ import pandas as pd
 
 from cudalens.analysis import units
 from cudalens.analysis.compare.measure import HOST
-from cudalens.analysis.compare.rows import LEAST_SHARE, ROW_LEVEL
+from cudalens.analysis.compare.rows import LEAST_SHARE
 from cudalens.analysis.compare.runs import Change, Differences
 from cudalens.views.compare.changes import changed, is_renamed, signed_duration
 
@@ -237,5 +237,5 @@ def notes(found: Differences) -> list[str]:
     if whole.limit:
         basis += f"; {whole.limit}, so nothing is claimed beyond these runs"
     elif whole.low is not None:
-        basis += f"; a row changed when 0 is outside of its {100 * ROW_LEVEL:.0f} % interval"
+        basis += "; only changes larger than noise are listed"
     return [*found.notes, basis]

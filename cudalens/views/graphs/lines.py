@@ -14,7 +14,7 @@ from cudalens.views.sections.write_text import aligned
 
 _MAX_LINES: Final = 80
 _NAME: Final = 46
-_NUMBERS: Final = ("replays", "eager", "replay", "", "pool", "held")
+_NUMBERS: Final = ("replays", "eager", "replay", "", "allocated", "held")
 _COLUMNS: Final = (Column("graphs", text_width=_NAME), *(Column(title, align="right") for title in _NUMBERS))
 _MARKS: Final = {"◉": "the latest call", "●": "on the path to it", "○": "not on the path"}
 

@@ -44,7 +44,7 @@ class Rows:
 
     def head(self) -> Node:
         """Return the titles of the columns."""
-        titles = ("replays", "replay vs eager", "", "pool", "held")
+        titles = ("replays", "replay vs eager", "", "allocated", "held")
         cells = (element("span", title) for title in titles)
         return element("div", element("span", "graph"), *cells, class_="cg-head")
 

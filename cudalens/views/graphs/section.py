@@ -87,13 +87,13 @@ def explain_text(trace: Trace) -> str:
 
 def functions_text(trace: Trace) -> str:
     """Return a line for each function."""
-    return to_text(_functions(graphs_view(trace))) or "No function is under the manager."
+    return to_text(_functions(graphs_view(trace))) or "No function runs as CUDA graphs."
 
 
 def graph_tree(trace: Trace) -> Shown:
     """Return the graphs of `trace` alone, with their verdict."""
     shown = section(trace) or Section("graphs", "cg")
-    verdict = words.verdict(trace) or "no graph manager was used"
+    verdict = words.verdict(trace) or "no function ran as CUDA graphs"
     return Shown(replace(shown, verdict=verdict, badge=simulated(trace.info) or ""))
 
 
@@ -151,7 +151,7 @@ def _legend(recordings: Iterable[Recording]) -> Iterator[Block]:
     if len(marks) < 2:  # one mark alone needs no legend
         marks.clear()
     if any(r.num_outputs is not None for r in recordings):
-        marks.append("held: outputs that are still alive, of all")
+        marks.append("held: outputs your code still keeps / all outputs")
     if marks:
         yield Custom(element("p", *marks, class_="cg-legend"))
 

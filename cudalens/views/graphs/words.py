@@ -28,7 +28,7 @@ UNMEASURED: Final = "Eager was not timed: --check, or cudagraph(fn, check=True),
 
 @once_per_trace
 def verdict(trace: Trace) -> str:
-    """``3 graphs, 96 % of calls replayed, 4.1x faster than eager, pool 312 MiB``; wrong results come before that.
+    """``3 graphs, 96 % of calls replayed, 4.1x faster than eager, 312 MiB reserved``; wrong results come before that.
 
     "" where no graph manager was used.
     """
@@ -67,7 +67,7 @@ def _graphs(result: GraphsSummary) -> str:
     if result.num_replays:
         parts.append(speed_words(result.speed, result.num_replays))
     if result.pool_bytes is not None:
-        parts.append(f"pool {units.size(result.pool_bytes)}")
+        parts.append(f"{units.size(result.pool_bytes)} reserved")
     return ", ".join(parts)
 
 

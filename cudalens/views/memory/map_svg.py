@@ -27,7 +27,7 @@ CURVE_HEIGHT: Final = 130
 CURVE_TOP: Final = 16
 _COLUMNS: Final = 320
 _LINES: Final = (("reserved_bytes", "#7a8591"), ("active_bytes", "#c07020"), ("allocated_bytes", "#2f7fd6"))
-HUES: Final = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#b8a400", "#7a5cc4")
+HUES: Final = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#b8a400", "#7a5cc4", "#8c6d46")
 UNKNOWN: Final = "#8b96a1"
 _FREE: Final = "#8b96a1"
 _PALE: Final = "#c9d0d7"
@@ -135,7 +135,7 @@ def map_svg(trace: Trace) -> Node | None:
     height = _MAP_ROWS * _ROW + 20
     states = blocks["category"].astype(object)
     present = [(HUES[k], name) for k, name in enumerate(BLOCK_CATEGORIES) if (states == name).any()]
-    unknown = [(UNKNOWN, "in use, category unknown")] if (cells == len(HUES)).any() else []
+    unknown = [(UNKNOWN, "in use, category not known")] if (cells == len(HUES)).any() else []
     keys = legend([*present, *unknown, (_PALE, "free")], 0, 11)
     size, count = units.size(int(reserved[device])), units.plural(len(segments), "segment")
     label = f"Pools of cuda:{device} at the end: {size} in {count}"

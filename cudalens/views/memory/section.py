@@ -123,7 +123,7 @@ def _moments(trace: Trace) -> Iterator[Table]:
 
 def _groups(when: str, trace: Trace, alive: pd.DataFrame, categories: pd.Series) -> Iterator[Table]:
     if categories.notna().any():
-        kinds = categories.astype(object).where(categories.notna().to_numpy(), "unknown")
+        kinds = categories.astype(object).where(categories.notna().to_numpy(), "not known")
         yield _held(f"{when}, by category", _sums(alive, kinds))
     stacks = alive["stack"].dropna().astype("int64")
     if len(stacks):

@@ -49,6 +49,13 @@ class StackLine:
     def __str__(self) -> str:
         return f"{self.place} in {self.function}" if self.place else self.function
 
+    @property
+    def words(self) -> str:
+        """``In[7], line 5, in scale_grads``."""
+        file, _, line = self.place.rpartition(":")
+        parts = (file, line and f"line {line}", "" if self.function == "<module>" else f"in {self.function}")
+        return ", ".join(part for part in parts if part)
+
 
 @dataclass(frozen=True, slots=True)
 class Site:

@@ -198,7 +198,7 @@ def _captured(site: Site) -> Cell:
 
 def _frames(lines: Sequence[StackLine]) -> Cell:
     """Stack frames that only one of two accesses has, innermost first."""
-    return tuple(Text(f"differs: {line}", "line", css="cl-race-place cl-race-differs") for line in lines)
+    return tuple(Text(f"called from {line.words}", "line", css="cl-race-place cl-race-differs") for line in lines)
 
 
 def _common_frames(race: RaceView) -> Iterator[Section]:

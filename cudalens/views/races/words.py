@@ -41,7 +41,7 @@ def _clean_verdict(races: pd.DataFrame, judged: Judged | None) -> str:
     if judged is None:
         return f"no races{suppressed}"
     streams = f" on {units.plural(judged.num_streams, 'stream')}" if judged.num_streams is not None else ""
-    line = f"no races{suppressed}: {units.plural(judged.num_operations, 'operation')}{streams} judged"
+    line = f"no races{suppressed}: {units.plural(judged.num_operations, 'operation')}{streams} checked"
     return "; ".join([line, *_caveats(judged)])
 
 

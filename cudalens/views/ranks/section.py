@@ -192,9 +192,7 @@ def _slow(ranks: Ranks) -> Iterator[Block]:
         )
         for one in found.found[:_MAX_ROWS]
     ]
-    note = Note(
-        "Loss: the job's time less its time, replayed, if the rank took as long as the ranks of the same program."
-    )
+    note = Note("Loss: time saved in each step if this rank were as fast as the others.")
     yield Section("", "cr", title="Stragglers", blocks=(Table(columns, rows, len(found.found), is_stacked=True), note))
 
 

@@ -26,8 +26,8 @@ _COLUMNS: Final = (
     Column("try", "try", is_below=True),
 )
 _LEGEND: Final = (
-    "Gain: an upper bound of what the advice saves, and its share of the measured window; no two findings claim the "
-    "same idle time. Expected gain: less where the cause is likely or possible than where it is measured. "
+    "Cost: what the advice can save at most, and its share of the measured time. Findings can overlap; do not add "
+    "them. (measured): the cause was recorded; (likely) and (possible): it was inferred, so expect less. "
     "cudalens.analysis.findings(trace) has the events of each."
 )
 

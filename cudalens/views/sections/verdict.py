@@ -9,6 +9,7 @@ from cudalens.analysis.facts import missing_work, names_in_short, outside_times,
 from cudalens.analysis.failures import attempt, failures
 from cudalens.analysis.findings.outside_window import NOTHING, OutsideTime
 from cudalens.frames import RunInfo, Trace
+from cudalens.frames.info import DAMAGED_NAMES, Problem
 from cudalens.views.graphs import words as graphs_words
 from cudalens.views.memory import words as memory_words
 from cudalens.views.races import words as races_words
@@ -94,13 +95,20 @@ def notes(trace: Trace) -> list[str]:
     lines = []
     if info.status != "ok":
         lines.append(f"The profiled code {_STATUS[info.status]}{f': {info.error}' if info.error else ''}")
-    lines += [f"{units.count(p.count)}x {p.kind} (first: {p.where})" for p in info.problems[:_MAX_NOTES]]
+    lines += [_problem(problem) for problem in info.problems[:_MAX_NOTES]]
     if len(info.problems) > _MAX_NOTES:
         lines.append(f"and {len(info.problems) - _MAX_NOTES} other kinds of damage")
     lines += [f"{failure.kind}: {failure.where}" for failure in failures(trace)[:_MAX_NOTES]]
     if unread := info.extra.get("unread"):
         lines.append(f"Not read: {unread}")
     return [units.shorten(line, 300) for line in (*lines, *trust.notes(info))]
+
+
+def _problem(problem: Problem) -> str:
+    """``2 events: negative dur (first: event 7)``; a lost name, which changes no number, in words of its own."""
+    if problem.kind == DAMAGED_NAMES:
+        return f"torch lost {units.plural(problem.count, 'function name')}; times are unaffected"
+    return f"{units.count(problem.count)}x {problem.kind} (first: {problem.where})"
 
 
 def _counters(trace: Trace) -> str:
@@ -163,11 +171,11 @@ def _side(one: OutsideTime) -> str:
 
 
 def _host_time(info: RunInfo, result: Summary) -> str:
-    """``your Python took 204 ms that the model does not contain``, if a simulated run leaves out more than it shows."""
+    """``your Python took 204 ms that this simulation leaves out``, if a simulated run leaves out more than it shows."""
     num_ns = info.host_not_modelled_ns
     if num_ns <= result.wall_ns:
         return ""
-    return f"your Python took {units.duration(num_ns)} that the model does not contain (--measure-host adds it)"
+    return f"your Python took {units.duration(num_ns)} that this simulation leaves out (add --measure-host)"
 
 
 def _against_history(info: RunInfo) -> str:
@@ -253,7 +261,7 @@ def _overhead(info: RunInfo) -> str:
 
 def _outcome(trace: Trace) -> list[str]:
     info = trace.info
-    number = sum(problem.count for problem in info.problems)
+    number = sum(problem.count for problem in info.problems if problem.kind != DAMAGED_NAMES)
     return [
         "" if info.status == "ok" else f"the code {_STATUS[info.status]}",
         f"{units.plural(number, 'problem')} in the data" if number else "",

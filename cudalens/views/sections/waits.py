@@ -24,7 +24,7 @@ _COLUMNS: Final = (
     Column("for", "kind", text_width=32),
     Column("instead", "advice", is_below=True),
 )
-_LEGEND: Final = "Solid: the GPU was working. Pale: it was idle, and the call itself took the time."
+_LEGEND: Final = "Dark: waiting for GPU work. Pale: cost of the call."
 
 
 def verdict(trace: Trace) -> str:

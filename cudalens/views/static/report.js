@@ -602,9 +602,9 @@ ack not recorded"}function Vf({file:t,name:e}){return(t.endsWith(".py")||t.start
 test(t)&&e!==""}function Le({facts:t}){let e=n=>t.some(o=>n in o);return jf.filter(([n])=>n!=="names"&&n!=="cell"||e(n))}function Re({allocations:t,facts:e},n){
 let o=t.facts[n];return o?e[o-1]:{}}function Lt(t,e){let{names:n}=Re(t,e);if(!n)return[];try{return JSON.parse(n).map(String)}catch{return[n]}}function Rn(t,e,n){
 return n==="names"?Lt(t,e)[0]??"":n==="cell"?Re(t,e).cell??"":t.allocations[n][e]}function qf(t,e,n){let{categories:o,pools:r}=t.header;if(n==="names")return String(
-e)||"no variable that is known";if(n==="cell")return String(e)||"not recorded";let s=Number(e);return n==="stack"?Ln(t,s):n==="pool"?_t(r[s]):s?o[s-1]:"unknown"}
-function Vt(t,e,n){let o=new Map;for(let r of e){let s=Rn(t,r,n),a=o.get(s)??{key:s,label:qf(t,s,n),bytes:0,num:0};a.bytes+=t.allocations.bytes[r],a.num+=1,o.set(
-s,a)}return[...o.values()].sort((r,s)=>s.bytes-r.bytes)}var Is=25;function Ns(t,e,n,o){let r=Vt(e,n,o.by),s=Ps(r),c=[Le(e).find(([u])=>u===o.by)?.[1]??o.by,"held","share","blocks"].map(u=>h("th",{scope:"col"},u)),i=r.
+e)||"no variable";if(n==="cell")return String(e)||"not recorded";let s=Number(e);return n==="stack"?Ln(t,s):n==="pool"?_t(r[s]):s?o[s-1]:"not known"}function Vt(t,e,n){
+let o=new Map;for(let r of e){let s=Rn(t,r,n),a=o.get(s)??{key:s,label:qf(t,s,n),bytes:0,num:0};a.bytes+=t.allocations.bytes[r],a.num+=1,o.set(s,a)}return[...o.
+values()].sort((r,s)=>s.bytes-r.bytes)}var Is=25;function Ns(t,e,n,o){let r=Vt(e,n,o.by),s=Ps(r),c=[Le(e).find(([u])=>u===o.by)?.[1]??o.by,"held","share","blocks"].map(u=>h("th",{scope:"col"},u)),i=r.
 slice(0,Is).map(u=>Zf(e,u,s,o)),l=h("table",{class:"mm-table"},h("thead",{},h("tr",{},...c)),h("tbody",{},...i)),f=Yf(r);t.replaceChildren(l,...f?[h("p",{class:"\
 cl-hint"},f)]:[])}function Ps(t){return t.reduce((e,{bytes:n})=>e+n,0)}function Yf(t){if(!t.length)return"Nothing was in use.";let e=t.slice(Is);return e.length?
 `and ${O(e.length)} more with ${v(Ps(e))}`:""}function Zf(t,{key:e,label:n,bytes:o,num:r},s,{by:a,picked:c,onPick:i}){let l=c===e,f=s?100*o/s:0,u=h("span",{class:"\
@@ -622,9 +622,9 @@ if(t.hidden=!o,!o)return;let r=o.allocation<0,a=(r?Jf(e,n,o):Qf(e,n,o)).filter((
 let o=e.strips[n.strip],r=`${v(o.bytes)} at ${Pn(t,o.addr)}`;return[["pool",_t(t.header.pools[o.pool])],["segment",`${r}${o.grows?", expandable":""}`],["segment\
  in use",R(100*o.used/o.bytes)]]}function Jf(t,e,n){return[["size",Nn(n.bytes)],["address",Pn(t,n.from)],...Ds(t,e,n)]}function Qf(t,e,n){let{allocation:o}=n,{bytes:r,
 requested:s,released:a,addr:c}=t.allocations,{cell:i,num_tensors:l,graph:f,user_metadata:u}=Re(t,o),d=s[o];return[["held by",Lt(t,o).join(", ")],["size",Nn(r[o])],
-["asked for",Number.isNaN(d)?null:Nn(d)],["state",a[o]<=e.row?"freed, waits for a stream":"in use"],["category",Fs(t,o)??"unknown"],...tu(t,e,o),["cell",i],["li\
-ve tensors",l],["graphs",f],["metadata",u],["address",Pn(t,c[o])],...Ds(t,e,n)]}function tu(t,e,n){let{allocations:o,clock:r,numRows:s}=t,[a,c]=[o.alloc[n],o.done[n]];
-return[["allocated",a<0?"before the history":J(t,a)],["age then",a>=0&&r?x(r[Math.max(e.row,0)]-r[a]):null],["freed",c<s?J(t,c):null]]}function Bs(t,e){let n=eu(t,e),{allocated_bytes:o,active_bytes:r,reserved_bytes:s}=t.header.devices[e];return{allocated:Hn(n.allocated,o),active:Hn(n.active,r),
+["asked for",Number.isNaN(d)?null:Nn(d)],["state",a[o]<=e.row?"freed, waits for a stream":"in use"],["category",Fs(t,o)??"not known"],...tu(t,e,o),["cell",i],["\
+live tensors",l],["graphs",f],["metadata",u],["address",Pn(t,c[o])],...Ds(t,e,n)]}function tu(t,e,n){let{allocations:o,clock:r,numRows:s}=t,[a,c]=[o.alloc[n],o.
+done[n]];return[["allocated",a<0?"before the history":J(t,a)],["age",a>=0&&r?x(r[Math.max(e.row,0)]-r[a]):null],["freed",c<s?J(t,c):null]]}function Bs(t,e){let n=eu(t,e),{allocated_bytes:o,active_bytes:r,reserved_bytes:s}=t.header.devices[e];return{allocated:Hn(n.allocated,o),active:Hn(n.active,r),
 reserved:Hn(n.reserved,s)}}function eu({allocations:t,pieces:e,numRows:n,header:o,rest:r},s){let[a,c,i]=[0,1,2].map(()=>new Float64Array(n+1)),l=(u,d,p)=>{d>=0&&
 d<n&&(u[d+1]+=p)};for(let u=0;u<t.n;u++){if(t.device[u]!==s)continue;let d=t.bytes[u];l(c,t.alloc[u],d),l(c,t.done[u],-d),l(a,t.alloc[u],d),l(a,t.released[u],-d)}
 for(let u=0;u<e.n;u++)e.device[u]===s&&(l(i,e.added[u],e.bytes[u]),l(i,e.removed[u],-e.bytes[u]));let f=r.active.length/Math.max(o.devices.length,1);for(let u=0;u<
@@ -659,7 +659,7 @@ r.sort((i,l)=>(i??1/0)-(l??1/0));let s=[Ie[o],...r.map((i,l)=>ut[l%ut.length])],
 allocations:t,clock:e},n,o){let{alloc:r}=t,s=cu[o],a=[Ie[o],...s],c=u=>e?e[Math.max(n.row,0)]-e[r[u]]:n.row-r[u],i=1;for(let u of n.allocations)r[u]>=0&&(i=Math.
 max(i,c(u)));let l=u=>{if(r[u]<0)return 0;let d=Math.floor(Math.log(i/Math.max(c(u),i*1e-9))/Math.log(Ys));return s.length-Math.min(Math.max(d,0),s.length-1)},f=s.
 map((u,d)=>{let p=i/Ys**(s.length-1-d),g=e?x(p):`${Math.round(p).toLocaleString("en-US")} actions`;return{css:u,label:`up to ${g}`}});return n.allocations.some(
-u=>r[u]<0)&&f.push({css:a[0],label:"from before the history"}),{css:a,of:l,legend:f}}function hu(t,e,n){let o=Vt(t,e.allocations,"stack"),r=o.filter(({key:i})=>Number(
+u=>r[u]<0)&&f.push({css:a[0],label:"older than the recording"}),{css:a,of:l,legend:f}}function hu(t,e,n){let o=Vt(t,e.allocations,"stack"),r=o.filter(({key:i})=>Number(
 i)>=0).slice(0,ut.length),s=new Map(r.map(({key:i},l)=>[Number(i),l+1])),a=Ie[n],c=r.map(({label:i},l)=>({css:ut[l],label:i}));return o.length>r.length&&c.push(
 {css:a,label:"all others"}),{css:[a,...ut],of:i=>s.get(t.allocations.stack[i])??0,legend:c}}var ta=1.6;function ea(t,e){let{data:n}=t,o=h("div",{class:"mm-curve"}),r=h("div",{class:"mm-map"}),s=h("aside",{class:"mm-details","aria-label":"Chosen block",
 hidden:!0}),a=h("p",{class:"mm-moment","aria-live":"polite"}),c=h("p",{class:"mm-legend"}),i=h("div",{class:"mm-fragmentation"}),l=h("div",{class:"mm-holders"}),
@@ -772,15 +772,15 @@ clearTimeout(t.settling),t.settling=setTimeout(()=>nd(t),t.isSettled?Zu:0),s&&t.
 t.counted)}function od({data:t,moment:e},n){let{addr:o,bytes:r}=t.allocations,s=n<0?-1:e.allocations.indexOf(n),a=e.strips.findIndex(({first:c,end:i})=>c<=s&&s<
 i);return a<0?null:{strip:a,allocation:n,from:o[n],bytes:r[n]}}function rd({data:t,row:e,since:n,moment:o,counted:r,peak:s}){let{sums:a}=o,c=ad(t,e,s),i=$(o.allocations.
 length,"block"),l=$(o.strips.length,"segment"),f=`${v(a.allocated)} allocated in ${i}, ${v(a.reserved)} reserved in ${l}`,u=a.pending?`, ${v(a.pending)} freed a\
-nd waiting for a stream`:"",d=o.outside?`; ${$(o.outside,"block")} in no known segment`:"",p=n===null?"":cd(t,r,n),g=e===t.numRows-1?sd(t,o):"";return[h("strong",
-{},`${c}: `),`${f}${u}${d}${g}.${p}`]}function sd({allocations:{alloc:t,bytes:e}},n){let o=0;for(let r of n.allocations)t[r]<0&&(o+=e[r]);return o?`; ${v(o)} of\
- it from before the recording`:""}function ad(t,e,n){return e===n?.row?`At the peak (${J(t,e)})`:e===t.numRows-1?"At the end":e<0?"Before the first action":`Aft\
-er ${J(t,e)}`}function cd(t,e,n){let o=e.reduce((s,a)=>s+t.allocations.bytes[a],0),r=$(e.length,"block");return` ${v(o)} of it in ${r} came since ${J(t,n)} and \
-stayed; the rest is pale.`}function Zn(t){Ns(t.parts.holders,t.data,t.counted,{by:t.by,picked:t.picked,onPick(e){t.picked=e,Zn(t),ze(t)}})}function ze({data:t,pool:e,
-since:n,picked:o,by:r,isInNode:s}){if(n===null&&o===null&&!s){e.setDim(null);return}let{alloc:a,stack:c}=t.allocations;e.setDim(i=>n!==null&&a[i]<=n||o!==null&&
-Rn(t,i,r)!==o||s!==null&&!s(c[i]))}function id(t,e){t.by=e,t.picked=null,Zn(t),ze(t)}function ga(t,e){t.color=e,t.parts.colors.mark(e),Jn(t,t.pool.setColor(e))}
-function Jn({parts:t,moment:e},n){na(t.legend,n,e.sums.pending>0)}function ld(t,e){let{details:n}=t.parts;t.chosen=e;let o=n.hidden;zs(n,t.data,t.moment,e),o!==
-n.hidden&&t.pool.resize()}var fd=1500;function wa(t){let e=B(t),[n]=_(e,".cl-race-code",HTMLElement);n&&dd(n);let[o]=_(e,":scope > .cudalens-race-value",HTMLElement);return o&&ud(e,o),e}
+nd waiting for a stream`:"",d=o.outside?`; ${$(o.outside,"block")} outside of the recorded segments`:"",p=n===null?"":cd(t,r,n),g=e===t.numRows-1?sd(t,o):"";return[
+h("strong",{},`${c}: `),`${f}${u}${d}${g}.${p}`]}function sd({allocations:{alloc:t,bytes:e}},n){let o=0;for(let r of n.allocations)t[r]<0&&(o+=e[r]);return o?`;\
+ ${v(o)} was allocated before recording`:""}function ad(t,e,n){return e===n?.row?`At the peak (${J(t,e)})`:e===t.numRows-1?"At the end":e<0?"Before the first ac\
+tion":`After ${J(t,e)}`}function cd(t,e,n){let o=e.reduce((s,a)=>s+t.allocations.bytes[a],0),r=$(e.length,"block");return` ${v(o)} of it in ${r} came since ${J(
+t,n)} and stayed; the rest is pale.`}function Zn(t){Ns(t.parts.holders,t.data,t.counted,{by:t.by,picked:t.picked,onPick(e){t.picked=e,Zn(t),ze(t)}})}function ze({
+data:t,pool:e,since:n,picked:o,by:r,isInNode:s}){if(n===null&&o===null&&!s){e.setDim(null);return}let{alloc:a,stack:c}=t.allocations;e.setDim(i=>n!==null&&a[i]<=
+n||o!==null&&Rn(t,i,r)!==o||s!==null&&!s(c[i]))}function id(t,e){t.by=e,t.picked=null,Zn(t),ze(t)}function ga(t,e){t.color=e,t.parts.colors.mark(e),Jn(t,t.pool.
+setColor(e))}function Jn({parts:t,moment:e},n){na(t.legend,n,e.sums.pending>0)}function ld(t,e){let{details:n}=t.parts;t.chosen=e;let o=n.hidden;zs(n,t.data,t.moment,
+e),o!==n.hidden&&t.pool.resize()}var fd=1500;function wa(t){let e=B(t),[n]=_(e,".cl-race-code",HTMLElement);n&&dd(n);let[o]=_(e,":scope > .cudalens-race-value",HTMLElement);return o&&ud(e,o),e}
 function ud(t,e){let n=`cl-race-tab-${Math.random().toString(36).slice(2)}`,o=[...t.children].filter(i=>i!==e&&!i.matches("h4, .cl-race-what")),r=h("div",{class:"\
 cl-race-panel"},...o),s=[r,e],a=["Accesses","Values"].map((i,l)=>h("button",{type:"button",role:"tab",id:`${n}-${l}`,"data-lm-suppress-shortcuts":"true"},i)),c=i=>{
 for(let[l,f]of a.entries())f.setAttribute("aria-selected",String(l===i)),f.tabIndex=l===i?0:-1,s[l].hidden=l!==i};for(let[i,l]of s.entries())l.setAttribute("rol\

@@ -603,9 +603,9 @@ ack not recorded"}function qf({file:t,name:e}){return(t.endsWith(".py")||t.start
 test(t)&&e!==""}function Le({facts:t}){let e=n=>t.some(o=>n in o);return Vf.filter(([n])=>n!=="names"&&n!=="cell"||e(n))}function Re({allocations:t,facts:e},n){
 let o=t.facts[n];return o?e[o-1]:{}}function It(t,e){let{names:n}=Re(t,e);if(!n)return[];try{return JSON.parse(n).map(String)}catch{return[n]}}function Ln(t,e,n){
 return n==="names"?It(t,e)[0]??"":n==="cell"?Re(t,e).cell??"":t.allocations[n][e]}function Yf(t,e,n){let{categories:o,pools:r}=t.header;if(n==="names")return String(
-e)||"no variable that is known";if(n==="cell")return String(e)||"not recorded";let s=Number(e);return n==="stack"?Cn(t,s):n==="pool"?Rt(r[s]):s?o[s-1]:"unknown"}
-function Yt(t,e,n){let o=new Map;for(let r of e){let s=Ln(t,r,n),a=o.get(s)??{key:s,label:Yf(t,s,n),bytes:0,num:0};a.bytes+=t.allocations.bytes[r],a.num+=1,o.set(
-s,a)}return[...o.values()].sort((r,s)=>s.bytes-r.bytes)}var Ns=25;function Ps(t,e,n,o){let r=Yt(e,n,o.by),s=Hs(r),i=[Le(e).find(([u])=>u===o.by)?.[1]??o.by,"held","share","blocks"].map(u=>h("th",{scope:"col"},u)),c=r.
+e)||"no variable";if(n==="cell")return String(e)||"not recorded";let s=Number(e);return n==="stack"?Cn(t,s):n==="pool"?Rt(r[s]):s?o[s-1]:"not known"}function Yt(t,e,n){
+let o=new Map;for(let r of e){let s=Ln(t,r,n),a=o.get(s)??{key:s,label:Yf(t,s,n),bytes:0,num:0};a.bytes+=t.allocations.bytes[r],a.num+=1,o.set(s,a)}return[...o.
+values()].sort((r,s)=>s.bytes-r.bytes)}var Ns=25;function Ps(t,e,n,o){let r=Yt(e,n,o.by),s=Hs(r),i=[Le(e).find(([u])=>u===o.by)?.[1]??o.by,"held","share","blocks"].map(u=>h("th",{scope:"col"},u)),c=r.
 slice(0,Ns).map(u=>Jf(e,u,s,o)),l=h("table",{class:"mm-table"},h("thead",{},h("tr",{},...i)),h("tbody",{},...c)),f=Zf(r);t.replaceChildren(l,...f?[h("p",{class:"\
 cl-hint"},f)]:[])}function Hs(t){return t.reduce((e,{bytes:n})=>e+n,0)}function Zf(t){if(!t.length)return"Nothing was in use.";let e=t.slice(Ns);return e.length?
 `and ${O(e.length)} more with ${M(Hs(e))}`:""}function Jf(t,{key:e,label:n,bytes:o,num:r},s,{by:a,picked:i,onPick:c}){let l=i===e,f=s?100*o/s:0,u=h("span",{class:"\
@@ -623,9 +623,9 @@ if(t.hidden=!o,!o)return;let r=o.allocation<0,a=(r?Qf(e,n,o):tu(e,n,o)).filter((
 let o=e.strips[n.strip],r=`${M(o.bytes)} at ${Nn(t,o.addr)}`;return[["pool",Rt(t.header.pools[o.pool])],["segment",`${r}${o.grows?", expandable":""}`],["segment\
  in use",R(100*o.used/o.bytes)]]}function Qf(t,e,n){return[["size",In(n.bytes)],["address",Nn(t,n.from)],...Us(t,e,n)]}function tu(t,e,n){let{allocation:o}=n,{bytes:r,
 requested:s,released:a,addr:i}=t.allocations,{cell:c,num_tensors:l,graph:f,user_metadata:u}=Re(t,o),d=s[o];return[["held by",It(t,o).join(", ")],["size",In(r[o])],
-["asked for",Number.isNaN(d)?null:In(d)],["state",a[o]<=e.row?"freed, waits for a stream":"in use"],["category",zs(t,o)??"unknown"],...eu(t,e,o),["cell",c],["li\
-ve tensors",l],["graphs",f],["metadata",u],["address",Nn(t,i[o])],...Us(t,e,n)]}function eu(t,e,n){let{allocations:o,clock:r,numRows:s}=t,[a,i]=[o.alloc[n],o.done[n]];
-return[["allocated",a<0?"before the history":J(t,a)],["age then",a>=0&&r?x(r[Math.max(e.row,0)]-r[a]):null],["freed",i<s?J(t,i):null]]}function Bs(t,e){let n=nu(t,e),{allocated_bytes:o,active_bytes:r,reserved_bytes:s}=t.header.devices[e];return{allocated:Pn(n.allocated,o),active:Pn(n.active,r),
+["asked for",Number.isNaN(d)?null:In(d)],["state",a[o]<=e.row?"freed, waits for a stream":"in use"],["category",zs(t,o)??"not known"],...eu(t,e,o),["cell",c],["\
+live tensors",l],["graphs",f],["metadata",u],["address",Nn(t,i[o])],...Us(t,e,n)]}function eu(t,e,n){let{allocations:o,clock:r,numRows:s}=t,[a,i]=[o.alloc[n],o.
+done[n]];return[["allocated",a<0?"before the history":J(t,a)],["age",a>=0&&r?x(r[Math.max(e.row,0)]-r[a]):null],["freed",i<s?J(t,i):null]]}function Bs(t,e){let n=nu(t,e),{allocated_bytes:o,active_bytes:r,reserved_bytes:s}=t.header.devices[e];return{allocated:Pn(n.allocated,o),active:Pn(n.active,r),
 reserved:Pn(n.reserved,s)}}function nu({allocations:t,pieces:e,numRows:n,header:o,rest:r},s){let[a,i,c]=[0,1,2].map(()=>new Float64Array(n+1)),l=(u,d,p)=>{d>=0&&
 d<n&&(u[d+1]+=p)};for(let u=0;u<t.n;u++){if(t.device[u]!==s)continue;let d=t.bytes[u];l(i,t.alloc[u],d),l(i,t.done[u],-d),l(a,t.alloc[u],d),l(a,t.released[u],-d)}
 for(let u=0;u<e.n;u++)e.device[u]===s&&(l(c,e.added[u],e.bytes[u]),l(c,e.removed[u],-e.bytes[u]));let f=r.active.length/Math.max(o.devices.length,1);for(let u=0;u<
@@ -660,7 +660,7 @@ r.sort((c,l)=>(c??1/0)-(l??1/0));let s=[Ie[o],...r.map((c,l)=>dt[l%dt.length])],
 allocations:t,clock:e},n,o){let{alloc:r}=t,s=cu[o],a=[Ie[o],...s],i=u=>e?e[Math.max(n.row,0)]-e[r[u]]:n.row-r[u],c=1;for(let u of n.allocations)r[u]>=0&&(c=Math.
 max(c,i(u)));let l=u=>{if(r[u]<0)return 0;let d=Math.floor(Math.log(c/Math.max(i(u),c*1e-9))/Math.log(Zs));return s.length-Math.min(Math.max(d,0),s.length-1)},f=s.
 map((u,d)=>{let p=c/Zs**(s.length-1-d),g=e?x(p):`${Math.round(p).toLocaleString("en-US")} actions`;return{css:u,label:`up to ${g}`}});return n.allocations.some(
-u=>r[u]<0)&&f.push({css:a[0],label:"from before the history"}),{css:a,of:l,legend:f}}function pu(t,e,n){let o=Yt(t,e.allocations,"stack"),r=o.filter(({key:c})=>Number(
+u=>r[u]<0)&&f.push({css:a[0],label:"older than the recording"}),{css:a,of:l,legend:f}}function pu(t,e,n){let o=Yt(t,e.allocations,"stack"),r=o.filter(({key:c})=>Number(
 c)>=0).slice(0,dt.length),s=new Map(r.map(({key:c},l)=>[Number(c),l+1])),a=Ie[n],i=r.map(({label:c},l)=>({css:dt[l],label:c}));return o.length>r.length&&i.push(
 {css:a,label:"all others"}),{css:[a,...dt],of:c=>s.get(t.allocations.stack[c])??0,legend:i}}var ea=1.6;function na(t,e){let{data:n}=t,o=h("div",{class:"mm-curve"}),r=h("div",{class:"mm-map"}),s=h("aside",{class:"mm-details","aria-label":"Chosen block",
 hidden:!0}),a=h("p",{class:"mm-moment","aria-live":"polite"}),i=h("p",{class:"mm-legend"}),c=h("div",{class:"mm-fragmentation"}),l=h("div",{class:"mm-holders"}),
@@ -773,15 +773,15 @@ clearTimeout(t.settling),t.settling=setTimeout(()=>od(t),t.isSettled?Ju:0),s&&t.
 t.counted)}function rd({data:t,moment:e},n){let{addr:o,bytes:r}=t.allocations,s=n<0?-1:e.allocations.indexOf(n),a=e.strips.findIndex(({first:i,end:c})=>i<=s&&s<
 c);return a<0?null:{strip:a,allocation:n,from:o[n],bytes:r[n]}}function sd({data:t,row:e,since:n,moment:o,counted:r,peak:s}){let{sums:a}=o,i=id(t,e,s),c=$(o.allocations.
 length,"block"),l=$(o.strips.length,"segment"),f=`${M(a.allocated)} allocated in ${c}, ${M(a.reserved)} reserved in ${l}`,u=a.pending?`, ${M(a.pending)} freed a\
-nd waiting for a stream`:"",d=o.outside?`; ${$(o.outside,"block")} in no known segment`:"",p=n===null?"":cd(t,r,n),g=e===t.numRows-1?ad(t,o):"";return[h("strong",
-{},`${i}: `),`${f}${u}${d}${g}.${p}`]}function ad({allocations:{alloc:t,bytes:e}},n){let o=0;for(let r of n.allocations)t[r]<0&&(o+=e[r]);return o?`; ${M(o)} of\
- it from before the recording`:""}function id(t,e,n){return e===n?.row?`At the peak (${J(t,e)})`:e===t.numRows-1?"At the end":e<0?"Before the first action":`Aft\
-er ${J(t,e)}`}function cd(t,e,n){let o=e.reduce((s,a)=>s+t.allocations.bytes[a],0),r=$(e.length,"block");return` ${M(o)} of it in ${r} came since ${J(t,n)} and \
-stayed; the rest is pale.`}function Yn(t){Ps(t.parts.holders,t.data,t.counted,{by:t.by,picked:t.picked,onPick(e){t.picked=e,Yn(t),ze(t)}})}function ze({data:t,pool:e,
-since:n,picked:o,by:r,isInNode:s}){if(n===null&&o===null&&!s){e.setDim(null);return}let{alloc:a,stack:i}=t.allocations;e.setDim(c=>n!==null&&a[c]<=n||o!==null&&
-Ln(t,c,r)!==o||s!==null&&!s(i[c]))}function ld(t,e){t.by=e,t.picked=null,Yn(t),ze(t)}function wa(t,e){t.color=e,t.parts.colors.mark(e),Zn(t,t.pool.setColor(e))}
-function Zn({parts:t,moment:e},n){oa(t.legend,n,e.sums.pending>0)}function fd(t,e){let{details:n}=t.parts;t.chosen=e;let o=n.hidden;Ds(n,t.data,t.moment,e),o!==
-n.hidden&&t.pool.resize()}var ud=1500;function ba(t){let e=U(t),[n]=_(e,".cl-race-code",HTMLElement);n&&hd(n);let[o]=_(e,":scope > .cudalens-race-value",HTMLElement);return o&&dd(e,o),e}
+nd waiting for a stream`:"",d=o.outside?`; ${$(o.outside,"block")} outside of the recorded segments`:"",p=n===null?"":cd(t,r,n),g=e===t.numRows-1?ad(t,o):"";return[
+h("strong",{},`${i}: `),`${f}${u}${d}${g}.${p}`]}function ad({allocations:{alloc:t,bytes:e}},n){let o=0;for(let r of n.allocations)t[r]<0&&(o+=e[r]);return o?`;\
+ ${M(o)} was allocated before recording`:""}function id(t,e,n){return e===n?.row?`At the peak (${J(t,e)})`:e===t.numRows-1?"At the end":e<0?"Before the first ac\
+tion":`After ${J(t,e)}`}function cd(t,e,n){let o=e.reduce((s,a)=>s+t.allocations.bytes[a],0),r=$(e.length,"block");return` ${M(o)} of it in ${r} came since ${J(
+t,n)} and stayed; the rest is pale.`}function Yn(t){Ps(t.parts.holders,t.data,t.counted,{by:t.by,picked:t.picked,onPick(e){t.picked=e,Yn(t),ze(t)}})}function ze({
+data:t,pool:e,since:n,picked:o,by:r,isInNode:s}){if(n===null&&o===null&&!s){e.setDim(null);return}let{alloc:a,stack:i}=t.allocations;e.setDim(c=>n!==null&&a[c]<=
+n||o!==null&&Ln(t,c,r)!==o||s!==null&&!s(i[c]))}function ld(t,e){t.by=e,t.picked=null,Yn(t),ze(t)}function wa(t,e){t.color=e,t.parts.colors.mark(e),Zn(t,t.pool.
+setColor(e))}function Zn({parts:t,moment:e},n){oa(t.legend,n,e.sums.pending>0)}function fd(t,e){let{details:n}=t.parts;t.chosen=e;let o=n.hidden;Ds(n,t.data,t.moment,
+e),o!==n.hidden&&t.pool.resize()}var ud=1500;function ba(t){let e=U(t),[n]=_(e,".cl-race-code",HTMLElement);n&&hd(n);let[o]=_(e,":scope > .cudalens-race-value",HTMLElement);return o&&dd(e,o),e}
 function dd(t,e){let n=`cl-race-tab-${Math.random().toString(36).slice(2)}`,o=[...t.children].filter(c=>c!==e&&!c.matches("h4, .cl-race-what")),r=h("div",{class:"\
 cl-race-panel"},...o),s=[r,e],a=["Accesses","Values"].map((c,l)=>h("button",{type:"button",role:"tab",id:`${n}-${l}`,"data-lm-suppress-shortcuts":"true"},c)),i=c=>{
 for(let[l,f]of a.entries())f.setAttribute("aria-selected",String(l===c)),f.tabIndex=l===c?0:-1,s[l].hidden=l!==c};for(let[c,l]of s.entries())l.setAttribute("rol\

@@ -111,8 +111,10 @@ def test_checkpointed_activations_are_not_recomputed():
     assert torch.cuda.memory_allocated() == allocated
 
 
-def test_unknown_roles_are_missing():
+def test_a_tensor_of_a_variable_without_a_role_is_a_variables():
     kept = torch.zeros(1 << 20, device="cuda")
     trace = cudalens.memory_snapshot(keep=False, namespace={"kept": kept})
     blocks = trace.blocks[(trace.blocks["state"] == "active_allocated").to_numpy()]
-    assert blocks["category"].isna().all()
+    assert set(blocks["category"]) == {"variable"}
+    assert "at the end, by category" in str(trace.summary())
+    assert "variable" in str(trace.summary())

@@ -671,7 +671,7 @@ def test_the_streams_that_something_ran_on_are_counted(side):
         with torch.cuda.stream(other):
             torch.ones(N, device="cuda")
         assert (count(), san.status().num_streams) == (2, 3)
-    assert "on 3 streams judged" in str(san.status())
+    assert "on 3 streams checked" in str(san.status())
     assert san.races[0].count == 1
 
 

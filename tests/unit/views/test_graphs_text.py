@@ -32,16 +32,16 @@ def verdict(*rows):
 
 def test_the_verdict_of_a_decode_loop():
     assert graphs_words.verdict(graphs_trace()) == (
-        "4 graphs, 95 % of calls replayed, 4.1x faster than eager, pool 312 MiB; "
+        "4 graphs, 95 % of calls replayed, 4.1x faster than eager, 312 MiB reserved; "
         "1 function runs eager: update_cache writes its input 'cache'; recorded again twice; 1 warning"
     )
 
 
 def test_nothing_is_claimed_that_was_not_seen():
     graph = recording(0, "f", eager_ns=None)
-    assert verdict(function(0, "f", replays=0), graph) == "1 graph, none replayed yet, pool 312 MiB"
+    assert verdict(function(0, "f", replays=0), graph) == "1 graph, none replayed yet, 312 MiB reserved"
     measured = verdict(function(0, "f", replays=8), graph | {"count": 8})
-    assert measured == "1 graph, 80 % of calls replayed, speed not measured, pool 312 MiB"
+    assert measured == "1 graph, 80 % of calls replayed, speed not measured, 312 MiB reserved"
     unpooled = function(0, "f", replays=8, reserved_bytes=None)
     assert "pool" not in verdict(unpooled, graph | {"count": 8, "reserved_bytes": None})
     assert verdict(graph | {"count": 8}).startswith("1 graph, replayed 8 times, speed not measured")

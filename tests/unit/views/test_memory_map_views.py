@@ -98,7 +98,7 @@ def test_holders_at_the_peak_are_the_blocks_that_were_alive(trace):
     peak = text.partition("at the peak of 5.00 MiB, by category")[2].split("\n\n")
     assert [line.split() for line in peak[0].split("\n")[2:]] == [
         ["activation", "2.00", "MiB", "40", "%", "2"],
-        ["unknown", "2.00", "MiB", "40", "%", "2"],
+        ["not", "known", "2.00", "MiB", "40", "%", "2"],
         ["input", "1.00", "MiB", "20", "%", "1"],
     ]
     (line,) = peak[1].split("\n")[2:]

@@ -80,7 +80,10 @@ def test_a_card_holds_both_accesses_side_by_side():
 
 def test_stack_frames_in_common_are_folded_and_the_others_marked():
     card = races.card(1, only(trace_of()))
-    frames = ["differs: In[7]:5 in scale_gradsdiffers: In[7]:11 in step", "differs: In[7]:8 in total"]
+    frames = [
+        "called from In[7], line 5, in scale_gradscalled from In[7], line 11, in step",
+        "called from In[7], line 8, in total",
+    ]
     assert table_rows(card)["Call stack"] == frames
     (common, _) = (node for node in card.children if node.attributes.get("class") == "cudalens-race-stack")
     title = "3 stack frames in common: In[7]:12 in <module>"

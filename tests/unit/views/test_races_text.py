@@ -31,8 +31,8 @@ def test_verdict_of_one(count, seen):
 
 
 def test_verdict_of_a_clean_run_states_what_was_judged():
-    assert races_words.verdict(clean_trace()) == "no races: 1,204 operations on 3 streams judged"
-    assert races_words.verdict(clean_trace(judged=Judged(1, None))) == "no races: 1 operation judged"
+    assert races_words.verdict(clean_trace()) == "no races: 1,204 operations on 3 streams checked"
+    assert races_words.verdict(clean_trace(judged=Judged(1, None))) == "no races: 1 operation checked"
 
 
 def test_verdict_is_empty_without_a_check():
@@ -58,9 +58,9 @@ def test_the_traces_verdict_is_one_line_with_races_first():
     assert "\n" not in line
     assert text.verdict(race_trace()) == "2 races, seen 514 times"
     assert text.verdict(clean_trace(source="virtual:h100", status="raised")) == (
-        "[simulated: h100] no races: 1,204 operations on 3 streams judged; the code raised"
+        "[simulated: h100] no races: 1,204 operations on 3 streams checked; the code raised"
     )
-    assert text.verdict(gpu_trace(judged=Judged(9, 2))).endswith("no races: 9 operations on 2 streams judged")
+    assert text.verdict(gpu_trace(judged=Judged(9, 2))).endswith("no races: 9 operations on 2 streams checked")
 
 
 def test_plain_text_holds_each_race_side_by_side():
@@ -69,8 +69,9 @@ def test_plain_text_holds_each_race_side_by_side():
     assert lines[2] == "Race 1: use after free of other, In[8]:4 and In[7]:8, seen twice"
     text = "\n".join(lines)
     for wanted in (
-        "Operation   mul_ writes self                 sum reads self",
-        "Call stack  differs: In[7]:5 in scale_grads  differs: In[7]:8 in total\n            differs: In[7]:11 in step",
+        "Operation   mul_ writes self                           sum reads self",
+        "Call stack  called from In[7], line 5, in scale_grads  called from In[7], line 8, in total\n"
+        "            called from In[7], line 11, in step",
         "3 stack frames in common: In[7]:12 in <module>",
         "Allocated at In[3]:2: grads = torch.empty(1024, 1024, device='cuda')",
         "The earlier tensor was freed at In[8]:6: del batch",

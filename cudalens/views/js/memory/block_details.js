@@ -129,7 +129,7 @@ function blockFacts(data, moment, hit) {
     ["size", exactSize(bytes[allocation])],
     ["asked for", Number.isNaN(asked) ? null : exactSize(asked)],
     ["state", released[allocation] <= moment.row ? "freed, waits for a stream" : "in use"],
-    ["category", categoryOf(data, allocation) ?? "unknown"],
+    ["category", categoryOf(data, allocation) ?? "not known"],
     ...timeFacts(data, moment, allocation),
     ["cell", cell],
     ["live tensors", num_tensors],
@@ -153,7 +153,7 @@ function timeFacts(data, moment, allocation) {
   const [made, freed] = [allocations.alloc[allocation], allocations.done[allocation]];
   return [
     ["allocated", made < 0 ? "before the history" : momentText(data, made)],
-    ["age then", made >= 0 && clock ? formatDuration(clock[Math.max(moment.row, 0)] - clock[made]) : null],
+    ["age", made >= 0 && clock ? formatDuration(clock[Math.max(moment.row, 0)] - clock[made]) : null],
     ["freed", freed < numRows ? momentText(data, freed) : null],
   ];
 }

@@ -154,7 +154,7 @@ function byAge({ allocations, clock }, moment, theme) {
     const text = clock ? formatDuration(bound) : `${Math.round(bound).toLocaleString("en-US")} actions`;
     return { css: color, label: `up to ${text}` };
   });
-  if (moment.allocations.some((i) => alloc[i] < 0)) legend.push({ css: css[0], label: "from before the history" });
+  if (moment.allocations.some((i) => alloc[i] < 0)) legend.push({ css: css[0], label: "older than the recording" });
   return { css, of, legend };
 }
 

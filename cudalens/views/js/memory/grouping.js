@@ -102,12 +102,12 @@ export function groupKey(data, allocation, by) {
  */
 function groupLabel(data, key, by) {
   const { categories, pools } = data.header;
-  if (by === "names") return String(key) || "no variable that is known";
+  if (by === "names") return String(key) || "no variable";
   if (by === "cell") return String(key) || "not recorded";
   const place = Number(key);
   if (by === "stack") return stackLabel(data, place);
   if (by === "pool") return poolText(pools[place]);
-  return place ? categories[place - 1] : "unknown";
+  return place ? categories[place - 1] : "not known";
 }
 
 /**

@@ -286,7 +286,7 @@ function momentSummary({ data, row, since, moment, counted, peak }) {
   const segments = formatPlural(moment.strips.length, "segment");
   const held = `${formatBytes(sums.allocated)} allocated in ${blocks}, ${formatBytes(sums.reserved)} reserved in ${segments}`;
   const pending = sums.pending ? `, ${formatBytes(sums.pending)} freed and waiting for a stream` : "";
-  const outside = moment.outside ? `; ${formatPlural(moment.outside, "block")} in no known segment` : "";
+  const outside = moment.outside ? `; ${formatPlural(moment.outside, "block")} outside of the recorded segments` : "";
   const made = since === null ? "" : madeText(data, counted, since);
   const before = row === data.numRows - 1 ? beforeText(data, moment) : "";
   return [element("strong", {}, `${when}: `), `${held}${pending}${outside}${before}.${made}`];
@@ -301,7 +301,7 @@ function momentSummary({ data, row, since, moment, counted, peak }) {
 function beforeText({ allocations: { alloc, bytes } }, moment) {
   let sum = 0;
   for (const allocation of moment.allocations) if (alloc[allocation] < 0) sum += bytes[allocation];
-  return sum ? `; ${formatBytes(sum)} of it from before the recording` : "";
+  return sum ? `; ${formatBytes(sum)} was allocated before recording` : "";
 }
 
 /**

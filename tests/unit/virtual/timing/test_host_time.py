@@ -124,5 +124,5 @@ def test_a_verdict_says_that_python_time_is_not_modelled(measure_host):
             x.add_(1)
     line = str(run.trace.summary()).splitlines()[0]
     assert line.startswith("[simulated: h100] your Python took ") == (not measure_host), line
-    assert ("ms that the model does not contain (--measure-host adds it); modelled: " in line) == (not measure_host)
+    assert ("ms that this simulation leaves out (add --measure-host); modelled: " in line) == (not measure_host)
     assert (run.trace.info.ended_ns - run.trace.info.started_ns >= 60_000_000) == measure_host

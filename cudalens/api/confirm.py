@@ -22,7 +22,7 @@ from cudalens.virtual import active
 
 if TYPE_CHECKING:
     from cudalens.frames.exploration import Exploration
-    from cudalens.sanitizer import Race, Touch
+    from cudalens.sanitizer import Access, Race
     from cudalens.sanitizer.live.race_values import RaceValues
 
 _VIRTUAL: Final = (
@@ -192,7 +192,7 @@ def _sanitizers_stopped() -> Iterator[None]:
         yield
 
 
-def _spot(touch: Touch) -> Spot:
+def _spot(touch: Access) -> Spot:
     place: Any = touch.place
     where = getattr(place, "place", place)
     stream = None

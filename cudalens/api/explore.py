@@ -20,7 +20,7 @@ from cudalens.virtual.explorer.outputs import Output, outputs_of
 
 if TYPE_CHECKING:
     from cudalens.frames.exploration import Exploration, Shown
-    from cudalens.sanitizer import Race, Sanitizer, Touch
+    from cudalens.sanitizer import Access, Race, Sanitizer
     from cudalens.virtual.context import device
     from cudalens.virtual.explorer.logged import LoggedOp
 
@@ -211,7 +211,7 @@ def _pairs(race: Race, log: OpLog, conflicts: Sequence[Pair]) -> list[Pair]:
     return []
 
 
-def _is_at(touch: Touch, op: LoggedOp, log: OpLog) -> bool:
+def _is_at(touch: Access, op: LoggedOp, log: OpLog) -> bool:
     place: Any = touch.place
     where = getattr(place, "place", place)
     if touch.captured is not None and touch.op != op.name:
@@ -219,7 +219,7 @@ def _is_at(touch: Touch, op: LoggedOp, log: OpLog) -> bool:
     return (getattr(where, "code", None), getattr(where, "instruction", 0)) == (op.site.code, op.site.instruction)
 
 
-def _is_called(touch: Touch, op: LoggedOp, log: OpLog) -> bool:
+def _is_called(touch: Access, op: LoggedOp, log: OpLog) -> bool:
     stream = log.streams.get(op.lane)
     number = "host" if stream is None else stream.handle
     return touch.op == op.name and touch.stream.stream == number

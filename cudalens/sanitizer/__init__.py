@@ -9,7 +9,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
-from cudalens.sanitizer.engine import Memory, Race, RaceKind, Touch
+from cudalens.sanitizer.engine import Access, Memory, Race, RaceKind
 from cudalens.sanitizer.replay import replay
 from cudalens.sanitizer.suppress import Suppressions, SuppressionWarning, read_suppressions
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from cudalens.sanitizer.status import Status
 
 __all__ = [
+    "Access",
     "Memory",
     "Race",
     "RaceKind",
@@ -33,6 +34,8 @@ __all__ = [
     "running",
     "sanitize",
 ]
+
+Touch = Access  #: another name of `Access`
 
 #: Names that need torch, imported on first use.
 _LIVE: Final = frozenset({"RaceWarning", "Sanitizer", "Status", "access", "running", "sanitize"})

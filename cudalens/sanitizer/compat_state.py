@@ -13,9 +13,8 @@ from torch.utils._traceback import CapturedTraceback
 
 from cudalens.sanitizer.engine import Detector
 from cudalens.sanitizer.engine import StreamId as EngineStream
-from cudalens.sanitizer.engine.accesses import Entry, Info, Site, Use
+from cudalens.sanitizer.engine.accesses import AccessInfo, CallSite, CellAccess, Operand, RecordedAccess
 from cudalens.sanitizer.engine.clocks import Clocks, Line
-from cudalens.sanitizer.engine.detector import Visit
 
 DEFAULT_STREAM_ID: Final = 0
 
@@ -255,16 +254,16 @@ class TensorsAccessed:
         """The reads since, without those that later reads make redundant."""
         return [_access(entry) for entry in self._tensors[data_ptr].cell.entries if not entry[2]]
 
-    def visit(self, data_ptr: DataPtr, kernel: Kernel) -> Visit:
+    def visit(self, data_ptr: DataPtr, kernel: Kernel) -> CellAccess:
         """The access as input of the engine."""
         tensor = self._tensors[data_ptr]
-        use = Use(str(kernel.operator), ", ".join(kernel.aliases))
-        info = Info(use, Site(kernel), None, None, "", tensor.allocation)
+        use = Operand(str(kernel.operator), ", ".join(kernel.aliases))
+        info = AccessInfo(use, CallSite(kernel), None, None, "", tensor.allocation)
         return tensor.cell, kernel.type is AccessType.WRITE, info
 
 
-def _access(entry: Entry) -> Access:
-    kernel: Any = Site(*Info(*entry[3]).site).place
+def _access(entry: RecordedAccess) -> Access:
+    kernel: Any = CallSite(*AccessInfo(*entry[3]).site).place
     access: Access = kernel.access()
     return access
 

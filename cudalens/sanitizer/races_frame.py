@@ -14,7 +14,7 @@ import pandas as pd
 
 from cudalens.frames import StackTable
 from cudalens.frames.catalog_frames import frame_of_rows
-from cudalens.sanitizer.engine import HOST, Race, Region, Touch
+from cudalens.sanitizer.engine import HOST, Access, Race, Region
 from cudalens.sanitizer.text import stream_name
 
 if TYPE_CHECKING:
@@ -132,11 +132,11 @@ def _row(finding: Finding, stacks: _Stacks) -> dict[str, Any]:
     return row
 
 
-def _base(touch: Touch) -> int:
+def _base(touch: Access) -> int:
     return touch.region.start if touch.memory is None else touch.memory.start
 
 
-def _access(side: str, touch: Touch, stacks: _Stacks) -> dict[str, Any]:
+def _access(side: str, touch: Access, stacks: _Stacks) -> dict[str, Any]:
     is_host, number = touch.stream == HOST, touch.stream.stream
     fields = {
         "op": touch.op or None,

@@ -9,26 +9,26 @@ from typing import Any, Final
 from cudalens.errors import RecordError
 from cudalens.sanitizer.engine import (
     HOST,
-    Access,
-    Alloc,
+    BlockRecordedOnStream,
     Detector,
-    DeviceSync,
-    EventDelete,
-    EventQuery,
-    EventRecord,
-    EventSync,
-    EventWait,
-    Free,
-    HostAccess,
-    Launch,
+    DeviceSynchronized,
+    EventDeleted,
+    EventFoundDone,
+    EventRecorded,
+    EventSynchronized,
+    EventWaited,
+    HostAccessed,
+    MemoryAllocated,
+    MemoryFreed,
+    OperatorLaunched,
     Race,
     Record,
-    RecordStream,
     Region,
-    StreamCreate,
+    StreamCreated,
+    StreamFoundDone,
     StreamId,
-    StreamQuery,
-    StreamSync,
+    StreamSynchronized,
+    TensorBytes,
 )
 
 _ACCESS: Final = re.compile(r"(?P<tensor>[^\[\]]+)(\[(?P<numbers>\d+(:\d+){1,3})\])?")
@@ -113,7 +113,7 @@ class _Program:
             raise ValueError(f"'{tensor}' was never allocated")
         return self._regions[tensor]
 
-    def access(self, text: str) -> Access:
+    def access(self, text: str) -> TensorBytes:
         match = _ACCESS.fullmatch(text)
         if match is None:
             raise ValueError(f"'{text}' is not an access; expected t, t[lo:hi] or t[lo:hi:step:run]")
@@ -122,17 +122,17 @@ class _Program:
         part = _part(whole, numbers, text)
         if part.end > whole.end:
             raise ValueError(f"'{text}' reaches byte {part.end - whole.start} of {whole.run}")
-        return Access(match["tensor"], part)
+        return TensorBytes(match["tensor"], part)
 
-    def accesses(self, texts: Iterable[str]) -> tuple[Access, ...]:
+    def accesses(self, texts: Iterable[str]) -> tuple[TensorBytes, ...]:
         """The accesses that touch any byte at all."""
         return tuple(a for a in map(self.access, texts) if a.region.run)
 
-    def alloc(self, op: Mapping[str, Any]) -> Alloc:
+    def alloc(self, op: Mapping[str, Any]) -> MemoryAllocated:
         size = int(op["bytes"])
         start = self.region(op["reuse"]).start if op.get("reuse") else self._fresh(size)
         region = self._regions[op["t"]] = Region(start, size)
-        return Alloc(op["t"], region, HOST if op.get("host") else _stream(op["stream"]))
+        return MemoryAllocated(op["t"], region, HOST if op.get("host") else _stream(op["stream"]))
 
     def _fresh(self, size: int) -> int:
         start = self._next
@@ -156,20 +156,20 @@ def _part(whole: Region, numbers: list[int], text: str) -> Region:
 
 _MAKERS: Final[Mapping[str, Callable[[_Program, Mapping[str, Any]], Record]]] = {
     "alloc": lambda program, op: program.alloc(op),
-    "free": lambda program, op: Free(op["t"], program.region(op["t"])),
-    "record_stream": lambda program, op: RecordStream(program.region(op["t"]), _stream(op["stream"])),
-    "launch": lambda program, op: Launch(
+    "free": lambda program, op: MemoryFreed(op["t"], program.region(op["t"])),
+    "record_stream": lambda program, op: BlockRecordedOnStream(program.region(op["t"]), _stream(op["stream"])),
+    "launch": lambda program, op: OperatorLaunched(
         _stream(op["stream"]), program.accesses(op["reads"]), program.accesses(op["writes"]), op.get("name", "")
     ),
-    "event_record": lambda program, op: EventRecord(op["event"], _stream(op["stream"])),
-    "event_wait": lambda program, op: EventWait(op["event"], _stream(op["stream"])),
-    "event_sync": lambda program, op: EventSync(op["event"]),
-    "event_query": lambda program, op: EventQuery(op["event"]),
-    "event_delete": lambda program, op: EventDelete(op["event"]),
-    "stream_create": lambda program, op: StreamCreate(_stream(op["stream"]), bool(op.get("blocking"))),
-    "stream_sync": lambda program, op: StreamSync(_stream(op["stream"])),
-    "stream_query": lambda program, op: StreamQuery(_stream(op["stream"])),
-    "device_sync": lambda program, op: DeviceSync(int(op.get("device", 0))),
-    "host_read": lambda program, op: HostAccess(program.access(op["t"]), is_write=False),
-    "host_write": lambda program, op: HostAccess(program.access(op["t"]), is_write=True),
+    "event_record": lambda program, op: EventRecorded(op["event"], _stream(op["stream"])),
+    "event_wait": lambda program, op: EventWaited(op["event"], _stream(op["stream"])),
+    "event_sync": lambda program, op: EventSynchronized(op["event"]),
+    "event_query": lambda program, op: EventFoundDone(op["event"]),
+    "event_delete": lambda program, op: EventDeleted(op["event"]),
+    "stream_create": lambda program, op: StreamCreated(_stream(op["stream"]), bool(op.get("blocking"))),
+    "stream_sync": lambda program, op: StreamSynchronized(_stream(op["stream"])),
+    "stream_query": lambda program, op: StreamFoundDone(_stream(op["stream"])),
+    "device_sync": lambda program, op: DeviceSynchronized(int(op.get("device", 0))),
+    "host_read": lambda program, op: HostAccessed(program.access(op["t"]), is_write=False),
+    "host_write": lambda program, op: HostAccessed(program.access(op["t"]), is_write=True),
 }

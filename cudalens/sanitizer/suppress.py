@@ -9,7 +9,7 @@ from os import PathLike
 from typing import Final
 
 from cudalens.errors import SanitizerError
-from cudalens.sanitizer.engine import Race, RaceKind, Touch
+from cudalens.sanitizer.engine import Access, Race, RaceKind
 
 _FIELDS: Final = ("op", "at", "tensor", "kind")
 _TERMINAL_CELL: Final = re.compile(r"<ipython-input-(\d+)-")
@@ -103,7 +103,7 @@ def _texts_of_kind(kind: RaceKind) -> list[str]:
     return [kind.name, kind.name.lower(), kind.value]
 
 
-def _texts(touch: Touch) -> list[tuple[str, str]]:
+def _texts(touch: Access) -> list[tuple[str, str]]:
     found = [("op", touch.op), ("tensor", touch.tensor)]
     for place in (touch.place, touch.captured):
         if place is None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 
-from cudalens.sanitizer.engine import HOST, Race, StreamId, Touch
+from cudalens.sanitizer.engine import HOST, Access, Race, StreamId
 
 _WORDS = {True: "writes", False: "reads"}
 
@@ -59,7 +59,7 @@ def stream_name(stream: StreamId) -> str:
     return f"{name} of device {stream.device}" if stream.device else name
 
 
-def _act(touch: Touch) -> str:
+def _act(touch: Access) -> str:
     argument = f" ({touch.argument})" if touch.argument else ""
     place = f" at {touch.place}" if touch.place is not None else ""
     if touch.captured is not None:

@@ -12,14 +12,14 @@ if TYPE_CHECKING:
     from cudalens.sanitizer.engine.cells import Cell
 
 
-class Use(NamedTuple):
-    """An operation and its argument, as reports name them. Collectors create one per operator and argument."""
+class Operand(NamedTuple):
+    """An operator and one of its arguments, as reports name them. Collectors create one per operator and argument."""
 
-    op: str
+    operator: str
     argument: str = ""
 
 
-class Site(NamedTuple):
+class CallSite(NamedTuple):
     """The call site of an operation.
 
     Attributes:
@@ -33,12 +33,12 @@ class Site(NamedTuple):
     captured: Place = None
 
 
-class Info(NamedTuple):
+class AccessInfo(NamedTuple):
     """The description of an access, without its line and clock.
 
     Attributes:
-        use: Operation and argument.
-        site: Call site: a `Site`, or another object with its attributes.
+        operand: Operator and argument.
+        site: A `CallSite`, or another object with its attributes.
         shape: Shape of the tensor; None if unknown.
         stride: Strides in elements; None for a contiguous tensor.
         dtype: The type; any object whose text names it.
@@ -46,7 +46,7 @@ class Info(NamedTuple):
         name: Name of the tensor; None to use the allocation's.
     """
 
-    use: Use
+    operand: Operand
     site: Any
     shape: tuple[int, ...] | None
     stride: tuple[int, ...] | None
@@ -55,34 +55,39 @@ class Info(NamedTuple):
     name: str | None = None
 
 
-#: Line, clock, whether it is a write, and the description: an `Info` (or a plain tuple of its fields), or an `Op`.
-Entry: TypeAlias = tuple[Line, int, bool, Any]
+#: Line, clock, whether it is a write, and the description: an `AccessInfo`, a plain tuple of its fields, or an
+#: `Operation`, in which `find_access_info` finds it.
+RecordedAccess: TypeAlias = tuple[Line, int, bool, Any]
 
-#: One operation and all its accesses, as one flat list.
+#: An access to check: the bytes, whether it writes, and its `AccessInfo` or a plain tuple of its fields.
+CellAccess: TypeAlias = "tuple[Cell, bool, Any]"
+
+#: One operation and all its accesses, as one flat list: ``[site, time_ns, line, *access, *access, ...]``.
 #:
-#: Site, time (ns; None if not measured) and line, then for each access cell, whether it writes, and `Info`'s fields
-#: use, shape, stride, dtype and allocation. One object instead of many saves time in Python's cyclic garbage collector.
-Op: TypeAlias = list[Any]
+#: `time_ns` is None if it was not measured. The fields of an access are the cell, whether it writes, and operand,
+#: shape, stride, dtype and allocation of its `AccessInfo`. One object costs Python's cyclic garbage collector less.
+Operation: TypeAlias = list[Any]
 
-OP_HEAD: Final = 3
-OP_STEP: Final = 7
-
-
-def info_in(op: Op, cell: Cell, is_write: bool) -> Info:
-    """The description of an operation's access to a cell; of the first one if several arguments access it."""
-    for at in range(OP_HEAD, len(op), OP_STEP):
-        if op[at] is cell and op[at + 1] == is_write:
-            use, shape, stride, dtype, allocation = op[at + 2 : at + OP_STEP]
-            return Info(use, op[0], shape, stride, dtype, allocation)
-    raise LookupError(f"the operation touched no such cell: {cell.region}")
+NUM_HEAD_FIELDS: Final = 3
+NUM_ACCESS_FIELDS: Final = 7
 
 
-def visits_in(op: Op) -> list[tuple[Cell, bool, Info]]:
-    """The accesses of an operation as tuples of cell, whether it writes, and description."""
-    return [
-        (op[at], op[at + 1], Info(op[at + 2], op[0], *op[at + 3 : at + OP_STEP]))
-        for at in range(OP_HEAD, len(op), OP_STEP)
-    ]
+def find_access_info(operation: Operation, cell: Cell, is_write: bool) -> AccessInfo:
+    """Return the description of an operation's access to a cell; of the first one if several arguments access it."""
+    for start in range(NUM_HEAD_FIELDS, len(operation), NUM_ACCESS_FIELDS):
+        if operation[start] is cell and operation[start + 1] == is_write:
+            operand, shape, stride, dtype, allocation = operation[start + 2 : start + NUM_ACCESS_FIELDS]
+            return AccessInfo(operand, operation[0], shape, stride, dtype, allocation)
+    raise LookupError(f"the operation does not access this cell: {cell.region}")
+
+
+def list_accesses(operation: Operation) -> list[CellAccess]:
+    """Return the accesses of an operation, each with its description."""
+    accesses: list[CellAccess] = []
+    for start in range(NUM_HEAD_FIELDS, len(operation), NUM_ACCESS_FIELDS):
+        cell, is_write, operand, shape, stride, dtype, allocation = operation[start : start + NUM_ACCESS_FIELDS]
+        accesses.append((cell, is_write, AccessInfo(operand, operation[0], shape, stride, dtype, allocation)))
+    return accesses
 
 
 class Allocation:
@@ -100,7 +105,7 @@ class Allocation:
         is_live: Whether it is allocated now.
         run: The collector's identifier of its run; None once the allocation has ended.
         recorded: Lines that ``record_stream`` named; None while there are none.
-        site: Call site of the allocation, as in `Info`; None if not recorded.
+        site: Call site of the allocation, as in `AccessInfo`; None if not recorded.
         freed_site: Call site of the release.
         whole: The cell of all its bytes; None for an empty one.
         device: Index of its GPU; -1 for the host. Set by the collector.

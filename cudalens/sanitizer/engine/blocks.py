@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final, TypeAlias
 
-from cudalens.sanitizer.engine.accesses import Allocation, Entry
+from cudalens.sanitizer.engine.accesses import Allocation, RecordedAccess
 from cudalens.sanitizer.engine.cells import Cell
 from cudalens.sanitizer.engine.clocks import Line, VectorClock
 from cudalens.sanitizer.engine.regions import Region
@@ -15,7 +15,7 @@ MAX_CELLS: Final = 1024
 _FIRST_PRUNE: Final = 64
 
 #: A cell of an earlier block, and its entries at that time. Another block may own the cell now; its bytes are the same.
-Past: TypeAlias = tuple[Cell, list[Entry]]
+Past: TypeAlias = tuple[Cell, list[RecordedAccess]]
 
 #: The emptied cells of an earlier block, and its layouts.
 Spare: TypeAlias = "tuple[dict[Region, Cell], dict[Any, Cell]]"

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from cudalens.sanitizer.engine.accesses import Entry, info_in
+from cudalens.sanitizer.engine.accesses import RecordedAccess, find_access_info
 from cudalens.sanitizer.engine.clocks import Line, VectorClock
 from cudalens.sanitizer.engine.regions import Region
 
@@ -26,10 +26,10 @@ class Cell:
         near: Other cells of the block that share a byte with it, and whether this one covers them.
         writer: Line of the last write; None if there is none.
         write_clock: Its clock.
-        write: Its `Info`.
+        write: Its `AccessInfo`.
         reader: Line of the last read since; None if there is none.
         read_clock: Its clock.
-        read: Its `Info`.
+        read: Its `AccessInfo`.
         more: Older accesses, one per line and kind; None while there are none.
     """
 
@@ -44,10 +44,10 @@ class Cell:
         self.reader: Line | None = None
         self.read_clock = 0
         self.read: Any = None
-        self.more: dict[tuple[Line, bool], Entry] | None = None
+        self.more: dict[tuple[Line, bool], RecordedAccess] | None = None
 
     @property
-    def entries(self) -> list[Entry]:
+    def entries(self) -> list[RecordedAccess]:
         """All recorded accesses: `more` first, then the last write, then the last read."""
         found = list(self.more.values()) if self.more else []
         if self.writer is not None:
@@ -56,12 +56,12 @@ class Cell:
             found.append((self.reader, self.read_clock, False, self.read))
         return found
 
-    def spelled(self, entry: Entry) -> Entry:
-        """An entry of this cell with an `Info` that does not refer to the cell."""
+    def spelled(self, entry: RecordedAccess) -> RecordedAccess:
+        """An entry of this cell with an `AccessInfo` that does not refer to the cell."""
         line, clock, is_write, info = entry
-        return (line, clock, is_write, info_in(info, self, is_write)) if type(info) is list else entry
+        return (line, clock, is_write, find_access_info(info, self, is_write)) if type(info) is list else entry
 
-    def unordered(self, line: Line, is_write: bool) -> Iterator[Entry]:
+    def unordered(self, line: Line, is_write: bool) -> Iterator[RecordedAccess]:
         """The entries that an access of these bytes by `line` would race with now."""
         if self.writer is None and self.reader is None and self.more is None:
             return
@@ -113,16 +113,16 @@ class Cell:
             vector = line.vector
             self._set([e for e in self.entries if e[0] is not line and vector.get(e[0].index, 0) < e[1]])
 
-    def take_in(self, entries: Iterable[Entry]) -> None:
+    def take_in(self, entries: Iterable[RecordedAccess]) -> None:
         """Record entries of another cell, all earlier than those of this one."""
         mine = self.entries
         have = {(e[0], e[2]) for e in mine}
         self._set([e for e in entries if (e[0], e[2]) not in have] + mine)
 
-    def _set(self, entries: list[Entry]) -> None:
+    def _set(self, entries: list[RecordedAccess]) -> None:
         """Store the last write and the last read in their attributes, and the others in `more`."""
         self.writer = self.reader = self.write = self.read = self.more = None
-        more: dict[tuple[Line, bool], Entry] = {}
+        more: dict[tuple[Line, bool], RecordedAccess] = {}
         for entry in reversed(entries):
             line, clock, is_write, info = entry
             if is_write and self.writer is None:

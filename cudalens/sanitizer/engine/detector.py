@@ -7,19 +7,26 @@ lines, cells and allocations that it keeps, so that nothing is looked up or crea
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 from cudalens.sanitizer.engine import records as r
-from cudalens.sanitizer.engine.accesses import OP_HEAD, OP_STEP, Allocation, Entry, Info, Op, Site, Use
+from cudalens.sanitizer.engine.accesses import (
+    NUM_ACCESS_FIELDS,
+    NUM_HEAD_FIELDS,
+    AccessInfo,
+    Allocation,
+    CallSite,
+    CellAccess,
+    Operand,
+    Operation,
+    RecordedAccess,
+)
 from cudalens.sanitizer.engine.blocks import NOWHERE, Block
 from cudalens.sanitizer.engine.cells import Cell
 from cudalens.sanitizer.engine.clocks import Clocks, Line, join
-from cudalens.sanitizer.engine.races import Findings, Memory, Race, Touch
+from cudalens.sanitizer.engine.races import Access, Findings, Memory, Race
 from cudalens.sanitizer.engine.regions import Region
 from cudalens.sanitizer.engine.shadow import Shadow
-
-#: An access to check: the bytes, whether it writes, and its `Info` (or a plain tuple of its fields).
-Visit: TypeAlias = tuple[Cell, bool, Any]
 
 
 class Detector:
@@ -73,7 +80,7 @@ class Detector:
             raise TypeError(f"{record!r} is not a record of the sanitizer; see cudalens.sanitizer.engine.records")
         return act(self, record) or []
 
-    def launch(self, line: Line, visits: Iterable[Visit]) -> list[Race]:
+    def launch(self, line: Line, visits: Iterable[CellAccess]) -> list[Race]:
         """Launch one operation on a line and check its accesses.
 
         Args:
@@ -104,7 +111,7 @@ class Detector:
                 cell.reader, cell.read_clock, cell.read = line, clock, info
         return races
 
-    def launch_op(self, op: Op) -> Sequence[Race]:
+    def launch_op(self, op: Operation) -> Sequence[Race]:
         """Like `launch`, for an operation as a live collector records it."""
         line: Line = op[2]
         clocks = self.clocks
@@ -112,7 +119,7 @@ class Detector:
             clocks.begin(line)
         clock, known = line.clock, line.vector.get
         races: list[Race] | None = None
-        for at in range(OP_HEAD, len(op), OP_STEP):
+        for at in range(NUM_HEAD_FIELDS, len(op), NUM_ACCESS_FIELDS):
             cell: Cell = op[at]
             writer, reader = cell.writer, cell.reader
             if (
@@ -240,35 +247,35 @@ class Detector:
             )
         return block
 
-    def _on_launch(self, record: r.Launch) -> list[Race]:
+    def _on_launch(self, record: r.OperatorLaunched) -> list[Race]:
         line = self.clocks.line(record.stream)
-        site = Site(record.place, None, record.captured)
+        site = CallSite(record.place, None, record.captured)
         visits = [self._visit_of(access, False, record.name, site) for access in record.reads]
         visits += [self._visit_of(access, True, record.name, site) for access in record.writes]
         return self.launch(line, visits)
 
-    def _on_host_access(self, record: r.HostAccess) -> list[Race]:
+    def _on_host_access(self, record: r.HostAccessed) -> list[Race]:
         op = "host write" if record.is_write else "host read"
-        visit = self._visit_of(record.access, record.is_write, op, Site(record.place))
+        visit = self._visit_of(record.access, record.is_write, op, CallSite(record.place))
         self.clocks.host_step()
         return self.launch(self.clocks.host, [visit])
 
-    def _visit_of(self, access: r.Access, is_write: bool, op: str, site: Site) -> Visit:
+    def _visit_of(self, access: r.TensorBytes, is_write: bool, op: str, site: CallSite) -> CellAccess:
         allocation, cell = self.cell(access.tensor, access.region)
-        return cell, is_write, Info(Use(op, access.argument), site, None, None, "", allocation, access.tensor)
+        return cell, is_write, AccessInfo(Operand(op, access.argument), site, None, None, "", allocation, access.tensor)
 
-    def _on_alloc(self, record: r.Alloc) -> None:
+    def _on_alloc(self, record: r.MemoryAllocated) -> None:
         region = record.region
         allocation = self.alloc(record.tensor, region.start, region.end - region.start, self.clocks.line(record.stream))
-        allocation.site = Site(record.place)
+        allocation.site = CallSite(record.place)
 
-    def _on_free(self, record: r.Free) -> None:
+    def _on_free(self, record: r.MemoryFreed) -> None:
         allocation = self._block(record.tensor, record.region).allocation
         assert allocation is not None
-        allocation.freed_site = Site(record.place)
+        allocation.freed_site = CallSite(record.place)
         self.free(allocation)
 
-    def _on_record_stream(self, record: r.RecordStream) -> None:
+    def _on_record_stream(self, record: r.BlockRecordedOnStream) -> None:
         allocation = self._block("record_stream", record.region).allocation
         assert allocation is not None
         self.record_stream(allocation, self.clocks.line(record.stream))
@@ -284,27 +291,27 @@ class Detector:
             allocation.recorded = set()
         allocation.recorded.add(line)
 
-    def _on_stream_create(self, record: r.StreamCreate) -> None:
+    def _on_stream_create(self, record: r.StreamCreated) -> None:
         self.clocks.line(record.stream)
         if record.is_blocking:
             self.clocks.make_blocking(record.stream)
 
 
-def _touch(cell: Cell, entry: Entry) -> Touch:
+def _touch(cell: Cell, entry: RecordedAccess) -> Access:
     """The access as reports show it."""
     line, clock, is_write, fields = cell.spelled(entry)
-    info = Info(*fields)
+    info = AccessInfo(*fields)
     allocation, site = info.allocation, info.site
-    return Touch(
+    return Access(
         stream=line.id,
         clock=clock,
         is_write=is_write,
         tensor=info.name or allocation.name or _described(info),
         region=cell.region,
-        op=info.use.op,
+        op=info.operand.operator,
         place=site.place,
         generation=allocation.generation,
-        argument=info.use.argument,
+        argument=info.operand.argument,
         shape=None if info.shape is None else tuple(info.shape),
         stride=info.stride,
         dtype=_dtype(info),
@@ -314,18 +321,18 @@ def _touch(cell: Cell, entry: Entry) -> Touch:
     )
 
 
-def _dtype(info: Info) -> str:
+def _dtype(info: AccessInfo) -> str:
     return str(info.dtype).removeprefix("torch.")
 
 
-def _described(info: Info) -> str:
+def _described(info: AccessInfo) -> str:
     """A description of a tensor without a name: ``float32[4, 256]``."""
     return f"{_dtype(info)}{list(info.shape or ())}"
 
 
 def memory_of(allocation: Allocation) -> Memory:
     """The current state of an allocation."""
-    made, freed = allocation.site or Site(), allocation.freed_site or Site()
+    made, freed = allocation.site or CallSite(), allocation.freed_site or CallSite()
     return Memory(
         name=allocation.name,
         start=allocation.start,
@@ -339,19 +346,19 @@ def memory_of(allocation: Allocation) -> Memory:
 
 
 _ACTS: Final[dict[type, Callable[[Detector, Any], list[Race] | None]]] = {
-    r.Captured: lambda self, record: None,
-    r.Launch: Detector._on_launch,
-    r.HostAccess: Detector._on_host_access,
-    r.Alloc: Detector._on_alloc,
-    r.Free: Detector._on_free,
-    r.RecordStream: Detector._on_record_stream,
-    r.EventRecord: lambda self, record: self.clocks.record(record.event, self.clocks.line(record.stream)),
-    r.EventWait: lambda self, record: self.clocks.wait(record.event, self.clocks.line(record.stream)),
-    r.EventSync: lambda self, record: self.clocks.wait(record.event, self.clocks.host),
-    r.EventQuery: lambda self, record: self.clocks.wait(record.event, self.clocks.host),
-    r.EventDelete: lambda self, record: self.clocks.delete(record.event),
-    r.StreamCreate: Detector._on_stream_create,
-    r.StreamSync: lambda self, record: self.clocks.host_waits_for(self.clocks.line(record.stream)),
-    r.StreamQuery: lambda self, record: self.clocks.host_waits_for(self.clocks.line(record.stream)),
-    r.DeviceSync: lambda self, record: self.clocks.host_waits_for_device(record.device),
+    r.OperatorCaptured: lambda self, record: None,
+    r.OperatorLaunched: Detector._on_launch,
+    r.HostAccessed: Detector._on_host_access,
+    r.MemoryAllocated: Detector._on_alloc,
+    r.MemoryFreed: Detector._on_free,
+    r.BlockRecordedOnStream: Detector._on_record_stream,
+    r.EventRecorded: lambda self, record: self.clocks.record(record.event, self.clocks.line(record.stream)),
+    r.EventWaited: lambda self, record: self.clocks.wait(record.event, self.clocks.line(record.stream)),
+    r.EventSynchronized: lambda self, record: self.clocks.wait(record.event, self.clocks.host),
+    r.EventFoundDone: lambda self, record: self.clocks.wait(record.event, self.clocks.host),
+    r.EventDeleted: lambda self, record: self.clocks.delete(record.event),
+    r.StreamCreated: Detector._on_stream_create,
+    r.StreamSynchronized: lambda self, record: self.clocks.host_waits_for(self.clocks.line(record.stream)),
+    r.StreamFoundDone: lambda self, record: self.clocks.host_waits_for(self.clocks.line(record.stream)),
+    r.DeviceSynchronized: lambda self, record: self.clocks.host_waits_for_device(record.device),
 }

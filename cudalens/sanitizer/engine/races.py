@@ -48,7 +48,7 @@ class Memory:
 
 
 @dataclass(frozen=True, slots=True)
-class Touch:
+class Access:
     """One recorded access.
 
     Attributes:
@@ -98,8 +98,8 @@ class Race:
         seen_ns: Time of its first occurrence, ns on the clock of the events; None if not measured.
     """
 
-    first: Touch
-    second: Touch
+    first: Access
+    second: Access
     count: int = field(default=1, compare=False)
     position: int = field(default=0, compare=False)
     seen_ns: int | None = field(default=None, compare=False)
@@ -129,7 +129,7 @@ class Race:
         return (self.kind, _where(self.first), _where(self.second))
 
 
-def _where(touch: Touch) -> object:
+def _where(touch: Access) -> object:
     if touch.place is None:
         return touch.op, touch.tensor, touch.stream
     return touch.place if touch.captured is None else (touch.place, touch.captured)

@@ -1,4 +1,8 @@
-"""Records of a program's stream operations, in the order in which the host issues them."""
+"""Records of a program's stream operations, in the order in which the host issues them.
+
+They have the names of the records in `cudalens.device.gpu_trace_records`, with what the engine needs besides: streams
+with their device, names of tensors and byte ranges.
+"""
 
 from __future__ import annotations
 
@@ -23,8 +27,8 @@ Place: TypeAlias = object
 
 
 @dataclass(frozen=True, slots=True)
-class Access:
-    """Bytes of one tensor that an operation accesses.
+class TensorBytes:
+    """The bytes of one tensor that an operation accesses.
 
     Attributes:
         tensor: Name of the tensor (or allocation) as the report shows it.
@@ -38,7 +42,7 @@ class Access:
 
 
 @dataclass(frozen=True, slots=True)
-class Alloc:
+class MemoryAllocated:
     """A block was allocated at `region`, from the pool of `stream` (HOST for pinned or pageable memory)."""
 
     tensor: str
@@ -48,7 +52,7 @@ class Alloc:
 
 
 @dataclass(frozen=True, slots=True)
-class Free:
+class MemoryFreed:
     """The last reference to the block at `region` was dropped."""
 
     tensor: str
@@ -57,7 +61,7 @@ class Free:
 
 
 @dataclass(frozen=True, slots=True)
-class RecordStream:
+class BlockRecordedOnStream:
     """Like ``Tensor.record_stream``: reuse of the block waits for the work of `stream` at the time of its release."""
 
     region: Region
@@ -65,7 +69,7 @@ class RecordStream:
 
 
 @dataclass(frozen=True, slots=True)
-class Launch:
+class OperatorLaunched:
     """An operation was launched on `stream`.
 
     Attributes:
@@ -80,8 +84,8 @@ class Launch:
     """
 
     stream: StreamId
-    reads: tuple[Access, ...]
-    writes: tuple[Access, ...]
+    reads: tuple[TensorBytes, ...]
+    writes: tuple[TensorBytes, ...]
     name: str = ""
     place: Place = None
     captured: Place = None
@@ -89,23 +93,23 @@ class Launch:
 
 
 @dataclass(frozen=True, slots=True)
-class Captured:
+class OperatorCaptured:
     """An operation was captured into a CUDA graph instead of launched, at `place`."""
 
     place: Place
 
 
 @dataclass(frozen=True, slots=True)
-class HostAccess:
+class HostAccessed:
     """The host itself reads or writes host memory."""
 
-    access: Access
+    access: TensorBytes
     is_write: bool
     place: Place = None
 
 
 @dataclass(frozen=True, slots=True)
-class EventRecord:
+class EventRecorded:
     """`event` was recorded on `stream`."""
 
     event: object
@@ -113,7 +117,7 @@ class EventRecord:
 
 
 @dataclass(frozen=True, slots=True)
-class EventWait:
+class EventWaited:
     """`stream` waits for `event`; without effect if it was never recorded."""
 
     event: object
@@ -121,28 +125,28 @@ class EventWait:
 
 
 @dataclass(frozen=True, slots=True)
-class EventSync:
+class EventSynchronized:
     """The host waits for `event`; without effect if it was never recorded."""
 
     event: object
 
 
 @dataclass(frozen=True, slots=True)
-class EventQuery:
+class EventFoundDone:
     """The host queried `event`, and it was complete."""
 
     event: object
 
 
 @dataclass(frozen=True, slots=True)
-class EventDelete:
+class EventDeleted:
     """`event` was deleted; a later event may have its name."""
 
     event: object
 
 
 @dataclass(frozen=True, slots=True)
-class StreamCreate:
+class StreamCreated:
     """`stream` was created; a blocking one is ordered with the legacy default stream of its device."""
 
     stream: StreamId
@@ -150,40 +154,40 @@ class StreamCreate:
 
 
 @dataclass(frozen=True, slots=True)
-class StreamSync:
+class StreamSynchronized:
     """The host waits for all work of `stream`."""
 
     stream: StreamId
 
 
 @dataclass(frozen=True, slots=True)
-class StreamQuery:
+class StreamFoundDone:
     """The host queried `stream`, and it was complete."""
 
     stream: StreamId
 
 
 @dataclass(frozen=True, slots=True)
-class DeviceSync:
+class DeviceSynchronized:
     """The host waits for all streams of `device`."""
 
     device: int
 
 
 Record: TypeAlias = (
-    Alloc
-    | Captured
-    | Free
-    | RecordStream
-    | Launch
-    | HostAccess
-    | EventRecord
-    | EventWait
-    | EventSync
-    | EventQuery
-    | EventDelete
-    | StreamCreate
-    | StreamSync
-    | StreamQuery
-    | DeviceSync
+    MemoryAllocated
+    | OperatorCaptured
+    | MemoryFreed
+    | BlockRecordedOnStream
+    | OperatorLaunched
+    | HostAccessed
+    | EventRecorded
+    | EventWaited
+    | EventSynchronized
+    | EventFoundDone
+    | EventDeleted
+    | StreamCreated
+    | StreamSynchronized
+    | StreamFoundDone
+    | DeviceSynchronized
 )

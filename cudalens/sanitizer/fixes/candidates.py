@@ -9,17 +9,17 @@ from typing import Final
 
 from cudalens.sanitizer.engine import (
     HOST,
-    EventRecord,
-    EventSync,
-    EventWait,
-    Launch,
+    Access,
+    BlockRecordedOnStream,
+    EventRecorded,
+    EventSynchronized,
+    EventWaited,
+    OperatorLaunched,
     Race,
     RaceKind,
-    RecordStream,
     Region,
     StreamId,
-    StreamSync,
-    Touch,
+    StreamSynchronized,
 )
 from cudalens.sanitizer.fixes.collectives import is_collective
 from cudalens.sanitizer.fixes.recorded import Insertion, Key, Occurrence, Run
@@ -163,7 +163,7 @@ def _host_candidates(run: Run, occurrences: Sequence[Occurrence], race: Race) ->
     yield Fix(
         FixKind.SYNC_STREAM,
         f"synchronize {streams} before {second}",
-        tuple(Insertion(seen.second, StreamSync(seen.race.first.stream)) for seen in occurrences),
+        tuple(Insertion(seen.second, StreamSynchronized(seen.race.first.stream)) for seen in occurrences),
         num_needless=num_needless(run, occurrences),
     )
     yield Fix(
@@ -179,7 +179,7 @@ def _listed(streams: Iterable[StreamId]) -> str:
     return " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
 
 
-def _describe_access(touch: Touch) -> str:
+def _describe_access(touch: Access) -> str:
     """An access, for the middle of a sentence."""
     what = f"{touch.op or 'the access'} of {touch.tensor}"
     if touch.captured is not None:
@@ -187,7 +187,7 @@ def _describe_access(touch: Touch) -> str:
     return what if touch.place is None else f"{what} at {touch.place}"
 
 
-def needs_record_stream(touch: Touch) -> bool:
+def needs_record_stream(touch: Access) -> bool:
     """Whether ``record_stream`` has an effect: the stream is not the one whose pool the memory came from."""
     return touch.memory is not None and touch.memory.stream not in (None, HOST, touch.stream)
 
@@ -196,7 +196,9 @@ def record_stream_insertions(occurrences: Sequence[Occurrence]) -> tuple[Inserti
     """``record_stream`` of the earlier tensors on the streams of the earlier accesses."""
     memories = [(seen, seen.race.first.memory) for seen in occurrences]
     return tuple(
-        Insertion(seen.first, RecordStream(Region(memory.start, max(memory.num_bytes, 1)), seen.race.first.stream))
+        Insertion(
+            seen.first, BlockRecordedOnStream(Region(memory.start, max(memory.num_bytes, 1)), seen.race.first.stream)
+        )
         for seen, memory in memories
         if memory is not None
     )
@@ -205,16 +207,16 @@ def record_stream_insertions(occurrences: Sequence[Occurrence]) -> tuple[Inserti
 def wait(position: int, whom: StreamId, who: StreamId) -> tuple[Insertion, ...]:
     """``who.wait_stream(whom)`` before the record at `position`."""
     event = ("fix", position, whom, who)
-    return Insertion(position, EventRecord(event, whom)), Insertion(position, EventWait(event, who))
+    return Insertion(position, EventRecorded(event, whom)), Insertion(position, EventWaited(event, who))
 
 
 def _event_insertions(occurrences: Sequence[Occurrence], *, is_host: bool) -> tuple[Insertion, ...]:
     found: list[Insertion] = []
     for seen in occurrences:
         event = ("fix", seen.first)
-        waiting = EventSync(event) if is_host else EventWait(event, seen.race.second.stream)
+        waiting = EventSynchronized(event) if is_host else EventWaited(event, seen.race.second.stream)
         found += [
-            Insertion(seen.first + 1, EventRecord(event, seen.race.first.stream)),
+            Insertion(seen.first + 1, EventRecorded(event, seen.race.first.stream)),
             Insertion(seen.second, waiting),
         ]
     return tuple(found)
@@ -235,6 +237,6 @@ def num_needless(run: Run, occurrences: Sequence[Occurrence], waits: Iterable[in
         here = [p for p in positions if seen.first < p <= seen.second] if positions is not None else []
         at = here[0] if here else seen.second
         first, second = seen.race.first.stream, seen.race.second.stream
-        found += sum(isinstance(r, Launch) and r.stream == first for r in run.records[seen.first + 1 : at])
-        found += sum(isinstance(r, Launch) and r.stream == second for r in run.records[at : seen.second])
+        found += sum(isinstance(r, OperatorLaunched) and r.stream == first for r in run.records[seen.first + 1 : at])
+        found += sum(isinstance(r, OperatorLaunched) and r.stream == second for r in run.records[at : seen.second])
     return found

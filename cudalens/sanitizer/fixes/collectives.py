@@ -9,18 +9,18 @@ from __future__ import annotations
 import ast
 from typing import Any, Final
 
-from cudalens.sanitizer.engine import Touch
+from cudalens.sanitizer.engine import Access
 from cudalens.sanitizer.fixes.source import Located
 
 _NAMESPACES: Final = ("c10d::", "_c10d_functional::")
 
 
-def is_collective(touch: Touch) -> bool:
+def is_collective(touch: Access) -> bool:
     """Whether an access is by a collective."""
     return touch.op.startswith(_NAMESPACES)
 
 
-def runs_aside(touch: Touch, located: Located | None) -> bool:
+def runs_aside(touch: Access, located: Located | None) -> bool:
     """Whether an access is by a collective that may run on another stream than the current one.
 
     Args:

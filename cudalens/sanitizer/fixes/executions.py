@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from cudalens.sanitizer.engine import HOST, Captured, HostAccess, Launch, Race, StreamId, Touch
+from cudalens.sanitizer.engine import HOST, Access, HostAccessed, OperatorCaptured, OperatorLaunched, Race, StreamId
 from cudalens.sanitizer.fixes.recorded import Occurrence, Run
 from cudalens.sanitizer.fixes.source import Located, Sources
 from cudalens.sanitizer.text import stream_name
@@ -69,7 +69,7 @@ class Executions:
         """Streams of the launches of a function or module that are directly in one of its blocks, or in none."""
         found = set()
         for record in self._run.records:
-            if isinstance(record, Launch):
+            if isinstance(record, OperatorLaunched):
                 located = self._sources.locate(record.place)
                 if located is not None and located.scope is scope and located.stream_block is block:
                     found.add(record.stream)
@@ -80,7 +80,7 @@ class Executions:
         if isinstance(scope, ast.Module) or len(segments) == 1:
             return True
         for record in self._run.records[segments[0].start : segments[-1].end + 1]:
-            if isinstance(record, (Launch, HostAccess)):
+            if isinstance(record, (OperatorLaunched, HostAccessed)):
                 located = self._sources.locate(record.place)
                 if located is None or located.scope is not scope:
                     return False
@@ -97,17 +97,17 @@ class Executions:
         found: list[Segment] = []
         is_inside = False
         for position, record in enumerate(self._run.records):
-            if not isinstance(record, (Launch, HostAccess, Captured)):
+            if not isinstance(record, (OperatorLaunched, HostAccessed, OperatorCaptured)):
                 continue
             located = self._sources.locate(record.place)
             belongs = located is not None and _is_within(located, node)
-            if isinstance(record, Captured):
+            if isinstance(record, OperatorCaptured):
                 if belongs:
                     return []  # what is inserted there would be captured too, which CUDA may not allow
                 continue
             is_inner = _is_block(node) and located is not None and located.stream_block is not node
-            stream = record.stream if isinstance(record, Launch) and not is_inner else HOST
-            is_launch = isinstance(record, Launch)
+            stream = record.stream if isinstance(record, OperatorLaunched) and not is_inner else HOST
+            is_launch = isinstance(record, OperatorLaunched)
             last = found[-1] if found and is_inside else None
             if belongs and last is not None and (stream in (last.stream, HOST) or not last.has_launch):
                 stream = last.stream if stream == HOST else stream
@@ -118,7 +118,7 @@ class Executions:
         is_ambiguous = not _is_block(node) and len({s.stream.device for s in found if s.stream != HOST}) > 1
         return [] if is_ambiguous else found
 
-    def _is_apart(self, located: Located, other: Touch) -> bool:
+    def _is_apart(self, located: Located, other: Access) -> bool:
         """Whether the statement of this access cannot have called the other access."""
         place = self._first if other is self._race.first else self._second
         if place is not None and place.scope is located.scope:
@@ -138,7 +138,7 @@ def _is_within(located: Located, node: ast.stmt) -> bool:
     return _is_block(node) and any(block is node for block, _ in located.withs)
 
 
-def _stack(touch: Touch) -> list[tuple[str, int]]:
+def _stack(touch: Access) -> list[tuple[str, int]]:
     """File and line of every stack frame of an access; empty if no stack was recorded."""
     if touch.stack is None:
         return []

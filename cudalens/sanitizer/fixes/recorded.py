@@ -8,23 +8,23 @@ from typing import Any, Final, TypeAlias
 
 from cudalens.sanitizer.engine import (
     Access,
-    Alloc,
+    BlockRecordedOnStream,
     Detector,
-    DeviceSync,
-    EventQuery,
-    EventRecord,
-    EventSync,
-    EventWait,
-    Free,
-    HostAccess,
-    Launch,
+    DeviceSynchronized,
+    EventFoundDone,
+    EventRecorded,
+    EventSynchronized,
+    EventWaited,
+    HostAccessed,
+    MemoryAllocated,
+    MemoryFreed,
+    OperatorLaunched,
     Race,
     Record,
-    RecordStream,
+    StreamFoundDone,
     StreamId,
-    StreamQuery,
-    StreamSync,
-    Touch,
+    StreamSynchronized,
+    TensorBytes,
 )
 from cudalens.sanitizer.engine.races import Findings
 from cudalens.sanitizer.text import stream_name
@@ -85,11 +85,11 @@ class Run:
     @property
     def devices(self) -> set[int]:
         """Indices of the devices with work."""
-        return {record.stream.device for record in self.records if isinstance(record, Launch)}
+        return {record.stream.device for record in self.records if isinstance(record, OperatorLaunched)}
 
     def runs_any(self, places: Set[object]) -> bool:
         """Whether an operation at one of some places was launched."""
-        return any(isinstance(record, Launch) and record.place in places for record in self.records)
+        return any(isinstance(record, OperatorLaunched) and record.place in places for record in self.records)
 
     def is_fixed_by(self, key: Key, insertions: Sequence[Insertion]) -> Set[Key] | None:
         """The races that these insertions remove; None unless `key` is one and no race occurs that did not before."""
@@ -108,16 +108,16 @@ def _can_be_captured(records: Sequence[Record]) -> bool:
     recorded: set[object] = set()
     for record in records:
         match record:
-            case Launch() if not reached:
+            case OperatorLaunched() if not reached:
                 reached.add(record.stream)
-            case EventRecord():
+            case EventRecorded():
                 if reached and record.stream not in reached:
                     return False
                 reached.add(record.stream)
                 recorded.add(record.event)
-            case EventWait() if record.event in recorded:
+            case EventWaited() if record.event in recorded:
                 reached.add(record.stream)
-            case StreamSync() | EventSync() | DeviceSync():
+            case StreamSynchronized() | EventSynchronized() | DeviceSynchronized():
                 return False
     return True
 
@@ -144,7 +144,7 @@ def judge(records: Sequence[Record]) -> dict[Key, list[Occurrence]]:
     detector, found = Detector(_Occurrences()), dict[Key, list[Occurrence]]()
     for position, record in enumerate(records):
         known: Record = record
-        if isinstance(record, (Launch, HostAccess)):
+        if isinstance(record, (OperatorLaunched, HostAccessed)):
             known = replace(record, place=_At(position, record.place))
         try:
             races = detector.add(known)
@@ -213,21 +213,21 @@ class _Between:
 
     def _entry(self, record: Any) -> dict[str, Any] | None:
         match record:
-            case Launch(stream=stream) if stream in self._streams:
+            case OperatorLaunched(stream=stream) if stream in self._streams:
                 return self._act("launch", stream, op=record.name or None, place=_place(record.place))
-            case EventRecord():
+            case EventRecorded():
                 return self._act("event_record", record.stream, event=self._event(record.event))
-            case EventWait():
+            case EventWaited():
                 return self._act("event_wait", record.stream, event=self._event(record.event))
-            case EventSync() | EventQuery():
+            case EventSynchronized() | EventFoundDone():
                 return {"act": "event_sync", "event": self._event(record.event)}
-            case StreamSync() | StreamQuery():
+            case StreamSynchronized() | StreamFoundDone():
                 return self._act("stream_sync", record.stream)
-            case DeviceSync():
+            case DeviceSynchronized():
                 return {"act": "device_sync", "device": record.device}
-            case RecordStream() if self._is_of_race(record.region.start):
+            case BlockRecordedOnStream() if self._is_of_race(record.region.start):
                 return self._act("record_stream", record.stream)
-            case Alloc() | Free() if self._is_of_race(record.region.start):
+            case MemoryAllocated() | MemoryFreed() if self._is_of_race(record.region.start):
                 return {"act": type(record).__name__.lower(), "tensor": record.tensor, "place": _place(record.place)}
         return None
 
@@ -239,7 +239,7 @@ class _Between:
     def _event(self, event: Any) -> int:
         return self._events.setdefault(event, len(self._events) + 1)
 
-    def _access(self, act: str, touch: Touch) -> dict[str, Any]:
+    def _access(self, act: str, touch: Access) -> dict[str, Any]:
         return self._act(act, touch.stream, op=touch.op or None, place=_place(touch.place))
 
     @staticmethod
@@ -251,6 +251,6 @@ def _place(place: object) -> str | None:
     return None if place is None else str(place)
 
 
-def accesses_of(record: Launch | HostAccess) -> tuple[Access, ...]:
+def accesses_of(record: OperatorLaunched | HostAccessed) -> tuple[TensorBytes, ...]:
     """All accesses of a record."""
-    return (record.access,) if isinstance(record, HostAccess) else record.reads + record.writes
+    return (record.access,) if isinstance(record, HostAccessed) else record.reads + record.writes

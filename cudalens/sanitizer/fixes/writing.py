@@ -14,15 +14,15 @@ from typing import Any, Final
 
 from cudalens.sanitizer.engine import (
     HOST,
-    EventRecord,
-    EventSync,
-    EventWait,
-    Launch,
+    EventRecorded,
+    EventSynchronized,
+    EventWaited,
+    OperatorLaunched,
     Place,
     Race,
     RaceKind,
     StreamId,
-    StreamSync,
+    StreamSynchronized,
 )
 from cudalens.sanitizer.fixes import source_edits as edits
 from cudalens.sanitizer.fixes import source_names as names
@@ -96,7 +96,7 @@ class _Writer(Executions):
 
     def _is_called_directly(self, place: Place) -> bool:
         """Whether the code at a place called each operator itself, so that what it calls a method of is a tensor."""
-        launches = [each for each in self._run.records if isinstance(each, Launch) and each.place is place]
+        launches = [each for each in self._run.records if isinstance(each, OperatorLaunched) and each.place is place]
         return all(launch.is_direct for launch in launches)
 
     def stream_waits(self) -> Iterator[Fix]:
@@ -135,8 +135,8 @@ class _Writer(Executions):
             second,
             [edits.before(second.source, second.statement, f"{name}.wait()")],
             f"`{name}.wait()` before {_place(second)}",
-            [Insertion(s.end + 1, EventRecord(self._event, s.stream)) for s in ends]
-            + [Insertion(s.start, EventWait(self._event, s.stream)) for s in starts],
+            [Insertion(s.end + 1, EventRecorded(self._event, s.stream)) for s in ends]
+            + [Insertion(s.start, EventWaited(self._event, s.stream)) for s in starts],
         )
 
     def _wait_before_second(self, second: Located) -> Iterator[Fix]:
@@ -198,7 +198,7 @@ class _Writer(Executions):
             second,
             [edits.before(second.source, second.statement, code)],
             f"`{code}` before {_place(second)}",
-            [Insertion(s.start, StreamSync(whom)) for s in self._segments(second.statement)],
+            [Insertion(s.start, StreamSynchronized(whom)) for s in self._segments(second.statement)],
             num_needless(self._run, self._occurrences),
         )
 
@@ -211,9 +211,9 @@ class _Writer(Executions):
             first,
             [edits.without_keyword(first.source, call, "non_blocking")],
             f"drop `non_blocking=True` at {_place(first)}: the host then waits for the copy",
-            [Insertion(s.end + 1, StreamSync(whom)) for s in self._segments(first.statement)],
+            [Insertion(s.end + 1, StreamSynchronized(whom)) for s in self._segments(first.statement)],
             sum(
-                isinstance(record, Launch)
+                isinstance(record, OperatorLaunched)
                 for seen in self._occurrences
                 for record in self._run.records[seen.first + 1 : seen.second]
             ),
@@ -244,11 +244,11 @@ class _Writer(Executions):
         ends, starts = self._segments(first.statement), self._segments(second.statement)
         if not ends or not starts:
             return
-        insertions = [Insertion(s.end + 1, EventRecord(self._event, s.stream)) for s in ends if s.stream != HOST]
+        insertions = [Insertion(s.end + 1, EventRecorded(self._event, s.stream)) for s in ends if s.stream != HOST]
         if is_host:
-            insertions += [Insertion(s.start, EventSync(self._event)) for s in starts]
+            insertions += [Insertion(s.start, EventSynchronized(self._event)) for s in starts]
         else:
-            insertions += [Insertion(s.start, EventWait(self._event, s.stream)) for s in starts if s.stream != HOST]
+            insertions += [Insertion(s.start, EventWaited(self._event, s.stream)) for s in starts if s.stream != HOST]
         yield from self._candidate(
             FixKind.SYNC_EVENT if is_host else FixKind.WAIT_EVENT,
             first,

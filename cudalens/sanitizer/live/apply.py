@@ -7,6 +7,8 @@ running operator that order something are kept until it returns, and its launch 
 - after that wait as well if the operator launches again (``nonzero`` does when it has read the count);
 - after the first wait of a stream in a copy between devices, which torch puts between events of both;
 - for a collective, on the stream that it made wait for the current one.
+
+An `Operation` is one flat list: call site, time, line (the stream's timeline), and its accesses.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ import torch
 
 from cudalens.device import clock, gpu_trace
 from cudalens.device.streams import pointer_of
-from cudalens.sanitizer.engine.accesses import OP_HEAD, Allocation, Op, Use
+from cudalens.sanitizer.engine.accesses import NUM_HEAD_FIELDS, Allocation, Operand, Operation
 from cudalens.sanitizer.engine.clocks import Line
 from cudalens.sanitizer.engine.detector import Detector
 from cudalens.sanitizer.engine.races import Race
@@ -27,7 +29,7 @@ from cudalens.sanitizer.live.callbacks import Callbacks
 from cudalens.sanitizer.live.calls import Call
 from cudalens.sanitizer.live.log import Log
 from cudalens.sanitizer.live.memory import Memory
-from cudalens.sanitizer.live.record_operator import Look
+from cudalens.sanitizer.live.record_operator import TensorAccess
 from cudalens.sanitizer.live.schema import Plan
 from cudalens.sanitizer.live.threads import Received, State
 
@@ -38,8 +40,8 @@ HOST_WAITS: Final = (gpu_trace.StreamSynchronized, gpu_trace.DeviceSynchronized,
 _COPY_NON_BLOCKING: Final = 2
 
 
-class Judging:
-    """Passes operations to the engine. Called by one thread at a time, when all earlier operations are checked.
+class OperationChecker:
+    """Checks operations with the engine. Called by one thread at a time, when all earlier operations are checked.
 
     Args:
         key: Name of the attribute of storages that holds their allocation.
@@ -62,37 +64,44 @@ class Judging:
         site_of: Callable[[], Call],
     ) -> None:
         self._key, self._run, self._detector, self._memory, self._log = key, run, detector, memory, log
-        self._callbacks, self._captures, self._streams = callbacks, callbacks.open_captures, callbacks.streams
+        self._callbacks, self._open_captures, self._streams = callbacks, callbacks.open_captures, callbacks.streams
         self._site_of = site_of
-        self._resolve, self._append = memory.resolve, log.append
+        self._resolve, self._append_to_log = memory.resolve, log.append
 
-    def judge(self, op: Op) -> Sequence[Race]:
+    def check(self, operation: Operation) -> Sequence[Race]:
         """Check an operation on the stream that was current when it was recorded."""
-        if self._captures:  # it may be captured: it runs at each replay
-            return self._launch_elsewhere(op)
-        self._resolve(op, True)
-        if len(op) == OP_HEAD:
+        if self._open_captures:  # it may be captured: it runs at each replay
+            return self._launch_on_line(operation)
+        self._resolve(operation, True)
+        if len(operation) == NUM_HEAD_FIELDS:  # it accesses no bytes
             return ()
-        self._append(op)
+        self._append_to_log(operation)
         detector = self._detector
         detector.position += 1
-        return detector.launch_op(op)
+        return detector.launch_op(operation)
 
-    def _launch_elsewhere(self, op: Op) -> Sequence[Race]:
-        self._memory.resolve(op, False)
-        return self._callbacks.launch(op) if len(op) > OP_HEAD else ()
+    def _launch_on_line(self, operation: Operation) -> Sequence[Race]:
+        """Launch an operation on its line, which may be another stream's, or capture it if the line is captured."""
+        self._memory.resolve(operation, False)
+        return self._callbacks.launch(operation) if len(operation) > NUM_HEAD_FIELDS else ()
 
-    def host_touches(self, op: Op) -> Sequence[Race]:
+    def check_host_access(self, operation: Operation) -> Sequence[Race]:
         """Check an access by the host itself."""
-        self._memory.resolve(op, False)
-        if len(op) == OP_HEAD:
+        self._memory.resolve(operation, False)
+        if len(operation) == NUM_HEAD_FIELDS:
             return ()
         self._detector.clocks.host_step()
-        self._log.append(op)
-        return self._detector.launch_op(op)
+        self._log.append(operation)
+        return self._detector.launch_op(operation)
 
-    def look_closer(
-        self, thread: State, plan: Plan, args: tuple[Any, ...], kwargs: dict[str, Any], op: Op, looks: list[Look]
+    def check_unusual(
+        self,
+        thread: State,
+        plan: Plan,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        operation: Operation,
+        unusual: list[TensorAccess],
     ) -> Sequence[Race]:
         """Check an operator that caused callbacks, or that accessed other memory than plain tensors of a GPU.
 
@@ -101,108 +110,122 @@ class Judging:
             plan: The operator's plan.
             args: Its positional arguments.
             kwargs: Its keyword arguments.
-            op: The operation so far; empty if no argument is on a GPU.
-            looks: Tensors that need a closer look.
+            operation: The operation so far; empty if no argument is on a GPU.
+            unusual: The accesses of such memory: of the host, of sparse tensors, of scratch memory.
         """
         races: list[Race] = []
-        if looks:
-            op = self._look_at(thread, plan, args, kwargs, looks, op, races)
+        plain = self._memory.plain
+        if unusual and (operation or any(access.allocation is not plain for access in unusual)):
+            operation, host_operation = self._add_unusual(thread, plan, args, kwargs, operation, unusual)
+            races += self.check_host_access(host_operation)
         if thread.received:
-            races += self._launch_among(thread, plan, op)
-        elif len(op) > OP_HEAD:
-            races += self.judge(op)
+            races += self._launch_among_received(thread, plan, operation)
+        elif len(operation) > NUM_HEAD_FIELDS:
+            races += self.check(operation)
         return races
 
-    def _look_at(
+    def _add_unusual(
         self,
         thread: State,
         plan: Plan,
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
-        looks: list[Look],
-        op: Op,
-        races: list[Race],
-    ) -> Op:
-        """Add the accesses of tensors of the host, and of pieces of sparse tensors.
+        operation: Operation,
+        unusual: list[TensorAccess],
+    ) -> tuple[Operation, Operation]:
+        """Add accesses of the host's memory, of pieces of sparse tensors and of scratch memory to an operation.
+
+        The two sides of a copy between host and GPU:
+
+        - A copy from pageable memory has read it when the call returns, because the driver stages it: that is an
+          access by the host. A copy into pageable memory is done when the call returns (CUDA Runtime API, "API
+          synchronization behavior"), even with ``non_blocking``.
+        - All other copies are work of the stream.
 
         Returns:
-            The operation with these accesses; `races` receives the races of accesses by the host itself.
+            The operation on the stream, empty if it accesses no memory of a GPU; and the accesses by the host itself.
         """
         plain = self._memory.plain
-        if not op and all(look[3] is plain for look in looks):
-            return op
-        head = op[:2] or [self._site_of(), clock.now_ns()]
-        on_host: list[Look] = []
-        for tensor, use, is_write, allocation in looks:
+        head = operation[:2] or [self._site_of(), clock.now_ns()]
+        on_host: list[TensorAccess] = []
+        for access in unusual:
             # A virtual device adopts scratch memory of torch's C++ code; pieces of a sparse tensor are new.
-            if (allocation is None or allocation is plain) and tensor.is_cuda:
-                met = self.met(tensor)
-                op = op or [*head, self._streams.of_operator(met.device)]
-                self._memory.note(op, met, tensor, use, is_write)
-            else:
-                on_host.append((tensor, use, is_write, allocation))
-        touched: Op = [*head, self._detector.clocks.host]
-        for look in on_host:
-            if plan.is_copy and op:
-                non_blocking = flag("non_blocking", _COPY_NON_BLOCKING, args, kwargs)
-                self._add_host_side(look, non_blocking, op, touched)
-                if non_blocking and look[2] and not self._captures and not look[0].is_pinned():
-                    thread.received.append((gpu_trace.StreamSynchronized(op[2].id.stream), op[2].id.device))
-            elif look[3] is not None and look[3] is not plain:
-                self._memory.note(touched, look[3], look[0], look[1], look[2])
-        races += self.host_touches(touched)
-        return op
+            is_new = access.allocation is None or access.allocation is plain
+            if not is_new or not access.tensor.is_cuda:
+                on_host.append(access)
+                continue
+            placed = self.find_placed(access.tensor)
+            operation = operation or [*head, self._streams.of_operator(placed.device)]
+            self._memory.note(operation, placed, access.tensor, access.operand, access.is_write)
 
-    def _add_host_side(self, look: Look, non_blocking: bool, op: Op, touched: Op) -> None:
-        """The host's side of a copy between it and a GPU.
+        host_operation: Operation = [*head, self._detector.clocks.host]
+        is_copy = plan.is_copy and bool(operation)
+        non_blocking = is_copy and flag("non_blocking", _COPY_NON_BLOCKING, args, kwargs)
+        for tensor, operand, is_write, allocation in on_host:
+            is_tracked = allocation is not None and allocation is not plain
+            is_on_stream = False
+            if is_copy and (non_blocking or is_tracked):
+                is_pinned = tensor.is_pinned()
+                is_on_stream = is_write or is_pinned
+                if non_blocking and is_pinned:
+                    allocation = self._memory.track_host(tensor)
+                elif non_blocking and is_write and not self._open_captures:
+                    stream = operation[2].id
+                    thread.received.append((gpu_trace.StreamSynchronized(stream.stream), stream.device))
+            if allocation is not None and allocation is not plain:
+                target = operation if is_on_stream else host_operation
+                self._memory.note(target, allocation, tensor, operand, is_write)
+        return operation, host_operation
 
-        A copy from pageable memory has read it when the call returns, because the driver stages it: that is an access
-        by the host. A copy into pageable memory is done when the call returns (CUDA Runtime API, "API synchronization
-        behavior"). All other copies are work of the stream.
-        """
-        tensor, use, is_write, allocation = look
-        if non_blocking and tensor.is_pinned():
-            allocation = self._memory.track_host(tensor)
-        if allocation is not None and allocation is not self._memory.plain:
-            is_staged = not is_write and not tensor.is_pinned()
-            self._memory.note(touched if is_staged else op, allocation, tensor, use, is_write)
-
-    def _launch_among(self, thread: State, plan: Plan, op: Op) -> Sequence[Race]:
-        """Check the operator among the records that it caused."""
+    def _launch_among_received(self, thread: State, plan: Plan, operation: Operation) -> Sequence[Race]:
+        """Check an operator among the records that it caused."""
         received, thread.received = thread.received, []
-        if len(op) <= OP_HEAD:
-            for record in received:
-                self._callbacks.take(*record)
+        if len(operation) <= NUM_HEAD_FIELDS:
+            for record, device in received:
+                self._callbacks.take(record, device)
             return ()
-        op[2], at, goes_on = self._order(received, plan, op[2])
-        for record in received[:at]:
-            self._callbacks.take(*record)
-        races = list(self._launch_elsewhere(op))
-        for record in received[at:]:
-            self._callbacks.take(*record)
-        if goes_on:
-            races += self._launch_elsewhere(op)
+        operation[2], num_before, launches_again = self._place_launch(received, plan, operation[2])
+        for record, device in received[:num_before]:
+            self._callbacks.take(record, device)
+        races = list(self._launch_on_line(operation))
+        for record, device in received[num_before:]:
+            self._callbacks.take(record, device)
+        if launches_again:
+            races += self._launch_on_line(operation)
         return races
 
-    def _order(self, received: list[Received], plan: Plan, line: Line) -> tuple[Line, int, bool]:
-        """The operator's line, the number of records before it, and whether it is launched again at the end."""
-        waits = [
-            (n, wait, device) for n, (wait, device) in enumerate(received) if isinstance(wait, gpu_trace.EventWaited)
-        ]
-        if plan.is_collective:
-            for n, wait, device in waits:
-                other = self._streams.of_pointer(wait.stream, device)
-                if other is not line:
-                    return other, n + 1, False
-        if plan.is_copy and waits:  # torch lets the source's stream wait for the target's, copies there, and back
-            n, wait, device = waits[0]
-            return self._streams.of_pointer(wait.stream, device), n + 1, False
-        for n, (record, _) in enumerate(received):
-            if isinstance(record, HOST_WAITS):
-                return line, n, not plan.fetches
-        return line, waits[0][0] + 1 if waits else 0, False
+    def _place_launch(self, received: list[Received], plan: Plan, line: Line) -> tuple[Line, int, bool]:
+        """Return an operator's line, the number of records before its launch, and whether it launches again at the end.
 
-    def special(
+        Args:
+            received: The records that it caused.
+            plan: Its plan.
+            line: The line of the stream that was current.
+        """
+        stream_waits: list[tuple[int, int, int]] = []  # index of the record, stream, device
+        host_waits: list[int] = []
+        for index, (record, device) in enumerate(received):
+            if isinstance(record, gpu_trace.EventWaited):
+                stream_waits.append((index, record.stream, device))
+            elif isinstance(record, HOST_WAITS):
+                host_waits.append(index)
+
+        if plan.is_collective:
+            for index, stream, device in stream_waits:
+                waiting_line = self._streams.of_pointer(stream, device)
+                if waiting_line is not line:
+                    return waiting_line, index + 1, False
+        if plan.is_copy and stream_waits:
+            # torch lets the source's stream wait for the target's, copies on the source's, and lets the target's wait
+            index, stream, device = stream_waits[0]
+            return self._streams.of_pointer(stream, device), index + 1, False
+        if host_waits:
+            return line, host_waits[0], not plan.fetches
+        if stream_waits:
+            return line, stream_waits[0][0] + 1, False
+        return line, 0, False
+
+    def check_special(
         self, plan: Plan, args: tuple[Any, ...], kwargs: dict[str, Any], old: Allocation | None
     ) -> Sequence[Race]:
         """Check ``record_stream`` or ``resize_`` after it ran; `old` is the first argument's allocation before."""
@@ -210,38 +233,39 @@ class Judging:
         if plan.records_stream and tensor.is_cuda:
             stream = args[1] if len(args) > 1 else kwargs["s"]
             line = self._streams.of_pointer(pointer_of(stream), tensor.get_device())
-            self._memory.record_stream(self.met(tensor).start, line)
+            self._memory.record_stream(self.find_placed(tensor).start, line)
         if plan.resizes and old is not None and old.whole is not None:
-            return self._resize(plan, old, tensor)
+            return self._check_resize(plan, old, tensor)
         return ()
 
-    def _resize(self, plan: Plan, old: Allocation, tensor: torch.Tensor) -> Sequence[Race]:
-        """A tensor that got other memory, into which its contents were copied."""
+    def _check_resize(self, plan: Plan, old: Allocation, tensor: torch.Tensor) -> Sequence[Race]:
+        """Check the copy from a tensor's old memory to its new memory."""
         storage: Any = tensor.untyped_storage()
         if old.device < 0:
             storage.__dict__.pop(self._key, None)
             return ()
         if storage.data_ptr() == old.start and old.run is self._run:
             return ()
-        use, site, line = Use(plan.name, "self"), self._site_of(), self._streams.of_operator(old.device)
-        op: Op = [site, clock.now_ns(), line]
-        op += (old.whole, False, use, (old.num_bytes,), None, torch.uint8, old)
-        self._memory.note(op, self._memory.meet(storage, old.device, site, line), tensor, use, True)
-        return self._launch_elsewhere(op)
+        operand, site, line = Operand(plan.name, "self"), self._site_of(), self._streams.of_operator(old.device)
+        operation: Operation = [site, clock.now_ns(), line]
+        operation += (old.whole, False, operand, (old.num_bytes,), None, torch.uint8, old)
+        new = self._memory.meet(storage, old.device, site, line)
+        self._memory.note(operation, new, tensor, operand, True)
+        return self._launch_on_line(operation)
 
-    def allocation_of(self, tensor: Any) -> Allocation | None:
-        """The allocation of a tensor's storage; None for plain memory of the host."""
+    def find_allocation(self, tensor: Any) -> Allocation | None:
+        """Return the allocation of a tensor's storage, or None for plain memory of the host."""
         storage = storage_of(tensor)
-        allocation: Allocation | None = None if storage is None else storage.__dict__.get(self._key)
-        return (
-            allocation
-            if allocation is not None and allocation.run is self._run and allocation is not self._memory.plain
-            else None
-        )
+        if storage is None:
+            return None
+        allocation: Allocation | None = storage.__dict__.get(self._key)
+        if allocation is None or allocation.run is not self._run or allocation is self._memory.plain:
+            return None
+        return allocation
 
-    def met(self, tensor: torch.Tensor) -> Allocation:
-        """The allocation of a GPU's tensor, placed in the shadow."""
-        allocation = self.allocation_of(tensor) or self._memory.meet(
-            tensor.untyped_storage(), tensor.get_device(), None, None
-        )
+    def find_placed(self, tensor: torch.Tensor) -> Allocation:
+        """Return the allocation of a GPU's tensor, and place it in the shadow if it is new."""
+        allocation = self.find_allocation(tensor)
+        if allocation is None:
+            allocation = self._memory.meet(tensor.untyped_storage(), tensor.get_device(), None, None)
         return self._memory.settled(allocation)

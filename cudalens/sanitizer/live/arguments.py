@@ -8,13 +8,13 @@ from typing import Any, Final
 import torch
 from torch.utils._python_dispatch import _disable_current_modes
 
-from cudalens.sanitizer.engine.accesses import Use
+from cudalens.sanitizer.engine.accesses import Operand
 from cudalens.sanitizer.live.schema import Plan
 
 
-def pairs(plan: Plan, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[tuple[Any, tuple[Use, bool]]]:
+def pairs(plan: Plan, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[tuple[Any, tuple[Operand, bool]]]:
     """Each argument whose elements are accessed, with its use; lists are flattened."""
-    found: list[tuple[Any, tuple[Use, bool]]] = []
+    found: list[tuple[Any, tuple[Operand, bool]]] = []
     for value, use in zip(args, plan.inputs, strict=False):  # trailing arguments may be left out
         if use is not None:
             _add(found, value, use)
@@ -26,7 +26,7 @@ def pairs(plan: Plan, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[tup
     return found
 
 
-def _add(found: list[tuple[Any, tuple[Use, bool]]], value: Any, use: tuple[Use, bool]) -> None:
+def _add(found: list[tuple[Any, tuple[Operand, bool]]], value: Any, use: tuple[Operand, bool]) -> None:
     if isinstance(value, list | tuple):
         for item in value:
             _add(found, item, use)
@@ -34,7 +34,7 @@ def _add(found: list[tuple[Any, tuple[Use, bool]]], value: Any, use: tuple[Use, 
         found.append((value, use))
 
 
-def results(out: Any, outputs: tuple[Use | None, ...]) -> Iterable[tuple[torch.Tensor, Use]]:
+def results(out: Any, outputs: tuple[Operand | None, ...]) -> Iterable[tuple[torch.Tensor, Operand]]:
     """Each fresh tensor among the results, with its use."""
     first = outputs[0]
     if isinstance(out, torch.Tensor):

@@ -7,9 +7,9 @@ from contextlib import AbstractContextManager
 from typing import Any, Final
 
 from cudalens.device import gpu_trace, gpu_trace_records
-from cudalens.sanitizer.engine.accesses import Info, Op
+from cudalens.sanitizer.engine.accesses import AccessInfo, CellAccess, Operation
 from cudalens.sanitizer.engine.clocks import Line
-from cudalens.sanitizer.engine.detector import Detector, Visit
+from cudalens.sanitizer.engine.detector import Detector
 from cudalens.sanitizer.engine.races import Race
 from cudalens.sanitizer.live.captures import Recording
 from cudalens.sanitizer.live.log import Log
@@ -61,7 +61,7 @@ class Callbacks:
         act = _ACTS.get(type(record))
         return () if act is None else act(self, record) or ()
 
-    def launch(self, op: Op) -> Sequence[Race]:
+    def launch(self, op: Operation) -> Sequence[Race]:
         """Launch an operation on its line, or add it to the capture that the line belongs to."""
         detector, line = self._detector, op[2]
         detector.position += 1
@@ -72,7 +72,7 @@ class Callbacks:
         self._log.append(op)
         return detector.launch_op(op)
 
-    def _replay(self, line: Line, visits: list[Visit]) -> Sequence[Race]:
+    def _replay(self, line: Line, visits: list[CellAccess]) -> Sequence[Race]:
         detector = self._detector
         detector.position += 1
         self._log.append((line, visits))
@@ -167,7 +167,7 @@ class Callbacks:
         visits = recording.visits(self._site_of(), self._detector.shadow, self._clocks.host.vector)
         line = self.streams.of_pointer(record.stream, recording.device)
         for _, _, fields in visits:
-            Info(*fields).allocation.is_shared |= Info(*fields).allocation.owner is not line
+            AccessInfo(*fields).allocation.is_shared |= AccessInfo(*fields).allocation.owner is not line
         return self._replay(line, visits)
 
     def _on_graph_destroyed(self, record: Any) -> None:

@@ -45,7 +45,7 @@ class Call:
 
     __slots__ = ("code", "inner", "instruction", "outer", "place")
 
-    #: As of `cudalens.sanitizer.engine.accesses.Site`: an operator that runs now was not captured.
+    #: As of `cudalens.sanitizer.engine.accesses.CallSite`: an operator that runs now was not captured.
     captured: Final = None
 
     def __init__(self, code: CodeType | None, instruction: int, outer: Call | None, place: Place) -> None:

@@ -10,11 +10,11 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Any, Final
 
-from cudalens.sanitizer.engine.accesses import Allocation, Info, Op, Site, visits_in
+from cudalens.sanitizer.engine.accesses import AccessInfo, Allocation, CallSite, CellAccess, Operation, list_accesses
 from cudalens.sanitizer.engine.blocks import Block
 from cudalens.sanitizer.engine.cells import Cell
 from cudalens.sanitizer.engine.clocks import Line
-from cudalens.sanitizer.engine.detector import Detector, Visit
+from cudalens.sanitizer.engine.detector import Detector
 from cudalens.sanitizer.engine.races import Findings, Race
 from cudalens.sanitizer.engine.shadow import Shadow
 from cudalens.sanitizer.live.log import MAX_RECORDS
@@ -43,22 +43,24 @@ class Recording:
         self._lines = {origin}
         self._events: set[int] = set()
         self._blocks: dict[Block, Block] = {}
-        self._visits: dict[tuple[Cell, bool], Visit] = {}
+        self._visits: dict[tuple[Cell, bool], CellAccess] = {}
         self._replay_site: object = None
 
     def holds(self, line: Line) -> bool:
         """Whether work on a line is captured."""
         return line in self._lines
 
-    def launch(self, op: Op, position: int) -> list[Race]:
+    def launch(self, op: Operation, position: int) -> list[Race]:
         """Capture an operation; returns its races with operations captured before."""
         self.entries.append(op)
-        line, visits = op[2], visits_in(op)
+        line, visits = op[2], list_accesses(op)
         self._inner.position = position
         known = self._inner.clocks.host.vector
         for cell, is_write, info in visits:
             self._visits[cell, is_write] = (cell, is_write, info)
-        inner = [(self._block(Info(*info).allocation.block).cell(c.region, known), w, info) for c, w, info in visits]
+        inner = [
+            (self._block(AccessInfo(*info).allocation.block).cell(c.region, known), w, info) for c, w, info in visits
+        ]
         return self._inner.launch(self._inner.clocks.line(line.id), inner)
 
     def _block(self, block: Block) -> Block:
@@ -93,7 +95,7 @@ class Recording:
         self._lines.clear()
         self._events.clear()
 
-    def visits(self, site: Any, shadow: Shadow, known: dict[int, int]) -> list[Visit]:
+    def visits(self, site: Any, shadow: Shadow, known: dict[int, int]) -> list[CellAccess]:
         """The accesses of a replay: reads, then writes.
 
         Args:
@@ -101,13 +103,13 @@ class Recording:
             shadow: Of the program; its blocks may have other bounds than when the graph was captured.
             known: Work that the host has observed to be complete.
         """
-        current: dict[tuple[Cell, bool], Visit] = {}
+        current: dict[tuple[Cell, bool], CellAccess] = {}
         for cell, is_write, fields in sorted(self._visits.values(), key=lambda visit: visit[1]):
-            info = Info(*fields)
+            info = AccessInfo(*fields)
             found = _current(shadow, cell, info.allocation, known)
             if site is not self._replay_site:
                 captured = info.site.captured or info.site.place
-                info = info._replace(site=Site(site.place, site.stack, captured))
+                info = info._replace(site=CallSite(site.place, site.stack, captured))
             current[found, is_write] = (found, is_write, info)
         self._replay_site = site
         self._visits = current

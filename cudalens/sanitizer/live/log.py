@@ -7,9 +7,8 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
 
 from cudalens.sanitizer.engine import records as r
-from cudalens.sanitizer.engine.accesses import Allocation, Info, Site, visits_in
+from cudalens.sanitizer.engine.accesses import AccessInfo, Allocation, CallSite, CellAccess, list_accesses
 from cudalens.sanitizer.engine.clocks import Line
-from cudalens.sanitizer.engine.detector import Visit
 from cudalens.sanitizer.engine.regions import Region
 
 #: Number of records that are kept; the oldest are dropped.
@@ -32,7 +31,7 @@ class Log:
         blocking: Lines that are ordered with the legacy default stream of their device.
         captures: Entries of the last graph captures, each a program of its own.
 
-    An entry is an `Op`, ``(line, visits)`` of a graph's replay, or ``(kind, …)`` with one of the names below.
+    An entry is an `Operation`, ``(line, visits)`` of a graph's replay, or ``(kind, …)`` with one of the names below.
     """
 
     def __init__(self) -> None:
@@ -57,11 +56,11 @@ class Log:
         """The entries as records for `cudalens.sanitizer.engine.Detector.add`.
 
         Allocations are named ``t0``, ``t1`` …; accesses have the names of arguments, launches have places. Captured
-        operations that `capture_records` does not have are `Captured`.
+        operations that `capture_records` does not have are `OperatorCaptured`.
         """
         kept = {entry[0].place for entries in self.captures for entry in entries if isinstance(entry, list)}
-        blocking = [r.StreamCreate(line.id, is_blocking=True) for line in self.blocking]
-        return [*map(r.Captured, self.captured - kept), *blocking, *_Naming().records(list(self._entries))]
+        blocking = [r.StreamCreated(line.id, is_blocking=True) for line in self.blocking]
+        return [*map(r.OperatorCaptured, self.captured - kept), *blocking, *_Naming().records(list(self._entries))]
 
 
 class _Naming:
@@ -74,15 +73,15 @@ class _Naming:
         for entry in entries:
             kind = entry[0]
             if isinstance(entry, list):
-                yield from self._launch(entry[2], visits_in(entry))
+                yield from self._launch(entry[2], list_accesses(entry))
             elif isinstance(kind, Line):
                 yield from self._replay(*entry)
             elif kind == "free":
                 yield from self._alloc(entry[1])
-                yield r.Free(self._names[entry[1]], _extent(entry[1]), _place(entry[1].freed_site))
+                yield r.MemoryFreed(self._names[entry[1]], _extent(entry[1]), _place(entry[1].freed_site))
             elif kind == "record_stream":
                 yield from self._alloc(entry[1])
-                yield r.RecordStream(_extent(entry[1]), entry[2].id)
+                yield r.BlockRecordedOnStream(_extent(entry[1]), entry[2].id)
             else:
                 yield _SYNCS[kind](*(part.id if isinstance(part, Line) else part for part in entry[1:]))
 
@@ -94,31 +93,33 @@ class _Naming:
             owner = allocation.owner.id
         else:
             owner = r.HOST if allocation.device < 0 else r.StreamId(0, 0)
-        yield r.Alloc(self._names[allocation], _extent(allocation), owner, _place(allocation.site))
+        yield r.MemoryAllocated(self._names[allocation], _extent(allocation), owner, _place(allocation.site))
 
-    def _replay(self, line: Line, visits: Sequence[Visit]) -> Iterator[r.Record]:
+    def _replay(self, line: Line, visits: Sequence[CellAccess]) -> Iterator[r.Record]:
         """One launch for each operation of the graph."""
-        by_op: dict[tuple[str, r.Place], list[Visit]] = {}
+        by_op: dict[tuple[str, r.Place], list[CellAccess]] = {}
         for visit in visits:
-            info = Info(*visit[2])
-            by_op.setdefault((info.use.op, info.site.captured), []).append(visit)
+            info = AccessInfo(*visit[2])
+            by_op.setdefault((info.operand.operator, info.site.captured), []).append(visit)
         for group in by_op.values():
             yield from self._launch(line, group)
 
-    def _launch(self, line: Line, visits: Sequence[Visit]) -> Iterator[r.Record]:
-        accesses: tuple[list[r.Access], list[r.Access]] = ([], [])
-        op, site = "", Site()
+    def _launch(self, line: Line, visits: Sequence[CellAccess]) -> Iterator[r.Record]:
+        accesses: tuple[list[r.TensorBytes], list[r.TensorBytes]] = ([], [])
+        op, site = "", CallSite()
         for cell, is_write, fields in visits:
-            info = Info(*fields)
+            info = AccessInfo(*fields)
             yield from self._alloc(info.allocation)
-            accesses[is_write].append(r.Access(self._names[info.allocation], cell.region, info.use.argument))
-            op, site = info.use.op, info.site
+            accesses[is_write].append(r.TensorBytes(self._names[info.allocation], cell.region, info.operand.argument))
+            op, site = info.operand.operator, info.site
         if line.id != r.HOST:
             is_direct = getattr(site, "is_direct", None)
-            yield r.Launch(line.id, tuple(accesses[0]), tuple(accesses[1]), op, site.place, site.captured, is_direct)
+            yield r.OperatorLaunched(
+                line.id, tuple(accesses[0]), tuple(accesses[1]), op, site.place, site.captured, is_direct
+            )
             return
         for is_write in (False, True):
-            yield from (r.HostAccess(access, is_write, site.place) for access in accesses[is_write])
+            yield from (r.HostAccessed(access, is_write, site.place) for access in accesses[is_write])
 
 
 def _extent(allocation: Allocation) -> Region:
@@ -132,10 +133,10 @@ def _place(site: Any) -> r.Place:
 
 #: Kinds of entries whose fields are those of a record, with lines for streams.
 _SYNCS: Final[dict[str, Callable[..., r.Record]]] = {
-    "event_record": r.EventRecord,
-    "event_wait": r.EventWait,
-    "event_sync": r.EventSync,
-    "event_delete": r.EventDelete,
-    "stream_sync": r.StreamSync,
-    "device_sync": r.DeviceSync,
+    "event_record": r.EventRecorded,
+    "event_wait": r.EventWaited,
+    "event_sync": r.EventSynchronized,
+    "event_delete": r.EventDeleted,
+    "stream_sync": r.StreamSynchronized,
+    "device_sync": r.DeviceSynchronized,
 }

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 import torch
 
-from cudalens.sanitizer.engine.accesses import OP_HEAD, OP_STEP, Allocation, Op, Use
+from cudalens.sanitizer.engine.accesses import NUM_ACCESS_FIELDS, NUM_HEAD_FIELDS, Allocation, Operand, Operation
 from cudalens.sanitizer.engine.blocks import NOWHERE, Block
 from cudalens.sanitizer.engine.cells import Cell
 from cudalens.sanitizer.engine.clocks import Line
@@ -254,7 +254,7 @@ class Memory:
         storage.__dict__[f"{self._key}_end"] = HostEnd(self._host_end, allocation)
         return allocation
 
-    def _view(self, op: Op, at: int, may_fill: bool) -> Cell | None:
+    def _view(self, op: Operation, at: int, may_fill: bool) -> Cell | None:
         offset, stride = op[at]
         allocation, shape, size = op[at + 6], op[at + 3], op[at + 5].itemsize
         if allocation.block is NOWHERE and allocation.num_bytes:
@@ -279,7 +279,7 @@ class Memory:
             layouts[address, shape, stride, size] = cell
         return cell
 
-    def note(self, op: Op, allocation: Allocation, tensor: torch.Tensor, use: Use, is_write: bool) -> None:
+    def note(self, op: Operation, allocation: Allocation, tensor: torch.Tensor, use: Operand, is_write: bool) -> None:
         """Add an access of a tensor of any layout to an operation; `resolve` finds its cell."""
         if allocation.owner is not op[2]:
             allocation.is_shared = True
@@ -292,7 +292,7 @@ class Memory:
             view = (tensor.storage_offset(), stride)
             op += (view, is_write, use, shape, None if tensor.is_contiguous() else stride, tensor.dtype, allocation)
 
-    def resolve(self, op: Op, may_fill: bool) -> None:
+    def resolve(self, op: Operation, may_fill: bool) -> None:
         """Find the cell of each access of an operation, and remove accesses without elements.
 
         Before that, an access has None instead of a cell for all bytes of an allocation that is not placed yet, or the
@@ -303,7 +303,7 @@ class Memory:
             may_fill: Whether it is about to be launched on its own line.
         """
         is_any_empty = False
-        for at in range(OP_HEAD, len(op), OP_STEP):
+        for at in range(NUM_HEAD_FIELDS, len(op), NUM_ACCESS_FIELDS):
             cell = op[at]
             if cell is None:
                 allocation: Allocation = op[at + 6]
@@ -317,9 +317,9 @@ class Memory:
             if cell is None:
                 is_any_empty = True
         if is_any_empty:
-            for at in reversed(range(OP_HEAD, len(op), OP_STEP)):
+            for at in reversed(range(NUM_HEAD_FIELDS, len(op), NUM_ACCESS_FIELDS)):
                 if op[at] is None:
-                    del op[at : at + OP_STEP]
+                    del op[at : at + NUM_ACCESS_FIELDS]
 
 
 class HostEnd:

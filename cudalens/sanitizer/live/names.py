@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from cudalens.device.stacks import is_passed_by
-from cudalens.sanitizer.engine import HOST, Race, StreamId, Touch
+from cudalens.sanitizer.engine import HOST, Access, Race, StreamId
 from cudalens.sanitizer.fixes.source import Sources, is_stream_context
 from cudalens.sanitizer.fixes.source_names import sets_stream
 from cudalens.sanitizer.live.calls import Call
@@ -87,7 +87,7 @@ def _stream_of(stream: torch.cuda.Stream) -> StreamId | None:
         return None
 
 
-def _name_at_access(access: Touch, sources: Sources) -> str | None:
+def _name_at_access(access: Access, sources: Sources) -> str | None:
     """The stream as the innermost ``with torch.cuda.stream(…)`` around an access names it; None if that is unknown."""
     call = access.stack if isinstance(access.stack, Call) else None
     while call is not None and call.code is not None:

@@ -13,21 +13,21 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Final, TypeAlias
 
-from cudalens.sanitizer.engine.accesses import Op
+from cudalens.sanitizer.engine.accesses import Operation
 from cudalens.sanitizer.engine.races import Race
 
 #: Number of entries at which they are checked.
 MAX_WAITING: Final = 512
 
 #: An operation, the address of a freed block, or a function and its argument.
-Entry: TypeAlias = Op | int | tuple[Callable[[Any], Any], Any]
+PendingEntry: TypeAlias = Operation | int | tuple[Callable[[Any], Any], Any]
 
 
 class Pending:
     """The entries of one run, checked by one thread at a time.
 
     Args:
-        judge: Checks an operation.
+        check: Checks an operation.
         free: Processes the address of a freed block.
         lock: A reentrant lock, held while entries are checked.
 
@@ -37,10 +37,13 @@ class Pending:
     """
 
     def __init__(
-        self, judge: Callable[[Op], Sequence[Race]], free: Callable[[int], None], lock: AbstractContextManager[Any]
+        self,
+        check: Callable[[Operation], Sequence[Race]],
+        free: Callable[[int], None],
+        lock: AbstractContextManager[Any],
     ) -> None:
-        self._judge, self._free = judge, free
-        self.entries: Final[deque[Entry]] = deque()
+        self._check, self._free = check, free
+        self.entries: Final[deque[PendingEntry]] = deque()
         self.lock: Final = lock
         self._is_busy = False
 
@@ -64,11 +67,11 @@ class Pending:
 
     def _drain(self) -> list[Race]:
         races: list[Race] = []
-        entries, judge, free = self.entries, self._judge, self._free
+        entries, check, free = self.entries, self._check, self._free
         while entries:
             entry = entries.popleft()
             if isinstance(entry, list):
-                races += judge(entry)
+                races += check(entry)
             elif isinstance(entry, int):
                 free(entry)
             else:

@@ -7,12 +7,12 @@ a loop. So it does only what cannot be deferred: find the storages of the tensor
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import torch
 
 from cudalens.device import clock
-from cudalens.sanitizer.engine.accesses import OP_HEAD, OP_STEP, Allocation, Op, Use
+from cudalens.sanitizer.engine.accesses import NUM_ACCESS_FIELDS, NUM_HEAD_FIELDS, Allocation, Operand, Operation
 from cudalens.sanitizer.engine.blocks import NOWHERE
 from cudalens.sanitizer.engine.clocks import Line
 from cudalens.sanitizer.engine.races import Race
@@ -30,12 +30,29 @@ _Tensor: Final = torch.Tensor
 _CALLER: Final = 4
 
 #: Position of the first allocation in an operation.
-_ALLOCATION_AT: Final = OP_HEAD + OP_STEP - 1
+_ALLOCATION_AT: Final = NUM_HEAD_FIELDS + NUM_ACCESS_FIELDS - 1
 
-#: A tensor that needs a closer look: the tensor, its use, whether it is written, its allocation if it has one.
-Look: TypeAlias = tuple[Any, Use, bool, "Allocation | None"]
 
-LookCloser: TypeAlias = Callable[[State, Plan, tuple[Any, ...], dict[str, Any], Op, list[Look]], Sequence[Race]]
+class TensorAccess(NamedTuple):
+    """An access that the recorder leaves to `CheckUnusual`: host memory, a sparse tensor's piece, or scratch memory.
+
+    Attributes:
+        tensor: The tensor.
+        operand: Operator and argument.
+        is_write: Whether it is written.
+        allocation: Its allocation, or None if it has none yet.
+    """
+
+    tensor: Any
+    operand: Operand
+    is_write: bool
+    allocation: Allocation | None
+
+
+#: Checks an operator at once: thread, plan, positional and keyword arguments, operation so far, unusual accesses.
+CheckUnusual: TypeAlias = Callable[
+    [State, Plan, tuple[Any, ...], dict[str, Any], Operation, list[TensorAccess]], Sequence[Race]
+]
 
 
 class OperatorRecorder:
@@ -48,8 +65,8 @@ class OperatorRecorder:
         line_of: Returns the timeline of a GPU's current stream.
         pending: The operations that are not checked yet.
         limit: Number of pending entries at which they are checked.
-        look_closer: Checks an unusual operation at once: one that caused callbacks, or that accessed host memory which
-            an asynchronous operation uses.
+        check_unusual: Checks an operation at once that caused callbacks, or that accessed host memory which an
+            asynchronous operation uses.
     """
 
     def __init__(
@@ -60,11 +77,11 @@ class OperatorRecorder:
         line_of: Callable[[int], Line],
         pending: Pending,
         limit: int,
-        look_closer: LookCloser,
+        check_unusual: CheckUnusual,
     ) -> None:
         self._key, self._run, self._memory, self._line = key, run, memory, line_of
         self._pending, self._entries, self._limit = pending, pending.entries, limit
-        self._look_closer = look_closer
+        self._check_unusual = check_unusual
 
     def record(self, thread: State, plan: Plan, args: tuple[Any, ...], kwargs: Any, out: Any) -> Sequence[Race]:
         """Record an operator that has returned.
@@ -74,38 +91,42 @@ class OperatorRecorder:
         """
         if plan.training is not None and flag("training", plan.training_at, args, kwargs or {}):
             plan = plan.training
-        looks: list[Look] = []
+        unusual: list[TensorAccess] = []
         if plan.has_lists or (kwargs and not plan.by_name.keys().isdisjoint(kwargs)):
             inputs: Any = pairs(plan, args, kwargs or {})
         else:
             inputs = zip(args, plan.inputs)  # noqa: B905 - trailing arguments may be left out
-        op, line, is_on_host = self._record_inputs(plan, inputs, looks)
+        op, line, is_on_host = self._record_inputs(plan, inputs, unusual)
         if plan.outputs:
+            # without a known storage of an argument on the host, results may be on a GPU
+            is_elsewhere = unusual[-1].allocation is None if unusual else not is_on_host
             if line is not None and plan.is_plain and isinstance(out, _Tensor):
-                op = self._record_plain_result(plan, out, op, line, looks)
-            elif line is not None or plan.makes or (looks[-1][3] is None if looks else not is_on_host):
+                op = self._record_plain_result(plan, out, op, line, unusual)
+            elif line is not None or plan.makes or is_elsewhere:
                 device = -1 if line is None or plan.makes or plan.is_copy else op[_ALLOCATION_AT].device
-                op = self._record_results(plan, out, op, looks, device)
-        if looks or thread.received:
-            return self._look_closer(thread, plan, args, kwargs or {}, op, looks)
-        if len(op) > OP_HEAD:
+                op = self._record_results(plan, out, op, unusual, device)
+        if unusual or thread.received:
+            return self._check_unusual(thread, plan, args, kwargs or {}, op, unusual)
+        if len(op) > NUM_HEAD_FIELDS:
             self._entries.append(op)
         return self._pending.drain() if len(self._entries) >= self._limit else ()
 
-    def _record_inputs(self, plan: Plan, inputs: Any, looks: list[Look]) -> tuple[Op, Line | None, bool]:
+    def _record_inputs(
+        self, plan: Plan, inputs: Any, unusual: list[TensorAccess]
+    ) -> tuple[Operation, Line | None, bool]:
         """Record the tensor arguments.
 
         Args:
             plan: The operator's plan.
             inputs: Pairs of an argument and its use.
-            looks: Receives the tensors that need a closer look.
+            unusual: Receives the accesses of other memory than plain tensors of a GPU.
 
         Returns:
             The operation (empty if no argument is on a GPU), the stream's timeline, and whether an argument is on the
             host.
         """
         run, key, memory = self._run, self._key, self._memory
-        op: Op = []
+        op: Operation = []
         line: Line | None = None
         is_on_host = False
         for value, use in inputs:
@@ -114,14 +135,14 @@ class OperatorRecorder:
             try:
                 storage: Any = value.untyped_storage()
             except (RuntimeError, NotImplementedError):  # it has none
-                looks += [(piece, use[0], use[1], None) for piece in pieces(value)]
+                unusual += [TensorAccess(piece, use[0], use[1], None) for piece in pieces(value)]
                 continue
             allocation = storage.__dict__.get(key)
             if allocation is None or allocation.run is not run:
                 allocation = self._meet(value, storage)
             if allocation.device < 0:
                 if allocation is not memory.plain or plan.is_copy:
-                    looks.append((value, use[0], use[1], allocation))
+                    unusual.append(TensorAccess(value, use[0], use[1], allocation))
                     continue
                 if not value.is_cuda:
                     is_on_host = True
@@ -142,7 +163,9 @@ class OperatorRecorder:
                 memory.note(op, allocation, value, use[0], use[1])
         return op, line, is_on_host
 
-    def _record_plain_result(self, plan: Plan, out: torch.Tensor, op: Op, line: Line, looks: list[Look]) -> Op:
+    def _record_plain_result(
+        self, plan: Plan, out: torch.Tensor, op: Operation, line: Line, unusual: list[TensorAccess]
+    ) -> Operation:
         """Record the one tensor that an operator without aliased outputs returned, and return the operation."""
         device = op[_ALLOCATION_AT].device
         try:  # contextlib.suppress would cost a microsecond
@@ -150,7 +173,7 @@ class OperatorRecorder:
         except (RuntimeError, NotImplementedError):
             storage = None
         if storage is None or self._key in storage.__dict__:
-            return self._record_results(plan, out, op, looks, device)
+            return self._record_results(plan, out, op, unusual, device)
         allocation = self._memory.meet(storage, device, op[0], line)
         if allocation.num_bytes == out.nbytes and out.is_contiguous():
             shape = out.shape
@@ -167,32 +190,36 @@ class OperatorRecorder:
         storage.__dict__[self._key] = self._memory.plain
         return self._memory.plain
 
-    def _record_results(self, plan: Plan, out: Any, op: Op, looks: list[Look], device: int) -> Op:
+    def _record_results(
+        self, plan: Plan, out: Any, op: Operation, unusual: list[TensorAccess], device: int
+    ) -> Operation:
         """Record what an operator returned, and return the operation.
 
         Args:
             plan: The operator's plan.
             out: The returned value.
             op: The operation so far; empty if no argument is on a GPU.
-            looks: Receives the tensors that need a closer look.
+            unusual: Receives the accesses of other memory than plain tensors of a GPU.
             device: The device of all results; -1 if each must be asked for its own.
         """
         memory, run, key = self._memory, self._run, self._key
         for value, use in results(out, plan.outputs):
             storage = storage_of(value)
             if storage is None:
-                looks += [(piece, use, True, None) for piece in pieces(value)]
+                unusual += [TensorAccess(piece, use, True, None) for piece in pieces(value)]
                 continue
             allocation = storage.__dict__.get(key)
             if allocation is None or allocation.run is not run:
                 if device < 0 and not value.is_cuda:
                     allocation = self._meet(value, storage)
                     if plan.is_copy:
-                        looks.append((value, use, True, allocation))
+                        unusual.append(TensorAccess(value, use, True, allocation))
                     continue
                 op = op or [call(_CALLER), clock.now_ns(), self._line(value.get_device())]
                 allocation = memory.meet(storage, device if device >= 0 else value.get_device(), op[0], op[2])
-            elif allocation.device < 0 or any(touched is allocation for touched in op[_ALLOCATION_AT::OP_STEP]):
+            elif allocation.device < 0 or any(
+                touched is allocation for touched in op[_ALLOCATION_AT::NUM_ACCESS_FIELDS]
+            ):
                 continue  # it returns an argument
             if plan.is_empty:
                 if allocation.block is NOWHERE and allocation.num_bytes:

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import torch
 
-from cudalens.sanitizer.engine.accesses import Use
+from cudalens.sanitizer.engine.accesses import Operand
 
 #: Operators that read or change only shapes and other metadata, contrary to their schema.
 _METADATA: Final = frozenset(
@@ -120,10 +120,10 @@ class Plan:
     """
 
     name: str
-    inputs: tuple[tuple[Use, bool] | None, ...] = ()
+    inputs: tuple[tuple[Operand, bool] | None, ...] = ()
     has_lists: bool = False
-    by_name: Mapping[str, tuple[Use, bool]] = field(default_factory=dict)
-    outputs: tuple[Use | None, ...] = ()
+    by_name: Mapping[str, tuple[Operand, bool]] = field(default_factory=dict)
+    outputs: tuple[Operand | None, ...] = ()
     is_silent: bool = False
     is_copy: bool = False
     makes: bool = False
@@ -159,11 +159,11 @@ def make_plan(func: Any) -> Plan:
 def _plan(func: Any, short: str, hidden_writes: frozenset[str], training: tuple[Plan, int] | None) -> Plan:
     schema = func._schema
     ignores = short.endswith("_like") or short.startswith("new_")
-    uses: list[tuple[Use, bool] | None] = []
+    uses: list[tuple[Operand, bool] | None] = []
     for position, argument in enumerate(schema.arguments):
         is_write = _is_written(argument) or argument.name in hidden_writes
         is_read = _holds_tensors(argument) and not (ignores and position == 0)
-        uses.append((Use(schema.name, argument.name), is_write) if is_read or is_write else None)
+        uses.append((Operand(schema.name, argument.name), is_write) if is_read or is_write else None)
     names = [argument.name for argument in schema.arguments]
     outputs = _outputs(schema)
     is_elsewhere = "device" in names or short in _COPIES
@@ -184,11 +184,11 @@ def _plan(func: Any, short: str, hidden_writes: frozenset[str], training: tuple[
     )
 
 
-def _outputs(schema: Any) -> tuple[Use | None, ...]:
+def _outputs(schema: Any) -> tuple[Operand | None, ...]:
     """The uses of results; results that alias an argument are accesses of the argument."""
     fresh = [r.alias_info is None and _holds_tensors(r) for r in schema.returns]
     uses = [
-        Use(schema.name, r.name or "output") if is_fresh else None
+        Operand(schema.name, r.name or "output") if is_fresh else None
         for r, is_fresh in zip(schema.returns, fresh, strict=True)
     ]
     return tuple(uses) if any(fresh) else ()

@@ -12,11 +12,11 @@ import torch
 from cudalens.device import clock, gpu_trace
 from cudalens.device.interrupts import DeferredInterrupts, defers_interrupts
 from cudalens.device.streams import PER_THREAD, current_device
-from cudalens.sanitizer.engine.accesses import Allocation, Op, Use
+from cudalens.sanitizer.engine.accesses import Allocation, Operand, Operation
 from cudalens.sanitizer.engine.clocks import Line
 from cudalens.sanitizer.engine.detector import Detector
 from cudalens.sanitizer.engine.races import Findings, Race
-from cudalens.sanitizer.live.apply import HOST_WAITS, Judging
+from cudalens.sanitizer.live.apply import HOST_WAITS, OperationChecker
 from cudalens.sanitizer.live.arguments import dense, storage_of
 from cudalens.sanitizer.live.callbacks import Callbacks
 from cudalens.sanitizer.live.calls import Call, call
@@ -78,9 +78,9 @@ class Watch:
         lock = threading.RLock()
         self._callbacks = Callbacks(self.detector, self.memory, self.log, self.site, lock)
         self._streams = self._callbacks.streams
-        self._judging = Judging(key, run, self.detector, self.memory, self.log, self._callbacks, self.site)
-        self._pending = Pending(self._judging.judge, self.memory.freed, lock)
-        self.allocation_of: Final = self._judging.allocation_of
+        self._checker = OperationChecker(key, run, self.detector, self.memory, self.log, self._callbacks, self.site)
+        self._pending = Pending(self._checker.check, self.memory.freed, lock)
+        self.allocation_of: Final = self._checker.find_allocation
         self._recorder = OperatorRecorder(
             key,
             run,
@@ -88,7 +88,7 @@ class Watch:
             self._streams.of_operator,
             self._pending,
             1 if is_prompt else MAX_WAITING,
-            lambda *operator: self._pending.now(self._judging.look_closer, *operator),
+            lambda *operator: self._pending.now(self._checker.check_unusual, *operator),
         )
         self.note: Final = self._recorder.record
 
@@ -141,7 +141,7 @@ class Watch:
             old: The allocation of the first argument before.
         """
         self.take_received(thread)
-        return self._pending.now(self._judging.special, plan, args, kwargs, old)
+        return self._pending.now(self._checker.check_special, plan, args, kwargs, old)
 
     # Callbacks and annotations
 
@@ -217,9 +217,9 @@ class Watch:
             self.exported.add(str(self.site().place))
         allocation = self.allocation_of(tensor) if self.is_on else None
         if allocation is not None and allocation.device < 0:
-            op: Op = [self.site(), clock.now_ns(), self.detector.clocks.host]
-            self.memory.note(op, allocation, tensor, Use("host read", "self"), False)
-            self._submit(lambda found: self._report(self._judging.host_touches(found)), op)
+            op: Operation = [self.site(), clock.now_ns(), self.detector.clocks.host]
+            self.memory.note(op, allocation, tensor, Operand("host read", "self"), False)
+            self._submit(lambda found: self._report(self._checker.check_host_access(found)), op)
 
     def _annotate(
         self, annotation: tuple[str, Iterable[tuple[str, torch.Tensor, bool]], list[Any], tuple[int, int] | None]
@@ -227,18 +227,18 @@ class Watch:
         name, touched, head, stream = annotation
         host = self.detector.clocks.host
         line: Line = host if stream is None else self._streams.of_pointer(*stream)
-        op: Op = [*head, line]
+        op: Operation = [*head, line]
         for argument, tensor, is_write in touched:
             for piece in dense(tensor):
                 allocation = self._allocation(piece)
                 op[2] = (
                     self._streams.of_operator(allocation.device) if op[2] is host and allocation.device >= 0 else op[2]
                 )
-                self.memory.note(op, allocation, piece, Use(name, argument), is_write)
-        self._report(self._judging.host_touches(op) if op[2] is host else self._judging.judge(op))
+                self.memory.note(op, allocation, piece, Operand(name, argument), is_write)
+        self._report(self._checker.check_host_access(op) if op[2] is host else self._checker.check(op))
 
     def _allocation(self, tensor: torch.Tensor) -> Allocation:
-        return self._judging.met(tensor) if tensor.is_cuda else self.memory.track_host(tensor)
+        return self._checker.find_placed(tensor) if tensor.is_cuda else self.memory.track_host(tensor)
 
     def _take(self, received: Received) -> None:
         self._report(self._callbacks.take(*received))

@@ -7,17 +7,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cudalens.sanitizer.engine import (
-    Access,
-    Alloc,
     Detector,
-    DeviceSync,
-    EventRecord,
-    EventWait,
-    Free,
-    Launch,
+    DeviceSynchronized,
+    EventRecorded,
+    EventWaited,
+    MemoryAllocated,
+    MemoryFreed,
+    OperatorLaunched,
     Region,
-    StreamCreate,
+    StreamCreated,
     StreamId,
+    TensorBytes,
 )
 from cudalens.sanitizer.replay import records_of
 
@@ -152,21 +152,21 @@ def test_overlap_and_cover_agree_with_the_sets_of_bytes(one, two):
 
 
 def test_memory_does_not_grow_with_the_number_of_reads():
-    detector, weight = Detector(), Access("weight", Region(512, 4096))
-    detector.add(Alloc("weight", weight.region, StreamId(0, 0)))
+    detector, weight = Detector(), TensorBytes("weight", Region(512, 4096))
+    detector.add(MemoryAllocated("weight", weight.region, StreamId(0, 0)))
     for i in range(10_000):
-        detector.add(Launch(StreamId(0, i % 3), (weight,), ()))
+        detector.add(OperatorLaunched(StreamId(0, i % 3), (weight,), ()))
     assert detector.num_touches == 3
 
 
 def test_memory_does_not_grow_with_steps_that_reuse_a_block():
     detector, stream = Detector(), StreamId(0, 0)
     for step in range(1_000):
-        block = Access(f"activation{step}", Region(512, 4096))
-        detector.add(Alloc(block.tensor, block.region, stream))
-        detector.add(Launch(stream, (), (block,)))
-        detector.add(Launch(stream, (block,), ()))
-        detector.add(Free(block.tensor, block.region))
+        block = TensorBytes(f"activation{step}", Region(512, 4096))
+        detector.add(MemoryAllocated(block.tensor, block.region, stream))
+        detector.add(OperatorLaunched(stream, (), (block,)))
+        detector.add(OperatorLaunched(stream, (block,), ()))
+        detector.add(MemoryFreed(block.tensor, block.region))
     assert detector.num_touches <= 2
     assert detector.races == []
 
@@ -178,28 +178,28 @@ def test_what_is_no_record_is_refused():
 
 def test_an_access_beyond_its_allocation_is_refused():
     detector = Detector()
-    detector.add(Alloc("t", Region(512, 64), StreamId(0, 0)))
+    detector.add(MemoryAllocated("t", Region(512, 64), StreamId(0, 0)))
     with pytest.raises(ValueError, match="'t': bytes 0x220 to 0x260 lie in no allocation"):
-        detector.add(Launch(StreamId(0, 0), (Access("t", Region(544, 64)),), ()))
+        detector.add(OperatorLaunched(StreamId(0, 0), (TensorBytes("t", Region(544, 64)),), ()))
 
 
 @pytest.mark.parametrize(("taken", "left"), [((512, 32), (544, 32)), ((544, 32), (512, 32)), ((528, 16), (544, 32))])
 def test_the_rest_of_a_block_that_was_taken_in_part_keeps_what_touched_it(taken, left):
     """A block of 64 bytes gives a part of its bytes to a new one; a third one takes the rest."""
     detector, late, early = Detector(), StreamId(0, 1), StreamId(0, 2)
-    detector.add(Alloc("whole", Region(512, 64), StreamId(0, 0)))
-    detector.add(Launch(early, (), (Access("whole", Region(512, 64)),)))
+    detector.add(MemoryAllocated("whole", Region(512, 64), StreamId(0, 0)))
+    detector.add(OperatorLaunched(early, (), (TensorBytes("whole", Region(512, 64)),)))
     for name, bounds in (("taken", taken), ("left", left)):
-        detector.add(Alloc(name, Region(*bounds), StreamId(0, 0)))
-    assert detector.add(Launch(late, (), (Access("left", Region(*left)),)))
+        detector.add(MemoryAllocated(name, Region(*bounds), StreamId(0, 0)))
+    assert detector.add(OperatorLaunched(late, (), (TensorBytes("left", Region(*left)),)))
 
 
 def test_repeated_races_are_one_finding_with_a_count():
-    detector, t = Detector(), Access("t", Region(512, 64))
-    detector.add(Alloc("t", t.region, StreamId(0, 0)))
+    detector, t = Detector(), TensorBytes("t", Region(512, 64))
+    detector.add(MemoryAllocated("t", t.region, StreamId(0, 0)))
     for _ in range(3):
-        detector.add(Launch(StreamId(0, 1), (), (t,), "fill", "In[1]:2"))
-        detector.add(Launch(StreamId(0, 2), (t,), (), "sum", "In[1]:4"))
+        detector.add(OperatorLaunched(StreamId(0, 1), (), (t,), "fill", "In[1]:2"))
+        detector.add(OperatorLaunched(StreamId(0, 2), (t,), (), "sum", "In[1]:4"))
     keys = {race.key: detector.counts[race.key] for race in detector.races}
     assert sorted(keys.values()) == [2, 3]
 
@@ -218,31 +218,33 @@ def test_blocks_that_are_cut_and_joined_keep_what_touched_their_bytes(acts):
     """Allocations at any addresses, each in the place of those it overlaps: races are those of the bytes themselves."""
     detector, graph, allocations, unit = Detector(), Graph([]), [], 8
     for stream in BLOCKING:
-        detector.add(StreamCreate(StreamId(0, stream), is_blocking=True))
+        detector.add(StreamCreated(StreamId(0, stream), is_blocking=True))
     found = []
     for act, *fields in acts:
         if act == "alloc":
             start, size = fields
             region = Region(512 + unit * start, unit * size)
             allocations = [r for r in allocations if r.end <= region.start or region.end <= r.start] + [region]
-            detector.add(Alloc("t", region, StreamId(0, 0)))
+            detector.add(MemoryAllocated("t", region, StreamId(0, 0)))
         elif act == "touch" and allocations:
             which, stream, low, size, is_write = fields
             block = allocations[which % len(allocations)]
             low = min(low * 4, block.run - 1)
             part = Region(block.start + low, min(size * 3, block.run - low))
-            access = (Access("t", part),)
+            access = (TensorBytes("t", part),)
             stream_id = StreamId(0, 0 if stream == "s0" else stream)
-            found.append(bool(detector.add(Launch(stream_id, () if is_write else access, access if is_write else ()))))
+            found.append(
+                bool(detector.add(OperatorLaunched(stream_id, () if is_write else access, access if is_write else ())))
+            )
             graph.enqueue(stream, touches=[(is_write, "t", set(range(part.start, part.end)))])
         elif act == "order":
             before, after = fields
             ids = [StreamId(0, 0 if s == "s0" else s) for s in (before, after)]
-            detector.add(EventRecord("e", ids[0]))
-            detector.add(EventWait("e", ids[1]))
+            detector.add(EventRecorded("e", ids[0]))
+            detector.add(EventWaited("e", ids[1]))
             graph.event_record("e", before)
             graph.event_wait("e", after)
         elif act == "sync":
-            detector.add(DeviceSync(0))
+            detector.add(DeviceSynchronized(0))
             graph.device_sync()
     assert found == graph.racing()

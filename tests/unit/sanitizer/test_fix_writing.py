@@ -9,7 +9,7 @@ import pytest
 
 import cudalens
 import cudalens.virtual
-from cudalens.sanitizer.engine import EventRecord
+from cudalens.sanitizer.engine import EventRecorded
 from cudalens.sanitizer.fixes.candidates import FixKind
 from cudalens.sanitizer.fixes.search import findings_of
 from cudalens.sanitizer.fixes.source import Edit, Located, Source, Sources, Spot
@@ -913,7 +913,7 @@ def test_words_name_every_stream_that_must_be_waited_for(tmp_path):
     text = text.replace("stream(stream)", "stream(streams[len(parts)])")
     (finding,) = findings_in(text, tmp_path / "program.py")
     assert finding.fix.diff == ""
-    streams = {i.record.stream for i in finding.fix.insertions if isinstance(i.record, EventRecord)}
+    streams = {i.record.stream for i in finding.fix.insertions if isinstance(i.record, EventRecorded)}
     assert len(streams) == 3
     assert all(stream_name(stream) in finding.fix.words for stream in streams)
 

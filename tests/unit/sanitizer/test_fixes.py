@@ -10,14 +10,14 @@ from hypothesis import strategies as st
 
 from cudalens.sanitizer import RaceKind, replay
 from cudalens.sanitizer.engine import (
-    Access,
+    BlockRecordedOnStream,
     Detector,
-    EventRecord,
-    EventWait,
-    Launch,
-    RecordStream,
+    EventRecorded,
+    EventWaited,
+    OperatorLaunched,
     Region,
     StreamId,
+    TensorBytes,
 )
 from cudalens.sanitizer.fixes.candidates import FixKind, plain_candidates
 from cudalens.sanitizer.fixes.recorded import MAX_BETWEEN, Insertion, Run, between, inserted, judge
@@ -126,7 +126,7 @@ def test_a_program_judged_with_positions_has_the_same_races(ops):
     for occurrences in found.values():
         for seen in occurrences:
             assert seen.first < seen.second
-            assert isinstance(records[seen.first], Launch) or records[seen.first].access
+            assert isinstance(records[seen.first], OperatorLaunched) or records[seen.first].access
             touched = {a.tensor for a in getattr(records[seen.second], "writes", ())}
             touched |= {a.tensor for a in getattr(records[seen.second], "reads", ())}
             assert seen.race.second.tensor in (touched or {"h"})
@@ -212,7 +212,9 @@ def test_what_the_run_does_not_show_has_no_fix():
 def test_records_of_memory_from_before_are_passed_over():
     ops = [alloc("a"), launch("s0", writes="a"), launch("s1", reads="a")]
     (race,) = replay(ops)
-    unknown = Launch(StreamId(0, 0), (), records_of([alloc("z", 1 << 20), launch("s0", writes="z")])[1].writes)
+    unknown = OperatorLaunched(
+        StreamId(0, 0), (), records_of([alloc("z", 1 << 20), launch("s0", writes="z")])[1].writes
+    )
     assert suggest([unknown, *records_of(ops)], race) is not None
 
 
@@ -221,12 +223,12 @@ def test_a_fix_that_leaves_the_race_or_makes_another_is_refused():
     (race,) = replay(ops)
     run = Run(records_of(ops))
     assert run.is_fixed_by(race.key, []) is None
-    assert run.is_fixed_by(race.key, [Insertion(2, EventRecord("e", StreamId(0, 0)))]) is None
+    assert run.is_fixed_by(race.key, [Insertion(2, EventRecorded("e", StreamId(0, 0)))]) is None
     whole = Region(512, 1024)
-    assert run.is_fixed_by(race.key, [Insertion(2, RecordStream(whole, StreamId(0, "s1")))]) is None
-    good = [Insertion(2, EventRecord("e", StreamId(0, 0))), Insertion(2, EventWait("e", StreamId(0, "s1")))]
+    assert run.is_fixed_by(race.key, [Insertion(2, BlockRecordedOnStream(whole, StreamId(0, "s1")))]) is None
+    good = [Insertion(2, EventRecorded("e", StreamId(0, 0))), Insertion(2, EventWaited("e", StreamId(0, "s1")))]
     assert run.is_fixed_by(race.key, good) == {race.key}
-    another = Launch(StreamId(0, "s2"), (), (Access("a", whole),), "stray")
+    another = OperatorLaunched(StreamId(0, "s2"), (), (TensorBytes("a", whole),), "stray")
     assert run.is_fixed_by(race.key, [*good, Insertion(2, another)]) is None
 
 

@@ -4,7 +4,7 @@ from budget import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cudalens.sanitizer.engine.accesses import Info, Site, Use
+from cudalens.sanitizer.engine.accesses import AccessInfo, CallSite, Operand
 from cudalens.sanitizer.engine.detector import Detector
 from cudalens.sanitizer.engine.records import StreamId
 from cudalens.sanitizer.engine.regions import Region
@@ -48,7 +48,7 @@ def test_results_in_blocks_that_are_cut_and_joined_race_as_their_bytes_do(acts):
             for m, at, wrote, old_low, old_high in history
         )
         history.append((n, issued[n], is_write, low, high))
-        info = Info(Use("op"), Site(), None, None, "", memory.plain)
+        info = AccessInfo(Operand("op"), CallSite(), None, None, "", memory.plain)
         detector.position += 1
         assert bool(detector.launch(lines[n], [(cell, is_write, info)])) == expected
 
@@ -59,9 +59,9 @@ def test_results_in_blocks_that_are_cut_and_joined_race_as_their_bytes_do(acts):
             for made in [made for made in live if made.start < address + -(-size // 512) * 512]:
                 if made.block.end > address and made.is_live:
                     users = {line for cell in made.block.cells for line, *_ in cell.entries}
-                    memory.freed(made.start, None if users <= {made.owner} else Site())
+                    memory.freed(made.start, None if users <= {made.owner} else CallSite())
             live = [made for made in live if made.is_live]
-            made = memory.meet(Address(address, size), 0, Site(), lines[n])
+            made = memory.meet(Address(address, size), 0, CallSite(), lines[n])
             memory.settle(made, is_filled)
             live.append(made)
             if is_filled:

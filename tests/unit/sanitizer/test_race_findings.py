@@ -8,7 +8,7 @@ from cudalens import Trace
 from cudalens.frames import RunInfo, StackTable
 from cudalens.frames.catalog_frames import check_frame
 from cudalens.sanitizer import replay
-from cudalens.sanitizer.engine import HOST, Memory, Race, Region, StreamId, Touch
+from cudalens.sanitizer.engine import HOST, Access, Memory, Race, Region, StreamId
 from cudalens.sanitizer.races_frame import Finding, overlap, races_frames
 
 
@@ -25,7 +25,7 @@ class Place:
 def touch(stream, start, run, *, is_write=True, place=None, generation=0, **more):
     memory = Memory("", 512, 1024, StreamId(0, 0), Place("In[1]:2", "a = torch.ones(256)"))
     values = {"op": "aten::mul_", "argument": "self", "shape": (256,), "dtype": "float32", "memory": memory} | more
-    return Touch(stream, 1, is_write, "a", Region(start, run), values.pop("op"), place, generation, **values)
+    return Access(stream, 1, is_write, "a", Region(start, run), values.pop("op"), place, generation, **values)
 
 
 def race(first_place="In[2]:3", second_place="In[2]:5", *, count=1, **more):

@@ -18,7 +18,7 @@ from cudalens.analysis.critical_path.host import HostLines, host_lines
 from cudalens.analysis.critical_path.waits import find_waits
 from cudalens.analysis.time.groups import numbered
 from cudalens.analysis.time.work import device_work
-from cudalens.frames.column_arrays import Bools, Ints, run_ends, run_starts
+from cudalens.frames.column_arrays import Bools, Ints, map_texts, run_ends, run_starts
 
 if TYPE_CHECKING:
     from cudalens.frames import Trace
@@ -48,7 +48,7 @@ class DependencyGraph:
         stream_lag: Least time from the end of the previous work on its stream, ns, shape (w,).
         launch_lag: Least time from the start of its launch, ns, shape (w,).
         root_lag: Time from the start of the window for ROOT, ns, shape (w,).
-        is_overlapped: Whether it starts before the previous work on its stream has ended, shape (w,).
+        is_overlapped: Whether it runs beside most of the previous work on its stream, shape (w,).
     """
 
     window: Window
@@ -94,10 +94,12 @@ def _works(trace: Trace, window: Window, host: HostLines) -> Works:
     ts = trace.events["ts"].to_numpy()
     known = work.launch >= 0
     issued = np.where(known, ts[work.launch] if len(ts) else work.start, work.start)
+    is_migration = map_texts(trace.events["name"].array[work.rows], lambda name: "(Unified)" in name, False)
     inside = (issued < window.host_end) & (work.end > window.begin) | (work.start == work.end) & (
         (issued >= window.begin) & (issued <= window.host_end) & (work.start >= window.begin)
     )
-    at = np.flatnonzero(inside)
+    # A page of unified memory moves because a kernel or the host touches it, and within the time of that.
+    at = np.flatnonzero(inside & ~is_migration)
     chain, _ = numbered({"device": work.device[at], "stream": work.stream[at]})
     order = np.argsort(chain, kind="stable")
     at, chain = at[order], chain[order]
@@ -135,7 +137,10 @@ def _bind(works: Works, edges: EventEdges, begin: int) -> dict[str, Any]:
     """The binding dependency of each piece of work, and the lags; that of the binding one has the remaining time."""
     n = len(works)
     before, start = works.previous_end, works.start
-    is_overlapped = before > start
+    # Kernels of a graph, and those with a programmatic launch, start shortly before the previous one has ended: they
+    # depend on its end all the same, with a negative lag.
+    is_overlapped = 2 * (before - start) > np.roll(works.end - works.start, 1)
+    is_overlapped &= before > start
     stream_lag, launch_lag = _typical_lags(works, is_overlapped)
     # Overlapped work does not wait for the end of the previous work: only the order of starts counts.
     floor = np.where(is_overlapped, np.roll(start, 1), before)

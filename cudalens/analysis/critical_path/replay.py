@@ -135,7 +135,7 @@ class _Replay:
         graph, now = self._graph, self._durations
         works, n = graph.works, len(graph.works)
         busy = np.where(graph.is_overlapped, 0, np.roll(now.work, 1))
-        step = np.where(works.is_first | ~now.follows, 0, busy + now.stream_lag)
+        step = np.where(works.is_first | ~now.follows, 0, np.maximum(busy + now.stream_lag, 0))
         self._sum = np.cumsum(step)
         launched = np.flatnonzero(now.has_launch)
         caller = now.launch_from[launched]

@@ -70,6 +70,7 @@ RULES: Final[tuple[Rule, ...]] = (
     fusion_rules.pointwise,
     fusion_rules.recomputing,
     fusion_rules.dense_embedding,
+    copy_rules.unified,
     copy_rules.pageable,
     copy_rules.not_overlapped,
     copy_rules.small_copies,

@@ -38,6 +38,8 @@ CLAIMS: Final[dict[str, tuple[str, ...]]] = {
     "host_work": ("host_work",),
     "first_calls": ("host_work",),
     "idle_ends": ("ends",),
+    "unified_memory": ("device", *_HIDDEN),
+    "host_pauses": ("host_work",),
     "pageable_copies": _HIDDEN,
     "small_copies": _HIDDEN,
     "zero_grad": _HIDDEN,

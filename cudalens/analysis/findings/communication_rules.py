@@ -33,13 +33,20 @@ _COLLECTIVE: Final = r"^(?:nccl|gloo|rccl|hccl|xccl):"
 #: Size of an element whose type is not recorded, at most.
 _LARGEST_ITEM: Final = 8
 
+_PREFETCH: Final = "FSDP prefetch (forward_prefetch, backward_prefetch, reshard_after_forward)"
+_TENSOR_PARALLEL: Final = (
+    "gather the next layer's inputs beside this layer's products (in tensor parallelism: asynchronous tensor "
+    "parallelism with torch.distributed._symmetric_memory, or fewer GPUs for each layer)"
+)
+_FSDP: Final = r"(?i)fsdp|fully_?sharded"
+
 #: How each kind of collective is overlapped.
 _OVERLAPS: Final = (
     (
         r"(?i)all_?reduce",
         "DDP buckets (bucket_cap_mb, gradient_as_bucket_view=True), no_sync() during gradient accumulation",
     ),
-    (r"(?i)all_?gather|reduce_?scatter", "FSDP prefetch (forward_prefetch, backward_prefetch, reshard_after_forward)"),
+    (r"(?i)all_?gather|reduce_?scatter", _PREFETCH),
     (
         r"(?i)send_?recv|all_?to_?all|dispatch|combine",
         "all_to_all with async_op=True, wait() as late as possible, and independent layers or a second half of the "
@@ -151,5 +158,8 @@ def _overlap_advice(arrays: TraceArrays, rows: Ints) -> str:
     """How to overlap the communication that takes the longest, by the names of its kernels."""
     taken = {how: int(arrays.dur[rows[arrays.is_named(pattern)[rows]]].sum()) for pattern, how in _OVERLAPS}
     how = max(taken, key=lambda one: taken[one])
-    how = how if taken[how] else "start it earlier, on a stream of its own, and wait for it as late as possible"
+    if not taken[how]:
+        how = "start it earlier, on a stream of its own, and wait for it as late as possible"
+    elif how == _PREFETCH and not arrays.is_named(_FSDP).any():
+        how = _TENSOR_PARALLEL
     return f"overlap it: {how}; cudalens.load_ranks separates waiting for slow ranks from transfers"

@@ -15,6 +15,8 @@ from cudalens.analysis.findings.trace_arrays import TraceArrays
 from cudalens.analysis.time.intervals import length, subtract
 from cudalens.analysis.time.work import COMPUTE
 
+#: Pages of managed memory that move because a kernel or the host touches them, and their copies by a prefetch.
+_UNIFIED: Final = r"\(Unified\)"
 _PAGEABLE: Final = r"^Memcpy (?:HtoD|DtoH).*Pageable"
 _TO_DEVICE: Final = r"^(?:Memcpy|CopyH|MEMORY_COPY_H).*(?:HtoD|HOST_TO_DEVICE|HostToDevice)"
 _BOTH_WAYS: Final = r"HtoD|DtoH|HostToDevice|DeviceToHost|HOST_TO_DEVICE|DEVICE_TO_HOST"
@@ -22,6 +24,7 @@ _LAYOUT: Final = r"nchwToNhwc|nhwcToNchw|(?i:nchw_?to_?nhwc|nhwc_?to_?nchw|tenso
 _COPY_OP: Final = r"^aten::(?:copy_|clone|_to_copy|_foreach_copy_)$"
 _COPY_CALL: Final = r"Memcpy"
 
+_MIGRATED: Final = 0.05
 _NOT_OVERLAPPED: Final = 0.05
 _ON_DEVICE: Final = 0.05
 
@@ -59,7 +62,12 @@ def pageable(arrays: TraceArrays) -> Iterator[Finding]:
     factor[moved < 0] = 0.5
     edits = (without_waits(calls), with_work(rows, factor))
     gain = arrays.steady.gain(*edits)
-    if 2 * arrays.dur[to_device].sum() >= busy:
+    if not arrays.has_torch:
+        advice = (
+            "pinned memory (cudaMallocHost, or cudaHostRegister) and cudaMemcpyAsync on a stream; if each iteration "
+            "copies the same data, keep it on the GPU between kernels"
+        )
+    elif 2 * arrays.dur[to_device].sum() >= busy:
         advice = "DataLoader(pin_memory=True) or tensor.pin_memory(), and .to(device, non_blocking=True)"
     else:
         advice = (
@@ -72,6 +80,33 @@ def pageable(arrays: TraceArrays) -> Iterator[Finding]:
     )
     yield arrays.finding(
         "pageable_copies", "pageable copies", what, gain, advice, "high", rows=rows, place=arrays.place_of(rows)
+    )
+
+
+def unified(arrays: TraceArrays) -> Iterator[Finding]:
+    """``unified_memory``: pages of managed memory move between host and device because one of them touches them.
+
+    Gain: idle time of the devices before and after such copies: a page moves when the host, or a kernel, waits for it.
+    What kernels lose while they wait is not recorded and not part of it. Threshold: a twentieth of the window.
+    """
+    rows = arrays.matching(_UNIFIED, "gpu_memcpy")
+    if not len(rows):
+        return
+    start, end = arrays.busy.end[:-1], arrays.busy.start[1:]
+    is_beside = np.isin(end, arrays.ts[rows]) | np.isin(start, arrays.end[rows])
+    gain = int((end - start)[is_beside].sum())
+    if arrays.is_minor(gain, _MIGRATED):
+        return
+    moved = arrays.ints("num_bytes", rows)
+    total = units.size(int(moved[moved > 0].sum()))
+    to_device = np.intersect1d(rows, arrays.matching("HtoD", "gpu_memcpy"))
+    what = (
+        f"{_copies(rows)} of unified memory {_ways(rows, to_device)} ({total}) were made as pages were touched; the "
+        f"GPU was idle for {units.duration(gain)} beside them."
+    )
+    advice = "cudaMemPrefetchAsync before the kernel and before the host reads, or cudaMalloc and explicit copies"
+    yield arrays.finding(
+        "unified_memory", "unified memory that moves on demand", what, gain, advice, "high", rows=rows, is_idle=True
     )
 
 

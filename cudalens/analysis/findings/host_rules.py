@@ -10,15 +10,26 @@ from collections.abc import Iterator
 from typing import Final
 
 import numpy as np
+import pandas as pd
 
 from cudalens.analysis import units
-from cudalens.analysis.event_arrays import Ints
+from cudalens.analysis.event_arrays import Bools, Ints
 from cudalens.analysis.findings.finding import CONFIDENCES, Finding
-from cudalens.analysis.findings.idle_attribution import BEGIN_CAPTURE, COMPILE, GARBAGE, LOADER, PAUSE_NS, RECORD, Gaps
+from cudalens.analysis.findings.idle_attribution import (
+    BEGIN_CAPTURE,
+    COMPILE,
+    GARBAGE,
+    LOADER,
+    LONG_NS,
+    PAUSE_NS,
+    RECORD,
+    Gaps,
+)
 from cudalens.analysis.findings.repeats import Repeat, find_repeat
 from cudalens.analysis.findings.replays import Edit, fused, without_host, without_waits
 from cudalens.analysis.findings.trace_arrays import TraceArrays
 from cudalens.analysis.time.intervals import Intervals, intersect, length, union, unite
+from cudalens.frames.build import STEP_PREFIX
 from cudalens.frames.syncs.kinds import is_host_copy, plain_call, sync_target
 
 #: Of the devices' time from first to last work: good programs have some gaps between kernels, too.
@@ -35,6 +46,10 @@ _GRAPH_SHARE: Final = 0.05
 _MIN_LAUNCHES: Final = 20
 
 _OTHER_SHARE: Final = 0.05
+
+#: An operator in a pause takes ten times as long as it usually does; pauses come in operators of several names.
+_USUAL_SHARE: Final = 0.1
+_MIN_PAUSES: Final = 3
 
 
 def launching(arrays: TraceArrays) -> Iterator[Finding]:
@@ -223,19 +238,27 @@ def compiling(arrays: TraceArrays) -> Iterator[Finding]:
 
 
 def other_work(arrays: TraceArrays) -> Iterator[Finding]:
-    """``host_work``, ``driver_calls`` and ``first_calls``: the device is idle while the host does something else.
+    """``host_work``, ``driver_calls``, ``first_calls``, ``host_pauses``: the host does something else than launch.
 
     Gain: such gaps without what other rules report. ``driver_calls`` has those in whose middle a call of the runtime or
     driver was running; ``first_calls`` those of `LONG_NS` or longer in the first operator of a name, which loads code
-    and creates handles of libraries; ``host_work`` the others. Threshold of each: a twentieth of the window. What the
+    and creates handles of libraries; ``host_pauses`` those of `LONG_NS` or longer in at least `_MIN_PAUSES` operators
+    of different names that take less than a tenth of it elsewhere, so that the thread did not run; ``host_work`` the
+    others. Threshold of each: a twentieth of the window. What the
     host did is the innermost event that was running in the middle of the gap on the thread that then launched.
     """
     gaps = arrays.idle.host_work
     if not gaps.total_ns:
         return
     running, in_call = arrays.long_calls
-    is_first = arrays.is_first_call
-    for chosen, make in ((in_call, _driver_calls), (is_first, _first_calls), (~in_call & ~is_first, _host_work)):
+    is_first, is_paused = arrays.is_first_call, _is_paused(arrays)
+    kinds = (
+        (in_call, _driver_calls),
+        (is_first, _first_calls),
+        (is_paused, _host_pauses),
+        (~in_call & ~is_first & ~is_paused, _host_work),
+    )
+    for chosen, make in kinds:
         some = gaps.select(chosen)
         if not arrays.is_minor(some.total_ns, _OTHER_SHARE):
             yield make(arrays, some, running[chosen])
@@ -272,6 +295,38 @@ def _first_calls(arrays: TraceArrays, gaps: Gaps, running: Ints) -> Finding:
     )  # fmt: skip
 
 
+def _is_paused(arrays: TraceArrays) -> Bools:
+    """Which gaps of other host work lie in operators that usually take less than a tenth of it."""
+    running, gaps = arrays.long_calls.running, arrays.idle.host_work
+    ops = np.flatnonzero(arrays.is_in("cpu_op"))
+    codes = arrays.events["name"].array.codes
+    usual = np.zeros(len(arrays.events["name"].array.categories) + 1)
+    medians = pd.Series(arrays.dur[ops]).groupby(codes[ops]).median()
+    usual[medians.index.to_numpy()] = medians.to_numpy()
+    is_op = arrays.is_in("cpu_op")[running] & (running >= 0) & ~arrays.is_first_call & (gaps.length >= LONG_NS)
+    found: Bools = is_op & (usual[codes[running]] < _USUAL_SHARE * gaps.length)
+    if len(np.unique(codes[running[found]])) < _MIN_PAUSES:
+        return np.zeros(len(found), bool)
+    return found
+
+
+def _host_pauses(arrays: TraceArrays, gaps: Gaps, running: Ints) -> Finding:
+    longest = int(running[np.argmax(gaps.length)])
+    what = (
+        f"the GPU was idle for {units.duration(gaps.total_ns)} in {units.plural(gaps.num_gaps, 'gap')} in which "
+        f"operators took ten times as long as usual, the longest {arrays.name_of(longest)} "
+        f"({units.duration(int(gaps.length.max()))}): the thread that launches did not run."
+    )
+    advice = (
+        "other threads or processes used its CPU, or held Python's lock: fewer DataLoader workers than CPUs, fewer "
+        "threads (OMP_NUM_THREADS), and no other program on the machine"
+    )
+    return arrays.finding(
+        "host_pauses", "pauses of the host", what, gaps.total_ns, advice, "medium",
+        rows=np.unique(running), place=arrays.place(longest), is_idle=True,
+    )  # fmt: skip
+
+
 def _call_advice(arrays: TraceArrays, name: str) -> str:
     """What to try against a long call, by what it does."""
     call = plain_call(name)
@@ -288,7 +343,8 @@ def _call_advice(arrays: TraceArrays, name: str) -> str:
 def _host_work(arrays: TraceArrays, gaps: Gaps, running: Ints) -> Finding:
     at = int(np.argmax(gaps.length))
     row, rows = int(running[at]), arrays.work.rows[gaps.ended_by]
-    name = f"in {arrays.name_of(row)}" if row >= 0 else "outside recorded events"
+    is_step = arrays.is_named(f"^{STEP_PREFIX}")[row] and row >= 0
+    name = f"in {arrays.name_of(row)}" if row >= 0 and not is_step else "outside recorded operators and calls"
     what = (
         f"the GPU was idle for {units.duration(gaps.total_ns)} in {units.plural(gaps.num_gaps, 'gap')} of "
         f"{units.duration(PAUSE_NS)} or more while the host did other work, the longest {name}{_slowed(arrays)}."

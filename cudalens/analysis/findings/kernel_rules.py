@@ -90,7 +90,10 @@ def small_grids(arrays: TraceArrays) -> Iterator[Finding]:
         f"{units.plural(len(rows), 'kernel')} had fewer blocks than the GPU has multiprocessors; weighted by the "
         f"unused share that is {units.duration(size)}, most of it in {arrays.main_name(rows, lost)}."
     )
-    advice = "larger batches or tiles, fused or grouped products, or independent work on a second torch.cuda.Stream"
+    if arrays.has_torch:
+        advice = "larger batches or tiles, fused or grouped products, or independent work on a second torch.cuda.Stream"
+    else:
+        advice = "launch more blocks (a grid-stride loop fits any number), or independent kernels on two streams"
     yield arrays.finding(
         "small_grids", "kernels too small for the GPU", what, gain, advice, "low", rows=rows, weight=lost
     )

@@ -39,6 +39,8 @@ def serial_streams(arrays: TraceArrays) -> Iterator[Finding]:
     """
     work = arrays.work
     compute = (work.kind == COMPUTE) & (work.stream >= 0)
+    if arrays.is_other_device:  # whose streams are engines, and rows of one contain those of others
+        return
     for device in np.unique(work.device[compute]).tolist():
         chosen = np.flatnonzero(compute & (work.device == device))
         streams = np.unique(work.stream[chosen])

@@ -19,6 +19,9 @@ from cudalens.frames.syncs.kinds import EXPLICIT, SyncKind
 _MAX_PLACES: Final = 3
 _WAIT_KEYS: Final = ["place", "kind", "op"]
 
+#: Copies below this size cost only their call and their start.
+_SMALL_BYTES: Final = 64 << 10
+
 #: If removing all waits gains more than this times the largest gain of one line, the lines are one finding.
 _JOINT: Final = 1.5
 
@@ -84,6 +87,7 @@ def _gain_of_waits(arrays: TraceArrays, numbers: Ints, idle_ns: int) -> int:
     calls = waits["event"].to_numpy(dtype=np.int64)
     reads, sized = (arrays.outermost_ops(calls[waits["kind"].isin(kinds).to_numpy()]) for kinds in (_READS, _SIZES))
     copies = _copies_of(arrays, np.append(reads, sized))
+    copies = copies[arrays.ints("num_bytes", copies) < _SMALL_BYTES]  # a larger one takes its time later as well
     copy_calls = arrays.ints("launch", copies)
     gone = np.append(reads, copy_calls[copy_calls >= 0])
     calls = np.union1d(calls, arrays.beneath(reads))

@@ -102,6 +102,13 @@ class TraceArrays(EventArrays):
         """Whether Python calls were recorded, which slows the host."""
         return bool(self.is_in("python_function").any())
 
+    @cached_property
+    def has_torch(self) -> bool:
+        """Whether the program uses torch, by its operators, Python calls or kernels: advice can name its API."""
+        if not self.is_file:
+            return True
+        return bool(self.is_in("cpu_op").any() or self.has_python or self.is_named(r"at::native|^aten::|torch").any())
+
     @property
     def is_file(self) -> bool:
         """Whether another program recorded the trace, so that the recording is not the measured window."""

@@ -21,6 +21,7 @@ from cudalens.traces.chrome.values import MISSING, Ints
 _TRAILING_NUMBER: Final = re.compile(r"(?:^|\D)(\d{1,18})\s*$")
 _DEVICE_LABEL: Final = re.compile(r"(?:/job:\S*)?(?:/device:GPU:|GPU ?|Device )(\d{1,9})(?: .*)?", re.DOTALL)
 _STREAM_LABEL: Final = re.compile(r"\bstream\W{0,2}(\d{1,18})", re.IGNORECASE)
+_STREAM_WAIT: Final = re.compile(r"(?:event|notify)_(?:wait|record)(?:_sqe)?", re.IGNORECASE)
 #: Categories that may be device work, depending on the lane.
 _AMBIGUOUS: Final = (UNKNOWN, "cuda")
 _MAX_DEVICE: Final = 1 << 31
@@ -90,6 +91,7 @@ def resolve_lanes(events: EventColumns, labels: Labels, problems: Problems) -> d
     columns["cat"], old_gpu = _with_old_cuda(columns["cat"], keys, lane)
     device, stream = columns.pop("device"), columns.pop("stream")
     columns["cat"], device, stream = _with_device_lanes(columns, keys, lane, labels, device, stream)
+    columns["cat"] = _with_stream_waits(columns["cat"], columns["name"])
     on_device = _on_device(columns["cat"], device, stream)
     device_no, stream_no = _device_numbers(keys, lane, device, stream, old_gpu)
     homeless = on_device & (device_no < 0)
@@ -146,6 +148,19 @@ def _with_device_lanes(
         np.where(is_work & (device == MISSING), place[:, 0], device),
         np.where(is_work & (stream == MISSING), place[:, 1], stream),
     )
+
+
+def _with_stream_waits(cat: pd.Categorical, name: pd.Categorical) -> pd.Categorical:
+    """Categories in which waits of a stream for an event, which MTIA and Ascend list among the kernels, are none."""
+    if "kernel" not in cat.categories:
+        return cat
+    is_wait = np.array([bool(_STREAM_WAIT.fullmatch(text)) for text in name.categories.tolist()] + [False])
+    chosen = is_wait.take(name.codes) & (cat.codes == list(cat.categories).index("kernel"))
+    if not chosen.any():
+        return cat
+    names = [*cat.categories]
+    names += [text for text in ("cuda_sync",) if text not in names]
+    return categorical(np.where(chosen, names.index("cuda_sync"), cat.codes).astype(np.int32), names)
 
 
 def work_kind(name: str) -> str:

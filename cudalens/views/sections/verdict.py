@@ -7,6 +7,7 @@ from typing import Final
 from cudalens.analysis import Summary, units
 from cudalens.analysis.facts import missing_work, names_in_short, outside_times, summarize
 from cudalens.analysis.failures import attempt, failures
+from cudalens.analysis.findings import MIN_WALL_NS
 from cudalens.analysis.findings.outside_window import NOTHING, OutsideTime
 from cudalens.frames import RunInfo, Trace
 from cudalens.frames.info import DAMAGED_NAMES, Problem
@@ -22,6 +23,10 @@ _MAX_NOTES: Final = 8
 _NAME_WIDTH: Final = 48
 #: Share of a recording outside of its measured window from which on the verdict names it.
 _NOTABLE_OUTSIDE: Final = 0.1
+#: A recording that is so many times as long as its device work, which takes less than `MIN_WALL_NS`, is of no GPU run.
+_MANY_TIMES: Final = 100
+#: The category of events without one in their file: they can be of a host or of a device.
+_UNKNOWN: Final = "unknown"
 #: By how much a peak of memory may be smaller than another before the verdict leaves it out.
 _NEGLIGIBLE: Final = 1000
 
@@ -141,6 +146,8 @@ def _profile(trace: Trace, result: Summary) -> list[str]:
 def _busy(result: Summary) -> str:
     """Wall time, and the share of it that the device was at work; the CPU's operators where there is no device."""
     wall = units.duration(result.wall_ns)
+    if 0 < result.wall_ns < min(MIN_WALL_NS, result.recorded_ns / _MANY_TIMES):
+        return f"{units.duration(result.recorded_ns)} recorded, with only {wall} from the first to the last GPU work"
     if result.recorded_ns - result.wall_ns > _NOTABLE_OUTSIDE * result.recorded_ns:
         wall = f"{wall} of {units.duration(result.recorded_ns)} recorded"
     busy = result.host_busy_ns if result.device_busy_ns is None else result.device_busy_ns
@@ -197,6 +204,8 @@ def _largest(trace: Trace, result: Summary) -> str:
         return "no operator or kernel was recorded"
     cost = result.top[0]
     side = "GPU" if result.device_busy_ns is not None else "CPU self"
+    if cost.cat == _UNKNOWN:
+        side = "recorded"
     name = names_in_short(trace).get(cost.name, cost.name)
     return f"most in {units.shorten(name, _NAME_WIDTH)} ({units.percent(cost.share_pct)} of {side} time)"
 

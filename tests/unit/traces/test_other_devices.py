@@ -114,3 +114,15 @@ def test_counters_of_cupti_are_read(tmp_path, monkeypatch, scanner):
     # Kineto spreads the ranges over the recording: they are no work, and not the host's.
     assert column(trace, "device") == [None, 0]
     assert device_time(trace).isna().all()
+
+
+def test_waits_of_a_stream_for_an_event_are_no_work(tmp_path):
+    """MTIA lists them among its kernels."""
+    waits = [
+        row("mtia_ccp_events", name, 1000 * k + 300, 600, 0, 3, correlation=4000 + k)
+        for k in range(1, STEPS + 1)
+        for name in ("event_wait", "event_record")
+    ]
+    trace = load_events(tmp_path, [*(entry for k in range(1, STEPS + 1) for entry in mtia(1000 * k, k)), *waits])
+    assert device_time(trace)["busy_ns"] == STEPS * 200 * US
+    assert int((trace.events["cat"] == "kernel").sum()) == STEPS

@@ -1,0 +1,106 @@
+"""What public traces showed to be wrong in findings: each test is a small program of the same kind."""
+
+import pytest
+from findings_worlds import MS, US, World
+
+from cudalens.analysis import findings
+
+MIGRATION = "Memcpy DtoH (Unified) (Unknown -> Unknown)"
+
+
+def by_rule(world, **info):
+    return {one.rule: one for one in findings(world.trace(**info), most=None)}
+
+
+def migrated(world, number, every, dur=9 * US):
+    """Pages of unified memory, which no call copies."""
+    begin = max(world.free.values())
+    for k in range(number):
+        row = {"name": MIGRATION, "cat": "gpu_memcpy", "ts": begin + every * (k + 1), "dur": dur, "device": 0}
+        world.rows.append(row | {"stream": 0, "num_bytes": 32 << 10})
+    return world
+
+
+def test_pages_that_the_host_reads_one_by_one_are_idle_time_of_unified_memory():
+    found = by_rule(migrated(World().device("add", 100 * US), 200, 100 * US), source="file:nsys")
+    assert found["unified_memory"].gain_ns == 200 * 100 * US - 200 * 9 * US + 9 * US
+    assert "cudaMemPrefetchAsync" in found["unified_memory"].advice
+    assert "idle" not in found
+
+
+def test_a_kernel_that_waits_for_its_pages_gains_from_more_blocks():
+    """The pages move within its time, and would move sooner."""
+    world = World().device("add", 100 * MS, blocks_per_sm=0.01)
+    world.free = {7: 0}
+    found = by_rule(migrated(world, 900, 100 * US), source="file:nsys")
+    assert found["small_grids"].gain_ns > 90 * MS
+    assert "torch" not in found["small_grids"].advice
+
+
+def test_copies_of_a_program_without_torch_get_advice_without_torch():
+    world = World()
+    for _ in range(10):
+        world.device(
+            "Memcpy HtoD (Pageable -> Device)", 8 * MS, cat="gpu_memcpy", num_bytes=32 << 20, call="cudaMemcpy",
+            waits=True,
+        ).device("solve", MS)  # fmt: skip
+    assert "cudaMallocHost" in by_rule(world, source="file:nsys")["pageable_copies"].advice
+    assert "pin_memory" in by_rule(world.op("aten::copy_", US), source="file:nsys")["pageable_copies"].advice
+
+
+def test_results_that_are_read_later_still_take_the_time_of_their_copies():
+    """The copies of 32 MiB are most of the time; what a later read saves is the idle time after each wait."""
+    world = World()
+    for _ in range(10):
+        world.device("solve", MS)
+        world.now = max(world.free.values())
+        world.device(
+            "Memcpy DtoH (Device -> Pageable)", 8 * MS, cat="gpu_memcpy", num_bytes=32 << 20, call="cudaMemcpy",
+            waits=True,
+        ).sleep(300 * US)  # fmt: skip
+    assert by_rule(world)["host_sync"].gain_ns < 4 * MS
+
+
+@pytest.mark.parametrize(("share", "gain"), [(0.3, 0.5), (0.9, 0.0)])
+def test_kernels_of_a_graph_that_begin_before_the_previous_one_ends_wait_for_it(share, gain):
+    """A little before: a programmatic launch, so that faster kernels shorten the run. Beside most of it: a branch."""
+    world, dur = World(capability=("8.6", 28)), 100 * US
+    for k in range(200):
+        row = {"name": "ampere_sgemm_128x64_tn", "cat": "kernel", "ts": 5 * US + round(k * dur * (1 - share))}
+        world.rows.append(row | {"dur": dur, "device": 0, "stream": 7, "correlation_id": 1})
+    world.host("cudaGraphLaunch", "cuda_runtime", 0, 4 * US, correlation_id=1).op("aten::mm", US)
+    found = by_rule(world)
+    whole = 200 * dur * (1 - share)
+    assert found["fp32_math"].gain_ns == pytest.approx(gain * 200 * dur, rel=0.01) if gain else "fp32_math" not in found
+    assert found["fp32_math"].gain_ns < whole if gain else True
+
+
+def test_operators_that_suddenly_take_ten_times_as_long_are_pauses_of_the_host():
+    world, names = World(), ["aten::mm", "aten::add", "aten::mul", "aten::relu"]
+    for k in range(200):
+        slow = k in (50, 91, 132, 173)
+        name = names[k % 4]
+        world.op(name, 2 * MS if slow else 20 * US).sleep(2 * MS - 10 * US if slow else 10 * US).device("k", 12 * US)
+        world.sleep(10 * US)
+    found = by_rule(world)
+    assert found["host_pauses"].gain_ns == pytest.approx(4 * 2 * MS, rel=0.03)
+    assert "host_work" not in found
+
+
+def test_a_step_is_not_what_the_host_did():
+    world = World()
+    for k in range(6):
+        world.within(f"ProfilerStep#{k}", lambda w: w.op("aten::mm", 9 * US).device("gemm", MS).sleep(3 * MS))
+    what = by_rule(world)["host_work"].what
+    assert "ProfilerStep" not in what
+    assert "outside recorded operators and calls" in what
+
+
+@pytest.mark.parametrize(("around", "word"), [("FSDP::pre_forward", "forward_prefetch"), (None, "tensor parallelism")])
+def test_gathering_is_overlapped_as_its_program_gathers(around, word):
+    world = World()
+    for _ in range(10):
+        world.device("ncclDevKernel_AllGather_RING_LL", 5 * MS).device("gemm", 2 * MS)
+    if around:
+        world.op(around, US)
+    assert word in by_rule(world)["exposed_communication"].advice

@@ -76,7 +76,8 @@ class Callbacks:
         detector = self._detector
         detector.position += 1
         self._log.append((line, visits))
-        return detector.launch(line, visits)
+        reads_first = sorted(visits, key=lambda visit: visit[1])
+        return detector.launch(line, reads_first)
 
     def _line(self, pointer: int) -> Line:
         return self.streams.of_pointer(pointer, self._device)

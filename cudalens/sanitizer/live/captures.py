@@ -57,6 +57,7 @@ class Recording:
         self._inner.position = position
         known = self._inner.clocks.host.vector
         for cell, is_write, info in visits:
+            self._visits.pop((cell, is_write), None)  # in order of the last operation that accesses a cell
             self._visits[cell, is_write] = (cell, is_write, info)
         inner = [
             (self._block(AccessInfo(*info).allocation.block).cell(c.region, known), w, info) for c, w, info in visits
@@ -96,7 +97,7 @@ class Recording:
         self._events.clear()
 
     def visits(self, site: Any, shadow: Shadow, known: dict[int, int]) -> list[CellAccess]:
-        """The accesses of a replay: reads, then writes.
+        """Return the accesses of a replay, in the order of the captured operations.
 
         Args:
             site: Call site of the replay.
@@ -104,7 +105,7 @@ class Recording:
             known: Work that the host has observed to be complete.
         """
         current: dict[tuple[Cell, bool], CellAccess] = {}
-        for cell, is_write, fields in sorted(self._visits.values(), key=lambda visit: visit[1]):
+        for cell, is_write, fields in self._visits.values():
             info = AccessInfo(*fields)
             found = _current(shadow, cell, info.allocation, known)
             if site is not self._replay_site:

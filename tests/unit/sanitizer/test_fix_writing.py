@@ -1091,3 +1091,27 @@ def test_a_race_with_a_replay_is_at_the_replay(tmp_path):
     assert race.first.captured.source == "out = static * 2"
     assert race.second.captured is None
     assert f"at {race.first.place} (captured at {race.first.captured})" in describe(race)
+
+
+OVERLAPPING_WRITES_OF_A_GRAPH = """
+import torch
+
+side = torch.cuda.Stream()
+a, b = torch.ones(64, device="cuda"), torch.ones(64, device="cuda")
+torch.cuda.synchronize()
+graph = torch.cuda.CUDAGraph()
+with torch.cuda.graph(graph):
+    a.add_(1)
+    a[:32].copy_(b[:32])
+torch.cuda.synchronize()
+graph.replay()
+with torch.cuda.stream(side):
+    a.mul_(2)
+"""
+
+
+def test_the_fix_of_a_race_with_a_replay_is_found_if_its_operations_overlap(tmp_path):
+    findings = findings_in(OVERLAPPING_WRITES_OF_A_GRAPH, tmp_path / "program.py")
+    assert {finding.race.first.captured.source for finding in findings} == {"a.add_(1)", "a[:32].copy_(b[:32])"}
+    assert all(finding.fix.diff for finding in findings)
+    repaired(OVERLAPPING_WRITES_OF_A_GRAPH, tmp_path / "program.py")

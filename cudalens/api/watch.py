@@ -137,8 +137,9 @@ class Watch:
         """Whether the frames of a recording are being built; nothing is recorded then."""
         return self._loop.is_building
 
+    @defers_interrupts
     def start(self) -> Watch:
-        """Begin to watch the calling thread.
+        """Begin to watch the calling thread. An interrupt that comes meanwhile is raised when it can be stopped.
 
         Raises:
             WatchError: Another watch is on, or this one has been used.
@@ -148,20 +149,22 @@ class Watch:
             raise WatchError("a watch can be used only once; make another with cudalens.watch().")
         if _active is not None:
             raise WatchError(f"{_active.name!r} is already watching this process; stop it first.")
-        self._state, _active, self._started_ns = "running", self, time.time_ns()
+        self._interrupts.install()
         try:
-            self._interrupts.install()
+            self._state, _active, self._started_ns = "running", self, time.time_ns()
             self._loop.gauges.start()
             self._worker.start()
             if (problem := self._server.start()) is not None:
                 self._loop.note(problem)
             self._loop.pause()
             self._finder.start()
+            self._interrupts.deliver()
         except BaseException:
             self.stop()
             raise
         return self
 
+    @defers_interrupts
     def stop(self, error: BaseException | None = None) -> None:
         """End watching; can be called twice.
 
@@ -174,7 +177,7 @@ class Watch:
         self._interrupts.remove()
         self._interrupts.deliver()
 
-    @defers_interrupts
+    @defers_interrupts  # _end_step calls it, too
     def _end(self, error: BaseException | None) -> None:
         global _active
         self._finder.ignore()
@@ -372,9 +375,11 @@ class Watch:
         self._server.forget()
         self._loop.gauges.forget()
 
+    @defers_interrupts
     def __enter__(self) -> Watch:
         return self.start()
 
+    @defers_interrupts
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trail: TracebackType | None
     ) -> None:

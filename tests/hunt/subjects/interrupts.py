@@ -1,7 +1,7 @@
 """Interrupts at lines of cudalens: afterwards nothing is patched, and a profile, a check and a graph work.
 
 ``python tests/hunt/subjects/interrupts.py [NAME...] [--step N]`` interrupts every N-th line (each, by default) of every
-scenario, or of those named.
+scenario, or of those named. A line that several of them execute is interrupted in the first one.
 """
 
 from __future__ import annotations
@@ -280,13 +280,19 @@ def source(program: Program) -> str:
 def interrupt_lines(names: list[str], step: int) -> int:
     """Interrupt scenarios at every `step`-th line that they execute, and print the faults; 1 if there are any."""
     kinds: Counter[str] = Counter()
+    earlier: set[Place] = set()
     for name in names or SCENARIOS:
-        numbers = range(0, len(places(name)), step)
+        new = [number for number, place in enumerate(places(name)) if place not in earlier]
+        earlier.update(places(name))
+        numbers = new[::step]
         for number in numbers:
             if fault := check((name, number)):
                 kinds[fault.kind] += 1
                 print(f"{fault.kind}\n    {fault.text if kinds[fault.kind] == 1 else places(name)[number]}", flush=True)
-        print(f"{name}: {len(numbers)} of {len(places(name))} lines", flush=True)
+        print(
+            f"{name}: {len(numbers)} of {len(places(name))} lines, {len(new)} of them not in a scenario before",
+            flush=True,
+        )
     return int(bool(kinds))
 
 

@@ -25,7 +25,8 @@ class Fit(Shown):
     Attributes:
         devices: A row for each device: ``device``, ``batch``, ``fits``, ``total_bytes`` (with the CUDA context),
             ``capacity_bytes``, bytes at the peak by category (``parameters_bytes`` ... ``cache_bytes``), ``line`` and
-            ``operator`` at the peak, ``largest_batch`` (missing if the program takes no batch), ``step_ns`` and
+            ``operator`` at the peak, ``largest_batch`` (missing if the program takes no batch), ``stopped_by`` (the
+            error that ended the search for it, after which it is the largest one found so far), ``step_ns`` and
             its 80 % band ``step_low_ns``, ``step_high_ns`` (`cudalens.gpus.error_bands`), ``is_calibrated``.
         changes: A row for each device on which it does not fit and each change: ``device``, ``change``,
             ``saves_bytes``, ``total_bytes``, ``fits``, ``step_ns``, and ``error`` where the program fails with it.
@@ -76,7 +77,7 @@ def fit(
         default_count: The number of results of operators whose size depends on values (``nonzero``).
 
     Raises:
-        VirtualDeviceError: A device is unknown; a virtual device is active; or the program needs a value.
+        VirtualDeviceError: A device is unknown; a virtual device is active; or the program needs a value with `batch`.
         ValueError: `batch` is below 1, or `devices` is empty.
     """
     from cudalens.gpus.registry import parse_device
@@ -110,6 +111,7 @@ def _report(program: Program, spec: DeviceSpec, batch: int) -> dict[str, Any]:
     fitting = _fitting(program, spec, unlimited, batch)
     run = fitting or unlimited
     band = time_band(spec, run.kernels)
+    largest_batch, stopped_by = _largest(program, spec, unlimited, batch) if program.takes_batch else (None, "")
     return {
         "device": spec.key,
         "batch": batch,
@@ -121,7 +123,8 @@ def _report(program: Program, spec: DeviceSpec, batch: int) -> dict[str, Any]:
         "context_bytes": run.context_bytes,
         "line": run.line,
         "operator": run.operator,
-        "largest_batch": _largest(program, spec, unlimited, batch) if program.takes_batch else None,
+        "largest_batch": largest_batch,
+        "stopped_by": stopped_by,
         "step_ns": run.step_ns,
         "step_low_ns": round(run.step_ns * band.low),
         "step_high_ns": round(run.step_ns * band.high),
@@ -149,8 +152,11 @@ def _fitting(program: Program, spec: DeviceSpec, run: Run, batch: int, change: A
     return program.run_within(spec, batch, None if change is None else change())
 
 
-def _largest(program: Program, spec: DeviceSpec, run: Run, batch: int) -> int:
-    """Return the largest batch: searched, with a run for each batch that is tried."""
+def _largest(program: Program, spec: DeviceSpec, run: Run, batch: int) -> tuple[int | None, str]:
+    """Return the largest batch, searched with a run for each batch that is tried, and the error that ended the search.
+
+    With some batch, a program may read a value that is unknown: then the largest of the batches that fit so far counts.
+    """
     from cudalens.virtual.fit.largest import guess_of, largest, largest_beyond
 
     known = {batch: run}
@@ -160,12 +166,14 @@ def _largest(program: Program, spec: DeviceSpec, run: Run, batch: int) -> int:
             known[size] = program.measure(spec, size)
         return known[size]
 
-    guess = guess_of(lambda size: measured(size).total_bytes, spec.total_memory_bytes, batch)
-
     def fits(size: int) -> bool:
         return _fitting(program, spec, measured(size), size) is not None
 
-    return largest_beyond(fits, lambda size: _may_fit(spec, measured(size)), largest(fits, guess))
+    try:
+        guess = guess_of(lambda size: measured(size).total_bytes, spec.total_memory_bytes, batch)
+        return largest_beyond(fits, lambda size: _may_fit(spec, measured(size)), largest(fits, guess)), ""
+    except VirtualDeviceError as error:
+        return next((size for size in sorted(known, reverse=True) if fits(size)), None), str(error)
 
 
 def _may_fit(spec: DeviceSpec, run: Run) -> bool:

@@ -261,3 +261,30 @@ def test_arguments_that_are_not_valid():
         cudalens.fit(_linear, devices=["gtx"])
     with cudalens.virtual.device("t4"), pytest.raises(VirtualDeviceError, match="enables its own"):
         cudalens.fit(_linear)
+
+
+def test_the_search_keeps_what_it_found_where_a_larger_batch_reads_an_unknown_value():
+    def program(batch):
+        x = torch.randn(batch, 1 << 20, device="cuda")
+        if batch > 500 and x.sum().item() > 0:  # read here
+            x = x * 2
+        return (x * 2).sum()
+
+    found = cudalens.fit(program, devices=["l4"], batch=4)
+    (row,) = found.devices.to_dict("records")
+    assert 4 <= row["largest_batch"] <= 500
+    assert f"{__file__}, line" in row["stopped_by"]
+    assert "at least up to" in str(found)
+    assert "# read here" in " ".join(str(found).split())
+
+
+def test_a_library_that_looks_at_a_mask_of_ones_takes_the_branch_of_a_real_run():
+    def program(batch):
+        mask = torch.ones(batch, 4096, dtype=torch.long, device="cuda")
+        x = torch.randn(batch, 4096, device="cuda")
+        return x.sum() if bool((mask == 1).all()) else (x @ x.T).sum()
+
+    (row,) = cudalens.fit(program, devices=["l4"], batch=1000).devices.to_dict("records")
+    assert row["operator"] != "aten::mm"
+    assert row["largest_batch"] > 100_000
+    assert row["stopped_by"] == ""

@@ -20,6 +20,7 @@ def section(devices: pd.DataFrame, changes: pd.DataFrame) -> Section:
     blocks: list[Block] = [_answers(rows), _memory(rows)]
     if len(changes):
         blocks.append(_changes(changes.to_dict("records")))
+    blocks += [Note(stop) for stop in dict.fromkeys(_stop(row) for row in rows if row["stopped_by"])]
     blocks.append(
         Note("Simulated: no GPU was used. Times are predicted; their error is that of the kernels' families.")
     )
@@ -39,7 +40,19 @@ def verdict(devices: pd.DataFrame) -> str:
 
 
 def _up_to(row: dict[Any, Any]) -> str:
-    return "" if pd.isna(row["largest_batch"]) else f" (up to {units.count(int(row['largest_batch']))})"
+    if pd.isna(row["largest_batch"]):
+        return ""
+    words = "at least up to" if row["stopped_by"] else "up to"
+    return f" ({words} {units.count(int(row['largest_batch']))})"
+
+
+def _stop(row: dict[Any, Any]) -> str:
+    """Return why the search for the largest batch ended early."""
+    reason = str(row["stopped_by"]).partition(", and this virtual device")[0]
+    return (
+        f"The search for the largest batch on {row['device']} ended early: with a larger batch, "
+        f"{reason[:1].lower()}{reason[1:]}. cudalens.virtual.assume(tensor, value) before that line lets it go on."
+    )
 
 
 def _answers(rows: list[dict[Any, Any]]) -> Table:
@@ -57,6 +70,7 @@ def _answers(rows: list[dict[Any, Any]]) -> Table:
 
 def _answer(row: dict[Any, Any]) -> tuple[Any, ...]:
     largest = "-" if pd.isna(row["largest_batch"]) else units.count(int(row["largest_batch"]))
+    largest += " or more" if row["stopped_by"] and largest != "-" else ""
     fits = Text("yes", "strong") if row["fits"] else "no"
     name = units.short_place(str(row["line"])) if row["line"] else "-"
     place = f"{name} {row['operator']}".strip()

@@ -220,9 +220,9 @@ class DispatchMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     def _caller(self, device: Device) -> Caller:
         """The function that runs an operator: without values, in the device's current capture, in the log, or now."""
-        if self._shapes is not None:
-            return self._shapes.run
         capture = self._machine.current_stream(device).capture if self._machine.captures else None
+        if self._shapes is not None:
+            return self._shapes.run if capture is None else self._shapes.capture
         if capture is not None:
             return capture.run
         log = self._machine.op_log
@@ -289,7 +289,8 @@ class DispatchMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
         """As `_make_on`, without values."""
         if plan.draws:
             self._draw(device, kwargs)
-        out = shapes.make(func, args, kwargs)
+        is_captured = bool(self._machine.captures) and self._machine.current_stream(device).capture is not None
+        out = shapes.make(func, args, kwargs, is_captured=is_captured)
         self._place_results(out, device)
         if plan.has_work:
             kernels.launch(self._gpus, device, plan, func, args, kwargs, out)

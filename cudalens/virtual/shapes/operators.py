@@ -7,17 +7,20 @@ from typing import Any, Final
 
 import torch
 
-from cudalens.virtual.shapes import counts
+from cudalens.virtual.shapes import counts, uniform
 from cudalens.virtual.shapes.formats import format_of
 from cudalens.virtual.shapes.reading import Defaults, value_error
 from cudalens.virtual.shapes.recipes import Argument, Recipe, Recorder, on_meta
-from cudalens.virtual.shapes.storage import forget, lacks_values, tensors_among, without_values
+from cudalens.virtual.shapes.storage import CAPTURED_KEY, forget, lacks_values, tensors_among, without_values
 
 _aten: Final = torch.ops.aten
 _META: Final = torch.device("meta")
 
 #: Tensors of at most this many elements keep their values while they depend on known values only.
 KNOWN_ELEMENTS: Final = 16_384
+
+#: The same for integers and truth values, which are positions, lengths and masks: programs read these.
+KNOWN_INTEGERS: Final = 1 << 20
 
 #: Without a shape function, an operator runs on zeros of at most this many bytes.
 _MAX_ZERO_BYTES: Final = 1 << 28
@@ -53,8 +56,14 @@ class Shapes:
         self.defaults = defaults
         self._recipes: dict[Any, Recipe] = {}
 
-    def run(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def run(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], *, is_captured: bool = False) -> Any:
         """Run an operator: for real if it is small and its arguments have values; otherwise its shapes only.
+
+        Args:
+            func: The operator.
+            args: Its arguments.
+            kwargs: Its keyword arguments.
+            is_captured: Whether a CUDA graph captures it: what it writes depends on the replay, and remains unknown.
 
         Raises:
             VirtualDeviceError: The result depends on a value that is unknown.
@@ -64,22 +73,32 @@ class Shapes:
             raise value_error(f"{_short(func)} of a sparse tensor (only dense tensors)")
         if _IN_PLACE_VIEW in func.tags:
             return func(*args, **kwargs)
-        is_known = not any(map(lacks_values, tensors))
+        is_known = not is_captured and not any(map(lacks_values, tensors))
         handler = counts.HANDLERS.get(_short(func))
         if handler is not None:
             counted = func(*args, **kwargs) if is_known else handler(self, args, kwargs)
             if counted is not NotImplemented:
                 return counted
         recipe = self._recipe(func, args, kwargs, tensors)
-        is_known = is_known and not _is_random(func) and _namespace(func) not in _COMMUNICATING
-        if is_known and _is_small(tensors) and _is_small_result(recipe):
+        is_computable = not is_captured and not _is_random(func) and _namespace(func) not in _COMMUNICATING
+        if is_known and is_computable and _is_small(tensors) and _is_small_result(recipe, tensors):
             return func(*args, **kwargs)
+        value = uniform.result_of(func, _short(func), args, kwargs, tensors) if is_computable else None
         for tensor in written(func, args, kwargs):
             forget(tensor)
-        return recipe.make(tensors)
+        out = recipe.make(tensors)
+        uniform.keep(out, value)
+        if is_captured:
+            for tensor in (*written(func, args, kwargs), *tensors_among([out])):
+                tensor.untyped_storage().__dict__[CAPTURED_KEY] = True
+        return out
 
-    def make(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Run a factory: its result has values if it is small, neither random nor uninitialised."""
+    def capture(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Run an operator that a CUDA graph captures."""
+        return self.run(func, args, kwargs, is_captured=True)
+
+    def make(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], *, is_captured: bool = False) -> Any:
+        """Run a factory: its result has values if it is small, neither random, uninitialised nor captured."""
         like = func(
             *(on_meta(arg) if isinstance(arg, torch.Tensor) else arg for arg in args),
             **{**_for_meta(kwargs), "device": _META},
@@ -88,8 +107,16 @@ class Shapes:
             raise value_error(f"{_short(func)} with layout {like.layout} (only dense tensors)")
         if not like.untyped_storage().nbytes():
             return func(*args, **kwargs)
-        is_known = not _is_random(func) and _short(func) not in _BLANK and like.numel() <= KNOWN_ELEMENTS
-        return func(*args, **kwargs) if is_known else without_values(like)
+        name = _short(func)
+        if is_captured:
+            made = without_values(like)
+            made.untyped_storage().__dict__[CAPTURED_KEY] = True
+            return made
+        if not _is_random(func) and name not in _BLANK and like.numel() <= _known_elements(like.dtype):
+            return func(*args, **kwargs)
+        made = without_values(like)
+        uniform.keep(made, uniform.made_by(name, args, kwargs, like))
+        return made
 
     def infer(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """The result of an operator without values, whatever its arguments have."""
@@ -239,8 +266,14 @@ def _namespace(func: Any) -> str:
 
 
 def _is_small(tensors: Sequence[torch.Tensor]) -> bool:
-    return all(tensor.numel() <= KNOWN_ELEMENTS for tensor in tensors)
+    return all(tensor.numel() <= _known_elements(tensor.dtype) for tensor in tensors)
 
 
-def _is_small_result(recipe: Recipe) -> bool:
-    return all(num_bytes <= 8 * KNOWN_ELEMENTS for num_bytes in recipe.storages)
+def _is_small_result(recipe: Recipe, tensors: Sequence[torch.Tensor]) -> bool:
+    has_integers_only = all(_known_elements(tensor.dtype) == KNOWN_INTEGERS for tensor in tensors)
+    most = KNOWN_INTEGERS if has_integers_only else KNOWN_ELEMENTS
+    return all(num_bytes <= 8 * most for num_bytes in recipe.storages)
+
+
+def _known_elements(dtype: torch.dtype) -> int:
+    return KNOWN_ELEMENTS if dtype.is_floating_point or dtype.is_complex else KNOWN_INTEGERS

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 import torch
 
 from cudalens.errors import VirtualDeviceError
+from cudalens.virtual.shapes import uniform
 from cudalens.virtual.torch_cuda.stacks import is_library
 
 if TYPE_CHECKING:
@@ -66,11 +67,14 @@ class Defaults:
         return self.num_rows
 
     def host_copy(self, tensor: torch.Tensor) -> torch.Tensor:
-        """A tensor of the default number, like one without values, which the host reads.
+        """Return a tensor with values for one without, which the host reads: of its one value, or the default number.
 
         Raises:
-            VirtualDeviceError: There is none.
+            VirtualDeviceError: There is neither.
         """
+        known = uniform.value_of(tensor)
+        if known is not None:
+            return known.expand(tensor.shape).clone()
         value = self.number("the contents of a tensor")
         return torch.full(tensor.shape, value, dtype=torch.float64).to(tensor.dtype)
 

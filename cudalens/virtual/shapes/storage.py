@@ -16,6 +16,12 @@ from cudalens.virtual.tensors.residency import KEY
 #: Attribute of a storage without values.
 NO_VALUES_KEY: Final = "_cudalens_no_values"
 
+#: Attribute of a storage without values: the value of all its elements, if they have one (`shapes.uniform`).
+UNIFORM_KEY: Final = "_cudalens_uniform"
+
+#: Attribute of a storage that a CUDA graph writes: each replay may write other values, so that they remain unknown.
+CAPTURED_KEY: Final = "_cudalens_captured"
+
 _CPU: Final = torch.device("cpu")
 _storage_at: Final[Any] = torch._C._construct_storage_from_data_pointer
 _refuse_pointer: Final[Any] = torch._C._set_throw_on_mutable_data_ptr
@@ -55,6 +61,7 @@ def forget(tensor: torch.Tensor) -> None:
     Those of host memory, which a program may read by other means, become NaN, or the least integer.
     """
     attributes = tensor.untyped_storage().__dict__
+    attributes.pop(UNIFORM_KEY, None)
     if NO_VALUES_KEY in attributes or not tensor.untyped_storage().nbytes():
         return
     attributes[NO_VALUES_KEY] = True

@@ -200,3 +200,68 @@ def test_sparse_results_are_refused(no_values):
 def test_orders_are_not_explored_without_values(no_values):
     with pytest.raises(ExploreError, match="values=True"), cudalens.sanitize(explore=True):
         pass
+
+
+# Large tensors of one value stay known.
+
+
+@pytest.mark.parametrize(
+    ("read", "value"),
+    [
+        (lambda: torch.ones(64, 4096, device="cuda").all().item(), True),
+        (lambda: bool((torch.ones(64, 40960, device="cuda", dtype=torch.long) == 1).all()), True),
+        (lambda: torch.zeros(64, 4096, device="cuda").add_(2)[3, 4].item(), 2.0),
+        (lambda: torch.full((64, 4096), float("nan"), device="cuda").isnan().any().item(), True),
+        (lambda: torch.ones(64, 40960, dtype=torch.long).cuda()[:, 1:].ne(1).any().item(), False),
+        (
+            lambda: (
+                torch.ones(64, 40960, device="cuda").masked_fill(torch.ones(1, 1, device="cuda") > 0, 7)[1, 2].item()
+            ),
+            7,
+        ),
+        (lambda: torch.ones(2048, 2048, device="cuda", dtype=torch.bool)[:, :10].nonzero().shape, (20480, 2)),
+        (lambda: torch.ones(2048, 2048, device="cuda").cpu().numpy()[5, :2].tolist(), [1.0, 1.0]),
+        (lambda: torch.arange(65_536, device="cuda").diff().ne(1).any().item(), False),
+    ],
+)
+def test_a_large_tensor_of_one_value_is_known(no_values, read, value):
+    assert read() == value
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda x: x[0].fill_(3),
+        lambda x: x.view(-1)[7:].zero_(),
+        lambda x: x.random_(),
+        lambda x: x.copy_(torch.randn(300, 300)),
+        lambda x: torch.mm(x, x, out=x),
+        lambda x: x.index_put_((torch.tensor([1], device="cuda"),), torch.zeros(300, device="cuda")),
+        lambda x: x.scatter_(0, torch.zeros(1, 300, dtype=torch.long, device="cuda"), 5.0),
+        lambda x: x.mul_(torch.randn(300, 300, device="cuda")),
+        lambda x: setattr(x, "data", torch.randn(300, 300, device="cuda")),
+        lambda x: torch._foreach_add_([x], [torch.randn(300, 300, device="cuda")]),
+        lambda x: x.__setitem__((slice(None), 0), 4.0),
+    ],
+)
+def test_a_tensor_of_one_value_is_unknown_after_a_write_of_others(no_values, write):
+    x = torch.ones(300, 300, device="cuda")
+    write(x)
+    with pytest.raises(VirtualDeviceError):
+        x[5, 5].item()
+
+
+@pytest.mark.parametrize("size", [8, 300_000])
+def test_what_a_graph_writes_is_unknown_since_each_replay_may_write_another_value(no_values, size):
+    static, total = torch.zeros(size, device="cuda"), torch.zeros(size, device="cuda")
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        out, made = static + 1, torch.zeros(size, device="cuda")
+        total.add_(out)
+    total.fill_(5)
+    static.fill_(3)
+    graph.replay()
+    assert static[1].item() == 3
+    for written in (out, total, made):
+        with pytest.raises(VirtualDeviceError):
+            written[1].item()

@@ -49,6 +49,9 @@ class EagerCall:
     def __init__(self, node: GraphNode, leaves: Sequence[Any], held: Sequence[HeldOutput]) -> None:
         self._node, self._leaves, self._held = node, leaves, held
         snapshot = Snapshot(python_roots(node.variant))
+        self._owners = node.gradients.owners()
+        snapshot.leave_out_gradients(self._owners)
+        gradients = [owner.grad for owner in self._owners]
         self._touched = _written(node, leaves)
         tensors = [*snapshot.tensors(), *(tensor for _, tensor in self._touched)]
         tensors += [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
@@ -69,11 +72,13 @@ class EagerCall:
             for n, output in enumerate(node.outputs[: node.num_results])
             if isinstance(output, Fresh | AliasOfOutput)
         }
+        self._gradients = [owner.grad for owner in self._owners]
         self._relations = relations_of(self.outputs, _others(node, leaves))
         with torch.no_grad():
             for (_, tensor), value in zip(self._touched, before, strict=True):
                 tensor.copy_(value)
         _set_versions(self._counted, versions)
+        _set_gradients(self._owners, gradients)
         generators.restore()
 
     def compare(self, replayed: Sequence[Any]) -> bool:
@@ -83,6 +88,9 @@ class EagerCall:
         pairs = [(f"output {n}", value, replayed[n].detach()) for n, value in self._values.items()]
         written = zip(self._touched, self._written, strict=True)
         pairs += [(label, value, tensor) for (label, tensor), value in written]
+        made = zip(self._node.variant.new_gradients, self._gradients, strict=True)
+        gradients = [(one.label, grad, one.owner.grad) for one, grad in made]
+        pairs += [(label, grad, now) for label, grad, now in gradients if grad is not None and now is not None]
         with own_work():
             found = [
                 (label, begin_compare(other, value).result())
@@ -101,6 +109,12 @@ class EagerCall:
             return f"{self._changed} without a graph; the replay does not change it"
         if list(map(version_of, self._counted)) != self._versions:
             return "the number of in-place changes that autograd counts"
+        for gradient, eager in zip(self._node.variant.new_gradients, self._gradients, strict=True):
+            replayed_gradient = gradient.owner.grad
+            if replayed_gradient is None or eager is None:
+                return f"{gradient.label}, which is None in one of the two"
+            if version_of(replayed_gradient) != version_of(eager):
+                return f"the number of in-place changes of {gradient.label}"
         generator = self._generators.difference(_Generators(self._node, self._leaves))
         return generator or first_difference(relations_of(replayed, _others(self._node, self._leaves)), self._relations)
 
@@ -110,6 +124,7 @@ class EagerCall:
             for (_, tensor), value in zip(self._touched, self._written, strict=True):
                 tensor.copy_(value)
         _set_versions(self._counted, self._versions)
+        _set_gradients(self._owners, self._gradients)
         self._generators.restore()
         return self.result
 
@@ -138,6 +153,11 @@ class _Generators:
 def _set_versions(tensors: Sequence[torch.Tensor], versions: Sequence[int]) -> None:
     if tensors:
         torch._C._autograd._unsafe_set_version_counter(tuple(tensors), tuple(versions))
+
+
+def _set_gradients(owners: Sequence[torch.Tensor], gradients: Sequence[torch.Tensor | None]) -> None:
+    for owner, gradient in zip(owners, gradients, strict=True):
+        owner.grad = gradient
 
 
 def _others(node: GraphNode, leaves: Sequence[Any]) -> list[torch.Tensor]:

@@ -14,6 +14,7 @@ import torch
 from cudalens.device.stacks import Place
 from cudalens.errors import GraphError
 from cudalens.graphs import arguments
+from cudalens.graphs.gradients import NewGradient
 from cudalens.graphs.guards.captured import Name
 from cudalens.graphs.guards.found import Read
 from cudalens.graphs.guards.guard_set import GuardSet
@@ -157,6 +158,7 @@ class Variant:
         text: The key in words.
         objects: Leaves that are neither tensors nor plain values, by label: names may be found in them.
         owners: Of a backward: the tensors from outside whose gradients it makes.
+        new_gradients: The gradients that it makes and leaves in the ``.grad`` of tensors from outside.
     """
 
     id: int
@@ -189,6 +191,7 @@ class Variant:
     generators: list[torch.Generator] = field(default_factory=list)
     objects: list[tuple[str, Any]] = field(default_factory=list)
     owners: list[torch.Tensor] = field(default_factory=list)
+    new_gradients: list[NewGradient] = field(default_factory=list)
 
     def run_eagerly(self, leaves: list[Any]) -> Any:
         """Call the function without a graph."""
@@ -206,7 +209,9 @@ class Variant:
 
     def is_current(self) -> bool:
         """Whether the Python values that it reads are those of its warmup."""
-        return self.skip is not None or not self.is_warm or self.guards is None or self.guards.hold()
+        if self.skip is not None or not self.is_warm or self.guards is None:
+            return True
+        return all(gradient.is_as_before() for gradient in self.new_gradients) and self.guards.hold()
 
     def has_new_gradients(self) -> bool:
         """Whether a tensor from outside requires a gradient and did not in the warmup, or the reverse."""

@@ -16,7 +16,8 @@ from torch.multiprocessing.reductions import StorageWeakRef
 #: Classes of tensors whose methods are torch's.
 PLAIN_TYPES: Final = (torch.Tensor, torch.nn.Parameter)
 
-_use_count: Callable[[Any], int] = torch._C._storage_Use_Count
+#: References to a storage in C++, by its address.
+use_count: Callable[[Any], int] = torch._C._storage_Use_Count
 
 
 class OutputRef:
@@ -42,7 +43,7 @@ class OutputRef:
         """Hold `tensor` to hand it out again; nothing but Python's own tensor object may share its storage yet."""
         self.point_to(tensor)
         self.kept = tensor
-        self._base = _use_count(self._ref.cdata)
+        self._base = use_count(self._ref.cdata)
         self._wrapped = sys.getrefcount(tensor.untyped_storage())
 
     def point_to(self, tensor: torch.Tensor) -> None:
@@ -58,17 +59,18 @@ class OutputRef:
     def is_alive(self) -> bool:
         """Whether anybody but the node holds the output, or something that shares its storage."""
         if self.kept is None:
-            return _use_count(self._ref.cdata) > 0
+            return use_count(self._ref.cdata) > 0
         # Counted here and not in a function: where torch.compile has put its hook around calls, a call holds what it
         # is given once more.
-        if sys.getrefcount(self.kept) + self.kept._use_count() > _LEAST or _use_count(self._ref.cdata) > self._base:  # type: ignore[attr-defined]
+        references = sys.getrefcount(self.kept) + self.kept._use_count()  # type: ignore[attr-defined]
+        if references > LEAST_REFERENCES or use_count(self._ref.cdata) > self._base:
             return True
         # Python's own object of the storage: from torch 2.10 on it counts in C++ whether or not it is referenced.
         return sys.getrefcount(self.kept.untyped_storage()) > self._wrapped
 
     def storage(self) -> torch.UntypedStorage | None:
         """The storage; None after it was freed."""
-        if _use_count(self._ref.cdata) == 0:
+        if use_count(self._ref.cdata) == 0:
             return None
         found: torch.UntypedStorage = torch.UntypedStorage._new_with_weak_ptr(self._ref.cdata)
         return found
@@ -123,4 +125,4 @@ class _Probe:
 
 
 #: References to a tensor that only one attribute holds: how this Python and this torch count.
-_LEAST: Final = _Probe().count()
+LEAST_REFERENCES: Final = _Probe().count()

@@ -17,6 +17,7 @@ from torch.multiprocessing.reductions import StorageWeakRef
 from cudalens.device.stacks import Place
 from cudalens.graphs import inputs as copying
 from cudalens.graphs.functions import Function, Guarded, Variant
+from cudalens.graphs.gradients import MadeGradients
 from cudalens.graphs.guards.named_tensors import NamedTensors, OfBackward
 from cudalens.graphs.inputs import CopiedInput
 from cudalens.graphs.links import Kind, derive
@@ -89,6 +90,7 @@ class GraphNode:
         num_results: How many outputs the user gets.
         first_saved: From which position on outputs are for the backward; between are bases of results.
         num_replays: How often it was replayed after the recording.
+        gradients: The gradients that it makes and leaves in the ``.grad`` of tensors from outside.
         derivative: Its autograd graph, where gradients are wanted.
         backwards: Variants of its backward, by which results have a gradient.
         of_backward: Tensors from outside that only those use.
@@ -114,6 +116,7 @@ class GraphNode:
         self.outputs: list[Output] = []
         self.num_results = self.first_saved = 0
         self.num_replays = 0
+        self.gradients = MadeGradients((), ())
         self.derivative: Derivative | None = None
         self.backwards: dict[Any, Variant] = {}
         self.of_backward = OfBackward()
@@ -183,7 +186,8 @@ class GraphNode:
                 (*guard.at, guard.label, guard.name is None or guard.name.is_static)
                 for guard in looked_up
                 if guard.at is not None
-            ]
+            ],
+            self.gradients.owners(),
         )
         self._addresses = [f.address for f in self.fixed] + [guard.address for guard in looked_up]
         self._counted = [(guard.at, guard.num_writes) for guard in looked_up if guard.num_writes > 0]

@@ -10,6 +10,7 @@ from cudalens.device.stacks import Place
 from cudalens.graphs.guards.closures import hidden_closure
 from cudalens.graphs.guards.found import Read, Reads
 from cudalens.graphs.guards.guard_set import GuardSet
+from cudalens.graphs.guards.lookups import IsGradientMissing
 from cudalens.graphs.guards.reads import find_reads
 from cudalens.graphs.observer import is_plain
 from cudalens.graphs.reasons import Finding, Reason
@@ -69,12 +70,22 @@ def check_recording(variant: Variant, before: Snapshot) -> None:
 def _guard(variant: Variant) -> Reads:
     """Compare the values that are read, as they are after the code ran, before every replay."""
     executed = {function.__code__ for _, function in variant.executed} if variant.is_observed else None
-    reads = find_reads(python_roots(variant), executed, reads_hooks=variant.has_backward)
+    adds_gradients = variant.has_backward and variant.mode != "backward"
+    reads = find_reads(
+        python_roots(variant), executed, reads_hooks=variant.has_backward, reads_gradients=adds_gradients
+    )
+    made = {id(gradient.owner) for gradient in variant.new_gradients}
+    reads.values = [at for at in reads.values if not _is_new_gradient(at, made)]
     tensors = _unused_tensors(variant, reads)
     plain = [at for at in tensors if is_plain(at.value)]
     same = [at for at in tensors if reads.has_identities or not is_plain(at.value) or at.value.__dict__]
     variant.guards = GuardSet(reads, [*variant.outside, *same], plain)
     return reads
+
+
+def _is_new_gradient(read: Read, owners: set[int]) -> bool:
+    """Whether a value says that a gradient is missing which the call makes: the variant compares what was before."""
+    return isinstance(read.container, IsGradientMissing) and id(read.container.tensor) in owners
 
 
 def _unused_tensors(variant: Variant, reads: Reads) -> list[Read]:

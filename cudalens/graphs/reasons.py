@@ -87,6 +87,11 @@ class Reason(Enum):
         "makes a new gradient in every call: {}",
         "keep the gradients' memory between calls: zero_grad(set_to_none=False).",
     )
+    GRADIENT_HELD = _Words(
+        "skip",
+        "makes a gradient while the last one is still held: {}",
+        "clone what is kept of a gradient: .grad.clone().",
+    )
     RECOMPUTED = _Words(
         "skip",
         "is computed again by its backward: {}",

@@ -16,6 +16,7 @@ from cudalens.device.graph_backend import PoolId, TensorPlace
 from cudalens.device.own_work import EnterAsOwn, own_work
 from cudalens.graphs import inputs as copying
 from cudalens.graphs.functions import Guarded, Variant, run_inside
+from cudalens.graphs.gradients import MadeGradients, restored_on_error
 from cudalens.graphs.guards.captured import Name, find_names
 from cudalens.graphs.inputs import CopiedInput
 from cudalens.graphs.links import share_version
@@ -29,6 +30,7 @@ from cudalens.graphs.variants import describe_tensor, note_outside, unnamed_inpu
 
 if TYPE_CHECKING:
     from cudalens.device.graph_backend import GraphBackend
+    from cudalens.graphs.gradients import GradientMemories
 
 
 class NotRecordedError(Exception):
@@ -105,8 +107,13 @@ class Recorder:
         with EnterAsOwn(self._clean_workspaces()), self.in_pool(), run_inside(), observer:
             return variant.program.run(leaves.copy())
 
-    def record(self, node: GraphNode, leaves: Sequence[Any]) -> list[Any]:
+    def record(self, node: GraphNode, leaves: Sequence[Any], memories: GradientMemories) -> list[Any]:
         """Capture a variant into `node`, and replay it once.
+
+        Args:
+            node: The recording.
+            leaves: Arguments of the call.
+            memories: The memory of the gradients that recordings make.
 
         Returns:
             The outputs, which own their memory.
@@ -117,6 +124,14 @@ class Recorder:
         begun = time.perf_counter_ns()
         with own_work():
             torch.cuda.synchronize()
+        gradients = node.variant.new_gradients
+        node.gradients = MadeGradients(gradients, list(map(memories.find, gradients)))
+        with restored_on_error(node.gradients.owners()):
+            outputs = self._record(node, leaves)
+        node.record_ns = time.perf_counter_ns() - begun
+        return outputs
+
+    def _record(self, node: GraphNode, leaves: Sequence[Any]) -> list[Any]:
         node.dead_before = _dead_since_parent(node)
         _fix_leaves(node, leaves)
         with torch.no_grad(), self.in_pool():
@@ -144,7 +159,6 @@ class Recorder:
         self._note_pool(node)
         node.launch()
         node.num_replays -= 1
-        node.record_ns = time.perf_counter_ns() - begun
         return outputs
 
     def _make_buffers(self, node: GraphNode, leaves: Sequence[Any]) -> dict[int, torch.Tensor]:
@@ -189,9 +203,10 @@ class Recorder:
                 EnterAsOwn(_same_draws(self.device)),
                 EnterAsOwn(self.backend.capture(graph, self.pool, self.stream)),
                 run_inside(),
-                observer,
             ):
-                return node.variant.program.run(leaves, observer)
+                with observer:
+                    outputs = node.variant.program.run(leaves, observer)
+                other = node.gradients.take()
         except Exception as error:
             torch.cuda.set_stream(stream)  # torch leaves its own where a capture cannot be ended
             leaves.clear()
@@ -201,6 +216,10 @@ class Recorder:
             self._abandon(node)
             self._invalidate(node, observer.left_behind(()))
             raise
+        if other is not None:
+            self._abandon(node)
+            raise NotRecordedError(Finding(Reason.NEW_GRADIENT, f"'{other}'", observer.last_place))
+        return outputs
 
     def _failure(
         self, node: GraphNode, observer: Observer, error: Exception, handled: BaseException | None

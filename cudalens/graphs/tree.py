@@ -24,6 +24,7 @@ from cudalens.graphs import arguments, checking
 from cudalens.graphs.backend import backend_for
 from cudalens.graphs.differentiable import attach, backward_variant, note_backward
 from cudalens.graphs.functions import Variant, inside
+from cudalens.graphs.gradients import GradientMemories
 from cudalens.graphs.guards.ambient import finding_around
 from cudalens.graphs.guards.captured import find_names
 from cudalens.graphs.guards.effects import Effects, Snapshot
@@ -82,6 +83,7 @@ class GraphTree:
         self._recorder: Recorder | None = None
         self._current: GraphNode | WarmupNode | None = None
         self._stale: list[Stale] = []
+        self._gradients = GradientMemories(self.backend)
         self._owners: list[weakref.ref[torch.Tensor]] = []
         self._addresses: set[int] = set()
         self.variant_ids, self._node_ids = itertools.count(), itertools.count()
@@ -181,6 +183,11 @@ class GraphTree:
             node, finding = self._find(variant, leaves)
             if node is None and variant.id in self.roots and self._current is not None and self._try_end_execution():
                 node, finding = self._find(variant, leaves)
+            if node is not None and (held := node.gradients.make_free()) is not None:
+                self.log.note(
+                    variant.function, Finding(Reason.GRADIENT_HELD, f"'{held}'", variant.function.place), variant
+                )
+                return variant.run_eagerly(leaves), None
             if node is not None:
                 return self._replay(node, leaves)
             if finding is not None and not self._may_rerecord(variant, finding):
@@ -339,9 +346,10 @@ class GraphTree:
         assert not isinstance(parent, WarmupNode)
         node = GraphNode(next(self._node_ids), variant, parent, self.backend)
         before = Snapshot(python_roots(variant))
+        before.leave_out_gradients(gradient.owner for gradient in variant.new_gradients)
         try:
             with _capture_lock, torch.cuda.device(self.device), self._tidied():
-                outputs = recorder.record(node, leaves)
+                outputs = recorder.record(node, leaves, self._gradients)
         except NotRecordedError as failure:
             return self._give_up(variant, leaves, failure.finding), None
         node.copy_back(leaves)
@@ -410,6 +418,7 @@ class GraphTree:
             node.launch()
         node.copy_back(leaves)
         node.count_writes(leaves)
+        node.gradients.assign()
         self._current, self.state = node, State.EXECUTION
         self.steps.ran(node.variant.function, node.mode)
         node.variant.function.counts.replays += 1

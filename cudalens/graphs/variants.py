@@ -106,6 +106,10 @@ def why_new(function: Function, key: Any, labels: Sequence[str]) -> Finding:
 
 def other_values(variant: Variant) -> Finding:
     """Why a variant does not serve a call: a Python value that it reads is another."""
+    made = next((gradient for gradient in variant.new_gradients if not gradient.is_as_before()), None)
+    if made is not None:
+        before, now = made.was_missing, not made.was_missing
+        return Finding(Reason.NEW_VALUE, f"{made.label} is None: {before} → {now}", variant.function.place)
     what = variant.guards.difference() if variant.guards is not None else None
     return Finding(Reason.NEW_VALUE, what or "a value that it reads", variant.function.place)
 

@@ -13,13 +13,16 @@ import torch
 
 from cudalens.device.stacks import Place
 from cudalens.graphs.functions import Function, Variant
+from cudalens.graphs.gradients import find_new_gradients, move_out
 from cudalens.graphs.guards.ambient import keeps_casts, top_pack_hook
+from cudalens.graphs.guards.captured import find_names
 from cudalens.graphs.guards.outside import caller_of
 from cudalens.graphs.liveness import OutputRef, storage_id, version_of
 from cudalens.graphs.node import GraphNode
 from cudalens.graphs.observer import Made, Observer, is_plain
 from cudalens.graphs.programs import check_version
 from cudalens.graphs.reasons import Finding, Reason
+from cudalens.graphs.recording import roots_of
 
 if TYPE_CHECKING:
     from cudalens.graphs.guards.effects import Effects
@@ -87,6 +90,8 @@ def warm_up(
     effects.calls.watched = variant.watched
     with hooks if variant.mode != "backward" else nullcontext(), effects:
         outputs = recorder.warm_up(variant, leaves, observer)
+    if variant.mode != "backward":
+        _note_gradients(variant, outputs, observer, effects)
     observer.findings[:0] = [finding for finding in (casts.finding, hooks.finding) if finding is not None]
     in_pool = {made.ref.address for made in observer.made.values()}
     saved = [ref for ref in hooks.refs if ref.address in in_pool and ref.is_alive()]
@@ -100,6 +105,16 @@ def warm_up(
             node.add(output, made.place)
     node.add_saved(saved)
     return outputs, node, _left_behind(observer, results, kept)
+
+
+def _note_gradients(variant: Variant, outputs: Sequence[Any], observer: Observer, effects: Effects) -> None:
+    """Find the gradients that the warm-up made, and move them out of the pool."""
+    made = {key for key, made in observer.made.items() if made.is_on_device and made.ref.is_alive()}
+    names = find_names(roots_of(variant), made) if made else {}
+    before = effects.snapshot.gradients_missing()
+    variant.new_gradients = find_new_gradients(names, observer, outputs, before)
+    effects.snapshot.leave_out_gradients(gradient.owner for gradient in variant.new_gradients)
+    move_out(variant.new_gradients)
 
 
 def _left_behind(observer: Observer, results: list[torch.Tensor], kept: set[int]) -> list[Made]:

@@ -20,7 +20,7 @@ from cudalens.graphs.arguments import Leaves
 from cudalens.graphs.guards.ambient import changed_setting, settings
 from cudalens.graphs.guards.found import Read, Reads
 from cudalens.graphs.guards.guard_set import are_equal_keys, first_change
-from cudalens.graphs.guards.lookups import NumpyState, Version, attributes_in
+from cudalens.graphs.guards.lookups import IsGradientMissing, NumpyState, Version, attributes_in
 from cudalens.graphs.guards.outside import CallWatch
 from cudalens.graphs.guards.reads import HOOK_TABLES, find_reads
 from cudalens.graphs.liveness import storage_id
@@ -38,11 +38,12 @@ class Snapshot:
 
     def __init__(self, roots: Iterable[tuple[str, Any]], tensors: Iterable[tuple[str, torch.Tensor]] = ()) -> None:
         roots = list(roots)
-        reads = find_reads(roots, reads_hooks=True, takes_all=True)
+        reads = find_reads(roots, reads_hooks=True, reads_gradients=True, takes_all=True)
         if not reads.is_complete:  # more than can be compared
-            reads = find_reads(roots, reads_hooks=True)
+            reads = find_reads(roots, reads_hooks=True, reads_gradients=True)
         values = [read for read in reads.values if not isinstance(read.container, Version)]  # a replay counts writes
         self._values = [*values, *_numpy_state()]
+        self._made: set[int] = set()
         self._sizes = [(held, label, len(held)) for held, label in reads.sizes]
         self._orders = [(held, label, list(held)) for held, label in reads.orders]
         self._tensors = reads.tensors
@@ -58,10 +59,22 @@ class Snapshot:
         """The tensors that the function can reach."""
         return [read.value for read in self._tensors]
 
+    def gradients_missing(self) -> dict[int, bool]:
+        """Whether the ``.grad`` of each tensor was None, by the identity of the tensor."""
+        found = ((read.container, read.value) for read in self._values)
+        return {id(at.tensor): value for at, value in found if isinstance(at, IsGradientMissing)}
+
+    def leave_out_gradients(self, owners: Iterable[torch.Tensor]) -> None:
+        """A replay makes the gradients of these tensors: that they exist afterwards is not a difference."""
+        self._made = set(map(id, owners))
+
+    def _is_made(self, read: Read) -> bool:
+        return isinstance(read.container, IsGradientMissing) and id(read.container.tensor) in self._made
+
     def difference(self) -> str | None:
         """The first value that is not as it was, in words; None if there is none."""
         return (
-            first_change(self._values)
+            first_change(read for read in self._values if not self._is_made(read))
             or self._other_size()
             or self._other_order()
             or self._other_tensor()
@@ -105,6 +118,7 @@ class Effects:
 
     Attributes:
         calls: The observed calls.
+        snapshot: The Python values before the call.
     """
 
     def __init__(self, roots: Iterable[tuple[str, Any]], leaves: list[Any], spec: Any, labels: Sequence[str]) -> None:
@@ -112,7 +126,7 @@ class Effects:
         self._given = getattr(leaves, "given", None)
         arguments = zip(labels, leaves, strict=True)
         tensors = [(f"'{label}'", leaf) for label, leaf in arguments if isinstance(leaf, torch.Tensor)]
-        self._snapshot = Snapshot(roots, tensors)
+        self.snapshot = Snapshot(roots, tensors)
         self._random_state = torch.get_rng_state()
         self.calls = CallWatch()
 
@@ -131,7 +145,7 @@ class Effects:
             default: The place of the function, where no line is known.
         """
         what = (
-            self._snapshot.difference()
+            self.snapshot.difference()
             or first_change(self.calls.values)
             or self._other_argument()
             or self._kept_argument(after)
@@ -147,7 +161,7 @@ class Effects:
             containers: The lists and dicts in the result.
             default: The place of the function.
         """
-        known = {id(part) for part in containers_in(self._given)} | self._snapshot.identities()
+        known = {id(part) for part in containers_in(self._given)} | self.snapshot.identities()
         found = next((held for held in containers if id(held) in known), None)
         if found is None:
             return None

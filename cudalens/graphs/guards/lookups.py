@@ -77,6 +77,11 @@ class AttributeItems:
     def __init__(self, owner: Any) -> None:
         self._owner = owner
 
+    @property
+    def owner(self) -> Any:
+        """The object."""
+        return self._owner
+
     def __getitem__(self, key: str) -> Any:
         return getattr(self._owner, key)
 
@@ -146,13 +151,13 @@ class BaseItems:
 class IsGradientMissing:
     """Whether the ``.grad`` of a tensor is None."""
 
-    __slots__ = ("_tensor",)
+    __slots__ = ("tensor",)
 
     def __init__(self, tensor: torch.Tensor) -> None:
-        self._tensor = tensor
+        self.tensor = tensor
 
     def __getitem__(self, key: str) -> bool:
-        return self._tensor.grad is None
+        return self.tensor.grad is None
 
 
 class Version:

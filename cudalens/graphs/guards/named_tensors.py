@@ -26,9 +26,10 @@ class NamedTensors:
 
     Args:
         places: Container, key and label of each, and whether it is a parameter or buffer of a module.
+        identical: Tensors that have to be the same objects, because a replay sets their ``.grad``.
     """
 
-    def __init__(self, places: Sequence[tuple[Any, Any, str, bool]]) -> None:
+    def __init__(self, places: Sequence[tuple[Any, Any, str, bool]], identical: Iterable[torch.Tensor] = ()) -> None:
         self._places = [(container, key) for container, key, _, _ in places]
         self._labels = [label for _, _, label, _ in places]
         self._tensors = self._look_up()
@@ -36,6 +37,8 @@ class NamedTensors:
         self._shapes = [tensor.shape for tensor in self._tensors]
         self._strides = [tensor.stride() for tensor in self._tensors]
         self._forms = list(map(form_of, self._tensors))
+        wanted = set(map(id, identical))
+        self._identical = [n for n, tensor in enumerate(self._tensors) if id(tensor) in wanted]
         self._loose = [n for n, (_, _, _, is_static) in enumerate(places) if not is_static]
 
     def _look_up(self) -> list[torch.Tensor]:
@@ -55,6 +58,8 @@ class NamedTensors:
         if any(form_of(found[n]) != self._forms[n] for n in self._loose):
             return None
         if not all(map(is_, found, self._tensors)):
+            if any(found[n] is not self._tensors[n] for n in self._identical):
+                return None
             if list(map(form_of, found)) != self._forms:
                 return None
             self._tensors = found

@@ -104,6 +104,7 @@ def find_reads(
     executed: Container[CodeType] | None = None,
     *,
     reads_hooks: bool = False,
+    reads_gradients: bool = False,
     takes_all: bool = False,
 ) -> Reads:
     """The values that can be read from some functions and objects.
@@ -113,10 +114,12 @@ def find_reads(
         executed: The code that ran in a call. Functions of installed packages whose code is not among it are not read:
             as long as the values that are read are equal, they do not run. None: all are read.
         reads_hooks: Whether the hooks of tensors are read, as by a backward.
+        reads_gradients: Whether it matters which gradients are None, as for a backward that adds to them.
         takes_all: Take all attributes of objects, also those that the code has no name for.
     """
     known = [*roots, ("torch.Tensor", torch.Tensor)]
-    names, is_dynamic = {"forward", "__call__", *(HOOK_TABLES if reads_hooks else ())}, takes_all
+    names, is_dynamic = {"forward", "__call__"}, takes_all
+    names |= {*(HOOK_TABLES if reads_hooks else ()), *(("grad",) if reads_gradients else ())}
     for _ in range(_MOST_PASSES):
         search = _Search(names, is_dynamic=is_dynamic, executed=executed)
         found = search.run(known)

@@ -193,26 +193,6 @@ def an_empty_tensor_is_no_copy_from_the_host(m: GraphManager) -> None:
 
 
 @scenario
-def new_gradients_in_every_step_are_named_with_their_remedy(m: GraphManager) -> None:
-    layer = linear()
-    optimizer = torch.optim.SGD(layer.parameters(), lr=0.1)
-
-    def function(x: torch.Tensor) -> torch.Tensor:
-        optimizer.zero_grad(set_to_none=True)
-        loss = layer(x).square().mean()
-        loss.backward()
-        optimizer.step()
-        return loss.detach()
-
-    step = m.wrap(function)
-    for n in range(4):
-        step(values() + n)
-    row = reason_row(m, "NEW_GRADIENT")
-    assert ".grad'" in row["detail"]
-    assert "set_to_none=False" in row["advice"]
-
-
-@scenario
 def parameters_that_move_are_found(m: GraphManager) -> None:
     layer = linear()
     step = m.wrap(layer)

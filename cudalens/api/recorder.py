@@ -40,6 +40,7 @@ class Recorder:
         profiler: The collector of torch's profiler.
         steps: The ranges of the profiler's steps.
         session: The running or finished session; None before `start` has succeeded.
+        virtual: The collector of virtual devices.
     """
 
     def __init__(self, options: ProfilerOptions, *, metrics: bool | float, syncs: bool) -> None:
@@ -49,10 +50,10 @@ class Recorder:
         if metrics:
             modelled_hz = 0.0 if metrics is True else float(metrics)
             self._samples = MetricsCollector(DEFAULT_HZ if metrics is True else metrics)
-        self._virtual = VirtualCollector(memory=options.memory, host_only=options.cpu_only, metrics_hz=modelled_hz)
-        self.profiler = ProfilerCollector(options, self._virtual)
+        self.virtual = VirtualCollector(memory=options.memory, host_only=options.cpu_only, metrics_hz=modelled_hz)
+        self.profiler = ProfilerCollector(options, self.virtual)
         self._races, self._graphs = RaceCollector(), GraphCollector()
-        self._syncs = SyncCollector(is_wanted=syncs, now=self._virtual.now_ns)
+        self._syncs = SyncCollector(is_wanted=syncs, now=self.virtual.now_ns)
         self._garbage = GarbageRanges(lambda: context.active() is None)
         self.steps = ranges.StepRanges()
         self.session: Session | None = None
@@ -61,22 +62,22 @@ class Recorder:
     def new_session(self) -> Session:
         """Return a session of all collectors, not started."""
         samples = [self._samples] if self._samples else []
-        return Session([self.profiler, self._virtual, self._races, self._graphs, self._syncs, *samples, self._garbage])
+        return Session([self.profiler, self.virtual, self._races, self._graphs, self._syncs, *samples, self._garbage])
 
     def begin(self) -> None:
         """The collectors have started, and the program's code begins."""
-        self._virtual.skip_host_time()
+        self.virtual.skip_host_time()
 
     def stop(self, session: Session) -> None:
         """Wait for the device, then stop every collector of `session`."""
         try:
-            self._virtual.count_host_time()
+            self.virtual.count_host_time()
             self.steps.close()
             self._syncs.settle()
-            self._virtual.skip_host_time()
-            self._program_ended_ns = self._virtual.now_ns()
+            self.virtual.skip_host_time()
+            self._program_ended_ns = self.virtual.now_ns()
             self.profiler.settle()
-            self._virtual.settle()
+            self.virtual.settle()
         finally:
             session.stop()
 
@@ -113,17 +114,17 @@ class Recorder:
         info = run_info(
             name,
             outcome,
-            **(window | self.profiler.facts() | self._virtual.facts()),
+            **(window | self.profiler.facts() | self.virtual.facts()),
             build_s=session.build_s,
             start_s=session.start_s,
             stop_s=session.stop_s,
             options=self._recorded_options(schedule),
             num_steps=self.steps.num_steps or None,
             code=code,
-            problems=(*session.problems, *self.profiler.problems, *self._virtual.problems, *self._unread()),
+            problems=(*session.problems, *self.profiler.problems, *self.virtual.problems, *self._unread()),
             judged=self._races.judged,
             extra=threads().to_extra()
-            | self._virtual.extra()
+            | self.virtual.extra()
             | cell_sources.to_extra(named_sources(frames))
             | (metadata or {}),
         )
@@ -141,7 +142,7 @@ class Recorder:
 
     def _waits(self, session: Session, frames: dict[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:
         """Return the ``syncs`` frame, from the runtime calls among the events and from the recorded source lines."""
-        skew_ns = 0 if self._virtual.facts() else CLOCK_SKEW_NS
+        skew_ns = 0 if self.virtual.facts() else CLOCK_SKEW_NS
         around = LiveProgram(file_label, linecache.getline, self._program_ended_ns, skew_ns, self._syncs.own_work)
         try:
             return build_syncs(frames, around)
@@ -151,7 +152,7 @@ class Recorder:
 
     def _unread(self) -> tuple[Problem, ...]:
         """Problems of reading the real GPUs; none where a virtual device replaces them."""
-        return () if self._samples is None or self._virtual.facts() else self._samples.problems
+        return () if self._samples is None or self.virtual.facts() else self._samples.problems
 
 
 def _checked(trace: Trace) -> Trace:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from numbers import Integral
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import torch
 
@@ -134,6 +134,16 @@ class AllocatorHost:
         self._machine.call(name, cost)
 
 
+class Communicator(Protocol):
+    """Launches the collectives of one rank of a job."""
+
+    def launch(self, device: Device, func: Any, args: tuple[Any, ...], out: Any) -> bool:
+        """Launch the kernel of a collective; returns False for another operator."""
+
+    def run_on_host(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Run a collective on tensors of the host."""
+
+
 class Gpus:
     """The virtual GPUs of one `cudalens.virtual.device` block.
 
@@ -151,6 +161,7 @@ class Gpus:
         handles: The torch objects (streams, events, graphs, pools) that the program made.
         on_first_use: Called before the first allocation, which initialises torch.cuda; None afterwards.
         shapes: Runs operators without values; None if values are computed.
+        communicator: Launches collectives, in a job of many ranks; None otherwise.
     """
 
     def __init__(
@@ -173,6 +184,7 @@ class Gpus:
         self.handles = Handles()
         self.sync_debug_mode = 0
         self.shapes = shapes
+        self.communicator: Communicator | None = None
         self.on_first_use: Callable[[], None] | None = None
         self.generators = default_generators(self.torch_devices)
         self._lock = threading.Lock()

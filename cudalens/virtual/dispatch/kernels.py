@@ -29,6 +29,8 @@ def launch(
     gpus: Gpus, device: Device, plan: Plan, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any
 ) -> None:
     """Issue the kernel of an operator to the device's current stream; operators without elements launch nothing."""
+    if plan.communicates and gpus.communicator is not None and gpus.communicator.launch(device, func, args, out):
+        return
     if not _num_elements(out, args):
         return
     if plan.name == "aten::_scaled_mm" and gpus.spec.compute_capability < _FIRST_FLOAT8:

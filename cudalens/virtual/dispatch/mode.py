@@ -154,6 +154,8 @@ class DispatchMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if plan.makes:
             return self._make(plan, func, args, kwargs, device)
         if device is None:
+            if plan.communicates and self._gpus.communicator is not None:
+                return self._gpus.communicator.run_on_host(func, args, kwargs)
             rng.check_host(kwargs)
             begin = self._host_time.now_ns()
             out = self._on_host(func, args, kwargs)

@@ -118,6 +118,9 @@ _TAKES_NUMBERS: Final = frozenset(
 #: Namespaces of torch's own operators.
 _TORCHS: Final = frozenset({"aten", "prim", "prims", "profiler", "c10d", "quantized", "_c10d_functional"})
 
+#: Namespaces of collectives.
+_COMMUNICATING: Final = frozenset({"c10d", "_c10d_functional"})
+
 _REPLACEMENTS: Final = dropout.REPLACEMENTS | attention.REPLACEMENTS | cuda_ops.REPLACEMENTS
 
 _ZEROING: Final = frozenset({"zeros", "zeros_like", "zero_", "new_zeros", "zero"})
@@ -147,6 +150,7 @@ class Plan:
         instead: The replacement that computes its values; None for the operator itself.
         is_composite: Whether it consists of other operators, without a CPU implementation.
         is_of_library: Whether a library defines it, so that its implementation may be Python code.
+        communicates: Whether it is a collective, or waits for one.
         takes_time: Whether it takes host time. Named ranges do not, so that recording them does not change times.
     """
 
@@ -167,6 +171,7 @@ class Plan:
     instead: Any
     is_composite: bool
     is_of_library: bool
+    communicates: bool
     takes_time: bool
 
 
@@ -195,6 +200,7 @@ def make_plan(func: Any) -> Plan:
         instead=_REPLACEMENTS.get(short) if func._overloadname == "default" else None,
         is_composite=_has_kernel(func, "CompositeImplicitAutograd") and not _has_kernel(func, "CPU"),
         is_of_library=func.namespace not in _TORCHS,
+        communicates=func.namespace in _COMMUNICATING,
         takes_time=func.namespace != "profiler",
     )
 

@@ -59,6 +59,16 @@ class VirtualCollector:
         """Whether a virtual device is active."""
         return context.active() is not None
 
+    @property
+    def recorders(self) -> tuple[Recorder, ...]:
+        """What was recorded on each virtual device, in order."""
+        return tuple(recorder for recorder, _, _ in self._records)
+
+    def replace_recorder(self, recorder: Recorder) -> None:
+        """Use another record of the only virtual device, such as one with other times, when rows are made."""
+        ((_, label, infos),) = self._records
+        self._records = [(recorder, label, infos)]
+
     def start(self) -> None:
         """Start recording, including devices that are enabled later."""
         device = context.active()

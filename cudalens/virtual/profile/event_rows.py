@@ -99,6 +99,7 @@ def device_rows(segments: Sequence[Segment], launches: Launches, correlation: Ma
             }
             if work.kind == "kernel":
                 row |= _launch_facts(stream.device, work.grid, work.block)
+                row |= work.facts or {}
             else:
                 row["num_bytes"] = work.num_bytes
             rows.append(row)

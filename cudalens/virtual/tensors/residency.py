@@ -188,9 +188,10 @@ def place_of(tensor: torch.Tensor) -> Residence | None:
         return None
     try:
         names, _ = tensor.__tensor_flatten__()
-        wrapped = [getattr(tensor, name) for name in names]
+        inner = [getattr(tensor, name) for name in names]
     except AttributeError:  # it is being made
         return None
+    wrapped = [value for value in inner if isinstance(value, torch.Tensor)]  # a DTensor also lists its mesh
     return next(filter(None, map(place_of, wrapped)), None)
 
 

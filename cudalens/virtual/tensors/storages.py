@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from typing import Any
+from typing import Any, Final
 
 import torch
 
@@ -13,6 +13,9 @@ from cudalens.virtual.patching import Patches
 from cudalens.virtual.shapes.reading import value_error
 from cudalens.virtual.shapes.storage import NO_VALUES_KEY
 from cudalens.virtual.tensors.residency import KEY, PINNED_KEY, Residence
+
+#: Attribute of a storage without values that was made smaller: its size.
+_NUM_BYTES_KEY: Final = "_cudalens_num_bytes"
 
 
 def install(patches: Patches, gpus: Gpus) -> None:
@@ -146,7 +149,7 @@ def _resize(gpus: Gpus, originals: dict[str, Any]) -> Any:
                 "memory with others. Create a new tensor, or resize the tensor itself (Tensor.resize_)."
             )
         if NO_VALUES_KEY in self.__dict__:
-            _resize_blank(self, int(size))
+            _resize_blank(self, originals["nbytes"](self), int(size))
         else:
             originals["resize_"](self, size)
         if residence is not None and residence.num_bytes != self.nbytes():
@@ -157,14 +160,35 @@ def _resize(gpus: Gpus, originals: dict[str, Any]) -> Any:
     return resize_
 
 
-def _resize_blank(storage: Any, num_bytes: int) -> None:
-    """Resize a storage without values; torch's own method needs memory."""
-    if num_bytes < storage.nbytes():
-        raise VirtualDeviceError(
-            "a storage cannot shrink on a virtual device without values (values=False). Create a new tensor, or "
-            "compute values (values=True)."
-        )
-    _as_bytes(storage).resize_(num_bytes)
+def _resize_blank(storage: Any, own_bytes: int, num_bytes: int) -> None:
+    """Resize a storage without values.
+
+    torch's own method needs memory, and the C++ storage cannot shrink: its size is `own_bytes`, at least the size that
+    Python sees.
+    """
+    storage.__dict__.pop(_NUM_BYTES_KEY, None)
+    if num_bytes > own_bytes:
+        _as_bytes(storage).resize_(num_bytes)
+    elif num_bytes < own_bytes:
+        storage.__dict__[_NUM_BYTES_KEY] = num_bytes
+
+
+def _num_bytes(name: str) -> Any:
+    """A method that returns the size of a storage."""
+
+    def make(gpus: Gpus, originals: dict[str, Any]) -> Any:
+        original = originals[name]
+        if gpus.shapes is None:
+            return original
+
+        @functools.wraps(original)
+        def num_bytes(self: Any) -> int:
+            resized: int | None = self.__dict__.get(_NUM_BYTES_KEY)
+            return int(original(self)) if resized is None else resized
+
+        return num_bytes
+
+    return make
 
 
 _METHODS = {
@@ -175,5 +199,7 @@ _METHODS = {
     "cuda": _cuda,
     "to": _to,
     "resize_": _resize,
+    "nbytes": _num_bytes("nbytes"),
+    "size": _num_bytes("size"),
     **{name: _reading(name) for name in ("_share_filename_cpu_", "_share_fd_cpu_", "_write_file", "tolist")},
 }

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 #: Direction of a copy: H is the host, D the device, P a peer device.
 Direction = Literal["HtoD", "DtoH", "DtoD", "PtoP"]
@@ -29,6 +30,7 @@ class Work:
         op: The aten operator that issued it.
         family: The kind of kernel whose formula gave the duration: a family of `cudalens.gpus.constants`, or a name
             without measurements ("strided", "other"); "" for copies and memsets.
+        facts: Further columns of its row of the events frame, of a collective; None for other work.
     """
 
     kind: Kind
@@ -42,6 +44,7 @@ class Work:
     block: tuple[int, int, int] | None = None
     op: str | None = None
     family: str = ""
+    facts: Mapping[str, Any] | None = None
 
 
 class Placed(NamedTuple):

@@ -133,7 +133,7 @@ def _collect_before_destroying(patches: Patches) -> None:
 class _Collectives:
     def __init__(self, gpus: Gpus) -> None:
         self._gpus = gpus
-        self._streams: dict[tuple[str, int], Stream] = {}
+        self._streams: dict[tuple[str, int, str], Stream] = {}
         self._started: WeakKeyDictionary[Any, _Started] = WeakKeyDictionary()
 
     def starting(self, name: str, original: Callable[..., Any]) -> Callable[..., Any]:
@@ -179,7 +179,9 @@ class _Collectives:
         residence = residence_of(tensors[0])
         assert residence is not None
         current = machine.current_stream(residence.device)
-        stream = self._stream_of(group, residence.device)
+        # NCCL makes a communicator for each pair of ranks that send and receive.
+        lane = f"{original.__name__} {args[1]}" if is_transfer and len(args) > 1 else ""
+        stream = self._stream_of(group, residence.device, lane)
         self._edge(current, stream)
         machine.set_stream(stream)
         try:
@@ -197,8 +199,8 @@ class _Collectives:
             started.wait()  # no Work, or a Python backend whose waits cannot be observed
         return work
 
-    def _stream_of(self, group: Any, device: Any) -> Stream:
-        key = (str(group.group_name), device.index)
+    def _stream_of(self, group: Any, device: Any, lane: str) -> Stream:
+        key = (str(group.group_name), device.index, lane)
         if key not in self._streams:
             self._streams[key] = device.pool_stream(-1)
         return self._streams[key]

@@ -1,0 +1,421 @@
+"""`job`: run a torch.distributed program on many virtual GPUs, and see all of its ranks."""
+
+from __future__ import annotations
+
+import gc
+import statistics
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+import numpy as np
+import pandas as pd
+import torch
+
+from cudalens.analysis.ranks.reduce import Reduction, reduce_rank
+from cudalens.api.outcome import OK
+from cudalens.api.recorder import Recorder
+from cudalens.errors import VirtualDeviceError
+from cudalens.frames import Ranks, Trace
+from cudalens.frames.rank_events import joined
+from cudalens.frames.ranks import events_of
+from cudalens.gpus.registry import DeviceSpec, parse_device
+from cudalens.profiler import ProfilerOptions
+from cudalens.virtual import context
+from cudalens.virtual.fit.runs import quick_collections
+from cudalens.virtual.jobs.rank_device import RankDevice, rank_environment
+from cudalens.virtual.jobs.rank_run import RankRun, programs_of, run_distinct_ranks
+from cudalens.virtual.jobs.retiming import facts_of_copy, retimed
+from cudalens.virtual.jobs.schedule import JobPrograms, RankSpeed, RankTimes, simulate
+from cudalens.virtual.jobs.topology import GPUS_PER_NODE, Cluster, Network, network_of
+
+if TYPE_CHECKING:
+    from cudalens.gpus.error_bands import Band
+
+#: Memory of a GPU on which everything fits, so that a job that does not fit shows how much it needs.
+_UNLIMITED_BYTES: Final = 1 << 46
+
+#: Relative error of a collective's time between nodes, which was not measured by us: its band is that of kernels
+#: without measurements.
+_STEPS_LEFT_OUT: Final = 1
+
+
+class Job(Ranks):
+    """The ranks of a simulated job: `Ranks` with what only a simulation knows.
+
+    All times are simulated.
+
+    Attributes:
+        cluster: The GPUs and their network.
+        ran: The ranks whose program ran; the others do the same as one of them.
+        note: Why these; empty if all ran.
+        memory: A row for each rank: ``rank``, ``allocated_bytes``, ``reserved_bytes`` and ``total_bytes`` at its peak
+            (the total has the CUDA context), ``capacity_bytes``, ``fits``.
+        parts: What `frames` is made of.
+        step_ns: Time of a step of the whole job: from the end of one to the end of the next, the median without the
+            first; of a program with one step, its time.
+        step_low_ns: Lower end of the 80 % band of the kernels' times (`cudalens.gpus.error_bands`).
+        step_high_ns: Upper end of that band.
+    """
+
+    cluster: Cluster
+    ran: tuple[int, ...]
+    note: str
+    memory: pd.DataFrame
+    parts: JobParts
+    step_ns: int
+    step_low_ns: int
+    step_high_ns: int
+
+    @cached_property
+    def frames(self) -> Mapping[str, pd.DataFrame]:
+        """What is known of all ranks without their events; as `Ranks.frames`.
+
+        A step lasts from the end of the GPU's work of the step before to the end of its own.
+        """
+        return self.parts.join()
+
+    @property
+    def fits(self) -> bool:
+        """Whether each rank's memory fits on its GPU."""
+        return bool(self.memory["fits"].all())
+
+
+def job(
+    function: Callable[[], object],
+    gpus: str | DeviceSpec = "h100x8",
+    nodes: int | None = None,
+    *,
+    network: str | Network | None = None,
+    default: float | None = None,
+    default_count: int | None = None,
+    run_ranks: Literal["auto", "all"] | Iterable[int] = "auto",
+    slow_gpus: Mapping[int, float] | None = None,
+    slow_links: Mapping[int, float] | None = None,
+    jitter: float = 0.0,
+    seed: int = 0,
+    name: str = "job",
+) -> Job:
+    """Run a torch.distributed program on many virtual GPUs, without a GPU and without computing values.
+
+    `function` is what each rank runs: an ordinary program that calls ``init_process_group("nccl")`` or
+    ``init_device_mesh("cuda", ...)``, finds its rank in the environment as under torchrun, and trains. Ranks that do
+    the same run once. Their clocks meet in collectives, whose times come from the topology of the cluster. A step of
+    the program ends with the ``step()`` of its first optimizer; let it make three steps or more, because the first one
+    is left out.
+
+    Args:
+        function: The program of a rank.
+        gpus: The GPU and the number of all of them: ``"h100x64"``.
+        nodes: The number of nodes; by default one for each 8 GPUs.
+        network: The links between nodes: a name in ``cudalens.virtual.jobs.topology.NETWORKS``, or a `Network`; by
+            default that of the GPU's usual systems.
+        default: The number that the program reads where a value is unknown, such as ``loss.item()``; None raises an
+            error that names the line.
+        default_count: The number of results of operators whose size depends on values (``nonzero``).
+        run_ranks: Which ranks run: "auto", "all", or these, of which each stands for the ranks after it up to the
+            next. "auto" runs rank 0 and one rank for each position in groups whose members do different things. If the
+            program reads its rank, all run in jobs of up to 8 ranks; in larger ones ranks 1 and the last are compared
+            with the one that stands for them.
+        slow_gpus: By rank, the factor by which its kernels take longer.
+        slow_links: By node, the factor by which its links to other nodes are slower.
+        jitter: Standard deviation of the logarithm of each kernel's time: 0.05 for about 5 %.
+        seed: Of the random numbers of `jitter`.
+        name: Name of the job.
+
+    Raises:
+        VirtualDeviceError: The GPUs are unknown; a virtual device or a process group exists; the program needs a value
+            or something that is not modelled; or ranks make different collectives (`CollectiveMismatchError`).
+        ValueError: A number is out of range.
+    """
+    cluster = make_cluster(gpus, nodes, network, slow_links or {})
+    speeds = _speeds(cluster, slow_gpus or {}, jitter, seed)
+    if context.active() is not None:
+        raise VirtualDeviceError(
+            "job() enables its own virtual devices, and one is active. Leave its block first (in a notebook: "
+            "%cudadevice off)."
+        )
+    records: dict[int, _Record] = {}
+
+    def run(rank: int) -> RankRun:
+        records[rank] = _Record(cluster, rank, default, default_count)
+        return records[rank].run(function)
+
+    with quick_collections():
+        runs, program_of, note = run_distinct_ranks(cluster, run, run_ranks)
+    programs = programs_of(cluster, runs, program_of, speeds)
+    times = simulate(programs, speeds)
+    return _assemble(name, programs, times, runs, records, note)
+
+
+def make_cluster(
+    gpus: str | DeviceSpec, nodes: int | None, network: str | Network | None, slow_links: Mapping[int, float]
+) -> Cluster:
+    """Return the cluster of a job.
+
+    Raises:
+        VirtualDeviceError: The GPU or the network is unknown.
+        ValueError: The GPUs cannot be distributed evenly over the nodes, or a factor is not above 0.
+    """
+    spec, num_gpus = parse_device(gpus)
+    num_nodes = nodes if nodes is not None else -(-num_gpus // GPUS_PER_NODE)
+    if num_nodes < 1 or num_gpus % num_nodes:
+        raise ValueError(f"{num_gpus} GPUs cannot be distributed evenly over {num_nodes} nodes; pass nodes=...")
+    for node, factor in slow_links.items():
+        if not 0 <= node < num_nodes or factor <= 0:
+            raise ValueError(f"slow_links has {node}: {factor}; expected nodes below {num_nodes} and factors above 0.")
+    return Cluster(spec, num_gpus, num_nodes, network_of(spec, network), dict(slow_links))
+
+
+def _speeds(cluster: Cluster, slow_gpus: Mapping[int, float], jitter: float, seed: int) -> dict[int, RankSpeed]:
+    for rank, factor in slow_gpus.items():
+        if not 0 <= rank < cluster.num_gpus or factor <= 0:
+            raise ValueError(
+                f"slow_gpus has {rank}: {factor}; expected ranks below {cluster.num_gpus} and factors above 0."
+            )
+    if jitter < 0:
+        raise ValueError(f"jitter is {jitter}; expected 0 or more.")
+    ranks = range(cluster.num_gpus) if jitter else slow_gpus
+    return {rank: RankSpeed(slow_gpus.get(rank, 1.0), jitter, seed * 1_000_003 + rank) for rank in ranks}
+
+
+class _Record:
+    """The recording of one rank."""
+
+    def __init__(self, cluster: Cluster, rank: int, default: float | None, default_count: int | None) -> None:
+        unlimited = replace(cluster, spec=cluster.spec.replace(total_memory_bytes=_UNLIMITED_BYTES))
+        self._device = RankDevice(unlimited, rank, default=default, default_count=default_count)
+        self._cluster, self._rank = cluster, rank
+        self.recorder = Recorder(ProfilerOptions(memory=True), metrics=False, syncs=False)
+
+    def run(self, function: Callable[[], object]) -> RankRun:
+        """Run the program of the rank."""
+        session = self.recorder.new_session()
+        try:
+            device = self._device
+            with rank_environment(self._cluster, self._rank), device:
+                session.start()
+                try:
+                    self.recorder.session = session
+                    self.recorder.begin()
+                    with _steps_of_optimizers(self.recorder):
+                        function()
+                finally:
+                    self.recorder.stop(session)
+                assert device.communicator is not None
+                stats = torch.cuda.memory_stats(self._rank % self._cluster.gpus_per_node)
+                communicator = device.communicator
+        finally:
+            gc.collect()  # the next rank measures its own tensors only
+        return RankRun(
+            self._rank,
+            self.recorder.virtual.recorders[0],
+            communicator.log,
+            tuple(communicator.every_group),
+            device.reads_rank,
+            {name: stats[f"{name}.all.peak"] for name in ("allocated_bytes", "reserved_bytes")},
+        )
+
+
+@contextmanager
+def _steps_of_optimizers(recorder: Recorder) -> Iterator[None]:
+    """Record steps: from the first call of a module to the end of the first optimizer's next step."""
+    from torch.nn.modules.module import register_module_forward_pre_hook
+    from torch.optim.optimizer import register_optimizer_step_post_hook
+
+    first: list[Any] = []
+    pending: list[Any] = []
+
+    def begin(*args: Any) -> None:
+        pending.pop().remove()
+        recorder.steps.step()
+
+    def end(optimizer: Any, *args: Any) -> None:
+        first.append(optimizer) if not first else None
+        if optimizer is first[0] and not pending:
+            recorder.steps.close()
+            pending.append(register_module_forward_pre_hook(begin))
+
+    pending.append(register_module_forward_pre_hook(begin))
+    handle = register_optimizer_step_post_hook(end)
+    try:
+        yield
+    finally:
+        handle.remove()
+        for hook in pending:
+            hook.remove()
+
+
+def _assemble(
+    name: str,
+    programs: JobPrograms,
+    times: Mapping[int, RankTimes],
+    runs: Mapping[int, RankRun],
+    records: Mapping[int, _Record],
+    note: str,
+) -> Job:
+    """Make the traces of all classes of ranks, and the job of them."""
+    source = _JobTraces(name, programs, times, records)
+    reductions = {}
+    for colour, rank in programs.representatives.items():
+        trace = source.read(rank)
+        reductions[colour] = _with_steps_of_device(reduce_rank(trace, rank), trace)
+    infos = {
+        rank: reductions[colour].info.replace(rank=rank, host=_host(programs.cluster, rank))
+        for rank, colour in sorted(programs.colours.items())
+    }
+    made = Job.of_source(source, infos, name=name, frames={})
+    assert isinstance(made, Job)
+    made.cluster, made.ran = programs.cluster, tuple(sorted(runs))
+    made.note = note
+    made.parts = JobParts(programs, reductions)
+    made.memory = _memory(programs, runs)
+    made.step_ns = _step_ns(reductions.values())
+    band = _band(programs)
+    made.step_low_ns, made.step_high_ns = round(made.step_ns * band.low), round(made.step_ns * band.high)
+    return made
+
+
+def _with_steps_of_device(reduction: Reduction, trace: Trace) -> Reduction:
+    """Steps from the end of the work of the step before to the end of their own.
+
+    A host that waits for nothing runs ahead of its GPU, and its steps are shorter than those of the job.
+    """
+    steps, events = reduction.frames["steps"], trace.events
+    is_work = (events["stream"].notna() & events["step"].notna() & (events["cat"] != "cuda_sync")).to_numpy(bool)
+    work = events.loc[is_work, ["step", "ts", "dur"]].astype("int64")
+    ends = (work["ts"] + work["dur"]).groupby(work["step"]).max()
+    begins = work["ts"].groupby(work["step"]).min()
+    changed, before = steps.copy(), None
+    for row, step in enumerate(steps["step"].tolist()):
+        if step is pd.NA or step not in ends.index:
+            continue
+        begin = begins[step] if before is None else before
+        changed.loc[changed.index[row], ["ts", "dur"]] = begin, ends[step] - begin
+        before = ends[step]
+    return replace(reduction, frames={**reduction.frames, "steps": changed})
+
+
+def _memory(programs: JobPrograms, runs: Mapping[int, RankRun]) -> pd.DataFrame:
+    spec = programs.cluster.spec
+    rows = []
+    for rank, of in programs.program_of.items():
+        peaks = runs[of].memory
+        rows.append(
+            {
+                "rank": rank,
+                **peaks,
+                "total_bytes": peaks["reserved_bytes"] + spec.context_bytes,
+                "capacity_bytes": spec.total_memory_bytes,
+                "fits": peaks["allocated_bytes"] + spec.context_bytes <= spec.total_memory_bytes,
+            }
+        )
+    return pd.DataFrame(rows)
+
+
+def _step_ns(reductions: Iterable[Reduction]) -> int:
+    """The median time of a step without the first; of the only one, if there is one; without steps, of everything."""
+    reductions = list(reductions)
+    steps = pd.concat([one.frames["steps"] for one in reductions]).dropna(subset=["step", "ts"])
+    if not len(steps):
+        return max(int(one.frames["summary"]["span_ns"].max()) for one in reductions)
+    ends = (steps["ts"] + steps["dur"]).groupby(steps["step"]).max().astype("int64")
+    if len(ends) == 1:
+        return int(ends.iloc[0] - steps["ts"].min())
+    return int(statistics.median(ends.diff().iloc[_STEPS_LEFT_OUT:].tolist()))
+
+
+def _band(programs: JobPrograms) -> Band:
+    from cudalens.gpus.error_bands import time_band
+    from cudalens.gpus.predict import COLLECTIVES
+
+    recorder = next(iter(programs.recorders.values()))
+    kernels = [
+        (COLLECTIVES.get(work.family, work.family), work.duration_ns)
+        for _, work, _ in recorder.works
+        if work.kind == "kernel"
+    ]
+    return time_band(programs.cluster.spec, kernels)
+
+
+@dataclass(frozen=True)
+class JobParts:
+    """What the frames of a job are made of.
+
+    Attributes:
+        programs: What all ranks do.
+        reductions: By class of ranks, the reduction of its lowest rank.
+    """
+
+    programs: JobPrograms
+    reductions: Mapping[int, Reduction]
+
+    def join(self) -> dict[str, pd.DataFrame]:
+        """Return the frames of `Ranks.frames`: the rows of each class once for each of its ranks."""
+        copies: dict[int, list[int]] = {}
+        for rank, colour in sorted(self.programs.colours.items()):
+            copies.setdefault(colour, []).append(rank)
+        names = next(iter(self.reductions.values())).frames
+        return {name: self._join_frame(name, copies) for name in names}
+
+    def _join_frame(self, name: str, copies: Mapping[int, list[int]]) -> pd.DataFrame:
+        parts = {colour: self._repeated(colour, ranks, name) for colour, ranks in copies.items()}
+        frame = joined(parts)
+        lengths = {colour: len(part) // len(copies[colour]) for colour, part in parts.items()}
+        ranks = [np.repeat(np.array(copies[colour], np.int64), lengths[colour]) for colour in parts]
+        frame["rank"] = pd.array(np.concatenate(ranks), "Int64")
+        return frame.sort_values("rank", kind="stable", ignore_index=True)
+
+    def _repeated(self, colour: int, ranks: list[int], name: str) -> pd.DataFrame:
+        frame = self.reductions[colour].frames[name]
+        rows = np.tile(np.arange(len(frame)), len(ranks))
+        made = frame.iloc[rows].reset_index(drop=True)
+        if name == "collectives" and len(frame):
+            self._name_groups(made, frame, ranks)
+        return made
+
+    def _name_groups(self, made: pd.DataFrame, frame: pd.DataFrame, ranks: list[int]) -> None:
+        """Give each rank its own groups and peers."""
+        layout, of = self.programs.layout, self.programs.program_of[ranks[0]]
+        program = self.programs.programs[of]
+        theirs = facts_of_copy(program, layout, ranks[0], of)
+        for column in ("process_group", "group_ranks", "src_rank", "dst_rank"):
+            values: list[Any] = []
+            for rank in ranks:
+                facts = facts_of_copy(program, layout, rank, of)
+                own = {theirs[number][column]: facts[number][column] for number in facts}
+                values += [own.get(value, value) for value in frame[column].astype(object).tolist()]
+            is_text = column in ("process_group", "group_ranks")
+            made[column] = pd.Categorical(values) if is_text else pd.array(values, "Int64")
+
+
+def _host(cluster: Cluster, rank: int) -> str:
+    return f"node{cluster.node_of(rank)}"
+
+
+class _JobTraces:
+    """The traces of a job, each made when it is used."""
+
+    def __init__(
+        self, name: str, programs: JobPrograms, times: Mapping[int, RankTimes], records: Mapping[int, _Record]
+    ) -> None:
+        self._name, self._programs, self._times, self._records = name, programs, times, records
+
+    def read(self, rank: int) -> Trace:
+        """Return the Trace of a rank."""
+        programs = self._programs
+        of = programs.program_of[rank]
+        program = programs.programs[of]
+        facts = facts_of_copy(program, programs.layout, rank, of)
+        record = self._records[of].recorder
+        times = self._times[programs.colours[rank]]
+        record.virtual.replace_recorder(retimed(programs.recorders[of], program, times, facts))
+        trace = record.build(f"{self._name}, rank {rank}", OK)
+        info = trace.info.replace(rank=rank, world_size=programs.cluster.num_gpus, host=_host(programs.cluster, rank))
+        return trace.replace(info=info)
+
+    def read_events(self, rank: int, columns: list[str] | None = None, step: int | None = None) -> pd.DataFrame:
+        """Events of a rank: these columns (None for all) of the rows of one step (None for all)."""
+        return events_of(self.read(rank), columns, step)

@@ -1,0 +1,332 @@
+"""Launch the collectives of one rank: their streams, their times without waits for other ranks, and a record."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import torch
+from torch import Tensor
+
+from cudalens.errors import VirtualDeviceError
+from cudalens.virtual.shapes.storage import forget, tensors_among
+from cudalens.virtual.timing.streams import CudaEvent, Stream
+from cudalens.virtual.timing.work import Work
+from cudalens.virtual.torch_cuda.stacks import is_library
+
+if TYPE_CHECKING:
+    from cudalens.virtual.gpus import Gpus
+    from cudalens.virtual.jobs.topology import Cluster
+    from cudalens.virtual.timing.machine import Device
+
+#: The collective of each operator of the namespaces c10d and _c10d_functional, without trailing underscores.
+KINDS: Final = {
+    "_allgather_base": "all_gather",
+    "_reduce_scatter_base": "reduce_scatter",
+    "all_gather_into_tensor": "all_gather",
+    "all_gather_into_tensor_coalesced": "all_gather",
+    "all_gather_into_tensor_out": "all_gather",
+    "all_reduce": "all_reduce",
+    "all_reduce_coalesced": "all_reduce",
+    "all_to_all_single": "all_to_all",
+    "allgather": "all_gather",
+    "allgather_coalesced": "all_gather",
+    "allgather_into_tensor_coalesced": "all_gather",
+    "allreduce": "all_reduce",
+    "allreduce_coalesced": "all_reduce",
+    "alltoall": "all_to_all",
+    "alltoall_base": "all_to_all",
+    "broadcast": "broadcast",
+    "gather": "gather",
+    "irecv": "recv",
+    "isend": "send",
+    "recv": "recv",
+    "recv_any_source": "recv",
+    "reduce": "reduce",
+    "reduce_scatter": "reduce_scatter",
+    "reduce_scatter_tensor": "reduce_scatter",
+    "reduce_scatter_tensor_coalesced": "reduce_scatter",
+    "reduce_scatter_tensor_out": "reduce_scatter",
+    "scatter": "scatter",
+    "send": "send",
+}
+
+#: NCCL's kernel of each collective, and torch's name of it in traces.
+_KERNELS: Final = {
+    "all_gather": ("ncclDevKernel_AllGather_RING_LL", "_allgather_base"),
+    "all_reduce": ("ncclDevKernel_AllReduce_Sum_{dtype}_RING_LL", "allreduce"),
+    "all_to_all": ("ncclDevKernel_SendRecv", "all_to_all"),
+    "broadcast": ("ncclDevKernel_Broadcast_RING_LL", "broadcast"),
+    "gather": ("ncclDevKernel_SendRecv", "gather"),
+    "recv": ("ncclDevKernel_SendRecv", "recv"),
+    "reduce": ("ncclDevKernel_Reduce_Sum_{dtype}_RING_LL", "reduce"),
+    "reduce_scatter": ("ncclDevKernel_ReduceScatter_Sum_{dtype}_RING_LL", "_reduce_scatter_base"),
+    "scatter": ("ncclDevKernel_SendRecv", "scatter"),
+    "send": ("ncclDevKernel_SendRecv", "send"),
+}
+
+#: Kinds between two ranks.
+PAIRS: Final = ("send", "recv")
+#: Kinds with a root.
+ROOTED: Final = ("broadcast", "gather", "reduce", "scatter")
+
+#: torch's names of dtypes in traces of collectives.
+_DTYPES: Final = {
+    torch.bfloat16: "BFloat16",
+    torch.float16: "Half",
+    torch.float32: "Float",
+    torch.float64: "Double",
+    torch.int64: "Long",
+    torch.int32: "Int",
+    torch.int16: "Short",
+    torch.int8: "Char",
+    torch.uint8: "Byte",
+    torch.bool: "Bool",
+}
+
+#: Attribute of a storage: the event after the functional collective that makes it.
+_END_KEY: Final = "_cudalens_collective_end"
+
+#: Part of the device that a collective's kernel uses: NCCL runs on up to 24 of the 132 SMs of an H100.
+_ROOM: Final = 24 / 132
+
+
+@dataclass(frozen=True, slots=True)
+class Collective:
+    """A collective that a rank launched.
+
+    Attributes:
+        kind: A name in torch.distributed; "send" and "recv" between two ranks.
+        role: The number of its process group among those of the rank.
+        ranks: The ranks of the group.
+        seq: Its number in the group, from 1; of a send or a receive, its number between the two ranks.
+        num_bytes: The message as nccl-tests defines it.
+        in_elements: Elements that the rank gives.
+        out_elements: Elements that the rank gets.
+        dtype: torch's name of the dtype.
+        peer: The other rank of a send or a receive, or the root.
+        in_splits: Parts of the first dimension for each rank, of an all_to_all with splits.
+        out_splits: Parts of the first dimension from each rank.
+        reduction: How elements are combined; "" without a reduction.
+        line: The line of the program, as ``file.py:12``.
+        torch_name: torch's name in traces.
+    """
+
+    kind: str
+    role: int
+    ranks: tuple[int, ...]
+    seq: int
+    num_bytes: int
+    in_elements: int
+    out_elements: int
+    dtype: str
+    peer: int | None
+    in_splits: tuple[int, ...]
+    out_splits: tuple[int, ...]
+    reduction: str
+    line: str
+    torch_name: str
+
+
+class Communicator:
+    """Launches the collectives of one rank.
+
+    Args:
+        gpus: The virtual GPUs of the rank's node.
+        cluster: The GPUs of the job.
+        rank: The rank.
+
+    Attributes:
+        log: The collectives in order, by the correlation id of their launch.
+        groups: The ranks of each process group of this rank, in order of creation.
+        every_group: The ranks of each process group of the job that the program made, also those without this rank.
+    """
+
+    def __init__(self, gpus: Gpus, cluster: Cluster, rank: int) -> None:
+        self._gpus, self._cluster, self.rank = gpus, cluster, rank
+        self.log: dict[int, Collective] = {}
+        self.groups: list[tuple[int, ...]] = []
+        self.every_group: list[tuple[int, ...]] = []
+        self.names: dict[str, int] = {}
+        self._numbers: Counter[Any] = Counter()
+        self._streams: dict[tuple[int, int], Stream] = {}
+
+    def add_group(self, ranks: Sequence[int], group: Any) -> None:
+        """Note a process group that the program made; `group` is not a ProcessGroup if it is without this rank."""
+        members = tuple(ranks)
+        self.every_group.append(members)
+        if self.rank in members:
+            self.names[group.group_name] = len(self.groups)
+            self.groups.append(members)
+
+    def launch(self, device: Device, func: Any, args: tuple[Any, ...], out: Any) -> bool:
+        """Launch the kernel of a collective; returns whether nothing else is to be launched."""
+        name = func._schema.name.partition("::")[2].rstrip("_")
+        if name == "wait_tensor":
+            self._wait(device, args[0])
+            return True
+        kind = KINDS.get(name)
+        if kind is None:
+            return True  # `barrier` launches its kernel; the others have none
+        collective = self._describe(func, kind, args, out)
+        if func.namespace != "_c10d_functional":
+            self._start(device, self._gpus.machine.current_stream(device), collective)
+            return True
+        stream = self._stream_of(collective.role, device)
+        self._edge(self._gpus.machine.current_stream(device), stream)
+        self._start(device, stream, collective)
+        end = CudaEvent(self._gpus.machine)
+        stream.record(end)
+        for tensor in tensors_among(out if isinstance(out, list | tuple) else (out,)):
+            tensor.untyped_storage().__dict__[_END_KEY] = end
+        return True
+
+    def run_on_host(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Run a collective on tensors of the host, whose results depend on other ranks."""
+        out = func(*args, **kwargs)
+        if self._gpus.shapes is not None and self._cluster.num_gpus > 1:
+            returned = out if isinstance(out, list | tuple) else (out,)
+            is_functional = func.namespace == "_c10d_functional"
+            for tensor in tensors_among(returned if is_functional else args):
+                forget(tensor)
+        return out
+
+    def barrier(self, group: Any) -> None:
+        """Launch the all_reduce of one element by which NCCL makes a barrier, and wait for it."""
+        device = self._gpus.machine.current_device
+        stream = self._gpus.machine.current_stream(device)
+        role, ranks = self._group(group.group_name)
+        seq = self._count(role)
+        found = Collective(
+            "all_reduce", role, ranks, seq, 4, 1, 1, "Float", None, (), (), "", program_line(), "barrier"
+        )
+        self._start(device, stream, found)
+        stream.synchronize()
+
+    def _start(self, device: Device, stream: Stream, collective: Collective) -> None:
+        local = self.rank % self._cluster.gpus_per_node
+        if device.index != local:
+            raise VirtualDeviceError(
+                f"rank {self.rank} communicates from cuda:{device.index}, which is the GPU of another rank; it has "
+                f"cuda:{local}. Call torch.cuda.set_device(int(os.environ['LOCAL_RANK'])) before the first collective."
+            )
+        pair = (self.rank, collective.peer)
+        ranks = [rank for rank in pair if rank is not None] if collective.kind in PAIRS else collective.ranks
+        kind = "send" if collective.kind in PAIRS else collective.kind
+        name = _KERNELS[collective.kind][0].format(dtype=collective.dtype)
+        work = Work(
+            "kernel",
+            f"{name}(ncclDevKernelArgsStorage<4096ul>)",
+            self._cluster.collective_ns(kind, ranks, collective.num_bytes),
+            _ROOM,
+            collective.num_bytes,
+            op=f"c10d::{collective.torch_name}",
+            family=collective.kind,
+        )
+        placed = stream.launch(work)
+        self.log[placed.correlation_id] = collective
+
+    def _describe(self, func: Any, kind: str, args: tuple[Any, ...], out: Any) -> Collective:
+        given = {argument.name: value for argument, value in zip(func._schema.arguments, args, strict=False)}
+        role, ranks = self._group(_group_name(given))
+        produced = out if func.namespace == "_c10d_functional" else given.get(_output_of(given), args[0])
+        taken = next((given[name] for name in _INPUTS if name in given), args[0])
+        sent, received = list(tensors_among([taken])), list(tensors_among([produced]))
+        tensor = sent[0] if sent else received[0]
+        elements = [sum(one.numel() for one in side) for side in (sent, received)]
+        peer = next((given[name] for name in ("dst", "src", "root_rank") if name in given), None)
+        if peer is not None:
+            peer = ranks[int(peer)]
+        if kind == "recv" and peer is None:
+            raise VirtualDeviceError(
+                f"recv without a source (at {program_line()}) takes whatever comes first, which a job without values "
+                "cannot know. Name the source: torch.distributed.recv(tensor, src=rank)."
+            )
+        return Collective(
+            kind,
+            role,
+            ranks,
+            self._count(role, self.rank, peer, kind) if kind in PAIRS else self._count(role),
+            max(elements) * tensor.element_size(),
+            elements[0],
+            elements[1],
+            _DTYPES.get(tensor.dtype, str(tensor.dtype).removeprefix("torch.")),
+            peer,
+            tuple(int(number) for number in given.get("input_split_sizes") or ()),
+            tuple(int(number) for number in given.get("output_split_sizes") or ()),
+            _reduction(given.get("reduce_op")),
+            program_line(),
+            _KERNELS[kind][1],
+        )
+
+    def _group(self, name: str) -> tuple[int, tuple[int, ...]]:
+        role = self.names[name]
+        return role, self.groups[role]
+
+    def _count(self, *key: Any) -> int:
+        self._numbers[key] += 1
+        return self._numbers[key]
+
+    def _stream_of(self, role: int, device: Device) -> Stream:
+        key = role, device.index
+        if key not in self._streams:
+            self._streams[key] = device.pool_stream(-1)
+        return self._streams[key]
+
+    def _edge(self, first: Stream, second: Stream) -> None:
+        begin = CudaEvent(self._gpus.machine)
+        first.record(begin)
+        second.wait(begin)
+        begin.delete()
+
+    def _wait(self, device: Device, tensor: Tensor) -> None:
+        """Make the current stream wait for the functional collective that made `tensor`."""
+        end = tensor.untyped_storage().__dict__.pop(_END_KEY, None)
+        if end is not None:
+            self._gpus.machine.current_stream(device).wait(end)
+
+
+#: Names of the arguments that a rank gives, of which an operator has one.
+_INPUTS: Final = ("input_tensor", "input_tensors", "input_list", "inputs", "input")
+
+
+def _output_of(given: dict[str, Any]) -> str:
+    names = ("output_tensor", "output_tensors", "output_lists", "outputs", "output", "tensors")
+    return next((name for name in names if name in given), "")
+
+
+def _group_name(given: dict[str, Any]) -> str:
+    if "process_group" in given:
+        return str(torch.distributed.ProcessGroup.unbox(given["process_group"]).group_name)
+    name = given["group_name"]
+    return name if isinstance(name, str) else str(name.group_name)
+
+
+def _reduction(given: Any) -> str:
+    """The name of a reduction: text, a ReduceOp, or the object by which an operator gets it."""
+    if given is None:
+        return ""
+    if isinstance(given, str):
+        return given.lower()
+    return str(getattr(given, "name", "")).lower()
+
+
+def program_line() -> str:
+    """Return the innermost line of the program that is running, as ``file.py:12``."""
+    return next((f"{Path(path).name}:{line}" for path, line in _program_frames()), "?")
+
+
+def _program_frames() -> Iterator[tuple[str, int]]:
+    frame = sys._getframe(1)
+    while frame is not None:
+        path = frame.f_code.co_filename
+        if not is_library(path) and not path.startswith("<frozen"):
+            yield path, frame.f_lineno
+        assert frame is not None
+        if frame.f_back is None:
+            return
+        frame = frame.f_back

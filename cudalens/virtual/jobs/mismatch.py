@@ -1,0 +1,114 @@
+"""Errors of collectives that ranks make in different ways, or at which a rank waits forever."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final
+
+from cudalens.errors import VirtualDeviceError
+from cudalens.virtual.jobs.communicator import PAIRS, ROOTED, Collective
+
+if TYPE_CHECKING:
+    from cudalens.virtual.jobs.layout import Layout
+
+#: So many ranks are listed in an error.
+_SHOWN: Final = 6
+
+
+class CollectiveMismatchError(VirtualDeviceError):
+    """Ranks of a job make different collectives, so that it would hang or compute garbage."""
+
+
+def check_match(layout: Layout, first_rank: int, first: Collective, rank: int, second: Collective) -> None:
+    """Check that two ranks make the same collective.
+
+    Raises:
+        CollectiveMismatchError: They do not; with the lines of both.
+    """
+    difference = _difference(layout, first_rank, first, rank, second)
+    if difference:
+        raise CollectiveMismatchError(
+            f"collective {second.seq} of the process group of ranks {_ranks(second.ranks)} differs in its "
+            f"{difference}: rank {first_rank} at {first.line} calls {_text(first)}; rank {rank} at {second.line} calls "
+            f"{_text(second)}. On GPUs the job would hang or compute garbage. Make every rank of the group call the "
+            "same collectives in the same order."
+        )
+
+
+def _difference(layout: Layout, first_rank: int, first: Collective, rank: int, second: Collective) -> str:
+    if first.kind in PAIRS:
+        if first.num_bytes != second.num_bytes:
+            return "size"
+        return "dtype" if first.dtype != second.dtype else ""
+    if first.kind != second.kind:
+        return "kind"
+    if first.dtype != second.dtype:
+        return "dtype"
+    if first.reduction != second.reduction:
+        return "reduction"
+    if first.kind in ROOTED and _root(first) != _root(second):
+        return "root"
+    if first.kind == "all_to_all":
+        return _split_difference(layout, first_rank, first, rank, second)
+    return "size" if first.num_bytes != second.num_bytes else ""
+
+
+def _root(collective: Collective) -> int | None:
+    """The position of the root in the group."""
+    return None if collective.peer is None else collective.ranks.index(collective.peer)
+
+
+def _split_difference(layout: Layout, first_rank: int, first: Collective, rank: int, second: Collective) -> str:
+    """What one rank sends to another must be what the other expects."""
+    if not first.in_splits and not second.in_splits:
+        return "size" if first.num_bytes != second.num_bytes else ""
+    for ours, theirs, sender, receiver in ((first, second, first_rank, rank), (second, first, rank, first_rank)):
+        if receiver not in ours.ranks or sender not in theirs.ranks:
+            continue
+        to, of = ours.ranks.index(receiver), theirs.ranks.index(sender)
+        if _part(ours.in_splits, ours.in_elements, to, len(ours.ranks)) != _part(
+            theirs.out_splits, theirs.out_elements, of, len(theirs.ranks)
+        ):
+            return "splits"
+    return ""
+
+
+def _part(splits: tuple[int, ...], elements: int, at: int, size: int) -> int:
+    return splits[at] * (elements // max(sum(splits), 1)) if splits else elements // size
+
+
+def describe_deadlock(layout: Layout, blocked: Mapping[int, Collective | None]) -> CollectiveMismatchError:
+    """Return the error for ranks that wait for each other.
+
+    Args:
+        layout: The process groups.
+        blocked: By rank, the collective at which it waits; None for a rank whose program has ended.
+    """
+    lines = []
+    for rank, collective in sorted(blocked.items())[:_SHOWN]:
+        if collective is None:
+            lines.append(f"rank {rank} has ended, or waits for its own work")
+        else:
+            peer = f" with rank {collective.peer}" if collective.kind in PAIRS else ""
+            lines.append(
+                f"rank {rank} at {collective.line} waits in {_text(collective)}{peer} (number {collective.seq} of the "
+                f"group of ranks {_ranks(collective.ranks)})"
+            )
+    more = f"; and {len(blocked) - _SHOWN} more" if len(blocked) > _SHOWN else ""
+    return CollectiveMismatchError(
+        f"the job hangs: no rank can go on. {'; '.join(lines)}{more}. Make every rank of a group call the same "
+        "collectives in the same order, and pair each send with a receive."
+    )
+
+
+def _text(collective: Collective) -> str:
+    elements = max(collective.in_elements, collective.out_elements)
+    reduction = f", {collective.reduction}" if collective.reduction else ""
+    root = f", root {collective.peer}" if collective.kind in ROOTED else ""
+    return f"{collective.kind}({elements:,} x {collective.dtype}{reduction}{root})"
+
+
+def _ranks(ranks: tuple[int, ...]) -> str:
+    if len(ranks) <= _SHOWN:
+        return ", ".join(map(str, ranks))
+    return f"{', '.join(map(str, ranks[: _SHOWN - 2]))} ... {ranks[-1]} ({len(ranks)} ranks)"

@@ -1,0 +1,272 @@
+"""`RankDevice`: the virtual GPUs that one rank of a job sees, with torch.distributed's NCCL backend."""
+
+from __future__ import annotations
+
+import functools
+import gc
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Final
+
+import torch
+import torch.distributed as dist
+
+from cudalens.errors import VirtualDeviceError
+from cudalens.virtual import context
+from cudalens.virtual.jobs.communicator import Communicator
+from cudalens.virtual.jobs.reducer import Reducer, ReducerLogger, broadcast_coalesced
+from cudalens.virtual.patching import Patches
+from cudalens.virtual.torch_cuda.stacks import is_library
+
+if TYPE_CHECKING:
+    from cudalens.virtual.gpus import Gpus
+    from cudalens.virtual.jobs.topology import Cluster
+
+#: Backends that a job replaces.
+_KNOWN: Final = ("nccl", "gloo", "fake")
+_BACKEND: Final = (
+    "a job on virtual GPUs has no backend {backend!r}: its collectives are modelled as NCCL's. Use "
+    "init_process_group('nccl')."
+)
+_NVSHMEM: Final = (
+    "{name} needs NVSHMEM or symmetric memory, which kernels write across GPUs; a job on virtual GPUs models "
+    "collectives of process groups only. Use torch.distributed's collectives."
+)
+
+
+class RankDevice(context.device):
+    """The virtual GPUs of one node, as one rank of a job sees them.
+
+    Args:
+        cluster: The GPUs of the job.
+        rank: The rank.
+        default: The number that the program reads for unknown values.
+        default_count: The number of results of operators whose size depends on values.
+        values: Whether values are computed; collectives are then those of gloo, between processes.
+        alloc_conf: Text as in PYTORCH_CUDA_ALLOC_CONF.
+
+    Attributes:
+        communicator: The collectives of the rank; from the first time that the device is enabled.
+        reads_rank: Whether the program itself read its rank.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        rank: int,
+        *,
+        default: float | None = None,
+        default_count: int | None = None,
+        values: bool = False,
+        alloc_conf: str | None = None,
+    ) -> None:
+        spec = cluster.spec
+        super().__init__(spec, values=values, default=default, default_count=default_count, alloc_conf=alloc_conf)
+        self.num_devices = cluster.gpus_per_node
+        self._cluster, self._rank = cluster, rank
+        self.communicator: Communicator | None = None
+        self.reads_rank = False
+
+    def _install(self, gpus: Gpus) -> None:
+        make_group, new_group = dist.init_process_group, dist.new_group
+        make_ddp = torch.nn.parallel.DistributedDataParallel.__init__
+        get_rank = dist.get_rank
+        super()._install(gpus)
+        self.communicator = gpus.communicator = Communicator(gpus, self._cluster, self._rank)
+        patches = self._patches
+        self._replace_groups(patches, make_group, new_group)
+        self._note_reads(patches, get_rank)
+        _replace_barrier(patches, gpus.communicator)
+        _refuse_symmetric_memory(patches)
+        _use_plain_random_numbers(patches)
+        if gpus.shapes is not None:
+            patches.set(torch.nn.parallel.DistributedDataParallel, "__init__", make_ddp)
+            patches.set(dist, "Reducer", Reducer)
+            patches.set(dist, "Logger", ReducerLogger)
+            patches.set(dist, "_broadcast_coalesced", broadcast_coalesced)
+            module = torch.nn.parallel.distributed
+            patches.set(module, "_verify_param_shape_across_processes", lambda *args, **kwargs: None)
+
+    def _replace_groups(self, patches: Patches, make: Callable[..., Any], new: Callable[..., Any]) -> None:
+        communicator = self.communicator
+        assert communicator is not None
+        backend, num_ranks = "fake" if not self.values else "gloo", self._cluster.num_gpus
+        names: dict[str, str] = {}
+
+        @functools.wraps(make)
+        def init_process_group(given: Any = None, *args: Any, **kwargs: Any) -> Any:
+            asked = str(kwargs.pop("backend", given) or "nccl")
+            _check_backend(asked)
+            kwargs = {name: value for name, value in kwargs.items() if name in ("timeout", "group_name")}
+            if backend == "fake":
+                from torch.testing._internal.distributed.fake_pg import FakeStore
+
+                kwargs |= {"store": FakeStore(), "rank": self._rank, "world_size": num_ranks}
+            make(backend, **kwargs)
+            names[_world().group_name] = asked
+            communicator.add_group(range(num_ranks), _world())
+
+        @functools.wraps(new)
+        def new_group(ranks: Any = None, timeout: Any = None, given: Any = None, *args: Any, **kwargs: Any) -> Any:
+            asked = str(kwargs.pop("backend", given) or names.get(_world().group_name, "nccl"))
+            _check_backend(asked)
+            kwargs.pop("pg_options", None)
+            kwargs.pop("device_id", None)
+            if timeout is not None:
+                kwargs["timeout"] = timeout
+            group = new(ranks, backend=backend, **kwargs)
+            communicator.add_group(range(num_ranks) if ranks is None else ranks, group)
+            if hasattr(group, "group_name"):
+                names[group.group_name] = asked
+            return group
+
+        def get_backend(group: Any = None) -> str:
+            asked = names[(group or _world()).group_name]
+            return "gloo" if asked == "gloo" else "nccl"
+
+        module = dist.distributed_c10d
+        for owner in (dist, module, torch.distributed.device_mesh):
+            for name, function in (
+                ("init_process_group", init_process_group),
+                ("new_group", new_group),
+                ("get_backend", get_backend),
+            ):
+                if hasattr(owner, name):
+                    patches.set(owner, name, function)
+
+    def _note_reads(self, patches: Patches, get_rank: Callable[..., Any]) -> None:
+        """Note whether a line of the program, and not of torch, reads the rank."""
+        read = os.environ.__class__.__getitem__
+
+        def getitem(environ: Any, key: str) -> str:
+            if key == "RANK" and not _is_called_by_library():
+                self.reads_rank = True
+            return str(read(environ, key))
+
+        @functools.wraps(get_rank)
+        def get_rank_(*args: Any, **kwargs: Any) -> int:
+            if not _is_called_by_library():
+                self.reads_rank = True
+            return int(get_rank(*args, **kwargs))
+
+        patches.set(os.environ.__class__, "__getitem__", getitem)
+        for owner in (dist, dist.distributed_c10d):
+            patches.set(owner, "get_rank", get_rank_)
+
+
+def _world() -> Any:
+    """The default process group."""
+    return dist.group.WORLD
+
+
+def _is_called_by_library() -> bool:
+    """Whether the function two calls up is called by torch, cudalens or Python's own modules."""
+    frame = sys._getframe(2)
+    while frame is not None and frame.f_code.co_filename.startswith("<frozen"):
+        frame = frame.f_back  # type: ignore[assignment]
+    return frame is None or is_library(frame.f_code.co_filename)
+
+
+def _check_backend(asked: str) -> None:
+    """Raise an error for a backend that a job does not replace.
+
+    Raises:
+        VirtualDeviceError: It is another one than NCCL or gloo, such as MPI.
+    """
+    for part in asked.lower().split(","):
+        name = part.rpartition(":")[2]
+        if name not in _KNOWN:
+            raise VirtualDeviceError(_BACKEND.format(backend=name))
+
+
+def _replace_barrier(patches: Patches, communicator: Communicator) -> None:
+    kind: Any = torch._C._distributed_c10d.ProcessGroup
+    original = kind.barrier
+
+    @functools.wraps(original)
+    def barrier(group: Any, *args: Any, **kwargs: Any) -> Any:
+        work = original(group, *args, **kwargs)
+        communicator.barrier(group)
+        return work
+
+    patches.set(kind, "barrier", barrier)
+
+
+def _refuse_symmetric_memory(patches: Patches) -> None:
+    module = sys.modules.get("torch.distributed._symmetric_memory")
+    if module is None:
+        import torch.distributed._symmetric_memory as module
+    for name in ("empty", "rendezvous", "enable_symm_mem_for_group", "get_symm_mem_workspace"):
+        if hasattr(module, name):
+            patches.set(module, name, _refuse(f"torch.distributed._symmetric_memory.{name}"))
+
+
+def _refuse(name: str) -> Callable[..., Any]:
+    def refused(*args: Any, **kwargs: Any) -> Any:
+        raise VirtualDeviceError(_NVSHMEM.format(name=name))
+
+    return refused
+
+
+class _PlainTracker:
+    """A tracker of DTensor's random numbers that leaves the generator alone.
+
+    DTensor writes offsets of a Philox generator into its state, and a virtual device has the CPU's generator.
+    """
+
+    def __init__(self) -> None:
+        self.distribute_region_enabled = False
+
+    @contextmanager
+    def _distribute_region(self, spec: Any, generator: Any = None) -> Iterator[None]:
+        yield
+
+    def _manual_seed(self, parallel_seed: int) -> None:
+        torch.manual_seed(parallel_seed)
+
+
+def _use_plain_random_numbers(patches: Patches) -> None:
+    import torch.distributed.tensor._random as random
+
+    patches.set(random, "_rng_tracker", _PlainTracker())
+
+
+@contextmanager
+def rank_environment(cluster: Cluster, rank: int, port: int = 29500) -> Iterator[None]:
+    """Set the environment variables that torchrun sets for a rank, and leave torch.distributed as it was found.
+
+    Raises:
+        VirtualDeviceError: A process group exists already.
+    """
+    if dist.is_initialized():
+        raise VirtualDeviceError(
+            "job() makes its own process groups, and one exists in this process. Call "
+            "torch.distributed.destroy_process_group() first."
+        )
+    local, node = rank % cluster.gpus_per_node, cluster.node_of(rank)
+    wanted = {
+        "RANK": rank,
+        "LOCAL_RANK": local,
+        "WORLD_SIZE": cluster.num_gpus,
+        "LOCAL_WORLD_SIZE": cluster.gpus_per_node,
+        "GROUP_RANK": node,
+        "NODE_RANK": node,
+        "MASTER_ADDR": "127.0.0.1",
+        "MASTER_PORT": port,
+    }
+    before = {name: os.environ.get(name) for name in (*wanted, "CUDA_VISIBLE_DEVICES")}
+    os.environ.update({name: str(value) for name, value in wanted.items()})
+    os.environ.pop("CUDA_VISIBLE_DEVICES", None)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+        gc.collect()  # modules of DistributedDataParallel must end before their group
+        if dist.is_initialized():
+            dist.destroy_process_group()

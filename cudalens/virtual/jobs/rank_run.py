@@ -1,0 +1,183 @@
+"""Choose the ranks of a job that must run, and compute the times of all."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Hashable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Literal
+
+from cudalens.errors import VirtualDeviceError
+from cudalens.virtual.jobs.communicator import Collective
+from cudalens.virtual.jobs.layout import Layout, Members, refine, representatives, unlike_roles
+from cudalens.virtual.jobs.schedule import JobPrograms, RankProgram, RankSpeed, awaited_records, read_program
+
+if TYPE_CHECKING:
+    from cudalens.virtual.jobs.topology import Cluster
+    from cudalens.virtual.profile.recorder import Recorder
+
+#: Ranks of a program that reads its rank all run, up to this number of ranks; of more, a few are compared.
+_ALL_UP_TO: Final = 8
+#: At most so many ranks run if those that were compared differ.
+_MOST_RUNS: Final = 256
+
+
+@dataclass
+class RankRun:
+    """The run of one rank.
+
+    Attributes:
+        rank: The rank.
+        recorder: What the virtual device did.
+        collectives: By the correlation id of their launch.
+        every_group: The process groups of the job.
+        reads_rank: Whether the program reads its rank.
+        memory: Peaks of the memory of the rank's GPU, as `torch.cuda.memory_stats` names them, without ``.all.peak``.
+    """
+
+    rank: int
+    recorder: Recorder
+    collectives: Mapping[int, Collective]
+    every_group: tuple[Members, ...]
+    reads_rank: bool
+    memory: Mapping[str, int]
+
+    @property
+    def signature(self) -> bytes:
+        """A hash of what the rank did: ranks with equal hashes do the same."""
+        found = hashlib.sha256()
+        for _, work, _ in self.recorder.works:
+            found.update(f"{work.name} {work.duration_ns} {work.num_bytes};".encode())
+        for one in self.collectives.values():
+            at = None if one.peer is None else one.ranks.index(one.peer)
+            found.update(f"{one.kind} {one.role} {one.num_bytes} {at} {one.line};".encode())
+        found.update(str(self.memory["allocated_bytes"]).encode())
+        return found.digest()
+
+
+def run_distinct_ranks(
+    cluster: Cluster, run: Callable[[int], RankRun], which: Literal["auto", "all"] | Iterable[int] = "auto"
+) -> tuple[dict[int, RankRun], dict[int, int], str]:
+    """Run the ranks that may do different things.
+
+    Args:
+        cluster: The GPUs.
+        run: Runs a rank.
+        which: "all" ranks; these ranks, of which each stands for those after it; or "auto": rank 0 and the first rank
+            of each position in groups whose members do different things. A program that reads its rank may do more by
+            itself: then all ranks run in jobs of up to 8, and in larger ones ranks 1 and the last one are compared.
+
+    Returns:
+        The runs by rank; for each rank, the rank that ran and does the same; and a sentence about the choice.
+    """
+    num_ranks = cluster.num_gpus
+    if which == "all":
+        return {rank: run(rank) for rank in range(num_ranks)}, {rank: rank for rank in range(num_ranks)}, ""
+    if which != "auto":
+        return _run_given(num_ranks, run, which)
+    runs = {0: run(0)}
+    layout = Layout(num_ranks, runs[0].every_group)
+    classes = layout.classes(unlike_roles(runs[0].collectives.values()))
+    reads = runs[0].reads_rank
+    if reads and num_ranks <= _ALL_UP_TO:
+        runs |= {rank: run(rank) for rank in range(1, num_ranks)}
+        return runs, _merge_equal(runs, num_ranks), ""
+    first = representatives(classes)
+    for rank in sorted(first.values()):
+        if rank not in runs:
+            runs[rank] = run(rank)
+    program_of = {rank: first[key] for rank, key in classes.items()}
+    for rank in (1, num_ranks - 1) if reads else ():
+        if rank in runs or runs[program_of[rank]].signature == (found := run(rank)).signature:
+            continue
+        runs[rank] = found
+        return _run_all(num_ranks, run, runs)
+    note = _copied(len(runs), num_ranks) if len(runs) < num_ranks else ""
+    return runs, program_of, note
+
+
+def _copied(num_runs: int, num_ranks: int) -> str:
+    return f"{num_runs} of {num_ranks} ranks ran; the others do the same in groups where all members do the same"
+
+
+def _run_given(
+    num_ranks: int, run: Callable[[int], RankRun], which: Iterable[int]
+) -> tuple[dict[int, RankRun], dict[int, int], str]:
+    ranks = sorted(set(which))
+    if not ranks or ranks[0] != 0 or ranks[-1] >= num_ranks:
+        raise ValueError(f"run_ranks is {ranks}; expected ranks below {num_ranks}, with 0 among them.")
+    runs = {rank: run(rank) for rank in ranks}
+    program_of = {rank: max(one for one in ranks if one <= rank) for rank in range(num_ranks)}
+    return runs, program_of, _copied(len(runs), num_ranks)
+
+
+def _run_all(
+    num_ranks: int, run: Callable[[int], RankRun], runs: dict[int, RankRun]
+) -> tuple[dict[int, RankRun], dict[int, int], str]:
+    if num_ranks > _MOST_RUNS:
+        raise VirtualDeviceError(
+            f"the program does different things on ranks that are alike by their process groups, and has {num_ranks} "
+            f"ranks, of which at most {_MOST_RUNS} run. Pass run_ranks, the ranks to run: each stands for those after "
+            "it up to the next."
+        )
+    for rank in range(num_ranks):
+        if rank not in runs:
+            runs[rank] = run(rank)
+    return runs, _merge_equal(runs, num_ranks), ""
+
+
+def _merge_equal(runs: Mapping[int, RankRun], num_ranks: int) -> dict[int, int]:
+    """Return for each rank the lowest one with the same signature and the same roles."""
+    first: dict[Hashable, int] = {}
+    layout = Layout(num_ranks, runs[0].every_group)
+    classes = layout.classes(unlike_roles(one for run in runs.values() for one in run.collectives.values()))
+    return {rank: first.setdefault((classes[rank], runs[rank].signature), rank) for rank in range(num_ranks)}
+
+
+def programs_of(
+    cluster: Cluster, runs: Mapping[int, RankRun], program_of: Mapping[int, int], speeds: Mapping[int, RankSpeed]
+) -> JobPrograms:
+    """Return what all ranks do, with the classes of ranks whose times are equal.
+
+    Args:
+        cluster: The GPUs.
+        runs: The runs by rank.
+        program_of: For each rank, the rank that ran and does the same.
+        speeds: The speed of ranks that differ from the others.
+    """
+    used = sorted(set(program_of.values()))
+    groups = dict.fromkeys(members for rank in used for members in runs[rank].every_group)
+    layout = Layout(cluster.num_gpus, runs[0].every_group if len(used) == 1 else _merged(runs, used, groups))
+    programs: dict[int, RankProgram] = {}
+    awaited, recorded = {}, {}
+    for rank in used:
+        run = runs[rank]
+        programs[rank] = read_program(run.recorder, run.collectives)
+        awaited[rank] = awaited_records(run.recorder)
+        recorded[rank] = frozenset(step.number for step in programs[rank].steps if step.kind == 1)
+    apart = {
+        rank: (program_of[rank], cluster.slow_links.get(cluster.node_of(rank)), _speed_key(rank, speeds))
+        for rank in range(cluster.num_gpus)
+    }
+    colours = refine(layout, {rank: (key, _spread(layout, cluster, rank)) for rank, key in apart.items()})
+    recorders = {rank: runs[rank].recorder for rank in used}
+    return JobPrograms(cluster, layout, programs, program_of, colours, awaited, recorded, recorders)
+
+
+def _merged(runs: Mapping[int, RankRun], used: list[int], groups: Mapping[Members, None]) -> list[Members]:
+    """The groups of the job in the order of each rank: those of rank 0, with the ones that only others made."""
+    first = runs[used[0]].every_group
+    known = set(first)
+    return [*first, *(members for members in groups if members not in known)]
+
+
+def _spread(layout: Layout, cluster: Cluster, rank: int) -> tuple[tuple[int, ...], ...]:
+    """How the groups of a rank are spread over nodes: their times depend on it."""
+    return tuple(cluster.spread(members) for members in layout.groups[rank])
+
+
+def _speed_key(rank: int, speeds: Mapping[int, RankSpeed]) -> Hashable:
+    speed = speeds.get(rank)
+    if speed is None:
+        return None
+    return rank if speed.jitter else speed.slowdown

@@ -1,0 +1,76 @@
+"""Simulated jobs of many ranks: data parallel and sharded training without values."""
+
+import pytest
+
+import cudalens
+from cudalens.frames import Ranks
+from tests.unit.virtual.jobs.programs_of_ranks import WIDTH, data_parallel, sharded
+
+PARAMETER_BYTES = 4 * 2 * (8 * WIDTH * WIDTH + 5 * WIDTH)
+
+
+@pytest.fixture(scope="module")
+def ddp():
+    return cudalens.virtual.job(data_parallel, "h100x16")
+
+
+@pytest.fixture(scope="module")
+def fsdp():
+    return cudalens.virtual.job(sharded, "h100x16")
+
+
+def test_ranks_that_do_the_same_run_once_and_are_ranks_like_any_others(ddp):
+    assert isinstance(ddp, Ranks)
+    assert (len(ddp), ddp.ran) == (16, (0,))
+    assert ddp[9].info.rank == 9
+    assert ddp[9].info.host == "node1"
+    assert ddp[9].info.source == "virtual:h100"
+    collectives = ddp.analysis.collectives
+    assert set(collectives["members"]) == {16}
+    assert set(collectives["confidence"]) == {"high"}
+
+
+def test_ddp_sums_all_gradients_in_buckets_during_the_backward_pass(ddp):
+    found = ddp.analysis.collectives
+    of_one_step = found[(found["rank"] == 3) & (found["step"] == 2)]
+    assert set(of_one_step["kind"]) == {"allreduce"}
+    assert of_one_step["num_bytes"].sum() == PARAMETER_BYTES
+    assert len(of_one_step) > 2
+    events = ddp[3].events
+    kernels = events[(events["cat"] == "kernel") & (events["step"] == 2)]
+    products = kernels[kernels["name"].str.contains("mm")]
+    first = kernels[kernels["collective"].notna()].iloc[0]
+    assert first["ts"] < products["ts"].max()  # the last product runs after the first collective has begun
+    assert first["stream"] not in set(products["stream"])
+
+
+def test_a_step_lasts_as_long_as_its_products_and_what_of_communication_they_do_not_hide(ddp):
+    found = ddp.frames["collectives"]
+    communication_ns = found[(found["rank"] == 0) & (found["step"] == 2)]["dur"].sum()
+    step = ddp.analysis.steps.query("rank == 0 and step == 2").iloc[0]
+    assert step["compute_ns"] < step["step_ns"] < step["compute_ns"] + communication_ns
+    assert ddp.step_low_ns < ddp.step_ns < ddp.step_high_ns
+
+
+def test_fsdp2_gathers_parameters_twice_and_scatters_gradients_once(fsdp):
+    found = fsdp.frames["collectives"]
+    of_one_step = found[(found["rank"] == 15) & (found["step"] == 2)]
+    by_kind = of_one_step.groupby("kind", observed=True)["num_bytes"].sum()
+    assert by_kind["reducescatter"] == PARAMETER_BYTES
+    assert PARAMETER_BYTES < by_kind["allgather"] <= 2 * PARAMETER_BYTES
+    assert of_one_step["stream"].nunique() == 2
+
+
+def test_sharded_parameters_take_less_memory(ddp, fsdp):
+    assert list(fsdp.memory["rank"]) == list(range(16))
+    assert fsdp.fits
+    assert fsdp.memory["allocated_bytes"].max() < ddp.memory["allocated_bytes"].max() - PARAMETER_BYTES / 2
+
+
+def test_a_slow_gpu_is_named_with_what_the_job_loses(fsdp):
+    slow = cudalens.virtual.job(sharded, "h100x16", slow_gpus={5: 1.5})
+    loss_ns = slow.step_ns - fsdp.step_ns
+    first = slow.analysis.stragglers.found[0]
+    assert "rank 5 " in str(slow.summary()).splitlines()[0]
+    assert first.loss_ns == pytest.approx(loss_ns, rel=0.2)
+    assert loss_ns > 0.2 * fsdp.step_ns

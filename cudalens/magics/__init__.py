@@ -9,12 +9,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from cudalens.magics.base import Magic, loaded, remove
+from cudalens.magics.completion import LineCompleter, remove_completers
 from cudalens.magics.device import Cudadevice
 from cudalens.magics.graph import Cudagraph
 from cudalens.magics.memory import Cudamem
+from cudalens.magics.overview import Cudalens
 from cudalens.magics.profile import Cudaprofile
 from cudalens.magics.sanitize import Cudasan
 from cudalens.magics.syntax import CellSyntax
+from cudalens.magics.tracebacks import show_all_frames, show_own_frames_only
 from cudalens.magics.watch import Cudawatch
 
 if TYPE_CHECKING:
@@ -25,7 +28,7 @@ if TYPE_CHECKING:
 __all__ = ["MAGICS", "cell_run", "load", "unload"]
 
 #: The device is the last one: the other magics may use it when they end.
-MAGICS: Final[tuple[type[Magic], ...]] = (Cudaprofile, Cudawatch, Cudasan, Cudagraph, Cudamem, Cudadevice)
+MAGICS: Final[tuple[type[Magic], ...]] = (Cudalens, Cudaprofile, Cudawatch, Cudasan, Cudagraph, Cudamem, Cudadevice)
 
 
 def load(shell: InteractiveShell) -> None:
@@ -39,6 +42,8 @@ def load(shell: InteractiveShell) -> None:
         shell.input_transformers_cleanup.append(syntax)
         for kind in MAGICS:
             kind(shell).load()
+        LineCompleter(shell, MAGICS).add()
+        show_own_frames_only(shell)
     except BaseException:
         unload(shell)
         raise
@@ -49,6 +54,8 @@ def unload(shell: InteractiveShell) -> None:
     for magic in sorted(loaded(shell), key=lambda magic: MAGICS.index(type(magic))):
         magic.end()
     remove(shell)
+    remove_completers(shell)
+    show_all_frames(shell)
     for transformers in (shell.input_transformers_cleanup, shell.ast_transformers):
         transformers[:] = [item for item in transformers if not isinstance(item, CellSyntax)]
 

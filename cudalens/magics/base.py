@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from IPython.core.error import UsageError
@@ -11,7 +11,7 @@ from IPython.core.magic import no_var_expand
 
 from cudalens.errors import CudalensError
 from cudalens.magics.cells import run_as_cell, without_traceback
-from cudalens.magics.options import CellOptions, Form, NoOptions, UnclosedQuoteError, split
+from cudalens.magics.options import CellOptions, Form, NoOptions, UnclosedQuoteError, is_help, nearest, split
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
@@ -95,7 +95,13 @@ class Magic:
         if not words and not self.default:
             print(self.usage())  # noqa: T201
             return None
+        if is_help(words[:1]):
+            print(self.help())  # noqa: T201
+            return None
         form, method, rest = self._form_of(words)
+        if is_help(rest):
+            print(form.help())  # noqa: T201
+            return None
         try:
             return method(self, form.parse_words(rest))
         except CudalensError as error:
@@ -111,11 +117,11 @@ class Magic:
         if two in self.forms:
             return *self.forms[two], words[2:]
         if words[0] not in self.forms:
-            raise self._refusal(f"what is {words[0]!r}? Expected one of {', '.join(self.forms)}.")
+            raise self._refusal(f"what is {words[0]!r}?{_did_you_mean(words[0], self.forms)}")
         form, method = self.forms[words[0]]
         inner = [name.split()[1] for name in self.forms if name.startswith(f"{words[0]} ")]
         if inner and len(words) > 1 and not words[1].startswith("-"):
-            raise form.refusal(f"what is {words[1]!r}? Expected one of {', '.join(inner)}.")
+            raise form.refusal(f"what is {words[1]!r}?{_did_you_mean(words[1], inner)}")
         return form, method, words[1:]
 
     def _refusal(self, reason: str) -> UsageError:
@@ -149,6 +155,11 @@ class Magic:
         run.cudalens_magic = self  # type: ignore[attr-defined]
         for kind in ("line", "cell") if self.cell_form else ("line",):
             self.shell.magics_manager.magics[kind][self.name] = run
+
+
+def _did_you_mean(word: str, known: Iterable[str]) -> str:
+    near = nearest(word, known)
+    return f"{f' Did you mean {near!r}?' if near else ''} Expected one of {', '.join(known)}."
 
 
 def loaded(shell: InteractiveShell) -> list[Magic]:

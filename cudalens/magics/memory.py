@@ -63,7 +63,7 @@ class DiffOptions(NoOptions):
     """Options of ``%cudamem diff``."""
 
     snapshots: list[str] | None = place(
-        "A B", "Names of runs, variables or files; without B, A is compared with now.", nargs="*"
+        "A B", "Names of runs, variables or files; without B, A is compared with now.", nargs="*", is_run=True
     )
     by: str = option(
         "--by",

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import difflib
 import keyword
 import os
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, Final, Generic, TypeVar
@@ -31,9 +32,10 @@ def option(*names: str, help: str, default: Any = None, writes: str | None = Non
     return field(default=default, metadata={"names": names, "help": help, "keywords": keywords, "writes": writes})
 
 
-def place(metavar: str, help: str, default: Any = None, *, nargs: str = "?") -> Any:
-    """Return a field of a class of options: a positional argument."""
-    return option(help=help, default=default, metavar=metavar, nargs=nargs)
+def place(metavar: str, help: str, default: Any = None, *, nargs: str = "?", is_run: bool = False) -> Any:
+    """Return a field of a class of options: a positional argument; `is_run` says that it names runs of the session."""
+    made = option(help=help, default=default, metavar=metavar, nargs=nargs)
+    return field(default=default, metadata={**made.metadata, "is_run": is_run})
 
 
 def flag(*names: str, help: str) -> Any:
@@ -164,6 +166,7 @@ class Form(Generic[_O]):
 
         Raises:
             UsageError: An option is unknown, lacks its value, or has a wrong one; the message ends with the usage.
+            HelpRequest: The line asks for help.
         """
         try:
             return self.parse_words(split(line))
@@ -172,10 +175,35 @@ class Form(Generic[_O]):
 
     def parse_words(self, words: Sequence[str]) -> _O:
         """As `parse`, of a line that is split into words."""
+        if is_help(words):
+            raise HelpRequest(self.help())
         try:
-            return self._kind(**vars(self._parser.parse_args(list(words))))
+            parsed, unknown = self._parser.parse_known_args([self._with_hyphens(word) for word in words])
+            if unknown:
+                raise ValueError(self._unknown(unknown))
+            return self._kind(**vars(parsed))
         except ValueError as error:
             raise self.refusal(error) from None
+
+    def _with_hyphens(self, word: str) -> str:
+        """``--record_shapes``, as Python writes it, as ``--record-shapes``, if there is such an option."""
+        name, equals, value = word.partition("=")
+        with_hyphens = name.replace("_", "-")
+        return f"{with_hyphens}{equals}{value}" if with_hyphens in self.option_names() else word
+
+    def _unknown(self, words: Sequence[str]) -> str:
+        """Return the message about `words` that the form does not have, with the nearest option."""
+        message = f"unrecognized arguments: {' '.join(words)}"
+        near = nearest(words[0].partition("=")[0], self.option_names())
+        return f"{message}. Did you mean {near}?" if near else message
+
+    def option_names(self) -> list[str]:
+        """Return the names of its options, such as ``--memory``."""
+        return [name for one in fields(self._kind) for name in one.metadata["names"]]  # type: ignore[arg-type]
+
+    def takes_runs(self) -> bool:
+        """Return whether it has a positional argument that names runs of the session."""
+        return any(one.metadata.get("is_run") for one in fields(self._kind))  # type: ignore[arg-type]
 
     def usage(self) -> str:
         """Return how to write it, on a few lines."""
@@ -194,6 +222,27 @@ class Form(Generic[_O]):
     def refusal(self, reason: object) -> UsageError:
         """Return the error that says what is wrong with a line, and how to write it."""
         return UsageError(f"{self.name}: {reason}\n{self.usage()}")
+
+
+class HelpRequest(Exception):  # noqa: N818 - it is not an error
+    """A line asks for help: IPython shows the help in place of a traceback, and the cell does not run."""
+
+    def _render_traceback_(self) -> list[str]:
+        return [str(self)]
+
+
+def is_help(words: Sequence[str]) -> bool:
+    """Return whether a line asks for help."""
+    return any(word in ("-h", "--help") for word in words)
+
+
+def nearest(word: str, names: Iterable[str]) -> str | None:
+    """Return the name that `word` is a misspelling or a beginning of, with or without hyphens; None for none."""
+    by_letters = {name.strip("-"): name for name in names}
+    letters = word.strip("-").replace("_", "-")
+    begun = [name for name in by_letters if len(letters) > 1 and name.startswith(letters)]
+    found = begun or difflib.get_close_matches(letters, by_letters, 1, 0.6)
+    return by_letters[found[0]] if found else None
 
 
 class _Parser(argparse.ArgumentParser):

@@ -32,11 +32,17 @@ class ProfileOptions(CellOptions):
 
     name: str | None = place("NAME", "Name of the run in cudalens.runs. The default is cell-<execution count>.")
     quiet: bool = flag("-q", "--quiet", help="Show nothing; the run is still kept in cudalens.runs.")
-    memory: bool = flag("--memory", help="Record every allocation and release, for the memory curve.")
-    shapes: bool = flag("--shapes", help="Record the shapes and dtypes of operator inputs.")
-    stacks: bool = flag("--stacks", help="Record Python call stacks (the option with the highest overhead).")
-    modules: bool = flag("--modules", help="Record which nn.Modules were running.")
-    flops: bool = flag("--flops", help="Estimate floating-point operations of matrix products and convolutions.")
+    memory: bool = flag(
+        "--memory", "--profile-memory", help="Record every allocation and release, for the memory curve."
+    )
+    shapes: bool = flag("--shapes", "--record-shapes", help="Record the shapes and dtypes of operator inputs.")
+    stacks: bool = flag(
+        "--stacks", "--with-stack", help="Record Python call stacks (the option with the highest overhead)."
+    )
+    modules: bool = flag("--modules", "--with-modules", help="Record which nn.Modules were running.")
+    flops: bool = flag(
+        "--flops", "--with-flops", help="Estimate floating-point operations of matrix products and convolutions."
+    )
     cpu_only: bool = flag("--cpu-only", help="Do not profile the GPU.")
     metrics: bool | float = number(
         "--metrics",
@@ -90,14 +96,18 @@ class ProfileOptions(CellOptions):
 class RunName(NoOptions):
     """Options of ``%cudaprofile show``."""
 
-    name: list[str] | None = place("NAME", "A name in cudalens.runs; the default is the last run.", nargs="*")
+    name: list[str] | None = place(
+        "NAME", "A name in cudalens.runs; the default is the last run.", nargs="*", is_run=True
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
 class TwoRuns(NoOptions):
     """Options of ``%cudaprofile diff``."""
 
-    runs: list[str] | None = place("A B", "Runs, variables or files; the default is the last two runs.", nargs="*")
+    runs: list[str] | None = place(
+        "A B", "Runs, variables or files; the default is the last two runs.", nargs="*", is_run=True
+    )
 
 
 @dataclass(frozen=True, kw_only=True)

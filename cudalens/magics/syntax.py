@@ -37,6 +37,7 @@ from IPython.core.error import UsageError
 from IPython.core.inputtransformer2 import cell_magic, leading_indent
 
 from cudalens.magics.cells import RUN_PREFIX
+from cudalens.magics.options import HelpRequest, is_help
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -69,8 +70,10 @@ class CellSyntax(ast.NodeTransformer):
 
     def __call__(self, lines: list[str]) -> list[str]:
         """Replace the magic lines on top of a cell by string literals; other cells are unchanged."""
-        if not lines or not self._pattern.match(lines[0]) or not "".join(lines[1:]).strip():
+        if not lines or not self._pattern.match(lines[0]):
             return lines
+        if not "".join(lines[1:]).strip():  # IPython refuses a cell magic without a cell
+            return [lines[0].removeprefix("%")] if is_help(lines[0].split()) else lines
         magic_line, body = lines[0].rstrip(), _Body(lines[1:])
         self._source = {magic_line: "".join(lines[1:])}
         return [f"u{magic_line!r}\n", *body.blank, *self._expand(body.code), *self._tail(magic_line)]
@@ -160,7 +163,7 @@ def _options(magic: type[Magic], arguments: str) -> CellOptions:
     assert magic.cell_form is not None
     try:
         options: CellOptions = magic.cell_form.parse(arguments)
-    except UsageError:
+    except (UsageError, HelpRequest):
         options = magic.cell_form.parse("")
     return options
 

@@ -1,21 +1,120 @@
-"""Give every entry of an interrupt's traceback a line number, without which IPython does not show the error.
+"""Show tracebacks of cells as without cudalens: frames of the user's program, and the lines that the user wrote.
 
-The compiler gives some jumps at the end of a loop's body no line. A KeyboardInterrupt can be raised at such a jump; the
+Three things would differ. Operators of a virtual device, graphs and the sanitizer run inside of cudalens, so that an
+error of the program has frames of it. A magic line is a text literal for Python (`cudalens.magics.syntax`). And the
+compiler gives some jumps at the end of a loop's body no line: where a KeyboardInterrupt is raised at such a jump, the
 ``tb_lineno`` of its entry is None, and IPython (as of 9.18) prints "Unexpected exception formatting exception" instead.
 """
 
 from __future__ import annotations
 
+import ast
+import linecache
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from types import CodeType, TracebackType
 from typing import TYPE_CHECKING, Any, Final
 
 from cudalens.device.interrupts import DeferredInterrupts
+from cudalens.errors import CudalensError
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
-#: An object of its own: `restore_interrupts` compares by identity whether the handler is still in place.
-_INTERRUPTS: Final = (KeyboardInterrupt,)
+_OWN: Final = str(Path(__file__).parents[1])
+_SHOW: Final = "showtraceback"
+#: Errors of the user's program, also where cudalens raises them. Others that cudalens raises may be faults of it.
+_OF_PROGRAM: Final = (RuntimeError, CudalensError, AssertionError, KeyboardInterrupt)
+
+
+def show_own_frames_only(shell: InteractiveShell) -> None:
+    """Make `shell` show tracebacks without frames of cudalens and of what it calls."""
+    original = shell.showtraceback
+
+    def showtraceback(exc_tuple: Any = None, *args: Any, **options: Any) -> None:
+        error = sys.exc_info()[1] if exc_tuple is None else exc_tuple[1]
+        if not isinstance(error, BaseException):
+            original(exc_tuple, *args, **options)
+            return
+        show_lines(error)
+        with _users_view(error):
+            original((type(error), error, error.__traceback__), *args, **options)
+
+    setattr(shell, _SHOW, showtraceback)
+
+
+def show_all_frames(shell: InteractiveShell) -> None:
+    """Undo `show_own_frames_only`."""
+    vars(shell).pop(_SHOW, None)
+
+
+@contextmanager
+def _users_view(error: BaseException) -> Iterator[None]:
+    """Give `error` and the errors that it is raised from the frames of the user, and the cell's file its magic line."""
+    errors = list(_chain(error))
+    trails = [one.__traceback__ for one in errors]
+    files = {entry.tb_frame.f_code.co_filename for trail in trails for entry in _entries(trail)}
+    cached = {name: linecache.cache[name] for name in files if name in linecache.cache}
+    try:
+        for one in errors:
+            one.__traceback__ = without_own_frames(one)
+        for name, entry in cached.items():
+            if len(entry) == 4 and entry[2] and entry[2][0].startswith(("u'%%", 'u"%%')):
+                linecache.cache[name] = (entry[0], entry[1], [_as_typed(line) for line in entry[2]], entry[3])
+        yield
+    finally:
+        linecache.cache.update(cached)
+        for one, trail in zip(errors, trails, strict=True):
+            one.__traceback__ = trail
+
+
+def _chain(error: BaseException | None) -> Iterator[BaseException]:
+    seen: set[int] = set()
+    while error is not None and id(error) not in seen:
+        seen.add(id(error))
+        yield error
+        error = error.__cause__ or error.__context__
+
+
+def _as_typed(line: str) -> str:
+    """Return the magic line of a text literal that `cudalens.magics.syntax` wrote for it.
+
+    It is a comment: IPython shows other lines around an error where the file cannot be parsed.
+    """
+    if not line.startswith(("u'%%cuda", 'u"%%cuda')):
+        return line
+    try:
+        return f"# {ast.literal_eval(line)}\n"
+    except (SyntaxError, ValueError):
+        return line
+
+
+def without_own_frames(error: BaseException) -> TracebackType | None:
+    """Return the traceback of `error` without frames of cudalens, and of torch where cudalens called it.
+
+    All frames stay where cudalens itself raised an error that a program does not cause: they belong in a bug report.
+    """
+    entries = list(_entries(error.__traceback__))
+    if not entries or (_is_own(entries[-1]) and not isinstance(error, _OF_PROGRAM)):
+        return error.__traceback__
+    kept, is_inside = [], False
+    for entry in entries:
+        is_inside = _is_own(entry) or (is_inside and _is_library(entry))
+        if not is_inside:
+            kept.append(entry)
+    return _linked(kept)
+
+
+def _is_own(entry: TracebackType) -> bool:
+    return entry.tb_frame.f_code.co_filename.startswith(_OWN)
+
+
+def _is_library(entry: TracebackType) -> bool:
+    """Whether torch or Python's library is at work, which cudalens calls, or which calls cudalens."""
+    module = str(entry.tb_frame.f_globals.get("__name__", ""))
+    return module.partition(".")[0] in {"torch", *sys.stdlib_module_names} and module != "__main__"
 
 
 def show_lines(error: BaseException | None) -> None:
@@ -24,37 +123,25 @@ def show_lines(error: BaseException | None) -> None:
         error.__traceback__ = with_lines(error.__traceback__)
 
 
-def repair_interrupts(shell: InteractiveShell) -> None:
-    """Apply `show_lines` to the interrupts of all following cells, unless the user has a handler of exceptions."""
-    if not shell.custom_exceptions:
-        shell.set_custom_exc(_INTERRUPTS, _show_interrupt)  # type: ignore[no-untyped-call]
-
-
-def restore_interrupts(shell: InteractiveShell) -> None:
-    """Undo `repair_interrupts`."""
-    if shell.custom_exceptions is _INTERRUPTS:
-        shell.set_custom_exc((), None)  # type: ignore[no-untyped-call]
-
-
-def _show_interrupt(
-    shell: InteractiveShell, kind: Any, error: BaseException, trail: Any, tb_offset: Any = None
-) -> None:
-    show_lines(error)
-    shell.showtraceback((kind, error, error.__traceback__), tb_offset=tb_offset)
-
-
 def with_lines(trail: TracebackType | None) -> TracebackType | None:
     """Return a traceback like `trail` whose entries all have lines, without entries of `DeferredInterrupts`."""
-    entries = []
+    entries = list(_entries(trail))
+    while entries and entries[-1].tb_frame.f_code.co_filename == DeferredInterrupts.install.__code__.co_filename:
+        entries.pop()
+    return _linked(entries)
+
+
+def _entries(trail: TracebackType | None) -> Iterator[TracebackType]:
     while trail is not None:
-        entries.append(trail)
+        yield trail
         trail = trail.tb_next
+
+
+def _linked(entries: Iterable[TracebackType]) -> TracebackType | None:
+    """Return a traceback of `entries`, in which each has a line."""
     new: TracebackType | None = None
-    for entry in reversed(entries):
-        code = entry.tb_frame.f_code
-        if new is None and code.co_filename == DeferredInterrupts.install.__code__.co_filename:
-            continue
-        new = TracebackType(new, entry.tb_frame, entry.tb_lasti, _line(entry, code))
+    for entry in reversed(list(entries)):
+        new = TracebackType(new, entry.tb_frame, entry.tb_lasti, _line(entry, entry.tb_frame.f_code))
     return new
 
 

@@ -8,7 +8,6 @@ from weakref import WeakKeyDictionary
 
 from cudalens.errors import CudalensError
 from cudalens.magics.cells import CellRun, display, execution_count, without_traceback, written
-from cudalens.magics.tracebacks import repair_interrupts, restore_interrupts
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
@@ -95,7 +94,6 @@ class NotebookWatch:
         self._panel = shown_panel(shell, self.watch)
         shell.events.register("pre_run_cell", self._cell_begins)
         shell.events.register("post_run_cell", self._cell_ended)
-        repair_interrupts(shell)
 
     @property
     def is_on(self) -> bool:
@@ -107,7 +105,6 @@ class NotebookWatch:
         for event, callback in (("pre_run_cell", self._cell_begins), ("post_run_cell", self._cell_ended)):
             with suppress(ValueError):
                 self._shell.events.unregister(event, callback)
-        restore_interrupts(self._shell)
         self.watch.stop()
 
     def _cell_begins(self, info: Any = None) -> None:

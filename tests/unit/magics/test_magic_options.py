@@ -10,8 +10,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from IPython.core.error import UsageError
+from IPython.core.interactiveshell import InteractiveShell
+from traitlets.config import Config
 
+from cudalens.api import runs as runs_module
+from cudalens.frames import RunInfo, Trace
 from cudalens.magics import MAGICS
+from cudalens.magics.base import loaded
+from cudalens.magics.completion import LineCompleter
+from cudalens.magics.options import HelpRequest
+from cudalens.magics.overview import Cudalens
 from cudalens.magics.profile import Cudaprofile, ProfileOptions
 
 FORM = Cudaprofile.cell_form
@@ -204,3 +212,65 @@ def test_a_line_without_a_form_is_refused(line, reason):
     magic = next(magic for magic in MAGICS if magic.name == name)
     with pytest.raises(UsageError, match=re.escape(reason)):
         magic(None).run_line(rest)
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [("--memroy", "--memory"), ("--mem", "--memory"), ("--repeats 3", "--repeat"), ("--sync", "--syncs")],
+)
+def test_a_misspelt_option_names_the_nearest_one(typed, meant):
+    with pytest.raises(UsageError, match=rf"unrecognized arguments: {typed.split()[0]}. Did you mean {meant}\?"):
+        parse(typed)
+    with pytest.raises(UsageError) as refused:
+        parse("--xyzzy")
+    assert "Did you mean" not in str(refused.value)
+
+
+def test_names_of_torch_are_names_of_the_options():
+    torchs = "--record-shapes --with-stack --profile-memory --with-flops --with_modules"
+    assert parse(torchs) == parse("--shapes --stacks --memory --flops --modules")
+    assert parse("--no_raise_error --cpu_only") == parse("--no-raise-error --cpu-only")
+
+
+@pytest.mark.parametrize("form", FORMS, ids=lambda form: form.name)
+def test_help_shows_the_help_in_place_of_a_traceback(form):
+    for asked in ("-h", "--help"):
+        with pytest.raises(HelpRequest) as shown:
+            form.parse(asked)
+        assert shown.value._render_traceback_() == [form.help()]
+
+
+@pytest.mark.parametrize(
+    ("line", "word", "expected"),
+    [
+        ("%%cudaprofile --me", "--me", ["--memory", "--metrics"]),
+        ("%%cudaprofile --memory --me", "--me", ["--metrics"]),
+        ("%cudaprofile di", "di", ["diff"]),
+        ("%cudaprofile show fi", "fi", ["first"]),
+        ("%%cudamem --ht", "--ht", ["--html"]),
+        ("x = 1  # %cudaprofile di", "di", []),
+        ("%timeit --me", "--me", []),
+    ],
+)
+def test_tab_completes_options_verbs_and_runs(monkeypatch, line, word, expected):
+    monkeypatch.setattr(runs_module, "runs", ["first", "two words"])
+    found = LineCompleter(None, MAGICS).complete(line, word)
+    assert [one.text for one in found["completions"]] == expected
+
+
+def test_the_overview_lists_magics_and_the_last_runs(monkeypatch, capsys):
+    runs = runs_module.Runs()
+    monkeypatch.setattr(runs_module, "runs", runs)
+    shell = InteractiveShell(config=Config(HistoryManager={"enabled": False}))
+    for magic in MAGICS:
+        magic(shell).load()
+    (overview,) = (magic for magic in loaded(shell) if isinstance(magic, Cudalens))
+    overview.run_line("")
+    shown = capsys.readouterr().out
+    assert all(f"%{magic.name} " in shown for magic in MAGICS if magic is not Cudalens)
+    assert "No run yet" in shown
+    for number in range(7):
+        runs.add(Trace(RunInfo(name=f"run-{number}", source="cpu", started_ns=0, ended_ns=1)))
+    overview.run_line("")
+    listed = re.findall(r"^  (run-\d)", capsys.readouterr().out, re.MULTILINE)
+    assert listed == ["run-6", "run-5", "run-4", "run-3", "run-2"]

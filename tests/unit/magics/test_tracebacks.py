@@ -1,4 +1,4 @@
-"""Tracebacks of interrupts in cells: each entry has a line, so that IPython can show it."""
+"""Tracebacks of cells: frames of the user's program, each with a line."""
 
 import signal
 
@@ -8,7 +8,8 @@ from IPython.core.ultratb import AutoFormattedTB
 from traitlets.config import Config
 
 from cudalens.device.interrupts import DeferredInterrupts
-from cudalens.magics.tracebacks import repair_interrupts, restore_interrupts, show_lines
+from cudalens.magics import load, unload
+from cudalens.magics.tracebacks import show_all_frames, show_lines, show_own_frames_only
 
 SOURCE = """
 def loop():
@@ -83,8 +84,9 @@ def shell(tmp_path):
     )
 
 
-def test_interrupts_of_cells_are_shown_until_the_handler_is_removed(shell, capsys):
-    repair_interrupts(shell)
+def test_interrupts_of_cells_are_shown_until_the_extension_is_unloaded(shell, capsys):
+    original = shell.showtraceback
+    show_own_frames_only(shell)
     shell.user_ns.update(interrupted=interrupted)
     result = shell.run_cell("raise interrupted(has_lines=False)")
     shown = capsys.readouterr()
@@ -92,13 +94,45 @@ def test_interrupts_of_cells_are_shown_until_the_handler_is_removed(shell, capsy
     assert "KeyboardInterrupt" in shown.out
     assert "loop" in shown.out
     assert "Unexpected exception" not in shown.out + shown.err
-    restore_interrupts(shell)
-    assert shell.custom_exceptions == ()
+    show_all_frames(shell)
+    assert shell.showtraceback == original
 
 
 def test_a_handler_of_the_user_stays(shell):
     shell.set_custom_exc((KeyboardInterrupt, ValueError), lambda *args, **options: None)
     mine = shell.CustomTB
-    repair_interrupts(shell)
-    restore_interrupts(shell)
+    show_own_frames_only(shell)
+    show_all_frames(shell)
     assert (shell.CustomTB, shell.custom_exceptions) == (mine, (KeyboardInterrupt, ValueError))
+
+
+def shown_of(shell, capsys, source):
+    load(shell)
+    try:
+        result = shell.run_cell(source)
+        return capsys.readouterr().out, result.error_in_exec
+    finally:
+        unload(shell)
+
+
+def test_an_error_has_the_frames_of_the_program_and_the_magic_line_as_typed(shell, capsys):
+    source = "%%cudaprofile -q\nimport cudalens\ndef wrong():\n    return cudalens.load('missing')\nwrong()"
+    shown, error = shown_of(shell, capsys, source)
+    assert "in wrong()" in shown
+    assert "u'%%" not in shown
+    assert "cudalens/" not in shown.partition("missing: ")[0], "no frame of cudalens"
+    names = [name for name, _ in entries(error)]
+    assert "load" in names, "the error itself keeps its traceback"
+
+
+def test_a_context_line_shows_the_magic_line_as_typed(shell, capsys):
+    shown, _ = shown_of(shell, capsys, "%%cudaprofile -q first\n1 / 0")
+    assert "# %%cudaprofile -q first" in shown
+    assert "u'%%cudaprofile" not in shown
+
+
+def test_a_fault_of_cudalens_keeps_all_frames(shell, capsys):
+    source = "import cudalens\ncudalens.magics.options.count(1)(None)"
+    shown, error = shown_of(shell, capsys, source)
+    assert isinstance(error, AttributeError)
+    assert "options.py" in shown

@@ -260,6 +260,8 @@ def on_meta(*shape, dtype=torch.float16):
 def test_a_depthwise_convolution_takes_a_few_times_as_long_as_its_bytes(gpu):
     """Four times at most where it was measured; memory of data centers is faster than the loads of the SMs."""
     bound = 4 if SPECS[gpu].memory_bandwidth_gbps < 1900 else 8
+    if gpu == "h20":  # three fifths of the SMs of a GH200, with the same memory
+        bound = 10
     args, out = convolution(on_meta(64, 256, 56, 56), on_meta(256, 1, 3, 3), groups=256)
     bytes_ns = (args[0].nbytes + out.nbytes) / SPECS[gpu].memory_bandwidth_gbps
     assert bytes_ns <= duration_ns(gpu, aten.convolution.default, args, out) <= bound * bytes_ns

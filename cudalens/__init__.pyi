@@ -20,6 +20,7 @@ from cudalens.api import history as history
 from cudalens.api.attach import attach as attach
 from cudalens.api.benchmark import benchmark as benchmark
 from cudalens.api.compare import compare as compare
+from cudalens.api.compile_report import compile_report as compile_report
 from cudalens.api.fit import fit as fit
 from cudalens.api.flight_recorder import load_flight_recorder as load_flight_recorder
 from cudalens.api.hang_watch import watch_hangs as watch_hangs

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from cudalens.magics.base import Magic, loaded, remove
+from cudalens.magics.compile import Cudacompile
 from cudalens.magics.completion import LineCompleter, remove_completers
 from cudalens.magics.device import Cudadevice
 from cudalens.magics.graph import Cudagraph
@@ -28,7 +29,16 @@ if TYPE_CHECKING:
 __all__ = ["MAGICS", "cell_run", "load", "unload"]
 
 #: The device is the last one: the other magics may use it when they end.
-MAGICS: Final[tuple[type[Magic], ...]] = (Cudalens, Cudaprofile, Cudawatch, Cudasan, Cudagraph, Cudamem, Cudadevice)
+MAGICS: Final[tuple[type[Magic], ...]] = (
+    Cudalens,
+    Cudaprofile,
+    Cudawatch,
+    Cudasan,
+    Cudagraph,
+    Cudamem,
+    Cudacompile,
+    Cudadevice,
+)
 
 
 def load(shell: InteractiveShell) -> None:

@@ -14,7 +14,7 @@ from typing import Final
 
 #: Sections whose rows are stacked on narrow pages.
 _STACKED: Final = frozenset(
-    {"findings", "syncs", "memory", "compare", "costs", "fit", "lines", "modules", "steps", "ranks"}
+    {"findings", "syncs", "memory", "compare", "compiled", "costs", "fit", "lines", "modules", "steps", "ranks"}
 )
 
 PLOTLY_VERSION: Final = "4.1.1"

@@ -60,17 +60,23 @@ class HostConstants(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
 def _fold_on_host(patches: Patches) -> None:
     from torch._inductor.constant_folding import ConstantFolder
+    from torch._inductor.fx_passes.joint_graph import UniformValueConstantFolder
 
     folder: Any = ConstantFolder
-    fold = folder.run
+    uniform: Any = UniformValueConstantFolder
+    patches.set(folder, "run", _on_host(folder.run))
+    patches.set(uniform, "_add_peephole_patterns", _on_host(uniform._add_peephole_patterns))
 
-    def run(self: Any, *args: Any, **kwargs: Any) -> Any:
+
+def _on_host(function: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(function)
+    def compute(*args: Any, **kwargs: Any) -> Any:
         if not is_tracing():
-            return fold(self, *args, **kwargs)
+            return function(*args, **kwargs)
         with HostConstants():  # type: ignore[no-untyped-call]
-            return fold(self, *args, **kwargs)
+            return function(*args, **kwargs)
 
-    patches.set(folder, "run", run)
+    return compute
 
 
 def _device_in_cpp(tensor: Any) -> torch.device:

@@ -8,12 +8,10 @@ from contextlib import contextmanager
 from typing import Any, Final
 
 import torch
-from torch import overrides
 
+from cudalens.virtual.compiled.tracing import current_stack, set_stack
 from cudalens.virtual.patching import Patches
 from cudalens.virtual.tensors.residency import place_of
-
-_stack_functions: Final[tuple[Any, Any]] = (overrides._pop_mode, overrides._push_mode)
 
 #: The function modes of the program that is compiled, outermost first.
 _expected: Final[list[list[Any]]] = []
@@ -31,7 +29,10 @@ def expected_stack(stack: list[Any]) -> Iterator[None]:
 
 def install(patches: Patches) -> None:
     """Add a guard for the device of each tensor, which is a CPU tensor for C++."""
+    from torch._dynamo import guards
     from torch._dynamo.guards import CheckFunctionManager, GuardBuilder
+
+    dynamo_guards: Any = guards
 
     builder: Any = GuardBuilder
     manager_kind: Any = CheckFunctionManager
@@ -68,6 +69,13 @@ def install(patches: Patches) -> None:
             make_guards(self, *args, **kwargs)
         made.append(weakref.ref(self.guard_manager))
 
+    explain = dynamo_guards.get_guard_fail_reason
+
+    def explain_under_modes(*args: Any, **kwargs: Any) -> Any:
+        with _stack_restored():  # else the guard of the modes would be the reason of every recompilation
+            return explain(*args, **kwargs)
+
+    patches.set(dynamo_guards, "get_guard_fail_reason", explain_under_modes)
     patches.set(manager_kind, "__init__", make_guards_under_modes)
     patches.set(builder, "TENSOR_MATCH", _like(match_tensor_and_device, match_tensor))
     patches.set(builder, "TORCH_FUNCTION_STATE", _like(match_all_modes, match_modes))
@@ -93,20 +101,6 @@ def _stack_restored() -> Iterator[None]:
         yield
     finally:
         set_stack(inside)
-
-
-def current_stack() -> list[Any]:
-    """The function modes of the thread, outermost first."""
-    return [torch._C._get_function_stack_at(level) for level in range(torch._C._len_torch_function_stack())]
-
-
-def set_stack(stack: list[Any]) -> None:
-    """Replace the function modes of the thread."""
-    pop, push = _stack_functions
-    while torch._C._len_torch_function_stack():
-        pop()
-    for mode in stack:
-        push(mode)
 
 
 def _like(function: Any, original: Any) -> Any:

@@ -23,6 +23,13 @@ def _by_torch(function: Callable[..., torch.Tensor]) -> Callable[..., Any]:
     return compute
 
 
+def _fused_multiply_add(a: Any, b: Any, c: Any) -> Any:
+    """``a * b + c`` with one rounding for float32 (the product of two is exact in float64)."""
+    if a.dtype == np.float32:
+        return (a.astype(np.float64) * b + c).astype(np.float32)
+    return a * b + c
+
+
 _special: Final = torch.special
 
 #: By name of libdevice: the function of arrays, whose result has the dtype of the first argument.
@@ -30,6 +37,7 @@ _FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {
     "abs": np.abs,
     "acos": np.arccos,
     "acosh": np.arccosh,
+    "add_rn": np.add,
     "asin": np.arcsin,
     "asinh": np.arcsinh,
     "atan": np.arctan,
@@ -40,6 +48,7 @@ _FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {
     "copysign": np.copysign,
     "cos": np.cos,
     "cosh": np.cosh,
+    "cospi": lambda a: np.cos(np.pi * a),
     "cyl_bessel_i0": _by_torch(_special.i0),
     "cyl_bessel_i1": _by_torch(_special.i1),
     "div_rn": np.divide,
@@ -49,29 +58,49 @@ _FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {
     "erfinv": _by_torch(_special.erfinv),
     "exp": np.exp,
     "exp2": np.exp2,
+    "exp10": lambda a: np.power(10, a),
     "expm1": np.expm1,
+    "fast_cosf": np.cos,
     "fast_expf": np.exp,
+    "fast_dividef": np.divide,
+    "fast_log2f": np.log2,
+    "fast_logf": np.log,
+    "fast_powf": np.power,
+    "fast_sinf": np.sin,
+    "fast_tanhf": np.tanh,
+    "fdim": lambda a, b: np.maximum(a - b, 0),
     "floor": np.floor,
-    "fma": lambda a, b, c: a * b + c,
+    "fma": _fused_multiply_add,
+    "fma_rn": _fused_multiply_add,
     "fmod": np.fmod,
     "hypot": np.hypot,
     "j0": _by_torch(_special.bessel_j0),
     "j1": _by_torch(_special.bessel_j1),
+    "ldexp": lambda a, b: np.ldexp(a, b.astype(np.int32)),
     "lgamma": _by_torch(torch.lgamma),
     "log": np.log,
     "log10": np.log10,
     "log1p": np.log1p,
     "log2": np.log2,
+    "mul_rn": np.multiply,
     "nearbyint": np.rint,
     "nextafter": np.nextafter,
+    "normcdf": _by_torch(_special.ndtr),
     "normcdfinv": _by_torch(_special.ndtri),
     "pow": np.power,
+    "rcbrt": lambda a: 1 / np.cbrt(a),
+    "rcp_rn": lambda a: 1 / a,
+    "remainder": lambda a, b: a - b * np.rint(a / b),
+    "rhypot": lambda a, b: 1 / np.hypot(a, b),
     "rint": np.rint,
     "round": lambda a: np.copysign(np.floor(np.abs(a) + 0.5), a),
     "rsqrt": lambda a: 1 / np.sqrt(a),
     "sin": np.sin,
     "sinh": np.sinh,
+    "sinpi": lambda a: np.sin(np.pi * a),
     "sqrt": np.sqrt,
+    "sqrt_rn": np.sqrt,
+    "sub_rn": np.subtract,
     "tan": np.tan,
     "tanh": np.tanh,
     "trunc": np.trunc,

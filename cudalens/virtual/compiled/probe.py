@@ -23,8 +23,11 @@ _MISSING: Final = (
 _NEEDED: Final[dict[str, tuple[str, ...]]] = {
     "torch._dynamo.convert_frame": ("ConvertFrame._clone_with_backend", "catch_errors_wrapper"),
     "torch._dynamo.eval_frame": ("_callback_from_stance",),
-    "torch._dynamo.guards": ("GuardBuilder.TENSOR_MATCH", "GuardBuilder.TORCH_FUNCTION_STATE"),
+    "torch._dynamo.guards": (
+        "get_guard_fail_reason", "GuardBuilder.TENSOR_MATCH", "GuardBuilder.TORCH_FUNCTION_STATE",
+    ),
     "torch._dynamo.types": ("ConvertFrameReturn", "FrameAction", "FrameExecStrategy"),
+    "torch._dynamo.variables.optimizer": ("OptimizerVariable._set_capturable", "OptimizerVariable.move_step_if_cpu"),
     "torch._inductor.async_compile": ("AsyncCompile.triton", "CompiledTritonKernels.cache_clear"),
     "torch._inductor.codecache": (
         "PyCodeCache.load_by_key_path", "PyCodeCache.modules", "PyCodeCache.modules_no_attr", "PyCodeCache.linemaps",
@@ -33,6 +36,7 @@ _NEEDED: Final[dict[str, tuple[str, ...]]] = {
     "torch._inductor.codegen.triton": ("TritonKernel.inductor_meta_per_kernel",),
     "torch._inductor.constant_folding": ("ConstantFolder.run",),
     "torch._inductor.compile_fx": ("compile_fx_forward", "compile_fx_backward"),
+    "torch._inductor.fx_passes.joint_graph": ("UniformValueConstantFolder._add_peephole_patterns",),
     "torch._inductor.runtime.hints": ("TRITON_MAX_BLOCK", "DeviceProperties.create"),
     "torch._inductor.runtime.triton_heuristics": ("GridExpr.from_meta", "GridExpr.eval_slow"),
     "torch._subclasses.fake_tensor": ("_DISPATCH_META_HANDLERS", "FakeTensorMode.avoid_device_init"),

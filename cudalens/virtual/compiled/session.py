@@ -13,10 +13,18 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, Final
 
-from cudalens.virtual.compiled import caches, fake_tensors, graph_trees, guards, libdevice, probe
+from cudalens.virtual.compiled import caches, fake_tensors, graph_trees, guards, libdevice, optimizers, probe
 from cudalens.virtual.compiled.callbacks import DeviceCallback, innermost, make_backend
 from cudalens.virtual.compiled.kernels import DeviceKernel
-from cudalens.virtual.compiled.tracing import hidden_work, is_tracing, tracing
+from cudalens.virtual.compiled.tracing import (
+    ProgramModes,
+    current_stack,
+    hidden_work,
+    is_tracing,
+    program_running,
+    set_stack,
+    tracing,
+)
 from cudalens.virtual.compiled.triton_driver import make_driver
 from cudalens.virtual.compiled.wrapper_code import adapt_module
 from cudalens.virtual.gpus import Gpus
@@ -66,6 +74,7 @@ class Session:
         self._lock = threading.RLock()
         self._is_prepared = False
         self._folder: Path | None = None
+        self._programs: list[ProgramModes] = []
 
     def watch(self, eval_frame: ModuleType) -> None:
         """Use the virtual device for functions that are called while it is active."""
@@ -133,6 +142,7 @@ class Session:
         describe: Any = TritonKernel.inductor_meta_per_kernel
         patches.set(TritonKernel, "inductor_meta_per_kernel", _with_sizes(describe))
         graph_trees.install(patches, self.gpus)
+        optimizers.install(patches, self._program_running)
         patches.set(compile_fx, "compile_fx", self._without_measuring(compile_fx.compile_fx))
         folder = tempfile.TemporaryDirectory(prefix="cudalens-compiled-")
         self._folder = Path(folder.name)
@@ -149,15 +159,28 @@ class Session:
         if is_tracing():
             yield
             return
+        self._programs.append(ProgramModes.current())
         options = {name: value for name, value in _INDUCTOR.items() if _has_option(config, name)}
-        with (
-            hidden_work(self.gpus),
-            tracing(),
-            _without_function_modes(),
-            self._environment(),
-            config.patch(options),
-            aot_config.patch(_AOT),
-        ):
+        try:
+            with (
+                hidden_work(self.gpus),
+                tracing(),
+                _without_function_modes(),
+                self._environment(),
+                config.patch(options),
+                aot_config.patch(_AOT),
+            ):
+                yield
+        finally:
+            self._programs.pop()
+
+    @contextmanager
+    def _program_running(self) -> Iterator[None]:
+        """Run code of the program while torch.compile traces."""
+        if not is_tracing() or not self._programs:
+            yield
+            return
+        with program_running(self._programs[-1]):
             yield
 
     @contextmanager
@@ -257,13 +280,13 @@ def _with_sizes(describe: Callable[..., Any]) -> Callable[..., Any]:
 @contextmanager
 def _without_function_modes() -> Iterator[None]:
     """Remove the device's function mode from the thread's stack, which Dynamo would trace."""
-    stack = guards.current_stack()
-    guards.set_stack([mode for mode in stack if not isinstance(mode, FunctionMode)])
+    stack = current_stack()
+    set_stack([mode for mode in stack if not isinstance(mode, FunctionMode)])
     with guards.expected_stack(stack):
         try:
             yield
         finally:
-            guards.set_stack(stack)
+            set_stack(stack)
 
 
 def _has_option(config: Any, name: str) -> bool:

@@ -220,3 +220,19 @@ def test_a_missing_interface_is_an_error_that_names_it(monkeypatch):
     with cudalens.virtual.device("h100"):  # noqa: SIM117
         with pytest.raises(VirtualDeviceError, match=r"GuardBuilder\.NOT_THERE is missing"):
             compiled(torch.ones(2, device="cuda"))
+
+
+@pytest.mark.parametrize("kind", [torch.optim.AdamW, torch.optim.SGD])
+def test_the_step_of_an_optimizer_has_the_parameters_of_eager_code(h100, kind):
+    def trained(compile_step: bool) -> list[torch.Tensor]:
+        torch.manual_seed(1)
+        model = torch.nn.Linear(4, 3, device="cuda")
+        optimizer = kind(model.parameters(), lr=0.1)
+        step = torch.compile(optimizer.step) if compile_step else optimizer.step
+        for _ in range(3):
+            optimizer.zero_grad()
+            model(torch.ones(2, 4, device="cuda")).square().sum().backward()
+            step()
+        return list(model.parameters())
+
+    torch.testing.assert_close(trained(True), trained(False))

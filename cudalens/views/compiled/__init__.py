@@ -1,0 +1,1 @@
+"""The view of `cudalens.compile_report`."""

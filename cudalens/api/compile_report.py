@@ -100,7 +100,7 @@ class Measured:
 
 
 def compile_report(
-    function: Callable[..., Any], *args: Any, mode: Mode = "default", dynamic: bool | None = None
+    function: Callable[..., Any], *args: object, mode: Mode = "default", dynamic: bool | None = None
 ) -> CompileReport:
     """Find out what torch.compile does with a function on the current GPU, real or virtual.
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, Final
 
-from cudalens.virtual.compiled import caches, fake_tensors, graph_trees, guards, libdevice, optimizers, probe
+from cudalens.virtual.compiled import attention, caches, fake_tensors, graph_trees, guards, libdevice, optimizers, probe
 from cudalens.virtual.compiled.callbacks import DeviceCallback, innermost, make_backend
 from cudalens.virtual.compiled.kernels import DeviceKernel
 from cudalens.virtual.compiled.tracing import (
@@ -131,6 +131,7 @@ class Session:
         patches.on_restore(caches.clear)
         caches.clear()
         fake_tensors.install(patches)
+        attention.install(patches)
         guards.install(patches)
         libdevice.install(patches)
         patches.set(driver, "_active", make_driver(self.gpus))

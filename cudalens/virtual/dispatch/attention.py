@@ -174,7 +174,9 @@ class Attention(SwappedState):
         scale: float | None = None,
         generator: torch.Generator,
     ) -> Any:
-        """Compute the values; the statistics, which only the kernel's backward pass would read, are zeros."""
+        """Compute the values; with dropout, whose backward pass does not read them, the statistics are zeros."""
+        if not dropout_p:
+            return self._without_dropout(query, key, value, attn_bias, compute_log_sumexp, is_causal, scale)
         number = _saved.save(generator.get_state())
         parts = _Parts(query, key, value, attn_bias, dropout_p, is_causal, scale, generator)
         out = torch.matmul(parts.dropped, parts.value).to(query.dtype)
@@ -182,6 +184,25 @@ class Attention(SwappedState):
         num_rows = -(-query.shape[2] // _ROWS) * _ROWS if compute_log_sumexp else 0
         statistics = torch.zeros(*query.shape[:2], num_rows)
         return out, statistics, torch.tensor(number), torch.tensor(0)
+
+    def _without_dropout(
+        self,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        bias: Tensor | None,
+        has_statistics: bool,
+        is_causal: bool,
+        scale: float | None,
+    ) -> Any:
+        out, sums = _aten._scaled_dot_product_flash_attention_for_cpu.default(
+            query, key, value, 0.0, is_causal, attn_mask=bias, scale=scale
+        )
+        num_rows = -(-query.shape[2] // _ROWS) * _ROWS if has_statistics else 0
+        statistics = torch.zeros(*query.shape[:2], num_rows)
+        if has_statistics:
+            statistics[..., : query.shape[2]] = sums
+        return _in_layout(out, query.dtype), statistics, torch.tensor(0), torch.tensor(0)
 
 
 class AttentionBackward(Replacement):
@@ -204,7 +225,13 @@ class AttentionBackward(Replacement):
         *,
         scale: float | None = None,
     ) -> Any:
-        """Compute the gradients of query, key and value by the formulas of the decomposition."""
+        """Compute the gradients of query, key and value; with dropout by the formulas of the decomposition."""
+        if not dropout_p:
+            sums = logsumexp[..., : query.shape[2]]
+            grads = _aten._scaled_dot_product_flash_attention_for_cpu_backward.default(
+                grad_out, query, key, value, out, sums, 0.0, is_causal, attn_mask=attn_bias, scale=scale
+            )
+            return (*(_in_layout(one, query.dtype) for one in grads), None)
         generator = torch.Generator()
         generator.set_state(_saved.find(int(philox_seed)))
         parts = _Parts(query, key, value, attn_bias, dropout_p, is_causal, scale, generator)

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import torch
 
-from cudalens.virtual.dispatch import attention, cuda_ops, dropout
+from cudalens.virtual.dispatch import attention, cuda_ops, dropout, flash_attention
 from cudalens.virtual.dispatch.scratch import SIDES, Side
 from cudalens.virtual.dispatch.workspaces import BLAS_OPS
 
@@ -121,7 +121,9 @@ _TORCHS: Final = frozenset({"aten", "prim", "prims", "profiler", "c10d", "quanti
 #: Namespaces of collectives.
 _COMMUNICATING: Final = frozenset({"c10d", "_c10d_functional"})
 
-_REPLACEMENTS: Final = dropout.REPLACEMENTS | attention.REPLACEMENTS | cuda_ops.REPLACEMENTS
+_REPLACEMENTS: Final = (
+    dropout.REPLACEMENTS | attention.REPLACEMENTS | flash_attention.REPLACEMENTS | cuda_ops.REPLACEMENTS
+)
 
 _ZEROING: Final = frozenset({"zeros", "zeros_like", "zero_", "new_zeros", "zero"})
 _COPYING: Final = frozenset({"copy_", "clone", "_to_copy", "contiguous"})

@@ -236,3 +236,31 @@ def test_the_step_of_an_optimizer_has_the_parameters_of_eager_code(h100, kind):
         return list(model.parameters())
 
     torch.testing.assert_close(trained(True), trained(False))
+
+
+@pytest.mark.parametrize(("dtype", "kernel"), [(torch.bfloat16, "flash"), (torch.float32, "efficient")])
+def test_attention_is_one_fused_kernel_in_each_direction_with_the_gradients_of_eager_code(h100, dtype, kernel):
+    features, num_heads = (12, 2) if kernel == "flash" else (16, 4)  # flash attention: padded, with fewer heads of keys
+    query = torch.randn(2, 4, 24, features, device="cuda", dtype=dtype, requires_grad=True)
+    key, value = (
+        torch.randn(2, num_heads, 24, features, device="cuda", dtype=dtype, requires_grad=True) for _ in range(2)
+    )
+    mask = None if kernel == "flash" else torch.ones(24, 24, device="cuda", dtype=torch.bool).tril()
+
+    def attend(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
+        attended = functional.scaled_dot_product_attention(
+            query, key, value, mask, is_causal=mask is None, enable_gqa=mask is None
+        )
+        return attended.sin().sum()
+
+    attend(query, key, value).backward()
+    expected = [tensor.grad.clone() for tensor in (query, key, value)]
+    for tensor in (query, key, value):
+        tensor.grad = None
+    names = kernels(lambda: torch.compile(attend)(query, key, value).backward())
+    calls = [name for name in names if name.startswith("simulated::_scaled_dot_product")]
+    begin = f"simulated::_scaled_dot_product_{kernel}_attention"
+    assert [name.partition("<")[0] for name in calls] == [begin, f"{begin}_backward"]
+    assert not any(name.startswith("extern_kernels") for name in names)
+    close = {"rtol": 0.02, "atol": 0.02} if kernel == "flash" else {}
+    torch.testing.assert_close([tensor.grad for tensor in (query, key, value)], expected, **close)

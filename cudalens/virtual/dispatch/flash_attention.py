@@ -91,7 +91,7 @@ class FlashAttentionBackward(Replacement):
 
 def _sum_over_groups(grad: Tensor, num_heads: int) -> Tensor:
     """Sum the gradient of repeated heads."""
-    return grad.unflatten(1, (num_heads, -1)).sum(2)
+    return grad.reshape(grad.shape[0], num_heads, -1, *grad.shape[2:]).sum(2)
 
 
 #: Replacements of operator implementations, by operator name.

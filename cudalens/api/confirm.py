@@ -15,7 +15,7 @@ from cudalens.errors import ExploreError
 from cudalens.frames.exploration import columns_of_race
 from cudalens.sanitizer import running
 from cudalens.sanitizer.engine import HOST, StreamId
-from cudalens.sanitizer.live.names import names_of_streams
+from cudalens.sanitizer.live.streams import names_of_streams
 from cudalens.sanitizer.rerun import DEFAULT_LIMIT_S, DEFAULT_RUNS, Confirmer, Program, Spot, Suspect
 from cudalens.sanitizer.text import describe, naming, stream_name
 from cudalens.virtual import active

@@ -181,7 +181,7 @@ def _items(name: str, value: Any) -> list[tuple[str, Any]]:
 
 def _lanes(log: OpLog) -> list[str]:
     from cudalens.sanitizer.engine import StreamId
-    from cudalens.sanitizer.live.names import names_of_streams
+    from cudalens.sanitizer.live.streams import names_of_streams
     from cudalens.sanitizer.text import naming, stream_name
 
     with naming(names_of_streams()):
@@ -190,7 +190,7 @@ def _lanes(log: OpLog) -> list[str]:
 
 
 def _text(race: Race) -> str:
-    from cudalens.sanitizer.live.names import names_of_streams
+    from cudalens.sanitizer.live.streams import names_of_streams
     from cudalens.sanitizer.text import describe, naming
 
     with naming(names_of_streams()):

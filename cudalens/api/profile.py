@@ -25,8 +25,7 @@ from cudalens.device.interrupts import DeferredInterrupts, defers_interrupts
 from cudalens.errors import ProfilerError
 from cudalens.frames import Trace
 from cudalens.profiler import ProfilerOptions, kineto, ranges
-from cudalens.profiler.schedules import Cycles, Schedule, check_schedule, text_of
-from cudalens.profiler.steps import steps
+from cudalens.profiler.schedules import Cycles, Schedule, check_schedule, steps, text_of
 
 P = ParamSpec("P")
 R = TypeVar("R")

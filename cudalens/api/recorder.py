@@ -10,7 +10,7 @@ from cudalens.api.cell_names import named_sources, with_cell_names
 from cudalens.api.outcome import Outcome
 from cudalens.api.run_info import run_info
 from cudalens.api.session import Session
-from cudalens.device.metrics import DEFAULT_HZ, MetricsCollector
+from cudalens.device.sampler import DEFAULT_HZ, MetricsCollector
 from cudalens.device.stacks import file_label
 from cudalens.device.syncs import SyncCollector
 from cudalens.errors import ProfilerError
@@ -18,8 +18,8 @@ from cudalens.frames import Problem, Trace, cell_sources, empty_frame
 from cudalens.frames.syncs.build import CLOCK_SKEW_NS, LiveProgram, build_syncs
 from cudalens.graphs.collector import GraphCollector
 from cudalens.profiler import ProfilerCollector, ProfilerOptions, ranges
-from cudalens.profiler.garbage import GarbageRanges
 from cudalens.profiler.metadata import threads
+from cudalens.profiler.ranges import GarbageRanges
 from cudalens.sanitizer.collector import RaceCollector
 from cudalens.virtual import context
 from cudalens.virtual.profile.collector import VirtualCollector

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from cudalens.device import facts
-from cudalens.device.inventory import absence, sources
+from cudalens.device.inventory import readings, support
 from cudalens.device.inventory.readings import FIELDS, GpuGoneError
 from cudalens.errors import MetricsError
 
@@ -55,7 +55,7 @@ def _kernels(torch: Any) -> Check:
     instead = "plain torch operators are used, which give the same results"
     if version is None:
         return Check(name, False, f"Triton is not installed (pip install triton); {instead}")
-    if absence.no_gpu(torch):
+    if support.no_gpu(torch):
         return Check(name, False, f"Triton {version} has no GPU to compile for; {instead}")
     return Check(name, True, f"compiled by Triton {version} when first used")
 
@@ -64,7 +64,7 @@ def _gauges() -> Check:
     """Return whether utilization, memory, temperature and power can be read: tested on the first GPU."""
     name = "read gauges of the GPUs"
     try:
-        source = sources.open_source()
+        source = readings.open_source()
     except MetricsError as error:
         return Check(name, False, str(error))
     try:
@@ -99,7 +99,7 @@ def _cpu(torch: Any) -> Check:
 
 def _gpu(torch: Any) -> Check:
     name = "profile the GPU"
-    if reason := absence.no_gpu(torch):
+    if reason := support.no_gpu(torch):
         return Check(name, False, reason)
     try:
         count = _recorded(torch, "cuda")

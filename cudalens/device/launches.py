@@ -23,8 +23,7 @@ import torch
 from torch.utils._python_dispatch import _disable_current_modes
 
 from cudalens.device import gpu_trace
-from cudalens.device.imports import when_imported
-from cudalens.device.interpose import Interposed, interposed
+from cudalens.device.interpose import Interposed, interposed, when_imported
 from cudalens.device.streams import current_device, current_stream
 
 #: The module with the method that launches; it is wrapped when Triton is imported during `watch`.

@@ -1,12 +1,71 @@
-"""Mark work of cudalens itself, whose waits for the GPU are not the program's. No torch."""
+"""Mark work of cudalens itself, which is left out of profiles: its modes, threads and waits. No torch."""
 
 from __future__ import annotations
 
 import threading
+import time
+from array import array
+from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
 from types import TracebackType
 from typing import Final, Generic, TypeVar
+
+#: A time that no clock reaches, epoch ns.
+_NEVER: Final = 2**63 - 1
+
+_running: Final[dict[int, int]] = {}
+#: Start and end of the last observations, oldest first.
+_ended: Final = array("q", [0] * 2 * 128)
+
+
+def begin(mode: object) -> None:
+    """`mode` observes from now on."""
+    _running[id(mode)] = time.time_ns()
+
+
+def end(mode: object) -> None:
+    """`mode` no longer observes."""
+    start = _running.pop(id(mode), None)
+    if start is not None:
+        _ended[:-2] = _ended[2:]
+        _ended[-2:] = array("q", (start, time.time_ns()))
+
+
+def observed() -> list[tuple[int, int]]:
+    """Start and end of present and recent observations, epoch ns."""
+    ended = ((start, end) for start, end in zip(_ended[::2], _ended[1::2], strict=True) if end)
+    return [*ended, *((start, _NEVER) for start in _running.values())]
+
+
+@dataclass(slots=True)
+class OwnThread:
+    """A thread of cudalens: its system id, and when it ran, epoch ns; `end_ns` is None while it runs."""
+
+    tid: int
+    start_ns: int
+    end_ns: int | None = None
+
+
+_seen: Final[deque[OwnThread]] = deque(maxlen=256)
+
+
+@contextmanager
+def own_thread() -> Iterator[None]:
+    """Mark the calling thread as a thread of cudalens during the block."""
+    thread = OwnThread(threading.get_native_id(), time.time_ns())
+    _seen.append(thread)
+    try:
+        yield
+    finally:
+        thread.end_ns = time.time_ns()
+
+
+def own_threads() -> list[OwnThread]:
+    """Running and recently ended threads of cudalens. The system may reuse the ids of ended threads."""
+    return list(_seen)
+
 
 Value = TypeVar("Value")
 

@@ -11,7 +11,7 @@ from typing import Any, Final
 import torch
 
 from cudalens.device import gpu_trace
-from cudalens.device.gpu_trace_records import EventFoundDone, StreamFoundDone
+from cudalens.device.gpu_trace import EventFoundDone, StreamFoundDone
 from cudalens.device.interpose import Interposed, interposed
 
 _num_watchers = 0

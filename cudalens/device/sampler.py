@@ -1,8 +1,4 @@
-"""Read GPUs at a given rate on a background thread.
-
-The thread is a daemon and is stopped at the end of the process at the latest; a forked child has no thread. A reading
-that fails is skipped; a lost GPU is not read again. `problems` has the reasons.
-"""
+"""Read GPUs at a given rate on a background thread, and collect their readings while a block is profiled."""
 
 from __future__ import annotations
 
@@ -13,12 +9,18 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Sequence
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from cudalens.device.inventory import sources
-from cudalens.device.inventory.readings import Gpu, GpuGoneError, Reading, Source
-from cudalens.device.own_threads import own_thread
+from cudalens.device.inventory import readings
+from cudalens.device.inventory.pairing import visible_numbers
+from cudalens.device.inventory.readings import FIELDS, Gpu, GpuGoneError, Reading, Source
+from cudalens.device.own_work import own_thread
 from cudalens.errors import MetricsError
+from cudalens.frames.info import Problem
+from cudalens.frames.metrics import metrics_frame
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 MIN_HZ: Final = 0.01
 #: NVML repeats its last values at higher rates.
@@ -75,7 +77,7 @@ class Sampler:
         self._source: Source | None = None
         self._thread: threading.Thread | None = None
         self._stopping = threading.Event()
-        self._virtual = sources.virtual_label()
+        self._virtual = readings.virtual_label()
         self.machine: tuple[Gpu, ...] = ()
         self.gpus: tuple[Gpu, ...] = ()
         self.samples: list[Sample] = []
@@ -129,8 +131,8 @@ class Sampler:
         Raises:
             MetricsError: There is no source, or it has no GPU.
         """
-        self._virtual = sources.virtual_label()
-        source = (self._open or sources.open_source)()
+        self._virtual = readings.virtual_label()
+        source = (self._open or readings.open_source)()
         found = source.gpus()
         numbers = {gpu.number for gpu in found} if self._only is None else set(self._only(found))
         self.machine, self.gpus = found, tuple(gpu for gpu in found if gpu.number in numbers)
@@ -170,7 +172,7 @@ class Sampler:
 
         Without `on_change`, nothing is read while the virtual device differs from the one at the start.
         """
-        if sources.virtual_label() != self._virtual:
+        if readings.virtual_label() != self._virtual:
             if self._on_change is None or self._stopping.is_set():
                 return
             self._change()
@@ -230,3 +232,69 @@ def _after_fork() -> None:
 atexit.register(stop_all)
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_after_fork)
+
+
+#: NVML updates utilization about 1 to 6 times a second, power and clocks about 10 to 50 times.
+DEFAULT_HZ: Final = 20.0
+
+
+class MetricsCollector:
+    """Reads the GPUs that the program sees from `start` to `stop`, at least once at each end.
+
+    Reads nothing while a virtual device is active, which models its own readings on its own clock.
+
+    Args:
+        rate_hz: Readings per second.
+    """
+
+    name = "metrics"
+
+    def __init__(self, rate_hz: float = DEFAULT_HZ) -> None:
+        self._sampler = Sampler(rate_hz, only=lambda gpus: list(visible_numbers(gpus)))
+        self._reason = ""
+
+    def start(self) -> None:
+        """Begin to read. If that fails, `problems` gives the reason and nothing is raised."""
+        if readings.virtual_label() is not None:
+            return
+        try:
+            self._sampler.start()
+        except MetricsError as error:
+            self._reason = str(error)
+
+    def stop(self) -> None:
+        """End reading and the thread."""
+        self._sampler.stop()
+
+    @property
+    def problems(self) -> tuple[Problem, ...]:
+        """What could not be read."""
+        if self._reason:
+            return (Problem("metrics were requested, but none are available", 1, self._reason),)
+        return tuple(
+            Problem("metric not reported", 1, f"{what}: {why}") for what, why in self._sampler.problems.items()
+        )
+
+    def frames(self) -> dict[str, pd.DataFrame]:
+        """Return the frame ``metrics``; empty if nothing was read."""
+        samples = self._sampler.samples
+        return {"metrics": samples_frame(samples, self._sampler.machine)} if samples else {}
+
+
+def samples_frame(samples: Sequence[Sample], gpus: Sequence[Gpu]) -> pd.DataFrame:
+    """Samples as the frame ``metrics``; the device index of each of the machine's `gpus` is looked up now."""
+    index = visible_numbers(gpus)
+    return readings_frame(
+        [sample.ts for sample in samples],
+        [index.get(sample.number) for sample in samples],
+        [sample.number for sample in samples],
+        [sample.reading for sample in samples],
+    )
+
+
+def readings_frame(
+    ts: Sequence[int], devices: Sequence[int | None], numbers: Sequence[int], readings: Sequence[Reading]
+) -> pd.DataFrame:
+    """Readings as the frame ``metrics``: time, device index, physical number and values of each."""
+    values = {name: [getattr(reading, name) for reading in readings] for name in FIELDS}
+    return metrics_frame({"ts": ts, "device": devices, "physical_index": numbers, **values})

@@ -12,8 +12,7 @@ from typing import Any, Final, Literal
 import torch
 
 import cudalens
-from cudalens.gpus.lookup import spec_of
-from cudalens.gpus.registry import DeviceSpec
+from cudalens.gpus.registry import DeviceSpec, spec_of
 from cudalens.virtual import active
 
 Kind = Literal["modelled", "cuda", "cpu"]

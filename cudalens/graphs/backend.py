@@ -16,7 +16,7 @@ from typing import Any, Final, cast
 import torch
 
 from cudalens.device import gpu_trace
-from cudalens.device.gpu_trace_records import GraphDestroyed
+from cudalens.device.gpu_trace import GraphDestroyed
 from cudalens.device.graph_backend import (
     Allocation,
     GraphBackend,

@@ -10,7 +10,7 @@ from typing import Any, Final
 import torch
 
 from cudalens.device import modelled
-from cudalens.device.inventory import sources
+from cudalens.device.inventory import readings
 from cudalens.errors import KernelError, MetricsError
 from cudalens.frames.ceilings import Ceilings
 from cudalens.kernels.launch import can_launch
@@ -64,7 +64,7 @@ def _index(device: torch.device | int | str | None) -> int:
 
 def _driver() -> str | None:
     try:
-        source = sources.open_source()
+        source = readings.open_source()
     except MetricsError:
         return None
     try:

@@ -14,7 +14,7 @@ from typing import Any, Final, Literal
 
 import torch
 
-from cudalens.device.inventory import sources
+from cudalens.device.inventory import readings
 from cudalens.errors import KernelError
 
 #: ``auto`` selects the kernel if the tensors are on a real GPU and Triton is installed, else the reference.
@@ -84,7 +84,7 @@ def is_on_gpu(tensor: torch.Tensor) -> bool:
 
 def is_gpu(device: torch.device) -> bool:
     """Return whether `device` is a real GPU."""
-    return device.type == "cuda" and sources.virtual_label() is None
+    return device.type == "cuda" and readings.virtual_label() is None
 
 
 class Kernel:

@@ -99,7 +99,7 @@ class MemoryCollector:
         from cudalens.frames.snapshots.build import snapshot_frames
         from cudalens.memory.holders import Holders, search_names
         from cudalens.memory.roots import roots_of
-        from cudalens.memory.stacks import as_shown, cells_of
+        from cudalens.memory.snapshot import as_shown, cells_of
         from cudalens.memory.tensors import live_tensors
 
         begin = time.perf_counter()

@@ -12,11 +12,10 @@ import pandas as pd
 from cudalens.frames import categorical, nullable
 from cudalens.frames.column_arrays import integers, text_column
 from cudalens.frames.column_catalog import BLOCK_CATEGORIES
-from cudalens.memory.garbage import name_garbage
 from cudalens.memory.names import NameSearch, is_weak
 from cudalens.memory.roots import CALL, EXCEPTION, Roots
 from cudalens.memory.snapshot import Address, workspace_sizes
-from cudalens.memory.tensors import LiveTensors, PoolId
+from cudalens.memory.tensors import LiveTensors, PoolId, name_garbage
 
 _PASSING: Final = (CALL, EXCEPTION)
 

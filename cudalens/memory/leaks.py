@@ -15,7 +15,6 @@ from typing import Any, Final
 import torch
 
 from cudalens.device.graph_backend import provided
-from cudalens.memory.garbage import name_garbage
 from cudalens.memory.names import NameSearch
 from cudalens.memory.objects import mro_of
 from cudalens.memory.roots import roots_of
@@ -28,6 +27,7 @@ from cudalens.memory.snapshot import (
     storage_address,
     workspace_sizes,
 )
+from cudalens.memory.tensors import name_garbage
 
 _trackers: Final[list[CellTracker]] = []
 _ACTIVE: Final = frozenset({"active_allocated", "active_awaiting_free", "active_pending_free"})

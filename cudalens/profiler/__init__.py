@@ -3,8 +3,7 @@
 from cudalens.profiler.collector import ProfilerCollector
 from cudalens.profiler.options import ProfilerOptions
 from cudalens.profiler.ranges import emit_itt, emit_nvtx, record_function
-from cudalens.profiler.schedules import Action, schedule
-from cudalens.profiler.steps import StepTracker, steps
+from cudalens.profiler.schedules import Action, StepTracker, schedule, steps
 
 __all__ = [
     "Action",

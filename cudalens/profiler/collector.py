@@ -24,8 +24,7 @@ from cudalens.frames.problems import Problems
 from cudalens.profiler import allocations, ancestry, columns, launches, metadata
 from cudalens.profiler.kineto import KinetoSession, synchronize
 from cudalens.profiler.options import ProfilerOptions
-from cudalens.profiler.own_dispatch import without_own_dispatch
-from cudalens.profiler.own_rows import without_earlier_work, without_own_threads
+from cudalens.profiler.own_rows import without_earlier_work, without_own_dispatch, without_own_threads
 
 
 class Overlay(Protocol):

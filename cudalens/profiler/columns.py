@@ -20,9 +20,15 @@ from numpy.typing import NDArray
 from cudalens.frames import GPU_CATEGORIES, RUNTIME_CATEGORIES, categorical, is_category, nullable
 from cudalens.frames.problems import Problems
 from cudalens.profiler import kineto
-from cudalens.profiler.categories import CATEGORY_SOURCES, categories
-from cudalens.profiler.getters import MISSING, Coded, EventReader, factorized
-from cudalens.profiler.names import with_damage_marked
+from cudalens.profiler.getters import (
+    CATEGORY_SOURCES,
+    MISSING,
+    Coded,
+    EventReader,
+    categories,
+    factorized,
+    with_damage_marked,
+)
 from cudalens.profiler.options import ProfilerOptions
 
 Ints = NDArray[np.int64]

@@ -2,15 +2,133 @@
 
 from __future__ import annotations
 
+import re
+import unicodedata
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 import msgspec
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
+from cudalens.frames import WORK_ELSEWHERE, categorical
+from cudalens.frames.info import DAMAGED_NAMES
 from cudalens.frames.problems import Problems
+
+#: Getters from which the category is derived in builds without ``activity_type``.
+CATEGORY_SOURCES: Final = ("device_type", "is_user_annotation", "is_python_function")
+
+#: Categories that can be derived.
+DERIVED: Final = [
+    *("cpu_op", "user_annotation", "python_function", "cuda_runtime", "cuda_driver"),
+    *("kernel", "gpu_memcpy", "gpu_memset", "gpu_user_annotation", "cuda_sync"),
+]
+
+
+def categories(texts: dict[str, Coded], name_codes: NDArray[np.int32], names: list[str]) -> pd.Categorical:
+    """Kineto's category of each event, from torch or else derived from names and device types."""
+    if "activity_type" in texts:
+        codes, types = texts["activity_type"]
+        return _with_names([WORK_ELSEWHERE.get(str(kind), str(kind)) for kind in types], codes)
+    if not len(name_codes):
+        return categorical(name_codes, [])
+    codes, types = texts["device_type"]
+    on_host = np.array([not kind or kind.endswith(".CPU") for kind in types], bool)[codes]
+    host = np.array([DERIVED.index(_host_category(name)) for name in names], np.int32)[name_codes]
+    device = np.array([DERIVED.index(_device_category(name)) for name in names], np.int32)[name_codes]
+    derived = np.where(on_host, host, device)
+    for getter, there, here in (
+        ("is_user_annotation", "gpu_user_annotation", "user_annotation"),
+        ("is_python_function", "python_function", "python_function"),
+    ):
+        codes, values = texts[getter]
+        marked = np.array(values, bool)[codes]
+        derived[marked & on_host] = DERIVED.index(here)
+        derived[marked & ~on_host] = DERIVED.index(there)
+    return categorical(derived, DERIVED)
+
+
+def _with_names(names: list[str], codes: NDArray[np.int32]) -> pd.Categorical:
+    unique = list(dict.fromkeys(names))
+    return categorical(np.array([*map(unique.index, names), -1], np.int32)[codes], unique)
+
+
+def _host_category(name: str) -> str:
+    if name.startswith(("cuda", "hip")) and "::" not in name:
+        return "cuda_runtime"
+    return "cuda_driver" if name.startswith("cu") and name[2:3].isupper() else "cpu_op"
+
+
+def _device_category(name: str) -> str:
+    if name.startswith("Memcpy "):
+        return "gpu_memcpy"
+    if name.startswith("Memset "):
+        return "gpu_memset"
+    return "cuda_sync" if name in ("Context Sync", "Stream Sync", "Event Sync", "Stream Wait Event") else "kernel"
+
+
+#: What takes the place of a damaged file or function name.
+DAMAGED_FILE: Final = "<damaged file>"
+DAMAGED_NAME: Final = "<damaged name>"
+
+#: As torch writes a Python function: ``file(line): function``.
+_FUNCTION: Final = re.compile(r"(.*)\((\d+)\): (.*)", re.DOTALL)
+
+#: Functions whose code never begins at line 0.
+_INNER: Final = frozenset({"<lambda>", "<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>"})
+
+
+def with_damage_marked(
+    codes: NDArray[np.int32], names: list[str], is_python: NDArray[np.bool_], problems: Problems
+) -> Coded:
+    """Names with `DAMAGED_FILE` and `DAMAGED_NAME` in place of damaged parts, each name once.
+
+    Args:
+        codes: Code of the name of each event, shape (n,).
+        names: The distinct names.
+        is_python: True for rows of Python functions, shape (n,).
+        problems: Where events with damaged names are counted.
+    """
+    # A range of the program may be named as a function is, so rows of functions get codes of their own.
+    pairs = codes.astype(np.int64) * 2 + is_python
+    counts = np.bincount(pairs, minlength=2 * len(names))
+    used = np.flatnonzero(counts)
+    texts = [_of_function(names[pair // 2]) if pair % 2 else _of_other(names[pair // 2]) for pair in used.tolist()]
+    for pair, text in zip(used.tolist(), texts, strict=True):
+        if text != names[pair // 2] or "\ufffd" in text:
+            problems.add(DAMAGED_NAMES, f"'{text[:150]}'", int(counts[pair]))
+    of_used, once = factorized(texts)
+    new = np.full(len(counts), -1, np.int32)
+    new[used] = of_used
+    return new[pairs], once
+
+
+def _of_function(name: str) -> str:
+    match = _FUNCTION.fullmatch(name)
+    if match is None:
+        return _of_other(name)
+    file, line, function = match.groups()
+    if _is_garbage(function) or (line == "0" and not _is_outermost(function)):
+        is_file = not _is_garbage(file) and file.endswith((".py", ">"))
+        return f"{file if is_file else DAMAGED_FILE}({line}): {DAMAGED_NAME}"
+    return f"{DAMAGED_FILE}({line}): {function}" if _is_garbage(file) else name
+
+
+def _of_other(name: str) -> str:
+    return DAMAGED_NAME if name == "\ufffd" else name
+
+
+def _is_garbage(text: str) -> bool:
+    """Whether `text` cannot be the name of a file or a function: it is empty, not UTF-8, or has control characters."""
+    return not text or "\ufffd" in text or any(unicodedata.category(char) == "Cc" for char in text)
+
+
+def _is_outermost(function: str) -> bool:
+    """Whether the code of `function` may begin at line 0: that of a module, of ``exec``, or of a notebook's cell."""
+    return function.startswith("<") and function.endswith(">") and function not in _INNER
+
 
 Ints = NDArray[np.int64]
 #: Codes into distinct values, shape (n,), and those values.

@@ -2,25 +2,157 @@
 
 from __future__ import annotations
 
+import gc
+import inspect
+import threading
+from collections.abc import AsyncGenerator, Callable, Generator
+from contextlib import AbstractContextManager, suppress
 from contextvars import ContextVar
+from functools import partial, wraps
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, ClassVar, Final, ParamSpec, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final, ParamSpec, Self, TypeVar, cast
 
 import torch
 from torch.autograd import profiler as torch_profiler
 
+from cudalens.device.interrupts import defers_interrupts
 from cudalens.errors import CudalensError, ProfilerBusyError, ProfilerError
 from cudalens.frames.build import STEP_PREFIX
-from cudalens.profiler import kineto, range_calls
-from cudalens.profiler.steps import steps
+from cudalens.profiler import kineto
+from cudalens.profiler.schedules import steps
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
+    import pandas as pd
     from torch.futures import Future
 
 P = ParamSpec("P")
 R = TypeVar("R")
+
+#: Opens the range of a call, or of a generator's run to its next ``yield``.
+Open = Callable[[], AbstractContextManager[Any]]
+
+
+def named(function: Callable[P, R], open_range: Open) -> Callable[P, R]:
+    """Wrap `function` so that each call is a range."""
+    for kind, wrap in (
+        (inspect.isasyncgenfunction, _async_generator),
+        (inspect.iscoroutinefunction, _coroutine),
+        (inspect.isgeneratorfunction, _generator),
+    ):
+        if kind(function):
+            return cast("Callable[P, R]", wrap(function, open_range))
+
+    @wraps(function)
+    def call(*args: P.args, **kwargs: P.kwargs) -> R:
+        with open_range():
+            return function(*args, **kwargs)
+
+    return call
+
+
+def _coroutine(function: Callable[..., Any], open_range: Open) -> Callable[..., Any]:
+    @wraps(function)
+    async def call(*args: Any, **kwargs: Any) -> Any:
+        with open_range():
+            return await function(*args, **kwargs)
+
+    return call
+
+
+def _generator(function: Callable[..., Any], open_range: Open) -> Callable[..., Any]:
+    @wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Generator[Any, Any, Any]:
+        generator = function(*args, **kwargs)
+        act: Callable[[], Any] = partial(next, generator)
+        while True:
+            try:
+                with open_range():
+                    value = act()
+            except StopIteration as end:
+                return end.value
+            try:
+                sent = yield value
+            except GeneratorExit:
+                with open_range():  # cleanup code of the generator belongs to the range, too
+                    generator.close()
+                raise
+            except BaseException as error:
+                act = partial(generator.throw, error)
+            else:
+                act = partial(generator.send, sent)
+
+    return call
+
+
+def _async_generator(function: Callable[..., Any], open_range: Open) -> Callable[..., Any]:
+    @wraps(function)
+    async def call(*args: Any, **kwargs: Any) -> AsyncGenerator[Any, Any]:
+        generator = function(*args, **kwargs)
+        act: Callable[[], Any] = partial(anext, generator)
+        while True:
+            try:
+                with open_range():
+                    value = await act()
+            except StopAsyncIteration:
+                return
+            try:
+                sent = yield value
+            except GeneratorExit:
+                with open_range():
+                    await generator.aclose()
+                raise
+            except BaseException as error:
+                act = partial(generator.athrow, error)
+            else:
+                act = partial(generator.asend, sent)
+
+    return call
+
+
+#: Name of the ranges, which `cudalens.analysis.findings` looks for.
+RANGE: Final = "Python garbage collection"
+
+#: Collections of younger generations take microseconds and are frequent; only the oldest visits all objects.
+OLDEST: Final = 2
+
+
+class GarbageRanges:
+    """Opens a range around each collection of the oldest generation between `start` and `stop`.
+
+    Args:
+        is_wanted: Whether the host's time is real; on a modelled host a collection takes no time.
+    """
+
+    name = "garbage collection ranges"
+
+    def __init__(self, is_wanted: Callable[[], bool]) -> None:
+        self._is_wanted = is_wanted
+        self._open: dict[int, Any] = {}
+
+    def start(self) -> None:
+        """Add the callback."""
+        gc.callbacks.append(self._on_collection)
+
+    def stop(self) -> None:
+        """Remove the callback, and close a range that is open."""
+        with suppress(ValueError):
+            gc.callbacks.remove(self._on_collection)
+        while self._open:
+            close_range(self._open.popitem()[1])
+
+    def frames(self) -> dict[str, pd.DataFrame]:
+        """Nothing: the ranges are among the profiler's events."""
+        return {}
+
+    @defers_interrupts  # Python ignores exceptions of these callbacks, an interrupt as well
+    def _on_collection(self, phase: str, info: dict[str, int]) -> None:
+        thread = threading.get_ident()
+        if phase == "start" and info["generation"] == OLDEST and self._is_wanted():
+            self._open[thread] = open_range(RANGE)
+        elif phase == "stop" and thread in self._open:
+            close_range(self._open.pop(thread))
+
+
 T = TypeVar("T")
 
 #: What our own steps are counted as.
@@ -152,7 +284,7 @@ class record_function:  # noqa: N801 - reads as a verb, like torch's
     def __call__(self, function: Callable[P, R]) -> Callable[P, R]:
         """Name each call of `function`."""
         name = self.name if self.name is not None else getattr(function, "__qualname__", type(function).__name__)
-        return range_calls.named(function, lambda: record_function(name, self.args))
+        return named(function, lambda: record_function(name, self.args))
 
     def __repr__(self) -> str:
         return f"<cudalens.record_function {self.name!r}>"

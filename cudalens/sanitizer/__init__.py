@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from cudalens.sanitizer.engine import Access, Memory, Race, RaceKind
 from cudalens.sanitizer.replay import replay
-from cudalens.sanitizer.suppress import Suppressions, SuppressionWarning, read_suppressions
+from cudalens.sanitizer.settings import Suppressions, SuppressionWarning, read_suppressions
 
 if TYPE_CHECKING:
     from cudalens.sanitizer.live.sanitize import RaceWarning, Sanitizer, access, running, sanitize

@@ -8,7 +8,7 @@ from typing import Any, Final, Protocol
 
 from cudalens.device import clock, gpu_trace, modelled
 from cudalens.device.interrupts import DeferredInterrupts, defers_interrupts
-from cudalens.device.inventory import sources
+from cudalens.device.inventory import readings
 from cudalens.device.inventory.visible import CUDA_VARIABLE
 from cudalens.errors import VirtualDeviceError
 from cudalens.gpus.registry import DeviceSpec, parse_device
@@ -204,9 +204,9 @@ class device:  # noqa: N801 - reads as torch.device and torch.cuda.device do
             install(self._patches, gpus)
         self._patches.set(clock, "now_ns", lambda: gpus.machine.now_ns)
         self._patches.set(clock, "done_ns", lambda: max(gpus.machine.now_ns, *(one.tail_ns for one in gpus.devices)))
-        self._patches.set(sources, "virtual_label", lambda: self.label)
+        self._patches.set(readings, "virtual_label", lambda: self.label)
         self._patches.set(modelled, "ceilings", lambda index: spec_ceilings(self.spec))
-        self._patches.set(sources, "open_source", lambda: VirtualSource(gpus, self.num_devices, self.label))
+        self._patches.set(readings, "open_source", lambda: VirtualSource(gpus, self.num_devices, self.label))
         self._default = default_device.context()
         self._modes = ThreadModes(parts.MODES, gpus)
         self._modes.enter()

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from cudalens.device import imports
-from cudalens.device.imports import Change
+from cudalens.device import interpose
+from cudalens.device.interpose import Change
 from cudalens.virtual.patching import Patches
 
 
@@ -15,4 +15,4 @@ def when_imported(patches: Patches, name: str, change: Change) -> None:
         name: The module's full name.
         change: Applies the patches.
     """
-    patches.on_restore(imports.when_imported(name, change))
+    patches.on_restore(interpose.when_imported(name, change))

@@ -1,7 +1,7 @@
 """Find the steps of a running program without a change of its code.
 
 The sources, best first: steps of optimizers, batches of a DataLoader, calls of the outermost nn.Module. The program can
-also mark steps itself. Of several optimizers the one with most steps counts, as in `cudalens.profiler.steps`.
+also mark steps itself. Of several optimizers the one with most steps counts, as in `cudalens.profiler.schedules`.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import cudalens.virtual as virtual
-from cudalens.device.inventory import sources
+from cudalens.device.inventory import readings
 from cudalens.errors import MetricsError
 
 
@@ -140,7 +140,7 @@ def test_nothing_to_read_states_why_and_what_to_do(notebook, monkeypatch):
     def refuse():
         raise MetricsError("No metrics of a GPU: there is none.")
 
-    monkeypatch.setattr(sources, "open_source", refuse)
+    monkeypatch.setattr(readings, "open_source", refuse)
     notebook.run("%cudadevice live")
     assert "there is none. `%cudadevice virtual h100` models a GPU." in notebook.text("usage")
     notebook.run("%cudadevice live stop")

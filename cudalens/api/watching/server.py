@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from cudalens.device.own_threads import own_thread
+from cudalens.device.own_work import own_thread
 from cudalens.errors import WatchError
 from cudalens.frames.watching import link
 

@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final
 
-from cudalens.device.own_threads import own_thread
+from cudalens.device.own_work import own_thread
 
 _PERIOD_S: Final = 0.5
 

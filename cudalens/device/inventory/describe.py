@@ -6,7 +6,7 @@ from contextlib import suppress
 from typing import Any, Final
 
 from cudalens.device import facts
-from cudalens.device.inventory import readings, sources
+from cudalens.device.inventory import readings
 from cudalens.device.inventory.devices import Device
 from cudalens.device.inventory.readings import Gpu, Source
 from cudalens.device.inventory.support import amd_formats, cuda_formats, releases_for, support
@@ -38,7 +38,7 @@ def described(torch: Any, index: int, properties: Any, gpu: Gpu | None, source: 
         index=index,
         physical_index=gpu.number if gpu else None,
         name=str(properties.name),
-        is_simulated=sources.virtual_label() is not None,
+        is_simulated=readings.virtual_label() is not None,
         capability=None if is_hip else ".".join(map(str, capability)),
         architecture=properties.gcnArchName if is_hip else "sm_{}{}".format(*capability),
         total_memory_bytes=int(properties.total_memory),
@@ -70,7 +70,7 @@ def hidden(gpu: Gpu) -> Device:
         index=None,
         physical_index=gpu.number,
         name=gpu.name,
-        is_simulated=sources.virtual_label() is not None,
+        is_simulated=readings.virtual_label() is not None,
         capability=gpu.capability,
         architecture=None if capability is None else "sm_{}{}".format(*capability),
         total_memory_bytes=gpu.total_memory_bytes,

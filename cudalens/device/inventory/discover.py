@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from cudalens.device import facts
-from cudalens.device.inventory import absence, sources
+from cudalens.device.inventory import readings, support
 from cudalens.device.inventory.describe import arch_list_of, described, hidden
 from cudalens.device.inventory.devices import Device, Devices
 from cudalens.device.inventory.pairing import gpu_of
@@ -46,7 +46,7 @@ def _devices(torch: Any, broken: str, source: Source | None, no_source: str) -> 
     common: dict[str, Any] = {
         "driver": (source.driver if source is not None else None) or facts.driver(),
         "driver_cuda": source.driver_cuda if source is not None else None,
-        "simulated": sources.virtual_label(),
+        "simulated": readings.virtual_label(),
         "visibility": visible.note if gpus or text is not None else "",
     }
     if torch is None:
@@ -75,16 +75,16 @@ def _devices(torch: Any, broken: str, source: Source | None, no_source: str) -> 
 
 def _source() -> tuple[Source | None, str]:
     try:
-        return sources.open_source(), ""
+        return readings.open_source(), ""
     except MetricsError as error:
         return None, str(error)
 
 
 def _reason(torch: Any, visible: Visible | None) -> str:
-    if sources.virtual_label():
+    if readings.virtual_label():
         note = visible.note if visible is not None else "CUDA_VISIBLE_DEVICES"
         return f"{note}; the virtual device reads it when it starts"
-    return absence.no_gpu(torch, visible) or "torch sees GPUs, but cannot query any of them"
+    return support.no_gpu(torch, visible) or "torch sees GPUs, but cannot query any of them"
 
 
 def _visible(torch: Any, source: Source | None, gpus: Sequence[Gpu]) -> list[Device]:

@@ -22,13 +22,13 @@ from cudalens.sanitizer.engine.records import (
     OperatorLaunched,
     Place,
     Record,
+    Region,
     StreamCreated,
     StreamFoundDone,
     StreamId,
     StreamSynchronized,
     TensorBytes,
 )
-from cudalens.sanitizer.engine.regions import Region
 
 __all__ = [
     "HOST",

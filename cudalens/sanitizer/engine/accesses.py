@@ -8,8 +8,7 @@ from cudalens.sanitizer.engine.clocks import Line
 from cudalens.sanitizer.engine.records import Place
 
 if TYPE_CHECKING:
-    from cudalens.sanitizer.engine.blocks import Block
-    from cudalens.sanitizer.engine.cells import Cell
+    from cudalens.sanitizer.engine.shadow import Block, Cell
 
 
 class Operand(NamedTuple):

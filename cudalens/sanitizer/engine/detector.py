@@ -21,12 +21,10 @@ from cudalens.sanitizer.engine.accesses import (
     Operation,
     RecordedAccess,
 )
-from cudalens.sanitizer.engine.blocks import NOWHERE, Block
-from cudalens.sanitizer.engine.cells import Cell
 from cudalens.sanitizer.engine.clocks import Clocks, Line, join
 from cudalens.sanitizer.engine.races import Access, Findings, Memory, Race
-from cudalens.sanitizer.engine.regions import Region
-from cudalens.sanitizer.engine.shadow import Shadow
+from cudalens.sanitizer.engine.records import Region
+from cudalens.sanitizer.engine.shadow import NOWHERE, Block, Cell, Shadow
 
 
 class Detector:

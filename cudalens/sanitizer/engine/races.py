@@ -6,8 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import Enum
 
-from cudalens.sanitizer.engine.records import HOST, Place, StreamId
-from cudalens.sanitizer.engine.regions import Region
+from cudalens.sanitizer.engine.records import HOST, Place, Region, StreamId
 
 
 class RaceKind(Enum):

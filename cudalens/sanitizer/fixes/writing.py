@@ -33,11 +33,11 @@ from cudalens.sanitizer.fixes.candidates import (
     needs_record_stream,
     num_needless,
     record_stream_insertions,
+    runs_aside,
     wait,
+    work_name,
 )
-from cudalens.sanitizer.fixes.collectives import runs_aside, work_name
-from cudalens.sanitizer.fixes.executions import Executions, Segment
-from cudalens.sanitizer.fixes.recorded import Insertion, Occurrence, Run, accesses_of
+from cudalens.sanitizer.fixes.recorded import Executions, Insertion, Occurrence, Run, Segment, accesses_of
 from cudalens.sanitizer.fixes.source import Edit, Located, Sources
 
 _EVENT_NAME: Final = "done"

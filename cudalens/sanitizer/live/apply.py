@@ -24,14 +24,13 @@ from cudalens.sanitizer.engine.accesses import NUM_HEAD_FIELDS, Allocation, Oper
 from cudalens.sanitizer.engine.clocks import Line
 from cudalens.sanitizer.engine.detector import Detector
 from cudalens.sanitizer.engine.races import Race
-from cudalens.sanitizer.live.arguments import flag, storage_of
 from cudalens.sanitizer.live.callbacks import Callbacks
 from cudalens.sanitizer.live.calls import Call
 from cudalens.sanitizer.live.log import Log
 from cudalens.sanitizer.live.memory import Memory
+from cudalens.sanitizer.live.pending import Received, State
 from cudalens.sanitizer.live.record_operator import TensorAccess
-from cudalens.sanitizer.live.schema import Plan
-from cudalens.sanitizer.live.threads import Received, State
+from cudalens.sanitizer.live.schema import Plan, flag, storage_of
 
 #: Records of a wait of the host.
 HOST_WAITS: Final = (gpu_trace.StreamSynchronized, gpu_trace.DeviceSynchronized, gpu_trace.EventSynchronized)

@@ -9,7 +9,7 @@ from typing import Any, Final
 from cudalens.sanitizer.engine import records as r
 from cudalens.sanitizer.engine.accesses import AccessInfo, Allocation, CallSite, CellAccess, list_accesses
 from cudalens.sanitizer.engine.clocks import Line
-from cudalens.sanitizer.engine.regions import Region
+from cudalens.sanitizer.engine.records import Region
 
 #: Number of records that are kept; the oldest are dropped.
 MAX_RECORDS: Final = 10_000

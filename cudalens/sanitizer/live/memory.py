@@ -17,11 +17,10 @@ from typing import Any, Final
 import torch
 
 from cudalens.sanitizer.engine.accesses import NUM_ACCESS_FIELDS, NUM_HEAD_FIELDS, Allocation, Operand, Operation
-from cudalens.sanitizer.engine.blocks import NOWHERE, Block
-from cudalens.sanitizer.engine.cells import Cell
 from cudalens.sanitizer.engine.clocks import Line
 from cudalens.sanitizer.engine.detector import Detector
-from cudalens.sanitizer.engine.regions import Region
+from cudalens.sanitizer.engine.records import Region
+from cudalens.sanitizer.engine.shadow import NOWHERE, Block, Cell
 
 #: Each shape once: Python's cyclic garbage collector visits every object that is kept.
 SHAPES: Final[dict[torch.Size, torch.Size]] = {}

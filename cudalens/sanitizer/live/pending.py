@@ -8,13 +8,41 @@ synchronisation) and requests for the races are processed immediately, after the
 
 from __future__ import annotations
 
+import threading
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Final, TypeAlias
 
+from cudalens.device.gpu_trace import Record
 from cudalens.sanitizer.engine.accesses import Operation
 from cudalens.sanitizer.engine.races import Race
+
+#: A record, and the GPU that was current at the time.
+Received: TypeAlias = tuple[Record, int]
+
+
+class State:
+    """The state on one thread.
+
+    Attributes:
+        is_inside: Whether an operator that the sanitizer observes is running.
+        received: Records of that operator that order something.
+    """
+
+    __slots__ = ("is_inside", "received")
+
+    def __init__(self) -> None:
+        self.is_inside = False
+        self.received: list[Received] = []
+
+
+class Threads(threading.local):
+    """The state on each thread."""
+
+    def __init__(self) -> None:
+        self.state = State()
+
 
 #: Number of entries at which they are checked.
 MAX_WAITING: Final = 512

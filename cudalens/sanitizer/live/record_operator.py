@@ -13,15 +13,13 @@ import torch
 
 from cudalens.device import clock
 from cudalens.sanitizer.engine.accesses import NUM_ACCESS_FIELDS, NUM_HEAD_FIELDS, Allocation, Operand, Operation
-from cudalens.sanitizer.engine.blocks import NOWHERE
 from cudalens.sanitizer.engine.clocks import Line
 from cudalens.sanitizer.engine.races import Race
-from cudalens.sanitizer.live.arguments import flag, pairs, pieces, results, storage_of
+from cudalens.sanitizer.engine.shadow import NOWHERE
 from cudalens.sanitizer.live.calls import call
 from cudalens.sanitizer.live.memory import SHAPES, Memory
-from cudalens.sanitizer.live.pending import Pending
-from cudalens.sanitizer.live.schema import Plan
-from cudalens.sanitizer.live.threads import State
+from cudalens.sanitizer.live.pending import Pending, State
+from cudalens.sanitizer.live.schema import Plan, flag, pairs, pieces, results, storage_of
 
 _Tensor: Final = torch.Tensor
 

@@ -20,15 +20,22 @@ from cudalens.sanitizer.engine import Race, RaceKind, StreamId
 from cudalens.sanitizer.engine.races import Findings
 from cudalens.sanitizer.fixes.search import findings_of
 from cudalens.sanitizer.live import calls
-from cudalens.sanitizer.live.attachment import Attachment
 from cudalens.sanitizer.live.log import Log
-from cudalens.sanitizer.live.names import names_of_streams
+from cudalens.sanitizer.live.mode import Attachment
 from cudalens.sanitizer.live.race_values import RaceValues
+from cudalens.sanitizer.live.streams import names_of_streams
 from cudalens.sanitizer.live.watch import Watch
 from cudalens.sanitizer.races_frame import Finding, races_frames
-from cudalens.sanitizer.settings import OnRace, checked_depth, checked_on_race, parse_kinds
+from cudalens.sanitizer.settings import (
+    OnRace,
+    Suppressions,
+    SuppressionWarning,
+    checked_depth,
+    checked_on_race,
+    parse_kinds,
+    read_suppressions,
+)
 from cudalens.sanitizer.status import Status
-from cudalens.sanitizer.suppress import Suppressions, SuppressionWarning, read_suppressions
 from cudalens.sanitizer.text import describe, naming
 
 if TYPE_CHECKING:

@@ -17,15 +17,13 @@ from cudalens.sanitizer.engine.clocks import Line
 from cudalens.sanitizer.engine.detector import Detector
 from cudalens.sanitizer.engine.races import Findings, Race
 from cudalens.sanitizer.live.apply import HOST_WAITS, OperationChecker
-from cudalens.sanitizer.live.arguments import dense, storage_of
 from cudalens.sanitizer.live.callbacks import Callbacks
 from cudalens.sanitizer.live.calls import Call, call
 from cudalens.sanitizer.live.log import Log
 from cudalens.sanitizer.live.memory import Memory
-from cudalens.sanitizer.live.pending import MAX_WAITING, Pending
+from cudalens.sanitizer.live.pending import MAX_WAITING, Pending, Received, State, Threads
 from cudalens.sanitizer.live.record_operator import OperatorRecorder
-from cudalens.sanitizer.live.schema import Plan
-from cudalens.sanitizer.live.threads import Received, State, Threads
+from cudalens.sanitizer.live.schema import Plan, dense, storage_of
 
 #: Records that order something: their order with the launch of the operator that caused them matters.
 _ORDERS: Final = frozenset((*HOST_WAITS, gpu_trace.EventRecorded, gpu_trace.EventWaited))

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Final
 
-from cudalens.device import gpu_trace, gpu_trace_records
+from cudalens.device import gpu_trace
 from cudalens.virtual.explorer.orders import Builder, Clock, merged_clocks
 from cudalens.virtual.explorer.places import Span
 
@@ -139,9 +139,9 @@ _HANDLERS: Final[dict[type[gpu_trace.Record], Callable[[Waits, Any], None]]] = {
     gpu_trace.EventRecorded: Waits._on_event_recorded,
     gpu_trace.EventWaited: Waits._on_event_waited,
     gpu_trace.EventSynchronized: Waits._on_event_synchronized,
-    gpu_trace_records.EventFoundDone: Waits._on_event_synchronized,
+    gpu_trace.EventFoundDone: Waits._on_event_synchronized,
     gpu_trace.StreamSynchronized: Waits._on_stream_synchronized,
-    gpu_trace_records.StreamFoundDone: Waits._on_stream_synchronized,
+    gpu_trace.StreamFoundDone: Waits._on_stream_synchronized,
     gpu_trace.DeviceSynchronized: Waits._on_device_synchronized,
     gpu_trace.BlockRecordedOnStream: Waits._on_shared,
 }

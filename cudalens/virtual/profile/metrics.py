@@ -169,7 +169,7 @@ class MetricsRecord:
             recorder: The closed record.
             offset_ns: The offset from the machine's clock to the run's clock.
         """
-        from cudalens.device.metrics import readings_frame  # imports pandas, which a virtual device does not need
+        from cudalens.device.sampler import readings_frame  # imports pandas, which a virtual device does not need
 
         times = self._times(recorder.start_ns, recorder.end_ns)
         ts: list[int] = []

@@ -7,8 +7,8 @@ import torch
 from gpu_libraries import LOST, NOT_SUPPORTED, FakeGpu, FakeNvml
 
 from cudalens.device import checks, facts
-from cudalens.device.inventory import absence, sources
-from cudalens.device.inventory.nvml import open_nvml
+from cudalens.device.inventory import readings, support
+from cudalens.device.inventory.readings import open_nvml
 from cudalens.errors import MetricsError
 
 DRIVER_FILE = """NVRM version: NVIDIA UNIX x86_64 Kernel Module  {}  Wed Jul  9 18:53:22 UTC 2025
@@ -54,30 +54,30 @@ def test_no_driver(driver, text):
 
 
 def test_a_cpu_build_without_and_with_a_driver(driver):
-    assert "CPU-only build. For a machine that has a GPU" in absence.no_gpu(build())
+    assert "CPU-only build. For a machine that has a GPU" in support.no_gpu(build())
     driver(DRIVER_FILE.format("575.64"))
-    assert "The driver (575.64) is there" in absence.no_gpu(build())
+    assert "The driver (575.64) is there" in support.no_gpu(build())
 
 
 def test_a_cuda_build_without_a_driver(driver):
-    assert "no NVIDIA driver" in absence.no_gpu(build(cuda="13.0"))
+    assert "no NVIDIA driver" in support.no_gpu(build(cuda="13.0"))
 
 
 def test_gpus_that_are_hidden(driver, monkeypatch):
     driver(DRIVER_FILE.format("575.64"))
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
-    assert "CUDA_VISIBLE_DEVICES='' hides every GPU" in absence.no_gpu(build(cuda="13.0"))
+    assert "CUDA_VISIBLE_DEVICES='' hides every GPU" in support.no_gpu(build(cuda="13.0"))
 
 
 def test_a_driver_that_torch_cannot_use(driver):
     driver(DRIVER_FILE.format("450.10"))
-    said = absence.no_gpu(build(cuda="13.0"))
+    said = support.no_gpu(build(cuda="13.0"))
     assert "CUDA 13.0" in said
     assert "450.10" in said
 
 
 def test_a_gpu_that_works_needs_no_reason(driver):
-    assert absence.no_gpu(build(cuda="13.0", available=True)) is None
+    assert support.no_gpu(build(cuda="13.0", available=True)) is None
     assert facts.accelerator_build(build(hip="6.4")) == "ROCm 6.4"
 
 
@@ -119,15 +119,15 @@ def test_whether_gauges_can_be_read(monkeypatch):
     def refuse():
         raise MetricsError("No metrics of a GPU: no driver.")
 
-    monkeypatch.setattr(sources, "open_source", refuse)
+    monkeypatch.setattr(readings, "open_source", refuse)
     assert checks._gauges() == checks.Check("read gauges of the GPUs", False, "No metrics of a GPU: no driver.")
     gpu = FakeGpu(refuses={"PowerUsage": NOT_SUPPORTED})
-    monkeypatch.setattr(sources, "open_source", lambda: open_nvml(FakeNvml(gpu)))
+    monkeypatch.setattr(readings, "open_source", lambda: open_nvml(FakeNvml(gpu)))
     assert checks._gauges().works
     assert checks._gauges().detail == "tested: NVML reads NVIDIA A100-SXM4-80GB, but not power_watts"
     gpu.refuses["MemoryInfo"] = LOST
     assert checks._gauges() == checks.Check("read gauges of the GPUs", False, "NVML reports no GPU that responds")
-    monkeypatch.setattr(sources, "open_source", lambda: open_nvml(FakeNvml()))
+    monkeypatch.setattr(readings, "open_source", lambda: open_nvml(FakeNvml()))
     assert checks._gauges() == checks.Check("read gauges of the GPUs", False, "NVML reports no GPU that responds")
 
 

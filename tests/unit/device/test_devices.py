@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import cudalens
 from cudalens import virtual
-from cudalens.device.inventory import discover, sources
+from cudalens.device.inventory import discover, readings
 from cudalens.device.inventory.devices import COLUMNS, Device, Devices
 from cudalens.device.inventory.pairing import visible_numbers
 from cudalens.device.inventory.readings import Gpu, GpuGoneError, Reading
@@ -164,7 +164,7 @@ def machine(monkeypatch):
 
     def put(module, *gpus):
         monkeypatch.setattr(discover.facts, "torch_or_reason", lambda: (module, "" if module else "ImportError: gone"))
-        monkeypatch.setattr(sources, "open_source", lambda: Machine(*gpus))
+        monkeypatch.setattr(readings, "open_source", lambda: Machine(*gpus))
         return cudalens.devices()
 
     return put
@@ -191,7 +191,7 @@ def test_without_a_vendor_library_torch_is_the_only_source(machine, monkeypatch)
     def refuse():
         raise MetricsError("No metrics of a GPU: no driver.")
 
-    monkeypatch.setattr(sources, "open_source", refuse)
+    monkeypatch.setattr(readings, "open_source", refuse)
     found = cudalens.devices()
     assert found[0].num_sms == 108
     assert found[0].physical_index is None

@@ -10,13 +10,10 @@ from gpu_libraries import LOST, NO_PERMISSION, NOT_SUPPORTED, FakeAmdsmi, FakeGp
 import cudalens
 from cudalens import virtual
 from cudalens.device import sampler as sampling
-from cudalens.device.inventory import readings, sources
-from cudalens.device.inventory.amdsmi import open_amdsmi
-from cudalens.device.inventory.nvml import open_nvml
-from cudalens.device.inventory.readings import GpuGoneError
+from cudalens.device.inventory import readings
+from cudalens.device.inventory.readings import GpuGoneError, open_amdsmi, open_nvml
 from cudalens.device.inventory.visible import MigInstance
-from cudalens.device.metrics import MetricsCollector, samples_frame
-from cudalens.device.sampler import Sampler
+from cudalens.device.sampler import MetricsCollector, Sampler, samples_frame
 from cudalens.errors import MetricsError
 
 
@@ -324,7 +321,7 @@ def test_samples_become_rows(monkeypatch):
 
 def test_the_collector_reads_what_the_program_sees(monkeypatch):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1")
-    monkeypatch.setattr(sources, "open_source", lambda: open_nvml(FakeNvml(FakeGpu(), FakeGpu(uuid="GPU-b"))))
+    monkeypatch.setattr(readings, "open_source", lambda: open_nvml(FakeNvml(FakeGpu(), FakeGpu(uuid="GPU-b"))))
     collector = MetricsCollector(100)
     collector.start()
     collector.stop()
@@ -340,7 +337,7 @@ def test_a_profile_without_anything_to_read_goes_on_and_reports_it(monkeypatch):
     def refuse():
         raise MetricsError("No metrics of a GPU: nothing is here.")
 
-    monkeypatch.setattr(sources, "open_source", refuse)
+    monkeypatch.setattr(readings, "open_source", refuse)
     with cudalens.profile(metrics=True, keep=False) as p:
         torch.ones(2)
     assert len(p.trace)
@@ -353,7 +350,7 @@ def test_a_profile_with_readings_of_a_real_library(monkeypatch, tmp_path):
 
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     refusing = FakeGpu(uuid="GPU-b", refuses={"PowerUsage": NO_PERMISSION})
-    monkeypatch.setattr(sources, "open_source", lambda: open_nvml(FakeNvml(FakeGpu(), refusing)))
+    monkeypatch.setattr(readings, "open_source", lambda: open_nvml(FakeNvml(FakeGpu(), refusing)))
     with cudalens.profile(metrics=200, keep=False) as p:
         torch.ones(2)
     metrics, info = p.trace.metrics, p.trace.info
@@ -371,7 +368,7 @@ def test_what_the_sampler_does_is_not_the_programs(monkeypatch):
     """A trace of Python calls follows every thread of the process, ours as well."""
     import torch
 
-    monkeypatch.setattr(sources, "open_source", lambda: open_nvml(FakeNvml(FakeGpu())))
+    monkeypatch.setattr(readings, "open_source", lambda: open_nvml(FakeNvml(FakeGpu())))
     seen = Waiter()
     sampler = Sampler(500, on_samples=seen)
     sampler.start()

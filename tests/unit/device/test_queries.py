@@ -3,7 +3,7 @@
 import torch
 
 from cudalens.device import gpu_trace, queries
-from cudalens.device.gpu_trace_records import EventFoundDone, StreamFoundDone
+from cudalens.device.gpu_trace import EventFoundDone, StreamFoundDone
 from cudalens.device.streams import current_device, current_stream, pointer_of
 from cudalens.virtual import device
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import cudalens
-from cudalens.device.sync_debug import SyncDebug
+from cudalens.device.syncs import SyncDebug
 
 
 @pytest.fixture(autouse=True)

@@ -224,5 +224,5 @@ def test_a_spec_is_a_value():
 
 
 def test_specs_and_formulas_need_no_torch():
-    code = "import sys; sys.modules['torch'] = None; import cudalens.gpus.lookup, cudalens.gpus.predict"
+    code = "import sys; sys.modules['torch'] = None; import cudalens.gpus.registry, cudalens.gpus.predict"
     subprocess.run([sys.executable, "-c", code], check=True)

@@ -10,7 +10,7 @@ import torch
 from cudalens.analysis import memory_holders
 from cudalens.analysis.memory.kept_graphs import kept_graphs
 from cudalens.api.memory import memory_snapshot
-from cudalens.memory import garbage
+from cudalens.memory import tensors
 from cudalens.memory.saved import can_look
 from cudalens.views.memory.words import verdict
 
@@ -158,11 +158,11 @@ def test_an_interrupt_of_the_search_keeps_no_object(monkeypatch):
         assert objects
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(garbage, "_reachable", interrupted)
+    monkeypatch.setattr(tensors, "_reachable", interrupted)
     Owner(1 << 20)
     with pytest.raises(KeyboardInterrupt) as caught:
         snapshot()
-    frames = [entry.frame.f_locals for entry in caught.traceback if entry.path == Path(garbage.__file__)]
+    frames = [entry.frame.f_locals for entry in caught.traceback if entry.path == Path(tensors.__file__)]
     assert [one["objects"] for one in frames if "objects" in one] == [[], []]
 
 

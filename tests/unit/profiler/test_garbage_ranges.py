@@ -7,7 +7,7 @@ import torch
 
 import cudalens
 from cudalens.analysis import findings
-from cudalens.profiler.garbage import RANGE
+from cudalens.profiler.ranges import RANGE
 
 
 def rings(number):

@@ -4,7 +4,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from cudalens.profiler.categories import categories
+from cudalens.profiler.getters import categories
 from cudalens.profiler.launches import Facts, fact_columns
 
 # As Kineto writes the arguments of a kernel, a copy, and a collective, by its own keys.

@@ -13,7 +13,7 @@ from torch.autograd.profiler import KinetoStepTracker
 
 from cudalens import profile
 from cudalens.profiler import StepTracker, steps
-from cudalens.profiler.steps import OwnCounts
+from cudalens.profiler.schedules import OwnCounts
 
 
 @pytest.fixture(autouse=True)

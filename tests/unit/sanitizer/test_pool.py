@@ -6,8 +6,7 @@ from hypothesis import strategies as st
 
 from cudalens.sanitizer.engine.accesses import AccessInfo, CallSite, Operand
 from cudalens.sanitizer.engine.detector import Detector
-from cudalens.sanitizer.engine.records import StreamId
-from cudalens.sanitizer.engine.regions import Region
+from cudalens.sanitizer.engine.records import Region, StreamId
 from cudalens.sanitizer.live.memory import Memory
 
 

@@ -4,8 +4,7 @@ import pytest
 import torch
 
 from cudalens.device.modes import has_own_dispatch
-from cudalens.sanitizer.live.arguments import pairs, pieces, results
-from cudalens.sanitizer.live.schema import make_plan
+from cudalens.sanitizer.live.schema import make_plan, pairs, pieces, results
 
 aten = torch.ops.aten
 ADAM = ["self", "grads", "exp_avgs", "exp_avg_sqs", "max_exp_avg_sqs"]

@@ -11,7 +11,7 @@ from recording_comm import RecordingComm, open_widgets, receive
 
 import cudalens
 from cudalens import virtual
-from cudalens.device.inventory import sources
+from cudalens.device.inventory import readings
 from cudalens.device.inventory.readings import Gpu, GpuGoneError, Reading
 from cudalens.errors import MetricsError
 from cudalens.views.devices.gauges import GaugesWidget
@@ -69,7 +69,7 @@ IDLE = Reading(0.0, 0.0, 2**30, 30.0, None, 210, 1215, "")
 def machine(monkeypatch):
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     machine = Machine(IDLE, BUSY)
-    monkeypatch.setattr(sources, "open_source", lambda: machine)
+    monkeypatch.setattr(readings, "open_source", lambda: machine)
     return machine
 
 
@@ -190,7 +190,7 @@ def test_a_virtual_device_that_goes_may_leave_nothing_to_read(monkeypatch):
     def refuse():
         raise MetricsError("No metrics of a GPU: there is none.")
 
-    monkeypatch.setattr(sources, "open_source", refuse)
+    monkeypatch.setattr(readings, "open_source", refuse)
     with virtual.device("h100"):
         feed = GaugeFeed(0.01)
         feed.start()
@@ -232,7 +232,7 @@ def test_the_verdict_names_the_busiest(feed):
 def test_foreign_text_is_escaped(machine, monkeypatch):
     evil = Machine(Reading(gpu_busy_pct=1.0, slowed_by=EVIL), name=EVIL)
     evil.problems[EVIL] = EVIL
-    monkeypatch.setattr(sources, "open_source", lambda: evil)
+    monkeypatch.setattr(readings, "open_source", lambda: evil)
     feed = GaugeFeed(0.01)
     feed.start()
     page = to_html(section(feed), has_style=True, data_cudalens_static='"><img>')
@@ -311,7 +311,7 @@ def test_nothing_to_read_is_an_error_that_states_why(monkeypatch):
     def refuse():
         raise MetricsError("No metrics of a GPU: there is none.")
 
-    monkeypatch.setattr(sources, "open_source", refuse)
+    monkeypatch.setattr(readings, "open_source", refuse)
     with pytest.raises(MetricsError, match="there is none"):
         cudalens.live()
 

@@ -18,8 +18,8 @@ from cudalens.analysis.time.work import Work
 from cudalens.frames import Trace, categorical, is_category
 from cudalens.frames.column_arrays import Bools, Ints, integers, map_texts, masked, text_column
 from cudalens.gpus.device_spec import DeviceSpec
-from cudalens.gpus.lookup import spec_of
 from cudalens.gpus.predict import pointwise_share
+from cudalens.gpus.registry import spec_of
 
 #: Kernels of float32 matrix products on tensor cores, by cuBLAS', cuDNN's and CUTLASS' names.
 _TF32: Final = re.compile(r"tf32|s1688|s161616gemm_f32", re.IGNORECASE)

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import cudalens
-from cudalens.device.inventory import sources
+from cudalens.device.inventory import readings
 from cudalens.virtual import SPECS, device
 from cudalens.virtual.profile.metrics import HOLD_S, VirtualSource, busy_shares
 
@@ -125,19 +125,19 @@ def test_a_reading_is_of_the_time_since_the_one_before():
 
 
 def test_the_source_is_restored_afterwards():
-    before = sources.open_source
+    before = readings.open_source
     with device("h100x2"):
-        assert sources.virtual_label() == "h100x2"
-        assert sources.open_source is not before
-        assert (sources.open_source().is_modelled, sources.open_source().label) == (True, "model of h100x2")
-    assert sources.virtual_label() is None
-    assert sources.open_source is before
+        assert readings.virtual_label() == "h100x2"
+        assert readings.open_source is not before
+        assert (readings.open_source().is_modelled, readings.open_source().label) == (True, "model of h100x2")
+    assert readings.virtual_label() is None
+    assert readings.open_source is before
 
 
 def test_all_gpus_of_the_machine_are_listed(monkeypatch):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1")
     with device("h100x3"):
-        source = sources.open_source()
+        source = readings.open_source()
         assert [gpu.number for gpu in source.gpus()] == [0, 1, 2]
         assert source.read(0).memory_used_bytes == 0
         assert source.read(1).memory_used_bytes == SPEC.context_bytes

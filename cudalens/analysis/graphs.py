@@ -85,6 +85,7 @@ class GraphsSummary:
         num_checked: Recordings that were checked.
         num_rerecords: How often a function was recorded once more.
         num_warnings: Number of warnings.
+        change: The change of the program that saves the most launches, as lines of a diff; "" if none is known.
     """
 
     num_functions: int
@@ -103,6 +104,7 @@ class GraphsSummary:
     num_checked: int
     num_rerecords: int
     num_warnings: int
+    change: str
 
     @property
     def replayed_pct(self) -> float | None:
@@ -135,7 +137,17 @@ def summarize_graphs(trace: Trace) -> GraphsSummary:
         num_checked=len(checked),
         num_rerecords=_times(graphs, "rerecord"),
         num_warnings=_times(graphs, "warning"),
+        change=_first_change(graphs),
     )
+
+
+def _first_change(graphs: pd.DataFrame) -> str:
+    """The change of the program that saves the most launches, as lines of a diff; "" if none is known."""
+    known = graphs[graphs["change"].notna() & graphs["kind"].isin(["skip", "rerecord"])]
+    if known.empty:
+        return ""
+    launches = known["count"].fillna(0) * known["num_kernels"].fillna(0)
+    return str(known["change"].iloc[int(launches.astype(float).to_numpy().argmax())])
 
 
 def runs_eager(functions: pd.DataFrame) -> pd.Series:

@@ -11,6 +11,7 @@ The first call warms up, the second records, later ones replay::
 from __future__ import annotations
 
 from cudalens.graphs import managers as _managers
+from cudalens.graphs.capturable import capturable
 from cudalens.graphs.decorator import LazyGraphed, cudagraph
 from cudalens.graphs.graphed import Graphed
 from cudalens.graphs.inspector import inspect
@@ -30,6 +31,7 @@ __all__ = [
     "LazyGraphed",
     "Reason",
     "State",
+    "capturable",
     "cudagraph",
     "inspect",
     "manager",

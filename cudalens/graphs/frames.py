@@ -93,6 +93,7 @@ def _function_row(function: Function, counts: Counts) -> dict[str, Any]:
             "reason": finding.reason.name,
             "detail": finding.reason.sentence(finding.what),
             "advice": finding.reason.advice,
+            "change": finding.change or None,
         }
     return row
 
@@ -150,6 +151,8 @@ def _entry_row(entry: Entry) -> dict[str, Any]:
             "reason": finding.reason.name,
             "detail": finding.reason.sentence(finding.what),
             "advice": finding.reason.advice,
+            "change": finding.change or None,
+            "num_kernels": (entry.variant.num_kernels or None) if entry.variant is not None else None,
         }
         | _at(finding.place or entry.function.place)
     )

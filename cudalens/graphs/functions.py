@@ -153,7 +153,7 @@ class Variant:
         guards: The Python values that it reads, as they were after its code last ran; None before that.
         alternatives: All variants for the same arguments, with other Python values; this one is among them.
         skip: Why it does not run as a graph; None where it does.
-        num_kernels: Operators of its latest recording that launch work.
+        num_kernels: Operators of its latest warm-up or recording that launch work.
         generators: Random generators that it named when it was warmed up.
         text: The key in words.
         objects: Leaves that are neither tensors nor plain values, by label: names may be found in them.

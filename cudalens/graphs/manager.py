@@ -265,7 +265,8 @@ class GraphManager:
             if not isinstance(variant, Finding) and finding is None:
                 return self._run_variant(variant, leaves)
         assert finding is not None
-        return self._run_plain(function, args, kwargs, finding)  # without the lock: it may wait for a backward
+        known = None if isinstance(variant, Finding) else variant
+        return self._run_plain(function, args, kwargs, finding, known)  # without the lock: it may wait for a backward
 
     @contextmanager
     def _working(self) -> Iterator[None]:
@@ -278,9 +279,16 @@ class GraphManager:
         finally:
             self._is_busy = before
 
-    def _run_plain(self, function: Function, args: tuple[Any, ...], kwargs: dict[str, Any], finding: Finding) -> Any:
+    def _run_plain(
+        self,
+        function: Function,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        finding: Finding,
+        variant: Variant | None = None,
+    ) -> Any:
         function.counts.eager += 1
-        self.tree.log.note(function, finding)
+        self.tree.log.note(function, finding, variant)
         return function.call(*args, **kwargs)
 
     def _run_variant(self, variant: Variant, leaves: list[Any]) -> Any:

@@ -20,6 +20,7 @@ from torch.utils._python_dispatch import TorchDispatchMode, _get_current_dispatc
 from cudalens.device import accumulation
 from cudalens.device.modes import has_own_dispatch
 from cudalens.device.stacks import Place, place
+from cudalens.graphs.changes import change_of_caller
 from cudalens.graphs.liveness import OutputRef, span, storage_id, version_of
 from cudalens.graphs.reasons import Finding, Reason
 
@@ -255,7 +256,7 @@ class Observer(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     def _find(self, reason: Reason, what: str, here: Place) -> None:
         if all(finding.reason is not reason for finding in self.findings):
-            self.findings.append(Finding(reason, what, here))
+            self.findings.append(Finding(reason, what, here, change_of_caller(here)))
 
 
 def is_checkpointed() -> bool:

@@ -223,11 +223,13 @@ class Finding:
         reason: Which.
         what: The cause: names, sizes, an operator.
         place: The user's line; None where there is none.
+        change: The change of the program that lets it replay, as lines of a diff; "" if none is known.
     """
 
     reason: Reason
     what: str = ""
     place: Place | None = None
+    change: str = ""
 
     def __str__(self) -> str:
         at = f" ({self.place})" if self.place is not None and self.place.code is not None else ""

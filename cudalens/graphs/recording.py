@@ -15,6 +15,7 @@ from torch.multiprocessing.reductions import StorageWeakRef
 from cudalens.device.graph_backend import PoolId, TensorPlace
 from cudalens.device.own_work import EnterAsOwn, own_work
 from cudalens.graphs import inputs as copying
+from cudalens.graphs.changes import capturable_line, change_of_step
 from cudalens.graphs.functions import Guarded, Variant, run_inside
 from cudalens.graphs.gradients import MadeGradients, restored_on_error
 from cudalens.graphs.guards.captured import Name, find_names
@@ -385,6 +386,10 @@ def _why(observer: Observer, error: Exception, handled: BaseException | None) ->
     text = " ".join(causes).lower()
     if "unjoined" in text:
         return Finding(Reason.UNJOINED_STREAM, "", observer.last_place)
+    if "param_groups' capturable is false" in text:
+        place = observer.last_place
+        change = capturable_line("optimizer") if place is None else change_of_step(place)
+        return Finding(Reason.CAPTURE_FAILED, "an optimizer that is not capturable", place, change)
     if "generator" in text or "rng" in text:
         return Finding(Reason.UNREGISTERED_RNG, causes[-1].partition("\n")[0], observer.last_place)
     if "operation not permitted when stream is capturing" in text:

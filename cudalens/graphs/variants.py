@@ -11,6 +11,7 @@ from cudalens.device.graph_backend import TensorPlace
 from cudalens.device.stacks import Place
 from cudalens.errors import GraphError
 from cudalens.graphs import arguments
+from cudalens.graphs.changes import change_of_value
 from cudalens.graphs.functions import Function, Variant
 from cudalens.graphs.inputs import overlaps_itself
 from cudalens.graphs.links import is_new_leaf
@@ -111,7 +112,8 @@ def other_values(variant: Variant) -> Finding:
         before, now = made.was_missing, not made.was_missing
         return Finding(Reason.NEW_VALUE, f"{made.label} is None: {before} → {now}", variant.function.place)
     what = variant.guards.difference() if variant.guards is not None else None
-    return Finding(Reason.NEW_VALUE, what or "a value that it reads", variant.function.place)
+    change = change_of_value(what or "")
+    return Finding(Reason.NEW_VALUE, what or "a value that it reads", variant.function.place, change)
 
 
 def learn(
@@ -120,6 +122,7 @@ def learn(
     """Store what a recording needs from the warm-up, and whether there can be one."""
     variant.written = {_leaf_of(leaves, n): found for n, found in observer.written.items()}
     variant.generators = list(observer.generators)
+    variant.num_kernels = observer.num_kernels
     note_outside(variant, observer)
     variant.is_warm = True
     opaque = variant.program.opaque

@@ -13,7 +13,7 @@ from typing import Any, Final, Literal
 
 from cudalens.analysis.cached import once_per_trace
 from cudalens.frames import Trace
-from cudalens.views.foreign import clean, clean_records
+from cudalens.views.foreign import clean, clean_records, printable
 
 #: Maximum number of recordings that are shown; the others are counted.
 MAX_NODES: Final = 1000
@@ -140,6 +140,8 @@ class FindingView:
         reason: In a few words.
         detail: In a sentence, of the function.
         advice: What to do.
+        change: The change of the program that lets it replay, as lines of a diff; "" if none is known.
+        num_launches: Launches that the calls made and that replays would not make.
         place: The line that caused it.
         source: That line of source.
     """
@@ -151,6 +153,8 @@ class FindingView:
     reason: str
     detail: str
     advice: str
+    change: str
+    num_launches: int
     place: str
     source: str
 
@@ -177,7 +181,7 @@ class GraphsView:
         recordings: By number.
         parents: Number of the previous recording, by recording; roots are absent; without cycles.
         paths: The most frequent first.
-        findings: Skips, then warnings, then re-recordings; the most frequent first.
+        findings: Skips, then warnings, then re-recordings; those with the most launches first, then the most frequent.
         num_hidden: Recordings that are left out.
     """
 
@@ -189,6 +193,9 @@ class GraphsView:
     num_hidden: int
 
 
+#: Characters of a change.
+_MAX_CHANGE: Final = 2_000
+
 #: Kinds of findings, the most severe first.
 _FINDINGS: Final = ("skip", "warning", "rerecord")
 
@@ -196,7 +203,7 @@ _FINDINGS: Final = ("skip", "warning", "rerecord")
 @once_per_trace
 def graphs_view(trace: Trace) -> GraphsView:
     """Return the view model of ``trace.graphs``."""
-    rows = list(clean_records(trace.graphs, raw=("detail", "advice", "path")))
+    rows = list(clean_records(trace.graphs, raw=("detail", "advice", "change", "path")))
     hues = _hues(rows)
     recorded = [row for row in rows if row["kind"] == "recording" and row["node"] is not None]
     recordings = {row["node"]: _recording(row, hues) for row in reversed(recorded[:MAX_NODES])}
@@ -209,9 +216,14 @@ def graphs_view(trace: Trace) -> GraphsView:
         recordings=ordered,
         parents=_parents(recorded, ordered),
         paths=tuple(sorted(paths, key=lambda path: -path.count)),
-        findings=tuple(sorted(findings, key=lambda found: (_FINDINGS.index(found.kind), -found.count))),
+        findings=tuple(sorted(findings, key=_importance)),
         num_hidden=len(recorded) - len(ordered),
     )
+
+
+def _importance(found: FindingView) -> tuple[int, int, int]:
+    """Return the sort key of a finding: the most severe and what gains the most first."""
+    return _FINDINGS.index(found.kind), -found.num_launches, -found.count
 
 
 def _hues(rows: Iterable[dict[str, Any]]) -> Mapping[int, int]:
@@ -273,6 +285,9 @@ def _state(function: dict[str, Any]) -> str:
 
 def _finding(row: dict[str, Any], hues: Mapping[int, int]) -> FindingView:
     facts = _facts(FindingView, row, hues) | {name: clean(row[name], 1000) for name in ("detail", "advice")}
+    change = printable((row["change"] or "")[:_MAX_CHANGE], keep="\n\t")
+    num_launches = (row["num_kernels"] or 0) * row["count"] if row["kind"] == "skip" else 0
+    facts |= {"change": change, "num_launches": num_launches}
     return FindingView(**facts | {"reason": row["reason"].replace("_", " ").lower()})
 
 

@@ -42,6 +42,8 @@ _FINDINGS: Final = (
     Column("why", is_below=True, html_width=1000),
     Column("at", "at", is_below=True),
     Column("try", "try", is_below=True, html_width=1000),
+    Column("change", "change", is_below=True, html_width=2_000),
+    Column("saves", align="right"),
 )
 _FUNCTIONS: Final = (
     Column("function", text_width=34),
@@ -168,7 +170,9 @@ def _finding(found: FindingView) -> Row:
     parts = (found.place and Text(found.place, "place"), found.source and Text(f" {found.source}", "code"))
     place = tuple(part for part in parts if part)
     function = (*_marked(found.function, found.hue), " ", kind)
-    return Row((units.count(found.count), function, why, place, found.advice))
+    change = tuple(Text(line, "paragraph", css="cg-change") for line in found.change.splitlines())
+    saves = units.plural(found.num_launches, "launch") if found.num_launches else ""
+    return Row((units.count(found.count), function, why, place, found.advice, change, saves))
 
 
 def _functions(view: GraphsView) -> Section | None:

@@ -10,6 +10,7 @@ from cudalens.analysis.cached import once_per_trace
 from cudalens.analysis.facts import graphs_summary
 from cudalens.analysis.graphs import EagerFunction, FailedCheck, GraphsSummary, Speed
 from cudalens.frames import Trace
+from cudalens.views.foreign import printable
 from cudalens.views.graphs import layout
 from cudalens.views.graphs.model import GraphsView, PathView, Recording
 
@@ -35,7 +36,7 @@ def verdict(trace: Trace) -> str:
     if trace.graphs.empty:
         return ""
     result = graphs_summary(trace)
-    return "; ".join([*_wrong(result), _graphs(result), *_eager(result.eager), *_more(result)])
+    return "; ".join([*_wrong(result), _graphs(result), *_change(result), *_eager(result.eager), *_more(result)])
 
 
 def has_failed(trace: Trace) -> bool:
@@ -109,6 +110,12 @@ def ratio_words(ratio: float) -> str:
 def factor(ratio: float) -> str:
     """``4.1x``, ``12x``."""
     return f"{ratio:.1f}x" if ratio < 9.95 else f"{units.count(round(ratio))}x"
+
+
+def _change(result: GraphsSummary) -> list[str]:
+    """The first change, in one line: of a diff, the new line."""
+    lines = [line.removeprefix("+").strip() for line in result.change.splitlines() if line.startswith("+")]
+    return [f"first change: {units.shorten(printable(lines[0]), 100)}"] if lines else []
 
 
 def _eager(functions: Sequence[EagerFunction]) -> list[str]:

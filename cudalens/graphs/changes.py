@@ -1,0 +1,83 @@
+"""The change of a program that lets a call replay, as lines of a diff: ``-`` for an old line, ``+`` for a new one."""
+
+from __future__ import annotations
+
+import re
+import sys
+from typing import Final
+
+import torch
+
+from cudalens.device.stacks import Place, is_passed_by
+
+_TORCH: Final = torch.__file__.rpartition("__init__")[0]
+_OPTIMIZERS: Final = f"{_TORCH}optim/"
+_SCALER: Final = f"{_TORCH}amp/grad_scaler.py"
+
+#: ``optimizer.step()``, and ``scaler.step(optimizer)``.
+_STEP: Final = re.compile(r"([\w.]+)\.step\(\)")
+_SCALED_STEP: Final = re.compile(r"\.step\(\s*([\w.]+)")
+_LEARNING_RATE: Final = re.compile(r"(.+?)\.?param_groups\[\d+\]\['lr'\]")
+
+#: Methods of a tensor that copy it to the host, and what a function returns in place of their result.
+_TO_HOST: Final = re.compile(r"\.(item|tolist|cpu)\(\)")
+
+
+def change_of_caller(here: Place) -> str:
+    """The change for an operator that forbids a graph, by the code of torch that runs it now; "" if none is known.
+
+    Args:
+        here: The line of the program that led to it.
+    """
+    files = _files_of_torch()
+    if any(file == _SCALER for file in files):
+        return capturable_line(_optimizer_in(here), is_scaled=True)
+    if any(file.startswith(_OPTIMIZERS) for file in files):
+        return capturable_line(_optimizer_in(here))
+    return _returned_tensor(here.source)
+
+
+def capturable_line(optimizer: str, *, is_scaled: bool = False) -> str:
+    """The line that prepares an optimizer.
+
+    Args:
+        optimizer: What the program calls it.
+        is_scaled: Whether a GradScaler calls its step, which a fused optimizer decides on the device.
+    """
+    option = ", fused=True" if is_scaled else ""
+    return f"+ cudalens.graphs.capturable({optimizer}{option})  # once, before the first step"
+
+
+def change_of_step(here: Place) -> str:
+    """The change for the step of an optimizer that is not capturable."""
+    return capturable_line(_optimizer_in(here))
+
+
+def change_of_value(label: str) -> str:
+    """The change for a Python value that differs in each call, by its name; "" if none is known."""
+    rate = _LEARNING_RATE.match(label)
+    return "" if rate is None else capturable_line(rate[1])
+
+
+def _optimizer_in(here: Place) -> str:
+    source = here.source
+    found = _STEP.search(source) or _SCALED_STEP.search(source)
+    return "optimizer" if found is None else found[1]
+
+
+def _returned_tensor(source: str) -> str:
+    """A return statement without the copy to the host, which the caller can make."""
+    if not source.startswith("return ") or _TO_HOST.search(source) is None:
+        return ""
+    changed = _TO_HOST.sub(".detach()", source)
+    return f"- {source}\n+ {changed}"
+
+
+def _files_of_torch() -> list[str]:
+    """The files of the stack frames between the program and the operator that runs now."""
+    frame = sys._getframe(1)
+    found = []
+    while frame is not None and is_passed_by(frame.f_code.co_filename):
+        found.append(frame.f_code.co_filename)
+        frame = frame.f_back  # type: ignore[assignment]
+    return found

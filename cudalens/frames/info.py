@@ -174,6 +174,8 @@ class Baseline(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
 _MAX_DIGITS: Final = 19
 #: Key of `RunInfo.extra`: real time that a simulated run took between calls of torch, ns, which its times leave out.
 HOST_KEY: Final = "host_not_modelled_ns"
+#: Key of `RunInfo.extra`: the 80 % band of the modelled kernel times, as JSON: ``[low, high, unmeasured_share]``.
+BAND_KEY: Final = "kernel_time_band"
 
 
 class RunInfo(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -240,6 +242,16 @@ class RunInfo(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
         """The real time between calls of torch that a simulated run leaves out, ns; 0 if it was short or measured."""
         text = self.extra.get(HOST_KEY, "")
         return int(text) if text.isdecimal() and len(text) < _MAX_DIGITS else 0
+
+    @property
+    def kernel_time_band(self) -> tuple[float, float, float] | None:
+        """The 80 % band of all kernel times of a simulated run, as `cudalens.gpus.error_bands.Band` defines it."""
+        try:
+            low, high, unmeasured = msgspec.json.decode(self.extra.get(BAND_KEY, ""), type=tuple[float, float, float])
+        except msgspec.DecodeError:  # there is none, or a file has something else
+            return None
+        is_band = 0 < low <= 1 <= high < 1e6 and 0 <= unmeasured <= 1
+        return (low, high, unmeasured) if is_band and self.is_simulated else None
 
     def replace(self, **changes: object) -> RunInfo:
         """Return a copy with `changes` applied."""

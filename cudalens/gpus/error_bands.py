@@ -55,6 +55,11 @@ class Band(NamedTuple):
         """The distance of the upper end from the predicted time, per cent."""
         return (self.high - 1) * 100
 
+    @property
+    def words(self) -> str:
+        """The band in words: ``± 9 %``, or ``0.5 to 1.9 times these`` for a wide one."""
+        return f"{self.low:.1f} to {self.high:.1f} times these" if self.is_wide else f"± {self.error_pct:.0f} %"
+
 
 def time_band(spec: DeviceSpec, kernels: Iterable[tuple[str, int]]) -> Band:
     """Return the band of the total time of some kernels.

@@ -20,12 +20,16 @@ if TYPE_CHECKING:
 
     from IPython.core.interactiveshell import InteractiveShell
 
+    from cudalens.gpus.registry import DeviceSpec
     from cudalens.views.devices.gauges import GaugesWidget
     from cudalens.virtual import device
 
 _NO_METRICS: Final = "%cudadevice live: {} `%cudadevice virtual h100` models a GPU."
 _HINT: Final = "Live gauges need a notebook with a kernel; these are the current readings."
 _MAX_NAMES: Final = 8
+
+#: Families of kernels whose bands `%cudadevice specs` shows, and their titles.
+_SHOWN_FAMILIES: Final = {"matrix_half": "half products", "attention": "attention", "convolution_half": "convolutions"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -195,11 +199,14 @@ with which batch, and what would make it fit."""
         from cudalens.gpus.constants import is_calibrated
         from cudalens.virtual import SPECS
 
+        titles = "".join(f"{title:>15}" for title in _SHOWN_FAMILIES.values())
+        print(f"{'':47}{titles}  (80 % bands of modelled times; a range is in times of them)")  # noqa: T201
         for spec in sorted(SPECS.values(), key=lambda spec: spec.key):
             note = "" if is_calibrated(spec) else " (times uncalibrated)"
+            bands = "".join(f"{_band_of(spec, family):>15}" for family in _SHOWN_FAMILIES)
             print(  # noqa: T201
                 f"{spec.key:<12} {spec.total_memory_bytes / 2**30:6.1f} GiB  {spec.num_sms:4} SMs  "
-                f"{spec.memory_bandwidth_gbps:6,.0f} GB/s  {spec.name}{note}"
+                f"{spec.memory_bandwidth_gbps:6,.0f} GB/s{bands}  {spec.name}{note}"
             )
 
     def _disable(self, on: device) -> None:
@@ -212,6 +219,13 @@ with which batch, and what would make it fit."""
     def _end_gauges(self) -> None:
         if self.gauges is not None:
             self.gauges.end()
+
+
+def _band_of(spec: DeviceSpec, family: str) -> str:
+    """Return the 80 % band of a family's times on a GPU: ``± 9 %``, or ``0.7 to 1.5``."""
+    from cudalens.gpus.error_bands import time_band
+
+    return time_band(spec, [(family, 1)]).words.removesuffix(" times these")
 
 
 def _described(on: device) -> str:

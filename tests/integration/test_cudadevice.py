@@ -68,7 +68,8 @@ def test_status_and_specs_are_readable(notebook):
     notebook.run("%cudadevice specs")
     lines = notebook.capsys.readouterr().out.splitlines()
     assert any(line.startswith("h100 ") for line in lines)
-    assert len(lines) == len(virtual.SPECS)
+    assert len(lines) == 1 + len(virtual.SPECS)
+    assert "80 % bands of modelled times" in lines[0]
 
 
 def test_without_a_device_it_states_why_and_what_to_do(notebook, monkeypatch):

@@ -17,6 +17,7 @@ from cudalens.analysis.units import count, duration, percent, plural
 from cudalens.frames import GPU_ACTIVITIES, RUNTIME_CATEGORIES
 from cudalens.frames.build import STEP_PREFIX
 from cudalens.frames.column_arrays import combined
+from cudalens.gpus.error_bands import Band
 
 #: Categories of which each row is one call, so that two on a thread are nested or disjoint. A range of the program
 #: (``user_annotation``) can begin in one function and end in another, so ranges and functions can cross.
@@ -219,5 +220,7 @@ def simulated(arrays: TrustArrays) -> Iterator[Issue]:
     """Times that are modelled, not measured."""
     if arrays.trace.info.is_simulated and len(arrays):
         spec = arrays.trace.info.source.removeprefix("virtual:")
-        what = f"device times are modelled for a virtual {spec}, not measured"
+        band = arrays.trace.info.kernel_time_band
+        width = f" (80 % band of the kernels: {Band(*band).words})" if band else ""
+        what = f"device times are modelled for a virtual {spec}, not measured{width}"
         yield Issue("simulated", "note", what, np.empty(0, np.int64), 1)

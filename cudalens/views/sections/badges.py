@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 from cudalens.frames import RunInfo
+from cudalens.gpus.error_bands import Band
 
 
 def simulated(info: RunInfo) -> str | None:
     """``simulated: <spec>`` for times of a model, else None."""
     return f"simulated: {info.source.removeprefix('virtual:')}" if info.is_simulated else None
+
+
+def band_words(info: RunInfo) -> str:
+    """Return ``modelled kernel times ± 9 %``: the 80 % band of a simulated run's kernels, or "" where it is unknown."""
+    band = info.kernel_time_band
+    return f"modelled kernel times {Band(*band).words}" if band else ""
 
 
 def trusted(info: RunInfo) -> str | None:

@@ -15,7 +15,7 @@ from cudalens.views.graphs import words as graphs_words
 from cudalens.views.memory import words as memory_words
 from cudalens.views.races import words as races_words
 from cudalens.views.sections import findings, trust, waits
-from cudalens.views.sections.badges import badges
+from cudalens.views.sections.badges import badges, band_words
 from cudalens.views.timeline import readings
 
 _STATUS: Final = {"raised": "raised", "interrupted": "was interrupted"}
@@ -136,7 +136,8 @@ def _profile(trace: Trace, result: Summary) -> list[str]:
             f"advice: {advice[:1].lower()}{advice[1:]}",
         ]
     cause = findings.verdict(trace)
-    answer = f"{_busy(result)}: {cause}" if cause else _busy(result)
+    busy = ", ".join(filter(None, (_busy(result), band_words(trace.info))))
+    answer = f"{busy}: {cause}" if cause else busy
     answer = ", ".join(filter(None, (answer, _against_history(trace.info))))
     support = f"advice: {findings.first_advice(trace)}" if cause else _largest(trace, result)
     host = _host_time(trace.info, result)

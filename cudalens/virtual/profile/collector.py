@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import itertools
+import json
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final
 
 from cudalens.device import clock
 from cudalens.frames import DeviceInfo, Problem, RawRows
 from cudalens.frames.ceilings import CEILINGS_KEY
-from cudalens.frames.info import HOST_KEY
+from cudalens.frames.info import BAND_KEY, HOST_KEY
 from cudalens.gpus.constants import label_of
+from cudalens.gpus.error_bands import time_band
 from cudalens.virtual import context
 from cudalens.virtual.profile.host_positions import Segment  # not at the end of a recording, which would show it
 from cudalens.virtual.profile.metrics import MetricsRecord
@@ -165,11 +167,13 @@ class VirtualCollector:
         }
 
     def extra(self) -> dict[str, str]:
-        """Further entries of the run info: the peak rates of the virtual devices' spec; host time without a model."""
+        """Return further entries of the run info: peak rates, the band of kernel times, the host time left out."""
         if self._spec is None:
             return {}
         host = {HOST_KEY: str(self._host_ns)} if self._host_ns >= _LONG_HOST_NS else {}
-        return {CEILINGS_KEY: spec_ceilings(self._spec).to_json(), **host}
+        kernels = [(w.family, w.duration_ns) for each in self.recorders for _, w, _ in each.works if w.kind == "kernel"]
+        band = {BAND_KEY: json.dumps(time_band(self._spec, kernels))} if kernels else {}
+        return {CEILINGS_KEY: spec_ceilings(self._spec).to_json(), **host, **band}
 
     def lay_over(self, host: RawRows) -> RawRows:
         """The rows of the run; `host` itself without a virtual device."""

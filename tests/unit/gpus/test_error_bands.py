@@ -6,7 +6,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
 
+import cudalens
 import cudalens.virtual
+from cudalens import virtual
+from cudalens.frames import RunInfo
+from cudalens.frames.info import BAND_KEY
 from cudalens.gpus.constants import accuracy
 from cudalens.gpus.error_bands import UNMEASURED, family_deviation, time_band
 from cudalens.gpus.registry import SPECS
@@ -120,3 +124,22 @@ def test_published_times_of_resnet_50_are_near_the_predicted_ones(gpu, batch, is
     predicted, band = measure(gpu, batch, is_half=is_half, is_training=is_training)
     assert published == pytest.approx(predicted, rel=0.3)
     assert 1 / band.high <= published / predicted <= 1 / band.low
+
+
+def test_a_run_on_a_virtual_device_says_the_band_of_its_kernels():
+    with virtual.device("h100"):
+        x = torch.ones(512, 512, device="cuda", dtype=torch.float16)
+        with cudalens.profile("products") as run:
+            x @ x
+    low, high, unmeasured = run.trace.info.kernel_time_band
+    expected = time_band(SPECS["h100"], [("matrix_half", 1)])
+    assert (low, high, unmeasured) == pytest.approx(expected)
+    assert f"modelled kernel times {expected.words}" in str(run.trace.summary()).splitlines()[0]
+    assert f"80 % band of the kernels: {expected.words}" in str(run.trace.info.trust)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "[]", "[1, 2]", '["a", 2, 3]', "[0.5, 0.9, 0.1]", "[-1, 2, 0]", "{", "[1, 1e99, 0]"]
+)
+def test_a_band_of_a_file_that_is_none_is_not_shown(text):
+    assert RunInfo(name="x", source="virtual:h100", extra={BAND_KEY: text}).kernel_time_band is None

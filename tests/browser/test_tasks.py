@@ -43,6 +43,10 @@ class User:
         )
         self.click(".cl-timeline canvas", position={"x": x, "y": y}, **options)
 
+    def press(self, key):
+        self.count += 1
+        self.page.keyboard.press(key)
+
     def text(self, selector):
         return self.page.locator(selector).first.text_content()
 
@@ -162,3 +166,65 @@ def test_the_calls_around_a_kernel(user, program):
         "main \u00b7 train.py:12",
     ]
     assert who.count <= 1
+
+
+def test_details_of_an_event_without_scrolling(user, program):
+    who = user(program)
+    who.page.set_viewport_size({"width": 1000, "height": 700})
+    num_rows = len(who.page.evaluate("cudalensReport.panels.table.rows()"))
+    who.click_event("sgemm", 1)
+    box = who.page.locator(".cl-details").bounding_box()
+    assert box["y"] >= 0
+    assert box["y"] + box["height"] <= 700
+    assert who.page.evaluate("scrollY") == 0
+    assert who.text(".cl-event") == "sgemm"
+    assert who.count <= 1
+    assert len(who.page.evaluate("cudalensReport.panels.table.rows()")) == num_rows, "the table stays"
+    current = who.page.locator(".cl-table-host tbody tr.current")
+    assert [text.strip() for text in current.locator(".name").all_text_contents()] == ["sgemm"]
+
+
+def test_details_stay_in_view_in_a_window_that_is_too_low(user, program):
+    who = user(program)
+    who.page.set_viewport_size({"width": 1000, "height": 420})
+    who.click_event("sgemm", 1)
+    box = who.page.locator(".cl-details").bounding_box()
+    assert box["y"] >= 0
+    assert box["y"] + box["height"] <= 420
+
+
+def test_the_launch_of_a_kernel_and_the_next_kernel(user, program):
+    who = user(program)
+    who.click_event("sgemm", 0)
+    who.press("Enter")
+    assert who.text(".cl-event") == "cudaLaunchKernel"
+    assert who.count <= 2
+    who.press("Enter")
+    assert who.text(".cl-event") == "sgemm"
+    who.press("ArrowRight")
+    assert "at 460 µs" in who.text(".cltl-spoken") or "460" in who.text(".cl-details")
+
+
+def test_details_name_the_option_that_records_what_is_missing(user, program):
+    who = user(program)
+    who.click_event("aten::addmm", 0)
+    facts = dict(
+        zip(
+            who.page.locator(".cl-details dt").all_text_contents(),
+            who.page.locator(".cl-details dd").all_text_contents(),
+            strict=True,
+        )
+    )
+    assert facts["Input shapes"] == "not recorded: add --shapes (torch: record_shapes=True)"
+    assert "Call stack" not in facts, "Python functions were recorded"
+
+
+def test_all_keys_are_listed_by_one(user, program):
+    who = user(program)
+    who.click(".cltl-group button", "?")
+    listed = who.text(".cltl-keys")
+    assert "go to its launch or its kernel" in listed
+    assert who.count <= 1
+    who.page.locator(".cltl canvas").focus()
+    who.press("Escape")
+    assert who.page.locator(".cltl-keys").is_hidden()

@@ -228,16 +228,20 @@ def test_a_range_is_dragged_out(timeline, where):
     assert (low, high) == (pytest.approx(3000, abs=2 * ns_per_px), pytest.approx(5500, abs=2 * ns_per_px))
 
 
-def test_a_double_click_zooms_to_the_event_and_f_fits_again(timeline):
+def test_a_double_click_zooms_to_the_event_and_0_fits_again(timeline):
     whole = timeline.view()
     event = timeline.named("gemm")
     timeline.page.mouse.dblclick(*timeline.point(event))
     timeline.wait("tl.getView()[1] - tl.getView()[0] <= 6001")
     low, high = timeline.view()
     assert (low + high) / 2 == pytest.approx(6750)
-    timeline.page.keyboard.press("f")
+    timeline.page.keyboard.press("0")
     timeline.settle()
     assert timeline.view() == pytest.approx(whole)
+    timeline.page.keyboard.press("f")
+    timeline.wait("tl.getView()[1] - tl.getView()[0] <= 6001")
+    low, high = timeline.view()
+    assert (low + high) / 2 == pytest.approx(6750), "F zooms to the selection"
 
 
 def test_w_a_s_d_move_while_held(timeline):

@@ -183,7 +183,7 @@ async function startEvents(app, data) {
     startPanel(app, "table", async () => {
       await startTable(app, data);
       finish(sumTable(app, data, app.store.get()));
-      showTable(app, app.store.get());
+      showTable(app, data, app.store.get());
     }),
     startPanel(app, "list of details", () => data.detailsReady),
   ]);
@@ -297,7 +297,7 @@ function applySelection(app, data, selection, origin) {
   if (origin !== "memory") memory?.setRange(range);
   if (range) memoryMap?.showStretch(range, data.header.t0);
   app.parts.details.hidden = event === null;
-  renderDetails(app.parts.details, data, event);
+  renderDetails(app.parts.details, data, event, app.store, timeline);
   const race = timeline?.raceOf(event) ?? null;
   if (race !== null) races?.choose(race);
   app.source.onSelect?.(outward(data, selection));
@@ -308,7 +308,7 @@ function applySelection(app, data, selection, origin) {
       showBar(app.parts.bar, data, app.store, { link: () => linkTo(app, data), mark: (one) => app.marks?.add(one) }),
     () => sumTable(app, data, selection),
     () => app.panels.table?.load(),
-    () => showTable(app, selection),
+    () => showTable(app, data, selection),
     () => app.panels.flame?.update(selection),
   ];
   if (data.n > MAX_AT_ONCE) runLater(app, steps);
@@ -355,7 +355,7 @@ function followLink({ panels, store, marks: list }, data, hash) {
 }
 
 /**
- * Selected names do not narrow the table: its rows select them.
+ * A range narrows the table. Selected names and events do not: their rows are marked.
  *
  * @param {App} app
  * @param {TraceData} data
@@ -363,18 +363,19 @@ function followLink({ panels, store, marks: list }, data, hash) {
  */
 function* sumTable(app, data, selection) {
   const { table } = app.panels;
-  const mask = selectedMask(data, { ...selection, names: null });
+  const mask = selectedMask(data, { ...selection, names: null, event: null });
   if (table && mask !== app.tableMask) yield* table.sum(mask);
   if (table) app.tableMask = mask;
 }
 
 /**
  * @param {App} app
+ * @param {TraceData} data
  * @param {Selection} selection
  */
-function showTable({ panels: { table } }, { names }) {
+function showTable({ panels: { table } }, data, { names, event }) {
   table?.update();
-  table?.choose(names);
+  table?.choose(names, event === null ? null : data.name[event]);
 }
 
 /**

@@ -5,6 +5,9 @@ import { element } from "../shared/dom.js";
 import { formatBytes, formatCount, formatDuration } from "../shared/format.js";
 import { SOURCE, sourcesOf } from "./sources.js";
 
+/** @import { TimelineView } from "../timeline/timeline.js" */
+/** @import { SelectionStore } from "./selection.js" */
+
 /** @import { TraceData } from "../payload/payload.js" */
 
 /** @typedef {[term: string, text: string]} Fact */
@@ -29,6 +32,7 @@ function eventFacts(data, i) {
   if (data.launch[i] >= 0) facts.push(...launchFacts(data, i));
   facts.push(...detailFacts(data, i));
   facts.push(...callerFacts(data, i));
+  facts.push(...missingFacts(data, i));
   facts.push(...sourceFacts(data, i));
   facts.push(["Row", `trace.events.iloc[${data.rowOf(i)}]`]);
   return facts;
@@ -143,14 +147,64 @@ function detailText(key, value) {
   return typeof value === "number" ? formatCount(value) : String(value);
 }
 
+/** What options record, by column: the term, and the option of a cell and of torch.profiler. */
+const OPTIONS = [
+  ["stack", "Call stack", "--stacks (torch: with_stack=True)"],
+  ["shapes", "Input shapes", "--shapes (torch: record_shapes=True)"],
+];
+
+/**
+ * What was not recorded of an operator, with the option that records it.
+ *
+ * @param {TraceData} data
+ * @param {number} i
+ * @returns {Fact[]}
+ */
+function missingFacts({ header, cat }, i) {
+  if (header.cats[cat[i]] !== "cpu_op") return [];
+  const sent = new Set(header.details.map(({ name }) => name));
+  if (header.cats.includes("python_function")) sent.add("stack");
+  return OPTIONS.filter(([column]) => !sent.has(column)).map(([column, term, option]) => [
+    term,
+    header.dropped.includes(column) ? "left out to keep this page small" : `not recorded: add ${option}`,
+  ]);
+}
+
+/**
+ * Buttons to other events, and one that closes the details.
+ *
+ * @param {TraceData} data
+ * @param {number} event
+ * @param {SelectionStore} store
+ * @param {TimelineView | undefined} timeline
+ */
+function detailButtons(data, event, store, timeline) {
+  const select = (/** @type {number | null} */ other) => () => store.set({ event: other }, "details");
+  const button = (/** @type {string} */ text, /** @type {string} */ title, /** @type {() => void} */ press) =>
+    element("button", { class: "cl-button", type: "button", title, onclick: press }, text);
+  const partner = timeline?.partnerOf(event) ?? event;
+  const toPartner = data.launch[event] >= 0 ? "Go to launch" : "Go to kernel";
+  const costs = () => store.set({ range: [data.start[event], data.start[event] + data.dur[event]] }, "details");
+  const [before, after] = timeline ? [timeline.beside(event, "left"), timeline.beside(event, "right")] : [event, event];
+  return [
+    button("‹", "Previous event of the lane (left arrow)", select(before)),
+    button("›", "Next event of the lane (right arrow)", select(after)),
+    ...(partner === event ? [] : [button(toPartner, "The other end of the launch arrow (Enter)", select(partner))]),
+    ...(data.dur[event] ? [button("Costs within", "Narrow the table to the time of this event", costs)] : []),
+    button("✕", "Close (Escape)", select(null)),
+  ];
+}
+
 /**
  * Shows event `event` (an index, or null for none) in `host`.
  *
  * @param {HTMLElement} host
  * @param {TraceData} data
  * @param {number | null} event
+ * @param {SelectionStore} store
+ * @param {TimelineView} [timeline]
  */
-export function renderDetails(host, data, event) {
+export function renderDetails(host, data, event, store, timeline) {
   if (event === null) {
     host.replaceChildren();
     return;
@@ -159,8 +213,7 @@ export function renderDetails(host, data, event) {
   for (const [term, text] of eventFacts(data, event)) {
     list.append(element("dt", {}, term), element("dd", { class: term.startsWith(SOURCE) ? "cl-source" : "" }, text));
   }
-  host.replaceChildren(
-    element("h3", { "aria-level": 2, class: "cl-event" }, data.header.names[data.name[event]]),
-    list,
-  );
+  const name = element("h3", { "aria-level": 2, class: "cl-event" }, data.header.names[data.name[event]]);
+  const buttons = element("span", { class: "cl-event-buttons" }, ...detailButtons(data, event, store, timeline));
+  host.replaceChildren(element("div", { class: "cl-event-head" }, name, buttons), list);
 }

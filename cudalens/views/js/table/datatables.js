@@ -6,7 +6,8 @@
  * @property {() => DataTable<Row>} clear
  * @property {TableRows<Row>} rows
  * @property {(node: HTMLElement) => { data: () => Row | undefined }} row
- * @property {() => DataTable<Row>} draw
+ * @property {(paging?: "page") => DataTable<Row>} draw
+ * @property {((page: number) => DataTable<Row>) & { info: () => { page: number, length: number } }} page
  * @property {(columns: number[]) => { visible: (isVisible: boolean) => void }} columns
  * @property {() => void} destroy
  */
@@ -15,6 +16,7 @@
  * @template Row
  * @typedef {{ add: (rows: Row[]) => DataTable<Row> } & ((selector: object) => {
  *   every: (visit: (this: { node: () => HTMLElement, data: () => Row }) => void) => void,
+ *   data: () => { toArray: () => Row[] },
  * })} TableRows
  */
 

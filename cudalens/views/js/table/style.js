@@ -29,7 +29,8 @@ table.dataTable > tbody > tr:first-child > td { border-top: 0; }
 table.dataTable > tbody > tr { cursor: pointer; background: transparent !important; }
 table.dataTable > tbody > tr:hover > td { background: var(--cl-hover); }
 table.dataTable > tbody > tr.chosen > td { background: var(--cl-chosen); }
-table.dataTable > tbody > tr.chosen > td:first-child { box-shadow: inset 3px 0 0 var(--cl-accent) !important; }
+table.dataTable > tbody > tr.current > td { background: var(--cl-hover); }
+table.dataTable > tbody > tr:is(.chosen, .current) > td:first-child { box-shadow: inset 3px 0 0 var(--cl-accent) !important; }
 table.dataTable > tbody > tr > td.dt-empty { text-align: center; color: var(--cl-muted); padding: 18px; cursor: default; }
 td .name { display: inline-block; max-width: clamp(16em, calc(100cqw - 700px), 70em); overflow: hidden; text-overflow: ellipsis; vertical-align: bottom; font-family: var(--cl-mono); font-size: 12px; }
 td .kind { color: var(--cl-muted); font-size: 12px; }

@@ -24,7 +24,8 @@ import { STYLE } from "./style.js";
  * @property {(mask: Uint8Array | null) => Generator<void>} sum Sums the costs of the events of a mask, for `update`.
  * @property {() => void} load Hands the sums to DataTables; `update` does where this was not called.
  * @property {() => void} update Shows the sums.
- * @property {(names: Set<number> | null) => void} choose
+ * @property {(names: Set<number> | null, current?: number | null) => void} choose Marks the rows of `names`, and of the
+ *   name `current` of the event whose details show; its page comes into view.
  * @property {(name: ThemeName) => void} setTheme
  * @property {() => CostRow[]} rows
  * @property {() => void} destroy
@@ -35,6 +36,7 @@ import { STYLE } from "./style.js";
  * @property {CostRow[]} rows
  * @property {number | null} side That shows; null for both.
  * @property {Set<number>} chosen Names.
+ * @property {number | null} current Name of the event whose details show.
  * @property {number} width That the columns fit, px.
  * @property {"summed" | "loaded" | "shown"} stage How far the rows have come.
  * @property {boolean} isWhole Whether all columns show, however narrow the page.
@@ -63,7 +65,7 @@ export function createTable(host, data, { DataTable, styleSheet, theme, onNames 
   const basis = costBasis(data);
   const hasBoth = new Set(data.header.lanes.map(({ kind }) => kind)).size > 1;
   /** @type {State} */
-  const state = { rows: [], side: null, chosen: new Set(), width: 0, stage: "shown", isWhole: false };
+  const state = { rows: [], side: null, chosen: new Set(), current: null, width: 0, stage: "shown", isWhole: false };
   /** @type {DataTable<CostRow>} */
   const table = new DataTable(node, {
     ...tableOptions(),
@@ -73,7 +75,7 @@ export function createTable(host, data, { DataTable, styleSheet, theme, onNames 
       bottomStart: "pageLength",
       bottomEnd: "paging",
     },
-    rowCallback: (/** @type {HTMLElement} */ row, /** @type {CostRow} */ costs) => markRow(row, costs, state.chosen),
+    rowCallback: (/** @type {HTMLElement} */ row, /** @type {CostRow} */ costs) => markRow(row, costs, state),
   });
   withoutLandmarks(shadow);
   listenToRows(table, state, node, onNames);
@@ -91,11 +93,13 @@ export function createTable(host, data, { DataTable, styleSheet, theme, onNames 
     },
     load: () => load(table, state),
     update: () => show(table, state, state.stage),
-    choose(names) {
+    choose(names, current = null) {
       state.chosen = names ?? new Set();
+      state.current = current;
+      showPageOf(table, state);
       // biome-ignore lint/suspicious/useIterableCallbackReturn: DataTables' every() visits all rows.
       table.rows({ page: "current" }).every(function visit() {
-        markRow(this.node(), this.data(), state.chosen);
+        markRow(this.node(), this.data(), state);
       });
     },
     setTheme,
@@ -182,12 +186,28 @@ function sideButtons(state, onChange) {
 }
 
 /**
+ * Turns to the page with the row of the event whose details show.
+ *
+ * @param {DataTable<CostRow>} table
+ * @param {State} state
+ */
+function showPageOf(table, { current }) {
+  if (current === null) return;
+  const shown = table.rows({ search: "applied" }).data().toArray();
+  const place = shown.findIndex(({ ids }) => ids.includes(current));
+  const { length, page } = table.page.info();
+  if (place < 0 || length <= 0 || Math.floor(place / length) === page) return;
+  table.page(Math.floor(place / length)).draw("page");
+}
+
+/**
  * @param {HTMLElement} node
  * @param {CostRow} row
- * @param {Set<number>} chosen
+ * @param {State} state
  */
-function markRow(node, row, chosen) {
+function markRow(node, row, { chosen, current }) {
   const isChosen = row.ids.some((id) => chosen.has(id));
+  node.classList.toggle("current", current !== null && row.ids.includes(current));
   node.classList.toggle("chosen", isChosen);
   node.setAttribute("aria-selected", String(isChosen));
   node.tabIndex = 0;

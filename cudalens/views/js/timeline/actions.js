@@ -2,7 +2,7 @@
 
 import { between } from "../app/measure.js";
 import { formatCount } from "../shared/format.js";
-import { showTip } from "./dom.js";
+import { showTip, toggleKeys } from "./dom.js";
 import { frameOf, layoutY } from "./frame.js";
 import { heldMotion } from "./input.js";
 import { foldLane, moveLane, pinLane } from "./lanes.js";
@@ -89,21 +89,25 @@ function keyActions(timeline) {
     zoomToFocused() {
       const event = timeline.focused ?? timeline.selected;
       if (event !== null) reveal(timeline, event, true);
+      else if (timeline.range !== null) glideTo(timeline, aroundRange(timeline.range));
+      else glideTo(timeline, timeline.whole);
     },
+    showKeys: () => toggleKeys(timeline.dom),
     toggleFocusLane: () => foldLane(timeline, laneInFocus(timeline)),
     pinFocusLane: () => pinLane(timeline, laneInFocus(timeline)),
     arrow(/** @type {Direction} */ direction) {
-      if (timeline.focused !== null) focusEvent(timeline, neighbour(timeline, timeline.focused, direction));
+      if (timeline.focused !== null) goTo(timeline, neighbour(timeline, timeline.focused, direction));
       else if (direction === "left" || direction === "right") panBy(timeline, (direction === "left" ? -1 : 1) * 80);
       else timeline.dom.frame.scrollBy(0, (direction === "up" ? -2 : 2) * ROW_HEIGHT);
     },
     enter() {
       const { focused } = timeline;
       if (focused === null) focusEvent(timeline, firstEvent(timeline, lanesInView(timeline)));
+      else if (focused === timeline.selected) goTo(timeline, acrossLaunch(timeline, focused));
       else select(timeline, focused);
     },
     follow() {
-      if (timeline.focused !== null) focusEvent(timeline, acrossLaunch(timeline, timeline.focused));
+      if (timeline.focused !== null) goTo(timeline, acrossLaunch(timeline, timeline.focused));
     },
     escape: () => escapeStep(timeline),
     search: (/** @type {string} */ text) => runSearch(timeline, text),
@@ -189,6 +193,29 @@ function select(timeline, event) {
 }
 
 /**
+ * Moves the focus to another event. Where the details of the focused event show, they follow.
+ *
+ * @param {Timeline} timeline
+ * @param {number} event
+ */
+function goTo(timeline, event) {
+  const isShown = timeline.selected !== null && timeline.focused === timeline.selected;
+  focusEvent(timeline, event);
+  if (isShown && timeline.focused !== null) select(timeline, timeline.focused);
+}
+
+/**
+ * The window around a range of time.
+ *
+ * @param {TimeRange} range
+ * @returns {TimeRange}
+ */
+function aroundRange([from, to]) {
+  const room = Math.max((to - from) * 0.1, 50);
+  return [from - room, to + room];
+}
+
+/**
  * The lanes in view and all below them, from top to bottom.
  *
  * @param {Timeline} timeline
@@ -211,7 +238,8 @@ function laneInFocus(timeline) {
  * @param {Timeline} timeline
  */
 function escapeStep(timeline) {
-  if (timeline.search !== null) {
+  if (!timeline.dom.keys.hidden) toggleKeys(timeline.dom);
+  else if (timeline.search !== null) {
     timeline.dom.search.value = "";
     runSearch(timeline, "");
   } else if (timeline.focused !== null && timeline.focused !== timeline.selected) timeline.focused = null;

@@ -5,7 +5,8 @@ import { adoptStyle } from "./style.js";
 
 const HELP_TEXT =
   "W and S zoom, A and D pan, arrow keys move along the lanes. Enter steps to an event; then arrow keys go from event to " +
-  "event, Enter selects, L follows a launch arrow. F fits, slash searches, C folds a lane, P pins it, Escape goes back.";
+  "event, Enter selects, and Enter again goes to the launch or the kernel. F zooms to the selection, 0 shows the whole run, " +
+  "slash searches, C folds a lane, P pins it, Escape goes back, question mark lists all keys.";
 
 const KEY_HINTS = [
   ["wheel", "zoom, after a click"],
@@ -13,9 +14,31 @@ const KEY_HINTS = [
   ["drag", "pan"],
   ["Shift+drag", "select time"],
   ["W A S D", "move"],
-  ["F", "fit"],
+  ["← →", "next event"],
+  ["Enter", "launch or kernel"],
+  ["F", "zoom to selection"],
+  ["0", "whole run"],
   ["/", "search"],
-  ["Enter", "step through events"],
+  ["?", "all keys"],
+];
+
+const KEYS = [
+  ["click", "details of an event; arrow keys then go to its neighbours"],
+  ["double-click, F or Z", "zoom to the event or the selected time; without one, show the whole run"],
+  ["0", "show the whole run"],
+  ["← →", "next event of the lane, or move the window"],
+  ["↑ ↓", "the caller or a call within, or the next lane"],
+  ["Enter", "select an event; on a selected one, go to its launch or its kernel"],
+  ["L", "go to the launch or the kernel"],
+  ["W S, + −", "zoom in and out at the pointer"],
+  ["A D", "move left and right"],
+  ["Ctrl+wheel", "zoom at any time; after a click the wheel alone does"],
+  ["drag", "move; on the ruler or with Shift, select time"],
+  ["Shift+click", "select the time between two events"],
+  ["/ then N", "search names, next match (Shift+N: previous)"],
+  ["C, P", "fold a lane, pin it on top"],
+  ["Home, End", "beginning and end of the run"],
+  ["Escape", "clear the search, then the selection"],
 ];
 
 /** @typedef {ReturnType<typeof buildDom>} TimelineDom */
@@ -38,14 +61,19 @@ export function buildDom(root) {
   const help = element("div", { class: "cltl-spoken", id: `cltl-${Math.random().toString(36).slice(2)}` }, HELP_TEXT);
   canvas.setAttribute("aria-describedby", help.id);
   const lanes = element("div", { class: "cltl-lanes", hidden: true });
+  const keys = element(
+    "dl",
+    { class: "cltl-keys", hidden: true, "aria-label": "Keys" },
+    ...KEYS.flatMap(([key, what]) => [element("dt", {}, key), element("dd", {}, what)]),
+  );
   const attributes = { class: "cltl", role: "group", "aria-label": "Stream timeline" };
-  const host = element("div", attributes, controls.tools, lanes, frame, keyHints(), tip, spoken, help);
+  const host = element("div", attributes, controls.tools, lanes, keys, frame, keyHints(), tip, spoken, help);
   // Without this, JupyterLab takes our keys: A would insert a cell, X cut one. It looks at the focused element first.
   for (const node of host.querySelectorAll("canvas, input, button")) {
     node.setAttribute("data-lm-suppress-shortcuts", "true");
   }
   root.append(host);
-  return { ...controls, canvas, stage, frame, lanes, tip, spoken, host };
+  return { ...controls, canvas, stage, frame, lanes, keys, tip, spoken, host };
 }
 
 function buildControls() {
@@ -65,18 +93,24 @@ function buildControls() {
   const next = button("Next match", "›", "Next match (Enter)");
   const zoomIn = button("Zoom in", "+", "Zoom in (W)");
   const zoomOut = button("Zoom out", "−", "Zoom out (S)");
-  const fit = button("Fit the whole trace", "Fit", "Show the whole trace (F)");
+  const fit = button("Fit the whole trace", "Fit", "Show the whole trace (0)");
   const lanesButton = button("Lanes", "Lanes", "Pin, move, fold and filter lanes");
   lanesButton.setAttribute("aria-expanded", "false");
+  const keysButton = button("All keys", "?", "List the keys (?)");
   const legend = element("ul", { class: "cltl-legend", "aria-label": "Colours" });
   const tools = element(
     "div",
     { class: "cltl-tools", role: "toolbar", "aria-label": "Timeline" },
     group(search, previous, next, matches),
-    group(zoomOut, zoomIn, fit, lanesButton),
+    group(zoomOut, zoomIn, fit, lanesButton, keysButton),
     legend,
   );
-  return { search, matches, previous, next, zoomIn, zoomOut, fit, lanesButton, legend, tools };
+  return { search, matches, previous, next, zoomIn, zoomOut, fit, lanesButton, keysButton, legend, tools };
+}
+
+/** @param {TimelineDom} dom */
+export function toggleKeys({ keys }) {
+  keys.hidden = !keys.hidden;
 }
 
 function keyHints() {

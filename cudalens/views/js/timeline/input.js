@@ -186,8 +186,9 @@ function pressed(timeline, act, event) {
   if (key in MOTION_KEYS) act.hold(key);
   else if (key in ARROW_KEYS) act.arrow(ARROW_KEYS[key]);
   else if (key === "Enter" || key === " ") act.enter();
-  else if (key === "f") act.fit();
-  else if (key === "z") act.zoomToFocused();
+  else if (key === "f" || key === "z") act.zoomToFocused();
+  else if (key === "0") act.fit();
+  else if (key === "?") act.showKeys();
   else if (key === "l") act.follow();
   else if (key === "c") act.toggleFocusLane();
   else if (key === "p") act.pinFocusLane();

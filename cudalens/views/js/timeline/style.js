@@ -40,6 +40,12 @@ const STYLE = `
 .cltl-hint { color: var(--timeline-muted); padding: 4px 2px 0; font-size: 11.5px; }
 .cltl-hint span { white-space: nowrap; margin-right: 8px; }
 .cltl-hint kbd { font: inherit; border: 1px solid var(--timeline-line); border-radius: 4px; padding: 0 4px; }
+.cltl dl.cltl-keys { position: absolute; top: 34px; left: 0; right: 0; z-index: 7; display: grid; grid-template-columns: max-content 1fr;
+  gap: 2px 12px; margin: 0; padding: 8px 12px; border: 1px solid var(--timeline-line); border-radius: 8px; background: var(--timeline-field);
+  box-shadow: 0 4px 14px #0004; }
+.cltl dl.cltl-keys[hidden] { display: none; }
+.cltl-keys dt { font-weight: 600; }
+.cltl-keys dd { margin: 0; }
 .cltl-spoken { position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%); white-space: nowrap; }
 `;
 

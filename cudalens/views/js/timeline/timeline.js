@@ -7,6 +7,7 @@ import { frameOf } from "./frame.js";
 import { listenToKeys, listenToPointer } from "./input.js";
 import { listenToLanesButton } from "./lanes_panel.js";
 import { askFrame, choose, measure, moveTo, paintNow, reveal, setNear } from "./moves.js";
+import { acrossLaunch, neighbour } from "./nav.js";
 import { createState, listen, paletteOf } from "./state.js";
 import { setColors } from "./style.js";
 import { HEAD_HEIGHT, ROW_HEIGHT } from "./view.js";
@@ -15,6 +16,7 @@ import { HEAD_HEIGHT, ROW_HEIGHT } from "./view.js";
 /** @import { TraceData } from "../payload/payload.js" */
 /** @import { ThemeName } from "../shared/theme.js" */
 /** @import { Actions } from "./actions.js" */
+/** @import { Direction } from "./nav.js" */
 /** @import { Timeline, TimelineOptions } from "./state.js" */
 /** @import { TimeRange } from "./view.js" */
 
@@ -32,6 +34,9 @@ const NEAR = "800px 0px";
  * @property {(event?: number | null) => void} select
  * @property {(t0: number | null, t1?: number | null) => void} setRange
  * @property {(names: Iterable<number> | null) => void} setNames
+ * @property {(event: number, direction: Direction) => number} beside The next event in a direction; the event itself
+ *   where there is none.
+ * @property {(event: number) => number} partnerOf The other end of the launch arrow of an event; itself for none.
  * @property {(event: number | null) => number | null} raceOf The race that an event is marked with, as a row of
  *   trace.races.
  * @property {(race: number) => void} showRace
@@ -104,6 +109,7 @@ function listenToTools(timeline, act) {
   listen(timeline, dom.zoomIn, "click", () => act.zoom(0.5, null));
   listen(timeline, dom.zoomOut, "click", () => act.zoom(2, null));
   listen(timeline, dom.fit, "click", act.fit);
+  listen(timeline, dom.keysButton, "click", act.showKeys);
   listenToLanesButton(timeline);
   listen(timeline, dom.next, "click", () => act.nextMatch(1));
   listen(timeline, dom.previous, "click", () => act.nextMatch(-1));
@@ -122,7 +128,7 @@ function publicApi(timeline, act) {
     zoomTo: (t0, t1) => act.show([t0, t1]),
     getView: () => [...timeline.view],
     select(event = null) {
-      timeline.selected = event;
+      timeline.selected = timeline.focused = event;
       if (event !== null) reveal(timeline, event);
       askFrame(timeline);
     },
@@ -134,6 +140,8 @@ function publicApi(timeline, act) {
       timeline.names = names === null ? null : new Set(names);
       choose(timeline);
     },
+    beside: (event, direction) => neighbour(timeline, event, direction),
+    partnerOf: (event) => acrossLaunch(timeline, event),
     raceOf: (event) => timeline.races.find((mark) => mark.event === event && event !== null)?.race ?? null,
     showRace: (race) =>
       showMark(

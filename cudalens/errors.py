@@ -10,6 +10,7 @@ All derive from one class: ``except cudalens.CudalensError`` catches every error
     │   │   └── UnsafeSnapshotError  a memory snapshot has unexpected pickle instructions; none was run
     │   └── SchemaError         a frame does not fit the column catalog (also a ValueError)
     ├── AssertionSyntaxError    an assertion about a Trace cannot be read (also a ValueError)
+    ├── QueryError              an SQL query about a Trace is not valid (also a ValueError)
     ├── AssertionFailed         an assertion about a Trace does not hold (also an AssertionError)
     ├── HistoryError            a file of past runs cannot be read or written (also an OSError)
     ├── OutputError             a file cannot be written (also an OSError)
@@ -74,6 +75,10 @@ class TraceFormatError(TraceError, ValueError):
         where = f"{self.path}, {position}" if position else self.path
         message = f"{where}: found {found}; expected {expected}."
         super().__init__(f"{message} {hint}" if hint else message)
+
+
+class QueryError(CudalensError, ValueError):
+    """An SQL query about a Trace or its ranks is not valid, or refers to something other than their frames."""
 
 
 class UnsafeSnapshotError(TraceFormatError):

@@ -4,7 +4,7 @@ from cudalens.analysis.assertions.check import Assertion, check, parse_assertion
 from cudalens.analysis.compare.runs import Change, Differences, differences
 from cudalens.analysis.critical_path.path import CriticalPath, critical_path
 from cudalens.analysis.critical_path.what_if import WhatIf
-from cudalens.analysis.findings import Finding, findings
+from cudalens.analysis.findings import Finding, findings, idle_ledger
 from cudalens.analysis.memory.holders import memory_categories, memory_holders, memory_leaks
 from cudalens.analysis.memory.replay import block_lifetimes, blocks_at, memory_peak, running_totals
 from cudalens.analysis.memory.segments import segment_lifetimes
@@ -62,6 +62,7 @@ __all__ = [
     "folded",
     "fragmentation",
     "idle_causes",
+    "idle_ledger",
     "idle_time",
     "kernel_breakdown",
     "kernel_sequences",

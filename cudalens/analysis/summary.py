@@ -162,14 +162,17 @@ def measured_window(trace: Trace) -> MeasuredWindow:
 
     A profiled block is measured from its start to its end. The recording in a file often begins and ends elsewhere:
     with the process, or with the session of the profiler. Its measured window begins with the first device work or
-    profiler step, and ends with the last one; without device work, it is the whole recording. A recording is the span
-    of its events, without the profiler's own.
+    profiler step, and ends with the last one; without device work, with the first and the last event that takes time.
+    A recording is the span of its events, without the profiler's own.
     """
     info, events = trace.info, trace.events
     ts = events["ts"].to_numpy()
     end = ts + events["dur"].to_numpy()
-    recorded = _recorded_window(info, ts, end, ~is_category(events["cat"].array, _NOT_COSTS))
-    is_work = is_category(events["cat"].array, GPU_ACTIVITIES) & ~events["is_instant"].to_numpy()
+    is_counted, takes_time = ~is_category(events["cat"].array, _NOT_COSTS), ~events["is_instant"].to_numpy()
+    recorded = _recorded_window(info, ts, end, is_counted)
+    is_work = is_category(events["cat"].array, GPU_ACTIVITIES) & takes_time
+    if not is_work.any():
+        is_work = is_counted & takes_time
     if not info.source.startswith("file:") or not is_work.any():
         return MeasuredWindow(*recorded, *recorded)
     inner = np.concatenate([np.flatnonzero(is_work), step_rows(trace)])

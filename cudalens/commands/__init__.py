@@ -4,7 +4,22 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from cudalens.commands import attach, brief, check, compare, convert, doctor, hang, mcp, ranks, report, summary, view
+from cudalens.commands import (
+    attach,
+    brief,
+    check,
+    compare,
+    convert,
+    diff_memory,
+    doctor,
+    hang,
+    mcp,
+    query,
+    ranks,
+    report,
+    summary,
+    view,
+)
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -19,6 +34,8 @@ VERBS: Final[tuple[ModuleType, ...]] = (
     convert,
     ranks,
     compare,
+    diff_memory,
+    query,
     hang,
     attach,
     mcp,

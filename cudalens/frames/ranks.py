@@ -196,6 +196,23 @@ class Ranks(Mapping[int, Trace]):
         wanted = None if columns is None else list(columns)
         return joined({rank: self.source.read_events(rank, wanted, step) for rank in chosen})
 
+    def sql(self, query: str) -> pd.DataFrame:
+        """Return the result of an SQL query over the frames of all ranks; needs DuckDB.
+
+        A store is read as it is and can be larger than memory; otherwise the traces of all ranks are read.
+
+        Args:
+            query: As of `Trace.sql`. The tables are the frames of a Trace with first columns ``rank`` and ``row``, and
+                the `frames` of the job.
+
+        Raises:
+            QueryError: The query is not valid, or refers to something other than these tables.
+            ImportError: DuckDB is not installed; ``pip install 'cudalens[sql]'`` installs it.
+        """
+        from cudalens.analysis.queries.sql import query_ranks
+
+        return query_ranks(self, query)
+
     def figure(
         self,
         analysis: str,

@@ -324,6 +324,21 @@ class Trace:
 
         return memory_diff(self, after, by=by)
 
+    def sql(self, query: str) -> pd.DataFrame:
+        """Return the result of an SQL query over the frames; needs DuckDB, ``pip install 'cudalens[sql]'``.
+
+        Args:
+            query: A ``SELECT`` of DuckDB, as ``SELECT name, sum(dur) FROM events WHERE cat = 'kernel' GROUP BY name``.
+                Each frame is a table of its name with a first column ``row``, to which ``parent`` and ``launch`` refer.
+
+        Raises:
+            QueryError: The query is not valid, or refers to something other than the frames.
+            ImportError: DuckDB is not installed.
+        """
+        from cudalens.analysis.queries.sql import query_trace
+
+        return query_trace(self, query)
+
     def timeline(
         self,
         *,

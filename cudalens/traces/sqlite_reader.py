@@ -23,6 +23,9 @@ _EXPECTED: Final = (
     "(--output-format rocpd) or of RPD"
 )
 
+#: Tables of ``rocprof`` before version 3: one for each kind of trace, of texts that it formats itself.
+_ROCPROF_1: Final = frozenset({"HSA", "HIP", "COPY", "OPS", "KFD", "rocTX"})
+
 
 def read_sqlite(path: Path, watch: Callable[[int], Any]) -> Trace:
     """Return the Trace in an SQLite file of nsys, nvprof, rocprofv3 or RPD.
@@ -56,6 +59,11 @@ def _reader(database: Database) -> tuple[Callable[[Database, Problems], Trace], 
         return read_rpd, tuple(tables)
     if is_rocpd(tables):
         return read_rocpd, tuple(tables)
+    if _ROCPROF_1 & set(tables) and all(name in _ROCPROF_1 or name.isupper() for name in tables):
+        hint = "Load the results.json beside it, or record again with rocprofv3 --output-format rocpd."
+        raise TraceFormatError(
+            database.path, found="the database of rocprof (version 1)", expected=_EXPECTED, hint=hint
+        )
     raise TraceFormatError(database.path, found=_what(tables), expected=_EXPECTED)
 
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
+import pandas as pd
+
 from cudalens.analysis.cached import once_per_trace
 from cudalens.analysis.failures import attempt
 from cudalens.analysis.findings import (
@@ -28,9 +30,10 @@ from cudalens.analysis.findings import (
     training_rules,
     window_rules,
 )
-from cudalens.analysis.findings.claims import settle_claims
+from cudalens.analysis.findings.claims import Ledger, settle_claims
 from cudalens.analysis.findings.finding import CONFIDENCES, Confidence, Finding
 from cudalens.analysis.findings.trace_arrays import TraceArrays
+from cudalens.analysis.ranked import ranked
 from cudalens.frames import Ranks, Trace
 
 __all__ = [
@@ -43,6 +46,7 @@ __all__ = [
     "TraceArrays",
     "findings",
     "found_in",
+    "idle_ledger",
 ]
 
 Rule = Callable[[TraceArrays], Iterator[Finding]]
@@ -120,32 +124,62 @@ def findings(trace: Trace | Ranks, *, most: int | None = MOST) -> list[Finding]:
 
 @once_per_trace
 def found_in(trace: Trace) -> tuple[Finding, ...]:
-    """The findings of one Trace, computed once and shared by all callers.
+    """The findings of one Trace, computed once and shared by all callers."""
+    return _with_ledger(trace)[0]
+
+
+@ranked
+def idle_ledger(trace: Trace) -> pd.DataFrame:
+    """Which finding claims which idle time of the measured window.
+
+    Each nanosecond of the window in which no device worked has one cause, and at most one finding claims it. The causes
+    are finer than those of `idle_causes`, and are of all devices together.
+
+    Args:
+        trace: Any Trace, or Ranks (then with a first column ``rank``).
+
+    Returns:
+        A row per cause, the largest first: ``cause`` (``garbage``, ``loader``, ``record``, ``compile``, ``allocate``,
+        ``profiler``, ``sync``, ``driver_calls``, ``host_work``, ``launch``, ``queued``, ``ends``, ``device``),
+        ``idle_ns``, ``idle_pct`` of all idle time, ``claimed_ns``, and ``claimed_by``, the rules of the findings that
+        claim it. The sum of ``idle_ns`` is the idle time of the window. Without device work there is no row.
+    """
+    return _with_ledger(trace)[1].to_frame()
+
+
+@once_per_trace
+def _with_ledger(trace: Trace) -> tuple[tuple[Finding, ...], Ledger]:
+    """The findings of one Trace, and what they claim.
 
     A rule that raises is a problem of the Trace (`cudalens.analysis.failures`); the others are reported.
     """
+    nothing = Ledger({}, {})
     if not len(trace.events):
-        return ()
+        return (), nothing
     arrays = attempt(trace, "the findings", None, TraceArrays, trace)
     if arrays is None:
-        return ()
+        return (), nothing
     none: list[Finding] = []
     of_rules = (attempt(trace, f"the finding '{_name(rule)}'", none, _reported, rule, arrays) for rule in RULES)
     found = _sorted(one for of_rule in of_rules for one in of_rule)
     if not len(arrays.work.rows):
-        return tuple(found)
-    return tuple(attempt(trace, "the claims of idle time", found, _settled, arrays, found))
+        return tuple(found), nothing
+    settled, ledger = attempt(trace, "the claims of idle time", (found, nothing), _settled, arrays, found)
+    return tuple(settled), ledger
 
 
 def _reported(rule: Rule, arrays: TraceArrays) -> list[Finding]:
     return [found for found in rule(arrays) if _is_worth_reporting(arrays, found)]
 
 
-def _settled(arrays: TraceArrays, found: list[Finding]) -> list[Finding]:
+def _settled(arrays: TraceArrays, found: list[Finding]) -> tuple[list[Finding], Ledger]:
     """`found` without idle time that is claimed twice, and a finding about idle time that is left."""
-    settled, left = settle_claims(arrays, found, MIN_SHARE_PCT)
+    settled, ledger = settle_claims(arrays, found, MIN_SHARE_PCT)
+    left = ledger.left()
     rest = [one for one in window_rules.unexplained(arrays, left) if _is_worth_reporting(arrays, one)]
-    return _sorted([*settled, *rest])
+    for one in rest:
+        ledger.claim(one.rule, left)
+    return _sorted([*settled, *rest]), ledger
 
 
 def _name(rule: Rule) -> str:

@@ -29,6 +29,8 @@ _STEADY: Final = 1 / 3
 
 #: Driver memory that is freed so often between kernels is freed in a loop.
 _MIN_FREES: Final = 3
+#: In a program without a caching allocator so many calls after the first third are not its setup.
+_MIN_CALLS: Final = 20
 _FREE: Final = r"^(?:cuda|hip)Free|^cuMem(?:Free|Unmap|Release)"
 
 
@@ -86,6 +88,8 @@ def _is_steady(arrays: TraceArrays, rows: Ints) -> bool:
     steps = arrays.host(rf"^{STEP_PREFIX}\d+$")
     begin = int(arrays.end[steps[0]]) if len(steps) > 1 else round(arrays.window.start + _STEADY * arrays.wall_ns)
     late = after_first[arrays.ts[after_first] >= begin]
+    if not arrays.has_torch:  # without a caching allocator
+        return len(late) >= _MIN_CALLS
     goes_on = length(_idle_in(arrays, late)) >= _LATE * length(_idle_in(arrays, rows))
     return goes_on and (len(steps) > 1 or int(arrays.is_named(_FREE, late).sum()) >= _MIN_FREES)
 

@@ -7,9 +7,12 @@ of all findings together hold at most the idle time of the measured window, and 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import pandas as pd
 
 from cudalens.analysis import units
 from cudalens.analysis.time.intervals import length
@@ -32,7 +35,7 @@ CLAIMS: Final[dict[str, tuple[str, ...]]] = {
     "data_loader": ("loader",),
     "garbage_collection": ("garbage",),
     "graph_recording": ("record",),
-    "compiling": ("compile",),
+    "compiling": ("compile", "host_work"),
     "driver_memory": ("allocate", *_USUAL),
     "driver_calls": ("driver_calls",),
     "host_work": ("host_work",),
@@ -75,9 +78,48 @@ def idle_by_cause(arrays: TraceArrays) -> dict[str, int]:
     return causes | {"device": max(total - sum(causes.values()), 0)}
 
 
-def settle_claims(
-    arrays: TraceArrays, found: Iterable[Finding], min_share_pct: float
-) -> tuple[list[Finding], dict[str, int]]:
+@dataclass
+class Ledger:
+    """Who claims which idle time, ns.
+
+    Attributes:
+        whole: The idle time of the measured window by cause.
+        claims: The part of it that each finding claims, by cause and the finding's rule.
+    """
+
+    whole: dict[str, int]
+    claims: dict[tuple[str, str], int]
+
+    def left(self) -> dict[str, int]:
+        """The idle time that no finding claims, by cause."""
+        left = dict(self.whole)
+        for (cause, _), part in self.claims.items():
+            left[cause] -= part
+        return left
+
+    def claim(self, rule: str, parts: Mapping[str, int]) -> None:
+        """Give these parts to a finding of `rule`."""
+        for cause, part in parts.items():
+            if part:
+                self.claims[cause, rule] = self.claims.get((cause, rule), 0) + part
+
+    def to_frame(self) -> pd.DataFrame:
+        """A row per cause with time, the largest first, as `cudalens.analysis.idle_ledger` defines it."""
+        causes = sorted((cause for cause, ns in self.whole.items() if ns), key=lambda cause: -self.whole[cause])
+        left, total = self.left(), sum(self.whole.values())
+        by = {cause: [rule for of, rule in self.claims if of == cause] for cause in causes}
+        return pd.DataFrame(
+            {
+                "cause": pd.Series(causes, dtype=object),
+                "idle_ns": np.array([self.whole[cause] for cause in causes], np.int64),
+                "idle_pct": np.array([100 * self.whole[cause] / total for cause in causes], np.float64),
+                "claimed_ns": np.array([self.whole[cause] - left[cause] for cause in causes], np.int64),
+                "claimed_by": pd.Series([", ".join(by[cause]) for cause in causes], dtype=object),
+            }
+        )
+
+
+def settle_claims(arrays: TraceArrays, found: Iterable[Finding], min_share_pct: float) -> tuple[list[Finding], Ledger]:
     """`found` with gains that hold no idle time twice; without those about idle time of which too little is left.
 
     Args:
@@ -86,9 +128,10 @@ def settle_claims(
         min_share_pct: The smallest share of the measured window that is reported.
 
     Returns:
-        The findings, and the idle time that none of them claims, by cause.
+        The findings, and what they claim.
     """
-    left, settled = idle_by_cause(arrays), []
+    whole = idle_by_cause(arrays)
+    ledger, left, settled = Ledger(whole, {}), dict(whole), []
     for one in found:
         if one.gain_ns is None or not one.idle_ns:
             settled.append(one)
@@ -97,13 +140,15 @@ def settle_claims(
         claimed_ns = sum(drawn.values())
         gain_ns = one.gain_ns - one.idle_ns + claimed_ns
         share_pct = 100 * gain_ns / arrays.wall_ns
-        if one.is_idle and share_pct < min_share_pct:
+        alone_ns = one.gain_ns - one.idle_ns + sum(_draw(whole, one).values())
+        stays = not one.is_idle and 100 * alone_ns >= min_share_pct * arrays.wall_ns
+        if share_pct < min_share_pct and not stays:
             continue
-        for cause, part in drawn.items():
-            left[cause] -= part
-        what = f"{one.what}{_note_of(one.gain_ns, gain_ns)}"
+        ledger.claim(one.rule, drawn)
+        left = ledger.left()
+        what = f"{one.what}{_note_of(alone_ns, gain_ns)}"
         settled.append(replace(one, what=what, gain_ns=gain_ns, share_pct=share_pct, idle_ns=claimed_ns))
-    return settled, left
+    return settled, ledger
 
 
 def _note_of(alone_ns: int, gain_ns: int) -> str:

@@ -150,10 +150,12 @@ def not_overlapped(arrays: TraceArrays) -> Iterator[Finding]:
         f"{_copies(rows)} to the GPU ran for {units.duration(alone)} while no other work did; there is "
         f"{units.duration(beside)} of other work and idle time to overlap with."
     )
-    advice = (
-        "copy the next batch on a second stream during the computation (torch.cuda.Stream, non_blocking=True, "
-        "wait_stream)"
+    how = (
+        "torch.cuda.Stream, non_blocking=True, wait_stream"
+        if arrays.has_torch
+        else "cudaMemcpyAsync, cudaStreamWaitEvent"
     )
+    advice = f"copy the next batch on a second stream during the computation ({how})"
     yield arrays.finding(
         "exposed_copies", "copies not overlapped", what, gain, advice, "medium", rows=rows, place=arrays.place_of(rows)
     )
@@ -183,6 +185,10 @@ def small_copies(arrays: TraceArrays) -> Iterator[Finding]:
         f"took {units.duration(length(times))}, {units.duration(idle)} of it while the GPU was idle."
     )
     advice = "combine small tensors and copy once (torch.stack, one pinned buffer), or create them on the device"
+    if not arrays.has_torch:
+        advice = (
+            "combine them in one pinned buffer and copy once, pass scalars as kernel arguments, or keep data on the GPU"
+        )
     yield arrays.finding(
         "small_copies", "many small copies", what, gain, advice, "medium", rows=rows, place=arrays.place_of(calls)
     )

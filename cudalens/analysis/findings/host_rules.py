@@ -47,6 +47,13 @@ _MIN_LAUNCHES: Final = 20
 
 _OTHER_SHARE: Final = 0.05
 
+#: Kernels of torch.compile; Triton compiles one in tens of milliseconds, and torch.compile a graph in seconds.
+_TRITON: Final = "^triton_"
+_COMPILE_NS: Final = 10_000_000
+
+#: What to try in a program without torch: C++, OpenMP, OpenACC.
+_NATIVE_LAUNCHES: Final = "fewer and larger kernels (fuse loops), or a CUDA graph of the sequence"
+
 #: An operator in a pause takes ten times as long as it usually does; pauses come in operators of several names.
 _USUAL_SHARE: Final = 0.1
 _MIN_PAUSES: Final = 3
@@ -80,7 +87,7 @@ def _launch_bound(arrays: TraceArrays, gaps: Gaps) -> Finding:
         f"{units.plural(gaps.num_gaps, 'gap')} before kernels that the host launched too late{_slowed(arrays)}."
     )
     last = "or larger batches" if arrays.is_other_device else "larger batches, or %%cudagraph if shapes do not change"
-    advice = f"torch.compile(model) to fuse small operators, {last}"
+    advice = f"torch.compile(model) to fuse small operators, {last}" if arrays.has_torch else _NATIVE_LAUNCHES
     rows = arrays.work.rows[gaps.ended_by]
     return arrays.finding(
         "launch_bound", "launch overhead", what, gaps.total_ns, advice, confidence,
@@ -106,14 +113,19 @@ def _graphable(arrays: TraceArrays, repeat: Repeat) -> Finding | None:
     graph = fused(arrays.work.rows[repeat.at], repeat.number, as_graph=True)
     before = _without_all_waits(arrays) if waits else ()
     gain = min(size, arrays.steady.gain(graph, after=before) + arrays.steady.slack_ns)
-    first = f"remove the {units.plural(waits, 'wait')} for the GPU from it, then use " if waits else ""
+    first = f"remove the {units.plural(waits, 'wait')} for the GPU from it, then " if waits else ""
     late = f"{units.duration(launch)} of it" if queued else "all of it"
     what = (
         f"the same {repeat.period} kernels repeat {repeat.times} times in a row, with gaps of {units.duration(size)} "
         f"between them ({late} because the host launched too late){_slowed(arrays)}."
     )
-    how = '%%cudagraph on the cell, @cudalens.cudagraph on the function, or torch.compile(mode="reduce-overhead")'
-    advice = f"{first}{'torch.compile(model), which fuses small operators' if arrays.is_other_device else how}"
+    use = "use " if waits else ""
+    how = f'{use}%%cudagraph on the cell, @cudalens.cudagraph on the function, or torch.compile(mode="reduce-overhead")'
+    if not arrays.has_torch:
+        how = "capture the loop into a CUDA graph (cudaStreamBeginCapture) and launch that, or fuse its kernels"
+    elif arrays.is_other_device:
+        how = f"{use}torch.compile(model), which fuses small operators"
+    advice = f"{first}{how}"
     is_sure = not waits and not arrays.has_python and repeat.has_same_grids
     rows = arrays.work.rows[repeat.first : repeat.first + repeat.period]
     return arrays.finding(
@@ -244,19 +256,22 @@ def other_work(arrays: TraceArrays) -> Iterator[Finding]:
     driver was running; ``first_calls`` those of `LONG_NS` or longer in the first operator of a name, which loads code
     and creates handles of libraries; ``host_pauses`` those of `LONG_NS` or longer in at least `_MIN_PAUSES` operators
     of different names that take less than a tenth of it elsewhere, so that the thread did not run; ``host_work`` the
-    others. Threshold of each: a twentieth of the window. What the
-    host did is the innermost event that was running in the middle of the gap on the thread that then launched.
+    others. Gaps of `_COMPILE_NS` or longer before Triton kernels, without any event, are ``compiling``. Threshold of
+    each: a twentieth of the window. What the host did is the innermost event that was running in the middle of the gap
+    on the thread that then launched.
     """
     gaps = arrays.idle.host_work
     if not gaps.total_ns:
         return
     running, in_call = arrays.long_calls
     is_first, is_paused = arrays.is_first_call, _is_paused(arrays)
+    is_compiled = _is_compiled(arrays) & ~in_call
     kinds = (
         (in_call, _driver_calls),
+        (is_compiled, _compiled),
         (is_first, _first_calls),
         (is_paused, _host_pauses),
-        (~in_call & ~is_first & ~is_paused, _host_work),
+        (~in_call & ~is_compiled & ~is_first & ~is_paused, _host_work),
     )
     for chosen, make in kinds:
         some = gaps.select(chosen)
@@ -293,6 +308,26 @@ def _first_calls(arrays: TraceArrays, gaps: Gaps, running: Ints) -> Finding:
         "first_calls", "first calls of operators", what, gaps.total_ns, advice, "medium",
         rows=rows, place=arrays.place(longest), is_idle=True,
     )  # fmt: skip
+
+
+def _is_compiled(arrays: TraceArrays) -> Bools:
+    """Which gaps of other host work are those in which a Triton kernel is compiled, where no event shows that."""
+    gaps = arrays.idle.host_work
+    is_triton = arrays.is_named(_TRITON)[arrays.work.rows[gaps.ended_by]]
+    found: Bools = is_triton & (gaps.length >= _COMPILE_NS) & (arrays.long_calls.running < 0)
+    return found
+
+
+def _compiled(arrays: TraceArrays, gaps: Gaps, running: Ints) -> Finding:
+    rows = arrays.work.rows[gaps.ended_by]
+    what = (
+        f"the GPU was idle for {units.duration(gaps.total_ns)} in {units.plural(gaps.num_gaps, 'gap')} before Triton "
+        f"kernels, without an operator or call: they were compiled ({arrays.main_name(rows, gaps.length)})."
+    )
+    advice = "measure after a warm-up: %%cudaprofile --warmup 3; if it repeats, check whether shapes change"
+    return arrays.finding(
+        "compiling", "compiling or loading code", what, gaps.total_ns, advice, "medium", rows=rows, is_idle=True
+    )
 
 
 def _is_paused(arrays: TraceArrays) -> Bools:

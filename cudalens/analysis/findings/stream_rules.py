@@ -66,9 +66,11 @@ def _serial(arrays: TraceArrays, chosen: Ints, streams: Ints) -> Iterator[Findin
         f"({units.duration(length(smaller_time))}) "
         f"{f'overlapped for only {units.duration(overlap)}' if overlap else 'never overlapped'}."
     )
+    how = "wait_stream, wait_event" if arrays.has_torch else "cudaStreamWaitEvent"
+    stops = "synchronize() and .item()" if arrays.has_torch else "synchronizing calls and copies that wait"
     advice = (
-        "launch the independent part first, wait for the other stream as late as possible (wait_stream, wait_event), "
-        "and avoid synchronize() and .item() between them"
+        f"launch the independent part first, wait for the other stream as late as possible ({how}), "
+        f"and avoid {stops} between them"
     )
     rows = arrays.work.rows[fitting]
     yield arrays.finding(
@@ -115,6 +117,8 @@ def _shared(arrays: TraceArrays, stream: int, chosen: Ints, by: Ints) -> Iterato
         f"{units.plural(len(chosen), 'kernel')} one after another."
     )
     advice = "use a stream for each thread: with torch.cuda.stream(torch.cuda.Stream()) around its work"
+    if not arrays.has_torch:
+        advice = "use a stream for each thread (cudaStreamCreate, or nvcc --default-stream per-thread)"
     rows = arrays.work.rows[fitting]
     yield arrays.finding(
         "threads_on_one_stream", "threads that share a stream", what, gain, advice, confidence,

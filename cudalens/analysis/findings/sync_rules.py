@@ -37,6 +37,13 @@ _READS: Final = (
     SyncKind.CHECK,
     SyncKind.PAGEABLE_TO_HOST,
 )
+#: What to try in a program without torch: C++, OpenMP, OpenACC.
+_NATIVE_READS: Final = "keep results on the GPU and copy them once after the loop, or with cudaMemcpyAsync and an event"
+_NATIVE_ORDER: Final = (
+    "work on one stream runs in order without a wait: synchronize once after the loop (nowait in OpenMP, async in "
+    "OpenACC), and use cudaStreamWaitEvent between streams"
+)
+
 #: Kinds of waits whose operator copies the size of its result; with a known size it need not.
 _SIZES: Final = (SyncKind.NONZERO, SyncKind.BOOLEAN_INDEX, SyncKind.UNIQUE, SyncKind.DATA_SIZE)
 
@@ -107,6 +114,8 @@ def _waiting(arrays: TraceArrays, numbers: Ints, of_first: Ints, gain: int, num_
     groups = wait_groups(arrays.trace)
     advices = groups["advice"][groups["place"].isin([place]) & (groups["kind"] == kind) & groups["op"].isin([op])]
     advice = str(advices.iloc[0]) if len(advices) else "keep results on the device, and read them all at once"
+    if not arrays.has_torch:
+        advice = _NATIVE_READS if kind in _READS else _NATIVE_ORDER
     expression = next((e for e in (first["expression"], first["source"]) if not pd.isna(e)), None)
     code = f" in {op}" if op else ""
     if expression:

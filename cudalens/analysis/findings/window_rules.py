@@ -24,6 +24,9 @@ _TAIL_SHARE: Final = 0.20
 #: A first call of an operator takes at least this many times as long as each later one.
 _MUCH: Final = 5
 
+#: Causes of idle time in which the host prepared the next work, and had nothing to wait for.
+_HOST_IS_SLOW: Final = ("sync", "launch")
+
 #: What the host did in idle time, by cause, in the sentence about time that no finding explains.
 _LEFT: Final = {
     "garbage": "in Python's garbage collection",
@@ -125,8 +128,11 @@ def unexplained(arrays: TraceArrays, left: Mapping[str, int]) -> Iterator[Findin
     listed = ", ".join(f"{units.duration(ns)} {_LEFT[cause]}" for ns, cause in parts)
     what = f"the GPU was idle for {units.duration(gain)} ({arrays.share(gain)} of the window): {listed}."
     rows = arrays.work.rows[:1]
+    title = "idle time of the GPU without a recorded cause"
+    if parts[0][1] in _HOST_IS_SLOW:
+        title = "a host that is slower than the GPU"
     yield arrays.finding(
-        "idle", "idle time of the GPU without a recorded cause", what, gain, _advice_for(arrays, parts[0][1]), "medium",
+        "idle", title, what, gain, _advice_for(arrays, parts[0][1]), "medium",
         rows=rows, is_idle=True,
     )  # fmt: skip
 
@@ -139,6 +145,8 @@ def _advice_for(arrays: TraceArrays, cause: str) -> str:
         return "cudalens.analysis.idle_time(trace) has each gap with the work that it waited for"
     if arrays.has_python:
         return "cudalens.analysis.idle_time(trace) has each gap with the host's line"
+    if cause in _HOST_IS_SLOW and not arrays.has_torch:
+        return "give the GPU more work at a time: fewer and larger kernels and copies; the waits alone do not cost this"
     if not arrays.is_in("cpu_op").any():  # nsys of a program in C++, which has no Python stacks
         return "name the host's work with NVTX ranges: only its calls of the runtime are recorded"
     return "record with --stacks (with_stack=True): the host's lines in each gap"

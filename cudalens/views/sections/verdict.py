@@ -160,16 +160,17 @@ def _busy(result: Summary) -> str:
 
 def _outside(trace: Trace, result: Summary) -> str:
     """``recorded 41.6 s: 25.1 s before the first GPU work (24.6 s creating the context)``; "" if little is outside."""
+    work = "event" if result.device_busy_ns is None else "GPU work"
     if result.recorded_ns - result.wall_ns <= _NOTABLE_OUTSIDE * result.recorded_ns:
         return ""
     sides = [one for one in outside_times(trace) if one.length_ns > _NOTABLE_OUTSIDE / 2 * result.recorded_ns]
-    listed = ", ".join(_side(one) for one in sides)
+    listed = ", ".join(_side(one, work) for one in sides)
     return f"recorded {units.duration(result.recorded_ns)}: {listed}" if listed else ""
 
 
-def _side(one: OutsideTime) -> str:
+def _side(one: OutsideTime, work: str) -> str:
     """``25.1 s before the first GPU work (24.6 s creating the context, longest cudaFree)``."""
-    where = "before the first GPU work" if one.is_before else "after the last GPU work"
+    where = f"before the first {work}" if one.is_before else f"after the last {work}"
     cause, taken = one.causes[0]
     longest = ""
     if one.longest is not None and 2 * one.longest_ns > taken:

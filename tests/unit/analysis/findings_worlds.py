@@ -79,6 +79,8 @@ class World:
         columns["device"] = pd.array(frame.get("device", [None] * len(frame)), dtype="Int32")
         if "blocks_per_sm" in frame:
             columns["blocks_per_sm"] = pd.array(frame["blocks_per_sm"], dtype="Float32")
+        if "is_instant" in frame:
+            columns["is_instant"] = frame["is_instant"].eq(True).to_numpy()
         events = build_events(columns)
         device = DeviceInfo(0, "a GPU", self.capability[0], 40 << 30, self.capability[1])
         known = RunInfo(**({"name": "run", "source": "cuda", "devices": (device,)} | info))

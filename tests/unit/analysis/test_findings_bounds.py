@@ -12,7 +12,7 @@ from recorded_traces import RECORDED, TRACES, needs_recorded, opened
 from support.budget import examples
 
 import cudalens
-from cudalens.analysis import critical_path, findings
+from cudalens.analysis import critical_path, findings, idle_ledger
 from cudalens.analysis.findings import MIN_WALL_NS, TraceArrays
 from cudalens.analysis.findings.claims import idle_by_cause
 from cudalens.analysis.summary import wall_ns
@@ -84,13 +84,15 @@ def check_bounds(trace):
     idle = arrays.idle_ns
     # A replay without the waits of streams for each other does not see what communication delays.
     unseen = 0 if arrays.steady.has_event_waits else int(device_time(trace).fillna(0)["exposed_comm_ns"])
+    # Gains are those of a run without one-off work, which can hide behind the device's.
+    one_off = length(arrays.time_of(arrays.one_off_rows))
     for one in findings(trace, most=None):
         if one.gain_ns is None:
             continue
         saved = path.what_if(**_possible(path, CHANGES.get(one.rule, NO_WORK))).saved_ns
         outside = wall_ns(trace) - path.length_ns
         of_streams = unseen if one.rule in ("exposed_communication", "waiting_for_ranks") else 0
-        assert 0 <= one.gain_ns <= saved + idle + max(outside, 0) + of_streams, one
+        assert 0 <= one.gain_ns <= saved + idle + max(outside, 0) + of_streams + one_off, one
 
 
 def check_claims(trace):
@@ -102,6 +104,11 @@ def check_claims(trace):
     assert sum(by_cause.values()) == idle
     assert sum(one.idle_ns for one in found) <= idle
     assert all(0 <= one.idle_ns <= (one.gain_ns or 0) for one in found)
+    ledger = idle_ledger(trace)
+    assert ledger["idle_ns"].sum() == idle
+    assert (ledger["claimed_ns"] <= ledger["idle_ns"]).all()
+    assert ledger["claimed_ns"].sum() == sum(one.idle_ns for one in found)
+    assert {rule for rules in ledger["claimed_by"] for rule in rules.split(", ") if rule} <= {one.rule for one in found}
     if idle >= 0.2 * wall_ns(trace) and wall_ns(trace) >= MIN_WALL_NS and not arrays.is_filtered:
         assert found[0].gain_ns is not None
         assert any(one.idle_ns for one in found)

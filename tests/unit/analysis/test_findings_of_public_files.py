@@ -104,3 +104,47 @@ def test_gathering_is_overlapped_as_its_program_gathers(around, word):
     if around:
         world.op(around, US)
     assert word in by_rule(world)["exposed_communication"].advice
+
+
+def native_loop():
+    """As OpenACC runs a loop: for each iteration a kernel of 3 µs, a wait, and work of the host for the next one."""
+    world = World()
+    for _ in range(400):
+        world.device("fill", 3 * US).wait("cuStreamSynchronize").sleep(40 * US)
+    return world
+
+
+def test_a_host_that_is_slower_than_the_gpu_is_said_to_be():
+    found = by_rule(native_loop(), source="file:nsys")
+    assert found["idle"].title == "a host that is slower than the GPU"
+    assert "fewer and larger kernels" in found["idle"].advice
+
+
+def test_advice_for_programs_without_torch_names_nothing_of_torch():
+    world = World()
+    for _ in range(60):
+        world.device("Memcpy HtoD (Pinned -> Device)", 2 * US, cat="gpu_memcpy", num_bytes=96, call="cudaMemcpyAsync",
+                     call_ns=40 * US).device("cells", 50 * US).sleep(70 * US)  # fmt: skip
+        world.host("cudaMalloc", "cuda_runtime", world.now, 90 * US).sleep(90 * US)
+    found = by_rule(world, source="file:nsys")
+    assert {"small_copies", "driver_memory"} <= set(found)
+    texts = " ".join(one.advice for one in found.values())
+    for word in ("torch", "%%", "wait_stream", "non_blocking"):
+        assert word not in texts, word
+
+
+def test_seconds_before_a_triton_kernel_without_any_event_are_its_compilation():
+    """As with activities=[CUDA]: neither operators nor Python calls are recorded."""
+    world = World().device("fill", 10 * US).sleep(800 * MS).device("triton_poi_fused_add_0", 10 * US).sleep(90 * MS)
+    found = by_rule(world.device("fill", 10 * US), source="file:kineto")
+    assert found["compiling"].gain_ns == pytest.approx(800 * MS, rel=0.01)
+    assert found["host_work"].gain_ns == pytest.approx(90 * MS, rel=0.01)
+
+
+def test_the_window_of_a_cpu_run_in_a_file_ends_with_its_last_event():
+    """Kineto's mark of the end of the recording can be seconds later."""
+    world = World().host("enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", "user_annotation", 0, 120 * MS)
+    world.op("aten::stack", 5 * MS).host("Record Window End", "unknown", 13_000 * MS, 0, is_instant=True)
+    trace = world.trace(source="file:kineto")
+    assert [one.rule for one in findings(trace)] == ["data_loader"]
+    assert trace.summary().verdict.startswith("120 ms of 13.0 s recorded")

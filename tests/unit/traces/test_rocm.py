@@ -1,12 +1,15 @@
 """AMD's recordings: databases of rocprofv3 and RPD, and the JSON of rocprofv3, give the same run."""
 
 import json
+import sqlite3
+from contextlib import closing
 
 import pytest
 from chrome import column, load_bytes, problems
 from sqlite_files import write_tables
 
 import cudalens
+from cudalens.errors import TraceFormatError
 
 GUID = "_00008e1c_5b55_7bb2_8f25_5b81aa9a3c54"
 PLACE = {"nid": 1, "pid": 1, "tid": 1}
@@ -277,3 +280,13 @@ def test_a_database_of_rpd(tmp_path):
     assert trace.info.source == "file:rpd"
     check(trace, has_place=False)
     assert trace.counters[["ts", "name", "process", "value"]].to_numpy().tolist() == [[95, "sclk", "gpu 0", 1700.0]]
+
+
+def test_a_database_of_the_first_rocprof_is_named(tmp_path):
+    path = tmp_path / "results.db"
+    with closing(sqlite3.connect(path)) as database:
+        for name in ("A", "COPY", "HSA"):
+            database.execute(f"CREATE TABLE {name} (BeginNs, EndNs)")
+        database.commit()
+    with pytest.raises(TraceFormatError, match=r"rocprof \(version 1\).*results.json"):
+        cudalens.load(path)

@@ -8,6 +8,7 @@ from typing import Final
 from cudalens.analysis import units
 from cudalens.analysis.findings.finding import Finding
 from cudalens.analysis.findings.trace_arrays import TraceArrays
+from cudalens.analysis.memory.refusal import Refusal, last_refusal
 
 #: Above this, torch's allocator frees its caches and allocates again, and fragmentation alone can end a run.
 _FULL: Final = 0.90
@@ -27,15 +28,37 @@ def memory_full(arrays: TraceArrays) -> Iterator[Finding]:
     peak = int(reserved.max()) if len(reserved) else 0
     if not num_ooms and not (total and peak >= _FULL * total):
         return
-    failed = f"{units.plural(num_ooms, 'allocation')} failed" if num_ooms else ""
+    failed = (
+        f"{units.plural(num_ooms, 'allocation')} failed{_at_refusal(last_refusal(arrays.trace))}" if num_ooms else ""
+    )
     held = f"torch reserved {units.size(peak)} of the GPU's {units.size(total)}" if total and peak else ""
     advice = _memory_advice(arrays)
     what = f"{'; '.join(filter(None, (failed, held)))}."
     yield arrays.finding("memory_full", "memory nearly full", what, None, advice, "high")
 
 
+def _at_refusal(refused: Refusal | None) -> str:
+    """`` (90.0 MiB asked for, 5.00 MiB free, 2.00 MiB of the reserved memory unused)``, as far as it is known."""
+    if refused is None or not refused.asked_bytes:
+        return ""
+    texts = [f"{units.size(refused.asked_bytes)} asked for"]
+    if refused.free_bytes is not None:
+        texts.append(f"{units.size(refused.free_bytes)} free")
+    if refused.unused_bytes is not None:
+        texts.append(f"{units.size(refused.unused_bytes)} of the reserved memory unused")
+    return f" ({', '.join(texts)})"
+
+
 def _memory_advice(arrays: TraceArrays) -> str:
     """What to try against a full device; checkpointing is for training, and servers allocate a pool in advance."""
+    refused = last_refusal(arrays.trace)
+    if refused is not None and refused.unused_bytes is not None:
+        if refused.is_fragmented:
+            return (
+                "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True: the unused pieces of torch's memory, with what the "
+                "GPU has free, are enough"
+            )
+        return "%cudamem lists what holds memory; torch.utils.checkpoint, smaller batches, or lower precision"
     if arrays.is_named(_TRAINING).any():
         return (
             "%cudamem lists what holds memory; torch.utils.checkpoint, smaller batches, "

@@ -14,6 +14,7 @@ from cudalens.analysis.cached import once_per_trace
 from cudalens.analysis.facts import memory_at_end, memory_high
 from cudalens.analysis.memory.kept_graphs import kept_graphs
 from cudalens.analysis.memory.names import Holder, holders, names_in
+from cudalens.analysis.memory.refusal import last_refusal
 from cudalens.analysis.memory.replay import devices_of, replays
 from cudalens.analysis.memory.stacks import active_blocks
 from cudalens.frames import Trace
@@ -58,15 +59,24 @@ def verdict(trace: Trace) -> str:
 
 
 def _refused(trace: Trace) -> str:
-    memory = trace.memory
-    refused = memory[(memory["action"] == "oom").to_numpy()]
-    if refused.empty:
+    refused = last_refusal(trace)
+    if refused is None:
         found = _TRIED.search(trace.info.error or "")
         return f"out of memory: {found[1]} asked for" if found else ""
-    last = refused.iloc[-1]
-    free = "" if pd.isna(last["device_free_bytes"]) else f", {units.size(last['device_free_bytes'])} free on the device"
-    line = place_of(trace, last["stack"])
-    return f"out of memory{f' at {line}' if line else ''}: {units.size(last['num_bytes'])} asked for{free}"
+    line = place_of(trace, trace.memory["stack"].iloc[refused.row])
+    texts = [f"out of memory{f' at {line}' if line else ''}: {units.size(refused.asked_bytes)} asked for"]
+    if refused.free_bytes is not None:
+        texts.append(f"{units.size(refused.free_bytes)} free on the device")
+    if refused.unused_bytes is not None and refused.reserved_bytes:
+        pieces = refused.largest_unused_bytes
+        largest = "" if pieces is None or not refused.unused_bytes else f" (the largest piece {units.size(pieces)})"
+        texts.append(
+            f"{units.size(refused.unused_bytes)} of the reserved {units.size(refused.reserved_bytes)} unused{largest}"
+        )
+    holder = None if refused.main_stack is None else place_of(trace, refused.main_stack)
+    if holder:
+        texts.append(f"{units.size(refused.main_bytes)} held by {holder}")
+    return ", ".join(texts)
 
 
 def _peak(trace: Trace) -> str:
@@ -161,6 +171,8 @@ def holder_words(name: Any) -> str:
 
 def _fragmented(trace: Trace) -> str:
     """The fragmentation where it matters: an allocation failed, or more is wasted than a few new segments have free."""
+    if last_refusal(trace) is not None:
+        return ""  # the line about it has the memory at that moment; the end is after the exception released much
     found = memory_at_end(trace)
     share = found["fragmentation_pct"].max()
     wasted = int((found["internal_bytes"] + found["external_bytes"]).max()) if len(found) else 0

@@ -7,6 +7,7 @@ import json
 import pandas as pd
 import pytest
 
+from cudalens.analysis.memory.refusal import last_refusal
 from cudalens.frames import RunInfo, Trace
 from cudalens.frames.snapshots.build import snapshot_frames
 from cudalens.views.memory import words as memory_words
@@ -118,7 +119,28 @@ def test_a_refused_allocation_is_first():
     refused = {"action": "oom", "device_free": 5 * MIB, "size": 90 * MIB, "stream": 0, "time_us": 9, "frames": [FRAME]}
     raw = snapshot((0, 10, "active_allocated"), history=[action("alloc", 0, 10, 1), refused])
     shown = memory_words.verdict(trace_of(raw))
-    assert shown.startswith("out of memory at In[4]:12: 90.0 MiB asked for, 5.00 MiB free on the device; ")
+    assert shown.startswith(
+        "out of memory at In[4]:12: 90.0 MiB asked for, 5.00 MiB free on the device, "
+        "0 B of the reserved 10.0 MiB unused, "
+        "10.0 MiB held by In[4]:12; "
+    )
+    assert "fragmentation" not in shown
+
+
+def test_out_of_memory_is_judged_at_the_allocation_that_failed():
+    """Not at the end, after the exception has released most of what was held."""
+    refused = {"action": "oom", "device_free": 5 * MIB, "size": 12 * MIB, "stream": 0, "time_us": 9, "frames": [FRAME]}
+    held = [action("alloc", at, size, 1) for at, size in ((0, 30), (30, 6), (44, 20))]
+    released = [
+        action(kind, at, size, 20) for at, size in ((0, 30), (30, 6)) for kind in ("free_requested", "free_completed")
+    ]
+    raw = snapshot((0, 44, "inactive"), (44, 20, "active_allocated"), history=[*held, refused, *released])
+    trace = trace_of(raw)
+    shown = memory_words.verdict(trace)
+    assert "8.00 MiB of the reserved 64.0 MiB unused (the largest piece 8.00 MiB), 56.0 MiB held by In[4]:12" in shown
+    refusal = last_refusal(trace)
+    assert refusal.is_fragmented  # 8 + 5 MiB for 12
+    assert refusal.largest_unused_bytes == 8 * MIB
 
 
 def test_without_a_history_the_exception_gives_the_sizes():

@@ -24,8 +24,9 @@ if TYPE_CHECKING:
 #: Idle time while the host launches, waits, or is not the reason: what changes of operators and kernels can gain.
 _USUAL: Final = ("launch", "queued", "sync", "device")
 
-#: Causes that a replay without waits, or without a range of the host, can hide besides.
-_HIDDEN: Final = (*_USUAL, "host_work", "driver_calls")
+#: Causes that a replay without waits, or without a range of the host, can hide besides. Long driver calls are taken out
+#: before.
+_HIDDEN: Final = (*_USUAL, "host_work")
 
 #: The causes that each rule can claim, in order; other rules claim `_USUAL`.
 CLAIMS: Final[dict[str, tuple[str, ...]]] = {
@@ -48,7 +49,7 @@ CLAIMS: Final[dict[str, tuple[str, ...]]] = {
     "zero_grad": _HIDDEN,
     "optimizer_loop": _HIDDEN,
     "cold_start": (
-        "compile", "allocate", "record", "loader", "garbage", "profiler", *_HIDDEN, "ends",
+        "compile", "allocate", "record", "loader", "garbage", "profiler", "driver_calls", *_HIDDEN, "ends",
     ),
 }  # fmt: skip
 

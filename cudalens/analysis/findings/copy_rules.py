@@ -44,7 +44,8 @@ def pageable(arrays: TraceArrays) -> Iterator[Finding]:
 
     They use a staging buffer of the driver, and the host waits for them. Those of less than 64 KiB do not count: what
     they cost is the host's wait. Gain: what a replay saves in which their calls do not wait, and they have the rate of
-    pinned memory: the best one in this trace, else that of the bus.
+    pinned memory: the best one in this trace, else that of the bus; at most the time in which no other work ran, and
+    the idle time after these waits.
     """
     rows = arrays.matching(_PAGEABLE, "gpu_memcpy")
     moved = arrays.ints("num_bytes", rows)
@@ -61,7 +62,7 @@ def pageable(arrays: TraceArrays) -> Iterator[Finding]:
     factor = np.minimum(1.0, np.maximum(moved, 0) / np.maximum(arrays.dur[rows], 1) / _pinned_rate(arrays))
     factor[moved < 0] = 0.5
     edits = (without_waits(calls), with_work(rows, factor))
-    gain = arrays.steady.gain(*edits)
+    gain = min(arrays.steady.gain(*edits), alone + _idle_after(arrays, calls))
     if not arrays.has_torch:
         advice = (
             "pinned memory (cudaMallocHost, or cudaHostRegister) and cudaMemcpyAsync on a stream; if each iteration "
@@ -108,6 +109,13 @@ def unified(arrays: TraceArrays) -> Iterator[Finding]:
     yield arrays.finding(
         "unified_memory", "unified memory that moves on demand", what, gain, advice, "high", rows=rows, is_idle=True
     )
+
+
+def _idle_after(arrays: TraceArrays, calls: Ints) -> int:
+    """Idle time in gaps that began while the host waited in one of `calls`, ns."""
+    gaps, waits = arrays.idle.sync, arrays.trace.syncs["event"]
+    is_mine = waits.isin(calls).fillna(False).to_numpy(bool)
+    return int(gaps.length[is_mine[gaps.wait] & (gaps.wait >= 0)].sum()) if len(waits) else 0
 
 
 def _ways(rows: Ints, to_device: Ints) -> str:

@@ -372,7 +372,8 @@ def _call_advice(arrays: TraceArrays, name: str) -> str:
         )
     if len(arrays.matching(r"GraphInstantiate|GraphExecUpdate|StreamEndCapture")) and "Graph" in call:
         return "capture and instantiate CUDA graphs before the measured window"
-    return "measure after a warm-up, %%cudaprofile --warmup 3: first calls load code and initialize libraries"
+    warm_up = ", %%cudaprofile --warmup 3" if arrays.has_torch else ""
+    return f"measure after a warm-up{warm_up}: first calls load code and initialize libraries"
 
 
 def _host_work(arrays: TraceArrays, gaps: Gaps, running: Ints) -> Finding:

@@ -6,7 +6,7 @@ are assigned in this order:
 
 1. reading data, recording graphs, compiling, driver memory, the profiler itself;
 2. of the rest of a gap that begins while the host waits for the GPU (the wait emptied the queue): the part up to the
-   end of the wait, and the part after it unless that is `LONG_NS` or longer;
+   end of the wait, and the part after it unless that is `LONG_NS` or longer, or within a call of `PAUSE_NS` or longer;
 3. of the rest, parts of `LONG_NS` or longer are other work of the host, and so are parts of `PAUSE_NS` or longer
    in which no thread was in any recorded event (where Python calls are not recorded); shorter ones are launching.
 
@@ -25,6 +25,7 @@ from cudalens.analysis.event_arrays import Bools, Ints
 from cudalens.analysis.summary import window_on_clock
 from cudalens.analysis.time.intervals import Intervals, intersect, subtract, union, unite
 from cudalens.frames import RUNTIME_CATEGORIES
+from cudalens.frames.build import innermost_event
 
 if TYPE_CHECKING:
     from cudalens.analysis.findings.trace_arrays import TraceArrays
@@ -55,8 +56,10 @@ RECORD: Final = r"^CUDAGraphNode\.record\b|[/\\]cudagraph_trees\.py\(\d+\): reco
 BEGIN_CAPTURE: Final = r"^(?:cuda|cu|hip)StreamBeginCapture"
 END_CAPTURE: Final = r"^(?:cuda|cu|hip)StreamEndCapture"
 ALLOCATE: Final = (
-    r"^(?:cuda|hip)(?:Malloc|MallocAsync|Free|FreeAsync|HostAlloc|HostMalloc|MallocHost|FreeHost|HostFree)$"
-    r"|^cuMem(?:Alloc|Free|Create|Map|Unmap|Release|SetAccess|AddressReserve)(?:_v\d)?$"
+    r"^(?:cuda|hip)(?:Malloc|MallocAsync|Free|FreeAsync|HostAlloc|HostMalloc|MallocHost|FreeHost|HostFree"
+    r"|MallocPitch|Malloc3D|MallocArray|Malloc3DArray|MallocManaged|FreeArray|HostRegister|HostUnregister)$"
+    r"|^cuMem(?:Alloc|AllocPitch|AllocManaged|AllocHost|HostAlloc|HostRegister|Free|FreeHost|Create|Map|Unmap|Release"
+    r"|SetAccess|AddressReserve)(?:_v\d)?$|^cuArray(?:3D)?(?:Create|Destroy)(?:_v\d)?$"
 )
 PROFILER: Final = r"^(?:Activity Buffer Request|Buffer Flush|Instrumentation|Resource)$"
 
@@ -185,11 +188,26 @@ def _divided(arrays: TraceArrays, rest: Intervals, gaps: Gaps, wait_end: Ints) -
     # Each is cut in two at the end of the wait; without a wait the second part is all of it.
     cut = np.clip(np.where(has_wait, wait_end[of_gap], rest.start), rest.start, rest.end)
     within, after = Gaps(rest.start, cut, ended_by, wait), Gaps(cut, rest.end, ended_by, wait)
-    is_long = (after.length >= LONG_NS) | (~has_wait & _is_pause(arrays, after))
+    is_long = (after.length >= LONG_NS) | (~has_wait & _is_pause(arrays, after)) | _is_in_long_call(arrays, after)
     waited = (within.select(has_wait), after.select(has_wait & ~is_long))
     fields = ("start", "end", "ended_by", "wait")
     sync = Gaps(*(np.concatenate([getattr(part, name) for part in waited]) for name in fields))
     return sync, after.select(is_long), after.select(~is_long & ~has_wait)
+
+
+def _is_in_long_call(arrays: TraceArrays, parts: Gaps) -> Bools:
+    """Which parts of gaps lie in a call of the runtime that takes `PAUSE_NS` or longer: a first launch loads code."""
+    found = np.zeros(len(parts.start), bool)
+    long = np.flatnonzero(parts.length >= PAUSE_NS)
+    if not len(long):
+        return found
+    middle = (parts.start[long] + parts.end[long]) // 2
+    launch = arrays.work.launch[parts.ended_by[long]]
+    pid, tid = (arrays.events[name].array[launch] for name in ("pid", "tid"))
+    running = innermost_event(arrays.events, middle, pid, tid)
+    is_call = arrays.is_in(*RUNTIME_CATEGORIES)[running] & (arrays.dur[running] >= PAUSE_NS) & (running >= 0)
+    found[long] = is_call & (launch >= 0)
+    return found
 
 
 def _pauses(arrays: TraceArrays) -> Intervals:

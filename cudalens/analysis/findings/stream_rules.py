@@ -41,6 +41,8 @@ def serial_streams(arrays: TraceArrays) -> Iterator[Finding]:
     compute = (work.kind == COMPUTE) & (work.stream >= 0)
     if arrays.is_other_device:  # whose streams are engines, and rows of one contain those of others
         return
+    if arrays.is_file and not (work.launch >= 0).any():  # what depends on what is not recorded
+        return
     for device in np.unique(work.device[compute]).tolist():
         chosen = np.flatnonzero(compute & (work.device == device))
         streams = np.unique(work.stream[chosen])

@@ -11,7 +11,7 @@ from cudalens.analysis import units
 from cudalens.analysis.findings.finding import Finding
 from cudalens.analysis.findings.idle_attribution import LONG_NS
 from cudalens.analysis.findings.trace_arrays import TraceArrays
-from cudalens.analysis.time.intervals import Intervals, length
+from cudalens.analysis.time.intervals import Intervals, intersect, length
 from cudalens.analysis.time.waiting import WAITING
 from cudalens.frames import RUNTIME_CATEGORIES
 from cudalens.frames.build import STEP_PREFIX
@@ -26,6 +26,9 @@ _MUCH: Final = 5
 
 #: Causes of idle time in which the host prepared the next work, and had nothing to wait for.
 _HOST_IS_SLOW: Final = ("sync", "launch")
+
+#: Of so many of the longest events of the host the one that overlaps idle time the most is named.
+_MOST_ROWS: Final = 100
 
 #: What the host did in idle time, by cause, in the sentence about time that no finding explains.
 _LEFT: Final = {
@@ -127,6 +130,8 @@ def unexplained(arrays: TraceArrays, left: Mapping[str, int]) -> Iterator[Findin
     parts = sorted(((ns, cause) for cause, ns in left.items() if ns >= gain / 20), reverse=True)
     listed = ", ".join(f"{units.duration(ns)} {_LEFT[cause]}" for ns, cause in parts)
     what = f"the GPU was idle for {units.duration(gain)} ({arrays.share(gain)} of the window): {listed}."
+    if parts[0][1] == "device" and not (arrays.work.launch >= 0).any():
+        what += _longest_beside(arrays)
     rows = arrays.work.rows[:1]
     title = "idle time of the GPU without a recorded cause"
     if parts[0][1] in _HOST_IS_SLOW:
@@ -135,6 +140,18 @@ def unexplained(arrays: TraceArrays, left: Mapping[str, int]) -> Iterator[Findin
         "idle", title, what, gain, _advice_for(arrays, parts[0][1]), "medium",
         rows=rows, is_idle=True,
     )  # fmt: skip
+
+
+def _longest_beside(arrays: TraceArrays) -> str:
+    """Which event of the host was longest while the devices were idle, if it takes a tenth of that time."""
+    idle = Intervals(arrays.busy.end[:-1], arrays.busy.start[1:])
+    rows = np.flatnonzero((arrays.thread >= 0) & ~arrays.is_in("Trace", "overhead") & (arrays.self_dur > 0))
+    rows = rows[np.argsort(-arrays.self_dur[rows], kind="stable")][:_MOST_ROWS]
+    overlaps = [length(intersect(idle, arrays.time_of(rows[k : k + 1]))) for k in range(len(rows))]
+    if not overlaps or max(overlaps) < length(idle) / 10:
+        return ""
+    longest = int(np.argmax(overlaps))
+    return f" The host was longest in {arrays.name_of(int(rows[longest]))} ({units.duration(overlaps[longest])} of it)."
 
 
 def _advice_for(arrays: TraceArrays, cause: str) -> str:

@@ -71,7 +71,8 @@ def _with_segments(trace: Trace, found: Refusal, segments: pd.DataFrame, device:
     """`found` with what the history of the allocator has."""
     blocks = blocks_at(trace, row=found.row)
     blocks = blocks[blocks["device"].eq(device).fillna(False).to_numpy(bool)]
-    begin, block = addresses(segments["addr"]), addresses(blocks["addr"])
+    first = addresses(segments["addr"]).min()  # differences fit into int64
+    begin, block = ((addresses(frame["addr"]) - first).astype(np.int64) for frame in (segments, blocks))
     reserved = union(begin, begin + segments["num_bytes"].to_numpy())
     unused = subtract(reserved, union(block, block + blocks["num_bytes"].to_numpy()))
     pieces = unused.end - unused.start

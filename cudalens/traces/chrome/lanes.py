@@ -21,9 +21,12 @@ from cudalens.traces.chrome.values import MISSING, Ints
 _TRAILING_NUMBER: Final = re.compile(r"(?:^|\D)(\d{1,18})\s*$")
 _DEVICE_LABEL: Final = re.compile(r"(?:/job:\S*)?(?:/device:GPU:|GPU ?|Device )(\d{1,9})(?: .*)?", re.DOTALL)
 _STREAM_LABEL: Final = re.compile(r"\bstream\W{0,2}(\d{1,18})", re.IGNORECASE)
+#: Category of TensorFlow's timelines, and its label of a stream; its lanes "memcpy" and "stream:all" repeat that work.
+_TENSORFLOW: Final = "Op"
+_TENSORFLOW_LABEL: Final = re.compile(r"/device:GPU:(\d{1,9})/stream:(\d{1,18}) Compute")
 _STREAM_WAIT: Final = re.compile(r"(?:event|notify)_(?:wait|record)(?:_sqe)?", re.IGNORECASE)
 #: Categories that may be device work, depending on the lane.
-_AMBIGUOUS: Final = (UNKNOWN, "cuda")
+_AMBIGUOUS: Final = (UNKNOWN, "cuda", _TENSORFLOW)
 _MAX_DEVICE: Final = 1 << 31
 
 Key = tuple[int | str | None, int | str | None]
@@ -54,6 +57,12 @@ class Labels:
         """
         label = self._processes.get(number(pid), number(pid))
         return stream_of_labels(label, self._threads.get((number(pid), number(tid)), number(tid)))
+
+    def tensorflow_stream(self, pid: Any) -> tuple[int, int] | None:
+        """Device and stream of a process of TensorFlow's timeline; None if it is not a stream."""
+        label = self._processes.get(number(pid))
+        found = None if label is None else _TENSORFLOW_LABEL.fullmatch(label)
+        return None if found is None else (int(found[1]), int(found[2]))
 
     def thread(self, pid: Any, tid: Any) -> str | None:
         """Label of a host thread or lane; None if it has none."""
@@ -133,7 +142,10 @@ def _with_device_lanes(
     """Categories, devices and streams, including those of work that is on a device by the labels of its lane."""
     cat = columns["cat"]
     ambiguous = [name for name in _AMBIGUOUS if name in cat.categories]
+    of_tensorflow = _TENSORFLOW in ambiguous
     found = [labels.device_stream(*key) for key in keys] if ambiguous else []
+    if of_tensorflow:  # its lanes of a device without a stream are of the host
+        found = [labels.tensorflow_stream(pid) for pid, _ in keys]
     if not any(found):
         return cat, device, stream
     names = [*cat.categories]

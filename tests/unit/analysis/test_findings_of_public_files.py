@@ -148,3 +148,37 @@ def test_the_window_of_a_cpu_run_in_a_file_ends_with_its_last_event():
     trace = world.trace(source="file:kineto")
     assert [one.rule for one in findings(trace)] == ["data_loader"]
     assert trace.summary().verdict.startswith("120 ms of 13.0 s recorded")
+
+
+def test_a_first_launch_that_loads_code_is_a_driver_call_after_a_wait_too():
+    """As in a program with one copy and one kernel: the gap begins in the copy's wait."""
+    world = World().device("Memcpy HtoD (Pageable -> Device)", 3 * US, cat="gpu_memcpy", call="cudaMemcpy", waits=True)
+    world.sleep(2 * US).number += 1
+    world.host("cudaLaunchKernel", "cuda_runtime", world.now, 300 * US, correlation_id=world.number)
+    row = {"name": "wave", "cat": "kernel", "ts": world.now + 301 * US, "dur": 9 * US, "device": 0, "stream": 7}
+    world.rows.append(row | {"correlation_id": world.number})
+    found = by_rule(world, source="file:nsys")
+    assert found["driver_calls"].gain_ns == pytest.approx(300 * US, rel=0.03)
+    assert "idle" not in found
+
+
+def test_small_copies_from_pageable_memory_are_pinned_or_arguments():
+    world = World()
+    for _ in range(200):
+        world.device(
+            "Memcpy HtoD (Pageable -> Device)", 2 * US, cat="gpu_memcpy", num_bytes=64, call="cudaMemcpy", waits=True,
+        ).sleep(20 * US).device("level", 30 * US)  # fmt: skip
+    assert "pinned memory" in by_rule(world, source="file:nsys")["host_sync"].advice
+
+
+def test_pinned_memory_saves_no_more_than_the_copies_and_the_waits_take():
+    """What the host does between them stays: here it allocates and frees."""
+    world = World()
+    for _ in range(30):
+        world.device("distances", 5 * MS).device(
+            "Memcpy DtoH (Device -> Pageable)", MS, cat="gpu_memcpy", num_bytes=4 << 20, call="cudaMemcpy", waits=True,
+        )  # fmt: skip
+        world.host("cudaMallocPitch", "cuda_runtime", world.now, 3 * MS).sleep(3 * MS)
+    found = by_rule(world, source="file:nsys")
+    assert found["pageable_copies"].gain_ns <= 30 * MS
+    assert found["driver_memory"].gain_ns == pytest.approx(29 * 3 * MS, rel=0.05)

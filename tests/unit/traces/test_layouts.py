@@ -7,6 +7,7 @@ import pytest
 from chrome import column, kernel, launch, load_bytes, load_events, op, problems, write
 
 import cudalens
+from cudalens.analysis import findings
 from cudalens.frames import Trace
 
 
@@ -384,3 +385,29 @@ def test_a_correlation_of_zero_that_many_calls_bear_is_no_link(tmp_path):
 def test_a_number_as_a_name_keeps_its_value(tmp_path, name, expected):
     trace = load_events(tmp_path, [op(1, 2, name)])
     assert column(trace, "name") == [expected]
+
+
+def test_streams_of_tensorflow_timelines_are_devices(tmp_path):
+    """Its lanes "memcpy" and "stream:all" repeat the work, and the device's own lane is of the host."""
+    labels = {
+        1: "/job:localhost/replica:0/task:0/device:GPU:0 Compute",
+        2: "/device:GPU:0/stream:14 Compute",
+        3: "/device:GPU:0/memcpy Compute",
+        4: "/device:GPU:0/stream:all Compute",
+    }
+    names = [{"ph": "M", "name": "process_name", "pid": pid, "args": {"name": name}} for pid, name in labels.items()]
+    row = {"ph": "X", "cat": "Op", "tid": 0, "dur": 50}
+    rows = [row | {"name": "IteratorGetNext", "pid": 1, "ts": 0, "dur": 900}]
+    for k, name in enumerate(("Conv2D", "MEMCPYHtoD")):
+        rows += [row | {"name": name, "pid": pid, "ts": 100 + 600 * k} for pid in (2, 4)]
+    rows.append(row | {"name": "MEMCPYHtoD", "pid": 3, "ts": 700})
+    trace = load_events(tmp_path, names + rows)
+    work = trace.events[trace.events["device"].notna()]
+    assert [
+        (name, cat, stream) for name, cat, stream in zip(work["name"], work["cat"], work["stream"], strict=True)
+    ] == [
+        ("Conv2D", "kernel", 14),
+        ("MEMCPYHtoD", "gpu_memcpy", 14),
+    ]
+    idle = next(one for one in findings(trace) if one.rule == "idle")
+    assert "The host was longest in IteratorGetNext (550 µs of it)." in idle.what

@@ -1,11 +1,15 @@
 """Run third-party programs plain, on a virtual device, profiled, sanitized and graphed, and compare their results.
 
-    python tools/third_party.py [--only NAME] [--mode MODE] [--jobs 1] [--out FOLDER] [--page FILE]
+    python tools/third_party.py [--only NAME,NAME] [--mode MODE] [--jobs 1] [--out FOLDER] [--page FILE]
 
 The programs are in tests/programs. `make test-programs` installs their packages into .venv-programs first. Each program
 runs in a process of its own with a time limit, once for each mode. Its results have to equal those on the CPU bit for
 bit, and the sanitizer must report no race. An error of cudalens is a failure too, unless the
 program allows it (result *refused*).
+
+The mode ``compiled``, which runs only if it is named, compiles the step with torch.compile on a virtual device. The
+results have to be close to the CPU's, and the kernels of each compiled graph in the Trace have to be the launches in
+its generated code, in their order.
 
 Exit status 1: a program failed.
 """
@@ -41,10 +45,15 @@ import torch
 ROOT: Final = Path(__file__).parents[1]
 PROGRAMS: Final = ROOT / "tests" / "programs"
 MODES: Final = ("cpu", "virtual", "profiled", "sanitized", "graphed")
+COMPILED: Final = "compiled"
 #: Seconds for each run on an idle core.
 _LIMIT_S: Final = 240
 #: The difference from the CPU's values that a program with a condition may have: that of bfloat16.
 _TOLERANCE: Final = 2e-2
+#: The same of compiled programs: that of PyTorch's benchmarks of torch.compile for training in float32.
+_COMPILED_TOLERANCE: Final = 1e-3
+_LAUNCH: Final = re.compile(r"^ +(?:\w+ = )?(?:(triton_\w+)\.run|(extern_kernels\.\w+))\(", re.MULTILINE)
+_GRAPH_RANGE: Final = "## Call CompiledFxGraph"
 _GOOD: Final = ("equal", "close", "refused")
 
 
@@ -85,7 +94,10 @@ def main() -> int:
     options = _options()
     sys.path[:0] = [str(ROOT), str(PROGRAMS)]
     torch.set_num_threads(1)
-    programs = [program for program in _programs() if options.only in program.name]
+    wanted = options.only.split(",")
+    programs = [program for program in _programs() if any(name in program.name for name in wanted)]
+    if COMPILED in (options.mode or ()):
+        _warm_up_compiler()
     gc.freeze()  # a forked process then copies no memory of its parent when it collects garbage
     options.out.mkdir(exist_ok=True, parents=True)
     with ThreadPoolExecutor(options.jobs) as pool:
@@ -103,8 +115,10 @@ def main() -> int:
 
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--only", default="", help="run only the programs whose name contains this text")
-    parser.add_argument("--mode", action="append", choices=MODES[1:], help="a mode; by default all of them")
+    parser.add_argument("--only", default="", help="run only the programs whose name contains one of these texts")
+    parser.add_argument(
+        "--mode", action="append", choices=(*MODES[1:], COMPILED), help="a mode; by default all but compiled"
+    )
     parser.add_argument("--jobs", type=int, default=1, help="how many programs run at the same time")
     parser.add_argument("--out", type=Path, default=ROOT / "out", help="the folder for the results")
     parser.add_argument("--page", type=Path, help="write a page with the table of results")
@@ -138,8 +152,11 @@ def _run(program: Any, modes: tuple[str, ...]) -> Iterator[Outcome]:
         begun = time.monotonic()
         result, detail, values = _in_process(program, mode)
         if result == "equal" and mode != "cpu" and (difference := _difference(expected, values)):
-            is_close = mode == "virtual" and program.condition and _are_close(expected, values)
-            result, detail = ("close", program.condition) if is_close else ("different", difference)
+            is_close = mode == "virtual" and program.condition and _are_close(expected, values, _TOLERANCE)
+            if mode == COMPILED:
+                is_close = _are_close(expected, values, _TOLERANCE if program.condition else _COMPILED_TOLERANCE)
+                difference = f"{detail}; {difference}"
+            result, detail = ("close", program.condition or detail) if is_close else ("different", difference)
         if mode == "cpu" or result == "close":
             expected = values
         seconds = round(time.monotonic() - begun, 2)
@@ -175,7 +192,10 @@ def _child(program: Any, mode: str, send: Connection) -> None:
         for stream in (1, 2):
             os.dup2(sink.fileno(), stream)
     try:
-        send.send(_on_cpu(program) if mode == "cpu" else _on_device(program, mode))
+        if mode == COMPILED:
+            send.send(_compiled(program))
+        else:
+            send.send(_on_cpu(program) if mode == "cpu" else _on_device(program, mode))
     except CudalensError as error:
         send.send(("refused" if mode in program.refused else "failed", f"{type(error).__name__}: {error}", []))
     except BaseException:
@@ -204,6 +224,59 @@ def _on_device(program: Any, mode: str) -> tuple[str, str, Values]:
         if mode == "sanitized" and len(sanitizer.races):
             return "race", str(sanitizer.races), values
         return "equal", _graphed() if mode == "graphed" else "", values
+
+
+def _warm_up_compiler() -> None:
+    """Compile a function, so that forked processes share Inductor's modules and patterns."""
+    import cudalens
+
+    with cudalens.virtual.device("h100", values=False):
+        torch.compile(lambda x: x.sin() @ x)(torch.ones(2, 2, device="cuda"))
+    torch._dynamo.reset()
+
+
+def _compiled(program: Any) -> tuple[str, str, Values]:
+    """Run a program with its step compiled; random numbers are those of eager code."""
+    from torch._inductor import config
+
+    import cudalens
+
+    with cudalens.virtual.device(program.specs), config.patch(fallback_random=True):
+        with cudalens.profile(program.name) as recorded:
+            values = _results(program, "cuda", torch.compile)
+        num_graphs, problem = _check_launches(recorded.trace)
+    kernels = recorded.trace.events.query("cat == 'kernel'")["name"].astype(str)
+    num_fused = int(kernels.str.startswith("triton_").sum())
+    detail = f"{num_graphs} calls of graphs, {num_fused} of {len(kernels)} kernels generated"
+    if problem or not num_graphs:
+        return "failed", problem or "nothing was compiled", values
+    return "equal", detail, values
+
+
+def _check_launches(trace: Any) -> tuple[int, str]:
+    """Compare the kernels of each call of a compiled graph with the launches in the generated code.
+
+    Returns:
+        The number of calls, and the first difference; "" for none.
+    """
+    from torch._inductor.codecache import PyCodeCache
+
+    sources = [Path(module.__file__).read_text() for module in PyCodeCache.modules if hasattr(module, "call")]
+    codes = [
+        [generated or library for generated, library in _LAUNCH.findall(source[source.index("def call") :])]
+        for source in sources
+    ]
+    events = trace.events
+    ranges = events[events["name"].astype(str).str.startswith(_GRAPH_RANGE)]
+    kernels = events[(events["cat"] == "kernel") & events["name"].astype(str).str.match("triton_|extern_kernels")]
+    issued = events["ts"].loc[kernels["launch"]].to_numpy()
+    names = kernels["name"].astype(str).to_numpy()
+    for start, duration in zip(ranges["ts"], ranges["dur"], strict=True):
+        inside = (issued >= start) & (issued < start + duration)
+        launched = names[inside][np.argsort(issued[inside], kind="stable")].tolist()
+        if launched not in codes:
+            return len(ranges), f"no generated code launches {launched}"
+    return len(ranges), ""
 
 
 def _graphed() -> str:
@@ -255,11 +328,11 @@ def _difference(expected: Values, values: Values) -> str:
     return ""
 
 
-def _are_close(expected: Values, values: Values) -> bool:
+def _are_close(expected: Values, values: Values, tolerance: float) -> bool:
     if [value[:2] for value in expected] != [value[:2] for value in values]:
         return False
     pairs = zip(map(_tensor, expected), map(_tensor, values), strict=True)
-    return all(torch.allclose(left, right, rtol=_TOLERANCE, atol=_TOLERANCE) for left, right in pairs)
+    return all(torch.allclose(left, right, rtol=tolerance, atol=tolerance) for left, right in pairs)
 
 
 def _tensor(value: tuple[str, tuple[int, ...], bytes]) -> torch.Tensor:

@@ -9,7 +9,7 @@ import pandas as pd
 
 from cudalens.analysis import units
 from cudalens.views.foreign import clean
-from cudalens.views.sections.model import Block, Column, Note, Row, Section, Table, Text
+from cudalens.views.sections.model import Block, Column, Note, Row, Section, Table, Text, marked_code
 
 _CSS: Final = "cx"
 _NAME: Final = "compiled"
@@ -82,10 +82,13 @@ def _change(before: str, after: str) -> str:
 def _breaks(breaks: pd.DataFrame) -> Section:
     columns = (
         Column("line", text_width=90, html_width=120),
-        Column("why", text_width=300, html_width=600, is_below=True),
-        Column("change", text_width=300, html_width=400, is_below=True),
+        Column("why", key="wrapped", text_width=300, html_width=600, is_below=True),
+        Column("change", key="wrapped", text_width=300, html_width=400, is_below=True),
     )
-    rows = [Row((_place_and_source(row), clean(row["reason"]), clean(row["change"]))) for row in _records(breaks)]
+    rows = []
+    for row in _records(breaks):
+        why, change = marked_code(clean(row["reason"])), marked_code(clean(row["change"]))
+        rows.append(Row((_place_and_source(row), why, change)))
     table = Table(columns, rows, len(breaks), more=("graph break", ".breaks"), is_stacked=True)
     return Section("", _CSS, title="Graph breaks, in order", blocks=(table,))
 
@@ -114,9 +117,8 @@ def _kernels(kernels: pd.DataFrame) -> Section:
         Column("share", key="number", align="right"),
         Column("reads", key="number", align="right"),
         Column("writes", key="number", align="right"),
-        Column("operators", text_width=150, html_width=300, is_below=True),
-        Column("from", text_width=200, html_width=300, is_below=True),
-        Column("modules", text_width=150, html_width=200, is_below=True),
+        Column("operators", key="wrapped", text_width=150, html_width=300, is_below=True),
+        Column("from", key="wrapped", text_width=200, html_width=300, is_below=True),
     )
     rows = [Row(_kernel(row)) for row in _records(kernels)]
     counts = kernels.groupby("kind")["launches"].sum()
@@ -139,16 +141,22 @@ def _kernel(row: dict[str, Any]) -> tuple[Any, ...]:
         units.size(row["read_bytes"]) if is_fused else "",
         units.size(row["written_bytes"]) if is_fused else "",
         clean(", ".join(row["operators"])),
-        clean("; ".join(row["lines"])),
-        clean(", ".join(row["modules"])),
+        _origin(row),
     )
+
+
+def _origin(row: dict[str, Any]) -> str:
+    """The program's lines of a kernel, and the modules that called them."""
+    lines = clean("; ".join(row["lines"]))
+    modules = clean(", ".join(row["modules"]))
+    return f"{lines} in {modules}" if lines and modules else lines or modules
 
 
 def _refused(refused: pd.DataFrame) -> Section:
     columns = (
         Column("first", text_width=40, html_width=60),
         Column("second", text_width=40, html_width=60),
-        Column("why they are two kernels", text_width=140, html_width=200, is_below=True),
+        Column("why they are two kernels", key="wrapped", text_width=140, html_width=200, is_below=True),
     )
     rows = [
         Row((Text(clean(row["first"]), "code"), Text(clean(row["second"]), "code"), clean(row["reason"])))

@@ -303,3 +303,48 @@ def test_blocks_alone_make_a_map_without_a_curve(offline_page, tmp_path):
     assert offline_page.locator(f"{APP} .mm-curve-canvas").count() == 0
     assert len(pack(alone)) > 0
     assert offline_page.evaluate(f"{MAP}.moment.allocations.length") > 0
+
+
+@pytest.mark.parametrize("mode", ["category", "stack", "stream"])
+def test_bands_stack_up_to_what_was_allocated_at_each_moment(page, mode):
+    """The bands of the curve against sums over all allocations, at moments near and far from each other."""
+    wrong = page.evaluate(
+        f"""(mode) => {{
+            const map = {MAP}, {{ data }} = map, {{ allocations, header, numRows }} = data, wrong = [];
+            map.setColor(mode);
+            const device = map.moment.device;
+            for (const row of [-1, 0, 1, 5, numRows >> 1, (numRows >> 1) + 1, 3, numRows - 2, numRows - 1]) {{
+                const sums = {{}};
+                let all = 0;
+                for (let i = 0; i < allocations.n; i++) {{
+                    if (allocations.device[i] !== device) continue;
+                    if (allocations.alloc[i] > row || allocations.released[i] <= row) continue;
+                    all += allocations.bytes[i];
+                    const label = header.categories[allocations.category[i] - 1] ?? "not known";
+                    sums[label] = (sums[label] ?? 0) + allocations.bytes[i];
+                }}
+                const found = map.curve.bandsAt(row);
+                const total = Object.values(found).reduce((sum, bytes) => sum + bytes, 0);
+                if (total !== all) wrong.push([row, total, all]);
+                if (mode !== "category") continue;
+                for (const [label, bytes] of Object.entries(found)) {{
+                    if (bytes !== (sums[label] ?? 0)) wrong.push([row, label, bytes, sums[label]]);
+                }}
+            }}
+            return wrong;
+        }}""",
+        mode,
+    )
+    assert wrong == []
+
+
+def test_a_band_says_what_it_is_and_how_much(page):
+    labels = page.locator(f"{APP} .mm-curve-legend .mm-key").all_text_contents()
+    assert "activation" in labels
+    canvas = page.locator(f"{APP} .mm-curve-canvas").bounding_box()
+    page.mouse.move(canvas["x"] + canvas["width"] - 20, canvas["y"] + canvas["height"] - 25)
+    tip = page.locator(f"{APP} .mm-curve .mm-tip")
+    tip.wait_for(state="visible")
+    first = tip.locator("div").first.inner_text()
+    assert first.partition(":")[0] in labels
+    assert first.endswith(("B", "iB"))

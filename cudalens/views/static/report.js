@@ -1,74 +1,74 @@
 /*! cudalens, BSD-3-Clause. Built from cudalens/views/js by `make js`; do not edit. */
-async function pc(t){let e=new Blob([t]).stream().pipeThrough(new DecompressionStream("deflate"));return new Uint8Array(await new Response(e).arrayBuffer())}function qe(t){
-return new Error(`cudalens payload: ${t}. Save the trace again with the same version of cudalens.`)}async function ne(t){if(t.byteLength<12||String.fromCharCode(
-...t.subarray(0,4))!=="CLP1")throw qe(`found ${t.byteLength} bytes that do not begin with CLP1`);let e=new DataView(t.buffer,t.byteOffset,t.byteLength),n=e.getUint32(
-4,!0)===1,o=([a,c])=>{let i=a+c;if(i>t.byteLength)throw qe(`it ends at byte ${t.byteLength}, ${i} expected`);let l=t.subarray(a,i);return n?pc(l):l},r=e.getUint32(
-8,!0),s=JSON.parse(new TextDecoder().decode(await o([12,r])));if(s.version!==1)throw qe(`found version ${s.version}, expected 1`);return{header:s,places:mc(s,12+
-r),read:o}}function mc(t,e){let n=new Map,o=e;for(let[r,s]of Object.entries(t.columns)){let a=[];for(let c of"text"in s?[s.text]:s.planes)a.push(c<0?c:[o,c]),c>
-0&&(o+=c);n.set(r,a)}return n}async function go({header:t,places:e,read:n},o){let{n:r,signed:s}=t.columns[o],a=e.get(o)??[],c=await Promise.all(a.map(i=>typeof i==
-"number"?-1-i:n(i)));return{n:r,signed:s,planes:c}}async function F(t,e){let{n,signed:o,planes:r}=await go(t,e);if(r.length>4||o&&r.length===4)return gc(r,n,o);
+async function Sc(t){let e=new Blob([t]).stream().pipeThrough(new DecompressionStream("deflate"));return new Uint8Array(await new Response(e).arrayBuffer())}function en(t){
+return new Error(`cudalens payload: ${t}. Save the trace again with the same version of cudalens.`)}async function se(t){if(t.byteLength<12||String.fromCharCode(
+...t.subarray(0,4))!=="CLP1")throw en(`found ${t.byteLength} bytes that do not begin with CLP1`);let e=new DataView(t.buffer,t.byteOffset,t.byteLength),n=e.getUint32(
+4,!0)===1,o=([a,c])=>{let i=a+c;if(i>t.byteLength)throw en(`it ends at byte ${t.byteLength}, ${i} expected`);let l=t.subarray(a,i);return n?Sc(l):l},r=e.getUint32(
+8,!0),s=JSON.parse(new TextDecoder().decode(await o([12,r])));if(s.version!==1)throw en(`found version ${s.version}, expected 1`);return{header:s,places:Tc(s,12+
+r),read:o}}function Tc(t,e){let n=new Map,o=e;for(let[r,s]of Object.entries(t.columns)){let a=[];for(let c of"text"in s?[s.text]:s.planes)a.push(c<0?c:[o,c]),c>
+0&&(o+=c);n.set(r,a)}return n}async function Mo({header:t,places:e,read:n},o){let{n:r,signed:s}=t.columns[o],a=e.get(o)??[],c=await Promise.all(a.map(i=>typeof i==
+"number"?-1-i:n(i)));return{n:r,signed:s,planes:c}}async function z(t,e){let{n,signed:o,planes:r}=await Mo(t,e);if(r.length>4||o&&r.length===4)return Ec(r,n,o);
 let s=new Uint32Array(n);if(r.forEach((c,i)=>{if(typeof c=="number"){if(c)for(let l=0;l<n;l++)s[l]|=c<<8*i}else if(i===0)for(let l=0;l<n;l++)s[l]=c[l];else for(let l=0;l<
-n;l++)s[l]|=c[l]<<8*i}),!o)return s;let a=new Int32Array(s.buffer);for(let c=0;c<n;c++)a[c]=s[c]>>>1^-(s[c]&1);return a}function gc(t,e,n){let o=new Float64Array(
+n;l++)s[l]|=c[l]<<8*i}),!o)return s;let a=new Int32Array(s.buffer);for(let c=0;c<n;c++)a[c]=s[c]>>>1^-(s[c]&1);return a}function Ec(t,e,n){let o=new Float64Array(
 e),r=(s,a)=>{let c=t[s]??0;return typeof c=="number"?c:c[a]};for(let s=0;s<e;s++){let a=(r(0,s)|r(1,s)<<8|r(2,s)<<16|r(3,s)<<24)>>>0,c=(r(4,s)|r(5,s)<<8|r(6,s)<<
-16|r(7,s)<<24)>>>0,i=a&1,l=(a>>>1|(c&1)<<31)>>>0;if(!n)o[s]=c*4294967296+a;else{let f=(c>>>1)*4294967296+l;o[s]=i?-f-1:f}}return o}async function wo(t,e){let{n,
-signed:o,planes:r}=await go(t,e),s=new BigUint64Array(n),a=new Uint8Array(s.buffer);if(r.forEach((c,i)=>{for(let l=0;l<n;l++)a[8*l+i]=typeof c=="number"?c:c[l]}),
-o)for(let c=0;c<n;c++)s[c]=s[c]>>1n^BigInt.asUintN(64,-(s[c]&1n));return s}async function tt({places:t,read:e},n){let[o]=t.get(n);return JSON.parse(new TextDecoder().
-decode(await e(o)))}async function bo(t){let{devices:e,actions:n}=t.header.memory,o=["ts","device","action","bytes","allocated_bytes","reserved_bytes","event"],r=await Promise.all(
-o.map(d=>F(t,`mem.${d}`))),[s,a,c,i,l,f,u]=r.map(d=>Float64Array.from(d));for(let d=1;d<s.length;d++)s[d]+=s[d-1],u[d]+=u[d-1];for(let d of[l,f])wc(d,a,e.length);
+16|r(7,s)<<24)>>>0,i=a&1,l=(a>>>1|(c&1)<<31)>>>0;if(!n)o[s]=c*4294967296+a;else{let f=(c>>>1)*4294967296+l;o[s]=i?-f-1:f}}return o}async function vo(t,e){let{n,
+signed:o,planes:r}=await Mo(t,e),s=new BigUint64Array(n),a=new Uint8Array(s.buffer);if(r.forEach((c,i)=>{for(let l=0;l<n;l++)a[8*l+i]=typeof c=="number"?c:c[l]}),
+o)for(let c=0;c<n;c++)s[c]=s[c]>>1n^BigInt.asUintN(64,-(s[c]&1n));return s}async function et({places:t,read:e},n){let[o]=t.get(n);return JSON.parse(new TextDecoder().
+decode(await e(o)))}async function ko(t){let{devices:e,actions:n}=t.header.memory,o=["ts","device","action","bytes","allocated_bytes","reserved_bytes","event"],r=await Promise.all(
+o.map(d=>z(t,`mem.${d}`))),[s,a,c,i,l,f,u]=r.map(d=>Float64Array.from(d));for(let d=1;d<s.length;d++)s[d]+=s[d-1],u[d]+=u[d-1];for(let d of[l,f])Oc(d,a,e.length);
 return e.map((d,p)=>{let g=[...a.keys()].filter(w=>a[w]===p),m=w=>Float64Array.from(g,y=>w[y]);return{label:d,actions:n,ts:m(s),bytes:m(i),allocated:m(l),reserved:m(
-f),action:m(c),event:m(u)}})}function wc(t,e,n){let o=new Float64Array(n);for(let r=0;r<t.length;r++){o[e[r]]+=t[r];let s=o[e[r]];t[r]=s===0?Number.NaN:s-1}}async function yo(t){
-let{devices:e,gauges:n,reasons:o}=t.header.metrics;return Promise.all(e.map((r,s)=>bc(t,n,{label:r,k:s,reasons:o})))}async function bc(t,e,{label:n,k:o,reasons:r}){
-let s=["ts","slowed_by",...e.map(({column:u})=>u)],[a,c,...i]=await Promise.all(s.map(u=>F(t,`met.${o}.${u}`))),l=Float64Array.from(a);for(let u=1;u<l.length;u++)
+f),action:m(c),event:m(u)}})}function Oc(t,e,n){let o=new Float64Array(n);for(let r=0;r<t.length;r++){o[e[r]]+=t[r];let s=o[e[r]];t[r]=s===0?Number.NaN:s-1}}async function Ao(t){
+let{devices:e,gauges:n,reasons:o}=t.header.metrics;return Promise.all(e.map((r,s)=>$c(t,n,{label:r,k:s,reasons:o})))}async function $c(t,e,{label:n,k:o,reasons:r}){
+let s=["ts","slowed_by",...e.map(({column:u})=>u)],[a,c,...i]=await Promise.all(s.map(u=>z(t,`met.${o}.${u}`))),l=Float64Array.from(a);for(let u=1;u<l.length;u++)
 l[u]+=l[u-1];let f=e.map(({scale:u},d)=>Float64Array.from(i[d],p=>p===0?Number.NaN:(p-1)/u));return{label:n,ts:l,slowed:c,reasons:r,values:Object.fromEntries(e.
-map(({column:u},d)=>[u,f[d]]))}}async function xo(t,e){for(let{name:n,coding:o}of t.header.details)e.set(n,await(o==="dictionary"?yc(t,n):xc(t,n)))}async function yc(t,e){
-let[n,o]=await Promise.all([F(t,`${e}.codes`),tt(t,`${e}.values`)]);return r=>n[r]?o[n[r]-1]:null}async function xc(t,e){let[n,o]=await Promise.all([F(t,`${e}.k\
-nown`),wo(t,`${e}.steps`)]);for(let s=1;s<o.length;s++)o[s]+=o[s-1];let r=new Uint32Array(n.length);for(let s=0,a=0;s<n.length;s++)r[s]=n[s]?++a:0;return s=>r[s]?
-String(BigInt.asIntN(64,o[r[s]-1])):null}var C={instant:1,folded:2,outside:4,launched:8,waiting:16};function vo(t,e,n,o,r){let s=new Float64Array(e),a=new Float64Array(e),c=[],i=[],l=()=>{let u=c.pop(),
+map(({column:u},d)=>[u,f[d]]))}}async function So(t,e){for(let{name:n,coding:o}of t.header.details)e.set(n,await(o==="dictionary"?Cc(t,n):_c(t,n)))}async function Cc(t,e){
+let[n,o]=await Promise.all([z(t,`${e}.codes`),et(t,`${e}.values`)]);return r=>n[r]?o[n[r]-1]:null}async function _c(t,e){let[n,o]=await Promise.all([z(t,`${e}.k\
+nown`),vo(t,`${e}.steps`)]);for(let s=1;s<o.length;s++)o[s]+=o[s-1];let r=new Uint32Array(n.length);for(let s=0,a=0;s<n.length;s++)r[s]=n[s]?++a:0;return s=>r[s]?
+String(BigInt.asIntN(64,o[r[s]-1])):null}var R={instant:1,folded:2,outside:4,launched:8,waiting:16};function To(t,e,n,o,r){let s=new Float64Array(e),a=new Float64Array(e),c=[],i=[],l=()=>{let u=c.pop(),
 d=i[c.length+1],p=(d<0?s[u]:d)+r[u];a[u]=p-s[u],i[c.length]=p},f=0;for(let u of t){i[0]=0;for(let d=f+u.count;f<d;f++){for(let m=n[f];m>0;m--)l();let p=c.length,
-g=i[p];s[f]=(g<0?s[c[p-1]]:g)+o[f],c.push(f),i[p+1]=-1}for(;c.length;)l()}return{start:s,dur:a}}function Mo({n:t,start:e,dur:n,flags:o,header:r}){let s=n.slice(),
+g=i[p];s[f]=(g<0?s[c[p-1]]:g)+o[f],c.push(f),i[p+1]=-1}for(;c.length;)l()}return{start:s,dur:a}}function Eo({n:t,start:e,dur:n,flags:o,header:r}){let s=n.slice(),
 a=new Int32Array(t).fill(-1),c=new Uint16Array(t),i=new Int32Array(t+1),l=0;for(let f of r.lanes){let u=l+f.count;if(f.kind==="device"){l=u;continue}let d=0;for(;l<
-u;l++){if(o[l]&C.outside)continue;let p=Math.max(e[l]+n[l],e[l]+1);for(;d&&e[i[d-1]]+n[i[d-1]]<p;)d--;d&&(a[l]=i[d-1],s[a[l]]-=n[l],c[l]=d),i[d++]=l}}return{own:s,
-parent:a,depth:c}}function ko(t,e,n,o,r){let s=new Int32Array(t).fill(-1),a=new Set(o),c=[];for(let i=0;i<t;i++)a.has(n[i])&&c.push(i);for(let i=0,l=0,f=-1;i<t;i++)
-e[i]&C.launched&&(f+=r[l++]+1,s[i]=c[f]);return s}function Ao({start:t,dur:e,header:n,n:o},r,s){let a=vc(n.lanes),c=n.first_row,i=new Map,l=new Map;for(let d=0,p=0;d<r.length;d++)p+=r[d],i.set(p,p+s[d]),l.set(p+
-s[d],p);let f=d=>a.reduce((p,{from:g,to:m})=>p+Ye(g,m,w=>t[w]>=d)-g,0),u=d=>{let p=Mc(d,t,a,f),g=[];for(let{from:m,to:w}of a)for(let y=Ye(m,w,b=>t[b]>=p);y<w&&t[y]===
+u;l++){if(o[l]&R.outside)continue;let p=Math.max(e[l]+n[l],e[l]+1);for(;d&&e[i[d-1]]+n[i[d-1]]<p;)d--;d&&(a[l]=i[d-1],s[a[l]]-=n[l],c[l]=d),i[d++]=l}}return{own:s,
+parent:a,depth:c}}function Oo(t,e,n,o,r){let s=new Int32Array(t).fill(-1),a=new Set(o),c=[];for(let i=0;i<t;i++)a.has(n[i])&&c.push(i);for(let i=0,l=0,f=-1;i<t;i++)
+e[i]&R.launched&&(f+=r[l++]+1,s[i]=c[f]);return s}function $o({start:t,dur:e,header:n,n:o},r,s){let a=Lc(n.lanes),c=n.first_row,i=new Map,l=new Map;for(let d=0,p=0;d<r.length;d++)p+=r[d],i.set(p,p+s[d]),l.set(p+
+s[d],p);let f=d=>a.reduce((p,{from:g,to:m})=>p+nn(g,m,w=>t[w]>=d)-g,0),u=d=>{let p=Rc(d,t,a,f),g=[];for(let{from:m,to:w}of a)for(let y=nn(m,w,b=>t[b]>=p);y<w&&t[y]===
 p;y++)g.push(y);return g.sort((m,w)=>e[w]-e[m])[d-f(p)]};return{rowOf(d){let p=a.findIndex(({to:m})=>d<m),g=d-a[p].from;return a.forEach(({from:m,to:w},y)=>{if(y===
-p)return;g+=Ye(m,w,v=>t[v]>t[d]||t[v]===t[d]&&(y<p?e[v]<e[d]:e[v]<=e[d]))-m}),c+(i.get(g)??g)},eventOf(d){let p=d-c;return Number.isInteger(p)&&p>=0&&p<o?u(l.get(
-p)??p):-1}}}function vc(t){let e=0;return t.map(({count:n})=>(e+=n,{from:e-n,to:e}))}function Ye(t,e,n){let[o,r]=[t,e];for(;o<r;){let s=o+r>>1;n(s)?r=s:o=s+1}return o}
-function Mc(t,e,n,o){let r=n.filter(({from:c,to:i})=>i>c),s=Math.min(...r.map(({from:c})=>e[c])),a=Math.max(...r.map(({to:c})=>e[c-1]))+1;for(;a-s>1;){let c=Math.
-floor((s+a)/2);o(c)<=t?s=c:a=c}return s}function W(t,e){return t.short[e]??t.names[e]}async function To(t){let e=await ne(t),[n,o]=await Promise.all([kc(e),tt(e,"names")]),r={...e.header,names:o},{n:s,
-lanes:a}=r,c=Uint8Array.from(n.flags),i={header:r,n:s,flags:c,...vo(a,s,n.closed,n.gap,n.tail)},{own:l,parent:f,depth:u}=Mo(i);Tc(l,n.self_at,n.self_off);let d=await bo(
-e),p=await yo(e),g=new Map,m=new Promise(w=>setTimeout(w,0)).then(()=>xo(e,g));return m.catch(()=>{}),{...i,...Ac(r,n),lane:Sc(a,s),self:l,parent:f,depth:u,launch:ko(
-s,c,n.kind,n.launchers,n.launch),...Ao(i,n.row_at,n.row_off),memory:d,metrics:p,detail:w=>Object.fromEntries([...g].map(([y,b])=>[y,b(w)])),detailOf:w=>g.get(w)??
-(()=>null),detailsReady:m}}var So=["closed","gap","tail","kind","kind_name","kind_cat","flags","launch","launchers","self_at","self_off","row_at","row_off"];async function kc(t){
-let e=await Promise.all(So.map(n=>F(t,n)));return Object.fromEntries(So.map((n,o)=>[n,e[o]]))}function Ac({n:t,cats:e},{kind:n,kind_name:o,kind_cat:r}){let s=new Uint32Array(
-t),a=e.length>256?new Uint16Array(t):new Uint8Array(t);for(let c=0;c<t;c++)s[c]=o[n[c]],a[c]=r[n[c]];return{name:s,cat:a}}function Sc(t,e){let n=t.length>65536?
-new Uint32Array(e):new Uint16Array(e),o=0;return t.forEach(({count:r},s)=>{n.fill(s,o,o+r),o+=r}),n}function Tc(t,e,n){let o=0;for(let r=0;r<e.length;r++)o+=e[r],
-t[o]+=n[r]}var Ze="http://www.w3.org/2000/svg";function h(t,e={},...n){let o=document.createElement(t);for(let[r,s]of Object.entries(e))s==null||s===!1||(typeof s=="functi\
-on"?o.addEventListener("click",s):o.setAttribute(r,s===!0?"":String(s)));return o.append(...n.filter(r=>r!=null)),o}function z(t,e={},...n){let o=document.createElementNS(
-Ze,t);for(let[r,s]of Object.entries(e))o.setAttribute(r,String(s));return o.append(...n),o}var Ec={"&":"&amp;","<":"&lt;",">":"&gt;",'"':"&quot;","'":"&#39;"};function oe(t){
-return t.replace(/[&<>"']/g,e=>Ec[e])}function Eo(t,e){return new Promise(n=>{let o=()=>{s.disconnect(),removeEventListener("beforeprint",r)},r=()=>{o(),n()},s=new IntersectionObserver(
-a=>a.some(c=>c.isIntersecting)&&r(),{rootMargin:"200px"});s.observe(t),addEventListener("beforeprint",r),e.push(o)})}function I(t,e){let n=t.getContext("2d",e);
-if(n===null)throw new Error("this browser cannot draw on a canvas");return n}function _(t,e,n){return[...t.querySelectorAll(e)].filter(o=>o instanceof n)}function st(t,e,n,o=0){
+p)return;g+=nn(m,w,x=>t[x]>t[d]||t[x]===t[d]&&(y<p?e[x]<e[d]:e[x]<=e[d]))-m}),c+(i.get(g)??g)},eventOf(d){let p=d-c;return Number.isInteger(p)&&p>=0&&p<o?u(l.get(
+p)??p):-1}}}function Lc(t){let e=0;return t.map(({count:n})=>(e+=n,{from:e-n,to:e}))}function nn(t,e,n){let[o,r]=[t,e];for(;o<r;){let s=o+r>>1;n(s)?r=s:o=s+1}return o}
+function Rc(t,e,n,o){let r=n.filter(({from:c,to:i})=>i>c),s=Math.min(...r.map(({from:c})=>e[c])),a=Math.max(...r.map(({to:c})=>e[c-1]))+1;for(;a-s>1;){let c=Math.
+floor((s+a)/2);o(c)<=t?s=c:a=c}return s}function X(t,e){return t.short[e]??t.names[e]}async function _o(t){let e=await se(t),[n,o]=await Promise.all([Ic(e),et(e,"names")]),r={...e.header,names:o},{n:s,
+lanes:a}=r,c=Uint8Array.from(n.flags),i={header:r,n:s,flags:c,...To(a,s,n.closed,n.gap,n.tail)},{own:l,parent:f,depth:u}=Eo(i);Hc(l,n.self_at,n.self_off);let d=await ko(
+e),p=await Ao(e),g=new Map,m=new Promise(w=>setTimeout(w,0)).then(()=>So(e,g));return m.catch(()=>{}),{...i,...Nc(r,n),lane:Pc(a,s),self:l,parent:f,depth:u,launch:Oo(
+s,c,n.kind,n.launchers,n.launch),...$o(i,n.row_at,n.row_off),memory:d,metrics:p,detail:w=>Object.fromEntries([...g].map(([y,b])=>[y,b(w)])),detailOf:w=>g.get(w)??
+(()=>null),detailsReady:m}}var Co=["closed","gap","tail","kind","kind_name","kind_cat","flags","launch","launchers","self_at","self_off","row_at","row_off"];async function Ic(t){
+let e=await Promise.all(Co.map(n=>z(t,n)));return Object.fromEntries(Co.map((n,o)=>[n,e[o]]))}function Nc({n:t,cats:e},{kind:n,kind_name:o,kind_cat:r}){let s=new Uint32Array(
+t),a=e.length>256?new Uint16Array(t):new Uint8Array(t);for(let c=0;c<t;c++)s[c]=o[n[c]],a[c]=r[n[c]];return{name:s,cat:a}}function Pc(t,e){let n=t.length>65536?
+new Uint32Array(e):new Uint16Array(e),o=0;return t.forEach(({count:r},s)=>{n.fill(s,o,o+r),o+=r}),n}function Hc(t,e,n){let o=0;for(let r=0;r<e.length;r++)o+=e[r],
+t[o]+=n[r]}var on="http://www.w3.org/2000/svg";function h(t,e={},...n){let o=document.createElement(t);for(let[r,s]of Object.entries(e))s==null||s===!1||(typeof s=="functi\
+on"?o.addEventListener("click",s):o.setAttribute(r,s===!0?"":String(s)));return o.append(...n.filter(r=>r!=null)),o}function B(t,e={},...n){let o=document.createElementNS(
+on,t);for(let[r,s]of Object.entries(e))o.setAttribute(r,String(s));return o.append(...n),o}var Fc={"&":"&amp;","<":"&lt;",">":"&gt;",'"':"&quot;","'":"&#39;"};function ae(t){
+return t.replace(/[&<>"']/g,e=>Fc[e])}function Lo(t,e){return new Promise(n=>{let o=()=>{s.disconnect(),removeEventListener("beforeprint",r)},r=()=>{o(),n()},s=new IntersectionObserver(
+a=>a.some(c=>c.isIntersecting)&&r(),{rootMargin:"200px"});s.observe(t),addEventListener("beforeprint",r),e.push(o)})}function H(t,e){let n=t.getContext("2d",e);
+if(n===null)throw new Error("this browser cannot draw on a canvas");return n}function I(t,e,n){return[...t.querySelectorAll(e)].filter(o=>o instanceof n)}function lt(t,e,n,o=0){
 if(t.measureText(e).width<=n)return e;for(let r=Math.min(e.length-1,Math.floor(n/3));r>2;r--){let s=Math.floor(r*o),a=`${e.slice(0,r-s)}\u2026${e.slice(e.length-
-s)}`;if(t.measureText(a).width<=n)return a}return""}function Oo(t){return t>=999.5?t.toFixed(0):t.toPrecision(3)}var Oc=[[1e9,"s"],[1e6,"ms"],[1e3,"\xB5s"]],$c=[[2**40,"TiB"],[2**30,"GiB"],[2**20,"MiB"],[2**10,"K\
-iB"]];function x(t){if(t==null||Number.isNaN(t))return"-";if(t<0)return`-${x(-t)}`;if(t>=1195e8){let e=Math.round(t/1e9);return`${Math.floor(e/60)} min ${e%60} \
-s`}for(let[e,n]of Oc)if(t>=.9995*e)return`${Oo(t/e)} ${n}`;return t>=.9995||t===0?`${t.toFixed(0)} ns`:`${Number(t.toPrecision(2))} ns`}function M(t){if(t==null||
-Number.isNaN(t))return"-";if(t<0)return`-${M(-t)}`;for(let[e,n]of $c)if(t>=.9995*e)return`${Oo(t/e)} ${n}`;return`${t.toFixed(0)} B`}function R(t){return t==null||
-Number.isNaN(t)?"-":t>0&&t<.1?"<0.1 %":t<9.95?`${t.toFixed(1)} %`:`${t.toFixed(0)} %`}function O(t){return t.toLocaleString("en-US")}function $(t,e){return`${O(
-t)} ${e}${t===1?"":"s"}`}var re=class extends Error{constructor(){super("the kernel was restarted; run the cell again")}};function se(){if(matchMedia("print").matches)return"light";let{jpThemeLight:t,vscodeThemeKind:e}=document.body.dataset;if(t!==void 0)return t==="false"?"dark":"\
+s)}`;if(t.measureText(a).width<=n)return a}return""}function Ro(t){return t>=999.5?t.toFixed(0):t.toPrecision(3)}var zc=[[1e9,"s"],[1e6,"ms"],[1e3,"\xB5s"]],Bc=[[2**40,"TiB"],[2**30,"GiB"],[2**20,"MiB"],[2**10,"K\
+iB"]];function v(t){if(t==null||Number.isNaN(t))return"-";if(t<0)return`-${v(-t)}`;if(t>=1195e8){let e=Math.round(t/1e9);return`${Math.floor(e/60)} min ${e%60} \
+s`}for(let[e,n]of zc)if(t>=.9995*e)return`${Ro(t/e)} ${n}`;return t>=.9995||t===0?`${t.toFixed(0)} ns`:`${Number(t.toPrecision(2))} ns`}function k(t){if(t==null||
+Number.isNaN(t))return"-";if(t<0)return`-${k(-t)}`;for(let[e,n]of Bc)if(t>=.9995*e)return`${Ro(t/e)} ${n}`;return`${t.toFixed(0)} B`}function N(t){return t==null||
+Number.isNaN(t)?"-":t>0&&t<.1?"<0.1 %":t<9.95?`${t.toFixed(1)} %`:`${t.toFixed(0)} %`}function $(t){return t.toLocaleString("en-US")}function _(t,e){return`${$(
+t)} ${e}${t===1?"":"s"}`}var ce=class extends Error{constructor(){super("the kernel was restarted; run the cell again")}};function ie(){if(matchMedia("print").matches)return"light";let{jpThemeLight:t,vscodeThemeKind:e}=document.body.dataset;if(t!==void 0)return t==="false"?"dark":"\
 light";if(e!==void 0)return e.includes("light")?"light":"dark";let n=document.documentElement.dataset.theme;return n==="dark"||n==="light"?n:matchMedia("(prefer\
-s-color-scheme: dark)").matches?"dark":"light"}function $o(t){let e=se(),n=()=>{let a=se();a!==e&&(e=a,t(a))},o=new MutationObserver(n),r={attributes:!0,attributeFilter:[
+s-color-scheme: dark)").matches?"dark":"light"}function Io(t){let e=ie(),n=()=>{let a=ie();a!==e&&(e=a,t(a))},o=new MutationObserver(n),r={attributes:!0,attributeFilter:[
 "data-jp-theme-light","data-vscode-theme-kind","data-theme"]};o.observe(document.body,r),o.observe(document.documentElement,r);let s=[matchMedia("(prefers-color\
--scheme: dark)"),matchMedia("print")];for(let a of s)a.addEventListener("change",n);return()=>{o.disconnect();for(let a of s)a.removeEventListener("change",n)}}function G(t){for(;;){let{done:e,value:n}=t.next();if(e)return n}}function Co(t){for(let e of t){let n=e();n&&G(n)}}async function _o(t,e,n){for(let o of t){if(await e(),
-n())return;let r=o(),s=performance.now();for(;r&&!r.next().done;)if(!(performance.now()-s<6)){if(await e(),n())return;s=performance.now()}}}function*at(t,e){for(let n=t;n<
-e;n+=65536)yield[n,Math.min(n+65536,e)]}var Cc=new Set(["kernel","gpu_memcpy","gpu_memset"]);function*Lo(t,e){let n=Uint8Array.from(t.header.cats,i=>+Cc.has(i)),o=Je(0),[r,s,a]=[0,0,0];for(let{kind:i,
-count:l}of t.header.lanes){let f=a+l,u=Je(i==="device"?l:0);for(let[d,p]of at(a,f)){if(t.start[d]>=e[1])break;i==="device"?r+=Lc(t,n,e,u,d,p):s+=_c(t,e,d,p),yield}
-o=Rc(o,u),a=f}let c=0;for(let i=0;i<o.num;i++)c+=o.to[i]-o.from[i];return{busy:c,idle:e[1]-e[0]-c,work:r,calls:s}}function _c({start:t,dur:e},[n,o],r,s){let a=0;
-for(let c=r;c<s&&t[c]<o;c++)a+=+(t[c]+e[c]>n);return a}function Lc({start:t,dur:e,cat:n},o,[r,s],a,c,i){let l=0;for(let f=c;f<i&&t[f]<s;f++){let u=t[f]+e[f];u<=
-r||!o[n[f]]||(l+=1,Qe(a,Math.max(t[f],r),Math.min(u,s)))}return l}function Je(t){return{num:0,from:new Float64Array(t),to:new Float64Array(t)}}function Qe(t,e,n){
-let o=t.num-1;if(o>=0&&e<=t.to[o]){n>t.to[o]&&(t.to[o]=n);return}t.from[t.num]=e,t.to[t.num]=n,t.num+=1}function Rc(t,e){if(!t.num||!e.num)return t.num?t:e;let n=Je(
-t.num+e.num);for(let o=0,r=0;o<t.num||r<e.num;)r>=e.num||o<t.num&&t.from[o]<=e.from[r]?Qe(n,t.from[o],t.to[o++]):Qe(n,e.from[r],e.to[r++]);return n}function Ro({
-start:t,dur:e},n,o){let[r,s]=t[n]<=t[o]?[n,o]:[o,n],a=t[r]+e[r];return a<t[s]?[a,t[s]]:[t[r],Math.max(t[s],t[r]+1)]}var Nc=`
+-scheme: dark)"),matchMedia("print")];for(let a of s)a.addEventListener("change",n);return()=>{o.disconnect();for(let a of s)a.removeEventListener("change",n)}}function j(t){for(;;){let{done:e,value:n}=t.next();if(e)return n}}function No(t){for(let e of t){let n=e();n&&j(n)}}async function Po(t,e,n){for(let o of t){if(await e(),
+n())return;let r=o(),s=performance.now();for(;r&&!r.next().done;)if(!(performance.now()-s<6)){if(await e(),n())return;s=performance.now()}}}function*ft(t,e){for(let n=t;n<
+e;n+=65536)yield[n,Math.min(n+65536,e)]}var Dc=new Set(["kernel","gpu_memcpy","gpu_memset"]);function*Ho(t,e){let n=Uint8Array.from(t.header.cats,i=>+Dc.has(i)),o=rn(0),[r,s,a]=[0,0,0];for(let{kind:i,
+count:l}of t.header.lanes){let f=a+l,u=rn(i==="device"?l:0);for(let[d,p]of ft(a,f)){if(t.start[d]>=e[1])break;i==="device"?r+=Wc(t,n,e,u,d,p):s+=Uc(t,e,d,p),yield}
+o=Gc(o,u),a=f}let c=0;for(let i=0;i<o.num;i++)c+=o.to[i]-o.from[i];return{busy:c,idle:e[1]-e[0]-c,work:r,calls:s}}function Uc({start:t,dur:e},[n,o],r,s){let a=0;
+for(let c=r;c<s&&t[c]<o;c++)a+=+(t[c]+e[c]>n);return a}function Wc({start:t,dur:e,cat:n},o,[r,s],a,c,i){let l=0;for(let f=c;f<i&&t[f]<s;f++){let u=t[f]+e[f];u<=
+r||!o[n[f]]||(l+=1,sn(a,Math.max(t[f],r),Math.min(u,s)))}return l}function rn(t){return{num:0,from:new Float64Array(t),to:new Float64Array(t)}}function sn(t,e,n){
+let o=t.num-1;if(o>=0&&e<=t.to[o]){n>t.to[o]&&(t.to[o]=n);return}t.from[t.num]=e,t.to[t.num]=n,t.num+=1}function Gc(t,e){if(!t.num||!e.num)return t.num?t:e;let n=rn(
+t.num+e.num);for(let o=0,r=0;o<t.num||r<e.num;)r>=e.num||o<t.num&&t.from[o]<=e.from[r]?sn(n,t.from[o],t.to[o++]):sn(n,e.from[r],e.to[r++]);return n}function Fo({
+start:t,dur:e},n,o){let[r,s]=t[n]<=t[o]?[n,o]:[o,n],a=t[r]+e[r];return a<t[s]?[a,t[s]]:[t[r],Math.max(t[s],t[r]+1)]}var Kc=`
 .cltl { --timeline-bg: #fff; --timeline-text: #1b1f24; position: relative; color: var(--timeline-text); background: var(--timeline-bg);
   font: 12px/1.4 system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", Arial, sans-serif; text-align: left; }
 .cltl * { box-sizing: border-box; }
@@ -112,48 +112,48 @@ start:t,dur:e},n,o){let[r,s]=t[n]<=t[o]?[n,o]:[o,n],a=t[r]+e[r];return a<t[s]?[a
 .cltl-keys dt { font-weight: 600; }
 .cltl-keys dd { margin: 0; }
 .cltl-spoken { position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%); white-space: nowrap; }
-`,No=Symbol.for("cudalens.timeline.style");function Io(t){let e=t.getRootNode(),n=e instanceof ShadowRoot?e:document;if(n[No])return;let o=new CSSStyleSheet;o.replaceSync(
-Nc),n[No]=o,n.adoptedStyleSheets=[...n.adoptedStyleSheets,o]}function Po({style:t},e){let{bg:n,text:o,muted:r,line:s,lineSoft:a,accent:c,tip:i,field:l}=e;for(let[
+`,zo=Symbol.for("cudalens.timeline.style");function Bo(t){let e=t.getRootNode(),n=e instanceof ShadowRoot?e:document;if(n[zo])return;let o=new CSSStyleSheet;o.replaceSync(
+Kc),n[zo]=o,n.adoptedStyleSheets=[...n.adoptedStyleSheets,o]}function Do({style:t},e){let{bg:n,text:o,muted:r,line:s,lineSoft:a,accent:c,tip:i,field:l}=e;for(let[
 f,u]of Object.entries({bg:n,text:o,muted:r,line:s,soft:a,accent:c,tip:i,field:l}))t.setProperty(`--timeline-${f}`,u);t.setProperty("--timeline-tip-text",e.tipText),
-t.setProperty("color-scheme",n<"#8"?"dark":"light")}var Ic="W and S zoom, A and D pan, arrow keys move along the lanes. Enter steps to an event; then arrow keys go from event to event, Enter selects, and Enter ag\
+t.setProperty("color-scheme",n<"#8"?"dark":"light")}var Xc="W and S zoom, A and D pan, arrow keys move along the lanes. Enter steps to an event; then arrow keys go from event to event, Enter selects, and Enter ag\
 ain goes to the launch or the kernel. F zooms to the selection, 0 shows the whole run, slash searches, C folds a lane, P pins it, Escape goes back, question mar\
-k lists all keys.",Pc=[["wheel","zoom, after a click"],["Ctrl+wheel","zoom"],["drag","pan"],["Shift+drag","select time"],["W A S D","move"],["\u2190 \u2192","ne\
-xt event"],["Enter","launch or kernel"],["F","zoom to selection"],["0","whole run"],["/","search"],["?","all keys"]],Hc=[["click","details of an event; arrow ke\
+k lists all keys.",jc=[["wheel","zoom, after a click"],["Ctrl+wheel","zoom"],["drag","pan"],["Shift+drag","select time"],["W A S D","move"],["\u2190 \u2192","ne\
+xt event"],["Enter","launch or kernel"],["F","zoom to selection"],["0","whole run"],["/","search"],["?","all keys"]],Vc=[["click","details of an event; arrow ke\
 ys then go to its neighbours"],["double-click, F or Z","zoom to the event or the selected time; without one, show the whole run"],["0","show the whole run"],["\u2190\
  \u2192","next event of the lane, or move the window"],["\u2191 \u2193","the caller or a call within, or the next lane"],["Enter","select an event; on a selecte\
 d one, go to its launch or its kernel"],["L","go to the launch or the kernel"],["W S, + \u2212","zoom in and out at the pointer"],["A D","move left and right"],
 ["Ctrl+wheel","zoom at any time; after a click the wheel alone does"],["drag","move; on the ruler or with Shift, select time"],["Shift+click","select the time b\
 etween two events"],["/ then N","search names, next match (Shift+N: previous)"],["C, P","fold a lane, pin it on top"],["Home, End","beginning and end of the run"],
-["Escape","clear the search, then the selection"]];function Ho(t){Io(t);let e=Fc(),n=h("canvas",{class:"cltl-canvas",tabindex:"0",role:"application","aria-roled\
+["Escape","clear the search, then the selection"]];function Uo(t){Bo(t);let e=qc(),n=h("canvas",{class:"cltl-canvas",tabindex:"0",role:"application","aria-roled\
 escription":"timeline","aria-label":"Timeline of the trace"}),o=h("div",{class:"cltl-stage"},n),r=h("div",{class:"cltl-frame"},o),s=h("div",{class:"cltl-tip",hidden:!0,
-"aria-hidden":"true"}),a=h("div",{class:"cltl-spoken","aria-live":"polite"}),c=h("div",{class:"cltl-spoken",id:`cltl-${Math.random().toString(36).slice(2)}`},Ic);
-n.setAttribute("aria-describedby",c.id);let i=h("div",{class:"cltl-lanes",hidden:!0}),l=h("dl",{class:"cltl-keys",hidden:!0,"aria-label":"Keys"},...Hc.flatMap(([
-d,p])=>[h("dt",{},d),h("dd",{},p)])),u=h("div",{class:"cltl",role:"group","aria-label":"Stream timeline"},e.tools,i,l,r,zc(),s,a,c);for(let d of u.querySelectorAll(
+"aria-hidden":"true"}),a=h("div",{class:"cltl-spoken","aria-live":"polite"}),c=h("div",{class:"cltl-spoken",id:`cltl-${Math.random().toString(36).slice(2)}`},Xc);
+n.setAttribute("aria-describedby",c.id);let i=h("div",{class:"cltl-lanes",hidden:!0}),l=h("dl",{class:"cltl-keys",hidden:!0,"aria-label":"Keys"},...Vc.flatMap(([
+d,p])=>[h("dt",{},d),h("dd",{},p)])),u=h("div",{class:"cltl",role:"group","aria-label":"Stream timeline"},e.tools,i,l,r,Yc(),s,a,c);for(let d of u.querySelectorAll(
 "canvas, input, button"))d.setAttribute("data-lm-suppress-shortcuts","true");return t.append(u),{...e,canvas:n,stage:o,frame:r,lanes:i,keys:l,tip:s,spoken:a,host:u}}
-function Fc(){let t=(p,g,m)=>h("button",{type:"button","aria-label":p,title:m},g),e=(...p)=>h("span",{class:"cltl-group"},...p),n=h("input",{class:"cltl-search",
+function qc(){let t=(p,g,m)=>h("button",{type:"button","aria-label":p,title:m},g),e=(...p)=>h("span",{class:"cltl-group"},...p),n=h("input",{class:"cltl-search",
 type:"search",placeholder:"Search names  ( / )","aria-label":"Search event names",autocomplete:"off",spellcheck:"false"}),o=h("span",{class:"cltl-matches",role:"\
 status"}),r=t("Previous match","\u2039","Previous match (Shift+Enter)"),s=t("Next match","\u203A","Next match (Enter)"),a=t("Zoom in","+","Zoom in (W)"),c=t("Zo\
 om out","\u2212","Zoom out (S)"),i=t("Fit the whole trace","Fit","Show the whole trace (0)"),l=t("Lanes","Lanes","Pin, move, fold and filter lanes");l.setAttribute(
 "aria-expanded","false");let f=t("All keys","?","List the keys (?)"),u=h("ul",{class:"cltl-legend","aria-label":"Colours"}),d=h("div",{class:"cltl-tools",role:"\
 toolbar","aria-label":"Timeline"},e(n,r,s,o),e(c,a,i,l,f),u);return{search:n,matches:o,previous:r,next:s,zoomIn:a,zoomOut:c,fit:i,lanesButton:l,keysButton:f,legend:u,
-tools:d}}function tn({keys:t}){t.hidden=!t.hidden}function zc(){let t=Pc.flatMap(([e,n])=>[h("span",{},h("kbd",{},e),` ${n}`)," "]);return h("div",{class:"cltl-\
-hint","aria-hidden":"true"},...t)}function Fo(t,e){t.legend.replaceChildren(...e.map(([n,o])=>{let r=h("i",{"aria-hidden":"true"});return r.style.background=o,h(
-"li",{},r,n)}))}function zo(t,e,n,o){let[r,...s]=e;t.tip.replaceChildren(h("b",{},r),...s.map(l=>h("div",{},l))),t.tip.hidden=!1;let{offsetWidth:a,offsetHeight:c}=t.
-tip,i=t.host.clientWidth;t.tip.style.left=`${Math.max(0,n+14+a>i?n-a-10:n+14)}px`,t.tip.style.top=`${o+18+c>t.host.clientHeight?o-c-8:o+18}px`}var E=18,Pt=24,A=26,k=Pt+A,en=4,Dc=20;function wt(t,e=!1){let n=1/0,o=-1/0,r=t.header.cats.map(s=>s==="Trace"||s==="overhead");for(let s=0;s<t.n;s++){if(e&&(r[t.
-cat[s]]||t.flags[s]&C.instant))continue;t.start[s]<n&&(n=t.start[s]);let a=t.start[s]+t.dur[s];a>o&&(o=a)}return n===1/0?e?wt(t):[0,1e3]:[n,Math.max(o,n+1)]}function nn([
-t,e],n){let o=(n[1]-n[0])*1.04,r=Math.min(Math.max(e-t,Math.min(Dc,o)),o),s=(t+e)/2,a=n[0]-r*.9,c=n[1]-r*.1,i=r>=o?(n[0]+n[1]-o)/2:Math.min(Math.max(s-r/2,a),c);
-return[i,i+r]}function ae(t){let e=(t[1]-t[0])*.02;return[t[0]-e,t[1]+e]}function Do(t,e,n,o=110){let r=(e-t)*o/Math.max(n,1),s=10**Math.floor(Math.log10(r)),a=Math.
-max(1,([1,2,5,10].find(i=>i*s>=r*.999)??10)*s),c=[];for(let i=Math.ceil(t/a);i*a<=e&&c.length<200;i++)c.push({t:i*a,text:Uc(i*a,a)});return{ticks:c,step:a}}var Bc=[
-[1e9,"s"],[1e6,"ms"],[1e3,"\xB5s"]];function Uc(t,e){let[n,o]=Bc.find(([s])=>Math.abs(t)>=s)??[1,"ns"],r=Math.max(0,Math.ceil(Math.log10(n/e)-1e-9));return t===
-0?"0":`${(t/n).toFixed(r)} ${o}`}function ce(t,e,n,o=0){let r=new Float64Array(t.length),s=new Float64Array(t.length),a=new Uint16Array(t.length),c=0;for(let i of n)
-a[i]=e.has(i)?1:t[i],r[i]=c,c+=a[i]*E+2*en,s[i]=c;return{order:n,tops:r,ends:s,shown:a,pinned:o?s[n[o-1]]:0,total:c}}function ct(t,e){let{order:n,tops:o}=t;if(e<
-0||e>=t.total)return-1;let r=0,s=n.length-1;for(;r<s;){let a=r+s+1>>1;o[n[a]]<=e?r=a:s=a-1}return n[r]}function ie(t,e,n){return t.tops[e]+en+n*E}function Bo(t,e){
-let n=ct(t,e);if(n<0)return null;let o=Math.floor((e-t.tops[n]-en)/E);return o>=0&&o<t.shown[n]?{lane:n,row:o}:null}var Wc=.6;function le({size:t,layout:e}){return e.pinned<=Wc*(t.height-k)?e.pinned:0}function fe(t,e){return e-k<le(t)?e-k:e-k+t.scroll}function et(t){let{size:e,
-view:n,layout:o}=t,r=e.width-e.gutter,s=Math.max(1,Math.round(r*e.ratio)),a=(n[1]-n[0])/s,c=Math.round(n[0]/a)*a,i=s/e.ratio/(n[1]-n[0]),l=le(t),f=p=>e.gutter+(p-
-c)*i,u=(p,g)=>k+g-(o.tops[p]<l?0:t.scroll),d=(p,g)=>u(p,ie(o,p,g));return{width:r,pixels:s,w:a,t0:c,t1:c+s*a,scale:i,parts:Gc(t,l),x:f,y:d,down:u}}function Gc({
-layout:t,size:e,scroll:n},o){let{order:r,tops:s}=t,a=Math.min(n,Math.max(0,t.total-1))+o,c=n+e.height-k,i=Math.max(0,r.indexOf(ct(t,a))),l=ct(t,c),u={lanes:r.slice(
-i,l<0?r.length:r.indexOf(l)+1).filter(p=>s[p]>=o),top:k+o,bottom:e.height};if(!o)return[u];let d={lanes:r.filter(p=>s[p]<o),top:k,bottom:k+o};return[u,d]}function bt(t,e,n){
-let o=t.data.lane[n],r=t.rows.row[n];return r>=t.layout.shown[o]?null:{x:e.x(t.data.start[n]),y:Math.round(e.y(o,r)),width:Math.max(1,t.data.dur[n]*e.scale)}}var Uo={comm_prefixes:["nccl","ncclDev","rccl"],groups:[{key:"kernel",label:"Kernel",color:"#009e73",cats:["kernel"]},{key:"comm",label:"Communication",color:"#\
+tools:d}}function an({keys:t}){t.hidden=!t.hidden}function Yc(){let t=jc.flatMap(([e,n])=>[h("span",{},h("kbd",{},e),` ${n}`)," "]);return h("div",{class:"cltl-\
+hint","aria-hidden":"true"},...t)}function Wo(t,e){t.legend.replaceChildren(...e.map(([n,o])=>{let r=h("i",{"aria-hidden":"true"});return r.style.background=o,h(
+"li",{},r,n)}))}function Go(t,e,n,o){let[r,...s]=e;t.tip.replaceChildren(h("b",{},r),...s.map(l=>h("div",{},l))),t.tip.hidden=!1;let{offsetWidth:a,offsetHeight:c}=t.
+tip,i=t.host.clientWidth;t.tip.style.left=`${Math.max(0,n+14+a>i?n-a-10:n+14)}px`,t.tip.style.top=`${o+18+c>t.host.clientHeight?o-c-8:o+18}px`}var O=18,zt=24,S=26,A=zt+S,cn=4,Zc=20;function yt(t,e=!1){let n=1/0,o=-1/0,r=t.header.cats.map(s=>s==="Trace"||s==="overhead");for(let s=0;s<t.n;s++){if(e&&(r[t.
+cat[s]]||t.flags[s]&R.instant))continue;t.start[s]<n&&(n=t.start[s]);let a=t.start[s]+t.dur[s];a>o&&(o=a)}return n===1/0?e?yt(t):[0,1e3]:[n,Math.max(o,n+1)]}function ln([
+t,e],n){let o=(n[1]-n[0])*1.04,r=Math.min(Math.max(e-t,Math.min(Zc,o)),o),s=(t+e)/2,a=n[0]-r*.9,c=n[1]-r*.1,i=r>=o?(n[0]+n[1]-o)/2:Math.min(Math.max(s-r/2,a),c);
+return[i,i+r]}function le(t){let e=(t[1]-t[0])*.02;return[t[0]-e,t[1]+e]}function Ko(t,e,n,o=110){let r=(e-t)*o/Math.max(n,1),s=10**Math.floor(Math.log10(r)),a=Math.
+max(1,([1,2,5,10].find(i=>i*s>=r*.999)??10)*s),c=[];for(let i=Math.ceil(t/a);i*a<=e&&c.length<200;i++)c.push({t:i*a,text:Qc(i*a,a)});return{ticks:c,step:a}}var Jc=[
+[1e9,"s"],[1e6,"ms"],[1e3,"\xB5s"]];function Qc(t,e){let[n,o]=Jc.find(([s])=>Math.abs(t)>=s)??[1,"ns"],r=Math.max(0,Math.ceil(Math.log10(n/e)-1e-9));return t===
+0?"0":`${(t/n).toFixed(r)} ${o}`}function fe(t,e,n,o=0){let r=new Float64Array(t.length),s=new Float64Array(t.length),a=new Uint16Array(t.length),c=0;for(let i of n)
+a[i]=e.has(i)?1:t[i],r[i]=c,c+=a[i]*O+2*cn,s[i]=c;return{order:n,tops:r,ends:s,shown:a,pinned:o?s[n[o-1]]:0,total:c}}function ut(t,e){let{order:n,tops:o}=t;if(e<
+0||e>=t.total)return-1;let r=0,s=n.length-1;for(;r<s;){let a=r+s+1>>1;o[n[a]]<=e?r=a:s=a-1}return n[r]}function ue(t,e,n){return t.tops[e]+cn+n*O}function Xo(t,e){
+let n=ut(t,e);if(n<0)return null;let o=Math.floor((e-t.tops[n]-cn)/O);return o>=0&&o<t.shown[n]?{lane:n,row:o}:null}var ti=.6;function de({size:t,layout:e}){return e.pinned<=ti*(t.height-A)?e.pinned:0}function he(t,e){return e-A<de(t)?e-A:e-A+t.scroll}function nt(t){let{size:e,
+view:n,layout:o}=t,r=e.width-e.gutter,s=Math.max(1,Math.round(r*e.ratio)),a=(n[1]-n[0])/s,c=Math.round(n[0]/a)*a,i=s/e.ratio/(n[1]-n[0]),l=de(t),f=p=>e.gutter+(p-
+c)*i,u=(p,g)=>A+g-(o.tops[p]<l?0:t.scroll),d=(p,g)=>u(p,ue(o,p,g));return{width:r,pixels:s,w:a,t0:c,t1:c+s*a,scale:i,parts:ei(t,l),x:f,y:d,down:u}}function ei({
+layout:t,size:e,scroll:n},o){let{order:r,tops:s}=t,a=Math.min(n,Math.max(0,t.total-1))+o,c=n+e.height-A,i=Math.max(0,r.indexOf(ut(t,a))),l=ut(t,c),u={lanes:r.slice(
+i,l<0?r.length:r.indexOf(l)+1).filter(p=>s[p]>=o),top:A+o,bottom:e.height};if(!o)return[u];let d={lanes:r.filter(p=>s[p]<o),top:A,bottom:A+o};return[u,d]}function xt(t,e,n){
+let o=t.data.lane[n],r=t.rows.row[n];return r>=t.layout.shown[o]?null:{x:e.x(t.data.start[n]),y:Math.round(e.y(o,r)),width:Math.max(1,t.data.dur[n]*e.scale)}}var jo={comm_prefixes:["nccl","ncclDev","rccl"],groups:[{key:"kernel",label:"Kernel",color:"#009e73",cats:["kernel"]},{key:"comm",label:"Communication",color:"#\
 d55e00",cats:[]},{key:"memory",label:"Copy, set",color:"#f0e442",cats:["gpu_memcpy","gpu_memset"]},{key:"runtime",label:"CUDA call",color:"#e69f00",cats:["cuda_\
 runtime","cuda_driver","privateuse1_runtime","privateuse1_driver","mtia_runtime","xpu_runtime"]},{key:"op",label:"CPU op",color:"#56b4e9",cats:["cpu_op"]},{key:"\
 range",label:"Range",color:"#cc79a7",cats:["user_annotation","gpu_user_annotation"]},{key:"python",label:"Python",color:"#c0cad6",cats:["python_function"]},{key:"\
@@ -162,710 +162,733 @@ f8fa",text:"#1b1f24",muted:"#59636e",line:"#d0d7de",lineSoft:"#eaeef2",laneOdd:"
 3c00",dim:"#d9dee4",tip:"#1b1f24",tipText:"#ffffff",field:"#ffffff",ink:"#000000",shades:[["#ffffff",0],["#ffffff",.14],["#ffffff",.22],["#000000",.08],["#fffff\
 f",.32]]},dark:{bg:"#111418",gutter:"#15191e",text:"#e6e9ed",muted:"#9aa5b1",line:"#343b44",lineSoft:"#242a31",laneOdd:"#111418",band:"#56b4e9",bandAlpha:.07,accent:"\
 #6cb6ff",rangeAlpha:.18,arrow:"#ffd08a",dim:"#2b323a",tip:"#e6e9ed",tipText:"#111418",field:"#1b2026",ink:"#000000",shades:[["#000000",.06],["#000000",.16],["#0\
-00000",.24],["#ffffff",.1],["#ffffff",.2]]}};var D=Uo;function ue(t,e){let{groups:n}=D,o=n.findIndex(s=>s.cats.includes(t));return o<0?n.length-1:n[o].key==="kernel"&&D.comm_prefixes.some(s=>e.startsWith(s))?
-n.findIndex(s=>s.key==="comm"):o}function xt(t){let e=2166136261;for(let n=0;n<t.length;n++)e=Math.imul(e^t.charCodeAt(n),16777619);return e>>>0}function yt(t){
-let[e,n,o]=[1,3,5].map(r=>Number.parseInt(t.slice(r,r+2),16));return[e,n,o]}function Xc(t,e,n){let o=yt(e),[r,s,a]=yt(t).map((c,i)=>Math.floor(c+(o[i]-c)*n+.5));
-return[r,s,a]}function jc(t){let[e,n,o]=t.map(r=>r/255).map(r=>r<=.04045?r/12.92:((r+.055)/1.055)**2.4);return .2126*e+.7152*n+.0722*o}var K=D.light.shades.length;
-function Ht(t){let e=D[t].shades,n=D.groups.flatMap(o=>e.map(([r,s])=>Xc(o.color,r,s)));return{pixels:Uint32Array.from(n,([o,r,s])=>(s<<16|r<<8|o)>>>0),css:n.map(
-o=>`rgb(${o.join(",")})`),ink:n.map(o=>(jc(o)+.05)**2>.05*1.05?"#000000":"#ffffff")}}var X=16,de=512,Ft=65535,Vc=.02,Wo=88,qc=255<<24>>>0,Yc=150<<24>>>0;function Ko(t){let{start:e,dur:n,n:o,header:r}=t,s=new Uint16Array(o),a=[],c=new Float64Array(
-de),i=new Int32Array(de),l=new Map,f=0;for(let u of r.lanes){let d=-1,p=0;c.fill(-1/0);let g=f+u.enclosing;for(let m=f+u.count;f<m;f++){if(f<g&&f>g-u.enclosing){
-s[f]=Ft;continue}let w=e[f],y=w+n[f];for(;d>=0&&c[d]<=w;)d--;let b=d;for(;b>=0&&!(c[b]>w&&c[b]>=y);)b--;for(b++;b<de&&c[b]>w;){if(e[i[b]]<w&&c[b]-w<Vc*(y-w)){l.
-set(i[b],w);break}b++}if(b>=de){s[f]=Ft;continue}s[f]=b,c[b]=y,i[b]=f,y>w&&b>d&&(d=b),b>=p&&(p=b+1)}a.push(Math.max(p,1))}return{row:s,heights:a,ends:l}}function he(t,e,n){
-let o=n;for(;e.row[o]===Ft&&o>0&&t.lane[o-1]===t.lane[n];)o--;return e.row[n]===Ft&&e.row[o]===0?o:n}function Xo(t){let{names:e,cats:n}=t.header,o=new Map,r=new Uint8Array(
+00000",.24],["#ffffff",.1],["#ffffff",.2]]}};var U=jo;function pe(t,e){let{groups:n}=U,o=n.findIndex(s=>s.cats.includes(t));return o<0?n.length-1:n[o].key==="kernel"&&U.comm_prefixes.some(s=>e.startsWith(s))?
+n.findIndex(s=>s.key==="comm"):o}function vt(t){let e=2166136261;for(let n=0;n<t.length;n++)e=Math.imul(e^t.charCodeAt(n),16777619);return e>>>0}function Mt(t){
+let[e,n,o]=[1,3,5].map(r=>Number.parseInt(t.slice(r,r+2),16));return[e,n,o]}function oi(t,e,n){let o=Mt(e),[r,s,a]=Mt(t).map((c,i)=>Math.floor(c+(o[i]-c)*n+.5));
+return[r,s,a]}function ri(t){let[e,n,o]=t.map(r=>r/255).map(r=>r<=.04045?r/12.92:((r+.055)/1.055)**2.4);return .2126*e+.7152*n+.0722*o}var V=U.light.shades.length;
+function Bt(t){let e=U[t].shades,n=U.groups.flatMap(o=>e.map(([r,s])=>oi(o.color,r,s)));return{pixels:Uint32Array.from(n,([o,r,s])=>(s<<16|r<<8|o)>>>0),css:n.map(
+o=>`rgb(${o.join(",")})`),ink:n.map(o=>(ri(o)+.05)**2>.05*1.05?"#000000":"#ffffff")}}var q=16,me=512,Dt=65535,si=.02,Vo=88,ai=255<<24>>>0,ci=150<<24>>>0;function Yo(t){let{start:e,dur:n,n:o,header:r}=t,s=new Uint16Array(o),a=[],c=new Float64Array(
+me),i=new Int32Array(me),l=new Map,f=0;for(let u of r.lanes){let d=-1,p=0;c.fill(-1/0);let g=f+u.enclosing;for(let m=f+u.count;f<m;f++){if(f<g&&f>g-u.enclosing){
+s[f]=Dt;continue}let w=e[f],y=w+n[f];for(;d>=0&&c[d]<=w;)d--;let b=d;for(;b>=0&&!(c[b]>w&&c[b]>=y);)b--;for(b++;b<me&&c[b]>w;){if(e[i[b]]<w&&c[b]-w<si*(y-w)){l.
+set(i[b],w);break}b++}if(b>=me){s[f]=Dt;continue}s[f]=b,c[b]=y,i[b]=f,y>w&&b>d&&(d=b),b>=p&&(p=b+1)}a.push(Math.max(p,1))}return{row:s,heights:a,ends:l}}function ge(t,e,n){
+let o=n;for(;e.row[o]===Dt&&o>0&&t.lane[o-1]===t.lane[n];)o--;return e.row[n]===Dt&&e.row[o]===0?o:n}function Zo(t){let{names:e,cats:n}=t.header,o=new Map,r=new Uint8Array(
 t.n),s=new Int8Array(e.length).fill(-1),a=-1,c=0;for(let i=0;i<t.n;i++){let l=t.name[i]*65536+t.cat[i];if(l!==a){let f=o.get(l);if(f===void 0){let u=e[t.name[i]];
-s[t.name[i]]<0&&(s[t.name[i]]=xt(u)%K),f=ue(n[t.cat[i]],u)*K+s[t.name[i]],o.set(l,f)}a=l,c=f}r[i]=c}return r}function pe(t,e,n,o=null){let{start:r,dur:s,lane:a,
-n:c}=t,i=m=>e.row[m]===Ft||o!==null&&!o[m],l=Go(e.heights),f=new Uint32Array(l[e.heights.length]);for(let m=0;m<c;m++)i(m)||f[l[a[m]]+e.row[m]]++;let u=Go(f),d=u[u.
+s[t.name[i]]<0&&(s[t.name[i]]=vt(u)%V),f=pe(n[t.cat[i]],u)*V+s[t.name[i]],o.set(l,f)}a=l,c=f}r[i]=c}return r}function we(t,e,n,o=null){let{start:r,dur:s,lane:a,
+n:c}=t,i=m=>e.row[m]===Dt||o!==null&&!o[m],l=qo(e.heights),f=new Uint32Array(l[e.heights.length]);for(let m=0;m<c;m++)i(m)||f[l[a[m]]+e.row[m]]++;let u=qo(f),d=u[u.
 length-1],p={first:u,laneRow:l,at:new Uint32Array(d),s:new Float64Array(d),e:new Float64Array(d),sum:new Float64Array(d+1),tone:new Uint8Array(d)},g=u.slice();for(let m=0;m<
-c;m++){if(i(m))continue;let w=g[l[a[m]]+e.row[m]]++;p.at[w]=m,p.s[w]=r[m],p.e[w]=r[m]+s[m],p.tone[w]=n[m]}for(let[m,w]of e.ends)i(m)||(p.e[Zc(p,l[a[m]]+e.row[m],
-m)]=w);for(let m=0;m<d;m++)p.sum[m+1]=p.sum[m]+p.e[m]-p.s[m];return{...p,maxima:Jc(p.s,p.e)}}function Zc({first:t,at:e},n,o){let r=t[n],s=t[n+1];for(;r<s;){let a=r+
-s>>1;e[a]<o?r=a+1:s=a}return r}function Go(t){let e=new Uint32Array(t.length+1);for(let n=0;n<t.length;n++)e[n+1]=e[n]+t[n];return e}function Jc(t,e){let n=[],o=null;
-for(let r=t.length;r>X;){let s=Math.ceil(r/X),a=new Uint32Array(s);for(let c=0;c<s;c++){let i=-1,l=-1;for(let f=c*X;f<Math.min(r,(c+1)*X);f++){let u=o===null?f:
-o[f];e[u]-t[u]>l&&(l=e[u]-t[u],i=u)}a[c]=i}n.push(a),o=a,r=s}return n}function jo(t,e,n){let{s:o,e:r,maxima:s}=t,a=e,c=r[e]-o[e],i=u=>{let d=r[u]-o[u];(d>c||d===
-c&&u<a)&&(c=d,a=u)},l=e,f=n;for(let u=-1;l<f;u++){let d=u<0?null:s[u],p=u+1>=s.length||f-l<=X;for(;l<f&&(p||l%X);)i(d===null?l++:d[l++]);for(;f>l&&f%X;)i(d===null?
---f:d[--f]);l/=X,f/=X}return a}function me(t,e,n,o){let r=1,s=e;for(;s+r<n&&t[s+r]<o;)s+=r,r*=2;let a=Math.min(n,s+r);for(;s<a;){let c=s+a>>1;t[c]<o?s=c+1:a=c}return s}
-function j(t,e,n){let o=t.first[e],r=me(t.s,o,t.first[e+1],n);return r>o&&t.e[r-1]>n?r-1:r}function Vo(t,e,{t0:n,w:o,out:r,base:s,width:a,minWidth:c},i,l){let{s:f,
-e:u,sum:d,tone:p}=t,g=t.first[e+1],m=1/o,w=n+a*o,y=j(t,e,n),b=0;for(;y<g&&f[y]<w&&b<a;){let v=(f[y]-n)*m;v>b&&(b=Math.floor(v));let N=n+b*o;if(u[y]<=N&&f[y]<N){
-y++;continue}if(f[y]<=N&&u[y]>=N+o){let te=(u[y]-n)*m,ee=Math.min(a,Math.max(b+1,Math.floor(te)));r.fill((i[p[y]]|qc)>>>0,s+b,s+ee),te-v>=c&&l(y,v,te),te-v>=4&&
-ee<a&&(r[s+ee-1]=(i[p[y]]|Yc)>>>0),b=ee,u[y]<=n+b*o&&y++;continue}let L=N+o,P=me(f,y,g,L);if(P===y){b++;continue}let gt=Math.max(0,N-f[y])+Math.max(0,u[P-1]-L),
-It=(d[P]-d[y]-gt)*m,dc=P-y===1?y:jo(t,y,P),hc=Wo+(255-Wo)*(It>1?1:It);r[s+b]=(i[p[dc]]|Math.round(hc)<<24)>>>0,b++,y=u[P-1]>L?P-1:P}}function qo(t,e,[n,o],r){let{
-s,e:a,sum:c}=t,i=(o-n)/r.length,l=t.first[e+1],f=j(t,e,n);for(let u=0;u<r.length&&f<l;u++){let d=n+u*i,p=me(s,f,l,d+i);if(p===f&&!(s[f]<d+i))continue;let g=Math.
-max(0,d-s[f])+Math.max(0,a[p-1]-d-i);r[u]+=Math.max(0,c[p]-c[f]-g)/i,f=p>f&&a[p-1]>d+i?p-1:p}}function ge(t,e,n,o){let{s:r,e:s,first:a}=t,c=j(t,e,n);if(c<a[e+1]&&
-r[c]<=n&&s[c]>n&&s[c]-r[c]>=2*o)return t.at[c];let i=j(t,e,n-o),l=me(r,i,a[e+1],n+o),f=l<a[e+1]&&r[l]<=n+o?l+1:l;return i<f?t.at[jo(t,i,f)]:-1}var Zo=["device","host"],Qc=400;function ti(t,e){let n={device:new Float32Array(e),host:new Float32Array(e)},o={device:0,host:0};t.data.header.lanes.forEach((r,s)=>{
-for(let a=t.index.laneRow[s];a<Math.min(t.index.laneRow[s+1],Qc);a++)qo(t.index,a,t.whole,n[r.kind])});for(let r of Zo){for(let s of n[r])s>o[r]&&(o[r]=s);if(o[r]>
-0)for(let s=0;s<e;s++)n[r][s]/=o[r]}return{shares:n,most:o}}function ei(t,e){let n=document.createElement("canvas"),o=Math.max(1,Math.round(e*t.size.ratio));n.width=
-o,n.height=Math.round((A-6)*t.size.ratio);let r=I(n),{shares:s,most:a}=ti(t,o),c=Zo.filter(l=>a[l]>0),i=n.height/Math.max(c.length,1);return c.forEach((l,f)=>{r.
-fillStyle=t.tones.css[l==="device"?0:t.hostTone];for(let u=0;u<o;u++){let d=s[l][u]*(i-1);d>0&&r.fillRect(u,(f+1)*i-Math.max(1,d),1,Math.max(1,d))}}),n}function Yo(t,e){
-let{gutter:n,width:o}=t.size;return n+(e-t.whole[0])/(t.whole[1]-t.whole[0])*(o-n)}function on(t,e){let{gutter:n,width:o}=t.size;return t.whole[0]+(e-n)/(o-n)*(t.
-whole[1]-t.whole[0])}function Jo(t,e,{width:n,t0:o,t1:r}){let{gutter:s,ratio:a}=e.size,c=`${n} ${a} ${e.mode}`;e.overview?.key!==c&&(e.overview={key:c,picture:ei(
-e,n)}),t.fillStyle=e.colors.gutter,t.fillRect(s,0,n,A),t.drawImage(e.overview.picture,s,3,n,A-6);let i=Math.max(s,Yo(e,o)),l=Math.min(s+n,Yo(e,r));t.fillStyle=e.
-colors.bg,t.globalAlpha=.65,t.fillRect(s,0,i-s,A),t.fillRect(l,0,s+n-l,A),t.globalAlpha=1,t.strokeStyle=e.colors.muted,t.lineWidth=1;let f=Math.max(3,l-i);t.strokeRect(
-Math.min(i,s+n-f)+.5,.5,f-1,A-1)}var rn=80;function tr(t){let e=new Uint32Array(t.n+1);for(let r=0;r<t.n;r++)t.launch[r]>=0&&e[t.launch[r]+1]++;for(let r=0;r<t.n;r++)e[r+1]+=e[r];let n=new Uint32Array(
-e[t.n]),o=e.slice(0,-1);for(let r=0;r<t.n;r++)t.launch[r]>=0&&(n[o[t.launch[r]]++]=r);return{first:e,work:n}}function sn(t,e,n=rn){if(t.data.launch[e]>=0)return[
-e];let{first:o,work:r}=t.launches;return[...r.subarray(o[e],Math.min(o[e+1],o[e]+n))]}function er(t,e,n){let o=new Set;for(let r of[e.hover,e.focused,e.selected])
-if(r!==null)for(let s of sn(e,r))o.add(s);t.globalAlpha=.45;for(let r of ni(e,n)){let s=e.data.start[e.data.launch[r]];!o.has(r)&&s>=n.t0&&s<=n.t1&&Qo(t,e,n,r,1)}
-t.globalAlpha=1;for(let r of o)Qo(t,e,n,r,1.8)}function ni(t,e){let{index:n,data:o}=t,r=[],s=0;for(let a of e.parts.flatMap(({lanes:c})=>c))if(o.header.lanes[a].
-kind==="device")for(let c=0;c<t.layout.shown[a];c++){let i=n.laneRow[a]+c;for(let l=j(n,i,e.t0);l<n.first[i+1]&&n.s[l]<e.t1;l++){if(s++>4*rn)return[];if(o.launch[n.
-at[l]]>=0&&r.push(n.at[l])>rn)return[]}}return r}function Qo(t,e,n,o,r){let s=bt(e,n,e.data.launch[o])??oi(e,n,e.data.launch[o]),a=bt(e,n,o);if(s===null||a===null)
-return;let c=a.y>s.y,i=s.x+Math.min(s.width/2,12),l=s.y+(c?E-1:0),f=a.y+(c?0:E-1),u=Math.min(60,Math.abs(f-l)/2+8)*(c?1:-1);t.strokeStyle=e.colors.arrow,t.fillStyle=
+c;m++){if(i(m))continue;let w=g[l[a[m]]+e.row[m]]++;p.at[w]=m,p.s[w]=r[m],p.e[w]=r[m]+s[m],p.tone[w]=n[m]}for(let[m,w]of e.ends)i(m)||(p.e[ii(p,l[a[m]]+e.row[m],
+m)]=w);for(let m=0;m<d;m++)p.sum[m+1]=p.sum[m]+p.e[m]-p.s[m];return{...p,maxima:li(p.s,p.e)}}function ii({first:t,at:e},n,o){let r=t[n],s=t[n+1];for(;r<s;){let a=r+
+s>>1;e[a]<o?r=a+1:s=a}return r}function qo(t){let e=new Uint32Array(t.length+1);for(let n=0;n<t.length;n++)e[n+1]=e[n]+t[n];return e}function li(t,e){let n=[],o=null;
+for(let r=t.length;r>q;){let s=Math.ceil(r/q),a=new Uint32Array(s);for(let c=0;c<s;c++){let i=-1,l=-1;for(let f=c*q;f<Math.min(r,(c+1)*q);f++){let u=o===null?f:
+o[f];e[u]-t[u]>l&&(l=e[u]-t[u],i=u)}a[c]=i}n.push(a),o=a,r=s}return n}function Jo(t,e,n){let{s:o,e:r,maxima:s}=t,a=e,c=r[e]-o[e],i=u=>{let d=r[u]-o[u];(d>c||d===
+c&&u<a)&&(c=d,a=u)},l=e,f=n;for(let u=-1;l<f;u++){let d=u<0?null:s[u],p=u+1>=s.length||f-l<=q;for(;l<f&&(p||l%q);)i(d===null?l++:d[l++]);for(;f>l&&f%q;)i(d===null?
+--f:d[--f]);l/=q,f/=q}return a}function be(t,e,n,o){let r=1,s=e;for(;s+r<n&&t[s+r]<o;)s+=r,r*=2;let a=Math.min(n,s+r);for(;s<a;){let c=s+a>>1;t[c]<o?s=c+1:a=c}return s}
+function Y(t,e,n){let o=t.first[e],r=be(t.s,o,t.first[e+1],n);return r>o&&t.e[r-1]>n?r-1:r}function Qo(t,e,{t0:n,w:o,out:r,base:s,width:a,minWidth:c},i,l){let{s:f,
+e:u,sum:d,tone:p}=t,g=t.first[e+1],m=1/o,w=n+a*o,y=Y(t,e,n),b=0;for(;y<g&&f[y]<w&&b<a;){let x=(f[y]-n)*m;x>b&&(b=Math.floor(x));let C=n+b*o;if(u[y]<=C&&f[y]<C){
+y++;continue}if(f[y]<=C&&u[y]>=C+o){let oe=(u[y]-n)*m,re=Math.min(a,Math.max(b+1,Math.floor(oe)));r.fill((i[p[y]]|ai)>>>0,s+b,s+re),oe-x>=c&&l(y,x,oe),oe-x>=4&&
+re<a&&(r[s+re-1]=(i[p[y]]|ci)>>>0),b=re,u[y]<=n+b*o&&y++;continue}let L=C+o,M=be(f,y,g,L);if(M===y){b++;continue}let P=Math.max(0,C-f[y])+Math.max(0,u[M-1]-L),it=(d[M]-
+d[y]-P)*m,kc=M-y===1?y:Jo(t,y,M),Ac=Vo+(255-Vo)*(it>1?1:it);r[s+b]=(i[p[kc]]|Math.round(Ac)<<24)>>>0,b++,y=u[M-1]>L?M-1:M}}function tr(t,e,[n,o],r){let{s,e:a,sum:c}=t,
+i=(o-n)/r.length,l=t.first[e+1],f=Y(t,e,n);for(let u=0;u<r.length&&f<l;u++){let d=n+u*i,p=be(s,f,l,d+i);if(p===f&&!(s[f]<d+i))continue;let g=Math.max(0,d-s[f])+
+Math.max(0,a[p-1]-d-i);r[u]+=Math.max(0,c[p]-c[f]-g)/i,f=p>f&&a[p-1]>d+i?p-1:p}}function ye(t,e,n,o){let{s:r,e:s,first:a}=t,c=Y(t,e,n);if(c<a[e+1]&&r[c]<=n&&s[c]>
+n&&s[c]-r[c]>=2*o)return t.at[c];let i=Y(t,e,n-o),l=be(r,i,a[e+1],n+o),f=l<a[e+1]&&r[l]<=n+o?l+1:l;return i<f?t.at[Jo(t,i,f)]:-1}var nr=["device","host"],fi=400;function ui(t,e){let n={device:new Float32Array(e),host:new Float32Array(e)},o={device:0,host:0};t.data.header.lanes.forEach((r,s)=>{
+for(let a=t.index.laneRow[s];a<Math.min(t.index.laneRow[s+1],fi);a++)tr(t.index,a,t.whole,n[r.kind])});for(let r of nr){for(let s of n[r])s>o[r]&&(o[r]=s);if(o[r]>
+0)for(let s=0;s<e;s++)n[r][s]/=o[r]}return{shares:n,most:o}}function di(t,e){let n=document.createElement("canvas"),o=Math.max(1,Math.round(e*t.size.ratio));n.width=
+o,n.height=Math.round((S-6)*t.size.ratio);let r=H(n),{shares:s,most:a}=ui(t,o),c=nr.filter(l=>a[l]>0),i=n.height/Math.max(c.length,1);return c.forEach((l,f)=>{r.
+fillStyle=t.tones.css[l==="device"?0:t.hostTone];for(let u=0;u<o;u++){let d=s[l][u]*(i-1);d>0&&r.fillRect(u,(f+1)*i-Math.max(1,d),1,Math.max(1,d))}}),n}function er(t,e){
+let{gutter:n,width:o}=t.size;return n+(e-t.whole[0])/(t.whole[1]-t.whole[0])*(o-n)}function fn(t,e){let{gutter:n,width:o}=t.size;return t.whole[0]+(e-n)/(o-n)*(t.
+whole[1]-t.whole[0])}function or(t,e,{width:n,t0:o,t1:r}){let{gutter:s,ratio:a}=e.size,c=`${n} ${a} ${e.mode}`;e.overview?.key!==c&&(e.overview={key:c,picture:di(
+e,n)}),t.fillStyle=e.colors.gutter,t.fillRect(s,0,n,S),t.drawImage(e.overview.picture,s,3,n,S-6);let i=Math.max(s,er(e,o)),l=Math.min(s+n,er(e,r));t.fillStyle=e.
+colors.bg,t.globalAlpha=.65,t.fillRect(s,0,i-s,S),t.fillRect(l,0,s+n-l,S),t.globalAlpha=1,t.strokeStyle=e.colors.muted,t.lineWidth=1;let f=Math.max(3,l-i);t.strokeRect(
+Math.min(i,s+n-f)+.5,.5,f-1,S-1)}var un=80;function sr(t){let e=new Uint32Array(t.n+1);for(let r=0;r<t.n;r++)t.launch[r]>=0&&e[t.launch[r]+1]++;for(let r=0;r<t.n;r++)e[r+1]+=e[r];let n=new Uint32Array(
+e[t.n]),o=e.slice(0,-1);for(let r=0;r<t.n;r++)t.launch[r]>=0&&(n[o[t.launch[r]]++]=r);return{first:e,work:n}}function dn(t,e,n=un){if(t.data.launch[e]>=0)return[
+e];let{first:o,work:r}=t.launches;return[...r.subarray(o[e],Math.min(o[e+1],o[e]+n))]}function ar(t,e,n){let o=new Set;for(let r of[e.hover,e.focused,e.selected])
+if(r!==null)for(let s of dn(e,r))o.add(s);t.globalAlpha=.45;for(let r of hi(e,n)){let s=e.data.start[e.data.launch[r]];!o.has(r)&&s>=n.t0&&s<=n.t1&&rr(t,e,n,r,1)}
+t.globalAlpha=1;for(let r of o)rr(t,e,n,r,1.8)}function hi(t,e){let{index:n,data:o}=t,r=[],s=0;for(let a of e.parts.flatMap(({lanes:c})=>c))if(o.header.lanes[a].
+kind==="device")for(let c=0;c<t.layout.shown[a];c++){let i=n.laneRow[a]+c;for(let l=Y(n,i,e.t0);l<n.first[i+1]&&n.s[l]<e.t1;l++){if(s++>4*un)return[];if(o.launch[n.
+at[l]]>=0&&r.push(n.at[l])>un)return[]}}return r}function rr(t,e,n,o,r){let s=xt(e,n,e.data.launch[o])??pi(e,n,e.data.launch[o]),a=xt(e,n,o);if(s===null||a===null)
+return;let c=a.y>s.y,i=s.x+Math.min(s.width/2,12),l=s.y+(c?O-1:0),f=a.y+(c?0:O-1),u=Math.min(60,Math.abs(f-l)/2+8)*(c?1:-1);t.strokeStyle=e.colors.arrow,t.fillStyle=
 e.colors.arrow,t.lineWidth=r,t.beginPath(),t.moveTo(i,l),t.bezierCurveTo(i,l+u,a.x,f-u,a.x,f),t.stroke();let d=c?-6:6;t.beginPath(),t.moveTo(a.x,f),t.lineTo(a.x-
-3.5,f+d),t.lineTo(a.x+3.5,f+d),t.fill()}function oi(t,e,n){let o=n;for(;o>=0&&t.rows.row[o]>=t.layout.shown[t.data.lane[o]];)o=t.data.parent[o];let r=o<0?null:bt(
-t,e,o);return r&&{x:e.x(t.data.start[n]),y:r.y,width:1}}function nr(t,e){let n=document.createElement("canvas");return{canvas:t,context:I(t,{alpha:!1}),stripCanvas:n,stripContext:I(n),strip:null,labels:new Array(e.header.
-names.length)}}function or(t,e,n){let{stripCanvas:o,stripContext:r}=t;if(t.strip===null||o.width<e||o.height<n){o.width=e,o.height=Math.max(n,o.height);let s=r.
-createImageData(e,o.height);t.strip={image:s,pixels:new Uint32Array(s.data.buffer)}}return t.strip}var an="#e5484d";function rr(t){let e=[0];for(let n of t.header.lanes)e.push(e[e.length-1]+n.count);return(t.header.races??[]).map(n=>({...n,event:ri(t,n,e)}))}
-function ri(t,{lane:e,at:n,dur:o},r){if(e<0)return-1;for(let s=r[e];s<r[e+1];s++)if(t.start[s]===n&&t.dur[s]===o)return s;return-1}function sr(t,e,{x:n,t0:o,t1:r}){
-t.fillStyle=an;for(let{at:s}of e.races){if(s<o||s>r)continue;let a=Math.round(n(s));t.fillRect(a,k-14,1.5,14),t.beginPath(),t.moveTo(a,k-14),t.lineTo(a+9,k-10.5),
-t.lineTo(a,k-7),t.fill()}}var cn="#d55e00",ar=8;function cr(t){let e=t.header.syncs??[];if(!e.length)return[];let n=[0];for(let r of t.header.lanes)n.push(n[n.length-1]+r.count);let o=new Map(
+3.5,f+d),t.lineTo(a.x+3.5,f+d),t.fill()}function pi(t,e,n){let o=n;for(;o>=0&&t.rows.row[o]>=t.layout.shown[t.data.lane[o]];)o=t.data.parent[o];let r=o<0?null:xt(
+t,e,o);return r&&{x:e.x(t.data.start[n]),y:r.y,width:1}}function cr(t,e){let n=document.createElement("canvas");return{canvas:t,context:H(t,{alpha:!1}),stripCanvas:n,stripContext:H(n),strip:null,labels:new Array(e.header.
+names.length)}}function ir(t,e,n){let{stripCanvas:o,stripContext:r}=t;if(t.strip===null||o.width<e||o.height<n){o.width=e,o.height=Math.max(n,o.height);let s=r.
+createImageData(e,o.height);t.strip={image:s,pixels:new Uint32Array(s.data.buffer)}}return t.strip}var hn="#e5484d";function lr(t){let e=[0];for(let n of t.header.lanes)e.push(e[e.length-1]+n.count);return(t.header.races??[]).map(n=>({...n,event:mi(t,n,e)}))}
+function mi(t,{lane:e,at:n,dur:o},r){if(e<0)return-1;for(let s=r[e];s<r[e+1];s++)if(t.start[s]===n&&t.dur[s]===o)return s;return-1}function fr(t,e,{x:n,t0:o,t1:r}){
+t.fillStyle=hn;for(let{at:s}of e.races){if(s<o||s>r)continue;let a=Math.round(n(s));t.fillRect(a,A-14,1.5,14),t.beginPath(),t.moveTo(a,A-14),t.lineTo(a+9,A-10.5),
+t.lineTo(a,A-7),t.fill()}}var pn="#d55e00",ur=8;function dr(t){let e=t.header.syncs??[];if(!e.length)return[];let n=[0];for(let r of t.header.lanes)n.push(n[n.length-1]+r.count);let o=new Map(
 e.map(r=>[`${r.lane} ${r.at} ${r.dur}`,-1]));for(let r of new Set(e.map(s=>s.lane)))for(let s=n[r];s<n[r+1];s++){let a=`${r} ${t.start[s]} ${t.dur[s]}`;o.has(a)&&
-o.set(a,s)}return e.map(r=>({...r,event:o.get(`${r.lane} ${r.at} ${r.dur}`)??-1}))}function ir(t,e,{x:n,t0:o,t1:r}){t.fillStyle=cn;for(let{at:s,dur:a}of e.syncs){
-if(s+a<o||s>r)continue;let c=Math.round(n(s));t.fillRect(c,k-ar/2,Math.max(1.5,n(s+a)-c),ar/2)}}var si=4e3;function lr(t,e,n){let o=Ko(e),r=Xo(e),s=ae(wt(e,!0)),a=pe(e,o,r),c=Ho(t),i=new Set(e.header.lanes.flatMap((f,u)=>f.is_idle?[u]:[])),l=e.header.lanes.
-map((f,u)=>u);return{data:e,options:n,dom:c,painter:nr(c.canvas,e),rows:o,tone:r,hostTone:ai(e,a),whole:s,extent:wt(e),view:[...s],index:a,launches:tr(e),collapsed:i,
-order:l,pinned:new Set,filters:new Map,lanesPanel:null,layout:ce(o.heights,i,l),steps:ci(e),races:rr(e),syncs:cr(e),marks:[],chosen:null,names:null,search:null,
+o.set(a,s)}return e.map(r=>({...r,event:o.get(`${r.lane} ${r.at} ${r.dur}`)??-1}))}function hr(t,e,{x:n,t0:o,t1:r}){t.fillStyle=pn;for(let{at:s,dur:a}of e.syncs){
+if(s+a<o||s>r)continue;let c=Math.round(n(s));t.fillRect(c,A-ur/2,Math.max(1.5,n(s+a)-c),ur/2)}}var gi=4e3;function pr(t,e,n){let o=Yo(e),r=Zo(e),s=le(yt(e,!0)),a=we(e,o,r),c=Uo(t),i=new Set(e.header.lanes.flatMap((f,u)=>f.is_idle?[u]:[])),l=e.header.lanes.
+map((f,u)=>u);return{data:e,options:n,dom:c,painter:cr(c.canvas,e),rows:o,tone:r,hostTone:wi(e,a),whole:s,extent:yt(e),view:[...s],index:a,launches:sr(e),collapsed:i,
+order:l,pinned:new Set,filters:new Map,lanesPanel:null,layout:fe(o.heights,i,l),steps:bi(e),races:lr(e),syncs:dr(e),marks:[],chosen:null,names:null,search:null,
 range:null,selected:null,focused:null,hover:null,hasFocus:!1,focusLane:-1,isArmed:!1,drag:null,held:new Set,pointerX:null,scroll:0,size:{width:0,height:0,gutter:150,
-ratio:1},...ln(n.theme??"light"),overview:null,lowerNames:null,script:[],pending:0,beforeFrame:null,isGone:!1,isReleased:!1,cleanups:[]}}function ln(t){let e=D[t],
-n=Ht(t),o=Number.parseInt(e.dim.slice(1),16),r=((o&255)<<16|o&65280|o>>16)>>>0;return{mode:t,colors:e,tones:n,dimPixels:new Uint32Array(n.pixels.length).fill(r)}}
-function S(t,e,n,o,r){e.addEventListener(n,o,r),t.cleanups.push(()=>e.removeEventListener(n,o,r))}function ai({header:t},{first:e,laneRow:n,tone:o}){let r=t.lanes.
-findIndex(({kind:s,count:a})=>s==="host"&&a>0);return r<0?0:o[e[n[r]]]}function ci(t){let e=new Set(t.header.step_names),n=[];if(!e.size)return n;for(let o=0;o<
-t.n;o++)e.has(t.name[o])&&t.header.lanes[t.lane[o]].kind==="host"&&n.push({t0:t.start[o],t1:t.start[o]+t.dur[o]});return n.length>si?[]:n.sort((o,r)=>o.t0-r.t0)}var ii=4,li={gutter:"pointer",ruler:"col-resize",overview:"ew-resize"};function fi(t,e){let n=t.getBoundingClientRect();return[e.clientX-n.left,e.clientY-n.top]}
-function we(t,e,n){return e<t.size.gutter?n<k?"corner":"gutter":n<A?"overview":n<k?"ruler":"plot"}function ur(t,e){let{canvas:n}=t.dom,o=r=>fi(n,r);S(t,n,"point\
-erdown",r=>{if(r.button!==0)return;let[s,a]=o(r),c=we(t,s,a);t.isArmed=!0,n.focus({preventScroll:!0}),n.setPointerCapture(r.pointerId);let i=c==="ruler"||c==="p\
-lot"&&r.shiftKey?"range":c;t.drag={kind:i,x:s,y:a,view:[...t.view],scroll:t.scroll,moved:!1,from:e.timeAt(s)},i==="overview"&&e.centre(on(t,s))}),S(t,n,"pointer\
-move",r=>{let[s,a]=o(r);if(t.drag===null){let c=we(t,s,a);n.style.cursor=li[c]??"default",c==="plot"?e.hover(s,a):e.leave()}else ui(t,e,s,a)}),S(t,n,"pointerup",
+ratio:1},...mn(n.theme??"light"),overview:null,lowerNames:null,script:[],pending:0,beforeFrame:null,isGone:!1,isReleased:!1,cleanups:[]}}function mn(t){let e=U[t],
+n=Bt(t),o=Number.parseInt(e.dim.slice(1),16),r=((o&255)<<16|o&65280|o>>16)>>>0;return{mode:t,colors:e,tones:n,dimPixels:new Uint32Array(n.pixels.length).fill(r)}}
+function T(t,e,n,o,r){e.addEventListener(n,o,r),t.cleanups.push(()=>e.removeEventListener(n,o,r))}function wi({header:t},{first:e,laneRow:n,tone:o}){let r=t.lanes.
+findIndex(({kind:s,count:a})=>s==="host"&&a>0);return r<0?0:o[e[n[r]]]}function bi(t){let e=new Set(t.header.step_names),n=[];if(!e.size)return n;for(let o=0;o<
+t.n;o++)e.has(t.name[o])&&t.header.lanes[t.lane[o]].kind==="host"&&n.push({t0:t.start[o],t1:t.start[o]+t.dur[o]});return n.length>gi?[]:n.sort((o,r)=>o.t0-r.t0)}var yi=4,xi={gutter:"pointer",ruler:"col-resize",overview:"ew-resize"};function Mi(t,e){let n=t.getBoundingClientRect();return[e.clientX-n.left,e.clientY-n.top]}
+function xe(t,e,n){return e<t.size.gutter?n<A?"corner":"gutter":n<S?"overview":n<A?"ruler":"plot"}function gr(t,e){let{canvas:n}=t.dom,o=r=>Mi(n,r);T(t,n,"point\
+erdown",r=>{if(r.button!==0)return;let[s,a]=o(r),c=xe(t,s,a);t.isArmed=!0,n.focus({preventScroll:!0}),n.setPointerCapture(r.pointerId);let i=c==="ruler"||c==="p\
+lot"&&r.shiftKey?"range":c;t.drag={kind:i,x:s,y:a,view:[...t.view],scroll:t.scroll,moved:!1,from:e.timeAt(s)},i==="overview"&&e.centre(fn(t,s))}),T(t,n,"pointer\
+move",r=>{let[s,a]=o(r);if(t.drag===null){let c=xe(t,s,a);n.style.cursor=xi[c]??"default",c==="plot"?e.hover(s,a):e.leave()}else vi(t,e,s,a)}),T(t,n,"pointerup",
 r=>{let[s,a]=o(r),{drag:c}=t;t.drag=null,n.style.cursor="default",c!==null&&(c.kind==="range"&&c.moved?e.finishRange():c.kind==="gutter"?c.moved?e.dropLane(c.y,
-a):e.toggleLane(a):!c.moved&&c.kind==="range"&&!e.measureTo(s,a)?e.clearRange():!c.moved&&c.kind==="plot"&&e.click(s,a))}),S(t,n,"pointercancel",()=>{t.drag=null}),
-S(t,n,"pointerleave",()=>{t.isArmed=t.drag!==null,e.leave()}),S(t,n,"dblclick",r=>{let[s,a]=o(r);we(t,s,a)==="plot"?e.zoomToEventAt(s,a):we(t,s,a)!=="gutter"&&e.
-fit()}),S(t,n,"wheel",r=>di(t,e,r,o(r)),{passive:!1})}function ui(t,e,n,o){let{drag:r}=t;if(r!==null&&!(!r.moved&&Math.hypot(n-r.x,o-r.y)<ii))if(r.moved=!0,r.kind===
+a):e.toggleLane(a):!c.moved&&c.kind==="range"&&!e.measureTo(s,a)?e.clearRange():!c.moved&&c.kind==="plot"&&e.click(s,a))}),T(t,n,"pointercancel",()=>{t.drag=null}),
+T(t,n,"pointerleave",()=>{t.isArmed=t.drag!==null,e.leave()}),T(t,n,"dblclick",r=>{let[s,a]=o(r);xe(t,s,a)==="plot"?e.zoomToEventAt(s,a):xe(t,s,a)!=="gutter"&&e.
+fit()}),T(t,n,"wheel",r=>ki(t,e,r,o(r)),{passive:!1})}function vi(t,e,n,o){let{drag:r}=t;if(r!==null&&!(!r.moved&&Math.hypot(n-r.x,o-r.y)<yi))if(r.moved=!0,r.kind===
 "plot"){t.dom.canvas.style.cursor="grabbing";let s=(r.view[1]-r.view[0])/(t.size.width-t.size.gutter),a=(n-r.x)*s;e.show([r.view[0]-a,r.view[1]-a]),t.dom.frame.
-scrollTop=r.scroll-(o-r.y)}else r.kind==="range"?e.dragRange(r.from,e.timeAt(Math.min(Math.max(n,t.size.gutter),t.size.width))):r.kind==="overview"&&e.centre(on(
-t,n))}function di(t,e,n,[o]){let r=n.deltaMode===1?16:n.deltaMode===2?400:1,[s,a]=[n.deltaX*r,n.deltaY*r],c=n.ctrlKey||n.metaKey;if(!c&&!t.isArmed)return;n.preventDefault();
+scrollTop=r.scroll-(o-r.y)}else r.kind==="range"?e.dragRange(r.from,e.timeAt(Math.min(Math.max(n,t.size.gutter),t.size.width))):r.kind==="overview"&&e.centre(fn(
+t,n))}function ki(t,e,n,[o]){let r=n.deltaMode===1?16:n.deltaMode===2?400:1,[s,a]=[n.deltaX*r,n.deltaY*r],c=n.ctrlKey||n.metaKey;if(!c&&!t.isArmed)return;n.preventDefault();
 let i=n.shiftKey&&s===0?a:s;!c&&(n.shiftKey||Math.abs(s)>Math.abs(a))?e.pan(i):e.zoom(Math.exp(Math.min(Math.max(a,-200),200)*(c&&Math.abs(a)<30?.01:.0022)),o)}
-var fn={w:[1,0],s:[-1,0],a:[0,-1],d:[0,1]},fr={ArrowLeft:"left",ArrowRight:"right",ArrowUp:"up",ArrowDown:"down"};function dr(t,e){let{canvas:n,search:o}=t.dom;
-S(t,n,"keydown",r=>{r.ctrlKey||r.metaKey||r.altKey||hi(t,e,r)&&(r.preventDefault(),r.stopPropagation())}),S(t,n,"keyup",r=>t.held.delete(r.key.toLowerCase())),S(
-t,n,"focus",()=>e.focusChanged(!0)),S(t,n,"blur",()=>{t.held.clear(),t.isArmed=!1,e.focusChanged(!1)}),S(t,o,"input",()=>e.search(o.value)),S(t,o,"keydown",r=>{
+var gn={w:[1,0],s:[-1,0],a:[0,-1],d:[0,1]},mr={ArrowLeft:"left",ArrowRight:"right",ArrowUp:"up",ArrowDown:"down"};function wr(t,e){let{canvas:n,search:o}=t.dom;
+T(t,n,"keydown",r=>{r.ctrlKey||r.metaKey||r.altKey||Ai(t,e,r)&&(r.preventDefault(),r.stopPropagation())}),T(t,n,"keyup",r=>t.held.delete(r.key.toLowerCase())),T(
+t,n,"focus",()=>e.focusChanged(!0)),T(t,n,"blur",()=>{t.held.clear(),t.isArmed=!1,e.focusChanged(!1)}),T(t,o,"input",()=>e.search(o.value)),T(t,o,"keydown",r=>{
 if(r.stopPropagation(),r.key==="Enter")e.nextMatch(r.shiftKey?-1:1);else if(r.key==="Escape")o.value="",e.search(""),n.focus({preventScroll:!0});else return;r.preventDefault()})}
-function hi(t,e,n){let o=n.key.length===1?n.key.toLowerCase():n.key;if(o in fn)e.hold(o);else if(o in fr)e.arrow(fr[o]);else if(o==="Enter"||o===" ")e.enter();else if(o===
+function Ai(t,e,n){let o=n.key.length===1?n.key.toLowerCase():n.key;if(o in gn)e.hold(o);else if(o in mr)e.arrow(mr[o]);else if(o==="Enter"||o===" ")e.enter();else if(o===
 "f"||o==="z")e.zoomToFocused();else if(o==="0")e.fit();else if(o==="?")e.showKeys();else if(o==="l")e.follow();else if(o==="c")e.toggleFocusLane();else if(o==="\
 p")e.pinFocusLane();else if(o==="/")t.dom.search.select();else if(o==="n")e.nextMatch(n.shiftKey?-1:1);else if(o==="+"||o==="=")e.zoom(.7,null);else if(o==="-")
 e.zoom(1/.7,null);else if(o==="Home"||o==="End")e.toEnd(o==="End");else if(o==="PageUp"||o==="PageDown")t.dom.frame.scrollBy(0,(o==="PageUp"?-.8:.8)*t.size.height);else
-return o==="Escape"?e.escape():!1;return!0}function un(t){let e=[0,0];for(let n of t)e[0]+=fn[n][0],e[1]+=fn[n][1];return e}var pi=.25;function hr(t,e,n){let{x:o,t0:r,t1:s,width:a}=n,{gutter:c}=e.size,{ticks:i}=Do(r,s,a);t.fillStyle=e.colors.line,t.fillRect(c,k-1,a,1),t.textAlign="le\
-ft";for(let{t:f,text:u}of i){let d=Math.round(o(f));t.fillStyle=e.colors.line,t.fillRect(d,k-8,1,8),t.fillStyle=e.colors.muted,d+60<e.size.width&&t.fillText(u,d+
-4,A+Pt/2)}let{range:l}=e;l!==null&&l[1]>r&&l[0]<s&&mi(t,e,l,n)}function mi(t,e,n,{x:o,width:r}){let{gutter:s}=e.size,a=x(n[1]-n[0]),c=t.measureText(a).width+12,
-i=(o(n[0])+o(n[1]))/2,l=Math.min(Math.max(i-c/2,s),s+r-c);t.fillStyle=e.colors.tip,t.fillRect(l,A+3,c,Pt-6),t.fillStyle=e.colors.tipText,t.fillText(a,l+6,A+Pt/2)}
-function pr(t,e,n){let{gutter:o,height:r}=e.size;t.fillStyle=e.colors.gutter,t.fillRect(0,0,o,r),t.textAlign="left";for(let s of n.parts){t.save(),t.beginPath(),
-t.rect(0,s.top,o-1,s.bottom-s.top),t.clip(),dn(t,e,n,s,0);for(let a of s.lanes)gi(t,e,n,s,a);t.restore()}t.fillStyle=e.colors.line,t.fillRect(o-1,0,1,r),t.fillRect(
-0,k-1,o,1);for(let{bottom:s}of n.parts.slice(1))t.fillRect(0,s-2,e.size.width,2)}function gi(t,e,n,o,r){let{layout:s,colors:a,size:c}=e,i=e.rows.heights[r]>1,l=E/
-2+4,f=n.down(r,s.tops[r])+l,u=n.down(r,s.ends[r])-l,d=Math.round(Math.min(Math.max(f,o.top+l),u));t.fillStyle=a.muted,i&&yi(t,12,d,e.collapsed.has(r)),t.fillStyle=
-r===e.focusLane&&e.hasFocus?a.accent:a.text,t.fillText(wi(t,bi(e,r),c.gutter-32),22,d)}function wi(t,e,n){return t.measureText(e).width<=n?e:st(t,e.replace(/^(thread \S+) \([^()]*\)/,
-"$1"),n,pi)}function bi({data:t,filters:e},n){let{label:o}=t.header.lanes[n];return e.has(n)?`${o} (${e.get(n)?.text})`:o}function yi(t,e,n,o){let r=o?[[-2.5,-4],
-[3,0],[-2.5,4]]:[[-4,-2.5],[4,-2.5],[0,3]];t.beginPath();for(let[s,a]of r)t.lineTo(e+s,n+a);t.fill()}function dn(t,e,{down:n},{lanes:o},r){t.fillStyle=e.colors.
-lineSoft;for(let s of o)t.fillRect(r,Math.round(n(s,e.layout.ends[s]))-1,e.size.width-r,1)}var xi=5,mr=24;function gr(t,e,{x:n,t0:o,t1:r}){let{gutter:s,width:a,height:c}=e.size;t.fillStyle=e.colors.accent,t.textAlign="left";for(let{at:i,dur:l,note:f}of e.
-marks){if(i+l<o||i>r)continue;let u=Math.max(s,Math.round(n(i))),d=Math.min(a,Math.max(u+2,n(i+l)));t.fillRect(u,A,d-u,xi),t.globalAlpha=.5,i>=o&&t.fillRect(u,A,
-1,c-A),t.globalAlpha=1;let p=f.length>mr?`${f.slice(0,mr)}\u2026`:f;if(!p)continue;let g=t.measureText(p).width+8,m=Math.min(u,a-g);t.fillRect(m,A,g,k-A-9),t.fillStyle=
-e.colors.bg,t.fillText(p,m+4,A+(k-A-9)/2+.5),t.fillStyle=e.colors.accent}}function wr({data:t,races:e},n){let{names:o,cats:r,lanes:s}=t.header,c=s[t.lane[n]].kind==="host"&&t.self[n]!==t.dur[n]?`, self ${x(t.self[n])}`:"",i=[o[t.name[n]].
-slice(0,400)||"(no name)"],l=hn(t,n),f=t.name[n+s[t.lane[n]].enclosing-1];l&&i.push(`${l}, the innermost: ${o[f].slice(0,200)}`),i.push(t.flags[n]&C.instant?"in\
-stant":`${x(t.dur[n])}${c}`),i.push(`${r[t.cat[n]]||"no category"} \xB7 at ${Mi(t.start[n])}`);let u=t.launch[n];if(u>=0){let p=o[t.name[u]].slice(0,100);i.push(
-`launched by ${p}, ${x(t.start[n]-t.start[u])} earlier`)}let d=e.find(({event:p})=>p===n);return d&&i.push(`race: ${d.title}`),i}function hn(t,e){let{enclosing:n}=t.
-header.lanes[t.lane[e]],o=e===0||t.lane[e-1]!==t.lane[e];return n>1&&o?`${n} enclosing frames`:void 0}function be(t,e){let{names:n,cats:o,lanes:r}=t.header,s=[n[t.
-name[e]].slice(0,200)||"no name",o[t.cat[e]]||"no category"];return s.push(t.flags[e]&C.instant?"an instant":`lasts ${x(t.dur[e])}`),s.push(`starts at ${x(t.start[e])}`,
-`on ${r[t.lane[e]].label}`),t.launch[e]>=0&&s.push(`launched by ${n[t.name[t.launch[e]]].slice(0,100)}`),s.join(", ")}function br(t){return t.slice(0,300).replace(
-/^void /,"").replaceAll("(anonymous namespace)::","").replaceAll("at::native::","")||t.slice(0,300)}function yr(t){return t.replace(/^(aten|prims|c10d|autograd::engine::evaluate_function): ?:?|^nn\.Module: |^.{1,200}?\(\d+\): /,
-"")||t}var vi=[[1e9,"s",9],[1e6,"ms",6],[1e3,"\xB5s",3]];function Mi(t){let[e,n,o]=vi.find(([r])=>Math.abs(t)>=r)??[1,"ns",0];return`${(t/e).toFixed(o)} ${n}`}var ki='11px system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", Arial, sans-serif',Ai=28;function xr(t){let{painter:e,size:n,colors:o}=t,r=e.context;
-r.setTransform(n.ratio,0,0,n.ratio,0,0),r.font=ki,r.textBaseline="middle",r.fillStyle=o.bg,r.fillRect(0,0,n.width,n.height);let s=et(t);for(let a of s.parts)Si(
-r,t,s,a);Ii(r,t,s),hr(r,t,s),gr(r,t,s),ir(r,t,s),sr(r,t,s),Jo(r,t,s),pr(r,t,s)}function Si(t,e,n,o){let{gutter:r}=e.size;t.save(),t.beginPath(),t.rect(r,o.top,n.
-width,o.bottom-o.top),t.clip(),Ti(t,e,n),dn(t,e,n,o,r),Ei(t,e,n,o),Ni(t,e,n),er(t,e,n),t.restore()}function Ti(t,e,{x:n,t0:o,t1:r}){t.fillStyle=e.colors.band,t.
-globalAlpha=e.colors.bandAlpha,e.steps.forEach((s,a)=>{a%2===0&&s.t1>o&&s.t0<r&&t.fillRect(n(s.t0),k,Math.max(1,n(s.t1)-n(s.t0)),e.size.height)}),t.globalAlpha=
-1}function Ei(t,e,n,o){let{painter:r,size:s}=e,a=Oi(e,n,o);if(!a.length)return;let{pixels:c}=n,{image:i,pixels:l}=or(r,c,a.length);l.fill(0,0,i.width*a.length);
-let f=a.flatMap(({lane:p,row:g},m)=>$i(e,n,p,g,l,m*i.width));r.stripContext.putImageData(i,0,0,0,0,c,a.length),t.imageSmoothingEnabled=!1;let[u,d]=[s.gutter,c/s.
-ratio];a.forEach(({lane:p,row:g},m)=>{let w=Math.round(n.y(p,g));t.drawImage(r.stripCanvas,0,m,c,1,u,w,d,E-1)}),Ci(t,e,n,f)}function Oi(t,{y:e},{lanes:n,top:o,bottom:r}){
-let s=[];for(let a of n)for(let c=0;c<t.layout.shown[a];c++){let i=e(a,c);i>o-E&&i<r&&s.push({lane:a,row:c})}return s}function $i(t,e,n,o,r,s){let{index:a,chosen:c,
-tones:i}=t,l=Ai*t.size.ratio,f=e.y(n,o),u={t0:e.t0,w:e.w,width:e.pixels,out:r,base:s,minWidth:l},d=[],p=(g,m,w)=>Vo(g,a.laneRow[n]+o,u,m,(y,b,v)=>{w?.[g.at[y]]||
-d.push({i:g.at[y],tone:g.tone[y],x0:b,x1:v,y:f,isDim:w!==null})});return c===null?p(a,i.pixels,null):(p(a,t.dimPixels,c.keep),p(c.index,i.pixels,null)),d}function Ci(t,e,n,o){
-let{ratio:r,gutter:s}=e.size;t.textAlign="left";for(let{i:a,tone:c,x0:i,x1:l,y:f,isDim:u}of o){let d=Math.max(0,i)/r,p=Math.min(n.width,l/r)-d-8,g=hn(e.data,a)??
-_i(t,e,e.data.name[a],p);g&&(t.fillStyle=u?e.colors.muted:e.tones.ink[c],t.fillText(g,Math.round(s+d+4),Math.round(f)+E/2))}}function _i(t,e,n,o){let{labels:r}=e.
-painter,s=r[n]??Ri(t,e.data.header,n);if(r[n]=s,s.width<=o)return s.text;if(s.shortWidth<=o)return s.short;let a=Math.floor(s.short.length*o/s.shortWidth);for(;a>=
-2&&Li(t,s,a)>o;)a--;return a<2?"":`${s.short.slice(0,a)}\u2026`}function Li(t,e,n){return e.cuts[n]??=t.measureText(`${e.short.slice(0,n)}\u2026`).width,e.cuts[n]}
-function Ri(t,e,n){let o=e.short[n],r=o??br(e.names[n]),s=o??yr(r);return{text:r,short:s,cuts:[],width:t.measureText(r).width,shortWidth:t.measureText(s).width}}
-function Ni(t,e,n){for(let{event:o}of e.syncs)o>=0&&zt(t,e,n,o,cn,1.5);for(let{event:o}of e.races)o>=0&&zt(t,e,n,o,an,2.5);e.hover!==null&&e.hover!==e.selected&&
-zt(t,e,n,e.hover,e.colors.text,1),e.selected!==null&&zt(t,e,n,e.selected,e.colors.accent,2.5),e.focused!==null&&e.focused!==e.selected&&e.hasFocus&&zt(t,e,n,e.focused,
-e.colors.text,2,[4,2])}function zt(t,e,n,o,r,s,a=[]){let c=bt(e,n,o);if(c===null)return;t.strokeStyle=r,t.lineWidth=s,t.setLineDash(a);let i=Math.max(c.x,e.size.
-gutter-4);t.strokeRect(i,c.y,Math.max(2,Math.min(c.x+c.width,e.size.width+4)-i),E-1),t.setLineDash([])}function Ii(t,e,{x:n,width:o}){if(e.range===null)return;let{
+return o==="Escape"?e.escape():!1;return!0}function wn(t){let e=[0,0];for(let n of t)e[0]+=gn[n][0],e[1]+=gn[n][1];return e}var Si=.25;function br(t,e,n){let{x:o,t0:r,t1:s,width:a}=n,{gutter:c}=e.size,{ticks:i}=Ko(r,s,a);t.fillStyle=e.colors.line,t.fillRect(c,A-1,a,1),t.textAlign="le\
+ft";for(let{t:f,text:u}of i){let d=Math.round(o(f));t.fillStyle=e.colors.line,t.fillRect(d,A-8,1,8),t.fillStyle=e.colors.muted,d+60<e.size.width&&t.fillText(u,d+
+4,S+zt/2)}let{range:l}=e;l!==null&&l[1]>r&&l[0]<s&&Ti(t,e,l,n)}function Ti(t,e,n,{x:o,width:r}){let{gutter:s}=e.size,a=v(n[1]-n[0]),c=t.measureText(a).width+12,
+i=(o(n[0])+o(n[1]))/2,l=Math.min(Math.max(i-c/2,s),s+r-c);t.fillStyle=e.colors.tip,t.fillRect(l,S+3,c,zt-6),t.fillStyle=e.colors.tipText,t.fillText(a,l+6,S+zt/2)}
+function yr(t,e,n){let{gutter:o,height:r}=e.size;t.fillStyle=e.colors.gutter,t.fillRect(0,0,o,r),t.textAlign="left";for(let s of n.parts){t.save(),t.beginPath(),
+t.rect(0,s.top,o-1,s.bottom-s.top),t.clip(),bn(t,e,n,s,0);for(let a of s.lanes)Ei(t,e,n,s,a);t.restore()}t.fillStyle=e.colors.line,t.fillRect(o-1,0,1,r),t.fillRect(
+0,A-1,o,1);for(let{bottom:s}of n.parts.slice(1))t.fillRect(0,s-2,e.size.width,2)}function Ei(t,e,n,o,r){let{layout:s,colors:a,size:c}=e,i=e.rows.heights[r]>1,l=O/
+2+4,f=n.down(r,s.tops[r])+l,u=n.down(r,s.ends[r])-l,d=Math.round(Math.min(Math.max(f,o.top+l),u));t.fillStyle=a.muted,i&&Ci(t,12,d,e.collapsed.has(r)),t.fillStyle=
+r===e.focusLane&&e.hasFocus?a.accent:a.text,t.fillText(Oi(t,$i(e,r),c.gutter-32),22,d)}function Oi(t,e,n){return t.measureText(e).width<=n?e:lt(t,e.replace(/^(thread \S+) \([^()]*\)/,
+"$1"),n,Si)}function $i({data:t,filters:e},n){let{label:o}=t.header.lanes[n];return e.has(n)?`${o} (${e.get(n)?.text})`:o}function Ci(t,e,n,o){let r=o?[[-2.5,-4],
+[3,0],[-2.5,4]]:[[-4,-2.5],[4,-2.5],[0,3]];t.beginPath();for(let[s,a]of r)t.lineTo(e+s,n+a);t.fill()}function bn(t,e,{down:n},{lanes:o},r){t.fillStyle=e.colors.
+lineSoft;for(let s of o)t.fillRect(r,Math.round(n(s,e.layout.ends[s]))-1,e.size.width-r,1)}var _i=5,xr=24;function Mr(t,e,{x:n,t0:o,t1:r}){let{gutter:s,width:a,height:c}=e.size;t.fillStyle=e.colors.accent,t.textAlign="left";for(let{at:i,dur:l,note:f}of e.
+marks){if(i+l<o||i>r)continue;let u=Math.max(s,Math.round(n(i))),d=Math.min(a,Math.max(u+2,n(i+l)));t.fillRect(u,S,d-u,_i),t.globalAlpha=.5,i>=o&&t.fillRect(u,S,
+1,c-S),t.globalAlpha=1;let p=f.length>xr?`${f.slice(0,xr)}\u2026`:f;if(!p)continue;let g=t.measureText(p).width+8,m=Math.min(u,a-g);t.fillRect(m,S,g,A-S-9),t.fillStyle=
+e.colors.bg,t.fillText(p,m+4,S+(A-S-9)/2+.5),t.fillStyle=e.colors.accent}}function vr({data:t,races:e},n){let{names:o,cats:r,lanes:s}=t.header,c=s[t.lane[n]].kind==="host"&&t.self[n]!==t.dur[n]?`, self ${v(t.self[n])}`:"",i=[o[t.name[n]].
+slice(0,400)||"(no name)"],l=yn(t,n),f=t.name[n+s[t.lane[n]].enclosing-1];l&&i.push(`${l}, the innermost: ${o[f].slice(0,200)}`),i.push(t.flags[n]&R.instant?"in\
+stant":`${v(t.dur[n])}${c}`),i.push(`${r[t.cat[n]]||"no category"} \xB7 at ${Ri(t.start[n])}`);let u=t.launch[n];if(u>=0){let p=o[t.name[u]].slice(0,100);i.push(
+`launched by ${p}, ${v(t.start[n]-t.start[u])} earlier`)}let d=e.find(({event:p})=>p===n);return d&&i.push(`race: ${d.title}`),i}function yn(t,e){let{enclosing:n}=t.
+header.lanes[t.lane[e]],o=e===0||t.lane[e-1]!==t.lane[e];return n>1&&o?`${n} enclosing frames`:void 0}function Me(t,e){let{names:n,cats:o,lanes:r}=t.header,s=[n[t.
+name[e]].slice(0,200)||"no name",o[t.cat[e]]||"no category"];return s.push(t.flags[e]&R.instant?"an instant":`lasts ${v(t.dur[e])}`),s.push(`starts at ${v(t.start[e])}`,
+`on ${r[t.lane[e]].label}`),t.launch[e]>=0&&s.push(`launched by ${n[t.name[t.launch[e]]].slice(0,100)}`),s.join(", ")}function kr(t){return t.slice(0,300).replace(
+/^void /,"").replaceAll("(anonymous namespace)::","").replaceAll("at::native::","")||t.slice(0,300)}function Ar(t){return t.replace(/^(aten|prims|c10d|autograd::engine::evaluate_function): ?:?|^nn\.Module: |^.{1,200}?\(\d+\): /,
+"")||t}var Li=[[1e9,"s",9],[1e6,"ms",6],[1e3,"\xB5s",3]];function Ri(t){let[e,n,o]=Li.find(([r])=>Math.abs(t)>=r)??[1,"ns",0];return`${(t/e).toFixed(o)} ${n}`}var Ii='11px system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", Arial, sans-serif',Ni=28;function Sr(t){let{painter:e,size:n,colors:o}=t,r=e.context;
+r.setTransform(n.ratio,0,0,n.ratio,0,0),r.font=Ii,r.textBaseline="middle",r.fillStyle=o.bg,r.fillRect(0,0,n.width,n.height);let s=nt(t);for(let a of s.parts)Pi(
+r,t,s,a);Xi(r,t,s),br(r,t,s),Mr(r,t,s),hr(r,t,s),fr(r,t,s),or(r,t,s),yr(r,t,s)}function Pi(t,e,n,o){let{gutter:r}=e.size;t.save(),t.beginPath(),t.rect(r,o.top,n.
+width,o.bottom-o.top),t.clip(),Hi(t,e,n),bn(t,e,n,o,r),Fi(t,e,n,o),Ki(t,e,n),ar(t,e,n),t.restore()}function Hi(t,e,{x:n,t0:o,t1:r}){t.fillStyle=e.colors.band,t.
+globalAlpha=e.colors.bandAlpha,e.steps.forEach((s,a)=>{a%2===0&&s.t1>o&&s.t0<r&&t.fillRect(n(s.t0),A,Math.max(1,n(s.t1)-n(s.t0)),e.size.height)}),t.globalAlpha=
+1}function Fi(t,e,n,o){let{painter:r,size:s}=e,a=zi(e,n,o);if(!a.length)return;let{pixels:c}=n,{image:i,pixels:l}=ir(r,c,a.length);l.fill(0,0,i.width*a.length);
+let f=a.flatMap(({lane:p,row:g},m)=>Bi(e,n,p,g,l,m*i.width));r.stripContext.putImageData(i,0,0,0,0,c,a.length),t.imageSmoothingEnabled=!1;let[u,d]=[s.gutter,c/s.
+ratio];a.forEach(({lane:p,row:g},m)=>{let w=Math.round(n.y(p,g));t.drawImage(r.stripCanvas,0,m,c,1,u,w,d,O-1)}),Di(t,e,n,f)}function zi(t,{y:e},{lanes:n,top:o,bottom:r}){
+let s=[];for(let a of n)for(let c=0;c<t.layout.shown[a];c++){let i=e(a,c);i>o-O&&i<r&&s.push({lane:a,row:c})}return s}function Bi(t,e,n,o,r,s){let{index:a,chosen:c,
+tones:i}=t,l=Ni*t.size.ratio,f=e.y(n,o),u={t0:e.t0,w:e.w,width:e.pixels,out:r,base:s,minWidth:l},d=[],p=(g,m,w)=>Qo(g,a.laneRow[n]+o,u,m,(y,b,x)=>{w?.[g.at[y]]||
+d.push({i:g.at[y],tone:g.tone[y],x0:b,x1:x,y:f,isDim:w!==null})});return c===null?p(a,i.pixels,null):(p(a,t.dimPixels,c.keep),p(c.index,i.pixels,null)),d}function Di(t,e,n,o){
+let{ratio:r,gutter:s}=e.size;t.textAlign="left";for(let{i:a,tone:c,x0:i,x1:l,y:f,isDim:u}of o){let d=Math.max(0,i)/r,p=Math.min(n.width,l/r)-d-8,g=yn(e.data,a)??
+Ui(t,e,e.data.name[a],p);g&&(t.fillStyle=u?e.colors.muted:e.tones.ink[c],t.fillText(g,Math.round(s+d+4),Math.round(f)+O/2))}}function Ui(t,e,n,o){let{labels:r}=e.
+painter,s=r[n]??Gi(t,e.data.header,n);if(r[n]=s,s.width<=o)return s.text;if(s.shortWidth<=o)return s.short;let a=Math.floor(s.short.length*o/s.shortWidth);for(;a>=
+2&&Wi(t,s,a)>o;)a--;return a<2?"":`${s.short.slice(0,a)}\u2026`}function Wi(t,e,n){return e.cuts[n]??=t.measureText(`${e.short.slice(0,n)}\u2026`).width,e.cuts[n]}
+function Gi(t,e,n){let o=e.short[n],r=o??kr(e.names[n]),s=o??Ar(r);return{text:r,short:s,cuts:[],width:t.measureText(r).width,shortWidth:t.measureText(s).width}}
+function Ki(t,e,n){for(let{event:o}of e.syncs)o>=0&&Ut(t,e,n,o,pn,1.5);for(let{event:o}of e.races)o>=0&&Ut(t,e,n,o,hn,2.5);e.hover!==null&&e.hover!==e.selected&&
+Ut(t,e,n,e.hover,e.colors.text,1),e.selected!==null&&Ut(t,e,n,e.selected,e.colors.accent,2.5),e.focused!==null&&e.focused!==e.selected&&e.hasFocus&&Ut(t,e,n,e.focused,
+e.colors.text,2,[4,2])}function Ut(t,e,n,o,r,s,a=[]){let c=xt(e,n,o);if(c===null)return;t.strokeStyle=r,t.lineWidth=s,t.setLineDash(a);let i=Math.max(c.x,e.size.
+gutter-4);t.strokeRect(i,c.y,Math.max(2,Math.min(c.x+c.width,e.size.width+4)-i),O-1),t.setLineDash([])}function Xi(t,e,{x:n,width:o}){if(e.range===null)return;let{
 gutter:r,height:s}=e.size,a=l=>Math.min(Math.max(l,r),r+o),[c,i]=e.range.map(l=>a(n(l)));i<=r||c>=r+o||(t.fillStyle=e.colors.accent,t.globalAlpha=e.colors.rangeAlpha,
-t.fillRect(c,A,i-c,s-A),t.globalAlpha=1,c>r&&t.fillRect(c-.5,A,1,s),i<r+o&&t.fillRect(i-.5,A,1,s))}function vr(t){let e=new Uint8Array(D.groups.length);for(let n of t.
-index.tone)e[n/K|0]=1;return D.groups.flatMap((n,o)=>e[o]?[[n.label,t.tones.css[o*K]]]:[])}var Mr=2e3;function Mt(t){if(t.isReleased)return;let{frame:e,stage:n,canvas:o}=t.dom,r=Math.max(1,e.clientWidth),s=Math.max(k+E,e.clientHeight),a=window.devicePixelRatio||
-1;n.style.height=`${Math.max(s,Math.ceil(t.layout.total+k))}px`;let{size:c}=t;c.width!==r||c.height!==s||c.ratio!==a?(t.size={width:r,height:s,ratio:a,gutter:Math.
-round(Math.min(188,Math.max(132,r*.2),r*.35))},o.width=Math.round(r*a),o.height=Math.round(s*a),o.style.width=`${r}px`,o.style.height=`${s}px`,ye(t)):T(t)}function Ar(t,e){
-if(t.isReleased!==e)return;if(t.isReleased=!e,e){t.size={...t.size,width:0},Mt(t);return}let{canvas:n}=t.dom;for(let o of[n,t.painter.stripCanvas])o.width=o.height=
-0;t.painter.strip=null,t.overview=null}function ye(t){if(t.isReleased)return;let e=performance.now();t.scroll=t.dom.frame.scrollTop,xr(t),t.script.push(performance.
-now()-e),t.script.length>Mr&&t.script.splice(0,Mr/2)}function T(t){t.pending||t.isGone||(t.pending=requestAnimationFrame(e=>{t.pending=0,!t.isGone&&(t.beforeFrame?.(
-e),ye(t))}))}function vt(t,e){let n=nn(e,t.extent);n[0]===t.view[0]&&n[1]===t.view[1]||(t.view=n,t.options.onTime?.([...n]),T(t))}function V(t,e){let n=nn(e,t.extent);
-if(t.held.clear(),matchMedia("(prefers-reduced-motion: reduce)").matches){vt(t,n);return}let o=t.view,r=null;t.beforeFrame=s=>{r??=s;let a=Math.min(1,(s-r)/180),
-c=1-(1-a)**3;vt(t,a<1?[o[0]+(n[0]-o[0])*c,o[1]+(n[1]-o[1])*c]:n),a>=1?t.beforeFrame=null:T(t)},T(t)}function kt(t){let{data:e,names:n,search:o,filters:r}=t;if(n===
+t.fillRect(c,S,i-c,s-S),t.globalAlpha=1,c>r&&t.fillRect(c-.5,S,1,s),i<r+o&&t.fillRect(i-.5,S,1,s))}function Tr(t){let e=new Uint8Array(U.groups.length);for(let n of t.
+index.tone)e[n/V|0]=1;return U.groups.flatMap((n,o)=>e[o]?[[n.label,t.tones.css[o*V]]]:[])}var Er=2e3;function At(t){if(t.isReleased)return;let{frame:e,stage:n,canvas:o}=t.dom,r=Math.max(1,e.clientWidth),s=Math.max(A+O,e.clientHeight),a=window.devicePixelRatio||
+1;n.style.height=`${Math.max(s,Math.ceil(t.layout.total+A))}px`;let{size:c}=t;c.width!==r||c.height!==s||c.ratio!==a?(t.size={width:r,height:s,ratio:a,gutter:Math.
+round(Math.min(188,Math.max(132,r*.2),r*.35))},o.width=Math.round(r*a),o.height=Math.round(s*a),o.style.width=`${r}px`,o.style.height=`${s}px`,ve(t)):E(t)}function $r(t,e){
+if(t.isReleased!==e)return;if(t.isReleased=!e,e){t.size={...t.size,width:0},At(t);return}let{canvas:n}=t.dom;for(let o of[n,t.painter.stripCanvas])o.width=o.height=
+0;t.painter.strip=null,t.overview=null}function ve(t){if(t.isReleased)return;let e=performance.now();t.scroll=t.dom.frame.scrollTop,Sr(t),t.script.push(performance.
+now()-e),t.script.length>Er&&t.script.splice(0,Er/2)}function E(t){t.pending||t.isGone||(t.pending=requestAnimationFrame(e=>{t.pending=0,!t.isGone&&(t.beforeFrame?.(
+e),ve(t))}))}function kt(t,e){let n=ln(e,t.extent);n[0]===t.view[0]&&n[1]===t.view[1]||(t.view=n,t.options.onTime?.([...n]),E(t))}function Z(t,e){let n=ln(e,t.extent);
+if(t.held.clear(),matchMedia("(prefers-reduced-motion: reduce)").matches){kt(t,n);return}let o=t.view,r=null;t.beforeFrame=s=>{r??=s;let a=Math.min(1,(s-r)/180),
+c=1-(1-a)**3;kt(t,a<1?[o[0]+(n[0]-o[0])*c,o[1]+(n[1]-o[1])*c]:n),a>=1?t.beforeFrame=null:E(t)},E(t)}function St(t){let{data:e,names:n,search:o,filters:r}=t;if(n===
 null&&o===null&&!r.size)t.chosen=null;else{let s=new Uint8Array(e.header.names.length);for(let i=0;i<s.length;i++)s[i]=+((n===null||n.has(i))&&(o===null||o.isHit[i]));
 let a=new Uint8Array(e.n),c=e.header.lanes.map((i,l)=>r.get(l)?.isHit??null);for(let i=0;i<e.n;i++)a[i]=s[e.name[i]]&(c[e.lane[i]]?.[e.name[i]]??1);t.chosen={keep:a,
-index:pe(e,t.rows,t.tone,a)}}T(t)}function pn(t){let{rows:e,collapsed:n,order:o,pinned:r}=t;t.layout=ce(e.heights,n,o,r.size),Mt(t)}function it(t){t.options.onSelect?.(
-{range:t.range&&[...t.range],event:t.selected,names:t.names&&new Set(t.names)})}function lt(t,e,n=!1){let{data:o,view:r,dom:s,layout:a}=t;s.tip.hidden=!0,t.hover=
-null;let c=he(o,t.rows,e),[i,l]=[o.start[c],o.start[c]+o.dur[c]],f=o.lane[c];t.rows.row[c]>=a.shown[f]&&t.collapsed.delete(f)&&pn(t);let u=ie(t.layout,f,t.rows.
-row[c]),d=t.size.height-k,p=le(t),g=u<p;!g&&u<t.scroll+p?s.frame.scrollTop=u-p-8:!g&&u+E>t.scroll+d&&(s.frame.scrollTop=u+E+8-d);let m=r[1]-r[0],w=m/(t.size.width-
-t.size.gutter);n?V(t,kr(i,l,4)):l-i<3*w?V(t,kr(i,l,30)):(l<r[0]+m*.02||i>r[1]-m*.02)&&V(t,[(i+l-m)/2,(i+l+m)/2]),T(t)}function kr(t,e,n){let o=e>t?(e-t)*n/2:500;
-return[(t+e)/2-o,(t+e)/2+o]}function xe(t,e){e<0||(t.focused=e,t.focusLane=t.data.lane[e],t.dom.spoken.textContent=be(t.data,e),lt(t,e))}function Pi(t,e){let n=t.index.laneRow[t.data.lane[e]]+t.rows.row[e],o=j(t.index,n,t.data.start[e]);for(;o<t.index.first[n+1]&&t.index.at[o]!==e;)o++;return{r:n,
-p:o}}function ve(t,e,n){let o=he(t.data,t.rows,e);if(n==="left"||n==="right"){let{r:c,p:i}=Pi(t,o),l=n==="left"?i-1:i+1;return l>=t.index.first[c]&&l<t.index.first[c+
+index:we(e,t.rows,t.tone,a)}}E(t)}function xn(t){let{rows:e,collapsed:n,order:o,pinned:r}=t;t.layout=fe(e.heights,n,o,r.size),At(t)}function dt(t){t.options.onSelect?.(
+{range:t.range&&[...t.range],event:t.selected,names:t.names&&new Set(t.names)})}function ht(t,e,n=!1){let{data:o,view:r,dom:s,layout:a}=t;s.tip.hidden=!0,t.hover=
+null;let c=ge(o,t.rows,e),[i,l]=[o.start[c],o.start[c]+o.dur[c]],f=o.lane[c];t.rows.row[c]>=a.shown[f]&&t.collapsed.delete(f)&&xn(t);let u=ue(t.layout,f,t.rows.
+row[c]),d=t.size.height-A,p=de(t),g=u<p;!g&&u<t.scroll+p?s.frame.scrollTop=u-p-8:!g&&u+O>t.scroll+d&&(s.frame.scrollTop=u+O+8-d);let m=r[1]-r[0],w=m/(t.size.width-
+t.size.gutter);n?Z(t,Or(i,l,4)):l-i<3*w?Z(t,Or(i,l,30)):(l<r[0]+m*.02||i>r[1]-m*.02)&&Z(t,[(i+l-m)/2,(i+l+m)/2]),E(t)}function Or(t,e,n){let o=e>t?(e-t)*n/2:500;
+return[(t+e)/2-o,(t+e)/2+o]}function ke(t,e){e<0||(t.focused=e,t.focusLane=t.data.lane[e],t.dom.spoken.textContent=Me(t.data,e),ht(t,e))}function ji(t,e){let n=t.index.laneRow[t.data.lane[e]]+t.rows.row[e],o=Y(t.index,n,t.data.start[e]);for(;o<t.index.first[n+1]&&t.index.at[o]!==e;)o++;return{r:n,
+p:o}}function Ae(t,e,n){let o=ge(t.data,t.rows,e);if(n==="left"||n==="right"){let{r:c,p:i}=ji(t,o),l=n==="left"?i-1:i+1;return l>=t.index.first[c]&&l<t.index.first[c+
 1]?t.index.at[l]:o}let r=t.data.lane[o],s=t.rows.row[o]+(n==="up"?-1:1),a=t.data.start[o]+t.data.dur[o]/2;if(s>=0&&s<t.layout.shown[r]){let c=n==="up"?t.data.start[o]:
-a,i=mn(t,r,s,c,n==="up"?0:t.data.dur[o]/2);if(i>=0)return i}return Hi(t,r,n==="up"?-1:1,a)??o}function Hi(t,e,n,o){let{order:r}=t.layout;for(let s=r.indexOf(e)+
-n;s>=0&&s<r.length;s+=n){let a=mn(t,r[s],0,o,1/0);if(a>=0)return a}return null}function mn(t,e,n,o,r){let{index:s}=t,a=s.laneRow[e]+n,c=ge(s,a,o,0);if(c>=0)return c;
-let i=j(s,a,o),l=-1,f=r;for(let u of[i-1,i]){if(u<s.first[a]||u>=s.first[a+1])continue;let d=Math.max(s.s[u]-o,o-s.e[u],0);d<=f&&(l=s.at[u],f=d)}return l}function Dt(t,e){
-return t.data.launch[e]>=0?t.data.launch[e]:sn(t,e,1)[0]??e}function Sr(t,e){let n=(t.view[0]+t.view[1])/2;for(let o of e){let r=mn(t,o,0,n,1/0);if(r>=0)return r}
-return-1}function Tr(t,e){if(!e.trim())return null;let n=gn(t,e),o=0;for(let r=0;r<t.data.n;r++)o+=n[t.data.name[r]];return{isHit:n,count:o,at:-1}}function gn(t,e){
-let n=e.trim().toLowerCase();return t.lowerNames??=t.data.header.names.map(o=>o.toLowerCase()),Uint8Array.from(t.lowerNames,o=>+o.includes(n))}function Er({data:t,
+a,i=Mn(t,r,s,c,n==="up"?0:t.data.dur[o]/2);if(i>=0)return i}return Vi(t,r,n==="up"?-1:1,a)??o}function Vi(t,e,n,o){let{order:r}=t.layout;for(let s=r.indexOf(e)+
+n;s>=0&&s<r.length;s+=n){let a=Mn(t,r[s],0,o,1/0);if(a>=0)return a}return null}function Mn(t,e,n,o,r){let{index:s}=t,a=s.laneRow[e]+n,c=ye(s,a,o,0);if(c>=0)return c;
+let i=Y(s,a,o),l=-1,f=r;for(let u of[i-1,i]){if(u<s.first[a]||u>=s.first[a+1])continue;let d=Math.max(s.s[u]-o,o-s.e[u],0);d<=f&&(l=s.at[u],f=d)}return l}function Wt(t,e){
+return t.data.launch[e]>=0?t.data.launch[e]:dn(t,e,1)[0]??e}function Cr(t,e){let n=(t.view[0]+t.view[1])/2;for(let o of e){let r=Mn(t,o,0,n,1/0);if(r>=0)return r}
+return-1}function _r(t,e){if(!e.trim())return null;let n=vn(t,e),o=0;for(let r=0;r<t.data.n;r++)o+=n[t.data.name[r]];return{isHit:n,count:o,at:-1}}function vn(t,e){
+let n=e.trim().toLowerCase();return t.lowerNames??=t.data.header.names.map(o=>o.toLowerCase()),Uint8Array.from(t.lowerNames,o=>+o.includes(n))}function Lr({data:t,
 view:e},n,o){let r=n.at,s=(f,u)=>t.start[f]<t.start[u]||t.start[f]===t.start[u]&&f<u,a=-1,c=-1;for(let f=0;f<t.n;f++){if(!n.isHit[t.name[f]])continue;let u=o>0?
 s:(p,g)=>s(g,p);(c<0||u(f,c))&&(c=f),(r>=0?u(r,f):o>0?t.start[f]>=e[0]:t.start[f]<=e[1])&&(a<0||u(f,a))&&(a=f)}let i=a>=0?a:c,l=0;if(i>=0)for(let f=0;f<t.n;f++)
-l+=n.isHit[t.name[f]]&&!s(i,f)?1:0;return{found:i,ordinal:l}}function Bt(t,e){e<0||t.rows.heights[e]<2||(t.collapsed.delete(e)||t.collapsed.add(e),wn(t,e,t.collapsed.has(e)?"folded":"unfolded"))}function Me(t,e){let{order:n,
-pinned:o}=t;e<0||(n.splice(n.indexOf(e),1),o.delete(e)?n.splice(o.size,0,e):(n.splice(o.size,0,e),o.add(e)),wn(t,e,o.has(e)?"pinned":"no longer pinned"))}function Ut(t,e,n){
-let{order:o,pinned:r}=t;if(e<0)return;let[s,a]=r.has(e)?[0,r.size-1]:[r.size,o.length-1];o.splice(o.indexOf(e),1),o.splice(Math.min(Math.max(n,s),a),0,e),wn(t,e,
-`is lane ${o.indexOf(e)+1} of ${o.length}`)}function Or(t,e,n){n.trim()?t.filters.set(e,{text:n.trim(),isHit:gn(t,n)}):t.filters.delete(e),kt(t)}function wn(t,e,n){
-t.dom.spoken.textContent=`${t.data.header.lanes[e].label} ${n}`,pn(t),t.lanesPanel?.update()}function Wt(t,e){t.beforeFrame=null,vt(t,e)}function ke(t,e){let{size:n,view:o}=t,r=e/(n.width-n.gutter)*(o[1]-o[0]);Wt(t,[o[0]+r,o[1]+r])}function bn(t,e,n){let{
-size:o,view:r}=t,s=n===null?.5:Math.min(Math.max((n-o.gutter)/(o.width-o.gutter),0),1),a=r[0]+s*(r[1]-r[0]);Wt(t,[a+(r[0]-a)*e,a+(r[1]-a)*e])}function $r(t,e){let n=(t.
-view[1]-t.view[0])/2;Wt(t,[e-n,e+n])}function Cr(t,e){let{extent:n,view:o}=t,r=o[1]-o[0],s=r*.02,a=e?n[1]+s-r:n[0]-s;V(t,[a,a+r])}var Fi=3;function Lr(t){return{...zi(t),...Di(t),...Bi(t)}}function zi(t){return{show:e=>Wt(t,e),pan:e=>ke(t,e),zoom:(e,n)=>bn(t,e,n),centre:e=>$r(t,e),fit:()=>V(
-t,t.whole),toEnd:e=>Cr(t,e)}}function Di(t){return{timeAt:e=>Rr(t,e),hover:(e,n)=>Ui(t,e,n),leave(){t.pointerX=null,Nr(t,null)},click:(e,n)=>Wi(t,e,n),zoomToEventAt(e,n){
-let o=Ae(t,e,n);o!==null&&lt(t,o,!0)},dragRange(e,n){t.range=[Math.min(e,n),Math.max(e,n)],T(t)},finishRange:()=>it(t),measureTo(e,n){let[o,r]=[t.selected,Ae(t,
-e,n)];return o===null||r===null||o===r?!1:(t.range=Ro(t.data,o,r),t.selected=null,it(t),T(t),!0)},clearRange(){t.range!==null&&(t.range=null,it(t),T(t))},toggleLane:e=>Bt(
-t,ct(t.layout,fe(t,e))),dropLane(e,n){let[o,r]=[e,n].map(s=>ct(t.layout,fe(t,s)));Ut(t,o,r<0?n<k?0:t.order.length-1:t.order.indexOf(r))}}}function Bi(t){return{
-zoomToFocused(){let e=t.focused??t.selected;e!==null?lt(t,e,!0):t.range!==null?V(t,Gi(t.range)):V(t,t.whole)},showKeys:()=>tn(t.dom),toggleFocusLane:()=>Bt(t,_r(
-t)),pinFocusLane:()=>Me(t,_r(t)),arrow(e){t.focused!==null?yn(t,ve(t,t.focused,e)):e==="left"||e==="right"?ke(t,(e==="left"?-1:1)*80):t.dom.frame.scrollBy(0,(e===
-"up"?-2:2)*E)},enter(){let{focused:e}=t;e===null?xe(t,Sr(t,Ir(t))):e===t.selected?yn(t,Dt(t,e)):xn(t,e)},follow(){t.focused!==null&&yn(t,Dt(t,t.focused))},escape:()=>Ki(
-t),search:e=>Se(t,e),nextMatch:e=>Xi(t,e),hold:e=>ji(t,e),focusChanged(e){t.hasFocus=e,T(t)}}}function Rr(t,e){let n=et(t);return n.t0+(e-t.size.gutter)/n.scale}
-function Ae(t,e,n){let{index:o,layout:r,size:s}=t,a=Bo(r,fe(t,n));if(a===null||e<s.gutter||n<k)return null;let c=Fi/et(t).scale,i=ge(o,o.laneRow[a.lane]+a.row,Rr(
-t,e),c);return i<0?null:i}function Ui(t,e,n){let{dom:o}=t;t.pointerX=e;let r=Ae(t,e,n);r!==null&&zo(o,wr(t,r),e+o.frame.offsetLeft,n+o.frame.offsetTop),Nr(t,r)}
-function Nr(t,e){e===null&&(t.dom.tip.hidden=!0),e!==t.hover&&(t.hover=e,t.options.onHover?.(e),T(t))}function Wi(t,e,n){let o=Ae(t,e,n);t.focused=o,o===null&&(t.
-range=null),xn(t,o)}function xn(t,e){t.selected=e,e!==null&&(t.dom.spoken.textContent=`selected ${be(t.data,e)}`),it(t),T(t)}function yn(t,e){let n=t.selected!==
-null&&t.focused===t.selected;xe(t,e),n&&t.focused!==null&&xn(t,t.focused)}function Gi([t,e]){let n=Math.max((e-t)*.1,50);return[t-n,e+n]}function Ir(t){let e=et(
-t).parts.reverse().flatMap(({lanes:n})=>n);return[...e,...t.order.slice(t.order.indexOf(e[e.length-1])+1)]}function _r(t){return t.focusLane>=0?t.focusLane:Ir(t)[0]??
--1}function Ki(t){if(!t.dom.keys.hidden)tn(t.dom);else if(t.search!==null)t.dom.search.value="",Se(t,"");else if(t.focused!==null&&t.focused!==t.selected)t.focused=
-null;else if(t.selected!==null||t.range!==null)Object.assign(t,{selected:null,range:null,focused:null}),it(t);else return!1;return t.isArmed=!1,T(t),!0}function Se(t,e){
-let n=Tr(t,e);return t.search=n,t.dom.matches.textContent=n&&`${O(n.count)} ${n.count===1?"match":"matches"}`,kt(t),n?.count??0}function Xi(t,e){let{search:n}=t;
-if(n===null||n.count===0)return;let{found:o,ordinal:r}=Er(t,n,e);n.at=o,t.dom.matches.textContent=`${O(r)} of ${O(n.count)}`,t.selected=o,xe(t,o),it(t)}function ji(t,e){
-let n=([s,a],c)=>{s&&bn(t,Math.exp(-s*2.2*c),t.pointerX),a&&ke(t,a*900*c)};if(matchMedia("(prefers-reduced-motion: reduce)").matches){n(un([e]),.12);return}if(t.
-held.has(e))return;t.held.add(e);let o=null,r=s=>{let a=o===null?.016666666666666666:Math.min(.05,(s-o)/1e3);o=s,n(un(t.held),a),t.beforeFrame=t.held.size?r:null,
-t.held.size&&T(t)};t.beforeFrame=r,T(t)}function Pr(t){let{lanesButton:e,lanes:n}=t.dom;S(t,e,"click",()=>{t.lanesPanel??=Vi(t),n.hidden=!n.hidden,e.setAttribute("aria-expanded",String(!n.hidden)),t.lanesPanel.
-update()})}function Vi(t){let e=t.data.header.lanes.map((o,r)=>qi(t,r)),n=h("ul",{"aria-label":"Lanes"});return t.dom.lanes.replaceChildren(n),{update(){let{activeElement:o}=document;
-n.append(...t.order.map(r=>e[r].node));for(let r of e)r.update();o instanceof HTMLElement&&n.contains(o)&&o.focus()}}}function qi(t,e){let{label:n}=t.data.header.
-lanes[e],o=(f,u,d)=>h("button",{type:"button",title:u,"aria-label":`${u}: ${n}`,onclick:d},f),r=o("Pin","Pin on top",()=>Me(t,e)),s=o("\u2191","Move up",()=>Ut(
-t,e,t.order.indexOf(e)-1)),a=o("\u2193","Move down",()=>Ut(t,e,t.order.indexOf(e)+1)),c=o("Fold","Fold to one row",()=>Bt(t,e));c.disabled=t.rows.heights[e]<2;let i=h(
-"input",{type:"search",placeholder:"Filter names","aria-label":`Filter names: ${n}`});i.addEventListener("input",()=>Or(t,e,i.value));for(let f of[r,s,a,c,i])f.
+l+=n.isHit[t.name[f]]&&!s(i,f)?1:0;return{found:i,ordinal:l}}function Gt(t,e){e<0||t.rows.heights[e]<2||(t.collapsed.delete(e)||t.collapsed.add(e),kn(t,e,t.collapsed.has(e)?"folded":"unfolded"))}function Se(t,e){let{order:n,
+pinned:o}=t;e<0||(n.splice(n.indexOf(e),1),o.delete(e)?n.splice(o.size,0,e):(n.splice(o.size,0,e),o.add(e)),kn(t,e,o.has(e)?"pinned":"no longer pinned"))}function Kt(t,e,n){
+let{order:o,pinned:r}=t;if(e<0)return;let[s,a]=r.has(e)?[0,r.size-1]:[r.size,o.length-1];o.splice(o.indexOf(e),1),o.splice(Math.min(Math.max(n,s),a),0,e),kn(t,e,
+`is lane ${o.indexOf(e)+1} of ${o.length}`)}function Rr(t,e,n){n.trim()?t.filters.set(e,{text:n.trim(),isHit:vn(t,n)}):t.filters.delete(e),St(t)}function kn(t,e,n){
+t.dom.spoken.textContent=`${t.data.header.lanes[e].label} ${n}`,xn(t),t.lanesPanel?.update()}function Xt(t,e){t.beforeFrame=null,kt(t,e)}function Te(t,e){let{size:n,view:o}=t,r=e/(n.width-n.gutter)*(o[1]-o[0]);Xt(t,[o[0]+r,o[1]+r])}function An(t,e,n){let{
+size:o,view:r}=t,s=n===null?.5:Math.min(Math.max((n-o.gutter)/(o.width-o.gutter),0),1),a=r[0]+s*(r[1]-r[0]);Xt(t,[a+(r[0]-a)*e,a+(r[1]-a)*e])}function Ir(t,e){let n=(t.
+view[1]-t.view[0])/2;Xt(t,[e-n,e+n])}function Nr(t,e){let{extent:n,view:o}=t,r=o[1]-o[0],s=r*.02,a=e?n[1]+s-r:n[0]-s;Z(t,[a,a+r])}var qi=3;function Hr(t){return{...Yi(t),...Zi(t),...Ji(t)}}function Yi(t){return{show:e=>Xt(t,e),pan:e=>Te(t,e),zoom:(e,n)=>An(t,e,n),centre:e=>Ir(t,e),fit:()=>Z(
+t,t.whole),toEnd:e=>Nr(t,e)}}function Zi(t){return{timeAt:e=>Fr(t,e),hover:(e,n)=>Qi(t,e,n),leave(){t.pointerX=null,zr(t,null)},click:(e,n)=>tl(t,e,n),zoomToEventAt(e,n){
+let o=Ee(t,e,n);o!==null&&ht(t,o,!0)},dragRange(e,n){t.range=[Math.min(e,n),Math.max(e,n)],E(t)},finishRange:()=>dt(t),measureTo(e,n){let[o,r]=[t.selected,Ee(t,
+e,n)];return o===null||r===null||o===r?!1:(t.range=Fo(t.data,o,r),t.selected=null,dt(t),E(t),!0)},clearRange(){t.range!==null&&(t.range=null,dt(t),E(t))},toggleLane:e=>Gt(
+t,ut(t.layout,he(t,e))),dropLane(e,n){let[o,r]=[e,n].map(s=>ut(t.layout,he(t,s)));Kt(t,o,r<0?n<A?0:t.order.length-1:t.order.indexOf(r))}}}function Ji(t){return{
+zoomToFocused(){let e=t.focused??t.selected;e!==null?ht(t,e,!0):t.range!==null?Z(t,el(t.range)):Z(t,t.whole)},showKeys:()=>an(t.dom),toggleFocusLane:()=>Gt(t,Pr(
+t)),pinFocusLane:()=>Se(t,Pr(t)),arrow(e){t.focused!==null?Sn(t,Ae(t,t.focused,e)):e==="left"||e==="right"?Te(t,(e==="left"?-1:1)*80):t.dom.frame.scrollBy(0,(e===
+"up"?-2:2)*O)},enter(){let{focused:e}=t;e===null?ke(t,Cr(t,Br(t))):e===t.selected?Sn(t,Wt(t,e)):Tn(t,e)},follow(){t.focused!==null&&Sn(t,Wt(t,t.focused))},escape:()=>nl(
+t),search:e=>Oe(t,e),nextMatch:e=>ol(t,e),hold:e=>rl(t,e),focusChanged(e){t.hasFocus=e,E(t)}}}function Fr(t,e){let n=nt(t);return n.t0+(e-t.size.gutter)/n.scale}
+function Ee(t,e,n){let{index:o,layout:r,size:s}=t,a=Xo(r,he(t,n));if(a===null||e<s.gutter||n<A)return null;let c=qi/nt(t).scale,i=ye(o,o.laneRow[a.lane]+a.row,Fr(
+t,e),c);return i<0?null:i}function Qi(t,e,n){let{dom:o}=t;t.pointerX=e;let r=Ee(t,e,n);r!==null&&Go(o,vr(t,r),e+o.frame.offsetLeft,n+o.frame.offsetTop),zr(t,r)}
+function zr(t,e){e===null&&(t.dom.tip.hidden=!0),e!==t.hover&&(t.hover=e,t.options.onHover?.(e),E(t))}function tl(t,e,n){let o=Ee(t,e,n);t.focused=o,o===null&&(t.
+range=null),Tn(t,o)}function Tn(t,e){t.selected=e,e!==null&&(t.dom.spoken.textContent=`selected ${Me(t.data,e)}`),dt(t),E(t)}function Sn(t,e){let n=t.selected!==
+null&&t.focused===t.selected;ke(t,e),n&&t.focused!==null&&Tn(t,t.focused)}function el([t,e]){let n=Math.max((e-t)*.1,50);return[t-n,e+n]}function Br(t){let e=nt(
+t).parts.reverse().flatMap(({lanes:n})=>n);return[...e,...t.order.slice(t.order.indexOf(e[e.length-1])+1)]}function Pr(t){return t.focusLane>=0?t.focusLane:Br(t)[0]??
+-1}function nl(t){if(!t.dom.keys.hidden)an(t.dom);else if(t.search!==null)t.dom.search.value="",Oe(t,"");else if(t.focused!==null&&t.focused!==t.selected)t.focused=
+null;else if(t.selected!==null||t.range!==null)Object.assign(t,{selected:null,range:null,focused:null}),dt(t);else return!1;return t.isArmed=!1,E(t),!0}function Oe(t,e){
+let n=_r(t,e);return t.search=n,t.dom.matches.textContent=n&&`${$(n.count)} ${n.count===1?"match":"matches"}`,St(t),n?.count??0}function ol(t,e){let{search:n}=t;
+if(n===null||n.count===0)return;let{found:o,ordinal:r}=Lr(t,n,e);n.at=o,t.dom.matches.textContent=`${$(r)} of ${$(n.count)}`,t.selected=o,ke(t,o),dt(t)}function rl(t,e){
+let n=([s,a],c)=>{s&&An(t,Math.exp(-s*2.2*c),t.pointerX),a&&Te(t,a*900*c)};if(matchMedia("(prefers-reduced-motion: reduce)").matches){n(wn([e]),.12);return}if(t.
+held.has(e))return;t.held.add(e);let o=null,r=s=>{let a=o===null?.016666666666666666:Math.min(.05,(s-o)/1e3);o=s,n(wn(t.held),a),t.beforeFrame=t.held.size?r:null,
+t.held.size&&E(t)};t.beforeFrame=r,E(t)}function Dr(t){let{lanesButton:e,lanes:n}=t.dom;T(t,e,"click",()=>{t.lanesPanel??=sl(t),n.hidden=!n.hidden,e.setAttribute("aria-expanded",String(!n.hidden)),t.lanesPanel.
+update()})}function sl(t){let e=t.data.header.lanes.map((o,r)=>al(t,r)),n=h("ul",{"aria-label":"Lanes"});return t.dom.lanes.replaceChildren(n),{update(){let{activeElement:o}=document;
+n.append(...t.order.map(r=>e[r].node));for(let r of e)r.update();o instanceof HTMLElement&&n.contains(o)&&o.focus()}}}function al(t,e){let{label:n}=t.data.header.
+lanes[e],o=(f,u,d)=>h("button",{type:"button",title:u,"aria-label":`${u}: ${n}`,onclick:d},f),r=o("Pin","Pin on top",()=>Se(t,e)),s=o("\u2191","Move up",()=>Kt(
+t,e,t.order.indexOf(e)-1)),a=o("\u2193","Move down",()=>Kt(t,e,t.order.indexOf(e)+1)),c=o("Fold","Fold to one row",()=>Gt(t,e));c.disabled=t.rows.heights[e]<2;let i=h(
+"input",{type:"search",placeholder:"Filter names","aria-label":`Filter names: ${n}`});i.addEventListener("input",()=>Rr(t,e,i.value));for(let f of[r,s,a,c,i])f.
 setAttribute("data-lm-suppress-shortcuts","true");let l=h("span",{class:"cltl-lane",title:n},n);return{node:h("li",{},r,s,a,c,l,i),update(){r.setAttribute("aria\
--pressed",String(t.pinned.has(e))),c.setAttribute("aria-pressed",String(t.collapsed.has(e)))}}}var Yi=460,Zi=150,Ji="800px 0px";function Fr(t,e,n={}){let o=lr(t,e,n),r=Lr(o);ur(o,r),dr(o,r),tl(o,r),zr(o,o.mode),Qi(o),Mt(o);let s=new ResizeObserver(()=>Mt(
-o));s.observe(o.dom.frame);let a=new IntersectionObserver(c=>Ar(o,c[c.length-1].isIntersecting),{rootMargin:Ji});return a.observe(o.dom.frame),o.cleanups.push(()=>s.
-disconnect(),()=>a.disconnect()),ye(o),el(o,r)}function zr(t,e){Object.assign(t,ln(e)),Po(t.dom.host,t.colors),Fo(t.dom,vr(t)),T(t)}function Qi({dom:t,layout:e,
-options:n}){let o=n.height??Math.min(Yi,Math.max(Zi,e.total+k));t.frame.style.height=`${Math.round(o)+2}px`}function tl(t,e){let{dom:n}=t;S(t,n.zoomIn,"click",()=>e.
-zoom(.5,null)),S(t,n.zoomOut,"click",()=>e.zoom(2,null)),S(t,n.fit,"click",e.fit),S(t,n.keysButton,"click",e.showKeys),Pr(t),S(t,n.next,"click",()=>e.nextMatch(
-1)),S(t,n.previous,"click",()=>e.nextMatch(-1)),S(t,n.frame,"scroll",()=>T(t),{passive:!0})}function el(t,e){return{setTheme:n=>zr(t,n),fit:e.fit,zoomTo:(n,o)=>e.
-show([n,o]),getView:()=>[...t.view],select(n=null){t.selected=t.focused=n,n!==null&&lt(t,n),T(t)},setRange(n,o=null){t.range=n===null||o===null?null:[n,o],T(t)},
-setNames(n){t.names=n===null?null:new Set(n),kt(t)},beside:(n,o)=>ve(t,n,o),partnerOf:n=>Dt(t,n),raceOf:n=>t.races.find(o=>o.event===n&&n!==null)?.race??null,showRace:n=>Hr(
-t,t.races.find(o=>o.race===n)),showSync:n=>Hr(t,t.syncs.find(o=>o.group===n)),setMarks(n){t.marks=n,T(t)},search(n){return t.dom.search.value=n,Se(t,n)},focus:()=>t.
-dom.canvas.focus({preventScroll:!0}),resize:()=>Mt(t),boxOf:n=>ol(t,n),stats:()=>({frames:t.script.length,script:[...t.script]}),destroy:()=>nl(t)}}function nl(t){
-t.isGone=!0,cancelAnimationFrame(t.pending);for(let e of t.cleanups.splice(0))e();t.dom.host.remove()}function Hr(t,e){if(e){if(e.event>=0)t.focused=e.event,lt(
-t,e.event);else if(e.at<t.view[0]||e.at>t.view[1]){let n=(t.view[1]-t.view[0])/2;vt(t,[e.at-n,e.at+n])}T(t)}}function ol(t,e){let n=et(t),o=t.data.lane[e];if(t.
-rows.row[e]>=t.layout.shown[o])return null;let r=n.x(t.data.start[e]),s=t.data.dur[e]*n.scale;return{x:r,y:n.y(o,t.rows.row[e]),width:s,height:E-1}}var vn="Source of ";var rl=/^(In\[\d+\])\((\d+)\): (.*)$/s;function Br(t,e){let n=new Map;for(let o of e){let[,r,s,a]=o.match(rl)??[],c=r&&Object.hasOwn(t,r)?sl(t[r],Number(s),a):"";
-if(c&&n.set(`${vn}${a}, ${r}`,c),n.size===4)break}return[...n]}function sl(t,e,n){let o=t.trimEnd().split(`
-`);if(e<1||e>o.length)return"";let r=n==="<module>",[s,a]=r?[0,o.length]:[e-1,al(o,e-1)];return[...o.slice(s,Math.min(a,s+16)).map((i,l)=>`${s+l+1}  ${i}`.trimEnd()),
+-pressed",String(t.pinned.has(e))),c.setAttribute("aria-pressed",String(t.collapsed.has(e)))}}}var cl=460,il=150,ll="800px 0px";function Wr(t,e,n={}){let o=pr(t,e,n),r=Hr(o);gr(o,r),wr(o,r),ul(o,r),Gr(o,o.mode),fl(o),At(o);let s=new ResizeObserver(()=>At(
+o));s.observe(o.dom.frame);let a=new IntersectionObserver(c=>$r(o,c[c.length-1].isIntersecting),{rootMargin:ll});return a.observe(o.dom.frame),o.cleanups.push(()=>s.
+disconnect(),()=>a.disconnect()),ve(o),dl(o,r)}function Gr(t,e){Object.assign(t,mn(e)),Do(t.dom.host,t.colors),Wo(t.dom,Tr(t)),E(t)}function fl({dom:t,layout:e,
+options:n}){let o=n.height??Math.min(cl,Math.max(il,e.total+A));t.frame.style.height=`${Math.round(o)+2}px`}function ul(t,e){let{dom:n}=t;T(t,n.zoomIn,"click",()=>e.
+zoom(.5,null)),T(t,n.zoomOut,"click",()=>e.zoom(2,null)),T(t,n.fit,"click",e.fit),T(t,n.keysButton,"click",e.showKeys),Dr(t),T(t,n.next,"click",()=>e.nextMatch(
+1)),T(t,n.previous,"click",()=>e.nextMatch(-1)),T(t,n.frame,"scroll",()=>E(t),{passive:!0})}function dl(t,e){return{setTheme:n=>Gr(t,n),fit:e.fit,zoomTo:(n,o)=>e.
+show([n,o]),getView:()=>[...t.view],select(n=null){t.selected=t.focused=n,n!==null&&ht(t,n),E(t)},setRange(n,o=null){t.range=n===null||o===null?null:[n,o],E(t)},
+setNames(n){t.names=n===null?null:new Set(n),St(t)},beside:(n,o)=>Ae(t,n,o),partnerOf:n=>Wt(t,n),raceOf:n=>t.races.find(o=>o.event===n&&n!==null)?.race??null,showRace:n=>Ur(
+t,t.races.find(o=>o.race===n)),showSync:n=>Ur(t,t.syncs.find(o=>o.group===n)),setMarks(n){t.marks=n,E(t)},search(n){return t.dom.search.value=n,Oe(t,n)},focus:()=>t.
+dom.canvas.focus({preventScroll:!0}),resize:()=>At(t),boxOf:n=>pl(t,n),stats:()=>({frames:t.script.length,script:[...t.script]}),destroy:()=>hl(t)}}function hl(t){
+t.isGone=!0,cancelAnimationFrame(t.pending);for(let e of t.cleanups.splice(0))e();t.dom.host.remove()}function Ur(t,e){if(e){if(e.event>=0)t.focused=e.event,ht(
+t,e.event);else if(e.at<t.view[0]||e.at>t.view[1]){let n=(t.view[1]-t.view[0])/2;kt(t,[e.at-n,e.at+n])}E(t)}}function pl(t,e){let n=nt(t),o=t.data.lane[e];if(t.
+rows.row[e]>=t.layout.shown[o])return null;let r=n.x(t.data.start[e]),s=t.data.dur[e]*n.scale;return{x:r,y:n.y(o,t.rows.row[e]),width:s,height:O-1}}var En="Source of ";var ml=/^(In\[\d+\])\((\d+)\): (.*)$/s;function Xr(t,e){let n=new Map;for(let o of e){let[,r,s,a]=o.match(ml)??[],c=r&&Object.hasOwn(t,r)?gl(t[r],Number(s),a):"";
+if(c&&n.set(`${En}${a}, ${r}`,c),n.size===4)break}return[...n]}function gl(t,e,n){let o=t.trimEnd().split(`
+`);if(e<1||e>o.length)return"";let r=n==="<module>",[s,a]=r?[0,o.length]:[e-1,wl(o,e-1)];return[...o.slice(s,Math.min(a,s+16)).map((i,l)=>`${s+l+1}  ${i}`.trimEnd()),
 ...a>s+16?["\u2026"]:[]].join(`
-`)}function al(t,e){let n=Dr(t[e]),o=e;for(;o<t.length-1&&t[o].trimStart().startsWith("@");)o+=1;for(o+=1;o<t.length;o++){let r=t[o].trim();if(r&&Dr(t[o])<=n&&!/^[)\]}]/.
-test(r))break}for(;o>e+1&&!t[o-1].trim();)o-=1;return o}function Dr(t){return t.length-t.trimStart().length}function cl(t,e){let n=t.header.lanes[t.lane[e]],o=[["Kind",t.header.cats[t.cat[e]]],["Start",x(t.start[e])],["Duration",x(t.dur[e])]];return n.kind==="host"&&t.
-self[e]!==t.dur[e]&&o.push(["Self time",x(t.self[e])]),o.push([n.kind==="device"?"Stream":"Thread",n.label]),t.launch[e]>=0&&o.push(...il(t,e)),o.push(...hl(t,e)),
-o.push(...fl(t,e)),o.push(...gl(t,e)),o.push(...ul(t,e)),o.push(["Row",`trace.events.iloc[${t.rowOf(e)}]`]),o}function il(t,e){let n=t.launch[e];return[["Launch\
-ed by",t.header.names[t.name[n]]],["Waited",x(t.start[e]-t.start[n])]]}var ll=60;function fl(t,e){let n=[],o=t.detailOf("stack"),r=[],s=o(e),a=s!==null;for(let c=t.
-launch[e]>=0?t.launch[e]:t.parent[e];c>=0;c=t.parent[c])s??=o(c),r.length<ll&&r.push(W(t.header,t.name[c]));return s!==null&&!a&&n.push(["Call stack",String(s)]),
+`)}function wl(t,e){let n=Kr(t[e]),o=e;for(;o<t.length-1&&t[o].trimStart().startsWith("@");)o+=1;for(o+=1;o<t.length;o++){let r=t[o].trim();if(r&&Kr(t[o])<=n&&!/^[)\]}]/.
+test(r))break}for(;o>e+1&&!t[o-1].trim();)o-=1;return o}function Kr(t){return t.length-t.trimStart().length}function bl(t,e){let n=t.header.lanes[t.lane[e]],o=[["Kind",t.header.cats[t.cat[e]]],["Start",v(t.start[e])],["Duration",v(t.dur[e])]];return n.kind==="host"&&t.
+self[e]!==t.dur[e]&&o.push(["Self time",v(t.self[e])]),o.push([n.kind==="device"?"Stream":"Thread",n.label]),t.launch[e]>=0&&o.push(...yl(t,e)),o.push(...Al(t,e)),
+o.push(...Ml(t,e)),o.push(...El(t,e)),o.push(...vl(t,e)),o.push(["Row",`trace.events.iloc[${t.rowOf(e)}]`]),o}function yl(t,e){let n=t.launch[e];return[["Launch\
+ed by",t.header.names[t.name[n]]],["Waited",v(t.start[e]-t.start[n])]]}var xl=60;function Ml(t,e){let n=[],o=t.detailOf("stack"),r=[],s=o(e),a=s!==null;for(let c=t.
+launch[e]>=0?t.launch[e]:t.parent[e];c>=0;c=t.parent[c])s??=o(c),r.length<xl&&r.push(X(t.header,t.name[c]));return s!==null&&!a&&n.push(["Call stack",String(s)]),
 r.length&&n.push(["Called from",r.join(`
-`)]),n}function ul(t,e){let n=t.detailOf("stack"),o=[],r=n(e);for(let s=t.launch[e]>=0?t.launch[e]:e;s>=0;s=t.parent[s])r??=n(s),o.push(t.header.names[t.name[s]]);
-return Br(t.header.cells,r===null?o:String(r).split(`
-`))}var dl={shapes:"Input shapes",dtypes:"Input dtypes",module:"Module",grid:"Grid",block_dim:"Block",registers:"Registers a thread",shared_memory_bytes:"Shared\
+`)]),n}function vl(t,e){let n=t.detailOf("stack"),o=[],r=n(e);for(let s=t.launch[e]>=0?t.launch[e]:e;s>=0;s=t.parent[s])r??=n(s),o.push(t.header.names[t.name[s]]);
+return Xr(t.header.cells,r===null?o:String(r).split(`
+`))}var kl={shapes:"Input shapes",dtypes:"Input dtypes",module:"Module",grid:"Grid",block_dim:"Block",registers:"Registers a thread",shared_memory_bytes:"Shared\
  memory",blocks_per_sm:"Blocks per SM",warps_per_sm:"Warps per SM",occupancy_pct:"Occupancy",num_bytes:"Bytes",flops:"FLOPs",step:"Step",correlation_id:"Correla\
 tion id",external_id:"External id",sequence_nr:"Sequence number",graph_id:"CUDA graph",graph_node_id:"Graph node",collective:"Collective",process_group:"Process\
- group",stack:"Call stack"};function hl(t,e){let n=[];for(let[o,r]of Object.entries(t.detail(e)))r===null||r===""||n.push([dl[o]??o,pl(o,r)]);return n}function pl(t,e){
-return t.endsWith("_bytes")?M(Number(e)):t==="occupancy_pct"?`${e} %`:typeof e=="number"?O(e):String(e)}var ml=[["stack","Call stack","--stacks (torch: with_sta\
-ck=True)"],["shapes","Input shapes","--shapes (torch: record_shapes=True)"]];function gl({header:t,cat:e},n){if(t.cats[e[n]]!=="cpu_op")return[];let o=new Set(t.
-details.map(({name:r})=>r));return t.cats.includes("python_function")&&o.add("stack"),ml.filter(([r])=>!o.has(r)).map(([r,s,a])=>[s,t.dropped.includes(r)?"left \
-out to keep this page small":`not recorded: add ${a}`])}function wl(t,e,n,o){let r=u=>()=>n.set({event:u},"details"),s=(u,d,p)=>h("button",{class:"cl-button",type:"\
+ group",stack:"Call stack"};function Al(t,e){let n=[];for(let[o,r]of Object.entries(t.detail(e)))r===null||r===""||n.push([kl[o]??o,Sl(o,r)]);return n}function Sl(t,e){
+return t.endsWith("_bytes")?k(Number(e)):t==="occupancy_pct"?`${e} %`:typeof e=="number"?$(e):String(e)}var Tl=[["stack","Call stack","--stacks (torch: with_sta\
+ck=True)"],["shapes","Input shapes","--shapes (torch: record_shapes=True)"]];function El({header:t,cat:e},n){if(t.cats[e[n]]!=="cpu_op")return[];let o=new Set(t.
+details.map(({name:r})=>r));return t.cats.includes("python_function")&&o.add("stack"),Tl.filter(([r])=>!o.has(r)).map(([r,s,a])=>[s,t.dropped.includes(r)?"left \
+out to keep this page small":`not recorded: add ${a}`])}function Ol(t,e,n,o){let r=u=>()=>n.set({event:u},"details"),s=(u,d,p)=>h("button",{class:"cl-button",type:"\
 button",title:d,onclick:p},u),a=o?.partnerOf(e)??e,c=t.launch[e]>=0?"Go to launch":"Go to kernel",i=()=>n.set({range:[t.start[e],t.start[e]+t.dur[e]]},"details"),
 [l,f]=o?[o.beside(e,"left"),o.beside(e,"right")]:[e,e];return[s("\u2039","Previous event of the lane (left arrow)",r(l)),s("\u203A","Next event of the lane (rig\
 ht arrow)",r(f)),...a===e?[]:[s(c,"The other end of the launch arrow (Enter)",r(a))],...t.dur[e]?[s("Costs within","Narrow the table to the time of this event",
-i)]:[],s("\u2715","Close (Escape)",r(null))]}function Ur(t,e,n,o,r){if(n===null){t.replaceChildren();return}let s=h("dl",{class:"cl-facts"});for(let[i,l]of cl(e,
-n))s.append(h("dt",{},i),h("dd",{class:i.startsWith(vn)?"cl-source":""},l));let a=h("h3",{"aria-level":2,class:"cl-event"},e.header.names[e.name[n]]),c=h("span",
-{class:"cl-event-buttons"},...wl(e,n,o,r));t.replaceChildren(h("div",{class:"cl-event-head"},a,c),s)}var bl=500;function Wr(t,e,{onChange:n,onShow:o}){let r=h("ul",{class:"cl-mark-list","aria-label":"Marks"});t.replaceChildren(r);let s=l=>{a(l),n(l)},a=l=>{i.marks=
-[...l].sort((f,u)=>f.at-u.at),t.hidden=l.length===0,r.replaceChildren(...i.marks.map(c))},c=l=>{let f=l.note||"(no note)",u=l.dur?`${x(l.at)}, ${x(l.dur)} long`:
-x(l.at),d=()=>s(i.marks.filter(p=>p!==l));return h("li",{},h("button",{class:"cl-mark",type:"button",title:u,onclick:()=>o(l)},f),h("span",{class:"cl-hint"},u),
-h("button",{type:"button","aria-label":`Remove the mark ${f}`,onclick:d},"\xD7"))},i={marks:[],add:l=>s([...i.marks,l]),replace:a};return a(e),i}function Gr(t,{
-range:e,event:n},o){let r=e??(n===null?null:yl(t,n));if(r===null)return[];let s=h("input",{class:"cl-note",type:"text",maxlength:bl,placeholder:"Note","aria-lab\
+i)]:[],s("\u2715","Close (Escape)",r(null))]}function jr(t,e,n,o,r){if(n===null){t.replaceChildren();return}let s=h("dl",{class:"cl-facts"});for(let[i,l]of bl(e,
+n))s.append(h("dt",{},i),h("dd",{class:i.startsWith(En)?"cl-source":""},l));let a=h("h3",{"aria-level":2,class:"cl-event"},e.header.names[e.name[n]]),c=h("span",
+{class:"cl-event-buttons"},...Ol(e,n,o,r));t.replaceChildren(h("div",{class:"cl-event-head"},a,c),s)}var $l=500;function Vr(t,e,{onChange:n,onShow:o}){let r=h("ul",{class:"cl-mark-list","aria-label":"Marks"});t.replaceChildren(r);let s=l=>{a(l),n(l)},a=l=>{i.marks=
+[...l].sort((f,u)=>f.at-u.at),t.hidden=l.length===0,r.replaceChildren(...i.marks.map(c))},c=l=>{let f=l.note||"(no note)",u=l.dur?`${v(l.at)}, ${v(l.dur)} long`:
+v(l.at),d=()=>s(i.marks.filter(p=>p!==l));return h("li",{},h("button",{class:"cl-mark",type:"button",title:u,onclick:()=>o(l)},f),h("span",{class:"cl-hint"},u),
+h("button",{type:"button","aria-label":`Remove the mark ${f}`,onclick:d},"\xD7"))},i={marks:[],add:l=>s([...i.marks,l]),replace:a};return a(e),i}function qr(t,{
+range:e,event:n},o){let r=e??(n===null?null:Cl(t,n));if(r===null)return[];let s=h("input",{class:"cl-note",type:"text",maxlength:$l,placeholder:"Note","aria-lab\
 el":"Note of the mark","data-lm-suppress-shortcuts":"true"}),a=()=>{o({at:Math.round(r[0]),dur:Math.round(r[1]-r[0]),note:s.value.trim()}),s.value=""};return s.
 addEventListener("keydown",c=>{c.stopPropagation(),c.key==="Enter"&&a()}),[s,h("button",{class:"cl-button",type:"button",title:"Mark the selected time",onclick:a},
-"Mark")]}function yl({start:t,dur:e},n){return[t[n],t[n]+e[n]]}var Mn={range:null,event:null,names:null};function jr(){let t=Mn,e=new Set,n={get:()=>t,isEmpty:()=>kn(t,Mn),set(o,r){let s={...t,...o};if(s.names?.size===0&&(s.
-names=null),!kn(t,s)){t=s;for(let a of[...e])a(t,r)}},clear:o=>n.set(Mn,o),subscribe(o){return e.add(o),()=>e.delete(o)}};return n}function kn(t,e){return t.event===
-e.event&&Kr(t.range,e.range)&&Kr(t.names,e.names)}function Kr(t,e){if(t===null||e===null)return t===e;let[n,o]=[[...t],[...e]];return n.length===o.length&&n.every(
-(r,s)=>r===o[s])}function xl({n:t,parent:e,launch:n,lane:o,start:r,dur:s},a){let c=new Uint8Array(t);c[a]=1;let i=r[a]+s[a];for(let l=a+1;l<t&&o[l]===o[a]&&r[l]<=
-i;l++)e[l]>=0&&c[e[l]]&&(c[l]=1);for(let l=0;l<t;l++)n[l]>=0&&c[n[l]]&&(c[l]=1);return c}var vl=3,Xr=new WeakMap;function q(t,e){let n=Xr.get(t)??[],o=n.find(s=>kn(
-s.selection,e));if(o)return o.mask;let r=Ml(t,e);return Xr.set(t,[{selection:{...e},mask:r},...n].slice(0,vl)),r}function Ml(t,{range:e,event:n,names:o}){if(e===
-null&&n===null&&o===null)return null;let r=n===null?new Uint8Array(t.n).fill(1):xl(t,n);if(e!==null&&kl(t,r,e),o===null)return r;let s=new Uint8Array(t.header.names.
-length);for(let a of o)s[a]=1;for(let a=0;a<t.n;a++)r[a]&=s[t.name[a]];return r}function kl({n:t,start:e,dur:n},o,[r,s]){for(let a=0;a<t;a++){let c=e[a],i=c+n[a];
-(c===i?c<r||c>s:c>=s||i<=r)&&(o[a]=0)}}var Al=2e3;function Vr(t,e){let{range:n,event:o,names:r}=e;if(o!==null)return Tl(t,e);let s=[];if(n){let i=u=>String(BigInt(t.header.t0)+BigInt(u)),[l,f]=[Math.
+"Mark")]}function Cl({start:t,dur:e},n){return[t[n],t[n]+e[n]]}var On={range:null,event:null,names:null};function Jr(){let t=On,e=new Set,n={get:()=>t,isEmpty:()=>$n(t,On),set(o,r){let s={...t,...o};if(s.names?.size===0&&(s.
+names=null),!$n(t,s)){t=s;for(let a of[...e])a(t,r)}},clear:o=>n.set(On,o),subscribe(o){return e.add(o),()=>e.delete(o)}};return n}function $n(t,e){return t.event===
+e.event&&Yr(t.range,e.range)&&Yr(t.names,e.names)}function Yr(t,e){if(t===null||e===null)return t===e;let[n,o]=[[...t],[...e]];return n.length===o.length&&n.every(
+(r,s)=>r===o[s])}function _l({n:t,parent:e,launch:n,lane:o,start:r,dur:s},a){let c=new Uint8Array(t);c[a]=1;let i=r[a]+s[a];for(let l=a+1;l<t&&o[l]===o[a]&&r[l]<=
+i;l++)e[l]>=0&&c[e[l]]&&(c[l]=1);for(let l=0;l<t;l++)n[l]>=0&&c[n[l]]&&(c[l]=1);return c}var Ll=3,Zr=new WeakMap;function J(t,e){let n=Zr.get(t)??[],o=n.find(s=>$n(
+s.selection,e));if(o)return o.mask;let r=Rl(t,e);return Zr.set(t,[{selection:{...e},mask:r},...n].slice(0,Ll)),r}function Rl(t,{range:e,event:n,names:o}){if(e===
+null&&n===null&&o===null)return null;let r=n===null?new Uint8Array(t.n).fill(1):_l(t,n);if(e!==null&&Il(t,r,e),o===null)return r;let s=new Uint8Array(t.header.names.
+length);for(let a of o)s[a]=1;for(let a=0;a<t.n;a++)r[a]&=s[t.name[a]];return r}function Il({n:t,start:e,dur:n},o,[r,s]){for(let a=0;a<t;a++){let c=e[a],i=c+n[a];
+(c===i?c<r||c>s:c>=s||i<=r)&&(o[a]=0)}}var Nl=2e3;function Qr(t,e){let{range:n,event:o,names:r}=e;if(o!==null)return Hl(t,e);let s=[];if(n){let i=u=>String(BigInt(t.header.t0)+BigInt(u)),[l,f]=[Math.
 floor(n[0]),Math.ceil(n[1])];s.push(`((e.ts < ${i(f)}) & (e.ts + e.dur > ${i(l)}) & (e.dur > 0) | (e.dur == 0) & e.ts.between(${i(Math.ceil(n[0]))}, ${i(Math.floor(
-n[1]))}))`)}r&&s.push(`e.name.isin(${Sl(t,r)})`);let{first_row:a}=t.header,c=a?`trace.events.iloc[${a}:]`:"trace.events";return s.length?`${c}[lambda e: ${s.join(
-" & ")}]`:c}function Sl(t,e){let n=An(t,e);return n?`trace.events.name.iloc[[${n.join(", ")}]]`:El([...e].map(o=>t.header.names[o]))}function An(t,e){return t.header.
-are_names_cut?[...e].map(n=>t.rowOf(t.name.indexOf(n))):null}function Tl(t,e){let n=q(t,e),o=[];for(let s=0;s<t.n;s++)if(n?.[s]&&o.push(s),o.length>Al)return null;
-return`trace.events.iloc[[${o.map(s=>t.rowOf(s)).sort((s,a)=>s-a).join(", ")}]]`}function El(t){let e=n=>JSON.stringify(n).replace(/[\u007f-\uffff]/g,o=>`\\u${o.
-charCodeAt(0).toString(16).padStart(4,"0")}`);return`[${t.map(e).join(", ")}]`}var Ol={light:["#0b62c4","#b35c00","#6f42c1","#00796b","#b02f78","#5a7a0a","#a3301f"],dark:["#6cb6ff","#f0a050","#c4a5ff","#5fd0c0","#f08cc4","#b5d35a","#ff9a8a"]},
-$l={light:"#4f6673",dark:"#a9bfca"};function At(t,e){let n=t.startsWith("cpu")?null:/\d+$/.exec(t),o=Ol[e];return n?o[Number(n[0])%o.length]:$l[e]}function qr({ts:t,values:e},[n,o]){let[r,s]=[0,t.length];for(;r+1<t.length&&t[r+1]<n;)r+=1;for(;s-2>r&&t[s-2]>o;)s-=1;return Cl(t.subarray(r,s),e.subarray(r,s))}
-function Cl(t,e){let n=t.length;if(n<=4e3)return{ts:Array.from(t),values:Array.from(e)};let o=[0],r=(n-2)/(4e3/2-1);for(let s=0;s*r<n-2;s++){let[a,c]=[1+Math.floor(
+n[1]))}))`)}r&&s.push(`e.name.isin(${Pl(t,r)})`);let{first_row:a}=t.header,c=a?`trace.events.iloc[${a}:]`:"trace.events";return s.length?`${c}[lambda e: ${s.join(
+" & ")}]`:c}function Pl(t,e){let n=Cn(t,e);return n?`trace.events.name.iloc[[${n.join(", ")}]]`:Fl([...e].map(o=>t.header.names[o]))}function Cn(t,e){return t.header.
+are_names_cut?[...e].map(n=>t.rowOf(t.name.indexOf(n))):null}function Hl(t,e){let n=J(t,e),o=[];for(let s=0;s<t.n;s++)if(n?.[s]&&o.push(s),o.length>Nl)return null;
+return`trace.events.iloc[[${o.map(s=>t.rowOf(s)).sort((s,a)=>s-a).join(", ")}]]`}function Fl(t){let e=n=>JSON.stringify(n).replace(/[\u007f-\uffff]/g,o=>`\\u${o.
+charCodeAt(0).toString(16).padStart(4,"0")}`);return`[${t.map(e).join(", ")}]`}var zl={light:["#0b62c4","#b35c00","#6f42c1","#00796b","#b02f78","#5a7a0a","#a3301f"],dark:["#6cb6ff","#f0a050","#c4a5ff","#5fd0c0","#f08cc4","#b5d35a","#ff9a8a"]},
+Bl={light:"#4f6673",dark:"#a9bfca"};function Tt(t,e){let n=t.startsWith("cpu")?null:/\d+$/.exec(t),o=zl[e];return n?o[Number(n[0])%o.length]:Bl[e]}function ts({ts:t,values:e},[n,o]){let[r,s]=[0,t.length];for(;r+1<t.length&&t[r+1]<n;)r+=1;for(;s-2>r&&t[s-2]>o;)s-=1;return Dl(t.subarray(r,s),e.subarray(r,s))}
+function Dl(t,e){let n=t.length;if(n<=4e3)return{ts:Array.from(t),values:Array.from(e)};let o=[0],r=(n-2)/(4e3/2-1);for(let s=0;s*r<n-2;s++){let[a,c]=[1+Math.floor(
 s*r),Math.min(n-1,1+Math.floor((s+1)*r))],[i,l]=[a,a];for(let f=a;f<c;f++)e[f]<e[i]&&(i=f),e[f]>e[l]&&(l=f);a<c&&o.push(Math.min(i,l),...i===l?[]:[Math.max(i,l)])}
-return o.push(n-1),{ts:o.map(s=>t[s]),values:o.map(s=>e[s])}}var ts={light:{range:"#0b62c4",text:"#57606a",grid:"#d9dee4",fill:.14},dark:{range:"#6cb6ff",text:"#9aa5b1",grid:"#30363d",fill:.2}},_l=[[2**30,"GiB"],[2**20,"M\
-iB"],[2**10,"KiB"],[1,"B"]],Ll=[[1e9,"s"],[1e6,"ms"],[1e3,"\xB5s"],[1,"ns"]],Yr={displayModeBar:!1,responsive:!1,doubleClick:!1,showTips:!1};function Sn(t){return Math.
-max(56,Math.round(Math.min(188,Math.max(132,t*.2),t*.35))-1)}function es(t,e,{Plotly:n,theme:o,view:r,onRange:s}){let a=h("div",{class:"cl-plot"});t.replaceChildren(
-a);let c=e.map(Rl),i=Zr(r[1]-r[0],Ll),l=Zr(Math.max(...c.map(g=>g.value),1),_l),f={root:a,series:e,peaks:c,time:i,bytes:l,theme:o,range:null,view:r,width:0},u=n.
-newPlot(a,Jr(f),Qr(f),Yr).then(g=>{g.on("plotly_selected",m=>{m?.range&&s(Nl(m.range.x,i[0]))}),g.on("plotly_deselect",()=>s(null)),g.on("plotly_doubleclick",()=>s(
-null))}),d=async()=>{await u,a.isConnected&&await n.react(a,Jr(f),Qr(f),Yr)},p=g=>(Object.assign(f,g),d());return{ready:u,setRange:g=>p({range:g}),setView:g=>p(
-{view:g}),setTheme:g=>p({theme:g}),async resize(){await d(),a.isConnected&&a.clientWidth&&n.Plots.resize(a)},destroy:()=>u.then(()=>n.purge(a))}}function Rl({ts:t,
-values:e}){let n=0;for(let o=1;o<e.length;o++)e[o]>e[n]&&(n=o);return{ts:t[n],value:e[n]}}function Zr(t,e){return e.find(([n])=>t>=n)??e[e.length-1]}function Nl(t,e){
-let[n,o]=t.map(r=>r*e);return n===o?null:[Math.min(n,o),Math.max(n,o)]}function Jr({series:t,view:e,theme:n,time:o,bytes:r}){return t.map(s=>{let a=qr(s,e),c=At(
+return o.push(n-1),{ts:o.map(s=>t[s]),values:o.map(s=>e[s])}}var ss={light:{range:"#0b62c4",text:"#57606a",grid:"#d9dee4",fill:.14},dark:{range:"#6cb6ff",text:"#9aa5b1",grid:"#30363d",fill:.2}},Ul=[[2**30,"GiB"],[2**20,"M\
+iB"],[2**10,"KiB"],[1,"B"]],Wl=[[1e9,"s"],[1e6,"ms"],[1e3,"\xB5s"],[1,"ns"]],es={displayModeBar:!1,responsive:!1,doubleClick:!1,showTips:!1};function _n(t){return Math.
+max(56,Math.round(Math.min(188,Math.max(132,t*.2),t*.35))-1)}function as(t,e,{Plotly:n,theme:o,view:r,onRange:s}){let a=h("div",{class:"cl-plot"});t.replaceChildren(
+a);let c=e.map(Gl),i=ns(r[1]-r[0],Wl),l=ns(Math.max(...c.map(g=>g.value),1),Ul),f={root:a,series:e,peaks:c,time:i,bytes:l,theme:o,range:null,view:r,width:0},u=n.
+newPlot(a,os(f),rs(f),es).then(g=>{g.on("plotly_selected",m=>{m?.range&&s(Kl(m.range.x,i[0]))}),g.on("plotly_deselect",()=>s(null)),g.on("plotly_doubleclick",()=>s(
+null))}),d=async()=>{await u,a.isConnected&&await n.react(a,os(f),rs(f),es)},p=g=>(Object.assign(f,g),d());return{ready:u,setRange:g=>p({range:g}),setView:g=>p(
+{view:g}),setTheme:g=>p({theme:g}),async resize(){await d(),a.isConnected&&a.clientWidth&&n.Plots.resize(a)},destroy:()=>u.then(()=>n.purge(a))}}function Gl({ts:t,
+values:e}){let n=0;for(let o=1;o<e.length;o++)e[o]>e[n]&&(n=o);return{ts:t[n],value:e[n]}}function ns(t,e){return e.find(([n])=>t>=n)??e[e.length-1]}function Kl(t,e){
+let[n,o]=t.map(r=>r*e);return n===o?null:[Math.min(n,o),Math.max(n,o)]}function os({series:t,view:e,theme:n,time:o,bytes:r}){return t.map(s=>{let a=ts(s,e),c=Tt(
 s.label,n);return{type:"scatter",mode:"lines",name:s.label,x:a.ts.map(i=>i/o[0]),y:a.values.map(i=>i/r[0]),line:{shape:"hv",width:1.5,color:c},fill:t.length===1?
-"tozeroy":"none",fillcolor:`rgba(${yt(c).join(",")},${ts[n].fill})`,text:a.values.map((i,l)=>`${M(i)} at ${x(a.ts[l])}`),hoverinfo:"text+name"}})}function Qr(t){
-let{range:e,view:n,time:o,bytes:r}=t;t.width=t.root.clientWidth||t.width;let{text:s,grid:a,range:c}=ts[t.theme],i={gridcolor:a,zerolinecolor:a,linecolor:a,tickcolor:a,
-fixedrange:!0,separatethousands:!0};return{height:200,margin:{l:Sn(t.width),r:1,t:22,b:34},paper_bgcolor:"rgba(0,0,0,0)",plot_bgcolor:"rgba(0,0,0,0)",font:{color:s,
+"tozeroy":"none",fillcolor:`rgba(${Mt(c).join(",")},${ss[n].fill})`,text:a.values.map((i,l)=>`${k(i)} at ${v(a.ts[l])}`),hoverinfo:"text+name"}})}function rs(t){
+let{range:e,view:n,time:o,bytes:r}=t;t.width=t.root.clientWidth||t.width;let{text:s,grid:a,range:c}=ss[t.theme],i={gridcolor:a,zerolinecolor:a,linecolor:a,tickcolor:a,
+fixedrange:!0,separatethousands:!0};return{height:200,margin:{l:_n(t.width),r:1,t:22,b:34},paper_bgcolor:"rgba(0,0,0,0)",plot_bgcolor:"rgba(0,0,0,0)",font:{color:s,
 size:11,family:"inherit"},dragmode:"select",selectdirection:"h",showlegend:t.series.length>1,legend:{orientation:"h",x:0,y:1.18},hovermode:"closest",newselection:{
-line:{color:s,width:1}},xaxis:{...i,range:n.map(l=>l/o[0]),ticksuffix:` ${o[1]}`},yaxis:{...i,rangemode:"tozero",ticksuffix:` ${r[1]}`},shapes:e===null?[]:[Pl(e,
-c,o[0])],annotations:Il(t)}}function Il({series:t,peaks:e,view:n,theme:o,time:r,bytes:s}){return e.map((a,c)=>{let i=At(t[c].label,o);return{x:a.ts/r[0],y:a.value/
-s[0],text:`peak ${M(a.value)}`,showarrow:!0,arrowhead:0,arrowwidth:1,ax:a.ts>(n[0]+n[1])/2?-44:44,ay:-14,bgcolor:"rgba(0,0,0,0)",font:{color:i,size:11},arrowcolor:i}})}
-function Pl([t,e],n,o){return{type:"rect",xref:"x",yref:"paper",x0:t/o,x1:e/o,y0:0,y1:1,fillcolor:n,opacity:.18,line:{width:1,color:n},layer:"below"}}var Gt=44,ns=8,Hl=2e3;function os({unit:t,column:e},n){return n===void 0||Number.isNaN(n)?"-":e.endsWith("_bytes")?M(n):t==="%"?R(n):`${Math.round(n).toLocaleString(
-"en-US")} ${t}`}function Tn(t,e){let[n,o]=[0,t.length];for(;n<o;){let r=n+o>>1;t[r]<=e?n=r+1:o=r}return n-1}function rs(t,e=0){return t.reduce((n,o)=>o>n?o:n,e)}
-function ss(t,e,n,{theme:o,view:r}){let a=n.filter(({column:m})=>e.some(({values:w})=>w[m].some(y=>!Number.isNaN(y)))).map(m=>({gauge:m,largest:m.full??Math.max(
-...e.map(({values:w})=>rs(w[m.column])),1e-9)})),c=h("p",{class:"cl-metrics-legend"}),l=z("svg",{class:"cl-metrics-plot",role:"img","aria-label":"Readings of th\
-e GPUs over time"}),f=h("p",{class:"cl-metrics-tip cl-hint","aria-live":"off"}),u=z("path",{class:"cl-metrics-cursor",fill:"none"});t.replaceChildren(c,l,f);let d=`\
-cl-metrics-${Math.random().toString(36).slice(2)}`,p=a.length*(Gt+ns),g={host:t,devices:e,rows:a,id:d,height:p,legend:c,plot:l,cursor:u,tip:f,theme:o,view:r,width:0};
-return l.addEventListener("pointermove",m=>Dl(g,m)),l.addEventListener("pointerleave",()=>cs(g)),Te(g),{setView(m){g.view=m,Te(g)},setTheme(m){g.theme=m,Te(g)},
-resize:()=>Te(g),destroy:()=>t.replaceChildren()}}function as(t){let e=Math.max(t.host.clientWidth||t.width,200);t.width=e;let n=Sn(e),o=e-n-1,[r,s]=t.view;return{
-width:e,gutter:n,inner:o,x:a=>n+(a-r)/(s-r)*o}}function Te(t){let{devices:e,height:n,id:o,legend:r,plot:s}=t,a=as(t),c=e.length>1?e.map(({label:f})=>f):[];r.replaceChildren(
-...c.map(f=>h("span",{style:`color:${At(f,t.theme)}`},f)));let i=z("rect",{x:a.gutter,y:0,width:a.inner,height:n}),l=t.rows.map((f,u)=>Fl(t,u,a));s.setAttribute(
-"width",String(a.width)),s.setAttribute("height",String(n)),s.setAttribute("viewBox",`0 0 ${a.width} ${n}`),s.replaceChildren(z("clipPath",{id:o},i),...l,t.cursor)}
-function Fl({devices:t,rows:e,id:n,theme:o,view:r},s,{width:a,gutter:c,x:i}){let{gauge:l,largest:f}=e[s],u=s*(Gt+ns),d=m=>u+Gt-(Gt-3)*Math.min(m/f,1),p=Math.max(
-...t.map(({values:m})=>rs(m[l.column]))),g=t.map(({label:m,ts:w,values:y})=>z("path",{d:zl(w,y[l.column],r,i,d),fill:"none",stroke:At(m,o),"stroke-width":1.4}));
-return z("g",{},z("text",{x:0,y:u+16},l.title),z("text",{x:0,y:u+31,class:"cl-metrics-muted"},`up to ${os(l,p)}`),z("path",{d:`M${c} ${u+Gt}H${a-1}`,class:"cl-m\
-etrics-base"}),z("g",{"clip-path":`url(#${n})`},...g))}function zl(t,e,[n,o],r,s){let a=Math.max(Tn(t,n),0),c=Math.min(Tn(t,o)+2,t.length),i=Math.max(1,Math.ceil(
-(c-a)/Hl)),l="";for(let f=a;f<c;f+=i){let u=f;for(let d=f;d<Math.min(f+i,c);d++)(e[d]>e[u]||Number.isNaN(e[u]))&&(u=d);Number.isNaN(e[u])||(l+=`${l?"L":"M"}${r(
-t[u]).toFixed(1)} ${s(e[u]).toFixed(1)}`)}return l}function Dl(t,e){let{gutter:n,inner:o}=as(t),r=e.clientX-t.plot.getBoundingClientRect().left;if(r<n||r>n+o){cs(
-t);return}let[s,a]=t.view,c=s+(r-n)/o*(a-s);t.cursor.setAttribute("d",`M${r.toFixed(1)} 0V${t.height}`);let i=t.devices.map(l=>Bl(t,l,c));t.tip.textContent=[x(c),
-...i].filter(Boolean).join(" \xB7 ")}function Bl({devices:t,rows:e},{label:n,ts:o,values:r,slowed:s,reasons:a},c){let i=Tn(o,c);if(i<0)return"";let l=e.map(({gauge:f})=>os(
-f,r[f.column][i])).join(", ");return`${t.length>1?`${n}: `:""}${l}${s[i]?`, throttled by ${a[s[i]]}`:""}`}function cs({cursor:t,tip:e}){t.removeAttribute("d"),e.
-textContent=""}function Y(t,e,n,o){let r=e.map(([c,i])=>{let l=()=>{s(c),o(c)},f=String(c===n);return h("button",{type:"button",class:"cl-button","data-key":c,"aria-pressed":f,
+line:{color:s,width:1}},xaxis:{...i,range:n.map(l=>l/o[0]),ticksuffix:` ${o[1]}`},yaxis:{...i,rangemode:"tozero",ticksuffix:` ${r[1]}`},shapes:e===null?[]:[jl(e,
+c,o[0])],annotations:Xl(t)}}function Xl({series:t,peaks:e,view:n,theme:o,time:r,bytes:s}){return e.map((a,c)=>{let i=Tt(t[c].label,o);return{x:a.ts/r[0],y:a.value/
+s[0],text:`peak ${k(a.value)}`,showarrow:!0,arrowhead:0,arrowwidth:1,ax:a.ts>(n[0]+n[1])/2?-44:44,ay:-14,bgcolor:"rgba(0,0,0,0)",font:{color:i,size:11},arrowcolor:i}})}
+function jl([t,e],n,o){return{type:"rect",xref:"x",yref:"paper",x0:t/o,x1:e/o,y0:0,y1:1,fillcolor:n,opacity:.18,line:{width:1,color:n},layer:"below"}}var jt=44,cs=8,Vl=2e3;function is({unit:t,column:e},n){return n===void 0||Number.isNaN(n)?"-":e.endsWith("_bytes")?k(n):t==="%"?N(n):`${Math.round(n).toLocaleString(
+"en-US")} ${t}`}function Ln(t,e){let[n,o]=[0,t.length];for(;n<o;){let r=n+o>>1;t[r]<=e?n=r+1:o=r}return n-1}function ls(t,e=0){return t.reduce((n,o)=>o>n?o:n,e)}
+function fs(t,e,n,{theme:o,view:r}){let a=n.filter(({column:m})=>e.some(({values:w})=>w[m].some(y=>!Number.isNaN(y)))).map(m=>({gauge:m,largest:m.full??Math.max(
+...e.map(({values:w})=>ls(w[m.column])),1e-9)})),c=h("p",{class:"cl-metrics-legend"}),l=B("svg",{class:"cl-metrics-plot",role:"img","aria-label":"Readings of th\
+e GPUs over time"}),f=h("p",{class:"cl-metrics-tip cl-hint","aria-live":"off"}),u=B("path",{class:"cl-metrics-cursor",fill:"none"});t.replaceChildren(c,l,f);let d=`\
+cl-metrics-${Math.random().toString(36).slice(2)}`,p=a.length*(jt+cs),g={host:t,devices:e,rows:a,id:d,height:p,legend:c,plot:l,cursor:u,tip:f,theme:o,view:r,width:0};
+return l.addEventListener("pointermove",m=>Zl(g,m)),l.addEventListener("pointerleave",()=>ds(g)),$e(g),{setView(m){g.view=m,$e(g)},setTheme(m){g.theme=m,$e(g)},
+resize:()=>$e(g),destroy:()=>t.replaceChildren()}}function us(t){let e=Math.max(t.host.clientWidth||t.width,200);t.width=e;let n=_n(e),o=e-n-1,[r,s]=t.view;return{
+width:e,gutter:n,inner:o,x:a=>n+(a-r)/(s-r)*o}}function $e(t){let{devices:e,height:n,id:o,legend:r,plot:s}=t,a=us(t),c=e.length>1?e.map(({label:f})=>f):[];r.replaceChildren(
+...c.map(f=>h("span",{style:`color:${Tt(f,t.theme)}`},f)));let i=B("rect",{x:a.gutter,y:0,width:a.inner,height:n}),l=t.rows.map((f,u)=>ql(t,u,a));s.setAttribute(
+"width",String(a.width)),s.setAttribute("height",String(n)),s.setAttribute("viewBox",`0 0 ${a.width} ${n}`),s.replaceChildren(B("clipPath",{id:o},i),...l,t.cursor)}
+function ql({devices:t,rows:e,id:n,theme:o,view:r},s,{width:a,gutter:c,x:i}){let{gauge:l,largest:f}=e[s],u=s*(jt+cs),d=m=>u+jt-(jt-3)*Math.min(m/f,1),p=Math.max(
+...t.map(({values:m})=>ls(m[l.column]))),g=t.map(({label:m,ts:w,values:y})=>B("path",{d:Yl(w,y[l.column],r,i,d),fill:"none",stroke:Tt(m,o),"stroke-width":1.4}));
+return B("g",{},B("text",{x:0,y:u+16},l.title),B("text",{x:0,y:u+31,class:"cl-metrics-muted"},`up to ${is(l,p)}`),B("path",{d:`M${c} ${u+jt}H${a-1}`,class:"cl-m\
+etrics-base"}),B("g",{"clip-path":`url(#${n})`},...g))}function Yl(t,e,[n,o],r,s){let a=Math.max(Ln(t,n),0),c=Math.min(Ln(t,o)+2,t.length),i=Math.max(1,Math.ceil(
+(c-a)/Vl)),l="";for(let f=a;f<c;f+=i){let u=f;for(let d=f;d<Math.min(f+i,c);d++)(e[d]>e[u]||Number.isNaN(e[u]))&&(u=d);Number.isNaN(e[u])||(l+=`${l?"L":"M"}${r(
+t[u]).toFixed(1)} ${s(e[u]).toFixed(1)}`)}return l}function Zl(t,e){let{gutter:n,inner:o}=us(t),r=e.clientX-t.plot.getBoundingClientRect().left;if(r<n||r>n+o){ds(
+t);return}let[s,a]=t.view,c=s+(r-n)/o*(a-s);t.cursor.setAttribute("d",`M${r.toFixed(1)} 0V${t.height}`);let i=t.devices.map(l=>Jl(t,l,c));t.tip.textContent=[v(c),
+...i].filter(Boolean).join(" \xB7 ")}function Jl({devices:t,rows:e},{label:n,ts:o,values:r,slowed:s,reasons:a},c){let i=Ln(o,c);if(i<0)return"";let l=e.map(({gauge:f})=>is(
+f,r[f.column][i])).join(", ");return`${t.length>1?`${n}: `:""}${l}${s[i]?`, throttled by ${a[s[i]]}`:""}`}function ds({cursor:t,tip:e}){t.removeAttribute("d"),e.
+textContent=""}function Q(t,e,n,o){let r=e.map(([c,i])=>{let l=()=>{s(c),o(c)},f=String(c===n);return h("button",{type:"button",class:"cl-button","data-key":c,"aria-pressed":f,
 onclick:l},i)}),s=c=>{for(let i of r)i.setAttribute("aria-pressed",String(i.dataset.key===c))};return{group:h("div",{class:"mm-choice",role:"group","aria-label":t},
-h("span",{class:"mm-muted"},t),...r),mark:s}}function nt(t,e,n){let o=/[a-z]/i.test(t)?null:e;return h("button",{type:"button",class:"cl-button",title:e,"aria-l\
-abel":o,onclick:n},t)}function is(){let t=["allocated","active","reserved"].map(e=>h("span",{class:"mm-key"},h("i",{class:`mm-line-${e}`}),e));return h("p",{class:"\
-mm-legend"},...t)}function ls(t,e){let n=Ul(t,e),o={};for(let[r,s]of Object.entries(e.self)){let a=new Float64Array(t.parent.length);s.forEach((c,i)=>{a[n[i]]+=c});for(let c=a.length-
-1;c>0;c--)a[t.parent[c]]+=a[c];o[r]=a}t.before=o}function Ul(t,{parent:e,label:n}){let o=new Map;for(let s=1;s<t.parent.length;s++)o.set(`${t.parent[s]} ${t.labels[t.
-label[s]]}`,s);let r=[];return e.forEach((s,a)=>{let c=s<0?0:r[s],i=`${c} ${n[a]}`,l=o.get(i)??Wl(t,c,n[a]);o.set(i,l),r.push(l)}),r}function Wl(t,e,n){let o=t.
-parent.length;return t.parent.push(e),t.depth.push(t.depth[e]+1),t.label.push(t.labels.push(n)-1),t.sample.push(-1),t.children.push([]),t.children[e].push(o),o}var ot=19,fs=420,Gl=.8,us=4,Kl=2,Xl=.99,jl={light:["#f3b562","#f0a06a","#eec57c","#e9927a","#f6d08f"],dark:["#a8642a","#9c5230","#8f6b2f","#a14b3f","#b07a35"]},
-ds={light:"#000000",dark:"#ffffff"},Vl={light:"#b79cf0",dark:"#7a5cc4"};function hs({parent:t,weight:e,children:n},o,r){let s=ql(t,o,r),a=r/Math.max(e[o],1),c=[
-{node:o,x:0,row:s.length}];for(let i=c.pop();i;i=c.pop()){let{x:l}=i,{row:f}=i;for(let u of[...n[i.node]].sort((d,p)=>e[p]-e[d])){let d=e[u]*a;if(d<Gl)break;let p=i.
-row<=Kl?Yl(n,e,u):[u],g=p.length>=us,m=g?p[p.length-1]:u;s.push({node:m,x:l,width:d,row:f,folded:g?p.length:0}),c.push({node:m,x:l,row:f+1}),l+=d}}return s}function ql(t,e,n){
-let o=[];for(let a=e;a>=0;a=t[a])o.unshift(a);let r=o.length>us+1;return(r?[o[0],t[e],e]:o).map((a,c)=>({node:a,x:0,width:n,row:c,folded:r&&c===1?o.length-2:0}))}
-function Yl(t,e,n){let o=[n];for(let r=n;;){let s=t[r].find(a=>e[a]>=Xl*e[r]);if(s===void 0||!t[s].length)return o;o.push(s),r=s}}function ps(t,e,n){let o=ot*(1+
+h("span",{class:"mm-muted"},t),...r),mark:s}}function ot(t,e,n){let o=/[a-z]/i.test(t)?null:e;return h("button",{type:"button",class:"cl-button",title:e,"aria-l\
+abel":o,onclick:n},t)}function hs(){let t=["allocated","active","reserved"].map(e=>h("span",{class:"mm-key"},h("i",{class:`mm-line-${e}`}),e));return h("p",{class:"\
+mm-legend"},...t)}function ps(t,e){let n=Ql(t,e),o={};for(let[r,s]of Object.entries(e.self)){let a=new Float64Array(t.parent.length);s.forEach((c,i)=>{a[n[i]]+=c});for(let c=a.length-
+1;c>0;c--)a[t.parent[c]]+=a[c];o[r]=a}t.before=o}function Ql(t,{parent:e,label:n}){let o=new Map;for(let s=1;s<t.parent.length;s++)o.set(`${t.parent[s]} ${t.labels[t.
+label[s]]}`,s);let r=[];return e.forEach((s,a)=>{let c=s<0?0:r[s],i=`${c} ${n[a]}`,l=o.get(i)??tf(t,c,n[a]);o.set(i,l),r.push(l)}),r}function tf(t,e,n){let o=t.
+parent.length;return t.parent.push(e),t.depth.push(t.depth[e]+1),t.label.push(t.labels.push(n)-1),t.sample.push(-1),t.children.push([]),t.children[e].push(o),o}var rt=19,ms=420,ef=.8,gs=4,nf=2,of=.99,rf={light:["#f3b562","#f0a06a","#eec57c","#e9927a","#f6d08f"],dark:["#a8642a","#9c5230","#8f6b2f","#a14b3f","#b07a35"]},
+ws={light:"#000000",dark:"#ffffff"},sf={light:"#b79cf0",dark:"#7a5cc4"};function bs({parent:t,weight:e,children:n},o,r){let s=af(t,o,r),a=r/Math.max(e[o],1),c=[
+{node:o,x:0,row:s.length}];for(let i=c.pop();i;i=c.pop()){let{x:l}=i,{row:f}=i;for(let u of[...n[i.node]].sort((d,p)=>e[p]-e[d])){let d=e[u]*a;if(d<ef)break;let p=i.
+row<=nf?cf(n,e,u):[u],g=p.length>=gs,m=g?p[p.length-1]:u;s.push({node:m,x:l,width:d,row:f,folded:g?p.length:0}),c.push({node:m,x:l,row:f+1}),l+=d}}return s}function af(t,e,n){
+let o=[];for(let a=e;a>=0;a=t[a])o.unshift(a);let r=o.length>gs+1;return(r?[o[0],t[e],e]:o).map((a,c)=>({node:a,x:0,width:n,row:c,folded:r&&c===1?o.length-2:0}))}
+function cf(t,e,n){let o=[n];for(let r=n;;){let s=t[r].find(a=>e[a]>=of*e[r]);if(s===void 0||!t[s].length)return o;o.push(s),r=s}}function ys(t,e,n){let o=rt*(1+
 e.reduce((i,{row:l})=>Math.max(i,l),0)),r=Math.min(devicePixelRatio||1,2);t.width=Math.floor(n.width*r),t.height=Math.floor(o*r),t.style.width=`${n.width}px`,t.
-style.height=`${o}px`;let s=I(t),a=getComputedStyle(t);s.scale(r,r),s.font=`11px ${a.fontFamily}`,s.textBaseline="middle";for(let i of e)Zl(s,i,n);let c=e.find(
-({node:i})=>i===n.focus);c&&Jl(s,c,a.color)}function Zl(t,{node:e,x:n,width:o,row:r,folded:s},{graph:a,root:c,query:i,theme:l,options:f}){let u=s?`${s} callers,\
- to ${f.textOf(e)}`:f.textOf(e),d=i!==""&&u.toLowerCase().includes(i),p=e!==c&&r<=a.depth[c],[g,m]=Ql(a,e,u,l,f),w=r*ot;if(t.globalAlpha=i&&!d?.4:p?.6:1,t.fillStyle=
-d?Vl[l]:g,t.fillRect(n,w,Math.max(o-1,.6),ot-1),t.globalAlpha=1,o<=30)return;t.fillStyle=d||t.globalAlpha<1?ds[l]:m;let y=o-8,b=`${u}  ${f.format(a.weight[e])}`,
-v=t.measureText(b).width<=y?b:st(t,u,y);t.fillText(v,n+4,w+ot/2)}function Jl(t,{x:e,width:n,row:o},r){t.strokeStyle=r,t.lineWidth=2,t.strokeRect(e+1,o*ot+1,Math.
-max(n-3,1),ot-3)}function Ql({weight:t,before:e},n,o,r,{colorOf:s}){if(e){let c=(t[n]-e[n])/Math.max(t[n],e[n],1),i=Math.round(Math.min(1,Math.abs(c))*80),[l,f]=[
+style.height=`${o}px`;let s=H(t),a=getComputedStyle(t);s.scale(r,r),s.font=`11px ${a.fontFamily}`,s.textBaseline="middle";for(let i of e)lf(s,i,n);let c=e.find(
+({node:i})=>i===n.focus);c&&ff(s,c,a.color)}function lf(t,{node:e,x:n,width:o,row:r,folded:s},{graph:a,root:c,query:i,theme:l,options:f}){let u=s?`${s} callers,\
+ to ${f.textOf(e)}`:f.textOf(e),d=i!==""&&u.toLowerCase().includes(i),p=e!==c&&r<=a.depth[c],[g,m]=uf(a,e,u,l,f),w=r*rt;if(t.globalAlpha=i&&!d?.4:p?.6:1,t.fillStyle=
+d?sf[l]:g,t.fillRect(n,w,Math.max(o-1,.6),rt-1),t.globalAlpha=1,o<=30)return;t.fillStyle=d||t.globalAlpha<1?ws[l]:m;let y=o-8,b=`${u}  ${f.format(a.weight[e])}`,
+x=t.measureText(b).width<=y?b:lt(t,u,y);t.fillText(x,n+4,w+rt/2)}function ff(t,{x:e,width:n,row:o},r){t.strokeStyle=r,t.lineWidth=2,t.strokeRect(e+1,o*rt+1,Math.
+max(n-3,1),rt-3)}function uf({weight:t,before:e},n,o,r,{colorOf:s}){if(e){let c=(t[n]-e[n])/Math.max(t[n],e[n],1),i=Math.round(Math.min(1,Math.abs(c))*80),[l,f]=[
 c>0?"#d1493f":"#2f6fd0",r==="dark"?"#4a525c":"#dfe3e8"];return[`color-mix(in srgb, ${l} ${i}%, ${f})`,r==="dark"||i>55?"#ffffff":"#000000"]}if(s)return n?s(n,o,
-r):r==="dark"?["#4a525c","#ffffff"]:["#dfe3e8","#000000"];let a=jl[r];return[a[n?xt(o)%a.length:0],ds[r]]}function Ee(t,e){let n=tf(t,e),o=h("div",{class:"mm-tools"},n.input,n.reset,n.found);return t.replaceChildren(o,n.stage,n.spoken),of(n),{show(r){n.graph?.parent!==
-r.parent&&Object.assign(n,{root:0,focus:-1}),n.graph=r,n.reset.hidden=n.root===0,n.query&&En(n,n.input.value),St(n)},zoom:r=>Kt(n,r),search(r){n.input.value=r,En(
-n,r)},get graph(){return n.graph},get root(){return n.root},boxes:()=>n.boxes,textOf:r=>n.graph?e.textOf(r):"",setTheme(r){n.theme=r,St(n)},resize(){t.clientWidth!==
-n.width&&St(n)},destroy(){cancelAnimationFrame(n.pending),t.replaceChildren()}}}function tf(t,e){let n=h("canvas",{class:"mm-flame-canvas",tabindex:0,role:"appl\
+r):r==="dark"?["#4a525c","#ffffff"]:["#dfe3e8","#000000"];let a=rf[r];return[a[n?vt(o)%a.length:0],ws[r]]}function Ce(t,e){let n=df(t,e),o=h("div",{class:"mm-tools"},n.input,n.reset,n.found);return t.replaceChildren(o,n.stage,n.spoken),mf(n),{show(r){n.graph?.parent!==
+r.parent&&Object.assign(n,{root:0,focus:-1}),n.graph=r,n.reset.hidden=n.root===0,n.query&&Rn(n,n.input.value),Et(n)},zoom:r=>Vt(n,r),search(r){n.input.value=r,Rn(
+n,r)},get graph(){return n.graph},get root(){return n.root},boxes:()=>n.boxes,textOf:r=>n.graph?e.textOf(r):"",setTheme(r){n.theme=r,Et(n)},resize(){t.clientWidth!==
+n.width&&Et(n)},destroy(){cancelAnimationFrame(n.pending),t.replaceChildren()}}}function df(t,e){let n=h("canvas",{class:"mm-flame-canvas",tabindex:0,role:"appl\
 ication","aria-label":`${e.label}. Arrow keys go between nodes, Enter zooms, Escape shows all.`,"data-lm-suppress-shortcuts":"true"}),o=h("div",{class:"mm-flame\
--scroll"},n);o.style.maxHeight=`${fs}px`;let r=h("div",{class:"mm-tip",hidden:!0});return{options:e,host:t,input:h("input",{type:"search",class:"mm-search",placeholder:e.
+-scroll"},n);o.style.maxHeight=`${ms}px`;let r=h("div",{class:"mm-tip",hidden:!0});return{options:e,host:t,input:h("input",{type:"search",class:"mm-search",placeholder:e.
 placeholder,"aria-label":e.searchLabel,"data-lm-suppress-shortcuts":"true"}),reset:h("button",{type:"button",class:"cl-button",hidden:!0},"Whole graph"),found:h(
 "span",{class:"mm-muted","aria-live":"polite"}),scroller:o,stage:h("div",{class:"mm-flame-stage"},o,r),canvas:n,tip:r,spoken:h("p",{class:"mm-said","aria-live":"\
-polite"}),theme:e.theme,graph:null,root:0,focus:-1,query:"",boxes:[],width:0,pending:0}}function St(t){let{graph:e}=t;t.pending||!e||(t.pending=requestAnimationFrame(
-()=>{t.pending=0,ef(t)}))}function ef(t){let{canvas:e,options:n,graph:o,root:r,focus:s,query:a,theme:c}=t;o&&(t.width=Math.max(t.host.clientWidth||t.width,160),
-t.boxes=hs(o,r,t.width),ps(e,t.boxes,{graph:o,root:r,focus:s,query:a,theme:c,width:t.width,options:n}))}function Kt(t,e){t.root=e,t.reset.hidden=e===0,t.tip.hidden=
-!0,St(t),t.options.onZoom(e)}function En(t,e){t.query=e.trim().toLowerCase(),St(t),t.found.textContent=t.query&&t.graph?nf(t,t.graph):""}function nf({options:t,
+polite"}),theme:e.theme,graph:null,root:0,focus:-1,query:"",boxes:[],width:0,pending:0}}function Et(t){let{graph:e}=t;t.pending||!e||(t.pending=requestAnimationFrame(
+()=>{t.pending=0,hf(t)}))}function hf(t){let{canvas:e,options:n,graph:o,root:r,focus:s,query:a,theme:c}=t;o&&(t.width=Math.max(t.host.clientWidth||t.width,160),
+t.boxes=bs(o,r,t.width),ys(e,t.boxes,{graph:o,root:r,focus:s,query:a,theme:c,width:t.width,options:n}))}function Vt(t,e){t.root=e,t.reset.hidden=e===0,t.tip.hidden=
+!0,Et(t),t.options.onZoom(e)}function Rn(t,e){t.query=e.trim().toLowerCase(),Et(t),t.found.textContent=t.query&&t.graph?pf(t,t.graph):""}function pf({options:t,
 query:e},n){let o=n.parent.length,[r,s]=[new Uint8Array(o),new Uint8Array(o)],[a,c]=[0,0];for(let i=1;i<o;i++){let l=n.parent[i];r[i]=t.textOf(i).toLowerCase().
-includes(e)?1:0,s[i]=s[l]||r[l]?1:0,!(!r[i]||s[i])&&(a+=n.weight[i],c+=n.num[i])}return c?ms(t,n,a,c):"nothing fits"}function ms(t,e,n,o){let r=e.weight[0]?100*
-n/e.weight[0]:0;return t.amountOf(n,o).replace("%",R(r))}function of(t){let{canvas:e,tip:n,input:o}=t;t.reset.addEventListener("click",()=>Kt(t,0)),o.addEventListener(
-"input",()=>En(t,o.value)),e.addEventListener("click",r=>{let s=gs(t,r);s&&Kt(t,s.node)}),e.addEventListener("pointermove",r=>rf(t,r)),e.addEventListener("point\
-erleave",()=>{n.hidden=!0}),e.addEventListener("keydown",r=>{!t.graph||r.altKey||r.ctrlKey||r.metaKey||af(t,t.graph,r.key)&&(r.preventDefault(),r.stopPropagation())})}
-function gs({canvas:t,boxes:e},n){let o=t.getBoundingClientRect(),[r,s]=[n.clientX-o.left,Math.floor((n.clientY-o.top)/ot)];return e.find(a=>a.row===s&&a.x<=r&&
-r<a.x+Math.max(a.width,1))}function rf(t,e){let{tip:n,graph:o,stage:r}=t,s=gs(t,e);if(n.hidden=!s,!s||!o)return;n.replaceChildren(...ws(t,o,s.node).map(c=>h("di\
+includes(e)?1:0,s[i]=s[l]||r[l]?1:0,!(!r[i]||s[i])&&(a+=n.weight[i],c+=n.num[i])}return c?xs(t,n,a,c):"nothing fits"}function xs(t,e,n,o){let r=e.weight[0]?100*
+n/e.weight[0]:0;return t.amountOf(n,o).replace("%",N(r))}function mf(t){let{canvas:e,tip:n,input:o}=t;t.reset.addEventListener("click",()=>Vt(t,0)),o.addEventListener(
+"input",()=>Rn(t,o.value)),e.addEventListener("click",r=>{let s=Ms(t,r);s&&Vt(t,s.node)}),e.addEventListener("pointermove",r=>gf(t,r)),e.addEventListener("point\
+erleave",()=>{n.hidden=!0}),e.addEventListener("keydown",r=>{!t.graph||r.altKey||r.ctrlKey||r.metaKey||bf(t,t.graph,r.key)&&(r.preventDefault(),r.stopPropagation())})}
+function Ms({canvas:t,boxes:e},n){let o=t.getBoundingClientRect(),[r,s]=[n.clientX-o.left,Math.floor((n.clientY-o.top)/rt)];return e.find(a=>a.row===s&&a.x<=r&&
+r<a.x+Math.max(a.width,1))}function gf(t,e){let{tip:n,graph:o,stage:r}=t,s=Ms(t,e);if(n.hidden=!s,!s||!o)return;n.replaceChildren(...vs(t,o,s.node).map(c=>h("di\
 v",{},c)));let a=r.getBoundingClientRect();n.style.left=`${Math.max(Math.min(e.clientX-a.left+12,t.width-n.offsetWidth-4),0)}px`,n.style.top=`${e.clientY-a.top+
-16}px`}function ws({options:t},e,n){let o=[t.textOf(n),ms(t,e,e.weight[n],e.num[n])];if(e.before){let r=e.weight[n]-e.before[n];o.push(`${r<0?"\u2212":"+"}${t.format(
-Math.abs(r))} against the other run`)}return[...o,...t.notesOf?.(n)??[]].filter(Boolean)}function sf({boxes:t,focus:e},{parent:n},o){let r=t.find(({node:i})=>i===
+16}px`}function vs({options:t},e,n){let o=[t.textOf(n),xs(t,e,e.weight[n],e.num[n])];if(e.before){let r=e.weight[n]-e.before[n];o.push(`${r<0?"\u2212":"+"}${t.format(
+Math.abs(r))} against the other run`)}return[...o,...t.notesOf?.(n)??[]].filter(Boolean)}function wf({boxes:t,focus:e},{parent:n},o){let r=t.find(({node:i})=>i===
 e)??t[0],s=t.filter(i=>i.row===r.row).sort((i,l)=>i.x-l.x),a=i=>s[Math.min(Math.max(s.indexOf(r)+i,0),s.length-1)].node;if(o==="ArrowUp")return Math.max(n[r.node],
 0);if(o==="ArrowLeft")return a(-1);if(o==="ArrowRight")return a(1);if(o!=="ArrowDown")return null;let c=t.filter(({node:i})=>n[i]===r.node).sort((i,l)=>l.width-
-i.width);return c.length?c[0].node:r.node}function af(t,e,n){let o=sf(t,e,n);if(o!==null)t.focus=t.focus<0?t.boxes[0].node:o,t.spoken.textContent=ws(t,e,t.focus).
-join(", "),St(t);else if((n==="Enter"||n===" ")&&t.focus>=0)Kt(t,t.focus);else if(n==="Escape"&&t.root)Kt(t,0);else return!1;return!0}var cf=new Set(["kernel","gpu_memcpy","gpu_memset"]);function bs(t){let e=o=>t.header.details.some(r=>r.name===o);return[["tree","call tree",!0],["python","Pyth\
-on",t.header.cats.includes("python_function")],["stack","call stacks",e("stack")],["module","modules",e("module")]].flatMap(([o,r,s])=>s?[[o,r]]:[])}function ys(t,e){
-let n=lf(t),{n:o,header:r}=t,s=r.lanes.map(({kind:w})=>w==="device"),a=e==="stack"||e==="module"?ff(n,t,e):null,c=r.cats.map(w=>w==="python_function"),i=r.cats.
-map(w=>w==="Trace"||w==="overhead");for(let w=0;w<o;w++){if(s[t.lane[w]]||i[t.cat[w]])continue;let y=a?a(w):-1,b=t.parent[w]<0?-1:n.nodeOf[t.parent[w]],v=y>=0?y:
-b>=0?b:a?n.none:0;n.nodeOf[w]=e==="python"&&!c[t.cat[w]]?v:n.add(v,n.labelOf[t.name[w]],w)}let l=r.cats.map(w=>cf.has(w));for(let w=0;w<o;w++){if(!s[t.lane[w]]||
-!l[t.cat[w]]||t.flags[w]&C.instant)continue;let y=t.launch[w],b=a?n.add(0,n.text("(no launch)"),-1):0,v=y<0?b:Math.max(n.nodeOf[y],0);n.nodeOf[w]=n.add(v,n.labelOf[t.
-name[w]],w)}let{parent:f,depth:u,label:d,labels:p,sample:g,nodeOf:m}=n;return{parent:f,depth:u,label:d,labels:p,sample:g,nodeOf:m,children:uf(f)}}function lf(t){
+i.width);return c.length?c[0].node:r.node}function bf(t,e,n){let o=wf(t,e,n);if(o!==null)t.focus=t.focus<0?t.boxes[0].node:o,t.spoken.textContent=vs(t,e,t.focus).
+join(", "),Et(t);else if((n==="Enter"||n===" ")&&t.focus>=0)Vt(t,t.focus);else if(n==="Escape"&&t.root)Vt(t,0);else return!1;return!0}var yf=new Set(["kernel","gpu_memcpy","gpu_memset"]);function ks(t){let e=o=>t.header.details.some(r=>r.name===o);return[["tree","call tree",!0],["python","Pyth\
+on",t.header.cats.includes("python_function")],["stack","call stacks",e("stack")],["module","modules",e("module")]].flatMap(([o,r,s])=>s?[[o,r]]:[])}function As(t,e){
+let n=xf(t),{n:o,header:r}=t,s=r.lanes.map(({kind:w})=>w==="device"),a=e==="stack"||e==="module"?Mf(n,t,e):null,c=r.cats.map(w=>w==="python_function"),i=r.cats.
+map(w=>w==="Trace"||w==="overhead");for(let w=0;w<o;w++){if(s[t.lane[w]]||i[t.cat[w]])continue;let y=a?a(w):-1,b=t.parent[w]<0?-1:n.nodeOf[t.parent[w]],x=y>=0?y:
+b>=0?b:a?n.none:0;n.nodeOf[w]=e==="python"&&!c[t.cat[w]]?x:n.add(x,n.labelOf[t.name[w]],w)}let l=r.cats.map(w=>yf.has(w));for(let w=0;w<o;w++){if(!s[t.lane[w]]||
+!l[t.cat[w]]||t.flags[w]&R.instant)continue;let y=t.launch[w],b=a?n.add(0,n.text("(no launch)"),-1):0,x=y<0?b:Math.max(n.nodeOf[y],0);n.nodeOf[w]=n.add(x,n.labelOf[t.
+name[w]],w)}let{parent:f,depth:u,label:d,labels:p,sample:g,nodeOf:m}=n;return{parent:f,depth:u,label:d,labels:p,sample:g,nodeOf:m,children:vf(f)}}function xf(t){
 let e=[...t.header.names],[n,o]=[new Set(t.header.step_names),e.length];n.size&&e.push("ProfilerStep*");let r=new Map,s=new Map,a=2**24,c={parent:[-1],depth:[0],
 label:[-1],sample:[-1],labels:e,labelOf:t.header.names.map((i,l)=>n.has(l)?o:l),nodeOf:new Int32Array(t.n).fill(-1),none:0,text(i){let l=s.get(i)??e.push(i)-1;return s.
 set(i,l),l},add(i,l,f){let u=i*a+l,d=r.get(u);return d===void 0&&(d=c.parent.length,r.set(u,d),c.parent.push(i),c.depth.push(c.depth[i]+1),c.label.push(l),c.sample.
-push(f)),d}};return c}function ff(t,e,n){t.none=t.add(0,t.text(`(no ${n})`),-1);let o=new Map,r=e.detailOf(n);return s=>{let a=r(s);if(a===null)return-1;let c=String(
+push(f)),d}};return c}function Mf(t,e,n){t.none=t.add(0,t.text(`(no ${n})`),-1);let o=new Map,r=e.detailOf(n);return s=>{let a=r(s);if(a===null)return-1;let c=String(
 a),i=o.get(c);return i===void 0&&(i=(n==="stack"?c.split(`
-`).reverse():c.split(".")).filter(Boolean).reduce((f,u)=>t.add(f,t.text(u),-1),0),o.set(c,i)),i}}function uf(t){let e=t.map(()=>[]);for(let n=1;n<t.length;n++)e[t[n]].
-push(n);return e}function On(t,{label:e,labels:n},o){return o?e[o]<t.header.names.length?W(t.header,e[o]):n[e[o]]:"all"}function xs({header:t,memory:e}){let n=[];t.lanes.some(({kind:s,count:a})=>s==="device"&&a)&&n.push(["device","GPU time"]),t.lanes.some(({kind:s,count:a})=>s===
+`).reverse():c.split(".")).filter(Boolean).reduce((f,u)=>t.add(f,t.text(u),-1),0),o.set(c,i)),i}}function vf(t){let e=t.map(()=>[]);for(let n=1;n<t.length;n++)e[t[n]].
+push(n);return e}function In(t,{label:e,labels:n},o){return o?e[o]<t.header.names.length?X(t.header,e[o]):n[e[o]]:"all"}function Ss({header:t,memory:e}){let n=[];t.lanes.some(({kind:s,count:a})=>s==="device"&&a)&&n.push(["device","GPU time"]),t.lanes.some(({kind:s,count:a})=>s===
 "host"&&a)&&n.push(["host","CPU time"]);let{n:o,num_actions:r}=t.memory;return o===r&&e.some(({event:s})=>s.some(a=>a>=0))&&n.push(["memory","allocated bytes"]),
-n}function*vs(t,e,n,o,r){let{parent:s,nodeOf:a}=e,c={weight:new Float64Array(s.length),num:new Float64Array(s.length)};n==="memory"?gf(t,a,o,r,c):yield*df(t,a,n===
-"device",o,r,c);let{weight:i,num:l}=c;for(let f=s.length-1;f>0;f--)i[s[f]]+=i[f],l[s[f]]+=l[f];return c}function*df(t,e,n,o,r,s){let a=r?yield*pf(t,n,r):n?t.dur:
-t.self;for(let[c,i]of Ms(t,n))hf(t,e,o,a,s,c,i),yield}function hf({flags:t},e,n,o,{weight:r,num:s},a,c){let i=C.instant|C.waiting;for(let l=a;l<c;l++){let f=e[l];
-f<0||t[l]&i||n!==null&&!n[l]||(o[l]>0&&(r[f]+=o[l]),s[f]+=1)}}function*pf(t,e,n){let o=new Float64Array(t.n);for(let[r,s]of Ms(t,e))t.start[r]>=n[1]||(mf(t,n,o,
-r,s),yield);return o}function mf({start:t,dur:e,parent:n},[o,r],s,a,c){for(let i=a;i<c&&t[i]<r;i++){let l=t[i]+e[i];if(l<=o)continue;let f=Math.min(l,r)-Math.max(
-t[i],o);s[i]+=f,n[i]>=0&&(s[n[i]]-=f)}}function*Ms({header:t},e){let n=0;for(let{kind:o,count:r}of t.lanes)o==="device"===e&&(yield*at(n,n+r)),n+=r}function gf({
+n}function*Ts(t,e,n,o,r){let{parent:s,nodeOf:a}=e,c={weight:new Float64Array(s.length),num:new Float64Array(s.length)};n==="memory"?Ef(t,a,o,r,c):yield*kf(t,a,n===
+"device",o,r,c);let{weight:i,num:l}=c;for(let f=s.length-1;f>0;f--)i[s[f]]+=i[f],l[s[f]]+=l[f];return c}function*kf(t,e,n,o,r,s){let a=r?yield*Sf(t,n,r):n?t.dur:
+t.self;for(let[c,i]of Es(t,n))Af(t,e,o,a,s,c,i),yield}function Af({flags:t},e,n,o,{weight:r,num:s},a,c){let i=R.instant|R.waiting;for(let l=a;l<c;l++){let f=e[l];
+f<0||t[l]&i||n!==null&&!n[l]||(o[l]>0&&(r[f]+=o[l]),s[f]+=1)}}function*Sf(t,e,n){let o=new Float64Array(t.n);for(let[r,s]of Es(t,e))t.start[r]>=n[1]||(Tf(t,n,o,
+r,s),yield);return o}function Tf({start:t,dur:e,parent:n},[o,r],s,a,c){for(let i=a;i<c&&t[i]<r;i++){let l=t[i]+e[i];if(l<=o)continue;let f=Math.min(l,r)-Math.max(
+t[i],o);s[i]+=f,n[i]>=0&&(s[n[i]]-=f)}}function*Es({header:t},e){let n=0;for(let{kind:o,count:r}of t.lanes)o==="device"===e&&(yield*ft(n,n+r)),n+=r}function Ef({
 memory:t},e,n,o,{weight:r,num:s}){let a=t.filter(({label:c})=>c!=="cpu");for(let{ts:c,bytes:i,action:l,actions:f,event:u}of a.length?a:t)for(let d=0;d<c.length;d++){
-let p=u[d]<0?-1:e[u[d]];p<0||!f[l[d]].startsWith("alloc")||!(i[d]>0)||n!==null&&!n[u[d]]||o!==null&&(c[d]<o[0]||c[d]>o[1])||(r[p]+=i[d],s[p]+=1)}}function ks(t,e,{theme:n,baseline:o,onEvent:r}){let[s,a]=[bs(e),xs(e)],c={data:e,known:new Map,by:s[0][0],weight:a[0]?.[0]??"host",selection:{range:null,event:null,
-names:null},isCompared:o!==null,baseline:o,tones:Ht(n)},i=b=>{Object.assign(c,b),G(y())},l=Y("By",s,c.by,b=>i({by:b})),f=Y("Width",a,c.weight,b=>i({weight:b})),
-u=nt("Show in the timeline","Select the longest call of this node in the timeline",()=>{let b=kf(c,g.root);b>=0&&r(b)}),d=h("p",{class:"mm-muted cl-flame-note",
-role:"status"}),p=h("div",{class:"cl-flame-graph"});t.replaceChildren(h("div",{class:"mm-tools"},l.group,f.group,...bf(c,i),u),d,p);let g=Ee(p,{theme:n,label:"C\
-osts by call path",placeholder:"Search names",searchLabel:"Search call paths",textOf:b=>On(e,Tt(c),b),amountOf:(b,v)=>`${$n(c)(b)} (%), ${$(v,xf(c))}`,format:b=>$n(
-c)(b),notesOf:b=>[vf(c,b)],colorOf:(b,v)=>Mf(c,b,v),onZoom(b){u.hidden=b===0}});u.hidden=!0;let m=!1,w=0;function*y(){if(m=t.hidden===!0,w+=1,m)return;let b=w,v=Tt(
-c),N=q(e,{...c.selection,names:null}),{weight:L,num:P}=yield*vs(e,v,c.weight,N,c.selection.range);if(b!==w)return;let gt={parent:v.parent,depth:v.depth,children:v.
-children,weight:L,num:P},It=wf(c,v);g.show(It?{...gt,before:It}:gt),d.textContent=yf(c,L[0])}return G(y()),{flame:g,get paths(){return Tt(c)},*update(b){c.selection=
-b,yield*y()},shown(){m?G(y()):g.resize()},setGrouping(b){l.mark(b),i({by:b})},setWeight(b){f.mark(b),i({weight:b})},setTheme(b){c.tones=Ht(b),g.setTheme(b)},resize:()=>g.
-resize(),destroy:()=>g.destroy()}}function Tt({data:t,known:e,by:n,baseline:o}){let r=e.get(n)??ys(t,n);return!e.has(n)&&o&&n==="tree"&&ls(r,o),e.set(n,r),r}function wf({
-by:t,weight:e,selection:n,isCompared:o},r){if(!(!o||t!=="tree"||n.range||n.event!==null))return r.before?.[e]}function bf(t,e){if(!t.baseline)return[];let n=[["\
-yes",`against ${t.baseline.name}`],["no","this run"]];return[Y("Colours",n,"yes",o=>e({isCompared:o==="yes"})).group]}function yf(t,e){let{range:n,event:o}=t.selection,
-r=n?`of the selected ${x(n[1]-n[0])}`:o===null?"of the whole trace":"within the selected event",s=t.isCompared&&t.baseline&&t.by==="tree"?"; red: more than in t\
-he other run, blue: less":"";return`${$n(t)(e)} ${r}${s}`}function $n({weight:t}){return t==="memory"?M:x}function xf({weight:t}){return t==="memory"?"allocatio\
-n":t==="device"?"kernel":"call"}function vf(t,e){let n=Tt(t),o=e?n.labels[n.label[e]]:"";return o===On(t.data,n,e)?"":o.slice(0,400)}function Mf(t,e,n){let o=Tt(
-t).sample[e],{data:r,tones:s}=t,a=o<0?"python_function":r.header.cats[r.cat[o]],c=ue(a,n)*K+xt(n)%K;return[s.css[c],s.ink[c]]}function kf(t,e){let{data:n}=t,{parent:o,
-nodeOf:r}=Tt(t),s=new Uint8Array(o.length);s[e]=1;for(let i=e+1;i<o.length;i++)s[i]=s[o[i]];let[a,c]=[-1,-1];for(let i=0;i<n.n;i++)r[i]<0||!s[r[i]]||((a<0||n.dur[i]>
-n.dur[a])&&(a=i),r[i]===e&&(c<0||n.dur[i]>n.dur[c])&&(c=i));return c>=0?c:a}var Af=new Set(["article","b","code","dd","details","div","dl","dt","h4","li","ol","p","pre","span","strong","summary","table","tbody","td","th","thead","tr","u\
-l"]),Sf=new Set(["svg","title","rect","path","text"]),Tf=new Set(["class","colspan","scope","role","tabindex","open","title","aria-hidden","aria-label","viewBox",
+let p=u[d]<0?-1:e[u[d]];p<0||!f[l[d]].startsWith("alloc")||!(i[d]>0)||n!==null&&!n[u[d]]||o!==null&&(c[d]<o[0]||c[d]>o[1])||(r[p]+=i[d],s[p]+=1)}}function Os(t,e,{theme:n,baseline:o,onEvent:r}){let[s,a]=[ks(e),Ss(e)],c={data:e,known:new Map,by:s[0][0],weight:a[0]?.[0]??"host",selection:{range:null,event:null,
+names:null},isCompared:o!==null,baseline:o,tones:Bt(n)},i=b=>{Object.assign(c,b),j(y())},l=Q("By",s,c.by,b=>i({by:b})),f=Q("Width",a,c.weight,b=>i({weight:b})),
+u=ot("Show in the timeline","Select the longest call of this node in the timeline",()=>{let b=If(c,g.root);b>=0&&r(b)}),d=h("p",{class:"mm-muted cl-flame-note",
+role:"status"}),p=h("div",{class:"cl-flame-graph"});t.replaceChildren(h("div",{class:"mm-tools"},l.group,f.group,...$f(c,i),u),d,p);let g=Ce(p,{theme:n,label:"C\
+osts by call path",placeholder:"Search names",searchLabel:"Search call paths",textOf:b=>In(e,Ot(c),b),amountOf:(b,x)=>`${Nn(c)(b)} (%), ${_(x,_f(c))}`,format:b=>Nn(
+c)(b),notesOf:b=>[Lf(c,b)],colorOf:(b,x)=>Rf(c,b,x),onZoom(b){u.hidden=b===0}});u.hidden=!0;let m=!1,w=0;function*y(){if(m=t.hidden===!0,w+=1,m)return;let b=w,x=Ot(
+c),C=J(e,{...c.selection,names:null}),{weight:L,num:M}=yield*Ts(e,x,c.weight,C,c.selection.range);if(b!==w)return;let P={parent:x.parent,depth:x.depth,children:x.
+children,weight:L,num:M},it=Of(c,x);g.show(it?{...P,before:it}:P),d.textContent=Cf(c,L[0])}return j(y()),{flame:g,get paths(){return Ot(c)},*update(b){c.selection=
+b,yield*y()},shown(){m?j(y()):g.resize()},setGrouping(b){l.mark(b),i({by:b})},setWeight(b){f.mark(b),i({weight:b})},setTheme(b){c.tones=Bt(b),g.setTheme(b)},resize:()=>g.
+resize(),destroy:()=>g.destroy()}}function Ot({data:t,known:e,by:n,baseline:o}){let r=e.get(n)??As(t,n);return!e.has(n)&&o&&n==="tree"&&ps(r,o),e.set(n,r),r}function Of({
+by:t,weight:e,selection:n,isCompared:o},r){if(!(!o||t!=="tree"||n.range||n.event!==null))return r.before?.[e]}function $f(t,e){if(!t.baseline)return[];let n=[["\
+yes",`against ${t.baseline.name}`],["no","this run"]];return[Q("Colours",n,"yes",o=>e({isCompared:o==="yes"})).group]}function Cf(t,e){let{range:n,event:o}=t.selection,
+r=n?`of the selected ${v(n[1]-n[0])}`:o===null?"of the whole trace":"within the selected event",s=t.isCompared&&t.baseline&&t.by==="tree"?"; red: more than in t\
+he other run, blue: less":"";return`${Nn(t)(e)} ${r}${s}`}function Nn({weight:t}){return t==="memory"?k:v}function _f({weight:t}){return t==="memory"?"allocatio\
+n":t==="device"?"kernel":"call"}function Lf(t,e){let n=Ot(t),o=e?n.labels[n.label[e]]:"";return o===In(t.data,n,e)?"":o.slice(0,400)}function Rf(t,e,n){let o=Ot(
+t).sample[e],{data:r,tones:s}=t,a=o<0?"python_function":r.header.cats[r.cat[o]],c=pe(a,n)*V+vt(n)%V;return[s.css[c],s.ink[c]]}function If(t,e){let{data:n}=t,{parent:o,
+nodeOf:r}=Ot(t),s=new Uint8Array(o.length);s[e]=1;for(let i=e+1;i<o.length;i++)s[i]=s[o[i]];let[a,c]=[-1,-1];for(let i=0;i<n.n;i++)r[i]<0||!s[r[i]]||((a<0||n.dur[i]>
+n.dur[a])&&(a=i),r[i]===e&&(c<0||n.dur[i]>n.dur[c])&&(c=i));return c>=0?c:a}var Nf=new Set(["article","b","code","dd","details","div","dl","dt","h4","li","ol","p","pre","span","strong","summary","table","tbody","td","th","thead","tr","u\
+l"]),Pf=new Set(["svg","title","rect","path","text"]),Hf=new Set(["class","colspan","scope","role","tabindex","open","title","aria-hidden","aria-label","viewBox",
 "width","height","preserveAspectRatio","x","y","rx","d","fill","fill-opacity","stroke","stroke-width","stroke-opacity","stroke-dasharray","opacity","data-event",
-"data-depth","data-label","data-wide","font-family","font-size","font-weight","text-anchor"]);function Ef(t){return typeof t=="string"?document.createTextNode(t):
-B(t)}function B([t,e,...n]){let o=Sf.has(t);if(!o&&!Af.has(t))throw new Error(`cudalens markup: the element ${t} is not known here`);let r=o?document.createElementNS(
-Ze,t):document.createElement(t);for(let[s,a]of Object.entries(e))Tf.has(s)&&r.setAttribute(s,a);return t==="h4"&&r.setAttribute("aria-level","3"),r.append(...n.
-map(Ef)),r}var Oe="details.cg-fold",As="details.cg-row";function Ss(t,e){let n={model:e,host:t,traced:null,paths:[]};t.replaceChildren(...e.body.map(B));let[o]=_(t,".cg-fr\
-ame",HTMLElement);return o&&(o.querySelectorAll(".cg-stop, .cg-fold").length>1&&o.before(Of(o)),o.addEventListener("keydown",r=>Cf(r,o))),_f(n),{trace:r=>Es(n,r),
-setTheme(){},destroy:()=>t.replaceChildren()}}function Of(t){let e=(r,s)=>{for(let a of _(t,r,HTMLDetailsElement))a.open=s},n=(r,s)=>h("button",{type:"button",class:"\
-cl-button",onclick:s},r),o=h("div",{class:"cg-tools",role:"group","aria-label":"Graph tree"});return t.querySelector(Oe)&&o.append(n("Unfold all",()=>e(Oe,!0))),
-o.append(n("Open all",()=>e(As,!0)),n("Close all",()=>{e(As,!1),e(Oe,!1)})),t.querySelector(".cg-stop.is-current")&&o.append(n("Go to current",()=>$f(t))),o}function $f(t){
-let[e]=_(t,".cg-stop.is-current > .cg-row > summary",HTMLElement);e&&(Ts(e),e.focus({preventScroll:!0}),Cn(t,e))}function Ts(t){for(let e=t;e;e=e.parentElement)
-e instanceof HTMLDetailsElement&&e.matches(Oe)&&(e.open=!0)}function Cn(t,e){let n=e.getBoundingClientRect().top-t.getBoundingClientRect().top;(n<0||n+e.offsetHeight>
-t.clientHeight)&&(t.scrollTop+=n-t.clientHeight/3)}function Cf(t,e){let n=t.target;if(!(n instanceof HTMLElement)||n.tagName!=="SUMMARY"||t.ctrlKey||t.metaKey||
-t.altKey)return;let o=_(e,"summary",HTMLElement).filter(c=>c.getClientRects().length),r=o.indexOf(n),s={ArrowDown:r+1,ArrowUp:r-1,Home:0,End:o.length-1},a=t.key===
-"ArrowRight";if(t.key in s){let c=o[Math.min(Math.max(s[t.key],0),o.length-1)];c.focus({preventScroll:!0}),Cn(e,c)}else if(a||t.key==="ArrowLeft")n.parentElement?.
-toggleAttribute("open",a);else return;t.preventDefault(),t.stopPropagation()}function _f(t){let e=[...t.host.querySelectorAll(".cudalens-graph-paths li")].slice(
-0,t.model.paths.length);t.paths=e.map((n,o)=>{let a=h("button",{type:"button","aria-pressed":"false",title:"Show this path in the tree",onclick:()=>Es(t,t.traced===
-o?null:o)});return a.append(...n.childNodes),n.replaceChildren(a),a})}function Es(t,e){let{host:n,model:o,paths:r}=t;t.traced=e;for(let[i,l]of r.entries())l.setAttribute(
-"aria-pressed",String(i===e));for(let i of n.querySelectorAll(".is-traced"))i.classList.remove("is-traced");let a=(e===null?[]:o.paths[e]??[]).flatMap(i=>_(n,`.\
-cg-n${Number(i)}`,HTMLElement).slice(0,1));for(let i of a)i.classList.add("is-traced"),Ts(i);let[c]=_(n,".cg-frame",HTMLElement);a.length&&Cn(c,a[0])}function Et({clock:t},e){return t===null?e+1:e<0?0:t[e]}function Ot({clock:t,data:e},n){return t!==null?$e(t,n):Math.min(Math.max(Math.floor(n)-1,-1),e.numRows-
-1)}function $e(t,e){let[n,o]=[0,t.length];for(;n<o;){let r=n+o>>1;t[r]<=e?n=r+1:o=r}return n-1}function $t({clock:t,data:e}){let n=t===null?e.numRows:t[e.numRows-
-1]??0;return[0,Math.max(n*1.005,1)]}function ft(t,e){let[n,o]=t.view;return(Et(t,e)-n)/(o-n)*t.width}var Ct=170,Lf=20,Z=18,J=Ct-Lf,Os={light:{allocated:"#0b62c4",active:"#b35c00",reserved:"#6b7683",grid:"#e3e8ed",paper:"#ffffff",mark:"#b3261e",cursor:"#1b1f24",
-range:"rgba(11,98,196,.14)"},dark:{allocated:"#6cb6ff",active:"#f0a050",reserved:"#9aa5b1",grid:"#2a3138",paper:"#111418",mark:"#ff8a80",cursor:"#e6e9ed",range:"\
-rgba(108,182,255,.2)"}},Ce=["reserved","active","allocated"];function Rf(t,e){let n=Math.ceil(t.width),[o,r]=t.view,s={low:new Float64Array(n),high:new Float64Array(
-n)},a=Ot(t,o);for(let c=0;c<n;c++){let i=Ot(t,o+(c+1)*(r-o)/n),[l,f]=[e[a+1],e[a+1]];for(let u=a+1;u<=i;u++){let d=e[u+1];d<l&&(l=d),d>f&&(f=d)}s.low[c]=l,s.high[c]=
-f,a=i}return s}function $s(t){let{canvas:e,shown:n,width:o,ratio:r}=t;if(n===null)return;let s=I(e),a=getComputedStyle(e),c=Ce.map(u=>Rf(t,n.curves[u])),i=1;for(let{
-high:u}of c)for(let d of u)d>i&&(i=d);let l=u=>J-Math.max(u,0)/(i*1.04)*(J-Z),f={context:s,colors:Os[t.theme],ink:a.color,y:l};s.setTransform(r,0,0,r,0,0),s.clearRect(
-0,0,o,Ct),s.font=`11px ${a.fontFamily}`,Pf(t,f,i),Ff(t,f),Ce.forEach((u,d)=>{Nf(f,c[d],f.colors[u],u==="allocated")}),Hf(f,i);for(let u of n.marks)zf(t,f,u);Df(
-t,f,n.peak)}function Nf({context:t,y:e},{low:n,high:o},r,s){let a=o.length;_n(t,r),t.beginPath(),t.moveTo(0,e(n[0]));for(let c=0;c<a;c++)t.lineTo(c+.5,e(o[c])),
-o[c]!==n[c]&&t.lineTo(c+.5,e(n[c]));t.lineWidth=s?1.5:1.25,t.stroke(),s&&(t.lineTo(a,e(0)),t.lineTo(0,e(0)),t.globalAlpha=.14,t.fill(),t.globalAlpha=1)}function _n(t,e){
-t.strokeStyle=e,t.fillStyle=e}function If(t){let e=10**Math.floor(Math.log10(Math.max(t,1e-9)));return[1,2,5,10].map(n=>n*e).find(n=>n>=t*.999)??10*e}function Pf({
-width:t},{context:e,colors:n,y:o},r){e.lineWidth=1,e.strokeStyle=n.grid,e.globalAlpha=1;for(let s of Cs(r)){let a=Math.round(o(s))+.5;e.beginPath(),e.moveTo(0,a),
-e.lineTo(t,a),e.stroke()}}function Cs(t){let e=2**Math.floor(Math.log2(t/2.5));return Array.from({length:Math.floor(t*1.02/e)},(n,o)=>(o+1)*e)}function Hf({context:t,
-colors:e,ink:n,y:o},r){t.textBaseline="bottom";for(let s of Cs(r)){let a=Math.round(o(s))-.5,c=M(s);t.fillStyle=e.paper,t.fillRect(0,a-12,t.measureText(c).width+
-6,12),t.fillStyle=n,t.fillText(c,3,a)}}function Ff({width:t,view:e,clock:n},{context:o,ink:r}){o.fillStyle=r;let s=Math.max(If((e[1]-e[0])/Math.max(t/130,2)),1);
-o.textBaseline="top";for(let a=Math.ceil(e[0]/s)*s;a<=e[1];a+=s){let c=(a-e[0])/(e[1]-e[0])*t;o.beginPath(),o.moveTo(Math.round(c)+.5,J),o.lineTo(Math.round(c)+
-.5,J+4),o.stroke();let i=a?x(a):"0",l=n===null?Math.round(a).toLocaleString("en-US"):i,f=o.measureText(l).width/2;o.fillText(l,Math.min(Math.max(c-f,0),t-2*f),J+
-6)}}function _s(t,e){let n=Et(t,e);return n>=t.view[0]&&n<=t.view[1]}function zf(t,{context:e,colors:n,ink:o},{row:r,kind:s}){if(!_s(t,r))return;let a=ft(t,r),c=s===
-"oom";_n(e,c?n.mark:o),e.setLineDash(c?[]:[3,3]),e.beginPath(),e.moveTo(a,Z-2),e.lineTo(a,J),e.stroke(),e.setLineDash([]),e.beginPath(),e.moveTo(a-5,Z-10),e.lineTo(
-a+5,Z-10),e.lineTo(a,Z-2),e.fill()}function Df(t,{context:e,colors:n,y:o},{row:r,bytes:s}){if(!_s(t,r))return;let[a,c]=[Math.max(ft(t,r),3),o(s)];e.fillStyle=n.
-allocated,e.beginPath(),e.arc(a,c,4,0,7),e.fill();let i=`peak ${M(s)}`;e.font=`600 ${e.font}`;let l=e.measureText(i).width+8;e.textBaseline="bottom",e.fillText(
-i,a+l>t.width?a-l:a+7,Z-3)}function Ln(t){let e=I(t.over),n=Os[t.theme];e.setTransform(t.ratio,0,0,t.ratio,0,0),e.clearRect(0,0,t.width,Ct);let o=ft(t,t.row);if(t.
-since!==null){let r=ft(t,t.since);e.fillStyle=n.range,e.fillRect(Math.min(r,o),Z-4,Math.abs(o-r),J-Z+4)}_n(e,n.cursor),e.lineWidth=1.5,e.beginPath(),e.moveTo(o,
-Z-6),e.lineTo(o,J),e.stroke(),e.beginPath(),e.arc(o,J,3.5,0,7),e.fill()}function Ns(t,e,n){let o=Bf(t,e,n),{canvas:r,over:s,tip:a}=o;return t.replaceChildren(h("div",{class:"mm-curve-stage"},r,s),a),Uf(o),{show(c,i,l){o.shown={curves:c,
-peak:i,marks:l},Ls(o)},setMoment(c,i){Object.assign(o,{row:c,since:i}),r.setAttribute("aria-valuenow",String(c)),r.setAttribute("aria-valuetext",Q(e,c)),o.shown&&
-Ln(o)},setAxis(c){o.clock=c?e.clock:null,_e(o,$t(o))},zoomTo:c=>_e(o,c??$t(o)),getView:()=>o.view,xOf:c=>ft(o,c),setTheme(c){o.theme=c,o.shown&&Nn(o)},resize(){
-o.shown&&t.clientWidth!==o.width&&Ls(o)},stats:()=>({script:o.script}),destroy(){cancelAnimationFrame(o.pending),t.replaceChildren()}}}function Bf(t,e,n){let{clock:o,
-numRows:r}=e,s=h("canvas",{class:"mm-curve-canvas",tabindex:0,role:"slider","aria-label":"Moment of the history","aria-valuemin":-1,"aria-valuemax":r-1,"aria-va\
-luenow":r-1});return{data:e,options:n,host:t,canvas:s,over:h("canvas",{class:"mm-over","aria-hidden":"true"}),tip:h("div",{class:"mm-tip",hidden:!0}),theme:n.theme,
-clock:o,view:$t({clock:o,data:e}),shown:null,row:r-1,since:null,pointer:null,width:0,ratio:1,pending:0,script:[]}}function Q(t,e){if(e<0)return"before the first\
- action";let n=`action ${(e+1).toLocaleString("en-US")} of ${t.numRows.toLocaleString("en-US")}`;return t.clock?`${x(t.clock[e])}, ${n}`:n}function Ls(t){t.width=
-Math.max(t.host.clientWidth||t.width,160),t.ratio=Math.min(devicePixelRatio||1,2);for(let e of[t.canvas,t.over])e.width=Math.floor(t.width*t.ratio),e.height=Math.
-floor(Ct*t.ratio),e.style.width=`${t.width}px`,e.style.height=`${Ct}px`;Nn(t)}function _e(t,[e,n]){let[,o]=$t(t),r=Math.min(Math.max(n-e,t.clock===null?4:100),o),
-s=Math.min(Math.max(e,0),o-r);t.view=[s,s+r],Nn(t)}function Nn(t){t.pending||(t.pending=requestAnimationFrame(()=>{if(t.pending=0,!t.shown)return;let e=performance.
-now();$s(t),Ln(t),t.script.push(performance.now()-e)}))}function Le({data:t,options:e},n,o){let r=Math.min(Math.max(n,-1),t.numRows-1);e.onMoment(r,o===r?null:o)}
-function In({canvas:t},e){return e.clientX-t.getBoundingClientRect().left}function Rs(t,e){let[n,o]=t.view;return Ot(t,n+In(t,e)/t.width*(o-n))}function Uf(t){let{
-canvas:e}=t,n=()=>{t.pointer=null};e.addEventListener("pointerdown",o=>{o.button!==0||!t.shown||(t.pointer={x:o.clientX,row:Rs(t,o)},e.setPointerCapture(o.pointerId),
-Le(t,t.pointer.row,null))}),e.addEventListener("pointermove",o=>{if(!t.shown)return;let r=Rs(t,o);Gf(t,t.shown.curves,o,r);let{pointer:s}=t;!s||Math.abs(o.clientX-
-s.x)<3||Le(t,Math.max(r,s.row),Math.min(r,s.row))}),e.addEventListener("pointerup",n),e.addEventListener("pointercancel",n),e.addEventListener("pointerleave",()=>{
-t.tip.hidden=!0}),e.addEventListener("wheel",o=>Wf(t,o),{passive:!1}),e.addEventListener("keydown",o=>{o.altKey||o.ctrlKey||o.metaKey||!Xf(t,o)||(o.preventDefault(),
-o.stopPropagation())})}function Wf(t,e){(e.ctrlKey||e.metaKey)&&(e.preventDefault(),Rn(t,Math.exp(e.deltaY/200),In(t,e)/t.width))}function Rn(t,e,n){let[o,r]=t.
-view,s=o+(r-o)*n;_e(t,[s-(s-o)*e,s+(r-s)*e])}function Gf(t,e,n,o){let{tip:r}=t,s=Ce.map(a=>`${a} ${M(e[a][o+1])}`);r.replaceChildren(...[Q(t.data,o),...s].map(a=>h(
-"div",{},a))),r.hidden=!1,r.style.left=`${Math.max(Math.min(In(t,n)+14,t.width-r.offsetWidth-4),0)}px`,r.style.top="24px"}function Kf(t,e){let{data:n,row:o,view:r,
-width:s,shown:a}=t,c=i=>{let l=Ot(t,Et(t,o)+i*(r[1]-r[0])/s);return l===o?o+Math.sign(i):l};return e==="ArrowRight"?c(1):e==="ArrowLeft"?c(-1):e==="PageDown"?c(
-s/10):e==="PageUp"?c(-s/10):e==="Home"?-1:e==="End"?n.numRows-1:e.toLowerCase()==="p"&&a?a.peak.row:null}function Xf(t,e){let{row:n,since:o,view:r}=t,s=Kf(t,e.key);
-if(s!==null)Le(t,s,e.shiftKey?o??Math.min(n,s):null);else if(e.key==="+"||e.key==="=")Rn(t,1/1.6,(Et(t,n)-r[0])/(r[1]-r[0]));else if(e.key==="-")Rn(t,1.6,.5);else if(e.
-key==="0")_e(t,$t(t));else if(e.key==="Escape"&&o!==null)Le(t,n,null);else return!1;return!0}var Pn=2147483647;async function jt(t,e,n){let o=await Promise.all(n.map(r=>F(t,`${e}.${r}`)));return Object.fromEntries(n.map((r,s)=>[r,o[s]]))}function Xt(t){
-let e=new Float64Array(t.length),n=0;for(let o=0;o<t.length;o++)n+=t[o],e[o]=n;return e}var jf=["addr","device","pool","units","is_asked","spare","alloc","relea\
-sed","done","stack","category","block","facts"];async function Vf(t,e){let[n,o]=await Promise.all([jt(t,"allocation",jf),F(t,"addr.steps")]),r=Xt(o),s=n.addr.length,
-a=Float64Array.from(n.units,f=>f*e.unit),c=Int32Array.from(Xt(n.alloc),f=>f-1),i=c.map((f,u)=>n.released[u]?f+n.released[u]-1:Pn),l=c.map((f,u)=>n.done[u]?(n.released[u]?
-i[u]:f)+n.done[u]-1:Pn);return{n:s,addr:Float64Array.from(n.addr,f=>r[f]),bytes:a,requested:a.map((f,u)=>n.is_asked[u]?f-n.spare[u]:Number.NaN),device:n.device,
-pool:n.pool,category:n.category,facts:n.facts,alloc:c,released:i,done:l,stack:Int32Array.from(n.stack,f=>f-1),block:Int32Array.from(Xt(n.block),f=>f-1),byAddress:qf(
-n.addr,r.length)}}function qf(t,e){let n=new Uint32Array(e+1);for(let r=0;r<t.length;r++)n[t[r]+1]++;for(let r=0;r<e;r++)n[r+1]+=n[r];let o=new Int32Array(t.length);
-for(let r=0;r<t.length;r++)o[n[t[r]]++]=r;return o}var Yf=["addr","device","pool","units","added","removed","kind","grows"];async function Zf(t,e){let{addr:n,units:o,
-added:r,removed:s,device:a,pool:c,kind:i,grows:l}=await jt(t,"piece",Yf);return{n:n.length,addr:Xt(n),bytes:Float64Array.from(o,f=>f*e.piece_unit),added:Int32Array.
-from(r,f=>f-1),removed:Int32Array.from(s,f=>f?f-2:Pn),device:a,pool:c,kind:i,grows:l}}async function Jf(t){let[e,n,o,r]=await Promise.all([jt(t,"frame",["file",
-"line","function"]),jt(t,"stack",["sizes","frames"]),tt(t,"files"),tt(t,"functions")]),s=Xt(n.sizes);return{n:n.sizes.length,numFrames:e.line.length,frameAt:a=>({
-file:o[e.file[a]],line:e.line[a]-1,name:r[e.function[a]]}),idsOf:a=>n.frames.subarray(s[a]-n.sizes[a],s[a])}}async function Qf(t,e){let n=await F(t,"clock.steps");
-if(!e.has_times)return null;let o=new Float64Array(e.num_rows);for(let r=1;r<o.length;r++)o[r]=o[r-1]+n[r-1]*e.time_unit;return o}function Re({file:t,line:e,name:n}){
-let o=t?`${t.split(/[\\/]/).at(-1)}${e>=0?`:${e}`:""}`:"";return[n||"?",o].filter(Boolean).join(" ")}async function Is(t){let e=await ne(t),{header:n}=e,[o,r,s,
-a,c,i]=await Promise.all([Vf(e,n),Zf(e,n),Jf(e),jt(e,"rest",["allocated","active"]),Qf(e,n),tt(e,"facts")]);return{header:n,numRows:n.num_rows,allocations:o,pieces:r,
-stacks:s,facts:i.map(l=>l?JSON.parse(l):{}),clock:c,rest:a}}var tu=[["category","category"],["stack","call stack"],["pool","pool and stream"],["names","variable"],["cell","cell"]];function _t({stream:t,pool:e,graphs:n}){
-let[o,r]=e,a=!o&&!r?"default pool":`private pool (${o??"?"}, ${r??"?"})`,c=n.length?` of ${n.join(", ")}`:"";return`${a}${c}, stream ${t??"not recorded"}`}function Hn({
-stacks:t},e){if(e<0)return"stack not recorded";let n=[...t.idsOf(e)].map(t.frameAt),o=n.find(eu)??n.find(({file:r})=>r.endsWith(".py"))??n[0];return o?Re(o):"st\
-ack not recorded"}function eu({file:t,name:e}){return(t.endsWith(".py")||t.startsWith("In[")||t.startsWith("<"))&&!/[\\/](torch|site-packages|dist-packages)[\\/]/.
-test(t)&&e!==""}function Ne({facts:t}){let e=n=>t.some(o=>n in o);return tu.filter(([n])=>n!=="names"&&n!=="cell"||e(n))}function Ie({allocations:t,facts:e},n){
-let o=t.facts[n];return o?e[o-1]:{}}function Lt(t,e){let{names:n}=Ie(t,e);if(!n)return[];try{return JSON.parse(n).map(String)}catch{return[n]}}function Fn(t,e,n){
-return n==="names"?Lt(t,e)[0]??"":n==="cell"?Ie(t,e).cell??"":t.allocations[n][e]}function nu(t,e,n){let{categories:o,pools:r}=t.header;if(n==="names")return String(
-e)||"no variable";if(n==="cell")return String(e)||"not recorded";let s=Number(e);return n==="stack"?Hn(t,s):n==="pool"?_t(r[s]):s?o[s-1]:"not known"}function Vt(t,e,n){
-let o=new Map;for(let r of e){let s=Fn(t,r,n),a=o.get(s)??{key:s,label:nu(t,s,n),bytes:0,num:0};a.bytes+=t.allocations.bytes[r],a.num+=1,o.set(s,a)}return[...o.
-values()].sort((r,s)=>s.bytes-r.bytes)}var Ps=25;function Hs(t,e,n,o){let r=Vt(e,n,o.by),s=Fs(r),c=[Ne(e).find(([u])=>u===o.by)?.[1]??o.by,"held","share","blocks"].map(u=>h("th",{scope:"col"},u)),i=r.
-slice(0,Ps).map(u=>ru(e,u,s,o)),l=h("table",{class:"mm-table"},h("thead",{},h("tr",{},...c)),h("tbody",{},...i)),f=ou(r);t.replaceChildren(l,...f?[h("p",{class:"\
-cl-hint"},f)]:[])}function Fs(t){return t.reduce((e,{bytes:n})=>e+n,0)}function ou(t){if(!t.length)return"Nothing was in use.";let e=t.slice(Ps);return e.length?
-`and ${O(e.length)} more with ${M(Fs(e))}`:""}function ru(t,{key:e,label:n,bytes:o,num:r},s,{by:a,picked:c,onPick:i}){let l=c===e,f=s?100*o/s:0,u=h("span",{class:"\
-mm-fill"});u.style.width=`${f}%`;let d=a==="stack"?Number(e):-1,p=h("tr",{tabindex:0,"data-picked":l,"aria-pressed":String(l),role:"button",title:d>=0?zn(t,d).join(
-`
-`):null},h("td",{class:"mm-name"},u,h("span",{},n)),h("td",{},M(o)),h("td",{},R(f)),h("td",{},O(r))),g=()=>i(l?null:e);return p.addEventListener("click",g),p.addEventListener(
-"keydown",m=>{m.key!=="Enter"&&m.key!==" "||(m.preventDefault(),g())}),p}function zn({stacks:t},e){return[...t.idsOf(e)].map(n=>{let{file:o,line:r,name:s}=t.frameAt(
-n);return`${o}${r>=0?`:${r}`:""} ${s||"?"}`.trim()})}function zs(t,e,{strip:n,allocation:o,bytes:r}){let{allocations:s,header:a}=t,c=e.strips[n],i=_t(a.pools[c.pool]);if(o<0)return[`free, ${M(r)}`,c.used?"a gap be\
-tween blocks":"an empty segment",i];let l=Lt(t,o).slice(0,3).join(", "),f=s.released[o]<=e.row;return[[l,M(s.bytes[o]),Ds(t,o)].filter(Boolean).join(" \xB7 "),f?
-"freed, waits for a stream":"",Hn(t,s.stack[o]),i].filter(Boolean)}function Ds({allocations:t,header:e},n){let o=t.category[n];return o?e.categories[o-1]:null}function Bs(t,e,n,o){
-if(t.hidden=!o,!o)return;let r=o.allocation<0,a=(r?su(e,n,o):au(e,n,o)).filter(([,l])=>l!=null&&l!=="").flatMap(([l,f])=>[h("dt",{},l),h("dd",{},String(f))]),c=r?
--1:e.allocations.stack[o.allocation],i=c>=0?zn(e,c):[];t.replaceChildren(h("h4",{"aria-level":3},r?"Free memory":"Block"),h("dl",{class:"cl-facts"},...a),...i.length?
-[h("h4",{"aria-level":3},"Allocated by"),h("pre",{class:"mm-stack"},i.join(`
-`))]:[])}function Bn({header:t},e){return`0x${(BigInt(t.base)+BigInt(Math.round(e))).toString(16)}`}function Dn(t){return`${M(t)} (${O(t)} bytes)`}function Us(t,e,n){
-let o=e.strips[n.strip],r=`${M(o.bytes)} at ${Bn(t,o.addr)}`;return[["pool",_t(t.header.pools[o.pool])],["segment",`${r}${o.grows?", expandable":""}`],["segment\
- in use",R(100*o.used/o.bytes)]]}function su(t,e,n){return[["size",Dn(n.bytes)],["address",Bn(t,n.from)],...Us(t,e,n)]}function au(t,e,n){let{allocation:o}=n,{bytes:r,
-requested:s,released:a,addr:c}=t.allocations,{cell:i,num_tensors:l,graph:f,user_metadata:u}=Ie(t,o),d=s[o];return[["held by",Lt(t,o).join(", ")],["size",Dn(r[o])],
-["asked for",Number.isNaN(d)?null:Dn(d)],["state",a[o]<=e.row?"freed, waits for a stream":"in use"],["category",Ds(t,o)??"not known"],...cu(t,e,o),["cell",i],["\
-live tensors",l],["graphs",f],["metadata",u],["address",Bn(t,c[o])],...Us(t,e,n)]}function cu(t,e,n){let{allocations:o,clock:r,numRows:s}=t,[a,c]=[o.alloc[n],o.
-done[n]];return[["allocated",a<0?"before the history":Q(t,a)],["age",a>=0&&r?x(r[Math.max(e.row,0)]-r[a]):null],["freed",c<s?Q(t,c):null]]}function Ws(t,e){let n=iu(t,e),{allocated_bytes:o,active_bytes:r,reserved_bytes:s}=t.header.devices[e];return{allocated:Un(n.allocated,o),active:Un(n.active,r),
-reserved:Un(n.reserved,s)}}function iu({allocations:t,pieces:e,numRows:n,header:o,rest:r},s){let[a,c,i]=[0,1,2].map(()=>new Float64Array(n+1)),l=(u,d,p)=>{d>=0&&
+"data-depth","data-label","data-wide","font-family","font-size","font-weight","text-anchor"]);function Ff(t){return typeof t=="string"?document.createTextNode(t):
+W(t)}function W([t,e,...n]){let o=Pf.has(t);if(!o&&!Nf.has(t))throw new Error(`cudalens markup: the element ${t} is not known here`);let r=o?document.createElementNS(
+on,t):document.createElement(t);for(let[s,a]of Object.entries(e))Hf.has(s)&&r.setAttribute(s,a);return t==="h4"&&r.setAttribute("aria-level","3"),r.append(...n.
+map(Ff)),r}var _e="details.cg-fold",$s="details.cg-row";function Cs(t,e){let n={model:e,host:t,traced:null,paths:[]};t.replaceChildren(...e.body.map(W));let[o]=I(t,".cg-fr\
+ame",HTMLElement);return o&&(o.querySelectorAll(".cg-stop, .cg-fold").length>1&&o.before(zf(o)),o.addEventListener("keydown",r=>Df(r,o))),Uf(n),{trace:r=>Ls(n,r),
+setTheme(){},destroy:()=>t.replaceChildren()}}function zf(t){let e=(r,s)=>{for(let a of I(t,r,HTMLDetailsElement))a.open=s},n=(r,s)=>h("button",{type:"button",class:"\
+cl-button",onclick:s},r),o=h("div",{class:"cg-tools",role:"group","aria-label":"Graph tree"});return t.querySelector(_e)&&o.append(n("Unfold all",()=>e(_e,!0))),
+o.append(n("Open all",()=>e($s,!0)),n("Close all",()=>{e($s,!1),e(_e,!1)})),t.querySelector(".cg-stop.is-current")&&o.append(n("Go to current",()=>Bf(t))),o}function Bf(t){
+let[e]=I(t,".cg-stop.is-current > .cg-row > summary",HTMLElement);e&&(_s(e),e.focus({preventScroll:!0}),Pn(t,e))}function _s(t){for(let e=t;e;e=e.parentElement)
+e instanceof HTMLDetailsElement&&e.matches(_e)&&(e.open=!0)}function Pn(t,e){let n=e.getBoundingClientRect().top-t.getBoundingClientRect().top;(n<0||n+e.offsetHeight>
+t.clientHeight)&&(t.scrollTop+=n-t.clientHeight/3)}function Df(t,e){let n=t.target;if(!(n instanceof HTMLElement)||n.tagName!=="SUMMARY"||t.ctrlKey||t.metaKey||
+t.altKey)return;let o=I(e,"summary",HTMLElement).filter(c=>c.getClientRects().length),r=o.indexOf(n),s={ArrowDown:r+1,ArrowUp:r-1,Home:0,End:o.length-1},a=t.key===
+"ArrowRight";if(t.key in s){let c=o[Math.min(Math.max(s[t.key],0),o.length-1)];c.focus({preventScroll:!0}),Pn(e,c)}else if(a||t.key==="ArrowLeft")n.parentElement?.
+toggleAttribute("open",a);else return;t.preventDefault(),t.stopPropagation()}function Uf(t){let e=[...t.host.querySelectorAll(".cudalens-graph-paths li")].slice(
+0,t.model.paths.length);t.paths=e.map((n,o)=>{let a=h("button",{type:"button","aria-pressed":"false",title:"Show this path in the tree",onclick:()=>Ls(t,t.traced===
+o?null:o)});return a.append(...n.childNodes),n.replaceChildren(a),a})}function Ls(t,e){let{host:n,model:o,paths:r}=t;t.traced=e;for(let[i,l]of r.entries())l.setAttribute(
+"aria-pressed",String(i===e));for(let i of n.querySelectorAll(".is-traced"))i.classList.remove("is-traced");let a=(e===null?[]:o.paths[e]??[]).flatMap(i=>I(n,`.\
+cg-n${Number(i)}`,HTMLElement).slice(0,1));for(let i of a)i.classList.add("is-traced"),_s(i);let[c]=I(n,".cg-frame",HTMLElement);a.length&&Pn(c,a[0])}function Le(t,e){let n=Wf(t,e),{allocated_bytes:o,active_bytes:r,reserved_bytes:s}=t.header.devices[e];return{allocated:Hn(n.allocated,o),active:Hn(n.active,r),
+reserved:Hn(n.reserved,s)}}function Wf({allocations:t,pieces:e,numRows:n,header:o,rest:r},s){let[a,c,i]=[0,1,2].map(()=>new Float64Array(n+1)),l=(u,d,p)=>{d>=0&&
 d<n&&(u[d+1]+=p)};for(let u=0;u<t.n;u++){if(t.device[u]!==s)continue;let d=t.bytes[u];l(c,t.alloc[u],d),l(c,t.done[u],-d),l(a,t.alloc[u],d),l(a,t.released[u],-d)}
 for(let u=0;u<e.n;u++)e.device[u]===s&&(l(i,e.added[u],e.bytes[u]),l(i,e.removed[u],-e.bytes[u]));let f=r.active.length/Math.max(o.devices.length,1);for(let u=0;u<
-f;u++){let d=Math.min((u+1)*o.hidden.stretch,n)-1;l(a,d,r.allocated[s*f+u]),l(c,d,r.active[s*f+u])}return{allocated:a,active:c,reserved:i}}function Un(t,e){let n=e-
-t.reduce((o,r)=>o+r,0);for(let o=0;o<t.length;o++)n+=t[o],t[o]=n;return t}function Gs(t){let e=0;for(let n=1;n<t.length;n++)t[n]>t[e]&&(e=n);return e-1}function Ks(t){let e={parent:[-1],frame:[-1],depth:[0],leaf:new Int32Array(t.n)},n=new Map;for(let o=0;o<t.n;o++){let r=t.idsOf(o),s=0;for(let a=r.length-1;a>=0;a--){
-let c=s*t.numFrames+r[a],i=n.get(c);i===void 0&&(i=e.parent.length,n.set(c,i),e.parent.push(s),e.frame.push(r[a]),e.depth.push(e.depth[s]+1)),s=i}e.leaf[o]=s}return e}
-function Xs(t,e,n){let o=t.parent.length,[r,s]=[new Float64Array(o),new Float64Array(o)];for(let a of n){let c=e.stack[a]<0?0:t.leaf[e.stack[a]];r[c]+=e.bytes[a],
-s[c]+=1}for(let a=o-1;a>0;a--)r[t.parent[a]]+=r[a],s[t.parent[a]]+=s[a];return{bytes:r,num:s}}function js(t){let e=t.parent.map(()=>[]);for(let n=1;n<t.parent.length;n++)
-e[t.parent[n]].push(n);return e}function qs(t,e,n){let o=e.stacks.n?Ks(e.stacks):null,r=o?o.parent.length:-1,s=o?{...o,parent:[...o.parent,0],depth:[...o.depth,1]}:null,a=s?js(s):[],c=l=>l&&o&&
-l!==r?e.stacks.frameAt(o.frame[l]):null,i=Ee(t,{theme:n.theme,label:"Bytes by call stack",placeholder:"Search functions and files",searchLabel:"Search call stac\
-ks",textOf(l){let f=c(l);return f?Re(f):l?"no call stack":"all"},amountOf:(l,f)=>`${M(l)} (%) in ${$(f,"block")}`,format:M,notesOf:l=>[c(l)?.file??""],onZoom(l){
-!l||!o?n.onZoom(null):n.onZoom(l===r?f=>f<0:lu(o,l))}});return{...i,get root(){return i.root},get graph(){return i.graph},show(l){if(!o||!s)return;let{bytes:f,num:u}=Xs(
-o,e.allocations,l),{parent:d,depth:p}=s;i.show({parent:d,depth:p,children:a,weight:Vs(f,a[0]),num:Vs(u,a[0])})}}}function Vs(t,e){let n=e.slice(0,-1).reduce((r,s)=>r+
-t[s],0),o=new Float64Array(t.length+1);return o.set(t),o[t.length]=t[0]-n,o}function lu(t,e){let n=Uint8Array.from(t.leaf,o=>fu(t,o,e)?1:0);return o=>o>=0&&n[o]===
-1}function fu({parent:t},e,n){for(let o=e;o>=0;o=t[o])if(o===n)return!0;return!1}var uu=[{key:"requested",label:"asked for",meaning:"what programs asked for, of blocks in use",bytesOf:t=>t.active-t.internal},{key:"internal",label:"rounding",
-meaning:"blocks in use that are larger than what was asked for",bytesOf:t=>t.internal},{key:"external",label:"gaps",meaning:"free memory in segments that hold s\
-omething: it fits only what is small enough",bytesOf:t=>t.external},{key:"empty",label:"cached",meaning:"segments in which nothing is in use; torch.cuda.empty_c\
-ache() returns them",bytesOf:t=>t.empty}];function Ys(t,{sums:e}){let n=uu.map(s=>({...s,bytes:s.bytesOf(e)})),o=n.filter(({bytes:s})=>s>0).map(du),r=n.map(({key:s,
-label:a,meaning:c,bytes:i})=>h("span",{class:"mm-key",title:c},h("i",{class:`mm-is-${s}`}),`${a} ${M(i)} (${R(Zs(e,i))})`));t.replaceChildren(h("p",{},hu(e)),h(
-"div",{class:"mm-bar",role:"img","aria-label":"Reserved memory by use"},...o),h("p",{class:"mm-legend"},...r))}function du({key:t,label:e,bytes:n}){let o=h("spa\
-n",{class:`mm-part mm-is-${t}`,title:`${e}: ${M(n)}`});return o.style.flexGrow=String(n),o}function Zs({reserved:t},e){return t?100*e/t:0}function hu(t){if(!t.reserved)
-return"No memory was reserved.";let e=R(Zs(t,t.internal+t.external)),n=M(t.largest);return`Fragmentation ${e} of ${M(t.reserved)} reserved; the largest block th\
-at fits without new memory is ${n}.`}var ut=["#0072b2","#e69f00","#009e73","#cc79a7","#56b4e9","#d55e00","#b8a400","#7a5cc4","#8c6d46","#3fb8a0","#c2476b"],Pe={light:"#9aa4af",dark:"#6f7b87"},pu={light:[
-"#fde08a","#f5ae4d","#e0733f","#b3404f","#7b2764","#421a5c"],dark:["#fff1b8","#fbc15e","#f08a4b","#d2555f","#a04a8f","#6d4fb0"]},Qs={light:{gap:[238,241,245],hatch:[
-188,197,207],dim:[214,220,227]},dark:{gap:[33,39,46],hatch:[73,84,96],dim:[52,60,69]}},ta={category:"Category",stream:"Stream",age:"Age",stack:"Call stack"},mu={
-category:wu,stream:bu,age:yu,stack:xu};function Rt([t,e,n]){return(255<<24|n<<16|e<<8|t)>>>0}function ea(t,e,n,o){let r=mu[n](t,e,o),s=r.css.map(yt);return{...r,
-rgb:s,pixels:Uint32Array.from(s,Rt),edges:Uint32Array.from(s,a=>Rt(gu(a,o)))}}function gu(t,e){let n=e==="dark"?0:255,[o,r,s]=t.map(a=>Math.round(a+(n-a)*.45));
-return[o,r,s]}function wu(t,e,n){let{categories:o}=t.header,r=[Pe[n],...o.map((a,c)=>ut[c%ut.length])],s=Vt(t,e.allocations,"category");return{css:r,of:a=>t.allocations.
-category[a],legend:s.map(({key:a,label:c})=>({css:r[Number(a)],label:c}))}}function bu({header:t,allocations:e},n,o){let r=[...new Set(t.pools.map(({stream:i})=>i))];
-r.sort((i,l)=>(i??1/0)-(l??1/0));let s=[Pe[o],...r.map((i,l)=>ut[l%ut.length])],a=t.pools.map(({stream:i})=>i===null?0:1+r.indexOf(i)),c=[...new Set(n.strips.map(
-({pool:i})=>a[i]))].sort((i,l)=>i-l);return{css:s,of:i=>a[e.pool[i]],legend:c.map(i=>({css:s[i],label:i?`stream ${r[i-1]}`:"stream not recorded"}))}}var Js=4;function yu({
-allocations:t,clock:e},n,o){let{alloc:r}=t,s=pu[o],a=[Pe[o],...s],c=u=>e?e[Math.max(n.row,0)]-e[r[u]]:n.row-r[u],i=1;for(let u of n.allocations)r[u]>=0&&(i=Math.
-max(i,c(u)));let l=u=>{if(r[u]<0)return 0;let d=Math.floor(Math.log(i/Math.max(c(u),i*1e-9))/Math.log(Js));return s.length-Math.min(Math.max(d,0),s.length-1)},f=s.
-map((u,d)=>{let p=i/Js**(s.length-1-d),g=e?x(p):`${Math.round(p).toLocaleString("en-US")} actions`;return{css:u,label:`up to ${g}`}});return n.allocations.some(
-u=>r[u]<0)&&f.push({css:a[0],label:"older than the recording"}),{css:a,of:l,legend:f}}function xu(t,e,n){let o=Vt(t,e.allocations,"stack"),r=o.filter(({key:i})=>Number(
-i)>=0).slice(0,ut.length),s=new Map(r.map(({key:i},l)=>[Number(i),l+1])),a=Pe[n],c=r.map(({label:i},l)=>({css:ut[l],label:i}));return o.length>r.length&&c.push(
-{css:a,label:"all others"}),{css:[a,...ut],of:i=>s.get(t.allocations.stack[i])??0,legend:c}}var na=1.6;function oa(t,e){let{data:n}=t,o=h("div",{class:"mm-curve"}),r=h("div",{class:"mm-map"}),s=h("aside",{class:"mm-details","aria-label":"Chosen block",
-hidden:!0}),a=h("p",{class:"mm-moment","aria-live":"polite"}),c=h("p",{class:"mm-legend"}),i=h("div",{class:"mm-fragmentation"}),l=h("div",{class:"mm-holders"}),
-f=h("div",{class:"mm-flame"}),u=vu(t,e),d=Y("Colour",Mu(),t.color,e.onColor),p=Y("By",Ne(n),t.by,e.onGrouping);return{all:[...n.header.devices.length>1?[u.group]:
-[],...n.numRows?[ku(n.clock!==null,e),o,Au()]:[],a,...Tu(n.header),i,h("div",{class:"mm-tools"},d.group,Su(e)),c,h("div",{class:"mm-columns"},r,s),h("div",{class:"\
-mm-tools"},h("h4",{"aria-level":3},"Who holds it"),p.group),l,...n.stacks.n?[h("h4",{"aria-level":3},"Bytes by call stack"),f]:[]],curve:o,map:r,details:s,moment:a,
-legend:c,bar:i,holders:l,flame:f,devices:u,colors:d}}function vu({data:t,device:e},{onDevice:n}){let o=t.header.devices.map(({label:r},s)=>[String(s),r]);return Y(
-"Device",o,String(e),r=>n(Number(r)))}function Mu(){return Object.entries(ta).map(([e,n])=>[e,n.toLowerCase()])}function ku(t,{onAxis:e,onPeak:n,onEnd:o}){let r=[
-["time","time"],["action","actions"]],s=h("div",{class:"mm-choice",role:"group","aria-label":"Moment"},nt("At the peak","Show the moment of the peak",n),nt("At \
-the end","Show the last moment",o)),a=t?Y("Axis",r,"time",c=>e(c==="time")).group:null;return h("div",{class:"mm-tools"},is(),a,s)}function Au(){return h("p",{class:"\
-cl-hint"},"Click or drag along the curve to see what was there then.")}function Su({onZoom:t,onFit:e}){return h("div",{class:"mm-choice",role:"group","aria-labe\
-l":"Zoom of the map"},nt("\u2212","Zoom out",()=>t(1/na)),nt("+","Zoom in",()=>t(na)),nt("fit","Show all",e))}function Tu({hidden:t}){if(!t.num)return[];let e=`${$(
-t.num,"small allocation")} (${M(t.bytes)} together)`;return[h("p",{class:"cl-hint"},`${e} are in the curve and not in the map.`)]}function ra(t,e,n){let o=e.map(
-({css:a,label:c})=>{let i=h("i",{});return i.style.background=a,h("span",{class:"mm-key",title:c},i,c)}),r=h("span",{class:"mm-key"},h("i",{class:"mm-waits"}),"\
-waits for a stream"),s=h("span",{class:"mm-key"},h("i",{class:"mm-free"}),"free");t.replaceChildren(...o,...n?[r]:[],s)}function Wn(t,e,n){let{allocations:o}=t,r=Ou(o,e,n),s=Eu(t.pieces,e,n),a=$u(o,r,s);Cu(a,o,r,n),n===t.numRows-1&&_u(a,t,e);let c=s.reduce((i,{first:l,end:f})=>i+
-f-l,0);return{device:e,row:n,allocations:r,strips:s,sums:a,outside:r.length-c}}function Eu(t,e,n){let o=[];for(let r=0;r<t.n;r++){if(t.device[r]!==e||t.added[r]>
+f;u++){let d=Math.min((u+1)*o.hidden.stretch,n)-1;l(a,d,r.allocated[s*f+u]),l(c,d,r.active[s*f+u])}return{allocated:a,active:c,reserved:i}}function Hn(t,e){let n=e-
+t.reduce((o,r)=>o+r,0);for(let o=0;o<t.length;o++)n+=t[o],t[o]=n;return t}function Re(t){let e=0;for(let n=1;n<t.length;n++)t[n]>t[e]&&(e=n);return e-1}var Fn=2147483647;async function Yt(t,e,n){let o=await Promise.all(n.map(r=>z(t,`${e}.${r}`)));return Object.fromEntries(n.map((r,s)=>[r,o[s]]))}function qt(t){
+let e=new Float64Array(t.length),n=0;for(let o=0;o<t.length;o++)n+=t[o],e[o]=n;return e}var Gf=["addr","device","pool","units","is_asked","spare","alloc","relea\
+sed","done","stack","category","block","facts"];async function Kf(t,e){let[n,o]=await Promise.all([Yt(t,"allocation",Gf),z(t,"addr.steps")]),r=qt(o),s=n.addr.length,
+a=Float64Array.from(n.units,f=>f*e.unit),c=Int32Array.from(qt(n.alloc),f=>f-1),i=c.map((f,u)=>n.released[u]?f+n.released[u]-1:Fn),l=c.map((f,u)=>n.done[u]?(n.released[u]?
+i[u]:f)+n.done[u]-1:Fn);return{n:s,addr:Float64Array.from(n.addr,f=>r[f]),bytes:a,requested:a.map((f,u)=>n.is_asked[u]?f-n.spare[u]:Number.NaN),device:n.device,
+pool:n.pool,category:n.category,facts:n.facts,alloc:c,released:i,done:l,stack:Int32Array.from(n.stack,f=>f-1),block:Int32Array.from(qt(n.block),f=>f-1),byAddress:Xf(
+n.addr,r.length)}}function Xf(t,e){let n=new Uint32Array(e+1);for(let r=0;r<t.length;r++)n[t[r]+1]++;for(let r=0;r<e;r++)n[r+1]+=n[r];let o=new Int32Array(t.length);
+for(let r=0;r<t.length;r++)o[n[t[r]]++]=r;return o}var jf=["addr","device","pool","units","added","removed","kind","grows"];async function Vf(t,e){let{addr:n,units:o,
+added:r,removed:s,device:a,pool:c,kind:i,grows:l}=await Yt(t,"piece",jf);return{n:n.length,addr:qt(n),bytes:Float64Array.from(o,f=>f*e.piece_unit),added:Int32Array.
+from(r,f=>f-1),removed:Int32Array.from(s,f=>f?f-2:Fn),device:a,pool:c,kind:i,grows:l}}async function qf(t){let[e,n,o,r]=await Promise.all([Yt(t,"frame",["file",
+"line","function"]),Yt(t,"stack",["sizes","frames"]),et(t,"files"),et(t,"functions")]),s=qt(n.sizes);return{n:n.sizes.length,numFrames:e.line.length,frameAt:a=>({
+file:o[e.file[a]],line:e.line[a]-1,name:r[e.function[a]]}),idsOf:a=>n.frames.subarray(s[a]-n.sizes[a],s[a])}}async function Yf(t,e){let n=await z(t,"clock.steps");
+if(!e.has_times)return null;let o=new Float64Array(e.num_rows);for(let r=1;r<o.length;r++)o[r]=o[r-1]+n[r-1]*e.time_unit;return o}function Ie({file:t,line:e,name:n}){
+let o=t?`${t.split(/[\\/]/).at(-1)}${e>=0?`:${e}`:""}`:"";return[n||"?",o].filter(Boolean).join(" ")}async function Rs(t){let e=await se(t),{header:n}=e,[o,r,s,
+a,c,i]=await Promise.all([Kf(e,n),Vf(e,n),qf(e),Yt(e,"rest",["allocated","active"]),Yf(e,n),et(e,"facts")]);return{header:n,numRows:n.num_rows,allocations:o,pieces:r,
+stacks:s,facts:i.map(l=>l?JSON.parse(l):{}),clock:c,rest:a}}var Zf=[["category","category"],["stack","call stack"],["pool","pool and stream"],["names","variable"],["cell","cell"]];function $t({stream:t,pool:e,graphs:n}){
+let[o,r]=e,a=!o&&!r?"default pool":`private pool (${o??"?"}, ${r??"?"})`,c=n.length?` of ${n.join(", ")}`:"";return`${a}${c}, stream ${t??"not recorded"}`}function zn({
+stacks:t},e){if(e<0)return"stack not recorded";let n=[...t.idsOf(e)].map(t.frameAt),o=n.find(Jf)??n.find(({file:r})=>r.endsWith(".py"))??n[0];return o?Ie(o):"st\
+ack not recorded"}function Jf({file:t,name:e}){return(t.endsWith(".py")||t.startsWith("In[")||t.startsWith("<"))&&!/[\\/](torch|site-packages|dist-packages)[\\/]/.
+test(t)&&e!==""}function Ne({facts:t}){let e=n=>t.some(o=>n in o);return Zf.filter(([n])=>n!=="names"&&n!=="cell"||e(n))}function Pe({allocations:t,facts:e},n){
+let o=t.facts[n];return o?e[o-1]:{}}function Ct(t,e){let{names:n}=Pe(t,e);if(!n)return[];try{return JSON.parse(n).map(String)}catch{return[n]}}function Bn(t,e,n){
+return n==="names"?Ct(t,e)[0]??"":n==="cell"?Pe(t,e).cell??"":t.allocations[n][e]}function Qf(t,e,n){let{categories:o,pools:r}=t.header;if(n==="names")return String(
+e)||"no variable";if(n==="cell")return String(e)||"not recorded";let s=Number(e);return n==="stack"?zn(t,s):n==="pool"?$t(r[s]):s?o[s-1]:"not known"}function Zt(t,e,n){
+let o=new Map;for(let r of e){let s=Bn(t,r,n),a=o.get(s)??{key:s,label:Qf(t,s,n),bytes:0,num:0};a.bytes+=t.allocations.bytes[r],a.num+=1,o.set(s,a)}return[...o.
+values()].sort((r,s)=>s.bytes-r.bytes)}function _t(t,e,n){let{allocations:o}=t,r=eu(o,e,n),s=tu(t.pieces,e,n),a=nu(o,r,s);ou(a,o,r,n),n===t.numRows-1&&ru(a,t,e);let c=s.reduce((i,{first:l,end:f})=>i+
+f-l,0);return{device:e,row:n,allocations:r,strips:s,sums:a,outside:r.length-c}}function tu(t,e,n){let o=[];for(let r=0;r<t.n;r++){if(t.device[r]!==e||t.added[r]>
 n||t.removed[r]<=n)continue;let[s,a,c,i]=[t.addr[r],t.bytes[r],t.pool[r],t.kind[r]],l=o.at(-1);l&&l.pool===c&&l.addr+l.bytes===s&&t.grows[r]&&l.grows?l.bytes+=a:
-o.push({addr:s,bytes:a,pool:c,kind:i,grows:t.grows[r],first:0,end:0,used:0})}return o}function Ou(t,e,n){let o=new Int32Array(t.n),r=0;for(let s=0;s<t.n;s++){let a=t.
-byAddress[s];t.alloc[a]<=n&&n<t.done[a]&&t.device[a]===e&&(o[r++]=a)}return o.slice(0,r)}function $u(t,e,n){let o={reserved:0,active:0,allocated:0,pending:0,internal:0,
+o.push({addr:s,bytes:a,pool:c,kind:i,grows:t.grows[r],first:0,end:0,used:0})}return o}function eu(t,e,n){let o=new Int32Array(t.n),r=0;for(let s=0;s<t.n;s++){let a=t.
+byAddress[s];t.alloc[a]<=n&&n<t.done[a]&&t.device[a]===e&&(o[r++]=a)}return o.slice(0,r)}function nu(t,e,n){let o={reserved:0,active:0,allocated:0,pending:0,internal:0,
 external:0,empty:0,largest:0},r=0;for(let s of n){let a=s.addr+s.bytes;for(;r<e.length&&t.addr[e[r]]<s.addr;)r++;s.first=r;let c=s.addr,i=0;for(;r<e.length&&t.addr[e[r]]<
 a;r++){let l=e[r];i=Math.max(i,t.addr[l]-c),c=t.addr[l]+t.bytes[l],s.used+=t.bytes[l]}s.end=r,o.reserved+=s.bytes,o.largest=Math.max(o.largest,i,a-c),o[s.used?"\
-external":"empty"]+=Math.max(s.bytes-s.used,0)}return o}function Cu(t,{bytes:e,released:n,requested:o},r,s){for(let a of r)t.active+=e[a],n[a]<=s?t.pending+=e[a]:
-t.allocated+=e[a],Number.isNaN(o[a])||(t.internal+=e[a]-o[a])}function _u(t,{header:e},n){let{end:o,allocated_bytes:r,active_bytes:s,reserved_bytes:a}=e.devices[n];
-Object.assign(t,o??{},{allocated:r,active:s,reserved:a}),t.pending=t.active-t.allocated}var rt=16,Gn=14,He=22,Lu=[""," \xB7 small blocks"," \xB7 large blocks"];function Kn(t,e){let n=new Map;return e.strips.forEach((o,r)=>{let s=`${o.pool}/${o.kind}`,
-a=n.get(s)??{strips:[],bytes:0,used:0,pool:o.pool,kind:o.kind,label:_t(t.header.pools[o.pool])+Lu[o.kind]};a.strips.push(r),a.bytes+=o.bytes,a.used+=o.used,n.set(
-s,a)}),[...n.values()].sort((o,r)=>o.pool-r.pool||r.kind-o.kind)}function Xn(t,e,n,o){let r=n*o,s=[],a=[],c={strip:[],from:[],bytes:[],x:[]},i=0,l=()=>{a.push({
-y:i,first:c.strip.length,end:c.strip.length}),i+=rt},f=(u,d,p,g)=>{c.strip.push(u),c.from.push(d),c.bytes.push(p),c.x.push(g/o),a[a.length-1].end=c.strip.length};
-for(let u of e){s.push({y:i,group:u}),i+=He,l();let d=0;for(let p of u.strips){let{bytes:g}=t.strips[p];d>0&&d+g>r&&(l(),d=0);for(let w=0;w<g;w+=r)w>0&&l(),f(p,
-w,Math.min(r,g-w),d);let m=g>r?r:g;d+=m+Ru(g/o)*o}i+=4}return{heads:s,lines:a,part:c,height:i,width:n,bytesPerPx:o}}function Ru(t){return t>=12?3:t>=4?1:0}function sa(t,e,n,o){
-let r=Math.max(...e.map(c=>c.bytes),1),[s,a]=[r/n/4096,r*1.5/n];for(let c=0;c<24;c++){let i=Math.sqrt(s*a);Xn(t,e,n,i).height>o?s=i:a=i}return a}function qt(t,e){
-let[n,o]=[0,t.length];for(;n<o;){let r=n+o>>1;t[r].y<=e?n=r+1:o=r}return n-1}function jn(t,e,n,o,r){let[s,a]=[n,o];for(;s<a;){let c=s+a>>1;t.addr[e[c]]+t.bytes[e[c]]<=
-r?s=c+1:a=c}return s}function Yt(t,e,n,o,r){let s=qt(n.lines,r);if(s<0||r>n.lines[s].y+rt)return null;let{part:a}=n;for(let c=n.lines[s].first;c<n.lines[s].end;c++){
-let i=a.bytes[c]/n.bytesPerPx;if(o<a.x[c]||o>=a.x[c]+Math.max(i,1))continue;let l=e.strips[a.strip[c]];return Zt(t,e,a.strip[c],l.addr+a.from[c]+(o-a.x[c])*n.bytesPerPx)}
-return null}function Zt(t,e,n,o){let{allocations:r}=t,s=e.strips[n],a=jn(r,e.allocations,s.first,s.end,o),c=a<s.end?e.allocations[a]:-1;if(c>=0&&r.addr[c]<=o)return{
+external":"empty"]+=Math.max(s.bytes-s.used,0)}return o}function ou(t,{bytes:e,released:n,requested:o},r,s){for(let a of r)t.active+=e[a],n[a]<=s?t.pending+=e[a]:
+t.allocated+=e[a],Number.isNaN(o[a])||(t.internal+=e[a]-o[a])}function ru(t,{header:e},n){let{end:o,allocated_bytes:r,active_bytes:s,reserved_bytes:a}=e.devices[n];
+Object.assign(t,o??{},{allocated:r,active:s,reserved:a}),t.pending=t.active-t.allocated}var Lt=["#0072b2","#e69f00","#009e73","#cc79a7","#56b4e9","#d55e00","#b8a400","#7a5cc4","#8c6d46","#3fb8a0","#c2476b"],He={light:"#9aa4af",dark:"#6f7b87"},su={light:[
+"#fde08a","#f5ae4d","#e0733f","#b3404f","#7b2764","#421a5c"],dark:["#fff1b8","#fbc15e","#f08a4b","#d2555f","#a04a8f","#6d4fb0"]},Ps={light:{gap:[238,241,245],hatch:[
+188,197,207],dim:[214,220,227]},dark:{gap:[33,39,46],hatch:[73,84,96],dim:[52,60,69]}},Hs={category:"Category",stream:"Stream",age:"Age",stack:"Call stack"},au={
+category:zs,stream:Bs,age:iu,stack:lu};function Rt([t,e,n]){return(255<<24|n<<16|e<<8|t)>>>0}function Fs(t,e,n,o){let r=au[n](t,e,o),s=r.css.map(Mt);return{...r,
+rgb:s,pixels:Uint32Array.from(s,Rt),edges:Uint32Array.from(s,a=>Rt(cu(a,o)))}}function cu(t,e){let n=e==="dark"?0:255,[o,r,s]=t.map(a=>Math.round(a+(n-a)*.45));
+return[o,r,s]}function zs(t,e,n){let{categories:o}=t.header,r=[He[n],...o.map((a,c)=>Lt[c%Lt.length])],s=Zt(t,e.allocations,"category");return{css:r,of:a=>t.allocations.
+category[a],legend:s.map(({key:a,label:c})=>({css:r[Number(a)],label:c}))}}function Bs({header:t,allocations:e},n,o){let r=[...new Set(t.pools.map(({stream:i})=>i))];
+r.sort((i,l)=>(i??1/0)-(l??1/0));let s=[He[o],...r.map((i,l)=>Lt[l%Lt.length])],a=t.pools.map(({stream:i})=>i===null?0:1+r.indexOf(i)),c=[...new Set(n.strips.map(
+({pool:i})=>a[i]))].sort((i,l)=>i-l);return{css:s,of:i=>a[e.pool[i]],legend:c.map(i=>({css:s[i],label:i?`stream ${r[i-1]}`:"stream not recorded"}))}}var Is=4;function iu({
+allocations:t,clock:e},n,o){let{alloc:r}=t,s=su[o],a=[He[o],...s],c=u=>e?e[Math.max(n.row,0)]-e[r[u]]:n.row-r[u],i=1;for(let u of n.allocations)r[u]>=0&&(i=Math.
+max(i,c(u)));let l=u=>{if(r[u]<0)return 0;let d=Math.floor(Math.log(i/Math.max(c(u),i*1e-9))/Math.log(Is));return s.length-Math.min(Math.max(d,0),s.length-1)},f=s.
+map((u,d)=>{let p=i/Is**(s.length-1-d),g=e?v(p):`${Math.round(p).toLocaleString("en-US")} actions`;return{css:u,label:`up to ${g}`}});return n.allocations.some(
+u=>r[u]<0)&&f.push({css:a[0],label:"older than the recording"}),{css:a,of:l,legend:f}}function lu(t,e,n){let{css:o,of:r,labels:s}=Ds(t,e.device,n),a=new Set(e.allocations.
+map(r)),c=s.map((i,l)=>({css:o[l],label:i})).filter((i,l)=>l>0&&a.has(l));return a.has(0)&&c.push({css:o[0],label:s[0]}),{css:o,of:r,legend:c}}var Ns=new WeakMap;
+function fu(t,e){let n=Ns.get(t)??new Map;Ns.set(t,n);let o=n.get(e);if(o)return o;let r=t.numRows?Re(Le(t,e).allocated):-1,s=new Map;for(let c of new Set([r,t.
+numRows-1]))for(let{key:i,label:l,bytes:f}of Zt(t,_t(t,e,c).allocations,"stack")){let u=Number(i);u>=0&&f>(s.get(u)?.bytes??0)&&s.set(u,{key:u,label:l,bytes:f})}
+let a=[...s.values()].sort((c,i)=>i.bytes-c.bytes).slice(0,Lt.length);return n.set(e,a),a}function Ds(t,e,n){let o=fu(t,e),r=new Map(o.map(({key:s},a)=>[s,a+1]));
+return{css:[He[n],...Lt.slice(0,o.length)],of:s=>r.get(t.allocations.stack[s])??0,labels:["all others",...o.map(({label:s})=>s)]}}function Us(t,e,n,o){if(n==="s\
+tack")return Ds(t,e,o);let r=_t(t,e,t.numRows-1);if(n==="stream"){let{css:c,of:i}=Bs(t,r,o),l=[...new Set(t.header.pools.map(({stream:f})=>f))];return l.sort((f,u)=>(f??
+1/0)-(u??1/0)),{css:c,of:i,labels:["stream not recorded",...l.map(f=>`stream ${f}`)]}}let{css:s,of:a}=zs(t,r,o);return{css:s,of:a,labels:["not known",...t.header.
+categories]}}var st=1024;function Ws(t,e,n,o){let{css:r,of:s,labels:a}=Us(t,e,n,o),{numRows:c,allocations:i}=t,{n:l,alloc:f,released:u,bytes:d}=i,p=new Int32Array(c+1),g=new Float64Array(
+r.length);for(let M=0;M<l;M++)i.device[M]===e&&(f[M]>=0?p[f[M]+1]++:g[s(M)]+=d[M],u[M]<c&&p[u[M]+1]++);for(let M=0;M<c;M++)p[M+1]+=p[M];let m=p.slice(),w=new Uint8Array(
+p[c]),y=new Float64Array(p[c]),b=(M,P,it)=>{w[m[M]]=P,y[m[M]++]=it};for(let M=0;M<l;M++){if(i.device[M]!==e)continue;let P=s(M);f[M]>=0&&b(f[M],P,d[M]),u[M]<c&&
+b(u[M],P,-d[M])}let{sums:x,totals:C}=uu(c,g,{first:p,classes:w,changes:y}),L=[...C.keys()].filter(M=>C[M]>0).sort((M,P)=>C[P]-C[M]);return{css:r,labels:a,order:L,
+first:p,classes:w,changes:y,sums:x}}function uu(t,e,{first:n,classes:o,changes:r}){let s=e.length,a=new Float64Array((Math.floor(t/st)+1)*s),c=new Float64Array(
+s);for(let i=0;i<=t;i++){if(i%st===0&&a.set(e,i/st*s),i%st===0||t<=st)for(let l=0;l<s;l++)c[l]+=e[l];if(i===t)break;for(let l=n[i];l<n[i+1];l++)e[o[l]]+=r[l]}for(let i=0;i<
+s;i++)c[i]+=e[i];return{sums:a,totals:c}}function It({css:t,first:e,classes:n,changes:o,sums:r}){let s=t.length,a=new Float64Array(s),c=-1;return i=>{let l=i+1;
+if(c<0||l<c||l-c>st){let f=Math.floor(l/st);a.set(r.subarray(f*s,(f+1)*s)),c=f*st}for(let f=e[c];f<e[l];f++)a[n[f]]+=o[f];return c=l,a}}function Gs(t,e,n){let o=It(
+t)(e),r=0;for(let s of t.order)if(r+=o[s],n<r)return s;return-1}function Nt({clock:t},e){return t===null?e+1:e<0?0:t[e]}function at({clock:t,data:e},n){return t!==null?Fe(t,n):Math.min(Math.max(Math.floor(n)-1,-1),e.numRows-
+1)}function Fe(t,e){let[n,o]=[0,t.length];for(;n<o;){let r=n+o>>1;t[r]<=e?n=r+1:o=r}return n-1}function Pt({clock:t,data:e}){let n=t===null?e.numRows:t[e.numRows-
+1]??0;return[0,Math.max(n*1.005,1)]}function pt(t,e){let[n,o]=t.view;return(Nt(t,e)-n)/(o-n)*t.width}var Ht=170,du=20,G=18,D=Ht-du,Ks={light:{allocated:"#0b62c4",active:"#b35c00",reserved:"#6b7683",grid:"#e3e8ed",paper:"#ffffff",mark:"#b3261e",cursor:"#1b1f24",
+range:"rgba(11,98,196,.14)"},dark:{allocated:"#6cb6ff",active:"#f0a050",reserved:"#9aa5b1",grid:"#2a3138",paper:"#111418",mark:"#ff8a80",cursor:"#e6e9ed",range:"\
+rgba(108,182,255,.2)"}},ze=["reserved","active","allocated"];function hu(t,e){let n=Math.ceil(t.width),[o,r]=t.view,s={low:new Float64Array(n),high:new Float64Array(
+n)},a=at(t,o);for(let c=0;c<n;c++){let i=at(t,o+(c+1)*(r-o)/n),[l,f]=[e[a+1],e[a+1]];for(let u=a+1;u<=i;u++){let d=e[u+1];d<l&&(l=d),d>f&&(f=d)}s.low[c]=l,s.high[c]=
+f,a=i}return s}function Xs(t){let{canvas:e,shown:n,width:o,ratio:r}=t;if(n===null)return;let s=H(e),a=getComputedStyle(e),c=ze.map(u=>hu(t,n.curves[u])),i=1;for(let{
+high:u}of c)for(let d of u)d>i&&(i=d);t.most=i;let l=u=>D-Math.max(u,0)/(i*1.04)*(D-G),f={context:s,colors:Ks[t.theme],ink:a.color,y:l};s.setTransform(r,0,0,r,0,
+0),s.clearRect(0,0,o,Ht),s.font=`11px ${a.fontFamily}`,wu(t,f,i),yu(t,f),pu(t,f,n.curves.allocated),ze.forEach((u,d)=>{mu(f,c[d],f.colors[u],u==="allocated")}),
+bu(f,i);for(let u of n.marks)xu(t,f,u);Mu(t,f,n.peak)}function js({most:t},e){return(D-e)/(D-G)*t*1.04}function pu(t,{context:e,y:n},o){let{bands:r,view:s}=t;if(r===
+null)return;let a=Math.ceil(t.width),{order:c,css:i}=r,l=It(r),f=c.map(()=>new Float64Array(a)),[u,d]=s,p=at(t,u);for(let g=0;g<a;g++){let m=at(t,u+(g+1)*(d-u)/
+a),w=p;for(let x=p+1;x<=m;x++)o[x+1]>o[w+1]&&(w=x);let y=l(w),b=0;for(let x=0;x<c.length;x++)b+=y[c[x]],f[x][g]=b;p=m}e.globalAlpha=.75;for(let g=c.length-1;g>=
+0;g--){e.fillStyle=i[c[g]],e.beginPath(),e.moveTo(0,n(g?f[g-1][0]:0));for(let m=0;m<a;m++)e.lineTo(m+.5,n(f[g][m]));e.lineTo(a,n(f[g][a-1])),e.lineTo(a,n(g?f[g-
+1][a-1]:0));for(let m=a-1;m>=0;m--)e.lineTo(m+.5,n(g?f[g-1][m]:0));e.fill()}e.globalAlpha=1}function mu({context:t,y:e},{low:n,high:o},r,s){let a=o.length;Dn(t,
+r),t.beginPath(),t.moveTo(0,e(n[0]));for(let c=0;c<a;c++)t.lineTo(c+.5,e(o[c])),o[c]!==n[c]&&t.lineTo(c+.5,e(n[c]));t.lineWidth=s?1.5:1.25,t.stroke(),s&&(t.lineTo(
+a,e(0)),t.lineTo(0,e(0)),t.globalAlpha=.14,t.fill(),t.globalAlpha=1)}function Dn(t,e){t.strokeStyle=e,t.fillStyle=e}function gu(t){let e=10**Math.floor(Math.log10(
+Math.max(t,1e-9)));return[1,2,5,10].map(n=>n*e).find(n=>n>=t*.999)??10*e}function wu({width:t},{context:e,colors:n,y:o},r){e.lineWidth=1,e.strokeStyle=n.grid,e.
+globalAlpha=1;for(let s of Vs(r)){let a=Math.round(o(s))+.5;e.beginPath(),e.moveTo(0,a),e.lineTo(t,a),e.stroke()}}function Vs(t){let e=2**Math.floor(Math.log2(t/
+2.5));return Array.from({length:Math.floor(t*1.02/e)},(n,o)=>(o+1)*e)}function bu({context:t,colors:e,ink:n,y:o},r){t.textBaseline="bottom";for(let s of Vs(r)){
+let a=Math.round(o(s))-.5,c=k(s);t.fillStyle=e.paper,t.fillRect(0,a-12,t.measureText(c).width+6,12),t.fillStyle=n,t.fillText(c,3,a)}}function yu({width:t,view:e,
+clock:n},{context:o,ink:r}){o.fillStyle=r;let s=Math.max(gu((e[1]-e[0])/Math.max(t/130,2)),1);o.textBaseline="top";for(let a=Math.ceil(e[0]/s)*s;a<=e[1];a+=s){let c=(a-
+e[0])/(e[1]-e[0])*t;o.beginPath(),o.moveTo(Math.round(c)+.5,D),o.lineTo(Math.round(c)+.5,D+4),o.stroke();let i=a?v(a):"0",l=n===null?Math.round(a).toLocaleString(
+"en-US"):i,f=o.measureText(l).width/2;o.fillText(l,Math.min(Math.max(c-f,0),t-2*f),D+6)}}function qs(t,e){let n=Nt(t,e);return n>=t.view[0]&&n<=t.view[1]}function xu(t,{
+context:e,colors:n,ink:o},{row:r,kind:s}){if(!qs(t,r))return;let a=pt(t,r),c=s==="oom";Dn(e,c?n.mark:o),e.setLineDash(c?[]:[3,3]),e.beginPath(),e.moveTo(a,G-2),
+e.lineTo(a,D),e.stroke(),e.setLineDash([]),e.beginPath(),e.moveTo(a-5,G-10),e.lineTo(a+5,G-10),e.lineTo(a,G-2),e.fill()}function Mu(t,{context:e,colors:n,y:o},{
+row:r,bytes:s}){if(!qs(t,r))return;let[a,c]=[Math.max(pt(t,r),3),o(s)];e.fillStyle=n.allocated,e.beginPath(),e.arc(a,c,4,0,7),e.fill();let i=`peak ${k(s)}`;e.font=
+`600 ${e.font}`;let l=e.measureText(i).width+8;e.textBaseline="bottom",e.fillText(i,a+l>t.width?a-l:a+7,G-3)}function Un(t){let e=H(t.over),n=Ks[t.theme];e.setTransform(
+t.ratio,0,0,t.ratio,0,0),e.clearRect(0,0,t.width,Ht);let o=pt(t,t.row);if(t.since!==null){let r=pt(t,t.since);e.fillStyle=n.range,e.fillRect(Math.min(r,o),G-4,Math.
+abs(o-r),D-G+4)}Dn(e,n.cursor),e.lineWidth=1.5,e.beginPath(),e.moveTo(o,G-6),e.lineTo(o,D),e.stroke(),e.beginPath(),e.arc(o,D,3.5,0,7),e.fill()}function Js(t,e,n){let o=vu(t,e,n),{canvas:r,over:s,tip:a,legend:c}=o;return t.replaceChildren(h("div",{class:"mm-curve-stage"},r,s),c,a),Au(o),{show(i,l,f){o.shown=
+{curves:i,peak:l,marks:f},Ys(o)},setBands(i){o.bands=i,c.replaceChildren(...i.order.map(l=>ku(i,l))),o.shown&&De(o)},bandsAt(i){let{bands:l}=o;if(l===null)return{};
+let f=It(l)(i);return Object.fromEntries(l.order.map(u=>[l.labels[u],f[u]]))},setMoment(i,l){Object.assign(o,{row:i,since:l}),r.setAttribute("aria-valuenow",String(
+i)),r.setAttribute("aria-valuetext",tt(e,i)),o.shown&&Un(o)},setAxis(i){o.clock=i?e.clock:null,Be(o,Pt(o))},zoomTo:i=>Be(o,i??Pt(o)),getView:()=>o.view,xOf:i=>pt(
+o,i),setTheme(i){o.theme=i,o.shown&&De(o)},resize(){o.shown&&t.clientWidth!==o.width&&Ys(o)},stats:()=>({script:o.script}),destroy(){cancelAnimationFrame(o.pending),
+t.replaceChildren()}}}function vu(t,e,n){let{clock:o,numRows:r}=e,s=h("canvas",{class:"mm-curve-canvas",tabindex:0,role:"slider","aria-label":"Moment of the his\
+tory","aria-valuemin":-1,"aria-valuemax":r-1,"aria-valuenow":r-1});return{data:e,options:n,host:t,canvas:s,over:h("canvas",{class:"mm-over","aria-hidden":"true"}),
+tip:h("div",{class:"mm-tip",hidden:!0}),legend:h("p",{class:"mm-legend mm-curve-legend"}),theme:n.theme,clock:o,view:Pt({clock:o,data:e}),shown:null,bands:null,
+row:r-1,since:null,pointer:null,width:0,ratio:1,most:1,pending:0,script:[]}}function tt(t,e){if(e<0)return"before the first action";let n=`action ${(e+1).toLocaleString(
+"en-US")} of ${t.numRows.toLocaleString("en-US")}`;return t.clock?`${v(t.clock[e])}, ${n}`:n}function ku({css:t,labels:e},n){let o=h("i",{"aria-hidden":"true"});
+return o.style.background=t[n],h("span",{class:"mm-key",title:e[n]},o,e[n])}function Ys(t){t.width=Math.max(t.host.clientWidth||t.width,160),t.ratio=Math.min(devicePixelRatio||
+1,2);for(let e of[t.canvas,t.over])e.width=Math.floor(t.width*t.ratio),e.height=Math.floor(Ht*t.ratio),e.style.width=`${t.width}px`,e.style.height=`${Ht}px`;De(
+t)}function Be(t,[e,n]){let[,o]=Pt(t),r=Math.min(Math.max(n-e,t.clock===null?4:100),o),s=Math.min(Math.max(e,0),o-r);t.view=[s,s+r],De(t)}function De(t){t.pending||
+(t.pending=requestAnimationFrame(()=>{if(t.pending=0,!t.shown)return;let e=performance.now();Xs(t),Un(t),t.script.push(performance.now()-e)}))}function Ue({data:t,
+options:e},n,o){let r=Math.min(Math.max(n,-1),t.numRows-1);e.onMoment(r,o===r?null:o)}function Gn({canvas:t},e){return e.clientX-t.getBoundingClientRect().left}
+function Zs(t,e){let[n,o]=t.view;return at(t,n+Gn(t,e)/t.width*(o-n))}function Au(t){let{canvas:e}=t,n=()=>{t.pointer=null};e.addEventListener("pointerdown",o=>{
+o.button!==0||!t.shown||(t.pointer={x:o.clientX,row:Zs(t,o)},e.setPointerCapture(o.pointerId),Ue(t,t.pointer.row,null))}),e.addEventListener("pointermove",o=>{if(!t.
+shown)return;let r=Zs(t,o);Tu(t,t.shown.curves,o,r);let{pointer:s}=t;!s||Math.abs(o.clientX-s.x)<3||Ue(t,Math.max(r,s.row),Math.min(r,s.row))}),e.addEventListener(
+"pointerup",n),e.addEventListener("pointercancel",n),e.addEventListener("pointerleave",()=>{t.tip.hidden=!0}),e.addEventListener("wheel",o=>Su(t,o),{passive:!1}),
+e.addEventListener("keydown",o=>{o.altKey||o.ctrlKey||o.metaKey||!$u(t,o)||(o.preventDefault(),o.stopPropagation())})}function Su(t,e){(e.ctrlKey||e.metaKey)&&(e.
+preventDefault(),Wn(t,Math.exp(e.deltaY/200),Gn(t,e)/t.width))}function Wn(t,e,n){let[o,r]=t.view,s=o+(r-o)*n;Be(t,[s-(s-o)*e,s+(r-s)*e])}function Tu(t,e,n,o){let{
+tip:r}=t,s=ze.map(i=>`${i} ${k(e[i][o+1])}`),a=Eu(t,n,o),c=[...a?[a]:[],tt(t.data,o),...s];r.replaceChildren(...c.map(i=>h("div",{},i))),r.hidden=!1,r.style.left=
+`${Math.max(Math.min(Gn(t,n)+14,t.width-r.offsetWidth-4),0)}px`,r.style.top="24px"}function Eu(t,e,n){let{bands:o,canvas:r}=t;if(o===null)return"";let s=Gs(o,n,
+js(t,e.clientY-r.getBoundingClientRect().top));return s<0?"":`${o.labels[s]}: ${k(It(o)(n)[s])}`}function Ou(t,e){let{data:n,row:o,view:r,width:s,shown:a}=t,c=i=>{
+let l=at(t,Nt(t,o)+i*(r[1]-r[0])/s);return l===o?o+Math.sign(i):l};return e==="ArrowRight"?c(1):e==="ArrowLeft"?c(-1):e==="PageDown"?c(s/10):e==="PageUp"?c(-s/10):
+e==="Home"?-1:e==="End"?n.numRows-1:e.toLowerCase()==="p"&&a?a.peak.row:null}function $u(t,e){let{row:n,since:o,view:r}=t,s=Ou(t,e.key);if(s!==null)Ue(t,s,e.shiftKey?
+o??Math.min(n,s):null);else if(e.key==="+"||e.key==="=")Wn(t,1/1.6,(Nt(t,n)-r[0])/(r[1]-r[0]));else if(e.key==="-")Wn(t,1.6,.5);else if(e.key==="0")Be(t,Pt(t));else if(e.
+key==="Escape"&&o!==null)Ue(t,n,null);else return!1;return!0}var Qs=25;function ta(t,e,n,o){let r=Zt(e,n,o.by),s=ea(r),c=[Ne(e).find(([u])=>u===o.by)?.[1]??o.by,"held","share","blocks"].map(u=>h("th",{scope:"col"},u)),i=r.
+slice(0,Qs).map(u=>_u(e,u,s,o)),l=h("table",{class:"mm-table"},h("thead",{},h("tr",{},...c)),h("tbody",{},...i)),f=Cu(r);t.replaceChildren(l,...f?[h("p",{class:"\
+cl-hint"},f)]:[])}function ea(t){return t.reduce((e,{bytes:n})=>e+n,0)}function Cu(t){if(!t.length)return"Nothing was in use.";let e=t.slice(Qs);return e.length?
+`and ${$(e.length)} more with ${k(ea(e))}`:""}function _u(t,{key:e,label:n,bytes:o,num:r},s,{by:a,picked:c,onPick:i}){let l=c===e,f=s?100*o/s:0,u=h("span",{class:"\
+mm-fill"});u.style.width=`${f}%`;let d=a==="stack"?Number(e):-1,p=h("tr",{tabindex:0,"data-picked":l,"aria-pressed":String(l),role:"button",title:d>=0?Kn(t,d).join(
+`
+`):null},h("td",{class:"mm-name"},u,h("span",{},n)),h("td",{},k(o)),h("td",{},N(f)),h("td",{},$(r))),g=()=>i(l?null:e);return p.addEventListener("click",g),p.addEventListener(
+"keydown",m=>{m.key!=="Enter"&&m.key!==" "||(m.preventDefault(),g())}),p}function Kn({stacks:t},e){return[...t.idsOf(e)].map(n=>{let{file:o,line:r,name:s}=t.frameAt(
+n);return`${o}${r>=0?`:${r}`:""} ${s||"?"}`.trim()})}function na(t,e,{strip:n,allocation:o,bytes:r}){let{allocations:s,header:a}=t,c=e.strips[n],i=$t(a.pools[c.pool]);if(o<0)return[`free, ${k(r)}`,c.used?"a gap be\
+tween blocks":"an empty segment",i];let l=Ct(t,o).slice(0,3).join(", "),f=s.released[o]<=e.row;return[[l,k(s.bytes[o]),oa(t,o)].filter(Boolean).join(" \xB7 "),f?
+"freed, waits for a stream":"",zn(t,s.stack[o]),i].filter(Boolean)}function oa({allocations:t,header:e},n){let o=t.category[n];return o?e.categories[o-1]:null}function ra(t,e,n,o){
+if(t.hidden=!o,!o)return;let r=o.allocation<0,a=(r?Lu(e,n,o):Ru(e,n,o)).filter(([,l])=>l!=null&&l!=="").flatMap(([l,f])=>[h("dt",{},l),h("dd",{},String(f))]),c=r?
+-1:e.allocations.stack[o.allocation],i=c>=0?Kn(e,c):[];t.replaceChildren(h("h4",{"aria-level":3},r?"Free memory":"Block"),h("dl",{class:"cl-facts"},...a),...i.length?
+[h("h4",{"aria-level":3},"Allocated by"),h("pre",{class:"mm-stack"},i.join(`
+`))]:[])}function jn({header:t},e){return`0x${(BigInt(t.base)+BigInt(Math.round(e))).toString(16)}`}function Xn(t){return`${k(t)} (${$(t)} bytes)`}function sa(t,e,n){
+let o=e.strips[n.strip],r=`${k(o.bytes)} at ${jn(t,o.addr)}`;return[["pool",$t(t.header.pools[o.pool])],["segment",`${r}${o.grows?", expandable":""}`],["segment\
+ in use",N(100*o.used/o.bytes)]]}function Lu(t,e,n){return[["size",Xn(n.bytes)],["address",jn(t,n.from)],...sa(t,e,n)]}function Ru(t,e,n){let{allocation:o}=n,{bytes:r,
+requested:s,released:a,addr:c}=t.allocations,{cell:i,num_tensors:l,graph:f,user_metadata:u}=Pe(t,o),d=s[o];return[["held by",Ct(t,o).join(", ")],["size",Xn(r[o])],
+["asked for",Number.isNaN(d)?null:Xn(d)],["state",a[o]<=e.row?"freed, waits for a stream":"in use"],["category",oa(t,o)??"not known"],...Iu(t,e,o),["cell",i],["\
+live tensors",l],["graphs",f],["metadata",u],["address",jn(t,c[o])],...sa(t,e,n)]}function Iu(t,e,n){let{allocations:o,clock:r,numRows:s}=t,[a,c]=[o.alloc[n],o.
+done[n]];return[["allocated",a<0?"before the history":tt(t,a)],["age",a>=0&&r?v(r[Math.max(e.row,0)]-r[a]):null],["freed",c<s?tt(t,c):null]]}function aa(t){let e={parent:[-1],frame:[-1],depth:[0],leaf:new Int32Array(t.n)},n=new Map;for(let o=0;o<t.n;o++){let r=t.idsOf(o),s=0;for(let a=r.length-1;a>=0;a--){
+let c=s*t.numFrames+r[a],i=n.get(c);i===void 0&&(i=e.parent.length,n.set(c,i),e.parent.push(s),e.frame.push(r[a]),e.depth.push(e.depth[s]+1)),s=i}e.leaf[o]=s}return e}
+function ca(t,e,n){let o=t.parent.length,[r,s]=[new Float64Array(o),new Float64Array(o)];for(let a of n){let c=e.stack[a]<0?0:t.leaf[e.stack[a]];r[c]+=e.bytes[a],
+s[c]+=1}for(let a=o-1;a>0;a--)r[t.parent[a]]+=r[a],s[t.parent[a]]+=s[a];return{bytes:r,num:s}}function ia(t){let e=t.parent.map(()=>[]);for(let n=1;n<t.parent.length;n++)
+e[t.parent[n]].push(n);return e}function fa(t,e,n){let o=e.stacks.n?aa(e.stacks):null,r=o?o.parent.length:-1,s=o?{...o,parent:[...o.parent,0],depth:[...o.depth,1]}:null,a=s?ia(s):[],c=l=>l&&o&&
+l!==r?e.stacks.frameAt(o.frame[l]):null,i=Ce(t,{theme:n.theme,label:"Bytes by call stack",placeholder:"Search functions and files",searchLabel:"Search call stac\
+ks",textOf(l){let f=c(l);return f?Ie(f):l?"no call stack":"all"},amountOf:(l,f)=>`${k(l)} (%) in ${_(f,"block")}`,format:k,notesOf:l=>[c(l)?.file??""],onZoom(l){
+!l||!o?n.onZoom(null):n.onZoom(l===r?f=>f<0:Nu(o,l))}});return{...i,get root(){return i.root},get graph(){return i.graph},show(l){if(!o||!s)return;let{bytes:f,num:u}=ca(
+o,e.allocations,l),{parent:d,depth:p}=s;i.show({parent:d,depth:p,children:a,weight:la(f,a[0]),num:la(u,a[0])})}}}function la(t,e){let n=e.slice(0,-1).reduce((r,s)=>r+
+t[s],0),o=new Float64Array(t.length+1);return o.set(t),o[t.length]=t[0]-n,o}function Nu(t,e){let n=Uint8Array.from(t.leaf,o=>Pu(t,o,e)?1:0);return o=>o>=0&&n[o]===
+1}function Pu({parent:t},e,n){for(let o=e;o>=0;o=t[o])if(o===n)return!0;return!1}var Hu=[{key:"requested",label:"asked for",meaning:"what programs asked for, of blocks in use",bytesOf:t=>t.active-t.internal},{key:"internal",label:"rounding",
+meaning:"blocks in use that are larger than what was asked for",bytesOf:t=>t.internal},{key:"external",label:"gaps",meaning:"free memory in segments that hold s\
+omething: it fits only what is small enough",bytesOf:t=>t.external},{key:"empty",label:"cached",meaning:"segments in which nothing is in use; torch.cuda.empty_c\
+ache() returns them",bytesOf:t=>t.empty}];function ua(t,{sums:e}){let n=Hu.map(s=>({...s,bytes:s.bytesOf(e)})),o=n.filter(({bytes:s})=>s>0).map(Fu),r=n.map(({key:s,
+label:a,meaning:c,bytes:i})=>h("span",{class:"mm-key",title:c},h("i",{class:`mm-is-${s}`}),`${a} ${k(i)} (${N(da(e,i))})`));t.replaceChildren(h("p",{},zu(e)),h(
+"div",{class:"mm-bar",role:"img","aria-label":"Reserved memory by use"},...o),h("p",{class:"mm-legend"},...r))}function Fu({key:t,label:e,bytes:n}){let o=h("spa\
+n",{class:`mm-part mm-is-${t}`,title:`${e}: ${k(n)}`});return o.style.flexGrow=String(n),o}function da({reserved:t},e){return t?100*e/t:0}function zu(t){if(!t.reserved)
+return"No memory was reserved.";let e=N(da(t,t.internal+t.external)),n=k(t.largest);return`Fragmentation ${e} of ${k(t.reserved)} reserved; the largest block th\
+at fits without new memory is ${n}.`}var ha=1.6;function pa(t,e){let{data:n}=t,o=h("div",{class:"mm-curve"}),r=h("div",{class:"mm-map"}),s=h("aside",{class:"mm-details","aria-label":"Chosen block",
+hidden:!0}),a=h("p",{class:"mm-moment","aria-live":"polite"}),c=h("p",{class:"mm-legend"}),i=h("div",{class:"mm-fragmentation"}),l=h("div",{class:"mm-holders"}),
+f=h("div",{class:"mm-flame"}),u=Bu(t,e),d=Q("Colour",Du(),t.color,e.onColor),p=Q("By",Ne(n),t.by,e.onGrouping);return{all:[...n.header.devices.length>1?[u.group]:
+[],...n.numRows?[Uu(n.clock!==null,e),o,Wu()]:[],a,...Ku(n.header),i,h("div",{class:"mm-tools"},d.group,Gu(e)),c,h("div",{class:"mm-columns"},r,s),h("div",{class:"\
+mm-tools"},h("h4",{"aria-level":3},"Who holds it"),p.group),l,...n.stacks.n?[h("h4",{"aria-level":3},"Bytes by call stack"),f]:[]],curve:o,map:r,details:s,moment:a,
+legend:c,bar:i,holders:l,flame:f,devices:u,colors:d}}function Bu({data:t,device:e},{onDevice:n}){let o=t.header.devices.map(({label:r},s)=>[String(s),r]);return Q(
+"Device",o,String(e),r=>n(Number(r)))}function Du(){return Object.entries(Hs).map(([e,n])=>[e,n.toLowerCase()])}function Uu(t,{onAxis:e,onPeak:n,onEnd:o}){let r=[
+["time","time"],["action","actions"]],s=h("div",{class:"mm-choice",role:"group","aria-label":"Moment"},ot("At the peak","Show the moment of the peak",n),ot("At \
+the end","Show the last moment",o)),a=t?Q("Axis",r,"time",c=>e(c==="time")).group:null;return h("div",{class:"mm-tools"},hs(),a,s)}function Wu(){return h("p",{class:"\
+cl-hint"},"Click or drag along the curve to see what was there then.")}function Gu({onZoom:t,onFit:e}){return h("div",{class:"mm-choice",role:"group","aria-labe\
+l":"Zoom of the map"},ot("\u2212","Zoom out",()=>t(1/ha)),ot("+","Zoom in",()=>t(ha)),ot("fit","Show all",e))}function Ku({hidden:t}){if(!t.num)return[];let e=`${_(
+t.num,"small allocation")} (${k(t.bytes)} together)`;return[h("p",{class:"cl-hint"},`${e} are in the curve and not in the map.`)]}function ma(t,e,n){let o=e.map(
+({css:a,label:c})=>{let i=h("i",{});return i.style.background=a,h("span",{class:"mm-key",title:c},i,c)}),r=h("span",{class:"mm-key"},h("i",{class:"mm-waits"}),"\
+waits for a stream"),s=h("span",{class:"mm-key"},h("i",{class:"mm-free"}),"free");t.replaceChildren(...o,...n?[r]:[],s)}var ct=16,Vn=14,We=22,Xu=[""," \xB7 small blocks"," \xB7 large blocks"];function qn(t,e){let n=new Map;return e.strips.forEach((o,r)=>{let s=`${o.pool}/${o.kind}`,
+a=n.get(s)??{strips:[],bytes:0,used:0,pool:o.pool,kind:o.kind,label:$t(t.header.pools[o.pool])+Xu[o.kind]};a.strips.push(r),a.bytes+=o.bytes,a.used+=o.used,n.set(
+s,a)}),[...n.values()].sort((o,r)=>o.pool-r.pool||r.kind-o.kind)}function Yn(t,e,n,o){let r=n*o,s=[],a=[],c={strip:[],from:[],bytes:[],x:[]},i=0,l=()=>{a.push({
+y:i,first:c.strip.length,end:c.strip.length}),i+=ct},f=(u,d,p,g)=>{c.strip.push(u),c.from.push(d),c.bytes.push(p),c.x.push(g/o),a[a.length-1].end=c.strip.length};
+for(let u of e){s.push({y:i,group:u}),i+=We,l();let d=0;for(let p of u.strips){let{bytes:g}=t.strips[p];d>0&&d+g>r&&(l(),d=0);for(let w=0;w<g;w+=r)w>0&&l(),f(p,
+w,Math.min(r,g-w),d);let m=g>r?r:g;d+=m+ju(g/o)*o}i+=4}return{heads:s,lines:a,part:c,height:i,width:n,bytesPerPx:o}}function ju(t){return t>=12?3:t>=4?1:0}function ga(t,e,n,o){
+let r=Math.max(...e.map(c=>c.bytes),1),[s,a]=[r/n/4096,r*1.5/n];for(let c=0;c<24;c++){let i=Math.sqrt(s*a);Yn(t,e,n,i).height>o?s=i:a=i}return a}function Jt(t,e){
+let[n,o]=[0,t.length];for(;n<o;){let r=n+o>>1;t[r].y<=e?n=r+1:o=r}return n-1}function Zn(t,e,n,o,r){let[s,a]=[n,o];for(;s<a;){let c=s+a>>1;t.addr[e[c]]+t.bytes[e[c]]<=
+r?s=c+1:a=c}return s}function Qt(t,e,n,o,r){let s=Jt(n.lines,r);if(s<0||r>n.lines[s].y+ct)return null;let{part:a}=n;for(let c=n.lines[s].first;c<n.lines[s].end;c++){
+let i=a.bytes[c]/n.bytesPerPx;if(o<a.x[c]||o>=a.x[c]+Math.max(i,1))continue;let l=e.strips[a.strip[c]];return te(t,e,a.strip[c],l.addr+a.from[c]+(o-a.x[c])*n.bytesPerPx)}
+return null}function te(t,e,n,o){let{allocations:r}=t,s=e.strips[n],a=Zn(r,e.allocations,s.first,s.end,o),c=a<s.end?e.allocations[a]:-1;if(c>=0&&r.addr[c]<=o)return{
 strip:n,allocation:c,from:r.addr[c],bytes:r.bytes[c]};let i=a>s.first?e.allocations[a-1]:-1,l=i<0?s.addr:r.addr[i]+r.bytes[i];return{strip:n,allocation:-1,from:l,
-bytes:(c<0?s.addr+s.bytes:r.addr[c])-l}}function dt(t,e,{strip:n,from:o,bytes:r}){let{part:s,lines:a,bytesPerPx:c}=e,i=o-t.strips[n].addr,l=[],f=s.strip.indexOf(
+bytes:(c<0?s.addr+s.bytes:r.addr[c])-l}}function mt(t,e,{strip:n,from:o,bytes:r}){let{part:s,lines:a,bytesPerPx:c}=e,i=o-t.strips[n].addr,l=[],f=s.strip.indexOf(
 n),u=0;for(;f>=0&&f<s.strip.length&&s.strip[f]===n;f++){let[d,p]=[Math.max(i,s.from[f]),Math.min(i+r,s.from[f]+s.bytes[f])];if(!(d>=p)){for(;a[u].end<=f;)u++;l.
-push({x:s.x[f]+(d-s.from[f])/c,y:a[u].y,width:(p-d)/c,height:Gn})}}return l}var Nu=6,[Vn,aa,Iu]=[0,1,2],qn=0,Pu=64,Hu=.75,Fu=400;function ca(t,e){let{layout:n,top:o,height:r,ratio:s}=e,a=zu(e),c=Math.floor(r*s),i=new ImageData(Math.max(
-a.width,1),Math.max(c,1)),l=new Uint32Array(i.data.buffer),f=[],u=Math.max(qt(n.lines,o),0);for(let d=u;d<n.lines.length&&n.lines[d].y<o+r;d++){let p=n.lines[d];
-Du(e,a,p,f),Wu(l,a,Math.round((p.y-o)*s),Math.round(Gn*s),c)}t.putImageData(i,0,0),t.save(),t.scale(s,s),t.textBaseline="middle",Gu(t,e),Ku(t,e,f),t.restore()}function zu({
-layout:t,theme:e,ratio:n}){let o=Math.floor(t.width*n),{gap:r,hatch:s,dim:a}=Qs[e];return{width:o,line:new Uint32Array(o),kind:new Uint8Array(o),weight:new Float32Array(
-o),gap:Rt(r),hatch:Rt(s),dim:Rt(a)}}function Du(t,e,n,o){e.line.fill(qn),e.kind.fill(Vn),e.weight.fill(0);for(let r=n.first;r<n.end;r++)Bu(t,e,r,n.y,o)}function Bu(t,e,n,o,r){
+push({x:s.x[f]+(d-s.from[f])/c,y:a[u].y,width:(p-d)/c,height:Vn})}}return l}var Vu=6,[Jn,wa,qu]=[0,1,2],Qn=0,Yu=64,Zu=10,Ju=.75,Qu=400;function ba(t,e){let{layout:n,top:o,height:r,ratio:s}=e,a=td(e),c=Math.floor(r*s),i=new ImageData(Math.
+max(a.width,1),Math.max(c,1)),l=new Uint32Array(i.data.buffer),f=[],u=Math.max(Jt(n.lines,o),0);for(let d=u;d<n.lines.length&&n.lines[d].y<o+r;d++){let p=n.lines[d];
+ed(e,a,p,f),rd(l,a,Math.round((p.y-o)*s),Math.round(Vn*s),c)}t.putImageData(i,0,0),t.save(),t.scale(s,s),t.textBaseline="middle",sd(t,e),ad(t,e,f),t.restore()}function td({
+layout:t,theme:e,ratio:n}){let o=Math.floor(t.width*n),{gap:r,hatch:s,dim:a}=Ps[e];return{width:o,line:new Uint32Array(o),kind:new Uint8Array(o),weight:new Float32Array(
+o),gap:Rt(r),hatch:Rt(s),dim:Rt(a)}}function ed(t,e,n,o){e.line.fill(Qn),e.kind.fill(Jn),e.weight.fill(0);for(let r=n.first;r<n.end;r++)nd(t,e,r,n.y,o)}function nd(t,e,n,o,r){
 let{data:s,moment:a,layout:c,ratio:i}=t,{addr:l,bytes:f}=s.allocations,{part:u}=c,d=a.strips[u.strip[n]],p=i/c.bytesPerPx,g=u.x[n]*i,[m,w]=[d.addr+u.from[n],u.bytes[n]],
-y=Math.min(Math.max(Math.round(g+w*p),Math.round(g)+1),e.width);e.line.fill(e.gap,Math.round(g),y),e.kind.fill(aa,Math.round(g),y);let b=jn(s.allocations,a.allocations,
-d.first,d.end,m);for(let v=b;v<d.end;v++){let N=a.allocations[v],L=l[N]-m;if(L>=w)break;let P=g+Math.max(L,0)*p,gt=g+Math.min(L+f[N],w)*p;Uu(t,e,v,{low:P,high:gt,
-right:y,y:o},r)}}function Uu({data:t,moment:e,ratio:n,codes:o,isDim:r,coloring:s},a,c,{low:i,high:l,right:f,y:u},d){let p=e.allocations[c],g=t.allocations.released[p]<=
-e.row,m=r?.[c]===1,w=m?a.dim:s.pixels[o[c]],y=g?Iu:Vn,b=Math.round(i),v=Math.min(Math.round(l),f);if(v-b<1){let L=Math.min(Math.floor(i),a.width-1);l-i>a.weight[L]&&
-(a.weight[L]=l-i,a.line[L]=w,a.kind[L]=y);return}if(a.line.fill(w,b,v),a.kind.fill(y,b,v),a.weight.fill(1,b,v),v-b<=3*n)return;a.line.fill(m?qn:s.edges[o[c]],v-
-Math.round(n),v);let N=(v-b)/n;N>Pu&&d.length<Fu&&!m&&!g&&d.push({allocation:p,code:o[c],x:b/n,width:N,y:u})}function Wu(t,e,n,o,r){let{width:s,line:a,kind:c}=e;
-for(let i=Math.max(n,0);i<Math.min(n+o,r);i++){let l=i*s;t.set(a,l);for(let f=0;f<s;f++){if(c[f]===Vn)continue;let u=(f+i)%Nu;c[f]===aa?u===0&&(t[l+f]=e.hatch):
-u<2&&(t[l+f]=qn)}}}function Gu(t,{layout:e,top:n,height:o,ink:r,font:s}){t.font=`600 12px ${s}`,t.fillStyle=r;for(let{y:a,group:c}of e.heads){if(a+He<n||a>n+o)continue;
-let i=$(c.strips.length,"segment"),l=M(Math.max(c.bytes-c.used,0)),f=`${c.label}: ${M(c.bytes)} in ${i}, ${l} free`;t.fillText(st(t,f,e.width),0,a-n+He/2+1)}}function Ku(t,{
-data:e,coloring:n,top:o,font:r},s){t.font=`11px ${r}`;for(let{allocation:a,code:c,x:i,width:l,y:f}of Xu(s)){let[u,d,p]=n.rgb[c];t.fillStyle=.299*u+.587*d+.114*p>
-140?"#000000":"#ffffff";let g=st(t,ju(e,a),l-8,Hu);g&&t.fillText(g,i+4,f-o+rt/2-.5)}}function Xu(t){let e=new Map;for(let n of t){let o=e.get(n.allocation);(o===
-void 0||n.width>o.width)&&e.set(n.allocation,n)}return e.values()}function ju(t,e){let[n]=Lt(t,e),o=M(t.allocations.bytes[e]);return n?`${n} \xB7 ${o}`:o}function ia(t,e,n){let{picture:o}=t;!o?.moment.strips.length||e.altKey||e.ctrlKey||e.metaKey||Vu(t,o,e.key,n)&&(e.preventDefault(),e.stopPropagation())}function Vu(t,e,n,{
-choose:o,zoom:r}){let s=la(e);if(n==="ArrowRight"||n==="ArrowLeft")o(ua(t,e,n==="ArrowRight"?1:-1),!0);else if(n==="ArrowDown"||n==="ArrowUp")o(qu(t,e,n==="Arro\
-wDown"?1:-1),!0);else if(n==="Home")o(Yn(t,e,s[0]),!0);else if(n==="End")o(fa(t,e,s[s.length-1]),!0);else if(n==="+"||n==="=")r(1.6);else if(n==="-")r(1/1.6);else if(n===
-"0")r(1/t.zoom);else if(n==="Escape"&&t.chosen)o(null,!1);else return!1;return!0}function la({groups:t}){return t.flatMap(e=>e.strips)}function Yn({data:t},{moment:e},n){
-return Zt(t,e,n,e.strips[n].addr)}function fa({data:t},{moment:e},n){let o=e.strips[n];return Zt(t,e,n,o.addr+o.bytes-1)}function ua(t,e,n){let o=la(e),{chosen:r,
-data:s}=t;if(!r)return Yn(t,e,o[0]);let a=e.moment.strips[r.strip],c=n>0?r.from+r.bytes:r.from-1;if(c>=a.addr&&c<a.addr+a.bytes)return Zt(s,e.moment,r.strip,c);
-let i=o.indexOf(r.strip)+n;return i<0||i>=o.length?r:n>0?Yn(t,e,o[i]):fa(t,e,o[i])}function qu(t,e,n){let{chosen:o,data:r,width:s}=t,{moment:a,layout:c}=e;if(!o)
-return ua(t,e,1);let i=dt(a,c,o).at(n>0?-1:0),l=i&&c.lines[qt(c.lines,i.y)+n];return l?Yt(r,a,c,Math.min(i.x+1,s-2),l.y+1)??Yt(r,a,c,c.part.x[l.first],l.y+1):o}var pa=420,Yu=60,Zu=6e4;function ma(t,e,n){let o=Ju(e,n);return t.replaceChildren(o.scroller,o.tip,o.spoken),od(o),{show:r=>Qu(o,r),setColor(r){return o.color=r,
-Fe(o)},setDim(r){o.isDimmed=r,Fe(o)},choose:r=>Zn(o,r,!0),zoomBy:r=>ze(o,r,null),fit:()=>ze(o,1/o.zoom,null),setTheme(r){return o.theme=r,Fe(o)},resize(){o.picture&&
-o.scroller.clientWidth!==o.width&&Jn(o,o.picture.moment)},stats:()=>({script:o.script,zoom:o.zoom,lines:o.picture?.layout.lines.length??0}),hitAt:(r,s)=>De(o,{x:r,
-y:s}),boxesOf:r=>o.picture?dt(o.picture.moment,o.picture.layout,r):[],destroy(){cancelAnimationFrame(o.pending),t.replaceChildren()}}}function Ju(t,e){let n=h("\
+y=Math.min(Math.max(Math.round(g+w*p),Math.round(g)+1),e.width);e.line.fill(e.gap,Math.round(g),y),e.kind.fill(wa,Math.round(g),y);let b=Zn(s.allocations,a.allocations,
+d.first,d.end,m);for(let x=b;x<d.end;x++){let C=a.allocations[x],L=l[C]-m;if(L>=w)break;let M=g+Math.max(L,0)*p,P=g+Math.min(L+f[C],w)*p;od(t,e,x,{low:M,high:P,
+right:y,y:o},r)}}function od({data:t,moment:e,ratio:n,codes:o,isDim:r,coloring:s},a,c,{low:i,high:l,right:f,y:u},d){let p=e.allocations[c],g=t.allocations.released[p]<=
+e.row,m=r?.[c]===1,w=m?a.dim:s.pixels[o[c]],y=g?qu:Jn,b=Math.round(i),x=Math.min(Math.round(l),f);if(x-b<1){let L=Math.min(Math.floor(i),a.width-1);l-i>a.weight[L]&&
+(a.weight[L]=l-i,a.line[L]=w,a.kind[L]=y);return}if(a.line.fill(w,b,x),a.kind.fill(y,b,x),a.weight.fill(1,b,x),x-b<=3*n)return;a.line.fill(m?Qn:s.edges[o[c]],x-
+Math.round(n),x);let C=(x-b)/n;C>Yu&&d.length<Qu&&!m&&!g&&d.push({allocation:p,code:o[c],x:b/n,width:C,y:u})}function rd(t,e,n,o,r){let{width:s,line:a,kind:c}=e;
+for(let i=Math.max(n,0);i<Math.min(n+o,r);i++){let l=i*s;t.set(a,l);for(let f=0;f<s;f++){if(c[f]===Jn)continue;let u=(f+i)%Vu;c[f]===wa?u===0&&(t[l+f]=e.hatch):
+u<2&&(t[l+f]=Qn)}}}function sd(t,{layout:e,top:n,height:o,ink:r,font:s}){t.font=`600 12px ${s}`,t.fillStyle=r;for(let{y:a,group:c}of e.heads){if(a+We<n||a>n+o)continue;
+let i=_(c.strips.length,"segment"),l=k(Math.max(c.bytes-c.used,0)),f=`${c.label}: ${k(c.bytes)} in ${i}, ${l} free`;t.fillText(lt(t,f,e.width),0,a-n+We/2+1)}}function ad(t,{
+data:e,coloring:n,top:o,font:r},s){t.font=`11px ${r}`;for(let{allocation:a,code:c,x:i,width:l,y:f}of id(s)){let[u,d,p]=n.rgb[c];t.fillStyle=.299*u+.587*d+.114*p>
+140?"#000000":"#ffffff";let g=cd(t,e,a,l-8);g&&t.fillText(g,i+4,f-o+ct/2-.5)}}function cd(t,e,n,o){let r=ld(e,n),s=lt(t,r,o,Ju),a=k(e.allocations.bytes[n]);return s===
+r||s.length>=a.length+Zu?s:t.measureText(a).width<=o?a:""}function id(t){let e=new Map;for(let n of t){let o=e.get(n.allocation);(o===void 0||n.width>o.width)&&
+e.set(n.allocation,n)}return e.values()}function ld(t,e){let[n]=Ct(t,e),o=k(t.allocations.bytes[e]);return n?`${n} \xB7 ${o}`:o}function ya(t,e,n){let{picture:o}=t;!o?.moment.strips.length||e.altKey||e.ctrlKey||e.metaKey||fd(t,o,e.key,n)&&(e.preventDefault(),e.stopPropagation())}function fd(t,e,n,{
+choose:o,zoom:r}){let s=xa(e);if(n==="ArrowRight"||n==="ArrowLeft")o(va(t,e,n==="ArrowRight"?1:-1),!0);else if(n==="ArrowDown"||n==="ArrowUp")o(ud(t,e,n==="Arro\
+wDown"?1:-1),!0);else if(n==="Home")o(to(t,e,s[0]),!0);else if(n==="End")o(Ma(t,e,s[s.length-1]),!0);else if(n==="+"||n==="=")r(1.6);else if(n==="-")r(1/1.6);else if(n===
+"0")r(1/t.zoom);else if(n==="Escape"&&t.chosen)o(null,!1);else return!1;return!0}function xa({groups:t}){return t.flatMap(e=>e.strips)}function to({data:t},{moment:e},n){
+return te(t,e,n,e.strips[n].addr)}function Ma({data:t},{moment:e},n){let o=e.strips[n];return te(t,e,n,o.addr+o.bytes-1)}function va(t,e,n){let o=xa(e),{chosen:r,
+data:s}=t;if(!r)return to(t,e,o[0]);let a=e.moment.strips[r.strip],c=n>0?r.from+r.bytes:r.from-1;if(c>=a.addr&&c<a.addr+a.bytes)return te(s,e.moment,r.strip,c);
+let i=o.indexOf(r.strip)+n;return i<0||i>=o.length?r:n>0?to(t,e,o[i]):Ma(t,e,o[i])}function ud(t,e,n){let{chosen:o,data:r,width:s}=t,{moment:a,layout:c}=e;if(!o)
+return va(t,e,1);let i=mt(a,c,o).at(n>0?-1:0),l=i&&c.lines[Jt(c.lines,i.y)+n];return l?Qt(r,a,c,Math.min(i.x+1,s-2),l.y+1)??Qt(r,a,c,c.part.x[l.first],l.y+1):o}var Sa=420,dd=60,hd=6e4;function Ta(t,e,n){let o=pd(e,n);return t.replaceChildren(o.scroller,o.tip,o.spoken),yd(o),{show:r=>md(o,r),setColor(r){return o.color=r,
+Ge(o)},setDim(r){o.isDimmed=r,Ge(o)},choose:r=>eo(o,r,!0),zoomBy:r=>Ke(o,r,null),fit:()=>Ke(o,1/o.zoom,null),setTheme(r){return o.theme=r,Ge(o)},resize(){o.picture&&
+o.scroller.clientWidth!==o.width&&no(o,o.picture.moment)},stats:()=>({script:o.script,zoom:o.zoom,lines:o.picture?.layout.lines.length??0}),hitAt:(r,s)=>Xe(o,{x:r,
+y:s}),boxesOf:r=>o.picture?mt(o.picture.moment,o.picture.layout,r):[],destroy(){cancelAnimationFrame(o.pending),t.replaceChildren()}}}function pd(t,e){let n=h("\
 canvas",{class:"mm-canvas",tabindex:0,role:"application","aria-label":"Pool map. Arrow keys go from block to block, plus and minus zoom, 0 shows all."}),o=h("ca\
 nvas",{class:"mm-over","aria-hidden":"true"}),r=h("div",{class:"mm-spacer"}),s=h("div",{class:"mm-stage"},n,o);return{data:t,options:e,canvas:n,over:o,stage:s,spacer:r,
 scroller:h("div",{class:"mm-scroll"},s,r),tip:h("div",{class:"mm-tip",hidden:!0}),spoken:h("p",{class:"mm-said","aria-live":"polite"}),theme:e.theme,color:e.color,
-isDimmed:null,zoom:1,hover:null,chosen:null,picture:null,colors:null,width:0,height:0,ratio:1,numLines:3,pending:0,script:[]}}function Qu(t,e){let{picture:n}=t;
-if(t.hover=null,t.tip.hidden=!0,n&&td(n.moment,e)){let o=Kn(t.data,e);o.forEach((r,s)=>{n.layout.heads[s].group=r}),t.picture={...n,moment:e,groups:o}}else Jn(t,
-e);return Fe(t)}function td(t,e){return t.device!==e.device||t.strips.length!==e.strips.length?!1:e.strips.every(({addr:n,bytes:o,pool:r,kind:s},a)=>{let c=t.strips[a];
-return n===c.addr&&o===c.bytes&&r===c.pool&&s===c.kind})}function Jn(t,e,n=null){let o=Kn(t.data,e);t.width=Math.max(t.scroller.clientWidth||t.width,160);let r=sa(
-e,o,t.width,ed(t,e,o)),s=Xn(e,o,t.width,r/t.zoom);t.picture={moment:e,groups:o,layout:s},t.height=Math.max(Math.min(s.height,pa),Yu),t.ratio=Math.min(devicePixelRatio||
+isDimmed:null,zoom:1,hover:null,chosen:null,picture:null,colors:null,width:0,height:0,ratio:1,numLines:3,pending:0,script:[]}}function md(t,e){let{picture:n}=t;
+if(t.hover=null,t.tip.hidden=!0,n&&gd(n.moment,e)){let o=qn(t.data,e);o.forEach((r,s)=>{n.layout.heads[s].group=r}),t.picture={...n,moment:e,groups:o}}else no(t,
+e);return Ge(t)}function gd(t,e){return t.device!==e.device||t.strips.length!==e.strips.length?!1:e.strips.every(({addr:n,bytes:o,pool:r,kind:s},a)=>{let c=t.strips[a];
+return n===c.addr&&o===c.bytes&&r===c.pool&&s===c.kind})}function no(t,e,n=null){let o=qn(t.data,e);t.width=Math.max(t.scroller.clientWidth||t.width,160);let r=ga(
+e,o,t.width,wd(t,e,o)),s=Yn(e,o,t.width,r/t.zoom);t.picture={moment:e,groups:o,layout:s},t.height=Math.max(Math.min(s.height,Sa),dd),t.ratio=Math.min(devicePixelRatio||
 1,2),t.scroller.style.height=`${t.height}px`,t.stage.style.height=`${t.height}px`,t.spacer.style.height=`${Math.max(s.height-t.height,0)}px`;for(let a of[t.canvas,
-t.over])a.width=Math.floor(t.width*t.ratio),a.height=Math.floor(t.height*t.ratio),a.style.width=`${t.width}px`,a.style.height=`${t.height}px`;if(n){let[a]=dt(e,
-s,n.hit);a&&(t.scroller.scrollTop=a.y-n.y)}Qn(t)}function ed(t,e,n){return t.numLines=Math.max(t.numLines,Math.ceil(e.allocations.length/4),e.strips.length),Math.
-min(pa-4,n.length*26+t.numLines*rt)}function Fe(t){if(!t.picture)return[];let{moment:e}=t.picture,{isDimmed:n}=t,o=ea(t.data,e,t.color,t.theme);return t.colors=
-{coloring:o,codes:Uint16Array.from(e.allocations,o.of),isDim:n&&Uint8Array.from(e.allocations,r=>n(r)?1:0)},Qn(t),o.legend}function Qn(t){t.pending||(t.pending=
-requestAnimationFrame(()=>{t.pending=0;let{picture:e,colors:n}=t;e&&n?.codes.length===e.moment.allocations.length&&nd(t,e,n)}))}function nd(t,{moment:e,layout:n},o){
-let{data:r,theme:s,height:a,ratio:c}=t,i=performance.now(),l=getComputedStyle(t.canvas),[f,u,d]=[l.color,l.fontFamily,t.scroller.scrollTop];ca(I(t.canvas),{data:r,
-moment:e,layout:n,...o,theme:s,top:d,height:a,ratio:c,ink:f,font:u}),to(t),t.script.push(performance.now()-i),t.script.length>2e3&&t.script.splice(0,1e3)}function to(t){
-let{picture:e,hover:n,chosen:o}=t,r=I(t.over);r.setTransform(t.ratio,0,0,t.ratio,0,0),r.clearRect(0,0,t.width,t.height),e&&(r.strokeStyle=getComputedStyle(t.canvas).
-color,n&&da(t,e,r,n,1.5),o&&da(t,e,r,o,2.5))}function da({scroller:t,height:e},{moment:n,layout:o},r,s,a){if(s.strip>=n.strips.length)return;let c=t.scrollTop;r.
-lineWidth=a;for(let i of dt(n,o,s))i.y+rt<c||i.y>c+e||r.strokeRect(i.x-.5,i.y-c-.5,Math.max(i.width,2)+1,i.height+1)}function ze(t,e,n){if(!t.picture)return;let{
-moment:o,layout:r}=t.picture,s=n?n.y:t.height/3,a=De(t,{x:n?n.x:1,y:s}),c=Math.max(Zu/Math.max(r.lines.length,1)*t.zoom,1);t.zoom=Math.min(Math.max(t.zoom*e,1),
-c),t.tip.hidden=!0,Jn(t,o,a&&{hit:{...a,bytes:Math.max(a.bytes,1)},y:s})}function De({data:t,picture:e,scroller:n},{x:o,y:r}){return e&&Yt(t,e.moment,e.layout,o,
-r+n.scrollTop)}function od(t){let{canvas:e,scroller:n}=t,o=s=>{let a=e.getBoundingClientRect();return{x:s.clientX-a.left,y:s.clientY-a.top}},r=s=>{!(s.ctrlKey||
-s.metaKey)||!t.picture||(s.preventDefault(),ze(t,Math.exp(-s.deltaY/200),o(s)))};n.addEventListener("scroll",()=>Qn(t)),n.addEventListener("wheel",r,{passive:!1}),
-e.addEventListener("pointermove",s=>{let a=o(s);t.picture&&ha(t,De(t,a),a)}),e.addEventListener("pointerleave",()=>ha(t,null,{x:0,y:0})),e.addEventListener("cli\
-ck",s=>{t.picture&&Zn(t,De(t,o(s)),!1)}),e.addEventListener("keydown",s=>ia(t,s,{choose:(a,c)=>Zn(t,a,c),zoom:a=>ze(t,a,null)}))}function ha(t,e,n){let{tip:o}=t,
+t.over])a.width=Math.floor(t.width*t.ratio),a.height=Math.floor(t.height*t.ratio),a.style.width=`${t.width}px`,a.style.height=`${t.height}px`;if(n){let[a]=mt(e,
+s,n.hit);a&&(t.scroller.scrollTop=a.y-n.y)}oo(t)}function wd(t,e,n){return t.numLines=Math.max(t.numLines,Math.ceil(e.allocations.length/4),e.strips.length),Math.
+min(Sa-4,n.length*26+t.numLines*ct)}function Ge(t){if(!t.picture)return[];let{moment:e}=t.picture,{isDimmed:n}=t,o=Fs(t.data,e,t.color,t.theme);return t.colors=
+{coloring:o,codes:Uint16Array.from(e.allocations,o.of),isDim:n&&Uint8Array.from(e.allocations,r=>n(r)?1:0)},oo(t),o.legend}function oo(t){t.pending||(t.pending=
+requestAnimationFrame(()=>{t.pending=0;let{picture:e,colors:n}=t;e&&n?.codes.length===e.moment.allocations.length&&bd(t,e,n)}))}function bd(t,{moment:e,layout:n},o){
+let{data:r,theme:s,height:a,ratio:c}=t,i=performance.now(),l=getComputedStyle(t.canvas),[f,u,d]=[l.color,l.fontFamily,t.scroller.scrollTop];ba(H(t.canvas),{data:r,
+moment:e,layout:n,...o,theme:s,top:d,height:a,ratio:c,ink:f,font:u}),ro(t),t.script.push(performance.now()-i),t.script.length>2e3&&t.script.splice(0,1e3)}function ro(t){
+let{picture:e,hover:n,chosen:o}=t,r=H(t.over);r.setTransform(t.ratio,0,0,t.ratio,0,0),r.clearRect(0,0,t.width,t.height),e&&(r.strokeStyle=getComputedStyle(t.canvas).
+color,n&&ka(t,e,r,n,1.5),o&&ka(t,e,r,o,2.5))}function ka({scroller:t,height:e},{moment:n,layout:o},r,s,a){if(s.strip>=n.strips.length)return;let c=t.scrollTop;r.
+lineWidth=a;for(let i of mt(n,o,s))i.y+ct<c||i.y>c+e||r.strokeRect(i.x-.5,i.y-c-.5,Math.max(i.width,2)+1,i.height+1)}function Ke(t,e,n){if(!t.picture)return;let{
+moment:o,layout:r}=t.picture,s=n?n.y:t.height/3,a=Xe(t,{x:n?n.x:1,y:s}),c=Math.max(hd/Math.max(r.lines.length,1)*t.zoom,1);t.zoom=Math.min(Math.max(t.zoom*e,1),
+c),t.tip.hidden=!0,no(t,o,a&&{hit:{...a,bytes:Math.max(a.bytes,1)},y:s})}function Xe({data:t,picture:e,scroller:n},{x:o,y:r}){return e&&Qt(t,e.moment,e.layout,o,
+r+n.scrollTop)}function yd(t){let{canvas:e,scroller:n}=t,o=s=>{let a=e.getBoundingClientRect();return{x:s.clientX-a.left,y:s.clientY-a.top}},r=s=>{!(s.ctrlKey||
+s.metaKey)||!t.picture||(s.preventDefault(),Ke(t,Math.exp(-s.deltaY/200),o(s)))};n.addEventListener("scroll",()=>oo(t)),n.addEventListener("wheel",r,{passive:!1}),
+e.addEventListener("pointermove",s=>{let a=o(s);t.picture&&Aa(t,Xe(t,a),a)}),e.addEventListener("pointerleave",()=>Aa(t,null,{x:0,y:0})),e.addEventListener("cli\
+ck",s=>{t.picture&&eo(t,Xe(t,o(s)),!1)}),e.addEventListener("keydown",s=>ya(t,s,{choose:(a,c)=>eo(t,a,c),zoom:a=>Ke(t,a,null)}))}function Aa(t,e,n){let{tip:o}=t,
 r=e!==null&&e.strip===t.hover?.strip&&e.from===t.hover.from;if(t.hover=e,o.hidden=!e,e){r||o.replaceChildren(...t.options.describe(e).map(c=>h("div",{},c)));let s=Math.
 min(n.x+14,t.width-o.offsetWidth-4),a=n.y+18+o.offsetHeight<t.height;o.style.left=`${Math.max(s,0)}px`,o.style.top=`${a?n.y+18:Math.max(n.y-o.offsetHeight-8,0)}\
-px`}r||to(t)}function Zn(t,e,n){let{picture:o,scroller:r,height:s,options:a}=t;if(t.chosen=e,e&&o&&n){let[c]=dt(o.moment,o.layout,e),i=r.scrollTop;c&&(c.y<i||c.
-y+rt>i+s)&&(r.scrollTop=c.y-s/2)}o&&to(t),t.spoken.textContent=e?a.describe(e).join(", "):"",a.onChoose(e)}var rd=80;async function ga(t,e,{theme:n}){let o=sd(await Is(e),n),{data:r,parts:s,curve:a,pool:c,flame:i}=o;return t.replaceChildren(...s.all),eo(o,o.device),o.
-peak&&ht(o,o.peak.row,null),cancelAnimationFrame(o.pending),wa(o),{data:r,get moment(){return o.moment},get chosen(){return o.chosen},get since(){return o.since},
-pool:c,curve:a,flame:i,showMoment:(l,f=null)=>ht(o,l,f),showStretch:(l,f)=>id(o,l,f),showDevice:l=>eo(o,l),setColor:l=>ba(o,l),setTheme(l){a.setTheme(l),oo(o,c.
-setTheme(l)),i.setTheme(l)},resize(){for(let l of[a,c,i])l.resize()},destroy(){cancelAnimationFrame(o.pending),clearTimeout(o.settling);for(let l of[a,c,i])l.destroy();
-t.replaceChildren()}}}function sd(t,e){let n=cd(t),o=ad(t),r=Wn(t,o,t.numRows-1),s={data:t,device:o,row:t.numRows-1,since:null,moment:r,counted:r.allocations,peak:null,
-by:n,picked:null,color:n,chosen:null,isInNode:null,isSettled:!1,pending:0,settling:void 0},a=oa(s,{onDevice:i=>eo(c,i),onAxis:i=>c.curve.setAxis(i),onPeak:()=>c.
-peak&&ht(c,c.peak.row,null),onEnd:()=>ht(c,t.numRows-1,null),onZoom:i=>c.pool.zoomBy(i),onFit:()=>c.pool.fit(),onColor:i=>ba(c,i),onGrouping:i=>md(c,i)}),c=Object.
-assign(s,{parts:a,curve:Ns(a.curve,t,{theme:e,onMoment:(i,l)=>ht(c,i,l)}),pool:ma(a.map,t,{theme:e,color:n,describe:i=>zs(t,c.moment,i),onChoose:i=>gd(c,i)}),flame:qs(
-a.flame,t,{theme:e,onZoom(i){c.isInNode=i,Be(c)}})});return c}function ad({header:t}){let{devices:e}=t;return e.reduce((n,o,r)=>o.reserved_bytes>e[n].reserved_bytes?
-r:n,0)}function cd({allocations:t,stacks:e}){return t.category.some(n=>n>0)||!e.n?"category":"stack"}function eo(t,e){let{data:n}=t;if(t.device=e,t.parts.devices.
-mark(String(e)),t.picked=null,n.numRows){let o=Ws(n,e),r=Gs(o.allocated);t.peak={row:r,bytes:o.allocated[r+1]};let{index:s}=n.header.devices[e],a=n.header.marks.
-filter(c=>c.device===null||c.device===s);t.curve.show(o,t.peak,a)}ht(t,t.row,t.since)}function ht(t,e,n){t.row=e,t.since=n,t.data.numRows&&t.curve.setMoment(e,n),
-cancelAnimationFrame(t.pending),t.pending=requestAnimationFrame(()=>wa(t))}function id(t,[e,n],o){let{clock:r,header:s}=t.data;if(!r)return;let a=Number(BigInt(
-o)-BigInt(s.t0)),[c,i]=[$e(r,e+a),$e(r,n+a)];ht(t,i,c===i?null:c)}function wa(t){let{data:e,row:n,since:o,parts:r,chosen:s}=t,{alloc:a}=e.allocations;t.moment=Wn(
-e,t.device,n),t.counted=t.moment.allocations.filter(c=>o===null||a[c]>o),r.moment.replaceChildren(...ud(t)),Ys(r.bar,t.moment),oo(t,t.pool.show(t.moment)),Be(t),
-clearTimeout(t.settling),t.settling=setTimeout(()=>ld(t),t.isSettled?rd:0),s&&t.pool.choose(fd(t,s.allocation))}function ld(t){t.isSettled=!0,no(t),t.flame.show(
-t.counted)}function fd({data:t,moment:e},n){let{addr:o,bytes:r}=t.allocations,s=n<0?-1:e.allocations.indexOf(n),a=e.strips.findIndex(({first:c,end:i})=>c<=s&&s<
-i);return a<0?null:{strip:a,allocation:n,from:o[n],bytes:r[n]}}function ud({data:t,row:e,since:n,moment:o,counted:r,peak:s}){let{sums:a}=o,c=hd(t,e,s),i=$(o.allocations.
-length,"block"),l=$(o.strips.length,"segment"),f=`${M(a.allocated)} allocated in ${i}, ${M(a.reserved)} reserved in ${l}`,u=a.pending?`, ${M(a.pending)} freed a\
-nd waiting for a stream`:"",d=o.outside?`; ${$(o.outside,"block")} outside of the recorded segments`:"",p=n===null?"":pd(t,r,n),g=e===t.numRows-1?dd(t,o):"";return[
-h("strong",{},`${c}: `),`${f}${u}${d}${g}.${p}`]}function dd({allocations:{alloc:t,bytes:e}},n){let o=0;for(let r of n.allocations)t[r]<0&&(o+=e[r]);return o?`;\
- ${M(o)} was allocated before recording`:""}function hd(t,e,n){return e===n?.row?`At the peak (${Q(t,e)})`:e===t.numRows-1?"At the end":e<0?"Before the first ac\
-tion":`After ${Q(t,e)}`}function pd(t,e,n){let o=e.reduce((s,a)=>s+t.allocations.bytes[a],0),r=$(e.length,"block");return` ${M(o)} of it in ${r} came since ${Q(
-t,n)} and stayed; the rest is pale.`}function no(t){Hs(t.parts.holders,t.data,t.counted,{by:t.by,picked:t.picked,onPick(e){t.picked=e,no(t),Be(t)}})}function Be({
-data:t,pool:e,since:n,picked:o,by:r,isInNode:s}){if(n===null&&o===null&&!s){e.setDim(null);return}let{alloc:a,stack:c}=t.allocations;e.setDim(i=>n!==null&&a[i]<=
-n||o!==null&&Fn(t,i,r)!==o||s!==null&&!s(c[i]))}function md(t,e){t.by=e,t.picked=null,no(t),Be(t)}function ba(t,e){t.color=e,t.parts.colors.mark(e),oo(t,t.pool.
-setColor(e))}function oo({parts:t,moment:e},n){ra(t.legend,n,e.sums.pending>0)}function gd(t,e){let{details:n}=t.parts;t.chosen=e;let o=n.hidden;Bs(n,t.data,t.moment,
-e),o!==n.hidden&&t.pool.resize()}var wd=1500;function ya(t){let e=B(t),[n]=_(e,".cl-race-code",HTMLElement);n&&yd(n);let[o]=_(e,":scope > .cudalens-race-value",HTMLElement);return o&&bd(e,o),e}
-function bd(t,e){let n=`cl-race-tab-${Math.random().toString(36).slice(2)}`,o=[...t.children].filter(i=>i!==e&&!i.matches("h4, .cl-race-what")),r=h("div",{class:"\
+px`}r||ro(t)}function eo(t,e,n){let{picture:o,scroller:r,height:s,options:a}=t;if(t.chosen=e,e&&o&&n){let[c]=mt(o.moment,o.layout,e),i=r.scrollTop;c&&(c.y<i||c.
+y+ct>i+s)&&(r.scrollTop=c.y-s/2)}o&&ro(t),t.spoken.textContent=e?a.describe(e).join(", "):"",a.onChoose(e)}var xd=80;async function Ea(t,e,{theme:n}){let o=Md(await Rs(e),n),{data:r,parts:s,curve:a,pool:c,flame:i}=o;return t.replaceChildren(...s.all),so(o,o.device),o.
+peak&&gt(o,o.peak.row,null),cancelAnimationFrame(o.pending),Oa(o),{data:r,get moment(){return o.moment},get chosen(){return o.chosen},get since(){return o.since},
+pool:c,curve:a,flame:i,showMoment:(l,f=null)=>gt(o,l,f),showStretch:(l,f)=>Ad(o,l,f),showDevice:l=>so(o,l),setColor:l=>$a(o,l),setTheme(l){o.theme=l,a.setTheme(
+l),co(o),io(o,c.setTheme(l)),i.setTheme(l)},resize(){for(let l of[a,c,i])l.resize()},destroy(){cancelAnimationFrame(o.pending),clearTimeout(o.settling);for(let l of[
+a,c,i])l.destroy();t.replaceChildren()}}}function Md(t,e){let n=kd(t),o=vd(t),r=_t(t,o,t.numRows-1),s={data:t,device:o,row:t.numRows-1,since:null,moment:r,counted:r.
+allocations,peak:null,by:n,picked:null,color:n,theme:e,chosen:null,isInNode:null,isSettled:!1,pending:0,settling:void 0},a=pa(s,{onDevice:i=>so(c,i),onAxis:i=>c.
+curve.setAxis(i),onPeak:()=>c.peak&&gt(c,c.peak.row,null),onEnd:()=>gt(c,t.numRows-1,null),onZoom:i=>c.pool.zoomBy(i),onFit:()=>c.pool.fit(),onColor:i=>$a(c,i),
+onGrouping:i=>_d(c,i)}),c=Object.assign(s,{parts:a,curve:Js(a.curve,t,{theme:e,onMoment:(i,l)=>gt(c,i,l)}),pool:Ta(a.map,t,{theme:e,color:n,describe:i=>na(t,c.moment,
+i),onChoose:i=>Ld(c,i)}),flame:fa(a.flame,t,{theme:e,onZoom(i){c.isInNode=i,je(c)}})});return c}function vd({header:t}){let{devices:e}=t;return e.reduce((n,o,r)=>o.
+reserved_bytes>e[n].reserved_bytes?r:n,0)}function kd({allocations:t,stacks:e}){return t.category.some(n=>n>0)||!e.n?"category":"stack"}function so(t,e){let{data:n}=t;
+if(t.device=e,t.parts.devices.mark(String(e)),t.picked=null,n.numRows){let o=Le(n,e),r=Re(o.allocated);t.peak={row:r,bytes:o.allocated[r+1]};let{index:s}=n.header.
+devices[e],a=n.header.marks.filter(c=>c.device===null||c.device===s);t.curve.show(o,t.peak,a),co(t)}gt(t,t.row,t.since)}function gt(t,e,n){t.row=e,t.since=n,t.data.
+numRows&&t.curve.setMoment(e,n),cancelAnimationFrame(t.pending),t.pending=requestAnimationFrame(()=>Oa(t))}function Ad(t,[e,n],o){let{clock:r,header:s}=t.data;if(!r)
+return;let a=Number(BigInt(o)-BigInt(s.t0)),[c,i]=[Fe(r,e+a),Fe(r,n+a)];gt(t,i,c===i?null:c)}function Oa(t){let{data:e,row:n,since:o,parts:r,chosen:s}=t,{alloc:a}=e.
+allocations;t.moment=_t(e,t.device,n),t.counted=t.moment.allocations.filter(c=>o===null||a[c]>o),r.moment.replaceChildren(...Ed(t)),ua(r.bar,t.moment),io(t,t.pool.
+show(t.moment)),je(t),clearTimeout(t.settling),t.settling=setTimeout(()=>Sd(t),t.isSettled?xd:0),s&&t.pool.choose(Td(t,s.allocation))}function Sd(t){t.isSettled=
+!0,ao(t),t.flame.show(t.counted)}function Td({data:t,moment:e},n){let{addr:o,bytes:r}=t.allocations,s=n<0?-1:e.allocations.indexOf(n),a=e.strips.findIndex(({first:c,
+end:i})=>c<=s&&s<i);return a<0?null:{strip:a,allocation:n,from:o[n],bytes:r[n]}}function Ed({data:t,row:e,since:n,moment:o,counted:r,peak:s}){let{sums:a}=o,c=$d(
+t,e,s),i=_(o.allocations.length,"block"),l=_(o.strips.length,"segment"),f=`${k(a.allocated)} allocated in ${i}, ${k(a.reserved)} reserved in ${l}`,u=a.pending?`\
+, ${k(a.pending)} freed and waiting for a stream`:"",d=o.outside?`; ${_(o.outside,"block")} outside of the recorded segments`:"",p=n===null?"":Cd(t,r,n),g=e===t.
+numRows-1?Od(t,o):"";return[h("strong",{},`${c}: `),`${f}${u}${d}${g}.${p}`]}function Od({allocations:{alloc:t,bytes:e}},n){let o=0;for(let r of n.allocations)t[r]<
+0&&(o+=e[r]);return o?`; ${k(o)} was allocated before recording`:""}function $d(t,e,n){return e===n?.row?`At the peak (${tt(t,e)})`:e===t.numRows-1?"At the end":
+e<0?"Before the first action":`After ${tt(t,e)}`}function Cd(t,e,n){let o=e.reduce((s,a)=>s+t.allocations.bytes[a],0),r=_(e.length,"block");return` ${k(o)} of i\
+t in ${r} came since ${tt(t,n)} and stayed; the rest is pale.`}function ao(t){ta(t.parts.holders,t.data,t.counted,{by:t.by,picked:t.picked,onPick(e){t.picked=e,
+ao(t),je(t)}})}function je({data:t,pool:e,since:n,picked:o,by:r,isInNode:s}){if(n===null&&o===null&&!s){e.setDim(null);return}let{alloc:a,stack:c}=t.allocations;
+e.setDim(i=>n!==null&&a[i]<=n||o!==null&&Bn(t,i,r)!==o||s!==null&&!s(c[i]))}function _d(t,e){t.by=e,t.picked=null,ao(t),je(t)}function $a(t,e){t.color=e,t.parts.
+colors.mark(e),io(t,t.pool.setColor(e)),co(t)}function co({data:t,device:e,color:n,theme:o,curve:r}){t.numRows&&r.setBands(Ws(t,e,n,o))}function io({parts:t,moment:e},n){
+ma(t.legend,n,e.sums.pending>0)}function Ld(t,e){let{details:n}=t.parts;t.chosen=e;let o=n.hidden;ra(n,t.data,t.moment,e),o!==n.hidden&&t.pool.resize()}var Rd=1500;function Ca(t){let e=W(t),[n]=I(e,".cl-race-code",HTMLElement);n&&Nd(n);let[o]=I(e,":scope > .cudalens-race-value",HTMLElement);return o&&Id(e,o),e}
+function Id(t,e){let n=`cl-race-tab-${Math.random().toString(36).slice(2)}`,o=[...t.children].filter(i=>i!==e&&!i.matches("h4, .cl-race-what")),r=h("div",{class:"\
 cl-race-panel"},...o),s=[r,e],a=["Accesses","Values"].map((i,l)=>h("button",{type:"button",role:"tab",id:`${n}-${l}`,"data-lm-suppress-shortcuts":"true"},i)),c=i=>{
 for(let[l,f]of a.entries())f.setAttribute("aria-selected",String(l===i)),f.tabIndex=l===i?0:-1,s[l].hidden=l!==i};for(let[i,l]of s.entries())l.setAttribute("rol\
 e","tabpanel"),l.setAttribute("aria-labelledby",`${n}-${i}`),a[i].addEventListener("click",()=>c(i)),a[i].addEventListener("keydown",f=>{f.key!=="ArrowLeft"&&f.
 key!=="ArrowRight"||(f.preventDefault(),f.stopPropagation(),c(1-i),a[1-i].focus())});t.append(h("div",{class:"cl-race-tabs",role:"tablist","aria-label":"What is\
- known of the race"},...a),r,e),c(e.querySelector(".cl-value-confirmed")?1:0)}function yd(t){let e=t.textContent,n=h("div",{class:"cl-race-copy"}),o=h("button",
-{type:"button",class:"cl-button","data-lm-suppress-shortcuts":"true"},"Copy");o.addEventListener("click",async()=>{o.textContent=await xd(e,t)?"Copied":"Selecte\
-d: press Ctrl+C",setTimeout(()=>{o.textContent="Copy"},wd)}),t.replaceWith(n),n.append(t,o)}async function xd(t,e){try{return await navigator.clipboard.writeText(
-t),!0}catch{return getSelection()?.selectAllChildren(e),document.execCommand("copy")}}var vd=4,xa=10;function va(t,e,{onChoose:n}={}){let o={model:e,onChoose:n,kind:null,at:0,shown:e.races,cards:new Map,items:[],id:`cl-race-${Math.random().toString(
+ known of the race"},...a),r,e),c(e.querySelector(".cl-value-confirmed")?1:0)}function Nd(t){let e=t.textContent,n=h("div",{class:"cl-race-copy"}),o=h("button",
+{type:"button",class:"cl-button","data-lm-suppress-shortcuts":"true"},"Copy");o.addEventListener("click",async()=>{o.textContent=await Pd(e,t)?"Copied":"Selecte\
+d: press Ctrl+C",setTimeout(()=>{o.textContent="Copy"},Rd)}),t.replaceWith(n),n.append(t,o)}async function Pd(t,e){try{return await navigator.clipboard.writeText(
+t),!0}catch{return getSelection()?.selectAllChildren(e),document.execCommand("copy")}}var Hd=4,_a=10;function La(t,e,{onChoose:n}={}){let o={model:e,onChoose:n,kind:null,at:0,shown:e.races,cards:new Map,items:[],id:`cl-race-${Math.random().toString(
 36).slice(2)}`,list:h("ul",{class:"cl-race-list",role:"listbox",tabindex:"0","aria-label":"Races, worst first","data-lm-suppress-shortcuts":"true"}),card:h("div",
 {class:"cl-race-host","aria-live":"polite"}),tools:h("div",{class:"cl-race-tools",role:"group","aria-label":"Kinds of races"})},r=e.races.length===1,s=r?o.card:
-h("div",{class:"cl-race-split"},o.list,o.card);return r||(Md(o),Ed(o)),t.replaceChildren(...o.tools.childElementCount?[o.tools]:[],s),Aa(o),{choose:a=>Td(o,a),chosen:()=>o.
-shown[o.at].row,setTheme(){},destroy:()=>t.replaceChildren()}}function Md(t){let{races:e,more:n}=t.model,o=new Map;for(let{kind:r,title:s}of e)o.set(r,{title:s,
-number:(o.get(r)?.number??0)+1});if(o.size>1&&e.length>=vd){let r=[...o].map(([s,{title:a,number:c}])=>({kind:s,text:`${a} ${O(c)}`}));for(let{kind:s,text:a}of[
-{kind:null,text:`all ${O(e.length)}`},...r])t.tools.append(kd(t,s,a))}if(n){let r=`and ${$(n,"race")} more in trace.races`;t.tools.append(h("span",{class:"cl-hi\
-nt"},r))}}function kd(t,e,n){let o=()=>{t.kind=e,Ma(t),ka(t)},s={type:"button",class:"cl-button","aria-pressed":String(e===t.kind),onclick:o};return h("button",
-{...s,"data-kind":e??""},n)}function Ma({tools:t,kind:e}){for(let n of _(t,"button",HTMLButtonElement))n.setAttribute("aria-pressed",String(n.dataset.kind===(e??
-"")))}function ka(t){let e=t.shown[t.at];t.shown=t.model.races.filter(n=>t.kind===null||n.kind===t.kind),t.at=Math.max(0,t.shown.indexOf(e)),Aa(t)}function Aa(t){
-t.items=t.shown.map((e,n)=>Ad(t,e,n)),t.list.replaceChildren(...t.items),ro(t,t.at)}function Ad(t,e,n){let o=t.model.races.indexOf(e)+1;return h("li",{role:"opt\
-ion",id:`${t.id}-${n}`,"aria-selected":"false",onclick:()=>Sa(t,n)},h("b",{},`${O(o)}. ${e.title}`),` of ${e.tensor}, ${e.times}`,...e.places.map(r=>h("small",{},
-r)))}function ro(t,e){t.items[t.at]?.setAttribute("aria-selected","false"),t.at=e;let n=t.shown[e],o=t.items[e];o.setAttribute("aria-selected","true"),t.list.setAttribute(
-"aria-activedescendant",o.id),Sd(t.list,o);let r=t.cards.get(n)??ya(n.card);t.cards.set(n,r),t.card.replaceChildren(r)}function Sd(t,e){let n=e.offsetTop-t.offsetTop;
-n<t.scrollTop?t.scrollTop=n:n+e.offsetHeight>t.scrollTop+t.clientHeight&&(t.scrollTop=n+e.offsetHeight-t.clientHeight)}function Sa(t,e){ro(t,e),t.onChoose?.(t.shown[e])}
-function Td(t,e){t.shown.some(o=>o.row===e)||(t.kind=null,Ma(t),ka(t));let n=t.shown.findIndex(o=>o.row===e);n>=0&&ro(t,n)}function Ed(t){t.list.addEventListener(
-"keydown",e=>{if(e.ctrlKey||e.metaKey||e.altKey)return;let n=t.shown.length-1,o={ArrowDown:t.at+1,ArrowUp:t.at-1,Home:0,End:n,PageDown:t.at+xa,PageUp:t.at-xa};e.
-key in o&&(e.preventDefault(),e.stopPropagation(),Sa(t,Math.min(Math.max(o[e.key],0),n)))})}async function Ue(t){let e=new Blob([t]).stream().pipeThrough(new DecompressionStream("gzip"));return new Uint8Array(await new Response(e).arrayBuffer())}async function so(t){
-return JSON.parse(new TextDecoder().decode(await Ue(t)))}var Ta=Symbol.for("cudalens.libraries");function Od(){let t=globalThis;return t[Ta]??=new Map,t[Ta]}async function ao(t,e,n,o=""){
-let r=Od(),s=`${t}@${e}`,a=`${s} from ${o}`,c=()=>r.get(s)??r.get(a);for(let l=c();l;l=c()){let f=await l.catch(()=>null);if(f)return f.default}let i=n(t).then(
-Ue).then($d);return r.set(a,i),i.then(()=>r.set(s,i)).catch(()=>{}).then(()=>r.delete(a)),(await i).default}var Ea=["$","moduleName"];async function $d(t){let e=URL.
-createObjectURL(new Blob([t],{type:"text/javascript"})),n=Ea.map(o=>Object.getOwnPropertyDescriptor(globalThis,o));try{let o=await import(e);return"default"in o?
-o:{default:Reflect.get(globalThis,"moduleName")}}finally{URL.revokeObjectURL(e),Ea.forEach((o,r)=>{let s=n[r];s?Object.defineProperty(globalThis,o,s):Reflect.deleteProperty(
-globalThis,o)})}}function Oa(t,e,n){let o=Math.random().toString(36).slice(2),r=new Set,s="",a=n.map(({key:f})=>h("div",{id:`cl-${o}-${f}`,class:"cl-tab-panel",role:"tabpanel",hidden:!0})),
+h("div",{class:"cl-race-split"},o.list,o.card);return r||(Fd(o),Wd(o)),t.replaceChildren(...o.tools.childElementCount?[o.tools]:[],s),Na(o),{choose:a=>Ud(o,a),chosen:()=>o.
+shown[o.at].row,setTheme(){},destroy:()=>t.replaceChildren()}}function Fd(t){let{races:e,more:n}=t.model,o=new Map;for(let{kind:r,title:s}of e)o.set(r,{title:s,
+number:(o.get(r)?.number??0)+1});if(o.size>1&&e.length>=Hd){let r=[...o].map(([s,{title:a,number:c}])=>({kind:s,text:`${a} ${$(c)}`}));for(let{kind:s,text:a}of[
+{kind:null,text:`all ${$(e.length)}`},...r])t.tools.append(zd(t,s,a))}if(n){let r=`and ${_(n,"race")} more in trace.races`;t.tools.append(h("span",{class:"cl-hi\
+nt"},r))}}function zd(t,e,n){let o=()=>{t.kind=e,Ra(t),Ia(t)},s={type:"button",class:"cl-button","aria-pressed":String(e===t.kind),onclick:o};return h("button",
+{...s,"data-kind":e??""},n)}function Ra({tools:t,kind:e}){for(let n of I(t,"button",HTMLButtonElement))n.setAttribute("aria-pressed",String(n.dataset.kind===(e??
+"")))}function Ia(t){let e=t.shown[t.at];t.shown=t.model.races.filter(n=>t.kind===null||n.kind===t.kind),t.at=Math.max(0,t.shown.indexOf(e)),Na(t)}function Na(t){
+t.items=t.shown.map((e,n)=>Bd(t,e,n)),t.list.replaceChildren(...t.items),lo(t,t.at)}function Bd(t,e,n){let o=t.model.races.indexOf(e)+1;return h("li",{role:"opt\
+ion",id:`${t.id}-${n}`,"aria-selected":"false",onclick:()=>Pa(t,n)},h("b",{},`${$(o)}. ${e.title}`),` of ${e.tensor}, ${e.times}`,...e.places.map(r=>h("small",{},
+r)))}function lo(t,e){t.items[t.at]?.setAttribute("aria-selected","false"),t.at=e;let n=t.shown[e],o=t.items[e];o.setAttribute("aria-selected","true"),t.list.setAttribute(
+"aria-activedescendant",o.id),Dd(t.list,o);let r=t.cards.get(n)??Ca(n.card);t.cards.set(n,r),t.card.replaceChildren(r)}function Dd(t,e){let n=e.offsetTop-t.offsetTop;
+n<t.scrollTop?t.scrollTop=n:n+e.offsetHeight>t.scrollTop+t.clientHeight&&(t.scrollTop=n+e.offsetHeight-t.clientHeight)}function Pa(t,e){lo(t,e),t.onChoose?.(t.shown[e])}
+function Ud(t,e){t.shown.some(o=>o.row===e)||(t.kind=null,Ra(t),Ia(t));let n=t.shown.findIndex(o=>o.row===e);n>=0&&lo(t,n)}function Wd(t){t.list.addEventListener(
+"keydown",e=>{if(e.ctrlKey||e.metaKey||e.altKey)return;let n=t.shown.length-1,o={ArrowDown:t.at+1,ArrowUp:t.at-1,Home:0,End:n,PageDown:t.at+_a,PageUp:t.at-_a};e.
+key in o&&(e.preventDefault(),e.stopPropagation(),Pa(t,Math.min(Math.max(o[e.key],0),n)))})}async function Ve(t){let e=new Blob([t]).stream().pipeThrough(new DecompressionStream("gzip"));return new Uint8Array(await new Response(e).arrayBuffer())}async function fo(t){
+return JSON.parse(new TextDecoder().decode(await Ve(t)))}var Ha=Symbol.for("cudalens.libraries");function Gd(){let t=globalThis;return t[Ha]??=new Map,t[Ha]}async function uo(t,e,n,o=""){
+let r=Gd(),s=`${t}@${e}`,a=`${s} from ${o}`,c=()=>r.get(s)??r.get(a);for(let l=c();l;l=c()){let f=await l.catch(()=>null);if(f)return f.default}let i=n(t).then(
+Ve).then(Kd);return r.set(a,i),i.then(()=>r.set(s,i)).catch(()=>{}).then(()=>r.delete(a)),(await i).default}var Fa=["$","moduleName"];async function Kd(t){let e=URL.
+createObjectURL(new Blob([t],{type:"text/javascript"})),n=Fa.map(o=>Object.getOwnPropertyDescriptor(globalThis,o));try{let o=await import(e);return"default"in o?
+o:{default:Reflect.get(globalThis,"moduleName")}}finally{URL.revokeObjectURL(e),Fa.forEach((o,r)=>{let s=n[r];s?Object.defineProperty(globalThis,o,s):Reflect.deleteProperty(
+globalThis,o)})}}function za(t,e,n){let o=Math.random().toString(36).slice(2),r=new Set,s="",a=n.map(({key:f})=>h("div",{id:`cl-${o}-${f}`,class:"cl-tab-panel",role:"tabpanel",hidden:!0})),
 c=n.map(({key:f,title:u})=>h("button",{type:"button",class:"cl-tab",role:"tab","data-key":f,"aria-controls":`cl-${o}-${f}`,"data-lm-suppress-shortcuts":"true",onclick:()=>i(
 f)},u)),i=f=>{s=f,n.forEach((u,d)=>{let p=u.key===f;c[d].setAttribute("aria-selected",String(p)),c[d].tabIndex=p?0:-1,a[d].hidden=!p,p&&r.has(f)&&u.onShow?.(),!(!p||
 r.has(f))&&(r.add(f),u.fill(a[d]))})},l=h("div",{class:"cl-tabs",role:"tablist","aria-label":e},...c);return l.addEventListener("keydown",f=>{let u={ArrowRight:1,
 ArrowLeft:-1}[f.key];if(u===void 0)return;let d=(c.findIndex(p=>p.dataset.key===s)+u+n.length)%n.length;i(n[d].key),c[d].focus(),f.preventDefault(),f.stopPropagation()}),
-t.replaceChildren(l,...a),n.length&&i(n[0].key),{show:i,current:()=>s}}var Cd=2,_d=18,Ld=18;function $a(t){let e=_(t,"tr[data-depth]",HTMLTableRowElement),n=e.map(c=>Number(c.dataset.depth)),o=n.map((c,i)=>i+1<n.length&&n[i+1]>c),r=n.
-map(c=>c<Cd);e.forEach((c,i)=>{let l=c.cells[0].querySelector(".cl-place");l&&(l.textContent=l.textContent?.replace(/^[\u203a ]+/,"")??""),c.cells[0].style.paddingInlineStart=
-`${_d*n[i]+(o[i]?0:Ld)+10}px`});let s=e.map((c,i)=>{if(!o[i])return null;let l=()=>{r[i]=!r[i],a()},f=c.cells[0].textContent,u=h("button",{type:"button",class:"\
+t.replaceChildren(l,...a),n.length&&i(n[0].key),{show:i,current:()=>s}}var Xd=2,jd=18,Vd=18;function Ba(t){let e=I(t,"tr[data-depth]",HTMLTableRowElement),n=e.map(c=>Number(c.dataset.depth)),o=n.map((c,i)=>i+1<n.length&&n[i+1]>c),r=n.
+map(c=>c<Xd);e.forEach((c,i)=>{let l=c.cells[0].querySelector(".cl-place");l&&(l.textContent=l.textContent?.replace(/^[\u203a ]+/,"")??""),c.cells[0].style.paddingInlineStart=
+`${jd*n[i]+(o[i]?0:Vd)+10}px`});let s=e.map((c,i)=>{if(!o[i])return null;let l=()=>{r[i]=!r[i],a()},f=c.cells[0].textContent,u=h("button",{type:"button",class:"\
 cl-fold","aria-label":`Modules in ${f}`});return u.addEventListener("click",d=>{d.stopPropagation(),l()}),c.cells[0].prepend(u),u}),a=()=>{let c=1/0;e.forEach((i,l)=>{
 n[l]<=c&&(c=1/0),i.hidden=n[l]>c,s[l]?.setAttribute("aria-expanded",String(r[l])),s[l]&&(s[l].textContent=r[l]?"\u25BE":"\u25B8"),!i.hidden&&o[l]&&!r[l]&&(c=n[l])})};
-a()}var We=0,Jt=1,co=2,_a=3,La=4,Ge=5,Ke=6,Ra=7,H=8,Ca="ProfilerStep*",Rd=new Set(["Trace","overhead","gpu_user_annotation","cuda_sync"]);function Na(t){let e=Float64Array.
-from(t.self),n=new Int32Array(t.n);for(let r=0;r<t.n;r++)n[r]=t.flags[r]&C.folded?n[t.parent[r]]:r,n[r]!==r&&(e[n[r]]+=t.self[r]);let o=t.header.step_names;return{
-self:e,key:Nd(t,o),steps:o}}function Nd({n:t,flags:e,lane:n,name:o,header:r},s){let a=Uint32Array.from(r.names.keys());for(let f of s)a[f]=s[0];let c=Uint8Array.
-from(r.lanes,({kind:f})=>+(f==="device")),i=C.folded|C.instant,l=new Int32Array(t);for(let f=0;f<t;f++)l[f]=e[f]&i?-1:a[o[f]]*2+c[n[f]];return l}function*Ia(t,e,n){
-let o=Id(2*t.header.names.length);for(let[a,c]of at(0,t.n))Hd(t,e,n,o,a,c),yield;let r=Pd(o);for(let[a,c]of at(0,t.n))Fd(t,e,n,r,o,a,c),yield;let s=[...r.keys()].
-filter(a=>o[a*H+Jt]);return s.sort((a,c)=>o[a*H+We]-o[c*H+We]),Dd(s.map(a=>zd(t,e,o,a)))}function Id(t){let e=new Float64Array(t*H);for(let n=0;n<e.length;n+=H)
-e[n+Ge]=1/0,e[n+Ke]=-1/0;return e}function Pd(t){return Float64Array.from({length:t.length/H},(e,n)=>t[n*H+co]/t[n*H+Jt])}function Hd({flags:t,dur:e},{self:n,key:o},r,s,a,c){
-for(let i=a;i<c;i++){if(r!==null&&!r[i]||o[i]<0)continue;let l=o[i]*H,f=e[i],u=n[i];s[l+Jt]===0&&(s[l+We]=i),s[l+Jt]+=1,s[l+co]+=f,s[l+_a]+=u,t[i]&C.waiting||(s[l+
-La]+=u),f<s[l+Ge]&&(s[l+Ge]=f),f>s[l+Ke]&&(s[l+Ke]=f)}}function Fd({dur:t},{key:e},n,o,r,s,a){for(let c=s;c<a;c++){if(n!==null&&!n[c]||e[c]<0)continue;let i=t[c]-
-o[e[c]];r[e[c]*H+Ra]+=i*i}}function zd(t,e,n,o){let r=o>>1,s=e.steps.includes(r),a=n.subarray(o*H,(o+1)*H),[c,i]=[a[Jt],a[co]];return{ids:s?e.steps:[r],name:s?Ca:
-t.header.names[r],short:s?Ca:W(t.header,r),side:o&1,cat:t.header.cats[t.cat[a[We]]],count:c,total:i,self:a[_a],cost:a[La],min:a[Ge],max:a[Ke],mean:i/c,std:c>1?Math.
-sqrt(a[Ra]/(c-1)):null}}function Dd(t){let e=o=>Rd.has(o.cat)?0:o.cost,n=[0,0];for(let o of t)n[o.side]+=e(o);return t.map(({cost:o,...r})=>({...r,share:n[r.side]>
-0?100*e({...r,cost:o})/n[r.side]:0}))}var Bd={cpu_op:"CPU op",user_annotation:"range",gpu_user_annotation:"GPU range",cuda_runtime:"runtime",cuda_driver:"driver",kernel:"kernel",gpu_memcpy:"copy",gpu_memset:"\
-set",python_function:"Python",cuda_sync:"sync",overhead:"overhead"};function Ud({mean:t,std:e}){let n=e!==null?` <span class="spread">\xB1 ${x(e)}</span>`:"";return`${x(
-t)}${n}`}function Wd({share:t,side:e}){let n=e?"GPU":"CPU";return`<span class="bar"><i style="width:${t.toFixed(1)}%"></i></span>${R(t)} ${n}`}function Gd({name:t,
-short:e}){return`<span class="name" title="${oe(t)}">${oe(e)}</span>`}function Pa({cat:t}){return Bd[t]??t}function Nt(t,e,n,o){let r=e==="name"||e==="cat";return{
-title:t,data:e,...r?{}:{className:"number"},render:(s,a,c)=>a==="display"?o(c):n(c),searchable:r,orderSequence:["desc","asc"]}}function Xe(t,e){return Nt(t,e,n=>n[e],
-n=>x(n[e]))}var io=[Nt("Name","name",t=>`${t.short} ${t.name}`,Gd),Nt("Kind","cat",Pa,t=>`<span class="kind">${oe(Pa(t))}</span>`),Nt("Count","count",t=>t.count,
-t=>O(t.count)),Xe("Total","total"),Xe("Self","self"),Nt("Mean \xB1 sd","mean",t=>t.mean,Ud),Xe("Min","min"),Xe("Max","max"),Nt("Share of self","share",t=>t.share,
-Wd)];function pt(t){return io.findIndex(e=>e.data===t)}var Ha=pt("share"),je=[{width:1e3,columns:[pt("min"),pt("max")]},{width:760,columns:[pt("cat"),pt("total")]},
-{width:600,columns:[pt("mean"),pt("count")]}];var Fa=`
+a()}var qe=0,ee=1,ho=2,Ua=3,Wa=4,Ye=5,Ze=6,Ga=7,F=8,Da="ProfilerStep*",qd=new Set(["Trace","overhead","gpu_user_annotation","cuda_sync"]);function Ka(t){let e=Float64Array.
+from(t.self),n=new Int32Array(t.n);for(let r=0;r<t.n;r++)n[r]=t.flags[r]&R.folded?n[t.parent[r]]:r,n[r]!==r&&(e[n[r]]+=t.self[r]);let o=t.header.step_names;return{
+self:e,key:Yd(t,o),steps:o}}function Yd({n:t,flags:e,lane:n,name:o,header:r},s){let a=Uint32Array.from(r.names.keys());for(let f of s)a[f]=s[0];let c=Uint8Array.
+from(r.lanes,({kind:f})=>+(f==="device")),i=R.folded|R.instant,l=new Int32Array(t);for(let f=0;f<t;f++)l[f]=e[f]&i?-1:a[o[f]]*2+c[n[f]];return l}function*Xa(t,e,n){
+let o=Zd(2*t.header.names.length);for(let[a,c]of ft(0,t.n))Qd(t,e,n,o,a,c),yield;let r=Jd(o);for(let[a,c]of ft(0,t.n))th(t,e,n,r,o,a,c),yield;let s=[...r.keys()].
+filter(a=>o[a*F+ee]);return s.sort((a,c)=>o[a*F+qe]-o[c*F+qe]),nh(s.map(a=>eh(t,e,o,a)))}function Zd(t){let e=new Float64Array(t*F);for(let n=0;n<e.length;n+=F)
+e[n+Ye]=1/0,e[n+Ze]=-1/0;return e}function Jd(t){return Float64Array.from({length:t.length/F},(e,n)=>t[n*F+ho]/t[n*F+ee])}function Qd({flags:t,dur:e},{self:n,key:o},r,s,a,c){
+for(let i=a;i<c;i++){if(r!==null&&!r[i]||o[i]<0)continue;let l=o[i]*F,f=e[i],u=n[i];s[l+ee]===0&&(s[l+qe]=i),s[l+ee]+=1,s[l+ho]+=f,s[l+Ua]+=u,t[i]&R.waiting||(s[l+
+Wa]+=u),f<s[l+Ye]&&(s[l+Ye]=f),f>s[l+Ze]&&(s[l+Ze]=f)}}function th({dur:t},{key:e},n,o,r,s,a){for(let c=s;c<a;c++){if(n!==null&&!n[c]||e[c]<0)continue;let i=t[c]-
+o[e[c]];r[e[c]*F+Ga]+=i*i}}function eh(t,e,n,o){let r=o>>1,s=e.steps.includes(r),a=n.subarray(o*F,(o+1)*F),[c,i]=[a[ee],a[ho]];return{ids:s?e.steps:[r],name:s?Da:
+t.header.names[r],short:s?Da:X(t.header,r),side:o&1,cat:t.header.cats[t.cat[a[qe]]],count:c,total:i,self:a[Ua],cost:a[Wa],min:a[Ye],max:a[Ze],mean:i/c,std:c>1?Math.
+sqrt(a[Ga]/(c-1)):null}}function nh(t){let e=o=>qd.has(o.cat)?0:o.cost,n=[0,0];for(let o of t)n[o.side]+=e(o);return t.map(({cost:o,...r})=>({...r,share:n[r.side]>
+0?100*e({...r,cost:o})/n[r.side]:0}))}var oh={cpu_op:"CPU op",user_annotation:"range",gpu_user_annotation:"GPU range",cuda_runtime:"runtime",cuda_driver:"driver",kernel:"kernel",gpu_memcpy:"copy",gpu_memset:"\
+set",python_function:"Python",cuda_sync:"sync",overhead:"overhead"};function rh({mean:t,std:e}){let n=e!==null?` <span class="spread">\xB1 ${v(e)}</span>`:"";return`${v(
+t)}${n}`}function sh({share:t,side:e}){let n=e?"GPU":"CPU";return`<span class="bar"><i style="width:${t.toFixed(1)}%"></i></span>${N(t)} ${n}`}function ah({name:t,
+short:e}){return`<span class="name" title="${ae(t)}">${ae(e)}</span>`}function ja({cat:t}){return oh[t]??t}function Ft(t,e,n,o){let r=e==="name"||e==="cat";return{
+title:t,data:e,...r?{}:{className:"number"},render:(s,a,c)=>a==="display"?o(c):n(c),searchable:r,orderSequence:["desc","asc"]}}function Je(t,e){return Ft(t,e,n=>n[e],
+n=>v(n[e]))}var po=[Ft("Name","name",t=>`${t.short} ${t.name}`,ah),Ft("Kind","cat",ja,t=>`<span class="kind">${ae(ja(t))}</span>`),Ft("Count","count",t=>t.count,
+t=>$(t.count)),Je("Total","total"),Je("Self","self"),Ft("Mean \xB1 sd","mean",t=>t.mean,rh),Je("Min","min"),Je("Max","max"),Ft("Share of self","share",t=>t.share,
+sh)];function wt(t){return po.findIndex(e=>e.data===t)}var Va=wt("share"),Qe=[{width:1e3,columns:[wt("min"),wt("max")]},{width:760,columns:[wt("cat"),wt("total")]},
+{width:600,columns:[wt("mean"),wt("count")]}];var qa=`
 :host { display: block; container-type: inline-size; --dt-html-background: transparent; --dt-row-selected: var(--cl-selected-rgb); font: inherit; color: inherit\
 ; }
 :host([hidden]) { display: none; }
@@ -920,119 +943,119 @@ button.columns { display: none; border: 1px solid var(--cl-line); border-radius:
 button.columns[aria-pressed="true"] { background: var(--cl-chosen); }
 :host(:is([data-view="narrow"], [data-view="whole"])) button.columns { display: inline-block; }
 @media print { div.dt-layout-row:not(.dt-layout-table) { display: none !important; } }
-`;var Kd=[["All",null],["GPU",1],["CPU",0]];function Ba(t,e,{DataTable:n,styleSheet:o,theme:r,onNames:s}){let a=t.shadowRoot??t.attachShadow({mode:"open"}),c=h("t\
-able",{class:"display compact","aria-label":"Costs by name"});a.replaceChildren(h("style",{},o),h("style",{},Fa),c),n.ext.errMode="throw";let i=Na(e),l=new Set(
-e.header.lanes.map(({kind:m})=>m)).size>1,f={rows:[],side:null,chosen:new Set,current:null,width:0,stage:"shown",isWhole:!1},u=new n(c,{...jd(),layout:{topStart:l?
-[()=>Vd(f,()=>za(u,f,"summed")),"info"]:"info",topEnd:"search",bottomStart:"pageLength",bottomEnd:"paging"},rowCallback:(m,w)=>Da(m,w,f)});Xd(a),Yd(u,f,c,s);let d=Qd(
-f,()=>lo(u,f,t));a.append(d);let p=new ResizeObserver(()=>lo(u,f,t));p.observe(t),lo(u,f,t);let g=m=>{t.classList.toggle("dark",m==="dark")};return g(r),{*sum(m){
-f.rows=yield*Ia(e,i,m),f.stage="summed"},load:()=>Ua(u,f),update:()=>za(u,f,f.stage),choose(m,w=null){f.chosen=m??new Set,f.current=w,qd(u,f),u.rows({page:"curr\
-ent"}).every(function(){Da(this.node(),this.data(),f)})},setTheme:g,rows:()=>f.rows,destroy(){p.disconnect(),u.destroy(),a.replaceChildren()}}}function Xd(t){for(let e of t.
-querySelectorAll("nav"))e.removeAttribute("aria-label"),e.setAttribute("role","none")}function jd(){return{columns:io,data:[],order:[[Ha,"desc"]],pageLength:10,
+`;var ch=[["All",null],["GPU",1],["CPU",0]];function Ja(t,e,{DataTable:n,styleSheet:o,theme:r,onNames:s}){let a=t.shadowRoot??t.attachShadow({mode:"open"}),c=h("t\
+able",{class:"display compact","aria-label":"Costs by name"});a.replaceChildren(h("style",{},o),h("style",{},qa),c),n.ext.errMode="throw";let i=Ka(e),l=new Set(
+e.header.lanes.map(({kind:m})=>m)).size>1,f={rows:[],side:null,chosen:new Set,current:null,width:0,stage:"shown",isWhole:!1},u=new n(c,{...lh(),layout:{topStart:l?
+[()=>fh(f,()=>Ya(u,f,"summed")),"info"]:"info",topEnd:"search",bottomStart:"pageLength",bottomEnd:"paging"},rowCallback:(m,w)=>Za(m,w,f)});ih(a),dh(u,f,c,s);let d=mh(
+f,()=>mo(u,f,t));a.append(d);let p=new ResizeObserver(()=>mo(u,f,t));p.observe(t),mo(u,f,t);let g=m=>{t.classList.toggle("dark",m==="dark")};return g(r),{*sum(m){
+f.rows=yield*Xa(e,i,m),f.stage="summed"},load:()=>Qa(u,f),update:()=>Ya(u,f,f.stage),choose(m,w=null){f.chosen=m??new Set,f.current=w,uh(u,f),u.rows({page:"curr\
+ent"}).every(function(){Za(this.node(),this.data(),f)})},setTheme:g,rows:()=>f.rows,destroy(){p.disconnect(),u.destroy(),a.replaceChildren()}}}function ih(t){for(let e of t.
+querySelectorAll("nav"))e.removeAttribute("aria-label"),e.setAttribute("role","none")}function lh(){return{columns:po,data:[],order:[[Va,"desc"]],pageLength:10,
 lengthMenu:[10,25,50,100,{label:"all",value:-1}],language:{search:"",searchPlaceholder:"Filter names",info:"_START_\u2013_END_ of _TOTAL_ names",infoEmpty:"no n\
 ames",infoFiltered:"(of _MAX_)",lengthMenu:"_MENU_ a page",emptyTable:"Nothing is selected here",zeroRecords:"No name matches the filter"},autoWidth:!1,deferRender:!0}}
-function Ua(t,e){e.stage==="summed"&&(t.clear().rows.add(e.rows.filter(n=>e.side===null||n.side===e.side)),e.stage="loaded")}function za(t,e,n){e.stage=n,Ua(t,e),
-e.stage==="loaded"&&t.draw(),e.stage="shown"}function Vd(t,e){let n=h("div",{class:"sides",role:"group","aria-label":"Where the time went"});for(let[o,r]of Kd){
+function Qa(t,e){e.stage==="summed"&&(t.clear().rows.add(e.rows.filter(n=>e.side===null||n.side===e.side)),e.stage="loaded")}function Ya(t,e,n){e.stage=n,Qa(t,e),
+e.stage==="loaded"&&t.draw(),e.stage="shown"}function fh(t,e){let n=h("div",{class:"sides",role:"group","aria-label":"Where the time went"});for(let[o,r]of ch){
 let s=()=>{t.side=r;for(let a of n.children)a.setAttribute("aria-pressed",String(a.textContent===o));e()};n.append(h("button",{type:"button","aria-pressed":String(
-r===null),onclick:s},o))}return n}function qd(t,{current:e}){if(e===null)return;let o=t.rows({search:"applied"}).data().toArray().findIndex(({ids:a})=>a.includes(
-e)),{length:r,page:s}=t.page.info();o<0||r<=0||Math.floor(o/r)===s||t.page(Math.floor(o/r)).draw("page")}function Da(t,e,{chosen:n,current:o}){let r=e.ids.some(
-s=>n.has(s));t.classList.toggle("current",o!==null&&e.ids.includes(o)),t.classList.toggle("chosen",r),t.setAttribute("aria-selected",String(r)),t.tabIndex=0}function Yd(t,e,n,o){
-let r=s=>{let a=s.composedPath().find(Zd),c=a&&t.row(a).data();if(!c)return;let i=Jd(e.chosen,c.ids,s.ctrlKey||s.metaKey||s.shiftKey);o(i.size?i:null)};n.addEventListener(
+r===null),onclick:s},o))}return n}function uh(t,{current:e}){if(e===null)return;let o=t.rows({search:"applied"}).data().toArray().findIndex(({ids:a})=>a.includes(
+e)),{length:r,page:s}=t.page.info();o<0||r<=0||Math.floor(o/r)===s||t.page(Math.floor(o/r)).draw("page")}function Za(t,e,{chosen:n,current:o}){let r=e.ids.some(
+s=>n.has(s));t.classList.toggle("current",o!==null&&e.ids.includes(o)),t.classList.toggle("chosen",r),t.setAttribute("aria-selected",String(r)),t.tabIndex=0}function dh(t,e,n,o){
+let r=s=>{let a=s.composedPath().find(hh),c=a&&t.row(a).data();if(!c)return;let i=ph(e.chosen,c.ids,s.ctrlKey||s.metaKey||s.shiftKey);o(i.size?i:null)};n.addEventListener(
 "click",r),n.addEventListener("keydown",s=>{let[a]=s.composedPath();s.key!=="Enter"&&s.key!==" "||!(a instanceof HTMLTableRowElement)||(s.preventDefault(),r(s))})}
-function Zd(t){return t instanceof HTMLTableRowElement&&t.parentElement?.tagName==="TBODY"}function Jd(t,e,n){let o=e.every(a=>t.has(a)),r=o&&t.size===e.length,
-s=new Set(n?t:[]);for(let a of e)n&&o?s.delete(a):(n||!r)&&s.add(a);return s}function lo(t,e,n){let o=e.isWhole?1/0:n.clientWidth;if(o===0||o===e.width)return;e.
-width=o;let r=n.clientWidth<je[0].width;n.setAttribute("data-view",r?e.isWhole?"whole":"narrow":"wide"),n.toggleAttribute("data-slim",o<je[2].width);for(let{width:s,
-columns:a}of je)t.columns(a).visible(o>=s)}function Qd(t,e){let o=h("button",{type:"button",class:"columns","aria-pressed":"false",onclick:()=>{t.isWhole=!t.isWhole,
-o.setAttribute("aria-pressed",String(t.isWhole)),e()}},"All columns");return o}function fo(t,e){return h("h3",{"aria-level":2,class:e?null:"cl-unseen"},t)}async function Wa({source:t,parts:e,panels:n,isClosed:o}){let r=await so(await t.races());
-if(o())return;let s=h("div",{class:"cudalens-races"}),{hasProfile:a,hasGraphs:c}=t.facts;e.races.append(fo("Races",a||c),s),e.races.hidden=!1,n.races=va(s,r,{onChoose:i=>n.
-timeline?.showRace(i.row)})}async function Ga({source:t,parts:e,panels:n,isClosed:o}){let r=await so(await t.graphs());if(o())return;let s=h("div",{class:"cudal\
-ens-graphs"}),{hasProfile:a,hasRaces:c}=t.facts;e.graphs.append(fo("CUDA graphs",a||c),s),e.graphs.hidden=!1,n.graphs=Ss(s,r)}async function uo(t){let{source:e,
+function hh(t){return t instanceof HTMLTableRowElement&&t.parentElement?.tagName==="TBODY"}function ph(t,e,n){let o=e.every(a=>t.has(a)),r=o&&t.size===e.length,
+s=new Set(n?t:[]);for(let a of e)n&&o?s.delete(a):(n||!r)&&s.add(a);return s}function mo(t,e,n){let o=e.isWhole?1/0:n.clientWidth;if(o===0||o===e.width)return;e.
+width=o;let r=n.clientWidth<Qe[0].width;n.setAttribute("data-view",r?e.isWhole?"whole":"narrow":"wide"),n.toggleAttribute("data-slim",o<Qe[2].width);for(let{width:s,
+columns:a}of Qe)t.columns(a).visible(o>=s)}function mh(t,e){let o=h("button",{type:"button",class:"columns","aria-pressed":"false",onclick:()=>{t.isWhole=!t.isWhole,
+o.setAttribute("aria-pressed",String(t.isWhole)),e()}},"All columns");return o}function go(t,e){return h("h3",{"aria-level":2,class:e?null:"cl-unseen"},t)}async function tc({source:t,parts:e,panels:n,isClosed:o}){let r=await fo(await t.races());
+if(o())return;let s=h("div",{class:"cudalens-races"}),{hasProfile:a,hasGraphs:c}=t.facts;e.races.append(go("Races",a||c),s),e.races.hidden=!1,n.races=La(s,r,{onChoose:i=>n.
+timeline?.showRace(i.row)})}async function ec({source:t,parts:e,panels:n,isClosed:o}){let r=await fo(await t.graphs());if(o())return;let s=h("div",{class:"cudal\
+ens-graphs"}),{hasProfile:a,hasRaces:c}=t.facts;e.graphs.append(go("CUDA graphs",a||c),s),e.graphs.hidden=!1,n.graphs=Cs(s,r)}async function wo(t){let{source:e,
 parts:n}=t,{memoryMap:o,memoryFirst:r}=e.facts,s=await e.memory();if(t.isClosed())return;let a=h("div",{class:"mm-host"}),c=h("div",{class:"cudalens-memory"},...o?
-[B(o)]:[]);n.memoryMap.append(fo("Memory",!r),a,c),n.memoryMap.hidden=!1,t.panels.memoryMap=await ga(a,s,{theme:t.theme})}function Ka({source:t,parts:e,store:n},o){
-t.facts.findings&&(e.findings.append(B(t.facts.findings)),ho(e.findings,"tbody tr[data-event]",r=>{let s=o.eventOf(Number(r.dataset.event));return s>=0&&n.set({
-event:s,range:null,names:null},"findings"),s>=0}),e.findings.hidden=!1)}function Xa({source:t,parts:e,panels:n}){t.facts.syncs&&(e.syncs.append(B(t.facts.syncs)),
-ho(e.syncs,"tbody tr",(o,r)=>(n.timeline?.showSync(r),!0)),e.syncs.hidden=!1)}function ho(t,e,n){let o=_(t,e,HTMLElement);o.forEach((r,s)=>{let a=()=>{if(n(r,s))
-for(let c of o)c.toggleAttribute("data-chosen",c===r)};r.tabIndex=0,r.addEventListener("click",a),r.addEventListener("keydown",c=>{c.key==="Enter"&&a()})})}function ja(t,e){
-let{parts:n,panels:o,source:r,store:s}=t;return Oa(n.table,"Costs",[{key:"table",title:"Operators and kernels",fill:a=>a.append(n.tableHost)},{key:"flame",title:"\
-Flame graph",fill(a){o.flame=ks(a,e,{theme:t.theme,baseline:r.facts.baseline,onEvent:c=>s.set({event:c,range:null,names:null},"flame")}),G(o.flame.update(s.get()))},
-onShow:()=>o.flame?.shown()},...th.flatMap(([a,c])=>{let i=r.facts[a];return i?[{key:a,title:c,fill:l=>eh(t,e,l,a,i)}]:[]})])}var th=[["lines","Lines"],["module\
-s","Modules"],["steps","Steps"]];function eh({store:t},e,n,o,r){let s=h("div",{class:`cudalens-${o}`},B(r));for(let a of s.querySelectorAll("details:first-child"))
-a.setAttribute("open","");$a(s),n.append(s),ho(s,"tbody tr[data-event]",a=>{let c=e.eventOf(Number(a.dataset.event));return c>=0&&t.set({event:c,range:null,names:null},
-o),c>=0})}async function Va(t,e){let{asset:n,versions:o,sender:r}=t.source,[s,a]=await Promise.all([ao("datatables.js",o.datatables,n,r),n("datatables.css").then(
-Ue)]);t.isClosed()||(t.panels.table=Ba(t.parts.tableHost,e,{DataTable:s,styleSheet:new TextDecoder().decode(a),theme:t.theme,onNames:c=>t.store.set({names:c},"t\
-able")}))}function qa({source:t,parts:e,panels:n,theme:o},r){if(!r.metrics.length)return;let s=h("div",{class:"cl-metrics-host"}),a=h("h3",{"aria-level":2},"GPU\
- readings",h("span",{},t.facts.metrics??""));e.metrics.replaceChildren(a,s),e.metrics.hidden=!1;let c=Za(r,r.metrics);n.metrics=ss(s,r.metrics,r.header.metrics.
-gauges,{theme:o,view:c})}async function Ya(t,e){if(t.isClosed())return;let{parts:n,panels:o,source:r,store:s}=t,a=nh(e),c=h("h3",{"aria-level":2},"Memory");if(o.
+[W(o)]:[]);n.memoryMap.append(go("Memory",!r),a,c),n.memoryMap.hidden=!1,t.panels.memoryMap=await Ea(a,s,{theme:t.theme})}function nc({source:t,parts:e,store:n},o){
+t.facts.findings&&(e.findings.append(W(t.facts.findings)),bo(e.findings,"tbody tr[data-event]",r=>{let s=o.eventOf(Number(r.dataset.event));return s>=0&&n.set({
+event:s,range:null,names:null},"findings"),s>=0}),e.findings.hidden=!1)}function oc({source:t,parts:e,panels:n}){t.facts.syncs&&(e.syncs.append(W(t.facts.syncs)),
+bo(e.syncs,"tbody tr",(o,r)=>(n.timeline?.showSync(r),!0)),e.syncs.hidden=!1)}function bo(t,e,n){let o=I(t,e,HTMLElement);o.forEach((r,s)=>{let a=()=>{if(n(r,s))
+for(let c of o)c.toggleAttribute("data-chosen",c===r)};r.tabIndex=0,r.addEventListener("click",a),r.addEventListener("keydown",c=>{c.key==="Enter"&&a()})})}function rc(t,e){
+let{parts:n,panels:o,source:r,store:s}=t;return za(n.table,"Costs",[{key:"table",title:"Operators and kernels",fill:a=>a.append(n.tableHost)},{key:"flame",title:"\
+Flame graph",fill(a){o.flame=Os(a,e,{theme:t.theme,baseline:r.facts.baseline,onEvent:c=>s.set({event:c,range:null,names:null},"flame")}),j(o.flame.update(s.get()))},
+onShow:()=>o.flame?.shown()},...gh.flatMap(([a,c])=>{let i=r.facts[a];return i?[{key:a,title:c,fill:l=>wh(t,e,l,a,i)}]:[]})])}var gh=[["lines","Lines"],["module\
+s","Modules"],["steps","Steps"]];function wh({store:t},e,n,o,r){let s=h("div",{class:`cudalens-${o}`},W(r));for(let a of s.querySelectorAll("details:first-child"))
+a.setAttribute("open","");Ba(s),n.append(s),bo(s,"tbody tr[data-event]",a=>{let c=e.eventOf(Number(a.dataset.event));return c>=0&&t.set({event:c,range:null,names:null},
+o),c>=0})}async function sc(t,e){let{asset:n,versions:o,sender:r}=t.source,[s,a]=await Promise.all([uo("datatables.js",o.datatables,n,r),n("datatables.css").then(
+Ve)]);t.isClosed()||(t.panels.table=Ja(t.parts.tableHost,e,{DataTable:s,styleSheet:new TextDecoder().decode(a),theme:t.theme,onNames:c=>t.store.set({names:c},"t\
+able")}))}function ac({source:t,parts:e,panels:n,theme:o},r){if(!r.metrics.length)return;let s=h("div",{class:"cl-metrics-host"}),a=h("h3",{"aria-level":2},"GPU\
+ readings",h("span",{},t.facts.metrics??""));e.metrics.replaceChildren(a,s),e.metrics.hidden=!1;let c=ic(r,r.metrics);n.metrics=fs(s,r.metrics,r.header.metrics.
+gauges,{theme:o,view:c})}async function cc(t,e){if(t.isClosed())return;let{parts:n,panels:o,source:r,store:s}=t,a=bh(e),c=h("h3",{"aria-level":2},"Memory");if(o.
 memoryMap||!a.length){n.memory.hidden=!0;return}let i=h("div",{class:"cl-plot-host"},h("p",{class:"cl-hint"},"Loading the memory curve\u2026"));n.memory.replaceChildren(
-c,i),await Eo(i,t.cleanups);let l=await ao("plotly.js",r.versions.plotly,r.asset,r.sender);if(t.isClosed())return;i.replaceChildren();let f=es(i,a,{Plotly:l,theme:t.
-theme,view:e.n&&o.timeline?.getView()||Za(e,a),onRange:d=>s.set({range:d},"memory")});o.memory=f,await f.ready;let{range:u}=s.get();u&&f.setRange(u)}function nh(t){
+c,i),await Lo(i,t.cleanups);let l=await uo("plotly.js",r.versions.plotly,r.asset,r.sender);if(t.isClosed())return;i.replaceChildren();let f=as(i,a,{Plotly:l,theme:t.
+theme,view:e.n&&o.timeline?.getView()||ic(e,a),onRange:d=>s.set({range:d},"memory")});o.memory=f,await f.ready;let{range:u}=s.get();u&&f.setRange(u)}function bh(t){
 return t.memory.map(({label:e,ts:n,allocated:o})=>{let r=[...o.keys()].filter(s=>!Number.isNaN(o[s]));return{label:e,ts:Float64Array.from(r,s=>n[s]),values:Float64Array.
-from(r,s=>o[s])}}).filter(e=>e.ts.length)}function Za(t,e){if(t.n)return ae(wt(t,!0));let n=e.flatMap(({ts:o})=>[o[0],o[o.length-1]]);return[Math.min(...n),Math.
-max(...n)+1]}function Qa(t,e,{range:n,event:o,names:r},s=[]){let a=[`t=${po(e)}`];n&&a.push(`s=${po(n)}`),o!==null&&a.push(`e=${t.rowOf(o)}`);for(let c of[...r??[]].slice(0,
-20))a.push(`n=${encodeURIComponent(t.header.names[c])}`);for(let{at:c,dur:i,note:l}of s.slice(0,50))a.push(`m=${po([c,c+i])}:${encodeURIComponent(l)}`);return`#${a.
-join("&")}`}function po([t,e]){return`${Math.round(t)}-${Math.round(e)}`.replace("--","-n").replace(/^-/,"n")}function tc(t,e){let n=new URLSearchParams(e.replace(
-/^#/,"")),o={},r=Ja(n.get("s"));r&&(o.range=r);let s=Number.parseInt(n.get("e")??"",10),a=Number.isInteger(s)?t.eventOf(s):-1;a>=0&&(o.event=a);let i=n.getAll("\
-n").map(l=>t.header.names.indexOf(l)).filter(l=>l>=0);return i.length&&(o.names=new Set(i)),{view:Ja(n.get("t")),selection:o,marks:n.getAll("m").slice(0,50).flatMap(
-oh)}}function oh(t){let[e,...n]=t.split(":"),[o,r]=ec(e)??[1,0];return o<=r?[{at:o,dur:r-o,note:n.join(":")}]:[]}function Ja(t){let e=ec(t);return e&&e[0]<e[1]?
-e:null}function ec(t){let e=/^(n?\d{1,16})-(n?\d{1,16})$/.exec(t??"");if(!e)return null;let[n,o]=[e[1],e[2]].map(r=>Number(r.replace("n","-")));return[n,o]}function nc(t,{event:e,names:n},o){let r=n??(e===null?null:new Set([t.name[e]]));if(r===null)return null;let s=e===null?null:t.header.lanes[t.lane[e]].kind,a=[];
+from(r,s=>o[s])}}).filter(e=>e.ts.length)}function ic(t,e){if(t.n)return le(yt(t,!0));let n=e.flatMap(({ts:o})=>[o[0],o[o.length-1]]);return[Math.min(...n),Math.
+max(...n)+1]}function fc(t,e,{range:n,event:o,names:r},s=[]){let a=[`t=${yo(e)}`];n&&a.push(`s=${yo(n)}`),o!==null&&a.push(`e=${t.rowOf(o)}`);for(let c of[...r??[]].slice(0,
+20))a.push(`n=${encodeURIComponent(t.header.names[c])}`);for(let{at:c,dur:i,note:l}of s.slice(0,50))a.push(`m=${yo([c,c+i])}:${encodeURIComponent(l)}`);return`#${a.
+join("&")}`}function yo([t,e]){return`${Math.round(t)}-${Math.round(e)}`.replace("--","-n").replace(/^-/,"n")}function uc(t,e){let n=new URLSearchParams(e.replace(
+/^#/,"")),o={},r=lc(n.get("s"));r&&(o.range=r);let s=Number.parseInt(n.get("e")??"",10),a=Number.isInteger(s)?t.eventOf(s):-1;a>=0&&(o.event=a);let i=n.getAll("\
+n").map(l=>t.header.names.indexOf(l)).filter(l=>l>=0);return i.length&&(o.names=new Set(i)),{view:lc(n.get("t")),selection:o,marks:n.getAll("m").slice(0,50).flatMap(
+yh)}}function yh(t){let[e,...n]=t.split(":"),[o,r]=dc(e)??[1,0];return o<=r?[{at:o,dur:r-o,note:n.join(":")}]:[]}function lc(t){let e=dc(t);return e&&e[0]<e[1]?
+e:null}function dc(t){let e=/^(n?\d{1,16})-(n?\d{1,16})$/.exec(t??"");if(!e)return null;let[n,o]=[e[1],e[2]].map(r=>Number(r.replace("n","-")));return[n,o]}function hc(t,{event:e,names:n},o){let r=n??(e===null?null:new Set([t.name[e]]));if(r===null)return null;let s=e===null?null:t.header.lanes[t.lane[e]].kind,a=[];
 for(let l=0;l<t.n;l++){let f=s===null||n!==null||t.header.lanes[t.lane[l]].kind===s;r.has(t.name[l])&&f&&a.push(l)}if(!a.length)return null;a.sort((l,f)=>t.start[l]-
-t.start[f]||l-f);let c=e===null?-1:a.indexOf(e),i=c<0?rh(t,a):(c+o+a.length)%a.length;return{event:a[i],ordinal:i+1,count:a.length}}function rh({dur:t},e){return e.
-reduce((n,o,r)=>t[o]>t[e[n]]?r:n,0)}function*rc(t,e,n,o){let r=n.get(),s=q(e,r);if(t.hidden=s===null,s===null)return;let a=0;for(let l=0;l<e.n;l++)a+=s[l];let c=r.range?[sh(e,r.range,yield*Lo(e,r.
-range))]:[],i=o.link();t.replaceChildren(h("span",{class:"cl-bar-count"},`${$(a,"event")} of ${O(e.n)} selected`),...ch(e,r).map(([l,f])=>ih(n,l,f)),...c.map(l=>h(
-"span",{class:"cl-measure"},l)),...ah(e,n),...Gr(e,r,o.mark),oc("Copy pandas","Copy the expression that selects these rows",Vr(e,r)),...i===null?[]:[oc("Copy li\
-nk","Copy the address of what shows",i)],h("button",{class:"cl-button cl-clear",type:"button",onclick:()=>n.clear("bar")},"Clear selection"))}function sh(t,e,{busy:n,
-idle:o,work:r,calls:s}){let a=`${$(s,"CPU event")}`;if(!t.header.lanes.some(({kind:i,count:l})=>i==="device"&&l))return a;let c=R(100*n/(e[1]-e[0]));return`GPU \
-busy ${x(n)} (${c}), idle ${x(o)}; ${$(r,"GPU event")}, ${a}`}function ah(t,e){let{event:n,names:o}=e.get();if(n===null&&o===null)return[];let r=a=>()=>{let c=nc(
+t.start[f]||l-f);let c=e===null?-1:a.indexOf(e),i=c<0?xh(t,a):(c+o+a.length)%a.length;return{event:a[i],ordinal:i+1,count:a.length}}function xh({dur:t},e){return e.
+reduce((n,o,r)=>t[o]>t[e[n]]?r:n,0)}function*mc(t,e,n,o){let r=n.get(),s=J(e,r);if(t.hidden=s===null,s===null)return;let a=0;for(let l=0;l<e.n;l++)a+=s[l];let c=r.range?[Mh(e,r.range,yield*Ho(e,r.
+range))]:[],i=o.link();t.replaceChildren(h("span",{class:"cl-bar-count"},`${_(a,"event")} of ${$(e.n)} selected`),...kh(e,r).map(([l,f])=>Ah(n,l,f)),...c.map(l=>h(
+"span",{class:"cl-measure"},l)),...vh(e,n),...qr(e,r,o.mark),pc("Copy pandas","Copy the expression that selects these rows",Qr(e,r)),...i===null?[]:[pc("Copy li\
+nk","Copy the address of what shows",i)],h("button",{class:"cl-button cl-clear",type:"button",onclick:()=>n.clear("bar")},"Clear selection"))}function Mh(t,e,{busy:n,
+idle:o,work:r,calls:s}){let a=`${_(s,"CPU event")}`;if(!t.header.lanes.some(({kind:i,count:l})=>i==="device"&&l))return a;let c=N(100*n/(e[1]-e[0]));return`GPU \
+busy ${v(n)} (${c}), idle ${v(o)}; ${_(r,"GPU event")}, ${a}`}function vh(t,e){let{event:n,names:o}=e.get();if(n===null&&o===null)return[];let r=a=>()=>{let c=hc(
 t,e.get(),a);c&&e.set({event:c.event,names:null,range:null},"bar")},s=(a,c,i)=>h("button",{class:"cl-button",type:"button",title:c,"aria-label":c,onclick:r(i)},
 a);return n===null?[s("Go to the longest","Select the longest event of this name",1)]:[s("\u2039 same name","Previous event of this name",-1),s("same name \u203A",
-"Next event of this name",1)]}function oc(t,e,n){let s=h("button",{...{class:"cl-button cl-copy",type:"button",title:n===null?"More than 2,000 rows":e},disabled:n===
+"Next event of this name",1)]}function pc(t,e,n){let s=h("button",{...{class:"cl-button cl-copy",type:"button",title:n===null?"More than 2,000 rows":e},disabled:n===
 null,"data-text":n,onclick:async()=>{if(n!==null)try{await navigator.clipboard.writeText(n),s.textContent="Copied"}catch{s.replaceWith(h("code",{class:"cl-copy-\
-text",tabindex:0},n))}}},t);return s}function ch(t,{range:e,event:n,names:o}){let r=[];if(e){let[s,a]=e;r.push(["range",`${x(s)} \u2013 ${x(a)} (${x(a-s)})`])}if(n!==
-null&&r.push(["event",`within ${W(t.header,t.name[n])}`]),o){let[s]=[...o].map(a=>W(t.header,a));r.push(["names",o.size===1?s:`${s} and ${o.size-1} more`])}return r}
-function ih(t,e,n){let o=()=>t.set({[e]:null},"bar");return h("span",{class:"cl-chip",title:n},h("span",{},n),h("button",{type:"button","aria-label":`Stop selec\
-ting ${n}`,onclick:o},"\xD7"))}function sc(t,e){let n=h("div",{class:"cl-table-host"}),o={verdict:h("p",{class:"cl-verdict"},...lh(e.badge),...fh(e.verdict)),message:h("div",{class:"cl-messag\
-e",role:"alert",hidden:!0}),status:h("p",{class:"cl-hint cl-status"},"Loading the timeline\u2026"),races:U("cl-races","Races"),graphs:U("cl-graphs","CUDA graphs"),
-findings:U("cudalens-findings","Findings"),memoryMap:U("cl-memory-map","Memory"),part:h("p",{class:"cl-hint cl-part",hidden:!0}),timeline:h("div",{class:"cl-tim\
-eline"}),metrics:U("cl-metrics","Readings of the GPUs"),syncs:U("cudalens-syncs","Waits for the GPU"),bar:h("div",{class:"cl-bar",hidden:!0}),marks:U("cl-marks",
-"Marks"),table:U("cl-panel cl-table","Costs"),tableHost:n,details:U("cl-panel cl-details","Details of the selected event"),memory:U("cl-panel cl-memory","Memory\
- curve")};return t.replaceChildren(o.verdict,...uh(e.details),...dh(e.notes),o.message,o.status,...e.graphsFirst?[o.graphs,o.races]:[o.races,o.graphs],...e.memoryFirst?
-[o.memoryMap]:[],o.part,o.timeline,o.details,o.bar,o.marks,o.metrics,o.findings,o.syncs,o.table,o.memory,...e.memoryFirst?[]:[o.memoryMap]),o}function U(t,e,...n){
-return h("section",{class:t,role:"group","aria-label":e,hidden:!0},...n)}function lh(t){return t?[h("span",{class:"cl-badge"},t)," "]:[]}function fh(t){let e=t.
-indexOf("; ");return e<0?[h("strong",{},t)]:[h("strong",{},t.slice(0,e)),t.slice(e)]}function uh(t){return t?[h("details",{class:"cl-support"},h("summary",{},"m\
-ore figures"),h("p",{},t))]:[]}function dh(t=[]){return t.length?[h("ul",{class:"cl-notes"},...t.map(e=>h("li",{},e)))]:[]}var hh=120,ph=5e4;function cc(t,e){let n=se();t.classList.add("cudalens"),t.dataset.theme=n,t.dataset.state="loading";let o={root:t,source:e,parts:sc(t,e.facts),
-store:jr(),panels:{},marks:null,tabs:null,theme:n,data:null,isOpen:!0,isClosed:()=>!o.isOpen,following:void 0,tableMask:void 0,updating:[],cleanups:[$o(s=>ac(o,
-s))]};return{ready:mh(o).catch(s=>o.isOpen&&fc(o,s)),get data(){return o.data},panels:o.panels,get tabs(){return o.tabs},selection:o.store,showStatus(s){o.parts.
-status.textContent=s},setTheme:s=>ac(o,s),destroy:()=>Eh(o)}}async function mh(t){let{source:e}=t,{hasRaces:n,hasGraphs:o,hasProfile:r,memoryFirst:s,memoryAlone:a}=e.
-facts;if(n&&await mt(t,"list of races",()=>Wa(t)),o&&await mt(t,"graph tree",()=>Ga(t)),t.isClosed())return;if(s&&await mt(t,"memory map",()=>uo(t)),Th(t),!r||a){
-await yh(t);return}let c=await To(await e.payload());t.isClosed()||(t.data=c,await gh(t,c))}async function gh(t,e){let{parts:n,source:o,root:r}=t;o.onData?.(),n.
-status.remove(),t.panels.timeline=Fr(n.timeline,e,{theme:t.theme,onSelect:s=>t.store.set(s,"timeline"),onTime:s=>xh(t,[...s])}),wh(t,e),bh(t),qa(t,e),Ka(t,e),Xa(
-t),o.facts.memoryMap&&!o.facts.memoryFirst&&await mt(t,"memory map",()=>uo(t)),t.store.subscribe((s,a)=>vh(t,e,s,a)),t.tabs=ja(t,e),n.table.hidden=!1,n.memory.hidden=
-!1,await mo(),r.dataset.state="painted",o.onPaint?.(),await Promise.all([mt(t,"table",async()=>{await Va(t,e),G(ic(t,e,t.store.get())),lc(t,e,t.store.get())}),mt(
-t,"list of details",()=>e.detailsReady)]),mt(t,"memory curve",()=>Ya(t,e)),t.isOpen&&o.hash&&Ah(t,e,o.hash),t.isOpen&&(r.dataset.state="ready")}function wh({parts:t},{
+text",tabindex:0},n))}}},t);return s}function kh(t,{range:e,event:n,names:o}){let r=[];if(e){let[s,a]=e;r.push(["range",`${v(s)} \u2013 ${v(a)} (${v(a-s)})`])}if(n!==
+null&&r.push(["event",`within ${X(t.header,t.name[n])}`]),o){let[s]=[...o].map(a=>X(t.header,a));r.push(["names",o.size===1?s:`${s} and ${o.size-1} more`])}return r}
+function Ah(t,e,n){let o=()=>t.set({[e]:null},"bar");return h("span",{class:"cl-chip",title:n},h("span",{},n),h("button",{type:"button","aria-label":`Stop selec\
+ting ${n}`,onclick:o},"\xD7"))}function gc(t,e){let n=h("div",{class:"cl-table-host"}),o={verdict:h("p",{class:"cl-verdict"},...Sh(e.badge),...Th(e.verdict)),message:h("div",{class:"cl-messag\
+e",role:"alert",hidden:!0}),status:h("p",{class:"cl-hint cl-status"},"Loading the timeline\u2026"),races:K("cl-races","Races"),graphs:K("cl-graphs","CUDA graphs"),
+findings:K("cudalens-findings","Findings"),memoryMap:K("cl-memory-map","Memory"),part:h("p",{class:"cl-hint cl-part",hidden:!0}),timeline:h("div",{class:"cl-tim\
+eline"}),metrics:K("cl-metrics","Readings of the GPUs"),syncs:K("cudalens-syncs","Waits for the GPU"),bar:h("div",{class:"cl-bar",hidden:!0}),marks:K("cl-marks",
+"Marks"),table:K("cl-panel cl-table","Costs"),tableHost:n,details:K("cl-panel cl-details","Details of the selected event"),memory:K("cl-panel cl-memory","Memory\
+ curve")};return t.replaceChildren(o.verdict,...Eh(e.details),...Oh(e.notes),o.message,o.status,...e.graphsFirst?[o.graphs,o.races]:[o.races,o.graphs],...e.memoryFirst?
+[o.memoryMap]:[],o.part,o.timeline,o.details,o.bar,o.marks,o.metrics,o.findings,o.syncs,o.table,o.memory,...e.memoryFirst?[]:[o.memoryMap]),o}function K(t,e,...n){
+return h("section",{class:t,role:"group","aria-label":e,hidden:!0},...n)}function Sh(t){return t?[h("span",{class:"cl-badge"},t)," "]:[]}function Th(t){let e=t.
+indexOf("; ");return e<0?[h("strong",{},t)]:[h("strong",{},t.slice(0,e)),t.slice(e)]}function Eh(t){return t?[h("details",{class:"cl-support"},h("summary",{},"m\
+ore figures"),h("p",{},t))]:[]}function Oh(t=[]){return t.length?[h("ul",{class:"cl-notes"},...t.map(e=>h("li",{},e)))]:[]}var $h=120,Ch=5e4;function bc(t,e){let n=ie();t.classList.add("cudalens"),t.dataset.theme=n,t.dataset.state="loading";let o={root:t,source:e,parts:gc(t,e.facts),
+store:Jr(),panels:{},marks:null,tabs:null,theme:n,data:null,isOpen:!0,isClosed:()=>!o.isOpen,following:void 0,tableMask:void 0,updating:[],cleanups:[Io(s=>wc(o,
+s))]};return{ready:_h(o).catch(s=>o.isOpen&&Mc(o,s)),get data(){return o.data},panels:o.panels,get tabs(){return o.tabs},selection:o.store,showStatus(s){o.parts.
+status.textContent=s},setTheme:s=>wc(o,s),destroy:()=>Wh(o)}}async function _h(t){let{source:e}=t,{hasRaces:n,hasGraphs:o,hasProfile:r,memoryFirst:s,memoryAlone:a}=e.
+facts;if(n&&await bt(t,"list of races",()=>tc(t)),o&&await bt(t,"graph tree",()=>ec(t)),t.isClosed())return;if(s&&await bt(t,"memory map",()=>wo(t)),Uh(t),!r||a){
+await Nh(t);return}let c=await _o(await e.payload());t.isClosed()||(t.data=c,await Lh(t,c))}async function Lh(t,e){let{parts:n,source:o,root:r}=t;o.onData?.(),n.
+status.remove(),t.panels.timeline=Wr(n.timeline,e,{theme:t.theme,onSelect:s=>t.store.set(s,"timeline"),onTime:s=>Ph(t,[...s])}),Rh(t,e),Ih(t),ac(t,e),nc(t,e),oc(
+t),o.facts.memoryMap&&!o.facts.memoryFirst&&await bt(t,"memory map",()=>wo(t)),t.store.subscribe((s,a)=>Hh(t,e,s,a)),t.tabs=rc(t,e),n.table.hidden=!1,n.memory.hidden=
+!1,await xo(),r.dataset.state="painted",o.onPaint?.(),await Promise.all([bt(t,"table",async()=>{await sc(t,e),j(yc(t,e,t.store.get())),xc(t,e,t.store.get())}),bt(
+t,"list of details",()=>e.detailsReady)]),bt(t,"memory curve",()=>cc(t,e)),t.isOpen&&o.hash&&Bh(t,e,o.hash),t.isOpen&&(r.dataset.state="ready")}function Rh({parts:t},{
 n:e,header:n}){if(!n.first_row)return;let[o,r]=[n.num_all,e].map(s=>s.toLocaleString("en"));t.part.textContent=`This page has the last ${r} of ${o} events, from\
- ${x(n.begin)} on: the timeline, the table of operators and kernels, the flame graph, the memory curve and the readings show these. Verdict, findings, lines, mo\
-dules and steps are of the whole run.`,t.part.hidden=!1}function bh(t){let{source:e,panels:n,store:o,parts:r}=t;t.marks=Wr(r.marks,e.facts.marks,{onChange(s){n.
+ ${v(n.begin)} on: the timeline, the table of operators and kernels, the flame graph, the memory curve and the readings show these. Verdict, findings, lines, mo\
+dules and steps are of the whole run.`,t.part.hidden=!1}function Ih(t){let{source:e,panels:n,store:o,parts:r}=t;t.marks=Vr(r.marks,e.facts.marks,{onChange(s){n.
 timeline?.setMarks(s),e.onMarks?.(s)},onShow({at:s,dur:a}){let c=Math.max(a*.5,500);n.timeline?.zoomTo(s-c,s+a+c),a&&o.set({range:[s,s+a],event:null},"marks")}}),
-n.timeline?.setMarks(t.marks.marks)}async function yh(t){t.parts.status.remove(),t.parts.timeline.hidden=!0,t.source.onData?.(),await mo(),t.source.onPaint?.(),
-t.isOpen&&t.root.dataset.state!=="failed"&&(t.root.dataset.state="ready")}function mo(){return new Promise(t=>{let e=setTimeout(t,250);requestAnimationFrame(()=>setTimeout(
-()=>{clearTimeout(e),t()}))})}async function mt(t,e,n){try{await n()}catch(o){t.isOpen&&fc(t,o,`The ${e} cannot be shown`)}}function xh(t,e){t.panels.metrics?.setView(
-e),clearTimeout(t.following),t.following=setTimeout(()=>t.isOpen&&t.panels.memory?.setView(e),hh)}function vh(t,e,n,o){let{timeline:r,memory:s,memoryMap:a,races:c}=t.
+n.timeline?.setMarks(t.marks.marks)}async function Nh(t){t.parts.status.remove(),t.parts.timeline.hidden=!0,t.source.onData?.(),await xo(),t.source.onPaint?.(),
+t.isOpen&&t.root.dataset.state!=="failed"&&(t.root.dataset.state="ready")}function xo(){return new Promise(t=>{let e=setTimeout(t,250);requestAnimationFrame(()=>setTimeout(
+()=>{clearTimeout(e),t()}))})}async function bt(t,e,n){try{await n()}catch(o){t.isOpen&&Mc(t,o,`The ${e} cannot be shown`)}}function Ph(t,e){t.panels.metrics?.setView(
+e),clearTimeout(t.following),t.following=setTimeout(()=>t.isOpen&&t.panels.memory?.setView(e),$h)}function Hh(t,e,n,o){let{timeline:r,memory:s,memoryMap:a,races:c}=t.
 panels,{range:i,event:l,names:f}=n;o!=="timeline"&&(r?.setRange(i?.[0]??null,i?.[1]),r?.setNames(f),r?.select(l)),o!=="memory"&&s?.setRange(i),i&&a?.showStretch(
-i,e.header.t0),t.parts.details.hidden=l===null,Ur(t.parts.details,e,l,t.store,r);let u=r?.raceOf(l)??null;u!==null&&c?.choose(u),t.source.onSelect?.(Sh(e,n));let d=[
-()=>{q(e,n)},()=>rc(t.parts.bar,e,t.store,{link:()=>kh(t,e),mark:p=>t.marks?.add(p)}),()=>ic(t,e,n),()=>t.panels.table?.load(),()=>lc(t,e,n),()=>t.panels.flame?.
-update(n)];e.n>ph?Mh(t,d):Co(d)}async function Mh(t,e){t.updating=e,await _o(e,mo,()=>!t.isOpen||t.updating!==e)}function kh({source:t,panels:e,store:n,marks:o},r){
-return!t.address||!e.timeline?null:t.address(Qa(r,e.timeline.getView(),n.get(),o?.marks))}function Ah({panels:t,store:e,marks:n},o,r){let{view:s,selection:a,marks:c}=tc(
-o,r);c.length&&n&&(n.replace(c),t.timeline?.setMarks(n.marks)),Object.keys(a).length&&e.set(a,"link"),s&&t.timeline?.zoomTo(...s)}function*ic(t,e,n){let{table:o}=t.
-panels,r=q(e,{...n,names:null,event:null});o&&r!==t.tableMask&&(yield*o.sum(r)),o&&(t.tableMask=r)}function lc({panels:{table:t}},e,{names:n,event:o}){t?.update(),
-t?.choose(n,o===null?null:e.name[o])}function Sh(t,{range:e,event:n,names:o}){return{range:e&&[...e],event:n===null?null:t.rowOf(n),names:o&&[...o].map(r=>t.header.
-names[r]),name_rows:o&&An(t,o)}}function Th(t){let e=t.root.clientWidth,n=new ResizeObserver(()=>{t.root.clientWidth!==e&&(e=t.root.clientWidth,t.panels.memory?.
-resize(),t.panels.flame?.resize(),t.panels.metrics?.resize(),t.panels.memoryMap?.resize())});n.observe(t.root),t.cleanups.push(()=>n.disconnect())}function ac(t,e){
-t.theme=e,t.root.dataset.theme=e;for(let n of Object.values(t.panels))n.setTheme(e)}function fc({root:t,parts:e,source:n,data:o},r,s="The live view cannot be sh\
-own"){let a=r instanceof re;if(a&&!o){t.dataset.state="failed",n.onGone?.();return}e.status.remove(),e.message.hidden=!1,e.message.append(h("p",{},`${s}: ${r instanceof
-Error?r.message:r}`)),t.dataset.state="failed",n.onFail?.(),a||console.error(r)}function Eh(t){t.isOpen=!1,clearTimeout(t.following);for(let e of Object.values(
-t.panels))e.destroy();for(let e of t.cleanups.splice(0))e();t.root.replaceChildren()}function Ve(t){let e=document.getElementById(t);if(e===null)throw new Error(`the report has no element ${t}`);return e}function uc(t){return Ve(t).textContent??
-""}async function Qt(t){let e=uc(t),n=Uint8Array;if(n.fromBase64)return n.fromBase64(e);let o=atob(e),r=new Uint8Array(o.length);for(let s=0;s<o.length;s++)r[s]=
-o.charCodeAt(s);return r}function Oh(){let t=Ve("cudalens-app"),e=Ve("cudalens-static"),n=JSON.parse(uc("cudalens-facts")),o=cc(t,{...n,payload:()=>Qt("cudalens\
--payload"),races:()=>Qt("cudalens-races"),graphs:()=>Qt("cudalens-graphs"),memory:()=>Qt("cudalens-memory"),asset:r=>Qt(`cudalens-${r}`),hash:location.hash,address:r=>`${location.
+i,e.header.t0),t.parts.details.hidden=l===null,jr(t.parts.details,e,l,t.store,r);let u=r?.raceOf(l)??null;u!==null&&c?.choose(u),t.source.onSelect?.(Dh(e,n));let d=[
+()=>{J(e,n)},()=>mc(t.parts.bar,e,t.store,{link:()=>zh(t,e),mark:p=>t.marks?.add(p)}),()=>yc(t,e,n),()=>t.panels.table?.load(),()=>xc(t,e,n),()=>t.panels.flame?.
+update(n)];e.n>Ch?Fh(t,d):No(d)}async function Fh(t,e){t.updating=e,await Po(e,xo,()=>!t.isOpen||t.updating!==e)}function zh({source:t,panels:e,store:n,marks:o},r){
+return!t.address||!e.timeline?null:t.address(fc(r,e.timeline.getView(),n.get(),o?.marks))}function Bh({panels:t,store:e,marks:n},o,r){let{view:s,selection:a,marks:c}=uc(
+o,r);c.length&&n&&(n.replace(c),t.timeline?.setMarks(n.marks)),Object.keys(a).length&&e.set(a,"link"),s&&t.timeline?.zoomTo(...s)}function*yc(t,e,n){let{table:o}=t.
+panels,r=J(e,{...n,names:null,event:null});o&&r!==t.tableMask&&(yield*o.sum(r)),o&&(t.tableMask=r)}function xc({panels:{table:t}},e,{names:n,event:o}){t?.update(),
+t?.choose(n,o===null?null:e.name[o])}function Dh(t,{range:e,event:n,names:o}){return{range:e&&[...e],event:n===null?null:t.rowOf(n),names:o&&[...o].map(r=>t.header.
+names[r]),name_rows:o&&Cn(t,o)}}function Uh(t){let e=t.root.clientWidth,n=new ResizeObserver(()=>{t.root.clientWidth!==e&&(e=t.root.clientWidth,t.panels.memory?.
+resize(),t.panels.flame?.resize(),t.panels.metrics?.resize(),t.panels.memoryMap?.resize())});n.observe(t.root),t.cleanups.push(()=>n.disconnect())}function wc(t,e){
+t.theme=e,t.root.dataset.theme=e;for(let n of Object.values(t.panels))n.setTheme(e)}function Mc({root:t,parts:e,source:n,data:o},r,s="The live view cannot be sh\
+own"){let a=r instanceof ce;if(a&&!o){t.dataset.state="failed",n.onGone?.();return}e.status.remove(),e.message.hidden=!1,e.message.append(h("p",{},`${s}: ${r instanceof
+Error?r.message:r}`)),t.dataset.state="failed",n.onFail?.(),a||console.error(r)}function Wh(t){t.isOpen=!1,clearTimeout(t.following);for(let e of Object.values(
+t.panels))e.destroy();for(let e of t.cleanups.splice(0))e();t.root.replaceChildren()}function tn(t){let e=document.getElementById(t);if(e===null)throw new Error(`the report has no element ${t}`);return e}function vc(t){return tn(t).textContent??
+""}async function ne(t){let e=vc(t),n=Uint8Array;if(n.fromBase64)return n.fromBase64(e);let o=atob(e),r=new Uint8Array(o.length);for(let s=0;s<o.length;s++)r[s]=
+o.charCodeAt(s);return r}function Gh(){let t=tn("cudalens-app"),e=tn("cudalens-static"),n=JSON.parse(vc("cudalens-facts")),o=bc(t,{...n,payload:()=>ne("cudalens\
+-payload"),races:()=>ne("cudalens-races"),graphs:()=>ne("cudalens-graphs"),memory:()=>ne("cudalens-memory"),asset:r=>ne(`cudalens-${r}`),hash:location.hash,address:r=>`${location.
 href.split("#")[0]}${r}`,onData(){e.hidden=!0,t.hidden=!1},onPaint:()=>{performance.mark("cudalens-painted")},onFail(){t.hidden=!1}});Reflect.set(globalThis,"cu\
-dalensReport",o),$h(Ve("cudalens-theme"))}function $h(t){t.hidden=!1,t.addEventListener("click",()=>{let e=document.documentElement,n=e.dataset.theme??(matchMedia(
-"(prefers-color-scheme: dark)").matches?"dark":"light");e.dataset.theme=n==="dark"?"light":"dark"})}Oh();
+dalensReport",o),Kh(tn("cudalens-theme"))}function Kh(t){t.hidden=!1,t.addEventListener("click",()=>{let e=document.documentElement,n=e.dataset.theme??(matchMedia(
+"(prefers-color-scheme: dark)").matches?"dark":"light");e.dataset.theme=n==="dark"?"light":"dark"})}Gh();

@@ -2,7 +2,9 @@
 
 import { formatDuration } from "../shared/format.js";
 import { rgbOf } from "../shared/theme.js";
+import { curvesOf, peakRowOf } from "./curves.js";
 import { groupAllocations } from "./grouping.js";
+import { momentAt } from "./moment.js";
 
 /** @import { Rgb, ThemeName } from "../shared/theme.js" */
 /** @import { MemoryData } from "./data.js" */
@@ -18,6 +20,7 @@ import { groupAllocations } from "./grouping.js";
  * @property {Legend} legend
  */
 
+/** @typedef {{ css: string[], of: (allocation: number) => number, labels: string[] }} ColorClasses */
 /** @typedef {Classes & { rgb: Rgb[], pixels: Uint32Array, edges: Uint32Array }} Coloring Colours as packed ABGR too. */
 
 // Okabe and Ito's hues and similar ones; grey for what is not known.
@@ -159,7 +162,7 @@ function byAge({ allocations, clock }, moment, theme) {
 }
 
 /**
- * The stacks that hold most have a hue of their own, the others share the grey.
+ * The stacks that hold most at the peak or at the end have a hue of their own, the others share the grey.
  *
  * @param {MemoryData} data
  * @param {Moment} moment
@@ -167,11 +170,74 @@ function byAge({ allocations, clock }, moment, theme) {
  * @returns {Classes}
  */
 function byStack(data, moment, theme) {
-  const sums = groupAllocations(data, moment.allocations, "stack");
-  const top = sums.filter(({ key }) => Number(key) >= 0).slice(0, HUES.length);
-  const index = new Map(top.map(({ key }, k) => [Number(key), k + 1]));
-  const unknown = UNKNOWN_COLOR[theme];
-  const legend = top.map(({ label }, k) => ({ css: HUES[k], label }));
-  if (sums.length > top.length) legend.push({ css: unknown, label: "all others" });
-  return { css: [unknown, ...HUES], of: (i) => index.get(data.allocations.stack[i]) ?? 0, legend };
+  const { css, of, labels } = stackClasses(data, moment.device, theme);
+  const present = new Set(moment.allocations.map(of));
+  const legend = labels.map((label, k) => ({ css: css[k], label })).filter((_, k) => k > 0 && present.has(k));
+  if (present.has(0)) legend.push({ css: css[0], label: labels[0] });
+  return { css, of, legend };
+}
+
+/** @type {WeakMap<MemoryData, Map<number, { key: number, label: string }[]>>} */
+const topStacks = new WeakMap();
+
+/**
+ * @param {MemoryData} data
+ * @param {number} device
+ */
+function topStacksOf(data, device) {
+  /** @type {Map<number, { key: number, label: string }[]>} */
+  const known = topStacks.get(data) ?? new Map();
+  topStacks.set(data, known);
+  const kept = known.get(device);
+  if (kept) return kept;
+  const peak = data.numRows ? peakRowOf(curvesOf(data, device).allocated) : -1;
+  /** @type {Map<number, { key: number, label: string, bytes: number }>} */
+  const most = new Map();
+  for (const row of new Set([peak, data.numRows - 1])) {
+    for (const { key, label, bytes } of groupAllocations(data, momentAt(data, device, row).allocations, "stack")) {
+      const stack = Number(key);
+      if (stack >= 0 && bytes > (most.get(stack)?.bytes ?? 0)) most.set(stack, { key: stack, label, bytes });
+    }
+  }
+  const top = [...most.values()].sort((a, b) => b.bytes - a.bytes).slice(0, HUES.length);
+  known.set(device, top);
+  return top;
+}
+
+/**
+ * @param {MemoryData} data
+ * @param {number} device
+ * @param {ThemeName} theme
+ * @returns {ColorClasses}
+ */
+function stackClasses(data, device, theme) {
+  const top = topStacksOf(data, device);
+  const index = new Map(top.map(({ key }, k) => [key, k + 1]));
+  return {
+    css: [UNKNOWN_COLOR[theme], ...HUES.slice(0, top.length)],
+    of: (i) => index.get(data.allocations.stack[i]) ?? 0,
+    labels: ["all others", ...top.map(({ label }) => label)],
+  };
+}
+
+/**
+ * Classes of the allocations of a device that are the same at all moments: by category, stream or call stack.
+ *
+ * @param {MemoryData} data
+ * @param {number} device
+ * @param {ColorMode} mode By age, which changes with the moment, is by category.
+ * @param {ThemeName} theme
+ * @returns {ColorClasses}
+ */
+export function colorClassesOf(data, device, mode, theme) {
+  if (mode === "stack") return stackClasses(data, device, theme);
+  const moment = momentAt(data, device, data.numRows - 1);
+  if (mode === "stream") {
+    const { css, of } = byStream(data, moment, theme);
+    const streams = [...new Set(data.header.pools.map(({ stream }) => stream))];
+    streams.sort((a, b) => (a ?? Infinity) - (b ?? Infinity));
+    return { css, of, labels: ["stream not recorded", ...streams.map((stream) => `stream ${stream}`)] };
+  }
+  const { css, of } = byCategory(data, moment, theme);
+  return { css, of, labels: ["not known", ...data.header.categories] };
 }

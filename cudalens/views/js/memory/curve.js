@@ -4,16 +4,20 @@
 
 import { element } from "../shared/dom.js";
 import { formatBytes, formatDuration } from "../shared/format.js";
+import { bandAt, createBandReader } from "./bands.js";
 import { placeOfRow, rowAtPlace, wholeRange, xOfRow } from "./curve_axis.js";
-import { CURVE_HEIGHT, paintCursor, paintCurves, SERIES } from "./curve_draw.js";
+import { bytesAt, CURVE_HEIGHT, paintCursor, paintCurves, SERIES } from "./curve_draw.js";
 
 /** @import { ThemeName } from "../shared/theme.js" */
+/** @import { Bands } from "./bands.js" */
 /** @import { Curve, CurveOptions, Peak } from "./curve_axis.js" */
 /** @import { Curves, HistoryMark, MemoryData } from "./data.js" */
 
 /**
  * @typedef {object} CurveView
  * @property {(curves: Curves, peak: Peak, marks: HistoryMark[]) => void} show
+ * @property {(bands: Bands) => void} setBands
+ * @property {(row: number) => { [label: string]: number }} bandsAt Bytes of each band after a row.
  * @property {(row: number, since: number | null) => void} setMoment
  * @property {(isTime: boolean) => void} setAxis
  * @property {(view: [number, number] | null) => void} zoomTo
@@ -35,13 +39,24 @@ import { CURVE_HEIGHT, paintCursor, paintCurves, SERIES } from "./curve_draw.js"
  */
 export function createCurve(host, data, options) {
   const curve = createState(host, data, options);
-  const { canvas, over, tip } = curve;
-  host.replaceChildren(element("div", { class: "mm-curve-stage" }, canvas, over), tip);
+  const { canvas, over, tip, legend } = curve;
+  host.replaceChildren(element("div", { class: "mm-curve-stage" }, canvas, over), legend, tip);
   listenToCurve(curve);
   return {
     show(curves, peak, marks) {
       curve.shown = { curves, peak, marks };
       resizeCanvases(curve);
+    },
+    setBands(bands) {
+      curve.bands = bands;
+      legend.replaceChildren(...bands.order.map((kind) => legendEntry(bands, kind)));
+      if (curve.shown) requestPaint(curve);
+    },
+    bandsAt(row) {
+      const { bands } = curve;
+      if (bands === null) return {};
+      const held = createBandReader(bands)(row);
+      return Object.fromEntries(bands.order.map((kind) => [bands.labels[kind], held[kind]]));
     },
     setMoment(row, since) {
       Object.assign(curve, { row, since });
@@ -95,15 +110,18 @@ function createState(host, data, options) {
     canvas,
     over: element("canvas", { class: "mm-over", "aria-hidden": "true" }),
     tip: element("div", { class: "mm-tip", hidden: true }),
+    legend: element("p", { class: "mm-legend mm-curve-legend" }),
     theme: options.theme,
     clock,
     view: wholeRange({ clock, data }),
     shown: null,
+    bands: null,
     row: numRows - 1,
     since: null,
     pointer: null,
     width: 0,
     ratio: 1,
+    most: 1,
     pending: 0,
     script: [],
   };
@@ -117,6 +135,16 @@ export function momentText(data, row) {
   if (row < 0) return "before the first action";
   const action = `action ${(row + 1).toLocaleString("en-US")} of ${data.numRows.toLocaleString("en-US")}`;
   return data.clock ? `${formatDuration(data.clock[row])}, ${action}` : action;
+}
+
+/**
+ * @param {Bands} bands
+ * @param {number} kind
+ */
+function legendEntry({ css, labels }, kind) {
+  const swatch = element("i", { "aria-hidden": "true" });
+  swatch.style.background = css[kind];
+  return element("span", { class: "mm-key", title: labels[kind] }, swatch, labels[kind]);
 }
 
 /** @param {Curve} curve */
@@ -253,10 +281,26 @@ function zoomCurve(curve, factor, share) {
 function showTip(curve, curves, event, row) {
   const { tip } = curve;
   const text = SERIES.map((name) => `${name} ${formatBytes(curves[name][row + 1])}`);
-  tip.replaceChildren(...[momentText(curve.data, row), ...text].map((line) => element("div", {}, line)));
+  const band = bandText(curve, event, row);
+  const lines = [...(band ? [band] : []), momentText(curve.data, row), ...text];
+  tip.replaceChildren(...lines.map((line) => element("div", {}, line)));
   tip.hidden = false;
   tip.style.left = `${Math.max(Math.min(pointerX(curve, event) + 14, curve.width - tip.offsetWidth - 4), 0)}px`;
   tip.style.top = "24px";
+}
+
+/**
+ * What the band under the pointer is, and its bytes; "" outside of the bands.
+ *
+ * @param {Curve} curve
+ * @param {MouseEvent} event
+ * @param {number} row
+ */
+function bandText(curve, event, row) {
+  const { bands, canvas } = curve;
+  if (bands === null) return "";
+  const kind = bandAt(bands, row, bytesAt(curve, event.clientY - canvas.getBoundingClientRect().top));
+  return kind < 0 ? "" : `${bands.labels[kind]}: ${formatBytes(createBandReader(bands)(row)[kind])}`;
 }
 
 /**

@@ -1,6 +1,7 @@
 // Convert between rows of the history and places on the axis of the curve.
 
 /** @import { ThemeName } from "../shared/theme.js" */
+/** @import { Bands } from "./bands.js" */
 /** @import { Curves, HistoryMark, MemoryData } from "./data.js" */
 
 /** @typedef {{ row: number, bytes: number }} Peak */
@@ -15,10 +16,13 @@
  * @property {HTMLCanvasElement} canvas
  * @property {HTMLCanvasElement} over Canvas of the cursor.
  * @property {HTMLElement} tip
+ * @property {HTMLElement} legend
+ * @property {number} most Bytes at the top of the last paint.
  * @property {ThemeName} theme
  * @property {Float64Array | null} clock Time of each row where the axis is time; null where it is actions.
  * @property {[number, number]} view Places on the axis.
  * @property {{ curves: Curves, peak: Peak, marks: HistoryMark[] } | null} shown
+ * @property {Bands | null} bands What the memory is for, over time.
  * @property {number} row The chosen moment.
  * @property {number | null} since The row that a dragged stretch begins with.
  * @property {{ x: number, row: number } | null} pointer Where a drag began.

@@ -2,6 +2,7 @@
 
 import { contextOf } from "../shared/dom.js";
 import { formatBytes, formatDuration } from "../shared/format.js";
+import { createBandReader } from "./bands.js";
 import { placeOfRow, rowAtPlace, xOfRow } from "./curve_axis.js";
 
 /** @import { Curve, Peak } from "./curve_axis.js" */
@@ -79,6 +80,7 @@ export function paintCurves(curve) {
   const envelopes = SERIES.map((name) => envelopeOf(curve, shown.curves[name]));
   let most = 1;
   for (const { high } of envelopes) for (const value of high) if (value > most) most = value;
+  curve.most = most;
   const y = (/** @type {number} */ bytes) => BOTTOM - (Math.max(bytes, 0) / (most * 1.04)) * (BOTTOM - TOP_MARGIN);
   /** @type {Brush} */
   const brush = { context, colors: CURVE_COLORS[curve.theme], ink: style.color, y };
@@ -87,12 +89,65 @@ export function paintCurves(curve) {
   context.font = `11px ${style.fontFamily}`;
   paintBytesAxis(curve, brush, most);
   paintTimeAxis(curve, brush);
+  paintBands(curve, brush, shown.curves.allocated);
   SERIES.forEach((name, k) => {
     paintSeries(brush, envelopes[k], brush.colors[name], name === "allocated");
   });
   writeBytesAxis(brush, most);
   for (const mark of shown.marks) paintMark(curve, brush, mark);
   paintPeak(curve, brush, shown.peak);
+}
+
+/**
+ * The bytes at a height of the last paint.
+ *
+ * @param {Pick<Curve, "most">} curve
+ * @param {number} y px
+ */
+export function bytesAt({ most }, y) {
+  return ((BOTTOM - y) / (BOTTOM - TOP_MARGIN)) * most * 1.04;
+}
+
+/**
+ * Paints a band for each class, stacked; each column of pixels shows its moment with most allocated memory.
+ *
+ * @param {Curve} curve
+ * @param {Brush} brush
+ * @param {Float64Array} allocated
+ */
+function paintBands(curve, { context, y }, allocated) {
+  const { bands, view } = curve;
+  if (bands === null) return;
+  const columns = Math.ceil(curve.width);
+  const { order, css } = bands;
+  const read = createBandReader(bands);
+  const tops = order.map(() => new Float64Array(columns));
+  const [from, to] = view;
+  let row = rowAtPlace(curve, from);
+  for (let x = 0; x < columns; x++) {
+    const end = rowAtPlace(curve, from + ((x + 1) * (to - from)) / columns);
+    let most = row;
+    for (let k = row + 1; k <= end; k++) if (allocated[k + 1] > allocated[most + 1]) most = k;
+    const held = read(most);
+    let top = 0;
+    for (let k = 0; k < order.length; k++) {
+      top += held[order[k]];
+      tops[k][x] = top;
+    }
+    row = end;
+  }
+  context.globalAlpha = 0.75;
+  for (let k = order.length - 1; k >= 0; k--) {
+    context.fillStyle = css[order[k]];
+    context.beginPath();
+    context.moveTo(0, y(k ? tops[k - 1][0] : 0));
+    for (let x = 0; x < columns; x++) context.lineTo(x + 0.5, y(tops[k][x]));
+    context.lineTo(columns, y(tops[k][columns - 1]));
+    context.lineTo(columns, y(k ? tops[k - 1][columns - 1] : 0));
+    for (let x = columns - 1; x >= 0; x--) context.lineTo(x + 0.5, y(k ? tops[k - 1][x] : 0));
+    context.fill();
+  }
+  context.globalAlpha = 1;
 }
 
 /**

@@ -50,6 +50,8 @@ const HATCH_PX = 6;
 const [SOLID, GAP, PENDING] = [0, 1, 2];
 const BACKGROUND = 0;
 const MIN_LABEL_PX = 64;
+/** Letters of a block's name from which on it is worth reading. */
+const MIN_LETTERS = 10;
 /** Share of the letters of a block's label that its end has: names of tensors of one state begin alike. */
 const BLOCK_TAIL = 0.75;
 const MAX_LABELS = 400;
@@ -230,9 +232,25 @@ function writeLabels(context, { data, coloring, top, font }, labels) {
   for (const { allocation, code, x, width, y } of widestOfEach(labels)) {
     const [r, g, b] = coloring.rgb[code];
     context.fillStyle = 0.299 * r + 0.587 * g + 0.114 * b > 140 ? "#000000" : "#ffffff";
-    const text = cutToWidth(context, blockName(data, allocation), width - 8, BLOCK_TAIL);
+    const text = blockLabel(context, data, allocation, width - 8);
     if (text) context.fillText(text, x + 4, y - top + LINE_HEIGHT / 2 - 0.5);
   }
+}
+
+/**
+ * The name and size of a block; its size where the name would be cut to a few letters, which say nothing.
+ *
+ * @param {CanvasRenderingContext2D} context
+ * @param {MemoryData} data
+ * @param {number} allocation
+ * @param {number} room px
+ */
+function blockLabel(context, data, allocation, room) {
+  const whole = blockName(data, allocation);
+  const text = cutToWidth(context, whole, room, BLOCK_TAIL);
+  const size = formatBytes(data.allocations.bytes[allocation]);
+  if (text === whole || text.length >= size.length + MIN_LETTERS) return text;
+  return context.measureText(size).width <= room ? size : "";
 }
 
 /**

@@ -3,6 +3,7 @@
 
 import { element } from "../shared/dom.js";
 import { formatBytes, formatPlural } from "../shared/format.js";
+import { bandsOf } from "./bands.js";
 import { describeHit, renderBlockDetails } from "./block_details.js";
 import { createCurve, momentText } from "./curve.js";
 import { rowAtTime } from "./curve_axis.js";
@@ -59,6 +60,7 @@ import { createPoolMap } from "./pool.js";
  * @property {Grouping} by
  * @property {string | number | null} picked Group of the table.
  * @property {ColorMode} color
+ * @property {ThemeName} theme
  * @property {Hit | null} chosen
  * @property {((stack: number) => boolean) | null} isInNode Whether a stack is in the node that the flame graph shows.
  * @property {boolean} isSettled
@@ -105,7 +107,9 @@ export async function createMemoryMap(host, bytes, { theme }) {
     showDevice: (device) => setDevice(map, device),
     setColor: (mode) => setColorMode(map, mode),
     setTheme(name) {
+      map.theme = name;
       curve.setTheme(name);
+      showBands(map);
       legend(map, pool.setTheme(name));
       flame.setTheme(name);
     },
@@ -142,6 +146,7 @@ function createMap(data, theme) {
     by: color,
     picked: null,
     color,
+    theme,
     chosen: null,
     isInNode: null,
     isSettled: false,
@@ -211,6 +216,7 @@ function setDevice(map, device) {
     const { index } = data.header.devices[device];
     const marks = data.header.marks.filter((mark) => mark.device === null || mark.device === index);
     map.curve.show(curves, map.peak, marks);
+    showBands(map);
   }
   setMoment(map, map.row, map.since);
 }
@@ -377,6 +383,16 @@ function setColorMode(map, mode) {
   map.color = mode;
   map.parts.colors.mark(mode);
   legend(map, map.pool.setColor(mode));
+  showBands(map);
+}
+
+/**
+ * Shows in the curve what the memory is for, in the colours of the map.
+ *
+ * @param {MemoryMap} map
+ */
+function showBands({ data, device, color, theme, curve }) {
+  if (data.numRows) curve.setBands(bandsOf(data, device, color, theme));
 }
 
 /**

@@ -199,3 +199,37 @@ def test_a_link_shows_the_same_again(report, tmp_path):
         " cudalensReport.panels.timeline.getView()]"
     )
     assert shown == [[100_000, 300_000], [2], [50_000, 900_000]]
+
+
+def inverted(trace, weight):
+    """Width of each path from the inside out, of `flame_graph`'s own weights."""
+    found = {}
+    widths = by_analysis(trace, weight)
+    own = dict(widths)
+    for path, width in widths.items():
+        above, _, _ = path.rpartition(";")
+        if above:
+            own[above] -= width
+    for path, width in own.items():
+        names = path.split(";")[::-1]
+        for depth in range(1, len(names) + 1):
+            turned = ";".join(names[:depth])
+            found[turned] = found.get(turned, 0) + width
+    return {path: width for path, width in found.items() if width}
+
+
+@pytest.mark.parametrize("weight", ["device", "host"])
+def test_the_inverted_graph_shows_who_calls_what_takes_time(report, weight):
+    trace = gpu_trace(steps=2)
+    page = report(trace)
+    page.evaluate(f"weight => {FLAME}.setWeight(weight)", weight)
+    page.locator(".mm-choice button", has_text="who calls it").first.click()
+    shown = {path: width for path, width, _ in page.evaluate(PATHS) if width}
+    assert shown == inverted(trace, weight)
+
+
+def test_the_inverted_graph_compares_two_runs(report):
+    page = report(gpu_trace(steps=2), against=gpu_trace(steps=1, name="before"))
+    page.evaluate(f"{FLAME}.setInverted(true)")
+    before = {path: width for path, _, width in page.evaluate(PATHS) if width}
+    assert before == inverted(gpu_trace(steps=1), "device")

@@ -1,74 +1,74 @@
 /*! cudalens, BSD-3-Clause. Built from cudalens/views/js by `make js`; do not edit. */
-async function Sc(t){let e=new Blob([t]).stream().pipeThrough(new DecompressionStream("deflate"));return new Uint8Array(await new Response(e).arrayBuffer())}function en(t){
-return new Error(`cudalens payload: ${t}. Save the trace again with the same version of cudalens.`)}async function se(t){if(t.byteLength<12||String.fromCharCode(
-...t.subarray(0,4))!=="CLP1")throw en(`found ${t.byteLength} bytes that do not begin with CLP1`);let e=new DataView(t.buffer,t.byteOffset,t.byteLength),n=e.getUint32(
-4,!0)===1,o=([a,c])=>{let i=a+c;if(i>t.byteLength)throw en(`it ends at byte ${t.byteLength}, ${i} expected`);let l=t.subarray(a,i);return n?Sc(l):l},r=e.getUint32(
-8,!0),s=JSON.parse(new TextDecoder().decode(await o([12,r])));if(s.version!==1)throw en(`found version ${s.version}, expected 1`);return{header:s,places:Tc(s,12+
-r),read:o}}function Tc(t,e){let n=new Map,o=e;for(let[r,s]of Object.entries(t.columns)){let a=[];for(let c of"text"in s?[s.text]:s.planes)a.push(c<0?c:[o,c]),c>
-0&&(o+=c);n.set(r,a)}return n}async function Mo({header:t,places:e,read:n},o){let{n:r,signed:s}=t.columns[o],a=e.get(o)??[],c=await Promise.all(a.map(i=>typeof i==
-"number"?-1-i:n(i)));return{n:r,signed:s,planes:c}}async function z(t,e){let{n,signed:o,planes:r}=await Mo(t,e);if(r.length>4||o&&r.length===4)return Ec(r,n,o);
+async function Tc(t){let e=new Blob([t]).stream().pipeThrough(new DecompressionStream("deflate"));return new Uint8Array(await new Response(e).arrayBuffer())}function nn(t){
+return new Error(`cudalens payload: ${t}. Save the trace again with the same version of cudalens.`)}async function ae(t){if(t.byteLength<12||String.fromCharCode(
+...t.subarray(0,4))!=="CLP1")throw nn(`found ${t.byteLength} bytes that do not begin with CLP1`);let e=new DataView(t.buffer,t.byteOffset,t.byteLength),n=e.getUint32(
+4,!0)===1,o=([a,c])=>{let i=a+c;if(i>t.byteLength)throw nn(`it ends at byte ${t.byteLength}, ${i} expected`);let l=t.subarray(a,i);return n?Tc(l):l},r=e.getUint32(
+8,!0),s=JSON.parse(new TextDecoder().decode(await o([12,r])));if(s.version!==1)throw nn(`found version ${s.version}, expected 1`);return{header:s,places:Ec(s,12+
+r),read:o}}function Ec(t,e){let n=new Map,o=e;for(let[r,s]of Object.entries(t.columns)){let a=[];for(let c of"text"in s?[s.text]:s.planes)a.push(c<0?c:[o,c]),c>
+0&&(o+=c);n.set(r,a)}return n}async function ko({header:t,places:e,read:n},o){let{n:r,signed:s}=t.columns[o],a=e.get(o)??[],c=await Promise.all(a.map(i=>typeof i==
+"number"?-1-i:n(i)));return{n:r,signed:s,planes:c}}async function z(t,e){let{n,signed:o,planes:r}=await ko(t,e);if(r.length>4||o&&r.length===4)return Oc(r,n,o);
 let s=new Uint32Array(n);if(r.forEach((c,i)=>{if(typeof c=="number"){if(c)for(let l=0;l<n;l++)s[l]|=c<<8*i}else if(i===0)for(let l=0;l<n;l++)s[l]=c[l];else for(let l=0;l<
-n;l++)s[l]|=c[l]<<8*i}),!o)return s;let a=new Int32Array(s.buffer);for(let c=0;c<n;c++)a[c]=s[c]>>>1^-(s[c]&1);return a}function Ec(t,e,n){let o=new Float64Array(
+n;l++)s[l]|=c[l]<<8*i}),!o)return s;let a=new Int32Array(s.buffer);for(let c=0;c<n;c++)a[c]=s[c]>>>1^-(s[c]&1);return a}function Oc(t,e,n){let o=new Float64Array(
 e),r=(s,a)=>{let c=t[s]??0;return typeof c=="number"?c:c[a]};for(let s=0;s<e;s++){let a=(r(0,s)|r(1,s)<<8|r(2,s)<<16|r(3,s)<<24)>>>0,c=(r(4,s)|r(5,s)<<8|r(6,s)<<
 16|r(7,s)<<24)>>>0,i=a&1,l=(a>>>1|(c&1)<<31)>>>0;if(!n)o[s]=c*4294967296+a;else{let f=(c>>>1)*4294967296+l;o[s]=i?-f-1:f}}return o}async function vo(t,e){let{n,
-signed:o,planes:r}=await Mo(t,e),s=new BigUint64Array(n),a=new Uint8Array(s.buffer);if(r.forEach((c,i)=>{for(let l=0;l<n;l++)a[8*l+i]=typeof c=="number"?c:c[l]}),
+signed:o,planes:r}=await ko(t,e),s=new BigUint64Array(n),a=new Uint8Array(s.buffer);if(r.forEach((c,i)=>{for(let l=0;l<n;l++)a[8*l+i]=typeof c=="number"?c:c[l]}),
 o)for(let c=0;c<n;c++)s[c]=s[c]>>1n^BigInt.asUintN(64,-(s[c]&1n));return s}async function et({places:t,read:e},n){let[o]=t.get(n);return JSON.parse(new TextDecoder().
-decode(await e(o)))}async function ko(t){let{devices:e,actions:n}=t.header.memory,o=["ts","device","action","bytes","allocated_bytes","reserved_bytes","event"],r=await Promise.all(
-o.map(d=>z(t,`mem.${d}`))),[s,a,c,i,l,f,u]=r.map(d=>Float64Array.from(d));for(let d=1;d<s.length;d++)s[d]+=s[d-1],u[d]+=u[d-1];for(let d of[l,f])Oc(d,a,e.length);
+decode(await e(o)))}async function Ao(t){let{devices:e,actions:n}=t.header.memory,o=["ts","device","action","bytes","allocated_bytes","reserved_bytes","event"],r=await Promise.all(
+o.map(d=>z(t,`mem.${d}`))),[s,a,c,i,l,f,u]=r.map(d=>Float64Array.from(d));for(let d=1;d<s.length;d++)s[d]+=s[d-1],u[d]+=u[d-1];for(let d of[l,f])$c(d,a,e.length);
 return e.map((d,p)=>{let g=[...a.keys()].filter(w=>a[w]===p),m=w=>Float64Array.from(g,y=>w[y]);return{label:d,actions:n,ts:m(s),bytes:m(i),allocated:m(l),reserved:m(
-f),action:m(c),event:m(u)}})}function Oc(t,e,n){let o=new Float64Array(n);for(let r=0;r<t.length;r++){o[e[r]]+=t[r];let s=o[e[r]];t[r]=s===0?Number.NaN:s-1}}async function Ao(t){
-let{devices:e,gauges:n,reasons:o}=t.header.metrics;return Promise.all(e.map((r,s)=>$c(t,n,{label:r,k:s,reasons:o})))}async function $c(t,e,{label:n,k:o,reasons:r}){
+f),action:m(c),event:m(u)}})}function $c(t,e,n){let o=new Float64Array(n);for(let r=0;r<t.length;r++){o[e[r]]+=t[r];let s=o[e[r]];t[r]=s===0?Number.NaN:s-1}}async function So(t){
+let{devices:e,gauges:n,reasons:o}=t.header.metrics;return Promise.all(e.map((r,s)=>Cc(t,n,{label:r,k:s,reasons:o})))}async function Cc(t,e,{label:n,k:o,reasons:r}){
 let s=["ts","slowed_by",...e.map(({column:u})=>u)],[a,c,...i]=await Promise.all(s.map(u=>z(t,`met.${o}.${u}`))),l=Float64Array.from(a);for(let u=1;u<l.length;u++)
 l[u]+=l[u-1];let f=e.map(({scale:u},d)=>Float64Array.from(i[d],p=>p===0?Number.NaN:(p-1)/u));return{label:n,ts:l,slowed:c,reasons:r,values:Object.fromEntries(e.
-map(({column:u},d)=>[u,f[d]]))}}async function So(t,e){for(let{name:n,coding:o}of t.header.details)e.set(n,await(o==="dictionary"?Cc(t,n):_c(t,n)))}async function Cc(t,e){
-let[n,o]=await Promise.all([z(t,`${e}.codes`),et(t,`${e}.values`)]);return r=>n[r]?o[n[r]-1]:null}async function _c(t,e){let[n,o]=await Promise.all([z(t,`${e}.k\
+map(({column:u},d)=>[u,f[d]]))}}async function To(t,e){for(let{name:n,coding:o}of t.header.details)e.set(n,await(o==="dictionary"?_c(t,n):Lc(t,n)))}async function _c(t,e){
+let[n,o]=await Promise.all([z(t,`${e}.codes`),et(t,`${e}.values`)]);return r=>n[r]?o[n[r]-1]:null}async function Lc(t,e){let[n,o]=await Promise.all([z(t,`${e}.k\
 nown`),vo(t,`${e}.steps`)]);for(let s=1;s<o.length;s++)o[s]+=o[s-1];let r=new Uint32Array(n.length);for(let s=0,a=0;s<n.length;s++)r[s]=n[s]?++a:0;return s=>r[s]?
-String(BigInt.asIntN(64,o[r[s]-1])):null}var R={instant:1,folded:2,outside:4,launched:8,waiting:16};function To(t,e,n,o,r){let s=new Float64Array(e),a=new Float64Array(e),c=[],i=[],l=()=>{let u=c.pop(),
+String(BigInt.asIntN(64,o[r[s]-1])):null}var L={instant:1,folded:2,outside:4,launched:8,waiting:16};function Eo(t,e,n,o,r){let s=new Float64Array(e),a=new Float64Array(e),c=[],i=[],l=()=>{let u=c.pop(),
 d=i[c.length+1],p=(d<0?s[u]:d)+r[u];a[u]=p-s[u],i[c.length]=p},f=0;for(let u of t){i[0]=0;for(let d=f+u.count;f<d;f++){for(let m=n[f];m>0;m--)l();let p=c.length,
-g=i[p];s[f]=(g<0?s[c[p-1]]:g)+o[f],c.push(f),i[p+1]=-1}for(;c.length;)l()}return{start:s,dur:a}}function Eo({n:t,start:e,dur:n,flags:o,header:r}){let s=n.slice(),
+g=i[p];s[f]=(g<0?s[c[p-1]]:g)+o[f],c.push(f),i[p+1]=-1}for(;c.length;)l()}return{start:s,dur:a}}function Oo({n:t,start:e,dur:n,flags:o,header:r}){let s=n.slice(),
 a=new Int32Array(t).fill(-1),c=new Uint16Array(t),i=new Int32Array(t+1),l=0;for(let f of r.lanes){let u=l+f.count;if(f.kind==="device"){l=u;continue}let d=0;for(;l<
-u;l++){if(o[l]&R.outside)continue;let p=Math.max(e[l]+n[l],e[l]+1);for(;d&&e[i[d-1]]+n[i[d-1]]<p;)d--;d&&(a[l]=i[d-1],s[a[l]]-=n[l],c[l]=d),i[d++]=l}}return{own:s,
-parent:a,depth:c}}function Oo(t,e,n,o,r){let s=new Int32Array(t).fill(-1),a=new Set(o),c=[];for(let i=0;i<t;i++)a.has(n[i])&&c.push(i);for(let i=0,l=0,f=-1;i<t;i++)
-e[i]&R.launched&&(f+=r[l++]+1,s[i]=c[f]);return s}function $o({start:t,dur:e,header:n,n:o},r,s){let a=Lc(n.lanes),c=n.first_row,i=new Map,l=new Map;for(let d=0,p=0;d<r.length;d++)p+=r[d],i.set(p,p+s[d]),l.set(p+
-s[d],p);let f=d=>a.reduce((p,{from:g,to:m})=>p+nn(g,m,w=>t[w]>=d)-g,0),u=d=>{let p=Rc(d,t,a,f),g=[];for(let{from:m,to:w}of a)for(let y=nn(m,w,b=>t[b]>=p);y<w&&t[y]===
+u;l++){if(o[l]&L.outside)continue;let p=Math.max(e[l]+n[l],e[l]+1);for(;d&&e[i[d-1]]+n[i[d-1]]<p;)d--;d&&(a[l]=i[d-1],s[a[l]]-=n[l],c[l]=d),i[d++]=l}}return{own:s,
+parent:a,depth:c}}function $o(t,e,n,o,r){let s=new Int32Array(t).fill(-1),a=new Set(o),c=[];for(let i=0;i<t;i++)a.has(n[i])&&c.push(i);for(let i=0,l=0,f=-1;i<t;i++)
+e[i]&L.launched&&(f+=r[l++]+1,s[i]=c[f]);return s}function Co({start:t,dur:e,header:n,n:o},r,s){let a=Rc(n.lanes),c=n.first_row,i=new Map,l=new Map;for(let d=0,p=0;d<r.length;d++)p+=r[d],i.set(p,p+s[d]),l.set(p+
+s[d],p);let f=d=>a.reduce((p,{from:g,to:m})=>p+on(g,m,w=>t[w]>=d)-g,0),u=d=>{let p=Ic(d,t,a,f),g=[];for(let{from:m,to:w}of a)for(let y=on(m,w,x=>t[x]>=p);y<w&&t[y]===
 p;y++)g.push(y);return g.sort((m,w)=>e[w]-e[m])[d-f(p)]};return{rowOf(d){let p=a.findIndex(({to:m})=>d<m),g=d-a[p].from;return a.forEach(({from:m,to:w},y)=>{if(y===
-p)return;g+=nn(m,w,x=>t[x]>t[d]||t[x]===t[d]&&(y<p?e[x]<e[d]:e[x]<=e[d]))-m}),c+(i.get(g)??g)},eventOf(d){let p=d-c;return Number.isInteger(p)&&p>=0&&p<o?u(l.get(
-p)??p):-1}}}function Lc(t){let e=0;return t.map(({count:n})=>(e+=n,{from:e-n,to:e}))}function nn(t,e,n){let[o,r]=[t,e];for(;o<r;){let s=o+r>>1;n(s)?r=s:o=s+1}return o}
-function Rc(t,e,n,o){let r=n.filter(({from:c,to:i})=>i>c),s=Math.min(...r.map(({from:c})=>e[c])),a=Math.max(...r.map(({to:c})=>e[c-1]))+1;for(;a-s>1;){let c=Math.
-floor((s+a)/2);o(c)<=t?s=c:a=c}return s}function X(t,e){return t.short[e]??t.names[e]}async function _o(t){let e=await se(t),[n,o]=await Promise.all([Ic(e),et(e,"names")]),r={...e.header,names:o},{n:s,
-lanes:a}=r,c=Uint8Array.from(n.flags),i={header:r,n:s,flags:c,...To(a,s,n.closed,n.gap,n.tail)},{own:l,parent:f,depth:u}=Eo(i);Hc(l,n.self_at,n.self_off);let d=await ko(
-e),p=await Ao(e),g=new Map,m=new Promise(w=>setTimeout(w,0)).then(()=>So(e,g));return m.catch(()=>{}),{...i,...Nc(r,n),lane:Pc(a,s),self:l,parent:f,depth:u,launch:Oo(
-s,c,n.kind,n.launchers,n.launch),...$o(i,n.row_at,n.row_off),memory:d,metrics:p,detail:w=>Object.fromEntries([...g].map(([y,b])=>[y,b(w)])),detailOf:w=>g.get(w)??
-(()=>null),detailsReady:m}}var Co=["closed","gap","tail","kind","kind_name","kind_cat","flags","launch","launchers","self_at","self_off","row_at","row_off"];async function Ic(t){
-let e=await Promise.all(Co.map(n=>z(t,n)));return Object.fromEntries(Co.map((n,o)=>[n,e[o]]))}function Nc({n:t,cats:e},{kind:n,kind_name:o,kind_cat:r}){let s=new Uint32Array(
-t),a=e.length>256?new Uint16Array(t):new Uint8Array(t);for(let c=0;c<t;c++)s[c]=o[n[c]],a[c]=r[n[c]];return{name:s,cat:a}}function Pc(t,e){let n=t.length>65536?
-new Uint32Array(e):new Uint16Array(e),o=0;return t.forEach(({count:r},s)=>{n.fill(s,o,o+r),o+=r}),n}function Hc(t,e,n){let o=0;for(let r=0;r<e.length;r++)o+=e[r],
-t[o]+=n[r]}var on="http://www.w3.org/2000/svg";function h(t,e={},...n){let o=document.createElement(t);for(let[r,s]of Object.entries(e))s==null||s===!1||(typeof s=="functi\
+p)return;g+=on(m,w,b=>t[b]>t[d]||t[b]===t[d]&&(y<p?e[b]<e[d]:e[b]<=e[d]))-m}),c+(i.get(g)??g)},eventOf(d){let p=d-c;return Number.isInteger(p)&&p>=0&&p<o?u(l.get(
+p)??p):-1}}}function Rc(t){let e=0;return t.map(({count:n})=>(e+=n,{from:e-n,to:e}))}function on(t,e,n){let[o,r]=[t,e];for(;o<r;){let s=o+r>>1;n(s)?r=s:o=s+1}return o}
+function Ic(t,e,n,o){let r=n.filter(({from:c,to:i})=>i>c),s=Math.min(...r.map(({from:c})=>e[c])),a=Math.max(...r.map(({to:c})=>e[c-1]))+1;for(;a-s>1;){let c=Math.
+floor((s+a)/2);o(c)<=t?s=c:a=c}return s}function j(t,e){return t.short[e]??t.names[e]}async function Lo(t){let e=await ae(t),[n,o]=await Promise.all([Nc(e),et(e,"names")]),r={...e.header,names:o},{n:s,
+lanes:a}=r,c=Uint8Array.from(n.flags),i={header:r,n:s,flags:c,...Eo(a,s,n.closed,n.gap,n.tail)},{own:l,parent:f,depth:u}=Oo(i);Fc(l,n.self_at,n.self_off);let d=await Ao(
+e),p=await So(e),g=new Map,m=new Promise(w=>setTimeout(w,0)).then(()=>To(e,g));return m.catch(()=>{}),{...i,...Pc(r,n),lane:Hc(a,s),self:l,parent:f,depth:u,launch:$o(
+s,c,n.kind,n.launchers,n.launch),...Co(i,n.row_at,n.row_off),memory:d,metrics:p,detail:w=>Object.fromEntries([...g].map(([y,x])=>[y,x(w)])),detailOf:w=>g.get(w)??
+(()=>null),detailsReady:m}}var _o=["closed","gap","tail","kind","kind_name","kind_cat","flags","launch","launchers","self_at","self_off","row_at","row_off"];async function Nc(t){
+let e=await Promise.all(_o.map(n=>z(t,n)));return Object.fromEntries(_o.map((n,o)=>[n,e[o]]))}function Pc({n:t,cats:e},{kind:n,kind_name:o,kind_cat:r}){let s=new Uint32Array(
+t),a=e.length>256?new Uint16Array(t):new Uint8Array(t);for(let c=0;c<t;c++)s[c]=o[n[c]],a[c]=r[n[c]];return{name:s,cat:a}}function Hc(t,e){let n=t.length>65536?
+new Uint32Array(e):new Uint16Array(e),o=0;return t.forEach(({count:r},s)=>{n.fill(s,o,o+r),o+=r}),n}function Fc(t,e,n){let o=0;for(let r=0;r<e.length;r++)o+=e[r],
+t[o]+=n[r]}var rn="http://www.w3.org/2000/svg";function h(t,e={},...n){let o=document.createElement(t);for(let[r,s]of Object.entries(e))s==null||s===!1||(typeof s=="functi\
 on"?o.addEventListener("click",s):o.setAttribute(r,s===!0?"":String(s)));return o.append(...n.filter(r=>r!=null)),o}function B(t,e={},...n){let o=document.createElementNS(
-on,t);for(let[r,s]of Object.entries(e))o.setAttribute(r,String(s));return o.append(...n),o}var Fc={"&":"&amp;","<":"&lt;",">":"&gt;",'"':"&quot;","'":"&#39;"};function ae(t){
-return t.replace(/[&<>"']/g,e=>Fc[e])}function Lo(t,e){return new Promise(n=>{let o=()=>{s.disconnect(),removeEventListener("beforeprint",r)},r=()=>{o(),n()},s=new IntersectionObserver(
-a=>a.some(c=>c.isIntersecting)&&r(),{rootMargin:"200px"});s.observe(t),addEventListener("beforeprint",r),e.push(o)})}function H(t,e){let n=t.getContext("2d",e);
+rn,t);for(let[r,s]of Object.entries(e))o.setAttribute(r,String(s));return o.append(...n),o}var zc={"&":"&amp;","<":"&lt;",">":"&gt;",'"':"&quot;","'":"&#39;"};function ce(t){
+return t.replace(/[&<>"']/g,e=>zc[e])}function Ro(t,e){return new Promise(n=>{let o=()=>{s.disconnect(),removeEventListener("beforeprint",r)},r=()=>{o(),n()},s=new IntersectionObserver(
+a=>a.some(c=>c.isIntersecting)&&r(),{rootMargin:"200px"});s.observe(t),addEventListener("beforeprint",r),e.push(o)})}function P(t,e){let n=t.getContext("2d",e);
 if(n===null)throw new Error("this browser cannot draw on a canvas");return n}function I(t,e,n){return[...t.querySelectorAll(e)].filter(o=>o instanceof n)}function lt(t,e,n,o=0){
 if(t.measureText(e).width<=n)return e;for(let r=Math.min(e.length-1,Math.floor(n/3));r>2;r--){let s=Math.floor(r*o),a=`${e.slice(0,r-s)}\u2026${e.slice(e.length-
-s)}`;if(t.measureText(a).width<=n)return a}return""}function Ro(t){return t>=999.5?t.toFixed(0):t.toPrecision(3)}var zc=[[1e9,"s"],[1e6,"ms"],[1e3,"\xB5s"]],Bc=[[2**40,"TiB"],[2**30,"GiB"],[2**20,"MiB"],[2**10,"K\
-iB"]];function v(t){if(t==null||Number.isNaN(t))return"-";if(t<0)return`-${v(-t)}`;if(t>=1195e8){let e=Math.round(t/1e9);return`${Math.floor(e/60)} min ${e%60} \
-s`}for(let[e,n]of zc)if(t>=.9995*e)return`${Ro(t/e)} ${n}`;return t>=.9995||t===0?`${t.toFixed(0)} ns`:`${Number(t.toPrecision(2))} ns`}function k(t){if(t==null||
-Number.isNaN(t))return"-";if(t<0)return`-${k(-t)}`;for(let[e,n]of Bc)if(t>=.9995*e)return`${Ro(t/e)} ${n}`;return`${t.toFixed(0)} B`}function N(t){return t==null||
-Number.isNaN(t)?"-":t>0&&t<.1?"<0.1 %":t<9.95?`${t.toFixed(1)} %`:`${t.toFixed(0)} %`}function $(t){return t.toLocaleString("en-US")}function _(t,e){return`${$(
-t)} ${e}${t===1?"":"s"}`}var ce=class extends Error{constructor(){super("the kernel was restarted; run the cell again")}};function ie(){if(matchMedia("print").matches)return"light";let{jpThemeLight:t,vscodeThemeKind:e}=document.body.dataset;if(t!==void 0)return t==="false"?"dark":"\
+s)}`;if(t.measureText(a).width<=n)return a}return""}function Io(t){return t>=999.5?t.toFixed(0):t.toPrecision(3)}var Bc=[[1e9,"s"],[1e6,"ms"],[1e3,"\xB5s"]],Dc=[[2**40,"TiB"],[2**30,"GiB"],[2**20,"MiB"],[2**10,"K\
+iB"]];function k(t){if(t==null||Number.isNaN(t))return"-";if(t<0)return`-${k(-t)}`;if(t>=1195e8){let e=Math.round(t/1e9);return`${Math.floor(e/60)} min ${e%60} \
+s`}for(let[e,n]of Bc)if(t>=.9995*e)return`${Io(t/e)} ${n}`;return t>=.9995||t===0?`${t.toFixed(0)} ns`:`${Number(t.toPrecision(2))} ns`}function v(t){if(t==null||
+Number.isNaN(t))return"-";if(t<0)return`-${v(-t)}`;for(let[e,n]of Dc)if(t>=.9995*e)return`${Io(t/e)} ${n}`;return`${t.toFixed(0)} B`}function N(t){return t==null||
+Number.isNaN(t)?"-":t>0&&t<.1?"<0.1 %":t<9.95?`${t.toFixed(1)} %`:`${t.toFixed(0)} %`}function C(t){return t.toLocaleString("en-US")}function _(t,e){return`${C(
+t)} ${e}${t===1?"":"s"}`}var ie=class extends Error{constructor(){super("the kernel was restarted; run the cell again")}};function le(){if(matchMedia("print").matches)return"light";let{jpThemeLight:t,vscodeThemeKind:e}=document.body.dataset;if(t!==void 0)return t==="false"?"dark":"\
 light";if(e!==void 0)return e.includes("light")?"light":"dark";let n=document.documentElement.dataset.theme;return n==="dark"||n==="light"?n:matchMedia("(prefer\
-s-color-scheme: dark)").matches?"dark":"light"}function Io(t){let e=ie(),n=()=>{let a=ie();a!==e&&(e=a,t(a))},o=new MutationObserver(n),r={attributes:!0,attributeFilter:[
+s-color-scheme: dark)").matches?"dark":"light"}function No(t){let e=le(),n=()=>{let a=le();a!==e&&(e=a,t(a))},o=new MutationObserver(n),r={attributes:!0,attributeFilter:[
 "data-jp-theme-light","data-vscode-theme-kind","data-theme"]};o.observe(document.body,r),o.observe(document.documentElement,r);let s=[matchMedia("(prefers-color\
--scheme: dark)"),matchMedia("print")];for(let a of s)a.addEventListener("change",n);return()=>{o.disconnect();for(let a of s)a.removeEventListener("change",n)}}function j(t){for(;;){let{done:e,value:n}=t.next();if(e)return n}}function No(t){for(let e of t){let n=e();n&&j(n)}}async function Po(t,e,n){for(let o of t){if(await e(),
+-scheme: dark)"),matchMedia("print")];for(let a of s)a.addEventListener("change",n);return()=>{o.disconnect();for(let a of s)a.removeEventListener("change",n)}}function V(t){for(;;){let{done:e,value:n}=t.next();if(e)return n}}function Po(t){for(let e of t){let n=e();n&&V(n)}}async function Ho(t,e,n){for(let o of t){if(await e(),
 n())return;let r=o(),s=performance.now();for(;r&&!r.next().done;)if(!(performance.now()-s<6)){if(await e(),n())return;s=performance.now()}}}function*ft(t,e){for(let n=t;n<
-e;n+=65536)yield[n,Math.min(n+65536,e)]}var Dc=new Set(["kernel","gpu_memcpy","gpu_memset"]);function*Ho(t,e){let n=Uint8Array.from(t.header.cats,i=>+Dc.has(i)),o=rn(0),[r,s,a]=[0,0,0];for(let{kind:i,
-count:l}of t.header.lanes){let f=a+l,u=rn(i==="device"?l:0);for(let[d,p]of ft(a,f)){if(t.start[d]>=e[1])break;i==="device"?r+=Wc(t,n,e,u,d,p):s+=Uc(t,e,d,p),yield}
-o=Gc(o,u),a=f}let c=0;for(let i=0;i<o.num;i++)c+=o.to[i]-o.from[i];return{busy:c,idle:e[1]-e[0]-c,work:r,calls:s}}function Uc({start:t,dur:e},[n,o],r,s){let a=0;
-for(let c=r;c<s&&t[c]<o;c++)a+=+(t[c]+e[c]>n);return a}function Wc({start:t,dur:e,cat:n},o,[r,s],a,c,i){let l=0;for(let f=c;f<i&&t[f]<s;f++){let u=t[f]+e[f];u<=
-r||!o[n[f]]||(l+=1,sn(a,Math.max(t[f],r),Math.min(u,s)))}return l}function rn(t){return{num:0,from:new Float64Array(t),to:new Float64Array(t)}}function sn(t,e,n){
-let o=t.num-1;if(o>=0&&e<=t.to[o]){n>t.to[o]&&(t.to[o]=n);return}t.from[t.num]=e,t.to[t.num]=n,t.num+=1}function Gc(t,e){if(!t.num||!e.num)return t.num?t:e;let n=rn(
-t.num+e.num);for(let o=0,r=0;o<t.num||r<e.num;)r>=e.num||o<t.num&&t.from[o]<=e.from[r]?sn(n,t.from[o],t.to[o++]):sn(n,e.from[r],e.to[r++]);return n}function Fo({
-start:t,dur:e},n,o){let[r,s]=t[n]<=t[o]?[n,o]:[o,n],a=t[r]+e[r];return a<t[s]?[a,t[s]]:[t[r],Math.max(t[s],t[r]+1)]}var Kc=`
+e;n+=65536)yield[n,Math.min(n+65536,e)]}var Uc=new Set(["kernel","gpu_memcpy","gpu_memset"]);function*Fo(t,e){let n=Uint8Array.from(t.header.cats,i=>+Uc.has(i)),o=sn(0),[r,s,a]=[0,0,0];for(let{kind:i,
+count:l}of t.header.lanes){let f=a+l,u=sn(i==="device"?l:0);for(let[d,p]of ft(a,f)){if(t.start[d]>=e[1])break;i==="device"?r+=Gc(t,n,e,u,d,p):s+=Wc(t,e,d,p),yield}
+o=Kc(o,u),a=f}let c=0;for(let i=0;i<o.num;i++)c+=o.to[i]-o.from[i];return{busy:c,idle:e[1]-e[0]-c,work:r,calls:s}}function Wc({start:t,dur:e},[n,o],r,s){let a=0;
+for(let c=r;c<s&&t[c]<o;c++)a+=+(t[c]+e[c]>n);return a}function Gc({start:t,dur:e,cat:n},o,[r,s],a,c,i){let l=0;for(let f=c;f<i&&t[f]<s;f++){let u=t[f]+e[f];u<=
+r||!o[n[f]]||(l+=1,an(a,Math.max(t[f],r),Math.min(u,s)))}return l}function sn(t){return{num:0,from:new Float64Array(t),to:new Float64Array(t)}}function an(t,e,n){
+let o=t.num-1;if(o>=0&&e<=t.to[o]){n>t.to[o]&&(t.to[o]=n);return}t.from[t.num]=e,t.to[t.num]=n,t.num+=1}function Kc(t,e){if(!t.num||!e.num)return t.num?t:e;let n=sn(
+t.num+e.num);for(let o=0,r=0;o<t.num||r<e.num;)r>=e.num||o<t.num&&t.from[o]<=e.from[r]?an(n,t.from[o],t.to[o++]):an(n,e.from[r],e.to[r++]);return n}function zo({
+start:t,dur:e},n,o){let[r,s]=t[n]<=t[o]?[n,o]:[o,n],a=t[r]+e[r];return a<t[s]?[a,t[s]]:[t[r],Math.max(t[s],t[r]+1)]}var Xc=`
 .cltl { --timeline-bg: #fff; --timeline-text: #1b1f24; position: relative; color: var(--timeline-text); background: var(--timeline-bg);
   font: 12px/1.4 system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", Arial, sans-serif; text-align: left; }
 .cltl * { box-sizing: border-box; }
@@ -112,48 +112,48 @@ start:t,dur:e},n,o){let[r,s]=t[n]<=t[o]?[n,o]:[o,n],a=t[r]+e[r];return a<t[s]?[a
 .cltl-keys dt { font-weight: 600; }
 .cltl-keys dd { margin: 0; }
 .cltl-spoken { position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%); white-space: nowrap; }
-`,zo=Symbol.for("cudalens.timeline.style");function Bo(t){let e=t.getRootNode(),n=e instanceof ShadowRoot?e:document;if(n[zo])return;let o=new CSSStyleSheet;o.replaceSync(
-Kc),n[zo]=o,n.adoptedStyleSheets=[...n.adoptedStyleSheets,o]}function Do({style:t},e){let{bg:n,text:o,muted:r,line:s,lineSoft:a,accent:c,tip:i,field:l}=e;for(let[
+`,Bo=Symbol.for("cudalens.timeline.style");function Do(t){let e=t.getRootNode(),n=e instanceof ShadowRoot?e:document;if(n[Bo])return;let o=new CSSStyleSheet;o.replaceSync(
+Xc),n[Bo]=o,n.adoptedStyleSheets=[...n.adoptedStyleSheets,o]}function Uo({style:t},e){let{bg:n,text:o,muted:r,line:s,lineSoft:a,accent:c,tip:i,field:l}=e;for(let[
 f,u]of Object.entries({bg:n,text:o,muted:r,line:s,soft:a,accent:c,tip:i,field:l}))t.setProperty(`--timeline-${f}`,u);t.setProperty("--timeline-tip-text",e.tipText),
-t.setProperty("color-scheme",n<"#8"?"dark":"light")}var Xc="W and S zoom, A and D pan, arrow keys move along the lanes. Enter steps to an event; then arrow keys go from event to event, Enter selects, and Enter ag\
+t.setProperty("color-scheme",n<"#8"?"dark":"light")}var jc="W and S zoom, A and D pan, arrow keys move along the lanes. Enter steps to an event; then arrow keys go from event to event, Enter selects, and Enter ag\
 ain goes to the launch or the kernel. F zooms to the selection, 0 shows the whole run, slash searches, C folds a lane, P pins it, Escape goes back, question mar\
-k lists all keys.",jc=[["wheel","zoom, after a click"],["Ctrl+wheel","zoom"],["drag","pan"],["Shift+drag","select time"],["W A S D","move"],["\u2190 \u2192","ne\
-xt event"],["Enter","launch or kernel"],["F","zoom to selection"],["0","whole run"],["/","search"],["?","all keys"]],Vc=[["click","details of an event; arrow ke\
+k lists all keys.",Vc=[["wheel","zoom, after a click"],["Ctrl+wheel","zoom"],["drag","pan"],["Shift+drag","select time"],["W A S D","move"],["\u2190 \u2192","ne\
+xt event"],["Enter","launch or kernel"],["F","zoom to selection"],["0","whole run"],["/","search"],["?","all keys"]],qc=[["click","details of an event; arrow ke\
 ys then go to its neighbours"],["double-click, F or Z","zoom to the event or the selected time; without one, show the whole run"],["0","show the whole run"],["\u2190\
  \u2192","next event of the lane, or move the window"],["\u2191 \u2193","the caller or a call within, or the next lane"],["Enter","select an event; on a selecte\
 d one, go to its launch or its kernel"],["L","go to the launch or the kernel"],["W S, + \u2212","zoom in and out at the pointer"],["A D","move left and right"],
 ["Ctrl+wheel","zoom at any time; after a click the wheel alone does"],["drag","move; on the ruler or with Shift, select time"],["Shift+click","select the time b\
 etween two events"],["/ then N","search names, next match (Shift+N: previous)"],["C, P","fold a lane, pin it on top"],["Home, End","beginning and end of the run"],
-["Escape","clear the search, then the selection"]];function Uo(t){Bo(t);let e=qc(),n=h("canvas",{class:"cltl-canvas",tabindex:"0",role:"application","aria-roled\
+["Escape","clear the search, then the selection"]];function Wo(t){Do(t);let e=Yc(),n=h("canvas",{class:"cltl-canvas",tabindex:"0",role:"application","aria-roled\
 escription":"timeline","aria-label":"Timeline of the trace"}),o=h("div",{class:"cltl-stage"},n),r=h("div",{class:"cltl-frame"},o),s=h("div",{class:"cltl-tip",hidden:!0,
-"aria-hidden":"true"}),a=h("div",{class:"cltl-spoken","aria-live":"polite"}),c=h("div",{class:"cltl-spoken",id:`cltl-${Math.random().toString(36).slice(2)}`},Xc);
-n.setAttribute("aria-describedby",c.id);let i=h("div",{class:"cltl-lanes",hidden:!0}),l=h("dl",{class:"cltl-keys",hidden:!0,"aria-label":"Keys"},...Vc.flatMap(([
-d,p])=>[h("dt",{},d),h("dd",{},p)])),u=h("div",{class:"cltl",role:"group","aria-label":"Stream timeline"},e.tools,i,l,r,Yc(),s,a,c);for(let d of u.querySelectorAll(
+"aria-hidden":"true"}),a=h("div",{class:"cltl-spoken","aria-live":"polite"}),c=h("div",{class:"cltl-spoken",id:`cltl-${Math.random().toString(36).slice(2)}`},jc);
+n.setAttribute("aria-describedby",c.id);let i=h("div",{class:"cltl-lanes",hidden:!0}),l=h("dl",{class:"cltl-keys",hidden:!0,"aria-label":"Keys"},...qc.flatMap(([
+d,p])=>[h("dt",{},d),h("dd",{},p)])),u=h("div",{class:"cltl",role:"group","aria-label":"Stream timeline"},e.tools,i,l,r,Zc(),s,a,c);for(let d of u.querySelectorAll(
 "canvas, input, button"))d.setAttribute("data-lm-suppress-shortcuts","true");return t.append(u),{...e,canvas:n,stage:o,frame:r,lanes:i,keys:l,tip:s,spoken:a,host:u}}
-function qc(){let t=(p,g,m)=>h("button",{type:"button","aria-label":p,title:m},g),e=(...p)=>h("span",{class:"cltl-group"},...p),n=h("input",{class:"cltl-search",
+function Yc(){let t=(p,g,m)=>h("button",{type:"button","aria-label":p,title:m},g),e=(...p)=>h("span",{class:"cltl-group"},...p),n=h("input",{class:"cltl-search",
 type:"search",placeholder:"Search names  ( / )","aria-label":"Search event names",autocomplete:"off",spellcheck:"false"}),o=h("span",{class:"cltl-matches",role:"\
 status"}),r=t("Previous match","\u2039","Previous match (Shift+Enter)"),s=t("Next match","\u203A","Next match (Enter)"),a=t("Zoom in","+","Zoom in (W)"),c=t("Zo\
 om out","\u2212","Zoom out (S)"),i=t("Fit the whole trace","Fit","Show the whole trace (0)"),l=t("Lanes","Lanes","Pin, move, fold and filter lanes");l.setAttribute(
 "aria-expanded","false");let f=t("All keys","?","List the keys (?)"),u=h("ul",{class:"cltl-legend","aria-label":"Colours"}),d=h("div",{class:"cltl-tools",role:"\
 toolbar","aria-label":"Timeline"},e(n,r,s,o),e(c,a,i,l,f),u);return{search:n,matches:o,previous:r,next:s,zoomIn:a,zoomOut:c,fit:i,lanesButton:l,keysButton:f,legend:u,
-tools:d}}function an({keys:t}){t.hidden=!t.hidden}function Yc(){let t=jc.flatMap(([e,n])=>[h("span",{},h("kbd",{},e),` ${n}`)," "]);return h("div",{class:"cltl-\
-hint","aria-hidden":"true"},...t)}function Wo(t,e){t.legend.replaceChildren(...e.map(([n,o])=>{let r=h("i",{"aria-hidden":"true"});return r.style.background=o,h(
-"li",{},r,n)}))}function Go(t,e,n,o){let[r,...s]=e;t.tip.replaceChildren(h("b",{},r),...s.map(l=>h("div",{},l))),t.tip.hidden=!1;let{offsetWidth:a,offsetHeight:c}=t.
-tip,i=t.host.clientWidth;t.tip.style.left=`${Math.max(0,n+14+a>i?n-a-10:n+14)}px`,t.tip.style.top=`${o+18+c>t.host.clientHeight?o-c-8:o+18}px`}var O=18,zt=24,S=26,A=zt+S,cn=4,Zc=20;function yt(t,e=!1){let n=1/0,o=-1/0,r=t.header.cats.map(s=>s==="Trace"||s==="overhead");for(let s=0;s<t.n;s++){if(e&&(r[t.
-cat[s]]||t.flags[s]&R.instant))continue;t.start[s]<n&&(n=t.start[s]);let a=t.start[s]+t.dur[s];a>o&&(o=a)}return n===1/0?e?yt(t):[0,1e3]:[n,Math.max(o,n+1)]}function ln([
-t,e],n){let o=(n[1]-n[0])*1.04,r=Math.min(Math.max(e-t,Math.min(Zc,o)),o),s=(t+e)/2,a=n[0]-r*.9,c=n[1]-r*.1,i=r>=o?(n[0]+n[1]-o)/2:Math.min(Math.max(s-r/2,a),c);
-return[i,i+r]}function le(t){let e=(t[1]-t[0])*.02;return[t[0]-e,t[1]+e]}function Ko(t,e,n,o=110){let r=(e-t)*o/Math.max(n,1),s=10**Math.floor(Math.log10(r)),a=Math.
-max(1,([1,2,5,10].find(i=>i*s>=r*.999)??10)*s),c=[];for(let i=Math.ceil(t/a);i*a<=e&&c.length<200;i++)c.push({t:i*a,text:Qc(i*a,a)});return{ticks:c,step:a}}var Jc=[
-[1e9,"s"],[1e6,"ms"],[1e3,"\xB5s"]];function Qc(t,e){let[n,o]=Jc.find(([s])=>Math.abs(t)>=s)??[1,"ns"],r=Math.max(0,Math.ceil(Math.log10(n/e)-1e-9));return t===
-0?"0":`${(t/n).toFixed(r)} ${o}`}function fe(t,e,n,o=0){let r=new Float64Array(t.length),s=new Float64Array(t.length),a=new Uint16Array(t.length),c=0;for(let i of n)
-a[i]=e.has(i)?1:t[i],r[i]=c,c+=a[i]*O+2*cn,s[i]=c;return{order:n,tops:r,ends:s,shown:a,pinned:o?s[n[o-1]]:0,total:c}}function ut(t,e){let{order:n,tops:o}=t;if(e<
-0||e>=t.total)return-1;let r=0,s=n.length-1;for(;r<s;){let a=r+s+1>>1;o[n[a]]<=e?r=a:s=a-1}return n[r]}function ue(t,e,n){return t.tops[e]+cn+n*O}function Xo(t,e){
-let n=ut(t,e);if(n<0)return null;let o=Math.floor((e-t.tops[n]-cn)/O);return o>=0&&o<t.shown[n]?{lane:n,row:o}:null}var ti=.6;function de({size:t,layout:e}){return e.pinned<=ti*(t.height-A)?e.pinned:0}function he(t,e){return e-A<de(t)?e-A:e-A+t.scroll}function nt(t){let{size:e,
-view:n,layout:o}=t,r=e.width-e.gutter,s=Math.max(1,Math.round(r*e.ratio)),a=(n[1]-n[0])/s,c=Math.round(n[0]/a)*a,i=s/e.ratio/(n[1]-n[0]),l=de(t),f=p=>e.gutter+(p-
-c)*i,u=(p,g)=>A+g-(o.tops[p]<l?0:t.scroll),d=(p,g)=>u(p,ue(o,p,g));return{width:r,pixels:s,w:a,t0:c,t1:c+s*a,scale:i,parts:ei(t,l),x:f,y:d,down:u}}function ei({
+tools:d}}function cn({keys:t}){t.hidden=!t.hidden}function Zc(){let t=Vc.flatMap(([e,n])=>[h("span",{},h("kbd",{},e),` ${n}`)," "]);return h("div",{class:"cltl-\
+hint","aria-hidden":"true"},...t)}function Go(t,e){t.legend.replaceChildren(...e.map(([n,o])=>{let r=h("i",{"aria-hidden":"true"});return r.style.background=o,h(
+"li",{},r,n)}))}function Ko(t,e,n,o){let[r,...s]=e;t.tip.replaceChildren(h("b",{},r),...s.map(l=>h("div",{},l))),t.tip.hidden=!1;let{offsetWidth:a,offsetHeight:c}=t.
+tip,i=t.host.clientWidth;t.tip.style.left=`${Math.max(0,n+14+a>i?n-a-10:n+14)}px`,t.tip.style.top=`${o+18+c>t.host.clientHeight?o-c-8:o+18}px`}var $=18,zt=24,T=26,A=zt+T,ln=4,Jc=20;function xt(t,e=!1){let n=1/0,o=-1/0,r=t.header.cats.map(s=>s==="Trace"||s==="overhead");for(let s=0;s<t.n;s++){if(e&&(r[t.
+cat[s]]||t.flags[s]&L.instant))continue;t.start[s]<n&&(n=t.start[s]);let a=t.start[s]+t.dur[s];a>o&&(o=a)}return n===1/0?e?xt(t):[0,1e3]:[n,Math.max(o,n+1)]}function fn([
+t,e],n){let o=(n[1]-n[0])*1.04,r=Math.min(Math.max(e-t,Math.min(Jc,o)),o),s=(t+e)/2,a=n[0]-r*.9,c=n[1]-r*.1,i=r>=o?(n[0]+n[1]-o)/2:Math.min(Math.max(s-r/2,a),c);
+return[i,i+r]}function fe(t){let e=(t[1]-t[0])*.02;return[t[0]-e,t[1]+e]}function Xo(t,e,n,o=110){let r=(e-t)*o/Math.max(n,1),s=10**Math.floor(Math.log10(r)),a=Math.
+max(1,([1,2,5,10].find(i=>i*s>=r*.999)??10)*s),c=[];for(let i=Math.ceil(t/a);i*a<=e&&c.length<200;i++)c.push({t:i*a,text:ti(i*a,a)});return{ticks:c,step:a}}var Qc=[
+[1e9,"s"],[1e6,"ms"],[1e3,"\xB5s"]];function ti(t,e){let[n,o]=Qc.find(([s])=>Math.abs(t)>=s)??[1,"ns"],r=Math.max(0,Math.ceil(Math.log10(n/e)-1e-9));return t===
+0?"0":`${(t/n).toFixed(r)} ${o}`}function ue(t,e,n,o=0){let r=new Float64Array(t.length),s=new Float64Array(t.length),a=new Uint16Array(t.length),c=0;for(let i of n)
+a[i]=e.has(i)?1:t[i],r[i]=c,c+=a[i]*$+2*ln,s[i]=c;return{order:n,tops:r,ends:s,shown:a,pinned:o?s[n[o-1]]:0,total:c}}function ut(t,e){let{order:n,tops:o}=t;if(e<
+0||e>=t.total)return-1;let r=0,s=n.length-1;for(;r<s;){let a=r+s+1>>1;o[n[a]]<=e?r=a:s=a-1}return n[r]}function de(t,e,n){return t.tops[e]+ln+n*$}function jo(t,e){
+let n=ut(t,e);if(n<0)return null;let o=Math.floor((e-t.tops[n]-ln)/$);return o>=0&&o<t.shown[n]?{lane:n,row:o}:null}var ei=.6;function he({size:t,layout:e}){return e.pinned<=ei*(t.height-A)?e.pinned:0}function pe(t,e){return e-A<he(t)?e-A:e-A+t.scroll}function nt(t){let{size:e,
+view:n,layout:o}=t,r=e.width-e.gutter,s=Math.max(1,Math.round(r*e.ratio)),a=(n[1]-n[0])/s,c=Math.round(n[0]/a)*a,i=s/e.ratio/(n[1]-n[0]),l=he(t),f=p=>e.gutter+(p-
+c)*i,u=(p,g)=>A+g-(o.tops[p]<l?0:t.scroll),d=(p,g)=>u(p,de(o,p,g));return{width:r,pixels:s,w:a,t0:c,t1:c+s*a,scale:i,parts:ni(t,l),x:f,y:d,down:u}}function ni({
 layout:t,size:e,scroll:n},o){let{order:r,tops:s}=t,a=Math.min(n,Math.max(0,t.total-1))+o,c=n+e.height-A,i=Math.max(0,r.indexOf(ut(t,a))),l=ut(t,c),u={lanes:r.slice(
-i,l<0?r.length:r.indexOf(l)+1).filter(p=>s[p]>=o),top:A+o,bottom:e.height};if(!o)return[u];let d={lanes:r.filter(p=>s[p]<o),top:A,bottom:A+o};return[u,d]}function xt(t,e,n){
-let o=t.data.lane[n],r=t.rows.row[n];return r>=t.layout.shown[o]?null:{x:e.x(t.data.start[n]),y:Math.round(e.y(o,r)),width:Math.max(1,t.data.dur[n]*e.scale)}}var jo={comm_prefixes:["nccl","ncclDev","rccl"],groups:[{key:"kernel",label:"Kernel",color:"#009e73",cats:["kernel"]},{key:"comm",label:"Communication",color:"#\
+i,l<0?r.length:r.indexOf(l)+1).filter(p=>s[p]>=o),top:A+o,bottom:e.height};if(!o)return[u];let d={lanes:r.filter(p=>s[p]<o),top:A,bottom:A+o};return[u,d]}function Mt(t,e,n){
+let o=t.data.lane[n],r=t.rows.row[n];return r>=t.layout.shown[o]?null:{x:e.x(t.data.start[n]),y:Math.round(e.y(o,r)),width:Math.max(1,t.data.dur[n]*e.scale)}}var Vo={comm_prefixes:["nccl","ncclDev","rccl"],groups:[{key:"kernel",label:"Kernel",color:"#009e73",cats:["kernel"]},{key:"comm",label:"Communication",color:"#\
 d55e00",cats:[]},{key:"memory",label:"Copy, set",color:"#f0e442",cats:["gpu_memcpy","gpu_memset"]},{key:"runtime",label:"CUDA call",color:"#e69f00",cats:["cuda_\
 runtime","cuda_driver","privateuse1_runtime","privateuse1_driver","mtia_runtime","xpu_runtime"]},{key:"op",label:"CPU op",color:"#56b4e9",cats:["cpu_op"]},{key:"\
 range",label:"Range",color:"#cc79a7",cats:["user_annotation","gpu_user_annotation"]},{key:"python",label:"Python",color:"#c0cad6",cats:["python_function"]},{key:"\
@@ -162,733 +162,740 @@ f8fa",text:"#1b1f24",muted:"#59636e",line:"#d0d7de",lineSoft:"#eaeef2",laneOdd:"
 3c00",dim:"#d9dee4",tip:"#1b1f24",tipText:"#ffffff",field:"#ffffff",ink:"#000000",shades:[["#ffffff",0],["#ffffff",.14],["#ffffff",.22],["#000000",.08],["#fffff\
 f",.32]]},dark:{bg:"#111418",gutter:"#15191e",text:"#e6e9ed",muted:"#9aa5b1",line:"#343b44",lineSoft:"#242a31",laneOdd:"#111418",band:"#56b4e9",bandAlpha:.07,accent:"\
 #6cb6ff",rangeAlpha:.18,arrow:"#ffd08a",dim:"#2b323a",tip:"#e6e9ed",tipText:"#111418",field:"#1b2026",ink:"#000000",shades:[["#000000",.06],["#000000",.16],["#0\
-00000",.24],["#ffffff",.1],["#ffffff",.2]]}};var U=jo;function pe(t,e){let{groups:n}=U,o=n.findIndex(s=>s.cats.includes(t));return o<0?n.length-1:n[o].key==="kernel"&&U.comm_prefixes.some(s=>e.startsWith(s))?
-n.findIndex(s=>s.key==="comm"):o}function vt(t){let e=2166136261;for(let n=0;n<t.length;n++)e=Math.imul(e^t.charCodeAt(n),16777619);return e>>>0}function Mt(t){
-let[e,n,o]=[1,3,5].map(r=>Number.parseInt(t.slice(r,r+2),16));return[e,n,o]}function oi(t,e,n){let o=Mt(e),[r,s,a]=Mt(t).map((c,i)=>Math.floor(c+(o[i]-c)*n+.5));
-return[r,s,a]}function ri(t){let[e,n,o]=t.map(r=>r/255).map(r=>r<=.04045?r/12.92:((r+.055)/1.055)**2.4);return .2126*e+.7152*n+.0722*o}var V=U.light.shades.length;
-function Bt(t){let e=U[t].shades,n=U.groups.flatMap(o=>e.map(([r,s])=>oi(o.color,r,s)));return{pixels:Uint32Array.from(n,([o,r,s])=>(s<<16|r<<8|o)>>>0),css:n.map(
-o=>`rgb(${o.join(",")})`),ink:n.map(o=>(ri(o)+.05)**2>.05*1.05?"#000000":"#ffffff")}}var q=16,me=512,Dt=65535,si=.02,Vo=88,ai=255<<24>>>0,ci=150<<24>>>0;function Yo(t){let{start:e,dur:n,n:o,header:r}=t,s=new Uint16Array(o),a=[],c=new Float64Array(
-me),i=new Int32Array(me),l=new Map,f=0;for(let u of r.lanes){let d=-1,p=0;c.fill(-1/0);let g=f+u.enclosing;for(let m=f+u.count;f<m;f++){if(f<g&&f>g-u.enclosing){
-s[f]=Dt;continue}let w=e[f],y=w+n[f];for(;d>=0&&c[d]<=w;)d--;let b=d;for(;b>=0&&!(c[b]>w&&c[b]>=y);)b--;for(b++;b<me&&c[b]>w;){if(e[i[b]]<w&&c[b]-w<si*(y-w)){l.
-set(i[b],w);break}b++}if(b>=me){s[f]=Dt;continue}s[f]=b,c[b]=y,i[b]=f,y>w&&b>d&&(d=b),b>=p&&(p=b+1)}a.push(Math.max(p,1))}return{row:s,heights:a,ends:l}}function ge(t,e,n){
-let o=n;for(;e.row[o]===Dt&&o>0&&t.lane[o-1]===t.lane[n];)o--;return e.row[n]===Dt&&e.row[o]===0?o:n}function Zo(t){let{names:e,cats:n}=t.header,o=new Map,r=new Uint8Array(
+00000",.24],["#ffffff",.1],["#ffffff",.2]]}};var U=Vo;function me(t,e){let{groups:n}=U,o=n.findIndex(s=>s.cats.includes(t));return o<0?n.length-1:n[o].key==="kernel"&&U.comm_prefixes.some(s=>e.startsWith(s))?
+n.findIndex(s=>s.key==="comm"):o}function vt(t){let e=2166136261;for(let n=0;n<t.length;n++)e=Math.imul(e^t.charCodeAt(n),16777619);return e>>>0}function kt(t){
+let[e,n,o]=[1,3,5].map(r=>Number.parseInt(t.slice(r,r+2),16));return[e,n,o]}function ri(t,e,n){let o=kt(e),[r,s,a]=kt(t).map((c,i)=>Math.floor(c+(o[i]-c)*n+.5));
+return[r,s,a]}function si(t){let[e,n,o]=t.map(r=>r/255).map(r=>r<=.04045?r/12.92:((r+.055)/1.055)**2.4);return .2126*e+.7152*n+.0722*o}var q=U.light.shades.length;
+function Bt(t){let e=U[t].shades,n=U.groups.flatMap(o=>e.map(([r,s])=>ri(o.color,r,s)));return{pixels:Uint32Array.from(n,([o,r,s])=>(s<<16|r<<8|o)>>>0),css:n.map(
+o=>`rgb(${o.join(",")})`),ink:n.map(o=>(si(o)+.05)**2>.05*1.05?"#000000":"#ffffff")}}var Y=16,ge=512,Dt=65535,ai=.02,qo=88,ci=255<<24>>>0,ii=150<<24>>>0;function Zo(t){let{start:e,dur:n,n:o,header:r}=t,s=new Uint16Array(o),a=[],c=new Float64Array(
+ge),i=new Int32Array(ge),l=new Map,f=0;for(let u of r.lanes){let d=-1,p=0;c.fill(-1/0);let g=f+u.enclosing;for(let m=f+u.count;f<m;f++){if(f<g&&f>g-u.enclosing){
+s[f]=Dt;continue}let w=e[f],y=w+n[f];for(;d>=0&&c[d]<=w;)d--;let x=d;for(;x>=0&&!(c[x]>w&&c[x]>=y);)x--;for(x++;x<ge&&c[x]>w;){if(e[i[x]]<w&&c[x]-w<ai*(y-w)){l.
+set(i[x],w);break}x++}if(x>=ge){s[f]=Dt;continue}s[f]=x,c[x]=y,i[x]=f,y>w&&x>d&&(d=x),x>=p&&(p=x+1)}a.push(Math.max(p,1))}return{row:s,heights:a,ends:l}}function we(t,e,n){
+let o=n;for(;e.row[o]===Dt&&o>0&&t.lane[o-1]===t.lane[n];)o--;return e.row[n]===Dt&&e.row[o]===0?o:n}function Jo(t){let{names:e,cats:n}=t.header,o=new Map,r=new Uint8Array(
 t.n),s=new Int8Array(e.length).fill(-1),a=-1,c=0;for(let i=0;i<t.n;i++){let l=t.name[i]*65536+t.cat[i];if(l!==a){let f=o.get(l);if(f===void 0){let u=e[t.name[i]];
-s[t.name[i]]<0&&(s[t.name[i]]=vt(u)%V),f=pe(n[t.cat[i]],u)*V+s[t.name[i]],o.set(l,f)}a=l,c=f}r[i]=c}return r}function we(t,e,n,o=null){let{start:r,dur:s,lane:a,
-n:c}=t,i=m=>e.row[m]===Dt||o!==null&&!o[m],l=qo(e.heights),f=new Uint32Array(l[e.heights.length]);for(let m=0;m<c;m++)i(m)||f[l[a[m]]+e.row[m]]++;let u=qo(f),d=u[u.
+s[t.name[i]]<0&&(s[t.name[i]]=vt(u)%q),f=me(n[t.cat[i]],u)*q+s[t.name[i]],o.set(l,f)}a=l,c=f}r[i]=c}return r}function be(t,e,n,o=null){let{start:r,dur:s,lane:a,
+n:c}=t,i=m=>e.row[m]===Dt||o!==null&&!o[m],l=Yo(e.heights),f=new Uint32Array(l[e.heights.length]);for(let m=0;m<c;m++)i(m)||f[l[a[m]]+e.row[m]]++;let u=Yo(f),d=u[u.
 length-1],p={first:u,laneRow:l,at:new Uint32Array(d),s:new Float64Array(d),e:new Float64Array(d),sum:new Float64Array(d+1),tone:new Uint8Array(d)},g=u.slice();for(let m=0;m<
-c;m++){if(i(m))continue;let w=g[l[a[m]]+e.row[m]]++;p.at[w]=m,p.s[w]=r[m],p.e[w]=r[m]+s[m],p.tone[w]=n[m]}for(let[m,w]of e.ends)i(m)||(p.e[ii(p,l[a[m]]+e.row[m],
-m)]=w);for(let m=0;m<d;m++)p.sum[m+1]=p.sum[m]+p.e[m]-p.s[m];return{...p,maxima:li(p.s,p.e)}}function ii({first:t,at:e},n,o){let r=t[n],s=t[n+1];for(;r<s;){let a=r+
-s>>1;e[a]<o?r=a+1:s=a}return r}function qo(t){let e=new Uint32Array(t.length+1);for(let n=0;n<t.length;n++)e[n+1]=e[n]+t[n];return e}function li(t,e){let n=[],o=null;
-for(let r=t.length;r>q;){let s=Math.ceil(r/q),a=new Uint32Array(s);for(let c=0;c<s;c++){let i=-1,l=-1;for(let f=c*q;f<Math.min(r,(c+1)*q);f++){let u=o===null?f:
-o[f];e[u]-t[u]>l&&(l=e[u]-t[u],i=u)}a[c]=i}n.push(a),o=a,r=s}return n}function Jo(t,e,n){let{s:o,e:r,maxima:s}=t,a=e,c=r[e]-o[e],i=u=>{let d=r[u]-o[u];(d>c||d===
-c&&u<a)&&(c=d,a=u)},l=e,f=n;for(let u=-1;l<f;u++){let d=u<0?null:s[u],p=u+1>=s.length||f-l<=q;for(;l<f&&(p||l%q);)i(d===null?l++:d[l++]);for(;f>l&&f%q;)i(d===null?
---f:d[--f]);l/=q,f/=q}return a}function be(t,e,n,o){let r=1,s=e;for(;s+r<n&&t[s+r]<o;)s+=r,r*=2;let a=Math.min(n,s+r);for(;s<a;){let c=s+a>>1;t[c]<o?s=c+1:a=c}return s}
-function Y(t,e,n){let o=t.first[e],r=be(t.s,o,t.first[e+1],n);return r>o&&t.e[r-1]>n?r-1:r}function Qo(t,e,{t0:n,w:o,out:r,base:s,width:a,minWidth:c},i,l){let{s:f,
-e:u,sum:d,tone:p}=t,g=t.first[e+1],m=1/o,w=n+a*o,y=Y(t,e,n),b=0;for(;y<g&&f[y]<w&&b<a;){let x=(f[y]-n)*m;x>b&&(b=Math.floor(x));let C=n+b*o;if(u[y]<=C&&f[y]<C){
-y++;continue}if(f[y]<=C&&u[y]>=C+o){let oe=(u[y]-n)*m,re=Math.min(a,Math.max(b+1,Math.floor(oe)));r.fill((i[p[y]]|ai)>>>0,s+b,s+re),oe-x>=c&&l(y,x,oe),oe-x>=4&&
-re<a&&(r[s+re-1]=(i[p[y]]|ci)>>>0),b=re,u[y]<=n+b*o&&y++;continue}let L=C+o,M=be(f,y,g,L);if(M===y){b++;continue}let P=Math.max(0,C-f[y])+Math.max(0,u[M-1]-L),it=(d[M]-
-d[y]-P)*m,kc=M-y===1?y:Jo(t,y,M),Ac=Vo+(255-Vo)*(it>1?1:it);r[s+b]=(i[p[kc]]|Math.round(Ac)<<24)>>>0,b++,y=u[M-1]>L?M-1:M}}function tr(t,e,[n,o],r){let{s,e:a,sum:c}=t,
-i=(o-n)/r.length,l=t.first[e+1],f=Y(t,e,n);for(let u=0;u<r.length&&f<l;u++){let d=n+u*i,p=be(s,f,l,d+i);if(p===f&&!(s[f]<d+i))continue;let g=Math.max(0,d-s[f])+
-Math.max(0,a[p-1]-d-i);r[u]+=Math.max(0,c[p]-c[f]-g)/i,f=p>f&&a[p-1]>d+i?p-1:p}}function ye(t,e,n,o){let{s:r,e:s,first:a}=t,c=Y(t,e,n);if(c<a[e+1]&&r[c]<=n&&s[c]>
-n&&s[c]-r[c]>=2*o)return t.at[c];let i=Y(t,e,n-o),l=be(r,i,a[e+1],n+o),f=l<a[e+1]&&r[l]<=n+o?l+1:l;return i<f?t.at[Jo(t,i,f)]:-1}var nr=["device","host"],fi=400;function ui(t,e){let n={device:new Float32Array(e),host:new Float32Array(e)},o={device:0,host:0};t.data.header.lanes.forEach((r,s)=>{
-for(let a=t.index.laneRow[s];a<Math.min(t.index.laneRow[s+1],fi);a++)tr(t.index,a,t.whole,n[r.kind])});for(let r of nr){for(let s of n[r])s>o[r]&&(o[r]=s);if(o[r]>
-0)for(let s=0;s<e;s++)n[r][s]/=o[r]}return{shares:n,most:o}}function di(t,e){let n=document.createElement("canvas"),o=Math.max(1,Math.round(e*t.size.ratio));n.width=
-o,n.height=Math.round((S-6)*t.size.ratio);let r=H(n),{shares:s,most:a}=ui(t,o),c=nr.filter(l=>a[l]>0),i=n.height/Math.max(c.length,1);return c.forEach((l,f)=>{r.
-fillStyle=t.tones.css[l==="device"?0:t.hostTone];for(let u=0;u<o;u++){let d=s[l][u]*(i-1);d>0&&r.fillRect(u,(f+1)*i-Math.max(1,d),1,Math.max(1,d))}}),n}function er(t,e){
-let{gutter:n,width:o}=t.size;return n+(e-t.whole[0])/(t.whole[1]-t.whole[0])*(o-n)}function fn(t,e){let{gutter:n,width:o}=t.size;return t.whole[0]+(e-n)/(o-n)*(t.
-whole[1]-t.whole[0])}function or(t,e,{width:n,t0:o,t1:r}){let{gutter:s,ratio:a}=e.size,c=`${n} ${a} ${e.mode}`;e.overview?.key!==c&&(e.overview={key:c,picture:di(
-e,n)}),t.fillStyle=e.colors.gutter,t.fillRect(s,0,n,S),t.drawImage(e.overview.picture,s,3,n,S-6);let i=Math.max(s,er(e,o)),l=Math.min(s+n,er(e,r));t.fillStyle=e.
-colors.bg,t.globalAlpha=.65,t.fillRect(s,0,i-s,S),t.fillRect(l,0,s+n-l,S),t.globalAlpha=1,t.strokeStyle=e.colors.muted,t.lineWidth=1;let f=Math.max(3,l-i);t.strokeRect(
-Math.min(i,s+n-f)+.5,.5,f-1,S-1)}var un=80;function sr(t){let e=new Uint32Array(t.n+1);for(let r=0;r<t.n;r++)t.launch[r]>=0&&e[t.launch[r]+1]++;for(let r=0;r<t.n;r++)e[r+1]+=e[r];let n=new Uint32Array(
-e[t.n]),o=e.slice(0,-1);for(let r=0;r<t.n;r++)t.launch[r]>=0&&(n[o[t.launch[r]]++]=r);return{first:e,work:n}}function dn(t,e,n=un){if(t.data.launch[e]>=0)return[
-e];let{first:o,work:r}=t.launches;return[...r.subarray(o[e],Math.min(o[e+1],o[e]+n))]}function ar(t,e,n){let o=new Set;for(let r of[e.hover,e.focused,e.selected])
-if(r!==null)for(let s of dn(e,r))o.add(s);t.globalAlpha=.45;for(let r of hi(e,n)){let s=e.data.start[e.data.launch[r]];!o.has(r)&&s>=n.t0&&s<=n.t1&&rr(t,e,n,r,1)}
-t.globalAlpha=1;for(let r of o)rr(t,e,n,r,1.8)}function hi(t,e){let{index:n,data:o}=t,r=[],s=0;for(let a of e.parts.flatMap(({lanes:c})=>c))if(o.header.lanes[a].
-kind==="device")for(let c=0;c<t.layout.shown[a];c++){let i=n.laneRow[a]+c;for(let l=Y(n,i,e.t0);l<n.first[i+1]&&n.s[l]<e.t1;l++){if(s++>4*un)return[];if(o.launch[n.
-at[l]]>=0&&r.push(n.at[l])>un)return[]}}return r}function rr(t,e,n,o,r){let s=xt(e,n,e.data.launch[o])??pi(e,n,e.data.launch[o]),a=xt(e,n,o);if(s===null||a===null)
-return;let c=a.y>s.y,i=s.x+Math.min(s.width/2,12),l=s.y+(c?O-1:0),f=a.y+(c?0:O-1),u=Math.min(60,Math.abs(f-l)/2+8)*(c?1:-1);t.strokeStyle=e.colors.arrow,t.fillStyle=
+c;m++){if(i(m))continue;let w=g[l[a[m]]+e.row[m]]++;p.at[w]=m,p.s[w]=r[m],p.e[w]=r[m]+s[m],p.tone[w]=n[m]}for(let[m,w]of e.ends)i(m)||(p.e[li(p,l[a[m]]+e.row[m],
+m)]=w);for(let m=0;m<d;m++)p.sum[m+1]=p.sum[m]+p.e[m]-p.s[m];return{...p,maxima:fi(p.s,p.e)}}function li({first:t,at:e},n,o){let r=t[n],s=t[n+1];for(;r<s;){let a=r+
+s>>1;e[a]<o?r=a+1:s=a}return r}function Yo(t){let e=new Uint32Array(t.length+1);for(let n=0;n<t.length;n++)e[n+1]=e[n]+t[n];return e}function fi(t,e){let n=[],o=null;
+for(let r=t.length;r>Y;){let s=Math.ceil(r/Y),a=new Uint32Array(s);for(let c=0;c<s;c++){let i=-1,l=-1;for(let f=c*Y;f<Math.min(r,(c+1)*Y);f++){let u=o===null?f:
+o[f];e[u]-t[u]>l&&(l=e[u]-t[u],i=u)}a[c]=i}n.push(a),o=a,r=s}return n}function Qo(t,e,n){let{s:o,e:r,maxima:s}=t,a=e,c=r[e]-o[e],i=u=>{let d=r[u]-o[u];(d>c||d===
+c&&u<a)&&(c=d,a=u)},l=e,f=n;for(let u=-1;l<f;u++){let d=u<0?null:s[u],p=u+1>=s.length||f-l<=Y;for(;l<f&&(p||l%Y);)i(d===null?l++:d[l++]);for(;f>l&&f%Y;)i(d===null?
+--f:d[--f]);l/=Y,f/=Y}return a}function ye(t,e,n,o){let r=1,s=e;for(;s+r<n&&t[s+r]<o;)s+=r,r*=2;let a=Math.min(n,s+r);for(;s<a;){let c=s+a>>1;t[c]<o?s=c+1:a=c}return s}
+function Z(t,e,n){let o=t.first[e],r=ye(t.s,o,t.first[e+1],n);return r>o&&t.e[r-1]>n?r-1:r}function tr(t,e,{t0:n,w:o,out:r,base:s,width:a,minWidth:c},i,l){let{s:f,
+e:u,sum:d,tone:p}=t,g=t.first[e+1],m=1/o,w=n+a*o,y=Z(t,e,n),x=0;for(;y<g&&f[y]<w&&x<a;){let b=(f[y]-n)*m;b>x&&(x=Math.floor(b));let S=n+x*o;if(u[y]<=S&&f[y]<S){
+y++;continue}if(f[y]<=S&&u[y]>=S+o){let re=(u[y]-n)*m,se=Math.min(a,Math.max(x+1,Math.floor(re)));r.fill((i[p[y]]|ci)>>>0,s+x,s+se),re-b>=c&&l(y,b,re),re-b>=4&&
+se<a&&(r[s+se-1]=(i[p[y]]|ii)>>>0),x=se,u[y]<=n+x*o&&y++;continue}let R=S+o,M=ye(f,y,g,R);if(M===y){x++;continue}let H=Math.max(0,S-f[y])+Math.max(0,u[M-1]-R),it=(d[M]-
+d[y]-H)*m,oe=M-y===1?y:Qo(t,y,M),Sc=qo+(255-qo)*(it>1?1:it);r[s+x]=(i[p[oe]]|Math.round(Sc)<<24)>>>0,x++,y=u[M-1]>R?M-1:M}}function er(t,e,[n,o],r){let{s,e:a,sum:c}=t,
+i=(o-n)/r.length,l=t.first[e+1],f=Z(t,e,n);for(let u=0;u<r.length&&f<l;u++){let d=n+u*i,p=ye(s,f,l,d+i);if(p===f&&!(s[f]<d+i))continue;let g=Math.max(0,d-s[f])+
+Math.max(0,a[p-1]-d-i);r[u]+=Math.max(0,c[p]-c[f]-g)/i,f=p>f&&a[p-1]>d+i?p-1:p}}function xe(t,e,n,o){let{s:r,e:s,first:a}=t,c=Z(t,e,n);if(c<a[e+1]&&r[c]<=n&&s[c]>
+n&&s[c]-r[c]>=2*o)return t.at[c];let i=Z(t,e,n-o),l=ye(r,i,a[e+1],n+o),f=l<a[e+1]&&r[l]<=n+o?l+1:l;return i<f?t.at[Qo(t,i,f)]:-1}var or=["device","host"],ui=400;function di(t,e){let n={device:new Float32Array(e),host:new Float32Array(e)},o={device:0,host:0};t.data.header.lanes.forEach((r,s)=>{
+for(let a=t.index.laneRow[s];a<Math.min(t.index.laneRow[s+1],ui);a++)er(t.index,a,t.whole,n[r.kind])});for(let r of or){for(let s of n[r])s>o[r]&&(o[r]=s);if(o[r]>
+0)for(let s=0;s<e;s++)n[r][s]/=o[r]}return{shares:n,most:o}}function hi(t,e){let n=document.createElement("canvas"),o=Math.max(1,Math.round(e*t.size.ratio));n.width=
+o,n.height=Math.round((T-6)*t.size.ratio);let r=P(n),{shares:s,most:a}=di(t,o),c=or.filter(l=>a[l]>0),i=n.height/Math.max(c.length,1);return c.forEach((l,f)=>{r.
+fillStyle=t.tones.css[l==="device"?0:t.hostTone];for(let u=0;u<o;u++){let d=s[l][u]*(i-1);d>0&&r.fillRect(u,(f+1)*i-Math.max(1,d),1,Math.max(1,d))}}),n}function nr(t,e){
+let{gutter:n,width:o}=t.size;return n+(e-t.whole[0])/(t.whole[1]-t.whole[0])*(o-n)}function un(t,e){let{gutter:n,width:o}=t.size;return t.whole[0]+(e-n)/(o-n)*(t.
+whole[1]-t.whole[0])}function rr(t,e,{width:n,t0:o,t1:r}){let{gutter:s,ratio:a}=e.size,c=`${n} ${a} ${e.mode}`;e.overview?.key!==c&&(e.overview={key:c,picture:hi(
+e,n)}),t.fillStyle=e.colors.gutter,t.fillRect(s,0,n,T),t.drawImage(e.overview.picture,s,3,n,T-6);let i=Math.max(s,nr(e,o)),l=Math.min(s+n,nr(e,r));t.fillStyle=e.
+colors.bg,t.globalAlpha=.65,t.fillRect(s,0,i-s,T),t.fillRect(l,0,s+n-l,T),t.globalAlpha=1,t.strokeStyle=e.colors.muted,t.lineWidth=1;let f=Math.max(3,l-i);t.strokeRect(
+Math.min(i,s+n-f)+.5,.5,f-1,T-1)}var dn=80;function ar(t){let e=new Uint32Array(t.n+1);for(let r=0;r<t.n;r++)t.launch[r]>=0&&e[t.launch[r]+1]++;for(let r=0;r<t.n;r++)e[r+1]+=e[r];let n=new Uint32Array(
+e[t.n]),o=e.slice(0,-1);for(let r=0;r<t.n;r++)t.launch[r]>=0&&(n[o[t.launch[r]]++]=r);return{first:e,work:n}}function hn(t,e,n=dn){if(t.data.launch[e]>=0)return[
+e];let{first:o,work:r}=t.launches;return[...r.subarray(o[e],Math.min(o[e+1],o[e]+n))]}function cr(t,e,n){let o=new Set;for(let r of[e.hover,e.focused,e.selected])
+if(r!==null)for(let s of hn(e,r))o.add(s);t.globalAlpha=.45;for(let r of pi(e,n)){let s=e.data.start[e.data.launch[r]];!o.has(r)&&s>=n.t0&&s<=n.t1&&sr(t,e,n,r,1)}
+t.globalAlpha=1;for(let r of o)sr(t,e,n,r,1.8)}function pi(t,e){let{index:n,data:o}=t,r=[],s=0;for(let a of e.parts.flatMap(({lanes:c})=>c))if(o.header.lanes[a].
+kind==="device")for(let c=0;c<t.layout.shown[a];c++){let i=n.laneRow[a]+c;for(let l=Z(n,i,e.t0);l<n.first[i+1]&&n.s[l]<e.t1;l++){if(s++>4*dn)return[];if(o.launch[n.
+at[l]]>=0&&r.push(n.at[l])>dn)return[]}}return r}function sr(t,e,n,o,r){let s=Mt(e,n,e.data.launch[o])??mi(e,n,e.data.launch[o]),a=Mt(e,n,o);if(s===null||a===null)
+return;let c=a.y>s.y,i=s.x+Math.min(s.width/2,12),l=s.y+(c?$-1:0),f=a.y+(c?0:$-1),u=Math.min(60,Math.abs(f-l)/2+8)*(c?1:-1);t.strokeStyle=e.colors.arrow,t.fillStyle=
 e.colors.arrow,t.lineWidth=r,t.beginPath(),t.moveTo(i,l),t.bezierCurveTo(i,l+u,a.x,f-u,a.x,f),t.stroke();let d=c?-6:6;t.beginPath(),t.moveTo(a.x,f),t.lineTo(a.x-
-3.5,f+d),t.lineTo(a.x+3.5,f+d),t.fill()}function pi(t,e,n){let o=n;for(;o>=0&&t.rows.row[o]>=t.layout.shown[t.data.lane[o]];)o=t.data.parent[o];let r=o<0?null:xt(
-t,e,o);return r&&{x:e.x(t.data.start[n]),y:r.y,width:1}}function cr(t,e){let n=document.createElement("canvas");return{canvas:t,context:H(t,{alpha:!1}),stripCanvas:n,stripContext:H(n),strip:null,labels:new Array(e.header.
-names.length)}}function ir(t,e,n){let{stripCanvas:o,stripContext:r}=t;if(t.strip===null||o.width<e||o.height<n){o.width=e,o.height=Math.max(n,o.height);let s=r.
-createImageData(e,o.height);t.strip={image:s,pixels:new Uint32Array(s.data.buffer)}}return t.strip}var hn="#e5484d";function lr(t){let e=[0];for(let n of t.header.lanes)e.push(e[e.length-1]+n.count);return(t.header.races??[]).map(n=>({...n,event:mi(t,n,e)}))}
-function mi(t,{lane:e,at:n,dur:o},r){if(e<0)return-1;for(let s=r[e];s<r[e+1];s++)if(t.start[s]===n&&t.dur[s]===o)return s;return-1}function fr(t,e,{x:n,t0:o,t1:r}){
-t.fillStyle=hn;for(let{at:s}of e.races){if(s<o||s>r)continue;let a=Math.round(n(s));t.fillRect(a,A-14,1.5,14),t.beginPath(),t.moveTo(a,A-14),t.lineTo(a+9,A-10.5),
-t.lineTo(a,A-7),t.fill()}}var pn="#d55e00",ur=8;function dr(t){let e=t.header.syncs??[];if(!e.length)return[];let n=[0];for(let r of t.header.lanes)n.push(n[n.length-1]+r.count);let o=new Map(
+3.5,f+d),t.lineTo(a.x+3.5,f+d),t.fill()}function mi(t,e,n){let o=n;for(;o>=0&&t.rows.row[o]>=t.layout.shown[t.data.lane[o]];)o=t.data.parent[o];let r=o<0?null:Mt(
+t,e,o);return r&&{x:e.x(t.data.start[n]),y:r.y,width:1}}function ir(t,e){let n=document.createElement("canvas");return{canvas:t,context:P(t,{alpha:!1}),stripCanvas:n,stripContext:P(n),strip:null,labels:new Array(e.header.
+names.length)}}function lr(t,e,n){let{stripCanvas:o,stripContext:r}=t;if(t.strip===null||o.width<e||o.height<n){o.width=e,o.height=Math.max(n,o.height);let s=r.
+createImageData(e,o.height);t.strip={image:s,pixels:new Uint32Array(s.data.buffer)}}return t.strip}var pn="#e5484d";function fr(t){let e=[0];for(let n of t.header.lanes)e.push(e[e.length-1]+n.count);return(t.header.races??[]).map(n=>({...n,event:gi(t,n,e)}))}
+function gi(t,{lane:e,at:n,dur:o},r){if(e<0)return-1;for(let s=r[e];s<r[e+1];s++)if(t.start[s]===n&&t.dur[s]===o)return s;return-1}function ur(t,e,{x:n,t0:o,t1:r}){
+t.fillStyle=pn;for(let{at:s}of e.races){if(s<o||s>r)continue;let a=Math.round(n(s));t.fillRect(a,A-14,1.5,14),t.beginPath(),t.moveTo(a,A-14),t.lineTo(a+9,A-10.5),
+t.lineTo(a,A-7),t.fill()}}var mn="#d55e00",dr=8;function hr(t){let e=t.header.syncs??[];if(!e.length)return[];let n=[0];for(let r of t.header.lanes)n.push(n[n.length-1]+r.count);let o=new Map(
 e.map(r=>[`${r.lane} ${r.at} ${r.dur}`,-1]));for(let r of new Set(e.map(s=>s.lane)))for(let s=n[r];s<n[r+1];s++){let a=`${r} ${t.start[s]} ${t.dur[s]}`;o.has(a)&&
-o.set(a,s)}return e.map(r=>({...r,event:o.get(`${r.lane} ${r.at} ${r.dur}`)??-1}))}function hr(t,e,{x:n,t0:o,t1:r}){t.fillStyle=pn;for(let{at:s,dur:a}of e.syncs){
-if(s+a<o||s>r)continue;let c=Math.round(n(s));t.fillRect(c,A-ur/2,Math.max(1.5,n(s+a)-c),ur/2)}}var gi=4e3;function pr(t,e,n){let o=Yo(e),r=Zo(e),s=le(yt(e,!0)),a=we(e,o,r),c=Uo(t),i=new Set(e.header.lanes.flatMap((f,u)=>f.is_idle?[u]:[])),l=e.header.lanes.
-map((f,u)=>u);return{data:e,options:n,dom:c,painter:cr(c.canvas,e),rows:o,tone:r,hostTone:wi(e,a),whole:s,extent:yt(e),view:[...s],index:a,launches:sr(e),collapsed:i,
-order:l,pinned:new Set,filters:new Map,lanesPanel:null,layout:fe(o.heights,i,l),steps:bi(e),races:lr(e),syncs:dr(e),marks:[],chosen:null,names:null,search:null,
+o.set(a,s)}return e.map(r=>({...r,event:o.get(`${r.lane} ${r.at} ${r.dur}`)??-1}))}function pr(t,e,{x:n,t0:o,t1:r}){t.fillStyle=mn;for(let{at:s,dur:a}of e.syncs){
+if(s+a<o||s>r)continue;let c=Math.round(n(s));t.fillRect(c,A-dr/2,Math.max(1.5,n(s+a)-c),dr/2)}}var wi=4e3;function mr(t,e,n){let o=Zo(e),r=Jo(e),s=fe(xt(e,!0)),a=be(e,o,r),c=Wo(t),i=new Set(e.header.lanes.flatMap((f,u)=>f.is_idle?[u]:[])),l=e.header.lanes.
+map((f,u)=>u);return{data:e,options:n,dom:c,painter:ir(c.canvas,e),rows:o,tone:r,hostTone:bi(e,a),whole:s,extent:xt(e),view:[...s],index:a,launches:ar(e),collapsed:i,
+order:l,pinned:new Set,filters:new Map,lanesPanel:null,layout:ue(o.heights,i,l),steps:yi(e),races:fr(e),syncs:hr(e),marks:[],chosen:null,names:null,search:null,
 range:null,selected:null,focused:null,hover:null,hasFocus:!1,focusLane:-1,isArmed:!1,drag:null,held:new Set,pointerX:null,scroll:0,size:{width:0,height:0,gutter:150,
-ratio:1},...mn(n.theme??"light"),overview:null,lowerNames:null,script:[],pending:0,beforeFrame:null,isGone:!1,isReleased:!1,cleanups:[]}}function mn(t){let e=U[t],
+ratio:1},...gn(n.theme??"light"),overview:null,lowerNames:null,script:[],pending:0,beforeFrame:null,isGone:!1,isReleased:!1,cleanups:[]}}function gn(t){let e=U[t],
 n=Bt(t),o=Number.parseInt(e.dim.slice(1),16),r=((o&255)<<16|o&65280|o>>16)>>>0;return{mode:t,colors:e,tones:n,dimPixels:new Uint32Array(n.pixels.length).fill(r)}}
-function T(t,e,n,o,r){e.addEventListener(n,o,r),t.cleanups.push(()=>e.removeEventListener(n,o,r))}function wi({header:t},{first:e,laneRow:n,tone:o}){let r=t.lanes.
-findIndex(({kind:s,count:a})=>s==="host"&&a>0);return r<0?0:o[e[n[r]]]}function bi(t){let e=new Set(t.header.step_names),n=[];if(!e.size)return n;for(let o=0;o<
-t.n;o++)e.has(t.name[o])&&t.header.lanes[t.lane[o]].kind==="host"&&n.push({t0:t.start[o],t1:t.start[o]+t.dur[o]});return n.length>gi?[]:n.sort((o,r)=>o.t0-r.t0)}var yi=4,xi={gutter:"pointer",ruler:"col-resize",overview:"ew-resize"};function Mi(t,e){let n=t.getBoundingClientRect();return[e.clientX-n.left,e.clientY-n.top]}
-function xe(t,e,n){return e<t.size.gutter?n<A?"corner":"gutter":n<S?"overview":n<A?"ruler":"plot"}function gr(t,e){let{canvas:n}=t.dom,o=r=>Mi(n,r);T(t,n,"point\
-erdown",r=>{if(r.button!==0)return;let[s,a]=o(r),c=xe(t,s,a);t.isArmed=!0,n.focus({preventScroll:!0}),n.setPointerCapture(r.pointerId);let i=c==="ruler"||c==="p\
-lot"&&r.shiftKey?"range":c;t.drag={kind:i,x:s,y:a,view:[...t.view],scroll:t.scroll,moved:!1,from:e.timeAt(s)},i==="overview"&&e.centre(fn(t,s))}),T(t,n,"pointer\
-move",r=>{let[s,a]=o(r);if(t.drag===null){let c=xe(t,s,a);n.style.cursor=xi[c]??"default",c==="plot"?e.hover(s,a):e.leave()}else vi(t,e,s,a)}),T(t,n,"pointerup",
+function E(t,e,n,o,r){e.addEventListener(n,o,r),t.cleanups.push(()=>e.removeEventListener(n,o,r))}function bi({header:t},{first:e,laneRow:n,tone:o}){let r=t.lanes.
+findIndex(({kind:s,count:a})=>s==="host"&&a>0);return r<0?0:o[e[n[r]]]}function yi(t){let e=new Set(t.header.step_names),n=[];if(!e.size)return n;for(let o=0;o<
+t.n;o++)e.has(t.name[o])&&t.header.lanes[t.lane[o]].kind==="host"&&n.push({t0:t.start[o],t1:t.start[o]+t.dur[o]});return n.length>wi?[]:n.sort((o,r)=>o.t0-r.t0)}var xi=4,Mi={gutter:"pointer",ruler:"col-resize",overview:"ew-resize"};function ki(t,e){let n=t.getBoundingClientRect();return[e.clientX-n.left,e.clientY-n.top]}
+function Me(t,e,n){return e<t.size.gutter?n<A?"corner":"gutter":n<T?"overview":n<A?"ruler":"plot"}function wr(t,e){let{canvas:n}=t.dom,o=r=>ki(n,r);E(t,n,"point\
+erdown",r=>{if(r.button!==0)return;let[s,a]=o(r),c=Me(t,s,a);t.isArmed=!0,n.focus({preventScroll:!0}),n.setPointerCapture(r.pointerId);let i=c==="ruler"||c==="p\
+lot"&&r.shiftKey?"range":c;t.drag={kind:i,x:s,y:a,view:[...t.view],scroll:t.scroll,moved:!1,from:e.timeAt(s)},i==="overview"&&e.centre(un(t,s))}),E(t,n,"pointer\
+move",r=>{let[s,a]=o(r);if(t.drag===null){let c=Me(t,s,a);n.style.cursor=Mi[c]??"default",c==="plot"?e.hover(s,a):e.leave()}else vi(t,e,s,a)}),E(t,n,"pointerup",
 r=>{let[s,a]=o(r),{drag:c}=t;t.drag=null,n.style.cursor="default",c!==null&&(c.kind==="range"&&c.moved?e.finishRange():c.kind==="gutter"?c.moved?e.dropLane(c.y,
-a):e.toggleLane(a):!c.moved&&c.kind==="range"&&!e.measureTo(s,a)?e.clearRange():!c.moved&&c.kind==="plot"&&e.click(s,a))}),T(t,n,"pointercancel",()=>{t.drag=null}),
-T(t,n,"pointerleave",()=>{t.isArmed=t.drag!==null,e.leave()}),T(t,n,"dblclick",r=>{let[s,a]=o(r);xe(t,s,a)==="plot"?e.zoomToEventAt(s,a):xe(t,s,a)!=="gutter"&&e.
-fit()}),T(t,n,"wheel",r=>ki(t,e,r,o(r)),{passive:!1})}function vi(t,e,n,o){let{drag:r}=t;if(r!==null&&!(!r.moved&&Math.hypot(n-r.x,o-r.y)<yi))if(r.moved=!0,r.kind===
+a):e.toggleLane(a):!c.moved&&c.kind==="range"&&!e.measureTo(s,a)?e.clearRange():!c.moved&&c.kind==="plot"&&e.click(s,a))}),E(t,n,"pointercancel",()=>{t.drag=null}),
+E(t,n,"pointerleave",()=>{t.isArmed=t.drag!==null,e.leave()}),E(t,n,"dblclick",r=>{let[s,a]=o(r);Me(t,s,a)==="plot"?e.zoomToEventAt(s,a):Me(t,s,a)!=="gutter"&&e.
+fit()}),E(t,n,"wheel",r=>Ai(t,e,r,o(r)),{passive:!1})}function vi(t,e,n,o){let{drag:r}=t;if(r!==null&&!(!r.moved&&Math.hypot(n-r.x,o-r.y)<xi))if(r.moved=!0,r.kind===
 "plot"){t.dom.canvas.style.cursor="grabbing";let s=(r.view[1]-r.view[0])/(t.size.width-t.size.gutter),a=(n-r.x)*s;e.show([r.view[0]-a,r.view[1]-a]),t.dom.frame.
-scrollTop=r.scroll-(o-r.y)}else r.kind==="range"?e.dragRange(r.from,e.timeAt(Math.min(Math.max(n,t.size.gutter),t.size.width))):r.kind==="overview"&&e.centre(fn(
-t,n))}function ki(t,e,n,[o]){let r=n.deltaMode===1?16:n.deltaMode===2?400:1,[s,a]=[n.deltaX*r,n.deltaY*r],c=n.ctrlKey||n.metaKey;if(!c&&!t.isArmed)return;n.preventDefault();
+scrollTop=r.scroll-(o-r.y)}else r.kind==="range"?e.dragRange(r.from,e.timeAt(Math.min(Math.max(n,t.size.gutter),t.size.width))):r.kind==="overview"&&e.centre(un(
+t,n))}function Ai(t,e,n,[o]){let r=n.deltaMode===1?16:n.deltaMode===2?400:1,[s,a]=[n.deltaX*r,n.deltaY*r],c=n.ctrlKey||n.metaKey;if(!c&&!t.isArmed)return;n.preventDefault();
 let i=n.shiftKey&&s===0?a:s;!c&&(n.shiftKey||Math.abs(s)>Math.abs(a))?e.pan(i):e.zoom(Math.exp(Math.min(Math.max(a,-200),200)*(c&&Math.abs(a)<30?.01:.0022)),o)}
-var gn={w:[1,0],s:[-1,0],a:[0,-1],d:[0,1]},mr={ArrowLeft:"left",ArrowRight:"right",ArrowUp:"up",ArrowDown:"down"};function wr(t,e){let{canvas:n,search:o}=t.dom;
-T(t,n,"keydown",r=>{r.ctrlKey||r.metaKey||r.altKey||Ai(t,e,r)&&(r.preventDefault(),r.stopPropagation())}),T(t,n,"keyup",r=>t.held.delete(r.key.toLowerCase())),T(
-t,n,"focus",()=>e.focusChanged(!0)),T(t,n,"blur",()=>{t.held.clear(),t.isArmed=!1,e.focusChanged(!1)}),T(t,o,"input",()=>e.search(o.value)),T(t,o,"keydown",r=>{
+var wn={w:[1,0],s:[-1,0],a:[0,-1],d:[0,1]},gr={ArrowLeft:"left",ArrowRight:"right",ArrowUp:"up",ArrowDown:"down"};function br(t,e){let{canvas:n,search:o}=t.dom;
+E(t,n,"keydown",r=>{r.ctrlKey||r.metaKey||r.altKey||Si(t,e,r)&&(r.preventDefault(),r.stopPropagation())}),E(t,n,"keyup",r=>t.held.delete(r.key.toLowerCase())),E(
+t,n,"focus",()=>e.focusChanged(!0)),E(t,n,"blur",()=>{t.held.clear(),t.isArmed=!1,e.focusChanged(!1)}),E(t,o,"input",()=>e.search(o.value)),E(t,o,"keydown",r=>{
 if(r.stopPropagation(),r.key==="Enter")e.nextMatch(r.shiftKey?-1:1);else if(r.key==="Escape")o.value="",e.search(""),n.focus({preventScroll:!0});else return;r.preventDefault()})}
-function Ai(t,e,n){let o=n.key.length===1?n.key.toLowerCase():n.key;if(o in gn)e.hold(o);else if(o in mr)e.arrow(mr[o]);else if(o==="Enter"||o===" ")e.enter();else if(o===
+function Si(t,e,n){let o=n.key.length===1?n.key.toLowerCase():n.key;if(o in wn)e.hold(o);else if(o in gr)e.arrow(gr[o]);else if(o==="Enter"||o===" ")e.enter();else if(o===
 "f"||o==="z")e.zoomToFocused();else if(o==="0")e.fit();else if(o==="?")e.showKeys();else if(o==="l")e.follow();else if(o==="c")e.toggleFocusLane();else if(o==="\
 p")e.pinFocusLane();else if(o==="/")t.dom.search.select();else if(o==="n")e.nextMatch(n.shiftKey?-1:1);else if(o==="+"||o==="=")e.zoom(.7,null);else if(o==="-")
 e.zoom(1/.7,null);else if(o==="Home"||o==="End")e.toEnd(o==="End");else if(o==="PageUp"||o==="PageDown")t.dom.frame.scrollBy(0,(o==="PageUp"?-.8:.8)*t.size.height);else
-return o==="Escape"?e.escape():!1;return!0}function wn(t){let e=[0,0];for(let n of t)e[0]+=gn[n][0],e[1]+=gn[n][1];return e}var Si=.25;function br(t,e,n){let{x:o,t0:r,t1:s,width:a}=n,{gutter:c}=e.size,{ticks:i}=Ko(r,s,a);t.fillStyle=e.colors.line,t.fillRect(c,A-1,a,1),t.textAlign="le\
+return o==="Escape"?e.escape():!1;return!0}function bn(t){let e=[0,0];for(let n of t)e[0]+=wn[n][0],e[1]+=wn[n][1];return e}var Ti=.25;function yr(t,e,n){let{x:o,t0:r,t1:s,width:a}=n,{gutter:c}=e.size,{ticks:i}=Xo(r,s,a);t.fillStyle=e.colors.line,t.fillRect(c,A-1,a,1),t.textAlign="le\
 ft";for(let{t:f,text:u}of i){let d=Math.round(o(f));t.fillStyle=e.colors.line,t.fillRect(d,A-8,1,8),t.fillStyle=e.colors.muted,d+60<e.size.width&&t.fillText(u,d+
-4,S+zt/2)}let{range:l}=e;l!==null&&l[1]>r&&l[0]<s&&Ti(t,e,l,n)}function Ti(t,e,n,{x:o,width:r}){let{gutter:s}=e.size,a=v(n[1]-n[0]),c=t.measureText(a).width+12,
-i=(o(n[0])+o(n[1]))/2,l=Math.min(Math.max(i-c/2,s),s+r-c);t.fillStyle=e.colors.tip,t.fillRect(l,S+3,c,zt-6),t.fillStyle=e.colors.tipText,t.fillText(a,l+6,S+zt/2)}
-function yr(t,e,n){let{gutter:o,height:r}=e.size;t.fillStyle=e.colors.gutter,t.fillRect(0,0,o,r),t.textAlign="left";for(let s of n.parts){t.save(),t.beginPath(),
-t.rect(0,s.top,o-1,s.bottom-s.top),t.clip(),bn(t,e,n,s,0);for(let a of s.lanes)Ei(t,e,n,s,a);t.restore()}t.fillStyle=e.colors.line,t.fillRect(o-1,0,1,r),t.fillRect(
-0,A-1,o,1);for(let{bottom:s}of n.parts.slice(1))t.fillRect(0,s-2,e.size.width,2)}function Ei(t,e,n,o,r){let{layout:s,colors:a,size:c}=e,i=e.rows.heights[r]>1,l=O/
-2+4,f=n.down(r,s.tops[r])+l,u=n.down(r,s.ends[r])-l,d=Math.round(Math.min(Math.max(f,o.top+l),u));t.fillStyle=a.muted,i&&Ci(t,12,d,e.collapsed.has(r)),t.fillStyle=
-r===e.focusLane&&e.hasFocus?a.accent:a.text,t.fillText(Oi(t,$i(e,r),c.gutter-32),22,d)}function Oi(t,e,n){return t.measureText(e).width<=n?e:lt(t,e.replace(/^(thread \S+) \([^()]*\)/,
-"$1"),n,Si)}function $i({data:t,filters:e},n){let{label:o}=t.header.lanes[n];return e.has(n)?`${o} (${e.get(n)?.text})`:o}function Ci(t,e,n,o){let r=o?[[-2.5,-4],
-[3,0],[-2.5,4]]:[[-4,-2.5],[4,-2.5],[0,3]];t.beginPath();for(let[s,a]of r)t.lineTo(e+s,n+a);t.fill()}function bn(t,e,{down:n},{lanes:o},r){t.fillStyle=e.colors.
-lineSoft;for(let s of o)t.fillRect(r,Math.round(n(s,e.layout.ends[s]))-1,e.size.width-r,1)}var _i=5,xr=24;function Mr(t,e,{x:n,t0:o,t1:r}){let{gutter:s,width:a,height:c}=e.size;t.fillStyle=e.colors.accent,t.textAlign="left";for(let{at:i,dur:l,note:f}of e.
-marks){if(i+l<o||i>r)continue;let u=Math.max(s,Math.round(n(i))),d=Math.min(a,Math.max(u+2,n(i+l)));t.fillRect(u,S,d-u,_i),t.globalAlpha=.5,i>=o&&t.fillRect(u,S,
-1,c-S),t.globalAlpha=1;let p=f.length>xr?`${f.slice(0,xr)}\u2026`:f;if(!p)continue;let g=t.measureText(p).width+8,m=Math.min(u,a-g);t.fillRect(m,S,g,A-S-9),t.fillStyle=
-e.colors.bg,t.fillText(p,m+4,S+(A-S-9)/2+.5),t.fillStyle=e.colors.accent}}function vr({data:t,races:e},n){let{names:o,cats:r,lanes:s}=t.header,c=s[t.lane[n]].kind==="host"&&t.self[n]!==t.dur[n]?`, self ${v(t.self[n])}`:"",i=[o[t.name[n]].
-slice(0,400)||"(no name)"],l=yn(t,n),f=t.name[n+s[t.lane[n]].enclosing-1];l&&i.push(`${l}, the innermost: ${o[f].slice(0,200)}`),i.push(t.flags[n]&R.instant?"in\
-stant":`${v(t.dur[n])}${c}`),i.push(`${r[t.cat[n]]||"no category"} \xB7 at ${Ri(t.start[n])}`);let u=t.launch[n];if(u>=0){let p=o[t.name[u]].slice(0,100);i.push(
-`launched by ${p}, ${v(t.start[n]-t.start[u])} earlier`)}let d=e.find(({event:p})=>p===n);return d&&i.push(`race: ${d.title}`),i}function yn(t,e){let{enclosing:n}=t.
-header.lanes[t.lane[e]],o=e===0||t.lane[e-1]!==t.lane[e];return n>1&&o?`${n} enclosing frames`:void 0}function Me(t,e){let{names:n,cats:o,lanes:r}=t.header,s=[n[t.
-name[e]].slice(0,200)||"no name",o[t.cat[e]]||"no category"];return s.push(t.flags[e]&R.instant?"an instant":`lasts ${v(t.dur[e])}`),s.push(`starts at ${v(t.start[e])}`,
-`on ${r[t.lane[e]].label}`),t.launch[e]>=0&&s.push(`launched by ${n[t.name[t.launch[e]]].slice(0,100)}`),s.join(", ")}function kr(t){return t.slice(0,300).replace(
-/^void /,"").replaceAll("(anonymous namespace)::","").replaceAll("at::native::","")||t.slice(0,300)}function Ar(t){return t.replace(/^(aten|prims|c10d|autograd::engine::evaluate_function): ?:?|^nn\.Module: |^.{1,200}?\(\d+\): /,
-"")||t}var Li=[[1e9,"s",9],[1e6,"ms",6],[1e3,"\xB5s",3]];function Ri(t){let[e,n,o]=Li.find(([r])=>Math.abs(t)>=r)??[1,"ns",0];return`${(t/e).toFixed(o)} ${n}`}var Ii='11px system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", Arial, sans-serif',Ni=28;function Sr(t){let{painter:e,size:n,colors:o}=t,r=e.context;
-r.setTransform(n.ratio,0,0,n.ratio,0,0),r.font=Ii,r.textBaseline="middle",r.fillStyle=o.bg,r.fillRect(0,0,n.width,n.height);let s=nt(t);for(let a of s.parts)Pi(
-r,t,s,a);Xi(r,t,s),br(r,t,s),Mr(r,t,s),hr(r,t,s),fr(r,t,s),or(r,t,s),yr(r,t,s)}function Pi(t,e,n,o){let{gutter:r}=e.size;t.save(),t.beginPath(),t.rect(r,o.top,n.
-width,o.bottom-o.top),t.clip(),Hi(t,e,n),bn(t,e,n,o,r),Fi(t,e,n,o),Ki(t,e,n),ar(t,e,n),t.restore()}function Hi(t,e,{x:n,t0:o,t1:r}){t.fillStyle=e.colors.band,t.
+4,T+zt/2)}let{range:l}=e;l!==null&&l[1]>r&&l[0]<s&&Ei(t,e,l,n)}function Ei(t,e,n,{x:o,width:r}){let{gutter:s}=e.size,a=k(n[1]-n[0]),c=t.measureText(a).width+12,
+i=(o(n[0])+o(n[1]))/2,l=Math.min(Math.max(i-c/2,s),s+r-c);t.fillStyle=e.colors.tip,t.fillRect(l,T+3,c,zt-6),t.fillStyle=e.colors.tipText,t.fillText(a,l+6,T+zt/2)}
+function xr(t,e,n){let{gutter:o,height:r}=e.size;t.fillStyle=e.colors.gutter,t.fillRect(0,0,o,r),t.textAlign="left";for(let s of n.parts){t.save(),t.beginPath(),
+t.rect(0,s.top,o-1,s.bottom-s.top),t.clip(),yn(t,e,n,s,0);for(let a of s.lanes)Oi(t,e,n,s,a);t.restore()}t.fillStyle=e.colors.line,t.fillRect(o-1,0,1,r),t.fillRect(
+0,A-1,o,1);for(let{bottom:s}of n.parts.slice(1))t.fillRect(0,s-2,e.size.width,2)}function Oi(t,e,n,o,r){let{layout:s,colors:a,size:c}=e,i=e.rows.heights[r]>1,l=$/
+2+4,f=n.down(r,s.tops[r])+l,u=n.down(r,s.ends[r])-l,d=Math.round(Math.min(Math.max(f,o.top+l),u));t.fillStyle=a.muted,i&&_i(t,12,d,e.collapsed.has(r)),t.fillStyle=
+r===e.focusLane&&e.hasFocus?a.accent:a.text,t.fillText($i(t,Ci(e,r),c.gutter-32),22,d)}function $i(t,e,n){return t.measureText(e).width<=n?e:lt(t,e.replace(/^(thread \S+) \([^()]*\)/,
+"$1"),n,Ti)}function Ci({data:t,filters:e},n){let{label:o}=t.header.lanes[n];return e.has(n)?`${o} (${e.get(n)?.text})`:o}function _i(t,e,n,o){let r=o?[[-2.5,-4],
+[3,0],[-2.5,4]]:[[-4,-2.5],[4,-2.5],[0,3]];t.beginPath();for(let[s,a]of r)t.lineTo(e+s,n+a);t.fill()}function yn(t,e,{down:n},{lanes:o},r){t.fillStyle=e.colors.
+lineSoft;for(let s of o)t.fillRect(r,Math.round(n(s,e.layout.ends[s]))-1,e.size.width-r,1)}var Li=5,Mr=24;function kr(t,e,{x:n,t0:o,t1:r}){let{gutter:s,width:a,height:c}=e.size;t.fillStyle=e.colors.accent,t.textAlign="left";for(let{at:i,dur:l,note:f}of e.
+marks){if(i+l<o||i>r)continue;let u=Math.max(s,Math.round(n(i))),d=Math.min(a,Math.max(u+2,n(i+l)));t.fillRect(u,T,d-u,Li),t.globalAlpha=.5,i>=o&&t.fillRect(u,T,
+1,c-T),t.globalAlpha=1;let p=f.length>Mr?`${f.slice(0,Mr)}\u2026`:f;if(!p)continue;let g=t.measureText(p).width+8,m=Math.min(u,a-g);t.fillRect(m,T,g,A-T-9),t.fillStyle=
+e.colors.bg,t.fillText(p,m+4,T+(A-T-9)/2+.5),t.fillStyle=e.colors.accent}}function vr({data:t,races:e},n){let{names:o,cats:r,lanes:s}=t.header,c=s[t.lane[n]].kind==="host"&&t.self[n]!==t.dur[n]?`, self ${k(t.self[n])}`:"",i=[o[t.name[n]].
+slice(0,400)||"(no name)"],l=xn(t,n),f=t.name[n+s[t.lane[n]].enclosing-1];l&&i.push(`${l}, the innermost: ${o[f].slice(0,200)}`),i.push(t.flags[n]&L.instant?"in\
+stant":`${k(t.dur[n])}${c}`),i.push(`${r[t.cat[n]]||"no category"} \xB7 at ${Ii(t.start[n])}`);let u=t.launch[n];if(u>=0){let p=o[t.name[u]].slice(0,100);i.push(
+`launched by ${p}, ${k(t.start[n]-t.start[u])} earlier`)}let d=e.find(({event:p})=>p===n);return d&&i.push(`race: ${d.title}`),i}function xn(t,e){let{enclosing:n}=t.
+header.lanes[t.lane[e]],o=e===0||t.lane[e-1]!==t.lane[e];return n>1&&o?`${n} enclosing frames`:void 0}function ke(t,e){let{names:n,cats:o,lanes:r}=t.header,s=[n[t.
+name[e]].slice(0,200)||"no name",o[t.cat[e]]||"no category"];return s.push(t.flags[e]&L.instant?"an instant":`lasts ${k(t.dur[e])}`),s.push(`starts at ${k(t.start[e])}`,
+`on ${r[t.lane[e]].label}`),t.launch[e]>=0&&s.push(`launched by ${n[t.name[t.launch[e]]].slice(0,100)}`),s.join(", ")}function Ar(t){return t.slice(0,300).replace(
+/^void /,"").replaceAll("(anonymous namespace)::","").replaceAll("at::native::","")||t.slice(0,300)}function Sr(t){return t.replace(/^(aten|prims|c10d|autograd::engine::evaluate_function): ?:?|^nn\.Module: |^.{1,200}?\(\d+\): /,
+"")||t}var Ri=[[1e9,"s",9],[1e6,"ms",6],[1e3,"\xB5s",3]];function Ii(t){let[e,n,o]=Ri.find(([r])=>Math.abs(t)>=r)??[1,"ns",0];return`${(t/e).toFixed(o)} ${n}`}var Ni='11px system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", Arial, sans-serif',Pi=28;function Tr(t){let{painter:e,size:n,colors:o}=t,r=e.context;
+r.setTransform(n.ratio,0,0,n.ratio,0,0),r.font=Ni,r.textBaseline="middle",r.fillStyle=o.bg,r.fillRect(0,0,n.width,n.height);let s=nt(t);for(let a of s.parts)Hi(
+r,t,s,a);ji(r,t,s),yr(r,t,s),kr(r,t,s),pr(r,t,s),ur(r,t,s),rr(r,t,s),xr(r,t,s)}function Hi(t,e,n,o){let{gutter:r}=e.size;t.save(),t.beginPath(),t.rect(r,o.top,n.
+width,o.bottom-o.top),t.clip(),Fi(t,e,n),yn(t,e,n,o,r),zi(t,e,n,o),Xi(t,e,n),cr(t,e,n),t.restore()}function Fi(t,e,{x:n,t0:o,t1:r}){t.fillStyle=e.colors.band,t.
 globalAlpha=e.colors.bandAlpha,e.steps.forEach((s,a)=>{a%2===0&&s.t1>o&&s.t0<r&&t.fillRect(n(s.t0),A,Math.max(1,n(s.t1)-n(s.t0)),e.size.height)}),t.globalAlpha=
-1}function Fi(t,e,n,o){let{painter:r,size:s}=e,a=zi(e,n,o);if(!a.length)return;let{pixels:c}=n,{image:i,pixels:l}=ir(r,c,a.length);l.fill(0,0,i.width*a.length);
-let f=a.flatMap(({lane:p,row:g},m)=>Bi(e,n,p,g,l,m*i.width));r.stripContext.putImageData(i,0,0,0,0,c,a.length),t.imageSmoothingEnabled=!1;let[u,d]=[s.gutter,c/s.
-ratio];a.forEach(({lane:p,row:g},m)=>{let w=Math.round(n.y(p,g));t.drawImage(r.stripCanvas,0,m,c,1,u,w,d,O-1)}),Di(t,e,n,f)}function zi(t,{y:e},{lanes:n,top:o,bottom:r}){
-let s=[];for(let a of n)for(let c=0;c<t.layout.shown[a];c++){let i=e(a,c);i>o-O&&i<r&&s.push({lane:a,row:c})}return s}function Bi(t,e,n,o,r,s){let{index:a,chosen:c,
-tones:i}=t,l=Ni*t.size.ratio,f=e.y(n,o),u={t0:e.t0,w:e.w,width:e.pixels,out:r,base:s,minWidth:l},d=[],p=(g,m,w)=>Qo(g,a.laneRow[n]+o,u,m,(y,b,x)=>{w?.[g.at[y]]||
-d.push({i:g.at[y],tone:g.tone[y],x0:b,x1:x,y:f,isDim:w!==null})});return c===null?p(a,i.pixels,null):(p(a,t.dimPixels,c.keep),p(c.index,i.pixels,null)),d}function Di(t,e,n,o){
-let{ratio:r,gutter:s}=e.size;t.textAlign="left";for(let{i:a,tone:c,x0:i,x1:l,y:f,isDim:u}of o){let d=Math.max(0,i)/r,p=Math.min(n.width,l/r)-d-8,g=yn(e.data,a)??
-Ui(t,e,e.data.name[a],p);g&&(t.fillStyle=u?e.colors.muted:e.tones.ink[c],t.fillText(g,Math.round(s+d+4),Math.round(f)+O/2))}}function Ui(t,e,n,o){let{labels:r}=e.
-painter,s=r[n]??Gi(t,e.data.header,n);if(r[n]=s,s.width<=o)return s.text;if(s.shortWidth<=o)return s.short;let a=Math.floor(s.short.length*o/s.shortWidth);for(;a>=
-2&&Wi(t,s,a)>o;)a--;return a<2?"":`${s.short.slice(0,a)}\u2026`}function Wi(t,e,n){return e.cuts[n]??=t.measureText(`${e.short.slice(0,n)}\u2026`).width,e.cuts[n]}
-function Gi(t,e,n){let o=e.short[n],r=o??kr(e.names[n]),s=o??Ar(r);return{text:r,short:s,cuts:[],width:t.measureText(r).width,shortWidth:t.measureText(s).width}}
-function Ki(t,e,n){for(let{event:o}of e.syncs)o>=0&&Ut(t,e,n,o,pn,1.5);for(let{event:o}of e.races)o>=0&&Ut(t,e,n,o,hn,2.5);e.hover!==null&&e.hover!==e.selected&&
+1}function zi(t,e,n,o){let{painter:r,size:s}=e,a=Bi(e,n,o);if(!a.length)return;let{pixels:c}=n,{image:i,pixels:l}=lr(r,c,a.length);l.fill(0,0,i.width*a.length);
+let f=a.flatMap(({lane:p,row:g},m)=>Di(e,n,p,g,l,m*i.width));r.stripContext.putImageData(i,0,0,0,0,c,a.length),t.imageSmoothingEnabled=!1;let[u,d]=[s.gutter,c/s.
+ratio];a.forEach(({lane:p,row:g},m)=>{let w=Math.round(n.y(p,g));t.drawImage(r.stripCanvas,0,m,c,1,u,w,d,$-1)}),Ui(t,e,n,f)}function Bi(t,{y:e},{lanes:n,top:o,bottom:r}){
+let s=[];for(let a of n)for(let c=0;c<t.layout.shown[a];c++){let i=e(a,c);i>o-$&&i<r&&s.push({lane:a,row:c})}return s}function Di(t,e,n,o,r,s){let{index:a,chosen:c,
+tones:i}=t,l=Pi*t.size.ratio,f=e.y(n,o),u={t0:e.t0,w:e.w,width:e.pixels,out:r,base:s,minWidth:l},d=[],p=(g,m,w)=>tr(g,a.laneRow[n]+o,u,m,(y,x,b)=>{w?.[g.at[y]]||
+d.push({i:g.at[y],tone:g.tone[y],x0:x,x1:b,y:f,isDim:w!==null})});return c===null?p(a,i.pixels,null):(p(a,t.dimPixels,c.keep),p(c.index,i.pixels,null)),d}function Ui(t,e,n,o){
+let{ratio:r,gutter:s}=e.size;t.textAlign="left";for(let{i:a,tone:c,x0:i,x1:l,y:f,isDim:u}of o){let d=Math.max(0,i)/r,p=Math.min(n.width,l/r)-d-8,g=xn(e.data,a)??
+Wi(t,e,e.data.name[a],p);g&&(t.fillStyle=u?e.colors.muted:e.tones.ink[c],t.fillText(g,Math.round(s+d+4),Math.round(f)+$/2))}}function Wi(t,e,n,o){let{labels:r}=e.
+painter,s=r[n]??Ki(t,e.data.header,n);if(r[n]=s,s.width<=o)return s.text;if(s.shortWidth<=o)return s.short;let a=Math.floor(s.short.length*o/s.shortWidth);for(;a>=
+2&&Gi(t,s,a)>o;)a--;return a<2?"":`${s.short.slice(0,a)}\u2026`}function Gi(t,e,n){return e.cuts[n]??=t.measureText(`${e.short.slice(0,n)}\u2026`).width,e.cuts[n]}
+function Ki(t,e,n){let o=e.short[n],r=o??Ar(e.names[n]),s=o??Sr(r);return{text:r,short:s,cuts:[],width:t.measureText(r).width,shortWidth:t.measureText(s).width}}
+function Xi(t,e,n){for(let{event:o}of e.syncs)o>=0&&Ut(t,e,n,o,mn,1.5);for(let{event:o}of e.races)o>=0&&Ut(t,e,n,o,pn,2.5);e.hover!==null&&e.hover!==e.selected&&
 Ut(t,e,n,e.hover,e.colors.text,1),e.selected!==null&&Ut(t,e,n,e.selected,e.colors.accent,2.5),e.focused!==null&&e.focused!==e.selected&&e.hasFocus&&Ut(t,e,n,e.focused,
-e.colors.text,2,[4,2])}function Ut(t,e,n,o,r,s,a=[]){let c=xt(e,n,o);if(c===null)return;t.strokeStyle=r,t.lineWidth=s,t.setLineDash(a);let i=Math.max(c.x,e.size.
-gutter-4);t.strokeRect(i,c.y,Math.max(2,Math.min(c.x+c.width,e.size.width+4)-i),O-1),t.setLineDash([])}function Xi(t,e,{x:n,width:o}){if(e.range===null)return;let{
+e.colors.text,2,[4,2])}function Ut(t,e,n,o,r,s,a=[]){let c=Mt(e,n,o);if(c===null)return;t.strokeStyle=r,t.lineWidth=s,t.setLineDash(a);let i=Math.max(c.x,e.size.
+gutter-4);t.strokeRect(i,c.y,Math.max(2,Math.min(c.x+c.width,e.size.width+4)-i),$-1),t.setLineDash([])}function ji(t,e,{x:n,width:o}){if(e.range===null)return;let{
 gutter:r,height:s}=e.size,a=l=>Math.min(Math.max(l,r),r+o),[c,i]=e.range.map(l=>a(n(l)));i<=r||c>=r+o||(t.fillStyle=e.colors.accent,t.globalAlpha=e.colors.rangeAlpha,
-t.fillRect(c,S,i-c,s-S),t.globalAlpha=1,c>r&&t.fillRect(c-.5,S,1,s),i<r+o&&t.fillRect(i-.5,S,1,s))}function Tr(t){let e=new Uint8Array(U.groups.length);for(let n of t.
-index.tone)e[n/V|0]=1;return U.groups.flatMap((n,o)=>e[o]?[[n.label,t.tones.css[o*V]]]:[])}var Er=2e3;function At(t){if(t.isReleased)return;let{frame:e,stage:n,canvas:o}=t.dom,r=Math.max(1,e.clientWidth),s=Math.max(A+O,e.clientHeight),a=window.devicePixelRatio||
+t.fillRect(c,T,i-c,s-T),t.globalAlpha=1,c>r&&t.fillRect(c-.5,T,1,s),i<r+o&&t.fillRect(i-.5,T,1,s))}function Er(t){let e=new Uint8Array(U.groups.length);for(let n of t.
+index.tone)e[n/q|0]=1;return U.groups.flatMap((n,o)=>e[o]?[[n.label,t.tones.css[o*q]]]:[])}var Or=2e3;function St(t){if(t.isReleased)return;let{frame:e,stage:n,canvas:o}=t.dom,r=Math.max(1,e.clientWidth),s=Math.max(A+$,e.clientHeight),a=window.devicePixelRatio||
 1;n.style.height=`${Math.max(s,Math.ceil(t.layout.total+A))}px`;let{size:c}=t;c.width!==r||c.height!==s||c.ratio!==a?(t.size={width:r,height:s,ratio:a,gutter:Math.
-round(Math.min(188,Math.max(132,r*.2),r*.35))},o.width=Math.round(r*a),o.height=Math.round(s*a),o.style.width=`${r}px`,o.style.height=`${s}px`,ve(t)):E(t)}function $r(t,e){
-if(t.isReleased!==e)return;if(t.isReleased=!e,e){t.size={...t.size,width:0},At(t);return}let{canvas:n}=t.dom;for(let o of[n,t.painter.stripCanvas])o.width=o.height=
-0;t.painter.strip=null,t.overview=null}function ve(t){if(t.isReleased)return;let e=performance.now();t.scroll=t.dom.frame.scrollTop,Sr(t),t.script.push(performance.
-now()-e),t.script.length>Er&&t.script.splice(0,Er/2)}function E(t){t.pending||t.isGone||(t.pending=requestAnimationFrame(e=>{t.pending=0,!t.isGone&&(t.beforeFrame?.(
-e),ve(t))}))}function kt(t,e){let n=ln(e,t.extent);n[0]===t.view[0]&&n[1]===t.view[1]||(t.view=n,t.options.onTime?.([...n]),E(t))}function Z(t,e){let n=ln(e,t.extent);
-if(t.held.clear(),matchMedia("(prefers-reduced-motion: reduce)").matches){kt(t,n);return}let o=t.view,r=null;t.beforeFrame=s=>{r??=s;let a=Math.min(1,(s-r)/180),
-c=1-(1-a)**3;kt(t,a<1?[o[0]+(n[0]-o[0])*c,o[1]+(n[1]-o[1])*c]:n),a>=1?t.beforeFrame=null:E(t)},E(t)}function St(t){let{data:e,names:n,search:o,filters:r}=t;if(n===
+round(Math.min(188,Math.max(132,r*.2),r*.35))},o.width=Math.round(r*a),o.height=Math.round(s*a),o.style.width=`${r}px`,o.style.height=`${s}px`,ve(t)):O(t)}function Cr(t,e){
+if(t.isReleased!==e)return;if(t.isReleased=!e,e){t.size={...t.size,width:0},St(t);return}let{canvas:n}=t.dom;for(let o of[n,t.painter.stripCanvas])o.width=o.height=
+0;t.painter.strip=null,t.overview=null}function ve(t){if(t.isReleased)return;let e=performance.now();t.scroll=t.dom.frame.scrollTop,Tr(t),t.script.push(performance.
+now()-e),t.script.length>Or&&t.script.splice(0,Or/2)}function O(t){t.pending||t.isGone||(t.pending=requestAnimationFrame(e=>{t.pending=0,!t.isGone&&(t.beforeFrame?.(
+e),ve(t))}))}function At(t,e){let n=fn(e,t.extent);n[0]===t.view[0]&&n[1]===t.view[1]||(t.view=n,t.options.onTime?.([...n]),O(t))}function J(t,e){let n=fn(e,t.extent);
+if(t.held.clear(),matchMedia("(prefers-reduced-motion: reduce)").matches){At(t,n);return}let o=t.view,r=null;t.beforeFrame=s=>{r??=s;let a=Math.min(1,(s-r)/180),
+c=1-(1-a)**3;At(t,a<1?[o[0]+(n[0]-o[0])*c,o[1]+(n[1]-o[1])*c]:n),a>=1?t.beforeFrame=null:O(t)},O(t)}function Tt(t){let{data:e,names:n,search:o,filters:r}=t;if(n===
 null&&o===null&&!r.size)t.chosen=null;else{let s=new Uint8Array(e.header.names.length);for(let i=0;i<s.length;i++)s[i]=+((n===null||n.has(i))&&(o===null||o.isHit[i]));
 let a=new Uint8Array(e.n),c=e.header.lanes.map((i,l)=>r.get(l)?.isHit??null);for(let i=0;i<e.n;i++)a[i]=s[e.name[i]]&(c[e.lane[i]]?.[e.name[i]]??1);t.chosen={keep:a,
-index:we(e,t.rows,t.tone,a)}}E(t)}function xn(t){let{rows:e,collapsed:n,order:o,pinned:r}=t;t.layout=fe(e.heights,n,o,r.size),At(t)}function dt(t){t.options.onSelect?.(
+index:be(e,t.rows,t.tone,a)}}O(t)}function Mn(t){let{rows:e,collapsed:n,order:o,pinned:r}=t;t.layout=ue(e.heights,n,o,r.size),St(t)}function dt(t){t.options.onSelect?.(
 {range:t.range&&[...t.range],event:t.selected,names:t.names&&new Set(t.names)})}function ht(t,e,n=!1){let{data:o,view:r,dom:s,layout:a}=t;s.tip.hidden=!0,t.hover=
-null;let c=ge(o,t.rows,e),[i,l]=[o.start[c],o.start[c]+o.dur[c]],f=o.lane[c];t.rows.row[c]>=a.shown[f]&&t.collapsed.delete(f)&&xn(t);let u=ue(t.layout,f,t.rows.
-row[c]),d=t.size.height-A,p=de(t),g=u<p;!g&&u<t.scroll+p?s.frame.scrollTop=u-p-8:!g&&u+O>t.scroll+d&&(s.frame.scrollTop=u+O+8-d);let m=r[1]-r[0],w=m/(t.size.width-
-t.size.gutter);n?Z(t,Or(i,l,4)):l-i<3*w?Z(t,Or(i,l,30)):(l<r[0]+m*.02||i>r[1]-m*.02)&&Z(t,[(i+l-m)/2,(i+l+m)/2]),E(t)}function Or(t,e,n){let o=e>t?(e-t)*n/2:500;
-return[(t+e)/2-o,(t+e)/2+o]}function ke(t,e){e<0||(t.focused=e,t.focusLane=t.data.lane[e],t.dom.spoken.textContent=Me(t.data,e),ht(t,e))}function ji(t,e){let n=t.index.laneRow[t.data.lane[e]]+t.rows.row[e],o=Y(t.index,n,t.data.start[e]);for(;o<t.index.first[n+1]&&t.index.at[o]!==e;)o++;return{r:n,
-p:o}}function Ae(t,e,n){let o=ge(t.data,t.rows,e);if(n==="left"||n==="right"){let{r:c,p:i}=ji(t,o),l=n==="left"?i-1:i+1;return l>=t.index.first[c]&&l<t.index.first[c+
+null;let c=we(o,t.rows,e),[i,l]=[o.start[c],o.start[c]+o.dur[c]],f=o.lane[c];t.rows.row[c]>=a.shown[f]&&t.collapsed.delete(f)&&Mn(t);let u=de(t.layout,f,t.rows.
+row[c]),d=t.size.height-A,p=he(t),g=u<p;!g&&u<t.scroll+p?s.frame.scrollTop=u-p-8:!g&&u+$>t.scroll+d&&(s.frame.scrollTop=u+$+8-d);let m=r[1]-r[0],w=m/(t.size.width-
+t.size.gutter);n?J(t,$r(i,l,4)):l-i<3*w?J(t,$r(i,l,30)):(l<r[0]+m*.02||i>r[1]-m*.02)&&J(t,[(i+l-m)/2,(i+l+m)/2]),O(t)}function $r(t,e,n){let o=e>t?(e-t)*n/2:500;
+return[(t+e)/2-o,(t+e)/2+o]}function Ae(t,e){e<0||(t.focused=e,t.focusLane=t.data.lane[e],t.dom.spoken.textContent=ke(t.data,e),ht(t,e))}function Vi(t,e){let n=t.index.laneRow[t.data.lane[e]]+t.rows.row[e],o=Z(t.index,n,t.data.start[e]);for(;o<t.index.first[n+1]&&t.index.at[o]!==e;)o++;return{r:n,
+p:o}}function Se(t,e,n){let o=we(t.data,t.rows,e);if(n==="left"||n==="right"){let{r:c,p:i}=Vi(t,o),l=n==="left"?i-1:i+1;return l>=t.index.first[c]&&l<t.index.first[c+
 1]?t.index.at[l]:o}let r=t.data.lane[o],s=t.rows.row[o]+(n==="up"?-1:1),a=t.data.start[o]+t.data.dur[o]/2;if(s>=0&&s<t.layout.shown[r]){let c=n==="up"?t.data.start[o]:
-a,i=Mn(t,r,s,c,n==="up"?0:t.data.dur[o]/2);if(i>=0)return i}return Vi(t,r,n==="up"?-1:1,a)??o}function Vi(t,e,n,o){let{order:r}=t.layout;for(let s=r.indexOf(e)+
-n;s>=0&&s<r.length;s+=n){let a=Mn(t,r[s],0,o,1/0);if(a>=0)return a}return null}function Mn(t,e,n,o,r){let{index:s}=t,a=s.laneRow[e]+n,c=ye(s,a,o,0);if(c>=0)return c;
-let i=Y(s,a,o),l=-1,f=r;for(let u of[i-1,i]){if(u<s.first[a]||u>=s.first[a+1])continue;let d=Math.max(s.s[u]-o,o-s.e[u],0);d<=f&&(l=s.at[u],f=d)}return l}function Wt(t,e){
-return t.data.launch[e]>=0?t.data.launch[e]:dn(t,e,1)[0]??e}function Cr(t,e){let n=(t.view[0]+t.view[1])/2;for(let o of e){let r=Mn(t,o,0,n,1/0);if(r>=0)return r}
-return-1}function _r(t,e){if(!e.trim())return null;let n=vn(t,e),o=0;for(let r=0;r<t.data.n;r++)o+=n[t.data.name[r]];return{isHit:n,count:o,at:-1}}function vn(t,e){
-let n=e.trim().toLowerCase();return t.lowerNames??=t.data.header.names.map(o=>o.toLowerCase()),Uint8Array.from(t.lowerNames,o=>+o.includes(n))}function Lr({data:t,
+a,i=kn(t,r,s,c,n==="up"?0:t.data.dur[o]/2);if(i>=0)return i}return qi(t,r,n==="up"?-1:1,a)??o}function qi(t,e,n,o){let{order:r}=t.layout;for(let s=r.indexOf(e)+
+n;s>=0&&s<r.length;s+=n){let a=kn(t,r[s],0,o,1/0);if(a>=0)return a}return null}function kn(t,e,n,o,r){let{index:s}=t,a=s.laneRow[e]+n,c=xe(s,a,o,0);if(c>=0)return c;
+let i=Z(s,a,o),l=-1,f=r;for(let u of[i-1,i]){if(u<s.first[a]||u>=s.first[a+1])continue;let d=Math.max(s.s[u]-o,o-s.e[u],0);d<=f&&(l=s.at[u],f=d)}return l}function Wt(t,e){
+return t.data.launch[e]>=0?t.data.launch[e]:hn(t,e,1)[0]??e}function _r(t,e){let n=(t.view[0]+t.view[1])/2;for(let o of e){let r=kn(t,o,0,n,1/0);if(r>=0)return r}
+return-1}function Lr(t,e){if(!e.trim())return null;let n=vn(t,e),o=0;for(let r=0;r<t.data.n;r++)o+=n[t.data.name[r]];return{isHit:n,count:o,at:-1}}function vn(t,e){
+let n=e.trim().toLowerCase();return t.lowerNames??=t.data.header.names.map(o=>o.toLowerCase()),Uint8Array.from(t.lowerNames,o=>+o.includes(n))}function Rr({data:t,
 view:e},n,o){let r=n.at,s=(f,u)=>t.start[f]<t.start[u]||t.start[f]===t.start[u]&&f<u,a=-1,c=-1;for(let f=0;f<t.n;f++){if(!n.isHit[t.name[f]])continue;let u=o>0?
 s:(p,g)=>s(g,p);(c<0||u(f,c))&&(c=f),(r>=0?u(r,f):o>0?t.start[f]>=e[0]:t.start[f]<=e[1])&&(a<0||u(f,a))&&(a=f)}let i=a>=0?a:c,l=0;if(i>=0)for(let f=0;f<t.n;f++)
-l+=n.isHit[t.name[f]]&&!s(i,f)?1:0;return{found:i,ordinal:l}}function Gt(t,e){e<0||t.rows.heights[e]<2||(t.collapsed.delete(e)||t.collapsed.add(e),kn(t,e,t.collapsed.has(e)?"folded":"unfolded"))}function Se(t,e){let{order:n,
-pinned:o}=t;e<0||(n.splice(n.indexOf(e),1),o.delete(e)?n.splice(o.size,0,e):(n.splice(o.size,0,e),o.add(e)),kn(t,e,o.has(e)?"pinned":"no longer pinned"))}function Kt(t,e,n){
-let{order:o,pinned:r}=t;if(e<0)return;let[s,a]=r.has(e)?[0,r.size-1]:[r.size,o.length-1];o.splice(o.indexOf(e),1),o.splice(Math.min(Math.max(n,s),a),0,e),kn(t,e,
-`is lane ${o.indexOf(e)+1} of ${o.length}`)}function Rr(t,e,n){n.trim()?t.filters.set(e,{text:n.trim(),isHit:vn(t,n)}):t.filters.delete(e),St(t)}function kn(t,e,n){
-t.dom.spoken.textContent=`${t.data.header.lanes[e].label} ${n}`,xn(t),t.lanesPanel?.update()}function Xt(t,e){t.beforeFrame=null,kt(t,e)}function Te(t,e){let{size:n,view:o}=t,r=e/(n.width-n.gutter)*(o[1]-o[0]);Xt(t,[o[0]+r,o[1]+r])}function An(t,e,n){let{
-size:o,view:r}=t,s=n===null?.5:Math.min(Math.max((n-o.gutter)/(o.width-o.gutter),0),1),a=r[0]+s*(r[1]-r[0]);Xt(t,[a+(r[0]-a)*e,a+(r[1]-a)*e])}function Ir(t,e){let n=(t.
-view[1]-t.view[0])/2;Xt(t,[e-n,e+n])}function Nr(t,e){let{extent:n,view:o}=t,r=o[1]-o[0],s=r*.02,a=e?n[1]+s-r:n[0]-s;Z(t,[a,a+r])}var qi=3;function Hr(t){return{...Yi(t),...Zi(t),...Ji(t)}}function Yi(t){return{show:e=>Xt(t,e),pan:e=>Te(t,e),zoom:(e,n)=>An(t,e,n),centre:e=>Ir(t,e),fit:()=>Z(
-t,t.whole),toEnd:e=>Nr(t,e)}}function Zi(t){return{timeAt:e=>Fr(t,e),hover:(e,n)=>Qi(t,e,n),leave(){t.pointerX=null,zr(t,null)},click:(e,n)=>tl(t,e,n),zoomToEventAt(e,n){
-let o=Ee(t,e,n);o!==null&&ht(t,o,!0)},dragRange(e,n){t.range=[Math.min(e,n),Math.max(e,n)],E(t)},finishRange:()=>dt(t),measureTo(e,n){let[o,r]=[t.selected,Ee(t,
-e,n)];return o===null||r===null||o===r?!1:(t.range=Fo(t.data,o,r),t.selected=null,dt(t),E(t),!0)},clearRange(){t.range!==null&&(t.range=null,dt(t),E(t))},toggleLane:e=>Gt(
-t,ut(t.layout,he(t,e))),dropLane(e,n){let[o,r]=[e,n].map(s=>ut(t.layout,he(t,s)));Kt(t,o,r<0?n<A?0:t.order.length-1:t.order.indexOf(r))}}}function Ji(t){return{
-zoomToFocused(){let e=t.focused??t.selected;e!==null?ht(t,e,!0):t.range!==null?Z(t,el(t.range)):Z(t,t.whole)},showKeys:()=>an(t.dom),toggleFocusLane:()=>Gt(t,Pr(
-t)),pinFocusLane:()=>Se(t,Pr(t)),arrow(e){t.focused!==null?Sn(t,Ae(t,t.focused,e)):e==="left"||e==="right"?Te(t,(e==="left"?-1:1)*80):t.dom.frame.scrollBy(0,(e===
-"up"?-2:2)*O)},enter(){let{focused:e}=t;e===null?ke(t,Cr(t,Br(t))):e===t.selected?Sn(t,Wt(t,e)):Tn(t,e)},follow(){t.focused!==null&&Sn(t,Wt(t,t.focused))},escape:()=>nl(
-t),search:e=>Oe(t,e),nextMatch:e=>ol(t,e),hold:e=>rl(t,e),focusChanged(e){t.hasFocus=e,E(t)}}}function Fr(t,e){let n=nt(t);return n.t0+(e-t.size.gutter)/n.scale}
-function Ee(t,e,n){let{index:o,layout:r,size:s}=t,a=Xo(r,he(t,n));if(a===null||e<s.gutter||n<A)return null;let c=qi/nt(t).scale,i=ye(o,o.laneRow[a.lane]+a.row,Fr(
-t,e),c);return i<0?null:i}function Qi(t,e,n){let{dom:o}=t;t.pointerX=e;let r=Ee(t,e,n);r!==null&&Go(o,vr(t,r),e+o.frame.offsetLeft,n+o.frame.offsetTop),zr(t,r)}
-function zr(t,e){e===null&&(t.dom.tip.hidden=!0),e!==t.hover&&(t.hover=e,t.options.onHover?.(e),E(t))}function tl(t,e,n){let o=Ee(t,e,n);t.focused=o,o===null&&(t.
-range=null),Tn(t,o)}function Tn(t,e){t.selected=e,e!==null&&(t.dom.spoken.textContent=`selected ${Me(t.data,e)}`),dt(t),E(t)}function Sn(t,e){let n=t.selected!==
-null&&t.focused===t.selected;ke(t,e),n&&t.focused!==null&&Tn(t,t.focused)}function el([t,e]){let n=Math.max((e-t)*.1,50);return[t-n,e+n]}function Br(t){let e=nt(
-t).parts.reverse().flatMap(({lanes:n})=>n);return[...e,...t.order.slice(t.order.indexOf(e[e.length-1])+1)]}function Pr(t){return t.focusLane>=0?t.focusLane:Br(t)[0]??
--1}function nl(t){if(!t.dom.keys.hidden)an(t.dom);else if(t.search!==null)t.dom.search.value="",Oe(t,"");else if(t.focused!==null&&t.focused!==t.selected)t.focused=
-null;else if(t.selected!==null||t.range!==null)Object.assign(t,{selected:null,range:null,focused:null}),dt(t);else return!1;return t.isArmed=!1,E(t),!0}function Oe(t,e){
-let n=_r(t,e);return t.search=n,t.dom.matches.textContent=n&&`${$(n.count)} ${n.count===1?"match":"matches"}`,St(t),n?.count??0}function ol(t,e){let{search:n}=t;
-if(n===null||n.count===0)return;let{found:o,ordinal:r}=Lr(t,n,e);n.at=o,t.dom.matches.textContent=`${$(r)} of ${$(n.count)}`,t.selected=o,ke(t,o),dt(t)}function rl(t,e){
-let n=([s,a],c)=>{s&&An(t,Math.exp(-s*2.2*c),t.pointerX),a&&Te(t,a*900*c)};if(matchMedia("(prefers-reduced-motion: reduce)").matches){n(wn([e]),.12);return}if(t.
-held.has(e))return;t.held.add(e);let o=null,r=s=>{let a=o===null?.016666666666666666:Math.min(.05,(s-o)/1e3);o=s,n(wn(t.held),a),t.beforeFrame=t.held.size?r:null,
-t.held.size&&E(t)};t.beforeFrame=r,E(t)}function Dr(t){let{lanesButton:e,lanes:n}=t.dom;T(t,e,"click",()=>{t.lanesPanel??=sl(t),n.hidden=!n.hidden,e.setAttribute("aria-expanded",String(!n.hidden)),t.lanesPanel.
-update()})}function sl(t){let e=t.data.header.lanes.map((o,r)=>al(t,r)),n=h("ul",{"aria-label":"Lanes"});return t.dom.lanes.replaceChildren(n),{update(){let{activeElement:o}=document;
-n.append(...t.order.map(r=>e[r].node));for(let r of e)r.update();o instanceof HTMLElement&&n.contains(o)&&o.focus()}}}function al(t,e){let{label:n}=t.data.header.
-lanes[e],o=(f,u,d)=>h("button",{type:"button",title:u,"aria-label":`${u}: ${n}`,onclick:d},f),r=o("Pin","Pin on top",()=>Se(t,e)),s=o("\u2191","Move up",()=>Kt(
+l+=n.isHit[t.name[f]]&&!s(i,f)?1:0;return{found:i,ordinal:l}}function Gt(t,e){e<0||t.rows.heights[e]<2||(t.collapsed.delete(e)||t.collapsed.add(e),An(t,e,t.collapsed.has(e)?"folded":"unfolded"))}function Te(t,e){let{order:n,
+pinned:o}=t;e<0||(n.splice(n.indexOf(e),1),o.delete(e)?n.splice(o.size,0,e):(n.splice(o.size,0,e),o.add(e)),An(t,e,o.has(e)?"pinned":"no longer pinned"))}function Kt(t,e,n){
+let{order:o,pinned:r}=t;if(e<0)return;let[s,a]=r.has(e)?[0,r.size-1]:[r.size,o.length-1];o.splice(o.indexOf(e),1),o.splice(Math.min(Math.max(n,s),a),0,e),An(t,e,
+`is lane ${o.indexOf(e)+1} of ${o.length}`)}function Ir(t,e,n){n.trim()?t.filters.set(e,{text:n.trim(),isHit:vn(t,n)}):t.filters.delete(e),Tt(t)}function An(t,e,n){
+t.dom.spoken.textContent=`${t.data.header.lanes[e].label} ${n}`,Mn(t),t.lanesPanel?.update()}function Xt(t,e){t.beforeFrame=null,At(t,e)}function Ee(t,e){let{size:n,view:o}=t,r=e/(n.width-n.gutter)*(o[1]-o[0]);Xt(t,[o[0]+r,o[1]+r])}function Sn(t,e,n){let{
+size:o,view:r}=t,s=n===null?.5:Math.min(Math.max((n-o.gutter)/(o.width-o.gutter),0),1),a=r[0]+s*(r[1]-r[0]);Xt(t,[a+(r[0]-a)*e,a+(r[1]-a)*e])}function Nr(t,e){let n=(t.
+view[1]-t.view[0])/2;Xt(t,[e-n,e+n])}function Pr(t,e){let{extent:n,view:o}=t,r=o[1]-o[0],s=r*.02,a=e?n[1]+s-r:n[0]-s;J(t,[a,a+r])}var Yi=3;function Fr(t){return{...Zi(t),...Ji(t),...Qi(t)}}function Zi(t){return{show:e=>Xt(t,e),pan:e=>Ee(t,e),zoom:(e,n)=>Sn(t,e,n),centre:e=>Nr(t,e),fit:()=>J(
+t,t.whole),toEnd:e=>Pr(t,e)}}function Ji(t){return{timeAt:e=>zr(t,e),hover:(e,n)=>tl(t,e,n),leave(){t.pointerX=null,Br(t,null)},click:(e,n)=>el(t,e,n),zoomToEventAt(e,n){
+let o=Oe(t,e,n);o!==null&&ht(t,o,!0)},dragRange(e,n){t.range=[Math.min(e,n),Math.max(e,n)],O(t)},finishRange:()=>dt(t),measureTo(e,n){let[o,r]=[t.selected,Oe(t,
+e,n)];return o===null||r===null||o===r?!1:(t.range=zo(t.data,o,r),t.selected=null,dt(t),O(t),!0)},clearRange(){t.range!==null&&(t.range=null,dt(t),O(t))},toggleLane:e=>Gt(
+t,ut(t.layout,pe(t,e))),dropLane(e,n){let[o,r]=[e,n].map(s=>ut(t.layout,pe(t,s)));Kt(t,o,r<0?n<A?0:t.order.length-1:t.order.indexOf(r))}}}function Qi(t){return{
+zoomToFocused(){let e=t.focused??t.selected;e!==null?ht(t,e,!0):t.range!==null?J(t,nl(t.range)):J(t,t.whole)},showKeys:()=>cn(t.dom),toggleFocusLane:()=>Gt(t,Hr(
+t)),pinFocusLane:()=>Te(t,Hr(t)),arrow(e){t.focused!==null?Tn(t,Se(t,t.focused,e)):e==="left"||e==="right"?Ee(t,(e==="left"?-1:1)*80):t.dom.frame.scrollBy(0,(e===
+"up"?-2:2)*$)},enter(){let{focused:e}=t;e===null?Ae(t,_r(t,Dr(t))):e===t.selected?Tn(t,Wt(t,e)):En(t,e)},follow(){t.focused!==null&&Tn(t,Wt(t,t.focused))},escape:()=>ol(
+t),search:e=>$e(t,e),nextMatch:e=>rl(t,e),hold:e=>sl(t,e),focusChanged(e){t.hasFocus=e,O(t)}}}function zr(t,e){let n=nt(t);return n.t0+(e-t.size.gutter)/n.scale}
+function Oe(t,e,n){let{index:o,layout:r,size:s}=t,a=jo(r,pe(t,n));if(a===null||e<s.gutter||n<A)return null;let c=Yi/nt(t).scale,i=xe(o,o.laneRow[a.lane]+a.row,zr(
+t,e),c);return i<0?null:i}function tl(t,e,n){let{dom:o}=t;t.pointerX=e;let r=Oe(t,e,n);r!==null&&Ko(o,vr(t,r),e+o.frame.offsetLeft,n+o.frame.offsetTop),Br(t,r)}
+function Br(t,e){e===null&&(t.dom.tip.hidden=!0),e!==t.hover&&(t.hover=e,t.options.onHover?.(e),O(t))}function el(t,e,n){let o=Oe(t,e,n);t.focused=o,o===null&&(t.
+range=null),En(t,o)}function En(t,e){t.selected=e,e!==null&&(t.dom.spoken.textContent=`selected ${ke(t.data,e)}`),dt(t),O(t)}function Tn(t,e){let n=t.selected!==
+null&&t.focused===t.selected;Ae(t,e),n&&t.focused!==null&&En(t,t.focused)}function nl([t,e]){let n=Math.max((e-t)*.1,50);return[t-n,e+n]}function Dr(t){let e=nt(
+t).parts.reverse().flatMap(({lanes:n})=>n);return[...e,...t.order.slice(t.order.indexOf(e[e.length-1])+1)]}function Hr(t){return t.focusLane>=0?t.focusLane:Dr(t)[0]??
+-1}function ol(t){if(!t.dom.keys.hidden)cn(t.dom);else if(t.search!==null)t.dom.search.value="",$e(t,"");else if(t.focused!==null&&t.focused!==t.selected)t.focused=
+null;else if(t.selected!==null||t.range!==null)Object.assign(t,{selected:null,range:null,focused:null}),dt(t);else return!1;return t.isArmed=!1,O(t),!0}function $e(t,e){
+let n=Lr(t,e);return t.search=n,t.dom.matches.textContent=n&&`${C(n.count)} ${n.count===1?"match":"matches"}`,Tt(t),n?.count??0}function rl(t,e){let{search:n}=t;
+if(n===null||n.count===0)return;let{found:o,ordinal:r}=Rr(t,n,e);n.at=o,t.dom.matches.textContent=`${C(r)} of ${C(n.count)}`,t.selected=o,Ae(t,o),dt(t)}function sl(t,e){
+let n=([s,a],c)=>{s&&Sn(t,Math.exp(-s*2.2*c),t.pointerX),a&&Ee(t,a*900*c)};if(matchMedia("(prefers-reduced-motion: reduce)").matches){n(bn([e]),.12);return}if(t.
+held.has(e))return;t.held.add(e);let o=null,r=s=>{let a=o===null?.016666666666666666:Math.min(.05,(s-o)/1e3);o=s,n(bn(t.held),a),t.beforeFrame=t.held.size?r:null,
+t.held.size&&O(t)};t.beforeFrame=r,O(t)}function Ur(t){let{lanesButton:e,lanes:n}=t.dom;E(t,e,"click",()=>{t.lanesPanel??=al(t),n.hidden=!n.hidden,e.setAttribute("aria-expanded",String(!n.hidden)),t.lanesPanel.
+update()})}function al(t){let e=t.data.header.lanes.map((o,r)=>cl(t,r)),n=h("ul",{"aria-label":"Lanes"});return t.dom.lanes.replaceChildren(n),{update(){let{activeElement:o}=document;
+n.append(...t.order.map(r=>e[r].node));for(let r of e)r.update();o instanceof HTMLElement&&n.contains(o)&&o.focus()}}}function cl(t,e){let{label:n}=t.data.header.
+lanes[e],o=(f,u,d)=>h("button",{type:"button",title:u,"aria-label":`${u}: ${n}`,onclick:d},f),r=o("Pin","Pin on top",()=>Te(t,e)),s=o("\u2191","Move up",()=>Kt(
 t,e,t.order.indexOf(e)-1)),a=o("\u2193","Move down",()=>Kt(t,e,t.order.indexOf(e)+1)),c=o("Fold","Fold to one row",()=>Gt(t,e));c.disabled=t.rows.heights[e]<2;let i=h(
-"input",{type:"search",placeholder:"Filter names","aria-label":`Filter names: ${n}`});i.addEventListener("input",()=>Rr(t,e,i.value));for(let f of[r,s,a,c,i])f.
+"input",{type:"search",placeholder:"Filter names","aria-label":`Filter names: ${n}`});i.addEventListener("input",()=>Ir(t,e,i.value));for(let f of[r,s,a,c,i])f.
 setAttribute("data-lm-suppress-shortcuts","true");let l=h("span",{class:"cltl-lane",title:n},n);return{node:h("li",{},r,s,a,c,l,i),update(){r.setAttribute("aria\
--pressed",String(t.pinned.has(e))),c.setAttribute("aria-pressed",String(t.collapsed.has(e)))}}}var cl=460,il=150,ll="800px 0px";function Wr(t,e,n={}){let o=pr(t,e,n),r=Hr(o);gr(o,r),wr(o,r),ul(o,r),Gr(o,o.mode),fl(o),At(o);let s=new ResizeObserver(()=>At(
-o));s.observe(o.dom.frame);let a=new IntersectionObserver(c=>$r(o,c[c.length-1].isIntersecting),{rootMargin:ll});return a.observe(o.dom.frame),o.cleanups.push(()=>s.
-disconnect(),()=>a.disconnect()),ve(o),dl(o,r)}function Gr(t,e){Object.assign(t,mn(e)),Do(t.dom.host,t.colors),Wo(t.dom,Tr(t)),E(t)}function fl({dom:t,layout:e,
-options:n}){let o=n.height??Math.min(cl,Math.max(il,e.total+A));t.frame.style.height=`${Math.round(o)+2}px`}function ul(t,e){let{dom:n}=t;T(t,n.zoomIn,"click",()=>e.
-zoom(.5,null)),T(t,n.zoomOut,"click",()=>e.zoom(2,null)),T(t,n.fit,"click",e.fit),T(t,n.keysButton,"click",e.showKeys),Dr(t),T(t,n.next,"click",()=>e.nextMatch(
-1)),T(t,n.previous,"click",()=>e.nextMatch(-1)),T(t,n.frame,"scroll",()=>E(t),{passive:!0})}function dl(t,e){return{setTheme:n=>Gr(t,n),fit:e.fit,zoomTo:(n,o)=>e.
-show([n,o]),getView:()=>[...t.view],select(n=null){t.selected=t.focused=n,n!==null&&ht(t,n),E(t)},setRange(n,o=null){t.range=n===null||o===null?null:[n,o],E(t)},
-setNames(n){t.names=n===null?null:new Set(n),St(t)},beside:(n,o)=>Ae(t,n,o),partnerOf:n=>Wt(t,n),raceOf:n=>t.races.find(o=>o.event===n&&n!==null)?.race??null,showRace:n=>Ur(
-t,t.races.find(o=>o.race===n)),showSync:n=>Ur(t,t.syncs.find(o=>o.group===n)),setMarks(n){t.marks=n,E(t)},search(n){return t.dom.search.value=n,Oe(t,n)},focus:()=>t.
-dom.canvas.focus({preventScroll:!0}),resize:()=>At(t),boxOf:n=>pl(t,n),stats:()=>({frames:t.script.length,script:[...t.script]}),destroy:()=>hl(t)}}function hl(t){
-t.isGone=!0,cancelAnimationFrame(t.pending);for(let e of t.cleanups.splice(0))e();t.dom.host.remove()}function Ur(t,e){if(e){if(e.event>=0)t.focused=e.event,ht(
-t,e.event);else if(e.at<t.view[0]||e.at>t.view[1]){let n=(t.view[1]-t.view[0])/2;kt(t,[e.at-n,e.at+n])}E(t)}}function pl(t,e){let n=nt(t),o=t.data.lane[e];if(t.
-rows.row[e]>=t.layout.shown[o])return null;let r=n.x(t.data.start[e]),s=t.data.dur[e]*n.scale;return{x:r,y:n.y(o,t.rows.row[e]),width:s,height:O-1}}var En="Source of ";var ml=/^(In\[\d+\])\((\d+)\): (.*)$/s;function Xr(t,e){let n=new Map;for(let o of e){let[,r,s,a]=o.match(ml)??[],c=r&&Object.hasOwn(t,r)?gl(t[r],Number(s),a):"";
-if(c&&n.set(`${En}${a}, ${r}`,c),n.size===4)break}return[...n]}function gl(t,e,n){let o=t.trimEnd().split(`
-`);if(e<1||e>o.length)return"";let r=n==="<module>",[s,a]=r?[0,o.length]:[e-1,wl(o,e-1)];return[...o.slice(s,Math.min(a,s+16)).map((i,l)=>`${s+l+1}  ${i}`.trimEnd()),
+-pressed",String(t.pinned.has(e))),c.setAttribute("aria-pressed",String(t.collapsed.has(e)))}}}var il=460,ll=150,fl="800px 0px";function Gr(t,e,n={}){let o=mr(t,e,n),r=Fr(o);wr(o,r),br(o,r),dl(o,r),Kr(o,o.mode),ul(o),St(o);let s=new ResizeObserver(()=>St(
+o));s.observe(o.dom.frame);let a=new IntersectionObserver(c=>Cr(o,c[c.length-1].isIntersecting),{rootMargin:fl});return a.observe(o.dom.frame),o.cleanups.push(()=>s.
+disconnect(),()=>a.disconnect()),ve(o),hl(o,r)}function Kr(t,e){Object.assign(t,gn(e)),Uo(t.dom.host,t.colors),Go(t.dom,Er(t)),O(t)}function ul({dom:t,layout:e,
+options:n}){let o=n.height??Math.min(il,Math.max(ll,e.total+A));t.frame.style.height=`${Math.round(o)+2}px`}function dl(t,e){let{dom:n}=t;E(t,n.zoomIn,"click",()=>e.
+zoom(.5,null)),E(t,n.zoomOut,"click",()=>e.zoom(2,null)),E(t,n.fit,"click",e.fit),E(t,n.keysButton,"click",e.showKeys),Ur(t),E(t,n.next,"click",()=>e.nextMatch(
+1)),E(t,n.previous,"click",()=>e.nextMatch(-1)),E(t,n.frame,"scroll",()=>O(t),{passive:!0})}function hl(t,e){return{setTheme:n=>Kr(t,n),fit:e.fit,zoomTo:(n,o)=>e.
+show([n,o]),getView:()=>[...t.view],select(n=null){t.selected=t.focused=n,n!==null&&ht(t,n),O(t)},setRange(n,o=null){t.range=n===null||o===null?null:[n,o],O(t)},
+setNames(n){t.names=n===null?null:new Set(n),Tt(t)},beside:(n,o)=>Se(t,n,o),partnerOf:n=>Wt(t,n),raceOf:n=>t.races.find(o=>o.event===n&&n!==null)?.race??null,showRace:n=>Wr(
+t,t.races.find(o=>o.race===n)),showSync:n=>Wr(t,t.syncs.find(o=>o.group===n)),setMarks(n){t.marks=n,O(t)},search(n){return t.dom.search.value=n,$e(t,n)},focus:()=>t.
+dom.canvas.focus({preventScroll:!0}),resize:()=>St(t),boxOf:n=>ml(t,n),stats:()=>({frames:t.script.length,script:[...t.script]}),destroy:()=>pl(t)}}function pl(t){
+t.isGone=!0,cancelAnimationFrame(t.pending);for(let e of t.cleanups.splice(0))e();t.dom.host.remove()}function Wr(t,e){if(e){if(e.event>=0)t.focused=e.event,ht(
+t,e.event);else if(e.at<t.view[0]||e.at>t.view[1]){let n=(t.view[1]-t.view[0])/2;At(t,[e.at-n,e.at+n])}O(t)}}function ml(t,e){let n=nt(t),o=t.data.lane[e];if(t.
+rows.row[e]>=t.layout.shown[o])return null;let r=n.x(t.data.start[e]),s=t.data.dur[e]*n.scale;return{x:r,y:n.y(o,t.rows.row[e]),width:s,height:$-1}}var On="Source of ";var gl=/^(In\[\d+\])\((\d+)\): (.*)$/s;function jr(t,e){let n=new Map;for(let o of e){let[,r,s,a]=o.match(gl)??[],c=r&&Object.hasOwn(t,r)?wl(t[r],Number(s),a):"";
+if(c&&n.set(`${On}${a}, ${r}`,c),n.size===4)break}return[...n]}function wl(t,e,n){let o=t.trimEnd().split(`
+`);if(e<1||e>o.length)return"";let r=n==="<module>",[s,a]=r?[0,o.length]:[e-1,bl(o,e-1)];return[...o.slice(s,Math.min(a,s+16)).map((i,l)=>`${s+l+1}  ${i}`.trimEnd()),
 ...a>s+16?["\u2026"]:[]].join(`
-`)}function wl(t,e){let n=Kr(t[e]),o=e;for(;o<t.length-1&&t[o].trimStart().startsWith("@");)o+=1;for(o+=1;o<t.length;o++){let r=t[o].trim();if(r&&Kr(t[o])<=n&&!/^[)\]}]/.
-test(r))break}for(;o>e+1&&!t[o-1].trim();)o-=1;return o}function Kr(t){return t.length-t.trimStart().length}function bl(t,e){let n=t.header.lanes[t.lane[e]],o=[["Kind",t.header.cats[t.cat[e]]],["Start",v(t.start[e])],["Duration",v(t.dur[e])]];return n.kind==="host"&&t.
-self[e]!==t.dur[e]&&o.push(["Self time",v(t.self[e])]),o.push([n.kind==="device"?"Stream":"Thread",n.label]),t.launch[e]>=0&&o.push(...yl(t,e)),o.push(...Al(t,e)),
-o.push(...Ml(t,e)),o.push(...El(t,e)),o.push(...vl(t,e)),o.push(["Row",`trace.events.iloc[${t.rowOf(e)}]`]),o}function yl(t,e){let n=t.launch[e];return[["Launch\
-ed by",t.header.names[t.name[n]]],["Waited",v(t.start[e]-t.start[n])]]}var xl=60;function Ml(t,e){let n=[],o=t.detailOf("stack"),r=[],s=o(e),a=s!==null;for(let c=t.
-launch[e]>=0?t.launch[e]:t.parent[e];c>=0;c=t.parent[c])s??=o(c),r.length<xl&&r.push(X(t.header,t.name[c]));return s!==null&&!a&&n.push(["Call stack",String(s)]),
+`)}function bl(t,e){let n=Xr(t[e]),o=e;for(;o<t.length-1&&t[o].trimStart().startsWith("@");)o+=1;for(o+=1;o<t.length;o++){let r=t[o].trim();if(r&&Xr(t[o])<=n&&!/^[)\]}]/.
+test(r))break}for(;o>e+1&&!t[o-1].trim();)o-=1;return o}function Xr(t){return t.length-t.trimStart().length}function yl(t,e){let n=t.header.lanes[t.lane[e]],o=[["Kind",t.header.cats[t.cat[e]]],["Start",k(t.start[e])],["Duration",k(t.dur[e])]];return n.kind==="host"&&t.
+self[e]!==t.dur[e]&&o.push(["Self time",k(t.self[e])]),o.push([n.kind==="device"?"Stream":"Thread",n.label]),t.launch[e]>=0&&o.push(...xl(t,e)),o.push(...Sl(t,e)),
+o.push(...kl(t,e)),o.push(...Ol(t,e)),o.push(...vl(t,e)),o.push(["Row",`trace.events.iloc[${t.rowOf(e)}]`]),o}function xl(t,e){let n=t.launch[e];return[["Launch\
+ed by",t.header.names[t.name[n]]],["Waited",k(t.start[e]-t.start[n])]]}var Ml=60;function kl(t,e){let n=[],o=t.detailOf("stack"),r=[],s=o(e),a=s!==null;for(let c=t.
+launch[e]>=0?t.launch[e]:t.parent[e];c>=0;c=t.parent[c])s??=o(c),r.length<Ml&&r.push(j(t.header,t.name[c]));return s!==null&&!a&&n.push(["Call stack",String(s)]),
 r.length&&n.push(["Called from",r.join(`
 `)]),n}function vl(t,e){let n=t.detailOf("stack"),o=[],r=n(e);for(let s=t.launch[e]>=0?t.launch[e]:e;s>=0;s=t.parent[s])r??=n(s),o.push(t.header.names[t.name[s]]);
-return Xr(t.header.cells,r===null?o:String(r).split(`
-`))}var kl={shapes:"Input shapes",dtypes:"Input dtypes",module:"Module",grid:"Grid",block_dim:"Block",registers:"Registers a thread",shared_memory_bytes:"Shared\
+return jr(t.header.cells,r===null?o:String(r).split(`
+`))}var Al={shapes:"Input shapes",dtypes:"Input dtypes",module:"Module",grid:"Grid",block_dim:"Block",registers:"Registers a thread",shared_memory_bytes:"Shared\
  memory",blocks_per_sm:"Blocks per SM",warps_per_sm:"Warps per SM",occupancy_pct:"Occupancy",num_bytes:"Bytes",flops:"FLOPs",step:"Step",correlation_id:"Correla\
 tion id",external_id:"External id",sequence_nr:"Sequence number",graph_id:"CUDA graph",graph_node_id:"Graph node",collective:"Collective",process_group:"Process\
- group",stack:"Call stack"};function Al(t,e){let n=[];for(let[o,r]of Object.entries(t.detail(e)))r===null||r===""||n.push([kl[o]??o,Sl(o,r)]);return n}function Sl(t,e){
-return t.endsWith("_bytes")?k(Number(e)):t==="occupancy_pct"?`${e} %`:typeof e=="number"?$(e):String(e)}var Tl=[["stack","Call stack","--stacks (torch: with_sta\
-ck=True)"],["shapes","Input shapes","--shapes (torch: record_shapes=True)"]];function El({header:t,cat:e},n){if(t.cats[e[n]]!=="cpu_op")return[];let o=new Set(t.
-details.map(({name:r})=>r));return t.cats.includes("python_function")&&o.add("stack"),Tl.filter(([r])=>!o.has(r)).map(([r,s,a])=>[s,t.dropped.includes(r)?"left \
-out to keep this page small":`not recorded: add ${a}`])}function Ol(t,e,n,o){let r=u=>()=>n.set({event:u},"details"),s=(u,d,p)=>h("button",{class:"cl-button",type:"\
+ group",stack:"Call stack"};function Sl(t,e){let n=[];for(let[o,r]of Object.entries(t.detail(e)))r===null||r===""||n.push([Al[o]??o,Tl(o,r)]);return n}function Tl(t,e){
+return t.endsWith("_bytes")?v(Number(e)):t==="occupancy_pct"?`${e} %`:typeof e=="number"?C(e):String(e)}var El=[["stack","Call stack","--stacks (torch: with_sta\
+ck=True)"],["shapes","Input shapes","--shapes (torch: record_shapes=True)"]];function Ol({header:t,cat:e},n){if(t.cats[e[n]]!=="cpu_op")return[];let o=new Set(t.
+details.map(({name:r})=>r));return t.cats.includes("python_function")&&o.add("stack"),El.filter(([r])=>!o.has(r)).map(([r,s,a])=>[s,t.dropped.includes(r)?"left \
+out to keep this page small":`not recorded: add ${a}`])}function $l(t,e,n,o){let r=u=>()=>n.set({event:u},"details"),s=(u,d,p)=>h("button",{class:"cl-button",type:"\
 button",title:d,onclick:p},u),a=o?.partnerOf(e)??e,c=t.launch[e]>=0?"Go to launch":"Go to kernel",i=()=>n.set({range:[t.start[e],t.start[e]+t.dur[e]]},"details"),
 [l,f]=o?[o.beside(e,"left"),o.beside(e,"right")]:[e,e];return[s("\u2039","Previous event of the lane (left arrow)",r(l)),s("\u203A","Next event of the lane (rig\
 ht arrow)",r(f)),...a===e?[]:[s(c,"The other end of the launch arrow (Enter)",r(a))],...t.dur[e]?[s("Costs within","Narrow the table to the time of this event",
-i)]:[],s("\u2715","Close (Escape)",r(null))]}function jr(t,e,n,o,r){if(n===null){t.replaceChildren();return}let s=h("dl",{class:"cl-facts"});for(let[i,l]of bl(e,
-n))s.append(h("dt",{},i),h("dd",{class:i.startsWith(En)?"cl-source":""},l));let a=h("h3",{"aria-level":2,class:"cl-event"},e.header.names[e.name[n]]),c=h("span",
-{class:"cl-event-buttons"},...Ol(e,n,o,r));t.replaceChildren(h("div",{class:"cl-event-head"},a,c),s)}var $l=500;function Vr(t,e,{onChange:n,onShow:o}){let r=h("ul",{class:"cl-mark-list","aria-label":"Marks"});t.replaceChildren(r);let s=l=>{a(l),n(l)},a=l=>{i.marks=
-[...l].sort((f,u)=>f.at-u.at),t.hidden=l.length===0,r.replaceChildren(...i.marks.map(c))},c=l=>{let f=l.note||"(no note)",u=l.dur?`${v(l.at)}, ${v(l.dur)} long`:
-v(l.at),d=()=>s(i.marks.filter(p=>p!==l));return h("li",{},h("button",{class:"cl-mark",type:"button",title:u,onclick:()=>o(l)},f),h("span",{class:"cl-hint"},u),
-h("button",{type:"button","aria-label":`Remove the mark ${f}`,onclick:d},"\xD7"))},i={marks:[],add:l=>s([...i.marks,l]),replace:a};return a(e),i}function qr(t,{
-range:e,event:n},o){let r=e??(n===null?null:Cl(t,n));if(r===null)return[];let s=h("input",{class:"cl-note",type:"text",maxlength:$l,placeholder:"Note","aria-lab\
+i)]:[],s("\u2715","Close (Escape)",r(null))]}function Vr(t,e,n,o,r){if(n===null){t.replaceChildren();return}let s=h("dl",{class:"cl-facts"});for(let[i,l]of yl(e,
+n))s.append(h("dt",{},i),h("dd",{class:i.startsWith(On)?"cl-source":""},l));let a=h("h3",{"aria-level":2,class:"cl-event"},e.header.names[e.name[n]]),c=h("span",
+{class:"cl-event-buttons"},...$l(e,n,o,r));t.replaceChildren(h("div",{class:"cl-event-head"},a,c),s)}var Cl=500;function qr(t,e,{onChange:n,onShow:o}){let r=h("ul",{class:"cl-mark-list","aria-label":"Marks"});t.replaceChildren(r);let s=l=>{a(l),n(l)},a=l=>{i.marks=
+[...l].sort((f,u)=>f.at-u.at),t.hidden=l.length===0,r.replaceChildren(...i.marks.map(c))},c=l=>{let f=l.note||"(no note)",u=l.dur?`${k(l.at)}, ${k(l.dur)} long`:
+k(l.at),d=()=>s(i.marks.filter(p=>p!==l));return h("li",{},h("button",{class:"cl-mark",type:"button",title:u,onclick:()=>o(l)},f),h("span",{class:"cl-hint"},u),
+h("button",{type:"button","aria-label":`Remove the mark ${f}`,onclick:d},"\xD7"))},i={marks:[],add:l=>s([...i.marks,l]),replace:a};return a(e),i}function Yr(t,{
+range:e,event:n},o){let r=e??(n===null?null:_l(t,n));if(r===null)return[];let s=h("input",{class:"cl-note",type:"text",maxlength:Cl,placeholder:"Note","aria-lab\
 el":"Note of the mark","data-lm-suppress-shortcuts":"true"}),a=()=>{o({at:Math.round(r[0]),dur:Math.round(r[1]-r[0]),note:s.value.trim()}),s.value=""};return s.
 addEventListener("keydown",c=>{c.stopPropagation(),c.key==="Enter"&&a()}),[s,h("button",{class:"cl-button",type:"button",title:"Mark the selected time",onclick:a},
-"Mark")]}function Cl({start:t,dur:e},n){return[t[n],t[n]+e[n]]}var On={range:null,event:null,names:null};function Jr(){let t=On,e=new Set,n={get:()=>t,isEmpty:()=>$n(t,On),set(o,r){let s={...t,...o};if(s.names?.size===0&&(s.
-names=null),!$n(t,s)){t=s;for(let a of[...e])a(t,r)}},clear:o=>n.set(On,o),subscribe(o){return e.add(o),()=>e.delete(o)}};return n}function $n(t,e){return t.event===
-e.event&&Yr(t.range,e.range)&&Yr(t.names,e.names)}function Yr(t,e){if(t===null||e===null)return t===e;let[n,o]=[[...t],[...e]];return n.length===o.length&&n.every(
-(r,s)=>r===o[s])}function _l({n:t,parent:e,launch:n,lane:o,start:r,dur:s},a){let c=new Uint8Array(t);c[a]=1;let i=r[a]+s[a];for(let l=a+1;l<t&&o[l]===o[a]&&r[l]<=
-i;l++)e[l]>=0&&c[e[l]]&&(c[l]=1);for(let l=0;l<t;l++)n[l]>=0&&c[n[l]]&&(c[l]=1);return c}var Ll=3,Zr=new WeakMap;function J(t,e){let n=Zr.get(t)??[],o=n.find(s=>$n(
-s.selection,e));if(o)return o.mask;let r=Rl(t,e);return Zr.set(t,[{selection:{...e},mask:r},...n].slice(0,Ll)),r}function Rl(t,{range:e,event:n,names:o}){if(e===
-null&&n===null&&o===null)return null;let r=n===null?new Uint8Array(t.n).fill(1):_l(t,n);if(e!==null&&Il(t,r,e),o===null)return r;let s=new Uint8Array(t.header.names.
-length);for(let a of o)s[a]=1;for(let a=0;a<t.n;a++)r[a]&=s[t.name[a]];return r}function Il({n:t,start:e,dur:n},o,[r,s]){for(let a=0;a<t;a++){let c=e[a],i=c+n[a];
-(c===i?c<r||c>s:c>=s||i<=r)&&(o[a]=0)}}var Nl=2e3;function Qr(t,e){let{range:n,event:o,names:r}=e;if(o!==null)return Hl(t,e);let s=[];if(n){let i=u=>String(BigInt(t.header.t0)+BigInt(u)),[l,f]=[Math.
+"Mark")]}function _l({start:t,dur:e},n){return[t[n],t[n]+e[n]]}var $n={range:null,event:null,names:null};function Qr(){let t=$n,e=new Set,n={get:()=>t,isEmpty:()=>Cn(t,$n),set(o,r){let s={...t,...o};if(s.names?.size===0&&(s.
+names=null),!Cn(t,s)){t=s;for(let a of[...e])a(t,r)}},clear:o=>n.set($n,o),subscribe(o){return e.add(o),()=>e.delete(o)}};return n}function Cn(t,e){return t.event===
+e.event&&Zr(t.range,e.range)&&Zr(t.names,e.names)}function Zr(t,e){if(t===null||e===null)return t===e;let[n,o]=[[...t],[...e]];return n.length===o.length&&n.every(
+(r,s)=>r===o[s])}function Ll({n:t,parent:e,launch:n,lane:o,start:r,dur:s},a){let c=new Uint8Array(t);c[a]=1;let i=r[a]+s[a];for(let l=a+1;l<t&&o[l]===o[a]&&r[l]<=
+i;l++)e[l]>=0&&c[e[l]]&&(c[l]=1);for(let l=0;l<t;l++)n[l]>=0&&c[n[l]]&&(c[l]=1);return c}var Rl=3,Jr=new WeakMap;function Q(t,e){let n=Jr.get(t)??[],o=n.find(s=>Cn(
+s.selection,e));if(o)return o.mask;let r=Il(t,e);return Jr.set(t,[{selection:{...e},mask:r},...n].slice(0,Rl)),r}function Il(t,{range:e,event:n,names:o}){if(e===
+null&&n===null&&o===null)return null;let r=n===null?new Uint8Array(t.n).fill(1):Ll(t,n);if(e!==null&&Nl(t,r,e),o===null)return r;let s=new Uint8Array(t.header.names.
+length);for(let a of o)s[a]=1;for(let a=0;a<t.n;a++)r[a]&=s[t.name[a]];return r}function Nl({n:t,start:e,dur:n},o,[r,s]){for(let a=0;a<t;a++){let c=e[a],i=c+n[a];
+(c===i?c<r||c>s:c>=s||i<=r)&&(o[a]=0)}}var Pl=2e3;function ts(t,e){let{range:n,event:o,names:r}=e;if(o!==null)return Fl(t,e);let s=[];if(n){let i=u=>String(BigInt(t.header.t0)+BigInt(u)),[l,f]=[Math.
 floor(n[0]),Math.ceil(n[1])];s.push(`((e.ts < ${i(f)}) & (e.ts + e.dur > ${i(l)}) & (e.dur > 0) | (e.dur == 0) & e.ts.between(${i(Math.ceil(n[0]))}, ${i(Math.floor(
-n[1]))}))`)}r&&s.push(`e.name.isin(${Pl(t,r)})`);let{first_row:a}=t.header,c=a?`trace.events.iloc[${a}:]`:"trace.events";return s.length?`${c}[lambda e: ${s.join(
-" & ")}]`:c}function Pl(t,e){let n=Cn(t,e);return n?`trace.events.name.iloc[[${n.join(", ")}]]`:Fl([...e].map(o=>t.header.names[o]))}function Cn(t,e){return t.header.
-are_names_cut?[...e].map(n=>t.rowOf(t.name.indexOf(n))):null}function Hl(t,e){let n=J(t,e),o=[];for(let s=0;s<t.n;s++)if(n?.[s]&&o.push(s),o.length>Nl)return null;
-return`trace.events.iloc[[${o.map(s=>t.rowOf(s)).sort((s,a)=>s-a).join(", ")}]]`}function Fl(t){let e=n=>JSON.stringify(n).replace(/[\u007f-\uffff]/g,o=>`\\u${o.
-charCodeAt(0).toString(16).padStart(4,"0")}`);return`[${t.map(e).join(", ")}]`}var zl={light:["#0b62c4","#b35c00","#6f42c1","#00796b","#b02f78","#5a7a0a","#a3301f"],dark:["#6cb6ff","#f0a050","#c4a5ff","#5fd0c0","#f08cc4","#b5d35a","#ff9a8a"]},
-Bl={light:"#4f6673",dark:"#a9bfca"};function Tt(t,e){let n=t.startsWith("cpu")?null:/\d+$/.exec(t),o=zl[e];return n?o[Number(n[0])%o.length]:Bl[e]}function ts({ts:t,values:e},[n,o]){let[r,s]=[0,t.length];for(;r+1<t.length&&t[r+1]<n;)r+=1;for(;s-2>r&&t[s-2]>o;)s-=1;return Dl(t.subarray(r,s),e.subarray(r,s))}
-function Dl(t,e){let n=t.length;if(n<=4e3)return{ts:Array.from(t),values:Array.from(e)};let o=[0],r=(n-2)/(4e3/2-1);for(let s=0;s*r<n-2;s++){let[a,c]=[1+Math.floor(
+n[1]))}))`)}r&&s.push(`e.name.isin(${Hl(t,r)})`);let{first_row:a}=t.header,c=a?`trace.events.iloc[${a}:]`:"trace.events";return s.length?`${c}[lambda e: ${s.join(
+" & ")}]`:c}function Hl(t,e){let n=_n(t,e);return n?`trace.events.name.iloc[[${n.join(", ")}]]`:zl([...e].map(o=>t.header.names[o]))}function _n(t,e){return t.header.
+are_names_cut?[...e].map(n=>t.rowOf(t.name.indexOf(n))):null}function Fl(t,e){let n=Q(t,e),o=[];for(let s=0;s<t.n;s++)if(n?.[s]&&o.push(s),o.length>Pl)return null;
+return`trace.events.iloc[[${o.map(s=>t.rowOf(s)).sort((s,a)=>s-a).join(", ")}]]`}function zl(t){let e=n=>JSON.stringify(n).replace(/[\u007f-\uffff]/g,o=>`\\u${o.
+charCodeAt(0).toString(16).padStart(4,"0")}`);return`[${t.map(e).join(", ")}]`}var Bl={light:["#0b62c4","#b35c00","#6f42c1","#00796b","#b02f78","#5a7a0a","#a3301f"],dark:["#6cb6ff","#f0a050","#c4a5ff","#5fd0c0","#f08cc4","#b5d35a","#ff9a8a"]},
+Dl={light:"#4f6673",dark:"#a9bfca"};function Et(t,e){let n=t.startsWith("cpu")?null:/\d+$/.exec(t),o=Bl[e];return n?o[Number(n[0])%o.length]:Dl[e]}function es({ts:t,values:e},[n,o]){let[r,s]=[0,t.length];for(;r+1<t.length&&t[r+1]<n;)r+=1;for(;s-2>r&&t[s-2]>o;)s-=1;return Ul(t.subarray(r,s),e.subarray(r,s))}
+function Ul(t,e){let n=t.length;if(n<=4e3)return{ts:Array.from(t),values:Array.from(e)};let o=[0],r=(n-2)/(4e3/2-1);for(let s=0;s*r<n-2;s++){let[a,c]=[1+Math.floor(
 s*r),Math.min(n-1,1+Math.floor((s+1)*r))],[i,l]=[a,a];for(let f=a;f<c;f++)e[f]<e[i]&&(i=f),e[f]>e[l]&&(l=f);a<c&&o.push(Math.min(i,l),...i===l?[]:[Math.max(i,l)])}
-return o.push(n-1),{ts:o.map(s=>t[s]),values:o.map(s=>e[s])}}var ss={light:{range:"#0b62c4",text:"#57606a",grid:"#d9dee4",fill:.14},dark:{range:"#6cb6ff",text:"#9aa5b1",grid:"#30363d",fill:.2}},Ul=[[2**30,"GiB"],[2**20,"M\
-iB"],[2**10,"KiB"],[1,"B"]],Wl=[[1e9,"s"],[1e6,"ms"],[1e3,"\xB5s"],[1,"ns"]],es={displayModeBar:!1,responsive:!1,doubleClick:!1,showTips:!1};function _n(t){return Math.
-max(56,Math.round(Math.min(188,Math.max(132,t*.2),t*.35))-1)}function as(t,e,{Plotly:n,theme:o,view:r,onRange:s}){let a=h("div",{class:"cl-plot"});t.replaceChildren(
-a);let c=e.map(Gl),i=ns(r[1]-r[0],Wl),l=ns(Math.max(...c.map(g=>g.value),1),Ul),f={root:a,series:e,peaks:c,time:i,bytes:l,theme:o,range:null,view:r,width:0},u=n.
-newPlot(a,os(f),rs(f),es).then(g=>{g.on("plotly_selected",m=>{m?.range&&s(Kl(m.range.x,i[0]))}),g.on("plotly_deselect",()=>s(null)),g.on("plotly_doubleclick",()=>s(
-null))}),d=async()=>{await u,a.isConnected&&await n.react(a,os(f),rs(f),es)},p=g=>(Object.assign(f,g),d());return{ready:u,setRange:g=>p({range:g}),setView:g=>p(
-{view:g}),setTheme:g=>p({theme:g}),async resize(){await d(),a.isConnected&&a.clientWidth&&n.Plots.resize(a)},destroy:()=>u.then(()=>n.purge(a))}}function Gl({ts:t,
-values:e}){let n=0;for(let o=1;o<e.length;o++)e[o]>e[n]&&(n=o);return{ts:t[n],value:e[n]}}function ns(t,e){return e.find(([n])=>t>=n)??e[e.length-1]}function Kl(t,e){
-let[n,o]=t.map(r=>r*e);return n===o?null:[Math.min(n,o),Math.max(n,o)]}function os({series:t,view:e,theme:n,time:o,bytes:r}){return t.map(s=>{let a=ts(s,e),c=Tt(
+return o.push(n-1),{ts:o.map(s=>t[s]),values:o.map(s=>e[s])}}var as={light:{range:"#0b62c4",text:"#57606a",grid:"#d9dee4",fill:.14},dark:{range:"#6cb6ff",text:"#9aa5b1",grid:"#30363d",fill:.2}},Wl=[[2**30,"GiB"],[2**20,"M\
+iB"],[2**10,"KiB"],[1,"B"]],Gl=[[1e9,"s"],[1e6,"ms"],[1e3,"\xB5s"],[1,"ns"]],ns={displayModeBar:!1,responsive:!1,doubleClick:!1,showTips:!1};function Ln(t){return Math.
+max(56,Math.round(Math.min(188,Math.max(132,t*.2),t*.35))-1)}function cs(t,e,{Plotly:n,theme:o,view:r,onRange:s}){let a=h("div",{class:"cl-plot"});t.replaceChildren(
+a);let c=e.map(Kl),i=os(r[1]-r[0],Gl),l=os(Math.max(...c.map(g=>g.value),1),Wl),f={root:a,series:e,peaks:c,time:i,bytes:l,theme:o,range:null,view:r,width:0},u=n.
+newPlot(a,rs(f),ss(f),ns).then(g=>{g.on("plotly_selected",m=>{m?.range&&s(Xl(m.range.x,i[0]))}),g.on("plotly_deselect",()=>s(null)),g.on("plotly_doubleclick",()=>s(
+null))}),d=async()=>{await u,a.isConnected&&await n.react(a,rs(f),ss(f),ns)},p=g=>(Object.assign(f,g),d());return{ready:u,setRange:g=>p({range:g}),setView:g=>p(
+{view:g}),setTheme:g=>p({theme:g}),async resize(){await d(),a.isConnected&&a.clientWidth&&n.Plots.resize(a)},destroy:()=>u.then(()=>n.purge(a))}}function Kl({ts:t,
+values:e}){let n=0;for(let o=1;o<e.length;o++)e[o]>e[n]&&(n=o);return{ts:t[n],value:e[n]}}function os(t,e){return e.find(([n])=>t>=n)??e[e.length-1]}function Xl(t,e){
+let[n,o]=t.map(r=>r*e);return n===o?null:[Math.min(n,o),Math.max(n,o)]}function rs({series:t,view:e,theme:n,time:o,bytes:r}){return t.map(s=>{let a=es(s,e),c=Et(
 s.label,n);return{type:"scatter",mode:"lines",name:s.label,x:a.ts.map(i=>i/o[0]),y:a.values.map(i=>i/r[0]),line:{shape:"hv",width:1.5,color:c},fill:t.length===1?
-"tozeroy":"none",fillcolor:`rgba(${Mt(c).join(",")},${ss[n].fill})`,text:a.values.map((i,l)=>`${k(i)} at ${v(a.ts[l])}`),hoverinfo:"text+name"}})}function rs(t){
-let{range:e,view:n,time:o,bytes:r}=t;t.width=t.root.clientWidth||t.width;let{text:s,grid:a,range:c}=ss[t.theme],i={gridcolor:a,zerolinecolor:a,linecolor:a,tickcolor:a,
-fixedrange:!0,separatethousands:!0};return{height:200,margin:{l:_n(t.width),r:1,t:22,b:34},paper_bgcolor:"rgba(0,0,0,0)",plot_bgcolor:"rgba(0,0,0,0)",font:{color:s,
+"tozeroy":"none",fillcolor:`rgba(${kt(c).join(",")},${as[n].fill})`,text:a.values.map((i,l)=>`${v(i)} at ${k(a.ts[l])}`),hoverinfo:"text+name"}})}function ss(t){
+let{range:e,view:n,time:o,bytes:r}=t;t.width=t.root.clientWidth||t.width;let{text:s,grid:a,range:c}=as[t.theme],i={gridcolor:a,zerolinecolor:a,linecolor:a,tickcolor:a,
+fixedrange:!0,separatethousands:!0};return{height:200,margin:{l:Ln(t.width),r:1,t:22,b:34},paper_bgcolor:"rgba(0,0,0,0)",plot_bgcolor:"rgba(0,0,0,0)",font:{color:s,
 size:11,family:"inherit"},dragmode:"select",selectdirection:"h",showlegend:t.series.length>1,legend:{orientation:"h",x:0,y:1.18},hovermode:"closest",newselection:{
-line:{color:s,width:1}},xaxis:{...i,range:n.map(l=>l/o[0]),ticksuffix:` ${o[1]}`},yaxis:{...i,rangemode:"tozero",ticksuffix:` ${r[1]}`},shapes:e===null?[]:[jl(e,
-c,o[0])],annotations:Xl(t)}}function Xl({series:t,peaks:e,view:n,theme:o,time:r,bytes:s}){return e.map((a,c)=>{let i=Tt(t[c].label,o);return{x:a.ts/r[0],y:a.value/
-s[0],text:`peak ${k(a.value)}`,showarrow:!0,arrowhead:0,arrowwidth:1,ax:a.ts>(n[0]+n[1])/2?-44:44,ay:-14,bgcolor:"rgba(0,0,0,0)",font:{color:i,size:11},arrowcolor:i}})}
-function jl([t,e],n,o){return{type:"rect",xref:"x",yref:"paper",x0:t/o,x1:e/o,y0:0,y1:1,fillcolor:n,opacity:.18,line:{width:1,color:n},layer:"below"}}var jt=44,cs=8,Vl=2e3;function is({unit:t,column:e},n){return n===void 0||Number.isNaN(n)?"-":e.endsWith("_bytes")?k(n):t==="%"?N(n):`${Math.round(n).toLocaleString(
-"en-US")} ${t}`}function Ln(t,e){let[n,o]=[0,t.length];for(;n<o;){let r=n+o>>1;t[r]<=e?n=r+1:o=r}return n-1}function ls(t,e=0){return t.reduce((n,o)=>o>n?o:n,e)}
-function fs(t,e,n,{theme:o,view:r}){let a=n.filter(({column:m})=>e.some(({values:w})=>w[m].some(y=>!Number.isNaN(y)))).map(m=>({gauge:m,largest:m.full??Math.max(
-...e.map(({values:w})=>ls(w[m.column])),1e-9)})),c=h("p",{class:"cl-metrics-legend"}),l=B("svg",{class:"cl-metrics-plot",role:"img","aria-label":"Readings of th\
+line:{color:s,width:1}},xaxis:{...i,range:n.map(l=>l/o[0]),ticksuffix:` ${o[1]}`},yaxis:{...i,rangemode:"tozero",ticksuffix:` ${r[1]}`},shapes:e===null?[]:[Vl(e,
+c,o[0])],annotations:jl(t)}}function jl({series:t,peaks:e,view:n,theme:o,time:r,bytes:s}){return e.map((a,c)=>{let i=Et(t[c].label,o);return{x:a.ts/r[0],y:a.value/
+s[0],text:`peak ${v(a.value)}`,showarrow:!0,arrowhead:0,arrowwidth:1,ax:a.ts>(n[0]+n[1])/2?-44:44,ay:-14,bgcolor:"rgba(0,0,0,0)",font:{color:i,size:11},arrowcolor:i}})}
+function Vl([t,e],n,o){return{type:"rect",xref:"x",yref:"paper",x0:t/o,x1:e/o,y0:0,y1:1,fillcolor:n,opacity:.18,line:{width:1,color:n},layer:"below"}}var jt=44,is=8,ql=2e3;function ls({unit:t,column:e},n){return n===void 0||Number.isNaN(n)?"-":e.endsWith("_bytes")?v(n):t==="%"?N(n):`${Math.round(n).toLocaleString(
+"en-US")} ${t}`}function Rn(t,e){let[n,o]=[0,t.length];for(;n<o;){let r=n+o>>1;t[r]<=e?n=r+1:o=r}return n-1}function fs(t,e=0){return t.reduce((n,o)=>o>n?o:n,e)}
+function us(t,e,n,{theme:o,view:r}){let a=n.filter(({column:m})=>e.some(({values:w})=>w[m].some(y=>!Number.isNaN(y)))).map(m=>({gauge:m,largest:m.full??Math.max(
+...e.map(({values:w})=>fs(w[m.column])),1e-9)})),c=h("p",{class:"cl-metrics-legend"}),l=B("svg",{class:"cl-metrics-plot",role:"img","aria-label":"Readings of th\
 e GPUs over time"}),f=h("p",{class:"cl-metrics-tip cl-hint","aria-live":"off"}),u=B("path",{class:"cl-metrics-cursor",fill:"none"});t.replaceChildren(c,l,f);let d=`\
-cl-metrics-${Math.random().toString(36).slice(2)}`,p=a.length*(jt+cs),g={host:t,devices:e,rows:a,id:d,height:p,legend:c,plot:l,cursor:u,tip:f,theme:o,view:r,width:0};
-return l.addEventListener("pointermove",m=>Zl(g,m)),l.addEventListener("pointerleave",()=>ds(g)),$e(g),{setView(m){g.view=m,$e(g)},setTheme(m){g.theme=m,$e(g)},
-resize:()=>$e(g),destroy:()=>t.replaceChildren()}}function us(t){let e=Math.max(t.host.clientWidth||t.width,200);t.width=e;let n=_n(e),o=e-n-1,[r,s]=t.view;return{
-width:e,gutter:n,inner:o,x:a=>n+(a-r)/(s-r)*o}}function $e(t){let{devices:e,height:n,id:o,legend:r,plot:s}=t,a=us(t),c=e.length>1?e.map(({label:f})=>f):[];r.replaceChildren(
-...c.map(f=>h("span",{style:`color:${Tt(f,t.theme)}`},f)));let i=B("rect",{x:a.gutter,y:0,width:a.inner,height:n}),l=t.rows.map((f,u)=>ql(t,u,a));s.setAttribute(
+cl-metrics-${Math.random().toString(36).slice(2)}`,p=a.length*(jt+is),g={host:t,devices:e,rows:a,id:d,height:p,legend:c,plot:l,cursor:u,tip:f,theme:o,view:r,width:0};
+return l.addEventListener("pointermove",m=>Jl(g,m)),l.addEventListener("pointerleave",()=>hs(g)),Ce(g),{setView(m){g.view=m,Ce(g)},setTheme(m){g.theme=m,Ce(g)},
+resize:()=>Ce(g),destroy:()=>t.replaceChildren()}}function ds(t){let e=Math.max(t.host.clientWidth||t.width,200);t.width=e;let n=Ln(e),o=e-n-1,[r,s]=t.view;return{
+width:e,gutter:n,inner:o,x:a=>n+(a-r)/(s-r)*o}}function Ce(t){let{devices:e,height:n,id:o,legend:r,plot:s}=t,a=ds(t),c=e.length>1?e.map(({label:f})=>f):[];r.replaceChildren(
+...c.map(f=>h("span",{style:`color:${Et(f,t.theme)}`},f)));let i=B("rect",{x:a.gutter,y:0,width:a.inner,height:n}),l=t.rows.map((f,u)=>Yl(t,u,a));s.setAttribute(
 "width",String(a.width)),s.setAttribute("height",String(n)),s.setAttribute("viewBox",`0 0 ${a.width} ${n}`),s.replaceChildren(B("clipPath",{id:o},i),...l,t.cursor)}
-function ql({devices:t,rows:e,id:n,theme:o,view:r},s,{width:a,gutter:c,x:i}){let{gauge:l,largest:f}=e[s],u=s*(jt+cs),d=m=>u+jt-(jt-3)*Math.min(m/f,1),p=Math.max(
-...t.map(({values:m})=>ls(m[l.column]))),g=t.map(({label:m,ts:w,values:y})=>B("path",{d:Yl(w,y[l.column],r,i,d),fill:"none",stroke:Tt(m,o),"stroke-width":1.4}));
-return B("g",{},B("text",{x:0,y:u+16},l.title),B("text",{x:0,y:u+31,class:"cl-metrics-muted"},`up to ${is(l,p)}`),B("path",{d:`M${c} ${u+jt}H${a-1}`,class:"cl-m\
-etrics-base"}),B("g",{"clip-path":`url(#${n})`},...g))}function Yl(t,e,[n,o],r,s){let a=Math.max(Ln(t,n),0),c=Math.min(Ln(t,o)+2,t.length),i=Math.max(1,Math.ceil(
-(c-a)/Vl)),l="";for(let f=a;f<c;f+=i){let u=f;for(let d=f;d<Math.min(f+i,c);d++)(e[d]>e[u]||Number.isNaN(e[u]))&&(u=d);Number.isNaN(e[u])||(l+=`${l?"L":"M"}${r(
-t[u]).toFixed(1)} ${s(e[u]).toFixed(1)}`)}return l}function Zl(t,e){let{gutter:n,inner:o}=us(t),r=e.clientX-t.plot.getBoundingClientRect().left;if(r<n||r>n+o){ds(
-t);return}let[s,a]=t.view,c=s+(r-n)/o*(a-s);t.cursor.setAttribute("d",`M${r.toFixed(1)} 0V${t.height}`);let i=t.devices.map(l=>Jl(t,l,c));t.tip.textContent=[v(c),
-...i].filter(Boolean).join(" \xB7 ")}function Jl({devices:t,rows:e},{label:n,ts:o,values:r,slowed:s,reasons:a},c){let i=Ln(o,c);if(i<0)return"";let l=e.map(({gauge:f})=>is(
-f,r[f.column][i])).join(", ");return`${t.length>1?`${n}: `:""}${l}${s[i]?`, throttled by ${a[s[i]]}`:""}`}function ds({cursor:t,tip:e}){t.removeAttribute("d"),e.
-textContent=""}function Q(t,e,n,o){let r=e.map(([c,i])=>{let l=()=>{s(c),o(c)},f=String(c===n);return h("button",{type:"button",class:"cl-button","data-key":c,"aria-pressed":f,
+function Yl({devices:t,rows:e,id:n,theme:o,view:r},s,{width:a,gutter:c,x:i}){let{gauge:l,largest:f}=e[s],u=s*(jt+is),d=m=>u+jt-(jt-3)*Math.min(m/f,1),p=Math.max(
+...t.map(({values:m})=>fs(m[l.column]))),g=t.map(({label:m,ts:w,values:y})=>B("path",{d:Zl(w,y[l.column],r,i,d),fill:"none",stroke:Et(m,o),"stroke-width":1.4}));
+return B("g",{},B("text",{x:0,y:u+16},l.title),B("text",{x:0,y:u+31,class:"cl-metrics-muted"},`up to ${ls(l,p)}`),B("path",{d:`M${c} ${u+jt}H${a-1}`,class:"cl-m\
+etrics-base"}),B("g",{"clip-path":`url(#${n})`},...g))}function Zl(t,e,[n,o],r,s){let a=Math.max(Rn(t,n),0),c=Math.min(Rn(t,o)+2,t.length),i=Math.max(1,Math.ceil(
+(c-a)/ql)),l="";for(let f=a;f<c;f+=i){let u=f;for(let d=f;d<Math.min(f+i,c);d++)(e[d]>e[u]||Number.isNaN(e[u]))&&(u=d);Number.isNaN(e[u])||(l+=`${l?"L":"M"}${r(
+t[u]).toFixed(1)} ${s(e[u]).toFixed(1)}`)}return l}function Jl(t,e){let{gutter:n,inner:o}=ds(t),r=e.clientX-t.plot.getBoundingClientRect().left;if(r<n||r>n+o){hs(
+t);return}let[s,a]=t.view,c=s+(r-n)/o*(a-s);t.cursor.setAttribute("d",`M${r.toFixed(1)} 0V${t.height}`);let i=t.devices.map(l=>Ql(t,l,c));t.tip.textContent=[k(c),
+...i].filter(Boolean).join(" \xB7 ")}function Ql({devices:t,rows:e},{label:n,ts:o,values:r,slowed:s,reasons:a},c){let i=Rn(o,c);if(i<0)return"";let l=e.map(({gauge:f})=>ls(
+f,r[f.column][i])).join(", ");return`${t.length>1?`${n}: `:""}${l}${s[i]?`, throttled by ${a[s[i]]}`:""}`}function hs({cursor:t,tip:e}){t.removeAttribute("d"),e.
+textContent=""}function W(t,e,n,o){let r=e.map(([c,i])=>{let l=()=>{s(c),o(c)},f=String(c===n);return h("button",{type:"button",class:"cl-button","data-key":c,"aria-pressed":f,
 onclick:l},i)}),s=c=>{for(let i of r)i.setAttribute("aria-pressed",String(i.dataset.key===c))};return{group:h("div",{class:"mm-choice",role:"group","aria-label":t},
 h("span",{class:"mm-muted"},t),...r),mark:s}}function ot(t,e,n){let o=/[a-z]/i.test(t)?null:e;return h("button",{type:"button",class:"cl-button",title:e,"aria-l\
-abel":o,onclick:n},t)}function hs(){let t=["allocated","active","reserved"].map(e=>h("span",{class:"mm-key"},h("i",{class:`mm-line-${e}`}),e));return h("p",{class:"\
-mm-legend"},...t)}function ps(t,e){let n=Ql(t,e),o={};for(let[r,s]of Object.entries(e.self)){let a=new Float64Array(t.parent.length);s.forEach((c,i)=>{a[n[i]]+=c});for(let c=a.length-
-1;c>0;c--)a[t.parent[c]]+=a[c];o[r]=a}t.before=o}function Ql(t,{parent:e,label:n}){let o=new Map;for(let s=1;s<t.parent.length;s++)o.set(`${t.parent[s]} ${t.labels[t.
-label[s]]}`,s);let r=[];return e.forEach((s,a)=>{let c=s<0?0:r[s],i=`${c} ${n[a]}`,l=o.get(i)??tf(t,c,n[a]);o.set(i,l),r.push(l)}),r}function tf(t,e,n){let o=t.
-parent.length;return t.parent.push(e),t.depth.push(t.depth[e]+1),t.label.push(t.labels.push(n)-1),t.sample.push(-1),t.children.push([]),t.children[e].push(o),o}var rt=19,ms=420,ef=.8,gs=4,nf=2,of=.99,rf={light:["#f3b562","#f0a06a","#eec57c","#e9927a","#f6d08f"],dark:["#a8642a","#9c5230","#8f6b2f","#a14b3f","#b07a35"]},
-ws={light:"#000000",dark:"#ffffff"},sf={light:"#b79cf0",dark:"#7a5cc4"};function bs({parent:t,weight:e,children:n},o,r){let s=af(t,o,r),a=r/Math.max(e[o],1),c=[
-{node:o,x:0,row:s.length}];for(let i=c.pop();i;i=c.pop()){let{x:l}=i,{row:f}=i;for(let u of[...n[i.node]].sort((d,p)=>e[p]-e[d])){let d=e[u]*a;if(d<ef)break;let p=i.
-row<=nf?cf(n,e,u):[u],g=p.length>=gs,m=g?p[p.length-1]:u;s.push({node:m,x:l,width:d,row:f,folded:g?p.length:0}),c.push({node:m,x:l,row:f+1}),l+=d}}return s}function af(t,e,n){
-let o=[];for(let a=e;a>=0;a=t[a])o.unshift(a);let r=o.length>gs+1;return(r?[o[0],t[e],e]:o).map((a,c)=>({node:a,x:0,width:n,row:c,folded:r&&c===1?o.length-2:0}))}
-function cf(t,e,n){let o=[n];for(let r=n;;){let s=t[r].find(a=>e[a]>=of*e[r]);if(s===void 0||!t[s].length)return o;o.push(s),r=s}}function ys(t,e,n){let o=rt*(1+
+abel":o,onclick:n},t)}function ps(){let t=["allocated","active","reserved"].map(e=>h("span",{class:"mm-key"},h("i",{class:`mm-line-${e}`}),e));return h("p",{class:"\
+mm-legend"},...t)}function ms(t,e){let n=tf(t,e),o={};for(let[r,s]of Object.entries(e.self)){let a=new Float64Array(t.parent.length);s.forEach((c,i)=>{a[n[i]]+=c});for(let c=a.length-
+1;c>0;c--)a[t.parent[c]]+=a[c];o[r]=a}t.before=o}function tf(t,{parent:e,label:n}){let o=new Map;for(let s=1;s<t.parent.length;s++)o.set(`${t.parent[s]} ${t.labels[t.
+label[s]]}`,s);let r=[];return e.forEach((s,a)=>{let c=s<0?0:r[s],i=`${c} ${n[a]}`,l=o.get(i)??ef(t,c,n[a]);o.set(i,l),r.push(l)}),r}function ef(t,e,n){let o=t.
+parent.length;return t.parent.push(e),t.depth.push(t.depth[e]+1),t.label.push(t.labels.push(n)-1),t.sample.push(-1),t.children.push([]),t.children[e].push(o),o}var rt=19,gs=420,nf=.8,ws=4,of=2,rf=.99,sf={light:["#f3b562","#f0a06a","#eec57c","#e9927a","#f6d08f"],dark:["#a8642a","#9c5230","#8f6b2f","#a14b3f","#b07a35"]},
+bs={light:"#000000",dark:"#ffffff"},af={light:"#b79cf0",dark:"#7a5cc4"};function ys({parent:t,weight:e,children:n},o,r){let s=cf(t,o,r),a=r/Math.max(e[o],1),c=[
+{node:o,x:0,row:s.length}];for(let i=c.pop();i;i=c.pop()){let{x:l}=i,{row:f}=i;for(let u of[...n[i.node]].sort((d,p)=>e[p]-e[d])){let d=e[u]*a;if(d<nf)break;let p=i.
+row<=of?lf(n,e,u):[u],g=p.length>=ws,m=g?p[p.length-1]:u;s.push({node:m,x:l,width:d,row:f,folded:g?p.length:0}),c.push({node:m,x:l,row:f+1}),l+=d}}return s}function cf(t,e,n){
+let o=[];for(let a=e;a>=0;a=t[a])o.unshift(a);let r=o.length>ws+1;return(r?[o[0],t[e],e]:o).map((a,c)=>({node:a,x:0,width:n,row:c,folded:r&&c===1?o.length-2:0}))}
+function lf(t,e,n){let o=[n];for(let r=n;;){let s=t[r].find(a=>e[a]>=rf*e[r]);if(s===void 0||!t[s].length)return o;o.push(s),r=s}}function xs(t,e,n){let o=rt*(1+
 e.reduce((i,{row:l})=>Math.max(i,l),0)),r=Math.min(devicePixelRatio||1,2);t.width=Math.floor(n.width*r),t.height=Math.floor(o*r),t.style.width=`${n.width}px`,t.
-style.height=`${o}px`;let s=H(t),a=getComputedStyle(t);s.scale(r,r),s.font=`11px ${a.fontFamily}`,s.textBaseline="middle";for(let i of e)lf(s,i,n);let c=e.find(
-({node:i})=>i===n.focus);c&&ff(s,c,a.color)}function lf(t,{node:e,x:n,width:o,row:r,folded:s},{graph:a,root:c,query:i,theme:l,options:f}){let u=s?`${s} callers,\
- to ${f.textOf(e)}`:f.textOf(e),d=i!==""&&u.toLowerCase().includes(i),p=e!==c&&r<=a.depth[c],[g,m]=uf(a,e,u,l,f),w=r*rt;if(t.globalAlpha=i&&!d?.4:p?.6:1,t.fillStyle=
-d?sf[l]:g,t.fillRect(n,w,Math.max(o-1,.6),rt-1),t.globalAlpha=1,o<=30)return;t.fillStyle=d||t.globalAlpha<1?ws[l]:m;let y=o-8,b=`${u}  ${f.format(a.weight[e])}`,
-x=t.measureText(b).width<=y?b:lt(t,u,y);t.fillText(x,n+4,w+rt/2)}function ff(t,{x:e,width:n,row:o},r){t.strokeStyle=r,t.lineWidth=2,t.strokeRect(e+1,o*rt+1,Math.
-max(n-3,1),rt-3)}function uf({weight:t,before:e},n,o,r,{colorOf:s}){if(e){let c=(t[n]-e[n])/Math.max(t[n],e[n],1),i=Math.round(Math.min(1,Math.abs(c))*80),[l,f]=[
+style.height=`${o}px`;let s=P(t),a=getComputedStyle(t);s.scale(r,r),s.font=`11px ${a.fontFamily}`,s.textBaseline="middle";for(let i of e)ff(s,i,n);let c=e.find(
+({node:i})=>i===n.focus);c&&uf(s,c,a.color)}function ff(t,{node:e,x:n,width:o,row:r,folded:s},{graph:a,root:c,query:i,theme:l,options:f}){let u=s?`${s} callers,\
+ to ${f.textOf(e)}`:f.textOf(e),d=i!==""&&u.toLowerCase().includes(i),p=e!==c&&r<=a.depth[c],[g,m]=df(a,e,u,l,f),w=r*rt;if(t.globalAlpha=i&&!d?.4:p?.6:1,t.fillStyle=
+d?af[l]:g,t.fillRect(n,w,Math.max(o-1,.6),rt-1),t.globalAlpha=1,o<=30)return;t.fillStyle=d||t.globalAlpha<1?bs[l]:m;let y=o-8,x=`${u}  ${f.format(a.weight[e])}`,
+b=t.measureText(x).width<=y?x:lt(t,u,y);t.fillText(b,n+4,w+rt/2)}function uf(t,{x:e,width:n,row:o},r){t.strokeStyle=r,t.lineWidth=2,t.strokeRect(e+1,o*rt+1,Math.
+max(n-3,1),rt-3)}function df({weight:t,before:e},n,o,r,{colorOf:s}){if(e){let c=(t[n]-e[n])/Math.max(t[n],e[n],1),i=Math.round(Math.min(1,Math.abs(c))*80),[l,f]=[
 c>0?"#d1493f":"#2f6fd0",r==="dark"?"#4a525c":"#dfe3e8"];return[`color-mix(in srgb, ${l} ${i}%, ${f})`,r==="dark"||i>55?"#ffffff":"#000000"]}if(s)return n?s(n,o,
-r):r==="dark"?["#4a525c","#ffffff"]:["#dfe3e8","#000000"];let a=rf[r];return[a[n?vt(o)%a.length:0],ws[r]]}function Ce(t,e){let n=df(t,e),o=h("div",{class:"mm-tools"},n.input,n.reset,n.found);return t.replaceChildren(o,n.stage,n.spoken),mf(n),{show(r){n.graph?.parent!==
-r.parent&&Object.assign(n,{root:0,focus:-1}),n.graph=r,n.reset.hidden=n.root===0,n.query&&Rn(n,n.input.value),Et(n)},zoom:r=>Vt(n,r),search(r){n.input.value=r,Rn(
-n,r)},get graph(){return n.graph},get root(){return n.root},boxes:()=>n.boxes,textOf:r=>n.graph?e.textOf(r):"",setTheme(r){n.theme=r,Et(n)},resize(){t.clientWidth!==
-n.width&&Et(n)},destroy(){cancelAnimationFrame(n.pending),t.replaceChildren()}}}function df(t,e){let n=h("canvas",{class:"mm-flame-canvas",tabindex:0,role:"appl\
+r):r==="dark"?["#4a525c","#ffffff"]:["#dfe3e8","#000000"];let a=sf[r];return[a[n?vt(o)%a.length:0],bs[r]]}function _e(t,e){let n=hf(t,e),o=h("div",{class:"mm-tools"},n.input,n.reset,n.found);return t.replaceChildren(o,n.stage,n.spoken),gf(n),{show(r){n.graph?.parent!==
+r.parent&&Object.assign(n,{root:0,focus:-1}),n.graph=r,n.reset.hidden=n.root===0,n.query&&In(n,n.input.value),Ot(n)},zoom:r=>Vt(n,r),search(r){n.input.value=r,In(
+n,r)},get graph(){return n.graph},get root(){return n.root},boxes:()=>n.boxes,textOf:r=>n.graph?e.textOf(r):"",setTheme(r){n.theme=r,Ot(n)},resize(){t.clientWidth!==
+n.width&&Ot(n)},destroy(){cancelAnimationFrame(n.pending),t.replaceChildren()}}}function hf(t,e){let n=h("canvas",{class:"mm-flame-canvas",tabindex:0,role:"appl\
 ication","aria-label":`${e.label}. Arrow keys go between nodes, Enter zooms, Escape shows all.`,"data-lm-suppress-shortcuts":"true"}),o=h("div",{class:"mm-flame\
--scroll"},n);o.style.maxHeight=`${ms}px`;let r=h("div",{class:"mm-tip",hidden:!0});return{options:e,host:t,input:h("input",{type:"search",class:"mm-search",placeholder:e.
+-scroll"},n);o.style.maxHeight=`${gs}px`;let r=h("div",{class:"mm-tip",hidden:!0});return{options:e,host:t,input:h("input",{type:"search",class:"mm-search",placeholder:e.
 placeholder,"aria-label":e.searchLabel,"data-lm-suppress-shortcuts":"true"}),reset:h("button",{type:"button",class:"cl-button",hidden:!0},"Whole graph"),found:h(
 "span",{class:"mm-muted","aria-live":"polite"}),scroller:o,stage:h("div",{class:"mm-flame-stage"},o,r),canvas:n,tip:r,spoken:h("p",{class:"mm-said","aria-live":"\
-polite"}),theme:e.theme,graph:null,root:0,focus:-1,query:"",boxes:[],width:0,pending:0}}function Et(t){let{graph:e}=t;t.pending||!e||(t.pending=requestAnimationFrame(
-()=>{t.pending=0,hf(t)}))}function hf(t){let{canvas:e,options:n,graph:o,root:r,focus:s,query:a,theme:c}=t;o&&(t.width=Math.max(t.host.clientWidth||t.width,160),
-t.boxes=bs(o,r,t.width),ys(e,t.boxes,{graph:o,root:r,focus:s,query:a,theme:c,width:t.width,options:n}))}function Vt(t,e){t.root=e,t.reset.hidden=e===0,t.tip.hidden=
-!0,Et(t),t.options.onZoom(e)}function Rn(t,e){t.query=e.trim().toLowerCase(),Et(t),t.found.textContent=t.query&&t.graph?pf(t,t.graph):""}function pf({options:t,
+polite"}),theme:e.theme,graph:null,root:0,focus:-1,query:"",boxes:[],width:0,pending:0}}function Ot(t){let{graph:e}=t;t.pending||!e||(t.pending=requestAnimationFrame(
+()=>{t.pending=0,pf(t)}))}function pf(t){let{canvas:e,options:n,graph:o,root:r,focus:s,query:a,theme:c}=t;o&&(t.width=Math.max(t.host.clientWidth||t.width,160),
+t.boxes=ys(o,r,t.width),xs(e,t.boxes,{graph:o,root:r,focus:s,query:a,theme:c,width:t.width,options:n}))}function Vt(t,e){t.root=e,t.reset.hidden=e===0,t.tip.hidden=
+!0,Ot(t),t.options.onZoom(e)}function In(t,e){t.query=e.trim().toLowerCase(),Ot(t),t.found.textContent=t.query&&t.graph?mf(t,t.graph):""}function mf({options:t,
 query:e},n){let o=n.parent.length,[r,s]=[new Uint8Array(o),new Uint8Array(o)],[a,c]=[0,0];for(let i=1;i<o;i++){let l=n.parent[i];r[i]=t.textOf(i).toLowerCase().
-includes(e)?1:0,s[i]=s[l]||r[l]?1:0,!(!r[i]||s[i])&&(a+=n.weight[i],c+=n.num[i])}return c?xs(t,n,a,c):"nothing fits"}function xs(t,e,n,o){let r=e.weight[0]?100*
-n/e.weight[0]:0;return t.amountOf(n,o).replace("%",N(r))}function mf(t){let{canvas:e,tip:n,input:o}=t;t.reset.addEventListener("click",()=>Vt(t,0)),o.addEventListener(
-"input",()=>Rn(t,o.value)),e.addEventListener("click",r=>{let s=Ms(t,r);s&&Vt(t,s.node)}),e.addEventListener("pointermove",r=>gf(t,r)),e.addEventListener("point\
-erleave",()=>{n.hidden=!0}),e.addEventListener("keydown",r=>{!t.graph||r.altKey||r.ctrlKey||r.metaKey||bf(t,t.graph,r.key)&&(r.preventDefault(),r.stopPropagation())})}
-function Ms({canvas:t,boxes:e},n){let o=t.getBoundingClientRect(),[r,s]=[n.clientX-o.left,Math.floor((n.clientY-o.top)/rt)];return e.find(a=>a.row===s&&a.x<=r&&
-r<a.x+Math.max(a.width,1))}function gf(t,e){let{tip:n,graph:o,stage:r}=t,s=Ms(t,e);if(n.hidden=!s,!s||!o)return;n.replaceChildren(...vs(t,o,s.node).map(c=>h("di\
+includes(e)?1:0,s[i]=s[l]||r[l]?1:0,!(!r[i]||s[i])&&(a+=n.weight[i],c+=n.num[i])}return c?Ms(t,n,a,c):"nothing fits"}function Ms(t,e,n,o){let r=e.weight[0]?100*
+n/e.weight[0]:0;return t.amountOf(n,o).replace("%",N(r))}function gf(t){let{canvas:e,tip:n,input:o}=t;t.reset.addEventListener("click",()=>Vt(t,0)),o.addEventListener(
+"input",()=>In(t,o.value)),e.addEventListener("click",r=>{let s=ks(t,r);s&&Vt(t,s.node)}),e.addEventListener("pointermove",r=>wf(t,r)),e.addEventListener("point\
+erleave",()=>{n.hidden=!0}),e.addEventListener("keydown",r=>{!t.graph||r.altKey||r.ctrlKey||r.metaKey||yf(t,t.graph,r.key)&&(r.preventDefault(),r.stopPropagation())})}
+function ks({canvas:t,boxes:e},n){let o=t.getBoundingClientRect(),[r,s]=[n.clientX-o.left,Math.floor((n.clientY-o.top)/rt)];return e.find(a=>a.row===s&&a.x<=r&&
+r<a.x+Math.max(a.width,1))}function wf(t,e){let{tip:n,graph:o,stage:r}=t,s=ks(t,e);if(n.hidden=!s,!s||!o)return;n.replaceChildren(...vs(t,o,s.node).map(c=>h("di\
 v",{},c)));let a=r.getBoundingClientRect();n.style.left=`${Math.max(Math.min(e.clientX-a.left+12,t.width-n.offsetWidth-4),0)}px`,n.style.top=`${e.clientY-a.top+
-16}px`}function vs({options:t},e,n){let o=[t.textOf(n),xs(t,e,e.weight[n],e.num[n])];if(e.before){let r=e.weight[n]-e.before[n];o.push(`${r<0?"\u2212":"+"}${t.format(
-Math.abs(r))} against the other run`)}return[...o,...t.notesOf?.(n)??[]].filter(Boolean)}function wf({boxes:t,focus:e},{parent:n},o){let r=t.find(({node:i})=>i===
+16}px`}function vs({options:t},e,n){let o=[t.textOf(n),Ms(t,e,e.weight[n],e.num[n])];if(e.before){let r=e.weight[n]-e.before[n];o.push(`${r<0?"\u2212":"+"}${t.format(
+Math.abs(r))} against the other run`)}return[...o,...t.notesOf?.(n)??[]].filter(Boolean)}function bf({boxes:t,focus:e},{parent:n},o){let r=t.find(({node:i})=>i===
 e)??t[0],s=t.filter(i=>i.row===r.row).sort((i,l)=>i.x-l.x),a=i=>s[Math.min(Math.max(s.indexOf(r)+i,0),s.length-1)].node;if(o==="ArrowUp")return Math.max(n[r.node],
 0);if(o==="ArrowLeft")return a(-1);if(o==="ArrowRight")return a(1);if(o!=="ArrowDown")return null;let c=t.filter(({node:i})=>n[i]===r.node).sort((i,l)=>l.width-
-i.width);return c.length?c[0].node:r.node}function bf(t,e,n){let o=wf(t,e,n);if(o!==null)t.focus=t.focus<0?t.boxes[0].node:o,t.spoken.textContent=vs(t,e,t.focus).
-join(", "),Et(t);else if((n==="Enter"||n===" ")&&t.focus>=0)Vt(t,t.focus);else if(n==="Escape"&&t.root)Vt(t,0);else return!1;return!0}var yf=new Set(["kernel","gpu_memcpy","gpu_memset"]);function ks(t){let e=o=>t.header.details.some(r=>r.name===o);return[["tree","call tree",!0],["python","Pyth\
-on",t.header.cats.includes("python_function")],["stack","call stacks",e("stack")],["module","modules",e("module")]].flatMap(([o,r,s])=>s?[[o,r]]:[])}function As(t,e){
-let n=xf(t),{n:o,header:r}=t,s=r.lanes.map(({kind:w})=>w==="device"),a=e==="stack"||e==="module"?Mf(n,t,e):null,c=r.cats.map(w=>w==="python_function"),i=r.cats.
-map(w=>w==="Trace"||w==="overhead");for(let w=0;w<o;w++){if(s[t.lane[w]]||i[t.cat[w]])continue;let y=a?a(w):-1,b=t.parent[w]<0?-1:n.nodeOf[t.parent[w]],x=y>=0?y:
-b>=0?b:a?n.none:0;n.nodeOf[w]=e==="python"&&!c[t.cat[w]]?x:n.add(x,n.labelOf[t.name[w]],w)}let l=r.cats.map(w=>yf.has(w));for(let w=0;w<o;w++){if(!s[t.lane[w]]||
-!l[t.cat[w]]||t.flags[w]&R.instant)continue;let y=t.launch[w],b=a?n.add(0,n.text("(no launch)"),-1):0,x=y<0?b:Math.max(n.nodeOf[y],0);n.nodeOf[w]=n.add(x,n.labelOf[t.
-name[w]],w)}let{parent:f,depth:u,label:d,labels:p,sample:g,nodeOf:m}=n;return{parent:f,depth:u,label:d,labels:p,sample:g,nodeOf:m,children:vf(f)}}function xf(t){
+i.width);return c.length?c[0].node:r.node}function yf(t,e,n){let o=bf(t,e,n);if(o!==null)t.focus=t.focus<0?t.boxes[0].node:o,t.spoken.textContent=vs(t,e,t.focus).
+join(", "),Ot(t);else if((n==="Enter"||n===" ")&&t.focus>=0)Vt(t,t.focus);else if(n==="Escape"&&t.root)Vt(t,0);else return!1;return!0}function As(t){let{labels:e,nodeOf:n}=t,o={parent:[-1],depth:[0],label:[-1],labels:e,sample:[-1],nodeOf:n,children:[[]]},r=new Map,s=new Int32Array(t.parent.length);
+for(let a=1;a<s.length;a++){let c=0,i=0;for(let l=a;l>0&&i<64;l=t.parent[l],i++)c=xf(o,r,c,t.label[l],i?-1:t.sample[a]);s[a]=c}return o.nodeOf=n.map(a=>a>0?s[a]:
+a),t.before&&(o.before=Mf(t,o,s,t.before)),o}function xf(t,e,n,o,r){let s=`${n} ${o}`,a=e.get(s);return a===void 0&&(a=t.parent.length,e.set(s,a),t.parent.push(
+n),t.depth.push(t.depth[n]+1),t.label.push(o),t.sample.push(r),t.children.push([]),t.children[n].push(a)),t.sample[a]<0&&(t.sample[a]=r),a}function Mf(t,e,n,o){
+let r={};for(let[s,a]of Object.entries(o)){let c=a.slice();for(let l=1;l<c.length;l++)c[t.parent[l]]-=a[l];let i=new Float64Array(e.parent.length);for(let l=0;l<
+c.length;l++)i[n[l]]+=c[l];for(let l=i.length-1;l>0;l--)i[e.parent[l]]+=i[l];r[s]=i}return r}var kf=new Set(["kernel","gpu_memcpy","gpu_memset"]);function Ss(t){let e=o=>t.header.details.some(r=>r.name===o);return[["tree","call tree",!0],["python","Pyth\
+on",t.header.cats.includes("python_function")],["stack","call stacks",e("stack")],["module","modules",e("module")]].flatMap(([o,r,s])=>s?[[o,r]]:[])}function Ts(t,e){
+let n=vf(t),{n:o,header:r}=t,s=r.lanes.map(({kind:w})=>w==="device"),a=e==="stack"||e==="module"?Af(n,t,e):null,c=r.cats.map(w=>w==="python_function"),i=r.cats.
+map(w=>w==="Trace"||w==="overhead");for(let w=0;w<o;w++){if(s[t.lane[w]]||i[t.cat[w]])continue;let y=a?a(w):-1,x=t.parent[w]<0?-1:n.nodeOf[t.parent[w]],b=y>=0?y:
+x>=0?x:a?n.none:0;n.nodeOf[w]=e==="python"&&!c[t.cat[w]]?b:n.add(b,n.labelOf[t.name[w]],w)}let l=r.cats.map(w=>kf.has(w));for(let w=0;w<o;w++){if(!s[t.lane[w]]||
+!l[t.cat[w]]||t.flags[w]&L.instant)continue;let y=t.launch[w],x=a?n.add(0,n.text("(no launch)"),-1):0,b=y<0?x:Math.max(n.nodeOf[y],0);n.nodeOf[w]=n.add(b,n.labelOf[t.
+name[w]],w)}let{parent:f,depth:u,label:d,labels:p,sample:g,nodeOf:m}=n;return{parent:f,depth:u,label:d,labels:p,sample:g,nodeOf:m,children:Sf(f)}}function vf(t){
 let e=[...t.header.names],[n,o]=[new Set(t.header.step_names),e.length];n.size&&e.push("ProfilerStep*");let r=new Map,s=new Map,a=2**24,c={parent:[-1],depth:[0],
 label:[-1],sample:[-1],labels:e,labelOf:t.header.names.map((i,l)=>n.has(l)?o:l),nodeOf:new Int32Array(t.n).fill(-1),none:0,text(i){let l=s.get(i)??e.push(i)-1;return s.
 set(i,l),l},add(i,l,f){let u=i*a+l,d=r.get(u);return d===void 0&&(d=c.parent.length,r.set(u,d),c.parent.push(i),c.depth.push(c.depth[i]+1),c.label.push(l),c.sample.
-push(f)),d}};return c}function Mf(t,e,n){t.none=t.add(0,t.text(`(no ${n})`),-1);let o=new Map,r=e.detailOf(n);return s=>{let a=r(s);if(a===null)return-1;let c=String(
+push(f)),d}};return c}function Af(t,e,n){t.none=t.add(0,t.text(`(no ${n})`),-1);let o=new Map,r=e.detailOf(n);return s=>{let a=r(s);if(a===null)return-1;let c=String(
 a),i=o.get(c);return i===void 0&&(i=(n==="stack"?c.split(`
-`).reverse():c.split(".")).filter(Boolean).reduce((f,u)=>t.add(f,t.text(u),-1),0),o.set(c,i)),i}}function vf(t){let e=t.map(()=>[]);for(let n=1;n<t.length;n++)e[t[n]].
-push(n);return e}function In(t,{label:e,labels:n},o){return o?e[o]<t.header.names.length?X(t.header,e[o]):n[e[o]]:"all"}function Ss({header:t,memory:e}){let n=[];t.lanes.some(({kind:s,count:a})=>s==="device"&&a)&&n.push(["device","GPU time"]),t.lanes.some(({kind:s,count:a})=>s===
+`).reverse():c.split(".")).filter(Boolean).reduce((f,u)=>t.add(f,t.text(u),-1),0),o.set(c,i)),i}}function Sf(t){let e=t.map(()=>[]);for(let n=1;n<t.length;n++)e[t[n]].
+push(n);return e}function Nn(t,{label:e,labels:n},o){return o?e[o]<t.header.names.length?j(t.header,e[o]):n[e[o]]:"all"}function Es({header:t,memory:e}){let n=[];t.lanes.some(({kind:s,count:a})=>s==="device"&&a)&&n.push(["device","GPU time"]),t.lanes.some(({kind:s,count:a})=>s===
 "host"&&a)&&n.push(["host","CPU time"]);let{n:o,num_actions:r}=t.memory;return o===r&&e.some(({event:s})=>s.some(a=>a>=0))&&n.push(["memory","allocated bytes"]),
-n}function*Ts(t,e,n,o,r){let{parent:s,nodeOf:a}=e,c={weight:new Float64Array(s.length),num:new Float64Array(s.length)};n==="memory"?Ef(t,a,o,r,c):yield*kf(t,a,n===
-"device",o,r,c);let{weight:i,num:l}=c;for(let f=s.length-1;f>0;f--)i[s[f]]+=i[f],l[s[f]]+=l[f];return c}function*kf(t,e,n,o,r,s){let a=r?yield*Sf(t,n,r):n?t.dur:
-t.self;for(let[c,i]of Es(t,n))Af(t,e,o,a,s,c,i),yield}function Af({flags:t},e,n,o,{weight:r,num:s},a,c){let i=R.instant|R.waiting;for(let l=a;l<c;l++){let f=e[l];
-f<0||t[l]&i||n!==null&&!n[l]||(o[l]>0&&(r[f]+=o[l]),s[f]+=1)}}function*Sf(t,e,n){let o=new Float64Array(t.n);for(let[r,s]of Es(t,e))t.start[r]>=n[1]||(Tf(t,n,o,
-r,s),yield);return o}function Tf({start:t,dur:e,parent:n},[o,r],s,a,c){for(let i=a;i<c&&t[i]<r;i++){let l=t[i]+e[i];if(l<=o)continue;let f=Math.min(l,r)-Math.max(
-t[i],o);s[i]+=f,n[i]>=0&&(s[n[i]]-=f)}}function*Es({header:t},e){let n=0;for(let{kind:o,count:r}of t.lanes)o==="device"===e&&(yield*ft(n,n+r)),n+=r}function Ef({
+n}function*Os(t,e,n,o,r){let{parent:s,nodeOf:a}=e,c={weight:new Float64Array(s.length),num:new Float64Array(s.length)};n==="memory"?Cf(t,a,o,r,c):yield*Tf(t,a,n===
+"device",o,r,c);let{weight:i,num:l}=c;for(let f=s.length-1;f>0;f--)i[s[f]]+=i[f],l[s[f]]+=l[f];return c}function*Tf(t,e,n,o,r,s){let a=r?yield*Of(t,n,r):n?t.dur:
+t.self;for(let[c,i]of $s(t,n))Ef(t,e,o,a,s,c,i),yield}function Ef({flags:t},e,n,o,{weight:r,num:s},a,c){let i=L.instant|L.waiting;for(let l=a;l<c;l++){let f=e[l];
+f<0||t[l]&i||n!==null&&!n[l]||(o[l]>0&&(r[f]+=o[l]),s[f]+=1)}}function*Of(t,e,n){let o=new Float64Array(t.n);for(let[r,s]of $s(t,e))t.start[r]>=n[1]||($f(t,n,o,
+r,s),yield);return o}function $f({start:t,dur:e,parent:n},[o,r],s,a,c){for(let i=a;i<c&&t[i]<r;i++){let l=t[i]+e[i];if(l<=o)continue;let f=Math.min(l,r)-Math.max(
+t[i],o);s[i]+=f,n[i]>=0&&(s[n[i]]-=f)}}function*$s({header:t},e){let n=0;for(let{kind:o,count:r}of t.lanes)o==="device"===e&&(yield*ft(n,n+r)),n+=r}function Cf({
 memory:t},e,n,o,{weight:r,num:s}){let a=t.filter(({label:c})=>c!=="cpu");for(let{ts:c,bytes:i,action:l,actions:f,event:u}of a.length?a:t)for(let d=0;d<c.length;d++){
-let p=u[d]<0?-1:e[u[d]];p<0||!f[l[d]].startsWith("alloc")||!(i[d]>0)||n!==null&&!n[u[d]]||o!==null&&(c[d]<o[0]||c[d]>o[1])||(r[p]+=i[d],s[p]+=1)}}function Os(t,e,{theme:n,baseline:o,onEvent:r}){let[s,a]=[ks(e),Ss(e)],c={data:e,known:new Map,by:s[0][0],weight:a[0]?.[0]??"host",selection:{range:null,event:null,
-names:null},isCompared:o!==null,baseline:o,tones:Bt(n)},i=b=>{Object.assign(c,b),j(y())},l=Q("By",s,c.by,b=>i({by:b})),f=Q("Width",a,c.weight,b=>i({weight:b})),
-u=ot("Show in the timeline","Select the longest call of this node in the timeline",()=>{let b=If(c,g.root);b>=0&&r(b)}),d=h("p",{class:"mm-muted cl-flame-note",
-role:"status"}),p=h("div",{class:"cl-flame-graph"});t.replaceChildren(h("div",{class:"mm-tools"},l.group,f.group,...$f(c,i),u),d,p);let g=Ce(p,{theme:n,label:"C\
-osts by call path",placeholder:"Search names",searchLabel:"Search call paths",textOf:b=>In(e,Ot(c),b),amountOf:(b,x)=>`${Nn(c)(b)} (%), ${_(x,_f(c))}`,format:b=>Nn(
-c)(b),notesOf:b=>[Lf(c,b)],colorOf:(b,x)=>Rf(c,b,x),onZoom(b){u.hidden=b===0}});u.hidden=!0;let m=!1,w=0;function*y(){if(m=t.hidden===!0,w+=1,m)return;let b=w,x=Ot(
-c),C=J(e,{...c.selection,names:null}),{weight:L,num:M}=yield*Ts(e,x,c.weight,C,c.selection.range);if(b!==w)return;let P={parent:x.parent,depth:x.depth,children:x.
-children,weight:L,num:M},it=Of(c,x);g.show(it?{...P,before:it}:P),d.textContent=Cf(c,L[0])}return j(y()),{flame:g,get paths(){return Ot(c)},*update(b){c.selection=
-b,yield*y()},shown(){m?j(y()):g.resize()},setGrouping(b){l.mark(b),i({by:b})},setWeight(b){f.mark(b),i({weight:b})},setTheme(b){c.tones=Bt(b),g.setTheme(b)},resize:()=>g.
-resize(),destroy:()=>g.destroy()}}function Ot({data:t,known:e,by:n,baseline:o}){let r=e.get(n)??As(t,n);return!e.has(n)&&o&&n==="tree"&&ps(r,o),e.set(n,r),r}function Of({
-by:t,weight:e,selection:n,isCompared:o},r){if(!(!o||t!=="tree"||n.range||n.event!==null))return r.before?.[e]}function $f(t,e){if(!t.baseline)return[];let n=[["\
-yes",`against ${t.baseline.name}`],["no","this run"]];return[Q("Colours",n,"yes",o=>e({isCompared:o==="yes"})).group]}function Cf(t,e){let{range:n,event:o}=t.selection,
-r=n?`of the selected ${v(n[1]-n[0])}`:o===null?"of the whole trace":"within the selected event",s=t.isCompared&&t.baseline&&t.by==="tree"?"; red: more than in t\
-he other run, blue: less":"";return`${Nn(t)(e)} ${r}${s}`}function Nn({weight:t}){return t==="memory"?k:v}function _f({weight:t}){return t==="memory"?"allocatio\
-n":t==="device"?"kernel":"call"}function Lf(t,e){let n=Ot(t),o=e?n.labels[n.label[e]]:"";return o===In(t.data,n,e)?"":o.slice(0,400)}function Rf(t,e,n){let o=Ot(
-t).sample[e],{data:r,tones:s}=t,a=o<0?"python_function":r.header.cats[r.cat[o]],c=pe(a,n)*V+vt(n)%V;return[s.css[c],s.ink[c]]}function If(t,e){let{data:n}=t,{parent:o,
-nodeOf:r}=Ot(t),s=new Uint8Array(o.length);s[e]=1;for(let i=e+1;i<o.length;i++)s[i]=s[o[i]];let[a,c]=[-1,-1];for(let i=0;i<n.n;i++)r[i]<0||!s[r[i]]||((a<0||n.dur[i]>
-n.dur[a])&&(a=i),r[i]===e&&(c<0||n.dur[i]>n.dur[c])&&(c=i));return c>=0?c:a}var Nf=new Set(["article","b","code","dd","details","div","dl","dt","h4","li","ol","p","pre","span","strong","summary","table","tbody","td","th","thead","tr","u\
-l"]),Pf=new Set(["svg","title","rect","path","text"]),Hf=new Set(["class","colspan","scope","role","tabindex","open","title","aria-hidden","aria-label","viewBox",
+let p=u[d]<0?-1:e[u[d]];p<0||!f[l[d]].startsWith("alloc")||!(i[d]>0)||n!==null&&!n[u[d]]||o!==null&&(c[d]<o[0]||c[d]>o[1])||(r[p]+=i[d],s[p]+=1)}}var _f=[["callers","callers down"],["calls","who calls it"]];function Cs(t,e,{theme:n,baseline:o,onEvent:r}){let[s,a]=[Ss(e),Es(e)],c={data:e,known:new Map,isInverted:!1,
+by:s[0][0],weight:a[0]?.[0]??"host",selection:{range:null,event:null,names:null},isCompared:o!==null,baseline:o,tones:Bt(n)},i=b=>{Object.assign(c,b),V(x())},l=W(
+"By",s,c.by,b=>i({by:b})),f=W("Width",a,c.weight,b=>i({weight:b})),u=W("From",_f,"callers",b=>i({isInverted:b==="calls"})),d=ot("Show in the timeline","Select t\
+he longest call of this node in the timeline",()=>{let b=Ff(c,m.root);b>=0&&r(b)}),p=h("p",{class:"mm-muted cl-flame-note",role:"status"}),g=h("div",{class:"cl-\
+flame-graph"});t.replaceChildren(h("div",{class:"mm-tools"},l.group,f.group,u.group,...Rf(c,i),d),p,g);let m=_e(g,{theme:n,label:"Costs by call path",placeholder:"\
+Search names",searchLabel:"Search call paths",textOf:b=>Nn(e,pt(c),b),amountOf:(b,S)=>`${Pn(c)(b)} (%), ${_(S,Nf(c))}`,format:b=>Pn(c)(b),notesOf:b=>[Pf(c,b)],colorOf:(b,S)=>Hf(
+c,b,S),onZoom(b){d.hidden=b===0}});d.hidden=!0;let w=!1,y=0;function*x(){if(w=t.hidden===!0,y+=1,w)return;let b=y,S=pt(c),R=Q(e,{...c.selection,names:null}),{weight:M,
+num:H}=yield*Os(e,S,c.weight,R,c.selection.range);if(b!==y)return;let it={parent:S.parent,depth:S.depth,children:S.children,weight:M,num:H},oe=Lf(c,S);m.show(oe?
+{...it,before:oe}:it),p.textContent=If(c,M[0])}return V(x()),{flame:m,get paths(){return pt(c)},*update(b){c.selection=b,yield*x()},shown(){w?V(x()):m.resize()},
+setGrouping(b){l.mark(b),i({by:b})},setInverted(b){u.mark(b?"calls":"callers"),i({isInverted:b})},setWeight(b){f.mark(b),i({weight:b})},setTheme(b){c.tones=Bt(b),
+m.setTheme(b)},resize:()=>m.resize(),destroy:()=>m.destroy()}}function pt(t){let{data:e,known:n,by:o,baseline:r,isInverted:s}=t,a=s?`${o}, inverted`:o,c=n.get(a);
+if(c)return c;let i;return s?i=As(pt({...t,isInverted:!1})):(i=Ts(e,o),r&&o==="tree"&&ms(i,r)),n.set(a,i),i}function Lf({by:t,weight:e,selection:n,isCompared:o},r){
+if(!(!o||t!=="tree"||n.range||n.event!==null))return r.before?.[e]}function Rf(t,e){if(!t.baseline)return[];let n=[["yes",`against ${t.baseline.name}`],["no","t\
+his run"]];return[W("Colours",n,"yes",o=>e({isCompared:o==="yes"})).group]}function If(t,e){let{range:n,event:o}=t.selection,r=n?`of the selected ${k(n[1]-n[0])}`:
+o===null?"of the whole trace":"within the selected event",s=t.isCompared&&t.baseline&&t.by==="tree"?"; red: more than in the other run, blue: less":"";return`${Pn(
+t)(e)} ${r}${s}`}function Pn({weight:t}){return t==="memory"?v:k}function Nf({weight:t}){return t==="memory"?"allocation":t==="device"?"kernel":"call"}function Pf(t,e){
+let n=pt(t),o=e?n.labels[n.label[e]]:"";return o===Nn(t.data,n,e)?"":o.slice(0,400)}function Hf(t,e,n){let o=pt(t).sample[e],{data:r,tones:s}=t,a=o<0?"python_fu\
+nction":r.header.cats[r.cat[o]],c=me(a,n)*q+vt(n)%q;return[s.css[c],s.ink[c]]}function Ff(t,e){let{data:n}=t,{parent:o,nodeOf:r}=pt(t),s=new Uint8Array(o.length);
+s[e]=1;for(let i=e+1;i<o.length;i++)s[i]=s[o[i]];let[a,c]=[-1,-1];for(let i=0;i<n.n;i++)r[i]<0||!s[r[i]]||((a<0||n.dur[i]>n.dur[a])&&(a=i),r[i]===e&&(c<0||n.dur[i]>
+n.dur[c])&&(c=i));return c>=0?c:a}var zf=new Set(["article","b","code","dd","details","div","dl","dt","h4","li","ol","p","pre","span","strong","summary","table","tbody","td","th","thead","tr","u\
+l"]),Bf=new Set(["svg","title","rect","path","text"]),Df=new Set(["class","colspan","scope","role","tabindex","open","title","aria-hidden","aria-label","viewBox",
 "width","height","preserveAspectRatio","x","y","rx","d","fill","fill-opacity","stroke","stroke-width","stroke-opacity","stroke-dasharray","opacity","data-event",
-"data-depth","data-label","data-wide","font-family","font-size","font-weight","text-anchor"]);function Ff(t){return typeof t=="string"?document.createTextNode(t):
-W(t)}function W([t,e,...n]){let o=Pf.has(t);if(!o&&!Nf.has(t))throw new Error(`cudalens markup: the element ${t} is not known here`);let r=o?document.createElementNS(
-on,t):document.createElement(t);for(let[s,a]of Object.entries(e))Hf.has(s)&&r.setAttribute(s,a);return t==="h4"&&r.setAttribute("aria-level","3"),r.append(...n.
-map(Ff)),r}var _e="details.cg-fold",$s="details.cg-row";function Cs(t,e){let n={model:e,host:t,traced:null,paths:[]};t.replaceChildren(...e.body.map(W));let[o]=I(t,".cg-fr\
-ame",HTMLElement);return o&&(o.querySelectorAll(".cg-stop, .cg-fold").length>1&&o.before(zf(o)),o.addEventListener("keydown",r=>Df(r,o))),Uf(n),{trace:r=>Ls(n,r),
-setTheme(){},destroy:()=>t.replaceChildren()}}function zf(t){let e=(r,s)=>{for(let a of I(t,r,HTMLDetailsElement))a.open=s},n=(r,s)=>h("button",{type:"button",class:"\
-cl-button",onclick:s},r),o=h("div",{class:"cg-tools",role:"group","aria-label":"Graph tree"});return t.querySelector(_e)&&o.append(n("Unfold all",()=>e(_e,!0))),
-o.append(n("Open all",()=>e($s,!0)),n("Close all",()=>{e($s,!1),e(_e,!1)})),t.querySelector(".cg-stop.is-current")&&o.append(n("Go to current",()=>Bf(t))),o}function Bf(t){
-let[e]=I(t,".cg-stop.is-current > .cg-row > summary",HTMLElement);e&&(_s(e),e.focus({preventScroll:!0}),Pn(t,e))}function _s(t){for(let e=t;e;e=e.parentElement)
-e instanceof HTMLDetailsElement&&e.matches(_e)&&(e.open=!0)}function Pn(t,e){let n=e.getBoundingClientRect().top-t.getBoundingClientRect().top;(n<0||n+e.offsetHeight>
-t.clientHeight)&&(t.scrollTop+=n-t.clientHeight/3)}function Df(t,e){let n=t.target;if(!(n instanceof HTMLElement)||n.tagName!=="SUMMARY"||t.ctrlKey||t.metaKey||
+"data-depth","data-label","data-wide","font-family","font-size","font-weight","text-anchor"]);function Uf(t){return typeof t=="string"?document.createTextNode(t):
+G(t)}function G([t,e,...n]){let o=Bf.has(t);if(!o&&!zf.has(t))throw new Error(`cudalens markup: the element ${t} is not known here`);let r=o?document.createElementNS(
+rn,t):document.createElement(t);for(let[s,a]of Object.entries(e))Df.has(s)&&r.setAttribute(s,a);return t==="h4"&&r.setAttribute("aria-level","3"),r.append(...n.
+map(Uf)),r}var Le="details.cg-fold",_s="details.cg-row";function Ls(t,e){let n={model:e,host:t,traced:null,paths:[]};t.replaceChildren(...e.body.map(G));let[o]=I(t,".cg-fr\
+ame",HTMLElement);return o&&(o.querySelectorAll(".cg-stop, .cg-fold").length>1&&o.before(Wf(o)),o.addEventListener("keydown",r=>Kf(r,o))),Xf(n),{trace:r=>Is(n,r),
+setTheme(){},destroy:()=>t.replaceChildren()}}function Wf(t){let e=(r,s)=>{for(let a of I(t,r,HTMLDetailsElement))a.open=s},n=(r,s)=>h("button",{type:"button",class:"\
+cl-button",onclick:s},r),o=h("div",{class:"cg-tools",role:"group","aria-label":"Graph tree"});return t.querySelector(Le)&&o.append(n("Unfold all",()=>e(Le,!0))),
+o.append(n("Open all",()=>e(_s,!0)),n("Close all",()=>{e(_s,!1),e(Le,!1)})),t.querySelector(".cg-stop.is-current")&&o.append(n("Go to current",()=>Gf(t))),o}function Gf(t){
+let[e]=I(t,".cg-stop.is-current > .cg-row > summary",HTMLElement);e&&(Rs(e),e.focus({preventScroll:!0}),Hn(t,e))}function Rs(t){for(let e=t;e;e=e.parentElement)
+e instanceof HTMLDetailsElement&&e.matches(Le)&&(e.open=!0)}function Hn(t,e){let n=e.getBoundingClientRect().top-t.getBoundingClientRect().top;(n<0||n+e.offsetHeight>
+t.clientHeight)&&(t.scrollTop+=n-t.clientHeight/3)}function Kf(t,e){let n=t.target;if(!(n instanceof HTMLElement)||n.tagName!=="SUMMARY"||t.ctrlKey||t.metaKey||
 t.altKey)return;let o=I(e,"summary",HTMLElement).filter(c=>c.getClientRects().length),r=o.indexOf(n),s={ArrowDown:r+1,ArrowUp:r-1,Home:0,End:o.length-1},a=t.key===
-"ArrowRight";if(t.key in s){let c=o[Math.min(Math.max(s[t.key],0),o.length-1)];c.focus({preventScroll:!0}),Pn(e,c)}else if(a||t.key==="ArrowLeft")n.parentElement?.
-toggleAttribute("open",a);else return;t.preventDefault(),t.stopPropagation()}function Uf(t){let e=[...t.host.querySelectorAll(".cudalens-graph-paths li")].slice(
-0,t.model.paths.length);t.paths=e.map((n,o)=>{let a=h("button",{type:"button","aria-pressed":"false",title:"Show this path in the tree",onclick:()=>Ls(t,t.traced===
-o?null:o)});return a.append(...n.childNodes),n.replaceChildren(a),a})}function Ls(t,e){let{host:n,model:o,paths:r}=t;t.traced=e;for(let[i,l]of r.entries())l.setAttribute(
+"ArrowRight";if(t.key in s){let c=o[Math.min(Math.max(s[t.key],0),o.length-1)];c.focus({preventScroll:!0}),Hn(e,c)}else if(a||t.key==="ArrowLeft")n.parentElement?.
+toggleAttribute("open",a);else return;t.preventDefault(),t.stopPropagation()}function Xf(t){let e=[...t.host.querySelectorAll(".cudalens-graph-paths li")].slice(
+0,t.model.paths.length);t.paths=e.map((n,o)=>{let a=h("button",{type:"button","aria-pressed":"false",title:"Show this path in the tree",onclick:()=>Is(t,t.traced===
+o?null:o)});return a.append(...n.childNodes),n.replaceChildren(a),a})}function Is(t,e){let{host:n,model:o,paths:r}=t;t.traced=e;for(let[i,l]of r.entries())l.setAttribute(
 "aria-pressed",String(i===e));for(let i of n.querySelectorAll(".is-traced"))i.classList.remove("is-traced");let a=(e===null?[]:o.paths[e]??[]).flatMap(i=>I(n,`.\
-cg-n${Number(i)}`,HTMLElement).slice(0,1));for(let i of a)i.classList.add("is-traced"),_s(i);let[c]=I(n,".cg-frame",HTMLElement);a.length&&Pn(c,a[0])}function Le(t,e){let n=Wf(t,e),{allocated_bytes:o,active_bytes:r,reserved_bytes:s}=t.header.devices[e];return{allocated:Hn(n.allocated,o),active:Hn(n.active,r),
-reserved:Hn(n.reserved,s)}}function Wf({allocations:t,pieces:e,numRows:n,header:o,rest:r},s){let[a,c,i]=[0,1,2].map(()=>new Float64Array(n+1)),l=(u,d,p)=>{d>=0&&
+cg-n${Number(i)}`,HTMLElement).slice(0,1));for(let i of a)i.classList.add("is-traced"),Rs(i);let[c]=I(n,".cg-frame",HTMLElement);a.length&&Hn(c,a[0])}function Re(t,e){let n=jf(t,e),{allocated_bytes:o,active_bytes:r,reserved_bytes:s}=t.header.devices[e];return{allocated:Fn(n.allocated,o),active:Fn(n.active,r),
+reserved:Fn(n.reserved,s)}}function jf({allocations:t,pieces:e,numRows:n,header:o,rest:r},s){let[a,c,i]=[0,1,2].map(()=>new Float64Array(n+1)),l=(u,d,p)=>{d>=0&&
 d<n&&(u[d+1]+=p)};for(let u=0;u<t.n;u++){if(t.device[u]!==s)continue;let d=t.bytes[u];l(c,t.alloc[u],d),l(c,t.done[u],-d),l(a,t.alloc[u],d),l(a,t.released[u],-d)}
 for(let u=0;u<e.n;u++)e.device[u]===s&&(l(i,e.added[u],e.bytes[u]),l(i,e.removed[u],-e.bytes[u]));let f=r.active.length/Math.max(o.devices.length,1);for(let u=0;u<
-f;u++){let d=Math.min((u+1)*o.hidden.stretch,n)-1;l(a,d,r.allocated[s*f+u]),l(c,d,r.active[s*f+u])}return{allocated:a,active:c,reserved:i}}function Hn(t,e){let n=e-
-t.reduce((o,r)=>o+r,0);for(let o=0;o<t.length;o++)n+=t[o],t[o]=n;return t}function Re(t){let e=0;for(let n=1;n<t.length;n++)t[n]>t[e]&&(e=n);return e-1}var Fn=2147483647;async function Yt(t,e,n){let o=await Promise.all(n.map(r=>z(t,`${e}.${r}`)));return Object.fromEntries(n.map((r,s)=>[r,o[s]]))}function qt(t){
-let e=new Float64Array(t.length),n=0;for(let o=0;o<t.length;o++)n+=t[o],e[o]=n;return e}var Gf=["addr","device","pool","units","is_asked","spare","alloc","relea\
-sed","done","stack","category","block","facts"];async function Kf(t,e){let[n,o]=await Promise.all([Yt(t,"allocation",Gf),z(t,"addr.steps")]),r=qt(o),s=n.addr.length,
-a=Float64Array.from(n.units,f=>f*e.unit),c=Int32Array.from(qt(n.alloc),f=>f-1),i=c.map((f,u)=>n.released[u]?f+n.released[u]-1:Fn),l=c.map((f,u)=>n.done[u]?(n.released[u]?
-i[u]:f)+n.done[u]-1:Fn);return{n:s,addr:Float64Array.from(n.addr,f=>r[f]),bytes:a,requested:a.map((f,u)=>n.is_asked[u]?f-n.spare[u]:Number.NaN),device:n.device,
-pool:n.pool,category:n.category,facts:n.facts,alloc:c,released:i,done:l,stack:Int32Array.from(n.stack,f=>f-1),block:Int32Array.from(qt(n.block),f=>f-1),byAddress:Xf(
-n.addr,r.length)}}function Xf(t,e){let n=new Uint32Array(e+1);for(let r=0;r<t.length;r++)n[t[r]+1]++;for(let r=0;r<e;r++)n[r+1]+=n[r];let o=new Int32Array(t.length);
-for(let r=0;r<t.length;r++)o[n[t[r]]++]=r;return o}var jf=["addr","device","pool","units","added","removed","kind","grows"];async function Vf(t,e){let{addr:n,units:o,
-added:r,removed:s,device:a,pool:c,kind:i,grows:l}=await Yt(t,"piece",jf);return{n:n.length,addr:qt(n),bytes:Float64Array.from(o,f=>f*e.piece_unit),added:Int32Array.
-from(r,f=>f-1),removed:Int32Array.from(s,f=>f?f-2:Fn),device:a,pool:c,kind:i,grows:l}}async function qf(t){let[e,n,o,r]=await Promise.all([Yt(t,"frame",["file",
+f;u++){let d=Math.min((u+1)*o.hidden.stretch,n)-1;l(a,d,r.allocated[s*f+u]),l(c,d,r.active[s*f+u])}return{allocated:a,active:c,reserved:i}}function Fn(t,e){let n=e-
+t.reduce((o,r)=>o+r,0);for(let o=0;o<t.length;o++)n+=t[o],t[o]=n;return t}function Ie(t){let e=0;for(let n=1;n<t.length;n++)t[n]>t[e]&&(e=n);return e-1}var zn=2147483647;async function Yt(t,e,n){let o=await Promise.all(n.map(r=>z(t,`${e}.${r}`)));return Object.fromEntries(n.map((r,s)=>[r,o[s]]))}function qt(t){
+let e=new Float64Array(t.length),n=0;for(let o=0;o<t.length;o++)n+=t[o],e[o]=n;return e}var Vf=["addr","device","pool","units","is_asked","spare","alloc","relea\
+sed","done","stack","category","block","facts"];async function qf(t,e){let[n,o]=await Promise.all([Yt(t,"allocation",Vf),z(t,"addr.steps")]),r=qt(o),s=n.addr.length,
+a=Float64Array.from(n.units,f=>f*e.unit),c=Int32Array.from(qt(n.alloc),f=>f-1),i=c.map((f,u)=>n.released[u]?f+n.released[u]-1:zn),l=c.map((f,u)=>n.done[u]?(n.released[u]?
+i[u]:f)+n.done[u]-1:zn);return{n:s,addr:Float64Array.from(n.addr,f=>r[f]),bytes:a,requested:a.map((f,u)=>n.is_asked[u]?f-n.spare[u]:Number.NaN),device:n.device,
+pool:n.pool,category:n.category,facts:n.facts,alloc:c,released:i,done:l,stack:Int32Array.from(n.stack,f=>f-1),block:Int32Array.from(qt(n.block),f=>f-1),byAddress:Yf(
+n.addr,r.length)}}function Yf(t,e){let n=new Uint32Array(e+1);for(let r=0;r<t.length;r++)n[t[r]+1]++;for(let r=0;r<e;r++)n[r+1]+=n[r];let o=new Int32Array(t.length);
+for(let r=0;r<t.length;r++)o[n[t[r]]++]=r;return o}var Zf=["addr","device","pool","units","added","removed","kind","grows"];async function Jf(t,e){let{addr:n,units:o,
+added:r,removed:s,device:a,pool:c,kind:i,grows:l}=await Yt(t,"piece",Zf);return{n:n.length,addr:qt(n),bytes:Float64Array.from(o,f=>f*e.piece_unit),added:Int32Array.
+from(r,f=>f-1),removed:Int32Array.from(s,f=>f?f-2:zn),device:a,pool:c,kind:i,grows:l}}async function Qf(t){let[e,n,o,r]=await Promise.all([Yt(t,"frame",["file",
 "line","function"]),Yt(t,"stack",["sizes","frames"]),et(t,"files"),et(t,"functions")]),s=qt(n.sizes);return{n:n.sizes.length,numFrames:e.line.length,frameAt:a=>({
-file:o[e.file[a]],line:e.line[a]-1,name:r[e.function[a]]}),idsOf:a=>n.frames.subarray(s[a]-n.sizes[a],s[a])}}async function Yf(t,e){let n=await z(t,"clock.steps");
-if(!e.has_times)return null;let o=new Float64Array(e.num_rows);for(let r=1;r<o.length;r++)o[r]=o[r-1]+n[r-1]*e.time_unit;return o}function Ie({file:t,line:e,name:n}){
-let o=t?`${t.split(/[\\/]/).at(-1)}${e>=0?`:${e}`:""}`:"";return[n||"?",o].filter(Boolean).join(" ")}async function Rs(t){let e=await se(t),{header:n}=e,[o,r,s,
-a,c,i]=await Promise.all([Kf(e,n),Vf(e,n),qf(e),Yt(e,"rest",["allocated","active"]),Yf(e,n),et(e,"facts")]);return{header:n,numRows:n.num_rows,allocations:o,pieces:r,
-stacks:s,facts:i.map(l=>l?JSON.parse(l):{}),clock:c,rest:a}}var Zf=[["category","category"],["stack","call stack"],["pool","pool and stream"],["names","variable"],["cell","cell"]];function $t({stream:t,pool:e,graphs:n}){
-let[o,r]=e,a=!o&&!r?"default pool":`private pool (${o??"?"}, ${r??"?"})`,c=n.length?` of ${n.join(", ")}`:"";return`${a}${c}, stream ${t??"not recorded"}`}function zn({
-stacks:t},e){if(e<0)return"stack not recorded";let n=[...t.idsOf(e)].map(t.frameAt),o=n.find(Jf)??n.find(({file:r})=>r.endsWith(".py"))??n[0];return o?Ie(o):"st\
-ack not recorded"}function Jf({file:t,name:e}){return(t.endsWith(".py")||t.startsWith("In[")||t.startsWith("<"))&&!/[\\/](torch|site-packages|dist-packages)[\\/]/.
-test(t)&&e!==""}function Ne({facts:t}){let e=n=>t.some(o=>n in o);return Zf.filter(([n])=>n!=="names"&&n!=="cell"||e(n))}function Pe({allocations:t,facts:e},n){
-let o=t.facts[n];return o?e[o-1]:{}}function Ct(t,e){let{names:n}=Pe(t,e);if(!n)return[];try{return JSON.parse(n).map(String)}catch{return[n]}}function Bn(t,e,n){
-return n==="names"?Ct(t,e)[0]??"":n==="cell"?Pe(t,e).cell??"":t.allocations[n][e]}function Qf(t,e,n){let{categories:o,pools:r}=t.header;if(n==="names")return String(
-e)||"no variable";if(n==="cell")return String(e)||"not recorded";let s=Number(e);return n==="stack"?zn(t,s):n==="pool"?$t(r[s]):s?o[s-1]:"not known"}function Zt(t,e,n){
-let o=new Map;for(let r of e){let s=Bn(t,r,n),a=o.get(s)??{key:s,label:Qf(t,s,n),bytes:0,num:0};a.bytes+=t.allocations.bytes[r],a.num+=1,o.set(s,a)}return[...o.
-values()].sort((r,s)=>s.bytes-r.bytes)}function _t(t,e,n){let{allocations:o}=t,r=eu(o,e,n),s=tu(t.pieces,e,n),a=nu(o,r,s);ou(a,o,r,n),n===t.numRows-1&&ru(a,t,e);let c=s.reduce((i,{first:l,end:f})=>i+
-f-l,0);return{device:e,row:n,allocations:r,strips:s,sums:a,outside:r.length-c}}function tu(t,e,n){let o=[];for(let r=0;r<t.n;r++){if(t.device[r]!==e||t.added[r]>
+file:o[e.file[a]],line:e.line[a]-1,name:r[e.function[a]]}),idsOf:a=>n.frames.subarray(s[a]-n.sizes[a],s[a])}}async function tu(t,e){let n=await z(t,"clock.steps");
+if(!e.has_times)return null;let o=new Float64Array(e.num_rows);for(let r=1;r<o.length;r++)o[r]=o[r-1]+n[r-1]*e.time_unit;return o}function Ne({file:t,line:e,name:n}){
+let o=t?`${t.split(/[\\/]/).at(-1)}${e>=0?`:${e}`:""}`:"";return[n||"?",o].filter(Boolean).join(" ")}async function Ns(t){let e=await ae(t),{header:n}=e,[o,r,s,
+a,c,i]=await Promise.all([qf(e,n),Jf(e,n),Qf(e),Yt(e,"rest",["allocated","active"]),tu(e,n),et(e,"facts")]);return{header:n,numRows:n.num_rows,allocations:o,pieces:r,
+stacks:s,facts:i.map(l=>l?JSON.parse(l):{}),clock:c,rest:a}}var eu=[["category","category"],["stack","call stack"],["pool","pool and stream"],["names","variable"],["cell","cell"]];function $t({stream:t,pool:e,graphs:n}){
+let[o,r]=e,a=!o&&!r?"default pool":`private pool (${o??"?"}, ${r??"?"})`,c=n.length?` of ${n.join(", ")}`:"";return`${a}${c}, stream ${t??"not recorded"}`}function Bn({
+stacks:t},e){if(e<0)return"stack not recorded";let n=[...t.idsOf(e)].map(t.frameAt),o=n.find(nu)??n.find(({file:r})=>r.endsWith(".py"))??n[0];return o?Ne(o):"st\
+ack not recorded"}function nu({file:t,name:e}){return(t.endsWith(".py")||t.startsWith("In[")||t.startsWith("<"))&&!/[\\/](torch|site-packages|dist-packages)[\\/]/.
+test(t)&&e!==""}function Pe({facts:t}){let e=n=>t.some(o=>n in o);return eu.filter(([n])=>n!=="names"&&n!=="cell"||e(n))}function He({allocations:t,facts:e},n){
+let o=t.facts[n];return o?e[o-1]:{}}function Ct(t,e){let{names:n}=He(t,e);if(!n)return[];try{return JSON.parse(n).map(String)}catch{return[n]}}function Dn(t,e,n){
+return n==="names"?Ct(t,e)[0]??"":n==="cell"?He(t,e).cell??"":t.allocations[n][e]}function ou(t,e,n){let{categories:o,pools:r}=t.header;if(n==="names")return String(
+e)||"no variable";if(n==="cell")return String(e)||"not recorded";let s=Number(e);return n==="stack"?Bn(t,s):n==="pool"?$t(r[s]):s?o[s-1]:"not known"}function Zt(t,e,n){
+let o=new Map;for(let r of e){let s=Dn(t,r,n),a=o.get(s)??{key:s,label:ou(t,s,n),bytes:0,num:0};a.bytes+=t.allocations.bytes[r],a.num+=1,o.set(s,a)}return[...o.
+values()].sort((r,s)=>s.bytes-r.bytes)}function _t(t,e,n){let{allocations:o}=t,r=su(o,e,n),s=ru(t.pieces,e,n),a=au(o,r,s);cu(a,o,r,n),n===t.numRows-1&&iu(a,t,e);let c=s.reduce((i,{first:l,end:f})=>i+
+f-l,0);return{device:e,row:n,allocations:r,strips:s,sums:a,outside:r.length-c}}function ru(t,e,n){let o=[];for(let r=0;r<t.n;r++){if(t.device[r]!==e||t.added[r]>
 n||t.removed[r]<=n)continue;let[s,a,c,i]=[t.addr[r],t.bytes[r],t.pool[r],t.kind[r]],l=o.at(-1);l&&l.pool===c&&l.addr+l.bytes===s&&t.grows[r]&&l.grows?l.bytes+=a:
-o.push({addr:s,bytes:a,pool:c,kind:i,grows:t.grows[r],first:0,end:0,used:0})}return o}function eu(t,e,n){let o=new Int32Array(t.n),r=0;for(let s=0;s<t.n;s++){let a=t.
-byAddress[s];t.alloc[a]<=n&&n<t.done[a]&&t.device[a]===e&&(o[r++]=a)}return o.slice(0,r)}function nu(t,e,n){let o={reserved:0,active:0,allocated:0,pending:0,internal:0,
+o.push({addr:s,bytes:a,pool:c,kind:i,grows:t.grows[r],first:0,end:0,used:0})}return o}function su(t,e,n){let o=new Int32Array(t.n),r=0;for(let s=0;s<t.n;s++){let a=t.
+byAddress[s];t.alloc[a]<=n&&n<t.done[a]&&t.device[a]===e&&(o[r++]=a)}return o.slice(0,r)}function au(t,e,n){let o={reserved:0,active:0,allocated:0,pending:0,internal:0,
 external:0,empty:0,largest:0},r=0;for(let s of n){let a=s.addr+s.bytes;for(;r<e.length&&t.addr[e[r]]<s.addr;)r++;s.first=r;let c=s.addr,i=0;for(;r<e.length&&t.addr[e[r]]<
 a;r++){let l=e[r];i=Math.max(i,t.addr[l]-c),c=t.addr[l]+t.bytes[l],s.used+=t.bytes[l]}s.end=r,o.reserved+=s.bytes,o.largest=Math.max(o.largest,i,a-c),o[s.used?"\
-external":"empty"]+=Math.max(s.bytes-s.used,0)}return o}function ou(t,{bytes:e,released:n,requested:o},r,s){for(let a of r)t.active+=e[a],n[a]<=s?t.pending+=e[a]:
-t.allocated+=e[a],Number.isNaN(o[a])||(t.internal+=e[a]-o[a])}function ru(t,{header:e},n){let{end:o,allocated_bytes:r,active_bytes:s,reserved_bytes:a}=e.devices[n];
-Object.assign(t,o??{},{allocated:r,active:s,reserved:a}),t.pending=t.active-t.allocated}var Lt=["#0072b2","#e69f00","#009e73","#cc79a7","#56b4e9","#d55e00","#b8a400","#7a5cc4","#8c6d46","#3fb8a0","#c2476b"],He={light:"#9aa4af",dark:"#6f7b87"},su={light:[
-"#fde08a","#f5ae4d","#e0733f","#b3404f","#7b2764","#421a5c"],dark:["#fff1b8","#fbc15e","#f08a4b","#d2555f","#a04a8f","#6d4fb0"]},Ps={light:{gap:[238,241,245],hatch:[
-188,197,207],dim:[214,220,227]},dark:{gap:[33,39,46],hatch:[73,84,96],dim:[52,60,69]}},Hs={category:"Category",stream:"Stream",age:"Age",stack:"Call stack"},au={
-category:zs,stream:Bs,age:iu,stack:lu};function Rt([t,e,n]){return(255<<24|n<<16|e<<8|t)>>>0}function Fs(t,e,n,o){let r=au[n](t,e,o),s=r.css.map(Mt);return{...r,
-rgb:s,pixels:Uint32Array.from(s,Rt),edges:Uint32Array.from(s,a=>Rt(cu(a,o)))}}function cu(t,e){let n=e==="dark"?0:255,[o,r,s]=t.map(a=>Math.round(a+(n-a)*.45));
-return[o,r,s]}function zs(t,e,n){let{categories:o}=t.header,r=[He[n],...o.map((a,c)=>Lt[c%Lt.length])],s=Zt(t,e.allocations,"category");return{css:r,of:a=>t.allocations.
-category[a],legend:s.map(({key:a,label:c})=>({css:r[Number(a)],label:c}))}}function Bs({header:t,allocations:e},n,o){let r=[...new Set(t.pools.map(({stream:i})=>i))];
-r.sort((i,l)=>(i??1/0)-(l??1/0));let s=[He[o],...r.map((i,l)=>Lt[l%Lt.length])],a=t.pools.map(({stream:i})=>i===null?0:1+r.indexOf(i)),c=[...new Set(n.strips.map(
-({pool:i})=>a[i]))].sort((i,l)=>i-l);return{css:s,of:i=>a[e.pool[i]],legend:c.map(i=>({css:s[i],label:i?`stream ${r[i-1]}`:"stream not recorded"}))}}var Is=4;function iu({
-allocations:t,clock:e},n,o){let{alloc:r}=t,s=su[o],a=[He[o],...s],c=u=>e?e[Math.max(n.row,0)]-e[r[u]]:n.row-r[u],i=1;for(let u of n.allocations)r[u]>=0&&(i=Math.
-max(i,c(u)));let l=u=>{if(r[u]<0)return 0;let d=Math.floor(Math.log(i/Math.max(c(u),i*1e-9))/Math.log(Is));return s.length-Math.min(Math.max(d,0),s.length-1)},f=s.
-map((u,d)=>{let p=i/Is**(s.length-1-d),g=e?v(p):`${Math.round(p).toLocaleString("en-US")} actions`;return{css:u,label:`up to ${g}`}});return n.allocations.some(
-u=>r[u]<0)&&f.push({css:a[0],label:"older than the recording"}),{css:a,of:l,legend:f}}function lu(t,e,n){let{css:o,of:r,labels:s}=Ds(t,e.device,n),a=new Set(e.allocations.
-map(r)),c=s.map((i,l)=>({css:o[l],label:i})).filter((i,l)=>l>0&&a.has(l));return a.has(0)&&c.push({css:o[0],label:s[0]}),{css:o,of:r,legend:c}}var Ns=new WeakMap;
-function fu(t,e){let n=Ns.get(t)??new Map;Ns.set(t,n);let o=n.get(e);if(o)return o;let r=t.numRows?Re(Le(t,e).allocated):-1,s=new Map;for(let c of new Set([r,t.
+external":"empty"]+=Math.max(s.bytes-s.used,0)}return o}function cu(t,{bytes:e,released:n,requested:o},r,s){for(let a of r)t.active+=e[a],n[a]<=s?t.pending+=e[a]:
+t.allocated+=e[a],Number.isNaN(o[a])||(t.internal+=e[a]-o[a])}function iu(t,{header:e},n){let{end:o,allocated_bytes:r,active_bytes:s,reserved_bytes:a}=e.devices[n];
+Object.assign(t,o??{},{allocated:r,active:s,reserved:a}),t.pending=t.active-t.allocated}var Lt=["#0072b2","#e69f00","#009e73","#cc79a7","#56b4e9","#d55e00","#b8a400","#7a5cc4","#8c6d46","#3fb8a0","#c2476b"],Fe={light:"#9aa4af",dark:"#6f7b87"},lu={light:[
+"#fde08a","#f5ae4d","#e0733f","#b3404f","#7b2764","#421a5c"],dark:["#fff1b8","#fbc15e","#f08a4b","#d2555f","#a04a8f","#6d4fb0"]},Fs={light:{gap:[238,241,245],hatch:[
+188,197,207],dim:[214,220,227]},dark:{gap:[33,39,46],hatch:[73,84,96],dim:[52,60,69]}},zs={category:"Category",stream:"Stream",age:"Age",stack:"Call stack"},fu={
+category:Ds,stream:Us,age:du,stack:hu};function Rt([t,e,n]){return(255<<24|n<<16|e<<8|t)>>>0}function Bs(t,e,n,o){let r=fu[n](t,e,o),s=r.css.map(kt);return{...r,
+rgb:s,pixels:Uint32Array.from(s,Rt),edges:Uint32Array.from(s,a=>Rt(uu(a,o)))}}function uu(t,e){let n=e==="dark"?0:255,[o,r,s]=t.map(a=>Math.round(a+(n-a)*.45));
+return[o,r,s]}function Ds(t,e,n){let{categories:o}=t.header,r=[Fe[n],...o.map((a,c)=>Lt[c%Lt.length])],s=Zt(t,e.allocations,"category");return{css:r,of:a=>t.allocations.
+category[a],legend:s.map(({key:a,label:c})=>({css:r[Number(a)],label:c}))}}function Us({header:t,allocations:e},n,o){let r=[...new Set(t.pools.map(({stream:i})=>i))];
+r.sort((i,l)=>(i??1/0)-(l??1/0));let s=[Fe[o],...r.map((i,l)=>Lt[l%Lt.length])],a=t.pools.map(({stream:i})=>i===null?0:1+r.indexOf(i)),c=[...new Set(n.strips.map(
+({pool:i})=>a[i]))].sort((i,l)=>i-l);return{css:s,of:i=>a[e.pool[i]],legend:c.map(i=>({css:s[i],label:i?`stream ${r[i-1]}`:"stream not recorded"}))}}var Ps=4;function du({
+allocations:t,clock:e},n,o){let{alloc:r}=t,s=lu[o],a=[Fe[o],...s],c=u=>e?e[Math.max(n.row,0)]-e[r[u]]:n.row-r[u],i=1;for(let u of n.allocations)r[u]>=0&&(i=Math.
+max(i,c(u)));let l=u=>{if(r[u]<0)return 0;let d=Math.floor(Math.log(i/Math.max(c(u),i*1e-9))/Math.log(Ps));return s.length-Math.min(Math.max(d,0),s.length-1)},f=s.
+map((u,d)=>{let p=i/Ps**(s.length-1-d),g=e?k(p):`${Math.round(p).toLocaleString("en-US")} actions`;return{css:u,label:`up to ${g}`}});return n.allocations.some(
+u=>r[u]<0)&&f.push({css:a[0],label:"older than the recording"}),{css:a,of:l,legend:f}}function hu(t,e,n){let{css:o,of:r,labels:s}=Ws(t,e.device,n),a=new Set(e.allocations.
+map(r)),c=s.map((i,l)=>({css:o[l],label:i})).filter((i,l)=>l>0&&a.has(l));return a.has(0)&&c.push({css:o[0],label:s[0]}),{css:o,of:r,legend:c}}var Hs=new WeakMap;
+function pu(t,e){let n=Hs.get(t)??new Map;Hs.set(t,n);let o=n.get(e);if(o)return o;let r=t.numRows?Ie(Re(t,e).allocated):-1,s=new Map;for(let c of new Set([r,t.
 numRows-1]))for(let{key:i,label:l,bytes:f}of Zt(t,_t(t,e,c).allocations,"stack")){let u=Number(i);u>=0&&f>(s.get(u)?.bytes??0)&&s.set(u,{key:u,label:l,bytes:f})}
-let a=[...s.values()].sort((c,i)=>i.bytes-c.bytes).slice(0,Lt.length);return n.set(e,a),a}function Ds(t,e,n){let o=fu(t,e),r=new Map(o.map(({key:s},a)=>[s,a+1]));
-return{css:[He[n],...Lt.slice(0,o.length)],of:s=>r.get(t.allocations.stack[s])??0,labels:["all others",...o.map(({label:s})=>s)]}}function Us(t,e,n,o){if(n==="s\
-tack")return Ds(t,e,o);let r=_t(t,e,t.numRows-1);if(n==="stream"){let{css:c,of:i}=Bs(t,r,o),l=[...new Set(t.header.pools.map(({stream:f})=>f))];return l.sort((f,u)=>(f??
-1/0)-(u??1/0)),{css:c,of:i,labels:["stream not recorded",...l.map(f=>`stream ${f}`)]}}let{css:s,of:a}=zs(t,r,o);return{css:s,of:a,labels:["not known",...t.header.
-categories]}}var st=1024;function Ws(t,e,n,o){let{css:r,of:s,labels:a}=Us(t,e,n,o),{numRows:c,allocations:i}=t,{n:l,alloc:f,released:u,bytes:d}=i,p=new Int32Array(c+1),g=new Float64Array(
+let a=[...s.values()].sort((c,i)=>i.bytes-c.bytes).slice(0,Lt.length);return n.set(e,a),a}function Ws(t,e,n){let o=pu(t,e),r=new Map(o.map(({key:s},a)=>[s,a+1]));
+return{css:[Fe[n],...Lt.slice(0,o.length)],of:s=>r.get(t.allocations.stack[s])??0,labels:["all others",...o.map(({label:s})=>s)]}}function Gs(t,e,n,o){if(n==="s\
+tack")return Ws(t,e,o);let r=_t(t,e,t.numRows-1);if(n==="stream"){let{css:c,of:i}=Us(t,r,o),l=[...new Set(t.header.pools.map(({stream:f})=>f))];return l.sort((f,u)=>(f??
+1/0)-(u??1/0)),{css:c,of:i,labels:["stream not recorded",...l.map(f=>`stream ${f}`)]}}let{css:s,of:a}=Ds(t,r,o);return{css:s,of:a,labels:["not known",...t.header.
+categories]}}var st=1024;function Ks(t,e,n,o){let{css:r,of:s,labels:a}=Gs(t,e,n,o),{numRows:c,allocations:i}=t,{n:l,alloc:f,released:u,bytes:d}=i,p=new Int32Array(c+1),g=new Float64Array(
 r.length);for(let M=0;M<l;M++)i.device[M]===e&&(f[M]>=0?p[f[M]+1]++:g[s(M)]+=d[M],u[M]<c&&p[u[M]+1]++);for(let M=0;M<c;M++)p[M+1]+=p[M];let m=p.slice(),w=new Uint8Array(
-p[c]),y=new Float64Array(p[c]),b=(M,P,it)=>{w[m[M]]=P,y[m[M]++]=it};for(let M=0;M<l;M++){if(i.device[M]!==e)continue;let P=s(M);f[M]>=0&&b(f[M],P,d[M]),u[M]<c&&
-b(u[M],P,-d[M])}let{sums:x,totals:C}=uu(c,g,{first:p,classes:w,changes:y}),L=[...C.keys()].filter(M=>C[M]>0).sort((M,P)=>C[P]-C[M]);return{css:r,labels:a,order:L,
-first:p,classes:w,changes:y,sums:x}}function uu(t,e,{first:n,classes:o,changes:r}){let s=e.length,a=new Float64Array((Math.floor(t/st)+1)*s),c=new Float64Array(
+p[c]),y=new Float64Array(p[c]),x=(M,H,it)=>{w[m[M]]=H,y[m[M]++]=it};for(let M=0;M<l;M++){if(i.device[M]!==e)continue;let H=s(M);f[M]>=0&&x(f[M],H,d[M]),u[M]<c&&
+x(u[M],H,-d[M])}let{sums:b,totals:S}=mu(c,g,{first:p,classes:w,changes:y}),R=[...S.keys()].filter(M=>S[M]>0).sort((M,H)=>S[H]-S[M]);return{css:r,labels:a,order:R,
+first:p,classes:w,changes:y,sums:b}}function mu(t,e,{first:n,classes:o,changes:r}){let s=e.length,a=new Float64Array((Math.floor(t/st)+1)*s),c=new Float64Array(
 s);for(let i=0;i<=t;i++){if(i%st===0&&a.set(e,i/st*s),i%st===0||t<=st)for(let l=0;l<s;l++)c[l]+=e[l];if(i===t)break;for(let l=n[i];l<n[i+1];l++)e[o[l]]+=r[l]}for(let i=0;i<
 s;i++)c[i]+=e[i];return{sums:a,totals:c}}function It({css:t,first:e,classes:n,changes:o,sums:r}){let s=t.length,a=new Float64Array(s),c=-1;return i=>{let l=i+1;
-if(c<0||l<c||l-c>st){let f=Math.floor(l/st);a.set(r.subarray(f*s,(f+1)*s)),c=f*st}for(let f=e[c];f<e[l];f++)a[n[f]]+=o[f];return c=l,a}}function Gs(t,e,n){let o=It(
-t)(e),r=0;for(let s of t.order)if(r+=o[s],n<r)return s;return-1}function Nt({clock:t},e){return t===null?e+1:e<0?0:t[e]}function at({clock:t,data:e},n){return t!==null?Fe(t,n):Math.min(Math.max(Math.floor(n)-1,-1),e.numRows-
-1)}function Fe(t,e){let[n,o]=[0,t.length];for(;n<o;){let r=n+o>>1;t[r]<=e?n=r+1:o=r}return n-1}function Pt({clock:t,data:e}){let n=t===null?e.numRows:t[e.numRows-
-1]??0;return[0,Math.max(n*1.005,1)]}function pt(t,e){let[n,o]=t.view;return(Nt(t,e)-n)/(o-n)*t.width}var Ht=170,du=20,G=18,D=Ht-du,Ks={light:{allocated:"#0b62c4",active:"#b35c00",reserved:"#6b7683",grid:"#e3e8ed",paper:"#ffffff",mark:"#b3261e",cursor:"#1b1f24",
+if(c<0||l<c||l-c>st){let f=Math.floor(l/st);a.set(r.subarray(f*s,(f+1)*s)),c=f*st}for(let f=e[c];f<e[l];f++)a[n[f]]+=o[f];return c=l,a}}function Xs(t,e,n){let o=It(
+t)(e),r=0;for(let s of t.order)if(r+=o[s],n<r)return s;return-1}function Nt({clock:t},e){return t===null?e+1:e<0?0:t[e]}function at({clock:t,data:e},n){return t!==null?ze(t,n):Math.min(Math.max(Math.floor(n)-1,-1),e.numRows-
+1)}function ze(t,e){let[n,o]=[0,t.length];for(;n<o;){let r=n+o>>1;t[r]<=e?n=r+1:o=r}return n-1}function Pt({clock:t,data:e}){let n=t===null?e.numRows:t[e.numRows-
+1]??0;return[0,Math.max(n*1.005,1)]}function mt(t,e){let[n,o]=t.view;return(Nt(t,e)-n)/(o-n)*t.width}var Ht=170,gu=20,K=18,D=Ht-gu,js={light:{allocated:"#0b62c4",active:"#b35c00",reserved:"#6b7683",grid:"#e3e8ed",paper:"#ffffff",mark:"#b3261e",cursor:"#1b1f24",
 range:"rgba(11,98,196,.14)"},dark:{allocated:"#6cb6ff",active:"#f0a050",reserved:"#9aa5b1",grid:"#2a3138",paper:"#111418",mark:"#ff8a80",cursor:"#e6e9ed",range:"\
-rgba(108,182,255,.2)"}},ze=["reserved","active","allocated"];function hu(t,e){let n=Math.ceil(t.width),[o,r]=t.view,s={low:new Float64Array(n),high:new Float64Array(
+rgba(108,182,255,.2)"}},Be=["reserved","active","allocated"];function wu(t,e){let n=Math.ceil(t.width),[o,r]=t.view,s={low:new Float64Array(n),high:new Float64Array(
 n)},a=at(t,o);for(let c=0;c<n;c++){let i=at(t,o+(c+1)*(r-o)/n),[l,f]=[e[a+1],e[a+1]];for(let u=a+1;u<=i;u++){let d=e[u+1];d<l&&(l=d),d>f&&(f=d)}s.low[c]=l,s.high[c]=
-f,a=i}return s}function Xs(t){let{canvas:e,shown:n,width:o,ratio:r}=t;if(n===null)return;let s=H(e),a=getComputedStyle(e),c=ze.map(u=>hu(t,n.curves[u])),i=1;for(let{
-high:u}of c)for(let d of u)d>i&&(i=d);t.most=i;let l=u=>D-Math.max(u,0)/(i*1.04)*(D-G),f={context:s,colors:Ks[t.theme],ink:a.color,y:l};s.setTransform(r,0,0,r,0,
-0),s.clearRect(0,0,o,Ht),s.font=`11px ${a.fontFamily}`,wu(t,f,i),yu(t,f),pu(t,f,n.curves.allocated),ze.forEach((u,d)=>{mu(f,c[d],f.colors[u],u==="allocated")}),
-bu(f,i);for(let u of n.marks)xu(t,f,u);Mu(t,f,n.peak)}function js({most:t},e){return(D-e)/(D-G)*t*1.04}function pu(t,{context:e,y:n},o){let{bands:r,view:s}=t;if(r===
+f,a=i}return s}function Vs(t){let{canvas:e,shown:n,width:o,ratio:r}=t;if(n===null)return;let s=P(e),a=getComputedStyle(e),c=Be.map(u=>wu(t,n.curves[u])),i=1;for(let{
+high:u}of c)for(let d of u)d>i&&(i=d);t.most=i;let l=u=>D-Math.max(u,0)/(i*1.04)*(D-K),f={context:s,colors:js[t.theme],ink:a.color,y:l};s.setTransform(r,0,0,r,0,
+0),s.clearRect(0,0,o,Ht),s.font=`11px ${a.fontFamily}`,Mu(t,f,i),vu(t,f),bu(t,f,n.curves.allocated),Be.forEach((u,d)=>{yu(f,c[d],f.colors[u],u==="allocated")}),
+ku(f,i);for(let u of n.marks)Au(t,f,u);Su(t,f,n.peak)}function qs({most:t},e){return(D-e)/(D-K)*t*1.04}function bu(t,{context:e,y:n},o){let{bands:r,view:s}=t;if(r===
 null)return;let a=Math.ceil(t.width),{order:c,css:i}=r,l=It(r),f=c.map(()=>new Float64Array(a)),[u,d]=s,p=at(t,u);for(let g=0;g<a;g++){let m=at(t,u+(g+1)*(d-u)/
-a),w=p;for(let x=p+1;x<=m;x++)o[x+1]>o[w+1]&&(w=x);let y=l(w),b=0;for(let x=0;x<c.length;x++)b+=y[c[x]],f[x][g]=b;p=m}e.globalAlpha=.75;for(let g=c.length-1;g>=
+a),w=p;for(let b=p+1;b<=m;b++)o[b+1]>o[w+1]&&(w=b);let y=l(w),x=0;for(let b=0;b<c.length;b++)x+=y[c[b]],f[b][g]=x;p=m}e.globalAlpha=.75;for(let g=c.length-1;g>=
 0;g--){e.fillStyle=i[c[g]],e.beginPath(),e.moveTo(0,n(g?f[g-1][0]:0));for(let m=0;m<a;m++)e.lineTo(m+.5,n(f[g][m]));e.lineTo(a,n(f[g][a-1])),e.lineTo(a,n(g?f[g-
-1][a-1]:0));for(let m=a-1;m>=0;m--)e.lineTo(m+.5,n(g?f[g-1][m]:0));e.fill()}e.globalAlpha=1}function mu({context:t,y:e},{low:n,high:o},r,s){let a=o.length;Dn(t,
+1][a-1]:0));for(let m=a-1;m>=0;m--)e.lineTo(m+.5,n(g?f[g-1][m]:0));e.fill()}e.globalAlpha=1}function yu({context:t,y:e},{low:n,high:o},r,s){let a=o.length;Un(t,
 r),t.beginPath(),t.moveTo(0,e(n[0]));for(let c=0;c<a;c++)t.lineTo(c+.5,e(o[c])),o[c]!==n[c]&&t.lineTo(c+.5,e(n[c]));t.lineWidth=s?1.5:1.25,t.stroke(),s&&(t.lineTo(
-a,e(0)),t.lineTo(0,e(0)),t.globalAlpha=.14,t.fill(),t.globalAlpha=1)}function Dn(t,e){t.strokeStyle=e,t.fillStyle=e}function gu(t){let e=10**Math.floor(Math.log10(
-Math.max(t,1e-9)));return[1,2,5,10].map(n=>n*e).find(n=>n>=t*.999)??10*e}function wu({width:t},{context:e,colors:n,y:o},r){e.lineWidth=1,e.strokeStyle=n.grid,e.
-globalAlpha=1;for(let s of Vs(r)){let a=Math.round(o(s))+.5;e.beginPath(),e.moveTo(0,a),e.lineTo(t,a),e.stroke()}}function Vs(t){let e=2**Math.floor(Math.log2(t/
-2.5));return Array.from({length:Math.floor(t*1.02/e)},(n,o)=>(o+1)*e)}function bu({context:t,colors:e,ink:n,y:o},r){t.textBaseline="bottom";for(let s of Vs(r)){
-let a=Math.round(o(s))-.5,c=k(s);t.fillStyle=e.paper,t.fillRect(0,a-12,t.measureText(c).width+6,12),t.fillStyle=n,t.fillText(c,3,a)}}function yu({width:t,view:e,
-clock:n},{context:o,ink:r}){o.fillStyle=r;let s=Math.max(gu((e[1]-e[0])/Math.max(t/130,2)),1);o.textBaseline="top";for(let a=Math.ceil(e[0]/s)*s;a<=e[1];a+=s){let c=(a-
-e[0])/(e[1]-e[0])*t;o.beginPath(),o.moveTo(Math.round(c)+.5,D),o.lineTo(Math.round(c)+.5,D+4),o.stroke();let i=a?v(a):"0",l=n===null?Math.round(a).toLocaleString(
-"en-US"):i,f=o.measureText(l).width/2;o.fillText(l,Math.min(Math.max(c-f,0),t-2*f),D+6)}}function qs(t,e){let n=Nt(t,e);return n>=t.view[0]&&n<=t.view[1]}function xu(t,{
-context:e,colors:n,ink:o},{row:r,kind:s}){if(!qs(t,r))return;let a=pt(t,r),c=s==="oom";Dn(e,c?n.mark:o),e.setLineDash(c?[]:[3,3]),e.beginPath(),e.moveTo(a,G-2),
-e.lineTo(a,D),e.stroke(),e.setLineDash([]),e.beginPath(),e.moveTo(a-5,G-10),e.lineTo(a+5,G-10),e.lineTo(a,G-2),e.fill()}function Mu(t,{context:e,colors:n,y:o},{
-row:r,bytes:s}){if(!qs(t,r))return;let[a,c]=[Math.max(pt(t,r),3),o(s)];e.fillStyle=n.allocated,e.beginPath(),e.arc(a,c,4,0,7),e.fill();let i=`peak ${k(s)}`;e.font=
-`600 ${e.font}`;let l=e.measureText(i).width+8;e.textBaseline="bottom",e.fillText(i,a+l>t.width?a-l:a+7,G-3)}function Un(t){let e=H(t.over),n=Ks[t.theme];e.setTransform(
-t.ratio,0,0,t.ratio,0,0),e.clearRect(0,0,t.width,Ht);let o=pt(t,t.row);if(t.since!==null){let r=pt(t,t.since);e.fillStyle=n.range,e.fillRect(Math.min(r,o),G-4,Math.
-abs(o-r),D-G+4)}Dn(e,n.cursor),e.lineWidth=1.5,e.beginPath(),e.moveTo(o,G-6),e.lineTo(o,D),e.stroke(),e.beginPath(),e.arc(o,D,3.5,0,7),e.fill()}function Js(t,e,n){let o=vu(t,e,n),{canvas:r,over:s,tip:a,legend:c}=o;return t.replaceChildren(h("div",{class:"mm-curve-stage"},r,s),c,a),Au(o),{show(i,l,f){o.shown=
-{curves:i,peak:l,marks:f},Ys(o)},setBands(i){o.bands=i,c.replaceChildren(...i.order.map(l=>ku(i,l))),o.shown&&De(o)},bandsAt(i){let{bands:l}=o;if(l===null)return{};
+a,e(0)),t.lineTo(0,e(0)),t.globalAlpha=.14,t.fill(),t.globalAlpha=1)}function Un(t,e){t.strokeStyle=e,t.fillStyle=e}function xu(t){let e=10**Math.floor(Math.log10(
+Math.max(t,1e-9)));return[1,2,5,10].map(n=>n*e).find(n=>n>=t*.999)??10*e}function Mu({width:t},{context:e,colors:n,y:o},r){e.lineWidth=1,e.strokeStyle=n.grid,e.
+globalAlpha=1;for(let s of Ys(r)){let a=Math.round(o(s))+.5;e.beginPath(),e.moveTo(0,a),e.lineTo(t,a),e.stroke()}}function Ys(t){let e=2**Math.floor(Math.log2(t/
+2.5));return Array.from({length:Math.floor(t*1.02/e)},(n,o)=>(o+1)*e)}function ku({context:t,colors:e,ink:n,y:o},r){t.textBaseline="bottom";for(let s of Ys(r)){
+let a=Math.round(o(s))-.5,c=v(s);t.fillStyle=e.paper,t.fillRect(0,a-12,t.measureText(c).width+6,12),t.fillStyle=n,t.fillText(c,3,a)}}function vu({width:t,view:e,
+clock:n},{context:o,ink:r}){o.fillStyle=r;let s=Math.max(xu((e[1]-e[0])/Math.max(t/130,2)),1);o.textBaseline="top";for(let a=Math.ceil(e[0]/s)*s;a<=e[1];a+=s){let c=(a-
+e[0])/(e[1]-e[0])*t;o.beginPath(),o.moveTo(Math.round(c)+.5,D),o.lineTo(Math.round(c)+.5,D+4),o.stroke();let i=a?k(a):"0",l=n===null?Math.round(a).toLocaleString(
+"en-US"):i,f=o.measureText(l).width/2;o.fillText(l,Math.min(Math.max(c-f,0),t-2*f),D+6)}}function Zs(t,e){let n=Nt(t,e);return n>=t.view[0]&&n<=t.view[1]}function Au(t,{
+context:e,colors:n,ink:o},{row:r,kind:s}){if(!Zs(t,r))return;let a=mt(t,r),c=s==="oom";Un(e,c?n.mark:o),e.setLineDash(c?[]:[3,3]),e.beginPath(),e.moveTo(a,K-2),
+e.lineTo(a,D),e.stroke(),e.setLineDash([]),e.beginPath(),e.moveTo(a-5,K-10),e.lineTo(a+5,K-10),e.lineTo(a,K-2),e.fill()}function Su(t,{context:e,colors:n,y:o},{
+row:r,bytes:s}){if(!Zs(t,r))return;let[a,c]=[Math.max(mt(t,r),3),o(s)];e.fillStyle=n.allocated,e.beginPath(),e.arc(a,c,4,0,7),e.fill();let i=`peak ${v(s)}`;e.font=
+`600 ${e.font}`;let l=e.measureText(i).width+8;e.textBaseline="bottom",e.fillText(i,a+l>t.width?a-l:a+7,K-3)}function Wn(t){let e=P(t.over),n=js[t.theme];e.setTransform(
+t.ratio,0,0,t.ratio,0,0),e.clearRect(0,0,t.width,Ht);let o=mt(t,t.row);if(t.since!==null){let r=mt(t,t.since);e.fillStyle=n.range,e.fillRect(Math.min(r,o),K-4,Math.
+abs(o-r),D-K+4)}Un(e,n.cursor),e.lineWidth=1.5,e.beginPath(),e.moveTo(o,K-6),e.lineTo(o,D),e.stroke(),e.beginPath(),e.arc(o,D,3.5,0,7),e.fill()}function ta(t,e,n){let o=Tu(t,e,n),{canvas:r,over:s,tip:a,legend:c}=o;return t.replaceChildren(h("div",{class:"mm-curve-stage"},r,s),c,a),Ou(o),{show(i,l,f){o.shown=
+{curves:i,peak:l,marks:f},Js(o)},setBands(i){o.bands=i,c.replaceChildren(...i.order.map(l=>Eu(i,l))),o.shown&&Ue(o)},bandsAt(i){let{bands:l}=o;if(l===null)return{};
 let f=It(l)(i);return Object.fromEntries(l.order.map(u=>[l.labels[u],f[u]]))},setMoment(i,l){Object.assign(o,{row:i,since:l}),r.setAttribute("aria-valuenow",String(
-i)),r.setAttribute("aria-valuetext",tt(e,i)),o.shown&&Un(o)},setAxis(i){o.clock=i?e.clock:null,Be(o,Pt(o))},zoomTo:i=>Be(o,i??Pt(o)),getView:()=>o.view,xOf:i=>pt(
-o,i),setTheme(i){o.theme=i,o.shown&&De(o)},resize(){o.shown&&t.clientWidth!==o.width&&Ys(o)},stats:()=>({script:o.script}),destroy(){cancelAnimationFrame(o.pending),
-t.replaceChildren()}}}function vu(t,e,n){let{clock:o,numRows:r}=e,s=h("canvas",{class:"mm-curve-canvas",tabindex:0,role:"slider","aria-label":"Moment of the his\
+i)),r.setAttribute("aria-valuetext",tt(e,i)),o.shown&&Wn(o)},setAxis(i){o.clock=i?e.clock:null,De(o,Pt(o))},zoomTo:i=>De(o,i??Pt(o)),getView:()=>o.view,xOf:i=>mt(
+o,i),setTheme(i){o.theme=i,o.shown&&Ue(o)},resize(){o.shown&&t.clientWidth!==o.width&&Js(o)},stats:()=>({script:o.script}),destroy(){cancelAnimationFrame(o.pending),
+t.replaceChildren()}}}function Tu(t,e,n){let{clock:o,numRows:r}=e,s=h("canvas",{class:"mm-curve-canvas",tabindex:0,role:"slider","aria-label":"Moment of the his\
 tory","aria-valuemin":-1,"aria-valuemax":r-1,"aria-valuenow":r-1});return{data:e,options:n,host:t,canvas:s,over:h("canvas",{class:"mm-over","aria-hidden":"true"}),
 tip:h("div",{class:"mm-tip",hidden:!0}),legend:h("p",{class:"mm-legend mm-curve-legend"}),theme:n.theme,clock:o,view:Pt({clock:o,data:e}),shown:null,bands:null,
 row:r-1,since:null,pointer:null,width:0,ratio:1,most:1,pending:0,script:[]}}function tt(t,e){if(e<0)return"before the first action";let n=`action ${(e+1).toLocaleString(
-"en-US")} of ${t.numRows.toLocaleString("en-US")}`;return t.clock?`${v(t.clock[e])}, ${n}`:n}function ku({css:t,labels:e},n){let o=h("i",{"aria-hidden":"true"});
-return o.style.background=t[n],h("span",{class:"mm-key",title:e[n]},o,e[n])}function Ys(t){t.width=Math.max(t.host.clientWidth||t.width,160),t.ratio=Math.min(devicePixelRatio||
-1,2);for(let e of[t.canvas,t.over])e.width=Math.floor(t.width*t.ratio),e.height=Math.floor(Ht*t.ratio),e.style.width=`${t.width}px`,e.style.height=`${Ht}px`;De(
-t)}function Be(t,[e,n]){let[,o]=Pt(t),r=Math.min(Math.max(n-e,t.clock===null?4:100),o),s=Math.min(Math.max(e,0),o-r);t.view=[s,s+r],De(t)}function De(t){t.pending||
-(t.pending=requestAnimationFrame(()=>{if(t.pending=0,!t.shown)return;let e=performance.now();Xs(t),Un(t),t.script.push(performance.now()-e)}))}function Ue({data:t,
-options:e},n,o){let r=Math.min(Math.max(n,-1),t.numRows-1);e.onMoment(r,o===r?null:o)}function Gn({canvas:t},e){return e.clientX-t.getBoundingClientRect().left}
-function Zs(t,e){let[n,o]=t.view;return at(t,n+Gn(t,e)/t.width*(o-n))}function Au(t){let{canvas:e}=t,n=()=>{t.pointer=null};e.addEventListener("pointerdown",o=>{
-o.button!==0||!t.shown||(t.pointer={x:o.clientX,row:Zs(t,o)},e.setPointerCapture(o.pointerId),Ue(t,t.pointer.row,null))}),e.addEventListener("pointermove",o=>{if(!t.
-shown)return;let r=Zs(t,o);Tu(t,t.shown.curves,o,r);let{pointer:s}=t;!s||Math.abs(o.clientX-s.x)<3||Ue(t,Math.max(r,s.row),Math.min(r,s.row))}),e.addEventListener(
-"pointerup",n),e.addEventListener("pointercancel",n),e.addEventListener("pointerleave",()=>{t.tip.hidden=!0}),e.addEventListener("wheel",o=>Su(t,o),{passive:!1}),
-e.addEventListener("keydown",o=>{o.altKey||o.ctrlKey||o.metaKey||!$u(t,o)||(o.preventDefault(),o.stopPropagation())})}function Su(t,e){(e.ctrlKey||e.metaKey)&&(e.
-preventDefault(),Wn(t,Math.exp(e.deltaY/200),Gn(t,e)/t.width))}function Wn(t,e,n){let[o,r]=t.view,s=o+(r-o)*n;Be(t,[s-(s-o)*e,s+(r-s)*e])}function Tu(t,e,n,o){let{
-tip:r}=t,s=ze.map(i=>`${i} ${k(e[i][o+1])}`),a=Eu(t,n,o),c=[...a?[a]:[],tt(t.data,o),...s];r.replaceChildren(...c.map(i=>h("div",{},i))),r.hidden=!1,r.style.left=
-`${Math.max(Math.min(Gn(t,n)+14,t.width-r.offsetWidth-4),0)}px`,r.style.top="24px"}function Eu(t,e,n){let{bands:o,canvas:r}=t;if(o===null)return"";let s=Gs(o,n,
-js(t,e.clientY-r.getBoundingClientRect().top));return s<0?"":`${o.labels[s]}: ${k(It(o)(n)[s])}`}function Ou(t,e){let{data:n,row:o,view:r,width:s,shown:a}=t,c=i=>{
+"en-US")} of ${t.numRows.toLocaleString("en-US")}`;return t.clock?`${k(t.clock[e])}, ${n}`:n}function Eu({css:t,labels:e},n){let o=h("i",{"aria-hidden":"true"});
+return o.style.background=t[n],h("span",{class:"mm-key",title:e[n]},o,e[n])}function Js(t){t.width=Math.max(t.host.clientWidth||t.width,160),t.ratio=Math.min(devicePixelRatio||
+1,2);for(let e of[t.canvas,t.over])e.width=Math.floor(t.width*t.ratio),e.height=Math.floor(Ht*t.ratio),e.style.width=`${t.width}px`,e.style.height=`${Ht}px`;Ue(
+t)}function De(t,[e,n]){let[,o]=Pt(t),r=Math.min(Math.max(n-e,t.clock===null?4:100),o),s=Math.min(Math.max(e,0),o-r);t.view=[s,s+r],Ue(t)}function Ue(t){t.pending||
+(t.pending=requestAnimationFrame(()=>{if(t.pending=0,!t.shown)return;let e=performance.now();Vs(t),Wn(t),t.script.push(performance.now()-e)}))}function We({data:t,
+options:e},n,o){let r=Math.min(Math.max(n,-1),t.numRows-1);e.onMoment(r,o===r?null:o)}function Kn({canvas:t},e){return e.clientX-t.getBoundingClientRect().left}
+function Qs(t,e){let[n,o]=t.view;return at(t,n+Kn(t,e)/t.width*(o-n))}function Ou(t){let{canvas:e}=t,n=()=>{t.pointer=null};e.addEventListener("pointerdown",o=>{
+o.button!==0||!t.shown||(t.pointer={x:o.clientX,row:Qs(t,o)},e.setPointerCapture(o.pointerId),We(t,t.pointer.row,null))}),e.addEventListener("pointermove",o=>{if(!t.
+shown)return;let r=Qs(t,o);Cu(t,t.shown.curves,o,r);let{pointer:s}=t;!s||Math.abs(o.clientX-s.x)<3||We(t,Math.max(r,s.row),Math.min(r,s.row))}),e.addEventListener(
+"pointerup",n),e.addEventListener("pointercancel",n),e.addEventListener("pointerleave",()=>{t.tip.hidden=!0}),e.addEventListener("wheel",o=>$u(t,o),{passive:!1}),
+e.addEventListener("keydown",o=>{o.altKey||o.ctrlKey||o.metaKey||!Ru(t,o)||(o.preventDefault(),o.stopPropagation())})}function $u(t,e){(e.ctrlKey||e.metaKey)&&(e.
+preventDefault(),Gn(t,Math.exp(e.deltaY/200),Kn(t,e)/t.width))}function Gn(t,e,n){let[o,r]=t.view,s=o+(r-o)*n;De(t,[s-(s-o)*e,s+(r-s)*e])}function Cu(t,e,n,o){let{
+tip:r}=t,s=Be.map(i=>`${i} ${v(e[i][o+1])}`),a=_u(t,n,o),c=[...a?[a]:[],tt(t.data,o),...s];r.replaceChildren(...c.map(i=>h("div",{},i))),r.hidden=!1,r.style.left=
+`${Math.max(Math.min(Kn(t,n)+14,t.width-r.offsetWidth-4),0)}px`,r.style.top="24px"}function _u(t,e,n){let{bands:o,canvas:r}=t;if(o===null)return"";let s=Xs(o,n,
+qs(t,e.clientY-r.getBoundingClientRect().top));return s<0?"":`${o.labels[s]}: ${v(It(o)(n)[s])}`}function Lu(t,e){let{data:n,row:o,view:r,width:s,shown:a}=t,c=i=>{
 let l=at(t,Nt(t,o)+i*(r[1]-r[0])/s);return l===o?o+Math.sign(i):l};return e==="ArrowRight"?c(1):e==="ArrowLeft"?c(-1):e==="PageDown"?c(s/10):e==="PageUp"?c(-s/10):
-e==="Home"?-1:e==="End"?n.numRows-1:e.toLowerCase()==="p"&&a?a.peak.row:null}function $u(t,e){let{row:n,since:o,view:r}=t,s=Ou(t,e.key);if(s!==null)Ue(t,s,e.shiftKey?
-o??Math.min(n,s):null);else if(e.key==="+"||e.key==="=")Wn(t,1/1.6,(Nt(t,n)-r[0])/(r[1]-r[0]));else if(e.key==="-")Wn(t,1.6,.5);else if(e.key==="0")Be(t,Pt(t));else if(e.
-key==="Escape"&&o!==null)Ue(t,n,null);else return!1;return!0}var Qs=25;function ta(t,e,n,o){let r=Zt(e,n,o.by),s=ea(r),c=[Ne(e).find(([u])=>u===o.by)?.[1]??o.by,"held","share","blocks"].map(u=>h("th",{scope:"col"},u)),i=r.
-slice(0,Qs).map(u=>_u(e,u,s,o)),l=h("table",{class:"mm-table"},h("thead",{},h("tr",{},...c)),h("tbody",{},...i)),f=Cu(r);t.replaceChildren(l,...f?[h("p",{class:"\
-cl-hint"},f)]:[])}function ea(t){return t.reduce((e,{bytes:n})=>e+n,0)}function Cu(t){if(!t.length)return"Nothing was in use.";let e=t.slice(Qs);return e.length?
-`and ${$(e.length)} more with ${k(ea(e))}`:""}function _u(t,{key:e,label:n,bytes:o,num:r},s,{by:a,picked:c,onPick:i}){let l=c===e,f=s?100*o/s:0,u=h("span",{class:"\
-mm-fill"});u.style.width=`${f}%`;let d=a==="stack"?Number(e):-1,p=h("tr",{tabindex:0,"data-picked":l,"aria-pressed":String(l),role:"button",title:d>=0?Kn(t,d).join(
+e==="Home"?-1:e==="End"?n.numRows-1:e.toLowerCase()==="p"&&a?a.peak.row:null}function Ru(t,e){let{row:n,since:o,view:r}=t,s=Lu(t,e.key);if(s!==null)We(t,s,e.shiftKey?
+o??Math.min(n,s):null);else if(e.key==="+"||e.key==="=")Gn(t,1/1.6,(Nt(t,n)-r[0])/(r[1]-r[0]));else if(e.key==="-")Gn(t,1.6,.5);else if(e.key==="0")De(t,Pt(t));else if(e.
+key==="Escape"&&o!==null)We(t,n,null);else return!1;return!0}var ea=25;function na(t,e,n,o){let r=Zt(e,n,o.by),s=oa(r),c=[Pe(e).find(([u])=>u===o.by)?.[1]??o.by,"held","share","blocks"].map(u=>h("th",{scope:"col"},u)),i=r.
+slice(0,ea).map(u=>Nu(e,u,s,o)),l=h("table",{class:"mm-table"},h("thead",{},h("tr",{},...c)),h("tbody",{},...i)),f=Iu(r);t.replaceChildren(l,...f?[h("p",{class:"\
+cl-hint"},f)]:[])}function oa(t){return t.reduce((e,{bytes:n})=>e+n,0)}function Iu(t){if(!t.length)return"Nothing was in use.";let e=t.slice(ea);return e.length?
+`and ${C(e.length)} more with ${v(oa(e))}`:""}function Nu(t,{key:e,label:n,bytes:o,num:r},s,{by:a,picked:c,onPick:i}){let l=c===e,f=s?100*o/s:0,u=h("span",{class:"\
+mm-fill"});u.style.width=`${f}%`;let d=a==="stack"?Number(e):-1,p=h("tr",{tabindex:0,"data-picked":l,"aria-pressed":String(l),role:"button",title:d>=0?Xn(t,d).join(
 `
-`):null},h("td",{class:"mm-name"},u,h("span",{},n)),h("td",{},k(o)),h("td",{},N(f)),h("td",{},$(r))),g=()=>i(l?null:e);return p.addEventListener("click",g),p.addEventListener(
-"keydown",m=>{m.key!=="Enter"&&m.key!==" "||(m.preventDefault(),g())}),p}function Kn({stacks:t},e){return[...t.idsOf(e)].map(n=>{let{file:o,line:r,name:s}=t.frameAt(
-n);return`${o}${r>=0?`:${r}`:""} ${s||"?"}`.trim()})}function na(t,e,{strip:n,allocation:o,bytes:r}){let{allocations:s,header:a}=t,c=e.strips[n],i=$t(a.pools[c.pool]);if(o<0)return[`free, ${k(r)}`,c.used?"a gap be\
-tween blocks":"an empty segment",i];let l=Ct(t,o).slice(0,3).join(", "),f=s.released[o]<=e.row;return[[l,k(s.bytes[o]),oa(t,o)].filter(Boolean).join(" \xB7 "),f?
-"freed, waits for a stream":"",zn(t,s.stack[o]),i].filter(Boolean)}function oa({allocations:t,header:e},n){let o=t.category[n];return o?e.categories[o-1]:null}function ra(t,e,n,o){
-if(t.hidden=!o,!o)return;let r=o.allocation<0,a=(r?Lu(e,n,o):Ru(e,n,o)).filter(([,l])=>l!=null&&l!=="").flatMap(([l,f])=>[h("dt",{},l),h("dd",{},String(f))]),c=r?
--1:e.allocations.stack[o.allocation],i=c>=0?Kn(e,c):[];t.replaceChildren(h("h4",{"aria-level":3},r?"Free memory":"Block"),h("dl",{class:"cl-facts"},...a),...i.length?
+`):null},h("td",{class:"mm-name"},u,h("span",{},n)),h("td",{},v(o)),h("td",{},N(f)),h("td",{},C(r))),g=()=>i(l?null:e);return p.addEventListener("click",g),p.addEventListener(
+"keydown",m=>{m.key!=="Enter"&&m.key!==" "||(m.preventDefault(),g())}),p}function Xn({stacks:t},e){return[...t.idsOf(e)].map(n=>{let{file:o,line:r,name:s}=t.frameAt(
+n);return`${o}${r>=0?`:${r}`:""} ${s||"?"}`.trim()})}function ra(t,e,{strip:n,allocation:o,bytes:r}){let{allocations:s,header:a}=t,c=e.strips[n],i=$t(a.pools[c.pool]);if(o<0)return[`free, ${v(r)}`,c.used?"a gap be\
+tween blocks":"an empty segment",i];let l=Ct(t,o).slice(0,3).join(", "),f=s.released[o]<=e.row;return[[l,v(s.bytes[o]),sa(t,o)].filter(Boolean).join(" \xB7 "),f?
+"freed, waits for a stream":"",Bn(t,s.stack[o]),i].filter(Boolean)}function sa({allocations:t,header:e},n){let o=t.category[n];return o?e.categories[o-1]:null}function aa(t,e,n,o){
+if(t.hidden=!o,!o)return;let r=o.allocation<0,a=(r?Pu(e,n,o):Hu(e,n,o)).filter(([,l])=>l!=null&&l!=="").flatMap(([l,f])=>[h("dt",{},l),h("dd",{},String(f))]),c=r?
+-1:e.allocations.stack[o.allocation],i=c>=0?Xn(e,c):[];t.replaceChildren(h("h4",{"aria-level":3},r?"Free memory":"Block"),h("dl",{class:"cl-facts"},...a),...i.length?
 [h("h4",{"aria-level":3},"Allocated by"),h("pre",{class:"mm-stack"},i.join(`
-`))]:[])}function jn({header:t},e){return`0x${(BigInt(t.base)+BigInt(Math.round(e))).toString(16)}`}function Xn(t){return`${k(t)} (${$(t)} bytes)`}function sa(t,e,n){
-let o=e.strips[n.strip],r=`${k(o.bytes)} at ${jn(t,o.addr)}`;return[["pool",$t(t.header.pools[o.pool])],["segment",`${r}${o.grows?", expandable":""}`],["segment\
- in use",N(100*o.used/o.bytes)]]}function Lu(t,e,n){return[["size",Xn(n.bytes)],["address",jn(t,n.from)],...sa(t,e,n)]}function Ru(t,e,n){let{allocation:o}=n,{bytes:r,
-requested:s,released:a,addr:c}=t.allocations,{cell:i,num_tensors:l,graph:f,user_metadata:u}=Pe(t,o),d=s[o];return[["held by",Ct(t,o).join(", ")],["size",Xn(r[o])],
-["asked for",Number.isNaN(d)?null:Xn(d)],["state",a[o]<=e.row?"freed, waits for a stream":"in use"],["category",oa(t,o)??"not known"],...Iu(t,e,o),["cell",i],["\
-live tensors",l],["graphs",f],["metadata",u],["address",jn(t,c[o])],...sa(t,e,n)]}function Iu(t,e,n){let{allocations:o,clock:r,numRows:s}=t,[a,c]=[o.alloc[n],o.
-done[n]];return[["allocated",a<0?"before the history":tt(t,a)],["age",a>=0&&r?v(r[Math.max(e.row,0)]-r[a]):null],["freed",c<s?tt(t,c):null]]}function aa(t){let e={parent:[-1],frame:[-1],depth:[0],leaf:new Int32Array(t.n)},n=new Map;for(let o=0;o<t.n;o++){let r=t.idsOf(o),s=0;for(let a=r.length-1;a>=0;a--){
+`))]:[])}function Vn({header:t},e){return`0x${(BigInt(t.base)+BigInt(Math.round(e))).toString(16)}`}function jn(t){return`${v(t)} (${C(t)} bytes)`}function ca(t,e,n){
+let o=e.strips[n.strip],r=`${v(o.bytes)} at ${Vn(t,o.addr)}`;return[["pool",$t(t.header.pools[o.pool])],["segment",`${r}${o.grows?", expandable":""}`],["segment\
+ in use",N(100*o.used/o.bytes)]]}function Pu(t,e,n){return[["size",jn(n.bytes)],["address",Vn(t,n.from)],...ca(t,e,n)]}function Hu(t,e,n){let{allocation:o}=n,{bytes:r,
+requested:s,released:a,addr:c}=t.allocations,{cell:i,num_tensors:l,graph:f,user_metadata:u}=He(t,o),d=s[o];return[["held by",Ct(t,o).join(", ")],["size",jn(r[o])],
+["asked for",Number.isNaN(d)?null:jn(d)],["state",a[o]<=e.row?"freed, waits for a stream":"in use"],["category",sa(t,o)??"not known"],...Fu(t,e,o),["cell",i],["\
+live tensors",l],["graphs",f],["metadata",u],["address",Vn(t,c[o])],...ca(t,e,n)]}function Fu(t,e,n){let{allocations:o,clock:r,numRows:s}=t,[a,c]=[o.alloc[n],o.
+done[n]];return[["allocated",a<0?"before the history":tt(t,a)],["age",a>=0&&r?k(r[Math.max(e.row,0)]-r[a]):null],["freed",c<s?tt(t,c):null]]}function ia(t){let e={parent:[-1],frame:[-1],depth:[0],leaf:new Int32Array(t.n)},n=new Map;for(let o=0;o<t.n;o++){let r=t.idsOf(o),s=0;for(let a=r.length-1;a>=0;a--){
 let c=s*t.numFrames+r[a],i=n.get(c);i===void 0&&(i=e.parent.length,n.set(c,i),e.parent.push(s),e.frame.push(r[a]),e.depth.push(e.depth[s]+1)),s=i}e.leaf[o]=s}return e}
-function ca(t,e,n){let o=t.parent.length,[r,s]=[new Float64Array(o),new Float64Array(o)];for(let a of n){let c=e.stack[a]<0?0:t.leaf[e.stack[a]];r[c]+=e.bytes[a],
-s[c]+=1}for(let a=o-1;a>0;a--)r[t.parent[a]]+=r[a],s[t.parent[a]]+=s[a];return{bytes:r,num:s}}function ia(t){let e=t.parent.map(()=>[]);for(let n=1;n<t.parent.length;n++)
-e[t.parent[n]].push(n);return e}function fa(t,e,n){let o=e.stacks.n?aa(e.stacks):null,r=o?o.parent.length:-1,s=o?{...o,parent:[...o.parent,0],depth:[...o.depth,1]}:null,a=s?ia(s):[],c=l=>l&&o&&
-l!==r?e.stacks.frameAt(o.frame[l]):null,i=Ce(t,{theme:n.theme,label:"Bytes by call stack",placeholder:"Search functions and files",searchLabel:"Search call stac\
-ks",textOf(l){let f=c(l);return f?Ie(f):l?"no call stack":"all"},amountOf:(l,f)=>`${k(l)} (%) in ${_(f,"block")}`,format:k,notesOf:l=>[c(l)?.file??""],onZoom(l){
-!l||!o?n.onZoom(null):n.onZoom(l===r?f=>f<0:Nu(o,l))}});return{...i,get root(){return i.root},get graph(){return i.graph},show(l){if(!o||!s)return;let{bytes:f,num:u}=ca(
-o,e.allocations,l),{parent:d,depth:p}=s;i.show({parent:d,depth:p,children:a,weight:la(f,a[0]),num:la(u,a[0])})}}}function la(t,e){let n=e.slice(0,-1).reduce((r,s)=>r+
-t[s],0),o=new Float64Array(t.length+1);return o.set(t),o[t.length]=t[0]-n,o}function Nu(t,e){let n=Uint8Array.from(t.leaf,o=>Pu(t,o,e)?1:0);return o=>o>=0&&n[o]===
-1}function Pu({parent:t},e,n){for(let o=e;o>=0;o=t[o])if(o===n)return!0;return!1}var Hu=[{key:"requested",label:"asked for",meaning:"what programs asked for, of blocks in use",bytesOf:t=>t.active-t.internal},{key:"internal",label:"rounding",
+function la(t,e,n){let o=t.parent.length,[r,s]=[new Float64Array(o),new Float64Array(o)];for(let a of n){let c=e.stack[a]<0?0:t.leaf[e.stack[a]];r[c]+=e.bytes[a],
+s[c]+=1}for(let a=o-1;a>0;a--)r[t.parent[a]]+=r[a],s[t.parent[a]]+=s[a];return{bytes:r,num:s}}function fa(t){let e=t.parent.map(()=>[]);for(let n=1;n<t.parent.length;n++)
+e[t.parent[n]].push(n);return e}function da(t,e,n){let o=e.stacks.n?ia(e.stacks):null,r=o?o.parent.length:-1,s=o?{...o,parent:[...o.parent,0],depth:[...o.depth,1]}:null,a=s?fa(s):[],c=l=>l&&o&&
+l!==r?e.stacks.frameAt(o.frame[l]):null,i=_e(t,{theme:n.theme,label:"Bytes by call stack",placeholder:"Search functions and files",searchLabel:"Search call stac\
+ks",textOf(l){let f=c(l);return f?Ne(f):l?"no call stack":"all"},amountOf:(l,f)=>`${v(l)} (%) in ${_(f,"block")}`,format:v,notesOf:l=>[c(l)?.file??""],onZoom(l){
+!l||!o?n.onZoom(null):n.onZoom(l===r?f=>f<0:zu(o,l))}});return{...i,get root(){return i.root},get graph(){return i.graph},show(l){if(!o||!s)return;let{bytes:f,num:u}=la(
+o,e.allocations,l),{parent:d,depth:p}=s;i.show({parent:d,depth:p,children:a,weight:ua(f,a[0]),num:ua(u,a[0])})}}}function ua(t,e){let n=e.slice(0,-1).reduce((r,s)=>r+
+t[s],0),o=new Float64Array(t.length+1);return o.set(t),o[t.length]=t[0]-n,o}function zu(t,e){let n=Uint8Array.from(t.leaf,o=>Bu(t,o,e)?1:0);return o=>o>=0&&n[o]===
+1}function Bu({parent:t},e,n){for(let o=e;o>=0;o=t[o])if(o===n)return!0;return!1}var Du=[{key:"requested",label:"asked for",meaning:"what programs asked for, of blocks in use",bytesOf:t=>t.active-t.internal},{key:"internal",label:"rounding",
 meaning:"blocks in use that are larger than what was asked for",bytesOf:t=>t.internal},{key:"external",label:"gaps",meaning:"free memory in segments that hold s\
 omething: it fits only what is small enough",bytesOf:t=>t.external},{key:"empty",label:"cached",meaning:"segments in which nothing is in use; torch.cuda.empty_c\
-ache() returns them",bytesOf:t=>t.empty}];function ua(t,{sums:e}){let n=Hu.map(s=>({...s,bytes:s.bytesOf(e)})),o=n.filter(({bytes:s})=>s>0).map(Fu),r=n.map(({key:s,
-label:a,meaning:c,bytes:i})=>h("span",{class:"mm-key",title:c},h("i",{class:`mm-is-${s}`}),`${a} ${k(i)} (${N(da(e,i))})`));t.replaceChildren(h("p",{},zu(e)),h(
-"div",{class:"mm-bar",role:"img","aria-label":"Reserved memory by use"},...o),h("p",{class:"mm-legend"},...r))}function Fu({key:t,label:e,bytes:n}){let o=h("spa\
-n",{class:`mm-part mm-is-${t}`,title:`${e}: ${k(n)}`});return o.style.flexGrow=String(n),o}function da({reserved:t},e){return t?100*e/t:0}function zu(t){if(!t.reserved)
-return"No memory was reserved.";let e=N(da(t,t.internal+t.external)),n=k(t.largest);return`Fragmentation ${e} of ${k(t.reserved)} reserved; the largest block th\
-at fits without new memory is ${n}.`}var ha=1.6;function pa(t,e){let{data:n}=t,o=h("div",{class:"mm-curve"}),r=h("div",{class:"mm-map"}),s=h("aside",{class:"mm-details","aria-label":"Chosen block",
+ache() returns them",bytesOf:t=>t.empty}];function ha(t,{sums:e}){let n=Du.map(s=>({...s,bytes:s.bytesOf(e)})),o=n.filter(({bytes:s})=>s>0).map(Uu),r=n.map(({key:s,
+label:a,meaning:c,bytes:i})=>h("span",{class:"mm-key",title:c},h("i",{class:`mm-is-${s}`}),`${a} ${v(i)} (${N(pa(e,i))})`));t.replaceChildren(h("p",{},Wu(e)),h(
+"div",{class:"mm-bar",role:"img","aria-label":"Reserved memory by use"},...o),h("p",{class:"mm-legend"},...r))}function Uu({key:t,label:e,bytes:n}){let o=h("spa\
+n",{class:`mm-part mm-is-${t}`,title:`${e}: ${v(n)}`});return o.style.flexGrow=String(n),o}function pa({reserved:t},e){return t?100*e/t:0}function Wu(t){if(!t.reserved)
+return"No memory was reserved.";let e=N(pa(t,t.internal+t.external)),n=v(t.largest);return`Fragmentation ${e} of ${v(t.reserved)} reserved; the largest block th\
+at fits without new memory is ${n}.`}var ma=1.6;function ga(t,e){let{data:n}=t,o=h("div",{class:"mm-curve"}),r=h("div",{class:"mm-map"}),s=h("aside",{class:"mm-details","aria-label":"Chosen block",
 hidden:!0}),a=h("p",{class:"mm-moment","aria-live":"polite"}),c=h("p",{class:"mm-legend"}),i=h("div",{class:"mm-fragmentation"}),l=h("div",{class:"mm-holders"}),
-f=h("div",{class:"mm-flame"}),u=Bu(t,e),d=Q("Colour",Du(),t.color,e.onColor),p=Q("By",Ne(n),t.by,e.onGrouping);return{all:[...n.header.devices.length>1?[u.group]:
-[],...n.numRows?[Uu(n.clock!==null,e),o,Wu()]:[],a,...Ku(n.header),i,h("div",{class:"mm-tools"},d.group,Gu(e)),c,h("div",{class:"mm-columns"},r,s),h("div",{class:"\
+f=h("div",{class:"mm-flame"}),u=Gu(t,e),d=W("Colour",Ku(),t.color,e.onColor),p=W("By",Pe(n),t.by,e.onGrouping);return{all:[...n.header.devices.length>1?[u.group]:
+[],...n.numRows?[Xu(n.clock!==null,e),o,ju()]:[],a,...qu(n.header),i,h("div",{class:"mm-tools"},d.group,Vu(e)),c,h("div",{class:"mm-columns"},r,s),h("div",{class:"\
 mm-tools"},h("h4",{"aria-level":3},"Who holds it"),p.group),l,...n.stacks.n?[h("h4",{"aria-level":3},"Bytes by call stack"),f]:[]],curve:o,map:r,details:s,moment:a,
-legend:c,bar:i,holders:l,flame:f,devices:u,colors:d}}function Bu({data:t,device:e},{onDevice:n}){let o=t.header.devices.map(({label:r},s)=>[String(s),r]);return Q(
-"Device",o,String(e),r=>n(Number(r)))}function Du(){return Object.entries(Hs).map(([e,n])=>[e,n.toLowerCase()])}function Uu(t,{onAxis:e,onPeak:n,onEnd:o}){let r=[
+legend:c,bar:i,holders:l,flame:f,devices:u,colors:d}}function Gu({data:t,device:e},{onDevice:n}){let o=t.header.devices.map(({label:r},s)=>[String(s),r]);return W(
+"Device",o,String(e),r=>n(Number(r)))}function Ku(){return Object.entries(zs).map(([e,n])=>[e,n.toLowerCase()])}function Xu(t,{onAxis:e,onPeak:n,onEnd:o}){let r=[
 ["time","time"],["action","actions"]],s=h("div",{class:"mm-choice",role:"group","aria-label":"Moment"},ot("At the peak","Show the moment of the peak",n),ot("At \
-the end","Show the last moment",o)),a=t?Q("Axis",r,"time",c=>e(c==="time")).group:null;return h("div",{class:"mm-tools"},hs(),a,s)}function Wu(){return h("p",{class:"\
-cl-hint"},"Click or drag along the curve to see what was there then.")}function Gu({onZoom:t,onFit:e}){return h("div",{class:"mm-choice",role:"group","aria-labe\
-l":"Zoom of the map"},ot("\u2212","Zoom out",()=>t(1/ha)),ot("+","Zoom in",()=>t(ha)),ot("fit","Show all",e))}function Ku({hidden:t}){if(!t.num)return[];let e=`${_(
-t.num,"small allocation")} (${k(t.bytes)} together)`;return[h("p",{class:"cl-hint"},`${e} are in the curve and not in the map.`)]}function ma(t,e,n){let o=e.map(
+the end","Show the last moment",o)),a=t?W("Axis",r,"time",c=>e(c==="time")).group:null;return h("div",{class:"mm-tools"},ps(),a,s)}function ju(){return h("p",{class:"\
+cl-hint"},"Click or drag along the curve to see what was there then.")}function Vu({onZoom:t,onFit:e}){return h("div",{class:"mm-choice",role:"group","aria-labe\
+l":"Zoom of the map"},ot("\u2212","Zoom out",()=>t(1/ma)),ot("+","Zoom in",()=>t(ma)),ot("fit","Show all",e))}function qu({hidden:t}){if(!t.num)return[];let e=`${_(
+t.num,"small allocation")} (${v(t.bytes)} together)`;return[h("p",{class:"cl-hint"},`${e} are in the curve and not in the map.`)]}function wa(t,e,n){let o=e.map(
 ({css:a,label:c})=>{let i=h("i",{});return i.style.background=a,h("span",{class:"mm-key",title:c},i,c)}),r=h("span",{class:"mm-key"},h("i",{class:"mm-waits"}),"\
-waits for a stream"),s=h("span",{class:"mm-key"},h("i",{class:"mm-free"}),"free");t.replaceChildren(...o,...n?[r]:[],s)}var ct=16,Vn=14,We=22,Xu=[""," \xB7 small blocks"," \xB7 large blocks"];function qn(t,e){let n=new Map;return e.strips.forEach((o,r)=>{let s=`${o.pool}/${o.kind}`,
-a=n.get(s)??{strips:[],bytes:0,used:0,pool:o.pool,kind:o.kind,label:$t(t.header.pools[o.pool])+Xu[o.kind]};a.strips.push(r),a.bytes+=o.bytes,a.used+=o.used,n.set(
-s,a)}),[...n.values()].sort((o,r)=>o.pool-r.pool||r.kind-o.kind)}function Yn(t,e,n,o){let r=n*o,s=[],a=[],c={strip:[],from:[],bytes:[],x:[]},i=0,l=()=>{a.push({
+waits for a stream"),s=h("span",{class:"mm-key"},h("i",{class:"mm-free"}),"free");t.replaceChildren(...o,...n?[r]:[],s)}var ct=16,qn=14,Ge=22,Yu=[""," \xB7 small blocks"," \xB7 large blocks"];function Yn(t,e){let n=new Map;return e.strips.forEach((o,r)=>{let s=`${o.pool}/${o.kind}`,
+a=n.get(s)??{strips:[],bytes:0,used:0,pool:o.pool,kind:o.kind,label:$t(t.header.pools[o.pool])+Yu[o.kind]};a.strips.push(r),a.bytes+=o.bytes,a.used+=o.used,n.set(
+s,a)}),[...n.values()].sort((o,r)=>o.pool-r.pool||r.kind-o.kind)}function Zn(t,e,n,o){let r=n*o,s=[],a=[],c={strip:[],from:[],bytes:[],x:[]},i=0,l=()=>{a.push({
 y:i,first:c.strip.length,end:c.strip.length}),i+=ct},f=(u,d,p,g)=>{c.strip.push(u),c.from.push(d),c.bytes.push(p),c.x.push(g/o),a[a.length-1].end=c.strip.length};
-for(let u of e){s.push({y:i,group:u}),i+=We,l();let d=0;for(let p of u.strips){let{bytes:g}=t.strips[p];d>0&&d+g>r&&(l(),d=0);for(let w=0;w<g;w+=r)w>0&&l(),f(p,
-w,Math.min(r,g-w),d);let m=g>r?r:g;d+=m+ju(g/o)*o}i+=4}return{heads:s,lines:a,part:c,height:i,width:n,bytesPerPx:o}}function ju(t){return t>=12?3:t>=4?1:0}function ga(t,e,n,o){
-let r=Math.max(...e.map(c=>c.bytes),1),[s,a]=[r/n/4096,r*1.5/n];for(let c=0;c<24;c++){let i=Math.sqrt(s*a);Yn(t,e,n,i).height>o?s=i:a=i}return a}function Jt(t,e){
-let[n,o]=[0,t.length];for(;n<o;){let r=n+o>>1;t[r].y<=e?n=r+1:o=r}return n-1}function Zn(t,e,n,o,r){let[s,a]=[n,o];for(;s<a;){let c=s+a>>1;t.addr[e[c]]+t.bytes[e[c]]<=
+for(let u of e){s.push({y:i,group:u}),i+=Ge,l();let d=0;for(let p of u.strips){let{bytes:g}=t.strips[p];d>0&&d+g>r&&(l(),d=0);for(let w=0;w<g;w+=r)w>0&&l(),f(p,
+w,Math.min(r,g-w),d);let m=g>r?r:g;d+=m+Zu(g/o)*o}i+=4}return{heads:s,lines:a,part:c,height:i,width:n,bytesPerPx:o}}function Zu(t){return t>=12?3:t>=4?1:0}function ba(t,e,n,o){
+let r=Math.max(...e.map(c=>c.bytes),1),[s,a]=[r/n/4096,r*1.5/n];for(let c=0;c<24;c++){let i=Math.sqrt(s*a);Zn(t,e,n,i).height>o?s=i:a=i}return a}function Jt(t,e){
+let[n,o]=[0,t.length];for(;n<o;){let r=n+o>>1;t[r].y<=e?n=r+1:o=r}return n-1}function Jn(t,e,n,o,r){let[s,a]=[n,o];for(;s<a;){let c=s+a>>1;t.addr[e[c]]+t.bytes[e[c]]<=
 r?s=c+1:a=c}return s}function Qt(t,e,n,o,r){let s=Jt(n.lines,r);if(s<0||r>n.lines[s].y+ct)return null;let{part:a}=n;for(let c=n.lines[s].first;c<n.lines[s].end;c++){
 let i=a.bytes[c]/n.bytesPerPx;if(o<a.x[c]||o>=a.x[c]+Math.max(i,1))continue;let l=e.strips[a.strip[c]];return te(t,e,a.strip[c],l.addr+a.from[c]+(o-a.x[c])*n.bytesPerPx)}
-return null}function te(t,e,n,o){let{allocations:r}=t,s=e.strips[n],a=Zn(r,e.allocations,s.first,s.end,o),c=a<s.end?e.allocations[a]:-1;if(c>=0&&r.addr[c]<=o)return{
+return null}function te(t,e,n,o){let{allocations:r}=t,s=e.strips[n],a=Jn(r,e.allocations,s.first,s.end,o),c=a<s.end?e.allocations[a]:-1;if(c>=0&&r.addr[c]<=o)return{
 strip:n,allocation:c,from:r.addr[c],bytes:r.bytes[c]};let i=a>s.first?e.allocations[a-1]:-1,l=i<0?s.addr:r.addr[i]+r.bytes[i];return{strip:n,allocation:-1,from:l,
-bytes:(c<0?s.addr+s.bytes:r.addr[c])-l}}function mt(t,e,{strip:n,from:o,bytes:r}){let{part:s,lines:a,bytesPerPx:c}=e,i=o-t.strips[n].addr,l=[],f=s.strip.indexOf(
+bytes:(c<0?s.addr+s.bytes:r.addr[c])-l}}function gt(t,e,{strip:n,from:o,bytes:r}){let{part:s,lines:a,bytesPerPx:c}=e,i=o-t.strips[n].addr,l=[],f=s.strip.indexOf(
 n),u=0;for(;f>=0&&f<s.strip.length&&s.strip[f]===n;f++){let[d,p]=[Math.max(i,s.from[f]),Math.min(i+r,s.from[f]+s.bytes[f])];if(!(d>=p)){for(;a[u].end<=f;)u++;l.
-push({x:s.x[f]+(d-s.from[f])/c,y:a[u].y,width:(p-d)/c,height:Vn})}}return l}var Vu=6,[Jn,wa,qu]=[0,1,2],Qn=0,Yu=64,Zu=10,Ju=.75,Qu=400;function ba(t,e){let{layout:n,top:o,height:r,ratio:s}=e,a=td(e),c=Math.floor(r*s),i=new ImageData(Math.
+push({x:s.x[f]+(d-s.from[f])/c,y:a[u].y,width:(p-d)/c,height:qn})}}return l}var Ju=6,[Qn,ya,Qu]=[0,1,2],to=0,td=64,ed=10,nd=.75,od=400;function xa(t,e){let{layout:n,top:o,height:r,ratio:s}=e,a=rd(e),c=Math.floor(r*s),i=new ImageData(Math.
 max(a.width,1),Math.max(c,1)),l=new Uint32Array(i.data.buffer),f=[],u=Math.max(Jt(n.lines,o),0);for(let d=u;d<n.lines.length&&n.lines[d].y<o+r;d++){let p=n.lines[d];
-ed(e,a,p,f),rd(l,a,Math.round((p.y-o)*s),Math.round(Vn*s),c)}t.putImageData(i,0,0),t.save(),t.scale(s,s),t.textBaseline="middle",sd(t,e),ad(t,e,f),t.restore()}function td({
-layout:t,theme:e,ratio:n}){let o=Math.floor(t.width*n),{gap:r,hatch:s,dim:a}=Ps[e];return{width:o,line:new Uint32Array(o),kind:new Uint8Array(o),weight:new Float32Array(
-o),gap:Rt(r),hatch:Rt(s),dim:Rt(a)}}function ed(t,e,n,o){e.line.fill(Qn),e.kind.fill(Jn),e.weight.fill(0);for(let r=n.first;r<n.end;r++)nd(t,e,r,n.y,o)}function nd(t,e,n,o,r){
+sd(e,a,p,f),id(l,a,Math.round((p.y-o)*s),Math.round(qn*s),c)}t.putImageData(i,0,0),t.save(),t.scale(s,s),t.textBaseline="middle",ld(t,e),fd(t,e,f),t.restore()}function rd({
+layout:t,theme:e,ratio:n}){let o=Math.floor(t.width*n),{gap:r,hatch:s,dim:a}=Fs[e];return{width:o,line:new Uint32Array(o),kind:new Uint8Array(o),weight:new Float32Array(
+o),gap:Rt(r),hatch:Rt(s),dim:Rt(a)}}function sd(t,e,n,o){e.line.fill(to),e.kind.fill(Qn),e.weight.fill(0);for(let r=n.first;r<n.end;r++)ad(t,e,r,n.y,o)}function ad(t,e,n,o,r){
 let{data:s,moment:a,layout:c,ratio:i}=t,{addr:l,bytes:f}=s.allocations,{part:u}=c,d=a.strips[u.strip[n]],p=i/c.bytesPerPx,g=u.x[n]*i,[m,w]=[d.addr+u.from[n],u.bytes[n]],
-y=Math.min(Math.max(Math.round(g+w*p),Math.round(g)+1),e.width);e.line.fill(e.gap,Math.round(g),y),e.kind.fill(wa,Math.round(g),y);let b=Zn(s.allocations,a.allocations,
-d.first,d.end,m);for(let x=b;x<d.end;x++){let C=a.allocations[x],L=l[C]-m;if(L>=w)break;let M=g+Math.max(L,0)*p,P=g+Math.min(L+f[C],w)*p;od(t,e,x,{low:M,high:P,
-right:y,y:o},r)}}function od({data:t,moment:e,ratio:n,codes:o,isDim:r,coloring:s},a,c,{low:i,high:l,right:f,y:u},d){let p=e.allocations[c],g=t.allocations.released[p]<=
-e.row,m=r?.[c]===1,w=m?a.dim:s.pixels[o[c]],y=g?qu:Jn,b=Math.round(i),x=Math.min(Math.round(l),f);if(x-b<1){let L=Math.min(Math.floor(i),a.width-1);l-i>a.weight[L]&&
-(a.weight[L]=l-i,a.line[L]=w,a.kind[L]=y);return}if(a.line.fill(w,b,x),a.kind.fill(y,b,x),a.weight.fill(1,b,x),x-b<=3*n)return;a.line.fill(m?Qn:s.edges[o[c]],x-
-Math.round(n),x);let C=(x-b)/n;C>Yu&&d.length<Qu&&!m&&!g&&d.push({allocation:p,code:o[c],x:b/n,width:C,y:u})}function rd(t,e,n,o,r){let{width:s,line:a,kind:c}=e;
-for(let i=Math.max(n,0);i<Math.min(n+o,r);i++){let l=i*s;t.set(a,l);for(let f=0;f<s;f++){if(c[f]===Jn)continue;let u=(f+i)%Vu;c[f]===wa?u===0&&(t[l+f]=e.hatch):
-u<2&&(t[l+f]=Qn)}}}function sd(t,{layout:e,top:n,height:o,ink:r,font:s}){t.font=`600 12px ${s}`,t.fillStyle=r;for(let{y:a,group:c}of e.heads){if(a+We<n||a>n+o)continue;
-let i=_(c.strips.length,"segment"),l=k(Math.max(c.bytes-c.used,0)),f=`${c.label}: ${k(c.bytes)} in ${i}, ${l} free`;t.fillText(lt(t,f,e.width),0,a-n+We/2+1)}}function ad(t,{
-data:e,coloring:n,top:o,font:r},s){t.font=`11px ${r}`;for(let{allocation:a,code:c,x:i,width:l,y:f}of id(s)){let[u,d,p]=n.rgb[c];t.fillStyle=.299*u+.587*d+.114*p>
-140?"#000000":"#ffffff";let g=cd(t,e,a,l-8);g&&t.fillText(g,i+4,f-o+ct/2-.5)}}function cd(t,e,n,o){let r=ld(e,n),s=lt(t,r,o,Ju),a=k(e.allocations.bytes[n]);return s===
-r||s.length>=a.length+Zu?s:t.measureText(a).width<=o?a:""}function id(t){let e=new Map;for(let n of t){let o=e.get(n.allocation);(o===void 0||n.width>o.width)&&
-e.set(n.allocation,n)}return e.values()}function ld(t,e){let[n]=Ct(t,e),o=k(t.allocations.bytes[e]);return n?`${n} \xB7 ${o}`:o}function ya(t,e,n){let{picture:o}=t;!o?.moment.strips.length||e.altKey||e.ctrlKey||e.metaKey||fd(t,o,e.key,n)&&(e.preventDefault(),e.stopPropagation())}function fd(t,e,n,{
-choose:o,zoom:r}){let s=xa(e);if(n==="ArrowRight"||n==="ArrowLeft")o(va(t,e,n==="ArrowRight"?1:-1),!0);else if(n==="ArrowDown"||n==="ArrowUp")o(ud(t,e,n==="Arro\
-wDown"?1:-1),!0);else if(n==="Home")o(to(t,e,s[0]),!0);else if(n==="End")o(Ma(t,e,s[s.length-1]),!0);else if(n==="+"||n==="=")r(1.6);else if(n==="-")r(1/1.6);else if(n===
-"0")r(1/t.zoom);else if(n==="Escape"&&t.chosen)o(null,!1);else return!1;return!0}function xa({groups:t}){return t.flatMap(e=>e.strips)}function to({data:t},{moment:e},n){
-return te(t,e,n,e.strips[n].addr)}function Ma({data:t},{moment:e},n){let o=e.strips[n];return te(t,e,n,o.addr+o.bytes-1)}function va(t,e,n){let o=xa(e),{chosen:r,
-data:s}=t;if(!r)return to(t,e,o[0]);let a=e.moment.strips[r.strip],c=n>0?r.from+r.bytes:r.from-1;if(c>=a.addr&&c<a.addr+a.bytes)return te(s,e.moment,r.strip,c);
-let i=o.indexOf(r.strip)+n;return i<0||i>=o.length?r:n>0?to(t,e,o[i]):Ma(t,e,o[i])}function ud(t,e,n){let{chosen:o,data:r,width:s}=t,{moment:a,layout:c}=e;if(!o)
-return va(t,e,1);let i=mt(a,c,o).at(n>0?-1:0),l=i&&c.lines[Jt(c.lines,i.y)+n];return l?Qt(r,a,c,Math.min(i.x+1,s-2),l.y+1)??Qt(r,a,c,c.part.x[l.first],l.y+1):o}var Sa=420,dd=60,hd=6e4;function Ta(t,e,n){let o=pd(e,n);return t.replaceChildren(o.scroller,o.tip,o.spoken),yd(o),{show:r=>md(o,r),setColor(r){return o.color=r,
-Ge(o)},setDim(r){o.isDimmed=r,Ge(o)},choose:r=>eo(o,r,!0),zoomBy:r=>Ke(o,r,null),fit:()=>Ke(o,1/o.zoom,null),setTheme(r){return o.theme=r,Ge(o)},resize(){o.picture&&
-o.scroller.clientWidth!==o.width&&no(o,o.picture.moment)},stats:()=>({script:o.script,zoom:o.zoom,lines:o.picture?.layout.lines.length??0}),hitAt:(r,s)=>Xe(o,{x:r,
-y:s}),boxesOf:r=>o.picture?mt(o.picture.moment,o.picture.layout,r):[],destroy(){cancelAnimationFrame(o.pending),t.replaceChildren()}}}function pd(t,e){let n=h("\
+y=Math.min(Math.max(Math.round(g+w*p),Math.round(g)+1),e.width);e.line.fill(e.gap,Math.round(g),y),e.kind.fill(ya,Math.round(g),y);let x=Jn(s.allocations,a.allocations,
+d.first,d.end,m);for(let b=x;b<d.end;b++){let S=a.allocations[b],R=l[S]-m;if(R>=w)break;let M=g+Math.max(R,0)*p,H=g+Math.min(R+f[S],w)*p;cd(t,e,b,{low:M,high:H,
+right:y,y:o},r)}}function cd({data:t,moment:e,ratio:n,codes:o,isDim:r,coloring:s},a,c,{low:i,high:l,right:f,y:u},d){let p=e.allocations[c],g=t.allocations.released[p]<=
+e.row,m=r?.[c]===1,w=m?a.dim:s.pixels[o[c]],y=g?Qu:Qn,x=Math.round(i),b=Math.min(Math.round(l),f);if(b-x<1){let R=Math.min(Math.floor(i),a.width-1);l-i>a.weight[R]&&
+(a.weight[R]=l-i,a.line[R]=w,a.kind[R]=y);return}if(a.line.fill(w,x,b),a.kind.fill(y,x,b),a.weight.fill(1,x,b),b-x<=3*n)return;a.line.fill(m?to:s.edges[o[c]],b-
+Math.round(n),b);let S=(b-x)/n;S>td&&d.length<od&&!m&&!g&&d.push({allocation:p,code:o[c],x:x/n,width:S,y:u})}function id(t,e,n,o,r){let{width:s,line:a,kind:c}=e;
+for(let i=Math.max(n,0);i<Math.min(n+o,r);i++){let l=i*s;t.set(a,l);for(let f=0;f<s;f++){if(c[f]===Qn)continue;let u=(f+i)%Ju;c[f]===ya?u===0&&(t[l+f]=e.hatch):
+u<2&&(t[l+f]=to)}}}function ld(t,{layout:e,top:n,height:o,ink:r,font:s}){t.font=`600 12px ${s}`,t.fillStyle=r;for(let{y:a,group:c}of e.heads){if(a+Ge<n||a>n+o)continue;
+let i=_(c.strips.length,"segment"),l=v(Math.max(c.bytes-c.used,0)),f=`${c.label}: ${v(c.bytes)} in ${i}, ${l} free`;t.fillText(lt(t,f,e.width),0,a-n+Ge/2+1)}}function fd(t,{
+data:e,coloring:n,top:o,font:r},s){t.font=`11px ${r}`;for(let{allocation:a,code:c,x:i,width:l,y:f}of dd(s)){let[u,d,p]=n.rgb[c];t.fillStyle=.299*u+.587*d+.114*p>
+140?"#000000":"#ffffff";let g=ud(t,e,a,l-8);g&&t.fillText(g,i+4,f-o+ct/2-.5)}}function ud(t,e,n,o){let r=hd(e,n),s=lt(t,r,o,nd),a=v(e.allocations.bytes[n]);return s===
+r||s.length>=a.length+ed?s:t.measureText(a).width<=o?a:""}function dd(t){let e=new Map;for(let n of t){let o=e.get(n.allocation);(o===void 0||n.width>o.width)&&
+e.set(n.allocation,n)}return e.values()}function hd(t,e){let[n]=Ct(t,e),o=v(t.allocations.bytes[e]);return n?`${n} \xB7 ${o}`:o}function Ma(t,e,n){let{picture:o}=t;!o?.moment.strips.length||e.altKey||e.ctrlKey||e.metaKey||pd(t,o,e.key,n)&&(e.preventDefault(),e.stopPropagation())}function pd(t,e,n,{
+choose:o,zoom:r}){let s=ka(e);if(n==="ArrowRight"||n==="ArrowLeft")o(Aa(t,e,n==="ArrowRight"?1:-1),!0);else if(n==="ArrowDown"||n==="ArrowUp")o(md(t,e,n==="Arro\
+wDown"?1:-1),!0);else if(n==="Home")o(eo(t,e,s[0]),!0);else if(n==="End")o(va(t,e,s[s.length-1]),!0);else if(n==="+"||n==="=")r(1.6);else if(n==="-")r(1/1.6);else if(n===
+"0")r(1/t.zoom);else if(n==="Escape"&&t.chosen)o(null,!1);else return!1;return!0}function ka({groups:t}){return t.flatMap(e=>e.strips)}function eo({data:t},{moment:e},n){
+return te(t,e,n,e.strips[n].addr)}function va({data:t},{moment:e},n){let o=e.strips[n];return te(t,e,n,o.addr+o.bytes-1)}function Aa(t,e,n){let o=ka(e),{chosen:r,
+data:s}=t;if(!r)return eo(t,e,o[0]);let a=e.moment.strips[r.strip],c=n>0?r.from+r.bytes:r.from-1;if(c>=a.addr&&c<a.addr+a.bytes)return te(s,e.moment,r.strip,c);
+let i=o.indexOf(r.strip)+n;return i<0||i>=o.length?r:n>0?eo(t,e,o[i]):va(t,e,o[i])}function md(t,e,n){let{chosen:o,data:r,width:s}=t,{moment:a,layout:c}=e;if(!o)
+return Aa(t,e,1);let i=gt(a,c,o).at(n>0?-1:0),l=i&&c.lines[Jt(c.lines,i.y)+n];return l?Qt(r,a,c,Math.min(i.x+1,s-2),l.y+1)??Qt(r,a,c,c.part.x[l.first],l.y+1):o}var Ea=420,gd=60,wd=6e4;function Oa(t,e,n){let o=bd(e,n);return t.replaceChildren(o.scroller,o.tip,o.spoken),vd(o),{show:r=>yd(o,r),setColor(r){return o.color=r,
+Ke(o)},setDim(r){o.isDimmed=r,Ke(o)},choose:r=>no(o,r,!0),zoomBy:r=>Xe(o,r,null),fit:()=>Xe(o,1/o.zoom,null),setTheme(r){return o.theme=r,Ke(o)},resize(){o.picture&&
+o.scroller.clientWidth!==o.width&&oo(o,o.picture.moment)},stats:()=>({script:o.script,zoom:o.zoom,lines:o.picture?.layout.lines.length??0}),hitAt:(r,s)=>je(o,{x:r,
+y:s}),boxesOf:r=>o.picture?gt(o.picture.moment,o.picture.layout,r):[],destroy(){cancelAnimationFrame(o.pending),t.replaceChildren()}}}function bd(t,e){let n=h("\
 canvas",{class:"mm-canvas",tabindex:0,role:"application","aria-label":"Pool map. Arrow keys go from block to block, plus and minus zoom, 0 shows all."}),o=h("ca\
 nvas",{class:"mm-over","aria-hidden":"true"}),r=h("div",{class:"mm-spacer"}),s=h("div",{class:"mm-stage"},n,o);return{data:t,options:e,canvas:n,over:o,stage:s,spacer:r,
 scroller:h("div",{class:"mm-scroll"},s,r),tip:h("div",{class:"mm-tip",hidden:!0}),spoken:h("p",{class:"mm-said","aria-live":"polite"}),theme:e.theme,color:e.color,
-isDimmed:null,zoom:1,hover:null,chosen:null,picture:null,colors:null,width:0,height:0,ratio:1,numLines:3,pending:0,script:[]}}function md(t,e){let{picture:n}=t;
-if(t.hover=null,t.tip.hidden=!0,n&&gd(n.moment,e)){let o=qn(t.data,e);o.forEach((r,s)=>{n.layout.heads[s].group=r}),t.picture={...n,moment:e,groups:o}}else no(t,
-e);return Ge(t)}function gd(t,e){return t.device!==e.device||t.strips.length!==e.strips.length?!1:e.strips.every(({addr:n,bytes:o,pool:r,kind:s},a)=>{let c=t.strips[a];
-return n===c.addr&&o===c.bytes&&r===c.pool&&s===c.kind})}function no(t,e,n=null){let o=qn(t.data,e);t.width=Math.max(t.scroller.clientWidth||t.width,160);let r=ga(
-e,o,t.width,wd(t,e,o)),s=Yn(e,o,t.width,r/t.zoom);t.picture={moment:e,groups:o,layout:s},t.height=Math.max(Math.min(s.height,Sa),dd),t.ratio=Math.min(devicePixelRatio||
+isDimmed:null,zoom:1,hover:null,chosen:null,picture:null,colors:null,width:0,height:0,ratio:1,numLines:3,pending:0,script:[]}}function yd(t,e){let{picture:n}=t;
+if(t.hover=null,t.tip.hidden=!0,n&&xd(n.moment,e)){let o=Yn(t.data,e);o.forEach((r,s)=>{n.layout.heads[s].group=r}),t.picture={...n,moment:e,groups:o}}else oo(t,
+e);return Ke(t)}function xd(t,e){return t.device!==e.device||t.strips.length!==e.strips.length?!1:e.strips.every(({addr:n,bytes:o,pool:r,kind:s},a)=>{let c=t.strips[a];
+return n===c.addr&&o===c.bytes&&r===c.pool&&s===c.kind})}function oo(t,e,n=null){let o=Yn(t.data,e);t.width=Math.max(t.scroller.clientWidth||t.width,160);let r=ba(
+e,o,t.width,Md(t,e,o)),s=Zn(e,o,t.width,r/t.zoom);t.picture={moment:e,groups:o,layout:s},t.height=Math.max(Math.min(s.height,Ea),gd),t.ratio=Math.min(devicePixelRatio||
 1,2),t.scroller.style.height=`${t.height}px`,t.stage.style.height=`${t.height}px`,t.spacer.style.height=`${Math.max(s.height-t.height,0)}px`;for(let a of[t.canvas,
-t.over])a.width=Math.floor(t.width*t.ratio),a.height=Math.floor(t.height*t.ratio),a.style.width=`${t.width}px`,a.style.height=`${t.height}px`;if(n){let[a]=mt(e,
-s,n.hit);a&&(t.scroller.scrollTop=a.y-n.y)}oo(t)}function wd(t,e,n){return t.numLines=Math.max(t.numLines,Math.ceil(e.allocations.length/4),e.strips.length),Math.
-min(Sa-4,n.length*26+t.numLines*ct)}function Ge(t){if(!t.picture)return[];let{moment:e}=t.picture,{isDimmed:n}=t,o=Fs(t.data,e,t.color,t.theme);return t.colors=
-{coloring:o,codes:Uint16Array.from(e.allocations,o.of),isDim:n&&Uint8Array.from(e.allocations,r=>n(r)?1:0)},oo(t),o.legend}function oo(t){t.pending||(t.pending=
-requestAnimationFrame(()=>{t.pending=0;let{picture:e,colors:n}=t;e&&n?.codes.length===e.moment.allocations.length&&bd(t,e,n)}))}function bd(t,{moment:e,layout:n},o){
-let{data:r,theme:s,height:a,ratio:c}=t,i=performance.now(),l=getComputedStyle(t.canvas),[f,u,d]=[l.color,l.fontFamily,t.scroller.scrollTop];ba(H(t.canvas),{data:r,
-moment:e,layout:n,...o,theme:s,top:d,height:a,ratio:c,ink:f,font:u}),ro(t),t.script.push(performance.now()-i),t.script.length>2e3&&t.script.splice(0,1e3)}function ro(t){
-let{picture:e,hover:n,chosen:o}=t,r=H(t.over);r.setTransform(t.ratio,0,0,t.ratio,0,0),r.clearRect(0,0,t.width,t.height),e&&(r.strokeStyle=getComputedStyle(t.canvas).
-color,n&&ka(t,e,r,n,1.5),o&&ka(t,e,r,o,2.5))}function ka({scroller:t,height:e},{moment:n,layout:o},r,s,a){if(s.strip>=n.strips.length)return;let c=t.scrollTop;r.
-lineWidth=a;for(let i of mt(n,o,s))i.y+ct<c||i.y>c+e||r.strokeRect(i.x-.5,i.y-c-.5,Math.max(i.width,2)+1,i.height+1)}function Ke(t,e,n){if(!t.picture)return;let{
-moment:o,layout:r}=t.picture,s=n?n.y:t.height/3,a=Xe(t,{x:n?n.x:1,y:s}),c=Math.max(hd/Math.max(r.lines.length,1)*t.zoom,1);t.zoom=Math.min(Math.max(t.zoom*e,1),
-c),t.tip.hidden=!0,no(t,o,a&&{hit:{...a,bytes:Math.max(a.bytes,1)},y:s})}function Xe({data:t,picture:e,scroller:n},{x:o,y:r}){return e&&Qt(t,e.moment,e.layout,o,
-r+n.scrollTop)}function yd(t){let{canvas:e,scroller:n}=t,o=s=>{let a=e.getBoundingClientRect();return{x:s.clientX-a.left,y:s.clientY-a.top}},r=s=>{!(s.ctrlKey||
-s.metaKey)||!t.picture||(s.preventDefault(),Ke(t,Math.exp(-s.deltaY/200),o(s)))};n.addEventListener("scroll",()=>oo(t)),n.addEventListener("wheel",r,{passive:!1}),
-e.addEventListener("pointermove",s=>{let a=o(s);t.picture&&Aa(t,Xe(t,a),a)}),e.addEventListener("pointerleave",()=>Aa(t,null,{x:0,y:0})),e.addEventListener("cli\
-ck",s=>{t.picture&&eo(t,Xe(t,o(s)),!1)}),e.addEventListener("keydown",s=>ya(t,s,{choose:(a,c)=>eo(t,a,c),zoom:a=>Ke(t,a,null)}))}function Aa(t,e,n){let{tip:o}=t,
+t.over])a.width=Math.floor(t.width*t.ratio),a.height=Math.floor(t.height*t.ratio),a.style.width=`${t.width}px`,a.style.height=`${t.height}px`;if(n){let[a]=gt(e,
+s,n.hit);a&&(t.scroller.scrollTop=a.y-n.y)}ro(t)}function Md(t,e,n){return t.numLines=Math.max(t.numLines,Math.ceil(e.allocations.length/4),e.strips.length),Math.
+min(Ea-4,n.length*26+t.numLines*ct)}function Ke(t){if(!t.picture)return[];let{moment:e}=t.picture,{isDimmed:n}=t,o=Bs(t.data,e,t.color,t.theme);return t.colors=
+{coloring:o,codes:Uint16Array.from(e.allocations,o.of),isDim:n&&Uint8Array.from(e.allocations,r=>n(r)?1:0)},ro(t),o.legend}function ro(t){t.pending||(t.pending=
+requestAnimationFrame(()=>{t.pending=0;let{picture:e,colors:n}=t;e&&n?.codes.length===e.moment.allocations.length&&kd(t,e,n)}))}function kd(t,{moment:e,layout:n},o){
+let{data:r,theme:s,height:a,ratio:c}=t,i=performance.now(),l=getComputedStyle(t.canvas),[f,u,d]=[l.color,l.fontFamily,t.scroller.scrollTop];xa(P(t.canvas),{data:r,
+moment:e,layout:n,...o,theme:s,top:d,height:a,ratio:c,ink:f,font:u}),so(t),t.script.push(performance.now()-i),t.script.length>2e3&&t.script.splice(0,1e3)}function so(t){
+let{picture:e,hover:n,chosen:o}=t,r=P(t.over);r.setTransform(t.ratio,0,0,t.ratio,0,0),r.clearRect(0,0,t.width,t.height),e&&(r.strokeStyle=getComputedStyle(t.canvas).
+color,n&&Sa(t,e,r,n,1.5),o&&Sa(t,e,r,o,2.5))}function Sa({scroller:t,height:e},{moment:n,layout:o},r,s,a){if(s.strip>=n.strips.length)return;let c=t.scrollTop;r.
+lineWidth=a;for(let i of gt(n,o,s))i.y+ct<c||i.y>c+e||r.strokeRect(i.x-.5,i.y-c-.5,Math.max(i.width,2)+1,i.height+1)}function Xe(t,e,n){if(!t.picture)return;let{
+moment:o,layout:r}=t.picture,s=n?n.y:t.height/3,a=je(t,{x:n?n.x:1,y:s}),c=Math.max(wd/Math.max(r.lines.length,1)*t.zoom,1);t.zoom=Math.min(Math.max(t.zoom*e,1),
+c),t.tip.hidden=!0,oo(t,o,a&&{hit:{...a,bytes:Math.max(a.bytes,1)},y:s})}function je({data:t,picture:e,scroller:n},{x:o,y:r}){return e&&Qt(t,e.moment,e.layout,o,
+r+n.scrollTop)}function vd(t){let{canvas:e,scroller:n}=t,o=s=>{let a=e.getBoundingClientRect();return{x:s.clientX-a.left,y:s.clientY-a.top}},r=s=>{!(s.ctrlKey||
+s.metaKey)||!t.picture||(s.preventDefault(),Xe(t,Math.exp(-s.deltaY/200),o(s)))};n.addEventListener("scroll",()=>ro(t)),n.addEventListener("wheel",r,{passive:!1}),
+e.addEventListener("pointermove",s=>{let a=o(s);t.picture&&Ta(t,je(t,a),a)}),e.addEventListener("pointerleave",()=>Ta(t,null,{x:0,y:0})),e.addEventListener("cli\
+ck",s=>{t.picture&&no(t,je(t,o(s)),!1)}),e.addEventListener("keydown",s=>Ma(t,s,{choose:(a,c)=>no(t,a,c),zoom:a=>Xe(t,a,null)}))}function Ta(t,e,n){let{tip:o}=t,
 r=e!==null&&e.strip===t.hover?.strip&&e.from===t.hover.from;if(t.hover=e,o.hidden=!e,e){r||o.replaceChildren(...t.options.describe(e).map(c=>h("div",{},c)));let s=Math.
 min(n.x+14,t.width-o.offsetWidth-4),a=n.y+18+o.offsetHeight<t.height;o.style.left=`${Math.max(s,0)}px`,o.style.top=`${a?n.y+18:Math.max(n.y-o.offsetHeight-8,0)}\
-px`}r||ro(t)}function eo(t,e,n){let{picture:o,scroller:r,height:s,options:a}=t;if(t.chosen=e,e&&o&&n){let[c]=mt(o.moment,o.layout,e),i=r.scrollTop;c&&(c.y<i||c.
-y+ct>i+s)&&(r.scrollTop=c.y-s/2)}o&&ro(t),t.spoken.textContent=e?a.describe(e).join(", "):"",a.onChoose(e)}var xd=80;async function Ea(t,e,{theme:n}){let o=Md(await Rs(e),n),{data:r,parts:s,curve:a,pool:c,flame:i}=o;return t.replaceChildren(...s.all),so(o,o.device),o.
-peak&&gt(o,o.peak.row,null),cancelAnimationFrame(o.pending),Oa(o),{data:r,get moment(){return o.moment},get chosen(){return o.chosen},get since(){return o.since},
-pool:c,curve:a,flame:i,showMoment:(l,f=null)=>gt(o,l,f),showStretch:(l,f)=>Ad(o,l,f),showDevice:l=>so(o,l),setColor:l=>$a(o,l),setTheme(l){o.theme=l,a.setTheme(
-l),co(o),io(o,c.setTheme(l)),i.setTheme(l)},resize(){for(let l of[a,c,i])l.resize()},destroy(){cancelAnimationFrame(o.pending),clearTimeout(o.settling);for(let l of[
-a,c,i])l.destroy();t.replaceChildren()}}}function Md(t,e){let n=kd(t),o=vd(t),r=_t(t,o,t.numRows-1),s={data:t,device:o,row:t.numRows-1,since:null,moment:r,counted:r.
-allocations,peak:null,by:n,picked:null,color:n,theme:e,chosen:null,isInNode:null,isSettled:!1,pending:0,settling:void 0},a=pa(s,{onDevice:i=>so(c,i),onAxis:i=>c.
-curve.setAxis(i),onPeak:()=>c.peak&&gt(c,c.peak.row,null),onEnd:()=>gt(c,t.numRows-1,null),onZoom:i=>c.pool.zoomBy(i),onFit:()=>c.pool.fit(),onColor:i=>$a(c,i),
-onGrouping:i=>_d(c,i)}),c=Object.assign(s,{parts:a,curve:Js(a.curve,t,{theme:e,onMoment:(i,l)=>gt(c,i,l)}),pool:Ta(a.map,t,{theme:e,color:n,describe:i=>na(t,c.moment,
-i),onChoose:i=>Ld(c,i)}),flame:fa(a.flame,t,{theme:e,onZoom(i){c.isInNode=i,je(c)}})});return c}function vd({header:t}){let{devices:e}=t;return e.reduce((n,o,r)=>o.
-reserved_bytes>e[n].reserved_bytes?r:n,0)}function kd({allocations:t,stacks:e}){return t.category.some(n=>n>0)||!e.n?"category":"stack"}function so(t,e){let{data:n}=t;
-if(t.device=e,t.parts.devices.mark(String(e)),t.picked=null,n.numRows){let o=Le(n,e),r=Re(o.allocated);t.peak={row:r,bytes:o.allocated[r+1]};let{index:s}=n.header.
-devices[e],a=n.header.marks.filter(c=>c.device===null||c.device===s);t.curve.show(o,t.peak,a),co(t)}gt(t,t.row,t.since)}function gt(t,e,n){t.row=e,t.since=n,t.data.
-numRows&&t.curve.setMoment(e,n),cancelAnimationFrame(t.pending),t.pending=requestAnimationFrame(()=>Oa(t))}function Ad(t,[e,n],o){let{clock:r,header:s}=t.data;if(!r)
-return;let a=Number(BigInt(o)-BigInt(s.t0)),[c,i]=[Fe(r,e+a),Fe(r,n+a)];gt(t,i,c===i?null:c)}function Oa(t){let{data:e,row:n,since:o,parts:r,chosen:s}=t,{alloc:a}=e.
-allocations;t.moment=_t(e,t.device,n),t.counted=t.moment.allocations.filter(c=>o===null||a[c]>o),r.moment.replaceChildren(...Ed(t)),ua(r.bar,t.moment),io(t,t.pool.
-show(t.moment)),je(t),clearTimeout(t.settling),t.settling=setTimeout(()=>Sd(t),t.isSettled?xd:0),s&&t.pool.choose(Td(t,s.allocation))}function Sd(t){t.isSettled=
-!0,ao(t),t.flame.show(t.counted)}function Td({data:t,moment:e},n){let{addr:o,bytes:r}=t.allocations,s=n<0?-1:e.allocations.indexOf(n),a=e.strips.findIndex(({first:c,
-end:i})=>c<=s&&s<i);return a<0?null:{strip:a,allocation:n,from:o[n],bytes:r[n]}}function Ed({data:t,row:e,since:n,moment:o,counted:r,peak:s}){let{sums:a}=o,c=$d(
-t,e,s),i=_(o.allocations.length,"block"),l=_(o.strips.length,"segment"),f=`${k(a.allocated)} allocated in ${i}, ${k(a.reserved)} reserved in ${l}`,u=a.pending?`\
-, ${k(a.pending)} freed and waiting for a stream`:"",d=o.outside?`; ${_(o.outside,"block")} outside of the recorded segments`:"",p=n===null?"":Cd(t,r,n),g=e===t.
-numRows-1?Od(t,o):"";return[h("strong",{},`${c}: `),`${f}${u}${d}${g}.${p}`]}function Od({allocations:{alloc:t,bytes:e}},n){let o=0;for(let r of n.allocations)t[r]<
-0&&(o+=e[r]);return o?`; ${k(o)} was allocated before recording`:""}function $d(t,e,n){return e===n?.row?`At the peak (${tt(t,e)})`:e===t.numRows-1?"At the end":
-e<0?"Before the first action":`After ${tt(t,e)}`}function Cd(t,e,n){let o=e.reduce((s,a)=>s+t.allocations.bytes[a],0),r=_(e.length,"block");return` ${k(o)} of i\
-t in ${r} came since ${tt(t,n)} and stayed; the rest is pale.`}function ao(t){ta(t.parts.holders,t.data,t.counted,{by:t.by,picked:t.picked,onPick(e){t.picked=e,
-ao(t),je(t)}})}function je({data:t,pool:e,since:n,picked:o,by:r,isInNode:s}){if(n===null&&o===null&&!s){e.setDim(null);return}let{alloc:a,stack:c}=t.allocations;
-e.setDim(i=>n!==null&&a[i]<=n||o!==null&&Bn(t,i,r)!==o||s!==null&&!s(c[i]))}function _d(t,e){t.by=e,t.picked=null,ao(t),je(t)}function $a(t,e){t.color=e,t.parts.
-colors.mark(e),io(t,t.pool.setColor(e)),co(t)}function co({data:t,device:e,color:n,theme:o,curve:r}){t.numRows&&r.setBands(Ws(t,e,n,o))}function io({parts:t,moment:e},n){
-ma(t.legend,n,e.sums.pending>0)}function Ld(t,e){let{details:n}=t.parts;t.chosen=e;let o=n.hidden;ra(n,t.data,t.moment,e),o!==n.hidden&&t.pool.resize()}var Rd=1500;function Ca(t){let e=W(t),[n]=I(e,".cl-race-code",HTMLElement);n&&Nd(n);let[o]=I(e,":scope > .cudalens-race-value",HTMLElement);return o&&Id(e,o),e}
-function Id(t,e){let n=`cl-race-tab-${Math.random().toString(36).slice(2)}`,o=[...t.children].filter(i=>i!==e&&!i.matches("h4, .cl-race-what")),r=h("div",{class:"\
+px`}r||so(t)}function no(t,e,n){let{picture:o,scroller:r,height:s,options:a}=t;if(t.chosen=e,e&&o&&n){let[c]=gt(o.moment,o.layout,e),i=r.scrollTop;c&&(c.y<i||c.
+y+ct>i+s)&&(r.scrollTop=c.y-s/2)}o&&so(t),t.spoken.textContent=e?a.describe(e).join(", "):"",a.onChoose(e)}var Ad=80;async function $a(t,e,{theme:n}){let o=Sd(await Ns(e),n),{data:r,parts:s,curve:a,pool:c,flame:i}=o;return t.replaceChildren(...s.all),ao(o,o.device),o.
+peak&&wt(o,o.peak.row,null),cancelAnimationFrame(o.pending),Ca(o),{data:r,get moment(){return o.moment},get chosen(){return o.chosen},get since(){return o.since},
+pool:c,curve:a,flame:i,showMoment:(l,f=null)=>wt(o,l,f),showStretch:(l,f)=>Od(o,l,f),showDevice:l=>ao(o,l),setColor:l=>_a(o,l),setTheme(l){o.theme=l,a.setTheme(
+l),io(o),lo(o,c.setTheme(l)),i.setTheme(l)},resize(){for(let l of[a,c,i])l.resize()},destroy(){cancelAnimationFrame(o.pending),clearTimeout(o.settling);for(let l of[
+a,c,i])l.destroy();t.replaceChildren()}}}function Sd(t,e){let n=Ed(t),o=Td(t),r=_t(t,o,t.numRows-1),s={data:t,device:o,row:t.numRows-1,since:null,moment:r,counted:r.
+allocations,peak:null,by:n,picked:null,color:n,theme:e,chosen:null,isInNode:null,isSettled:!1,pending:0,settling:void 0},a=ga(s,{onDevice:i=>ao(c,i),onAxis:i=>c.
+curve.setAxis(i),onPeak:()=>c.peak&&wt(c,c.peak.row,null),onEnd:()=>wt(c,t.numRows-1,null),onZoom:i=>c.pool.zoomBy(i),onFit:()=>c.pool.fit(),onColor:i=>_a(c,i),
+onGrouping:i=>Nd(c,i)}),c=Object.assign(s,{parts:a,curve:ta(a.curve,t,{theme:e,onMoment:(i,l)=>wt(c,i,l)}),pool:Oa(a.map,t,{theme:e,color:n,describe:i=>ra(t,c.moment,
+i),onChoose:i=>Pd(c,i)}),flame:da(a.flame,t,{theme:e,onZoom(i){c.isInNode=i,Ve(c)}})});return c}function Td({header:t}){let{devices:e}=t;return e.reduce((n,o,r)=>o.
+reserved_bytes>e[n].reserved_bytes?r:n,0)}function Ed({allocations:t,stacks:e}){return t.category.some(n=>n>0)||!e.n?"category":"stack"}function ao(t,e){let{data:n}=t;
+if(t.device=e,t.parts.devices.mark(String(e)),t.picked=null,n.numRows){let o=Re(n,e),r=Ie(o.allocated);t.peak={row:r,bytes:o.allocated[r+1]};let{index:s}=n.header.
+devices[e],a=n.header.marks.filter(c=>c.device===null||c.device===s);t.curve.show(o,t.peak,a),io(t)}wt(t,t.row,t.since)}function wt(t,e,n){t.row=e,t.since=n,t.data.
+numRows&&t.curve.setMoment(e,n),cancelAnimationFrame(t.pending),t.pending=requestAnimationFrame(()=>Ca(t))}function Od(t,[e,n],o){let{clock:r,header:s}=t.data;if(!r)
+return;let a=Number(BigInt(o)-BigInt(s.t0)),[c,i]=[ze(r,e+a),ze(r,n+a)];wt(t,i,c===i?null:c)}function Ca(t){let{data:e,row:n,since:o,parts:r,chosen:s}=t,{alloc:a}=e.
+allocations;t.moment=_t(e,t.device,n),t.counted=t.moment.allocations.filter(c=>o===null||a[c]>o),r.moment.replaceChildren(..._d(t)),ha(r.bar,t.moment),lo(t,t.pool.
+show(t.moment)),Ve(t),clearTimeout(t.settling),t.settling=setTimeout(()=>$d(t),t.isSettled?Ad:0),s&&t.pool.choose(Cd(t,s.allocation))}function $d(t){t.isSettled=
+!0,co(t),t.flame.show(t.counted)}function Cd({data:t,moment:e},n){let{addr:o,bytes:r}=t.allocations,s=n<0?-1:e.allocations.indexOf(n),a=e.strips.findIndex(({first:c,
+end:i})=>c<=s&&s<i);return a<0?null:{strip:a,allocation:n,from:o[n],bytes:r[n]}}function _d({data:t,row:e,since:n,moment:o,counted:r,peak:s}){let{sums:a}=o,c=Rd(
+t,e,s),i=_(o.allocations.length,"block"),l=_(o.strips.length,"segment"),f=`${v(a.allocated)} allocated in ${i}, ${v(a.reserved)} reserved in ${l}`,u=a.pending?`\
+, ${v(a.pending)} freed and waiting for a stream`:"",d=o.outside?`; ${_(o.outside,"block")} outside of the recorded segments`:"",p=n===null?"":Id(t,r,n),g=e===t.
+numRows-1?Ld(t,o):"";return[h("strong",{},`${c}: `),`${f}${u}${d}${g}.${p}`]}function Ld({allocations:{alloc:t,bytes:e}},n){let o=0;for(let r of n.allocations)t[r]<
+0&&(o+=e[r]);return o?`; ${v(o)} was allocated before recording`:""}function Rd(t,e,n){return e===n?.row?`At the peak (${tt(t,e)})`:e===t.numRows-1?"At the end":
+e<0?"Before the first action":`After ${tt(t,e)}`}function Id(t,e,n){let o=e.reduce((s,a)=>s+t.allocations.bytes[a],0),r=_(e.length,"block");return` ${v(o)} of i\
+t in ${r} came since ${tt(t,n)} and stayed; the rest is pale.`}function co(t){na(t.parts.holders,t.data,t.counted,{by:t.by,picked:t.picked,onPick(e){t.picked=e,
+co(t),Ve(t)}})}function Ve({data:t,pool:e,since:n,picked:o,by:r,isInNode:s}){if(n===null&&o===null&&!s){e.setDim(null);return}let{alloc:a,stack:c}=t.allocations;
+e.setDim(i=>n!==null&&a[i]<=n||o!==null&&Dn(t,i,r)!==o||s!==null&&!s(c[i]))}function Nd(t,e){t.by=e,t.picked=null,co(t),Ve(t)}function _a(t,e){t.color=e,t.parts.
+colors.mark(e),lo(t,t.pool.setColor(e)),io(t)}function io({data:t,device:e,color:n,theme:o,curve:r}){t.numRows&&r.setBands(Ks(t,e,n,o))}function lo({parts:t,moment:e},n){
+wa(t.legend,n,e.sums.pending>0)}function Pd(t,e){let{details:n}=t.parts;t.chosen=e;let o=n.hidden;aa(n,t.data,t.moment,e),o!==n.hidden&&t.pool.resize()}var Hd=1500;function La(t){let e=G(t),[n]=I(e,".cl-race-code",HTMLElement);n&&zd(n);let[o]=I(e,":scope > .cudalens-race-value",HTMLElement);return o&&Fd(e,o),e}
+function Fd(t,e){let n=`cl-race-tab-${Math.random().toString(36).slice(2)}`,o=[...t.children].filter(i=>i!==e&&!i.matches("h4, .cl-race-what")),r=h("div",{class:"\
 cl-race-panel"},...o),s=[r,e],a=["Accesses","Values"].map((i,l)=>h("button",{type:"button",role:"tab",id:`${n}-${l}`,"data-lm-suppress-shortcuts":"true"},i)),c=i=>{
 for(let[l,f]of a.entries())f.setAttribute("aria-selected",String(l===i)),f.tabIndex=l===i?0:-1,s[l].hidden=l!==i};for(let[i,l]of s.entries())l.setAttribute("rol\
 e","tabpanel"),l.setAttribute("aria-labelledby",`${n}-${i}`),a[i].addEventListener("click",()=>c(i)),a[i].addEventListener("keydown",f=>{f.key!=="ArrowLeft"&&f.
 key!=="ArrowRight"||(f.preventDefault(),f.stopPropagation(),c(1-i),a[1-i].focus())});t.append(h("div",{class:"cl-race-tabs",role:"tablist","aria-label":"What is\
- known of the race"},...a),r,e),c(e.querySelector(".cl-value-confirmed")?1:0)}function Nd(t){let e=t.textContent,n=h("div",{class:"cl-race-copy"}),o=h("button",
-{type:"button",class:"cl-button","data-lm-suppress-shortcuts":"true"},"Copy");o.addEventListener("click",async()=>{o.textContent=await Pd(e,t)?"Copied":"Selecte\
-d: press Ctrl+C",setTimeout(()=>{o.textContent="Copy"},Rd)}),t.replaceWith(n),n.append(t,o)}async function Pd(t,e){try{return await navigator.clipboard.writeText(
-t),!0}catch{return getSelection()?.selectAllChildren(e),document.execCommand("copy")}}var Hd=4,_a=10;function La(t,e,{onChoose:n}={}){let o={model:e,onChoose:n,kind:null,at:0,shown:e.races,cards:new Map,items:[],id:`cl-race-${Math.random().toString(
+ known of the race"},...a),r,e),c(e.querySelector(".cl-value-confirmed")?1:0)}function zd(t){let e=t.textContent,n=h("div",{class:"cl-race-copy"}),o=h("button",
+{type:"button",class:"cl-button","data-lm-suppress-shortcuts":"true"},"Copy");o.addEventListener("click",async()=>{o.textContent=await Bd(e,t)?"Copied":"Selecte\
+d: press Ctrl+C",setTimeout(()=>{o.textContent="Copy"},Hd)}),t.replaceWith(n),n.append(t,o)}async function Bd(t,e){try{return await navigator.clipboard.writeText(
+t),!0}catch{return getSelection()?.selectAllChildren(e),document.execCommand("copy")}}var Dd=4,Ra=10;function Ia(t,e,{onChoose:n}={}){let o={model:e,onChoose:n,kind:null,at:0,shown:e.races,cards:new Map,items:[],id:`cl-race-${Math.random().toString(
 36).slice(2)}`,list:h("ul",{class:"cl-race-list",role:"listbox",tabindex:"0","aria-label":"Races, worst first","data-lm-suppress-shortcuts":"true"}),card:h("div",
 {class:"cl-race-host","aria-live":"polite"}),tools:h("div",{class:"cl-race-tools",role:"group","aria-label":"Kinds of races"})},r=e.races.length===1,s=r?o.card:
-h("div",{class:"cl-race-split"},o.list,o.card);return r||(Fd(o),Wd(o)),t.replaceChildren(...o.tools.childElementCount?[o.tools]:[],s),Na(o),{choose:a=>Ud(o,a),chosen:()=>o.
-shown[o.at].row,setTheme(){},destroy:()=>t.replaceChildren()}}function Fd(t){let{races:e,more:n}=t.model,o=new Map;for(let{kind:r,title:s}of e)o.set(r,{title:s,
-number:(o.get(r)?.number??0)+1});if(o.size>1&&e.length>=Hd){let r=[...o].map(([s,{title:a,number:c}])=>({kind:s,text:`${a} ${$(c)}`}));for(let{kind:s,text:a}of[
-{kind:null,text:`all ${$(e.length)}`},...r])t.tools.append(zd(t,s,a))}if(n){let r=`and ${_(n,"race")} more in trace.races`;t.tools.append(h("span",{class:"cl-hi\
-nt"},r))}}function zd(t,e,n){let o=()=>{t.kind=e,Ra(t),Ia(t)},s={type:"button",class:"cl-button","aria-pressed":String(e===t.kind),onclick:o};return h("button",
-{...s,"data-kind":e??""},n)}function Ra({tools:t,kind:e}){for(let n of I(t,"button",HTMLButtonElement))n.setAttribute("aria-pressed",String(n.dataset.kind===(e??
-"")))}function Ia(t){let e=t.shown[t.at];t.shown=t.model.races.filter(n=>t.kind===null||n.kind===t.kind),t.at=Math.max(0,t.shown.indexOf(e)),Na(t)}function Na(t){
-t.items=t.shown.map((e,n)=>Bd(t,e,n)),t.list.replaceChildren(...t.items),lo(t,t.at)}function Bd(t,e,n){let o=t.model.races.indexOf(e)+1;return h("li",{role:"opt\
-ion",id:`${t.id}-${n}`,"aria-selected":"false",onclick:()=>Pa(t,n)},h("b",{},`${$(o)}. ${e.title}`),` of ${e.tensor}, ${e.times}`,...e.places.map(r=>h("small",{},
-r)))}function lo(t,e){t.items[t.at]?.setAttribute("aria-selected","false"),t.at=e;let n=t.shown[e],o=t.items[e];o.setAttribute("aria-selected","true"),t.list.setAttribute(
-"aria-activedescendant",o.id),Dd(t.list,o);let r=t.cards.get(n)??Ca(n.card);t.cards.set(n,r),t.card.replaceChildren(r)}function Dd(t,e){let n=e.offsetTop-t.offsetTop;
-n<t.scrollTop?t.scrollTop=n:n+e.offsetHeight>t.scrollTop+t.clientHeight&&(t.scrollTop=n+e.offsetHeight-t.clientHeight)}function Pa(t,e){lo(t,e),t.onChoose?.(t.shown[e])}
-function Ud(t,e){t.shown.some(o=>o.row===e)||(t.kind=null,Ra(t),Ia(t));let n=t.shown.findIndex(o=>o.row===e);n>=0&&lo(t,n)}function Wd(t){t.list.addEventListener(
-"keydown",e=>{if(e.ctrlKey||e.metaKey||e.altKey)return;let n=t.shown.length-1,o={ArrowDown:t.at+1,ArrowUp:t.at-1,Home:0,End:n,PageDown:t.at+_a,PageUp:t.at-_a};e.
-key in o&&(e.preventDefault(),e.stopPropagation(),Pa(t,Math.min(Math.max(o[e.key],0),n)))})}async function Ve(t){let e=new Blob([t]).stream().pipeThrough(new DecompressionStream("gzip"));return new Uint8Array(await new Response(e).arrayBuffer())}async function fo(t){
-return JSON.parse(new TextDecoder().decode(await Ve(t)))}var Ha=Symbol.for("cudalens.libraries");function Gd(){let t=globalThis;return t[Ha]??=new Map,t[Ha]}async function uo(t,e,n,o=""){
-let r=Gd(),s=`${t}@${e}`,a=`${s} from ${o}`,c=()=>r.get(s)??r.get(a);for(let l=c();l;l=c()){let f=await l.catch(()=>null);if(f)return f.default}let i=n(t).then(
-Ve).then(Kd);return r.set(a,i),i.then(()=>r.set(s,i)).catch(()=>{}).then(()=>r.delete(a)),(await i).default}var Fa=["$","moduleName"];async function Kd(t){let e=URL.
-createObjectURL(new Blob([t],{type:"text/javascript"})),n=Fa.map(o=>Object.getOwnPropertyDescriptor(globalThis,o));try{let o=await import(e);return"default"in o?
-o:{default:Reflect.get(globalThis,"moduleName")}}finally{URL.revokeObjectURL(e),Fa.forEach((o,r)=>{let s=n[r];s?Object.defineProperty(globalThis,o,s):Reflect.deleteProperty(
-globalThis,o)})}}function za(t,e,n){let o=Math.random().toString(36).slice(2),r=new Set,s="",a=n.map(({key:f})=>h("div",{id:`cl-${o}-${f}`,class:"cl-tab-panel",role:"tabpanel",hidden:!0})),
+h("div",{class:"cl-race-split"},o.list,o.card);return r||(Ud(o),jd(o)),t.replaceChildren(...o.tools.childElementCount?[o.tools]:[],s),Ha(o),{choose:a=>Xd(o,a),chosen:()=>o.
+shown[o.at].row,setTheme(){},destroy:()=>t.replaceChildren()}}function Ud(t){let{races:e,more:n}=t.model,o=new Map;for(let{kind:r,title:s}of e)o.set(r,{title:s,
+number:(o.get(r)?.number??0)+1});if(o.size>1&&e.length>=Dd){let r=[...o].map(([s,{title:a,number:c}])=>({kind:s,text:`${a} ${C(c)}`}));for(let{kind:s,text:a}of[
+{kind:null,text:`all ${C(e.length)}`},...r])t.tools.append(Wd(t,s,a))}if(n){let r=`and ${_(n,"race")} more in trace.races`;t.tools.append(h("span",{class:"cl-hi\
+nt"},r))}}function Wd(t,e,n){let o=()=>{t.kind=e,Na(t),Pa(t)},s={type:"button",class:"cl-button","aria-pressed":String(e===t.kind),onclick:o};return h("button",
+{...s,"data-kind":e??""},n)}function Na({tools:t,kind:e}){for(let n of I(t,"button",HTMLButtonElement))n.setAttribute("aria-pressed",String(n.dataset.kind===(e??
+"")))}function Pa(t){let e=t.shown[t.at];t.shown=t.model.races.filter(n=>t.kind===null||n.kind===t.kind),t.at=Math.max(0,t.shown.indexOf(e)),Ha(t)}function Ha(t){
+t.items=t.shown.map((e,n)=>Gd(t,e,n)),t.list.replaceChildren(...t.items),fo(t,t.at)}function Gd(t,e,n){let o=t.model.races.indexOf(e)+1;return h("li",{role:"opt\
+ion",id:`${t.id}-${n}`,"aria-selected":"false",onclick:()=>Fa(t,n)},h("b",{},`${C(o)}. ${e.title}`),` of ${e.tensor}, ${e.times}`,...e.places.map(r=>h("small",{},
+r)))}function fo(t,e){t.items[t.at]?.setAttribute("aria-selected","false"),t.at=e;let n=t.shown[e],o=t.items[e];o.setAttribute("aria-selected","true"),t.list.setAttribute(
+"aria-activedescendant",o.id),Kd(t.list,o);let r=t.cards.get(n)??La(n.card);t.cards.set(n,r),t.card.replaceChildren(r)}function Kd(t,e){let n=e.offsetTop-t.offsetTop;
+n<t.scrollTop?t.scrollTop=n:n+e.offsetHeight>t.scrollTop+t.clientHeight&&(t.scrollTop=n+e.offsetHeight-t.clientHeight)}function Fa(t,e){fo(t,e),t.onChoose?.(t.shown[e])}
+function Xd(t,e){t.shown.some(o=>o.row===e)||(t.kind=null,Na(t),Pa(t));let n=t.shown.findIndex(o=>o.row===e);n>=0&&fo(t,n)}function jd(t){t.list.addEventListener(
+"keydown",e=>{if(e.ctrlKey||e.metaKey||e.altKey)return;let n=t.shown.length-1,o={ArrowDown:t.at+1,ArrowUp:t.at-1,Home:0,End:n,PageDown:t.at+Ra,PageUp:t.at-Ra};e.
+key in o&&(e.preventDefault(),e.stopPropagation(),Fa(t,Math.min(Math.max(o[e.key],0),n)))})}async function qe(t){let e=new Blob([t]).stream().pipeThrough(new DecompressionStream("gzip"));return new Uint8Array(await new Response(e).arrayBuffer())}async function uo(t){
+return JSON.parse(new TextDecoder().decode(await qe(t)))}var za=Symbol.for("cudalens.libraries");function Vd(){let t=globalThis;return t[za]??=new Map,t[za]}async function ho(t,e,n,o=""){
+let r=Vd(),s=`${t}@${e}`,a=`${s} from ${o}`,c=()=>r.get(s)??r.get(a);for(let l=c();l;l=c()){let f=await l.catch(()=>null);if(f)return f.default}let i=n(t).then(
+qe).then(qd);return r.set(a,i),i.then(()=>r.set(s,i)).catch(()=>{}).then(()=>r.delete(a)),(await i).default}var Ba=["$","moduleName"];async function qd(t){let e=URL.
+createObjectURL(new Blob([t],{type:"text/javascript"})),n=Ba.map(o=>Object.getOwnPropertyDescriptor(globalThis,o));try{let o=await import(e);return"default"in o?
+o:{default:Reflect.get(globalThis,"moduleName")}}finally{URL.revokeObjectURL(e),Ba.forEach((o,r)=>{let s=n[r];s?Object.defineProperty(globalThis,o,s):Reflect.deleteProperty(
+globalThis,o)})}}function Da(t,e,n){let o=Math.random().toString(36).slice(2),r=new Set,s="",a=n.map(({key:f})=>h("div",{id:`cl-${o}-${f}`,class:"cl-tab-panel",role:"tabpanel",hidden:!0})),
 c=n.map(({key:f,title:u})=>h("button",{type:"button",class:"cl-tab",role:"tab","data-key":f,"aria-controls":`cl-${o}-${f}`,"data-lm-suppress-shortcuts":"true",onclick:()=>i(
 f)},u)),i=f=>{s=f,n.forEach((u,d)=>{let p=u.key===f;c[d].setAttribute("aria-selected",String(p)),c[d].tabIndex=p?0:-1,a[d].hidden=!p,p&&r.has(f)&&u.onShow?.(),!(!p||
 r.has(f))&&(r.add(f),u.fill(a[d]))})},l=h("div",{class:"cl-tabs",role:"tablist","aria-label":e},...c);return l.addEventListener("keydown",f=>{let u={ArrowRight:1,
 ArrowLeft:-1}[f.key];if(u===void 0)return;let d=(c.findIndex(p=>p.dataset.key===s)+u+n.length)%n.length;i(n[d].key),c[d].focus(),f.preventDefault(),f.stopPropagation()}),
-t.replaceChildren(l,...a),n.length&&i(n[0].key),{show:i,current:()=>s}}var Xd=2,jd=18,Vd=18;function Ba(t){let e=I(t,"tr[data-depth]",HTMLTableRowElement),n=e.map(c=>Number(c.dataset.depth)),o=n.map((c,i)=>i+1<n.length&&n[i+1]>c),r=n.
-map(c=>c<Xd);e.forEach((c,i)=>{let l=c.cells[0].querySelector(".cl-place");l&&(l.textContent=l.textContent?.replace(/^[\u203a ]+/,"")??""),c.cells[0].style.paddingInlineStart=
-`${jd*n[i]+(o[i]?0:Vd)+10}px`});let s=e.map((c,i)=>{if(!o[i])return null;let l=()=>{r[i]=!r[i],a()},f=c.cells[0].textContent,u=h("button",{type:"button",class:"\
+t.replaceChildren(l,...a),n.length&&i(n[0].key),{show:i,current:()=>s}}var Yd=2,Zd=18,Jd=18;function Ua(t){let e=I(t,"tr[data-depth]",HTMLTableRowElement),n=e.map(c=>Number(c.dataset.depth)),o=n.map((c,i)=>i+1<n.length&&n[i+1]>c),r=n.
+map(c=>c<Yd);e.forEach((c,i)=>{let l=c.cells[0].querySelector(".cl-place");l&&(l.textContent=l.textContent?.replace(/^[\u203a ]+/,"")??""),c.cells[0].style.paddingInlineStart=
+`${Zd*n[i]+(o[i]?0:Jd)+10}px`});let s=e.map((c,i)=>{if(!o[i])return null;let l=()=>{r[i]=!r[i],a()},f=c.cells[0].textContent,u=h("button",{type:"button",class:"\
 cl-fold","aria-label":`Modules in ${f}`});return u.addEventListener("click",d=>{d.stopPropagation(),l()}),c.cells[0].prepend(u),u}),a=()=>{let c=1/0;e.forEach((i,l)=>{
 n[l]<=c&&(c=1/0),i.hidden=n[l]>c,s[l]?.setAttribute("aria-expanded",String(r[l])),s[l]&&(s[l].textContent=r[l]?"\u25BE":"\u25B8"),!i.hidden&&o[l]&&!r[l]&&(c=n[l])})};
-a()}var qe=0,ee=1,ho=2,Ua=3,Wa=4,Ye=5,Ze=6,Ga=7,F=8,Da="ProfilerStep*",qd=new Set(["Trace","overhead","gpu_user_annotation","cuda_sync"]);function Ka(t){let e=Float64Array.
-from(t.self),n=new Int32Array(t.n);for(let r=0;r<t.n;r++)n[r]=t.flags[r]&R.folded?n[t.parent[r]]:r,n[r]!==r&&(e[n[r]]+=t.self[r]);let o=t.header.step_names;return{
-self:e,key:Yd(t,o),steps:o}}function Yd({n:t,flags:e,lane:n,name:o,header:r},s){let a=Uint32Array.from(r.names.keys());for(let f of s)a[f]=s[0];let c=Uint8Array.
-from(r.lanes,({kind:f})=>+(f==="device")),i=R.folded|R.instant,l=new Int32Array(t);for(let f=0;f<t;f++)l[f]=e[f]&i?-1:a[o[f]]*2+c[n[f]];return l}function*Xa(t,e,n){
-let o=Zd(2*t.header.names.length);for(let[a,c]of ft(0,t.n))Qd(t,e,n,o,a,c),yield;let r=Jd(o);for(let[a,c]of ft(0,t.n))th(t,e,n,r,o,a,c),yield;let s=[...r.keys()].
-filter(a=>o[a*F+ee]);return s.sort((a,c)=>o[a*F+qe]-o[c*F+qe]),nh(s.map(a=>eh(t,e,o,a)))}function Zd(t){let e=new Float64Array(t*F);for(let n=0;n<e.length;n+=F)
-e[n+Ye]=1/0,e[n+Ze]=-1/0;return e}function Jd(t){return Float64Array.from({length:t.length/F},(e,n)=>t[n*F+ho]/t[n*F+ee])}function Qd({flags:t,dur:e},{self:n,key:o},r,s,a,c){
-for(let i=a;i<c;i++){if(r!==null&&!r[i]||o[i]<0)continue;let l=o[i]*F,f=e[i],u=n[i];s[l+ee]===0&&(s[l+qe]=i),s[l+ee]+=1,s[l+ho]+=f,s[l+Ua]+=u,t[i]&R.waiting||(s[l+
-Wa]+=u),f<s[l+Ye]&&(s[l+Ye]=f),f>s[l+Ze]&&(s[l+Ze]=f)}}function th({dur:t},{key:e},n,o,r,s,a){for(let c=s;c<a;c++){if(n!==null&&!n[c]||e[c]<0)continue;let i=t[c]-
-o[e[c]];r[e[c]*F+Ga]+=i*i}}function eh(t,e,n,o){let r=o>>1,s=e.steps.includes(r),a=n.subarray(o*F,(o+1)*F),[c,i]=[a[ee],a[ho]];return{ids:s?e.steps:[r],name:s?Da:
-t.header.names[r],short:s?Da:X(t.header,r),side:o&1,cat:t.header.cats[t.cat[a[qe]]],count:c,total:i,self:a[Ua],cost:a[Wa],min:a[Ye],max:a[Ze],mean:i/c,std:c>1?Math.
-sqrt(a[Ga]/(c-1)):null}}function nh(t){let e=o=>qd.has(o.cat)?0:o.cost,n=[0,0];for(let o of t)n[o.side]+=e(o);return t.map(({cost:o,...r})=>({...r,share:n[r.side]>
-0?100*e({...r,cost:o})/n[r.side]:0}))}var oh={cpu_op:"CPU op",user_annotation:"range",gpu_user_annotation:"GPU range",cuda_runtime:"runtime",cuda_driver:"driver",kernel:"kernel",gpu_memcpy:"copy",gpu_memset:"\
-set",python_function:"Python",cuda_sync:"sync",overhead:"overhead"};function rh({mean:t,std:e}){let n=e!==null?` <span class="spread">\xB1 ${v(e)}</span>`:"";return`${v(
-t)}${n}`}function sh({share:t,side:e}){let n=e?"GPU":"CPU";return`<span class="bar"><i style="width:${t.toFixed(1)}%"></i></span>${N(t)} ${n}`}function ah({name:t,
-short:e}){return`<span class="name" title="${ae(t)}">${ae(e)}</span>`}function ja({cat:t}){return oh[t]??t}function Ft(t,e,n,o){let r=e==="name"||e==="cat";return{
-title:t,data:e,...r?{}:{className:"number"},render:(s,a,c)=>a==="display"?o(c):n(c),searchable:r,orderSequence:["desc","asc"]}}function Je(t,e){return Ft(t,e,n=>n[e],
-n=>v(n[e]))}var po=[Ft("Name","name",t=>`${t.short} ${t.name}`,ah),Ft("Kind","cat",ja,t=>`<span class="kind">${ae(ja(t))}</span>`),Ft("Count","count",t=>t.count,
-t=>$(t.count)),Je("Total","total"),Je("Self","self"),Ft("Mean \xB1 sd","mean",t=>t.mean,rh),Je("Min","min"),Je("Max","max"),Ft("Share of self","share",t=>t.share,
-sh)];function wt(t){return po.findIndex(e=>e.data===t)}var Va=wt("share"),Qe=[{width:1e3,columns:[wt("min"),wt("max")]},{width:760,columns:[wt("cat"),wt("total")]},
-{width:600,columns:[wt("mean"),wt("count")]}];var qa=`
+a()}var Ye=0,ee=1,po=2,Ga=3,Ka=4,Ze=5,Je=6,Xa=7,F=8,Wa="ProfilerStep*",Qd=new Set(["Trace","overhead","gpu_user_annotation","cuda_sync"]);function ja(t){let e=Float64Array.
+from(t.self),n=new Int32Array(t.n);for(let r=0;r<t.n;r++)n[r]=t.flags[r]&L.folded?n[t.parent[r]]:r,n[r]!==r&&(e[n[r]]+=t.self[r]);let o=t.header.step_names;return{
+self:e,key:th(t,o),steps:o}}function th({n:t,flags:e,lane:n,name:o,header:r},s){let a=Uint32Array.from(r.names.keys());for(let f of s)a[f]=s[0];let c=Uint8Array.
+from(r.lanes,({kind:f})=>+(f==="device")),i=L.folded|L.instant,l=new Int32Array(t);for(let f=0;f<t;f++)l[f]=e[f]&i?-1:a[o[f]]*2+c[n[f]];return l}function*Va(t,e,n){
+let o=eh(2*t.header.names.length);for(let[a,c]of ft(0,t.n))oh(t,e,n,o,a,c),yield;let r=nh(o);for(let[a,c]of ft(0,t.n))rh(t,e,n,r,o,a,c),yield;let s=[...r.keys()].
+filter(a=>o[a*F+ee]);return s.sort((a,c)=>o[a*F+Ye]-o[c*F+Ye]),ah(s.map(a=>sh(t,e,o,a)))}function eh(t){let e=new Float64Array(t*F);for(let n=0;n<e.length;n+=F)
+e[n+Ze]=1/0,e[n+Je]=-1/0;return e}function nh(t){return Float64Array.from({length:t.length/F},(e,n)=>t[n*F+po]/t[n*F+ee])}function oh({flags:t,dur:e},{self:n,key:o},r,s,a,c){
+for(let i=a;i<c;i++){if(r!==null&&!r[i]||o[i]<0)continue;let l=o[i]*F,f=e[i],u=n[i];s[l+ee]===0&&(s[l+Ye]=i),s[l+ee]+=1,s[l+po]+=f,s[l+Ga]+=u,t[i]&L.waiting||(s[l+
+Ka]+=u),f<s[l+Ze]&&(s[l+Ze]=f),f>s[l+Je]&&(s[l+Je]=f)}}function rh({dur:t},{key:e},n,o,r,s,a){for(let c=s;c<a;c++){if(n!==null&&!n[c]||e[c]<0)continue;let i=t[c]-
+o[e[c]];r[e[c]*F+Xa]+=i*i}}function sh(t,e,n,o){let r=o>>1,s=e.steps.includes(r),a=n.subarray(o*F,(o+1)*F),[c,i]=[a[ee],a[po]];return{ids:s?e.steps:[r],name:s?Wa:
+t.header.names[r],short:s?Wa:j(t.header,r),side:o&1,cat:t.header.cats[t.cat[a[Ye]]],count:c,total:i,self:a[Ga],cost:a[Ka],min:a[Ze],max:a[Je],mean:i/c,std:c>1?Math.
+sqrt(a[Xa]/(c-1)):null}}function ah(t){let e=o=>Qd.has(o.cat)?0:o.cost,n=[0,0];for(let o of t)n[o.side]+=e(o);return t.map(({cost:o,...r})=>({...r,share:n[r.side]>
+0?100*e({...r,cost:o})/n[r.side]:0}))}var ch={cpu_op:"CPU op",user_annotation:"range",gpu_user_annotation:"GPU range",cuda_runtime:"runtime",cuda_driver:"driver",kernel:"kernel",gpu_memcpy:"copy",gpu_memset:"\
+set",python_function:"Python",cuda_sync:"sync",overhead:"overhead"};function ih({mean:t,std:e}){let n=e!==null?` <span class="spread">\xB1 ${k(e)}</span>`:"";return`${k(
+t)}${n}`}function lh({share:t,side:e}){let n=e?"GPU":"CPU";return`<span class="bar"><i style="width:${t.toFixed(1)}%"></i></span>${N(t)} ${n}`}function fh({name:t,
+short:e}){return`<span class="name" title="${ce(t)}">${ce(e)}</span>`}function qa({cat:t}){return ch[t]??t}function Ft(t,e,n,o){let r=e==="name"||e==="cat";return{
+title:t,data:e,...r?{}:{className:"number"},render:(s,a,c)=>a==="display"?o(c):n(c),searchable:r,orderSequence:["desc","asc"]}}function Qe(t,e){return Ft(t,e,n=>n[e],
+n=>k(n[e]))}var mo=[Ft("Name","name",t=>`${t.short} ${t.name}`,fh),Ft("Kind","cat",qa,t=>`<span class="kind">${ce(qa(t))}</span>`),Ft("Count","count",t=>t.count,
+t=>C(t.count)),Qe("Total","total"),Qe("Self","self"),Ft("Mean \xB1 sd","mean",t=>t.mean,ih),Qe("Min","min"),Qe("Max","max"),Ft("Share of self","share",t=>t.share,
+lh)];function bt(t){return mo.findIndex(e=>e.data===t)}var Ya=bt("share"),tn=[{width:1e3,columns:[bt("min"),bt("max")]},{width:760,columns:[bt("cat"),bt("total")]},
+{width:600,columns:[bt("mean"),bt("count")]}];var Za=`
 :host { display: block; container-type: inline-size; --dt-html-background: transparent; --dt-row-selected: var(--cl-selected-rgb); font: inherit; color: inherit\
 ; }
 :host([hidden]) { display: none; }
@@ -943,119 +950,119 @@ button.columns { display: none; border: 1px solid var(--cl-line); border-radius:
 button.columns[aria-pressed="true"] { background: var(--cl-chosen); }
 :host(:is([data-view="narrow"], [data-view="whole"])) button.columns { display: inline-block; }
 @media print { div.dt-layout-row:not(.dt-layout-table) { display: none !important; } }
-`;var ch=[["All",null],["GPU",1],["CPU",0]];function Ja(t,e,{DataTable:n,styleSheet:o,theme:r,onNames:s}){let a=t.shadowRoot??t.attachShadow({mode:"open"}),c=h("t\
-able",{class:"display compact","aria-label":"Costs by name"});a.replaceChildren(h("style",{},o),h("style",{},qa),c),n.ext.errMode="throw";let i=Ka(e),l=new Set(
-e.header.lanes.map(({kind:m})=>m)).size>1,f={rows:[],side:null,chosen:new Set,current:null,width:0,stage:"shown",isWhole:!1},u=new n(c,{...lh(),layout:{topStart:l?
-[()=>fh(f,()=>Ya(u,f,"summed")),"info"]:"info",topEnd:"search",bottomStart:"pageLength",bottomEnd:"paging"},rowCallback:(m,w)=>Za(m,w,f)});ih(a),dh(u,f,c,s);let d=mh(
-f,()=>mo(u,f,t));a.append(d);let p=new ResizeObserver(()=>mo(u,f,t));p.observe(t),mo(u,f,t);let g=m=>{t.classList.toggle("dark",m==="dark")};return g(r),{*sum(m){
-f.rows=yield*Xa(e,i,m),f.stage="summed"},load:()=>Qa(u,f),update:()=>Ya(u,f,f.stage),choose(m,w=null){f.chosen=m??new Set,f.current=w,uh(u,f),u.rows({page:"curr\
-ent"}).every(function(){Za(this.node(),this.data(),f)})},setTheme:g,rows:()=>f.rows,destroy(){p.disconnect(),u.destroy(),a.replaceChildren()}}}function ih(t){for(let e of t.
-querySelectorAll("nav"))e.removeAttribute("aria-label"),e.setAttribute("role","none")}function lh(){return{columns:po,data:[],order:[[Va,"desc"]],pageLength:10,
+`;var uh=[["All",null],["GPU",1],["CPU",0]];function tc(t,e,{DataTable:n,styleSheet:o,theme:r,onNames:s}){let a=t.shadowRoot??t.attachShadow({mode:"open"}),c=h("t\
+able",{class:"display compact","aria-label":"Costs by name"});a.replaceChildren(h("style",{},o),h("style",{},Za),c),n.ext.errMode="throw";let i=ja(e),l=new Set(
+e.header.lanes.map(({kind:m})=>m)).size>1,f={rows:[],side:null,chosen:new Set,current:null,width:0,stage:"shown",isWhole:!1},u=new n(c,{...hh(),layout:{topStart:l?
+[()=>ph(f,()=>Ja(u,f,"summed")),"info"]:"info",topEnd:"search",bottomStart:"pageLength",bottomEnd:"paging"},rowCallback:(m,w)=>Qa(m,w,f)});dh(a),gh(u,f,c,s);let d=yh(
+f,()=>go(u,f,t));a.append(d);let p=new ResizeObserver(()=>go(u,f,t));p.observe(t),go(u,f,t);let g=m=>{t.classList.toggle("dark",m==="dark")};return g(r),{*sum(m){
+f.rows=yield*Va(e,i,m),f.stage="summed"},load:()=>ec(u,f),update:()=>Ja(u,f,f.stage),choose(m,w=null){f.chosen=m??new Set,f.current=w,mh(u,f),u.rows({page:"curr\
+ent"}).every(function(){Qa(this.node(),this.data(),f)})},setTheme:g,rows:()=>f.rows,destroy(){p.disconnect(),u.destroy(),a.replaceChildren()}}}function dh(t){for(let e of t.
+querySelectorAll("nav"))e.removeAttribute("aria-label"),e.setAttribute("role","none")}function hh(){return{columns:mo,data:[],order:[[Ya,"desc"]],pageLength:10,
 lengthMenu:[10,25,50,100,{label:"all",value:-1}],language:{search:"",searchPlaceholder:"Filter names",info:"_START_\u2013_END_ of _TOTAL_ names",infoEmpty:"no n\
 ames",infoFiltered:"(of _MAX_)",lengthMenu:"_MENU_ a page",emptyTable:"Nothing is selected here",zeroRecords:"No name matches the filter"},autoWidth:!1,deferRender:!0}}
-function Qa(t,e){e.stage==="summed"&&(t.clear().rows.add(e.rows.filter(n=>e.side===null||n.side===e.side)),e.stage="loaded")}function Ya(t,e,n){e.stage=n,Qa(t,e),
-e.stage==="loaded"&&t.draw(),e.stage="shown"}function fh(t,e){let n=h("div",{class:"sides",role:"group","aria-label":"Where the time went"});for(let[o,r]of ch){
+function ec(t,e){e.stage==="summed"&&(t.clear().rows.add(e.rows.filter(n=>e.side===null||n.side===e.side)),e.stage="loaded")}function Ja(t,e,n){e.stage=n,ec(t,e),
+e.stage==="loaded"&&t.draw(),e.stage="shown"}function ph(t,e){let n=h("div",{class:"sides",role:"group","aria-label":"Where the time went"});for(let[o,r]of uh){
 let s=()=>{t.side=r;for(let a of n.children)a.setAttribute("aria-pressed",String(a.textContent===o));e()};n.append(h("button",{type:"button","aria-pressed":String(
-r===null),onclick:s},o))}return n}function uh(t,{current:e}){if(e===null)return;let o=t.rows({search:"applied"}).data().toArray().findIndex(({ids:a})=>a.includes(
-e)),{length:r,page:s}=t.page.info();o<0||r<=0||Math.floor(o/r)===s||t.page(Math.floor(o/r)).draw("page")}function Za(t,e,{chosen:n,current:o}){let r=e.ids.some(
-s=>n.has(s));t.classList.toggle("current",o!==null&&e.ids.includes(o)),t.classList.toggle("chosen",r),t.setAttribute("aria-selected",String(r)),t.tabIndex=0}function dh(t,e,n,o){
-let r=s=>{let a=s.composedPath().find(hh),c=a&&t.row(a).data();if(!c)return;let i=ph(e.chosen,c.ids,s.ctrlKey||s.metaKey||s.shiftKey);o(i.size?i:null)};n.addEventListener(
+r===null),onclick:s},o))}return n}function mh(t,{current:e}){if(e===null)return;let o=t.rows({search:"applied"}).data().toArray().findIndex(({ids:a})=>a.includes(
+e)),{length:r,page:s}=t.page.info();o<0||r<=0||Math.floor(o/r)===s||t.page(Math.floor(o/r)).draw("page")}function Qa(t,e,{chosen:n,current:o}){let r=e.ids.some(
+s=>n.has(s));t.classList.toggle("current",o!==null&&e.ids.includes(o)),t.classList.toggle("chosen",r),t.setAttribute("aria-selected",String(r)),t.tabIndex=0}function gh(t,e,n,o){
+let r=s=>{let a=s.composedPath().find(wh),c=a&&t.row(a).data();if(!c)return;let i=bh(e.chosen,c.ids,s.ctrlKey||s.metaKey||s.shiftKey);o(i.size?i:null)};n.addEventListener(
 "click",r),n.addEventListener("keydown",s=>{let[a]=s.composedPath();s.key!=="Enter"&&s.key!==" "||!(a instanceof HTMLTableRowElement)||(s.preventDefault(),r(s))})}
-function hh(t){return t instanceof HTMLTableRowElement&&t.parentElement?.tagName==="TBODY"}function ph(t,e,n){let o=e.every(a=>t.has(a)),r=o&&t.size===e.length,
-s=new Set(n?t:[]);for(let a of e)n&&o?s.delete(a):(n||!r)&&s.add(a);return s}function mo(t,e,n){let o=e.isWhole?1/0:n.clientWidth;if(o===0||o===e.width)return;e.
-width=o;let r=n.clientWidth<Qe[0].width;n.setAttribute("data-view",r?e.isWhole?"whole":"narrow":"wide"),n.toggleAttribute("data-slim",o<Qe[2].width);for(let{width:s,
-columns:a}of Qe)t.columns(a).visible(o>=s)}function mh(t,e){let o=h("button",{type:"button",class:"columns","aria-pressed":"false",onclick:()=>{t.isWhole=!t.isWhole,
-o.setAttribute("aria-pressed",String(t.isWhole)),e()}},"All columns");return o}function go(t,e){return h("h3",{"aria-level":2,class:e?null:"cl-unseen"},t)}async function tc({source:t,parts:e,panels:n,isClosed:o}){let r=await fo(await t.races());
-if(o())return;let s=h("div",{class:"cudalens-races"}),{hasProfile:a,hasGraphs:c}=t.facts;e.races.append(go("Races",a||c),s),e.races.hidden=!1,n.races=La(s,r,{onChoose:i=>n.
-timeline?.showRace(i.row)})}async function ec({source:t,parts:e,panels:n,isClosed:o}){let r=await fo(await t.graphs());if(o())return;let s=h("div",{class:"cudal\
-ens-graphs"}),{hasProfile:a,hasRaces:c}=t.facts;e.graphs.append(go("CUDA graphs",a||c),s),e.graphs.hidden=!1,n.graphs=Cs(s,r)}async function wo(t){let{source:e,
+function wh(t){return t instanceof HTMLTableRowElement&&t.parentElement?.tagName==="TBODY"}function bh(t,e,n){let o=e.every(a=>t.has(a)),r=o&&t.size===e.length,
+s=new Set(n?t:[]);for(let a of e)n&&o?s.delete(a):(n||!r)&&s.add(a);return s}function go(t,e,n){let o=e.isWhole?1/0:n.clientWidth;if(o===0||o===e.width)return;e.
+width=o;let r=n.clientWidth<tn[0].width;n.setAttribute("data-view",r?e.isWhole?"whole":"narrow":"wide"),n.toggleAttribute("data-slim",o<tn[2].width);for(let{width:s,
+columns:a}of tn)t.columns(a).visible(o>=s)}function yh(t,e){let o=h("button",{type:"button",class:"columns","aria-pressed":"false",onclick:()=>{t.isWhole=!t.isWhole,
+o.setAttribute("aria-pressed",String(t.isWhole)),e()}},"All columns");return o}function wo(t,e){return h("h3",{"aria-level":2,class:e?null:"cl-unseen"},t)}async function nc({source:t,parts:e,panels:n,isClosed:o}){let r=await uo(await t.races());
+if(o())return;let s=h("div",{class:"cudalens-races"}),{hasProfile:a,hasGraphs:c}=t.facts;e.races.append(wo("Races",a||c),s),e.races.hidden=!1,n.races=Ia(s,r,{onChoose:i=>n.
+timeline?.showRace(i.row)})}async function oc({source:t,parts:e,panels:n,isClosed:o}){let r=await uo(await t.graphs());if(o())return;let s=h("div",{class:"cudal\
+ens-graphs"}),{hasProfile:a,hasRaces:c}=t.facts;e.graphs.append(wo("CUDA graphs",a||c),s),e.graphs.hidden=!1,n.graphs=Ls(s,r)}async function bo(t){let{source:e,
 parts:n}=t,{memoryMap:o,memoryFirst:r}=e.facts,s=await e.memory();if(t.isClosed())return;let a=h("div",{class:"mm-host"}),c=h("div",{class:"cudalens-memory"},...o?
-[W(o)]:[]);n.memoryMap.append(go("Memory",!r),a,c),n.memoryMap.hidden=!1,t.panels.memoryMap=await Ea(a,s,{theme:t.theme})}function nc({source:t,parts:e,store:n},o){
-t.facts.findings&&(e.findings.append(W(t.facts.findings)),bo(e.findings,"tbody tr[data-event]",r=>{let s=o.eventOf(Number(r.dataset.event));return s>=0&&n.set({
-event:s,range:null,names:null},"findings"),s>=0}),e.findings.hidden=!1)}function oc({source:t,parts:e,panels:n}){t.facts.syncs&&(e.syncs.append(W(t.facts.syncs)),
-bo(e.syncs,"tbody tr",(o,r)=>(n.timeline?.showSync(r),!0)),e.syncs.hidden=!1)}function bo(t,e,n){let o=I(t,e,HTMLElement);o.forEach((r,s)=>{let a=()=>{if(n(r,s))
-for(let c of o)c.toggleAttribute("data-chosen",c===r)};r.tabIndex=0,r.addEventListener("click",a),r.addEventListener("keydown",c=>{c.key==="Enter"&&a()})})}function rc(t,e){
-let{parts:n,panels:o,source:r,store:s}=t;return za(n.table,"Costs",[{key:"table",title:"Operators and kernels",fill:a=>a.append(n.tableHost)},{key:"flame",title:"\
-Flame graph",fill(a){o.flame=Os(a,e,{theme:t.theme,baseline:r.facts.baseline,onEvent:c=>s.set({event:c,range:null,names:null},"flame")}),j(o.flame.update(s.get()))},
-onShow:()=>o.flame?.shown()},...gh.flatMap(([a,c])=>{let i=r.facts[a];return i?[{key:a,title:c,fill:l=>wh(t,e,l,a,i)}]:[]})])}var gh=[["lines","Lines"],["module\
-s","Modules"],["steps","Steps"]];function wh({store:t},e,n,o,r){let s=h("div",{class:`cudalens-${o}`},W(r));for(let a of s.querySelectorAll("details:first-child"))
-a.setAttribute("open","");Ba(s),n.append(s),bo(s,"tbody tr[data-event]",a=>{let c=e.eventOf(Number(a.dataset.event));return c>=0&&t.set({event:c,range:null,names:null},
-o),c>=0})}async function sc(t,e){let{asset:n,versions:o,sender:r}=t.source,[s,a]=await Promise.all([uo("datatables.js",o.datatables,n,r),n("datatables.css").then(
-Ve)]);t.isClosed()||(t.panels.table=Ja(t.parts.tableHost,e,{DataTable:s,styleSheet:new TextDecoder().decode(a),theme:t.theme,onNames:c=>t.store.set({names:c},"t\
-able")}))}function ac({source:t,parts:e,panels:n,theme:o},r){if(!r.metrics.length)return;let s=h("div",{class:"cl-metrics-host"}),a=h("h3",{"aria-level":2},"GPU\
- readings",h("span",{},t.facts.metrics??""));e.metrics.replaceChildren(a,s),e.metrics.hidden=!1;let c=ic(r,r.metrics);n.metrics=fs(s,r.metrics,r.header.metrics.
-gauges,{theme:o,view:c})}async function cc(t,e){if(t.isClosed())return;let{parts:n,panels:o,source:r,store:s}=t,a=bh(e),c=h("h3",{"aria-level":2},"Memory");if(o.
+[G(o)]:[]);n.memoryMap.append(wo("Memory",!r),a,c),n.memoryMap.hidden=!1,t.panels.memoryMap=await $a(a,s,{theme:t.theme})}function rc({source:t,parts:e,store:n},o){
+t.facts.findings&&(e.findings.append(G(t.facts.findings)),yo(e.findings,"tbody tr[data-event]",r=>{let s=o.eventOf(Number(r.dataset.event));return s>=0&&n.set({
+event:s,range:null,names:null},"findings"),s>=0}),e.findings.hidden=!1)}function sc({source:t,parts:e,panels:n}){t.facts.syncs&&(e.syncs.append(G(t.facts.syncs)),
+yo(e.syncs,"tbody tr",(o,r)=>(n.timeline?.showSync(r),!0)),e.syncs.hidden=!1)}function yo(t,e,n){let o=I(t,e,HTMLElement);o.forEach((r,s)=>{let a=()=>{if(n(r,s))
+for(let c of o)c.toggleAttribute("data-chosen",c===r)};r.tabIndex=0,r.addEventListener("click",a),r.addEventListener("keydown",c=>{c.key==="Enter"&&a()})})}function ac(t,e){
+let{parts:n,panels:o,source:r,store:s}=t;return Da(n.table,"Costs",[{key:"table",title:"Operators and kernels",fill:a=>a.append(n.tableHost)},{key:"flame",title:"\
+Flame graph",fill(a){o.flame=Cs(a,e,{theme:t.theme,baseline:r.facts.baseline,onEvent:c=>s.set({event:c,range:null,names:null},"flame")}),V(o.flame.update(s.get()))},
+onShow:()=>o.flame?.shown()},...xh.flatMap(([a,c])=>{let i=r.facts[a];return i?[{key:a,title:c,fill:l=>Mh(t,e,l,a,i)}]:[]})])}var xh=[["lines","Lines"],["module\
+s","Modules"],["steps","Steps"]];function Mh({store:t},e,n,o,r){let s=h("div",{class:`cudalens-${o}`},G(r));for(let a of s.querySelectorAll("details:first-child"))
+a.setAttribute("open","");Ua(s),n.append(s),yo(s,"tbody tr[data-event]",a=>{let c=e.eventOf(Number(a.dataset.event));return c>=0&&t.set({event:c,range:null,names:null},
+o),c>=0})}async function cc(t,e){let{asset:n,versions:o,sender:r}=t.source,[s,a]=await Promise.all([ho("datatables.js",o.datatables,n,r),n("datatables.css").then(
+qe)]);t.isClosed()||(t.panels.table=tc(t.parts.tableHost,e,{DataTable:s,styleSheet:new TextDecoder().decode(a),theme:t.theme,onNames:c=>t.store.set({names:c},"t\
+able")}))}function ic({source:t,parts:e,panels:n,theme:o},r){if(!r.metrics.length)return;let s=h("div",{class:"cl-metrics-host"}),a=h("h3",{"aria-level":2},"GPU\
+ readings",h("span",{},t.facts.metrics??""));e.metrics.replaceChildren(a,s),e.metrics.hidden=!1;let c=fc(r,r.metrics);n.metrics=us(s,r.metrics,r.header.metrics.
+gauges,{theme:o,view:c})}async function lc(t,e){if(t.isClosed())return;let{parts:n,panels:o,source:r,store:s}=t,a=kh(e),c=h("h3",{"aria-level":2},"Memory");if(o.
 memoryMap||!a.length){n.memory.hidden=!0;return}let i=h("div",{class:"cl-plot-host"},h("p",{class:"cl-hint"},"Loading the memory curve\u2026"));n.memory.replaceChildren(
-c,i),await Lo(i,t.cleanups);let l=await uo("plotly.js",r.versions.plotly,r.asset,r.sender);if(t.isClosed())return;i.replaceChildren();let f=as(i,a,{Plotly:l,theme:t.
-theme,view:e.n&&o.timeline?.getView()||ic(e,a),onRange:d=>s.set({range:d},"memory")});o.memory=f,await f.ready;let{range:u}=s.get();u&&f.setRange(u)}function bh(t){
+c,i),await Ro(i,t.cleanups);let l=await ho("plotly.js",r.versions.plotly,r.asset,r.sender);if(t.isClosed())return;i.replaceChildren();let f=cs(i,a,{Plotly:l,theme:t.
+theme,view:e.n&&o.timeline?.getView()||fc(e,a),onRange:d=>s.set({range:d},"memory")});o.memory=f,await f.ready;let{range:u}=s.get();u&&f.setRange(u)}function kh(t){
 return t.memory.map(({label:e,ts:n,allocated:o})=>{let r=[...o.keys()].filter(s=>!Number.isNaN(o[s]));return{label:e,ts:Float64Array.from(r,s=>n[s]),values:Float64Array.
-from(r,s=>o[s])}}).filter(e=>e.ts.length)}function ic(t,e){if(t.n)return le(yt(t,!0));let n=e.flatMap(({ts:o})=>[o[0],o[o.length-1]]);return[Math.min(...n),Math.
-max(...n)+1]}function fc(t,e,{range:n,event:o,names:r},s=[]){let a=[`t=${yo(e)}`];n&&a.push(`s=${yo(n)}`),o!==null&&a.push(`e=${t.rowOf(o)}`);for(let c of[...r??[]].slice(0,
-20))a.push(`n=${encodeURIComponent(t.header.names[c])}`);for(let{at:c,dur:i,note:l}of s.slice(0,50))a.push(`m=${yo([c,c+i])}:${encodeURIComponent(l)}`);return`#${a.
-join("&")}`}function yo([t,e]){return`${Math.round(t)}-${Math.round(e)}`.replace("--","-n").replace(/^-/,"n")}function uc(t,e){let n=new URLSearchParams(e.replace(
-/^#/,"")),o={},r=lc(n.get("s"));r&&(o.range=r);let s=Number.parseInt(n.get("e")??"",10),a=Number.isInteger(s)?t.eventOf(s):-1;a>=0&&(o.event=a);let i=n.getAll("\
-n").map(l=>t.header.names.indexOf(l)).filter(l=>l>=0);return i.length&&(o.names=new Set(i)),{view:lc(n.get("t")),selection:o,marks:n.getAll("m").slice(0,50).flatMap(
-yh)}}function yh(t){let[e,...n]=t.split(":"),[o,r]=dc(e)??[1,0];return o<=r?[{at:o,dur:r-o,note:n.join(":")}]:[]}function lc(t){let e=dc(t);return e&&e[0]<e[1]?
-e:null}function dc(t){let e=/^(n?\d{1,16})-(n?\d{1,16})$/.exec(t??"");if(!e)return null;let[n,o]=[e[1],e[2]].map(r=>Number(r.replace("n","-")));return[n,o]}function hc(t,{event:e,names:n},o){let r=n??(e===null?null:new Set([t.name[e]]));if(r===null)return null;let s=e===null?null:t.header.lanes[t.lane[e]].kind,a=[];
+from(r,s=>o[s])}}).filter(e=>e.ts.length)}function fc(t,e){if(t.n)return fe(xt(t,!0));let n=e.flatMap(({ts:o})=>[o[0],o[o.length-1]]);return[Math.min(...n),Math.
+max(...n)+1]}function dc(t,e,{range:n,event:o,names:r},s=[]){let a=[`t=${xo(e)}`];n&&a.push(`s=${xo(n)}`),o!==null&&a.push(`e=${t.rowOf(o)}`);for(let c of[...r??[]].slice(0,
+20))a.push(`n=${encodeURIComponent(t.header.names[c])}`);for(let{at:c,dur:i,note:l}of s.slice(0,50))a.push(`m=${xo([c,c+i])}:${encodeURIComponent(l)}`);return`#${a.
+join("&")}`}function xo([t,e]){return`${Math.round(t)}-${Math.round(e)}`.replace("--","-n").replace(/^-/,"n")}function hc(t,e){let n=new URLSearchParams(e.replace(
+/^#/,"")),o={},r=uc(n.get("s"));r&&(o.range=r);let s=Number.parseInt(n.get("e")??"",10),a=Number.isInteger(s)?t.eventOf(s):-1;a>=0&&(o.event=a);let i=n.getAll("\
+n").map(l=>t.header.names.indexOf(l)).filter(l=>l>=0);return i.length&&(o.names=new Set(i)),{view:uc(n.get("t")),selection:o,marks:n.getAll("m").slice(0,50).flatMap(
+vh)}}function vh(t){let[e,...n]=t.split(":"),[o,r]=pc(e)??[1,0];return o<=r?[{at:o,dur:r-o,note:n.join(":")}]:[]}function uc(t){let e=pc(t);return e&&e[0]<e[1]?
+e:null}function pc(t){let e=/^(n?\d{1,16})-(n?\d{1,16})$/.exec(t??"");if(!e)return null;let[n,o]=[e[1],e[2]].map(r=>Number(r.replace("n","-")));return[n,o]}function mc(t,{event:e,names:n},o){let r=n??(e===null?null:new Set([t.name[e]]));if(r===null)return null;let s=e===null?null:t.header.lanes[t.lane[e]].kind,a=[];
 for(let l=0;l<t.n;l++){let f=s===null||n!==null||t.header.lanes[t.lane[l]].kind===s;r.has(t.name[l])&&f&&a.push(l)}if(!a.length)return null;a.sort((l,f)=>t.start[l]-
-t.start[f]||l-f);let c=e===null?-1:a.indexOf(e),i=c<0?xh(t,a):(c+o+a.length)%a.length;return{event:a[i],ordinal:i+1,count:a.length}}function xh({dur:t},e){return e.
-reduce((n,o,r)=>t[o]>t[e[n]]?r:n,0)}function*mc(t,e,n,o){let r=n.get(),s=J(e,r);if(t.hidden=s===null,s===null)return;let a=0;for(let l=0;l<e.n;l++)a+=s[l];let c=r.range?[Mh(e,r.range,yield*Ho(e,r.
-range))]:[],i=o.link();t.replaceChildren(h("span",{class:"cl-bar-count"},`${_(a,"event")} of ${$(e.n)} selected`),...kh(e,r).map(([l,f])=>Ah(n,l,f)),...c.map(l=>h(
-"span",{class:"cl-measure"},l)),...vh(e,n),...qr(e,r,o.mark),pc("Copy pandas","Copy the expression that selects these rows",Qr(e,r)),...i===null?[]:[pc("Copy li\
-nk","Copy the address of what shows",i)],h("button",{class:"cl-button cl-clear",type:"button",onclick:()=>n.clear("bar")},"Clear selection"))}function Mh(t,e,{busy:n,
+t.start[f]||l-f);let c=e===null?-1:a.indexOf(e),i=c<0?Ah(t,a):(c+o+a.length)%a.length;return{event:a[i],ordinal:i+1,count:a.length}}function Ah({dur:t},e){return e.
+reduce((n,o,r)=>t[o]>t[e[n]]?r:n,0)}function*wc(t,e,n,o){let r=n.get(),s=Q(e,r);if(t.hidden=s===null,s===null)return;let a=0;for(let l=0;l<e.n;l++)a+=s[l];let c=r.range?[Sh(e,r.range,yield*Fo(e,r.
+range))]:[],i=o.link();t.replaceChildren(h("span",{class:"cl-bar-count"},`${_(a,"event")} of ${C(e.n)} selected`),...Eh(e,r).map(([l,f])=>Oh(n,l,f)),...c.map(l=>h(
+"span",{class:"cl-measure"},l)),...Th(e,n),...Yr(e,r,o.mark),gc("Copy pandas","Copy the expression that selects these rows",ts(e,r)),...i===null?[]:[gc("Copy li\
+nk","Copy the address of what shows",i)],h("button",{class:"cl-button cl-clear",type:"button",onclick:()=>n.clear("bar")},"Clear selection"))}function Sh(t,e,{busy:n,
 idle:o,work:r,calls:s}){let a=`${_(s,"CPU event")}`;if(!t.header.lanes.some(({kind:i,count:l})=>i==="device"&&l))return a;let c=N(100*n/(e[1]-e[0]));return`GPU \
-busy ${v(n)} (${c}), idle ${v(o)}; ${_(r,"GPU event")}, ${a}`}function vh(t,e){let{event:n,names:o}=e.get();if(n===null&&o===null)return[];let r=a=>()=>{let c=hc(
+busy ${k(n)} (${c}), idle ${k(o)}; ${_(r,"GPU event")}, ${a}`}function Th(t,e){let{event:n,names:o}=e.get();if(n===null&&o===null)return[];let r=a=>()=>{let c=mc(
 t,e.get(),a);c&&e.set({event:c.event,names:null,range:null},"bar")},s=(a,c,i)=>h("button",{class:"cl-button",type:"button",title:c,"aria-label":c,onclick:r(i)},
 a);return n===null?[s("Go to the longest","Select the longest event of this name",1)]:[s("\u2039 same name","Previous event of this name",-1),s("same name \u203A",
-"Next event of this name",1)]}function pc(t,e,n){let s=h("button",{...{class:"cl-button cl-copy",type:"button",title:n===null?"More than 2,000 rows":e},disabled:n===
+"Next event of this name",1)]}function gc(t,e,n){let s=h("button",{...{class:"cl-button cl-copy",type:"button",title:n===null?"More than 2,000 rows":e},disabled:n===
 null,"data-text":n,onclick:async()=>{if(n!==null)try{await navigator.clipboard.writeText(n),s.textContent="Copied"}catch{s.replaceWith(h("code",{class:"cl-copy-\
-text",tabindex:0},n))}}},t);return s}function kh(t,{range:e,event:n,names:o}){let r=[];if(e){let[s,a]=e;r.push(["range",`${v(s)} \u2013 ${v(a)} (${v(a-s)})`])}if(n!==
-null&&r.push(["event",`within ${X(t.header,t.name[n])}`]),o){let[s]=[...o].map(a=>X(t.header,a));r.push(["names",o.size===1?s:`${s} and ${o.size-1} more`])}return r}
-function Ah(t,e,n){let o=()=>t.set({[e]:null},"bar");return h("span",{class:"cl-chip",title:n},h("span",{},n),h("button",{type:"button","aria-label":`Stop selec\
-ting ${n}`,onclick:o},"\xD7"))}function gc(t,e){let n=h("div",{class:"cl-table-host"}),o={verdict:h("p",{class:"cl-verdict"},...Sh(e.badge),...Th(e.verdict)),message:h("div",{class:"cl-messag\
-e",role:"alert",hidden:!0}),status:h("p",{class:"cl-hint cl-status"},"Loading the timeline\u2026"),races:K("cl-races","Races"),graphs:K("cl-graphs","CUDA graphs"),
-findings:K("cudalens-findings","Findings"),memoryMap:K("cl-memory-map","Memory"),part:h("p",{class:"cl-hint cl-part",hidden:!0}),timeline:h("div",{class:"cl-tim\
-eline"}),metrics:K("cl-metrics","Readings of the GPUs"),syncs:K("cudalens-syncs","Waits for the GPU"),bar:h("div",{class:"cl-bar",hidden:!0}),marks:K("cl-marks",
-"Marks"),table:K("cl-panel cl-table","Costs"),tableHost:n,details:K("cl-panel cl-details","Details of the selected event"),memory:K("cl-panel cl-memory","Memory\
- curve")};return t.replaceChildren(o.verdict,...Eh(e.details),...Oh(e.notes),o.message,o.status,...e.graphsFirst?[o.graphs,o.races]:[o.races,o.graphs],...e.memoryFirst?
-[o.memoryMap]:[],o.part,o.timeline,o.details,o.bar,o.marks,o.metrics,o.findings,o.syncs,o.table,o.memory,...e.memoryFirst?[]:[o.memoryMap]),o}function K(t,e,...n){
-return h("section",{class:t,role:"group","aria-label":e,hidden:!0},...n)}function Sh(t){return t?[h("span",{class:"cl-badge"},t)," "]:[]}function Th(t){let e=t.
-indexOf("; ");return e<0?[h("strong",{},t)]:[h("strong",{},t.slice(0,e)),t.slice(e)]}function Eh(t){return t?[h("details",{class:"cl-support"},h("summary",{},"m\
-ore figures"),h("p",{},t))]:[]}function Oh(t=[]){return t.length?[h("ul",{class:"cl-notes"},...t.map(e=>h("li",{},e)))]:[]}var $h=120,Ch=5e4;function bc(t,e){let n=ie();t.classList.add("cudalens"),t.dataset.theme=n,t.dataset.state="loading";let o={root:t,source:e,parts:gc(t,e.facts),
-store:Jr(),panels:{},marks:null,tabs:null,theme:n,data:null,isOpen:!0,isClosed:()=>!o.isOpen,following:void 0,tableMask:void 0,updating:[],cleanups:[Io(s=>wc(o,
-s))]};return{ready:_h(o).catch(s=>o.isOpen&&Mc(o,s)),get data(){return o.data},panels:o.panels,get tabs(){return o.tabs},selection:o.store,showStatus(s){o.parts.
-status.textContent=s},setTheme:s=>wc(o,s),destroy:()=>Wh(o)}}async function _h(t){let{source:e}=t,{hasRaces:n,hasGraphs:o,hasProfile:r,memoryFirst:s,memoryAlone:a}=e.
-facts;if(n&&await bt(t,"list of races",()=>tc(t)),o&&await bt(t,"graph tree",()=>ec(t)),t.isClosed())return;if(s&&await bt(t,"memory map",()=>wo(t)),Uh(t),!r||a){
-await Nh(t);return}let c=await _o(await e.payload());t.isClosed()||(t.data=c,await Lh(t,c))}async function Lh(t,e){let{parts:n,source:o,root:r}=t;o.onData?.(),n.
-status.remove(),t.panels.timeline=Wr(n.timeline,e,{theme:t.theme,onSelect:s=>t.store.set(s,"timeline"),onTime:s=>Ph(t,[...s])}),Rh(t,e),Ih(t),ac(t,e),nc(t,e),oc(
-t),o.facts.memoryMap&&!o.facts.memoryFirst&&await bt(t,"memory map",()=>wo(t)),t.store.subscribe((s,a)=>Hh(t,e,s,a)),t.tabs=rc(t,e),n.table.hidden=!1,n.memory.hidden=
-!1,await xo(),r.dataset.state="painted",o.onPaint?.(),await Promise.all([bt(t,"table",async()=>{await sc(t,e),j(yc(t,e,t.store.get())),xc(t,e,t.store.get())}),bt(
-t,"list of details",()=>e.detailsReady)]),bt(t,"memory curve",()=>cc(t,e)),t.isOpen&&o.hash&&Bh(t,e,o.hash),t.isOpen&&(r.dataset.state="ready")}function Rh({parts:t},{
+text",tabindex:0},n))}}},t);return s}function Eh(t,{range:e,event:n,names:o}){let r=[];if(e){let[s,a]=e;r.push(["range",`${k(s)} \u2013 ${k(a)} (${k(a-s)})`])}if(n!==
+null&&r.push(["event",`within ${j(t.header,t.name[n])}`]),o){let[s]=[...o].map(a=>j(t.header,a));r.push(["names",o.size===1?s:`${s} and ${o.size-1} more`])}return r}
+function Oh(t,e,n){let o=()=>t.set({[e]:null},"bar");return h("span",{class:"cl-chip",title:n},h("span",{},n),h("button",{type:"button","aria-label":`Stop selec\
+ting ${n}`,onclick:o},"\xD7"))}function bc(t,e){let n=h("div",{class:"cl-table-host"}),o={verdict:h("p",{class:"cl-verdict"},...$h(e.badge),...Ch(e.verdict)),message:h("div",{class:"cl-messag\
+e",role:"alert",hidden:!0}),status:h("p",{class:"cl-hint cl-status"},"Loading the timeline\u2026"),races:X("cl-races","Races"),graphs:X("cl-graphs","CUDA graphs"),
+findings:X("cudalens-findings","Findings"),memoryMap:X("cl-memory-map","Memory"),part:h("p",{class:"cl-hint cl-part",hidden:!0}),timeline:h("div",{class:"cl-tim\
+eline"}),metrics:X("cl-metrics","Readings of the GPUs"),syncs:X("cudalens-syncs","Waits for the GPU"),bar:h("div",{class:"cl-bar",hidden:!0}),marks:X("cl-marks",
+"Marks"),table:X("cl-panel cl-table","Costs"),tableHost:n,details:X("cl-panel cl-details","Details of the selected event"),memory:X("cl-panel cl-memory","Memory\
+ curve")};return t.replaceChildren(o.verdict,..._h(e.details),...Lh(e.notes),o.message,o.status,...e.graphsFirst?[o.graphs,o.races]:[o.races,o.graphs],...e.memoryFirst?
+[o.memoryMap]:[],o.part,o.timeline,o.details,o.bar,o.marks,o.metrics,o.findings,o.syncs,o.table,o.memory,...e.memoryFirst?[]:[o.memoryMap]),o}function X(t,e,...n){
+return h("section",{class:t,role:"group","aria-label":e,hidden:!0},...n)}function $h(t){return t?[h("span",{class:"cl-badge"},t)," "]:[]}function Ch(t){let e=t.
+indexOf("; ");return e<0?[h("strong",{},t)]:[h("strong",{},t.slice(0,e)),t.slice(e)]}function _h(t){return t?[h("details",{class:"cl-support"},h("summary",{},"m\
+ore figures"),h("p",{},t))]:[]}function Lh(t=[]){return t.length?[h("ul",{class:"cl-notes"},...t.map(e=>h("li",{},e)))]:[]}var Rh=120,Ih=5e4;function xc(t,e){let n=le();t.classList.add("cudalens"),t.dataset.theme=n,t.dataset.state="loading";let o={root:t,source:e,parts:bc(t,e.facts),
+store:Qr(),panels:{},marks:null,tabs:null,theme:n,data:null,isOpen:!0,isClosed:()=>!o.isOpen,following:void 0,tableMask:void 0,updating:[],cleanups:[No(s=>yc(o,
+s))]};return{ready:Nh(o).catch(s=>o.isOpen&&vc(o,s)),get data(){return o.data},panels:o.panels,get tabs(){return o.tabs},selection:o.store,showStatus(s){o.parts.
+status.textContent=s},setTheme:s=>yc(o,s),destroy:()=>jh(o)}}async function Nh(t){let{source:e}=t,{hasRaces:n,hasGraphs:o,hasProfile:r,memoryFirst:s,memoryAlone:a}=e.
+facts;if(n&&await yt(t,"list of races",()=>nc(t)),o&&await yt(t,"graph tree",()=>oc(t)),t.isClosed())return;if(s&&await yt(t,"memory map",()=>bo(t)),Xh(t),!r||a){
+await zh(t);return}let c=await Lo(await e.payload());t.isClosed()||(t.data=c,await Ph(t,c))}async function Ph(t,e){let{parts:n,source:o,root:r}=t;o.onData?.(),n.
+status.remove(),t.panels.timeline=Gr(n.timeline,e,{theme:t.theme,onSelect:s=>t.store.set(s,"timeline"),onTime:s=>Bh(t,[...s])}),Hh(t,e),Fh(t),ic(t,e),rc(t,e),sc(
+t),o.facts.memoryMap&&!o.facts.memoryFirst&&await yt(t,"memory map",()=>bo(t)),t.store.subscribe((s,a)=>Dh(t,e,s,a)),t.tabs=ac(t,e),n.table.hidden=!1,n.memory.hidden=
+!1,await Mo(),r.dataset.state="painted",o.onPaint?.(),await Promise.all([yt(t,"table",async()=>{await cc(t,e),V(Mc(t,e,t.store.get())),kc(t,e,t.store.get())}),yt(
+t,"list of details",()=>e.detailsReady)]),yt(t,"memory curve",()=>lc(t,e)),t.isOpen&&o.hash&&Gh(t,e,o.hash),t.isOpen&&(r.dataset.state="ready")}function Hh({parts:t},{
 n:e,header:n}){if(!n.first_row)return;let[o,r]=[n.num_all,e].map(s=>s.toLocaleString("en"));t.part.textContent=`This page has the last ${r} of ${o} events, from\
- ${v(n.begin)} on: the timeline, the table of operators and kernels, the flame graph, the memory curve and the readings show these. Verdict, findings, lines, mo\
-dules and steps are of the whole run.`,t.part.hidden=!1}function Ih(t){let{source:e,panels:n,store:o,parts:r}=t;t.marks=Vr(r.marks,e.facts.marks,{onChange(s){n.
+ ${k(n.begin)} on: the timeline, the table of operators and kernels, the flame graph, the memory curve and the readings show these. Verdict, findings, lines, mo\
+dules and steps are of the whole run.`,t.part.hidden=!1}function Fh(t){let{source:e,panels:n,store:o,parts:r}=t;t.marks=qr(r.marks,e.facts.marks,{onChange(s){n.
 timeline?.setMarks(s),e.onMarks?.(s)},onShow({at:s,dur:a}){let c=Math.max(a*.5,500);n.timeline?.zoomTo(s-c,s+a+c),a&&o.set({range:[s,s+a],event:null},"marks")}}),
-n.timeline?.setMarks(t.marks.marks)}async function Nh(t){t.parts.status.remove(),t.parts.timeline.hidden=!0,t.source.onData?.(),await xo(),t.source.onPaint?.(),
-t.isOpen&&t.root.dataset.state!=="failed"&&(t.root.dataset.state="ready")}function xo(){return new Promise(t=>{let e=setTimeout(t,250);requestAnimationFrame(()=>setTimeout(
-()=>{clearTimeout(e),t()}))})}async function bt(t,e,n){try{await n()}catch(o){t.isOpen&&Mc(t,o,`The ${e} cannot be shown`)}}function Ph(t,e){t.panels.metrics?.setView(
-e),clearTimeout(t.following),t.following=setTimeout(()=>t.isOpen&&t.panels.memory?.setView(e),$h)}function Hh(t,e,n,o){let{timeline:r,memory:s,memoryMap:a,races:c}=t.
+n.timeline?.setMarks(t.marks.marks)}async function zh(t){t.parts.status.remove(),t.parts.timeline.hidden=!0,t.source.onData?.(),await Mo(),t.source.onPaint?.(),
+t.isOpen&&t.root.dataset.state!=="failed"&&(t.root.dataset.state="ready")}function Mo(){return new Promise(t=>{let e=setTimeout(t,250);requestAnimationFrame(()=>setTimeout(
+()=>{clearTimeout(e),t()}))})}async function yt(t,e,n){try{await n()}catch(o){t.isOpen&&vc(t,o,`The ${e} cannot be shown`)}}function Bh(t,e){t.panels.metrics?.setView(
+e),clearTimeout(t.following),t.following=setTimeout(()=>t.isOpen&&t.panels.memory?.setView(e),Rh)}function Dh(t,e,n,o){let{timeline:r,memory:s,memoryMap:a,races:c}=t.
 panels,{range:i,event:l,names:f}=n;o!=="timeline"&&(r?.setRange(i?.[0]??null,i?.[1]),r?.setNames(f),r?.select(l)),o!=="memory"&&s?.setRange(i),i&&a?.showStretch(
-i,e.header.t0),t.parts.details.hidden=l===null,jr(t.parts.details,e,l,t.store,r);let u=r?.raceOf(l)??null;u!==null&&c?.choose(u),t.source.onSelect?.(Dh(e,n));let d=[
-()=>{J(e,n)},()=>mc(t.parts.bar,e,t.store,{link:()=>zh(t,e),mark:p=>t.marks?.add(p)}),()=>yc(t,e,n),()=>t.panels.table?.load(),()=>xc(t,e,n),()=>t.panels.flame?.
-update(n)];e.n>Ch?Fh(t,d):No(d)}async function Fh(t,e){t.updating=e,await Po(e,xo,()=>!t.isOpen||t.updating!==e)}function zh({source:t,panels:e,store:n,marks:o},r){
-return!t.address||!e.timeline?null:t.address(fc(r,e.timeline.getView(),n.get(),o?.marks))}function Bh({panels:t,store:e,marks:n},o,r){let{view:s,selection:a,marks:c}=uc(
-o,r);c.length&&n&&(n.replace(c),t.timeline?.setMarks(n.marks)),Object.keys(a).length&&e.set(a,"link"),s&&t.timeline?.zoomTo(...s)}function*yc(t,e,n){let{table:o}=t.
-panels,r=J(e,{...n,names:null,event:null});o&&r!==t.tableMask&&(yield*o.sum(r)),o&&(t.tableMask=r)}function xc({panels:{table:t}},e,{names:n,event:o}){t?.update(),
-t?.choose(n,o===null?null:e.name[o])}function Dh(t,{range:e,event:n,names:o}){return{range:e&&[...e],event:n===null?null:t.rowOf(n),names:o&&[...o].map(r=>t.header.
-names[r]),name_rows:o&&Cn(t,o)}}function Uh(t){let e=t.root.clientWidth,n=new ResizeObserver(()=>{t.root.clientWidth!==e&&(e=t.root.clientWidth,t.panels.memory?.
-resize(),t.panels.flame?.resize(),t.panels.metrics?.resize(),t.panels.memoryMap?.resize())});n.observe(t.root),t.cleanups.push(()=>n.disconnect())}function wc(t,e){
-t.theme=e,t.root.dataset.theme=e;for(let n of Object.values(t.panels))n.setTheme(e)}function Mc({root:t,parts:e,source:n,data:o},r,s="The live view cannot be sh\
-own"){let a=r instanceof ce;if(a&&!o){t.dataset.state="failed",n.onGone?.();return}e.status.remove(),e.message.hidden=!1,e.message.append(h("p",{},`${s}: ${r instanceof
-Error?r.message:r}`)),t.dataset.state="failed",n.onFail?.(),a||console.error(r)}function Wh(t){t.isOpen=!1,clearTimeout(t.following);for(let e of Object.values(
-t.panels))e.destroy();for(let e of t.cleanups.splice(0))e();t.root.replaceChildren()}function tn(t){let e=document.getElementById(t);if(e===null)throw new Error(`the report has no element ${t}`);return e}function vc(t){return tn(t).textContent??
-""}async function ne(t){let e=vc(t),n=Uint8Array;if(n.fromBase64)return n.fromBase64(e);let o=atob(e),r=new Uint8Array(o.length);for(let s=0;s<o.length;s++)r[s]=
-o.charCodeAt(s);return r}function Gh(){let t=tn("cudalens-app"),e=tn("cudalens-static"),n=JSON.parse(vc("cudalens-facts")),o=bc(t,{...n,payload:()=>ne("cudalens\
+i,e.header.t0),t.parts.details.hidden=l===null,Vr(t.parts.details,e,l,t.store,r);let u=r?.raceOf(l)??null;u!==null&&c?.choose(u),t.source.onSelect?.(Kh(e,n));let d=[
+()=>{Q(e,n)},()=>wc(t.parts.bar,e,t.store,{link:()=>Wh(t,e),mark:p=>t.marks?.add(p)}),()=>Mc(t,e,n),()=>t.panels.table?.load(),()=>kc(t,e,n),()=>t.panels.flame?.
+update(n)];e.n>Ih?Uh(t,d):Po(d)}async function Uh(t,e){t.updating=e,await Ho(e,Mo,()=>!t.isOpen||t.updating!==e)}function Wh({source:t,panels:e,store:n,marks:o},r){
+return!t.address||!e.timeline?null:t.address(dc(r,e.timeline.getView(),n.get(),o?.marks))}function Gh({panels:t,store:e,marks:n},o,r){let{view:s,selection:a,marks:c}=hc(
+o,r);c.length&&n&&(n.replace(c),t.timeline?.setMarks(n.marks)),Object.keys(a).length&&e.set(a,"link"),s&&t.timeline?.zoomTo(...s)}function*Mc(t,e,n){let{table:o}=t.
+panels,r=Q(e,{...n,names:null,event:null});o&&r!==t.tableMask&&(yield*o.sum(r)),o&&(t.tableMask=r)}function kc({panels:{table:t}},e,{names:n,event:o}){t?.update(),
+t?.choose(n,o===null?null:e.name[o])}function Kh(t,{range:e,event:n,names:o}){return{range:e&&[...e],event:n===null?null:t.rowOf(n),names:o&&[...o].map(r=>t.header.
+names[r]),name_rows:o&&_n(t,o)}}function Xh(t){let e=t.root.clientWidth,n=new ResizeObserver(()=>{t.root.clientWidth!==e&&(e=t.root.clientWidth,t.panels.memory?.
+resize(),t.panels.flame?.resize(),t.panels.metrics?.resize(),t.panels.memoryMap?.resize())});n.observe(t.root),t.cleanups.push(()=>n.disconnect())}function yc(t,e){
+t.theme=e,t.root.dataset.theme=e;for(let n of Object.values(t.panels))n.setTheme(e)}function vc({root:t,parts:e,source:n,data:o},r,s="The live view cannot be sh\
+own"){let a=r instanceof ie;if(a&&!o){t.dataset.state="failed",n.onGone?.();return}e.status.remove(),e.message.hidden=!1,e.message.append(h("p",{},`${s}: ${r instanceof
+Error?r.message:r}`)),t.dataset.state="failed",n.onFail?.(),a||console.error(r)}function jh(t){t.isOpen=!1,clearTimeout(t.following);for(let e of Object.values(
+t.panels))e.destroy();for(let e of t.cleanups.splice(0))e();t.root.replaceChildren()}function en(t){let e=document.getElementById(t);if(e===null)throw new Error(`the report has no element ${t}`);return e}function Ac(t){return en(t).textContent??
+""}async function ne(t){let e=Ac(t),n=Uint8Array;if(n.fromBase64)return n.fromBase64(e);let o=atob(e),r=new Uint8Array(o.length);for(let s=0;s<o.length;s++)r[s]=
+o.charCodeAt(s);return r}function Vh(){let t=en("cudalens-app"),e=en("cudalens-static"),n=JSON.parse(Ac("cudalens-facts")),o=xc(t,{...n,payload:()=>ne("cudalens\
 -payload"),races:()=>ne("cudalens-races"),graphs:()=>ne("cudalens-graphs"),memory:()=>ne("cudalens-memory"),asset:r=>ne(`cudalens-${r}`),hash:location.hash,address:r=>`${location.
 href.split("#")[0]}${r}`,onData(){e.hidden=!0,t.hidden=!1},onPaint:()=>{performance.mark("cudalens-painted")},onFail(){t.hidden=!1}});Reflect.set(globalThis,"cu\
-dalensReport",o),Kh(tn("cudalens-theme"))}function Kh(t){t.hidden=!1,t.addEventListener("click",()=>{let e=document.documentElement,n=e.dataset.theme??(matchMedia(
-"(prefers-color-scheme: dark)").matches?"dark":"light");e.dataset.theme=n==="dark"?"light":"dark"})}Gh();
+dalensReport",o),qh(en("cudalens-theme"))}function qh(t){t.hidden=!1,t.addEventListener("click",()=>{let e=document.documentElement,n=e.dataset.theme??(matchMedia(
+"(prefers-color-scheme: dark)").matches?"dark":"light");e.dataset.theme=n==="dark"?"light":"dark"})}Vh();

@@ -8,6 +8,7 @@ import { finish } from "../shared/slices.js";
 import { groupOf, NUM_SHADES, nameHash, tonesOf } from "../shared/theme.js";
 import { addBaseline } from "./baseline.js";
 import { createFlame } from "./flame.js";
+import { invertPaths } from "./inverted.js";
 import { callPaths, groupingsOf, textOfNode } from "./paths.js";
 import { nodeSums, weightsOf } from "./weights.js";
 
@@ -33,6 +34,7 @@ import { nodeSums, weightsOf } from "./weights.js";
  * @property {(selection: Selection) => Generator<void>} update Shows a selection.
  * @property {() => void} shown Its panel shows again: what was selected while it was hidden is drawn.
  * @property {(by: Grouping) => void} setGrouping
+ * @property {(isInverted: boolean) => void} setInverted Who calls a kernel or an operator, in place of what it calls.
  * @property {(weight: Weight) => void} setWeight
  * @property {(theme: ThemeName) => void} setTheme
  * @property {() => void} resize
@@ -42,7 +44,8 @@ import { nodeSums, weightsOf } from "./weights.js";
 /**
  * @typedef {object} State
  * @property {TraceData} data
- * @property {Map<Grouping, CallPaths>} known
+ * @property {Map<string, CallPaths>} known By grouping and direction.
+ * @property {boolean} isInverted Whether callers are below what they call.
  * @property {Grouping} by
  * @property {Weight} weight
  * @property {Selection} selection
@@ -50,6 +53,12 @@ import { nodeSums, weightsOf } from "./weights.js";
  * @property {Baseline | null} baseline
  * @property {Tones} tones
  */
+
+/** @type {["callers" | "calls", string][]} */
+const DIRECTIONS = [
+  ["callers", "callers down"],
+  ["calls", "who calls it"],
+];
 
 /**
  * Builds the flame graph in `host`.
@@ -65,6 +74,7 @@ export function createTimeFlame(host, data, { theme, baseline, onEvent }) {
   const state = {
     data,
     known: new Map(),
+    isInverted: false,
     by: groupings[0][0],
     weight: weights[0]?.[0] ?? "host",
     selection: { range: null, event: null, names: null },
@@ -78,6 +88,7 @@ export function createTimeFlame(host, data, { theme, baseline, onEvent }) {
   };
   const by = buttonChoice("By", groupings, state.by, (key) => change({ by: key }));
   const weight = buttonChoice("Width", weights, state.weight, (key) => change({ weight: key }));
+  const direction = buttonChoice("From", DIRECTIONS, "callers", (key) => change({ isInverted: key === "calls" }));
   const jump = actionButton("Show in the timeline", "Select the longest call of this node in the timeline", () => {
     const event = longestOf(state, flame.root);
     if (event >= 0) onEvent(event);
@@ -85,7 +96,7 @@ export function createTimeFlame(host, data, { theme, baseline, onEvent }) {
   const note = element("p", { class: "mm-muted cl-flame-note", role: "status" });
   const graph = element("div", { class: "cl-flame-graph" });
   host.replaceChildren(
-    element("div", { class: "mm-tools" }, by.group, weight.group, ...comparison(state, change), jump),
+    element("div", { class: "mm-tools" }, by.group, weight.group, direction.group, ...comparison(state, change), jump),
     note,
     graph,
   );
@@ -138,6 +149,10 @@ export function createTimeFlame(host, data, { theme, baseline, onEvent }) {
       by.mark(key);
       change({ by: key });
     },
+    setInverted(isInverted) {
+      direction.mark(isInverted ? "calls" : "callers");
+      change({ isInverted });
+    },
     setWeight(key) {
       weight.mark(key);
       change({ weight: key });
@@ -152,10 +167,19 @@ export function createTimeFlame(host, data, { theme, baseline, onEvent }) {
 }
 
 /** @param {State} state */
-function pathsOf({ data, known, by, baseline }) {
-  const paths = known.get(by) ?? callPaths(data, by);
-  if (!known.has(by) && baseline && by === "tree") addBaseline(paths, baseline);
-  known.set(by, paths);
+function pathsOf(state) {
+  const { data, known, by, baseline, isInverted } = state;
+  const key = isInverted ? `${by}, inverted` : by;
+  const kept = known.get(key);
+  if (kept) return kept;
+  /** @type {CallPaths} */
+  let paths;
+  if (isInverted) paths = invertPaths(pathsOf({ ...state, isInverted: false }));
+  else {
+    paths = callPaths(data, by);
+    if (baseline && by === "tree") addBaseline(paths, baseline);
+  }
+  known.set(key, paths);
   return paths;
 }
 

@@ -22,9 +22,9 @@ from cudalens.api.benchmark import benchmark as benchmark
 from cudalens.api.compare import compare as compare
 from cudalens.api.compile_report import compile_report as compile_report
 from cudalens.api.fit import fit as fit
-from cudalens.api.flight_recorder import load_flight_recorder as load_flight_recorder
 from cudalens.api.hang_watch import watch_hangs as watch_hangs
 from cudalens.api.load import load as load
+from cudalens.api.load import load_flight_recorder as load_flight_recorder
 from cudalens.api.load_ranks import load_ranks as load_ranks
 from cudalens.api.memory import memory_history as memory_history
 from cudalens.api.memory import memory_snapshot as memory_snapshot

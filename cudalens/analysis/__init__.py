@@ -16,18 +16,14 @@ from cudalens.analysis.time.attribution import attribution
 from cudalens.analysis.time.averages import folded, key_averages, total_average
 from cudalens.analysis.time.bandwidth import copy_rates, memcpy_bandwidth
 from cudalens.analysis.time.breakdown import kernel_breakdown, op_breakdown
-from cudalens.analysis.time.call_tree import call_tree
-from cudalens.analysis.time.device_time import device_time
-from cudalens.analysis.time.flame import flame_graph
+from cudalens.analysis.time.call_tree import call_tree, flame_graph
 from cudalens.analysis.time.idle import idle_causes, idle_time
-from cudalens.analysis.time.launch import launch_statistics, launch_summary
-from cudalens.analysis.time.launch_queue import queue_lengths
+from cudalens.analysis.time.launch import launch_statistics, launch_summary, queue_lengths
 from cudalens.analysis.time.overlap import collectives, communication_overlap
 from cudalens.analysis.time.roofline.by_operator import roofline
 from cudalens.analysis.time.sequences import kernel_sequences
-from cudalens.analysis.time.sync_advice import SyncAdvice
-from cudalens.analysis.time.sync_groups import SyncSummary, summarize_syncs, syncs
-from cudalens.analysis.time.temporal import temporal_breakdown
+from cudalens.analysis.time.sync_groups import SyncAdvice, SyncSummary, summarize_syncs, syncs
+from cudalens.analysis.time.temporal import device_time, temporal_breakdown
 from cudalens.analysis.trust.check import TrustReport, trust, trust_findings
 from cudalens.analysis.trust.repair import repaired
 from cudalens.frames.ceilings import Ceilings

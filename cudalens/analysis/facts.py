@@ -14,11 +14,10 @@ from cudalens.analysis.memory.totals import fragmentation, pool_totals
 from cudalens.analysis.short_names import names_in_short
 from cudalens.analysis.summary import summarize, wall_ns
 from cudalens.analysis.time.averages import averages
-from cudalens.analysis.time.line_costs import line_costs
+from cudalens.analysis.time.costs import line_costs, step_costs
 from cudalens.analysis.time.module_tree import module_tree
-from cudalens.analysis.time.step_costs import step_costs
 from cudalens.analysis.time.sync_groups import SyncSummary, summarize_syncs, wait_groups, waited_ns
-from cudalens.analysis.trust.missing import missing_work
+from cudalens.analysis.trust.host import missing_work
 from cudalens.frames.syncs.kinds import EXPLICIT
 
 if TYPE_CHECKING:

@@ -15,11 +15,11 @@ import pandas as pd
 import torch
 
 from cudalens.analysis.ranks.reduce import Reduction, reduce_rank
-from cudalens.api.outcome import OK
 from cudalens.api.recorder import Recorder
+from cudalens.api.session import OK
 from cudalens.errors import VirtualDeviceError
 from cudalens.frames import Ranks, Trace
-from cudalens.frames.rank_events import joined
+from cudalens.frames.rank_store import joined
 from cudalens.frames.ranks import events_of
 from cudalens.gpus.registry import DeviceSpec, parse_device
 from cudalens.profiler import ProfilerOptions

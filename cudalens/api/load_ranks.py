@@ -14,7 +14,7 @@ from cudalens.api.rank_files import RankResult, RankTask, TraceFiles
 from cudalens.api.rank_workers import in_processes, in_this_process, on_cluster
 from cudalens.errors import TraceFormatError
 from cudalens.frames import Ranks
-from cudalens.frames.problems import Problems
+from cudalens.frames.limits import Problems
 from cudalens.frames.rank_store import clear_store, remove_part, write_store
 from cudalens.traces.ranks import EXPECTED, RankFile, choose, find_files, name_of, ranks_in_names
 

@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 from cudalens.analysis.compare.bootstrap import difference_interval
 from cudalens.analysis.compare.measure import numbered_steps
 from cudalens.analysis.time.work import device_work
-from cudalens.api.outcome import Outcome
 from cudalens.api.profile import is_profiling, profile
 from cudalens.api.runs import runs
+from cudalens.api.session import Outcome
 from cudalens.errors import ProfilerError
 from cudalens.frames import Trace
 from cudalens.frames.info import Overhead

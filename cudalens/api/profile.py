@@ -15,12 +15,11 @@ from typing import Any, Final, Literal, ParamSpec, TypeVar
 import torch
 
 from cudalens import virtual
-from cudalens.api.outcome import Outcome
 from cudalens.api.recorder import Recorder
+from cudalens.api.run_info import UserMetadata
 from cudalens.api.runs import runs
-from cudalens.api.session import Session
+from cudalens.api.session import Outcome, Session
 from cudalens.api.torch_names import TorchNames
-from cudalens.api.user_metadata import UserMetadata
 from cudalens.device.interrupts import DeferredInterrupts, defers_interrupts
 from cudalens.errors import ProfilerError
 from cudalens.frames import Trace

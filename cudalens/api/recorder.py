@@ -6,15 +6,14 @@ import linecache
 from typing import TYPE_CHECKING, Any
 
 from cudalens.analysis import repaired
-from cudalens.api.cell_names import named_sources, with_cell_names
-from cudalens.api.outcome import Outcome
-from cudalens.api.run_info import run_info
-from cudalens.api.session import Session
+from cudalens.api.run_info import named_sources, run_info, with_cell_names
+from cudalens.api.session import Outcome, Session
 from cudalens.device.sampler import DEFAULT_HZ, MetricsCollector
 from cudalens.device.stacks import file_label
 from cudalens.device.syncs import SyncCollector
 from cudalens.errors import ProfilerError
-from cudalens.frames import Problem, Trace, cell_sources, empty_frame
+from cudalens.frames import Problem, Trace, empty_frame
+from cudalens.frames.info import sources_to_extra
 from cudalens.frames.syncs.build import CLOCK_SKEW_NS, LiveProgram, build_syncs
 from cudalens.graphs.collector import GraphCollector
 from cudalens.profiler import ProfilerCollector, ProfilerOptions, ranges
@@ -125,7 +124,7 @@ class Recorder:
             judged=self._races.judged,
             extra=threads().to_extra()
             | self.virtual.extra()
-            | cell_sources.to_extra(named_sources(frames))
+            | sources_to_extra(named_sources(frames))
             | (metadata or {}),
         )
         return _checked(Trace(info, **frames))

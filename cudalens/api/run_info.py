@@ -1,16 +1,124 @@
-"""Build the `RunInfo` of every Trace that this process records."""
+"""The run info of every Trace that this process records: versions, metadata of the program, names of notebook cells."""
 
 from __future__ import annotations
 
-from typing import Any
+import json
+import linecache
+import re
+import sys
+from typing import TYPE_CHECKING, Any, Final
 
+import numpy as np
+import pandas as pd
 import torch
 
-from cudalens.api.outcome import OK, Outcome
-from cudalens.frames import RunInfo
+from cudalens.api.session import OK, Outcome
+from cudalens.frames import RunInfo, categorical
 from cudalens.gpus.constants import label_of
 from cudalens.profiler import metadata
+from cudalens.sanitizer.fixes.source import cell_as_typed
 from cudalens.virtual import active
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+class UserMetadata(dict[str, str]):
+    """JSON texts by key."""
+
+    def add(self, key: str, value: str) -> None:
+        """Add a text.
+
+        Raises:
+            TypeError: `key` or `value` is not text.
+        """
+        if not isinstance(value, str):
+            raise TypeError(
+                f"the metadata {key!r} is {type(value).__name__}, expected text; add_metadata_json takes JSON"
+            )
+        self.add_json(key, json.dumps(value))
+
+    def add_json(self, key: str, value: str) -> None:
+        """Add a JSON text.
+
+        Raises:
+            TypeError: `key` or `value` is not text.
+            ValueError: `value` is not JSON.
+        """
+        if not isinstance(key, str) or not isinstance(value, str):
+            raise TypeError(f"metadata {key!r}: {type(value).__name__}, expected a key and a JSON text")
+        try:
+            json.loads(value)
+        except ValueError as error:
+            raise ValueError(f"the metadata {key!r} is not JSON: {error}. add_metadata takes plain text.") from error
+        self[key] = value
+
+    def to_extra(self) -> dict[str, str]:
+        """Return the form for `RunInfo.extra`: one JSON object under ``metadata``."""
+        return {"metadata": json.dumps({key: json.loads(value) for key, value in self.items()})} if self else {}
+
+
+#: Files of cells as Python names them, and as torch shortens them by the entries of ``sys.path``.
+_CELL: Final = re.compile(r"(?:[^\n(]*[/\\])?(?P<file>ipykernel_\d+[/\\]\d+\.py|<ipython-input-\d+-[^>\n]*>)")
+
+_NAMED: Final = re.compile(r"In\[\d+\]")
+#: The columns that name files, by frame.
+_COLUMNS: Final = {"events": "name", "stacks": "file"}
+
+
+def with_cell_names(frames: dict[str, pd.DataFrame], shell: Any = None) -> dict[str, pd.DataFrame]:
+    """Return the events and stacks of `frames`, with the names of cells instead of those of their files.
+
+    Args:
+        frames: Frames of a run; others than these two stay.
+        shell: IPython's shell, if it is not the one of this process.
+
+    Returns:
+        The changed frames; empty outside of notebooks.
+    """
+    numbers = {match["file"]: number for _, match, number in _cells(shell)}
+    if not numbers:
+        return {}
+
+    def rename(text: str) -> str:
+        match = _CELL.match(text)
+        number = None if match is None else numbers.get(match["file"])
+        return text if match is None or number is None else f"In[{number}]{text[match.end() :]}"
+
+    return {
+        name: frames[name].assign(**{column: _renamed(frames[name][column].array, rename)})
+        for name, column in _COLUMNS.items()
+        if name in frames
+    }
+
+
+def named_sources(frames: dict[str, pd.DataFrame], shell: Any = None) -> dict[str, str]:
+    """The text of each cell that a stack or a Python call of `frames` names, by ``In[7]``; see `with_cell_names`."""
+    texts: list[Any] = []
+    for name, column in _COLUMNS.items():
+        texts += frames[name][column].cat.categories.tolist() if name in frames else []
+    named = {match[0] for text in texts if (match := _NAMED.match(str(text)))}
+    return {
+        cell: "".join(cell_as_typed(name) or linecache.getlines(name))
+        for name, _, number in _cells(shell)
+        if (cell := f"In[{number}]") in named
+    }
+
+
+def _cells(shell: Any) -> list[tuple[str, re.Match[str], int]]:
+    """Return the name of the file of each cell, what `_CELL` finds in it, and the number of the cell."""
+    ipython = sys.modules.get("IPython")
+    if shell is None and ipython is not None and hasattr(ipython, "get_ipython"):
+        shell = ipython.get_ipython()
+    known = getattr(getattr(shell, "compile", None), "_filename_map", None)
+    pairs = known.items() if isinstance(known, dict) else ()
+    return [(str(name), match, number) for name, number in pairs if (match := _CELL.match(str(name)))]
+
+
+def _renamed(values: pd.Categorical, rename: Callable[[str], str]) -> pd.Categorical:
+    """`values` with other texts; equal ones become one category."""
+    codes, texts = pd.factorize(np.array([rename(str(text)) for text in values.categories.tolist()], object))
+    return categorical(np.append(codes, -1)[values.codes], [str(text) for text in texts])
 
 
 def run_info(name: str, outcome: Outcome = OK, **fields: Any) -> RunInfo:

@@ -19,13 +19,11 @@ import pandas as pd
 from cudalens.analysis.findings import findings
 from cudalens.analysis.watching.change_points import Shift
 from cudalens.analysis.watching.parts import step_parts
-from cudalens.api.outcome import OK, Outcome
+from cudalens.api.session import OK, Outcome
 from cudalens.api.watching.burst import Recorded, build
 from cudalens.api.watching.changes import Changes
-from cudalens.api.watching.folder import WatchFolder
 from cudalens.api.watching.loop import WatchLoop
-from cudalens.api.watching.server import WatchServer
-from cudalens.api.watching.worker import WatchWorker
+from cudalens.api.watching.worker import WatchFolder, WatchServer, WatchWorker
 from cudalens.device.interrupts import DeferredInterrupts, defers_interrupts
 from cudalens.errors import WatchError
 from cudalens.frames import Trace, store

@@ -16,8 +16,8 @@ from cudalens.device.inventory.pairing import visible_numbers
 from cudalens.device.inventory.readings import FIELDS, Gpu, GpuGoneError, Reading, Source
 from cudalens.device.own_work import own_thread
 from cudalens.errors import MetricsError
+from cudalens.frames.counters import metrics_frame
 from cudalens.frames.info import Problem
-from cudalens.frames.metrics import metrics_frame
 
 if TYPE_CHECKING:
     import pandas as pd

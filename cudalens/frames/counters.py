@@ -1,15 +1,16 @@
-"""Builds the ``counters`` frame from values that a reader found."""
+"""Builds the frames of values over time: ``counters``, ``marks`` and ``metrics``, from values that a reader found."""
 
 from __future__ import annotations
 
 import math
 from array import array
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from cudalens.frames.catalog_frames import empty_frame, frame_of
+from cudalens.frames.catalog_frames import check_frame, column_array, empty_frame, frame_of
 from cudalens.frames.column_arrays import text_column
 from cudalens.frames.column_catalog import columns_of
 
@@ -62,3 +63,29 @@ class CounterValues:
         arrays["ts"] = ts[order] + base
         arrays["value"] = pd.arrays.FloatingArray(np.where(unknown, 0, values), unknown)
         return frame_of("counters", {c.name: arrays[c.name] for c in columns_of("counters")})
+
+
+#: Longest note that is kept, in characters.
+MAX_NOTE = 500
+
+
+def marks_frame(rows: Iterable[tuple[int, int, str]]) -> pd.DataFrame:
+    """Return the marks `rows`, each a start in ns, a length in ns and a note, by time."""
+    ordered = sorted(rows, key=lambda row: row[:2])
+    ts, dur = (np.array([row[k] for row in ordered], np.int64) for k in (0, 1))
+    notes = pd.Categorical([row[2][:MAX_NOTE].encode("utf-8", "replace").decode() for row in ordered])
+    return check_frame("marks", pd.DataFrame({"ts": ts, "dur": dur, "note": notes}))
+
+
+def metrics_frame(readings: Mapping[str, Sequence[Any]]) -> pd.DataFrame:
+    """Return the frame ``metrics``.
+
+    Args:
+        readings: By column of the catalog, a value per reading, None if unknown; absent columns are missing. In any
+            order.
+
+    Returns:
+        The frame, in order of time, then of the device's number.
+    """
+    arrays = {c.name: column_array(readings[c.name], c.dtype) for c in columns_of("metrics") if c.name in readings}
+    return frame_of("metrics", arrays).sort_values(["ts", "physical_index"], kind="stable", ignore_index=True)

@@ -6,6 +6,66 @@ from typing import Final, Literal
 
 import msgspec
 
+#: Key of `RunInfo.extra` that holds the texts, as JSON: the text of each cell by ``In[7]``.
+CELL_SOURCES_KEY: Final = "cell_sources"
+#: Largest number of characters of one cell with its name, and of all cells of a run.
+MAX_CELL: Final = 10_000
+MAX_CELLS: Final = 40_000
+
+
+def sources_to_extra(sources: dict[str, str]) -> dict[str, str]:
+    """`sources` as an entry of `RunInfo.extra`, without the cells that are too many or too long."""
+    kept = _within_limits({cell: text.encode("utf-8", "replace").decode() for cell, text in sources.items()})
+    return {CELL_SOURCES_KEY: msgspec.json.encode(kept).decode()} if kept else {}
+
+
+def cell_sources(info: RunInfo) -> dict[str, str]:
+    """Return the text of each cell by ``In[7]``; empty if the run info has none, or if they are not valid."""
+    try:
+        return _within_limits(msgspec.json.decode(info.extra.get(CELL_SOURCES_KEY, "{}"), type=dict[str, str]))
+    except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):  # a file may hold any text
+        return {}
+
+
+def _within_limits(sources: dict[str, str]) -> dict[str, str]:
+    """Return the first cells whose texts fit; a text without its end would show functions cut."""
+    kept: dict[str, str] = {}
+    room = MAX_CELLS
+    for name, text in sources.items():
+        if (size := len(name) + len(text)) <= min(room, MAX_CELL):
+            kept[name] = text
+            room -= size
+    return kept
+
+
+#: Key of `RunInfo.extra` that holds the `Threads` of a live run, as JSON.
+THREADS_KEY: Final = "threads"
+
+
+class Threads(msgspec.Struct, frozen=True):
+    """Threads and CPUs of a run.
+
+    Attributes:
+        torch: ``torch.get_num_threads()`` at the end of the run.
+        cpus: CPUs that the process may use: those of its affinity, limited by its control group.
+    """
+
+    torch: int
+    cpus: int
+
+    def to_extra(self) -> dict[str, str]:
+        """As an entry of `RunInfo.extra`."""
+        return {THREADS_KEY: msgspec.json.encode(self).decode()}
+
+
+def threads_of(info: RunInfo) -> Threads | None:
+    """Return the `Threads` of the run info; None if it has none, or if they are not valid."""
+    try:
+        return msgspec.json.decode(info.extra.get(THREADS_KEY, ""), type=Threads)
+    except (msgspec.DecodeError, RecursionError):  # a file may hold any text
+        return None
+
+
 #: Larger numbers in files are not ranks: the largest jobs have about 100,000.
 MAX_RANK: Final = (1 << 20) - 1
 #: The kind of `Problem` of names that torch lost. It changes no number.

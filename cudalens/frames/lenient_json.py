@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import msgspec
 
-from cudalens.frames.problems import Problems
+from cudalens.frames.limits import Problems
 
 #: What msgspec raises for text that is not the JSON that it expects.
 SYNTAX_ERRORS: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)

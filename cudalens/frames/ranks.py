@@ -171,7 +171,7 @@ class Ranks(Mapping[int, Trace]):
         Raises:
             ImportError: dask is not installed; ``pip install cudalens[ranks]`` installs it.
         """
-        from cudalens.frames.rank_events import lazy_events
+        from cudalens.frames.rank_store import lazy_events
 
         return lazy_events(self.source, list(self))
 
@@ -187,7 +187,7 @@ class Ranks(Mapping[int, Trace]):
             ranks: The ranks; None for all.
             columns: Columns of ``Trace.events``; None for all.
         """
-        from cudalens.frames.rank_events import joined
+        from cudalens.frames.rank_store import joined
 
         chosen = list(self if ranks is None else ranks)
         for rank in chosen:

@@ -10,8 +10,8 @@ import pandas as pd
 
 from cudalens.frames.catalog_frames import check_frame, empty_frame
 from cudalens.frames.column_catalog import FRAMES
+from cudalens.frames.counters import marks_frame
 from cudalens.frames.info import RunInfo
-from cudalens.frames.marks import marks_frame
 
 if TYPE_CHECKING:
     from collections.abc import Callable

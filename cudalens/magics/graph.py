@@ -117,7 +117,7 @@ manager did with them. A cell that prints, awaits or has other magics runs witho
 
 
 def _trace() -> Trace:
-    from cudalens.api.graph_trace import graphs_trace
+    from cudalens.api.collected import graphs_trace
     from cudalens.magics.graph_cell import all_managers
 
     return graphs_trace([(manager, None) for manager in all_managers()], "this session")

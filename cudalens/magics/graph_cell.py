@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from IPython.core.interactiveshell import InteractiveShell
 
-    from cudalens.api.graph_trace import PlainRun
+    from cudalens.api.collected import PlainRun
     from cudalens.frames import Trace
     from cudalens.graphs.manager import GraphManager
     from cudalens.magics.graph import GraphOptions
@@ -102,8 +102,8 @@ class GraphedCell(CellRun):
 
     def collect(self, error: BaseException | None) -> Trace:
         """Return what the managers did since `start`."""
-        from cudalens.api.graph_trace import graphs_trace
-        from cudalens.api.outcome import Outcome
+        from cudalens.api.collected import graphs_trace
+        from cudalens.api.session import Outcome
 
         marked = {id(manager): mark for manager, mark in self._marks}
         pairs = [(manager, marked.get(id(manager))) for manager in all_managers()]
@@ -113,7 +113,7 @@ class GraphedCell(CellRun):
 
     def refuse(self, key: str, line: int) -> None:
         """Record that the cell runs without a graph, for the reason `key` of `WHYS`, in line `line`."""
-        from cudalens.api.graph_trace import PlainRun
+        from cudalens.api.collected import PlainRun
 
         why = WHYS[key]
         text = (self._source or "").split("\n")[line - 2 : line - 1]  # the magic line is the first of the cell

@@ -94,7 +94,7 @@ class ProfiledCell(CellRun):
         """Handle an exception in the runs without the profiler: the profile is kept, the exception is reported."""
         self._note_overhead(error)
         if isinstance(error, Exception):
-            from cudalens.api.outcome import Outcome
+            from cudalens.api.session import Outcome
 
             message = Outcome.of(error).error
             print_error(f"{self._magic}: the run without the profiler raised {message}. The profile is kept.")

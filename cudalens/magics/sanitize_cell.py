@@ -195,8 +195,8 @@ def _trace(
     code: str | None = None,
     error: BaseException | None = None,
 ) -> Trace:
-    from cudalens.api.outcome import Outcome
-    from cudalens.api.race_trace import races_trace
+    from cudalens.api.collected import races_trace
+    from cudalens.api.session import Outcome
 
     name = f"cell-{execution_count(shell)}"
     return races_trace(sanitizer, name, since=since, code=code, outcome=Outcome.of(error))

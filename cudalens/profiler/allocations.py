@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from cudalens.frames import categorical, nullable
 from cudalens.frames.lenient_json import decode_fields
-from cudalens.frames.problems import Problems
+from cudalens.frames.limits import Problems
 from cudalens.profiler.columns import MAX_INT32, MEMORY_NAME, OOM_NAME, has_start
 from cudalens.profiler.getters import MISSING, EventReader, Ints, factorized
 

@@ -18,9 +18,9 @@ from cudalens.frames import (
     categorical,
     is_category,
 )
+from cudalens.frames.build import no_garbage_collection
 from cudalens.frames.column_arrays import integers
-from cudalens.frames.garbage import no_garbage_collection
-from cudalens.frames.problems import Problems
+from cudalens.frames.limits import Problems
 from cudalens.profiler import allocations, ancestry, columns, launches, metadata
 from cudalens.profiler.kineto import KinetoSession, synchronize
 from cudalens.profiler.options import ProfilerOptions

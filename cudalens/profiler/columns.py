@@ -18,7 +18,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from cudalens.frames import GPU_CATEGORIES, RUNTIME_CATEGORIES, categorical, is_category, nullable
-from cudalens.frames.problems import Problems
+from cudalens.frames.limits import Problems
 from cudalens.profiler import kineto
 from cudalens.profiler.getters import (
     CATEGORY_SOURCES,

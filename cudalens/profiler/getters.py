@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from cudalens.frames import WORK_ELSEWHERE, categorical
 from cudalens.frames.info import DAMAGED_NAMES
-from cudalens.frames.problems import Problems
+from cudalens.frames.limits import Problems
 
 #: Getters from which the category is derived in builds without ``activity_type``.
 CATEGORY_SOURCES: Final = ("device_type", "is_user_annotation", "is_python_function")

@@ -15,7 +15,7 @@ from cudalens.frames import GPU_CATEGORIES, categorical, is_category, nullable
 from cudalens.frames.column_arrays import integers
 from cudalens.frames.column_catalog import KINETO_ARGS
 from cudalens.frames.lenient_json import compact_json, decode_fields
-from cudalens.frames.problems import Problems
+from cudalens.frames.limits import Problems
 from cudalens.profiler.getters import factorized
 
 Ints = NDArray[np.int64]

@@ -12,7 +12,7 @@ import torch
 from cudalens import device
 from cudalens._version import __version__
 from cudalens.frames import DeviceInfo
-from cudalens.frames.threads import Threads
+from cudalens.frames.info import Threads
 
 #: The control group's share of CPU time and its period, in microseconds; "max" for no limit (Linux, cgroup v2).
 _QUOTA: Final = Path("/sys/fs/cgroup/cpu.max")

@@ -14,7 +14,7 @@ from typing import Any, BinaryIO, Final
 
 from cudalens.errors import TraceFormatError
 from cudalens.frames import Trace
-from cudalens.frames.garbage import no_garbage_collection
+from cudalens.frames.build import no_garbage_collection
 from cudalens.frames.limits import ROWS_RATIO, VALUE_BYTES, Limit
 from cudalens.traces.archives import is_saved_trace, load_folder, load_tar, load_unpacked, load_zip
 from cudalens.traces.chrome.reader import read_chrome

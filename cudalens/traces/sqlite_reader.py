@@ -9,7 +9,7 @@ from typing import Any, Final
 from cudalens.errors import TraceFormatError
 from cudalens.frames import Trace
 from cudalens.frames.lenient_json import text_of
-from cudalens.frames.problems import Problems
+from cudalens.frames.limits import Problems
 from cudalens.traces.nsys import reader as nsys
 from cudalens.traces.nvprof import reader as nvprof
 from cudalens.traces.rocm.rocpd import is_rocpd, read_rocpd

@@ -9,7 +9,8 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "unit" / "views"))
 
 from sample_traces import HOSTILE, HOSTILE_STYLE, Rows
 
-from cudalens.frames import RunInfo, Trace, cell_sources
+from cudalens.frames import RunInfo, Trace
+from cudalens.frames.info import sources_to_extra
 from cudalens.report import to_html
 
 pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
@@ -44,7 +45,7 @@ def stacked_trace(sources, function="In[3](4): step", cell="In[5](1): <module>")
     rows.host(function, "python_function", 2_000, 700_000)
     rows.host("aten::mm", "cpu_op", 3_000, 100_000)
     rows.launch("sgemm", 4_000, 10_000, 300_000)
-    extra = cell_sources.to_extra(sources)
+    extra = sources_to_extra(sources)
     info = RunInfo(name="cell-5", source="cuda", started_ns=0, ended_ns=1_000_000, extra=extra)
     return Trace(info, events=rows.to_events())
 

@@ -8,7 +8,7 @@ import torch
 
 import cudalens
 from cudalens.analysis.facts import line_costs
-from cudalens.frames.cell_sources import cell_sources
+from cudalens.frames.info import cell_sources
 from cudalens.magics.cells import RUN_PREFIX
 
 WORK = "torch.ones(64, 64) @ torch.ones(64, 64)\n"

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cudalens import history
-from cudalens.api.history_file import HistoryFile, PastRun
+from cudalens.api.history import HistoryFile, PastRun
 from cudalens.errors import HistoryError
 from cudalens.frames import DeviceInfo, RunInfo, Trace, build_events
 from cudalens.views.sections import verdict as text

@@ -15,8 +15,8 @@ from cudalens.analysis.findings import RULES, findings
 from cudalens.analysis.findings.window_rules import unexplained
 from cudalens.analysis.memory.totals import is_memory_snapshot
 from cudalens.analysis.summary import step_rows, summarize, wall_ns
-from cudalens.analysis.time.device_time import device_time
 from cudalens.analysis.time.sync_groups import summarize_syncs, syncs
+from cudalens.analysis.time.temporal import device_time
 from cudalens.frames import GPU_ACTIVITIES, RUNTIME_CATEGORIES, Trace, is_category
 
 #: A figure's value by measure.

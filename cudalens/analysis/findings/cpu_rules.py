@@ -13,9 +13,9 @@ from cudalens.analysis.findings.finding import Finding
 from cudalens.analysis.findings.idle_attribution import COMPILE, GARBAGE, LOADER, LONG_NS
 from cudalens.analysis.findings.trace_arrays import TraceArrays
 from cudalens.analysis.time.intervals import Intervals, length, subtract, union
-from cudalens.analysis.time.waiting import WAITING
+from cudalens.analysis.time.work import WAITING
 from cudalens.frames.build import STEP_PREFIX
-from cudalens.frames.threads import threads_of
+from cudalens.frames.info import threads_of
 
 #: Dispatching an operator from Python takes some microseconds; a shorter operator is mostly that.
 _TINY_NS: Final = 5_000

@@ -11,7 +11,7 @@ from cudalens.analysis.cached import once_per_trace
 from cudalens.analysis.findings.idle_attribution import ALLOCATE, COMPILE, LOADER
 from cudalens.analysis.findings.trace_arrays import TraceArrays
 from cudalens.analysis.time.intervals import Intervals, intersect, length, subtract, union
-from cudalens.analysis.time.waiting import WAITING
+from cudalens.analysis.time.work import WAITING
 from cudalens.frames import RUNTIME_CATEGORIES
 from cudalens.frames.build import STEP_PREFIX
 

@@ -10,7 +10,7 @@ import msgspec
 
 from cudalens.analysis import units
 from cudalens.analysis.findings.finding import Confidence, Finding
-from cudalens.analysis.ranks.texts import reason
+from cudalens.analysis.ranks.stragglers import reason
 from cudalens.frames import Ranks
 
 _UNEVEN: Final = 0.10

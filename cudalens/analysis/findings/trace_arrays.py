@@ -36,7 +36,7 @@ from cudalens.analysis.time.groups import taken
 from cudalens.analysis.time.intervals import Intervals, length, subtract, union
 from cudalens.analysis.time.roofline.calls import Calls
 from cudalens.analysis.time.work import COMPUTE
-from cudalens.analysis.trust.missing import missing_work
+from cudalens.analysis.trust.host import missing_work
 from cudalens.frames import RUNTIME_CATEGORIES, Trace
 from cudalens.frames.build import innermost_event
 from cudalens.frames.column_arrays import combined, integers

@@ -12,7 +12,7 @@ from cudalens.analysis.findings.finding import Finding
 from cudalens.analysis.findings.idle_attribution import LONG_NS
 from cudalens.analysis.findings.trace_arrays import TraceArrays
 from cudalens.analysis.time.intervals import Intervals, intersect, length
-from cudalens.analysis.time.waiting import WAITING
+from cudalens.analysis.time.work import WAITING
 from cudalens.frames import RUNTIME_CATEGORIES
 from cudalens.frames.build import STEP_PREFIX
 

@@ -17,8 +17,7 @@ import pandas as pd
 
 from cudalens.errors import QueryError
 from cudalens.frames import FRAMES
-from cudalens.frames.rank_events import with_rank
-from cudalens.frames.rank_store import Store, to_table
+from cudalens.frames.rank_store import Store, to_table, with_rank
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -7,7 +7,7 @@ from functools import cached_property
 import numpy as np
 import pandas as pd
 
-from cudalens.analysis.ranks import changes, clocks, matching, pipeline, stragglers, waits
+from cudalens.analysis.ranks import changes, clocks, matching, stragglers, waits
 from cudalens.analysis.ranks.replay import Graph
 from cudalens.frames import Ranks
 
@@ -35,7 +35,7 @@ class RankAnalysis:
     def collectives(self) -> pd.DataFrame:
         """Every communication kernel: its match, arrival, wait, transfer and bandwidth.
 
-        Columns as of `cudalens.analysis.ranks.communication.communication`, `matching.matched_collectives` and
+        Columns as of `cudalens.analysis.ranks.matching.communication`, `matching.matched_collectives` and
         `waits.with_waits`.
         """
         return waits.with_waits(self._matched, self.clocks)
@@ -64,9 +64,9 @@ class RankAnalysis:
     @cached_property
     def bubbles(self) -> pd.DataFrame:
         """Time of each rank and step in which a pipeline stage waits for another, as `pipeline.bubbles` defines it."""
-        return pipeline.bubbles(self.collectives, self.steps)
+        return waits.bubbles(self.collectives, self.steps)
 
     @cached_property
     def experts(self) -> pd.DataFrame:
         """Tokens of each rank in all-to-alls, as `pipeline.expert_load` defines them."""
-        return pipeline.expert_load(self.collectives)
+        return waits.expert_load(self.collectives)

@@ -6,6 +6,7 @@ A job on CPUs has no kernels. Its compute is the outermost operators of the main
 
 from __future__ import annotations
 
+import math
 from typing import Any, Final
 
 import msgspec
@@ -18,6 +19,25 @@ from cudalens.analysis.summary import step_rows
 from cudalens.analysis.time.work import COMMUNICATION, COMPUTE, Work, device_work
 from cudalens.frames import Trace, is_category
 from cudalens.frames.column_arrays import Bools, Ints, integers, map_texts
+
+_MOST = 1 << 40
+
+
+def num_elements(shapes: str) -> int:
+    """Elements of all inputs in ``[[2, 3], [], [4]]``: 10; 0 for what is not such a list, at most 2^40."""
+    try:
+        return min(_count(msgspec.json.decode(shapes)), _MOST)
+    except (msgspec.MsgspecError, TypeError, ValueError, RecursionError):
+        return 0
+
+
+def _count(value: Any) -> int:
+    if not isinstance(value, list) or not value:
+        return 0
+    if all(isinstance(size, int) for size in value):
+        return max(math.prod(value), 0)
+    return sum(map(_count, value))
+
 
 #: Ranges that a backend on the host records around a collective.
 HOST_RANGES: Final = ("gloo:", "mpi:", "ucc:")

@@ -9,7 +9,7 @@ import msgspec
 import pandas as pd
 
 from cudalens.analysis.findings import Finding, found_in
-from cudalens.analysis.ranks.communication import communication
+from cudalens.analysis.ranks.matching import communication
 from cudalens.analysis.ranks.rank_work import is_on_host, rank_work
 from cudalens.analysis.ranks.stretches import stretches
 from cudalens.analysis.summary import memory_peaks, step_rows, wall_ns
@@ -17,7 +17,7 @@ from cudalens.analysis.time.breakdown import kernel_breakdown, op_breakdown
 from cudalens.analysis.time.temporal import breakdown_of
 from cudalens.frames import Ranks, RunInfo, Trace
 from cudalens.frames.column_arrays import integers, masked, text_column
-from cudalens.frames.rank_events import joined
+from cudalens.frames.rank_store import joined
 
 
 @dataclass(frozen=True)

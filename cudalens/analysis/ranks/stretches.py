@@ -14,8 +14,7 @@ import pandas as pd
 
 from cudalens.analysis.ancestors import nearest_of
 from cudalens.analysis.findings.trace_arrays import TraceArrays
-from cudalens.analysis.ranks.rank_work import rank_work
-from cudalens.analysis.ranks.shapes import num_elements
+from cudalens.analysis.ranks.rank_work import num_elements, rank_work
 from cudalens.analysis.time.groups import sums
 from cudalens.analysis.time.work import COMMUNICATION, Work
 from cudalens.frames import Trace, is_category

@@ -14,15 +14,15 @@ from cudalens.analysis.cached import once_per_trace
 from cudalens.analysis.ranked import ranked
 from cudalens.analysis.time.averages_keys import (
     STEP_NAME,
+    Stacks,
     check_keys,
     codes_of,
     column_of,
     step_names,
     with_torch_groups,
 )
-from cudalens.analysis.time.averages_stacks import Stacks
 from cudalens.analysis.time.groups import sums
-from cudalens.analysis.time.waiting import is_waiting
+from cudalens.analysis.time.work import is_waiting
 from cudalens.frames import GPU_ACTIVITIES, RUNTIME_CATEGORIES
 from cudalens.frames.column_arrays import Bools, Ints, categorical, combined, integers, is_category, nullable
 

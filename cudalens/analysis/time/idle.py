@@ -2,20 +2,166 @@
 
 from __future__ import annotations
 
+import re
+from functools import cached_property
 from typing import Any, Final, Literal, NamedTuple, get_args
 
 import numpy as np
 import pandas as pd
 
+from cudalens.analysis.ancestors import nearest_of, running_at
 from cudalens.analysis.choices import invalid_choice
 from cudalens.analysis.ranked import ranked
 from cudalens.analysis.time.groups import Lanes, measured, numbered, quantiles, share, sums
-from cudalens.analysis.time.idle_host import Host, Waits, texts, waits_of
-from cudalens.analysis.time.idle_waits import is_made_to_wait
 from cudalens.analysis.time.intervals import Intervals, subtract, union
 from cudalens.analysis.time.work import Work, device_work
-from cudalens.frames import Trace, categorical
-from cudalens.frames.column_arrays import Bools, Ints, integers, masked
+from cudalens.frames import RUNTIME_CATEGORIES, Trace, categorical, is_category
+from cudalens.frames.column_arrays import Bools, Ints, combined, integers, map_texts, masked
+
+#: Python calls outside the user's code.
+_NOT_USERS: Final = re.compile(
+    r"^(?:torch[/\\]|<built-in |<frozen |nn\.Module: |\[)|[/\\](?:site|dist)-packages[/\\]|[/\\]torch[/\\]"
+    r"|(?:^|[/\\])(?:contextlib|functools|threading)\.py"
+)
+
+_SYNCHRONIZE: Final = re.compile(r"^(?:cuda|cu|hip)\w*Synchronize(?:_\w+)?$")
+
+
+class Host:
+    """Lookups in the host's threads of a Trace."""
+
+    def __init__(self, trace: Trace) -> None:
+        events = trace.events
+        self.ts = events["ts"].to_numpy()
+        self.end = self.ts + events["dur"].to_numpy()
+        self.parent = integers(events["parent"])
+        self.pid, self.tid = integers(events["pid"]), integers(events["tid"])
+        cat = events["cat"].array
+        self.is_op = is_category(cat, ("cpu_op",))
+        self.is_call = is_category(cat, RUNTIME_CATEGORIES)
+        self.name, self.module = events["name"].array, events["module"].array
+        is_python = is_category(cat, ("python_function",))
+        self.is_users_line = is_python & map_texts(self.name, lambda text: _NOT_USERS.search(text) is None, False)
+        self._in_tree = events["device"].isna().to_numpy() & ~events["is_instant"].to_numpy()
+        self._in_tree &= ~is_category(cat, ("Trace", "overhead"))
+        self.thread = combined(self.pid, self.tid)
+
+    def innermost(self, thread: Ints, at: Ints) -> Ints:
+        """Row of the innermost event that was running on each thread at each time, -1 for none; shape (m,).
+
+        The last event that started before, or the nearest one around it that had not ended.
+        """
+        rows, keys, stride = self._by_thread
+        # Rows are in order of start: the number of rows that started before a time replaces the time.
+        key = thread * stride + np.searchsorted(self.ts, at, side="right")
+        place = np.searchsorted(keys, key, side="left") - 1
+        if not len(rows):
+            return np.full(len(at), -1, np.int64)
+        last = rows[np.maximum(place, 0)]
+        is_there = (place >= 0) & (self.thread[last] == thread)
+        return running_at(np.where(is_there, last, -1), at, self.end, self.parent)
+
+    @cached_property
+    def _by_thread(self) -> tuple[Ints, Ints, int]:
+        """Rows of the call tree by thread and start, an ascending key for each, and the distance of threads in it."""
+        rows = np.flatnonzero(self._in_tree)
+        rows = rows[np.argsort(self.thread[rows].astype(np.int32), kind="stable")]
+        stride = len(self.ts) + 1
+        return rows, self.thread[rows] * stride + rows, stride
+
+    def around(self, rows: Ints, flags: Bools) -> Ints:
+        """The nearest flagged row at or around each row; -1 for none. Shape (m,)."""
+        return nearest_of(rows, flags, self.parent)
+
+
+class Waits(NamedTuple):
+    """Waits of the host for a device, by start; arrays of shape (n,).
+
+    Attributes:
+        start: Start, ns.
+        end: End, ns.
+        pid: Process, -1 if not recorded.
+        event: Row of the call that waited, -1 if not recorded.
+    """
+
+    start: Ints
+    end: Ints
+    pid: Ints
+    event: Ints
+
+
+def waits_of(trace: Trace, host: Host) -> Waits:
+    """The waits of ``trace.syncs`` with a known end, and every runtime call that is a wait by its name."""
+    syncs = trace.syncs
+    syncs = syncs[syncs["dur"].notna()]
+    is_wait = map_texts(host.name, lambda text: _SYNCHRONIZE.match(text) is not None, False)
+    calls = np.flatnonzero(is_wait & host.is_call)
+    start = np.concatenate([syncs["ts"].to_numpy(np.int64), host.ts[calls]])
+    dur = np.concatenate([integers(syncs["dur"]), (host.end - host.ts)[calls]])
+    pid = np.concatenate([integers(syncs["pid"]), host.pid[calls]])
+    event = np.concatenate([integers(syncs["event"]), calls])
+    order = np.lexsort((dur, start))
+    return Waits(start[order], (start + dur)[order], pid[order], event[order])
+
+
+def texts(values: pd.Categorical, rows: Ints) -> pd.Categorical:
+    """The text of each row, missing for row -1; without unused categories."""
+    return values.take(rows, allow_fill=True).remove_unused_categories()
+
+
+_WAIT: Final = re.compile(r"^(?:cuda|cu|hip)StreamWaitEvent(?:_\w+)?$")
+
+
+def is_made_to_wait(trace: Trace, work: Work, host: Host, pieces: Ints) -> Bools:
+    """Whether the stream of each piece has to wait for an event since the previous launch on it.
+
+    That is: whether its launching thread called ``…StreamWaitEvent`` between that thread's previous launch on the same
+    stream and this one. The stream is that of the call's ``Stream Wait Event`` row; without such a row, any stream.
+
+    Args:
+        trace: The Trace.
+        work: All its device work.
+        host: Its host.
+        pieces: Positions in `work`, shape (m,).
+    """
+    is_wait = map_texts(host.name, lambda text: _WAIT.match(text) is not None, False)
+    calls = np.flatnonzero(is_wait & host.is_call)
+    call = work.launch[pieces]
+    if not len(calls) or not len(pieces):
+        return np.zeros(len(pieces), bool)
+    device, stream = _waiting_streams(trace, host, calls)
+    launched = np.flatnonzero(work.launch >= 0)
+    keys = combined(
+        np.concatenate([host.thread[work.launch[launched]], host.thread[calls], host.thread[call]]),
+        np.concatenate([work.device[launched], device, work.device[pieces]]),
+        np.concatenate([work.stream[launched], stream, work.stream[pieces]]),
+    )
+    of_work, of_calls, of_pieces = np.split(keys, [len(launched), len(launched) + len(calls)])
+    on_stream = _last_before(of_calls, calls, of_pieces, call)
+    unknown = calls[stream < 0]
+    on_any = _last_before(host.thread[unknown], unknown, host.thread[call], call)
+    before = _last_before(of_work, work.launch[launched], of_pieces, call)
+    return (call >= 0) & (np.maximum(on_stream, on_any) > before)
+
+
+def _waiting_streams(trace: Trace, host: Host, calls: Ints) -> tuple[Ints, Ints]:
+    """Device and stream that each call made to wait, by the sync rows; -1 if unknown."""
+    events = trace.events
+    device, stream = (np.full(len(host.ts) + 1, -1, np.int64) for _ in range(2))
+    launch = integers(events["launch"])
+    marks = np.flatnonzero(is_category(events["cat"].array, ("cuda_sync",)) & (launch >= 0))
+    device[launch[marks]], stream[launch[marks]] = integers(events["device"])[marks], integers(events["stream"])[marks]
+    return device[calls], stream[calls]
+
+
+def _last_before(lane: Ints, row: Ints, asked_lane: Ints, asked_row: Ints) -> Ints:
+    """The last row of each asked lane before the asked row, -1 for none."""
+    stride = max(int(row.max(initial=0)), int(asked_row.max(initial=0))) + 1
+    keys = np.sort(lane * stride + row)
+    place = np.searchsorted(keys, asked_lane * stride + np.maximum(asked_row, 0), side="left") - 1
+    found = keys[np.maximum(place, 0)] if len(keys) else np.full(len(asked_lane), -1)
+    return np.where((place >= 0) & (found // stride == asked_lane), found % stride, -1)
+
 
 By = Literal["device", "stream"]
 

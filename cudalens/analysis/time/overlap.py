@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from cudalens.analysis.ranked import ranked
 from cudalens.analysis.time.groups import Lanes, in_step, measured, numbered, share
-from cudalens.analysis.time.idle_host import texts
+from cudalens.analysis.time.idle import texts
 from cudalens.analysis.time.intervals import Intervals
 from cudalens.analysis.time.temporal import temporal_breakdown
 from cudalens.analysis.time.work import COMMUNICATION, COMPUTE, Work, device_work

@@ -1,8 +1,12 @@
-"""Waits of the host for the GPU, grouped by the line and the expression that waits."""
+"""Waits of the host for the GPU, grouped by line and expression, and advice on how to avoid them."""
 
 from __future__ import annotations
 
+import ast
+import re
+from collections.abc import Mapping
 from dataclasses import dataclass
+from enum import Enum
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -10,7 +14,6 @@ import pandas as pd
 
 from cudalens.analysis.cached import once_per_trace
 from cudalens.analysis.time.intervals import length, union
-from cudalens.analysis.time.sync_advice import advice
 from cudalens.frames.syncs.kinds import EXPLICIT, SyncKind
 
 if TYPE_CHECKING:
@@ -126,3 +129,137 @@ def summarize_syncs(groups: pd.DataFrame) -> SyncSummary:
         explicit_ns=int(explicit["total_ns"].sum()),
         worst=first.iloc[0].to_dict() if len(first) else None,
     )
+
+
+_MAX_NAME: Final = 40
+
+
+class SyncAdvice(Enum):
+    """A sentence for each remedy; ``{it}`` is the expression, ``{x}`` the tensor in it, ``{mask}`` the index."""
+
+    READ_LATER = "keep {x} on the device (total += {x}.detach()) and read it every N steps"
+    WHERE = "compute both ways and choose on the device, torch.where({x}, a, b), or test every N steps"
+    ASSERT = "torch._assert_async({x}) checks without waiting, or check every N steps"
+    PRINT_LESS = "print {x} every N steps, or collect the values on the device and print them after the loop"
+    COMPARE_LATER = "keep the answer on the device, (a == b).all(), and read many answers at once"
+    USE_THE_MASK = (
+        "work with the mask, torch.where or a product with it; torch.nonzero_static({x}, size=n) does not wait"
+    )
+    MASKED_READ = "keep the shape: torch.where({mask}, {x}, 0), or sums and means weighted by {mask}"
+    MASKED_WRITE = "{x}.masked_fill_({mask}, value) or torch.where({mask}, value, {x}) does not wait"
+    FIXED_SIZE = "the host needs the size of the result: do it once outside of the loop, or pad to a fixed size"
+    GIVE_SIZE = "give the size of the result: output_size= of repeat_interleave, num_classes= of one_hot"
+    CHECK_NOTHING = (
+        "use the variant that leaves the check to you: torch.linalg.inv_ex, cholesky_ex, solve_ex, lu_factor_ex"
+    )
+    COPY_LATER = (
+        "copy once after the loop, or into a pinned tensor: host.copy_({x}, non_blocking=True), an event, read later"
+    )
+    NOT_BLOCKING_TO_HOST = (
+        "the target is pinned: non_blocking=True, then wait for an event only where the values are read"
+    )
+    PIN = "pin the host's tensor (DataLoader(pin_memory=True), {x}.pin_memory()) and copy with non_blocking=True"
+    MAKE_ON_DEVICE = (
+        "make the tensor once, outside of the loop, or on the device itself: torch.arange, full, zeros(device=…)"
+    )
+    NOT_BLOCKING = "add non_blocking=True; it helps where the host's tensor is pinned"
+    LESS_MEMORY = (
+        "the allocator ran out and gave its cache back: lower the peak, "
+        "or set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True against fragmentation"
+    )
+    KEEP_CACHE = "leave the cache to the allocator: empty_cache() waits, and the memory is asked for again at once"
+    WARM_UP = "a library gave memory back while it set itself up: warm up before you measure"
+    ORDER_STREAMS = "only needed for timing; to order streams, use stream.wait_stream: it does not stop the host"
+    ASK_FOR_LESS = "the operator reads a result on the host: move it out of the loop, or replace it"
+
+
+_BY_KIND: Final[Mapping[SyncKind, SyncAdvice]] = {
+    SyncKind.ITEM: SyncAdvice.READ_LATER,
+    SyncKind.TRUTH: SyncAdvice.WHERE,
+    SyncKind.PRINT: SyncAdvice.PRINT_LESS,
+    SyncKind.EQUAL: SyncAdvice.COMPARE_LATER,
+    SyncKind.NONZERO: SyncAdvice.USE_THE_MASK,
+    SyncKind.BOOLEAN_INDEX: SyncAdvice.MASKED_READ,
+    SyncKind.UNIQUE: SyncAdvice.FIXED_SIZE,
+    SyncKind.DATA_SIZE: SyncAdvice.GIVE_SIZE,
+    SyncKind.CHECK: SyncAdvice.CHECK_NOTHING,
+    SyncKind.CPU: SyncAdvice.COPY_LATER,
+    SyncKind.TOLIST: SyncAdvice.COPY_LATER,
+    SyncKind.NUMPY: SyncAdvice.COPY_LATER,
+    SyncKind.PAGEABLE_TO_HOST: SyncAdvice.COPY_LATER,
+    SyncKind.PAGEABLE_TO_DEVICE: SyncAdvice.PIN,
+    SyncKind.BLOCKING_TO_HOST: SyncAdvice.NOT_BLOCKING_TO_HOST,
+    SyncKind.BLOCKING_TO_DEVICE: SyncAdvice.NOT_BLOCKING,
+    SyncKind.COPY: SyncAdvice.NOT_BLOCKING,
+    SyncKind.ALLOCATOR_RETRY: SyncAdvice.LESS_MEMORY,
+    SyncKind.EMPTY_CACHE: SyncAdvice.KEEP_CACHE,
+    SyncKind.FREE: SyncAdvice.WARM_UP,
+    SyncKind.DEVICE_SYNC: SyncAdvice.ORDER_STREAMS,
+    SyncKind.STREAM_SYNC: SyncAdvice.ORDER_STREAMS,
+    SyncKind.EVENT_SYNC: SyncAdvice.ORDER_STREAMS,
+    SyncKind.OPERATOR: SyncAdvice.ASK_FOR_LESS,
+}
+
+_MAKERS: Final = frozenset({"tensor", "as_tensor", "asarray", "from_numpy", "Tensor"})
+_STATEMENT: Final = re.compile(r"(?:if|while|assert)\b\s*")
+
+
+def remedy(kind: SyncKind, op: str | None = None, expression: str | None = None) -> SyncAdvice:
+    """The advice for a wait.
+
+    Args:
+        kind: Kind of the wait.
+        op: The operator, if known.
+        expression: The user's expression, if known.
+    """
+    if kind is SyncKind.BOOLEAN_INDEX and op is not None and "index_put" in op:
+        return SyncAdvice.MASKED_WRITE
+    if kind is SyncKind.TRUTH and (expression or "").startswith("assert"):
+        return SyncAdvice.ASSERT
+    if kind is SyncKind.PAGEABLE_TO_DEVICE and _called(_parsed(expression)) in _MAKERS:
+        return SyncAdvice.MAKE_ON_DEVICE
+    return _BY_KIND[kind]
+
+
+def advice(kind: SyncKind, op: str | None = None, expression: str | None = None) -> str:
+    """The sentence, with the user's own names in it, if they are short."""
+    tensor, mask = _names(expression)
+    return remedy(kind, op, expression).value.format(it=expression or "this", x=tensor or "x", mask=mask or "mask")
+
+
+def _names(expression: str | None) -> tuple[str, str]:
+    """The tensor of an expression, and its index."""
+    node = _parsed(expression)
+    if isinstance(node, ast.Subscript):
+        return _text(node.value), _text(node.slice)
+    if isinstance(node, ast.Call):
+        first = _text(node.args[0]) if node.args else ""
+        if not isinstance(node.func, ast.Attribute) or _text(node.func.value) == "torch":
+            second = _text(node.args[1]) if len(node.args) > 1 else ""
+            return first, second
+        return _text(node.func.value), first
+    return (_text(node), "") if node is not None else ("", "")
+
+
+def _parsed(expression: str | None) -> ast.expr | None:
+    try:
+        return ast.parse(_STATEMENT.sub("", expression or "", count=1).strip(), mode="eval").body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+
+
+def _called(node: ast.expr | None) -> str:
+    if not isinstance(node, ast.Call):
+        return ""
+    # A tensor that is created and moved in one expression: torch.tensor(…).cuda().
+    inner = _called(node.func.value) if isinstance(node.func, ast.Attribute) else ""
+    return inner or (node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", ""))
+
+
+def _text(node: ast.expr) -> str:
+    """The source of an expression, if it is short enough for a sentence."""
+    try:
+        text = ast.unparse(node)
+    except (ValueError, RecursionError):
+        return ""
+    return text if len(text) <= _MAX_NAME else ""

@@ -2,15 +2,33 @@
 
 from __future__ import annotations
 
+import re
 from typing import Final, NamedTuple
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from cudalens.analysis.cached import once_per_trace
 from cudalens.analysis.communication import is_communication
 from cudalens.frames import GPU_ACTIVITIES, Trace
-from cudalens.frames.column_arrays import Ints, integers, is_category
+from cudalens.frames.column_arrays import Bools, Ints, integers, is_category, map_texts
+
+#: Names of such calls, as torch's profiler writes them: ``threading.py(331): wait``.
+WAITING: Final = (
+    r"(?:^|[/\\])(?:threading\.py\(\d+\): (?:wait|join|_wait_for_tstate_lock|_bootstrap\w*)"
+    r"|selectors\.py\(\d+\): select|queue\.py\(\d+\): (?:get|put)|connection\.py\(\d+\): (?:poll|wait|_recv\w*)"
+    r"|subprocess\.py\(\d+\): _?(?:try_)?wait)$"
+    r"|^<built-in method (?:acquire|sleep|select|poll|epoll_wait|wait|recv|accept|sem_wait|waitpid|read) of"
+    r"|^<built-in function (?:sleep|select|waitpid)>$|^time\.sleep$"
+)
+
+
+def is_waiting(names: pd.Categorical) -> Bools:
+    """True for each name of such a call, shape (n,)."""
+    search = re.compile(WAITING).search
+    return map_texts(names, lambda name: search(name) is not None, False)
+
 
 #: Names of the kinds by their number.
 COMPUTE: Final = 0

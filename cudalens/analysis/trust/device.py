@@ -10,7 +10,7 @@ import pandas as pd
 
 from cudalens.analysis.event_arrays import Bools, Ints
 from cudalens.analysis.trust.arrays import DEVICE_WAIT, MISSING, Issue, TrustArrays, device_rows
-from cudalens.analysis.trust.missing import missing_work
+from cudalens.analysis.trust.host import missing_work
 from cudalens.analysis.units import duration, plural
 from cudalens.frames.column_arrays import combined
 

@@ -4,6 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import stat
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from threading import Lock
 from typing import Any, Final
 
 import pandas as pd
@@ -11,11 +17,142 @@ import pandas as pd
 from cudalens.analysis import Finding, critical_path, findings
 from cudalens.analysis.queries.query import query
 from cudalens.api.load import load_trace
-from cudalens.api.mcp_server.folder import Folder, OpenTraces
-from cudalens.api.mcp_server.source import lines_around
 from cudalens.errors import TraceError
+from cudalens.frames import Trace
 from cudalens.views.compare.comparison import compare
-from cudalens.views.foreign import clean, records
+from cudalens.views.foreign import clean, printable, records
+
+#: Traces that are kept open, the last used ones.
+MOST_OPEN: Final = 4
+#: Files that are looked at for a list.
+_MOST_SEEN: Final = 10_000
+
+
+class Folder:
+    """Files below a folder, read only.
+
+    Args:
+        root: The folder.
+
+    Raises:
+        TraceError: It is not a folder.
+    """
+
+    def __init__(self, root: str | os.PathLike[str]) -> None:
+        self.root = Path(root).expanduser().resolve()
+        if not self.root.is_dir():
+            raise TraceError(f"{self.root} is not a folder; give the folder with the traces.")
+
+    def file(self, name: str) -> Path:
+        """Return the regular file `name`, relative to the folder, without symbolic links.
+
+        Raises:
+            TraceError: There is none, it is outside of the folder, or it is something else.
+        """
+        path = self._inside(name)
+        if not stat.S_ISREG(path.stat().st_mode):
+            raise TraceError(f"{name[:200]!r} is not a file; list_traces lists the files.")
+        return path
+
+    def names(self, most: int) -> tuple[list[dict[str, object]], bool]:
+        """Name and size of at most `most` files, by name; and whether there are more."""
+        found = [
+            {"file": str(path.relative_to(self.root)), "bytes": path.stat().st_size}
+            for _, path in zip(range(most + 1), self._files(), strict=False)
+        ]
+        return found[:most], len(found) > most
+
+    def _files(self) -> Iterator[Path]:
+        seen = 0
+        for folder, folders, files in os.walk(self.root):
+            folders[:] = sorted(one for one in folders if not one.startswith("."))
+            for name in sorted(files):
+                seen += 1
+                path = Path(folder, name)
+                if not name.startswith(".") and not path.is_symlink() and path.is_file():
+                    yield path
+            if seen > _MOST_SEEN:
+                return
+
+    def _inside(self, name: str) -> Path:
+        try:
+            path = (self.root / name).resolve(strict=True)
+        except (OSError, ValueError, RuntimeError):
+            raise TraceError(f"there is no file {name[:200]!r} in the folder; list_traces lists the files.") from None
+        is_listed = path.is_relative_to(self.root) and not any(
+            part.startswith(".") for part in path.relative_to(self.root).parts
+        )
+        if not is_listed:
+            raise TraceError(f"there is no file {name[:200]!r} in the folder; list_traces lists the files.")
+        return path
+
+
+class OpenTraces:
+    """The last used Traces of a folder, read again if a file has changed.
+
+    Args:
+        folder: Where the files are.
+        load: Reads one.
+    """
+
+    def __init__(self, folder: Folder, load: Callable[[Path], Trace]) -> None:
+        self._folder, self._load = folder, load
+        self._open: OrderedDict[tuple[Path, int, int], Trace] = OrderedDict()
+        self._lock = Lock()
+
+    def get(self, name: str) -> Trace:
+        """Return the Trace of the file `name`.
+
+        Raises:
+            TraceError: There is no such file, or it is not a trace.
+        """
+        path = self._folder.file(name)
+        facts = path.stat()
+        key = (path, facts.st_mtime_ns, facts.st_size)
+        with self._lock:
+            trace = self._open.pop(key, None)
+            if trace is None:
+                trace = self._load(path)
+            self._open[key] = trace
+            while len(self._open) > MOST_OPEN:
+                self._open.popitem(last=False)
+        return trace
+
+
+#: Lines before and after that are shown.
+_AROUND: Final = 3
+_WIDTH: Final = 200
+_MAX_BYTES: Final = 1 << 20
+_CELL_FILE: Final = re.compile(r"In\[(?:\d+)\]")
+
+
+def lines_around(trace: Trace, folder: Folder, found: Finding) -> dict[str, Any]:
+    """``lines`` (number and text of those around the place) and ``source`` (where they are from), if they are known.
+
+    The place is text of the trace. So a file is read only if it is a Python file below the folder.
+    """
+    name, _, line = (found.place or "").rpartition(":")
+    if not line.isdecimal() or len(line) > 9:
+        return {"lines": [], "source": "the place is not known; record stacks (stacks=True)"}
+    text, source = _text(trace, folder, name)
+    lines = text.splitlines()
+    first = max(int(line) - 1 - _AROUND, 0)
+    shown = [f"{number}: {printable(one)[:_WIDTH]}" for number, one in enumerate(lines, 1)]
+    return {"lines": shown[first : int(line) + _AROUND], "source": source}
+
+
+def _text(trace: Trace, folder: Folder, name: str) -> tuple[str, str]:
+    if _CELL_FILE.fullmatch(name):
+        code = trace.info.code
+        return (code, "the profiled cell") if code else ("", "the cell's source was not recorded")
+    try:
+        path = folder.file(name)
+    except TraceError:
+        return "", "the file is not in the folder"
+    if path.suffix != ".py" or path.stat().st_size > _MAX_BYTES:
+        return "", "not a Python file of at most 1 MiB"
+    return Path(path).read_text(encoding="utf-8", errors="replace"), "a file of the folder"
+
 
 MAX_ROWS: Final = 200
 MAX_CHARACTERS: Final = 20_000

@@ -6,9 +6,8 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 
 from cudalens.analysis.watching.window import of_steps
-from cudalens.api.outcome import OK
 from cudalens.api.recorder import Recorder
-from cudalens.api.session import Session
+from cudalens.api.session import OK, Session
 from cudalens.device import clock
 from cudalens.frames import Trace
 from cudalens.profiler import ProfilerOptions, kineto

@@ -1,16 +1,156 @@
-"""The thread of a watched run: builds frames of recordings, finds causes of changes, publishes and writes the state."""
+"""The threads of a watched run: build recordings, find causes, write the folder; answer viewers over a local socket."""
 
 from __future__ import annotations
 
 import contextlib
 import contextvars
+import os
+import socket
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Final
 
+from cudalens.api.watching.burst import Recorded
 from cudalens.device.own_work import own_thread
+from cudalens.errors import OutputError, WatchError
+from cudalens.frames.watching import link
+from cudalens.frames.watching.run import WatchedRun, write_history
+
+#: Time between two histories, s; the file has a row per recent step.
+_WRITE_PERIOD_S: Final = 5.0
+
+
+class WatchFolder:
+    """Writes into one folder, created if absent. After a failure, such as a full disk, it writes no more.
+
+    Attributes:
+        path: The folder.
+        notes: Why it does not write any more.
+
+    Raises:
+        OutputError: The folder cannot be created.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path, self.notes = path, []  # type: tuple[Path, list[str]]
+        self._written_s = 0.0
+        self._is_dirty = True
+        try:
+            path.mkdir(parents=True, exist_ok=True)
+            for old in path.glob("step-*.cudalens"):
+                old.unlink()
+        except OSError as error:
+            raise OutputError(f"{path}: cannot create the folder ({error.strerror})") from error
+
+    def keep(self, kept: Sequence[Recorded], dropped: Sequence[Recorded]) -> None:
+        """Write the recordings that have no file yet, and remove files of those that are no longer kept."""
+        self._guarded(lambda: self._keep(kept, dropped))
+        self._is_dirty = True
+
+    def write(self, run: Callable[[], WatchedRun], *, is_last: bool) -> None:
+        """Write the history, if it is time to, or if it is the last one."""
+        now = time.monotonic()
+        if is_last or self._is_dirty or now - self._written_s >= _WRITE_PERIOD_S:
+            self._written_s, self._is_dirty = now, False
+            self._guarded(lambda: write_history(run(), self.path))
+
+    def _keep(self, kept: Sequence[Recorded], dropped: Sequence[Recorded]) -> None:
+        for one in dropped:
+            self._file(one).unlink(missing_ok=True)
+        for one in kept:
+            if one.trace is not None:
+                one.trace.save(self._file(one))
+                one.num_bytes, one.trace = self._file(one).stat().st_size, None
+
+    def _file(self, one: Recorded) -> Path:
+        return self.path / f"step-{one.step}.cudalens"
+
+    def _guarded(self, act: Callable[[], object]) -> None:
+        if self.notes:
+            return
+        try:
+            act()
+        except OSError as error:  # OutputError is one
+            self.notes.append(f"nothing more is written: {error}")
+
+
+_CLIENT_S: Final = 2.0
+
+
+class WatchServer:
+    """Serves the state of a run to viewers of the same user.
+
+    Args:
+        answers: What to answer for each thing that a viewer wants.
+        on_spent: Called with the CPU time that an answer took, ns.
+    """
+
+    def __init__(self, answers: Mapping[str, Callable[[], bytes]], on_spent: Callable[[int], object]) -> None:
+        self._answers, self._on_spent = answers, on_spent
+        self._server: socket.socket | None = None
+        self._token = ""
+        self._thread: threading.Thread | None = None
+        self._pid = 0
+
+    def start(self) -> str | None:
+        """Begin to listen; returns why that is not possible, or None. Not on systems without Unix sockets."""
+        if not hasattr(socket, "AF_UNIX"):
+            return None
+        try:
+            self._server, self._token = link.listen(os.getpid())
+        except (OSError, WatchError) as error:
+            return f"no viewer can attach: {error}"
+        self._pid = os.getpid()
+        self._thread = threading.Thread(target=self._run, name="cudalens-watch-server", daemon=True)
+        self._thread.start()
+        return None
+
+    def stop(self) -> None:
+        """End listening, and remove the socket."""
+        server, self._server = self._server, None
+        if server is None:
+            return
+        with contextlib.suppress(OSError):
+            server.shutdown(socket.SHUT_RDWR)  # ends a waiting accept()
+        server.close()
+        if self._pid == os.getpid():
+            link.remove(self._pid)
+            if self._thread is not None and self._thread is not threading.current_thread():
+                self._thread.join()
+
+    def forget(self) -> None:
+        """Close the copy of the socket in a forked child, which answers no viewer."""
+        server, self._server = self._server, None
+        if server is not None:
+            server.close()
+
+    def _run(self) -> None:
+        with own_thread():
+            while (server := self._server) is not None:
+                try:
+                    client, _ = server.accept()
+                except OSError:
+                    return
+                began = time.thread_time_ns()
+                with client, contextlib.suppress(Exception):  # no request ends the thread that answers the next one
+                    client.settimeout(_CLIENT_S)
+                    self._answer(client)
+                self._on_spent(time.thread_time_ns() - began)
+
+    def _answer(self, client: socket.socket) -> None:
+        data = b""
+        while not data.endswith(b"\n") and len(data) <= link.MOST_REQUEST:
+            part = client.recv(link.MOST_REQUEST)
+            if not part:
+                break
+            data += part
+        answer = self._answers.get(link.request_of(data, self._token) or "")
+        if answer is not None:
+            client.sendall(answer())
+
 
 _PERIOD_S: Final = 0.5
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from cudalens.errors import TraceFormatError, UnsafeSnapshotError
 from cudalens.frames.column_arrays import Bools, Ints, categorical, nullable, text_column
-from cudalens.frames.problems import Problems
+from cudalens.frames.limits import Problems
 
 NOT_BY_TORCH: Final = "It is not a snapshot written by torch, or it was made to exhaust the reader's memory."
 

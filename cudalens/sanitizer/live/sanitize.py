@@ -358,7 +358,7 @@ class Sanitizer(RaceValues):
         Args:
             name: Name of the Trace.
         """
-        from cudalens.api.race_trace import races_trace  # imports the packages of analyses: at first use
+        from cudalens.api.collected import races_trace  # imports the packages of analyses: at first use
 
         return races_trace(self, name)
 

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cudalens.frames import categorical, nullable
-from cudalens.frames.problems import Problems
+from cudalens.frames.limits import Problems
 from cudalens.traces.chrome.args import MemoryArgs, decode_args
 from cudalens.traces.chrome.growing import Codes
 from cudalens.traces.chrome.lanes import number

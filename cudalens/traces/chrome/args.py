@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from cudalens.frames.column_catalog import KINETO_ARGS
 from cudalens.frames.lenient_json import SYNTAX_ERRORS, decode_fields, decoder
-from cudalens.frames.problems import Problems
+from cudalens.frames.limits import Problems
 from cudalens.traces.chrome.categories import Kind
 from cudalens.traces.chrome.values import MISSING, Ints
 

@@ -19,7 +19,7 @@ import pandas as pd
 from cudalens.errors import TraceFormatError
 from cudalens.frames import RunInfo, Trace, build_events
 from cudalens.frames.lenient_json import text_of
-from cudalens.frames.problems import Problems
+from cudalens.frames.limits import Problems
 from cudalens.frames.syncs.build import build_syncs
 from cudalens.traces.chrome.columns import EventColumns
 from cudalens.traces.chrome.lanes import Labels, resolve_lanes

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from cudalens.frames import StackTable, categorical, nullable
 from cudalens.frames.lenient_json import compact_json, compact_json_of, text_of, texts_of
-from cudalens.frames.problems import Problems
+from cudalens.frames.limits import Problems
 from cudalens.traces.chrome import args as args_
 from cudalens.traces.chrome.args import integers, numbers
 from cudalens.traces.chrome.categories import TODAY, UNKNOWN, Kind, kind_of

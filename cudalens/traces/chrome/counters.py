@@ -11,7 +11,7 @@ import pandas as pd
 
 from cudalens.frames.counters import CounterValues
 from cudalens.frames.lenient_json import SYNTAX_ERRORS, decoder, text_of
-from cudalens.frames.problems import Problems
+from cudalens.frames.limits import Problems
 from cudalens.traces.chrome.categories import COUNTED
 from cudalens.traces.chrome.records import Record
 from cudalens.traces.chrome.tracks import MARK

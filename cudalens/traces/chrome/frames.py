@@ -19,8 +19,8 @@ import pandas as pd
 
 from cudalens.errors import TraceFormatError
 from cudalens.frames import RunInfo, Trace, columns_of, empty_frame
-from cudalens.frames.merge import merge_stacks
-from cudalens.frames.problems import Problems
+from cudalens.frames.build import merge_stacks
+from cudalens.frames.limits import Problems
 
 KEY: Final = "cudalens"
 _CHROME_ACTIONS: Final = ("alloc", "free_completed", "oom")

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from cudalens.frames import categorical, nullable
 from cudalens.frames.lenient_json import text_of
-from cudalens.frames.problems import Problems
+from cudalens.frames.limits import Problems
 from cudalens.traces.chrome.args import LabelArgs, decode_args
 from cudalens.traces.chrome.categories import UNKNOWN, Kind, kind_of
 from cudalens.traces.chrome.columns import EventColumns

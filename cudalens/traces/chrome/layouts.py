@@ -9,7 +9,7 @@ from typing import Any, Final
 import msgspec
 
 from cudalens.frames.lenient_json import SYNTAX_ERRORS, decoder
-from cudalens.frames.problems import Problems
+from cudalens.frames.limits import Problems
 from cudalens.traces.chrome.args import decode_args
 
 #: With more keys, or more groups of entries that bring a new key or a bad value, each group is searched for its fields.

@@ -11,7 +11,7 @@ import pandas as pd
 from cudalens.frames import DeviceInfo, RunInfo
 from cudalens.frames.info import MAX_RANK
 from cudalens.frames.lenient_json import text_of
-from cudalens.frames.problems import Problems
+from cudalens.frames.limits import Problems
 
 if TYPE_CHECKING:
     from cudalens.traces.chrome.stream import EventStream

@@ -6,7 +6,7 @@ from typing import Final
 
 import numpy as np
 
-from cudalens.frames.problems import Problems
+from cudalens.frames.limits import Problems
 from cudalens.traces.chrome.columns import EventColumns
 from cudalens.traces.chrome.records import Record
 

@@ -17,8 +17,7 @@ import numpy as np
 
 from cudalens.errors import TraceFormatError
 from cudalens.frames import Trace, build_events, build_memory
-from cudalens.frames.limits import Limit
-from cudalens.frames.problems import Problems
+from cudalens.frames.limits import Limit, Problems
 from cudalens.frames.syncs.build import build_syncs
 from cudalens.traces.chrome.allocations import Allocations
 from cudalens.traces.chrome.categories import COUNTED

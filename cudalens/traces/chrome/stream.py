@@ -17,7 +17,7 @@ import msgspec
 
 from cudalens.errors import TraceFormatError
 from cudalens.frames.lenient_json import SYNTAX_ERRORS, decoder, text_of
-from cudalens.frames.problems import Problems
+from cudalens.frames.limits import Problems
 from cudalens.traces.chrome.frames import KEY
 from cudalens.traces.chrome.records import NOT_FINITE, Batch, RecordDecoder
 from cudalens.traces.foreign import hint_for, kind_of_file

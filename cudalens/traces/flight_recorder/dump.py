@@ -12,7 +12,7 @@ import msgspec
 from cudalens.errors import TraceFormatError
 from cudalens.frames.flight_records import DEFAULT_GROUP, Call, CallFrame, RankDump
 from cudalens.frames.info import MAX_RANK
-from cudalens.frames.problems import Problems
+from cudalens.frames.limits import Problems
 from cudalens.traces.flight_recorder.plain_pickle import load_plain
 from cudalens.traces.flight_recorder.transfers import COALESCED, pair_of
 

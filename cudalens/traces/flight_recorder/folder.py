@@ -15,7 +15,7 @@ import msgspec
 from cudalens.errors import TraceFormatError
 from cudalens.frames.flight_records import Call, CallFrame, FlightRecords, RankDump, ThreadStack
 from cudalens.frames.info import MAX_RANK
-from cudalens.frames.problems import Problems
+from cudalens.frames.limits import Problems
 from cudalens.traces.flight_recorder.dump import MAX_BYTES, Frame, read_dump
 from cudalens.traces.flight_recorder.transfers import Transfer, is_of_rank
 

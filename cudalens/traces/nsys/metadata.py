@@ -12,7 +12,7 @@ import pandas as pd
 
 from cudalens.frames import DeviceInfo, RunInfo
 from cudalens.frames.lenient_json import text_of
-from cudalens.frames.problems import Problems
+from cudalens.frames.limits import Problems
 from cudalens.traces.chrome.values import MAX_NS, MISSING, Ints
 from cudalens.traces.nsys.ids import Identities
 from cudalens.traces.sqlite.activities import Texts

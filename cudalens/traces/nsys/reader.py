@@ -14,7 +14,7 @@ from typing import Any, Final
 import numpy as np
 
 from cudalens.frames import Trace, build_events, build_memory
-from cudalens.frames.problems import Problems
+from cudalens.frames.limits import Problems
 from cudalens.frames.syncs.build import build_syncs
 from cudalens.traces.chrome.values import MISSING, Ints
 from cudalens.traces.nsys.ids import Identities, process_of, split_thread

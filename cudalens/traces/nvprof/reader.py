@@ -14,7 +14,7 @@ import pandas as pd
 
 from cudalens.frames import DeviceInfo, RunInfo, Trace, build_events
 from cudalens.frames.lenient_json import text_of
-from cudalens.frames.problems import Problems
+from cudalens.frames.limits import Problems
 from cudalens.frames.syncs.build import build_syncs
 from cudalens.traces.chrome.values import MISSING, Ints
 from cudalens.traces.nvprof.markers import add_markers, threads_of

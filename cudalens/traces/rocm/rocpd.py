@@ -17,7 +17,7 @@ import numpy as np
 from cudalens.frames import DeviceInfo, RunInfo, Trace, build_events
 from cudalens.frames.counters import CounterValues
 from cudalens.frames.lenient_json import SYNTAX_ERRORS, decoder, text_of
-from cudalens.frames.problems import Problems
+from cudalens.frames.limits import Problems
 from cudalens.frames.syncs.build import build_syncs
 from cudalens.traces.chrome.values import MISSING, Ints
 from cudalens.traces.rocm.names import call_category, copy_name

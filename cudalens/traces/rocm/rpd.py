@@ -15,7 +15,7 @@ import numpy as np
 from cudalens.frames import RunInfo, Trace, build_events
 from cudalens.frames.counters import CounterValues
 from cudalens.frames.lenient_json import text_of
-from cudalens.frames.problems import Problems
+from cudalens.frames.limits import Problems
 from cudalens.frames.syncs.build import build_syncs
 from cudalens.traces.chrome.values import MISSING, Ints
 from cudalens.traces.rocm.names import copy_name

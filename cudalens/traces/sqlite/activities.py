@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from cudalens.frames import categorical, nullable
 from cudalens.frames.lenient_json import text_of
-from cudalens.frames.problems import Problems
+from cudalens.frames.limits import Problems
 from cudalens.traces.chrome.growing import Codes
 from cudalens.traces.chrome.values import MAX_NS, MISSING, Ints
 

@@ -21,7 +21,7 @@ import numpy as np
 
 from cudalens.errors import TraceFormatError
 from cudalens.frames.lenient_json import text_of
-from cudalens.frames.problems import Problems
+from cudalens.frames.limits import Problems
 from cudalens.traces.chrome.values import MISSING, Ints
 
 SQLITE_MAGIC: Final = b"SQLite format 3\0"

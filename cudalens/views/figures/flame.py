@@ -8,8 +8,8 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from cudalens.analysis import units
-from cudalens.analysis.time.flame import flame_graph
-from cudalens.analysis.time.waiting import is_waiting
+from cudalens.analysis.time.call_tree import flame_graph
+from cudalens.analysis.time.work import is_waiting
 from cudalens.frames import Ranks, Trace
 from cudalens.views.figures.style import MAX_POINTS, Mode, finished, in_short, label, nothing
 from cudalens.views.theme import color_of

@@ -9,8 +9,7 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from cudalens.analysis import units
-from cudalens.analysis.time.launch import FULL_QUEUE, launch_statistics
-from cudalens.analysis.time.launch_queue import queue_lengths
+from cudalens.analysis.time.launch import FULL_QUEUE, launch_statistics, queue_lengths
 from cudalens.frames import Ranks, Trace
 from cudalens.views.figures.style import (
     MAX_POINTS,

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from cudalens.analysis import units
-from cudalens.analysis.ranks.texts import reason
+from cudalens.analysis.ranks.stragglers import reason
 from cudalens.frames import Ranks
 from cudalens.views.foreign import clean
 from cudalens.views.ranks import pictures, words

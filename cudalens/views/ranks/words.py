@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from cudalens.analysis import units
-from cudalens.analysis.ranks.stragglers import Stragglers
-from cudalens.analysis.ranks.texts import reason
+from cudalens.analysis.ranks.stragglers import Stragglers, reason
 from cudalens.frames import Ranks
 
 _STAGE: Final = 0.05

@@ -7,7 +7,7 @@ from collections import Counter
 from typing import Any, Final, TypeGuard
 
 from cudalens.frames import Trace
-from cudalens.frames.marks import MAX_NOTE, marks_frame
+from cudalens.frames.counters import MAX_NOTE, marks_frame
 from cudalens.views.timeline.payload_order import EXACT, clipped_times
 
 _MAX_MARKS: Final = 1000

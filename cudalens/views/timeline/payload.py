@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 
 from cudalens.analysis.facts import names_in_short
 from cudalens.analysis.time.averages import folded
-from cudalens.analysis.time.waiting import is_waiting
+from cudalens.analysis.time.work import is_waiting
 from cudalens.frames import Trace
 from cudalens.frames.build import STEP_PREFIX
-from cudalens.frames.cell_sources import cell_sources
+from cudalens.frames.info import cell_sources
 from cudalens.views.timeline import payload_details, payload_memory, payload_order, payload_part
 from cudalens.views.timeline.enclosing import is_idle, num_enclosing
 from cudalens.views.timeline.payload_codec import PayloadWriter

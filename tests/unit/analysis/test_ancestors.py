@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from made_traces import host, trace_of
 
 from cudalens.analysis.ancestors import is_within_same, nearest, nearest_of, running_at
-from cudalens.analysis.time.idle_host import Host
+from cudalens.analysis.time.idle import Host
 
 
 def climbed(row, parent, is_found):

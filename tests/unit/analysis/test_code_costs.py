@@ -9,9 +9,8 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "views"))
 
 from sample_traces import Rows, gpu_trace
 
-from cudalens.analysis.time.line_costs import line_costs
+from cudalens.analysis.time.costs import line_costs, step_costs
 from cudalens.analysis.time.module_tree import module_tree
-from cudalens.analysis.time.step_costs import step_costs
 from cudalens.frames import RunInfo, Trace
 from cudalens.views.sections import lines, modules, steps
 from cudalens.views.sections.write_text import to_text

@@ -7,8 +7,8 @@ from findings_worlds import MS, US, World
 
 from cudalens.analysis import findings
 from cudalens.frames import Ranks, build_memory
-from cudalens.frames.metrics import metrics_frame
-from cudalens.frames.threads import Threads
+from cudalens.frames.counters import metrics_frame
+from cudalens.frames.info import Threads
 
 TOTAL = 40 << 30  # of the device of `World`
 

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from cudalens.frames import RunInfo
-from cudalens.frames.cell_sources import CELL_SOURCES_KEY, MAX_CELL, MAX_CELLS, cell_sources, to_extra
+from cudalens.frames.info import CELL_SOURCES_KEY, MAX_CELL, MAX_CELLS, cell_sources, sources_to_extra
 
 
 def read(extra):
@@ -14,20 +14,20 @@ def read(extra):
 
 def test_texts_are_read_as_they_were_kept():
     sources = {"In[1]": "x = 1\n", "In[20]": "print('ä')"}
-    assert read(to_extra(sources)) == sources
-    assert read(to_extra({"In[1]": "half of a pair: \ud800"})) == {"In[1]": "half of a pair: ?"}
+    assert read(sources_to_extra(sources)) == sources
+    assert read(sources_to_extra({"In[1]": "half of a pair: \ud800"})) == {"In[1]": "half of a pair: ?"}
 
 
 def test_no_cells_make_no_entry():
-    assert to_extra({}) == {}
+    assert sources_to_extra({}) == {}
     assert read({}) == {}
 
 
 def test_cells_that_do_not_fit_are_left_out_whole():
     fits = "x" * (MAX_CELL - len("In[2]"))
     sources = {"In[1]": f"{fits}x"} | {f"In[{number}]": fits for number in range(2, 9)}
-    assert read(to_extra(sources)) == {f"In[{number}]": fits for number in range(2, 2 + MAX_CELLS // MAX_CELL)}
-    assert read(to_extra({"In[1]": "x" * MAX_CELL, "In[2]": "y"})) == {"In[2]": "y"}
+    assert read(sources_to_extra(sources)) == {f"In[{number}]": fits for number in range(2, 2 + MAX_CELLS // MAX_CELL)}
+    assert read(sources_to_extra({"In[1]": "x" * MAX_CELL, "In[2]": "y"})) == {"In[2]": "y"}
 
 
 @pytest.mark.parametrize("text", ["", "[", "[]", '{"In[1]": 3}', "[" * 100_000, "\ud800"])

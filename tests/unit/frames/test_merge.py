@@ -6,8 +6,8 @@ import pandas as pd
 import pytest
 
 from cudalens.frames import RunInfo, StackTable, Trace
+from cudalens.frames.build import merge_frames
 from cudalens.frames.catalog_frames import empty_frame
-from cudalens.frames.merge import merge_frames
 
 
 def stacks(*entries):

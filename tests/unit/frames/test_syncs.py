@@ -9,9 +9,8 @@ from hypothesis import strategies as st
 
 from cudalens.frames import StackTable, build_events, check_frame, empty_frame
 from cudalens.frames.catalog_frames import frame_of_rows
-from cudalens.frames.syncs.build import LiveProgram, build_syncs
+from cudalens.frames.syncs.build import LiveProgram, build_syncs, match
 from cudalens.frames.syncs.calls import find_waits
-from cudalens.frames.syncs.observed import match
 
 TID = 7
 

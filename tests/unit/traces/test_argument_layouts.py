@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from cudalens.frames.lenient_json import texts_of
-from cudalens.frames.problems import Problems
+from cudalens.frames.limits import Problems
 from cudalens.traces.chrome.args import SPECS, decode_args
 from cudalens.traces.chrome.categories import Kind
 from cudalens.traces.chrome.layouts import Layouts

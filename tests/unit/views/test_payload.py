@@ -14,7 +14,7 @@ from msgspec import structs
 from sample_traces import gpu_trace
 
 from cudalens.frames import RunInfo, StackTable, Trace, build_events, build_memory
-from cudalens.frames.cell_sources import to_extra
+from cudalens.frames.info import sources_to_extra
 from cudalens.views.timeline import payload, payload_memory, payload_part
 from cudalens.views.timeline.payload import BRIEF_TEXT, FLAG_INSTANT, FLAG_LAUNCHED, FLAG_OUTSIDE, MAX_TEXT, pack
 
@@ -300,7 +300,7 @@ def test_the_source_of_cells_counts_as_well(monkeypatch):
     events = build_events(times | texts)
     letters = random.integers(0x4E00, 0x9FFF, (3, 9_000))
     cells = {f"In[{number}]": "".join(map(chr, row)) for number, row in enumerate(letters)}
-    trace = Trace(structs.replace(INFO, extra=to_extra(cells)), events=events)
+    trace = Trace(structs.replace(INFO, extra=sources_to_extra(cells)), events=events)
     limit = len(pack(Trace(INFO, events=events))) + payload._HEADER_RESERVE
     assert len(pack(trace)) > limit
     blob = pack(trace, max_bytes=limit)

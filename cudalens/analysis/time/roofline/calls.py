@@ -11,9 +11,8 @@ from numpy.typing import NDArray
 
 from cudalens.analysis.time.breakdown import enclosing
 from cudalens.analysis.time.groups import numbered, share, sums
-from cudalens.analysis.time.roofline.convolutions import NAMES
 from cudalens.analysis.time.roofline.expected import Expected, expected
-from cudalens.analysis.time.roofline.shapes import facts, numbers_of
+from cudalens.analysis.time.roofline.shapes import CONVOLUTION_NAMES, facts, numbers_of
 from cudalens.analysis.time.work import Work
 from cudalens.frames import Trace, categorical, is_category
 from cudalens.frames.column_arrays import Bools, Ints, integers, map_texts, masked, text_column
@@ -102,7 +101,7 @@ class Calls:
         columns = [self._events[name].array for name in ("name", "shapes", "dtypes", "concrete_inputs")]
         codes = pd.DataFrame({i: column.codes[ops] for i, column in enumerate(columns)})
         # Of other operators the values do not matter, and they differ from call to call.
-        is_convolution = map_texts(columns[0][ops], lambda name: NAMES.fullmatch(name) is not None, False)
+        is_convolution = map_texts(columns[0][ops], lambda name: CONVOLUTION_NAMES.fullmatch(name) is not None, False)
         codes.loc[~is_convolution, 3] = -1
         group, keys = numbered(dict(codes.items()))
         texts = (_texts(column, keys[i].to_numpy()) for i, column in enumerate(columns))

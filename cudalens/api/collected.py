@@ -1,4 +1,4 @@
-"""Make a Trace of what graph managers did."""
+"""Make a Trace of what graph managers did, or of the races that a sanitizer found."""
 
 from __future__ import annotations
 
@@ -10,15 +10,17 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 import torch
 
-from cudalens.api.outcome import OK, Outcome
 from cudalens.api.run_info import run_info
+from cudalens.api.session import OK, Outcome
 from cudalens.device import facts
 from cudalens.frames import Trace
 from cudalens.frames.catalog_frames import frame_of_rows
+from cudalens.frames.info import Judged
 from cudalens.graphs.frames import joined
 
 if TYPE_CHECKING:
     from cudalens.graphs import GraphManager
+    from cudalens.sanitizer import Sanitizer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,3 +81,28 @@ def plain_frame(runs: Sequence[PlainRun]) -> pd.DataFrame:
         rows[-1] |= dict.fromkeys(("num_warmups", "num_recordings", "num_replays"), 0)
         rows.append(row | {"kind": "skip"})
     return frame_of_rows("graphs", rows)
+
+
+def races_trace(
+    sanitizer: Sanitizer,
+    name: str,
+    *,
+    since: int = 0,
+    code: str | None = None,
+    outcome: Outcome = OK,
+) -> Trace:
+    """Return the races that a sanitizer found, with fixes, as a Trace without events.
+
+    Args:
+        sanitizer: The sanitizer, running or stopped.
+        name: Name of the run.
+        since: Number of first findings to leave out.
+        code: Source of the code that ran.
+        outcome: How the code ended.
+    """
+    begin = time.perf_counter()
+    frames = sanitizer.frames_of(sanitizer.findings(since))
+    state = sanitizer.status()
+    judged = Judged(state.num_launches, state.num_streams, state.num_hidden, state.error)
+    info = run_info(name, outcome, build_s=time.perf_counter() - begin, code=code, judged=judged)
+    return Trace(info, **frames)

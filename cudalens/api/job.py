@@ -25,6 +25,7 @@ from cudalens.gpus.registry import DeviceSpec, parse_device
 from cudalens.profiler import ProfilerOptions
 from cudalens.virtual import context
 from cudalens.virtual.fit.runs import quick_collections
+from cudalens.virtual.jobs.exchanges import Mailbox
 from cudalens.virtual.jobs.rank_device import RankDevice, rank_environment
 from cudalens.virtual.jobs.rank_run import RankRun, programs_of, run_distinct_ranks
 from cudalens.virtual.jobs.retiming import facts_of_copy, retimed
@@ -33,13 +34,14 @@ from cudalens.virtual.jobs.topology import GPUS_PER_NODE, Cluster, Network, netw
 
 if TYPE_CHECKING:
     from cudalens.gpus.error_bands import Band
+    from cudalens.virtual.profile.recorder import Cut
 
 #: Memory of a GPU on which everything fits, so that a job that does not fit shows how much it needs.
 _UNLIMITED_BYTES: Final = 1 << 46
 
-#: Relative error of a collective's time between nodes, which was not measured by us: its band is that of kernels
-#: without measurements.
-_STEPS_LEFT_OUT: Final = 1
+
+#: Most GPUs of a job.
+MAX_GPUS: Final = 16_384
 
 
 class Job(Ranks):
@@ -54,8 +56,8 @@ class Job(Ranks):
         memory: A row for each rank: ``rank``, ``allocated_bytes``, ``reserved_bytes`` and ``total_bytes`` at its peak
             (the total has the CUDA context), ``capacity_bytes``, ``fits``.
         parts: What `frames` is made of.
-        step_ns: Time of a step of the whole job: from the end of one to the end of the next, the median without the
-            first; of a program with one step, its time.
+        step_ns: Time of a step of the whole job: from the end of one to the end of the next, the median; of a program
+            with one step, of everything that it did.
         step_low_ns: Lower end of the 80 % band of the kernels' times (`cudalens.gpus.error_bands`).
         step_high_ns: Upper end of that band.
     """
@@ -138,9 +140,10 @@ def job(
             "%cudadevice off)."
         )
     records: dict[int, _Record] = {}
+    mailbox = Mailbox()
 
     def run(rank: int) -> RankRun:
-        records[rank] = _Record(cluster, rank, default, default_count)
+        records[rank] = _Record(cluster, rank, mailbox, default, default_count)
         return records[rank].run(function)
 
     with quick_collections():
@@ -159,7 +162,7 @@ def make_cluster(
         VirtualDeviceError: The GPU or the network is unknown.
         ValueError: The GPUs cannot be distributed evenly over the nodes, or a factor is not above 0.
     """
-    spec, num_gpus = parse_device(gpus)
+    spec, num_gpus = parse_device(gpus, MAX_GPUS)
     num_nodes = nodes if nodes is not None else -(-num_gpus // GPUS_PER_NODE)
     if num_nodes < 1 or num_gpus % num_nodes:
         raise ValueError(f"{num_gpus} GPUs cannot be distributed evenly over {num_nodes} nodes; pass nodes=...")
@@ -184,9 +187,11 @@ def _speeds(cluster: Cluster, slow_gpus: Mapping[int, float], jitter: float, see
 class _Record:
     """The recording of one rank."""
 
-    def __init__(self, cluster: Cluster, rank: int, default: float | None, default_count: int | None) -> None:
+    def __init__(
+        self, cluster: Cluster, rank: int, mailbox: Mailbox, default: float | None, default_count: int | None
+    ) -> None:
         unlimited = replace(cluster, spec=cluster.spec.replace(total_memory_bytes=_UNLIMITED_BYTES))
-        self._device = RankDevice(unlimited, rank, default=default, default_count=default_count)
+        self._device = RankDevice(unlimited, rank, mailbox=mailbox, default=default, default_count=default_count)
         self._cluster, self._rank = cluster, rank
         self.recorder = Recorder(ProfilerOptions(memory=True), metrics=False, syncs=False)
 
@@ -200,7 +205,7 @@ class _Record:
                 try:
                     self.recorder.session = session
                     self.recorder.begin()
-                    with _steps_of_optimizers(self.recorder):
+                    with _steps_of_optimizers(self.recorder) as cuts:
                         function()
                 finally:
                     self.recorder.stop(session)
@@ -215,33 +220,40 @@ class _Record:
             communicator.log,
             tuple(communicator.every_group),
             device.reads_rank,
+            cuts[0] if self.recorder.steps.num_steps else None,
             {name: stats[f"{name}.all.peak"] for name in ("allocated_bytes", "reserved_bytes")},
         )
 
 
 @contextmanager
-def _steps_of_optimizers(recorder: Recorder) -> Iterator[None]:
-    """Record steps: from the first call of a module to the end of the first optimizer's next step."""
+def _steps_of_optimizers(recorder: Recorder) -> Iterator[list[Cut]]:
+    """Record steps: each from the first call of a module to the end of the first optimizer's next step.
+
+    The first step, in which optimizers allocate their state, is a part of the start of the program. The list that is
+    returned gets its end.
+    """
     from torch.nn.modules.module import register_module_forward_pre_hook
     from torch.optim.optimizer import register_optimizer_step_post_hook
 
     first: list[Any] = []
     pending: list[Any] = []
+    cuts: list[Cut] = []
 
     def begin(*args: Any) -> None:
         pending.pop().remove()
         recorder.steps.step()
 
     def end(optimizer: Any, *args: Any) -> None:
-        first.append(optimizer) if not first else None
+        if not first:
+            first.append(optimizer)
+            cuts.append(recorder.virtual.recorders[0].cut())
         if optimizer is first[0] and not pending:
             recorder.steps.close()
             pending.append(register_module_forward_pre_hook(begin))
 
-    pending.append(register_module_forward_pre_hook(begin))
     handle = register_optimizer_step_post_hook(end)
     try:
-        yield
+        yield cuts
     finally:
         handle.remove()
         for hook in pending:
@@ -257,7 +269,7 @@ def _assemble(
     note: str,
 ) -> Job:
     """Make the traces of all classes of ranks, and the job of them."""
-    source = _JobTraces(name, programs, times, records)
+    source = _JobTraces(name, programs, times, runs, records)
     reductions = {}
     for colour, rank in programs.representatives.items():
         trace = source.read(rank)
@@ -279,7 +291,7 @@ def _assemble(
 
 
 def _with_steps_of_device(reduction: Reduction, trace: Trace) -> Reduction:
-    """Steps from the end of the work of the step before to the end of their own.
+    """Steps from the end of the GPU's work before them to the end of their own.
 
     A host that waits for nothing runs ahead of its GPU, and its steps are shorter than those of the job.
     """
@@ -287,14 +299,12 @@ def _with_steps_of_device(reduction: Reduction, trace: Trace) -> Reduction:
     is_work = (events["stream"].notna() & events["step"].notna() & (events["cat"] != "cuda_sync")).to_numpy(bool)
     work = events.loc[is_work, ["step", "ts", "dur"]].astype("int64")
     ends = (work["ts"] + work["dur"]).groupby(work["step"]).max()
-    begins = work["ts"].groupby(work["step"]).min()
-    changed, before = steps.copy(), None
-    for row, step in enumerate(steps["step"].tolist()):
+    changed = steps.copy()
+    for row, step in zip(changed.index, steps["step"].tolist(), strict=True):
         if step is pd.NA or step not in ends.index:
             continue
-        begin = begins[step] if before is None else before
-        changed.loc[changed.index[row], ["ts", "dur"]] = begin, ends[step] - begin
-        before = ends[step]
+        begin = ends[step - 1] if step - 1 in ends.index else work.loc[work["step"] == step, "ts"].min()
+        changed.loc[row, ["ts", "dur"]] = begin, ends[step] - begin
     return replace(reduction, frames={**reduction.frames, "steps": changed})
 
 
@@ -316,15 +326,15 @@ def _memory(programs: JobPrograms, runs: Mapping[int, RankRun]) -> pd.DataFrame:
 
 
 def _step_ns(reductions: Iterable[Reduction]) -> int:
-    """The median time of a step without the first; of the only one, if there is one; without steps, of everything."""
+    """The median time of a step; without steps, of everything."""
     reductions = list(reductions)
     steps = pd.concat([one.frames["steps"] for one in reductions]).dropna(subset=["step", "ts"])
     if not len(steps):
         return max(int(one.frames["summary"]["span_ns"].max()) for one in reductions)
+    begin = steps["ts"].groupby(steps["step"]).min().astype("int64")
     ends = (steps["ts"] + steps["dur"]).groupby(steps["step"]).max().astype("int64")
-    if len(ends) == 1:
-        return int(ends.iloc[0] - steps["ts"].min())
-    return int(statistics.median(ends.diff().iloc[_STEPS_LEFT_OUT:].tolist()))
+    before = ends.shift(1, fill_value=int(begin.iloc[0]))
+    return int(statistics.median((ends - before).tolist()))
 
 
 def _band(programs: JobPrograms) -> Band:
@@ -399,9 +409,14 @@ class _JobTraces:
     """The traces of a job, each made when it is used."""
 
     def __init__(
-        self, name: str, programs: JobPrograms, times: Mapping[int, RankTimes], records: Mapping[int, _Record]
+        self,
+        name: str,
+        programs: JobPrograms,
+        times: Mapping[int, RankTimes],
+        runs: Mapping[int, RankRun],
+        records: Mapping[int, _Record],
     ) -> None:
-        self._name, self._programs, self._times, self._records = name, programs, times, records
+        self._name, self._programs, self._times, self._runs, self._records = name, programs, times, runs, records
 
     def read(self, rank: int) -> Trace:
         """Return the Trace of a rank."""
@@ -411,7 +426,8 @@ class _JobTraces:
         facts = facts_of_copy(program, programs.layout, rank, of)
         record = self._records[of].recorder
         times = self._times[programs.colours[rank]]
-        record.virtual.replace_recorder(retimed(programs.recorders[of], program, times, facts))
+        cut = self._runs[of].cut
+        record.virtual.replace_recorder(retimed(programs.recorders[of], program, times, facts, cut))
         trace = record.build(f"{self._name}, rank {rank}", OK)
         info = trace.info.replace(rank=rank, world_size=programs.cluster.num_gpus, host=_host(programs.cluster, rank))
         return trace.replace(info=info)

@@ -72,11 +72,12 @@ def register(spec: DeviceSpec, *, replace: bool = False) -> DeviceSpec:
 _ALIASES: Final = {"a100-40gb": "a100"}
 
 
-def parse_device(device: str | DeviceSpec) -> tuple[DeviceSpec, int]:
+def parse_device(device: str | DeviceSpec, most: int = MAX_DEVICES) -> tuple[DeviceSpec, int]:
     """Return the spec and the number of devices that a text names.
 
     Args:
         device: "h100", "H100", "h100x4", "a100-80gb x 2", or a `DeviceSpec` (which is one device).
+        most: The largest number of devices.
 
     Raises:
         VirtualDeviceError: There is no such device, or the count is out of range; the error lists the known devices.
@@ -94,8 +95,8 @@ def parse_device(device: str | DeviceSpec) -> tuple[DeviceSpec, int]:
             f"No virtual device is named {device!r}.{near(key, list(_specs))} Known: {known}. "
             "Add your own with cudalens.virtual.register(spec)."
         )
-    if not 1 <= count <= MAX_DEVICES:
-        raise VirtualDeviceError(f"{device!r} requests {count} devices; expected 1 to {MAX_DEVICES}.")
+    if not 1 <= count <= most:
+        raise VirtualDeviceError(f"{device!r} requests {count} devices; expected 1 to {most}.")
     return _specs[key], count
 
 

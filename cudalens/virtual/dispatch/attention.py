@@ -17,6 +17,7 @@ from torch import Tensor
 from torch.autograd import forward_ad
 
 from cudalens.errors import VirtualDeviceError
+from cudalens.virtual.shapes.storage import lacks_values
 from cudalens.virtual.tensors.residency import residence_of
 from cudalens.virtual.torch_cuda.rng import Replacement, SwappedState
 
@@ -64,10 +65,30 @@ def attend(
     enable_gqa: bool = False,
 ) -> Tensor:
     """Run ``scaled_dot_product_attention`` on the fused operator with dropout if CUDA has one, else as the CPU does."""
+    if attn_mask is None and _is_sharded_without_values(query):
+        return _attend_to_shards(query, key, value, dropout_p, is_causal, scale)
     if dropout_p and not enable_gqa and is_fused(query, key, value, attn_mask, dropout_p, is_causal):
         return _run_fused(query, key, value, attn_mask, dropout_p, is_causal, scale)
     given = {"attn_mask": attn_mask, "dropout_p": dropout_p, "is_causal": is_causal}
     result: Tensor = _attention(query, key, value, **given, scale=scale, enable_gqa=enable_gqa)
+    return result
+
+
+def _is_sharded_without_values(query: Tensor) -> bool:
+    """Whether a tensor is a DTensor whose part has no values."""
+    local = getattr(query, "_local_tensor", None)
+    return isinstance(local, Tensor) and residence_of(local) is not None and lacks_values(local)
+
+
+def _attend_to_shards(
+    query: Tensor, key: Tensor, value: Tensor, dropout_p: float, is_causal: bool, scale: float | None
+) -> Tensor:
+    """Call the operator of FlashAttention, as torch does for DTensors on CUDA; context parallelism replaces it."""
+    groups = query.shape[1] // key.shape[1]
+    if groups > 1:
+        key, value = (tensor.repeat_interleave(groups, dim=1) for tensor in (key, value))
+    fused = _aten._scaled_dot_product_flash_attention
+    result: Tensor = fused(query, key, value, dropout_p, is_causal, False, scale=scale)[0]
     return result
 
 

@@ -144,6 +144,8 @@ class Communicator:
         log: The collectives in order, by the correlation id of their launch.
         groups: The ranks of each process group of this rank, in order of creation.
         every_group: The ranks of each process group of the job that the program made, also those without this rank.
+        names: The number of each process group of this rank, by its name.
+        reduction: How the last collective of a process group combined elements.
     """
 
     def __init__(self, gpus: Gpus, cluster: Cluster, rank: int) -> None:
@@ -152,6 +154,7 @@ class Communicator:
         self.groups: list[tuple[int, ...]] = []
         self.every_group: list[tuple[int, ...]] = []
         self.names: dict[str, int] = {}
+        self.reduction = ""
         self._numbers: Counter[Any] = Counter()
         self._streams: dict[tuple[int, int], Stream] = {}
 
@@ -258,10 +261,16 @@ class Communicator:
             peer,
             tuple(int(number) for number in given.get("input_split_sizes") or ()),
             tuple(int(number) for number in given.get("output_split_sizes") or ()),
-            _reduction(given.get("reduce_op")),
+            self._reduction(given.get("reduce_op")),
             program_line(),
             _KERNELS[kind][1],
         )
+
+    def _reduction(self, given: Any) -> str:
+        """The name of a reduction: text of a functional collective, or that of the last call of a process group."""
+        if given is None:
+            return ""
+        return given.lower() if isinstance(given, str) else self.reduction
 
     def _group(self, name: str) -> tuple[int, tuple[int, ...]]:
         role = self.names[name]
@@ -304,15 +313,6 @@ def _group_name(given: dict[str, Any]) -> str:
         return str(torch.distributed.ProcessGroup.unbox(given["process_group"]).group_name)
     name = given["group_name"]
     return name if isinstance(name, str) else str(name.group_name)
-
-
-def _reduction(given: Any) -> str:
-    """The name of a reduction: text, a ReduceOp, or the object by which an operator gets it."""
-    if given is None:
-        return ""
-    if isinstance(given, str):
-        return given.lower()
-    return str(getattr(given, "name", "")).lower()
 
 
 def program_line() -> str:

@@ -16,6 +16,7 @@ import torch.distributed as dist
 from cudalens.errors import VirtualDeviceError
 from cudalens.virtual import context
 from cudalens.virtual.jobs.communicator import Communicator
+from cudalens.virtual.jobs.exchanges import Mailbox
 from cudalens.virtual.jobs.reducer import Reducer, ReducerLogger, broadcast_coalesced
 from cudalens.virtual.patching import Patches
 from cudalens.virtual.torch_cuda.stacks import is_library
@@ -42,6 +43,7 @@ class RankDevice(context.device):
     Args:
         cluster: The GPUs of the job.
         rank: The rank.
+        mailbox: The objects that ranks sent which ran before.
         default: The number that the program reads for unknown values.
         default_count: The number of results of operators whose size depends on values.
         values: Whether values are computed; collectives are then those of gloo, between processes.
@@ -57,6 +59,7 @@ class RankDevice(context.device):
         cluster: Cluster,
         rank: int,
         *,
+        mailbox: Mailbox | None = None,
         default: float | None = None,
         default_count: int | None = None,
         values: bool = False,
@@ -65,7 +68,7 @@ class RankDevice(context.device):
         spec = cluster.spec
         super().__init__(spec, values=values, default=default, default_count=default_count, alloc_conf=alloc_conf)
         self.num_devices = cluster.gpus_per_node
-        self._cluster, self._rank = cluster, rank
+        self._cluster, self._rank, self._mailbox = cluster, rank, mailbox or Mailbox()
         self.communicator: Communicator | None = None
         self.reads_rank = False
 
@@ -79,9 +82,11 @@ class RankDevice(context.device):
         self._replace_groups(patches, make_group, new_group)
         self._note_reads(patches, get_rank)
         _replace_barrier(patches, gpus.communicator)
+        _note_reductions(patches, gpus.communicator)
         _refuse_symmetric_memory(patches)
         _use_plain_random_numbers(patches)
         if gpus.shapes is not None:
+            self._mailbox.install(patches, self._rank)
             patches.set(torch.nn.parallel.DistributedDataParallel, "__init__", make_ddp)
             patches.set(dist, "Reducer", Reducer)
             patches.set(dist, "Logger", ReducerLogger)
@@ -192,6 +197,29 @@ def _replace_barrier(patches: Patches, communicator: Communicator) -> None:
         return work
 
     patches.set(kind, "barrier", barrier)
+
+
+#: Methods of a process group that combine elements.
+_REDUCING: Final = ("allreduce", "allreduce_coalesced", "reduce", "reduce_scatter", "_reduce_scatter_base")
+
+
+def _note_reductions(patches: Patches, communicator: Communicator) -> None:
+    """Record how a collective combines elements: the arguments of its operator do not show it."""
+    kind: Any = torch._C._distributed_c10d.ProcessGroup
+    for name in _REDUCING:
+        if name in vars(kind):
+            patches.set(kind, name, _noting(vars(kind)[name], communicator))
+
+
+def _noting(original: Callable[..., Any], communicator: Communicator) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def start(group: Any, *args: Any, **kwargs: Any) -> Any:
+        options = next((value for value in (*args, *kwargs.values()) if hasattr(value, "reduceOp")), None)
+        if options is not None:
+            communicator.reduction = str(getattr(options.reduceOp, "op", options.reduceOp)).rpartition(".")[2].lower()
+        return original(group, *args, **kwargs)
+
+    return start
 
 
 def _refuse_symmetric_memory(patches: Patches) -> None:

@@ -14,7 +14,7 @@ from cudalens.virtual.jobs.schedule import JobPrograms, RankProgram, RankSpeed, 
 
 if TYPE_CHECKING:
     from cudalens.virtual.jobs.topology import Cluster
-    from cudalens.virtual.profile.recorder import Recorder
+    from cudalens.virtual.profile.recorder import Cut, Recorder
 
 #: Ranks of a program that reads its rank all run, up to this number of ranks; of more, a few are compared.
 _ALL_UP_TO: Final = 8
@@ -32,6 +32,7 @@ class RankRun:
         collectives: By the correlation id of their launch.
         every_group: The process groups of the job.
         reads_rank: Whether the program reads its rank.
+        cut: The end of the first step; None if there was no other.
         memory: Peaks of the memory of the rank's GPU, as `torch.cuda.memory_stats` names them, without ``.all.peak``.
     """
 
@@ -40,6 +41,7 @@ class RankRun:
     collectives: Mapping[int, Collective]
     every_group: tuple[Members, ...]
     reads_rank: bool
+    cut: Cut | None
     memory: Mapping[str, int]
 
     @property
@@ -50,7 +52,8 @@ class RankRun:
             found.update(f"{work.name} {work.duration_ns} {work.num_bytes};".encode())
         for one in self.collectives.values():
             at = None if one.peer is None else one.ranks.index(one.peer)
-            found.update(f"{one.kind} {one.role} {one.num_bytes} {at} {one.line};".encode())
+            what = one.kind, one.role, one.num_bytes, one.dtype, one.reduction, at, one.in_splits, one.out_splits
+            found.update(f"{what} {one.line};".encode())
         found.update(str(self.memory["allocated_bytes"]).encode())
         return found.digest()
 

@@ -12,13 +12,15 @@ from numpy.typing import NDArray
 from cudalens.virtual.jobs.communicator import PAIRS
 from cudalens.virtual.jobs.layout import Layout, Members
 from cudalens.virtual.jobs.schedule import RankProgram, RankTimes
-from cudalens.virtual.profile.recorder import Call, MemoryAct, Recorder
+from cudalens.virtual.profile.recorder import Call, Cut, MemoryAct, Recorder
 from cudalens.virtual.timing.work import Work
 
 Ints = NDArray[np.int64]
 
 
-def retimed(recorder: Recorder, program: RankProgram, times: RankTimes, facts: Mapping[int, Any]) -> Recorder:
+def retimed(
+    recorder: Recorder, program: RankProgram, times: RankTimes, facts: Mapping[int, Any], cut: Cut | None
+) -> Recorder:
     """Return a record with other times.
 
     Args:
@@ -26,6 +28,7 @@ def retimed(recorder: Recorder, program: RankProgram, times: RankTimes, facts: M
         program: What it did.
         times: The times to use.
         facts: New facts of collectives (`Work.facts`), by the number of their work.
+        cut: The moment before which everything is left out; None for nothing.
     """
     clock = _HostClock(program.calls_ns, times.calls_ns)
     made = copy.copy(recorder)
@@ -48,7 +51,10 @@ def retimed(recorder: Recorder, program: RankProgram, times: RankTimes, facts: M
         found._replace(start_ns=clock(found.start_ns), end_ns=clock(found.end_ns)) for found in recorder.device_ranges
     ]
     made.start_ns, made.end_ns = clock(recorder.start_ns), clock(recorder.end_ns)
-    return made
+    if cut is None:
+        return made
+    made.start_ns = clock(cut.now_ns)
+    return made.without_start(cut)
 
 
 class _HostClock:

@@ -54,6 +54,7 @@ class VirtualCollector:
         self._spec: DeviceSpec | None = None
         self._gpus: Gpus | None = None
         self._host_ns = 0
+        self._is_replaced = False
         self.problems: tuple[Problem, ...] = ()
 
     @property
@@ -67,8 +68,9 @@ class VirtualCollector:
         return tuple(recorder for recorder, _, _ in self._records)
 
     def replace_recorder(self, recorder: Recorder) -> None:
-        """Use another record of the only virtual device, such as one with other times, when rows are made."""
+        """Use another record of the only virtual device when rows are made: with other times, or without its start."""
         ((_, label, infos),) = self._records
+        self._is_replaced = True
         self._records = [(recorder, label, infos)]
 
     def start(self) -> None:
@@ -182,7 +184,7 @@ class VirtualCollector:
         from cudalens.virtual.profile.frames import lay_over
 
         rows, num_left_out = lay_over(host, self._segments(), host_only=self._host_only)
-        if num_left_out:
+        if num_left_out and not self._is_replaced:
             where = "they ran before, after or between virtual devices, and have no virtual time"
             self.problems = (Problem("operators outside of any virtual device were left out", num_left_out, where),)
         return rows

@@ -10,6 +10,7 @@ outside of a handler get a mark without duration.
 
 from __future__ import annotations
 
+import copy
 import threading
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -100,6 +101,28 @@ class DeviceRange(NamedTuple):
     end_ns: int
 
 
+class Cut(NamedTuple):
+    """A moment of a record, to leave out what was before.
+
+    Attributes:
+        mark: The number of a mark.
+        now_ns: Virtual ns.
+        num_acts: Acts before it.
+        num_works: Work that was issued before it.
+        num_waits: Waits before it.
+        num_ranges: Ranges on streams that ended before it.
+        bytes: Allocated and reserved bytes of each device.
+    """
+
+    mark: int
+    now_ns: int
+    num_acts: int
+    num_works: int
+    num_waits: int
+    num_ranges: int
+    bytes: list[tuple[int, int]]
+
+
 class _PerThread(threading.local):
     """The current handler of a thread, and its last freed block."""
 
@@ -167,6 +190,21 @@ class Recorder:
         self.end_ns, self.last_mark = self._machine.now_ns, self._point()
         self._ops = {placed.correlation_id: work.op for _, work, placed in self.works}
         self.acts = [Call(*act) if len(act) == _CALL_LENGTH else MemoryAct(*act) for act in self._acts]
+
+    def cut(self) -> Cut:
+        """Return the present moment, for `without_start`."""
+        counts = len(self._acts), len(self.works), len(self.waits), len(self.device_ranges)
+        return Cut(self._point(), self._machine.now_ns, *counts, [_memory_of(one) for one in self._machine.devices])
+
+    def without_start(self, cut: Cut) -> Recorder:
+        """Return this record without what was before a moment; after `close`."""
+        made = copy.copy(self)
+        made.first_mark, made.initial_bytes = cut.mark, cut.bytes
+        made.acts, made.works = self.acts[cut.num_acts :], self.works[cut.num_works :]
+        made.waits, made.device_ranges = self.waits[cut.num_waits :], self.device_ranges[cut.num_ranges :]
+        made.begun = [one for one in self.begun if one[0] > cut.mark]
+        made.ended = [one for one in self.ended if one[0] > cut.mark]
+        return made
 
     def begin(self, operator: str) -> tuple[Any, int, int]:
         """An operator's handler starts, or (`HIDDEN`) internal work that no trace of a GPU contains.

@@ -32,12 +32,12 @@ def test_ranks_that_do_the_same_run_once_and_are_ranks_like_any_others(ddp):
 
 def test_ddp_sums_all_gradients_in_buckets_during_the_backward_pass(ddp):
     found = ddp.analysis.collectives
-    of_one_step = found[(found["rank"] == 3) & (found["step"] == 2)]
+    of_one_step = found[(found["rank"] == 3) & (found["step"] == 1)]
     assert set(of_one_step["kind"]) == {"allreduce"}
     assert of_one_step["num_bytes"].sum() == PARAMETER_BYTES
     assert len(of_one_step) > 2
     events = ddp[3].events
-    kernels = events[(events["cat"] == "kernel") & (events["step"] == 2)]
+    kernels = events[(events["cat"] == "kernel") & (events["step"] == 1)]
     products = kernels[kernels["name"].str.contains("mm")]
     first = kernels[kernels["collective"].notna()].iloc[0]
     assert first["ts"] < products["ts"].max()  # the last product runs after the first collective has begun
@@ -46,15 +46,15 @@ def test_ddp_sums_all_gradients_in_buckets_during_the_backward_pass(ddp):
 
 def test_a_step_lasts_as_long_as_its_products_and_what_of_communication_they_do_not_hide(ddp):
     found = ddp.frames["collectives"]
-    communication_ns = found[(found["rank"] == 0) & (found["step"] == 2)]["dur"].sum()
-    step = ddp.analysis.steps.query("rank == 0 and step == 2").iloc[0]
+    communication_ns = found[(found["rank"] == 0) & (found["step"] == 1)]["dur"].sum()
+    step = ddp.analysis.steps.query("rank == 0 and step == 1").iloc[0]
     assert step["compute_ns"] < step["step_ns"] < step["compute_ns"] + communication_ns
     assert ddp.step_low_ns < ddp.step_ns < ddp.step_high_ns
 
 
 def test_fsdp2_gathers_parameters_twice_and_scatters_gradients_once(fsdp):
     found = fsdp.frames["collectives"]
-    of_one_step = found[(found["rank"] == 15) & (found["step"] == 2)]
+    of_one_step = found[(found["rank"] == 15) & (found["step"] == 1)]
     by_kind = of_one_step.groupby("kind", observed=True)["num_bytes"].sum()
     assert by_kind["reducescatter"] == PARAMETER_BYTES
     assert PARAMETER_BYTES < by_kind["allgather"] <= 2 * PARAMETER_BYTES

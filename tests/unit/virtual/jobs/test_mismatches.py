@@ -1,0 +1,162 @@
+"""Collectives that ranks make in different ways are found before anything hangs, with the lines of both."""
+
+import os
+from pathlib import Path
+
+import pytest
+import torch
+import torch.distributed as dist
+
+import cudalens
+from cudalens.errors import VirtualDeviceError
+
+HERE = Path(__file__).name
+
+
+def begin():
+    dist.init_process_group("nccl")
+    torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
+    return dist.get_rank(), torch.ones(8, device="cuda")
+
+
+def order():
+    rank, x = begin()
+    if rank == 0:
+        dist.all_reduce(x)
+        dist.broadcast(x, 0)
+    else:
+        dist.broadcast(x, 0)
+        dist.all_reduce(x)
+
+
+def size():
+    rank, x = begin()
+    dist.all_reduce(x if rank == 0 else x[:4])
+
+
+def dtype():
+    rank, x = begin()
+    dist.all_reduce(x if rank == 0 else torch.ones(4, device="cuda", dtype=torch.float64))
+
+
+def kind():
+    rank, x = begin()
+    if rank == 0:
+        dist.all_reduce(x)
+    else:
+        dist.broadcast(x, 0)
+
+
+def reduction():
+    rank, x = begin()
+    dist.all_reduce(x, op=dist.ReduceOp.SUM if rank == 0 else dist.ReduceOp.MAX)
+
+
+def root():
+    rank, x = begin()
+    dist.broadcast(x, src=rank)
+
+
+def group():
+    rank, x = begin()
+    pair = dist.new_group([0, 1])
+    dist.all_reduce(x, group=pair if rank == 0 else None)
+
+
+def one_more():
+    rank, x = begin()
+    dist.all_reduce(x)
+    if rank == 0:
+        dist.all_reduce(x)
+    torch.cuda.synchronize()
+
+
+def splits():
+    rank, x = begin()
+    sent = [2, 6] if rank == 0 else [3, 5]
+    dist.all_to_all_single(torch.empty(8, device="cuda"), x, [4, 4], sent)
+
+
+def send_without_receive():
+    rank, x = begin()
+    if rank == 0:
+        dist.send(x, 1)
+
+
+def size_of_a_send():
+    rank, x = begin()
+    if rank == 0:
+        dist.send(x, 1)
+    else:
+        dist.recv(x[:4], 0)
+
+
+def receive_from_each_other():
+    rank, x = begin()
+    dist.recv(x, 1 - rank)
+    dist.send(x, 1 - rank)
+
+
+DIFFERENT = {
+    order: "kind",
+    size: "size",
+    dtype: "dtype",
+    kind: "kind",
+    reduction: "reduction",
+    root: "root",
+    splits: "splits",
+    size_of_a_send: "size",
+}
+HANGING = [group, one_more, send_without_receive, receive_from_each_other]
+
+
+def line_of(program, text, after=0):
+    first = program.__code__.co_firstlineno
+    lines = Path(__file__).read_text().splitlines()[first - 1 :]
+    return first + next(number for number, line in enumerate(lines) if number > after and text in line)
+
+
+def message_of(program):
+    with pytest.raises(VirtualDeviceError) as caught:
+        cudalens.virtual.job(program, "h100x2")
+    return str(caught.value)
+
+
+@pytest.mark.parametrize("program", DIFFERENT, ids=lambda program: program.__name__)
+def test_two_ranks_that_make_different_collectives(program):
+    message = message_of(program)
+    assert f"differs in its {DIFFERENT[program]}: rank 0 at {HERE}:" in message
+    assert f"; rank 1 at {HERE}:" in message
+
+
+@pytest.mark.parametrize("program", HANGING, ids=lambda program: program.__name__)
+def test_a_rank_that_waits_forever(program):
+    message = message_of(program)
+    assert "the job hangs: no rank can go on" in message
+    assert f"rank 0 at {HERE}:" in message
+
+
+def test_both_lines_are_those_of_the_calls():
+    message = message_of(order)
+    assert f"rank 0 at {HERE}:{line_of(order, 'dist.all_reduce')}" in message
+    assert f"rank 1 at {HERE}:{line_of(order, 'dist.broadcast', after=4)}" in message
+
+
+@pytest.mark.parametrize(
+    ("program", "reason"),
+    [
+        (lambda: dist.init_process_group("mpi"), "no backend 'mpi'"),
+        (lambda: (begin(), dist.all_gather_object([None, None], 1)), "needs objects of all ranks"),
+        (lambda: (begin(), dist.recv(torch.ones(1, device="cuda"))), "recv without a source"),
+    ],
+)
+def test_what_is_not_modelled_is_refused_with_its_reason(program, reason):
+    assert reason in message_of(program)
+
+
+def test_a_rank_that_uses_the_gpu_of_another_one_is_refused():
+    def forgets_its_device():
+        dist.init_process_group("nccl")
+        dist.all_reduce(torch.ones(8, device="cuda") * dist.get_rank())
+
+    assert "rank 1 communicates from cuda:0, which is the GPU of another rank" in message_of(forgets_its_device)

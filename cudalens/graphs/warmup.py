@@ -92,7 +92,10 @@ def warm_up(
         outputs = recorder.warm_up(variant, leaves, observer)
     if variant.mode != "backward":
         _note_gradients(variant, outputs, observer, effects)
-    observer.findings[:0] = [finding for finding in (casts.finding, hooks.finding) if finding is not None]
+    # Without a result that needs a gradient, a recording needs no hooks either.
+    needs_hooks = any(isinstance(output, torch.Tensor) and output.requires_grad for output in outputs)
+    around = (casts.finding, hooks.finding if needs_hooks else None)
+    observer.findings[:0] = [finding for finding in around if finding is not None]
     in_pool = {made.ref.address for made in observer.made.values()}
     saved = [ref for ref in hooks.refs if ref.address in in_pool and ref.is_alive()]
     kept = {ref.address for ref in saved}

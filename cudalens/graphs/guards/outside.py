@@ -218,7 +218,8 @@ class CallWatch:
         if rule is None:
             return
         if isinstance(owner, torch._C.Generator):
-            self._on_generator(owner, function.__name__, frame)
+            if not is_own(frame.f_code.co_filename):  # the virtual device computes dropout again from a state
+                self._on_generator(owner, function.__name__, frame)
         elif isinstance(owner, _ENGINE):
             self.has_backward = True
         elif isinstance(owner, ContextVar):

@@ -301,3 +301,51 @@ def two_optimizers_in_one_step(m: GraphManager) -> None:
         return step, lambda: [*state_of(generator, first), *state_of(critic, second)]
 
     assert counts(compare_steps(m, make)) == (2, 1, 4, 0)
+
+
+@scenario
+def gradients_by_a_function_transform(m: GraphManager) -> None:
+    """torch.func disables hooks of saved tensors; a step whose results need no gradient does without such hooks."""
+
+    def make() -> Made:
+        module = small()
+        parameters = {name: parameter.detach() for name, parameter in module.named_parameters()}
+
+        def loss(parameters: dict[str, torch.Tensor], x: torch.Tensor) -> torch.Tensor:
+            return torch.func.functional_call(module, parameters, (x,)).square().mean()
+
+        gradients = torch.func.grad_and_value(loss)
+
+        def step(x: torch.Tensor) -> torch.Tensor:
+            found, value = gradients(parameters, x)
+            for name, parameter in parameters.items():
+                parameter.sub_(found[name], alpha=0.1)
+            return value
+
+        return step, lambda: [one.clone() for one in parameters.values()]
+
+    assert counts(compare_steps(m, make, num_calls=5)) == (1, 1, 3, 0)
+
+
+@scenario
+def attention_with_dropout_in_a_step(m: GraphManager) -> None:
+    def make() -> Made:
+        torch.manual_seed(1)
+        module = nn.TransformerEncoderLayer(6, 2, 8, batch_first=True, dropout=0.1).cuda()
+
+        def step(x: torch.Tensor) -> torch.Tensor:
+            module.zero_grad()
+            loss = module(x[None]).square().mean()
+            loss.backward()
+            return loss.detach()
+
+        return step, lambda: [one.clone() for one in gradients_of(module) if one is not None]
+
+    (step, state), (twin, twin_state) = make(), make()
+    graphed = m.wrap(step)
+    runs = []
+    for call, changed in ((graphed, state), (twin, twin_state)):
+        torch.manual_seed(2)  # both draw the same numbers
+        runs.append(list(_states(call, changed, 5)))
+    assert all(torch.equal(*pair) for pairs in zip(*runs, strict=True) for pair in zip(*pairs, strict=True))
+    assert counts(graphed) == (2, 1, 2, 0)

@@ -13,7 +13,7 @@ import torch
 from cudalens.graphs.arguments import exact
 from cudalens.graphs.guards.comparing import Compared, PythonCompared
 from cudalens.graphs.guards.found import Read, Reads
-from cudalens.graphs.guards.lookups import MAKERS, AttributeItems, attributes_in
+from cudalens.graphs.guards.lookups import MAKERS, AttributeItems, attributes_in, items_in
 from cudalens.graphs.guards.named_tensors import NamedTensors
 
 #: Compared by value; everything else is compared by identity.
@@ -168,7 +168,8 @@ def _is_equal(a: Any, b: Any) -> bool:
     if type(a) is not type(b) or not issubclass(type(a), _PLAIN):
         return False
     if isinstance(a, tuple | frozenset):  # elements are compared by identity, in their order
-        return len(a) == len(b) and all(map(_is_equal, a, b))
+        one, other = items_in(a), items_in(b)
+        return len(one) == len(other) and all(map(_is_equal, one, other))
     return bool(exact(a) == exact(b))
 
 

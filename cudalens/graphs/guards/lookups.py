@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import torch
 
-_BASES: Final = (OrderedDict, dict, list, deque)
+_BASES: Final = (OrderedDict, dict, list, deque, tuple, set, frozenset)
 
 
 def module_of(kind: Any) -> str:
@@ -23,7 +23,7 @@ def module_of(kind: Any) -> str:
 
 
 def items_in(held: Any) -> Any:
-    """A dict, list or deque itself, or its items where its class is a subclass, which may replace the methods."""
+    """A container itself, or its items where its class is a subclass, which may replace the methods."""
     base = next((base for base in _BASES if isinstance(held, base)), None)
     return held if base is None or type(held) is base else BaseItems(held, base)
 
@@ -119,7 +119,7 @@ class SlotItems:
 
 
 class BaseItems:
-    """The items of a subclass of dict, list or deque, read without methods of the subclass.
+    """The items of a subclass of dict, list, tuple, set or deque, read without methods of the subclass.
 
     A program's ``__getitem__`` can make a new object in every call (a registry of classes), count, or add a key.
     """
@@ -181,7 +181,7 @@ class Elements:
         self._owner = owner
 
     def __getitem__(self, key: str) -> tuple[Any, ...]:
-        return tuple(self._owner)
+        return tuple(items_in(self._owner))
 
 
 class ScriptItems:

@@ -350,7 +350,7 @@ class _Search:
         elif isinstance(held, set | frozenset):
             elements = Elements(held)
             yield elements, "", elements[""], label
-            self._inside(held, f"an element of {label}")
+            self._inside(inside, f"an element of {label}")
         else:
             has_keys = inside.has_keys if isinstance(inside, BaseItems) else isinstance(inside, dict | MappingProxyType)
             if has_keys:

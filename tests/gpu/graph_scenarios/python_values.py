@@ -379,3 +379,27 @@ def the_check_compares_later_replays_too(m: GraphManager) -> None:
         step(values() + n)
     assert recordings(m)["is_equal"].all()
     assert calls.value == 2 + 3
+
+
+class _Terms(tuple):
+    """As the irreducible representations of e3nn: a tuple whose length and elements have another meaning."""
+
+    __slots__ = ()
+
+    def __len__(self) -> int:
+        raise NotImplementedError
+
+    def __iter__(self):
+        raise NotImplementedError
+
+
+@scenario
+def containers_whose_classes_replace_their_methods(m: GraphManager) -> None:
+    terms = _Terms([2.0, (3.0, 1.0)])
+    held = {"terms": terms}
+    step = m.wrap(lambda x: x * held["terms"][0] + held["terms"][1][0])
+    for n in range(6):
+        if n == 4:
+            held["terms"] = _Terms([5.0, (3.0, 1.0)])
+        same(step(values() + n), (values() + n) * held["terms"][0] + 3.0)
+    assert counts(step)[2:] == (2, 0)

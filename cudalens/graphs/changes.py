@@ -22,6 +22,12 @@ _LEARNING_RATE: Final = re.compile(r"(.+?)\.?param_groups\[\d+\]\['lr'\]")
 #: Methods of a tensor that copy it to the host, and what a function returns in place of their result.
 _TO_HOST: Final = re.compile(r"\.(item|tolist|cpu)\(\)")
 
+#: Functions of libraries that wait for the device, and the line that leaves them out.
+_LIBRARIES: Final = {
+    # transformers looks for padding in the first and last token of a batch without a mask.
+    "warn_if_padding_and_no_attention_mask": "+ model.config.pad_token_id = None  # if the batches have no padding",
+}
+
 
 def change_of_caller(here: Place) -> str:
     """The change for an operator that forbids a graph, by the code of torch that runs it now; "" if none is known.
@@ -29,6 +35,8 @@ def change_of_caller(here: Place) -> str:
     Args:
         here: The line of the program that led to it.
     """
+    if (line := _LIBRARIES.get(here.function.rpartition(".")[2])) is not None:
+        return line
     files = _files_of_torch()
     if any(file == _SCALER for file in files):
         return capturable_line(_optimizer_in(here), is_scaled=True)

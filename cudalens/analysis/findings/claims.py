@@ -32,7 +32,7 @@ _HIDDEN: Final = (*_USUAL, "host_work")
 CLAIMS: Final[dict[str, tuple[str, ...]]] = {
     "launch_bound": ("launch", "queued"),
     "graphable": ("launch", "queued"),
-    "host_sync": ("sync", *_USUAL),  # other work of the host may need the values that it waited for
+    "host_sync": ("sync", "launch", "queued"),
     "data_loader": ("loader",),
     "garbage_collection": ("garbage",),
     "graph_recording": ("record",),

@@ -22,6 +22,7 @@ _TO_DEVICE: Final = r"^(?:Memcpy|CopyH|MEMORY_COPY_H).*(?:HtoD|HOST_TO_DEVICE|Ho
 _BOTH_WAYS: Final = r"HtoD|DtoH|HostToDevice|DeviceToHost|HOST_TO_DEVICE|DEVICE_TO_HOST"
 _LAYOUT: Final = r"nchwToNhwc|nhwcToNchw|(?i:nchw_?to_?nhwc|nhwc_?to_?nchw|tensor_?transform|batched_transpose)"
 _COPY_OP: Final = r"^aten::(?:copy_|clone|_to_copy|_foreach_copy_)$"
+_CAST: Final = "^aten::_to_copy$"
 _COPY_CALL: Final = r"Memcpy"
 
 _MIGRATED: Final = 0.05
@@ -44,8 +45,9 @@ def pageable(arrays: TraceArrays) -> Iterator[Finding]:
 
     They use a staging buffer of the driver, and the host waits for them. Those of less than 64 KiB do not count: what
     they cost is the host's wait. Gain: what a replay saves in which their calls do not wait, and they have the rate of
-    pinned memory: the best one in this trace, else that of the bus; at most the time in which no other work ran, and
-    the idle time after these waits.
+    pinned memory: the best one in this trace, else that of the bus; at most the time in which no other work ran, the
+    idle time after these waits, and the host's time in copies to the device, which it can spend on launches. What it
+    reads from the device it needs, so that the wait for that stays.
     """
     rows = arrays.matching(_PAGEABLE, "gpu_memcpy")
     moved = arrays.ints("num_bytes", rows)
@@ -62,7 +64,9 @@ def pageable(arrays: TraceArrays) -> Iterator[Finding]:
     factor = np.minimum(1.0, np.maximum(moved, 0) / np.maximum(arrays.dur[rows], 1) / _pinned_rate(arrays))
     factor[moved < 0] = 0.5
     edits = (without_waits(calls), with_work(rows, factor))
-    gain = min(arrays.steady.gain(*edits), alone + _idle_after(arrays, calls))
+    to_calls = arrays.ints("launch", to_device)
+    waited = int(arrays.dur[np.unique(to_calls[to_calls >= 0])].sum())
+    gain = min(arrays.steady.gain(*edits), alone + _idle_after(arrays, calls) + waited)
     if not arrays.has_torch:
         advice = (
             "pinned memory (cudaMallocHost, or cudaHostRegister) and cudaMemcpyAsync on a stream; if each iteration "
@@ -222,7 +226,8 @@ def layouts(arrays: TraceArrays) -> Iterator[Finding]:
 def on_device(arrays: TraceArrays) -> Iterator[Finding]:
     """``copies``: work that only copies or casts: kernels and copies launched by ``aten::copy_``, to the same device.
 
-    Gain: what a replay saves without it, at most the time in which it ran and no other work did; without device work,
+    Gain: what a replay saves without it and its operators, at most the time in which it ran and no other work did;
+    without device work,
     the time of the outermost such operators. Threshold: a twentieth of the window.
     """
     ops = arrays.matching(_COPY_OP, "cpu_op")
@@ -232,7 +237,8 @@ def on_device(arrays: TraceArrays) -> Iterator[Finding]:
         launched = arrays.launched(ops)
         rows = arrays.work.rows[launched[(arrays.work.kind[launched] == COMPUTE) | _is_within_device(arrays, launched)]]
         taken, where = int(arrays.dur[rows].sum()), "GPU"
-        gain = arrays.steady.bound(arrays.exposed(arrays.is_work(rows)), with_work(rows, 0.0))
+        edits = (with_work(rows, 0.0), without_host(arrays.outermost(ops)))
+        gain = arrays.steady.bound(arrays.exposed(arrays.is_work(rows)), *edits)
     else:
         rows, where = arrays.outermost_ops(ops) if arrays.is_cpu_run else ops[:0], "CPU"
         rows = rows[np.isin(rows, ops)]
@@ -244,7 +250,17 @@ def on_device(arrays: TraceArrays) -> Iterator[Finding]:
         "look for .contiguous(), .clone(), .to(dtype) and torch.cat in the loop; views, out= and a single dtype avoid "
         "them; torch.compile fuses casts"
     )
+    if len(arrays.work.rows) and 2 * _time_of_casts(arrays) >= taken:
+        advice = (
+            "autocast casts weights once per autocast context: use one for the whole step, or model.to(torch.bfloat16) "
+            "with FP32 weights in the optimizer; torch.compile fuses the other casts"
+        )
     yield arrays.finding("copies", "copies and casts", what, gain, advice, "low", rows=rows, place=arrays.place_of(ops))
+
+
+def _time_of_casts(arrays: TraceArrays) -> int:
+    """Device time of what ``aten::_to_copy`` launched, ns: conversions to another dtype, as autocast makes them."""
+    return int(arrays.dur[arrays.work.rows[arrays.launched(arrays.matching(_CAST, "cpu_op"))]].sum())
 
 
 def _is_within_device(arrays: TraceArrays, index: Ints) -> Bools:

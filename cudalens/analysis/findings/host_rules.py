@@ -115,14 +115,18 @@ def _graphable(arrays: TraceArrays, repeat: Repeat) -> Finding | None:
     gain = min(size, arrays.steady.gain(graph, after=before) + arrays.steady.slack_ns)
     first = f"remove the {units.plural(waits, 'wait')} for the GPU from it, then " if waits else ""
     late = f"{units.duration(launch)} of it" if queued else "all of it"
+    names = arrays.events["name"].array.codes[arrays.work.rows[repeat.at]]
+    repeats = f"the same {repeat.period} kernels repeat {repeat.times} times in a row"
+    if len(np.unique(names)) == 1:
+        repeats = f"the same kernel runs {units.plural(len(repeat.at), 'time')} in a row"
     what = (
-        f"the same {repeat.period} kernels repeat {repeat.times} times in a row, with gaps of {units.duration(size)} "
+        f"{repeats}, with gaps of {units.duration(size)} "
         f"between them ({late} because the host launched too late){_slowed(arrays)}."
     )
     use = "use " if waits else ""
     how = f'{use}%%cudagraph on the cell, @cudalens.cudagraph on the function, or torch.compile(mode="reduce-overhead")'
     if not arrays.has_torch:
-        how = "capture the loop into a CUDA graph (cudaStreamBeginCapture) and launch that, or fuse its kernels"
+        how = "fuse the loop into one kernel, or capture it into a CUDA graph (cudaStreamBeginCapture) and launch that"
     elif arrays.is_other_device:
         how = f"{use}torch.compile(model), which fuses small operators"
     advice = f"{first}{how}"
@@ -244,6 +248,8 @@ def compiling(arrays: TraceArrays) -> Iterator[Finding]:
         f"code was compiled or loaded in the measured window ({largest}): {units.duration(size)}{arrays.steady_note}."
     )
     advice = "measure after a warm-up: %%cudaprofile --warmup 3; if it repeats, check whether shapes change"
+    if not arrays.has_torch:
+        advice = "measure after a warm-up, or build for the GPU's architecture (nvcc -arch) so that nothing is compiled"
     yield arrays.finding(
         "compiling", "compiling or loading code", what, gain, advice, "high", rows=rows, is_idle=has_work
     )
@@ -365,6 +371,11 @@ def _host_pauses(arrays: TraceArrays, gaps: Gaps, running: Ints) -> Finding:
 def _call_advice(arrays: TraceArrays, name: str) -> str:
     """What to try against a long call, by what it does."""
     call = plain_call(name)
+    if (is_host_copy(call) or sync_target(call)) and not arrays.has_torch:
+        return (
+            "the call returned after the work that this trace shows had ended: look for work that is not recorded "
+            "(other processes, managed memory), and wait once after the loop"
+        )
     if is_host_copy(call) or sync_target(call):
         return (
             "record from an earlier step on: the call waits for work that this trace does not show, which was launched "

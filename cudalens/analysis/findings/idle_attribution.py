@@ -1,7 +1,8 @@
 """Attribute the idle time of the devices that the host caused: what did the host do in each gap?
 
 A gap between device work is the host's if the work that ends it was launched too late: the launch began after the gap
-did, minus the time in which the fastest launches of the same trace reach the device. Within the host's gaps, reasons
+did, minus the time in which the fastest launches of the same trace reach the device; or if the launch took `PAUSE_NS`
+or longer, and returned after the gap had begun. Within the host's gaps, reasons
 are assigned in this order:
 
 1. reading data, recording graphs, compiling, driver memory, the profiler itself;
@@ -176,7 +177,10 @@ def _gaps(arrays: TraceArrays) -> tuple[Gaps, Bools, Ints]:
     sane = (launch >= 0) & (delay >= 0) & (delay <= MAX_LATENCY_NS)
     latency = int(np.percentile(delay[sane], 5)) if sane.any() else 0
     wait, wait_end = _waits_at(arrays, start)
-    return Gaps(start, end, first, wait), (launch >= 0) & (at + latency > start), wait_end
+    # A first launch loads code: the device can become idle while the host is in it.
+    returns = arrays.end[np.maximum(launch, 0)]
+    is_slow = (returns - at >= PAUSE_NS) & (returns > start)
+    return Gaps(start, end, first, wait), (launch >= 0) & ((at + latency > start) | is_slow), wait_end
 
 
 def _divided(arrays: TraceArrays, rest: Intervals, gaps: Gaps, wait_end: Ints) -> tuple[Gaps, Gaps, Gaps]:

@@ -104,7 +104,7 @@ def _gain_of_waits(arrays: TraceArrays, numbers: Ints, idle_ns: int) -> int:
     calls = waits["event"].to_numpy(dtype=np.int64)
     reads, sized = (arrays.outermost_ops(calls[waits["kind"].isin(kinds).to_numpy()]) for kinds in (_READS, _SIZES))
     copies = _copies_of(arrays, np.append(reads, sized))
-    copies = copies[arrays.ints("num_bytes", copies) < _SMALL_BYTES]  # a larger one takes its time later as well
+    copies = _small(arrays, copies)
     copy_calls = arrays.ints("launch", copies)
     gone = np.append(reads, copy_calls[copy_calls >= 0])
     calls = np.union1d(calls, arrays.beneath(reads))
@@ -115,6 +115,11 @@ def _copies_of(arrays: TraceArrays, ops: Ints) -> Ints:
     """Rows of the copies that some operators launched."""
     rows = arrays.work.rows[arrays.launched(ops)] if len(ops) else ops
     return rows[arrays.is_in("gpu_memcpy")[rows]]
+
+
+def _small(arrays: TraceArrays, copies: Ints) -> Ints:
+    """Those of `copies` that cost only their call; a larger one takes its time later as well."""
+    return copies[arrays.ints("num_bytes", copies) < _SMALL_BYTES]
 
 
 def _waiting(arrays: TraceArrays, numbers: Ints, of_first: Ints, gain: int, num_places: int) -> Finding:
@@ -139,5 +144,5 @@ def _waiting(arrays: TraceArrays, numbers: Ints, of_first: Ints, gain: int, num_
     rows = waits["event"].dropna().to_numpy(dtype=np.int64)
     return arrays.finding(
         "host_sync", f"waiting for the GPU: {kind}", what, gain, advice, "high",
-        rows=rows, place=place, is_idle=True, changed=_copies_of(arrays, rows),
+        rows=rows, place=place, is_idle=True, changed=_small(arrays, _copies_of(arrays, rows)),
     )  # fmt: skip

@@ -182,3 +182,39 @@ def test_pinned_memory_saves_no_more_than_the_copies_and_the_waits_take():
     found = by_rule(world, source="file:nsys")
     assert found["pageable_copies"].gain_ns <= 30 * MS
     assert found["driver_memory"].gain_ns == pytest.approx(29 * 3 * MS, rel=0.05)
+
+
+def test_a_wait_beside_an_idle_gpu_is_for_work_that_is_not_recorded():
+    """The host has launched the next kernel milliseconds before it starts, and waits for it."""
+    world = World()
+    for _ in range(20):
+        world.number += 1
+        world.host("cuLaunchKernel", "cuda_driver", world.now, 7 * US, correlation_id=world.number)
+        start = world.now + 4 * MS
+        row = {"name": "solve", "cat": "kernel", "ts": start, "dur": 10 * MS, "device": 0, "stream": 7}
+        world.rows.append(row | {"correlation_id": world.number})
+        world.host("cuStreamSynchronize", "cuda_driver", world.now + 9 * US, 14 * MS)
+        world.now = start + 10 * MS + 20 * US
+    found = by_rule(world, source="file:nsys")
+    assert found["driver_calls"].gain_ns == pytest.approx(19 * 4 * MS, rel=0.05)
+    assert "work that is not recorded" in found["driver_calls"].advice
+
+
+def test_a_loop_of_one_kernel_is_said_to_be_one():
+    found = by_rule(World().kernels(400, 3 * US, 30 * US, name="fill"), source="file:nsys")
+    assert found["graphable"].what.startswith("The same kernel runs 400 times in a row")
+
+
+def test_casts_of_autocast_in_a_steady_state_are_found_where_the_host_is_the_bottleneck():
+    """Their operators go with them: the host's time of a cast is as long as its kernel."""
+    world = World()
+    for _ in range(200):
+        world.within("aten::_to_copy", lambda w: w.within("aten::copy_", cast, "cpu_op"), "cpu_op")
+        world.within("aten::mm", lambda w: w.device("gemm", 40 * US).sleep(40 * US), "cpu_op")
+    found = by_rule(world)["copies"]
+    assert found.gain_ns == pytest.approx(200 * 12 * US, rel=0.2)
+    assert "autocast" in found.advice
+
+
+def cast(world):
+    return world.device("at::native::unrolled_elementwise_kernel<bfloat16_copy>", 12 * US).sleep(12 * US)

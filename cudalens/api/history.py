@@ -33,7 +33,7 @@ from cudalens.errors import HistoryError
 from cudalens.frames import Trace
 from cudalens.frames.info import Baseline
 
-__all__ = ["DEFAULT_FILE", "HistoryWarning", "clear", "off", "on", "record", "table", "where"]
+__all__ = ["DEFAULT_FILE", "HistoryWarning", "attempts", "clear", "off", "on", "record", "table", "where"]
 
 _VERSION: Final = 1
 _MAX_LINE_BYTES: Final = 1 << 16
@@ -290,6 +290,31 @@ def table(name: str | None = None) -> pd.DataFrame:
 
 
 _NUMBERS: Final = ("value_ns", "num_steps", "wall_ns", "busy_ns", "peak_memory_bytes")
+
+
+def attempts() -> pd.DataFrame:
+    """Return the fixes that were tried in this session, oldest first.
+
+    ``predicted_pct`` is the gain of the finding as a share of the measured window, an upper bound. ``gain_pct`` is what
+    the try gave as a share of the time of a run; missing where it was not tried.
+    """
+    from cudalens.api.try_fix import past_attempts
+
+    rows = [
+        {
+            "rule": attempt.rule,
+            "fix": attempt.title,
+            "predicted_pct": attempt.predicted_pct,
+            "gain_pct": attempt.gain_pct,
+            "helps": attempt.helps,
+            "is_modelled": attempt.is_modelled,
+            "answer": attempt.headline(),
+        }
+        for attempt in past_attempts()
+    ]
+    columns = ["rule", "fix", "predicted_pct", "gain_pct", "helps", "is_modelled", "answer"]
+    kinds = {"predicted_pct": "Float64", "gain_pct": "Float64"}
+    return pd.DataFrame(rows, columns=columns).astype(kinds)
 
 
 def record(trace: Trace, file: str | PathLike[str] | None = None) -> Trace:

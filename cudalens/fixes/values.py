@@ -37,6 +37,7 @@ class Difference:
         num_exact: Number of those that are equal bit for bit.
         is_known: Whether values were compared at all: a device without values has none.
         excess: `largest` of the tensors, each divided by the tolerance for its dtype.
+        why_unknown: Why values were not compared.
     """
 
     largest: float = 0.0
@@ -47,6 +48,7 @@ class Difference:
     num_exact: int = 0
     is_known: bool = True
     excess: float = 0.0
+    why_unknown: str = "the virtual device has no values"
 
     @property
     def is_exact(self) -> bool:
@@ -62,7 +64,7 @@ class Difference:
     def __str__(self) -> str:
         """``results equal bit for bit``; or the largest and the typical difference."""
         if not self.is_known:
-            return "results not compared (the virtual device has no values)"
+            return f"results not compared ({self.why_unknown})"
         if self.mismatch:
             return f"results differ: {self.mismatch}"
         if not self.num_values:

@@ -120,7 +120,8 @@ class Magic:
             raise self._refusal(f"what is {words[0]!r}?{_did_you_mean(words[0], self.forms)}")
         form, method = self.forms[words[0]]
         inner = [name.split()[1] for name in self.forms if name.startswith(f"{words[0]} ")]
-        if inner and len(words) > 1 and not words[1].startswith("-"):
+        takes_words = form.places() != form.name
+        if inner and not takes_words and len(words) > 1 and not words[1].startswith("-"):
             raise form.refusal(f"what is {words[1]!r}?{_did_you_mean(words[1], inner)}")
         return form, method, words[1:]
 

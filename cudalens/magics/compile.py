@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from cudalens.errors import CudalensError, VirtualDeviceError
+from cudalens.fixes.effects import find_effects
 from cudalens.magics.base import Magic
 from cudalens.magics.cells import CellRun, display, print_error, written
-from cudalens.magics.confirm_cell import effects, silent
+from cudalens.magics.confirm_cell import silent
 from cudalens.magics.options import CellOptions, flag, one_of, option
 from cudalens.magics.syntax import statement_at
 
@@ -232,7 +233,7 @@ def _problem(body: list[ast.stmt]) -> tuple[str, int] | None:
                 return "has another magic or a shell command", line
             case ast.Call(func=ast.Name(id="input" | "breakpoint" | "exit" | "quit" as name)):
                 return f"calls {name}()", line
-    for line, effect, call in effects(body):
+    for line, effect, call in find_effects(body):
         if effect in _REPEATED:
             return f"{effect} ({call})", line
     return None if body else ("is empty", 1)

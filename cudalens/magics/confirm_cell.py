@@ -11,6 +11,7 @@ from os import devnull
 from typing import TYPE_CHECKING, Any, Final
 
 from cudalens.errors import ExploreError
+from cudalens.fixes.effects import find_effects
 
 if TYPE_CHECKING:
     from types import CodeType
@@ -24,19 +25,6 @@ if TYPE_CHECKING:
 _OBSERVERS: Final = ("%%cudaprofile", "%%cudasan", "%%cudamem")
 
 _ASKS: Final = frozenset({"input", "getpass", "breakpoint", "exit", "quit"})
-
-#: The effect that a call probably has, by its name.
-_EFFECTS: Final = {
-    "writes files": frozenset(
-        {"open", "save", "dump", "write", "writelines", "write_text", "write_bytes", "to_csv", "to_parquet", "to_json"}
-        | {"to_html", "to_pickle", "savez", "savetxt", "savefig", "save_pretrained", "save_file", "mkdir", "makedirs"}
-        | {"unlink", "remove", "rename", "replace", "rmtree", "copyfile", "copytree", "move", "add_scalar"}
-    ),
-    "starts programs": frozenset({"system", "Popen", "check_call", "check_output", "spawn"}),
-    "sends requests": frozenset({"urlopen", "urlretrieve", "request", "post", "put", "send", "sendall", "publish"}),
-    "prints": frozenset({"print", "display", "pprint"}),
-    "takes from an iterator": frozenset({"next"}),
-}
 
 _MAX_LINES: Final = 12
 _MAX_LABEL: Final = 60
@@ -133,7 +121,7 @@ def program_of(cell: WatchedCell, shell: InteractiveShell) -> Any:
     """
     from cudalens.api.confirm import holders_among, numbers_in
     from cudalens.api.explore import tensors_among
-    from cudalens.magics.cell_names import names_of
+    from cudalens.fixes.names import names_of
     from cudalens.sanitizer.rerun import Program
 
     body = cell.statements(shell)
@@ -212,7 +200,7 @@ def question(cell: WatchedCell, shell: InteractiveShell, runs: int, most_races: 
     text = "\n".join(f"    {line}" for line in shown[:_MAX_LINES]) + (
         f"\n    … and {more} more lines" if more > 0 else ""
     )
-    calls = [f"  line {line}: {what} ({call})" for line, what, call in effects(body)]
+    calls = [f"  line {line}: {what} ({call})" for line, what, call in find_effects(body)]
     does = (
         "By the names of its calls, it:\n" + "\n".join(calls)
         if calls
@@ -229,13 +217,3 @@ def question(cell: WatchedCell, shell: InteractiveShell, runs: int, most_races: 
         "Not restored: files, other Python objects (a counter in an object, the position of an iterator), other "
         f"programs.\n\nNothing has run. To run it:  {command}"
     )
-
-
-def effects(body: Sequence[ast.stmt]) -> list[tuple[int, str, str]]:
-    """Calls with effects outside of the cell's tensors, by their names: line, effect, the call."""
-    found = []
-    for node in (node for statement in body for node in ast.walk(statement)):
-        if isinstance(node, ast.Call):
-            name = getattr(node.func, "attr", getattr(node.func, "id", ""))
-            found += [(node.lineno, what, ast.unparse(node.func)) for what, names in _EFFECTS.items() if name in names]
-    return sorted(dict.fromkeys(found))

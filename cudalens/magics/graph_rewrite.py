@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from cudalens.magics.cell_names import Names, names_of
+from cudalens.fixes.names import Names, names_of
 from cudalens.magics.cells import RUN_PREFIX
 from cudalens.magics.graph_reach import changing_call, decorated_in, is_pure_package
 from cudalens.magics.syntax import statement_at

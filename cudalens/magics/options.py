@@ -87,6 +87,17 @@ def one_of(*texts: str) -> Callable[[str], str]:
     return one_of
 
 
+def positive(text: str) -> float:
+    """Return a number above 0."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not 0 < value < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number above 0")
+    return value
+
+
 def rate(text: str) -> float:
     """Return a number of readings per second, in the range that `device.sampler` accepts."""
     try:

@@ -13,7 +13,7 @@ from IPython.core.error import UsageError
 from cudalens.errors import AssertionSyntaxError
 from cudalens.magics.base import Magic, verb
 from cudalens.magics.cells import display, run_as_cell
-from cudalens.magics.options import CellOptions, NoOptions, file, flag, number, place, rate, texts
+from cudalens.magics.options import CellOptions, NoOptions, file, flag, number, option, place, positive, rate, texts
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
@@ -117,6 +117,24 @@ class HistoryFile(NoOptions):
     path: list[str] | None = place("FILE", "The file; the default is one in the working folder.", nargs="*")
 
 
+@dataclass(frozen=True, kw_only=True)
+class TryOptions(NoOptions):
+    """Options of ``%cudaprofile try``."""
+
+    finding: list[str] | None = place("N", "Number or rule of the finding; the default is the first one.", nargs="*")
+    run: str | None = option("--run", metavar="NAME", help="The run whose findings are tried; the default: the last.")
+    runs: int | None = number("--runs", "Timed runs of each version (5, and 3 on a virtual device).", least=2)
+    tolerance: float | None = number(
+        "--tolerance",
+        "By how much results may differ, relative to the root mean square of a tensor.",
+        default=None,
+        metavar="X",
+        type=positive,
+    )
+    yes: bool = flag("--yes", help="Run the cell again although it writes files, sends requests or starts programs.")
+    write: bool = flag("--write", help="Put the fixed cell into the next cell.")
+
+
 class Cudaprofile(Magic):
     """``%%cudaprofile`` and ``%cudaprofile``."""
 
@@ -190,6 +208,28 @@ in ``%cudaprofile --stacks f(x)``."""
                 f"%cudaprofile diff: expected two runs, variables or files, found {len(words)}: {' '.join(words)!r}"
             )
         display(self.shell, compare(*(self._run_of(word) for word in words)))
+
+    @verb("try", TryOptions)
+    def _try(self, options: TryOptions) -> None:
+        """Run the cell with and without the fix of a finding, and show what it gives."""
+        from cudalens.magics.try_fix import try_finding
+
+        try_finding(self.shell, self._tried_run(options), options)
+
+    @verb("try all", TryOptions)
+    def _try_all(self, options: TryOptions) -> None:
+        """Try the fixes of all findings, and keep what helps."""
+        from cudalens.magics.try_fix import try_every_finding
+
+        try_every_finding(self.shell, self._tried_run(options), options)
+
+    def _tried_run(self, options: TryOptions) -> Any:
+        runs = _runs()
+        if not runs:
+            raise UsageError("%cudaprofile try: there is no run yet; put %%cudaprofile on top of a cell")
+        if options.run is not None and options.run not in runs:
+            raise UsageError(f"%cudaprofile try: there is no run {options.run!r}; there are: {', '.join(runs)}")
+        return runs[options.run] if options.run is not None else runs.last
 
     @verb("history")
     def _history(self, options: NoOptions) -> None:

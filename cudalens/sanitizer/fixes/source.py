@@ -277,14 +277,22 @@ class Sources:
 
 def cell_as_typed(filename: str) -> list[str] | None:
     """Lines of a notebook cell as they were typed; None if it is not a cell."""
-    ipython = sys.modules.get("IPython")
-    shell = ipython.get_ipython() if ipython is not None and hasattr(ipython, "get_ipython") else None
-    numbers = getattr(getattr(shell, "compile", None), "_filename_map", None)
-    history = getattr(getattr(shell, "history_manager", None), "input_hist_raw", None)
-    number = numbers.get(filename) if isinstance(numbers, dict) else None
+    history = getattr(getattr(_shell(), "history_manager", None), "input_hist_raw", None)
+    number = cell_number(filename)
     if number is None or history is None or number >= len(history):
         return None
     return str(history[number]).splitlines(keepends=True)
+
+
+def cell_number(filename: str) -> int | None:
+    """Return the number of a notebook cell by the name of its file; None if it is not a cell."""
+    numbers = getattr(getattr(_shell(), "compile", None), "_filename_map", None)
+    return numbers.get(filename) if isinstance(numbers, dict) else None
+
+
+def _shell() -> Any:
+    ipython = sys.modules.get("IPython")
+    return ipython.get_ipython() if ipython is not None and hasattr(ipython, "get_ipython") else None
 
 
 def _cell_head(filename: str) -> str:

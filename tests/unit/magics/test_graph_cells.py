@@ -10,7 +10,7 @@ from budget import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cudalens.magics.cell_names import names_of
+from cudalens.fixes.names import names_of
 from cudalens.magics.graph_reach import Bound, bound_values, decorated_in, state_reached
 from cudalens.magics.graph_rewrite import rewritten
 

@@ -1,0 +1,72 @@
+"""Rewrites of source, one module for each subject; `fixes_for` lists those for a finding.
+
+A rewrite takes a `Program` and the finding, and yields fixes, the one that changes least first. It yields none where
+the source does not have its pattern.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Final
+
+from cudalens.analysis import Finding
+from cudalens.errors import FixError
+from cudalens.fixes.rewrites import attention, copies, fusion, loops, memory, precision, training, waits
+from cudalens.fixes.rewrites.fix import Fix, Program
+
+Rewrite = Callable[[Program, Finding | None], Iterator[Fix]]
+
+_LAUNCHES: Final = (loops.whole_rows, loops.batch_products, loops.hoist, fusion.replay_graphs, fusion.compile_functions)
+
+#: The rewrites for each rule of the findings.
+REWRITES: Final[dict[str, tuple[Rewrite, ...]]] = {
+    "host_sync": (
+        waits.read_after_loop,
+        waits.copy_after_loop,
+        waits.remove_waits,
+        waits.select_by_mask,
+        copies.pin_memory,
+        copies.make_on_device,
+        loops.hoist,
+    ),
+    "pageable_copies": (copies.make_on_device, copies.pin_memory, loops.hoist),
+    "exposed_copies": (copies.make_on_device, copies.prefetch),
+    "small_copies": (loops.hoist, copies.make_on_device, loops.stack_before_copy),
+    "copies": (loops.drop_copies, loops.hoist),
+    "strided_operands": (loops.drop_copies, loops.hoist),
+    "layout_conversions": (precision.channels_last,),
+    "fp32_math": (precision.tensor_cores,),
+    "float64_math": (precision.single_precision,),
+    "eager_attention": (attention.fused_attention,),
+    "unfused_pointwise": (fusion.fused_gelu, fusion.fused_layer_norm, fusion.compile_functions),
+    "needless_checkpointing": (training.keep_activations,),
+    "dense_embedding": (training.sparse_embedding,),
+    "optimizer_loop": (training.group_optimizer,),
+    "zero_grad": (training.release_gradients,),
+    "driver_memory": (memory.keep_cache,),
+    "garbage_collection": (memory.collect_later,),
+    "data_loader": (copies.load_in_workers,),
+    "graphable": _LAUNCHES,
+    "launch_bound": (training.group_optimizer, *_LAUNCHES),
+    "tiny_kernels": (training.group_optimizer, *_LAUNCHES),
+    "small_grids": (loops.batch_products,),
+}
+
+
+def fixes_for(program: Program, rule: str, finding: Finding | None = None) -> list[Fix]:
+    """Return the fixes that the source allows for a rule, the one that changes least first.
+
+    Args:
+        program: The source.
+        rule: The rule of the finding.
+        finding: The finding, whose place selects among several matches.
+    """
+    found = []
+    for rewrite in REWRITES.get(rule, ()):
+        for fix in rewrite(program, finding):
+            try:
+                program.with_fix(fix).cell_text()
+            except FixError:
+                continue
+            found.append(fix)
+    return found

@@ -1,0 +1,278 @@
+"""Many small kernels: CUDA graphs and torch.compile for functions and modules, and fused forms of pointwise chains."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import Any, Final
+
+from cudalens.analysis import Finding
+from cudalens.fixes.rewrites.fix import Fix, Program, Unit
+from cudalens.fixes.source import Edit, Source, argument, dotted
+
+_ROOT_TWO_OVER_PI: Final = 0.7978845608
+
+
+def replay_graphs(program: Program, finding: Finding | None) -> Iterator[Fix]:
+    """Run the functions and modules that a loop of the cell calls as CUDA graphs."""
+    names = list(dict.fromkeys(_called_in_loops(program)))
+    rule = finding.rule if finding is not None else "graphable"
+    if names:
+        lines = ("import cudalens", *(f"{name} = cudalens.cudagraph({name})" for name in names))
+        warm = tuple(
+            f"for _ in range(3):\n    {call}".split("\n")[n]
+            for name in names
+            for call in _first_call(program, name)
+            for n in (0, 1)
+        )
+        yield Fix(
+            rule,
+            f"replay {_list(names)} as a CUDA graph",
+            (),
+            (*lines, *warm),
+            needs="The function must not depend on values of the GPU in its Python code.",
+        )
+
+
+def compile_functions(program: Program, finding: Finding | None) -> Iterator[Fix]:
+    """Compile the functions and modules that a loop of the cell calls."""
+    names = list(dict.fromkeys(_called_in_loops(program)))
+    if names:
+        lines = tuple(f"{name} = torch.compile({name})" for name in names)
+        warm = tuple(call for name in names for call in _first_call(program, name))
+        yield Fix(
+            finding.rule if finding is not None else "unfused_pointwise",
+            f"compile {_list(names)}",
+            (),
+            (*lines, *warm),
+            changes_numbers=True,
+        )
+
+
+def fused_gelu(program: Program, finding: Finding | None) -> Iterator[Fix]:
+    """Rewrite GELU and its approximation, written out, as `torch.nn.functional.gelu`."""
+    edits: dict[Unit, list[Edit]] = {}
+    for unit in program.units:
+        for node in unit.source.nodes(ast.BinOp):
+            found = _gelu(unit.source, node)
+            if found is not None and not _inside(unit.source, node, edits.get(unit, [])):
+                edits.setdefault(unit, []).append(unit.source.replace(node, found))
+    if edits:
+        yield Fix(
+            "unfused_pointwise",
+            "use the fused gelu",
+            tuple((unit, tuple(found)) for unit, found in edits.items()),
+            changes_numbers=True,
+        )
+
+
+def fused_layer_norm(program: Program, finding: Finding | None) -> Iterator[Fix]:
+    """Rewrite ``y = x - x.mean(-1, keepdim=True); y / (y * y).mean(...).add(eps).sqrt()`` as `layer_norm`."""
+    edits: dict[Unit, list[Edit]] = {}
+    dropped: set[str] = set()
+    for unit in program.units:
+        for node in unit.source.nodes(ast.BinOp):
+            found = _layer_norm(unit.source, node)
+            if found is None:
+                continue
+            x, epsilon, statement, name = found
+            text = f"torch.nn.functional.layer_norm({x}, {x}.shape[-1:], eps={epsilon})"
+            edits.setdefault(unit, []).append(unit.source.replace(node, text))
+            if statement is not None:
+                edits[unit].append(unit.source.remove(statement))
+                dropped.add(name)
+    if edits:
+        yield Fix(
+            "unfused_pointwise",
+            "use the fused layer norm",
+            tuple((unit, tuple(found)) for unit, found in edits.items()),
+            changes_numbers=True,
+            dropped=frozenset(dropped),
+        )
+
+
+def _called_in_loops(program: Program) -> Iterator[str]:
+    """The variables of the cell, functions of the user and modules, that a loop of the cell calls."""
+    source = program.cell.source
+    for call in source.nodes(ast.Call):
+        if not isinstance(call.func, ast.Name) or source.loop(call) is None:
+            continue
+        value = program.names.value(call.func)
+        is_module = hasattr(type(value), "named_modules")
+        is_function = any(unit.function is value for unit in program.functions)
+        is_own = type(value).__module__.startswith(("cudalens", "torch._dynamo"))
+        if (is_module or is_function) and not is_own:
+            yield call.func.id
+
+
+def _first_call(program: Program, name: str) -> list[str]:
+    """A call of `name` whose arguments are variables that exist before the cell, to warm it up."""
+    source = program.cell.source
+    for call in source.nodes(ast.Call):
+        if isinstance(call.func, ast.Name) and call.func.id == name:
+            parts = [*call.args, *(one.value for one in call.keywords)]
+            if all(isinstance(one, ast.Name | ast.Constant) for one in parts) and "backward" not in source.text:
+                loop = source.loop(call)
+                bound = (
+                    {
+                        one.id
+                        for one in ast.walk(loop)
+                        if isinstance(one, ast.Name) and not isinstance(one.ctx, ast.Load)
+                    }
+                    if loop
+                    else set()
+                )
+                if not any(isinstance(one, ast.Name) and one.id in bound for one in parts):
+                    return [source.text_of(call)]
+    return []
+
+
+def _list(names: list[str]) -> str:
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+
+
+def _inside(source: Source, node: ast.AST, edits: list[Edit]) -> bool:
+    start, end = source.start(node), source.end(node)
+    return any(edit.start <= start and end <= edit.end for edit in edits)
+
+
+def _gelu(source: Source, node: ast.BinOp) -> str | None:
+    """The fused form of ``0.5 * x * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x ** 3)))`` or the one with erf."""
+    factors = _factors(node)
+    constants = [one for one in factors if _number(one) == 0.5]
+    sums = [one for one in factors if isinstance(one, ast.BinOp) and isinstance(one.op, ast.Add)]
+    others = [one for one in factors if one not in constants and one not in sums]
+    if len(constants) != 1 or len(sums) != 1 or len(others) != 1 or not dotted(others[0]):
+        return None
+    x = dotted(others[0])
+    terms = (sums[0].left, sums[0].right)
+    calls = [one for one in terms if isinstance(one, ast.Call)]
+    if len(calls) != 1 or not any(_number(one) == 1 for one in terms):
+        return None
+    function = dotted(calls[0].func).rpartition(".")[2]
+    inner = "".join(ast.unparse(calls[0]).split())
+    if function == "erf" and inner.rpartition("erf")[2] in {
+        f"({x}/{root})" for root in ("math.sqrt(2)", "math.sqrt(2.0)", "2**0.5", "1.4142135623730951")
+    }:
+        return f"torch.nn.functional.gelu({x})"
+    if function == "tanh" and "0.044715" in inner and _is_cubic(calls[0], x):
+        return f'torch.nn.functional.gelu({x}, approximate="tanh")'
+    return None
+
+
+def _is_cubic(call: ast.Call, x: str) -> bool:
+    """Whether the argument of a tanh is ``sqrt(2 / pi) * (x + 0.044715 * x ** 3)``: checked by its value at points."""
+    import math
+
+    tree = ast.Expression(call.args[0]) if call.args else None
+    if tree is None or any(not isinstance(one, _ARITHMETIC) for one in ast.walk(tree)):
+        return False
+    for point in (0.5, -1.25, 2.0):
+        value = _evaluated(call.args[0], x, point)
+        if value is None or abs(value - math.sqrt(2 / math.pi) * (point + 0.044715 * point**3)) > 1e-5:
+            return False
+    return True
+
+
+_ARITHMETIC: Final = (
+    *(ast.Expression, ast.BinOp, ast.Constant, ast.Name, ast.Attribute, ast.Call, ast.UnaryOp, ast.operator),
+    *(ast.unaryop, ast.expr_context),
+)
+
+
+def _evaluated(node: ast.expr, x: str, point: float) -> float | None:
+    """The value of an arithmetic expression of `x`; None for anything else."""
+    import math
+
+    if isinstance(node, ast.Constant):
+        return float(node.value) if isinstance(node.value, int | float) else None
+    if dotted(node) == x:
+        return point
+    if dotted(node) in ("math.pi", "np.pi", "torch.pi"):
+        return math.pi
+    if isinstance(node, ast.BinOp):
+        left, right = _evaluated(node.left, x, point), _evaluated(node.right, x, point)
+        if left is None or right is None:
+            return None
+        operators: dict[type, Any] = {
+            ast.Add: lambda: left + right,
+            ast.Sub: lambda: left - right,
+            ast.Mult: lambda: left * right,
+            ast.Div: lambda: left / right,
+            ast.Pow: lambda: left**right,
+        }
+        found = operators.get(type(node.op))
+        return None if found is None else found()
+    if isinstance(node, ast.Call):
+        values = [_evaluated(one, x, point) for one in node.args]
+        name = dotted(node.func).rpartition(".")[2]
+        if name == "sqrt" and len(values) == 1 and values[0] is not None and values[0] >= 0:
+            return math.sqrt(values[0])
+        if name == "pow" and len(values) == 2 and None not in values:
+            return float(values[0] ** values[1])  # type: ignore[operator]
+    return None
+
+
+def _factors(node: ast.expr) -> list[ast.expr]:
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult):
+        return [*_factors(node.left), *_factors(node.right)]
+    return [node]
+
+
+def _number(node: ast.AST) -> float | None:
+    is_number = isinstance(node, ast.Constant) and isinstance(node.value, int | float)
+    return float(node.value) if is_number else None  # type: ignore[attr-defined]
+
+
+def _layer_norm(source: Source, node: ast.BinOp) -> tuple[str, str, ast.stmt | None, str] | None:
+    """``x``, the epsilon, and the statement that makes the centred tensor, of a layer norm without weights."""
+    if not isinstance(node.op, ast.Div) or not isinstance(node.left, ast.Name):
+        return None
+    centred, name = None, node.left.id
+    for statement in source.nodes(ast.Assign):
+        if len(statement.targets) == 1 and dotted(statement.targets[0]) == name:
+            centred = statement
+    if centred is None or not isinstance(centred.value, ast.BinOp) or not isinstance(centred.value.op, ast.Sub):
+        return None
+    x = dotted(centred.value.left)
+    if not x or not _is_mean(centred.value.right, x):
+        return None
+    call = node.right
+    if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Attribute) or call.func.attr != "sqrt":
+        return None
+    inner = call.func.value
+    epsilon, mean = _added(inner)
+    squares = (
+        f"({name} * {name})",
+        f"{name} * {name}",
+        f"{name} ** 2",
+        f"({name} ** 2)",
+        f"{name}.square()",
+        f"{name}.pow(2)",
+    )
+    is_variance = isinstance(mean, ast.Call) and isinstance(mean.func, ast.Attribute) and mean.func.attr == "mean"
+    if epsilon is None or not is_variance or ast.unparse(mean.func.value) not in squares or not _is_last(mean):
+        return None
+    uses = [one for one in ast.walk(source.tree) if isinstance(one, ast.Name) and one.id == name]
+    inside = [one for one in ast.walk(node) if isinstance(one, ast.Name) and one.id == name]
+    return x, source.text_of(epsilon), centred if len(uses) == len(inside) + 1 else None, name
+
+
+def _added(node: ast.expr) -> tuple[ast.expr | None, Any]:
+    """The number that is added to a tensor, and the tensor."""
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
+        pair = (node.right, node.left) if _number(node.right) is not None else (node.left, node.right)
+        return (pair[0], pair[1]) if _number(pair[0]) is not None else (None, None)
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "add" and node.args:
+        return (node.args[0], node.func.value) if _number(node.args[0]) is not None else (None, None)
+    return None, None
+
+
+def _is_mean(node: ast.expr, x: str) -> bool:
+    is_method = isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "mean"
+    return is_method and dotted(node.func.value) == x and _is_last(node)  # type: ignore[attr-defined]
+
+
+def _is_last(call: Any) -> bool:
+    dim, keep = argument(call, 0, "dim"), argument(call, 1, "keepdim")
+    return dim is not None and ast.unparse(dim) == "-1" and keep is not None and ast.unparse(keep) == "True"

@@ -1,0 +1,153 @@
+"""`Attempt`: what a try of a fix gave, or why it was not tried."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+from html import escape
+from typing import Final
+
+from cudalens.analysis import units
+from cudalens.fixes.honest.certificate import is_noise
+from cudalens.fixes.values import Difference
+
+#: Of results that were not compared yet.
+NO_DIFFERENCE: Final = Difference()
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """What a try of a fix gave.
+
+    Attributes:
+        rule: The rule of the finding.
+        title: What the fix does.
+        diff: The diff of the source; "" where no fix was written.
+        refusal: Why it was not tried, or why its result is not valid; "" where it is.
+        before_ns: Times of the runs of the program as it is, ns.
+        after_ns: Times of the runs with the fix, ns.
+        difference: How results with the fix differ.
+        own_difference: How results of two runs without the fix differ: a program may not repeat its own.
+        changes_numbers: Whether the fix is one that changes rounding.
+        changes_behaviour: What is no longer the same apart from the time; "" if nothing is.
+        needs: What must hold for the fix, or what it changes besides, as a sentence; "" without one.
+        peak_change_bytes: By how much peak memory changes; None on the CPU.
+        setup_ns: Time of the lines that run once, ns; None without any.
+        predicted_pct: The finding's gain as a share of the measured window, in per cent; None without one.
+        is_modelled: Whether the times are modelled.
+        effects: Effects of each run outside of the program's objects, in words.
+        fixed_text: The fixed cell.
+    """
+
+    rule: str
+    title: str
+    diff: str = ""
+    refusal: str = ""
+    before_ns: tuple[int, ...] = ()
+    after_ns: tuple[int, ...] = ()
+    difference: Difference = NO_DIFFERENCE
+    own_difference: Difference = NO_DIFFERENCE
+    changes_numbers: bool = False
+    changes_behaviour: str = ""
+    needs: str = ""
+    peak_change_bytes: int | None = None
+    setup_ns: int | None = None
+    predicted_pct: float | None = None
+    is_modelled: bool = False
+    effects: tuple[str, ...] = ()
+    fixed_text: str = ""
+
+    @property
+    def gain_pct(self) -> float | None:
+        """The share of the time that the fix saves, in per cent; negative if it takes longer; None if not tried."""
+        if not self.before_ns or not self.after_ns:
+            return None
+        return 100 * (1 - statistics.median(self.after_ns) / max(statistics.median(self.before_ns), 1))
+
+    @property
+    def is_faster(self) -> bool:
+        """Whether the runs show that the fix is faster."""
+        gain = self.gain_pct
+        return gain is not None and gain > 0 and not is_noise(self.before_ns, self.after_ns)
+
+    @property
+    def helps(self) -> bool:
+        """Whether the fix is faster, its results are as claimed, and nothing else changes."""
+        return not self.refusal and self.is_faster and not self.changes_behaviour
+
+    def headline(self) -> str:
+        """Return the answer in one line."""
+        if self.refusal:
+            return f"not tried: {self.refusal}" if not self.before_ns else f"refused: {self.refusal}"
+        gain = self.gain_pct or 0.0
+        modelled = " (modelled)" if self.is_modelled else ""
+        before, after = statistics.median(self.before_ns), statistics.median(self.after_ns)
+        runs = f"{len(self.after_ns)} runs each"
+        change = f"{abs(gain):.0f} % {'less' if gain >= 0 else 'more'}, {runs}"
+        if is_noise(self.before_ns, self.after_ns):
+            change = f"no difference beyond noise, {runs}"
+        parts = [
+            f"{units.duration(before)} -> {units.duration(after)} a run{modelled} ({change})",
+            str(self.difference),
+        ]
+        if self.peak_change_bytes is not None:
+            parts.append(f"peak memory {_signed_size(self.peak_change_bytes)}")
+        return ", ".join(parts)
+
+    def notes(self) -> list[str]:
+        """Return what else a reader must know."""
+        found = []
+        if self.setup_ns is not None:
+            found.append(f"The first lines run once, in {units.duration(self.setup_ns)}; this time is not included.")
+        if self.changes_behaviour:
+            found.append(f"No longer the same: {self.changes_behaviour}")
+        if self.needs:
+            found.append(self.needs)
+        if self.own_difference.is_known and not self.own_difference.is_exact and self.own_difference.num_values:
+            found.append(f"Two runs without the fix differ too: {self.own_difference}.")
+        if self.predicted_pct is not None and self.gain_pct is not None and not self.refusal:
+            found.append(f"Predicted: up to {self.predicted_pct:.0f} % less.")
+        found += self.effects
+        return found
+
+    def __str__(self) -> str:
+        """The answer, the title, the notes and the diff."""
+        lines = [self.headline(), f"Fix for {self.rule}: {self.title}", *self.notes()]
+        return "\n".join([*lines, "", self.diff]) if self.diff else "\n".join(lines)
+
+    def __repr__(self) -> str:
+        """The text, so that a notebook shows it."""
+        return str(self)
+
+    def _repr_html_(self) -> str:
+        """The answer in bold, the notes, and the diff with colours."""
+        notes = "".join(f"<li>{escape(note)}</li>" for note in self.notes())
+        lines = "".join(_diff_line(line) for line in self.diff.split("\n")) if self.diff else ""
+        style = "white-space:pre-wrap;overflow-wrap:anywhere;max-width:100%;line-height:1.35;margin:.4em 0"
+        return (
+            f"<div class='cudalens-try'><div><b>{escape(self.headline())}</b></div>"
+            f"<div>Fix for <code>{escape(self.rule)}</code>: {escape(self.title)}</div>"
+            + (f"<ul style='margin:.2em 0'>{notes}</ul>" if notes else "")
+            + (f"<pre style='{style}'>{lines}</pre>" if lines else "")
+            + "</div>"
+        )
+
+
+def _diff_line(line: str) -> str:
+    colours = {"+": "rgba(46,160,67,.22)", "-": "rgba(248,81,73,.22)"}
+    is_head = line.startswith(("+++", "---"))
+    colour = "" if is_head else colours.get(line[:1], "")
+    style = f" style='background:{colour}'" if colour else ""
+    return f"<span{style}>{escape(line)}</span>\n"
+
+
+def _signed_size(num_bytes: int) -> str:
+    if num_bytes == 0:
+        return "unchanged"
+    return f"{'+' if num_bytes > 0 else '-'}{units.size(abs(num_bytes))}"
+
+
+def refused(rule: str, title: str, why: str, *, diff: str = "", effects: Sequence[str] = ()) -> Attempt:
+    """Return the attempt for a fix that was not tried."""
+    return Attempt(rule, title, diff=diff, refusal=why, effects=tuple(effects))

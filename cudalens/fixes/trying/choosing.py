@@ -1,0 +1,210 @@
+"""Try the fixes for one finding, or for all findings one after the other, and keep what helps."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import MutableMapping, Sequence
+from dataclasses import dataclass, replace
+from html import escape
+from typing import Any, Final
+
+from cudalens.analysis import Finding
+from cudalens.errors import FixError
+from cudalens.fixes.effects import find_effects
+from cudalens.fixes.rewrites import fixes_for
+from cudalens.fixes.rewrites.fix import Fix, Program, program_of
+from cudalens.fixes.source import without_observers
+from cudalens.fixes.trying.attempt import Attempt, refused
+from cudalens.fixes.trying.running import Trial
+
+#: Fixes for one finding that are run at most.
+MOST_FIXES: Final = 4
+
+#: Effects that are discarded, so that a cell with them runs again without consent.
+_DISCARDED: Final = "prints"
+
+
+@dataclass(frozen=True)
+class Tries:
+    """What a try of all findings gave.
+
+    Attributes:
+        attempts: One for each finding, in the order in which they were tried.
+        kept: Which of them were kept.
+        together: All kept fixes against the cell as it is; None if none was kept.
+    """
+
+    attempts: tuple[Attempt, ...]
+    kept: tuple[bool, ...]
+    together: Attempt | None
+
+    def headline(self) -> str:
+        """Return the answer in one line."""
+        if self.together is None:
+            return f"no fix helps: {len(self.attempts)} findings tried"
+        return f"{sum(self.kept)} of {len(self.attempts)} kept: {self.together.headline()}"
+
+    def rows(self) -> list[tuple[str, str, str, str]]:
+        """Return for each attempt: the rule, what the fix does, what it gave alone, and whether it was kept."""
+        found = []
+        for attempt, is_kept in zip(self.attempts, self.kept, strict=True):
+            gain = attempt.gain_pct
+            alone = f"{abs(gain):.0f} % {'less' if gain >= 0 else 'more'}" if gain is not None else "-"
+            found.append((attempt.rule, attempt.title or "-", alone, "kept" if is_kept else why_not(attempt)))
+        if self.together is not None and self.together.gain_pct is not None:
+            found.append(("together", "", f"{self.together.gain_pct:.0f} % less", ""))
+        return found
+
+    def __str__(self) -> str:
+        """The answer, the table, and one diff."""
+        rows = [("finding", "fix", "alone", ""), *self.rows()]
+        widths = [max(len(row[column]) for row in rows) for column in range(3)]
+        table = "\n".join("  ".join(f"{row[n]:{widths[n]}}" for n in range(3)) + f"  {row[3]}" for row in rows)
+        diff = f"\n\n{self.together.diff}" if self.together is not None else ""
+        return f"{self.headline()}\n\n{table}{diff}"
+
+    def __repr__(self) -> str:
+        """The text, so that a notebook shows it."""
+        return str(self)
+
+    def _repr_html_(self) -> str:
+        """The answer in bold, the table, and one diff."""
+        style = "text-align:left;vertical-align:top;padding:.1em .8em .1em 0"
+        body = "".join(
+            "<tr>" + "".join(f"<td style='{style}'>{escape(cell)}</td>" for cell in row) + "</tr>"
+            for row in self.rows()
+        )
+        head = "".join(f"<th style='{style}'>{name}</th>" for name in ("finding", "fix", "alone", ""))
+        rest = self.together._repr_html_() if self.together is not None else ""
+        return (
+            f"<div class='cudalens-try'><div><b>{escape(self.headline())}</b></div>"
+            f"<table style='border:0'><tr>{head}</tr>{body}</table>{rest}</div>"
+        )
+
+
+def why_not(attempt: Attempt) -> str:
+    """Return why an attempt is not kept."""
+    if attempt.refusal:
+        return attempt.headline()
+    if attempt.changes_behaviour:
+        return f"not taken: {attempt.changes_behaviour}"
+    if not attempt.is_faster:
+        return "not faster"
+    return "not taken: results differ by more than rounding; a tolerance allows it"
+
+
+class Trying:
+    """The cell whose findings are tried.
+
+    Args:
+        name: Name of the cell.
+        code: Its text.
+        namespace: The variables.
+        runs: Runs of each version; None for the default.
+        tolerance: By how much results may differ, relative to the root mean square of a tensor.
+        consent: Run the cell again although it has effects outside of its objects.
+        quiet: Makes the block in which nothing that a run prints or shows is visible.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        code: str,
+        namespace: MutableMapping[str, Any],
+        *,
+        runs: int | None = None,
+        tolerance: float | None = None,
+        consent: bool = False,
+        quiet: Any = None,
+    ) -> None:
+        text, num_above = without_observers(code)
+        self.program = program_of(name, text.rstrip("\n"), namespace, first_line=num_above + 1)
+        self._namespace, self._runs, self._tolerance, self._quiet = namespace, runs, tolerance, quiet
+        self.effects = self._describe_effects()
+        is_free = all(what == _DISCARDED for what in self._kinds)
+        self._refusal = "" if consent or is_free else f"{'; '.join(self.effects)}. Pass consent to run it again."
+        self._trial: Trial | None = None
+
+    def _describe_effects(self) -> tuple[str, ...]:
+        found, self._kinds = [], set[str]()
+        if self.program.cell.source.foreign_lines:
+            line = min(self.program.cell.source.foreign_lines) + self.program.cell.source.first_line - 1
+            raise FixError(
+                f"{self.program.cell.source.name} has a magic or a shell command (line {line}), which does not run "
+                "again. Put it into a cell of its own."
+            )
+        for unit in self.program.units:
+            for line, what, call in find_effects(unit.source.tree.body):
+                self._kinds.add(what)
+                where = f"line {line + unit.source.first_line - 1} of {unit.source.name}"
+                found.append(f"Each run {what}: {call} ({where})")
+        return tuple(dict.fromkeys(found))
+
+    def fixes(self, program: Program, finding: Finding) -> list[Fix]:
+        """Return the fixes for a finding that are run."""
+        return fixes_for(program, finding.rule, finding)[:MOST_FIXES]
+
+    def attempt(self, finding: Finding) -> Attempt:
+        """Try the fixes for a finding; returns the best one."""
+        return self._attempt(self.program, finding)[0]
+
+    def _attempt(self, program: Program, finding: Finding) -> tuple[Attempt, Fix | None]:
+        fixes = self.fixes(program, finding)
+        if not fixes:
+            name = program.cell.source.name
+            return refused(finding.rule, "", f"no fix for {finding.title} is written for the code of {name}."), None
+        if self._refusal:
+            diff = program.with_fix(fixes[0]).diff(program)
+            why = f"the cell would run again, and {self._refusal[0].lower()}{self._refusal[1:]}"
+            return refused(finding.rule, fixes[0].title, why, diff=diff, effects=self.effects), None
+        if self._trial is None:
+            try:
+                self._trial = Trial(self.program, self._namespace, quiet=self._quiet)
+            except FixError as error:
+                diff = program.with_fix(fixes[0]).diff(program)
+                return refused(finding.rule, fixes[0].title, str(error), diff=diff), None
+        tried = []
+        for fix in fixes:
+            found = self._trial.attempt(program, fix, self._runs, self._tolerance)
+            found = replace(found, rule=finding.rule, predicted_pct=finding.share_pct, effects=self.effects)
+            tried.append((found, fix))
+        return max(tried, key=lambda pair: _preference(pair[0]))
+
+    def all(self, findings: Sequence[Finding]) -> Tries:
+        """Try the findings one after the other, and keep what helps."""
+        program, attempts, kept = self.program, [], []
+        dropped: frozenset[str] = frozenset()
+        for finding in findings:
+            found, fix = self._attempt(program, finding)
+            is_kept = fix is not None and is_taken(found, self._tolerance)
+            attempts.append(found)
+            kept.append(is_kept)
+            if is_kept and fix is not None:
+                program, dropped = program.with_fix(fix), dropped | fix.dropped
+        together = None
+        if any(kept) and self._trial is not None:
+            claim = Attempt("all", "all kept fixes", changes_numbers=True, effects=self.effects)
+            together = self._trial.compare(self.program, program, claim, dropped, self._runs, self._tolerance)
+        return Tries(tuple(attempts), tuple(kept), together)
+
+
+def is_taken(attempt: Attempt, tolerance: float | None) -> bool:
+    """Return whether `Trying.all` keeps a fix: it helps, and results differ by no more than rounding or `tolerance`."""
+    is_close = not attempt.difference.is_known or attempt.difference.is_exact or attempt.difference.is_within(tolerance)
+    if not attempt.difference.is_known and attempt.changes_numbers:
+        is_close = False
+    return attempt.helps and is_close
+
+
+def _preference(attempt: Attempt) -> tuple[bool, bool, float]:
+    """The best of several attempts: valid, without another behaviour, the largest gain."""
+    gain = attempt.gain_pct
+    is_valid = not attempt.refusal
+    return is_valid, attempt.is_faster and not attempt.changes_behaviour, gain if gain is not None else -1e9
+
+
+def median_change_ns(attempt: Attempt) -> float:
+    """Return by how much the median time of a run is less, ns."""
+    if not attempt.before_ns or not attempt.after_ns:
+        return 0.0
+    return statistics.median(attempt.before_ns) - statistics.median(attempt.after_ns)

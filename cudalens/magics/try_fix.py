@@ -1,0 +1,88 @@
+"""``%cudaprofile try``: run the profiled cell with and without the fix of a finding, and show what it gives."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from IPython.core.error import UsageError
+
+from cudalens.errors import FixError
+from cudalens.magics.cells import display
+from cudalens.magics.confirm_cell import silent
+
+if TYPE_CHECKING:
+    from IPython.core.interactiveshell import InteractiveShell
+
+    from cudalens.fixes.trying.choosing import Trying
+    from cudalens.frames import Trace
+    from cudalens.magics.profile import TryOptions
+
+
+def try_finding(shell: InteractiveShell, trace: Trace, options: TryOptions) -> None:
+    """Try the fix of one finding, and show what it gives.
+
+    Raises:
+        FixError: It cannot be tried.
+        UsageError: An option is wrong.
+    """
+    from cudalens.api.try_fix import chosen_finding, keep
+
+    finding = chosen_finding(trace, _number(options.finding or ["1"]))
+    trying = _trying(shell, trace, options)
+    attempt = trying.attempt(finding)
+    keep(attempt)
+    display(shell, attempt)
+    if options.write and not attempt.refusal:
+        shell.set_next_input(attempt.fixed_text)
+
+
+def try_every_finding(shell: InteractiveShell, trace: Trace, options: TryOptions) -> None:
+    """Try the fixes of all findings, keep what helps, and show the table and one diff.
+
+    Raises:
+        FixError: They cannot be tried.
+    """
+    from cudalens.api.try_fix import all_findings, keep
+
+    if options.finding:
+        raise UsageError("%cudaprofile try all: takes no number; it tries all findings.")
+    tries = _trying(shell, trace, options).all(all_findings(trace))
+    for attempt in tries.attempts:
+        keep(attempt)
+    display(shell, tries)
+    if options.write and tries.together is not None:
+        shell.set_next_input(tries.together.fixed_text)
+
+
+def _trying(shell: InteractiveShell, trace: Trace, options: TryOptions) -> Trying:
+    from cudalens.api.try_fix import trying_of
+
+    if trace.info.code is None:
+        raise FixError(f"the run {trace.info.name!r} has no cell that can run again; put %%cudaprofile on top of one.")
+    trying = trying_of(
+        trace,
+        None,
+        shell.user_ns,
+        runs=options.runs,
+        tolerance=options.tolerance,
+        consent=options.yes,
+        quiet=lambda: silent(shell),
+        name=_cell_name(shell, trace),
+    )
+    for effect in trying.effects:
+        print(effect)  # noqa: T201
+    return trying
+
+
+def _cell_name(shell: InteractiveShell, trace: Trace) -> str:
+    """``In[3]``, as places of findings name the cell; the name of the run where the cell is not in the history."""
+    history: Any = getattr(shell.history_manager, "input_hist_raw", None) or []
+    code = (trace.info.code or "").strip()
+    numbers = [number for number, text in enumerate(history) if code and code in text]
+    return f"In[{numbers[-1]}]" if numbers else str(trace.info.name)
+
+
+def _number(words: list[str]) -> int | str:
+    if len(words) != 1:
+        raise UsageError(f"%cudaprofile try: expected one number or rule, found {' '.join(words)!r}")
+    return int(words[0]) if words[0].isdecimal() else words[0]

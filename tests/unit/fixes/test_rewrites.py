@@ -1,0 +1,193 @@
+"""Rewriting keeps comments, magics and the layout of everything else."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from torch.nn import functional as F  # noqa: N812
+from torch.nn.functional import softmax as soft
+
+from cudalens.errors import FixError
+from cudalens.fixes.rewrites import fixes_for
+from cudalens.fixes.rewrites.fix import program_of
+from cudalens.fixes.source import Source
+
+NAMES = {
+    "torch": torch,
+    "F": F,
+    "th": torch,
+    "soft": soft,
+    "math": math,
+    "x": torch.ones(8, 8),
+    "q": torch.ones(1, 2, 4, 8),
+}
+
+
+def fixed(rule, code, number=0):
+    program = program_of("cell", code.strip("\n"), NAMES)
+    found = fixes_for(program, rule)
+    return program.with_fix(found[number]).cell_text() if found else None
+
+
+def test_comments_magics_and_layout_stay():
+    assert fixed("zero_grad", """
+%matplotlib inline
+files = !ls
+# train
+for _ in range( 3 ):   # three
+    opt.zero_grad(  # not yet
+        set_to_none = False,
+    )
+    loss   =  step( x )
+%time step(x)
+""") == """%matplotlib inline
+files = !ls
+# train
+for _ in range( 3 ):   # three
+    opt.zero_grad(  # not yet
+        set_to_none = True,
+    )
+    loss   =  step( x )
+%time step(x)"""  # fmt: skip
+
+
+def test_multi_line_statements_and_aliases():
+    code = """
+weights = soft(
+    th.matmul(q, q.transpose(-2, -1))  # scores
+    / math.sqrt(8),
+    dim=-1,
+)
+out = weights @ q; done = True
+"""
+    assert fixed("eager_attention", code) == (
+        "out = torch.nn.functional.scaled_dot_product_attention(q, q, q, scale=1 / math.sqrt(8)); done = True"
+    )
+
+
+def test_what_is_read_again_stays():
+    code = """
+weights = F.softmax(q @ q.transpose(-2, -1), dim=-1)
+out = weights @ q
+print(f"{weights.sum():.3f}")
+"""
+    assert fixed("eager_attention", code) is None
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "out = F.softmax(q @ q.transpose(-2, -1), dim=0) @ q",  # another dimension
+        "out = F.softmax(q @ q, dim=-1) @ q",  # no transposed key
+        "out = F.softmax(q @ q.mT * q, dim=-1) @ q",  # the scale is a tensor
+    ],
+)
+def test_other_products_are_not_attention(code):
+    assert fixed("eager_attention", code) is None
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "for i in range(3):\n    total += loss.item()\n    if total > 3: break",  # read in the loop
+        "for i in range(3): total += loss.item() if i else 0",
+        "values = [loss.item() for loss in losses]",  # no loop statement
+        "for i in range(3):\n    total -= loss.item()",
+        "for i in range(3):\n    total += loss.item() ** i",
+        "for i in range(3):\n    losses.append(loss.item())\n    print(losses[-1])",
+    ],
+)
+def test_values_that_the_loop_needs_are_read_in_it(code):
+    assert fixed("host_sync", code) is None
+
+
+def test_a_tensor_that_is_written_later_is_kept_as_it_was():
+    text = fixed("host_sync", "for i in range(3):\n    loss += 1\n    total += loss.item()")
+    assert "_total_values.append(loss.detach().clone())" in text
+
+
+def test_items_of_a_loop_in_a_function_with_a_decorator():
+    text = fixed("host_sync", """
+@torch.no_grad()
+def evaluate(batches):
+    '''Mean loss.'''
+    total, seen = 0.0, []
+    for batch in batches:
+        loss = net(batch)  # forward
+        total += loss.item() * len(batch)
+        seen.append(f"{len(batch)} {'rows'}")
+    return total
+""")  # fmt: skip
+    values = "torch.stack(_total_values).tolist() if _total_values else []"
+    expected = """@torch.no_grad()
+def evaluate(batches):
+    '''Mean loss.'''
+    total, seen = 0.0, []
+    _total_values, _total_factors = [], []
+    for batch in batches:
+        loss = net(batch)  # forward
+        _total_values.append(loss.detach())
+        _total_factors.append(len(batch))
+        seen.append(f"{len(batch)} {'rows'}")
+    for _value, _factor in zip(VALUES, _total_factors, strict=True):
+        total += _value * _factor
+    return total"""
+    assert text == expected.replace("VALUES", values)
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "for i in range(3):\n    y = x.clone()\n    y += 1",
+        "for i in range(3):\n    y = torch.zeros(3)\n    y[i] = 1",
+        "for i in range(3):\n    kept.append(torch.zeros(3))",
+        "for i in range(3):\n    x = x.half()",
+        "for i in range(3):\n    y = torch.full((2,), i)",
+        "for i in range(3):\n    y = torch.zeros(3).uniform_()",
+        "for i in range(3):\n    fill(torch.zeros(3))",
+    ],
+)
+def test_tensors_that_each_iteration_needs_stay_in_the_loop(code):
+    assert fixed("copies", code) is None
+
+
+def test_keywords_are_added_and_removed():
+    names = NAMES | {"params": [torch.ones(2, requires_grad=True)]}
+    for code, expected in {
+        "opt = torch.optim.SGD(params, lr=0.1, foreach=False)": "opt = torch.optim.SGD(params, lr=0.1, foreach=True)",
+        "opt = torch.optim.SGD(params,\n    lr=0.1,\n)": "opt = torch.optim.SGD(params,\n    lr=0.1, foreach=True,\n)",
+        "opt = th.optim.SGD([p for p in params])": "opt = th.optim.SGD([p for p in params], foreach=True)",
+    }.items():
+        program = program_of("cell", code, names)
+        assert program.with_fix(fixes_for(program, "optimizer_loop")[0]).cell_text() == expected
+
+
+def test_a_block_that_becomes_empty_has_pass():
+    assert fixed("driver_memory", "for i in range(3):\n    torch.cuda.empty_cache()") == "for i in range(3):\n    pass"
+    assert (
+        fixed("driver_memory", "for i in range(3):\n    f(); torch.cuda.empty_cache()")
+        == "for i in range(3):\n    f(); pass"
+    )
+
+
+def test_characters_of_several_bytes():
+    assert (
+        fixed("zero_grad", "'é'; opt.zero_grad(set_to_none=False)  # ö") == "'é'; opt.zero_grad(set_to_none=True)  # ö"
+    )
+
+
+def test_text_that_is_not_python():
+    with pytest.raises(FixError, match=r"cell cannot be parsed: .* \(line 2\)"):
+        Source("cell", "x = 1\ny = (")
+
+
+def test_a_wait_around_a_clock_stays():
+    code = """
+for i in range(3):
+    start = time.perf_counter()
+    torch.cuda.synchronize()
+    times.append(time.perf_counter() - start)
+"""
+    assert fixed("host_sync", code) is None

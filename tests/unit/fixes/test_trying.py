@@ -1,0 +1,200 @@
+"""Fixes of planted programs: written, run, faster, with results as claimed; the state is as before."""
+
+from __future__ import annotations
+
+import random
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+sys.path.append(str(Path(__file__).parents[2] / "planted"))
+
+from fix_programs import CELLS
+from fix_scores import run
+
+import cudalens
+from cudalens.analysis import Finding
+from cudalens.fixes.trying.choosing import Trying
+
+FAST = ["masked_sum", "constant_in_loop", "zeros_for_gradients", "no_prefetch"]
+
+
+@pytest.mark.parametrize("name", FAST)
+def test_the_fix_gives_the_true_gain(name):
+    score = run(CELLS[name])
+    assert score.is_right, score.attempt
+
+
+def finding(rule, place=None):
+    return Finding(rule, rule, "", None, 50.0, (), place, "", "high")
+
+
+def tried(code, rule, names, **options):
+    return Trying("cell", code, names, **options).attempt(finding(rule))
+
+
+@pytest.fixture
+def gpu():
+    with cudalens.virtual.device("h100"):
+        yield
+
+
+LOOP = """
+total = 0.0
+for step in range(6):
+    torch.cuda._sleep(100_000)
+    total += (x * step).mean().item()
+"""
+
+
+def test_the_state_is_restored(gpu):
+    net = torch.nn.Linear(8, 8).cuda()
+    opt = torch.optim.Adam(net.parameters(), 0.1)
+    kept, counts, generator = [], {"steps": 0}, random.Random(3)
+    x = torch.randn(4, 8, device="cuda")
+
+    class Counter:
+        count = 0
+
+    counter = Counter()
+    names = {"torch": torch, "net": net, "opt": opt, "kept": kept, "counts": counts, "generator": generator, "x": x,
+             "counter": counter, "random": random}  # fmt: skip
+    code = """
+for step in range(4):
+    opt.zero_grad(set_to_none=False)
+    loss = net(x + torch.rand(1, device="cuda") + random.random()).square().mean()
+    loss.backward()
+    opt.step()
+    kept.append(loss.item())
+    counts["steps"] += 1
+    counter.count += 1
+    generator.random()
+    x.mul_(0.5)
+"""
+    before = [one.clone() for one in net.parameters()], x.clone(), generator.getstate(), random.getstate()
+    seeds = torch.get_rng_state(), torch.cuda.get_rng_state()
+    found = tried(code, "host_sync", names)
+    assert found.difference.is_exact
+    assert found.is_faster
+    assert all(torch.equal(a, b) for a, b in zip(before[0], net.parameters(), strict=True))
+    assert all(one.grad is None for one in net.parameters())
+    assert (torch.equal(x, before[1]), kept, counts, counter.count) == (True, [], {"steps": 0}, 0)
+    assert not opt.state
+    assert "loss" not in names
+    assert (generator.getstate(), random.getstate()) == before[2:]
+    assert torch.equal(seeds[0], torch.get_rng_state())
+    assert torch.equal(seeds[1], torch.cuda.get_rng_state())
+
+
+def test_the_answer_is_one_line(gpu):
+    found = tried(LOOP, "host_sync", {"torch": torch, "x": torch.ones(64, device="cuda")})
+    assert "-> " in found.headline()
+    assert " a run (modelled) (" in found.headline()
+    assert "% less, 3 runs each), results equal bit for bit, peak memory +" in found.headline()
+    assert "+    _total_values.append(" in found.diff
+    assert "Predicted: up to 50 % less." in found.notes()
+    assert "<b>" in found._repr_html_()
+
+
+@pytest.mark.parametrize(
+    ("make", "where"),
+    [
+        (lambda: iter([1.0]), "source"),
+        (lambda: open(__file__), "source"),  # noqa: SIM115
+        (lambda: [{"a": (n for n in range(3))}], "source[0]['a']"),
+    ],
+)
+def test_what_cannot_be_copied_is_refused_by_name(gpu, make, where):
+    names = {"torch": torch, "x": torch.ones(4, device="cuda"), "source": make()}
+    found = tried(LOOP + "len(str(source))\n", "host_sync", names)
+    assert f": {where} is " in found.refusal
+    assert found.headline().startswith("not tried: ")
+    assert found.diff  # it can be read
+
+
+def test_effects_need_consent(gpu, tmp_path):
+    names = {"torch": torch, "x": torch.ones(4, device="cuda"), "path": tmp_path / "log"}
+    code = LOOP + "path.write_text(str(total))\nprint(total)\n"
+    found = tried(code, "host_sync", names)
+    assert "each run writes files: path.write_text (line 6 of cell)" in found.refusal
+    assert not (tmp_path / "log").exists()
+    assert tried(code, "host_sync", names, consent=True).helps
+    assert (tmp_path / "log").exists()
+
+
+def test_prints_are_discarded(gpu, capsys):
+    found = tried(LOOP + "print(total)", "host_sync", {"torch": torch, "x": torch.ones(4, device="cuda")})
+    assert found.helps
+    assert capsys.readouterr() == ("", "")
+
+
+def test_a_wrong_fix_is_refused(gpu, monkeypatch):
+    from cudalens.fixes import rewrites
+    from cudalens.fixes.rewrites.fix import Fix
+
+    def wrong(program, finding):
+        call = next(iter(program.cell.source.nodes(torch_constant)))
+        yield Fix("host_sync", "wrong", ((program.cell, (program.cell.source.replace(call, "7"),)),))
+
+    import ast
+
+    torch_constant = ast.Constant
+    monkeypatch.setitem(rewrites.REWRITES, "host_sync", (wrong,))
+    found = tried("y = x + 1", "host_sync", {"torch": torch, "x": torch.ones(4, device="cuda")})
+    assert found.headline().startswith("not tried: results differ by at most")
+    assert "claims that they are equal" in found.refusal
+    assert not found.helps
+
+
+def test_a_cell_that_cannot_run_twice_says_so(gpu):
+    names = {"torch": torch, "x": torch.ones(4, device="cuda", requires_grad=True)}
+    names["graph"] = (names["x"] * 2).exp().sum()
+    names["graph"].backward(retain_graph=False)
+    found = tried(LOOP + "graph.backward()", "host_sync", names)
+    assert "the cell raised RuntimeError when it ran again" in found.refusal
+
+
+def test_no_fix_is_written_for_other_code(gpu):
+    found = tried("y = x + 1", "host_sync", {"torch": torch, "x": torch.ones(4, device="cuda")})
+    assert found.headline() == "not tried: no fix for host_sync is written for the code of cell."
+
+
+def test_try_all_keeps_what_helps(gpu):
+    x = torch.randn(256, 256, device="cuda")
+    names = {"torch": torch, "x": x}
+    code = LOOP + "    y = torch.empty(1 << 24, device='cuda')  # product\n    del y\n    torch.cuda.empty_cache()"
+    rules = ("host_sync", "driver_memory", "fp32_math", "zero_grad")
+    tries = Trying("cell", code, names).all([finding(rule) for rule in rules])
+    assert tries.kept == (True, True, False, False)
+    assert "2 of 4 kept: " in tries.headline()
+    assert "# product" in tries.together.diff
+    assert "-    torch.cuda.empty_cache()" in tries.together.diff
+    assert [row[0] for row in tries.rows()] == [*rules, "together"]
+    assert tries.rows()[2][3] == "not faster"
+    assert "no fix for zero_grad is written" in tries.rows()[3][3]
+    assert "<table" in tries._repr_html_()
+
+
+def test_try_fix_of_a_profiled_function(gpu):
+    x = torch.ones(64, device="cuda")
+
+    def step():
+        total = 0.0
+        for number in range(6):
+            torch.cuda._sleep(100_000)
+            total += (x * number).mean().item()
+        return total
+
+    with cudalens.profile(keep=False) as run:
+        step()
+    found = cudalens.try_fix(run.trace, "host_sync", code=step)
+    assert found.helps
+    assert cudalens.history.attempts()["rule"].iloc[-1] == "host_sync"
+    with pytest.raises(cudalens.FixError, match="has no finding 99; there are: 1"):
+        cudalens.try_fix(run.trace, 99, code=step)
+    with pytest.raises(cudalens.FixError, match="has no code that can run again"):
+        cudalens.try_fix(run.trace, "host_sync")
+    with pytest.raises(cudalens.FixError, match="runs=1: expected"):
+        cudalens.try_fix(run.trace, "host_sync", code=step, runs=1)

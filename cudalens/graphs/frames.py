@@ -152,7 +152,7 @@ def _entry_row(entry: Entry) -> dict[str, Any]:
             "detail": finding.reason.sentence(finding.what),
             "advice": finding.reason.advice,
             "change": finding.change or None,
-            "num_kernels": (entry.variant.num_kernels or None) if entry.variant is not None else None,
+            "num_kernels": entry.num_kernels or None,
         }
         | _at(finding.place or entry.function.place)
     )

@@ -23,12 +23,14 @@ class Entry:
         variant: The latest one that it concerned; None for the function as a whole.
         finding: The latest case.
         count: How often.
+        num_kernels: Operators of the latest variant that launch work; 0 if it is not known.
     """
 
     function: Function
     variant: Variant | None
     finding: Finding
     count: int = 0
+    num_kernels: int = 0
 
 
 @dataclass(slots=True)
@@ -64,6 +66,8 @@ class Log:
             entry = self._entries[key] = Entry(function, variant, finding)
         entry.count += 1
         entry.finding, entry.variant = finding, variant
+        if variant is not None:
+            entry.num_kernels = variant.num_kernels
 
     def mark(
         self, functions: Iterable[Function], nodes: Sequence[GraphNode], paths: Mapping[tuple[int, ...], int]
@@ -87,7 +91,7 @@ class Log:
         for key, entry in self._entries.items():
             count = entry.count - since.entries.get(key, 0)
             if count > 0:
-                yield Entry(entry.function, entry.variant, entry.finding, count)
+                yield Entry(entry.function, entry.variant, entry.finding, count, entry.num_kernels)
 
     def forget_variants(self, functions: set[int]) -> None:
         """Keep of functions, by their numbers, the words alone: variants know the program and its arguments."""

@@ -163,8 +163,16 @@ def test_the_graph_notebook_goes_from_a_skip_to_replays_and_branches(tmp_path):
     assert "replay equals eager" in replayed
     assert "decode → likeliest" in branched
     assert "decode → sharpened" in branched
-    assert "a later step has overwritten it" in cells[-1][1]
+    kept = next(shown for source, shown in cells if source.startswith("kept, token"))
+    assert "a later step has overwritten it" in kept
     assert (tmp_path / "cuda-graphs.html").stat().st_size > 10_000
+
+    *_, waiting, counting = [shown for source, shown in cells if source == "%cudagraph explain"]
+    assert "- return loss.item()\n" in waiting
+    assert "+ return loss.detach()" in waiting
+    assert "+ cudalens.graphs.capturable(optimizer)" in counting
+    (functions,) = [shown for source, shown in cells if source == "%cudagraph list"]
+    assert re.search(r"train +12 +10 +1 +1 +0 +1 +recorded", functions)
 
 
 def test_the_memory_notebook_names_the_leak_and_mends_the_fragmentation(tmp_path):

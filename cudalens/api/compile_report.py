@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 #: Calls of a compiled function before the one that is recorded: it is compiled, gradients exist, graphs are recorded.
 _NUM_WARM_UPS: Final = {"default": 2, "reduce-overhead": 4, "max-autotune": 4, "max-autotune-no-cudagraphs": 2}
 
+#: Beginning of the name of the range around the generated code of a graph.
+_GRAPH_RANGE: Final = "## Call CompiledFxGraph"
+
 Mode = Literal["default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs"]
 
 
@@ -233,23 +236,28 @@ def _recompilations_frame(log: CompilerLog) -> pd.DataFrame:
 
 
 def _kernels_frame(trace: Trace, log: CompilerLog) -> pd.DataFrame:
-    """Join the kernels of the run with what the compiler reports on each, by name."""
+    """Join the kernels of the run with what the compiler reports on each."""
     events = trace.events
     kernels = events[events["cat"] == "kernel"]
     total_ns = max(int(kernels["dur"].sum()), 1)
+    is_inside, operators = _launching_code(events, kernels)
+    libraries = {_operator_of(name): kernel for name, kernel in log.kernels.items() if kernel.is_library}
     rows: list[dict[str, Any]] = []
-    for name, launches in kernels.groupby("name", observed=True)["dur"]:
+    for name, launches in kernels.groupby("name", observed=True):
         known = log.kernels.get(str(name))
-        kind = "eager"
-        if known is not None:
-            kind = "library" if known.is_library else "fused"
+        if known is None and is_inside[launches.index[0]]:
+            known = libraries.get(operators[launches.index[0]])
+        kind = "library" if is_inside[launches.index[0]] else "eager"
+        if known is not None and not known.is_library:
+            kind = "fused"
+        time_ns = int(launches["dur"].sum())
         rows.append(
             {
                 "name": str(name),
                 "kind": kind,
                 "launches": len(launches),
-                "total_ns": int(launches.sum()),
-                "share_pct": 100 * int(launches.sum()) / total_ns,
+                "total_ns": time_ns,
+                "share_pct": 100 * time_ns / total_ns,
                 "read_bytes": known.read_bytes if kind == "fused" and known else None,
                 "written_bytes": known.written_bytes if kind == "fused" and known else None,
                 "operators": list(known.operators) if known else [],
@@ -261,6 +269,31 @@ def _kernels_frame(trace: Trace, log: CompilerLog) -> pd.DataFrame:
     frame = pd.DataFrame(rows, columns=[*columns, "operators", "lines", "modules"])
     frame = frame.astype({"read_bytes": "Int64", "written_bytes": "Int64"})
     return frame.sort_values("total_ns", ascending=False, ignore_index=True)
+
+
+def _launching_code(events: pd.DataFrame, kernels: pd.DataFrame) -> tuple[dict[int, bool], dict[int, str]]:
+    """Return for the row of each kernel whether code of a compiled graph launched it, and the operator that did."""
+    names = events["name"].astype(str)
+    parents = events["parent"].to_dict()
+    is_graph = names.str.startswith(_GRAPH_RANGE).to_dict()
+    is_inside, operators = dict[int, bool](), dict[int, str]()
+    for row, launch in kernels["launch"].items():
+        at: Any = launch
+        inside, operator = False, ""
+        while not pd.isna(at) and at >= 0 and not inside:
+            inside = is_graph[at]
+            if not operator and events["cat"].iat[at] == "cpu_op":
+                operator = names.iat[at]
+            at = parents[at]
+        is_inside[int(str(row))], operators[int(str(row))] = inside, operator
+    return is_inside, operators
+
+
+def _operator_of(name: str) -> str:
+    """``aten::mm`` for ``extern_kernels.mm`` and ``torch.ops.aten.mm.default``, names in generated code."""
+    parts = name.removeprefix("torch.ops.").replace("::", ".").split(".")
+    namespace = "aten" if parts[0] == "extern_kernels" else parts[0]
+    return f"{namespace}::{parts[1]}" if len(parts) > 1 else name
 
 
 def _place_text(place: SourceLine | None) -> str:

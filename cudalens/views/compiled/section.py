@@ -15,7 +15,9 @@ _CSS: Final = "cx"
 _NAME: Final = "compiled"
 _MAX_ROWS: Final = 200
 _MAX_SOURCE: Final = 60
-_KINDS: Final = {"fused": "fused", "library": "library", "eager": "not compiled"}
+#: Operators, lines and modules of a kernel.
+_MAX_ORIGINS: Final = 4
+_KINDS: Final = {"fused": "fused", "library": "library", "eager": "outside"}
 
 
 def section(
@@ -140,16 +142,23 @@ def _kernel(row: dict[str, Any]) -> tuple[Any, ...]:
         units.percent(row["share_pct"]),
         units.size(row["read_bytes"]) if is_fused else "",
         units.size(row["written_bytes"]) if is_fused else "",
-        clean(", ".join(row["operators"])),
+        _first([clean(name).removeprefix("aten.") for name in row["operators"]], ", "),
         _origin(row),
     )
 
 
 def _origin(row: dict[str, Any]) -> str:
-    """The program's lines of a kernel, and the modules that called them."""
-    lines = clean("; ".join(row["lines"]))
-    modules = clean(", ".join(row["modules"]))
+    """The program's lines of a kernel, the first with its source, and the modules that called them."""
+    places = [clean(line).partition(" ")[0] for line in row["lines"]]
+    if places:
+        places[0] = units.shorten(clean(row["lines"][0]), _MAX_SOURCE)
+    lines, modules = _first(places, "; "), _first([clean(name) for name in row["modules"]], ", ")
     return f"{lines} in {modules}" if lines and modules else lines or modules
+
+
+def _first(texts: list[str], separator: str) -> str:
+    more = len(texts) - _MAX_ORIGINS
+    return separator.join(texts[:_MAX_ORIGINS]) + (f" and {more} more" if more > 0 else "")
 
 
 def _refused(refused: pd.DataFrame) -> Section:

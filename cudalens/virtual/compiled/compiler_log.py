@@ -142,7 +142,7 @@ class CompilerLog:
     """Records what torch.compile does inside of a ``with`` block.
 
     Attributes:
-        breaks: The graph breaks, in order.
+        breaks: The graph breaks in order, each line and reason once.
         recompilations: The functions that were compiled again.
         kernels: The kernels of all graphs by name, in the order of the generated code.
         num_graphs: Graphs that Inductor compiled; a forward and a backward pass are two.
@@ -205,8 +205,9 @@ class CompilerLog:
     def _recording_break(self, original: Callable[[Any], None]) -> Callable[[Any], None]:
         def record(reason: Any) -> None:
             original(reason)
-            if reason.graph_break:
-                self.breaks.append(_graph_break(reason))
+            found = _graph_break(reason)
+            if reason.graph_break and found not in self.breaks:  # again if the function is compiled by itself
+                self.breaks.append(found)
 
         return record
 

@@ -8,7 +8,8 @@ handles them.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -43,19 +44,25 @@ def install(patches: Patches) -> None:
     avoids = mode.avoid_device_init.fget
     patches.set(mode, "avoid_device_init", property(lambda self: is_tracing() or avoids(self)))
     _fold_on_host(patches)
+    _trace_constants_on_host(patches)
     for traced in (mode, FunctionalTensorMode, ProxyTorchDispatchMode):
         patches.set(traced, "__torch_dispatch__", _with_shown_devices(traced.__torch_dispatch__))
 
 
 class HostConstants(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Makes the small tensors on the host that Inductor computes to find constants of a graph."""
+    """Makes on the host the small tensors that torch computes to find constants of a graph."""
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
-        device = kwargs.get("device")
-        if isinstance(device, torch.device) and device.type == "cuda" and not is_faking():
-            kwargs = {**kwargs, "device": torch.device("cpu")}
+        if not is_faking():
+            args = tuple([_on_host_device(value) for value in args])
+            kwargs = {name: _on_host_device(value) for name, value in kwargs.items()}
         return func(*args, **kwargs)
+
+
+def _on_host_device(value: Any) -> Any:
+    is_device = isinstance(value, torch.device) and value.type == "cuda"
+    return torch.device("cpu") if is_device else value
 
 
 def _fold_on_host(patches: Patches) -> None:
@@ -66,6 +73,25 @@ def _fold_on_host(patches: Patches) -> None:
     uniform: Any = UniformValueConstantFolder
     patches.set(folder, "run", _on_host(folder.run))
     patches.set(uniform, "_add_peephole_patterns", _on_host(uniform._add_peephole_patterns))
+
+
+def _trace_constants_on_host(patches: Patches) -> None:
+    """Move constants of a program (``torch.tensor([1.0], device="cuda")``) to no device while they are traced."""
+    from torch.fx.experimental import proxy_tensor
+
+    module: Any = proxy_tensor
+    unset_fake = module.unset_fake_temporarily
+
+    @contextmanager
+    def unset_fake_on_host() -> Iterator[Any]:
+        with unset_fake() as before:
+            if not is_tracing():
+                yield before
+                return
+            with HostConstants():  # type: ignore[no-untyped-call]
+                yield before
+
+    patches.set(module, "unset_fake_temporarily", unset_fake_on_host)
 
 
 def _on_host(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -41,7 +41,7 @@ _NEEDED: Final[dict[str, tuple[str, ...]]] = {
     "torch._inductor.runtime.triton_heuristics": ("GridExpr.from_meta", "GridExpr.eval_slow"),
     "torch._subclasses.fake_tensor": ("_DISPATCH_META_HANDLERS", "FakeTensorMode.avoid_device_init"),
     "torch._subclasses.functional_tensor": ("FunctionalTensorMode.__torch_dispatch__",),
-    "torch.fx.experimental.proxy_tensor": ("ProxyTorchDispatchMode.__torch_dispatch__",),
+    "torch.fx.experimental.proxy_tensor": ("ProxyTorchDispatchMode.__torch_dispatch__", "unset_fake_temporarily"),
     "triton.runtime.interpreter": (
         "InterpretedFunction.rewrite", "TensorHandle", "_LangPatchScope", "_get_np_dtype", "_patch_lang",
         "interpreter_builder",

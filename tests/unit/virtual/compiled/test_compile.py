@@ -264,3 +264,13 @@ def test_attention_is_one_fused_kernel_in_each_direction_with_the_gradients_of_e
     assert not any(name.startswith("extern_kernels") for name in names)
     close = {"rtol": 0.02, "atol": 0.02} if kernel == "flash" else {}
     torch.testing.assert_close([tensor.grad for tensor in (query, key, value)], expected, **close)
+
+
+def test_a_constant_of_the_program_is_on_the_device(h100):
+    def padded(x: torch.Tensor) -> torch.Tensor:
+        nothing = torch.tensor([], dtype=x.dtype, device=x.device)
+        return torch.cat([nothing, x * torch.tensor(2.0, device=x.device), torch.tensor([1.0, 3.0], device="cuda")])
+
+    result = torch.compile(padded)(torch.ones(3, device="cuda"))
+    assert result.is_cuda
+    assert result.tolist() == [2, 2, 2, 1, 3]

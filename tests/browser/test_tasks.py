@@ -228,3 +228,26 @@ def test_all_keys_are_listed_by_one(user, program):
     who.page.locator(".cltl canvas").focus()
     who.press("Escape")
     assert who.page.locator(".cltl-keys").is_hidden()
+
+
+def test_the_answer_and_a_finding_as_text(user):
+    who = user(gpu_trace(steps=4))
+    answer = who.page.locator(".cl-verdict-row .cl-copy")
+    assert answer.get_attribute("data-text").startswith("3.00 ms, GPU busy 60 %: up to 1.47 ms (49 %) lost to")
+    finding = who.page.locator(".cudalens-findings .cl-copy").first.get_attribute("data-text")
+    title, seen, advice = finding.split("\n\n")
+    assert title == "**other host work (likely)**: 1.47 ms (49 %)"
+    assert seen.startswith("The GPU was idle for 1.47 ms in 3 gaps")
+    assert advice.startswith("Try: move that work")
+    who.click(".cudalens-findings .cl-copy")
+    assert who.page.locator(".cl-details").is_hidden(), "copying selects nothing"
+    assert who.count <= 1
+
+
+def test_a_picture_of_the_lanes(user, program, tmp_path):
+    who = user(program)
+    with who.page.expect_download() as waited:
+        who.click(".cltl-tools button", "PNG")
+    waited.value.save_as(tmp_path / "lanes.png")
+    assert (tmp_path / "lanes.png").read_bytes().startswith(b"\x89PNG")
+    assert who.count <= 1

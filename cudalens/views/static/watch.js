@@ -1,8 +1,8 @@
 /*! cudalens, BSD-3-Clause. Built from cudalens/views/js by `make js`; do not edit. */
-async function Re(t){let o=new Blob([t]).stream().pipeThrough(new DecompressionStream("deflate"));return new Uint8Array(await new Response(o).arrayBuffer())}function Et(t){
+async function Ie(t){let o=new Blob([t]).stream().pipeThrough(new DecompressionStream("deflate"));return new Uint8Array(await new Response(o).arrayBuffer())}function Et(t){
 return new Error(`cudalens payload: ${t}. Save the trace again with the same version of cudalens.`)}async function qt(t){if(t.byteLength<12||String.fromCharCode(
 ...t.subarray(0,4))!=="CLP1")throw Et(`found ${t.byteLength} bytes that do not begin with CLP1`);let o=new DataView(t.buffer,t.byteOffset,t.byteLength),e=o.getUint32(
-4,!0)===1,n=([a,c])=>{let l=a+c;if(l>t.byteLength)throw Et(`it ends at byte ${t.byteLength}, ${l} expected`);let f=t.subarray(a,l);return e?Re(f):f},r=o.getUint32(
+4,!0)===1,n=([a,c])=>{let l=a+c;if(l>t.byteLength)throw Et(`it ends at byte ${t.byteLength}, ${l} expected`);let f=t.subarray(a,l);return e?Ie(f):f},r=o.getUint32(
 8,!0),s=JSON.parse(new TextDecoder().decode(await n([12,r])));if(s.version!==1)throw Et(`found version ${s.version}, expected 1`);return{header:s,places:_e(s,12+
 r),read:n}}function _e(t,o){let e=new Map,n=o;for(let[r,s]of Object.entries(t.columns)){let a=[];for(let c of"text"in s?[s.text]:s.planes)a.push(c<0?c:[n,c]),c>
 0&&(n+=c);e.set(r,a)}return e}async function jt({header:t,places:o,read:e},n){let{n:r,signed:s}=t.columns[n],a=o.get(n)??[],c=await Promise.all(a.map(l=>typeof l==
@@ -43,7 +43,7 @@ losed","gap","tail","kind","kind_name","kind_cat","flags","launch","launchers","
 all(so.map(e=>H(t,e)));return Object.fromEntries(so.map((e,n)=>[e,o[n]]))}function Fe({n:t,cats:o},{kind:e,kind_name:n,kind_cat:r}){let s=new Uint32Array(t),a=o.
 length>256?new Uint16Array(t):new Uint8Array(t);for(let c=0;c<t;c++)s[c]=n[e[c]],a[c]=r[e[c]];return{name:s,cat:a}}function Ue(t,o){let e=t.length>65536?new Uint32Array(
 o):new Uint16Array(o),n=0;return t.forEach(({count:r},s)=>{e.fill(s,n,n+r),n+=r}),e}function De(t,o,e){let n=0;for(let r=0;r<o.length;r++)n+=o[r],t[n]+=e[r]}var co="http://www.w3.org/2000/svg";function x(t,o={},...e){let n=document.createElement(t);for(let[r,s]of Object.entries(o))s==null||s===!1||(typeof s=="functi\
-on"?n.addEventListener("click",s):n.setAttribute(r,s===!0?"":String(s)));return n.append(...e.filter(r=>r!=null)),n}function B(t,o){let e=t.getContext("2d",o);if(e===null)throw new Error("this browser cannot draw on a canvas");return e}function K(t,o,e){return[...t.querySelectorAll(
+on"?n.addEventListener("click",s):n.setAttribute(r,s===!0?"":String(s)));return n.append(...e.filter(r=>r!=null)),n}function z(t,o){let e=t.getContext("2d",o);if(e===null)throw new Error("this browser cannot draw on a canvas");return e}function K(t,o,e){return[...t.querySelectorAll(
 o)].filter(n=>n instanceof e)}function lo(t,o,e,n=0){if(t.measureText(o).width<=e)return o;for(let r=Math.min(o.length-1,Math.floor(e/3));r>2;r--){let s=Math.floor(
 r*n),a=`${o.slice(0,r-s)}\u2026${o.slice(o.length-s)}`;if(t.measureText(a).width<=e)return a}return""}var We=new Set(["article","b","code","dd","details","div","dl","dt","h4","li","ol","p","pre","span","strong","summary","table","tbody","td","th","thead","tr","u\
 l"]),Ge=new Set(["svg","title","rect","path","text"]),Be=new Set(["class","colspan","scope","role","tabindex","open","title","aria-hidden","aria-label","viewBox",
@@ -56,7 +56,7 @@ ight";if(o!==void 0)return o.includes("light")?"light":"dark";let e=document.doc
 -color-scheme: dark)").matches?"dark":"light"}function uo(t){let o=V(),e=()=>{let a=V();a!==o&&(o=a,t(a))},n=new MutationObserver(e),r={attributes:!0,attributeFilter:[
 "data-jp-theme-light","data-vscode-theme-kind","data-theme"]};n.observe(document.body,r),n.observe(document.documentElement,r);let s=[matchMedia("(prefers-color\
 -scheme: dark)"),matchMedia("print")];for(let a of s)a.addEventListener("change",e);return()=>{n.disconnect();for(let a of s)a.removeEventListener("change",e)}}function Ve(t){return t?K(document,`[data-cudalens-static="${CSS.escape(t)}"]`,HTMLElement):[]}function St(t,o){let e=Ve(t).map(r=>r.closest(".jp-OutputArea-chi\
-ld")??r),n=e.length>1?e[0].nextElementSibling:null;n instanceof HTMLElement&&n.nextElementSibling===e[1]&&e.push(n);for(let r of e)r.style.display=o?"none":""}function io({start:t,dur:o},e,n){let[r,s]=t[e]<=t[n]?[e,n]:[n,e],a=t[r]+o[r];return a<t[s]?[a,t[s]]:[t[r],Math.max(t[s],t[r]+1)]}function Xe(t){return t>=999.5?t.toFixed(0):t.toPrecision(3)}var Ye=[[1e9,"s"],[1e6,"ms"],[1e3,"\xB5s"]],Kr=[[2**40,"TiB"],[2**30,"GiB"],[2**20,"MiB"],[2**10,"K\
+ld")??r),n=e.length>1?e[0].nextElementSibling:null;n instanceof HTMLElement&&n.nextElementSibling===e[1]&&e.push(n);for(let r of e)r.style.display=o?"none":""}function io({start:t,dur:o},e,n){let[r,s]=t[e]<=t[n]?[e,n]:[n,e],a=t[r]+o[r];return a<t[s]?[a,t[s]]:[t[r],Math.max(t[s],t[r]+1)]}function Xe(t){return t>=999.5?t.toFixed(0):t.toPrecision(3)}var Ye=[[1e9,"s"],[1e6,"ms"],[1e3,"\xB5s"]],Vr=[[2**40,"TiB"],[2**30,"GiB"],[2**20,"MiB"],[2**10,"K\
 iB"]];function S(t){if(t==null||Number.isNaN(t))return"-";if(t<0)return`-${S(-t)}`;if(t>=1195e8){let o=Math.round(t/1e9);return`${Math.floor(o/60)} min ${o%60} \
 s`}for(let[o,e]of Ye)if(t>=.9995*o)return`${Xe(t/o)} ${e}`;return t>=.9995||t===0?`${t.toFixed(0)} ns`:`${Number(t.toPrecision(2))} ns`}function nt(t){return t.toLocaleString("en-US")}var qe=`
 .cltl { --timeline-bg: #fff; --timeline-text: #1b1f24; position: relative; color: var(--timeline-text); background: var(--timeline-bg);
@@ -120,29 +120,30 @@ escription":"timeline","aria-label":"Timeline of the trace"}),n=x("div",{class:"
 e.setAttribute("aria-describedby",c.id);let l=x("div",{class:"cltl-lanes",hidden:!0}),f=x("dl",{class:"cltl-keys",hidden:!0,"aria-label":"Keys"},...Je.flatMap(([
 d,h])=>[x("dt",{},d),x("dd",{},h)])),i=x("div",{class:"cltl",role:"group","aria-label":"Stream timeline"},o.tools,l,f,r,tn(),s,a,c);for(let d of i.querySelectorAll(
 "canvas, input, button"))d.setAttribute("data-lm-suppress-shortcuts","true");return t.append(i),{...o,canvas:e,stage:n,frame:r,lanes:l,keys:f,tip:s,spoken:a,host:i}}
-function Qe(){let t=(h,g,p)=>x("button",{type:"button","aria-label":h,title:p},g),o=(...h)=>x("span",{class:"cltl-group"},...h),e=x("input",{class:"cltl-search",
+function Qe(){let t=(g,p,w)=>x("button",{type:"button","aria-label":g,title:w},p),o=(...g)=>x("span",{class:"cltl-group"},...g),e=x("input",{class:"cltl-search",
 type:"search",placeholder:"Search names  ( / )","aria-label":"Search event names",autocomplete:"off",spellcheck:"false"}),n=x("span",{class:"cltl-matches",role:"\
 status"}),r=t("Previous match","\u2039","Previous match (Shift+Enter)"),s=t("Next match","\u203A","Next match (Enter)"),a=t("Zoom in","+","Zoom in (W)"),c=t("Zo\
 om out","\u2212","Zoom out (S)"),l=t("Fit the whole trace","Fit","Show the whole trace (0)"),f=t("Lanes","Lanes","Pin, move, fold and filter lanes");f.setAttribute(
-"aria-expanded","false");let u=t("All keys","?","List the keys (?)"),i=x("ul",{class:"cltl-legend","aria-label":"Colours"}),d=x("div",{class:"cltl-tools",role:"\
-toolbar","aria-label":"Timeline"},o(e,r,s,n),o(c,a,l,f,u),i);return{search:e,matches:n,previous:r,next:s,zoomIn:a,zoomOut:c,fit:l,lanesButton:f,keysButton:u,legend:i,
-tools:d}}function It({keys:t}){t.hidden=!t.hidden}function tn(){let t=Ze.flatMap(([o,e])=>[x("span",{},x("kbd",{},o),` ${e}`)," "]);return x("div",{class:"cltl-\
-hint","aria-hidden":"true"},...t)}function mo(t,o){t.legend.replaceChildren(...o.map(([e,n])=>{let r=x("i",{"aria-hidden":"true"});return r.style.background=n,x(
-"li",{},r,e)}))}function xo(t,o,e,n){let[r,...s]=o;t.tip.replaceChildren(x("b",{},r),...s.map(f=>x("div",{},f))),t.tip.hidden=!1;let{offsetWidth:a,offsetHeight:c}=t.
-tip,l=t.host.clientWidth;t.tip.style.left=`${Math.max(0,e+14+a>l?e-a-10:e+14)}px`,t.tip.style.top=`${n+18+c>t.host.clientHeight?n-c-8:n+18}px`}var E=18,X=24,v=26,b=X+v,Rt=4,on=20;function rt(t,o=!1){let e=1/0,n=-1/0,r=t.header.cats.map(s=>s==="Trace"||s==="overhead");for(let s=0;s<t.n;s++){if(o&&(r[t.cat[s]]||
+"aria-expanded","false");let u=t("All keys","?","List the keys (?)"),i=t("Save a picture","PNG","Save the lanes as they show, as PNG"),d=x("ul",{class:"cltl-leg\
+end","aria-label":"Colours"}),h=x("div",{class:"cltl-tools",role:"toolbar","aria-label":"Timeline"},o(e,r,s,n),o(c,a,l,f,i,u),d);return{search:e,matches:n,previous:r,
+next:s,zoomIn:a,zoomOut:c,fit:l,lanesButton:f,picture:i,keysButton:u,legend:d,tools:h}}function Rt({keys:t}){t.hidden=!t.hidden}function tn(){let t=Ze.flatMap(([
+o,e])=>[x("span",{},x("kbd",{},o),` ${e}`)," "]);return x("div",{class:"cltl-hint","aria-hidden":"true"},...t)}function mo(t,o){t.legend.replaceChildren(...o.map(
+([e,n])=>{let r=x("i",{"aria-hidden":"true"});return r.style.background=n,x("li",{},r,e)}))}function xo(t,o,e,n){let[r,...s]=o;t.tip.replaceChildren(x("b",{},r),
+...s.map(f=>x("div",{},f))),t.tip.hidden=!1;let{offsetWidth:a,offsetHeight:c}=t.tip,l=t.host.clientWidth;t.tip.style.left=`${Math.max(0,e+14+a>l?e-a-10:e+14)}px`,
+t.tip.style.top=`${n+18+c>t.host.clientHeight?n-c-8:n+18}px`}var E=18,X=24,v=26,b=X+v,It=4,on=20;function rt(t,o=!1){let e=1/0,n=-1/0,r=t.header.cats.map(s=>s==="Trace"||s==="overhead");for(let s=0;s<t.n;s++){if(o&&(r[t.cat[s]]||
 t.flags[s]&$.instant))continue;t.start[s]<e&&(e=t.start[s]);let a=t.start[s]+t.dur[s];a>n&&(n=a)}return e===1/0?o?rt(t):[0,1e3]:[e,Math.max(n,e+1)]}function _t([
 t,o],e){let n=(e[1]-e[0])*1.04,r=Math.min(Math.max(o-t,Math.min(on,n)),n),s=(t+o)/2,a=e[0]-r*.9,c=e[1]-r*.1,l=r>=n?(e[0]+e[1]-n)/2:Math.min(Math.max(s-r/2,a),c);
 return[l,l+r]}function yo(t){let o=(t[1]-t[0])*.02;return[t[0]-o,t[1]+o]}function bo(t,o,e,n=110){let r=(o-t)*n/Math.max(e,1),s=10**Math.floor(Math.log10(r)),a=Math.
 max(1,([1,2,5,10].find(l=>l*s>=r*.999)??10)*s),c=[];for(let l=Math.ceil(t/a);l*a<=o&&c.length<200;l++)c.push({t:l*a,text:nn(l*a,a)});return{ticks:c,step:a}}var en=[
 [1e9,"s"],[1e6,"ms"],[1e3,"\xB5s"]];function nn(t,o){let[e,n]=en.find(([s])=>Math.abs(t)>=s)??[1,"ns"],r=Math.max(0,Math.ceil(Math.log10(e/o)-1e-9));return t===
 0?"0":`${(t/e).toFixed(r)} ${n}`}function st(t,o,e,n=0){let r=new Float64Array(t.length),s=new Float64Array(t.length),a=new Uint16Array(t.length),c=0;for(let l of e)
-a[l]=o.has(l)?1:t[l],r[l]=c,c+=a[l]*E+2*Rt,s[l]=c;return{order:e,tops:r,ends:s,shown:a,pinned:n?s[e[n-1]]:0,total:c}}function z(t,o){let{order:e,tops:n}=t;if(o<
-0||o>=t.total)return-1;let r=0,s=e.length-1;for(;r<s;){let a=r+s+1>>1;n[e[a]]<=o?r=a:s=a-1}return e[r]}function at(t,o,e){return t.tops[o]+Rt+e*E}function vo(t,o){
-let e=z(t,o);if(e<0)return null;let n=Math.floor((o-t.tops[e]-Rt)/E);return n>=0&&n<t.shown[e]?{lane:e,row:n}:null}var rn=.6;function ct({size:t,layout:o}){return o.pinned<=rn*(t.height-b)?o.pinned:0}function lt(t,o){return o-b<ct(t)?o-b:o-b+t.scroll}function O(t){let{size:o,
+a[l]=o.has(l)?1:t[l],r[l]=c,c+=a[l]*E+2*It,s[l]=c;return{order:e,tops:r,ends:s,shown:a,pinned:n?s[e[n-1]]:0,total:c}}function P(t,o){let{order:e,tops:n}=t;if(o<
+0||o>=t.total)return-1;let r=0,s=e.length-1;for(;r<s;){let a=r+s+1>>1;n[e[a]]<=o?r=a:s=a-1}return e[r]}function at(t,o,e){return t.tops[o]+It+e*E}function vo(t,o){
+let e=P(t,o);if(e<0)return null;let n=Math.floor((o-t.tops[e]-It)/E);return n>=0&&n<t.shown[e]?{lane:e,row:n}:null}var rn=.6;function ct({size:t,layout:o}){return o.pinned<=rn*(t.height-b)?o.pinned:0}function lt(t,o){return o-b<ct(t)?o-b:o-b+t.scroll}function O(t){let{size:o,
 view:e,layout:n}=t,r=o.width-o.gutter,s=Math.max(1,Math.round(r*o.ratio)),a=(e[1]-e[0])/s,c=Math.round(e[0]/a)*a,l=s/o.ratio/(e[1]-e[0]),f=ct(t),u=h=>o.gutter+(h-
 c)*l,i=(h,g)=>b+g-(n.tops[h]<f?0:t.scroll),d=(h,g)=>i(h,at(n,h,g));return{width:r,pixels:s,w:a,t0:c,t1:c+s*a,scale:l,parts:sn(t,f),x:u,y:d,down:i}}function sn({
-layout:t,size:o,scroll:e},n){let{order:r,tops:s}=t,a=Math.min(e,Math.max(0,t.total-1))+n,c=e+o.height-b,l=Math.max(0,r.indexOf(z(t,a))),f=z(t,c),i={lanes:r.slice(
-l,f<0?r.length:r.indexOf(f)+1).filter(h=>s[h]>=n),top:b+n,bottom:o.height};if(!n)return[i];let d={lanes:r.filter(h=>s[h]<n),top:b,bottom:b+n};return[i,d]}function F(t,o,e){
+layout:t,size:o,scroll:e},n){let{order:r,tops:s}=t,a=Math.min(e,Math.max(0,t.total-1))+n,c=e+o.height-b,l=Math.max(0,r.indexOf(P(t,a))),f=P(t,c),i={lanes:r.slice(
+l,f<0?r.length:r.indexOf(f)+1).filter(h=>s[h]>=n),top:b+n,bottom:o.height};if(!n)return[i];let d={lanes:r.filter(h=>s[h]<n),top:b,bottom:b+n};return[i,d]}function U(t,o,e){
 let n=t.data.lane[e],r=t.rows.row[e];return r>=t.layout.shown[n]?null:{x:o.x(t.data.start[e]),y:Math.round(o.y(n,r)),width:Math.max(1,t.data.dur[e]*o.scale)}}var Mo={comm_prefixes:["nccl","ncclDev","rccl"],groups:[{key:"kernel",label:"Kernel",color:"#009e73",cats:["kernel"]},{key:"comm",label:"Communication",color:"#\
 d55e00",cats:[]},{key:"memory",label:"Copy, set",color:"#f0e442",cats:["gpu_memcpy","gpu_memset"]},{key:"runtime",label:"CUDA call",color:"#e69f00",cats:["cuda_\
 runtime","cuda_driver","privateuse1_runtime","privateuse1_driver","mtia_runtime","xpu_runtime"]},{key:"op",label:"CPU op",color:"#56b4e9",cats:["cpu_op"]},{key:"\
@@ -155,35 +156,35 @@ f",.32]]},dark:{bg:"#111418",gutter:"#15191e",text:"#e6e9ed",muted:"#9aa5b1",lin
 00000",.24],["#ffffff",.1],["#ffffff",.2]]}};var k=Mo;function Eo(t,o){let{groups:e}=k,n=e.findIndex(s=>s.cats.includes(t));return n<0?e.length-1:e[n].key==="kernel"&&k.comm_prefixes.some(s=>o.startsWith(s))?
 e.findIndex(s=>s.key==="comm"):n}function To(t){let o=2166136261;for(let e=0;e<t.length;e++)o=Math.imul(o^t.charCodeAt(e),16777619);return o>>>0}function Ao(t){
 let[o,e,n]=[1,3,5].map(r=>Number.parseInt(t.slice(r,r+2),16));return[o,e,n]}function cn(t,o,e){let n=Ao(o),[r,s,a]=Ao(t).map((c,l)=>Math.floor(c+(n[l]-c)*e+.5));
-return[r,s,a]}function ln(t){let[o,e,n]=t.map(r=>r/255).map(r=>r<=.04045?r/12.92:((r+.055)/1.055)**2.4);return .2126*o+.7152*e+.0722*n}var U=k.light.shades.length;
+return[r,s,a]}function ln(t){let[o,e,n]=t.map(r=>r/255).map(r=>r<=.04045?r/12.92:((r+.055)/1.055)**2.4);return .2126*o+.7152*e+.0722*n}var D=k.light.shades.length;
 function ko(t){let o=k[t].shades,e=k.groups.flatMap(n=>o.map(([r,s])=>cn(n.color,r,s)));return{pixels:Uint32Array.from(e,([n,r,s])=>(s<<16|r<<8|n)>>>0),css:e.map(
-n=>`rgb(${n.join(",")})`),ink:e.map(n=>(ln(n)+.05)**2>.05*1.05?"#000000":"#ffffff")}}var I=16,ft=512,Y=65535,fn=.02,So=88,un=255<<24>>>0,dn=150<<24>>>0;function Ro(t){let{start:o,dur:e,n,header:r}=t,s=new Uint16Array(n),a=[],c=new Float64Array(ft),
+n=>`rgb(${n.join(",")})`),ink:e.map(n=>(ln(n)+.05)**2>.05*1.05?"#000000":"#ffffff")}}var R=16,ft=512,Y=65535,fn=.02,So=88,un=255<<24>>>0,dn=150<<24>>>0;function Io(t){let{start:o,dur:e,n,header:r}=t,s=new Uint16Array(n),a=[],c=new Float64Array(ft),
 l=new Int32Array(ft),f=new Map,u=0;for(let i of r.lanes){let d=-1,h=0;c.fill(-1/0);let g=u+i.enclosing;for(let p=u+i.count;u<p;u++){if(u<g&&u>g-i.enclosing){s[u]=
 Y;continue}let w=o[u],m=w+e[u];for(;d>=0&&c[d]<=w;)d--;let y=d;for(;y>=0&&!(c[y]>w&&c[y]>=m);)y--;for(y++;y<ft&&c[y]>w;){if(o[l[y]]<w&&c[y]-w<fn*(m-w)){f.set(l[y],
 w);break}y++}if(y>=ft){s[u]=Y;continue}s[u]=y,c[y]=m,l[y]=u,m>w&&y>d&&(d=y),y>=h&&(h=y+1)}a.push(Math.max(h,1))}return{row:s,heights:a,ends:f}}function ut(t,o,e){
 let n=e;for(;o.row[n]===Y&&n>0&&t.lane[n-1]===t.lane[e];)n--;return o.row[e]===Y&&o.row[n]===0?n:e}function _o(t){let{names:o,cats:e}=t.header,n=new Map,r=new Uint8Array(
 t.n),s=new Int8Array(o.length).fill(-1),a=-1,c=0;for(let l=0;l<t.n;l++){let f=t.name[l]*65536+t.cat[l];if(f!==a){let u=n.get(f);if(u===void 0){let i=o[t.name[l]];
-s[t.name[l]]<0&&(s[t.name[l]]=To(i)%U),u=Eo(e[t.cat[l]],i)*U+s[t.name[l]],n.set(f,u)}a=f,c=u}r[l]=c}return r}function it(t,o,e,n=null){let{start:r,dur:s,lane:a,
-n:c}=t,l=p=>o.row[p]===Y||n!==null&&!n[p],f=Io(o.heights),u=new Uint32Array(f[o.heights.length]);for(let p=0;p<c;p++)l(p)||u[f[a[p]]+o.row[p]]++;let i=Io(u),d=i[i.
+s[t.name[l]]<0&&(s[t.name[l]]=To(i)%D),u=Eo(e[t.cat[l]],i)*D+s[t.name[l]],n.set(f,u)}a=f,c=u}r[l]=c}return r}function it(t,o,e,n=null){let{start:r,dur:s,lane:a,
+n:c}=t,l=p=>o.row[p]===Y||n!==null&&!n[p],f=Ro(o.heights),u=new Uint32Array(f[o.heights.length]);for(let p=0;p<c;p++)l(p)||u[f[a[p]]+o.row[p]]++;let i=Ro(u),d=i[i.
 length-1],h={first:i,laneRow:f,at:new Uint32Array(d),s:new Float64Array(d),e:new Float64Array(d),sum:new Float64Array(d+1),tone:new Uint8Array(d)},g=i.slice();for(let p=0;p<
 c;p++){if(l(p))continue;let w=g[f[a[p]]+o.row[p]]++;h.at[w]=p,h.s[w]=r[p],h.e[w]=r[p]+s[p],h.tone[w]=e[p]}for(let[p,w]of o.ends)l(p)||(h.e[hn(h,f[a[p]]+o.row[p],
 p)]=w);for(let p=0;p<d;p++)h.sum[p+1]=h.sum[p]+h.e[p]-h.s[p];return{...h,maxima:pn(h.s,h.e)}}function hn({first:t,at:o},e,n){let r=t[e],s=t[e+1];for(;r<s;){let a=r+
-s>>1;o[a]<n?r=a+1:s=a}return r}function Io(t){let o=new Uint32Array(t.length+1);for(let e=0;e<t.length;e++)o[e+1]=o[e]+t[e];return o}function pn(t,o){let e=[],n=null;
-for(let r=t.length;r>I;){let s=Math.ceil(r/I),a=new Uint32Array(s);for(let c=0;c<s;c++){let l=-1,f=-1;for(let u=c*I;u<Math.min(r,(c+1)*I);u++){let i=n===null?u:
+s>>1;o[a]<n?r=a+1:s=a}return r}function Ro(t){let o=new Uint32Array(t.length+1);for(let e=0;e<t.length;e++)o[e+1]=o[e]+t[e];return o}function pn(t,o){let e=[],n=null;
+for(let r=t.length;r>R;){let s=Math.ceil(r/R),a=new Uint32Array(s);for(let c=0;c<s;c++){let l=-1,f=-1;for(let u=c*R;u<Math.min(r,(c+1)*R);u++){let i=n===null?u:
 n[u];o[i]-t[i]>f&&(f=o[i]-t[i],l=i)}a[c]=l}e.push(a),n=a,r=s}return e}function Lo(t,o,e){let{s:n,e:r,maxima:s}=t,a=o,c=r[o]-n[o],l=i=>{let d=r[i]-n[i];(d>c||d===
-c&&i<a)&&(c=d,a=i)},f=o,u=e;for(let i=-1;f<u;i++){let d=i<0?null:s[i],h=i+1>=s.length||u-f<=I;for(;f<u&&(h||f%I);)l(d===null?f++:d[f++]);for(;u>f&&u%I;)l(d===null?
---u:d[--u]);f/=I,u/=I}return a}function dt(t,o,e,n){let r=1,s=o;for(;s+r<e&&t[s+r]<n;)s+=r,r*=2;let a=Math.min(e,s+r);for(;s<a;){let c=s+a>>1;t[c]<n?s=c+1:a=c}return s}
-function R(t,o,e){let n=t.first[o],r=dt(t.s,n,t.first[o+1],e);return r>n&&t.e[r-1]>e?r-1:r}function Oo(t,o,{t0:e,w:n,out:r,base:s,width:a,minWidth:c},l,f){let{s:u,
-e:i,sum:d,tone:h}=t,g=t.first[o+1],p=1/n,w=e+a*n,m=R(t,o,e),y=0;for(;m<g&&u[m]<w&&y<a;){let T=(u[m]-e)*p;T>y&&(y=Math.floor(T));let C=e+y*n;if(i[m]<=C&&u[m]<C){
-m++;continue}if(u[m]<=C&&i[m]>=C+n){let tt=(i[m]-e)*p,ot=Math.min(a,Math.max(y+1,Math.floor(tt)));r.fill((l[h[m]]|un)>>>0,s+y,s+ot),tt-T>=c&&f(m,T,tt),tt-T>=4&&
-ot<a&&(r[s+ot-1]=(l[h[m]]|dn)>>>0),y=ot,i[m]<=e+y*n&&m++;continue}let At=C+n,L=dt(u,m,g,At);if(L===m){y++;continue}let ke=Math.max(0,C-u[m])+Math.max(0,i[L-1]-At),
-Yt=(d[L]-d[m]-ke)*p,Se=L-m===1?m:Lo(t,m,L),Ie=So+(255-So)*(Yt>1?1:Yt);r[s+y]=(l[h[Se]]|Math.round(Ie)<<24)>>>0,y++,m=i[L-1]>At?L-1:L}}function Ho(t,o,[e,n],r){let{
-s,e:a,sum:c}=t,l=(n-e)/r.length,f=t.first[o+1],u=R(t,o,e);for(let i=0;i<r.length&&u<f;i++){let d=e+i*l,h=dt(s,u,f,d+l);if(h===u&&!(s[u]<d+l))continue;let g=Math.
-max(0,d-s[u])+Math.max(0,a[h-1]-d-l);r[i]+=Math.max(0,c[h]-c[u]-g)/l,u=h>u&&a[h-1]>d+l?h-1:h}}function ht(t,o,e,n){let{s:r,e:s,first:a}=t,c=R(t,o,e);if(c<a[o+1]&&
-r[c]<=e&&s[c]>e&&s[c]-r[c]>=2*n)return t.at[c];let l=R(t,o,e-n),f=dt(r,l,a[o+1],e+n),u=f<a[o+1]&&r[f]<=e+n?f+1:f;return l<u?t.at[Lo(t,l,u)]:-1}var zo=["device","host"],gn=400;function wn(t,o){let e={device:new Float32Array(o),host:new Float32Array(o)},n={device:0,host:0};t.data.header.lanes.forEach((r,s)=>{
+c&&i<a)&&(c=d,a=i)},f=o,u=e;for(let i=-1;f<u;i++){let d=i<0?null:s[i],h=i+1>=s.length||u-f<=R;for(;f<u&&(h||f%R);)l(d===null?f++:d[f++]);for(;u>f&&u%R;)l(d===null?
+--u:d[--u]);f/=R,u/=R}return a}function dt(t,o,e,n){let r=1,s=o;for(;s+r<e&&t[s+r]<n;)s+=r,r*=2;let a=Math.min(e,s+r);for(;s<a;){let c=s+a>>1;t[c]<n?s=c+1:a=c}return s}
+function I(t,o,e){let n=t.first[o],r=dt(t.s,n,t.first[o+1],e);return r>n&&t.e[r-1]>e?r-1:r}function Oo(t,o,{t0:e,w:n,out:r,base:s,width:a,minWidth:c},l,f){let{s:u,
+e:i,sum:d,tone:h}=t,g=t.first[o+1],p=1/n,w=e+a*n,m=I(t,o,e),y=0;for(;m<g&&u[m]<w&&y<a;){let T=(u[m]-e)*p;T>y&&(y=Math.floor(T));let F=e+y*n;if(i[m]<=F&&u[m]<F){
+m++;continue}if(u[m]<=F&&i[m]>=F+n){let tt=(i[m]-e)*p,ot=Math.min(a,Math.max(y+1,Math.floor(tt)));r.fill((l[h[m]]|un)>>>0,s+y,s+ot),tt-T>=c&&f(m,T,tt),tt-T>=4&&
+ot<a&&(r[s+ot-1]=(l[h[m]]|dn)>>>0),y=ot,i[m]<=e+y*n&&m++;continue}let At=F+n,L=dt(u,m,g,At);if(L===m){y++;continue}let ke=Math.max(0,F-u[m])+Math.max(0,i[L-1]-At),
+Yt=(d[L]-d[m]-ke)*p,Se=L-m===1?m:Lo(t,m,L),Re=So+(255-So)*(Yt>1?1:Yt);r[s+y]=(l[h[Se]]|Math.round(Re)<<24)>>>0,y++,m=i[L-1]>At?L-1:L}}function Ho(t,o,[e,n],r){let{
+s,e:a,sum:c}=t,l=(n-e)/r.length,f=t.first[o+1],u=I(t,o,e);for(let i=0;i<r.length&&u<f;i++){let d=e+i*l,h=dt(s,u,f,d+l);if(h===u&&!(s[u]<d+l))continue;let g=Math.
+max(0,d-s[u])+Math.max(0,a[h-1]-d-l);r[i]+=Math.max(0,c[h]-c[u]-g)/l,u=h>u&&a[h-1]>d+l?h-1:h}}function ht(t,o,e,n){let{s:r,e:s,first:a}=t,c=I(t,o,e);if(c<a[o+1]&&
+r[c]<=e&&s[c]>e&&s[c]-r[c]>=2*n)return t.at[c];let l=I(t,o,e-n),f=dt(r,l,a[o+1],e+n),u=f<a[o+1]&&r[f]<=e+n?f+1:f;return l<u?t.at[Lo(t,l,u)]:-1}var zo=["device","host"],gn=400;function wn(t,o){let e={device:new Float32Array(o),host:new Float32Array(o)},n={device:0,host:0};t.data.header.lanes.forEach((r,s)=>{
 for(let a=t.index.laneRow[s];a<Math.min(t.index.laneRow[s+1],gn);a++)Ho(t.index,a,t.whole,e[r.kind])});for(let r of zo){for(let s of e[r])s>n[r]&&(n[r]=s);if(n[r]>
 0)for(let s=0;s<o;s++)e[r][s]/=n[r]}return{shares:e,most:n}}function mn(t,o){let e=document.createElement("canvas"),n=Math.max(1,Math.round(o*t.size.ratio));e.width=
-n,e.height=Math.round((v-6)*t.size.ratio);let r=B(e),{shares:s,most:a}=wn(t,n),c=zo.filter(f=>a[f]>0),l=e.height/Math.max(c.length,1);return c.forEach((f,u)=>{r.
+n,e.height=Math.round((v-6)*t.size.ratio);let r=z(e),{shares:s,most:a}=wn(t,n),c=zo.filter(f=>a[f]>0),l=e.height/Math.max(c.length,1);return c.forEach((f,u)=>{r.
 fillStyle=t.tones.css[f==="device"?0:t.hostTone];for(let i=0;i<n;i++){let d=s[f][i]*(l-1);d>0&&r.fillRect(i,(u+1)*l-Math.max(1,d),1,Math.max(1,d))}}),e}function $o(t,o){
 let{gutter:e,width:n}=t.size;return e+(o-t.whole[0])/(t.whole[1]-t.whole[0])*(n-e)}function Lt(t,o){let{gutter:e,width:n}=t.size;return t.whole[0]+(o-e)/(n-e)*(t.
 whole[1]-t.whole[0])}function Po(t,o,{width:e,t0:n,t1:r}){let{gutter:s,ratio:a}=o.size,c=`${e} ${a} ${o.mode}`;o.overview?.key!==c&&(o.overview={key:c,picture:mn(
@@ -194,12 +195,12 @@ o[t.n]),n=o.slice(0,-1);for(let r=0;r<t.n;r++)t.launch[r]>=0&&(e[n[t.launch[r]]+
 o];let{first:n,work:r}=t.launches;return[...r.subarray(n[o],Math.min(n[o+1],n[o]+e))]}function Fo(t,o,e){let n=new Set;for(let r of[o.hover,o.focused,o.selected])
 if(r!==null)for(let s of Ht(o,r))n.add(s);t.globalAlpha=.45;for(let r of xn(o,e)){let s=o.data.start[o.data.launch[r]];!n.has(r)&&s>=e.t0&&s<=e.t1&&No(t,o,e,r,1)}
 t.globalAlpha=1;for(let r of n)No(t,o,e,r,1.8)}function xn(t,o){let{index:e,data:n}=t,r=[],s=0;for(let a of o.parts.flatMap(({lanes:c})=>c))if(n.header.lanes[a].
-kind==="device")for(let c=0;c<t.layout.shown[a];c++){let l=e.laneRow[a]+c;for(let f=R(e,l,o.t0);f<e.first[l+1]&&e.s[f]<o.t1;f++){if(s++>4*Ot)return[];if(n.launch[e.
-at[f]]>=0&&r.push(e.at[f])>Ot)return[]}}return r}function No(t,o,e,n,r){let s=F(o,e,o.data.launch[n])??yn(o,e,o.data.launch[n]),a=F(o,e,n);if(s===null||a===null)
+kind==="device")for(let c=0;c<t.layout.shown[a];c++){let l=e.laneRow[a]+c;for(let f=I(e,l,o.t0);f<e.first[l+1]&&e.s[f]<o.t1;f++){if(s++>4*Ot)return[];if(n.launch[e.
+at[f]]>=0&&r.push(e.at[f])>Ot)return[]}}return r}function No(t,o,e,n,r){let s=U(o,e,o.data.launch[n])??yn(o,e,o.data.launch[n]),a=U(o,e,n);if(s===null||a===null)
 return;let c=a.y>s.y,l=s.x+Math.min(s.width/2,12),f=s.y+(c?E-1:0),u=a.y+(c?0:E-1),i=Math.min(60,Math.abs(u-f)/2+8)*(c?1:-1);t.strokeStyle=o.colors.arrow,t.fillStyle=
 o.colors.arrow,t.lineWidth=r,t.beginPath(),t.moveTo(l,f),t.bezierCurveTo(l,f+i,a.x,u-i,a.x,u),t.stroke();let d=c?-6:6;t.beginPath(),t.moveTo(a.x,u),t.lineTo(a.x-
-3.5,u+d),t.lineTo(a.x+3.5,u+d),t.fill()}function yn(t,o,e){let n=e;for(;n>=0&&t.rows.row[n]>=t.layout.shown[t.data.lane[n]];)n=t.data.parent[n];let r=n<0?null:F(
-t,o,n);return r&&{x:o.x(t.data.start[e]),y:r.y,width:1}}function Uo(t,o){let e=document.createElement("canvas");return{canvas:t,context:B(t,{alpha:!1}),stripCanvas:e,stripContext:B(e),strip:null,labels:new Array(o.header.
+3.5,u+d),t.lineTo(a.x+3.5,u+d),t.fill()}function yn(t,o,e){let n=e;for(;n>=0&&t.rows.row[n]>=t.layout.shown[t.data.lane[n]];)n=t.data.parent[n];let r=n<0?null:U(
+t,o,n);return r&&{x:o.x(t.data.start[e]),y:r.y,width:1}}function Uo(t,o){let e=document.createElement("canvas");return{canvas:t,context:z(t,{alpha:!1}),stripCanvas:e,stripContext:z(e),strip:null,labels:new Array(o.header.
 names.length)}}function Do(t,o,e){let{stripCanvas:n,stripContext:r}=t;if(t.strip===null||n.width<o||n.height<e){n.width=o,n.height=Math.max(e,n.height);let s=r.
 createImageData(o,n.height);t.strip={image:s,pixels:new Uint32Array(s.data.buffer)}}return t.strip}var $t="#e5484d";function Wo(t){let o=[0];for(let e of t.header.lanes)o.push(o[o.length-1]+e.count);return(t.header.races??[]).map(e=>({...e,event:bn(t,e,o)}))}
 function bn(t,{lane:o,at:e,dur:n},r){if(o<0)return-1;for(let s=r[o];s<r[o+1];s++)if(t.start[s]===e&&t.dur[s]===n)return s;return-1}function Go(t,o,{x:e,t0:n,t1:r}){
@@ -207,7 +208,7 @@ t.fillStyle=$t;for(let{at:s}of o.races){if(s<n||s>r)continue;let a=Math.round(e(
 t.lineTo(a,b-7),t.fill()}}var zt="#d55e00",Bo=8;function Ko(t){let o=t.header.syncs??[];if(!o.length)return[];let e=[0];for(let r of t.header.lanes)e.push(e[e.length-1]+r.count);let n=new Map(
 o.map(r=>[`${r.lane} ${r.at} ${r.dur}`,-1]));for(let r of new Set(o.map(s=>s.lane)))for(let s=e[r];s<e[r+1];s++){let a=`${r} ${t.start[s]} ${t.dur[s]}`;n.has(a)&&
 n.set(a,s)}return o.map(r=>({...r,event:n.get(`${r.lane} ${r.at} ${r.dur}`)??-1}))}function Vo(t,o,{x:e,t0:n,t1:r}){t.fillStyle=zt;for(let{at:s,dur:a}of o.syncs){
-if(s+a<n||s>r)continue;let c=Math.round(e(s));t.fillRect(c,b-Bo/2,Math.max(1.5,e(s+a)-c),Bo/2)}}var vn=4e3;function Xo(t,o,e){let n=Ro(o),r=_o(o),s=yo(rt(o,!0)),a=it(o,n,r),c=wo(t),l=new Set(o.header.lanes.flatMap((u,i)=>u.is_idle?[i]:[])),f=o.header.lanes.
+if(s+a<n||s>r)continue;let c=Math.round(e(s));t.fillRect(c,b-Bo/2,Math.max(1.5,e(s+a)-c),Bo/2)}}var vn=4e3;function Xo(t,o,e){let n=Io(o),r=_o(o),s=yo(rt(o,!0)),a=it(o,n,r),c=wo(t),l=new Set(o.header.lanes.flatMap((u,i)=>u.is_idle?[i]:[])),f=o.header.lanes.
 map((u,i)=>i);return{data:o,options:e,dom:c,painter:Uo(c.canvas,o),rows:n,tone:r,hostTone:Mn(o,a),whole:s,extent:rt(o),view:[...s],index:a,launches:Co(o),collapsed:l,
 order:f,pinned:new Set,filters:new Map,lanesPanel:null,layout:st(n.heights,l,f),steps:An(o),races:Wo(o),syncs:Ko(o),marks:[],chosen:null,names:null,search:null,
 range:null,selected:null,focused:null,hover:null,hasFocus:!1,focusLane:-1,isArmed:!1,drag:null,held:new Set,pointerX:null,scroll:0,size:{width:0,height:0,gutter:150,
@@ -223,16 +224,16 @@ move",r=>{let[s,a]=n(r);if(t.drag===null){let c=pt(t,s,a);e.style.cursor=Tn[c]??
 r=>{let[s,a]=n(r),{drag:c}=t;t.drag=null,e.style.cursor="default",c!==null&&(c.kind==="range"&&c.moved?o.finishRange():c.kind==="gutter"?c.moved?o.dropLane(c.y,
 a):o.toggleLane(a):!c.moved&&c.kind==="range"&&!o.measureTo(s,a)?o.clearRange():!c.moved&&c.kind==="plot"&&o.click(s,a))}),M(t,e,"pointercancel",()=>{t.drag=null}),
 M(t,e,"pointerleave",()=>{t.isArmed=t.drag!==null,o.leave()}),M(t,e,"dblclick",r=>{let[s,a]=n(r);pt(t,s,a)==="plot"?o.zoomToEventAt(s,a):pt(t,s,a)!=="gutter"&&o.
-fit()}),M(t,e,"wheel",r=>In(t,o,r,n(r)),{passive:!1})}function Sn(t,o,e,n){let{drag:r}=t;if(r!==null&&!(!r.moved&&Math.hypot(e-r.x,n-r.y)<En))if(r.moved=!0,r.kind===
+fit()}),M(t,e,"wheel",r=>Rn(t,o,r,n(r)),{passive:!1})}function Sn(t,o,e,n){let{drag:r}=t;if(r!==null&&!(!r.moved&&Math.hypot(e-r.x,n-r.y)<En))if(r.moved=!0,r.kind===
 "plot"){t.dom.canvas.style.cursor="grabbing";let s=(r.view[1]-r.view[0])/(t.size.width-t.size.gutter),a=(e-r.x)*s;o.show([r.view[0]-a,r.view[1]-a]),t.dom.frame.
 scrollTop=r.scroll-(n-r.y)}else r.kind==="range"?o.dragRange(r.from,o.timeAt(Math.min(Math.max(e,t.size.gutter),t.size.width))):r.kind==="overview"&&o.centre(Lt(
-t,e))}function In(t,o,e,[n]){let r=e.deltaMode===1?16:e.deltaMode===2?400:1,[s,a]=[e.deltaX*r,e.deltaY*r],c=e.ctrlKey||e.metaKey;if(!c&&!t.isArmed)return;e.preventDefault();
+t,e))}function Rn(t,o,e,[n]){let r=e.deltaMode===1?16:e.deltaMode===2?400:1,[s,a]=[e.deltaX*r,e.deltaY*r],c=e.ctrlKey||e.metaKey;if(!c&&!t.isArmed)return;e.preventDefault();
 let l=e.shiftKey&&s===0?a:s;!c&&(e.shiftKey||Math.abs(s)>Math.abs(a))?o.pan(l):o.zoom(Math.exp(Math.min(Math.max(a,-200),200)*(c&&Math.abs(a)<30?.01:.0022)),n)}
 var Nt={w:[1,0],s:[-1,0],a:[0,-1],d:[0,1]},Yo={ArrowLeft:"left",ArrowRight:"right",ArrowUp:"up",ArrowDown:"down"};function jo(t,o){let{canvas:e,search:n}=t.dom;
-M(t,e,"keydown",r=>{r.ctrlKey||r.metaKey||r.altKey||Rn(t,o,r)&&(r.preventDefault(),r.stopPropagation())}),M(t,e,"keyup",r=>t.held.delete(r.key.toLowerCase())),M(
+M(t,e,"keydown",r=>{r.ctrlKey||r.metaKey||r.altKey||In(t,o,r)&&(r.preventDefault(),r.stopPropagation())}),M(t,e,"keyup",r=>t.held.delete(r.key.toLowerCase())),M(
 t,e,"focus",()=>o.focusChanged(!0)),M(t,e,"blur",()=>{t.held.clear(),t.isArmed=!1,o.focusChanged(!1)}),M(t,n,"input",()=>o.search(n.value)),M(t,n,"keydown",r=>{
 if(r.stopPropagation(),r.key==="Enter")o.nextMatch(r.shiftKey?-1:1);else if(r.key==="Escape")n.value="",o.search(""),e.focus({preventScroll:!0});else return;r.preventDefault()})}
-function Rn(t,o,e){let n=e.key.length===1?e.key.toLowerCase():e.key;if(n in Nt)o.hold(n);else if(n in Yo)o.arrow(Yo[n]);else if(n==="Enter"||n===" ")o.enter();else if(n===
+function In(t,o,e){let n=e.key.length===1?e.key.toLowerCase():e.key;if(n in Nt)o.hold(n);else if(n in Yo)o.arrow(Yo[n]);else if(n==="Enter"||n===" ")o.enter();else if(n===
 "f"||n==="z")o.zoomToFocused();else if(n==="0")o.fit();else if(n==="?")o.showKeys();else if(n==="l")o.follow();else if(n==="c")o.toggleFocusLane();else if(n==="\
 p")o.pinFocusLane();else if(n==="/")t.dom.search.select();else if(n==="n")o.nextMatch(e.shiftKey?-1:1);else if(n==="+"||n==="=")o.zoom(.7,null);else if(n==="-")
 o.zoom(1/.7,null);else if(n==="Home"||n==="End")o.toEnd(n==="End");else if(n==="PageUp"||n==="PageDown")t.dom.frame.scrollBy(0,(n==="PageUp"?-.8:.8)*t.size.height);else
@@ -276,32 +277,32 @@ n;)a--;return a<2?"":`${s.short.slice(0,a)}\u2026`}function Yn(t,o,e){return o.c
 let n=o.short[e],r=n??ee(o.names[e]),s=n??ne(r);return{text:r,short:s,cuts:[],width:t.measureText(r).width,shortWidth:t.measureText(s).width}}function jn(t,o,e){
 for(let{event:n}of o.syncs)n>=0&&q(t,o,e,n,zt,1.5);for(let{event:n}of o.races)n>=0&&q(t,o,e,n,$t,2.5);o.hover!==null&&o.hover!==o.selected&&q(t,o,e,o.hover,o.colors.
 text,1),o.selected!==null&&q(t,o,e,o.selected,o.colors.accent,2.5),o.focused!==null&&o.focused!==o.selected&&o.hasFocus&&q(t,o,e,o.focused,o.colors.text,2,[4,2])}
-function q(t,o,e,n,r,s,a=[]){let c=F(o,e,n);if(c===null)return;t.strokeStyle=r,t.lineWidth=s,t.setLineDash(a);let l=Math.max(c.x,o.size.gutter-4);t.strokeRect(l,
+function q(t,o,e,n,r,s,a=[]){let c=U(o,e,n);if(c===null)return;t.strokeStyle=r,t.lineWidth=s,t.setLineDash(a);let l=Math.max(c.x,o.size.gutter-4);t.strokeRect(l,
 c.y,Math.max(2,Math.min(c.x+c.width,o.size.width+4)-l),E-1),t.setLineDash([])}function Zn(t,o,{x:e,width:n}){if(o.range===null)return;let{gutter:r,height:s}=o.size,
 a=f=>Math.min(Math.max(f,r),r+n),[c,l]=o.range.map(f=>a(e(f)));l<=r||c>=r+n||(t.fillStyle=o.colors.accent,t.globalAlpha=o.colors.rangeAlpha,t.fillRect(c,v,l-c,s-
 v),t.globalAlpha=1,c>r&&t.fillRect(c-.5,v,1,s),l<r+n&&t.fillRect(l-.5,v,1,s))}function se(t){let o=new Uint8Array(k.groups.length);for(let e of t.index.tone)o[e/
-U|0]=1;return k.groups.flatMap((e,n)=>o[n]?[[e.label,t.tones.css[n*U]]]:[])}var ae=2e3;function W(t){if(t.isReleased)return;let{frame:o,stage:e,canvas:n}=t.dom,r=Math.max(1,o.clientWidth),s=Math.max(b+E,o.clientHeight),a=window.devicePixelRatio||
+D|0]=1;return k.groups.flatMap((e,n)=>o[n]?[[e.label,t.tones.css[n*D]]]:[])}var ae=2e3;function G(t){if(t.isReleased)return;let{frame:o,stage:e,canvas:n}=t.dom,r=Math.max(1,o.clientWidth),s=Math.max(b+E,o.clientHeight),a=window.devicePixelRatio||
 1;e.style.height=`${Math.max(s,Math.ceil(t.layout.total+b))}px`;let{size:c}=t;c.width!==r||c.height!==s||c.ratio!==a?(t.size={width:r,height:s,ratio:a,gutter:Math.
 round(Math.min(188,Math.max(132,r*.2),r*.35))},n.width=Math.round(r*a),n.height=Math.round(s*a),n.style.width=`${r}px`,n.style.height=`${s}px`,wt(t)):A(t)}function le(t,o){
-if(t.isReleased!==o)return;if(t.isReleased=!o,o){t.size={...t.size,width:0},W(t);return}let{canvas:e}=t.dom;for(let n of[e,t.painter.stripCanvas])n.width=n.height=
+if(t.isReleased!==o)return;if(t.isReleased=!o,o){t.size={...t.size,width:0},G(t);return}let{canvas:e}=t.dom;for(let n of[e,t.painter.stripCanvas])n.width=n.height=
 0;t.painter.strip=null,t.overview=null}function wt(t){if(t.isReleased)return;let o=performance.now();t.scroll=t.dom.frame.scrollTop,re(t),t.script.push(performance.
 now()-o),t.script.length>ae&&t.script.splice(0,ae/2)}function A(t){t.pending||t.isGone||(t.pending=requestAnimationFrame(o=>{t.pending=0,!t.isGone&&(t.beforeFrame?.(
-o),wt(t))}))}function D(t,o){let e=_t(o,t.extent);e[0]===t.view[0]&&e[1]===t.view[1]||(t.view=e,t.options.onTime?.([...e]),A(t))}function _(t,o){let e=_t(o,t.extent);
-if(t.held.clear(),matchMedia("(prefers-reduced-motion: reduce)").matches){D(t,e);return}let n=t.view,r=null;t.beforeFrame=s=>{r??=s;let a=Math.min(1,(s-r)/180),
-c=1-(1-a)**3;D(t,a<1?[n[0]+(e[0]-n[0])*c,n[1]+(e[1]-n[1])*c]:e),a>=1?t.beforeFrame=null:A(t)},A(t)}function G(t){let{data:o,names:e,search:n,filters:r}=t;if(e===
+o),wt(t))}))}function W(t,o){let e=_t(o,t.extent);e[0]===t.view[0]&&e[1]===t.view[1]||(t.view=e,t.options.onTime?.([...e]),A(t))}function _(t,o){let e=_t(o,t.extent);
+if(t.held.clear(),matchMedia("(prefers-reduced-motion: reduce)").matches){W(t,e);return}let n=t.view,r=null;t.beforeFrame=s=>{r??=s;let a=Math.min(1,(s-r)/180),
+c=1-(1-a)**3;W(t,a<1?[n[0]+(e[0]-n[0])*c,n[1]+(e[1]-n[1])*c]:e),a>=1?t.beforeFrame=null:A(t)},A(t)}function B(t){let{data:o,names:e,search:n,filters:r}=t;if(e===
 null&&n===null&&!r.size)t.chosen=null;else{let s=new Uint8Array(o.header.names.length);for(let l=0;l<s.length;l++)s[l]=+((e===null||e.has(l))&&(n===null||n.isHit[l]));
 let a=new Uint8Array(o.n),c=o.header.lanes.map((l,f)=>r.get(f)?.isHit??null);for(let l=0;l<o.n;l++)a[l]=s[o.name[l]]&(c[o.lane[l]]?.[o.name[l]]??1);t.chosen={keep:a,
-index:it(o,t.rows,t.tone,a)}}A(t)}function Dt(t){let{rows:o,collapsed:e,order:n,pinned:r}=t;t.layout=st(o.heights,e,n,r.size),W(t)}function P(t){t.options.onSelect?.(
-{range:t.range&&[...t.range],event:t.selected,names:t.names&&new Set(t.names)})}function N(t,o,e=!1){let{data:n,view:r,dom:s,layout:a}=t;s.tip.hidden=!0,t.hover=
+index:it(o,t.rows,t.tone,a)}}A(t)}function Dt(t){let{rows:o,collapsed:e,order:n,pinned:r}=t;t.layout=st(o.heights,e,n,r.size),G(t)}function N(t){t.options.onSelect?.(
+{range:t.range&&[...t.range],event:t.selected,names:t.names&&new Set(t.names)})}function C(t,o,e=!1){let{data:n,view:r,dom:s,layout:a}=t;s.tip.hidden=!0,t.hover=
 null;let c=ut(n,t.rows,o),[l,f]=[n.start[c],n.start[c]+n.dur[c]],u=n.lane[c];t.rows.row[c]>=a.shown[u]&&t.collapsed.delete(u)&&Dt(t);let i=at(t.layout,u,t.rows.
 row[c]),d=t.size.height-b,h=ct(t),g=i<h;!g&&i<t.scroll+h?s.frame.scrollTop=i-h-8:!g&&i+E>t.scroll+d&&(s.frame.scrollTop=i+E+8-d);let p=r[1]-r[0],w=p/(t.size.width-
 t.size.gutter);e?_(t,ce(l,f,4)):f-l<3*w?_(t,ce(l,f,30)):(f<r[0]+p*.02||l>r[1]-p*.02)&&_(t,[(l+f-p)/2,(l+f+p)/2]),A(t)}function ce(t,o,e){let n=o>t?(o-t)*e/2:500;
-return[(t+o)/2-n,(t+o)/2+n]}function mt(t,o){o<0||(t.focused=o,t.focusLane=t.data.lane[o],t.dom.spoken.textContent=gt(t.data,o),N(t,o))}function Jn(t,o){let e=t.index.laneRow[t.data.lane[o]]+t.rows.row[o],n=R(t.index,e,t.data.start[o]);for(;n<t.index.first[e+1]&&t.index.at[n]!==o;)n++;return{r:e,
+return[(t+o)/2-n,(t+o)/2+n]}function mt(t,o){o<0||(t.focused=o,t.focusLane=t.data.lane[o],t.dom.spoken.textContent=gt(t.data,o),C(t,o))}function Jn(t,o){let e=t.index.laneRow[t.data.lane[o]]+t.rows.row[o],n=I(t.index,e,t.data.start[o]);for(;n<t.index.first[e+1]&&t.index.at[n]!==o;)n++;return{r:e,
 p:n}}function xt(t,o,e){let n=ut(t.data,t.rows,o);if(e==="left"||e==="right"){let{r:c,p:l}=Jn(t,n),f=e==="left"?l-1:l+1;return f>=t.index.first[c]&&f<t.index.first[c+
 1]?t.index.at[f]:n}let r=t.data.lane[n],s=t.rows.row[n]+(e==="up"?-1:1),a=t.data.start[n]+t.data.dur[n]/2;if(s>=0&&s<t.layout.shown[r]){let c=e==="up"?t.data.start[n]:
 a,l=Wt(t,r,s,c,e==="up"?0:t.data.dur[n]/2);if(l>=0)return l}return Qn(t,r,e==="up"?-1:1,a)??n}function Qn(t,o,e,n){let{order:r}=t.layout;for(let s=r.indexOf(o)+
 e;s>=0&&s<r.length;s+=e){let a=Wt(t,r[s],0,n,1/0);if(a>=0)return a}return null}function Wt(t,o,e,n,r){let{index:s}=t,a=s.laneRow[o]+e,c=ht(s,a,n,0);if(c>=0)return c;
-let l=R(s,a,n),f=-1,u=r;for(let i of[l-1,l]){if(i<s.first[a]||i>=s.first[a+1])continue;let d=Math.max(s.s[i]-n,n-s.e[i],0);d<=u&&(f=s.at[i],u=d)}return f}function j(t,o){
+let l=I(s,a,n),f=-1,u=r;for(let i of[l-1,l]){if(i<s.first[a]||i>=s.first[a+1])continue;let d=Math.max(s.s[i]-n,n-s.e[i],0);d<=u&&(f=s.at[i],u=d)}return f}function j(t,o){
 return t.data.launch[o]>=0?t.data.launch[o]:Ht(t,o,1)[0]??o}function fe(t,o){let e=(t.view[0]+t.view[1])/2;for(let n of o){let r=Wt(t,n,0,e,1/0);if(r>=0)return r}
 return-1}function ue(t,o){if(!o.trim())return null;let e=Gt(t,o),n=0;for(let r=0;r<t.data.n;r++)n+=e[t.data.name[r]];return{isHit:e,count:n,at:-1}}function Gt(t,o){
 let e=o.trim().toLowerCase();return t.lowerNames??=t.data.header.names.map(n=>n.toLowerCase()),Uint8Array.from(t.lowerNames,n=>+n.includes(e))}function ie({data:t,
@@ -310,28 +311,28 @@ s:(h,g)=>s(g,h);(c<0||i(u,c))&&(c=u),(r>=0?i(r,u):n>0?t.start[u]>=o[0]:t.start[u
 f+=e.isHit[t.name[u]]&&!s(l,u)?1:0;return{found:l,ordinal:f}}function Z(t,o){o<0||t.rows.heights[o]<2||(t.collapsed.delete(o)||t.collapsed.add(o),Bt(t,o,t.collapsed.has(o)?"folded":"unfolded"))}function yt(t,o){let{order:e,
 pinned:n}=t;o<0||(e.splice(e.indexOf(o),1),n.delete(o)?e.splice(n.size,0,o):(e.splice(n.size,0,o),n.add(o)),Bt(t,o,n.has(o)?"pinned":"no longer pinned"))}function J(t,o,e){
 let{order:n,pinned:r}=t;if(o<0)return;let[s,a]=r.has(o)?[0,r.size-1]:[r.size,n.length-1];n.splice(n.indexOf(o),1),n.splice(Math.min(Math.max(e,s),a),0,o),Bt(t,o,
-`is lane ${n.indexOf(o)+1} of ${n.length}`)}function de(t,o,e){e.trim()?t.filters.set(o,{text:e.trim(),isHit:Gt(t,e)}):t.filters.delete(o),G(t)}function Bt(t,o,e){
-t.dom.spoken.textContent=`${t.data.header.lanes[o].label} ${e}`,Dt(t),t.lanesPanel?.update()}function Q(t,o){t.beforeFrame=null,D(t,o)}function bt(t,o){let{size:e,view:n}=t,r=o/(e.width-e.gutter)*(n[1]-n[0]);Q(t,[n[0]+r,n[1]+r])}function Kt(t,o,e){let{size:n,
+`is lane ${n.indexOf(o)+1} of ${n.length}`)}function de(t,o,e){e.trim()?t.filters.set(o,{text:e.trim(),isHit:Gt(t,e)}):t.filters.delete(o),B(t)}function Bt(t,o,e){
+t.dom.spoken.textContent=`${t.data.header.lanes[o].label} ${e}`,Dt(t),t.lanesPanel?.update()}function Q(t,o){t.beforeFrame=null,W(t,o)}function bt(t,o){let{size:e,view:n}=t,r=o/(e.width-e.gutter)*(n[1]-n[0]);Q(t,[n[0]+r,n[1]+r])}function Kt(t,o,e){let{size:n,
 view:r}=t,s=e===null?.5:Math.min(Math.max((e-n.gutter)/(n.width-n.gutter),0),1),a=r[0]+s*(r[1]-r[0]);Q(t,[a+(r[0]-a)*o,a+(r[1]-a)*o])}function he(t,o){let e=(t.
 view[1]-t.view[0])/2;Q(t,[o-e,o+e])}function pe(t,o){let{extent:e,view:n}=t,r=n[1]-n[0],s=r*.02,a=o?e[1]+s-r:e[0]-s;_(t,[a,a+r])}var tr=3;function we(t){return{...or(t),...er(t),...nr(t)}}function or(t){return{show:o=>Q(t,o),pan:o=>bt(t,o),zoom:(o,e)=>Kt(t,o,e),centre:o=>he(t,o),fit:()=>_(
 t,t.whole),toEnd:o=>pe(t,o)}}function er(t){return{timeAt:o=>me(t,o),hover:(o,e)=>rr(t,o,e),leave(){t.pointerX=null,xe(t,null)},click:(o,e)=>sr(t,o,e),zoomToEventAt(o,e){
-let n=vt(t,o,e);n!==null&&N(t,n,!0)},dragRange(o,e){t.range=[Math.min(o,e),Math.max(o,e)],A(t)},finishRange:()=>P(t),measureTo(o,e){let[n,r]=[t.selected,vt(t,o,
-e)];return n===null||r===null||n===r?!1:(t.range=io(t.data,n,r),t.selected=null,P(t),A(t),!0)},clearRange(){t.range!==null&&(t.range=null,P(t),A(t))},toggleLane:o=>Z(
-t,z(t.layout,lt(t,o))),dropLane(o,e){let[n,r]=[o,e].map(s=>z(t.layout,lt(t,s)));J(t,n,r<0?e<b?0:t.order.length-1:t.order.indexOf(r))}}}function nr(t){return{zoomToFocused(){
-let o=t.focused??t.selected;o!==null?N(t,o,!0):t.range!==null?_(t,ar(t.range)):_(t,t.whole)},showKeys:()=>It(t.dom),toggleFocusLane:()=>Z(t,ge(t)),pinFocusLane:()=>yt(
+let n=vt(t,o,e);n!==null&&C(t,n,!0)},dragRange(o,e){t.range=[Math.min(o,e),Math.max(o,e)],A(t)},finishRange:()=>N(t),measureTo(o,e){let[n,r]=[t.selected,vt(t,o,
+e)];return n===null||r===null||n===r?!1:(t.range=io(t.data,n,r),t.selected=null,N(t),A(t),!0)},clearRange(){t.range!==null&&(t.range=null,N(t),A(t))},toggleLane:o=>Z(
+t,P(t.layout,lt(t,o))),dropLane(o,e){let[n,r]=[o,e].map(s=>P(t.layout,lt(t,s)));J(t,n,r<0?e<b?0:t.order.length-1:t.order.indexOf(r))}}}function nr(t){return{zoomToFocused(){
+let o=t.focused??t.selected;o!==null?C(t,o,!0):t.range!==null?_(t,ar(t.range)):_(t,t.whole)},showKeys:()=>Rt(t.dom),toggleFocusLane:()=>Z(t,ge(t)),pinFocusLane:()=>yt(
 t,ge(t)),arrow(o){t.focused!==null?Vt(t,xt(t,t.focused,o)):o==="left"||o==="right"?bt(t,(o==="left"?-1:1)*80):t.dom.frame.scrollBy(0,(o==="up"?-2:2)*E)},enter(){
 let{focused:o}=t;o===null?mt(t,fe(t,ye(t))):o===t.selected?Vt(t,j(t,o)):Xt(t,o)},follow(){t.focused!==null&&Vt(t,j(t,t.focused))},escape:()=>cr(t),search:o=>Mt(
 t,o),nextMatch:o=>lr(t,o),hold:o=>fr(t,o),focusChanged(o){t.hasFocus=o,A(t)}}}function me(t,o){let e=O(t);return e.t0+(o-t.size.gutter)/e.scale}function vt(t,o,e){
 let{index:n,layout:r,size:s}=t,a=vo(r,lt(t,e));if(a===null||o<s.gutter||e<b)return null;let c=tr/O(t).scale,l=ht(n,n.laneRow[a.lane]+a.row,me(t,o),c);return l<0?
 null:l}function rr(t,o,e){let{dom:n}=t;t.pointerX=o;let r=vt(t,o,e);r!==null&&xo(n,oe(t,r),o+n.frame.offsetLeft,e+n.frame.offsetTop),xe(t,r)}function xe(t,o){o===
 null&&(t.dom.tip.hidden=!0),o!==t.hover&&(t.hover=o,t.options.onHover?.(o),A(t))}function sr(t,o,e){let n=vt(t,o,e);t.focused=n,n===null&&(t.range=null),Xt(t,n)}
-function Xt(t,o){t.selected=o,o!==null&&(t.dom.spoken.textContent=`selected ${gt(t.data,o)}`),P(t),A(t)}function Vt(t,o){let e=t.selected!==null&&t.focused===t.
+function Xt(t,o){t.selected=o,o!==null&&(t.dom.spoken.textContent=`selected ${gt(t.data,o)}`),N(t),A(t)}function Vt(t,o){let e=t.selected!==null&&t.focused===t.
 selected;mt(t,o),e&&t.focused!==null&&Xt(t,t.focused)}function ar([t,o]){let e=Math.max((o-t)*.1,50);return[t-e,o+e]}function ye(t){let o=O(t).parts.reverse().flatMap(
 ({lanes:e})=>e);return[...o,...t.order.slice(t.order.indexOf(o[o.length-1])+1)]}function ge(t){return t.focusLane>=0?t.focusLane:ye(t)[0]??-1}function cr(t){if(!t.
-dom.keys.hidden)It(t.dom);else if(t.search!==null)t.dom.search.value="",Mt(t,"");else if(t.focused!==null&&t.focused!==t.selected)t.focused=null;else if(t.selected!==
-null||t.range!==null)Object.assign(t,{selected:null,range:null,focused:null}),P(t);else return!1;return t.isArmed=!1,A(t),!0}function Mt(t,o){let e=ue(t,o);return t.
-search=e,t.dom.matches.textContent=e&&`${nt(e.count)} ${e.count===1?"match":"matches"}`,G(t),e?.count??0}function lr(t,o){let{search:e}=t;if(e===null||e.count===
-0)return;let{found:n,ordinal:r}=ie(t,e,o);e.at=n,t.dom.matches.textContent=`${nt(r)} of ${nt(e.count)}`,t.selected=n,mt(t,n),P(t)}function fr(t,o){let e=([s,a],c)=>{
+dom.keys.hidden)Rt(t.dom);else if(t.search!==null)t.dom.search.value="",Mt(t,"");else if(t.focused!==null&&t.focused!==t.selected)t.focused=null;else if(t.selected!==
+null||t.range!==null)Object.assign(t,{selected:null,range:null,focused:null}),N(t);else return!1;return t.isArmed=!1,A(t),!0}function Mt(t,o){let e=ue(t,o);return t.
+search=e,t.dom.matches.textContent=e&&`${nt(e.count)} ${e.count===1?"match":"matches"}`,B(t),e?.count??0}function lr(t,o){let{search:e}=t;if(e===null||e.count===
+0)return;let{found:n,ordinal:r}=ie(t,e,o);e.at=n,t.dom.matches.textContent=`${nt(r)} of ${nt(e.count)}`,t.selected=n,mt(t,n),N(t)}function fr(t,o){let e=([s,a],c)=>{
 s&&Kt(t,Math.exp(-s*2.2*c),t.pointerX),a&&bt(t,a*900*c)};if(matchMedia("(prefers-reduced-motion: reduce)").matches){e(Ct([o]),.12);return}if(t.held.has(o))return;
 t.held.add(o);let n=null,r=s=>{let a=n===null?.016666666666666666:Math.min(.05,(s-n)/1e3);n=s,e(Ct(t.held),a),t.beforeFrame=t.held.size?r:null,t.held.size&&A(t)};
 t.beforeFrame=r,A(t)}function be(t){let{lanesButton:o,lanes:e}=t.dom;M(t,o,"click",()=>{t.lanesPanel??=ur(t),e.hidden=!e.hidden,o.setAttribute("aria-expanded",String(!e.hidden)),t.lanesPanel.
@@ -341,27 +342,29 @@ lanes[o],n=(u,i,d)=>x("button",{type:"button",title:i,"aria-label":`${i}: ${e}`,
 o,t.order.indexOf(o)-1)),a=n("\u2193","Move down",()=>J(t,o,t.order.indexOf(o)+1)),c=n("Fold","Fold to one row",()=>Z(t,o));c.disabled=t.rows.heights[o]<2;let l=x(
 "input",{type:"search",placeholder:"Filter names","aria-label":`Filter names: ${e}`});l.addEventListener("input",()=>de(t,o,l.value));for(let u of[r,s,a,c,l])u.
 setAttribute("data-lm-suppress-shortcuts","true");let f=x("span",{class:"cltl-lane",title:e},e);return{node:x("li",{},r,s,a,c,f,l),update(){r.setAttribute("aria\
--pressed",String(t.pinned.has(o))),c.setAttribute("aria-pressed",String(t.collapsed.has(o)))}}}var dr=460,hr=150,pr="800px 0px";function Me(t,o,e={}){let n=Xo(t,o,e),r=we(n);qo(n,r),jo(n,r),wr(n,r),Ae(n,n.mode),gr(n),W(n);let s=new ResizeObserver(()=>W(n));
+-pressed",String(t.pinned.has(o))),c.setAttribute("aria-pressed",String(t.collapsed.has(o)))}}}var dr=460,hr=150,pr="800px 0px";function Me(t,o,e={}){let n=Xo(t,o,e),r=we(n);qo(n,r),jo(n,r),wr(n,r),Ae(n,n.mode),gr(n),G(n);let s=new ResizeObserver(()=>G(n));
 s.observe(n.dom.frame);let a=new IntersectionObserver(c=>le(n,c[c.length-1].isIntersecting),{rootMargin:pr});return a.observe(n.dom.frame),n.cleanups.push(()=>s.
-disconnect(),()=>a.disconnect()),wt(n),mr(n,r)}function Ae(t,o){Object.assign(t,Pt(o)),go(t.dom.host,t.colors),mo(t.dom,se(t)),A(t)}function gr({dom:t,layout:o,
+disconnect(),()=>a.disconnect()),wt(n),xr(n,r)}function Ae(t,o){Object.assign(t,Pt(o)),go(t.dom.host,t.colors),mo(t.dom,se(t)),A(t)}function gr({dom:t,layout:o,
 options:e}){let n=e.height??Math.min(dr,Math.max(hr,o.total+b));t.frame.style.height=`${Math.round(n)+2}px`}function wr(t,o){let{dom:e}=t;M(t,e.zoomIn,"click",()=>o.
-zoom(.5,null)),M(t,e.zoomOut,"click",()=>o.zoom(2,null)),M(t,e.fit,"click",o.fit),M(t,e.keysButton,"click",o.showKeys),be(t),M(t,e.next,"click",()=>o.nextMatch(
-1)),M(t,e.previous,"click",()=>o.nextMatch(-1)),M(t,e.frame,"scroll",()=>A(t),{passive:!0})}function mr(t,o){return{setTheme:e=>Ae(t,e),fit:o.fit,zoomTo:(e,n)=>o.
-show([e,n]),getView:()=>[...t.view],select(e=null){t.selected=t.focused=e,e!==null&&N(t,e),A(t)},setRange(e,n=null){t.range=e===null||n===null?null:[e,n],A(t)},
-setNames(e){t.names=e===null?null:new Set(e),G(t)},beside:(e,n)=>xt(t,e,n),partnerOf:e=>j(t,e),raceOf:e=>t.races.find(n=>n.event===e&&e!==null)?.race??null,showRace:e=>ve(
-t,t.races.find(n=>n.race===e)),showSync:e=>ve(t,t.syncs.find(n=>n.group===e)),setMarks(e){t.marks=e,A(t)},search(e){return t.dom.search.value=e,Mt(t,e)},focus:()=>t.
-dom.canvas.focus({preventScroll:!0}),resize:()=>W(t),boxOf:e=>yr(t,e),stats:()=>({frames:t.script.length,script:[...t.script]}),destroy:()=>xr(t)}}function xr(t){
-t.isGone=!0,cancelAnimationFrame(t.pending);for(let o of t.cleanups.splice(0))o();t.dom.host.remove()}function ve(t,o){if(o){if(o.event>=0)t.focused=o.event,N(t,
-o.event);else if(o.at<t.view[0]||o.at>t.view[1]){let e=(t.view[1]-t.view[0])/2;D(t,[o.at-e,o.at+e])}A(t)}}function yr(t,o){let e=O(t),n=t.data.lane[o];if(t.rows.
-row[o]>=t.layout.shown[n])return null;let r=e.x(t.data.start[o]),s=t.data.dur[o]*e.scale;return{x:r,y:e.y(n,t.rows.row[o]),width:s,height:E-1}}function Ee(t,o){let e=br(o);t.replaceChildren(e.root);let n=Mr(e),r=()=>{St(o.get("_picture"),!0),vr(e.content,o.get("_panel")),e.root.dataset.updates=String(o.
+zoom(.5,null)),M(t,e.zoomOut,"click",()=>o.zoom(2,null)),M(t,e.fit,"click",o.fit),M(t,e.keysButton,"click",o.showKeys),M(t,e.picture,"click",()=>mr(t)),be(t),M(
+t,e.next,"click",()=>o.nextMatch(1)),M(t,e.previous,"click",()=>o.nextMatch(-1)),M(t,e.frame,"scroll",()=>A(t),{passive:!0})}function mr({dom:t,colors:o}){let{canvas:e}=t,
+n=x("canvas",{width:e.width,height:e.height}),r=z(n);r.fillStyle=o.bg,r.fillRect(0,0,n.width,n.height),r.drawImage(e,0,0),x("a",{href:n.toDataURL("image/png"),download:"\
+timeline.png"}).click()}function xr(t,o){return{setTheme:e=>Ae(t,e),fit:o.fit,zoomTo:(e,n)=>o.show([e,n]),getView:()=>[...t.view],select(e=null){t.selected=t.focused=
+e,e!==null&&C(t,e),A(t)},setRange(e,n=null){t.range=e===null||n===null?null:[e,n],A(t)},setNames(e){t.names=e===null?null:new Set(e),B(t)},beside:(e,n)=>xt(t,e,
+n),partnerOf:e=>j(t,e),raceOf:e=>t.races.find(n=>n.event===e&&e!==null)?.race??null,showRace:e=>ve(t,t.races.find(n=>n.race===e)),showSync:e=>ve(t,t.syncs.find(
+n=>n.group===e)),setMarks(e){t.marks=e,A(t)},search(e){return t.dom.search.value=e,Mt(t,e)},focus:()=>t.dom.canvas.focus({preventScroll:!0}),resize:()=>G(t),boxOf:e=>br(
+t,e),stats:()=>({frames:t.script.length,script:[...t.script]}),destroy:()=>yr(t)}}function yr(t){t.isGone=!0,cancelAnimationFrame(t.pending);for(let o of t.cleanups.
+splice(0))o();t.dom.host.remove()}function ve(t,o){if(o){if(o.event>=0)t.focused=o.event,C(t,o.event);else if(o.at<t.view[0]||o.at>t.view[1]){let e=(t.view[1]-t.
+view[0])/2;W(t,[o.at-e,o.at+e])}A(t)}}function br(t,o){let e=O(t),n=t.data.lane[o];if(t.rows.row[o]>=t.layout.shown[n])return null;let r=e.x(t.data.start[o]),s=t.
+data.dur[o]*e.scale;return{x:r,y:e.y(n,t.rows.row[o]),width:s,height:E-1}}function Ee(t,o){let e=vr(o);t.replaceChildren(e.root);let n=Ar(e),r=()=>{St(o.get("_picture"),!0),Mr(e.content,o.get("_panel")),e.root.dataset.updates=String(o.
 get("_panel").number??0)},s=()=>{let l=o.get("_ended");e.root.dataset.state=l?"ended":"live";for(let f of e.buttons)f.hidden=!!l;e.note.textContent=l||o.get("_h\
 int")},c=[["msg:custom",(l,f)=>{l?.kind==="timeline"?n.show(l.step??0,f[0]):l?.kind==="note"&&(e.note.textContent=l.text??"")}],["change:_panel",r],["change:_en\
 ded",s]];for(let[l,f]of c)o.on(l,f);return r(),s(),Te(o,"timeline"),()=>{for(let[l,f]of c)o.off(l,f);n.destroy(),St(o.get("_picture"),!1)}}function Te(t,o){try{
-t.send({kind:o,view:fo()})}catch{}}function br(t){let o=x("span",{class:"cl-watch-hint"}),e=(f,u)=>()=>{o.textContent=u,Te(t,f)},n=[x("button",{type:"button",onclick:e(
+t.send({kind:o,view:fo()})}catch{}}function vr(t){let o=x("span",{class:"cl-watch-hint"}),e=(f,u)=>()=>{o.textContent=u,Te(t,f)},n=[x("button",{type:"button",onclick:e(
 "record","Recording is requested.")},"Record now"),x("button",{type:"button",onclick:e("stop","A stop is requested.")},"Stop watching")],r=x("div",{class:"cl-wa\
 tch-content"}),s=x("h4",{hidden:!0}),a=x("div",{class:"cudalens cl-watch-timeline",hidden:!0}),c=x("div",{class:"cl-watch-tools"},...n,o);return{root:x("div",{class:"\
-cudalens-watch"},c,r,s,a),content:r,buttons:n,note:o,heading:s,timeline:a}}function vr(t,{tree:o}){if(!o)return;let e=K(t,"details",HTMLDetailsElement).map(n=>n.
-open);t.replaceChildren(kt(o));for(let[n,r]of K(t,"details",HTMLDetailsElement).entries())r.open=e[n]??r.open}function Mr({heading:t,timeline:o}){let e=null,n=0,
+cudalens-watch"},c,r,s,a),content:r,buttons:n,note:o,heading:s,timeline:a}}function Mr(t,{tree:o}){if(!o)return;let e=K(t,"details",HTMLDetailsElement).map(n=>n.
+open);t.replaceChildren(kt(o));for(let[n,r]of K(t,"details",HTMLDetailsElement).entries())r.open=e[n]??r.open}function Ar({heading:t,timeline:o}){let e=null,n=0,
 r=uo(s=>{o.dataset.theme=s,e?.setTheme(s)});return{async show(s,a){n+=1;let c=n,l=new Uint8Array(a.buffer,a.byteOffset,a.byteLength),f=await ao(l);c!==n||e&&o.matches(
 ":hover")||(e?.destroy(),t.hidden=o.hidden=!1,t.textContent=`Timeline of step ${s.toLocaleString("en")}: click it, then scroll to zoom, drag to move`,o.dataset.
-theme=V(),o.dataset.step=String(s),e=Me(o,f,{theme:V()}))},destroy(){n+=1,r(),e?.destroy()}}}function Ar({model:t,el:o}){return Ee(o,t)}var Qa={render:Ar};export{Qa as default};
+theme=V(),o.dataset.step=String(s),e=Me(o,f,{theme:V()}))},destroy(){n+=1,r(),e?.destroy()}}}function Er({model:t,el:o}){return Ee(o,t)}var oc={render:Er};export{oc as default};

@@ -14,6 +14,7 @@ import { createTabs } from "../shared/tabs.js";
 import { makeTree } from "../shared/tree.js";
 import { createTable } from "../table/table.js";
 import { fitWindow, timelineExtent } from "../timeline/view.js";
+import { copyButton, findingMarkdown } from "./copy.js";
 
 /** @import { GraphsModel } from "../graphs/graphs.js" */
 /** @import { Plotly, PlotSeries } from "../memory/plot.js" */
@@ -80,6 +81,10 @@ export async function startMemoryMap(app) {
 export function startFindings({ source, parts, store }, data) {
   if (!source.facts.findings) return;
   parts.findings.append(buildElement(source.facts.findings));
+  for (const row of findAll(parts.findings, "tbody tr", HTMLElement)) {
+    const text = findingMarkdown(row);
+    row.lastElementChild?.append(" ", copyButton("Copy", "Copy this finding as Markdown", text));
+  }
   makeRowsPressable(parts.findings, "tbody tr[data-event]", (row) => {
     const event = data.eventOf(Number(row.dataset.event));
     if (event >= 0) store.set({ event, range: null, names: null }, "findings");

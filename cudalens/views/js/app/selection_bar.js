@@ -3,6 +3,7 @@
 import { shortName } from "../payload/payload.js";
 import { element } from "../shared/dom.js";
 import { formatCount, formatDuration, formatPercent, formatPlural } from "../shared/format.js";
+import { copyButton } from "./copy.js";
 import { markField } from "./marks.js";
 import { measureRange } from "./measure.js";
 import { pandasExpression } from "./pandas.js";
@@ -45,7 +46,12 @@ export function* showBar(bar, data, store, actions) {
     ...measured.map((text) => element("span", { class: "cl-measure" }, text)),
     ...sameNameButtons(data, store),
     ...markField(data, selection, actions.mark),
-    copyButton("Copy pandas", "Copy the expression that selects these rows", pandasExpression(data, selection)),
+    copyButton(
+      "Copy pandas",
+      "Copy the expression that selects these rows",
+      pandasExpression(data, selection),
+      "More than 2,000 rows",
+    ),
     ...(link === null ? [] : [copyButton("Copy link", "Copy the address of what shows", link)]),
     element(
       "button",
@@ -87,31 +93,6 @@ function sameNameButtons(data, store) {
     button("‹ same name", "Previous event of this name", -1),
     button("same name ›", "Next event of this name", 1),
   ];
-}
-
-/**
- * @param {string} label
- * @param {string} title
- * @param {string | null} text Null where there is nothing to copy.
- */
-function copyButton(label, title, text) {
-  const copy = async () => {
-    if (text === null) return;
-    try {
-      await navigator.clipboard.writeText(text);
-      button.textContent = "Copied";
-    } catch {
-      // Pages without access to the clipboard show the text instead.
-      button.replaceWith(element("code", { class: "cl-copy-text", tabindex: 0 }, text));
-    }
-  };
-  const attributes = {
-    class: "cl-button cl-copy",
-    type: "button",
-    title: text === null ? "More than 2,000 rows" : title,
-  };
-  const button = element("button", { ...attributes, disabled: text === null, "data-text": text, onclick: copy }, label);
-  return button;
 }
 
 /**

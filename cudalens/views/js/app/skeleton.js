@@ -1,6 +1,7 @@
 // The elements of a view, empty and in their order.
 
 import { element } from "../shared/dom.js";
+import { copyButton } from "./copy.js";
 
 /** @import { PageFacts } from "./source.js" */
 /** @typedef {ReturnType<typeof buildSkeleton>} Parts */
@@ -13,6 +14,7 @@ export function buildSkeleton(root, facts) {
   const tableHost = element("div", { class: "cl-table-host" });
   const parts = {
     verdict: element("p", { class: "cl-verdict" }, ...badgeParts(facts.badge), ...verdictParts(facts.verdict)),
+    copyVerdict: copyButton("Copy", "Copy this answer as text", verdictText(facts)),
     message: element("div", { class: "cl-message", role: "alert", hidden: true }),
     status: element("p", { class: "cl-hint cl-status" }, "Loading the timeline…"),
     races: section("cl-races", "Races"),
@@ -31,7 +33,7 @@ export function buildSkeleton(root, facts) {
     memory: section("cl-panel cl-memory", "Memory curve"),
   };
   root.replaceChildren(
-    parts.verdict,
+    element("div", { class: "cl-verdict-row" }, parts.verdict, parts.copyVerdict),
     ...supportParts(facts.details),
     ...noteList(facts.notes),
     parts.message,
@@ -62,6 +64,11 @@ export function buildSkeleton(root, facts) {
  */
 function section(name, label, ...children) {
   return element("section", { class: name, role: "group", "aria-label": label, hidden: true }, ...children);
+}
+
+/** @param {PageFacts} facts */
+function verdictText({ badge, verdict, details }) {
+  return [badge ? `[${badge}] ${verdict}` : verdict, ...(details ? [details] : [])].join("\n");
 }
 
 /** @param {string} badge */

@@ -97,15 +97,16 @@ function buildControls() {
   const lanesButton = button("Lanes", "Lanes", "Pin, move, fold and filter lanes");
   lanesButton.setAttribute("aria-expanded", "false");
   const keysButton = button("All keys", "?", "List the keys (?)");
+  const picture = button("Save a picture", "PNG", "Save the lanes as they show, as PNG");
   const legend = element("ul", { class: "cltl-legend", "aria-label": "Colours" });
   const tools = element(
     "div",
     { class: "cltl-tools", role: "toolbar", "aria-label": "Timeline" },
     group(search, previous, next, matches),
-    group(zoomOut, zoomIn, fit, lanesButton, keysButton),
+    group(zoomOut, zoomIn, fit, lanesButton, picture, keysButton),
     legend,
   );
-  return { search, matches, previous, next, zoomIn, zoomOut, fit, lanesButton, keysButton, legend, tools };
+  return { search, matches, previous, next, zoomIn, zoomOut, fit, lanesButton, picture, keysButton, legend, tools };
 }
 
 /** @param {TimelineDom} dom */

@@ -1,5 +1,6 @@
 // The stream timeline: lanes of device streams and threads on one canvas, for mouse and keyboard.
 
+import { contextOf, element } from "../shared/dom.js";
 import { createActions, runSearch } from "./actions.js";
 import { fillLegend } from "./dom.js";
 import { legendEntries } from "./draw.js";
@@ -110,10 +111,26 @@ function listenToTools(timeline, act) {
   listen(timeline, dom.zoomOut, "click", () => act.zoom(2, null));
   listen(timeline, dom.fit, "click", act.fit);
   listen(timeline, dom.keysButton, "click", act.showKeys);
+  listen(timeline, dom.picture, "click", () => savePicture(timeline));
   listenToLanesButton(timeline);
   listen(timeline, dom.next, "click", () => act.nextMatch(1));
   listen(timeline, dom.previous, "click", () => act.nextMatch(-1));
   listen(timeline, dom.frame, "scroll", () => askFrame(timeline), { passive: true });
+}
+
+/**
+ * Saves the lanes as they show, on the background of the page.
+ *
+ * @param {Timeline} timeline
+ */
+function savePicture({ dom, colors }) {
+  const { canvas } = dom;
+  const copy = element("canvas", { width: canvas.width, height: canvas.height });
+  const context = contextOf(copy);
+  context.fillStyle = colors.bg;
+  context.fillRect(0, 0, copy.width, copy.height);
+  context.drawImage(canvas, 0, 0);
+  element("a", { href: copy.toDataURL("image/png"), download: "timeline.png" }).click();
 }
 
 /**

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
+from cudalens.device.interrupts import defers_interrupts
 from cudalens.errors import CudalensError
 from cudalens.magics.cells import CellRun, check_outputs, execution_count, print_error, without_traceback
 from cudalens.magics.tracebacks import show_lines
@@ -40,6 +41,7 @@ class ProfiledCell(CellRun):
         self._profiled_value: Any = None
         self._progress: Any = None
 
+    @defers_interrupts
     def __enter__(self) -> ProfiledCell:
         check_outputs(self._magic, self._options.outputs)
         if self._options.is_looped:
@@ -102,6 +104,7 @@ class ProfiledCell(CellRun):
         self._show()
         return False
 
+    @defers_interrupts  # the profiler of the cell delivers them when it has stopped
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trail: TracebackType | None
     ) -> bool:
@@ -173,6 +176,7 @@ class ProfiledCell(CellRun):
         assert self._profile is not None
         self._profile.step()
 
+    @defers_interrupts
     def _stop(self, kind: type[BaseException] | None, error: BaseException | None, trail: TracebackType | None) -> None:
         """Stop the profiler and take its Trace. An error of the profiler never replaces the user's exception."""
         if self._profile is None or self._has_stopped:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from cudalens.device.interrupts import defers_interrupts
 from cudalens.magics.base import Magic, verb
 from cudalens.magics.cells import check_outputs, display, written
 from cudalens.magics.options import CellOptions, NoOptions, file, flag, number, option, texts
@@ -143,6 +144,7 @@ with delays that provoke the orders in which its races show, and compares the va
         forget(self.shell)
 
     @verb("on", OnOptions)
+    @defers_interrupts
     def _on(self, options: OnOptions) -> None:
         """Check every cell from the next one on."""
         from cudalens.magics.sanitize_cell import NotebookWatch
@@ -151,6 +153,7 @@ with delays that provoke the orders in which its races show, and compares the va
         if self._watch is not None:
             self._watch.end()
         self._watch = NotebookWatch(self.shell, options)
+        self._watch.sanitizer.deliver_interrupt()
         print("Checking the following cells for stream races. `%cudasan off` ends it.")  # noqa: T201
 
     @verb("off")

@@ -7,6 +7,7 @@ from collections import Counter
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
+from cudalens.device.interrupts import defers_interrupts
 from cudalens.errors import CudalensError
 from cudalens.magics.cells import (
     CellRun,
@@ -51,6 +52,7 @@ class SanitizedCell(CellRun):
         super().__enter__()
         return self
 
+    @defers_interrupts
     def start(self) -> None:
         """Begin to check."""
         self._sanitizer = started(self._options)
@@ -168,6 +170,7 @@ class NotebookWatch:
             remember(self._shell, ended_cell(self._shell, self.sanitizer, races, result))
 
 
+@defers_interrupts  # until the caller has a reference to it
 def started(options: WatchOptions) -> Sanitizer:
     """Return a sanitizer that is on.
 

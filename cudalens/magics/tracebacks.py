@@ -42,12 +42,18 @@ def show_own_frames_only(shell: InteractiveShell) -> None:
         with _users_view(error):
             original((type(error), error, error.__traceback__), *args, **options)
 
+    showtraceback.replaced = vars(shell).get(_SHOW)  # type: ignore[attr-defined]
     setattr(shell, _SHOW, showtraceback)
 
 
 def show_all_frames(shell: InteractiveShell) -> None:
-    """Undo `show_own_frames_only`."""
-    vars(shell).pop(_SHOW, None)
+    """Undo `show_own_frames_only`, unless another extension has replaced the method since: it calls this one."""
+    present: Any = vars(shell).get(_SHOW)
+    if getattr(present, "__module__", "") != __name__:
+        return
+    del vars(shell)[_SHOW]
+    if present.replaced is not None:
+        setattr(shell, _SHOW, present.replaced)
 
 
 @contextmanager

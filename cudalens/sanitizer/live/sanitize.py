@@ -179,6 +179,10 @@ class Sanitizer(RaceValues):
         self._interrupts.remove()
         self._interrupts.deliver()
 
+    def deliver_interrupt(self) -> None:
+        """Raise an interrupt that came while a function with `defers_interrupts` ran, if there is one."""
+        self._interrupts.deliver()
+
     def _stop(self) -> None:
         if self._watch is not None:
             self._watch.catch_up(delivers_interrupts=False)

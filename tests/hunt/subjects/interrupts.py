@@ -106,6 +106,8 @@ def run_cells() -> None:
         result = shell().run_cell(cell, silent=True)
         if isinstance(result.error_in_exec, KeyboardInterrupt):
             raise result.error_in_exec
+        if shown_interrupts:  # it came in a callback after the cell, whose errors IPython shows
+            raise shown_interrupts.pop()
     cudalens.unload_ipython_extension(shell())
 
 
@@ -138,12 +140,23 @@ def double(x: torch.Tensor) -> torch.Tensor:
     return x * 2
 
 
+#: Interrupts that the shell showed as tracebacks.
+shown_interrupts: list[KeyboardInterrupt] = []
+
+
 @functools.cache
 def shell() -> InteractiveShell:
     """Return the one shell of this process."""
     made = InteractiveShell.instance()
-    made.showtraceback = lambda *_, **__: None
+    made.showtraceback = note_interrupt
     return made
+
+
+def note_interrupt(*_: object, **__: object) -> None:
+    """Keep the exception that the shell shows, if it is an interrupt."""
+    error = sys.exc_info()[1]
+    if isinstance(error, KeyboardInterrupt):
+        shown_interrupts.append(error)
 
 
 @functools.cache
@@ -212,7 +225,7 @@ def interrupted_fault(scenario: Callable[[], None], place: Place) -> Fault | Non
     before = state()
     result = interrupt_at(place, scenario)
     gc.collect()
-    shell().run_line_magic("unload_ext", "cudalens")  # as a user does whose %load_ext was interrupted
+    cudalens.unload_ipython_extension(shell())  # as a user does whose %load_ext was interrupted
     history.off()
     history.clear()
     where = f"{scenario.__name__}, interrupted at {place}"

@@ -136,3 +136,25 @@ def test_a_fault_of_cudalens_keeps_all_frames(shell, capsys):
     shown, error = shown_of(shell, capsys, source)
     assert isinstance(error, AttributeError)
     assert "options.py" in shown
+
+
+def test_a_traceback_of_another_extension_is_back_after_unloading(shell):
+    def others(*_, **__):
+        shown.append(1)
+
+    shown = []
+    shell.showtraceback = others
+    show_own_frames_only(shell)
+    shell.run_cell("1 / 0")
+    show_all_frames(shell)
+    shell.run_cell("1 / 0")
+    assert shown == [1, 1]
+    assert shell.showtraceback is others
+
+
+def test_another_extension_that_came_later_stays(shell):
+    show_own_frames_only(shell)
+    inner = shell.showtraceback
+    shell.showtraceback = later = lambda *args, **options: inner(*args, **options)
+    show_all_frames(shell)
+    assert shell.showtraceback is later

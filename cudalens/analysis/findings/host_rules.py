@@ -115,10 +115,13 @@ def _graphable(arrays: TraceArrays, repeat: Repeat) -> Finding | None:
     gain = min(size, arrays.steady.gain(graph, after=before) + arrays.steady.slack_ns)
     first = f"remove the {units.plural(waits, 'wait')} for the GPU from it, then " if waits else ""
     late = f"{units.duration(launch)} of it" if queued else "all of it"
-    names = arrays.events["name"].array.codes[arrays.work.rows[repeat.at]]
-    repeats = f"the same {repeat.period} kernels repeat {repeat.times} times in a row"
-    if len(np.unique(names)) == 1:
-        repeats = f"the same kernel runs {units.plural(len(repeat.at), 'time')} in a row"
+    is_kernel = arrays.is_in("kernel")[arrays.work.rows[repeat.at]]
+    kernels = arrays.work.rows[repeat.at[is_kernel]]
+    what_of = "kernels" if is_kernel.all() else "kernels and copies"
+    repeats = f"the same {repeat.period} {what_of} repeat {repeat.times} times in a row"
+    if len(np.unique(arrays.events["name"].array.codes[kernels])) == 1:
+        beside = "" if is_kernel.all() else ", with copies between,"
+        repeats = f"the same kernel runs {units.plural(len(kernels), 'time')}{beside} in a row"
     what = (
         f"{repeats}, with gaps of {units.duration(size)} "
         f"between them ({late} because the host launched too late){_slowed(arrays)}."

@@ -17,6 +17,10 @@ from cudalens.analysis.time.sync_groups import wait_groups, waited_ns
 from cudalens.frames.syncs.kinds import EXPLICIT, SyncKind
 
 _MAX_PLACES: Final = 3
+
+#: Fewer waits of a line are the end of a program, which reads its results, and no loop; unless they cost this share.
+_MIN_WAITS: Final = 3
+_FEW_SHARE: Final = 0.05
 _WAIT_KEYS: Final = ["place", "kind", "op"]
 
 #: Copies below this size cost only their call and their start.
@@ -56,8 +60,9 @@ def waiting(arrays: TraceArrays) -> Iterator[Finding]:
 
     Gain: what a replay saves in which the calls do not wait; where they are not recorded, the gaps that begin while the
     host waits. Waits after which no device was idle gain nothing. A single explicit synchronisation, as a clock needs
-    it, is not reported. One finding per line; one for several lines if removing the waits of one of them alone gains
-    little, because the host then waits at the next.
+    it, is not reported, nor are one or two waits after which the devices were idle for less than a 20th of the window.
+    One finding per line; one for several lines if removing the waits of one of them alone gains little, because the
+    host then waits at the next.
     """
     gaps = arrays.idle.sync
     if not gaps.total_ns:
@@ -66,7 +71,8 @@ def waiting(arrays: TraceArrays) -> Iterator[Finding]:
     group = waits.groupby(_WAIT_KEYS, observed=True, dropna=False, sort=False).ngroup().to_numpy()
     idle = np.bincount(group[gaps.wait], weights=gaps.length, minlength=int(group.max()) + 1).astype(np.int64)
     chosen = np.argsort(-idle, kind="stable")[:_MAX_PLACES]
-    chosen = chosen[(idle[chosen] > 0) & ~_is_one_explicit(waits, group)[chosen]]
+    is_few = (np.bincount(group) < _MIN_WAITS) & (idle < _FEW_SHARE * arrays.wall_ns)
+    chosen = chosen[(idle[chosen] > 0) & ~_is_one_explicit(waits, group)[chosen] & ~is_few[chosen]]
     if not len(chosen):
         return
     each = [_gain_of_waits(arrays, np.flatnonzero(group == number), int(idle[number])) for number in chosen]

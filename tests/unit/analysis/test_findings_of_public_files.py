@@ -200,6 +200,19 @@ def test_a_wait_beside_an_idle_gpu_is_for_work_that_is_not_recorded():
     assert "work that is not recorded" in found["driver_calls"].advice
 
 
+def test_reading_the_result_at_the_end_is_not_a_loop_of_waits():
+    """What a replay saves without that wait is the time in which the host could end."""
+    world = (
+        World()
+        .device("Memcpy HtoD (Pinned -> Device)", MS, cat="gpu_memcpy", num_bytes=8 << 20)
+        .device("wave", 20 * US)
+    )
+    world.device(
+        "Memcpy DtoH (Device -> Pageable)", MS, cat="gpu_memcpy", num_bytes=8 << 20, call="cudaMemcpy", waits=True,
+    ).sleep(9 * US).device("free", 3 * US)  # fmt: skip
+    assert "host_sync" not in by_rule(world, source="file:nsys")
+
+
 def test_a_loop_of_one_kernel_is_said_to_be_one():
     found = by_rule(World().kernels(400, 3 * US, 30 * US, name="fill"), source="file:nsys")
     assert found["graphable"].what.startswith("The same kernel runs 400 times in a row")

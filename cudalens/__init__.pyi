@@ -29,6 +29,7 @@ from cudalens.api.load_ranks import load_ranks as load_ranks
 from cudalens.api.memory import memory_history as memory_history
 from cudalens.api.memory import memory_snapshot as memory_snapshot
 from cudalens.api.overhead import overhead as overhead
+from cudalens.api.plan import plan as plan
 from cudalens.api.profile import profile as profile
 from cudalens.api.runs import runs as runs
 from cudalens.api.try_fix import try_all as try_all

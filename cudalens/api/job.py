@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import gc
+import os
 import statistics
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
+from html import escape
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 import numpy as np
@@ -23,6 +26,11 @@ from cudalens.frames.rank_store import joined
 from cudalens.frames.ranks import events_of
 from cudalens.gpus.registry import DeviceSpec, parse_device
 from cudalens.profiler import ProfilerOptions
+from cudalens.views.foreign import clean
+from cudalens.views.ranks.section import RanksSummary
+from cudalens.views.ranks.simulated import SimulatedFacts, simulated_section
+from cudalens.views.sections.html_page import write_page
+from cudalens.views.sections.shown import Shown
 from cudalens.virtual import context
 from cudalens.virtual.fit.runs import quick_collections
 from cudalens.virtual.jobs.exchanges import Mailbox
@@ -79,10 +87,48 @@ class Job(Ranks):
         """
         return self.parts.join()
 
+    @cached_property
+    def facts(self) -> SimulatedFacts:
+        """What the views of the job show besides those of `Ranks`."""
+        cluster = self.cluster
+        return SimulatedFacts(
+            cluster.spec.name,
+            cluster.network.name if cluster.num_nodes > 1 else "",
+            cluster.num_nodes,
+            self.step_ns,
+            self.step_low_ns,
+            self.step_high_ns,
+            max((info.num_steps or 0 for info in self.infos.values()), default=0),
+            int(self.memory["total_bytes"].max()),
+            int(self.memory["capacity_bytes"].max()),
+            self.fits,
+            self.note,
+        )
+
+    def summary(self) -> JobSummary:
+        """Return the time of a step, what of it is communication, memory, and all that ranks show."""
+        return JobSummary(self)
+
+    def to_html(self, path: str | os.PathLike[str], *, title: str | None = None) -> Path:
+        """Write one HTML file that shows the job without a network, with the heading `title`; return its path."""
+        name = title or f"Simulated job {self.name}"
+        return write_page(path, name, f"<h1>{escape(clean(name))}</h1>{self.summary()._repr_html_()}")
+
+    def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, str]:
+        shown = self.summary()
+        return {"text/plain": str(shown), "text/html": shown._repr_html_()}
+
     @property
     def fits(self) -> bool:
         """Whether each rank's memory fits on its GPU."""
         return bool(self.memory["fits"].all())
+
+
+class JobSummary(RanksSummary):
+    """A simulated job: prints as text, shows as pictures and tables in a notebook."""
+
+    def __init__(self, made: Job) -> None:
+        Shown.__init__(self, simulated_section(made, made.facts))
 
 
 def job(

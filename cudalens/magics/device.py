@@ -77,6 +77,23 @@ class FitOptions(NoOptions):
     )
 
 
+@dataclass(frozen=True, kw_only=True)
+class JobOptions(NoOptions):
+    """Options of ``%cudadevice job``."""
+
+    function: str = place("FUNCTION", "A function of the notebook: the program of a rank.", "function")
+    gpus: str = option(
+        "--gpus", metavar="GPUS", help="The GPU and the number of all of them (h100x8).", default="h100x8"
+    )
+    nodes: int | None = option("--nodes", metavar="N", type=int, help="The number of nodes; by default one for 8 GPUs.")
+    default: float | None = option(
+        "--default",
+        metavar="NUMBER",
+        type=float,
+        help="What the program reads for unknown values, such as loss.item().",
+    )
+
+
 class Cudadevice(Magic):
     """``%cudadevice``."""
 
@@ -89,7 +106,8 @@ CPU, while streams, memory and time are modelled. With ``--no-values`` nothing i
 run. ``%cudadevice off`` ends it; tensors that are left become CPU tensors.
 ``%cudadevice live`` shows utilization, memory, power, temperature and clocks while later cells run, until
 ``%cudadevice live stop`` or until the page is closed. ``%cudadevice fit step`` answers on which devices a program fits,
-with which batch, and what would make it fit."""
+with which batch, and what would make it fit. ``%cudadevice job train --gpus h100x64`` runs a torch.distributed program
+on many virtual GPUs."""
     default = "status"
 
     def __init__(self, shell: InteractiveShell) -> None:
@@ -177,6 +195,22 @@ with which batch, and what would make it fit."""
             found = cudalens.fit(step, devices=names, batch=options.batch, default=options.default)
         except (VirtualDeviceError, ValueError) as error:
             raise UsageError(f"%cudadevice fit: {error}") from None
+        display(self.shell, found)
+
+    @verb("job", JobOptions)
+    def _job(self, options: JobOptions) -> None:
+        """Run a torch.distributed program on many virtual GPUs."""
+        from cudalens.api.job import job
+
+        function = self.shell.user_ns.get(options.function)
+        if not callable(function):
+            raise UsageError(
+                f"%cudadevice job: {options.function!r} is not a function of this notebook. Define what a rank runs."
+            )
+        try:
+            found = job(function, options.gpus, options.nodes, default=options.default, name=options.function)
+        except (VirtualDeviceError, ValueError) as error:
+            raise UsageError(f"%cudadevice job: {error}") from None
         display(self.shell, found)
 
     @verb("off")

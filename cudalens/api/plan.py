@@ -1,0 +1,123 @@
+"""`plan`: compare layouts of a distributed job on virtual GPUs."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, Final
+
+import pandas as pd
+
+from cudalens.api.job import MAX_GPUS, job
+from cudalens.errors import VirtualDeviceError
+from cudalens.gpus.registry import DeviceSpec, parse_device
+from cudalens.views.ranks.plan_section import plan_section
+from cudalens.views.sections.shown import Shown
+from cudalens.virtual.jobs.topology import Network
+
+_SECONDS_PER_HOUR: Final = 3600
+_NS: Final = 1e9
+
+
+class Plan(Shown):
+    """Layouts of a job, the fastest that fits first; prints as text, and shows as a table in a notebook.
+
+    Attributes:
+        layouts: A row for each layout: a column for each argument of the program; ``step_ns`` with its 80 % band
+            ``step_low_ns``, ``step_high_ns``; ``exposed_pct``, the share of a step in which GPUs only communicate or
+            wait; ``total_bytes`` of the rank with most memory, ``capacity_bytes``, ``fits``; ``gpu_seconds`` and
+            ``cost`` of a step (missing without a price); ``error``, why a layout cannot run.
+    """
+
+    def __init__(self, layouts: pd.DataFrame, arguments: list[str], gpus: str) -> None:
+        self.layouts = layouts
+        super().__init__(plan_section(layouts, arguments, gpus))
+
+
+def plan(
+    function: Callable[..., object],
+    gpus: str | DeviceSpec = "h100x8",
+    nodes: int | None = None,
+    *,
+    layouts: Iterable[Mapping[str, int]] | None = None,
+    network: str | Network | None = None,
+    price_per_gpu_hour: float | None = None,
+    default: float | None = None,
+) -> Plan:
+    """Run a program with each layout on many virtual GPUs, and compare time, memory and cost of a step.
+
+    Args:
+        function: The program of a rank. Its arguments are the sizes of the dimensions of its mesh:
+            ``def train(dp, tp): mesh = init_device_mesh("cuda", (dp, tp)) ...``.
+        gpus: The GPU and the number of all of them: ``"h100x64"``.
+        nodes: The number of nodes; by default one for each 8 GPUs.
+        layouts: The sizes to compare; by default all whose product is the number of GPUs.
+        network: The links between nodes, as of `cudalens.virtual.job`.
+        price_per_gpu_hour: The price of a GPU for an hour, for the cost of a step.
+        default: The number that the program reads for unknown values.
+
+    Raises:
+        ValueError: `function` takes no arguments, or there is no layout.
+        VirtualDeviceError: The GPUs are unknown.
+    """
+    names = list(inspect.signature(function).parameters)
+    if not names:
+        raise ValueError("plan() needs a function of the sizes of its mesh, such as train(dp, tp).")
+    _, num_gpus = parse_device(gpus, MAX_GPUS)
+    chosen = [dict(one) for one in layouts] if layouts is not None else list(_sizes(names, num_gpus))
+    if not chosen:
+        raise ValueError("plan() got an empty list of layouts.")
+    rows = []
+    for layout in chosen:
+        row = dict(layout) | _measure(function, layout, gpus, nodes, network, default)
+        row["gpu_seconds"] = row["cost"] = None
+        if row["error"] is None:
+            row["gpu_seconds"] = seconds = row["step_ns"] / _NS * num_gpus
+            if price_per_gpu_hour is not None:
+                row["cost"] = seconds * price_per_gpu_hour / _SECONDS_PER_HOUR
+        rows.append(row)
+    frame = pd.DataFrame(rows)
+    order = frame.assign(worse=~frame["fits"].astype(bool)).sort_values(["worse", "step_ns"], kind="stable")
+    label = gpus if isinstance(gpus, str) else gpus.key
+    return Plan(order.drop(columns="worse").reset_index(drop=True), names, label)
+
+
+def _sizes(names: list[str], number: int) -> Iterator[dict[str, int]]:
+    """Yield all sizes whose product is `number`; the last name changes fastest."""
+    if len(names) == 1:
+        yield {names[0]: number}
+        return
+    for size in range(number, 0, -1):
+        if number % size == 0:
+            for rest in _sizes(names[1:], number // size):
+                yield {names[0]: size, **rest}
+
+
+def _measure(
+    function: Callable[..., object],
+    layout: Mapping[str, int],
+    gpus: str | DeviceSpec,
+    nodes: int | None,
+    network: str | Network | None,
+    default: float | None,
+) -> dict[str, Any]:
+    """Return the figures of a layout; those of one that cannot run are missing."""
+    from cudalens.views.ranks.simulated import exposed_share
+
+    text = " x ".join(f"{name} {size}" for name, size in layout.items())
+    try:
+        made = job(lambda: function(**layout), gpus, nodes, network=network, default=default, name=text)
+    except (VirtualDeviceError, RuntimeError, ValueError, AssertionError) as error:
+        empty = dict.fromkeys(("step_ns", "step_low_ns", "step_high_ns", "exposed_pct", "total_bytes"))
+        return empty | {"capacity_bytes": None, "fits": False, "error": f"{type(error).__name__}: {error}"}
+    exposed = exposed_share(made)
+    return {
+        "step_ns": made.step_ns,
+        "step_low_ns": made.step_low_ns,
+        "step_high_ns": made.step_high_ns,
+        "exposed_pct": None if exposed is None else exposed * 100,
+        "total_bytes": int(made.memory["total_bytes"].max()),
+        "capacity_bytes": int(made.memory["capacity_bytes"].max()),
+        "fits": made.fits,
+        "error": None,
+    }

@@ -1,0 +1,69 @@
+"""What a simulated job shows: the time of a step, what of it is communication, memory; then what all ranks show."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from cudalens.analysis import units
+from cudalens.frames import Ranks
+from cudalens.views.ranks.section import section
+from cudalens.views.sections.model import Facts, Section
+
+
+@dataclass(frozen=True)
+class SimulatedFacts:
+    """Facts of a simulated job.
+
+    Attributes:
+        gpu: The name of the GPU.
+        network: The links between nodes; "" for one node.
+        num_nodes: The number of nodes.
+        step_ns: Time of a step.
+        step_low_ns: Lower end of its 80 % band.
+        step_high_ns: Upper end of its 80 % band.
+        num_steps: Recorded steps; 0 if the time is that of everything.
+        needed_bytes: Memory that the rank with most of it needs.
+        capacity_bytes: Memory of a GPU.
+        fits: Whether the memory of each rank fits.
+        note: Which ranks ran; "" if all did.
+    """
+
+    gpu: str
+    network: str
+    num_nodes: int
+    step_ns: int
+    step_low_ns: int
+    step_high_ns: int
+    num_steps: int
+    needed_bytes: int
+    capacity_bytes: int
+    fits: bool
+    note: str
+
+
+def simulated_section(ranks: Ranks, facts: SimulatedFacts, *, has_pictures: bool = True) -> Section:
+    """Return all that a simulated job shows; its first line is the answer."""
+    shown = section(ranks, has_pictures=has_pictures)
+    on = f"{len(ranks)} {facts.gpu}" + (f", {facts.network}" if facts.network else "")
+    rows = [("simulated", f"{on}; no GPU was used"), ("ranks", f"{shown.verdict}")]
+    if facts.note:
+        rows.append(("copies", facts.note))
+    return replace(shown, verdict=verdict(ranks, facts), badge="simulated", blocks=(Facts(tuple(rows)), *shown.blocks))
+
+
+def verdict(ranks: Ranks, facts: SimulatedFacts) -> str:
+    """Return the answer in one line: the time of a step with its band, exposed communication, and whether it fits."""
+    what = "A step takes" if facts.num_steps else "The program takes"
+    error_pct = (facts.step_high_ns / max(facts.step_ns, 1) - 1) * 100
+    memory = f"{units.size(facts.needed_bytes)} of {units.size(facts.capacity_bytes)}"
+    fits = f"it fits ({memory})" if facts.fits else f"it does not fit: {memory}"
+    exposed = exposed_share(ranks)
+    waits = "" if exposed is None else f", {exposed:.0%} of it exposed communication".replace("%", " %")
+    return f"{what} {units.duration(facts.step_ns)} ± {error_pct:.0f} % on {len(ranks)} GPUs{waits}; {fits}"
+
+
+def exposed_share(ranks: Ranks) -> float | None:
+    """Return the share of the steps' time in which a GPU only communicates or waits; None without steps."""
+    steps = ranks.analysis.steps
+    total = float(steps["step_ns"].sum())
+    return float((steps["wait_ns"] + steps["transfer_ns"]).sum()) / total if total else None

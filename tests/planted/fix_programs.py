@@ -492,7 +492,7 @@ for _ in range(4):
 
 cell("checkpointing", "checkpointing with memory to spare", "needless_checkpointing", """
 from torch.utils.checkpoint import checkpoint
-layers = [nn.Linear(2048, 2048).cuda() for _ in range(4)]
+layers = [nn.Sequential(nn.Linear(2048, 2048), nn.GELU(), nn.Linear(2048, 2048)).cuda() for _ in range(3)]
 x = values(4096, 2048).requires_grad_()
 """, """
 for _ in range(3):
@@ -509,21 +509,21 @@ for _ in range(3):
 """, gpu="a100", values=False)  # fmt: skip
 
 cell("dense_embedding", "dense embedding gradient", "dense_embedding", """
-table = nn.Embedding(1 << 19, 64).cuda()
+table = nn.Embedding(1 << 18, 64).cuda()
 sgd = torch.optim.SGD(table.parameters(), 0.1)
 index = torch.arange(256, device="cuda")
 """, """
-for _ in range(4):
+for _ in range(2):
     sgd.zero_grad()
     table(index).sum().backward()
     sgd.step()
 """, """
 table.sparse = True  # once
-for _ in range(4):
+for _ in range(2):
     sgd.zero_grad()
     table(index).sum().backward()
     sgd.step()
-""", gpu="a100", equal=False, values=False)  # fmt: skip
+""", gpu="a100", equal=False)  # fmt: skip
 
 # memory
 
@@ -618,3 +618,82 @@ for k in range(8):
 """, """
 torch.bmm(a, b)
 """, equal=False)  # fmt: skip
+
+cell("weighted_items", "wait for a value", "host_sync", "w = values(256, 256)", """
+total = 0.0
+for step in range(20):
+    busy(1)
+    loss = (w * step).square().mean()
+    total += loss.item() / 20
+    small(w[0])
+""", """
+total, kept = 0.0, []
+for step in range(20):
+    busy(1)
+    loss = (w * step).square().mean()
+    kept.append(loss)
+    small(w[0])
+for value in torch.stack(kept).tolist():
+    total += value / 20
+""")  # fmt: skip
+
+cell("eye_from_the_cpu", "tensors made on the CPU", "host_sync", "x = values(256, 256)", """
+for step in range(10):
+    busy(1)
+    y = x + step * torch.eye(256).to("cuda")
+""", """
+eye = torch.eye(256, device="cuda")
+for step in range(10):
+    busy(1)
+    y = x + step * eye
+""")  # fmt: skip
+
+cell("rows_to_the_gpu", "many small copies", "small_copies", "rows = [torch.ones(16, 3) for _ in range(60)]", """
+moved = [row.cuda() for row in rows]  # one copy for each row
+""", """
+moved = list(torch.stack(rows).cuda())
+""")  # fmt: skip
+
+cell("zeros_by_position", "gradients set to zero", "zero_grad", """
+params = [torch.ones(1 << 18, device="cuda", requires_grad=True) for _ in range(20)]
+for one in params:
+    one.grad = torch.ones_like(one)
+sgd = torch.optim.SGD(params, 0.1)
+""", """
+for _ in range(5):
+    sgd.zero_grad(False)
+    params[0].detach().mul_(1.0)
+""", """
+for _ in range(5):
+    sgd.zero_grad()
+    params[0].detach().mul_(1.0)
+""")  # fmt: skip
+
+cell("rmsprop_one_by_one", "unfused optimizer", "optimizer_loop", """
+params = [torch.ones(1 << 10, device="cuda", requires_grad=True) for _ in range(40)]
+for one in params:
+    one.grad = torch.ones_like(one)
+""", """
+rmsprop = torch.optim.RMSprop(
+    params,
+    lr=1e-3,
+    foreach=False,  # to save memory
+)
+for _ in range(3):
+    rmsprop.step()
+""", """
+rmsprop = torch.optim.RMSprop(params, lr=1e-3, foreach=True)
+for _ in range(3):
+    rmsprop.step()
+""", equal=False)  # fmt: skip
+
+cell("mask_of_attention_in_loop", "constants made in a loop", "launch_bound", "x = values(64, 64)", """
+for step in range(30):
+    mask = torch.ones(64, 64, device="cuda").triu(1) * -1e9
+    y = (x + mask).exp()
+""", """
+upper = torch.ones(64, 64, device="cuda").triu(1)
+for step in range(30):
+    mask = upper * -1e9
+    y = (x + mask).exp()
+""")  # fmt: skip

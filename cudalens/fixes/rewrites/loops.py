@@ -13,7 +13,7 @@ from cudalens.fixes.source import Edit, Source, assigned_in, dotted, names_read,
 #: Methods whose result depends on their arguments alone.
 _PURE_METHODS: Final = frozenset(
     {"to", "half", "float", "double", "bfloat16", "int", "long", "bool", "cuda", "contiguous", "clone", "type_as"}
-    | {"t", "transpose", "permute"}
+    | {"t", "transpose", "permute", "tril", "triu"}
 )
 _PURE_FUNCTIONS: Final = frozenset(
     {"tensor", "as_tensor", "zeros", "ones", "full", "arange", "eye", "linspace", "tril", "triu", "zeros_like"}

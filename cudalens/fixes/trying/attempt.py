@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -99,7 +100,7 @@ class Attempt:
         """Return what else a reader must know."""
         found = []
         if self.setup_ns is not None:
-            found.append(f"The first lines run once, in {units.duration(self.setup_ns)}; this time is not included.")
+            found.append(self._describe_setup(self.setup_ns))
         if self.changes_behaviour:
             found.append(f"No longer the same: {self.changes_behaviour}")
         if self.needs:
@@ -110,6 +111,14 @@ class Attempt:
             found.append(f"Predicted: up to {self.predicted_pct:.0f} % less.")
         found += self.effects
         return found
+
+    def _describe_setup(self, setup_ns: int) -> str:
+        """The cost of the lines that run once, and after how many runs the fix has saved as much."""
+        cost = f"The first lines run once, in {units.duration(setup_ns)}, which is not included"
+        if not self.before_ns or not self.is_faster:
+            return f"{cost}."
+        saved = statistics.median(self.before_ns) - statistics.median(self.after_ns)
+        return f"{cost}: they pay off after {units.plural(max(1, math.ceil(setup_ns / saved)), 'run')}."
 
     def __str__(self) -> str:
         """The answer, the title, the notes and the diff."""
@@ -123,15 +132,20 @@ class Attempt:
     def _repr_html_(self) -> str:
         """The answer in bold, the notes, and the diff with colours."""
         notes = "".join(f"<li>{escape(note)}</li>" for note in self.notes())
-        lines = "".join(_diff_line(line) for line in self.diff.split("\n")) if self.diff else ""
-        style = "white-space:pre-wrap;overflow-wrap:anywhere;max-width:100%;line-height:1.35;margin:.4em 0"
         return (
             f"<div class='cudalens-try'><div><b>{escape(self.headline())}</b></div>"
             f"<div>Fix for <code>{escape(self.rule)}</code>: {escape(self.title)}</div>"
             + (f"<ul style='margin:.2em 0'>{notes}</ul>" if notes else "")
-            + (f"<pre style='{style}'>{lines}</pre>" if lines else "")
-            + "</div>"
+            + f"{self.diff_html()}</div>"
         )
+
+    def diff_html(self) -> str:
+        """Return the diff with colours; "" without one."""
+        if not self.diff:
+            return ""
+        lines = "".join(_diff_line(line) for line in self.diff.split("\n"))
+        style = "white-space:pre-wrap;overflow-wrap:anywhere;max-width:100%;line-height:1.35;margin:.4em 0"
+        return f"<pre style='{style}'>{lines}</pre>"
 
 
 def _diff_line(line: str) -> str:

@@ -69,13 +69,13 @@ class Tries:
 
     def _repr_html_(self) -> str:
         """The answer in bold, the table, and one diff."""
-        style = "text-align:left;vertical-align:top;padding:.1em .8em .1em 0"
+        style = "text-align:left;vertical-align:top;padding:.1em .8em .1em 0;font-size:inherit"
         body = "".join(
             "<tr>" + "".join(f"<td style='{style}'>{escape(cell)}</td>" for cell in row) + "</tr>"
             for row in self.rows()
         )
         head = "".join(f"<th style='{style}'>{name}</th>" for name in ("finding", "fix", "alone", ""))
-        rest = self.together._repr_html_() if self.together is not None else ""
+        rest = self.together.diff_html() if self.together is not None else ""
         return (
             f"<div class='cudalens-try'><div><b>{escape(self.headline())}</b></div>"
             f"<table style='border:0'><tr>{head}</tr>{body}</table>{rest}</div>"

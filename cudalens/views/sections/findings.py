@@ -28,7 +28,8 @@ _COLUMNS: Final = (
 _LEGEND: Final = (
     "Cost: what the advice can save at most, and its share of the measured time. Findings can overlap; do not add "
     "them. (measured): the cause was recorded; (likely) and (possible): it was inferred, so expect less. "
-    "cudalens.analysis.findings(trace) has the events of each."
+    "cudalens.analysis.findings(trace) has the events of each. %cudaprofile try N runs the cell with and without "
+    "the fix of finding N, and %cudaprofile try all keeps what helps."
 )
 
 

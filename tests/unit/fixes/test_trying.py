@@ -156,6 +156,15 @@ def test_a_cell_that_cannot_run_twice_says_so(gpu):
     assert "the cell raised RuntimeError when it ran again" in found.refusal
 
 
+def test_lines_that_run_once_are_not_timed_with_the_cell(gpu):
+    names = {"torch": torch, "hosts": [torch.ones(1 << 16) for _ in range(4)]}
+    found = tried("for host in hosts:\n    x = host.to('cuda')", "pageable_copies", names)
+    assert found.setup_ns > 0
+    assert found.notes()[0].startswith("The first lines run once, in ")
+    assert "they pay off after " in found.notes()[0]
+    assert not names["hosts"][0].is_pinned()
+
+
 def test_no_fix_is_written_for_other_code(gpu):
     found = tried("y = x + 1", "host_sync", {"torch": torch, "x": torch.ones(4, device="cuda")})
     assert found.headline() == "not tried: no fix for host_sync is written for the code of cell."

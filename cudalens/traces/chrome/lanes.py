@@ -20,6 +20,8 @@ from cudalens.traces.chrome.values import MISSING, Ints
 
 _TRAILING_NUMBER: Final = re.compile(r"(?:^|\D)(\d{1,18})\s*$")
 _DEVICE_LABEL: Final = re.compile(r"(?:/job:\S*)?(?:/device:GPU:|GPU ?|Device )(\d{1,9})(?: .*)?", re.DOTALL)
+#: The process of an NPU in ``trace_view.json`` of torch_npu, with a lane for each stream; a file has one NPU.
+_ASCEND: Final = "Ascend Hardware"
 _STREAM_LABEL: Final = re.compile(r"\bstream\W{0,2}(\d{1,18})", re.IGNORECASE)
 #: Category of TensorFlow's timelines, and its label of a stream; its lanes "memcpy" and "stream:all" repeat that work.
 _TENSORFLOW: Final = "Op"
@@ -74,6 +76,9 @@ class Labels:
 
 def stream_of_labels(process: int | str | None, lane: int | str | None) -> tuple[int, int] | None:
     """Return device and stream of a lane by its label and that of its process; None if it is not a stream."""
+    if process == _ASCEND:
+        named = _STREAM_LABEL.search(lane) if isinstance(lane, str) else None
+        return None if named is None else (0, int(named[1]))
     found = _DEVICE_LABEL.fullmatch(process) if isinstance(process, str) else None
     if found is None:
         return None

@@ -1,9 +1,13 @@
 """What public traces showed to be wrong in findings: each test is a small program of the same kind."""
 
+import re
+from pathlib import Path
+
 import pytest
 from findings_worlds import MS, US, World
 
 from cudalens.analysis import findings
+from cudalens.analysis.findings import RANK_RULES, RULES
 
 MIGRATION = "Memcpy DtoH (Unified) (Unknown -> Unknown)"
 
@@ -231,3 +235,16 @@ def test_casts_of_autocast_in_a_steady_state_are_found_where_the_host_is_the_bot
 
 def cast(world):
     return world.device("at::native::unrolled_elementwise_kernel<bfloat16_copy>", 12 * US).sleep(12 * US)
+
+
+def test_each_rule_has_an_example_a_near_miss_and_a_false_friend_in_the_docs():
+    page = (Path(__file__).parents[3] / "docs" / "findings.md").read_text()
+    _, _, table = page.partition("### An example, a near miss and a false friend of each rule")
+    table, _, _ = table.partition("\n## ")
+    rows = {row.split("|")[1].strip(): row.split("|")[2:5] for row in table.splitlines() if row.startswith("| `")}
+    named = {
+        name for rule in (*RULES, *RANK_RULES) for name in re.findall(r"``(\w+)``", rule.__doc__.partition("\n")[0])
+    }
+    missing = {name for name in named if not any(f"`{name}`" in cell for cell in rows)}
+    assert not missing
+    assert all(cell.strip() for cells in rows.values() for cell in cells)

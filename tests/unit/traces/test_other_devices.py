@@ -116,6 +116,25 @@ def test_counters_of_cupti_are_read(tmp_path, monkeypatch, scanner):
     assert device_time(trace).isna().all()
 
 
+def test_streams_of_an_ascend_npu_are_a_device(tmp_path):
+    """As torch_npu writes trace_view.json: entries without a category, in lanes named after streams."""
+    labels = [
+        {"ph": "M", "name": "process_name", "pid": 7, "args": {"name": "Ascend Hardware"}},
+        {"ph": "M", "name": "thread_name", "pid": 7, "tid": 2, "args": {"name": "Stream 2"}},
+        {"ph": "M", "name": "process_name", "pid": 8, "args": {"name": "Overlap Analysis"}},
+        {"ph": "M", "name": "thread_name", "pid": 8, "tid": 0, "args": {"name": "Computing"}},
+    ]
+    entry = {"ph": "X", "pid": 7, "tid": 2, "args": {"Task Type": "AI_CORE", "Stream Id": 2}}
+    rows = []
+    for k in range(STEPS):
+        rows.append(entry | {"name": "MatMulV2", "ts": 1000 * k, "dur": 200})
+        rows.append(entry | {"name": "EVENT_WAIT", "ts": 1000 * k + 200, "dur": 700})
+        rows.append(entry | {"name": "Computing", "pid": 8, "tid": 0, "ts": 1000 * k, "dur": 200})
+    trace = load_events(tmp_path, [*labels, *rows])
+    assert device_time(trace)["busy_ns"] == STEPS * 200 * US
+    assert set(trace.events.loc[trace.events["cat"] == "kernel", "stream"]) == {2}
+
+
 def test_waits_of_a_stream_for_an_event_are_no_work(tmp_path):
     """MTIA lists them among its kernels."""
     waits = [

@@ -45,11 +45,11 @@ length>256?new Uint16Array(t):new Uint8Array(t);for(let c=0;c<t;c++)s[c]=n[e[c]]
 o):new Uint16Array(o),n=0;return t.forEach(({count:r},s)=>{e.fill(s,n,n+r),n+=r}),e}function De(t,o,e){let n=0;for(let r=0;r<o.length;r++)n+=o[r],t[n]+=e[r]}var co="http://www.w3.org/2000/svg";function x(t,o={},...e){let n=document.createElement(t);for(let[r,s]of Object.entries(o))s==null||s===!1||(typeof s=="functi\
 on"?n.addEventListener("click",s):n.setAttribute(r,s===!0?"":String(s)));return n.append(...e.filter(r=>r!=null)),n}function z(t,o){let e=t.getContext("2d",o);if(e===null)throw new Error("this browser cannot draw on a canvas");return e}function K(t,o,e){return[...t.querySelectorAll(
 o)].filter(n=>n instanceof e)}function lo(t,o,e,n=0){if(t.measureText(o).width<=e)return o;for(let r=Math.min(o.length-1,Math.floor(e/3));r>2;r--){let s=Math.floor(
-r*n),a=`${o.slice(0,r-s)}\u2026${o.slice(o.length-s)}`;if(t.measureText(a).width<=e)return a}return""}var We=new Set(["article","b","code","dd","details","div","dl","dt","h4","li","ol","p","pre","span","strong","summary","table","tbody","td","th","thead","tr","u\
-l"]),Ge=new Set(["svg","title","rect","path","text"]),Be=new Set(["class","colspan","scope","role","tabindex","open","title","aria-hidden","aria-label","viewBox",
+r*n),a=`${o.slice(0,r-s)}\u2026${o.slice(o.length-s)}`;if(t.measureText(a).width<=e)return a}return""}var Ge=new Set(["article","b","code","dd","details","div","dl","dt","h4","li","ol","p","pre","span","strong","summary","table","tbody","td","th","thead","tr","u\
+l"]),We=new Set(["svg","title","rect","path","text"]),Be=new Set(["class","colspan","scope","role","tabindex","open","title","aria-hidden","aria-label","viewBox",
 "width","height","preserveAspectRatio","x","y","rx","d","fill","fill-opacity","stroke","stroke-width","stroke-opacity","stroke-dasharray","opacity","data-event",
 "data-depth","data-label","data-wide","font-family","font-size","font-weight","text-anchor"]);function Ke(t){return typeof t=="string"?document.createTextNode(t):
-kt(t)}function kt([t,o,...e]){let n=Ge.has(t);if(!n&&!We.has(t))throw new Error(`cudalens markup: the element ${t} is not known here`);let r=n?document.createElementNS(
+kt(t)}function kt([t,o,...e]){let n=We.has(t);if(!n&&!Ge.has(t))throw new Error(`cudalens markup: the element ${t} is not known here`);let r=n?document.createElementNS(
 co,t):document.createElement(t);for(let[s,a]of Object.entries(o))Be.has(s)&&r.setAttribute(s,a);return t==="h4"&&r.setAttribute("aria-level","3"),r.append(...e.
 map(Ke)),r}function fo(){return`${Date.now().toString(36)}-${Math.random().toString(36).slice(2)}`}function V(){if(matchMedia("print").matches)return"light";let{jpThemeLight:t,vscodeThemeKind:o}=document.body.dataset;if(t!==void 0)return t==="false"?"dark":"l\
 ight";if(o!==void 0)return o.includes("light")?"light":"dark";let e=document.documentElement.dataset.theme;return e==="dark"||e==="light"?e:matchMedia("(prefers\
@@ -124,13 +124,13 @@ function Qe(){let t=(g,p,w)=>x("button",{type:"button","aria-label":g,title:w},p
 type:"search",placeholder:"Search names  ( / )","aria-label":"Search event names",autocomplete:"off",spellcheck:"false"}),n=x("span",{class:"cltl-matches",role:"\
 status"}),r=t("Previous match","\u2039","Previous match (Shift+Enter)"),s=t("Next match","\u203A","Next match (Enter)"),a=t("Zoom in","+","Zoom in (W)"),c=t("Zo\
 om out","\u2212","Zoom out (S)"),l=t("Fit the whole trace","Fit","Show the whole trace (0)"),f=t("Lanes","Lanes","Pin, move, fold and filter lanes");f.setAttribute(
-"aria-expanded","false");let u=t("All keys","?","List the keys (?)"),i=t("Save a picture","PNG","Save the lanes as they show, as PNG"),d=x("ul",{class:"cltl-leg\
-end","aria-label":"Colours"}),h=x("div",{class:"cltl-tools",role:"toolbar","aria-label":"Timeline"},o(e,r,s,n),o(c,a,l,f,i,u),d);return{search:e,matches:n,previous:r,
-next:s,zoomIn:a,zoomOut:c,fit:l,lanesButton:f,picture:i,keysButton:u,legend:d,tools:h}}function Rt({keys:t}){t.hidden=!t.hidden}function tn(){let t=Ze.flatMap(([
-o,e])=>[x("span",{},x("kbd",{},o),` ${e}`)," "]);return x("div",{class:"cltl-hint","aria-hidden":"true"},...t)}function mo(t,o){t.legend.replaceChildren(...o.map(
-([e,n])=>{let r=x("i",{"aria-hidden":"true"});return r.style.background=n,x("li",{},r,e)}))}function xo(t,o,e,n){let[r,...s]=o;t.tip.replaceChildren(x("b",{},r),
-...s.map(f=>x("div",{},f))),t.tip.hidden=!1;let{offsetWidth:a,offsetHeight:c}=t.tip,l=t.host.clientWidth;t.tip.style.left=`${Math.max(0,e+14+a>l?e-a-10:e+14)}px`,
-t.tip.style.top=`${n+18+c>t.host.clientHeight?n-c-8:n+18}px`}var E=18,X=24,v=26,b=X+v,It=4,on=20;function rt(t,o=!1){let e=1/0,n=-1/0,r=t.header.cats.map(s=>s==="Trace"||s==="overhead");for(let s=0;s<t.n;s++){if(o&&(r[t.cat[s]]||
+"aria-expanded","false");let u=t("All keys","?","List the keys (?)"),i=t("PNG picture of the lanes","PNG","Save the lanes as they show, as PNG"),d=x("ul",{class:"\
+cltl-legend","aria-label":"Colours"}),h=x("div",{class:"cltl-tools",role:"toolbar","aria-label":"Timeline"},o(e,r,s,n),o(c,a,l,f,i,u),d);return{search:e,matches:n,
+previous:r,next:s,zoomIn:a,zoomOut:c,fit:l,lanesButton:f,picture:i,keysButton:u,legend:d,tools:h}}function Rt({keys:t}){t.hidden=!t.hidden}function tn(){let t=Ze.
+flatMap(([o,e])=>[x("span",{},x("kbd",{},o),` ${e}`)," "]);return x("div",{class:"cltl-hint","aria-hidden":"true"},...t)}function mo(t,o){t.legend.replaceChildren(
+...o.map(([e,n])=>{let r=x("i",{"aria-hidden":"true"});return r.style.background=n,x("li",{},r,e)}))}function xo(t,o,e,n){let[r,...s]=o;t.tip.replaceChildren(x(
+"b",{},r),...s.map(f=>x("div",{},f))),t.tip.hidden=!1;let{offsetWidth:a,offsetHeight:c}=t.tip,l=t.host.clientWidth;t.tip.style.left=`${Math.max(0,e+14+a>l?e-a-10:
+e+14)}px`,t.tip.style.top=`${n+18+c>t.host.clientHeight?n-c-8:n+18}px`}var E=18,X=24,v=26,b=X+v,It=4,on=20;function rt(t,o=!1){let e=1/0,n=-1/0,r=t.header.cats.map(s=>s==="Trace"||s==="overhead");for(let s=0;s<t.n;s++){if(o&&(r[t.cat[s]]||
 t.flags[s]&$.instant))continue;t.start[s]<e&&(e=t.start[s]);let a=t.start[s]+t.dur[s];a>n&&(n=a)}return e===1/0?o?rt(t):[0,1e3]:[e,Math.max(n,e+1)]}function _t([
 t,o],e){let n=(e[1]-e[0])*1.04,r=Math.min(Math.max(o-t,Math.min(on,n)),n),s=(t+o)/2,a=e[0]-r*.9,c=e[1]-r*.1,l=r>=n?(e[0]+e[1]-n)/2:Math.min(Math.max(s-r/2,a),c);
 return[l,l+r]}function yo(t){let o=(t[1]-t[0])*.02;return[t[0]-o,t[1]+o]}function bo(t,o,e,n=110){let r=(o-t)*n/Math.max(e,1),s=10**Math.floor(Math.log10(r)),a=Math.
@@ -202,15 +202,15 @@ o.colors.arrow,t.lineWidth=r,t.beginPath(),t.moveTo(l,f),t.bezierCurveTo(l,f+i,a
 3.5,u+d),t.lineTo(a.x+3.5,u+d),t.fill()}function yn(t,o,e){let n=e;for(;n>=0&&t.rows.row[n]>=t.layout.shown[t.data.lane[n]];)n=t.data.parent[n];let r=n<0?null:U(
 t,o,n);return r&&{x:o.x(t.data.start[e]),y:r.y,width:1}}function Uo(t,o){let e=document.createElement("canvas");return{canvas:t,context:z(t,{alpha:!1}),stripCanvas:e,stripContext:z(e),strip:null,labels:new Array(o.header.
 names.length)}}function Do(t,o,e){let{stripCanvas:n,stripContext:r}=t;if(t.strip===null||n.width<o||n.height<e){n.width=o,n.height=Math.max(e,n.height);let s=r.
-createImageData(o,n.height);t.strip={image:s,pixels:new Uint32Array(s.data.buffer)}}return t.strip}var $t="#e5484d";function Wo(t){let o=[0];for(let e of t.header.lanes)o.push(o[o.length-1]+e.count);return(t.header.races??[]).map(e=>({...e,event:bn(t,e,o)}))}
-function bn(t,{lane:o,at:e,dur:n},r){if(o<0)return-1;for(let s=r[o];s<r[o+1];s++)if(t.start[s]===e&&t.dur[s]===n)return s;return-1}function Go(t,o,{x:e,t0:n,t1:r}){
+createImageData(o,n.height);t.strip={image:s,pixels:new Uint32Array(s.data.buffer)}}return t.strip}var $t="#e5484d";function Go(t){let o=[0];for(let e of t.header.lanes)o.push(o[o.length-1]+e.count);return(t.header.races??[]).map(e=>({...e,event:bn(t,e,o)}))}
+function bn(t,{lane:o,at:e,dur:n},r){if(o<0)return-1;for(let s=r[o];s<r[o+1];s++)if(t.start[s]===e&&t.dur[s]===n)return s;return-1}function Wo(t,o,{x:e,t0:n,t1:r}){
 t.fillStyle=$t;for(let{at:s}of o.races){if(s<n||s>r)continue;let a=Math.round(e(s));t.fillRect(a,b-14,1.5,14),t.beginPath(),t.moveTo(a,b-14),t.lineTo(a+9,b-10.5),
 t.lineTo(a,b-7),t.fill()}}var zt="#d55e00",Bo=8;function Ko(t){let o=t.header.syncs??[];if(!o.length)return[];let e=[0];for(let r of t.header.lanes)e.push(e[e.length-1]+r.count);let n=new Map(
 o.map(r=>[`${r.lane} ${r.at} ${r.dur}`,-1]));for(let r of new Set(o.map(s=>s.lane)))for(let s=e[r];s<e[r+1];s++){let a=`${r} ${t.start[s]} ${t.dur[s]}`;n.has(a)&&
 n.set(a,s)}return o.map(r=>({...r,event:n.get(`${r.lane} ${r.at} ${r.dur}`)??-1}))}function Vo(t,o,{x:e,t0:n,t1:r}){t.fillStyle=zt;for(let{at:s,dur:a}of o.syncs){
 if(s+a<n||s>r)continue;let c=Math.round(e(s));t.fillRect(c,b-Bo/2,Math.max(1.5,e(s+a)-c),Bo/2)}}var vn=4e3;function Xo(t,o,e){let n=Io(o),r=_o(o),s=yo(rt(o,!0)),a=it(o,n,r),c=wo(t),l=new Set(o.header.lanes.flatMap((u,i)=>u.is_idle?[i]:[])),f=o.header.lanes.
 map((u,i)=>i);return{data:o,options:e,dom:c,painter:Uo(c.canvas,o),rows:n,tone:r,hostTone:Mn(o,a),whole:s,extent:rt(o),view:[...s],index:a,launches:Co(o),collapsed:l,
-order:f,pinned:new Set,filters:new Map,lanesPanel:null,layout:st(n.heights,l,f),steps:An(o),races:Wo(o),syncs:Ko(o),marks:[],chosen:null,names:null,search:null,
+order:f,pinned:new Set,filters:new Map,lanesPanel:null,layout:st(n.heights,l,f),steps:An(o),races:Go(o),syncs:Ko(o),marks:[],chosen:null,names:null,search:null,
 range:null,selected:null,focused:null,hover:null,hasFocus:!1,focusLane:-1,isArmed:!1,drag:null,held:new Set,pointerX:null,scroll:0,size:{width:0,height:0,gutter:150,
 ratio:1},...Pt(e.theme??"light"),overview:null,lowerNames:null,script:[],pending:0,beforeFrame:null,isGone:!1,isReleased:!1,cleanups:[]}}function Pt(t){let o=k[t],
 e=ko(t),n=Number.parseInt(o.dim.slice(1),16),r=((n&255)<<16|n&65280|n>>16)>>>0;return{mode:t,colors:o,tones:e,dimPixels:new Uint32Array(e.pixels.length).fill(r)}}
@@ -261,9 +261,9 @@ name[o]].slice(0,200)||"no name",n[t.cat[o]]||"no category"];return s.push(t.fla
 /^void /,"").replaceAll("(anonymous namespace)::","").replaceAll("at::native::","")||t.slice(0,300)}function ne(t){return t.replace(/^(aten|prims|c10d|autograd::engine::evaluate_function): ?:?|^nn\.Module: |^.{1,200}?\(\d+\): /,
 "")||t}var Nn=[[1e9,"s",9],[1e6,"ms",6],[1e3,"\xB5s",3]];function Cn(t){let[o,e,n]=Nn.find(([r])=>Math.abs(t)>=r)??[1,"ns",0];return`${(t/o).toFixed(n)} ${e}`}var Fn='11px system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", Arial, sans-serif',Un=28;function re(t){let{painter:o,size:e,colors:n}=t,r=o.context;
 r.setTransform(e.ratio,0,0,e.ratio,0,0),r.font=Fn,r.textBaseline="middle",r.fillStyle=n.bg,r.fillRect(0,0,e.width,e.height);let s=O(t);for(let a of s.parts)Dn(r,
-t,s,a);Zn(r,t,s),Zo(r,t,s),te(r,t,s),Vo(r,t,s),Go(r,t,s),Po(r,t,s),Jo(r,t,s)}function Dn(t,o,e,n){let{gutter:r}=o.size;t.save(),t.beginPath(),t.rect(r,n.top,e.width,
-n.bottom-n.top),t.clip(),Wn(t,o,e),Ft(t,o,e,n,r),Gn(t,o,e,n),jn(t,o,e),Fo(t,o,e),t.restore()}function Wn(t,o,{x:e,t0:n,t1:r}){t.fillStyle=o.colors.band,t.globalAlpha=
-o.colors.bandAlpha,o.steps.forEach((s,a)=>{a%2===0&&s.t1>n&&s.t0<r&&t.fillRect(e(s.t0),b,Math.max(1,e(s.t1)-e(s.t0)),o.size.height)}),t.globalAlpha=1}function Gn(t,o,e,n){
+t,s,a);Zn(r,t,s),Zo(r,t,s),te(r,t,s),Vo(r,t,s),Wo(r,t,s),Po(r,t,s),Jo(r,t,s)}function Dn(t,o,e,n){let{gutter:r}=o.size;t.save(),t.beginPath(),t.rect(r,n.top,e.width,
+n.bottom-n.top),t.clip(),Gn(t,o,e),Ft(t,o,e,n,r),Wn(t,o,e,n),jn(t,o,e),Fo(t,o,e),t.restore()}function Gn(t,o,{x:e,t0:n,t1:r}){t.fillStyle=o.colors.band,t.globalAlpha=
+o.colors.bandAlpha,o.steps.forEach((s,a)=>{a%2===0&&s.t1>n&&s.t0<r&&t.fillRect(e(s.t0),b,Math.max(1,e(s.t1)-e(s.t0)),o.size.height)}),t.globalAlpha=1}function Wn(t,o,e,n){
 let{painter:r,size:s}=o,a=Bn(o,e,n);if(!a.length)return;let{pixels:c}=e,{image:l,pixels:f}=Do(r,c,a.length);f.fill(0,0,l.width*a.length);let u=a.flatMap(({lane:h,
 row:g},p)=>Kn(o,e,h,g,f,p*l.width));r.stripContext.putImageData(l,0,0,0,0,c,a.length),t.imageSmoothingEnabled=!1;let[i,d]=[s.gutter,c/s.ratio];a.forEach(({lane:h,
 row:g},p)=>{let w=Math.round(e.y(h,g));t.drawImage(r.stripCanvas,0,p,c,1,i,w,d,E-1)}),Vn(t,o,e,u)}function Bn(t,{y:o},{lanes:e,top:n,bottom:r}){let s=[];for(let a of e)
@@ -281,18 +281,18 @@ function q(t,o,e,n,r,s,a=[]){let c=U(o,e,n);if(c===null)return;t.strokeStyle=r,t
 c.y,Math.max(2,Math.min(c.x+c.width,o.size.width+4)-l),E-1),t.setLineDash([])}function Zn(t,o,{x:e,width:n}){if(o.range===null)return;let{gutter:r,height:s}=o.size,
 a=f=>Math.min(Math.max(f,r),r+n),[c,l]=o.range.map(f=>a(e(f)));l<=r||c>=r+n||(t.fillStyle=o.colors.accent,t.globalAlpha=o.colors.rangeAlpha,t.fillRect(c,v,l-c,s-
 v),t.globalAlpha=1,c>r&&t.fillRect(c-.5,v,1,s),l<r+n&&t.fillRect(l-.5,v,1,s))}function se(t){let o=new Uint8Array(k.groups.length);for(let e of t.index.tone)o[e/
-D|0]=1;return k.groups.flatMap((e,n)=>o[n]?[[e.label,t.tones.css[n*D]]]:[])}var ae=2e3;function G(t){if(t.isReleased)return;let{frame:o,stage:e,canvas:n}=t.dom,r=Math.max(1,o.clientWidth),s=Math.max(b+E,o.clientHeight),a=window.devicePixelRatio||
+D|0]=1;return k.groups.flatMap((e,n)=>o[n]?[[e.label,t.tones.css[n*D]]]:[])}var ae=2e3;function W(t){if(t.isReleased)return;let{frame:o,stage:e,canvas:n}=t.dom,r=Math.max(1,o.clientWidth),s=Math.max(b+E,o.clientHeight),a=window.devicePixelRatio||
 1;e.style.height=`${Math.max(s,Math.ceil(t.layout.total+b))}px`;let{size:c}=t;c.width!==r||c.height!==s||c.ratio!==a?(t.size={width:r,height:s,ratio:a,gutter:Math.
 round(Math.min(188,Math.max(132,r*.2),r*.35))},n.width=Math.round(r*a),n.height=Math.round(s*a),n.style.width=`${r}px`,n.style.height=`${s}px`,wt(t)):A(t)}function le(t,o){
-if(t.isReleased!==o)return;if(t.isReleased=!o,o){t.size={...t.size,width:0},G(t);return}let{canvas:e}=t.dom;for(let n of[e,t.painter.stripCanvas])n.width=n.height=
+if(t.isReleased!==o)return;if(t.isReleased=!o,o){t.size={...t.size,width:0},W(t);return}let{canvas:e}=t.dom;for(let n of[e,t.painter.stripCanvas])n.width=n.height=
 0;t.painter.strip=null,t.overview=null}function wt(t){if(t.isReleased)return;let o=performance.now();t.scroll=t.dom.frame.scrollTop,re(t),t.script.push(performance.
 now()-o),t.script.length>ae&&t.script.splice(0,ae/2)}function A(t){t.pending||t.isGone||(t.pending=requestAnimationFrame(o=>{t.pending=0,!t.isGone&&(t.beforeFrame?.(
-o),wt(t))}))}function W(t,o){let e=_t(o,t.extent);e[0]===t.view[0]&&e[1]===t.view[1]||(t.view=e,t.options.onTime?.([...e]),A(t))}function _(t,o){let e=_t(o,t.extent);
-if(t.held.clear(),matchMedia("(prefers-reduced-motion: reduce)").matches){W(t,e);return}let n=t.view,r=null;t.beforeFrame=s=>{r??=s;let a=Math.min(1,(s-r)/180),
-c=1-(1-a)**3;W(t,a<1?[n[0]+(e[0]-n[0])*c,n[1]+(e[1]-n[1])*c]:e),a>=1?t.beforeFrame=null:A(t)},A(t)}function B(t){let{data:o,names:e,search:n,filters:r}=t;if(e===
+o),wt(t))}))}function G(t,o){let e=_t(o,t.extent);e[0]===t.view[0]&&e[1]===t.view[1]||(t.view=e,t.options.onTime?.([...e]),A(t))}function _(t,o){let e=_t(o,t.extent);
+if(t.held.clear(),matchMedia("(prefers-reduced-motion: reduce)").matches){G(t,e);return}let n=t.view,r=null;t.beforeFrame=s=>{r??=s;let a=Math.min(1,(s-r)/180),
+c=1-(1-a)**3;G(t,a<1?[n[0]+(e[0]-n[0])*c,n[1]+(e[1]-n[1])*c]:e),a>=1?t.beforeFrame=null:A(t)},A(t)}function B(t){let{data:o,names:e,search:n,filters:r}=t;if(e===
 null&&n===null&&!r.size)t.chosen=null;else{let s=new Uint8Array(o.header.names.length);for(let l=0;l<s.length;l++)s[l]=+((e===null||e.has(l))&&(n===null||n.isHit[l]));
 let a=new Uint8Array(o.n),c=o.header.lanes.map((l,f)=>r.get(f)?.isHit??null);for(let l=0;l<o.n;l++)a[l]=s[o.name[l]]&(c[o.lane[l]]?.[o.name[l]]??1);t.chosen={keep:a,
-index:it(o,t.rows,t.tone,a)}}A(t)}function Dt(t){let{rows:o,collapsed:e,order:n,pinned:r}=t;t.layout=st(o.heights,e,n,r.size),G(t)}function N(t){t.options.onSelect?.(
+index:it(o,t.rows,t.tone,a)}}A(t)}function Dt(t){let{rows:o,collapsed:e,order:n,pinned:r}=t;t.layout=st(o.heights,e,n,r.size),W(t)}function N(t){t.options.onSelect?.(
 {range:t.range&&[...t.range],event:t.selected,names:t.names&&new Set(t.names)})}function C(t,o,e=!1){let{data:n,view:r,dom:s,layout:a}=t;s.tip.hidden=!0,t.hover=
 null;let c=ut(n,t.rows,o),[l,f]=[n.start[c],n.start[c]+n.dur[c]],u=n.lane[c];t.rows.row[c]>=a.shown[u]&&t.collapsed.delete(u)&&Dt(t);let i=at(t.layout,u,t.rows.
 row[c]),d=t.size.height-b,h=ct(t),g=i<h;!g&&i<t.scroll+h?s.frame.scrollTop=i-h-8:!g&&i+E>t.scroll+d&&(s.frame.scrollTop=i+E+8-d);let p=r[1]-r[0],w=p/(t.size.width-
@@ -300,19 +300,19 @@ t.size.gutter);e?_(t,ce(l,f,4)):f-l<3*w?_(t,ce(l,f,30)):(f<r[0]+p*.02||l>r[1]-p*
 return[(t+o)/2-n,(t+o)/2+n]}function mt(t,o){o<0||(t.focused=o,t.focusLane=t.data.lane[o],t.dom.spoken.textContent=gt(t.data,o),C(t,o))}function Jn(t,o){let e=t.index.laneRow[t.data.lane[o]]+t.rows.row[o],n=I(t.index,e,t.data.start[o]);for(;n<t.index.first[e+1]&&t.index.at[n]!==o;)n++;return{r:e,
 p:n}}function xt(t,o,e){let n=ut(t.data,t.rows,o);if(e==="left"||e==="right"){let{r:c,p:l}=Jn(t,n),f=e==="left"?l-1:l+1;return f>=t.index.first[c]&&f<t.index.first[c+
 1]?t.index.at[f]:n}let r=t.data.lane[n],s=t.rows.row[n]+(e==="up"?-1:1),a=t.data.start[n]+t.data.dur[n]/2;if(s>=0&&s<t.layout.shown[r]){let c=e==="up"?t.data.start[n]:
-a,l=Wt(t,r,s,c,e==="up"?0:t.data.dur[n]/2);if(l>=0)return l}return Qn(t,r,e==="up"?-1:1,a)??n}function Qn(t,o,e,n){let{order:r}=t.layout;for(let s=r.indexOf(o)+
-e;s>=0&&s<r.length;s+=e){let a=Wt(t,r[s],0,n,1/0);if(a>=0)return a}return null}function Wt(t,o,e,n,r){let{index:s}=t,a=s.laneRow[o]+e,c=ht(s,a,n,0);if(c>=0)return c;
+a,l=Gt(t,r,s,c,e==="up"?0:t.data.dur[n]/2);if(l>=0)return l}return Qn(t,r,e==="up"?-1:1,a)??n}function Qn(t,o,e,n){let{order:r}=t.layout;for(let s=r.indexOf(o)+
+e;s>=0&&s<r.length;s+=e){let a=Gt(t,r[s],0,n,1/0);if(a>=0)return a}return null}function Gt(t,o,e,n,r){let{index:s}=t,a=s.laneRow[o]+e,c=ht(s,a,n,0);if(c>=0)return c;
 let l=I(s,a,n),f=-1,u=r;for(let i of[l-1,l]){if(i<s.first[a]||i>=s.first[a+1])continue;let d=Math.max(s.s[i]-n,n-s.e[i],0);d<=u&&(f=s.at[i],u=d)}return f}function j(t,o){
-return t.data.launch[o]>=0?t.data.launch[o]:Ht(t,o,1)[0]??o}function fe(t,o){let e=(t.view[0]+t.view[1])/2;for(let n of o){let r=Wt(t,n,0,e,1/0);if(r>=0)return r}
-return-1}function ue(t,o){if(!o.trim())return null;let e=Gt(t,o),n=0;for(let r=0;r<t.data.n;r++)n+=e[t.data.name[r]];return{isHit:e,count:n,at:-1}}function Gt(t,o){
+return t.data.launch[o]>=0?t.data.launch[o]:Ht(t,o,1)[0]??o}function fe(t,o){let e=(t.view[0]+t.view[1])/2;for(let n of o){let r=Gt(t,n,0,e,1/0);if(r>=0)return r}
+return-1}function ue(t,o){if(!o.trim())return null;let e=Wt(t,o),n=0;for(let r=0;r<t.data.n;r++)n+=e[t.data.name[r]];return{isHit:e,count:n,at:-1}}function Wt(t,o){
 let e=o.trim().toLowerCase();return t.lowerNames??=t.data.header.names.map(n=>n.toLowerCase()),Uint8Array.from(t.lowerNames,n=>+n.includes(e))}function ie({data:t,
 view:o},e,n){let r=e.at,s=(u,i)=>t.start[u]<t.start[i]||t.start[u]===t.start[i]&&u<i,a=-1,c=-1;for(let u=0;u<t.n;u++){if(!e.isHit[t.name[u]])continue;let i=n>0?
 s:(h,g)=>s(g,h);(c<0||i(u,c))&&(c=u),(r>=0?i(r,u):n>0?t.start[u]>=o[0]:t.start[u]<=o[1])&&(a<0||i(u,a))&&(a=u)}let l=a>=0?a:c,f=0;if(l>=0)for(let u=0;u<t.n;u++)
 f+=e.isHit[t.name[u]]&&!s(l,u)?1:0;return{found:l,ordinal:f}}function Z(t,o){o<0||t.rows.heights[o]<2||(t.collapsed.delete(o)||t.collapsed.add(o),Bt(t,o,t.collapsed.has(o)?"folded":"unfolded"))}function yt(t,o){let{order:e,
 pinned:n}=t;o<0||(e.splice(e.indexOf(o),1),n.delete(o)?e.splice(n.size,0,o):(e.splice(n.size,0,o),n.add(o)),Bt(t,o,n.has(o)?"pinned":"no longer pinned"))}function J(t,o,e){
 let{order:n,pinned:r}=t;if(o<0)return;let[s,a]=r.has(o)?[0,r.size-1]:[r.size,n.length-1];n.splice(n.indexOf(o),1),n.splice(Math.min(Math.max(e,s),a),0,o),Bt(t,o,
-`is lane ${n.indexOf(o)+1} of ${n.length}`)}function de(t,o,e){e.trim()?t.filters.set(o,{text:e.trim(),isHit:Gt(t,e)}):t.filters.delete(o),B(t)}function Bt(t,o,e){
-t.dom.spoken.textContent=`${t.data.header.lanes[o].label} ${e}`,Dt(t),t.lanesPanel?.update()}function Q(t,o){t.beforeFrame=null,W(t,o)}function bt(t,o){let{size:e,view:n}=t,r=o/(e.width-e.gutter)*(n[1]-n[0]);Q(t,[n[0]+r,n[1]+r])}function Kt(t,o,e){let{size:n,
+`is lane ${n.indexOf(o)+1} of ${n.length}`)}function de(t,o,e){e.trim()?t.filters.set(o,{text:e.trim(),isHit:Wt(t,e)}):t.filters.delete(o),B(t)}function Bt(t,o,e){
+t.dom.spoken.textContent=`${t.data.header.lanes[o].label} ${e}`,Dt(t),t.lanesPanel?.update()}function Q(t,o){t.beforeFrame=null,G(t,o)}function bt(t,o){let{size:e,view:n}=t,r=o/(e.width-e.gutter)*(n[1]-n[0]);Q(t,[n[0]+r,n[1]+r])}function Kt(t,o,e){let{size:n,
 view:r}=t,s=e===null?.5:Math.min(Math.max((e-n.gutter)/(n.width-n.gutter),0),1),a=r[0]+s*(r[1]-r[0]);Q(t,[a+(r[0]-a)*o,a+(r[1]-a)*o])}function he(t,o){let e=(t.
 view[1]-t.view[0])/2;Q(t,[o-e,o+e])}function pe(t,o){let{extent:e,view:n}=t,r=n[1]-n[0],s=r*.02,a=o?e[1]+s-r:e[0]-s;_(t,[a,a+r])}var tr=3;function we(t){return{...or(t),...er(t),...nr(t)}}function or(t){return{show:o=>Q(t,o),pan:o=>bt(t,o),zoom:(o,e)=>Kt(t,o,e),centre:o=>he(t,o),fit:()=>_(
 t,t.whole),toEnd:o=>pe(t,o)}}function er(t){return{timeAt:o=>me(t,o),hover:(o,e)=>rr(t,o,e),leave(){t.pointerX=null,xe(t,null)},click:(o,e)=>sr(t,o,e),zoomToEventAt(o,e){
@@ -342,7 +342,7 @@ lanes[o],n=(u,i,d)=>x("button",{type:"button",title:i,"aria-label":`${i}: ${e}`,
 o,t.order.indexOf(o)-1)),a=n("\u2193","Move down",()=>J(t,o,t.order.indexOf(o)+1)),c=n("Fold","Fold to one row",()=>Z(t,o));c.disabled=t.rows.heights[o]<2;let l=x(
 "input",{type:"search",placeholder:"Filter names","aria-label":`Filter names: ${e}`});l.addEventListener("input",()=>de(t,o,l.value));for(let u of[r,s,a,c,l])u.
 setAttribute("data-lm-suppress-shortcuts","true");let f=x("span",{class:"cltl-lane",title:e},e);return{node:x("li",{},r,s,a,c,f,l),update(){r.setAttribute("aria\
--pressed",String(t.pinned.has(o))),c.setAttribute("aria-pressed",String(t.collapsed.has(o)))}}}var dr=460,hr=150,pr="800px 0px";function Me(t,o,e={}){let n=Xo(t,o,e),r=we(n);qo(n,r),jo(n,r),wr(n,r),Ae(n,n.mode),gr(n),G(n);let s=new ResizeObserver(()=>G(n));
+-pressed",String(t.pinned.has(o))),c.setAttribute("aria-pressed",String(t.collapsed.has(o)))}}}var dr=460,hr=150,pr="800px 0px";function Me(t,o,e={}){let n=Xo(t,o,e),r=we(n);qo(n,r),jo(n,r),wr(n,r),Ae(n,n.mode),gr(n),W(n);let s=new ResizeObserver(()=>W(n));
 s.observe(n.dom.frame);let a=new IntersectionObserver(c=>le(n,c[c.length-1].isIntersecting),{rootMargin:pr});return a.observe(n.dom.frame),n.cleanups.push(()=>s.
 disconnect(),()=>a.disconnect()),wt(n),xr(n,r)}function Ae(t,o){Object.assign(t,Pt(o)),go(t.dom.host,t.colors),mo(t.dom,se(t)),A(t)}function gr({dom:t,layout:o,
 options:e}){let n=e.height??Math.min(dr,Math.max(hr,o.total+b));t.frame.style.height=`${Math.round(n)+2}px`}function wr(t,o){let{dom:e}=t;M(t,e.zoomIn,"click",()=>o.
@@ -352,10 +352,10 @@ n=x("canvas",{width:e.width,height:e.height}),r=z(n);r.fillStyle=o.bg,r.fillRect
 timeline.png"}).click()}function xr(t,o){return{setTheme:e=>Ae(t,e),fit:o.fit,zoomTo:(e,n)=>o.show([e,n]),getView:()=>[...t.view],select(e=null){t.selected=t.focused=
 e,e!==null&&C(t,e),A(t)},setRange(e,n=null){t.range=e===null||n===null?null:[e,n],A(t)},setNames(e){t.names=e===null?null:new Set(e),B(t)},beside:(e,n)=>xt(t,e,
 n),partnerOf:e=>j(t,e),raceOf:e=>t.races.find(n=>n.event===e&&e!==null)?.race??null,showRace:e=>ve(t,t.races.find(n=>n.race===e)),showSync:e=>ve(t,t.syncs.find(
-n=>n.group===e)),setMarks(e){t.marks=e,A(t)},search(e){return t.dom.search.value=e,Mt(t,e)},focus:()=>t.dom.canvas.focus({preventScroll:!0}),resize:()=>G(t),boxOf:e=>br(
+n=>n.group===e)),setMarks(e){t.marks=e,A(t)},search(e){return t.dom.search.value=e,Mt(t,e)},focus:()=>t.dom.canvas.focus({preventScroll:!0}),resize:()=>W(t),boxOf:e=>br(
 t,e),stats:()=>({frames:t.script.length,script:[...t.script]}),destroy:()=>yr(t)}}function yr(t){t.isGone=!0,cancelAnimationFrame(t.pending);for(let o of t.cleanups.
 splice(0))o();t.dom.host.remove()}function ve(t,o){if(o){if(o.event>=0)t.focused=o.event,C(t,o.event);else if(o.at<t.view[0]||o.at>t.view[1]){let e=(t.view[1]-t.
-view[0])/2;W(t,[o.at-e,o.at+e])}A(t)}}function br(t,o){let e=O(t),n=t.data.lane[o];if(t.rows.row[o]>=t.layout.shown[n])return null;let r=e.x(t.data.start[o]),s=t.
+view[0])/2;G(t,[o.at-e,o.at+e])}A(t)}}function br(t,o){let e=O(t),n=t.data.lane[o];if(t.rows.row[o]>=t.layout.shown[n])return null;let r=e.x(t.data.start[o]),s=t.
 data.dur[o]*e.scale;return{x:r,y:e.y(n,t.rows.row[o]),width:s,height:E-1}}function Ee(t,o){let e=vr(o);t.replaceChildren(e.root);let n=Ar(e),r=()=>{St(o.get("_picture"),!0),Mr(e.content,o.get("_panel")),e.root.dataset.updates=String(o.
 get("_panel").number??0)},s=()=>{let l=o.get("_ended");e.root.dataset.state=l?"ended":"live";for(let f of e.buttons)f.hidden=!!l;e.note.textContent=l||o.get("_h\
 int")},c=[["msg:custom",(l,f)=>{l?.kind==="timeline"?n.show(l.step??0,f[0]):l?.kind==="note"&&(e.note.textContent=l.text??"")}],["change:_panel",r],["change:_en\

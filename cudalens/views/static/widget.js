@@ -135,13 +135,13 @@ function Jc(){let t=(g,m,w)=>h("button",{type:"button","aria-label":g,title:w},m
 type:"search",placeholder:"Search names  ( / )","aria-label":"Search event names",autocomplete:"off",spellcheck:"false"}),o=h("span",{class:"cltl-matches",role:"\
 status"}),r=t("Previous match","\u2039","Previous match (Shift+Enter)"),s=t("Next match","\u203A","Next match (Enter)"),a=t("Zoom in","+","Zoom in (W)"),c=t("Zo\
 om out","\u2212","Zoom out (S)"),i=t("Fit the whole trace","Fit","Show the whole trace (0)"),l=t("Lanes","Lanes","Pin, move, fold and filter lanes");l.setAttribute(
-"aria-expanded","false");let f=t("All keys","?","List the keys (?)"),u=t("Save a picture","PNG","Save the lanes as they show, as PNG"),d=h("ul",{class:"cltl-leg\
-end","aria-label":"Colours"}),p=h("div",{class:"cltl-tools",role:"toolbar","aria-label":"Timeline"},e(n,r,s,o),e(c,a,i,l,u,f),d);return{search:n,matches:o,previous:r,
-next:s,zoomIn:a,zoomOut:c,fit:i,lanesButton:l,picture:u,keysButton:f,legend:d,tools:p}}function cn({keys:t}){t.hidden=!t.hidden}function Qc(){let t=Yc.flatMap(([
-e,n])=>[h("span",{},h("kbd",{},e),` ${n}`)," "]);return h("div",{class:"cltl-hint","aria-hidden":"true"},...t)}function jo(t,e){t.legend.replaceChildren(...e.map(
-([n,o])=>{let r=h("i",{"aria-hidden":"true"});return r.style.background=o,h("li",{},r,n)}))}function Xo(t,e,n,o){let[r,...s]=e;t.tip.replaceChildren(h("b",{},r),
-...s.map(l=>h("div",{},l))),t.tip.hidden=!1;let{offsetWidth:a,offsetHeight:c}=t.tip,i=t.host.clientWidth;t.tip.style.left=`${Math.max(0,n+14+a>i?n-a-10:n+14)}px`,
-t.tip.style.top=`${o+18+c>t.host.clientHeight?o-c-8:o+18}px`}var $=18,Ut=24,S=26,A=Ut+S,ln=4,ti=20;function kt(t,e=!1){let n=1/0,o=-1/0,r=t.header.cats.map(s=>s==="Trace"||s==="overhead");for(let s=0;s<t.n;s++){if(e&&(r[t.
+"aria-expanded","false");let f=t("All keys","?","List the keys (?)"),u=t("PNG picture of the lanes","PNG","Save the lanes as they show, as PNG"),d=h("ul",{class:"\
+cltl-legend","aria-label":"Colours"}),p=h("div",{class:"cltl-tools",role:"toolbar","aria-label":"Timeline"},e(n,r,s,o),e(c,a,i,l,u,f),d);return{search:n,matches:o,
+previous:r,next:s,zoomIn:a,zoomOut:c,fit:i,lanesButton:l,picture:u,keysButton:f,legend:d,tools:p}}function cn({keys:t}){t.hidden=!t.hidden}function Qc(){let t=Yc.
+flatMap(([e,n])=>[h("span",{},h("kbd",{},e),` ${n}`)," "]);return h("div",{class:"cltl-hint","aria-hidden":"true"},...t)}function jo(t,e){t.legend.replaceChildren(
+...e.map(([n,o])=>{let r=h("i",{"aria-hidden":"true"});return r.style.background=o,h("li",{},r,n)}))}function Xo(t,e,n,o){let[r,...s]=e;t.tip.replaceChildren(h(
+"b",{},r),...s.map(l=>h("div",{},l))),t.tip.hidden=!1;let{offsetWidth:a,offsetHeight:c}=t.tip,i=t.host.clientWidth;t.tip.style.left=`${Math.max(0,n+14+a>i?n-a-10:
+n+14)}px`,t.tip.style.top=`${o+18+c>t.host.clientHeight?o-c-8:o+18}px`}var $=18,Ut=24,S=26,A=Ut+S,ln=4,ti=20;function kt(t,e=!1){let n=1/0,o=-1/0,r=t.header.cats.map(s=>s==="Trace"||s==="overhead");for(let s=0;s<t.n;s++){if(e&&(r[t.
 cat[s]]||t.flags[s]&R.instant))continue;t.start[s]<n&&(n=t.start[s]);let a=t.start[s]+t.dur[s];a>o&&(o=a)}return n===1/0?e?kt(t):[0,1e3]:[n,Math.max(o,n+1)]}function fn([
 t,e],n){let o=(n[1]-n[0])*1.04,r=Math.min(Math.max(e-t,Math.min(ti,o)),o),s=(t+e)/2,a=n[0]-r*.9,c=n[1]-r*.1,i=r>=o?(n[0]+n[1]-o)/2:Math.min(Math.max(s-r/2,a),c);
 return[i,i+r]}function ue(t){let e=(t[1]-t[0])*.02;return[t[0]-e,t[1]+e]}function Vo(t,e,n,o=110){let r=(e-t)*o/Math.max(n,1),s=10**Math.floor(Math.log10(r)),a=Math.

@@ -97,7 +97,7 @@ function buildControls() {
   const lanesButton = button("Lanes", "Lanes", "Pin, move, fold and filter lanes");
   lanesButton.setAttribute("aria-expanded", "false");
   const keysButton = button("All keys", "?", "List the keys (?)");
-  const picture = button("Save a picture", "PNG", "Save the lanes as they show, as PNG");
+  const picture = button("PNG picture of the lanes", "PNG", "Save the lanes as they show, as PNG");
   const legend = element("ul", { class: "cltl-legend", "aria-label": "Colours" });
   const tools = element(
     "div",

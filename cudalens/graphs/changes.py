@@ -18,6 +18,9 @@ _SCALER: Final = f"{_TORCH}amp/grad_scaler.py"
 _STEP: Final = re.compile(r"([\w.]+)\.step\(\)")
 _SCALED_STEP: Final = re.compile(r"\.step\(\s*([\w.]+)")
 _LEARNING_RATE: Final = re.compile(r"(.+?)\.?param_groups\[\d+\]\['lr'\]")
+#: What OneCycleLR and CyclicLR change besides the learning rate, and the line that leaves it out.
+_MOMENTUM: Final = re.compile(r"param_groups\[\d+\]\['(betas|momentum)'\]")
+_FIXED_MOMENTUM: Final = "+ torch.optim.lr_scheduler.OneCycleLR(..., cycle_momentum=False)"
 
 #: Methods of a tensor that copy it to the host, and what a function returns in place of their result.
 _TO_HOST: Final = re.compile(r"\.(item|tolist|cpu)\(\)")
@@ -64,7 +67,9 @@ def change_of_step(here: Place) -> str:
 def change_of_value(label: str) -> str:
     """The change for a Python value that differs in each call, by its name; "" if none is known."""
     rate = _LEARNING_RATE.match(label)
-    return "" if rate is None else capturable_line(rate[1])
+    if rate is not None:
+        return capturable_line(rate[1])
+    return _FIXED_MOMENTUM if _MOMENTUM.search(label) else ""
 
 
 def _optimizer_in(here: Place) -> str:

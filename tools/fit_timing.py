@@ -26,7 +26,7 @@ import torch
 from cudalens.gpus import time_formulas
 from cudalens.gpus.constants import PATH, rates_of
 from cudalens.gpus.registry import SPECS, DeviceSpec
-from cudalens.virtual.calibration.fitting import fit_constants
+from cudalens.virtual.calibration.measure import fit_constants
 
 AICONFIGURATOR: Final = "ai-dynamo/aiconfigurator, Apache-2.0, commit 095f58a5 (2026-08-21)"
 NEUSIGHT: Final = "sitar-lab/NeuSight, MIT, commit 6945927d (2025-06-23)"

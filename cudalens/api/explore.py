@@ -16,7 +16,7 @@ from cudalens.virtual.dispatch.dispatch_utils import below_modes
 from cudalens.virtual.explorer.conflicts import Pair, unordered_conflicts
 from cudalens.virtual.explorer.exploring import MAX_CONFLICTS, Explorer, Suspect
 from cudalens.virtual.explorer.op_log import OpLog
-from cudalens.virtual.explorer.outputs import Output, outputs_of
+from cudalens.virtual.explorer.outcomes import Output, outputs_of
 
 if TYPE_CHECKING:
     from cudalens.frames.exploration import Exploration, Shown

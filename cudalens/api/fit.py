@@ -157,7 +157,7 @@ def _largest(program: Program, spec: DeviceSpec, run: Run, batch: int) -> tuple[
 
     With some batch, a program may read a value that is unknown: then the largest of the batches that fit so far counts.
     """
-    from cudalens.virtual.fit.largest import guess_of, largest, largest_beyond
+    from cudalens.virtual.fit.runs import guess_of, largest, largest_beyond
 
     known = {batch: run}
 

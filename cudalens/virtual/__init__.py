@@ -19,7 +19,7 @@ from cudalens.gpus.predict import collective_time
 from cudalens.gpus.registry import SPECS, DeviceSpec, register
 from cudalens.virtual.calibration.measure import calibrate
 from cudalens.virtual.context import active, device
-from cudalens.virtual.shapes.assumptions import assume
+from cudalens.virtual.shapes.reading import assume
 
 __all__ = ["SPECS", "DeviceSpec", "active", "assume", "calibrate", "collective_time", "device", "job", "register"]
 

@@ -20,8 +20,7 @@ from cudalens.virtual.patching import Patches
 from cudalens.virtual.profile.metrics import VirtualSource
 from cudalens.virtual.shapes.operators import Shapes
 from cudalens.virtual.shapes.reading import Defaults
-from cudalens.virtual.specs.ceilings import spec_ceilings
-from cudalens.virtual.specs.visible import visible_ordinals
+from cudalens.virtual.specs.properties import spec_ceilings, visible_ordinals
 from cudalens.virtual.tensors import default_device
 from cudalens.virtual.torch_cuda.stacks import warn_user
 

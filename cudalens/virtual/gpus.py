@@ -19,11 +19,10 @@ from cudalens.virtual.dispatch.workspaces import Workspaces
 from cudalens.virtual.shapes.ended import end_tensors
 from cudalens.virtual.tensors.arenas import follow, has_arena, move_in
 from cudalens.virtual.tensors.residency import KEY, Residence
+from cudalens.virtual.timing.interfaces import Work
 from cudalens.virtual.timing.machine import NO_GPUS, Device, Machine
 from cudalens.virtual.timing.streams import CudaEvent, Stream
-from cudalens.virtual.timing.work import Work
-from cudalens.virtual.torch_cuda.ended import Handles
-from cudalens.virtual.torch_cuda.errors import INVALID_DEVICE, cuda_error
+from cudalens.virtual.torch_cuda.errors import INVALID_DEVICE, Handles, cuda_error
 from cudalens.virtual.torch_cuda.generators import default_generators
 from cudalens.virtual.torch_cuda.gpu_trace import GpuTraceSignals
 from cudalens.virtual.torch_cuda.stacks import python_stack, warn_user

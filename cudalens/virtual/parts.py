@@ -11,7 +11,7 @@ from typing import Any, Final, TypeAlias
 
 from cudalens.virtual.capture import graph_backend
 from cudalens.virtual.compiled import installing as compiled
-from cudalens.virtual.dispatch import amp, attention, autograd, dropout, refusals, threads, triton_kernels, workspaces
+from cudalens.virtual.dispatch import amp, attention, autograd, dropout, modes, refusals, triton_kernels, workspaces
 from cudalens.virtual.dispatch.mode import DispatchMode
 from cudalens.virtual.dispatch.modes import ThreadModes
 from cudalens.virtual.gpus import Gpus
@@ -39,7 +39,7 @@ MODES: Final[Sequence[Callable[[Gpus], Any]]] = (DispatchMode, FunctionMode, amp
 
 
 def _install_threads(patches: Patches, gpus: Gpus) -> None:
-    threads.install(patches, gpus, lambda: ThreadModes(MODES, gpus))
+    modes.install(patches, gpus, lambda: ThreadModes(MODES, gpus))
 
 
 def _install_workspaces(patches: Patches, gpus: Gpus) -> None:

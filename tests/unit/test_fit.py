@@ -12,8 +12,7 @@ from training_programs import LanguageModel
 import cudalens
 from cudalens.errors import VirtualDeviceError
 from cudalens.virtual import SPECS
-from cudalens.virtual.fit.largest import largest, largest_beyond
-from cudalens.virtual.fit.runs import quick_collections
+from cudalens.virtual.fit.runs import largest, largest_beyond, quick_collections
 
 _THOROUGH = os.environ.get("CUDALENS_HYPOTHESIS") == "thorough"
 

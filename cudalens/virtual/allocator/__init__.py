@@ -11,8 +11,8 @@ from cudalens.virtual.allocator.caching import CachingAllocator
 from cudalens.virtual.allocator.checkpoint import PoolState
 from cudalens.virtual.allocator.conf import AllocatorConf, conf_from_environment, parse_conf
 from cudalens.virtual.allocator.interfaces import DEFAULT_POOL, Action, Fence, Host, PoolId
+from cudalens.virtual.allocator.reserve import AddressSpace
 from cudalens.virtual.allocator.snapshot import combine
-from cudalens.virtual.allocator.space import AddressSpace
 
 __all__ = [
     "DEFAULT_POOL",

@@ -16,11 +16,10 @@ from cudalens.virtual.allocator.conf import AllocatorConf
 from cudalens.virtual.allocator.heap import Heap, too_large
 from cudalens.virtual.allocator.history import History, StackLevel, frames_of
 from cudalens.virtual.allocator.interfaces import DEFAULT_POOL, Action, Host, PoolId
-from cudalens.virtual.allocator.oom import Exhausted
 from cudalens.virtual.allocator.pools import Accepts
-from cudalens.virtual.allocator.reserve import Reserve
+from cudalens.virtual.allocator.reserve import AddressSpace, Memory, Reserve
+from cudalens.virtual.allocator.sizes import Exhausted
 from cudalens.virtual.allocator.snapshot import segment_records, settings_record
-from cudalens.virtual.allocator.space import AddressSpace, Memory
 from cudalens.virtual.allocator.state import AllocatorState
 
 _BASE_ADDRESS = 0x7F00_0000_0000

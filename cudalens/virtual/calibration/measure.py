@@ -2,23 +2,185 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from os import PathLike
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import torch
+from torch.nn import functional
 
 from cudalens.errors import VirtualDeviceError
+from cudalens.gpus import time_formulas
 from cudalens.gpus.constants import fit_of, rates_of
 from cudalens.gpus.predict import PROGRAM_NS
 from cudalens.gpus.registry import SPECS, DeviceSpec
-from cudalens.virtual.calibration.fitting import PREDICT, fit_constants
-from cudalens.virtual.calibration.operators import Operator, operators
 from cudalens.virtual.calibration.spec_file import write_calibration
+
+#: Computes times in ns from constants, the rates of a GPU, and sizes as attributes.
+Predict = Callable[[time_formulas.Constants, time_formulas.Rates, Any], Any]
+
+#: The formulas of the families that users calibrate, on the sizes of `cudalens.virtual.calibration.measure`.
+PREDICT: Final[Mapping[str, Predict]] = {
+    "matrix_half": lambda c, gpu, x: time_formulas.matrix_ns(c, gpu, x.batch, x.m, x.n, x.k, x.element_bytes),
+    "matrix_single": lambda c, gpu, x: time_formulas.matrix_ns(c, gpu, x.batch, x.m, x.n, x.k, x.element_bytes),
+    "attention": lambda c, gpu, x: time_formulas.attention_ns(
+        c, gpu, x.batch, x.queries, x.keys, x.heads, x.kv_heads, x.head_dim, is_causal=True
+    ),
+    "decode": lambda c, gpu, x: time_formulas.decode_ns(c, gpu, x.batch, x.keys, x.heads, x.kv_heads, x.head_dim),
+    "softmax": lambda c, gpu, x: time_formulas.rows_ns(c, gpu, x.rows, x.length, 8 * x.rows * x.length),
+    "layer_norm": lambda c, gpu, x: time_formulas.layer_norm_ns(c, gpu, x.rows, x.length, 8 * x.rows * x.length),
+    "pointwise": lambda c, gpu, x: time_formulas.pointwise_ns(c, gpu, x.num_bytes),
+}
+
+
+def fit_constants(
+    predict: Predict,
+    start: Mapping[str, float],
+    gpu: time_formulas.Rates,
+    sizes: Any,
+    *,
+    frozen: frozenset[str] = frozenset(),
+    ridge: float = 0.0,
+    rate: float = 0.05,
+    steps: int = 300,
+    deadline: float = math.inf,
+) -> dict[str, float]:
+    """The constants that minimise the relative errors.
+
+    Args:
+        predict: The formula.
+        start: The constants to start from.
+        gpu: The rates of the GPU.
+        sizes: The sizes as attributes that are float64 tensors, with the measured ``time_ns``, and optionally the
+            ``weight`` of each measurement.
+        frozen: Constants that keep their start.
+        ridge: Penalty on the squared logarithms of changes, for few measurements.
+        rate: Step of the optimizer (Adam), in logarithms.
+        steps: Number of steps.
+        deadline: No step starts after this time of `time.monotonic`; at least one is made.
+    """
+    logs = {
+        name: torch.tensor(math.log(value), dtype=torch.float64, requires_grad=True) for name, value in start.items()
+    }
+    weights = getattr(sizes, "weight", torch.ones_like(sizes.time_ns))
+    optimizer = torch.optim.Adam([value for name, value in logs.items() if name not in frozen], lr=rate)
+    for step in range(steps):
+        if step and time.monotonic() > deadline:
+            break
+        optimizer.zero_grad()
+        ratios = predict({name: value.exp() for name, value in logs.items()}, gpu, sizes) / sizes.time_ns
+        # Logarithms alone favour predictions that are too long; ratios alone, predictions that are too short.
+        errors = (ratios - 1 + ratios.log()) / 2
+        losses = torch.nn.functional.huber_loss(errors, torch.zeros_like(errors), delta=0.1, reduction="none")
+        changes = sum((value - math.log(start[name])) ** 2 for name, value in logs.items())
+        loss: Any = (losses * weights).sum() / weights.sum() + ridge * changes
+        loss.backward()
+        optimizer.step()
+    return {name: float(f"{float(value.detach().exp()):.4g}") for name, value in logs.items()}
+
+
+class Operator(NamedTuple):
+    """An operator on tensors of one size.
+
+    Attributes:
+        family: The family of its constants.
+        sizes: The sizes by their names in the formula of the family.
+        num_bytes: Bytes of its operands and its result.
+        prepare: Makes the operands on the current CUDA device and returns the call.
+    """
+
+    family: str
+    sizes: dict[str, int]
+    num_bytes: int
+    prepare: Callable[[], Callable[[], Any]]
+
+
+def operators(half: torch.dtype) -> Iterator[Operator]:
+    """About 200 operators; `half` is the dtype of products on tensor cores."""
+    yield from _products(half)
+    yield from _attention(half)
+    yield from _rows()
+    for power in range(8, 29):
+        yield _pointwise(2**power, functional.relu)
+    for power in range(12, 28, 3):
+        yield _pointwise(2**power, torch.tanh)
+
+
+_WEIGHTS: Final = ((256, 256), (1024, 1024), (4096, 1024), (1024, 4096), (4096, 4096), (8192, 8192), (16384, 4096))
+
+
+def _products(half: torch.dtype) -> Iterator[Operator]:
+    for n, k in _WEIGHTS:
+        for m in (1, 16, 64, 128, 256, 512, 1024, 2048, 4096, 8192):
+            yield _product("matrix_half", half, 1, m, n, k)
+    for n, k in _WEIGHTS[:6]:
+        for m in (16, 128, 512, 2048, 4096):
+            yield _product("matrix_single", torch.float32, 1, m, n, k)
+    for batch, m, n, k in ((16, 128, 128, 64), (16, 1024, 1024, 64), (256, 512, 512, 64), (256, 512, 64, 512)):
+        yield _product("matrix_single", torch.float32, batch, m, n, k)
+
+
+def _product(family: str, dtype: torch.dtype, batch: int, m: int, n: int, k: int) -> Operator:
+    def prepare() -> Callable[[], Any]:
+        a = torch.ones(batch, m, k, dtype=dtype, device="cuda")
+        b = torch.ones(batch, k, n, dtype=dtype, device="cuda")
+        return (lambda: torch.mm(a[0], b[0])) if batch == 1 else (lambda: torch.bmm(a, b))
+
+    num_bytes = batch * (m * k + k * n + m * n) * dtype.itemsize
+    sizes = {"batch": batch, "m": m, "n": n, "k": k, "element_bytes": dtype.itemsize}
+    return Operator(family, sizes, num_bytes, prepare)
+
+
+def _attention(half: torch.dtype) -> Iterator[Operator]:
+    for batch in (1, 8):
+        for length in (128, 512, 1024, 2048, 4096):
+            for head_dim in (64, 128):
+                yield _attend("attention", half, batch, length, length, head_dim)
+    for batch in (1, 16, 64):
+        for keys in (128, 1024, 4096, 16384):
+            yield _attend("decode", half, batch, 1, keys, 128)
+
+
+def _attend(family: str, dtype: torch.dtype, batch: int, queries: int, keys: int, head_dim: int) -> Operator:
+    heads = 16
+
+    def prepare() -> Callable[[], Any]:
+        query = torch.ones(batch, heads, queries, head_dim, dtype=dtype, device="cuda")
+        key = torch.ones(batch, heads, keys, head_dim, dtype=dtype, device="cuda")
+        return lambda: functional.scaled_dot_product_attention(query, key, key, is_causal=queries > 1)
+
+    num_bytes = 2 * batch * heads * head_dim * (queries + keys) * dtype.itemsize
+    sizes = {"batch": batch, "queries": queries, "keys": keys, "heads": heads, "kv_heads": heads, "head_dim": head_dim}
+    return Operator(family, sizes, num_bytes, prepare)
+
+
+def _rows() -> Iterator[Operator]:
+    for length in (64, 256, 1000, 1024, 2048, 5001, 16384):
+        for rows in (32, 1024, 8192):
+            yield _row("softmax", rows, length, lambda x: torch.softmax(x, -1))
+            yield _row("layer_norm", rows, length, lambda x: functional.layer_norm(x, x.shape[-1:]))
+
+
+def _row(family: str, rows: int, length: int, call: Callable[[torch.Tensor], Any]) -> Operator:
+    def prepare() -> Callable[[], Any]:
+        x = torch.ones(rows, length, device="cuda")
+        return lambda: call(x)
+
+    return Operator(family, {"rows": rows, "length": length}, 8 * rows * length, prepare)
+
+
+def _pointwise(num_elements: int, call: Callable[[torch.Tensor], Any]) -> Operator:
+    def prepare() -> Callable[[], Any]:
+        x = torch.ones(num_elements, device="cuda")
+        return lambda: call(x)
+
+    return Operator("pointwise", {"num_bytes": 8 * num_elements}, 8 * num_elements, prepare)
+
 
 #: Launches in a graph, and replays of which the shortest counts.
 LAUNCHES: Final = 8

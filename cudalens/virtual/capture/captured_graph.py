@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from cudalens.virtual.capture.captured_ops import Tape, num_generators
 from cudalens.virtual.capture.stream_capture import GraphCapture, Node
+from cudalens.virtual.timing.interfaces import Placed
 from cudalens.virtual.timing.machine import Machine
 from cudalens.virtual.timing.streams import Stream
-from cudalens.virtual.timing.work import Placed
 
 
 class CapturedGraph:

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from cudalens.virtual.capture.captured_ops import Draw, Tape
+from cudalens.virtual.timing.interfaces import Placed, Work
 from cudalens.virtual.timing.machine import Device
 from cudalens.virtual.timing.streams import CudaEvent, Stream
-from cudalens.virtual.timing.work import Placed, Work
 from cudalens.virtual.torch_cuda import errors as cuda_errors
 from cudalens.virtual.torch_cuda.errors import cuda_error
 

@@ -17,9 +17,9 @@ from cudalens.virtual.gpus import Gpus
 from cudalens.virtual.shapes.storage import forget
 from cudalens.virtual.tensors.residency import residence_of
 from cudalens.virtual.timing.durations import kernel_ns
-from cudalens.virtual.timing.kernel_names import NAMESPACE
+from cudalens.virtual.timing.interfaces import Work
 from cudalens.virtual.timing.machine import Device
-from cudalens.virtual.timing.work import Work
+from cudalens.virtual.timing.several_kernels import NAMESPACE
 
 _ENDED: Final = (
     "code that torch.compile generated for a virtual CUDA device was called after the device had ended. Call it inside "

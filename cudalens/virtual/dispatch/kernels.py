@@ -12,8 +12,8 @@ from cudalens.virtual.gpus import Gpus
 from cudalens.virtual.tensors.copies import COPY_CALL, copy_work
 from cudalens.virtual.tensors.residency import is_sparse
 from cudalens.virtual.timing import cost
+from cudalens.virtual.timing.interfaces import Work
 from cudalens.virtual.timing.machine import Device
-from cudalens.virtual.timing.work import Work
 
 _SCALAR_BYTES = 8
 

@@ -12,10 +12,9 @@ from cudalens.device import accumulation
 from cudalens.device.modes import has_own_dispatch, is_faking
 from cudalens.virtual.allocator import Block
 from cudalens.virtual.dispatch import kernels, refusals
-from cudalens.virtual.dispatch.locate import locate
-from cudalens.virtual.dispatch.mixed_devices import adopt_or_raise, adopt_target, check_out
+from cudalens.virtual.dispatch.mixed_devices import adopt_or_raise, adopt_target, check_out, locate
 from cudalens.virtual.dispatch.plans import Plan, make_plan, python_kernel
-from cudalens.virtual.dispatch.scratch_tensors import are_scratch, is_call_on_device, mark, mark_result
+from cudalens.virtual.dispatch.scratch import are_scratch, is_call_on_device, mark, mark_result
 from cudalens.virtual.gpus import Gpus
 from cudalens.virtual.shapes.operators import Shapes
 from cudalens.virtual.shapes.storage import lacks_values, tensors_among

@@ -30,9 +30,9 @@ from cudalens.virtual.imports import when_imported
 from cudalens.virtual.patching import Patches
 from cudalens.virtual.tensors.residency import is_any_resident, residence_of
 from cudalens.virtual.timing.durations import kernel_ns
-from cudalens.virtual.timing.kernel_names import NAMESPACE
+from cudalens.virtual.timing.interfaces import Work
 from cudalens.virtual.timing.machine import Device
-from cudalens.virtual.timing.work import Work
+from cudalens.virtual.timing.several_kernels import NAMESPACE
 
 _COMPILED: Final = (
     "a virtual CUDA device cannot run the compiled Triton kernel {name}. Set TRITON_INTERPRET=1 before Triton is "

@@ -19,10 +19,8 @@ import torch
 from cudalens.errors import ExploreError
 from cudalens.frames.exploration import Difference, Exploration, RaceVerdict, Shown, Step
 from cudalens.virtual.explorer.conflicts import Pair, unordered_conflicts
-from cudalens.virtual.explorer.differences import differences
 from cudalens.virtual.explorer.image import UNWRITTEN, Image
-from cudalens.virtual.explorer.outcomes import Outcome, Seen, outcome_of
-from cudalens.virtual.explorer.outputs import Output, digest
+from cudalens.virtual.explorer.outcomes import Outcome, Output, Seen, differences, digest, outcome_of
 from cudalens.virtual.explorer.schedules import (
     Schedule,
     all_orders,

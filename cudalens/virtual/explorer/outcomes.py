@@ -2,18 +2,106 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
+from cudalens.frames.exploration import Difference
+from cudalens.kernels.differing import difference_of
 from cudalens.virtual.dispatch.dispatch_utils import below_modes
-from cudalens.virtual.explorer.image import UNWRITTEN, Image
+from cudalens.virtual.explorer.image import UNWRITTEN, Image, merged
 from cudalens.virtual.explorer.logged import Draw, LoggedOp
 from cudalens.virtual.explorer.places import Place, Span
 from cudalens.virtual.tensors.nested import item_at, tensors_in
+
+if TYPE_CHECKING:
+    from cudalens.virtual.explorer.op_log import OpLog
+
+
+def differences(expected: Outcome, found: Outcome, names: Mapping[Seen, str]) -> list[Difference]:
+    """All differences between two outcomes, values seen by the host first.
+
+    Args:
+        expected: The outcome of the program order.
+        found: The outcome of another order.
+        names: The names of the values.
+    """
+    differing: list[Difference] = []
+    for number, error in found.errors.items():
+        if expected.errors.get(number) != error:
+            differing.append(Difference(names.get(number, ""), 0, 0, (), None, None, None, (), "", error=error))
+    for seen, before in expected.values.items():
+        now = found.values.get(seen)
+        if now is not None and (difference := compared(names.get(seen, str(seen)), before, now)) is not None:
+            differing.append(difference)
+    return differing
+
+
+def compared(name: str, before: torch.Tensor, now: torch.Tensor) -> Difference | None:
+    """The difference between two tensors of one dtype; None if every bit is equal.
+
+    Reads both once, and again if they differ.
+    """
+    difference = difference_of(name, before, now)
+    if difference is None or difference.error is not None:
+        return difference
+    first = now[difference.first_index].reshape(1).contiguous()
+    return replace(difference, is_unwritten=bool((first.view(torch.uint8) == UNWRITTEN).all()))
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """A variable at the end of the logged block.
+
+    Attributes:
+        place: The place of its tensor.
+        digest: A hash of its value after the original run.
+    """
+
+    place: Place
+    digest: bytes
+
+
+def outputs_of(log: OpLog, variables: Mapping[str, torch.Tensor]) -> dict[str, Output]:
+    """The variables that a task wrote, with one name per tensor.
+
+    Args:
+        log: The log of the run that has just ended.
+        variables: Tensors by name.
+    """
+    written = merged(span for op in log.ops for span in op.written())
+    found: dict[str, Output] = {}
+    places = set()
+    with below_modes():
+        for name, tensor in variables.items():
+            place = _known(log, tensor)
+            if place is None or not any(extent.overlaps(place.span) for extent in written):
+                continue
+            key = place.storage, place.dtype, place.size, place.stride, place.offset
+            if key not in places:
+                places.add(key)
+                found[name] = Output(place, digest(tensor))
+    return found
+
+
+def _known(log: OpLog, tensor: torch.Tensor) -> Place | None:
+    try:
+        span = log.memory.span_of(tensor.untyped_storage())
+    except (RuntimeError, NotImplementedError):
+        return None
+    return None if span is None else Place.of(tensor, span)
+
+
+def digest(tensor: torch.Tensor) -> bytes:
+    """A hash of a tensor's elements."""
+    flat = tensor.detach().clone(memory_format=torch.contiguous_format).reshape(-1)
+    flat = flat.resolve_conj().resolve_neg().view(torch.uint8) if flat.numel() else flat.new_empty(0, dtype=torch.uint8)
+    return hashlib.blake2b(flat.numpy().tobytes(), digest_size=16).digest()
+
 
 #: What is compared: the number of a task whose result the host read, or the name of a variable.
 Seen = int | str

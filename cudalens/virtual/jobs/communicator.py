@@ -14,8 +14,8 @@ from torch import Tensor
 
 from cudalens.errors import VirtualDeviceError
 from cudalens.virtual.shapes.storage import forget, tensors_among
+from cudalens.virtual.timing.interfaces import Work
 from cudalens.virtual.timing.streams import CudaEvent, Stream
-from cudalens.virtual.timing.work import Work
 from cudalens.virtual.torch_cuda.stacks import is_library
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from cudalens.virtual.jobs.communicator import PAIRS
 from cudalens.virtual.jobs.layout import Layout, Members
 from cudalens.virtual.jobs.schedule import RankProgram, RankTimes
 from cudalens.virtual.profile.recorder import Call, Cut, MemoryAct, Recorder
-from cudalens.virtual.timing.work import Work
+from cudalens.virtual.timing.interfaces import Work
 
 Ints = NDArray[np.int64]
 

@@ -17,7 +17,7 @@ from cudalens.virtual import context
 from cudalens.virtual.profile.host_positions import Segment  # not at the end of a recording, which would show it
 from cudalens.virtual.profile.metrics import MetricsRecord
 from cudalens.virtual.profile.recorder import Recorder
-from cudalens.virtual.specs.ceilings import spec_ceilings
+from cudalens.virtual.specs.properties import spec_ceilings
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cudalens.frames import RUNTIME_CATEGORIES, RawRows, categorical, nullable
-from cudalens.virtual.profile import event_rows, memory_rows
+from cudalens.virtual.profile import event_rows
 from cudalens.virtual.profile.host_positions import Segment
 from cudalens.virtual.profile.host_tree import HostTree, has_category, read_tree, without_mark_names
 from cudalens.virtual.profile.pruning import Pruned, prune
@@ -37,7 +37,7 @@ def lay_over(host: RawRows, segments: Sequence[Segment], *, host_only: bool) -> 
     pruned = prune(tree, host.events, [segment.recorder for segment in segments])
     host = RawRows(_renamed(host.events, tree, segments), host.async_mask, host.memory)
     names = _names(host.events, tree)
-    dropped = memory_rows.backing(tree, host, pruned, segments)
+    dropped = event_rows.backing(tree, host, pruned, segments)
     instants = np.isin(tree.mark, [mark for segment in segments for mark in segment.recorder.instants])
     counts = pruned.is_kept | instants | (tree.is_memory & ~dropped)
     placed = place(tree, pruned, counts, names, segments)
@@ -48,7 +48,7 @@ def lay_over(host: RawRows, segments: Sequence[Segment], *, host_only: bool) -> 
     more = [*rows.instant_rows(np.flatnonzero(instants & placed.is_inside), segments), *calls]
     parent = np.concatenate([rows.parent, [row.pop("parent", -1) for row in more], np.full(len(devices), -1)])
     columns = event_rows.stacked("events", events, event_rows.to_columns("events", [*more, *devices]))
-    memory = memory_rows.memory_columns(tree, host, placed, segments, ~dropped & placed.is_inside)
+    memory = event_rows.memory_columns(tree, host, placed, segments, ~dropped & placed.is_inside)
     mask = rows.async_mask(len(parent))
     num_left_out = int((pruned.is_kept & ~placed.is_inside & (pruned.op == np.arange(len(tree)))).sum())
     return RawRows(columns, mask, memory, parent.astype(np.int64)), num_left_out

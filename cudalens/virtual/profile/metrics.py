@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from cudalens.device.inventory.readings import Gpu, Reading
 from cudalens.gpus.device_spec import DeviceSpec
 from cudalens.virtual.gpus import Gpus
-from cudalens.virtual.specs.visible import device_uuid
+from cudalens.virtual.specs.properties import device_uuid
 from cudalens.virtual.timing.machine import Device
 
 if TYPE_CHECKING:

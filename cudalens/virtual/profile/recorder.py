@@ -21,10 +21,9 @@ from cudalens.errors import VirtualDeviceError
 
 if TYPE_CHECKING:
     from cudalens.virtual.allocator import Action
-    from cudalens.virtual.timing.interfaces import Awaited
+    from cudalens.virtual.timing.interfaces import Awaited, Placed, Work
     from cudalens.virtual.timing.machine import Device, Machine
     from cudalens.virtual.timing.streams import Stream
-    from cudalens.virtual.timing.work import Placed, Work
 
 #: The prefix of mark names; the number follows.
 MARK: Final = "#cudalens:"

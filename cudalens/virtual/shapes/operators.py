@@ -8,9 +8,8 @@ from typing import Any, Final
 import torch
 
 from cudalens.virtual.shapes import counts, uniform
-from cudalens.virtual.shapes.formats import format_of
 from cudalens.virtual.shapes.reading import Defaults, value_error
-from cudalens.virtual.shapes.recipes import Argument, Recipe, Recorder, on_meta
+from cudalens.virtual.shapes.recipes import Argument, Recipe, Recorder, format_of, on_meta
 from cudalens.virtual.shapes.storage import CAPTURED_KEY, forget, lacks_values, tensors_among, without_values
 
 _aten: Final = torch.ops.aten

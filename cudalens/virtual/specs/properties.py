@@ -2,11 +2,54 @@
 
 from __future__ import annotations
 
+import hashlib
+import os
 import uuid
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from cudalens.gpus.registry import DeviceSpec
+from cudalens.device.inventory.visible import CUDA_VARIABLE, parse_visible
+from cudalens.frames.ceilings import Ceilings
+from cudalens.gpus.device_spec import DeviceSpec
+
+
+def spec_ceilings(spec: DeviceSpec) -> Ceilings:
+    """The vendor's published peaks. Reads, writes and copies (read plus written bytes) share one bandwidth."""
+    bandwidth = spec.memory_bandwidth_gbps * 1e9
+    return Ceilings(
+        device=spec.name,
+        source=f"spec:{spec.key}",
+        driver=spec.driver_version,
+        copy_bytes_per_s=bandwidth,
+        read_bytes_per_s=bandwidth,
+        write_bytes_per_s=bandwidth,
+        flops_per_s={name: tflops * 1e12 for name, tflops in spec.peak_tflops.items() if name != "int8"},
+    )
+
+
+def device_uuid(key: str, ordinal: int) -> uuid.UUID:
+    """The UUID of the `ordinal`-th GPU of a spec: generated, and the same on every machine and in every run.
+
+    Args:
+        key: The key of the spec.
+        ordinal: The index of the GPU before CUDA_VISIBLE_DEVICES is applied.
+    """
+    return uuid.UUID(bytes=hashlib.sha256(f"cudalens:{key}:{ordinal}".encode()).digest()[:16])
+
+
+def visible_ordinals(key: str, num_devices: int, environment: Mapping[str, str] | None = None) -> list[int]:
+    """The GPUs that CUDA_VISIBLE_DEVICES selects, in the order of ``cuda:0``, ``cuda:1`` ...
+
+    Args:
+        key: The key of the spec, which determines the UUIDs.
+        num_devices: The number of GPUs of the machine.
+        environment: Replaces `os.environ`.
+    """
+    text = (os.environ if environment is None else environment).get(CUDA_VARIABLE)
+    uuids = [f"GPU-{device_uuid(key, ordinal)}" for ordinal in range(num_devices)]
+    return list(parse_visible(text, uuids).gpus)
+
 
 _MIB: Final = 1 << 20
 _KHZ_PER_MHZ: Final = 1000

@@ -10,9 +10,9 @@ from cudalens.virtual.gpus import Gpus
 from cudalens.virtual.releases import torch_version
 from cudalens.virtual.tensors.residency import is_pinned, is_sparse, parts_of, residence_of, use_pinned
 from cudalens.virtual.timing import cost
+from cudalens.virtual.timing.interfaces import Direction, Work
 from cudalens.virtual.timing.machine import Device
 from cudalens.virtual.timing.streams import CudaEvent
-from cudalens.virtual.timing.work import Direction, Work
 
 if TYPE_CHECKING:
     from cudalens.gpus.registry import DeviceSpec

@@ -14,7 +14,6 @@ import torch
 from torch import Tensor
 
 from cudalens.virtual.timing import kernel_sizes
-from cudalens.virtual.timing.collective_sizes import collective_ns
 from cudalens.virtual.timing.durations import (
     BLOCK_THREADS,
     FALLBACK_FAMILIES,
@@ -28,11 +27,10 @@ from cudalens.virtual.timing.durations import (
     room,
 )
 from cudalens.virtual.timing.flops import formula_of, unit_of
-from cudalens.virtual.timing.kernel_names import name_of
-from cudalens.virtual.timing.kernel_sizes import Timed
-from cudalens.virtual.timing.several_kernels import rule_of
+from cudalens.virtual.timing.interfaces import Work
+from cudalens.virtual.timing.kernel_sizes import Timed, collective_ns
+from cudalens.virtual.timing.several_kernels import name_of, rule_of
 from cudalens.virtual.timing.traffic import Traffic, traffic
-from cudalens.virtual.timing.work import Work
 
 if TYPE_CHECKING:
     from cudalens.gpus.registry import DeviceSpec

@@ -18,7 +18,7 @@ from cudalens.gpus.predict import pointwise_share
 
 if TYPE_CHECKING:
     from cudalens.gpus.registry import DeviceSpec
-    from cudalens.virtual.timing.work import Direction
+    from cudalens.virtual.timing.interfaces import Direction
 
 #: Pointwise kernels on dense tensors, pointwise kernels on other tensors, all other kernels, matrix products and
 #: convolutions, fused attention.

@@ -5,15 +5,138 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache
+from math import prod
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import torch
 from torch import Tensor
 
 from cudalens.gpus import predict
+from cudalens.gpus.predict import COLLECTIVES, collective_time
 
 if TYPE_CHECKING:
     from cudalens.gpus.registry import DeviceSpec
+
+#: Computes the elements of a table that a call uses, from the table, the arguments and the result.
+Rule = Callable[[Tensor, Sequence[Any], dict[str, Any], Any], int]
+
+
+def _as_result(table: Tensor, args: Sequence[Any], kwargs: dict[str, Any], out: Any) -> int:
+    first = out[0] if isinstance(out, tuple | list) else out
+    return int(first.numel())
+
+
+def _as_rows(table: Tensor, args: Sequence[Any], kwargs: dict[str, Any], out: Any) -> int:
+    return int(args[1].numel()) * (table.numel() // max(table.shape[0], 1))
+
+
+def _as_targets(table: Tensor, args: Sequence[Any], kwargs: dict[str, Any], out: Any) -> int:
+    return int(args[1].numel())
+
+
+def _as_source(table: Tensor, args: Sequence[Any], kwargs: dict[str, Any], out: Any) -> int:
+    """The source of ``scatter`` and ``index_add``; a number is written once per index."""
+    given = [value for value in (*args[2:], *kwargs.values()) if isinstance(value, Tensor)]
+    return max((value.numel() for value in given), default=0)
+
+
+def _as_filled(table: Tensor, args: Sequence[Any], kwargs: dict[str, Any], out: Any) -> int:
+    size = table.shape[args[1]] if table.dim() else 1
+    return int(args[2].numel()) * (table.numel() // max(size, 1))
+
+
+def _as_indexed(table: Tensor, args: Sequence[Any], kwargs: dict[str, Any], out: Any) -> int:
+    """For ``x[i, :, j] = …``: the broadcast size of the indices, times the dimensions without an index."""
+    indices = [*args[1], *[None] * (table.dim() - len(args[1]))]
+    picked = [index for index in indices if index is not None]
+    if any(index.dtype in (torch.bool, torch.uint8) for index in picked):
+        return table.numel()  # the number of True elements is unknown without a synchronisation: an upper bound
+    meet = prod(torch.broadcast_shapes(*(index.shape for index in picked)))  # type: ignore[no-untyped-call]
+    return meet * prod(size for size, index in zip(table.shape, indices, strict=True) if index is None)
+
+
+#: Operators that read a part of their first argument.
+PICKS: Final[dict[str, Rule]] = {
+    "index_select": _as_result,
+    "gather": _as_result,
+    "take": _as_result,
+    "index": _as_result,
+    "_unsafe_index": _as_result,
+    "embedding": _as_result,
+    "_embedding_bag": _as_rows,
+    "_embedding_bag_forward_only": _as_rows,
+    "nll_loss_forward": _as_targets,
+    "nll_loss2d_forward": _as_targets,
+}
+
+#: In-place operators that read and write a part of their first argument.
+TOUCHES: Final[dict[str, Rule]] = {
+    "scatter_": _as_source,
+    "scatter_add_": _as_source,
+    "scatter_reduce_": _as_source,
+    "index_add_": _as_source,
+    "index_copy_": _as_source,
+    "index_reduce_": _as_source,
+    "put_": _as_source,
+    "index_fill_": _as_filled,
+    "index_put_": _as_indexed,
+    "_index_put_impl_": _as_indexed,
+}
+
+
+#: Operators of the namespaces c10d and _c10d_functional, without trailing underscores: the collective of each.
+_OPERATORS: Final = {
+    "_allgather_base": "all_gather",
+    "_reduce_scatter_base": "reduce_scatter",
+    "all_gather_into_tensor": "all_gather",
+    "all_gather_into_tensor_coalesced": "all_gather",
+    "all_reduce": "all_reduce",
+    "all_reduce_coalesced": "all_reduce",
+    "all_to_all_single": "all_to_all",
+    "allgather": "all_gather",
+    "allgather_into_tensor_coalesced": "all_gather",
+    "allreduce": "all_reduce",
+    "allreduce_coalesced": "all_reduce",
+    "alltoall": "all_to_all",
+    "alltoall_base": "all_to_all",
+    "reduce_scatter": "reduce_scatter",
+    "reduce_scatter_tensor": "reduce_scatter",
+    "reduce_scatter_tensor_coalesced": "reduce_scatter",
+}
+_NAMESPACES: Final = ("c10d", "_c10d_functional")
+
+
+def collective_ns(spec: DeviceSpec, func: torch._ops.OpOverload, args: Sequence[Any], out: Any) -> Timed | None:
+    """Time of a collective on GPUs of one node; None for other operators and for groups of one process."""
+    namespace, _, name = func._schema.name.partition("::")
+    op = _OPERATORS.get(name.rstrip("_")) if namespace in _NAMESPACES else None
+    num_gpus = _group_size(func, args) if op is not None else 1
+    if op is None or num_gpus < 2:
+        return None
+    # The larger side is the message: the output of all_gather, the input of reduce_scatter.
+    message_bytes = max(sum(tensor.nbytes for tensor in _tensors((value,))) for value in (*args, out))
+    return Timed(collective_time(spec, op, num_gpus, message_bytes), COLLECTIVES[op])
+
+
+def _group_size(func: torch._ops.OpOverload, args: Sequence[Any]) -> int:
+    """The number of processes of the operator's group."""
+    group_type = torch.distributed.ProcessGroup
+    for argument, value in zip(func._schema.arguments, args, strict=False):
+        if argument.name == "process_group":
+            return int(group_type.unbox(value).size())
+        if argument.name == "group_name":
+            resolve: Any = getattr(torch.distributed.distributed_c10d, "_resolve_process_group")  # noqa: B009
+            return int((resolve(value) if isinstance(value, str) else value).size())
+    return 1
+
+
+def _tensors(values: Sequence[Any]) -> Iterator[Tensor]:
+    for value in values:
+        if isinstance(value, Tensor):
+            yield value
+        elif isinstance(value, list | tuple):
+            yield from _tensors(value)
+
 
 #: Batch, rows and columns of the result, inner dimension.
 Product = tuple[int, int, int, int]

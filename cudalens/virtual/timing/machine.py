@@ -21,8 +21,7 @@ from cudalens.virtual.timing.streams import Stream
 
 if TYPE_CHECKING:
     from cudalens.gpus.registry import DeviceSpec
-    from cudalens.virtual.timing.interfaces import Capture, OpLog, Recorder, Signals
-    from cudalens.virtual.timing.work import Work
+    from cudalens.virtual.timing.interfaces import Capture, OpLog, Recorder, Signals, Work
 
 #: kStreamsPerPool of c10/cuda/CUDAStream.cpp: ``torch.cuda.Stream()`` returns them in turn.
 STREAMS_PER_POOL: Final = 32

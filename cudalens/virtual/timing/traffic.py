@@ -13,7 +13,7 @@ from typing import Any, Final
 import torch
 from torch import Tensor
 
-from cudalens.virtual.timing.gathers import PICKS, TOUCHES
+from cudalens.virtual.timing.kernel_sizes import PICKS, TOUCHES
 
 _READ, _WRITE, _UNREAD, _BOTH, _TWICE, _PICKED, _TOUCHED = range(7)
 

@@ -15,7 +15,7 @@ import torch
 from cudalens.errors import VirtualDeviceError
 from cudalens.virtual.capture.graph_state import GraphState, new_pool_id
 from cudalens.virtual.patching import Patches, fill, fill_function, is_dummy, run_source
-from cudalens.virtual.torch_cuda import ended
+from cudalens.virtual.torch_cuda import errors
 
 if TYPE_CHECKING:
     from cudalens.virtual.allocator import PoolId
@@ -75,7 +75,7 @@ def state_of(graph: Any) -> GraphState:
             "This CUDAGraph was created outside of the virtual device. Create it inside the block that uses it."
         )
     if state.gpus.is_closed:
-        ended.refuse("graph")
+        errors.refuse("graph")
     return state
 
 

@@ -22,7 +22,7 @@ from cudalens.virtual.gpus import Gpus
 from cudalens.virtual.patching import Patches, fill, is_dummy, run_source
 from cudalens.virtual.timing.machine import NUM_PRIORITIES, Device
 from cudalens.virtual.timing.streams import CudaEvent, Stream
-from cudalens.virtual.torch_cuda import ended
+from cudalens.virtual.torch_cuda import errors
 from cudalens.virtual.torch_cuda.errors import INVALID_HANDLE, cuda_error
 
 STREAM_KEY: Final = "_cudalens_stream"
@@ -72,7 +72,7 @@ def stream_of(gpus: Gpus, stream: Any) -> Stream:
     """
     found: Stream | None = getattr(stream, "__dict__", {}).get(STREAM_KEY)
     if found is not None:
-        return found if found.machine is gpus.machine and not gpus.is_closed else ended.refuse("stream")
+        return found if found.machine is gpus.machine and not gpus.is_closed else errors.refuse("stream")
     if isinstance(stream, _CStream) and stream.device_type == CUDA_TYPE:
         return known_stream(gpus, stream.stream_id, stream.device_index)
     raise TypeError(f"expected a torch.cuda.Stream or a torch.Stream on a CUDA device, got {type(stream).__name__}")
@@ -88,7 +88,7 @@ def event_of(gpus: Gpus, cuda_event: Any) -> CudaEvent:
     found: CudaEvent | None = getattr(cuda_event, "__dict__", {}).get(EVENT_KEY)
     if found is None:
         raise TypeError(f"expected a torch.cuda.Event or a torch.Event, got {type(cuda_event).__name__}")
-    return found if found.machine is gpus.machine and not gpus.is_closed else ended.refuse("event")
+    return found if found.machine is gpus.machine and not gpus.is_closed else errors.refuse("event")
 
 
 def known_stream(gpus: Gpus, stream_id: int, device_index: int) -> Stream:

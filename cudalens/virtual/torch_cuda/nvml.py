@@ -18,7 +18,7 @@ import torch.cuda
 from cudalens.errors import VirtualDeviceError
 from cudalens.virtual.gpus import Gpus
 from cudalens.virtual.patching import Patches
-from cudalens.virtual.specs.visible import device_uuid
+from cudalens.virtual.specs.properties import device_uuid
 from cudalens.virtual.timing.machine import Device
 
 #: The averaging window of utilization, virtual ns. NVML's own sample period is between 1/6 s and 1 s.

@@ -16,7 +16,7 @@ from cudalens.virtual.capture.graph_state import new_pool_id
 from cudalens.virtual.gpus import Gpus
 from cudalens.virtual.patching import Patches, fill, fill_function, is_dummy, run_source
 from cudalens.virtual.timing.machine import Device
-from cudalens.virtual.torch_cuda import ended
+from cudalens.virtual.torch_cuda import errors
 from cudalens.virtual.torch_cuda.handles import stream_of
 
 POOL_KEY: Final = "_cudalens_pool"
@@ -108,7 +108,7 @@ def state_of(pool: Any) -> PoolState:
             "This MemPool was created outside of the virtual device. Create it inside the block that uses it."
         )
     if state.gpus.is_closed:
-        ended.refuse("pool")
+        errors.refuse("pool")
     return state
 
 

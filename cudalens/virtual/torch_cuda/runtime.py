@@ -20,10 +20,9 @@ import torch.cuda
 from cudalens.errors import VirtualDeviceError
 from cudalens.virtual.gpus import Gpus
 from cudalens.virtual.patching import Patches, refusal
-from cudalens.virtual.specs.properties import DeviceProperties, properties_of
-from cudalens.virtual.specs.visible import device_uuid
+from cudalens.virtual.specs.properties import DeviceProperties, device_uuid, properties_of
+from cudalens.virtual.timing.interfaces import Work
 from cudalens.virtual.timing.machine import NO_GPUS, Device
-from cudalens.virtual.timing.work import Work
 from cudalens.virtual.torch_cuda import (
     accelerator,
     cudart,

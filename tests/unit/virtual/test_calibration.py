@@ -10,7 +10,7 @@ import cudalens
 from cudalens.errors import VirtualDeviceError
 from cudalens.gpus import predict
 from cudalens.gpus.registry import SPECS
-from cudalens.virtual.calibration.operators import operators
+from cudalens.virtual.calibration.measure import operators
 
 
 @pytest.fixture(scope="module")

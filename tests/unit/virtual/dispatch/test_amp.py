@@ -9,7 +9,7 @@ import torch
 from torch.nn import functional
 
 import cudalens.virtual
-from cudalens.virtual.dispatch import autocast_ops
+from cudalens.virtual.dispatch import amp
 from cudalens.virtual.dispatch.amp import is_cast, overload
 
 HALVES = [torch.float16, torch.bfloat16]
@@ -323,7 +323,7 @@ def test_the_table_names_every_operator_that_torch_casts() -> None:
     names = [name[len("aten::") :] for name in torch._C._dispatch_get_all_op_names() if name.startswith("aten::")]
     cast = {name for name in names if overload(name) is not None and is_cast(name)}
     cast -= {"_cudnn_rnn"}  # a CUDA build casts what the recurrent operators call
-    assert cast - set(autocast_ops.POLICIES) - set(autocast_ops.RECURRENT) == set()
+    assert cast - set(amp.POLICIES) - set(amp.RECURRENT) == set()
 
 
 def test_torch_casts_as_before_after_the_device(device: cudalens.virtual.device) -> None:

@@ -15,9 +15,8 @@ from hypothesis import strategies as st
 from torch.utils.checkpoint import checkpoint
 
 import cudalens.virtual
-from cudalens.virtual.timing.stream_history import MAX_SWITCHES, History, named
-from cudalens.virtual.timing.streams import Stream
-from cudalens.virtual.timing.work import Work
+from cudalens.virtual.timing.interfaces import Work
+from cudalens.virtual.timing.streams import MAX_SWITCHES, History, Stream, named
 from cudalens.virtual.torch_cuda.gpu_trace import GpuTraceSignals
 
 

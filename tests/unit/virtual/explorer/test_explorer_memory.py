@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cudalens.virtual.explorer.conflicts import overlap
-from cudalens.virtual.explorer.differences import compared
 from cudalens.virtual.explorer.image import UNWRITTEN, Image, merged
+from cudalens.virtual.explorer.outcomes import compared
 from cudalens.virtual.explorer.places import Place, Span
 
 spans = st.builds(

@@ -13,8 +13,8 @@ from cudalens.virtual import device
 from cudalens.virtual.profile import event_rows, timeline
 from cudalens.virtual.profile.host_tree import read_tree
 from cudalens.virtual.profile.recorder import MARK, Recorder
+from cudalens.virtual.timing.interfaces import Work
 from cudalens.virtual.timing.streams import CudaEvent
-from cudalens.virtual.timing.work import Work
 
 
 @pytest.fixture

@@ -28,7 +28,7 @@ from cudalens.virtual.timing.durations import (
     STRIDED_MEMORY_SHARE,
 )
 from cudalens.virtual.timing.flops import formula_of
-from cudalens.virtual.timing.kernel_names import name_of
+from cudalens.virtual.timing.several_kernels import name_of
 from cudalens.virtual.timing.traffic import distinct_and_span, traffic
 
 aten = torch.ops.aten

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cudalens.gpus.registry import SPECS
+from cudalens.virtual.timing.interfaces import Work
 from cudalens.virtual.timing.machine import QUEUE_DEPTH, Machine
 from cudalens.virtual.timing.streams import CudaEvent
-from cudalens.virtual.timing.work import Work
 
 SPEC = SPECS["h100"]
 

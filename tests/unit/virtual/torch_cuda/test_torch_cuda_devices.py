@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from cudalens.errors import VirtualDeviceError
 from cudalens.virtual import SPECS, device
-from cudalens.virtual.specs.visible import device_uuid, visible_ordinals
+from cudalens.virtual.specs.properties import device_uuid, visible_ordinals
 
 STUB = [
     *("name", "major", "minor", "multi_processor_count", "total_memory", "is_integrated", "is_multi_gpu_board"),

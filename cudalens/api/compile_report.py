@@ -196,7 +196,7 @@ def _compiled(function: Callable[..., Any], mode: Mode, dynamic: bool | None) ->
 
 
 def _uncompiled(function: Callable[..., Any]) -> Callable[..., Any]:
-    """What torch.compile compiled; `function` itself if it is not compiled."""
+    """Return what torch.compile compiled; `function` itself if it is not compiled."""
     compiled: Any = function
     original = getattr(compiled, "_torchdynamo_orig_callable", None)
     if original is None:

@@ -169,7 +169,7 @@ def _text(source: Source) -> str:
 
 
 def _name(source: Source) -> str:
-    """Name of the job: that of the folder."""
+    """Return the name of the job: that of the folder."""
     if not isinstance(source, str | os.PathLike):
         texts = [os.fspath(one) for one in source]
         if all("://" in text for text in texts):

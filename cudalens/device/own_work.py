@@ -95,7 +95,7 @@ def own_work() -> Iterator[None]:
 
 
 def is_own_work() -> bool:
-    """Whether the calling thread does work of cudalens now."""
+    """Return whether the calling thread does work of cudalens now."""
     return _per_thread.depth > 0
 
 

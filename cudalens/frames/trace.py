@@ -560,7 +560,7 @@ class Trace:
         return cls(info, **frames)
 
     def __len__(self) -> int:
-        """Number of events."""
+        """Return the number of events."""
         return len(self._frames["events"])
 
     def __bool__(self) -> bool:

@@ -72,7 +72,7 @@ def _nearest_reaching(end: Ints, need: Ints, lane: NDArray[np.integer]) -> Ints:
 
 
 def depths(parent: Ints) -> NDArray[np.int32]:
-    """Number of ancestors of each row, by doubling the distance looked back in each round."""
+    """Return the number of ancestors of each row, by doubling the distance looked back in each round."""
     depth = (parent >= 0).astype(np.int32)
     above = parent.copy()
     open_ = np.flatnonzero(above >= 0)

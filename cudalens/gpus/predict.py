@@ -65,7 +65,7 @@ SHORT_DEPTH: Final = 48
 def matrix_ns(
     spec: DeviceSpec, dtype_key: str, batch: int, m: int, n: int, k: int, element_bytes: int, slowdown: float = 1.0
 ) -> int:
-    """Time of ``batch`` products of an (m x k) and a (k x n) matrix.
+    """Return the time of ``batch`` products of an (m x k) and a (k x n) matrix.
 
     Args:
         spec: The GPU.
@@ -100,7 +100,7 @@ def convolution_ns(
     is_winograd: bool = False,
     has_few_channels: bool = False,
 ) -> int:
-    """Time of a convolution, or of the gradient of its input or weight, as products; one for each group.
+    """Return the time of a convolution, or of the gradient of its input or weight, as products; one for each group.
 
     Args:
         spec: The GPU.
@@ -127,7 +127,7 @@ def convolution_ns(
 
 
 def depthwise_ns(spec: DeviceSpec, num_bytes: int, flops: int, is_gradient: bool = False) -> int:
-    """Time of a depthwise convolution, or of the gradient of its input or weight.
+    """Return the time of a depthwise convolution, or of the gradient of its input or weight.
 
     Args:
         spec: The GPU.
@@ -155,7 +155,7 @@ def attention_ns(
     element_bytes: int,
     is_backward: bool = False,
 ) -> int:
-    """Time of fused attention; sizes as in `cudalens.gpus.time_formulas.attention_ns`."""
+    """Return the time of fused attention; sizes as in `cudalens.gpus.time_formulas.attention_ns`."""
     gpu = rates_of(spec, dtype_key)
     sizes = (heads, kv_heads, head_dim)
     if queries <= DECODE_QUERIES and not is_backward:
@@ -169,7 +169,7 @@ def attention_ns(
 
 @lru_cache(maxsize=65536)
 def rows_ns(spec: DeviceSpec, kind: str, rows: int, length: int, num_bytes: int, element_bytes: int) -> int:
-    """Time of a kernel that reduces and writes rows.
+    """Return the time of a kernel that reduces and writes rows.
 
     Args:
         spec: The GPU.
@@ -190,7 +190,7 @@ def pointwise_share(spec: DeviceSpec) -> float:
 
 
 def collective_time(device: str | DeviceSpec, op: str, num_gpus: int, message_bytes: int) -> int:
-    """Time of a collective over GPUs of one node, in ns.
+    """Return the time of a collective over GPUs of one node, in ns.
 
     Args:
         device: The GPU: "h100" or a `DeviceSpec`.

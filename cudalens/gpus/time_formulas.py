@@ -86,7 +86,7 @@ def missed(num_bytes: Num, capacity_bytes: Num, steepness: Num) -> Num:
 
 
 def matrix_ns(c: Constants, gpu: Rates, batch: Num, m: Num, n: Num, k: Num, element_bytes: Num) -> Num:
-    """Time of ``batch`` products of an (m x k) and a (k x n) matrix."""
+    """Return the time of ``batch`` products of an (m x k) and a (k x n) matrix."""
     memory_ns = _matrix_memory_ns(c, gpu, batch, m, n, k, element_bytes)
     # Where rows of the operands are long, each is on its own page: old GPUs wait for addresses (P100: 2.7 times).
     long_rows = c.get("long_rows", 0) * missed(k * element_bytes, LONG_ROW_BYTES, 3)
@@ -104,7 +104,7 @@ def convolution_ns(
     element_bytes: Num,
     saving: Num = 1,
 ) -> Num:
-    """Time of a convolution as implicit matrix products, one for each group.
+    """Return the time of a convolution as implicit matrix products, one for each group.
 
     The windows are not stored: the memory traffic is that of the tensors, each once.
 
@@ -126,7 +126,7 @@ def convolution_ns(
 def _tiled_ns(
     c: Constants, gpu: Rates, batch: Num, m: Num, n: Num, k: Num, element_bytes: Num, memory_ns: Num, speed: Num
 ) -> Num:
-    """Time of ``batch`` products by the fastest tile and split, with the given time of the memory traffic.
+    """Return the time of ``batch`` products by the fastest tile and split, with the given time of the memory traffic.
 
     `speed` is a factor of the rate of the compute unit.
     """
@@ -151,7 +151,7 @@ def _tiled_ns(
 
 
 def depthwise_ns(c: Constants, gpu: Rates, num_bytes: Num, flops: Num) -> Num:
-    """Time of a convolution with one input channel in each group, without tensor cores.
+    """Return the time of a convolution with one input channel in each group, without tensor cores.
 
     Args:
         c: The constants of depthwise convolutions.
@@ -164,7 +164,7 @@ def depthwise_ns(c: Constants, gpu: Rates, num_bytes: Num, flops: Num) -> Num:
 
 
 def _matrix_memory_ns(c: Constants, gpu: Rates, batch: Num, m: Num, n: Num, k: Num, element_bytes: Num) -> Num:
-    """Time of the memory traffic; the second operand is cold more often, as weights in a program are."""
+    """Return the time of the memory traffic; the second operand is cold more often, as weights in a program are."""
     weight_bytes = element_bytes * batch * k * n
     other_bytes = element_bytes * batch * m * (k + n)
     total_bytes = weight_bytes + other_bytes
@@ -197,7 +197,7 @@ def attention_ns(
     is_causal: bool,
     element_bytes: Num = 2,
 ) -> Num:
-    """Time of fused attention over many queries; query heads may share heads of keys and values."""
+    """Return the time of fused attention over many queries; query heads may share heads of keys and values."""
     rate = gpu.flops_per_ns / gpu.num_sms * head_share(c, head_dim)
     whole_keys = ceil_div(keys, KEY_TILE) * KEY_TILE
     steps_ns = c["iteration_ns"] * ceil_div(keys, KEY_TILE)
@@ -264,7 +264,7 @@ def layer_norm_ns(c: Constants, gpu: Rates, rows: Num, length: Num, num_bytes: N
 
 
 def rows_ns(c: Constants, gpu: Rates, rows: Num, length: Num, num_bytes: Num, element_bytes: Num = 4) -> Num:
-    """Time of a kernel that reduces each row and writes it (softmax).
+    """Return the time of a kernel that reduces each row and writes it (softmax).
 
     A thread block computes a row. Rows of more than 1,024 elements are read again unless the L2 cache holds them. Rows
     of at most 512 elements are computed by a warp with as many iterations as the row needs
@@ -282,12 +282,12 @@ def rows_ns(c: Constants, gpu: Rates, rows: Num, length: Num, num_bytes: Num, el
 
 
 def pointwise_ns(c: Constants, gpu: Rates, num_bytes: Num) -> Num:
-    """Time of a pointwise kernel on whole tensors."""
+    """Return the time of a pointwise kernel on whole tensors."""
     return c["fixed_ns"] + num_bytes / (gpu.bytes_per_ns * c["memory_share"])
 
 
 def collective_ns(c: Constants, factor: Num, num_gpus: Num, num_bytes: Num) -> Num:
-    """Time of a collective over the GPUs of one node.
+    """Return the time of a collective over the GPUs of one node.
 
     Args:
         c: The constants of the operation.

@@ -95,7 +95,7 @@ def running_totals(signed: Ints, kinds: NDArray[Any], device: NDArray[Any], refu
 
 
 def _device_types(codes: NDArray[np.int32], types: list[str]) -> pd.Categorical:
-    """The device types, missing where torch's value could not be read."""
+    """Return the device types, missing where torch's value could not be read."""
     of_type, distinct = factorized(types)
     codes = of_type[codes]
     known = [name for name in distinct if name]
@@ -146,7 +146,7 @@ def _found(raw: Any, problems: Problems) -> list[tuple[_Key, _Facts]]:
 
 
 def _integers(values: list[int | None], dtype: type[np.integer[Any]]) -> Any:
-    """A masked array of `values`, missing where they do not fit."""
+    """Return a masked array of `values`, missing where they do not fit."""
     least, most = np.iinfo(dtype).min, np.iinfo(dtype).max
     fits = [value is not None and least <= value <= most for value in values]
     data = np.array([value if is_fit else 0 for value, is_fit in zip(values, fits, strict=True)], dtype)

@@ -117,7 +117,7 @@ def _from(source: Ints, chain: Ints) -> Ints:
 
 
 def _backward_rows(events: pd.DataFrame, parent: Ints, depth: NDArray[np.int32]) -> tuple[Bools, Ints]:
-    """Which rows are part of a backward pass, shape (n,), and the backward function of each of these."""
+    """Return which rows are part of a backward pass, shape (n,), and the backward function of each of these."""
     forward_thread = integers(events["fwd_tid"])
     nearest = Chains(parent, depth, forward_thread >= 0, np.arange(len(events), dtype=np.int64))
     backward = nearest.of_row >= 0

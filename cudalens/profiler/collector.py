@@ -117,7 +117,7 @@ class ProfilerCollector:
             self.raw = session.stop()
 
     def frames(self) -> dict[str, pd.DataFrame]:
-        """The events, memory and stacks frames of the raw results."""
+        """Return the events, memory and stacks frames of the raw results."""
         damage = Problems()
         frames = build_frames(
             self.raw,

@@ -77,7 +77,7 @@ class Read:
 
 
 def read(raw: Any, options: ProfilerOptions, problems: Problems, *, uses_cuda: bool) -> Read:
-    """The columns of torch's raw results.
+    """Return the columns of torch's raw results.
 
     A value that cannot be read or cannot be right is missing, and counted; only an event without a start is left out.
 
@@ -135,7 +135,7 @@ def has_start(start: Ints, wanted: Bools, problems: Problems) -> Bools:
 
 
 def _durations(ints: dict[str, Ints], problems: Problems) -> Ints:
-    """The durations; 0 in place of those that cannot be right, which are counted."""
+    """Return the durations; 0 in place of those that cannot be right, which are counted."""
     dur = ints["duration_ns"]
     wrong = (dur < 0) | (dur > time.time_ns() + _SLACK_NS - ints["start_ns"])
     if num_wrong := int((wrong & (dur != MISSING)).sum()):
@@ -147,7 +147,7 @@ def _durations(ints: dict[str, Ints], problems: Problems) -> Ints:
 def _facts(
     ints: dict[str, Ints], texts: dict[str, Coded], cat: pd.Categorical, problems: Problems, *, uses_cuda: bool
 ) -> dict[str, Any]:
-    """Where each event ran, its ids, and what was recorded of its inputs."""
+    """Return where each event ran, its ids, and what was recorded of its inputs."""
     on_device = is_category(cat, GPU_CATEGORIES) if uses_cuda else np.zeros(len(cat), bool)
     columns = _places(ints, on_device, problems) | _ids(ints, cat, uses_cuda=uses_cuda)
     for getter, column in (("structured_input_shapes", "shapes"), ("shapes", "shapes"), ("dtypes", "dtypes")):
@@ -159,7 +159,7 @@ def _facts(
 
 
 def _shown(ints: dict[str, Ints], codes: NDArray[np.int32], names: list[str]) -> tuple[Bools, Bools]:
-    """Which events torch shows as well, and which are the allocator's."""
+    """Return which events torch shows as well, and which are the allocator's."""
     of_memory = np.array([name in (MEMORY_NAME, OOM_NAME) for name in names], bool)[codes]
     hidden = np.array([name in HIDDEN_NAMES for name in names], bool)[codes] | (ints["is_hidden_event"] != 0)
     return ~(of_memory | hidden), of_memory & ~hidden
@@ -173,14 +173,14 @@ def _async(ints: dict[str, Ints]) -> Bools | None:
 
 
 def _thread_numbers(ints: dict[str, Ints]) -> dict[int, int]:
-    """The number that torch gave each host thread, by tid."""
+    """Return the number that torch gave each host thread, by tid."""
     pairs = pd.DataFrame({"tid": ints["device_resource_id"], "number": ints["start_thread_id"]})
     pairs = pairs[(pairs != MISSING).all(axis=1)].drop_duplicates("tid")
     return dict(zip(pairs["tid"].tolist(), pairs["number"].tolist(), strict=True))
 
 
 def _places(ints: dict[str, Ints], on_device: Bools, problems: Problems) -> dict[str, Any]:
-    """Where each event ran: thread of this process, or device and stream."""
+    """Return where each event ran: thread of this process, or device and stream."""
     resource = ints["device_resource_id"]
     has_none = resource == MISSING
     unknown = (ints["start_thread_id"] == -1) | has_none
@@ -203,7 +203,7 @@ def _device_indices(index: Ints, on_device: Bools, problems: Problems) -> NDArra
 
 
 def _thread_labels(tids: Ints, unknown: Bools, on_device: Bools) -> pd.Categorical:
-    """The name of each host row's thread, missing for threads that are gone or have none of their own."""
+    """Return the name of each host row's thread, missing for threads that are gone or have none of their own."""
     codes, distinct = pd.factorize(np.where(on_device | unknown, -1, tids))
     labels = {i: label for i, tid in enumerate(distinct) if (label := _thread_name(int(tid)))}
     of_label, texts = factorized([*labels.values(), _OTHER_THREADS])
@@ -225,7 +225,7 @@ def _thread_name(tid: int) -> str | None:
 
 
 def _system_name(tid: int) -> str:
-    """The system's name of a thread, which it cuts after 15 bytes, also within a character."""
+    """Return the system's name of a thread, which it cuts after 15 bytes, also within a character."""
     return Path("/proc/self/task", str(tid), "comm").read_text("utf-8", "ignore").strip()
 
 

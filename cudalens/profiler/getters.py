@@ -185,7 +185,7 @@ def _is_json_list(text: bytes) -> bool:
 
 
 def _is_item(value: Any) -> bool:
-    """Whether `value` is a text, a size, or nested lists of them."""
+    """Return whether `value` is a text, a size, or nested lists of them."""
     if isinstance(value, list):
         return all(map(_is_item, value))
     return isinstance(value, str) or (type(value) is int and value >= 0)
@@ -232,15 +232,15 @@ class EventReader:
         self._class: Any = type(events[0]) if events else None
 
     def has(self, getter: str) -> bool:
-        """Whether this build of torch has the getter."""
+        """Return whether this build of torch has the getter."""
         return hasattr(self._class, getter)
 
     def ints(self, getter: str) -> Ints:
-        """The getter of each event as int64."""
+        """Return the getter of each event as int64."""
         return self.scan([getter], ())[0][getter]
 
     def codes(self, getter: str) -> Coded:
-        """The getter of each event as codes into its distinct values."""
+        """Return the getter of each event as codes into its distinct values."""
         return self.scan((), [getter])[1][getter]
 
     def scan(self, numbers: Iterable[str], others: Iterable[str]) -> tuple[dict[str, Ints], dict[str, Coded]]:
@@ -266,7 +266,7 @@ class EventReader:
         return ints, {name: self._usable(name, of_events, list(known)) for name, (of_events, known) in codes.items()}
 
     def _numbers(self, name: str, events: Sequence[Any]) -> Ints:
-        """The values of one getter; all ones, the number of a thread that torch did not record, become -1."""
+        """Return the values of one getter; all ones, the number of a thread that torch did not record, become -1."""
         getter, dtype = getattr(self._class, name), np.uint64 if name in _UNSIGNED else np.int64
         try:
             return np.fromiter(map(getter, events), dtype, len(events)).view(np.int64)
@@ -281,7 +281,7 @@ class EventReader:
             return _UNKNOWN.get(name, 0)
 
     def _codes(self, name: str, known: Codes, events: Sequence[Any]) -> NDArray[np.int32]:
-        """The code of each event's value; `known` numbers the values."""
+        """Return the code of each event's value; `known` numbers the values."""
         getter, key = getattr(self._class, name, None), _KINDS[name].key
         if getter is None:
             return np.full(len(events), known[_KINDS[name].unknown], np.int32)
@@ -308,7 +308,7 @@ class EventReader:
         return kind.unknown
 
     def _usable(self, name: str, codes: NDArray[np.int32], values: list[Any]) -> Coded:
-        """The same with "unknown" in place of values that cannot be used."""
+        """Return the same with "unknown" in place of values that cannot be used."""
         bad = [i for i, value in enumerate(values) if not _KINDS[name].is_usable(value)]
         if not bad:
             return codes, values

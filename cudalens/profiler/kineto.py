@@ -29,13 +29,13 @@ _gate: Final = threading.Lock()
 
 
 def is_busy() -> bool:
-    """Whether a torch profiler is running: on this thread according to C++, or on any according to Python."""
+    """Return whether a torch profiler is running: on this thread according to C++, or on any according to Python."""
     enabled: Callable[[], bool] | None = getattr(torch.autograd, "_profiler_enabled", None)
     return bool(enabled is not None and enabled()) or bool(getattr(torch_profiler, "_is_profiler_enabled", False))
 
 
 def has_cuda() -> bool:
-    """Whether there is a CUDA device and this build of torch can profile it."""
+    """Return whether there is a CUDA device and this build of torch can profile it."""
     supported: Callable[[], set[Any]] | None = getattr(torch.autograd, "_supported_activities", None)
     return torch.cuda.is_available() and (supported is None or torch.profiler.ProfilerActivity.CUDA in supported())
 
@@ -235,7 +235,7 @@ _PRIVATE: Final = "privateuseone"
 
 
 def _private_backend() -> str | None:
-    """The name of the PrivateUse1 backend, where one has registered itself."""
+    """Return the name of the PrivateUse1 backend, where one has registered itself."""
     get_name: Callable[[], str] | None = getattr(torch._C, "_get_privateuse1_backend_name", None)
     name = _PRIVATE if get_name is None else get_name()
     return None if name == _PRIVATE else name
@@ -343,7 +343,7 @@ def switch_off() -> None:
 
 
 def demangled(name: str) -> str:
-    """A C++ symbol in words; any other text as it is."""
+    """Return a C++ symbol in words; any other text as it is."""
     if not name.startswith("_Z"):
         return name
     demangle: Callable[[str], str] | None = getattr(torch._C, "_demangle", None)

@@ -122,7 +122,7 @@ def launch_columns(raw: Any, columns: dict[str, Any], problems: Problems) -> dic
 
 
 def _matched(correlation: Ints, found: list[_Found]) -> tuple[Ints, list[Facts]]:
-    """Which rows have facts, and these: a correlation id has as many of both, which are then in the same order.
+    """Return which rows have facts, and these: a correlation id has as many of both, which are then in the same order.
 
     Args:
         correlation: Correlation ids of the rows, ascending; rows of one id in order of their starts, shape (n,).
@@ -155,7 +155,7 @@ def _decoded(fields: str, problems: Problems) -> Facts:
 
 
 def _from_saved(raw: Any, problems: Problems) -> list[_Found]:
-    """The same through the JSON file that torch writes, for builds without another way."""
+    """Return the same through the JSON file that torch writes, for builds without another way."""
     with tempfile.TemporaryDirectory(prefix="cudalens-") as folder:
         path = Path(folder, "trace.json")
         raw.save(str(path))

@@ -31,7 +31,7 @@ def versions() -> dict[str, str]:
 
 
 def devices(*, uses_cuda: bool) -> tuple[DeviceInfo, ...]:
-    """The CUDA devices that this process sees; none if the run does not use them."""
+    """Return the CUDA devices that this process sees; none if the run does not use them."""
     return device.devices(torch) if uses_cuda else ()
 
 

@@ -39,7 +39,7 @@ class ProfilerOptions:
         return self.stacks or self.modules
 
     def to_dict(self) -> dict[str, str | int | float | bool | None]:
-        """The options as `RunInfo.options` has them."""
+        """Return the options as `RunInfo.options` has them."""
         recorded = {field.name: getattr(self, field.name) for field in fields(self) if field.name not in _SPARSE}
         if self.use_device is not None:
             recorded["use_device"] = self.use_device

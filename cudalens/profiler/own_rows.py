@@ -49,7 +49,7 @@ def without_earlier_work(rows: RawRows) -> RawRows:
 
 
 def selected(rows: RawRows, kept: Bools) -> RawRows:
-    """The rows `kept` of `rows`."""
+    """Return the rows `kept` of `rows`."""
     mask = None if rows.async_mask is None else rows.async_mask[kept]
     return replace(rows, events={name: column[kept] for name, column in rows.events.items()}, async_mask=mask)
 
@@ -108,13 +108,13 @@ def _added(rows: RawRows, is_dispatch: Bools) -> Bools:
 
 
 def _repeats(name: Ints, parent: Ints, row: int, dispatch: int) -> bool:
-    """Whether the operator `row` is the one around the dispatch."""
+    """Return whether the operator `row` is the one around the dispatch."""
     outer = int(parent[dispatch])
     return outer >= 0 and bool(name[outer] == name[row])
 
 
 def _tree(rows: RawRows) -> tuple[Ints, Ints]:
-    """The row around each host row, -1 for none, and the rows in an order in which enclosing rows come first."""
+    """Return the row around each host row, -1 for none, and the rows in an order in which enclosing rows come first."""
     ts, dur = (np.asarray(rows.events[column], np.int64) for column in ("ts", "dur"))
     order = tree.sort_order(ts, dur)
     lane = integers(rows.events["tid"])

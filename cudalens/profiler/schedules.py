@@ -96,7 +96,7 @@ def _move_torchs() -> None:
 
 
 def _shared_counts() -> Counts | None:
-    """The tracker of torch, if it keeps its counts in the expected attributes."""
+    """Return the tracker of torch, if it keeps its counts in the expected attributes."""
     tracker: Any = getattr(torch_profiler, "KinetoStepTracker", None)
     is_known = isinstance(getattr(tracker, "_step_dict", None), dict) and isinstance(
         getattr(tracker, "_current_step", None), int
@@ -159,7 +159,7 @@ class schedule:  # noqa: N801 - reads as a verb, like torch's
                 raise ValueError(f"schedule: {name} is {value}, expected at least {least}")
 
     def __call__(self, step: int) -> Action:
-        """What to do during step number `step`, from 0."""
+        """Return what to do during step number `step`, from 0."""
         at = step - self.skip_first
         if at < 0:
             return Action.NONE
@@ -176,7 +176,7 @@ class schedule:  # noqa: N801 - reads as a verb, like torch's
         return Action.RECORD if at < length - 1 else Action.RECORD_AND_SAVE
 
     def __str__(self) -> str:
-        """The numbers that differ from the defaults, for the run info."""
+        """Return the numbers that differ from the defaults, for the run info."""
         changed = {f.name: getattr(self, f.name) for f in fields(self) if getattr(self, f.name) != f.default}
         return ", ".join(f"{name}={value}" for name, value in changed.items()) or "active=1"
 
@@ -215,7 +215,7 @@ def text_of(plan: Schedule) -> str:
 
 
 def action_of(plan: Schedule, step: int) -> Action:
-    """The action of `plan` for step number `step`.
+    """Return the action of `plan` for step number `step`.
 
     Raises:
         ProfilerError: `plan` returns something else.

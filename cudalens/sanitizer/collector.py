@@ -44,5 +44,5 @@ class RaceCollector:
             self.judged = Judged(num_judged, num_streams(), state.num_hidden, state.error)
 
     def frames(self) -> dict[str, pd.DataFrame]:
-        """The frames ``races`` and ``stacks``; empty if no sanitizer was on."""
+        """Return the frames ``races`` and ``stacks``; empty if no sanitizer was on."""
         return self._seen[0][0].frames_of(self._findings) if self._findings else {}

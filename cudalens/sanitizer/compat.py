@@ -165,7 +165,7 @@ def zip_by_key(a: dict[TK, TVa], b: dict[TK, TVb]) -> Iterator[tuple[TK, TVa, TV
 
 
 def zip_arguments(schema: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Iterator[tuple[Any, Any]]:
-    """The arguments of a schema with their values, by position and then by name."""
+    """Yield the arguments of a schema with their values, by position and then by name."""
     yield from zip(schema.arguments, args, strict=False)
     by_name = {argument.name: argument for argument in schema.arguments[len(args) :]}
     yield from ((argument, value) for _, argument, value in zip_by_key(by_name, kwargs))

@@ -146,14 +146,14 @@ class Kernel:
         self.aliases, self.is_output, self.stack = aliases, is_output, stack
 
     def access(self) -> Access:
-        """The access with a symbolized stack."""
+        """Return the access with a symbolized stack."""
         return Access(
             self.type, self.seq_num, self.stream, self.operator, self.aliases, self.is_output, _summary(self.stack)
         )
 
 
 def take_stack() -> Any:
-    """The caller's call stack, not symbolized."""
+    """Return the caller's call stack, not symbolized."""
     return CapturedTraceback.extract(skip=1)  # type: ignore[no-untyped-call]
 
 
@@ -242,11 +242,11 @@ class TensorsAccessed:
         return _summary(stack)
 
     def were_there_reads_since_last_write(self, data_ptr: DataPtr) -> bool:
-        """Whether it was read since it was written."""
+        """Return whether it was read since it was written."""
         return any(not is_write for _, _, is_write, _ in self._tensors[data_ptr].cell.entries)
 
     def get_write(self, data_ptr: DataPtr) -> Access | None:
-        """The last write."""
+        """Return the last write."""
         writes = [entry for entry in self._tensors[data_ptr].cell.entries if entry[2]]
         return max(map(_access, writes), key=lambda access: access.seq_num) if writes else None
 
@@ -255,7 +255,7 @@ class TensorsAccessed:
         return [_access(entry) for entry in self._tensors[data_ptr].cell.entries if not entry[2]]
 
     def visit(self, data_ptr: DataPtr, kernel: Kernel) -> CellAccess:
-        """The access as input of the engine."""
+        """Return the access as input of the engine."""
         tensor = self._tensors[data_ptr]
         use = Operand(str(kernel.operator), ", ".join(kernel.aliases))
         info = AccessInfo(use, CallSite(kernel), None, None, "", tensor.allocation)
@@ -283,7 +283,7 @@ class StreamSynchronizations:
         self.create_stream(DEFAULT_STREAM_ID)
 
     def line(self, stream: StreamId) -> Line:
-        """The engine's line of a stream, created if new."""
+        """Return the engine's line of a stream, created if new."""
         line = self._streams.get(stream)
         if line is None:
             logger.info(
@@ -339,7 +339,7 @@ class StreamSynchronizations:
         self._operations.setdefault(stream, []).append((seq_num, line.clock))
 
     def is_ordered_after(self, current_stream: StreamId, seq_num: int, other_stream: StreamId) -> bool:
-        """Whether the next operation of a stream runs after the operation `seq_num` of another stream."""
+        """Return whether the next operation of a stream runs after the operation `seq_num` of another stream."""
         current, other = self.line(current_stream), self.line(other_stream)
         epochs = [epoch for number, epoch in self._operations.get(other_stream, ()) if number >= seq_num]
         if not epochs or current is other:

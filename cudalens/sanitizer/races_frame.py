@@ -50,7 +50,7 @@ class Finding:
 def races_frames(
     findings: Iterable[Finding | Race], *, stack_depth: int | None = None, stacks: StackTable | None = None
 ) -> dict[str, pd.DataFrame]:
-    """The frames ``races`` and ``stacks``.
+    """Return the frames ``races`` and ``stacks``.
 
     Args:
         findings: The races or findings, in the order of the rows.
@@ -66,7 +66,7 @@ def races_frames(
 
 
 def overlap(first: Region, second: Region) -> tuple[int, int, int | None]:
-    """The bytes that two regions share, which do overlap.
+    """Return the bytes that two regions share, which do overlap.
 
     Returns:
         First and last address of them, and how many; None where the regions are strided and too large to count.
@@ -83,7 +83,7 @@ def overlap(first: Region, second: Region) -> tuple[int, int, int | None]:
 
 
 def _addresses(region: Region) -> np.ndarray:
-    """The region's addresses in order, each once."""
+    """Return the region's addresses in order, each once."""
     found = np.arange(region.start, region.start + region.run)
     for count, stride in zip(region.shape, region.strides, strict=True):
         found = np.unique(np.add.outer(np.arange(count) * stride, found))

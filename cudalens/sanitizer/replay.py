@@ -36,7 +36,7 @@ _GAP: Final = 512  # the allocator's granularity: distinct blocks never touch
 
 
 def replay(ops: Iterable[Mapping[str, Any]]) -> list[Race]:
-    """The races of a recorded program.
+    """Return the races of a recorded program.
 
     Args:
         ops: The program in the order in which the host issued it, each op a mapping with ``op`` and its fields:
@@ -125,7 +125,7 @@ class _Program:
         return TensorBytes(match["tensor"], part)
 
     def accesses(self, texts: Iterable[str]) -> tuple[TensorBytes, ...]:
-        """The accesses that touch any byte at all."""
+        """Return the accesses that touch any byte at all."""
         return tuple(a for a in map(self.access, texts) if a.region.run)
 
     def alloc(self, op: Mapping[str, Any]) -> MemoryAllocated:

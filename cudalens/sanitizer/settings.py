@@ -49,14 +49,14 @@ class Suppressions:
         return iter(self._patterns)
 
     def hides(self, race: Race) -> bool:
-        """Whether a pattern matches."""
+        """Return whether a pattern matches."""
         matching = [text for text, pattern in self._patterns.items() if _fits(pattern, race)]
         for text in matching:
             self._unused.pop(text, None)
         return bool(matching)
 
     def unused(self) -> list[str]:
-        """The patterns that have matched no race so far."""
+        """Return the patterns that have matched no race so far."""
         return list(self._unused)
 
 
@@ -121,7 +121,7 @@ OnRace = Literal["collect", "warn", "raise"]
 
 
 def parse_kinds(detect: Iterable[RaceKind | str] | RaceKind | str | None) -> frozenset[RaceKind]:
-    """The kinds of races that a user selects.
+    """Return the kinds of races that a user selects.
 
     Args:
         detect: `RaceKind` or its name in lower case, one or several; None for all.
@@ -149,7 +149,7 @@ def _kind_names() -> str:
 
 
 def checked_on_race(on_race: Any) -> OnRace:
-    """The valid value of `on_race`.
+    """Return the valid value of `on_race`.
 
     Raises:
         SanitizerError: It is not valid.
@@ -160,7 +160,7 @@ def checked_on_race(on_race: Any) -> OnRace:
 
 
 def checked_depth(stack_depth: Any) -> int:
-    """The valid number of stack frames that a report shows.
+    """Return the valid number of stack frames that a report shows.
 
     Raises:
         SanitizerError: It is not a number of at least 1.

@@ -25,7 +25,7 @@ def counted(number: int, word: str) -> str:
 
 
 def describe(race: Race) -> str:
-    """A race in one sentence."""
+    """Return a race in one sentence."""
     first, second = race.first, race.second
     return (
         f"{race.kind.value}: {_act(second)} and nothing orders that after {_act(first)}. "
@@ -47,7 +47,7 @@ def naming(names: Mapping[StreamId, str]) -> Iterator[None]:
 
 
 def stream_name(stream: StreamId) -> str:
-    """A stream as reports show it: its name within `naming`, otherwise its pointer."""
+    """Return a stream as reports show it: its name within `naming`, otherwise its pointer."""
     if stream == HOST:
         return "the host"
     if (named := _names.get().get(stream)) is not None:

@@ -216,5 +216,5 @@ for _critical in (device.__enter__, device.__exit__, device.enable, device.disab
 
 
 def active() -> device | None:
-    """The active virtual device, or None."""
+    """Return the active virtual device, or None."""
     return _active

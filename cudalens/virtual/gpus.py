@@ -89,7 +89,7 @@ class StreamFence:
         stream.mark(self._event)
 
     def is_done(self) -> bool:
-        """Whether the stream's work before it has ended at the host time."""
+        """Return whether the stream's work before it has ended at the host time."""
         return self._event.has_passed()
 
     def wait(self) -> None:
@@ -110,11 +110,11 @@ class AllocatorHost:
         return StreamFence(self._machine, found or self._device.external_stream(stream))
 
     def now_us(self) -> int:
-        """The virtual time, microseconds."""
+        """Return the virtual time, microseconds."""
         return self._machine.now_ns // 1000
 
     def is_capturing(self) -> bool:
-        """Whether a graph capture is active on the device."""
+        """Return whether a graph capture is active on the device."""
         return any(capture.device is self._device for capture in self._machine.captures)
 
     def synchronize(self) -> None:
@@ -201,7 +201,7 @@ class Gpus:
             )
 
     def device_index(self, device: Any) -> int | None:
-        """The index of the virtual GPU of a device argument; None for another kind of device.
+        """Return the index of the virtual GPU of a device argument, or None for another kind of device.
 
         Args:
             device: ``"cuda"``, ``"cuda:1"``, a torch.device, an index, or None.
@@ -303,7 +303,7 @@ class Gpus:
         gpu_trace.emit(gpu_trace.BlockRecordedOnStream(block.address, stream.handle))
 
     def stream_of(self, stream: Any) -> Stream:
-        """The virtual stream of torch's stream object."""
+        """Return the virtual stream of torch's stream object."""
         index, number = int(stream.device_index), int(stream.stream_id)
         return self.devices[index].stream(number)
 

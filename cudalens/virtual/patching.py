@@ -67,7 +67,7 @@ class Patches:
 
 
 def is_dummy(kind: Any) -> bool:
-    """Whether a class is a dummy of a torch build without CUDA (`torch._utils._dummy_type`)."""
+    """Return whether a class is a dummy of a torch build without CUDA (`torch._utils._dummy_type`)."""
     return isinstance(kind, type) and kind.__module__ == "torch._utils"
 
 
@@ -78,7 +78,7 @@ def fill(patches: Patches, kind: type, methods: dict[str, Any]) -> None:
 
 
 def refusal(why: str) -> Callable[..., Any]:
-    """A function that raises VirtualDeviceError for any arguments."""
+    """Return a function that raises VirtualDeviceError for any arguments."""
 
     def refuse(*args: Any, **kwargs: Any) -> Any:
         raise VirtualDeviceError(why)

@@ -16,7 +16,7 @@ _LEAST_CHANGE: Final = 0.03
 
 
 def change_points(steps: pd.DataFrame) -> pd.DataFrame:
-    """Where the median step time of the ranks changes for good (binary segmentation with a BIC penalty).
+    """Return where the median step time of the ranks changes for good (binary segmentation with a BIC penalty).
 
     Args:
         steps: As of `cudalens.analysis.ranks.waits.step_times`.

@@ -85,7 +85,7 @@ def _program_order(comm: pd.DataFrame) -> Ints:
 
 
 def _cuts(compute: _Compute, begin: Ints, end: Ints) -> tuple[Ints, Ints, Ints]:
-    """Where compute is cut.
+    """Return where compute is cut.
 
     Returns:
         For each communication the number of compute kernels that were finished when it started; the kernels that start
@@ -137,7 +137,7 @@ def _before(comm: pd.DataFrame, stretch_end: Ints, begin: Ints, end: Ints) -> In
 
 
 def _places(trace: Trace, work: Work, at: Ints, comm: pd.DataFrame) -> Ints:
-    """Number of communications that the program had launched before it launched each piece of compute."""
+    """Return the number of communications that the program had launched before it launched each piece of compute."""
     ts = trace.events["ts"].to_numpy()
     launch = work.launch[at]
     when = np.where(launch >= 0, ts[launch], work.start[at])

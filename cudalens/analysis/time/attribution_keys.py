@@ -31,7 +31,7 @@ _CELL: Final = re.compile(r"(?:ipykernel_\d+[/\\]\d+\.py|<ipython-input-(?P<numb
 
 
 def own_keys(trace: Trace, by: str) -> tuple[Ints, list[str]]:
-    """The own key of each row: its number among the texts, -1 for none; shape (n,)."""
+    """Return the own key of each row: its number among the texts, -1 for none; shape (n,)."""
     events = trace.events
     names = events["name"].array
     if by == "op":
@@ -47,7 +47,7 @@ def own_keys(trace: Trace, by: str) -> tuple[Ints, list[str]]:
 def _named(
     events: pd.DataFrame, categories: tuple[str, ...], texts: list[str | None] | list[str]
 ) -> tuple[Ints, list[str]]:
-    """Names of rows of some categories as keys; none if the name's text is None."""
+    """Return the names of rows of some categories as keys; none if the name's text is None."""
     known = [text for text in dict.fromkeys(texts) if text is not None]
     place = {text: number for number, text in enumerate(known)}
     of_name = np.array([*(place.get(text, -1) if text is not None else -1 for text in texts), -1], np.int64)
@@ -95,7 +95,7 @@ def _module_chains(events: pd.DataFrame) -> tuple[Ints, list[str]]:
 
 
 def _line_keys(trace: Trace) -> tuple[Ints, list[str]]:
-    """The innermost line of the user's code in each row's call stack, or of a Python function's row."""
+    """Return the innermost line of the user's code in each row's call stack, or of a Python function's row."""
     events = trace.events
     texts: dict[str, int] = {}
     names = events["name"].array
@@ -144,7 +144,7 @@ def _user_line(file: str, line: int) -> str | None:
 
 
 def inherited(key: Ints, parent: Ints, forward: Ints) -> Ints:
-    """Each row's key: its own, or its forward operator's, or that of its parent, and so on; shape (n,).
+    """Return each row's key: its own, or its forward operator's, or that of its parent, and so on; shape (n,).
 
     A backward row takes its forward operator's key if there is one, whatever its parent's key is.
     """
@@ -154,7 +154,7 @@ def inherited(key: Ints, parent: Ints, forward: Ints) -> Ints:
 
 
 def _resolved(key: Ints, link: Ints) -> Ints:
-    """The key at the end of each row's links, which all lead to earlier rows."""
+    """Return the key at the end of each row's links, which all lead to earlier rows."""
     at = np.where(link >= 0, link, np.arange(len(link)))
     while True:
         further = at[at]

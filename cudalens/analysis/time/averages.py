@@ -120,7 +120,7 @@ def averages(trace: Trace) -> pd.DataFrame:
 
 @ranked
 def total_average(trace: Trace, /) -> pd.DataFrame:
-    """All rows of a Trace as one: torch.profiler's ``total_average()``, with host and device separate.
+    """Return all rows of a Trace as one: torch.profiler's ``total_average()``, with host and device separate.
 
     Args:
         trace: Any Trace, or Ranks.
@@ -185,7 +185,7 @@ def _measured(trace: Trace) -> _Measured:
 
 
 def _with_folded(own: Ints, fold: Bools, head: Ints) -> Ints:
-    """The own values of each row, plus those of the rows folded into it.
+    """Return the own values of each row, plus those of the rows folded into it.
 
     The value of a chain is the sum over its members, since the remaining children are those of the last member.
     """
@@ -225,7 +225,7 @@ def _folded(events: pd.DataFrame, parent: Ints) -> Bools:
 
 
 def heads(parent: Ints, fold: Bools) -> Ints:
-    """The row that each row is folded into, or the row itself."""
+    """Return the row that each row is folded into, or the row itself."""
     head: Ints = np.where(fold, parent, np.arange(len(parent)))
     while fold[head].any():
         head = head[head]
@@ -233,7 +233,7 @@ def heads(parent: Ints, fold: Bools) -> Ints:
 
 
 def chosen_rows(name: str, rows: ArrayLike | None, n: int) -> Bools:
-    """The argument `name`, a mask of shape (n,) or row numbers, as a mask; all rows for None.
+    """Return the argument `name`, a mask of shape (n,) or row numbers, as a mask; all rows for None.
 
     Raises:
         ValueError: It is a mask of another length, or has other row numbers.

@@ -65,7 +65,7 @@ class Stacks:
         self._of_row: Ints = np.where(self._is_python, of_name[names.codes], -1)
 
     def innermost(self, num: int) -> tuple[Ints, list[str]]:
-        """The `num` innermost entries of each row's stack.
+        """Return the `num` innermost entries of each row's stack.
 
         Returns:
             A code per row, -1 for no stack, shape (n,); and each code's entries, innermost first, a line per entry.
@@ -90,7 +90,7 @@ class Stacks:
         return of_distinct[dense], kept
 
     def places(self) -> tuple[Ints, list[str]]:
-        """The innermost line of the user's code in each row's stack, as ``In[7]:3`` or ``file:line``.
+        """Return the innermost line of the user's code in each row's stack, as ``In[7]:3`` or ``file:line``.
 
         Returns:
             A code per row, -1 for none, shape (n,); and the texts.
@@ -223,12 +223,12 @@ def check_keys(by: Sequence[str] | str) -> tuple[str, ...]:
 
 
 def column_of(key: str) -> str:
-    """The column that holds the values of `key`."""
+    """Return the column that holds the values of `key`."""
     return "stack" if key.startswith("stack:") else key
 
 
 def codes_of(trace: Trace, key: str, stacks: Callable[[], Stacks]) -> tuple[Ints, Values]:
-    """A code for each row's value of `key` (equal values, equal codes; -1 for none), and the values by row.
+    """Return a code for each row's value of `key` (equal values, equal codes; -1 for none), and the values by row.
 
     Args:
         trace: Any Trace.
@@ -261,7 +261,7 @@ def _texts(codes: Ints, texts: list[str]) -> tuple[Ints, Values]:
 
 
 def _modules_around(trace: Trace) -> tuple[Ints, list[str]]:
-    """The module of each row, for device work that of its launch, from the calls of modules."""
+    """Return the module of each row, for device work that of its launch, from the calls of modules."""
     events = trace.events
     parent, forward, launch = (integers(events[link]) for link in ("parent", "forward", "launch"))
     key, texts = own_keys(trace, "module")

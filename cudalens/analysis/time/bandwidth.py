@@ -74,7 +74,7 @@ def memcpy_bandwidth(trace: Trace, *, step: int | None = None) -> pd.DataFrame:
 
 @ranked
 def copy_rates(trace: Trace) -> pd.DataFrame:
-    """The rate at which copies and sets of each device and direction run, at each time at which it changes.
+    """Return the rate at which copies and sets of each device and direction run, at each time at which it changes.
 
     A copy moves its bytes evenly from its start to its end, and the rates of copies that run at the same time add up.
 

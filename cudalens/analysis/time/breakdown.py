@@ -154,11 +154,11 @@ class _Operators:
         self._around[self.rows] = np.arange(len(self.rows))
 
     def of_launches(self, launch: Ints) -> Ints:
-        """Number of the innermost operator around each launch, -1 for none."""
+        """Return the number of the innermost operator around each launch, -1 for none."""
         return np.append(self._around, -1)[launch]
 
     def is_outermost(self, code: Ints) -> Bools:
-        """Whether each operator is outside operators of the same name."""
+        """Return whether each operator is outside operators of the same name."""
         outermost, above = np.ones(len(code), bool), self.above.copy()
         going = np.flatnonzero(above >= 0)
         while len(going):
@@ -197,5 +197,5 @@ class _Operators:
 
 
 def enclosing(parent: Ints, flags: Bools) -> Ints:
-    """The nearest flagged row around each row, itself excluded; -1 for none. Shape (n,)."""
+    """Return the nearest flagged row around each row, itself excluded; -1 for none. Shape (n,)."""
     return np.append(nearest(flags, parent), -1)[parent]

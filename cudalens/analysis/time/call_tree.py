@@ -126,7 +126,7 @@ GROUPINGS: Final = ("tree", "stack", "module")
 
 @ranked
 def flame_graph(trace: Trace, weight: str = "host", per_thread: bool = False, by: str = "tree") -> pd.DataFrame:
-    """The rectangles of a flame graph.
+    """Return the rectangles of a flame graph.
 
     Args:
         trace: Any Trace, or Ranks.

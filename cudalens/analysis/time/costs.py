@@ -21,7 +21,7 @@ _PLACE: Final = re.compile(r"(In\[\d+\]):(\d+)$")
 
 @once_per_trace
 def line_costs(trace: Trace) -> pd.DataFrame:
-    """The costs of each line of the user's code, most GPU time first.
+    """Return the costs of each line of the user's code, most GPU time first.
 
     Returns:
         ``place`` (``In[3]:5`` or ``file:line``), ``source`` (the text of the line; missing if unknown), ``num_works``
@@ -49,7 +49,7 @@ def line_costs(trace: Trace) -> pd.DataFrame:
 
 
 def _sources(trace: Trace, places: list[str]) -> list[str | None]:
-    """The text of each place: of the waits at it, or of its cell."""
+    """Return the text of each place: of the waits at it, or of its cell."""
     syncs = trace.syncs
     known: dict[str, str] = {}
     if len(syncs):
@@ -78,7 +78,7 @@ _DEVIATIONS: Final = 5.0
 
 @once_per_trace
 def step_costs(trace: Trace) -> pd.DataFrame:
-    """A row per profiler step, in order.
+    """Return a row per profiler step, in order.
 
     Returns:
         ``step`` (number), ``row`` (of its range on the host), ``dur_ns`` (its duration there), ``device_ns`` (durations

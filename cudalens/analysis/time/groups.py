@@ -39,15 +39,15 @@ class Lanes:
         self.end = place[len(start) :] + offset
 
     def union(self, rows: Any = slice(None)) -> Intervals:
-        """The canonical set of the points of `rows`, in coordinates."""
+        """Return the canonical set of the points of `rows`, in coordinates."""
         return union(self.start[rows], self.end[rows])
 
     def groups(self, at: Ints) -> Ints:
-        """The group of each coordinate."""
+        """Return the group of each coordinate."""
         return at // self._stride
 
     def times(self, at: Ints) -> Ints:
-        """The time of each coordinate, ns."""
+        """Return the time of each coordinate, ns."""
         return self._times[at % self._stride] if len(at) else np.empty(0, np.int64)
 
     def lengths(self, intervals: Intervals) -> Ints:
@@ -122,10 +122,10 @@ def steps_of(trace: Trace, work: Work) -> Ints:
 
 
 def taken(work: Work, rows: Any) -> Work:
-    """The pieces of `work` at `rows` (numbers or a mask)."""
+    """Return the pieces of `work` at `rows` (numbers or a mask)."""
     return Work(*(array[rows] for array in work))
 
 
 def in_step(trace: Trace, work: Work, step: int | None) -> Work:
-    """The work of one profiler step, by the step of its launch; all of it for None."""
+    """Return the work of one profiler step, by the step of its launch; all of it for None."""
     return work if step is None else taken(work, steps_of(trace, work) == step)

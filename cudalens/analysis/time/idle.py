@@ -70,7 +70,7 @@ class Host:
         return rows, self.thread[rows] * stride + rows, stride
 
     def around(self, rows: Ints, flags: Bools) -> Ints:
-        """The nearest flagged row at or around each row; -1 for none. Shape (m,)."""
+        """Return the nearest flagged row at or around each row; -1 for none. Shape (m,)."""
         return nearest_of(rows, flags, self.parent)
 
 
@@ -105,7 +105,7 @@ def waits_of(trace: Trace, host: Host) -> Waits:
 
 
 def texts(values: pd.Categorical, rows: Ints) -> pd.Categorical:
-    """The text of each row, missing for row -1; without unused categories."""
+    """Return the text of each row, missing for row -1; without unused categories."""
     return values.take(rows, allow_fill=True).remove_unused_categories()
 
 
@@ -113,7 +113,7 @@ _WAIT: Final = re.compile(r"^(?:cuda|cu|hip)StreamWaitEvent(?:_\w+)?$")
 
 
 def is_made_to_wait(trace: Trace, work: Work, host: Host, pieces: Ints) -> Bools:
-    """Whether the stream of each piece has to wait for an event since the previous launch on it.
+    """Return whether the stream of each piece has to wait for an event since the previous launch on it.
 
     That is: whether its launching thread called ``…StreamWaitEvent`` between that thread's previous launch on the same
     stream and this one. The stream is that of the call's ``Stream Wait Event`` row; without such a row, any stream.
@@ -155,7 +155,7 @@ def _waiting_streams(trace: Trace, host: Host, calls: Ints) -> tuple[Ints, Ints]
 
 
 def _last_before(lane: Ints, row: Ints, asked_lane: Ints, asked_row: Ints) -> Ints:
-    """The last row of each asked lane before the asked row, -1 for none."""
+    """Return the last row of each asked lane before the asked row, -1 for none."""
     stride = max(int(row.max(initial=0)), int(asked_row.max(initial=0))) + 1
     keys = np.sort(lane * stride + row)
     place = np.searchsorted(keys, asked_lane * stride + np.maximum(asked_row, 0), side="left") - 1
@@ -181,7 +181,7 @@ class _Gaps(NamedTuple):
 
 @ranked
 def idle_time(trace: Trace, by: By = "device", *, min_ns: int = 0, step: int | None = None) -> pd.DataFrame:
-    """Every gap in the work of each device or stream, with its cause and the evidence for it.
+    """Return every gap in the work of each device or stream, with its cause and the evidence for it.
 
     A gap is a maximal interval between the first start and the last end of a group's work (kernels, copies, sets) in
     which none of it ran. The gaps of a device add up to the ``idle_ns`` of `temporal_breakdown` of that device. Work of
@@ -294,7 +294,7 @@ class _Explained:
         return np.where(is_queued, self._gaps.end, np.where(waits, ended, self._begun))
 
     def columns(self, steps: Ints) -> dict[str, Any]:
-        """All columns except device, stream and time."""
+        """Return all columns except device, stream and time."""
         parts = self._parts()
         longest = np.argmax(np.stack([parts[f"{cause}_ns"] for cause in CAUSES]), axis=0)
         return {
@@ -317,7 +317,7 @@ class _Explained:
         return parts | {"unknown_ns": np.where(is_known, 0, gaps.end - gaps.start)}
 
     def _waited(self) -> Ints:
-        """The delay of the calling process by waiting for a device: whole waits, limited to the gap."""
+        """Return the delay of the calling process by waiting for a device: whole waits, limited to the gap."""
         waited = np.zeros(len(self._call), np.int64)
         for pid, mine in self._by_process():
             waits = union(self._waits.start[self._waits.pid == pid], self._waits.end[self._waits.pid == pid])
@@ -354,7 +354,7 @@ class _Explained:
         }
 
     def _syncs(self) -> tuple[Ints, Ints]:
-        """The call in which the process waited in each gap, -1 for none; and the end of its last wait."""
+        """Return the call in which the process waited in each gap, -1 for none; and the end of its last wait."""
         sync, free_from = np.full(len(self._call), -1, np.int64), self._gaps.start.copy()
         for pid, mine in self._by_process():
             waits = Waits(*(array[self._waits.pid == pid] for array in self._waits))
@@ -387,7 +387,7 @@ def _covered(intervals: Intervals, at: Ints) -> Ints:
 
 
 def _begin_of(intervals: Intervals, at: Ints) -> Ints:
-    """The start of the interval of a canonical set around each time, or the time itself if there is none."""
+    """Return the start of the interval of a canonical set around each time, or the time itself if there is none."""
     if not len(intervals.start):
         return at
     place = np.searchsorted(intervals.start, at, side="right") - 1
@@ -443,7 +443,7 @@ def idle_causes(trace: Trace, by: By = "device", *, min_ns: int = 0, step: int |
 
 
 def _tops(host: Host, gaps: pd.DataFrame, cell: Ints, n: int) -> tuple[pd.Categorical, Any]:
-    """The label with most of the time of the gaps of each cell, and that time."""
+    """Return the label with most of the time of the gaps of each cell, and that time."""
     label = _labels(host, gaps)
     codes, names = label.codes.astype(np.int64), label.categories
     labelled = np.flatnonzero(codes >= 0)

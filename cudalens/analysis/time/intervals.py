@@ -22,7 +22,7 @@ class Intervals(NamedTuple):
 
 
 def union(start: Ints, end: Ints) -> Intervals:
-    """The canonical set of points in any of the intervals; empty and negative ones have none."""
+    """Return the canonical set of points in any of the intervals; empty and negative ones have none."""
     some = end > start
     start, end = np.asarray(start)[some], np.asarray(end)[some]
     order = np.argsort(start, kind="stable")

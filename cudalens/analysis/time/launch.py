@@ -33,7 +33,7 @@ class Queues(NamedTuple):
 
 
 def queues(trace: Trace, work: Work) -> Queues:
-    """The queues of the streams of `work`, which is all the device work of `trace`.
+    """Return the queues of the streams of `work`, which is all the device work of `trace`.
 
     Rows of events are in order of start, so their numbers order the events of host and devices.
     """
@@ -66,7 +66,7 @@ def lengths_at(queue: Queues, lane: Ints, rows: Ints) -> Ints:
 
 @ranked
 def queue_lengths(trace: Trace) -> pd.DataFrame:
-    """The number of pieces of work in each stream's queue, at each time at which it changes.
+    """Return the number of pieces of work in each stream's queue, at each time at which it changes.
 
     A piece of work (kernel, copy or set) is in the queue of its stream from the start of the call that launched it
     (if none is recorded: from its own start) to its own end. A graph's launch adds all its work at once.
@@ -128,7 +128,7 @@ def launch_statistics(
     delay_cutoff_ns: int = DELAY_CUTOFF_NS,
     full_queue: int = FULL_QUEUE,
 ) -> pd.DataFrame:
-    """Every launch of device work: a runtime or driver call to which at least one kernel, copy or set belongs.
+    """Return every launch of device work: a runtime or driver call to which at least one kernel, copy or set belongs.
 
     Args:
         trace: Any Trace, or Ranks (then with a first column ``rank``).

@@ -59,7 +59,7 @@ def module_tree(trace: Trace) -> pd.DataFrame:
 
 
 def _keys(trace: Trace) -> tuple[Ints, list[str]]:
-    """The module of each host row, -1 for none."""
+    """Return the module of each host row, -1 for none."""
     events = trace.events
     own, texts = own_keys(trace, "module")
     parent, forward = integers(events["parent"]), integers(events["forward"])
@@ -88,7 +88,7 @@ def _at_peak(trace: Trace, key: Ints, n: int) -> Ints:
 
 
 def _frame(texts: list[str], own: dict[str, Ints]) -> pd.DataFrame:
-    """The tree, from the values of each path itself."""
+    """Return the tree, from the values of each path itself."""
     paths = list(dict.fromkeys(path for text in texts if text for path in _with_outer(text)))
     place = {path: number for number, path in enumerate(paths)}
     total = {name: np.zeros(len(paths), np.int64) for name in SUMS}
@@ -113,7 +113,7 @@ def _frame(texts: list[str], own: dict[str, Ints]) -> pd.DataFrame:
 
 
 def _with_outer(path: str) -> list[str]:
-    """The modules around a module, outermost first, and itself: ``a``, ``a.b``, ``a.b.c`` of ``a.b.c``."""
+    """Return the modules around a module, outermost first, and itself: ``a``, ``a.b``, ``a.b.c`` of ``a.b.c``."""
     parts = path.split(".", _MAX_DEPTH)
     return [".".join(parts[: k + 1]) for k in range(len(parts))]
 

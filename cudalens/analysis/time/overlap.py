@@ -51,7 +51,7 @@ _BUS_FACTOR: Final[dict[str, _Factor]] = {
 
 @ranked
 def communication_overlap(trace: Trace, *, step: int | None = None) -> pd.DataFrame:
-    """The part of each device's communication that overlaps computation.
+    """Return the part of each device's communication that overlaps computation.
 
     Args:
         trace: Any Trace, or Ranks (then with a first column ``rank``).
@@ -81,7 +81,7 @@ def communication_overlap(trace: Trace, *, step: int | None = None) -> pd.DataFr
 
 
 def numbers_of(values: Ints, asked: Ints) -> Ints:
-    """Number of occurrences of each of `asked` in `values`, shape (len(asked),)."""
+    """Return the number of occurrences of each of `asked` in `values`, shape (len(asked),)."""
     ordered = np.sort(values)
     counts: Ints = np.searchsorted(ordered, asked, "right") - np.searchsorted(ordered, asked, "left")
     return counts
@@ -89,7 +89,7 @@ def numbers_of(values: Ints, asked: Ints) -> Ints:
 
 @ranked
 def collectives(trace: Trace, *, step: int | None = None) -> pd.DataFrame:
-    """Every communication kernel: its duration, its exposed part, and its bandwidth if its size is recorded.
+    """Return every communication kernel: its duration, its exposed part, and its bandwidth if its size is recorded.
 
     A kernel of a collective also waits for the other ranks: its bandwidth is that of the program, not that of the
     links.
@@ -139,7 +139,7 @@ def collectives(trace: Trace, *, step: int | None = None) -> pd.DataFrame:
 
 
 def _beside_compute(work: Work, at: Ints) -> Ints:
-    """Time of each of the pieces `at` during which a computing kernel ran on its device, ns."""
+    """Return the time of each of the pieces `at` during which a computing kernel ran on its device, ns."""
     group, keys = numbered({"device": work.device})
     lanes = Lanes(work.start, work.end, group, len(keys))
     compute = lanes.union(work.kind == COMPUTE)

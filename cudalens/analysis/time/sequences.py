@@ -169,7 +169,7 @@ class _Occurrences(NamedTuple):
 
     @classmethod
     def of(cls, grams: _Grams, width: int, min_count: int) -> _Occurrences:
-        """The occurrences of frequent maximal sequences, without overlaps within a sequence."""
+        """Return the occurrences of frequent maximal sequences, without overlaps within a sequence."""
         ids, n = grams.ids, len(grams.is_maximal)
         wanted = grams.is_maximal & (np.bincount(ids[ids >= 0], minlength=n) >= max(min_count, 1))
         place = np.flatnonzero(ids >= 0)
@@ -180,7 +180,7 @@ class _Occurrences(NamedTuple):
 
 
 def _costs(row: _Row, found: _Occurrences, width: int, min_count: int) -> pd.DataFrame:
-    """A row per frequent sequence."""
+    """Return a row per frequent sequence."""
     count = np.bincount(found.ids, minlength=found.num)
     busy = np.concatenate([[0], np.cumsum(row.end - row.start)])
     begin = np.searchsorted(found.ids, np.arange(found.num))
@@ -199,7 +199,7 @@ def _costs(row: _Row, found: _Occurrences, width: int, min_count: int) -> pd.Dat
 
 
 def _distinct(found: pd.DataFrame, occurrences: Mapping[int, _Occurrences], n: int) -> pd.DataFrame:
-    """The rows, except those with most of their kernels in earlier rows."""
+    """Return the rows, except those with most of their kernels in earlier rows."""
     is_taken, kept = np.zeros(n, bool), []
     for number, width in zip(found["id"].tolist(), found["length"].tolist(), strict=True):
         of = occurrences[width]

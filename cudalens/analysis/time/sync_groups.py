@@ -48,7 +48,7 @@ def syncs(trace: Trace) -> pd.DataFrame:
 
 @once_per_trace
 def wait_groups(trace: Trace) -> pd.DataFrame:
-    """The frame of `syncs`, cached; callers must not change it."""
+    """Return the frame of `syncs`, cached; callers must not change it."""
     waits = trace.syncs
     if not len(waits):
         return pd.DataFrame({name: pd.Series(dtype=dtype) for name, dtype in _DTYPES.items()})
@@ -117,7 +117,7 @@ class SyncSummary:
 
 
 def summarize_syncs(groups: pd.DataFrame) -> SyncSummary:
-    """The totals of the frame of `syncs`."""
+    """Return the totals of the frame of `syncs`."""
     hidden, explicit = groups[groups["is_hidden"]], groups[~groups["is_hidden"]]
     first = hidden if len(hidden) else explicit
     named = hidden["place"].combine_first(hidden["op"]).combine_first(hidden["kind"])
@@ -222,13 +222,13 @@ def remedy(kind: SyncKind, op: str | None = None, expression: str | None = None)
 
 
 def advice(kind: SyncKind, op: str | None = None, expression: str | None = None) -> str:
-    """The sentence, with the user's own names in it, if they are short."""
+    """Return the sentence, with the user's own names in it, if they are short."""
     tensor, mask = _names(expression)
     return remedy(kind, op, expression).value.format(it=expression or "this", x=tensor or "x", mask=mask or "mask")
 
 
 def _names(expression: str | None) -> tuple[str, str]:
-    """The tensor of an expression, and its index."""
+    """Return the tensor of an expression, and its index."""
     node = _parsed(expression)
     if isinstance(node, ast.Subscript):
         return _text(node.value), _text(node.slice)
@@ -257,7 +257,7 @@ def _called(node: ast.expr | None) -> str:
 
 
 def _text(node: ast.expr) -> str:
-    """The source of an expression, if it is short enough for a sentence."""
+    """Return the source of an expression, if it is short enough for a sentence."""
     try:
         text = ast.unparse(node)
     except (ValueError, RecursionError):

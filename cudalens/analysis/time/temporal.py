@@ -31,7 +31,7 @@ FIELDS: Final = (
 
 
 def device_time(trace: Trace) -> pd.Series:
-    """The time of the devices of `trace` by kind of work, exact in integer nanoseconds.
+    """Return the time of the devices of `trace` by kind of work, exact in integer nanoseconds.
 
     Device work is every kernel, copy (``gpu_memcpy``) and set (``gpu_memset``); annotations, synchronisations and
     overhead are not work. Of the kernels, *comm* are those of communication libraries, by their names
@@ -78,7 +78,7 @@ _PARTS: Final = ("comp", "exposed_comm", "exposed_mem", "idle")
 
 @ranked
 def temporal_breakdown(trace: Trace, by: By | None = None, *, step: int | None = None) -> pd.DataFrame:
-    """The time of the devices by kind of work, exact in integer nanoseconds.
+    """Return the time of the devices by kind of work, exact in integer nanoseconds.
 
     The definitions are those of `cudalens.analysis.device_time`, applied to each group of device work separately: the
     time of a set of work is the length of the union of its intervals, so that concurrent work counts once. In every

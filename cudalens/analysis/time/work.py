@@ -61,7 +61,7 @@ class Work(NamedTuple):
 
 @once_per_trace
 def device_work(trace: Trace) -> Work:
-    """The device work of `trace`."""
+    """Return the device work of `trace`."""
     events = trace.events
     is_work = is_category(events["cat"].array, GPU_ACTIVITIES) & ~events["is_instant"].to_numpy()
     rows = np.flatnonzero(is_work)

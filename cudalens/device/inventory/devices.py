@@ -176,23 +176,23 @@ class Devices:
         return {"devices": devices, **rest, "access": [list(row) for row in self.access]}
 
     def __iter__(self) -> Iterator[Device]:
-        """The visible devices."""
+        """Return the visible devices."""
         return iter(self.visible)
 
     def __len__(self) -> int:
-        """Number of visible devices, as `torch.cuda.device_count`."""
+        """Return the number of visible devices, as `torch.cuda.device_count`."""
         return len(self.visible)
 
     def __bool__(self) -> bool:
-        """Whether the program sees a GPU."""
+        """Return whether the program sees a GPU."""
         return bool(self.visible)
 
     def __getitem__(self, index: int) -> Device:
-        """The device ``cuda:<index>``."""
+        """Return the device ``cuda:<index>``."""
         return self.visible[index]
 
     def __repr__(self) -> str:
-        """The verdict and the facts about each device, as text."""
+        """Return the verdict and the facts about each device, as text."""
         from cudalens.views.devices.inventory import devices_text
 
         return devices_text(self)

@@ -128,7 +128,7 @@ class SnapshotMemory:
         return frame_of("memory", columns)
 
     def _times(self, check: Validator) -> tuple[Ints, bool]:
-        """Time of each action, ns, ascending on each device; its position if times are missing."""
+        """Return the time of each action, ns, ascending on each device; its position if times are missing."""
         time_us, missing = self._rows.ints("time_us")
         missing = missing | (time_us < 0) | (time_us >= _MAX_US)
         if missing.any() or not len(time_us):

@@ -194,7 +194,7 @@ class Pending:
         self._last_end = np.maximum.accumulate(np.append(np.iinfo(np.int64).min, end[order]))
 
     def __bool__(self) -> bool:
-        """Whether any work was recorded."""
+        """Return whether any work was recorded."""
         return len(self._issued) > 0
 
     def until(self, ts: Ints) -> Ints:

@@ -52,7 +52,7 @@ class Line:
         return f"<line {self.id.device}/{self.id.stream} at {self.clock}>"
 
     def publish(self) -> VectorClock:
-        """The vector, for use by another line."""
+        """Return the vector, for use by another line."""
         self.is_published = True
         return self.vector
 
@@ -86,18 +86,18 @@ class Clocks:
         return [line for line in self._lines.values() if line is not self.host]
 
     def epochs(self) -> VectorClock:
-        """The epoch of each stream's last work, by `Line.index`; later work has a later epoch."""
+        """Return the epoch of each stream's last work, by `Line.index`; later work has a later epoch."""
         found = {line.index: line.clock for line in self.lines if line.index in line.vector}
         for line in self.lines:
             line.is_published = True
         return found
 
     def num_worked(self, since: VectorClock) -> int:
-        """Number of streams that got work since `epochs` returned `since`; with an empty one, ever."""
+        """Return the number of streams that got work since `epochs` returned `since`; with an empty one, ever."""
         return sum(line.index in line.vector and line.clock > since.get(line.index, 0) for line in self.lines)
 
     def line(self, stream: StreamId) -> Line:
-        """The line of a stream or of the host, created if new."""
+        """Return the line of a stream or of the host, created if new."""
         line = self._lines.get(stream)
         if line is None:
             line = self._lines[stream] = Line(stream, len(self._lines))
@@ -148,7 +148,7 @@ class Clocks:
         self.host_version += 1
 
     def snapshot(self, line: Line) -> VectorClock:
-        """The work that is complete once all work of `line` up to now is complete."""
+        """Return the work that is complete once all work of `line` up to now is complete."""
         if line.is_tied:
             self._tie(line)
         vector = dict(line.publish())

@@ -144,7 +144,7 @@ class Detector:
         return () if races is None else races
 
     def _visit(self, line: Line, cell: Cell, is_write: bool, info: Any) -> list[Race]:
-        """The full check of one access; `launch` has only the common case."""
+        """Return the full check of one access; `launch` has only the common case."""
         clashes = [(cell, entry) for entry in cell.unordered(line, is_write)]
         for other, _ in cell.near:
             clashes += [(other, entry) for entry in other.unordered(line, is_write)]
@@ -227,7 +227,7 @@ class Detector:
         return (users | (allocation.recorded or set())) - {host}
 
     def cell(self, tensor: str, region: Region) -> tuple[Allocation, Cell]:
-        """The allocation that holds a region, and the region's cell.
+        """Return the allocation that holds a region, and the region's cell.
 
         Raises:
             ValueError: None does.
@@ -296,7 +296,7 @@ class Detector:
 
 
 def _touch(cell: Cell, entry: RecordedAccess) -> Access:
-    """The access as reports show it."""
+    """Return the access as reports show it."""
     line, clock, is_write, fields = cell.spelled(entry)
     info = AccessInfo(*fields)
     allocation, site = info.allocation, info.site
@@ -324,12 +324,12 @@ def _dtype(info: AccessInfo) -> str:
 
 
 def _described(info: AccessInfo) -> str:
-    """A description of a tensor without a name: ``float32[4, 256]``."""
+    """Return a description of a tensor without a name: ``float32[4, 256]``."""
     return f"{_dtype(info)}{list(info.shape or ())}"
 
 
 def memory_of(allocation: Allocation) -> Memory:
-    """The current state of an allocation."""
+    """Return the current state of an allocation."""
     made, freed = allocation.site or CallSite(), allocation.freed_site or CallSite()
     return Memory(
         name=allocation.name,

@@ -72,7 +72,7 @@ class Region:
         return np.asarray(type("Places", (), {"__array_interface__": layout})())
 
     def overlaps(self, other: Region) -> bool:
-        """Whether the two share a byte, exactly (a bounded Diophantine problem if both are strided)."""
+        """Return whether the two share a byte, exactly (a bounded Diophantine problem if both are strided)."""
         if self.end <= other.start or other.end <= self.start:
             return False
         if not self.shape and not other.shape:
@@ -82,7 +82,7 @@ class Region:
         return bool(np.shares_memory(self._places, other._places))
 
     def covers(self, other: Region) -> bool:
-        """Whether every byte of `other` is included. May be False for layouts that are not analysed."""
+        """Return whether every byte of `other` is included. May be False for layouts that are not analysed."""
         if self.start <= other.start and other.end <= self.end:
             return not self.shape or self == other or self.is_contiguous
         return False

@@ -53,12 +53,12 @@ class Cell:
         return found
 
     def spelled(self, entry: RecordedAccess) -> RecordedAccess:
-        """An entry of this cell with an `AccessInfo` that does not refer to the cell."""
+        """Return an entry of this cell with an `AccessInfo` that does not refer to the cell."""
         line, clock, is_write, info = entry
         return (line, clock, is_write, find_access_info(info, self, is_write)) if type(info) is list else entry
 
     def unordered(self, line: Line, is_write: bool) -> Iterator[RecordedAccess]:
-        """The entries that an access of these bytes by `line` would race with now."""
+        """Yield the entries that an access of these bytes by `line` would race with now."""
         if self.writer is None and self.reader is None and self.more is None:
             return
         vector = line.vector
@@ -198,7 +198,7 @@ class Block:
         return len(self._cells)
 
     def is_before(self, line: Line) -> bool:
-        """Whether all recorded accesses are ordered before the next operation of a line."""
+        """Return whether all recorded accesses are ordered before the next operation of a line."""
         if self.past and self.past_line is not line:
             return False
         known = line.vector.get
@@ -217,7 +217,7 @@ class Block:
         return not self.releases and (self.allocation is None or not self.allocation.is_live) and self.is_before(line)
 
     def around(self, start: int, end: int) -> list[Past]:
-        """The recorded accesses of bytes outside of a range."""
+        """Return the recorded accesses of bytes outside of a range."""
         if start <= self.start and self.end <= end:
             return []
         return self.past + [
@@ -365,11 +365,11 @@ class Shadow:
         return [self._blocks[start] for start in self._starts]
 
     def at(self, start: int) -> Block | None:
-        """The block that starts at an address, or None."""
+        """Return the block that starts at an address, or None."""
         return self._blocks.get(start)
 
     def find(self, start: int, end: int) -> Block | None:
-        """The block that contains all these addresses, or None."""
+        """Return the block that contains all these addresses, or None."""
         at = bisect_left(self._starts, start + 1) - 1
         if at < 0:
             return None
@@ -470,7 +470,7 @@ class Shadow:
         return rests
 
     def claim(self, start: int, end: int, known: VectorClock) -> Block:
-        """A block for exactly these addresses, with the entries of its predecessors.
+        """Return a block for exactly these addresses, with the entries of its predecessors.
 
         Entries that the allocator waited for before it allocated the addresses again are dropped. This does not apply
         to other memory: with slower streams, the allocator would have taken another block. The rests of the

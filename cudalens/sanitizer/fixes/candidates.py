@@ -30,12 +30,12 @@ _NAMESPACES: Final = ("c10d::", "_c10d_functional::")
 
 
 def is_collective(touch: Access) -> bool:
-    """Whether an access is by a collective."""
+    """Return whether an access is by a collective."""
     return touch.op.startswith(_NAMESPACES)
 
 
 def runs_aside(touch: Access, located: Located | None) -> bool:
-    """Whether an access is by a collective that may run on another stream than the current one.
+    """Return whether an access is by a collective that may run on another stream than the current one.
 
     Args:
         touch: The access.
@@ -51,7 +51,7 @@ def runs_aside(touch: Access, located: Located | None) -> bool:
 
 
 def work_name(located: Located) -> str | None:
-    """The variable of the ``Work`` object, as in ``work = dist.all_reduce(x, async_op=True)``.
+    """Return the variable of the ``Work`` object, as in ``work = dist.all_reduce(x, async_op=True)``.
 
     None if the statement has another form, or if the variable is assigned more than once.
     """
@@ -70,7 +70,7 @@ def work_name(located: Located) -> str | None:
 
 
 def _call(located: Located | None) -> ast.Call | None:
-    """The call that made the access: the located expression, or the only call of the statement."""
+    """Return the call that made the access: the located expression, or the only call of the statement."""
     if located is None:
         return None
     if isinstance(located.expression, ast.Call):
@@ -226,13 +226,13 @@ def _host_candidates(run: Run, occurrences: Sequence[Occurrence], race: Race) ->
 
 
 def _listed(streams: Iterable[StreamId]) -> str:
-    """The names of streams, each once: ``stream s1, stream s2 and the default stream``."""
+    """Return the names of streams, each once: ``stream s1, stream s2 and the default stream``."""
     names = list(dict.fromkeys(map(stream_name, streams)))
     return " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
 
 
 def _describe_access(touch: Access) -> str:
-    """An access, for the middle of a sentence."""
+    """Return an access, for the middle of a sentence."""
     what = f"{touch.op or 'the access'} of {touch.tensor}"
     if touch.captured is not None:
         return f"the replay at {touch.place} of {what}"
@@ -240,7 +240,7 @@ def _describe_access(touch: Access) -> str:
 
 
 def needs_record_stream(touch: Access) -> bool:
-    """Whether ``record_stream`` has an effect: the stream is not the one whose pool the memory came from."""
+    """Return whether ``record_stream`` has an effect: the stream is not the one whose pool the memory came from."""
     return touch.memory is not None and touch.memory.stream not in (None, HOST, touch.stream)
 
 

@@ -93,7 +93,7 @@ class Run:
         return {record.stream.device for record in self.records if isinstance(record, OperatorLaunched)}
 
     def runs_any(self, places: Set[object]) -> bool:
-        """Whether an operation at one of some places was launched."""
+        """Return whether an operation at one of some places was launched."""
         return any(isinstance(record, OperatorLaunched) and record.place in places for record in self.records)
 
     def is_fixed_by(self, key: Key, insertions: Sequence[Insertion]) -> Set[Key] | None:
@@ -108,7 +108,7 @@ class Run:
 
 
 def _can_be_captured(records: Sequence[Record]) -> bool:
-    """Whether each event of a capture is recorded on a stream that the capture has reached."""
+    """Return whether each event of a capture is recorded on a stream that the capture has reached."""
     reached: set[StreamId] = set()
     recorded: set[object] = set()
     for record in records:
@@ -145,7 +145,7 @@ class _Occurrences(Findings):
 
 
 def judge(records: Sequence[Record]) -> dict[Key, list[Occurrence]]:
-    """All occurrences of the races of a program, by `Race.key`."""
+    """Return all occurrences of the races of a program, by `Race.key`."""
     detector, found = Detector(_Occurrences()), dict[Key, list[Occurrence]]()
     for position, record in enumerate(records):
         known: Record = record
@@ -257,7 +257,7 @@ def _place(place: object) -> str | None:
 
 
 def accesses_of(record: OperatorLaunched | HostAccessed) -> tuple[TensorBytes, ...]:
-    """All accesses of a record."""
+    """Return all accesses of a record."""
     return (record.access,) if isinstance(record, HostAccessed) else record.reads + record.writes
 
 
@@ -304,7 +304,7 @@ class Executions:
         return self._run.devices <= {current_device()}
 
     def _is_stream_of(self, located: Located, stream: StreamId) -> bool:
-        """Whether the block of an access switches to a stream.
+        """Return whether the block of an access switches to a stream.
 
         All launches directly in the block are on it. A block can switch the stream of another device than theirs, so
         with several devices the name of the stream must be known as well.
@@ -367,7 +367,7 @@ class Executions:
         return [] if is_ambiguous else found
 
     def _is_apart(self, located: Located, other: Access) -> bool:
-        """Whether the statement of this access cannot have called the other access."""
+        """Return whether the statement of this access cannot have called the other access."""
         place = self._first if other is self._race.first else self._second
         if place is not None and place.scope is located.scope:
             return True

@@ -28,7 +28,7 @@ from cudalens.sanitizer.races_frame import Finding
 def suggest(
     run: Run | Iterable[Record], race: Race, sources: Sources | None = None, known: Mapping[Key, Race] | None = None
 ) -> Fix | None:
-    """The best fix that removes a race from the recorded run, and all races of the same cause.
+    """Return the best fix that removes a race from the recorded run, and all races of the same cause.
 
     The inputs of one operator can come from several streams: each of them must be waited for, or the value is still
     wrong. So a fix is complete only if it also removes the other races of the same later access.
@@ -72,7 +72,7 @@ def _cause_of(race: Race) -> tuple[object, ...]:
 
 
 def _cheapest(run: Run, race: Race, sources: Sources, number: int) -> Fix | None:
-    """The cheapest candidate that removes a race; `number`: how many fixes it is joined to."""
+    """Return the cheapest candidate that removes a race; `number`: how many fixes it is joined to."""
     occurrences = run.occurrences.get(race.key)
     if not occurrences:
         return None
@@ -88,7 +88,7 @@ def _cheapest(run: Run, race: Race, sources: Sources, number: int) -> Fix | None
 
 
 def _passed(run: Run, key: Key, candidates: Sequence[Fix]) -> Iterator[tuple[tuple[int, int, int, int], Fix]]:
-    """The candidates that work, each with its cost: races removed (negative), needless waits, edits, position."""
+    """Yield the candidates that work, each with its cost: races removed (negative), needless waits, edits, position."""
     for number, c in enumerate(candidates):
         removed = run.is_fixed_by(key, c.insertions)
         if removed is not None:
@@ -150,12 +150,12 @@ def _suggest_for_all(runs: Sequence[Run], race: Race, sources: Sources, known: M
 
 
 def _without_diff(run: Run, race: Race, known: Mapping[Key, Race]) -> Fix | None:
-    """A fix in words."""
+    """Return a fix in words."""
     return suggest(run, race, Sources(lambda filename: []), known)
 
 
 def _best_rank(race: Race) -> tuple[int, bool]:
-    """The lowest rank that a fix of the race can have."""
+    """Return the lowest rank that a fix of the race can have."""
     if race.kind is RaceKind.HOST:
         return HOST_RANK, False
     return int(race.kind is not RaceKind.USE_AFTER_FREE or not needs_record_stream(race.first)), False

@@ -63,7 +63,7 @@ class Spot:
 
 
 def spot_of(place: Any) -> Spot | None:
-    """The spot of a live collector's place, or of a text like ``train.py:12``; None for anything else."""
+    """Return the spot of a live collector's place, or of a text like ``train.py:12``, or None for anything else."""
     label, _, number = str(place).rpartition(":")
     code = getattr(place, "code", None)
     if code is not None:
@@ -111,43 +111,43 @@ class Source:
         return found
 
     def expression(self, span: tuple[int, int, int, int]) -> ast.expr | None:
-        """The expression with exactly these lines and columns."""
+        """Return the expression with exactly these lines and columns."""
         return self._expressions.get(span)
 
     def imports(self, module: str) -> set[str]:
-        """The names of a module that is imported, as in ``import torch.cuda as tc``."""
+        """Return the names of a module that is imported, as in ``import torch.cuda as tc``."""
         imports = [node for node in self._imports if isinstance(node, ast.Import)]
         names = {alias.asname or alias.name for node in imports for alias in node.names if alias.name == module}
         return {name for name in names if "." not in name}
 
     def imported_from(self, module: str) -> set[str]:
-        """The names that are imported from a module."""
+        """Return the names that are imported from a module."""
         imports = [node for node in self._imports if isinstance(node, ast.ImportFrom) and node.module == module]
         return {alias.asname or alias.name for node in imports for alias in node.names}
 
     def ancestors(self, node: ast.AST) -> Iterator[ast.AST]:
-        """The enclosing nodes of a node, innermost first."""
+        """Yield the enclosing nodes of a node, innermost first."""
         while node in self.parents:
             node = self.parents[node]
             yield node
 
     def nodes_in(self, scope: Scope) -> Sequence[ast.AST]:
-        """A function, class or module, and all nodes in it."""
+        """Return a function, class or module, and all nodes in it."""
         found = self._nodes_in.get(scope)
         if found is None:
             found = self._nodes_in[scope] = list(ast.walk(scope))
         return found
 
     def scope(self, node: ast.AST) -> Scope:
-        """The function, class or module that contains a node."""
+        """Return the function, class or module that contains a node."""
         return next(a for a in self.ancestors(node) if isinstance(a, _SCOPES))
 
     def edited(self, edits: Sequence[Edit]) -> str:
-        """The whole text with edits; those at one place come in their order."""
+        """Return the whole text with edits; those at one place come in their order."""
         return _edited(self.lines, edits)
 
     def diff(self, edits: Sequence[Edit], label: str) -> str:
-        """The edits as a unified diff; empty if the result does not compile."""
+        """Return the edits as a unified diff; empty if the result does not compile."""
         try:
             compile(self.edited(edits), "<source>", "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)
         except SyntaxError:
@@ -180,7 +180,7 @@ def _ended(lines: list[str]) -> list[str]:
 
 
 def _are_the_same(lines: list[str], typed: list[str]) -> bool:
-    """Whether lines are the typed ones except for magics, which are calls, or text in the first line."""
+    """Return whether lines are the typed ones except for magics, which are calls, or text in the first line."""
     pairs = zip(_ended(lines), _ended(typed), strict=False)
     return len(lines) == len(typed) and all(a == b or _MAGIC in a or b.startswith("%%") for a, b in pairs)
 
@@ -250,7 +250,7 @@ class Sources:
         self._located: dict[object, Located | None] = {}
 
     def source(self, filename: str) -> Source | None:
-        """A source; None if it is not available, or not Python."""
+        """Return a source, or None if it is not available, or not Python."""
         if filename not in self._sources:
             lines = self._read(filename)
             try:
@@ -260,14 +260,14 @@ class Sources:
         return self._sources[filename]
 
     def family(self, filename: str) -> list[Source]:
-        """The source itself, and other cells of the same notebook."""
+        """Return the source itself, and other cells of the same notebook."""
         names = [filename]
         if self._read is linecache.getlines and (head := _cell_head(filename)):
             names += [name for name in list(linecache.cache) if name != filename and _cell_head(name) == head]
         return [source for name in names if (source := self.source(name)) is not None]
 
     def locate(self, place: Any) -> Located | None:
-        """The statement that made an access; None if it is unknown or ambiguous."""
+        """Return the statement that made an access, or None if it is unknown or ambiguous."""
         if place not in self._located:
             spot = None if place is None else spot_of(place)
             source = None if spot is None else self.source(spot.filename)
@@ -296,7 +296,7 @@ def _shell() -> Any:
 
 
 def _cell_head(filename: str) -> str:
-    """The common prefix of the names of a notebook's cells; empty for a file."""
+    """Return the common prefix of the names of a notebook's cells; empty for a file."""
     if filename.startswith("<ipython-input"):
         return "<ipython-input"
     folder = PurePath(filename).parent
@@ -326,14 +326,14 @@ def _span(node: Any) -> tuple[int, int, int, int]:
 
 
 def _statement_at(source: Source, line: int) -> ast.stmt | None:
-    """The statement of a line; None if there are several."""
+    """Return the statement of a line, or None if there are several."""
     around = [n for n in source.nodes if isinstance(n, ast.stmt) and n.lineno <= line <= (n.end_lineno or 0)]
     inner = [node for node in around if not any(node in source.ancestors(other) for other in around)]
     return inner[0] if len(inner) == 1 else None
 
 
 def _head(statement: ast.stmt) -> ast.AST:
-    """The part of a statement that it runs itself: the test of an ``if``, the items of a ``with``."""
+    """Return the part of a statement that it runs itself: the test of an ``if``, the items of a ``with``."""
     if isinstance(statement, (ast.If, ast.While)):
         return statement.test
     if isinstance(statement, (ast.With, ast.AsyncWith)):
@@ -365,12 +365,12 @@ _TRANSPARENT: Final = frozenset(
 
 
 def is_transparent(context: ast.expr) -> bool:
-    """Whether a context manager runs its block on the current stream, and suppresses no exception."""
+    """Return whether a context manager runs its block on the current stream, and suppresses no exception."""
     return isinstance(context, ast.Call) and last_name(context.func) in _TRANSPARENT
 
 
 def is_stream_context(source: Source, context: ast.expr) -> bool:
-    """Whether a context manager is ``torch.cuda.stream(…)``, which takes nothing but a stream."""
+    """Return whether a context manager is ``torch.cuda.stream(…)``, which takes nothing but a stream."""
     name = dotted(context.func) if isinstance(context, ast.Call) else None
     if name is None or last_name(context.func) not in ("stream", "StreamContext"):  # type: ignore[attr-defined]
         return False

@@ -68,7 +68,7 @@ def without_keyword(source: Source, call: ast.Call, name: str) -> Edit | None:
 
 
 def tensor_expression(located: Located, op: str, argument: str, arguments: Set[str]) -> str | None:
-    """The expression in the source for a tensor argument of an operator; None if it is not certain.
+    """Return the expression in the source for a tensor argument of an operator, or None if it is not certain.
 
     Args:
         located: The access.
@@ -104,7 +104,7 @@ def _operand(node: ast.BinOp, argument: str, arguments: Set[str]) -> str | None:
 
 
 def _passed(node: ast.Call, function: ast.Attribute, op: str, argument: str) -> str | None:
-    """The expression for an argument in a call of the operator as a function or a method."""
+    """Return the expression for an argument in a call of the operator as a function or a method."""
     short, is_function = op.rpartition("::")[2].strip("_"), _is_torch(function.value)
     if short in ("to_copy", "copy") and function.attr in _CONVERSIONS and not is_function:
         source = "self" if short == "to_copy" else "src"
@@ -122,7 +122,7 @@ def _passed(node: ast.Call, function: ast.Attribute, op: str, argument: str) -> 
 
 
 def _argument_names(op: str, argument: str) -> list[str] | None:
-    """The names of an operator's arguments up to a tensor argument; None if its overloads differ."""
+    """Return the names of an operator's arguments up to a tensor argument, or None if its overloads differ."""
     namespace, _, name = op.partition("::")
     torch: Any = sys.modules.get("torch")
     packet = getattr(getattr(getattr(torch, "ops", None), namespace, None), name, None)
@@ -143,7 +143,7 @@ def _is_torch(node: ast.expr) -> bool:
 
 
 def _plain(node: ast.expr | None) -> str | None:
-    """An expression without side effects: a dotted name, or an element of one."""
+    """Return an expression without side effects: a dotted name, or an element of one."""
     if isinstance(node, ast.Subscript) and isinstance(node.slice, (ast.Name, ast.Constant)):
         return ast.unparse(node) if dotted(node.value) else None
     return None if node is None else dotted(node)

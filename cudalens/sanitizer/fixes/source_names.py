@@ -19,7 +19,7 @@ from cudalens.sanitizer.fixes.source import (
 
 
 def binder(source: Source, name: str, at: ast.AST) -> Scope | None:
-    """The scope that binds the first part of a dotted name at a node; the module if no function does.
+    """Return the scope that binds the first part of a dotted name at a node; the module if no function does.
 
     None if it may have several values: it is bound twice or by a loop, declared global or deleted, or the attribute is
     assigned.
@@ -37,7 +37,7 @@ def binder(source: Source, name: str, at: ast.AST) -> Scope | None:
 
 
 def _bindings(source: Source, scope: Scope, root: str) -> Iterator[ast.AST]:
-    """Every node in a scope that binds the name."""
+    """Yield every node in a scope that binds the name."""
     for node in source.nodes_in(scope):
         if isinstance(node, ast.arg):
             is_binding = node.arg == root and _function_of(source, node) is scope
@@ -94,7 +94,7 @@ def _declared_global(source: Source, root: str) -> bool:
 
 
 def is_bound_before(source: Source, name: str, scope: Scope, at: ast.stmt) -> bool:
-    """Whether a name that `binder` found in `scope` is bound whenever `at` runs.
+    """Return whether a name that `binder` found in `scope` is bound whenever `at` runs.
 
     A variable of an outer scope is, because the earlier access used it.
     """
@@ -110,7 +110,7 @@ def is_bound_before(source: Source, name: str, scope: Scope, at: ast.stmt) -> bo
 
 
 def precedes(source: Source, first: ast.stmt, second: ast.stmt) -> bool:
-    """Whether `first` has run whenever `second` runs, in the same call of their function.
+    """Return whether `first` has run whenever `second` runs, in the same call of their function.
 
     That is so if it precedes `second` in its block or in an enclosing block; a ``with`` that suppresses no exception
     runs its whole body.
@@ -125,7 +125,7 @@ def precedes(source: Source, first: ast.stmt, second: ast.stmt) -> bool:
 
 
 def _runs_all(source: Source, node: ast.AST) -> bool:
-    """Whether it is a ``with`` that suppresses no exception."""
+    """Return whether it is a ``with`` that suppresses no exception."""
     items = node.items if isinstance(node, (ast.With, ast.AsyncWith)) else []
     contexts = [item.context_expr for item in items]
     return bool(items) and all(is_transparent(each) or is_stream_context(source, each) for each in contexts)
@@ -141,14 +141,14 @@ def _siblings(source: Source, statement: ast.stmt) -> list[Any]:
 
 
 def num_bindings(source: Source, name: str) -> int:
-    """How often the module binds, or may bind, the first part of a dotted name."""
+    """Return how often the module binds, or may bind, the first part of a dotted name."""
     root = name.partition(".")[0]
     more = _declared_global(source, root) + (name != root and _sets_attribute(source, source.tree, name))
     return len(list(_bindings(source, source.tree, root))) + 2 * more
 
 
 def is_steady(source: Source, name: str, block: ast.stmt) -> bool:
-    """Whether a dotted name has the same value before and after a ``with`` block as at its start."""
+    """Return whether a dotted name has the same value before and after a ``with`` block as at its start."""
     root = name.partition(".")[0]
     if any(_binds(node, root) for node in ast.walk(block)):
         return False
@@ -158,7 +158,7 @@ def is_steady(source: Source, name: str, block: ast.stmt) -> bool:
 
 
 def sets_stream(source: Source) -> bool:
-    """Whether the source switches the stream without a ``with`` block."""
+    """Return whether the source switches the stream without a ``with`` block."""
     setters = ("set_stream", "enter_context", "__enter__")
     return not source.names.isdisjoint(setters) or any(
         isinstance(node, ast.Attribute) and node.attr in setters for node in source.nodes

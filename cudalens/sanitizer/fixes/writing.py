@@ -46,7 +46,7 @@ _EVENT_NAME: Final = "done"
 def written_candidates(
     run: Run, occurrences: Sequence[Occurrence], race: Race, sources: Sources, number: int = 0
 ) -> Iterator[Fix]:
-    """Every fix that can be written into the source; none is checked yet.
+    """Yield every fix that can be written into the source; none is checked yet.
 
     Args:
         run: The run.
@@ -229,7 +229,7 @@ class _Writer(Executions):
 
     @staticmethod
     def _is_in_order(first: Located, second: Located) -> bool:
-        """Whether a name that is bound after the earlier access is bound at the later one."""
+        """Return whether a name that is bound after the earlier access is bound at the later one."""
         if first.source is not second.source or first.scope is not second.scope:
             return False
         return first.statement is not second.statement and names.precedes(
@@ -263,7 +263,7 @@ class _Writer(Executions):
     # Names
 
     def _torch(self, located: Located) -> str | None:
-        """The name of torch there."""
+        """Return the name of torch there."""
         for source in self._sources.family(located.spot.filename):
             name = source.torch_name(located.scope if source is located.source else None)
             if name is not None:
@@ -277,15 +277,15 @@ class _Writer(Executions):
         return next(islice(free, self._number, None))
 
     def _index(self, stream: StreamId) -> str:
-        """The index of a stream's device as an argument; empty if the program uses no other device."""
+        """Return the index of a stream's device as an argument; empty if the program uses no other device."""
         return "" if self._is_one_device else str(stream.device)
 
     def _current(self, torch: str, stream: StreamId) -> str:
-        """An expression for the current stream of a stream's device."""
+        """Return an expression for the current stream of a stream's device."""
         return f"{torch}.cuda.current_stream({self._index(stream)})"
 
     def _stream_expression(self, of: Located | None, stream: StreamId, at: Located) -> str | None:
-        """An expression, at one access, for the stream of the other one."""
+        """Return an expression, at one access, for the stream of the other one."""
         torch = self._torch(at)
         if stream.stream == 0:
             return f"{torch}.cuda.default_stream({self._index(stream)})" if torch else None
@@ -305,7 +305,7 @@ class _Writer(Executions):
         return sum(names.num_bindings(source, name) for source in family) <= 1
 
     def _ambient(self, second: Located) -> str | None:
-        """The current stream, if it is the same for both accesses."""
+        """Return the current stream, if it is the same for both accesses."""
         first, torch = self._first, self._torch(second)
         if first is None or torch is None or first.scope is not second.scope or names.sets_stream(second.source):
             return None
@@ -316,7 +316,7 @@ class _Writer(Executions):
         return self._current(torch, self._race.first.stream)
 
     def _block_in_reach(self, inner: Located, outer: Located | None, stream: StreamId | None) -> ast.stmt | None:
-        """The ``with`` block of one access, if the other is directly outside of it, on the current stream there.
+        """Return the ``with`` block of one access, if the other is directly outside of it, on the current stream there.
 
         Args:
             inner: The access in the block.
@@ -336,7 +336,7 @@ class _Writer(Executions):
         return block if self._streams_in(inner.scope, inner.outer_block) == {stream} else None
 
     def _switches_stream(self, located: Located, segments: Sequence[Segment]) -> bool:
-        """Whether the block of an access switches to the streams of its executions."""
+        """Return whether the block of an access switches to the streams of its executions."""
         streams = {segment.stream for segment in segments} - {HOST}
         if self._is_one_device:
             return bool(streams)
@@ -385,7 +385,7 @@ def _place(located: Located) -> str:
 
 
 def _non_blocking_call(located: Located) -> ast.Call | None:
-    """The call of the statement with ``non_blocking=True``."""
+    """Return the call of the statement with ``non_blocking=True``."""
     root: Any = located.expression if isinstance(located.expression, ast.Call) else located.statement
     calls = [node for node in ast.walk(root) if isinstance(node, ast.Call) and _is_non_blocking(node)]
     return calls[0] if len(calls) == 1 else None
@@ -398,6 +398,6 @@ def _is_non_blocking(call: ast.Call) -> bool:
 
 
 def _only(streams: Iterator[StreamId]) -> StreamId | None:
-    """The stream, if there is only one."""
+    """Return the stream, if there is only one."""
     found = set(streams)
     return found.pop() if len(found) == 1 else None

@@ -45,7 +45,7 @@ class Recording:
         self._replay_site: object = None
 
     def holds(self, line: Line) -> bool:
-        """Whether work on a line is captured."""
+        """Return whether work on a line is captured."""
         return line in self._lines
 
     def launch(self, op: Operation, position: int) -> list[Race]:
@@ -116,7 +116,7 @@ class Recording:
 
 
 def _current(shadow: Shadow, cell: Cell, allocation: Allocation, known: dict[int, int]) -> Cell:
-    """The current cell of a cell's bytes: its block may have been split since."""
+    """Return the current cell of a cell's bytes: its block may have been split since."""
     if allocation.block.is_current:
         return cell
     region = cell.region

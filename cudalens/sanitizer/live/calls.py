@@ -67,7 +67,7 @@ class Call:
         return call is not None and call.code is place.code and call.instruction == place.instruction
 
     def entries(self) -> list[dict[str, Any]]:
-        """The stack frames in the format of ``torch._C._profiler.symbolize_tracebacks``, innermost first."""
+        """Return the stack frames in the format of ``torch._C._profiler.symbolize_tracebacks``, innermost first."""
         found = []
         call: Call | None = self
         while call is not None and call.code is not None:
@@ -116,7 +116,7 @@ _num_calls = 0
 
 
 def call(depth: int = 1) -> Call:
-    """The current call.
+    """Return the current call.
 
     Args:
         depth: Number of stack frames to leave out, from the caller's own.

@@ -227,7 +227,7 @@ class Memory:
             self.record_stream(address, recorded)
 
     def _is_alias(self, allocation: Allocation) -> bool:
-        """Whether it is the memory of a live allocation, of which a second storage exists."""
+        """Return whether it is the memory of a live allocation, of which a second storage exists."""
         address, num_bytes = allocation.start, allocation.num_bytes
         block = self._detector.shadow.find(address, address + num_bytes)
         main = None if block is None else block.allocation
@@ -264,7 +264,7 @@ class Memory:
     def _cell(
         self, allocation: Allocation, offset: int, shape: tuple[int, ...], stride: tuple[int, ...], size: int
     ) -> Cell | None:
-        """The cell of a view of a storage; None if it has no elements."""
+        """Return the cell of a view of a storage, or None if it has no elements."""
         address = allocation.start + offset * size
         layouts = allocation.block.layouts
         cell = layouts.get((address, shape, stride, size))
@@ -335,13 +335,13 @@ class HostEnd:
 
 @lru_cache(4096)
 def is_dense(shape: tuple[int, ...], stride: tuple[int, ...], itemsize: int, num_bytes: int) -> bool:
-    """Whether a strided tensor at the start of a storage fills it."""
+    """Return whether a strided tensor at the start of a storage fills it."""
     region = region_of(0, shape, stride, itemsize)
     return region is not None and region.run == num_bytes
 
 
 def region_of(address: int, shape: tuple[int, ...], stride: tuple[int, ...], itemsize: int) -> Region | None:
-    """The bytes of a strided tensor, with adjacent dimensions merged; None if it has no elements.
+    """Return the bytes of a strided tensor, with adjacent dimensions merged, or None if it has no elements.
 
     Args:
         address: Address of its first element.

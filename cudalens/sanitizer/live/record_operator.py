@@ -182,7 +182,7 @@ class OperatorRecorder:
         return op
 
     def _meet(self, value: Any, storage: Any) -> Allocation:
-        """The allocation of an argument's storage that is new to this run."""
+        """Return the allocation of an argument's storage that is new to this run."""
         if value.is_cuda:
             return self._memory.meet(storage, value.get_device(), None, None)
         storage.__dict__[self._key] = self._memory.plain

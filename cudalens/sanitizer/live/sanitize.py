@@ -20,8 +20,8 @@ from cudalens.sanitizer.engine import Race, RaceKind, StreamId
 from cudalens.sanitizer.engine.races import Findings
 from cudalens.sanitizer.fixes.search import findings_of
 from cudalens.sanitizer.live import calls
+from cudalens.sanitizer.live.attachment import Attachment
 from cudalens.sanitizer.live.log import Log
-from cudalens.sanitizer.live.mode import Attachment
 from cudalens.sanitizer.live.race_values import RaceValues
 from cudalens.sanitizer.live.streams import names_of_streams
 from cudalens.sanitizer.live.watch import Watch
@@ -232,7 +232,7 @@ class Sanitizer(RaceValues):
         return list(self._suppressions)
 
     def unused_suppressions(self) -> list[str]:
-        """The suppressions that have matched no race so far."""
+        """Return the suppressions that have matched no race so far."""
         self._catch_up()
         return self._suppressions.unused()
 
@@ -257,7 +257,7 @@ class Sanitizer(RaceValues):
             self._watch.name_memory(tensor, name)
 
     def status(self) -> Status:
-        """The state of the sanitizer."""
+        """Return the state of the sanitizer."""
         self._catch_up()
         return self._status_of(self._watch) if self._watch is not None else self._last
 
@@ -334,13 +334,13 @@ class Sanitizer(RaceValues):
             _logger.warning(message, exc_info=error)
 
     def _names(self, races: Sequence[Race]) -> dict[StreamId, str]:
-        """The names of streams in the user's program."""
+        """Return the names of streams in the user's program."""
         if self._watch is not None:
             self._devices = {line.id.device for line in self._watch.detector.clocks.lines}
         return names_of_streams(races=races if len(self._devices) == 1 else ())
 
     def findings(self, since: int = 0) -> list[Finding]:
-        """The races from number `since` on, each with a fix that was checked on the log.
+        """Return the races from number `since` on, each with a fix that was checked on the log.
 
         The log is that of the current run; for races that it does not contain, that of the last run.
         """
@@ -357,7 +357,7 @@ class Sanitizer(RaceValues):
         return [replace(finding, value=self._values.get(finding.race.key)) for finding in found]
 
     def trace(self, name: str = "races") -> Trace:
-        """The races as a Trace: it prints as a report, is displayed in a notebook, and has ``to_html``.
+        """Return the races as a Trace: it prints as a report, is displayed in a notebook, and has ``to_html``.
 
         Args:
             name: Name of the Trace.
@@ -367,7 +367,7 @@ class Sanitizer(RaceValues):
         return races_trace(self, name)
 
     def frames(self) -> dict[str, pd.DataFrame]:
-        """The frames ``races`` and ``stacks``."""
+        """Return the frames ``races`` and ``stacks``."""
         return self.frames_of(self.findings())
 
     def frames_of(self, findings: Sequence[Finding]) -> dict[str, pd.DataFrame]:
@@ -412,7 +412,7 @@ def sanitize(
 
 
 def running() -> list[Sanitizer]:
-    """The sanitizers that are on, outermost first."""
+    """Return the sanitizers that are on, outermost first."""
     return list(_running)
 
 

@@ -140,7 +140,7 @@ class Plan:
 
 
 def make_plan(func: Any) -> Plan:
-    """The plan of an operator overload (``torch.ops.aten.add.Tensor``)."""
+    """Return the plan of an operator overload (``torch.ops.aten.add.Tensor``)."""
     schema = func._schema
     namespace, _, short = schema.name.partition("::")
     if namespace == "aten" and short == "resize_":
@@ -216,7 +216,7 @@ def _holds_tensors(value: Any) -> bool:
 
 
 def pairs(plan: Plan, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[tuple[Any, tuple[Operand, bool]]]:
-    """Each argument whose elements are accessed, with its use; lists are flattened."""
+    """Return each argument whose elements are accessed, with its use; lists are flattened."""
     found: list[tuple[Any, tuple[Operand, bool]]] = []
     for value, use in zip(args, plan.inputs, strict=False):  # trailing arguments may be left out
         if use is not None:
@@ -238,7 +238,7 @@ def _add(found: list[tuple[Any, tuple[Operand, bool]]], value: Any, use: tuple[O
 
 
 def results(out: Any, outputs: tuple[Operand | None, ...]) -> Iterable[tuple[torch.Tensor, Operand]]:
-    """Each fresh tensor among the results, with its use."""
+    """Return each fresh tensor among the results, with its use."""
     first = outputs[0]
     if isinstance(out, torch.Tensor):
         return () if first is None else ((out, first),)
@@ -267,7 +267,7 @@ _PIECES: Final = (
 
 
 def storage_of(tensor: Any) -> Any:
-    """The storage of a tensor; None if it has none (sparse, nested, of a functorch level)."""
+    """Return the storage of a tensor, or None if it has none (sparse, nested, of a functorch level)."""
     try:
         return tensor.untyped_storage()
     except (RuntimeError, NotImplementedError):
@@ -275,12 +275,12 @@ def storage_of(tensor: Any) -> Any:
 
 
 def dense(tensor: torch.Tensor) -> Sequence[torch.Tensor]:
-    """The tensor itself, or its `pieces` if it has no storage."""
+    """Return the tensor itself, or its `pieces` if it has no storage."""
     return pieces(tensor) if storage_of(tensor) is None else (tensor,)
 
 
 def pieces(tensor: torch.Tensor) -> Sequence[torch.Tensor]:
-    """The dense tensors of a tensor without a storage of its own; empty if they are unknown."""
+    """Return the dense tensors of a tensor without a storage of its own; empty if they are unknown."""
     with _disable_current_modes():
         for layout, names in _PIECES:
             if tensor.layout == layout:
@@ -289,5 +289,5 @@ def pieces(tensor: torch.Tensor) -> Sequence[torch.Tensor]:
 
 
 def flag(name: str, position: int, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
-    """A boolean argument, given by position or by name; False if it was left out."""
+    """Return a boolean argument, given by position or by name; False if it was left out."""
     return bool(args[position] if 0 <= position < len(args) else kwargs.get(name, False))

@@ -49,7 +49,7 @@ class Streams:
         self._names: dict[int, str] = {}
 
     def of_operator(self, device: int) -> Line:
-        """The line of the current stream of a device."""
+        """Return the line of the current stream of a device."""
         try:
             pointer = _torch._cuda_getCurrentRawStream(device)  # inlined `current_stream`
         except (AttributeError, RuntimeError):
@@ -61,7 +61,7 @@ class Streams:
             return self._first_use(pointer, device)
 
     def of_pointer(self, pointer: int, device: int) -> Line:
-        """The line of a stream that a callback names.
+        """Return the line of a stream that a callback names.
 
         Args:
             pointer: The pointer of the stream, or what `unambiguous` returned for it.
@@ -123,7 +123,7 @@ _MAX_ITEMS = 64
 def names_of_streams(
     namespace: Mapping[str, object] | None = None, races: Iterable[Race] = (), sources: Sources | None = None
 ) -> dict[StreamId, str]:
-    """The name of each stream that has one: that of the first variable that holds it, else that at an access.
+    """Return the name of each stream that has one: that of the first variable that holds it, else that at an access.
 
     Args:
         namespace: The variables; by default the globals of ``__main__``, which are those of a notebook, and then the

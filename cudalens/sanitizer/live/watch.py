@@ -101,7 +101,7 @@ class Watch:
             self.memory.forget()
 
     def site(self) -> Call:
-        """The current call site."""
+        """Return the current call site."""
         return call(2)
 
     def catch_up(self, *, delivers_interrupts: bool = True) -> None:

@@ -246,7 +246,7 @@ class Confirmer:
             ) from broken
 
     def _outputs(self, result: Any) -> dict[str, Any]:
-        """The outputs that the program created or wrote."""
+        """Return the outputs that the program created or wrote."""
         found = self._program.outputs(result)
         return {n: v for n, v in found.items() if not isinstance(v, torch.Tensor) or self._state.was_written(v)}
 
@@ -352,7 +352,7 @@ class Confirmer:
         return Shown(aim.seed, order, differences, reversed_pairs) if differences else None, is_reversed
 
     def _lasting(self, differences: tuple[Difference, ...], reference: _Reference) -> tuple[Difference, ...]:
-        """The differences without values that a further run in program order changes as well."""
+        """Return the differences without values that a further run in program order changes as well."""
         if not differences:
             return ()
         again = self._in_order().prints
@@ -379,7 +379,7 @@ class Confirmer:
 
 
 def _own_error(failure: Exception) -> ExploreError:
-    """The error for a failure in the observation of the program."""
+    """Return the error for a failure in the observation of the program."""
     if isinstance(failure, torch.OutOfMemoryError):
         error = ExploreError(
             "there is not enough memory to keep the tensors that the program writes, which a repeated run needs: "
@@ -395,7 +395,7 @@ def _own_error(failure: Exception) -> ExploreError:
 
 
 def pairs_of(suspect: Suspect, tasks: Sequence[Task]) -> list[tuple[Task, Task]]:
-    """The tasks of a race's accesses: each first one with the next second one on another stream."""
+    """Return the tasks of a race's accesses: each first one with the next second one on another stream."""
     firsts, seconds = _found(suspect.first, tasks), _found(suspect.second, tasks)
     pairs: list[tuple[Task, Task]] = []
     for first in firsts:
@@ -406,7 +406,7 @@ def pairs_of(suspect: Suspect, tasks: Sequence[Task]) -> list[tuple[Task, Task]]
 
 
 def _completed(order: Sequence[int], reference: _Reference) -> tuple[int, ...]:
-    """An order of all tasks of the program; missing ones keep their place of program order."""
+    """Return an order of all tasks of the program; missing ones keep their place of program order."""
     known = [number for number in dict.fromkeys(order) if number < len(reference.tasks)]
     low = min(known, default=0)
     rest = [task.number for task in reference.tasks if task.number not in set(known)]

@@ -181,7 +181,7 @@ class Delayed:
             self._run_delayed()
 
     def _is_late(self, task: Task) -> bool:
-        """Whether a task waits for the hold."""
+        """Return whether a task waits for the hold."""
         return (
             self.is_held
             and self._dependents is not None

@@ -40,12 +40,12 @@ def _number(value: Any) -> Any:
 
 
 def copied(value: Any) -> Any:
-    """A copy of a tensor; other values unchanged."""
+    """Return a copy of a tensor; other values unchanged."""
     return value.detach().clone(memory_format=torch.contiguous_format) if isinstance(value, torch.Tensor) else value
 
 
 def difference(name: str, expected: Any, found: Any) -> Difference | None:
-    """The difference of two values; None if they are equal."""
+    """Return the difference of two values, or None if they are equal."""
     if isinstance(expected, torch.Tensor) and isinstance(found, torch.Tensor):
         with without_sync_warnings():
             return difference_of(name, expected, found)
@@ -121,7 +121,7 @@ class State:
         self.save(tensor for tensor in self._tensors if tensor.is_cuda)
 
     def was_written(self, tensor: torch.Tensor) -> bool:
-        """Whether the program created or wrote this tensor's memory in the last run."""
+        """Return whether the program created or wrote this tensor's memory in the last run."""
         key = _key(tensor)
         return key in self._made or key in self._saved
 
@@ -252,6 +252,6 @@ def _key(tensor: torch.Tensor) -> int:
 
 
 def _bytes(tensor: torch.Tensor) -> torch.Tensor:
-    """All memory of a tensor's storage, uint8."""
+    """Return all memory of a tensor's storage, uint8."""
     empty = torch.empty(0, dtype=torch.uint8, device=tensor.device)
     return empty.set_(tensor.untyped_storage())

@@ -42,7 +42,7 @@ class DependentStreams:
         )
 
     def depends(self, stream: int) -> bool:
-        """Whether a stream waits for the hold."""
+        """Return whether a stream waits for the hold."""
         return stream in self._streams
 
     def close(self) -> None:

@@ -43,7 +43,7 @@ class Segment:
         return self.page_size > 0
 
     def blocks(self) -> Iterator[Block]:
-        """Its blocks in address order."""
+        """Yield its blocks in address order."""
         block: Block | None = self.head
         while block is not None:
             yield block
@@ -293,7 +293,7 @@ class BlockPool:
         )
 
     def unmapped(self, stream: int) -> list[Block]:
-        """The unmapped parts of expandable segments of a stream, in address order."""
+        """Return the unmapped parts of expandable segments of a stream, in address order."""
         return [block for _, block in self._unmapped.get(stream, ())]
 
     def age(self, block: Block) -> int:

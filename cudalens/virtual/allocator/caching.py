@@ -227,7 +227,7 @@ class CachingAllocator:
         return self._reserve.reserved_bytes
 
     def memory_info(self) -> tuple[int, int]:
-        """The free and the total bytes of the device, as cudaMemGetInfo returns them."""
+        """Return the free and the total bytes of the device, as cudaMemGetInfo returns them."""
         return self._reserve.memory.free_bytes, self._reserve.memory.total_bytes
 
     @property
@@ -361,7 +361,7 @@ class CachingAllocator:
         self._heap.pools.find(pool_id).serves_graphs = True
 
     def checkpoint_pool(self, pool_id: PoolId) -> PoolState:
-        """The state of a private pool (``torch._C._cuda_getCheckpointState``).
+        """Return the state of a private pool (``torch._C._cuda_getCheckpointState``).
 
         Raises:
             RuntimeError: The state is not available (:func:`checkpoint.checkpoint`).
@@ -385,34 +385,34 @@ class CachingAllocator:
             self._heap.pools.release(pool_id)
 
     def pool_use_count(self, pool_id: PoolId) -> int:
-        """The number of holders of a private pool."""
+        """Return the number of holders of a private pool."""
         return self._heap.pools.find(pool_id).use_count
 
     def pool_ids(self) -> list[PoolId]:
-        """The ids of the private pools that are held or have memory."""
+        """Return the ids of the private pools that are held or have memory."""
         return list(self._heap.pools.private)
 
     def pool_bytes(self, pool_id: PoolId) -> tuple[int, int]:
-        """The reserved and the allocated bytes of a private pool; 0 if there is no such pool."""
+        """Return the reserved and the allocated bytes of a private pool; 0 if there is no such pool."""
         pool = self._heap.pools.private.get(pool_id)
         reserved = 0 if pool is None else pool.reserved_bytes
         return reserved, sum(block.size for block in self.live_blocks(pool_id))
 
     def find_segment(self, address: int) -> Segment | None:
-        """The segment that contains an address; None if there is none."""
+        """Return the segment that contains an address, or None if there is none."""
         for segment in self._reserve.segments.values():
             if 0 <= address - segment.address < segment.size:
                 return segment
         return None
 
     def find_block(self, address: int) -> Block | None:
-        """The allocated block that begins at an address; None if there is none."""
+        """Return the allocated block that begins at an address, or None if there is none."""
         segment = self.find_segment(address)
         blocks = () if segment is None else segment.blocks()
         return next((block for block in blocks if block.address == address and block.is_allocated), None)
 
     def live_blocks(self, pool_id: PoolId | None = None) -> list[Block]:
-        """The allocated blocks in address order; of one memory pool, or of all for None."""
+        """Return the allocated blocks in address order; of one memory pool, or of all for None."""
         with self._lock:
             segments = sorted(self._reserve.segments.values(), key=lambda segment: segment.address)
             blocks = [block for segment in segments for block in segment.blocks() if block.is_allocated]

@@ -278,7 +278,7 @@ def _read_segment_size(tokens: _Tokens, values: _Values) -> None:
 
 
 def conf_from_environment(environ: Mapping[str, str]) -> AllocatorConf:
-    """The options in the environment: PYTORCH_CUDA_ALLOC_CONF, else PYTORCH_ALLOC_CONF.
+    """Return the options in the environment: PYTORCH_CUDA_ALLOC_CONF, else PYTORCH_ALLOC_CONF.
 
     Raises:
         VirtualDeviceError: PYTORCH_NO_CUDA_MEMORY_CACHING is set, to any value.

@@ -391,5 +391,5 @@ class Heap:
 
 
 def too_large(num_bytes: int) -> bool:
-    """Whether a request exceeds the largest size that torch accepts."""
+    """Return whether a request exceeds the largest size that torch accepts."""
     return num_bytes >= EXBIBYTE

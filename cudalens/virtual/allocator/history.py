@@ -21,7 +21,7 @@ _LEVELS = {None: StackLevel.NEVER, "state": StackLevel.STATE, "alloc": StackLeve
 
 
 def frames_of(stack: object) -> object:
-    """The stack frames: the value itself, or the result of calling it."""
+    """Return the stack frames: the value itself, or the result of calling it."""
     return stack() if callable(stack) else stack
 
 
@@ -104,7 +104,7 @@ class History:
         self._next = (self._next + 1) % self._max_entries
 
     def entries(self) -> list[dict[str, object]]:
-        """The recorded actions, oldest first, in the format of a trace entry of torch's snapshot."""
+        """Return the recorded actions, oldest first, in the format of a trace entry of torch's snapshot."""
         return [_trace_entry(*entry) for entry in (*self._entries[self._next :], *self._entries[: self._next])]
 
 

@@ -12,7 +12,7 @@ class Fence(Protocol):
     """An event recorded on a stream."""
 
     def is_done(self) -> bool:
-        """Whether the stream has reached it at the host's current time (cudaEventQuery)."""
+        """Return whether the stream has reached it at the host's current time (cudaEventQuery)."""
         ...
 
     def wait(self) -> None:
@@ -28,11 +28,11 @@ class Host(Protocol):
         ...
 
     def now_us(self) -> int:
-        """The virtual time in microseconds."""
+        """Return the virtual time in microseconds."""
         ...
 
     def is_capturing(self) -> bool:
-        """Whether a CUDA graph is being captured on this device.
+        """Return whether a CUDA graph is being captured on this device.
 
         During a capture, frees of blocks that other streams used are deferred.
         """

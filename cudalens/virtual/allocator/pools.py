@@ -65,7 +65,7 @@ class Pools:
         return pool
 
     def find(self, pool_id: PoolId) -> PrivatePool:
-        """A private pool.
+        """Return a private pool.
 
         Raises:
             RuntimeError: There is none of that id (as torch's internal assertion).

@@ -142,7 +142,7 @@ class Reserve:
         return block
 
     def _lowest_room(self, pool: BlockPool, stream: int, size: int) -> Block:
-        """The first of neighbouring inactive blocks with ``size`` bytes in total; in a new segment if needed."""
+        """Return the first of neighbouring inactive blocks with ``size`` bytes in total; in a new segment if needed."""
         for block in pool.unmapped(stream):
             start = block.prev if block.prev is not None and not block.prev.is_active else block
             if _room_from(start, size):

@@ -21,7 +21,7 @@ def interval_of(num_bytes: int) -> int:
 
 
 def round_size(num_bytes: int, divisions: tuple[int, ...] | None) -> int:
-    """The block size of a request: rounded up to 512 bytes, or to a division of its power of two.
+    """Return the block size of a request: rounded up to 512 bytes, or to a division of its power of two.
 
     Args:
         num_bytes: The requested bytes.
@@ -46,7 +46,7 @@ def _next_division(num_bytes: int, parts: int) -> int:
 
 
 def segment_size(block_size: int, large_segment: int) -> int:
-    """The bytes passed to cudaMalloc if no cached block fits a block of this size."""
+    """Return the bytes passed to cudaMalloc if no cached block fits a block of this size."""
     if block_size <= SMALL_LIMIT:
         return SMALL_SEGMENT
     if block_size < MIN_LARGE_ALONE:
@@ -55,12 +55,12 @@ def segment_size(block_size: int, large_segment: int) -> int:
 
 
 def round_up(num_bytes: int, step: int) -> int:
-    """The smallest multiple of ``step`` that is at least ``num_bytes``."""
+    """Return the smallest multiple of ``step`` that is at least ``num_bytes``."""
     return -(-num_bytes // step) * step
 
 
 def format_size(num_bytes: int) -> str:
-    """A size in the format of PyTorch's out-of-memory message ("2.00 GiB")."""
+    """Return a size in the format of PyTorch's out-of-memory message ("2.00 GiB")."""
     if num_bytes <= 1 << 10:
         return f"{num_bytes} bytes"
     if num_bytes <= 1 << 20:
@@ -104,7 +104,7 @@ def message(
     reserved: int,
     private: int,
 ) -> str:
-    """The text of torch.OutOfMemoryError (torch 2.10 and later); all sizes in bytes.
+    """Return the text of torch.OutOfMemoryError (torch 2.10 and later); all sizes in bytes.
 
     Args:
         device: The device's index.

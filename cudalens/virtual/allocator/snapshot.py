@@ -23,7 +23,7 @@ def combine(
     include_traces: bool = True,
     annotations: Sequence[Mapping[str, object]] = (),
 ) -> Record:
-    """The snapshot of several devices.
+    """Return the snapshot of several devices.
 
     Args:
         allocators: The allocators of device 0, 1, ...
@@ -104,7 +104,7 @@ def _frames(stack: object) -> object:
 
 
 def settings_record(conf: AllocatorConf) -> Record:
-    """The options in the format of the snapshot."""
+    """Return the options in the format of the snapshot."""
     return {
         "PYTORCH_CUDA_ALLOC_CONF": conf.text,
         "max_split_size": -1 if conf.max_split_size == UNLIMITED else conf.max_split_size,

@@ -20,7 +20,7 @@ class AllocatorState:
         self.history = History()
 
     def counters(self, *, small: bool) -> tuple[PoolCounters, PoolCounters]:
-        """The counters of all pools, and those of the small or the large pools."""
+        """Return the counters of all pools, and those of the small or the large pools."""
         return self.stats.all, self.stats.small if small else self.stats.large
 
     def record(

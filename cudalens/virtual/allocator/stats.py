@@ -39,7 +39,7 @@ class Counter:
         self.peak = self.current
 
     def row(self) -> Row:
-        """The counter in the format of torch's statToDict."""
+        """Return the counter in the format of torch's statToDict."""
         return _row(self.current, self.peak, self.increased, self.origin)
 
 
@@ -120,7 +120,7 @@ class Usage:
         self.peak_requested_bytes = self.requested_bytes
 
     def rows(self) -> dict[str, Row]:
-        """The rows by counter name."""
+        """Return the rows by counter name."""
         up = (self.increased, self.increased_bytes, self.increased, self.increased_bytes, self.increased_requested)
         return {
             name: _row(getattr(self, name), getattr(self, "peak_" + name), up[i], self.origins[i])
@@ -156,7 +156,7 @@ class PoolCounters:
                 counter.peak = value
 
     def counters(self) -> tuple[Counter, ...]:
-        """The counters that are not in `Usage`."""
+        """Return the counters that are not in `Usage`."""
         return self.segment, self.reserved_bytes, self.inactive_split, self.inactive_split_bytes
 
     def reset_accumulated(self) -> None:
@@ -172,7 +172,7 @@ class PoolCounters:
             counter.reset_peak()
 
     def rows(self) -> dict[str, Row]:
-        """The rows by counter name."""
+        """Return the rows by counter name."""
         return self.usage.rows() | {
             "segment": self.segment.row(),
             "reserved_bytes": self.reserved_bytes.row(),

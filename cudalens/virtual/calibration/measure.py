@@ -50,7 +50,7 @@ def fit_constants(
     steps: int = 300,
     deadline: float = math.inf,
 ) -> dict[str, float]:
-    """The constants that minimise the relative errors.
+    """Return the constants that minimise the relative errors.
 
     Args:
         predict: The formula.
@@ -228,7 +228,7 @@ def calibrate(path: str | PathLike[str], *, max_bytes: int = 2 << 30, seconds: f
 
 
 def measured_spec() -> DeviceSpec:
-    """The specification of the current CUDA device: of its name, else of the most similar GPU at its size."""
+    """Return the specification of the current CUDA device: of its name, else of the most similar GPU at its size."""
     facts = torch.cuda.get_device_properties(torch.cuda.current_device())
     by_name = [spec for spec in SPECS.values() if spec.name == facts.name]
     similar = min(SPECS.values(), key=lambda spec: _difference(spec, facts))

@@ -44,7 +44,7 @@ def write_calibration(
 
 
 def calibrated(device: str, path: str | PathLike[str]) -> tuple[DeviceSpec, int]:
-    """The specification in a file, under a name of the user's choice, and the number of devices.
+    """Return the specification in a file, under a name of the user's choice, and the number of devices.
 
     Args:
         device: The name, optionally with a number: "my-4090", "my-4090x2".

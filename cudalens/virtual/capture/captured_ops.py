@@ -202,7 +202,7 @@ class Tape:
                     op.run()
 
     def written(self) -> Iterator[Memory]:
-        """The memory that operators overwrite or create."""
+        """Yield the memory that operators overwrite or create."""
         for op in self.ops:
             if isinstance(op, Tape):
                 yield from op.written()
@@ -212,7 +212,7 @@ class Tape:
                 yield from (operand.memory for _, operand in op.makes)
 
     def generators(self) -> Iterator[torch.Generator]:
-        """The generators that operators draw from."""
+        """Yield the generators that operators draw from."""
         for op in self.ops:
             if isinstance(op, Tape):
                 yield from op.generators()
@@ -267,12 +267,12 @@ class Tape:
 
 
 def num_generators(tape: Tape) -> int:
-    """The number of generators that a graph draws from."""
+    """Return the number of generators that a graph draws from."""
     return len({number_of(generator) for generator in tape.generators()})
 
 
 def writes_of(func: Any) -> tuple[int | str, ...]:
-    """The arguments that an operator overwrites: positions, and names of keyword arguments."""
+    """Return the arguments that an operator overwrites: positions, and names of keyword arguments."""
     places: tuple[int | str, ...] | None = getattr(func, "written_places", None)  # a generated kernel has no schema
     if places is not None:
         return places

@@ -114,20 +114,20 @@ class VirtualGraphBackend:
             self._delete(device, address)
 
     def live_allocations(self, pool: PoolId, device: int) -> list[Allocation]:
-        """The allocated blocks of `pool`."""
+        """Return the allocated blocks of `pool`."""
         blocks = self._allocator(device).live_blocks(pool)
         return [Allocation(block.address, block.size, _frames(block)) for block in blocks]
 
     def has_live(self, pool: PoolId, device: int, addresses: set[int]) -> bool:
-        """Whether exactly the blocks at `addresses` are allocated; faster than `live_allocations`."""
+        """Return whether exactly the blocks at `addresses` are allocated; faster than `live_allocations`."""
         return {block.address for block in self._allocator(device).live_blocks(pool)} == addresses
 
     def pool_size(self, pool: PoolId, device: int) -> PoolSize:
-        """The current size of `pool`."""
+        """Return the current size of `pool`."""
         return PoolSize(*self._allocator(device).pool_bytes(pool))
 
     def tensor_at(self, place: TensorPlace, storage: torch.UntypedStorage | None = None) -> torch.Tensor:
-        """A tensor at a place, on `storage` or on a new storage that does not own its block.
+        """Return a tensor at a place, on `storage` or on a new storage that does not own its block.
 
         Raises:
             VirtualDeviceError: The place is not in a graph's pool.
@@ -165,7 +165,7 @@ class VirtualGraphBackend:
             storage.__dict__[KEY] = Invalidated(residence, message)
 
     def same_addresses(self, tensors: Sequence[torch.Tensor], addresses: Sequence[int]) -> bool:
-        """Whether every tensor's data_ptr() is the address at the same position."""
+        """Return whether every tensor's data_ptr() is the address at the same position."""
         return all(tensor.data_ptr() == address for tensor, address in zip(tensors, addresses, strict=True))
 
     def clear_workspaces(self) -> None:
@@ -198,7 +198,7 @@ class VirtualGraphBackend:
         self._gpus.release(self._device(device), block)
 
     def storage_at(self, index: int, address: int, num_bytes: int) -> Any:
-        """A storage at an address of a device, which does not own its block.
+        """Return a storage at an address of a device, which does not own its block.
 
         Raises:
             VirtualDeviceError: The address is not in a graph's pool.
@@ -226,7 +226,7 @@ def _residence(storage: torch.UntypedStorage) -> ArenaResidence:
 
 
 def _owners(state: PoolState, live: Sequence[torch.UntypedStorage]) -> list[ArenaResidence]:
-    """The residences of storages that get ownership of a block, one per address.
+    """Return the residences of storages that get ownership of a block, one per address.
 
     Raises:
         RuntimeError: A storage is at an address that is not allocated in the state, or owns a block.

@@ -78,7 +78,7 @@ class CapturedGenerators:
 
 
 def number_of(generator: torch.Generator) -> int:
-    """The identity of torch's C++ object: operators may get different wrappers of one generator."""
+    """Return the identity of torch's C++ object: operators may get different wrappers of one generator."""
     return int(generator._cdata)  # type: ignore[attr-defined]
 
 

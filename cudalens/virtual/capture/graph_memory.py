@@ -72,7 +72,7 @@ class Memory:
         return self.own if storage is None else storage
 
     def contents(self) -> torch.Tensor | None:
-        """Its bytes as a flat tensor of uint8; None if they were freed."""
+        """Return its bytes as a flat tensor of uint8, or None if they were freed."""
         if self.arena is not None:
             return self.arena.bytes_at(self.address, self.num_bytes) if self.arena.is_allocated else None
         storage = self.live
@@ -84,7 +84,7 @@ class Memory:
             self.arena.clear(self.address, self.num_bytes)
 
     def made_by(self, tape: Tape) -> bool:
-        """Whether an operator of `tape` created it."""
+        """Return whether an operator of `tape` created it."""
         return self.maker is not None and self.maker() is tape
 
 
@@ -172,7 +172,7 @@ class Operand:
 
 
 def memory_of(tensor: torch.Tensor, tape: Tape, *, is_result: bool = False) -> Memory:
-    """The memory of a tensor that `tape` uses.
+    """Return the memory of a tensor that `tape` uses.
 
     Raises:
         VirtualDeviceError: The tensor has no storage.
@@ -191,12 +191,12 @@ def memory_of(tensor: torch.Tensor, tape: Tape, *, is_result: bool = False) -> M
 
 
 def is_pageable(tensor: torch.Tensor) -> bool:
-    """Whether a tensor is in pageable host memory."""
+    """Return whether a tensor is in pageable host memory."""
     found = tensor.untyped_storage().__dict__
     return KEY not in found and PINNED_KEY not in found
 
 
 def bytes_of(storage: torch.UntypedStorage) -> torch.Tensor:
-    """A storage as a flat tensor of uint8."""
+    """Return a storage as a flat tensor of uint8."""
     flat = torch.empty(0, dtype=torch.uint8)
     return flat.set_(storage)

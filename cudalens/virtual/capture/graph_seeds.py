@@ -49,7 +49,7 @@ class Seeds:
 
 
 def before_capture(gpus: Gpus, stream: Stream) -> Seeds | None:
-    """The memory that torch allocates before a capture starts on `stream`; None if it allocates it later."""
+    """Return the memory that torch allocates before a capture starts on `stream`, or None if it allocates it later."""
     if _PER_CAPTURE:
         return None
     key = id(gpus), stream.device.index
@@ -60,7 +60,7 @@ def before_capture(gpus: Gpus, stream: Stream) -> Seeds | None:
 
 
 def after_begin(gpus: Gpus, stream: Stream) -> Seeds | None:
-    """The memory that torch allocates after a capture has started; None if it allocated it before."""
+    """Return the memory that torch allocates after a capture has started, or None if it allocated it before."""
     return Seeds(gpus, stream.device.default_stream) if _PER_CAPTURE else None
 
 

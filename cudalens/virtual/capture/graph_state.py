@@ -26,7 +26,7 @@ _user_pools = itertools.count(1)
 
 
 def new_pool_id(*, is_user_created: bool) -> PoolId:
-    """A new memory pool id: the first number is set for a graph's own pool, the second for a user's pool."""
+    """Return a new memory pool id: the first number is set for a graph's own pool, the second for a user's pool."""
     return (0, next(_user_pools)) if is_user_created else (next(_graph_pools), 0)
 
 
@@ -209,7 +209,7 @@ class GraphState:
         self._seeds.clear()
 
     def pool(self) -> PoolId:
-        """The id of its memory pool.
+        """Return the id of its memory pool.
 
         Raises:
             RuntimeError: Nothing was captured; torch's message.
@@ -219,7 +219,7 @@ class GraphState:
         return self.pool_id
 
     def pools(self) -> list[PoolId]:
-        """The ids of all memory pools that it holds."""
+        """Return the ids of all memory pools that it holds."""
         return [self.pool_id] if self._holds_pool else []
 
     def dump(self, path: str) -> None:
@@ -277,7 +277,7 @@ def _no_driver(what: str) -> VirtualDeviceError:
 
 
 def dot(graph: CapturedGraph) -> str:
-    """A graph in Graphviz format."""
+    """Return a graph in Graphviz format."""
     lines = ["digraph dot {", f'subgraph cluster_{graph.id} {{ label="graph_{graph.id}" node [shape="record"]']
     for number, node in enumerate(graph.nodes):
         name = "event" if node.work is None else node.work.name

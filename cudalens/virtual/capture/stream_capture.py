@@ -112,7 +112,7 @@ class GraphCapture:
                 self.tape.end()
 
     def accepts(self, stream: int) -> bool:
-        """Whether allocations for the stream of that handle use the graph's pool."""
+        """Return whether allocations for the stream of that handle use the graph's pool."""
         return self.is_active and any(captured.handle == stream for captured in self._tails)
 
     def run(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -273,7 +273,7 @@ class GraphCapture:
         raise cuda_error(code)
 
     def _reduced(self, tails: tuple[int, ...]) -> tuple[int, ...]:
-        """The nodes without those that other nodes of the set depend on."""
+        """Return the nodes without those that other nodes of the set depend on."""
         wanted = set(tails)
         if len(wanted) < 2:
             return tuple(wanted)
@@ -291,6 +291,6 @@ class GraphCapture:
         return found
 
     def _is_joined(self) -> bool:
-        """Whether the origin depends on all nodes of side streams."""
+        """Return whether the origin depends on all nodes of side streams."""
         reached = self._ancestors(self._tails[self.origin])
         return len(reached) == len(self.nodes)

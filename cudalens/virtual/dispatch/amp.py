@@ -132,7 +132,7 @@ def _install_guard(patches: Patches) -> None:
 
 
 def guards() -> dict[str, Callable[..., Any]]:
-    """A kernel for each operator that autocast for the CPU casts."""
+    """Return a kernel for each operator that autocast for the CPU casts."""
     names = (name[len("aten::") :] for name in torch._C._dispatch_get_all_op_names() if name.startswith("aten::"))
     found = (name for name in names if torch._C._dispatch_has_kernel_for_dispatch_key(f"aten::{name}", "AutocastCPU"))
     return {name: _guard(func) for name in found if (func := overload(name)) is not None}
@@ -151,7 +151,7 @@ def _guard(func: Any) -> Callable[..., Any]:
 
 
 def overload(name: str) -> Any:
-    """The aten operator of a schema name; None if this version of torch has none."""
+    """Return the aten operator of a schema name, or None if this version of torch has none."""
     packet_name, _, form = name.partition(".")
     packet = getattr(torch.ops.aten, packet_name, None)
     return getattr(packet, form or "default", None)
@@ -170,7 +170,7 @@ class Casts:
         self._has_gradients = _KEEPS_GRADIENTS
 
     def kernels(self) -> dict[str, Callable[..., Any]]:
-        """The kernels by schema name."""
+        """Return the kernels by schema name."""
         makers: dict[Policy, Callable[[Any], Callable[..., Any]]] = {
             "lower": self._lower,
             "float32": self._float32,
@@ -254,7 +254,7 @@ class Casts:
         return value
 
     def _cast_tensor(self, tensor: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
-        """A cast copy; for a float32 leaf that requires grad, one copy for the whole region."""
+        """Return a cast copy; for a float32 leaf that requires grad, one copy for the whole region."""
         is_weight = tensor.dtype is torch.float32 and tensor.requires_grad and tensor.is_leaf and not tensor._is_view()
         if not is_weight or dtype is torch.float32 or not torch.is_autocast_cache_enabled() or self._is_left_out():
             return tensor.to(dtype)
@@ -271,7 +271,7 @@ class Casts:
 
 
 def _keeps_gradients() -> bool:
-    """Whether this version of torch differentiates through a cast that was first needed without gradients.
+    """Return whether this version of torch differentiates through a cast that was first needed without gradients.
 
     Such a version also keeps no casts in inference mode.
     """
@@ -290,7 +290,7 @@ _KEEPS_GRADIENTS: Final = _keeps_gradients()
 
 @functools.cache
 def _casts() -> tuple[tuple[str, Policy, Any], ...]:
-    """The operators that this version of torch casts for CUDA: schema name, policy and operator."""
+    """Return the operators that this version of torch casts for CUDA: schema name, policy and operator."""
     policies: dict[str, Policy] = {name: policy for name, policy in POLICIES.items() if is_cast(name)}
     policies.update(dict.fromkeys(RECURRENT, "lower"))
     return tuple((name, policy, func) for name, policy in policies.items() if (func := overload(name)) is not None)
@@ -300,14 +300,14 @@ _NORM_WITH_DTYPE: Final = {"Scalar": "ScalarOpt_dtype", "ScalarOpt_dim": "Scalar
 
 
 def is_cast(name: str) -> bool:
-    """Whether this version of torch casts an operator for CUDA."""
+    """Return whether this version of torch casts an operator for CUDA."""
     schema = f"aten::{name}"
     known = torch._C._dispatch_has_kernel(schema)
     return bool(known and torch._C._dispatch_has_kernel_for_dispatch_key(schema, _KEY_NAME))
 
 
 def is_eligible(value: Any) -> bool:
-    """Whether autocast for CUDA casts a value: a floating-point tensor on the device, but not double."""
+    """Return whether autocast for CUDA casts a value: a floating-point tensor on the device, but not double."""
     return (
         isinstance(value, torch.Tensor)
         and value.is_floating_point()
@@ -321,7 +321,7 @@ def _is_on_device(tensor: torch.Tensor) -> bool:
 
 
 def _widest(current: torch.dtype, value: Any) -> torch.dtype:
-    """The wider of `current` and the dtypes in `value`.
+    """Return the wider of `current` and the dtypes in `value`.
 
     Raises:
         RuntimeError: A dtype is neither float32 nor the region's; torch's message.

@@ -93,7 +93,7 @@ def _attend_to_shards(
 
 
 def is_fused(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, dropout_p: float, is_causal: bool) -> bool:
-    """Whether CUDA's memory-efficient kernel runs an attention with dropout (sdp_utils.cpp)."""
+    """Return whether CUDA's memory-efficient kernel runs an attention with dropout (sdp_utils.cpp)."""
     tensors = [query, key, value] if mask is None else [query, key, value, mask]
     is_plain = all(type(tensor) in (Tensor, torch.nn.Parameter) for tensor in tensors)
     if not is_plain or not 0.0 < dropout_p < 1.0 or _is_transformed():
@@ -112,12 +112,12 @@ def is_fused(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, dro
 
 
 def _is_transformed() -> bool:
-    """Whether torch.func or forward differentiation, for which the kernel has no formula, is active."""
+    """Return whether torch.func or forward differentiation, for which the kernel has no formula, is active."""
     return torch._C._functorch.peek_interpreter_stack() is not None or forward_ad._current_level >= 0
 
 
 def _dtype_of_call(tensor: Tensor) -> torch.dtype:
-    """The dtype after autocast, which casts the arguments of attention."""
+    """Return the dtype after autocast, which casts the arguments of attention."""
     if torch.is_autocast_enabled("cuda") and tensor.dtype in _ALIGNMENT:
         return torch.get_autocast_dtype("cuda")
     return tensor.dtype
@@ -164,7 +164,7 @@ class SavedStates:
             return number
 
     def find(self, number: int) -> Tensor:
-        """The state of a number.
+        """Return the state of a number.
 
         Raises:
             VirtualDeviceError: It was dropped.
@@ -311,7 +311,7 @@ class _Parts:
 
 
 def _in_layout(grad: Tensor, dtype: torch.dtype) -> Tensor:
-    """A gradient with positions before heads in memory, as the kernel writes it."""
+    """Return a gradient with positions before heads in memory, as the kernel writes it."""
     return grad.to(dtype).transpose(1, 2).contiguous().transpose(1, 2)
 
 

@@ -43,7 +43,7 @@ _UNNUMBERED: Final = 1 << 62
 
 
 def key_of(node: Any) -> Key:
-    """The key of a node; its Python wrapper is not unique."""
+    """Return the key of a node; its Python wrapper is not unique."""
     number: int = node._sequence_nr()
     return number if number < _UNNUMBERED else -2 - id(node.variable)
 
@@ -112,7 +112,7 @@ class Plan:
         return handles
 
     def _walk(self, roots: Iterable[Any]) -> dict[Key, list[Key]]:
-        """All nodes that may run, with the producers of their gradients."""
+        """Return all nodes that may run, with the producers of their gradients."""
         stack = [_node_of(root) for root in roots]
         producers: dict[Key, list[Key]] = {key_of(node): [CALLER] for node in stack}
         while stack:
@@ -129,7 +129,7 @@ class Plan:
 
 
 def _streams_of(key: Key, made_by: Sequence[Key], history: History, caller: Streams) -> Streams:
-    """The streams of a node's forward operator; for a leaf's node, of the first operator that uses the leaf."""
+    """Return the streams of a node's forward operator; for a leaf's node, of the first operator that uses the leaf."""
     if key >= 0:
         return history.at(key)
     first_use = min((producer for producer in made_by if producer >= 0), default=None)
@@ -141,7 +141,7 @@ def _edges(node: Any) -> list[Edge | None]:
 
 
 def _node_of(value: Any) -> Any:
-    """The node that consumes the gradient of a tensor or of a gradient edge."""
+    """Return the node that consumes the gradient of a tensor or of a gradient edge."""
     if isinstance(value, torch.Tensor):
         return value.grad_fn if value.grad_fn is not None else torch.autograd.graph.get_gradient_edge(value).node
     return value.node
@@ -209,7 +209,7 @@ def _adopt_grads(gpus: Gpus, pairs: Sequence[tuple[Any, Any]]) -> None:
 
 
 def _leaf_grads(outputs: Sequence[Any]) -> Iterator[tuple[torch.Tensor | None, torch.Tensor]]:
-    """The accumulated gradient of each leaf of a backward pass, and the leaf."""
+    """Yield the accumulated gradient of each leaf of a backward pass, and the leaf."""
     nodes = [output.grad_fn if isinstance(output, torch.Tensor) else output.node for output in outputs]
     seen = set(nodes)
     while nodes:
@@ -227,7 +227,7 @@ def _has_numbers() -> bool:
 
 
 def _next_number() -> int:
-    """The sequence number of the thread's next node."""
+    """Return the sequence number of the thread's next node."""
     number: int = torch._C._autograd._get_sequence_nr()
     return number
 
@@ -285,7 +285,7 @@ class BackwardStreams:
             per_thread.task = outer
 
     def _plan(self, outputs: Sequence[Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Plan | None:
-        """The plan of a backward pass; None if it uses only the caller's streams."""
+        """Return the plan of a backward pass, or None if it uses only the caller's streams."""
         history, caller = self._history(), named(self._machine.thread_streams)
         if history is None or (len(history) == 1 and history.last == caller):
             return None
@@ -294,7 +294,7 @@ class BackwardStreams:
         return None if plan.is_plain else plan
 
     def _history(self) -> History | None:
-        """The thread's history; for a thread without nodes, that of the thread that switched last."""
+        """Return the thread's history; for a thread without nodes, that of the thread that switched last."""
         if _next_number() == 0:
             return self._last_switched
         return self._per_thread.history or History()

@@ -44,12 +44,12 @@ def histc(values: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Te
 
 
 def _per_channel(statistic: Tensor, like: Tensor) -> Tensor:
-    """A statistic of each channel, in a shape that broadcasts over a batch."""
+    """Return a statistic of each channel, in a shape that broadcasts over a batch."""
     return statistic.view(1, -1, *([1] * (like.dim() - 2)))
 
 
 def _others(value: Tensor) -> list[int]:
-    """The dimensions besides the channels."""
+    """Return the dimensions besides the channels."""
     return [dim for dim in range(value.dim()) if dim != 1]
 
 
@@ -114,7 +114,7 @@ def _backward_reduce(
     needs_weight: bool,
     needs_bias: bool,
 ) -> tuple[Tensor | None, ...]:
-    """The sums of the backward pass, and the gradients of weight and bias."""
+    """Return the sums of the backward pass, and the gradients of weight and bias."""
     grad, value = _accumulated(grad), _accumulated(value)
     total = grad.sum(_others(grad))
     products = (grad * (value - _per_channel(mean, value))).sum(_others(grad))
@@ -137,7 +137,7 @@ def _backward_elemt(
     products: Tensor,
     counts: Tensor,
 ) -> Tensor:
-    """The gradient of the input."""
+    """Return the gradient of the input."""
     num = counts.sum().item()
     centred = _accumulated(value) - _per_channel(mean, value)
     rest = _accumulated(grad) - _per_channel(total / num, grad)

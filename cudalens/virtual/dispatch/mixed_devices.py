@@ -17,7 +17,7 @@ _NO_STORAGE: Final = object()
 
 
 def locate(args: Sequence[Any]) -> tuple[Device | None, bool]:
-    """The first device among the tensors, and whether any tensor is not on it."""
+    """Return the first device among the tensors, and whether any tensor is not on it."""
     device: Device | None = None
     saw_host = False
     for arg in args:
@@ -39,7 +39,7 @@ def locate(args: Sequence[Any]) -> tuple[Device | None, bool]:
 
 
 def _storage_residence(tensor: torch.Tensor) -> Any:
-    """The residence of a tensor's storage, of a sparse tensor's values; None without one."""
+    """Return the residence of a tensor's storage, of a sparse tensor's values, or None without one."""
     try:
         return tensor.untyped_storage().__dict__.get(KEY)
     except (RuntimeError, NotImplementedError):

@@ -192,7 +192,7 @@ class DispatchMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return out
 
     def _view(self, out: Any, device: Device) -> Any:
-        """The result of a view; that of a sparse tensor may have new indices and values."""
+        """Return the result of a view; that of a sparse tensor may have new indices and values."""
         if isinstance(out, torch.Tensor) and is_sparse(out):
             self._place_results(out, device)
         return out
@@ -448,14 +448,14 @@ def _plan(func: Any) -> Plan:
 
 
 def _as_tensor(value: Any) -> torch.Tensor:
-    """A tensor argument: torch passes the tensor of a Python number (``x * 2`` under vmap) as that number."""
+    """Return a tensor argument: torch passes the tensor of a Python number (``x * 2`` under vmap) as that number."""
     if isinstance(value, torch.Tensor):
         return value
     return _aten.scalar_tensor.default(value, dtype=_NUMBER_DTYPES[type(value)])
 
 
 def _has_mask(args: tuple[Any, ...]) -> bool:
-    """Whether an index operator gets a boolean index, for whose number of elements the host must wait."""
+    """Return whether an index operator gets a boolean index, for whose number of elements the host must wait."""
     for arg in args[1:2]:
         for index in arg if isinstance(arg, list | tuple) else ():
             if isinstance(index, torch.Tensor) and index.dtype in (torch.bool, torch.uint8):

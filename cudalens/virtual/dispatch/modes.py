@@ -34,7 +34,7 @@ _on_thread = _Entered()
 
 
 def has_modes() -> bool:
-    """Whether the thread has the modes of a virtual device."""
+    """Return whether the thread has the modes of a virtual device."""
     return _on_thread.count > 0
 
 

@@ -208,7 +208,7 @@ def make_plan(func: Any) -> Plan:
 
 
 def python_kernel(func: Any, is_on_device: bool) -> Any:
-    """The dispatch key of a library operator's implementation in Python; None for an implementation in C++.
+    """Return the dispatch key of a library operator's implementation in Python, or None for an implementation in C++.
 
     Args:
         func: The overload.
@@ -227,6 +227,6 @@ def _has_kernel(func: Any, key: str) -> bool:
 
 
 def _is_view(schema: Any) -> bool:
-    """Whether every returned tensor aliases an argument that is not written."""
+    """Return whether every returned tensor aliases an argument that is not written."""
     infos = [value.alias_info for value in schema.returns]
     return bool(infos) and all(info is not None and not info.is_write for info in infos)

@@ -64,7 +64,7 @@ def install(patches: Patches, gpus: Gpus) -> None:
 
 
 def nested(what: str) -> VirtualDeviceError:
-    """The error for nested tensors, whose sizes are on the host."""
+    """Return the error for nested tensors, whose sizes are on the host."""
     return VirtualDeviceError(f"{what}: {_SIGNS[_NO_STORAGE]}")
 
 
@@ -180,7 +180,7 @@ def _refuse_memory(patches: Patches) -> None:
 
 
 def _on_host(original: Callable[..., Any], how: str) -> Callable[..., Any]:
-    """A function of a tensor that refuses tensors of the device."""
+    """Return a function of a tensor that refuses tensors of the device."""
 
     @functools.wraps(original)
     def on_host(tensor: torch.Tensor, *args: Any, **kwargs: Any) -> Any:

@@ -30,7 +30,7 @@ _FILE: Final = str(Path(__file__).parents[1] / "tensors" / "device_arguments.py"
 
 
 def is_call_on_device() -> bool:
-    """Whether the current torch function got a tensor of a device; True without a current function."""
+    """Return whether the current torch function got a tensor of a device; True without a current function."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         code = frame.f_code
@@ -42,7 +42,7 @@ def is_call_on_device() -> bool:
 
 
 def are_scratch(args: tuple[Any, ...]) -> bool:
-    """Whether one of an operator's host tensors is internal."""
+    """Return whether one of an operator's host tensors is internal."""
     return any(isinstance(arg, torch.Tensor) and ADOPT_KEY in attributes(arg) for arg in args)
 
 
@@ -86,7 +86,7 @@ def collected_marks() -> Iterator[Callable[[], bool]]:
 
 
 def attributes(tensor: torch.Tensor) -> dict[str, Any]:
-    """The attributes of a tensor's storage; empty without one."""
+    """Return the attributes of a tensor's storage; empty without one."""
     try:
         return tensor.untyped_storage().__dict__
     except (RuntimeError, NotImplementedError):  # no storage

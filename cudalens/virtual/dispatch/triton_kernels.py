@@ -180,7 +180,7 @@ class _Launch:
             )
 
     def _on_host(self, value: Any) -> Any:
-        """The argument with host tensors on the same memory instead of device tensors."""
+        """Return the argument with host tensors on the same memory instead of device tensors."""
         if isinstance(value, torch.Tensor):
             return self._alias(value)
         if isinstance(value, list | tuple):

@@ -263,7 +263,7 @@ class _Window:
         self._handles: dict[int, int] = {}
 
     def handle(self, device_index: int) -> int:
-        """The thread's handle on a device."""
+        """Return the thread's handle on a device."""
         if device_index not in self._handles:
             self._handles[device_index] = self._pool.reserve(device_index)
         return self._handles[device_index]

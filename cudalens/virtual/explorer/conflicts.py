@@ -40,7 +40,7 @@ def unordered_conflicts(program: Program, ops: Sequence[LoggedOp], *, at_most: i
 
 
 def _by_extent(ops: Sequence[LoggedOp]) -> list[list[int]]:
-    """The tasks that access each extent of memory."""
+    """Return the tasks that access each extent of memory."""
     spans = [sorted({*op.written(), *(place.span for place in op.reads)}) for op in ops]
     extents = merged(span for of_op in spans for span in of_op)
     owner: dict[Span, int] = {}
@@ -57,7 +57,7 @@ def _by_extent(ops: Sequence[LoggedOp]) -> list[list[int]]:
 
 
 def conflict(one: LoggedOp, other: LoggedOp) -> bool:
-    """Whether two tasks access the same byte and one of them writes it."""
+    """Return whether two tasks access the same byte and one of them writes it."""
     mine, theirs = _written(one), _written(other)
     return _any_overlap(mine, theirs) or _any_overlap(mine, other.reads) or _any_overlap(one.reads, theirs)
 
@@ -72,7 +72,7 @@ def _any_overlap(places: Sequence[Place], others: Sequence[Place]) -> bool:
 
 
 def overlap(one: Place, other: Place) -> bool:
-    """Whether two tensors share a byte; tensors with gaps are compared element by element."""
+    """Return whether two tensors share a byte; tensors with gaps are compared element by element."""
     mine, theirs = one.span, other.span
     if not mine.overlaps(theirs):
         return False
@@ -92,7 +92,7 @@ def _is_dense(place: Place) -> bool:
 
 
 def _bytes(memory: torch.Tensor, place: Place, start: int) -> torch.Tensor:
-    """Each byte of a tensor, in a buffer whose first byte is at `start`."""
+    """Return each byte of a tensor, in a buffer whose first byte is at `start`."""
     item = place.dtype.itemsize
     stride = (*(step * item for step in place.stride), 1)
     return memory.as_strided((*place.size, item), stride, place.span.start - start)

@@ -175,7 +175,7 @@ class Explorer:
             torch.set_num_threads(before)
 
     def _in_program_order(self) -> Outcome:
-        """The outcome of program order."""
+        """Return the outcome of program order."""
         if self._expected is None:
             order = in_program_order(self._program)
             as_run = self._outcome(order)
@@ -186,7 +186,7 @@ class Explorer:
         return self._expected
 
     def _choose_threads(self, order: Schedule, as_run: Outcome) -> int:
-        """The number of threads for reruns: as in the run, or one if that is faster or needed for equal results.
+        """Return the number of threads for reruns: as in the run, or one if that is faster or needed for equal results.
 
         On a busy machine, small operators spend more time waiting for threads than computing.
         """
@@ -213,7 +213,7 @@ class Explorer:
                 )
 
     def _if_few(self, budget: int) -> list[tuple[int, ...]] | None:
-        """All orders except program order if the budget covers them; else None."""
+        """Return all orders except program order if the budget covers them; else None."""
         orders = list(itertools.islice(all_orders(self._program), budget + 2))
         return orders[1:] if len(orders) <= budget + 1 else None
 
@@ -282,12 +282,12 @@ class Explorer:
 
 
 def _names(ops: Sequence[LoggedOp]) -> dict[Seen, str]:
-    """The names of values that the host read, and of operators that raised."""
+    """Return the names of values that the host read, and of operators that raised."""
     return {number: op.site.expression or f"{op.name} at {op.site}" for number, op in enumerate(ops)}
 
 
 def _pairs_by_key(suspects: Sequence[Suspect], conflicts: list[Pair]) -> dict[int | Pair, list[Pair]]:
-    """The races and conflicts that can be reversed, with their pairs of tasks."""
+    """Return the races and conflicts that can be reversed, with their pairs of tasks."""
     found: dict[int | Pair, list[Pair]] = {n: list(suspect.pairs) for n, suspect in enumerate(suspects)}
     of_races = {pair for suspect in suspects for pair in suspect.pairs}
     return found | {pair: [pair] for pair in conflicts if pair not in of_races}

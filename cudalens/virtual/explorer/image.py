@@ -46,7 +46,7 @@ class Image:
 
     @staticmethod
     def size_of(touched: Iterable[Span], initial: Sequence[tuple[Span, torch.Tensor]]) -> int:
-        """The size of an image of these, in bytes."""
+        """Return the size of an image of these, in bytes."""
         extents = merged([*touched, *(span for span, _ in initial)])
         return sum(extent.end - extent.start for extent in extents)
 
@@ -69,14 +69,14 @@ class Image:
                 buffer[max(start - first, 0) : max(end - first, 0)].fill_(unwritten)
 
     def view(self, place: Place) -> torch.Tensor:
-        """A tensor at a place in the image."""
+        """Return a tensor at a place in the image."""
         if place.storage.start == place.storage.end:
             return torch.empty_strided(place.size, place.stride, dtype=place.dtype)
         buffer, start = self._at(place.storage)
         return place.within(buffer.untyped_storage(), start)
 
     def bytes_of(self, span: Span) -> torch.Tensor:
-        """The bytes of a span as a flat tensor of uint8."""
+        """Return the bytes of a span as a flat tensor of uint8."""
         buffer, start = self._at(span)
         return buffer[span.start - start : span.end - start]
 

@@ -55,12 +55,12 @@ class LoggedOp:
     lane: int = 0
 
     def written(self) -> list[Span]:
-        """The bytes that it may write."""
+        """Return the bytes that it may write."""
         spans = [place.span for place in self.writes]
         spans += [place.span for _, place in self.makes] + [after.span for _, after in self.moves]
         return spans + [span for span, _ in self.contents]
 
     def touched(self) -> list[Span]:
-        """The bytes of all storages that it accesses."""
+        """Return the bytes of all storages that it accesses."""
         places = [*self.writes, *self.reads, *(place for _, place in self.makes), *(after for _, after in self.moves)]
         return [place.storage for place in places] + [span for span, _ in self.contents]

@@ -65,7 +65,7 @@ class TrackedMemory:
         self.blank.clear()
 
     def storage_of(self, tensor: torch.Tensor) -> Any:
-        """A tensor's storage; None if it has none, which ends the log."""
+        """Return a tensor's storage, or None if it has none, which ends the log."""
         try:
             return tensor.untyped_storage()
         except (RuntimeError, NotImplementedError):
@@ -76,7 +76,7 @@ class TrackedMemory:
             return None
 
     def is_tracked(self, tensor: torch.Tensor) -> bool:
-        """Whether a tensor is in tracked host memory."""
+        """Return whether a tensor is in tracked host memory."""
         try:
             storage: Any = tensor.untyped_storage()
         except (RuntimeError, NotImplementedError):
@@ -85,20 +85,20 @@ class TrackedMemory:
         return self._residence(storage) is None and (PINNED_KEY in notes or self._tag(notes) is not None)
 
     def _residence(self, storage: Any) -> Residence | None:
-        """The residence of a storage on these GPUs."""
+        """Return the residence of a storage on these GPUs."""
         residence: Residence | None = storage.__dict__.get(KEY)
         return residence if residence is not None and residence.gpus is self._gpus else None
 
     def is_pinned(self, space: int) -> bool:
-        """Whether a piece of host memory is page-locked."""
+        """Return whether a piece of host memory is page-locked."""
         return space in self._pinned
 
     def block_at(self, address: int) -> Span:
-        """The span of the block at an address, with the largest size of a storage seen there."""
+        """Return the span of the block at an address, with the largest size of a storage seen there."""
         return Span(DEVICE, address, address + self._sizes.get(address, 0))
 
     def place_of(self, tensor: torch.Tensor, *, is_written: bool = False) -> Place | None:
-        """The place of a tensor; None in host memory that is not tracked.
+        """Return the place of a tensor; None in host memory that is not tracked.
 
         Args:
             tensor: An operator's argument, before it runs.
@@ -121,7 +121,7 @@ class TrackedMemory:
         return self._track_host(storage) if residence is None else self._track_device(storage, residence)
 
     def own_space(self, piece: object, num_bytes: int) -> Span:
-        """A space for a graph's own memory, which is no storage of the user.
+        """Return a space for a graph's own memory, which is no storage of the user.
 
         Args:
             piece: Its key; kept alive by the log.
@@ -132,19 +132,19 @@ class TrackedMemory:
         return Span(self._own[id(piece)][1], 0, num_bytes)
 
     def constant(self, tensor: torch.Tensor) -> torch.Tensor:
-        """A copy of a host tensor that is not tracked."""
+        """Return a copy of a host tensor that is not tracked."""
         kept = tensor.detach().clone()
         self._charge(kept.nbytes)
         return kept
 
     def contents(self, storage: Any) -> torch.Tensor:
-        """A copy of the current bytes of a storage."""
+        """Return a copy of the current bytes of a storage."""
         kept = _bytes_of(storage).clone()
         self._charge(kept.nbytes)
         return kept
 
     def made(self, tensor: torch.Tensor) -> Place:
-        """The place of an operator's new result."""
+        """Return the place of an operator's new result."""
         storage: Any = tensor.untyped_storage()
         residence = self._residence(storage)
         if residence is None:
@@ -155,7 +155,7 @@ class TrackedMemory:
         return Place.of(tensor, span)
 
     def span_of(self, storage: Any) -> Span | None:
-        """The current span of a storage; None in host memory that is not tracked."""
+        """Return the current span of a storage; None in host memory that is not tracked."""
         residence = self._residence(storage)
         if residence is not None:
             return self._span(storage, residence)
@@ -163,7 +163,7 @@ class TrackedMemory:
         return None if tag is None else Span(tag[0], 0, storage.nbytes())
 
     def moved(self, place: Place, storage: Any) -> Place | None:
-        """The whole new storage of an argument that was moved; None if it is empty."""
+        """Return the whole new storage of an argument that was moved, or None if it is empty."""
         span = self.span_of(storage)
         residence = self._residence(storage)
         if span is None or not storage.nbytes():
@@ -262,7 +262,7 @@ def _bytes_of(storage: Any) -> torch.Tensor:
 
 
 def _without(span: Span, covered: list[Span]) -> list[Span]:
-    """The parts of a span that no other span covers."""
+    """Return the parts of a span that no other span covers."""
     left = [span]
     for other in covered:
         left = [part for piece in left for part in _subtract(piece, other)]

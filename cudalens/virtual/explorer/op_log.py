@@ -293,7 +293,7 @@ class OpLog:
         return self._thread.collective
 
     def _logged(self, op: LoggedOp, value: Any, is_written: bool, storages: list[tuple[Place, Any]]) -> Any:
-        """The logged form of an argument; host tensors that are not tracked are copied."""
+        """Return the logged form of an argument; host tensors that are not tracked are copied."""
         if isinstance(value, torch.Tensor):
             place = self.memory.place_of(value, is_written=is_written)
             if place is None:
@@ -371,7 +371,7 @@ class OpLog:
                     pending.op.moves.append((place, moved))
 
     def _copies_to_host(self, op: LoggedOp) -> bool:
-        """Whether it writes pageable host memory, which makes the host wait."""
+        """Return whether it writes pageable host memory, which makes the host wait."""
         targets = [*op.writes, *(place for _, place in op.makes)]
         return any(place.storage.space and not self.memory.is_pinned(place.storage.space) for place in targets)
 
@@ -419,12 +419,12 @@ def _holds_tensors(value: Any) -> bool:
 
 
 def _value_of(tensor: torch.Tensor) -> torch.Tensor:
-    """The value that the host reads from a tensor."""
+    """Return the value that the host reads from a tensor."""
     return tensor.clone()
 
 
 def _matters(func: Any) -> bool:
-    """Whether an operator is logged: it accesses memory, or it is a factory whose result must be known."""
+    """Return whether an operator is logged: it accesses memory, or it is a factory whose result must be known."""
     known = _has_effect.get(func)
     if known is None:
         name = func._schema.name
@@ -439,7 +439,7 @@ def _is_on_device(kwargs: dict[str, Any]) -> bool:
 
 
 def _has_numbers(out: Any) -> bool:
-    """Whether a result contains Python numbers."""
+    """Return whether a result contains Python numbers."""
     if isinstance(out, list | tuple):
         return any(_has_numbers(item) for item in out)
     return isinstance(out, bool | int | float | complex)

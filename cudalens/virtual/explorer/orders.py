@@ -50,18 +50,18 @@ class Program:
         return len(self.tasks)
 
     def comes_before(self, first: int, second: int) -> bool:
-        """Whether `first` comes before `second` in every schedule."""
+        """Return whether `first` comes before `second` in every schedule."""
         a, b = self.tasks[first], self.tasks[second]
         if a.lane == b.lane:
             return a.index < b.index
         return b.needs.get(a.lane, 0) > a.index
 
     def is_unordered(self, one: int, other: int) -> bool:
-        """Whether the order of two tasks is not determined."""
+        """Return whether the order of two tasks is not determined."""
         return one != other and not self.comes_before(one, other) and not self.comes_before(other, one)
 
     def is_legal(self, order: Sequence[int]) -> bool:
-        """Whether an order of all tasks is a schedule."""
+        """Return whether an order of all tasks is a schedule."""
         if sorted(order) != list(range(len(self.tasks))):
             return False
         progress = Progress(self)
@@ -86,22 +86,22 @@ class Progress:
         self._done = [0] * len(program.lanes)
 
     def is_ready(self, number: int) -> bool:
-        """Whether a task can be executed next."""
+        """Return whether a task can be executed next."""
         task, done = self._program.tasks[number], self._done
         return done[task.lane] == task.index and all(done[lane] >= count for lane, count in task.needs.items())
 
     def ready(self) -> list[int]:
-        """The tasks that can be executed next, at most one per lane, in program order."""
+        """Return the tasks that can be executed next, at most one per lane, in program order."""
         return sorted(number for number in self.heads() if self.is_ready(number))
 
     def heads(self) -> Iterator[int]:
-        """The next task of each lane that has one."""
+        """Yield the next task of each lane that has one."""
         for lane, done in zip(self._program.lanes, self._done, strict=True):
             if done < len(lane):
                 yield lane[done]
 
     def is_done(self, number: int) -> bool:
-        """Whether a task has been executed."""
+        """Return whether a task has been executed."""
         task = self._program.tasks[number]
         return self._done[task.lane] > task.index
 
@@ -185,7 +185,7 @@ class Builder:
         self._merge(task.lane, clock)
 
     def reached(self, lane: int) -> Clock:
-        """What is done once all current work of a lane is done."""
+        """Return what is done once all current work of a lane is done."""
         return merged_clocks([self._clocks[lane], *(self._clocks[peer] for peer in self._peers.get(lane, ()))])
 
     def record(self, event: int, lane: int) -> None:
@@ -214,7 +214,7 @@ class Builder:
 
 
 def merged_clocks(clocks: Iterable[Clock]) -> Clock:
-    """The element-wise maximum of clocks."""
+    """Return the element-wise maximum of clocks."""
     found: Clock = {}
     for clock in clocks:
         for lane, count in clock.items():

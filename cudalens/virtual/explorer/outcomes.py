@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def differences(expected: Outcome, found: Outcome, names: Mapping[Seen, str]) -> list[Difference]:
-    """All differences between two outcomes, values seen by the host first.
+    """Return all differences between two outcomes, values seen by the host first.
 
     Args:
         expected: The outcome of the program order.
@@ -42,7 +42,7 @@ def differences(expected: Outcome, found: Outcome, names: Mapping[Seen, str]) ->
 
 
 def compared(name: str, before: torch.Tensor, now: torch.Tensor) -> Difference | None:
-    """The difference between two tensors of one dtype; None if every bit is equal.
+    """Return the difference between two tensors of one dtype, or None if every bit is equal.
 
     Reads both once, and again if they differ.
     """
@@ -67,7 +67,7 @@ class Output:
 
 
 def outputs_of(log: OpLog, variables: Mapping[str, torch.Tensor]) -> dict[str, Output]:
-    """The variables that a task wrote, with one name per tensor.
+    """Return the variables that a task wrote, with one name per tensor.
 
     Args:
         log: The log of the run that has just ended.
@@ -97,7 +97,7 @@ def _known(log: OpLog, tensor: torch.Tensor) -> Place | None:
 
 
 def digest(tensor: torch.Tensor) -> bytes:
-    """A hash of a tensor's elements."""
+    """Return a hash of a tensor's elements."""
     flat = tensor.detach().clone(memory_format=torch.contiguous_format).reshape(-1)
     flat = flat.resolve_conj().resolve_neg().view(torch.uint8) if flat.numel() else flat.new_empty(0, dtype=torch.uint8)
     return hashlib.blake2b(flat.numpy().tobytes(), digest_size=16).digest()
@@ -170,7 +170,7 @@ def _run(number: int, op: LoggedOp, image: Image, outcome: Outcome) -> None:
 
 
 def _taken(value: Any, image: Image, moving: set[int], taken: dict[int, torch.Tensor]) -> Any:
-    """The arguments; an argument that is resized is passed as a copy."""
+    """Return the arguments; an argument that is resized is passed as a copy."""
     if isinstance(value, Place):
         tensor = image.view(value)
         if id(value) in moving:
@@ -201,7 +201,7 @@ def _store(op: LoggedOp, out: Any, taken: Mapping[int, torch.Tensor], image: Ima
 
 
 def _observed(op: LoggedOp, out: Any, image: Image) -> torch.Tensor:
-    """The value that the host read: a tensor in host memory, or numbers."""
+    """Return the value that the host read: a tensor in host memory, or numbers."""
     on_host = [place for place in (*op.writes, *(place for _, place in op.makes)) if place.storage.space]
     if on_host:
         return image.view(on_host[0]).clone(memory_format=torch.contiguous_format)

@@ -20,7 +20,7 @@ class Span(NamedTuple):
     end: int
 
     def overlaps(self, other: Span) -> bool:
-        """Whether they share a byte."""
+        """Return whether they share a byte."""
         return self.space == other.space and max(self.start, other.start) < min(self.end, other.end)
 
 
@@ -53,7 +53,7 @@ class Place:
 
     @classmethod
     def of(cls, tensor: torch.Tensor, storage: Span) -> Place:
-        """The place of a tensor whose storage is at a span."""
+        """Return the place of a tensor whose storage is at a span."""
         flags = (tensor.is_conj(), tensor.is_neg())
         return cls(storage, tensor.dtype, tuple(tensor.size()), tensor.stride(), int(tensor.storage_offset()), flags)
 
@@ -67,7 +67,7 @@ class Place:
         return Span(self.storage.space, first, first + (last + 1) * item)
 
     def within(self, memory: torch.UntypedStorage, start: int) -> torch.Tensor:
-        """The tensor in a buffer whose first byte is at `start` of the space."""
+        """Return the tensor in a buffer whose first byte is at `start` of the space."""
         tensor = torch.empty(0, dtype=self.dtype)
         first = (self.storage.start - start) // self.dtype.itemsize + self.offset
         tensor.set_(memory, first, self.size, self.stride)
@@ -79,7 +79,7 @@ class Place:
 
 
 def places_in(value: Any) -> Iterator[Place]:
-    """The places in an operator's logged arguments."""
+    """Yield the places in an operator's logged arguments."""
     if isinstance(value, Place):
         yield value
     elif isinstance(value, list | tuple):

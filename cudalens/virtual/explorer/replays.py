@@ -78,7 +78,7 @@ def _place(operand: Operand, memory: TrackedMemory) -> Place:
 
 
 def _span_of(piece: Memory, memory: TrackedMemory) -> Span:
-    """The span of a graph's memory: an address in a pool, the user's storage, or a space of its own."""
+    """Return the span of a graph's memory: an address in a pool, the user's storage, or a space of its own."""
     arena = piece.arena
     if arena is not None:
         span = Span(DEVICE, piece.address, piece.address + piece.num_bytes)

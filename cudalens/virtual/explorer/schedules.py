@@ -52,7 +52,7 @@ class Schedule:
 
 
 def schedule_of(program: Program, seed: str | int) -> Schedule:
-    """The schedule of a seed; a number is the seed of a random schedule.
+    """Return the schedule of a seed; a number is the seed of a random schedule.
 
     Raises:
         ExploreError: The text is not a seed, or is not valid for this program.
@@ -87,7 +87,7 @@ def _legal(program: Program, number: int) -> Schedule:
 
 
 def in_program_order(program: Program) -> Schedule:
-    """The order in which the host issued the tasks."""
+    """Return the order in which the host issued the tasks."""
     return Schedule(PROGRAM, tuple(range(len(program))))
 
 
@@ -129,13 +129,13 @@ def delayed(program: Program, steps: tuple[int, ...]) -> Schedule:
 
 
 def with_delays(program: Program, num_delays: int) -> Iterator[Schedule]:
-    """The schedules with that many delays, early steps first."""
+    """Yield the schedules with that many delays, early steps first."""
     for steps in itertools.combinations(range(len(program)), num_delays):
         yield delayed(program, steps)
 
 
 def at_random(program: Program, seed: int) -> Schedule:
-    """A random schedule."""
+    """Return a random schedule."""
     draw = Random(seed)  # noqa: S311 - not for security
     order = _drawn(program, draw) if seed % 2 else _by_priority(program, draw)
     return Schedule(f"random:{seed}", order)
@@ -167,7 +167,7 @@ def _by_priority(program: Program, draw: Random) -> tuple[int, ...]:
 
 
 def all_orders(program: Program) -> Iterator[tuple[int, ...]]:
-    """All schedules, program order first; there may be very many."""
+    """Yield all schedules, program order first; there may be very many."""
     progress, order = Progress(program), list[int]()
     left = [iter(progress.ready())]
     if not len(program):

@@ -39,7 +39,7 @@ class Waits:
             self.lane(device.default_stream)
 
     def lane(self, stream: Stream) -> int:
-        """The number of a stream's lane."""
+        """Return the number of a stream's lane."""
         key = stream.device.index, stream.handle
         lane = self._lanes.get(key)
         if lane is None:
@@ -51,7 +51,7 @@ class Waits:
         return lane
 
     def current_lane(self, device: Device | None = None) -> int:
-        """The lane of a device's current stream; by default the current device's."""
+        """Return the lane of a device's current stream; by default the current device's."""
         return self.lane(self._machine.current_stream(device or self._machine.current_device))
 
     def add(self, lane: int, touched: Iterable[Span]) -> int:
@@ -75,7 +75,7 @@ class Waits:
     # Blocks
 
     def is_shared(self, address: int) -> bool:
-        """Whether ``record_stream`` was called with another stream for the block at an address."""
+        """Return whether ``record_stream`` was called with another stream for the block at an address."""
         return address in self._shared
 
     def freed(self, address: int, block: Span) -> None:
@@ -124,12 +124,12 @@ class Waits:
             self._shared.setdefault(record.address, set()).add(self.lane(stream))
 
     def _launching(self, handle: int) -> Stream | None:
-        """The stream of a handle; None if it is being captured."""
+        """Return the stream of a handle, or None if it is being captured."""
         stream = self._stream(handle)
         return None if stream is None or stream.capture is not None else stream
 
     def _stream(self, handle: int) -> Stream | None:
-        """The stream of a handle; torch's guards have made its device the current one."""
+        """Return the stream of a handle; torch's guards have made its device the current one."""
         devices = [self._machine.current_device, *self._machine.devices]
         return next(filter(None, (device.find_stream(handle) for device in devices)), None)
 

@@ -182,7 +182,7 @@ _REFINEMENTS: Final = 2
 
 
 def guess_of(needs: Callable[[int], int], capacity_bytes: int, batch: int) -> int:
-    """A batch whose memory is close to the capacity, between two batches that were measured.
+    """Return a batch whose memory is close to the capacity, between two batches that were measured.
 
     Args:
         needs: The memory of the program with a batch, bytes.
@@ -207,7 +207,7 @@ def guess_of(needs: Callable[[int], int], capacity_bytes: int, batch: int) -> in
 
 
 def largest(fits: Callable[[int], bool], guess: int) -> int:
-    """The largest batch that fits: it fits, and the next one does not; 0 if a batch of 1 does not fit.
+    """Return the largest batch that fits: it fits, and the next one does not; 0 if a batch of 1 does not fit.
 
     Args:
         fits: Runs the program with a batch.

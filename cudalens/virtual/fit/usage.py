@@ -132,7 +132,7 @@ def _addresses(values: Iterable[Any]) -> Iterator[int]:
 
 
 def _position() -> tuple[str, str]:
-    """The user's line and the operator of the current allocation."""
+    """Return the user's line and the operator of the current allocation."""
     operator, frame = "", sys._getframe(2)
     found: FrameType | None = frame
     while found is not None and is_library(found.f_code.co_filename):

@@ -145,7 +145,7 @@ class VirtualCollector:
                     device.drain()
 
     def frames(self) -> dict[str, pd.DataFrame]:
-        """The readings of the GPUs, if requested; `lay_over` returns the other rows."""
+        """Return the readings of the GPUs, if requested; `lay_over` returns the other rows."""
         if not self._metrics:
             return {}
         import pandas as pd

@@ -116,7 +116,7 @@ def _place(device: Device, start_ns: int, end_ns: int, segment: Segment) -> Row:
 
 
 def _launch_facts(device: Device, grid: tuple[int, ...] | None, block: tuple[int, ...] | None) -> Row:
-    """The launch facts of CUPTI that are modelled; registers and shared memory are not."""
+    """Return the launch facts of CUPTI that are modelled; registers and shared memory are not."""
     return {} if grid is None or block is None else _facts_of_launch(grid, block, device.spec.num_sms)
 
 
@@ -201,7 +201,7 @@ def annotation_rows(
 
 
 def call_row(call: Call, start_ns: int, end_ns: int, external_id: int | None, correlation: int) -> Row:
-    """The row of a call of the CUDA runtime or driver."""
+    """Return the row of a call of the CUDA runtime or driver."""
     return {
         "ts": start_ns,
         "dur": end_ns - start_ns,

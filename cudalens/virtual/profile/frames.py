@@ -68,7 +68,7 @@ def _of_host(host: RawRows) -> RawRows:
 
 
 def _renamed(events: dict[str, Any], tree: HostTree, segments: Sequence[Segment]) -> dict[str, Any]:
-    """The columns with the names of the program's ranges instead of their marks."""
+    """Return the columns with the names of the program's ranges instead of their marks."""
     ranges = {mark: name for segment in segments for mark, name in segment.recorder.ranges.items()}
     known = [(tree.row[at], ranges[mark]) for mark, at in tree.place_of.items() if mark in ranges]
     if not known:
@@ -87,7 +87,7 @@ def _renamed(events: dict[str, Any], tree: HostTree, segments: Sequence[Segment]
 
 
 def _names(events: dict[str, Any], tree: HostTree) -> list[str]:
-    """The name of the row at each place; "" for allocator actions."""
+    """Return the name of the row at each place; "" for allocator actions."""
     categories = [*events["name"].categories, ""]
     codes = np.full(len(tree), -1, np.int64)
     at = ~tree.is_memory

@@ -77,7 +77,7 @@ def locate_acts(tree: HostTree, pruned: Pruned, names: Sequence[str], acts: Sequ
 
 
 def _groups(keys: Ints, members: Ints) -> dict[int, list[int]]:
-    """The members grouped by key, in order."""
+    """Return the members grouped by key, in order."""
     groups: dict[int, list[int]] = {}
     for key, member in zip(keys[members].tolist(), members.tolist(), strict=True):
         groups.setdefault(key, []).append(member)

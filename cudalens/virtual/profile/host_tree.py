@@ -63,13 +63,13 @@ class HostTree:
         return self.begin + 2 * self.size - 1
 
     def levels(self) -> Iterator[Ints]:
-        """The places of each depth, outermost first."""
+        """Yield the places of each depth, outermost first."""
         order = np.argsort(self.depth, kind="stable")
         yield from np.split(order, np.flatnonzero(np.diff(self.depth[order])) + 1) if len(order) else ()
 
 
 def read_tree(host: RawRows) -> HostTree:
-    """The tree of the host rows. Asynchronous ranges are not part of it.
+    """Return the tree of the host rows. Asynchronous ranges are not part of it.
 
     Args:
         host: The rows that torch's profiler recorded, on its clock.
@@ -120,7 +120,7 @@ def _of_lanes(tids: Ints, lane: Ints) -> Ints:
 
 
 def _marks(events: dict[str, Any]) -> Ints:
-    """The mark number of each row, 0 for other rows."""
+    """Return the mark number of each row, 0 for other rows."""
     return by_name(events, lambda name: int(name[len(MARK) :]) if name.startswith(MARK) else 0, 0)
 
 
@@ -133,7 +133,7 @@ def by_name(events: dict[str, Any], value_of: Callable[[str], int], missing: int
 
 
 def without_mark_names(events: dict[str, Any], tree: HostTree) -> dict[str, Any]:
-    """The columns with one common name for all marks."""
+    """Return the columns with one common name for all marks."""
     names = events["name"]
     marks = tree.row[tree.mark > 0]
     codes = names.codes.astype(np.int32)

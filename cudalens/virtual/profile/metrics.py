@@ -42,7 +42,7 @@ _MAX_SAMPLES: Final = 50_000
 
 
 def modelled(spec: DeviceSpec, share: float, used_bytes: int) -> Reading:
-    """The reading of a GPU that was busy for a fraction of a period.
+    """Return the reading of a GPU that was busy for a fraction of a period.
 
     Args:
         spec: The specification of the GPU.
@@ -89,7 +89,7 @@ class VirtualSource:
         self._last_shares: dict[int, tuple[float, float]] = {}
 
     def gpus(self) -> tuple[Gpu, ...]:
-        """The machine's GPUs in order, including those that CUDA_VISIBLE_DEVICES hides."""
+        """Return the machine's GPUs in order, including those that CUDA_VISIBLE_DEVICES hides."""
         spec = self._gpus.spec
         return tuple(
             Gpu(
@@ -163,7 +163,7 @@ class MetricsRecord:
             device.allocator.listeners.remove(listener)
 
     def frame(self, recorder: Recorder, offset_ns: int) -> pd.DataFrame:
-        """The readings of a record as the frame ``metrics``, including readings at its start and end.
+        """Return the readings of a record as the frame ``metrics``, including readings at its start and end.
 
         Args:
             recorder: The closed record.
@@ -204,7 +204,7 @@ class MetricsRecord:
 
 
 def busy_shares(spans: Sequence[tuple[int, int]], times: Ints) -> NDArray[np.float64]:
-    """The fraction of time since the previous time that `spans` cover; 0 for the first.
+    """Return the fraction of time since the previous time that `spans` cover; 0 for the first.
 
     Args:
         spans: Starts and ends, ns.
@@ -221,7 +221,7 @@ def busy_shares(spans: Sequence[tuple[int, int]], times: Ints) -> NDArray[np.flo
 
 
 def _busy_until(spans: Sequence[tuple[int, int]], times: Ints) -> Ints:
-    """The total time that spans cover before each time."""
+    """Return the total time that spans cover before each time."""
     if not spans:
         return np.zeros(len(times), np.int64)
     start, end = np.array(sorted(spans), np.int64).T
@@ -236,7 +236,7 @@ def _busy_until(spans: Sequence[tuple[int, int]], times: Ints) -> Ints:
 
 
 def _kernels(recorder: Recorder, device: Device) -> list[tuple[int, int]]:
-    """The spans of the device's kernels."""
+    """Return the spans of the device's kernels."""
     return [
         (placed.start_ns, placed.end_ns)
         for stream, work, placed in recorder.works
@@ -245,7 +245,7 @@ def _kernels(recorder: Recorder, device: Device) -> list[tuple[int, int]]:
 
 
 def _busy(device: Device, since_ns: int, now_ns: int) -> int | None:
-    """The busy time of kernels, read while another thread may issue work.
+    """Return the busy time of kernels, read while another thread may issue work.
 
     None if the state kept changing during the reads.
     """
@@ -268,6 +268,6 @@ def _used(device: Device) -> int:
 
 
 def _steps(changes: Sequence[tuple[int, int]], times: Ints) -> list[int]:
-    """The value of a step function at each time."""
+    """Return the value of a step function at each time."""
     at = np.searchsorted(np.array([when for when, _ in changes], np.int64), times, side="right") - 1
     return [changes[max(k, 0)][1] for k in at.tolist()]

@@ -82,7 +82,7 @@ class _Facts:
         return np.where(tree.is_memory, 0, tree.row)
 
     def _of(self, tree: HostTree, of_row: Bools) -> Bools:
-        """A property of events at each place; False for allocator actions."""
+        """Return a property of events at each place; False for allocator actions."""
         return of_row[self._rows(tree)] & ~tree.is_memory if len(of_row) else np.zeros(len(tree), bool)
 
     @staticmethod
@@ -105,7 +105,7 @@ class _Facts:
         return np.array(internal, np.int64)
 
     def _dispatches(self, tree: HostTree, is_dispatch: Bools) -> Bools:
-        """The dispatch rows of the virtual device's handlers, without those of the program's modes."""
+        """Return the dispatch rows of the virtual device's handlers, without those of the program's modes."""
         enclosing = tree.parent[self.is_handler]
         while (moves_up := (enclosing >= 0) & self.is_python[enclosing]).any():
             enclosing[moves_up] = tree.parent[enclosing[moves_up]]

@@ -269,7 +269,7 @@ class Recorder:
         self.device_ranges.append(DeviceRange(name, stream, start_ns, end_ns))
 
     def op_of(self, correlation_id: int) -> str | None:
-        """The operator that issued work in the call of that id; None if the call issued none. After `close`."""
+        """Return the operator that issued work in the call of that id; None if the call issued none. After `close`."""
         return self._ops.get(correlation_id)
 
     def _point(self) -> int:

@@ -78,7 +78,7 @@ class _Moments:
         return slice(begin, begin + len(lane))
 
     def resolve(self) -> Ints:
-        """The time of each moment."""
+        """Return the time of each moment."""
         lane, key, sub, kind, time = map(np.concatenate, (self.lane, self.key, self.sub, self.kind, self.time))
         order = np.lexsort((sub, key, lane))
         times = np.empty(len(order), np.int64)
@@ -89,7 +89,7 @@ class _Moments:
 
 
 def spread(kind: Ints, time: Ints) -> Ints:
-    """The times of one thread's moments, in their order; the first and the last are anchors.
+    """Return the times of one thread's moments, in their order; the first and the last are anchors.
 
     Args:
         kind: 0 for moments without a time, 1 for anchors, 2 for anchors that count only if they are later than those
@@ -186,7 +186,7 @@ def _add_acts(
 
 
 def _slots(begin: int, is_call: Bools) -> tuple[Any, Any]:
-    """The indices of each act's start and end; calls come first."""
+    """Return the indices of each act's start and end; calls come first."""
     num_calls, num_others = int(is_call.sum()), int((~is_call).sum())
     starts = np.empty(len(is_call), np.int64)
     starts[is_call] = begin + np.arange(num_calls)
@@ -201,7 +201,7 @@ def _times_of(segment: Segment, act: Call | MemoryAct) -> tuple[int, int]:
 
 
 def _inside(tree: HostTree, segments: Sequence[Segment]) -> Bools:
-    """Whether a place overlaps with a record, on the threads on which records started."""
+    """Return whether a place overlaps with a record, on the threads on which records started."""
     inside, begin, end = np.ones(len(tree), bool), tree.begin, tree.end
     bounds = [
         (tree.place_of.get(segment.recorder.first_mark), tree.place_of.get(segment.recorder.last_mark))

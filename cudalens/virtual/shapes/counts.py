@@ -40,7 +40,7 @@ def _truth(shapes: Shapes, args: tuple[Any, ...], kwargs: dict[str, Any]) -> boo
 
 
 def _rows(shapes: Shapes, mask: torch.Tensor, what: str) -> int:
-    """The number of non-zero elements of a mask."""
+    """Return the number of non-zero elements of a mask."""
     if not lacks_values(mask):
         return int(torch.count_nonzero(mask.detach()))
     known = uniform.value_of(mask)

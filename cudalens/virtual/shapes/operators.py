@@ -118,7 +118,7 @@ class Shapes:
         return made
 
     def infer(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """The result of an operator without values, whatever its arguments have."""
+        """Return the result of an operator without values, whatever its arguments have."""
         tensors = list(tensors_among((*args, *kwargs.values())))
         return self._recipe(func, args, kwargs, tensors).make(tensors)
 
@@ -160,7 +160,7 @@ def _on_zeros(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], tensors:
 
 
 def _zeros(tensor: torch.Tensor) -> torch.Tensor:
-    """A tensor of zeros like one without values; a copy of one with values."""
+    """Return a tensor of zeros like one without values; a copy of one with values."""
     made = torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype)
     return made.zero_() if lacks_values(tensor) else made.copy_(tensor.detach())
 
@@ -197,7 +197,7 @@ def _for_meta(kwargs: dict[str, Any]) -> dict[str, Any]:
 
 
 def written(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[torch.Tensor]:
-    """The tensors that an operator writes, by its schema."""
+    """Return the tensors that an operator writes, by its schema."""
     if _namespace(func) == "c10d":  # their schemas name nothing that they write
         return list(tensors_among((*args, *kwargs.values()))) if _short(func).endswith("_") else []
     places = _writes.get(func)
@@ -229,14 +229,14 @@ def _written_places(func: Any) -> tuple[int | str, ...]:
 
 
 def _returns_arguments(func: Any) -> bool:
-    """Whether an operator returns nothing, or its first argument, which it writes."""
+    """Return whether an operator returns nothing, or its first argument, which it writes."""
     returns = func._schema.returns
     infos = [value.alias_info for value in returns]
     return len(returns) <= 1 and all(info is not None and info.is_write for info in infos)
 
 
 def _key_of(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """What determines a result's shape: sizes, strides and dtypes of tensors, and all other arguments."""
+    """Return what determines a result's shape: sizes, strides and dtypes of tensors, and all other arguments."""
     seen: dict[int, int] = {}
     named = tuple((name, _key(value, seen)) for name, value in kwargs.items() if name != "generator")
     return func, tuple([_key(arg, seen) for arg in args]), named, torch.get_default_dtype(), torch.is_grad_enabled()
@@ -260,7 +260,7 @@ def _is_random(func: Any) -> bool:
 
 
 def _namespace(func: Any) -> str:
-    """The namespace of an operator; "" for a call that stands for one."""
+    """Return the namespace of an operator; "" for a call that stands for one."""
     return str(getattr(func, "namespace", ""))
 
 

@@ -75,7 +75,7 @@ _COUNT: Final = (
 
 
 def value_error(what: str) -> VirtualDeviceError:
-    """The error where the program needs a value: the user's line and the ways out."""
+    """Return the error where the program needs a value: the user's line and the ways out."""
     return VirtualDeviceError(_VALUE.format(what=what[:1].upper() + what[1:], where=_where()))
 
 
@@ -92,7 +92,7 @@ class Defaults:
     num_rows: int | None = None
 
     def number(self, what: str) -> float:
-        """The default number.
+        """Return the default number.
 
         Raises:
             VirtualDeviceError: There is none.
@@ -102,7 +102,7 @@ class Defaults:
         return self.value
 
     def count(self, what: str) -> int:
-        """The default number of results.
+        """Return the default number of results.
 
         Raises:
             VirtualDeviceError: There is none.
@@ -125,7 +125,7 @@ class Defaults:
 
 
 def describe(tensor: torch.Tensor) -> str:
-    """The text of a tensor without values, as torch prints meta tensors."""
+    """Return the text of a tensor without values, as torch prints meta tensors."""
     dtype = "" if tensor.dtype is torch.get_default_dtype() else f", dtype={tensor.dtype}"
     grad = f", grad_fn=<{type(tensor.grad_fn).__name__}>" if tensor.grad_fn is not None else ""
     grad = ", requires_grad=True" if not grad and tensor.requires_grad else grad
@@ -134,7 +134,7 @@ def describe(tensor: torch.Tensor) -> str:
 
 
 def _where() -> str:
-    """The user's line: `` at train.py, line 12 (print(loss.item()))``."""
+    """Return the user's line: `` at train.py, line 12 (print(loss.item()))``."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and is_library(frame.f_code.co_filename):
         frame = frame.f_back

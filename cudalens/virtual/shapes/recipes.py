@@ -13,7 +13,7 @@ from cudalens.virtual.shapes.storage import storage_without_values, tensor_in
 
 
 def _convolution(out: torch.Tensor, args: tuple[Any, ...]) -> torch.Tensor:
-    """The memory format of a convolution's result: that of the CPU's backend, as with values."""
+    """Return the memory format of a convolution's result: that of the CPU's backend, as with values."""
     source, weight, bias = args[:3]
     if weight.dim() < 4:
         return out
@@ -23,7 +23,7 @@ def _convolution(out: torch.Tensor, args: tuple[Any, ...]) -> torch.Tensor:
 
 
 def _with_number(out: torch.Tensor, args: tuple[Any, ...]) -> torch.Tensor:
-    """The result of a tensor and a number, with the strides that torch's iterator gives dimensions of size 1.
+    """Return the result of a tensor and a number, with the strides that torch's iterator gives dimensions of size 1.
 
     The meta device gives them others, except where the number is a tensor of the meta device.
     """
@@ -35,7 +35,7 @@ def _with_number(out: torch.Tensor, args: tuple[Any, ...]) -> torch.Tensor:
 
 
 def _is_of_one(func: Any, args: tuple[Any, ...]) -> bool:
-    """Whether an operator goes over the elements of one tensor into a new one."""
+    """Return whether an operator goes over the elements of one tensor into a new one."""
     schema = func._schema
     is_new = not schema.is_mutable and all(argument.alias_info is None for argument in schema.returns)
     num_tensors = sum(isinstance(arg, torch.Tensor) for arg in args)
@@ -43,7 +43,7 @@ def _is_of_one(func: Any, args: tuple[Any, ...]) -> bool:
 
 
 def _has_number(func: Any, args: tuple[Any, ...]) -> bool:
-    """Whether an operator makes a tensor of a number, and goes over both."""
+    """Return whether an operator makes a tensor of a number, and goes over both."""
     for value, wanted in zip(args, func._schema.arguments, strict=False):
         if isinstance(value, int | float | complex):
             return "Tensor" in str(wanted.type) or func._overloadname in _WRAPPING
@@ -178,7 +178,7 @@ class Recorder:
         self._bytes: list[int] = []
 
     def recipe(self, out: Any) -> Recipe:
-        """The recipe of a result."""
+        """Return the recipe of a result."""
         results = self._leaf(out)
         sizes = {
             i: tuple(stand_in.shape)
@@ -216,7 +216,7 @@ class Recorder:
 
 
 def on_meta(tensor: torch.Tensor) -> torch.Tensor:
-    """A meta tensor with the size, strides and dtype of `tensor`."""
+    """Return a meta tensor with the size, strides and dtype of `tensor`."""
     made = torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device=_META)
     if tensor.is_complex() and tensor.is_conj():
         torch._C._set_conj(made, True)

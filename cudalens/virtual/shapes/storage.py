@@ -28,27 +28,27 @@ _refuse_pointer: Final[Any] = torch._C._set_throw_on_mutable_data_ptr
 
 
 def storage_without_values(num_bytes: int) -> torch.UntypedStorage:
-    """A storage of that size without memory."""
+    """Return a storage of that size without memory."""
     storage: Any = _storage_at(0, _CPU, num_bytes)
     storage.__dict__[NO_VALUES_KEY] = True
     return storage
 
 
 def tensor_in(storage: torch.UntypedStorage, dtype: torch.dtype, offset: int, shape: Any, stride: Any) -> torch.Tensor:
-    """A tensor in a storage without values."""
+    """Return a tensor in a storage without values."""
     made = torch.empty(0, dtype=dtype).set_(storage, offset, shape, stride)
     _refuse_pointer(made)
     return made
 
 
 def without_values(tensor: torch.Tensor) -> torch.Tensor:
-    """A tensor without values, with the size, strides and dtype of `tensor`, in a storage of its own."""
+    """Return a tensor without values, with the size, strides and dtype of `tensor`, in a storage of its own."""
     storage = storage_without_values(tensor.untyped_storage().nbytes())
     return tensor_in(storage, tensor.dtype, int(tensor.storage_offset()), tensor.shape, tensor.stride())
 
 
 def lacks_values(tensor: torch.Tensor) -> bool:
-    """Whether a tensor has no values."""
+    """Return whether a tensor has no values."""
     try:
         return NO_VALUES_KEY in tensor.untyped_storage().__dict__
     except (RuntimeError, NotImplementedError):  # no storage
@@ -71,7 +71,7 @@ def forget(tensor: torch.Tensor) -> None:
 
 
 def tensors_among(values: Iterable[Any]) -> Iterator[torch.Tensor]:
-    """The tensors among `values` and in nested lists."""
+    """Yield the tensors among `values` and in nested lists."""
     for value in values:
         if isinstance(value, torch.Tensor):
             yield value

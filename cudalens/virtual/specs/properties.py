@@ -15,7 +15,7 @@ from cudalens.gpus.device_spec import DeviceSpec
 
 
 def spec_ceilings(spec: DeviceSpec) -> Ceilings:
-    """The vendor's published peaks. Reads, writes and copies (read plus written bytes) share one bandwidth."""
+    """Return the vendor's published peaks. Reads, writes and copies (read plus written bytes) share one bandwidth."""
     bandwidth = spec.memory_bandwidth_gbps * 1e9
     return Ceilings(
         device=spec.name,
@@ -29,7 +29,7 @@ def spec_ceilings(spec: DeviceSpec) -> Ceilings:
 
 
 def device_uuid(key: str, ordinal: int) -> uuid.UUID:
-    """The UUID of the `ordinal`-th GPU of a spec: generated, and the same on every machine and in every run.
+    """Return the UUID of the `ordinal`-th GPU of a spec: generated, and the same on every machine and in every run.
 
     Args:
         key: The key of the spec.
@@ -39,7 +39,7 @@ def device_uuid(key: str, ordinal: int) -> uuid.UUID:
 
 
 def visible_ordinals(key: str, num_devices: int, environment: Mapping[str, str] | None = None) -> list[int]:
-    """The GPUs that CUDA_VISIBLE_DEVICES selects, in the order of ``cuda:0``, ``cuda:1`` ...
+    """Return the GPUs that CUDA_VISIBLE_DEVICES selects, in the order of ``cuda:0``, ``cuda:1`` ...
 
     Args:
         key: The key of the spec, which determines the UUIDs.
@@ -112,7 +112,7 @@ class DeviceProperties:
 
 
 def properties_of(spec: DeviceSpec, ordinal: int, identity: uuid.UUID) -> DeviceProperties:
-    """The properties of one GPU.
+    """Return the properties of one GPU.
 
     Args:
         spec: The specification.

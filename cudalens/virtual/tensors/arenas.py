@@ -72,7 +72,7 @@ class Arena:
 
     @classmethod
     def of(cls, segment: Segment) -> Arena:
-        """The arena of a segment; created at the first call."""
+        """Return the arena of a segment; created at the first call."""
         arena: Arena | None = segment.backing
         if arena is None:
             arena = segment.backing = cls(segment)
@@ -116,7 +116,7 @@ class Arena:
 
 
 def has_arena(block: Block) -> bool:
-    """Whether a block's bytes are stored in an arena."""
+    """Return whether a block's bytes are stored in an arena."""
     owner = block.pool.owner
     return owner is not None and owner.serves_graphs
 
@@ -173,7 +173,7 @@ def place_blank(gpus: MemoryOwner, like: torch.Tensor, device: Device, block: Bl
 
 
 def is_resize_error(error: RuntimeError) -> bool:
-    """Whether an operator failed because a tensor in an arena cannot be resized."""
+    """Return whether an operator failed because a tensor in an arena cannot be resized."""
     return "not resizable" in str(error)
 
 
@@ -205,7 +205,7 @@ def run_resizable(gpus: MemoryOwner, error: RuntimeError, values: Iterable[Any],
 
 
 def _can_grow(value: object) -> bool:
-    """Whether a tensor owns a block in an arena; otherwise it cannot be resized on a GPU either."""
+    """Return whether a tensor owns a block in an arena; otherwise it cannot be resized on a GPU either."""
     if not isinstance(value, torch.Tensor):
         return False
     residence = residence_of(value)

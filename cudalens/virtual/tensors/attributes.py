@@ -74,7 +74,7 @@ def _original(name: str) -> Any:
 
 
 def _method(bound: Any, name: str) -> Any:
-    """A function that binds as a method of torch.Tensor; traced tensors keep torch's own."""
+    """Return a function that binds as a method of torch.Tensor; traced tensors keep torch's own."""
     original = _original(name)
 
     def method(self: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
@@ -171,7 +171,7 @@ def _array(gpus: Gpus, original: Any) -> Any:
 
 
 def _readable(gpus: Gpus, tensor: torch.Tensor) -> torch.Tensor:
-    """A tensor with values that the host can read: itself, or one of the default number.
+    """Return a tensor with values that the host can read: itself, or one of the default number.
 
     Raises:
         VirtualDeviceError: It has no values, and there is no default.

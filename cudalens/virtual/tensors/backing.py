@@ -34,7 +34,7 @@ _ZEROS: Final = frozenset({_aten.zeros.default, _aten.new_zeros.default, _aten.z
 
 
 def meta_result(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> torch.Tensor | None:
-    """The result of a factory as a meta tensor if it may be large; otherwise None.
+    """Return the result of a factory as a meta tensor if it may be large; otherwise None.
 
     Size, strides and dtype follow torch's rules, because the factory runs on the meta device.
     """
@@ -49,7 +49,7 @@ def meta_result(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tor
 
 
 def _most_bytes(args: tuple[Any, ...]) -> int:
-    """An upper bound of the result's size for these arguments: tensors, or lists of sizes."""
+    """Return an upper bound of the result's size for these arguments: tensors, or lists of sizes."""
     most = 0
     for arg in args[:3]:
         if isinstance(arg, torch.Tensor):
@@ -66,17 +66,17 @@ def _without_memory(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def leaves_blank(func: Any) -> bool:
-    """Whether a factory's memory need not be written if it reads as zeros."""
+    """Return whether a factory's memory need not be written if it reads as zeros."""
     return func in _BLANK
 
 
 def is_zeros(func: Any) -> bool:
-    """Whether a factory returns zeros."""
+    """Return whether a factory returns zeros."""
     return func in _ZEROS
 
 
 def blank(func: Any, like: torch.Tensor) -> torch.Tensor | None:
-    """A tensor like `like` in unwritten memory if `func` allows that; otherwise None."""
+    """Return a tensor like `like` in unwritten memory if `func` allows that; otherwise None."""
     if func not in _BLANK:
         return None
     memory = reserve(like.untyped_storage().nbytes())

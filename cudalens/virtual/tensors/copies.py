@@ -34,7 +34,7 @@ def to_device(
     non_blocking: bool = False,
     memory_format: torch.memory_format = torch.preserve_format,
 ) -> torch.Tensor:
-    """A differentiable copy of `tensor` on another device (None: the host).
+    """Return a differentiable copy of `tensor` on another device (None: the host).
 
     The gradient is copied back to the source device.
     """
@@ -93,7 +93,7 @@ class ToCopy(torch.autograd.Function):
 
 
 def direction(source: Device | None, target: Device | None) -> Direction | None:
-    """The direction of a copy; None within the host."""
+    """Return the direction of a copy; None within the host."""
     if source is None:
         return None if target is None else "HtoD"
     if target is None:
@@ -217,7 +217,7 @@ _NAMES: Final[dict[Direction, tuple[str, str]]] = {
 
 
 def copy_work(spec: DeviceSpec, num_bytes: int, way: Direction, *, is_pinned: bool, op: str) -> Work:
-    """The work of a copy.
+    """Return the work of a copy.
 
     Args:
         spec: The GPU.

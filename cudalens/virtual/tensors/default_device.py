@@ -8,7 +8,7 @@ import torch
 
 
 def context() -> Any:
-    """The object that torch.set_default_device has installed on this thread; None if there is none."""
+    """Return the object that torch.set_default_device has installed on this thread, or None if there is none."""
     holder = getattr(torch, "_GLOBAL_DEVICE_CONTEXT", None)
     return getattr(holder, "device_context", None)
 

@@ -171,7 +171,7 @@ class FunctionMode(TorchFunctionMode):
 
 @functools.cache
 def _methods() -> dict[Any, Callable[..., Any]]:
-    """The method of the mode for each function that needs one."""
+    """Return the method of the mode for each function that needs one."""
     return {
         **dict.fromkeys(torch_default_device._device_constructors(), FunctionMode._make),
         **dict.fromkeys(_MOVES, FunctionMode._move),
@@ -217,14 +217,14 @@ def _as_user_code(gpus: Gpus, function: Callable[..., Any]) -> Callable[..., Any
 
 
 def _is_overridden(types: Any) -> bool:
-    """Whether a tensor subclass has a torch function of its own, and torch would call it."""
+    """Return whether a tensor subclass has a torch function of its own, and torch would call it."""
     return torch._C._is_torch_function_enabled() and any(
         getattr(kind.__torch_function__, "__func__", None) is not _DEFAULT for kind in types
     )
 
 
 def _is_forwarded(func: OpOverload[..., Any]) -> bool:
-    """Whether a dispatch mode calls the operator that it was given: its device is the one that C++ named."""
+    """Return whether a dispatch mode calls the operator that it was given: its device is the one that C++ named."""
     frame: FrameType | None = sys._getframe(2)
     while frame is not None and frame.f_code is not FunctionMode._call.__code__:
         if frame.f_code.co_name == "__torch_dispatch__":

@@ -32,14 +32,14 @@ _COMPLEX: Final = {
 
 
 def name_of(tensor: torch.Tensor) -> str:
-    """The result of ``Tensor.type()``."""
+    """Return the result of ``Tensor.type()``."""
     module = ("torch.cuda" if tensor.is_cuda else "torch") + (".sparse" if tensor.layout is torch.sparse_coo else "")
     old = NAMES.get(tensor.dtype) or _COMPLEX.get(tensor.dtype)
     return f"{module}.{old}Tensor" if old is not None else f"{module}.{str(tensor.dtype).partition('.')[2]}Tensor"
 
 
 def parse(kind: Any) -> tuple[str | None, torch.dtype | None]:
-    """The device type and dtype of a legacy type or its name; (None, None) for a dtype.
+    """Return the device type and dtype of a legacy type or its name; (None, None) for a dtype.
 
     Raises:
         ValueError: There is no such type.

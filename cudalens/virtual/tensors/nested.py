@@ -9,7 +9,7 @@ import torch
 
 
 def tensors_in(value: Any, path: tuple[int, ...] = ()) -> Iterator[tuple[tuple[int, ...], torch.Tensor]]:
-    """The tensors in a nested result, with their paths."""
+    """Yield the tensors in a nested result, with their paths."""
     if isinstance(value, torch.Tensor):
         yield path, value
     elif isinstance(value, list | tuple):
@@ -18,7 +18,7 @@ def tensors_in(value: Any, path: tuple[int, ...] = ()) -> Iterator[tuple[tuple[i
 
 
 def item_at(value: Any, path: tuple[int, ...]) -> Any:
-    """The item at a path of a nested result."""
+    """Return the item at a path of a nested result."""
     for index in path:
         value = value[index]
     return value

@@ -196,7 +196,7 @@ def place_of(tensor: torch.Tensor) -> Residence | None:
 
 
 def is_any_resident(values: Iterable[Any]) -> bool:
-    """Whether a tensor in `values`, or in nested lists, is on a virtual device."""
+    """Return whether a tensor in `values`, or in nested lists, is on a virtual device."""
     return any(
         residence_of(value) is not None if isinstance(value, torch.Tensor) else is_any_resident(value)
         for value in values
@@ -205,7 +205,7 @@ def is_any_resident(values: Iterable[Any]) -> bool:
 
 
 def _residence_inside(tensor: torch.Tensor) -> Residence | None:
-    """The residence of a tensor wrapped by torch.func."""
+    """Return the residence of a tensor wrapped by torch.func."""
     inside = _inside(tensor)
     if inside is not None:
         return residence_of(inside)
@@ -214,12 +214,12 @@ def _residence_inside(tensor: torch.Tensor) -> Residence | None:
 
 
 def is_sparse(tensor: torch.Tensor) -> bool:
-    """Whether dense tensors store a tensor (`parts_of`)."""
+    """Return whether dense tensors store a tensor (`parts_of`)."""
     return tensor.layout in _SPARSE
 
 
 def parts_of(tensor: torch.Tensor) -> tuple[torch.Tensor, ...]:
-    """The dense tensors that store a sparse tensor, its values first; none for another layout."""
+    """Return the dense tensors that store a sparse tensor, its values first; none for another layout."""
     if not is_sparse(tensor):
         return ()
     with below_modes():
@@ -232,7 +232,7 @@ def _inside(tensor: torch.Tensor) -> torch.Tensor | None:
 
 
 def is_pinned(tensor: torch.Tensor) -> bool:
-    """Whether a tensor is marked as page-locked host memory."""
+    """Return whether a tensor is marked as page-locked host memory."""
     try:
         storage = tensor.untyped_storage()
         return PINNED_KEY in storage.__dict__ or (

@@ -94,7 +94,7 @@ def _check_values(storage: Any) -> None:
 
 
 def _reading(name: str) -> Any:
-    """A method that reads the host memory of a storage, or gives it to other processes."""
+    """Return a method that reads the host memory of a storage, or gives it to other processes."""
 
     def make(gpus: Gpus, originals: dict[str, Any]) -> Any:
         original = originals[name]
@@ -174,7 +174,7 @@ def _resize_blank(storage: Any, own_bytes: int, num_bytes: int) -> None:
 
 
 def _num_bytes(name: str) -> Any:
-    """A method that returns the size of a storage."""
+    """Return a method that returns the size of a storage."""
 
     def make(gpus: Gpus, originals: dict[str, Any]) -> Any:
         original = originals[name]

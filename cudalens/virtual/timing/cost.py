@@ -73,7 +73,7 @@ def op_cost(func: torch._ops.OpOverload, args: Sequence[Any], kwargs: dict[str, 
 def kernel_works(
     spec: DeviceSpec, func: torch._ops.OpOverload, args: Sequence[Any], kwargs: dict[str, Any], out: Any
 ) -> Iterable[Work]:
-    """The modelled kernels of a call, in their order; the arguments as those of `kernel_work`."""
+    """Return the modelled kernels of a call, in their order; the arguments as those of `kernel_work`."""
     whole = kernel_work(spec, func, args, kwargs, out)
     rule = _known(func).rule
     return (whole,) if rule is None else rule(spec, args, out, whole)
@@ -82,7 +82,7 @@ def kernel_works(
 def kernel_work(
     spec: DeviceSpec, func: torch._ops.OpOverload, args: Sequence[Any], kwargs: dict[str, Any], out: Any
 ) -> Work:
-    """A call modelled as one kernel, although a GPU may run several for one operator (`kernel_works`).
+    """Return a call modelled as one kernel, although a GPU may run several for one operator (`kernel_works`).
 
     Args:
         spec: The GPU.
@@ -153,7 +153,7 @@ class _Known:
         self.rule = rule_of(kernel_sizes.base_name(func))
 
     def name(self, dtype: torch.dtype | None, dtype_key: str) -> str:
-        """The kernel name for a dtype, cached; that of a float32 product with TF32 ends in ``<tf32>``."""
+        """Return the kernel name for a dtype, cached; that of a float32 product with TF32 ends in ``<tf32>``."""
         key = dtype, dtype_key == "tf32"
         name = self.names.get(key)
         if name is None:

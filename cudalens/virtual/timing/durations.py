@@ -138,15 +138,15 @@ def memset_ns(spec: DeviceSpec, num_bytes: int) -> int:
 
 
 def grid_of(num_elements: int) -> tuple[int, int, int]:
-    """The grid of an elementwise kernel over that many elements."""
+    """Return the grid of an elementwise kernel over that many elements."""
     return (max(1, -(-num_elements // (BLOCK_THREADS * THREAD_ELEMENTS))), 1, 1)
 
 
 def room(spec: DeviceSpec, num_blocks: int) -> float:
-    """The part of the GPU that an elementwise kernel uses, in (0, 1]: its threads over the resident threads."""
+    """Return the part of the GPU that an elementwise kernel uses, in (0, 1]: its threads over the resident threads."""
     return min(1.0, num_blocks * BLOCK_THREADS / spec.max_resident_threads)
 
 
 def matrix_room(spec: DeviceSpec, num_tiles: int) -> float:
-    """The part of the GPU that a matrix product uses, in (0, 1]: one SM per tile of its result."""
+    """Return the part of the GPU that a matrix product uses, in (0, 1]: one SM per tile of its result."""
     return min(1.0, max(1, num_tiles) / spec.num_sms)

@@ -65,7 +65,7 @@ class Engine:
         return self._first_end_with_room(first, ready_ns, duration_ns, free)
 
     def _used(self, first: int, start_ns: int, end_ns: int) -> float:
-        """The capacity that is used in a period, by the spans from index `first`."""
+        """Return the capacity that is used in a period, by the spans from index `first`."""
         past = bisect_left(self._starts, end_ns)
         spans = zip(self._ends[first:past], self._rooms[first:past], strict=True)
         return sum(room for end, room in spans if end > start_ns)
@@ -98,7 +98,7 @@ class Engine:
         self._last_ns = max(self._last_ns, end_ns)
 
     def busy_ns(self, begin_ns: int, end_ns: int) -> int:
-        """How long the engine was busy in a period within the last second, in ns.
+        """Return how long the engine was busy in a period within the last second, in ns.
 
         Dropped spans are kept as sums: exact for a whole sum, evenly distributed within it.
         """

@@ -35,7 +35,7 @@ _DOUBLE: Final = frozenset({torch.float64, torch.complex128})
 
 
 def unit_of(dtype: torch.dtype | None, product: str | None = None) -> str:
-    """The compute unit, one of `cudalens.gpus.registry.PEAK_KEYS`.
+    """Return the compute unit, one of `cudalens.gpus.registry.PEAK_KEYS`.
 
     Matrix products and convolutions of half precision, and of float32 if TF32 is allowed, run on tensor cores;
     everything else runs on the float32 or float64 units.
@@ -53,7 +53,7 @@ def unit_of(dtype: torch.dtype | None, product: str | None = None) -> str:
 
 
 def allows_tf32(what: str) -> bool:
-    """Whether torch's settings allow float32 products to round their inputs to TF32.
+    """Return whether torch's settings allow float32 products to round their inputs to TF32.
 
     The settings are ``fp32_precision`` or the older ``allow_tf32`` of ``torch.backends.cuda.matmul`` and
     ``torch.backends.cudnn.conv``; ``torch.set_float32_matmul_precision`` sets the former.
@@ -71,7 +71,7 @@ _precision: Callable[[str, str], str] | None = getattr(torch._C, "_get_fp32_prec
 
 
 def formula_of(func: torch._ops.OpOverload) -> Formula | None:
-    """The formula for an operator's operations; None if it counts elements."""
+    """Return the formula for an operator's operations, or None if it counts elements."""
     namespace, _, name = func._schema.name.partition("::")
     if namespace == "aten" and name.endswith("_"):  # in-place variants have no formula
         name = name.rstrip("_")
@@ -83,7 +83,7 @@ def formula_of(func: torch._ops.OpOverload) -> Formula | None:
 
 
 def _from_registry(registered: Callable[..., int]) -> Formula:
-    """A registered formula, called with shapes instead of tensors; faster than its own wrapper."""
+    """Return a registered formula, called with shapes instead of tensors; faster than its own wrapper."""
     bare = getattr(registered, "__wrapped__", None)
     if bare is None:  # takes tensors as they are
         return lambda args, kwargs, out: registered(*args, **kwargs, out_val=out)
@@ -145,7 +145,7 @@ def _attention_backward(args: Sequence[Any], kwargs: dict[str, Any], out: Any) -
 
 
 def _scores(query: Tensor, key: Tensor) -> int:
-    """Every query with every key, for every query head; keys may have fewer heads."""
+    """Return every query with every key, for every query head; keys may have fewer heads."""
     return query.numel() // max(int(query.shape[-1]), 1) * int(key.shape[-2])
 
 

@@ -35,7 +35,7 @@ def _as_targets(table: Tensor, args: Sequence[Any], kwargs: dict[str, Any], out:
 
 
 def _as_source(table: Tensor, args: Sequence[Any], kwargs: dict[str, Any], out: Any) -> int:
-    """The source of ``scatter`` and ``index_add``; a number is written once per index."""
+    """Return the source of ``scatter`` and ``index_add``; a number is written once per index."""
     given = [value for value in (*args[2:], *kwargs.values()) if isinstance(value, Tensor)]
     return max((value.numel() for value in given), default=0)
 
@@ -107,7 +107,7 @@ _NAMESPACES: Final = ("c10d", "_c10d_functional")
 
 
 def collective_ns(spec: DeviceSpec, func: torch._ops.OpOverload, args: Sequence[Any], out: Any) -> Timed | None:
-    """Time of a collective on GPUs of one node; None for other operators and for groups of one process."""
+    """Return the time of a collective on GPUs of one node; None for other operators and for groups of one process."""
     namespace, _, name = func._schema.name.partition("::")
     op = _OPERATORS.get(name.rstrip("_")) if namespace in _NAMESPACES else None
     num_gpus = _group_size(func, args) if op is not None else 1
@@ -119,7 +119,7 @@ def collective_ns(spec: DeviceSpec, func: torch._ops.OpOverload, args: Sequence[
 
 
 def _group_size(func: torch._ops.OpOverload, args: Sequence[Any]) -> int:
-    """The number of processes of the operator's group."""
+    """Return the number of processes of the operator's group."""
     group_type = torch.distributed.ProcessGroup
     for argument, value in zip(func._schema.arguments, args, strict=False):
         if argument.name == "process_group":
@@ -175,7 +175,7 @@ _ROWS: Final = {
 def product_ns(
     spec: DeviceSpec, dtype_key: str, func: torch._ops.OpOverload, args: Sequence[Any], kwargs: dict[str, Any], out: Any
 ) -> Timed | None:
-    """Time of the products of a call; None if the operator has no known sizes."""
+    """Return the time of the products of a call, or None if the operator has no known sizes."""
     name = base_name(func)
     if dtype_key in ("tf32", "bfloat16") and spec.compute_capability < (8, 0):
         dtype_key = "float32"  # GPUs before Ampere have no such tensor cores
@@ -206,7 +206,7 @@ def _alignment(args: Sequence[Any], out: Any) -> int:
 
 
 def convolution_ns(spec: DeviceSpec, dtype_key: str, name: str, args: Sequence[Any], out: Any) -> Timed | None:
-    """Time of the products of a convolution, or of its gradients; None for layouts other than strided.
+    """Return the time of the products of a convolution, or of its gradients, or None for layouts other than strided.
 
     Conversions of the layout, the bias and its gradient are kernels of their own (`several_kernels`).
 
@@ -262,7 +262,7 @@ def convolution_ns(spec: DeviceSpec, dtype_key: str, name: str, args: Sequence[A
 
 
 def row_ns(spec: DeviceSpec, func: torch._ops.OpOverload, args: Sequence[Any], num_bytes: int) -> Timed | None:
-    """Time of a row-wise kernel; None for other operators, and for rows that are not contiguous."""
+    """Return the time of a row-wise kernel, or None for other operators, and for rows that are not contiguous."""
     kind = _ROWS.get(base_name(func))
     if kind is None:
         return None
@@ -290,7 +290,7 @@ def column_sum_ns(func: torch._ops.OpOverload, args: Sequence[Any]) -> int:
 
 @cache
 def base_name(func: torch._ops.OpOverload) -> str:
-    """The name of an operator without namespace, and without the underscore of in-place variants."""
+    """Return the name of an operator without namespace, and without the underscore of in-place variants."""
     return func._schema.name.partition("::")[2].rstrip("_")
 
 
@@ -315,7 +315,7 @@ def _attention_ns(
 
 
 def _argument(func: torch._ops.OpOverload, name: str, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
-    """An argument of a call by its name in the schema; None if there is none."""
+    """Return an argument of a call by its name in the schema, or None if there is none."""
     for index, argument in enumerate(func._schema.arguments):
         if argument.name == name:
             return args[index] if index < len(args) else kwargs.get(name, argument.default_value)

@@ -87,11 +87,11 @@ class Device:
         return list(self._streams.values())
 
     def engine(self, work: Work) -> Engine:
-        """The engine for `work`; copies within the device and memsets use the compute engine."""
+        """Return the engine for `work`; copies within the device and memsets use the compute engine."""
         return self._copiers.get(work.direction or "", self.compute)
 
     def pool_stream(self, priority: int = 0) -> Stream:
-        """The next of torch's pool streams; the first call creates the pools."""
+        """Return the next of torch's pool streams; the first call creates the pools."""
         if not self._pools:
             self._make_pools()
         pool = self._pools[min(max(-priority, 0), NUM_PRIORITIES - 1)]
@@ -125,11 +125,11 @@ class Device:
         return stream
 
     def find_stream(self, handle: int) -> Stream | None:
-        """The device's stream of that handle; None if there is none."""
+        """Return the device's stream of that handle, or None if there is none."""
         return self._by_handle.get(handle)
 
     def stream(self, number: int) -> Stream:
-        """The stream of a torch stream_id.
+        """Return the stream of a torch stream_id.
 
         Raises:
             KeyError: There is none.
@@ -234,7 +234,7 @@ class Machine:
         self._per_thread.device_index = index
 
     def current_stream(self, device: Device | None = None) -> Stream:
-        """The calling thread's stream on a device."""
+        """Return the calling thread's stream on a device."""
         if self.before_stream_read is not None:
             self.before_stream_read()
         per_thread = self._per_thread

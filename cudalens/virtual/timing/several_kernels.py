@@ -44,7 +44,7 @@ _CPU_PARTS: Final = {"_for_cpu": "", "mkldnn_rnn_layer": "_cudnn_rnn", "mkldnn_c
 
 
 def name_of(func: torch._ops.OpOverload, dtype: torch.dtype | str | None = None) -> str:
-    """The name of the modelled kernel for a call of `func`.
+    """Return the name of the modelled kernel for a call of `func`.
 
     Args:
         func: An operator overload; a namespace other than aten is part of the name.
@@ -83,7 +83,7 @@ RNN_STEP_NS: Final = 12_000
 
 
 def rule_of(name: str) -> Rule | None:
-    """The rule of an operator; None for one kernel.
+    """Return the rule of an operator, or None for one kernel.
 
     Args:
         name: The name without namespace and trailing underscores.
@@ -94,7 +94,7 @@ def rule_of(name: str) -> Rule | None:
 
 
 def _part(spec: DeviceSpec, whole: Work, name: str, num_bytes: int, num_elements: int, family: Family) -> Work:
-    """A further kernel of an operator, with the given traffic."""
+    """Return a further kernel of an operator, with the given traffic."""
     grid = grid_of(num_elements)
     duration_ns = kernel_ns(spec, num_elements, num_bytes, "float32", family)
     return replace(
@@ -115,7 +115,7 @@ def _named(whole: Work, name: str) -> Work:
 
 
 def _divided(whole: Work, num_parts: int) -> Iterator[Work]:
-    """A kernel as several of equal length and name."""
+    """Yield a kernel as several of equal length and name."""
     if num_parts <= 1:
         yield whole
         return
@@ -125,7 +125,7 @@ def _divided(whole: Work, num_parts: int) -> Iterator[Work]:
 
 
 def _layer_norm_backward(spec: DeviceSpec, args: Sequence[Any], out: Any, whole: Work) -> Iterator[Work]:
-    """The gradient of the input; then those of weight and bias, which read both tensors again."""
+    """Yield the gradient of the input; then those of weight and bias, which read both tensors again."""
     yield whole
     if any(isinstance(grad, Tensor) for grad in out[1:]):
         grad, value = args[:2]

@@ -63,12 +63,12 @@ class History:
             del numbers[: MAX_SWITCHES // 2], states[: MAX_SWITCHES // 2]
 
     def at(self, number: int) -> Streams:
-        """The streams that were current when node `number` was made."""
+        """Return the streams that were current when node `number` was made."""
         return self._states[max(bisect_right(self._numbers, number) - 1, 0)]
 
 
 def named(streams: Streams) -> Streams:
-    """The streams without default streams, so that equal states compare equal."""
+    """Return the streams without default streams, so that equal states compare equal."""
     return {index: stream for index, stream in streams.items() if stream.handle}
 
 
@@ -127,7 +127,7 @@ class CudaEvent:
             self.machine.signals.event_deleted(handle)
 
     def has_passed(self) -> bool:
-        """Whether the work before its last record has ended at the host time; True before any record."""
+        """Return whether the work before its last record has ended at the host time; True before any record."""
         return self.recorded_ns is None or self.recorded_ns <= self.machine.now_ns
 
     def is_done(self) -> bool:
@@ -269,7 +269,7 @@ class Stream:
         self.tail_ns = until
 
     def is_done(self) -> bool:
-        """Whether all its work has ended at the host time (cudaStreamQuery)."""
+        """Return whether all its work has ended at the host time (cudaStreamQuery)."""
         if self.capture is not None:
             return self.capture.query(self)
         self.machine.check_captures()

@@ -97,7 +97,7 @@ _plans: dict[torch._ops.OpOverload, _Plan] = {}
 
 
 def traffic(func: torch._ops.OpOverload, args: Sequence[Any], kwargs: dict[str, Any], out: Any) -> Traffic:
-    """The traffic of a call of `func`.
+    """Return the traffic of a call of `func`.
 
     Args:
         func: An operator overload.
@@ -239,7 +239,7 @@ class Traffic:
 
 
 def stored_parts(sparse: Tensor) -> tuple[Tensor, ...]:
-    """The dense tensors that store a sparse tensor; none for a layout that does not expose them."""
+    """Return the dense tensors that store a sparse tensor; none for a layout that does not expose them."""
     if sparse.layout is torch.sparse_coo:
         return sparse._values(), sparse._indices()
     if sparse.layout in (torch.sparse_csr, torch.sparse_bsr):
@@ -273,12 +273,12 @@ def distinct_and_span(tensor: Tensor) -> tuple[int, int]:
 
 
 def _name(schema: torch.FunctionSchema) -> str:
-    """The operator name without its namespace."""
+    """Return the operator name without its namespace."""
     return schema.name.partition("::")[2]
 
 
 def _access(schema: torch.FunctionSchema, index: int, argument: Any) -> int:
-    """How an argument is used: by its alias annotation, or by name where the schema does not specify it."""
+    """Return how an argument is used: by its alias annotation, or by name where the schema does not specify it."""
     name = _name(schema)
     if index in _SHAPE_ONLY.get(name, ()) or name.endswith("_like") or name.startswith("new_"):
         return _UNREAD

@@ -99,5 +99,5 @@ def _memory_table(gpus: Gpus) -> dict[str, Callable[..., Any]]:
 
 
 def _dtypes() -> set[torch.dtype]:
-    """All dtypes of torch: every dtype can be allocated on a CUDA device."""
+    """Return all dtypes of torch: every dtype can be allocated on a CUDA device."""
     return {value for value in vars(torch).values() if isinstance(value, torch.dtype)}

@@ -34,7 +34,7 @@ def install(patches: Patches, gpus: Gpus) -> None:
 
 
 def _broadcast(tensor: torch.Tensor, devices: Sequence[int]) -> list[torch.Tensor]:
-    """A copy on each device; the tensor itself on its own device."""
+    """Return a copy on each device; the tensor itself on its own device."""
     return [tensor.to(_place(device), non_blocking=True) for device in devices]
 
 
@@ -68,7 +68,7 @@ def _scatter(
     dim: int = 0,
     streams: Sequence[Any] | None = None,
 ) -> list[torch.Tensor]:
-    """A chunk on each device, copied on its stream if one is given; a view of the tensor on its own device."""
+    """Return a chunk on each device, copied on its stream if one is given; a view of the tensor on its own device."""
     _check(devices, "Expected at least one device to scatter to")
     if chunk_sizes is None:
         pieces = tensor.chunk(len(devices), dim)
@@ -158,7 +158,7 @@ def _copy_pieces(tensors: Sequence[torch.Tensor], out: torch.Tensor, dim: int) -
 
 
 def _gathered_shape(tensors: Sequence[torch.Tensor], dim: int) -> list[int]:
-    """The shape of the concatenated tensors.
+    """Return the shape of the concatenated tensors.
 
     Raises:
         RuntimeError: A tensor is on the host or has another shape; torch's messages.
@@ -185,7 +185,7 @@ def _gathered_shape(tensors: Sequence[torch.Tensor], dim: int) -> list[int]:
 
 
 def _memory_format(tensor: torch.Tensor) -> torch.memory_format:
-    """The format that torch suggests for a tensor, from its strides."""
+    """Return the format that torch suggests for a tensor, from its strides."""
     for num_dims, order in ((4, torch.channels_last), (5, torch.channels_last_3d)):
         if tensor.dim() == num_dims and not tensor.is_contiguous() and tensor.is_contiguous(memory_format=order):
             return order

@@ -60,7 +60,7 @@ class Runtime:
         self._num_streams = 0
 
     def get_error_string(self, error: int) -> str:
-        """The message of an error code."""
+        """Return the message of an error code."""
         return text_of(int(error))
 
     def succeed(self) -> cudaError:

@@ -87,13 +87,13 @@ _TYPES_PAGE: Final = "https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDAR
 
 
 def text_of(code: int) -> str:
-    """The text of cudaGetErrorString for the codes that the virtual device uses."""
+    """Return the text of cudaGetErrorString for the codes that the virtual device uses."""
     entry = _ERRORS.get(code)
     return "unrecognized error code" if entry is None else entry.text
 
 
 def cuda_error(code: int) -> RuntimeError:
-    """The exception that torch raises when a CUDA call returns `code`.
+    """Return the exception that torch raises when a CUDA call returns `code`.
 
     It is ``torch.AcceleratorError`` with its ``error_code``, as in torch 2.9 and later, and RuntimeError before.
 
@@ -160,7 +160,7 @@ def refuse(word: str) -> NoReturn:
 
 @functools.cache
 def _ended_kind(kind: type, word: str) -> type:
-    """A subclass whose public methods and properties refuse; the attributes that describe the object remain."""
+    """Return a subclass whose public methods and properties refuse; the attributes that describe the object remain."""
 
     def refuse_call(self: Any, *args: Any, **kwargs: Any) -> NoReturn:
         refuse(word)

@@ -30,7 +30,7 @@ _NO_PHILOX: Final = (
 
 
 def capture_on(torch_device: torch.device) -> Any:
-    """The graph capture that the device's current stream belongs to; None without one.
+    """Return the graph capture that the device's current stream belongs to, or None without one.
 
     `rng.install` replaces it while a virtual device is in place.
     """
@@ -46,7 +46,7 @@ class CudaGenerator(_Base):  # type: ignore[misc]
 
     @classmethod
     def on(cls, device: torch.device, source: CudaGenerator | None = None) -> CudaGenerator:
-        """A new generator on `device`, with the state of `source` or a new state with torch's default seed."""
+        """Return a new generator on `device`, with the state of `source` or a new state with torch's default seed."""
         made: CudaGenerator = _CGenerator.__new__(cls)
         made._device, made.source = device, source or made
         _known[made._cdata] = made
@@ -83,11 +83,11 @@ class CudaGenerator(_Base):  # type: ignore[misc]
         return int(_CGenerator.seed(self.source))
 
     def initial_seed(self) -> int:
-        """The seed."""
+        """Return the seed."""
         return int(_CGenerator.initial_seed(self.source))
 
     def get_state(self) -> torch.Tensor:
-        """The state of the generator."""
+        """Return the state of the generator."""
         capture = capture_on(self._device)
         state: torch.Tensor | None = None if capture is None else capture.tape.get_state(self.source)
         return _CGenerator.get_state(self.source) if state is None else state
@@ -110,7 +110,7 @@ class CudaGenerator(_Base):  # type: ignore[misc]
         return self
 
     def graphsafe_get_state(self) -> CudaGenerator:
-        """A generator that shares the state of this one."""
+        """Return a generator that shares the state of this one."""
         return CudaGenerator.on(self._device, self.source)
 
     def graphsafe_set_state(self, state: CudaGenerator) -> CudaGenerator:
@@ -138,7 +138,7 @@ def known(generator: Any) -> CudaGenerator | None:
 
 
 def default_generators(torch_devices: list[torch.device]) -> list[CudaGenerator]:
-    """The default generator of each device, with torch's current seed."""
+    """Return the default generator of each device, with torch's current seed."""
     made = [CudaGenerator.on(device) for device in torch_devices]
     for generator in made:
         generator.manual_seed(torch.initial_seed())

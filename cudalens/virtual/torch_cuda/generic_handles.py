@@ -30,7 +30,7 @@ def install(patches: Patches, gpus: Gpus) -> None:
 
 
 def make_classes(gpus: Gpus) -> dict[str, Any]:
-    """The two classes, for one set of virtual GPUs."""
+    """Return the two classes, for one set of virtual GPUs."""
     stream_kind = _StreamKind("Stream", (_CStream,), _stream_members(gpus))
     event_kind = _EventKind("Event", (), _event_members(gpus))
     gpus_classes = {"Stream": stream_kind, "Event": event_kind}
@@ -68,12 +68,12 @@ class _EventKind(type):
 
 
 def wrap_stream(gpus: Gpus, stream: Stream) -> Any:
-    """A ``torch.Stream`` of a virtual stream."""
+    """Return a ``torch.Stream`` of a virtual stream."""
     return handles.wrap_stream(gpus, torch.Stream, stream)
 
 
 def _device_index(gpus: Gpus, device: Any) -> int | None:
-    """The virtual GPU of a device argument; None for a device of another kind."""
+    """Return the virtual GPU of a device argument, or None for a device of another kind."""
     return gpus.machine.current_device.index if device is None else gpus.device_index(device)
 
 
@@ -92,7 +92,7 @@ def _stream_members(gpus: Gpus) -> dict[str, Any]:
 
 
 def _make_stream(gpus: Gpus, cls: Any, *args: Any, **kwargs: Any) -> Any:
-    """Both signatures of torch: with a device, and with the ids of an existing stream."""
+    """Return both signatures of torch: with a device, and with the ids of an existing stream."""
     if len(args) > 1 or kwargs.keys() & {"stream_id", "device_index", "device_type"}:
         return _find_stream(gpus, cls, *args, **kwargs)
     return _new_stream(gpus, cls, *args, **kwargs)

@@ -9,7 +9,7 @@ from torch.cuda import _gpu_trace
 
 
 def _fires(registry: str) -> Callable[..., None]:
-    """A method that calls the callbacks of a registry; without callbacks it costs one check of a list."""
+    """Return a method that calls the callbacks of a registry; without callbacks it costs one check of a list."""
 
     def fire(self: Any, *pointers: int) -> None:
         callbacks = getattr(_gpu_trace, registry)

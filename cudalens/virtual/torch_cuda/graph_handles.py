@@ -59,12 +59,12 @@ def new_class(graphs: ModuleType) -> Any:
 
 
 def is_capturing(gpus: Gpus) -> bool:
-    """Whether the thread's current stream is being captured, invalidated or not."""
+    """Return whether the thread's current stream is being captured, invalidated or not."""
     return gpus.machine.current_stream().capture is not None
 
 
 def state_of(graph: Any) -> GraphState:
-    """The state of a ``CUDAGraph`` object.
+    """Return the state of a ``CUDAGraph`` object.
 
     Raises:
         VirtualDeviceError: The object was created for a real device.
@@ -80,7 +80,7 @@ def state_of(graph: Any) -> GraphState:
 
 
 def graph_methods(gpus: Gpus) -> dict[str, Any]:
-    """The methods of ``_CUDAGraph`` by name."""
+    """Return the methods of ``_CUDAGraph`` by name."""
 
     def new(cls: Any, keep_graph: bool = False) -> Any:
         made = object.__new__(cls)
@@ -121,7 +121,7 @@ def graph_methods(gpus: Gpus) -> dict[str, Any]:
 
 
 def currently_capturing(gpus: Gpus) -> Any:
-    """The ``CUDAGraph`` that captures the current stream.
+    """Return the ``CUDAGraph`` that captures the current stream.
 
     Raises:
         RuntimeError: There is none; torch's message.

@@ -64,7 +64,7 @@ def _is_blocking(gpus: Gpus, pointer: int, device: int) -> bool:
 
 
 def stream_of(gpus: Gpus, stream: Any) -> Stream:
-    """The virtual stream of a ``torch.cuda.Stream`` or a ``torch.Stream``.
+    """Return the virtual stream of a ``torch.cuda.Stream`` or a ``torch.Stream``.
 
     Raises:
         TypeError: It is neither.
@@ -79,7 +79,7 @@ def stream_of(gpus: Gpus, stream: Any) -> Stream:
 
 
 def event_of(gpus: Gpus, cuda_event: Any) -> CudaEvent:
-    """The virtual event of a ``torch.cuda.Event`` or a ``torch.Event``.
+    """Return the virtual event of a ``torch.cuda.Event`` or a ``torch.Event``.
 
     Raises:
         TypeError: It is neither.
@@ -92,7 +92,7 @@ def event_of(gpus: Gpus, cuda_event: Any) -> CudaEvent:
 
 
 def known_stream(gpus: Gpus, stream_id: int, device_index: int) -> Stream:
-    """The stream of a torch stream_id.
+    """Return the stream of a torch stream_id.
 
     Raises:
         RuntimeError: There is none; torch's exception type.
@@ -108,7 +108,7 @@ def known_stream(gpus: Gpus, stream_id: int, device_index: int) -> Stream:
 
 
 def checked_device(gpus: Gpus, index: int) -> Device:
-    """The device of an index; a negative one is the current device.
+    """Return the device of an index; a negative one is the current device.
 
     Raises:
         RuntimeError: There is no such device; torch's message for streams.
@@ -135,7 +135,7 @@ def _describe_stream(stream: Stream, torch_device: torch.device) -> dict[str, An
 
 
 def bound(gpus: Gpus, function: Callable[..., Any]) -> Callable[..., Any]:
-    """A method of a torch class: `function` with the virtual GPUs as first argument."""
+    """Return a method of a torch class: `function` with the virtual GPUs as first argument."""
 
     def method(self: Any, *args: Any, **kwargs: Any) -> Any:
         return function(gpus, self, *args, **kwargs)
@@ -145,7 +145,7 @@ def bound(gpus: Gpus, function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def stream_methods(gpus: Gpus) -> dict[str, Any]:
-    """The methods of ``_CudaStreamBase`` by name."""
+    """Return the methods of ``_CudaStreamBase`` by name."""
     return {
         "__new__": staticmethod(bound(gpus, _make_stream)),
         "__init__": lambda self, *args, **kwargs: None,
@@ -176,7 +176,7 @@ def _make_stream(
     device_type: int = 0,
     stream_ptr: int = 0,
 ) -> Any:
-    """The stream of an id, else of an external handle, else the next stream of the pool."""
+    """Return the stream of an id, else of an external handle, else the next stream of the pool."""
     if stream_ptr and priority:
         raise RuntimeError("Priority was explicitly set for a external stream")
     if stream_id or device_index or device_type:
@@ -200,7 +200,7 @@ def wrap_stream(gpus: Gpus, cls: Any, stream: Stream) -> Any:
 
 
 def is_same_stream(stream: Any, other: Any) -> bool:
-    """Whether two torch objects have the same virtual stream."""
+    """Return whether two torch objects have the same virtual stream."""
     ours = stream.__dict__.get(STREAM_KEY)
     return ours is not None and ours is getattr(other, "__dict__", {}).get(STREAM_KEY)
 
@@ -231,7 +231,7 @@ def query_stream(stream: Stream) -> bool:
 
 
 def _describe_event(cuda_event: CudaEvent, torch_devices: list[torch.device]) -> dict[str, Any]:
-    """The attributes of a torch event object; they remain after the virtual device ends."""
+    """Return the attributes of a torch event object; they remain after the virtual device ends."""
     device = None if cuda_event.device is None else torch_devices[cuda_event.device.index]
     return {"cuda_event": cuda_event.handle, "event_id": cuda_event.handle, "device": device}
 
@@ -285,7 +285,7 @@ def delete_event(gpus: Gpus, owner: Any) -> None:
 
 
 def event_methods(gpus: Gpus) -> dict[str, Any]:
-    """The methods of ``_CudaEventBase`` by name."""
+    """Return the methods of ``_CudaEventBase`` by name."""
     return {
         "__new__": staticmethod(bound(gpus, _make_event)),
         "__init__": lambda self, *args, **kwargs: None,
@@ -308,7 +308,7 @@ def _make_event(
     interprocess: bool = False,
     external: bool = False,
 ) -> Any:
-    """A new event object; the CUDA event is created at its first record."""
+    """Return a new event object; the CUDA event is created at its first record."""
     return wrap_event(gpus, cls, None, enable_timing=enable_timing, blocking=blocking, external=external)
 
 

@@ -174,7 +174,7 @@ registered: dict[int, int] = {}
 
 
 def is_registered(address: int) -> bool:
-    """Whether the program page-locked the memory at an address, by ``cudaHostRegister``."""
+    """Return whether the program page-locked the memory at an address, by ``cudaHostRegister``."""
     return any(begin <= address < begin + num_bytes for begin, num_bytes in registered.items())
 
 

@@ -61,7 +61,7 @@ class PlanCaches:
         self._gpus, self._max_sizes = gpus, [_MAX_PLANS] * len(gpus.devices)
 
     def get_max_size(self, index: int) -> int:
-        """The largest number of plans."""
+        """Return the largest number of plans."""
         return self._max_sizes[self._checked(index)]
 
     def set_max_size(self, index: int, max_size: int) -> None:
@@ -87,7 +87,7 @@ class PlanCaches:
         self._checked(index)
 
     def _checked(self, index: int) -> int:
-        """The index of a device.
+        """Return the index of a device.
 
         Raises:
             RuntimeError: There is no such device; torch's message.

@@ -48,7 +48,7 @@ class MemoryFunctions:
         self._raw: dict[int, tuple[Device, Block]] = {}
 
     def table(self) -> dict[str, Callable[..., Any]]:
-        """All functions by their name in ``torch._C``."""
+        """Return all functions by their name in ``torch._C``."""
         return self._stats_table() | self._history_table() | self._raw_table()
 
     def _stats_table(self) -> dict[str, Callable[..., Any]]:
@@ -86,7 +86,7 @@ class MemoryFunctions:
         }
 
     def allocator(self, device: int) -> CachingAllocator:
-        """The allocator of a device.
+        """Return the allocator of a device.
 
         Raises:
             RuntimeError: There is no such device; torch's message.
@@ -120,7 +120,7 @@ class MemoryFunctions:
             allocator.empty_cache(stack=python_stack)
 
     def get_settings(self) -> str:
-        """The text of the current options."""
+        """Return the text of the current options."""
         return next((allocator.conf.text for allocator in self._allocators()), "")
 
     def set_settings(self, text: str) -> None:
@@ -197,7 +197,7 @@ class MemoryFunctions:
         )
 
     def allocation_traceback(self, address: int) -> Any:
-        """The stack frames of the allocation at an address; None if none were recorded."""
+        """Return the stack frames of the allocation at an address, or None if none were recorded."""
         for allocator in self._allocators():
             for block in allocator.live_blocks():
                 if block.address == address:

@@ -82,7 +82,7 @@ def install(patches: Patches, gpus: Gpus) -> None:
 
 
 def make_module(gpus: Gpus) -> types.ModuleType:
-    """A module with the functions of pynvml that read a device's state."""
+    """Return a module with the functions of pynvml that read a device's state."""
     module: Any = types.ModuleType("pynvml", "NVML of a virtual CUDA device.")
     for name, value in Nvml(gpus).table().items():
         setattr(module, name, value)
@@ -112,7 +112,7 @@ class Nvml:
         self._gpus, self._spec = gpus, gpus.spec
 
     def table(self) -> dict[str, Any]:
-        """All functions by pynvml's names."""
+        """Return all functions by pynvml's names."""
         spec = self._spec
         return {
             "NVMLError": NVMLError,
@@ -142,7 +142,7 @@ class Nvml:
         }
 
     def handle(self, index: int) -> Device:
-        """The device of an index.
+        """Return the device of an index.
 
         Raises:
             NVMLError_InvalidArgument: There is none.
@@ -152,7 +152,7 @@ class Nvml:
         return self._gpus.devices[index]
 
     def busy_share(self, device: Device) -> float:
-        """The fraction of the window before the host time in which a kernel ran, 0 to 1."""
+        """Return the fraction of the window before the host time in which a kernel ran, 0 to 1."""
         now = device.machine.now_ns
         begin = max(0, now - WINDOW_NS)
         return device.compute.busy_ns(begin, now) / (now - begin) if now > begin else 0.0
@@ -173,7 +173,7 @@ class Nvml:
         return round(_MW_PER_W * (spec.idle_watts + (spec.max_watts - spec.idle_watts) * self.busy_share(device)))
 
     def clock_mhz(self, device: Device, kind: int) -> int:
-        """The spec's maximum clock of the SMs or of the memory."""
+        """Return the spec's maximum clock of the SMs or of the memory."""
         return self._spec.memory_clock_mhz if kind == _MEM else self._spec.clock_mhz
 
     def memory(self, device: Device) -> _Memory:

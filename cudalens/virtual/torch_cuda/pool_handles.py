@@ -67,7 +67,7 @@ class PoolState:
 
 
 def pool_methods(gpus: Gpus) -> dict[str, Any]:
-    """The methods of ``_MemPool`` by name."""
+    """Return the methods of ``_MemPool`` by name."""
 
     def init(
         self: Any,
@@ -97,7 +97,7 @@ def pool_methods(gpus: Gpus) -> dict[str, Any]:
 
 
 def state_of(pool: Any) -> PoolState:
-    """The state of a ``MemPool`` object.
+    """Return the state of a ``MemPool`` object.
 
     Raises:
         VirtualDeviceError: The object was created for a real device.
@@ -113,7 +113,7 @@ def state_of(pool: Any) -> PoolState:
 
 
 def pool_functions(gpus: Gpus) -> dict[str, Any]:
-    """The functions of ``torch._C`` that route allocations to a pool, by name."""
+    """Return the functions of ``torch._C`` that route allocations to a pool, by name."""
 
     def device_of(index: int) -> Device:
         return gpus.devices[gpus.device_index(int(index)) or 0]

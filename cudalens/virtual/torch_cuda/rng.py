@@ -94,17 +94,17 @@ def check_host(kwargs: dict[str, Any]) -> None:
 
 
 def takes_generator(func: Any) -> bool:
-    """Whether an overload has a generator argument."""
+    """Return whether an overload has a generator argument."""
     return any(argument.name == "generator" for argument in func._schema.arguments)
 
 
 def is_seeded(func: Any) -> bool:
-    """Whether an overload draws from the default generator and has no generator argument."""
+    """Return whether an overload draws from the default generator and has no generator argument."""
     return torch.Tag.nondeterministic_seeded in func.tags and not takes_generator(func)
 
 
 def generator_of(gpus: Gpus, device: Device, kwargs: dict[str, Any]) -> CudaGenerator:
-    """The generator of a random operator: the caller's, else the device's.
+    """Return the generator of a random operator: the caller's, else the device's.
 
     Raises:
         RuntimeError: The caller's generator is on the host; torch's message.
@@ -162,7 +162,7 @@ class SwappedState(Replacement):
 
     @classmethod
     def of(cls, func: Any) -> SwappedState:
-        """The instance for `func`."""
+        """Return the instance for `func`."""
         if func not in cls._made:
             cls._made[func] = cls(func)
         return cls._made[func]

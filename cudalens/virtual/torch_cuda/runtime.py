@@ -138,7 +138,7 @@ class CudaFunctions:
         ]
 
     def table(self) -> dict[str, Callable[..., Any]]:
-        """All functions by their name in ``torch._C``."""
+        """Return all functions by their name in ``torch._C``."""
         return self._device_table() | self._stream_table() | self._build_table()
 
     def _device_table(self) -> dict[str, Callable[..., Any]]:
@@ -201,7 +201,7 @@ class CudaFunctions:
         self._process_id = os.getpid()
 
     def is_in_bad_fork(self) -> bool:
-        """Whether this process was forked after CUDA had been initialised, which makes CUDA unusable."""
+        """Return whether this process was forked after CUDA had been initialised, which makes CUDA unusable."""
         return self._process_id is not None and self._process_id != os.getpid()
 
     def after_fork(self) -> None:
@@ -215,7 +215,7 @@ class CudaFunctions:
         self._gpus.on_first_use = None
 
     def raw_stream(self, index: int) -> int:
-        """The handle of the thread's stream on a device.
+        """Return the handle of the thread's stream on a device.
 
         Raises:
             RuntimeError: There is no such device.
@@ -224,7 +224,7 @@ class CudaFunctions:
         return self._machine.current_stream(self._device(index)).handle if pointer is None else pointer
 
     def get_device(self) -> int:
-        """The thread's device."""
+        """Return the thread's device."""
         torch.cuda._lazy_init()  # type: ignore[no-untyped-call]
         return self._machine.current_device.index
 
@@ -260,7 +260,7 @@ class CudaFunctions:
         return before
 
     def can_access_peer(self, device: int, peer_device: int) -> bool:
-        """Whether one device can access another's memory; False for its own."""
+        """Return whether one device can access another's memory; False for its own."""
         torch.cuda._lazy_init()  # type: ignore[no-untyped-call]
         return self._gpus.spec.can_access_peer and device != peer_device
 
@@ -311,7 +311,7 @@ class CudaFunctions:
             raise VirtualDeviceError(_NO_TUNING)
 
     def get_properties(self, index: int) -> DeviceProperties:
-        """The properties of a device."""
+        """Return the properties of a device."""
         return self.properties[index]
 
     def _device(self, index: int) -> Device:
@@ -322,7 +322,7 @@ class CudaFunctions:
         return stream.id, stream.device.index, CUDA_TYPE
 
     def _library_handle(self, library: int) -> int:
-        """A number in the place of the device's cuBLAS or cuSOLVER handle."""
+        """Return a number in the place of the device's cuBLAS or cuSOLVER handle."""
         index = self._machine.current_device.index
         return _HANDLES + (2 * index + library) * _HANDLE_SPAN
 

@@ -40,7 +40,7 @@ def _script_frames() -> list[dict[str, Any]]:
 
 
 def is_library(path: str) -> bool:
-    """Whether a file belongs to cudalens or torch."""
+    """Return whether a file belongs to cudalens or torch."""
     return path.startswith((_CUDALENS, _TORCH))
 
 

@@ -20,7 +20,7 @@ from cudalens.frames.column_arrays import integers
 
 
 def ceilings_of(info: RunInfo) -> Ceilings | dict[int, Ceilings] | None:
-    """The ceilings of ``info.extra["ceilings"]``: for all devices, or by device index; None if there are none.
+    """Return the ceilings of ``info.extra["ceilings"]``: for all devices, or by device index; None if there are none.
 
     Raises:
         ValueError: It is neither; says what is wrong.
@@ -40,14 +40,14 @@ def ceilings_of(info: RunInfo) -> Ceilings | dict[int, Ceilings] | None:
 
 
 def by_device(ceilings: Ceilings | Mapping[int, Ceilings] | None, devices: list[int]) -> list[Ceilings | None]:
-    """The ceilings of each of `devices`, None if unknown."""
+    """Return the ceilings of each of `devices`, None if unknown."""
     if ceilings is None or isinstance(ceilings, Ceilings):
         return [ceilings] * len(devices)
     return [ceilings.get(device) for device in devices]
 
 
 def peak_bytes_per_s(ceilings: Ceilings | None) -> float | None:
-    """The largest known rate of device memory, bytes per second."""
+    """Return the largest known rate of device memory, bytes per second."""
     if ceilings is None:
         return None
     rates = (ceilings.copy_bytes_per_s, ceilings.read_bytes_per_s, ceilings.write_bytes_per_s)
@@ -55,7 +55,7 @@ def peak_bytes_per_s(ceilings: Ceilings | None) -> float | None:
 
 
 def peak_flops_per_s(ceilings: Ceilings | None, dtype: object) -> float | None:
-    """The peak operations per second with `dtype`."""
+    """Return the peak operations per second with `dtype`."""
     return None if ceilings is None else ceilings.flops_per_s.get(str(dtype))
 
 

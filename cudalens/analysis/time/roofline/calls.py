@@ -66,7 +66,7 @@ class Calls:
         return device
 
     def expected(self) -> list[Expected | None]:
-        """What each call usually takes; None where that is not known."""
+        """Return what each call usually takes; None where that is not known."""
         specs = self._specs()
         columns = [self._events[name].array for name in ("name", "shapes", "concrete_inputs")]
         group, keys = numbered({**self._columns, "values": columns[2].codes[self.rows]})
@@ -92,7 +92,7 @@ class Calls:
         }
 
     def _facts(self, ops: Ints) -> tuple[Ints, tuple[Ints, list[str], Ints, Ints]]:
-        """What is known of operators, by their names, shapes and dtypes.
+        """Return what is known of operators, by their names, shapes and dtypes.
 
         Returns:
             The combination of each of `ops`; of each combination its dtype, the names of dtypes, bytes and operations;
@@ -113,14 +113,14 @@ class Calls:
         return group, (dtypes.codes.astype(np.int64), dtypes.categories.tolist(), num_bytes, flops)
 
     def _owners(self, is_op: Bools, has_flops: Bools) -> Ints:
-        """The operator that each kernel belongs to, -1 for none."""
+        """Return the operator that each kernel belongs to, -1 for none."""
         launch = self._work.launch
         parent = integers(self._events["parent"])
         counted, plain = (np.append(enclosing(parent, flags), -1) for flags in (has_flops, is_op))
         return np.where(counted[launch] >= 0, counted[launch], plain[launch])
 
     def frame(self) -> pd.DataFrame:
-        """A row per group, without ceilings."""
+        """Return a row per group, without ceilings."""
         events = self._events
         columns = self._columns
         group, keys = numbered({name: columns[name] for name in ("device", "name", "shapes", "dtype")})
@@ -156,7 +156,7 @@ def _extra(dtypes: list[str]) -> list[str]:
 
 
 def _texts(values: pd.Categorical, codes: Ints) -> list[Any]:
-    """The text of each code; None is missing."""
+    """Return the text of each code; None is missing."""
     used, place = np.unique(codes[codes >= 0], return_inverse=True)
     found = np.full(len(codes), None, object)
     found[codes >= 0] = values.categories.take(used).to_numpy(object)[place]

@@ -53,7 +53,7 @@ class Expected(NamedTuple):
 def expected(
     spec: DeviceSpec | None, name: str, shapes: str | None, dtype: str | None, values: str | None
 ) -> Expected | None:
-    """What a call usually takes on a GPU; None if its kind was not measured on this GPU, or not well enough.
+    """Return what a call usually takes on a GPU, or None if its kind was not measured on this GPU, or not well enough.
 
     Args:
         spec: The GPU.

@@ -36,7 +36,7 @@ class _Settings(NamedTuple):
 
 
 def count_convolution(name: str, shapes: list[Any], values: str | None) -> Convolution | None:
-    """The results and operations of a convolution or its backward pass; None if they are not known.
+    """Return the results and operations of a convolution or its backward pass, or None if they are not known.
 
     Args:
         name: Its name, which `CONVOLUTION_NAMES` matches.
@@ -76,7 +76,7 @@ def _is_tensor(shape: Any) -> bool:
 
 
 def _settings(values: str | None, first: int) -> _Settings | None:
-    """The settings from the position `first` of the values on; None if they are not as expected."""
+    """Return the settings from the position `first` of the values on, or None if they are not as expected."""
     found = [_value(text) for text in (_texts(values) or [])[first : first + 6]]
     if len(found) < 6:
         return None
@@ -87,7 +87,7 @@ def _settings(values: str | None, first: int) -> _Settings | None:
 
 
 def _mask(values: str | None) -> list[bool]:
-    """Which gradients are asked for; both where that is not recorded."""
+    """Return which gradients are asked for; both where that is not recorded."""
     texts = _texts(values) or []
     found = _value(texts[10]) if len(texts) > 10 else None
     return found if isinstance(found, list) and len(found) >= 2 else [True, True]
@@ -110,7 +110,7 @@ def _value(text: str) -> Any:
 
 
 def _output(source: Sequence[int], weight: Sequence[int], settings: _Settings) -> list[int] | None:
-    """The size of the result in each dimension; None if the settings do not fit."""
+    """Return the size of the result in each dimension, or None if the settings do not fit."""
     dims = len(source) - 2
     lists = [one * dims if len(one) == 1 else one for one in settings[:3]]
     extra = settings.output_padding * dims if len(settings.output_padding) == 1 else settings.output_padding
@@ -140,7 +140,7 @@ class Count(NamedTuple):
 
 
 def count(name: str, shapes: list[Shape]) -> Count | None:
-    """The results and operations of an operator; None if its name or its shapes are not known.
+    """Return the results and operations of an operator, or None if its name or its shapes are not known.
 
     Args:
         name: Its name, as ``aten::mm``.
@@ -192,12 +192,12 @@ def _attention_backward(name: str, shapes: list[Shape]) -> Count | None:
 
 
 def _like_first(name: str, shapes: list[Shape]) -> Count | None:
-    """A result of the size of the first input."""
+    """Return a result of the size of the first input."""
     return Count(prod(shapes[0])) if shapes and shapes[0] else None
 
 
 def _embedding(name: str, shapes: list[Shape]) -> Count | None:
-    """The rows of a table that the indices select."""
+    """Return the rows of a table that the indices select."""
     if len(shapes) < 2 or len(shapes[0]) != 2:
         return None
     rows = prod(shapes[1]) * shapes[0][1]
@@ -257,7 +257,7 @@ class Facts(NamedTuple):
 
 
 def facts(name: str, shapes: str | None, dtypes: str | None, values: str | None = None) -> Facts:
-    """The facts of an operator from its name and the JSON of its inputs' shapes, dtypes and values."""
+    """Return the facts of an operator from its name and the JSON of its inputs' shapes, dtypes and values."""
     dims, types = _lists(shapes), _lists(dtypes)
     if dims is None or types is None or len(dims) != len(types):
         return Facts(None, None, None)
@@ -280,18 +280,18 @@ def facts(name: str, shapes: str | None, dtypes: str | None, values: str | None 
 
 
 def input_shapes(shapes: str | None) -> list[list[int]] | None:
-    """The shapes of the tensors among an operator's inputs, from their JSON; None if it is not known."""
+    """Return the shapes of the tensors among an operator's inputs, from their JSON, or None if it is not known."""
     found = _lists(shapes) if isinstance(shapes, str) else None
     return None if found is None else [shape for shape in found if _is_shape(shape) and shape]
 
 
 def all_shapes(shapes: str | None) -> list[list[int]]:
-    """The shape of each of an operator's inputs; empty where it is not the shape of a tensor."""
+    """Return the shape of each of an operator's inputs; empty where it is not the shape of a tensor."""
     return [shape if _is_shape(shape) and prod(shape) < _MAX_ELEMENTS else [] for shape in values_in(shapes)]
 
 
 def values_in(text: str | None) -> list[Any]:
-    """The JSON list in a text; empty if there is none."""
+    """Return the JSON list in a text; empty if there is none."""
     return (_lists(text) if isinstance(text, str) else None) or []
 
 
@@ -318,5 +318,5 @@ def _dtype(kind: Any) -> tuple[str, int] | None:
 
 
 def numbers_of(values: list[Facts], field: str) -> Iterator[int]:
-    """The field of each, -1 if unknown."""
+    """Return the field of each, -1 if unknown."""
     return (-1 if (value := getattr(one, field)) is None or value >= 1 << 62 else value for one in values)

@@ -74,7 +74,7 @@ NETWORKS: Final[Mapping[str, Network]] = {
     "ethernet": Network("Ethernet 100 Gb/s per node", 100 / GPUS_PER_NODE, 0.85),
 }
 
-#: The network of a GPU's usual systems, by the beginning of its key; others have Ethernet.
+#: The network of a GPU's usual systems, by the beginning of its key or a part of its name; others have Ethernet.
 _USUAL: Final = {
     "h100": "ndr400",
     "h200": "ndr400",
@@ -98,11 +98,16 @@ def network_of(spec: DeviceSpec, given: str | Network | None) -> Network:
     """
     if isinstance(given, Network):
         return given
-    usual = next((name for key, name in _USUAL.items() if spec.key.startswith(key)), "ethernet")
+    usual = next((name for key, name in _USUAL.items() if _is_kind(spec, key)), "ethernet")
     name = usual if given is None else given
     if name not in NETWORKS:
         raise VirtualDeviceError(f"There is no network {name!r}; expected one of {', '.join(NETWORKS)}, or a Network.")
     return NETWORKS[name]
+
+
+def _is_kind(spec: DeviceSpec, key: str) -> bool:
+    """Whether a GPU is of a kind, by its key or, for one that a program registered, by its name."""
+    return spec.key.startswith(key) or key.upper() in spec.name.upper()
 
 
 @dataclass(frozen=True)

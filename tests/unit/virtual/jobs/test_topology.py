@@ -52,3 +52,8 @@ def test_a_slow_network_and_a_slow_link_slow_down_what_crosses_them_only():
 def test_a_network_that_does_not_exist_is_refused():
     with pytest.raises(VirtualDeviceError, match=", ".join(NETWORKS)):
         network_of(H100, "token-ring")
+
+
+def test_a_gpu_that_a_program_registered_has_the_network_of_its_kind():
+    assert network_of(H100.replace(key="mine"), None) == NETWORKS["ndr400"]
+    assert network_of(SPECS["l4"], None) == NETWORKS["ethernet"]

@@ -45,6 +45,7 @@ def install(patches: Patches) -> None:
     patches.set(mode, "avoid_device_init", property(lambda self: is_tracing() or avoids(self)))
     _fold_on_host(patches)
     _trace_constants_on_host(patches)
+    _lay_out_convolutions(patches)
     for traced in (mode, FunctionalTensorMode, ProxyTorchDispatchMode):
         patches.set(traced, "__torch_dispatch__", _with_shown_devices(traced.__torch_dispatch__))
 
@@ -92,6 +93,22 @@ def _trace_constants_on_host(patches: Patches) -> None:
                 yield before
 
     patches.set(module, "unset_fake_temporarily", unset_fake_on_host)
+
+
+def _lay_out_convolutions(patches: Patches) -> None:
+    """Give results of convolutions the layout of cuDNN's: channels last if the input or the weight has it."""
+    from torch._prims_common import suggest_memory_format
+
+    of_backend: Any = torch._C._conv_determine_backend_memory_format
+
+    def memory_format(value: torch.Tensor, weight: torch.Tensor, backend: Any) -> torch.memory_format:
+        if not is_tracing() or torch.float64 in (value.dtype, weight.dtype):
+            found: torch.memory_format = of_backend(value, weight, backend)
+            return found
+        formats = [suggest_memory_format(tensor) for tensor in (value, weight)]
+        return next((found for found in formats if found is not torch.contiguous_format), torch.contiguous_format)
+
+    patches.set(torch._C, "_conv_determine_backend_memory_format", memory_format)
 
 
 def _on_host(function: Callable[..., Any]) -> Callable[..., Any]:

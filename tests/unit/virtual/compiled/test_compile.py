@@ -274,3 +274,12 @@ def test_a_constant_of_the_program_is_on_the_device(h100):
     result = torch.compile(padded)(torch.ones(3, device="cuda"))
     assert result.is_cuda
     assert result.tolist() == [2, 2, 2, 1, 3]
+
+
+def test_convolutions_have_the_layout_that_the_generated_code_expects(h100):
+    model = torch.nn.Sequential(torch.nn.Conv2d(3, 8, 3), torch.nn.ReLU(), torch.nn.Conv2d(8, 4, 3)).cuda()
+    x = torch.randn(2, 3, 9, 9, device="cuda")
+    expected = model(x)
+    torch.testing.assert_close(torch.compile(model)(x), expected, rtol=1e-4, atol=1e-5)
+    last = torch.compile(model)(x.to(memory_format=torch.channels_last))
+    torch.testing.assert_close(last, expected, rtol=1e-4, atol=1e-5)

@@ -8,7 +8,7 @@ from recorded_traces import needs_recorded, opened
 from torch.utils.flop_counter import conv_flop_count
 
 from cudalens.analysis import roofline
-from cudalens.analysis.time.roofline.shapes import convolution
+from cudalens.analysis.time.roofline.shapes import count_convolution
 
 SETTINGS = {
     "plain": {"stride": [1, 1], "padding": [0, 0], "dilation": [1, 1], "transposed": False, "groups": 1},
@@ -35,7 +35,7 @@ def case(name):
 def test_forward_is_torchs_count(name):
     source, weight, result, values = case(name)
     shapes = [list(source.shape), list(weight.shape), *[[]] * 7]
-    found = convolution("aten::convolution", shapes, json.dumps(["", "", "", *values]))
+    found = count_convolution("aten::convolution", shapes, json.dumps(["", "", "", *values]))
     is_transposed = SETTINGS[name]["transposed"]
     wanted = conv_flop_count(source.shape, weight.shape, result.shape, transposed=is_transposed)
     assert found == (result.numel(), wanted)
@@ -47,7 +47,7 @@ def test_backward_has_a_convolution_for_each_gradient_of_a_tensor(name, mask):
     source, weight, result, values = case(name)
     shapes = [list(one.shape) for one in (result, source, weight)]
     texts = json.dumps(["", "", "", "[0]", *values, str(mask)])
-    found = convolution("aten::convolution_backward", [*shapes, *[[]] * 8], texts)
+    found = count_convolution("aten::convolution_backward", [*shapes, *[[]] * 8], texts)
     assert found.result == source.numel() * mask[0] + weight.numel() * mask[1]
     once = conv_flop_count(source.shape, weight.shape, result.shape, transposed=SETTINGS[name]["transposed"])
     assert found.flops == sum(mask[:2]) * once
@@ -55,7 +55,7 @@ def test_backward_has_a_convolution_for_each_gradient_of_a_tensor(name, mask):
 
 @pytest.mark.parametrize("values", [None, "[]", '["", "", "", "x", "[0, 0]", "[1, 1]", "False", "[0, 0]", "1"]', "{"])
 def test_nothing_is_claimed_without_the_settings(values):
-    assert convolution("aten::convolution", [[1, 3, 8, 8], [4, 3, 3, 3], *[[]] * 7], values) is None
+    assert count_convolution("aten::convolution", [[1, 3, 8, 8], [4, 3, 3, 3], *[[]] * 7], values) is None
 
 
 #: GFLOP of one call, and TFLOP/s over all calls, of TraceLens' CONV_fwd tables.

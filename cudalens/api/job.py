@@ -376,7 +376,8 @@ def _step_ns(reductions: Iterable[Reduction]) -> int:
     reductions = list(reductions)
     steps = pd.concat([one.frames["steps"] for one in reductions]).dropna(subset=["step", "ts"])
     if not len(steps):
-        return max(int(one.frames["summary"]["span_ns"].max()) for one in reductions)
+        spans = [one.frames["summary"]["span_ns"].max() for one in reductions]
+        return max((int(span) for span in spans if not pd.isna(span)), default=0)
     begin = steps["ts"].groupby(steps["step"]).min().astype("int64")
     ends = (steps["ts"] + steps["dur"]).groupby(steps["step"]).max().astype("int64")
     before = ends.shift(1, fill_value=int(begin.iloc[0]))

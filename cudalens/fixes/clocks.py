@@ -85,7 +85,7 @@ def find_clock() -> Clock:
     if torch.cuda.is_available():
         found = torch.cuda.get_device_properties(torch.cuda.current_device())
         capability = f"{found.major}.{found.minor}"
-        spec = spec_of(capability, found.multi_processor_count, found.total_memory)
+        spec = spec_of(capability, found.multi_processor_count, found.total_memory, found.name)
         return Clock("cuda", found.name, True, spec)
     return Clock("cpu", "CPU", True, None)
 

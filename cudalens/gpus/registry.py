@@ -17,21 +17,26 @@ __all__ = ["MAX_DEVICES", "PEAK_KEYS", "SPECS", "DeviceSpec", "parse_device", "r
 _MEMORY: Final = 0.03
 
 
-def spec_of(capability: str | None, num_sms: int | None, total_memory_bytes: int | None) -> DeviceSpec | None:
-    """Return the first known specification with these facts; None if there is none, or a fact is not known.
+def spec_of(
+    capability: str | None, num_sms: int | None, total_memory_bytes: int | None, name: str | None = None
+) -> DeviceSpec | None:
+    """Return the known specification with these facts; None if there is none, or a fact is not known.
 
-    Names are not compared: cards of one chip have many, and they contain no more than these facts.
+    Cards of one chip have many names, so that the name only decides between two with the same facts, as L40 and L40S.
 
     Args:
         capability: Compute capability, as "9.0".
         num_sms: Multiprocessors.
         total_memory_bytes: Size of the memory.
+        name: The name of the device.
     """
-    for spec in SPECS.values():
-        same = (capability, num_sms) == (".".join(map(str, spec.compute_capability)), spec.num_sms)
-        if same and abs((total_memory_bytes or 0) / spec.total_memory_bytes - 1) <= _MEMORY:
-            return spec
-    return None
+    alike = [
+        spec
+        for spec in SPECS.values()
+        if (capability, num_sms) == (".".join(map(str, spec.compute_capability)), spec.num_sms)
+        and abs((total_memory_bytes or 0) / spec.total_memory_bytes - 1) <= _MEMORY
+    ]
+    return next((spec for spec in alike if spec.name == name), alike[0] if alike else None)
 
 
 _specs: dict[str, DeviceSpec] = {spec.key: spec for spec in TABLE}

@@ -55,7 +55,10 @@ class _GivenArgument:
     def __init__(self, tensor: torch.Tensor, is_whole: bool) -> None:
         self.tensor = tensor if is_whole and tensor.grad_fn is None else tensor.detach()
         self.is_whole, self.version = is_whole, version_of(tensor)
-        self.address = tensor.data_ptr() if is_whole else 0
+        try:
+            self.address = tensor.data_ptr() if is_whole else 0
+        except RuntimeError:  # a result of an earlier step, whose memory this replay has overwritten after copying it
+            self.is_whole, self.address = False, 0
 
     def check(self, name: str) -> None:
         """Check that the program did not change the argument between the forward and the backward.

@@ -24,7 +24,7 @@ def test_a_reader_arranges_the_lanes(module_page):
         timeline.js("y => { document.querySelector('.cltl-frame').scrollTop = y; }", px)
         timeline.settle()
 
-    page.get_by_role("button", name="Lanes").click()
+    page.get_by_role("button", name="Lanes", exact=True).click()
     button("Pin on top", 2).click()
     assert timeline.spoken() == f"{labels[2]} pinned"
     assert top(2) < top(0) < top(1) < top(3)
@@ -65,7 +65,7 @@ def test_a_filter_dims_the_other_names_of_its_lane_only(module_page):
       return isOther && String(pixel(box.x + box.width / 2, box.y + 3)) === "217,222,228";
     }).length"""
     assert [page.evaluate(num_dim, [lane, "op7"]) for lane in (0, 1)] == [0, 0]
-    page.get_by_role("button", name="Lanes").click()
+    page.get_by_role("button", name="Lanes", exact=True).click()
     page.get_by_label(f"Filter names: {lanes[1]}").fill("op7")
     page.evaluate("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
     untouched, dimmed = (page.evaluate(num_dim, [lane, "op7"]) for lane in (0, 1))

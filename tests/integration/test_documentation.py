@@ -79,7 +79,8 @@ def test_every_block_of_a_page_runs(path, page):
 @pytest.mark.parametrize("path", MODULES, ids=name)
 def test_every_example_of_a_docstring_runs(path, page):
     page.run("import cudalens, pytest, torch")
-    if path.parent.name != "virtual" and path.name != "fit.py":  # their examples create the device
+    creates_device = path.parent.name == "virtual" or path.name in ("fit.py", "compile_report.py", "try_fix.py")
+    if not creates_device:
         page.run("%cudadevice virtual h100")
     page.run("def train_step(): return torch.ones(4, device='cuda').sum().item()")
     for block in docstring_blocks(path):

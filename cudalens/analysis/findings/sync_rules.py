@@ -60,7 +60,7 @@ def waiting(arrays: TraceArrays) -> Iterator[Finding]:
 
     Gain: what a replay saves in which the calls do not wait; where they are not recorded, the gaps that begin while the
     host waits. Waits after which no device was idle gain nothing. A single explicit synchronisation, as a clock needs
-    it, is not reported, nor are one or two waits after which the devices were idle for less than a 20th of the window.
+    it, is not reported, nor are, without torch, one or two waits with idle time of less than a 20th of the window.
     One finding per line; one for several lines if removing the waits of one of them alone gains little, because the
     host then waits at the next.
     """
@@ -71,7 +71,8 @@ def waiting(arrays: TraceArrays) -> Iterator[Finding]:
     group = waits.groupby(_WAIT_KEYS, observed=True, dropna=False, sort=False).ngroup().to_numpy()
     idle = np.bincount(group[gaps.wait], weights=gaps.length, minlength=int(group.max()) + 1).astype(np.int64)
     chosen = np.argsort(-idle, kind="stable")[:_MAX_PLACES]
-    is_few = (np.bincount(group) < _MIN_WAITS) & (idle < _FEW_SHARE * arrays.wall_ns)
+    # A recording of torch may be of one step of a loop; one of another program is of all of it.
+    is_few = (np.bincount(group) < _MIN_WAITS) & (idle < _FEW_SHARE * arrays.wall_ns) & (not arrays.has_torch)
     chosen = chosen[(idle[chosen] > 0) & ~_is_one_explicit(waits, group)[chosen] & ~is_few[chosen]]
     if not len(chosen):
         return

@@ -27,6 +27,9 @@ _WASTED_PCT: Final = 10.0
 _MAX_CELLS: Final = 20
 _MAX_NAME: Final = 48
 _MAX_NAMED: Final = 2
+#: A call stack that holds a smaller part of the used memory is not named.
+_LARGE_HOLDER: Final = 0.1
+
 _TRIED: Final = re.compile(r"OutOfMemoryError: .*Tried to allocate ([\d.]+ \w+)")
 _OF_EXCEPTION: Final = {
     "<exception>": "variables of the functions that raised",
@@ -73,10 +76,13 @@ def _refused(trace: Trace) -> str:
         texts.append(
             f"{units.size(refused.unused_bytes)} of the reserved {units.size(refused.reserved_bytes)} unused{largest}"
         )
-    holder = None if refused.main_stack is None else place_of(trace, refused.main_stack)
+    used_bytes = (refused.reserved_bytes or 0) - (refused.unused_bytes or 0)
+    is_large = refused.main_bytes >= _LARGE_HOLDER * used_bytes
+    holder = place_of(trace, refused.main_stack) if is_large and refused.main_stack is not None else None
     if holder:
         texts.append(f"{units.size(refused.main_bytes)} held by {holder}")
-    return ", ".join(texts)
+    enough = "; with PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True the free memory is enough"
+    return ", ".join(texts) + (enough if refused.is_fragmented else "")
 
 
 def _peak(trace: Trace) -> str:

@@ -59,7 +59,9 @@ def verdict(ranks: Ranks, facts: SimulatedFacts) -> str:
     fits = f"it fits ({memory})" if facts.fits else f"it does not fit: {memory}"
     exposed = exposed_share(ranks)
     waits = "" if exposed is None else f", {exposed:.0%} of it exposed communication".replace("%", " %")
-    return f"{what} {units.duration(facts.step_ns)} ± {error_pct:.0f} % on {len(ranks)} GPUs{waits}; {fits}"
+    found = ranks.analysis.stragglers.found[:1]
+    slow = "".join(f"; rank {one.rank} is slow: the job loses {units.duration(one.loss_ns)} of it" for one in found)
+    return f"{what} {units.duration(facts.step_ns)} ± {error_pct:.0f} % on {len(ranks)} GPUs{waits}{slow}; {fits}"
 
 
 def exposed_share(ranks: Ranks) -> float | None:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from cudalens import VirtualDeviceError
 from cudalens.gpus import registry as specs
-from cudalens.gpus.registry import MAX_DEVICES, PEAK_KEYS, SPECS, DeviceSpec, parse_device, register
+from cudalens.gpus.registry import MAX_DEVICES, PEAK_KEYS, SPECS, DeviceSpec, parse_device, register, spec_of
 
 RECORDED = Path(__file__).parents[4] / "shared" / "recorded"
 EVERY = pytest.mark.parametrize("spec", SPECS.values(), ids=lambda spec: spec.key)
@@ -226,3 +226,10 @@ def test_a_spec_is_a_value():
 def test_specs_and_formulas_need_no_torch():
     code = "import sys; sys.modules['torch'] = None; import cudalens.gpus.registry, cudalens.gpus.predict"
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@EVERY
+def test_a_device_with_these_facts_is_this_one(spec):
+    capability = ".".join(map(str, spec.compute_capability))
+    assert spec_of(capability, spec.num_sms, spec.total_memory_bytes, spec.name) == spec
+    assert spec_of(capability, spec.num_sms, spec.total_memory_bytes).num_sms == spec.num_sms

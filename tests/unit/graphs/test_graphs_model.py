@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 import torch
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from cudalens import virtual
@@ -187,9 +187,25 @@ def programs(draw) -> tuple[list, list[tuple[int, bool]], bool]:
     return scripts, order, draw(st.booleans())
 
 
+#: A result of an earlier step is an argument that autograd saves, of the replay that overwrites its memory.
+RESULT_OF_AN_EARLIER_STEP = (
+    [
+        [("fail", 0, False), ("write", 0), ("train", 0, 0)],
+        [("drop", 0, 1)],
+        [("write", 3), ("write", 1), ("train", 1, 3), ("drop", 4, 3), ("drop", 3, 3)],
+    ],
+    [
+        *((0, True), (1, True), (0, True), (0, False), (2, False), (2, False)),
+        *((2, True), (0, True), (0, True), (2, False), (2, False)),
+    ],
+    False,
+)
+
+
 @pytest.mark.filterwarnings("ignore:cudalens:RuntimeWarning")
 @settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(programs(), st.booleans())
+@example(RESULT_OF_AN_EARLIER_STEP, True)
 def test_results_equal_eager_and_nothing_held_is_overwritten_unnoticed(program, keeps) -> None:
     scripts, order, marks = program
     model = Model()

@@ -87,7 +87,7 @@ class Calls:
 
     def _specs(self) -> dict[int, DeviceSpec | None]:
         return {
-            device.index: spec_of(device.capability, device.num_sms, device.total_memory_bytes)
+            device.index: spec_of(device.capability, device.num_sms, device.total_memory_bytes, device.name)
             for device in self._info.devices
         }
 

@@ -415,7 +415,8 @@ def slowly(graph, now):
         found = []
         if not works.is_first[i]:
             busy = 0 if graph.is_overlapped[i] else int(now.work[i - 1])
-            found.append(started(i - 1) + busy + int(now.stream_lag[i]))
+            # Work of a graph may start before the previous one has ended (a negative lag), but not before its start.
+            found.append(started(i - 1) + max(busy + int(now.stream_lag[i]), 0))
         if works.has_launch[i]:
             found.append(moment(int(lines.of_row[works.launch[i]]), int(works.issued[i])) + int(now.launch_lag[i]))
         for e in np.flatnonzero(graph.edges.target == i):

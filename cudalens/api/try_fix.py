@@ -8,7 +8,7 @@ from collections.abc import Callable, MutableMapping
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
-from cudalens.analysis import Finding, findings
+from cudalens import analysis
 from cudalens.errors import FixError
 from cudalens.frames import Trace
 
@@ -22,7 +22,7 @@ _attempts: list[Attempt] = []
 
 def try_fix(
     trace: Trace,
-    finding: Finding | str | int = 1,
+    finding: analysis.Finding | str | int = 1,
     *,
     code: str | Callable[[], Any] | None = None,
     namespace: MutableMapping[str, Any] | None = None,
@@ -157,30 +157,30 @@ def trying_of(
     return Trying(label, text, namespace, runs=runs, tolerance=tolerance, consent=consent, quiet=quiet)
 
 
-def all_findings(trace: Trace) -> list[Finding]:
+def all_findings(trace: Trace) -> list[analysis.Finding]:
     """Return the findings of a Trace.
 
     Raises:
         FixError: There is none.
     """
-    found = findings(trace)
+    found = analysis.findings(trace)
     if not found:
         raise FixError(f"the run {trace.info.name!r} has no finding to try.")
     return found
 
 
-def chosen_finding(trace: Trace, finding: Finding | str | int) -> Finding:
+def chosen_finding(trace: Trace, finding: analysis.Finding | str | int) -> analysis.Finding:
     """Return a finding by its number, from 1, or its rule.
 
     Raises:
         FixError: There is no such finding.
     """
-    if isinstance(finding, Finding):
+    if isinstance(finding, analysis.Finding):
         return finding
     found = all_findings(trace)
     if isinstance(finding, int) and 1 <= finding <= len(found):
         return found[finding - 1]
-    for one in findings(trace, most=None):
+    for one in analysis.findings(trace, most=None):
         if one.rule == finding:
             return one
     listed = ", ".join(f"{number} ({one.rule})" for number, one in enumerate(found, 1))

@@ -137,7 +137,7 @@ class Watch:
 
     @defers_interrupts
     def start(self) -> Watch:
-        """Begin to watch the calling thread. An interrupt that comes meanwhile is raised when it can be stopped.
+        """Begin to watch the calling thread. An interrupt during the start is raised after it, and undoes it.
 
         Raises:
             WatchError: Another watch is on, or this one has been used.

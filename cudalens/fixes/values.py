@@ -30,7 +30,7 @@ class Difference:
 
     Attributes:
         largest: Largest difference of an element, relative to the root mean square of its tensor.
-        typical: Median difference of the elements of the tensor with the largest one, likewise.
+        typical: Median difference of the elements of the tensor with the largest one, in the same unit.
         where: The value with the largest difference; "" where all are equal.
         mismatch: What cannot be compared (another shape, dtype or type; a missing value); "" where all can.
         num_values: Number of tensors and numbers that were compared.

@@ -6,6 +6,7 @@ The formulas of `cudalens.gpus.time_formulas` with the constants of
 
 from __future__ import annotations
 
+import math
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
@@ -83,7 +84,8 @@ def matrix_ns(
     constants, gpu = fit_of(spec, family).constants, rates_of(spec, dtype_key)
     slowdown *= TF32_SLOWDOWN if dtype_key == "tf32" else 1
     gpu = gpu._replace(flops_per_ns=gpu.flops_per_ns / slowdown)
-    return int(time_formulas.matrix_ns(constants, gpu, batch, m, n, max(k, 1), element_bytes))
+    # Rounded up: a product is never faster than the peak.
+    return math.ceil(time_formulas.matrix_ns(constants, gpu, batch, m, n, max(k, 1), element_bytes))
 
 
 @lru_cache(maxsize=65536)

@@ -178,18 +178,17 @@ def _largest(peaks: list[int | None]) -> int | None:
 
 def _conditions(clock: Clock, inputs: Inputs, timing: Timing | None, before: dict[str, str]) -> dict[str, str]:
     settings = read_settings()
+    how, caches = "host clock, from idle until all work is done", "as the other function left them"
+    if clock.kind == "modelled":
+        how, caches = "modelled time of the device", "not modelled"
+    elif clock.kind == "cuda":
+        caches = "L2 overwritten before each run"
     found = {
         "device": clock.device,
-        "clock": "modelled time of the device"
-        if clock.kind == "modelled"
-        else "host clock, from idle until all work is done",
+        "clock": how,
         "inputs": inputs.how,
         "order": "in turns, the first alternates; one run of each before is not counted",
-        "caches": "L2 overwritten before each run"
-        if clock.kind == "cuda"
-        else "not modelled"
-        if clock.kind == "modelled"
-        else "as the other function left them",
+        "caches": caches,
         "versions": f"cudalens {__version__}, torch {torch.__version__}, Python {platform.python_version()}",
         "settings": ", ".join(f"{name} {value}" for name, value in settings.items()),
     }

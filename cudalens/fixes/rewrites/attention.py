@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from cudalens.analysis import Finding
-from cudalens.fixes.rewrites.fix import Fix, Program, Unit
+from cudalens.fixes.rewrites.fix import Fix, Program, Unit, edits_by_unit
 from cudalens.fixes.source import Edit, Source, argument
 
 
@@ -49,7 +49,7 @@ def fused_attention(program: Program, finding: Finding | None) -> Iterator[Fix]:
         yield Fix(
             "eager_attention",
             "use scaled_dot_product_attention",
-            tuple((unit, tuple(found)) for unit, found in edits.items()),
+            edits_by_unit(edits),
             changes_numbers=True,
             dropped=frozenset(dropped),
         )

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from cudalens.analysis import Finding
-from cudalens.fixes.rewrites.fix import Fix, Program, Unit, sites_at
+from cudalens.fixes.rewrites.fix import Fix, Program, Unit, edits_by_unit, sites_at
 from cudalens.fixes.source import Edit, Source, argument, assigned_in, dotted, keyword_edit
 
 _FACTORIES: Final = ("zeros", "ones", "full", "empty", "arange", "eye", "linspace", "tensor")
@@ -136,7 +136,7 @@ def load_in_workers(program: Program, finding: Finding | None) -> Iterator[Fix]:
         yield Fix(
             "data_loader",
             f"load batches in {number} worker processes",
-            tuple((unit, tuple(found)) for unit, found in edits.items()),
+            edits_by_unit(edits),
             changes_behaviour="random numbers of the dataset are drawn in the workers.",
         )
 

@@ -7,7 +7,7 @@ import inspect
 import pathlib
 import textwrap
 import types
-from collections.abc import Iterator, Mapping, MutableMapping
+from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
@@ -126,6 +126,11 @@ class Fix:
     dropped: frozenset[str] = field(default_factory=frozenset)
     needs: str = ""
     hides_rounding: bool = False
+
+
+def edits_by_unit(edits: Mapping[Unit, Sequence[Edit]]) -> tuple[tuple[Unit, tuple[Edit, ...]], ...]:
+    """Return collected edits in the form of `Fix.edits`."""
+    return tuple((unit, tuple(found)) for unit, found in edits.items())
 
 
 def program_of(name: str, text: str, namespace: MutableMapping[str, Any], *, first_line: int = 1) -> Program:

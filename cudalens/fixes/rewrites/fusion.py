@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from cudalens.analysis import Finding
-from cudalens.fixes.rewrites.fix import Fix, Program, Unit
+from cudalens.fixes.rewrites.fix import Fix, Program, Unit, edits_by_unit
 from cudalens.fixes.source import Edit, Source, argument, dotted
 
 _ROOT_TWO_OVER_PI: Final = 0.7978845608
@@ -61,7 +61,7 @@ def fused_gelu(program: Program, finding: Finding | None) -> Iterator[Fix]:
         yield Fix(
             "unfused_pointwise",
             "use the fused gelu",
-            tuple((unit, tuple(found)) for unit, found in edits.items()),
+            edits_by_unit(edits),
             changes_numbers=True,
         )
 
@@ -85,7 +85,7 @@ def fused_layer_norm(program: Program, finding: Finding | None) -> Iterator[Fix]
         yield Fix(
             "unfused_pointwise",
             "use the fused layer norm",
-            tuple((unit, tuple(found)) for unit, found in edits.items()),
+            edits_by_unit(edits),
             changes_numbers=True,
             dropped=frozenset(dropped),
         )

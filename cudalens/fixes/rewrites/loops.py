@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from cudalens.analysis import Finding
-from cudalens.fixes.rewrites.fix import Fix, Program, Unit
+from cudalens.fixes.rewrites.fix import Fix, Program, Unit, edits_by_unit
 from cudalens.fixes.source import Edit, Source, assigned_in, dotted, names_read, root_name
 
 #: Methods whose result depends on their arguments alone.
@@ -46,7 +46,7 @@ def hoist(program: Program, finding: Finding | None) -> Iterator[Fix]:
         yield Fix(
             rule,
             "make tensors that are the same in each iteration once, before the loop",
-            tuple((unit, tuple(found)) for unit, found in edits.items()),
+            edits_by_unit(edits),
         )
 
 
@@ -64,7 +64,7 @@ def drop_copies(program: Program, finding: Finding | None) -> Iterator[Fix]:
         yield Fix(
             finding.rule if finding is not None else "copies",
             "do not copy what is only read",
-            tuple((unit, tuple(found)) for unit, found in edits.items()),
+            edits_by_unit(edits),
         )
 
 
@@ -80,7 +80,7 @@ def batch_products(program: Program, finding: Finding | None) -> Iterator[Fix]:
         yield Fix(
             finding.rule if finding is not None else "launch_bound",
             "run one batched product instead of a loop of products",
-            tuple((unit, tuple(found)) for unit, found in edits.items()),
+            edits_by_unit(edits),
             changes_numbers=True,
             dropped=_targets(edits),
         )
@@ -112,7 +112,7 @@ def whole_rows(program: Program, finding: Finding | None) -> Iterator[Fix]:
         yield Fix(
             finding.rule if finding is not None else "launch_bound",
             "work on the whole tensor instead of its rows",
-            tuple((unit, tuple(found)) for unit, found in edits.items()),
+            edits_by_unit(edits),
             dropped=_targets(edits),
         )
 
@@ -129,7 +129,7 @@ def stack_before_copy(program: Program, finding: Finding | None) -> Iterator[Fix
         yield Fix(
             "small_copies",
             "copy all values to the GPU at once",
-            tuple((unit, tuple(found)) for unit, found in edits.items()),
+            edits_by_unit(edits),
         )
 
 
@@ -159,12 +159,13 @@ def _is_pure_call(program: Program, call: ast.AST) -> bool:
     parts = [*call.args, *(one.value for one in call.keywords)]
     if not all(_is_plain(program, part) for part in parts):
         return False
-    if isinstance(call.func, ast.Attribute) and call.func.attr in _PURE_METHODS:
-        owner = call.func.value
-        is_tensor = hasattr(program.names.value(owner), "untyped_storage")
-        return is_tensor or _is_pure_call(program, owner)
     path = program.names.path(call.func)
-    return path.startswith("torch.") and path.rpartition(".")[2] in _PURE_FUNCTIONS
+    if path.startswith("torch."):
+        return path.rpartition(".")[2] in _PURE_FUNCTIONS
+    if not isinstance(call.func, ast.Attribute) or call.func.attr not in _PURE_METHODS:
+        return False
+    owner = call.func.value
+    return hasattr(program.names.value(owner), "untyped_storage") or _is_pure_call(program, owner)
 
 
 def _is_plain(program: Program, node: ast.AST) -> bool:

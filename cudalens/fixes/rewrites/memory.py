@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 
 from cudalens.analysis import Finding
-from cudalens.fixes.rewrites.fix import Fix, Program, Unit
+from cudalens.fixes.rewrites.fix import Fix, Program, Unit, edits_by_unit
 from cudalens.fixes.source import Edit, dotted
 
 
@@ -34,5 +34,5 @@ def _without(program: Program, rule: str, title: str, names: tuple[str, ...]) ->
             if called & set(names) and is_repeated:
                 edits.setdefault(unit, []).append(unit.source.remove(statement))
     if edits:
-        all_edits = tuple((unit, tuple(found)) for unit, found in edits.items())
+        all_edits = edits_by_unit(edits)
         yield Fix(rule, title, all_edits)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from cudalens.analysis import Finding
-from cudalens.fixes.rewrites.fix import Fix, Program, Unit
+from cudalens.fixes.rewrites.fix import Fix, Program, Unit, edits_by_unit
 from cudalens.fixes.source import Edit, assigned_in, dotted, names_read
 
 _FLAGS: Final = (
@@ -29,7 +29,7 @@ def tensor_cores(program: Program, finding: Finding | None) -> Iterator[Fix]:
                 edits.setdefault(unit, []).append(unit.source.replace(call.args[0], '"high"'))
     title = "use TF32 for products of float32 tensors"
     if edits:
-        all_edits = tuple((unit, tuple(found)) for unit, found in edits.items())
+        all_edits = edits_by_unit(edits)
         yield Fix("fp32_math", title, all_edits, changes_numbers=True, hides_rounding=True)
     else:
         setup = ('torch.set_float32_matmul_precision("high")', "torch.backends.cudnn.allow_tf32 = True")
@@ -93,7 +93,7 @@ def single_precision(program: Program, finding: Finding | None) -> Iterator[Fix]
         yield Fix(
             "float64_math",
             "compute in float32 instead of float64",
-            tuple((unit, tuple(found)) for unit, found in edits.items()),
+            edits_by_unit(edits),
             setup,
             changes_numbers=True,
             changes_behaviour="results have dtype float32.",

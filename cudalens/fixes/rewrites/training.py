@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from cudalens.analysis import Finding
-from cudalens.fixes.rewrites.fix import Fix, Program, Unit
+from cudalens.fixes.rewrites.fix import Fix, Program, Unit, edits_by_unit
 from cudalens.fixes.source import Edit, dotted, keyword_edit, names_read
 
 
@@ -31,7 +31,7 @@ def release_gradients(program: Program, finding: Finding | None) -> Iterator[Fix
         yield Fix(
             "zero_grad",
             "release gradients instead of writing zeros",
-            tuple((unit, tuple(found)) for unit, found in edits.items()),
+            edits_by_unit(edits),
             needs="Until the next backward pass, gradients are None.",
         )
 
@@ -53,7 +53,7 @@ def group_optimizer(program: Program, finding: Finding | None) -> Iterator[Fix]:
                 edits.setdefault(unit, []).append(keyword_edit(unit.source, call, option, "True"))
                 if any(one.arg == other for one in call.keywords):
                     edits[unit].append(keyword_edit(unit.source, call, other, "False"))
-            all_edits = tuple((unit, tuple(found)) for unit, found in edits.items())
+            all_edits = edits_by_unit(edits)
             yield Fix("optimizer_loop", title, all_edits, changes_numbers=numbers)
         elif (name := _optimizer_name(program)) is not None:
             optimizer = program.namespace[name]
@@ -84,7 +84,7 @@ def keep_activations(program: Program, finding: Finding | None) -> Iterator[Fix]
         yield Fix(
             "needless_checkpointing",
             "keep the activations instead of computing them again",
-            tuple((unit, tuple(found)) for unit, found in edits.items()),
+            edits_by_unit(edits),
         )
 
 

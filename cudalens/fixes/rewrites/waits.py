@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from cudalens.analysis import Finding
-from cudalens.fixes.rewrites.fix import Fix, Program, Unit, sites_at
+from cudalens.fixes.rewrites.fix import Fix, Program, Unit, edits_by_unit, sites_at
 from cudalens.fixes.source import Edit, Source, assigned_in, dotted, root_name
 
 _READS: Final = ("item", "tolist", "cpu", "numpy")
@@ -54,7 +54,7 @@ def copy_after_loop(program: Program, finding: Finding | None) -> Iterator[Fix]:
         yield Fix(
             "host_sync",
             "keep the tensors on the device in the loop and copy them to the host after it",
-            tuple((unit, tuple(found)) for unit, found in edits.items()),
+            edits_by_unit(edits),
         )
 
 
@@ -78,7 +78,7 @@ def remove_waits(program: Program, finding: Finding | None) -> Iterator[Fix]:
         yield Fix(
             "host_sync",
             "do not wait for the GPU in the loop",
-            tuple((unit, tuple(found)) for unit, found in edits.items()),
+            edits_by_unit(edits),
         )
 
 
@@ -95,7 +95,7 @@ def select_by_mask(program: Program, finding: Finding | None) -> Iterator[Fix]:
         yield Fix(
             "host_sync",
             "sum the masked elements without selecting them",
-            tuple((unit, tuple(found)) for unit, found in edits.items()),
+            edits_by_unit(edits),
             changes_numbers=True,
         )
 

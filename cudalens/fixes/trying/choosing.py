@@ -48,8 +48,10 @@ class Tries:
         """Return for each attempt: the rule, what the fix does, what it gave alone, and whether it was kept."""
         found = []
         for attempt, is_kept in zip(self.attempts, self.kept, strict=True):
-            gain = attempt.gain_pct
-            alone = f"{abs(gain):.0f} % {'less' if gain >= 0 else 'more'}" if gain is not None else "-"
+            gain, alone = attempt.gain_pct, "-"
+            if gain is not None:
+                direction = "less" if gain >= 0 else "more"
+                alone = f"{abs(gain):.0f} % {direction}"
             found.append((attempt.rule, attempt.title or "-", alone, "kept" if is_kept else why_not(attempt)))
         if self.together is not None and self.together.gain_pct is not None:
             found.append(("together", "", f"{self.together.gain_pct:.0f} % less", ""))

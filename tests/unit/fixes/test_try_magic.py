@@ -18,6 +18,7 @@ for step in range(8):
 @pytest.fixture(scope="module")
 def shell():
     made = InteractiveShell()
+    cudalens.runs.clear()
     with cudalens.virtual.device("h100"):
         made.run_line_magic("load_ext", "cudalens")
         made.run_cell("import torch\nx = torch.ones(64, 64, device='cuda')", store_history=True)

@@ -6,6 +6,7 @@ import functools
 from typing import Any
 
 import torch
+from torch.autograd.graph import increment_version
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from cudalens.device import accumulation
@@ -136,7 +137,10 @@ class DispatchMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     def _dispatch(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         log = self._machine.op_log
-        return self._execute(func, args, kwargs) if log is None else log.watch(self._execute, func, args, kwargs)
+        out = self._execute(func, args, kwargs) if log is None else log.watch(self._execute, func, args, kwargs)
+        if _plan(func).writes_list:
+            increment_version([tensor for tensor in args[0] if not tensor.is_inference()])
+        return out
 
     def _execute(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         plan = _plan(func)

@@ -153,6 +153,8 @@ class Plan:
         is_composite: Whether it consists of other operators, without a CPU implementation.
         is_of_library: Whether a library defines it, so that its implementation may be Python code.
         communicates: Whether it is a collective, or waits for one.
+        writes_list: Whether it writes a list of tensors (``_foreach_add_``). torch's kernels count these writes for
+            autograd, except under a dispatch mode.
         takes_time: Whether it takes host time. Named ranges do not, so that recording them does not change times.
     """
 
@@ -174,6 +176,7 @@ class Plan:
     is_composite: bool
     is_of_library: bool
     communicates: bool
+    writes_list: bool
     takes_time: bool
 
 
@@ -203,6 +206,7 @@ def make_plan(func: Any) -> Plan:
         is_composite=_has_kernel(func, "CompositeImplicitAutograd") and not _has_kernel(func, "CPU"),
         is_of_library=func.namespace not in _TORCHS,
         communicates=func.namespace in _COMMUNICATING,
+        writes_list=short.startswith("_foreach_") and short.endswith("_"),
         takes_time=func.namespace != "profiler",
     )
 

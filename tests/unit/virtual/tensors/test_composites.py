@@ -185,6 +185,20 @@ def test_foreach_takes_a_number_of_the_host():
     assert out.tolist() == [2, 2, 2]
 
 
+@pytest.mark.parametrize("where", ["cuda", "cpu"])
+def test_autograd_notices_that_an_optimizer_changes_what_it_saved(where: str) -> None:
+    """Optimizers write lists of tensors, whose version counters torch leaves alone under a dispatch mode."""
+    weight = nn.Parameter(torch.ones(3, device=where))
+    x = torch.ones(3, device=where, requires_grad=True)
+    loss = (x * weight).sum()
+    weight.grad = torch.ones_like(weight)
+    torch.optim.SGD([weight], lr=0.1, foreach=True).step()
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        loss.backward()
+    with torch.inference_mode():
+        torch._foreach_mul_([torch.ones(3, device=where)], 2.0)
+
+
 def test_the_rank_of_a_matrix_is_written_to_out() -> None:
     out = torch.full((), 77, dtype=torch.int64, device="cuda")
     assert torch.linalg.matrix_rank(torch.eye(3, device="cuda"), out=out) is out

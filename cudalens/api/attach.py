@@ -10,8 +10,8 @@ from typing import Final
 
 from cudalens.errors import WatchError
 from cudalens.frames import Trace
-from cudalens.frames.watching import link
-from cudalens.frames.watching.run import WatchedRun, decode_history
+from cudalens.watching import link
+from cudalens.watching.run import WatchedRun, decode_history
 
 _PERIOD_S: Final = 1.0
 

@@ -9,13 +9,13 @@ from cudalens import traces
 from cudalens.analysis import repaired
 from cudalens.errors import TraceFormatError
 from cudalens.frames import Trace
-from cudalens.frames.watching.run import is_watched, read_watched
 from cudalens.traces.flight_recorder import read_flight_records
 from cudalens.views.hangs.record import FlightRecord
+from cudalens.watching.run import is_watched, read_watched
 
 if TYPE_CHECKING:
-    from cudalens.views.watching.ranks import WatchedRanks
-    from cudalens.views.watching.record import WatchRecord
+    from cudalens.watching.ranks import WatchedRanks
+    from cudalens.watching.record import WatchRecord
 
 
 def load_flight_recorder(folder: str | os.PathLike[str]) -> FlightRecord:
@@ -82,9 +82,9 @@ def _read_watch_folder(path: str | os.PathLike[str]) -> WatchRecord | WatchedRan
     if not os.path.isdir(path):  # noqa: PTH112 - Path.is_dir raises where a name is too long
         return None
     if is_watched(path):
-        from cudalens.views.watching.record import WatchRecord
+        from cudalens.watching.record import WatchRecord
 
         return WatchRecord(read_watched(path))
-    from cudalens.views.watching.ranks import has_ranks, read_ranks
+    from cudalens.watching.ranks import has_ranks, read_ranks
 
     return read_ranks(path) if has_ranks(path) else None

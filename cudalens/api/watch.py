@@ -17,24 +17,24 @@ from typing import TYPE_CHECKING, Final
 import pandas as pd
 
 from cudalens.analysis.findings import findings
-from cudalens.analysis.watching.change_points import Shift
-from cudalens.analysis.watching.parts import step_parts
 from cudalens.api.session import OK, Outcome
-from cudalens.api.watching.burst import Recorded, build
-from cudalens.api.watching.changes import Changes
-from cudalens.api.watching.loop import WatchLoop
-from cudalens.api.watching.worker import WatchFolder, WatchServer, WatchWorker
 from cudalens.device.interrupts import DeferredInterrupts, defers_interrupts
 from cudalens.errors import WatchError
 from cudalens.frames import Trace, store
-from cudalens.frames.watching.run import WatchedRecording, WatchedRun, WatchFacts, encode_history
 from cudalens.views.sections.verdict import verdict
 from cudalens.watching.budget import Budget
+from cudalens.watching.burst import Recorded, build
+from cudalens.watching.change_points import Shift
+from cudalens.watching.changes import Changes
 from cudalens.watching.finder import Source, StepFinder
+from cudalens.watching.loop import WatchLoop
+from cudalens.watching.run import WatchedRecording, WatchedRun, WatchFacts, encode_history
+from cudalens.watching.step_parts import step_parts
 from cudalens.watching.store import RecordingStore
+from cudalens.watching.worker import WatchFolder, WatchServer, WatchWorker
 
 if TYPE_CHECKING:
-    from cudalens.views.watching.record import WatchRecord
+    from cudalens.watching.record import WatchRecord
 
 DEFAULT_BUDGET: Final = 0.02
 _MOST_BUDGET: Final = 0.5
@@ -225,7 +225,7 @@ class Watch:
 
     @property
     def steps(self) -> pd.DataFrame:
-        """A row per step, as `cudalens.frames.watching.run.WatchedRun.steps` defines it."""
+        """A row per step, as `cudalens.watching.run.WatchedRun.steps` defines it."""
         return self._read_run(with_verdicts=False).steps()
 
     @property
@@ -236,7 +236,7 @@ class Watch:
 
     @property
     def changes(self) -> pd.DataFrame:
-        """A row per change of the step time, as `cudalens.frames.watching.run.WatchedChange` defines its columns."""
+        """A row per change of the step time, as `cudalens.watching.run.WatchedChange` defines its columns."""
         names = ("step", "ts", "before_ns", "after_ns", "found_at", "causes")
         rows = [[getattr(change, name) for name in names] for change in self._changes.found]
         return pd.DataFrame(rows, columns=names)
@@ -248,7 +248,7 @@ class Watch:
 
     def summary(self) -> WatchRecord:
         """The run so far: prints as text, shows as pictures and tables in a notebook; ``to_html`` writes a page."""
-        from cudalens.views.watching.record import WatchRecord
+        from cudalens.watching.record import WatchRecord
 
         return WatchRecord(self.run)
 

@@ -17,8 +17,8 @@ from cudalens.errors import OutputError, TraceFormatError
 
 if TYPE_CHECKING:
     from cudalens.frames import Trace
-    from cudalens.views.watching.ranks import WatchedRanks
-    from cudalens.views.watching.record import WatchRecord
+    from cudalens.watching.ranks import WatchedRanks
+    from cudalens.watching.record import WatchRecord
 
 #: Names standard input and standard output.
 STANDARD: Final = "-"

@@ -10,7 +10,7 @@ from cudalens.commands import arguments
 
 if TYPE_CHECKING:
     from cudalens.api.attach import AttachedRun
-    from cudalens.frames.watching.run import WatchedRun
+    from cudalens.watching.run import WatchedRun
 
 
 def add(verbs: arguments.Verbs) -> None:
@@ -26,7 +26,7 @@ def add(verbs: arguments.Verbs) -> None:
 
 def run(options: argparse.Namespace) -> None:
     """Print the verdict whenever it changes, until the run ends or an interrupt; then the last state."""
-    from cudalens.views.watching.record import WatchRecord
+    from cudalens.watching.record import WatchRecord
 
     output = None if options.output is None else arguments.target(options.output)
     other = cudalens.attach(options.pid)
@@ -45,7 +45,7 @@ def run(options: argparse.Namespace) -> None:
 
 
 def _follow(other: AttachedRun, last: list[WatchedRun]) -> None:
-    from cudalens.views.watching.words import verdict
+    from cudalens.watching.words import verdict
 
     def show(run: WatchedRun) -> None:
         last[0] = run

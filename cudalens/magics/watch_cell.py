@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from cudalens.api.watch import Watch
     from cudalens.frames import Trace
     from cudalens.magics.watch import AttachOptions, CellRunOptions, RunOptions
-    from cudalens.views.watching.panel import WatchPanel
+    from cudalens.watching.panel import WatchPanel
 
 _last: WeakKeyDictionary[InteractiveShell, Watch] = WeakKeyDictionary()
 
@@ -127,7 +127,7 @@ def shown_panel(shell: InteractiveShell, run: Watch) -> WatchPanel | None:
 
     if not notebook.is_live():
         return None
-    from cudalens.views.watching.panel import HINT, WatchPanel
+    from cudalens.watching.panel import HINT, WatchPanel
 
     panel = WatchPanel(on_stop=run.request_stop, on_record=run.record, hint=HINT)
     display(shell, panel)
@@ -139,13 +139,13 @@ def attach(shell: InteractiveShell, options: AttachOptions) -> None:
     """Show the panel of another process until it ends, an interrupt, or the time is over."""
     from cudalens.api.attach import AttachedRun
     from cudalens.views import notebook
-    from cudalens.views.watching.record import WatchRecord
+    from cudalens.watching.record import WatchRecord
 
     other = AttachedRun(None if options.pid is None else int(options.pid))
     if not notebook.is_live():
         display(shell, WatchRecord(other.read()))
         return
-    from cudalens.views.watching.panel import HINT, WatchPanel
+    from cudalens.watching.panel import HINT, WatchPanel
 
     panel = WatchPanel(on_stop=other.stop, on_record=other.record, hint=HINT)
     panel.update(other.read)

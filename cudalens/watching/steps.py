@@ -7,7 +7,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from cudalens.frames.watching.run import STEP_COLUMNS
+from cudalens.watching.run import STEP_COLUMNS
 
 #: Rows that are kept.
 MOST_ROWS: Final = 16_384

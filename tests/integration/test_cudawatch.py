@@ -7,7 +7,7 @@ import pytest
 from test_kernel import kernel as kernel
 from test_kernel import started as started
 
-from cudalens.frames.watching import link
+from cudalens.watching import link
 
 TRAIN = """
 model = torch.nn.Sequential(torch.nn.Linear(32, 32), torch.nn.ReLU(), torch.nn.Linear(32, 1))

@@ -8,8 +8,8 @@ from pathlib import Path
 import programs
 
 import cudalens
-from cudalens.frames.watching.run import WatchedChange, WatchedRun
-from cudalens.views.watching.ranks import WatchedRanks
+from cudalens.watching.ranks import WatchedRanks
+from cudalens.watching.run import WatchedChange, WatchedRun
 
 
 def planted_change(run: WatchedRun) -> WatchedChange:

@@ -1,4 +1,4 @@
-// The live panel of a watched run; cudalens/views/watching/panel.py is its Python side.
+// The live panel of a watched run; cudalens/watching/panel.py is its Python side.
 
 import { createPanel } from "./watch/panel.js";
 

@@ -2,8 +2,7 @@
 
 from made_traces import host, launch, trace_of, work
 
-from cudalens.analysis.watching import step_parts
-from cudalens.analysis.watching.window import of_steps
+from cudalens.watching.step_parts import of_steps, step_parts
 
 AT = 1_000_000
 

@@ -2,7 +2,7 @@
 
 from made_traces import host, trace_of, work
 
-from cudalens.analysis.watching.causes import Before, causes
+from cudalens.watching.causes import Before, causes
 
 
 def recorded(gemm_ns, copy_ns):

@@ -13,8 +13,8 @@ from torch import nn
 from torch.utils.data import DataLoader, IterableDataset
 
 import cudalens
-from cudalens.frames.watching.run import WatchedChange
 from cudalens.virtual import active
+from cudalens.watching.run import WatchedChange
 
 WIDTH = 256
 BEFORE, AFTER = 50, 45

@@ -15,7 +15,7 @@ import torch
 
 import cudalens
 from cudalens.__main__ import main
-from cudalens.frames.watching import link
+from cudalens.watching import link
 
 
 @pytest.fixture

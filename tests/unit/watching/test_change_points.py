@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from cudalens.analysis.watching import ChangeDetector
+from cudalens.watching.change_points import ChangeDetector
 
 MS = 1_000_000
 STEADY = {

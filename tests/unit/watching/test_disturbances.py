@@ -5,9 +5,9 @@ import itertools
 import numpy as np
 import pytest
 
-from cudalens.analysis.watching.disturbances import grouped
-from cudalens.frames.watching.run import STEP_COLUMNS, WatchedChange, WatchedRun, WatchFacts
-from cudalens.views.watching import words
+from cudalens.watching import words
+from cudalens.watching.disturbances import grouped
+from cudalens.watching.run import STEP_COLUMNS, WatchedChange, WatchedRun, WatchFacts
 
 MS = 1_000_000
 

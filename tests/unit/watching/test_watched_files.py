@@ -7,7 +7,8 @@ import pytest
 
 import cudalens
 from cudalens.__main__ import main
-from cudalens.frames.watching.run import (
+from cudalens.watching import words
+from cudalens.watching.run import (
     HISTORY_NAME,
     STEP_COLUMNS,
     WatchedChange,
@@ -17,7 +18,6 @@ from cudalens.frames.watching.run import (
     read_watched,
     write_history,
 )
-from cudalens.views.watching import words
 
 FACTS = WatchFacts("run", "ok", 1, 2, 30, "optimizer", "host", 0.02, 0.01, 1)
 

@@ -8,8 +8,8 @@ import pytest
 import torch
 
 import cudalens
-from cudalens.frames.watching.run import STEP_COLUMNS, WatchedRecording, WatchedRun, WatchFacts
-from cudalens.views.watching.ranks import WatchedRanks
+from cudalens.watching.ranks import WatchedRanks
+from cudalens.watching.run import STEP_COLUMNS, WatchedRecording, WatchedRun, WatchFacts
 
 MS = 1_000_000
 

@@ -14,7 +14,7 @@ import { createTimeline } from "../timeline/timeline.js";
 /** @import { TimelineView } from "../timeline/timeline.js" */
 
 /**
- * The state of WatchPanel in cudalens/views/watching/panel.py.
+ * The state of WatchPanel in cudalens/watching/panel.py.
  *
  * @typedef {object} PanelState
  * @property {{ tree?: MarkupElement, number?: number }} _panel

@@ -11,9 +11,9 @@ from cudalens.analysis import units
 from cudalens.analysis.compare.runs import differences
 from cudalens.analysis.summary import step_rows
 from cudalens.analysis.time.work import COMPUTE, KINDS
-from cudalens.analysis.watching.parts import step_parts
 from cudalens.errors import TraceError
 from cudalens.frames import Trace
+from cudalens.watching.step_parts import step_parts
 
 #: Share of the change that a part has to explain.
 _LEAST_PART: Final = 0.2

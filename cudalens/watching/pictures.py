@@ -8,10 +8,10 @@ from typing import Any, Final
 import numpy as np
 
 from cudalens.analysis import units
-from cudalens.analysis.watching.parts import PARTS
-from cudalens.frames.watching.run import WatchedChange, WatchedRecording, WatchedRun
 from cudalens.views.sections.markup import Node, element, svg
 from cudalens.views.timeline.svg import nice_step
+from cudalens.watching.run import WatchedChange, WatchedRecording, WatchedRun
+from cudalens.watching.step_parts import PARTS
 
 WIDTH: Final = 720
 _LEFT: Final = 74

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from cudalens.frames.watching.run import WatchedChange
+from cudalens.watching.run import WatchedChange
 
 #: Changes in turn, slower and faster, that are one disturbance.
 NUM_LEAST: Final = 3

@@ -15,13 +15,13 @@ from typing import Any, Final
 import anywidget
 import traitlets
 
-from cudalens.frames.watching.run import WatchedRun
 from cudalens.views import assets, notebook
 from cudalens.views.sections.markup import element, for_notebooks
 from cudalens.views.sections.write_html import to_html, to_json
 from cudalens.views.sections.write_text import to_text
 from cudalens.views.timeline import payload
-from cudalens.views.watching import section as view
+from cudalens.watching import record as view
+from cudalens.watching.run import WatchedRun
 
 #: Time between two states, s, and the share of it that making them may take.
 PERIOD_S: Final = 1.0

@@ -8,11 +8,11 @@ from collections.abc import Callable
 from statistics import median
 from typing import Final, NamedTuple
 
-from cudalens.analysis.watching.change_points import ChangeDetector, Shift
-from cudalens.api.watching.burst import Burst, Recorded
 from cudalens.device.interrupts import defers_interrupts
 from cudalens.errors import CudalensError
 from cudalens.watching.budget import Budget
+from cudalens.watching.burst import Burst, Recorded
+from cudalens.watching.change_points import ChangeDetector, Shift
 from cudalens.watching.clocks import StepClock, Timed, clock_now, open_clock
 from cudalens.watching.readings import AllocatorReadings, Gauges
 from cudalens.watching.steps import Known, StepHistory

@@ -9,8 +9,8 @@ from typing import Any, Final
 import numpy as np
 
 from cudalens.analysis import units
-from cudalens.analysis.watching.disturbances import grouped, largest_that_holds
-from cudalens.frames.watching.run import WatchedChange, WatchedRecording, WatchedRun
+from cudalens.watching.disturbances import grouped, largest_that_holds
+from cudalens.watching.run import WatchedChange, WatchedRecording, WatchedRun
 
 _SOURCES: Final = {
     "optimizer": "steps of the optimizer",

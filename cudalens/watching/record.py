@@ -1,18 +1,24 @@
-"""A watched run as a section: verdict, step times, parts of a step, changes, recordings, the last timeline."""
+"""A watched run as a section, and `WatchRecord`: to print, to show in a notebook, and to write as one offline page."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Final
 
+import pandas as pd
+
 from cudalens.analysis import units
-from cudalens.analysis.watching.disturbances import grouped
 from cudalens.frames import Trace
-from cudalens.frames.watching.run import WatchedChange, WatchedRecording, WatchedRun
 from cudalens.views.foreign import clean
+from cudalens.views.sections.html_page import write_page
 from cudalens.views.sections.model import Block, Column, Facts, Items, Picture, Row, Section, Table
+from cudalens.views.sections.shown import Shown
 from cudalens.views.timeline.svg import timeline_svg
-from cudalens.views.watching import pictures, words
+from cudalens.watching import pictures, words
+from cudalens.watching.disturbances import grouped
+from cudalens.watching.run import WatchedChange, WatchedRecording, WatchedRun
 
 _CHANGES: Final = (
     Column("since step", "step", "right"),
@@ -93,3 +99,52 @@ def _recordings(run: WatchedRun) -> Table:
         for one in reversed(run.recordings)
     ]
     return Table(_RECORDINGS, rows, num_open=4, more=("recording", "w.traces"), key="recordings")
+
+
+class WatchRecord(Shown):
+    """A watched run: its steps, the changes of their time, and its recordings."""
+
+    def __init__(self, run: WatchedRun) -> None:
+        self._run = run
+
+    @property
+    def run(self) -> WatchedRun:
+        """All that is known of the run."""
+        return self._run
+
+    @property
+    def verdict(self) -> str:
+        """The answer in one line."""
+        return words.verdict(self._run)
+
+    @property
+    def steps(self) -> pd.DataFrame:
+        """A row per step, as `cudalens.watching.run.WatchedRun.steps` defines it."""
+        return self._run.steps()
+
+    @property
+    def traces(self) -> list[Trace]:
+        """The Traces of the recordings that are kept, oldest first."""
+        return [self._run.trace(recording) for recording in self._run.recordings]
+
+    def summary(self) -> WatchRecord:
+        """Itself, as `Trace.summary` returns what to print."""
+        return self
+
+    def to_html(self, path: str | os.PathLike[str], title: str | None = None) -> Path:
+        """Write one offline page; returns its path.
+
+        Args:
+            path: The file.
+            title: Title of the page; by default the name of the run.
+
+        Raises:
+            OutputError: The file cannot be written; an existing file is unchanged.
+        """
+        return write_page(path, title or self._run.facts.name, self._repr_html_())
+
+    @property
+    def section(self) -> Section:
+        """Verdict, step times, parts of a step, changes, recordings, and the timeline of the last recording."""
+        recordings = self._run.recordings
+        return section(self._run, self._run.trace(recordings[-1]) if recordings else None)

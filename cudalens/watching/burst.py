@@ -5,12 +5,12 @@ from __future__ import annotations
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 
-from cudalens.analysis.watching.window import of_steps
 from cudalens.api.recorder import Recorder
 from cudalens.api.session import OK, Session
 from cudalens.device import clock
 from cudalens.frames import Trace
 from cudalens.profiler import ProfilerOptions, kineto
+from cudalens.watching.step_parts import of_steps
 
 
 @dataclass

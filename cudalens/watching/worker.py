@@ -13,11 +13,11 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from cudalens.api.watching.burst import Recorded
 from cudalens.device.own_work import own_thread
 from cudalens.errors import OutputError, WatchError
-from cudalens.frames.watching import link
-from cudalens.frames.watching.run import WatchedRun, write_history
+from cudalens.watching import link
+from cudalens.watching.burst import Recorded
+from cudalens.watching.run import WatchedRun, write_history
 
 #: Time between two histories, s; the file has a row per recent step.
 _WRITE_PERIOD_S: Final = 5.0

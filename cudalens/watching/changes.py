@@ -8,11 +8,11 @@ from typing import Any, Final
 import msgspec
 import numpy as np
 
-from cudalens.analysis.watching.causes import Before, causes
-from cudalens.analysis.watching.change_points import Shift
-from cudalens.api.watching.burst import Recorded
 from cudalens.frames import Trace
-from cudalens.frames.watching.run import WatchedChange
+from cudalens.watching.burst import Recorded
+from cudalens.watching.causes import Before, causes
+from cudalens.watching.change_points import Shift
+from cudalens.watching.run import WatchedChange
 from cudalens.watching.steps import StepHistory
 
 MOST_CHANGES: Final = 100

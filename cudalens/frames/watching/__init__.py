@@ -1,1 +1,0 @@
-"""A watched run as data: its steps, changes and recordings; and the local socket of its viewers."""

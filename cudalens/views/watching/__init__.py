@@ -1,1 +1,0 @@
-"""Views of a watched run: the record, its pictures, and the live panel."""

@@ -91,6 +91,8 @@ _ITERATED: Final = frozenset(
     {
         "copy_",
         "fill_",
+        "floor_divide",
+        "floor_divide_",
         "where",
         "masked_fill",
         "masked_fill_",

@@ -180,6 +180,13 @@ def test_subclasses_may_call_the_dispatcher_for_their_device():
         assert mode.from_tensor(x).device.type == "cuda"
 
 
+def test_floor_division_takes_a_number_of_the_host() -> None:
+    x = torch.tensor([5.0, 7.0], device="cuda")
+    assert torch.floor_divide(x, torch.tensor(2.0)).tolist() == [2.0, 3.0]
+    assert torch.vmap(lambda row: row // 2)(x).tolist() == [2.0, 3.0]
+    assert torch.vmap(lambda row: 14 // row)(x).tolist() == [2.0, 2.0]
+
+
 def test_foreach_takes_a_number_of_the_host():
     (out,) = torch._foreach_mul([torch.ones(3, device="cuda")], torch.tensor(2.0))
     assert out.tolist() == [2, 2, 2]

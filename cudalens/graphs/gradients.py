@@ -229,5 +229,6 @@ def restored_on_error(owners: Iterable[torch.Tensor]) -> Iterator[None]:
         yield
     except BaseException:
         for owner, grad in before:
-            owner.grad = grad
+            if owner.grad is not grad:
+                owner.grad = grad
         raise

@@ -24,7 +24,7 @@ from cudalens.graphs import arguments, checking
 from cudalens.graphs.backend import backend_for
 from cudalens.graphs.differentiable import attach, backward_variant, note_backward
 from cudalens.graphs.functions import Variant, inside
-from cudalens.graphs.gradients import GradientMemories
+from cudalens.graphs.gradients import GradientMemories, restored_on_error
 from cudalens.graphs.guards.ambient import finding_around
 from cudalens.graphs.guards.captured import find_names
 from cudalens.graphs.guards.effects import Effects, Snapshot
@@ -347,8 +347,9 @@ class GraphTree:
         node = GraphNode(next(self._node_ids), variant, parent, self.backend)
         before = Snapshot(python_roots(variant))
         before.leave_out_gradients(gradient.owner for gradient in variant.new_gradients)
+        leaves_outside = [tensor for tensor in before.tensors() if tensor.is_leaf and tensor.requires_grad]
         try:
-            with _capture_lock, torch.cuda.device(self.device), self._tidied():
+            with _capture_lock, torch.cuda.device(self.device), self._tidied(), restored_on_error(leaves_outside):
                 outputs = recorder.record(node, leaves, self._gradients)
         except NotRecordedError as failure:
             return self._give_up(variant, leaves, failure.finding), None

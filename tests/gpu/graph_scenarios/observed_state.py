@@ -286,6 +286,23 @@ a_hook_of_a_module = _hooked(lambda model, _: model.register_forward_hook(lambda
 a_learning_rate = _hooked(lambda _, optimizer: optimizer.param_groups[0].update(lr=0.01))
 
 
+@like_eager(Expected(reason="ESCAPED_TENSOR"))
+def a_parameter_that_is_replaced_by_one_without_gradient(wrap: Wrap) -> Any:
+    """The recording for the new parameter fails, because it makes a gradient. The call without a graph finds none."""
+    model = nn.Linear(6, 6).cuda()
+    for parameter in model.parameters():
+        parameter.grad = torch.zeros_like(parameter)
+
+    def step(x: torch.Tensor) -> torch.Tensor:
+        loss: torch.Tensor = model(x).pow(2).mean()
+        loss.backward()
+        return loss.detach()
+
+    found = calls(wrap(step), lambda: setattr(model, "weight", nn.Parameter(model.weight.detach() * 2)))
+    assert model.weight.grad is not None
+    return found, model.weight.grad.tolist()
+
+
 @like_eager(Expected(reason="NEW_VALUE"))
 def an_attribute_that_is_added_later(wrap: Wrap) -> Any:
     held = types.SimpleNamespace()

@@ -34,7 +34,7 @@ Every message says what was wrong, where, what was expected and what to do.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from os import PathLike, fspath
 from typing import Any
 
@@ -211,3 +211,8 @@ class ProfilerError(CudalensError, RuntimeError):
 
 class ProfilerBusyError(ProfilerError):
     """Another profiler is active on this thread, or another tool holds CUPTI."""
+
+
+def invalid_choice(name: str, value: object, choices: Iterable[object]) -> ValueError:
+    """Return the ValueError for argument `name` with a `value` that is not one of `choices`."""
+    return ValueError(f"invalid value for {name}: {value!r}; expected one of {', '.join(map(repr, choices))}")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 import pandas as pd
 import torch
 
-from cudalens.errors import VirtualDeviceError
+from cudalens.errors import VirtualDeviceError, invalid_choice
 from cudalens.views.compiled.section import section
 from cudalens.views.sections.html_page import write_page
 from cudalens.views.sections.shown import Shown
@@ -161,7 +161,7 @@ def report_calls(
     from cudalens.virtual.compiled.compiler_log import CompilerLog
 
     if mode not in _NUM_WARM_UPS:
-        raise ValueError(f"mode={mode!r}: expected one of {', '.join(_NUM_WARM_UPS)}.")
+        raise invalid_choice("mode", mode, _NUM_WARM_UPS)
     if not torch.cuda.is_available():
         raise VirtualDeviceError(
             "compile_report() needs a GPU, and torch sees none. cudalens.virtual.device('h100') (in a notebook: "

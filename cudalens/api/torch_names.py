@@ -12,7 +12,7 @@ from typing import ClassVar, Final
 import pandas as pd
 
 from cudalens.analysis import total_average
-from cudalens.errors import ProfilerError
+from cudalens.errors import ProfilerError, invalid_choice
 from cudalens.frames import Trace
 
 #: The weight of a stack for torch's metrics of ``export_stacks``, by the part of their name before ``_time_total``.
@@ -151,8 +151,7 @@ class TorchNames:
         """
         weight = _STACK_WEIGHTS.get(metric.removesuffix("_time_total"))
         if weight is None or not metric.endswith("_time_total"):
-            known = ", ".join(f"{name}_time_total" for name in _STACK_WEIGHTS)
-            raise ValueError(f"metric is {metric!r}; expected one of {known}")
+            raise invalid_choice("metric", metric, [f"{name}_time_total" for name in _STACK_WEIGHTS])
         trace = self.trace
         if trace.events["stack"].isna().all():
             raise ProfilerError("no stacks were recorded: export_stacks needs cudalens.profile(stacks=True).")

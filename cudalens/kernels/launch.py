@@ -15,7 +15,7 @@ from typing import Any, Final, Literal
 import torch
 
 from cudalens.device.inventory import readings
-from cudalens.errors import KernelError
+from cudalens.errors import KernelError, invalid_choice
 
 #: ``auto`` selects the kernel if the tensors are on a real GPU and Triton is installed, else the reference.
 Backend = Literal["auto", "triton", "reference"]
@@ -37,7 +37,7 @@ def uses_triton(backend: Backend, tensor: torch.Tensor) -> bool:
         KernelError: `backend` is ``triton``, and the kernel cannot run here.
     """
     if backend not in _BACKENDS:
-        raise ValueError(f"backend is {backend!r}; expected one of {', '.join(_BACKENDS)}.")
+        raise invalid_choice("backend", backend, _BACKENDS)
     if backend == "triton":
         _check_triton(tensor)
     return backend == "triton" or (backend == "auto" and can_launch(tensor.device))

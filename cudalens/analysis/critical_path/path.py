@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any, Final, overload
 import numpy as np
 import pandas as pd
 
-from cudalens.analysis.choices import invalid_choice
 from cudalens.analysis.critical_path.dependencies import Window
 from cudalens.analysis.critical_path.graph import DependencyGraph, build_graph
 from cudalens.analysis.critical_path.host import host_rows
 from cudalens.analysis.critical_path.walk import PIECES, path_frame
 from cudalens.analysis.critical_path.what_if import WhatIf, what_if
 from cudalens.analysis.time.work import device_work
+from cudalens.errors import invalid_choice
 from cudalens.frames import Ranks, Trace
 from cudalens.frames.build import STEP_PREFIX
 

@@ -8,13 +8,13 @@ import numpy as np
 import pandas as pd
 
 from cudalens.analysis.ancestors import is_within_same
-from cudalens.analysis.choices import invalid_choice
 from cudalens.analysis.critical_path.host import host_rows
 from cudalens.analysis.ranked import ranked
 from cudalens.analysis.time.attribution_keys import inherited, own_keys
 from cudalens.analysis.time.averages import sums_beneath
 from cudalens.analysis.time.groups import sums
 from cudalens.analysis.time.work import device_work
+from cudalens.errors import invalid_choice
 from cudalens.frames import Trace
 from cudalens.frames.column_arrays import Ints, integers, masked
 

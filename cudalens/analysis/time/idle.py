@@ -10,11 +10,11 @@ import numpy as np
 import pandas as pd
 
 from cudalens.analysis.ancestors import nearest_of, running_at
-from cudalens.analysis.choices import invalid_choice
 from cudalens.analysis.ranked import ranked
 from cudalens.analysis.time.groups import Lanes, measured, numbered, quantiles, share, sums
 from cudalens.analysis.time.intervals import Intervals, subtract, union
 from cudalens.analysis.time.work import Work, device_work
+from cudalens.errors import invalid_choice
 from cudalens.frames import RUNTIME_CATEGORIES, Trace, categorical, is_category
 from cudalens.frames.column_arrays import Bools, Ints, combined, integers, map_texts, masked
 

@@ -7,12 +7,12 @@ from typing import Any, Final, Literal, get_args
 import numpy as np
 import pandas as pd
 
-from cudalens.analysis.choices import invalid_choice
 from cudalens.analysis.communication import is_communication
 from cudalens.analysis.ranked import ranked
 from cudalens.analysis.time.groups import Lanes, in_step, numbered, share, steps_of, sums
 from cudalens.analysis.time.intervals import Intervals, intersect, length, subtract, union, unite
 from cudalens.analysis.time.work import COMMUNICATION, COMPUTE, MEMORY, Work, device_work
+from cudalens.errors import invalid_choice
 from cudalens.frames import GPU_ACTIVITIES, Trace
 from cudalens.frames.column_arrays import Ints, is_category, masked
 

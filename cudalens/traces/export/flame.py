@@ -17,6 +17,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from cudalens._version import __version__
+from cudalens.errors import invalid_choice
 from cudalens.frames import Trace, atomic_write
 from cudalens.frames.column_arrays import integers
 from cudalens.traces.export.flame_paths import Paths, host_paths, launched_paths, stream_paths
@@ -57,8 +58,10 @@ def to_collapsed(
         ValueError: `weight` or `by` is unknown.
         OutputError: The file cannot be written; an existing file is unchanged.
     """
-    _check("weight", weight, WEIGHTS)
-    _check("by", by, GROUPINGS)
+    if weight not in WEIGHTS:
+        raise invalid_choice("weight", weight, WEIGHTS)
+    if by not in GROUPINGS:
+        raise invalid_choice("by", by, GROUPINGS)
     return write_collapsed(collapsed_lines(trace, weight, by), path)
 
 
@@ -179,8 +182,3 @@ def _profile(track: Track, frame: Ints, origin: int) -> dict[str, Any]:
 
 def _empty_profile() -> dict[str, Any]:
     return {"type": "evented", "name": "nothing", "unit": "nanoseconds", "startValue": 0, "endValue": 0, "events": []}
-
-
-def _check(name: str, value: str, known: tuple[str, ...]) -> None:
-    if value not in known:
-        raise ValueError(f"{name}={value!r} is unknown; expected one of {', '.join(map(repr, known))}.")

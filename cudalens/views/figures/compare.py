@@ -7,6 +7,7 @@ from typing import Final
 import plotly.graph_objects as go
 
 from cudalens.analysis.compare.runs import Comparable, Differences, differences
+from cudalens.errors import invalid_choice
 from cudalens.frames import Trace
 from cudalens.views.compare.changes import BETTER, SECTIONS, UNSURE, WORSE, changed, color_of, row_name
 from cudalens.views.compare.verdict import verdict
@@ -35,7 +36,7 @@ def draw(found: Differences, by: str | None = None, mode: Mode = "auto") -> go.F
     """Return the figure of what was `found`; arguments as of `figure`."""
     key = by or ("kernels" if len(found.kernels) else "ops")
     if key not in SECTIONS:
-        raise ValueError(f"by={by!r} is unknown; expected one of {', '.join(map(repr, SECTIONS))}.")
+        raise invalid_choice("by", by, SECTIONS)
     title = verdict(found).partition("; ")[0]
     some = next((t for side in (found.a, found.b) for t in side.traces if t.info.is_simulated), found.b.traces[0])
     rows = changed(getattr(found, key)).head(_MAX_BARS)

@@ -9,7 +9,7 @@ import torch
 
 from cudalens.virtual.shapes import counts, uniform
 from cudalens.virtual.shapes.reading import Defaults, value_error
-from cudalens.virtual.shapes.recipes import Argument, Recipe, Recorder, format_of, on_meta
+from cudalens.virtual.shapes.recipes import Argument, Recipe, Recorder, choose_format, on_meta
 from cudalens.virtual.shapes.storage import CAPTURED_KEY, forget, lacks_values, tensors_among, without_values
 
 _aten: Final = torch.ops.aten
@@ -141,8 +141,12 @@ def _inferred(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], tensors:
     num_bytes = sum(tensor.numel() * tensor.element_size() for tensor in tensors)
     if _short(func) in _ON_ZEROS and num_bytes <= _MAX_ZERO_BYTES:
         return _on_zeros(func, args, kwargs, tensors)
-    form = format_of(overload, args)
-    on_shapes = overload if form is None else lambda *given, **named: form(overload(*given, **named), args)
+    format_result = choose_format(overload, args)
+
+    def on_shapes(*given: Any, **named: Any) -> Any:
+        out = overload(*given, **named)
+        return out if format_result is None else format_result(out, args)
+
     try:
         return _run_on([on_meta(tensor) for tensor in tensors], on_shapes, args, _for_meta(kwargs), tensors)
     except (RuntimeError, ValueError, IndexError, TypeError) as error:
@@ -171,7 +175,7 @@ def _run_on(
     by_id = {id(tensor): stand_in for tensor, stand_in in zip(tensors, stand_ins, strict=True)}
     used = [by_id[id(tensor)] for tensor in tensors]
     out = func(*_replaced(args, by_id), **_replaced(kwargs, by_id))
-    return Recorder(tensors, used).recipe(out)
+    return Recorder(tensors, used).describe(out)
 
 
 def _replaced(value: Any, by_id: dict[int, torch.Tensor]) -> Any:

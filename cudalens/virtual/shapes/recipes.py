@@ -4,25 +4,45 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import torch
 
 from cudalens.errors import VirtualDeviceError
 from cudalens.virtual.shapes.storage import storage_without_values, tensor_in
 
+#: Changes the memory format of a call's meta result to that of the CPU; takes the result and the call's arguments.
+FormatResult: TypeAlias = Callable[[torch.Tensor, tuple[Any, ...]], torch.Tensor]
 
-def _convolution(out: torch.Tensor, args: tuple[Any, ...]) -> torch.Tensor:
-    """Return the memory format of a convolution's result: that of the CPU's backend, as with values."""
-    source, weight, bias = args[:3]
-    if weight.dim() < 4:
-        return out
-    names = ("stride", "padding", "dilation", "transposed", "output_padding", "groups")
-    backend = torch._C._select_conv_backend(source, weight, bias=bias, **dict(zip(names, args[3:9], strict=True)))
-    return out.to(memory_format=torch._C._conv_determine_backend_memory_format(source, weight, backend))
+#: Overloads, apart from those with a tensor argument, whose number becomes a tensor.
+_OVERLOADS_WITH_NUMBER: Final = ("Scalar", "Scalar_mode")
 
 
-def _with_number(out: torch.Tensor, args: tuple[Any, ...]) -> torch.Tensor:
+def choose_format(func: Any, args: tuple[Any, ...]) -> FormatResult | None:
+    """Return what gives the meta result of a call the memory format of the CPU, or None if nothing needs to change."""
+    if _combines_tensor_with_number(func, args):
+        return _format_with_number
+    if func._schema.name.partition("::")[2] == "convolution":
+        return _format_convolution
+    return None
+
+
+def _combines_tensor_with_number(func: Any, args: tuple[Any, ...]) -> bool:
+    """Return whether a call combines each element of one tensor with a number, into one new tensor."""
+    schema = func._schema
+    if torch.Tag.pointwise not in func.tags or schema.is_mutable:
+        return False
+    if len(schema.returns) != 1 or schema.returns[0].alias_info is not None:
+        return False
+    if sum(isinstance(arg, torch.Tensor) for arg in args) != 1:
+        return False
+    for value, parameter in zip(args, schema.arguments, strict=False):
+        if isinstance(value, int | float | complex):
+            return "Tensor" in str(parameter.type) or func._overloadname in _OVERLOADS_WITH_NUMBER
+    return False
+
+
+def _format_with_number(out: torch.Tensor, args: tuple[Any, ...]) -> torch.Tensor:
     """Return the result of a tensor and a number, with the strides that torch's iterator gives dimensions of size 1.
 
     The meta device gives them others, except where the number is a tensor of the meta device.
@@ -34,35 +54,14 @@ def _with_number(out: torch.Tensor, args: tuple[Any, ...]) -> torch.Tensor:
     return out.as_strided(out.shape, like.stride())
 
 
-def _is_of_one(func: Any, args: tuple[Any, ...]) -> bool:
-    """Return whether an operator goes over the elements of one tensor into a new one."""
-    schema = func._schema
-    is_new = not schema.is_mutable and all(argument.alias_info is None for argument in schema.returns)
-    num_tensors = sum(isinstance(arg, torch.Tensor) for arg in args)
-    return torch.Tag.pointwise in func.tags and is_new and num_tensors == 1 and len(schema.returns) == 1
-
-
-def _has_number(func: Any, args: tuple[Any, ...]) -> bool:
-    """Return whether an operator makes a tensor of a number, and goes over both."""
-    for value, wanted in zip(args, func._schema.arguments, strict=False):
-        if isinstance(value, int | float | complex):
-            return "Tensor" in str(wanted.type) or func._overloadname in _WRAPPING
-    return False
-
-
-#: Overloads whose number becomes a tensor.
-_WRAPPING: Final = ("Scalar", "Scalar_mode")
-
-#: By operator name: the result in its memory format, from the meta result and the arguments of the call.
-_FORMATS: Final[dict[str, Callable[[Any, tuple[Any, ...]], Any]]] = {"convolution": _convolution}
-
-
-def format_of(func: Any, args: tuple[Any, ...]) -> Callable[[Any, tuple[Any, ...]], Any] | None:
-    """What gives the result of a call its memory format, from the meta result and the arguments; None for as it is."""
-    name = func._schema.name.partition("::")[2]
-    if _is_of_one(func, args) and _has_number(func, args):
-        return _with_number
-    return _FORMATS.get(name)
+def _format_convolution(out: torch.Tensor, args: tuple[Any, ...]) -> torch.Tensor:
+    """Return a convolution's result in the memory format that the CPU's backend chooses."""
+    source, weight, bias = args[:3]
+    if weight.dim() < 4:
+        return out
+    names = ("stride", "padding", "dilation", "transposed", "output_padding", "groups")
+    backend = torch._C._select_conv_backend(source, weight, bias=bias, **dict(zip(names, args[3:9], strict=True)))
+    return out.to(memory_format=torch._C._conv_determine_backend_memory_format(source, weight, backend))
 
 
 _META: Final = torch.device("meta")
@@ -136,31 +135,37 @@ class Recipe:
         for index, shape in self.sizes.items():
             tensors[index].resize_(shape)
         storages = [storage_without_values(num_bytes) if num_bytes else None for num_bytes in self.storages]
-        return _made(self.results, tensors, storages)
+        return _make_results(self.results, tensors, storages)
 
 
-def _made(leaf: Any, tensors: Sequence[torch.Tensor], storages: Sequence[Any]) -> Any:
+def _make_results(leaf: Any, tensors: Sequence[torch.Tensor], storages: Sequence[torch.UntypedStorage | None]) -> Any:
+    """Create what a leaf, or a list or tuple of leaves, describes.
+
+    Args:
+        leaf: `Argument`, `View` or `New`; or any other value, which is returned as it is.
+        tensors: The tensors of the call.
+        storages: The new storages; None for one without bytes.
+    """
+    # `type(...) is` and not `isinstance`: this runs for every operator.
     kind = type(leaf)
     if kind is New:
-        return _new(leaf, storages[leaf.storage])
+        storage = storages[leaf.storage]
+        if storage is None:
+            return torch.empty_strided(leaf.shape, leaf.stride, dtype=leaf.dtype)
+        made = tensor_in(storage, leaf.dtype, leaf.offset, leaf.shape, leaf.stride)
+        is_conj, is_neg = leaf.flags
+        if is_conj or is_neg:
+            torch._C._set_conj(made, is_conj)
+            torch._C._set_neg(made, is_neg)
+        return made
     if kind is Argument:
         return tensors[leaf.index]
     if kind is View:
         base = tensors[leaf.index]
         return base.as_strided(leaf.shape, leaf.stride, int(base.storage_offset()) + leaf.offset)
     if kind is list or kind is tuple:
-        return kind(_made(item, tensors, storages) for item in leaf)
+        return kind(_make_results(item, tensors, storages) for item in leaf)
     return leaf
-
-
-def _new(leaf: New, storage: Any) -> torch.Tensor:
-    if storage is None:
-        return torch.empty_strided(leaf.shape, leaf.stride, dtype=leaf.dtype)
-    made = tensor_in(storage, leaf.dtype, leaf.offset, leaf.shape, leaf.stride)
-    if leaf.flags != (False, False):
-        torch._C._set_conj(made, leaf.flags[0])
-        torch._C._set_neg(made, leaf.flags[1])
-    return made
 
 
 class Recorder:
@@ -173,13 +178,15 @@ class Recorder:
 
     def __init__(self, tensors: Sequence[torch.Tensor], stand_ins: Sequence[torch.Tensor]) -> None:
         self._tensors, self._stand_ins = tensors, stand_ins
+        #: The stand-in that has each storage, by the address of the storage.
         self._owners = {stand_in.untyped_storage()._cdata: i for i, stand_in in enumerate(stand_ins)}
+        #: The number of each new storage, by its address, and the bytes of each.
         self._new: dict[int, int] = {}
         self._bytes: list[int] = []
 
-    def recipe(self, out: Any) -> Recipe:
-        """Return the recipe of a result."""
-        results = self._leaf(out)
+    def describe(self, out: Any) -> Recipe:
+        """Return the recipe of the result `out` of a call on the stand-ins."""
+        results = self._describe_leaf(out)
         sizes = {
             i: tuple(stand_in.shape)
             for i, (tensor, stand_in) in enumerate(zip(self._tensors, self._stand_ins, strict=True))
@@ -187,13 +194,12 @@ class Recorder:
         }
         return Recipe(results, self._bytes, sizes)
 
-    def _leaf(self, value: Any) -> Any:
-        if isinstance(value, list | tuple):
-            return (
-                type(value)(self._leaf(item) for item in value)
-                if type(value) is list
-                else tuple(map(self._leaf, value))
-            )
+    def _describe_leaf(self, value: Any) -> Any:
+        """Return the leaf that describes `value`; for a list or tuple, one of leaves."""
+        if type(value) is list:
+            return [self._describe_leaf(item) for item in value]
+        if isinstance(value, list | tuple):  # a named tuple becomes a tuple, as the dispatcher returns it
+            return tuple(self._describe_leaf(item) for item in value)
         if not isinstance(value, torch.Tensor):
             return value
         for i, stand_in in enumerate(self._stand_ins):

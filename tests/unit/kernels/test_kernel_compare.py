@@ -171,5 +171,5 @@ def test_devices_have_to_be_the_same():
 
 
 def test_a_backend_that_is_none():
-    with pytest.raises(ValueError, match="expected one of auto, triton, reference"):
+    with pytest.raises(ValueError, match="expected one of 'auto', 'triton', 'reference'"):
         compare(torch.zeros(2), torch.zeros(2), backend="cuda")

@@ -169,7 +169,9 @@ def test_stacks_are_exported_with_the_metric_of_torch(profiled, tmp_path):
     host_ns = sum(int(line.rpartition(" ")[2]) for line in lines)
     assert host_ns == profiled.trace.events["self_dur"].clip(lower=0).sum()
     assert any("work" in line for line in lines)
-    with pytest.raises(ValueError, match="metric is 'time'; expected one of self_cpu_time_total, self_cuda_time_total"):
+    with pytest.raises(
+        ValueError, match="metric: 'time'; expected one of 'self_cpu_time_total', 'self_cuda_time_total'"
+    ):
         profiled.export_stacks(tmp_path / "stacks.txt", "time")
     with profile("no stacks", cpu_only=True, keep=False) as bare:
         work()

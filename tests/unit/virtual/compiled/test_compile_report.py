@@ -66,7 +66,7 @@ def test_a_function_that_is_compiled_already_is_compared_with_its_eager_form():
 
 
 def test_a_report_needs_a_device_and_a_known_mode():
-    with pytest.raises(ValueError, match="mode='fast': expected one of default, "):
+    with pytest.raises(ValueError, match="invalid value for mode: 'fast'; expected one of 'default', "):
         cudalens.compile_report(torch.sin, torch.ones(1), mode="fast")  # type: ignore[arg-type]
     if not torch.cuda.is_available():
         with pytest.raises(VirtualDeviceError, match="needs a GPU, and torch sees none"):

@@ -196,6 +196,8 @@ class _Comparison:
         return self.nodes[chosen], less[chosen]
 
     def _suspects(self, loss: Floats, excess: Floats, step_ns: float) -> list[int]:
+        if step_ns <= 0:  # all work has length 0
+            return []
         suspects = []
         for i in np.argsort(-loss, kind="stable").tolist():
             others = np.delete(excess, i)

@@ -205,7 +205,7 @@ def _largest(trace: Trace, result: Summary) -> str:
     if not result.top:
         return "no operator or kernel was recorded"
     cost = result.top[0]
-    side = "GPU" if result.device_busy_ns is not None else "CPU self"
+    side = "GPU" if cost.is_device else "CPU self"
     if cost.cat == _UNKNOWN:
         side = "recorded"
     name = names_in_short(trace).get(cost.name, cost.name)

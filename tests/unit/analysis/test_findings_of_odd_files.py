@@ -89,3 +89,17 @@ def test_idle_time_of_a_program_without_torch_gets_no_advice_about_torch(tmp_pat
     advice = " ".join(one.advice for one in findings(cudalens.load(path), most=None))
     assert "with_stack" not in advice
     assert "--stacks" not in advice
+
+
+def test_kernels_without_a_length_take_no_share_and_make_no_rank_slow(tmp_path):
+    op = {"ph": "X", "cat": "cpu_op", "name": "aten::add", "ts": 1, "dur": 10, **THREAD}
+    kernel = {"ph": "X", "cat": "kernel", "name": "k", "ts": 5, "dur": 0, "pid": 0, "tid": 7}
+    kernel["args"] = {"device": 0, "stream": 7}
+    for rank in range(2):
+        (tmp_path / f"rank-{rank}.json").write_text(
+            json.dumps({"distributedInfo": {"rank": rank, "world_size": 2}, "traceEvents": [op, kernel]})
+        )
+    assert (
+        cudalens.load(tmp_path / "rank-0.json").summary().verdict.endswith("most in aten::add (100 % of CPU self time)")
+    )
+    assert cudalens.load_ranks(tmp_path).analysis.stragglers.found == ()

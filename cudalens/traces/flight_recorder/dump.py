@@ -13,8 +13,8 @@ from cudalens.errors import TraceFormatError
 from cudalens.frames.flight_records import DEFAULT_GROUP, Call, CallFrame, RankDump
 from cudalens.frames.info import MAX_RANK
 from cudalens.frames.limits import Problems
-from cudalens.traces.flight_recorder.plain_pickle import load_plain
 from cudalens.traces.flight_recorder.transfers import COALESCED, pair_of
+from cudalens.traces.safe_pickle import load_plain
 
 #: Larger files are refused. A dump of 2,000 collectives with stacks has about 3 MB.
 MAX_BYTES: Final = 1 << 30

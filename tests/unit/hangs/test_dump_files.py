@@ -16,7 +16,7 @@ from simulated_job import SimulatedJob
 
 import cudalens
 from cudalens.errors import TraceFormatError, UnsafeSnapshotError
-from cudalens.traces.flight_recorder.plain_pickle import load_plain
+from cudalens.traces.safe_pickle import load_plain
 
 KEYS = st.text(max_size=5) | st.integers(-(2**63), 2**63 - 1)
 VALUES = st.recursive(

@@ -12,7 +12,7 @@ import pytest
 from simulated_job import SimulatedJob
 
 import cudalens
-from cudalens.traces.flight_recorder.plain_pickle import load_plain
+from cudalens.traces.safe_pickle import load_plain
 
 
 def write(folder: Path, **changes: Any) -> Path:

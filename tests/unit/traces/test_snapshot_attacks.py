@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 import cudalens
 from cudalens.errors import TraceFormatError, UnsafeSnapshotError
-from cudalens.traces.snapshots.scan import scan
+from cudalens.traces.safe_pickle import scan
 
 MARKER = "CUDALENS_TEST_SNAPSHOT_ATTACK"
 SNAPSHOT = {"segments": [], "device_traces": [[]]}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import inspect
 import itertools
+import os
 import sys
 import threading
 from collections.abc import Callable, Iterable
@@ -138,6 +139,7 @@ class profile(TorchNames):  # noqa: N801 - reads as a verb, like torch's
         self._trace_id, self._metadata = custom_trace_id_callback, UserMetadata()
         self._state: Literal["new", "running", "done"] = "new"
         self._thread = 0
+        self._process_id = os.getpid()
         self._outer: profile | None = None
         self._range: Any = None
         self._metrics, self._syncs = metrics, syncs
@@ -212,6 +214,11 @@ class profile(TorchNames):  # noqa: N801 - reads as a verb, like torch's
         """Whether this profile is a range of an outer profile."""
         return self._outer is not None
 
+    @property
+    def _is_inherited(self) -> bool:
+        """Whether this is the copy of a running profile in a forked child: only the parent's records."""
+        return self._state == "running" and self._process_id != os.getpid()
+
     def step(self) -> None:
         """End the current step and begin the next.
 
@@ -222,6 +229,8 @@ class profile(TorchNames):  # noqa: N801 - reads as a verb, like torch's
         """
         if self._state != "running":
             raise ProfilerError("step() belongs inside the profiled block.")
+        if self._is_inherited:
+            return
         if self._outer is not None:
             self._outer.step()
         elif self._enabled:
@@ -268,10 +277,13 @@ class profile(TorchNames):  # noqa: N801 - reads as a verb, like torch's
         global _active
         if self._state != "new":
             raise ProfilerError("a profile object can be used only once; make another with cudalens.profile().")
+        self._process_id = os.getpid()
         if not self._enabled:
             self._state = "running"
             return self
         self._name = self._name or f"run-{next(_numbers)}"
+        if _active is not None and _active._is_inherited:
+            _active._forget()
         outer = _active if self._scheduler is None else None
         if outer is not None and outer._thread == threading.get_ident() and outer._state == "running":
             self._outer, self._state = outer, "running"
@@ -327,6 +339,9 @@ class profile(TorchNames):  # noqa: N801 - reads as a verb, like torch's
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trail: TracebackType | None
     ) -> None:
+        if self._is_inherited:
+            self._forget()
+            return
         if self._outer is not None:
             self._state = "done"
             ranges.close_range(self._range)
@@ -371,9 +386,20 @@ class profile(TorchNames):  # noqa: N801 - reads as a verb, like torch's
 
     def _abandon(self) -> None:
         """Stop the collectors without making a Trace."""
+        if getattr(self, "_process_id", None) != os.getpid():
+            return
         if getattr(self, "_state", None) == "running" and self._recorder.session is not None:
             self._stop_recording(self._recorder.session)
             self._interrupts.remove()
+
+    def _forget(self) -> None:
+        """End in a forked child. torch's profiler is not stopped: that waits for threads that only the parent has."""
+        global _active
+        self._state = "done"
+        self._interrupts.remove()
+        if _active is self:
+            _active = None
+            steps.forget(ranges.REQUESTER)
 
     def _build_trace(self) -> Trace:
         schedule, metadata = None, UserMetadata(self._metadata)
@@ -479,7 +505,7 @@ class _Cycle:
 @atexit.register
 def _stop_at_exit() -> None:
     """Stop a running profile while the modules that it needs still exist."""
-    if _active is None or _active._state != "running":
+    if _active is None or _active._state != "running" or _active._is_inherited:
         return
     if _active._cycles is not None:
         _active._cycles.abandon()

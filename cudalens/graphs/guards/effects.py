@@ -151,7 +151,7 @@ class Effects:
             or self._kept_argument(after)
         )
         if what is None:
-            return self.calls.findings[0] if self.calls.findings else self._drawn(default)
+            return self.calls.findings[0] if self.calls.findings else self._seeded() or self._drawn(default)
         return Finding(Reason.SIDE_EFFECT, what, _line_of(what, self.calls.functions) or default)
 
     def returned_container(self, containers: Iterable[Any], default: Place | None) -> Finding | None:
@@ -172,6 +172,14 @@ class Effects:
         for label, leaf in zip(self._labels, self._leaves, strict=True):
             if isinstance(leaf, torch.Tensor) and any(getattr(leaf, table, None) for table in HOOK_TABLES):
                 return Finding(Reason.ODD_TENSOR, f"'{label}' (with hooks, which a backward calls)")
+        return None
+
+    def _seeded(self) -> Finding | None:
+        """A seed of NumPy's global generator, which leaves equal states after every call and calls no hook."""
+        for code in self.calls.functions:
+            for at in dis.get_instructions(code):
+                if at.argval in ("seed", "set_state") and at.opname.startswith("LOAD_") and "random" in code.co_names:
+                    return Finding(Reason.OUTSIDE_CALL, f"{at.argval}() of a random generator", Place(code, at.offset))
         return None
 
     def _drawn(self, default: Place | None) -> Finding | None:

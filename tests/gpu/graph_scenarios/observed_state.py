@@ -8,6 +8,7 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import torch
 from torch import nn
 from torch.nn import functional
@@ -251,6 +252,19 @@ def a_seed_of_the_cpu(wrap: Wrap) -> Any:
     graphed, found = wrap(function), []
     for _ in range(NUM_CALLS):
         found.append((graphed(values()).tolist(), torch.rand(2).tolist()))
+    return found
+
+
+@like_eager(Expected(replays=False, reason="OUTSIDE_CALL", words="seed() of a random generator"))
+def a_seed_of_numpy(wrap: Wrap) -> Any:
+    def function(x: torch.Tensor) -> torch.Tensor:
+        np.random.seed(3)
+        return x * 2
+
+    graphed, found = wrap(function), []
+    for n in range(NUM_CALLS):
+        y = graphed(values()).tolist()
+        found.append((y, np.random.rand() if n >= CHANGED_AT else None))
     return found
 
 

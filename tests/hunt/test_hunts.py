@@ -3,9 +3,11 @@
 from collections import Counter
 
 import pytest
+import torch
 from budget import examples
 from hunting import Fault, Subject, check_program, drawn_by, load_subjects, search
 from hypothesis import strategies as st
+from operator_calls import Call
 
 SEEDS = (1, 2)
 
@@ -49,6 +51,11 @@ def test_an_exception_of_a_check_is_a_fault_at_its_line():
     subject = Subject("divisions", st.integers(-5, 5), lambda number: 1 // number and None, counts=Counter())
     assert check_program(subject, 0).kind == "ZeroDivisionError in test_hunts.py:<lambda>"
     assert search(subject, 1, 100).program == 0
+
+
+def test_gradients_of_integers_are_not_called():
+    (operators,) = load_subjects(["operators"])
+    assert check_program(operators, Call("H", 0, "backward", torch.int64, seed=0)) is None
 
 
 def test_an_unknown_subject_names_the_known_ones():

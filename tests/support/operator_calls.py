@@ -174,7 +174,8 @@ class Runner:
         self._op, self._call = operators()[call.name], call
         self._function = function_of(self._op, call.form)
         samples: list[Any] = []
-        if self._function is not None and call.dtype in self._op.dtypes:
+        can_run = call.form != "backward" or call.dtype.is_floating_point or call.dtype.is_complex
+        if can_run and self._function is not None and call.dtype in self._op.dtypes:
             samples = samples_of(call.name, call.dtype, call.seed, differentiates=call.form == "backward")
         self.is_possible = bool(samples)
         if samples:

@@ -45,7 +45,7 @@ def run(options: argparse.Namespace) -> None:
 
 
 def _follow(other: AttachedRun, last: list[WatchedRun]) -> None:
-    from cudalens.watching.words import verdict
+    from cudalens.watching.sentences import verdict
 
     def show(run: WatchedRun) -> None:
         last[0] = run

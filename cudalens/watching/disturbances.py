@@ -13,7 +13,7 @@ NUM_LEAST: Final = 3
 _UNSPECIFIC: Final = frozenset({"host", "idle"})
 
 
-def grouped(changes: Sequence[WatchedChange]) -> list[tuple[WatchedChange, ...]]:
+def group_changes(changes: Sequence[WatchedChange]) -> list[tuple[WatchedChange, ...]]:
     """Return the changes in order; those of one disturbance together, each other one alone.
 
     A disturbance is a series of at least `NUM_LEAST` changes that are slower and faster in turn, none of which has a

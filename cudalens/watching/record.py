@@ -16,8 +16,8 @@ from cudalens.views.sections.html_page import write_page
 from cudalens.views.sections.model import Block, Column, Facts, Items, Picture, Row, Section, Table
 from cudalens.views.sections.shown import Shown
 from cudalens.views.timeline.svg import timeline_svg
-from cudalens.watching import pictures, words
-from cudalens.watching.disturbances import grouped
+from cudalens.watching import pictures, sentences
+from cudalens.watching.disturbances import group_changes
 from cudalens.watching.run import WatchedChange, WatchedRecording, WatchedRun
 
 _CHANGES: Final = (
@@ -44,7 +44,7 @@ def section(run: WatchedRun, last: Trace | None = None) -> Section:
         run: The run.
         last: The Trace of the last recording, for its timeline; None to leave it out.
     """
-    blocks: list[Block] = [Facts(words.about(run))]
+    blocks: list[Block] = [Facts(sentences.run_facts(run))]
     drawn = (pictures.step_times(run), pictures.part_bars(run.recordings))
     blocks += [Picture(svg, is_wide=True) for svg in drawn if svg is not None]
     if run.changes:
@@ -59,15 +59,15 @@ def section(run: WatchedRun, last: Trace | None = None) -> Section:
     return Section(
         "watch",
         "cl-watch",
-        verdict=clean(words.verdict(run)),
-        badge=words.badge(run),
+        verdict=clean(sentences.verdict(run)),
+        badge=sentences.simulated_badge(run),
         notes=tuple(map(clean, run.facts.notes)),
         blocks=tuple(blocks),
     )
 
 
 def _changes(run: WatchedRun) -> Table:
-    groups = grouped(run.changes)
+    groups = group_changes(run.changes)
     rows = [
         Row(
             (
@@ -84,7 +84,7 @@ def _changes(run: WatchedRun) -> Table:
 
 def _causes(group: Sequence[WatchedChange]) -> str:
     if len(group) > 1:
-        return words.disturbance(group)
+        return sentences.describe_disturbance(group)
     return clean("; ".join(group[0].causes)) or "not known: no recording on both sides"
 
 
@@ -115,7 +115,7 @@ class WatchRecord(Shown):
     @property
     def verdict(self) -> str:
         """The answer in one line."""
-        return words.verdict(self._run)
+        return sentences.verdict(self._run)
 
     @property
     def steps(self) -> pd.DataFrame:

@@ -9,7 +9,7 @@ from typing import Any, Final
 import numpy as np
 
 from cudalens.analysis import units
-from cudalens.watching.disturbances import grouped, largest_that_holds
+from cudalens.watching.disturbances import group_changes, largest_that_holds
 from cudalens.watching.run import WatchedChange, WatchedRecording, WatchedRun
 
 _SOURCES: Final = {
@@ -42,8 +42,8 @@ def verdict(run: WatchedRun) -> str:
     facts, dur = run.facts, run.columns["dur"]
     if not len(dur):
         return _NO_STEP if not facts.num_steps else f"{units.plural(facts.num_steps, 'step')}, no step time yet"
-    groups = grouped(run.changes)
-    changed = changes(largest_that_holds(groups), run) if groups else ""
+    groups = group_changes(run.changes)
+    changed = describe_changes(largest_that_holds(groups), run) if groups else ""
     recent_dur = dur[np.asarray(run.columns["step"]) >= groups[-1][0].step] if groups else dur
     recent_dur = recent_dur if len(recent_dur) else dur[-1:]
     recent = [one for one in run.recordings if one.verdict]
@@ -58,45 +58,37 @@ def recorded(one: WatchedRecording) -> str:
     return f"recorded steps {one.step:,} to {last:,}" if one.num_steps > 1 else f"recorded step {one.step:,}"
 
 
-def badge(run: WatchedRun) -> str:
-    """``simulated`` for times of a virtual device, else ""."""
+def simulated_badge(run: WatchedRun) -> str:
+    """Return ``simulated`` for times of a virtual device, else ""."""
     return "simulated" if run.facts.clock == "virtual" else ""
 
 
-def change(one: WatchedChange, run: WatchedRun) -> str:
-    """``since step 4,120 (14:02:31): 18 % slower; +41 ms in data loading``."""
-    ratio = one.after_ns / one.before_ns - 1 if one.before_ns else 0.0
-    how = units.time_change(ratio)
-    why = f"; {one.causes[0]}" if one.causes else ""
-    return f"{_since(one, run)}: {how}{why}"
+def describe_changes(group: Sequence[WatchedChange], run: WatchedRun) -> str:
+    """Return ``since step 4,120 (14:02:31): 18 % slower; +41 ms in data loading``.
+
+    For several changes of one disturbance, `describe_disturbance` follows the time.
+    """
+    first = group[0]
+    since = f"since step {first.step:,}"
+    if run.facts.clock != "virtual":
+        since += f" ({datetime.fromtimestamp(first.ts / 1e9, UTC).astimezone():%H:%M:%S})"
+    if len(group) > 1:
+        return f"{since}: {describe_disturbance(group)}"
+    ratio = first.after_ns / first.before_ns - 1 if first.before_ns else 0.0
+    cause = f"; {first.causes[0]}" if first.causes else ""
+    return f"{since}: {units.time_change(ratio)}{cause}"
 
 
-def changes(group: Sequence[WatchedChange], run: WatchedRun) -> str:
-    """As `change`, or for one disturbance: ``since step 4,120 (14:02:31):`` and the words of `disturbance`."""
-    if len(group) == 1:
-        return change(group[0], run)
-    return f"{_since(group[0], run)}: {disturbance(group)}"
-
-
-def disturbance(group: Sequence[WatchedChange]) -> str:
-    """``7 changes, slower and faster in turn, from 18.1 ms to 26.3 ms; ...`` for the changes of one disturbance."""
+def describe_disturbance(group: Sequence[WatchedChange]) -> str:
+    """Return ``7 changes, slower and faster in turn, from 18.1 ms to 26.3 ms; ...`` for a disturbance."""
     levels = [group[0].before_ns, *(one.after_ns for one in group)]
     between = units.interval(units.duration(min(levels)), units.duration(max(levels)))
     turns = f"{len(group)} changes, slower and faster in turn, from {between}"
     return f"{turns}; other load on the machine is a usual cause"
 
 
-def _since(one: WatchedChange, run: WatchedRun) -> str:
-    when = "" if run.facts.clock == "virtual" else f" ({_time(one.ts)})"
-    return f"since step {one.step:,}{when}"
-
-
-def _time(ns: int) -> str:
-    return f"{datetime.fromtimestamp(ns / 1e9, UTC).astimezone():%H:%M:%S}"
-
-
-def about(run: WatchedRun) -> tuple[tuple[str, str], ...]:
-    """Facts of the run, as terms and texts."""
+def run_facts(run: WatchedRun) -> tuple[tuple[str, str], ...]:
+    """Return facts of the run, as terms and texts."""
     facts = run.facts
     clock = {"host": "the host's clock", "device": "CUDA events", "virtual": "the virtual device's clock"}
     state = "running" if facts.status == "running" else {"ok": "ended"}.get(facts.status, facts.status)

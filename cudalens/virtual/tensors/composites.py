@@ -65,9 +65,15 @@ def _one_hot(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
 
 
 def _matrix_rank(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Write the result into ``out``, which torch leaves unchanged under any dispatch mode."""
+    """Write the result into ``out``, which torch leaves unchanged under any dispatch mode.
+
+    The rank of an empty matrix is made here: torch's C++ code makes it on the CPU without a call of the dispatcher.
+    """
     out = kwargs.pop("out", None)
     rank: torch.Tensor = func(*args, **kwargs)
+    matrix: torch.Tensor = args[0] if args else next(filter(torch.is_tensor, kwargs.values()))
+    if not matrix.numel() and residence_of(matrix) is not None:
+        rank = matrix.new_empty(rank.shape, dtype=rank.dtype).zero_()  # two calls, as in torch: its version is 1
     if out is None:
         return rank
     return out.resize_(rank.shape).copy_(rank)

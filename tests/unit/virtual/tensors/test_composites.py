@@ -210,3 +210,15 @@ def test_the_rank_of_a_matrix_is_written_to_out() -> None:
     out = torch.full((), 77, dtype=torch.int64, device="cuda")
     assert torch.linalg.matrix_rank(torch.eye(3, device="cuda"), out=out) is out
     assert out.item() == 3
+
+
+@pytest.mark.parametrize("shape", [(0, 0), (2, 0, 3)], ids=str)
+def test_rank_of_an_empty_matrix_is_on_its_device(shape: tuple[int, ...]) -> None:
+    matrix = torch.empty(shape, device="cuda")
+    expected = torch.linalg.matrix_rank(torch.empty(shape))
+    for rank in (torch.linalg.matrix_rank(matrix), torch.linalg.matrix_rank(input=matrix, tol=0.1)):
+        assert rank.device == matrix.device
+        assert rank.cpu().equal(expected)
+        assert rank._version == expected._version
+    with pytest.raises(RuntimeError, match="at least 2 dimensions"):
+        torch.linalg.matrix_rank(torch.empty(0, device="cuda"))

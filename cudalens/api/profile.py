@@ -393,7 +393,7 @@ class profile(TorchNames):  # noqa: N801 - reads as a verb, like torch's
             self._interrupts.remove()
 
     def _forget(self) -> None:
-        """End in a forked child. torch's profiler is not stopped: that waits for threads that only the parent has."""
+        """End in a forked child, without stopping torch's profiler: the recording is the parent's."""
         global _active
         self._state = "done"
         self._interrupts.remove()

@@ -12,14 +12,11 @@ import functools
 import re
 import sys
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import torch
 from torch.autograd import graph
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
-
-if TYPE_CHECKING:
-    from types import FrameType
 
 ADD: Final = torch.ops.aten.add.Tensor
 ADD_IN_PLACE: Final = torch.ops.aten.add_.Tensor
@@ -56,15 +53,20 @@ def adds_in_place(args: tuple[Any, ...], kwargs: dict[str, Any] | None) -> bool:
     if torch._C._current_graph_task_id() == -1 or torch.is_grad_enabled() or kwargs or len(args) != 2:
         return False
     return (
-        _is_engine(sys._getframe(2))
+        _is_called_by_engine()
         and _is_node_without_additions()
         and _are_dense_and_alike(*args)
         and _references(args) == _usual_references()
     )
 
 
-def _is_engine(frame: FrameType | None) -> bool:
-    """Return whether the engine called the operator, not Python code (a hook or function) that the engine called."""
+def _is_called_by_engine() -> bool:
+    """Return whether the engine called the operator, not Python code (a hook or function) that the engine called.
+
+    On a GPU, the engine runs in a thread of its own: no Python code has called the mode there.
+    """
+    handler = sys._getframe(2)
+    frame = handler.f_back
     return frame is None or frame.f_code is graph._engine_run_backward.__code__
 
 

@@ -108,6 +108,9 @@ class GraphBackend(Protocol):
     ) -> AbstractContextManager[Any]:
         """Return a context that makes `stream` current and captures the work of this thread on it into `graph`."""
 
+    def is_spent(self, pool: PoolId) -> bool:
+        """Return whether no further capture into `pool` is possible, because one of its captures could not be ended."""
+
     def replay(self, graph: torch.cuda.CUDAGraph) -> None:
         """Launch `graph` on the current stream, and emit a record to `cudalens.device.gpu_trace`."""
 

@@ -5,7 +5,6 @@ They are those of torch/_inductor/cudagraph_trees.py, from torch 2.9 to 2.15. Bu
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import inspect
 import warnings
@@ -83,6 +82,9 @@ class CudaBackend:
 
     name = "cuda"
 
+    def __init__(self) -> None:
+        self._spent: set[PoolId] = set()
+
     @contextmanager
     def capture(self, graph: torch.cuda.CUDAGraph, pool: PoolId, stream: torch.cuda.Stream) -> Iterator[None]:
         """Capture what this thread does on `stream` into `graph`, and notify listeners."""
@@ -93,9 +95,13 @@ class CudaBackend:
                 yield
             is_valid = True
         finally:
-            if not _has_ended(graph):
-                _recover(graph, pool, stream)
+            if not _has_ended(graph) and not _recover(graph, pool, stream):
+                self._spent.add(pool)
             gpu_trace.emit(gpu_trace.CaptureEnded(id(graph), stream.cuda_stream, is_valid))
+
+    def is_spent(self, pool: PoolId) -> bool:
+        """Whether no further capture into `pool` is possible, because one of its captures could not be ended."""
+        return pool in self._spent
 
     def replay(self, graph: torch.cuda.CUDAGraph) -> None:
         """Launch `graph` on the current stream, and notify listeners, because torch has no callback for it."""
@@ -201,7 +207,7 @@ class CudaBackend:
         torch.cuda.empty_cache()
 
 
-#: Graphs whose capture could not be ended: torch's allocators go on asking them whose memory a capture's is.
+#: Graphs whose capture could not be begun or ended: torch's allocators go on asking them whose memory a capture's is.
 _unfinished: Final[list[torch.cuda.CUDAGraph]] = []
 
 
@@ -213,22 +219,47 @@ def _has_ended(graph: torch.cuda.CUDAGraph) -> bool:
     return True
 
 
-def _recover(graph: torch.cuda.CUDAGraph, pool: PoolId, stream: torch.cuda.Stream) -> None:
+def _recover(graph: torch.cuda.CUDAGraph, pool: PoolId, stream: torch.cuda.Stream) -> bool:
     """Undo what torch leaves where a capture cannot be ended (`CUDAGraph::capture_end` stops at the first error).
 
-    Its allocator still sends a capture's memory to `pool` and holds the pool for `graph`; before torch 2.10 the default
-    generator believes to be captured, which the end of any other capture corrects.
+    Its allocator still sends a capture's memory to `pool` and holds the pool for `graph`. Its allocator of pinned
+    memory does so, too, which no function of torch undoes: another capture into the pool then fails (seen with torch
+    2.11). Before torch 2.10 the default generator believes to be captured, which the end of any capture corrects.
+
+    Returns:
+        Whether another capture into the pool is possible.
     """
+    if not _stop_allocating(graph, pool, stream):
+        return True
+    if _is_capturable(pool, stream):
+        return True
+    _is_capturable(torch.cuda.graph_pool_handle(), stream)
+    return False
+
+
+def _stop_allocating(graph: torch.cuda.CUDAGraph, pool: PoolId, stream: torch.cuda.Stream) -> bool:
+    """End the use of `pool` by a capture; returns whether it was in use."""
     _unfinished.append(graph)
     try:
         torch._C._cuda_endAllocateToPool(stream.device_index, pool)
-    except RuntimeError:  # that much was done
-        return
+    except RuntimeError:
+        return False
     torch._C._cuda_releasePool(stream.device_index, pool)
-    with warnings.catch_warnings(), contextlib.suppress(RuntimeError):
+    return True
+
+
+def _is_capturable(pool: PoolId, stream: torch.cuda.Stream) -> bool:
+    """Capture an empty graph into `pool`; returns whether that was possible."""
+    probe = torch.cuda.CUDAGraph()
+    with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=".*CUDA Graph is empty.*")
-        with capture_alone(torch.cuda.CUDAGraph(), pool, stream):
-            pass
+        try:
+            with capture_alone(probe, pool, stream):
+                pass
+        except RuntimeError:
+            _stop_allocating(probe, pool, stream)
+            return False
+    return True
 
 
 def _storage_at(place: TensorPlace, device: torch.device) -> torch.UntypedStorage:

@@ -86,12 +86,15 @@ class Made:
     Attributes:
         ref: A weak reference.
         is_on_device: Whether it is device memory.
+        is_in_pool: Whether the thread of the call made it. The memory pool of a warm-up is for this thread alone; on a
+            GPU, autograd runs a backward in another one.
         operator: Who made it.
         place: Where.
     """
 
     ref: OutputRef
     is_on_device: bool
+    is_in_pool: bool
     operator: str
     place: Place
 
@@ -231,7 +234,8 @@ class Observer(TorchDispatchMode):  # type: ignore[no-untyped-call]
             if key not in self._inputs and key not in self.externals:
                 known = self.made.get(key)
                 if known is None or not known.ref.is_alive() or known.ref.address != _address(tensor):
-                    self.made[key] = Made(OutputRef(tensor), tensor.get_device() == self.device, name, here)
+                    is_on_device, is_in_pool = tensor.get_device() == self.device, get_ident() == self._thread
+                    self.made[key] = Made(OutputRef(tensor), is_on_device, is_in_pool, name, here)
         if name in _COPIES:
             self._check_copy(name, args, out, kwargs, here)
         if on_device and name not in _ALLOCATES_ONLY:

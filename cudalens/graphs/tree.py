@@ -18,6 +18,7 @@ from contextlib import contextmanager
 from typing import Any, Final
 
 import torch
+from torch._C._functorch import is_functorch_wrapped_tensor
 
 from cudalens.device.own_work import own_work
 from cudalens.graphs import arguments, checking
@@ -149,7 +150,11 @@ class GraphTree:
             if (variant := node.backwards.get(key)) is None:
                 variant = node.backwards[key] = backward_variant(next(self.variant_ids), node, given, leaves)
             is_part = (
-                inside.is_on or is_inside_observer() or torch.cuda.is_current_stream_capturing() or finding_around()
+                inside.is_on
+                or is_inside_observer()
+                or torch.cuda.is_current_stream_capturing()
+                or finding_around()
+                or any(map(is_functorch_wrapped_tensor, leaves))  # autograd's thread does not know the transform
             )
             if is_part or not is_mine or variant.skip is not None or not variant.is_current():
                 self.steps.backward_ran()
@@ -385,9 +390,11 @@ class GraphTree:
             raise
 
     def _is_littered(self) -> bool:
-        """Whether memory of the pool is in use that belongs to no output."""
+        """Whether memory of the pool is in use that belongs to no output, or nothing can be captured into it."""
         if self._recorder is None:
             return False
+        if self.backend.is_spent(self._recorder.pool):
+            return True
         live = {ref.address for ref in self._current.live_refs()} if self._current is not None else set()
         return not self.backend.has_live(self._recorder.pool, self.device, live)
 

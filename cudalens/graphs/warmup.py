@@ -96,7 +96,7 @@ def warm_up(
     needs_hooks = any(isinstance(output, torch.Tensor) and output.requires_grad for output in outputs)
     around = (casts.finding, hooks.finding if needs_hooks else None)
     observer.findings[:0] = [finding for finding in around if finding is not None]
-    in_pool = {made.ref.address for made in observer.made.values()}
+    in_pool = {made.ref.address for made in observer.made.values() if made.is_in_pool}
     saved = [ref for ref in hooks.refs if ref.address in in_pool and ref.is_alive()]
     kept = {ref.address for ref in saved}
     results = [
@@ -104,7 +104,7 @@ def warm_up(
     ]
     for output in results:
         made = observer.made.get(storage_id(output))
-        if made is not None and made.ref.address:
+        if made is not None and made.is_in_pool and made.ref.address:
             node.add(output, made.place)
     node.add_saved(saved)
     return outputs, node, _left_behind(observer, results, kept)

@@ -66,6 +66,9 @@ class _SavedTrace(msgspec.Struct):
     traceEvents: list[_SavedEvent] = []  # noqa: N815 - Chrome's word
 
 
+#: Rows that a call launched. A range of the program on a stream has the id of the range, not that of a call.
+_LAUNCHED: Final = GPU_CATEGORIES - {"gpu_user_annotation"}
+
 #: A row of device work: its correlation id, its start in any unit, and its facts.
 _Found = tuple[int, float, Facts]
 
@@ -103,7 +106,7 @@ def launch_columns(raw: Any, columns: dict[str, Any], problems: Problems) -> dic
         columns: Raw columns of the run, in torch's order.
         problems: Where facts that cannot be read, or belong to no row, are counted.
     """
-    rows = np.flatnonzero(is_category(columns["cat"], GPU_CATEGORIES))
+    rows = np.flatnonzero(is_category(columns["cat"], _LAUNCHED))
     if not len(rows):
         return {}
     try:
@@ -141,7 +144,7 @@ def _from_activities(raw: Any, problems: Problems) -> list[_Found]:
     found: list[_Found] = []
     for activity in raw.trace_activities():
         try:
-            if activity.type() in GPU_CATEGORIES:
+            if activity.type() in _LAUNCHED:
                 key = int(activity.correlation_id()), int(activity.timestamp())
                 found.append((*key, _decoded(activity.metadata_json(), problems)))
         except Exception as error:
@@ -160,7 +163,7 @@ def _from_saved(raw: Any, problems: Problems) -> list[_Found]:
         path = Path(folder, "trace.json")
         raw.save(str(path))
         saved = msgspec.json.decode(path.read_bytes(), type=_SavedTrace).traceEvents
-    of_device = [event for event in saved if isinstance(event.cat, str) and event.cat in GPU_CATEGORIES]
+    of_device = [event for event in saved if isinstance(event.cat, str) and event.cat in _LAUNCHED]
     facts = [decode_fields(bytes(event.args) or b"{}", Facts, problems, "launch facts") for event in of_device]
     starts = [event.ts if isinstance(event.ts, int | float) else 0.0 for event in of_device]
     return [

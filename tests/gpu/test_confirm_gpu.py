@@ -35,6 +35,8 @@ def read_after_write(side):
     y = full(0)
 
     def program():
+        y.zero_()
+        torch.cuda.synchronize()
         with torch.cuda.stream(side):
             y.add_(2)
         return y + 1
@@ -46,6 +48,8 @@ def write_after_read(side):
     x = full(1)
 
     def program():
+        x.fill_(1)
+        torch.cuda.synchronize()
         with torch.cuda.stream(side):
             z = x + 1
         x.fill_(0)
@@ -86,6 +90,7 @@ def host_read(side):
     x, host = full(1), torch.zeros(SIZE, pin_memory=True)
 
     def program():
+        host.zero_()
         with torch.cuda.stream(side):
             host.copy_(x, non_blocking=True)
         seen = float(host.numpy()[SIZE - 1])
@@ -101,6 +106,8 @@ def matrix_product(side):
     hidden = torch.zeros(512, 512, device="cuda")
 
     def program():
+        hidden.zero_()
+        torch.cuda.synchronize()
         with torch.cuda.stream(side):
             torch.mm(batch, weights, out=hidden)
         return hidden.square().mean().item()
@@ -113,9 +120,10 @@ def replayed(side):
     torch.cuda.synchronize()
     with torch.cuda.graph(graph):
         y.copy_(x * 2)
-    y.zero_()
 
     def program():
+        y.zero_()
+        torch.cuda.synchronize()
         with torch.cuda.stream(side):
             graph.replay()  # reads x, which has to live as long
         return y + x
@@ -222,7 +230,7 @@ def test_a_clean_program_is_the_same_in_every_run(side):
 def test_without_a_race_nothing_runs():
     runs = itertools.count()
     san = watched(lambda: full(1) + 1)
-    with pytest.raises(ExploreError, match="there is no race to confirm"):
+    with pytest.raises(ExploreError, match="no race to confirm: the sanitizer has not found any"):
         san.confirm(lambda: next(runs))
     assert next(runs) == 0
 

@@ -69,9 +69,10 @@ def match(events: pd.DataFrame, waits: Sequence[Wait], observed: pd.DataFrame) -
     calls = [str(call) for call in observed["call"].astype(object)]
     for at in np.argsort(ts, kind="stable").tolist():
         at_call[int(tids[at]), _target(calls[at])].append(at)
+    ends = ts + integers(observed["dur"], 0)
     for key, numbers in at_call.items():
         if key[1] != "memory":
-            for number, at in _pairs([waits[n] for n in waiting[key]], ts[numbers]):
+            for number, at in _pairs([waits[n] for n in waiting[key]], ts[numbers], ends[numbers]):
                 found[waiting[key][number]] = numbers[at]
     may_release = [target in _WITHIN_RELEASES and n < 0 for target, n in zip(targets, found, strict=True)]
     _match_releases(waits, tid_of_row, observed, (tids, ts), (may_release, found))
@@ -114,15 +115,21 @@ def _target(call: str) -> str:
     return "stream" if is_copy else sync_target(name)
 
 
-def _pairs(waits: Sequence[Wait], ts: Ints) -> list[tuple[int, int]]:
-    """Numbers of matching waits and times, both in order."""
+def _pairs(waits: Sequence[Wait], ts: Ints, ends: Ints) -> list[tuple[int, int]]:
+    """Numbers of matching waits and observations, both in order.
+
+    Args:
+        waits: By start.
+        ts: When each observation was made.
+        ends: When the operator returned that it belongs to; the same where that is not known.
+    """
     if len(waits) == len(ts) >= _MIN_PAIRS:
         apart = np.array([wait.start_ns for wait in waits], np.int64) - ts
         if np.abs(apart - np.median(apart)).max() <= _SPREAD_NS:
             return [(number, number) for number in range(len(ts))]
     found, at = [], 0
     for number, wait in enumerate(waits):
-        while at < len(ts) and ts[at] < wait.start_ns - _EARLY_NS:
+        while at < len(ts) and ts[at] < wait.start_ns - _EARLY_NS and ends[at] < wait.end_ns:
             at += 1
         if at < len(ts) and ts[at] <= wait.end_ns + _LATE_NS:
             found.append((number, at))

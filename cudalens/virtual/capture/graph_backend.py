@@ -53,6 +53,10 @@ class VirtualGraphBackend:
         """Capture the work of this thread into `graph` inside the context, in which `stream` is current."""
         return protocol.capture_alone(graph, pool, stream)
 
+    def is_spent(self, pool: PoolId) -> bool:
+        """Whether no further capture into `pool` is possible: the device ends each capture."""
+        return False
+
     def replay(self, graph: torch.cuda.CUDAGraph) -> None:
         """Launch `graph` on the current stream; the device notifies listeners."""
         graph.replay()

@@ -143,6 +143,24 @@ def a_stream_that_is_not_joined(m: GraphManager) -> None:
 
 
 @scenario
+def another_function_is_recorded_after_a_stream_that_is_not_joined(m: GraphManager) -> None:
+    side = torch.cuda.Stream()
+
+    def unjoined(x):
+        side.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(side):
+            return x * 2
+
+    fails, works = m.wrap(unjoined), m.wrap(lambda x: x * 3)
+    for n in range(6):
+        fails(values())
+        torch.cuda.synchronize()
+        same(works(values() + n), (values() + n) * 3)
+    assert counts(fails)[1:3] == (0, 0)
+    assert counts(works)[2] > 0
+
+
+@scenario
 def a_synchronisation_by_hand(m: GraphManager) -> None:
     def function(x):
         y = x * 2

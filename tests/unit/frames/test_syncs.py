@@ -187,6 +187,18 @@ def test_one_wait_that_two_saw_is_one_row():
     assert row["seen_by"] == "callback, runtime"
 
 
+def test_a_wait_that_begins_long_after_its_callback_is_one_row():
+    """Between them, listeners of the callback took 3 ms: so it was recorded on a GPU."""
+    sightings = frame_of_rows("syncs", [seen(18_000, dur=3_300_000)])
+    (row,) = item(Recording(), 3_200).syncs(syncs=sightings).to_dict("records")
+    assert row["seen_by"] == "callback, runtime"
+
+
+def test_an_operator_that_returned_before_a_wait_began_did_not_wait_in_it():
+    sightings = frame_of_rows("syncs", [seen(18_000, dur=1_000_000)])
+    assert item(Recording(), 3_200).syncs(syncs=sightings)["seen_by"].tolist() == ["callback", "runtime"]
+
+
 def test_what_only_one_saw_is_a_row_of_its_own():
     sightings = frame_of_rows("syncs", [seen(2_000_000), seen(2_000_100, call="cudaDeviceSynchronize")])
     found = item(Recording(), 10).syncs(syncs=sightings)

@@ -1,11 +1,15 @@
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import msgspec
 import numpy as np
+import pandas as pd
 import pytest
 
+from cudalens.frames.limits import Problems
 from cudalens.profiler.getters import categories
-from cudalens.profiler.launches import Facts, fact_columns
+from cudalens.profiler.launches import Facts, fact_columns, launch_columns
 
 # As Kineto writes the arguments of a kernel, a copy, and a collective, by its own keys.
 KERNEL = (
@@ -47,6 +51,50 @@ def test_facts_by_kinetos_keys_land_in_their_columns():
         "Int64",
         "Float32",
     }
+
+
+@dataclass(frozen=True)
+class Activity:
+    """As torch gives one of Kineto's."""
+
+    kind: str
+    correlation: int
+    start: int
+    fields: str
+
+    def type(self):
+        return self.kind
+
+    def correlation_id(self):
+        return self.correlation
+
+    def timestamp(self):
+        return self.start
+
+    def metadata_json(self):
+        return self.fields
+
+
+@dataclass(frozen=True)
+class Result:
+    activities: list[Activity]
+
+    def trace_activities(self):
+        return self.activities
+
+
+def test_a_range_on_a_stream_has_no_launch_and_takes_no_kernels_facts():
+    """Its id is the range's own: it can be the correlation id of a kernel."""
+    raw = Result([Activity("gpu_user_annotation", 12, 5, '"stream": 7'), Activity("kernel", 12, 6, KERNEL[1:-1])])
+    columns = {
+        "cat": pd.Categorical(["gpu_user_annotation", "kernel", "gpu_user_annotation"]),
+        "ts": np.array([5, 6, 9]),
+        "correlation_id": pd.array([12, 12, 3076], dtype="Int64"),
+    }
+    problems = Problems()
+    found = launch_columns(raw, columns, problems)
+    assert problems.to_tuple() == ()
+    assert found["registers"].isna().tolist() == [True, False, True]
 
 
 @pytest.mark.parametrize(

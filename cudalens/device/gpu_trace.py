@@ -9,7 +9,8 @@ This module registers one callback of each kind while there is a subscription. T
 callbacks.
 
 For some operations torch fires no callback (the start of a capture, a block used by another stream). The code of
-cudalens that performs them calls `emit`; a listener receives both in one sequence of records.
+cudalens that performs them calls `emit`; a listener receives both in one sequence of records. For CUDA graphs on a real
+device, the methods of ``torch.cuda.CUDAGraph`` are wrapped when something first listens (`emit_graph_calls`).
 
 Listeners are called synchronously, in the thread of the operation, in the order of their subscription. Each receives
 the records of one thread in order: a record that a listener itself causes (memory that its garbage frees, for example)
@@ -19,6 +20,7 @@ unsubscribed with a warning that names it; the others are not affected.
 
 from __future__ import annotations
 
+import functools
 import logging
 import threading
 import warnings
@@ -192,12 +194,12 @@ class KernelLaunched(Record):
 class CaptureBegan(Record):
     """A capture began: work on `stream`, and on streams that join the capture, is captured and not executed.
 
-    Emitted by the code that performs the capture: the virtual device, or the graph manager on a real device.
+    Emitted by the virtual device, or by ``capture_begin`` on a real device.
 
     Attributes:
         graph: ``id()`` of the ``torch.cuda.CUDAGraph``.
         stream: Where the capture began.
-        pool: The memory pool's id, as ``CUDAGraph.pool()`` gives it.
+        pool: The memory pool's id, as ``CUDAGraph.pool()`` gives it; (0, 0) on a real device if the program named none.
     """
 
     graph: int
@@ -209,7 +211,7 @@ class CaptureBegan(Record):
 class CaptureEnded(Record):
     """The capture into `graph` ended.
 
-    Emitted by the code that performed the capture.
+    Emitted by the virtual device, or by ``capture_end`` on a real device.
 
     Attributes:
         graph: As in `CaptureBegan`.
@@ -226,7 +228,7 @@ class CaptureEnded(Record):
 class GraphReplayed(Record):
     """`graph` was launched on `stream`.
 
-    Emitted by the code that replays: the virtual device, or the graph manager on a real device.
+    Emitted by the virtual device, or by ``replay`` on a real device.
     """
 
     graph: int
@@ -237,7 +239,7 @@ class GraphReplayed(Record):
 class GraphDestroyed(Record):
     """`graph` was reset or deleted, and no longer uses its memory pool; another graph may reuse its number.
 
-    Emitted by the owner of the graph: the virtual device, or the graph manager on a real device.
+    Emitted by the virtual device, or by ``reset`` on a real device.
     """
 
     graph: int
@@ -298,6 +300,9 @@ _lock = threading.RLock()  # reentrant: garbage collection while the tuple is re
 
 #: Registries that this torch lacks; None before the first subscription.
 _missing: tuple[str, ...] | None = None
+
+#: Classes of graphs whose methods emit records.
+_graph_classes: Final[set[type]] = set()
 
 #: Our callback in each registry.
 _callbacks: Final[dict[str, Callable[..., None]]] = {}
@@ -387,6 +392,66 @@ def _register() -> None:
     if _missing is None:
         _missing = tuple(name for name in REGISTRIES if name not in _callbacks)
         _activate()
+    _note_graphs()
+
+
+def _note_graphs() -> None:
+    """Wrap torch's class of graphs, unless a virtual device has its own in its place."""
+    import torch
+
+    kind: Any = torch.cuda.CUDAGraph
+    if torch._C._has_cuda and kind.__module__ == "torch.cuda.graphs":
+        emit_graph_calls(kind)
+
+
+def emit_graph_calls(kind: type[Any]) -> None:
+    """Let the methods of a class of graphs emit records; without a subscription they do what they did before.
+
+    Args:
+        kind: ``torch.cuda.CUDAGraph``. It is wrapped once and stays so: other code may wrap its methods, too.
+    """
+    if kind in _graph_classes:
+        return
+    _graph_classes.add(kind)
+    begin, end, replay, reset = kind.capture_begin, kind.capture_end, kind.replay, kind.reset
+
+    @functools.wraps(begin)
+    def capture_begin(self: Any, pool: Any = None, *args: Any, **kwargs: Any) -> None:
+        begin(self, pool, *args, **kwargs)
+        emit(CaptureBegan(id(self), _current_stream(), (0, 0) if pool is None else tuple(pool)))
+
+    @functools.wraps(end)
+    def capture_end(self: Any) -> None:
+        is_valid, stream = False, _current_stream()
+        try:
+            end(self)
+            is_valid = True
+        finally:
+            emit(CaptureEnded(id(self), stream, is_valid))
+
+    @functools.wraps(replay)
+    def launch(self: Any) -> None:
+        replay(self)
+        emit(GraphReplayed(id(self), _current_stream()))
+
+    @functools.wraps(reset)
+    def release(self: Any) -> None:
+        reset(self)
+        emit(GraphDestroyed(id(self)))
+
+    for name, method in (
+        ("capture_begin", capture_begin),
+        ("capture_end", capture_end),
+        ("replay", launch),
+        ("reset", release),
+    ):
+        setattr(kind, name, method)
+
+
+def _current_stream() -> int:
+    import torch
+
+    return int(torch.cuda.current_stream().cuda_stream) if is_on() else 0
 
 
 def _withdraw() -> None:

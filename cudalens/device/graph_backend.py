@@ -112,10 +112,10 @@ class GraphBackend(Protocol):
         """Return whether no further capture into `pool` is possible, because one of its captures could not be ended."""
 
     def replay(self, graph: torch.cuda.CUDAGraph) -> None:
-        """Launch `graph` on the current stream, and emit a record to `cudalens.device.gpu_trace`."""
+        """Launch `graph` on the current stream."""
 
     def destroy(self, graph: torch.cuda.CUDAGraph) -> None:
-        """Reset `graph`, which releases its memory, and emit a record."""
+        """Reset `graph`, which releases its memory."""
 
     def allocate_to(self, pool: PoolId, device: int) -> AbstractContextManager[None]:
         """Return a context in which this thread allocates from `pool`; a capture must have used the pool before."""

@@ -14,8 +14,6 @@ from typing import Any, Final, cast
 
 import torch
 
-from cudalens.device import gpu_trace
-from cudalens.device.gpu_trace import GraphDestroyed
 from cudalens.device.graph_backend import (
     Allocation,
     GraphBackend,
@@ -87,32 +85,25 @@ class CudaBackend:
 
     @contextmanager
     def capture(self, graph: torch.cuda.CUDAGraph, pool: PoolId, stream: torch.cuda.Stream) -> Iterator[None]:
-        """Capture what this thread does on `stream` into `graph`, and notify listeners."""
-        is_valid = False
+        """Capture what this thread does on `stream` into `graph`."""
         try:
             with capture_alone(graph, pool, stream):
-                gpu_trace.emit(gpu_trace.CaptureBegan(id(graph), stream.cuda_stream, pool))
                 yield
-            is_valid = True
         finally:
             if not _has_ended(graph) and not _recover(graph, pool, stream):
                 self._spent.add(pool)
-            gpu_trace.emit(gpu_trace.CaptureEnded(id(graph), stream.cuda_stream, is_valid))
 
     def is_spent(self, pool: PoolId) -> bool:
         """Whether no further capture into `pool` is possible, because one of its captures could not be ended."""
         return pool in self._spent
 
     def replay(self, graph: torch.cuda.CUDAGraph) -> None:
-        """Launch `graph` on the current stream, and notify listeners, because torch has no callback for it."""
+        """Launch `graph` on the current stream."""
         graph.replay()
-        if gpu_trace.is_on():
-            gpu_trace.emit(gpu_trace.GraphReplayed(id(graph), torch.cuda.current_stream().cuda_stream))
 
     def destroy(self, graph: torch.cuda.CUDAGraph) -> None:
-        """Free `graph`, and notify listeners."""
+        """Free `graph`."""
         graph.reset()
-        gpu_trace.emit(GraphDestroyed(id(graph)))
 
     @contextmanager
     def allocate_to(self, pool: PoolId, device: int) -> Iterator[None]:

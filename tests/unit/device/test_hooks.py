@@ -10,8 +10,10 @@ import weakref
 
 import programs
 import pytest
+import torch
 import torch.cuda._gpu_trace as gpu_trace
 
+from cudalens import virtual
 from cudalens.device import gpu_trace as hooks
 from cudalens.device.gpu_trace import EventCreated, EventRecorded, GraphReplayed, MemoryAllocated, MemoryFreed
 
@@ -277,3 +279,50 @@ def test_other_peoples_callbacks_are_left_alone():
         gpu_trace.EventRecordCallbacks.callback_list.pop()
     assert records == [EventRecorded(5, 6)]
     assert theirs == [(5, 6), (7, 8)]
+
+
+def test_graphs_of_a_program_are_recorded_once_and_only_while_something_listens():
+    """On a real device torch has no callbacks for graphs: the methods of its class are wrapped."""
+
+    class Graph:
+        def __init__(self):
+            self.calls = []
+
+        def capture_begin(self, pool=None, capture_error_mode="global"):
+            self.calls.append(("begin", pool, capture_error_mode))
+
+        def capture_end(self):
+            self.calls.append("end")
+            if self.calls[0][2] == "relaxed":
+                raise RuntimeError("invalidated")
+
+        def replay(self):
+            self.calls.append("replay")
+
+        def reset(self):
+            self.calls.append("reset")
+
+    hooks.emit_graph_calls(Graph)
+    hooks.emit_graph_calls(Graph)
+    graph, failing, seen = Graph(), Graph(), []
+    graph.replay()
+    with virtual.device("h100"), hooks.subscribe(seen.append):
+        side = torch.cuda.Stream()
+        seen.clear()
+        with torch.cuda.stream(side):
+            graph.capture_begin((0, 5), capture_error_mode="thread_local")
+            graph.capture_end()
+        graph.replay()
+        graph.reset()
+        failing.capture_begin(capture_error_mode="relaxed")
+        with pytest.raises(RuntimeError, match="invalidated"):
+            failing.capture_end()
+    assert graph.calls == ["replay", ("begin", (0, 5), "thread_local"), "end", "replay", "reset"]
+    assert seen == [
+        hooks.CaptureBegan(id(graph), side.cuda_stream, (0, 5)),
+        hooks.CaptureEnded(id(graph), side.cuda_stream, is_valid=True),
+        hooks.GraphReplayed(id(graph), 0),
+        hooks.GraphDestroyed(id(graph)),
+        hooks.CaptureBegan(id(failing), 0, (0, 0)),
+        hooks.CaptureEnded(id(failing), 0, is_valid=False),
+    ]

@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import gzip
 import json
+import pickle
 import re
 import sys
 import zipfile
@@ -22,6 +23,8 @@ sys.path[:0] = [str(PROJECT), str(PROJECT / "tests" / "gpu")]
 
 BEGIN: Final = "<!-- campaign: written by tools/fold_campaign.py -->"
 END: Final = "<!-- end of campaign -->"
+#: What comes before the project's or a package's own part of a path.
+_FOLDERS: Final = re.compile(r"^.*/(?=tests/)|^.*/site-packages/|^.*/(?=[^/]+$)")
 #: No file of a campaign is larger than this when it is read.
 MAX_BYTES: Final = 64 << 20
 
@@ -105,7 +108,7 @@ class Fold:
         with zipfile.ZipFile(path) as archive:
             for entry in archive.infolist():
                 if entry.filename.endswith(".pickle") and entry.file_size <= MAX_BYTES:
-                    data = gzip.compress(archive.read(entry), mtime=0)
+                    data = gzip.compress(_without_folders(archive.read(entry)), mtime=0)
                     name = _safe(entry.filename.removesuffix(".pickle"))
                     self.write(f"tests/data/snapshots/{_device(timings)}/{name}.pickle.gz", data)
 
@@ -219,6 +222,20 @@ def with_section(page: str, text: str) -> str:
         raise SystemExit(f"docs/virtual.md: no marks {BEGIN} and {END}.")
     before, _, rest = page.partition(BEGIN)
     return f"{before}{BEGIN}\n{text}\n{END}{rest.partition(END)[2]}"
+
+
+def _without_folders(data: bytes) -> bytes:
+    """A snapshot whose stack frames name files as they are called in the project or in an installed package."""
+    from cudalens.traces.safe_pickle import load_snapshot
+
+    snapshot, _ = load_snapshot(Path("snapshots.zip"), data)
+    entries = [entry for trace in snapshot["device_traces"] for entry in trace]
+    blocks = [block for segment in snapshot["segments"] for block in segment["blocks"]]
+    for holder in (*entries, *blocks, *snapshot["segments"]):
+        holder["frames"] = [
+            {**frame, "filename": _FOLDERS.sub("", frame["filename"])} for frame in holder.get("frames", ())
+        ]
+    return pickle.dumps(snapshot)
 
 
 def main() -> int:

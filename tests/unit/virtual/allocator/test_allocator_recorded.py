@@ -6,6 +6,8 @@ its snapshot implies: the blocks live at the end, with the history undone. Each 
 
 from __future__ import annotations
 
+import gzip
+import io
 import pickle
 from pathlib import Path
 
@@ -15,11 +17,16 @@ from fake_host import FakeHost, make
 from cudalens.virtual.allocator import AddressSpace
 
 _FOLDER = Path(__file__).resolve().parents[5] / "shared" / "recorded" / "snapshots"
+#: Of our own programs, on an H200 with torch 2.11.
+_OWN = Path(__file__).resolve().parents[3] / "data" / "snapshots" / "nvidia-h200"
 _FILES = {
     "silmont_mem_snapshot.pickle": (97, 9),
     "silmont_forward_bf16_128.pickle": (2811, 0),
     "medium_128_inference_memory_snapshot.pickle": (3840, 0),
     "medium_256_training_memory_snapshot.pickle": (19430, 0),
+    "mlp_training.pickle.gz": (380, 20),
+    "convolutions.pickle.gz": (533, 14),
+    "transformer_training.pickle.gz": (5570, 47),
 }  # file -> actions, and segments made during it
 
 
@@ -43,6 +50,8 @@ class _Fed(AddressSpace):
 
 
 def _load(name):
+    if name.endswith(".gz"):
+        return _Plain(io.BytesIO(gzip.decompress((_OWN / name).read_bytes()))).load()
     path = _FOLDER / name
     if not path.exists():
         pytest.skip(f"recorded snapshots are not here: {path}")

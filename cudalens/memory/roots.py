@@ -7,6 +7,7 @@ import sys
 import sysconfig
 import threading
 import types
+from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -163,12 +164,15 @@ def _of_traceback(trail: types.TracebackType | None, name: str, running: set[int
 def _calls() -> Named:
     """Yield the variables of the program's running functions, of this thread first, and its tasks of asyncio."""
     others = [frame for thread, frame in sys._current_frames().items() if thread != threading.get_ident()]
-    for innermost in (sys._getframe(), *others):
-        frame: types.FrameType | None = innermost
-        while frame is not None:
-            if _has_own_variables(frame) and is_users_file(frame.f_code.co_filename):
-                yield from _locals(frame, f"{CALL}.{frame.f_code.co_name}", is_running=True)
-            frame = frame.f_back
+    frames = deque([sys._getframe().f_back, *others])
+    while frames:
+        frame = frames.popleft()
+        if frame is None:
+            continue
+        if _has_own_variables(frame) and is_users_file(frame.f_code.co_filename):
+            yield from _locals(frame, f"{CALL}.{frame.f_code.co_name}", is_running=True)
+        frames.appendleft(frame.f_back)
+    del others, frame  # a frame that a variable of its own refers to stays alive, with all variables of its callers
     yield from _tasks()
 
 

@@ -402,3 +402,19 @@ def test_an_attribute_of_the_context_of_an_autograd_function():
     search = NameSearch()
     search.run(Roots({"loss": loss}, has_calls=False))
     assert search.names[Keeps.made] == ["loss.grad_fn.<ctx>.extra['mask']"]
+
+
+def test_a_search_through_running_functions_leaves_no_garbage():
+    """With Python 3.12, a frame that referred to itself kept the searched variables alive."""
+    made = tensor()
+    gc.collect()
+    gc.disable()
+    try:
+        search = NameSearch()
+        search.run(Roots({"made": [made]}, {}, {}))
+        assert search.names[storage_address(made)]
+        del search
+        assert not [one for one in gc.get_referrers(made) if isinstance(one, types.FrameType)]
+        assert gc.collect() == 0
+    finally:
+        gc.enable()

@@ -59,6 +59,10 @@ _GRAPH_RANGE: Final = "## Call CompiledFxGraph"
 _GOOD: Final = ("equal", "close", "refused")
 
 
+#: How `graphed_programs.run_graphed` states the replays of a program: as it is, and after changes.
+_REPLAYED: Final = re.compile(r"(\d+ of \d+) replayed(?:, (\d+ of \d+) after )?")
+
+
 class Outcome(TypedDict):
     """How one run ended: equal, close, refused, different, race, failed, crashed (the process ended) or late."""
 
@@ -81,8 +85,8 @@ device, profiled there, sanitized, and with its step as a function of `cudalens.
   the CPU's, and those of the other modes have the same bits as on the virtual device.
 - *refused*: cudalens stops the program with an error that names the reason.
 - *failed*: the program stops with an error that it does not have on the CPU.
-- The last column counts the calls that a CUDA graph replayed. The others ran without one; `%cudagraph` lists the
-  reasons. A program makes 1 to 4 calls, the first two of which are the warm-up and the recording.
+- The last two columns count the replays among the calls besides warm-ups and recordings, as the program is, and after
+  the changes that the reasons state, where these change the count. Its step runs eight times.
 
 Versions: {versions}.
 """
@@ -379,16 +383,16 @@ def _page(outcomes: list[Outcome]) -> str:
     versions = ", ".join(f"{name} {metadata.version(name)}" for name in packages)
     rows = [_row(list(found)) for _, found in groupby(outcomes, key=lambda outcome: outcome["program"])]
     modes = MODES[1:]
-    header = ["program", *modes, "calls replayed"]
+    header = ["program", *modes, "replayed", "after changes"]
     lines = [f"| {' | '.join(cells)} |" for cells in (header, ["---"] * len(header), *rows)]
     return "\n".join([_PAGE.format(num=len(rows), versions=versions), *lines, ""])
 
 
 def _row(found: list[Outcome]) -> list[str]:
     results = {outcome["mode"]: outcome["result"] for outcome in found}
-    replayed = re.match(r"(\d+ of \d+) calls", found[-1]["detail"])
+    counts = _REPLAYED.match(found[-1]["detail"])
     cells = [results.get(mode, "") for mode in MODES[1:]]
-    return [f"`{found[0]['program']}`", *cells, replayed[1] if replayed else ""]
+    return [f"`{found[0]['program']}`", *cells, *((counts[1], counts[2] or "") if counts else ("", ""))]
 
 
 if __name__ == "__main__":

@@ -2,13 +2,14 @@
 
 For tensors on a GPU the engine runs a backward in a thread of C++ that has no Python frames and that the caller's
 thread waits for. For tensors on the CPU it runs it in the caller's thread, unless backwards are nested more deeply than
-60: those go to a pool of threads (``MAX_DEPTH`` in torch/csrc/autograd/engine.h). Here each backward is the 61st.
+60: those go to a pool of threads (``MAX_DEPTH`` in torch/csrc/autograd/engine.h). Here each backward is in 61 others.
 """
 
 from __future__ import annotations
 
 import contextlib
 import ctypes
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any, Final
@@ -21,7 +22,7 @@ from torch.utils._python_dispatch import (
     _push_mode,
 )
 
-_MAX_DEPTH: Final = 60
+_DEPTH: Final = 61
 _kept: Final = threading.local()
 
 
@@ -58,7 +59,7 @@ class _Engine:
                 found.append(self._engine.run_backward(*args, **kwargs))
 
         with _disable_current_modes(), _Failure() as failure:
-            self._nested(_MAX_DEPTH, failure.kept(run))
+            self._nested(_DEPTH, failure.kept(run))
         return found[0]
 
     def _nested(self, depth: int, function: Callable[[], None]) -> None:
@@ -117,5 +118,6 @@ def _pushed(modes: list[Any]) -> Iterator[None]:
 
 def _keep_thread_state() -> None:
     """Give this thread a Python state for good, as threads of a device have: an exception stays in it."""
+    assert sys._getframe().f_back.f_back.f_back is None, "the engine did not take another thread"
     if not hasattr(_kept, "state"):
         _kept.state = ctypes.pythonapi.PyGILState_Ensure()

@@ -1,23 +1,47 @@
-"""Graphs whose backward runs in a thread of the autograd engine, as on a GPU, where no Python code calls the mode."""
+"""A backward inside of a graphed function, in a thread of the autograd engine, as on a GPU.
+
+Only warm-ups run here: the virtual device does not set the stream of such a thread, as the engine does on a GPU.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import AbstractContextManager
-
 import pytest
+import torch
 from engine_threads import backward_on_engine_thread
-from graph_scenarios import Scenario, backward, backward_calls, higher_order, play, scenarios_of, training
-from graph_scenarios.observed_state import a_hook_of_an_argument_in_a_backward_inside
+from graph_scenarios.stage import values
 
-SCENARIOS = {
-    **scenarios_of(backward, backward_calls, higher_order, training),
-    "a_hook_of_an_argument_in_a_backward_inside": a_hook_of_an_argument_in_a_backward_inside,
-}
+from cudalens import virtual
+from cudalens.graphs import GraphManager
+from cudalens.graphs.observer import Observer
 
 
-@pytest.mark.parametrize("name", SCENARIOS)
-def test_as_on_a_gpu(name: str, device_for: Callable[[Scenario], AbstractContextManager[object]]) -> None:
-    entry = SCENARIOS[name]
-    with device_for(entry), backward_on_engine_thread():
-        play(entry)
+def reused(x):
+    y = x.sin()
+    return (y * x + y.exp() * y).sum()
+
+
+def test_gradients_are_added_where_no_python_code_called_the_mode():
+    x = torch.arange(6.0, requires_grad=True)
+    (expected,) = torch.autograd.grad(reused(x), x)
+    with backward_on_engine_thread(), Observer([], 0):
+        (found,) = torch.autograd.grad(reused(x), x)
+    assert torch.equal(found, expected)
+
+
+@pytest.mark.parametrize("hook", [None, lambda grad: grad * 2], ids=["plain", "with a hook"])
+def test_what_a_backward_makes_is_not_taken_for_memory_of_the_pool(hook):
+    def function(x):
+        x = x.detach().requires_grad_()
+        if hook is not None:
+            x.register_hook(hook)
+        (grad,) = torch.autograd.grad(reused(x), x)
+        return grad, x * 2
+
+    with virtual.device("h100"), backward_on_engine_thread():
+        manager = GraphManager(debug=True)
+        found = manager.wrap(function)(values())
+        expected = function(values())
+        for one, other in zip(found, expected, strict=True):
+            assert torch.equal(one, other)
+        del found, expected, one, other
+        manager.shutdown()

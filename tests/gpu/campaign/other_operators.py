@@ -195,8 +195,11 @@ def _indexing() -> Iterator[tuple[str, Prepare]]:
             yield f"embedding backward bfloat16 {text}", _embedding_backward(words, width, count)
     text = "8192 of 50257 x 768"
     yield f"index_select bfloat16 {text}", _indexed(50257, 768, 8192, lambda x, i: x.index_select(0, i))
-    yield f"index_add bfloat16 {text}", _indexed(50257, 768, 8192, lambda x, i: x.index_add_(0, i, x[: len(i)]))
-    yield f"index_put accumulate bfloat16 {text}", _indexed(50257, 768, 8192, _put)
+    yield f"index_add bfloat16 {text}", _added(50257, 768, 8192, lambda x, i, rows: x.index_add_(0, i, rows))
+    yield (
+        f"index_put accumulate bfloat16 {text}",
+        _added(50257, 768, 8192, lambda x, i, rows: x.index_put_((i,), rows, accumulate=True)),
+    )
     yield (
         "gather float32 8192 x 4096",
         _on((8192, 4096), FP32, lambda x: x.gather(1, x.new_zeros(x.shape, dtype=torch.int64))),
@@ -206,15 +209,23 @@ def _indexing() -> Iterator[tuple[str, Prepare]]:
     yield "triu float32 4096 x 4096", _on((4096, 4096), FP32, torch.triu)
 
 
-def _put(x: torch.Tensor, index: torch.Tensor) -> torch.Tensor:
-    return x.index_put_((index,), x[: len(index)], accumulate=True)
-
-
 def _indexed(words: int, width: int, count: int, call: Callable[[torch.Tensor, torch.Tensor], Any]) -> Prepare:
     def prepare() -> Call:
         table = torch.randn(words, width, device="cuda", dtype=BF16)
         index = torch.arange(count, device="cuda") * 7919 % words
         return lambda: call(table, index)
+
+    return prepare
+
+
+def _added(
+    words: int, width: int, count: int, call: Callable[[torch.Tensor, torch.Tensor, torch.Tensor], Any]
+) -> Prepare:
+    def prepare() -> Call:
+        table = torch.randn(words, width, device="cuda", dtype=BF16)
+        index = torch.arange(count, device="cuda") * 7919 % words
+        rows = torch.randn(count, width, device="cuda", dtype=BF16)
+        return lambda: call(table, index, rows)
 
     return prepare
 

@@ -135,7 +135,8 @@ class Stacks:
             return source, np.empty(0, np.int64)
         lacking = self._is_python & (source < 0) if len(self._table) else np.ones(self._n, bool)
         backward = nearest(self._is_backward, self._parent)
-        within = lacking & (backward >= 0) & (len(self._table) > 0) & ~with_self
+        takes_backwards = len(self._table) > 0 and not with_self
+        within = lacking & (backward >= 0) & takes_backwards
         source[within] = self._stack[backward[within]]
         return source, np.flatnonzero(lacking & ~within)
 

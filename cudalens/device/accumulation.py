@@ -65,8 +65,7 @@ def _is_called_by_engine() -> bool:
 
     On a GPU, the engine runs in a thread of its own: no Python code has called the mode there.
     """
-    handler = sys._getframe(2)
-    frame = handler.f_back
+    frame = sys._getframe(2).f_back  # of the caller of the mode's handler
     return frame is None or frame.f_code is graph._engine_run_backward.__code__
 
 

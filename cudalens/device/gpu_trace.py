@@ -432,7 +432,8 @@ def emit_graph_calls(kind: type[Any]) -> None:
     @functools.wraps(replay)
     def launch(self: Any) -> None:
         replay(self)
-        emit(GraphReplayed(id(self), _current_stream()))
+        if is_on():
+            emit(GraphReplayed(id(self), _current_stream()))
 
     @functools.wraps(reset)
     def release(self: Any) -> None:

@@ -198,7 +198,7 @@ class CudaBackend:
         torch.cuda.empty_cache()
 
 
-#: Graphs whose capture could not be begun or ended: torch's allocators go on asking them whose memory a capture's is.
+#: Graphs whose capture could not be begun or ended: torch's allocators continue to call them.
 _unfinished: Final[list[torch.cuda.CUDAGraph]] = []
 
 
@@ -215,16 +215,16 @@ def _recover(graph: torch.cuda.CUDAGraph, pool: PoolId, stream: torch.cuda.Strea
 
     Its allocator still sends a capture's memory to `pool` and holds the pool for `graph`. Its allocator of pinned
     memory does so, too, which no function of torch undoes: another capture into the pool then fails (seen with torch
-    2.11). Before torch 2.10 the default generator believes to be captured, which the end of any capture corrects.
+    2.11). Before torch 2.10 the default generator is still marked as captured, which the end of any capture corrects.
 
     Returns:
         Whether another capture into the pool is possible.
     """
     if not _stop_allocating(graph, pool, stream):
         return True
-    if _is_capturable(pool, stream):
+    if _try_empty_capture(pool, stream):
         return True
-    _is_capturable(torch.cuda.graph_pool_handle(), stream)
+    _try_empty_capture(torch.cuda.graph_pool_handle(), stream)
     return False
 
 
@@ -239,7 +239,7 @@ def _stop_allocating(graph: torch.cuda.CUDAGraph, pool: PoolId, stream: torch.cu
     return True
 
 
-def _is_capturable(pool: PoolId, stream: torch.cuda.Stream) -> bool:
+def _try_empty_capture(pool: PoolId, stream: torch.cuda.Stream) -> bool:
     """Capture an empty graph into `pool`; returns whether that was possible."""
     probe = torch.cuda.CUDAGraph()
     with warnings.catch_warnings():

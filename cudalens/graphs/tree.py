@@ -385,11 +385,11 @@ class GraphTree:
         except NotRecordedError:
             raise
         except BaseException:
-            if self._is_littered():
+            if self._needs_new_pool():
                 self._renew_pool()
             raise
 
-    def _is_littered(self) -> bool:
+    def _needs_new_pool(self) -> bool:
         """Whether memory of the pool is in use that belongs to no output, or nothing can be captured into it."""
         if self._recorder is None:
             return False
@@ -400,7 +400,7 @@ class GraphTree:
 
     def _give_up(self, variant: Variant, leaves: list[Any], finding: Finding) -> Any:
         variant.skip = finding
-        if finding.reason is Reason.ESCAPED_TENSOR or self._is_littered():
+        if finding.reason is Reason.ESCAPED_TENSOR or self._needs_new_pool():
             self._renew_pool()
         elif self._current is not None:
             self.state = State.RECORDING

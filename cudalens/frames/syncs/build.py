@@ -120,8 +120,8 @@ def _pairs(waits: Sequence[Wait], ts: Ints, ends: Ints) -> list[tuple[int, int]]
 
     Args:
         waits: By start.
-        ts: When each observation was made.
-        ends: When the operator returned that it belongs to; the same where that is not known.
+        ts: When each observation was made, in ns, shape (n,).
+        ends: When the observed operator returned, in ns, shape (n,); equal to `ts` where that is not known.
     """
     if len(waits) == len(ts) >= _MIN_PAIRS:
         apart = np.array([wait.start_ns for wait in waits], np.int64) - ts

@@ -34,8 +34,8 @@ def run(this: Run) -> str:
 
 def _run_file(this: Run, selection: list[str]) -> list[dict[str, Any]]:
     """The rows of the tests of a file, and one for the file itself if its process does not end by itself."""
-    part = replace(this, path=this.path.with_name(f".{Path(selection[0]).stem}.json"), seconds=this.seconds_left)
-    part.began = time.monotonic()
+    path = this.path.with_name(f".{Path(selection[0]).stem}.json")
+    part = replace(this, path=path, seconds=this.seconds_left, began=time.monotonic())
     problem = "no time left"
     if not this.is_over:
         problem = processes.forked(lambda: _run_tests(part, selection), None, this.seconds_left)

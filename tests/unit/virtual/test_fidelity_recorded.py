@@ -18,7 +18,7 @@ KNOWN = {
     "nvidia-h200/mlp_training": LT_WORKSPACE,
     "nvidia-h200/transformer_training": LT_WORKSPACE,
     "nvidia-h200/graph_capture": "the device keeps the cuBLAS workspace that a capture took from the graph's pool",
-    "nvidia-h200/two_stream_prefetch": "the host waited in the loop, so later copies ended after earlier batches",
+    "nvidia-h200/two_stream_prefetch": "copies ended later than on the virtual device, after earlier batches",
 }
 
 

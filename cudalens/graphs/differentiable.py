@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import torch
 
 from cudalens.errors import GraphError
 from cudalens.graphs import arguments
+from cudalens.graphs import inputs as copying
 from cudalens.graphs.checking import EagerGradients
 from cudalens.graphs.functions import Variant
+from cudalens.graphs.links import view_at
 from cudalens.graphs.liveness import version_of
-from cudalens.graphs.outputs import AliasOfExternal, AliasOfLeaf
+from cudalens.graphs.outputs import AliasOfExternal, AliasOfLeaf, absolute
 from cudalens.graphs.programs import Backward, check_version
 from cudalens.graphs.reasons import Reason
 
 if TYPE_CHECKING:
     from cudalens.graphs.checking import EagerCall
     from cudalens.graphs.node import GraphNode
+    from cudalens.graphs.outputs import SavedArgument
     from cudalens.graphs.tree import GraphTree
 
 
@@ -43,36 +47,64 @@ class _Call:
         assert derivative is not None
         self.versions = derivative.saved.versions()
         self.eager: EagerGradients | None = None
-        self.arguments = [_GivenArgument(leaves[at.leaf], at.is_whole) for at in node.saved_arguments]
+        self.arguments = [_GivenArgument(leaves[saved.leaf], saved) for saved in node.saved_arguments]
         self.owners = [weakref.ref(leaves[n]) for n in derivative.leaves if leaves[n].is_leaf]
 
 
 class _GivenArgument:
-    """An argument that autograd saved, as it was in the forward: the graph has a copy of that."""
+    """An argument that autograd saved. The program may change its values before the backward, which then uses those.
 
-    __slots__ = ("address", "is_whole", "tensor", "version")
+    Args:
+        tensor: As the program gave it.
+        saved: How the recording saved it.
+    """
 
-    def __init__(self, tensor: torch.Tensor, is_whole: bool) -> None:
-        self.tensor = tensor if is_whole and tensor.grad_fn is None else tensor.detach()
-        self.is_whole, self.version = is_whole, version_of(tensor)
-        try:
-            self.address = tensor.data_ptr() if is_whole else 0
-        except RuntimeError:  # a result of an earlier step, whose memory this replay has overwritten after copying it
-            self.is_whole, self.address = False, 0
+    __slots__ = ("_address", "_saved", "_tensor", "_version")
+
+    def __init__(self, tensor: torch.Tensor, saved: SavedArgument) -> None:
+        self._tensor = tensor if saved.is_whole else tensor.detach()
+        self._saved, self._version = saved, version_of(tensor)
+        self._address = _address_of(tensor)
 
     def check(self, name: str) -> None:
-        """Check that the program did not change the argument between the forward and the backward.
+        """Check that autograd would use the argument as it is now.
 
         Raises:
             RuntimeError: It was overwritten; with torch's message.
             GraphError: Its ``.data`` was replaced: autograd would use the new data.
         """
-        check_version(self.tensor, self.version)
-        if self.is_whole and self.tensor.data_ptr() != self.address:
+        check_version(self._tensor, self._version)
+        if self._saved.is_whole and self._address and _address_of(self._tensor) != self._address:
             raise GraphError(
                 f"the .data of an argument of {name} was replaced between the call and its backward, which a replayed "
                 "backward does not see. Replace it after the backward, or call the function itself (.fn)."
             )
+
+    def copies(self, saved: Sequence[torch.Tensor]) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
+        """What the recording saved in its copy of the argument, each with the values that the argument has now.
+
+        They differ after ``x.data.mul_(2)``, which autograd does not count.
+
+        Args:
+            saved: All that the forward saved.
+        """
+        if not self._saved.copies or not self._address or _address_of(self._tensor) != self._address:
+            return
+        now = self._tensor.detach()
+        for number, place in self._saved.copies:
+            expanded = copying.expanded_dims(saved[number])
+            unflagged = replace(place, flags=(False, False))
+            current = view_at(now, absolute(unflagged, now))
+            target = view_at(saved[number].data, replace(unflagged, storage_offset=saved[number].storage_offset()))
+            yield copying.stored_part(target, expanded), copying.stored_part(current, expanded)
+
+
+def _address_of(tensor: torch.Tensor) -> int:
+    """The address of a tensor's first element; 0 of a result of an earlier step, which a replay has overwritten."""
+    try:
+        return tensor.data_ptr()
+    except RuntimeError:
+        return 0
 
 
 class _Replayed(torch.autograd.Function):
@@ -106,6 +138,8 @@ class _Replayed(torch.autograd.Function):
         for argument in ctx.arguments:
             argument.check(ctx.node.variant.function.name)
         saved = ctx.saved_tensors
+        copies = [copy for argument in ctx.arguments for copy in argument.copies(saved)]
+        copying.copy_all([target for target, _ in copies], [source for _, source in copies])
         ctx.tree.own_gradients(ctx.owners)
         leaves = [*saved, *(grad for grad in grads if grad is not None)]
         given = {position for position, grad in zip(ctx.positions, grads, strict=True) if grad is not None}

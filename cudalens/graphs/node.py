@@ -99,7 +99,7 @@ class GraphNode:
         dead_before: Outputs of the path that were dead at the recording, which may use their memory.
         live_after: Outputs of the path that were alive after it.
         returned_leaves: Arguments that it returns, or views of them.
-        saved_arguments: Arguments whose copies in the pool the backward reads.
+        saved_arguments: Arguments that the forward saved for its backward.
         num_writes: How often autograd counts an in-place change of a leaf, by its position.
         record_ns: What the recording took, on the host.
         eager_ns: What a call without a graph takes on the device; None where that was not measured.

@@ -106,15 +106,18 @@ class AliasOfExternal:
 
 @dataclass(frozen=True, slots=True)
 class SavedArgument:
-    """An argument that autograd saved. The graph keeps a copy of it, which does not follow later changes.
+    """An argument that autograd saved, or of which it saved a view.
 
     Attributes:
         leaf: Its position among the leaves.
-        is_whole: Whether the argument itself was saved, and not a view of it.
+        is_whole: Whether the argument itself may have been saved, and not a view of it.
+        copies: What was saved in the recording's copy of the argument: the position among all saved tensors, and the
+            place, which counts from the argument's own first element. Empty for an argument that is used in place.
     """
 
     leaf: int
     is_whole: bool
+    copies: tuple[tuple[int, TensorPlace], ...]
 
 
 Output: TypeAlias = Constant | Fresh | AliasOfLeaf | AliasOfOutput | AliasOfPath | AliasOfExternal
@@ -161,18 +164,25 @@ def hidden_bases(results: Sequence[Any], is_made: Callable[[torch.Tensor], bool]
 
 
 def saved_arguments(outputs: Sequence[Any], around: Surroundings) -> list[SavedArgument]:
-    """The copied arguments that are among what a recording saved for its backward."""
-    found: dict[int, SavedArgument] = {}
-    for leaf in sorted(around.copied):
-        given = around.leaves[leaf]
+    """The arguments that are among what a recording saved for its backward."""
+    found = []
+    saved = list(enumerate(outputs[around.first_saved :]))
+    for leaf, given in enumerate(around.leaves):
         if given is None:
             continue
-        for saved in outputs[around.first_saved :]:
-            if storage_id(saved) == storage_id(given) and share_version(saved, given):
-                is_whole = found[leaf].is_whole if leaf in found else False
-                is_same = saved.shape == given.shape and saved.stride() == given.stride()
-                found[leaf] = SavedArgument(leaf, is_whole or is_same)
-    return list(found.values())
+        of_leaf = [(n, tensor) for n, tensor in saved if storage_id(tensor) == storage_id(given)]
+        of_leaf = [(n, tensor) for n, tensor in of_leaf if share_version(tensor, given)]
+        if of_leaf:
+            is_whole = any(_reads_alike(tensor, given) for _, tensor in of_leaf)
+            is_copied = leaf in around.copied
+            copies = [(n, _relative(TensorPlace.of(tensor), given)) for n, tensor in of_leaf if is_copied]
+            found.append(SavedArgument(leaf, is_whole, tuple(copies)))
+    return found
+
+
+def _reads_alike(a: torch.Tensor, b: torch.Tensor) -> bool:
+    """Whether two tensors of one storage have the same elements in the same order."""
+    return a.shape == b.shape and a.stride() == b.stride() and a.storage_offset() == b.storage_offset()
 
 
 def describe_outputs(outputs: Sequence[Any], around: Surroundings) -> list[Output]:

@@ -469,6 +469,37 @@ def an_argument_that_changes_before_the_backward(wrap: Wrap) -> Any:
     return found
 
 
+@like_eager(REPLAYS)
+def the_data_of_an_argument_is_overwritten_before_the_backward(wrap: Wrap) -> Any:
+    def function(x: torch.Tensor) -> torch.Tensor:
+        square = x.view(2, -1) * x.view(2, -1)
+        return square.view(-1) * x + x.expand(2, -1).sum(0)
+
+    graphed, found = wrap(function), []
+    for n in range(NUM_CALLS):
+        leaf = (values() + n).requires_grad_()
+        x = leaf if n % 2 else leaf * 1
+        y = graphed(x)
+        x.data.mul_(2)
+        y.sum().backward(retain_graph=True)
+        x.data.add_(1)
+        y.sum().backward()
+        assert leaf.grad is not None
+        found.append(leaf.grad.tolist())
+    return found
+
+
+@like_eager(REPLAYS)
+def the_data_of_an_argument_that_is_read_conjugated_is_overwritten(wrap: Wrap) -> Any:
+    graphed, found = wrap(lambda z: (z * z.conj() * z[1:2]).real.sum()), []
+    for n in range(NUM_CALLS):
+        z = torch.complex(values() + n, values() * 2).requires_grad_()
+        y = graphed(z)
+        z.data.mul_(1j)
+        found.append(_backward(y, z))
+    return found
+
+
 @scenario
 def the_data_of_an_argument_is_replaced_before_the_backward(m: GraphManager) -> None:
     w = nn.Parameter(values())

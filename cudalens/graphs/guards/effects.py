@@ -9,7 +9,7 @@ from __future__ import annotations
 import dis
 import sys
 from collections.abc import Iterable, Sequence
-from types import CodeType
+from types import CodeType, ModuleType
 from typing import Any, Final
 
 import torch
@@ -151,7 +151,7 @@ class Effects:
             or self._kept_argument(after)
         )
         if what is None:
-            return self.calls.findings[0] if self.calls.findings else self._seeded() or self._drawn(default)
+            return self.calls.findings[0] if self.calls.findings else self._seeded(default) or self._drawn(default)
         return Finding(Reason.SIDE_EFFECT, what, _line_of(what, self.calls.functions) or default)
 
     def returned_container(self, containers: Iterable[Any], default: Place | None) -> Finding | None:
@@ -174,11 +174,17 @@ class Effects:
                 return Finding(Reason.ODD_TENSOR, f"'{label}' (with hooks, which a backward calls)")
         return None
 
-    def _seeded(self) -> Finding | None:
+    def _seeded(self, default: Place | None) -> Finding | None:
         """A seed of NumPy's global generator, which leaves equal states after every call and calls no hook."""
-        for code in self.calls.functions:
+        if not _numpy_seeds().isdisjoint(self.snapshot.identities()):
+            return Finding(Reason.OUTSIDE_CALL, "seed() of a random generator", default)
+        for code, function in self.calls.functions.items():
+            used = [function.__globals__.get(name) for name in code.co_names]
+            modules = [value.__name__ for value in used if isinstance(value, ModuleType)]
+            is_of_numpy = any("random" in name for name in (*code.co_names, *modules))
             for at in dis.get_instructions(code):
-                if at.argval in ("seed", "set_state") and at.opname.startswith("LOAD_") and "random" in code.co_names:
+                is_read = at.opname.startswith(("LOAD_", "IMPORT_FROM"))
+                if is_of_numpy and is_read and at.argval in ("seed", "set_state"):
                     return Finding(Reason.OUTSIDE_CALL, f"{at.argval}() of a random generator", Place(code, at.offset))
         return None
 
@@ -209,6 +215,12 @@ def _numpy_state() -> list[Read]:
         return []
     generator = module.mtrand._rand._bit_generator
     return [Read(NumpyState(generator), "", "the state of numpy.random", NumpyState(generator)[""])]
+
+
+def _numpy_seeds() -> set[int]:
+    """The identities of the functions that set the state of NumPy's global generator."""
+    module = sys.modules.get("numpy.random")
+    return {id(getattr(module, name)) for name in ("seed", "set_state", "set_bit_generator") if hasattr(module, name)}
 
 
 def _form_of(tensor: torch.Tensor) -> dict[str, Any]:

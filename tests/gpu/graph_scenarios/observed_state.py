@@ -9,7 +9,9 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import numpy.random as numpy_random
 import torch
+from numpy.random import seed as numpy_seed
 from torch import nn
 from torch.nn import functional
 
@@ -241,6 +243,42 @@ def a_fork_with_a_seed(wrap: Wrap) -> Any:
         return x + torch.rand(6, device="cuda")
 
     return calls(wrap(function))
+
+
+def _seeded_by(function: Callable[[torch.Tensor], torch.Tensor]) -> Any:
+    """A function that seeds NumPy as the program did, of whose numbers the program uses none before the replays."""
+
+    @like_eager(Expected(replays=False, reason="OUTSIDE_CALL", words="of a random generator"))
+    def make(wrap: Wrap) -> Any:
+        np.random.seed(3)
+        graphed, found = wrap(function), []
+        for n in range(NUM_CALLS):
+            found.append((graphed(values()).tolist(), np.random.rand() if n > NUM_CALLS // 2 else None))
+        return found
+
+    return make
+
+
+def _imported_seed(x: torch.Tensor) -> torch.Tensor:
+    numpy_seed(3)
+    return x * 2
+
+
+def _seed_of_an_imported_module(x: torch.Tensor) -> torch.Tensor:
+    numpy_random.seed(3)
+    return x * 2
+
+
+def _seed_imported_inside(x: torch.Tensor) -> torch.Tensor:
+    from numpy.random import seed as set_seed
+
+    set_seed(3)
+    return x * 2
+
+
+a_seed_of_numpy_that_was_imported = _seeded_by(_imported_seed)
+a_seed_of_numpy_by_its_module = _seeded_by(_seed_of_an_imported_module)
+a_seed_of_numpy_that_is_imported_inside = _seeded_by(_seed_imported_inside)
 
 
 @like_eager(Expected(replays=False, reason="OUTSIDE_CALL", words="manual_seed()"))

@@ -265,8 +265,14 @@ def marker(line: str) -> str:
 
 
 def marked(race) -> tuple[str, str, str]:
-    """Return a race as its kind and the numbers of its lines."""
-    return race.kind.value, marker(race.first.place.source), marker(race.second.place.source)
+    """Return a race as its kind and the numbers of its lines: of a replay, also those that were captured."""
+    return race.kind.value, marks(race.first), marks(race.second)
+
+
+def marks(access) -> str:
+    """Return the numbers at the ends of the lines of an access."""
+    places = [access.place] if access.captured is None else [access.place, access.captured]
+    return " ".join(marker(place.source) for place in places)
 
 
 def lines_of(race) -> tuple[int, int]:

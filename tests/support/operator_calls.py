@@ -29,10 +29,16 @@ BLANK = frozenset({"empty", "empty_like", "empty_strided", "empty_permuted", "ne
 ROUNDED = ("linalg.eigvalsh", "linalg.svdvals", "linalg.cond", "linalg.norm", "linalg.matrix_norm", "norm.nuc")
 
 #: Operators that write their new results in place, which torch does not count below a dispatch mode.
-OTHER_VERSIONS = frozenset({"nn.functional.linear_cross_entropy"})
+OTHER_VERSIONS = frozenset({"nn.functional.linear", "nn.functional.linear_cross_entropy", "linalg.matrix_rank"})
 
 #: Operators whose backward formula writes out of place under any dispatch mode, so that its results have other strides.
 OTHER_GRADIENT_STRIDES = frozenset({"ormqr"})
+
+#: Operators that leave ``out=`` unwritten, by a fault of torch on the CPU.
+UNWRITTEN_OUT = frozenset({"fft.ihfft2", "fft.ihfftn"})
+
+#: Operators that restride ``out=``, which torch's shape functions do not: seen in dimensions of one element.
+RESTRIDED_OUT = frozenset({"triangular_solve", "linalg.solve_triangular"})
 
 #: Samples with more elements only take time.
 MOST_ELEMENTS = 200_000
@@ -125,7 +131,7 @@ def function_of(op: Any, form: str) -> Callable[..., Any] | None:
         return op.method_variant  # type: ignore[no-any-return]
     if form == "in place":
         return op.inplace_variant  # type: ignore[no-any-return]
-    if form == "out" and not op.supports_out:
+    if form == "out" and (not op.supports_out or op.name in UNWRITTEN_OUT):
         return None
     if form == "backward" and not op.supports_autograd:
         return None
@@ -222,6 +228,9 @@ class Runner:
     def _see(self, name: str, tensor: Tensor, *, reads: bool) -> Seen:
         """What can be seen of a tensor, without what differs under any dispatch mode of torch."""
         seen = _see(tensor, reads=reads)
+        if self._call.form == "out" and self._op.name in RESTRIDED_OUT:
+            sizes = tensor.shape
+            seen.facts["stride"] = [step for step, size in zip(tensor.stride(), sizes, strict=True) if size > 1]
         is_gradient = name.startswith("gradient")
         if is_gradient or self._op.name in OTHER_VERSIONS:
             del seen.facts["version"]

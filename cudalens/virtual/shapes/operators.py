@@ -76,6 +76,8 @@ class Shapes:
         handler = counts.HANDLERS.get(_short(func))
         if handler is not None:
             counted = func(*args, **kwargs) if is_known else handler(self, args, kwargs)
+            if isinstance(kwargs.get("out"), torch.Tensor) and isinstance(counted, torch.Tensor):
+                counted = _in_place_of(kwargs["out"], counted)
             if counted is not NotImplemented:
                 return counted
         recipe = self._recipe(func, args, kwargs, tensors)
@@ -83,9 +85,9 @@ class Shapes:
         if is_known and is_computable and _is_small(tensors) and _is_small_result(recipe, tensors):
             return func(*args, **kwargs)
         value = uniform.result_of(func, _short(func), args, kwargs, tensors) if is_computable else None
-        for tensor in written(func, args, kwargs):
-            forget(tensor)
         out = recipe.make(tensors)
+        for tensor in written(func, args, kwargs):  # after it, because it resizes an empty ``out=``
+            forget(tensor)
         uniform.keep(out, value)
         if is_captured:
             for tensor in (*written(func, args, kwargs), *tensors_among([out])):
@@ -135,6 +137,14 @@ class Shapes:
         return recipe
 
 
+def _in_place_of(out: torch.Tensor, counted: torch.Tensor) -> torch.Tensor:
+    """Return ``out=`` with the size of a result, and without values unless it is the result."""
+    if out is not counted:
+        out.resize_(counted.shape)
+        forget(out)
+    return out
+
+
 def _inferred(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], tensors: list[torch.Tensor]) -> Recipe:
     """Run the shape function; without one, or to get torch's own error, run the operator on zeros."""
     overload = getattr(func, "overload", func)
@@ -144,7 +154,7 @@ def _inferred(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], tensors:
     format_result = choose_format(overload, args)
 
     def on_shapes(*given: Any, **named: Any) -> Any:
-        out = overload(*given, **named)
+        out = _out_arguments(overload, named, overload(*given, **named))
         return out if format_result is None else format_result(out, args)
 
     try:
@@ -176,6 +186,17 @@ def _run_on(
     used = [by_id[id(tensor)] for tensor in tensors]
     out = func(*_replaced(args, by_id), **_replaced(kwargs, by_id))
     return Recorder(tensors, used).describe(out)
+
+
+def _out_arguments(overload: Any, named: dict[str, Any], results: Any) -> Any:
+    """Return the ``out=`` arguments of an operator with several results; some shape functions return new tensors."""
+    schema = overload._schema
+    writes = [value.alias_info for value in schema.returns]
+    if not isinstance(results, tuple) or not all(alias is not None and alias.is_write for alias in writes):
+        return results
+    by_alias = {frozenset(each.alias_info.before_set): each.name for each in schema.arguments if each.alias_info}
+    names = [by_alias.get(frozenset(alias.before_set)) for alias in writes]
+    return tuple(named.get(name, result) for name, result in zip(names, results, strict=True))
 
 
 def _replaced(value: Any, by_id: dict[int, torch.Tensor]) -> Any:

@@ -7,6 +7,7 @@ import os
 
 import pytest
 import torch
+from operator_calls import Call, Runner, difference, run_on_device
 from training_programs import PROGRAMS
 
 import cudalens
@@ -52,3 +53,31 @@ def test_kernels_times_and_memory_are_the_same(name):
     assert found_memory == memory
     assert found_stats == stats
     assert events
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        Call("linalg.solve_ex", 0, "out"),
+        Call("linalg.inv", 0, "out"),
+        Call("linalg.cholesky", 0, "out"),
+        Call("masked_select", 0, "out"),
+        Call("nonzero", 0, "out"),
+    ],
+    ids=str,
+)
+def test_a_given_result_costs_the_same(call):
+    runner = Runner(call)
+    assert runner.is_possible
+    found = run_on_device(runner)
+    assert found.error is None
+    assert difference(found, run_on_device(runner, values=False), device="cuda:0") is None
+
+
+def test_a_given_result_is_returned_and_has_no_values():
+    with cudalens.virtual.device("h100", values=False):
+        x = torch.tensor([1.0, 2.0, 3.0], device="cuda")
+        out = torch.zeros(3, device="cuda")
+        assert torch.masked_select(torch.empty(3, device="cuda"), x > 0, out=out) is out
+        with pytest.raises(cudalens.VirtualDeviceError, match="value"):
+            out.tolist()

@@ -9,6 +9,7 @@ is keyed by ``id`` and keeps the code alive.) ``torch._C._profiler.gather_traceb
 from __future__ import annotations
 
 import ast
+import dis
 import importlib.util
 import linecache
 import re
@@ -120,10 +121,21 @@ class Place:
             return ""
         first, column, last, end_column = span
         lines = [linecache.getline(self.filename, number).encode() for number in range(first, last + 1)]
+        before = lines[0][:column].decode(errors="replace").strip()
         lines[-1] = lines[-1][:end_column]
         lines[0] = lines[0][column:]
         texts = [line.decode(errors="replace").strip() for line in lines]
-        return _head(texts[0]) if _STATEMENT.match(texts[0]) else " ".join(texts)
+        if _STATEMENT.match(texts[0]):
+            return _head(texts[0])
+        text = " ".join(texts)
+        # From Python 3.12, the branch of a statement has the position of its condition.
+        is_condition = self._is_branch and _STATEMENT.fullmatch(before) is not None
+        return f"{before.removeprefix('el')} {text}" if is_condition else text
+
+    @property
+    def _is_branch(self) -> bool:
+        """Whether the instruction jumps, depending on a truth value."""
+        return self.code is not None and dis.opname[self.code.co_code[self.instruction]].startswith("POP_JUMP")
 
     def __str__(self) -> str:
         return f"{file_label(self.filename)}:{self.line}" if self.code is not None else self.note

@@ -38,7 +38,7 @@ _FUNCTIONS: Final[Mapping[str, frozenset[str] | None]] = {
     "time": frozenset(
         name for name in dir(time) if not name.startswith(("_", "asctime", "get_", "mktime", "sleep", "str", "tz"))
     ),
-    "io": frozenset({"open", "open_code"}),
+    **dict.fromkeys(("io", "_io"), frozenset({"open", "open_code"})),  # the second from Python 3.12
     "_warnings": frozenset({"warn", "warn_explicit"}),
     "_posixsubprocess": None,
     "_socket": None,
@@ -47,7 +47,7 @@ _FUNCTIONS: Final[Mapping[str, frozenset[str] | None]] = {
 }
 
 #: Modules whose functions users know by another module.
-_SHOWN_MODULES: Final = {"posix": "os", "nt": "os", "_warnings": "warnings"}
+_SHOWN_MODULES: Final = {"posix": "os", "nt": "os", "_warnings": "warnings", "_io": "io"}
 
 #: Functions of `os` that depend on their arguments alone, or on what does not change in a process.
 _HARMLESS: Final = frozenset({"fspath", "getpid", "getppid", "cpu_count", "sched_getaffinity", "register_at_fork"})

@@ -257,12 +257,12 @@ class AttentionBackward(Replacement):
         generator.set_state(_saved.find(int(philox_seed)))
         parts = _Parts(query, key, value, attn_bias, dropout_p, is_causal, scale, generator)
         grad = grad_out.to(parts.value.dtype)
-        grad_value = torch.matmul(parts.dropped.transpose(-2, -1), grad)
-        grad_dropped = torch.matmul(grad, parts.value.transpose(-2, -1))
+        grad_dropped, grad_value = _product_gradients(grad, parts.dropped, parts.value)
         grad_shares = grad_dropped * parts.factors
         grad_scores = torch._softmax_backward_data(grad_shares, parts.shares, -1, parts.shares.dtype)
-        grad_query = torch.matmul(grad_scores, parts.keys.transpose(-2, -1)) * parts.factor
-        grad_key = torch.matmul(parts.queries.transpose(-2, -1), grad_scores).transpose(-2, -1) * parts.factor
+        grad_queries, grad_keys = _product_gradients(grad_scores, parts.queries, parts.keys)
+        grad_query = grad_queries * parts.factor
+        grad_key = grad_keys.transpose(-2, -1) * parts.factor
         grads = [_in_layout(one, query.dtype) for one in (grad_query, grad_key, grad_value)]
         return (*grads, None)
 
@@ -308,6 +308,16 @@ class _Parts:
         self.shares = _aten._safe_softmax.default(scores, -1)
         self.factors = torch.empty_like(self.shares).bernoulli_(1 - p, generator=generator).div_(1 - p)
         self.dropped = self.shares * self.factors
+
+
+def _product_gradients(grad: Tensor, left: Tensor, right: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the gradients of both factors of ``torch.matmul``, rounded as those of autograd.
+
+    ``torch.matmul`` folds both factors into batches of matrices, and their strides decide how the products are rounded.
+    """
+    grads, lefts, rights = (tensor.reshape(-1, *tensor.shape[-2:]) for tensor in (grad, left, right))
+    of_left, of_right = grads.bmm(rights.transpose(1, 2)), lefts.transpose(1, 2).bmm(grads)
+    return of_left.reshape(left.shape), of_right.reshape(right.shape)
 
 
 def _in_layout(grad: Tensor, dtype: torch.dtype) -> Tensor:

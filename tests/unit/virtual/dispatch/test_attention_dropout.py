@@ -16,10 +16,17 @@ from cudalens.virtual import device
 FUSED = "simulated::_scaled_dot_product_efficient_attention"
 
 
-def _attend(place: str, dtype: torch.dtype = torch.float32, mask: str = "none", features: int = 8) -> list[Tensor]:
-    """The result, the gradients, and the next random number of the device."""
+def _attend(
+    place: str, dtype: torch.dtype = torch.float32, mask: str = "none", features: int = 8, *, is_split: bool = False
+) -> list[Tensor]:
+    """The result, the gradients, and the next random number of the device.
+
+    With `is_split`, heads are split from the features as models do it, so that positions come before heads in memory.
+    """
     torch.manual_seed(1)
-    query, key, value = (torch.randn(2, 4, 7, features, dtype=dtype).to(place).requires_grad_() for _ in range(3))
+    shape = (2, 7, 4, features) if is_split else (2, 4, 7, features)
+    made = [torch.randn(shape, dtype=dtype) for _ in range(3)]
+    query, key, value = ((one.transpose(1, 2) if is_split else one).to(place).requires_grad_() for one in made)
     masks = {
         "bool": (torch.arange(49).view(7, 7) % 3 > 0).to(place),
         "float": torch.linspace(-1, 1, 49, dtype=dtype).view(7, 7).to(place),
@@ -40,10 +47,13 @@ def _kernels(program: Callable[[], object]) -> list[str]:
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
 @pytest.mark.parametrize("mask", ["none", "causal", "bool", "float"])
-def test_values_gradients_and_random_numbers_are_those_of_the_cpu(dtype: torch.dtype, mask: str) -> None:
-    expected = _attend("cpu", dtype, mask)
+@pytest.mark.parametrize("is_split", [False, True])
+def test_values_gradients_and_random_numbers_are_those_of_the_cpu(
+    dtype: torch.dtype, mask: str, *, is_split: bool
+) -> None:
+    expected = _attend("cpu", dtype, mask, is_split=is_split)
     with device("h100"):
-        result = _attend("cuda", dtype, mask)
+        result = _attend("cuda", dtype, mask, is_split=is_split)
     assert all(map(torch.equal, result, expected))
 
 

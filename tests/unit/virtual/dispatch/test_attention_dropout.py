@@ -24,17 +24,17 @@ def _attend(
     With `is_split`, heads are split from the features as models do it, so that positions come before heads in memory.
     """
     torch.manual_seed(1)
-    shape = (2, 7, 4, features) if is_split else (2, 4, 7, features)
+    shape = (2, 8, 4, features) if is_split else (2, 4, 8, features)
     made = [torch.randn(shape, dtype=dtype) for _ in range(3)]
     query, key, value = ((one.transpose(1, 2) if is_split else one).to(place).requires_grad_() for one in made)
     masks = {
-        "bool": (torch.arange(49).view(7, 7) % 3 > 0).to(place),
-        "float": torch.linspace(-1, 1, 49, dtype=dtype).view(7, 7).to(place),
+        "bool": (torch.arange(64).view(8, 8) % 3 > 0).to(place),
+        "float": torch.linspace(-1, 1, 64, dtype=dtype).view(8, 8).to(place),
     }
     torch.manual_seed(5)
     out = functional.scaled_dot_product_attention(query, key, value, masks.get(mask), 0.3, mask == "causal")
     weights = torch.arange(out.shape[-1], device=place, dtype=dtype)
-    grads = torch.autograd.grad((out * weights).sum(), (query, key, value))
+    grads = torch.autograd.grad((out * out * weights).sum(), (query, key, value))
     return [one.detach().cpu() for one in (out, *grads, torch.rand(2, device=place))]
 
 

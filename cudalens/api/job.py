@@ -30,7 +30,7 @@ from cudalens.views.sections.shown import Shown
 from cudalens.virtual import context
 from cudalens.virtual.fit.runs import quick_collections
 from cudalens.virtual.jobs.exchanges import Mailbox
-from cudalens.virtual.jobs.rank_run import RankRun, programs_of, run_distinct_ranks
+from cudalens.virtual.jobs.rank_run import RankRun, programs_of, run_distinct_ranks, steps_ns
 from cudalens.virtual.jobs.retiming import facts_of_copy
 from cudalens.virtual.jobs.schedule import JobPrograms, RankSpeed, RankTimes, simulate
 from cudalens.virtual.jobs.topology import GPUS_PER_NODE, Cluster, Network, network_of
@@ -54,6 +54,9 @@ class Job(Ranks):
         results: By rank, what the program returned, of a job with values; otherwise empty.
         memory: A row for each rank: ``rank``, ``allocated_bytes``, ``reserved_bytes`` and ``total_bytes`` at its peak
             (the total has the CUDA context), ``capacity_bytes``, ``fits``.
+        losses: What slow parts cost that `slow_gpus`, `slow_links` or `jitter` ask for: a row for each with ``what``
+            ("slow GPU", "slow link", "jitter"), ``where`` (the rank or the node), ``amount`` (the factor, or the
+            standard deviation) and ``loss_ns``, by which the mean step is longer than without it.
         parts: What `frames` is made of.
         step_ns: Time of a step of the whole job: from the end of one to the end of the next, the median; of a program
             with one step, of everything that it did.
@@ -66,6 +69,7 @@ class Job(Ranks):
     note: str
     results: Mapping[int, Any]
     memory: pd.DataFrame
+    losses: pd.DataFrame
     parts: JobParts
     step_ns: int
     step_low_ns: int
@@ -95,6 +99,7 @@ class Job(Ranks):
             int(self.memory["capacity_bytes"].max()),
             self.fits,
             self.note,
+            tuple(self.losses.sort_values("loss_ns", ascending=False).itertuples(index=False, name=None)),
         )
 
     def summary(self) -> JobSummary:
@@ -198,7 +203,9 @@ def job(
     programs = programs_of(cluster, runs, program_of, speeds)
     times = simulate(programs, speeds)
     build = {rank: record.build for rank, record in records.items()}
-    return _assemble(programs, _JobTraces(name, programs, times, runs, build), runs, note)
+    made = _assemble(programs, _JobTraces(name, programs, times, runs, build), runs, note)
+    made.losses = _losses(programs, times, runs, speeds)
+    return made
 
 
 def _job_with_values(
@@ -209,11 +216,37 @@ def _job_with_values(
         runs = processes.run()
         programs = programs_of(cluster, runs, {rank: rank for rank in runs}, speeds)
         build = {rank: partial(processes.build, rank) for rank in runs}
-        traces = _JobTraces(name, programs, simulate(programs, speeds), runs, build)
+        times = simulate(programs, speeds)
+        traces = _JobTraces(name, programs, times, runs, build)
         traces.keep()
         made = _assemble(programs, traces, runs, "")
-        made.results = processes.results
+        made.results, made.losses = processes.results, _losses(programs, times, runs, speeds)
     return made
+
+
+def _losses(
+    programs: JobPrograms, times: Mapping[int, RankTimes], runs: Mapping[int, RankRun], speeds: Mapping[int, RankSpeed]
+) -> pd.DataFrame:
+    """What each planted slow part costs: the time of a step with it, less that of the same job without it."""
+    cluster, rows = programs.cluster, []
+    with_all_ns = steps_ns(programs, runs, times)
+
+    def add(what: str, where: int | None, amount: float, fewer: Cluster, others: Mapping[int, RankSpeed]) -> None:
+        without = programs_of(fewer, runs, programs.program_of, others)
+        loss_ns = with_all_ns - steps_ns(without, runs, simulate(without, others))
+        rows.append({"what": what, "where": where, "amount": amount, "loss_ns": round(loss_ns)})
+
+    for rank, speed in speeds.items():
+        if speed.slowdown != 1.0:
+            add("slow GPU", rank, speed.slowdown, cluster, {**speeds, rank: replace(speed, slowdown=1.0)})
+    for node, factor in cluster.slow_links.items():
+        links = {other: value for other, value in cluster.slow_links.items() if other != node}
+        add("slow link", node, factor, replace(cluster, slow_links=links), speeds)
+    jitter = max((speed.jitter for speed in speeds.values()), default=0.0)
+    if jitter:
+        add("jitter", None, jitter, cluster, {rank: replace(one, jitter=0.0) for rank, one in speeds.items()})
+    found = pd.DataFrame(rows, columns=["what", "where", "amount", "loss_ns"])
+    return found.astype({"where": "Int64", "loss_ns": "Int64"})
 
 
 def make_cluster(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, Literal
 from cudalens.errors import VirtualDeviceError
 from cudalens.virtual.jobs.communicator import Collective
 from cudalens.virtual.jobs.layout import Layout, Members, refine, representatives, unlike_roles
-from cudalens.virtual.jobs.schedule import JobPrograms, RankProgram, RankSpeed, read_program
+from cudalens.virtual.jobs.schedule import JobPrograms, RankProgram, RankSpeed, RankTimes, read_program
 
 if TYPE_CHECKING:
     from cudalens.virtual.jobs.communicator import Communicator
@@ -34,6 +34,7 @@ class RankRun:
         every_group: The process groups of the job.
         reads_rank: Whether the program reads its rank.
         cut: The end of the first step; None if there was no other.
+        num_steps: The number of steps after it.
         memory: Peaks of the memory of the rank's GPU, as `torch.cuda.memory_stats` names them, without ``.all.peak``.
         signature: A hash of what it did: ranks with equal hashes do the same.
     """
@@ -44,6 +45,7 @@ class RankRun:
     every_group: tuple[Members, ...]
     reads_rank: bool
     cut: Cut | None
+    num_steps: int
     memory: Mapping[str, int]
     signature: bytes
 
@@ -54,6 +56,7 @@ class RankRun:
         recorder: Recorder,
         communicator: Communicator,
         cut: Cut | None,
+        num_steps: int,
         memory: Mapping[str, int],
         *,
         reads_rank: bool,
@@ -66,6 +69,7 @@ class RankRun:
             tuple(communicator.every_group),
             reads_rank,
             cut,
+            num_steps,
             memory,
             _hash(recorder, communicator.log.values(), memory),
         )
@@ -183,6 +187,18 @@ def programs_of(
     }
     colours = refine(layout, {rank: (key, _spread(layout, cluster, rank)) for rank, key in apart.items()})
     return JobPrograms(cluster, layout, programs, program_of, colours)
+
+
+def steps_ns(job: JobPrograms, runs: Mapping[int, RankRun], times: Mapping[int, RankTimes]) -> float:
+    """Return the mean time of a step after the first one, ns; of a program with one step, of everything."""
+    begins, ends, num_steps = [0], [0], 1
+    for colour, rank in job.representatives.items():
+        run, found = runs[job.program_of[rank]], times[colour].ends_ns
+        num_before = run.cut.num_works if run.cut is not None else 0
+        begins.append(int(found[:num_before].max(initial=0)))
+        ends.append(int(found.max(initial=0)))
+        num_steps = max(num_steps, run.num_steps)
+    return (max(ends) - max(begins)) / num_steps
 
 
 def _merged(runs: Mapping[int, RankRun], used: list[int], groups: Mapping[Members, None]) -> list[Members]:

@@ -74,3 +74,33 @@ def test_a_slow_gpu_is_named_with_what_the_job_loses(fsdp):
     assert "rank 5 " in str(slow.summary()).splitlines()[0]
     assert first.loss_ns == pytest.approx(loss_ns, rel=0.2)
     assert loss_ns > 0.2 * fsdp.step_ns
+
+
+def test_a_slow_link_is_named_with_what_the_job_loses(fsdp):
+    slow = cudalens.virtual.job(sharded, "h100x16", slow_links={1: 4.0})
+    loss_ns = slow.step_ns - fsdp.step_ns
+    (loss,) = slow.losses.itertuples()
+    assert (loss.what, loss.where) == ("slow link", 1)
+    assert loss.loss_ns == pytest.approx(loss_ns, rel=0.2)
+    assert loss_ns > 0.1 * fsdp.step_ns
+    assert "the links of node 1 are 4 times slower: the job loses" in str(slow.summary()).splitlines()[0]
+
+
+def test_jitter_costs_what_ranks_wait_for_the_slowest_of_them(fsdp):
+    noisy = cudalens.virtual.job(sharded, "h100x16", jitter=0.3)
+    loss_ns = noisy.step_ns - fsdp.step_ns
+    (loss,) = noisy.losses.itertuples()
+    assert (loss.what, loss.amount) == ("jitter", 0.3)
+    assert loss.loss_ns == pytest.approx(loss_ns, rel=0.2)
+    assert loss_ns > 0.02 * fsdp.step_ns
+    assert "the times of kernels vary by 30 %" in str(noisy.summary())
+    assert noisy.analysis.steps["wait_ns"].sum() > fsdp.analysis.steps["wait_ns"].sum()
+
+
+def test_each_slow_part_has_its_own_loss_and_a_usual_job_has_none(fsdp):
+    assert fsdp.losses.empty
+    slow = cudalens.virtual.job(sharded, "h100x16", slow_gpus={5: 1.5, 6: 1.0001}, slow_links={1: 4.0})
+    losses = slow.losses.set_index(["what", "where"])["loss_ns"]
+    assert losses["slow GPU", 5] > 0.1 * fsdp.step_ns
+    assert abs(losses["slow GPU", 6]) < 0.01 * fsdp.step_ns
+    assert losses["slow link", 1] > 0.1 * fsdp.step_ns

@@ -61,7 +61,8 @@ class Layer(nn.Module):
         query, key, value = (
             one(normed).unflatten(-1, (-1, self.size)).transpose(1, 2) for one in (self.query, self.key, self.value)
         )
-        key, value = (one.repeat_interleave(self.repeats, dim=1) for one in (key, value))
+        if self.repeats > 1:
+            key, value = (one.repeat_interleave(self.repeats, dim=1) for one in (key, value))
         x = x + self.out(scaled_dot_product_attention(query, key, value, is_causal=True).transpose(1, 2).flatten(2))
         normed = self.second_norm(x)
         return x + self.down(silu(self.gate(normed)) * self.up(normed))

@@ -100,6 +100,7 @@ class Job(Ranks):
             self.fits,
             self.note,
             tuple(self.losses.sort_values("loss_ns", ascending=False).itertuples(index=False, name=None)),
+            self.parts.copies,
         )
 
     def summary(self) -> JobSummary:
@@ -369,6 +370,15 @@ class JobParts:
 
     programs: JobPrograms
     reductions: Mapping[int, Reduction]
+
+    @property
+    def copies(self) -> dict[int, list[int]]:
+        """By the lowest rank of each class, the ranks of the class."""
+        found: dict[int, list[int]] = {}
+        first = self.programs.representatives
+        for rank, colour in sorted(self.programs.colours.items()):
+            found.setdefault(first[colour], []).append(rank)
+        return found
 
     def join(self) -> dict[str, pd.DataFrame]:
         """Return the frames of `Ranks.frames`: the rows of each class once for each of its ranks."""

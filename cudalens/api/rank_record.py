@@ -100,18 +100,36 @@ def _steps_of_optimizers(recorder: Recorder) -> Iterator[list[Cut]]:
     The first step, in which optimizers allocate their state, is a part of the start of the program. The list that is
     returned gets its end.
     """
+    from torch.autograd.profiler import record_function
     from torch.nn.modules.module import register_module_forward_pre_hook
-    from torch.optim.optimizer import register_optimizer_step_post_hook
+    from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
+    running: list[Any] = []  # an optimizer such as ZeroRedundancyOptimizer calls another one
+    ended: list[Any] = []
     first: list[Any] = []
     pending: list[Any] = []
     cuts: list[Cut] = []
+    leave_range: Any = record_function.__exit__
 
     def begin(*args: Any) -> None:
         pending.pop().remove()
         recorder.steps.step()
 
+    def enter(optimizer: Any, *args: Any) -> None:
+        running.append(optimizer)
+
     def end(optimizer: Any, *args: Any) -> None:
+        running.pop()
+        if not running:
+            ended.append(optimizer)  # torch calls this in a range of the optimizer, which belongs to the step
+
+    def leave(entered: Any, *args: Any) -> Any:
+        result = leave_range(entered, *args)
+        if ended:
+            close(ended.pop())
+        return result
+
+    def close(optimizer: Any) -> None:
         if not first:
             first.append(optimizer)
             cuts.append(recorder.virtual.recorders[0].cut())
@@ -119,10 +137,11 @@ def _steps_of_optimizers(recorder: Recorder) -> Iterator[list[Cut]]:
             recorder.steps.close()
             pending.append(register_module_forward_pre_hook(begin))
 
-    handle = register_optimizer_step_post_hook(end)
+    handles = [register_optimizer_step_pre_hook(enter), register_optimizer_step_post_hook(end)]
+    record_function.__exit__ = leave  # type: ignore[method-assign]
     try:
         yield cuts
     finally:
-        handle.remove()
-        for hook in pending:
+        record_function.__exit__ = leave_range  # type: ignore[method-assign]
+        for hook in (*handles, *pending):
             hook.remove()

@@ -17,7 +17,7 @@ def plan_section(layouts: pd.DataFrame, arguments: list[str], gpus: str) -> Sect
     """Return the answer and a table of the layouts."""
     has_cost = bool(layouts["cost"].notna().any())
     columns = (
-        *(Column(name, key="number", align="right") for name in arguments),
+        Column("layout"),
         Column("step", key="number", align="right"),
         Column("exposed", key="number", align="right"),
         Column("needs", key="number", align="right"),
@@ -26,7 +26,12 @@ def plan_section(layouts: pd.DataFrame, arguments: list[str], gpus: str) -> Sect
         *((Column("cost", key="number", align="right"),) if has_cost else ()),
     )
     rows = layouts.to_dict("records")
-    table = Table(columns, [Row(_cells(row, arguments, has_cost=has_cost)) for row in rows], more=("layout", ".layouts"), is_stacked=True)
+    table = Table(
+        columns,
+        [Row(_cells(row, arguments, has_cost=has_cost)) for row in rows],
+        more=("layout", ".layouts"),
+        is_stacked=True,
+    )
     errors = [f"{_name(row, arguments)}: {clean(str(row['error']))[:_MAX_ERROR]}" for row in rows if _failed(row)]
     notes = [Note(text) for text in errors]
     note = Note("Simulated: no GPU was used. Exposed: share of a step in which GPUs only communicate or wait.")
@@ -59,10 +64,17 @@ def _step(row: dict[Any, Any]) -> str:
 
 
 def _cells(row: dict[Any, Any], arguments: list[str], *, has_cost: bool) -> tuple[Any, ...]:
-    sizes = tuple(str(row[name]) for name in arguments)
     if _failed(row):
-        return (*sizes, "-", "-", "-", "cannot run", "-", *("-" for _ in range(has_cost)))
+        return (_name(row, arguments), "-", "-", "-", "cannot run", "-", *("-" for _ in range(has_cost)))
     exposed = "-" if pd.isna(row["exposed_pct"]) else f"{row['exposed_pct']:.0f} %"
     fits = Text("yes", "strong") if row["fits"] else "no"
     cost = (f"{row['cost']:.2g}",) if has_cost else ()
-    return (*sizes, _step(row), exposed, units.size(row["total_bytes"]), fits, f"{row['gpu_seconds']:.3g}", *cost)
+    return (
+        _name(row, arguments),
+        _step(row),
+        exposed,
+        units.size(row["total_bytes"]),
+        fits,
+        f"{row['gpu_seconds']:.3g}",
+        *cost,
+    )

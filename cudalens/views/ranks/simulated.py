@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from cudalens.analysis import units
@@ -13,7 +14,8 @@ from cudalens.views.sections.model import Facts, Section
 #: Kinds of planted slow parts.
 _SLOW_GPU: Final = "slow GPU"
 _SLOW_LINK: Final = "slow link"
-#: So many slow parts are listed.
+#: So many slow parts are in the first line, and in a list below it.
+_IN_VERDICT: Final = 2
 _SHOWN_LOSSES: Final = 4
 
 
@@ -35,6 +37,7 @@ class SimulatedFacts:
         note: Which ranks ran; "" if all did.
         losses: Of each planted slow part, the most expensive first: what it is, the rank or the node, the amount, and
             by how many ns a step is longer.
+        copies: By rank, the ranks whose times are the same; ranks that are not the first of theirs are not in it.
     """
 
     gpu: str
@@ -49,14 +52,15 @@ class SimulatedFacts:
     fits: bool
     note: str
     losses: tuple[tuple[str, int | None, float, int], ...] = ()
+    copies: Mapping[int, Sequence[int]] = field(default_factory=dict)
 
 
 def simulated_section(ranks: Ranks, facts: SimulatedFacts, *, has_pictures: bool = True) -> Section:
     """Return all that a simulated job shows; its first line is the answer."""
-    shown = section(ranks, has_pictures=has_pictures)
+    shown = section(ranks, has_pictures=has_pictures, copies=facts.copies)
     on = f"{len(ranks)} {facts.gpu}" + (f", {facts.network}" if facts.network else "")
-    rows = [("simulated", f"{on}; no GPU was used"), ("ranks", f"{shown.verdict}")]
-    if facts.losses:
+    rows = [("simulated", f"{on}; no GPU was used"), ("from traces", f"{shown.verdict}")]
+    if len(facts.losses) > _IN_VERDICT:
         rows.append(("slow parts", "; ".join(map(_loss_text, facts.losses[:_SHOWN_LOSSES]))))
     if facts.note:
         rows.append(("copies", facts.note))
@@ -73,7 +77,8 @@ def verdict(ranks: Ranks, facts: SimulatedFacts) -> str:
     waits = "" if exposed is None else f", {exposed:.0%} of it exposed communication".replace("%", " %")
     found = ranks.analysis.stragglers.found[:1]
     slow = "".join(f"; rank {one.rank} is slow: the job loses {units.duration(one.loss_ns)} of it" for one in found)
-    slow += "".join(f"; {_loss_text(one)}" for one in facts.losses[:1] if one[0] != _SLOW_GPU)
+    if facts.losses:
+        slow = "".join(f"; {_loss_text(one)}" for one in facts.losses[:_IN_VERDICT])
     return f"{what} {units.duration(facts.step_ns)} ± {error_pct:.0f} % on {len(ranks)} GPUs{waits}{slow}; {fits}"
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 import torch
 from torch import Tensor
 
+from cudalens.device.stacks import file_label
 from cudalens.errors import VirtualDeviceError
 from cudalens.virtual.shapes.storage import forget, tensors_among
 from cudalens.virtual.timing.interfaces import Work
@@ -401,8 +402,8 @@ def _group_name(given: dict[str, Any]) -> str:
 
 
 def program_line() -> str:
-    """Return the innermost line of the program that is running, as ``file.py:12``."""
-    return next((f"{Path(path).name}:{line}" for path, line in _program_frames()), "?")
+    """Return the innermost line of the program that is running, as ``file.py:12``, or ``In[3]:2`` in a notebook."""
+    return next((f"{Path(file_label(path)).name}:{line}" for path, line in _program_frames()), "?")
 
 
 def _program_frames() -> Iterator[tuple[str, int]]:

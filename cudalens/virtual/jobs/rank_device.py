@@ -17,6 +17,7 @@ import torch.distributed as dist
 
 from cudalens.errors import VirtualDeviceError
 from cudalens.virtual import context
+from cudalens.virtual.compiled.fake_tensors import forget_results
 from cudalens.virtual.jobs.communicator import AVERAGE, Collective, Communicator
 from cudalens.virtual.jobs.exchanges import Mailbox
 from cudalens.virtual.jobs.reducer import Reducer, ReducerLogger, broadcast_coalesced
@@ -104,6 +105,7 @@ class RankDevice(context.device):
         _note_reductions(patches, gpus.communicator)
         _refuse_symmetric_memory(patches)
         _use_plain_random_numbers(patches)
+        forget_results()
         if report is not None:
             _report_waits(patches, report)
         if gpus.shapes is not None:
@@ -345,3 +347,4 @@ def rank_environment(cluster: Cluster, rank: int, port: int = 29500) -> Iterator
         gc.collect()  # modules of DistributedDataParallel must end before their group
         if dist.is_initialized():
             dist.destroy_process_group()
+        forget_results()

@@ -68,6 +68,17 @@ def test_tensor_parallel_ranks_sum_each_block_twice_and_hold_a_part_of_it():
     assert job.memory["allocated_bytes"].max() < whole + 64 * 2**20
 
 
+def test_ranks_with_different_batches_do_not_share_what_dtensor_found_on_the_gpu_of_another_rank():
+    def run():
+        mesh = init_device_mesh("cuda", (int(os.environ["WORLD_SIZE"]),))
+        model = nn.Sequential(nn.Linear(48, 48), nn.Linear(48, 48)).cuda()
+        model = parallelize_module(model, mesh, {"0": ColwiseParallel(), "1": RowwiseParallel()})
+        rows = 24 + 8 * (dist.get_rank() // 2)
+        model[0](torch.randn(rows, 48, device="cuda"))
+
+    assert cudalens.virtual.job(run, "h100x4", run_ranks="all").ran == (0, 1, 2, 3)
+
+
 def test_stages_of_a_pipeline_run_once_each_and_wait_as_long_as_the_bubble_of_their_schedule():
     job = cudalens.virtual.job(pipeline, "h100x2")
     assert job.ran == (0, 1)

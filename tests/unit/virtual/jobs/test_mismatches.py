@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 import torch
 import torch.distributed as dist
+from torch.distributed import _symmetric_memory as symmetric_memory
+from torch.utils import cpp_extension
 
 import cudalens
 from cudalens.errors import VirtualDeviceError
@@ -173,6 +175,10 @@ def test_both_lines_are_those_of_the_calls():
     ("program", "reason"),
     [
         (lambda: dist.init_process_group("mpi"), "no backend 'mpi'"),
+        (lambda: torch.cuda.nccl.all_reduce([begin()[1]]), "torch.cuda.nccl.all_reduce needs NCCL and a GPU"),
+        (lambda: symmetric_memory.empty(8, device=begin()[1].device), "needs NVSHMEM or symmetric memory"),
+        (lambda: torch.ops.symm_mem.one_shot_all_reduce(begin()[1], "sum", "0"), "this operator has none"),
+        (lambda: cpp_extension.load_inline("kernel", "", "__global__ void k() {}"), "cannot run code for a GPU"),
         (lambda: (begin(), dist.all_gather_object([None, None], 1)), "needs objects of all ranks"),
         (lambda: (begin(), dist.recv(torch.ones(1, device="cuda"))), "recv without a source"),
     ],

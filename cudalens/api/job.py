@@ -2,30 +2,26 @@
 
 from __future__ import annotations
 
-import gc
 import os
 import statistics
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 import numpy as np
 import pandas as pd
-import torch
 
 from cudalens.analysis.ranks.reduce import Reduction, reduce_rank
-from cudalens.api.recorder import Recorder
-from cudalens.api.session import OK
+from cudalens.api.rank_processes import RankProcesses
+from cudalens.api.rank_record import RankRecord
 from cudalens.errors import VirtualDeviceError
 from cudalens.frames import Ranks, Trace
 from cudalens.frames.rank_store import joined
 from cudalens.frames.ranks import events_of
 from cudalens.gpus.registry import DeviceSpec, parse_device
-from cudalens.profiler import ProfilerOptions
 from cudalens.views.foreign import clean
 from cudalens.views.ranks.section import RanksSummary
 from cudalens.views.ranks.simulated import SimulatedFacts, simulated_section
@@ -34,19 +30,13 @@ from cudalens.views.sections.shown import Shown
 from cudalens.virtual import context
 from cudalens.virtual.fit.runs import quick_collections
 from cudalens.virtual.jobs.exchanges import Mailbox
-from cudalens.virtual.jobs.rank_device import RankDevice, rank_environment
-from cudalens.virtual.jobs.rank_run import RankRun, programs_of, run_distinct_ranks
-from cudalens.virtual.jobs.retiming import facts_of_copy, retimed
+from cudalens.virtual.jobs.rank_run import RankRun, programs_of, run_distinct_ranks, steps_ns
+from cudalens.virtual.jobs.retiming import facts_of_copy
 from cudalens.virtual.jobs.schedule import JobPrograms, RankSpeed, RankTimes, simulate
 from cudalens.virtual.jobs.topology import GPUS_PER_NODE, Cluster, Network, network_of
 
 if TYPE_CHECKING:
     from cudalens.gpus.error_bands import Band
-    from cudalens.virtual.profile.recorder import Cut
-
-#: Memory of a GPU on which everything fits, so that a job that does not fit shows how much it needs.
-_UNLIMITED_BYTES: Final = 1 << 46
-
 
 #: Most GPUs of a job.
 MAX_GPUS: Final = 16_384
@@ -61,8 +51,12 @@ class Job(Ranks):
         cluster: The GPUs and their network.
         ran: The ranks whose program ran; the others do the same as one of them.
         note: Why these; empty if all ran.
+        results: By rank, what the program returned, of a job with values; otherwise empty.
         memory: A row for each rank: ``rank``, ``allocated_bytes``, ``reserved_bytes`` and ``total_bytes`` at its peak
             (the total has the CUDA context), ``capacity_bytes``, ``fits``.
+        losses: What slow parts cost that `slow_gpus`, `slow_links` or `jitter` ask for: a row for each with ``what``
+            ("slow GPU", "slow link", "jitter"), ``where`` (the rank or the node), ``amount`` (the factor, or the
+            standard deviation) and ``loss_ns``, by which the mean step is longer than without it.
         parts: What `frames` is made of.
         step_ns: Time of a step of the whole job: from the end of one to the end of the next, the median; of a program
             with one step, of everything that it did.
@@ -73,7 +67,9 @@ class Job(Ranks):
     cluster: Cluster
     ran: tuple[int, ...]
     note: str
+    results: Mapping[int, Any]
     memory: pd.DataFrame
+    losses: pd.DataFrame
     parts: JobParts
     step_ns: int
     step_low_ns: int
@@ -103,6 +99,8 @@ class Job(Ranks):
             int(self.memory["capacity_bytes"].max()),
             self.fits,
             self.note,
+            tuple(self.losses.sort_values("loss_ns", ascending=False).itertuples(index=False, name=None)),
+            self.parts.copies,
         )
 
     def summary(self) -> JobSummary:
@@ -136,6 +134,7 @@ def job(
     gpus: str | DeviceSpec = "h100x8",
     nodes: int | None = None,
     *,
+    values: bool = False,
     network: str | Network | None = None,
     default: float | None = None,
     default_count: int | None = None,
@@ -146,7 +145,7 @@ def job(
     seed: int = 0,
     name: str = "job",
 ) -> Job:
-    """Run a torch.distributed program on many virtual GPUs, without a GPU and without computing values.
+    """Run a torch.distributed program on many virtual GPUs, without a GPU.
 
     `function` is what each rank runs: an ordinary program that calls ``init_process_group("nccl")`` or
     ``init_device_mesh("cuda", ...)``, finds its rank in the environment as under torchrun, and trains. Ranks that do
@@ -158,6 +157,10 @@ def job(
         function: The program of a rank.
         gpus: The GPU and the number of all of them: ``"h100x64"``.
         nodes: The number of nodes; by default one for each 8 GPUs.
+        values: Whether values are computed, of at most 8 ranks, on Linux. Each rank then runs in a fork of this
+            process, with one thread, and gloo computes its collectives. `Job.results` has what the program returned on
+            each rank: tensors as CPU tensors, of a DTensor the part of the rank. False: nothing is computed, and ranks
+            that do the same run once.
         network: The links between nodes: a name in ``cudalens.virtual.jobs.topology.NETWORKS``, or a `Network`; by
             default that of the GPU's usual systems.
         default: The number that the program reads where a value is unknown, such as ``loss.item()``; None raises an
@@ -185,18 +188,66 @@ def job(
             "job() enables its own virtual devices, and one is active. Leave its block first (in a notebook: "
             "%cudadevice off)."
         )
-    records: dict[int, _Record] = {}
+    if values:
+        if default is not None or default_count is not None:
+            raise ValueError("default and default_count are for a job without values; this one has values=True.")
+        return _job_with_values(name, cluster, function, speeds)
+    records: dict[int, RankRecord] = {}
     mailbox = Mailbox()
 
     def run(rank: int) -> RankRun:
-        records[rank] = _Record(cluster, rank, mailbox, default, default_count)
+        records[rank] = RankRecord(cluster, rank, mailbox=mailbox, default=default, default_count=default_count)
         return records[rank].run(function)
 
     with quick_collections():
         runs, program_of, note = run_distinct_ranks(cluster, run, run_ranks)
     programs = programs_of(cluster, runs, program_of, speeds)
     times = simulate(programs, speeds)
-    return _assemble(name, programs, times, runs, records, note)
+    build = {rank: record.build for rank, record in records.items()}
+    made = _assemble(programs, _JobTraces(name, programs, times, runs, build), runs, note)
+    made.losses = _losses(programs, times, runs, speeds)
+    return made
+
+
+def _job_with_values(
+    name: str, cluster: Cluster, function: Callable[[], object], speeds: Mapping[int, RankSpeed]
+) -> Job:
+    """Run all ranks in processes, and keep their traces when the processes have ended."""
+    with RankProcesses(cluster, function) as processes:
+        runs = processes.run()
+        programs = programs_of(cluster, runs, {rank: rank for rank in runs}, speeds)
+        build = {rank: partial(processes.build, rank) for rank in runs}
+        times = simulate(programs, speeds)
+        traces = _JobTraces(name, programs, times, runs, build)
+        traces.keep()
+        made = _assemble(programs, traces, runs, "")
+        made.results, made.losses = processes.results, _losses(programs, times, runs, speeds)
+    return made
+
+
+def _losses(
+    programs: JobPrograms, times: Mapping[int, RankTimes], runs: Mapping[int, RankRun], speeds: Mapping[int, RankSpeed]
+) -> pd.DataFrame:
+    """What each planted slow part costs: the time of a step with it, less that of the same job without it."""
+    cluster, rows = programs.cluster, []
+    with_all_ns = steps_ns(programs, runs, times)
+
+    def add(what: str, where: int | None, amount: float, fewer: Cluster, others: Mapping[int, RankSpeed]) -> None:
+        without = programs_of(fewer, runs, programs.program_of, others)
+        loss_ns = with_all_ns - steps_ns(without, runs, simulate(without, others))
+        rows.append({"what": what, "where": where, "amount": amount, "loss_ns": round(loss_ns)})
+
+    for rank, speed in speeds.items():
+        if speed.slowdown != 1.0:
+            add("slow GPU", rank, speed.slowdown, cluster, {**speeds, rank: replace(speed, slowdown=1.0)})
+    for node, factor in cluster.slow_links.items():
+        links = {other: value for other, value in cluster.slow_links.items() if other != node}
+        add("slow link", node, factor, replace(cluster, slow_links=links), speeds)
+    jitter = max((speed.jitter for speed in speeds.values()), default=0.0)
+    if jitter:
+        add("jitter", None, jitter, cluster, {rank: replace(one, jitter=0.0) for rank, one in speeds.items()})
+    found = pd.DataFrame(rows, columns=["what", "where", "amount", "loss_ns"])
+    return found.astype({"where": "Int64", "loss_ns": "Int64"})
 
 
 def make_cluster(
@@ -230,92 +281,8 @@ def _speeds(cluster: Cluster, slow_gpus: Mapping[int, float], jitter: float, see
     return {rank: RankSpeed(slow_gpus.get(rank, 1.0), jitter, seed * 1_000_003 + rank) for rank in ranks}
 
 
-class _Record:
-    """The recording of one rank."""
-
-    def __init__(
-        self, cluster: Cluster, rank: int, mailbox: Mailbox, default: float | None, default_count: int | None
-    ) -> None:
-        unlimited = replace(cluster, spec=cluster.spec.replace(total_memory_bytes=_UNLIMITED_BYTES))
-        self._device = RankDevice(unlimited, rank, mailbox=mailbox, default=default, default_count=default_count)
-        self._cluster, self._rank = cluster, rank
-        self.recorder = Recorder(ProfilerOptions(memory=True), metrics=False, syncs=False)
-
-    def run(self, function: Callable[[], object]) -> RankRun:
-        """Run the program of the rank."""
-        session = self.recorder.new_session()
-        try:
-            device = self._device
-            with rank_environment(self._cluster, self._rank), device:
-                session.start()
-                try:
-                    self.recorder.session = session
-                    self.recorder.begin()
-                    with _steps_of_optimizers(self.recorder) as cuts:
-                        function()
-                finally:
-                    self.recorder.stop(session)
-                assert device.communicator is not None
-                stats = torch.cuda.memory_stats(self._rank % self._cluster.gpus_per_node)
-                communicator = device.communicator
-        finally:
-            gc.collect()  # the next rank measures its own tensors only
-        return RankRun(
-            self._rank,
-            self.recorder.virtual.recorders[0],
-            communicator.log,
-            tuple(communicator.every_group),
-            device.reads_rank,
-            cuts[0] if self.recorder.steps.num_steps else None,
-            {name: stats[f"{name}.all.peak"] for name in ("allocated_bytes", "reserved_bytes")},
-        )
-
-
-@contextmanager
-def _steps_of_optimizers(recorder: Recorder) -> Iterator[list[Cut]]:
-    """Record steps: each from the first call of a module to the end of the first optimizer's next step.
-
-    The first step, in which optimizers allocate their state, is a part of the start of the program. The list that is
-    returned gets its end.
-    """
-    from torch.nn.modules.module import register_module_forward_pre_hook
-    from torch.optim.optimizer import register_optimizer_step_post_hook
-
-    first: list[Any] = []
-    pending: list[Any] = []
-    cuts: list[Cut] = []
-
-    def begin(*args: Any) -> None:
-        pending.pop().remove()
-        recorder.steps.step()
-
-    def end(optimizer: Any, *args: Any) -> None:
-        if not first:
-            first.append(optimizer)
-            cuts.append(recorder.virtual.recorders[0].cut())
-        if optimizer is first[0] and not pending:
-            recorder.steps.close()
-            pending.append(register_module_forward_pre_hook(begin))
-
-    handle = register_optimizer_step_post_hook(end)
-    try:
-        yield cuts
-    finally:
-        handle.remove()
-        for hook in pending:
-            hook.remove()
-
-
-def _assemble(
-    name: str,
-    programs: JobPrograms,
-    times: Mapping[int, RankTimes],
-    runs: Mapping[int, RankRun],
-    records: Mapping[int, _Record],
-    note: str,
-) -> Job:
+def _assemble(programs: JobPrograms, source: _JobTraces, runs: Mapping[int, RankRun], note: str) -> Job:
     """Make the traces of all classes of ranks, and the job of them."""
-    source = _JobTraces(name, programs, times, runs, records)
     reductions = {}
     for colour, rank in programs.representatives.items():
         trace = source.read(rank)
@@ -324,14 +291,14 @@ def _assemble(
         rank: reductions[colour].info.replace(rank=rank, host=_host(programs.cluster, rank))
         for rank, colour in sorted(programs.colours.items())
     }
-    made = Job.of_source(source, infos, name=name, frames={})
+    made = Job.of_source(source, infos, name=source.name, frames={})
     assert isinstance(made, Job)
     made.cluster, made.ran = programs.cluster, tuple(sorted(runs))
-    made.note = note
+    made.note, made.results = note, {}
     made.parts = JobParts(programs, reductions)
     made.memory = _memory(programs, runs)
     made.step_ns = _step_ns(reductions.values())
-    band = _band(programs)
+    band = _band(programs.cluster, next(iter(runs.values())))
     made.step_low_ns, made.step_high_ns = round(made.step_ns * band.low), round(made.step_ns * band.high)
     return made
 
@@ -384,17 +351,12 @@ def _step_ns(reductions: Iterable[Reduction]) -> int:
     return int(statistics.median((ends - before).tolist()))
 
 
-def _band(programs: JobPrograms) -> Band:
+def _band(cluster: Cluster, run: RankRun) -> Band:
     from cudalens.gpus.error_bands import time_band
     from cudalens.gpus.predict import COLLECTIVES
 
-    recorder = next(iter(programs.recorders.values()))
-    kernels = [
-        (COLLECTIVES.get(work.family, work.family), work.duration_ns)
-        for _, work, _ in recorder.works
-        if work.kind == "kernel"
-    ]
-    return time_band(programs.cluster.spec, kernels)
+    kernels = [(COLLECTIVES.get(family, family), duration_ns) for family, duration_ns in run.kernels]
+    return time_band(cluster.spec, kernels)
 
 
 @dataclass(frozen=True)
@@ -408,6 +370,15 @@ class JobParts:
 
     programs: JobPrograms
     reductions: Mapping[int, Reduction]
+
+    @property
+    def copies(self) -> dict[int, list[int]]:
+        """By the lowest rank of each class, the ranks of the class."""
+        found: dict[int, list[int]] = {}
+        first = self.programs.representatives
+        for rank, colour in sorted(self.programs.colours.items()):
+            found.setdefault(first[colour], []).append(rank)
+        return found
 
     def join(self) -> dict[str, pd.DataFrame]:
         """Return the frames of `Ranks.frames`: the rows of each class once for each of its ranks."""
@@ -453,7 +424,15 @@ def _host(cluster: Cluster, rank: int) -> str:
 
 
 class _JobTraces:
-    """The traces of a job, each made when it is used."""
+    """The traces of a job, each made when it is used.
+
+    Args:
+        name: The name of the job.
+        programs: What all ranks do.
+        times: By class of ranks.
+        runs: The runs by rank.
+        build: By rank that ran, what makes a Trace of its record.
+    """
 
     def __init__(
         self,
@@ -461,21 +440,25 @@ class _JobTraces:
         programs: JobPrograms,
         times: Mapping[int, RankTimes],
         runs: Mapping[int, RankRun],
-        records: Mapping[int, _Record],
+        build: Mapping[int, Callable[[str, RankRun, RankTimes, Mapping[int, Any]], Trace]],
     ) -> None:
-        self._name, self._programs, self._times, self._runs, self._records = name, programs, times, runs, records
+        self.name, self._programs, self._times, self._runs, self._build = name, programs, times, runs, build
+        self._kept: dict[int, Trace] = {}
+
+    def keep(self) -> None:
+        """Make all traces now."""
+        self._kept = {rank: self.read(rank) for rank in self._programs.program_of}
 
     def read(self, rank: int) -> Trace:
         """Return the Trace of a rank."""
+        if rank in self._kept:
+            return self._kept[rank]
         programs = self._programs
         of = programs.program_of[rank]
         program = programs.programs[of]
         facts = facts_of_copy(program, programs.layout, rank, of)
-        record = self._records[of].recorder
         times = self._times[programs.colours[rank]]
-        cut = self._runs[of].cut
-        record.virtual.replace_recorder(retimed(programs.recorders[of], program, times, facts, cut))
-        trace = record.build(f"{self._name}, rank {rank}", OK)
+        trace = self._build[of](f"{self.name}, rank {rank}", self._runs[of], times, facts)
         info = trace.info.replace(rank=rank, world_size=programs.cluster.num_gpus, host=_host(programs.cluster, rank))
         return trace.replace(info=info)
 

@@ -20,6 +20,7 @@ def add(verbs: arguments.Verbs) -> None:
     parser.add_argument("--nodes", type=int, help="the number of nodes; by default one for each 8 GPUs")
     parser.add_argument("--network", help="the links between nodes: ndr400, hdr200, edr50, ethernet")
     parser.add_argument("--default", type=float, help="the number that the script reads for unknown values")
+    parser.add_argument("--values", action="store_true", help="compute values, on at most 8 ranks, each in a process")
     arguments.add_page(parser, "the view")
     parser.set_defaults(run=run)
 
@@ -43,7 +44,13 @@ def run(options: argparse.Namespace) -> None:
             sys.path.remove(str(script.parent))
 
     found = job(
-        run_script, options.gpus, options.nodes, network=options.network, default=options.default, name=script.stem
+        run_script,
+        options.gpus,
+        options.nodes,
+        values=options.values,
+        network=options.network,
+        default=options.default,
+        name=script.stem,
     )
     arguments.show(found.summary())
     if output is not None:

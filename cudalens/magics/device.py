@@ -56,6 +56,9 @@ class VirtualOptions(NoOptions):
         "--default-count", metavar="N", type=int, help="With --no-values: the results of nonzero, x[mask] and the like."
     )
     measure_host: bool = flag("--measure-host", help="Real time between calls advances the virtual clock.")
+    job: str | None = option(
+        "--job", metavar="FUNCTION", help="Run this program of a rank on all of them, as `job` does, and end."
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,6 +89,7 @@ class JobOptions(NoOptions):
         "--gpus", metavar="GPUS", help="The GPU and the number of all of them (h100x8).", default="h100x8"
     )
     nodes: int | None = option("--nodes", metavar="N", type=int, help="The number of nodes; by default one for 8 GPUs.")
+    values: bool = flag("--values", help="Compute values, on at most 8 ranks, each in a process.")
     default: float | None = option(
         "--default",
         metavar="NUMBER",
@@ -161,6 +165,9 @@ on many virtual GPUs."""
         """Put a virtual device in place; one that an earlier cell put in place ends."""
         from cudalens.virtual import active, device
 
+        if options.job is not None:
+            self._show_job(options.job, options.spec, None, options.default, values=False)
+            return
         before = active()
         try:
             wanted = device(
@@ -200,15 +207,17 @@ on many virtual GPUs."""
     @verb("job", JobOptions)
     def _job(self, options: JobOptions) -> None:
         """Run a torch.distributed program on many virtual GPUs."""
+        self._show_job(options.function, options.gpus, options.nodes, options.default, values=options.values)
+
+    def _show_job(self, name: str, gpus: str, nodes: int | None, default: float | None, *, values: bool) -> None:
+        """Run a function of the notebook as a job, and show the job."""
         from cudalens.api.job import job
 
-        function = self.shell.user_ns.get(options.function)
+        function = self.shell.user_ns.get(name)
         if not callable(function):
-            raise UsageError(
-                f"%cudadevice job: {options.function!r} is not a function of this notebook. Define what a rank runs."
-            )
+            raise UsageError(f"%cudadevice job: {name!r} is not a function of this notebook. Define what a rank runs.")
         try:
-            found = job(function, options.gpus, options.nodes, default=options.default, name=options.function)
+            found = job(function, gpus, nodes, values=values, default=default, name=name)
         except (VirtualDeviceError, ValueError) as error:
             raise UsageError(f"%cudadevice job: {error}") from None
         display(self.shell, found)

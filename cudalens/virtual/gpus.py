@@ -139,6 +139,9 @@ class Communicator(Protocol):
     def launch(self, device: Device, func: Any, args: tuple[Any, ...], out: Any) -> bool:
         """Launch the kernel of a collective; returns False for another operator."""
 
+    def compute(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Compute the values of a collective."""
+
     def run_on_host(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Run a collective on tensors of the host."""
 

@@ -30,6 +30,35 @@ def test_cells_after_it_run_on_the_virtual_device(notebook):
     assert virtual.active() is None
 
 
+RANK = """
+import os
+import torch
+import torch.distributed as dist
+def train():
+    dist.init_process_group("nccl")
+    torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
+    dist.all_reduce(torch.ones(8, device="cuda"))
+"""
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "%cudadevice virtual h100x16 --job train",
+        "%cudadevice job train --gpus h100x16",
+        "%cudadevice job train --gpus h100x2 --values",
+    ],
+)
+def test_a_function_of_the_notebook_runs_as_a_job(notebook, line):
+    assert notebook.run(RANK).success
+    assert notebook.run(line).success
+    [bundle] = [data for kind, data in notebook.shown if kind == "display"]
+    assert bundle["text/plain"].startswith("[simulated] The program takes")
+    assert virtual.active() is None
+    notebook.run("%cudadevice virtual h100x4 --job missing")
+    assert "'missing' is not a function of this notebook" in notebook.text("usage")
+
+
 def test_another_device_takes_the_place_of_the_first(notebook):
     notebook.run("%cudadevice virtual t4")
     notebook.run("%cudadevice virtual h100x4")

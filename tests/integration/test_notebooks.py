@@ -239,6 +239,21 @@ def test_the_files_notebook_gives_the_same_kernels_from_every_file(tmp_path):
     assert "768 MiB left" in snapshot
 
 
+def test_the_notebook_of_a_virtual_cluster_answers_each_question(tmp_path):
+    cells = executed("virtual-cluster.ipynb", tmp_path)
+    answer = next(shown for source, shown in cells if "job.summary()" in source)
+    assert re.match(r"\[simulated\] A step takes [\d.]+ ms ± \d+ % on 64 GPUs", answer)
+    assert re.search(r"is the fastest layout that fits on h100x16: [\d.]+ ms", "".join(shown for _, shown in cells))
+    slow = next(shown for source, shown in cells if "slow.summary()" in source)
+    assert "the links of node 1 are 4 times slower: the job loses" in slow
+    assert "rank 5 is 1.3 times slower: the job loses" in slow
+    error = next(shown for source, shown in cells if "forgets_a_collective" in source)
+    assert "the job hangs" in error
+    assert "rank 0 at In[8]:7 waits in all_reduce" in error
+    assert "all_reduce(1 x Float, sum) at In[8]:5" in error
+    assert cells[-1][1] == "tensor([1.5000, 2.5000, 3.5000, 4.5000])"
+
+
 def test_the_notebook_of_many_ranks_names_the_rank_with_the_larger_batches(tmp_path):
     cells = executed("many-ranks.ipynb", tmp_path)
     answer = next(shown for source, shown in cells if "ranks.summary()" in source)

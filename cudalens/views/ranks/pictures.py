@@ -120,12 +120,17 @@ def _bar(a: int, b: int, span: int, top: float, height: float, color: str, opaci
     )
 
 
+#: Width of the label of a size.
+_LABEL_WIDTH: Final = 60
+
+
 def bandwidth_scatter(ranks: Ranks) -> Node | None:
     """Size against bus bandwidth of the transfers; the line is the median of each size."""
     found = ranks.analysis.collectives.dropna(subset=["bus_bytes_per_s", "num_bytes"])
     found = found[(found["num_bytes"] > 0).to_numpy(bool) & found["is_last"].to_numpy(bool)]
     if len(found) < 2:
         return None
+    found = found.drop_duplicates(["kind", "num_bytes", "bus_bytes_per_s"])
     found = found.iloc[:: max(len(found) // _MAX_POINTS, 1)]
     size = np.log2(integers(found["num_bytes"]).astype(np.float64))
     speed = found["bus_bytes_per_s"].to_numpy(np.float64)
@@ -151,7 +156,12 @@ def bandwidth_scatter(ranks: Ranks) -> Node | None:
     nodes.append(svg.text(f"{units.size(top)}/s", LABEL - 6, 14, text_anchor="end", opacity=".7"))
     exponents = range(int(np.ceil(low)), int(np.floor(high)) + 1, max(int(high - low) // 6, 1))
     labels = [(units.size(2.0**exponent), _x(exponent, low, high)) for exponent in exponents]
-    nodes += [svg.text(label, x, 220, text_anchor="middle", opacity=".7") for label, x in labels]
+    right = LABEL + PLOT
+    anchors = ["end" if x > right - _LABEL_WIDTH / 2 else "middle" for _, x in labels]
+    nodes += [
+        svg.text(label, min(x, right), 220, text_anchor=anchor, opacity=".7")
+        for (label, x), anchor in zip(labels, anchors, strict=True)
+    ]
     nodes += [svg.text(str(kind), 0, 30 + 14 * i, fill=colors[i]) for i, kind in enumerate(kinds[:5])]
     title = "Bus bandwidth of transfers, from the last arrival to the end, by size of the message"
     if len(curves):

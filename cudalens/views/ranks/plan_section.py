@@ -15,22 +15,28 @@ _MAX_ERROR: Final = 160
 
 def plan_section(layouts: pd.DataFrame, arguments: list[str], gpus: str) -> Section:
     """Return the answer and a table of the layouts."""
+    has_cost = bool(layouts["cost"].notna().any())
     columns = (
-        *(Column(name, key="number", align="right") for name in arguments),
+        Column("layout"),
         Column("step", key="number", align="right"),
         Column("exposed", key="number", align="right"),
         Column("needs", key="number", align="right"),
         Column("fits"),
         Column("GPU seconds", key="number", align="right"),
-        Column("cost", key="number", align="right"),
+        *((Column("cost", key="number", align="right"),) if has_cost else ()),
     )
     rows = layouts.to_dict("records")
-    table = Table(columns, [Row(_cells(row, arguments)) for row in rows], more=("layout", ".layouts"), is_stacked=True)
+    table = Table(
+        columns,
+        [Row(_cells(row, arguments, has_cost=has_cost)) for row in rows],
+        more=("layout", ".layouts"),
+        is_stacked=True,
+    )
     errors = [f"{_name(row, arguments)}: {clean(str(row['error']))[:_MAX_ERROR]}" for row in rows if _failed(row)]
     notes = [Note(text) for text in errors]
     note = Note("Simulated: no GPU was used. Exposed: share of a step in which GPUs only communicate or wait.")
     return Section(
-        "plan", "cf", verdict=verdict(layouts, arguments, gpus), badge="simulated", blocks=(table, *notes, note)
+        "fit", "cf", verdict=verdict(layouts, arguments, gpus), badge="simulated", blocks=(table, *notes, note)
     )
 
 
@@ -57,11 +63,18 @@ def _step(row: dict[Any, Any]) -> str:
     return f"{units.duration(row['step_ns'])} ± {error_pct:.0f} %"
 
 
-def _cells(row: dict[Any, Any], arguments: list[str]) -> tuple[Any, ...]:
-    sizes = tuple(str(row[name]) for name in arguments)
+def _cells(row: dict[Any, Any], arguments: list[str], *, has_cost: bool) -> tuple[Any, ...]:
     if _failed(row):
-        return (*sizes, "-", "-", "-", "cannot run", "-", "-")
+        return (_name(row, arguments), "-", "-", "-", "cannot run", "-", *("-" for _ in range(has_cost)))
     exposed = "-" if pd.isna(row["exposed_pct"]) else f"{row['exposed_pct']:.0f} %"
     fits = Text("yes", "strong") if row["fits"] else "no"
-    cost = "-" if pd.isna(row["cost"]) else f"{row['cost']:.2g}"
-    return (*sizes, _step(row), exposed, units.size(row["total_bytes"]), fits, f"{row['gpu_seconds']:.3g}", cost)
+    cost = (f"{row['cost']:.2g}",) if has_cost else ()
+    return (
+        _name(row, arguments),
+        _step(row),
+        exposed,
+        units.size(row["total_bytes"]),
+        fits,
+        f"{row['gpu_seconds']:.3g}",
+        *cost,
+    )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from html import escape
 from pathlib import Path
 from typing import Any, Final
@@ -24,6 +24,8 @@ from cudalens.views.sections.shown import Shown
 _MAX_ROWS: Final = 40
 #: Slow steps whose timelines are in the page, folded.
 _SLOWEST: Final = 3
+#: At most so many ranks that differ have a lane each in the timeline of a simulated job.
+_MAX_LANES: Final = 8
 
 
 def summary(ranks: Ranks, *, has_pictures: bool = True) -> RanksSummary:
@@ -64,8 +66,15 @@ def to_html(ranks: Ranks, path: str | os.PathLike[str], *, title: str | None = N
     return write_page(path, name, f"<h1>{escape(clean(name))}</h1>{summary(ranks)._repr_html_()}")
 
 
-def section(ranks: Ranks, *, has_pictures: bool = True) -> Section:
-    """Return all that a job's ranks show; the live widget has the pictures itself."""
+def section(ranks: Ranks, *, has_pictures: bool = True, copies: Mapping[int, Sequence[int]] | None = None) -> Section:
+    """Return all that a job's ranks show; the live widget has the pictures itself.
+
+    Args:
+        ranks: The ranks.
+        has_pictures: Whether pictures are among it.
+        copies: Of a simulated job, whose ranks have one clock: by rank, the ranks whose times are the same, itself
+            among them. These share a row.
+    """
     notes = (
         *words.partial(ranks),
         *words.uneven(ranks),
@@ -74,30 +83,38 @@ def section(ranks: Ranks, *, has_pictures: bool = True) -> Section:
     return Section(
         "ranks",
         "cr",
-        verdict=words.verdict(ranks),
+        verdict=words.verdict(ranks, has_clocks=copies is None),
         notes=notes,
-        blocks=tuple(_blocks(ranks, has_pictures)),
+        blocks=tuple(_blocks(ranks, has_pictures, copies)),
         is_in_text=True,
     )
 
 
-def _blocks(ranks: Ranks, has_pictures: bool) -> Iterator[Block]:
+def _blocks(ranks: Ranks, has_pictures: bool, copies: Mapping[int, Sequence[int]] | None) -> Iterator[Block]:
     yield _facts(ranks)
     yield from _slow(ranks)
     if has_pictures:
-        yield from _pictures(ranks)
-    yield _each(ranks)
+        yield from _pictures(ranks, copies)
+    yield _each(ranks, copies)
     yield from _changes(ranks)
     yield from _experts(ranks)
 
 
-def _pictures(ranks: Ranks) -> Iterator[Block]:
-    yield from work_map(ranks)
+def _pictures(ranks: Ranks, copies: Mapping[int, Sequence[int]] | None) -> Iterator[Block]:
+    are_equal = copies is not None and len(copies) == 1
+    if not are_equal:
+        yield from work_map(ranks)
     if len(ranks) < 2:
         return
-    yield from arrivals(pictures.arrival_fan(ranks), "Collective with the longest waits")
+    if not are_equal:
+        yield from arrivals(pictures.arrival_fan(ranks), "Collective with the longest waits")
     steps = _shown_steps(ranks)
-    yield from timeline(pictures.merged_timeline(ranks, step=steps[0] if steps else None), "One step")
+    chosen = None if copies is None or len(copies) > _MAX_LANES else sorted(copies)
+    one = pictures.merged_timeline(ranks, step=steps[0] if steps else None, chosen=chosen)
+    yield from timeline(one, "One step")
+    if copies is not None:  # simulated steps are alike
+        yield from bandwidths(ranks)
+        return
     longest = ranks.analysis.steps.groupby("step")["step_ns"].max()
     for step in steps[1:]:
         title = f"Step {step}, {units.duration(int(longest[step]))}"
@@ -196,7 +213,7 @@ def _slow(ranks: Ranks) -> Iterator[Block]:
     yield Section("", "cr", title="Stragglers", blocks=(Table(columns, rows, len(found.found), is_stacked=True), note))
 
 
-def _each(ranks: Ranks) -> Section:
+def _each(ranks: Ranks, copies: Mapping[int, Sequence[int]] | None) -> Section:
     analysis = ranks.analysis
     steps, found = analysis.steps, analysis.collectives
     parts = ("compute_ns", "wait_ns", "transfer_ns", "idle_ns")
@@ -206,18 +223,24 @@ def _each(ranks: Ranks) -> Section:
     losses = analysis.stragglers.by_rank.set_index("rank")["loss_ns"]
     clocks = analysis.clocks.set_index("rank")
     order = losses.fillna(0).sort_values(ascending=False, kind="stable").index
+    if copies is not None:
+        order = order[order.isin(list(copies))]
     rows = []
     for rank in order[:_MAX_ROWS]:
         times = [units.duration(float(means.at[rank, part])) if rank in means.index else "-" for part in parts]
-        clock = _clock(clocks, rank)
+        clock = (_clock(clocks, rank),) if copies is None else ()
+        who = str(rank) if copies is None else words.rank_ranges(sorted(copies[rank]))
         bubbles = units.duration(float(bubble[rank])) if rank in bubble.index else "-"
         loss = units.duration(max(float(losses[rank]), 0)) if not np.isnan(losses[rank]) else "-"
-        rows.append(Row((str(rank), loss, *times, bubbles, units.count(int(last.get(rank, 0))), clock)))
-    titles = ("rank", "job loses", "compute", "wait", "transfer", "idle", "bubble", "last", "clock")
+        rows.append(Row((who, loss, *times, bubbles, units.count(int(last.get(rank, 0))), *clock)))
+    titles = ["rank", "job loses", "compute", "wait", "transfer", "idle", "bubble", "last", "clock"]
+    if copies is not None:
+        titles.pop()
     columns = tuple(Column(title, align="right", text_width=26) for title in titles)
     table = Table(columns, rows, len(order), num_open=12, more=("rank", "ranks.analysis.steps"), is_stacked=True)
     note = Note(
-        "Means of a step. Last: collectives in which the rank arrived last. Clock: against the first rank.",
+        "Means of a step. Last: collectives in which the rank arrived last."
+        + (" Clock: against the first rank." if copies is None else ""),
         is_in_text=False,
     )
     return Section("", "cr", title="Ranks", blocks=(table, note))

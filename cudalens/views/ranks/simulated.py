@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final
 
 from cudalens.analysis import units
 from cudalens.frames import Ranks
 from cudalens.views.ranks.section import section
 from cudalens.views.sections.model import Facts, Section
+
+#: Kinds of planted slow parts.
+_SLOW_GPU: Final = "slow GPU"
+_SLOW_LINK: Final = "slow link"
+#: So many slow parts are in the first line, and in a list below it.
+_IN_VERDICT: Final = 2
+_SHOWN_LOSSES: Final = 4
 
 
 @dataclass(frozen=True)
@@ -26,6 +35,9 @@ class SimulatedFacts:
         capacity_bytes: Memory of a GPU.
         fits: Whether the memory of each rank fits.
         note: Which ranks ran; "" if all did.
+        losses: Of each planted slow part, the most expensive first: what it is, the rank or the node, the amount, and
+            by how many ns a step is longer.
+        copies: By rank, the ranks whose times are the same; ranks that are not the first of theirs are not in it.
     """
 
     gpu: str
@@ -39,13 +51,17 @@ class SimulatedFacts:
     capacity_bytes: int
     fits: bool
     note: str
+    losses: tuple[tuple[str, int | None, float, int], ...] = ()
+    copies: Mapping[int, Sequence[int]] = field(default_factory=dict)
 
 
 def simulated_section(ranks: Ranks, facts: SimulatedFacts, *, has_pictures: bool = True) -> Section:
     """Return all that a simulated job shows; its first line is the answer."""
-    shown = section(ranks, has_pictures=has_pictures)
+    shown = section(ranks, has_pictures=has_pictures, copies=facts.copies)
     on = f"{len(ranks)} {facts.gpu}" + (f", {facts.network}" if facts.network else "")
-    rows = [("simulated", f"{on}; no GPU was used"), ("ranks", f"{shown.verdict}")]
+    rows = [("simulated", f"{on}; no GPU was used"), ("from traces", f"{shown.verdict}")]
+    if len(facts.losses) > _IN_VERDICT:
+        rows.append(("slow parts", "; ".join(map(_loss_text, facts.losses[:_SHOWN_LOSSES]))))
     if facts.note:
         rows.append(("copies", facts.note))
     return replace(shown, verdict=verdict(ranks, facts), badge="simulated", blocks=(Facts(tuple(rows)), *shown.blocks))
@@ -61,7 +77,20 @@ def verdict(ranks: Ranks, facts: SimulatedFacts) -> str:
     waits = "" if exposed is None else f", {exposed:.0%} of it exposed communication".replace("%", " %")
     found = ranks.analysis.stragglers.found[:1]
     slow = "".join(f"; rank {one.rank} is slow: the job loses {units.duration(one.loss_ns)} of it" for one in found)
+    if facts.losses:
+        slow = "".join(f"; {_loss_text(one)}" for one in facts.losses[:_IN_VERDICT])
     return f"{what} {units.duration(facts.step_ns)} ± {error_pct:.0f} % on {len(ranks)} GPUs{waits}{slow}; {fits}"
+
+
+def _loss_text(loss: tuple[str, int | None, float, int]) -> str:
+    """What a planted slow part is, and what a step loses by it."""
+    what, where, amount, loss_ns = loss
+    texts = {
+        _SLOW_GPU: f"rank {where} is {amount:g} times slower",
+        _SLOW_LINK: f"the links of node {where} are {amount:g} times slower",
+    }
+    cause = texts.get(what, f"the times of kernels vary by {amount * 100:g} %")
+    return f"{cause}: the job loses {units.duration(max(loss_ns, 0))} a step"
 
 
 def exposed_share(ranks: Ranks) -> float | None:

@@ -11,10 +11,11 @@ from cudalens.frames import Ranks
 _STAGE: Final = 0.05
 
 
-def verdict(ranks: Ranks) -> str:
+def verdict(ranks: Ranks, *, has_clocks: bool = True) -> str:
     """``rank 17 is 30 % slower in aten::mm (train.py:88): the job loses 212 ms of 1.40 s a step``, and more."""
     found = ranks.analysis.stragglers
-    return "; ".join(part for part in (_answer(ranks, found), _others(found), _clocks(ranks), _problems(ranks)) if part)
+    clocks = _clocks(ranks) if has_clocks else ""
+    return "; ".join(part for part in (_answer(ranks, found), _others(found), clocks, _problems(ranks)) if part)
 
 
 def _answer(ranks: Ranks, found: Stragglers) -> str:
@@ -81,6 +82,18 @@ def _clocks(ranks: Ranks) -> str:
 def _problems(ranks: Ranks) -> str:
     number = sum(problem.count for problem in ranks.problems) + len(_partial_ranks(ranks))
     return units.plural(number, "problem") + " in the files" if number else ""
+
+
+def rank_ranges(ranks: list[int]) -> str:
+    """``0 to 4, 6, 7``; of many ranges the first three."""
+    ranges: list[list[int]] = []
+    for rank in ranks:
+        if ranges and ranges[-1][-1] == rank - 1:
+            ranges[-1][1:] = [rank]
+        else:
+            ranges.append([rank])
+    texts = [" to ".join(map(str, one)) for one in ranges]
+    return ", ".join(texts[:3]) + (f" and {len(texts) - 3} more" if len(texts) > 3 else "")
 
 
 def partial(ranks: Ranks) -> list[str]:

@@ -178,7 +178,9 @@ class DispatchMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if syncs:
             self._gpus.check_sync()
         act = plan.instead or func
-        if plan.draws or self._machine.captures or self._machine.op_log is not None or self._shapes is not None:
+        if plan.communicates and self._shapes is None and self._gpus.communicator is not None:
+            out = self._gpus.communicator.compute(func, args, kwargs)
+        elif plan.draws or self._machine.captures or self._machine.op_log is not None or self._shapes is not None:
             out = self._compute(plan, act, args, kwargs, device)
         else:
             out = act(*args, **kwargs)

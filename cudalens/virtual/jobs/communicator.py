@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 import torch
 from torch import Tensor
 
+from cudalens.device.stacks import file_label
 from cudalens.errors import VirtualDeviceError
 from cudalens.virtual.shapes.storage import forget, tensors_among
 from cudalens.virtual.timing.interfaces import Work
@@ -91,6 +92,9 @@ _DTYPES: Final = {
 #: Attribute of a storage: the event after the functional collective that makes it.
 _END_KEY: Final = "_cudalens_collective_end"
 
+#: The name of the mean among reductions.
+AVERAGE: Final = "avg"
+
 #: Part of the device that a collective's kernel uses: NCCL runs on up to 24 of the 132 SMs of an H100.
 _ROOM: Final = 24 / 132
 
@@ -114,6 +118,7 @@ class Collective:
         reduction: How elements are combined; "" without a reduction.
         line: The line of the program, as ``file.py:12``.
         torch_name: torch's name in traces.
+        twin: The number of earlier process groups of the rank with the same ranks.
     """
 
     kind: str
@@ -130,6 +135,7 @@ class Collective:
     reduction: str
     line: str
     torch_name: str
+    twin: int = 0
 
 
 class Communicator:
@@ -139,28 +145,42 @@ class Communicator:
         gpus: The virtual GPUs of the rank's node.
         cluster: The GPUs of the job.
         rank: The rank.
+        report: Called with "starts" and each collective, "waits" and "resumes", of a rank with values; else None.
 
     Attributes:
+        averages_itself: Whether values are computed: gloo, which computes them, has no mean.
         log: The collectives in order, by the correlation id of their launch.
         groups: The ranks of each process group of this rank, in order of creation.
         every_group: The ranks of each process group of the job that the program made, also those without this rank.
         names: The number of each process group of this rank, by its name.
+        started_at: The line at which the program made its first process group.
         reduction: How the last collective of a process group combined elements.
     """
 
-    def __init__(self, gpus: Gpus, cluster: Cluster, rank: int) -> None:
-        self._gpus, self._cluster, self.rank = gpus, cluster, rank
+    def __init__(
+        self,
+        gpus: Gpus,
+        cluster: Cluster,
+        rank: int,
+        report: Callable[[str, Collective | None], None] | None = None,
+    ) -> None:
+        self._gpus, self._cluster, self.rank, self._report = gpus, cluster, rank, report
+        self.averages_itself = report is not None
         self.log: dict[int, Collective] = {}
         self.groups: list[tuple[int, ...]] = []
         self.every_group: list[tuple[int, ...]] = []
         self.names: dict[str, int] = {}
-        self.reduction = ""
+        self.started_at = "?"
+        self.reduction = "sum"
+        self._announced: Collective | None = None
         self._numbers: Counter[Any] = Counter()
         self._streams: dict[tuple[int, int], Stream] = {}
 
     def add_group(self, ranks: Sequence[int], group: Any) -> None:
         """Note a process group that the program made; `group` is not a ProcessGroup if it is without this rank."""
         members = tuple(ranks)
+        if not self.every_group:
+            self.started_at = program_line()
         self.every_group.append(members)
         if self.rank in members:
             self.names[group.group_name] = len(self.groups)
@@ -168,14 +188,14 @@ class Communicator:
 
     def launch(self, device: Device, func: Any, args: tuple[Any, ...], out: Any) -> bool:
         """Launch the kernel of a collective; returns whether nothing else is to be launched."""
-        name = func._schema.name.partition("::")[2].rstrip("_")
+        name = _name_of(func)
         if name == "wait_tensor":
             self._wait(device, args[0])
             return True
         kind = KINDS.get(name)
         if kind is None:
             return True  # `barrier` launches its kernel; the others have none
-        collective = self._describe(func, kind, args, out)
+        collective, self._announced = self._announced or self._describe(func, kind, args), None
         if func.namespace != "_c10d_functional":
             self._start(device, self._gpus.machine.current_stream(device), collective)
             return True
@@ -187,6 +207,42 @@ class Communicator:
         for tensor in tensors_among(out if isinstance(out, list | tuple) else (out,)):
             tensor.untyped_storage().__dict__[_END_KEY] = end
         return True
+
+    def compute(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Compute a collective with gloo, after it is reported: gloo may end the process if another rank's differs.
+
+        A mean is computed as a sum and a division, after the sum is complete: this waits for the other ranks.
+        """
+        kind = KINDS.get(_name_of(func))
+        if self._report is not None and kind is not None:
+            self._announced = self._describe(func, kind, args)
+            self._report("starts", self._announced)
+        if self._report is not None and _name_of(func) == "wait_tensor":
+            self._report("waits", None)
+            out = func(*args, **kwargs)
+            self._report("resumes", None)
+            return out
+        if func.namespace != "_c10d_functional":
+            out = func(*args, **kwargs)
+            if self.reduction == AVERAGE and any(argument.name == "reduce_op" for argument in func._schema.arguments):
+                torch.distributed.Work.unbox(out[-1] if isinstance(out, list | tuple) else out).wait()
+                self._divide(func, args, args[0])
+            return out
+        names = [argument.name for argument in func._schema.arguments]
+        at = names.index("reduce_op") if "reduce_op" in names else -1
+        if at < 0 or args[at].lower() != AVERAGE:
+            return func(*args, **kwargs)
+        out = func(*args[:at], "sum", *args[at + 1 :], **kwargs)
+        for tensor in tensors_among(out if isinstance(out, list | tuple) else (out,)):
+            torch.ops._c10d_functional.wait_tensor(tensor)
+        self._divide(func, args, out)
+        return out
+
+    def _divide(self, func: Any, args: tuple[Any, ...], summed: Any) -> None:
+        given = {argument.name: value for argument, value in zip(func._schema.arguments, args, strict=False)}
+        _, ranks = self._group(_group_name(given))
+        for tensor in tensors_among(summed if isinstance(summed, list | tuple) else (summed,)):
+            tensor.div_(len(ranks))
 
     def run_on_host(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Run a collective on tensors of the host, whose results depend on other ranks."""
@@ -204,9 +260,10 @@ class Communicator:
         stream = self._gpus.machine.current_stream(device)
         role, ranks = self._group(group.group_name)
         seq = self._count(role)
-        found = Collective(
-            "all_reduce", role, ranks, seq, 4, 1, 1, "Float", None, (), (), "", program_line(), "barrier"
-        )
+        line, twin = program_line(), self._twin(role)
+        found = Collective("all_reduce", role, ranks, seq, 4, 1, 1, "Float", None, (), (), "", line, "barrier", twin)
+        if self._report is not None:
+            self._report("starts", found)
         self._start(device, stream, found)
         stream.synchronize()
 
@@ -233,14 +290,16 @@ class Communicator:
         placed = stream.launch(work)
         self.log[placed.correlation_id] = collective
 
-    def _describe(self, func: Any, kind: str, args: tuple[Any, ...], out: Any) -> Collective:
+    def _describe(self, func: Any, kind: str, args: tuple[Any, ...]) -> Collective:
         given = {argument.name: value for argument, value in zip(func._schema.arguments, args, strict=False)}
         role, ranks = self._group(_group_name(given))
-        produced = out if func.namespace == "_c10d_functional" else given.get(_output_of(given), args[0])
         taken = next((given[name] for name in _INPUTS if name in given), args[0])
-        sent, received = list(tensors_among([taken])), list(tensors_among([produced]))
+        received = list(tensors_among([given.get(_output_of(given), args[0])]))
+        sent = list(tensors_among([taken]))
         tensor = sent[0] if sent else received[0]
         elements = [sum(one.numel() for one in side) for side in (sent, received)]
+        if func.namespace == "_c10d_functional":
+            elements[1] = _num_returned(kind, sent, given, len(ranks))
         peer = next((given[name] for name in ("dst", "src", "root_rank") if name in given), None)
         if peer is not None:
             peer = ranks[int(peer)]
@@ -254,7 +313,7 @@ class Communicator:
             role,
             ranks,
             self._count(role, self.rank, peer, kind) if kind in PAIRS else self._count(role),
-            max(elements) * tensor.element_size(),
+            _num_elements(kind, elements[0], elements[1], len(ranks)) * tensor.element_size(),
             elements[0],
             elements[1],
             _DTYPES.get(tensor.dtype, str(tensor.dtype).removeprefix("torch.")),
@@ -264,6 +323,7 @@ class Communicator:
             self._reduction(given.get("reduce_op")),
             program_line(),
             _KERNELS[kind][1],
+            self._twin(role),
         )
 
     def _reduction(self, given: Any) -> str:
@@ -275,6 +335,9 @@ class Communicator:
     def _group(self, name: str) -> tuple[int, tuple[int, ...]]:
         role = self.names[name]
         return role, self.groups[role]
+
+    def _twin(self, role: int) -> int:
+        return self.groups[:role].count(self.groups[role])
 
     def _count(self, *key: Any) -> int:
         self._numbers[key] += 1
@@ -299,8 +362,31 @@ class Communicator:
             self._gpus.machine.current_stream(device).wait(end)
 
 
+def _name_of(func: Any) -> str:
+    """The name of an operator without trailing underscores."""
+    return str(func._schema.name).partition("::")[2].rstrip("_")
+
+
 #: Names of the arguments that a rank gives, of which an operator has one.
 _INPUTS: Final = ("input_tensor", "input_tensors", "input_list", "inputs", "input")
+
+
+def _num_returned(kind: str, sent: Sequence[Tensor], given: Mapping[str, Any], size: int) -> int:
+    """The elements that a functional collective returns."""
+    elements = sum(tensor.numel() for tensor in sent)
+    if kind == "all_gather":
+        return elements * size
+    if kind == "reduce_scatter":
+        return elements // size
+    if kind == "all_to_all" and given.get("output_split_sizes"):
+        return int(sum(given["output_split_sizes"])) * sent[0].shape[1:].numel()
+    return elements
+
+
+def _num_elements(kind: str, sent: int, received: int, size: int) -> int:
+    """The elements of a message. Of a gather or a scatter, only the root has all of them."""
+    part = {"gather": sent, "scatter": received}.get(kind)
+    return max(sent, received) if part is None else part * size
 
 
 def _output_of(given: dict[str, Any]) -> str:
@@ -316,8 +402,8 @@ def _group_name(given: dict[str, Any]) -> str:
 
 
 def program_line() -> str:
-    """Return the innermost line of the program that is running, as ``file.py:12``."""
-    return next((f"{Path(path).name}:{line}" for path, line in _program_frames()), "?")
+    """Return the innermost line of the program that is running, as ``file.py:12``, or ``In[3]:2`` in a notebook."""
+    return next((f"{Path(file_label(path)).name}:{line}" for path, line in _program_frames()), "?")
 
 
 def _program_frames() -> Iterator[tuple[str, int]]:

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterable, Mapping
+from typing import Final
 
 from cudalens.errors import VirtualDeviceError
 from cudalens.virtual.jobs.communicator import PAIRS, ROOTED, Collective
-
-if TYPE_CHECKING:
-    from cudalens.virtual.jobs.layout import Layout
 
 #: So many ranks are listed in an error.
 _SHOWN: Final = 6
@@ -19,13 +16,13 @@ class CollectiveMismatchError(VirtualDeviceError):
     """Ranks of a job make different collectives, so that it would hang or compute garbage."""
 
 
-def check_match(layout: Layout, first_rank: int, first: Collective, rank: int, second: Collective) -> None:
+def check_match(first_rank: int, first: Collective, rank: int, second: Collective) -> None:
     """Check that two ranks make the same collective.
 
     Raises:
         CollectiveMismatchError: They do not; with the lines of both.
     """
-    difference = _difference(layout, first_rank, first, rank, second)
+    difference = _difference(first_rank, first, rank, second)
     if difference:
         raise CollectiveMismatchError(
             f"collective {second.seq} of the process group of ranks {_ranks(second.ranks)} differs in its "
@@ -35,7 +32,7 @@ def check_match(layout: Layout, first_rank: int, first: Collective, rank: int, s
         )
 
 
-def _difference(layout: Layout, first_rank: int, first: Collective, rank: int, second: Collective) -> str:
+def _difference(first_rank: int, first: Collective, rank: int, second: Collective) -> str:
     if first.kind in PAIRS:
         if first.num_bytes != second.num_bytes:
             return "size"
@@ -49,7 +46,7 @@ def _difference(layout: Layout, first_rank: int, first: Collective, rank: int, s
     if first.kind in ROOTED and _root(first) != _root(second):
         return "root"
     if first.kind == "all_to_all":
-        return _split_difference(layout, first_rank, first, rank, second)
+        return _split_difference(first_rank, first, rank, second)
     return "size" if first.num_bytes != second.num_bytes else ""
 
 
@@ -58,7 +55,7 @@ def _root(collective: Collective) -> int | None:
     return None if collective.peer is None else collective.ranks.index(collective.peer)
 
 
-def _split_difference(layout: Layout, first_rank: int, first: Collective, rank: int, second: Collective) -> str:
+def _split_difference(first_rank: int, first: Collective, rank: int, second: Collective) -> str:
     """What one rank sends to another must be what the other expects."""
     if not first.in_splits and not second.in_splits:
         return "size" if first.num_bytes != second.num_bytes else ""
@@ -77,17 +74,17 @@ def _part(splits: tuple[int, ...], elements: int, at: int, size: int) -> int:
     return splits[at] * (elements // max(sum(splits), 1)) if splits else elements // size
 
 
-def describe_deadlock(layout: Layout, blocked: Mapping[int, Collective | None]) -> CollectiveMismatchError:
+def describe_deadlock(blocked: Mapping[int, Collective | None], last: Mapping[int, str]) -> CollectiveMismatchError:
     """Return the error for ranks that wait for each other.
 
     Args:
-        layout: The process groups.
         blocked: By rank, the collective at which it waits; None for a rank whose program has ended.
+        last: By rank, the last collective of its program with its line, as text.
     """
     lines = []
     for rank, collective in sorted(blocked.items())[:_SHOWN]:
         if collective is None:
-            lines.append(f"rank {rank} has ended, or waits for its own work")
+            lines.append(f"rank {rank} has ended, or waits for its own work, after {last[rank]}")
         else:
             peer = f" with rank {collective.peer}" if collective.kind in PAIRS else ""
             lines.append(
@@ -99,6 +96,19 @@ def describe_deadlock(layout: Layout, blocked: Mapping[int, Collective | None]) 
         f"the job hangs: no rank can go on. {'; '.join(lines)}{more}. Make every rank of a group call the same "
         "collectives in the same order, and pair each send with a receive."
     )
+
+
+def describe_last(collectives: Iterable[Collective], started_at: str) -> str:
+    """Return the last collective of a rank with its line.
+
+    Args:
+        collectives: Those of the rank, in order.
+        started_at: The line at which the program made its process groups.
+    """
+    made = list(collectives)
+    if not made:
+        return f"init_process_group at {started_at}, without a collective"
+    return f"its last collective {_text(made[-1])} at {made[-1].line}"
 
 
 def _text(collective: Collective) -> str:

@@ -8,6 +8,8 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import torch
@@ -15,7 +17,8 @@ import torch.distributed as dist
 
 from cudalens.errors import VirtualDeviceError
 from cudalens.virtual import context
-from cudalens.virtual.jobs.communicator import Communicator
+from cudalens.virtual.compiled.fake_tensors import forget_results
+from cudalens.virtual.jobs.communicator import AVERAGE, Collective, Communicator
 from cudalens.virtual.jobs.exchanges import Mailbox
 from cudalens.virtual.jobs.reducer import Reducer, ReducerLogger, broadcast_coalesced
 from cudalens.virtual.patching import Patches
@@ -37,6 +40,20 @@ _NVSHMEM: Final = (
 )
 
 
+@dataclass(frozen=True)
+class Meeting:
+    """How the processes of ranks with values find each other, and what they report.
+
+    Attributes:
+        store: A file of torch.distributed's FileStore.
+        report: Called with "starts" and a `Collective` when the rank has started one, and with "waits" or "resumes" and
+            None around the waits of the host for collectives.
+    """
+
+    store: Path
+    report: Callable[[str, Collective | None], None]
+
+
 class RankDevice(context.device):
     """The virtual GPUs of one node, as one rank of a job sees them.
 
@@ -46,7 +63,8 @@ class RankDevice(context.device):
         mailbox: The objects that ranks sent which ran before.
         default: The number that the program reads for unknown values.
         default_count: The number of results of operators whose size depends on values.
-        values: Whether values are computed; collectives are then those of gloo, between processes.
+        meeting: Where the processes of ranks with values meet: collectives are then those of gloo. None for a rank
+            without values.
         alloc_conf: Text as in PYTORCH_CUDA_ALLOC_CONF.
 
     Attributes:
@@ -62,11 +80,12 @@ class RankDevice(context.device):
         mailbox: Mailbox | None = None,
         default: float | None = None,
         default_count: int | None = None,
-        values: bool = False,
+        meeting: Meeting | None = None,
         alloc_conf: str | None = None,
     ) -> None:
-        spec = cluster.spec
+        spec, values = cluster.spec, meeting is not None
         super().__init__(spec, values=values, default=default, default_count=default_count, alloc_conf=alloc_conf)
+        self._meeting = meeting
         self.num_devices = cluster.gpus_per_node
         self._cluster, self._rank, self._mailbox = cluster, rank, mailbox or Mailbox()
         self.communicator: Communicator | None = None
@@ -77,7 +96,8 @@ class RankDevice(context.device):
         make_ddp = torch.nn.parallel.DistributedDataParallel.__init__
         get_rank = dist.get_rank
         super()._install(gpus)
-        self.communicator = gpus.communicator = Communicator(gpus, self._cluster, self._rank)
+        report = None if self._meeting is None else self._meeting.report
+        self.communicator = gpus.communicator = Communicator(gpus, self._cluster, self._rank, report)
         patches = self._patches
         self._replace_groups(patches, make_group, new_group)
         self._note_reads(patches, get_rank)
@@ -85,6 +105,9 @@ class RankDevice(context.device):
         _note_reductions(patches, gpus.communicator)
         _refuse_symmetric_memory(patches)
         _use_plain_random_numbers(patches)
+        forget_results()
+        if report is not None:
+            _report_waits(patches, report)
         if gpus.shapes is not None:
             self._mailbox.install(patches, self._rank)
             patches.set(torch.nn.parallel.DistributedDataParallel, "__init__", make_ddp)
@@ -109,6 +132,9 @@ class RankDevice(context.device):
                 from torch.testing._internal.distributed.fake_pg import FakeStore
 
                 kwargs |= {"store": FakeStore(), "rank": self._rank, "world_size": num_ranks}
+            elif self._meeting is not None:
+                store = torch._C._distributed_c10d.FileStore(str(self._meeting.store), num_ranks)
+                kwargs |= {"store": store, "rank": self._rank, "world_size": num_ranks}
             make(backend, **kwargs)
             names[_world().group_name] = asked
             communicator.add_group(range(num_ranks), _world())
@@ -192,11 +218,28 @@ def _replace_barrier(patches: Patches, communicator: Communicator) -> None:
 
     @functools.wraps(original)
     def barrier(group: Any, *args: Any, **kwargs: Any) -> Any:
-        work = original(group, *args, **kwargs)
         communicator.barrier(group)
-        return work
+        return original(group, *args, **kwargs)
 
     patches.set(kind, "barrier", barrier)
+
+
+def _report_waits(patches: Patches, report: Callable[[str, Collective | None], None]) -> None:
+    """Report when the host waits for a collective of another process."""
+
+    def reporting(original: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(original)
+        def wait(work: Any, *args: Any, **kwargs: Any) -> Any:
+            report("waits", None)
+            result = original(work, *args, **kwargs)
+            report("resumes", None)
+            return result
+
+        return wait
+
+    kind: Any = torch._C._distributed_c10d.Work
+    for name in ("synchronize", "wait"):
+        patches.set(kind, name, reporting(vars(kind)[name]))
 
 
 #: Methods of a process group that combine elements.
@@ -215,9 +258,15 @@ def _noting(original: Callable[..., Any], communicator: Communicator) -> Callabl
     @functools.wraps(original)
     def start(group: Any, *args: Any, **kwargs: Any) -> Any:
         options = next((value for value in (*args, *kwargs.values()) if hasattr(value, "reduceOp")), None)
-        if options is not None:
-            communicator.reduction = str(getattr(options.reduceOp, "op", options.reduceOp)).rpartition(".")[2].lower()
-        return original(group, *args, **kwargs)
+        if options is None:
+            return original(group, *args, **kwargs)
+        communicator.reduction = str(getattr(options.reduceOp, "op", options.reduceOp)).rpartition(".")[2].lower()
+        if communicator.averages_itself and communicator.reduction == AVERAGE:
+            options.reduceOp = dist.ReduceOp.SUM
+        try:
+            return original(group, *args, **kwargs)
+        finally:
+            communicator.reduction = "sum"  # that of collectives which torch's C++ starts
 
     return start
 
@@ -298,3 +347,4 @@ def rank_environment(cluster: Cluster, rank: int, port: int = 29500) -> Iterator
         gc.collect()  # modules of DistributedDataParallel must end before their group
         if dist.is_initialized():
             dist.destroy_process_group()
+        forget_results()

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Final, Literal
 from cudalens.errors import VirtualDeviceError
 from cudalens.virtual.jobs.communicator import Collective
 from cudalens.virtual.jobs.layout import Layout, Members, refine, representatives, unlike_roles
-from cudalens.virtual.jobs.schedule import JobPrograms, RankProgram, RankSpeed, awaited_records, read_program
+from cudalens.virtual.jobs.schedule import JobPrograms, RankProgram, RankSpeed, RankTimes, read_program
 
 if TYPE_CHECKING:
+    from cudalens.virtual.jobs.communicator import Communicator
     from cudalens.virtual.jobs.topology import Cluster
     from cudalens.virtual.profile.recorder import Cut, Recorder
 
@@ -28,34 +29,62 @@ class RankRun:
 
     Attributes:
         rank: The rank.
-        recorder: What the virtual device did.
-        collectives: By the correlation id of their launch.
+        program: What it did.
+        kernels: The family and the duration of each of its kernels.
         every_group: The process groups of the job.
         reads_rank: Whether the program reads its rank.
         cut: The end of the first step; None if there was no other.
+        num_steps: The number of steps after it.
         memory: Peaks of the memory of the rank's GPU, as `torch.cuda.memory_stats` names them, without ``.all.peak``.
+        signature: A hash of what it did: ranks with equal hashes do the same.
     """
 
     rank: int
-    recorder: Recorder
-    collectives: Mapping[int, Collective]
+    program: RankProgram
+    kernels: list[tuple[str, int]]
     every_group: tuple[Members, ...]
     reads_rank: bool
     cut: Cut | None
+    num_steps: int
     memory: Mapping[str, int]
+    signature: bytes
 
-    @property
-    def signature(self) -> bytes:
-        """A hash of what the rank did: ranks with equal hashes do the same."""
-        found = hashlib.sha256()
-        for _, work, _ in self.recorder.works:
-            found.update(f"{work.name} {work.duration_ns} {work.num_bytes};".encode())
-        for one in self.collectives.values():
-            at = None if one.peer is None else one.ranks.index(one.peer)
-            what = one.kind, one.role, one.num_bytes, one.dtype, one.reduction, at, one.in_splits, one.out_splits
-            found.update(f"{what} {one.line};".encode())
-        found.update(str(self.memory["allocated_bytes"]).encode())
-        return found.digest()
+    @classmethod
+    def of_record(
+        cls,
+        rank: int,
+        recorder: Recorder,
+        communicator: Communicator,
+        cut: Cut | None,
+        num_steps: int,
+        memory: Mapping[str, int],
+        *,
+        reads_rank: bool,
+    ) -> RankRun:
+        """Return the run that a record and the collectives of a rank describe."""
+        return cls(
+            rank,
+            read_program(recorder, communicator.log, communicator.started_at),
+            [(work.family, work.duration_ns) for _, work, _ in recorder.works if work.kind == "kernel"],
+            tuple(communicator.every_group),
+            reads_rank,
+            cut,
+            num_steps,
+            memory,
+            _hash(recorder, communicator.log.values(), memory),
+        )
+
+
+def _hash(recorder: Recorder, collectives: Iterable[Collective], memory: Mapping[str, int]) -> bytes:
+    found = hashlib.sha256()
+    for _, work, _ in recorder.works:
+        found.update(f"{work.name} {work.duration_ns} {work.num_bytes};".encode())
+    for one in collectives:
+        at = None if one.peer is None else one.ranks.index(one.peer)
+        what = one.kind, one.role, one.num_bytes, one.dtype, one.reduction, at, one.in_splits, one.out_splits
+        found.update(f"{what} {one.line};".encode())
+    found.update(str(memory["allocated_bytes"]).encode())
+    return found.digest()
 
 
 def run_distinct_ranks(
@@ -80,7 +109,7 @@ def run_distinct_ranks(
         return _run_given(num_ranks, run, which)
     runs = {0: run(0)}
     layout = Layout(num_ranks, runs[0].every_group)
-    classes = layout.classes(unlike_roles(runs[0].collectives.values()))
+    classes = layout.classes(unlike_roles(runs[0].program.collectives.values()))
     reads = runs[0].reads_rank
     if reads and num_ranks <= _ALL_UP_TO:
         runs |= {rank: run(rank) for rank in range(1, num_ranks)}
@@ -133,7 +162,7 @@ def _merge_equal(runs: Mapping[int, RankRun], num_ranks: int) -> dict[int, int]:
     """Return for each rank the lowest one with the same signature and the same roles."""
     first: dict[Hashable, int] = {}
     layout = Layout(num_ranks, runs[0].every_group)
-    classes = layout.classes(unlike_roles(one for run in runs.values() for one in run.collectives.values()))
+    classes = layout.classes(unlike_roles(one for run in runs.values() for one in run.program.collectives.values()))
     return {rank: first.setdefault((classes[rank], runs[rank].signature), rank) for rank in range(num_ranks)}
 
 
@@ -151,20 +180,25 @@ def programs_of(
     used = sorted(set(program_of.values()))
     groups = dict.fromkeys(members for rank in used for members in runs[rank].every_group)
     layout = Layout(cluster.num_gpus, runs[0].every_group if len(used) == 1 else _merged(runs, used, groups))
-    programs: dict[int, RankProgram] = {}
-    awaited, recorded = {}, {}
-    for rank in used:
-        run = runs[rank]
-        programs[rank] = read_program(run.recorder, run.collectives)
-        awaited[rank] = awaited_records(run.recorder)
-        recorded[rank] = frozenset(step.number for step in programs[rank].steps if step.kind == 1)
+    programs = {rank: runs[rank].program for rank in used}
     apart = {
         rank: (program_of[rank], cluster.slow_links.get(cluster.node_of(rank)), _speed_key(rank, speeds))
         for rank in range(cluster.num_gpus)
     }
     colours = refine(layout, {rank: (key, _spread(layout, cluster, rank)) for rank, key in apart.items()})
-    recorders = {rank: runs[rank].recorder for rank in used}
-    return JobPrograms(cluster, layout, programs, program_of, colours, awaited, recorded, recorders)
+    return JobPrograms(cluster, layout, programs, program_of, colours)
+
+
+def steps_ns(job: JobPrograms, runs: Mapping[int, RankRun], times: Mapping[int, RankTimes]) -> float:
+    """Return the mean time of a step after the first one, ns; of a program with one step, of everything."""
+    begins, ends, num_steps = [0], [0], 1
+    for colour, rank in job.representatives.items():
+        run, found = runs[job.program_of[rank]], times[colour].ends_ns
+        num_before = run.cut.num_works if run.cut is not None else 0
+        begins.append(int(found[:num_before].max(initial=0)))
+        ends.append(int(found.max(initial=0)))
+        num_steps = max(num_steps, run.num_steps)
+    return (max(ends) - max(begins)) / num_steps
 
 
 def _merged(runs: Mapping[int, RankRun], used: list[int], groups: Mapping[Members, None]) -> list[Members]:

@@ -8,7 +8,7 @@ a collective until every rank of the group has arrived.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cudalens.virtual.jobs.communicator import PAIRS, Collective
-from cudalens.virtual.jobs.mismatch import check_match, describe_deadlock
+from cudalens.virtual.jobs.mismatch import check_match, describe_deadlock, describe_last
 from cudalens.virtual.profile.recorder import Call, Recorder
 from cudalens.virtual.timing.machine import QUEUE_DEPTH
 
@@ -64,7 +64,9 @@ class RankProgram:
         collectives: By the number of the work.
         marks: By stream, the correlation ids of records that something waited for.
         calls_ns: Start and end of each step in the record; shape (steps, 2).
-        num_waits: The number of waits in the record.
+        awaited: Of each wait, the correlation id of the record that it waits for.
+        recorded: The correlation ids of these records.
+        started_at: The line at which the program made its first process group.
     """
 
     steps: list[_Step]
@@ -74,15 +76,18 @@ class RankProgram:
     correlation_ids: list[int]
     collectives: dict[int, Collective]
     calls_ns: Ints
-    num_waits: int
+    awaited: list[int | None]
+    recorded: frozenset[int]
+    started_at: str
 
 
-def read_program(recorder: Recorder, collectives: Mapping[int, Collective]) -> RankProgram:
+def read_program(recorder: Recorder, collectives: Mapping[int, Collective], started_at: str) -> RankProgram:
     """Read what a rank did from its record.
 
     Args:
         recorder: The record, closed.
         collectives: By the correlation id of their launch.
+        started_at: The line at which the program made its first process group.
     """
     numbers = {id(stream): number for number, stream in enumerate(_streams(recorder))}
     works = {placed.correlation_id: number for number, (_, _, placed) in enumerate(recorder.works)}
@@ -117,7 +122,9 @@ def read_program(recorder: Recorder, collectives: Mapping[int, Collective]) -> R
         [placed.correlation_id for _, _, placed in recorder.works],
         {works[number]: found for number, found in collectives.items() if number in works},
         np.array(calls_ns, np.int64).reshape(-1, 2),
-        len(recorder.waits),
+        [wait.awaited.record_id if wait.awaited is not None else None for wait in recorder.waits],
+        frozenset(step.number for step in steps if step.kind == _RECORD),
+        started_at,
     )
 
 
@@ -222,7 +229,7 @@ class _Actor:
         self.ends = [-1.0] * len(self.durations)
         self.marks: dict[int, float] = {}
         self.calls = np.zeros((len(program.steps), 2))
-        self.waits = np.full((program.num_waits, 2), -1.0)
+        self.waits = np.full((len(program.awaited), 2), -1.0)
         self.oldest, self.launched = 0, list[int]()
         self.meeting: _Meeting | None = None
 
@@ -300,8 +307,8 @@ class _Actor:
 
     def _mark_ns(self, wait: int) -> float | None:
         """When the event of a wait is complete; 0 for one that was recorded before the record began."""
-        record_id = self.simulation.awaited(self.rank, wait)
-        if record_id is None or record_id not in self.simulation.recorded(self.rank):
+        record_id = self.program.awaited[wait]
+        if record_id is None or record_id not in self.program.recorded:
             return 0.0
         return self.marks.get(record_id)
 
@@ -362,14 +369,6 @@ class _Simulation:
             for colour, rank in job.representatives.items()
         }
 
-    def awaited(self, rank: int, wait: int) -> int | None:
-        """The correlation id of the record that a wait of a rank waits for."""
-        return self.job.awaited[self.job.program_of[rank]][wait]
-
-    def recorded(self, rank: int) -> frozenset[int]:
-        """The correlation ids of the records of a rank that something waits for."""
-        return self.job.recorded[self.job.program_of[rank]]
-
     def run(self) -> dict[int, RankTimes]:
         """Run all classes to their end.
 
@@ -382,7 +381,11 @@ class _Simulation:
             if all(actor.is_done() for actor in actors):
                 return {actor.colour: actor.times() for actor in actors}
             if not any(moved):
-                raise describe_deadlock(self.job.layout, self._blocked())
+                last = {
+                    actor.rank: describe_last(actor.program.collectives.values(), actor.program.started_at)
+                    for actor in actors
+                }
+                raise describe_deadlock(self._blocked(), last)
 
     def _blocked(self) -> dict[int, Collective | None]:
         """The collective at which each representative waits; None for a rank whose program has ended."""
@@ -405,7 +408,7 @@ class _Simulation:
             meeting = self._meetings[key] = _Meeting(expected)
         if actor.colour not in meeting.arrived:
             for other, (_, _, theirs) in meeting.arrived.items():
-                check_match(self.job.layout, self._actors[other].rank, theirs, actor.rank, collective)
+                check_match(self._actors[other].rank, theirs, actor.rank, collective)
             meeting.arrived[actor.colour] = ready_ns, number, collective
         if len(meeting.arrived) < len(meeting.expected):
             return None
@@ -447,9 +450,6 @@ class JobPrograms:
         programs: By the rank that ran.
         program_of: By rank, the rank that ran and did the same.
         colours: By rank, the class of ranks whose times are equal.
-        awaited: By the rank that ran and the number of a wait, the correlation id of the record that it waits for.
-        recorded: By the rank that ran, the correlation ids of these records.
-        recorders: The record of each rank that ran.
     """
 
     cluster: Cluster
@@ -457,9 +457,6 @@ class JobPrograms:
     programs: Mapping[int, RankProgram]
     program_of: Mapping[int, int]
     colours: Mapping[int, int]
-    awaited: Mapping[int, Sequence[int | None]]
-    recorded: Mapping[int, frozenset[int]]
-    recorders: Mapping[int, Recorder]
 
     @property
     def representatives(self) -> dict[int, int]:
@@ -468,11 +465,6 @@ class JobPrograms:
         for rank in sorted(self.colours):
             found.setdefault(self.colours[rank], rank)
         return found
-
-
-def awaited_records(recorder: Recorder) -> list[int | None]:
-    """Return the correlation id of the record that each wait waits for."""
-    return [wait.awaited.record_id if wait.awaited is not None else None for wait in recorder.waits]
 
 
 def simulate(job: JobPrograms, speeds: Mapping[int, RankSpeed]) -> dict[int, RankTimes]:

@@ -52,6 +52,13 @@ def test_a_step_lasts_as_long_as_its_products_and_what_of_communication_they_do_
     assert ddp.step_low_ns < ddp.step_ns < ddp.step_high_ns
 
 
+def test_the_optimizer_is_a_part_of_the_step(ddp):
+    events = ddp[3].events
+    optimizer = events[events["name"].str.startswith("Optimizer.step") & (events["cat"] == "user_annotation")]
+    assert optimizer["step"].tolist() == [0, 1]
+    assert ddp.frames["steps"]["step"].dropna().nunique() == 2
+
+
 def test_fsdp2_gathers_parameters_twice_and_scatters_gradients_once(fsdp):
     found = fsdp.frames["collectives"]
     of_one_step = found[(found["rank"] == 15) & (found["step"] == 1)]
@@ -74,3 +81,42 @@ def test_a_slow_gpu_is_named_with_what_the_job_loses(fsdp):
     assert "rank 5 " in str(slow.summary()).splitlines()[0]
     assert first.loss_ns == pytest.approx(loss_ns, rel=0.2)
     assert loss_ns > 0.2 * fsdp.step_ns
+
+
+def test_a_slow_link_is_named_with_what_the_job_loses(fsdp):
+    slow = cudalens.virtual.job(sharded, "h100x16", slow_links={1: 4.0})
+    loss_ns = slow.step_ns - fsdp.step_ns
+    (loss,) = slow.losses.itertuples()
+    assert (loss.what, loss.where) == ("slow link", 1)
+    assert loss.loss_ns == pytest.approx(loss_ns, rel=0.2)
+    assert loss_ns > 0.1 * fsdp.step_ns
+    assert "the links of node 1 are 4 times slower: the job loses" in str(slow.summary()).splitlines()[0]
+
+
+def test_jitter_costs_what_ranks_wait_for_the_slowest_of_them(fsdp):
+    noisy = cudalens.virtual.job(sharded, "h100x16", jitter=0.3)
+    loss_ns = noisy.step_ns - fsdp.step_ns
+    (loss,) = noisy.losses.itertuples()
+    assert (loss.what, loss.amount) == ("jitter", 0.3)
+    assert loss.loss_ns == pytest.approx(loss_ns, rel=0.2)
+    assert loss_ns > 0.02 * fsdp.step_ns
+    assert "the times of kernels vary by 30 %" in str(noisy.summary()).splitlines()[0]
+    assert noisy.analysis.steps["wait_ns"].sum() > fsdp.analysis.steps["wait_ns"].sum()
+
+
+def test_each_slow_part_has_its_own_loss_and_a_usual_job_has_none(fsdp):
+    assert fsdp.losses.empty
+    slow = cudalens.virtual.job(sharded, "h100x16", slow_gpus={5: 1.5, 6: 1.0001}, slow_links={1: 4.0})
+    losses = slow.losses.set_index(["what", "where"])["loss_ns"]
+    assert losses["slow GPU", 5] > 0.1 * fsdp.step_ns
+    assert abs(losses["slow GPU", 6]) < 0.01 * fsdp.step_ns
+    assert losses["slow link", 1] > 0.1 * fsdp.step_ns
+    rows = [line.split("  ")[0].strip() for line in str(slow.summary()).splitlines()]
+    assert "0 to 4, 7" in [" ".join(row.split()) for row in rows]
+
+
+def test_ranks_that_do_the_same_share_a_row_and_a_picture(fsdp):
+    text, html = str(fsdp.summary()), fsdp.summary()._repr_html_()
+    assert text.splitlines()[-1].startswith("0 to 15 ")
+    assert "clock" not in text
+    assert html.count("<svg") == 2

@@ -6,14 +6,20 @@ import pytest
 import torch
 import torch.distributed as dist
 from torch import nn
+from torch.distributed._functional_collectives import all_to_all_single_autograd
 from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.optim import ZeroRedundancyOptimizer
 from torch.distributed.pipelining import PipelineStage, Schedule1F1B
+from torch.distributed.tensor.experimental import context_parallel
 from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.nn.parallel import DistributedDataParallel
 
 import cudalens
 
 WIDTH = 1024
 MICROBATCHES = 4
+HEADS, LENGTH, HEAD_SIZE = 8, 4096, 128
 
 
 class Block(nn.Module):
@@ -62,6 +68,17 @@ def test_tensor_parallel_ranks_sum_each_block_twice_and_hold_a_part_of_it():
     assert job.memory["allocated_bytes"].max() < whole + 64 * 2**20
 
 
+def test_ranks_with_different_batches_do_not_share_what_dtensor_found_on_the_gpu_of_another_rank():
+    def run():
+        mesh = init_device_mesh("cuda", (int(os.environ["WORLD_SIZE"]),))
+        model = nn.Sequential(nn.Linear(48, 48), nn.Linear(48, 48)).cuda()
+        model = parallelize_module(model, mesh, {"0": ColwiseParallel(), "1": RowwiseParallel()})
+        rows = 24 + 8 * (dist.get_rank() // 2)
+        model[0](torch.randn(rows, 48, device="cuda"))
+
+    assert cudalens.virtual.job(run, "h100x4", run_ranks="all").ran == (0, 1, 2, 3)
+
+
 def test_stages_of_a_pipeline_run_once_each_and_wait_as_long_as_the_bubble_of_their_schedule():
     job = cudalens.virtual.job(pipeline, "h100x2")
     assert job.ran == (0, 1)
@@ -73,3 +90,86 @@ def test_stages_of_a_pipeline_run_once_each_and_wait_as_long_as_the_bubble_of_th
     compute_ns = steps["compute_ns"].max()
     bubble = 1 / MICROBATCHES  # (stages - 1) / microbatches
     assert job.step_ns == pytest.approx(compute_ns * (1 + bubble), rel=0.2)
+
+
+def context_parallel_attention():
+    dist.init_process_group("nccl")
+    torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
+    mesh = init_device_mesh("cuda", (int(os.environ["WORLD_SIZE"]),), mesh_dim_names=("cp",))
+    width = HEADS * HEAD_SIZE
+    project = nn.Linear(width, 3 * width, device="cuda", dtype=torch.bfloat16)
+    x = torch.randn(1, LENGTH, width, device="cuda", dtype=torch.bfloat16)
+    with context_parallel(mesh, buffers=[x], buffer_seq_dims=[1]), sdpa_kernel(SDPBackend.FLASH_ATTENTION):
+        query, key, value = project(x).unflatten(-1, (3, HEADS, HEAD_SIZE)).permute(2, 0, 3, 1, 4)
+        nn.functional.scaled_dot_product_attention(query, key, value, is_causal=True).sum().backward()
+
+
+class Experts(nn.Module):
+    """An expert of each rank, and the exchanges of tokens before and after it."""
+
+    def __init__(self):
+        super().__init__()
+        self.expert = Block()
+
+    def forward(self, tokens):
+        received = all_to_all_single_autograd(tokens, None, None, dist.group.WORLD)
+        return all_to_all_single_autograd(self.expert(received), None, None, dist.group.WORLD)
+
+
+def expert_parallel():
+    dist.init_process_group("nccl")
+    torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
+    layer = Experts().cuda()
+    optimizer = torch.optim.SGD(layer.parameters(), lr=0.1)
+    for _ in range(3):
+        tokens = torch.randn(1024 * dist.get_world_size(), WIDTH, device="cuda", requires_grad=True)
+        layer(tokens).sum().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+
+
+def zero_optimizer(kind):
+    def run():
+        dist.init_process_group("nccl")
+        torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
+        model = DistributedDataParallel(nn.Sequential(*[Block() for _ in range(8)]).cuda())
+        optimizer = (
+            ZeroRedundancyOptimizer(model.parameters(), torch.optim.AdamW, lr=0.1)
+            if kind == "zero"
+            else torch.optim.AdamW(model.parameters(), lr=0.1)
+        )
+        for _ in range(3):
+            model(torch.randn(512, WIDTH, device="cuda")).sum().backward()
+            optimizer.step()
+            optimizer.zero_grad()
+
+    return run
+
+
+def test_context_parallel_ranks_hold_a_part_of_the_sequence_and_exchange_keys_and_values():
+    job = cudalens.virtual.job(context_parallel_attention, "h100x4", run_ranks=[0])
+    found = job.frames["collectives"].query("rank == 0")
+    part = 2 * HEADS * (LENGTH // 4) * HEAD_SIZE
+    # keys and values are gathered in the forward pass and again in the backward pass
+    assert found[found["kind"] == "allgather"]["num_bytes"].tolist() == [2 * 4 * part] * 2
+    assert set(found["num_bytes"] % part) == {0}
+    kernels = job[0].events.query("cat == 'kernel'")["name"]
+    assert kernels.str.contains("flash").any()
+
+
+def test_expert_parallel_ranks_exchange_their_tokens_twice_in_each_direction():
+    job = cudalens.virtual.job(expert_parallel, "h100x8")
+    found = job.frames["collectives"].query("rank == 5 and step == 1")
+    assert len(found) == 4
+    assert set(found["num_bytes"]) == {4 * 1024 * 8 * WIDTH}
+    assert set(found["kind"]) == {"alltoall"}
+
+
+def test_an_optimizer_that_is_divided_over_ranks_takes_less_memory_and_sends_its_parameters():
+    usual, divided = (cudalens.virtual.job(zero_optimizer(kind), "h100x4") for kind in ("usual", "zero"))
+    parameters = 4 * 8 * 8 * WIDTH * WIDTH
+    saved = usual.memory["allocated_bytes"].max() - divided.memory["allocated_bytes"].max()
+    # three quarters of two states, and of the temporaries of a step, which are as large as the parameters
+    assert saved == pytest.approx(3 * parameters * 3 / 4, rel=0.02)
+    sent = divided.frames["collectives"].query("rank == 0 and step == 1 and kind == 'broadcast'")["num_bytes"].sum()
+    assert sent == parameters

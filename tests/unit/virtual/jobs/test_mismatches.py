@@ -1,16 +1,21 @@
 """Collectives that ranks make in different ways are found before anything hangs, with the lines of both."""
 
 import os
+import re
+import sys
 from pathlib import Path
 
 import pytest
 import torch
 import torch.distributed as dist
+from torch.distributed import _symmetric_memory as symmetric_memory
+from torch.utils import cpp_extension
 
 import cudalens
 from cudalens.errors import VirtualDeviceError
 
 HERE = Path(__file__).name
+needs_fork = pytest.mark.skipif(sys.platform != "linux", reason="jobs with values fork")
 
 
 def begin():
@@ -97,6 +102,12 @@ def receive_from_each_other():
     dist.send(x, 1 - rank)
 
 
+def no_barrier():
+    rank, _ = begin()
+    if rank == 0:
+        dist.barrier()
+
+
 DIFFERENT = {
     order: "kind",
     size: "size",
@@ -107,7 +118,14 @@ DIFFERENT = {
     splits: "splits",
     size_of_a_send: "size",
 }
-HANGING = [group, one_more, send_without_receive, receive_from_each_other]
+#: What the two ranks call last.
+HANGING = {
+    group: ("group=pair if rank == 0", "group=pair if rank == 0"),
+    one_more: ("        dist.all_reduce(x)", "    dist.all_reduce(x)"),
+    send_without_receive: ("dist.send(x, 1)", "init_process_group"),
+    receive_from_each_other: ("dist.recv(x, 1 - rank)", "dist.recv(x, 1 - rank)"),
+    no_barrier: ("dist.barrier()", "init_process_group"),
+}
 
 
 def line_of(program, text, after=0):
@@ -116,24 +134,35 @@ def line_of(program, text, after=0):
     return first + next(number for number, line in enumerate(lines) if number > after and text in line)
 
 
-def message_of(program):
+def message_of(program, *, values=False):
     with pytest.raises(VirtualDeviceError) as caught:
-        cudalens.virtual.job(program, "h100x2")
+        cudalens.virtual.job(program, "h100x2", values=values)
     return str(caught.value)
 
 
+@pytest.fixture(params=[False, pytest.param(True, marks=needs_fork)], ids=["shapes", "values"])
+def values(request):
+    """Whether the job computes values."""
+    return request.param
+
+
 @pytest.mark.parametrize("program", DIFFERENT, ids=lambda program: program.__name__)
-def test_two_ranks_that_make_different_collectives(program):
-    message = message_of(program)
-    assert f"differs in its {DIFFERENT[program]}: rank 0 at {HERE}:" in message
-    assert f"; rank 1 at {HERE}:" in message
+def test_two_ranks_that_make_different_collectives(program, values):
+    message = message_of(program, values=values)
+    assert f"differs in its {DIFFERENT[program]}: rank " in message
+    assert f"rank 0 at {HERE}:" in message
+    assert f"rank 1 at {HERE}:" in message
 
 
 @pytest.mark.parametrize("program", HANGING, ids=lambda program: program.__name__)
-def test_a_rank_that_waits_forever(program):
-    message = message_of(program)
+def test_a_rank_that_waits_forever(program, values):
+    message = message_of(program, values=values)
     assert "the job hangs: no rank can go on" in message
-    assert f"rank 0 at {HERE}:" in message
+    first, second = HANGING[program]
+    lines = Path(__file__).read_text().splitlines()
+    found = {int(line) for line in re.findall(rf"{HERE}:(\d+)", message)}
+    assert len(found) == 2 or first == second
+    assert all(any(text in lines[line - 1] for line in found) for text in (first, second))
 
 
 def test_both_lines_are_those_of_the_calls():
@@ -146,6 +175,10 @@ def test_both_lines_are_those_of_the_calls():
     ("program", "reason"),
     [
         (lambda: dist.init_process_group("mpi"), "no backend 'mpi'"),
+        (lambda: torch.cuda.nccl.all_reduce([begin()[1]]), "torch.cuda.nccl.all_reduce needs NCCL and a GPU"),
+        (lambda: symmetric_memory.empty(8, device=begin()[1].device), "needs NVSHMEM or symmetric memory"),
+        (lambda: torch.ops.symm_mem.one_shot_all_reduce(begin()[1], "sum", "0"), "this operator has none"),
+        (lambda: cpp_extension.load_inline("kernel", "", "__global__ void k() {}"), "cannot run code for a GPU"),
         (lambda: (begin(), dist.all_gather_object([None, None], 1)), "needs objects of all ranks"),
         (lambda: (begin(), dist.recv(torch.ones(1, device="cuda"))), "recv without a source"),
     ],

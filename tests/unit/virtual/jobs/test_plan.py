@@ -50,6 +50,12 @@ def test_a_plan_names_the_best_and_its_cost(found):
     assert best["cost"] == pytest.approx(best["step_ns"] / 1e9 * 4)
 
 
+def test_a_plan_shows_as_a_table_in_a_notebook_and_a_cost_only_with_a_price(found):
+    assert "<th" in found._repr_html_()
+    assert "cost" in str(found)
+    assert "cost" not in str(cudalens.plan(gather, "h100x4", layouts=[{"dp": 4, "tp": 1}]))
+
+
 def test_the_command_runs_a_script_with_its_arguments_on_every_rank(tmp_path, capsys):
     script = tmp_path / "train.py"
     script.write_text(SCRIPT)

@@ -1,0 +1,147 @@
+"""Record the run of one rank of a job, and make its Trace with the times of the job."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
+
+import torch
+
+from cudalens.api.recorder import Recorder
+from cudalens.api.session import OK
+from cudalens.frames import Trace
+from cudalens.profiler import ProfilerOptions
+from cudalens.virtual.jobs.exchanges import Mailbox
+from cudalens.virtual.jobs.rank_device import Meeting, RankDevice, rank_environment
+from cudalens.virtual.jobs.rank_run import RankRun
+from cudalens.virtual.jobs.retiming import retimed
+from cudalens.virtual.jobs.schedule import RankTimes
+from cudalens.virtual.jobs.topology import Cluster
+
+if TYPE_CHECKING:
+    from cudalens.virtual.profile.recorder import Cut
+
+#: Memory of a GPU on which everything fits, so that a job that does not fit shows how much it needs.
+_UNLIMITED_BYTES: Final = 1 << 46
+
+
+class RankRecord:
+    """The recording of one rank.
+
+    Args:
+        cluster: The GPUs of the job.
+        rank: The rank.
+        mailbox: The objects that ranks sent which ran before; of ranks without values.
+        default: The number that the program reads for unknown values.
+        default_count: The number of results of operators whose size depends on values.
+        meeting: Where the processes of ranks with values meet; None for a rank without values.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        rank: int,
+        *,
+        mailbox: Mailbox | None = None,
+        default: float | None = None,
+        default_count: int | None = None,
+        meeting: Meeting | None = None,
+    ) -> None:
+        unlimited = replace(cluster, spec=cluster.spec.replace(total_memory_bytes=_UNLIMITED_BYTES))
+        self._device = RankDevice(
+            unlimited, rank, mailbox=mailbox, default=default, default_count=default_count, meeting=meeting
+        )
+        self._cluster, self._rank = cluster, rank
+        self.recorder = Recorder(ProfilerOptions(memory=True), metrics=False, syncs=False)
+
+    def run(self, function: Callable[[], object]) -> RankRun:
+        """Run the program of the rank."""
+        session = self.recorder.new_session()
+        try:
+            device = self._device
+            with rank_environment(self._cluster, self._rank), device:
+                session.start()
+                try:
+                    self.recorder.session = session
+                    self.recorder.begin()
+                    with _steps_of_optimizers(self.recorder) as cuts:
+                        function()
+                finally:
+                    self.recorder.stop(session)
+                assert device.communicator is not None
+                stats = torch.cuda.memory_stats(self._rank % self._cluster.gpus_per_node)
+                communicator = device.communicator
+        finally:
+            gc.collect()  # the next rank measures its own tensors only
+        self._record = self.recorder.virtual.recorders[0]
+        return RankRun.of_record(
+            self._rank,
+            self._record,
+            communicator,
+            cuts[0] if self.recorder.steps.num_steps else None,
+            self.recorder.steps.num_steps,
+            {name: stats.get(f"{name}.all.peak", 0) for name in ("allocated_bytes", "reserved_bytes")},
+            reads_rank=device.reads_rank,
+        )
+
+    def build(self, name: str, run: RankRun, times: RankTimes, facts: Mapping[int, Any]) -> Trace:
+        """Return the Trace of a rank that did the same, with its times and the facts of its collectives."""
+        self.recorder.virtual.replace_recorder(retimed(self._record, run.program, times, facts, run.cut))
+        return self.recorder.build(name, OK)
+
+
+@contextmanager
+def _steps_of_optimizers(recorder: Recorder) -> Iterator[list[Cut]]:
+    """Record steps: each from the first call of a module to the end of the first optimizer's next step.
+
+    The first step, in which optimizers allocate their state, is a part of the start of the program. The list that is
+    returned gets its end.
+    """
+    from torch.autograd.profiler import record_function
+    from torch.nn.modules.module import register_module_forward_pre_hook
+    from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
+
+    running: list[Any] = []  # an optimizer such as ZeroRedundancyOptimizer calls another one
+    ended: list[Any] = []
+    first: list[Any] = []
+    pending: list[Any] = []
+    cuts: list[Cut] = []
+    leave_range: Any = record_function.__exit__
+
+    def begin(*args: Any) -> None:
+        pending.pop().remove()
+        recorder.steps.step()
+
+    def enter(optimizer: Any, *args: Any) -> None:
+        running.append(optimizer)
+
+    def end(optimizer: Any, *args: Any) -> None:
+        running.pop()
+        if not running:
+            ended.append(optimizer)  # torch calls this in a range of the optimizer, which belongs to the step
+
+    def leave(entered: Any, *args: Any) -> Any:
+        result = leave_range(entered, *args)
+        if ended:
+            close(ended.pop())
+        return result
+
+    def close(optimizer: Any) -> None:
+        if not first:
+            first.append(optimizer)
+            cuts.append(recorder.virtual.recorders[0].cut())
+        if optimizer is first[0] and not pending:
+            recorder.steps.close()
+            pending.append(register_module_forward_pre_hook(begin))
+
+    handles = [register_optimizer_step_pre_hook(enter), register_optimizer_step_post_hook(end)]
+    record_function.__exit__ = leave  # type: ignore[method-assign]
+    try:
+        yield cuts
+    finally:
+        record_function.__exit__ = leave_range  # type: ignore[method-assign]
+        for hook in (*handles, *pending):
+            hook.remove()

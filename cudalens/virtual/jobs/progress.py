@@ -1,0 +1,85 @@
+"""Follow the collectives that the ranks of a running job report, and find those that never end."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+
+from cudalens.virtual.jobs.communicator import PAIRS, Collective
+from cudalens.virtual.jobs.mismatch import check_match, describe_deadlock, describe_last
+from cudalens.virtual.jobs.schedule import RankProgram
+
+
+class JobProgress:
+    """What each rank of a job with values has started, waits for, or has ended.
+
+    Args:
+        num_ranks: The number of ranks.
+    """
+
+    def __init__(self, num_ranks: int) -> None:
+        self._started: dict[Hashable, tuple[set[int], dict[int, Collective]]] = {}
+        self._waiting: set[int] = set()
+        self._ended: dict[int, str] = {}
+        self._running = set(range(num_ranks))
+
+    def note(self, rank: int, kind: str, collective: Collective | None) -> None:
+        """Note a report: "starts" with a collective, "waits" or "resumes".
+
+        Raises:
+            CollectiveMismatchError: Another rank started a different collective.
+        """
+        if collective is None:
+            (self._waiting.add if kind == "waits" else self._waiting.discard)(rank)
+            return
+        key, expected = _meeting_of(rank, collective)
+        _, arrived = self._started.setdefault(key, (expected, {}))
+        for other, theirs in arrived.items():
+            check_match(other, theirs, rank, collective)
+        arrived[rank] = collective
+        if len(arrived) == len(expected):
+            del self._started[key]
+
+    def end(self, rank: int, program: RankProgram) -> None:
+        """The program of a rank has ended."""
+        self._ended[rank] = describe_last(program.collectives.values(), program.started_at)
+        self._running.discard(rank)
+        self._waiting.discard(rank)
+
+    def check_failure(self, rank: int) -> None:
+        """Check that a rank that failed was not in a collective without one that has ended, which closes connections.
+
+        Raises:
+            CollectiveMismatchError: It was.
+        """
+        for expected, arrived in self._started.values():
+            if rank in arrived and (expected - arrived.keys()) & self._ended.keys():
+                self.check_hang(is_quiet=False)
+
+    def check_hang(self, *, is_quiet: bool) -> None:
+        """Check that some rank can go on.
+
+        Args:
+            is_quiet: Whether no rank has reported anything for some seconds.
+
+        Raises:
+            CollectiveMismatchError: A rank started a collective without one that has ended, or all ranks wait for each
+                other.
+        """
+        pending: dict[int, Collective] = {}
+        has_missed = False
+        for expected, arrived in self._started.values():
+            has_missed = has_missed or bool((expected - arrived.keys()) & self._ended.keys())
+            for rank, collective in arrived.items():
+                pending.setdefault(rank, collective)
+        all_wait = is_quiet and self._running <= self._waiting and self._running <= pending.keys()
+        if pending and (has_missed or all_wait):
+            raise describe_deadlock(pending | dict.fromkeys(self._ended.keys() - pending.keys()), self._ended)
+
+
+def _meeting_of(rank: int, collective: Collective) -> tuple[Hashable, set[int]]:
+    """Return a key that all ranks of a collective share, and these ranks."""
+    if collective.kind not in PAIRS:
+        return (collective.ranks, collective.twin, collective.seq), set(collective.ranks)
+    assert collective.peer is not None
+    pair = (rank, collective.peer) if collective.kind == "send" else (collective.peer, rank)
+    return (collective.ranks, collective.twin, pair, collective.seq), set(pair)

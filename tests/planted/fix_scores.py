@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import statistics
 import sys
 import warnings
@@ -47,13 +48,15 @@ class Score:
     def is_right(self) -> bool:
         """Whether the fix gives enough, and its results are as claimed."""
         is_as_claimed = self.attempt.difference.is_exact or not self.cell.is_equal or not self.cell.has_values
-        return not self.attempt.refusal and self.share >= ENOUGH and is_as_claimed
+        is_gain = self.attempt.is_faster and self.share >= ENOUGH
+        return not self.attempt.refusal and is_gain and is_as_claimed
 
 
 def run(cell: Cell) -> Score:
     """Try the fix of a program, and time the hand-written one."""
     torch.manual_seed(0)
-    with cudalens.virtual.device(cell.gpu, values=cell.has_values):
+    device = cudalens.virtual.device(cell.gpu, values=cell.has_values) if cell.gpu else contextlib.nullcontext()
+    with device:
         try:
             names = _ran(cell.before)
             exec(compile(cell.planted, "<cell>", "exec"), names)

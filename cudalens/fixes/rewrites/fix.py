@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import ast
+import collections
+import contextlib
 import inspect
 import pathlib
 import textwrap
 import types
 from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, Final
 
 from cudalens.analysis import Finding
 from cudalens.errors import FixError
-from cudalens.fixes.source import Edit, Names, Source
+from cudalens.fixes.source import Edit, Names, Source, own_names
 from cudalens.fixes.trying.state import names_in
 
 _PYTHON: Final = str(pathlib.Path(inspect.__file__).parent) + "/"
+_OURS: Final = str(pathlib.Path(__file__).parents[2]) + "/"
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,16 +55,26 @@ class Program:
     Attributes:
         cell: The cell.
         functions: The functions.
-        names: What its expressions mean.
         namespace: The variables.
         setup: Lines of fixes that run once before the cell.
     """
 
     cell: Unit
     functions: tuple[Unit, ...]
-    names: Names
     namespace: Mapping[str, Any]
     setup: tuple[str, ...] = ()
+
+    @cached_property
+    def names(self) -> Names:
+        """What the expressions of the cell and of the functions mean."""
+        elsewhere: dict[ast.Name, Any] = {}
+        for unit in self.functions:
+            assert unit.function is not None
+            outer = _outer_variables(unit.function)
+            elsewhere |= {name: outer.get(name.id) for name in unit.source.nodes(ast.Name)}
+        for unit in self.units:
+            elsewhere |= dict.fromkeys(own_names(unit.source))
+        return Names(self.namespace, elsewhere)
 
     @property
     def units(self) -> tuple[Unit, ...]:
@@ -128,6 +142,26 @@ class Fix:
     hides_rounding: bool = False
 
 
+def with_torch(program: Program, fix: Fix) -> Fix:
+    """Return a fix with ``import torch`` where its text needs the name and the program has another one for torch.
+
+    Raises:
+        FixError: A function of another module needs the name.
+    """
+    imports = any(
+        isinstance(one, ast.Import) and any((name.asname or name.name) == "torch" for name in one.names)
+        for one in program.cell.source.tree.body
+    )
+    units = [unit for unit, edits in fix.edits if any("torch." in edit.text for edit in edits)]
+    for unit in units:
+        if unit.function is not None and "torch" not in _outer_variables(unit.function):
+            raise FixError(f"{unit.source.name} does not import torch.")
+    is_needed = any(unit.function is None for unit in units) or any("torch." in line for line in fix.setup)
+    if not is_needed or imports or "torch" in program.namespace:
+        return fix
+    return replace(fix, setup=("import torch", *fix.setup))
+
+
 def edits_by_unit(edits: Mapping[Unit, Sequence[Edit]]) -> tuple[tuple[Unit, tuple[Edit, ...]], ...]:
     """Return collected edits in the form of `Fix.edits`."""
     return tuple((unit, tuple(found)) for unit, found in edits.items())
@@ -146,29 +180,35 @@ def program_of(name: str, text: str, namespace: MutableMapping[str, Any], *, fir
         FixError: The text cannot be parsed.
     """
     cell = Unit(Source(name, text, first_line), None, name)
-    names = {node.id for node in cell.source.nodes(ast.Name)} | {node.attr for node in cell.source.nodes(ast.Attribute)}
-    functions = tuple(_functions(names, namespace))
-    return Program(cell, functions, Names(namespace), namespace)
+    means = Names(namespace)
+    values = [namespace.get(name) for name in sorted({node.id for node in cell.source.nodes(ast.Name)})]
+    values += [means.value(node) for node in cell.source.nodes(ast.Attribute)]
+    functions = tuple(unit for function in reached_functions(values) if (unit := _unit(function)) is not None)
+    return Program(cell, functions, namespace)
 
 
-def _functions(names: set[str], namespace: Mapping[str, Any]) -> Iterator[Unit]:
-    """Yield the user's functions and methods that are reached by name, each with its source."""
+def _outer_variables(function: Any) -> Mapping[str, Any]:
+    """The variables that a function reads from the functions around it, and those of its module."""
+    found = collections.ChainMap[str, Any]({}, function.__globals__)
+    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=False):
+        with contextlib.suppress(ValueError):  # not bound yet
+            found[name] = cell.cell_contents
+    return found
+
+
+def reached_functions(values: Sequence[Any]) -> Iterator[types.FunctionType]:
+    """Yield the user's functions and methods among values, and those that they name."""
     seen: set[int] = set()
-    waiting = sorted(names)
-    visited = set(waiting)
+    waiting = list(values)
     while waiting:
-        name = waiting.pop(0)
-        for function in _callables(namespace.get(name)):
+        for function in _callables(waiting.pop(0)):
             if id(function) in seen:
                 continue
             seen.add(id(function))
-            unit = _unit(function)
-            if unit is None:
-                continue
-            yield unit
-            inner = [one for one in names_in(function.__code__) if one not in visited]
-            visited.update(inner)
-            waiting += inner
+            outer = _outer_variables(function)
+            waiting += [outer[name] for name in names_in(function.__code__) if name in outer]
+            waiting += [outer[name] for name in function.__code__.co_freevars if name in outer]
+            yield function
 
 
 def _callables(value: Any) -> list[types.FunctionType]:
@@ -192,7 +232,7 @@ def _callables(value: Any) -> list[types.FunctionType]:
 
 def _is_users(function: types.FunctionType) -> bool:
     file = function.__code__.co_filename
-    return "site-packages" not in file and not file.startswith("<frozen") and not file.startswith(_PYTHON)
+    return "site-packages" not in file and not file.startswith(("<frozen", _PYTHON, _OURS))
 
 
 def _unit(function: types.FunctionType) -> Unit | None:
@@ -200,14 +240,37 @@ def _unit(function: types.FunctionType) -> Unit | None:
         lines, first = inspect.getsourcelines(function)
     except (OSError, TypeError):
         return None
-    text = textwrap.dedent("".join(lines)).rstrip("\n")
+    written = "".join(lines).rstrip("\n")
+    text = textwrap.dedent(written)
     try:
         source = Source(function.__qualname__, text, max(first, 1))
     except FixError:
         return None
-    if not source.tree.body or not isinstance(source.tree.body[0], ast.FunctionDef | ast.AsyncFunctionDef):
+    definition = source.tree.body[0] if source.tree.body else None
+    if not isinstance(definition, ast.FunctionDef | ast.AsyncFunctionDef) or _has_private_names(definition):
+        return None
+    if text != written and not _is_same_function(definition, written):
         return None
     return Unit(source, function, _place_of(function))
+
+
+def _has_private_names(definition: ast.AST) -> bool:
+    """Whether a method has names that the class changes, as ``self.__count``."""
+    names = [one.attr for one in ast.walk(definition) if isinstance(one, ast.Attribute)]
+    names += [one.id for one in ast.walk(definition) if isinstance(one, ast.Name)]
+    return any(name.startswith("__") and not name.endswith("__") for name in names)
+
+
+def _is_same_function(definition: ast.AST, written: str) -> bool:
+    """Whether a function without its indentation is the one that was written: strings over lines are not changed."""
+    block = ast.parse(f"if True:\n{written}").body[0]
+    assert isinstance(block, ast.If)
+    return _without_docstring(definition) == _without_docstring(block.body[0])
+
+
+def _without_docstring(definition: Any) -> str:
+    has_text = ast.get_docstring(definition) is not None
+    return ast.dump(ast.Module(definition.body[1:] if has_text else definition.body, []))
 
 
 def _place_of(function: types.FunctionType) -> str:

@@ -18,7 +18,7 @@ from cudalens.fixes.clocks import Clock, find_clock
 from cudalens.fixes.names import names_of
 from cudalens.fixes.rewrites.fix import Fix, Program, Unit
 from cudalens.fixes.trying.attempt import Attempt
-from cudalens.fixes.trying.state import State
+from cudalens.fixes.trying.state import RANDOM, State, changes_between
 from cudalens.fixes.values import Difference, compare_values, values_in
 
 #: Runs of each version on a clock that measures, and on one that is modelled and repeats exactly.
@@ -48,6 +48,9 @@ class Trial:
         *,
         quiet: Callable[[], AbstractContextManager[Any]] | None = None,
     ) -> None:
+        distributed = torch.distributed
+        if distributed.is_available() and distributed.is_initialized() and distributed.get_world_size() > 1:
+            raise FixError("the program is one of several ranks, and the others would have to run again with it.")
         self._program, self._namespace = program, namespace
         self._quiet = quiet or _silent
         self.clock: Clock = find_clock()
@@ -109,7 +112,7 @@ class Trial:
         )
         try:
             return self._run_both(found, _Version(program), _Version(fixed, program), dropped, runs, tolerance)
-        except _RunError as failure:
+        except FixError as failure:
             return replace(found, refusal=str(failure))
         finally:
             self._restore()
@@ -126,9 +129,12 @@ class Trial:
         first = self._outputs_of(plain)
         own = self._compare(first, self._outputs_of(plain), dropped)
         setup_ns = self._setup_ns(fixed)
-        difference = self._compare(first, self._outputs_of(fixed), dropped)
+        second = self._outputs_of(fixed)
+        if found.changes_behaviour:  # random numbers may be others: the fix says what is no longer the same
+            first = {name: one for name, one in first.items() if not name.startswith(RANDOM)}
+        difference = self._compare(first, second, dropped)
         found = replace(found, difference=difference, own_difference=own, setup_ns=setup_ns)
-        del first
+        del first, second
         if why := _wrong_values(found, tolerance):
             return replace(found, refusal=why)
         times: tuple[list[int], list[int]] = ([], [])
@@ -163,12 +169,18 @@ class Trial:
         self._restore()
         with version.installed(), self._quiet():
             self._execute(version.setup, version.name)
+            before = self._state.contents()
             value = self._execute(version.body, version.name)
             self.clock.wait()
+            changed = changes_between(before, self._state.contents())
         found: dict[str, Any] = {}
         for name in self._assigned:
             if name in self._namespace and not name.startswith("_"):
                 found |= dict(values_in(name, self._namespace[name]))
+        for name, one in list(found.items()):
+            if isinstance(one, torch.Tensor):
+                found |= {f"the device of {name}": str(one.device), f"the gradients of {name}": one.requires_grad}
+        found |= {name: one for name, one in changed.items() if name not in found}
         found |= dict(values_in("the value of the cell", value))
         for where, tensor in self._state.tensors.items():
             if where.endswith(".grad"):  # what the parameter has now counts
@@ -183,11 +195,14 @@ class Trial:
     def _compare(self, first: Mapping[str, Any], second: Mapping[str, Any], dropped: frozenset[str]) -> Difference:
         if not self.clock.has_values:
             return Difference(is_known=False)
-        wanted = {name: value for name, value in first.items() if name.partition("[")[0] not in dropped}
+        wanted = {name: value for name, value in first.items() if _variable(name) not in dropped}
         # A gradient that is None instead of zeros is the same gradient.
         for name in [name for name in wanted if name.endswith(".grad") and name not in second]:
             if not bool(torch.count_nonzero(wanted[name])):
                 del wanted[name]
+        changed = [name for name in second if name.startswith("the length of ") and name not in first]
+        if changed:
+            return Difference(mismatch=f"{changed[0]} changes", num_values=len(wanted))
         return compare_values(wanted, second)
 
     def _execute(self, codes: Sequence[types.CodeType], which: str) -> Any:
@@ -294,6 +309,11 @@ def _codes_named(code: types.CodeType, name: str) -> Iterator[types.CodeType]:
             if constant.co_name == name:
                 yield constant
             yield from _codes_named(constant, name)
+
+
+def _variable(name: str) -> str:
+    """The variable of the name of an output."""
+    return name.rpartition(" of ")[2].partition("[")[0]
 
 
 def _copied(value: Any) -> Any:

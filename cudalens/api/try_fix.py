@@ -92,6 +92,7 @@ def try_all(
     runs: int | None = None,
     tolerance: float | None = None,
     consent: bool = False,
+    repeats: int = 1,
 ) -> Tries:
     """Try the fixes of all findings one after the other, and keep what helps.
 
@@ -105,6 +106,8 @@ def try_all(
         runs: As for `try_fix`.
         tolerance: As for `try_fix`.
         consent: As for `try_fix`.
+        repeats: How often the code will run from now on. A fix with lines that run once (compiling, recording a graph)
+            is kept only if so many runs save at least what these lines cost.
 
     Returns:
         The attempts. They print as one line with the answer, a table, and one diff.
@@ -113,7 +116,7 @@ def try_all(
         FixError: There is no finding, or no code to run.
     """
     names = namespace if namespace is not None else _callers_names(code)
-    trying = trying_of(trace, code, names, runs=runs, tolerance=tolerance, consent=consent)
+    trying = trying_of(trace, code, names, runs=runs, tolerance=tolerance, consent=consent, repeats=repeats)
     tries = trying.all(all_findings(trace))
     for attempt in tries.attempts:
         keep(attempt)
@@ -130,6 +133,8 @@ def trying_of(
     consent: bool = False,
     quiet: Callable[[], AbstractContextManager[Any]] | None = None,
     name: str | None = None,
+    progress: Callable[[str], object] | None = None,
+    repeats: int = 1,
 ) -> Trying:
     """Return what tries the findings of a Trace; the arguments are those of `try_fix`.
 
@@ -142,6 +147,8 @@ def trying_of(
         raise FixError(f"runs={runs!r}: expected None or a whole number from 2 to 1,000.")
     if tolerance is not None and (isinstance(tolerance, bool) or not tolerance > 0):
         raise FixError(f"tolerance={tolerance!r}: expected None or a number above 0.")
+    if isinstance(repeats, bool) or not isinstance(repeats, int) or repeats < 1:
+        raise FixError(f"repeats={repeats!r}: expected a whole number from 1.")
     text = trace.info.code if code is None else code
     if isinstance(text, types.FunctionType):
         label = text.__name__
@@ -154,7 +161,17 @@ def trying_of(
             "function without parameters."
         )
     label = name or trace.info.name or "cell"
-    return Trying(label, text, namespace, runs=runs, tolerance=tolerance, consent=consent, quiet=quiet)
+    return Trying(
+        label,
+        text,
+        namespace,
+        runs=runs,
+        tolerance=tolerance,
+        consent=consent,
+        quiet=quiet,
+        progress=progress,
+        repeats=repeats,
+    )
 
 
 def all_findings(trace: Trace) -> list[analysis.Finding]:

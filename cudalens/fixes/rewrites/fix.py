@@ -39,6 +39,11 @@ class Unit:
     place: str = ""
     is_edited: bool = False
 
+    @property
+    def is_of_cell(self) -> bool:
+        """Whether the text is of a cell of a notebook, not of a file."""
+        return not pathlib.Path(self.place).is_file()
+
     def has_line(self, place: str | None) -> int | None:
         """Return the line of the text that a place (``In[3]:7``, ``file.py:7``) names; None for another place."""
         where, _, line = (place or "").rpartition(":")
@@ -46,6 +51,43 @@ class Unit:
             return None
         number = int(line) - self.source.first_line + 1
         return number if 1 <= number <= len(self.source.lines) else None
+
+
+@dataclass(frozen=True)
+class FileChange:
+    """A function of a file with a fix in it.
+
+    Attributes:
+        path: The file.
+        first_line: The first line of the function, from 1.
+        before: Its text, without the indentation of its first line.
+        after: The text with the fix.
+    """
+
+    path: pathlib.Path
+    first_line: int
+    before: str
+    after: str
+
+    def write(self) -> None:
+        """Write the function into its file; everything else of the file stays as it is.
+
+        Raises:
+            FixError: The file is not the one that was run, or cannot be written; it is unchanged.
+        """
+        try:
+            text = self.path.read_bytes().decode()
+            ending = "\r\n" if "\r\n" in text else "\n"
+            lines = text.split(ending)
+            start, stop = self.first_line - 1, self.first_line - 1 + len(self.before.split("\n"))
+            here = "\n".join(lines[start:stop])
+            if textwrap.dedent(here).rstrip("\n") != self.before:
+                raise FixError(f"{self.path} is not as it was when it was run; nothing was written.")
+            indent = here[: len(here) - len(here.lstrip())]
+            fixed = [f"{indent}{line}" if line.strip() else line for line in self.after.split("\n")]
+            self.path.write_bytes(ending.join([*lines[:start], *fixed, *lines[stop:]]).encode())
+        except (OSError, UnicodeDecodeError) as error:
+            raise FixError(f"{self.path}: the fix was not written ({error}).") from None
 
 
 @dataclass(frozen=True)
@@ -105,6 +147,20 @@ class Program:
         """Return the text of the cell with the setup at its top."""
         source = self.cell.source
         return source.edited([source.at_top(*self.setup)]) if self.setup else source.text
+
+    def written_cell(self) -> str:
+        """Return the text for the next cell: the functions of other cells that a fix changed, and the cell."""
+        functions = [unit.source.text for unit in self.functions if unit.is_edited and unit.is_of_cell]
+        return "\n\n\n".join([*functions, self.cell_text()])
+
+    def file_changes(self, original: Program) -> tuple[FileChange, ...]:
+        """Return what writing the functions of files that a fix changed would change."""
+        pairs = [pair for pair in zip(original.functions, self.functions, strict=True) if pair[1].is_edited]
+        return tuple(
+            FileChange(pathlib.Path(before.place), before.source.first_line, before.source.text, after.source.text)
+            for before, after in pairs
+            if not before.is_of_cell
+        )
 
     def diff(self, original: Program) -> str:
         """Return the diff from another version of the program."""
@@ -251,7 +307,42 @@ def _unit(function: types.FunctionType) -> Unit | None:
         return None
     if text != written and not _is_same_function(definition, written):
         return None
-    return Unit(source, function, _place_of(function))
+    try:  # the file may have been changed since it was imported
+        is_running = function_code(function, source).co_code == function.__code__.co_code
+    except (FixError, StopIteration):
+        return None
+    return Unit(source, function, _place_of(function)) if is_running else None
+
+
+def function_code(function: Any, source: Source) -> types.CodeType:
+    """Return the code of a function with another text, which reads the same variables of the functions around it.
+
+    Raises:
+        FixError: The text reads other variables of these.
+    """
+    old = function.__code__
+    tree = ast.parse(source.text)
+    definition = tree.body[0]
+    assert isinstance(definition, ast.FunctionDef | ast.AsyncFunctionDef)
+    definition.decorator_list = []
+    if old.co_freevars:
+        around = ast.parse("def around(): " + "; ".join(f"{name} = None" for name in old.co_freevars))
+        outer = around.body[0]
+        assert isinstance(outer, ast.FunctionDef)
+        outer.body.append(definition)
+        tree = ast.fix_missing_locations(around)
+    found = next(_codes_named(compile(tree, f"<{source.name}, fixed>", "exec"), definition.name))
+    if found.co_freevars != old.co_freevars:
+        raise FixError(f"the fix of {source.name} uses other variables of the functions around it.")
+    return found.replace(co_qualname=old.co_qualname)
+
+
+def _codes_named(code: types.CodeType, name: str) -> Iterator[types.CodeType]:
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            if constant.co_name == name:
+                yield constant
+            yield from _codes_named(constant, name)
 
 
 def _has_private_names(definition: ast.AST) -> bool:

@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import sys
+import time
 import types
 from collections.abc import Callable, MutableMapping
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
 from cudalens import analysis
+from cudalens.api import history
 from cudalens.errors import FixError
 from cudalens.frames import Trace
 
 if TYPE_CHECKING:
     from cudalens.fixes.trying.attempt import Attempt
     from cudalens.fixes.trying.choosing import Tries, Trying
-
-#: Past attempts of this process, oldest first, with the time that each finding predicted.
-_attempts: list[Attempt] = []
 
 
 def try_fix(
@@ -80,7 +79,7 @@ def try_fix(
     names = namespace if namespace is not None else _callers_names(code)
     trying = trying_of(trace, code, names, runs=runs, tolerance=tolerance, consent=consent)
     attempt = trying.attempt(chosen_finding(trace, finding))
-    keep(attempt)
+    keep(attempt, trace)
     return attempt
 
 
@@ -119,7 +118,7 @@ def try_all(
     trying = trying_of(trace, code, names, runs=runs, tolerance=tolerance, consent=consent, repeats=repeats)
     tries = trying.all(all_findings(trace))
     for attempt in tries.attempts:
-        keep(attempt)
+        keep(attempt, trace)
     return tries
 
 
@@ -204,14 +203,23 @@ def chosen_finding(trace: Trace, finding: analysis.Finding | str | int) -> analy
     raise FixError(f"the run {trace.info.name!r} has no finding {finding!r}; there are: {listed}.")
 
 
-def keep(attempt: Attempt) -> None:
-    """Keep an attempt for `past_attempts`."""
-    _attempts.append(attempt)
-
-
-def past_attempts() -> list[Attempt]:
-    """Return the attempts of this process, oldest first."""
-    return list(_attempts)
+def keep(attempt: Attempt, trace: Trace) -> None:
+    """Keep an attempt in the history, with the gain that the finding predicted."""
+    device = ", ".join(dict.fromkeys(one.name for one in trace.info.devices)) or trace.info.host or ""
+    gain, predicted = attempt.gain_pct, attempt.predicted_pct
+    past = history.PastAttempt(
+        recorded_ns=time.time_ns(),
+        name=trace.info.name,
+        device=device,
+        rule=attempt.rule,
+        fix=attempt.title,
+        predicted_pct=None if predicted is None else round(predicted, 3),
+        gain_pct=None if gain is None else round(gain, 3),
+        helps=attempt.helps,
+        is_modelled=attempt.is_modelled,
+        answer=attempt.headline(),
+    )
+    history.add_attempt(past)
 
 
 def _callers_names(code: Any) -> MutableMapping[str, Any]:

@@ -128,8 +128,6 @@ class CellRun:
         if trace is None or self.is_silent:
             return
         if not was_shown:
-            if trace.info.code is not None:
-                offer_tries(self._shell)
             display(self._shell, trace)
             _num_races_shown[self._shell] = num_races_shown(self._shell) + len(trace.races)
         self._print_notes()
@@ -137,14 +135,6 @@ class CellRun:
     def _print_notes(self) -> None:
         while self._notes:
             print(self._notes.pop(0))  # noqa: T201
-
-
-def offer_tries(shell: InteractiveShell) -> None:
-    """Have the widgets of runs offer to try fixes of their cells, which run again in `shell`."""
-    from cudalens.magics.try_fix import ButtonTries
-    from cudalens.views import notebook
-
-    notebook.offer_tries(ButtonTries(shell))
 
 
 def end_runs(shell: InteractiveShell, *, spare: Collection[str]) -> None:

@@ -33,7 +33,7 @@ def try_finding(shell: InteractiveShell, trace: Trace, options: TryOptions) -> N
     finding = chosen_finding(trace, _number(options.finding or ["1"]))
     trying = _trying(shell, trace, options)
     attempt = trying.attempt(finding)
-    keep(attempt)
+    keep(attempt, trace)
     display(shell, attempt)
     if options.write and not attempt.refusal:
         _write(shell, attempt)
@@ -51,7 +51,7 @@ def try_every_finding(shell: InteractiveShell, trace: Trace, options: TryOptions
         raise UsageError("%cudaprofile try all: takes no number; it tries all findings.")
     tries = _trying(shell, trace, options).all(all_findings(trace))
     for attempt in tries.attempts:
-        keep(attempt)
+        keep(attempt, trace)
     display(shell, tries)
     if options.write and tries.together is not None and not tries.together.refusal:
         _write(shell, tries.together)
@@ -100,7 +100,7 @@ class ButtonTries:
             trace, None, self._shell.user_ns, quiet=lambda: silent(self._shell), name=name, progress=progress
         )
         attempt = trying.attempt(finding)
-        keep(attempt)
+        keep(attempt, trace)
         code = attempt.fixed_text if attempt.before_ns else ""
         shown = {"headline": attempt.headline(), "title": attempt.title, "diff": attempt.diff, "code": code}
         return {**shown, "notes": attempt.notes()}

@@ -127,3 +127,25 @@ def test_a_function_of_another_cell_is_in_the_next_cell(shell, ran):
     ran("%cudaprofile try host_sync --write")
     assert shell.rl_next_input.startswith("def epoch():\n    total = 0.0\n    _total_values = []\n")
     assert shell.rl_next_input.endswith("\n\n\nresult = epoch()")
+
+
+def test_the_history_keeps_what_was_predicted_and_what_the_try_gave(shell, ran, tmp_path):
+    path = tmp_path / "history.jsonl"
+    shell.run_cell(CELL, store_history=True).raise_error()
+    cudalens.history.on(path)
+    try:
+        shell.run_cell(CELL, store_history=True).raise_error()
+        ran("%cudaprofile try host_sync")
+        ran("%cudaprofile try zero_grad")  # no such finding
+        cudalens.history.clear()
+        (row,) = cudalens.history.attempts().to_dict("records")
+        assert (row["run"], row["rule"], row["helps"], row["is_modelled"]) == ("tried", "host_sync", True, True)
+        assert row["device"].startswith("NVIDIA H100")
+        assert 0 < row["gain_pct"] < 100
+        assert 0 < row["predicted_pct"] <= 100
+        assert "results equal bit for bit" in row["answer"]
+        assert len(cudalens.history.table()) == 1  # the runs of the file are read beside it
+        assert len(path.read_text().splitlines()) == 2
+    finally:
+        cudalens.history.off()
+        cudalens.history.clear()

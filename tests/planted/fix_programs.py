@@ -706,7 +706,7 @@ class Slow(torch.utils.data.Dataset):
     def __len__(self):
         return 60
     def __getitem__(self, index):
-        time.sleep(0.01)  # reads a file
+        time.sleep(0.03)  # reads a file
         return torch.full((4,), float(index))
 data = Slow()
 """
@@ -852,11 +852,12 @@ import torch.distributed as dist
 if not dist.is_initialized():
     dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
 torch.manual_seed(0)
-net = nn.parallel.DistributedDataParallel(nn.Sequential(*(nn.Linear(512, 512) for _ in range(8))))
+torch.set_num_threads(1)
+net = nn.parallel.DistributedDataParallel(nn.Sequential(*(nn.Linear(64, 64) for _ in range(4))))
 sgd = torch.optim.SGD(net.parameters(), 0.01)
-batches = [torch.randn(4, 512) for _ in range(16)]
+batches = [torch.randn(4, 64) for _ in range(16)]
 def slow_network(state, bucket):
-    time.sleep(0.03)
+    time.sleep(0.05)
     done = torch.futures.Future()
     done.set_result(bucket.buffer())
     return done

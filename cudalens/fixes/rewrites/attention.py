@@ -46,7 +46,7 @@ def fused_attention(program: Program, finding: Finding | None) -> Iterator[Fix]:
             found = edits.setdefault(unit, [])
             found.append(source.replace(node, text))
             removed.setdefault(unit, []).extend(chain.used)
-            dropped |= chain.dropped
+            dropped |= chain.dropped if unit.function is None else set()
     for unit, statements in removed.items():
         edits[unit] += unit.source.remove_all(statements)
     if edits:

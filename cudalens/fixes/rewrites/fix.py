@@ -308,7 +308,7 @@ def _unit(function: types.FunctionType) -> Unit | None:
     if text != written and not _is_same_function(definition, written):
         return None
     try:  # the file may have been changed since it was imported
-        is_running = function_code(function, source).co_code == function.__code__.co_code
+        is_running = _names_and_constants(function_code(function, source)) == _names_and_constants(function.__code__)
     except (FixError, StopIteration):
         return None
     return Unit(source, function, _place_of(function)) if is_running else None
@@ -335,6 +335,12 @@ def function_code(function: Any, source: Source) -> types.CodeType:
     if found.co_freevars != old.co_freevars:
         raise FixError(f"the fix of {source.name} uses other variables of the functions around it.")
     return found.replace(co_qualname=old.co_qualname)
+
+
+def _names_and_constants(code: types.CodeType) -> tuple[Any, ...]:
+    """What two compilations of a function have in common; the bytes depend on the imports of the module."""
+    constants = [one for one in code.co_consts[1:] if not isinstance(one, types.CodeType)]  # without the docstring
+    return code.co_names, code.co_varnames, code.co_freevars, code.co_cellvars, constants
 
 
 def _codes_named(code: types.CodeType, name: str) -> Iterator[types.CodeType]:

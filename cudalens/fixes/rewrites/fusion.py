@@ -81,7 +81,7 @@ def fused_layer_norm(program: Program, finding: Finding | None) -> Iterator[Fix]
             edits.setdefault(unit, []).append(unit.source.replace(node, text))
             if statement is not None:
                 edits[unit].append(unit.source.remove(statement))
-                dropped.add(name)
+                dropped |= {name} if unit.function is None else set()
     if edits:
         yield Fix(
             "unfused_pointwise",

@@ -126,6 +126,7 @@ check: setup docs check-js ## ruff, mypy, import-linter, project files, JavaScri
 	@$(BIN)/python tools/frame_docs.py --check
 	@$(BIN)/python tools/accuracy.py --check
 	@$(BIN)/python tools/benchmark_docs.py --check
+	@$(BIN)/python tools/fix_docs.py --check
 	@$(BIN)/python tools/refusal_docs.py --check
 	@sh tools/lint_project.sh $(BIN)
 
@@ -141,6 +142,7 @@ fix: setup ## repair what ruff can repair, and write the generated docs
 	@sh tools/js/run.sh fix
 	@$(BIN)/python tools/frame_docs.py
 	@$(BIN)/python tools/benchmark_docs.py
+	@$(BIN)/python tools/fix_docs.py
 	@$(BIN)/python tools/refusal_docs.py
 
 bench: setup ## run the benchmarks against the peers, results into benchmarks/results

@@ -18,7 +18,7 @@ import time
 import warnings
 from collections import deque
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from hashlib import sha256
 from os import PathLike
 from pathlib import Path
@@ -36,6 +36,8 @@ from cudalens.frames.info import Baseline
 __all__ = ["DEFAULT_FILE", "HistoryWarning", "attempts", "clear", "off", "on", "record", "table", "where"]
 
 _VERSION: Final = 1
+#: The version of lines with attempts, which earlier versions of cudalens do not read.
+_ATTEMPTS: Final = 2
 _MAX_LINE_BYTES: Final = 1 << 16
 _SQLITE: Final = b"SQLite format 3\0"
 _EXPECTED: Final = "expected a file that %cudaprofile history wrote. Nothing was written; give another name."
@@ -74,6 +76,35 @@ class PastRun:
     peak_memory_bytes: _Int | None
 
 
+@dataclass(frozen=True)
+class PastAttempt:
+    """A try of the fix of a finding.
+
+    Attributes:
+        recorded_ns: When it ended, ns since the epoch.
+        name: Name of the run whose finding was tried.
+        device: What it ran on.
+        rule: The rule of the finding.
+        fix: What the fix does; "" where none was written.
+        predicted_pct: Gain of the finding as a share of the measured window, in per cent; None without one.
+        gain_pct: What the try gave as a share of the time of a run, in per cent; None where it was not tried.
+        helps: Whether it is faster, and results are as claimed.
+        is_modelled: Whether the times are modelled.
+        answer: The answer in one line.
+    """
+
+    recorded_ns: _Int
+    name: str
+    device: str
+    rule: str
+    fix: str
+    predicted_pct: float | None
+    gain_pct: float | None
+    helps: bool
+    is_modelled: bool
+    answer: str
+
+
 class _Version(msgspec.Struct):
     """The version of the format, which each line has."""
 
@@ -90,15 +121,16 @@ class HistoryFile:
     def __init__(self, path: Path) -> None:
         self.path = path
 
-    def add(self, run: PastRun) -> None:
-        """Append `run`.
+    def add(self, run: PastRun | PastAttempt) -> None:
+        """Append a run or an attempt.
 
         Raises:
             HistoryError: The file cannot be written, or is not a history; it is unchanged.
         """
         self.last(1)
         try:
-            line = msgspec.json.encode({"cudalens_history": _VERSION, **asdict(run)}) + b"\n"
+            version = _VERSION if isinstance(run, PastRun) else _ATTEMPTS
+            line = msgspec.json.encode({"cudalens_history": version, **asdict(run)}) + b"\n"
             if len(line) > _MAX_LINE_BYTES:
                 known = f"its line has {len(line):,} bytes, at most {_MAX_LINE_BYTES:,} are read; give a shorter name"
                 raise HistoryError(f"{self.path}: the run was not added ({known}).")
@@ -119,7 +151,8 @@ class HistoryFile:
         """
         if not self.path.exists():
             return []
-        wanted = (run for run in self._runs() if series in (None, run.series) and setting in (None, run.setting))
+        runs = (line for line in self._lines() if isinstance(line, PastRun))
+        wanted = (run for run in runs if series in (None, run.series) and setting in (None, run.setting))
         try:
             found = deque(wanted, maxlen=number)
         except OSError as error:
@@ -148,13 +181,25 @@ class HistoryFile:
         except OSError as error:
             raise HistoryError(f"{self.path}: nothing can be written to its folder ({_reason(error)}).") from None
 
-    def _runs(self) -> Iterator[PastRun]:
-        decoder = msgspec.json.Decoder(PastRun)
+    def attempts(self, number: int) -> list[PastAttempt]:
+        """Return the last attempts, oldest first.
+
+        Raises:
+            HistoryError: The file cannot be read, or is not a history.
+        """
+        if not self.path.exists():
+            return []
+        try:
+            return list(deque((one for one in self._lines() if isinstance(one, PastAttempt)), maxlen=number))
+        except OSError as error:
+            raise HistoryError(f"{self.path}: it cannot be read ({_reason(error)}).") from None
+
+    def _lines(self) -> Iterator[PastRun | PastAttempt]:
         with open(self.path, "rb") as file:
             for number, line in enumerate(iter(lambda: file.readline(_MAX_LINE_BYTES), b""), 1):
-                yield self._run(decoder, number, line)
+                yield self._decoded(number, line)
 
-    def _run(self, decoder: msgspec.json.Decoder[PastRun], number: int, line: bytes) -> PastRun:
+    def _decoded(self, number: int, line: bytes) -> PastRun | PastAttempt:
         if number == 1 and line.startswith(_SQLITE):
             raise HistoryError(f"{self.path}: an SQLite file, as earlier versions of cudalens wrote; {_EXPECTED}")
         where = f"{self.path}, line {number}"
@@ -164,11 +209,17 @@ class HistoryFile:
             version = msgspec.json.decode(line, type=_Version).cudalens_history
             if version is None:
                 raise HistoryError(f"{where}: a file of another program; {_EXPECTED}")
-            if version != _VERSION:
-                raise HistoryError(f"{where}: version {version} of the format; this cudalens reads {_VERSION}.")
-            return decoder.decode(line)
+            if version not in _DECODERS:
+                raise HistoryError(f"{where}: version {version} of the format; this cudalens reads up to {_ATTEMPTS}.")
+            return _DECODERS[version].decode(line)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
             raise HistoryError(f"{where}: damaged, or not a run ({error}); {_EXPECTED}") from None
+
+
+_DECODERS: Final[dict[int, msgspec.json.Decoder[PastRun] | msgspec.json.Decoder[PastAttempt]]] = {
+    _VERSION: msgspec.json.Decoder(PastRun),
+    _ATTEMPTS: msgspec.json.Decoder(PastAttempt),
+}
 
 
 @contextlib.contextmanager
@@ -224,6 +275,7 @@ _AUTOMATIC: Final = re.compile(r"^(?:cell|run)-\d+$")
 
 _lock = threading.Lock()
 _session: list[PastRun] = []
+_attempts: list[PastAttempt] = []
 _file: HistoryFile | None = None
 
 
@@ -259,9 +311,10 @@ def where() -> Path | None:
 
 
 def clear() -> None:
-    """Discard the runs of the session; files are not changed."""
+    """Discard the runs and the attempts of the session; files are not changed."""
     with _lock:
         _session.clear()
+        _attempts.clear()
 
 
 def table(name: str | None = None) -> pd.DataFrame:
@@ -293,28 +346,35 @@ _NUMBERS: Final = ("value_ns", "num_steps", "wall_ns", "busy_ns", "peak_memory_b
 
 
 def attempts() -> pd.DataFrame:
-    """Return the fixes that were tried in this session, oldest first.
+    """Return the fixes that were tried, oldest first: in the session, and in the file, where one is on.
 
-    ``predicted_pct`` is the gain of the finding as a share of the measured window, an upper bound. ``gain_pct`` is what
-    the try gave as a share of the time of a run; missing where it was not tried.
+    Returns:
+        Columns ``when`` (UTC), ``run``, ``device``, ``rule``, ``fix``, ``predicted_pct`` (the gain of the finding as a
+        share of the measured window, an upper bound), ``gain_pct`` (what the try gave as a share of the time of a run;
+        missing where it was not tried), ``helps``, ``is_modelled``, ``answer``.
+
+    Raises:
+        HistoryError: The file cannot be read.
     """
-    from cudalens.api.try_fix import past_attempts
-
-    rows = [
-        {
-            "rule": attempt.rule,
-            "fix": attempt.title,
-            "predicted_pct": attempt.predicted_pct,
-            "gain_pct": attempt.gain_pct,
-            "helps": attempt.helps,
-            "is_modelled": attempt.is_modelled,
-            "answer": attempt.headline(),
-        }
-        for attempt in past_attempts()
-    ]
-    columns = ["rule", "fix", "predicted_pct", "gain_pct", "helps", "is_modelled", "answer"]
+    filed = _file.attempts(_MAX_LISTED) if _file else []
+    known = sorted({*_attempts, *filed}, key=lambda one: one.recorded_ns)
+    names = [*(f.name for f in fields(PastAttempt) if f.name not in ("recorded_ns", "name"))]
+    rows = [{"run": one.name, **{name: getattr(one, name) for name in names}} for one in known]
     kinds = {"predicted_pct": "Float64", "gain_pct": "Float64"}
-    return pd.DataFrame(rows, columns=columns).astype(kinds)
+    frame = pd.DataFrame(rows, columns=["run", *names]).astype(kinds)
+    frame.insert(0, "when", pd.to_datetime([one.recorded_ns for one in known], unit="ns", utc=True))
+    return frame
+
+
+def add_attempt(attempt: PastAttempt) -> None:
+    """Keep an attempt; a file that cannot be used is a `HistoryWarning`."""
+    with _lock:
+        _attempts.append(attempt)
+    if _file is not None:
+        try:
+            _file.add(attempt)
+        except HistoryError as error:
+            warnings.warn(str(error), HistoryWarning, stacklevel=3)
 
 
 def record(trace: Trace, file: str | PathLike[str] | None = None) -> Trace:

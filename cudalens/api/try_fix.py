@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import sys
+import time
 import types
 from collections.abc import Callable, MutableMapping
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
 from cudalens import analysis
+from cudalens.api import history
 from cudalens.errors import FixError
 from cudalens.frames import Trace
 
 if TYPE_CHECKING:
     from cudalens.fixes.trying.attempt import Attempt
     from cudalens.fixes.trying.choosing import Tries, Trying
-
-#: Past attempts of this process, oldest first, with the time that each finding predicted.
-_attempts: list[Attempt] = []
 
 
 def try_fix(
@@ -80,7 +79,7 @@ def try_fix(
     names = namespace if namespace is not None else _callers_names(code)
     trying = trying_of(trace, code, names, runs=runs, tolerance=tolerance, consent=consent)
     attempt = trying.attempt(chosen_finding(trace, finding))
-    keep(attempt)
+    keep(attempt, trace)
     return attempt
 
 
@@ -92,6 +91,7 @@ def try_all(
     runs: int | None = None,
     tolerance: float | None = None,
     consent: bool = False,
+    repeats: int = 1,
 ) -> Tries:
     """Try the fixes of all findings one after the other, and keep what helps.
 
@@ -105,6 +105,8 @@ def try_all(
         runs: As for `try_fix`.
         tolerance: As for `try_fix`.
         consent: As for `try_fix`.
+        repeats: How often the code will run from now on. A fix with lines that run once (compiling, recording a graph)
+            is kept only if so many runs save at least what these lines cost.
 
     Returns:
         The attempts. They print as one line with the answer, a table, and one diff.
@@ -113,10 +115,10 @@ def try_all(
         FixError: There is no finding, or no code to run.
     """
     names = namespace if namespace is not None else _callers_names(code)
-    trying = trying_of(trace, code, names, runs=runs, tolerance=tolerance, consent=consent)
+    trying = trying_of(trace, code, names, runs=runs, tolerance=tolerance, consent=consent, repeats=repeats)
     tries = trying.all(all_findings(trace))
     for attempt in tries.attempts:
-        keep(attempt)
+        keep(attempt, trace)
     return tries
 
 
@@ -130,6 +132,8 @@ def trying_of(
     consent: bool = False,
     quiet: Callable[[], AbstractContextManager[Any]] | None = None,
     name: str | None = None,
+    progress: Callable[[str], object] | None = None,
+    repeats: int = 1,
 ) -> Trying:
     """Return what tries the findings of a Trace; the arguments are those of `try_fix`.
 
@@ -142,6 +146,8 @@ def trying_of(
         raise FixError(f"runs={runs!r}: expected None or a whole number from 2 to 1,000.")
     if tolerance is not None and (isinstance(tolerance, bool) or not tolerance > 0):
         raise FixError(f"tolerance={tolerance!r}: expected None or a number above 0.")
+    if isinstance(repeats, bool) or not isinstance(repeats, int) or repeats < 1:
+        raise FixError(f"repeats={repeats!r}: expected a whole number from 1.")
     text = trace.info.code if code is None else code
     if isinstance(text, types.FunctionType):
         label = text.__name__
@@ -154,7 +160,17 @@ def trying_of(
             "function without parameters."
         )
     label = name or trace.info.name or "cell"
-    return Trying(label, text, namespace, runs=runs, tolerance=tolerance, consent=consent, quiet=quiet)
+    return Trying(
+        label,
+        text,
+        namespace,
+        runs=runs,
+        tolerance=tolerance,
+        consent=consent,
+        quiet=quiet,
+        progress=progress,
+        repeats=repeats,
+    )
 
 
 def all_findings(trace: Trace) -> list[analysis.Finding]:
@@ -187,14 +203,23 @@ def chosen_finding(trace: Trace, finding: analysis.Finding | str | int) -> analy
     raise FixError(f"the run {trace.info.name!r} has no finding {finding!r}; there are: {listed}.")
 
 
-def keep(attempt: Attempt) -> None:
-    """Keep an attempt for `past_attempts`."""
-    _attempts.append(attempt)
-
-
-def past_attempts() -> list[Attempt]:
-    """Return the attempts of this process, oldest first."""
-    return list(_attempts)
+def keep(attempt: Attempt, trace: Trace) -> None:
+    """Keep an attempt in the history, with the gain that the finding predicted."""
+    device = ", ".join(dict.fromkeys(one.name for one in trace.info.devices)) or trace.info.host or ""
+    gain, predicted = attempt.gain_pct, attempt.predicted_pct
+    past = history.PastAttempt(
+        recorded_ns=time.time_ns(),
+        name=trace.info.name,
+        device=device,
+        rule=attempt.rule,
+        fix=attempt.title,
+        predicted_pct=None if predicted is None else round(predicted, 3),
+        gain_pct=None if gain is None else round(gain, 3),
+        helps=attempt.helps,
+        is_modelled=attempt.is_modelled,
+        answer=attempt.headline(),
+    )
+    history.add_attempt(past)
 
 
 def _callers_names(code: Any) -> MutableMapping[str, Any]:

@@ -116,6 +116,32 @@ class Source:
         """Return where a node ends."""
         return node.end_lineno, self.column(node.end_lineno, node.end_col_offset)
 
+    def end_with_brackets(self, node: Any, limit: tuple[int, int]) -> tuple[int, int]:
+        """Return where a node ends with the closing brackets around it, which the syntax tree leaves out.
+
+        Args:
+            node: The node.
+            limit: Where the text after it is that is not part of these brackets.
+        """
+        end = self.end(node)
+        for line in range(end[0], limit[0] + 1):
+            first = end[1] if line == end[0] else 0
+            text = self.lines[line - 1]
+            last = limit[1] if line == limit[0] else len(text)
+            for column in range(first, last):
+                if text[column] == "#":
+                    break
+                if text[column] == ")":
+                    end = line, column + 1
+        return end
+
+    def method_edit(self, call: ast.Call, text: str) -> Edit:
+        """Replace ``.method(…)`` after the object that it is called on."""
+        assert isinstance(call.func, ast.Attribute)
+        name_end = self.end(call.func)
+        start = self.end_with_brackets(call.func.value, (name_end[0], name_end[1] - len(call.func.attr)))
+        return Edit(start, self.end(call), text)
+
     def indent(self, statement: ast.stmt) -> str:
         """Return the white space in front of a statement."""
         line = self.lines[statement.lineno - 1]
@@ -142,7 +168,24 @@ class Source:
             return self.replace(statement, "pass")
         if not self.is_alone(statement):
             return self.replace(statement, "pass")
-        return Edit((statement.lineno, 0), (int(statement.end_lineno or statement.lineno) + 1, 0), "")
+        last = int(statement.end_lineno or statement.lineno)
+        if last == len(self.lines) and statement.lineno > 1:  # with the end of the line before
+            before = statement.lineno - 1
+            return Edit((before, len(self.lines[before - 1])), (last, len(self.lines[-1])), "")
+        return Edit((statement.lineno, 0), (last + 1, 0), "")
+
+    def remove_all(self, statements: Iterable[ast.stmt]) -> list[Edit]:
+        """Remove statements, and put ``pass`` in the place of the first one of a block that would be empty."""
+        removed = list(dict.fromkeys(statements))
+        edits = []
+        for statement in removed:
+            parent = self.parent(statement)
+            blocks = [getattr(parent, name, []) for name in ("body", "orelse", "finalbody")]
+            block = next((one for one in blocks if isinstance(one, list) and statement in one), [])
+            is_first = bool(block) and block[0] is statement
+            is_emptied = all(one in removed for one in block) and not isinstance(parent, ast.Module)
+            edits.append(self.replace(statement, "pass") if is_first and is_emptied else self.remove(statement))
+        return edits
 
     def before(self, statement: ast.stmt, *lines: str) -> Edit:
         """Insert lines in front of a statement, with its indentation.
@@ -239,15 +282,17 @@ class Names:
 
     Args:
         values: Variables by name, as they are after the program has run once.
+        elsewhere: Values of the names that do not mean these variables: None for those of a function's own variables,
+            whose values are not known.
     """
 
-    def __init__(self, values: Mapping[str, Any]) -> None:
-        self._values = values
+    def __init__(self, values: Mapping[str, Any], elsewhere: Mapping[ast.Name, Any] | None = None) -> None:
+        self._values, self._elsewhere = values, elsewhere or {}
 
     def value(self, node: ast.AST | None) -> Any:
         """Return the value of a name or a dotted name; None where it is not known."""
         if isinstance(node, ast.Name):
-            return self._values.get(node.id)
+            return self._elsewhere[node] if node in self._elsewhere else self._values.get(node.id)
         if isinstance(node, ast.Attribute):
             owner = self.value(node.value)
             try:
@@ -298,6 +343,14 @@ def assigned_in(nodes: Iterable[ast.AST]) -> set[str]:
     for node in (one for statement in nodes for one in ast.walk(statement)):
         if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
             found.add(node.id)
+        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            found.add(node.name)
+        elif isinstance(node, ast.alias):
+            found.add((node.asname or node.name).partition(".")[0])
+        elif isinstance(node, ast.ExceptHandler | ast.MatchAs | ast.MatchStar):
+            found.add(node.name or "")
+        elif isinstance(node, ast.Global | ast.Nonlocal):
+            found |= set(node.names)
         elif isinstance(node, ast.Attribute | ast.Subscript) and not isinstance(node.ctx, ast.Load):
             found.add(root_name(node))
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
@@ -313,6 +366,44 @@ MUTATING: Final = frozenset(
     {"append", "extend", "insert", "pop", "clear", "update", "remove", "step", "backward", "zero_grad", "train", "eval"}
     | {"load_state_dict", "setdefault", "add", "discard", "sort", "reverse", "scale", "unscale_"}
 )
+
+
+def own_names(source: Source) -> Iterator[ast.Name]:
+    """Yield the names in a source that mean variables of a function, a class body or a comprehension in it."""
+    bound: dict[ast.AST, set[str]] = {}
+    for name in source.nodes(ast.Name):
+        for scope in source.around(name):
+            if not isinstance(scope, (*_FUNCTIONS, *_COMPREHENSIONS, ast.ClassDef)):
+                continue
+            if scope not in bound:
+                bound[scope] = _bound_in_scope(scope)
+            if name.id in bound[scope]:
+                yield name
+                break
+
+
+def _bound_in_scope(scope: ast.AST) -> set[str]:
+    """The names that a function, a class body or a comprehension binds for itself."""
+    found: set[str] = set()
+    outside: set[str] = set()
+    waiting: list[ast.AST] = list(ast.iter_child_nodes(scope))
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, ast.arg):
+            found.add(node.arg)
+        elif isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
+            found.add(node.id)
+        elif isinstance(node, ast.alias):
+            found.add((node.asname or node.name).partition(".")[0])
+        elif isinstance(node, ast.ExceptHandler | ast.MatchAs | ast.MatchStar):
+            found.add(node.name or "")
+        elif isinstance(node, ast.Global | ast.Nonlocal):
+            outside |= set(node.names)
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            found.add(node.name)
+        elif not isinstance(node, (ast.Lambda, *_COMPREHENSIONS)):
+            waiting += ast.iter_child_nodes(node)
+    return found - outside
 
 
 def root_name(node: ast.AST) -> str:
@@ -356,9 +447,7 @@ def keyword_edit(source: Source, call: ast.Call, name: str, value: str | None) -
     if not everything:
         return Edit((end[0], end[1] - 1), (end[0], end[1] - 1), text)
     last = max(everything, key=lambda one: (one.end_lineno or 0, one.end_col_offset or 0))
-    place = source.end(last)
-    if len(call.args) == 1 and not call.keywords and isinstance(last, ast.GeneratorExp):
-        place = (place[0], place[1])
+    place = source.end_with_brackets(last, (end[0], end[1] - 1))
     return Edit(place, place, f", {text}")
 
 

@@ -131,8 +131,13 @@ class TryOptions(NoOptions):
         metavar="X",
         type=positive,
     )
+    repeats: int = number(
+        "--repeats",
+        "How often the cell will run: try all weighs what lines that run once cost against the gain of so many runs.",
+        default=1,
+    )
     yes: bool = flag("--yes", help="Run the cell again although it writes files, sends requests or starts programs.")
-    write: bool = flag("--write", help="Put the fixed cell into the next cell.")
+    write: bool = flag("--write", help="Put the fixed cell into the next cell, and fixed functions into their files.")
 
 
 class Cudaprofile(Magic):

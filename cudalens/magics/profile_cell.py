@@ -131,7 +131,11 @@ class ProfiledCell(CellRun):
         """Compare the Trace with past runs, then deliver it."""
         from cudalens.api import history
         from cudalens.api.runs import runs
+        from cudalens.magics.try_fix import ButtonTries
+        from cudalens.views import notebook
 
+        if trace.info.code is not None:
+            notebook.offer_tries(ButtonTries(self._shell))
         compared, problem = history.kept(trace, self._options.history)
         if problem is not None:
             print_error(f"{self._magic}: the run is not in the history: {problem}")

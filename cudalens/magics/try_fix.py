@@ -11,8 +11,11 @@ from cudalens.magics.cells import display
 from cudalens.magics.confirm_cell import silent
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from IPython.core.interactiveshell import InteractiveShell
 
+    from cudalens.fixes.trying.attempt import Attempt
     from cudalens.fixes.trying.choosing import Trying
     from cudalens.frames import Trace
     from cudalens.magics.profile import TryOptions
@@ -30,10 +33,10 @@ def try_finding(shell: InteractiveShell, trace: Trace, options: TryOptions) -> N
     finding = chosen_finding(trace, _number(options.finding or ["1"]))
     trying = _trying(shell, trace, options)
     attempt = trying.attempt(finding)
-    keep(attempt)
+    keep(attempt, trace)
     display(shell, attempt)
     if options.write and not attempt.refusal:
-        shell.set_next_input(attempt.fixed_text)
+        _write(shell, attempt)
 
 
 def try_every_finding(shell: InteractiveShell, trace: Trace, options: TryOptions) -> None:
@@ -48,10 +51,59 @@ def try_every_finding(shell: InteractiveShell, trace: Trace, options: TryOptions
         raise UsageError("%cudaprofile try all: takes no number; it tries all findings.")
     tries = _trying(shell, trace, options).all(all_findings(trace))
     for attempt in tries.attempts:
-        keep(attempt)
+        keep(attempt, trace)
     display(shell, tries)
-    if options.write and tries.together is not None:
-        shell.set_next_input(tries.together.fixed_text)
+    if options.write and tries.together is not None and not tries.together.refusal:
+        _write(shell, tries.together)
+
+
+def _write(shell: InteractiveShell, attempt: Attempt) -> None:
+    """Put the fixed cell into the next cell, and write the fixed functions into their files.
+
+    Raises:
+        FixError: A file is not as it was when it was run.
+    """
+    shell.set_next_input(attempt.fixed_text)
+    for change in attempt.file_changes:
+        change.write()
+        print(f"Wrote {change.path}, from line {change.first_line}. Import it again to use it.")  # noqa: T201
+
+
+class ButtonTries:
+    """Tries fixes for the button of the widget.
+
+    Args:
+        shell: The shell in which the cell runs again.
+    """
+
+    def __init__(self, shell: InteractiveShell) -> None:
+        self._shell = shell
+
+    def can_try(self, trace: Trace) -> bool:
+        """Return whether a Trace is of a cell of this session: others may bring any code."""
+        from cudalens.api.runs import runs
+
+        return trace.info.code is not None and any(run is trace for run in runs.values())
+
+    def try_finding(self, trace: Trace, number: int, progress: Callable[[str], object]) -> dict[str, Any]:
+        """As `cudalens.views.notebook.Tries.try_finding`.
+
+        Raises:
+            FixError: It cannot be tried.
+        """
+        from cudalens.api.try_fix import chosen_finding, keep, trying_of
+
+        finding = chosen_finding(trace, number)
+        name = _cell_name(self._shell, trace)
+        progress("Copying the variables, to restore them before each run.")
+        trying = trying_of(
+            trace, None, self._shell.user_ns, quiet=lambda: silent(self._shell), name=name, progress=progress
+        )
+        attempt = trying.attempt(finding)
+        keep(attempt, trace)
+        code = attempt.fixed_text if attempt.before_ns else ""
+        shown = {"headline": attempt.headline(), "title": attempt.title, "diff": attempt.diff, "code": code}
+        return {**shown, "notes": attempt.notes()}
 
 
 def _trying(shell: InteractiveShell, trace: Trace, options: TryOptions) -> Trying:
@@ -66,6 +118,7 @@ def _trying(shell: InteractiveShell, trace: Trace, options: TryOptions) -> Tryin
         runs=options.runs,
         tolerance=options.tolerance,
         consent=options.yes,
+        repeats=options.repeats,
         quiet=lambda: silent(shell),
         name=_cell_name(shell, trace),
     )

@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable
 from html import escape
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from cudalens.frames import Trace
 from cudalens.views.foreign import clean
@@ -41,6 +42,41 @@ _STYLE: Final = (
     " { max-width: 100% }"
     ".cudalens-static { overflow-x: auto }</style>"
 )
+
+
+class Tries(Protocol):
+    """Runs a profiled cell again with the fix of a finding, for the button of the widget."""
+
+    def can_try(self, trace: Trace) -> bool:
+        """Return whether the cell of a Trace can run again."""
+        ...
+
+    def try_finding(self, trace: Trace, number: int, progress: Callable[[str], object]) -> dict[str, Any]:
+        """Try the finding with a number, from 1; returns ``headline``, ``title``, ``notes``, ``diff`` and ``code``.
+
+        Args:
+            trace: The Trace.
+            number: The number.
+            progress: Called with a text before each run.
+
+        Raises:
+            FixError: It cannot be tried.
+        """
+        ...
+
+
+_tries: Tries | None = None
+
+
+def offer_tries(tries: Tries | None) -> None:
+    """Have widgets offer to try fixes; with None, they do not any more."""
+    global _tries
+    _tries = tries
+
+
+def tries_of(trace: Trace) -> Tries | None:
+    """Return what can try the findings of a Trace; None where its cell cannot run again."""
+    return _tries if _tries is not None and _tries.can_try(trace) else None
 
 
 def widget_bundle(model_id: str) -> dict[str, Any]:

@@ -16,6 +16,7 @@ import anywidget
 import pandas as pd
 import traitlets
 
+from cudalens.errors import FixError
 from cudalens.frames import Trace
 from cudalens.views import assets, notebook, selection
 from cudalens.views.graphs import section as graphs
@@ -57,6 +58,7 @@ class TimelineWidget(anywidget.AnyWidget):
     _ready = traitlets.Dict().tag(sync=True)
     _marks = traitlets.List(traitlets.Dict()).tag(sync=True)
     _errors = traitlets.List(traitlets.Unicode()).tag(sync=True)
+    _can_try = traitlets.Bool(False).tag(sync=True)
 
     def __init__(
         self,
@@ -73,6 +75,7 @@ class TimelineWidget(anywidget.AnyWidget):
         selection.remember(trace, None)
         shown = facts(trace, against)
         super().__init__(_facts=shown, _marks=shown["marks"], _versions=assets.library_versions(), _ready=_ready(trace))
+        self._can_try = shown["findings"] is not None and notebook.tries_of(trace) is not None
         self._bundle = assets.module_text("widget.js")
         self.on_msg(self._answer)
 
@@ -118,6 +121,8 @@ class TimelineWidget(anywidget.AnyWidget):
 
     def _answer(self, _: object, content: Any, buffers: object) -> None:
         """Send what the page requests, or the error, which the page shows."""
+        if isinstance(content, dict) and content.get("kind") == "try":
+            self._try(content.get("id"), content.get("finding"))
         if not isinstance(content, dict) or content.get("kind") != "request":
             return
         try:
@@ -126,6 +131,19 @@ class TimelineWidget(anywidget.AnyWidget):
             self.send({"id": content.get("id"), "error": f"{type(error).__name__}: {error}"[:_MAX_ERROR_TEXT]})
         else:
             self.send({"id": content.get("id")}, [data])
+
+    def _try(self, question: Any, finding: Any) -> None:
+        """Try the fix of a finding; sends the progress, then what it gave, or why it was not tried."""
+        tries = notebook.tries_of(self.trace)
+        try:
+            if tries is None or not isinstance(finding, int):
+                raise FixError("this run cannot run again.")
+            tried = tries.try_finding(self.trace, finding, lambda text: self.send({"id": question, "progress": text}))
+        except (Exception, KeyboardInterrupt) as error:
+            text = "interrupted." if isinstance(error, KeyboardInterrupt) else str(error)
+            self.send({"id": question, "error": text[:_MAX_ERROR_TEXT] or type(error).__name__})
+        else:
+            self.send({"id": question, "tried": tried})
 
     def _bytes(self, want: str) -> bytes:
         limit = self._max_bytes

@@ -37,7 +37,7 @@ class Cell:
         setup: What runs before.
         planted: The cell with the cause.
         fixed: The cell as it should be; its setup is not timed where it begins with lines ending in ``# once``.
-        gpu: The virtual device.
+        gpu: The virtual device; "" for a program that runs on the CPU, where times are measured.
         is_equal: Whether results are claimed to be equal bit for bit.
         has_values: Whether the virtual device computes values.
     """
@@ -509,7 +509,7 @@ for _ in range(3):
 """, gpu="a100", values=False)  # fmt: skip
 
 cell("dense_embedding", "dense embedding gradient", "dense_embedding", """
-table = nn.Embedding(1 << 18, 64).cuda()
+table = nn.Embedding(1 << 20, 64, device="cuda")
 sgd = torch.optim.SGD(table.parameters(), 0.1)
 index = torch.arange(256, device="cuda")
 """, """
@@ -697,3 +697,188 @@ for step in range(30):
     mask = upper * -1e9
     y = (x + mask).exp()
 """)  # fmt: skip
+
+# more kinds
+
+_SLOW_DATA = """
+import time
+class Slow(torch.utils.data.Dataset):
+    def __len__(self):
+        return 60
+    def __getitem__(self, index):
+        time.sleep(0.03)  # reads a file
+        return torch.full((4,), float(index))
+data = Slow()
+"""
+
+cell("batches_in_the_main_process", "waiting for the next batch", "data_loader", _SLOW_DATA, """
+loader = torch.utils.data.DataLoader(data, batch_size=4)
+total = 0.0
+for batch in loader:
+    total += float(batch.sum())
+""", """
+loader = torch.utils.data.DataLoader(data, batch_size=4, num_workers=2, persistent_workers=True)
+total = 0.0
+for batch in loader:
+    total += float(batch.sum())
+""", gpu="")  # fmt: skip
+
+cell("collecting_in_loop", "garbage collection in a loop", "garbage_collection", """
+import gc
+many = [[number] for number in range(400_000)]
+x = torch.ones(64, 64)
+""", """
+for step in range(8):
+    y = x @ x
+    gc.collect()  # to save memory
+""", """
+for step in range(8):
+    y = x @ x
+""", gpu="")  # fmt: skip
+
+cell("collecting_in_function", "garbage collection in a loop", "garbage_collection", """
+import gc
+many = [[number] for number in range(400_000)]
+x = torch.ones(64, 64)
+def clean():
+    gc.collect()
+""", """
+for step in range(8):
+    y = x @ x
+    clean()
+""", """
+for step in range(8):
+    y = x @ x
+""", gpu="")  # fmt: skip
+
+cell("images_in_rows", "layout of convolutions", "layout_conversions", """
+torch.set_grad_enabled(False)
+net = nn.Sequential(nn.Conv2d(64, 64, 3, padding=1), nn.ReLU(), nn.Conv2d(64, 64, 3, padding=1)).cuda().to(BF16)
+images = values(16, 64, 56, 56, dtype=BF16)
+""", """
+for _ in range(3):
+    y = net(images)
+""", """
+net = net.to(memory_format=torch.channels_last)  # once
+images = images.to(memory_format=torch.channels_last)  # once
+for _ in range(3):
+    y = net(images)
+""", equal=False, values=False)  # fmt: skip
+
+cell("no_tf32_on_this_gpu", "products that autocast runs on tensor cores", "fp32_math", """
+torch.set_grad_enabled(False)
+net = nn.Sequential(*(nn.Linear(1024, 1024) for _ in range(3))).cuda()
+x = values(1024, 1024)
+""", """
+for _ in range(3):
+    y = net(x)
+""", """
+with torch.autocast("cuda", dtype=torch.float16):
+    for _ in range(3):
+        y = net(x)
+""", gpu="t4", equal=False)  # fmt: skip
+
+cell("pointwise_function", "pointwise chain that compiles", "unfused_pointwise", """
+def mix(x, y):
+    z = x * 2 + y
+    z = z.sigmoid() * x - y
+    return (z * z + 1).sqrt()
+x, y = values(1 << 22), values(1 << 22)
+""", """
+for _ in range(8):
+    z = mix(x, y)
+""", """
+mix = torch.compile(mix)  # once
+mix(x, y)  # once
+for _ in range(8):
+    z = mix(x, y)
+""", equal=False)  # fmt: skip
+
+cell("step_counts_on_the_gpu", "step counts that the host reads", "host_sync", """
+params = [torch.ones(1 << 8, device="cuda", requires_grad=True) for _ in range(40)]
+for one in params:
+    one.grad = torch.ones_like(one)
+adam = torch.optim.Adam(params, 1e-3)
+adam.step()
+for state in adam.state.values():
+    state["step"] = state["step"].cuda()  # as after reading a checkpoint
+""", """
+for _ in range(3):
+    adam.step()
+""", """
+for group in adam.param_groups: group["capturable"] = True  # once
+for _ in range(3):
+    adam.step()
+""", equal=False)  # fmt: skip
+
+cell("clipping_one_by_one", "gradients clipped one by one", "tiny_kernels", """
+params = [torch.ones(1 << 8, device="cuda", requires_grad=True) for _ in range(60)]
+for one in params:
+    one.grad = torch.ones_like(one)
+""", """
+for _ in range(4):
+    norm = torch.nn.utils.clip_grad_norm_(params, 1.0, foreach=False)
+""", """
+for _ in range(4):
+    norm = torch.nn.utils.clip_grad_norm_(params, 1.0, foreach=True)
+""", equal=False)  # fmt: skip
+
+cell("growing_tensor", "a tensor that grows in a loop", "copies", "x = values(64, 1 << 14)", """
+out = x[:0]
+for step in range(64):
+    y = x[step : step + 1] * step
+    out = torch.cat([out, y])
+""", """
+parts = [x[:0]]
+for step in range(64):
+    parts.append(x[step : step + 1] * step)
+out = torch.cat(parts)
+""")  # fmt: skip
+
+cell("mean_from_the_host", "the same copy in each iteration", "small_copies", """
+x, mean = values(64, 3), torch.tensor([0.485, 0.456, 0.406])
+""", """
+for step in range(40):
+    y = x - mean.to("cuda")
+""", """
+device_mean = mean.to("cuda")
+for step in range(40):
+    y = x - device_mean
+""")  # fmt: skip
+
+cell("accumulation", "gradients reduced in each iteration", "exposed_communication", """
+import time
+import torch.distributed as dist
+if not dist.is_initialized():
+    dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+torch.manual_seed(0)
+torch.set_num_threads(1)
+net = nn.parallel.DistributedDataParallel(nn.Sequential(*(nn.Linear(64, 64) for _ in range(4))))
+sgd = torch.optim.SGD(net.parameters(), 0.01)
+batches = [torch.randn(4, 64) for _ in range(16)]
+def slow_network(state, bucket):
+    time.sleep(0.05)
+    done = torch.futures.Future()
+    done.set_result(bucket.buffer())
+    return done
+net.register_comm_hook(None, slow_network)
+for _ in range(3):
+    net(batches[0]).sum().backward()  # the first passes arrange the buckets
+sgd.zero_grad()
+""", """
+for number, batch in enumerate(batches):
+    loss = net(batch).square().mean()
+    loss.backward()
+    if (number + 1) % 8 == 0:
+        sgd.step()
+        sgd.zero_grad()
+""", """
+import contextlib  # once
+for number, batch in enumerate(batches):
+    with contextlib.nullcontext() if (number + 1) % 8 == 0 else net.no_sync():
+        loss = net(batch).square().mean()
+        loss.backward()
+    if (number + 1) % 8 == 0:
+        sgd.step()
+        sgd.zero_grad()
+""", gpu="", equal=False)  # fmt: skip

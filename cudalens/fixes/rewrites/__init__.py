@@ -6,17 +6,22 @@ the source does not have its pattern.
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Callable, Iterator
 from typing import Final
 
 from cudalens.analysis import Finding
 from cudalens.errors import FixError
+from cudalens.fixes.names import names_of
 from cudalens.fixes.rewrites import attention, copies, fusion, loops, memory, precision, training, waits
-from cudalens.fixes.rewrites.fix import Fix, Program
+from cudalens.fixes.rewrites.fix import Fix, Program, with_torch
 
 Rewrite = Callable[[Program, Finding | None], Iterator[Fix]]
 
-_LAUNCHES: Final = (loops.whole_rows, loops.batch_products, loops.hoist, fusion.replay_graphs, fusion.compile_functions)
+_LAUNCHES: Final = (
+    *(loops.whole_rows, loops.batch_products, loops.join_once, loops.hoist, training.group_clipping),
+    *(fusion.replay_graphs, fusion.compile_functions),
+)
 
 #: The rewrites for each rule of the findings.
 REWRITES: Final[dict[str, tuple[Rewrite, ...]]] = {
@@ -25,6 +30,7 @@ REWRITES: Final[dict[str, tuple[Rewrite, ...]]] = {
         waits.copy_after_loop,
         waits.remove_waits,
         waits.select_by_mask,
+        training.count_steps_on_device,
         copies.pin_memory,
         copies.make_on_device,
         loops.hoist,
@@ -32,7 +38,7 @@ REWRITES: Final[dict[str, tuple[Rewrite, ...]]] = {
     "pageable_copies": (copies.make_on_device, copies.pin_memory, loops.hoist),
     "exposed_copies": (copies.make_on_device, copies.prefetch),
     "small_copies": (loops.hoist, copies.make_on_device, loops.stack_before_copy),
-    "copies": (loops.drop_copies, loops.hoist),
+    "copies": (loops.drop_copies, loops.join_once, loops.hoist),
     "strided_operands": (loops.drop_copies, loops.hoist),
     "layout_conversions": (precision.channels_last,),
     "fp32_math": (precision.tensor_cores,),
@@ -42,6 +48,7 @@ REWRITES: Final[dict[str, tuple[Rewrite, ...]]] = {
     "needless_checkpointing": (training.keep_activations,),
     "dense_embedding": (training.sparse_embedding,),
     "optimizer_loop": (training.group_optimizer,),
+    "exposed_communication": (training.skip_reductions,),
     "zero_grad": (training.release_gradients,),
     "driver_memory": (memory.keep_cache,),
     "garbage_collection": (memory.collect_later,),
@@ -65,8 +72,14 @@ def fixes_for(program: Program, rule: str, finding: Finding | None = None) -> li
     for rewrite in REWRITES.get(rule, ()):
         for fix in rewrite(program, finding):
             try:
-                program.with_fix(fix).cell_text()
+                fix = with_torch(program, fix)
+                fixed = program.with_fix(fix)
+                fixed.cell_text()
             except FixError:
                 continue
-            found.append(fix)
+            # Lines at the top of the cell must not need what the cell itself makes.
+            setup = names_of(ast.parse("\n".join(fix.setup)).body)
+            cell = names_of(program.cell.source.tree.body)
+            if not setup.needed & (cell.assigned - cell.needed):
+                found.append(fix)
     return found

@@ -9,7 +9,8 @@ from typing import Any
 
 from cudalens.analysis import Finding
 from cudalens.fixes.rewrites.fix import Fix, Program, Unit, edits_by_unit
-from cudalens.fixes.source import Edit, Source, argument
+from cudalens.fixes.rewrites.use import is_steady
+from cudalens.fixes.source import Edit, Source, argument, names_read
 
 
 @dataclass(frozen=True)
@@ -25,6 +26,7 @@ class _Scores:
 def fused_attention(program: Program, finding: Finding | None) -> Iterator[Fix]:
     """Rewrite ``softmax(q @ k.transpose(-2, -1) * scale + mask, -1) @ v``, in one expression or over statements."""
     edits: dict[Unit, list[Edit]] = {}
+    removed: dict[Unit, list[ast.stmt]] = {}
     dropped: set[str] = set()
     for unit in program.units:
         source = unit.source
@@ -43,8 +45,10 @@ def fused_attention(program: Program, finding: Finding | None) -> Iterator[Fix]:
             text = f"torch.nn.functional.scaled_dot_product_attention({', '.join(arguments)})"
             found = edits.setdefault(unit, [])
             found.append(source.replace(node, text))
-            found += [source.remove(statement) for statement in chain.used]
-            dropped |= chain.dropped
+            removed.setdefault(unit, []).extend(chain.used)
+            dropped |= chain.dropped if unit.function is None else set()
+    for unit, statements in removed.items():
+        edits[unit] += unit.source.remove_all(statements)
     if edits:
         yield Fix(
             "eager_attention",
@@ -52,6 +56,7 @@ def fused_attention(program: Program, finding: Finding | None) -> Iterator[Fix]:
             edits_by_unit(edits),
             changes_numbers=True,
             dropped=frozenset(dropped),
+            needs=f"No longer assigned: {', '.join(sorted(dropped))}." if dropped else "",
         )
 
 
@@ -87,7 +92,8 @@ class _Chain:
         text = self._source.text_of
         if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
             inner = self._scores(node.left)
-            return None if inner is None or inner.mask else replace(inner, mask=text(node.right))
+            is_other = str(getattr(self._program.names.value(node.right), "dtype", "")) == "torch.bool"
+            return None if inner is None or inner.mask or is_other else replace(inner, mask=text(node.right))
         if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult | ast.Div):
             left = self._scores(node.left)
             if left is not None and left.scale == "1.0" and not left.mask:
@@ -96,15 +102,12 @@ class _Chain:
             right = self._scores(node.right) if isinstance(node.op, ast.Mult) else None
             if right is not None and right.scale == "1.0" and not right.mask and self._is_number(node.left):
                 return replace(right, scale=text(node.left))
-            return self._scaled_query(node)
+            return None
         operands = _product(self._program, node)
         if operands is None:
             return None
         key = _transposed(operands[1], text)
         return None if key is None else _Scores(text(operands[0]), key)
-
-    def _scaled_query(self, node: ast.expr) -> _Scores | None:
-        return None
 
     def _is_number(self, node: ast.expr) -> bool:
         """Whether a factor is a number, as far as its text and the values of variables show."""
@@ -130,6 +133,9 @@ class _Chain:
         statement = self._definition(node)
         if statement is None or statement not in self._block():
             return node
+        # The expression moves to the statement of the product: what it reads must be the same there.
+        if not is_steady(self._source, names_read(statement.value), statement, self._statement):
+            return node
         self.used.append(statement)
         self.dropped.add(node.id)
         return statement.value
@@ -142,6 +148,8 @@ class _Chain:
         found.sort(key=lambda one: (self._source.statement(one).lineno, is_store[one], one.lineno, one.col_offset))
         if not is_store[found[0]]:  # of an iteration before
             return None
+        if any(isinstance(one.ctx, ast.Del) for one in found) or self._is_captured(use.id):
+            return None
         place = found.index(use)
         if not is_store[found[place - 1]] or (place + 1 < len(found) and not is_store[found[place + 1]]):
             return None
@@ -149,6 +157,13 @@ class _Chain:
         statement = self._source.statement(store)
         is_plain = isinstance(statement, ast.Assign) and statement.targets == [store]
         return statement if is_plain and isinstance(statement, ast.Assign) else None
+
+    def _is_captured(self, name: str) -> bool:
+        """Whether a function inside of the scope reads the name, whenever it is called."""
+        inner = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
+        scope = self._scope()
+        functions = [one for one in ast.walk(scope) if isinstance(one, inner) and one is not scope]
+        return any(name in names_read(one) for one in functions)
 
     def _block(self) -> list[ast.stmt]:
         parent = self._source.parent(self._statement)

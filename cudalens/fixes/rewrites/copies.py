@@ -9,9 +9,12 @@ from typing import Any, Final
 
 from cudalens.analysis import Finding
 from cudalens.fixes.rewrites.fix import Fix, Program, Unit, edits_by_unit, sites_at
+from cudalens.fixes.rewrites.use import leaves_early, may_change
 from cudalens.fixes.source import Edit, Source, argument, assigned_in, dotted, keyword_edit
 
 _FACTORIES: Final = ("zeros", "ones", "full", "empty", "arange", "eye", "linspace", "tensor")
+#: Options of what makes a tensor with which it cannot be made on the GPU, or is another one there.
+_PLACED: Final = frozenset({"device", "pin_memory", "requires_grad", "out", "generator", "layout", None})
 _RANDOM: Final = ("rand", "randn", "randint", "randperm", "normal")
 
 #: Copies the next batch on a side stream while the current one is used. Streams wait for each other on the GPU.
@@ -44,7 +47,7 @@ def pin_memory(program: Program, finding: Finding | None) -> Iterator[Fix]:
         edits.setdefault(unit, []).append(_not_blocking(unit.source, call))
     for unit in program.units:
         for call in unit.source.nodes(ast.Call):
-            if _is_loader(program, call) and not any(one.arg == "pin_memory" for one in call.keywords):
+            if _is_loader(program, call) and not any(one.arg in ("pin_memory", None) for one in call.keywords):
                 edits.setdefault(unit, []).append(keyword_edit(unit.source, call, "pin_memory", "True"))
     if edits:
         yield Fix(
@@ -52,6 +55,7 @@ def pin_memory(program: Program, finding: Finding | None) -> Iterator[Fix]:
             "copy from pinned memory, without waiting for the copy",
             tuple((unit, tuple(dict.fromkeys(found))) for unit, found in edits.items()),
             tuple(setup),
+            needs="Do not write into the host's tensors while they are copied." if setup else "",
         )
 
 
@@ -63,13 +67,16 @@ def prefetch(program: Program, finding: Finding | None) -> Iterator[Fix]:
         for loop in unit.source.nodes(ast.For):
             if not isinstance(loop.target, ast.Name) or not unit.source.is_alone(loop):
                 continue
+            if not _can_be_ahead(program, loop) or loop.target.id in assigned_in(loop.body):
+                continue
             moves = [
                 node
                 for node in ast.walk(loop)
                 if isinstance(node, ast.Call) and _is_move(program, node) and _owner(node) == loop.target.id
             ]
             moves = [move for move in moves if isinstance(unit.source.statement(move), ast.Assign)]
-            if len(moves) == 1:
+            uses = [one for one in unit.source.nodes(ast.Name) if one.id == loop.target.id]
+            if len(moves) == 1 and len(uses) == 2:  # only the copy reads it
                 over = unit.source.text_of(loop.iter)
                 edits = [unit.source.replace(loop.iter, f"prefetched({over})")]
                 yield Fix(
@@ -77,7 +84,8 @@ def prefetch(program: Program, finding: Finding | None) -> Iterator[Fix]:
                     "copy the next batch on a side stream while the current one is used",
                     ((unit, tuple(edits)),),
                     tuple(PREFETCH.split("\n")),
-                    needs="Batches must be in pinned memory.",
+                    dropped=frozenset({loop.target.id}),
+                    needs=f"Batches must be in pinned memory. {loop.target.id} is on the GPU.",
                 )
                 return
 
@@ -86,27 +94,29 @@ def make_on_device(program: Program, finding: Finding | None) -> Iterator[Fix]:
     """Make tensors on the GPU instead of on the CPU: ``torch.zeros(n).to("cuda")``."""
     same: dict[Unit, list[Edit]] = {}
     other: dict[Unit, list[Edit]] = {}
+    is_rounded = False
     for unit in program.units:
         for call in unit.source.nodes(ast.Call):
             if not isinstance(call.func, ast.Attribute) or call.func.attr not in ("to", "cuda"):
                 continue
             made, device = call.func.value, _device_of(program, unit.source, call)
-            if device is None or not isinstance(made, ast.Call) or any(one.arg == "device" for one in made.keywords):
+            if device is None or not isinstance(made, ast.Call) or any(one.arg in _PLACED for one in made.keywords):
                 continue
             chosen = same if program.names.is_call_of(made, *_FACTORIES) else other
             if chosen is other and not program.names.is_call_of(made, *_RANDOM):
                 continue
             insert = keyword_edit(unit.source, made, "device", device)
-            chosen.setdefault(unit, []).extend([insert, Edit(unit.source.end(made), unit.source.end(call), "")])
+            is_rounded = is_rounded or _is_rounded(program, made)
+            chosen.setdefault(unit, []).extend([insert, unit.source.method_edit(call, "")])
     rule = finding.rule if finding is not None else "small_copies"
     title = "make tensors on the GPU instead of copying them to it"
     if same:
-        yield Fix(rule, title, tuple((unit, tuple(found)) for unit, found in same.items()))
+        yield Fix(rule, title, edits_by_unit(same), changes_numbers=is_rounded)
     if other:
         yield Fix(
             rule,
             title,
-            tuple((unit, tuple(found)) for unit, found in other.items()),
+            edits_by_unit(other),
             changes_behaviour="the GPU's random generator gives other numbers than the CPU's.",
         )
 
@@ -121,6 +131,8 @@ def load_in_workers(program: Program, finding: Finding | None) -> Iterator[Fix]:
                 continue
             given = {one.arg: one.value for one in call.keywords}
             workers = given.get("num_workers")
+            if None in given or len(call.args) > 5:
+                continue
             if workers is None or (isinstance(workers, ast.Constant) and workers.value == 0):
                 found = edits.setdefault(unit, [])
                 found.append(keyword_edit(unit.source, call, "num_workers", str(number)))
@@ -139,6 +151,22 @@ def load_in_workers(program: Program, finding: Finding | None) -> Iterator[Fix]:
             edits_by_unit(edits),
             changes_behaviour="random numbers of the dataset are drawn in the workers.",
         )
+
+
+def _can_be_ahead(program: Program, loop: ast.For) -> bool:
+    """Whether the next batch of a loop can be taken before the current one is used, without any other effect."""
+    value = program.names.value(loop.iter)
+    if any(isinstance(one, ast.Break) for one in ast.walk(loop)) or leaves_early(loop):
+        return isinstance(value, list | tuple)
+    is_loader = type(value).__module__.startswith("torch.utils.data") and type(value).__name__ == "DataLoader"
+    if is_loader:
+        return True
+    memory = [one.untyped_storage().data_ptr() for one in value] if _are_tensors(value) else []
+    return bool(memory) and len(set(memory)) == len(memory)
+
+
+def _are_tensors(value: Any) -> bool:
+    return isinstance(value, list | tuple) and all(hasattr(one, "untyped_storage") for one in value)
 
 
 def _is_move(program: Program, call: ast.AST) -> bool:
@@ -168,15 +196,36 @@ def _pinning(program: Program, source: Source, call: ast.Call) -> str | None:
     """The line that pins the memory that a call copies; "" where it is pinned; None where it cannot be."""
     owner = _owner(call)
     loop = source.loop(call)
+    if _may_be_refilled(program, source, call):
+        return None
     if isinstance(loop, ast.For) and isinstance(loop.target, ast.Name) and loop.target.id == owner:
         values, over = program.names.value(loop.iter), dotted(loop.iter)
-        if over and isinstance(values, list) and all(_is_pageable(one) for one in values) and values:
+        is_given = over.isidentifier() and over not in assigned_in(program.cell.source.tree.body)
+        if is_given and isinstance(values, list) and all(_is_pageable(one) for one in values) and values:
             return f"{over} = [one.pin_memory() for one in {over}]"
         return None
     value = program.names.value(call.func.value) if isinstance(call.func, ast.Attribute) else None
-    if not _is_pageable(value) or not owner.isidentifier() or owner in assigned_in(source.tree.body):
+    made = assigned_in(program.cell.source.tree.body) | assigned_in(source.tree.body)
+    if not _is_pageable(value) or not owner.isidentifier() or owner in made:
         return None
     return f"{owner} = {owner}.pin_memory()"
+
+
+def _may_be_refilled(program: Program, source: Source, call: ast.Call) -> bool:
+    """Whether the program may write into the host's memory while a copy that nothing waits for goes on."""
+    assert isinstance(call.func, ast.Attribute)
+    owner = call.func.value
+    roots = [one for one in ast.walk(owner) if isinstance(one, ast.Name)]
+    loop = source.loop(call)
+    if isinstance(loop, ast.For):
+        roots += [one for one in ast.walk(loop.iter) if isinstance(one, ast.Name)]
+    scope = loop or source.tree
+    targets: set[str] = set()
+    if isinstance(loop, ast.For):
+        targets = {one.id for one in ast.walk(loop.target) if isinstance(one, ast.Name)}
+        if targets & assigned_in(loop.body):  # as ``host.add_(1)``
+            return True
+    return any(may_change(program, source, scope, root) for root in roots if root.id not in targets)
 
 
 def _is_pageable(value: Any) -> bool:
@@ -198,6 +247,14 @@ def _device_of(program: Program, source: Source, call: ast.Call) -> str | None:
     if others or len(call.args) > 1 or target is None or not _is_cuda(program, target):
         return None
     return source.text_of(target)
+
+
+def _is_rounded(program: Program, call: ast.Call) -> bool:
+    """Whether the GPU may round the elements of a range of floats in another way."""
+    if program.names.is_call_of(call, "linspace"):
+        return True
+    values = [one.value if isinstance(one, ast.Constant) else program.names.value(one) for one in call.args]
+    return program.names.is_call_of(call, "arange") and any(isinstance(one, float) for one in values)
 
 
 def _is_loader(program: Program, call: ast.Call) -> bool:

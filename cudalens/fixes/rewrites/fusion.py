@@ -8,22 +8,23 @@ from typing import Any, Final
 
 from cudalens.analysis import Finding
 from cudalens.fixes.rewrites.fix import Fix, Program, Unit, edits_by_unit
-from cudalens.fixes.source import Edit, Source, argument, dotted
+from cudalens.fixes.rewrites.use import changes_state, has_effects, is_steady
+from cudalens.fixes.source import Edit, Source, argument, assigned_in, dotted, names_read
 
 _ROOT_TWO_OVER_PI: Final = 0.7978845608
 
 
 def replay_graphs(program: Program, finding: Finding | None) -> Iterator[Fix]:
     """Run the functions and modules that a loop of the cell calls as CUDA graphs."""
-    names = list(dict.fromkeys(_called_in_loops(program)))
+    names = [name for name in dict.fromkeys(_called_in_loops(program)) if not has_effects(program, name)]
     rule = finding.rule if finding is not None else "graphable"
     if names:
         lines = ("import cudalens", *(f"{name} = cudalens.cudagraph({name})" for name in names))
         warm = tuple(
-            f"for _ in range(3):\n    {call}".split("\n")[n]
+            line
             for name in names
             for call in _first_call(program, name)
-            for n in (0, 1)
+            for line in ("for _ in range(3):", f"    {call}")
         )
         yield Fix(
             rule,
@@ -80,7 +81,7 @@ def fused_layer_norm(program: Program, finding: Finding | None) -> Iterator[Fix]
             edits.setdefault(unit, []).append(unit.source.replace(node, text))
             if statement is not None:
                 edits[unit].append(unit.source.remove(statement))
-                dropped.add(name)
+                dropped |= {name} if unit.function is None else set()
     if edits:
         yield Fix(
             "unfused_pointwise",
@@ -88,12 +89,14 @@ def fused_layer_norm(program: Program, finding: Finding | None) -> Iterator[Fix]
             edits_by_unit(edits),
             changes_numbers=True,
             dropped=frozenset(dropped),
+            needs=f"No longer assigned: {', '.join(sorted(dropped))}." if dropped else "",
         )
 
 
 def _called_in_loops(program: Program) -> Iterator[str]:
     """The variables of the cell, functions of the user and modules, that a loop of the cell calls."""
     source = program.cell.source
+    made = assigned_in(source.tree.body)  # do not exist before the cell
     for call in source.nodes(ast.Call):
         if not isinstance(call.func, ast.Name) or source.loop(call) is None:
             continue
@@ -101,13 +104,15 @@ def _called_in_loops(program: Program) -> Iterator[str]:
         is_module = hasattr(type(value), "named_modules")
         is_function = any(unit.function is value for unit in program.functions)
         is_own = type(value).__module__.startswith(("cudalens", "torch._dynamo"))
-        if (is_module or is_function) and not is_own:
+        if (is_module or is_function) and not is_own and call.func.id not in made:
             yield call.func.id
 
 
 def _first_call(program: Program, name: str) -> list[str]:
     """A call of `name` whose arguments are variables that exist before the cell, to warm it up."""
     source = program.cell.source
+    if changes_state(program, name):
+        return []
     for call in source.nodes(ast.Call):
         if isinstance(call.func, ast.Name) and call.func.id == name:
             parts = [*call.args, *(one.value for one in call.keywords)]
@@ -228,11 +233,14 @@ def _layer_norm(source: Source, node: ast.BinOp) -> tuple[str, str, ast.stmt | N
     """``x``, the epsilon, and the statement that makes the centred tensor, of a layer norm without weights."""
     if not isinstance(node.op, ast.Div) or not isinstance(node.left, ast.Name):
         return None
-    centred, name = None, node.left.id
-    for statement in source.nodes(ast.Assign):
-        if len(statement.targets) == 1 and dotted(statement.targets[0]) == name:
-            centred = statement
-    if centred is None or not isinstance(centred.value, ast.BinOp) or not isinstance(centred.value.op, ast.Sub):
+    name, last = node.left.id, source.statement(node)
+    stores = [one for one in source.nodes(ast.Name) if one.id == name and not isinstance(one.ctx, ast.Load)]
+    centred = source.statement(stores[0]) if len(stores) == 1 else None
+    if not isinstance(centred, ast.Assign) or centred.targets != stores or not _is_in_block(source, centred, last):
+        return None
+    if not is_steady(source, names_read(centred.value) | {name}, centred, last):
+        return None
+    if not isinstance(centred.value, ast.BinOp) or not isinstance(centred.value.op, ast.Sub):
         return None
     x = dotted(centred.value.left)
     if not x or not _is_mean(centred.value.right, x):
@@ -256,6 +264,12 @@ def _layer_norm(source: Source, node: ast.BinOp) -> tuple[str, str, ast.stmt | N
     uses = [one for one in ast.walk(source.tree) if isinstance(one, ast.Name) and one.id == name]
     inside = [one for one in ast.walk(node) if isinstance(one, ast.Name) and one.id == name]
     return x, source.text_of(epsilon), centred if len(uses) == len(inside) + 1 else None, name
+
+
+def _is_in_block(source: Source, first: ast.stmt, last: ast.stmt) -> bool:
+    """Whether two statements are in the same block, in this order."""
+    parent = source.parent(first)
+    return parent is source.parent(last) and first.lineno < last.lineno
 
 
 def _added(node: ast.expr) -> tuple[ast.expr | None, Any]:

@@ -8,7 +8,18 @@ from typing import Any, Final
 
 from cudalens.analysis import Finding
 from cudalens.fixes.rewrites.fix import Fix, Program, Unit, edits_by_unit
-from cudalens.fixes.source import Edit, Source, assigned_in, dotted, names_read, root_name
+from cudalens.fixes.rewrites.use import (
+    FRESH,
+    between,
+    is_only_read,
+    is_rebound,
+    is_unread,
+    may_change,
+    new_name,
+    shares_memory,
+)
+from cudalens.fixes.source import Edit, Source, argument, assigned_in, dotted, root_name
+from cudalens.fixes.trying.state import names_in
 
 #: Methods whose result depends on their arguments alone.
 _PURE_METHODS: Final = frozenset(
@@ -19,9 +30,14 @@ _PURE_FUNCTIONS: Final = frozenset(
     {"tensor", "as_tensor", "zeros", "ones", "full", "arange", "eye", "linspace", "tril", "triu", "zeros_like"}
     | {"ones_like", "full_like"}
 )
-_MOVES: Final = frozenset({"to", "half", "float", "double", "bfloat16", "cuda", "contiguous", "clone", "int", "long"})
-#: What the result of a hoisted call may be used for: these read it and return another tensor.
-_READERS: Final = (ast.BinOp, ast.Call, ast.Compare, ast.Subscript, ast.keyword)
+#: Functions whose result depends on the elements of their arguments.
+_OF_VALUES: Final = frozenset({"tensor", "as_tensor", "tril", "triu"})
+#: Options with which each call makes a tensor that is used as a variable, or that has given memory.
+_KEPT: Final = frozenset({"requires_grad", "out", None})
+_BLOCKS: Final = (
+    *(ast.With, ast.AsyncWith, ast.Try, ast.TryStar, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda),
+    *(ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp),
+)
 
 
 def hoist(program: Program, finding: Finding | None) -> Iterator[Fix]:
@@ -29,19 +45,22 @@ def hoist(program: Program, finding: Finding | None) -> Iterator[Fix]:
     rule = finding.rule if finding is not None else "copies"
     edits: dict[Unit, list[Edit]] = {}
     for unit in program.units:
-        source, number = unit.source, 0
+        source, taken, unused = unit.source, set[str](), list[ast.stmt]()
         for loop in source.nodes(ast.For, ast.While):
             if source.loop(loop) is not None or not source.is_alone(loop):
                 continue
             for call in _invariant(program, source, loop):
-                name = f"_{_label(call)}_{number}" if number else f"_{_label(call)}"
-                number += 1
-                edits.setdefault(unit, []).append(source.before(loop, f"{name} = {ast.unparse(call)}"))
                 statement = source.statement(call)
-                is_unused = isinstance(statement, ast.Expr) and statement.value is call
-                edits[unit].append(source.remove(statement) if is_unused else source.replace(call, name))
-                if is_unused:
-                    edits[unit].pop(-2)
+                if isinstance(statement, ast.Expr) and statement.value is call:
+                    unused.append(statement)
+                    continue
+                name = new_name(unit, f"_{_label(call)}", taken)
+                text = source.text_of(call)
+                value = f"({text})" if "\n" in text else text
+                edits.setdefault(unit, []).append(source.before(loop, f"{name} = {value}"))
+                edits[unit].append(source.replace(call, name))
+        if unused:
+            edits.setdefault(unit, []).extend(source.remove_all(unused))
     if edits:
         yield Fix(
             rule,
@@ -57,15 +76,56 @@ def drop_copies(program: Program, finding: Finding | None) -> Iterator[Fix]:
         for call in unit.source.nodes(ast.Call):
             if not isinstance(call.func, ast.Attribute) or call.func.attr not in ("clone", "contiguous"):
                 continue
-            if call.args or call.keywords or not _is_read_at_once(unit.source, call):
+            if call.args or call.keywords or not _is_read_at_once(program, unit.source, call):
                 continue
-            edits.setdefault(unit, []).append(Edit(unit.source.end(call.func.value), unit.source.end(call), ""))
+            edits.setdefault(unit, []).append(unit.source.method_edit(call, ""))
     if edits:
         yield Fix(
             finding.rule if finding is not None else "copies",
             "do not copy what is only read",
             edits_by_unit(edits),
         )
+
+
+def join_once(program: Program, finding: Finding | None) -> Iterator[Fix]:
+    """Rewrite ``out = torch.cat([out, part])`` in a loop, which copies all parts each time, as one `torch.cat`."""
+    edits: dict[Unit, list[Edit]] = {}
+    for unit in program.units:
+        for loop in unit.source.nodes(ast.For, ast.While):
+            for statement in loop.body:
+                edits.setdefault(unit, []).extend(_joined(program, unit, loop, statement))
+    edits = {unit: found for unit, found in edits.items() if found}
+    if edits:
+        yield Fix(
+            finding.rule if finding is not None else "copies",
+            "join the parts once after the loop",
+            edits_by_unit(edits),
+        )
+
+
+def _joined(program: Program, unit: Unit, loop: ast.For | ast.While, statement: ast.stmt) -> list[Edit]:
+    """The edits for one ``out = torch.cat([out, part], …)``; none for another statement."""
+    source, call = unit.source, getattr(statement, "value", None)
+    if not isinstance(statement, ast.Assign) or not program.names.is_call_of(call, "cat", "concat", "hstack", "vstack"):
+        return []
+    assert isinstance(call, ast.Call)
+    parts = call.args[0] if call.args else None
+    if not isinstance(parts, ast.List | ast.Tuple) or len(parts.elts) != 2 or len(statement.targets) != 1:
+        return []
+    out, part = dotted(parts.elts[0]), parts.elts[1]
+    if not out.isidentifier() or dotted(statement.targets[0]) != out or not is_unread(program, source, loop, out, 2):
+        return []
+    name = new_name(unit, f"_{out}_parts", set())
+    text = source.text_of(part)
+    kept = text if is_rebound(program, loop, part) else f"({text}).clone()"
+    options = [source.text_of(one) for one in call.args[1:]]
+    options += [f"{one.arg}={source.text_of(one.value)}" for one in call.keywords]
+    joined = ", ".join([name, *options])
+    return [
+        source.before(loop, f"{name} = [{out}]"),
+        source.replace(statement, f"{name}.append({kept})"),
+        source.after(loop, f"{out} = {source.text_of(call.func)}({joined}) if len({name}) > 1 else {out}"),
+    ]
 
 
 def batch_products(program: Program, finding: Finding | None) -> Iterator[Fix]:
@@ -98,13 +158,8 @@ def whole_rows(program: Program, finding: Finding | None) -> Iterator[Fix]:
             is_row = isinstance(call.func.value, ast.Name) and call.func.value.id == loop.target.id
             if not is_row or call.func.attr not in _IN_PLACE or not hasattr(tensor, "untyped_storage"):
                 continue
-            others = [program.names.value(one) for one in (*call.args, *(k.value for k in call.keywords))]
-            constants = [isinstance(one, ast.Constant) for one in call.args]
-            is_scalar = [getattr(other, "numel", lambda: 1)() == 1 for other in others]
-            if all(
-                known or (other is not None and one)
-                for known, other, one in zip(constants, others, is_scalar, strict=False)
-            ):
+            parts = [*call.args, *(one.value for one in call.keywords)]
+            if all(_is_scalar(program, part, tensor) for part in parts):
                 given = unit.source.text_of(call)[len(loop.target.id) :]
                 edit = unit.source.replace(loop, f"{unit.source.text_of(loop.iter)}{given}")
                 edits.setdefault(unit, []).append(edit)
@@ -138,30 +193,34 @@ _IN_PLACE: Final = frozenset({"mul_", "add_", "div_", "sub_", "zero_", "fill_", 
 
 def _invariant(program: Program, source: Source, loop: ast.For | ast.While) -> Iterator[ast.Call]:
     """The outermost calls in a loop that give the same tensor in each iteration."""
-    changed = assigned_in([loop])
     done: list[ast.Call] = []
     for node in sorted(
-        (one for one in ast.walk(loop) if isinstance(one, ast.Call)),
+        (one for statement in loop.body for one in ast.walk(statement) if isinstance(one, ast.Call)),
         key=lambda one: (one.lineno, one.col_offset, -(one.end_col_offset or 0)),
     ):
-        if any(node in ast.walk(other) for other in done) or source.in_comprehension(node):
+        if any(node in ast.walk(other) for other in done) or not _is_pure_call(program, node):
             continue
-        if not any(node in ast.walk(statement) for statement in loop.body):
+        # The value is another one in a block with its own settings or streams, and an error would be another one.
+        if any(isinstance(one, _BLOCKS) for one in between(source, node, loop)):
             continue
-        if _is_pure_call(program, node) and not names_read(node) & changed and not _is_written(source, loop, node):
-            done.append(node)
-            yield node
+        names = [one for one in ast.walk(node) if isinstance(one, ast.Name)]
+        if any(may_change(program, source, loop, name) for name in names) or _is_written(program, source, loop, node):
+            continue
+        done.append(node)
+        yield node
 
 
 def _is_pure_call(program: Program, call: ast.AST) -> bool:
     if not isinstance(call, ast.Call):
         return False
     parts = [*call.args, *(one.value for one in call.keywords)]
-    if not all(_is_plain(program, part) for part in parts):
+    if not all(_is_plain(program, part) for part in parts) or any(one.arg in _KEPT for one in call.keywords):
         return False
     path = program.names.path(call.func)
     if path.startswith("torch."):
-        return path.rpartition(".")[2] in _PURE_FUNCTIONS
+        name = path.rpartition(".")[2]
+        has_values = name in _OF_VALUES and any(_is_unknown(program, part) for part in parts)
+        return name in _PURE_FUNCTIONS and not has_values
     if not isinstance(call.func, ast.Attribute) or call.func.attr not in _PURE_METHODS:
         return False
     owner = call.func.value
@@ -181,44 +240,29 @@ def _is_plain(program: Program, node: ast.AST) -> bool:
     return _is_pure_call(program, node)
 
 
-def _is_written(source: Source, loop: ast.AST, call: ast.Call) -> bool:
-    """Whether the loop may write into the tensor that a call made: then each iteration needs one of its own."""
+def _is_unknown(program: Program, node: ast.AST) -> bool:
+    """Whether an argument has a name whose value is not known: another name may have the same object."""
+    return any(isinstance(one, ast.Name) and program.names.value(one) is None for one in ast.walk(node))
+
+
+def _is_written(program: Program, source: Source, loop: ast.AST, call: ast.Call) -> bool:
+    """Whether the loop may write into the tensor that a call made, or keep it: each iteration needs one of its own."""
     parent = source.parent(call)
-    if isinstance(parent, ast.Attribute):
-        around = source.parent(parent)
-        return not (isinstance(around, ast.Call) and around.func is parent and not parent.attr.endswith("_"))
-    if isinstance(parent, ast.Assign):
-        names = [one.id for one in parent.targets if isinstance(one, ast.Name)]
-        if len(names) != len(parent.targets) or len(names) != 1:
-            return True
-        return _is_kept_or_written(source, loop, names[0], parent)
-    if isinstance(parent, ast.Call):
-        func = parent.func
-        is_kept = isinstance(func, ast.Attribute) and func.attr in ("append", "add", "put", "insert", "extend")
-        return is_kept or isinstance(func, ast.Name)  # an own function may write into it or keep it
-    return not isinstance(parent, (*_READERS, ast.Expr))
+    if isinstance(parent, ast.Expr):
+        return False
+    if not isinstance(parent, ast.Assign):
+        return not is_only_read(program, source, call)
+    target = parent.targets[0]
+    if len(parent.targets) != 1 or not isinstance(target, ast.Name) or target.id in _named_elsewhere(program, source):
+        return True
+    uses = [one for one in source.nodes(ast.Name) if one.id == target.id and one is not target]
+    return not all(isinstance(one.ctx, ast.Load) and is_only_read(program, source, one) for one in uses)
 
 
-def _is_kept_or_written(source: Source, loop: ast.AST, name: str, assignment: ast.Assign) -> bool:
-    for node in ast.walk(loop):
-        if not isinstance(node, ast.Name) or node.id != name or node in ast.walk(assignment):
-            continue
-        if not isinstance(node.ctx, ast.Load):
-            return True
-        parent = source.parent(node)
-        if isinstance(parent, ast.Attribute) and parent.attr.endswith("_"):
-            return True
-        if isinstance(parent, ast.Call) and isinstance(parent.func, ast.Name):
-            return True
-        if isinstance(parent, ast.Call) and getattr(parent.func, "attr", "") in ("append", "add", "put", "insert"):
-            return True
-        if isinstance(parent, ast.keyword) and parent.arg == "out":
-            return True
-        if not isinstance(parent, (*_READERS, ast.Attribute, ast.UnaryOp)):
-            return True
-        if isinstance(parent, ast.Subscript) and not isinstance(parent.ctx, ast.Load):
-            return True
-    return False
+def _named_elsewhere(program: Program, source: Source) -> set[str]:
+    """The variables that functions name, and those that a function of `source` shares with an inner one."""
+    found = {name for unit in program.functions if unit.function for name in names_in(unit.function.__code__)}
+    return found | {name for node in source.nodes(ast.Global, ast.Nonlocal) for name in node.names}
 
 
 def _label(call: ast.Call) -> str:
@@ -227,21 +271,37 @@ def _label(call: ast.Call) -> str:
     return f"{root}_{name}" if root and root not in ("torch", "F") else f"{name}_once"
 
 
-def _is_read_at_once(source: Source, call: ast.Call) -> bool:
-    """Whether a copy is only an operand of an expression whose operator returns another tensor."""
+def _is_read_at_once(program: Program, source: Source, call: ast.Call) -> bool:
+    """Whether a copy is only an operand of an expression whose operator returns another tensor.
+
+    A result of elements has the layout of its operands: without ``.contiguous()`` it would be another one.
+    """
+    assert isinstance(call.func, ast.Attribute)
     parent = source.parent(call)
     if isinstance(parent, ast.BinOp | ast.Compare):
-        return True
-    if isinstance(parent, ast.Attribute):
-        around = source.parent(parent)
-        return isinstance(around, ast.Call) and around.func is parent and parent.attr in _REDUCERS
-    return False
+        return call.func.attr == "clone" or isinstance(getattr(parent, "op", None), ast.MatMult)
+    if not isinstance(parent, ast.Attribute):
+        return False
+    around = source.parent(parent)
+    is_call = isinstance(around, ast.Call) and around.func is parent
+    return is_call and parent.attr in (_REDUCERS if call.func.attr == "contiguous" else FRESH)
 
 
 _REDUCERS: Final = frozenset(
-    {"sum", "mean", "max", "min", "amax", "amin", "std", "var", "norm", "softmax", "relu", "exp", "log", "sigmoid"}
-    | {"tanh", "argmax", "cumsum", "matmul", "mm", "bmm", "abs", "sqrt", "sin", "cos", "add", "mul"}
+    {"sum", "mean", "max", "min", "amax", "amin", "std", "var", "norm", "argmax", "matmul", "mm", "bmm"}
 )
+
+
+def _is_scalar(program: Program, node: ast.expr, tensor: Any) -> bool:
+    """Whether an argument is one number that is not a part of `tensor`, as far as the values of now show."""
+    if isinstance(node, ast.UnaryOp):
+        return _is_scalar(program, node.operand, tensor)
+    if isinstance(node, ast.Constant):
+        return True
+    value = program.names.value(node)
+    if hasattr(value, "untyped_storage"):
+        return bool(value.numel() == 1 and not shares_memory(value, tensor))
+    return isinstance(value, int | float)
 
 
 def _only_call(loop: ast.For) -> ast.Call | None:
@@ -272,7 +332,7 @@ def _batched(program: Program, source: Source, loop: ast.For) -> str | None:
     if (
         len(bases) != 2
         or not all(getattr(one, "ndim", 0) == 3 for one in tensors)
-        or not _covers(program, loop, tensors[0])
+        or not _covers(program, loop, bases[0], tensors[0])
     ):
         return None
     product = f"torch.bmm({source.text_of(bases[0])}, {source.text_of(bases[1])})"
@@ -283,18 +343,24 @@ def _is_indexed(node: ast.AST, index: str) -> bool:
     return isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Name) and node.slice.id == index
 
 
-def _covers(program: Program, loop: ast.For, tensor: Any) -> bool:
+def _covers(program: Program, loop: ast.For, base: ast.AST, tensor: Any) -> bool:
     """Whether a loop goes over ``range(len(tensor))``, as far as the values of now show."""
     call = loop.iter
     if not isinstance(call, ast.Call) or dotted(call.func) != "range" or len(call.args) != 1:
         return False
-    bound = call.args[0]
-    if isinstance(bound, ast.Constant):
-        return bool(bound.value == tensor.shape[0])
-    if isinstance(bound, ast.Call) and dotted(bound.func) == "len" and bound.args:
-        over = program.names.value(bound.args[0])
-        return hasattr(over, "__len__") and len(over) == tensor.shape[0]
-    return bool(program.names.value(bound) == tensor.shape[0])
+    bound, name = ast.unparse(call.args[0]), ast.unparse(base)
+    if bound in (f"len({name})", f"{name}.shape[0]", f"{name}.size(0)"):
+        return True
+    names = {one.id for one in ast.walk(loop.iter) if isinstance(one, ast.Name)} | {root_name(base)}
+    if names & assigned_in(program.cell.source.tree.body):  # they may have had other values
+        return False
+    number = call.args[0].value if isinstance(call.args[0], ast.Constant) else program.names.value(call.args[0])
+    if isinstance(number, int):
+        return bool(number == tensor.shape[0])
+    inner = call.args[0]
+    is_length = isinstance(inner, ast.Call) and dotted(inner.func) == "len"
+    over: Any = program.names.value(inner.args[0]) if isinstance(inner, ast.Call) and is_length else None
+    return hasattr(over, "__len__") and len(over) == tensor.shape[0]
 
 
 def _stacked(program: Program, source: Source, node: ast.ListComp) -> str | None:
@@ -312,8 +378,19 @@ def _stacked(program: Program, source: Source, node: ast.ListComp) -> str | None
         return None
     if len({(getattr(one, "shape", None), getattr(one, "dtype", None)) for one in values}) != 1:
         return None
+    # What is on the GPU already would not have been copied.
+    if any(str(getattr(one, "device", "")) != "cpu" for one in values) or not _is_cuda(program, call):
+        return None
     move = source.text_of(call)[len(over.target.id) :]
     return f"list(torch.stack({source.text_of(over.iter)}){move})"
+
+
+def _is_cuda(program: Program, call: ast.Call) -> bool:
+    target = argument(call, 0, "device")
+    if isinstance(call.func, ast.Attribute) and call.func.attr == "cuda":
+        return True
+    known = target.value if isinstance(target, ast.Constant) else program.names.value(target)
+    return str(known).startswith("cuda")
 
 
 def _targets(edits: dict[Unit, list[Edit]]) -> frozenset[str]:

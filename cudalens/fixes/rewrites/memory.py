@@ -25,14 +25,20 @@ def collect_later(program: Program, finding: Finding | None) -> Iterator[Fix]:
 def _without(program: Program, rule: str, title: str, names: tuple[str, ...]) -> Iterator[Fix]:
     edits: dict[Unit, list[Edit]] = {}
     for unit in program.units:
+        removed = []
         for statement in unit.source.nodes(ast.Expr):
             if not isinstance(statement.value, ast.Call):
+                continue
+            # After an error, memory may be missing.
+            if any(isinstance(one, ast.ExceptHandler) for one in unit.source.around(statement)):
                 continue
             called = {dotted(statement.value.func), program.names.path(statement.value.func)}
             called |= {name.replace("torch.cuda.memory.", "torch.cuda.") for name in called}
             is_repeated = unit.function is not None or unit.source.loop(statement) is not None
             if called & set(names) and is_repeated:
-                edits.setdefault(unit, []).append(unit.source.remove(statement))
+                removed.append(statement)
+        if removed:
+            edits[unit] = unit.source.remove_all(removed)
     if edits:
         all_edits = edits_by_unit(edits)
         yield Fix(rule, title, all_edits)

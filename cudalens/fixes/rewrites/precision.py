@@ -82,8 +82,7 @@ def single_precision(program: Program, finding: Finding | None) -> Iterator[Fix]
                 edits.setdefault(unit, []).append(unit.source.replace(node, "torch.float32"))
         for call in unit.source.nodes(ast.Call):
             if isinstance(call.func, ast.Attribute) and call.func.attr == "double" and not call.args:
-                start = unit.source.end(call.func.value)
-                edits.setdefault(unit, []).append(Edit(start, unit.source.end(call), ".float()"))
+                edits.setdefault(unit, []).append(unit.source.method_edit(call, ".float()"))
     wide = [name for name, value in _tensors(program) if str(value.dtype) == "torch.float64"]
     modules = [name for name, value in _modules(program) if _is_wide(value)]
     assigned = assigned_in(program.cell.source.tree.body)

@@ -8,7 +8,7 @@ from typing import Any
 
 from cudalens.analysis import Finding
 from cudalens.fixes.rewrites.fix import Fix, Program, Unit, edits_by_unit
-from cudalens.fixes.source import Edit, dotted, keyword_edit, names_read
+from cudalens.fixes.source import Edit, Source, assigned_in, dotted, keyword_edit, names_read
 
 
 def release_gradients(program: Program, finding: Finding | None) -> Iterator[Fix]:
@@ -22,7 +22,7 @@ def release_gradients(program: Program, finding: Finding | None) -> Iterator[Fix
                 edits.setdefault(unit, []).append(keyword_edit(unit.source, call, "set_to_none", "True"))
             elif call.func.attr == "zero_grad" and len(call.args) == 1:
                 edits.setdefault(unit, []).append(unit.source.replace(call.args[0], "True"))
-            elif call.func.attr == "zero_" and dotted(call.func.value).endswith(".grad"):
+            elif call.func.attr == "zero_" and dotted(call.func.value).endswith(".grad") and not _is_own_grad(call):
                 statement = unit.source.statement(call)
                 if isinstance(statement, ast.Expr):
                     edit = unit.source.replace(statement, f"{dotted(call.func.value)} = None")
@@ -32,7 +32,7 @@ def release_gradients(program: Program, finding: Finding | None) -> Iterator[Fix
             "zero_grad",
             "release gradients instead of writing zeros",
             edits_by_unit(edits),
-            needs="Until the next backward pass, gradients are None.",
+            needs="Until the next backward pass, gradients are None: an optimizer skips parameters without one.",
         )
 
 
@@ -66,6 +66,122 @@ def group_optimizer(program: Program, finding: Finding | None) -> Iterator[Fix]:
             yield Fix("optimizer_loop", title, (), tuple(line.split("\n")), changes_numbers=numbers)
 
 
+def _is_own_grad(call: ast.Call) -> bool:
+    """Whether ``self.grad.zero_()`` may be an attribute that is not a gradient."""
+    return dotted(call.func).startswith(("self.grad.", "cls.grad."))
+
+
+def group_clipping(program: Program, finding: Finding | None) -> Iterator[Fix]:
+    """Clip the gradients of all parameters with grouped kernels: ``clip_grad_norm_(…, foreach=False)``."""
+    edits: dict[Unit, list[Edit]] = {}
+    for unit in program.units:
+        for call in unit.source.nodes(ast.Call):
+            is_clip = program.names.path(call.func).rpartition(".")[2] in ("clip_grad_norm_", "clip_grad_value_")
+            if is_clip and any(one.arg == "foreach" for one in call.keywords):
+                edits.setdefault(unit, []).append(keyword_edit(unit.source, call, "foreach", "True"))
+    if edits:
+        yield Fix(
+            finding.rule if finding is not None else "launch_bound",
+            "clip the gradients of all parameters at once (foreach=True)",
+            edits_by_unit(edits),
+            changes_numbers=True,
+        )
+
+
+def count_steps_on_device(program: Program, finding: Finding | None) -> Iterator[Fix]:
+    """Let an optimizer whose step counts are on the GPU use them there: it reads each of them on the host otherwise."""
+    name = _optimizer_name(program)
+    optimizer = None if name is None else program.namespace[name]
+    groups = getattr(optimizer, "param_groups", ())
+    if not groups or any("capturable" not in one or one["capturable"] or one.get("fused") for one in groups):
+        return
+    steps = [state.get("step") for state in list(optimizer.state.values())]  # type: ignore[union-attr]
+    if any(getattr(one, "is_cuda", False) for one in steps):
+        yield Fix(
+            "host_sync",
+            "do not read the optimizer's step counts on the host (capturable=True)",
+            (),
+            (f"for group in {name}.param_groups:", '    group["capturable"] = True'),
+            changes_numbers=True,
+        )
+
+
+def skip_reductions(program: Program, finding: Finding | None) -> Iterator[Fix]:
+    """Reduce gradients over the ranks only where the optimizer steps: ``no_sync`` with gradient accumulation."""
+    for unit in program.units:
+        source = unit.source
+        for loop in source.nodes(ast.For):
+            found = _accumulation(program, source, loop)
+            if found is None:
+                continue
+            net, test, first, last = found
+            lines = range(first.lineno, (last.end_lineno or last.lineno) + 1)
+            is_plain = all(source.is_alone(one) for one in loop.body) and not _has_long_text(source, first, last)
+            if not is_plain:
+                continue
+            indent = source.indent(first)
+            head = f"{indent}with contextlib.nullcontext() if {test} else {net}.no_sync():\n"
+            edits = [Edit((first.lineno, 0), (first.lineno, 0), f"{head}    ")]
+            edits += [Edit((line, 0), (line, 0), "    ") for line in lines[1:] if source.lines[line - 1].strip()]
+            yield Fix(
+                "exposed_communication",
+                "reduce gradients over the ranks only where the optimizer steps (no_sync)",
+                ((unit, tuple(edits)),),
+                ("import contextlib",),
+                changes_numbers=True,
+                needs="Gradients of iterations after the last step stay those of each rank.",
+            )
+            return
+
+
+def _accumulation(program: Program, source: Source, loop: ast.For) -> tuple[str, str, ast.stmt, ast.stmt] | None:
+    """The module, the condition of a step, and the first and last statement of the forward and the backward pass."""
+    steps = [one for one in loop.body if isinstance(one, ast.If) and not one.orelse and _calls(one, "step")]
+    passes = [one for one in loop.body if _calls(one, "backward") and not isinstance(one, ast.If)]
+    nets = [
+        (one, node.func.id)
+        for one in loop.body
+        for node in ast.walk(one)
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and _is_parallel(program, node.func)
+    ]
+    if len(steps) != 1 or len(passes) != 1 or len(nets) != 1:
+        return None
+    order = [loop.body.index(one) for one in (nets[0][0], passes[0], steps[0])]
+    names = names_read(steps[0].test)
+    bound = {one.id for one in ast.walk(loop.target) if isinstance(one, ast.Name)}
+    is_known_before = not names & (assigned_in(loop.body) - bound) and not _has_calls(steps[0].test)
+    if sorted(order) != order or order[1] == order[2] or not is_known_before:
+        return None
+    if any(_calls(one, "no_sync") for one in loop.body):
+        return None
+    return nets[0][1], source.text_of(steps[0].test), loop.body[order[0]], loop.body[order[1]]
+
+
+def _calls(node: ast.AST, method: str) -> bool:
+    return any(
+        isinstance(one, ast.Call) and isinstance(one.func, ast.Attribute) and one.func.attr == method
+        for one in ast.walk(node)
+    )
+
+
+def _has_calls(node: ast.AST) -> bool:
+    names = [dotted(one.func) for one in ast.walk(node) if isinstance(one, ast.Call)]
+    return any(name != "len" for name in names)
+
+
+def _is_parallel(program: Program, node: ast.Name) -> bool:
+    return type(program.names.value(node)).__name__ == "DistributedDataParallel"
+
+
+def _has_long_text(source: Source, first: ast.stmt, last: ast.stmt) -> bool:
+    """Whether statements have a string over several lines, which more indentation would change."""
+    return any(
+        isinstance(one, ast.Constant | ast.JoinedStr) and (one.end_lineno or one.lineno) > one.lineno
+        for one in source.nodes(ast.Constant, ast.JoinedStr)
+        if first.lineno <= one.lineno <= (last.end_lineno or last.lineno)
+    )
+
+
 def keep_activations(program: Program, finding: Finding | None) -> Iterator[Fix]:
     """Rewrite ``checkpoint(f, x)`` as ``f(x)``."""
     edits: dict[Unit, list[Edit]] = {}
@@ -78,7 +194,11 @@ def keep_activations(program: Program, finding: Finding | None) -> Iterator[Fix]
                 function = f"({function})"
             options = ("use_reentrant", "preserve_rng_state", "context_fn", "determinism_check", "debug", "early_stop")
             given = [unit.source.text_of(one) for one in call.args[1:]]
-            given += [f"{one.arg}={unit.source.text_of(one.value)}" for one in call.keywords if one.arg not in options]
+            given += [
+                f"{one.arg}={unit.source.text_of(one.value)}" if one.arg else f"**{unit.source.text_of(one.value)}"
+                for one in call.keywords
+                if one.arg not in options
+            ]
             edits.setdefault(unit, []).append(unit.source.replace(call, f"{function}({', '.join(given)})"))
     if edits:
         yield Fix(

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import ast
+import collections
 from collections.abc import Iterator
 from typing import Final
 
 from cudalens.analysis import Finding
 from cudalens.fixes.rewrites.fix import Fix, Program, Unit, edits_by_unit, sites_at
-from cudalens.fixes.source import Edit, Source, assigned_in, dotted, root_name
+from cudalens.fixes.rewrites.use import between, is_rebound, is_unread
+from cudalens.fixes.source import Edit, Source, dotted
 
-_READS: Final = ("item", "tolist", "cpu", "numpy")
+#: What needs a wait: clocks, work on other streams, copies that are not waited for, work of other libraries.
 _CLOCKS: Final = frozenset({"perf_counter", "perf_counter_ns", "time", "monotonic", "process_time", "elapsed_time"})
+_BESIDE: Final = frozenset({"Stream", "stream", "Event", "record", "query", "numpy", "replay", "Thread", "submit"})
+_WAITS: Final = frozenset({"torch.cuda.synchronize", "torch.cuda.streams.Stream.synchronize"})
 
 
 def read_after_loop(program: Program, finding: Finding | None) -> Iterator[Fix]:
@@ -38,16 +42,20 @@ def copy_after_loop(program: Program, finding: Finding | None) -> Iterator[Fix]:
         source, loop = unit.source, unit.source.loop(node)
         statement = source.statement(node)
         target = _append_target(statement, node)
-        if loop is None or target is None or _count(loop, target) != 1 or not source.is_alone(loop):
+        if loop is None or target is None or not is_unread(program, source, loop, target):
             continue
-        name = f"_{target.replace('.', '_')}_tensors"
-        value = source.text_of(node.func.value)
-        kept = value if _is_rebound(loop, node.func.value) else f"{value}.clone()"
+        # Without gradients, or with settings of a block, the copy after the loop would be another one.
+        if any(isinstance(one, ast.With) for one in between(source, node, loop)) or node.args or node.keywords:
+            continue
+        name = _new_name(source, f"_{target.replace('.', '_')}_tensors")
+        kept = _in_brackets(source, node.func.value)
+        if not is_rebound(program, loop, node.func.value):
+            kept += ".clone()"
         edits.setdefault(unit, []).extend(
             [
                 source.before(loop, f"{name} = []"),
-                source.replace(statement, f"{name}.append({kept}.detach())"),
-                source.after(loop, f"{target}.extend(_value.cpu() for _value in {name})"),
+                source.replace(statement, f"{name}.append({kept})"),
+                source.after(loop, f"{target}.extend([_value.cpu() for _value in {name}])"),
             ]
         )
     if edits:
@@ -62,18 +70,18 @@ def remove_waits(program: Program, finding: Finding | None) -> Iterator[Fix]:
     """Remove ``torch.cuda.synchronize()`` and unused ``x.item()`` in a loop."""
     edits: dict[Unit, list[Edit]] = {}
     for unit in program.units:
+        removed = []
+        can_go = not _needs_waits(unit.source)
         for statement in unit.source.nodes(ast.Expr):
-            loop = unit.source.loop(statement)
-            if loop is None or not isinstance(statement.value, ast.Call):
+            if unit.source.loop(statement) is None or not isinstance(statement.value, ast.Call):
                 continue
             call = statement.value
-            is_wait = dotted(call.func).endswith(("cuda.synchronize", "current_stream().synchronize"))
-            is_wait = is_wait and not any(
-                _CLOCKS & {_last_name(one.func)} for one in ast.walk(loop) if isinstance(one, ast.Call)
-            )
-            is_unused = isinstance(call.func, ast.Attribute) and is_item(call) and _is_pure(call.func.value)
+            is_wait = can_go and program.names.path(call.func) in _WAITS | {f"torch.{one}" for one in _WAITS}
+            is_unused = isinstance(call.func, ast.Attribute) and is_item(call) and _is_tensor(program, call.func.value)
             if is_wait or is_unused:
-                edits.setdefault(unit, []).append(unit.source.remove(statement))
+                removed.append(statement)
+        if removed:
+            edits[unit] = unit.source.remove_all(removed)
     if edits:
         yield Fix(
             "host_sync",
@@ -113,9 +121,26 @@ def _last_name(node: ast.AST) -> str:
     return node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
 
 
-def _is_pure(node: ast.AST) -> bool:
-    """Whether an expression is a name, or an attribute of one: removing it changes nothing."""
-    return bool(dotted(node))
+def _is_tensor(program: Program, node: ast.AST) -> bool:
+    """Whether an expression is the name of a tensor: a call that it only waits for can go."""
+    return bool(dotted(node)) and hasattr(program.names.value(node), "untyped_storage")
+
+
+def _needs_waits(source: Source) -> bool:
+    """Whether code may rely on a wait: it measures time, or work goes on beside the current stream."""
+    for node in source.nodes(ast.Call, ast.keyword):
+        if isinstance(node, ast.keyword) and node.arg in ("non_blocking", "async_op"):
+            return True
+        if isinstance(node, ast.Call) and _last_name(node.func) in _CLOCKS | _BESIDE:
+            return True
+    return False
+
+
+def _in_brackets(source: Source, value: ast.expr) -> str:
+    """The text of an expression that a method is called on."""
+    text = source.text_of(value)
+    is_plain = isinstance(value, ast.Name | ast.Attribute | ast.Call | ast.Subscript) and "\n" not in text
+    return text if is_plain else f"({text})"
 
 
 def _is_masked(program: Program, node: ast.AST) -> bool:
@@ -130,36 +155,64 @@ def _collected(program: Program, source: Source, node: ast.Call) -> list[Edit] |
     statement, loop = source.statement(node), source.loop(node)
     assert isinstance(node.func, ast.Attribute)
     value = node.func.value
-    if loop is None or not source.is_alone(loop) or source.in_comprehension(node):
+    if loop is None or source.in_comprehension(node) or node.args or node.keywords:
         return None
-    kept = source.text_of(value)
-    if not isinstance(value, ast.Name | ast.Attribute | ast.Call | ast.Subscript):
-        kept = f"({kept})"
+    if any(isinstance(one, ast.Try | ast.TryStar) for one in between(source, node, loop)):
+        return None
+    kept = _in_brackets(source, value)
     if _may_need_gradients(program, value):
         kept += ".detach()"
-    if not _is_rebound(loop, value):
+    if not is_rebound(program, loop, value):
         kept += ".clone()"
     target = _append_target(statement, node)
-    if target is not None and _count(loop, target) == 1:
-        name = f"_{target.replace('.', '_')}_values"
+    if target is not None and is_unread(program, source, loop, target):
+        if type(_known(program, statement)) not in (list, collections.deque, type(None)):
+            return None
+        name = _new_name(source, f"_{target.replace('.', '_')}_values")
         return [
             source.before(loop, f"{name} = []"),
             source.replace(statement, f"{name}.append({kept})"),
-            source.after(loop, f"{target}.extend(torch.stack({name}).tolist() if {name} else [])"),
+            source.after(loop, f"{target}.extend({_read(program, value, name)})"),
         ]
     if not isinstance(statement, ast.AugAssign) or not isinstance(statement.op, ast.Add):
         return None
-    if not isinstance(statement.target, ast.Name) or _count(loop, statement.target.id) != 1:
+    if not isinstance(statement.target, ast.Name) or not is_unread(program, source, loop, statement.target.id):
         return None
-    return _summed(source, loop, statement, node, kept)
+    return _summed(program, source, loop, statement, node, kept)
 
 
-def _summed(source: Source, loop: ast.stmt, statement: ast.AugAssign, node: ast.Call, kept: str) -> list[Edit] | None:
+def _known(program: Program, statement: ast.stmt) -> object:
+    """The list that a statement appends to, if it is known."""
+    assert isinstance(statement, ast.Expr)
+    assert isinstance(statement.value, ast.Call)
+    assert isinstance(statement.value.func, ast.Attribute)
+    return program.names.value(statement.value.func.value)
+
+
+def _read(program: Program, value: ast.expr, name: str) -> str:
+    """The numbers of the collected tensors."""
+    known = program.names.value(value)
+    flat = ".flatten()" if getattr(known, "ndim", 0) else ""
+    return f"torch.stack({name}){flat}.tolist() if {name} else []"
+
+
+def _new_name(source: Source, name: str) -> str:
+    """A name that the source does not have."""
+    used = {node.id for node in source.nodes(ast.Name)} | {node.arg for node in source.nodes(ast.arg)}
+    while name in used:
+        name += "_"
+    return name
+
+
+def _summed(
+    program: Program, source: Source, loop: ast.stmt, statement: ast.AugAssign, node: ast.Call, kept: str
+) -> list[Edit] | None:
     """The edits for ``total += loss.item()``, or a product or quotient with it."""
     assert isinstance(statement.target, ast.Name)
+    assert isinstance(node.func, ast.Attribute)
     total = statement.target.id
-    name, factors = f"_{total}_values", f"_{total}_factors"
-    values = f"torch.stack({name}).tolist() if {name} else []"
+    name, factors = _new_name(source, f"_{total}_values"), _new_name(source, f"_{total}_factors")
+    values = _read(program, node.func.value, name)
     added = statement.value
     if added is node:
         return [
@@ -181,13 +234,32 @@ def _summed(source: Source, loop: ast.stmt, statement: ast.AugAssign, node: ast.
             source.replace(statement, f"{name}.append({kept})"),
             source.after(loop, f"for _value in {values}:", f"    {total} += {term}"),
         ]
+    if not _is_number(program, other):  # a tensor, which may be written into before it is used
+        return None
     term = f"_value {sign} _factor" if is_left else f"_factor {sign} _value"
-    indent = source.indent(statement)
     return [
         source.before(loop, f"{name}, {factors} = [], []"),
-        source.replace(statement, f"{name}.append({kept})\n{indent}{factors}.append({source.text_of(other)})"),
+        source.replace(statement, f"{name}.append({kept}); {factors}.append({source.text_of(other)})"),
         source.after(loop, f"for _value, _factor in zip({values}, {factors}, strict=True):", f"    {total} += {term}"),
     ]
+
+
+def _is_number(program: Program, node: ast.expr) -> bool:
+    """Whether a factor is a number, as far as its text and the values of variables show."""
+    if isinstance(node, ast.BinOp):
+        return _is_number(program, node.left) and _is_number(program, node.right)
+    if isinstance(node, ast.Call):
+        return _last_name(node.func) in ("len", "size", "numel", "item", "int", "float")
+    if isinstance(node, ast.Subscript):
+        return getattr(node.value, "attr", "") == "shape"
+    if isinstance(node, ast.Constant):
+        return True
+    return isinstance(program.names.value(node), int | float) or _is_count(node)
+
+
+def _is_count(node: ast.expr) -> bool:
+    """Whether a variable is called as a number of examples is called."""
+    return _last_name(node).rstrip("s") in ("n", "bs", "b", "batch_size", "num", "count", "weight", "step", "number")
 
 
 def _may_need_gradients(program: Program, value: ast.expr) -> bool:
@@ -204,28 +276,3 @@ def _append_target(statement: ast.stmt, node: ast.Call) -> str | None:
         if isinstance(func, ast.Attribute) and func.attr == "append":
             return dotted(func.value) or None
     return None
-
-
-def _count(loop: ast.For | ast.While, name: str) -> int:
-    """How often a dotted name occurs in a loop, its head included."""
-    return sum(dotted(node) == name for node in ast.walk(loop) if isinstance(node, ast.Name | ast.Attribute))
-
-
-def _is_rebound(loop: ast.For | ast.While, value: ast.AST) -> bool:
-    """Whether the tensor is another object in each iteration, which nothing in the loop writes into."""
-    name = root_name(value)
-    if not isinstance(value, ast.Name):
-        return isinstance(value, ast.Call | ast.BinOp)
-    is_assigned = any(
-        isinstance(node, ast.Assign) and any(isinstance(one, ast.Name) and one.id == name for one in node.targets)
-        for node in ast.walk(loop)
-    )
-    in_place = [node for node in ast.walk(loop) if isinstance(node, ast.AugAssign) and root_name(node.target) == name]
-    methods = [node for node in ast.walk(loop) if isinstance(node, ast.Call) and name in _written_by(node)]
-    return is_assigned and not in_place and not methods
-
-
-def _written_by(call: ast.Call) -> set[str]:
-    found = assigned_in([ast.Expr(call)])
-    is_backward = isinstance(call.func, ast.Attribute) and call.func.attr == "backward"
-    return found - {root_name(call.func)} if is_backward else found

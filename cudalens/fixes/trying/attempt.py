@@ -11,6 +11,7 @@ from typing import Final
 
 from cudalens.analysis import units
 from cudalens.fixes.honest.certificate import is_noise
+from cudalens.fixes.rewrites.fix import FileChange
 from cudalens.fixes.values import Difference
 
 #: Of results that were not compared yet.
@@ -38,7 +39,8 @@ class Attempt:
         predicted_pct: The finding's gain as a share of the measured window, in per cent; None without one.
         is_modelled: Whether the times are modelled.
         effects: Effects of each run outside of the program's objects, in words.
-        fixed_text: The fixed cell.
+        fixed_text: The fixed cell, after the functions of other cells that the fix changes.
+        file_changes: What the fix changes in files.
     """
 
     rule: str
@@ -58,6 +60,7 @@ class Attempt:
     is_modelled: bool = False
     effects: tuple[str, ...] = ()
     fixed_text: str = ""
+    file_changes: tuple[FileChange, ...] = ()
 
     @property
     def gain_pct(self) -> float | None:
@@ -76,6 +79,17 @@ class Attempt:
     def helps(self) -> bool:
         """Whether the fix is faster, its results are as claimed, and nothing else changes."""
         return not self.refusal and self.is_faster and not self.changes_behaviour
+
+    @property
+    def saved_ns(self) -> float:
+        """The time that a run saves, ns; negative if it takes longer."""
+        if not self.before_ns or not self.after_ns:
+            return 0.0
+        return statistics.median(self.before_ns) - statistics.median(self.after_ns)
+
+    def pays_off(self, repeats: int = 1) -> bool:
+        """Return whether `repeats` runs save at least as much as the lines that run once cost."""
+        return self.setup_ns is None or self.setup_ns <= self.saved_ns * repeats
 
     def headline(self) -> str:
         """Return the answer in one line."""
@@ -100,7 +114,7 @@ class Attempt:
         """Return what else a reader must know."""
         found = []
         if self.setup_ns is not None:
-            found.append(self._describe_setup(self.setup_ns))
+            found.append(f"{self.setup_cost()}.")
         if self.changes_behaviour:
             found.append(f"No longer the same: {self.changes_behaviour}")
         if self.needs:
@@ -112,13 +126,13 @@ class Attempt:
         found += self.effects
         return found
 
-    def _describe_setup(self, setup_ns: int) -> str:
-        """The cost of the lines that run once, and after how many runs the fix has saved as much."""
+    def setup_cost(self) -> str:
+        """Return what the lines that run once cost, and after how many runs the fix has saved as much."""
+        setup_ns = self.setup_ns or 0
         cost = f"The first lines run once, in {units.duration(setup_ns)}, which is not included"
-        if not self.before_ns or not self.is_faster:
-            return f"{cost}."
-        saved = statistics.median(self.before_ns) - statistics.median(self.after_ns)
-        return f"{cost}: they pay off after {units.plural(max(1, math.ceil(setup_ns / saved)), 'run')}."
+        if not self.is_faster:
+            return cost
+        return f"{cost}: they pay off after {units.plural(max(1, math.ceil(setup_ns / self.saved_ns)), 'run')}"
 
     def __str__(self) -> str:
         """The answer, the title, the notes and the diff."""

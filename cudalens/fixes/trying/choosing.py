@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import statistics
-from collections.abc import MutableMapping, Sequence
+from collections.abc import Callable, MutableMapping, Sequence
 from dataclasses import dataclass, replace
 from html import escape
 from typing import Any, Final
@@ -32,11 +31,13 @@ class Tries:
         attempts: One for each finding, in the order in which they were tried.
         kept: Which of them were kept.
         together: All kept fixes against the cell as it is; None if none was kept.
+        repeats: How often the cell was said to run.
     """
 
     attempts: tuple[Attempt, ...]
     kept: tuple[bool, ...]
     together: Attempt | None
+    repeats: int = 1
 
     def headline(self) -> str:
         """Return the answer in one line."""
@@ -52,10 +53,21 @@ class Tries:
             if gain is not None:
                 direction = "less" if gain >= 0 else "more"
                 alone = f"{abs(gain):.0f} % {direction}"
-            found.append((attempt.rule, attempt.title or "-", alone, "kept" if is_kept else why_not(attempt)))
+            found.append((attempt.rule, attempt.title or "-", alone, "kept" if is_kept else self._why_not(attempt)))
         if self.together is not None and self.together.gain_pct is not None:
             found.append(("together", "", f"{self.together.gain_pct:.0f} % less", ""))
         return found
+
+    def _why_not(self, attempt: Attempt) -> str:
+        if attempt.helps and not attempt.pays_off(self.repeats):
+            return f"not taken: {_lower(attempt.setup_cost())}; repeats= (--repeats) says how often the cell will run"
+        return why_not(attempt)
+
+    def notes(self) -> list[str]:
+        """Return what the first lines of the fixed cell cost, if it has any."""
+        if self.together is None or self.together.setup_ns is None:
+            return []
+        return [f"{self.together.setup_cost()}."]
 
     def __str__(self) -> str:
         """The answer, the table, and one diff."""
@@ -63,7 +75,7 @@ class Tries:
         widths = [max(len(row[column]) for row in rows) for column in range(3)]
         table = "\n".join("  ".join(f"{row[n]:{widths[n]}}" for n in range(3)) + f"  {row[3]}" for row in rows)
         diff = f"\n\n{self.together.diff}" if self.together is not None else ""
-        return f"{self.headline()}\n\n{table}{diff}"
+        return "\n".join([self.headline(), *self.notes()]) + f"\n\n{table}{diff}"
 
     def __repr__(self) -> str:
         """The text, so that a notebook shows it."""
@@ -77,7 +89,8 @@ class Tries:
             for row in self.rows()
         )
         head = "".join(f"<th style='{style}'>{name}</th>" for name in ("finding", "fix", "alone", ""))
-        rest = self.together.diff_html() if self.together is not None else ""
+        rest = "".join(f"<div>{escape(note)}</div>" for note in self.notes())
+        rest += self.together.diff_html() if self.together is not None else ""
         return (
             f"<div class='cudalens-try'><div><b>{escape(self.headline())}</b></div>"
             f"<table style='border:0'><tr>{head}</tr>{body}</table>{rest}</div>"
@@ -106,6 +119,8 @@ class Trying:
         tolerance: By how much results may differ, relative to the root mean square of a tensor.
         consent: Run the cell again although it has effects outside of its objects.
         quiet: Makes the block in which nothing that a run prints or shows is visible.
+        progress: Called with a text before each run.
+        repeats: How often the cell will run: costs that come once are weighed against the gain of so many runs.
     """
 
     def __init__(
@@ -118,10 +133,13 @@ class Trying:
         tolerance: float | None = None,
         consent: bool = False,
         quiet: Any = None,
+        progress: Callable[[str], object] | None = None,
+        repeats: int = 1,
     ) -> None:
         text, num_above = without_observers(code)
         self.program = program_of(name, text.rstrip("\n"), namespace, first_line=num_above + 1)
         self._namespace, self._runs, self._tolerance, self._quiet = namespace, runs, tolerance, quiet
+        self._progress, self._repeats = progress, repeats
         self.effects = self._describe_effects()
         is_free = all(what == _DISCARDED for what in self._kinds)
         self._refusal = "" if consent or is_free else f"{'; '.join(self.effects)}. Pass consent to run it again."
@@ -157,11 +175,11 @@ class Trying:
             return refused(finding.rule, "", f"no fix for {finding.title} is written for the code of {name}."), None
         if self._refusal:
             diff = program.with_fix(fixes[0]).diff(program)
-            why = f"the cell would run again, and {self._refusal[0].lower()}{self._refusal[1:]}"
+            why = f"the cell would run again, and {_lower(self._refusal)}"
             return refused(finding.rule, fixes[0].title, why, diff=diff, effects=self.effects), None
         if self._trial is None:
             try:
-                self._trial = Trial(self.program, self._namespace, quiet=self._quiet)
+                self._trial = Trial(self.program, self._namespace, quiet=self._quiet, progress=self._progress)
             except FixError as error:
                 diff = program.with_fix(fixes[0]).diff(program)
                 return refused(finding.rule, fixes[0].title, str(error), diff=diff), None
@@ -178,7 +196,7 @@ class Trying:
         dropped: frozenset[str] = frozenset()
         for finding in findings:
             found, fix = self._attempt(program, finding)
-            is_kept = fix is not None and is_taken(found, self._tolerance)
+            is_kept = fix is not None and is_taken(found, self._tolerance) and found.pays_off(self._repeats)
             attempts.append(found)
             kept.append(is_kept)
             if is_kept and fix is not None:
@@ -187,7 +205,7 @@ class Trying:
         if any(kept) and self._trial is not None:
             claim = Attempt("all", "all kept fixes", changes_numbers=True, effects=self.effects)
             together = self._trial.compare(self.program, program, claim, dropped, self._runs, self._tolerance)
-        return Tries(tuple(attempts), tuple(kept), together)
+        return Tries(tuple(attempts), tuple(kept), together, self._repeats)
 
 
 def is_taken(attempt: Attempt, tolerance: float | None) -> bool:
@@ -205,8 +223,6 @@ def _preference(attempt: Attempt) -> tuple[bool, bool, float]:
     return is_valid, attempt.is_faster and not attempt.changes_behaviour, gain if gain is not None else -1e9
 
 
-def median_change_ns(attempt: Attempt) -> float:
-    """Return by how much the median time of a run is less, ns."""
-    if not attempt.before_ns or not attempt.after_ns:
-        return 0.0
-    return statistics.median(attempt.before_ns) - statistics.median(attempt.after_ns)
+def _lower(text: str) -> str:
+    """A sentence within another one."""
+    return f"{text[:1].lower()}{text[1:]}"

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequenc
 from contextlib import AbstractContextManager, contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import replace
 from os import devnull
+from time import perf_counter_ns
 from typing import Any, Final
 
 import torch
@@ -16,9 +17,9 @@ import torch
 from cudalens.errors import FixError
 from cudalens.fixes.clocks import Clock, find_clock
 from cudalens.fixes.names import names_of
-from cudalens.fixes.rewrites.fix import Fix, Program, Unit
+from cudalens.fixes.rewrites.fix import Fix, Program, function_code
 from cudalens.fixes.trying.attempt import Attempt
-from cudalens.fixes.trying.state import State
+from cudalens.fixes.trying.state import RANDOM, State, changes_between
 from cudalens.fixes.values import Difference, compare_values, values_in
 
 #: Runs of each version on a clock that measures, and on one that is modelled and repeats exactly.
@@ -36,6 +37,7 @@ class Trial:
         program: The program.
         namespace: Its variables, which it reads and assigns.
         quiet: Makes the block in which nothing that a run prints or shows is visible.
+        progress: Called with a text before each run.
 
     Raises:
         FixError: Its state cannot be copied.
@@ -47,9 +49,14 @@ class Trial:
         namespace: MutableMapping[str, Any],
         *,
         quiet: Callable[[], AbstractContextManager[Any]] | None = None,
+        progress: Callable[[str], object] | None = None,
     ) -> None:
+        distributed = torch.distributed
+        if distributed.is_available() and distributed.is_initialized() and distributed.get_world_size() > 1:
+            raise FixError("the program is one of several ranks, and the others would have to run again with it.")
         self._program, self._namespace = program, namespace
         self._quiet = quiet or _silent
+        self._report = progress or (lambda text: None)
         self.clock: Clock = find_clock()
         body = program.cell.source.tree.body
         self._names = names_of(body)
@@ -105,11 +112,12 @@ class Trial:
             claim,
             diff=fixed.diff(program),
             is_modelled=self.clock.kind == "modelled",
-            fixed_text=fixed.cell_text(),
+            fixed_text=fixed.written_cell(),
+            file_changes=fixed.file_changes(program),
         )
         try:
             return self._run_both(found, _Version(program), _Version(fixed, program), dropped, runs, tolerance)
-        except _RunError as failure:
+        except FixError as failure:
             return replace(found, refusal=str(failure))
         finally:
             self._restore()
@@ -123,17 +131,23 @@ class Trial:
         runs: int,
         tolerance: float | None,
     ) -> Attempt:
+        self._report("Running the cell as it is, twice, to compare its results.")
         first = self._outputs_of(plain)
         own = self._compare(first, self._outputs_of(plain), dropped)
+        self._report(f"Running it with the fix: {found.title}.")
         setup_ns = self._setup_ns(fixed)
-        difference = self._compare(first, self._outputs_of(fixed), dropped)
+        second = self._outputs_of(fixed)
+        if found.changes_behaviour:  # random numbers may be others: the fix says what is no longer the same
+            first = {name: one for name, one in first.items() if not name.startswith(RANDOM)}
+        difference = self._compare(first, second, dropped)
         found = replace(found, difference=difference, own_difference=own, setup_ns=setup_ns)
-        del first
+        del first, second
         if why := _wrong_values(found, tolerance):
             return replace(found, refusal=why)
         times: tuple[list[int], list[int]] = ([], [])
         peaks: tuple[list[int], list[int]] = ([], [])
         for number in range(runs):
+            self._report(f"Measuring: {found.title}, pair of runs {number + 1} of {runs}.")
             for which in (0, 1) if number % 2 == 0 else (1, 0):
                 ns, peak = self._timed((plain, fixed)[which])
                 times[which].append(ns)
@@ -156,19 +170,28 @@ class Trial:
         self._restore()
         with version.installed(), self._quiet():
             self._execute(version.base_setup, version.name)
-            return self.clock.time(lambda: self._execute(version.own_setup, version.name))[0]
+            start = perf_counter_ns()
+            modelled_ns = self.clock.time(lambda: self._execute(version.own_setup, version.name))[0]
+            # A virtual device models no compiler: the time that it took here is the better estimate.
+            return max(modelled_ns, perf_counter_ns() - start) if version.compiles else modelled_ns
 
     def _outputs_of(self, version: _Version) -> dict[str, Any]:
         """Run a version and return copies of what it leaves: assigned variables, its value, and all tensors."""
         self._restore()
         with version.installed(), self._quiet():
             self._execute(version.setup, version.name)
+            before = self._state.contents()
             value = self._execute(version.body, version.name)
             self.clock.wait()
+            changed = changes_between(before, self._state.contents())
         found: dict[str, Any] = {}
         for name in self._assigned:
             if name in self._namespace and not name.startswith("_"):
                 found |= dict(values_in(name, self._namespace[name]))
+        for name, one in list(found.items()):
+            if isinstance(one, torch.Tensor):
+                found |= {f"the device of {name}": str(one.device), f"the gradients of {name}": one.requires_grad}
+        found |= {name: one for name, one in changed.items() if name not in found}
         found |= dict(values_in("the value of the cell", value))
         for where, tensor in self._state.tensors.items():
             if where.endswith(".grad"):  # what the parameter has now counts
@@ -183,11 +206,14 @@ class Trial:
     def _compare(self, first: Mapping[str, Any], second: Mapping[str, Any], dropped: frozenset[str]) -> Difference:
         if not self.clock.has_values:
             return Difference(is_known=False)
-        wanted = {name: value for name, value in first.items() if name.partition("[")[0] not in dropped}
+        wanted = {name: value for name, value in first.items() if _variable(name) not in dropped}
         # A gradient that is None instead of zeros is the same gradient.
         for name in [name for name in wanted if name.endswith(".grad") and name not in second]:
             if not bool(torch.count_nonzero(wanted[name])):
                 del wanted[name]
+        changed = [name for name in second if name.startswith("the length of ") and name not in first]
+        if changed:
+            return Difference(mismatch=f"{changed[0]} changes", num_values=len(wanted))
         return compare_values(wanted, second)
 
     def _execute(self, codes: Sequence[types.CodeType], which: str) -> Any:
@@ -228,11 +254,12 @@ class _Version:
         file = f"<{program.cell.source.name}>"
         num_base = len((base or program).setup)
         self.base_setup = _codes("\n".join(program.setup[:num_base]), f"{file[:-1]}, setup>")
+        self.compiles = any("torch.compile(" in line for line in program.setup[num_base:])
         self.own_setup = _codes("\n".join(program.setup[num_base:]), f"{file[:-1]}, setup>")
         self.setup = [*self.base_setup, *self.own_setup]
         self.body = _codes(program.cell.source.text, file)
         self._functions: dict[Any, types.CodeType] = {
-            unit.function: _function_code(unit, unit.source.text)
+            unit.function: function_code(unit.function, unit.source)
             for unit in program.functions
             if unit.is_edited and unit.function is not None
         }
@@ -268,32 +295,9 @@ def _codes(text: str, file: str) -> list[types.CodeType]:
     return codes
 
 
-def _function_code(unit: Unit, text: str) -> types.CodeType:
-    """The code of a function with its fixed text, which reads the same variables of the functions around it."""
-    assert unit.function is not None
-    old = unit.function.__code__
-    tree = ast.parse(text)
-    definition = tree.body[0]
-    assert isinstance(definition, ast.FunctionDef | ast.AsyncFunctionDef)
-    definition.decorator_list = []
-    if old.co_freevars:
-        around = ast.parse("def around(): " + "; ".join(f"{name} = None" for name in old.co_freevars))
-        outer = around.body[0]
-        assert isinstance(outer, ast.FunctionDef)
-        outer.body.append(definition)
-        tree = ast.fix_missing_locations(around)
-    found = next(_codes_named(compile(tree, f"<{unit.source.name}, fixed>", "exec"), definition.name))
-    if found.co_freevars != old.co_freevars:
-        raise FixError(f"the fix of {unit.source.name} uses other variables of the functions around it.")
-    return found.replace(co_qualname=old.co_qualname)
-
-
-def _codes_named(code: types.CodeType, name: str) -> Iterator[types.CodeType]:
-    for constant in code.co_consts:
-        if isinstance(constant, types.CodeType):
-            if constant.co_name == name:
-                yield constant
-            yield from _codes_named(constant, name)
+def _variable(name: str) -> str:
+    """The variable of the name of an output."""
+    return name.rpartition(" of ")[2].partition("[")[0]
 
 
 def _copied(value: Any) -> Any:

@@ -26,7 +26,10 @@ import torch
 
 from cudalens.errors import FixError
 from cudalens.fixes.settings import read_settings, restore_settings
+from cudalens.fixes.values import is_equal, values_in
 
+#: Name of the state of torch's random generator in `State.contents`.
+RANDOM: Final = "the random generator of torch"
 #: Objects that are searched at most; a program with more is refused.
 _MAX_OBJECTS: Final = 2_000_000
 
@@ -46,8 +49,11 @@ _HARMLESS: Final = frozenset(
     | {("torch.cuda.graphs", "CUDAGraph"), ("logging", "Logger"), ("torch", "Generator"), ("_weakrefset", "WeakSet")}
     | {("weakref", "WeakKeyDictionary"), ("weakref", "WeakValueDictionary"), ("torch.utils.hooks", "RemovableHandle")}
 )
-#: Packages whose objects keep compiled code, recordings and caches, which a run may add to.
-_CACHES: Final = ("torch._dynamo", "torch._inductor", "torch._functorch", "torch.fx", "triton", "cudalens")
+#: Packages whose objects keep compiled code, recordings and caches, which a run may add to; groups of one process.
+_CACHES: Final = (
+    *("torch._dynamo", "torch._inductor", "torch._functorch", "torch.fx", "triton", "cudalens"),
+    *("torch._C._distributed_c10d", "torch.distributed.distributed_c10d"),
+)
 _ELSEWHERE: Final = ("socket", "subprocess", "multiprocessing.context", "multiprocessing.process")
 _REFUSED: Final = "an iterator, whose position cannot be restored"
 
@@ -66,6 +72,7 @@ class State:
     def __init__(self, namespace: MutableMapping[str, Any], names: Iterable[str]) -> None:
         self._namespace = namespace
         self._variables = dict(namespace)
+        self._names = set(names)
         self._settings = read_settings()
         self._random = _RandomStates()
         self._undo: list[Callable[[], None]] = []
@@ -73,6 +80,7 @@ class State:
         #: Tensors that the program reaches, by the expression for them.
         self.tensors: dict[str, torch.Tensor] = {}
         self._seen: dict[int, Any] = {}
+        self._holders: list[tuple[str, Any]] = []
         self._waiting: list[tuple[str, Any]] = [
             (name, namespace[name]) for name in sorted(set(names)) if name in namespace
         ]
@@ -103,6 +111,32 @@ class State:
             if name not in self._namespace or self._namespace[name] is not value:
                 self._namespace[name] = value
         self._random.restore()
+
+    def contents(self) -> dict[str, Any]:
+        """Return what the containers, objects of the user and variables that were found hold now, by the expression.
+
+        Values are numbers, text, arrays, tensors that did not exist when this was made, lengths of containers, and the
+        state of torch's random generators.
+        """
+        found: dict[str, Any] = {}
+        for where, holder in self._holders:
+            if isinstance(holder, set):
+                found[f"{where} (in order)"] = repr(sorted(map(_plain_text, holder)))
+                continue
+            if isinstance(holder, list) and len(holder) > _LONG and all(isinstance(one, _KEYS) for one in holder):
+                found[f"the elements of {where}"] = hash(tuple(holder))
+                continue
+            items = _items_of(where, holder)
+            found[f"the length of {where}"] = len(items)
+            for name, item in items:
+                if id(item) not in self._seen:
+                    found |= dict(values_in(name, item))
+        variables = self._namespace.items()
+        named = {name: value for name, value in variables if name in self._names and not name.startswith("_")}
+        for name, value in named.items():
+            if id(value) not in self._seen:
+                found |= dict(values_in(name, value))
+        return found | self._random.now()
 
     def _follow(self, where: str, value: Any) -> None:
         if not isinstance(value, _CONSTANT):
@@ -162,6 +196,7 @@ class State:
 
     def _visit_list(self, where: str, value: Any) -> None:
         contents = list(value)
+        self._holders.append((where, value))
         for number, item in enumerate(contents):
             self._follow(f"{where}[{number}]", item)
 
@@ -174,6 +209,7 @@ class State:
 
     def _visit_dict(self, where: str, value: MutableMapping[Any, Any]) -> None:
         contents = dict(value)
+        self._holders.append((where, value))
         for key, item in contents.items():
             self._follow(f"{where}[{key!r}]" if not isinstance(key, torch.Tensor) else f"{where}[tensor]", item)
             if not isinstance(key, str | int):
@@ -191,6 +227,7 @@ class State:
 
     def _visit_set(self, where: str, value: set[Any]) -> None:
         contents = set(value)
+        self._holders.append((where, value))
         for item in contents:
             self._follow(f"an element of {where}", item)
 
@@ -229,6 +266,7 @@ class State:
     def _visit_globals(self, value: types.FunctionType) -> None:
         """The global variables that a function of the user names, which it may also assign."""
         names = [name for name in names_in(value.__code__) if name in value.__globals__]
+        self._names |= set(names)
         for name in names:
             self._follow(name, value.__globals__[name])
         if value.__globals__ is not self._namespace and names:
@@ -240,6 +278,7 @@ class State:
             contents = cell.cell_contents
         except ValueError:  # not bound yet
             return
+        self._holders.append((where, cell))
         self._follow(where, contents)
 
         def undo() -> None:
@@ -315,6 +354,8 @@ class State:
             self._follow(f"{where}.{slot.__name__}", item)
         space = getattr(value, "__dict__", None)
         contents = dict(space) if isinstance(space, dict) else {}
+        if contents and not _is_library(type(value).__module__):
+            self._holders.append((where, value))
         for name, item in contents.items():
             self._follow(f"{where}.{name}", item)
 
@@ -357,6 +398,13 @@ class _RandomStates:
         self._numpy = None if numpy is None else numpy.random.get_state()
         self._cuda = torch.cuda.get_rng_state_all() if torch.cuda.is_available() else []
 
+    def now(self) -> dict[str, Any]:
+        """Return the states of torch's generators as they are now."""
+        found = {RANDOM: torch.get_rng_state()}
+        if self._cuda:
+            found |= {f"{RANDOM} on device {n}": one for n, one in enumerate(torch.cuda.get_rng_state_all())}
+        return found
+
     def restore(self) -> None:
         """Restore them."""
         random.setstate(self._python)
@@ -365,6 +413,31 @@ class _RandomStates:
             sys.modules["numpy"].random.set_state(self._numpy)
         if self._cuda:
             torch.cuda.set_rng_state_all(self._cuda)
+
+
+def _items_of(where: str, holder: Any) -> list[tuple[str, Any]]:
+    """What a container, an object or a variable of a function holds, with the expression for each item."""
+    if isinstance(holder, types.CellType):
+        try:
+            return [(where, holder.cell_contents)]
+        except ValueError:
+            return []
+    if isinstance(holder, dict):
+        # Tensors and objects as keys have no short text that is the same in each run.
+        keys = [repr(key) if isinstance(key, _KEYS) else f"key {number}" for number, key in enumerate(holder)]
+        return [(f"{where}[{key}]", item) for key, item in zip(keys, holder.values(), strict=True)]
+    if isinstance(holder, list | collections.deque):
+        return [(f"{where}[{number}]", item) for number, item in enumerate(holder)]
+    return [(f"{where}.{name}", item) for name, item in vars(holder).items()]
+
+
+def _plain_text(value: Any) -> str:
+    return repr(value) if isinstance(value, _KEYS) else type(value).__name__
+
+
+_KEYS: Final = (str, bytes, int, float, bool, type(None))
+#: Of a longer list of numbers or text, only the hash is compared.
+_LONG: Final = 10_000
 
 
 def names_in(code: types.CodeType) -> Iterator[str]:
@@ -443,6 +516,15 @@ _VISITORS: Final[tuple[tuple[Any, Callable[[State, str, Any], None]], ...]] = (
     (types.ModuleType, State._visit_module),
     (type, State._visit_class),
 )
+
+
+def changes_between(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the entries of `State.contents` that a run added or changed."""
+    return {
+        name: value
+        for name, value in after.items()
+        if name not in before or (value is not before[name] and not is_equal(before[name], value))
+    }
 
 
 def without_private(names: Mapping[str, Any]) -> dict[str, Any]:

@@ -8,6 +8,7 @@ import { findPictures, hidePictures } from "./shared/static_pictures.js";
 
 /** @import { Mark } from "./app/marks.js" */
 /** @import { OutwardSelection, PageFacts } from "./app/source.js" */
+/** @import { Tried } from "./app/try_button.js" */
 /** @import { WidgetModel } from "./shared/model.js" */
 
 /**
@@ -21,12 +22,18 @@ import { findPictures, hidePictures } from "./shared/static_pictures.js";
  * @property {OutwardSelection} _selection
  * @property {Mark[]} _marks
  * @property {string[]} _errors
+ * @property {boolean} _can_try Whether the kernel can run the cell again.
  * @property {{ [want: string]: DataView<ArrayBuffer> }} _ready Small data that came with the widget.
  */
 
 /** @typedef {WidgetModel<WidgetState & { [name: string]: unknown }>} Model */
-/** @typedef {{ id: string, error?: string }} Answer */
-/** @typedef {{ resolve: (bytes: Uint8Array<ArrayBuffer>) => void, reject: (error: Error) => void }} Waiting */
+/** @typedef {{ id: string, error?: string, progress?: string, tried?: Tried }} Answer */
+/**
+ * @typedef {object} Waiting
+ * @property {(answer: Answer, buffers: DataView<ArrayBuffer>[]) => void} resolve
+ * @property {(error: Error) => void} reject
+ * @property {(text: string) => void} [onProgress]
+ */
 
 const WAITING_NOTE_MS = 1000;
 const WAITING_NOTE = "This view becomes interactive when the kernel is free.";
@@ -55,27 +62,50 @@ function createKernelLink(model) {
   const receive = (/** @type {Answer} */ message, /** @type {DataView<ArrayBuffer>[]} */ buffers) => {
     const waiting = pending.get(message?.id);
     if (!waiting) return;
+    if (message.progress) {
+      waiting.onProgress?.(message.progress);
+      return;
+    }
     pending.delete(message.id);
     if (message.error) waiting.reject(new Error(message.error));
-    else waiting.resolve(asBytes(buffers[0]));
+    else waiting.resolve(message, buffers);
   };
   model.on("msg:custom", receive);
   model.on("comm_live_update", leave);
   void isSavedState(model).then((isSaved) => isSaved && leave());
+  /**
+   * @template T
+   * @param {{ [name: string]: unknown }} question
+   * @param {(answer: Answer, buffers: DataView<ArrayBuffer>[]) => T} read
+   * @param {(text: string) => void} [onProgress]
+   * @returns {Promise<T>}
+   */
+  const send = (question, read, onProgress) => {
+    if (isGone) return Promise.reject(new KernelGone());
+    number += 1;
+    const id = `${own}-${number}`;
+    return new Promise((resolve, reject) => {
+      const answered = (/** @type {Answer} */ answer, /** @type {DataView<ArrayBuffer>[]} */ buffers) =>
+        resolve(read(answer, buffers));
+      pending.set(id, { resolve: answered, reject, onProgress });
+      model.send({ ...question, id });
+    });
+  };
   return {
     /**
      * @param {string} want
      * @returns {Promise<Uint8Array<ArrayBuffer>>}
      */
-    ask(want) {
-      if (isGone) return Promise.reject(new KernelGone());
-      number += 1;
-      const id = `${own}-${number}`;
-      return new Promise((resolve, reject) => {
-        pending.set(id, { resolve, reject });
-        model.send({ kind: "request", id, want });
-      });
-    },
+    ask: (want) => send({ kind: "request", want }, (_, buffers) => asBytes(buffers[0])),
+    /**
+     * Have the kernel try the fix of a finding.
+     *
+     * @param {number} finding From 1.
+     * @param {(text: string) => void} onProgress
+     * @returns {Promise<Tried>}
+     */
+    tryFinding: (finding, onProgress) =>
+      send({ kind: "try", finding }, ({ tried }) => /** @type {Tried} */ (tried), onProgress),
     close() {
       model.off("msg:custom", receive);
       model.off("comm_live_update", leave);
@@ -133,6 +163,7 @@ function render({ model, el }) {
     graphs: () => ask("graphs"),
     memory: () => ask("memory"),
     asset: (name) => link.ask(name),
+    tryFinding: model.get("_can_try") ? link.tryFinding : undefined,
     onData() {
       clearTimeout(timer);
       note.hidden = true;

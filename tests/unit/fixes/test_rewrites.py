@@ -115,7 +115,7 @@ def evaluate(batches):
     '''Mean loss.'''
     total, seen = 0.0, []
     for batch in batches:
-        loss = net(batch)  # forward
+        loss = net(batch).mean()  # forward
         total += loss.item() * len(batch)
         seen.append(f"{len(batch)} {'rows'}")
     return total
@@ -127,9 +127,8 @@ def evaluate(batches):
     total, seen = 0.0, []
     _total_values, _total_factors = [], []
     for batch in batches:
-        loss = net(batch)  # forward
-        _total_values.append(loss.detach())
-        _total_factors.append(len(batch))
+        loss = net(batch).mean()  # forward
+        _total_values.append(loss.detach()); _total_factors.append(len(batch))
         seen.append(f"{len(batch)} {'rows'}")
     for _value, _factor in zip(VALUES, _total_factors, strict=True):
         total += _value * _factor

@@ -6,6 +6,7 @@ import pytest
 from IPython.core.interactiveshell import InteractiveShell
 
 import cudalens
+from cudalens.fixes.rewrites.fix import FileChange
 
 CELL = """%%cudaprofile tried --quiet
 losses = []
@@ -67,3 +68,84 @@ def test_all_findings(shell, ran):
 )
 def test_what_cannot_be_tried(ran, line, message):
     assert message in ran(line)
+
+
+MODULE = """import torch
+
+
+class Model:
+    def run(self, x):
+        \"\"\"Values.\"\"\"
+        values = []
+        for step in range(8):
+            torch.cuda._sleep(100_000)
+            values.append((x * step).mean().item())  # one a step
+        return values
+
+
+other = 1
+"""
+IN_FILE = """%%cudaprofile in_file --quiet
+result = model.run(x)
+"""
+
+
+def test_files_are_written_with_an_option_alone(shell, ran, tmp_path, monkeypatch):
+    path = tmp_path / "fixed_here.py"
+    path.write_text(MODULE)
+    monkeypatch.syspath_prepend(tmp_path)
+    shell.run_cell("import fixed_here\nmodel = fixed_here.Model()").raise_error()
+    shell.run_cell(IN_FILE, store_history=True).raise_error()
+    text = ran("%cudaprofile try host_sync")
+    assert "+        _values_values.append(" in text.replace("+    _values", "+        _values")
+    ran("%cudaprofile try all")
+    assert path.read_text() == MODULE
+    assert f"Wrote {path}, from line 5." in ran("%cudaprofile try host_sync --write")
+    assert path.read_text() == MODULE.replace(
+        "        for step in range(8):", "        _values_values = []\n        for step in range(8):"
+    ).replace(
+        "values.append((x * step).mean().item())  # one a step\n",
+        "_values_values.append((x * step).mean().detach())  # one a step\n"
+        "        values.extend(torch.stack(_values_values).tolist() if _values_values else [])\n",
+    )
+    changed = "# a new line\n" + MODULE
+    path.write_text(changed)
+    assert "not tried: no fix" in ran("%cudaprofile try host_sync --write")  # the file is not what runs
+    change = FileChange(path, 5, "def run(self, x):\n    return x", "def run(self, x):\n    return x + 1")
+    with pytest.raises(cudalens.FixError, match="is not as it was when it was run; nothing was written"):
+        change.write()
+    assert path.read_text() == changed
+
+
+def test_a_function_of_another_cell_is_in_the_next_cell(shell, ran):
+    shell.run_cell(
+        "def epoch():\n    total = 0.0\n    for step in range(8):\n        torch.cuda._sleep(100_000)\n"
+        "        total += (x * step).mean().item()\n    return total",
+        store_history=True,
+    ).raise_error()
+    shell.run_cell("%%cudaprofile other_cell --quiet\nresult = epoch()", store_history=True).raise_error()
+    ran("%cudaprofile try host_sync --write")
+    assert shell.rl_next_input.startswith("def epoch():\n    total = 0.0\n    _total_values = []\n")
+    assert shell.rl_next_input.endswith("\n\n\nresult = epoch()")
+
+
+def test_the_history_keeps_what_was_predicted_and_what_the_try_gave(shell, ran, tmp_path):
+    path = tmp_path / "history.jsonl"
+    shell.run_cell(CELL, store_history=True).raise_error()
+    cudalens.history.on(path)
+    try:
+        shell.run_cell(CELL, store_history=True).raise_error()
+        ran("%cudaprofile try host_sync")
+        ran("%cudaprofile try zero_grad")  # no such finding
+        cudalens.history.clear()
+        (row,) = cudalens.history.attempts().to_dict("records")
+        assert (row["run"], row["rule"], row["helps"], row["is_modelled"]) == ("tried", "host_sync", True, True)
+        assert row["device"].startswith("NVIDIA H100")
+        assert 0 < row["gain_pct"] < 100
+        assert 0 < row["predicted_pct"] <= 100
+        assert "results equal bit for bit" in row["answer"]
+        assert len(cudalens.history.table()) == 1  # the runs of the file are read beside it
+        assert len(path.read_text().splitlines()) == 2
+    finally:
+        cudalens.history.off()
+        cudalens.history.clear()

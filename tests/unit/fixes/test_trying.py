@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,10 @@ from fix_scores import run
 
 import cudalens
 from cudalens.analysis import Finding
+from cudalens.fixes.rewrites.fix import program_of
+from cudalens.fixes.trying.attempt import Attempt
 from cudalens.fixes.trying.choosing import Trying
+from cudalens.fixes.trying.running import Trial
 
 FAST = ["masked_sum", "constant_in_loop", "zeros_for_gradients", "no_prefetch"]
 
@@ -184,6 +188,56 @@ def test_try_all_keeps_what_helps(gpu):
     assert tries.rows()[2][3] == "not faster"
     assert "no fix for zero_grad is written" in tries.rows()[3][3]
     assert "<table" in tries._repr_html_()
+
+
+def test_what_a_run_does_to_lists_objects_and_closures_is_compared(gpu):
+    class Meter:
+        def __init__(self):
+            self.count, self.values = 0, []
+
+    names = {"torch": torch, "x": torch.ones(4, device="cuda"), "meter": Meter(), "seen": [], "table": {}}
+    code = "for n in range(3):\n    {}\ny = x + 1; len(seen)"
+    for line, wrong, what in (
+        ("seen.append(n)", "pass", "the length of seen is missing"),
+        ("pass", "seen.append(n)", "the length of seen changes"),
+        ("table['n'] = n", "table['n'] = n + 1", "most in table['n']"),
+        ("meter.count += 1", "pass", "meter.count is missing"),
+        ("meter.values.append(n)", "meter.values.append(n * 2)", "most in meter.values["),
+        ("torch.rand(1, device='cuda')", "pass", "the random generator of torch"),
+    ):
+        trial = Trial(program_of("cell", code.format(line), names), names)
+        other = replace(trial._program, cell=program_of("cell", code.format(wrong), names).cell)
+        found = trial.compare(trial._program, other, Attempt("rule", "other code"))
+        assert what in found.refusal, found.refusal
+        assert not seen_or_changed(names)
+
+
+def seen_or_changed(names):
+    return bool(names["seen"] or names["table"] or names["meter"].count or names["meter"].values)
+
+
+def test_costs_that_come_once_are_weighed(gpu):
+    names = {"torch": torch, "x": torch.randn(1 << 16, device="cuda")}
+    sources = "def mix(x):\n    y = x * 2 + 1\n    return (y.sigmoid() * x).sqrt()"
+    import linecache
+
+    linecache.cache["<mix>"] = (len(sources), None, sources.splitlines(keepends=True), "<mix>")
+    exec(compile(sources, "<mix>", "exec"), names)
+    code = "for _ in range(4):\n    y = mix(x)"
+    once = Trying("cell", code, names).all([finding("unfused_pointwise")])
+    assert once.kept == (False,)
+    assert "not taken: the first lines run once, in " in once.rows()[0][3]
+    assert "they pay off after " in once.rows()[0][3]
+    often = Trying("cell", code, names, repeats=10**9).all([finding("unfused_pointwise")])
+    assert often.kept == (True,)
+    assert "The first lines run once, in " in str(often).split("\n")[1]
+
+
+def test_a_rank_does_not_run_again_alone(gpu, monkeypatch):
+    monkeypatch.setattr(torch.distributed, "is_initialized", lambda: True)
+    monkeypatch.setattr(torch.distributed, "get_world_size", lambda: 2)
+    found = tried(LOOP, "host_sync", {"torch": torch, "x": torch.ones(4, device="cuda")})
+    assert "the program is one of several ranks" in found.refusal
 
 
 def test_try_fix_of_a_profiled_function(gpu):

@@ -159,6 +159,7 @@ class Variant:
         objects: Leaves that are neither tensors nor plain values, by label: names may be found in them.
         owners: Of a backward: the tensors from outside whose gradients it makes.
         new_gradients: The gradients that it makes and leaves in the ``.grad`` of tensors from outside.
+        has_freed_history: Whether it ran the backward of its differentiable results, which freed what this needs.
     """
 
     id: int
@@ -192,6 +193,7 @@ class Variant:
     objects: list[tuple[str, Any]] = field(default_factory=list)
     owners: list[torch.Tensor] = field(default_factory=list)
     new_gradients: list[NewGradient] = field(default_factory=list)
+    has_freed_history: bool = False
 
     def run_eagerly(self, leaves: list[Any]) -> Any:
         """Call the function without a graph."""

@@ -100,6 +100,7 @@ class GraphNode:
         live_after: Outputs of the path that were alive after it.
         returned_leaves: Arguments that it returns, or views of them.
         saved_arguments: Arguments whose copies in the pool the backward reads.
+        freed_results: Results whose backward the function itself runs.
         num_writes: How often autograd counts an in-place change of a leaf, by its position.
         record_ns: What the recording took, on the host.
         eager_ns: What a call without a graph takes on the device; None where that was not measured.
@@ -131,6 +132,7 @@ class GraphNode:
         self.live_after: list[PathIndex] = []
         self.returned_leaves: list[int] = []
         self.saved_arguments: list[SavedArgument] = []
+        self.freed_results: list[int] = []
         self.pool_bytes = self.record_ns = 0
         self.eager_ns: int | None = None
         self._check: Check | Callable[[], Check] | None = None

@@ -16,6 +16,7 @@ from cudalens.device.graph_backend import PoolId, TensorPlace
 from cudalens.device.own_work import EnterAsOwn, own_work
 from cudalens.graphs import inputs as copying
 from cudalens.graphs.changes import capturable_line, change_of_step
+from cudalens.graphs.freed_history import freed_results
 from cudalens.graphs.functions import Guarded, Variant, run_inside
 from cudalens.graphs.gradients import MadeGradients, restored_on_error
 from cudalens.graphs.guards.captured import Name, find_names
@@ -149,6 +150,7 @@ class Recorder:
         node.num_writes = dict.fromkeys(versions, 0)
         node.num_writes |= {n: version_of(one) - versions[n] for n, one in counted.values()}  # each tensor once
         del counted
+        node.freed_results = freed_results(outputs) if node.variant.has_freed_history else []
         self._describe(node, outputs, buffers, observer, named)
         outputs = node.first_out(outputs, leaves)  # nothing keeps the copies of arguments from here on
         node.refs = [
@@ -304,6 +306,7 @@ class Recorder:
         program.given = []
         node.outputs = describe_outputs(outputs, around)
         node.saved_arguments = saved_arguments(outputs, around)
+        self._check_freed_results(node, outputs)
         for described in node.outputs:
             if isinstance(described, AliasOfPath):
                 node.path[described.depth].mark_shared(described.index)
@@ -318,6 +321,16 @@ class Recorder:
             node.derivative.names = [self._source_of(node, tensor, names) for tensor in node.derivative.externals]
         note_outside(node.variant, observer)
         node.variant.num_kernels = observer.num_kernels
+
+    def _check_freed_results(self, node: GraphNode, outputs: Sequence[Any]) -> None:
+        """Check that the recording freed the history of its results, if the warm-up did."""
+        if not node.variant.has_freed_history:
+            return
+        wanted = [n for n, one in enumerate(outputs) if isinstance(one, torch.Tensor) and one.requires_grad]
+        if node.freed_results != wanted or not all(isinstance(node.outputs[n], Fresh) for n in wanted):
+            self._abandon(node)
+            what = "a result whose history is freed in some calls"
+            raise NotRecordedError(Finding(Reason.OPAQUE_RESULT, what, node.variant.function.place))
 
     def _source_of(self, node: GraphNode, tensor: torch.Tensor, names: Mapping[int, Sequence[Name]]) -> Name | None:
         """Where the program holds a tensor that is differentiated: another one may be there in the next call."""

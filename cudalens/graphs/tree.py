@@ -24,6 +24,7 @@ from cudalens.device.own_work import own_work
 from cudalens.graphs import arguments, checking
 from cudalens.graphs.backend import backend_for
 from cudalens.graphs.differentiable import attach, backward_variant, note_backward
+from cudalens.graphs.freed_history import with_freed_history
 from cudalens.graphs.functions import Variant, inside
 from cudalens.graphs.gradients import GradientMemories, restored_on_error
 from cudalens.graphs.guards.ambient import finding_around
@@ -375,7 +376,10 @@ class GraphTree:
     ) -> list[Any]:
         """The results of a recording or a replay for the caller; `eager` checks the gradients, too."""
         made = outputs if node.derivative is None else attach(self, node, leaves, outputs, eager)
-        return node.derive(made, leaves)
+        results = node.derive(made, leaves)
+        for position in node.freed_results:
+            results[position] = with_freed_history(results[position])
+        return results
 
     @contextmanager
     def _tidied(self) -> Iterator[None]:

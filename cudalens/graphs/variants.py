@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterator, Sequence
+from collections.abc import Callable, Container, Sequence
 from typing import TYPE_CHECKING, Any, TypeGuard
 
 import torch
@@ -12,6 +12,7 @@ from cudalens.device.stacks import Place
 from cudalens.errors import GraphError
 from cudalens.graphs import arguments
 from cudalens.graphs.changes import change_of_value
+from cudalens.graphs.freed_history import freed_results, history_of, is_freed_in_part
 from cudalens.graphs.functions import Function, Variant
 from cudalens.graphs.inputs import overlaps_itself
 from cudalens.graphs.links import is_new_leaf
@@ -132,7 +133,8 @@ def learn(
         variant.skip = observer.findings[0] if observer.findings else odd
         return
     results = [output for output in outputs if isinstance(output, torch.Tensor)]
-    if any(map(_is_differentiable, results)):
+    variant.has_freed_history = bool(freed_results(outputs))
+    if any(map(_is_differentiable, results)) and not variant.has_freed_history:
         variant.mode = "forward"
 
         def alias(tensor: torch.Tensor) -> torch.Tensor:
@@ -224,6 +226,9 @@ def _why_not(
 ) -> Finding | None:
     if observer.findings:
         return observer.findings[0]
+    if variant.mode == "forward" and any(map(is_freed_in_part, results)):
+        what = "a result of whose history a backward has freed a part"
+        return Finding(Reason.OPAQUE_RESULT, what, variant.function.place)
     if variant.program.opaque is not None:
         return Finding(Reason.OPAQUE_RESULT, f"an object of type {variant.program.opaque}", variant.function.place)
     kept = {id(tensor) for tensor in (*leaves, *(external.tensor for external in observer.externals.values()))}
@@ -268,7 +273,7 @@ def _opaque(result: torch.Tensor, *, is_made: bool) -> str | None:
 def _leaf_below(results: Sequence[torch.Tensor]) -> str | None:
     """A result that other results are computed from, and that is a new leaf: the leaf of a replay is another one."""
     leaves = {id(result) for result in results if is_new_leaf(result)}
-    below = (node for result in results if not result.is_leaf for node in _history(result)) if leaves else ()
+    below = (node for result in results if not result.is_leaf for node in history_of(result)) if leaves else ()
     found = any(id(getattr(node, "variable", None)) in leaves for node in below)
     return "a new leaf, and what is computed from it" if found else None
 
@@ -281,25 +286,14 @@ def _summed_otherwise(results: Sequence[torch.Tensor]) -> str | None:
     bases = {id(view._base): view._base for view in results if view._is_view() and view.grad_fn is not None}
     for base in (result for result in results if id(result) in bases and result.grad_fn is not None):
         others = (one for one in results if one is not base and one._base is not base)
-        if any(node is base.grad_fn for one in others for node in _history(one)):
+        if any(node is base.grad_fn for one in others for node in history_of(one)):
             return "a result, a view of it, and what is computed from it, all with a gradient"
     return None
 
 
-def _history(result: torch.Tensor) -> Iterator[Any]:
-    """The nodes of the autograd graph of a result."""
-    waiting, seen = [result.grad_fn], set()
-    while waiting:
-        node = waiting.pop()
-        if node is not None and node not in seen:
-            seen.add(node)
-            yield node
-            waiting += [function for function, _ in node.next_functions]
-
-
 def _is_reentrant(result: torch.Tensor) -> bool:
     """Whether a result's history has a checkpoint whose backward calls backward(), which a recording cannot."""
-    return any(node.name() == "CheckpointFunctionBackward" for node in _history(result))
+    return any(node.name() == "CheckpointFunctionBackward" for node in history_of(result))
 
 
 def _is_tensor(value: Any) -> TypeGuard[torch.Tensor]:

@@ -75,9 +75,9 @@ def _refusal(function: Function, leaves: Sequence[Any], labels: Sequence[str], d
         what = f"'{label}'"
         if (oddity := _oddity(leaf)) is not None:
             return Finding(Reason.ODD_TENSOR, f"{what} ({oddity})", function.place)
-        if not leaf.is_cuda:
+        if not leaf.is_cuda and (leaf.device.type != "cpu" or leaf.requires_grad):
             return Finding(Reason.CPU_INPUT if leaf.dim() else Reason.CPU_SCALAR, what, function.place)
-        if leaf.get_device() != device:
+        if leaf.is_cuda and leaf.get_device() != device:
             return Finding(Reason.SEVERAL_DEVICES, f"{what} is on {leaf.device}", function.place)
     return None
 
@@ -123,6 +123,7 @@ def learn(
     """Store what a recording needs from the warm-up, and whether there can be one."""
     variant.written = {_leaf_of(leaves, n): found for n, found in observer.written.items()}
     variant.generators = list(observer.generators)
+    variant.uploads = observer.uploads.found
     variant.num_kernels = observer.num_kernels
     note_outside(variant, observer)
     variant.is_warm = True
@@ -145,6 +146,17 @@ def learn(
     variant.skip = _why_not(variant, leaves, results, observer)
 
 
+def note_host_reads(observer: Observer, reads: Sequence[tuple[torch.Tensor, str, Place]]) -> None:
+    """Note calls that read the memory of CPU tensors without an operator.
+
+    Args:
+        observer: What was seen of the operators.
+        reads: The tensors, each with the method and the line that called it.
+    """
+    for tensor, method, place in reads:
+        observer.note_host_call(tensor, method, place)
+
+
 def unnamed_input(variant: Variant, observer: Observer, names: Container[int]) -> Finding | None:
     """A tensor from outside without a name: another one in its place would not be noticed.
 
@@ -154,6 +166,9 @@ def unnamed_input(variant: Variant, observer: Observer, names: Container[int]) -
         names: The storages of the tensors that have names.
     """
     saved = variant.program.saved_storages() if isinstance(variant.program, Backward) else ()
+    on_host = next((one for key, one in observer.read_on_host.items() if key not in names), None)
+    if on_host is not None:
+        return Finding(Reason.CPU_SCALAR, f"{describe_tensor(on_host.tensor)} from outside", on_host.place)
     unnamed = (one for key, one in observer.externals.items() if key not in names and key not in saved)
     first = next(unnamed, None)
     return None if first is None else Finding(Reason.UNNAMED_INPUT, describe_tensor(first.tensor), first.place)
@@ -224,6 +239,10 @@ def _overlap(a: torch.Tensor, b: torch.Tensor) -> bool:
 def _why_not(
     variant: Variant, leaves: Sequence[Any], results: Sequence[torch.Tensor], observer: Observer
 ) -> Finding | None:
+    for position, (operator, place) in observer.used_on_host.items():
+        leaf = _leaf_of(leaves, position)
+        reason = Reason.CPU_INPUT if leaves[leaf].dim() else Reason.CPU_SCALAR
+        return Finding(reason, f"'{variant.labels[leaf]}' (in {operator})", place)
     if observer.findings:
         return observer.findings[0]
     if variant.mode == "forward" and any(map(is_freed_in_part, results)):
@@ -244,7 +263,8 @@ def _why_not(
         return Finding(Reason.NO_DEVICE_WORK, "", variant.function.place)
     if any(not result.is_cuda for result in results):
         return Finding(Reason.CPU_OUTPUT, "", observer.last_place)
-    devices = {external.tensor.device for external in observer.externals.values()} | {r.device for r in results}
+    used = {external.tensor.device for external in observer.externals.values() if external.tensor.is_cuda}
+    devices = used | {result.device for result in results}
     if len(devices) > 1:
         return Finding(Reason.SEVERAL_DEVICES, ", ".join(sorted(map(str, devices))), observer.last_place)
     return next(

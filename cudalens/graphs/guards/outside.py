@@ -10,7 +10,7 @@ import _random
 import datetime
 import functools
 import gc
-import importlib
+import importlib.util
 import io
 import logging
 import os
@@ -86,6 +86,9 @@ _STDLIB: Final = (*{sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib
 #: Runs for every module that is not imported yet.
 _IMPORT: Final[CodeType] = importlib._bootstrap._find_and_load.__code__  # type: ignore[attr-defined]
 
+#: Looks for a module that a program may import: whether it is installed does not change during a session.
+_FIND_MODULE: Final[CodeType] = importlib.util.find_spec.__code__
+
 _OWN: Final = __file__.rpartition("graphs")[0]
 
 #: Modules of cudalens that call the user's code; others call libraries for their own work.
@@ -146,7 +149,7 @@ class CallWatch:
         self._returned: list[FrameType] = []
         self._seen: set[CodeType] = set()
         self._before: Any = sys.getprofile()
-        self._once = {_IMPORT, *(getattr(callback, "__code__", None) for callback in gc.callbacks)}
+        self._once = {_IMPORT, _FIND_MODULE, *(getattr(callback, "__code__", None) for callback in gc.callbacks)}
         self._outermost: FrameType | None = None
 
     def __enter__(self) -> CallWatch:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -151,6 +152,26 @@ def a_loss_of_which_only_a_part_is_freed_keeps_the_rest(m: GraphManager) -> None
     for n in range(5):
         (found,) = torch.autograd.grad(graphed(batch(n)[0]), [scale])
         same(found, scale.exp().detach())
+
+
+@scenario
+def a_scripted_module_is_trained(m: GraphManager) -> None:
+    def make() -> Made:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            module = torch.jit.script(_layers())
+        optimizer = torch.optim.SGD(module.parameters(), lr=0.1)
+
+        def step(x: torch.Tensor) -> torch.Tensor:
+            optimizer.zero_grad()
+            loss = module(x).square().mean()
+            loss.backward()
+            optimizer.step()
+            return loss.detach()
+
+        return step, lambda: state_of(module, optimizer)
+
+    assert counts(compare_steps(m, make))[2] > 0
 
 
 @scenario

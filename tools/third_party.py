@@ -85,9 +85,9 @@ device, profiled there, sanitized, and with its step as a function of `cudalens.
   the CPU's, and those of the other modes have the same bits as on the virtual device.
 - *refused*: cudalens stops the program with an error that names the reason.
 - *failed*: the program stops with an error that it does not have on the CPU.
-- *replayed* and *after changes* count the replays among the calls besides warm-ups and recordings, as the program is, and after
-  the changes that the reasons state, where these change the count. Its step runs eight times. The last column has the
-  change, or the first reason of a program that does not replay.
+- *replayed* and *after changes* count the replays among the calls besides warm-ups and recordings, as the program is,
+  and after the changes that the reasons state, where these change the count. The step runs eight times. The last column
+  has the change, or the first reason of a program that does not replay.
 
 Versions: {versions}.
 """

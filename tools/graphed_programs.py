@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import gc
 import importlib
+import inspect
 import re
 import shutil
 import sys
@@ -26,6 +27,8 @@ NUM_CALLS: Final = 8
 _MOST_CHANGES: Final = 4
 
 _CAPTURABLE: Final = re.compile(r"^\+ cudalens\.graphs\.capturable\((?:[^()]|\(\))*?(, fused=True)?\)")
+_ARGUMENT: Final = re.compile(r"^\+ model\(\.\.\., (\w+)=(None|True|False)\)")
+_SETTING: Final = re.compile(r"^\+ torch\.distributions\.Distribution\.set_default_validate_args\(False\)")
 _ATTRIBUTE: Final = re.compile(r"^\+ model\.([\w.]+) = (None|True|False|\d+)\b")
 
 #: The data type, the shape and the bytes of each tensor that a call returned, in order.
@@ -59,7 +62,7 @@ class Changes:
         Returns:
             Whether it is a change that can be applied, and that was not applied before.
         """
-        if _CAPTURABLE.match(change) or _ATTRIBUTE.match(change):
+        if any(pattern.match(change) for pattern in (_CAPTURABLE, _ATTRIBUTE, _ARGUMENT, _SETTING)):
             is_new = change not in self.objects
             self.objects += [change] if is_new else []
             return is_new
@@ -77,6 +80,10 @@ class Changes:
                 _make_capturable(fused=capturable[1] is not None)
             elif attribute is not None:
                 _set_attributes(attribute[1], attribute[2])
+            elif _SETTING.match(change):
+                torch.distributions.Distribution.set_default_validate_args(False)
+            elif (argument := _ARGUMENT.match(change)) is not None:
+                _set_argument(argument[1], argument[2])
 
     def program(self, program: Any) -> Any:
         """The program with the changed lines: read from a changed copy of the folder with the programs."""
@@ -210,6 +217,22 @@ def _make_capturable(*, fused: bool) -> None:
 def _is_on_device(optimizer: torch.optim.Optimizer) -> bool:
     parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
     return all(parameter.is_cuda for parameter in parameters)
+
+
+def _set_argument(name: str, text: str) -> None:
+    """Pass a keyword argument to each module that takes it and that is not a part of another such module."""
+    value = {"None": None, "True": True, "False": False}[text]
+    takers = [
+        found
+        for found in gc.get_objects()
+        if isinstance(found, torch.nn.Module) and name in inspect.signature(found.forward).parameters
+    ]
+    parts = {id(part) for taker in takers for part in taker.modules() if part is not taker}
+    for taker in takers:
+        if id(taker) not in parts:
+            taker.register_forward_pre_hook(
+                lambda module, args, kwargs: (args, {**kwargs, name: value}), with_kwargs=True
+            )
 
 
 def _set_attributes(path: str, text: str) -> None:

@@ -85,8 +85,9 @@ device, profiled there, sanitized, and with its step as a function of `cudalens.
   the CPU's, and those of the other modes have the same bits as on the virtual device.
 - *refused*: cudalens stops the program with an error that names the reason.
 - *failed*: the program stops with an error that it does not have on the CPU.
-- The last two columns count the replays among the calls besides warm-ups and recordings, as the program is, and after
-  the changes that the reasons state, where these change the count. Its step runs eight times.
+- *replayed* and *after changes* count the replays among the calls besides warm-ups and recordings, as the program is,
+  and after the changes that the reasons state, where these change the count. The step runs eight times. The last column
+  has the change, or the first reason of a program that does not replay.
 
 Versions: {versions}.
 """
@@ -383,7 +384,7 @@ def _page(outcomes: list[Outcome]) -> str:
     versions = ", ".join(f"{name} {metadata.version(name)}" for name in packages)
     rows = [_row(list(found)) for _, found in groupby(outcomes, key=lambda outcome: outcome["program"])]
     modes = MODES[1:]
-    header = ["program", *modes, "replayed", "after changes"]
+    header = ["program", *modes, "replayed", "after changes", "change, or first reason of the others"]
     lines = [f"| {' | '.join(cells)} |" for cells in (header, ["---"] * len(header), *rows)]
     return "\n".join([_PAGE.format(num=len(rows), versions=versions), *lines, ""])
 
@@ -392,7 +393,18 @@ def _row(found: list[Outcome]) -> list[str]:
     results = {outcome["mode"]: outcome["result"] for outcome in found}
     counts = _REPLAYED.match(found[-1]["detail"])
     cells = [results.get(mode, "") for mode in MODES[1:]]
-    return [f"`{found[0]['program']}`", *cells, *((counts[1], counts[2] or "") if counts else ("", ""))]
+    replayed = (counts[1], counts[2] or "") if counts else ("", "")
+    return [f"`{found[0]['program']}`", *cells, *replayed, _reason(found[-1]["detail"])]
+
+
+def _reason(detail: str) -> str:
+    """The change after which a program replays, or the reason why it does not; "" if it replays as it is."""
+    change = re.search(r" after (\+ [^;]*)", detail)
+    reasons = re.findall(r"; ([A-Z_]+): ([^;(]*)", detail)
+    shown = [f"{reason}: {text.strip()}" for reason, text in reasons if reason != "POOL_RENEWED"]
+    if shown:
+        return shown[0].replace("|", "\\|").replace("<", "&lt;")
+    return f"`{change[1].strip()}`" if change else ""
 
 
 if __name__ == "__main__":

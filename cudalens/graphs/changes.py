@@ -12,6 +12,7 @@ from cudalens.device.stacks import Place, is_passed_by
 
 _TORCH: Final = torch.__file__.rpartition("__init__")[0]
 _OPTIMIZERS: Final = f"{_TORCH}optim/"
+_DISTRIBUTIONS: Final = f"{_TORCH}distributions/"
 _SCALER: Final = f"{_TORCH}amp/grad_scaler.py"
 
 #: ``optimizer.step()``, and ``scaler.step(optimizer)``.
@@ -22,6 +23,9 @@ _LEARNING_RATE: Final = re.compile(r"(.+?)\.?param_groups\[\d+\]\['lr'\]")
 _MOMENTUM: Final = re.compile(r"param_groups\[\d+\]\['(betas|momentum)'\]")
 _FIXED_MOMENTUM: Final = "+ torch.optim.lr_scheduler.OneCycleLR(..., cycle_momentum=False)"
 
+#: Distributions check their parameters and values on the host; this leaves the checks out.
+_NO_VALIDATION: Final = "+ torch.distributions.Distribution.set_default_validate_args(False)  # once"
+
 #: Methods of a tensor that copy it to the host, and what a function returns in place of their result.
 _TO_HOST: Final = re.compile(r"\.(item|tolist|cpu)\(\)")
 
@@ -29,6 +33,8 @@ _TO_HOST: Final = re.compile(r"\.(item|tolist|cpu)\(\)")
 _LIBRARIES: Final = {
     # transformers looks for padding in the first and last token of a batch without a mask.
     "warn_if_padding_and_no_attention_mask": "+ model.config.pad_token_id = None  # if the batches have no padding",
+    # It looks for several sequences in a row of a batch without a mask; not if there is a cache.
+    "find_packed_sequence_indices": "+ model(..., use_cache=True)  # if each row of a batch is one sequence",
 }
 
 
@@ -45,6 +51,8 @@ def change_of_caller(here: Place) -> str:
         return capturable_line(_optimizer_in(here), is_scaled=True)
     if any(file.startswith(_OPTIMIZERS) for file in files):
         return capturable_line(_optimizer_in(here))
+    if any(file.startswith(_DISTRIBUTIONS) for file in files):
+        return _NO_VALIDATION
     return _returned_tensor(here.source)
 
 

@@ -95,7 +95,8 @@ class _GivenArgument:
             expanded = copying.expanded_dims(saved[number])
             unflagged = replace(place, flags=(False, False))
             current = view_at(now, absolute(unflagged, now))
-            target = view_at(saved[number].data, replace(unflagged, storage_offset=saved[number].storage_offset()))
+            start = int(saved[number].storage_offset())
+            target = view_at(saved[number].data, replace(unflagged, storage_offset=start))
             yield copying.stored_part(target, expanded), copying.stored_part(current, expanded)
 
 

@@ -18,6 +18,7 @@ from cudalens.graphs.gradients import NewGradient
 from cudalens.graphs.guards.captured import Name
 from cudalens.graphs.guards.found import Read
 from cudalens.graphs.guards.guard_set import GuardSet
+from cudalens.graphs.host_values import Upload
 from cudalens.graphs.programs import Inference, Program
 from cudalens.graphs.reasons import Finding, Reason
 
@@ -159,6 +160,9 @@ class Variant:
         objects: Leaves that are neither tensors nor plain values, by label: names may be found in them.
         owners: Of a backward: the tensors from outside whose gradients it makes.
         new_gradients: The gradients that it makes and leaves in the ``.grad`` of tensors from outside.
+        uploads: The CPU tensors that its warm-up copied to the device.
+        host_names: Where the small CPU tensors are whose values it reads.
+        has_freed_history: Whether it ran the backward of its differentiable results, which freed what this needs.
     """
 
     id: int
@@ -192,6 +196,9 @@ class Variant:
     objects: list[tuple[str, Any]] = field(default_factory=list)
     owners: list[torch.Tensor] = field(default_factory=list)
     new_gradients: list[NewGradient] = field(default_factory=list)
+    uploads: list[Upload] = field(default_factory=list)
+    host_names: list[Name] = field(default_factory=list)
+    has_freed_history: bool = False
 
     def run_eagerly(self, leaves: list[Any]) -> Any:
         """Call the function without a graph."""

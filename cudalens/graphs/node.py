@@ -37,6 +37,7 @@ from cudalens.graphs.reasons import Finding, Reason
 
 if TYPE_CHECKING:
     from cudalens.device.graph_backend import GraphBackend, TensorPlace
+    from cudalens.graphs.host_values import Upload
     from cudalens.graphs.programs import Derivative
 
 #: An output on a path: depth of its node, position among the node's outputs.
@@ -100,6 +101,8 @@ class GraphNode:
         live_after: Outputs of the path that were alive after it.
         returned_leaves: Arguments that it returns, or views of them.
         saved_arguments: Arguments that the forward saved for its backward.
+        uploads: CPU tensors that it copies to the device.
+        freed_results: Results whose backward the function itself runs.
         num_writes: How often autograd counts an in-place change of a leaf, by its position.
         record_ns: What the recording took, on the host.
         eager_ns: What a call without a graph takes on the device; None where that was not measured.
@@ -131,6 +134,8 @@ class GraphNode:
         self.live_after: list[PathIndex] = []
         self.returned_leaves: list[int] = []
         self.saved_arguments: list[SavedArgument] = []
+        self.freed_results: list[int] = []
+        self.uploads: list[Upload] = []
         self.pool_bytes = self.record_ns = 0
         self.eager_ns: int | None = None
         self._check: Check | Callable[[], Check] | None = None
@@ -141,6 +146,7 @@ class GraphNode:
         self._fixed_leaves: list[int] = []
         self._addresses: list[int] = []
         self._targets: list[torch.Tensor] = []
+        self._renewed: list[Upload] = []
         self._samples: list[tuple[Any, Any]] = []
         self._times_ns: list[int] = []
 
@@ -196,6 +202,7 @@ class GraphNode:
             self.storages.clear()
         self.returned_leaves = sorted({o.leaf for o in self.outputs if isinstance(o, AliasOfLeaf)})
         self._targets = [copied.buffer for copied in self.copied]
+        self._renewed = [upload for upload in self.uploads if upload.value is None]
 
     def live_refs(self) -> Iterator[OutputRef]:
         """Outputs on the path from the root to here that are alive."""
@@ -268,6 +275,11 @@ class GraphNode:
 
     def copy_inputs(self, leaves: Sequence[Any], pool_addresses: set[int]) -> None:
         """Copy the arguments of this call into the recording's memory."""
+        if self._renewed:
+            given = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
+            with torch.no_grad():
+                for upload in self._renewed:
+                    upload.renew(given)
         if self.copied:
             sources = [copied.source(leaves) for copied in self.copied]
             copying.copy_all(self._targets, copying.apart(sources, self.copied, pool_addresses))
@@ -411,6 +423,7 @@ class GraphNode:
         if self.graph is not None:
             backend.destroy(self.graph)
             self.graph = None
+        self.uploads, self._renewed = [], []
 
     def let_go(self) -> None:
         """Hold no output any more."""

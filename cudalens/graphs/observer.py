@@ -21,6 +21,7 @@ from cudalens.device import accumulation
 from cudalens.device.modes import has_own_dispatch
 from cudalens.device.stacks import Place, place
 from cudalens.graphs.changes import change_of_caller
+from cudalens.graphs.host_values import Upload, Uploads, can_be_constant, is_small, replaced
 from cudalens.graphs.liveness import OutputRef, span, storage_id, version_of
 from cudalens.graphs.reasons import Finding, Reason
 
@@ -53,6 +54,9 @@ _COPIES: Final = frozenset({"_to_copy", "copy_", "to", "_copy_from"})
 _UNDECLARED_WRITES: Final[Mapping[str, tuple[str, ...]]] = dict.fromkeys(
     ("native_batch_norm", "cudnn_batch_norm", "miopen_batch_norm"), ("running_mean", "running_var")
 )
+
+#: Methods that read elements of a CPU tensor; others give its address.
+_READING_METHODS: Final = frozenset({"numpy", "tolist", "__array__"})
 
 _ALLOCATES_ONLY: Final = frozenset({"empty", "empty_like", "empty_strided", "empty_permuted", "new_empty"})
 
@@ -105,6 +109,7 @@ class Observer(TorchDispatchMode):  # type: ignore[no-untyped-call]
     Args:
         inputs: The tensors among its arguments.
         device: Index of the device whose memory it is about.
+        known: In a capture, the copies on the device of the CPU tensors that the warm-up copied there.
 
     Attributes:
         written: Positions in `inputs` of those that were overwritten, with the first place where.
@@ -115,10 +120,18 @@ class Observer(TorchDispatchMode):  # type: ignore[no-untyped-call]
         num_kernels: Operators that launch work.
         last_place: Where the latest operator was called.
         has_other_threads: Whether operators ran on other threads, as those of a backward on a GPU.
+        uploads: The CPU tensors that it copies to the device.
+        used_on_host: Positions in `inputs` of CPU tensors that it uses otherwise, with the first operator and place.
+        read_on_host: Small CPU tensors from outside whose values it reads, by the identity of their storage.
     """
 
-    def __init__(self, inputs: Sequence[torch.Tensor], device: int) -> None:
+    def __init__(self, inputs: Sequence[torch.Tensor], device: int, known: Sequence[Upload] | None = None) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
+        self.uploads = Uploads(inputs, known)
+        self.used_on_host: dict[int, tuple[str, Place]] = {}
+        self.read_on_host: dict[int, External] = {}
+        self._from_device: set[int] = set()
+        self._host_outside: set[int] = set()
         self._inputs: dict[int, list[tuple[int, tuple[int, int]]]] = {}
         for position, tensor in enumerate(inputs):
             if key := storage_id(tensor):
@@ -149,8 +162,12 @@ class Observer(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self.has_other_threads = self.has_other_threads or get_ident() != self._thread
         name = func._schema.name.partition("::")[2]
         self._note_arguments(func, name, args, kwargs, here)
-        out = func(*args, **kwargs)
-        self._note_results(name, args, out, kwargs, here)
+        uploaded = self._upload(name, args, kwargs)
+        if uploaded:
+            out = func(*replaced(args, uploaded), **kwargs)
+        else:
+            out = func(*args, **kwargs)
+        self._note_results(name, args, out, kwargs, here, is_uploaded=bool(uploaded))
         if torch.Tag.nondeterministic_seeded in func.tags and not any(one.is_cuda for one in _tensors(out)):
             self._find(Reason.OUTSIDE_CALL, f"{name} on the CPU", here)
         return out
@@ -183,8 +200,8 @@ class Observer(TorchDispatchMode):  # type: ignore[no-untyped-call]
             elif tensor.device.type == "cpu":
                 on_host.append(tensor)
         self._check_operator(name, args, here, is_on_device=is_on_device)
-        if on_host and name not in _COPIES and name != "lift_fresh":  # what torch.tensor() has just made
-            self._check_host_operands(name, on_host, here)
+        if on_host and name != "lift_fresh":  # what torch.tensor() has just made
+            self._check_host_operands(func, name, on_host, written, here, args, kwargs, is_on_device=is_on_device)
         if torch.Tag.nondeterministic_seeded in func.tags and is_checkpointed():
             self._find(Reason.RECOMPUTED, f"{name} inside torch.utils.checkpoint", here)
         generator = kwargs.get("generator")
@@ -219,24 +236,93 @@ class Observer(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if name in _SYNCHRONISING or is_masked:
             self._find(Reason.SYNCHRONISES, "indexing by a mask" if is_masked else name.lstrip("_"), here)
 
-    def _check_host_operands(self, name: str, on_host: Sequence[torch.Tensor], here: Place) -> None:
-        outside = [tensor for tensor in on_host if is_plain(tensor) and storage_id(tensor) not in self.made]
-        if outside:
+    def _check_host_operands(
+        self,
+        func: Any,
+        name: str,
+        on_host: Sequence[torch.Tensor],
+        written: set[int],
+        here: Place,
+        args: tuple[Any, ...],
+        kwargs: Mapping[str, Any],
+        *,
+        is_on_device: bool,
+    ) -> None:
+        """Note how an operator uses CPU tensors."""
+        is_view = any(one.alias_info is not None and not one.alias_info.is_write for one in func._schema.arguments)
+        goes_to_device = is_on_device or getattr(kwargs.get("device"), "type", "") == "cuda"
+        is_copy = name in _COPIES and goes_to_device
+        for tensor in on_host:
+            is_written, key = id(tensor) in written, storage_id(tensor)
+            if key not in self.made:
+                self._host_outside.add(key)
+            if self.uploads.is_argument(tensor):
+                is_uploaded = (is_copy or name in _INDEXING) and goes_to_device and not is_written
+                if not is_view and not is_uploaded:
+                    self.used_on_host.setdefault(self.uploads.position(tensor), (name, here))
+            elif key in self._from_device:
+                if not is_view and not is_written:
+                    self._find(Reason.SYNCHRONISES, f"{name} of host memory that the device writes", here)
+            elif key not in self.made:
+                if is_copy and (is_written or _is_asynchronous(tensor, name, args, kwargs)):
+                    continue  # the graph has its address
+                self._note_host_read(name, tensor, here, is_written=is_written, is_copy=is_copy)
+
+    def note_host_call(self, tensor: torch.Tensor, method: str, here: Place) -> None:
+        """Note a method that reads the memory of a CPU tensor without an operator."""
+        if self.uploads.is_argument(tensor):
+            self.used_on_host.setdefault(self.uploads.position(tensor), (f"{method}()", here))
+        elif storage_id(tensor) in self._from_device:
+            self._find(Reason.SYNCHRONISES, f"{method}() of host memory that the device writes", here)
+        elif storage_id(tensor) not in self.made and method in _READING_METHODS:
+            self._note_host_read(f"{method}()", tensor, here, is_written=False, is_copy=False)
+
+    def _note_host_read(self, name: str, tensor: torch.Tensor, here: Place, *, is_written: bool, is_copy: bool) -> None:
+        """Note a CPU tensor from outside: a small one that is not written is compared before each replay."""
+        if is_small(tensor) and not is_written:
+            self.read_on_host.setdefault(storage_id(tensor), External(tensor, here, is_written=False))
+        elif not is_copy:
             self._find(Reason.CPU_SCALAR, f"in {name}", here)
 
-    def _note_results(self, name: str, args: Any, out: Any, kwargs: Any, here: Place) -> None:
+    def _upload(self, name: str, args: Any, kwargs: Mapping[str, Any]) -> dict[int, torch.Tensor]:
+        """The CPU tensors that an operator copies to the device, each with what takes its place."""
+        sources = list(_tensors(args))
+        if name in _INDEXING and sources and sources[0].is_cuda:
+            indices = [one for one in _tensors(tuple(args[1:2])) if not one.is_cuda]
+            found = [one for one in indices if one.dtype not in (torch.bool, torch.uint8) and self._is_known(one)]
+            return {id(one): self.uploads.add(one, one.dtype, is_asynchronous=False) for one in found}
+        if name not in _COPIES or not sources:
+            return {}
+        source = sources[-1]
+        is_copied_in = name == "copy_" and len(sources) > 1 and sources[0].is_cuda
+        is_moved = name == "_to_copy" and getattr(kwargs.get("device"), "type", "") == "cuda"
+        if source.is_cuda or not (is_copied_in or is_moved) or not self._is_known(source):
+            return {}
+        dtype = sources[0].dtype if is_copied_in else kwargs.get("dtype") or source.dtype
+        return {id(source): self.uploads.add(source, dtype, is_asynchronous=not _is_blocking(name, args, kwargs))}
+
+    def _is_known(self, source: torch.Tensor) -> bool:
+        """Whether a replay can have the values of a CPU tensor: a constant, an argument, or one that is compared."""
+        if not is_plain(source) or not can_be_constant(source):
+            return False
+        if self.uploads.is_argument(source):
+            return True
+        key = storage_id(source)
+        return key in self.read_on_host or (key in self.made and key not in self._from_device)
+
+    def _note_results(self, name: str, args: Any, out: Any, kwargs: Any, here: Place, *, is_uploaded: bool) -> None:
         on_device = False
         for tensor in _tensors(out):
             if not is_plain(tensor):
                 continue
             key = storage_id(tensor)
             on_device = on_device or tensor.is_cuda
-            if key not in self._inputs and key not in self.externals:
+            if key not in self._inputs and key not in self.externals and key not in self._host_outside:
                 known = self.made.get(key)
                 if known is None or not known.ref.is_alive() or known.ref.address != _address(tensor):
                     is_on_device, is_in_pool = tensor.get_device() == self.device, get_ident() == self._thread
                     self.made[key] = Made(OutputRef(tensor), is_on_device, is_in_pool, name, here)
-        if name in _COPIES:
+        if name in _COPIES and not is_uploaded:
             self._check_copy(name, args, out, kwargs, here)
         if on_device and name not in _ALLOCATES_ONLY:
             self.num_kernels += 1
@@ -251,16 +337,33 @@ class Observer(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if source.numel() == 0:
             return
         host = out if source.is_cuda else source
-        is_blocking = not (kwargs.get("non_blocking") or (name == "copy_" and len(args) > 2 and args[2]))
+        is_blocking = _is_blocking(name, args, kwargs)
         direction = "device to host" if source.is_cuda else "host to device"
         if host.device.type == "cpu" and not host.is_pinned():
             self._find(Reason.SYNCHRONISES if source.is_cuda and is_blocking else Reason.PAGEABLE_COPY, direction, here)
         elif is_blocking:
             self._find(Reason.SYNCHRONISES, f"a copy from {direction} without non_blocking=True", here)
+        elif storage_id(host) in self.made:
+            self._from_device.add(storage_id(host))
+            self._find(Reason.PAGEABLE_COPY, f"{direction}, in host memory that the call makes", here)
+        else:  # the graph has its address
+            if source.is_cuda:
+                self._from_device.add(storage_id(host))
+            self._note_use(host, name, here, is_write=source.is_cuda)
 
     def _find(self, reason: Reason, what: str, here: Place) -> None:
         if all(finding.reason is not reason for finding in self.findings):
             self.findings.append(Finding(reason, what, here, change_of_caller(here)))
+
+
+def _is_blocking(name: str, args: Any, kwargs: Mapping[str, Any]) -> bool:
+    """Whether the host waits for a copy."""
+    return not (kwargs.get("non_blocking") or (name == "copy_" and len(args) > 2 and args[2]))
+
+
+def _is_asynchronous(source: torch.Tensor, name: str, args: Any, kwargs: Mapping[str, Any]) -> bool:
+    """Whether the device reads host memory during a replay."""
+    return source.is_pinned() and not _is_blocking(name, args, kwargs)
 
 
 def is_checkpointed() -> bool:

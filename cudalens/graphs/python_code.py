@@ -12,6 +12,7 @@ from cudalens.graphs.guards.found import Read, Reads
 from cudalens.graphs.guards.guard_set import GuardSet
 from cudalens.graphs.guards.lookups import IsGradientMissing
 from cudalens.graphs.guards.reads import find_reads
+from cudalens.graphs.host_values import HostContents
 from cudalens.graphs.observer import is_plain
 from cudalens.graphs.reasons import Finding, Reason
 from cudalens.graphs.recording import roots_of
@@ -79,7 +80,9 @@ def _guard(variant: Variant) -> Reads:
     tensors = _unused_tensors(variant, reads)
     plain = [at for at in tensors if is_plain(at.value)]
     same = [at for at in tensors if reads.has_identities or not is_plain(at.value) or at.value.__dict__]
-    variant.guards = GuardSet(reads, [*variant.outside, *same], plain)
+    places = [(name, HostContents(name.container, name.key)) for name in variant.host_names]
+    on_host = [Read(contents, "", f"the values of {name.label}", contents[""]) for name, contents in places]
+    variant.guards = GuardSet(reads, [*variant.outside, *same, *on_host], plain)
     return reads
 
 

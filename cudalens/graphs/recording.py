@@ -16,6 +16,7 @@ from cudalens.device.graph_backend import PoolId, TensorPlace
 from cudalens.device.own_work import EnterAsOwn, own_work
 from cudalens.graphs import inputs as copying
 from cudalens.graphs.changes import capturable_line, change_of_step
+from cudalens.graphs.freed_history import freed_results
 from cudalens.graphs.functions import Guarded, Variant, run_inside
 from cudalens.graphs.gradients import MadeGradients, restored_on_error
 from cudalens.graphs.guards.captured import Name, find_names
@@ -135,13 +136,18 @@ class Recorder:
     def _record(self, node: GraphNode, leaves: Sequence[Any]) -> list[Any]:
         node.dead_before = _dead_since_parent(node)
         _fix_leaves(node, leaves)
+        given = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
+        with torch.no_grad():  # outside of the pool: replays do not write the constants again
+            node.uploads = [upload.on_device(given, self.device) for upload in node.variant.uploads]
         with torch.no_grad(), self.in_pool():
             buffers = self._make_buffers(node, leaves)
         stand_ins = [
             buffers.get(n, leaf).requires_grad_(leaf.requires_grad) if n in buffers else leaf
             for n, leaf in enumerate(leaves)
         ]
-        observer = Observer([leaf for leaf in stand_ins if isinstance(leaf, torch.Tensor)], self.device)
+        tensors = [leaf for leaf in stand_ins if isinstance(leaf, torch.Tensor)]
+        observer = Observer(tensors, self.device, node.uploads)
+        del tensors
         versions = {n: version_of(one) for n, one in enumerate(stand_ins) if isinstance(one, torch.Tensor)}
         named = {(id(name.container), name.key): version_of(tensor) for name, tensor in _named_tensors(node.variant)}
         counted = {id(one): (n, one) for n, one in reversed(list(enumerate(stand_ins))) if n in versions}
@@ -149,6 +155,7 @@ class Recorder:
         node.num_writes = dict.fromkeys(versions, 0)
         node.num_writes |= {n: version_of(one) - versions[n] for n, one in counted.values()}  # each tensor once
         del counted
+        node.freed_results = freed_results(outputs) if node.variant.has_freed_history else []
         self._describe(node, outputs, buffers, observer, named)
         outputs = node.first_out(outputs, leaves)  # nothing keeps the copies of arguments from here on
         node.refs = [
@@ -167,7 +174,7 @@ class Recorder:
         buffers, targets, sources = {}, [], []
         copied: dict[int, torch.Tensor] = {}
         for position, leaf in enumerate(leaves):
-            if isinstance(leaf, torch.Tensor) and position not in fixed:
+            if isinstance(leaf, torch.Tensor) and leaf.is_cuda and position not in fixed:
                 if id(leaf) in copied:  # one tensor as two arguments
                     buffers[position] = copied[id(leaf)]
                     continue
@@ -286,13 +293,14 @@ class Recorder:
         self._check_results(node, outputs, observer)
         observer.note_outputs(outputs)
         variant = node.variant
-        wanted = set(observer.externals)
+        wanted = observer.externals.keys() | observer.read_on_host.keys()
         names = find_names(
             roots_of(variant), wanted, variant.executed, is_observed=variant.is_observed, outside=variant.outside
         )
-        if (unnamed := unnamed_input(variant, observer, names)) is not None:
+        unknown = self._unknown_host_use(variant, observer) or unnamed_input(variant, observer, names)
+        if unknown is not None:
             self._abandon(node)
-            raise NotRecordedError(unnamed)
+            raise NotRecordedError(unknown)
         around = Surroundings(
             [leaf if isinstance(leaf, torch.Tensor) else None for leaf in program.given],
             {key: external.tensor for key, external in observer.externals.items()},
@@ -304,6 +312,7 @@ class Recorder:
         program.given = []
         node.outputs = describe_outputs(outputs, around)
         node.saved_arguments = saved_arguments(outputs, around)
+        self._check_freed_results(node, outputs)
         for described in node.outputs:
             if isinstance(described, AliasOfPath):
                 node.path[described.depth].mark_shared(described.index)
@@ -318,6 +327,24 @@ class Recorder:
             node.derivative.names = [self._source_of(node, tensor, names) for tensor in node.derivative.externals]
         note_outside(node.variant, observer)
         node.variant.num_kernels = observer.num_kernels
+
+    @staticmethod
+    def _unknown_host_use(variant: Variant, observer: Observer) -> Finding | None:
+        """A use of a CPU tensor in a capture that its warm-up does not have."""
+        compared = {storage_id(name.container[name.key]) for name in variant.host_names}
+        read = [one for key, one in observer.read_on_host.items() if key not in compared]
+        places = [one.place for one in read] + [place for _, place in observer.used_on_host.values()]
+        return Finding(Reason.CPU_SCALAR, "in some calls", places[0]) if places else None
+
+    def _check_freed_results(self, node: GraphNode, outputs: Sequence[Any]) -> None:
+        """Check that the recording freed the history of its results, if the warm-up did."""
+        if not node.variant.has_freed_history:
+            return
+        wanted = [n for n, one in enumerate(outputs) if isinstance(one, torch.Tensor) and one.requires_grad]
+        if node.freed_results != wanted or not all(isinstance(node.outputs[n], Fresh) for n in wanted):
+            self._abandon(node)
+            what = "a result whose history is freed in some calls"
+            raise NotRecordedError(Finding(Reason.OPAQUE_RESULT, what, node.variant.function.place))
 
     def _source_of(self, node: GraphNode, tensor: torch.Tensor, names: Mapping[int, Sequence[Name]]) -> Name | None:
         """Where the program holds a tensor that is differentiated: another one may be there in the next call."""

@@ -24,6 +24,7 @@ from cudalens.device.own_work import own_work
 from cudalens.graphs import arguments, checking
 from cudalens.graphs.backend import backend_for
 from cudalens.graphs.differentiable import attach, backward_variant, note_backward
+from cudalens.graphs.freed_history import with_freed_history
 from cudalens.graphs.functions import Variant, inside
 from cudalens.graphs.gradients import GradientMemories, restored_on_error
 from cudalens.graphs.guards.ambient import finding_around
@@ -41,7 +42,7 @@ from cudalens.graphs.reasons import Finding, Reason, State
 from cudalens.graphs.recording import NotRecordedError, Recorder, roots_of
 from cudalens.graphs.steps import Stale, Steps, StreamOrder, rescue_gradients
 from cudalens.graphs.structure import containers_in
-from cudalens.graphs.variants import learn, overwritten, unnamed_input
+from cudalens.graphs.variants import learn, note_host_reads, overwritten, unnamed_input
 from cudalens.graphs.warmup import WarmupNode, on_backward, warm_up
 
 #: Recordings of one function beyond its first, whatever makes them necessary.
@@ -302,8 +303,11 @@ class GraphTree:
             outputs, node, left = warm_up(recorder, variant, self._current, leaves, observer, effects)
         is_backward, calls = variant.mode == "backward", effects.calls
         result, variant.program.result = variant.program.result, None
+        note_host_reads(observer, calls.host_reads)
         learn(variant, leaves, outputs, observer, self.backend)
-        names = find_names(roots_of(variant), set(observer.externals), calls.executed(), outside=calls.values)
+        wanted = observer.externals.keys() | observer.read_on_host.keys()
+        names = find_names(roots_of(variant), wanted, calls.executed(), outside=calls.values)
+        variant.host_names = [name for key in observer.read_on_host for name in names.get(key, ())]
         variant.note_reads({key: external.tensor for key, external in observer.externals.items()}, names)
         variant.function.counts.warmups += 1
         self.steps.ran(variant.function, variant.mode)
@@ -375,7 +379,10 @@ class GraphTree:
     ) -> list[Any]:
         """The results of a recording or a replay for the caller; `eager` checks the gradients, too."""
         made = outputs if node.derivative is None else attach(self, node, leaves, outputs, eager)
-        return node.derive(made, leaves)
+        results = node.derive(made, leaves)
+        for position in node.freed_results:
+            results[position] = with_freed_history(results[position])
+        return results
 
     @contextmanager
     def _tidied(self) -> Iterator[None]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterator, Sequence
+from collections.abc import Callable, Container, Sequence
 from typing import TYPE_CHECKING, Any, TypeGuard
 
 import torch
@@ -12,6 +12,7 @@ from cudalens.device.stacks import Place
 from cudalens.errors import GraphError
 from cudalens.graphs import arguments
 from cudalens.graphs.changes import change_of_value
+from cudalens.graphs.freed_history import freed_results, history_of, is_freed_in_part
 from cudalens.graphs.functions import Function, Variant
 from cudalens.graphs.inputs import overlaps_itself
 from cudalens.graphs.links import is_new_leaf
@@ -74,9 +75,9 @@ def _refusal(function: Function, leaves: Sequence[Any], labels: Sequence[str], d
         what = f"'{label}'"
         if (oddity := _oddity(leaf)) is not None:
             return Finding(Reason.ODD_TENSOR, f"{what} ({oddity})", function.place)
-        if not leaf.is_cuda:
+        if not leaf.is_cuda and (leaf.device.type != "cpu" or leaf.requires_grad):
             return Finding(Reason.CPU_INPUT if leaf.dim() else Reason.CPU_SCALAR, what, function.place)
-        if leaf.get_device() != device:
+        if leaf.is_cuda and leaf.get_device() != device:
             return Finding(Reason.SEVERAL_DEVICES, f"{what} is on {leaf.device}", function.place)
     return None
 
@@ -122,6 +123,7 @@ def learn(
     """Store what a recording needs from the warm-up, and whether there can be one."""
     variant.written = {_leaf_of(leaves, n): found for n, found in observer.written.items()}
     variant.generators = list(observer.generators)
+    variant.uploads = observer.uploads.found
     variant.num_kernels = observer.num_kernels
     note_outside(variant, observer)
     variant.is_warm = True
@@ -132,7 +134,8 @@ def learn(
         variant.skip = observer.findings[0] if observer.findings else odd
         return
     results = [output for output in outputs if isinstance(output, torch.Tensor)]
-    if any(map(_is_differentiable, results)):
+    variant.has_freed_history = bool(freed_results(outputs))
+    if any(map(_is_differentiable, results)) and not variant.has_freed_history:
         variant.mode = "forward"
 
         def alias(tensor: torch.Tensor) -> torch.Tensor:
@@ -141,6 +144,17 @@ def learn(
         variant.program = Training(variant.function.call, variant.spec, variant.function.name, alias)
         variant.program.opaque = opaque
     variant.skip = _why_not(variant, leaves, results, observer)
+
+
+def note_host_reads(observer: Observer, reads: Sequence[tuple[torch.Tensor, str, Place]]) -> None:
+    """Note calls that read the memory of CPU tensors without an operator.
+
+    Args:
+        observer: What was seen of the operators.
+        reads: The tensors, each with the method and the line that called it.
+    """
+    for tensor, method, place in reads:
+        observer.note_host_call(tensor, method, place)
 
 
 def unnamed_input(variant: Variant, observer: Observer, names: Container[int]) -> Finding | None:
@@ -152,6 +166,9 @@ def unnamed_input(variant: Variant, observer: Observer, names: Container[int]) -
         names: The storages of the tensors that have names.
     """
     saved = variant.program.saved_storages() if isinstance(variant.program, Backward) else ()
+    on_host = next((one for key, one in observer.read_on_host.items() if key not in names), None)
+    if on_host is not None:
+        return Finding(Reason.CPU_SCALAR, f"{describe_tensor(on_host.tensor)} from outside", on_host.place)
     unnamed = (one for key, one in observer.externals.items() if key not in names and key not in saved)
     first = next(unnamed, None)
     return None if first is None else Finding(Reason.UNNAMED_INPUT, describe_tensor(first.tensor), first.place)
@@ -222,8 +239,15 @@ def _overlap(a: torch.Tensor, b: torch.Tensor) -> bool:
 def _why_not(
     variant: Variant, leaves: Sequence[Any], results: Sequence[torch.Tensor], observer: Observer
 ) -> Finding | None:
+    for position, (operator, place) in observer.used_on_host.items():
+        leaf = _leaf_of(leaves, position)
+        reason = Reason.CPU_INPUT if leaves[leaf].dim() else Reason.CPU_SCALAR
+        return Finding(reason, f"'{variant.labels[leaf]}' (in {operator})", place)
     if observer.findings:
         return observer.findings[0]
+    if variant.mode == "forward" and any(map(is_freed_in_part, results)):
+        what = "a result of whose history a backward has freed a part"
+        return Finding(Reason.OPAQUE_RESULT, what, variant.function.place)
     if variant.program.opaque is not None:
         return Finding(Reason.OPAQUE_RESULT, f"an object of type {variant.program.opaque}", variant.function.place)
     kept = {id(tensor) for tensor in (*leaves, *(external.tensor for external in observer.externals.values()))}
@@ -239,7 +263,8 @@ def _why_not(
         return Finding(Reason.NO_DEVICE_WORK, "", variant.function.place)
     if any(not result.is_cuda for result in results):
         return Finding(Reason.CPU_OUTPUT, "", observer.last_place)
-    devices = {external.tensor.device for external in observer.externals.values()} | {r.device for r in results}
+    used = {external.tensor.device for external in observer.externals.values() if external.tensor.is_cuda}
+    devices = used | {result.device for result in results}
     if len(devices) > 1:
         return Finding(Reason.SEVERAL_DEVICES, ", ".join(sorted(map(str, devices))), observer.last_place)
     return next(
@@ -268,7 +293,7 @@ def _opaque(result: torch.Tensor, *, is_made: bool) -> str | None:
 def _leaf_below(results: Sequence[torch.Tensor]) -> str | None:
     """A result that other results are computed from, and that is a new leaf: the leaf of a replay is another one."""
     leaves = {id(result) for result in results if is_new_leaf(result)}
-    below = (node for result in results if not result.is_leaf for node in _history(result)) if leaves else ()
+    below = (node for result in results if not result.is_leaf for node in history_of(result)) if leaves else ()
     found = any(id(getattr(node, "variable", None)) in leaves for node in below)
     return "a new leaf, and what is computed from it" if found else None
 
@@ -281,25 +306,14 @@ def _summed_otherwise(results: Sequence[torch.Tensor]) -> str | None:
     bases = {id(view._base): view._base for view in results if view._is_view() and view.grad_fn is not None}
     for base in (result for result in results if id(result) in bases and result.grad_fn is not None):
         others = (one for one in results if one is not base and one._base is not base)
-        if any(node is base.grad_fn for one in others for node in _history(one)):
+        if any(node is base.grad_fn for one in others for node in history_of(one)):
             return "a result, a view of it, and what is computed from it, all with a gradient"
     return None
 
 
-def _history(result: torch.Tensor) -> Iterator[Any]:
-    """The nodes of the autograd graph of a result."""
-    waiting, seen = [result.grad_fn], set()
-    while waiting:
-        node = waiting.pop()
-        if node is not None and node not in seen:
-            seen.add(node)
-            yield node
-            waiting += [function for function, _ in node.next_functions]
-
-
 def _is_reentrant(result: torch.Tensor) -> bool:
     """Whether a result's history has a checkpoint whose backward calls backward(), which a recording cannot."""
-    return any(node.name() == "CheckpointFunctionBackward" for node in _history(result))
+    return any(node.name() == "CheckpointFunctionBackward" for node in history_of(result))
 
 
 def _is_tensor(value: Any) -> TypeGuard[torch.Tensor]:

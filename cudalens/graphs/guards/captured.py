@@ -212,6 +212,8 @@ def _of_sequence(held: Any, label: str) -> Iterator[_Item]:
 def _of_tensor(tensor: torch.Tensor, label: str) -> Iterator[_Item]:
     if tensor.is_leaf and tensor.grad is not None:
         yield AttributeItems(tensor), "grad", tensor.grad, f"{label}.grad", False
+    for name, value in list((attributes_in(tensor) or {}).items()):  # the parts of a quantised weight, say
+        yield attributes_in(tensor), name, value, f"{label}.{name}", False
 
 
 def _of_object(owner: Any, label: str) -> Iterator[_Item]:

@@ -15,6 +15,7 @@ from cudalens.graphs.guards.comparing import Compared, PythonCompared
 from cudalens.graphs.guards.found import Read, Reads
 from cudalens.graphs.guards.lookups import MAKERS, AttributeItems, attributes_in, items_in
 from cudalens.graphs.guards.named_tensors import NamedTensors
+from cudalens.graphs.host_values import HostContents
 
 #: Compared by value; everything else is compared by identity.
 _PLAIN: Final = (
@@ -40,8 +41,8 @@ class GuardSet:
         incomplete = [] if reads.is_complete else ["more values than can be compared"]
         self.unguarded: str | None = next(iter([*reads.unguarded, *incomplete]), None)
         every = [*reads.values, *more]
-        self._made = [read for read in every if isinstance(read.container, MAKERS)]
-        values = [read for read in every if not isinstance(read.container, MAKERS)]
+        self._made = [read for read in every if isinstance(read.container, (*MAKERS, HostContents))]
+        values = [read for read in every if not isinstance(read.container, (*MAKERS, HostContents))]
         self._holders = [read.container for read in values]
         self._keys = [read.key for read in values]
         self._labels = [read.label for read in values]

@@ -10,7 +10,7 @@ import _random
 import datetime
 import functools
 import gc
-import importlib
+import importlib.util
 import io
 import logging
 import os
@@ -65,6 +65,12 @@ _SHOWS_WARNING: Final[CodeType] = warnings._showwarnmsg.__code__  # type: ignore
 
 #: Methods of a random generator that set its state regardless of the state before.
 _SEEDING: Final = frozenset({"manual_seed", "seed", "set_offset", "set_state", "graphsafe_set_state"})
+
+#: Methods of a tensor that read its memory without an operator.
+_MEMORY_METHODS: Final = frozenset(
+    {"numpy", "tolist", "__array__", "__dlpack__", "data_ptr", "storage", "untyped_storage"}
+)
+
 #: The class of autograd's engine.
 _ENGINE: Final[Any] = type(torch.autograd.Variable._execution_engine)
 
@@ -80,6 +86,9 @@ _STDLIB: Final = (*{sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib
 #: Runs for every module that is not imported yet.
 _IMPORT: Final[CodeType] = importlib._bootstrap._find_and_load.__code__  # type: ignore[attr-defined]
 
+#: Looks for a module that a program may import: whether it is installed does not change during a session.
+_FIND_MODULE: Final[CodeType] = importlib.util.find_spec.__code__
+
 _OWN: Final = __file__.rpartition("graphs")[0]
 
 #: Modules of cudalens that call the user's code; others call libraries for their own work.
@@ -91,6 +100,9 @@ _CALLERS: Final = (
     f"{_OWN}virtual/tensors/device_arguments.py",
     f"{_OWN}virtual/dispatch/autograd.py",
 )
+
+#: The module of cudalens that wraps methods of tensors for a virtual device.
+_METHODS: Final = f"{_OWN}virtual/tensors/attributes.py"
 
 #: Modules that call operators, which can be Python code of libraries. An `Observer` does not see the operators in it.
 _OPERATORS: Final = tuple(f"{_OWN}{name}.py" for name in ("graphs/observer", "virtual/dispatch/mode"))
@@ -116,6 +128,7 @@ class CallWatch:
         closures: Those among `functions` with variables from around them: what these were when a call began.
         values: Environment variables and ContextVars that were used, with their values before the first use.
         observers: Called with the events of frames of this code.
+        host_reads: CPU tensors whose memory methods read, each with the method and the line.
         has_backward: Whether autograd ran a backward, which reads the hooks of tensors.
         watched: Code whose calls are attributed to the function that was called.
         called: Those functions; None for a call of which it is not known.
@@ -128,6 +141,7 @@ class CallWatch:
         self.closures: set[Closure] = set()
         self.values: list[Read] = []
         self.observers: dict[CodeType, Callable[[FrameType, str], None]] = {}
+        self.host_reads: list[tuple[torch.Tensor, str, Place]] = []
         self.has_backward = False
         self._read_states: set[int] = set()
         self.watched: frozenset[CodeType] = frozenset()
@@ -135,7 +149,7 @@ class CallWatch:
         self._returned: list[FrameType] = []
         self._seen: set[CodeType] = set()
         self._before: Any = sys.getprofile()
-        self._once = {_IMPORT, *(getattr(callback, "__code__", None) for callback in gc.callbacks)}
+        self._once = {_IMPORT, _FIND_MODULE, *(getattr(callback, "__code__", None) for callback in gc.callbacks)}
         self._outermost: FrameType | None = None
 
     def __enter__(self) -> CallWatch:
@@ -220,6 +234,8 @@ class CallWatch:
         if isinstance(owner, torch._C.Generator):
             if not is_own(frame.f_code.co_filename):  # the virtual device computes dropout again from a state
                 self._on_generator(owner, function.__name__, frame)
+        elif isinstance(owner, torch.Tensor):
+            self._on_tensor(owner, function.__name__, frame)
         elif isinstance(owner, _ENGINE):
             self.has_backward = True
         elif isinstance(owner, ContextVar):
@@ -228,6 +244,15 @@ class CallWatch:
                 self._note_value(Read(value, "", f"ContextVar {owner.name!r}", value[""]))
         elif (what := rule(owner, function.__name__)) is not None:
             self._note(what, frame)
+
+    def _on_tensor(self, tensor: torch.Tensor, method: str, frame: FrameType) -> None:
+        """A method that reads the memory of a CPU tensor without an operator."""
+        file = frame.f_code.co_filename
+        is_wrapped = method in ("numpy", "tolist") and file in (*_CALLERS, _METHODS)
+        is_users = is_wrapped or not is_own(file)
+        if method in _MEMORY_METHODS and is_users and tensor.device.type == "cpu":
+            place = caller_of(frame) if is_own(file) else _place(frame)
+            self.host_reads.append((tensor, method, place or _place(frame)))
 
     def _on_generator(self, generator: Any, method: str, frame: FrameType) -> None:
         """A random generator is seeded. To restore a state that the call itself has read changes nothing."""
@@ -356,4 +381,5 @@ _RULES: Final[Iterable[tuple[Any, Callable[[Any, str], str | None]]]] = (
     (ContextVar, lambda variable, name: name),
     (torch._C.Generator, lambda generator, name: name),
     (_ENGINE, lambda engine, name: name),
+    (torch.Tensor, lambda tensor, name: name),
 )

@@ -42,6 +42,7 @@ from cudalens.graphs.guards.lookups import (
     module_of,
     slots_of,
 )
+from cudalens.graphs.liveness import PLAIN_TYPES
 
 #: How many values are looked at before a function counts as one that cannot be guarded.
 _MOST_VALUES: Final = 20_000
@@ -211,7 +212,12 @@ class _Search:
         """What a program can store in a tensor besides its elements."""
         if held := attributes_in(tensor):
             self._found.attributes.append((tensor, held, f"attributes of {label}"))
-        for name in self._named(held or {}):
+        kind: Any = type(tensor)
+        has_own_class = kind not in PLAIN_TYPES
+        if has_own_class:  # its methods may run inside of operators, where nothing observes them
+            self._found.owners.append((tensor, f"the class of {label}"))
+            self._waiting.append((kind, kind.__name__))
+        for name in sorted(held or {}) if has_own_class else self._named(held or {}):
             yield held, name, (held or {})[name], _dotted(label, name)
         if not self._known.isdisjoint(HOOK_TABLES):
             attributes = AttributeItems(tensor)
@@ -335,6 +341,9 @@ class _Search:
 
     def _of_script(self, module: torch.jit.ScriptModule, label: str) -> Iterator[Item]:
         self._waiting += [(child, _dotted(label, name)) for name, child in module._modules.items()]
+        for table in (module._parameters, module._buffers):
+            for name, tensor in table.items():
+                yield table, name, tensor, _dotted(label, name)
         attributes = ScriptItems(module)
         if (names := attributes.names()) is None:
             self._found.unguarded.append(f"{label or 'a module'} ({type(module).__name__} of a file)")

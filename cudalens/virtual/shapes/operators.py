@@ -195,7 +195,7 @@ def _out_arguments(overload: Any, named: dict[str, Any], results: Any) -> Any:
     if not isinstance(results, tuple) or not all(alias is not None and alias.is_write for alias in writes):
         return results
     by_alias = {frozenset(each.alias_info.before_set): each.name for each in schema.arguments if each.alias_info}
-    names = [by_alias.get(frozenset(alias.before_set)) for alias in writes]
+    names = [by_alias.get(frozenset(alias.before_set), "") for alias in writes]
     return tuple(named.get(name, result) for name, result in zip(names, results, strict=True))
 
 

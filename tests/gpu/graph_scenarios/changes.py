@@ -168,3 +168,24 @@ def a_result_that_is_read_on_the_host(m: GraphManager) -> None:
     for n in range(3):
         step(batch(n)[0])
     assert changes(m) == {"- return y.item()\n+ return y.detach()"}
+
+
+@scenario
+def a_distribution_that_checks_its_parameters(m: GraphManager) -> None:
+    def step(x: torch.Tensor) -> torch.Tensor:
+        return torch.distributions.Normal(x, x.exp()).log_prob(x * 2)
+
+    run = m.wrap(step)
+    for n in range(3):
+        run(batch(n)[0])
+    assert counts(run)[2] == 0
+    (change,) = changes(m)
+    before = torch.distributions.Distribution._validate_args
+    try:
+        exec(change.removeprefix("+ "), {"torch": torch})
+        run = m.wrap(step)
+        for n in range(6):
+            same(run(batch(n)[0]), step(batch(n)[0]))
+        assert counts(run)[2] > 0
+    finally:
+        torch.distributions.Distribution.set_default_validate_args(before)

@@ -750,3 +750,48 @@ def a_check_finds_another_gradient(m: GraphManager) -> None:
     assert x.grad is not None
     same(x.grad, values() * 0 + 5)
     assert any("5.0 without a graph" in str(text) for text in m.frame()["first_diff"])
+
+
+class Scaled(torch.Tensor):
+    """A weight that is stored as integers, as libraries for quantisation do."""
+
+    @staticmethod
+    def __new__(cls, data: torch.Tensor, factor: float) -> Scaled:
+        return torch.Tensor._make_wrapper_subclass(cls, data.shape, dtype=torch.float32, device=data.device)
+
+    def __init__(self, data: torch.Tensor, factor: float) -> None:
+        self.data_of, self.factor = data, factor
+
+    def __repr__(self) -> str:
+        return f"Scaled({self.factor})"
+
+    @classmethod
+    def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func not in (torch.Tensor.mul, torch.Tensor.__mul__, torch.mul):
+            return super().__torch_function__(func, types, args, kwargs or {})
+        args = [one.data_of * one.factor if isinstance(one, Scaled) else one for one in args]
+        return func(*args)
+
+    @classmethod
+    def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        raise NotImplementedError(func)
+
+
+@scenario
+def the_parts_of_a_tensor_of_another_class(m: GraphManager) -> None:
+    weight = Scaled(values(), 2.0)
+    step = m.wrap(lambda x: x * weight)
+    for n in range(4):
+        same(step(values() + n), (values() + n) * values() * 2)
+    assert counts(step)[2] > 0
+    weight.data_of.add_(1)
+    same(step(values()), values() * (values() + 1) * 2)
+    weight.factor = 3.0
+    for _ in range(3):
+        same(step(values()), values() * (values() + 1) * 3)
+    weight.data_of = values() + 5
+    for _ in range(3):
+        same(step(values()), values() * (values() + 5) * 3)
+    weight = Scaled(values(), 7.0)
+    for _ in range(3):
+        same(step(values()), values() * values() * 7)

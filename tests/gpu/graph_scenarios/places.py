@@ -30,9 +30,9 @@ def runs_eager(m: GraphManager, function, *make, calls: int = 4) -> None:
 
 
 @scenario
-def a_host_tensor(m: GraphManager) -> None:
-    runs_eager(m, lambda x, y: x + y.cuda(), values, lambda: torch.ones(6))
-    assert_reason(m, "CPU_INPUT", "lambda x, y: x + y.cuda()", "'y'")
+def a_host_tensor_that_the_host_computes_with(m: GraphManager) -> None:
+    runs_eager(m, lambda x, y: x + (y * 2).cuda(), values, lambda: torch.ones(6))
+    assert_reason(m, "CPU_INPUT", "lambda x, y: x + (y * 2).cuda()", "'y'")
 
 
 @scenario
@@ -42,13 +42,13 @@ def a_host_scalar(m: GraphManager) -> None:
 
 
 @scenario
-def a_host_scalar_from_outside(m: GraphManager) -> None:
-    factor = torch.tensor(2.0)
-    step = m.wrap(lambda x: x * factor)
+def a_large_host_tensor_from_outside(m: GraphManager) -> None:
+    table = torch.ones(2000)
+    step = m.wrap(lambda x: x * table[3])
     for n in range(4):
-        factor.fill_(n)
+        table.fill_(n)
         same(step(values()), values() * n)
-    assert_reason(m, "CPU_SCALAR", "x * factor", "mul")
+    assert_reason(m, "CPU_SCALAR", "x * table[3]", "select")
 
 
 @scenario
@@ -97,11 +97,13 @@ def a_copy_to_the_host(m: GraphManager) -> None:
 
 @scenario
 def a_copy_from_pageable_memory(m: GraphManager) -> None:
+    table = torch.ones(2000, 6)
+
     def function(x):
-        return x + torch.ones(6).to("cuda", non_blocking=True)
+        return x + table.to("cuda", non_blocking=True)
 
     runs_eager(m, function, values)
-    assert_reason(m, "PAGEABLE_COPY", "torch.ones(6).to", "host to device")
+    assert_reason(m, "PAGEABLE_COPY", "table.to", "host to device")
 
 
 @scenario

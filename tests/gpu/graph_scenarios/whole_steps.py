@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -10,7 +11,7 @@ from torch import nn
 
 from cudalens.graphs import GraphManager
 from graph_scenarios.networks import batch, small
-from graph_scenarios.stage import counts, reasons, same, scenario
+from graph_scenarios.stage import counts, fails, reasons, same, scenario
 
 #: A step, and a function that returns what it changes and that acts between the calls.
 Made = tuple[Callable[[torch.Tensor], Any], Callable[[], list[torch.Tensor]]]
@@ -75,6 +76,102 @@ def training(optimizer_of: Callable[[Any], torch.optim.Optimizer], *, clips: boo
 def gradients_that_are_none_at_the_start_are_made_in_the_graph(m: GraphManager) -> None:
     step = compare_steps(m, training(lambda parameters: torch.optim.SGD(parameters, lr=0.1)))
     assert counts(step) == (2, 1, 4, 0)
+
+
+def _layers() -> nn.Sequential:
+    return nn.Sequential(nn.Linear(6, 8), nn.ReLU(), nn.Linear(8, 3)).cuda()
+
+
+@scenario
+def a_step_of_several_layers_returns_its_loss(m: GraphManager) -> None:
+    """The optimizer overwrites weights that the backward of the loss needed, and which ran before."""
+
+    def make() -> Made:
+        module = _layers()
+        optimizer = torch.optim.SGD(module.parameters(), lr=0.1)
+
+        def step(x: torch.Tensor) -> torch.Tensor:
+            optimizer.zero_grad()
+            loss = nn.functional.mse_loss(module(x), x[:, :3])
+            loss.backward()
+            optimizer.step()
+            return loss
+
+        return step, lambda: state_of(module, optimizer)
+
+    assert counts(compare_steps(m, make)) == (2, 1, 4, 0)
+
+
+@scenario
+def a_second_backward_of_a_returned_loss_fails_as_without_a_graph(m: GraphManager) -> None:
+    module = _layers()
+
+    def step(x: torch.Tensor) -> torch.Tensor:
+        module.zero_grad()
+        loss = module(x).square().mean()
+        loss.backward()
+        return loss
+
+    graphed = m.wrap(step)
+    for n in range(5):
+        loss = graphed(batch(n)[0])
+        assert loss.requires_grad
+        assert not loss.is_leaf
+        fails(lambda loss=loss: loss.backward(), RuntimeError, "backward through the graph a second time")
+        del loss
+    assert counts(graphed)[2] > 0
+
+
+@scenario
+def a_loss_whose_history_is_kept_has_a_second_backward(m: GraphManager) -> None:
+    module = _layers()
+
+    def step(x: torch.Tensor) -> torch.Tensor:
+        loss = module(x).square().mean()
+        torch.autograd.grad(loss, [module[2].bias], retain_graph=True)
+        return loss
+
+    graphed = m.wrap(step)
+    for n in range(5):
+        x = batch(n)[0]
+        found = torch.autograd.grad(graphed(x), list(module.parameters()))
+        same(found, torch.autograd.grad(module(x).square().mean(), list(module.parameters())))
+
+
+@scenario
+def a_loss_of_which_only_a_part_is_freed_keeps_the_rest(m: GraphManager) -> None:
+    module = _layers()
+    scale = torch.ones(2, device="cuda", requires_grad=True)
+
+    def step(x: torch.Tensor) -> torch.Tensor:
+        loss = module(x).square().mean()
+        torch.autograd.grad(loss, [module[2].bias])
+        return loss + scale.exp().sum()
+
+    graphed = m.wrap(step)
+    for n in range(5):
+        (found,) = torch.autograd.grad(graphed(batch(n)[0]), [scale])
+        same(found, scale.exp().detach())
+
+
+@scenario
+def a_scripted_module_is_trained(m: GraphManager) -> None:
+    def make() -> Made:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            module = torch.jit.script(_layers())
+        optimizer = torch.optim.SGD(module.parameters(), lr=0.1)
+
+        def step(x: torch.Tensor) -> torch.Tensor:
+            optimizer.zero_grad()
+            loss = module(x).square().mean()
+            loss.backward()
+            optimizer.step()
+            return loss.detach()
+
+        return step, lambda: state_of(module, optimizer)
+
+    assert counts(compare_steps(m, make))[2] > 0
 
 
 @scenario

@@ -11,7 +11,17 @@ from typing import Any, Final, TypeAlias
 
 from cudalens.virtual.capture import graph_backend
 from cudalens.virtual.compiled import installing as compiled
-from cudalens.virtual.dispatch import amp, attention, autograd, dropout, modes, refusals, triton_kernels, workspaces
+from cudalens.virtual.dispatch import (
+    amp,
+    attention,
+    autograd,
+    dropout,
+    modes,
+    refusals,
+    rms_norm,
+    triton_kernels,
+    workspaces,
+)
 from cudalens.virtual.dispatch.mode import DispatchMode
 from cudalens.virtual.dispatch.modes import ThreadModes
 from cudalens.virtual.gpus import Gpus
@@ -61,6 +71,7 @@ INSTALL: Final[Sequence[Part]] = (
     shapes_on_host.install,
     dropout.install,
     attention.install,
+    rms_norm.install,
     legacy_types.install,
     autograd.install,
     rng.install,

@@ -246,7 +246,7 @@ def _multi_tensor(spec: DeviceSpec, args: Sequence[Any], out: Any, whole: Work) 
 
 
 _RULES: Final[dict[str, Rule]] = {
-    "native_layer_norm_backward": _layer_norm_backward,
+    **dict.fromkeys(("native_layer_norm_backward", "_fused_rms_norm_backward"), _layer_norm_backward),
     "binary_cross_entropy_with_logits": _bce_with_logits,
     "convolution": _convolution,
     "convolution_backward": _convolution_backward,

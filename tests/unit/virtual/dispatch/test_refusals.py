@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 import torch
 import torch.distributed
+from torch.utils._triton import has_triton_package
 
 import cudalens.virtual
 from cudalens.errors import VirtualDeviceError
@@ -37,8 +38,17 @@ def library() -> Iterator[torch.library.Library]:
     made._destroy()
 
 
-def test_a_compiled_function_needs_triton_or_runs_eagerly(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def without_triton(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Hide Triton, also from what torch remembers of its presence."""
     monkeypatch.setitem(sys.modules, "triton", None)
+    has_triton_package.cache_clear()
+    yield
+    has_triton_package.cache_clear()
+
+
+@pytest.mark.usefixtures("without_triton")
+def test_a_compiled_function_needs_triton_or_runs_eagerly() -> None:
     compiled = torch.compile(lambda value: value * 2, backend="eager")
     with cudalens.virtual.device("h100"):
         value = torch.ones(2, device="cuda")

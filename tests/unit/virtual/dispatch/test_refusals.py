@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import importlib
 import io
 import sys
 from collections.abc import Callable, Iterator
@@ -12,7 +13,7 @@ from pathlib import Path
 import pytest
 import torch
 import torch.distributed
-from torch.utils._triton import has_triton_package
+from torch.utils import _triton
 
 import cudalens.virtual
 from cudalens.errors import VirtualDeviceError
@@ -41,10 +42,14 @@ def library() -> Iterator[torch.library.Library]:
 @pytest.fixture
 def without_triton(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Hide Triton, also from what torch remembers of its presence."""
+    importlib.import_module("torch._inductor.runtime.triton_compat")  # it would keep that there is none
+    remembering = [function for function in vars(_triton).values() if hasattr(function, "cache_clear")]
     monkeypatch.setitem(sys.modules, "triton", None)
-    has_triton_package.cache_clear()
+    for function in remembering:
+        function.cache_clear()
     yield
-    has_triton_package.cache_clear()
+    for function in remembering:
+        function.cache_clear()
 
 
 @pytest.mark.usefixtures("without_triton")

@@ -1,4 +1,4 @@
-"""RMS norm is one kernel for the result and one for each gradient, as on a GPU, with the values of the CPU's operators."""
+"""RMS norm is one kernel for the result and one for each gradient, as on a GPU, with the values of the CPU."""
 
 from __future__ import annotations
 

@@ -7,8 +7,8 @@ for the CPU, torch calls the operator for tensors of a virtual device, under the
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Final
 
 import torch
 from torch import Tensor
@@ -25,11 +25,9 @@ _has_kernel: Final = torch._C._dispatch_has_kernel_for_dispatch_key
 
 def install(patches: Patches, gpus: Gpus) -> None:
     """Register the kernels, where this build of torch has the operators and no kernels of its own."""
-    schemas = {schema.name: schema for schema in torch._C._jit_get_all_schemas() if "_fused_rms_norm" in schema.name}
-    is_cuda_operator = "aten::_fused_rms_norm_backward" in schemas  # another one before torch 2.9
+    is_cuda_operator = hasattr(torch.ops.aten, "_fused_rms_norm_backward")  # another one before torch 2.9
     if is_cuda_operator and not _has_kernel("aten::_fused_rms_norm", "CPU"):
-        kernels = {"_fused_rms_norm": fused_rms_norm, "_fused_rms_norm_backward": fused_rms_norm_backward}
-        register_kernels(patches, "CPU", kernels)
+        register_kernels(patches, "CPU", _KERNELS)
 
 
 def fused_rms_norm(
@@ -71,6 +69,12 @@ def fused_rms_norm_backward(
     num_elements = torch.Size(normalized_shape).numel()
     of_squares = (of_mean / num_elements).expand_as(values)
     return (of_normalized * rstd + of_squares * (values * 2)).to(input.dtype), grad_weight
+
+
+_KERNELS: Final[dict[str, Callable[..., Any]]] = {
+    "_fused_rms_norm": fused_rms_norm,
+    "_fused_rms_norm_backward": fused_rms_norm_backward,
+}
 
 
 def _computed(input: Tensor) -> Tensor:

@@ -17,9 +17,6 @@ _SMALL = {
     "num_attention_heads": 4,
     "max_position_embeddings": 64,
 }
-#: No random numbers are drawn on the device, whose generator gives other numbers than the CPU's.
-_NO_DROPOUT = {"resid_pdrop": 0.0, "embd_pdrop": 0.0, "attn_pdrop": 0.0}
-_NO_DROPOUT_OF_BERT = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
 _TOKENS = {"pad_token_id": 0, "bos_token_id": 1, "eos_token_id": None}
 
 
@@ -31,8 +28,7 @@ def bert_forward(device):
 
 @PROGRAMS.add
 def bert_backward(device):
-    config = transformers.BertConfig(**_SMALL, **_NO_DROPOUT_OF_BERT)
-    model = transformers.BertForMaskedLM(config).to(device)
+    model = transformers.BertForMaskedLM(transformers.BertConfig(**_SMALL)).to(device)
     return training_step(model, lambda ids: model(ids, labels=ids).loss), batches(device, 2, 8, high=64)
 
 
@@ -59,7 +55,7 @@ def gpt2_training(device):
 
 @PROGRAMS.add
 def gpt2_gradient_checkpointing(device):
-    model = _gpt2(use_cache=False, **_NO_DROPOUT).to(device).train()
+    model = _gpt2(use_cache=False).to(device).train()
     model.gradient_checkpointing_enable()
     return training_step(model, lambda ids: model(ids, labels=ids).loss), batches(device, 2, 8, high=64)
 
@@ -237,7 +233,7 @@ class _Sentences(torch.utils.data.Dataset):
 
 @PROGRAMS.add
 def trainer(device):
-    model = _gpt2(**_NO_DROPOUT)
+    model = _gpt2(resid_pdrop=0.0, embd_pdrop=0.0, attn_pdrop=0.0)  # no numbers drawn on the device
 
     def train():
         with tempfile.TemporaryDirectory() as folder:

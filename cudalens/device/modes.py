@@ -6,7 +6,8 @@ must see operators before a mode that executes them (the virtual device), whiche
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any, Final
 
 from torch import _C
@@ -21,6 +22,9 @@ _FLAGS: Final = (
 
 #: Attribute of a mode that only observes: `enter` places other modes below it.
 OBSERVES: Final = "cudalens_observes"
+
+#: Attribute of a mode that executes operators: the virtual device's.
+EXECUTES: Final = "cudalens_executes"
 
 _get_mode: Final[Any] = getattr(_C, "_get_dispatch_mode", None)
 _FAKE: Final[Any] = getattr(getattr(_C, "_TorchDispatchModeKey", None), "FAKE", None)
@@ -72,6 +76,19 @@ def leave(mode: Any) -> bool:
     for other in reversed(above):
         dispatch._push_mode(other)
     return True
+
+
+@contextmanager
+def without_modes_above() -> Iterator[None]:
+    """Switch off the dispatch modes above the one that executes operators, as torch does inside of some functions."""
+    depth = _C._len_torch_dispatch_stack()
+    executing = [position for position in range(depth) if getattr(_at(position), EXECUTES, False)]
+    above = [dispatch._pop_mode() for _ in range(depth - 1 - executing[-1])] if executing else []
+    try:
+        yield
+    finally:
+        for mode in reversed(above):
+            dispatch._push_mode(mode)
 
 
 def is_entered(mode: Any) -> bool:

@@ -27,7 +27,7 @@ from cudalens.graphs.liveness import storage_id
 MOST_COMPARED_BYTES: Final = 4_096
 
 #: Bytes of a constant beyond which it is not held on the device.
-_MOST_CONSTANT_BYTES: Final = 1 << 20
+MOST_CONSTANT_BYTES: Final = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,7 +186,7 @@ class Uploads:
 def can_be_constant(tensor: torch.Tensor) -> bool:
     """Whether a recording may hold the values of a CPU tensor."""
     is_plain = not (tensor.requires_grad or tensor.is_conj() or tensor.is_neg())
-    return is_plain and tensor.numel() * tensor.element_size() <= _MOST_CONSTANT_BYTES
+    return is_plain and tensor.numel() * tensor.element_size() <= MOST_CONSTANT_BYTES
 
 
 def replaced(value: Any, stand_ins: dict[int, torch.Tensor]) -> Any:

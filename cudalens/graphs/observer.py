@@ -15,13 +15,15 @@ from typing import Any, Final
 
 import torch
 import torch.utils.checkpoint
+from torch._C import _functorch
 from torch.utils._python_dispatch import TorchDispatchMode, _get_current_dispatch_mode_stack
 
 from cudalens.device import accumulation
 from cudalens.device.modes import has_own_dispatch
+from cudalens.device.own_work import own_work
 from cudalens.device.stacks import Place, place
 from cudalens.graphs.changes import change_of_caller
-from cudalens.graphs.host_values import Upload, Uploads, can_be_constant, is_small, replaced
+from cudalens.graphs.host_values import MOST_CONSTANT_BYTES, Upload, Uploads, can_be_constant, is_small, replaced
 from cudalens.graphs.liveness import OutputRef, span, storage_id, version_of
 from cudalens.graphs.reasons import Finding, Reason
 
@@ -123,11 +125,13 @@ class Observer(TorchDispatchMode):  # type: ignore[no-untyped-call]
         uploads: The CPU tensors that it copies to the device.
         used_on_host: Positions in `inputs` of CPU tensors that it uses otherwise, with the first operator and place.
         read_on_host: Small CPU tensors from outside whose values it reads, by the identity of their storage.
+        has_hidden_copies: Whether torch copied Python data to the device where no mode sees it.
     """
 
     def __init__(self, inputs: Sequence[torch.Tensor], device: int, known: Sequence[Upload] | None = None) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.uploads = Uploads(inputs, known)
+        self.has_hidden_copies, self._is_capture = False, known is not None
         self.used_on_host: dict[int, tuple[str, Place]] = {}
         self.read_on_host: dict[int, External] = {}
         self._from_device: set[int] = set()
@@ -162,6 +166,8 @@ class Observer(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self.has_other_threads = self.has_other_threads or get_ident() != self._thread
         name = func._schema.name.partition("::")[2]
         self._note_arguments(func, name, args, kwargs, here)
+        if name == "lift_fresh" and args[0].is_cuda and storage_id(args[0]) not in self.made:
+            self._note_hidden_copy(args[0], here)
         uploaded = self._upload(name, args, kwargs)
         if uploaded:
             out = func(*replaced(args, uploaded), **kwargs)
@@ -196,6 +202,8 @@ class Observer(TorchDispatchMode):  # type: ignore[no-untyped-call]
                 self._find(Reason.ODD_TENSOR, f"{type(tensor).__name__}, {tensor.layout} in {name}", here)
             elif tensor.is_cuda:
                 is_on_device = True
+                if name == "lift_fresh":  # what torch has just made of Python data
+                    continue
                 self._note_use(tensor, name, here, is_write=id(tensor) in written)
             elif tensor.device.type == "cpu":
                 on_host.append(tensor)
@@ -288,8 +296,9 @@ class Observer(TorchDispatchMode):  # type: ignore[no-untyped-call]
         """The CPU tensors that an operator copies to the device, each with what takes its place."""
         sources = list(_tensors(args))
         if name in _INDEXING and sources and sources[0].is_cuda:
-            indices = [one for one in _tensors(tuple(args[1:2])) if not one.is_cuda]
-            found = [one for one in indices if one.dtype not in (torch.bool, torch.uint8) and self._is_known(one)]
+            indices = [one for one in _tensors(tuple(args[1:2])) if one.dtype not in (torch.bool, torch.uint8)]
+            values = _tensors(tuple(args[2:3]))  # of index_put, which copies them to the device
+            found = [one for one in (*indices, *values) if not one.is_cuda and self._is_known(one)]
             return {id(one): self.uploads.add(one, one.dtype, is_asynchronous=False) for one in found}
         if name not in _COPIES or not sources:
             return {}
@@ -300,6 +309,15 @@ class Observer(TorchDispatchMode):  # type: ignore[no-untyped-call]
             return {}
         dtype = sources[0].dtype if is_copied_in else kwargs.get("dtype") or source.dtype
         return {id(source): self.uploads.add(source, dtype, is_asynchronous=not _is_blocking(name, args, kwargs))}
+
+    def _note_hidden_copy(self, made: torch.Tensor, here: Place) -> None:
+        """Note a tensor that torch has made of Python data on the device, with a copy that no mode sees."""
+        if self._is_capture or made.numel() * made.element_size() > MOST_CONSTANT_BYTES:
+            self._find(Reason.PAGEABLE_COPY, "host to device", here)
+            return
+        self.has_hidden_copies = True
+        with own_work():
+            self.uploads.add(made.cpu(), made.dtype, is_asynchronous=False)
 
     def _is_known(self, source: torch.Tensor) -> bool:
         """Whether a replay can have the values of a CPU tensor: a constant, an argument, or one that is compared."""
@@ -383,11 +401,16 @@ def _address(tensor: torch.Tensor) -> int:
     return tensor.untyped_storage().data_ptr()
 
 
+def is_transformed(tensor: torch.Tensor) -> bool:
+    """Whether a tensor is the wrapper of a transform of torch.func, or of ``is_grads_batched=True``."""
+    return bool(_functorch.is_functorch_wrapped_tensor(tensor) or _functorch.is_legacy_batchedtensor(tensor))
+
+
 def is_plain(tensor: torch.Tensor) -> bool:
     """Whether a tensor has one storage of its own or shared, and is no wrapper around others."""
     return (
         tensor.layout is torch.strided
-        and not torch._C._functorch.is_functorch_wrapped_tensor(tensor)
+        and not is_transformed(tensor)
         and not tensor._is_zerotensor()
         and not runs_code(type(tensor))
         and storage_id(tensor) != 0

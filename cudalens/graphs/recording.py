@@ -6,7 +6,7 @@ import gc
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -20,6 +20,7 @@ from cudalens.graphs.freed_history import freed_results
 from cudalens.graphs.functions import Guarded, Variant, run_inside
 from cudalens.graphs.gradients import MadeGradients, restored_on_error
 from cudalens.graphs.guards.captured import Name, find_names
+from cudalens.graphs.host_data import shown_copies
 from cudalens.graphs.inputs import CopiedInput
 from cudalens.graphs.links import share_version
 from cudalens.graphs.liveness import OutputRef, storage_id, version_of
@@ -211,6 +212,7 @@ class Recorder:
                 EnterAsOwn(_same_draws(self.device)),
                 EnterAsOwn(self.backend.capture(graph, self.pool, self.stream)),
                 run_inside(),
+                shown_copies() if node.variant.has_hidden_copies else nullcontext(),
             ):
                 with observer:
                     outputs = node.variant.program.run(leaves, observer)

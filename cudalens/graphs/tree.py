@@ -18,7 +18,6 @@ from contextlib import contextmanager
 from typing import Any, Final
 
 import torch
-from torch._C._functorch import is_functorch_wrapped_tensor
 
 from cudalens.device.own_work import own_work
 from cudalens.graphs import arguments, checking
@@ -35,7 +34,7 @@ from cudalens.graphs.guards.outside import PROFILED, can_observe_calls
 from cudalens.graphs.inputs import move
 from cudalens.graphs.log import Log
 from cudalens.graphs.node import GraphNode
-from cudalens.graphs.observer import Observer, is_inside_observer
+from cudalens.graphs.observer import Observer, is_inside_observer, is_transformed
 from cudalens.graphs.pool_check import check_pool
 from cudalens.graphs.python_code import check_recording, note_effects, python_roots
 from cudalens.graphs.reasons import Finding, Reason, State
@@ -155,7 +154,9 @@ class GraphTree:
                 or is_inside_observer()
                 or torch.cuda.is_current_stream_capturing()
                 or finding_around()
-                or any(map(is_functorch_wrapped_tensor, leaves))  # autograd's thread does not know the transform
+                or any(
+                    is_transformed(one) for one in leaves if isinstance(one, torch.Tensor)
+                )  # autograd's thread does not know the transform
             )
             if is_part or not is_mine or variant.skip is not None or not variant.is_current():
                 self.steps.backward_ran()

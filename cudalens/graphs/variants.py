@@ -123,7 +123,7 @@ def learn(
     """Store what a recording needs from the warm-up, and whether there can be one."""
     variant.written = {_leaf_of(leaves, n): found for n, found in observer.written.items()}
     variant.generators = list(observer.generators)
-    variant.uploads = observer.uploads.found
+    variant.uploads, variant.has_hidden_copies = observer.uploads.found, observer.has_hidden_copies
     variant.num_kernels = observer.num_kernels
     note_outside(variant, observer)
     variant.is_warm = True

@@ -23,8 +23,23 @@ CATEGORY_SOURCES: Final = ("device_type", "is_user_annotation", "is_python_funct
 #: Categories that can be derived.
 DERIVED: Final = [
     *("cpu_op", "user_annotation", "python_function", "cuda_runtime", "cuda_driver"),
-    *("kernel", "gpu_memcpy", "gpu_memset", "gpu_user_annotation", "cuda_sync"),
+    *("kernel", "gpu_memcpy", "gpu_memset", "gpu_user_annotation", "cuda_sync", "overhead"),
 ]
+
+#: Names of CUPTI's own work. Source: ``overheadKindString`` in libkineto/src/cupti_strings.cpp of pytorch/kineto.
+_OVERHEAD: Final = frozenset(
+    {
+        "Activity Buffer Request",
+        "Buffer Flush",
+        "Command Buffer Full",
+        "Driver Compiler",
+        "Instrumentation",
+        "Lazy Function Loading",
+        "Resource",
+        "Runtime Triggered Module Loading",
+        "UVM Activity Init",
+    }
+)
 
 
 def categories(texts: dict[str, Coded], name_codes: NDArray[np.int32], names: list[str]) -> pd.Categorical:
@@ -58,6 +73,8 @@ def _with_names(names: list[str], codes: NDArray[np.int32]) -> pd.Categorical:
 def _host_category(name: str) -> str:
     if name.startswith(("cuda", "hip")) and "::" not in name:
         return "cuda_runtime"
+    if name in _OVERHEAD:
+        return "overhead"
     return "cuda_driver" if name.startswith("cu") and name[2:3].isupper() else "cpu_op"
 
 

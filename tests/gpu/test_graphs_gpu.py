@@ -29,6 +29,7 @@ from graph_scenarios import (  # noqa: E402
     training,
     trees,
     undisturbed,
+    whole_steps,
 )
 
 pytestmark = [
@@ -54,6 +55,7 @@ SCENARIOS = scenarios_of(
     surroundings,
     training,
     trees,
+    whole_steps,
 )
 
 

@@ -50,6 +50,8 @@ _plans: dict[Any, Plan] = {}
 class DispatchMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Handles every aten operator below autograd: runs it on CPU tensors, and models what a GPU would do."""
 
+    cudalens_executes = True
+
     def __init__(self, gpus: Gpus) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self._gpus, self._machine, self._target = gpus, gpus.machine, gpus.target

@@ -20,7 +20,7 @@ from cudalens.virtual.patching import Patches
 from cudalens.virtual.shapes.reading import describe, value_error
 from cudalens.virtual.shapes.storage import lacks_values
 from cudalens.virtual.tensors import legacy_types
-from cudalens.virtual.tensors.copies import run_copy, to_device
+from cudalens.virtual.tensors.copies import from_data, is_python_data, run_copy, to_device
 from cudalens.virtual.tensors.residency import KEY, Residence, is_pinned, is_sparse, pin, place_of, residence_of
 
 _HOST_FIRST: Final = "Use Tensor.cpu() to copy the tensor to host memory first."
@@ -302,11 +302,19 @@ class _Moves:
 
     def new_tensor(self, tensor: torch.Tensor, data: Any, *, device: Any = None, **kwargs: Any) -> torch.Tensor:
         """``Tensor.new_tensor``: on the tensor's device by default."""
-        made: torch.Tensor = self._new_tensor(
-            tensor, data, **{**kwargs, "device": torch.device("cpu"), "requires_grad": False}
-        )
         place = tensor.device if device is None else device
-        moved = self.to(made, place)
+        index = self._gpus.device_index(place)
+
+        def make() -> torch.Tensor:
+            made: torch.Tensor = self._new_tensor(
+                tensor, data, **{**kwargs, "device": torch.device("cpu"), "requires_grad": False}
+            )
+            return made
+
+        if index is not None and is_python_data(data):
+            moved = from_data(self._gpus, make, self._gpus.devices[index])
+        else:
+            moved = self.to(make(), place)
         return moved.requires_grad_() if kwargs.get("requires_grad", False) else moved
 
     def record_stream(self, tensor: torch.Tensor, stream: Any) -> None:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import numbers
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
+import numpy as np
 import torch
 
+from cudalens.device.modes import without_modes_above
 from cudalens.virtual.gpus import Gpus
 from cudalens.virtual.releases import torch_version
 from cudalens.virtual.tensors.residency import is_pinned, is_sparse, parts_of, residence_of, use_pinned
@@ -43,6 +47,28 @@ def to_device(
         moved: torch.Tensor = ToCopy.apply(gpus, tensor, where, dtype, non_blocking, memory_format)  # type: ignore[no-untyped-call]
         return moved
     return _to_copy(gpus, tensor, where, dtype, non_blocking, memory_format)
+
+
+def from_data(gpus: Gpus, make: Callable[[], torch.Tensor], target: Device) -> torch.Tensor:
+    """Return a tensor of Python data on a device.
+
+    As with a GPU, dispatch modes of the program see neither the CPU tensor nor its copy: torch disables them in
+    ``internal_new_from_data`` (torch/csrc/utils/tensor_new.cpp), and calls ``aten::lift_fresh`` with the result.
+
+    Args:
+        gpus: The virtual devices.
+        make: Makes the CPU tensor.
+        target: Where its copy goes.
+    """
+    with without_modes_above():
+        made = to_device(gpus, make(), target)
+    lifted: torch.Tensor = torch.ops.aten.lift_fresh.default(made)
+    return lifted
+
+
+def is_python_data(value: Any) -> bool:
+    """Whether torch makes a tensor of `value` from Python numbers, not from memory of another tensor or array."""
+    return isinstance(value, numbers.Number | Sequence | np.generic)
 
 
 def _to_copy(

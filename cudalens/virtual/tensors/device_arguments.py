@@ -19,7 +19,7 @@ from cudalens.virtual.dispatch import refusals
 from cudalens.virtual.gpus import Gpus
 from cudalens.virtual.patching import Patches
 from cudalens.virtual.tensors.composites import HANDLERS
-from cudalens.virtual.tensors.copies import to_device
+from cudalens.virtual.tensors.copies import from_data, is_python_data, to_device
 from cudalens.virtual.tensors.device_spellings import MAKE_DEVICES
 from cudalens.virtual.tensors.residency import residence_of
 from cudalens.virtual.timing.machine import Device
@@ -120,9 +120,17 @@ class FunctionMode(TorchFunctionMode):
         if index is None and torch.device(device).type != "cpu":
             return func(*args, **{**kwargs, "device": device})
         place = None if index is None else self._gpus.devices[index]
+        if place is not None and func in _MADE_ON_HOST and args and is_python_data(args[0]):
+            return self._make_from_data(func, args, kwargs, place)
         with self._target.named(place):
             out = func(*args, **{**kwargs, "device": _CPU})
         return self._move_result(out, func, place) if isinstance(out, torch.Tensor) else out
+
+    def _make_from_data(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], place: Device) -> torch.Tensor:
+        requires_grad = kwargs.pop("requires_grad", False)
+        with self._target.named(place):
+            made = from_data(self._gpus, lambda: func(*args, **{**kwargs, "device": _CPU}), place)
+        return made.requires_grad_() if requires_grad else made
 
     def _move_result(self, out: torch.Tensor, func: Any, place: Device | None) -> torch.Tensor:
         """Move a result that torch created on the host without an aten factory."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import torch
 
 from cudalens.graphs import GraphManager
@@ -81,6 +82,68 @@ def an_index_that_the_host_makes(m: GraphManager) -> None:
         return y[[1, 3, 5]], y
 
     replays(m, function, numbered)
+
+
+@scenario
+def python_data_in_each_form(m: GraphManager) -> None:
+    """torch hides the copy of Python data to the device from dispatch modes."""
+
+    def function(x):
+        made = torch.as_tensor([1, 2, 3], dtype=torch.float32, device="cuda"), x.new_tensor((4, 5, 6))
+        with torch.device("cuda"):
+            there = torch.tensor([[0.5, 1.5]]).sum()
+        y = x[[1, 3, 5]] * made[0] + made[1] * torch.asarray(2, device="cuda") + there
+        y[[0, 1]] = torch.tensor(3.0, device=x.device)
+        return y, x[np.array([[0, 1], [2, 3]]), None]
+
+    before = torch.tensor, torch.Tensor.__getitem__, torch.Tensor.__setitem__
+    replays(m, function, numbered)
+    assert before == (torch.tensor, torch.Tensor.__getitem__, torch.Tensor.__setitem__)
+
+
+@scenario
+def python_data_that_needs_a_gradient(m: GraphManager) -> None:
+    def function(x):
+        scale = torch.tensor([1.0, 2.0, 3.0, 4.0, 5.0, 6.0], device="cuda", requires_grad=True)
+        (grad,) = torch.autograd.grad((scale * x).square().sum(), scale)
+        return grad
+
+    replays(m, function, numbered)
+
+
+@scenario
+def a_mask_of_python_data(m: GraphManager) -> None:
+    step = m.wrap(lambda x: x[[True, False, True, True, False, True]] * 2)
+    for n in range(4):
+        same(step(numbered(n)), numbered(n)[[0, 2, 3, 5]] * 2)
+    assert counts(step)[1:3] == (0, 0)
+
+
+@scenario
+def a_constructor_under_another_name(m: GraphManager) -> None:
+    """In a capture its copy is not replaced."""
+    make = torch.tensor
+
+    def function(x):
+        return x * make([1.0, 2.0, 3.0, 4.0, 5.0, 6.0], device="cuda")
+
+    step = m.wrap(function)
+    for n in range(4):
+        same(step(numbered(n)), function(numbered(n)))
+    assert counts(step)[1:3] == (0, 0)
+
+
+@scenario
+def values_of_the_host_that_are_put(m: GraphManager) -> None:
+    places = torch.tensor([1, 4], device="cuda")
+
+    def function(x, value):
+        y = x.clone()
+        y[places] = value
+        y[[0, 2]] = -1.5
+        return y.index_put((torch.tensor([5]),), torch.tensor(2.5), accumulate=True)
+
+    replays(m, function, numbered, lambda n: torch.tensor(float(n)))
 
 
 @scenario

@@ -12,7 +12,7 @@ from graph_scenarios.stage import values
 
 from cudalens import virtual
 from cudalens.graphs import GraphManager
-from cudalens.graphs.observer import Observer
+from cudalens.graphs.observer import Observer, is_transformed
 
 
 def reused(x):
@@ -45,3 +45,14 @@ def test_what_a_backward_makes_is_not_taken_for_memory_of_the_pool(hook):
             assert torch.equal(one, other)
         del found, expected, one, other
         manager.shutdown()
+
+
+def test_batched_gradients_are_seen_as_such():
+    """A thread of the engine does not know that the caller differentiates with ``is_grads_batched=True``."""
+    found = []
+    x = torch.arange(3.0, requires_grad=True)
+    y = x.sin()
+    y.register_hook(lambda grad: found.append((type(grad), is_transformed(grad))))
+    torch.autograd.grad(y, x, torch.eye(3), is_grads_batched=True, retain_graph=True)
+    torch.autograd.grad(y.sum(), x)
+    assert found == [(torch.Tensor, True), (torch.Tensor, False)]

@@ -191,6 +191,12 @@ def pointwise_share(spec: DeviceSpec) -> float:
     return float(fit_of(spec, "pointwise").constants["memory_share"])
 
 
+def pointwise_bytes_ns(spec: DeviceSpec, num_bytes: int) -> float:
+    """Return the time in which a pointwise kernel on whole tensors moves its bytes, without its fixed cost."""
+    constants = fit_of(spec, "pointwise").constants
+    return float(time_formulas.moved_ns(constants, rates_of(spec, "float32"), num_bytes))
+
+
 def collective_time(device: str | DeviceSpec, op: str, num_gpus: int, message_bytes: int) -> int:
     """Return the time of a collective over GPUs of one node, in ns.
 

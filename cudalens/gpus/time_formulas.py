@@ -254,19 +254,23 @@ def layer_norm_ns(c: Constants, gpu: Rates, rows: Num, length: Num, num_bytes: N
     """Time of a kernel that reads each row twice, for the statistics and for the result, one thread block per row.
 
     The second time, the rows of the blocks that run at the same time are in the L2 cache, if it holds all of these.
+    Rows that do not start at 16 bytes are read element by element, by one kernel for the statistics and one for the
+    result.
     """
     resident_bytes = smaller(rows, gpu.num_sms * ROW_BLOCKS) * length * element_bytes
     again = c["read_again"] * missed(resident_bytes, c["cache"] * gpu.l2_bytes, 4)
     is_unaligned = (length * element_bytes % 16 != 0) * 1
-    memory_ns = num_bytes / (gpu.bytes_per_ns * c["memory_share"]) * (1 + again + is_unaligned * c["unaligned"])
+    memory_ns = moved_ns(c, gpu, num_bytes) * (1 + again + is_unaligned * c["unaligned"])
     row_ns = c["row_ns"] + ceil_div(length, ROW_ELEMENTS) * c["iteration_ns"]
+    row_ns = row_ns * (1 + is_unaligned * c.get("unaligned_rows", 0))
     return c["fixed_ns"] + longer(memory_ns, rows * row_ns / gpu.num_sms)
 
 
 def rows_ns(c: Constants, gpu: Rates, rows: Num, length: Num, num_bytes: Num, element_bytes: Num = 4) -> Num:
     """Return the time of a kernel that reduces each row and writes it (softmax).
 
-    A thread block computes a row. Rows of more than 1,024 elements are read again unless the L2 cache holds them. Rows
+    A thread block computes a row. Rows of more than 1,024 elements are read again unless the L2 cache holds them, and
+    the threads of their block wait for each other (``long_row_ns``, where it was measured). Rows
     of at most 512 elements are computed by a warp with as many iterations as the row needs
     (ATen/native/cuda/PersistentSoftmax.cuh), so that the time of a row is a part of that of 1,024 elements.
     """
@@ -275,15 +279,28 @@ def rows_ns(c: Constants, gpu: Rates, rows: Num, length: Num, num_bytes: Num, el
     is_unaligned = (length * element_bytes % 16 != 0) * 1
     again = is_long * c["read_again"] * missed(num_bytes / 2, gpu.l2_bytes, 2)
     unaligned = is_unaligned * (c["unaligned"] + is_long * c["unaligned_long"])
-    memory_ns = num_bytes / (gpu.bytes_per_ns * c["memory_share"]) * (1 + again + unaligned)
-    row_ns = c["row_ns"] + ceil_div(length, 1024) * c["iteration_ns"]
+    memory_ns = moved_ns(c, gpu, num_bytes) * (1 + again + unaligned)
+    row_ns = c["row_ns"] + ceil_div(length, 1024) * c["iteration_ns"] + is_long * c.get("long_row_ns", 0)
     row_ns = row_ns * (1 - is_short + is_short * larger(length, WARP) / 1024)
     return c["fixed_ns"] + longer(memory_ns, rows * row_ns / gpu.num_sms)
 
 
 def pointwise_ns(c: Constants, gpu: Rates, num_bytes: Num) -> Num:
     """Return the time of a pointwise kernel on whole tensors."""
-    return c["fixed_ns"] + num_bytes / (gpu.bytes_per_ns * c["memory_share"])
+    return c["fixed_ns"] + moved_ns(c, gpu, num_bytes)
+
+
+def moved_ns(c: Constants, gpu: Rates, num_bytes: Num) -> Num:
+    """Return the time to read and write tensors that the kernels before have used: small ones are in the L2 cache.
+
+    Constants without the rate of the cache (``l2_share``, a multiple of the bandwidth of the memory) are of GPUs for
+    which it was not measured: every byte is moved at the rate of the memory.
+    """
+    memory_ns = num_bytes / (gpu.bytes_per_ns * c["memory_share"])
+    if "l2_share" not in c:
+        return memory_ns
+    cold = missed(num_bytes + 1, gpu.l2_bytes, 3)  # a power of 0 is not a number
+    return cold * memory_ns + (1 - cold) * num_bytes / (gpu.bytes_per_ns * c["l2_share"])
 
 
 def collective_ns(c: Constants, factor: Num, num_gpus: Num, num_bytes: Num) -> Num:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, Literal
 
-from cudalens.gpus.predict import pointwise_share
+from cudalens.gpus.predict import pointwise_bytes_ns
 
 if TYPE_CHECKING:
     from cudalens.gpus.registry import DeviceSpec
@@ -82,10 +82,11 @@ def kernel_ns(
         ``max(flops / peak, num_bytes / bandwidth)`` with both at their fractions, plus the fixed cost, in ns.
     """
     compute_share, memory_share, fixed_ns = _SHARES[family]
-    if family == "dense":
-        memory_share = pointwise_share(spec)
     compute_ns = flops / (spec.peak_tflops[dtype_key] * 1e3 * compute_share)
-    memory_ns = num_bytes / (spec.memory_bandwidth_gbps * memory_share)
+    if family == "dense":
+        memory_ns = pointwise_bytes_ns(spec, num_bytes)
+    else:
+        memory_ns = num_bytes / (spec.memory_bandwidth_gbps * memory_share)
     return int(max(compute_ns, memory_ns)) + spec.kernel_fixed_ns + fixed_ns
 
 
@@ -100,7 +101,7 @@ FALLBACK_FAMILIES: Final[dict[Family, str]] = {
 }
 
 _SHARES: Final[dict[Family, tuple[float, float, int]]] = {
-    "dense": (1.0, MEMORY_SHARE, 0),  # the bandwidth by GPU: pointwise_share
+    "dense": (1.0, MEMORY_SHARE, 0),  # the bandwidth by GPU: pointwise_bytes_ns
     "strided": (1.0, STRIDED_MEMORY_SHARE, STRIDED_FIXED_NS),
     "other": (1.0, OTHER_MEMORY_SHARE, OTHER_FIXED_NS),
     "matrix": (MATRIX_SHARE, MEMORY_SHARE, MATRIX_FIXED_NS),

@@ -154,7 +154,8 @@ def _convolution(spec: DeviceSpec, args: Sequence[Any], out: Any, whole: Work) -
     if converts:
         yield _part(spec, whole, "from_channels_last", 2 * out.nbytes, out.numel(), "dense")
     if isinstance(bias, Tensor):
-        yield _part(spec, whole, "add_bias", 2 * out.nbytes, out.numel(), "dense")
+        # Not vectorised: recorded at 0.30 to 0.68 of the bandwidth for 26 million elements (H100, H200).
+        yield _part(spec, whole, "add_bias", 2 * out.nbytes, out.numel(), "strided")
 
 
 def _converts_layout(value: Tensor, weight: Tensor) -> bool:

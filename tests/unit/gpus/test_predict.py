@@ -91,6 +91,10 @@ def test_the_errors_on_unfitted_shapes_are_within_the_stated_bounds():
     few = {"softmax": 15, "layer_norm": 15, "all_gather": 20, "all_reduce": 20, "alltoall": 20, "reduce_scatter": 20}
     for name, bound in (many | few).items():
         for gpu, found in accuracy()[name]["gpus"].items():
+            if "judged_on" in found:  # the shapes of a campaign on another GPU, with the smallest and the largest
+                assert found["mean_error_pct"] <= 20, (name, gpu)
+                assert found["num_shapes"] >= 10, (name, gpu)
+                continue
             assert found["mean_error_pct"] <= (15 if "num_models" in found else bound), (name, gpu)
             assert "num_models" in found or found["num_shapes"] >= (100 if name in many else 10), (name, gpu)
 
@@ -305,7 +309,8 @@ def test_batch_norm_with_running_statistics_takes_as_long_as_a_pointwise_operato
 def test_a_softmax_of_short_rows_takes_at_most_five_times_as_long_as_its_bytes(gpu, length):
     x = on_meta(2**24 // length, length, dtype=torch.float32)
     bytes_ns = 2 * x.nbytes / SPECS[gpu].memory_bandwidth_gbps
-    assert 0.85 * bytes_ns <= duration_ns(gpu, aten._softmax.default, (x, -1, False), x) <= 5 * bytes_ns + 5000
+    predicted_ns = duration_ns(gpu, aten._softmax.default, (x, -1, False), torch.empty_like(x))
+    assert 0.85 * bytes_ns <= predicted_ns <= 5 * bytes_ns + 5000
 
 
 def test_a_softmax_along_another_dimension_counts_bytes_only():

@@ -17,16 +17,17 @@ from fake_host import FakeHost, make
 from cudalens.virtual.allocator import AddressSpace
 
 _FOLDER = Path(__file__).resolve().parents[5] / "shared" / "recorded" / "snapshots"
-#: Of our own programs, on an H200 with torch 2.11.
-_OWN = Path(__file__).resolve().parents[3] / "data" / "snapshots" / "nvidia-h200"
+#: Of our own programs, on an H100 and an H200 with torch 2.11.
+_OWN = Path(__file__).resolve().parents[3] / "data" / "snapshots"
 _FILES = {
     "silmont_mem_snapshot.pickle": (97, 9),
     "silmont_forward_bf16_128.pickle": (2811, 0),
     "medium_128_inference_memory_snapshot.pickle": (3840, 0),
     "medium_256_training_memory_snapshot.pickle": (19430, 0),
-    "mlp_training.pickle.gz": (380, 20),
-    "convolutions.pickle.gz": (533, 14),
-    "transformer_training.pickle.gz": (5570, 47),
+    "nvidia-h200/mlp_training.pickle.gz": (380, 20),
+    "nvidia-h200/convolutions.pickle.gz": (533, 14),
+    "nvidia-h200/transformer_training.pickle.gz": (5570, 47),
+    "nvidia-h100-80gb-hbm3/transformer_training.pickle.gz": (5570, 47),
 }  # file -> actions, and segments made during it
 
 

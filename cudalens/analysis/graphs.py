@@ -77,6 +77,7 @@ class GraphsSummary:
         num_recordings: Of those, how many recorded.
         num_replays: Of those, how many replayed; if no calls were counted, replays of the recordings.
         num_eager: Of those, how many ran without a graph.
+        num_launches_saved: Launches that the replays did not make; 0 if no number of launches is known.
         speed: Replays against eager; None if nothing was measured.
         pool_bytes: Reserved by the memory pools, each counted once; None if no pool's size is known.
         eager: Functions that run without a graph.
@@ -96,6 +97,7 @@ class GraphsSummary:
     num_recordings: int
     num_replays: int
     num_eager: int
+    num_launches_saved: int
     speed: Speed | None
     pool_bytes: int | None
     eager: tuple[EagerFunction, ...]
@@ -129,6 +131,7 @@ def summarize_graphs(trace: Trace) -> GraphsSummary:
         num_recordings=int(functions["num_recordings"].sum()),
         num_replays=int(replays),
         num_eager=int(functions["num_eager"].sum()),
+        num_launches_saved=_launches_saved(recordings),
         speed=speed(recordings),
         pool_bytes=pool_bytes(graphs),
         eager=tuple(_eager(graphs, row) for row in _rows(functions[is_eager])),
@@ -139,6 +142,12 @@ def summarize_graphs(trace: Trace) -> GraphsSummary:
         num_warnings=_times(graphs, "warning"),
         change=_first_change(graphs),
     )
+
+
+def _launches_saved(recordings: pd.DataFrame) -> int:
+    """Launches of the recorded kernels that replays did not make: each replay is one launch."""
+    launches = recordings["num_kernels"].fillna(1).astype(int) - 1
+    return int((recordings["count"].fillna(0).astype(int) * launches.clip(lower=0)).sum())
 
 
 def _first_change(graphs: pd.DataFrame) -> str:

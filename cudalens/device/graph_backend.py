@@ -164,7 +164,7 @@ class GraphBackend(Protocol):
             message: Text of the RuntimeError.
         """
 
-    def same_addresses(self, tensors: Sequence[torch.Tensor], addresses: Sequence[int]) -> bool:
+    def same_addresses(self, tensors: list[torch.Tensor], addresses: list[int]) -> bool:
         """Return whether every tensor's data_ptr() is the address at the same position."""
 
     def clear_workspaces(self) -> None:

@@ -15,6 +15,7 @@ from torch.utils import _pytree as pytree
 
 from cudalens.errors import GraphError
 from cudalens.graphs.guards.ambient import changed_setting, settings
+from cudalens.graphs.guards.tensor_forms import TensorForms
 from cudalens.graphs.liveness import PLAIN_TYPES
 from cudalens.graphs.structure import Structure, flatten_tree, is_size, labels_in, unflatten_tree
 
@@ -104,6 +105,42 @@ def flatten(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Arguments:
     key = ((spec, _repeated(leaves)), *modes(), *map(key_of, leaves))
     hash(key)
     return Arguments(Leaves(leaves, None if spec is None else (args, kwargs)), spec, key)
+
+
+class PlainArguments:
+    """Arguments that are positional tensors: compared without computing the key of a call.
+
+    Args:
+        given: The arguments.
+    """
+
+    def __init__(self, given: Arguments) -> None:
+        self._forms = TensorForms(given.leaves)
+        self._devices = [leaf.device for leaf in given.leaves]
+        self._modes = given.key[1 : len(given.key) - len(given.leaves)]
+
+    @classmethod
+    def of(cls, given: Arguments) -> PlainArguments | None:
+        """The same, or None for other arguments: also for tensors with attributes or hooks."""
+        is_known = given.spec is None and given.leaves
+        is_plain = all(isinstance(leaf, torch.Tensor) and not _is_marked(leaf) for leaf in given.leaves)
+        return cls(given) if is_known and is_plain else None
+
+    def match(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+        """Whether the key of a call is the same; False also where that is not known without computing it."""
+        return (
+            not kwargs
+            and len(args) == len(self._devices)
+            and self._forms.are_as_before(args)
+            and [leaf.device for leaf in args] == self._devices
+            and not any(map(_is_marked, args))
+            and modes() == self._modes
+        )
+
+
+def _is_marked(tensor: Any) -> bool:
+    """Whether a tensor has attributes, or hooks that a backward calls."""
+    return bool(tensor.__dict__ or tensor._backward_hooks or tensor._post_accumulate_grad_hooks)
 
 
 def modes() -> tuple[Any, ...]:

@@ -168,11 +168,10 @@ class CudaBackend:
             torch._C._set_storage_access_error_msg(tensor, message)
         torch._C._set_storage_data_ptr_access_error_msg(storage._cdata, message)
 
-    def same_addresses(self, tensors: Sequence[torch.Tensor], addresses: Sequence[int]) -> bool:
+    def same_addresses(self, tensors: list[torch.Tensor], addresses: list[int]) -> bool:
         """Whether every tensor's data_ptr() is the address at its position."""
-        return bool(
-            torch._C._tensors_data_ptrs_at_indices_equal(list(tensors), list(addresses), list(range(len(addresses))))
-        )
+        compare: Any = torch._C._tensors_data_ptrs_at_indices_equal
+        return bool(compare(tensors, addresses, _positions(len(addresses))))
 
     def clear_workspaces(self) -> None:
         """Forget the scratch memory that cuBLAS keeps."""
@@ -251,6 +250,12 @@ def _try_empty_capture(pool: PoolId, stream: torch.cuda.Stream) -> bool:
             _stop_allocating(probe, pool, stream)
             return False
     return True
+
+
+@functools.cache
+def _positions(num: int) -> list[int]:
+    """All positions in a list of so many items; the same list in each call."""
+    return list(range(num))
 
 
 def _storage_at(place: TensorPlace, device: torch.device) -> torch.UntypedStorage:

@@ -13,7 +13,7 @@ import torch
 
 from cudalens.graphs.functions import Mutations
 from cudalens.graphs.graphed import Graphed, take_over_name
-from cudalens.graphs.managers import manager
+from cudalens.graphs.managers import known_manager, manager
 
 
 class LazyGraphed:
@@ -30,7 +30,8 @@ class LazyGraphed:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run the function, by a graph if possible."""
-        if not torch.cuda.is_available():
+        first = args[0] if args else None
+        if not (isinstance(first, torch.Tensor) and first.is_cuda) and not torch.cuda.is_available():
             _warn_without_device(getattr(self.fn, "__name__", "a function"))
             return self.fn(*args, **kwargs)
         return self.on(_device_of(args, kwargs, self.fn))(*args, **kwargs)
@@ -38,9 +39,9 @@ class LazyGraphed:
     def on(self, device: int) -> Graphed:
         """The callable of this thread's manager for a device."""
         wrapped: dict[int, Graphed] = self._local.__dict__.setdefault("wrapped", {})
-        found, owner = wrapped.get(device), manager(device)
-        if found is None or found.manager is not owner:
-            found = wrapped[device] = owner.wrap(self.fn, **self._options)
+        found = wrapped.get(device)
+        if found is None or found.manager is not known_manager(device):
+            found = wrapped[device] = manager(device).wrap(self.fn, **self._options)
         return found
 
     def __get__(self, owner: Any, kind: type | None = None) -> Any:

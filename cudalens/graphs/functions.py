@@ -21,6 +21,7 @@ from cudalens.graphs.guards.guard_set import GuardSet
 from cudalens.graphs.host_values import Upload
 from cudalens.graphs.programs import Inference, Program
 from cudalens.graphs.reasons import Finding, Reason
+from cudalens.graphs.training_flags import TrainingFlags
 
 Mode = Literal["inference", "forward", "backward"]
 Mutations = Literal["skip", "copy"]
@@ -59,6 +60,7 @@ class Function:
         num_rerecords: Recordings beyond the first.
         is_gone: Whether its callable was garbage-collected.
         modules: Modules that it reaches, whose training flags belong to the key; None before the first call.
+        latest: The variant of the latest call; None if that was not stored.
     """
 
     id: int
@@ -74,12 +76,19 @@ class Function:
     num_rerecords: int = 0
     modules: list[torch.nn.Module] | None = None
     is_gone: bool = False
+    latest: Variant | None = None
+    _flags: TrainingFlags | None = None
 
     def forget(self) -> None:
         """Keep only the name and the counts, because it cannot be called any more."""
         self.skip = self.why_skipped()
-        self.is_gone, self.call, self.modules = True, _no_longer, None
+        self.is_gone, self.call = True, _no_longer
+        self.forget_variants()
+
+    def forget_variants(self) -> None:
+        """Begin anew: the next call is a warm-up."""
         self.variants.clear()
+        self.modules = self.latest = self._flags = None
 
     def why_skipped(self) -> Finding | None:
         """Why it, or one of its variants, runs without a graph."""
@@ -87,7 +96,9 @@ class Function:
 
     def training(self) -> tuple[bool, ...]:
         """The training flags of its modules."""
-        return tuple([module.training for module in self.modules or ()])
+        if self._flags is None:
+            self._flags = TrainingFlags(self.modules or ())
+        return self._flags.now()
 
 
 @dataclass(slots=True)
@@ -164,6 +175,7 @@ class Variant:
         has_hidden_copies: Whether torch copied Python data to the device in it where no mode sees the copy.
         host_names: Where the small CPU tensors are whose values it reads.
         has_freed_history: Whether it ran the backward of its differentiable results, which freed what this needs.
+        plain: What the arguments are compared by if they are tensors alone; None for others.
     """
 
     id: int
@@ -201,6 +213,11 @@ class Variant:
     has_hidden_copies: bool = False
     host_names: list[Name] = field(default_factory=list)
     has_freed_history: bool = False
+    plain: arguments.PlainArguments | None = None
+
+    def matches(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+        """Whether a call has its key; False also where that is not known without computing the key."""
+        return self.plain is not None and self.plain.match(args, kwargs) and self.key[0] == self.function.training()
 
     def run_eagerly(self, leaves: list[Any]) -> Any:
         """Call the function without a graph."""

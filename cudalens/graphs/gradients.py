@@ -197,12 +197,13 @@ class MadeGradients:
 
     def assign(self) -> None:
         """After a replay: the gradients are the ``.grad`` of their owners."""
+        if not self._memories:
+            return
         tensors = tuple([memory.tensor for memory in self._memories])
         for memory, tensor in zip(self._memories, tensors, strict=True):
             if memory.owner.grad is not tensor:
                 memory.owner.grad = tensor
-        if tensors:
-            torch._C._autograd._unsafe_set_version_counter(tensors, self._versions)
+        torch._C._autograd._unsafe_set_version_counter(tensors, self._versions)
 
 
 class GradientMemories:

@@ -32,8 +32,8 @@ class CopiedInput:
 
     def source(self, leaves: Sequence[Any]) -> torch.Tensor:
         """What is copied, of this call's leaves."""
-        tensor: torch.Tensor = leaves[self.leaf].detach()
-        return stored_part(tensor, self.expanded) if self.expanded else tensor
+        tensor: torch.Tensor = leaves[self.leaf]
+        return stored_part(tensor.detach(), self.expanded) if self.expanded else tensor
 
 
 def expanded_dims(tensor: torch.Tensor) -> tuple[int, ...]:
@@ -61,28 +61,55 @@ def make_buffer(tensor: torch.Tensor) -> torch.Tensor:
 
 def copy_all(targets: list[torch.Tensor], sources: list[torch.Tensor]) -> None:
     """Copy every source into the target at its position, in as few launches as torch can."""
-    if targets:
-        with torch.no_grad():
-            torch._foreach_copy_(targets, sources)
+    if not targets:
+        return
+    if not torch.is_grad_enabled():
+        torch._foreach_copy_(targets, sources)
+        return
+    with torch.no_grad():
+        torch._foreach_copy_(targets, sources)
 
 
-def apart(
-    sources: list[torch.Tensor], buffers: Sequence[CopiedInput], addresses: frozenset[int] | set[int]
-) -> list[torch.Tensor]:
-    """The sources, cloned where copying one would overwrite what another copy still has to read.
+class InputCopies:
+    """The copies that each replay of a recording makes of its arguments.
 
-    Only a source in the pool can overlap with the copies; its storage's address is then among `addresses`.
+    Args:
+        copied: The arguments. All calls that a recording serves have the same sizes and strides.
     """
-    if not any(source.untyped_storage().data_ptr() in addresses for source in sources):
-        return sources
-    spans = [span(copied.buffer) for copied in buffers]
-    found = []
-    for number, source in enumerate(sources):
-        start, end = span(source)
-        hit = [n for n, (low, high) in enumerate(spans) if start < high and low < end]
-        is_itself = hit == [number] and spans[number] == (start, end)
-        found.append(source.clone() if hit and not is_itself else source)
-    return found
+
+    def __init__(self, copied: Sequence[CopiedInput]) -> None:
+        self._copied = copied
+        self._targets = [one.buffer for one in copied]
+        self._spans = list(map(span, self._targets))
+        self._leaves = [one.leaf for one in copied]
+        self._has_expanded = any(one.expanded for one in copied)
+        self._num_bytes = [end - start for start, end in self._spans]
+        self._longest = max(self._num_bytes, default=0)
+        self._first = min((start for start, _ in self._spans), default=0)
+        self._end = max((end for _, end in self._spans), default=0)
+
+    def run(self, leaves: Sequence[Any]) -> None:
+        """Copy the arguments of a call."""
+        if not self._targets:
+            return
+        if self._has_expanded:
+            sources = [one.source(leaves) for one in self._copied]
+        else:
+            sources = [leaves[n] for n in self._leaves]
+        copy_all(self._targets, self._apart(sources))
+
+    def _apart(self, sources: list[torch.Tensor]) -> list[torch.Tensor]:
+        """The sources, cloned where copying one would overwrite what another copy still has to read."""
+        starts = [source.data_ptr() for source in sources]
+        if min(starts) >= self._end or max(starts) + self._longest <= self._first:
+            return sources
+        found = []
+        for number, (source, start) in enumerate(zip(sources, starts, strict=True)):
+            end = start + self._num_bytes[number]
+            hit = [n for n, (low, high) in enumerate(self._spans) if start < high and low < end]
+            is_itself = hit == [number] and self._spans[number] == (start, end)
+            found.append(source.detach().clone() if hit and not is_itself else source)
+        return found
 
 
 def overlaps_itself(tensor: torch.Tensor) -> bool:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import itertools
 import weakref
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -193,8 +192,8 @@ class GraphManager:
             self.tree.end_path()
             self.tree.release()
             for function in self.functions:
-                function.variants.clear()
-                function.skip, function.modules, function.num_rerecords = None, None, 0
+                function.forget_variants()
+                function.skip, function.num_rerecords = None, 0
             self.tree.log.clear()
             self.tree.paths.clear()
 
@@ -239,7 +238,8 @@ class GraphManager:
         Raises:
             GraphError: The manager is shut down, or another CUDA graph is being captured.
         """
-        if inside.is_on or is_inside_observer():  # part of the function that is being warmed up or recorded
+        # It is a part of the function that is being warmed up or recorded.
+        if inside.is_on or (torch._C._len_torch_dispatch_stack() and is_inside_observer()):
             return function.call(*args, **kwargs)
         if self._is_closed:
             raise GraphError(
@@ -259,25 +259,20 @@ class GraphManager:
             return self._run_plain(function, args, kwargs, function.skip)
         if (finding := finding_around()) is not None:
             return self._run_plain(function, args, kwargs, replace(finding, place=function.place))
-        with self.tree.lock, self._working():
-            variant, leaves = self._variant(function, args, kwargs)
-            finding = variant if isinstance(variant, Finding) else variant.skip
-            if not isinstance(variant, Finding) and finding is None:
-                return self._run_variant(variant, leaves)
+        with self.tree.lock:
+            if self._lost and not self._is_busy:
+                self._free_lost()
+            was_busy, self._is_busy = self._is_busy, True  # recordings of lost functions are not freed in a call
+            try:
+                variant, leaves = self._variant(function, args, kwargs)
+                finding = variant if isinstance(variant, Finding) else variant.skip
+                if not isinstance(variant, Finding) and finding is None:
+                    return self._run_variant(variant, leaves)
+            finally:
+                self._is_busy = was_busy
         assert finding is not None
         known = None if isinstance(variant, Finding) else variant
         return self._run_plain(function, args, kwargs, finding, known)  # without the lock: it may wait for a backward
-
-    @contextmanager
-    def _working(self) -> Iterator[None]:
-        """During a call, recordings of lost functions are not freed."""
-        if self._lost and not self._is_busy:
-            self._free_lost()
-        before, self._is_busy = self._is_busy, True
-        try:
-            yield
-        finally:
-            self._is_busy = before
 
     def _run_plain(
         self,
@@ -301,6 +296,9 @@ class GraphManager:
     ) -> tuple[Variant | Finding, list[Any]]:
         if function.modules is None:
             function.modules = modules_of([("", function.call)])
+        latest = function.latest
+        if latest is not None and latest.matches(args, kwargs) and latest.is_current():
+            return latest, arguments.Leaves(args, None)
         try:
             given = arguments.flatten(args, kwargs)
             key = (function.training(), given.key)
@@ -317,6 +315,7 @@ class GraphManager:
             else:
                 function.variants[key] = other
             variant = other
+        function.latest = variant if function.variants.get(key) is variant else None
         return variant, given.leaves
 
     def _new_variant(

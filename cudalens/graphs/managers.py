@@ -24,11 +24,22 @@ def manager(device: int | str | torch.device | None = None) -> GraphManager:
         GraphError: There is no such device.
     """
     index = device_index(device)
-    known: dict[int, GraphManager] = _managers.__dict__.setdefault("by_device", {})
-    found = known.get(index)
-    if found is None or found.is_closed or found.backend is not backend_for(index):
-        found = known[index] = GraphManager(index)
+    found = known_manager(index)
+    if found is None:
+        found = _managers.__dict__.setdefault("by_device", {})[index] = GraphManager(index)
     return found
+
+
+def known_manager(index: int) -> GraphManager | None:
+    """This thread's manager of a device; None if there is none in use.
+
+    Args:
+        index: Of the device.
+    """
+    known: dict[int, GraphManager] = _managers.__dict__.get("by_device", {})
+    found = known.get(index)
+    is_in_use = found is not None and not found.is_closed and found.backend is backend_for(index)
+    return found if is_in_use else None
 
 
 def managers() -> Iterator[GraphManager]:

@@ -19,7 +19,7 @@ from cudalens.graphs import inputs as copying
 from cudalens.graphs.functions import Function, Guarded, Variant
 from cudalens.graphs.gradients import MadeGradients
 from cudalens.graphs.guards.named_tensors import NamedTensors, OfBackward
-from cudalens.graphs.inputs import CopiedInput
+from cudalens.graphs.inputs import CopiedInput, InputCopies
 from cudalens.graphs.links import Kind, derive
 from cudalens.graphs.liveness import OutputRef, version_of
 from cudalens.graphs.outputs import (
@@ -84,6 +84,7 @@ class GraphNode:
         id: Number in the manager.
         variant: What was recorded.
         mode: With gradients, without, or the backward of a recording.
+        path_ids: The numbers of the recordings from the root to it.
         children: Recordings that came after it, by variant.
         refs: Its outputs as weak references; None for what is no tensor with memory of its own in the pool.
         outputs: What each output is.
@@ -116,6 +117,7 @@ class GraphNode:
         self.refs: list[OutputRef | None] = []
         self.path: list[GraphNode] = [*(parent.path if parent is not None else ()), self]
         self.path[-1] = weakref.proxy(self)
+        self.path_ids: tuple[int, ...] = (*(parent.path_ids if parent is not None else ()), number)
         self.outputs: list[Output] = []
         self.num_results = self.first_saved = 0
         self.num_replays = 0
@@ -145,7 +147,10 @@ class GraphNode:
         self._counted: list[tuple[Any, int]] = []
         self._fixed_leaves: list[int] = []
         self._addresses: list[int] = []
-        self._targets: list[torch.Tensor] = []
+        self._copies = InputCopies(())
+        self._counts_leaves = False
+        self._has_aliases = True
+        self._written: list[CopiedInput] = []
         self._renewed: list[Upload] = []
         self._samples: list[tuple[Any, Any]] = []
         self._times_ns: list[int] = []
@@ -196,12 +201,15 @@ class GraphNode:
             self.gradients.owners(),
         )
         self._addresses = [f.address for f in self.fixed] + [guard.address for guard in looked_up]
+        self._counts_leaves = any(self.num_writes[n] for n in self._fixed_leaves)
+        self._has_aliases = not all(isinstance(one, Fresh) and not one.link.is_new_leaf for one in self.outputs)
         self._counted = [(guard.at, guard.num_writes) for guard in looked_up if guard.num_writes > 0]
         self.storages += [StorageWeakRef(g.tensor.untyped_storage()) for g in self.guards if g.tensor is not None]  # type: ignore[no-untyped-call]
         if self._backend.name == "cuda":  # there a graph refers to memory by address alone
             self.storages.clear()
         self.returned_leaves = sorted({o.leaf for o in self.outputs if isinstance(o, AliasOfLeaf)})
-        self._targets = [copied.buffer for copied in self.copied]
+        self._copies = InputCopies(self.copied)
+        self._written = [copied for copied in self.copied if copied.is_written]
         self._renewed = [upload for upload in self.uploads if upload.value is None]
 
     def live_refs(self) -> Iterator[OutputRef]:
@@ -273,16 +281,14 @@ class GraphNode:
                 return Reason.OUTPUT_ALIVE, f"output {index} of {self.path[depth].variant.function.name}"
         return None
 
-    def copy_inputs(self, leaves: Sequence[Any], pool_addresses: set[int]) -> None:
+    def copy_inputs(self, leaves: Sequence[Any]) -> None:
         """Copy the arguments of this call into the recording's memory."""
         if self._renewed:
             given = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
             with torch.no_grad():
                 for upload in self._renewed:
                     upload.renew(given)
-        if self.copied:
-            sources = [copied.source(leaves) for copied in self.copied]
-            copying.copy_all(self._targets, copying.apart(sources, self.copied, pool_addresses))
+        self._copies.run(leaves)
 
     def launch(self) -> None:
         """Replay the graph on the current stream, and copy back what it overwrites of its arguments."""
@@ -296,10 +302,10 @@ class GraphNode:
 
     def copy_back(self, leaves: Sequence[Any]) -> None:
         """Arguments that the function overwrites get what the replay wrote, and as many in-place changes."""
-        written = [copied for copied in self.copied if copied.is_written]
+        written = self._written
         if not written:
             return
-        targets = [copied.source(leaves) for copied in written]
+        targets = [copied.source(leaves).detach() for copied in written]
         versions = list(map(version_of, targets))
         copying.copy_all(targets, [copied.buffer for copied in written])
         for copied, target, version in zip(written, targets, versions, strict=True):
@@ -309,6 +315,8 @@ class GraphNode:
 
     def count_writes(self, leaves: Sequence[Any]) -> None:
         """Count the in-place changes of a replay as a call without a graph does, so that autograd notices them."""
+        if not (self._counts_leaves or self._counted):
+            return
         written = [leaves[n] for n in self._fixed_leaves for _ in range(self.num_writes[n])]
         written += [at[0][at[1]] for at, number in self._counted for _ in range(number)]
         if written:
@@ -333,7 +341,7 @@ class GraphNode:
     def hand_out(self, leaves: Sequence[Any]) -> list[Any]:
         """The outputs of a replay as plain tensors; `derive` makes those that are None."""
         made = [self._fresh(n, output) if isinstance(output, Fresh) else None for n, output in enumerate(self.outputs)]
-        return self._with_aliases(made, leaves)
+        return self._with_aliases(made, leaves) if self._has_aliases else made
 
     def first_out(self, outputs: Sequence[Any], leaves: Sequence[Any]) -> list[Any]:
         """As `hand_out`, of the recording itself: what has memory of its own owns it."""
@@ -383,6 +391,8 @@ class GraphNode:
 
     def derive(self, made: Sequence[Any], leaves: Sequence[Any]) -> list[Any]:
         """The results of a call: what is derived from an argument or another output is made of this call's."""
+        if not self._has_aliases:
+            return list(made[: self.num_results])
         results: list[Any] = []
         for position, output in enumerate(self.outputs[: self.num_results]):
             if made[position] is None and not isinstance(output, Constant):

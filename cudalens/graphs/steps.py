@@ -12,6 +12,7 @@ from weakref import WeakSet
 
 import torch
 
+from cudalens.device.streams import current_stream
 from cudalens.graphs.backend import is_present
 from cudalens.graphs.liveness import OutputRef
 from cudalens.graphs.node import GraphNode
@@ -181,8 +182,9 @@ def rescue_gradients(current: GraphNode | WarmupNode, owners: Iterable[torch.Ten
         current: Where the path ends.
         owners: Arguments that gradients were made for, besides the tensors from outside.
     """
-    addresses = {ref.address for ref in current.live_refs()}
-    for owner in (*current.owners, *owners):
+    every = [*current.owners, *owners]
+    addresses = {ref.address for ref in current.live_refs()} if every else set()
+    for owner in every:
         grad = owner.grad if owner is not None else None
         if owner is not None and grad is not None and grad.untyped_storage().data_ptr() in addresses:
             with torch.no_grad():
@@ -194,11 +196,13 @@ class StreamOrder:
 
     def __init__(self) -> None:
         self._last: torch.cuda.Stream | None = None
+        self._pointer: int | None = None
 
     def follow(self, device: int) -> None:
         """Make the current stream of `device` wait for the stream of the last call, if it is another one."""
-        stream, last = torch.cuda.current_stream(device), self._last
-        if last is None or stream.cuda_stream != last.cuda_stream:
-            if last is not None:
-                stream.wait_stream(last)
-            self._last = stream
+        pointer = current_stream(device)
+        if pointer != self._pointer:
+            stream = torch.cuda.current_stream(device)
+            if self._last is not None:
+                stream.wait_stream(self._last)
+            self._last, self._pointer = stream, pointer

@@ -20,6 +20,7 @@ from typing import Any, Final
 import torch
 
 from cudalens.device.own_work import own_work
+from cudalens.device.streams import current_device
 from cudalens.graphs import arguments, checking
 from cudalens.graphs.backend import backend_for
 from cudalens.graphs.differentiable import attach, backward_variant, note_backward
@@ -86,7 +87,6 @@ class GraphTree:
         self._stale: list[Stale] = []
         self._gradients = GradientMemories(self.backend)
         self._owners: list[weakref.ref[torch.Tensor]] = []
-        self._addresses: set[int] = set()
         self.variant_ids, self._node_ids = itertools.count(), itertools.count()
         self._stream_order = StreamOrder()
 
@@ -129,7 +129,7 @@ class GraphTree:
         """Sequences of recordings with counts; the current one included."""
         found = Counter(self.paths)
         if isinstance(self._current, GraphNode):
-            found[tuple(node.id for node in self._current.path)] += 1
+            found[self._current.path_ids] += 1
         return found
 
     def run_backward(self, node: GraphNode, given: set[int], leaves: list[Any]) -> list[Any]:
@@ -250,7 +250,7 @@ class GraphTree:
 
     def _leave_path(self) -> None:
         if isinstance(self._current, GraphNode):
-            self.paths[tuple(node.id for node in self._current.path)] += 1
+            self.paths[self._current.path_ids] += 1
         self._current, self.state = None, State.NONE
 
     def _drop_stale(self) -> None:
@@ -367,7 +367,6 @@ class GraphTree:
         siblings = (self.roots if parent is None else parent.children).setdefault(variant.id, [])
         siblings.append(node)
         self._current, self.state = node, State.RECORDING
-        self._addresses |= {ref.address for ref in node.refs if ref is not None}
         variant.function.counts.recordings += 1
         check_recording(variant, before)
         self.steps.ran(variant.function, variant.mode)
@@ -425,13 +424,15 @@ class GraphTree:
         checks = node.variant.function.check and node.num_replays % CHECK_EVERY == 0
         held = checking.held_outputs(self._current, node, leaves) if checks else ()
         eager = checking.EagerCall(node, leaves, held) if checks else None
-        self._addresses.update([item.ref.address for item in self._stale])  # a warmup's outputs lie in the pool, too
-        node.copy_inputs(leaves, self._addresses)
+        node.copy_inputs(leaves)
         if self._stale:
             self._move_stale(leaves, {*node.returned_leaves, *arguments.gradient_leaves(leaves)})
             self._drop_stale()
-        with torch.cuda.device(self.device):  # events are recorded on the current device's stream
+        if current_device() == self.device:
             node.launch()
+        else:
+            with torch.cuda.device(self.device):  # events are recorded on the current device's stream
+                node.launch()
         node.copy_back(leaves)
         node.count_writes(leaves)
         node.gradients.assign()
@@ -459,7 +460,6 @@ class GraphTree:
         for node in self.nodes():
             node.release(self.backend)
         self.roots.clear()
-        self._addresses.clear()
         if self._recorder is not None:
             self._recorder.close()
             self._recorder = None

@@ -64,6 +64,7 @@ def new_variant(
         if not isinstance(leaf, (torch.Tensor, int, float, bool, str, type(None)))
     ]
     variant.objects += [(kind.__name__, kind) for kind in dict.fromkeys(classes_in(given.spec))]
+    variant.plain = arguments.PlainArguments.of(given)
     variant.skip = _refusal(function, given.leaves, labels, device)
     return variant
 

@@ -78,6 +78,8 @@ def top_pack_hook() -> Any:
 
 
 def _users_mode() -> Finding | None:
+    if not (torch._C._len_torch_dispatch_stack() or torch._C._len_torch_function_stack()):
+        return None
     for mode in (*_get_current_dispatch_mode_stack(), *_function_modes()):
         kind: Any = type(mode)
         if not _is_known(kind):
@@ -101,6 +103,8 @@ def _is_own(module: str) -> bool:
 
 def _default_device() -> Any:
     """The device of factories without a device argument; None for the CPU."""
+    if not torch._C._len_torch_function_stack():
+        return None
     devices = (mode.device for mode in reversed(_function_modes()) if type(mode) is DeviceContext)
     return next(devices, None)
 

@@ -11,6 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from cudalens.graphs.guards.comparing import Compared, PythonCompared
+from cudalens.graphs.guards.lookups import AttributeItems
+from cudalens.graphs.guards.tensor_forms import TensorForms
 from cudalens.graphs.reasons import Reason
 
 if TYPE_CHECKING:
@@ -40,6 +43,13 @@ class NamedTensors:
         wanted = set(map(id, identical))
         self._identical = [n for n, tensor in enumerate(self._tensors) if id(tensor) in wanted]
         self._loose = [n for n, (_, _, _, is_static) in enumerate(places) if not is_static]
+        self._compared = self._compare()
+        self._tensor_forms = TensorForms(self._tensors)
+
+    def _compare(self) -> PythonCompared:
+        containers = [container for container, _ in self._places]
+        keys = [key for _, key in self._places]
+        return Compared(AttributeItems, containers, keys, self._tensors, (), (), (), (), (), (), (), ())
 
     def _look_up(self) -> list[torch.Tensor]:
         return [container[key] for container, key in self._places]
@@ -50,6 +60,13 @@ class NamedTensors:
         Of a parameter or buffer that is the same object, only sizes and strides are compared, which
         ``p.data = p.data.t()`` changes.
         """
+        if self._compared.has_items() and self._tensor_forms.are_as_before(self._tensors):
+            has_changed = any(form_of(self._tensors[n]) != self._forms[n] for n in self._loose)
+            return None if has_changed else self._tensors
+        return self._as_before_in_python()
+
+    def _as_before_in_python(self) -> list[torch.Tensor] | None:
+        """The same, without the functions that compare many tensors at once."""
         found = self._look_up()
         if [tensor.requires_grad for tensor in found] != self._requires_grad:
             return None
@@ -63,6 +80,7 @@ class NamedTensors:
             if list(map(form_of, found)) != self._forms:
                 return None
             self._tensors = found
+            self._compared = self._compare()
         return found
 
     def difference(self) -> tuple[Reason, str] | None:

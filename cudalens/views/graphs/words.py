@@ -29,7 +29,7 @@ UNMEASURED: Final = "Eager was not timed: --check, or cudagraph(fn, check=True),
 
 @once_per_trace
 def verdict(trace: Trace) -> str:
-    """``3 graphs, 96 % of calls replayed, 4.1x faster than eager, 312 MiB reserved``; wrong results come before that.
+    """``3 graphs, replayed 96 of 100 calls, 4.1x faster than eager, 312 MiB reserved``; wrong results come before that.
 
     "" where no graph manager was used.
     """
@@ -66,7 +66,7 @@ def _graphs(result: GraphsSummary) -> str:
         return _nothing(result)
     parts = [units.plural(result.num_graphs, "graph"), _replayed(result)]
     if result.num_replays:
-        parts.append(speed_words(result.speed, result.num_replays))
+        parts.append(_gain(result))
     if result.pool_bytes is not None:
         parts.append(f"{units.size(result.pool_bytes)} reserved")
     return ", ".join(parts)
@@ -79,7 +79,7 @@ def _nothing(result: GraphsSummary) -> str:
         return f"no graph recorded yet: {units.shorten(result.warm[0], 60)}{more} {verb} warm, the next call records"
     if result.num_functions and not result.num_calls:
         return "no graph recorded: nothing has been called yet"
-    return "no graph recorded"
+    return f"no graph recorded in {units.plural(result.num_calls, 'call')}" if result.num_calls else "no graph recorded"
 
 
 def _replayed(result: GraphsSummary) -> str:
@@ -87,17 +87,29 @@ def _replayed(result: GraphsSummary) -> str:
         return "none replayed yet"
     if result.replayed_pct is None:
         return f"replayed {units.times(result.num_replays)}"
-    share = "over 99 %" if 99.5 <= result.replayed_pct < 100 else units.percent(result.replayed_pct)
-    return f"{share} of calls replayed"
+    return f"replayed {units.count(result.num_replays)} of {units.plural(result.num_calls, 'call')}"
 
 
-def speed_words(speed: Speed | None, num_replays: int) -> str:
-    """``4.1x faster than eager``, with the number of timed replays if not all were timed."""
-    if speed is None:
+def _gain(result: GraphsSummary) -> str:
+    """What the replays saved: time where it is known, else launches."""
+    if result.speed is not None:
+        return speed_words(result.speed, result.num_replays)
+    if not result.num_launches_saved:
         return "speed not measured"
+    return f"{units.plural(result.num_launches_saved, 'launch')} fewer than eager"
+
+
+def speed_words(speed: Speed, num_replays: int) -> str:
+    """``4.1x faster than eager (310 µs less a replay)``, with the share of timed replays if not all were timed."""
+    saved_ns = speed.eager_ns - speed.replay_ns
+    parts = []
+    if abs(speed.ratio - 1) >= _SAME:
+        word = "less" if saved_ns > 0 else "more"
+        parts.append(f"{units.duration(abs(saved_ns) / speed.num_replays)} {word} a replay")
     known = speed.num_replays / max(num_replays, 1)
-    part = "" if known >= _ALL else f" (measured on {units.percent(100 * known)} of replays)"
-    return f"{ratio_words(speed.ratio)}{part}"
+    if known < _ALL:
+        parts.append(f"measured on {units.percent(100 * known)} of replays")
+    return ratio_words(speed.ratio) + (f" ({', '.join(parts)})" if parts else "")
 
 
 def ratio_words(ratio: float) -> str:

@@ -168,7 +168,7 @@ class VirtualGraphBackend:
         if residence is not None:
             storage.__dict__[KEY] = Invalidated(residence, message)
 
-    def same_addresses(self, tensors: Sequence[torch.Tensor], addresses: Sequence[int]) -> bool:
+    def same_addresses(self, tensors: list[torch.Tensor], addresses: list[int]) -> bool:
         """Return whether every tensor's data_ptr() is the address at the same position."""
         return all(tensor.data_ptr() == address for tensor, address in zip(tensors, addresses, strict=True))
 

@@ -16,6 +16,8 @@ def run(this: Run) -> str:
     with this.device():
         calls, rounds = (2, 1) if this.is_short else (50, 9)
         found["graphs"] = bench_graphs.result(calls, rounds, is_real=not this.virtual)
+        if not this.virtual:
+            found["graphs"]["replayed_call"] = bench_graphs.replayed_calls(calls * 20, rounds, is_real=True)
         this.write(found)
         if not this.virtual:
             found["kernels"] = bench_kernels.result(1 << 30)

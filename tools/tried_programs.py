@@ -32,8 +32,8 @@ CELL: Final = "results = []\nfor args in calls:\n    results.append(step(*args))
 #: How often the cell is said to run: a fix whose first lines cost time is kept too.
 _REPEATS: Final = 1_000_000
 #: Seconds for all tries of a program, and for a run with a diff.
-_TRIES_LIMIT_S: Final = 400
-_RUN_LIMIT_S: Final = 120
+_TRIES_LIMIT_S: Final = 900
+_RUN_LIMIT_S: Final = 300
 #: The largest difference of a result, relative to the root mean square, of a fix that changes rounding.
 _MOST_CHANGE: Final = 0.1
 
@@ -72,8 +72,8 @@ def run_tried(program: Any, build: Build, values_of: ValuesOf, *, compiling: boo
         compiling: Whether fixes with torch.compile are tried too, which takes most of the time.
 
     Returns:
-        The result: "equal", "failed" (an error), "not restored", "wrong diff"; a line for each attempt, and the total
-        as the last line; the values of the first run of the cell.
+        The result: "equal", "failed" (an error), "late", "not restored" or "wrong diff"; a line for each attempt, and
+        the total as the last line; the values of the first run of the cell.
     """
     tries = _try_all if compiling else _try_without_compiling
     plain = _forked(lambda: _run_twice(program, build, values_of), _RUN_LIMIT_S)
@@ -91,7 +91,8 @@ def run_tried(program: Any, build: Build, values_of: ValuesOf, *, compiling: boo
         changes = _changes_of(tried, number)
         attempt = tried.attempts[number]
         if problem := _check_diff(program, attempt, changes, build, values_of, tried.first):
-            return "wrong diff", "\n".join([*lines, attempt.diff, f"{total}; {attempt.title}: {problem}"]), tried.first
+            result = "late" if problem.startswith("no result") else "wrong diff"
+            return result, "\n".join([*lines, attempt.diff, f"{total}; {attempt.title}: {problem}"]), tried.first
     return "equal", "\n".join([*lines, total]), tried.first
 
 

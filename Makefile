@@ -20,7 +20,7 @@ INTO := @echo "Installing into $(VENV) (PyTorch included: $(if $(CPU_TORCH),CPU 
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo lab test test-thorough hunt mutants coverage planted test-browser test-gpu gpu-campaign test-pytorch test-programs test-compiled test-hangs test-cluster check check-js fix js bench lock docs accuracy news build dist clean
+.PHONY: help setup demo lab test test-thorough hunt mutants coverage planted test-browser test-gpu gpu-campaign test-pytorch test-programs test-compiled test-tries test-hangs test-cluster check check-js fix js bench lock docs accuracy news build dist clean
 
 help: ## list these targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  \1\t/' | expand -t 18
@@ -105,6 +105,11 @@ test-compiled: ## compile the steps of third-party programs on a virtual device,
 	@test -x $(VENV)-programs/bin/python || $(PYTHON) -m venv $(VENV)-programs
 	@$(VENV)-programs/bin/python tools/install.py $(CPU_TORCH) -e . -r tests/programs/requirements.txt triton
 	@$(VENV)-programs/bin/python tools/third_party.py --mode compiled $(if $(PROGRAM),--only $(PROGRAM))
+
+test-tries: ## try all fixes for third-party programs on a virtual device, in .venv-programs (an hour); PROGRAM=NAME selects some
+	@test -x $(VENV)-programs/bin/python || $(PYTHON) -m venv $(VENV)-programs
+	@$(VENV)-programs/bin/python tools/install.py $(CPU_TORCH) -e . -r tests/programs/requirements.txt
+	@$(VENV)-programs/bin/python tools/third_party.py --mode tried $(if $(PROGRAM),--only $(PROGRAM))
 
 docs: setup ## build the documentation site into out/docs; a warning is an error
 	@$(BIN)/python -m sphinx -b html -W --keep-going -q -j auto -c docs . out/docs

@@ -11,6 +11,9 @@ The mode ``compiled``, which runs only if it is named, compiles the step with to
 results have to be close to the CPU's, and the kernels of each compiled graph in the Trace have to be the launches in
 its generated code, in their order.
 
+The mode ``tried``, which runs only if it is named, tries all fixes for the step (`tried_programs`). The results of each
+diff have to be as claimed, and the state is restored. ``tried-eager`` leaves out torch.compile.
+
 Exit status 1: a program failed.
 """
 
@@ -43,11 +46,16 @@ from typing import Any, Final, TypedDict
 import numpy as np
 import torch
 from graphed_programs import Values, run_graphed
+from tried_programs import run_tried
 
 ROOT: Final = Path(__file__).parents[1]
 PROGRAMS: Final = ROOT / "tests" / "programs"
 MODES: Final = ("cpu", "virtual", "profiled", "sanitized", "graphed")
 COMPILED: Final = "compiled"
+TRIED: Final = "tried"
+#: As `TRIED`, without the fixes that compile.
+TRIED_EAGER: Final = "tried-eager"
+_TRIES: Final = (TRIED, TRIED_EAGER)
 #: Seconds for each run on an idle core.
 _LIMIT_S: Final = 240
 #: The difference from the CPU's values that a program with a condition may have: that of bfloat16.
@@ -121,7 +129,10 @@ def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--only", default="", help="run only the programs whose name contains one of these texts")
     parser.add_argument(
-        "--mode", action="append", choices=(*MODES[1:], COMPILED), help="a mode; by default all but compiled"
+        "--mode",
+        action="append",
+        choices=(*MODES[1:], COMPILED, TRIED, TRIED_EAGER),
+        help="a mode; by default all but compiled and tried",
     )
     parser.add_argument("--jobs", type=int, default=1, help="how many programs run at the same time")
     parser.add_argument("--out", type=Path, default=ROOT / "out", help="the folder for the results")
@@ -154,11 +165,18 @@ def _run(program: Any, modes: tuple[str, ...]) -> Iterator[Outcome]:
     expected: Values = []
     for mode in ("cpu", *modes):
         begun = time.monotonic()
-        result, detail, values = _in_process(program, mode)
+        if mode in _TRIES:
+            result, detail, values = run_tried(program, _built, _values, compiling=mode == TRIED)
+        else:
+            result, detail, values = _in_process(program, mode)
         if mode == "graphed":
             values = values[: len(expected)]  # of more calls
         if result == "equal" and mode != "cpu" and (difference := _difference(expected, values)):
-            is_close = mode == "virtual" and program.condition and _are_close(expected, values, _TOLERANCE)
+            is_close = (
+                mode in ("virtual", TRIED, TRIED_EAGER)
+                and program.condition
+                and _are_close(expected, values, _TOLERANCE)
+            )
             if mode == COMPILED:
                 is_close = _are_close(expected, values, _TOLERANCE if program.condition else _COMPILED_TOLERANCE)
                 difference = f"{detail}; {difference}"
@@ -312,14 +330,20 @@ def _run_calls(
             has arguments for.
         device: Where it runs.
     """
-    _seed(0)
-    step, calls = program.build(device)
-    prepare()
+    step, calls = _built(program, device, prepare)
     step = wrap(step)
-    _seed(1)
     if num_calls is not None:
         calls = itertools.islice(_again_and_again(calls), num_calls)
     return [_values(step(*args)) for args in calls]
+
+
+def _built(program: Any, device: str = "cuda", prepare: Callable[[], None] = lambda: None) -> Any:
+    """The step and the calls of a program, with the seeds that all modes have."""
+    _seed(0)
+    built = program.build(device)
+    prepare()
+    _seed(1)
+    return built
 
 
 def _again_and_again(calls: Iterable[tuple[Any, ...]]) -> Iterator[tuple[Any, ...]]:
@@ -369,7 +393,11 @@ def _tensor(value: tuple[str, tuple[int, ...], bytes]) -> torch.Tensor:
 
 def _line(found: list[Outcome]) -> str:
     cells = [f"{outcome['mode']} {outcome['result']}" for outcome in found]
-    details = [_detail(outcome) for outcome in found if outcome["result"] != "equal" or outcome["mode"] == "graphed"]
+    details = [
+        _detail(outcome)
+        for outcome in found
+        if outcome["result"] != "equal" or outcome["mode"] in ("graphed", TRIED, TRIED_EAGER)
+    ]
     return "\n".join([f"{found[0]['program']:32} {', '.join(cells)}", *details])
 
 

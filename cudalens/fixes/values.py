@@ -135,6 +135,8 @@ def _mismatch(name: str, value: Any, other: Any) -> str:
             return f"{name} has shape {tuple(other.shape)} instead of {tuple(value.shape)}"
         if value.dtype != other.dtype:
             return f"{name} has dtype {other.dtype} instead of {value.dtype}"
+        if value.is_meta != other.is_meta:
+            return f"{name} is on the device {other.device} instead of {value.device}"
         return ""
     if _is_array(value) or _is_array(other):
         if _shape(value) != _shape(other):
@@ -155,6 +157,8 @@ def _kind(value: Any) -> str:
 
 def _is_same(value: Any, other: Any) -> bool:
     if isinstance(value, torch.Tensor):
+        if value.is_meta:  # both are: they have no values
+            return True
         return torch.equal(_bits(value), _bits(other.to(value.device)))
     if _is_array(value) or _is_array(other):
         return bool(getattr(value, "dtype", None) == getattr(other, "dtype", None) and _raw(value) == _raw(other))

@@ -94,9 +94,14 @@ def fused_layer_norm(program: Program, finding: Finding | None) -> Iterator[Fix]
 
 
 def _called_in_loops(program: Program) -> Iterator[str]:
-    """The variables of the cell, functions of the user and modules, that a loop of the cell calls."""
+    """The variables of the cell, functions of the user and modules, that a loop of the cell calls.
+
+    Those that an earlier fix compiles or replays already are left out: Dynamo runs a function that is compiled twice
+    without compiled code.
+    """
     source = program.cell.source
     made = assigned_in(source.tree.body)  # do not exist before the cell
+    made |= assigned_in(ast.parse("\n".join(program.setup)).body)
     for call in source.nodes(ast.Call):
         if not isinstance(call.func, ast.Name) or source.loop(call) is None:
             continue

@@ -26,6 +26,9 @@ from cudalens.fixes.values import Difference, compare_values, values_in
 MEASURED_RUNS: Final = 5
 MODELLED_RUNS: Final = 3
 
+#: Characters of the text of an error that an answer has.
+_LONGEST_ERROR: Final = 300
+
 #: Compiles statements, in the way of the shell that the cell ran in: source, file name, mode.
 Compile = Callable[[ast.AST, str, str], types.CodeType]
 
@@ -183,7 +186,13 @@ class Trial:
             before = self._state.contents()
             value = self._execute(version.body, version.name)
             self.clock.wait()
-            changed = changes_between(before, self._state.contents())
+            try:
+                return self._copied_outputs(value, changes_between(before, self._state.contents()))
+            except RuntimeError as error:  # as that of a graph's output which a later replay has overwritten
+                raise _RunError(f"a result of {version.name} cannot be read: {_in_one_line(error)}") from error
+
+    def _copied_outputs(self, value: Any, changed: Mapping[str, Any]) -> dict[str, Any]:
+        """Copies of the results of the last run: its value, and what it `changed`."""
         found: dict[str, Any] = {}
         for name in self._assigned:
             if name in self._namespace and not name.startswith("_"):
@@ -223,7 +232,9 @@ class Trial:
             for code in codes:
                 value = eval(code, self._namespace)  # type: ignore[arg-type] # noqa: S307 - the user's own code
         except Exception as error:
-            raise _RunError(f"{which} raised {type(error).__name__} when it ran again: {error}") from error
+            raise _RunError(
+                f"{which} raised {type(error).__name__} when it ran again: {_in_one_line(error)}"
+            ) from error
         return value
 
     def _restore(self) -> None:
@@ -293,6 +304,12 @@ def _codes(text: str, file: str) -> list[types.CodeType]:
     else:
         codes.append(compile(ast.Module([last], []), file, "exec"))
     return codes
+
+
+def _in_one_line(error: Exception) -> str:
+    """The text of an error for the answer, which is one line: that of a compiler has a traceback."""
+    text = " ".join(str(error).split())
+    return text if len(text) <= _LONGEST_ERROR else f"{text[:_LONGEST_ERROR]}..."
 
 
 def _variable(name: str) -> str:

@@ -43,9 +43,13 @@ _UNNUMBERED: Final = 1 << 62
 
 
 def key_of(node: Any) -> Key:
-    """Return the key of a node; its Python wrapper is not unique."""
+    """Return the key of a node; its Python wrapper is not unique.
+
+    Only leaves' nodes have a `variable`: an ``Error`` node, which torch makes for a second backward pass, has no number
+    either.
+    """
     number: int = node._sequence_nr()
-    return number if number < _UNNUMBERED else -2 - id(node.variable)
+    return number if number < _UNNUMBERED else -2 - id(getattr(node, "variable", node))
 
 
 class Edge(NamedTuple):

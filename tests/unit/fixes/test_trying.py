@@ -17,10 +17,12 @@ from fix_scores import run
 
 import cudalens
 from cudalens.analysis import Finding
+from cudalens.fixes.rewrites import fixes_for
 from cudalens.fixes.rewrites.fix import program_of
 from cudalens.fixes.trying.attempt import Attempt
 from cudalens.fixes.trying.choosing import Trying
 from cudalens.fixes.trying.running import Trial
+from cudalens.fixes.values import compare_values
 
 FAST = ["masked_sum", "constant_in_loop", "zeros_for_gradients", "no_prefetch"]
 
@@ -261,3 +263,46 @@ def test_try_fix_of_a_profiled_function(gpu):
         cudalens.try_fix(run.trace, "host_sync")
     with pytest.raises(cudalens.FixError, match="runs=1: expected"):
         cudalens.try_fix(run.trace, "host_sync", code=step, runs=1)
+
+
+def test_results_that_cannot_be_read_refuse_the_fix(gpu):
+    """A graph's output is overwritten by the next replay: a cell that keeps all of them cannot be replayed."""
+    net = torch.nn.Linear(8, 8).cuda()
+
+    def step(x):
+        with torch.no_grad():
+            return net(x).relu()
+
+    calls = [torch.randn(4, 8, device="cuda") for _ in range(6)]
+    names = {"step": step, "calls": calls}
+    code = "kept = []\nfor x in calls:\n    kept.append(step(x))"
+    exec(code, names)
+    before = [one.detach().clone() for one in names["kept"]]
+    program = program_of("cell", code, names)
+    fix = next(one for one in fixes_for(program, "graphable") if "CUDA graph" in one.title)
+    refusal = Trial(program, names).attempt(program, fix).refusal
+    assert "a result of the fixed cell cannot be read" in refusal
+    assert "a later step has overwritten it" in refusal
+    assert all(map(torch.equal, names["kept"], before))
+
+
+def test_what_a_kept_fix_compiles_is_not_wrapped_again(gpu):
+    def step(x):
+        return (x.sin() + 1).cos()
+
+    program = program_of("cell", "for x in calls:\n    step(x)", {"step": step, "calls": []})
+    fix = next(one for one in fixes_for(program, "unfused_pointwise") if one.title == "compile step")
+    assert fixes_for(program.with_fix(fix), "launch_bound") == []
+
+
+def test_tensors_without_values_are_equal_to_each_other_only(gpu):
+    """Weights that were moved off the GPU are on the device meta between two calls."""
+    x, weight = torch.ones(64, 64, device="cuda"), torch.nn.Parameter(torch.ones(4, 4, device="meta"))
+    code = LOOP + "weight = torch.nn.Parameter(weight + 1)\n"
+    found = tried(code, "host_sync", {"torch": torch, "x": x, "weight": weight})
+    assert found.helps, found
+    assert found.difference.is_exact
+    values = {"w": torch.ones(2)}
+    assert compare_values(values, {"w": torch.ones(2, device="meta")}).mismatch == (
+        "w is on the device meta instead of cpu"
+    )

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import Any
 
 import pytest
 import torch
@@ -362,3 +363,29 @@ def test_transforms_differentiate_after_work_on_another_stream(device: cudalens.
     found = transform(lambda value: (value * weight).sin().sum())(x)
     expected = transform(lambda value: (value * weight.cpu()).sin().sum())(x.cpu())
     assert torch.equal(found.cpu(), expected)
+
+
+class DoubleOnce(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
+        return 2 * x
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, grad: torch.Tensor) -> torch.Tensor:
+        return 2 * grad
+
+
+def test_a_second_backward_of_a_function_that_allows_one_raises_the_error_of_torch(
+    device: cudalens.virtual.device,
+) -> None:
+    """The node that torch makes for the error has no number, and is not the node of a leaf."""
+    x = torch.ones(3, device="cuda", requires_grad=True)
+    side = torch.cuda.Stream()
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        y = DoubleOnce.apply(x).square().sum()
+        (grad,) = torch.autograd.grad(y, x, create_graph=True)
+    torch.cuda.current_stream().wait_stream(side)
+    with pytest.raises(RuntimeError, match="differentiate twice"):
+        grad.sum().backward()

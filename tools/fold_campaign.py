@@ -143,6 +143,19 @@ class Fold:
         self.write("docs/virtual.md", with_section((self.root / "docs/virtual.md").read_text(), section(self.root)))
 
 
+def refresh(root: Path) -> list[Path]:
+    """Predict the recorded operators of all GPUs again, after a change of the clock. Returns the files written."""
+    written = sorted((root / "tests/data/kernel_times").glob("*.json"))
+    for path in written:
+        found = json.loads(path.read_text(encoding="utf-8"))
+        predicted = {row["operator"]: row for row in predictions(found["facts"], [r["operator"] for r in found["rows"]])}
+        found["rows"] = [_with_prediction(row, predicted.get(row["operator"], {})) for row in found["rows"]]
+        path.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+    page = root / "docs/virtual.md"
+    page.write_text(with_section(page.read_text(encoding="utf-8"), section(root)), encoding="utf-8")
+    return [*written, page]
+
+
 def _device(found: dict[str, Any] | None) -> str:
     from fidelity.recordings import slug
 
@@ -241,8 +254,16 @@ def _without_folders(data: bytes) -> bytes:
 def main() -> int:
     """Fold the results of a folder into the project."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("folder", type=Path, help="what make gpu-campaign wrote")
-    fold = Fold(parser.parse_args().folder, PROJECT)
+    parser.add_argument("folder", type=Path, nargs="?", help="what make gpu-campaign wrote")
+    parser.add_argument("--refresh", action="store_true", help="predict the operators of all recorded GPUs again")
+    options = parser.parse_args()
+    if options.refresh == (options.folder is not None):
+        parser.error("expected the folder of a campaign, or --refresh")
+    if options.refresh:
+        for path in refresh(PROJECT):
+            print(path.relative_to(PROJECT))
+        return 0
+    fold = Fold(options.folder, PROJECT)
     fold.all()
     for path in fold.written:
         print(path.relative_to(PROJECT))

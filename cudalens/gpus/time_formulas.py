@@ -36,6 +36,9 @@ ROW_ELEMENTS: Final = 512
 #: Elements up to which a row of a softmax is short, and threads of a warp.
 SHORT_ROW: Final = 512
 WARP: Final = 32
+#: Partitions of the L2 cache from the A100 on, each for the multiprocessors that are connected to it (NVIDIA A100
+#: Tensor Core GPU Architecture, "A100 L2 cache").
+L2_PARTITIONS: Final = 2
 #: Rows of the operands of a product, in bytes, around which their number of pages begins to matter.
 LONG_ROW_BYTES: Final = 1 << 16
 #: Numbers of GPUs of a collective with a rate of their own.
@@ -294,12 +297,13 @@ def moved_ns(c: Constants, gpu: Rates, num_bytes: Num) -> Num:
     """Return the time to read and write tensors that the kernels before have used: small ones are in the L2 cache.
 
     Constants without the rate of the cache (``l2_share``, a multiple of the bandwidth of the memory) are of GPUs for
-    which it was not measured: every byte is moved at the rate of the memory.
+    which it was not measured: every byte is moved at the rate of the memory. The cache has two partitions, and data
+    that multiprocessors of both sides use is in both.
     """
     memory_ns = num_bytes / (gpu.bytes_per_ns * c["memory_share"])
     if "l2_share" not in c:
         return memory_ns
-    cold = missed(num_bytes + 1, gpu.l2_bytes, 3)  # a power of 0 is not a number
+    cold = missed(num_bytes + 1, gpu.l2_bytes / L2_PARTITIONS, 3)  # a power of 0 is not a number
     return cold * memory_ns + (1 - cold) * num_bytes / (gpu.bytes_per_ns * c["l2_share"])
 
 

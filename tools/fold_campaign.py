@@ -148,7 +148,9 @@ def refresh(root: Path) -> list[Path]:
     written = sorted((root / "tests/data/kernel_times").glob("*.json"))
     for path in written:
         found = json.loads(path.read_text(encoding="utf-8"))
-        predicted = {row["operator"]: row for row in predictions(found["facts"], [r["operator"] for r in found["rows"]])}
+        predicted = {
+            row["operator"]: row for row in predictions(found["facts"], [r["operator"] for r in found["rows"]])
+        }
         found["rows"] = [_with_prediction(row, predicted.get(row["operator"], {})) for row in found["rows"]]
         path.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
     page = root / "docs/virtual.md"

@@ -3,7 +3,7 @@
 A recording is made on the virtual device. Then the device ends, so torch's methods are torch's own again, and the
 recording gets a backend that launches nothing. The manager runs the code that it runs on a GPU: keys, guards, copies of
 arguments (between tensors on the CPU), results. Two things differ: addresses are compared in Python instead of by
-torch's function in C++, which CPU builds lack, and the questions for the current stream and device take no time.
+torch's function in C++, which CPU builds lack, and the calls that return the current stream and device take no time.
 """
 
 from __future__ import annotations

@@ -131,7 +131,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument(
         "--mode",
         action="append",
-        choices=(*MODES[1:], COMPILED, TRIED, TRIED_EAGER),
+        choices=(*MODES[1:], COMPILED, *_TRIES),
         help="a mode; by default all but compiled and tried",
     )
     parser.add_argument("--jobs", type=int, default=1, help="how many programs run at the same time")
@@ -172,11 +172,7 @@ def _run(program: Any, modes: tuple[str, ...]) -> Iterator[Outcome]:
         if mode == "graphed":
             values = values[: len(expected)]  # of more calls
         if result == "equal" and mode != "cpu" and (difference := _difference(expected, values)):
-            is_close = (
-                mode in ("virtual", TRIED, TRIED_EAGER)
-                and program.condition
-                and _are_close(expected, values, _TOLERANCE)
-            )
+            is_close = mode in ("virtual", *_TRIES) and program.condition and _are_close(expected, values, _TOLERANCE)
             if mode == COMPILED:
                 is_close = _are_close(expected, values, _TOLERANCE if program.condition else _COMPILED_TOLERANCE)
                 difference = f"{detail}; {difference}"
@@ -394,9 +390,7 @@ def _tensor(value: tuple[str, tuple[int, ...], bytes]) -> torch.Tensor:
 def _line(found: list[Outcome]) -> str:
     cells = [f"{outcome['mode']} {outcome['result']}" for outcome in found]
     details = [
-        _detail(outcome)
-        for outcome in found
-        if outcome["result"] != "equal" or outcome["mode"] in ("graphed", TRIED, TRIED_EAGER)
+        _detail(outcome) for outcome in found if outcome["result"] != "equal" or outcome["mode"] in ("graphed", *_TRIES)
     ]
     return "\n".join([f"{found[0]['program']:32} {', '.join(cells)}", *details])
 

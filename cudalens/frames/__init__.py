@@ -3,6 +3,7 @@
 from cudalens.frames.build import (
     GPU_ACTIVITIES,
     GPU_CATEGORIES,
+    OVERHEAD_KINDS,
     RUNTIME_CATEGORIES,
     WORK_ELSEWHERE,
     RawRows,
@@ -31,6 +32,7 @@ __all__ = [
     "FRAMES",
     "GPU_ACTIVITIES",
     "GPU_CATEGORIES",
+    "OVERHEAD_KINDS",
     "RUNTIME_CATEGORIES",
     "WORK_ELSEWHERE",
     "Column",

@@ -97,6 +97,20 @@ WORK_ELSEWHERE: Final = {"mtia_ccp_events": "kernel"}
 #: Categories of work that a GPU did; annotations, syncs and overhead are not work.
 GPU_ACTIVITIES: Final = ("kernel", "gpu_memcpy", "gpu_memset")
 
+#: Kineto's name of each kind of overhead (CUpti_ActivityOverheadKind). Source: ``overheadKindString`` in
+#: libkineto/src/cupti_strings.cpp of pytorch/kineto.
+OVERHEAD_KINDS: Final = {
+    1: "Driver Compiler",
+    1 << 16: "Buffer Flush",
+    2 << 16: "Instrumentation",
+    3 << 16: "Resource",
+    4 << 16: "Runtime Triggered Module Loading",
+    5 << 16: "Lazy Function Loading",
+    6 << 16: "Command Buffer Full",
+    7 << 16: "Activity Buffer Request",
+    8 << 16: "UVM Activity Init",
+}
+
 #: Categories of the host calls that launch device work.
 RUNTIME_CATEGORIES: Final = (
     "cuda_runtime",

@@ -141,6 +141,11 @@ class Uploads:
         self._known = known
         self.found: list[Upload] = []
 
+    @property
+    def is_capture(self) -> bool:
+        """Whether the run is a capture; it has to copy what the warm-up copied."""
+        return self._known is not None
+
     def is_argument(self, tensor: torch.Tensor) -> bool:
         """Whether a CPU tensor is an argument or a view of one."""
         return bool(self._arguments) and storage_id(tensor) in self._arguments

@@ -131,7 +131,7 @@ class Observer(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def __init__(self, inputs: Sequence[torch.Tensor], device: int, known: Sequence[Upload] | None = None) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.uploads = Uploads(inputs, known)
-        self.has_hidden_copies, self._is_capture = False, known is not None
+        self.has_hidden_copies = False
         self.used_on_host: dict[int, tuple[str, Place]] = {}
         self.read_on_host: dict[int, External] = {}
         self._from_device: set[int] = set()
@@ -312,7 +312,7 @@ class Observer(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     def _note_hidden_copy(self, made: torch.Tensor, here: Place) -> None:
         """Note a tensor that torch has made of Python data on the device, with a copy that no mode sees."""
-        if self._is_capture or made.numel() * made.element_size() > MOST_CONSTANT_BYTES:
+        if self.uploads.is_capture or made.numel() * made.element_size() > MOST_CONSTANT_BYTES:
             self._find(Reason.PAGEABLE_COPY, "host to device", here)
             return
         self.has_hidden_copies = True

@@ -154,9 +154,8 @@ class GraphTree:
                 or is_inside_observer()
                 or torch.cuda.is_current_stream_capturing()
                 or finding_around()
-                or any(
-                    is_transformed(one) for one in leaves if isinstance(one, torch.Tensor)
-                )  # autograd's thread does not know the transform
+                # The thread of autograd does not know the transform.
+                or any(is_transformed(one) for one in leaves if isinstance(one, torch.Tensor))
             )
             if is_part or not is_mine or variant.skip is not None or not variant.is_current():
                 self.steps.backward_ran()

@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from cudalens.frames import WORK_ELSEWHERE, categorical
+from cudalens.frames import OVERHEAD_KINDS, WORK_ELSEWHERE, categorical
 from cudalens.frames.info import DAMAGED_NAMES
 from cudalens.frames.limits import Problems
 
@@ -26,20 +26,7 @@ DERIVED: Final = [
     *("kernel", "gpu_memcpy", "gpu_memset", "gpu_user_annotation", "cuda_sync", "overhead"),
 ]
 
-#: Names of CUPTI's own work. Source: ``overheadKindString`` in libkineto/src/cupti_strings.cpp of pytorch/kineto.
-_OVERHEAD: Final = frozenset(
-    {
-        "Activity Buffer Request",
-        "Buffer Flush",
-        "Command Buffer Full",
-        "Driver Compiler",
-        "Instrumentation",
-        "Lazy Function Loading",
-        "Resource",
-        "Runtime Triggered Module Loading",
-        "UVM Activity Init",
-    }
-)
+_OVERHEAD: Final = frozenset(OVERHEAD_KINDS.values())
 
 
 def categories(texts: dict[str, Coded], name_codes: NDArray[np.int32], names: list[str]) -> pd.Categorical:

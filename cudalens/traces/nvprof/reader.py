@@ -12,7 +12,7 @@ from typing import Final
 import numpy as np
 import pandas as pd
 
-from cudalens.frames import DeviceInfo, RunInfo, Trace, build_events
+from cudalens.frames import OVERHEAD_KINDS, DeviceInfo, RunInfo, Trace, build_events
 from cudalens.frames.lenient_json import text_of
 from cudalens.frames.limits import Problems
 from cudalens.frames.syncs.build import build_syncs
@@ -38,16 +38,6 @@ TABLES: Final = (*KERNELS, *COPIES, SETS, WAITS, *CALLS, OVERHEAD, MARKERS, STRI
 _PLACE: Final = ("start", "end", "deviceId", "contextId", "streamId", "correlationId", "graphId", "graphNodeId")
 _SHAPE: Final = ("gridX", "gridY", "gridZ", "blockX", "blockY", "blockZ")
 _LAUNCH: Final = ("registersPerThread", "staticSharedMemory", "dynamicSharedMemory")
-#: CUpti_ActivityOverheadKind, with Kineto's names.
-_OVERHEADS: Final = {
-    1: "Driver Compiler",
-    1 << 16: "Buffer Flush",
-    2 << 16: "Instrumentation",
-    3 << 16: "Resource",
-    4 << 16: "Runtime Triggered Module Loading",
-    5 << 16: "Lazy Function Loading",
-    6 << 16: "Command Buffer Full",
-}
 
 
 def read_nvprof(database: Database, problems: Problems) -> Trace:
@@ -154,7 +144,7 @@ class _Reader:
 
     def _add_overhead(self) -> None:
         rows = self._database.read(OVERHEAD, ["start", "end", "overheadKind", "objectKind"], ["objectId"])
-        names = Texts.joined([rows["overheadKind"]], lambda kind: _OVERHEADS.get(kind, "overhead"))
+        names = Texts.joined([rows["overheadKind"]], lambda kind: OVERHEAD_KINDS.get(kind, "overhead"))
         start, end = self._timed(rows)
         self._rows.add(OVERHEAD, start=start, end=end, cat="overhead", name=names, ints=threads_of(rows))
 

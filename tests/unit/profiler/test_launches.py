@@ -105,6 +105,8 @@ def test_a_range_on_a_stream_has_no_launch_and_takes_no_kernels_facts():
         ("hipLaunchKernel", "DeviceType.CPU", "cuda_runtime"),
         ("cuLaunchKernelEx", "DeviceType.CPU", "cuda_driver"),
         ("custom_op", "DeviceType.CPU", "cpu_op"),
+        ("Activity Buffer Request", "DeviceType.CPU", "overhead"),
+        ("Lazy Function Loading", "DeviceType.CPU", "overhead"),
         ("cudagraph::replay", "DeviceType.CPU", "cpu_op"),
         ("void gemm<float>()", "DeviceType.CUDA", "kernel"),
         ("Memcpy HtoD (Pinned -> Device)", "DeviceType.CUDA", "gpu_memcpy"),

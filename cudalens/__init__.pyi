@@ -32,6 +32,7 @@ from cudalens.api.overhead import overhead as overhead
 from cudalens.api.plan import plan as plan
 from cudalens.api.profile import profile as profile
 from cudalens.api.runs import runs as runs
+from cudalens.api.step import step as step
 from cudalens.api.try_fix import try_all as try_all
 from cudalens.api.try_fix import try_fix as try_fix
 from cudalens.api.watch import watch as watch

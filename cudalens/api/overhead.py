@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from cudalens.analysis.compare.bootstrap import difference_interval
 from cudalens.analysis.compare.measure import numbered_steps
 from cudalens.analysis.time.work import device_work
-from cudalens.api.profile import is_profiling, profile
+from cudalens.api.profile import active, profile
 from cudalens.api.runs import runs
 from cudalens.api.session import Outcome
 from cudalens.errors import ProfilerError
@@ -137,7 +137,7 @@ def overhead(
     """
     if repeat < 1 or warmup < 0:
         raise ValueError(f"repeat is {repeat} and warmup is {warmup}, expected at least 1 and at least 0.")
-    if is_profiling():
+    if active() is not None:
         raise ProfilerError("overhead() was called inside a profiled block; call it outside of it.")
     for _ in range(warmup):
         function()

@@ -513,9 +513,9 @@ def _stop_at_exit() -> None:
         _active._abandon()
 
 
-def is_profiling() -> bool:
-    """Return whether a `cudalens.profile` is running, on any thread."""
-    return _active is not None
+def active() -> profile | None:
+    """Return the outermost `cudalens.profile` that is running, on any thread, or None."""
+    return _active
 
 
 for _critical in (profile.__enter__, profile.__exit__, _Call.__enter__, _Call.__exit__):

@@ -20,7 +20,7 @@ _SOURCES: Final = {
     "none": "no step was found yet",
 }
 _NO_STEP: Final = (
-    "No step was found yet: no optimizer, DataLoader or nn.Module ran. Call step() at the end of each step."
+    "No step was found yet: no optimizer, DataLoader or nn.Module ran. Call cudalens.step() at the end of each step."
 )
 _NUM_RECENT: Final = 200
 _GAUGES: Final[dict[str, tuple[str, Callable[[Any], str]]]] = {

@@ -57,7 +57,7 @@ def _step(statistic: Callable[[Any], float]) -> Definition:
         lengths = trace.events["dur"].to_numpy()[step_rows(trace)]
         if not len(lengths):
             raise NotRecordedError(
-                "no step was recorded; profile with --repeat N, or call step() in the profiled block"
+                "no step was recorded; profile with --repeat N, or call cudalens.step() in the profiled block"
             )
         return {TIME: float(statistic(lengths))}
 

@@ -181,7 +181,7 @@ def not_recorded(trace: Trace) -> list[str]:
         return [what for is_missing, what in missing if is_missing]
     missing = [
         (summarize(trace).device_busy_ns is None, "work of a GPU"),
-        (summarize(trace).num_steps is None, "steps (step() in the profiled block)"),
+        (summarize(trace).num_steps is None, "steps (cudalens.step() in the profiled block)"),
         (events["stack"].isna().all(), "source lines (stacks=True)"),
         (events["shapes"].isna().all(), "input shapes (shapes=True)"),
         (trace.memory.empty, "memory (memory=True)"),

@@ -65,7 +65,7 @@ FAILS = [
     ("not busy == 1 ms", "busy is 1.00 ms (49.9 %)"),
     ("kernel('sgemm').mean < 1 us", "kernel('sgemm').mean is 100 µs"),
     ("peak_memory < 8 GB", "memory was not recorded; profile with --memory (cudalens.profile(memory=True))"),
-    ("step < 1 ms", "no step was recorded; profile with --repeat N, or call step() in the profiled block"),
+    ("step < 1 ms", "no step was recorded; profile with --repeat N, or call cudalens.step() in the profiled block"),
     ("kernel('none').mean < 1 us", "no kernel has 'none' in its name"),
 ]
 

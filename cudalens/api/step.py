@@ -7,7 +7,9 @@ from cudalens.api import watch as watches
 
 
 def step() -> None:
-    """End a step of the profile and of the watch that are on, for example in a cell with a magic::
+    """End a step of the profile and of the watch that are on.
+
+    In a cell with a magic there is no object to call::
 
         %%cudawatch
         for batch in loader:

@@ -16,10 +16,15 @@ from cudalens.frames.column_arrays import text_column
 
 _ENTRY: Final = re.compile(r"^(?P<file>.*)\((?P<line>\d{1,9})\): (?P<function>.*)$", re.DOTALL)
 
+#: A regular expression of the files of cudalens, wherever it is installed or cloned. torch shortens paths by the
+#: entries of ``sys.path``, so that some begin with the package.
+OWN_FILES: Final = (
+    r"(?:^|[/\\])cudalens[/\\](?:analysis|api|commands|device|fixes|frames|gpus|graphs|kernels|magics|memory|profiler"
+    r"|report|sanitizer|traces|views|virtual|watching)[/\\]"
+)
 #: Entries of torch, of cudalens and of wrappers.
 _NOT_USERS: Final = re.compile(
-    r"^(?:torch[/\\]|<built-in |<frozen |nn\.Module: |\[)|[/\\]torch[/\\]"
-    r"|[/\\]cudalens[/\\](?:device|virtual|sanitizer|profiler|graphs|memory)[/\\]"
+    rf"^(?:torch[/\\]|<built-in |<frozen |nn\.Module: |\[)|[/\\]torch[/\\]|{OWN_FILES}"
     r"|(?:^|[/\\])(?:contextlib|functools|threading)\.py"
 )
 

@@ -40,6 +40,7 @@ from cudalens.analysis.trust.host import missing_work
 from cudalens.frames import RUNTIME_CATEGORIES, Trace
 from cudalens.frames.build import innermost_event
 from cudalens.frames.column_arrays import combined, integers
+from cudalens.frames.stacks import user_line
 
 _AMD: Final = re.compile(r"\bAMD\b|Instinct|Radeon|gfx\d")
 #: Runtimes without CUDA graphs.
@@ -54,14 +55,6 @@ _ONE_OFF_SHARE: Final = 0.1
 _OPERATOR: Final = r"^(?!autograd::engine)[A-Za-z_]\w*::\w"
 
 _WARMUP: Final = r"(?i)warm.?up"
-
-#: Entries of recorded stacks that are never the user's.
-_ENTRY: Final = re.compile(r"^(?P<file>.*)\((?P<line>\d{1,9})\): ", re.DOTALL)
-_LIBRARY: Final = re.compile(
-    r"^(?:torch[/\\]|<built-in |<frozen |nn\.Module: |\[)|[/\\]torch[/\\]"
-    r"|[/\\]cudalens[/\\](?:device|virtual|sanitizer|profiler|graphs|memory)[/\\]"
-    r"|(?:^|[/\\])(?:contextlib|functools|threading)\.py"
-)
 
 
 class LongCalls(NamedTuple):
@@ -414,6 +407,7 @@ class TraceArrays(EventArrays):
 
 def _first_of_user(entries: Iterable[str]) -> str | None:
     for entry in entries:
-        if (found := _ENTRY.match(entry)) is not None and not _LIBRARY.search(entry):
-            return f"{found['file']}:{found['line']}"
+        if (found := user_line(entry)) is not None:
+            file, line = found
+            return f"{file}:{line}"
     return None

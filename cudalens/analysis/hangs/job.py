@@ -9,12 +9,13 @@ from functools import cached_property
 from typing import Final, TypeAlias
 
 from cudalens.frames.flight_records import DEFAULT_GROUP, EXITED, Call, CallFrame, FlightRecords, RankDump
+from cudalens.frames.stacks import OWN_FILES
 
 #: A collective of a job: the group, its number in the group, and its part where it is coalesced with others.
 Key: TypeAlias = tuple[str, int, int]
 
 _LIBRARY: Final = re.compile(
-    r"(?:^|[/\\])(?:site-packages|dist-packages|lib[/\\]python3[^/\\]*|torch|cudalens)[/\\]|^<frozen\b"
+    rf"(?:^|[/\\])(?:site-packages|dist-packages|lib[/\\]python3[^/\\]*|torch)[/\\]|^<frozen\b|{OWN_FILES}"
 )
 
 

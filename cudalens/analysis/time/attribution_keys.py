@@ -12,6 +12,7 @@ import pandas as pd
 from cudalens.analysis.ancestors import nearest
 from cudalens.frames.build import STEP_PREFIX
 from cudalens.frames.column_arrays import Ints, integers, is_category, map_texts
+from cudalens.frames.stacks import OWN_FILES
 
 if TYPE_CHECKING:
     from cudalens.frames import Trace
@@ -20,7 +21,7 @@ MODULE_PREFIX: Final = "nn.Module: "
 _PYTHON: Final = re.compile(r"^(?P<file>.+)\((?P<line>\d{1,9})\): ", re.DOTALL)
 #: Files of libraries.
 _LIBRARY: Final = re.compile(
-    r"(?:^|[/\\])(?:site-packages|dist-packages|lib[/\\]python3[^/\\]*)[/\\]|^(?:torch|<frozen)\b|^cudalens[/\\]"
+    rf"(?:^|[/\\])(?:site-packages|dist-packages|lib[/\\]python3[^/\\]*)[/\\]|^(?:torch|<frozen)\b|{OWN_FILES}"
 )
 #: Modules that enclose a program: Python's own, notebooks, launchers, test runners.
 _LIBRARY_MODULES: Final = sys.stdlib_module_names | {

@@ -147,7 +147,7 @@ class profile(TorchNames):  # noqa: N801 - reads as a verb, like torch's
         self._cycles = Cycles(schedule, self._make_cycle) if schedule is not None else None
         self._scheduler: profile | None = None  # of a cycle: the profile whose schedule it belongs to
         self._traces: list[Trace] = []
-        self._interrupts = DeferredInterrupts()
+        self._interrupts = DeferredInterrupts("profile")
         self._outcome = Outcome()
         self._trace: Trace | None = None
 
@@ -238,6 +238,7 @@ class profile(TorchNames):  # noqa: N801 - reads as a verb, like torch's
             ranges.count_step()
             if self._cycles is not None:
                 self._cycles.next()
+                self._interrupts.deliver()  # those of a cycle that ended or began
             else:
                 self._recorder.steps.step()
 
@@ -311,10 +312,12 @@ class profile(TorchNames):  # noqa: N801 - reads as a verb, like torch's
 
     def _enter_cycles(self, cycles: Cycles) -> profile:
         global _active
-        self._thread, self._state, _active = threading.get_ident(), "running", self
-        steps.init(ranges.REQUESTER)
+        self._interrupts.install()
         try:
+            self._thread, self._state, _active = threading.get_ident(), "running", self
+            steps.init(ranges.REQUESTER)
             cycles.begin()
+            self._interrupts.deliver()
         except BaseException:
             self._exit_cycles(cycles, None, None, None)
             raise
@@ -329,6 +332,7 @@ class profile(TorchNames):  # noqa: N801 - reads as a verb, like torch's
             if _active is self:
                 _active = None
                 steps.forget(ranges.REQUESTER)
+            self._interrupts.remove()
 
     def _make_cycle(self) -> _Cycle:
         number = len(self._traces) + 1
@@ -347,7 +351,10 @@ class profile(TorchNames):  # noqa: N801 - reads as a verb, like torch's
             ranges.close_range(self._range)
             return
         if self._cycles is not None and self._state == "running":
-            self._exit_cycles(self._cycles, kind, error, trail)
+            try:
+                self._exit_cycles(self._cycles, kind, error, trail)
+            finally:
+                self._interrupts.deliver()
             return
         if not self._enabled:
             self._state = "done"
@@ -519,4 +526,4 @@ def active() -> profile | None:
 
 
 for _critical in (profile.__enter__, profile.__exit__, _Call.__enter__, _Call.__exit__):
-    defers_interrupts(_critical)
+    defers_interrupts("profile")(_critical)

@@ -117,7 +117,7 @@ class Watch:
             },
             self._budget.add_shown,
         )
-        self._interrupts = DeferredInterrupts()
+        self._interrupts = DeferredInterrupts("watch")
         self._outcome = Outcome("ok")
         self._state = "new"
         self._started_ns = time.time_ns()
@@ -135,7 +135,7 @@ class Watch:
         """Whether the frames of a recording are being built; nothing is recorded then."""
         return self._loop.is_building
 
-    @defers_interrupts
+    @defers_interrupts("watch")
     def start(self) -> Watch:
         """Begin to watch the calling thread. An interrupt during the start is raised after it, and undoes it.
 
@@ -162,7 +162,7 @@ class Watch:
             raise
         return self
 
-    @defers_interrupts
+    @defers_interrupts("watch")
     def stop(self, error: BaseException | None = None) -> None:
         """End watching; can be called twice.
 
@@ -175,7 +175,7 @@ class Watch:
         self._interrupts.remove()
         self._interrupts.deliver()
 
-    @defers_interrupts  # _end_step calls it, too
+    @defers_interrupts("watch")  # _end_step calls it, too
     def _end(self, error: BaseException | None) -> None:
         global _active
         self._finder.ignore()
@@ -373,11 +373,11 @@ class Watch:
         self._server.forget()
         self._loop.gauges.forget()
 
-    @defers_interrupts
+    @defers_interrupts("watch")
     def __enter__(self) -> Watch:
         return self.start()
 
-    @defers_interrupts
+    @defers_interrupts("watch")
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trail: TracebackType | None
     ) -> None:

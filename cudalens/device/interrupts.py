@@ -7,18 +7,29 @@ import sys
 import threading
 from collections.abc import Callable
 from types import CodeType, FrameType
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Literal, TypeAlias, TypeVar
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
-#: Code objects of critical sections.
-_CRITICAL: Final[set[CodeType]] = set()
+#: The kinds of blocks that defer interrupts.
+Block: TypeAlias = Literal["profile", "sanitizer", "confirmation", "device", "watch"]
+
+#: Code objects of the critical sections of each kind of block.
+_CRITICAL: Final[dict[Block, set[CodeType]]] = {}
 
 
-def defers_interrupts(function: _Function) -> _Function:
-    """Mark `function` as a critical section: an installed `DeferredInterrupts` defers Ctrl-C while it runs."""
-    _CRITICAL.add(function.__code__)
-    return function
+def defers_interrupts(block: Block) -> Callable[[_Function], _Function]:
+    """Mark a function as a critical section: `DeferredInterrupts` of its kind of block defers Ctrl-C while it runs.
+
+    A block that encloses one of another kind does not defer in the critical sections of the inner one: it would keep
+    the interrupt until its own end.
+    """
+
+    def mark(function: _Function) -> _Function:
+        _CRITICAL.setdefault(block, set()).add(function.__code__)
+        return function
+
+    return mark
 
 
 class DeferredInterrupts:
@@ -27,9 +38,13 @@ class DeferredInterrupts:
     It is installed for the whole block, because an interrupt that arrives at the end of the block can be raised at the
     first instruction of ``__exit__``, before any ``try`` in it. Outside of marked functions, Ctrl-C has its usual
     effect at once. Python runs signal handlers on the main thread only; on other threads this class does nothing.
+
+    Args:
+        block: The kind of block.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, block: Block) -> None:
+        self._critical = _CRITICAL.setdefault(block, set())
         self._came: int | None = None
         self._before: Any = None
 
@@ -50,7 +65,7 @@ class DeferredInterrupts:
     def _handle(self, number: int, frame: FrameType | None) -> None:
         at = frame
         while at is not None:
-            if at.f_code in _CRITICAL:
+            if at.f_code in self._critical:
                 self._came = number
                 return
             at = at.f_back
@@ -75,7 +90,15 @@ class DeferredInterrupts:
             present = above._before
 
     def deliver(self) -> None:
-        """Call the previous handler for a deferred interrupt, if there is one."""
+        """Call the previous handler for a deferred interrupt, if there is one.
+
+        It gets the frame that called the critical section, which is over: a block of the same kind around this one
+        defers only if that frame is in a critical section of its own.
+        """
         came, self._came = self._came, None
-        if came is not None:
-            self._before(came, sys._getframe())
+        if came is None:
+            return
+        frame: FrameType | None = sys._getframe(1)
+        while frame is not None and frame.f_code in self._critical:
+            frame = frame.f_back
+        self._before(came, frame)

@@ -41,7 +41,7 @@ class ProfiledCell(CellRun):
         self._profiled_value: Any = None
         self._progress: Any = None
 
-    @defers_interrupts
+    @defers_interrupts("profile")
     def __enter__(self) -> ProfiledCell:
         check_outputs(self._magic, self._options.outputs)
         if self._options.is_looped:
@@ -104,7 +104,7 @@ class ProfiledCell(CellRun):
         self._show()
         return False
 
-    @defers_interrupts  # the profiler of the cell delivers them when it has stopped
+    @defers_interrupts("profile")  # the profiler of the cell delivers them when it has stopped
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trail: TracebackType | None
     ) -> bool:
@@ -180,7 +180,7 @@ class ProfiledCell(CellRun):
         assert self._profile is not None
         self._profile.step()
 
-    @defers_interrupts
+    @defers_interrupts("profile")
     def _stop(self, kind: type[BaseException] | None, error: BaseException | None, trail: TracebackType | None) -> None:
         """Stop the profiler and take its Trace. An error of the profiler never replaces the user's exception."""
         if self._profile is None or self._has_stopped:

@@ -144,7 +144,7 @@ with delays that provoke the orders in which its races show, and compares the va
         forget(self.shell)
 
     @verb("on", OnOptions)
-    @defers_interrupts
+    @defers_interrupts("sanitizer")
     def _on(self, options: OnOptions) -> None:
         """Check every cell from the next one on."""
         from cudalens.magics.sanitize_cell import NotebookWatch

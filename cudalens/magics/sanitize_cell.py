@@ -52,7 +52,7 @@ class SanitizedCell(CellRun):
         super().__enter__()
         return self
 
-    @defers_interrupts
+    @defers_interrupts("sanitizer")
     def start(self) -> None:
         """Begin to check."""
         self._sanitizer = started(self._options)
@@ -170,7 +170,7 @@ class NotebookWatch:
             remember(self._shell, ended_cell(self._shell, self.sanitizer, races, result))
 
 
-@defers_interrupts  # until the caller has a reference to it
+@defers_interrupts("sanitizer")  # until the caller has a reference to it
 def started(options: WatchOptions) -> Sanitizer:
     """Return a sanitizer that is on.
 

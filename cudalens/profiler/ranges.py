@@ -144,7 +144,7 @@ class GarbageRanges:
         """Nothing: the ranges are among the profiler's events."""
         return {}
 
-    @defers_interrupts  # Python ignores exceptions of these callbacks, an interrupt as well
+    @defers_interrupts("profile")  # Python ignores exceptions of these callbacks, an interrupt as well
     def _on_collection(self, phase: str, info: dict[str, int]) -> None:
         thread = threading.get_ident()
         if phase == "start" and info["generation"] == OLDEST and self._is_wanted():

@@ -108,7 +108,7 @@ class device:  # noqa: N801 - reads as torch.device and torch.cuda.device do
         self._patches = Patches()
         self._modes: ThreadModes | None = None
         self._default: Any = None
-        self._interrupts = DeferredInterrupts()
+        self._interrupts = DeferredInterrupts("device")
 
     @property
     def label(self) -> str:
@@ -212,7 +212,7 @@ class device:  # noqa: N801 - reads as torch.device and torch.cuda.device do
 
 
 for _critical in (device.__enter__, device.__exit__, device.enable, device.disable):
-    defers_interrupts(_critical)
+    defers_interrupts("device")(_critical)
 
 
 def active() -> device | None:

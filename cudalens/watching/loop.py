@@ -79,7 +79,7 @@ class WatchLoop:
         self._hooks: deque[int] = deque(maxlen=_NUM_HOOKS)
         self._open_data_ns = self._hook_ns = 0
 
-    @defers_interrupts
+    @defers_interrupts("watch")
     def end_step(self, data_ns: int, elements: int | None) -> None:
         """A step ends here.
 
@@ -231,7 +231,7 @@ class WatchLoop:
             self._burst = None
             self.note(f"steps could not be recorded: {error}")
 
-    @defers_interrupts
+    @defers_interrupts("watch")
     def drop_burst(self) -> None:
         """End a recording that is not complete."""
         burst, self._burst = self._burst, None

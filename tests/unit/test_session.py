@@ -183,9 +183,9 @@ print(caught)
 
 
 def test_interrupts_wait_in_marked_functions_alone():
-    held = DeferredInterrupts()
+    held = DeferredInterrupts("profile")
 
-    @defers_interrupts
+    @defers_interrupts("profile")
     def critical():
         signal.raise_signal(signal.SIGINT)
         return held.is_pending
@@ -205,7 +205,7 @@ def test_interrupts_wait_in_marked_functions_alone():
 
 @pytest.mark.parametrize("order", list(itertools.permutations(range(3))))
 def test_holds_that_overlap_end_in_any_order(order):
-    holds = [DeferredInterrupts() for _ in range(3)]
+    holds = [DeferredInterrupts("profile") for _ in range(3)]
     for held in holds:
         held.install()
     for number in order:

@@ -111,7 +111,7 @@ class Sanitizer(RaceValues):
         self._num_reported = 0
         self._watch: Watch | None = None
         self._attachment: Attachment | None = None
-        self._interrupts = DeferredInterrupts()
+        self._interrupts = DeferredInterrupts("sanitizer")
         self._unraised: list[Race] = []
         self._ended_log = Log()
         self._devices: set[int] = set()
@@ -140,7 +140,7 @@ class Sanitizer(RaceValues):
         self._catch_up()
         return self._watch.log if self._watch is not None else Log()
 
-    @defers_interrupts
+    @defers_interrupts("sanitizer")
     def start(self) -> None:
         """Start to check operators. An interrupt (Ctrl-C) is raised after the start, which is then undone.
 
@@ -169,7 +169,7 @@ class Sanitizer(RaceValues):
             self._interrupts.remove()
             raise
 
-    @defers_interrupts
+    @defers_interrupts("sanitizer")
     def stop(self) -> None:
         """Stop, and remove the mode, the subscription and the replaced methods. No effect if it is off.
 
@@ -211,12 +211,12 @@ class Sanitizer(RaceValues):
         if self._watch is not None:
             self._watch.catch_up()
 
-    @defers_interrupts
+    @defers_interrupts("sanitizer")
     def __enter__(self) -> Sanitizer:
         self.start()
         return self
 
-    @defers_interrupts
+    @defers_interrupts("sanitizer")
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trail: TracebackType | None
     ) -> None:

@@ -122,7 +122,7 @@ class Watch:
             self._interrupts.deliver()
         self._report(races)
 
-    @defers_interrupts
+    @defers_interrupts("sanitizer")
     def _drain(self) -> Sequence[Race]:
         return self._pending.drain()
 

@@ -134,7 +134,7 @@ class Confirmer:
         self._pairs: list[list[tuple[Task, Task]]] = []
         self._num_runs = 0
         self._broken: str | None = None
-        self._interrupts = DeferredInterrupts()
+        self._interrupts = DeferredInterrupts("confirmation")
 
     def confirm(self) -> Exploration:
         """Run it at most ``2 + 2 * runs * races`` times, and restore the state at the end.
@@ -172,7 +172,7 @@ class Confirmer:
         except Exception as error:  # Triton raises many types
             raise _own_error(error) from error
 
-    @defers_interrupts
+    @defers_interrupts("confirmation")
     def _end(self) -> None:
         """Release all holds and restore the state, also after an error."""
         if self._broken is None:

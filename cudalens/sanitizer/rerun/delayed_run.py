@@ -142,7 +142,7 @@ class Delayed:
         elif first.number - WINDOW <= task.number <= second.number + WINDOW:
             self._times[task.number] = _Times(self._mark(task))
 
-    @defers_interrupts
+    @defers_interrupts("confirmation")
     def _begin_hold(self, task: Task) -> None:
         if _what(task) != _what(self.aim.first) or task.device is None or task.stream is None:
             self.is_astray = True
@@ -207,7 +207,7 @@ class Delayed:
         """Whether the hold is not released; its time may be over."""
         return self._hold is not None and not self._hold.is_released
 
-    @defers_interrupts
+    @defers_interrupts("confirmation")
     def release(self) -> None:
         """Release the stream; no effect if none is held."""
         if self._dependents is not None:

@@ -29,7 +29,7 @@ def interrupted(*, has_lines):
     loop = names["loop"]
     if not has_lines:
         loop.__code__ = without_some_lines(loop.__code__)
-    handler = DeferredInterrupts()
+    handler = DeferredInterrupts("profile")
     handler.install()
     try:
         loop()

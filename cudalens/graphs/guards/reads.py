@@ -32,7 +32,7 @@ from cudalens.graphs.guards.lookups import (
     IsGradientMissing,
     LocalItems,
     NumpyState,
-    Referent,
+    ScalerStages,
     ScriptItems,
     SlotItems,
     Version,
@@ -74,7 +74,7 @@ _HOLDERS: Final = ("collections", "queue", "argparse", "types", "functools", "we
 
 #: Libraries whose objects hold no values of the user's, and parts of them whose objects do.
 _INTERNAL: Final = ("torch", "cudalens", "logging", "threading")
-_OF_PROGRAMS: Final = ("torch.utils.data", "torch.distributions", "torch.optim")
+_OF_PROGRAMS: Final = ("torch.distributions", "torch.nn.utils", "torch.optim", "torch.utils.data")
 
 #: Libraries whose modules hold no values of the user's.
 _LIBRARIES: Final = ("numpy", "pandas", "scipy", "matplotlib", "IPython", "_pytest", "hypothesis", "triton")
@@ -140,6 +140,7 @@ class _Search:
         self._texts: set[str] = set()
         self._found = Reads()
         self._waiting: deque[tuple[Any, str]] = deque()
+        self._weak: list[tuple[weakref.ref[Any], str]] = []
         self._seen: set[int] = set()
         self._num_tables = 0
         self._alive: list[Any] = []
@@ -147,7 +148,10 @@ class _Search:
     def run(self, roots: Iterable[tuple[str, Any]]) -> Reads:
         """Walk from the roots, breadth first."""
         self._waiting.extend((value, label) for label, value in roots)
-        while self._waiting:
+        while self._waiting or self._weak:
+            if not self._waiting:
+                self._of_weak()
+                continue
             value, label = self._waiting.popleft()
             if id(value) in self._seen:
                 continue
@@ -162,6 +166,14 @@ class _Search:
                 (self._found.tensors if is_tensor else self._found.values).append(read)
                 self._waiting.append((item, item_label))
         return self._found
+
+    def _of_weak(self) -> None:
+        """What weak references lead to, and nothing else does. A guard of an object would keep it alive."""
+        weak, self._weak = self._weak, []
+        for reference, label in weak:
+            value = reference()
+            if value is not None and id(value) not in self._seen:
+                self._found.unguarded.append(f"{label} (a weak reference to {type(value).__name__})")
 
     def _skip(self, value: Any) -> None:
         """Do not look into a value of a library. It is compared, because a program can put another in its place."""
@@ -199,6 +211,7 @@ class _Search:
             (_WRAPPERS, self._of_wrapper),
             (torch.jit.ScriptModule, self._of_script),
             (torch.nn.Module, self._of_module),
+            (torch.amp.GradScaler, self._of_scaler),
             (_CONTAINERS, self._of_container),
             (_VIEWS, self._of_view),
             ((bytearray, memoryview, array), self._of_buffer),
@@ -239,7 +252,7 @@ class _Search:
         elif isinstance(value, functools._lru_cache_wrapper):
             return [(CacheMisses(value), "", value.cache_info().misses, f"calls of {label}")]
         elif isinstance(value, weakref.ref):
-            return [(Referent(value), "", value(), label)]
+            self._weak.append((value, label))
         elif isinstance(value, functools.partial):
             made_of = AttributeItems(value)
             return [(made_of, name, getattr(value, name), label) for name in ("func", "args", "keywords")]
@@ -349,6 +362,20 @@ class _Search:
             self._found.unguarded.append(f"{label or 'a module'} ({type(module).__name__} of a file)")
         for name in names or ():
             yield attributes, name, attributes[name], _dotted(label, name)
+
+    def _of_scaler(self, scaler: torch.amp.GradScaler, label: str) -> Iterator[Item]:
+        """The options of a ``GradScaler``, its scale, and where its steps are.
+
+        Its ``__dict__`` is not among the sizes: a copy of it would hold the tensors of one step.
+        """
+        held = scaler.__dict__
+        stages = ScalerStages(scaler)
+        self._found.attributes.append((scaler, held, f"attributes of {label}"))
+        self._found.owners.append((scaler, f"the class of {label}"))
+        yield stages, "", stages[""], f"the stages of {label}"
+        for name in sorted(held.keys() - {"_per_optimizer_states"}):
+            yield held, name, held[name], _dotted(label, name)
+        self._waiting.append((type(scaler), type(scaler).__name__))
 
     def _of_container(self, held: Any, label: str) -> Iterator[Item]:
         inside = items_in(held)

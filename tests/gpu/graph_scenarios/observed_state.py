@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
+import builtins
+import configparser
 import dataclasses
+import logging
+import string
+import threading
 import types
 import warnings
 import weakref
@@ -464,6 +470,83 @@ def objects_whose_comparison_gives_a_tensor(wrap: Wrap) -> Any:
 
     graphed = wrap(lambda point: point.x * 2)
     return calls(lambda x: graphed(Point(x)).tolist())
+
+
+# Objects of the standard library and of torch, whose attributes the program's code has no names for.
+
+
+def _decided_by(read: Callable[[], float], change: Callable[[], Any], undo: Callable[[], Any] = lambda: None) -> Any:
+    """A function multiplies by what it reads from an object that the program changes between two calls."""
+
+    @like_eager(Expected(reason="NEW_VALUE"))
+    def make(wrap: Wrap) -> Any:
+        undo()
+        found = calls(wrap(lambda x: x * read()), change)
+        undo()
+        return found
+
+    return make
+
+
+_event, _semaphore, _async_event = threading.Event(), threading.Semaphore(5), asyncio.Event()
+_template, _settings, _logger = (
+    string.Template("2"),
+    configparser.ConfigParser(),
+    logging.getLogger("cudalens.scenario"),
+)
+_child_logger = _logger.getChild("child")
+
+an_event_of_threads = _decided_by(lambda: 1.0 + _event.is_set(), _event.set, _event.clear)
+an_event_of_tasks = _decided_by(lambda: 1.0 + _async_event.is_set(), _async_event.set, _async_event.clear)
+a_counter_of_threads = _decided_by(
+    lambda: _semaphore._value,  # type: ignore[attr-defined]
+    lambda: setattr(_semaphore, "_value", 4),
+    lambda: setattr(_semaphore, "_value", 5),
+)
+a_template = _decided_by(
+    lambda: float(_template.substitute()),
+    lambda: setattr(_template, "template", "3"),
+    lambda: setattr(_template, "template", "2"),
+)
+settings_of_a_file = _decided_by(
+    lambda: _settings.getfloat("model", "scale"),
+    lambda: _settings.read_dict({"model": {"scale": "3"}}),
+    lambda: _settings.read_dict({"model": {"scale": "2"}}),
+)
+the_level_of_a_parent_of_a_logger = _decided_by(
+    lambda: 1.0 + _child_logger.isEnabledFor(logging.DEBUG),
+    lambda: _logger.setLevel(logging.DEBUG),
+    lambda: _logger.setLevel(logging.INFO),
+)
+the_level_of_all_loggers = _decided_by(
+    lambda: 1.0 + _child_logger.isEnabledFor(logging.INFO),
+    lambda: logging.disable(logging.INFO),
+    lambda: logging.disable(logging.NOTSET),
+)
+a_name_in_builtins = _decided_by(
+    lambda: scale_of_scenario,  # type: ignore[name-defined]  # noqa: F821
+    lambda: setattr(builtins, "scale_of_scenario", 3.0),
+    lambda: setattr(builtins, "scale_of_scenario", 2.0),
+)
+
+
+@like_eager(Expected(reason="NEW_VALUE"))
+def the_dtype_of_an_autocast_region(wrap: Wrap) -> Any:
+    region = torch.autocast("cuda", torch.float16, cache_enabled=False)
+
+    def function(x: torch.Tensor) -> torch.Tensor:
+        with region:
+            return x.view(1, 6) @ x.view(6, 1) / 7
+
+    graphed = wrap(function)
+    dtypes: list[str] = []
+
+    def with_dtype(x: torch.Tensor) -> torch.Tensor:
+        found: torch.Tensor = graphed(x)
+        dtypes.append(str(found.dtype))
+        return found
+
+    return calls(with_dtype, lambda: setattr(region, "fast_dtype", torch.bfloat16)), dtypes
 
 
 # Loss scalers and weak references, which hold Python values of the program as well.

@@ -41,11 +41,12 @@ class NotRecordedError(Exception):
 
     Attributes:
         finding: Why.
+        is_unfinished: Whether the function did not reach its end.
     """
 
-    def __init__(self, finding: Finding) -> None:
+    def __init__(self, finding: Finding, *, is_unfinished: bool = False) -> None:
         super().__init__(str(finding))
-        self.finding = finding
+        self.finding, self.is_unfinished = finding, is_unfinished
 
 
 class Recorder:
@@ -239,7 +240,7 @@ class Recorder:
         clear_tracebacks(error, handled)
         self._abandon(node)
         self._invalidate(node, observer.left_behind(()))
-        return NotRecordedError(finding)
+        return NotRecordedError(finding, is_unfinished=True)
 
     def _invalidate(self, node: GraphNode, left: Sequence[Made]) -> None:
         """Tensors that a failed capture left were never computed: reading them raises an error."""

@@ -21,6 +21,7 @@ import torch
 
 from cudalens.device.own_work import own_work
 from cudalens.device.streams import current_device
+from cudalens.errors import GraphError
 from cudalens.graphs import arguments, checking
 from cudalens.graphs.backend import backend_for
 from cudalens.graphs.differentiable import attach, backward_variant, note_backward
@@ -354,14 +355,22 @@ class GraphTree:
         parent = self._current
         assert not isinstance(parent, WarmupNode)
         node = GraphNode(next(self._node_ids), variant, parent, self.backend)
-        before = Snapshot(python_roots(variant))
+        before = Snapshot(python_roots(variant), can_restore=True)
         before.leave_out_gradients(gradient.owner for gradient in variant.new_gradients)
         leaves_outside = [tensor for tensor in before.tensors() if tensor.is_leaf and tensor.requires_grad]
         try:
             with _capture_lock, torch.cuda.device(self.device), self._tidied(), restored_on_error(leaves_outside):
                 outputs = recorder.record(node, leaves, self._gradients)
         except NotRecordedError as failure:
-            return self._give_up(variant, leaves, failure.finding), None
+            changed = before.restore() if failure.is_unfinished else None
+            self._give_up(variant, failure.finding)
+            if changed is not None:
+                raise GraphError(
+                    f"{variant.function.name} {failure.finding}. The recording ended in the middle of the "
+                    f"function, which had changed a Python value that cannot be restored: {changed}. Call it without a "
+                    "graph (.fn)."
+                ) from None
+            return variant.run_eagerly(leaves), None
         node.copy_back(leaves)
         siblings = (self.roots if parent is None else parent.children).setdefault(variant.id, [])
         siblings.append(node)
@@ -404,14 +413,14 @@ class GraphTree:
         live = {ref.address for ref in self._current.live_refs()} if self._current is not None else set()
         return not self.backend.has_live(self._recorder.pool, self.device, live)
 
-    def _give_up(self, variant: Variant, leaves: list[Any], finding: Finding) -> Any:
+    def _give_up(self, variant: Variant, finding: Finding) -> None:
+        """Run a variant without a graph from now on."""
         variant.skip = finding
         if finding.reason is Reason.ESCAPED_TENSOR or self._needs_new_pool():
             self._renew_pool()
         elif self._current is not None:
             self.state = State.RECORDING
         self.log.note(variant.function, finding, variant)
-        return variant.run_eagerly(leaves)
 
     def _replay(self, node: GraphNode, leaves: list[Any]) -> tuple[Any, GraphNode | None]:
         """Replay a recording.

@@ -202,10 +202,10 @@ def duplicates(arrays: TrustArrays) -> Iterator[Issue]:
     """Rows that occur twice: same time, name, lane and ids, of which one identifies a single call or operator."""
     rows = duplicate_rows(arrays)
     of_device, of_host = rows[arrays.is_device[rows]], rows[~arrays.is_device[rows]]
-    what = f"{plural(len(of_device), 'device row')} that occur twice"
+    what = f"{plural(len(of_device), 'device row')} recorded twice"
     todo = "They count twice in sums; it is unknown whether the file was merged with itself."
     yield arrays.issue("duplicate work", "partial", what, of_device, todo)
-    what = f"{plural(len(of_host), 'row')} of the host that occur twice"
+    what = f"{plural(len(of_host), 'row')} of the host recorded twice"
     yield arrays.issue("duplicate rows", "repairable", what, of_host, "The second of each is removed.")
 
 

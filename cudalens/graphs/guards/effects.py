@@ -23,6 +23,7 @@ from cudalens.graphs.guards.guard_set import are_equal_keys, first_change
 from cudalens.graphs.guards.lookups import IsGradientMissing, NumpyState, Version, attributes_in
 from cudalens.graphs.guards.outside import CallWatch
 from cudalens.graphs.guards.reads import HOOK_TABLES, find_reads
+from cudalens.graphs.guards.restoring import ContainerCopies, restore_values
 from cudalens.graphs.liveness import storage_id
 from cudalens.graphs.reasons import Finding, Reason
 from cudalens.graphs.structure import containers_in
@@ -34,9 +35,16 @@ class Snapshot:
     Args:
         roots: What the function can reach, by label.
         tensors: Tensors besides, by label.
+        can_restore: Whether to copy containers, for `restore`.
     """
 
-    def __init__(self, roots: Iterable[tuple[str, Any]], tensors: Iterable[tuple[str, torch.Tensor]] = ()) -> None:
+    def __init__(
+        self,
+        roots: Iterable[tuple[str, Any]],
+        tensors: Iterable[tuple[str, torch.Tensor]] = (),
+        *,
+        can_restore: bool = False,
+    ) -> None:
         roots = list(roots)
         reads = find_reads(roots, reads_hooks=True, reads_gradients=True, takes_all=True)
         if not reads.is_complete:  # more than can be compared
@@ -45,6 +53,7 @@ class Snapshot:
         self._values = [*values, *_numpy_state()]
         self._made: set[int] = set()
         self._sizes = [(held, label, len(held)) for held, label in reads.sizes]
+        self._copies = ContainerCopies([held for held, _ in reads.sizes] if can_restore else [])
         self._orders = [(held, label, list(held)) for held, label in reads.orders]
         self._tensors = reads.tensors
         every = [*tensors, *((read.label, read.value) for read in reads.tensors)]
@@ -81,6 +90,17 @@ class Snapshot:
             or changed_setting(self._settings, settings())
             or self._other_mode()
         )
+
+    def restore(self) -> str | None:
+        """Store the values again where a call that did not reach its end left others.
+
+        Returns:
+            The first value that could not be restored, in words; None if all are as they were.
+        """
+        self._copies.restore()
+        restore_values([*self._values, *self._tensors])
+        torch.set_grad_enabled(self._is_grad_enabled)
+        return self.difference()
 
     def _other_mode(self) -> str | None:
         is_on = torch.is_grad_enabled()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import threading
-import weakref
 from collections import OrderedDict, deque
 from collections.abc import Iterator
 from contextvars import ContextVar
@@ -56,6 +55,9 @@ class CellItems:
     def __getitem__(self, key: str) -> Any:
         return self._cell.cell_contents
 
+    def __setitem__(self, key: str, value: Any) -> None:
+        self._cell.cell_contents = value
+
 
 class ItemsAt:
     """The items of the container that is in a place now."""
@@ -84,6 +86,9 @@ class AttributeItems:
 
     def __getitem__(self, key: str) -> Any:
         return getattr(self._owner, key)
+
+    def __setitem__(self, key: str, value: Any) -> None:
+        setattr(self._owner, key, value)
 
 
 class LocalItems:
@@ -117,6 +122,9 @@ class SlotItems:
     def __getitem__(self, key: str) -> Any:
         return self._kind.__dict__[key].__get__(self._owner)
 
+    def __setitem__(self, key: str, value: Any) -> None:
+        self._kind.__dict__[key].__set__(self._owner, value)
+
 
 class BaseItems:
     """The items of a subclass of dict, list, tuple, set or deque, read without methods of the subclass.
@@ -142,6 +150,16 @@ class BaseItems:
     def has_keys(self) -> bool:
         """Whether it is a dict."""
         return issubclass(self._base, dict)
+
+    @property
+    def base(self) -> Any:
+        """The built-in class whose methods are called."""
+        return self._base
+
+    @property
+    def owner(self) -> Any:
+        """The container."""
+        return self._owner
 
     def items(self) -> list[tuple[Any, Any]]:
         """Keys or positions, with the values."""
@@ -230,6 +248,28 @@ class ContextValue:
             return None
 
 
+class ScalerStages:
+    """How far the steps of a ``GradScaler`` are, for each optimizer, as text: empty between steps.
+
+    Each ``update()`` makes another table. Its tensors belong to one step: to hold them would keep memory of the pool.
+    """
+
+    __slots__ = ("_scaler",)
+
+    def __init__(self, scaler: torch.amp.GradScaler) -> None:
+        self._scaler = scaler
+
+    def __getitem__(self, key: str) -> str:
+        states = self._scaler._per_optimizer_states
+        return ", ".join(f"{optimizer}: {state['stage']}" for optimizer, state in states.items())
+
+    def __setitem__(self, key: str, value: str) -> None:
+        if value:
+            raise ValueError("the tensors of a step that was begun are not known")
+        states: Any = self._scaler._per_optimizer_states  # a defaultdict
+        self._scaler._per_optimizer_states = type(states)(states.default_factory)
+
+
 class CacheMisses:
     """How often a function under ``functools.lru_cache`` was computed: another number means other results."""
 
@@ -266,18 +306,6 @@ class NumpyState:
         return repr(self._bit_generator.state)
 
 
-class Referent:
-    """What a weak reference refers to; None after it was freed."""
-
-    __slots__ = ("_reference",)
-
-    def __init__(self, reference: weakref.ref[Any]) -> None:
-        self._reference = reference
-
-    def __getitem__(self, key: str) -> Any:
-        return self._reference()
-
-
 class Written:
     """The contents of an ``io.StringIO`` or ``io.BytesIO``."""
 
@@ -291,4 +319,6 @@ class Written:
 
 
 #: Their look-ups may make a new object each time, which is compared by value.
-MAKERS: Final = (CacheMisses, Contents, Elements, Environment, NumpyState, ScriptItems, Version, Written)
+MAKERS: Final = (
+    CacheMisses, Contents, Elements, Environment, NumpyState, ScalerStages, ScriptItems, Version, Written
+)  # fmt: skip

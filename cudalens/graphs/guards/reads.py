@@ -6,8 +6,10 @@ values. A value is looked into only where the reached code has a name for it, or
 
 from __future__ import annotations
 
+import builtins
 import functools
 import io
+import logging
 import sys
 import threading
 import weakref
@@ -32,7 +34,7 @@ from cudalens.graphs.guards.lookups import (
     IsGradientMissing,
     LocalItems,
     NumpyState,
-    Referent,
+    ScalerStages,
     ScriptItems,
     SlotItems,
     Version,
@@ -69,12 +71,12 @@ _MODULE_TABLES: Final = {
 _READ_CLASSES: Final = (torch.nn.Module, torch.Tensor, torch.optim.Optimizer)
 _COMPARED_CLASSES: Final = (torch.nn.Module, torch.Tensor)
 
-#: Modules of the standard library whose objects hold what a program puts into them.
-_HOLDERS: Final = ("collections", "queue", "argparse", "types", "functools", "weakref", "_weakrefset")
+#: Packages besides the standard library whose objects hold what a program puts into them, under names of their own.
+_HOLDERS: Final = ("torch.amp", "torch.cuda.amp", "torch.nn.utils")
 
 #: Libraries whose objects hold no values of the user's, and parts of them whose objects do.
-_INTERNAL: Final = ("torch", "cudalens", "logging", "threading")
-_OF_PROGRAMS: Final = ("torch.utils.data", "torch.distributions", "torch.optim")
+_INTERNAL: Final = ("torch", "cudalens")
+_OF_PROGRAMS: Final = (*_HOLDERS, "torch.distributions", "torch.optim", "torch.utils.data")
 
 #: Libraries whose modules hold no values of the user's.
 _LIBRARIES: Final = ("numpy", "pandas", "scipy", "matplotlib", "IPython", "_pytest", "hypothesis", "triton")
@@ -140,14 +142,19 @@ class _Search:
         self._texts: set[str] = set()
         self._found = Reads()
         self._waiting: deque[tuple[Any, str]] = deque()
+        self._weak: list[tuple[weakref.ref[Any], str]] = []
         self._seen: set[int] = set()
         self._num_tables = 0
+        self._builtins: set[str] = set()
         self._alive: list[Any] = []
 
     def run(self, roots: Iterable[tuple[str, Any]]) -> Reads:
         """Walk from the roots, breadth first."""
         self._waiting.extend((value, label) for label, value in roots)
-        while self._waiting:
+        while self._waiting or self._weak:
+            if not self._waiting:
+                self._of_weak()
+                continue
             value, label = self._waiting.popleft()
             if id(value) in self._seen:
                 continue
@@ -162,6 +169,14 @@ class _Search:
                 (self._found.tensors if is_tensor else self._found.values).append(read)
                 self._waiting.append((item, item_label))
         return self._found
+
+    def _of_weak(self) -> None:
+        """What weak references lead to, and nothing else does. A guard of an object would keep it alive."""
+        weak, self._weak = self._weak, []
+        for reference, label in weak:
+            value = reference()
+            if value is not None and id(value) not in self._seen:
+                self._found.unguarded.append(f"{label} (a weak reference to {type(value).__name__})")
 
     def _skip(self, value: Any) -> None:
         """Do not look into a value of a library. It is compared, because a program can put another in its place."""
@@ -199,11 +214,14 @@ class _Search:
             (_WRAPPERS, self._of_wrapper),
             (torch.jit.ScriptModule, self._of_script),
             (torch.nn.Module, self._of_module),
+            (torch.amp.GradScaler, self._of_scaler),
             (_CONTAINERS, self._of_container),
             (_VIEWS, self._of_view),
             ((bytearray, memoryview, array), self._of_buffer),
             ((io.StringIO, io.BytesIO), self._of_text),
             (threading.local, self._of_local),
+            (threading.Thread, lambda value, label: ()),
+            (logging.Logger, self._of_logger),
             (ModuleType, self._of_namespace),
             (type, self._of_class),
         )
@@ -239,7 +257,7 @@ class _Search:
         elif isinstance(value, functools._lru_cache_wrapper):
             return [(CacheMisses(value), "", value.cache_info().misses, f"calls of {label}")]
         elif isinstance(value, weakref.ref):
-            return [(Referent(value), "", value(), label)]
+            self._weak.append((value, label))
         elif isinstance(value, functools.partial):
             made_of = AttributeItems(value)
             return [(made_of, name, getattr(value, name), label) for name in ("func", "args", "keywords")]
@@ -302,6 +320,7 @@ class _Search:
             yield function.__globals__, name, function.__globals__[name], name
         if absent := names.globals - function.__globals__.keys():
             self._found.absent.append((function.__globals__, absent))
+            yield from self._of_builtins(absent)
         for name in sorted(imported(names.imports, function.__globals__) & sys.modules.keys()):
             yield sys.modules, name, sys.modules[name], name
         held, of = function.__dict__, label or function.__name__
@@ -313,6 +332,13 @@ class _Search:
         for attribute in ("__defaults__", "__kwdefaults__"):
             if (given := getattr(function, attribute)) is not None:
                 yield defaults, attribute, given, f"{of}'s defaults"
+
+    def _of_builtins(self, names: frozenset[str]) -> Iterator[Item]:
+        """Values that a program stored in ``builtins``, and functions that it may replace there."""
+        held = vars(builtins)
+        for name in sorted((names & held.keys()) - self._builtins):
+            yield held, name, held[name], name
+        self._builtins |= names
 
     def _of_module(self, module: torch.nn.Module, label: str) -> Iterator[Item]:
         held, of = module.__dict__, label or "the module"
@@ -349,6 +375,20 @@ class _Search:
             self._found.unguarded.append(f"{label or 'a module'} ({type(module).__name__} of a file)")
         for name in names or ():
             yield attributes, name, attributes[name], _dotted(label, name)
+
+    def _of_scaler(self, scaler: torch.amp.GradScaler, label: str) -> Iterator[Item]:
+        """The options of a ``GradScaler``, its scale, and where its steps are.
+
+        Its ``__dict__`` is not among the sizes: a copy of it would hold the tensors of one step.
+        """
+        held = scaler.__dict__
+        stages = ScalerStages(scaler)
+        self._found.attributes.append((scaler, held, f"attributes of {label}"))
+        self._found.owners.append((scaler, f"the class of {label}"))
+        yield stages, "", stages[""], f"the stages of {label}"
+        for name in sorted(held.keys() - {"_per_optimizer_states"}):
+            yield held, name, held[name], _dotted(label, name)
+        self._waiting.append((type(scaler), type(scaler).__name__))
 
     def _of_container(self, held: Any, label: str) -> Iterator[Item]:
         inside = items_in(held)
@@ -415,6 +455,12 @@ class _Search:
                     self._skip(base.__dict__[name])
                 yield base.__dict__, name, base.__dict__[name], _dotted(label, name)
 
+    def _of_logger(self, logger: logging.Logger, label: str) -> Iterator[Item]:
+        """What decides whether a record is written: the levels of a logger and of its parents."""
+        for name in ("level", "disabled", "parent"):
+            yield logger.__dict__, name, getattr(logger, name), _dotted(label, name)
+        yield logger.manager.__dict__, "_disable", logger.manager.disable, "logging.disable()"
+
     def _of_local(self, owner: threading.local, label: str) -> Iterator[Item]:
         attributes = LocalItems(owner)
         self._found.sizes.append((attributes, f"attributes of {label}"))
@@ -454,7 +500,8 @@ def _dotted(label: str, name: str) -> str:
 
 def _is_holder(owner: Any) -> bool:
     """Whether the names of an object's attributes are not in the code that is read: that of the standard library."""
-    return module_of(type(owner)) in _HOLDERS
+    module = module_of(type(owner))
+    return module.partition(".")[0] in sys.stdlib_module_names or module.startswith(_HOLDERS)
 
 
 def _is_users(kind: type) -> bool:

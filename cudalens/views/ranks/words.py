@@ -99,8 +99,8 @@ def rank_ranges(ranks: list[int]) -> str:
 def partial(ranks: Ranks) -> list[str]:
     """Return a note on the ranks whose traces are not whole; empty for none."""
     found = _partial_ranks(ranks)
-    verb = "is" if len(found) == 1 else "are"
-    return [f"the trace of {list_ranks(found)} {verb} partial: see ranks[{found[0]}].trust()"] if found else []
+    what, verb = ("trace", "is") if len(found) == 1 else ("traces", "are")
+    return [f"the {what} of {list_ranks(found)} {verb} partial: see ranks[{found[0]}].trust()"] if found else []
 
 
 def uneven(ranks: Ranks) -> list[str]:

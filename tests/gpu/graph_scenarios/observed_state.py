@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
+import builtins
+import configparser
 import dataclasses
+import logging
+import string
+import threading
 import types
 import warnings
+import weakref
+from collections import deque
 from collections.abc import Callable
 from typing import Any
 
@@ -15,6 +23,7 @@ from numpy.random import seed as numpy_seed
 from torch import nn
 from torch.nn import functional
 
+from cudalens.errors import GraphError
 from cudalens.graphs import GraphManager
 from graph_scenarios.stage import counts, fails, hidden_count, reasons, same, scenario, values
 
@@ -461,6 +470,227 @@ def objects_whose_comparison_gives_a_tensor(wrap: Wrap) -> Any:
 
     graphed = wrap(lambda point: point.x * 2)
     return calls(lambda x: graphed(Point(x)).tolist())
+
+
+# Objects of the standard library and of torch, whose attributes the program's code has no names for.
+
+
+def _decided_by(read: Callable[[], float], change: Callable[[], Any], undo: Callable[[], Any] = lambda: None) -> Any:
+    """A function multiplies by what it reads from an object that the program changes between two calls."""
+
+    @like_eager(Expected(reason="NEW_VALUE"))
+    def make(wrap: Wrap) -> Any:
+        undo()
+        found = calls(wrap(lambda x: x * read()), change)
+        undo()
+        return found
+
+    return make
+
+
+_event, _semaphore, _async_event = threading.Event(), threading.Semaphore(5), asyncio.Event()
+_template, _settings, _logger = (
+    string.Template("2"),
+    configparser.ConfigParser(),
+    logging.getLogger("cudalens.scenario"),
+)
+_child_logger = _logger.getChild("child")
+
+an_event_of_threads = _decided_by(lambda: 1.0 + _event.is_set(), _event.set, _event.clear)
+an_event_of_tasks = _decided_by(lambda: 1.0 + _async_event.is_set(), _async_event.set, _async_event.clear)
+a_counter_of_threads = _decided_by(
+    lambda: _semaphore._value,  # type: ignore[attr-defined]
+    lambda: setattr(_semaphore, "_value", 4),
+    lambda: setattr(_semaphore, "_value", 5),
+)
+a_template = _decided_by(
+    lambda: float(_template.substitute()),
+    lambda: setattr(_template, "template", "3"),
+    lambda: setattr(_template, "template", "2"),
+)
+settings_of_a_file = _decided_by(
+    lambda: _settings.getfloat("model", "scale"),
+    lambda: _settings.read_dict({"model": {"scale": "3"}}),
+    lambda: _settings.read_dict({"model": {"scale": "2"}}),
+)
+the_level_of_a_parent_of_a_logger = _decided_by(
+    lambda: 1.0 + _child_logger.isEnabledFor(logging.DEBUG),
+    lambda: _logger.setLevel(logging.DEBUG),
+    lambda: _logger.setLevel(logging.INFO),
+)
+the_level_of_all_loggers = _decided_by(
+    lambda: 1.0 + _child_logger.isEnabledFor(logging.INFO),
+    lambda: logging.disable(logging.INFO),
+    lambda: logging.disable(logging.NOTSET),
+)
+a_name_in_builtins = _decided_by(
+    lambda: scale_of_scenario,  # type: ignore[name-defined]  # noqa: F821
+    lambda: setattr(builtins, "scale_of_scenario", 3.0),
+    lambda: setattr(builtins, "scale_of_scenario", 2.0),
+)
+
+
+@like_eager(Expected(reason="NEW_VALUE"))
+def the_dtype_of_an_autocast_region(wrap: Wrap) -> Any:
+    region = torch.autocast("cuda", torch.float16, cache_enabled=False)
+
+    def function(x: torch.Tensor) -> torch.Tensor:
+        with region:
+            return x.view(1, 6) @ x.view(6, 1) / 7
+
+    graphed = wrap(function)
+    dtypes: list[str] = []
+
+    def with_dtype(x: torch.Tensor) -> torch.Tensor:
+        found: torch.Tensor = graphed(x)
+        dtypes.append(str(found.dtype))
+        return found
+
+    return calls(with_dtype, lambda: setattr(region, "fast_dtype", torch.bfloat16)), dtypes
+
+
+# Loss scalers and weak references, which hold Python values of the program as well.
+
+
+def _scaled_step(change: Callable[[torch.amp.GradScaler], Any]) -> Any:
+    """A step of mixed precision, between two calls of which the program changes the scaler."""
+
+    @like_eager(REPLAYS)
+    def make(wrap: Wrap) -> Any:
+        model = nn.Linear(6, 6).cuda()
+        optimizer = torch.optim.AdamW(model.parameters(), lr=0.1, fused=True, capturable=True)
+        scaler = torch.amp.GradScaler("cuda", init_scale=2.0**4, growth_interval=2)
+
+        def step(x: torch.Tensor) -> torch.Tensor:
+            optimizer.zero_grad()
+            with torch.autocast("cuda", torch.float16):
+                loss = model(x).float().square().mean()
+            scaler.scale(loss).backward()
+            scaler.step(optimizer)
+            scaler.update()
+            return loss.detach()
+
+        return calls(wrap(step), lambda: change(scaler)), scaler.state_dict(), model.weight.tolist()
+
+    return make
+
+
+a_growth_factor_of_a_scaler = _scaled_step(lambda scaler: scaler.set_growth_factor(8.0))
+a_growth_interval_of_a_scaler = _scaled_step(lambda scaler: scaler.set_growth_interval(1))
+a_scaler_that_is_switched_off = _scaled_step(lambda scaler: setattr(scaler, "_enabled", False))
+
+
+@like_eager(Expected(replays=False, reason="UNGUARDED", words="a weak reference to"))
+def an_object_that_only_a_weak_reference_leads_to(wrap: Wrap) -> Any:
+    class Options:
+        factor = 3
+
+    held = [Options()]
+    reference = weakref.ref(held[0])
+
+    def function(x: torch.Tensor) -> torch.Tensor:
+        options = reference()
+        return x * (100 if options is None else options.factor)
+
+    return calls(wrap(function), held.clear)
+
+
+@like_eager(REPLAYS)
+def an_object_that_a_weak_reference_and_a_variable_lead_to(wrap: Wrap) -> Any:
+    class Options:
+        factor = 3
+
+    held = Options()
+    reference = weakref.ref(held)
+    return calls(wrap(lambda x: x * held.factor + reference().factor), lambda: setattr(held, "factor", 5))
+
+
+# Recordings that fail in the middle of the function, after it changed Python values: it runs again from its beginning.
+
+
+def _refuse_capture() -> None:
+    if torch.cuda.is_current_stream_capturing():
+        raise RuntimeError("not in a capture")
+
+
+@like_eager(Expected(replays=False, reason="CAPTURE_FAILED"))
+def attributes_and_containers_when_a_recording_fails(wrap: Wrap) -> Any:
+    held = types.SimpleNamespace(is_busy=False, keys={}, stack=[3], ready=set(), queue=deque(), weight=values())
+
+    def function(x: torch.Tensor) -> torch.Tensor:
+        assert not held.is_busy
+        assert not held.keys
+        weight, held.weight = held.weight, None
+        held.is_busy, held.extra, held.stack[0], held.keys["a"] = True, 1, 7, 1
+        held.stack.append(4)
+        held.ready.add(4)
+        held.queue.append(4)
+        _refuse_capture()
+        held.is_busy, held.stack[0], held.weight = False, held.stack.pop() - 1, weight
+        del held.keys["a"], held.extra
+        held.ready.clear()
+        held.queue.clear()
+        return x + weight
+
+    return calls(wrap(function)), repr(held)
+
+
+@like_eager(Expected(replays=False, reason="CAPTURE_FAILED"))
+def variables_slots_and_modes_when_a_recording_fails(wrap: Wrap) -> Any:
+    class Slotted:
+        __slots__ = ("count",)
+
+    slotted, count = Slotted(), 0
+    slotted.count = 0
+
+    def function(x: torch.Tensor) -> torch.Tensor:
+        nonlocal count
+        count += 1
+        slotted.count += 1
+        assert (count, slotted.count) == (1, 1)
+        torch.set_grad_enabled(False)
+        _refuse_capture()
+        torch.set_grad_enabled(True)
+        count, slotted.count = 0, 0
+        return x * 2
+
+    return calls(wrap(function)), count, slotted.count, torch.is_grad_enabled()
+
+
+@like_eager(Expected(replays=False, reason="CAPTURE_FAILED", words="an optimizer that is not capturable"))
+def the_stage_of_a_scaler_when_a_recording_fails(wrap: Wrap) -> Any:
+    model = nn.Linear(6, 6).cuda()
+    optimizer = torch.optim.AdamW(model.parameters(), lr=0.1, fused=True)
+    scaler = torch.amp.GradScaler("cuda", init_scale=2.0**10)
+
+    def step(x: torch.Tensor) -> torch.Tensor:
+        optimizer.zero_grad()
+        loss = model(x).square().mean()
+        scaler.scale(loss).backward()
+        scaler.unscale_(optimizer)
+        norm = nn.utils.clip_grad_norm_(model.parameters(), 0.01)
+        scaler.step(optimizer)
+        scaler.update()
+        return norm.detach()
+
+    return calls(wrap(step)), model.weight.tolist()
+
+
+@scenario
+def a_class_that_a_failed_recording_leaves_changed_is_an_error(m: GraphManager) -> None:
+    class Counted:
+        is_busy = False
+
+    def function(x: torch.Tensor) -> torch.Tensor:
+        Counted.is_busy = True
+        _refuse_capture()
+        Counted.is_busy = False
+        return x * 2
+
+    step = m.wrap(function, name="step")
+    step(values())
+    fails(lambda: step(values()), GraphError, "step", "not in a capture", "is_busy: False → True", ".fn")
+    same(step(values()), values() * 2)
 
 
 # Autograd: versions, conjugation, and what changes between a forward and its backward.

@@ -216,6 +216,15 @@ def test_lengths_that_cannot_be():
     assert found(report, "negative durations") == {0}
 
 
+@pytest.mark.parametrize(
+    ("num_copies", "text"), [(1, "1 device row recorded twice"), (2, "2 device rows recorded twice")]
+)
+def test_duplicates_are_counted_in_words(num_copies, text):
+    rows = healthy_rows(OPS)
+    kernels = [row for row in rows if row["cat"] == "kernel"]
+    assert text in str(trust(trace_of([*rows, *kernels[:num_copies]])))
+
+
 @settings(max_examples=EXAMPLES)
 @given(operators, st.data())
 def test_duplicates(ops, data):

@@ -97,5 +97,9 @@ def test_an_unknown_gpu_has_no_curve_and_a_cut_trace_is_named(tmp_path):
     ranks = cudalens.load_ranks(folder)
     assert "the trace of rank 1 is partial: see ranks[1].trust()" in str(ranks.summary())
     assert "1 problem in the files" in ranks.summary().verdict
+    first = folder / "rank-0.json"
+    first.write_text(first.read_text()[: len(text) * 9 // 10])
+    both = cudalens.load_ranks(folder)
+    assert "the traces of ranks 0 to 1 are partial: see ranks[0].trust()" in str(both.summary())
     assert not len(ranks.transfer_curves)
     assert "dashed" not in ranks.summary()._repr_html_()

@@ -98,7 +98,7 @@ class RankRecord:
         """
         leave = os._exit
         if not self._device.values:  # this process is that of the caller
-            os._exit = sys.exit
+            os._exit = sys.exit  # type: ignore[assignment]
         try:
             function()
         except SystemExit as ended:

@@ -20,7 +20,7 @@ from cudalens.virtual import context
 from cudalens.virtual.compiled.fake_tensors import forget_results
 from cudalens.virtual.jobs.communicator import AVERAGE, Collective, Communicator, program_line
 from cudalens.virtual.jobs.exchanges import Mailbox
-from cudalens.virtual.jobs.reducer import Reducer, ReducerLogger, broadcast_coalesced
+from cudalens.virtual.jobs.reducer import Reducer, ReducerLogger, broadcast_coalesced, refuse_hook
 from cudalens.virtual.patching import Patches
 from cudalens.virtual.torch_cuda.stacks import is_library
 
@@ -119,6 +119,8 @@ class RankDevice(context.device):
             patches.set(dist, "Reducer", Reducer)
             patches.set(dist, "Logger", ReducerLogger)
             patches.set(dist, "_broadcast_coalesced", broadcast_coalesced)
+            patches.set(dist, "_register_comm_hook", refuse_hook)
+            patches.set(dist, "_register_builtin_comm_hook", refuse_hook)
             module = torch.nn.parallel.distributed
             patches.set(module, "_verify_param_shape_across_processes", lambda *args, **kwargs: None)
 

@@ -9,6 +9,8 @@ import pytest
 import torch
 import torch.distributed as dist
 from torch.distributed import _symmetric_memory as symmetric_memory
+from torch.distributed.algorithms.ddp_comm_hooks import default_hooks
+from torch.nn.parallel import DistributedDataParallel
 from torch.utils import cpp_extension
 
 import cudalens
@@ -225,6 +227,11 @@ def test_both_lines_are_those_of_the_calls():
     assert f"rank 1 at {HERE}:{line_of(order, 'dist.broadcast', after=4)}" in message
 
 
+def hooked():
+    begin()
+    return DistributedDataParallel(torch.nn.Linear(8, 8).cuda())
+
+
 @pytest.mark.parametrize(
     ("program", "reason"),
     [
@@ -234,6 +241,11 @@ def test_both_lines_are_those_of_the_calls():
         (lambda: torch.ops.symm_mem.one_shot_all_reduce(begin()[1], "sum", "0"), "this operator has none"),
         (lambda: cpp_extension.load_inline("kernel", "", "__global__ void k() {}"), "cannot run code for a GPU"),
         (lambda: (begin(), dist.all_gather_object([None, None], 1)), "needs objects of all ranks"),
+        (lambda: hooked().register_comm_hook(None, default_hooks.fp16_compress_hook), "needs values: the hook gets"),
+        (
+            lambda: hooked()._register_builtin_comm_hook(dist.BuiltinCommHookType.FP16_COMPRESS),
+            "needs values: the hook",
+        ),
         (lambda: (begin(), dist.recv(torch.ones(1, device="cuda"))), "recv without a source"),
     ],
 )

@@ -30,7 +30,7 @@ from cudalens.views.sections.shown import Shown
 from cudalens.virtual import context
 from cudalens.virtual.fit.runs import quick_collections
 from cudalens.virtual.jobs.exchanges import Mailbox
-from cudalens.virtual.jobs.rank_run import RankRun, programs_of, run_distinct_ranks, steps_ns
+from cudalens.virtual.jobs.rank_run import RankRun, check_groups, programs_of, run_distinct_ranks, steps_ns
 from cudalens.virtual.jobs.retiming import facts_of_copy
 from cudalens.virtual.jobs.schedule import JobPrograms, RankSpeed, RankTimes, simulate
 from cudalens.virtual.jobs.topology import GPUS_PER_NODE, Cluster, Network, network_of
@@ -201,6 +201,7 @@ def job(
 
     with quick_collections():
         runs, program_of, note = run_distinct_ranks(cluster, run, run_ranks)
+    check_groups(runs)
     programs = programs_of(cluster, runs, program_of, speeds)
     times = simulate(programs, speeds)
     build = {rank: record.build for rank, record in records.items()}

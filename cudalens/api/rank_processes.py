@@ -114,7 +114,7 @@ class RankProcesses:
         for rank in range(self._cluster.num_gpus):
             self._fork(rank)
         progress = JobProgress(self._cluster.num_gpus)
-        failures: dict[int, BaseException] = {}  # in order of time: a failure of one rank makes others fail
+        failures: dict[int, BaseException] = {}  # in order of time: the end of one rank makes others fail
         deadline = float("inf")
         while len(self._runs) + len(failures) < self._cluster.num_gpus and time.monotonic() < deadline:
             reports = self._reports(self._pipes.keys() - self._runs.keys() - failures.keys())
@@ -133,7 +133,7 @@ class RankProcesses:
         if failures:
             first, error = next(iter(failures.items()))
             progress.check_failure(first)
-            raise error
+            raise next((one for one in failures.values() if not _is_of_connection(one)), error)
         return dict(sorted(self._runs.items()))
 
     def _reports(self, ranks: Iterable[int]) -> list[tuple[int, str, Any]]:
@@ -206,7 +206,7 @@ def _run(record: RankRecord, function: Callable[[], object]) -> tuple[RankRun, b
     returned: list[object] = []
     run = record.run(lambda: returned.append(function()))
     try:
-        return run, pickle.dumps(tree_map(_plain, returned[0]))
+        return run, pickle.dumps(tree_map(_plain, returned[0] if returned else None))
     except Exception as error:
         raise VirtualDeviceError(
             f"what the program of a rank returned cannot be sent to this process: {error}. Return tensors, numbers, "
@@ -219,6 +219,11 @@ def _plain(value: Any) -> Any:
     if not isinstance(value, torch.Tensor):
         return value
     return (value.to_local() if hasattr(value, "to_local") else value).detach().clone()
+
+
+def _is_of_connection(error: BaseException) -> bool:
+    """Whether gloo reports that the process of another rank has ended."""
+    return isinstance(error, RuntimeError) and "gloo" in str(error) and "peer" in str(error)
 
 
 def _portable(error: BaseException, rank: int) -> BaseException:

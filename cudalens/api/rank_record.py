@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gc
+import os
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
@@ -12,6 +14,7 @@ import torch
 
 from cudalens.api.recorder import Recorder
 from cudalens.api.session import OK
+from cudalens.errors import VirtualDeviceError
 from cudalens.frames import Trace
 from cudalens.profiler import ProfilerOptions
 from cudalens.virtual.jobs.exchanges import Mailbox
@@ -68,7 +71,7 @@ class RankRecord:
                     self.recorder.session = session
                     self.recorder.begin()
                     with _steps_of_optimizers(self.recorder) as cuts:
-                        function()
+                        self._call(function)
                 finally:
                     self.recorder.stop(session)
                 assert device.communicator is not None
@@ -86,6 +89,23 @@ class RankRecord:
             {name: stats.get(f"{name}.all.peak", 0) for name in ("allocated_bytes", "reserved_bytes")},
             reads_rank=device.reads_rank,
         )
+
+    def _call(self, function: Callable[[], object]) -> None:
+        """Run the program. ``sys.exit()`` ends a rank as the end of its program does, and so does ``os._exit()``.
+
+        Raises:
+            VirtualDeviceError: It ended with another code than 0.
+        """
+        leave = os._exit
+        if not self._device.values:  # this process is that of the caller
+            os._exit = sys.exit  # type: ignore[assignment]
+        try:
+            function()
+        except SystemExit as ended:
+            if ended.code:
+                raise VirtualDeviceError(f"rank {self._rank} ended with exit code {ended.code!r}") from ended
+        finally:
+            os._exit = leave
 
     def build(self, name: str, run: RankRun, times: RankTimes, facts: Mapping[int, Any]) -> Trace:
         """Return the Trace of a rank that did the same, with its times and the facts of its collectives."""

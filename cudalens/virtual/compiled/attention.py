@@ -2,23 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
-import torch
-from torch import Tensor
-
+from cudalens.virtual.dispatch.cuda_attention import attend
 from cudalens.virtual.dispatch.dispatch_utils import register_kernels
 from cudalens.virtual.patching import Patches
-
-_aten = torch.ops.aten
-
-#: Elements to which the memory-efficient kernel needs the last dimension aligned (sdp_utils.cpp).
-_ALIGNMENT: Final = {torch.float32: 4, torch.float16: 8, torch.bfloat16: 8}
-_FLASH_DTYPES: Final = (torch.float16, torch.bfloat16)
-_FLASH_ALIGNMENT: Final = 8
-_MAX_FLASH_FEATURES: Final = 256
-#: The memory-efficient kernel reads rows of a mask in multiples of this number.
-_MASK_ALIGNMENT: Final = 16
 
 #: The dispatch keys of the device that torch's C++ sees (`tracing.hidden_device`).
 _KEYS: Final = ("AutogradLazy", "Lazy")
@@ -28,103 +16,3 @@ def install(patches: Patches) -> None:
     """Replace the composite operator for that device."""
     for key in _KEYS:
         register_kernels(patches, key, {"scaled_dot_product_attention": attend})
-
-
-def attend(
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    attn_mask: Tensor | None = None,
-    dropout_p: float = 0.0,
-    is_causal: bool = False,
-    *,
-    scale: float | None = None,
-    enable_gqa: bool = False,
-) -> Tensor:
-    """Call what torch chooses on CUDA: flash attention, memory-efficient attention, or the plain formula."""
-    result: Tensor
-    if _is_flash(query, key, value, attn_mask, is_causal, enable_gqa):
-        return _flash(query, key, value, dropout_p, is_causal, scale)
-    if _is_efficient(query, key, value, attn_mask, enable_gqa):
-        return _efficient(query, key, value, attn_mask, dropout_p, is_causal, scale)
-    result = _aten._scaled_dot_product_attention_math.default(
-        query, key, value, attn_mask, dropout_p, is_causal, None, scale=scale, enable_gqa=enable_gqa
-    )[0]
-    return result
-
-
-def _is_flash(
-    query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, is_causal: bool, enable_gqa: bool
-) -> bool:
-    is_possible = torch._C._get_flash_sdp_enabled() and mask is None and query.dtype in _FLASH_DTYPES
-    if not is_possible or not _have_plain_sizes(query, key, value):
-        return False
-    if is_causal and query.shape[2] != key.shape[2]:
-        return False
-    has_same_features = query.shape[3] == key.shape[3] == value.shape[3] <= _MAX_FLASH_FEATURES
-    return bool(has_same_features and _have_equal_heads(query, key, value, enable_gqa))
-
-
-def _is_efficient(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, enable_gqa: bool) -> bool:
-    is_possible = torch._C._get_mem_efficient_sdp_enabled() and not enable_gqa and query.dtype in _ALIGNMENT
-    if not is_possible or not _have_plain_sizes(query, key, value):
-        return False
-    if mask is not None and (mask.requires_grad or mask.dtype not in (torch.bool, query.dtype)):
-        return False
-    alignment = _ALIGNMENT[query.dtype]
-    is_aligned = query.shape[3] % alignment == 0 and value.shape[3] % alignment == 0
-    return bool(is_aligned and query.shape[3] == key.shape[3] and _have_equal_heads(query, key, value, False))
-
-
-def _have_plain_sizes(query: Tensor, key: Tensor, value: Tensor) -> bool:
-    """Whether they are 4-dimensional, not empty, of one dtype, with elements of a row side by side."""
-    tensors = (query, key, value)
-    has_dims = all(tensor.dim() == 4 and tensor.dtype == query.dtype for tensor in tensors)
-    return has_dims and all(tensor.stride(3) == 1 and min(tensor.shape) > 0 for tensor in tensors)
-
-
-def _have_equal_heads(query: Tensor, key: Tensor, value: Tensor, enable_gqa: bool) -> bool:
-    has_equal = query.shape[0] == key.shape[0] == value.shape[0] and key.shape[1:3] == value.shape[1:3]
-    is_multiple = query.shape[1] % key.shape[1] == 0 if enable_gqa else query.shape[1] == key.shape[1]
-    return bool(has_equal and is_multiple)
-
-
-def _flash(query: Tensor, key: Tensor, value: Tensor, dropout_p: float, is_causal: bool, scale: float | None) -> Tensor:
-    """Pad the features to a multiple of 8, as torch does for the kernel."""
-    features = query.shape[3]
-    missing = -features % _FLASH_ALIGNMENT
-    scale = features**-0.5 if scale is None and missing else scale
-    padded: list[Any] = [query, key, value]
-    if missing:
-        padded = [torch.nn.functional.pad(tensor, (0, missing)) for tensor in padded]
-    out: Tensor = _aten._scaled_dot_product_flash_attention.default(*padded, dropout_p, is_causal, scale=scale)[0]
-    return out[..., :features] if missing else out
-
-
-def _efficient(
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    mask: Tensor | None,
-    dropout_p: float,
-    is_causal: bool,
-    scale: float | None,
-) -> Tensor:
-    differentiates = torch.is_grad_enabled() and any(tensor.requires_grad for tensor in (query, key, value))
-    bias = None if mask is None else _as_bias(mask, query, key)
-    out: Tensor = _aten._scaled_dot_product_efficient_attention.default(
-        query, key, value, bias, differentiates, dropout_p, is_causal, scale=scale
-    )[0]
-    return out
-
-
-def _as_bias(mask: Tensor, query: Tensor, key: Tensor) -> Tensor:
-    """A mask as numbers to add, in rows of aligned length."""
-    if mask.dtype is torch.bool:
-        allowed = torch.zeros((), dtype=query.dtype, device=mask.device)
-        forbidden = torch.full((), float("-inf"), dtype=query.dtype, device=mask.device)
-        mask = torch.where(mask, allowed, forbidden)
-    missing = -mask.shape[-1] % _MASK_ALIGNMENT
-    if missing:
-        mask = torch.nn.functional.pad(mask, (0, missing))[..., : mask.shape[-1]]
-    return mask.expand(*query.shape[:3], key.shape[2])

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import itertools
 import threading
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
 import torch
@@ -17,6 +19,7 @@ from torch import Tensor
 from torch.autograd import forward_ad
 
 from cudalens.errors import VirtualDeviceError
+from cudalens.virtual.dispatch.cuda_attention import attend_fused
 from cudalens.virtual.shapes.storage import lacks_values
 from cudalens.virtual.tensors.residency import residence_of
 from cudalens.virtual.torch_cuda.rng import Replacement, SwappedState
@@ -69,9 +72,31 @@ def attend(
         return _attend_to_shards(query, key, value, dropout_p, is_causal, scale)
     if dropout_p and not enable_gqa and is_fused(query, key, value, attn_mask, dropout_p, is_causal):
         return _run_fused(query, key, value, attn_mask, dropout_p, is_causal, scale)
+    if attn_mask is None and not dropout_p and _is_plain((query, key, value)):
+        found = _attend_by_name(query, key, value, is_causal, scale, enable_gqa)
+        if found is not None:
+            return found
     given = {"attn_mask": attn_mask, "dropout_p": dropout_p, "is_causal": is_causal}
-    result: Tensor = _attention(query, key, value, **given, scale=scale, enable_gqa=enable_gqa)
+    with cpu_backends():
+        result: Tensor = _attention(query, key, value, **given, scale=scale, enable_gqa=enable_gqa)
     return result
+
+
+@contextmanager
+def cpu_backends() -> Iterator[None]:
+    """Enable CPU attention backends if only CUDA's memory-efficient or cuDNN attention is selected."""
+    flash, math = torch._C._get_flash_sdp_enabled(), torch._C._get_math_sdp_enabled()
+    others = torch._C._get_mem_efficient_sdp_enabled() or torch._C._get_cudnn_sdp_enabled()
+    if flash or math or not others:
+        yield
+        return
+    torch._C._set_sdp_use_flash(True)
+    torch._C._set_sdp_use_math(True)
+    try:
+        yield
+    finally:
+        torch._C._set_sdp_use_flash(flash)
+        torch._C._set_sdp_use_math(math)
 
 
 def _is_sharded_without_values(query: Tensor) -> bool:
@@ -90,6 +115,23 @@ def _attend_to_shards(
     fused = _aten._scaled_dot_product_flash_attention
     result: Tensor = fused(query, key, value, dropout_p, is_causal, False, scale=scale)[0]
     return result
+
+
+def _attend_by_name(
+    query: Tensor, key: Tensor, value: Tensor, is_causal: bool, scale: float | None, enable_gqa: bool
+) -> Tensor | None:
+    """Call CUDA's fused operator by its name, which checkpointing policies compare; None if CUDA has none."""
+    dtype = _dtype_of_call(query)
+    if dtype != query.dtype:
+        query, key, value = (tensor.to(dtype) for tensor in (query, key, value))
+    return attend_fused(query, key, value, None, 0.0, is_causal, scale=scale, enable_gqa=enable_gqa)
+
+
+def _is_plain(tensors: Iterable[Tensor]) -> bool:
+    """Whether tensors are of the device, without subclasses and transformations that need the composite operator."""
+    return not _is_transformed() and all(
+        type(tensor) in (Tensor, torch.nn.Parameter) and residence_of(tensor) is not None for tensor in tensors
+    )
 
 
 def is_fused(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, dropout_p: float, is_causal: bool) -> bool:

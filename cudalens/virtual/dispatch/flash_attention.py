@@ -30,8 +30,8 @@ class FlashAttention(SwappedState):
         scale: float | None = None,
         generator: torch.Generator,
     ) -> Any:
-        """Compute the values. Keys may have fewer heads than queries."""
-        heads = query.shape[1] // key.shape[1]
+        """Compute the values. Keys may have fewer heads than queries, which the CPU's kernel supports."""
+        heads = query.shape[1] // key.shape[1] if dropout_p else 1
         keys, values = key.repeat_interleave(heads, 1), value.repeat_interleave(heads, 1)
         out, statistics, number, _ = Attention(_efficient.default)(
             query, keys, values, None, True, dropout_p, is_causal, scale=scale, generator=generator
@@ -66,7 +66,7 @@ class FlashAttentionBackward(Replacement):
         scale: float | None = None,
     ) -> Any:
         """Compute the gradients of query, key and value."""
-        heads = query.shape[1] // key.shape[1]
+        heads = query.shape[1] // key.shape[1] if dropout_p else 1
         keys, values = key.repeat_interleave(heads, 1), value.repeat_interleave(heads, 1)
         number = philox_seed.to(torch.int64)[0]
         grads = AttentionBackward(_efficient_backward.default)(
@@ -84,7 +84,7 @@ class FlashAttentionBackward(Replacement):
             is_causal,
             scale=scale,
         )
-        grad_key, grad_value = (_sum_over_groups(grad, key.shape[1]) for grad in grads[1:3])
+        grad_key, grad_value = (_sum_over_groups(grad, key.shape[1]) if heads > 1 else grad for grad in grads[1:3])
         pairs = ((grads[0], query), (grad_key, key), (grad_value, value))
         return tuple(torch.empty_like(like).copy_(grad) for grad, like in pairs)
 

@@ -153,7 +153,7 @@ class Communicator:
         groups: The ranks of each process group of this rank, in order of creation.
         every_group: The ranks of each process group of the job that the program made, also those without this rank.
         names: The number of each process group of this rank, by its name.
-        started_at: The line at which the program made its first process group.
+        started_at: The line at which the program made its first process group; "" before.
         reduction: How the last collective of a process group combined elements.
     """
 
@@ -170,7 +170,7 @@ class Communicator:
         self.groups: list[tuple[int, ...]] = []
         self.every_group: list[tuple[int, ...]] = []
         self.names: dict[str, int] = {}
-        self.started_at = "?"
+        self.started_at = ""
         self.reduction = "sum"
         self._announced: Collective | None = None
         self._numbers: Counter[Any] = Counter()

@@ -74,16 +74,23 @@ def _part(splits: tuple[int, ...], elements: int, at: int, size: int) -> int:
     return splits[at] * (elements // max(sum(splits), 1)) if splits else elements // size
 
 
-def describe_deadlock(blocked: Mapping[int, Collective | None], last: Mapping[int, str]) -> CollectiveMismatchError:
+def describe_deadlock(
+    blocked: Mapping[int, Collective | None], last: Mapping[int, str], joining: Mapping[int, str] | None = None
+) -> CollectiveMismatchError:
     """Return the error for ranks that wait for each other.
 
     Args:
         blocked: By rank, the collective at which it waits; None for a rank whose program has ended.
         last: By rank, the last collective of its program with its line, as text.
+        joining: By rank, the call that creates a process group in which it waits, with its line, as text.
     """
+    joining = joining or {}
+    blocked = {**blocked, **dict.fromkeys(joining)}
     lines = []
     for rank, collective in sorted(blocked.items())[:_SHOWN]:
-        if collective is None:
+        if rank in joining:
+            lines.append(f"rank {rank} waits for all ranks in {joining[rank]}")
+        elif collective is None:
             lines.append(f"rank {rank} has ended, or waits for its own work, after {last[rank]}")
         else:
             peer = f" with rank {collective.peer}" if collective.kind in PAIRS else ""
@@ -103,9 +110,11 @@ def describe_last(collectives: Iterable[Collective], started_at: str) -> str:
 
     Args:
         collectives: Those of the rank, in order.
-        started_at: The line at which the program made its process groups.
+        started_at: The line at which the program made its process groups; "" if it made none.
     """
     made = list(collectives)
+    if not made and not started_at:
+        return "its start, without init_process_group"
     if not made:
         return f"init_process_group at {started_at}, without a collective"
     return f"its last collective {_text(made[-1])} at {made[-1].line}"

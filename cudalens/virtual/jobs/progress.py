@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Collection, Hashable
 
 from cudalens.virtual.jobs.communicator import PAIRS, Collective
 from cudalens.virtual.jobs.mismatch import check_match, describe_deadlock, describe_last
@@ -19,15 +19,24 @@ class JobProgress:
     def __init__(self, num_ranks: int) -> None:
         self._started: dict[Hashable, tuple[set[int], dict[int, Collective]]] = {}
         self._waiting: set[int] = set()
+        self._num_groups = dict.fromkeys(range(num_ranks), 0)
+        self._joining: dict[int, str] = {}
         self._ended: dict[int, str] = {}
         self._running = set(range(num_ranks))
 
-    def note(self, rank: int, kind: str, collective: Collective | None) -> None:
-        """Note a report: "starts" with a collective, "waits" or "resumes".
+    def note(self, rank: int, kind: str, collective: Collective | str | None) -> None:
+        """Note a report: "starts" with a collective, "waits" or "resumes"; "joins" with a text, or "joined".
 
         Raises:
             CollectiveMismatchError: Another rank started a different collective.
         """
+        if isinstance(collective, str):
+            self._num_groups[rank] += 1
+            self._joining[rank] = collective
+            return
+        if kind == "joined":
+            del self._joining[rank]
+            return
         if collective is None:
             (self._waiting.add if kind == "waits" else self._waiting.discard)(rank)
             return
@@ -44,6 +53,7 @@ class JobProgress:
         self._ended[rank] = describe_last(program.collectives.values(), program.started_at)
         self._running.discard(rank)
         self._waiting.discard(rank)
+        self._joining.pop(rank, None)
 
     def check_failure(self, rank: int) -> None:
         """Check that a rank that failed was not in a collective without one that has ended, which closes connections.
@@ -72,8 +82,20 @@ class JobProgress:
             for rank, collective in arrived.items():
                 pending.setdefault(rank, collective)
         all_wait = is_quiet and self._running <= self._waiting and self._running <= pending.keys()
-        if pending and (has_missed or all_wait):
-            raise describe_deadlock(pending | dict.fromkeys(self._ended.keys() - pending.keys()), self._ended)
+        if (pending and (has_missed or all_wait)) or self._misses_a_group(pending.keys(), is_quiet):
+            others = dict.fromkeys(self._ended.keys() - pending.keys())
+            raise describe_deadlock(pending | others, self._ended, self._joining)
+
+    def _misses_a_group(self, pending: Collection[int], is_quiet: bool) -> bool:
+        """Whether a rank creates a process group with one that has ended, or all others wait for something else."""
+        if not self._joining:
+            return False
+        last = max(self._num_groups[rank] for rank in self._joining)
+        if any(self._num_groups[rank] < last for rank in self._ended):
+            return True
+        blocked = self._joining.keys() | (self._waiting & set(pending))
+        is_together = all(self._num_groups[rank] == last and rank in self._joining for rank in self._running)
+        return is_quiet and self._running <= blocked and not is_together
 
 
 def _meeting_of(rank: int, collective: Collective) -> tuple[Hashable, set[int]]:

@@ -6,8 +6,8 @@ import functools
 import gc
 import os
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -18,9 +18,9 @@ import torch.distributed as dist
 from cudalens.errors import VirtualDeviceError
 from cudalens.virtual import context
 from cudalens.virtual.compiled.fake_tensors import forget_results
-from cudalens.virtual.jobs.communicator import AVERAGE, Collective, Communicator
+from cudalens.virtual.jobs.communicator import AVERAGE, Collective, Communicator, program_line
 from cudalens.virtual.jobs.exchanges import Mailbox
-from cudalens.virtual.jobs.reducer import Reducer, ReducerLogger, broadcast_coalesced
+from cudalens.virtual.jobs.reducer import Reducer, ReducerLogger, broadcast_coalesced, refuse_hook
 from cudalens.virtual.patching import Patches
 from cudalens.virtual.torch_cuda.stacks import is_library
 
@@ -38,6 +38,10 @@ _NVSHMEM: Final = (
     "{name} needs NVSHMEM or symmetric memory, which kernels write across GPUs; a job on virtual GPUs models "
     "collectives of process groups only. Use torch.distributed's collectives."
 )
+_PLACE: Final = (
+    "init_process_group at {line} has {name}={asked}; in this job it is {wanted}. On GPUs the job would hang there. "
+    "Leave the argument out, or read RANK and WORLD_SIZE from the environment."
+)
 
 
 @dataclass(frozen=True)
@@ -46,12 +50,13 @@ class Meeting:
 
     Attributes:
         store: A file of torch.distributed's FileStore.
-        report: Called with "starts" and a `Collective` when the rank has started one, and with "waits" or "resumes" and
-            None around the waits of the host for collectives.
+        report: Called with "starts" and a `Collective` when the rank has started one, with "waits" or "resumes" and
+            None around the waits of the host for collectives, and with "joins" and a text or "joined" and None around
+            the creation of a process group, which waits for all ranks.
     """
 
     store: Path
-    report: Callable[[str, Collective | None], None]
+    report: Callable[[str, Any], None]
 
 
 class RankDevice(context.device):
@@ -114,6 +119,8 @@ class RankDevice(context.device):
             patches.set(dist, "Reducer", Reducer)
             patches.set(dist, "Logger", ReducerLogger)
             patches.set(dist, "_broadcast_coalesced", broadcast_coalesced)
+            patches.set(dist, "_register_comm_hook", refuse_hook)
+            patches.set(dist, "_register_builtin_comm_hook", refuse_hook)
             module = torch.nn.parallel.distributed
             patches.set(module, "_verify_param_shape_across_processes", lambda *args, **kwargs: None)
 
@@ -127,6 +134,9 @@ class RankDevice(context.device):
         def init_process_group(given: Any = None, *args: Any, **kwargs: Any) -> Any:
             asked = str(kwargs.pop("backend", given) or "nccl")
             _check_backend(asked)
+            kwargs |= dict(zip(_INIT_ARGUMENTS, args, strict=False))
+            _check_place("world_size", kwargs, num_ranks)
+            _check_place("rank", kwargs, self._rank)
             kwargs = {name: value for name, value in kwargs.items() if name in ("timeout", "group_name")}
             if backend == "fake":
                 from torch.testing._internal.distributed.fake_pg import FakeStore
@@ -135,7 +145,8 @@ class RankDevice(context.device):
             elif self._meeting is not None:
                 store = torch._C._distributed_c10d.FileStore(str(self._meeting.store), num_ranks)
                 kwargs |= {"store": store, "rank": self._rank, "world_size": num_ranks}
-            make(backend, **kwargs)
+            with self._joining(f"init_process_group at {program_line()}"):
+                make(backend, **kwargs)
             names[_world().group_name] = asked
             communicator.add_group(range(num_ranks), _world())
 
@@ -147,7 +158,9 @@ class RankDevice(context.device):
             kwargs.pop("device_id", None)
             if timeout is not None:
                 kwargs["timeout"] = timeout
-            group = new(ranks, backend=backend, **kwargs)
+            is_local = kwargs.get("use_local_synchronization", False)
+            with nullcontext() if is_local else self._joining(f"new_group at {program_line()}"):
+                group = new(ranks, backend=backend, **kwargs)
             communicator.add_group(range(num_ranks) if ranks is None else ranks, group)
             if hasattr(group, "group_name"):
                 names[group.group_name] = asked
@@ -166,6 +179,15 @@ class RankDevice(context.device):
             ):
                 if hasattr(owner, name):
                     patches.set(owner, name, function)
+
+    @contextmanager
+    def _joining(self, call: str) -> Iterator[None]:
+        """Report that the rank waits for all others to create a process group."""
+        if self._meeting is not None:
+            self._meeting.report("joins", call)
+        yield
+        if self._meeting is not None:
+            self._meeting.report("joined", None)
 
     def _note_reads(self, patches: Patches, get_rank: Callable[..., Any]) -> None:
         """Note whether a line of the program, and not of torch, reads the rank."""
@@ -210,6 +232,23 @@ def _check_backend(asked: str) -> None:
         name = part.rpartition(":")[2]
         if name not in _KNOWN:
             raise VirtualDeviceError(_BACKEND.format(backend=name))
+
+
+#: Arguments of init_process_group after the backend.
+_INIT_ARGUMENTS: Final = ("init_method", "timeout", "world_size", "rank", "store", "group_name")
+
+
+def _check_place(name: str, given: Mapping[str, Any], wanted: int) -> None:
+    """Check the rank or the world size that a program gives to init_process_group, or has set in the environment.
+
+    Raises:
+        VirtualDeviceError: It is not that of the job: on GPUs, the ranks would wait for each other forever.
+    """
+    asked = int(given.get(name, -1))
+    if asked < 0:
+        asked = int(os.environ.get(name.upper(), wanted))
+    if asked != wanted:
+        raise VirtualDeviceError(_PLACE.format(line=program_line(), name=name, asked=asked, wanted=wanted))
 
 
 def _replace_barrier(patches: Patches, communicator: Communicator) -> None:

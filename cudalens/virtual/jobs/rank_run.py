@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final, Literal
 from cudalens.errors import VirtualDeviceError
 from cudalens.virtual.jobs.communicator import Collective
 from cudalens.virtual.jobs.layout import Layout, Members, refine, representatives, unlike_roles
+from cudalens.virtual.jobs.mismatch import describe_deadlock, describe_last
 from cudalens.virtual.jobs.schedule import JobPrograms, RankProgram, RankSpeed, RankTimes, read_program
 
 if TYPE_CHECKING:
@@ -126,6 +127,18 @@ def run_distinct_ranks(
         return _run_all(num_ranks, run, runs)
     note = _copied(len(runs), num_ranks) if len(runs) < num_ranks else ""
     return runs, program_of, note
+
+
+def check_groups(runs: Mapping[int, RankRun]) -> None:
+    """Check that all ranks call init_process_group, if one does.
+
+    Raises:
+        CollectiveMismatchError: Some do not: on GPUs, the others wait for them forever.
+    """
+    last = {rank: describe_last(run.program.collectives.values(), run.program.started_at) for rank, run in runs.items()}
+    joining = {rank: f"init_process_group at {run.program.started_at}" for rank, run in runs.items() if run.every_group}
+    if joining and len(joining) < len(runs):
+        raise describe_deadlock(dict.fromkeys(runs.keys() - joining.keys()), last, joining)
 
 
 def _copied(num_runs: int, num_ranks: int) -> str:

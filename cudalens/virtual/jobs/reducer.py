@@ -177,7 +177,11 @@ class Reducer:
             hook.remove()
 
     def _set_static_graph(self) -> None:
-        """Do nothing: every iteration has the same graph."""
+        """Parameters without a gradient have none in every iteration."""
+        self._finds_unused = True
+
+    def _delay_all_reduce(self) -> None:
+        """Do nothing. The C++ class reduces a static graph's first gradients here; `_finish` does it for all passes."""
 
     def _set_ddp_runtime_logging_sample_rate(self, rate: int) -> None:
         """Do nothing."""
@@ -190,6 +194,15 @@ class Reducer:
             f"DistributedDataParallel without values does not support {name} of torch's reducer (communication hooks, "
             "join(), mixed precision of DDP). Use FSDP2 or autocast, or simulate the job without it."
         )
+
+
+def refuse_hook(*args: Any) -> None:
+    """Refuse a communication hook, in place of the functions that give one to the C++ reducer.
+
+    Raises:
+        VirtualDeviceError: Always.
+    """
+    raise VirtualDeviceError(_HOOK)
 
 
 class ReducerLogger:

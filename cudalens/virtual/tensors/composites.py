@@ -2,44 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any, Final
 
 import torch
 from torch.nn import functional
 
-from cudalens.virtual.dispatch.attention import attend
+from cudalens.virtual.dispatch.attention import attend, cpu_backends
 from cudalens.virtual.tensors.residency import residence_of
 
 _LENGTHS: Final = ("input_lengths", "target_lengths")
 
 
-@contextmanager
-def _attention_backends() -> Iterator[None]:
-    """Enable CPU attention backends if only CUDA's memory-efficient or cuDNN attention is selected."""
-    flash, math = torch._C._get_flash_sdp_enabled(), torch._C._get_math_sdp_enabled()
-    others = torch._C._get_mem_efficient_sdp_enabled() or torch._C._get_cudnn_sdp_enabled()
-    if flash or math or not others:
-        yield
-        return
-    torch._C._set_sdp_use_flash(True)
-    torch._C._set_sdp_use_math(True)
-    try:
-        yield
-    finally:
-        torch._C._set_sdp_use_flash(flash)
-        torch._C._set_sdp_use_math(math)
-
-
 def _attention(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    with _attention_backends():
+    with cpu_backends():
         return func(*args, **kwargs)
 
 
 def _attend(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    with _attention_backends():
-        return attend(*args, **kwargs)
+    return attend(*args, **kwargs)
 
 
 def _ctc_loss(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

@@ -23,11 +23,11 @@ class Block(nn.Module):
         return x + self.down(torch.relu(self.up(x)))
 
 
-def train(model, steps=3, batch=2048):
+def train(model, steps=3, batch=2048, width=WIDTH):
     """Train for some steps without reading a value."""
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     for _ in range(steps):
-        model(torch.randn(batch, WIDTH, device="cuda")).sum().backward()
+        model(torch.randn(batch, width, device="cuda")).sum().backward()
         optimizer.step()
         optimizer.zero_grad()
 

@@ -1,10 +1,12 @@
 """Simulated jobs of many ranks: data parallel and sharded training without values."""
 
 import pytest
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel
 
 import cudalens
 from cudalens.frames import Ranks
-from tests.unit.virtual.jobs.programs_of_ranks import WIDTH, data_parallel, sharded
+from tests.unit.virtual.jobs.programs_of_ranks import WIDTH, Block, data_parallel, sharded, start, train
 
 PARAMETER_BYTES = 4 * 2 * (8 * WIDTH * WIDTH + 5 * WIDTH)
 
@@ -42,6 +44,18 @@ def test_ddp_sums_all_gradients_in_buckets_during_the_backward_pass(ddp):
     first = kernels[kernels["collective"].notna()].iloc[0]
     assert first["ts"] < products["ts"].max()  # the last product runs after the first collective has begun
     assert first["stream"] not in set(products["stream"])
+
+
+def test_a_static_graph_with_an_unused_parameter_sums_the_gradients_in_every_step():
+    def program():
+        start()
+        model = nn.ModuleList([Block(64), Block(64)]).cuda()
+        model.forward = model[0].forward
+        train(DistributedDataParallel(model, static_graph=True), batch=8, width=64)
+
+    found = cudalens.virtual.job(program, "h100x4").analysis.collectives
+    sums = found[found["rank"] == 0].groupby("step")["num_bytes"].sum()
+    assert sums.loc[[0, 1]].tolist() == [4 * 2 * (2 * 4 * 64 * 64 + 5 * 64)] * 2
 
 
 def test_a_step_lasts_as_long_as_its_products_and_what_of_communication_they_do_not_hide(ddp):

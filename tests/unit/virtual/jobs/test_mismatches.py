@@ -9,6 +9,8 @@ import pytest
 import torch
 import torch.distributed as dist
 from torch.distributed import _symmetric_memory as symmetric_memory
+from torch.distributed.algorithms.ddp_comm_hooks import default_hooks
+from torch.nn.parallel import DistributedDataParallel
 from torch.utils import cpp_extension
 
 import cudalens
@@ -165,10 +167,69 @@ def test_a_rank_that_waits_forever(program, values):
     assert all(any(text in lines[line - 1] for line in found) for text in (first, second))
 
 
+def without_a_rank():
+    if os.environ["RANK"] == "1":
+        return
+    dist.init_process_group("nccl")
+
+
+def without_a_rank_in_a_group():
+    if begin()[0] == 0:
+        dist.new_group([0, 1])
+    else:
+        dist.all_reduce(torch.ones(8, device="cuda"))
+
+
+def test_a_rank_that_never_starts_is_found(values):
+    message = message_of(without_a_rank, values=values)
+    line = line_of(without_a_rank, "init_process_group")
+    wanted = f"rank 0 waits for all ranks in init_process_group at {HERE}:{line}"
+    assert wanted in message
+    assert "rank 1 has ended, or waits for its own work, after its start, without init_process_group" in message
+
+
+@needs_fork
+def test_a_rank_that_waits_for_another_to_make_a_group_is_found():
+    message = message_of(without_a_rank_in_a_group, values=True)
+    assert f"rank 0 waits for all ranks in new_group at {HERE}:" in message
+    assert f"rank 1 at {HERE}:" in message
+
+
+@pytest.mark.parametrize(
+    ("given", "text"), [({"world_size": 3, "rank": 0}, "world_size=3"), ({"world_size": 2, "rank": 5}, "rank=5")]
+)
+def test_another_world_size_or_rank_than_that_of_the_job_is_refused(given, text, values):
+    message = message_of(lambda: dist.init_process_group("nccl", **given), values=values)
+    assert f"init_process_group at {HERE}:" in message
+    assert f"has {text}; in this job it is " in message
+
+
+def test_a_program_may_end_with_sys_exit(values):
+    def ends(code):
+        begin()
+        dist.all_reduce(torch.ones(8, device="cuda"))
+        sys.exit(code)
+
+    cudalens.virtual.job(lambda: ends(0), "h100x2", values=values)
+    assert "ended with exit code 3" in message_of(lambda: ends(3), values=values)
+
+
+def test_a_program_that_ends_its_process_does_not_end_that_of_the_caller():
+    before = os._exit
+    cudalens.virtual.job(lambda: os._exit(0), "h100x2")
+    assert "rank 0 ended with exit code 7" in message_of(lambda: os._exit(7))
+    assert os._exit is before
+
+
 def test_both_lines_are_those_of_the_calls():
     message = message_of(order)
     assert f"rank 0 at {HERE}:{line_of(order, 'dist.all_reduce')}" in message
     assert f"rank 1 at {HERE}:{line_of(order, 'dist.broadcast', after=4)}" in message
+
+
+def hooked():
+    begin()
+    return DistributedDataParallel(torch.nn.Linear(8, 8).cuda())
 
 
 @pytest.mark.parametrize(
@@ -180,6 +241,11 @@ def test_both_lines_are_those_of_the_calls():
         (lambda: torch.ops.symm_mem.one_shot_all_reduce(begin()[1], "sum", "0"), "this operator has none"),
         (lambda: cpp_extension.load_inline("kernel", "", "__global__ void k() {}"), "cannot run code for a GPU"),
         (lambda: (begin(), dist.all_gather_object([None, None], 1)), "needs objects of all ranks"),
+        (lambda: hooked().register_comm_hook(None, default_hooks.fp16_compress_hook), "needs values: the hook gets"),
+        (
+            lambda: hooked()._register_builtin_comm_hook(dist.BuiltinCommHookType.FP16_COMPRESS),
+            "needs values: the hook",
+        ),
         (lambda: (begin(), dist.recv(torch.ones(1, device="cuda"))), "recv without a source"),
     ],
 )

@@ -242,6 +242,8 @@ class Recorder:
     ) -> NotRecordedError:
         """The reason for a failed capture, after its memory was freed."""
         finding = _why(observer, error, handled)
+        if finding.reason is Reason.CAPTURE_FAILED and node.waits:
+            finding = _why_after_read(node.waits, finding)
         clear_tracebacks(error, handled)
         self._abandon(node)
         self._invalidate(node, observer.left_behind(()))
@@ -502,6 +504,12 @@ def _why(observer: Observer, error: Exception, handled: BaseException | None) ->
     return Finding(
         Reason.CAPTURE_FAILED, f"{type(error).__name__}: {causes[-1].partition(chr(10))[0]}", observer.last_place
     )
+
+
+def _why_after_read(waits: Sequence[Wait], finding: Finding) -> Finding:
+    """The reason for a failed capture behind a value that the host reads: without the read, it may not fail."""
+    wait = next((wait for wait in reversed(waits) if wait.change), waits[-1])
+    return Finding(Reason.SYNCHRONISES, f"the read of {wait.shown}, then {finding.what}", wait.place, wait.change)
 
 
 def _dead_since_parent(node: GraphNode) -> list[tuple[int, int]]:

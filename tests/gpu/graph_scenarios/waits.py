@@ -299,6 +299,18 @@ def replays_with_reads_are_checked(m: GraphManager) -> None:
 
 
 @scenario
+def a_capture_that_fails_behind_a_read_names_the_read(m: GraphManager) -> None:
+    def make() -> Any:
+        return lambda x: x * torch.tensor([float(n) for n in range(int(x.max()))], device="cuda").sum()
+
+    step = compare(m, make, [values(1, n) for n in (3, 4, 3, 4)])
+    assert step._function.counts.replays == 0
+    row = reason_row(m, "SYNCHRONISES")
+    assert row["detail"].startswith("makes the host wait for the device: the read of 4.0, then GraphError")
+    assert "int(x.max())" in row["source"]
+
+
+@scenario
 def work_on_another_stream_is_not_split(m: GraphManager) -> None:
     side = torch.cuda.Stream()
 

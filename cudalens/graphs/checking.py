@@ -17,6 +17,7 @@ import torch
 from cudalens.device.own_work import own_work
 from cudalens.graphs import arguments
 from cudalens.graphs.functions import run_inside
+from cudalens.graphs.generators import generator_states
 from cudalens.graphs.guards.effects import Snapshot
 from cudalens.graphs.liveness import version_of
 from cudalens.graphs.node import Check, GraphNode
@@ -58,14 +59,14 @@ class EagerCall:
         self._counted = [tensor for tensor in tensors if not tensor.is_inference()]
         before = [tensor.detach().clone() for _, tensor in self._touched]
         versions = list(map(version_of, self._counted))
-        generators = _Generators(node, leaves)
+        generators = generator_states(node.variant, leaves)
 
         self.result = _run(node, list(leaves))
         self.outputs: list[Any] = torch.utils._pytree.tree_leaves(self.result, is_leaf=is_size)
 
         self._changed = snapshot.difference()
         self._versions = list(map(version_of, self._counted))
-        self._generators = _Generators(node, leaves)
+        self._generators = generator_states(node.variant, leaves)
         self._written = [tensor.detach().clone() for _, tensor in self._touched]
         self._values = {
             n: self.outputs[n].detach().clone()
@@ -115,7 +116,7 @@ class EagerCall:
                 return f"{gradient.label}, which is None in one of the two"
             if version_of(replayed_gradient) != version_of(eager):
                 return f"the number of in-place changes of {gradient.label}"
-        generator = self._generators.difference(_Generators(self._node, self._leaves))
+        generator = self._generators.difference(generator_states(self._node.variant, self._leaves))
         return generator or first_difference(relations_of(replayed, _others(self._node, self._leaves)), self._relations)
 
     def take_effect(self) -> Any:
@@ -127,27 +128,6 @@ class EagerCall:
         _set_gradients(self._owners, self._gradients)
         self._generators.restore()
         return self.result
-
-
-class _Generators:
-    """The states of the random generators that a call can draw from."""
-
-    def __init__(self, node: GraphNode, leaves: Sequence[Any]) -> None:
-        device = torch.cuda.current_device()
-        given = [leaf for leaf in leaves if isinstance(leaf, torch.Generator)]
-        every = [torch.default_generator, torch.cuda.default_generators[device], *node.variant.generators, *given]
-        self._states = [(generator, generator.get_state()) for generator in every]
-
-    def restore(self) -> None:
-        for generator, state in self._states:
-            generator.set_state(state)
-
-    def difference(self, other: _Generators) -> str | None:
-        """The first generator whose state is another, in words."""
-        for (generator, state), (_, now) in zip(self._states, other._states, strict=True):
-            if not torch.equal(state, now):
-                return f"the state of a random generator on {generator.device}"
-        return None
 
 
 def _set_versions(tensors: Sequence[torch.Tensor], versions: Sequence[int]) -> None:

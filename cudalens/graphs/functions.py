@@ -22,6 +22,7 @@ from cudalens.graphs.host_values import Upload
 from cudalens.graphs.programs import Inference, Program
 from cudalens.graphs.reasons import Finding, Reason
 from cudalens.graphs.training_flags import TrainingFlags
+from cudalens.graphs.waits import ReadCounts
 
 Mode = Literal["inference", "forward", "backward"]
 Mutations = Literal["skip", "copy"]
@@ -176,6 +177,7 @@ class Variant:
         host_names: Where the small CPU tensors are whose values it reads.
         has_freed_history: Whether it ran the backward of its differentiable results, which freed what this needs.
         plain: What the arguments are compared by if they are tensors alone; None for others.
+        host_reads: How often replays read the values of the device that a recording depends on.
     """
 
     id: int
@@ -214,6 +216,7 @@ class Variant:
     host_names: list[Name] = field(default_factory=list)
     has_freed_history: bool = False
     plain: arguments.PlainArguments | None = None
+    host_reads: ReadCounts = field(default_factory=ReadCounts)
 
     def matches(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
         """Whether a call has its key; False also where that is not known without computing the key."""

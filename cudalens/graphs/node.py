@@ -17,6 +17,7 @@ from torch.multiprocessing.reductions import StorageWeakRef
 from cudalens.device.stacks import Place
 from cudalens.graphs import inputs as copying
 from cudalens.graphs.functions import Function, Guarded, Variant
+from cudalens.graphs.generators import GeneratorStates
 from cudalens.graphs.gradients import MadeGradients
 from cudalens.graphs.guards.named_tensors import NamedTensors, OfBackward
 from cudalens.graphs.inputs import CopiedInput, InputCopies
@@ -34,6 +35,7 @@ from cudalens.graphs.outputs import (
     view_of_leaf,
 )
 from cudalens.graphs.reasons import Finding, Reason
+from cudalens.graphs.waits import ReadValue, Wait, read_value, show_value
 
 if TYPE_CHECKING:
     from cudalens.device.graph_backend import GraphBackend, TensorPlace
@@ -96,6 +98,13 @@ class GraphNode:
         derivative: Its autograd graph, where gradients are wanted.
         backwards: Variants of its backward, by which results have a gradient.
         of_backward: Tensors from outside that only those use.
+        graph: What it launches; behind the last of its waits.
+        waits: Where the host reads a value of the device, in order, each with the graph before it.
+        values: What the latest replay read at those.
+        missed: Where the latest replay read another value than the recording, and that value in words; None if it did
+            not, or is complete.
+        draws: Whether it changes the state of a random generator.
+        generators_before: While it is recorded, the states before it.
         state: Of the pool, after the recording.
         pool_bytes: Bytes allocated in the pool then.
         dead_before: Outputs of the path that were dead at the recording, which may use their memory.
@@ -127,6 +136,11 @@ class GraphNode:
         self.of_backward = OfBackward()
         self.state: Any = None
         self.graph: torch.cuda.CUDAGraph | None = None
+        self.waits: list[Wait] = []
+        self.values: list[ReadValue] = []
+        self.missed: tuple[Wait, str] | None = None
+        self.draws = True
+        self.generators_before: GeneratorStates | None = None
         self.places: list[Place | None] = []
         self.copied: list[CopiedInput] = []
         self.fixed: list[Fixed] = []
@@ -290,14 +304,33 @@ class GraphNode:
                     upload.renew(given)
         self._copies.run(leaves)
 
-    def launch(self) -> None:
-        """Replay the graph on the current stream, and copy back what it overwrites of its arguments."""
-        assert self.graph is not None
+    def launch(self) -> bool:
+        """Replay it on the current stream, and read the values that the host reads in between.
+
+        Returns:
+            Whether all values are those of the recording. If not, what follows the read was not launched.
+        """
         if len(self._times_ns) + len(self._samples) < _SAMPLES:
             with self.timed():
-                self._backend.replay(self.graph)
-        else:
-            self._backend.replay(self.graph)
+                return self._launch()
+        return self._launch()
+
+    def _launch(self) -> bool:
+        self.values, self.missed = [], None
+        for wait in self.waits:
+            self._backend.replay(wait.graph)
+            found = wait.read()
+            self.values.append(read_value(found))
+            if self.values[-1] != wait.value:
+                self.missed = wait, show_value(found)
+                return False
+        self.launch_last()
+        return True
+
+    def launch_last(self) -> None:
+        """Replay what follows the last wait; of a recording without waits, all of it."""
+        assert self.graph is not None
+        self._backend.replay(self.graph)
         self.num_replays += 1
 
     def copy_back(self, leaves: Sequence[Any]) -> None:
@@ -430,10 +463,15 @@ class GraphNode:
     def release(self, backend: GraphBackend) -> None:
         """Invalidate the outputs and destroy the graph."""
         self.let_go()
-        if self.graph is not None:
-            backend.destroy(self.graph)
-            self.graph = None
+        self.destroy_graphs(backend)
         self.uploads, self._renewed = [], []
+
+    def destroy_graphs(self, backend: GraphBackend) -> None:
+        """Free its graphs."""
+        graphs = [wait.graph for wait in self.waits] + ([] if self.graph is None else [self.graph])
+        for graph in graphs:
+            backend.destroy(graph)
+        self.graph, self.waits = None, []
 
     def let_go(self) -> None:
         """Hold no output any more."""

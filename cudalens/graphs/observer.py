@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import functools
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from threading import get_ident
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import torch
 import torch.utils.checkpoint
@@ -22,8 +22,17 @@ from cudalens.device import accumulation
 from cudalens.device.modes import has_own_dispatch
 from cudalens.device.own_work import own_work
 from cudalens.device.stacks import Place, place
+from cudalens.device.streams import current_stream
 from cudalens.graphs.changes import change_of_caller
-from cudalens.graphs.host_values import MOST_CONSTANT_BYTES, Upload, Uploads, can_be_constant, is_small, replaced
+from cudalens.graphs.host_values import (
+    MOST_COMPARED_BYTES,
+    MOST_CONSTANT_BYTES,
+    Upload,
+    Uploads,
+    can_be_constant,
+    is_small,
+    replaced,
+)
 from cudalens.graphs.liveness import OutputRef, span, storage_id, version_of
 from cudalens.graphs.reasons import Finding, Reason
 
@@ -47,6 +56,15 @@ _SYNCHRONISING: Final = frozenset(
         "unique_dim_consecutive",
     }
 )
+
+#: Operators that give the host values of the device and nothing else: a recording can be split there.
+_READS: Final = frozenset({"_local_scalar_dense", "_to_copy"})
+
+#: Namespaces of the operators of torch.distributed.
+_COLLECTIVES: Final = frozenset({"c10d", "_c10d_functional", "c10d_functional"})
+
+#: Runs an operator that reads a value of the device, with its arguments and the line that calls it.
+RunWait: TypeAlias = Callable[[Any, tuple[Any, ...], Mapping[str, Any], Place], Any]
 
 #: They wait where an index is a mask.
 _INDEXING: Final = frozenset({"_index_put_impl_", "index", "index_put", "index_put_"})
@@ -112,6 +130,8 @@ class Observer(TorchDispatchMode):  # type: ignore[no-untyped-call]
         inputs: The tensors among its arguments.
         device: Index of the device whose memory it is about.
         known: In a capture, the copies on the device of the CPU tensors that the warm-up copied there.
+        may_wait: Whether a recording can be split where the host reads a value of the device.
+        wait: In a capture, what runs an operator that reads such a value.
 
     Attributes:
         written: Positions in `inputs` of those that were overwritten, with the first place where.
@@ -126,10 +146,20 @@ class Observer(TorchDispatchMode):  # type: ignore[no-untyped-call]
         used_on_host: Positions in `inputs` of CPU tensors that it uses otherwise, with the first operator and place.
         read_on_host: Small CPU tensors from outside whose values it reads, by the identity of their storage.
         has_hidden_copies: Whether torch copied Python data to the device where no mode sees it.
+        wait: As the argument.
     """
 
-    def __init__(self, inputs: Sequence[torch.Tensor], device: int, known: Sequence[Upload] | None = None) -> None:
+    def __init__(
+        self,
+        inputs: Sequence[torch.Tensor],
+        device: int,
+        known: Sequence[Upload] | None = None,
+        *,
+        may_wait: bool = False,
+        wait: RunWait | None = None,
+    ) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
+        self._may_wait, self.wait, self._stream = may_wait, wait, 0
         self.uploads = Uploads(inputs, known)
         self.has_hidden_copies = False
         self.used_on_host: dict[int, tuple[str, Place]] = {}
@@ -150,6 +180,10 @@ class Observer(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self.last_place: Place | None = None
         self._thread, self.has_other_threads = get_ident(), False
 
+    def __enter__(self) -> Any:
+        self._stream = current_stream(self.device)
+        return super().__enter__()  # type: ignore[no-untyped-call]
+
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
         """No wrapper around the handler, which would hide who calls it."""
@@ -165,15 +199,18 @@ class Observer(TorchDispatchMode):  # type: ignore[no-untyped-call]
         here = self.last_place = place(1)
         self.has_other_threads = self.has_other_threads or get_ident() != self._thread
         name = func._schema.name.partition("::")[2]
-        self._note_arguments(func, name, args, kwargs, here)
+        is_read = self._can_read(func, name, args, kwargs)
+        self._note_arguments(func, name, args, kwargs, here, is_read=is_read)
         if name == "lift_fresh" and args[0].is_cuda and storage_id(args[0]) not in self.made:
             self._note_hidden_copy(args[0], here)
         uploaded = self._upload(name, args, kwargs)
         if uploaded:
             out = func(*replaced(args, uploaded), **kwargs)
+        elif is_read and self.wait is not None:
+            out = self.wait(func, args, kwargs, here)
         else:
             out = func(*args, **kwargs)
-        self._note_results(name, args, out, kwargs, here, is_uploaded=bool(uploaded))
+        self._note_results(name, args, out, kwargs, here, is_allowed=bool(uploaded) or is_read)
         if torch.Tag.nondeterministic_seeded in func.tags and not any(one.is_cuda for one in _tensors(out)):
             self._find(Reason.OUTSIDE_CALL, f"{name} on the CPU", here)
         return out
@@ -193,7 +230,26 @@ class Observer(TorchDispatchMode):  # type: ignore[no-untyped-call]
             if key not in known and made.is_on_device and made.ref.address and made.ref.is_alive()
         ]
 
-    def _note_arguments(self, func: Any, name: str, args: Any, kwargs: Any, here: Place) -> None:
+    def _can_read(self, func: Any, name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bool:
+        """Whether an operator reads a value of the device at which a recording can be split.
+
+        If the value is another one in a replay, the function runs again from its start. So nothing outside may have
+        changed until then, on this device or on another rank.
+        """
+        if func.namespace in _COLLECTIVES:
+            self._may_wait = False
+        if not self._may_wait or name not in _READS or not _is_plain_on(self.device, args[0]):
+            return False
+        if name == "_to_copy" and not _is_small_copy_to_host(args[0], kwargs):
+            return False
+        is_in_order = (
+            get_ident() == self._thread
+            and torch._C._current_graph_task_id() == -1
+            and current_stream(self.device) == self._stream
+        )
+        return is_in_order and not self.written and not any(one.is_written for one in self.externals.values())
+
+    def _note_arguments(self, func: Any, name: str, args: Any, kwargs: Any, here: Place, *, is_read: bool) -> None:
         written = {id(tensor) for tensor in _written_tensors(func, name, args, kwargs)}
         is_on_device = False
         on_host = []
@@ -207,7 +263,8 @@ class Observer(TorchDispatchMode):  # type: ignore[no-untyped-call]
                 self._note_use(tensor, name, here, is_write=id(tensor) in written)
             elif tensor.device.type == "cpu":
                 on_host.append(tensor)
-        self._check_operator(name, args, here, is_on_device=is_on_device)
+        if not is_read:
+            self._check_operator(name, args, here, is_on_device=is_on_device)
         if on_host and name != "lift_fresh":  # what torch.tensor() has just made
             self._check_host_operands(func, name, on_host, written, here, args, kwargs, is_on_device=is_on_device)
         if torch.Tag.nondeterministic_seeded in func.tags and is_checkpointed():
@@ -328,7 +385,7 @@ class Observer(TorchDispatchMode):  # type: ignore[no-untyped-call]
         key = storage_id(source)
         return key in self.read_on_host or (key in self.made and key not in self._from_device)
 
-    def _note_results(self, name: str, args: Any, out: Any, kwargs: Any, here: Place, *, is_uploaded: bool) -> None:
+    def _note_results(self, name: str, args: Any, out: Any, kwargs: Any, here: Place, *, is_allowed: bool) -> None:
         on_device = False
         for tensor in _tensors(out):
             if not is_plain(tensor):
@@ -340,7 +397,7 @@ class Observer(TorchDispatchMode):  # type: ignore[no-untyped-call]
                 if known is None or not known.ref.is_alive() or known.ref.address != _address(tensor):
                     is_on_device, is_in_pool = tensor.get_device() == self.device, get_ident() == self._thread
                     self.made[key] = Made(OutputRef(tensor), is_on_device, is_in_pool, name, here)
-        if name in _COPIES and not is_uploaded:
+        if name in _COPIES and not is_allowed:
             self._check_copy(name, args, out, kwargs, here)
         if on_device and name not in _ALLOCATES_ONLY:
             self.num_kernels += 1
@@ -372,6 +429,16 @@ class Observer(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def _find(self, reason: Reason, what: str, here: Place) -> None:
         if all(finding.reason is not reason for finding in self.findings):
             self.findings.append(Finding(reason, what, here, change_of_caller(here)))
+
+
+def _is_plain_on(device: int, tensor: Any) -> bool:
+    return isinstance(tensor, torch.Tensor) and tensor.get_device() == device and is_plain(tensor)
+
+
+def _is_small_copy_to_host(source: torch.Tensor, kwargs: Mapping[str, Any]) -> bool:
+    """Whether a copy waits, and has few enough bytes to compare them in each replay."""
+    is_to_host = getattr(kwargs.get("device"), "type", "") == "cpu" and not kwargs.get("non_blocking")
+    return is_to_host and source.numel() * source.element_size() <= MOST_COMPARED_BYTES
 
 
 def _is_blocking(name: str, args: Any, kwargs: Mapping[str, Any]) -> bool:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import gc
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, nullcontext, suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
+from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -14,10 +16,13 @@ from torch.multiprocessing.reductions import StorageWeakRef
 
 from cudalens.device.graph_backend import PoolId, TensorPlace
 from cudalens.device.own_work import EnterAsOwn, own_work
+from cudalens.device.stacks import Place
+from cudalens.errors import VirtualDeviceError
 from cudalens.graphs import inputs as copying
-from cudalens.graphs.changes import capturable_line, change_of_step
+from cudalens.graphs.changes import capturable_line, change_of_caller, change_of_step
 from cudalens.graphs.freed_history import freed_results
 from cudalens.graphs.functions import Guarded, Variant, run_inside
+from cudalens.graphs.generators import generator_states
 from cudalens.graphs.gradients import MadeGradients, restored_on_error
 from cudalens.graphs.guards.captured import Name, find_names
 from cudalens.graphs.host_data import shown_copies
@@ -30,6 +35,7 @@ from cudalens.graphs.outputs import AliasOfPath, Fresh, Surroundings, describe_o
 from cudalens.graphs.programs import Training
 from cudalens.graphs.reasons import Finding, Reason
 from cudalens.graphs.variants import describe_tensor, note_outside, unnamed_input
+from cudalens.graphs.waits import Wait, read_value, show_value
 
 if TYPE_CHECKING:
     from cudalens.device.graph_backend import GraphBackend
@@ -148,12 +154,13 @@ class Recorder:
             for n, leaf in enumerate(leaves)
         ]
         tensors = [leaf for leaf in stand_ins if isinstance(leaf, torch.Tensor)]
-        observer = Observer(tensors, self.device, node.uploads)
+        capture = _Capture(self, node, _generators(node, leaves))
+        observer = Observer(tensors, self.device, node.uploads, may_wait=node.mode != "backward", wait=capture.run_wait)
         del tensors
         versions = {n: version_of(one) for n, one in enumerate(stand_ins) if isinstance(one, torch.Tensor)}
         named = {(id(name.container), name.key): version_of(tensor) for name, tensor in _named_tensors(node.variant)}
         counted = {id(one): (n, one) for n, one in reversed(list(enumerate(stand_ins))) if n in versions}
-        outputs = self._capture(node, stand_ins, observer)
+        outputs = self._capture(node, stand_ins, observer, capture)
         node.num_writes = dict.fromkeys(versions, 0)
         node.num_writes |= {n: version_of(one) - versions[n] for n, one in counted.values()}  # each tensor once
         del counted
@@ -167,8 +174,11 @@ class Recorder:
         buffers.clear()
         observer.made.clear()
         self._note_pool(node)
-        node.launch()
+        with node.timed():
+            node.launch_last()
         node.num_replays -= 1
+        before, node.generators_before = node.generators_before, None
+        node.draws = before is None or before.difference(generator_states(node.variant, leaves)) is not None
         return outputs
 
     def _make_buffers(self, node: GraphNode, leaves: Sequence[Any]) -> dict[int, torch.Tensor]:
@@ -197,21 +207,15 @@ class Recorder:
         copying.copy_all(targets, sources)
         return buffers
 
-    def _capture(self, node: GraphNode, leaves: list[Any], observer: Observer) -> list[Any]:
-        graph, stream = torch.cuda.CUDAGraph(), torch.cuda.current_stream()
-        node.graph = graph
-        for generator in _generators(node, leaves):
-            try:
-                graph.register_generator_state(generator)
-            except Exception as error:
-                raise NotRecordedError(Finding(Reason.UNREGISTERED_RNG, str(error).partition("\n")[0])) from None
+    def _capture(self, node: GraphNode, leaves: list[Any], observer: Observer, capture: _Capture) -> list[Any]:
+        stream = torch.cuda.current_stream()
+        node.generators_before = generator_states(node.variant, leaves)
         handled = sys.exc_info()[1]  # the exception that the caller handles: no part of this failure
         try:
             with (
                 _silent(),
                 EnterAsOwn(self._clean_workspaces()),
-                EnterAsOwn(_same_draws(self.device)),
-                EnterAsOwn(self.backend.capture(graph, self.pool, self.stream)),
+                capture,
                 run_inside(),
                 shown_copies() if node.variant.has_hidden_copies else nullcontext(),
             ):
@@ -227,6 +231,8 @@ class Recorder:
             self._abandon(node)
             self._invalidate(node, observer.left_behind(()))
             raise
+        finally:
+            observer.wait = None  # autograd can hold the observer, and must not hold the recording
         if other is not None:
             self._abandon(node)
             raise NotRecordedError(Finding(Reason.NEW_GRADIENT, f"'{other}'", observer.last_place))
@@ -237,6 +243,8 @@ class Recorder:
     ) -> NotRecordedError:
         """The reason for a failed capture, after its memory was freed."""
         finding = _why(observer, error, handled)
+        if finding.reason is Reason.CAPTURE_FAILED and node.waits:
+            finding = _why_after_read(node.waits, finding)
         clear_tracebacks(error, handled)
         self._abandon(node)
         self._invalidate(node, observer.left_behind(()))
@@ -265,9 +273,9 @@ class Recorder:
             torch.cuda.synchronize()
 
     def _abandon(self, node: GraphNode) -> None:
-        if node.graph is not None:
-            self.backend.destroy(node.graph)
-            node.graph = None
+        if node.waits and node.generators_before is not None:
+            node.generators_before.restore()  # what is before the last wait has run
+        node.destroy_graphs(self.backend)
         with own_work():
             torch.cuda.synchronize()
 
@@ -387,6 +395,76 @@ class Recorder:
         node.pool_bytes = self.backend.pool_size(self.pool, self.device).allocated_bytes
 
 
+class _Capture:
+    """Captures a function into the graphs of a recording: another one behind each value that the host reads."""
+
+    def __init__(self, recorder: Recorder, node: GraphNode, generators: Sequence[torch.Generator]) -> None:
+        self._recorder, self._node, self._generators = recorder, node, generators
+        self._open: AbstractContextManager[None] | None = None
+
+    def __enter__(self) -> None:
+        self._begin_graph()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trail: TracebackType | None
+    ) -> None:
+        opened, self._open = self._open, None
+        if opened is not None:  # None: a graph before this one could not be ended
+            opened.__exit__(kind, error, trail)
+
+    def _begin_graph(self) -> None:
+        graph = self._node.graph = torch.cuda.CUDAGraph()
+        for generator in self._generators:
+            try:
+                graph.register_generator_state(generator)
+            except Exception as error:
+                raise NotRecordedError(Finding(Reason.UNREGISTERED_RNG, str(error).partition("\n")[0])) from None
+        opened = self._one_graph(graph)
+        opened.__enter__()
+        self._open = opened
+
+    @contextmanager
+    def _one_graph(self, graph: torch.cuda.CUDAGraph) -> Iterator[None]:
+        recorder = self._recorder
+        with (
+            EnterAsOwn(_same_draws(recorder.device)),
+            EnterAsOwn(recorder.backend.capture(graph, recorder.pool, recorder.stream)),
+        ):
+            yield
+
+    def run_wait(self, operator: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], here: Place) -> Any:
+        """Run what is captured so far, read a value of the device, and capture what follows into another graph."""
+        self.__exit__(None, None, None)
+        node, backend = self._node, self._recorder.backend
+        graph = node.graph
+        assert graph is not None
+        backend.replay(graph)
+        value = operator(*args, **kwargs)
+        read = functools.partial(_read, operator, _lookup(backend, args[0]), kwargs.get("dtype"))
+        node.waits.append(Wait(graph, read, read_value(value), show_value(value), here, change_of_caller(here)))
+        node.graph = None
+        self._begin_graph()
+        return value
+
+
+def _read(operator: Any, tensor: Callable[[], torch.Tensor], dtype: torch.dtype | None) -> Any:
+    """Give the host the present value of a tensor, as the operator did in the recording."""
+    with torch.no_grad():
+        if operator is torch.ops.aten._to_copy.default:
+            return tensor().to("cpu", dtype)
+        return operator(tensor())
+
+
+def _lookup(backend: GraphBackend, tensor: torch.Tensor) -> Callable[[], torch.Tensor]:
+    """What gives a tensor that a recording reads, in each replay: without holding it, unless it is from outside."""
+    place, plain = TensorPlace.of(tensor), tensor.detach()
+    try:
+        backend.tensor_at(place)
+    except VirtualDeviceError:  # it is in no pool
+        return lambda: plain
+    return functools.partial(backend.tensor_at, place)
+
+
 def clear_tracebacks(error: BaseException, handled: BaseException | None) -> None:
     """Clear the frames that an exception holds, so that the tensors in them are free.
 
@@ -427,6 +505,12 @@ def _why(observer: Observer, error: Exception, handled: BaseException | None) ->
     return Finding(
         Reason.CAPTURE_FAILED, f"{type(error).__name__}: {causes[-1].partition(chr(10))[0]}", observer.last_place
     )
+
+
+def _why_after_read(waits: Sequence[Wait], finding: Finding) -> Finding:
+    """The reason for a failed capture behind a value that the host reads: without the read, it may not fail."""
+    wait = next((wait for wait in reversed(waits) if wait.change), waits[-1])
+    return Finding(Reason.SYNCHRONISES, f"the read of {wait.shown}, then {finding.what}", wait.place, wait.change)
 
 
 def _dead_since_parent(node: GraphNode) -> list[tuple[int, int]]:

@@ -14,7 +14,7 @@ import threading
 import weakref
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any, Final
 
 import torch
@@ -27,6 +27,7 @@ from cudalens.graphs.backend import backend_for
 from cudalens.graphs.differentiable import attach, backward_variant, note_backward
 from cudalens.graphs.freed_history import with_freed_history
 from cudalens.graphs.functions import Variant, inside
+from cudalens.graphs.generators import generator_states
 from cudalens.graphs.gradients import GradientMemories, restored_on_error
 from cudalens.graphs.guards.ambient import finding_around
 from cudalens.graphs.guards.captured import find_names
@@ -43,7 +44,8 @@ from cudalens.graphs.reasons import Finding, Reason, State
 from cudalens.graphs.recording import NotRecordedError, Recorder, roots_of
 from cudalens.graphs.steps import Stale, Steps, StreamOrder, rescue_gradients
 from cudalens.graphs.structure import containers_in
-from cudalens.graphs.variants import learn, note_host_reads, overwritten, unnamed_input
+from cudalens.graphs.variants import learn, note_host_reads, overwritten, reads_differ, unnamed_input
+from cudalens.graphs.waits import begins_with
 from cudalens.graphs.warmup import WarmupNode, on_backward, warm_up
 
 #: Recordings of one function beyond its first, whatever makes them necessary.
@@ -190,13 +192,22 @@ class GraphTree:
             node, finding = self._find(variant, leaves)
             if node is None and variant.id in self.roots and self._current is not None and self._try_end_execution():
                 node, finding = self._find(variant, leaves)
-            if node is not None and (held := node.gradients.make_free()) is not None:
-                self.log.note(
-                    variant.function, Finding(Reason.GRADIENT_HELD, f"'{held}'", variant.function.place), variant
-                )
+            tried: list[GraphNode] = []
+            while node is not None:
+                if (held := node.gradients.make_free()) is not None:
+                    finding = Finding(Reason.GRADIENT_HELD, f"'{held}'", variant.function.place)
+                    self.log.note(variant.function, finding, variant)
+                    return variant.run_eagerly(leaves), None
+                outcome = self._replay(node, leaves)
+                if outcome is not None:
+                    return outcome
+                tried.append(node)
+                node, finding = self._find_branch(variant, leaves, tried)
+            if variant.host_reads.is_pointless:
+                assert finding is not None
+                variant.skip = reads_differ(variant, finding)
+                self.log.note(variant.function, variant.skip, variant)
                 return variant.run_eagerly(leaves), None
-            if node is not None:
-                return self._replay(node, leaves)
             if finding is not None and not self._may_rerecord(variant, finding):
                 return variant.run_eagerly(leaves), None
             self._try_end_execution()
@@ -213,6 +224,21 @@ class GraphTree:
         nodes = children.get(variant.id, ())
         fitting = next((node for node in nodes if node.fits(leaves)), None)
         return fitting, nodes[-1].mismatch(leaves) if nodes and fitting is None else None
+
+    def _find_branch(
+        self, variant: Variant, leaves: Sequence[Any], tried: Sequence[GraphNode]
+    ) -> tuple[GraphNode | None, Finding | None]:
+        """The recording of the values that a replay has read; otherwise which value has no recording."""
+        last = tried[-1]
+        siblings = (self.roots if last.parent is None else last.parent.children).get(variant.id, ())
+        others = (node for node in siblings if node not in tried and begins_with(node.waits, last.values))
+        fitting = next((node for node in others if node.fits(leaves)), None)
+        if fitting is not None:
+            return fitting, None
+        variant.host_reads.misses += 1
+        assert last.missed is not None
+        wait, now = last.missed
+        return None, Finding(Reason.NEW_VALUE, f"read from the device: {wait.shown} → {now}", wait.place, wait.change)
 
     def _may_rerecord(self, variant: Variant, finding: Finding) -> bool:
         function = variant.function
@@ -298,7 +324,11 @@ class GraphTree:
             self.log.note(variant.function, PROFILED, variant)
             return variant.run_eagerly(leaves)
         recorder = self._made_recorder()
-        observer = Observer([leaf for leaf in leaves if isinstance(leaf, torch.Tensor)], self.device)
+        observer = Observer(
+            [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)],
+            self.device,
+            may_wait=variant.mode != "backward",
+        )
         effects = Effects(python_roots(variant), leaves, variant.spec, variant.labels)
         with _capture_lock, torch.cuda.device(self.device), self._tidied():
             outputs, node, left = warm_up(recorder, variant, self._current, leaves, observer, effects)
@@ -422,11 +452,12 @@ class GraphTree:
             self.state = State.RECORDING
         self.log.note(variant.function, finding, variant)
 
-    def _replay(self, node: GraphNode, leaves: list[Any]) -> tuple[Any, GraphNode | None]:
+    def _replay(self, node: GraphNode, leaves: list[Any]) -> tuple[Any, GraphNode | None] | None:
         """Replay a recording.
 
         Returns:
-            Its outputs and the recording; or the result of a call without a graph and None, if a check differs.
+            Its outputs and the recording; or the result of a call without a graph and None, if a check differs; or
+            None if the host reads another value than in the recording: all is as before the call then.
         """
         self._stream_order.follow(self.device)
         checks = node.variant.function.check and node.num_replays % CHECK_EVERY == 0
@@ -434,13 +465,18 @@ class GraphTree:
         eager = checking.EagerCall(node, leaves, held) if checks else None
         node.copy_inputs(leaves)
         if self._stale:
-            self._move_stale(leaves, {*node.returned_leaves, *arguments.gradient_leaves(leaves)})
+            needed = {*node.returned_leaves, *arguments.gradient_leaves(leaves)}
+            self._move_stale(leaves, range(len(leaves)) if node.waits else needed)
             self._drop_stale()
-        if current_device() == self.device:
-            node.launch()
-        else:
-            with torch.cuda.device(self.device):  # events are recorded on the current device's stream
-                node.launch()
+        with nullcontext() if current_device() == self.device else torch.cuda.device(self.device):
+            before = generator_states(node.variant, leaves) if node.waits and node.draws else None
+            is_complete = node.launch()  # events are recorded on the current device's stream
+            if not is_complete:
+                if before is not None:
+                    before.restore()
+                return None
+        if node.waits:
+            node.variant.host_reads.hits += 1
         node.copy_back(leaves)
         node.count_writes(leaves)
         node.gradients.assign()

@@ -118,6 +118,13 @@ def other_values(variant: Variant) -> Finding:
     return Finding(Reason.NEW_VALUE, what or "a value that it reads", variant.function.place, change)
 
 
+def reads_differ(variant: Variant, finding: Finding) -> Finding:
+    """Why a variant runs without graphs whose host reads other values in most calls; `finding` has the latest one."""
+    counts = variant.host_reads
+    what = f"a value that it reads was new in {counts.misses} of {counts.misses + counts.hits} calls"
+    return Finding(Reason.SYNCHRONISES, what, finding.place, finding.change)
+
+
 def learn(
     variant: Variant, leaves: Sequence[Any], outputs: Sequence[Any], observer: Observer, backend: GraphBackend
 ) -> None:

@@ -29,6 +29,7 @@ from graph_scenarios import (  # noqa: E402
     training,
     trees,
     undisturbed,
+    waits,
     whole_steps,
 )
 
@@ -55,6 +56,7 @@ SCENARIOS = scenarios_of(
     surroundings,
     training,
     trees,
+    waits,
     whole_steps,
 )
 

@@ -98,6 +98,7 @@ class Tape:
     def __init__(self) -> None:
         self.ops: list[CapturedOp | Draw | StatePoint | Tape] = []
         self._saved: dict[Memory, torch.Tensor] = {}
+        self._read: dict[Memory, torch.Tensor] = {}
         self._generators = CapturedGenerators()
         self._made: list[Operand] = []
         self._is_running = False
@@ -181,16 +182,16 @@ class Tape:
         """Restore memory and generators at the end of the capture."""
         with below_modes():
             self._undo()
-        self._saved, self._made = {}, []
+        self._saved, self._read, self._made = {}, {}, []
 
     def _undo(self) -> None:
-        for memory, contents in reversed(self._saved.items()):
+        for operand in self._made:
+            operand.undefine()
+        for memory, contents in (*reversed(self._saved.items()), *self._read.items()):
             now = memory.contents()
             if now is not None and now.numel() >= contents.numel():
                 now[: contents.numel()].copy_(contents)
         self._generators.restore()
-        for operand in self._made:
-            operand.undefine()
 
     def replay(self) -> None:
         """Run all operators again."""
@@ -242,7 +243,9 @@ class Tape:
         if isinstance(value, torch.Tensor):
             if value.dim() == 0 and is_pageable(value):
                 return value.clone()
-            return Operand(value, memory_of(value, self))
+            memory = memory_of(value, self)
+            self._save_read(memory)
+            return Operand(value, memory)
         if isinstance(value, list | tuple):
             return (
                 [self._operand_form(item) for item in value]
@@ -257,6 +260,14 @@ class Tape:
         for place in writes:
             for operand in _operands(_argument(place, args, kwargs)):
                 self._save_memory(operand.memory)
+
+    def _save_read(self, memory: Memory) -> None:
+        """Keep what a graph reads of a pool: the tensor may be freed in the capture, and another one get its memory."""
+        if memory.arena is None or memory in self._saved or memory in self._read or memory.made_by(self):
+            return
+        contents = memory.contents()
+        if contents is not None:
+            self._read[memory] = contents.clone()
 
     def _save_memory(self, memory: Memory) -> None:
         if memory in self._saved or memory.made_by(self):

@@ -53,8 +53,11 @@ def a_large_host_tensor_from_outside(m: GraphManager) -> None:
 
 @scenario
 def a_number_that_is_read(m: GraphManager) -> None:
+    latest = values()
+
     def function(x):
         y = x * 2
+        latest.copy_(y)  # before the read: otherwise it is split there
         if y.sum().item() > 5:
             y = y + 1
         return y
@@ -68,7 +71,10 @@ def a_truth_test_and_a_mask(m: GraphManager) -> None:
     def masked(x):
         return x[x > 2]
 
+    latest = values()
+
     def tested(x):
+        latest.copy_(x)
         return x + 1 if (x > 0).all() else x
 
     def sized(x):
@@ -88,11 +94,11 @@ def a_truth_test_and_a_mask(m: GraphManager) -> None:
 @scenario
 def a_copy_to_the_host(m: GraphManager) -> None:
     def function(x):
-        host = (x * 2).cpu()
-        return x + host.cuda()
+        host = (x * 2).expand(2000, 6).cpu()
+        return x + host[7].cuda()
 
     runs_eager(m, function, values)
-    assert_reason(m, "SYNCHRONISES", "host = (x * 2).cpu()", "device to host")
+    assert_reason(m, "SYNCHRONISES", "host = (x * 2).expand(2000, 6).cpu()", "device to host")
 
 
 @scenario
@@ -270,10 +276,12 @@ def moved_and_managed(m: GraphManager) -> None:
 
 @scenario
 def the_reason_names_the_caller_s_line_in_nested_functions(m: GraphManager) -> None:
+    latest = values()
+
     def helper(y):
         return float(y.sum())  # the wait
 
-    runs_eager(m, lambda x: x * helper(x), values)
+    runs_eager(m, lambda x: x * helper(latest.copy_(x)), values)
     assert_reason(m, "SYNCHRONISES", "return float(y.sum())  # the wait")
 
 

@@ -187,6 +187,13 @@ STATEMENTS = (
     "outs.append(y.unsqueeze(0).expand(2, 6))",
     "outs.append(view)",
     "outs.append(y.detach().requires_grad_())",
+    "y = y * 2 if x.detach().sum() > 8 else y - 1",
+    "y = y / 4 if (y.detach().abs() > 20).any() else y + 1",
+    "while y.detach().abs().max() > 8: y = y / 2",
+    "y = y + min(int(x.detach().max()), 3)",
+    "y = y + round(torch.rand(3, device='cuda').sum().item())",
+    "y = y + float((x.detach() > 2).sum().cpu())",
+    "outs.append(int(y.detach().max()) % 2)",
 )
 
 #: What happens between calls.

@@ -200,3 +200,21 @@ def test_a_captures_memory_is_counted_to_the_byte(h100, num_bytes, pool, num_seg
         assert grown(before) == [1, kept_bytes, 1, num_bytes]
         assert out[-1].item() == 6
     assert seeds.is_cuda
+
+
+def test_a_graph_reads_memory_of_its_pool_that_the_capture_frees_and_uses_again(h100):
+    x = torch.arange(6.0, device="cuda")
+    handle = torch.cuda.graph_pool_handle()
+    first, doubled = capture(lambda: [x * 2], pool=handle)
+    first.replay()
+
+    def program():
+        sums = doubled.pop() + 1
+        return sums, sums * 3  # the second has the memory of what was freed
+
+    address = doubled[0].data_ptr()
+    second, (sums, tripled) = capture(program, pool=handle)
+    assert tripled.data_ptr() == address
+    second.replay()
+    assert sums.tolist() == [1, 3, 5, 7, 9, 11]
+    assert tripled.tolist() == [3, 9, 15, 21, 27, 33]

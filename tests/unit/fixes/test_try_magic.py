@@ -162,6 +162,21 @@ def test_a_function_of_another_cell_is_in_the_next_cell(shell, ran):
     assert shell.rl_next_input.endswith("\n\n\nresult = epoch()")
 
 
+def test_a_method_of_another_cell_is_assigned_to_its_class_in_the_next_cell(shell, ran):
+    shell.run_cell(
+        "class Epoch:\n    def total(self):\n        total = 0.0\n        for step in range(8):\n"
+        "            torch.cuda._sleep(100_000)\n            total += (x * step).mean().item()\n        return total\n"
+        "epoch = Epoch()",
+        store_history=True,
+    ).raise_error()
+    shell.run_cell("%%cudaprofile of_method --quiet\nresult = epoch.total()", store_history=True).raise_error()
+    ran("%cudaprofile try host_sync --write")
+    expected, shell.user_ns["result"] = shell.user_ns["result"], None
+    shell.run_cell(shell.rl_next_input).raise_error()
+    assert shell.user_ns["result"] == expected
+    assert "_total_values" in shell.user_ns["Epoch"].total.__code__.co_varnames
+
+
 def test_the_history_keeps_what_was_predicted_and_what_the_try_gave(shell, ran, tmp_path):
     path = tmp_path / "history.jsonl"
     shell.run_cell(CELL, store_history=True).raise_error()

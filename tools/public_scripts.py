@@ -65,10 +65,8 @@ class Script:
     cell: str = ""
 
 
-_ONE: Final = {
-    "num_epochs = 5": "num_epochs = 1",
-    "num_epochs = 15": "num_epochs = 1",
-    "num_epochs = 2\n": "num_epochs = 1\n",
+_ONE: Final = {f"num_epochs = {number}": "num_epochs = 1" for number in (200, 15, 5)} | {
+    "num_epochs = 2\n": "num_epochs = 1\n"
 }
 _FEW: Final = {"range(5000)": "range(4)", "range(1000)": "range(4)"}
 _EPOCH: Final = {"range(opt.n_epochs)": "range(1)"}

@@ -97,6 +97,9 @@ device, profiled there, sanitized, and with its step as a function of `cudalens.
   and after the changes that the reasons state, where these change the count. The step runs eight times. The last column
   has the change, or the first reason of a program that does not replay.
 
+`make test-tries` tries all [fixes](fixes.md) for the step of each program: the results of each diff have to be as
+claimed, and the next run that without a try.
+
 Versions: {versions}.
 """
 
@@ -104,7 +107,7 @@ Versions: {versions}.
 def main() -> int:
     """Run the programs, and print a line for each and the totals."""
     options = _options()
-    sys.path[:0] = [str(ROOT), str(PROGRAMS)]
+    sys.path[:0] = [str(ROOT), str(PROGRAMS), str(PROGRAMS.parent)]
     torch.set_num_threads(1)
     wanted = options.only.split(",")
     programs = [program for program in _programs() if any(name in program.name for name in wanted)]

@@ -122,26 +122,20 @@ def _run_twice(
 
 def _try_all(trace: Any, names: dict[str, Any]) -> tuple[tuple[Any, ...], tuple[bool, ...]]:
     """Try the fixes for all findings and for all other rules; returns the attempts, and which of them were kept."""
-    from cudalens.analysis import Finding, findings
-    from cudalens.api.try_fix import trying_of
-    from cudalens.fixes.rewrites import REWRITES
+    from support.every_rule import with_every_rule
 
-    chosen = findings(trace)
-    covered = {rewrite for finding in chosen for rewrite in REWRITES.get(finding.rule, ())}
-    for rule, rewrites in sorted(REWRITES.items(), key=lambda item: -len(item[1])):
-        if not covered.issuperset(rewrites):
-            chosen.append(Finding(rule, rule, "", None, None, (), None, "", "high"))
-            covered.update(rewrites)
-    tries = trying_of(trace, CELL, names, repeats=_REPEATS).all(chosen)
+    from cudalens.analysis import findings
+    from cudalens.api.try_fix import trying_of
+
+    tries = trying_of(trace, CELL, names, repeats=_REPEATS).all(with_every_rule(findings(trace)))
     return tries.attempts, tries.kept
 
 
 def _try_without_compiling(trace: Any, names: dict[str, Any]) -> tuple[tuple[Any, ...], tuple[bool, ...]]:
     """The same without torch.compile; this process runs nothing else."""
-    from cudalens.fixes.rewrites import REWRITES, fusion
+    from support.every_rule import leave_out_compiling
 
-    for rule, rewrites in REWRITES.items():
-        REWRITES[rule] = tuple(one for one in rewrites if one is not fusion.compile_functions)
+    leave_out_compiling()
     return _try_all(trace, names)
 
 

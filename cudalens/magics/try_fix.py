@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
     from cudalens.fixes.trying.attempt import Attempt
-    from cudalens.fixes.trying.choosing import Trying
+    from cudalens.fixes.trying.choosing import Tries, Trying
     from cudalens.frames import Trace
     from cudalens.magics.profile import TryOptions
 
@@ -85,25 +85,56 @@ class ButtonTries:
 
         return trace.info.code is not None and any(run is trace for run in runs.values())
 
-    def try_finding(self, trace: Trace, number: int, progress: Callable[[str], object]) -> dict[str, Any]:
-        """As `cudalens.views.notebook.Tries.try_finding`.
+    def try_findings(
+        self, trace: Trace, number: int | None, consent: bool, progress: Callable[[str], object]
+    ) -> dict[str, Any]:
+        """As `cudalens.views.notebook.Tries.try_findings`.
 
         Raises:
-            FixError: It cannot be tried.
+            FixError: They cannot be tried.
         """
-        from cudalens.api.try_fix import chosen_finding, keep, trying_of
+        from cudalens.api.try_fix import all_findings, chosen_finding, keep, trying_of
 
-        finding = chosen_finding(trace, number)
-        name = _cell_name(self._shell, trace)
-        progress("Copying the variables, to restore them before each run.")
+        found = all_findings(trace) if number is None else [chosen_finding(trace, number)]
         trying = trying_of(
-            trace, None, self._shell.user_ns, quiet=lambda: silent(self._shell), name=name, progress=progress
+            trace,
+            None,
+            self._shell.user_ns,
+            consent=consent,
+            quiet=lambda: silent(self._shell),
+            name=_cell_name(self._shell, trace),
+            progress=progress,
         )
-        attempt = trying.attempt(finding)
+        if trying.needs_consent and any(trying.fixes(trying.program, one) for one in found):
+            return {"effects": list(trying.effects)}
+        progress("Copying the variables, to restore them before each run.")
+        if number is None:
+            tries = trying.all(found)
+            for attempt in tries.attempts:
+                keep(attempt, trace)
+            return _shown_tries(tries)
+        attempt = trying.attempt(found[0])
         keep(attempt, trace)
-        code = attempt.fixed_text if attempt.before_ns else ""
-        shown = {"headline": attempt.headline(), "title": attempt.title, "diff": attempt.diff, "code": code}
-        return {**shown, "notes": attempt.notes()}
+        return {
+            "headline": attempt.headline(),
+            "title": attempt.title,
+            "notes": attempt.notes(),
+            "diff": attempt.diff,
+            "code": attempt.fixed_text if attempt.before_ns else "",
+        }
+
+
+def _shown_tries(tries: Tries) -> dict[str, Any]:
+    """What the page shows of a try of all findings."""
+    together = tries.together
+    has_run = together is not None and bool(together.before_ns)
+    return {
+        "headline": tries.headline(),
+        "rows": [list(row) for row in tries.rows()],
+        "notes": tries.notes(),
+        "diff": together.diff if together is not None else "",
+        "code": together.fixed_text if together is not None and has_run else "",
+    }
 
 
 def _trying(shell: InteractiveShell, trace: Trace, options: TryOptions) -> Trying:

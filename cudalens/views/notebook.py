@@ -51,16 +51,23 @@ class Tries(Protocol):
         """Return whether the cell of a Trace can run again."""
         ...
 
-    def try_finding(self, trace: Trace, number: int, progress: Callable[[str], object]) -> dict[str, Any]:
-        """Try the finding with a number, from 1; returns ``headline``, ``title``, ``notes``, ``diff`` and ``code``.
+    def try_findings(
+        self, trace: Trace, number: int | None, consent: bool, progress: Callable[[str], object]
+    ) -> dict[str, Any]:
+        """Try one finding, or all findings.
 
         Args:
             trace: The Trace.
-            number: The number.
+            number: Number of the finding, from 1; None for all.
+            consent: Run the cell although it has effects outside of its objects.
             progress: Called with a text before each run.
 
+        Returns:
+            ``headline``, ``notes``, ``diff``, ``code``, and ``title`` of one finding or ``rows`` of all. Only
+            ``effects`` where the cell did not run because consent is missing.
+
         Raises:
-            FixError: It cannot be tried.
+            FixError: They cannot be tried.
         """
         ...
 

@@ -122,7 +122,7 @@ class TimelineWidget(anywidget.AnyWidget):
     def _answer(self, _: object, content: Any, buffers: object) -> None:
         """Send what the page requests, or the error, which the page shows."""
         if isinstance(content, dict) and content.get("kind") == "try":
-            self._try(content.get("id"), content.get("finding"))
+            self._try(content.get("id"), content.get("finding"), content.get("consent") is True)
         if not isinstance(content, dict) or content.get("kind") != "request":
             return
         try:
@@ -132,13 +132,14 @@ class TimelineWidget(anywidget.AnyWidget):
         else:
             self.send({"id": content.get("id")}, [data])
 
-    def _try(self, question: Any, finding: Any) -> None:
-        """Try the fix of a finding; sends the progress, then what it gave, or why it was not tried."""
+    def _try(self, question: Any, finding: Any, consent: bool) -> None:
+        """Try a finding, or all; sends the progress, then what it gave, or why it was not tried."""
         tries = notebook.tries_of(self.trace)
         try:
-            if tries is None or not isinstance(finding, int):
+            if tries is None or not (finding is None or isinstance(finding, int)):
                 raise FixError("this run cannot run again.")
-            tried = tries.try_finding(self.trace, finding, lambda text: self.send({"id": question, "progress": text}))
+            report = lambda text: self.send({"id": question, "progress": text})  # noqa: E731
+            tried = tries.try_findings(self.trace, finding, consent, report)
         except (Exception, KeyboardInterrupt) as error:
             text = "interrupted." if isinstance(error, KeyboardInterrupt) else str(error)
             self.send({"id": question, "error": text[:_MAX_ERROR_TEXT] or type(error).__name__})

@@ -2,7 +2,7 @@
 
 The programs are the hand-written fixed ones of `fix_programs`. Their findings are tried, and then the rules without a
 finding. No kept fix may be slower in a new run or change results, and the next run has to be that without a try.
-Fixes that compile are left out: the host time of a compiled call is not modelled. Exit status 1: something is wrong.
+Fixes that compile are left out. Exit status 1: something is wrong.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ import warnings
 from pathlib import Path
 from typing import Any
 
-sys.path[:0] = [str(Path(__file__).parent)]
+sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1])]
 
 import torch  # noqa: E402
 from fix_programs import CELLS, Cell  # noqa: E402
 from fix_scores import _ran  # noqa: E402
+from support.every_rule import leave_out_compiling, with_every_rule  # noqa: E402
 
 import cudalens  # noqa: E402
-from cudalens.analysis import Finding, findings  # noqa: E402
+from cudalens.analysis import findings  # noqa: E402
 from cudalens.fixes.clocks import find_clock  # noqa: E402
-from cudalens.fixes.rewrites import REWRITES, fusion  # noqa: E402
 from cudalens.fixes.trying.choosing import Tries, Trying  # noqa: E402
 from cudalens.fixes.values import compare_values, values_in  # noqa: E402
 
@@ -37,11 +37,7 @@ def run(cell: Cell) -> tuple[Tries, str]:
             find_clock().wait()
             with cudalens.profile(keep=False) as profiled:
                 exec(code, names)
-            found = findings(profiled.trace, most=None)
-            rules = {one.rule for one in found}
-            found += [
-                Finding(rule, rule, "", None, None, (), None, "", "high") for rule in REWRITES if rule not in rules
-            ]
+            found = with_every_rule(findings(profiled.trace, most=None))
             tries = Trying("cell", _text(cell), names).all(found)
             if not cell.has_values:
                 return tries, ""
@@ -83,8 +79,7 @@ def _next_run(code: Any, names: dict[str, Any]) -> dict[str, Any]:
 def main(chosen: list[str]) -> int:
     """Run the programs, and print a line for each and the total."""
     warnings.simplefilter("ignore")
-    for rule, rewrites in REWRITES.items():
-        REWRITES[rule] = tuple(one for one in rewrites if one is not fusion.compile_functions)
+    leave_out_compiling()
     num_wrong = num_kept = num_programs = 0
     for name, cell in CELLS.items():
         if chosen and not any(part in name for part in chosen):

@@ -36,7 +36,7 @@ class Score:
         cell: The program.
         attempt: The try of its fix.
         true_gain: Gain of the hand-written fix, as a share of the time.
-        predicted_pct: Gain that the finding of the rule predicts, in per cent of the measured window; None without it.
+        predicted_pct: Gain of the advice of the rule's finding alone, in per cent of the measured window.
     """
 
     cell: Cell
@@ -77,7 +77,7 @@ def run(cell: Cell) -> Score:
 
 
 def _predicted(cell: Cell) -> float | None:
-    """Gain of the finding with the rule of a program, in per cent of the measured window."""
+    """Gain of the advice of the rule of a program alone, in per cent of the measured window."""
     names = _ran(cell.before)
     code = compile(cell.planted, "<cell>", "exec")
     for _ in range(2):  # the first runs also have what only comes once, as memory from the driver
@@ -85,7 +85,7 @@ def _predicted(cell: Cell) -> float | None:
     find_clock().wait()  # else the measured window begins with what these runs still have queued
     with cudalens.profile(keep=False) as profiled:
         exec(code, names)
-    gains = [one.share_pct for one in findings(profiled.trace, most=None) if one.rule == cell.rule]
+    gains = [one.alone_pct for one in findings(profiled.trace, most=None) if one.rule == cell.rule]
     return max((one for one in gains if one is not None), default=None)
 
 

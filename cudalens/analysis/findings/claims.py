@@ -148,7 +148,10 @@ def settle_claims(arrays: TraceArrays, found: Iterable[Finding], min_share_pct: 
         ledger.claim(one.rule, drawn)
         left = ledger.left()
         what = f"{one.what}{_note_of(alone_ns, gain_ns)}"
-        settled.append(replace(one, what=what, gain_ns=gain_ns, share_pct=share_pct, idle_ns=claimed_ns))
+        alone_pct = 100 * alone_ns / arrays.wall_ns
+        settled.append(
+            replace(one, what=what, gain_ns=gain_ns, share_pct=share_pct, idle_ns=claimed_ns, alone_pct=alone_pct)
+        )
     return settled, ledger
 
 

@@ -37,6 +37,8 @@ class Finding:
         is_idle: Whether the gain is idle time of the devices.
         idle_ns: The part of the gain that is idle time of the devices, ns. No two findings of a Trace claim the same
             idle time; `gain_ns` is in addition to what the findings before it gain.
+        alone_pct: The share of the measured window that the advice can gain if no other finding's is followed: at least
+            `share_pct`. None without a gain.
     """
 
     rule: str
@@ -52,6 +54,7 @@ class Finding:
     rank: int | None = None
     is_idle: bool = False
     idle_ns: int = 0
+    alone_pct: float | None = None
 
     @property
     def weight(self) -> float:

@@ -14,6 +14,7 @@ from cudalens.analysis.findings.finding import Finding
 from cudalens.analysis.findings.kernel_rules import TINY_NS
 from cudalens.analysis.findings.replays import fused, with_work, without_host
 from cudalens.analysis.findings.trace_arrays import TraceArrays
+from cudalens.analysis.findings.training_rules import OPTIMIZER_STEP
 
 _SHARE: Final = 0.10
 _SMALL_SHARE: Final = 0.05
@@ -40,6 +41,9 @@ _SPARE: Final = 0.5
 _DENSE: Final = r"^aten::embedding_dense_backward$"
 #: A sparse gradient takes some ten launches for sorting its indices and adding its rows.
 _SPARSE_NS: Final = 60_000
+_FILL: Final = r"(?i)fill"
+#: SGD reads the table and its gradient, and writes the table; other optimizers take more passes.
+_UPDATE_PASSES: Final = 3
 
 
 def pointwise(arrays: TraceArrays) -> Iterator[Finding]:
@@ -140,15 +144,21 @@ def _has_spare_memory(arrays: TraceArrays) -> bool:
 def dense_embedding(arrays: TraceArrays) -> Iterator[Finding]:
     """``dense_embedding``: the gradient of an embedding is a dense tensor of the size of the table.
 
-    Gain: what a replay saves without the work of ``aten::embedding_dense_backward``, less `_SPARSE_NS` for each
-    gradient. The optimizer's step over the whole table is not counted. Threshold: a twentieth of the window.
+    Gain: what a replay saves without the work of ``aten::embedding_dense_backward``, and without the part of the
+    optimizer's work that updates the whole table, less `_SPARSE_NS` for each gradient. That part is not recorded: it
+    counts as `_UPDATE_PASSES` times the kernels that fill gradients with zeros, which write the table once. Threshold:
+    a twentieth of the window.
     """
     ops = arrays.matching(_DENSE, "cpu_op")
     launched = arrays.launched(ops) if len(ops) else ops
     if not len(launched):
         return
     rows = arrays.work.rows[launched]
-    gain = max(arrays.steady.gain(with_work(rows, 0.0)) - _SPARSE_NS * len(ops), 0)
+    fills_ns = int(arrays.dur[np.intersect1d(rows, arrays.matching(_FILL, "kernel"))].sum())
+    steps = arrays.host(OPTIMIZER_STEP)
+    updates = arrays.work.rows[arrays.launched(steps)] if len(steps) else steps
+    left = max(1 - _UPDATE_PASSES * fills_ns / max(int(arrays.dur[updates].sum()), 1), 0.0)
+    gain = max(arrays.steady.gain(with_work(rows, 0.0), with_work(updates, left)) - _SPARSE_NS * len(ops), 0)
     if arrays.is_minor(gain, _SMALL_SHARE):
         return
     what = (
@@ -158,5 +168,5 @@ def dense_embedding(arrays: TraceArrays) -> Iterator[Finding]:
     advice = "torch.nn.Embedding(..., sparse=True) with torch.optim.SparseAdam or SGD: gradients of the used rows only"
     yield arrays.finding(
         "dense_embedding", "dense embedding gradients", what, gain, advice, "medium",
-        rows=rows, place=arrays.place_of(ops),
+        rows=rows, place=arrays.place_of(ops), changed=np.union1d(rows, updates),
     )  # fmt: skip

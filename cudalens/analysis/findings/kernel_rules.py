@@ -14,7 +14,7 @@ from cudalens.analysis import units
 from cudalens.analysis.event_arrays import Bools, Floats, Ints
 from cudalens.analysis.findings.finding import Finding
 from cudalens.analysis.findings.precision_rules import FP32_PRODUCTS
-from cudalens.analysis.findings.replays import fused, with_work
+from cudalens.analysis.findings.replays import fused, with_work, without_host
 from cudalens.analysis.findings.trace_arrays import TraceArrays
 from cudalens.analysis.time.intervals import length, union
 from cudalens.analysis.time.work import COMPUTE, MEMORY
@@ -147,8 +147,9 @@ def eager_attention(arrays: TraceArrays) -> Iterator[Finding]:
     A softmax counts if the nearest product before it and the nearest after it, on its thread, are ``bmm``, ``baddbmm``
     or ``matmul`` with at most `_REACH` operators between each and the softmax. Gain: what a replay saves with one
     launch for each, in which all kernels but the products take no time: a fused kernel computes the same products, and
-    writes no scores. In FP32 a fused kernel's products do not use tensor cores, so that the gain is a possible one.
-    Without device work: the time between the products. Threshold: a twentieth.
+    writes no scores. Of the operators, only the first product remains, without the views and copies within it: its
+    host time is about that of a fused operator. In FP32 a fused kernel's products do not use tensor cores, so that the
+    gain is a possible one. Without device work: the time between the products. Threshold: a twentieth.
     """
     first, last, softmax = _attentions(arrays)
     if len(first) < _MIN_ATTENTIONS:
@@ -162,7 +163,10 @@ def eager_attention(arrays: TraceArrays) -> Iterator[Finding]:
             return
         others = rows[~np.isin(arrays.work.launch[launched], _launches_of_products(arrays))]
         taken = length(arrays.work_time(launched))
-        gain = arrays.steady.gain(with_work(others, 0.0), fused(rows, number, as_graph=True))
+        within = arrays.beneath(np.union1d(first, last))
+        low, high = arrays.launched_in(within)
+        quiet = without_host(within[low == high])
+        gain = arrays.steady.gain(with_work(others, 0.0), quiet, fused(rows, number, as_graph=True))
     else:
         rows, side = softmax, "CPU"
         taken = length(union(arrays.ts[first], arrays.end[last]))

@@ -73,7 +73,7 @@ def _finding(
     wall = int(summary.loc[summary["rank"] == rank, "wall_ns"].iloc[0])
     share = 100 * cost_ns / wall if wall else None
     is_modelled = ranks.infos[rank].is_simulated
-    return Finding(rule, title, what, cost_ns, share, (), None, advice, confidence, is_modelled)
+    return Finding(rule, title, what, cost_ns, share, (), None, advice, confidence, is_modelled, alone_pct=share)
 
 
 def each(ranks: Ranks) -> Iterator[Finding]:

@@ -393,7 +393,7 @@ class TraceArrays(EventArrays):
         idle_ns = max((gain_ns or 0) - self._work_of(changed), 0) if len(self.work.rows) else 0
         return Finding(
             rule, title, what, gain_ns, share, shown, place, advice, confidence, is_modelled,
-            is_idle=is_idle, idle_ns=idle_ns,
+            is_idle=is_idle, idle_ns=idle_ns, alone_pct=share,
         )  # fmt: skip
 
     def _work_of(self, rows: Ints) -> int:

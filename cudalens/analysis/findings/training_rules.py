@@ -15,7 +15,7 @@ from cudalens.analysis.findings.replays import fused, with_work, without_host
 from cudalens.analysis.findings.trace_arrays import TraceArrays
 from cudalens.analysis.time.intervals import length, subtract
 
-_STEP: Final = r"^Optimizer\.step#"
+OPTIMIZER_STEP: Final = r"^Optimizer\.step#"
 _ZERO: Final = r"^Optimizer\.zero_grad#"
 _GROUPED: Final = r"^aten::_(?:foreach|fused)_"
 _GROUPED_KERNEL: Final = r"(?i)multi_?tensor|Fused(?:Adam|SGD|Lamb|Optimizer)"
@@ -35,14 +35,14 @@ def optimizer(arrays: TraceArrays) -> Iterator[Finding]:
     time of these ranges outside of operators of `TINY_NS` or longer. Threshold: a step launches at least thirty kernels
     (or has thirty operators), none of them grouped (``_foreach_``, ``_fused_``, ``multi_tensor``).
     """
-    steps = arrays.outermost(arrays.host(_STEP))
+    steps = arrays.outermost(arrays.host(OPTIMIZER_STEP))
     if not len(steps) or len(arrays.matching(_GROUPED, "cpu_op")) or len(arrays.matching(_GROUPED_KERNEL, "kernel")):
         return
     if len(arrays.work.rows):
         low, high = arrays.launched_in(steps)
         number, noun = int((high - low).sum()), "kernel"
     else:
-        inside = np.isin(arrays.parent[arrays.matching(r"^aten::", "cpu_op")], arrays.host(_STEP))
+        inside = np.isin(arrays.parent[arrays.matching(r"^aten::", "cpu_op")], arrays.host(OPTIMIZER_STEP))
         number, noun = int(inside.sum()), "operator"
     if number < _MANY * len(steps):
         return

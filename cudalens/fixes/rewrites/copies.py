@@ -18,9 +18,10 @@ _PLACED: Final = frozenset({"device", "pin_memory", "requires_grad", "out", "gen
 _RANDOM: Final = ("rand", "randn", "randint", "randperm", "normal")
 
 #: Copies the next batch on a side stream while the current one is used. Streams wait for each other on the GPU.
-PREFETCH: Final = '''def prefetched(batches, device="cuda"):
+#: There is one side stream for all calls: each stream has memory of its own.
+PREFETCH: Final = '''def prefetched(batches, device="cuda", side=torch.cuda.Stream()):
     """Yield batches on the GPU; the next one is copied on a side stream while the current one is used."""
-    side, ready = torch.cuda.Stream(), None
+    ready = None
     for batch in batches:
         with torch.cuda.stream(side):
             following = batch.to(device, non_blocking=True)

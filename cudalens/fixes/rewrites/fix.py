@@ -150,7 +150,7 @@ class Program:
 
     def written_cell(self) -> str:
         """Return the text for the next cell: the functions of other cells that a fix changed, and the cell."""
-        functions = [unit.source.text for unit in self.functions if unit.is_edited and unit.is_of_cell]
+        functions = [_definition(unit) for unit in self.functions if unit.is_edited and unit.is_of_cell]
         return "\n\n\n".join([*functions, self.cell_text()])
 
     def file_changes(self, original: Program) -> tuple[FileChange, ...]:
@@ -241,6 +241,18 @@ def program_of(name: str, text: str, namespace: MutableMapping[str, Any], *, fir
     values += [means.value(node) for node in cell.source.nodes(ast.Attribute)]
     functions = tuple(unit for function in reached_functions(values) if (unit := _unit(function)) is not None)
     return Program(cell, functions, namespace)
+
+
+def _definition(unit: Unit) -> str:
+    """The text that defines a function of another cell anew; a method is assigned to its class."""
+    assert unit.function is not None
+    scope, _, name = unit.source.name.rpartition(".")
+    if not scope:
+        return unit.source.text
+    if unit.function.__code__.co_freevars or not scope.isidentifier():
+        # Outside of its class or function, the text reads other variables: super() needs the class.
+        return f"# {unit.source.name} changes too: edit it where it is defined, as the diff shows."
+    return f"{unit.source.text}\n\n\n{scope}.{name} = {name}"
 
 
 def _outer_variables(function: Any) -> Mapping[str, Any]:

@@ -36,7 +36,7 @@ class Attempt:
         needs: What must hold for the fix, or what it changes besides, as a sentence; "" without one.
         peak_change_bytes: By how much peak memory changes; None on the CPU.
         setup_ns: Time of the lines that run once, ns; None without any.
-        predicted_pct: The finding's gain as a share of the measured window, in per cent; None without one.
+        predicted_pct: Gain of the finding's advice alone, in per cent of the measured window; None without one.
         is_modelled: Whether the times are modelled.
         effects: Effects of each run outside of the program's objects, in words.
         fixed_text: The fixed cell, after the functions of other cells that the fix changes.

@@ -111,6 +111,10 @@ def why_not(attempt: Attempt) -> str:
 class Trying:
     """The cell whose findings are tried.
 
+    Attributes:
+        effects: Effects of each run outside of the program's objects, in words.
+        needs_consent: Whether the cell only runs again with consent to these effects.
+
     Args:
         name: Name of the cell.
         code: Its text.
@@ -140,10 +144,17 @@ class Trying:
         self.program = program_of(name, text.rstrip("\n"), namespace, first_line=num_above + 1)
         self._namespace, self._runs, self._tolerance, self._quiet = namespace, runs, tolerance, quiet
         self._progress, self._repeats = progress, repeats
+        #: Which finding `all` tries, before each text of the progress.
+        self._position = ""
         self.effects = self._describe_effects()
         is_free = all(what == _DISCARDED for what in self._kinds)
-        self._refusal = "" if consent or is_free else f"{'; '.join(self.effects)}. Pass consent to run it again."
+        self.needs_consent = not consent and not is_free
+        self._refusal = f"{'; '.join(self.effects)}. Pass consent to run it again." if self.needs_consent else ""
         self._trial: Trial | None = None
+
+    def _report(self, text: str) -> None:
+        if self._progress is not None:
+            self._progress(f"{self._position}{text}")
 
     def _describe_effects(self) -> tuple[str, ...]:
         found, self._kinds = [], set[str]()
@@ -179,14 +190,14 @@ class Trying:
             return refused(finding.rule, fixes[0].title, why, diff=diff, effects=self.effects), None
         if self._trial is None:
             try:
-                self._trial = Trial(self.program, self._namespace, quiet=self._quiet, progress=self._progress)
+                self._trial = Trial(self.program, self._namespace, quiet=self._quiet, progress=self._report)
             except FixError as error:
                 diff = program.with_fix(fixes[0]).diff(program)
                 return refused(finding.rule, fixes[0].title, str(error), diff=diff), None
         tried = []
         for fix in fixes:
             found = self._trial.attempt(program, fix, self._runs, self._tolerance)
-            found = replace(found, rule=finding.rule, predicted_pct=finding.share_pct, effects=self.effects)
+            found = replace(found, rule=finding.rule, predicted_pct=finding.alone_pct, effects=self.effects)
             tried.append((found, fix))
         return max(tried, key=lambda pair: _preference(pair[0]))
 
@@ -194,14 +205,15 @@ class Trying:
         """Try the findings one after the other, and keep what helps."""
         program, attempts, kept = self.program, [], []
         dropped: frozenset[str] = frozenset()
-        for finding in findings:
+        for number, finding in enumerate(findings, 1):
+            self._position = f"Finding {number} of {len(findings)}. "
             found, fix = self._attempt(program, finding)
             is_kept = fix is not None and is_taken(found, self._tolerance) and found.pays_off(self._repeats)
             attempts.append(found)
             kept.append(is_kept)
             if is_kept and fix is not None:
                 program, dropped = program.with_fix(fix), dropped | fix.dropped
-        together = None
+        together, self._position = None, ""
         if any(kept) and self._trial is not None:
             claim = Attempt("all", "all kept fixes", changes_numbers=True, effects=self.effects)
             together = self._trial.compare(self.program, program, claim, dropped, self._runs, self._tolerance)

@@ -8,7 +8,7 @@ import { findPictures, hidePictures } from "./shared/static_pictures.js";
 
 /** @import { Mark } from "./app/marks.js" */
 /** @import { OutwardSelection, PageFacts } from "./app/source.js" */
-/** @import { Tried } from "./app/try_button.js" */
+/** @import { Question, Tried } from "./app/try_button.js" */
 /** @import { WidgetModel } from "./shared/model.js" */
 
 /**
@@ -98,14 +98,14 @@ function createKernelLink(model) {
      */
     ask: (want) => send({ kind: "request", want }, (_, buffers) => asBytes(buffers[0])),
     /**
-     * Have the kernel try the fix of a finding.
+     * Have the kernel try the fix of a finding, or of all.
      *
-     * @param {number} finding From 1.
+     * @param {Question} question
      * @param {(text: string) => void} onProgress
      * @returns {Promise<Tried>}
      */
-    tryFinding: (finding, onProgress) =>
-      send({ kind: "try", finding }, ({ tried }) => /** @type {Tried} */ (tried), onProgress),
+    tryFindings: (question, onProgress) =>
+      send({ kind: "try", ...question }, ({ tried }) => /** @type {Tried} */ (tried), onProgress),
     close() {
       model.off("msg:custom", receive);
       model.off("comm_live_update", leave);
@@ -163,7 +163,7 @@ function render({ model, el }) {
     graphs: () => ask("graphs"),
     memory: () => ask("memory"),
     asset: (name) => link.ask(name),
-    tryFinding: model.get("_can_try") ? link.tryFinding : undefined,
+    tryFindings: model.get("_can_try") ? link.tryFindings : undefined,
     onData() {
       clearTimeout(timer);
       note.hidden = true;

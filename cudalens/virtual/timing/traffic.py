@@ -185,7 +185,7 @@ class Traffic:
             moved = self._part(value, moved, access)
             num_elements = moved // value.element_size()
         elif access >= _BOTH:
-            moved *= 2
+            moved = 2 * min(moved, self._most_updated(value))
         self.num_bytes += moved
         return num_elements
 
@@ -205,6 +205,13 @@ class Traffic:
         """Add a sparse tensor's stored values and indices."""
         self.num_bytes += sum(part.nbytes for part in stored_parts(value)) * (2 if access >= _BOTH else 1)
         return stored_elements(value)
+
+    def _most_updated(self, value: Tensor) -> int:
+        """Bytes of a dense tensor that an in-place operator can change: adding a sparse one changes its stored rows."""
+        for other in self._args:
+            if isinstance(other, Tensor) and other.layout is torch.sparse_coo:
+                return stored_elements(other) * value.element_size()
+        return value.nbytes
 
     def _moved_permuted(self, tensor: Tensor, num_elements: int) -> int:
         """Record a tensor that is not contiguous; returns its bytes."""

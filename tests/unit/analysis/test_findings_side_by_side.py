@@ -29,6 +29,18 @@ def in_turns(blocks_per_sm, *, waits=True, number=20):
     return world
 
 
+def test_what_an_advice_gains_alone_does_not_depend_on_larger_findings():
+    world = World()
+    for _ in range(40):
+        for name in ("aten::bmm", "aten::softmax", "aten::bmm"):
+            world.within(name, lambda w: w.sleep(20 * US).device(f"kernel of {w.number % 3}", 4 * US), "cpu_op")
+    found = by_rule(world)
+    attention, launches = found["eager_attention"], found["graphable"]
+    assert launches.alone_pct == launches.share_pct  # the first to claim
+    assert attention.share_pct < 20
+    assert attention.alone_pct > 60
+
+
 def test_streams_that_wait_for_each_other_take_turns():
     found = by_rule(in_turns(0.2))["streams_in_turns"]
     assert found.gain_ns == 20 * 60 * US

@@ -254,7 +254,7 @@ ROWS = [
         lambda: copies(PAGEABLE, 3 * MS, num_bytes=15_000_000, waits=True),
         lambda: copies(PAGEABLE, 3 * MS, stream=20, step=200, waits=False, num_bytes=75_000_000),
         lambda: copies(PAGEABLE, 8 * US, num_bytes=1 << 15)),
-    Row("exposed_copies", 10 * 600 * US, lambda: copies(PINNED, 600 * US), lambda: copies(PINNED, 600 * US, stream=20),
+    Row("exposed_copies", 9 * 600 * US, lambda: copies(PINNED, 600 * US), lambda: copies(PINNED, 600 * US, stream=20),
         lambda: copies(PINNED, 40 * US)),
     Row("small_copies", 200 * 6 * US, lambda: calls(200, 64), lambda: calls(200, 64, 40 * MS), lambda: calls(15, 64)),
     Row("layout_conversions", 20 * 150 * US,

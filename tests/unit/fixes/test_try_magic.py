@@ -7,6 +7,7 @@ from IPython.core.interactiveshell import InteractiveShell
 
 import cudalens
 from cudalens.fixes.rewrites.fix import FileChange
+from cudalens.magics.try_fix import ButtonTries
 
 CELL = """%%cudaprofile tried --quiet
 losses = []
@@ -54,6 +55,38 @@ def test_all_findings(shell, ran):
     assert "kept: " in text
     assert "together" in text
     assert "_losses_values" in shell.rl_next_input
+
+
+def test_the_button_for_all_findings_shows_which_one_is_tried(shell):
+    shown = []
+    tried = ButtonTries(shell).try_findings(cudalens.runs["tried"], None, consent=False, progress=shown.append)
+    assert "kept: " in tried["headline"]
+    assert ["host_sync", "kept"] in [[row[0], row[3]] for row in tried["rows"]]
+    assert "+    _losses_values.append((x * step).mean().detach())" in tried["diff"]
+    assert "_losses_values" in tried["code"]
+    rules = [one.rule for one in cudalens.analysis.findings(cudalens.runs["tried"])]
+    position = f"Finding {1 + rules.index('host_sync')} of {len(rules)}. "
+    assert any(text.startswith(f"{position}Measuring: ") for text in shown)
+
+
+@pytest.mark.parametrize("is_for_all", [True, False])
+def test_a_cell_with_effects_runs_for_the_button_only_with_consent(shell, tmp_path, is_for_all):
+    path = tmp_path / "log.txt"
+    path.write_text("")
+    shell.user_ns["log"] = path
+    cell = CELL.replace("tried", "writing") + "log.write_text(log.read_text() + 'done\\n')"
+    shell.run_cell(cell, store_history=True).raise_error()
+    lines = path.read_text().count("\n")
+    buttons, trace = ButtonTries(shell), cudalens.runs["writing"]
+    rules = [one.rule for one in cudalens.analysis.findings(trace)]
+    number = None if is_for_all else 1 + rules.index("host_sync")
+    asked = buttons.try_findings(trace, number, consent=False, progress=print)
+    assert list(asked) == ["effects"]
+    assert asked["effects"][0].startswith("Each run writes files: log.write_text (line 5 of In[")
+    assert path.read_text().count("\n") == lines
+    tried = buttons.try_findings(trace, number, consent=True, progress=print)
+    assert tried["headline"]
+    assert path.read_text().count("\n") > lines
 
 
 @pytest.mark.parametrize(
@@ -127,6 +160,21 @@ def test_a_function_of_another_cell_is_in_the_next_cell(shell, ran):
     ran("%cudaprofile try host_sync --write")
     assert shell.rl_next_input.startswith("def epoch():\n    total = 0.0\n    _total_values = []\n")
     assert shell.rl_next_input.endswith("\n\n\nresult = epoch()")
+
+
+def test_a_method_of_another_cell_is_assigned_to_its_class_in_the_next_cell(shell, ran):
+    shell.run_cell(
+        "class Epoch:\n    def total(self):\n        total = 0.0\n        for step in range(8):\n"
+        "            torch.cuda._sleep(100_000)\n            total += (x * step).mean().item()\n        return total\n"
+        "epoch = Epoch()",
+        store_history=True,
+    ).raise_error()
+    shell.run_cell("%%cudaprofile of_method --quiet\nresult = epoch.total()", store_history=True).raise_error()
+    ran("%cudaprofile try host_sync --write")
+    expected, shell.user_ns["result"] = shell.user_ns["result"], None
+    shell.run_cell(shell.rl_next_input).raise_error()
+    assert shell.user_ns["result"] == expected
+    assert "_total_values" in shell.user_ns["Epoch"].total.__code__.co_varnames
 
 
 def test_the_history_keeps_what_was_predicted_and_what_the_try_gave(shell, ran, tmp_path):

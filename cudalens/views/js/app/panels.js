@@ -15,7 +15,7 @@ import { makeTree } from "../shared/tree.js";
 import { createTable } from "../table/table.js";
 import { fitWindow, timelineExtent } from "../timeline/view.js";
 import { copyButton, findingMarkdown } from "./copy.js";
-import { addTryButton } from "./try_button.js";
+import { addTryAllButton, addTryButton } from "./try_button.js";
 
 /** @import { GraphsModel } from "../graphs/graphs.js" */
 /** @import { Plotly, PlotSeries } from "../memory/plot.js" */
@@ -82,12 +82,14 @@ export async function startMemoryMap(app) {
 export function startFindings({ source, parts, store }, data) {
   if (!source.facts.findings) return;
   parts.findings.append(buildElement(source.facts.findings));
-  const { tryFinding } = source;
+  const { tryFindings } = source;
   findAll(parts.findings, "tbody tr", HTMLElement).forEach((row, number) => {
     const text = findingMarkdown(row);
     row.lastElementChild?.append(" ", copyButton("Copy", "Copy this finding as Markdown", text));
-    if (tryFinding) addTryButton(row, number + 1, tryFinding);
+    if (tryFindings) addTryButton(row, number + 1, tryFindings);
   });
+  const table = parts.findings.querySelector("table");
+  if (tryFindings && table) addTryAllButton(table, tryFindings);
   makeRowsPressable(parts.findings, "tbody tr[data-event]", (row) => {
     const event = data.eventOf(Number(row.dataset.event));
     if (event >= 0) store.set({ event, range: null, names: null }, "findings");

@@ -1,7 +1,7 @@
 // Where an app gets its data from: the widget from its kernel, the report from its own file.
 
 /** @import { Mark } from "./marks.js" */
-/** @import { TryFinding } from "./try_button.js" */
+/** @import { TryFindings } from "./try_button.js" */
 /** @import { Baseline } from "../flame/baseline.js" */
 /** @import { MarkupElement } from "../shared/markup.js" */
 
@@ -60,7 +60,7 @@
  * @property {() => void} [onGone] The kernel was restarted before the events were there.
  * @property {(marks: Mark[]) => void} [onMarks] After the reader changed the marks.
  * @property {(selection: OutwardSelection) => void} [onSelect]
- * @property {TryFinding} [tryFinding] Where a kernel can run the cell again.
+ * @property {TryFindings} [tryFindings] Where a kernel can run the cell again.
  */
 
 export {};

@@ -216,6 +216,13 @@ def test_in_place_reads_and_writes():
     assert moved(aten._foreach_add_.List, [x, torch.ones(5)], [y, torch.ones(5)]) == 4 * 45
 
 
+def test_adding_a_sparse_tensor_reads_and_writes_its_rows():
+    table = torch.zeros(1000, 16)
+    gradient = torch.sparse_coo_tensor(torch.tensor([[3, 500, 3]]), torch.ones(3, 16), (1000, 16))
+    rows = 3 * 16 * 4
+    assert moved(torch.ops.aten.add_.Tensor, table, gradient) == 2 * rows + rows + 3 * 8
+
+
 def test_what_is_only_written_is_not_read():
     x, y = torch.ones(10), torch.ones(10)
     assert moved(aten.fill_.Scalar, x, 1.0) == 4 * 10

@@ -173,6 +173,7 @@ class Variant:
         owners: Of a backward: the tensors from outside whose gradients it makes.
         new_gradients: The gradients that it makes and leaves in the ``.grad`` of tensors from outside.
         uploads: The CPU tensors that its warm-up copied to the device.
+        first_read: The line that first read a value of the device in its warm-up.
         has_hidden_copies: Whether torch copied Python data to the device in it where no mode sees the copy.
         host_names: Where the small CPU tensors are whose values it reads.
         has_freed_history: Whether it ran the backward of its differentiable results, which freed what this needs.
@@ -212,6 +213,7 @@ class Variant:
     owners: list[torch.Tensor] = field(default_factory=list)
     new_gradients: list[NewGradient] = field(default_factory=list)
     uploads: list[Upload] = field(default_factory=list)
+    first_read: Place | None = None
     has_hidden_copies: bool = False
     host_names: list[Name] = field(default_factory=list)
     has_freed_history: bool = False

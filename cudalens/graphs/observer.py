@@ -141,6 +141,7 @@ class Observer(TorchDispatchMode):  # type: ignore[no-untyped-call]
         findings: What no capture allows, in order.
         num_kernels: Operators that launch work.
         last_place: Where the latest operator was called.
+        first_read: Where it first read a value at which a recording can be split.
         has_other_threads: Whether operators ran on other threads, as those of a backward on a GPU.
         uploads: The CPU tensors that it copies to the device.
         used_on_host: Positions in `inputs` of CPU tensors that it uses otherwise, with the first operator and place.
@@ -178,6 +179,7 @@ class Observer(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self.findings: list[Finding] = []
         self.num_kernels = 0
         self.last_place: Place | None = None
+        self.first_read: Place | None = None
         self._thread, self.has_other_threads = get_ident(), False
 
     def __enter__(self) -> Any:
@@ -200,6 +202,8 @@ class Observer(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self.has_other_threads = self.has_other_threads or get_ident() != self._thread
         name = func._schema.name.partition("::")[2]
         is_read = self._can_read(func, name, args, kwargs)
+        if is_read and self.first_read is None:
+            self.first_read = here
         self._note_arguments(func, name, args, kwargs, here, is_read=is_read)
         if name == "lift_fresh" and args[0].is_cuda and storage_id(args[0]) not in self.made:
             self._note_hidden_copy(args[0], here)

@@ -233,6 +233,9 @@ class Recorder:
             raise
         finally:
             observer.wait = None  # autograd can hold the observer, and must not hold the recording
+        if (unread := _unread(node)) is not None:
+            self._abandon(node)
+            raise NotRecordedError(unread)
         if other is not None:
             self._abandon(node)
             raise NotRecordedError(Finding(Reason.NEW_GRADIENT, f"'{other}'", observer.last_place))
@@ -243,8 +246,8 @@ class Recorder:
     ) -> NotRecordedError:
         """The reason for a failed capture, after its memory was freed."""
         finding = _why(observer, error, handled)
-        if finding.reason is Reason.CAPTURE_FAILED and node.waits:
-            finding = _why_after_read(node.waits, finding)
+        if finding.reason is Reason.CAPTURE_FAILED:
+            finding = _why_after_read(node.waits, finding) if node.waits else _unread(node) or finding
         clear_tracebacks(error, handled)
         self._abandon(node)
         self._invalidate(node, observer.left_behind(()))
@@ -511,6 +514,17 @@ def _why_after_read(waits: Sequence[Wait], finding: Finding) -> Finding:
     """The reason for a failed capture behind a value that the host reads: without the read, it may not fail."""
     wait = next((wait for wait in reversed(waits) if wait.change), waits[-1])
     return Finding(Reason.SYNCHRONISES, f"the read of {wait.shown}, then {finding.what}", wait.place, wait.change)
+
+
+def _unread(node: GraphNode) -> Finding | None:
+    """The first read of the warm-up, if the capture does not begin its reads with it.
+
+    Some libraries leave a check of values out while a graph is captured; a replay would not make it either.
+    """
+    first = node.variant.first_read
+    if first is None or (node.waits and node.waits[0].place == first):
+        return None
+    return Finding(Reason.SYNCHRONISES, "a read that is left out in a recording", first, change_of_caller(first))
 
 
 def _dead_since_parent(node: GraphNode) -> list[tuple[int, int]]:

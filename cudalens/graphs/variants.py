@@ -132,6 +132,7 @@ def learn(
     variant.written = {_leaf_of(leaves, n): found for n, found in observer.written.items()}
     variant.generators = list(observer.generators)
     variant.uploads, variant.has_hidden_copies = observer.uploads.found, observer.has_hidden_copies
+    variant.first_read = observer.first_read
     variant.num_kernels = observer.num_kernels
     note_outside(variant, observer)
     variant.is_warm = True

@@ -326,3 +326,21 @@ def work_on_another_stream_is_not_split(m: GraphManager) -> None:
         same(graphed(x), step(x))
     assert graphed._function.counts.replays == 0
     assert reasons(m)["SYNCHRONISES"] > 0
+
+
+@scenario
+def a_read_that_a_library_leaves_out_while_it_is_captured_is_named(m: GraphManager) -> None:
+    def make() -> Any:
+        scales = {True: [1.0, 2.0], False: [3.0]}
+
+        def step(x: torch.Tensor) -> torch.Tensor:
+            is_positive = torch.cuda.is_current_stream_capturing() or bool(x.sum() > 0)
+            return x * torch.tensor(scales[is_positive], device="cuda").sum()
+
+        return step
+
+    step = compare(m, make, signs(6))
+    assert step._function.counts.replays == 0
+    row = reason_row(m, "SYNCHRONISES")
+    assert "a read that is left out in a recording" in row["detail"]
+    assert "bool(x.sum() > 0)" in row["source"]

@@ -12,8 +12,8 @@ def step() -> None:
     In a cell with a magic there is no object to call::
 
         %%cudawatch
-        for batch in loader:
-            train(batch)
+        for _ in range(20):
+            torch.ones(8, 8).sum()
             cudalens.step()
 
     It calls `profile.step` of the outermost profile and `Watch.step`. No effect where nothing is on, so that the line

@@ -34,7 +34,7 @@ def test_the_fix_gives_the_true_gain(name):
 
 
 def finding(rule, place=None):
-    return Finding(rule, rule, "", None, 50.0, (), place, "", "high")
+    return Finding(rule, rule, "", None, 50.0, (), place, "", "high", alone_pct=50.0)
 
 
 def tried(code, rule, names, **options):

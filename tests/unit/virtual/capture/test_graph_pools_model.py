@@ -114,6 +114,7 @@ class World:
         if source is None:
             return
         script, num = [], SIZES[size % 5]
+        read = self.oracle.read(source.data_ptr(), min(num, source.nbytes))
 
         def program():
             part = source[:num]
@@ -132,6 +133,7 @@ class World:
         for what, _, target, num_bytes, _ in script:
             if what != "change":
                 self.oracle.fill(target, num_bytes, 0)
+        self.oracle.write(source.data_ptr(), read)  # a capture changes nothing; after a restore, a result may lie there
         self.graphs.append((graph, script))
         for tensor in made:
             self.own(tensor)

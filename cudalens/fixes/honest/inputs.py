@@ -122,12 +122,11 @@ def _spread(tensor: torch.Tensor) -> torch.Tensor:
         wide = tensor.detach().float()
         scale = wide.std() if wide.numel() > 1 else wide.abs()
         noise = torch.randn(tensor.shape, device=tensor.device)
+        made = wide.mean() + (scale + 1e-3) * noise
         low, high = wide.min(), wide.max()
-        made = (
-            (wide.mean() + (scale + 1e-3) * noise).clamp(low, high)
-            if bool(low >= 0)
-            else wide.mean() + (scale + 1e-3) * noise
-        )
+        if bool(low >= 0):  # an element at a limit is none that the examples may have: 0 and 1 equal their squares
+            within = low + (high - low) * torch.rand(tensor.shape, device=tensor.device)
+            made = torch.where((made < low) | (made > high), within, made)
         copy = _clone(tensor.detach())
         copy.copy_(made)
     return copy.requires_grad_(tensor.requires_grad)

@@ -10,6 +10,7 @@ import torch
 from torch.nn import functional
 
 import cudalens
+from cudalens.fixes.honest.inputs import Inputs
 
 QUICK = {"runs": 3}
 
@@ -303,6 +304,16 @@ def test_a_result_that_is_right_for_one_kind_of_contents():
     assert found.is_accepted  # of positive numbers
     found = cudalens.benchmark(lambda x: x**2, lambda x: x, (torch.tensor([0.0, 1.0, 1.0, 0.0, 1.0]),), **QUICK)
     assert set(names(found)) & {"special inputs", "returns its input"}
+
+
+def test_other_contents_of_few_positive_elements_are_not_all_at_the_limits():
+    given = torch.tensor([0.0, 1.0])
+    inputs = Inputs((given,))
+    torch.manual_seed(0)
+    for _ in range(500):  # clamped, both elements are 0 or 1 in one of seven sets
+        (other,) = inputs.spread()
+        assert not torch.equal(other, other**2)
+        assert bool(((other >= 0) & (other <= 1)).all())
 
 
 def test_work_on_a_stream_that_nothing_waits_for():

@@ -595,6 +595,18 @@ def an_object_that_only_a_weak_reference_leads_to(wrap: Wrap) -> Any:
     return calls(wrap(function), held.clear)
 
 
+@like_eager(Expected(replays=False, reason="UNGUARDED", words="a weak reference to Tensor"))
+def a_tensor_that_only_a_weak_reference_leads_to(wrap: Wrap) -> Any:
+    held = [values()]
+    reference = weakref.ref(held[0])
+
+    def function(x: torch.Tensor) -> torch.Tensor:
+        present = reference()
+        return x * 2 if present is None else x + present
+
+    return calls(wrap(function), held.clear)
+
+
 @like_eager(REPLAYS)
 def an_object_that_a_weak_reference_and_a_variable_lead_to(wrap: Wrap) -> Any:
     class Options:

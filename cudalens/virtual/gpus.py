@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from numbers import Integral
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 import torch
 
@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from cudalens.gpus.registry import DeviceSpec
     from cudalens.virtual.allocator import PoolId
     from cudalens.virtual.shapes.operators import Shapes
+
+_Result = TypeVar("_Result")
 
 _SYNCS: Final = "called a synchronizing CUDA operation"
 #: The sync debug mode "error".
@@ -189,7 +191,7 @@ class Gpus:
         self.communicator: Communicator | None = None
         self.on_first_use: Callable[[], None] | None = None
         self.generators = default_generators(self.torch_devices)
-        self._lock = threading.Lock()
+        self._lock, self._in_change = threading.RLock(), threading.Lock()
         self._kernel_name = _KernelName()
         self._released: deque[tuple[Device, Block]] = deque()
         self.workspaces = Workspaces(self.machine, self)
@@ -274,8 +276,7 @@ class Gpus:
             self.on_first_use()
         device.has_context = True
         stream = self.machine.current_stream(device)
-        with self._lock:
-            block: Block = device.allocator.malloc(num_bytes, stream.handle, stack=python_stack)
+        block = self._alone(lambda: device.allocator.malloc(num_bytes, stream.handle, stack=python_stack))
         if self._released:
             self._free_released()
         self.machine.signals.memory_allocated(block.address)
@@ -287,20 +288,28 @@ class Gpus:
         self._free_released()
 
     def _free_released(self) -> None:
-        while self._released and self._lock.acquire(blocking=False):
-            try:
-                device, block = self._released.popleft()
-                self.machine.signals.memory_freed(block.address)
-                device.allocator.free(block, stack=python_stack)
-            except IndexError:  # another thread freed the last one
-                return
-            finally:
-                self._lock.release()
+        with self._lock:
+            if not self._in_change.locked():  # else the collector runs during an allocation of this thread
+                self._alone(self._free_all)
+
+    def _free_all(self) -> None:
+        while self._released:
+            device, block = self._released.popleft()
+            self.machine.signals.memory_freed(block.address)
+            device.allocator.free(block, stack=python_stack)
+
+    def _alone(self, change: Callable[[], _Result]) -> _Result:
+        """Change the allocators while no other thread does, and no finalizer of this one.
+
+        Both locks are held by ``with`` alone: no interrupt, which a finalizer loses, can come between taking a lock and
+        the block that gives it back.
+        """
+        with self._lock, self._in_change:
+            return change()
 
     def record_stream(self, device: Device, block: Block, stream: Stream) -> None:
         """Record that `stream` uses a block: it is reused only after the stream has reached its free."""
-        with self._lock:
-            device.allocator.record_stream(block, stream.handle)
+        self._alone(lambda: device.allocator.record_stream(block, stream.handle))
         if self._released:
             self._free_released()
         gpu_trace.emit(gpu_trace.BlockRecordedOnStream(block.address, stream.handle))

@@ -260,7 +260,7 @@ class Variant:
             self.reads += [(name.container, name.key) for name in known] or [([tensor], 0)]
         self.requires_grad = [container[key].requires_grad for container, key in self.reads]
 
-    def let_go_reads(self) -> None:
+    def drop_reads(self) -> None:
         """Hold no tensor from outside: without a graph it lives only as long as the program keeps it."""
         self.reads, self.requires_grad = [], []
 

@@ -351,7 +351,7 @@ class GraphTree:
         note_effects(variant, effects, observer, list(containers_in(result)))
         variant.skip = variant.skip or (unnamed_input(variant, observer, names) if variant.is_warm else None)
         if variant.skip is not None:
-            variant.let_go_reads()
+            variant.drop_reads()
         if not kept:
             self._current, self.state = node, State.WARMUP
             if self._debug:

@@ -29,7 +29,7 @@ class ContainerCopies:
         """Fill every container that holds something else with what it held."""
         for owner, base, before in self._copies:
             now = _entries(owner, base)
-            if len(now) == len(before) and all(map(is_, _flat(now), _flat(before))):
+            if len(now) == len(before) and all(map(is_, _objects(now, base), _objects(before, base))):
                 continue
             base.clear(owner)
             fill = base.update if issubclass(base, dict | set) else base.extend
@@ -45,9 +45,9 @@ def _entries(owner: Any, base: Any) -> list[Any]:
     return list(base.items(owner)) if issubclass(base, dict) else list(base.__iter__(owner))
 
 
-def _flat(entries: list[Any]) -> list[Any]:
-    """The elements; of items the keys and values, because each look-up makes another pair."""
-    return [part for entry in entries for part in (entry if type(entry) is tuple else (entry,))]
+def _objects(entries: list[Any], base: Any) -> list[Any]:
+    """The elements; of a dict the keys and values, because each look-up makes another pair."""
+    return [part for pair in entries for part in pair] if issubclass(base, dict) else entries
 
 
 def restore_values(reads: Iterable[Read]) -> None:

@@ -19,7 +19,7 @@ from torch import Tensor
 from torch.autograd import forward_ad
 
 from cudalens.errors import VirtualDeviceError
-from cudalens.virtual.dispatch.cuda_attention import attend_fused
+from cudalens.virtual.dispatch.cuda_attention import ALIGNMENT, attend_fused
 from cudalens.virtual.shapes.storage import lacks_values
 from cudalens.virtual.tensors.residency import residence_of
 from cudalens.virtual.torch_cuda.rng import Replacement, SwappedState
@@ -32,8 +32,6 @@ _aten = torch.ops.aten
 _attention: Final[Any] = torch.nn.functional.scaled_dot_product_attention
 _HALF: Final = (torch.float16, torch.bfloat16)
 
-#: Elements to which the kernel needs the last dimension aligned (sdp_utils.cpp, minimum_gemm_alignment).
-_ALIGNMENT: Final = {torch.float32: 4, torch.float16: 8, torch.bfloat16: 8}
 #: The kernel rounds the queries of its statistics up to this number.
 _ROWS: Final = 32
 
@@ -146,11 +144,11 @@ def is_fused(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, dro
     if not is_enabled or None in devices or len(devices) > 1:
         return False
     dtypes = {_dtype_of_call(tensor) for tensor in (query, key, value)}
-    if len(dtypes) > 1 or not dtypes <= _ALIGNMENT.keys():
+    if len(dtypes) > 1 or not dtypes <= ALIGNMENT.keys():
         return False
     if mask is not None and (is_causal or mask.requires_grad or mask.dtype not in (torch.bool, query.dtype)):
         return False
-    return _have_fused_sizes(query, key, value, _ALIGNMENT[dtypes.pop()])
+    return _have_fused_sizes(query, key, value, ALIGNMENT[dtypes.pop()])
 
 
 def _is_transformed() -> bool:
@@ -160,7 +158,7 @@ def _is_transformed() -> bool:
 
 def _dtype_of_call(tensor: Tensor) -> torch.dtype:
     """Return the dtype after autocast, which casts the arguments of attention."""
-    if torch.is_autocast_enabled("cuda") and tensor.dtype in _ALIGNMENT:
+    if torch.is_autocast_enabled("cuda") and tensor.dtype in ALIGNMENT:
         return torch.get_autocast_dtype("cuda")
     return tensor.dtype
 

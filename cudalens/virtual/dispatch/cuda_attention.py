@@ -9,8 +9,9 @@ from torch import Tensor
 
 _aten = torch.ops.aten
 
-#: Elements to which the memory-efficient kernel needs the last dimension aligned (sdp_utils.cpp).
-_ALIGNMENT: Final = {torch.float32: 4, torch.float16: 8, torch.bfloat16: 8}
+#: Elements to which the memory-efficient kernel needs the last dimension aligned (sdp_utils.cpp,
+#: minimum_gemm_alignment).
+ALIGNMENT: Final = {torch.float32: 4, torch.float16: 8, torch.bfloat16: 8}
 _FLASH_DTYPES: Final = (torch.float16, torch.bfloat16)
 _FLASH_ALIGNMENT: Final = 8
 _MAX_FLASH_FEATURES: Final = 256
@@ -71,12 +72,12 @@ def _is_flash(
 
 
 def _is_efficient(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, enable_gqa: bool) -> bool:
-    is_possible = torch._C._get_mem_efficient_sdp_enabled() and not enable_gqa and query.dtype in _ALIGNMENT
+    is_possible = torch._C._get_mem_efficient_sdp_enabled() and not enable_gqa and query.dtype in ALIGNMENT
     if not is_possible or not _have_plain_sizes(query, key, value):
         return False
     if mask is not None and (mask.requires_grad or mask.dtype not in (torch.bool, query.dtype)):
         return False
-    alignment = _ALIGNMENT[query.dtype]
+    alignment = ALIGNMENT[query.dtype]
     is_aligned = query.shape[3] % alignment == 0 and value.shape[3] % alignment == 0
     return bool(is_aligned and query.shape[3] == key.shape[3] and _have_equal_heads(query, key, value, False))
 

@@ -1,6 +1,6 @@
 """Saves a Trace as one file and loads it again: a zip of Parquet and JSON, never pickle.
 
-Layout, version 7: ``trace.json`` holds the format version, the run info and the texts of the categorical columns;
+Layout, version 9: ``trace.json`` holds the format version, the run info and the texts of the categorical columns;
 ``<frame>.parquet`` holds a frame's columns, categoricals as codes. Files are untrusted: member names, sizes, versions,
 columns, dtypes and codes are checked before anything is built. ``FRAMES_SINCE`` and ``Column.since`` of the catalog
 list the frames and columns that older versions do not have.
@@ -29,7 +29,7 @@ from cudalens.frames.files import atomic_write
 from cudalens.frames.info import RunInfo
 from cudalens.frames.limits import ROWS_RATIO, Limit
 
-VERSION: Final = 8
+VERSION: Final = 9
 SUFFIX: Final = ".cudalens"
 _HEAD: Final = "trace.json"
 _EPOCH: Final = (1980, 1, 1, 0, 0, 0)  # the zip format's earliest date: the same Trace gives the same bytes

@@ -7,10 +7,12 @@ an earlier one is therefore not its child.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
-Ints = NDArray[np.int64]
+from cudalens.frames.column_arrays import Bools, Ints, integers, nullable
 
 
 def sort_order(ts: Ints, dur: Ints) -> Ints:
@@ -90,3 +92,20 @@ def self_durations(dur: Ints, parent: Ints) -> Ints:
     rest = dur.copy()
     np.subtract.at(rest, parent.take(child), dur.take(child))
     return rest
+
+
+def lines_without(call_line: Any, parent: Ints, order: Ints, is_removed: Bools) -> Any:
+    """Return the column ``call_line`` after the removal of rows: what a removed row called was called by its caller.
+
+    Args:
+        call_line: The column; shape (n,).
+        parent: Row around each row, -1 for none; shape (n,).
+        order: The rows, enclosing ones first.
+        is_removed: Whether a row is removed; shape (n,).
+    """
+    line = integers(call_line)
+    for row in order.tolist():
+        up = parent[row]
+        if up >= 0 and is_removed[up] and line[up] >= 0:
+            line[row] = line[up]
+    return nullable(line.astype(np.int32), line < 0)

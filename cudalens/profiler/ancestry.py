@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from cudalens.frames import StackTable, categorical, is_category, nullable
 from cudalens.frames.column_arrays import integers
+from cudalens.frames.stacks import function_entry
 from cudalens.profiler.options import ProfilerOptions
 
 Ints = NDArray[np.int64]
@@ -103,12 +104,33 @@ def python_columns(
         events["module"] = _paths(chains, _from(source, chains.of_row), names.categories)
     if not options.stacks:
         return {}
-    chains = Chains(parent, depth, is_python, names.codes.astype(np.int64))
+    by_python = (parent >= 0) & is_python[parent]
+    events["call_line"] = events["call_line"].where(by_python, pd.NA)
+    callers = _Callers(events, np.flatnonzero(by_python))
+    chains = Chains(parent, depth, callers.label >= 0, callers.label)
     source = _source_rows(events, backward, _first_of_sequence(events, backward, above, thread_numbers))
     # A Python function's own stack is its place in the tree.
     of_row = np.where(is_python, -1, _from(source, chains.of_row))
-    events["stack"], stacks = _stacks(chains, of_row, names.categories)
+    events["stack"], stacks = _stacks(chains, of_row, callers.entries)
     return {"stacks": stacks}
+
+
+class _Callers:
+    """The Python function that made each call, with the line at which it did so.
+
+    Attributes:
+        label: Number of the entry of the row's caller; -1 if it is not a Python function; shape (n,).
+        entries: The entries, as `StackTable` takes them.
+    """
+
+    def __init__(self, events: pd.DataFrame, rows: Ints) -> None:
+        """Find the callers of `rows`, which Python functions called."""
+        names, parent = events["name"].array, integers(events["parent"])
+        pairs = np.stack([names.codes[parent[rows]], integers(events["call_line"])[rows]], axis=1)
+        distinct, codes = np.unique(pairs, axis=0, return_inverse=True)
+        self.label: Ints = np.full(len(parent), -1, np.int64)
+        self.label[rows] = codes.reshape(-1)
+        self.entries = [function_entry(names.categories[code], line) for code, line in distinct.tolist()]
 
 
 def _from(source: Ints, chain: Ints) -> Ints:
@@ -165,11 +187,11 @@ def _paths(chains: Chains, of_row: Ints, categories: pd.Index) -> pd.Categorical
     return categorical(codes[of_row], texts)
 
 
-def _stacks(chains: Chains, of_row: Ints, categories: pd.Index) -> tuple[pd.arrays.IntegerArray, pd.DataFrame]:
+def _stacks(chains: Chains, of_row: Ints, entries: list[str]) -> tuple[pd.arrays.IntegerArray, pd.DataFrame]:
     table = StackTable()
     ids = np.full(len(chains.label) + 1, -1, np.int64)
     for chain in np.unique(of_row[of_row >= 0]):
-        ids[chain] = table.add([categories[label] for label in chains.members(int(chain))])
+        ids[chain] = table.add([entries[label] for label in chains.members(int(chain))])
     stack = ids[of_row]
     stack[of_row < 0] = -1
     return nullable(np.where(stack < 0, 0, stack), stack < 0), table.to_frame()

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from cudalens.frames import GPU_CATEGORIES, RUNTIME_CATEGORIES, categorical, is_category, nullable
 from cudalens.frames.limits import Problems
 from cudalens.profiler import kineto
+from cudalens.profiler.call_lines import call_lines
 from cudalens.profiler.getters import (
     CATEGORY_SOURCES,
     MISSING,
@@ -105,6 +106,9 @@ def read(raw: Any, options: ProfilerOptions, problems: Problems, *, uses_cuda: b
     columns = {"ts": ints["start_ns"], "dur": _durations(ints, problems), "name": categorical(*named), "cat": cat}
     if len(cat):
         columns |= _facts(ints, texts, cat, problems, uses_cuda=uses_cuda) | _autograd(ints, events, problems)
+    if options.stacks and hasattr(raw, "experimental_event_tree"):
+        is_python = is_category(cat, ("python_function",))
+        columns["call_line"] = call_lines(raw, ints["start_ns"], ints["start_thread_id"], is_python)
     threads = _thread_numbers(ints) if options.traces_python or "fwd_tid" in columns else {}
     return Read(columns, _async(ints), threads, memory)
 

@@ -71,7 +71,12 @@ def without_own_dispatch(rows: RawRows) -> RawRows:
     is_dispatch = np.asarray(events["name"] == DISPATCH) & _during(np.asarray(events["ts"], np.int64), times)
     if not is_dispatch.any():
         return rows
-    return selected(rows, ~_added(rows, is_dispatch))
+    parent, order = _tree(rows)
+    is_added = _added(rows, is_dispatch, parent, order)
+    if "call_line" in events:
+        call_line = tree.lines_without(events["call_line"], parent, order, is_added)
+        rows = replace(rows, events=events | {"call_line": call_line})
+    return selected(rows, ~is_added)
 
 
 def _during(ts: Ints, times: list[tuple[int, int]]) -> Bools:
@@ -81,10 +86,9 @@ def _during(ts: Ints, times: list[tuple[int, int]]) -> Bools:
     return found
 
 
-def _added(rows: RawRows, is_dispatch: Bools) -> Bools:
+def _added(rows: RawRows, is_dispatch: Bools, parent: Ints, order: Ints) -> Bools:
     """The rows that observers added: dispatches, second rows of operators, and the observers' Python functions."""
     events = rows.events
-    parent, levels = _tree(rows)
     name = np.asarray(events["name"].codes, np.int64)
     is_op = is_category(events["cat"], ("cpu_op",))
     is_python = is_category(events["cat"], ("python_function",))
@@ -92,7 +96,7 @@ def _added(rows: RawRows, is_dispatch: Bools) -> Bools:
     added = np.zeros(len(name), np.bool_)
     inside = np.full(len(name), -1, np.int64)  # the dispatch of which a row is a direct part, by Python functions alone
     answered: set[int] = set()
-    for row in levels.tolist():
+    for row in order.tolist():
         up = int(parent[row])
         around = -1
         if up >= 0:

@@ -9,7 +9,6 @@ from functools import cached_property
 from typing import Final, NamedTuple
 
 import numpy as np
-import pandas as pd
 
 from cudalens.analysis import units
 from cudalens.analysis.ancestors import nearest
@@ -40,7 +39,7 @@ from cudalens.analysis.trust.host import missing_work
 from cudalens.frames import RUNTIME_CATEGORIES, Trace
 from cudalens.frames.build import innermost_event
 from cudalens.frames.column_arrays import combined, integers
-from cudalens.frames.stacks import user_line
+from cudalens.frames.stacks import ENTRY_COLUMNS, enclosing_entries, entry_text, user_place
 
 _AMD: Final = re.compile(r"\bAMD\b|Instinct|Radeon|gfx\d")
 #: Runtimes without CUDA graphs.
@@ -338,14 +337,13 @@ class TraceArrays(EventArrays):
     def place(self, row: int) -> str | None:
         """The user's line of an event: from its recorded stack, or from the Python calls around it or its launch."""
         row = int(self.ints("launch")[row]) if self.thread[row] < 0 else row
-        stacks, names = self.ints("stack"), self.events["name"].array
-        calls: list[str] = []
-        while row >= 0:
-            if stacks[row] >= 0:
-                return _first_of_user(self._entries(int(stacks[row])))
-            calls.append(str(names[row]))
-            row = int(self.parent[row])
-        return _first_of_user(calls)
+        stacks, names, at = self.ints("stack"), self.events["name"].array, row
+        while at >= 0:
+            if stacks[at] >= 0:
+                return _first_of_user(self._entries(int(stacks[at])))
+            at = int(self.parent[at])
+        is_python, call_line = self.is_in("python_function"), self.ints("call_line")
+        return _first_of_user(enclosing_entries(row, self.parent, is_python, call_line, lambda one: str(names[one])))
 
     def place_of(self, rows: Ints, weight: Ints | None = None) -> str | None:
         """`place` of the row of the largest `weight`, by default of the longest; None without rows."""
@@ -355,10 +353,7 @@ class TraceArrays(EventArrays):
     def _entries(self, stack: int) -> list[str]:
         rows = self.trace.stacks
         rows = rows[rows["stack"] == stack]
-        files = zip(rows["file"], rows["line"], rows["function"], strict=True)
-        return [
-            f"{function}" if pd.isna(file) or pd.isna(line) else f"{file}({line}): " for file, line, function in files
-        ]
+        return [entry_text(*entry) for entry in zip(*(rows[name] for name in ENTRY_COLUMNS), strict=True)]
 
     def name_of(self, row: int) -> str:
         """The short name of an event."""
@@ -406,8 +401,5 @@ class TraceArrays(EventArrays):
 
 
 def _first_of_user(entries: Iterable[str]) -> str | None:
-    for entry in entries:
-        if (found := user_line(entry)) is not None:
-            file, line = found
-            return f"{file}:{line}"
-    return None
+    place = next(filter(None, map(user_place, entries)), None)
+    return None if place is None else place.text()

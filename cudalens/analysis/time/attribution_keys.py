@@ -12,13 +12,15 @@ import pandas as pd
 from cudalens.analysis.ancestors import nearest
 from cudalens.frames.build import STEP_PREFIX
 from cudalens.frames.column_arrays import Ints, integers, is_category, map_texts
-from cudalens.frames.stacks import OWN_FILES
+from cudalens.frames.stacks import OWN_FILES, Place
 
 if TYPE_CHECKING:
     from cudalens.frames import Trace
 
 MODULE_PREFIX: Final = "nn.Module: "
-_PYTHON: Final = re.compile(r"^(?P<file>.+)\((?P<line>\d{1,9})\): ", re.DOTALL)
+_PYTHON: Final = re.compile(r"^(?P<file>.+)\(\d{1,9}\): (?P<function>.*)", re.DOTALL)
+#: A `Place` without a line, as text.
+_FUNCTION_PLACE: Final = re.compile(r".* \((?P<file>.*)\)$", re.DOTALL)
 #: Files of libraries.
 _LIBRARY: Final = re.compile(
     rf"(?:^|[/\\])(?:site-packages|dist-packages|lib[/\\]python3[^/\\]*)[/\\]|^(?:torch|<frozen)\b|{OWN_FILES}"
@@ -96,26 +98,38 @@ def _module_chains(events: pd.DataFrame) -> tuple[Ints, list[str]]:
 
 
 def _line_keys(trace: Trace) -> tuple[Ints, list[str]]:
-    """Return the innermost line of the user's code in each row's call stack, or of a Python function's row."""
-    events = trace.events
+    """Return the innermost line of the user's code in each row's call stack; its function where no line is known."""
     texts: dict[str, int] = {}
-    names = events["name"].array
-    of_name = [
-        _user_line(match["file"], int(match["line"])) if (match := _PYTHON.match(n)) else None
-        for n in names.categories.tolist()
+    names, parent = trace.events["name"].array, integers(trace.events["parent"])
+    is_python = is_category(trace.events["cat"].array, ("python_function",))
+    called = [_PYTHON.match(name) for name in names.categories.tolist()]
+    files = [_user_file(match["file"]) if match else None for match in called]
+    functions = [
+        texts.setdefault(Place(file, None, match["function"]).text(), len(texts)) if match and file else -1
+        for match, file in zip(called, files, strict=True)
     ]
-    codes = np.array([*(texts.setdefault(t, len(texts)) if t else -1 for t in of_name), -1], np.int64)
-    key = np.where(is_category(events["cat"].array, ("python_function",)), codes[names.codes], -1)
-    lines: dict[int, str] = {}
-    stacks = trace.stacks
-    columns = (stacks[name].astype(object) for name in ("stack", "file", "line"))
-    for stack, file, line in zip(*columns, strict=True):
-        if stack not in lines and isinstance(file, str) and not pd.isna(line) and (text := _user_line(file, int(line))):
-            lines[stack] = text
-    of_stack = {stack: texts.setdefault(text, len(texts)) for stack, text in lines.items()}
-    stack, distinct = pd.factorize(events["stack"])
+    key = np.where(is_python, np.array([*functions, -1], np.int64)[names.codes], -1)
+    # A call within a function of the user, other than that of another one, is the user's line.
+    line = integers(trace.events["call_line"])
+    rows = np.flatnonzero((line >= 0) & (key < 0) & (parent >= 0))
+    rows = rows[key[parent[rows]] >= 0]
+    for row, code, at in zip(rows.tolist(), names.codes[parent[rows]].tolist(), line[rows].tolist(), strict=True):
+        key[row] = texts.setdefault(f"{files[code]}:{at}", len(texts))
+    of_stack = {stack: texts.setdefault(text, len(texts)) for stack, text in _stack_places(trace.stacks).items()}
+    stack, distinct = pd.factorize(trace.events["stack"])
     by_stack = np.array([*(of_stack.get(int(number), -1) for number in distinct), -1], np.int64)[stack]
     return np.where(by_stack >= 0, by_stack, key), list(texts)
+
+
+def _stack_places(stacks: pd.DataFrame) -> dict[int, str]:
+    """Return the innermost place of the user's code in each stack that has one, by its id."""
+    places: dict[int, str] = {}
+    columns = (stacks[name].astype(object) for name in ("stack", "file", "line", "first_line", "function"))
+    for stack, file, line, first_line, function in zip(*columns, strict=True):
+        is_known = isinstance(file, str) and not (pd.isna(line) and pd.isna(first_line))
+        if stack not in places and is_known and (label := _user_file(file)):
+            places[stack] = Place(label, None if pd.isna(line) else int(line), str(function)).text()
+    return places
 
 
 def is_library_call(name: str) -> bool:
@@ -126,22 +140,24 @@ def is_library_call(name: str) -> bool:
     match = _PYTHON.match(name)
     if match is None:
         return False
-    return is_library_place(match["file"]) or _user_line(match["file"], int(match["line"])) is None
+    return is_library_place(match["file"]) or _user_file(match["file"]) is None
 
 
-def is_library_place(file: str) -> bool:
-    """Whether a file, or a ``file:line``, is of Python, a notebook's kernel, a launcher, a test runner or torch."""
+def is_library_place(place: str) -> bool:
+    """Whether a file, or a `Place` as text, is of Python, a notebook's kernel, a launcher, a test runner or torch."""
+    match = _FUNCTION_PLACE.match(place)
+    file = match["file"] if match else place
     top = file.partition(":")[0].replace("\\", "/").partition("/")[0].removesuffix(".py")
     return top in _LIBRARY_MODULES
 
 
-def _user_line(file: str, line: int) -> str | None:
-    """``In[n]:line`` for a notebook's cell, ``file:line`` for the user's files, None for libraries."""
+def _user_file(file: str) -> str | None:
+    """``In[n]`` for a notebook's cell, the file itself for other files of the user, None for libraries."""
     if (file.startswith("<") and not _CELL.search(file)) or _LIBRARY.search(file):
         return None
     if (cell := _CELL.search(file)) and cell["number"]:
-        return f"In[{cell['number']}]:{line}"
-    return f"{file}:{line}"
+        return f"In[{cell['number']}]"
+    return file
 
 
 def inherited(key: Ints, parent: Ints, forward: Ints) -> Ints:

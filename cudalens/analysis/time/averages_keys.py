@@ -25,7 +25,7 @@ from cudalens.frames.column_arrays import (
     run_starts,
     text_column,
 )
-from cudalens.frames.stacks import entry_text, user_line
+from cudalens.frames.stacks import ENTRY_COLUMNS, entry_text, function_entry, torchs_text, user_place
 
 if TYPE_CHECKING:
     from cudalens.frames import Trace
@@ -81,13 +81,13 @@ class Stacks:
         result[walked] = code[len(stacks) :]
         used, first = np.unique(code, return_index=True)
         texts = {
-            int(c): "\n".join(self._texts[e] for e in both[at] if e >= 0) for c, at in zip(used, first, strict=True)
+            int(c): "\n".join(torchs_text(self._texts[e]) for e in both[at] if e >= 0)
+            for c, at in zip(used, first, strict=True)
         }
-        dense, distinct = pd.factorize(np.where(result < 0, -1, result))
-        of_distinct = np.arange(len(distinct))
-        kept = [texts[int(c)] for c in distinct if c >= 0]
-        of_distinct = np.append(np.where(distinct < 0, -1, np.cumsum(distinct >= 0) - 1), -1)
-        return of_distinct[dense], kept
+        dense, distinct = pd.factorize(result)
+        # Entries that differ only in the line that ran are one for torch.
+        labels = text_column(None if c < 0 else texts[int(c)] for c in distinct)
+        return np.append(labels.codes, -1).astype(np.int64)[dense], labels.categories.tolist()
 
     def places(self) -> tuple[Ints, list[str]]:
         """Return the innermost line of the user's code in each row's stack, as ``In[7]:3`` or ``file:line``.
@@ -109,10 +109,8 @@ class Stacks:
         return result, labels.categories.tolist()
 
     def _label(self, entry: str) -> str | None:
-        if (found := user_line(entry)) is None:
-            return None
-        file, line = found
-        return f"{self._labels.get(file, file)}:{line}"
+        place = user_place(entry)
+        return None if place is None else place._replace(file=self._labels.get(place.file, place.file)).text()
 
     def _recorded(self, counted: Bools, num: int) -> Ints:
         """The innermost `num` counted entries of each recorded stack, -1 beyond its end; shape (num stacks, num)."""
@@ -157,11 +155,13 @@ class Stacks:
 
 def _entry_codes(table: pd.DataFrame, names: pd.Categorical) -> tuple[list[str], Ints, Ints]:
     """Texts of all entries; the entry of each row of the stack table; the entry that each name would be."""
-    what = table[["file", "line", "function"]].drop_duplicates()
-    texts = list(map(entry_text, what["file"], what["line"], what["function"]))
-    codes, distinct = pd.factorize(np.array([*texts, *names.categories.tolist()], object))
+    what = table[list(ENTRY_COLUMNS)].drop_duplicates()
+    texts = list(map(entry_text, *(what[name] for name in ENTRY_COLUMNS)))
+    of_names = list(map(function_entry, names.categories.tolist()))
+    codes, distinct = pd.factorize(np.array([*texts, *of_names], object))
     of_kind = codes[: len(what)]
-    kind = combined(table["file"].array.codes, integers(table["line"]), table["function"].array.codes)
+    lines = (integers(table[name]) for name in ("line", "first_line"))
+    kind = combined(table["file"].array.codes, *lines, table["function"].array.codes)
     return list(distinct), of_kind[kind].astype(np.int64), np.append(codes[len(what) :], -1).astype(np.int64)
 
 

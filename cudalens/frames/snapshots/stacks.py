@@ -9,7 +9,7 @@ from typing import Any, Final
 import numpy as np
 import pandas as pd
 
-from cudalens.frames.catalog_frames import empty_frame
+from cudalens.frames.catalog_frames import empty_frame, frame_of
 from cudalens.frames.column_arrays import Ints, masked, text_column
 from cudalens.frames.snapshots.values import Validator, text
 
@@ -64,7 +64,8 @@ class SnapshotStacks:
         files, functions, extras = (text_column(frame[i] for frame in self._frames) for i in (0, 1, 3))
         lines = np.array([-1 if frame[2] is None else frame[2] for frame in self._frames], np.int32)[which]
         ends = np.cumsum(depths)
-        return pd.DataFrame(
+        return frame_of(
+            "stacks",
             {
                 "stack": np.repeat(np.arange(len(depths)), depths),
                 "position": (np.arange(len(which)) - np.repeat(ends - depths, depths)).astype(np.int32),
@@ -73,7 +74,6 @@ class SnapshotStacks:
                 "function": functions[which],
                 "extra": extras[which],
             },
-            copy=False,
         )
 
     def _numbers(self, lists: list[list[Any]], position: str) -> list[int]:

@@ -19,7 +19,7 @@ import pandas as pd
 from cudalens.frames.build import innermost_event, merge_frames
 from cudalens.frames.catalog_frames import empty_frame, frame_of_rows
 from cudalens.frames.column_arrays import Ints, integers, is_category
-from cudalens.frames.stacks import StackTable, entry_text, user_line
+from cudalens.frames.stacks import ENTRY_COLUMNS, StackTable, enclosing_entries, entry_text, user_place
 from cudalens.frames.syncs.calls import Names, Pending, Wait, find_waits
 from cudalens.frames.syncs.kinds import (
     Evidence,
@@ -235,6 +235,7 @@ class _Tree:
         self._is_user = is_op | is_category(cat, ("user_annotation",))
         # Memory views: faster by element than arrays.
         self.parent, self._stack, self.dur = parent.data, stack.data, self._dur.data
+        self._call_line = integers(events["call_line"]).data
         self._is_op, self._is_python, self._ends_ops = is_op.data, is_python.data, (is_python | self._is_user).data
         self._chains: dict[int, tuple[str, ...]] = {}
         self._has_stacks = bool((stack >= 0).any())
@@ -264,6 +265,11 @@ class _Tree:
             at = parent[at]
         chain = self._chains[row] = self.names.of(found)
         return chain
+
+    def entries(self, row: int) -> tuple[str, ...]:
+        """Return the Python calls around a row as entries of a stack, innermost first."""
+        name = self.names.__getitem__
+        return tuple(enclosing_entries(row, self.parent, self._is_python, self._call_line, name))
 
     def stack(self, row: int) -> int:
         """Id of the call stack of a row, or of the nearest row around it that has one; -1 for none."""
@@ -385,32 +391,30 @@ class _Rows:
     def _described(self, evidence: Evidence, observed: dict[str, Any], row: int) -> dict[str, Any]:
         """Kind, operator and place: as observed, else as the events have them."""
         python = self._tree.python(row)
-        place = self._place(observed, row, python)
+        place = self._place(observed, row)
         method, prints = python_context(python)
         prints = prints or python_context(self._recorded.entries(place.get("stack")))[1]
         called = called_name(str(observed["expression"])) if observed.get("expression") else method
         kind = kind_of(evidence._replace(called=called, prints=prints))
         return place | {"kind": kind, "op": _outermost(evidence.ops)}
 
-    def _place(self, observed: dict[str, Any], row: int, python: tuple[str, ...]) -> dict[str, Any]:
+    def _place(self, observed: dict[str, Any], row: int) -> dict[str, Any]:
         if observed.get("place"):
             return {name: observed.get(name) for name in ("place", "source", "expression", "stack")}
         recorded = self._tree.stack(row)
-        entries = self._recorded.entries(recorded) if recorded >= 0 else python
+        entries = self._recorded.entries(recorded) if recorded >= 0 else self._tree.entries(row)
         found = self._named(entries)
         if recorded >= 0:
             return found | {"stack": recorded}
-        return found | ({"made_stack": self._table.add(python)} if python else {})
+        return found | ({"made_stack": self._table.add(entries)} if entries else {})
 
     def _named(self, entries: tuple[str, ...]) -> dict[str, Any]:
         """Place and source of the innermost entry in the user's code."""
-        file, line = next(filter(None, map(user_line, entries)), (None, 0))
-        if file is None:
+        place = next(filter(None, map(user_place, entries)), None)
+        if place is None:
             return {}
-        return {
-            "place": f"{self._program.label(file)}:{line}",
-            "source": self._program.line(file, line).strip() or None,
-        }
+        source = None if place.line is None else self._program.line(place.file, place.line).strip() or None
+        return {"place": place._replace(file=self._program.label(place.file)).text(), "source": source}
 
     def _fact(self, name: str, row: int) -> int | None:
         value: int = self._facts[name][self._place_of[row]]
@@ -436,7 +440,7 @@ class _Recorded:
             return ()
         if stack not in self._known:
             of_stack = self._stacks.iloc[self._rows.get(stack, [])]
-            self._known[stack] = tuple(map(entry_text, of_stack["file"], of_stack["line"], of_stack["function"]))
+            self._known[stack] = tuple(map(entry_text, *(of_stack[name] for name in ENTRY_COLUMNS)))
         return self._known[stack]
 
 

@@ -114,7 +114,7 @@ def _with_stacks(stacks: pd.DataFrame, frames: Frames, theirs: pd.DataFrame) -> 
 def _entries(stacks: pd.DataFrame) -> dict[int, tuple[Any, ...]]:
     """Return the entries of each stack, by its number."""
     found: dict[int, list[Any]] = {}
-    columns = [stacks[name].astype(object) for name in ("file", "line", "function", "extra")]
+    columns = [stacks[name].astype(object) for name in ("file", "line", "first_line", "function", "extra")]
     plain = [column.where(column.notna(), None).tolist() for column in columns]
     for number, *entry in zip(stacks["stack"].tolist(), *plain, strict=True):
         found.setdefault(number, []).append(tuple(entry))

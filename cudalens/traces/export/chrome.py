@@ -24,6 +24,7 @@ import pandas as pd
 
 from cudalens.frames import RunInfo, Trace, atomic_write
 from cudalens.frames.column_catalog import KINETO_ARGS
+from cudalens.frames.stacks import ENTRY_COLUMNS, entry_text
 from cudalens.traces.chrome.allocations import DEVICE_TYPES
 from cudalens.traces.chrome.frames import KEY, extra_frames
 from cudalens.traces.chrome.metadata import MODELLED_KEY, SIMULATED_KEY, VERSION_KEYS
@@ -345,8 +346,7 @@ def _args_struct(columns: tuple[str, ...]) -> type[Any]:
 def _stack_texts(stacks: pd.DataFrame) -> dict[int, str]:
     """Return each stack as torch writes it: its frames from the innermost to the outermost, separated by semicolons."""
     texts: dict[int, list[str]] = {}
-    rows = zip(*(stacks[c].astype(object) for c in ("stack", "file", "line", "function")), strict=True)
-    for stack, file, line, function in rows:
-        entry = str(function) if pd.isna(file) or pd.isna(line) else f"{file}({line}): {function}"
-        texts.setdefault(stack, []).append(entry)
+    rows = zip(stacks["stack"], *(stacks[name].astype(object) for name in ENTRY_COLUMNS), strict=True)
+    for stack, *entry in rows:
+        texts.setdefault(stack, []).append(entry_text(*entry))
     return {stack: ";".join(entries) for stack, entries in texts.items()}

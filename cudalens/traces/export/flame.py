@@ -150,7 +150,7 @@ def _frames(trace: Trace) -> tuple[Ints, list[dict[str, Any]]]:
 
 def _places(trace: Trace) -> dict[int, dict[str, Any]]:
     """File and line of the innermost frame of each stack, if known."""
-    stacks = trace.stacks
+    stacks = trace.stacks.assign(line=trace.stacks["first_line"].fillna(trace.stacks["line"]))
     inner = stacks[stacks["file"].notna()].drop_duplicates("stack")
     columns = (inner[name].astype(object).tolist() for name in ("stack", "file", "line"))
     return {

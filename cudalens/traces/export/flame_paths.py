@@ -156,7 +156,8 @@ def _stack_chains(trace: Trace, paths: Paths) -> dict[Any, int]:
     """Path of each stack, starting at its outermost frame."""
     chains: dict[Any, list[str]] = {}
     stacks = trace.stacks
-    columns = (stacks[name].astype(object) for name in ("stack", "file", "line", "function"))
+    lines = stacks["first_line"].fillna(stacks["line"])  # one frame for a function, whichever of its lines ran
+    columns = (stacks["stack"], stacks["file"].astype(object), lines.astype(object), stacks["function"].astype(object))
     for stack, file, line, function in zip(*columns, strict=True):
         chains.setdefault(stack, []).append(frame_text(file, line, function))
     return {stack: paths.chain(texts[::-1]) for stack, texts in chains.items()}

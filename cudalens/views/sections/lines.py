@@ -14,7 +14,6 @@ MAX_ROWS: Final = 20
 _MAX_TEXT: Final = 6
 _MAX_SOURCE: Final = 120
 _COLUMNS: Final = (
-    Column("line", "line", text_width=60),
     Column("GPU", "time", "right"),
     Column("launched", "count", "right"),
     Column("CPU", "host", "right"),
@@ -26,17 +25,28 @@ _LEGEND: Final = (
 
 
 def section(trace: Trace) -> Section | None:
-    """The lines that launched work, by GPU time, or the lines with most CPU time; None where no line is known."""
+    """The lines that launched work, by GPU time, or the lines with most CPU time; functions where no line is known."""
     costs = line_costs(trace)
     if costs.empty:
         return None
     largest = int(max(costs["device_ns"].max(), 1)) if costs["num_works"].any() else int(max(costs["host_ns"].max(), 1))
     rows = [_row(row, largest) for row in costs[:MAX_ROWS].to_dict("records")]
-    table = Table(_COLUMNS, rows, len(costs), _MAX_TEXT, more=("line", ""), num_open=_MAX_TEXT, is_stacked=True)
+    # Files of torch's profiler name functions alone.
+    has_lines = bool(costs["place"].str.contains(r":\d+$").any())
+    word = "line" if has_lines else "function"
+    table = Table(
+        (Column(word, "line", text_width=60), *_COLUMNS),
+        rows,
+        len(costs),
+        _MAX_TEXT,
+        more=(word, ""),
+        num_open=_MAX_TEXT,
+        is_stacked=True,
+    )
     return Section(
         "lines",
         "cl-line",
-        title="Lines of code",
+        title="Lines of code" if has_lines else "Functions",
         facts=_answer(costs.iloc[0]),
         blocks=(table, Note(_LEGEND, is_in_text=False)),
         is_open=True,

@@ -13,10 +13,10 @@ e),r=(s,a)=>{let c=t[s]??0;return typeof c=="number"?c:c[a]};for(let s=0;s<e;s++
 16|r(7,s)<<24)>>>0,i=a&1,l=(a>>>1|(c&1)<<31)>>>0;if(!n)o[s]=c*4294967296+a;else{let f=(c>>>1)*4294967296+l;o[s]=i?-f-1:f}}return o}async function Ao(t,e){let{n,
 signed:o,planes:r}=await vo(t,e),s=new BigUint64Array(n),a=new Uint8Array(s.buffer);if(r.forEach((c,i)=>{for(let l=0;l<n;l++)a[8*l+i]=typeof c=="number"?c:c[l]}),
 o)for(let c=0;c<n;c++)s[c]=s[c]>>1n^BigInt.asUintN(64,-(s[c]&1n));return s}async function nt({places:t,read:e},n){let[o]=t.get(n);return JSON.parse(new TextDecoder().
-decode(await e(o)))}async function To(t){let{devices:e,actions:n}=t.header.memory,o=["ts","device","action","bytes","allocated_bytes","reserved_bytes","event"],r=await Promise.all(
+decode(await e(o)))}async function So(t){let{devices:e,actions:n}=t.header.memory,o=["ts","device","action","bytes","allocated_bytes","reserved_bytes","event"],r=await Promise.all(
 o.map(d=>B(t,`mem.${d}`))),[s,a,c,i,l,f,u]=r.map(d=>Float64Array.from(d));for(let d=1;d<s.length;d++)s[d]+=s[d-1],u[d]+=u[d-1];for(let d of[l,f])Nc(d,a,e.length);
 return e.map((d,p)=>{let g=[...a.keys()].filter(w=>a[w]===p),m=w=>Float64Array.from(g,y=>w[y]);return{label:d,actions:n,ts:m(s),bytes:m(i),allocated:m(l),reserved:m(
-f),action:m(c),event:m(u)}})}function Nc(t,e,n){let o=new Float64Array(n);for(let r=0;r<t.length;r++){o[e[r]]+=t[r];let s=o[e[r]];t[r]=s===0?Number.NaN:s-1}}async function So(t){
+f),action:m(c),event:m(u)}})}function Nc(t,e,n){let o=new Float64Array(n);for(let r=0;r<t.length;r++){o[e[r]]+=t[r];let s=o[e[r]];t[r]=s===0?Number.NaN:s-1}}async function To(t){
 let{devices:e,gauges:n,reasons:o}=t.header.metrics;return Promise.all(e.map((r,s)=>Pc(t,n,{label:r,k:s,reasons:o})))}async function Pc(t,e,{label:n,k:o,reasons:r}){
 let s=["ts","slowed_by",...e.map(({column:u})=>u)],[a,c,...i]=await Promise.all(s.map(u=>B(t,`met.${o}.${u}`))),l=Float64Array.from(a);for(let u=1;u<l.length;u++)
 l[u]+=l[u-1];let f=e.map(({scale:u},d)=>Float64Array.from(i[d],p=>p===0?Number.NaN:(p-1)/u));return{label:n,ts:l,slowed:c,reasons:r,values:Object.fromEntries(e.
@@ -36,8 +36,8 @@ p)return;g+=rn(m,w,b=>t[b]>t[d]||t[b]===t[d]&&(y<p?e[b]<e[d]:e[b]<=e[d]))-m}),c+
 p)??p):-1}}}function Bc(t){let e=0;return t.map(({count:n})=>(e+=n,{from:e-n,to:e}))}function rn(t,e,n){let[o,r]=[t,e];for(;o<r;){let s=o+r>>1;n(s)?r=s:o=s+1}return o}
 function zc(t,e,n,o){let r=n.filter(({from:c,to:i})=>i>c),s=Math.min(...r.map(({from:c})=>e[c])),a=Math.max(...r.map(({to:c})=>e[c-1]))+1;for(;a-s>1;){let c=Math.
 floor((s+a)/2);o(c)<=t?s=c:a=c}return s}function j(t,e){return t.short[e]??t.names[e]}async function Ro(t){let e=await ce(t),[n,o]=await Promise.all([Dc(e),nt(e,"names")]),r={...e.header,names:o},{n:s,
-lanes:a}=r,c=Uint8Array.from(n.flags),i={header:r,n:s,flags:c,...Oo(a,s,n.closed,n.gap,n.tail)},{own:l,parent:f,depth:u}=$o(i);Gc(l,n.self_at,n.self_off);let d=await To(
-e),p=await So(e),g=new Map,m=new Promise(w=>setTimeout(w,0)).then(()=>Eo(e,g));return m.catch(()=>{}),{...i,...Uc(r,n),lane:Wc(a,s),self:l,parent:f,depth:u,launch:Co(
+lanes:a}=r,c=Uint8Array.from(n.flags),i={header:r,n:s,flags:c,...Oo(a,s,n.closed,n.gap,n.tail)},{own:l,parent:f,depth:u}=$o(i);Gc(l,n.self_at,n.self_off);let d=await So(
+e),p=await To(e),g=new Map,m=new Promise(w=>setTimeout(w,0)).then(()=>Eo(e,g));return m.catch(()=>{}),{...i,...Uc(r,n),lane:Wc(a,s),self:l,parent:f,depth:u,launch:Co(
 s,c,n.kind,n.launchers,n.launch),..._o(i,n.row_at,n.row_off),memory:d,metrics:p,detail:w=>Object.fromEntries([...g].map(([y,x])=>[y,x(w)])),detailOf:w=>g.get(w)??
 (()=>null),detailsReady:m}}var Lo=["closed","gap","tail","kind","kind_name","kind_cat","flags","launch","launchers","self_at","self_off","row_at","row_off"];async function Dc(t){
 let e=await Promise.all(Lo.map(n=>B(t,n)));return Object.fromEntries(Lo.map((n,o)=>[n,e[o]]))}function Uc({n:t,cats:e},{kind:n,kind_name:o,kind_cat:r}){let s=new Uint32Array(
@@ -140,7 +140,7 @@ previous:r,next:s,zoomIn:a,zoomOut:c,fit:i,lanesButton:l,picture:u,keysButton:f,
 flatMap(([e,n])=>[h("span",{},h("kbd",{},e),` ${n}`)," "]);return h("div",{class:"cltl-hint","aria-hidden":"true"},...t)}function Ko(t,e){t.legend.replaceChildren(
 ...e.map(([n,o])=>{let r=h("i",{"aria-hidden":"true"});return r.style.background=o,h("li",{},r,n)}))}function Xo(t,e,n,o){let[r,...s]=e;t.tip.replaceChildren(h(
 "b",{},r),...s.map(l=>h("div",{},l))),t.tip.hidden=!1;let{offsetWidth:a,offsetHeight:c}=t.tip,i=t.host.clientWidth;t.tip.style.left=`${Math.max(0,n+14+a>i?n-a-10:
-n+14)}px`,t.tip.style.top=`${o+18+c>t.host.clientHeight?o-c-8:o+18}px`}var $=18,zt=24,S=26,A=zt+S,fn=4,ri=20;function kt(t,e=!1){let n=1/0,o=-1/0,r=t.header.cats.map(s=>s==="Trace"||s==="overhead");for(let s=0;s<t.n;s++){if(e&&(r[t.
+n+14)}px`,t.tip.style.top=`${o+18+c>t.host.clientHeight?o-c-8:o+18}px`}var $=18,zt=24,T=26,A=zt+T,fn=4,ri=20;function kt(t,e=!1){let n=1/0,o=-1/0,r=t.header.cats.map(s=>s==="Trace"||s==="overhead");for(let s=0;s<t.n;s++){if(e&&(r[t.
 cat[s]]||t.flags[s]&L.instant))continue;t.start[s]<n&&(n=t.start[s]);let a=t.start[s]+t.dur[s];a>o&&(o=a)}return n===1/0?e?kt(t):[0,1e3]:[n,Math.max(o,n+1)]}function un([
 t,e],n){let o=(n[1]-n[0])*1.04,r=Math.min(Math.max(e-t,Math.min(ri,o)),o),s=(t+e)/2,a=n[0]-r*.9,c=n[1]-r*.1,i=r>=o?(n[0]+n[1]-o)/2:Math.min(Math.max(s-r/2,a),c);
 return[i,i+r]}function ue(t){let e=(t[1]-t[0])*.02;return[t[0]-e,t[1]+e]}function jo(t,e,n,o=110){let r=(e-t)*o/Math.max(n,1),s=10**Math.floor(Math.log10(r)),a=Math.
@@ -185,22 +185,22 @@ o[f];e[u]-t[u]>l&&(l=e[u]-t[u],i=u)}a[c]=i}n.push(a),o=a,r=s}return n}function t
 c&&u<a)&&(c=d,a=u)},l=e,f=n;for(let u=-1;l<f;u++){let d=u<0?null:s[u],p=u+1>=s.length||f-l<=Y;for(;l<f&&(p||l%Y);)i(d===null?l++:d[l++]);for(;f>l&&f%Y;)i(d===null?
 --f:d[--f]);l/=Y,f/=Y}return a}function xe(t,e,n,o){let r=1,s=e;for(;s+r<n&&t[s+r]<o;)s+=r,r*=2;let a=Math.min(n,s+r);for(;s<a;){let c=s+a>>1;t[c]<o?s=c+1:a=c}return s}
 function Z(t,e,n){let o=t.first[e],r=xe(t.s,o,t.first[e+1],n);return r>o&&t.e[r-1]>n?r-1:r}function er(t,e,{t0:n,w:o,out:r,base:s,width:a,minWidth:c},i,l){let{s:f,
-e:u,sum:d,tone:p}=t,g=t.first[e+1],m=1/o,w=n+a*o,y=Z(t,e,n),x=0;for(;y<g&&f[y]<w&&x<a;){let b=(f[y]-n)*m;b>x&&(x=Math.floor(b));let T=n+x*o;if(u[y]<=T&&f[y]<T){
-y++;continue}if(f[y]<=T&&u[y]>=T+o){let se=(u[y]-n)*m,ae=Math.min(a,Math.max(x+1,Math.floor(se)));r.fill((i[p[y]]|hi)>>>0,s+x,s+ae),se-b>=c&&l(y,b,se),se-b>=4&&
-ae<a&&(r[s+ae-1]=(i[p[y]]|pi)>>>0),x=ae,u[y]<=n+x*o&&y++;continue}let I=T+o,k=xe(f,y,g,I);if(k===y){x++;continue}let H=Math.max(0,T-f[y])+Math.max(0,u[k-1]-I),lt=(d[k]-
+e:u,sum:d,tone:p}=t,g=t.first[e+1],m=1/o,w=n+a*o,y=Z(t,e,n),x=0;for(;y<g&&f[y]<w&&x<a;){let b=(f[y]-n)*m;b>x&&(x=Math.floor(b));let S=n+x*o;if(u[y]<=S&&f[y]<S){
+y++;continue}if(f[y]<=S&&u[y]>=S+o){let se=(u[y]-n)*m,ae=Math.min(a,Math.max(x+1,Math.floor(se)));r.fill((i[p[y]]|hi)>>>0,s+x,s+ae),se-b>=c&&l(y,b,se),se-b>=4&&
+ae<a&&(r[s+ae-1]=(i[p[y]]|pi)>>>0),x=ae,u[y]<=n+x*o&&y++;continue}let I=S+o,k=xe(f,y,g,I);if(k===y){x++;continue}let H=Math.max(0,S-f[y])+Math.max(0,u[k-1]-I),lt=(d[k]-
 d[y]-H)*m,re=k-y===1?y:tr(t,y,k),_c=Yo+(255-Yo)*(lt>1?1:lt);r[s+x]=(i[p[re]]|Math.round(_c)<<24)>>>0,x++,y=u[k-1]>I?k-1:k}}function nr(t,e,[n,o],r){let{s,e:a,sum:c}=t,
 i=(o-n)/r.length,l=t.first[e+1],f=Z(t,e,n);for(let u=0;u<r.length&&f<l;u++){let d=n+u*i,p=xe(s,f,l,d+i);if(p===f&&!(s[f]<d+i))continue;let g=Math.max(0,d-s[f])+
 Math.max(0,a[p-1]-d-i);r[u]+=Math.max(0,c[p]-c[f]-g)/i,f=p>f&&a[p-1]>d+i?p-1:p}}function ke(t,e,n,o){let{s:r,e:s,first:a}=t,c=Z(t,e,n);if(c<a[e+1]&&r[c]<=n&&s[c]>
 n&&s[c]-r[c]>=2*o)return t.at[c];let i=Z(t,e,n-o),l=xe(r,i,a[e+1],n+o),f=l<a[e+1]&&r[l]<=n+o?l+1:l;return i<f?t.at[tr(t,i,f)]:-1}var rr=["device","host"],wi=400;function bi(t,e){let n={device:new Float32Array(e),host:new Float32Array(e)},o={device:0,host:0};t.data.header.lanes.forEach((r,s)=>{
 for(let a=t.index.laneRow[s];a<Math.min(t.index.laneRow[s+1],wi);a++)nr(t.index,a,t.whole,n[r.kind])});for(let r of rr){for(let s of n[r])s>o[r]&&(o[r]=s);if(o[r]>
 0)for(let s=0;s<e;s++)n[r][s]/=o[r]}return{shares:n,most:o}}function yi(t,e){let n=document.createElement("canvas"),o=Math.max(1,Math.round(e*t.size.ratio));n.width=
-o,n.height=Math.round((S-6)*t.size.ratio);let r=N(n),{shares:s,most:a}=bi(t,o),c=rr.filter(l=>a[l]>0),i=n.height/Math.max(c.length,1);return c.forEach((l,f)=>{r.
+o,n.height=Math.round((T-6)*t.size.ratio);let r=N(n),{shares:s,most:a}=bi(t,o),c=rr.filter(l=>a[l]>0),i=n.height/Math.max(c.length,1);return c.forEach((l,f)=>{r.
 fillStyle=t.tones.css[l==="device"?0:t.hostTone];for(let u=0;u<o;u++){let d=s[l][u]*(i-1);d>0&&r.fillRect(u,(f+1)*i-Math.max(1,d),1,Math.max(1,d))}}),n}function or(t,e){
 let{gutter:n,width:o}=t.size;return n+(e-t.whole[0])/(t.whole[1]-t.whole[0])*(o-n)}function dn(t,e){let{gutter:n,width:o}=t.size;return t.whole[0]+(e-n)/(o-n)*(t.
 whole[1]-t.whole[0])}function sr(t,e,{width:n,t0:o,t1:r}){let{gutter:s,ratio:a}=e.size,c=`${n} ${a} ${e.mode}`;e.overview?.key!==c&&(e.overview={key:c,picture:yi(
-e,n)}),t.fillStyle=e.colors.gutter,t.fillRect(s,0,n,S),t.drawImage(e.overview.picture,s,3,n,S-6);let i=Math.max(s,or(e,o)),l=Math.min(s+n,or(e,r));t.fillStyle=e.
-colors.bg,t.globalAlpha=.65,t.fillRect(s,0,i-s,S),t.fillRect(l,0,s+n-l,S),t.globalAlpha=1,t.strokeStyle=e.colors.muted,t.lineWidth=1;let f=Math.max(3,l-i);t.strokeRect(
-Math.min(i,s+n-f)+.5,.5,f-1,S-1)}var hn=80;function cr(t){let e=new Uint32Array(t.n+1);for(let r=0;r<t.n;r++)t.launch[r]>=0&&e[t.launch[r]+1]++;for(let r=0;r<t.n;r++)e[r+1]+=e[r];let n=new Uint32Array(
+e,n)}),t.fillStyle=e.colors.gutter,t.fillRect(s,0,n,T),t.drawImage(e.overview.picture,s,3,n,T-6);let i=Math.max(s,or(e,o)),l=Math.min(s+n,or(e,r));t.fillStyle=e.
+colors.bg,t.globalAlpha=.65,t.fillRect(s,0,i-s,T),t.fillRect(l,0,s+n-l,T),t.globalAlpha=1,t.strokeStyle=e.colors.muted,t.lineWidth=1;let f=Math.max(3,l-i);t.strokeRect(
+Math.min(i,s+n-f)+.5,.5,f-1,T-1)}var hn=80;function cr(t){let e=new Uint32Array(t.n+1);for(let r=0;r<t.n;r++)t.launch[r]>=0&&e[t.launch[r]+1]++;for(let r=0;r<t.n;r++)e[r+1]+=e[r];let n=new Uint32Array(
 e[t.n]),o=e.slice(0,-1);for(let r=0;r<t.n;r++)t.launch[r]>=0&&(n[o[t.launch[r]]++]=r);return{first:e,work:n}}function pn(t,e,n=hn){if(t.data.launch[e]>=0)return[
 e];let{first:o,work:r}=t.launches;return[...r.subarray(o[e],Math.min(o[e+1],o[e]+n))]}function ir(t,e,n){let o=new Set;for(let r of[e.hover,e.focused,e.selected])
 if(r!==null)for(let s of pn(e,r))o.add(s);t.globalAlpha=.45;for(let r of xi(e,n)){let s=e.data.start[e.data.launch[r]];!o.has(r)&&s>=n.t0&&s<=n.t1&&ar(t,e,n,r,1)}
@@ -220,21 +220,21 @@ e.map(r=>[`${r.lane} ${r.at} ${r.dur}`,-1]));for(let r of new Set(e.map(s=>s.lan
 o.set(a,s)}return e.map(r=>({...r,event:o.get(`${r.lane} ${r.at} ${r.dur}`)??-1}))}function mr(t,e,{x:n,t0:o,t1:r}){t.fillStyle=gn;for(let{at:s,dur:a}of e.syncs){
 if(s+a<o||s>r)continue;let c=Math.round(n(s));t.fillRect(c,A-hr/2,Math.max(1.5,n(s+a)-c),hr/2)}}var vi=4e3;function gr(t,e,n){let o=Jo(e),r=Qo(e),s=ue(kt(e,!0)),a=ye(e,o,r),c=Go(t),i=new Set(e.header.lanes.flatMap((f,u)=>f.is_idle?[u]:[])),l=e.header.lanes.
 map((f,u)=>u);return{data:e,options:n,dom:c,painter:lr(c.canvas,e),rows:o,tone:r,hostTone:Ai(e,a),whole:s,extent:kt(e),view:[...s],index:a,launches:cr(e),collapsed:i,
-order:l,pinned:new Set,filters:new Map,lanesPanel:null,layout:de(o.heights,i,l),steps:Ti(e),races:ur(e),syncs:pr(e),marks:[],chosen:null,names:null,search:null,
+order:l,pinned:new Set,filters:new Map,lanesPanel:null,layout:de(o.heights,i,l),steps:Si(e),races:ur(e),syncs:pr(e),marks:[],chosen:null,names:null,search:null,
 range:null,selected:null,focused:null,hover:null,hasFocus:!1,focusLane:-1,isArmed:!1,drag:null,held:new Set,pointerX:null,scroll:0,size:{width:0,height:0,gutter:150,
 ratio:1},...wn(n.theme??"light"),overview:null,lowerNames:null,script:[],pending:0,beforeFrame:null,isGone:!1,isReleased:!1,cleanups:[]}}function wn(t){let e=U[t],
 n=Dt(t),o=Number.parseInt(e.dim.slice(1),16),r=((o&255)<<16|o&65280|o>>16)>>>0;return{mode:t,colors:e,tones:n,dimPixels:new Uint32Array(n.pixels.length).fill(r)}}
 function E(t,e,n,o,r){e.addEventListener(n,o,r),t.cleanups.push(()=>e.removeEventListener(n,o,r))}function Ai({header:t},{first:e,laneRow:n,tone:o}){let r=t.lanes.
-findIndex(({kind:s,count:a})=>s==="host"&&a>0);return r<0?0:o[e[n[r]]]}function Ti(t){let e=new Set(t.header.step_names),n=[];if(!e.size)return n;for(let o=0;o<
-t.n;o++)e.has(t.name[o])&&t.header.lanes[t.lane[o]].kind==="host"&&n.push({t0:t.start[o],t1:t.start[o]+t.dur[o]});return n.length>vi?[]:n.sort((o,r)=>o.t0-r.t0)}var Si=4,Ei={gutter:"pointer",ruler:"col-resize",overview:"ew-resize"};function Oi(t,e){let n=t.getBoundingClientRect();return[e.clientX-n.left,e.clientY-n.top]}
-function Me(t,e,n){return e<t.size.gutter?n<A?"corner":"gutter":n<S?"overview":n<A?"ruler":"plot"}function br(t,e){let{canvas:n}=t.dom,o=r=>Oi(n,r);E(t,n,"point\
+findIndex(({kind:s,count:a})=>s==="host"&&a>0);return r<0?0:o[e[n[r]]]}function Si(t){let e=new Set(t.header.step_names),n=[];if(!e.size)return n;for(let o=0;o<
+t.n;o++)e.has(t.name[o])&&t.header.lanes[t.lane[o]].kind==="host"&&n.push({t0:t.start[o],t1:t.start[o]+t.dur[o]});return n.length>vi?[]:n.sort((o,r)=>o.t0-r.t0)}var Ti=4,Ei={gutter:"pointer",ruler:"col-resize",overview:"ew-resize"};function Oi(t,e){let n=t.getBoundingClientRect();return[e.clientX-n.left,e.clientY-n.top]}
+function Me(t,e,n){return e<t.size.gutter?n<A?"corner":"gutter":n<T?"overview":n<A?"ruler":"plot"}function br(t,e){let{canvas:n}=t.dom,o=r=>Oi(n,r);E(t,n,"point\
 erdown",r=>{if(r.button!==0)return;let[s,a]=o(r),c=Me(t,s,a);t.isArmed=!0,n.focus({preventScroll:!0}),n.setPointerCapture(r.pointerId);let i=c==="ruler"||c==="p\
 lot"&&r.shiftKey?"range":c;t.drag={kind:i,x:s,y:a,view:[...t.view],scroll:t.scroll,moved:!1,from:e.timeAt(s)},i==="overview"&&e.centre(dn(t,s))}),E(t,n,"pointer\
 move",r=>{let[s,a]=o(r);if(t.drag===null){let c=Me(t,s,a);n.style.cursor=Ei[c]??"default",c==="plot"?e.hover(s,a):e.leave()}else $i(t,e,s,a)}),E(t,n,"pointerup",
 r=>{let[s,a]=o(r),{drag:c}=t;t.drag=null,n.style.cursor="default",c!==null&&(c.kind==="range"&&c.moved?e.finishRange():c.kind==="gutter"?c.moved?e.dropLane(c.y,
 a):e.toggleLane(a):!c.moved&&c.kind==="range"&&!e.measureTo(s,a)?e.clearRange():!c.moved&&c.kind==="plot"&&e.click(s,a))}),E(t,n,"pointercancel",()=>{t.drag=null}),
 E(t,n,"pointerleave",()=>{t.isArmed=t.drag!==null,e.leave()}),E(t,n,"dblclick",r=>{let[s,a]=o(r);Me(t,s,a)==="plot"?e.zoomToEventAt(s,a):Me(t,s,a)!=="gutter"&&e.
-fit()}),E(t,n,"wheel",r=>Ci(t,e,r,o(r)),{passive:!1})}function $i(t,e,n,o){let{drag:r}=t;if(r!==null&&!(!r.moved&&Math.hypot(n-r.x,o-r.y)<Si))if(r.moved=!0,r.kind===
+fit()}),E(t,n,"wheel",r=>Ci(t,e,r,o(r)),{passive:!1})}function $i(t,e,n,o){let{drag:r}=t;if(r!==null&&!(!r.moved&&Math.hypot(n-r.x,o-r.y)<Ti))if(r.moved=!0,r.kind===
 "plot"){t.dom.canvas.style.cursor="grabbing";let s=(r.view[1]-r.view[0])/(t.size.width-t.size.gutter),a=(n-r.x)*s;e.show([r.view[0]-a,r.view[1]-a]),t.dom.frame.
 scrollTop=r.scroll-(o-r.y)}else r.kind==="range"?e.dragRange(r.from,e.timeAt(Math.min(Math.max(n,t.size.gutter),t.size.width))):r.kind==="overview"&&e.centre(dn(
 t,n))}function Ci(t,e,n,[o]){let r=n.deltaMode===1?16:n.deltaMode===2?400:1,[s,a]=[n.deltaX*r,n.deltaY*r],c=n.ctrlKey||n.metaKey;if(!c&&!t.isArmed)return;n.preventDefault();
@@ -249,8 +249,8 @@ p")e.pinFocusLane();else if(o==="/")t.dom.search.select();else if(o==="n")e.next
 e.zoom(1/.7,null);else if(o==="Home"||o==="End")e.toEnd(o==="End");else if(o==="PageUp"||o==="PageDown")t.dom.frame.scrollBy(0,(o==="PageUp"?-.8:.8)*t.size.height);else
 return o==="Escape"?e.escape():!1;return!0}function yn(t){let e=[0,0];for(let n of t)e[0]+=bn[n][0],e[1]+=bn[n][1];return e}var Li=.25;function xr(t,e,n){let{x:o,t0:r,t1:s,width:a}=n,{gutter:c}=e.size,{ticks:i}=jo(r,s,a);t.fillStyle=e.colors.line,t.fillRect(c,A-1,a,1),t.textAlign="le\
 ft";for(let{t:f,text:u}of i){let d=Math.round(o(f));t.fillStyle=e.colors.line,t.fillRect(d,A-8,1,8),t.fillStyle=e.colors.muted,d+60<e.size.width&&t.fillText(u,d+
-4,S+zt/2)}let{range:l}=e;l!==null&&l[1]>r&&l[0]<s&&Ri(t,e,l,n)}function Ri(t,e,n,{x:o,width:r}){let{gutter:s}=e.size,a=M(n[1]-n[0]),c=t.measureText(a).width+12,
-i=(o(n[0])+o(n[1]))/2,l=Math.min(Math.max(i-c/2,s),s+r-c);t.fillStyle=e.colors.tip,t.fillRect(l,S+3,c,zt-6),t.fillStyle=e.colors.tipText,t.fillText(a,l+6,S+zt/2)}
+4,T+zt/2)}let{range:l}=e;l!==null&&l[1]>r&&l[0]<s&&Ri(t,e,l,n)}function Ri(t,e,n,{x:o,width:r}){let{gutter:s}=e.size,a=M(n[1]-n[0]),c=t.measureText(a).width+12,
+i=(o(n[0])+o(n[1]))/2,l=Math.min(Math.max(i-c/2,s),s+r-c);t.fillStyle=e.colors.tip,t.fillRect(l,T+3,c,zt-6),t.fillStyle=e.colors.tipText,t.fillText(a,l+6,T+zt/2)}
 function kr(t,e,n){let{gutter:o,height:r}=e.size;t.fillStyle=e.colors.gutter,t.fillRect(0,0,o,r),t.textAlign="left";for(let s of n.parts){t.save(),t.beginPath(),
 t.rect(0,s.top,o-1,s.bottom-s.top),t.clip(),xn(t,e,n,s,0);for(let a of s.lanes)Ii(t,e,n,s,a);t.restore()}t.fillStyle=e.colors.line,t.fillRect(o-1,0,1,r),t.fillRect(
 0,A-1,o,1);for(let{bottom:s}of n.parts.slice(1))t.fillRect(0,s-2,e.size.width,2)}function Ii(t,e,n,o,r){let{layout:s,colors:a,size:c}=e,i=e.rows.heights[r]>1,l=$/
@@ -259,16 +259,16 @@ r===e.focusLane&&e.hasFocus?a.accent:a.text,t.fillText(Ni(t,Pi(e,r),c.gutter-32)
 "$1"),n,Li)}function Pi({data:t,filters:e},n){let{label:o}=t.header.lanes[n];return e.has(n)?`${o} (${e.get(n)?.text})`:o}function Hi(t,e,n,o){let r=o?[[-2.5,-4],
 [3,0],[-2.5,4]]:[[-4,-2.5],[4,-2.5],[0,3]];t.beginPath();for(let[s,a]of r)t.lineTo(e+s,n+a);t.fill()}function xn(t,e,{down:n},{lanes:o},r){t.fillStyle=e.colors.
 lineSoft;for(let s of o)t.fillRect(r,Math.round(n(s,e.layout.ends[s]))-1,e.size.width-r,1)}var Fi=5,Mr=24;function vr(t,e,{x:n,t0:o,t1:r}){let{gutter:s,width:a,height:c}=e.size;t.fillStyle=e.colors.accent,t.textAlign="left";for(let{at:i,dur:l,note:f}of e.
-marks){if(i+l<o||i>r)continue;let u=Math.max(s,Math.round(n(i))),d=Math.min(a,Math.max(u+2,n(i+l)));t.fillRect(u,S,d-u,Fi),t.globalAlpha=.5,i>=o&&t.fillRect(u,S,
-1,c-S),t.globalAlpha=1;let p=f.length>Mr?`${f.slice(0,Mr)}\u2026`:f;if(!p)continue;let g=t.measureText(p).width+8,m=Math.min(u,a-g);t.fillRect(m,S,g,A-S-9),t.fillStyle=
-e.colors.bg,t.fillText(p,m+4,S+(A-S-9)/2+.5),t.fillStyle=e.colors.accent}}function Ar({data:t,races:e},n){let{names:o,cats:r,lanes:s}=t.header,c=s[t.lane[n]].kind==="host"&&t.self[n]!==t.dur[n]?`, self ${M(t.self[n])}`:"",i=[o[t.name[n]].
+marks){if(i+l<o||i>r)continue;let u=Math.max(s,Math.round(n(i))),d=Math.min(a,Math.max(u+2,n(i+l)));t.fillRect(u,T,d-u,Fi),t.globalAlpha=.5,i>=o&&t.fillRect(u,T,
+1,c-T),t.globalAlpha=1;let p=f.length>Mr?`${f.slice(0,Mr)}\u2026`:f;if(!p)continue;let g=t.measureText(p).width+8,m=Math.min(u,a-g);t.fillRect(m,T,g,A-T-9),t.fillStyle=
+e.colors.bg,t.fillText(p,m+4,T+(A-T-9)/2+.5),t.fillStyle=e.colors.accent}}function Ar({data:t,races:e},n){let{names:o,cats:r,lanes:s}=t.header,c=s[t.lane[n]].kind==="host"&&t.self[n]!==t.dur[n]?`, self ${M(t.self[n])}`:"",i=[o[t.name[n]].
 slice(0,400)||"(no name)"],l=kn(t,n),f=t.name[n+s[t.lane[n]].enclosing-1];l&&i.push(`${l}, the innermost: ${o[f].slice(0,200)}`),i.push(t.flags[n]&L.instant?"in\
 stant":`${M(t.dur[n])}${c}`),i.push(`${r[t.cat[n]]||"no category"} \xB7 at ${zi(t.start[n])}`);let u=t.launch[n];if(u>=0){let p=o[t.name[u]].slice(0,100);i.push(
 `launched by ${p}, ${M(t.start[n]-t.start[u])} earlier`)}let d=e.find(({event:p})=>p===n);return d&&i.push(`race: ${d.title}`),i}function kn(t,e){let{enclosing:n}=t.
 header.lanes[t.lane[e]],o=e===0||t.lane[e-1]!==t.lane[e];return n>1&&o?`${n} enclosing frames`:void 0}function ve(t,e){let{names:n,cats:o,lanes:r}=t.header,s=[n[t.
 name[e]].slice(0,200)||"no name",o[t.cat[e]]||"no category"];return s.push(t.flags[e]&L.instant?"an instant":`lasts ${M(t.dur[e])}`),s.push(`starts at ${M(t.start[e])}`,
-`on ${r[t.lane[e]].label}`),t.launch[e]>=0&&s.push(`launched by ${n[t.name[t.launch[e]]].slice(0,100)}`),s.join(", ")}function Tr(t){return t.slice(0,300).replace(
-/^void /,"").replaceAll("(anonymous namespace)::","").replaceAll("at::native::","")||t.slice(0,300)}function Sr(t){return t.replace(/^(aten|prims|c10d|autograd::engine::evaluate_function): ?:?|^nn\.Module: |^.{1,200}?\(\d+\): /,
+`on ${r[t.lane[e]].label}`),t.launch[e]>=0&&s.push(`launched by ${n[t.name[t.launch[e]]].slice(0,100)}`),s.join(", ")}function Sr(t){return t.slice(0,300).replace(
+/^void /,"").replaceAll("(anonymous namespace)::","").replaceAll("at::native::","")||t.slice(0,300)}function Tr(t){return t.replace(/^(aten|prims|c10d|autograd::engine::evaluate_function): ?:?|^nn\.Module: |^.{1,200}?\(\d+\): /,
 "")||t}var Bi=[[1e9,"s",9],[1e6,"ms",6],[1e3,"\xB5s",3]];function zi(t){let[e,n,o]=Bi.find(([r])=>Math.abs(t)>=r)??[1,"ns",0];return`${(t/e).toFixed(o)} ${n}`}var Di='11px system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", Arial, sans-serif',Ui=28;function Er(t){let{painter:e,size:n,colors:o}=t,r=e.context;
 r.setTransform(n.ratio,0,0,n.ratio,0,0),r.font=Di,r.textBaseline="middle",r.fillStyle=o.bg,r.fillRect(0,0,n.width,n.height);let s=ot(t);for(let a of s.parts)Wi(
 r,t,s,a);Qi(r,t,s),xr(r,t,s),vr(r,t,s),mr(r,t,s),dr(r,t,s),sr(r,t,s),kr(r,t,s)}function Wi(t,e,n,o){let{gutter:r}=e.size;t.save(),t.beginPath(),t.rect(r,o.top,n.
@@ -284,31 +284,31 @@ let{ratio:r,gutter:s}=e.size;t.textAlign="left";for(let{i:a,tone:c,x0:i,x1:l,y:f
 qi(t,e,e.data.name[a],p);g&&(t.fillStyle=u?e.colors.muted:e.tones.ink[c],t.fillText(g,Math.round(s+d+4),Math.round(f)+$/2))}}function qi(t,e,n,o){let{labels:r}=e.
 painter,s=r[n]??Zi(t,e.data.header,n);if(r[n]=s,s.width<=o)return s.text;if(s.shortWidth<=o)return s.short;let a=Math.floor(s.short.length*o/s.shortWidth);for(;a>=
 2&&Yi(t,s,a)>o;)a--;return a<2?"":`${s.short.slice(0,a)}\u2026`}function Yi(t,e,n){return e.cuts[n]??=t.measureText(`${e.short.slice(0,n)}\u2026`).width,e.cuts[n]}
-function Zi(t,e,n){let o=e.short[n],r=o??Tr(e.names[n]),s=o??Sr(r);return{text:r,short:s,cuts:[],width:t.measureText(r).width,shortWidth:t.measureText(s).width}}
+function Zi(t,e,n){let o=e.short[n],r=o??Sr(e.names[n]),s=o??Tr(r);return{text:r,short:s,cuts:[],width:t.measureText(r).width,shortWidth:t.measureText(s).width}}
 function Ji(t,e,n){for(let{event:o}of e.syncs)o>=0&&Wt(t,e,n,o,gn,1.5);for(let{event:o}of e.races)o>=0&&Wt(t,e,n,o,mn,2.5);e.hover!==null&&e.hover!==e.selected&&
 Wt(t,e,n,e.hover,e.colors.text,1),e.selected!==null&&Wt(t,e,n,e.selected,e.colors.accent,2.5),e.focused!==null&&e.focused!==e.selected&&e.hasFocus&&Wt(t,e,n,e.focused,
 e.colors.text,2,[4,2])}function Wt(t,e,n,o,r,s,a=[]){let c=Mt(e,n,o);if(c===null)return;t.strokeStyle=r,t.lineWidth=s,t.setLineDash(a);let i=Math.max(c.x,e.size.
 gutter-4);t.strokeRect(i,c.y,Math.max(2,Math.min(c.x+c.width,e.size.width+4)-i),$-1),t.setLineDash([])}function Qi(t,e,{x:n,width:o}){if(e.range===null)return;let{
 gutter:r,height:s}=e.size,a=l=>Math.min(Math.max(l,r),r+o),[c,i]=e.range.map(l=>a(n(l)));i<=r||c>=r+o||(t.fillStyle=e.colors.accent,t.globalAlpha=e.colors.rangeAlpha,
-t.fillRect(c,S,i-c,s-S),t.globalAlpha=1,c>r&&t.fillRect(c-.5,S,1,s),i<r+o&&t.fillRect(i-.5,S,1,s))}function Or(t){let e=new Uint8Array(U.groups.length);for(let n of t.
-index.tone)e[n/q|0]=1;return U.groups.flatMap((n,o)=>e[o]?[[n.label,t.tones.css[o*q]]]:[])}var $r=2e3;function St(t){if(t.isReleased)return;let{frame:e,stage:n,canvas:o}=t.dom,r=Math.max(1,e.clientWidth),s=Math.max(A+$,e.clientHeight),a=window.devicePixelRatio||
+t.fillRect(c,T,i-c,s-T),t.globalAlpha=1,c>r&&t.fillRect(c-.5,T,1,s),i<r+o&&t.fillRect(i-.5,T,1,s))}function Or(t){let e=new Uint8Array(U.groups.length);for(let n of t.
+index.tone)e[n/q|0]=1;return U.groups.flatMap((n,o)=>e[o]?[[n.label,t.tones.css[o*q]]]:[])}var $r=2e3;function Tt(t){if(t.isReleased)return;let{frame:e,stage:n,canvas:o}=t.dom,r=Math.max(1,e.clientWidth),s=Math.max(A+$,e.clientHeight),a=window.devicePixelRatio||
 1;n.style.height=`${Math.max(s,Math.ceil(t.layout.total+A))}px`;let{size:c}=t;c.width!==r||c.height!==s||c.ratio!==a?(t.size={width:r,height:s,ratio:a,gutter:Math.
 round(Math.min(188,Math.max(132,r*.2),r*.35))},o.width=Math.round(r*a),o.height=Math.round(s*a),o.style.width=`${r}px`,o.style.height=`${s}px`,Ae(t)):O(t)}function _r(t,e){
-if(t.isReleased!==e)return;if(t.isReleased=!e,e){t.size={...t.size,width:0},St(t);return}let{canvas:n}=t.dom;for(let o of[n,t.painter.stripCanvas])o.width=o.height=
+if(t.isReleased!==e)return;if(t.isReleased=!e,e){t.size={...t.size,width:0},Tt(t);return}let{canvas:n}=t.dom;for(let o of[n,t.painter.stripCanvas])o.width=o.height=
 0;t.painter.strip=null,t.overview=null}function Ae(t){if(t.isReleased)return;let e=performance.now();t.scroll=t.dom.frame.scrollTop,Er(t),t.script.push(performance.
 now()-e),t.script.length>$r&&t.script.splice(0,$r/2)}function O(t){t.pending||t.isGone||(t.pending=requestAnimationFrame(e=>{t.pending=0,!t.isGone&&(t.beforeFrame?.(
-e),Ae(t))}))}function Tt(t,e){let n=un(e,t.extent);n[0]===t.view[0]&&n[1]===t.view[1]||(t.view=n,t.options.onTime?.([...n]),O(t))}function J(t,e){let n=un(e,t.extent);
-if(t.held.clear(),matchMedia("(prefers-reduced-motion: reduce)").matches){Tt(t,n);return}let o=t.view,r=null;t.beforeFrame=s=>{r??=s;let a=Math.min(1,(s-r)/180),
-c=1-(1-a)**3;Tt(t,a<1?[o[0]+(n[0]-o[0])*c,o[1]+(n[1]-o[1])*c]:n),a>=1?t.beforeFrame=null:O(t)},O(t)}function Et(t){let{data:e,names:n,search:o,filters:r}=t;if(n===
+e),Ae(t))}))}function St(t,e){let n=un(e,t.extent);n[0]===t.view[0]&&n[1]===t.view[1]||(t.view=n,t.options.onTime?.([...n]),O(t))}function J(t,e){let n=un(e,t.extent);
+if(t.held.clear(),matchMedia("(prefers-reduced-motion: reduce)").matches){St(t,n);return}let o=t.view,r=null;t.beforeFrame=s=>{r??=s;let a=Math.min(1,(s-r)/180),
+c=1-(1-a)**3;St(t,a<1?[o[0]+(n[0]-o[0])*c,o[1]+(n[1]-o[1])*c]:n),a>=1?t.beforeFrame=null:O(t)},O(t)}function Et(t){let{data:e,names:n,search:o,filters:r}=t;if(n===
 null&&o===null&&!r.size)t.chosen=null;else{let s=new Uint8Array(e.header.names.length);for(let i=0;i<s.length;i++)s[i]=+((n===null||n.has(i))&&(o===null||o.isHit[i]));
 let a=new Uint8Array(e.n),c=e.header.lanes.map((i,l)=>r.get(l)?.isHit??null);for(let i=0;i<e.n;i++)a[i]=s[e.name[i]]&(c[e.lane[i]]?.[e.name[i]]??1);t.chosen={keep:a,
-index:ye(e,t.rows,t.tone,a)}}O(t)}function Mn(t){let{rows:e,collapsed:n,order:o,pinned:r}=t;t.layout=de(e.heights,n,o,r.size),St(t)}function ht(t){t.options.onSelect?.(
+index:ye(e,t.rows,t.tone,a)}}O(t)}function Mn(t){let{rows:e,collapsed:n,order:o,pinned:r}=t;t.layout=de(e.heights,n,o,r.size),Tt(t)}function ht(t){t.options.onSelect?.(
 {range:t.range&&[...t.range],event:t.selected,names:t.names&&new Set(t.names)})}function pt(t,e,n=!1){let{data:o,view:r,dom:s,layout:a}=t;s.tip.hidden=!0,t.hover=
 null;let c=be(o,t.rows,e),[i,l]=[o.start[c],o.start[c]+o.dur[c]],f=o.lane[c];t.rows.row[c]>=a.shown[f]&&t.collapsed.delete(f)&&Mn(t);let u=he(t.layout,f,t.rows.
 row[c]),d=t.size.height-A,p=pe(t),g=u<p;!g&&u<t.scroll+p?s.frame.scrollTop=u-p-8:!g&&u+$>t.scroll+d&&(s.frame.scrollTop=u+$+8-d);let m=r[1]-r[0],w=m/(t.size.width-
 t.size.gutter);n?J(t,Cr(i,l,4)):l-i<3*w?J(t,Cr(i,l,30)):(l<r[0]+m*.02||i>r[1]-m*.02)&&J(t,[(i+l-m)/2,(i+l+m)/2]),O(t)}function Cr(t,e,n){let o=e>t?(e-t)*n/2:500;
-return[(t+e)/2-o,(t+e)/2+o]}function Te(t,e){e<0||(t.focused=e,t.focusLane=t.data.lane[e],t.dom.spoken.textContent=ve(t.data,e),pt(t,e))}function tl(t,e){let n=t.index.laneRow[t.data.lane[e]]+t.rows.row[e],o=Z(t.index,n,t.data.start[e]);for(;o<t.index.first[n+1]&&t.index.at[o]!==e;)o++;return{r:n,
-p:o}}function Se(t,e,n){let o=be(t.data,t.rows,e);if(n==="left"||n==="right"){let{r:c,p:i}=tl(t,o),l=n==="left"?i-1:i+1;return l>=t.index.first[c]&&l<t.index.first[c+
+return[(t+e)/2-o,(t+e)/2+o]}function Se(t,e){e<0||(t.focused=e,t.focusLane=t.data.lane[e],t.dom.spoken.textContent=ve(t.data,e),pt(t,e))}function tl(t,e){let n=t.index.laneRow[t.data.lane[e]]+t.rows.row[e],o=Z(t.index,n,t.data.start[e]);for(;o<t.index.first[n+1]&&t.index.at[o]!==e;)o++;return{r:n,
+p:o}}function Te(t,e,n){let o=be(t.data,t.rows,e);if(n==="left"||n==="right"){let{r:c,p:i}=tl(t,o),l=n==="left"?i-1:i+1;return l>=t.index.first[c]&&l<t.index.first[c+
 1]?t.index.at[l]:o}let r=t.data.lane[o],s=t.rows.row[o]+(n==="up"?-1:1),a=t.data.start[o]+t.data.dur[o]/2;if(s>=0&&s<t.layout.shown[r]){let c=n==="up"?t.data.start[o]:
 a,i=vn(t,r,s,c,n==="up"?0:t.data.dur[o]/2);if(i>=0)return i}return el(t,r,n==="up"?-1:1,a)??o}function el(t,e,n,o){let{order:r}=t.layout;for(let s=r.indexOf(e)+
 n;s>=0&&s<r.length;s+=n){let a=vn(t,r[s],0,o,1/0);if(a>=0)return a}return null}function vn(t,e,n,o,r){let{index:s}=t,a=s.laneRow[e]+n,c=ke(s,a,o,0);if(c>=0)return c;
@@ -318,32 +318,32 @@ return-1}function Rr(t,e){if(!e.trim())return null;let n=An(t,e),o=0;for(let r=0
 let n=e.trim().toLowerCase();return t.lowerNames??=t.data.header.names.map(o=>o.toLowerCase()),Uint8Array.from(t.lowerNames,o=>+o.includes(n))}function Ir({data:t,
 view:e},n,o){let r=n.at,s=(f,u)=>t.start[f]<t.start[u]||t.start[f]===t.start[u]&&f<u,a=-1,c=-1;for(let f=0;f<t.n;f++){if(!n.isHit[t.name[f]])continue;let u=o>0?
 s:(p,g)=>s(g,p);(c<0||u(f,c))&&(c=f),(r>=0?u(r,f):o>0?t.start[f]>=e[0]:t.start[f]<=e[1])&&(a<0||u(f,a))&&(a=f)}let i=a>=0?a:c,l=0;if(i>=0)for(let f=0;f<t.n;f++)
-l+=n.isHit[t.name[f]]&&!s(i,f)?1:0;return{found:i,ordinal:l}}function Kt(t,e){e<0||t.rows.heights[e]<2||(t.collapsed.delete(e)||t.collapsed.add(e),Tn(t,e,t.collapsed.has(e)?"folded":"unfolded"))}function Ee(t,e){let{order:n,
-pinned:o}=t;e<0||(n.splice(n.indexOf(e),1),o.delete(e)?n.splice(o.size,0,e):(n.splice(o.size,0,e),o.add(e)),Tn(t,e,o.has(e)?"pinned":"no longer pinned"))}function Xt(t,e,n){
-let{order:o,pinned:r}=t;if(e<0)return;let[s,a]=r.has(e)?[0,r.size-1]:[r.size,o.length-1];o.splice(o.indexOf(e),1),o.splice(Math.min(Math.max(n,s),a),0,e),Tn(t,e,
-`is lane ${o.indexOf(e)+1} of ${o.length}`)}function Nr(t,e,n){n.trim()?t.filters.set(e,{text:n.trim(),isHit:An(t,n)}):t.filters.delete(e),Et(t)}function Tn(t,e,n){
-t.dom.spoken.textContent=`${t.data.header.lanes[e].label} ${n}`,Mn(t),t.lanesPanel?.update()}function jt(t,e){t.beforeFrame=null,Tt(t,e)}function Oe(t,e){let{size:n,view:o}=t,r=e/(n.width-n.gutter)*(o[1]-o[0]);jt(t,[o[0]+r,o[1]+r])}function Sn(t,e,n){let{
+l+=n.isHit[t.name[f]]&&!s(i,f)?1:0;return{found:i,ordinal:l}}function Kt(t,e){e<0||t.rows.heights[e]<2||(t.collapsed.delete(e)||t.collapsed.add(e),Sn(t,e,t.collapsed.has(e)?"folded":"unfolded"))}function Ee(t,e){let{order:n,
+pinned:o}=t;e<0||(n.splice(n.indexOf(e),1),o.delete(e)?n.splice(o.size,0,e):(n.splice(o.size,0,e),o.add(e)),Sn(t,e,o.has(e)?"pinned":"no longer pinned"))}function Xt(t,e,n){
+let{order:o,pinned:r}=t;if(e<0)return;let[s,a]=r.has(e)?[0,r.size-1]:[r.size,o.length-1];o.splice(o.indexOf(e),1),o.splice(Math.min(Math.max(n,s),a),0,e),Sn(t,e,
+`is lane ${o.indexOf(e)+1} of ${o.length}`)}function Nr(t,e,n){n.trim()?t.filters.set(e,{text:n.trim(),isHit:An(t,n)}):t.filters.delete(e),Et(t)}function Sn(t,e,n){
+t.dom.spoken.textContent=`${t.data.header.lanes[e].label} ${n}`,Mn(t),t.lanesPanel?.update()}function jt(t,e){t.beforeFrame=null,St(t,e)}function Oe(t,e){let{size:n,view:o}=t,r=e/(n.width-n.gutter)*(o[1]-o[0]);jt(t,[o[0]+r,o[1]+r])}function Tn(t,e,n){let{
 size:o,view:r}=t,s=n===null?.5:Math.min(Math.max((n-o.gutter)/(o.width-o.gutter),0),1),a=r[0]+s*(r[1]-r[0]);jt(t,[a+(r[0]-a)*e,a+(r[1]-a)*e])}function Pr(t,e){let n=(t.
-view[1]-t.view[0])/2;jt(t,[e-n,e+n])}function Hr(t,e){let{extent:n,view:o}=t,r=o[1]-o[0],s=r*.02,a=e?n[1]+s-r:n[0]-s;J(t,[a,a+r])}var nl=3;function Br(t){return{...ol(t),...rl(t),...sl(t)}}function ol(t){return{show:e=>jt(t,e),pan:e=>Oe(t,e),zoom:(e,n)=>Sn(t,e,n),centre:e=>Pr(t,e),fit:()=>J(
+view[1]-t.view[0])/2;jt(t,[e-n,e+n])}function Hr(t,e){let{extent:n,view:o}=t,r=o[1]-o[0],s=r*.02,a=e?n[1]+s-r:n[0]-s;J(t,[a,a+r])}var nl=3;function Br(t){return{...ol(t),...rl(t),...sl(t)}}function ol(t){return{show:e=>jt(t,e),pan:e=>Oe(t,e),zoom:(e,n)=>Tn(t,e,n),centre:e=>Pr(t,e),fit:()=>J(
 t,t.whole),toEnd:e=>Hr(t,e)}}function rl(t){return{timeAt:e=>zr(t,e),hover:(e,n)=>al(t,e,n),leave(){t.pointerX=null,Dr(t,null)},click:(e,n)=>cl(t,e,n),zoomToEventAt(e,n){
 let o=$e(t,e,n);o!==null&&pt(t,o,!0)},dragRange(e,n){t.range=[Math.min(e,n),Math.max(e,n)],O(t)},finishRange:()=>ht(t),measureTo(e,n){let[o,r]=[t.selected,$e(t,
 e,n)];return o===null||r===null||o===r?!1:(t.range=zo(t.data,o,r),t.selected=null,ht(t),O(t),!0)},clearRange(){t.range!==null&&(t.range=null,ht(t),O(t))},toggleLane:e=>Kt(
 t,dt(t.layout,me(t,e))),dropLane(e,n){let[o,r]=[e,n].map(s=>dt(t.layout,me(t,s)));Xt(t,o,r<0?n<A?0:t.order.length-1:t.order.indexOf(r))}}}function sl(t){return{
 zoomToFocused(){let e=t.focused??t.selected;e!==null?pt(t,e,!0):t.range!==null?J(t,il(t.range)):J(t,t.whole)},showKeys:()=>ln(t.dom),toggleFocusLane:()=>Kt(t,Fr(
-t)),pinFocusLane:()=>Ee(t,Fr(t)),arrow(e){t.focused!==null?En(t,Se(t,t.focused,e)):e==="left"||e==="right"?Oe(t,(e==="left"?-1:1)*80):t.dom.frame.scrollBy(0,(e===
-"up"?-2:2)*$)},enter(){let{focused:e}=t;e===null?Te(t,Lr(t,Ur(t))):e===t.selected?En(t,Gt(t,e)):On(t,e)},follow(){t.focused!==null&&En(t,Gt(t,t.focused))},escape:()=>ll(
+t)),pinFocusLane:()=>Ee(t,Fr(t)),arrow(e){t.focused!==null?En(t,Te(t,t.focused,e)):e==="left"||e==="right"?Oe(t,(e==="left"?-1:1)*80):t.dom.frame.scrollBy(0,(e===
+"up"?-2:2)*$)},enter(){let{focused:e}=t;e===null?Se(t,Lr(t,Ur(t))):e===t.selected?En(t,Gt(t,e)):On(t,e)},follow(){t.focused!==null&&En(t,Gt(t,t.focused))},escape:()=>ll(
 t),search:e=>Ce(t,e),nextMatch:e=>fl(t,e),hold:e=>ul(t,e),focusChanged(e){t.hasFocus=e,O(t)}}}function zr(t,e){let n=ot(t);return n.t0+(e-t.size.gutter)/n.scale}
 function $e(t,e,n){let{index:o,layout:r,size:s}=t,a=Vo(r,me(t,n));if(a===null||e<s.gutter||n<A)return null;let c=nl/ot(t).scale,i=ke(o,o.laneRow[a.lane]+a.row,zr(
 t,e),c);return i<0?null:i}function al(t,e,n){let{dom:o}=t;t.pointerX=e;let r=$e(t,e,n);r!==null&&Xo(o,Ar(t,r),e+o.frame.offsetLeft,n+o.frame.offsetTop),Dr(t,r)}
 function Dr(t,e){e===null&&(t.dom.tip.hidden=!0),e!==t.hover&&(t.hover=e,t.options.onHover?.(e),O(t))}function cl(t,e,n){let o=$e(t,e,n);t.focused=o,o===null&&(t.
 range=null),On(t,o)}function On(t,e){t.selected=e,e!==null&&(t.dom.spoken.textContent=`selected ${ve(t.data,e)}`),ht(t),O(t)}function En(t,e){let n=t.selected!==
-null&&t.focused===t.selected;Te(t,e),n&&t.focused!==null&&On(t,t.focused)}function il([t,e]){let n=Math.max((e-t)*.1,50);return[t-n,e+n]}function Ur(t){let e=ot(
+null&&t.focused===t.selected;Se(t,e),n&&t.focused!==null&&On(t,t.focused)}function il([t,e]){let n=Math.max((e-t)*.1,50);return[t-n,e+n]}function Ur(t){let e=ot(
 t).parts.reverse().flatMap(({lanes:n})=>n);return[...e,...t.order.slice(t.order.indexOf(e[e.length-1])+1)]}function Fr(t){return t.focusLane>=0?t.focusLane:Ur(t)[0]??
 -1}function ll(t){if(!t.dom.keys.hidden)ln(t.dom);else if(t.search!==null)t.dom.search.value="",Ce(t,"");else if(t.focused!==null&&t.focused!==t.selected)t.focused=
 null;else if(t.selected!==null||t.range!==null)Object.assign(t,{selected:null,range:null,focused:null}),ht(t);else return!1;return t.isArmed=!1,O(t),!0}function Ce(t,e){
 let n=Rr(t,e);return t.search=n,t.dom.matches.textContent=n&&`${C(n.count)} ${n.count===1?"match":"matches"}`,Et(t),n?.count??0}function fl(t,e){let{search:n}=t;
-if(n===null||n.count===0)return;let{found:o,ordinal:r}=Ir(t,n,e);n.at=o,t.dom.matches.textContent=`${C(r)} of ${C(n.count)}`,t.selected=o,Te(t,o),ht(t)}function ul(t,e){
-let n=([s,a],c)=>{s&&Sn(t,Math.exp(-s*2.2*c),t.pointerX),a&&Oe(t,a*900*c)};if(matchMedia("(prefers-reduced-motion: reduce)").matches){n(yn([e]),.12);return}if(t.
+if(n===null||n.count===0)return;let{found:o,ordinal:r}=Ir(t,n,e);n.at=o,t.dom.matches.textContent=`${C(r)} of ${C(n.count)}`,t.selected=o,Se(t,o),ht(t)}function ul(t,e){
+let n=([s,a],c)=>{s&&Tn(t,Math.exp(-s*2.2*c),t.pointerX),a&&Oe(t,a*900*c)};if(matchMedia("(prefers-reduced-motion: reduce)").matches){n(yn([e]),.12);return}if(t.
 held.has(e))return;t.held.add(e);let o=null,r=s=>{let a=o===null?.016666666666666666:Math.min(.05,(s-o)/1e3);o=s,n(yn(t.held),a),t.beforeFrame=t.held.size?r:null,
 t.held.size&&O(t)};t.beforeFrame=r,O(t)}function Wr(t){let{lanesButton:e,lanes:n}=t.dom;E(t,e,"click",()=>{t.lanesPanel??=dl(t),n.hidden=!n.hidden,e.setAttribute("aria-expanded",String(!n.hidden)),t.lanesPanel.
 update()})}function dl(t){let e=t.data.header.lanes.map((o,r)=>hl(t,r)),n=h("ul",{"aria-label":"Lanes"});return t.dom.lanes.replaceChildren(n),{update(){let{activeElement:o}=document;
@@ -352,7 +352,7 @@ lanes[e],o=(f,u,d)=>h("button",{type:"button",title:u,"aria-label":`${u}: ${n}`,
 t,e,t.order.indexOf(e)-1)),a=o("\u2193","Move down",()=>Xt(t,e,t.order.indexOf(e)+1)),c=o("Fold","Fold to one row",()=>Kt(t,e));c.disabled=t.rows.heights[e]<2;let i=h(
 "input",{type:"search",placeholder:"Filter names","aria-label":`Filter names: ${n}`});i.addEventListener("input",()=>Nr(t,e,i.value));for(let f of[r,s,a,c,i])f.
 setAttribute("data-lm-suppress-shortcuts","true");let l=h("span",{class:"cltl-lane",title:n},n);return{node:h("li",{},r,s,a,c,l,i),update(){r.setAttribute("aria\
--pressed",String(t.pinned.has(e))),c.setAttribute("aria-pressed",String(t.collapsed.has(e)))}}}var pl=460,ml=150,gl="800px 0px";function Kr(t,e,n={}){let o=gr(t,e,n),r=Br(o);br(o,r),yr(o,r),bl(o,r),Xr(o,o.mode),wl(o),St(o);let s=new ResizeObserver(()=>St(
+-pressed",String(t.pinned.has(e))),c.setAttribute("aria-pressed",String(t.collapsed.has(e)))}}}var pl=460,ml=150,gl="800px 0px";function Kr(t,e,n={}){let o=gr(t,e,n),r=Br(o);br(o,r),yr(o,r),bl(o,r),Xr(o,o.mode),wl(o),Tt(o);let s=new ResizeObserver(()=>Tt(
 o));s.observe(o.dom.frame);let a=new IntersectionObserver(c=>_r(o,c[c.length-1].isIntersecting),{rootMargin:gl});return a.observe(o.dom.frame),o.cleanups.push(()=>s.
 disconnect(),()=>a.disconnect()),Ae(o),xl(o,r)}function Xr(t,e){Object.assign(t,wn(e)),Wo(t.dom.host,t.colors),Ko(t.dom,Or(t)),O(t)}function wl({dom:t,layout:e,
 options:n}){let o=n.height??Math.min(pl,Math.max(ml,e.total+A));t.frame.style.height=`${Math.round(o)+2}px`}function bl(t,e){let{dom:n}=t;E(t,n.zoomIn,"click",()=>e.
@@ -360,18 +360,18 @@ zoom(.5,null)),E(t,n.zoomOut,"click",()=>e.zoom(2,null)),E(t,n.fit,"click",e.fit
 t,n.next,"click",()=>e.nextMatch(1)),E(t,n.previous,"click",()=>e.nextMatch(-1)),E(t,n.frame,"scroll",()=>O(t),{passive:!0})}function yl({dom:t,colors:e}){let{canvas:n}=t,
 o=h("canvas",{width:n.width,height:n.height}),r=N(o);r.fillStyle=e.bg,r.fillRect(0,0,o.width,o.height),r.drawImage(n,0,0),h("a",{href:o.toDataURL("image/png"),download:"\
 timeline.png"}).click()}function xl(t,e){return{setTheme:n=>Xr(t,n),fit:e.fit,zoomTo:(n,o)=>e.show([n,o]),getView:()=>[...t.view],select(n=null){t.selected=t.focused=
-n,n!==null&&pt(t,n),O(t)},setRange(n,o=null){t.range=n===null||o===null?null:[n,o],O(t)},setNames(n){t.names=n===null?null:new Set(n),Et(t)},beside:(n,o)=>Se(t,
+n,n!==null&&pt(t,n),O(t)},setRange(n,o=null){t.range=n===null||o===null?null:[n,o],O(t)},setNames(n){t.names=n===null?null:new Set(n),Et(t)},beside:(n,o)=>Te(t,
 n,o),partnerOf:n=>Gt(t,n),raceOf:n=>t.races.find(o=>o.event===n&&n!==null)?.race??null,showRace:n=>Gr(t,t.races.find(o=>o.race===n)),showSync:n=>Gr(t,t.syncs.find(
-o=>o.group===n)),setMarks(n){t.marks=n,O(t)},search(n){return t.dom.search.value=n,Ce(t,n)},focus:()=>t.dom.canvas.focus({preventScroll:!0}),resize:()=>St(t),boxOf:n=>Ml(
+o=>o.group===n)),setMarks(n){t.marks=n,O(t)},search(n){return t.dom.search.value=n,Ce(t,n)},focus:()=>t.dom.canvas.focus({preventScroll:!0}),resize:()=>Tt(t),boxOf:n=>Ml(
 t,n),stats:()=>({frames:t.script.length,script:[...t.script]}),destroy:()=>kl(t)}}function kl(t){t.isGone=!0,cancelAnimationFrame(t.pending);for(let e of t.cleanups.
 splice(0))e();t.dom.host.remove()}function Gr(t,e){if(e){if(e.event>=0)t.focused=e.event,pt(t,e.event);else if(e.at<t.view[0]||e.at>t.view[1]){let n=(t.view[1]-
-t.view[0])/2;Tt(t,[e.at-n,e.at+n])}O(t)}}function Ml(t,e){let n=ot(t),o=t.data.lane[e];if(t.rows.row[e]>=t.layout.shown[o])return null;let r=n.x(t.data.start[e]),
-s=t.data.dur[e]*n.scale;return{x:r,y:n.y(o,t.rows.row[e]),width:s,height:$-1}}var $n="Source of ";var vl=/^(In\[\d+\])\((\d+)\): (.*)$/s;function Vr(t,e){let n=new Map;for(let o of e){let[,r,s,a]=o.match(vl)??[],c=r&&Object.hasOwn(t,r)?Al(t[r],Number(s),a):"";
-if(c&&n.set(`${$n}${a}, ${r}`,c),n.size===4)break}return[...n]}function Al(t,e,n){let o=t.trimEnd().split(`
-`);if(e<1||e>o.length)return"";let r=n==="<module>",[s,a]=r?[0,o.length]:[e-1,Tl(o,e-1)];return[...o.slice(s,Math.min(a,s+16)).map((i,l)=>`${s+l+1}  ${i}`.trimEnd()),
-...a>s+16?["\u2026"]:[]].join(`
-`)}function Tl(t,e){let n=jr(t[e]),o=e;for(;o<t.length-1&&t[o].trimStart().startsWith("@");)o+=1;for(o+=1;o<t.length;o++){let r=t[o].trim();if(r&&jr(t[o])<=n&&!/^[)\]}]/.
-test(r))break}for(;o>e+1&&!t[o-1].trim();)o-=1;return o}function jr(t){return t.length-t.trimStart().length}function Sl(t,e){let n=t.header.lanes[t.lane[e]],o=[["Kind",t.header.cats[t.cat[e]]],["Start",M(t.start[e])],["Duration",M(t.dur[e])]];return n.kind==="host"&&t.
+t.view[0])/2;St(t,[e.at-n,e.at+n])}O(t)}}function Ml(t,e){let n=ot(t),o=t.data.lane[e];if(t.rows.row[e]>=t.layout.shown[o])return null;let r=n.x(t.data.start[e]),
+s=t.data.dur[e]*n.scale;return{x:r,y:n.y(o,t.rows.row[e]),width:s,height:$-1}}var $n="Source of ";var vl=/^(In\[\d+\])\((?:(\d+), )?(?:def )?(\d+)\): (.*)$/s;function Vr(t,e){let n=new Map;for(let o of e){let[,r,s,a,c]=o.match(vl)??[],i=r&&Object.hasOwn(t,r)?
+Al(t[r],Number(a),c,Number(s)):"";if(i&&n.set(`${$n}${c}, ${r}`,i),n.size===4)break}return[...n]}function Al(t,e,n,o){let r=t.trimEnd().split(`
+`);if(e<1||e>r.length)return"";let s=n==="<module>",[a,c]=s?[0,r.length]:[e-1,Sl(r,e-1)],i=o>a+16?Math.min(o-16/2,c-16):a,l=r.slice(i,Math.min(c,i+16)).map((f,u)=>`${i+
+u+1}${i+u+1===o?"\u203A":" "} ${f}`.trimEnd());return[...i>a?["\u2026"]:[],...l,...c>i+16?["\u2026"]:[]].join(`
+`)}function Sl(t,e){let n=jr(t[e]),o=e;for(;o<t.length-1&&t[o].trimStart().startsWith("@");)o+=1;for(o+=1;o<t.length;o++){let r=t[o].trim();if(r&&jr(t[o])<=n&&!/^[)\]}]/.
+test(r))break}for(;o>e+1&&!t[o-1].trim();)o-=1;return o}function jr(t){return t.length-t.trimStart().length}function Tl(t,e){let n=t.header.lanes[t.lane[e]],o=[["Kind",t.header.cats[t.cat[e]]],["Start",M(t.start[e])],["Duration",M(t.dur[e])]];return n.kind==="host"&&t.
 self[e]!==t.dur[e]&&o.push(["Self time",M(t.self[e])]),o.push([n.kind==="device"?"Stream":"Thread",n.label]),t.launch[e]>=0&&o.push(...El(t,e)),o.push(...Ll(t,e)),
 o.push(...$l(t,e)),o.push(...Nl(t,e)),o.push(...Cl(t,e)),o.push(["Row",`trace.events.iloc[${t.rowOf(e)}]`]),o}function El(t,e){let n=t.launch[e];return[["Launch\
 ed by",t.header.names[t.name[n]]],["Waited",M(t.start[e]-t.start[n])]]}var Ol=60;function $l(t,e){let n=[],o=t.detailOf("stack"),r=[],s=o(e),a=s!==null;for(let c=t.
@@ -390,7 +390,7 @@ out to keep this page small":`not recorded: add ${a}`])}function Pl(t,e,n,o){let
 button",title:d,onclick:p},u),a=o?.partnerOf(e)??e,c=t.launch[e]>=0?"Go to launch":"Go to kernel",i=()=>n.set({range:[t.start[e],t.start[e]+t.dur[e]]},"details"),
 [l,f]=o?[o.beside(e,"left"),o.beside(e,"right")]:[e,e];return[s("\u2039","Previous event of the lane (left arrow)",r(l)),s("\u203A","Next event of the lane (rig\
 ht arrow)",r(f)),...a===e?[]:[s(c,"The other end of the launch arrow (Enter)",r(a))],...t.dur[e]?[s("Costs within","Narrow the table to the time of this event",
-i)]:[],s("\u2715","Close (Escape)",r(null))]}function qr(t,e,n,o,r){if(n===null){t.replaceChildren();return}let s=h("dl",{class:"cl-facts"});for(let[i,l]of Sl(e,
+i)]:[],s("\u2715","Close (Escape)",r(null))]}function qr(t,e,n,o,r){if(n===null){t.replaceChildren();return}let s=h("dl",{class:"cl-facts"});for(let[i,l]of Tl(e,
 n))s.append(h("dt",{},i),h("dd",{class:i.startsWith($n)?"cl-source":""},l));let a=h("h3",{"aria-level":2,class:"cl-event"},e.header.names[e.name[n]]),c=h("span",
 {class:"cl-event-buttons"},...Pl(e,n,o,r));t.replaceChildren(h("div",{class:"cl-event-head"},a,c),s)}var Hl=500;function Yr(t,e,{onChange:n,onShow:o}){let r=h("ul",{class:"cl-mark-list","aria-label":"Marks"});t.replaceChildren(r);let s=l=>{a(l),n(l)},a=l=>{i.marks=
 [...l].sort((f,u)=>f.at-u.at),t.hidden=l.length===0,r.replaceChildren(...i.marks.map(c))},c=l=>{let f=l.note||"(no note)",u=l.dur?`${M(l.at)}, ${M(l.dur)} long`:
@@ -491,21 +491,21 @@ query:e},n){let o=n.parent.length,[r,s]=[new Uint8Array(o),new Uint8Array(o)],[a
 includes(e)?1:0,s[i]=s[l]||r[l]?1:0,!(!r[i]||s[i])&&(a+=n.weight[i],c+=n.num[i])}return c?Ms(t,n,a,c):"nothing fits"}function Ms(t,e,n,o){let r=e.weight[0]?100*
 n/e.weight[0]:0;return t.amountOf(n,o).replace("%",P(r))}function vf(t){let{canvas:e,tip:n,input:o}=t;t.reset.addEventListener("click",()=>qt(t,0)),o.addEventListener(
 "input",()=>Nn(t,o.value)),e.addEventListener("click",r=>{let s=vs(t,r);s&&qt(t,s.node)}),e.addEventListener("pointermove",r=>Af(t,r)),e.addEventListener("point\
-erleave",()=>{n.hidden=!0}),e.addEventListener("keydown",r=>{!t.graph||r.altKey||r.ctrlKey||r.metaKey||Sf(t,t.graph,r.key)&&(r.preventDefault(),r.stopPropagation())})}
+erleave",()=>{n.hidden=!0}),e.addEventListener("keydown",r=>{!t.graph||r.altKey||r.ctrlKey||r.metaKey||Tf(t,t.graph,r.key)&&(r.preventDefault(),r.stopPropagation())})}
 function vs({canvas:t,boxes:e},n){let o=t.getBoundingClientRect(),[r,s]=[n.clientX-o.left,Math.floor((n.clientY-o.top)/st)];return e.find(a=>a.row===s&&a.x<=r&&
 r<a.x+Math.max(a.width,1))}function Af(t,e){let{tip:n,graph:o,stage:r}=t,s=vs(t,e);if(n.hidden=!s,!s||!o)return;n.replaceChildren(...As(t,o,s.node).map(c=>h("di\
 v",{},c)));let a=r.getBoundingClientRect();n.style.left=`${Math.max(Math.min(e.clientX-a.left+12,t.width-n.offsetWidth-4),0)}px`,n.style.top=`${e.clientY-a.top+
 16}px`}function As({options:t},e,n){let o=[t.textOf(n),Ms(t,e,e.weight[n],e.num[n])];if(e.before){let r=e.weight[n]-e.before[n];o.push(`${r<0?"\u2212":"+"}${t.format(
-Math.abs(r))} against the other run`)}return[...o,...t.notesOf?.(n)??[]].filter(Boolean)}function Tf({boxes:t,focus:e},{parent:n},o){let r=t.find(({node:i})=>i===
+Math.abs(r))} against the other run`)}return[...o,...t.notesOf?.(n)??[]].filter(Boolean)}function Sf({boxes:t,focus:e},{parent:n},o){let r=t.find(({node:i})=>i===
 e)??t[0],s=t.filter(i=>i.row===r.row).sort((i,l)=>i.x-l.x),a=i=>s[Math.min(Math.max(s.indexOf(r)+i,0),s.length-1)].node;if(o==="ArrowUp")return Math.max(n[r.node],
 0);if(o==="ArrowLeft")return a(-1);if(o==="ArrowRight")return a(1);if(o!=="ArrowDown")return null;let c=t.filter(({node:i})=>n[i]===r.node).sort((i,l)=>l.width-
-i.width);return c.length?c[0].node:r.node}function Sf(t,e,n){let o=Tf(t,e,n);if(o!==null)t.focus=t.focus<0?t.boxes[0].node:o,t.spoken.textContent=As(t,e,t.focus).
-join(", "),$t(t);else if((n==="Enter"||n===" ")&&t.focus>=0)qt(t,t.focus);else if(n==="Escape"&&t.root)qt(t,0);else return!1;return!0}function Ts(t){let{labels:e,nodeOf:n}=t,o={parent:[-1],depth:[0],label:[-1],labels:e,sample:[-1],nodeOf:n,children:[[]]},r=new Map,s=new Int32Array(t.parent.length);
+i.width);return c.length?c[0].node:r.node}function Tf(t,e,n){let o=Sf(t,e,n);if(o!==null)t.focus=t.focus<0?t.boxes[0].node:o,t.spoken.textContent=As(t,e,t.focus).
+join(", "),$t(t);else if((n==="Enter"||n===" ")&&t.focus>=0)qt(t,t.focus);else if(n==="Escape"&&t.root)qt(t,0);else return!1;return!0}function Ss(t){let{labels:e,nodeOf:n}=t,o={parent:[-1],depth:[0],label:[-1],labels:e,sample:[-1],nodeOf:n,children:[[]]},r=new Map,s=new Int32Array(t.parent.length);
 for(let a=1;a<s.length;a++){let c=0,i=0;for(let l=a;l>0&&i<64;l=t.parent[l],i++)c=Ef(o,r,c,t.label[l],i?-1:t.sample[a]);s[a]=c}return o.nodeOf=n.map(a=>a>0?s[a]:
 a),t.before&&(o.before=Of(t,o,s,t.before)),o}function Ef(t,e,n,o,r){let s=`${n} ${o}`,a=e.get(s);return a===void 0&&(a=t.parent.length,e.set(s,a),t.parent.push(
 n),t.depth.push(t.depth[n]+1),t.label.push(o),t.sample.push(r),t.children.push([]),t.children[n].push(a)),t.sample[a]<0&&(t.sample[a]=r),a}function Of(t,e,n,o){
 let r={};for(let[s,a]of Object.entries(o)){let c=a.slice();for(let l=1;l<c.length;l++)c[t.parent[l]]-=a[l];let i=new Float64Array(e.parent.length);for(let l=0;l<
-c.length;l++)i[n[l]]+=c[l];for(let l=i.length-1;l>0;l--)i[e.parent[l]]+=i[l];r[s]=i}return r}var $f=new Set(["kernel","gpu_memcpy","gpu_memset"]);function Ss(t){let e=o=>t.header.details.some(r=>r.name===o);return[["tree","call tree",!0],["python","Pyth\
+c.length;l++)i[n[l]]+=c[l];for(let l=i.length-1;l>0;l--)i[e.parent[l]]+=i[l];r[s]=i}return r}var $f=new Set(["kernel","gpu_memcpy","gpu_memset"]);function Ts(t){let e=o=>t.header.details.some(r=>r.name===o);return[["tree","call tree",!0],["python","Pyth\
 on",t.header.cats.includes("python_function")],["stack","call stacks",e("stack")],["module","modules",e("module")]].flatMap(([o,r,s])=>s?[[o,r]]:[])}function Es(t,e){
 let n=Cf(t),{n:o,header:r}=t,s=r.lanes.map(({kind:w})=>w==="device"),a=e==="stack"||e==="module"?_f(n,t,e):null,c=r.cats.map(w=>w==="python_function"),i=r.cats.
 map(w=>w==="Trace"||w==="overhead");for(let w=0;w<o;w++){if(s[t.lane[w]]||i[t.cat[w]])continue;let y=a?a(w):-1,x=t.parent[w]<0?-1:n.nodeOf[t.parent[w]],b=y>=0?y:
@@ -527,18 +527,18 @@ f<0||t[l]&i||n!==null&&!n[l]||(o[l]>0&&(r[f]+=o[l]),s[f]+=1)}}function*Nf(t,e,n)
 r,s),yield);return o}function Pf({start:t,dur:e,parent:n},[o,r],s,a,c){for(let i=a;i<c&&t[i]<r;i++){let l=t[i]+e[i];if(l<=o)continue;let f=Math.min(l,r)-Math.max(
 t[i],o);s[i]+=f,n[i]>=0&&(s[n[i]]-=f)}}function*Cs({header:t},e){let n=0;for(let{kind:o,count:r}of t.lanes)o==="device"===e&&(yield*ut(n,n+r)),n+=r}function Hf({
 memory:t},e,n,o,{weight:r,num:s}){let a=t.filter(({label:c})=>c!=="cpu");for(let{ts:c,bytes:i,action:l,actions:f,event:u}of a.length?a:t)for(let d=0;d<c.length;d++){
-let p=u[d]<0?-1:e[u[d]];p<0||!f[l[d]].startsWith("alloc")||!(i[d]>0)||n!==null&&!n[u[d]]||o!==null&&(c[d]<o[0]||c[d]>o[1])||(r[p]+=i[d],s[p]+=1)}}var Ff=[["callers","callers down"],["calls","who calls it"]];function _s(t,e,{theme:n,baseline:o,onEvent:r}){let[s,a]=[Ss(e),Os(e)],c={data:e,known:new Map,isInverted:!1,
+let p=u[d]<0?-1:e[u[d]];p<0||!f[l[d]].startsWith("alloc")||!(i[d]>0)||n!==null&&!n[u[d]]||o!==null&&(c[d]<o[0]||c[d]>o[1])||(r[p]+=i[d],s[p]+=1)}}var Ff=[["callers","callers down"],["calls","who calls it"]];function _s(t,e,{theme:n,baseline:o,onEvent:r}){let[s,a]=[Ts(e),Os(e)],c={data:e,known:new Map,isInverted:!1,
 by:s[0][0],weight:a[0]?.[0]??"host",selection:{range:null,event:null,names:null},isCompared:o!==null,baseline:o,tones:Dt(n)},i=b=>{Object.assign(c,b),V(x())},l=W(
 "By",s,c.by,b=>i({by:b})),f=W("Width",a,c.weight,b=>i({weight:b})),u=W("From",Ff,"callers",b=>i({isInverted:b==="calls"})),d=rt("Show in the timeline","Select t\
 he longest call of this node in the timeline",()=>{let b=Kf(c,m.root);b>=0&&r(b)}),p=h("p",{class:"mm-muted cl-flame-note",role:"status"}),g=h("div",{class:"cl-\
 flame-graph"});t.replaceChildren(h("div",{class:"mm-tools"},l.group,f.group,u.group,...zf(c,i),d),p,g);let m=Le(g,{theme:n,label:"Costs by call path",placeholder:"\
-Search names",searchLabel:"Search call paths",textOf:b=>Pn(e,mt(c),b),amountOf:(b,T)=>`${Hn(c)(b)} (%), ${_(T,Uf(c))}`,format:b=>Hn(c)(b),notesOf:b=>[Wf(c,b)],colorOf:(b,T)=>Gf(
-c,b,T),onZoom(b){d.hidden=b===0}});d.hidden=!0;let w=!1,y=0;function*x(){if(w=t.hidden===!0,y+=1,w)return;let b=y,T=mt(c),I=Q(e,{...c.selection,names:null}),{weight:k,
-num:H}=yield*$s(e,T,c.weight,I,c.selection.range);if(b!==y)return;let lt={parent:T.parent,depth:T.depth,children:T.children,weight:k,num:H},re=Bf(c,T);m.show(re?
+Search names",searchLabel:"Search call paths",textOf:b=>Pn(e,mt(c),b),amountOf:(b,S)=>`${Hn(c)(b)} (%), ${_(S,Uf(c))}`,format:b=>Hn(c)(b),notesOf:b=>[Wf(c,b)],colorOf:(b,S)=>Gf(
+c,b,S),onZoom(b){d.hidden=b===0}});d.hidden=!0;let w=!1,y=0;function*x(){if(w=t.hidden===!0,y+=1,w)return;let b=y,S=mt(c),I=Q(e,{...c.selection,names:null}),{weight:k,
+num:H}=yield*$s(e,S,c.weight,I,c.selection.range);if(b!==y)return;let lt={parent:S.parent,depth:S.depth,children:S.children,weight:k,num:H},re=Bf(c,S);m.show(re?
 {...lt,before:re}:lt),p.textContent=Df(c,k[0])}return V(x()),{flame:m,get paths(){return mt(c)},*update(b){c.selection=b,yield*x()},shown(){w?V(x()):m.resize()},
 setGrouping(b){l.mark(b),i({by:b})},setInverted(b){u.mark(b?"calls":"callers"),i({isInverted:b})},setWeight(b){f.mark(b),i({weight:b})},setTheme(b){c.tones=Dt(b),
 m.setTheme(b)},resize:()=>m.resize(),destroy:()=>m.destroy()}}function mt(t){let{data:e,known:n,by:o,baseline:r,isInverted:s}=t,a=s?`${o}, inverted`:o,c=n.get(a);
-if(c)return c;let i;return s?i=Ts(mt({...t,isInverted:!1})):(i=Es(e,o),r&&o==="tree"&&gs(i,r)),n.set(a,i),i}function Bf({by:t,weight:e,selection:n,isCompared:o},r){
+if(c)return c;let i;return s?i=Ss(mt({...t,isInverted:!1})):(i=Es(e,o),r&&o==="tree"&&gs(i,r)),n.set(a,i),i}function Bf({by:t,weight:e,selection:n,isCompared:o},r){
 if(!(!o||t!=="tree"||n.range||n.event!==null))return r.before?.[e]}function zf(t,e){if(!t.baseline)return[];let n=[["yes",`against ${t.baseline.name}`],["no","t\
 his run"]];return[W("Colours",n,"yes",o=>e({isCompared:o==="yes"})).group]}function Df(t,e){let{range:n,event:o}=t.selection,r=n?`of the selected ${M(n[1]-n[0])}`:
 o===null?"of the whole trace":"within the selected event",s=t.isCompared&&t.baseline&&t.by==="tree"?"; red: more than in the other run, blue: less":"";return`${Hn(
@@ -627,7 +627,7 @@ tack")return Gs(t,e,o);let r=Lt(t,e,t.numRows-1);if(n==="stream"){let{css:c,of:i
 categories]}}var at=1024;function Xs(t,e,n,o){let{css:r,of:s,labels:a}=Ks(t,e,n,o),{numRows:c,allocations:i}=t,{n:l,alloc:f,released:u,bytes:d}=i,p=new Int32Array(c+1),g=new Float64Array(
 r.length);for(let k=0;k<l;k++)i.device[k]===e&&(f[k]>=0?p[f[k]+1]++:g[s(k)]+=d[k],u[k]<c&&p[u[k]+1]++);for(let k=0;k<c;k++)p[k+1]+=p[k];let m=p.slice(),w=new Uint8Array(
 p[c]),y=new Float64Array(p[c]),x=(k,H,lt)=>{w[m[k]]=H,y[m[k]++]=lt};for(let k=0;k<l;k++){if(i.device[k]!==e)continue;let H=s(k);f[k]>=0&&x(f[k],H,d[k]),u[k]<c&&
-x(u[k],H,-d[k])}let{sums:b,totals:T}=Mu(c,g,{first:p,classes:w,changes:y}),I=[...T.keys()].filter(k=>T[k]>0).sort((k,H)=>T[H]-T[k]);return{css:r,labels:a,order:I,
+x(u[k],H,-d[k])}let{sums:b,totals:S}=Mu(c,g,{first:p,classes:w,changes:y}),I=[...S.keys()].filter(k=>S[k]>0).sort((k,H)=>S[H]-S[k]);return{css:r,labels:a,order:I,
 first:p,classes:w,changes:y,sums:b}}function Mu(t,e,{first:n,classes:o,changes:r}){let s=e.length,a=new Float64Array((Math.floor(t/at)+1)*s),c=new Float64Array(
 s);for(let i=0;i<=t;i++){if(i%at===0&&a.set(e,i/at*s),i%at===0||t<=at)for(let l=0;l<s;l++)c[l]+=e[l];if(i===t)break;for(let l=n[i];l<n[i+1];l++)e[o[l]]+=r[l]}for(let i=0;i<
 s;i++)c[i]+=e[i];return{sums:a,totals:c}}function Nt({css:t,first:e,classes:n,changes:o,sums:r}){let s=t.length,a=new Float64Array(s),c=-1;return i=>{let l=i+1;
@@ -640,12 +640,12 @@ rgba(108,182,255,.2)"}},De=["reserved","active","allocated"];function Au(t,e){le
 n)},a=ct(t,o);for(let c=0;c<n;c++){let i=ct(t,o+(c+1)*(r-o)/n),[l,f]=[e[a+1],e[a+1]];for(let u=a+1;u<=i;u++){let d=e[u+1];d<l&&(l=d),d>f&&(f=d)}s.low[c]=l,s.high[c]=
 f,a=i}return s}function qs(t){let{canvas:e,shown:n,width:o,ratio:r}=t;if(n===null)return;let s=N(e),a=getComputedStyle(e),c=De.map(u=>Au(t,n.curves[u])),i=1;for(let{
 high:u}of c)for(let d of u)d>i&&(i=d);t.most=i;let l=u=>D-Math.max(u,0)/(i*1.04)*(D-K),f={context:s,colors:Vs[t.theme],ink:a.color,y:l};s.setTransform(r,0,0,r,0,
-0),s.clearRect(0,0,o,Ft),s.font=`11px ${a.fontFamily}`,Ou(t,f,i),Cu(t,f),Tu(t,f,n.curves.allocated),De.forEach((u,d)=>{Su(f,c[d],f.colors[u],u==="allocated")}),
-$u(f,i);for(let u of n.marks)_u(t,f,u);Lu(t,f,n.peak)}function Ys({most:t},e){return(D-e)/(D-K)*t*1.04}function Tu(t,{context:e,y:n},o){let{bands:r,view:s}=t;if(r===
+0),s.clearRect(0,0,o,Ft),s.font=`11px ${a.fontFamily}`,Ou(t,f,i),Cu(t,f),Su(t,f,n.curves.allocated),De.forEach((u,d)=>{Tu(f,c[d],f.colors[u],u==="allocated")}),
+$u(f,i);for(let u of n.marks)_u(t,f,u);Lu(t,f,n.peak)}function Ys({most:t},e){return(D-e)/(D-K)*t*1.04}function Su(t,{context:e,y:n},o){let{bands:r,view:s}=t;if(r===
 null)return;let a=Math.ceil(t.width),{order:c,css:i}=r,l=Nt(r),f=c.map(()=>new Float64Array(a)),[u,d]=s,p=ct(t,u);for(let g=0;g<a;g++){let m=ct(t,u+(g+1)*(d-u)/
 a),w=p;for(let b=p+1;b<=m;b++)o[b+1]>o[w+1]&&(w=b);let y=l(w),x=0;for(let b=0;b<c.length;b++)x+=y[c[b]],f[b][g]=x;p=m}e.globalAlpha=.75;for(let g=c.length-1;g>=
 0;g--){e.fillStyle=i[c[g]],e.beginPath(),e.moveTo(0,n(g?f[g-1][0]:0));for(let m=0;m<a;m++)e.lineTo(m+.5,n(f[g][m]));e.lineTo(a,n(f[g][a-1])),e.lineTo(a,n(g?f[g-
-1][a-1]:0));for(let m=a-1;m>=0;m--)e.lineTo(m+.5,n(g?f[g-1][m]:0));e.fill()}e.globalAlpha=1}function Su({context:t,y:e},{low:n,high:o},r,s){let a=o.length;Wn(t,
+1][a-1]:0));for(let m=a-1;m>=0;m--)e.lineTo(m+.5,n(g?f[g-1][m]:0));e.fill()}e.globalAlpha=1}function Tu({context:t,y:e},{low:n,high:o},r,s){let a=o.length;Wn(t,
 r),t.beginPath(),t.moveTo(0,e(n[0]));for(let c=0;c<a;c++)t.lineTo(c+.5,e(o[c])),o[c]!==n[c]&&t.lineTo(c+.5,e(n[c]));t.lineWidth=s?1.5:1.25,t.stroke(),s&&(t.lineTo(
 a,e(0)),t.lineTo(0,e(0)),t.globalAlpha=.14,t.fill(),t.globalAlpha=1)}function Wn(t,e){t.strokeStyle=e,t.fillStyle=e}function Eu(t){let e=10**Math.floor(Math.log10(
 Math.max(t,1e-9)));return[1,2,5,10].map(n=>n*e).find(n=>n>=t*.999)??10*e}function Ou({width:t},{context:e,colors:n,y:o},r){e.lineWidth=1,e.strokeStyle=n.grid,e.
@@ -759,11 +759,11 @@ layout:t,theme:e,ratio:n}){let o=Math.floor(t.width*n),{gap:r,hatch:s,dim:a}=Bs[
 o),gap:It(r),hatch:It(s),dim:It(a)}}function dd(t,e,n,o){e.line.fill(eo),e.kind.fill(to),e.weight.fill(0);for(let r=n.first;r<n.end;r++)hd(t,e,r,n.y,o)}function hd(t,e,n,o,r){
 let{data:s,moment:a,layout:c,ratio:i}=t,{addr:l,bytes:f}=s.allocations,{part:u}=c,d=a.strips[u.strip[n]],p=i/c.bytesPerPx,g=u.x[n]*i,[m,w]=[d.addr+u.from[n],u.bytes[n]],
 y=Math.min(Math.max(Math.round(g+w*p),Math.round(g)+1),e.width);e.line.fill(e.gap,Math.round(g),y),e.kind.fill(xa,Math.round(g),y);let x=Qn(s.allocations,a.allocations,
-d.first,d.end,m);for(let b=x;b<d.end;b++){let T=a.allocations[b],I=l[T]-m;if(I>=w)break;let k=g+Math.max(I,0)*p,H=g+Math.min(I+f[T],w)*p;pd(t,e,b,{low:k,high:H,
+d.first,d.end,m);for(let b=x;b<d.end;b++){let S=a.allocations[b],I=l[S]-m;if(I>=w)break;let k=g+Math.max(I,0)*p,H=g+Math.min(I+f[S],w)*p;pd(t,e,b,{low:k,high:H,
 right:y,y:o},r)}}function pd({data:t,moment:e,ratio:n,codes:o,isDim:r,coloring:s},a,c,{low:i,high:l,right:f,y:u},d){let p=e.allocations[c],g=t.allocations.released[p]<=
 e.row,m=r?.[c]===1,w=m?a.dim:s.pixels[o[c]],y=g?ad:to,x=Math.round(i),b=Math.min(Math.round(l),f);if(b-x<1){let I=Math.min(Math.floor(i),a.width-1);l-i>a.weight[I]&&
 (a.weight[I]=l-i,a.line[I]=w,a.kind[I]=y);return}if(a.line.fill(w,x,b),a.kind.fill(y,x,b),a.weight.fill(1,x,b),b-x<=3*n)return;a.line.fill(m?eo:s.edges[o[c]],b-
-Math.round(n),b);let T=(b-x)/n;T>cd&&d.length<fd&&!m&&!g&&d.push({allocation:p,code:o[c],x:x/n,width:T,y:u})}function md(t,e,n,o,r){let{width:s,line:a,kind:c}=e;
+Math.round(n),b);let S=(b-x)/n;S>cd&&d.length<fd&&!m&&!g&&d.push({allocation:p,code:o[c],x:x/n,width:S,y:u})}function md(t,e,n,o,r){let{width:s,line:a,kind:c}=e;
 for(let i=Math.max(n,0);i<Math.min(n+o,r);i++){let l=i*s;t.set(a,l);for(let f=0;f<s;f++){if(c[f]===to)continue;let u=(f+i)%sd;c[f]===xa?u===0&&(t[l+f]=e.hatch):
 u<2&&(t[l+f]=eo)}}}function gd(t,{layout:e,top:n,height:o,ink:r,font:s}){t.font=`600 12px ${s}`,t.fillStyle=r;for(let{y:a,group:c}of e.heads){if(a+Ke<n||a>n+o)continue;
 let i=_(c.strips.length,"segment"),l=v(Math.max(c.bytes-c.used,0)),f=`${c.label}: ${v(c.bytes)} in ${i}, ${l} free`;t.fillText(ft(t,f,e.width),0,a-n+Ke/2+1)}}function wd(t,{
@@ -771,20 +771,20 @@ data:e,coloring:n,top:o,font:r},s){t.font=`11px ${r}`;for(let{allocation:a,code:
 140?"#000000":"#ffffff";let g=bd(t,e,a,l-8);g&&t.fillText(g,i+4,f-o+it/2-.5)}}function bd(t,e,n,o){let r=xd(e,n),s=ft(t,r,o,ld),a=v(e.allocations.bytes[n]);return s===
 r||s.length>=a.length+id?s:t.measureText(a).width<=o?a:""}function yd(t){let e=new Map;for(let n of t){let o=e.get(n.allocation);(o===void 0||n.width>o.width)&&
 e.set(n.allocation,n)}return e.values()}function xd(t,e){let[n]=_t(t,e),o=v(t.allocations.bytes[e]);return n?`${n} \xB7 ${o}`:o}function Ma(t,e,n){let{picture:o}=t;!o?.moment.strips.length||e.altKey||e.ctrlKey||e.metaKey||kd(t,o,e.key,n)&&(e.preventDefault(),e.stopPropagation())}function kd(t,e,n,{
-choose:o,zoom:r}){let s=va(e);if(n==="ArrowRight"||n==="ArrowLeft")o(Ta(t,e,n==="ArrowRight"?1:-1),!0);else if(n==="ArrowDown"||n==="ArrowUp")o(Md(t,e,n==="Arro\
+choose:o,zoom:r}){let s=va(e);if(n==="ArrowRight"||n==="ArrowLeft")o(Sa(t,e,n==="ArrowRight"?1:-1),!0);else if(n==="ArrowDown"||n==="ArrowUp")o(Md(t,e,n==="Arro\
 wDown"?1:-1),!0);else if(n==="Home")o(no(t,e,s[0]),!0);else if(n==="End")o(Aa(t,e,s[s.length-1]),!0);else if(n==="+"||n==="=")r(1.6);else if(n==="-")r(1/1.6);else if(n===
 "0")r(1/t.zoom);else if(n==="Escape"&&t.chosen)o(null,!1);else return!1;return!0}function va({groups:t}){return t.flatMap(e=>e.strips)}function no({data:t},{moment:e},n){
-return ee(t,e,n,e.strips[n].addr)}function Aa({data:t},{moment:e},n){let o=e.strips[n];return ee(t,e,n,o.addr+o.bytes-1)}function Ta(t,e,n){let o=va(e),{chosen:r,
+return ee(t,e,n,e.strips[n].addr)}function Aa({data:t},{moment:e},n){let o=e.strips[n];return ee(t,e,n,o.addr+o.bytes-1)}function Sa(t,e,n){let o=va(e),{chosen:r,
 data:s}=t;if(!r)return no(t,e,o[0]);let a=e.moment.strips[r.strip],c=n>0?r.from+r.bytes:r.from-1;if(c>=a.addr&&c<a.addr+a.bytes)return ee(s,e.moment,r.strip,c);
 let i=o.indexOf(r.strip)+n;return i<0||i>=o.length?r:n>0?no(t,e,o[i]):Aa(t,e,o[i])}function Md(t,e,n){let{chosen:o,data:r,width:s}=t,{moment:a,layout:c}=e;if(!o)
-return Ta(t,e,1);let i=wt(a,c,o).at(n>0?-1:0),l=i&&c.lines[Qt(c.lines,i.y)+n];return l?te(r,a,c,Math.min(i.x+1,s-2),l.y+1)??te(r,a,c,c.part.x[l.first],l.y+1):o}var Oa=420,vd=60,Ad=6e4;function $a(t,e,n){let o=Td(e,n);return t.replaceChildren(o.scroller,o.tip,o.spoken),Cd(o),{show:r=>Sd(o,r),setColor(r){return o.color=r,
+return Sa(t,e,1);let i=wt(a,c,o).at(n>0?-1:0),l=i&&c.lines[Qt(c.lines,i.y)+n];return l?te(r,a,c,Math.min(i.x+1,s-2),l.y+1)??te(r,a,c,c.part.x[l.first],l.y+1):o}var Oa=420,vd=60,Ad=6e4;function $a(t,e,n){let o=Sd(e,n);return t.replaceChildren(o.scroller,o.tip,o.spoken),Cd(o),{show:r=>Td(o,r),setColor(r){return o.color=r,
 Xe(o)},setDim(r){o.isDimmed=r,Xe(o)},choose:r=>oo(o,r,!0),zoomBy:r=>je(o,r,null),fit:()=>je(o,1/o.zoom,null),setTheme(r){return o.theme=r,Xe(o)},resize(){o.picture&&
 o.scroller.clientWidth!==o.width&&ro(o,o.picture.moment)},stats:()=>({script:o.script,zoom:o.zoom,lines:o.picture?.layout.lines.length??0}),hitAt:(r,s)=>Ve(o,{x:r,
-y:s}),boxesOf:r=>o.picture?wt(o.picture.moment,o.picture.layout,r):[],destroy(){cancelAnimationFrame(o.pending),t.replaceChildren()}}}function Td(t,e){let n=h("\
+y:s}),boxesOf:r=>o.picture?wt(o.picture.moment,o.picture.layout,r):[],destroy(){cancelAnimationFrame(o.pending),t.replaceChildren()}}}function Sd(t,e){let n=h("\
 canvas",{class:"mm-canvas",tabindex:0,role:"application","aria-label":"Pool map. Arrow keys go from block to block, plus and minus zoom, 0 shows all."}),o=h("ca\
 nvas",{class:"mm-over","aria-hidden":"true"}),r=h("div",{class:"mm-spacer"}),s=h("div",{class:"mm-stage"},n,o);return{data:t,options:e,canvas:n,over:o,stage:s,spacer:r,
 scroller:h("div",{class:"mm-scroll"},s,r),tip:h("div",{class:"mm-tip",hidden:!0}),spoken:h("p",{class:"mm-said","aria-live":"polite"}),theme:e.theme,color:e.color,
-isDimmed:null,zoom:1,hover:null,chosen:null,picture:null,colors:null,width:0,height:0,ratio:1,numLines:3,pending:0,script:[]}}function Sd(t,e){let{picture:n}=t;
+isDimmed:null,zoom:1,hover:null,chosen:null,picture:null,colors:null,width:0,height:0,ratio:1,numLines:3,pending:0,script:[]}}function Td(t,e){let{picture:n}=t;
 if(t.hover=null,t.tip.hidden=!0,n&&Ed(n.moment,e)){let o=Zn(t.data,e);o.forEach((r,s)=>{n.layout.heads[s].group=r}),t.picture={...n,moment:e,groups:o}}else ro(t,
 e);return Xe(t)}function Ed(t,e){return t.device!==e.device||t.strips.length!==e.strips.length?!1:e.strips.every(({addr:n,bytes:o,pool:r,kind:s},a)=>{let c=t.strips[a];
 return n===c.addr&&o===c.bytes&&r===c.pool&&s===c.kind})}function ro(t,e,n=null){let o=Zn(t.data,e);t.width=Math.max(t.scroller.clientWidth||t.width,160);let r=ya(
@@ -798,7 +798,7 @@ requestAnimationFrame(()=>{t.pending=0;let{picture:e,colors:n}=t;e&&n?.codes.len
 let{data:r,theme:s,height:a,ratio:c}=t,i=performance.now(),l=getComputedStyle(t.canvas),[f,u,d]=[l.color,l.fontFamily,t.scroller.scrollTop];ka(N(t.canvas),{data:r,
 moment:e,layout:n,...o,theme:s,top:d,height:a,ratio:c,ink:f,font:u}),ao(t),t.script.push(performance.now()-i),t.script.length>2e3&&t.script.splice(0,1e3)}function ao(t){
 let{picture:e,hover:n,chosen:o}=t,r=N(t.over);r.setTransform(t.ratio,0,0,t.ratio,0,0),r.clearRect(0,0,t.width,t.height),e&&(r.strokeStyle=getComputedStyle(t.canvas).
-color,n&&Sa(t,e,r,n,1.5),o&&Sa(t,e,r,o,2.5))}function Sa({scroller:t,height:e},{moment:n,layout:o},r,s,a){if(s.strip>=n.strips.length)return;let c=t.scrollTop;r.
+color,n&&Ta(t,e,r,n,1.5),o&&Ta(t,e,r,o,2.5))}function Ta({scroller:t,height:e},{moment:n,layout:o},r,s,a){if(s.strip>=n.strips.length)return;let c=t.scrollTop;r.
 lineWidth=a;for(let i of wt(n,o,s))i.y+it<c||i.y>c+e||r.strokeRect(i.x-.5,i.y-c-.5,Math.max(i.width,2)+1,i.height+1)}function je(t,e,n){if(!t.picture)return;let{
 moment:o,layout:r}=t.picture,s=n?n.y:t.height/3,a=Ve(t,{x:n?n.x:1,y:s}),c=Math.max(Ad/Math.max(r.lines.length,1)*t.zoom,1);t.zoom=Math.min(Math.max(t.zoom*e,1),
 c),t.tip.hidden=!0,ro(t,o,a&&{hit:{...a,bytes:Math.max(a.bytes,1)},y:s})}function Ve({data:t,picture:e,scroller:n},{x:o,y:r}){return e&&te(t,e.moment,e.layout,o,
@@ -956,7 +956,7 @@ button.columns[aria-pressed="true"] { background: var(--cl-chosen); }
 `;var bh=[["All",null],["GPU",1],["CPU",0]];function ec(t,e,{DataTable:n,styleSheet:o,theme:r,onNames:s}){let a=t.shadowRoot??t.attachShadow({mode:"open"}),c=h("t\
 able",{class:"display compact","aria-label":"Costs by name"});a.replaceChildren(h("style",{},o),h("style",{},Ja),c),n.ext.errMode="throw";let i=Va(e),l=new Set(
 e.header.lanes.map(({kind:m})=>m)).size>1,f={rows:[],side:null,chosen:new Set,current:null,width:0,stage:"shown",isWhole:!1},u=new n(c,{...xh(),layout:{topStart:l?
-[()=>kh(f,()=>Qa(u,f,"summed")),"info"]:"info",topEnd:"search",bottomStart:"pageLength",bottomEnd:"paging"},rowCallback:(m,w)=>tc(m,w,f)});yh(a),vh(u,f,c,s);let d=Sh(
+[()=>kh(f,()=>Qa(u,f,"summed")),"info"]:"info",topEnd:"search",bottomStart:"pageLength",bottomEnd:"paging"},rowCallback:(m,w)=>tc(m,w,f)});yh(a),vh(u,f,c,s);let d=Th(
 f,()=>wo(u,f,t));a.append(d);let p=new ResizeObserver(()=>wo(u,f,t));p.observe(t),wo(u,f,t);let g=m=>{t.classList.toggle("dark",m==="dark")};return g(r),{*sum(m){
 f.rows=yield*qa(e,i,m),f.stage="summed"},load:()=>nc(u,f),update:()=>Qa(u,f,f.stage),choose(m,w=null){f.chosen=m??new Set,f.current=w,Mh(u,f),u.rows({page:"curr\
 ent"}).every(function(){tc(this.node(),this.data(),f)})},setTheme:g,rows:()=>f.rows,destroy(){p.disconnect(),u.destroy(),a.replaceChildren()}}}function yh(t){for(let e of t.
@@ -969,12 +969,12 @@ let s=()=>{t.side=r;for(let a of n.children)a.setAttribute("aria-pressed",String
 r===null),onclick:s},o))}return n}function Mh(t,{current:e}){if(e===null)return;let o=t.rows({search:"applied"}).data().toArray().findIndex(({ids:a})=>a.includes(
 e)),{length:r,page:s}=t.page.info();o<0||r<=0||Math.floor(o/r)===s||t.page(Math.floor(o/r)).draw("page")}function tc(t,e,{chosen:n,current:o}){let r=e.ids.some(
 s=>n.has(s));t.classList.toggle("current",o!==null&&e.ids.includes(o)),t.classList.toggle("chosen",r),t.setAttribute("aria-selected",String(r)),t.tabIndex=0}function vh(t,e,n,o){
-let r=s=>{let a=s.composedPath().find(Ah),c=a&&t.row(a).data();if(!c)return;let i=Th(e.chosen,c.ids,s.ctrlKey||s.metaKey||s.shiftKey);o(i.size?i:null)};n.addEventListener(
+let r=s=>{let a=s.composedPath().find(Ah),c=a&&t.row(a).data();if(!c)return;let i=Sh(e.chosen,c.ids,s.ctrlKey||s.metaKey||s.shiftKey);o(i.size?i:null)};n.addEventListener(
 "click",r),n.addEventListener("keydown",s=>{let[a]=s.composedPath();s.key!=="Enter"&&s.key!==" "||!(a instanceof HTMLTableRowElement)||(s.preventDefault(),r(s))})}
-function Ah(t){return t instanceof HTMLTableRowElement&&t.parentElement?.tagName==="TBODY"}function Th(t,e,n){let o=e.every(a=>t.has(a)),r=o&&t.size===e.length,
+function Ah(t){return t instanceof HTMLTableRowElement&&t.parentElement?.tagName==="TBODY"}function Sh(t,e,n){let o=e.every(a=>t.has(a)),r=o&&t.size===e.length,
 s=new Set(n?t:[]);for(let a of e)n&&o?s.delete(a):(n||!r)&&s.add(a);return s}function wo(t,e,n){let o=e.isWhole?1/0:n.clientWidth;if(o===0||o===e.width)return;e.
 width=o;let r=n.clientWidth<en[0].width;n.setAttribute("data-view",r?e.isWhole?"whole":"narrow":"wide"),n.toggleAttribute("data-slim",o<en[2].width);for(let{width:s,
-columns:a}of en)t.columns(a).visible(o>=s)}function Sh(t,e){let o=h("button",{type:"button",class:"columns","aria-pressed":"false",onclick:()=>{t.isWhole=!t.isWhole,
+columns:a}of en)t.columns(a).visible(o>=s)}function Th(t,e){let o=h("button",{type:"button",class:"columns","aria-pressed":"false",onclick:()=>{t.isWhole=!t.isWhole,
 o.setAttribute("aria-pressed",String(t.isWhole)),e()}},"All columns");return o}var Eh=1500;function et(t,e,n,o=""){let r=async c=>{if(c.stopPropagation(),n!==null)try{await navigator.clipboard.writeText(n),a.textContent="Copied",setTimeout(
 ()=>{a.textContent=t},Eh)}catch{a.replaceWith(h("code",{class:"cl-copy-text",tabindex:0},n))}},a=h("button",{...{class:"cl-button cl-copy",type:"button",title:n===
 null?o:e},disabled:n===null,"data-text":n},t);return a.addEventListener("click",r),a}function oc(t){let e=a=>(t.querySelector(`.cl-find-${a}`)?.textContent??"").
@@ -1055,10 +1055,10 @@ o.metrics,o.findings,o.syncs,o.table,o.memory,...e.memoryFirst?[]:[o.memoryMap])
 hidden:!0},...n)}function Gh({badge:t,verdict:e,details:n}){return[t?`[${t}] ${e}`:e,...n?[n]:[]].join(`
 `)}function Kh(t){return t?[h("span",{class:"cl-badge"},t)," "]:[]}function Xh(t){let e=t.indexOf("; ");return e<0?[h("strong",{},t)]:[h("strong",{},t.slice(0,e)),
 t.slice(e)]}function jh(t){return t?[h("details",{class:"cl-support"},h("summary",{},"more figures"),h("p",{},t))]:[]}function Vh(t=[]){return t.length?[h("ul",
-{class:"cl-notes"},...t.map(e=>h("li",{},e)))]:[]}var qh=120,Yh=5e4;function Sc(t,e){let n=fe();t.classList.add("cudalens"),t.dataset.theme=n,t.dataset.state="loading";let o={root:t,source:e,parts:Ac(t,e.facts),
-store:ts(),panels:{},marks:null,tabs:null,theme:n,data:null,isOpen:!0,isClosed:()=>!o.isOpen,following:void 0,tableMask:void 0,updating:[],cleanups:[Po(s=>Tc(o,
+{class:"cl-notes"},...t.map(e=>h("li",{},e)))]:[]}var qh=120,Yh=5e4;function Tc(t,e){let n=fe();t.classList.add("cudalens"),t.dataset.theme=n,t.dataset.state="loading";let o={root:t,source:e,parts:Ac(t,e.facts),
+store:ts(),panels:{},marks:null,tabs:null,theme:n,data:null,isOpen:!0,isClosed:()=>!o.isOpen,following:void 0,tableMask:void 0,updating:[],cleanups:[Po(s=>Sc(o,
 s))]};return{ready:Zh(o).catch(s=>o.isOpen&&$c(o,s)),get data(){return o.data},panels:o.panels,get tabs(){return o.tabs},selection:o.store,showStatus(s){o.parts.
-status.textContent=s},setTheme:s=>Tc(o,s),destroy:()=>lp(o)}}async function Zh(t){let{source:e}=t,{hasRaces:n,hasGraphs:o,hasProfile:r,memoryFirst:s,memoryAlone:a}=e.
+status.textContent=s},setTheme:s=>Sc(o,s),destroy:()=>lp(o)}}async function Zh(t){let{source:e}=t,{hasRaces:n,hasGraphs:o,hasProfile:r,memoryFirst:s,memoryAlone:a}=e.
 facts;if(n&&await xt(t,"list of races",()=>lc(t)),o&&await xt(t,"graph tree",()=>fc(t)),t.isClosed())return;if(s&&await xt(t,"memory map",()=>yo(t)),ip(t),!r||a){
 await ep(t);return}let c=await Ro(await e.payload());t.isClosed()||(t.data=c,await Jh(t,c))}async function Jh(t,e){let{parts:n,source:o,root:r}=t;o.onData?.(),n.
 status.remove(),t.panels.timeline=Kr(n.timeline,e,{theme:t.theme,onSelect:s=>t.store.set(s,"timeline"),onTime:s=>np(t,[...s])}),Qh(t,e),tp(t),mc(t,e),uc(t,e),dc(
@@ -1082,13 +1082,13 @@ o,r);c.length&&n&&(n.replace(c),t.timeline?.setMarks(n.marks)),Object.keys(a).le
 panels,r=Q(e,{...n,names:null,event:null});o&&r!==t.tableMask&&(yield*o.sum(r)),o&&(t.tableMask=r)}function Oc({panels:{table:t}},e,{names:n,event:o}){t?.update(),
 t?.choose(n,o===null?null:e.name[o])}function cp(t,{range:e,event:n,names:o}){return{range:e&&[...e],event:n===null?null:t.rowOf(n),names:o&&[...o].map(r=>t.header.
 names[r]),name_rows:o&&Ln(t,o)}}function ip(t){let e=t.root.clientWidth,n=new ResizeObserver(()=>{t.root.clientWidth!==e&&(e=t.root.clientWidth,t.panels.memory?.
-resize(),t.panels.flame?.resize(),t.panels.metrics?.resize(),t.panels.memoryMap?.resize())});n.observe(t.root),t.cleanups.push(()=>n.disconnect())}function Tc(t,e){
+resize(),t.panels.flame?.resize(),t.panels.metrics?.resize(),t.panels.memoryMap?.resize())});n.observe(t.root),t.cleanups.push(()=>n.disconnect())}function Sc(t,e){
 t.theme=e,t.root.dataset.theme=e;for(let n of Object.values(t.panels))n.setTheme(e)}function $c({root:t,parts:e,source:n,data:o},r,s="The live view cannot be sh\
 own"){let a=r instanceof le;if(a&&!o){t.dataset.state="failed",n.onGone?.();return}e.status.remove(),e.message.hidden=!1,e.message.append(h("p",{},`${s}: ${r instanceof
 Error?r.message:r}`)),t.dataset.state="failed",n.onFail?.(),a||console.error(r)}function lp(t){t.isOpen=!1,clearTimeout(t.following);for(let e of Object.values(
 t.panels))e.destroy();for(let e of t.cleanups.splice(0))e();t.root.replaceChildren()}function nn(t){let e=document.getElementById(t);if(e===null)throw new Error(`the report has no element ${t}`);return e}function Cc(t){return nn(t).textContent??
 ""}async function oe(t){let e=Cc(t),n=Uint8Array;if(n.fromBase64)return n.fromBase64(e);let o=atob(e),r=new Uint8Array(o.length);for(let s=0;s<o.length;s++)r[s]=
-o.charCodeAt(s);return r}function fp(){let t=nn("cudalens-app"),e=nn("cudalens-static"),n=JSON.parse(Cc("cudalens-facts")),o=Sc(t,{...n,payload:()=>oe("cudalens\
+o.charCodeAt(s);return r}function fp(){let t=nn("cudalens-app"),e=nn("cudalens-static"),n=JSON.parse(Cc("cudalens-facts")),o=Tc(t,{...n,payload:()=>oe("cudalens\
 -payload"),races:()=>oe("cudalens-races"),graphs:()=>oe("cudalens-graphs"),memory:()=>oe("cudalens-memory"),asset:r=>oe(`cudalens-${r}`),hash:location.hash,address:r=>`${location.
 href.split("#")[0]}${r}`,onData(){e.hidden=!0,t.hidden=!1},onPaint:()=>{performance.mark("cudalens-painted")},onFail(){t.hidden=!1}});Reflect.set(globalThis,"cu\
 dalensReport",o),up(nn("cudalens-theme"))}function up(t){t.hidden=!1,t.addEventListener("click",()=>{let e=document.documentElement,n=e.dataset.theme??(matchMedia(

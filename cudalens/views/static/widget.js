@@ -6,17 +6,17 @@ return new Error(`cudalens payload: ${t}. Save the trace again with the same ver
 8,!0),s=JSON.parse(new TextDecoder().decode(await o([12,r])));if(s.version!==1)throw nn(`found version ${s.version}, expected 1`);return{header:s,places:Ic(s,12+
 r),read:o}}function Ic(t,e){let n=new Map,o=e;for(let[r,s]of Object.entries(t.columns)){let a=[];for(let c of"text"in s?[s.text]:s.planes)a.push(c<0?c:[o,c]),c>
 0&&(o+=c);n.set(r,a)}return n}async function Ao({header:t,places:e,read:n},o){let{n:r,signed:s}=t.columns[o],a=e.get(o)??[],c=await Promise.all(a.map(i=>typeof i==
-"number"?-1-i:n(i)));return{n:r,signed:s,planes:c}}async function B(t,e){let{n,signed:o,planes:r}=await Ao(t,e);if(r.length>4||o&&r.length===4)return Pc(r,n,o);
+"number"?-1-i:n(i)));return{n:r,signed:s,planes:c}}async function B(t,e){let{n,signed:o,planes:r}=await Ao(t,e);if(r.length>4||o&&r.length===4)return Nc(r,n,o);
 let s=new Uint32Array(n);if(r.forEach((c,i)=>{if(typeof c=="number"){if(c)for(let l=0;l<n;l++)s[l]|=c<<8*i}else if(i===0)for(let l=0;l<n;l++)s[l]=c[l];else for(let l=0;l<
-n;l++)s[l]|=c[l]<<8*i}),!o)return s;let a=new Int32Array(s.buffer);for(let c=0;c<n;c++)a[c]=s[c]>>>1^-(s[c]&1);return a}function Pc(t,e,n){let o=new Float64Array(
+n;l++)s[l]|=c[l]<<8*i}),!o)return s;let a=new Int32Array(s.buffer);for(let c=0;c<n;c++)a[c]=s[c]>>>1^-(s[c]&1);return a}function Nc(t,e,n){let o=new Float64Array(
 e),r=(s,a)=>{let c=t[s]??0;return typeof c=="number"?c:c[a]};for(let s=0;s<e;s++){let a=(r(0,s)|r(1,s)<<8|r(2,s)<<16|r(3,s)<<24)>>>0,c=(r(4,s)|r(5,s)<<8|r(6,s)<<
 16|r(7,s)<<24)>>>0,i=a&1,l=(a>>>1|(c&1)<<31)>>>0;if(!n)o[s]=c*4294967296+a;else{let f=(c>>>1)*4294967296+l;o[s]=i?-f-1:f}}return o}async function To(t,e){let{n,
 signed:o,planes:r}=await Ao(t,e),s=new BigUint64Array(n),a=new Uint8Array(s.buffer);if(r.forEach((c,i)=>{for(let l=0;l<n;l++)a[8*l+i]=typeof c=="number"?c:c[l]}),
 o)for(let c=0;c<n;c++)s[c]=s[c]>>1n^BigInt.asUintN(64,-(s[c]&1n));return s}async function nt({places:t,read:e},n){let[o]=t.get(n);return JSON.parse(new TextDecoder().
 decode(await e(o)))}async function So(t){let{devices:e,actions:n}=t.header.memory,o=["ts","device","action","bytes","allocated_bytes","reserved_bytes","event"],r=await Promise.all(
-o.map(d=>B(t,`mem.${d}`))),[s,a,c,i,l,f,u]=r.map(d=>Float64Array.from(d));for(let d=1;d<s.length;d++)s[d]+=s[d-1],u[d]+=u[d-1];for(let d of[l,f])Nc(d,a,e.length);
+o.map(d=>B(t,`mem.${d}`))),[s,a,c,i,l,f,u]=r.map(d=>Float64Array.from(d));for(let d=1;d<s.length;d++)s[d]+=s[d-1],u[d]+=u[d-1];for(let d of[l,f])Pc(d,a,e.length);
 return e.map((d,p)=>{let g=[...a.keys()].filter(w=>a[w]===p),m=w=>Float64Array.from(g,b=>w[b]);return{label:d,actions:n,ts:m(s),bytes:m(i),allocated:m(l),reserved:m(
-f),action:m(c),event:m(u)}})}function Nc(t,e,n){let o=new Float64Array(n);for(let r=0;r<t.length;r++){o[e[r]]+=t[r];let s=o[e[r]];t[r]=s===0?Number.NaN:s-1}}async function Eo(t){
+f),action:m(c),event:m(u)}})}function Pc(t,e,n){let o=new Float64Array(n);for(let r=0;r<t.length;r++){o[e[r]]+=t[r];let s=o[e[r]];t[r]=s===0?Number.NaN:s-1}}async function Eo(t){
 let{devices:e,gauges:n,reasons:o}=t.header.metrics;return Promise.all(e.map((r,s)=>Hc(t,n,{label:r,k:s,reasons:o})))}async function Hc(t,e,{label:n,k:o,reasons:r}){
 let s=["ts","slowed_by",...e.map(({column:u})=>u)],[a,c,...i]=await Promise.all(s.map(u=>B(t,`met.${o}.${u}`))),l=Float64Array.from(a);for(let u=1;u<l.length;u++)
 l[u]+=l[u-1];let f=e.map(({scale:u},d)=>Float64Array.from(i[d],p=>p===0?Number.NaN:(p-1)/u));return{label:n,ts:l,slowed:c,reasons:r,values:Object.fromEntries(e.
@@ -46,14 +46,14 @@ new Uint32Array(e):new Uint16Array(e),o=0;return t.forEach(({count:r},s)=>{n.fil
 t[o]+=n[r]}var rn="http://www.w3.org/2000/svg";function h(t,e={},...n){let o=document.createElement(t);for(let[r,s]of Object.entries(e))s==null||s===!1||(typeof s=="functi\
 on"?o.addEventListener("click",s):o.setAttribute(r,s===!0?"":String(s)));return o.append(...n.filter(r=>r!=null)),o}function z(t,e={},...n){let o=document.createElementNS(
 rn,t);for(let[r,s]of Object.entries(e))o.setAttribute(r,String(s));return o.append(...n),o}var jc={"&":"&amp;","<":"&lt;",">":"&gt;",'"':"&quot;","'":"&#39;"};function le(t){
-return t.replace(/[&<>"']/g,e=>jc[e])}function Po(t,e){return new Promise(n=>{let o=()=>{s.disconnect(),removeEventListener("beforeprint",r)},r=()=>{o(),n()},s=new IntersectionObserver(
-a=>a.some(c=>c.isIntersecting)&&r(),{rootMargin:"200px"});s.observe(t),addEventListener("beforeprint",r),e.push(o)})}function P(t,e){let n=t.getContext("2d",e);
+return t.replace(/[&<>"']/g,e=>jc[e])}function No(t,e){return new Promise(n=>{let o=()=>{s.disconnect(),removeEventListener("beforeprint",r)},r=()=>{o(),n()},s=new IntersectionObserver(
+a=>a.some(c=>c.isIntersecting)&&r(),{rootMargin:"200px"});s.observe(t),addEventListener("beforeprint",r),e.push(o)})}function N(t,e){let n=t.getContext("2d",e);
 if(n===null)throw new Error("this browser cannot draw on a canvas");return n}function _(t,e,n){return[...t.querySelectorAll(e)].filter(o=>o instanceof n)}function ft(t,e,n,o=0){
 if(t.measureText(e).width<=n)return e;for(let r=Math.min(e.length-1,Math.floor(n/3));r>2;r--){let s=Math.floor(r*o),a=`${e.slice(0,r-s)}\u2026${e.slice(e.length-
-s)}`;if(t.measureText(a).width<=n)return a}return""}function No(t){return t>=999.5?t.toFixed(0):t.toPrecision(3)}var Xc=[[1e9,"s"],[1e6,"ms"],[1e3,"\xB5s"]],qc=[[2**40,"TiB"],[2**30,"GiB"],[2**20,"MiB"],[2**10,"K\
+s)}`;if(t.measureText(a).width<=n)return a}return""}function Po(t){return t>=999.5?t.toFixed(0):t.toPrecision(3)}var Xc=[[1e9,"s"],[1e6,"ms"],[1e3,"\xB5s"]],qc=[[2**40,"TiB"],[2**30,"GiB"],[2**20,"MiB"],[2**10,"K\
 iB"]];function k(t){if(t==null||Number.isNaN(t))return"-";if(t<0)return`-${k(-t)}`;if(t>=1195e8){let e=Math.round(t/1e9);return`${Math.floor(e/60)} min ${e%60} \
-s`}for(let[e,n]of Xc)if(t>=.9995*e)return`${No(t/e)} ${n}`;return t>=.9995||t===0?`${t.toFixed(0)} ns`:`${Number(t.toPrecision(2))} ns`}function M(t){if(t==null||
-Number.isNaN(t))return"-";if(t<0)return`-${M(-t)}`;for(let[e,n]of qc)if(t>=.9995*e)return`${No(t/e)} ${n}`;return`${t.toFixed(0)} B`}function N(t){return t==null||
+s`}for(let[e,n]of Xc)if(t>=.9995*e)return`${Po(t/e)} ${n}`;return t>=.9995||t===0?`${t.toFixed(0)} ns`:`${Number(t.toPrecision(2))} ns`}function M(t){if(t==null||
+Number.isNaN(t))return"-";if(t<0)return`-${M(-t)}`;for(let[e,n]of qc)if(t>=.9995*e)return`${Po(t/e)} ${n}`;return`${t.toFixed(0)} B`}function P(t){return t==null||
 Number.isNaN(t)?"-":t>0&&t<.1?"<0.1 %":t<9.95?`${t.toFixed(1)} %`:`${t.toFixed(0)} %`}function C(t){return t.toLocaleString("en-US")}function L(t,e){return`${C(
 t)} ${e}${t===1?"":"s"}`}var ut=class extends Error{constructor(){super("the kernel was restarted; run the cell again")}};function Ho(){return`${Date.now().toString(36)}-${Math.random().
 toString(36).slice(2)}`}function kt(){if(matchMedia("print").matches)return"light";let{jpThemeLight:t,vscodeThemeKind:e}=document.body.dataset;if(t!==void 0)return t==="false"?"dark":"\
@@ -195,7 +195,7 @@ Math.max(0,a[p-1]-d-i);r[u]+=Math.max(0,c[p]-c[f]-g)/i,f=p>f&&a[p-1]>d+i?p-1:p}}
 n&&s[c]-r[c]>=2*o)return t.at[c];let i=Z(t,e,n-o),l=xe(r,i,a[e+1],n+o),f=l<a[e+1]&&r[l]<=n+o?l+1:l;return i<f?t.at[er(t,i,f)]:-1}var sr=["device","host"],yi=400;function bi(t,e){let n={device:new Float32Array(e),host:new Float32Array(e)},o={device:0,host:0};t.data.header.lanes.forEach((r,s)=>{
 for(let a=t.index.laneRow[s];a<Math.min(t.index.laneRow[s+1],yi);a++)or(t.index,a,t.whole,n[r.kind])});for(let r of sr){for(let s of n[r])s>o[r]&&(o[r]=s);if(o[r]>
 0)for(let s=0;s<e;s++)n[r][s]/=o[r]}return{shares:n,most:o}}function xi(t,e){let n=document.createElement("canvas"),o=Math.max(1,Math.round(e*t.size.ratio));n.width=
-o,n.height=Math.round((S-6)*t.size.ratio);let r=P(n),{shares:s,most:a}=bi(t,o),c=sr.filter(l=>a[l]>0),i=n.height/Math.max(c.length,1);return c.forEach((l,f)=>{r.
+o,n.height=Math.round((S-6)*t.size.ratio);let r=N(n),{shares:s,most:a}=bi(t,o),c=sr.filter(l=>a[l]>0),i=n.height/Math.max(c.length,1);return c.forEach((l,f)=>{r.
 fillStyle=t.tones.css[l==="device"?0:t.hostTone];for(let u=0;u<o;u++){let d=s[l][u]*(i-1);d>0&&r.fillRect(u,(f+1)*i-Math.max(1,d),1,Math.max(1,d))}}),n}function rr(t,e){
 let{gutter:n,width:o}=t.size;return n+(e-t.whole[0])/(t.whole[1]-t.whole[0])*(o-n)}function un(t,e){let{gutter:n,width:o}=t.size;return t.whole[0]+(e-n)/(o-n)*(t.
 whole[1]-t.whole[0])}function ar(t,e,{width:n,t0:o,t1:r}){let{gutter:s,ratio:a}=e.size,c=`${n} ${a} ${e.mode}`;e.overview?.key!==c&&(e.overview={key:c,picture:xi(
@@ -211,7 +211,7 @@ at[l]]>=0&&r.push(n.at[l])>dn)return[]}}return r}function cr(t,e,n,o,r){let s=At
 return;let c=a.y>s.y,i=s.x+Math.min(s.width/2,12),l=s.y+(c?$-1:0),f=a.y+(c?0:$-1),u=Math.min(60,Math.abs(f-l)/2+8)*(c?1:-1);t.strokeStyle=e.colors.arrow,t.fillStyle=
 e.colors.arrow,t.lineWidth=r,t.beginPath(),t.moveTo(i,l),t.bezierCurveTo(i,l+u,a.x,f-u,a.x,f),t.stroke();let d=c?-6:6;t.beginPath(),t.moveTo(a.x,f),t.lineTo(a.x-
 3.5,f+d),t.lineTo(a.x+3.5,f+d),t.fill()}function ki(t,e,n){let o=n;for(;o>=0&&t.rows.row[o]>=t.layout.shown[t.data.lane[o]];)o=t.data.parent[o];let r=o<0?null:At(
-t,e,o);return r&&{x:e.x(t.data.start[n]),y:r.y,width:1}}function fr(t,e){let n=document.createElement("canvas");return{canvas:t,context:P(t,{alpha:!1}),stripCanvas:n,stripContext:P(n),strip:null,labels:new Array(e.header.
+t,e,o);return r&&{x:e.x(t.data.start[n]),y:r.y,width:1}}function fr(t,e){let n=document.createElement("canvas");return{canvas:t,context:N(t,{alpha:!1}),stripCanvas:n,stripContext:N(n),strip:null,labels:new Array(e.header.
 names.length)}}function ur(t,e,n){let{stripCanvas:o,stripContext:r}=t;if(t.strip===null||o.width<e||o.height<n){o.width=e,o.height=Math.max(n,o.height);let s=r.
 createImageData(e,o.height);t.strip={image:s,pixels:new Uint32Array(s.data.buffer)}}return t.strip}var pn="#e5484d";function dr(t){let e=[0];for(let n of t.header.lanes)e.push(e[e.length-1]+n.count);return(t.header.races??[]).map(n=>({...n,event:Mi(t,n,e)}))}
 function Mi(t,{lane:e,at:n,dur:o},r){if(e<0)return-1;for(let s=r[e];s<r[e+1];s++)if(t.start[s]===n&&t.dur[s]===o)return s;return-1}function hr(t,e,{x:n,t0:o,t1:r}){
@@ -253,10 +253,10 @@ ft";for(let{t:f,text:u}of i){let d=Math.round(o(f));t.fillStyle=e.colors.line,t.
 4,S+Ut/2)}let{range:l}=e;l!==null&&l[1]>r&&l[0]<s&&Ii(t,e,l,n)}function Ii(t,e,n,{x:o,width:r}){let{gutter:s}=e.size,a=k(n[1]-n[0]),c=t.measureText(a).width+12,
 i=(o(n[0])+o(n[1]))/2,l=Math.min(Math.max(i-c/2,s),s+r-c);t.fillStyle=e.colors.tip,t.fillRect(l,S+3,c,Ut-6),t.fillStyle=e.colors.tipText,t.fillText(a,l+6,S+Ut/2)}
 function kr(t,e,n){let{gutter:o,height:r}=e.size;t.fillStyle=e.colors.gutter,t.fillRect(0,0,o,r),t.textAlign="left";for(let s of n.parts){t.save(),t.beginPath(),
-t.rect(0,s.top,o-1,s.bottom-s.top),t.clip(),bn(t,e,n,s,0);for(let a of s.lanes)Pi(t,e,n,s,a);t.restore()}t.fillStyle=e.colors.line,t.fillRect(o-1,0,1,r),t.fillRect(
-0,A-1,o,1);for(let{bottom:s}of n.parts.slice(1))t.fillRect(0,s-2,e.size.width,2)}function Pi(t,e,n,o,r){let{layout:s,colors:a,size:c}=e,i=e.rows.heights[r]>1,l=$/
+t.rect(0,s.top,o-1,s.bottom-s.top),t.clip(),bn(t,e,n,s,0);for(let a of s.lanes)Ni(t,e,n,s,a);t.restore()}t.fillStyle=e.colors.line,t.fillRect(o-1,0,1,r),t.fillRect(
+0,A-1,o,1);for(let{bottom:s}of n.parts.slice(1))t.fillRect(0,s-2,e.size.width,2)}function Ni(t,e,n,o,r){let{layout:s,colors:a,size:c}=e,i=e.rows.heights[r]>1,l=$/
 2+4,f=n.down(r,s.tops[r])+l,u=n.down(r,s.ends[r])-l,d=Math.round(Math.min(Math.max(f,o.top+l),u));t.fillStyle=a.muted,i&&Fi(t,12,d,e.collapsed.has(r)),t.fillStyle=
-r===e.focusLane&&e.hasFocus?a.accent:a.text,t.fillText(Ni(t,Hi(e,r),c.gutter-32),22,d)}function Ni(t,e,n){return t.measureText(e).width<=n?e:ft(t,e.replace(/^(thread \S+) \([^()]*\)/,
+r===e.focusLane&&e.hasFocus?a.accent:a.text,t.fillText(Pi(t,Hi(e,r),c.gutter-32),22,d)}function Pi(t,e,n){return t.measureText(e).width<=n?e:ft(t,e.replace(/^(thread \S+) \([^()]*\)/,
 "$1"),n,Ri)}function Hi({data:t,filters:e},n){let{label:o}=t.header.lanes[n];return e.has(n)?`${o} (${e.get(n)?.text})`:o}function Fi(t,e,n,o){let r=o?[[-2.5,-4],
 [3,0],[-2.5,4]]:[[-4,-2.5],[4,-2.5],[0,3]];t.beginPath();for(let[s,a]of r)t.lineTo(e+s,n+a);t.fill()}function bn(t,e,{down:n},{lanes:o},r){t.fillStyle=e.colors.
 lineSoft;for(let s of o)t.fillRect(r,Math.round(n(s,e.layout.ends[s]))-1,e.size.width-r,1)}var Bi=5,Mr=24;function Ar(t,e,{x:n,t0:o,t1:r}){let{gutter:s,width:a,height:c}=e.size;t.fillStyle=e.colors.accent,t.textAlign="left";for(let{at:i,dur:l,note:f}of e.
@@ -316,13 +316,13 @@ n;s>=0&&s<r.length;s+=n){let a=kn(t,r[s],0,o,1/0);if(a>=0)return a}return null}f
 let i=Z(s,a,o),l=-1,f=r;for(let u of[i-1,i]){if(u<s.first[a]||u>=s.first[a+1])continue;let d=Math.max(s.s[u]-o,o-s.e[u],0);d<=f&&(l=s.at[u],f=d)}return l}function jt(t,e){
 return t.data.launch[e]>=0?t.data.launch[e]:hn(t,e,1)[0]??e}function Rr(t,e){let n=(t.view[0]+t.view[1])/2;for(let o of e){let r=kn(t,o,0,n,1/0);if(r>=0)return r}
 return-1}function Ir(t,e){if(!e.trim())return null;let n=Mn(t,e),o=0;for(let r=0;r<t.data.n;r++)o+=n[t.data.name[r]];return{isHit:n,count:o,at:-1}}function Mn(t,e){
-let n=e.trim().toLowerCase();return t.lowerNames??=t.data.header.names.map(o=>o.toLowerCase()),Uint8Array.from(t.lowerNames,o=>+o.includes(n))}function Pr({data:t,
+let n=e.trim().toLowerCase();return t.lowerNames??=t.data.header.names.map(o=>o.toLowerCase()),Uint8Array.from(t.lowerNames,o=>+o.includes(n))}function Nr({data:t,
 view:e},n,o){let r=n.at,s=(f,u)=>t.start[f]<t.start[u]||t.start[f]===t.start[u]&&f<u,a=-1,c=-1;for(let f=0;f<t.n;f++){if(!n.isHit[t.name[f]])continue;let u=o>0?
 s:(p,g)=>s(g,p);(c<0||u(f,c))&&(c=f),(r>=0?u(r,f):o>0?t.start[f]>=e[0]:t.start[f]<=e[1])&&(a<0||u(f,a))&&(a=f)}let i=a>=0?a:c,l=0;if(i>=0)for(let f=0;f<t.n;f++)
 l+=n.isHit[t.name[f]]&&!s(i,f)?1:0;return{found:i,ordinal:l}}function Xt(t,e){e<0||t.rows.heights[e]<2||(t.collapsed.delete(e)||t.collapsed.add(e),An(t,e,t.collapsed.has(e)?"folded":"unfolded"))}function Ee(t,e){let{order:n,
 pinned:o}=t;e<0||(n.splice(n.indexOf(e),1),o.delete(e)?n.splice(o.size,0,e):(n.splice(o.size,0,e),o.add(e)),An(t,e,o.has(e)?"pinned":"no longer pinned"))}function qt(t,e,n){
 let{order:o,pinned:r}=t;if(e<0)return;let[s,a]=r.has(e)?[0,r.size-1]:[r.size,o.length-1];o.splice(o.indexOf(e),1),o.splice(Math.min(Math.max(n,s),a),0,e),An(t,e,
-`is lane ${o.indexOf(e)+1} of ${o.length}`)}function Nr(t,e,n){n.trim()?t.filters.set(e,{text:n.trim(),isHit:Mn(t,n)}):t.filters.delete(e),$t(t)}function An(t,e,n){
+`is lane ${o.indexOf(e)+1} of ${o.length}`)}function Pr(t,e,n){n.trim()?t.filters.set(e,{text:n.trim(),isHit:Mn(t,n)}):t.filters.delete(e),$t(t)}function An(t,e,n){
 t.dom.spoken.textContent=`${t.data.header.lanes[e].label} ${n}`,vn(t),t.lanesPanel?.update()}function Vt(t,e){t.beforeFrame=null,Et(t,e)}function Oe(t,e){let{size:n,view:o}=t,r=e/(n.width-n.gutter)*(o[1]-o[0]);Vt(t,[o[0]+r,o[1]+r])}function Tn(t,e,n){let{
 size:o,view:r}=t,s=n===null?.5:Math.min(Math.max((n-o.gutter)/(o.width-o.gutter),0),1),a=r[0]+s*(r[1]-r[0]);Vt(t,[a+(r[0]-a)*e,a+(r[1]-a)*e])}function Hr(t,e){let n=(t.
 view[1]-t.view[0])/2;Vt(t,[e-n,e+n])}function Fr(t,e){let{extent:n,view:o}=t,r=o[1]-o[0],s=r*.02,a=e?n[1]+s-r:n[0]-s;J(t,[a,a+r])}var ol=3;function zr(t){return{...rl(t),...sl(t),...al(t)}}function rl(t){return{show:e=>Vt(t,e),pan:e=>Oe(t,e),zoom:(e,n)=>Tn(t,e,n),centre:e=>Hr(t,e),fit:()=>J(
@@ -343,7 +343,7 @@ t).parts.reverse().flatMap(({lanes:n})=>n);return[...e,...t.order.slice(t.order.
 -1}function fl(t){if(!t.dom.keys.hidden)cn(t.dom);else if(t.search!==null)t.dom.search.value="",Ce(t,"");else if(t.focused!==null&&t.focused!==t.selected)t.focused=
 null;else if(t.selected!==null||t.range!==null)Object.assign(t,{selected:null,range:null,focused:null}),pt(t);else return!1;return t.isArmed=!1,O(t),!0}function Ce(t,e){
 let n=Ir(t,e);return t.search=n,t.dom.matches.textContent=n&&`${C(n.count)} ${n.count===1?"match":"matches"}`,$t(t),n?.count??0}function ul(t,e){let{search:n}=t;
-if(n===null||n.count===0)return;let{found:o,ordinal:r}=Pr(t,n,e);n.at=o,t.dom.matches.textContent=`${C(r)} of ${C(n.count)}`,t.selected=o,Te(t,o),pt(t)}function dl(t,e){
+if(n===null||n.count===0)return;let{found:o,ordinal:r}=Nr(t,n,e);n.at=o,t.dom.matches.textContent=`${C(r)} of ${C(n.count)}`,t.selected=o,Te(t,o),pt(t)}function dl(t,e){
 let n=([s,a],c)=>{s&&Tn(t,Math.exp(-s*2.2*c),t.pointerX),a&&Oe(t,a*900*c)};if(matchMedia("(prefers-reduced-motion: reduce)").matches){n(yn([e]),.12);return}if(t.
 held.has(e))return;t.held.add(e);let o=null,r=s=>{let a=o===null?.016666666666666666:Math.min(.05,(s-o)/1e3);o=s,n(yn(t.held),a),t.beforeFrame=t.held.size?r:null,
 t.held.size&&O(t)};t.beforeFrame=r,O(t)}function Gr(t){let{lanesButton:e,lanes:n}=t.dom;E(t,e,"click",()=>{t.lanesPanel??=hl(t),n.hidden=!n.hidden,e.setAttribute("aria-expanded",String(!n.hidden)),t.lanesPanel.
@@ -351,7 +351,7 @@ update()})}function hl(t){let e=t.data.header.lanes.map((o,r)=>pl(t,r)),n=h("ul"
 n.append(...t.order.map(r=>e[r].node));for(let r of e)r.update();o instanceof HTMLElement&&n.contains(o)&&o.focus()}}}function pl(t,e){let{label:n}=t.data.header.
 lanes[e],o=(f,u,d)=>h("button",{type:"button",title:u,"aria-label":`${u}: ${n}`,onclick:d},f),r=o("Pin","Pin on top",()=>Ee(t,e)),s=o("\u2191","Move up",()=>qt(
 t,e,t.order.indexOf(e)-1)),a=o("\u2193","Move down",()=>qt(t,e,t.order.indexOf(e)+1)),c=o("Fold","Fold to one row",()=>Xt(t,e));c.disabled=t.rows.heights[e]<2;let i=h(
-"input",{type:"search",placeholder:"Filter names","aria-label":`Filter names: ${n}`});i.addEventListener("input",()=>Nr(t,e,i.value));for(let f of[r,s,a,c,i])f.
+"input",{type:"search",placeholder:"Filter names","aria-label":`Filter names: ${n}`});i.addEventListener("input",()=>Pr(t,e,i.value));for(let f of[r,s,a,c,i])f.
 setAttribute("data-lm-suppress-shortcuts","true");let l=h("span",{class:"cltl-lane",title:n},n);return{node:h("li",{},r,s,a,c,l,i),update(){r.setAttribute("aria\
 -pressed",String(t.pinned.has(e))),c.setAttribute("aria-pressed",String(t.collapsed.has(e)))}}}var ml=460,gl=150,wl="800px 0px";function jr(t,e,n={}){let o=wr(t,e,n),r=zr(o);br(o,r),xr(o,r),bl(o,r),Xr(o,o.mode),yl(o),Ot(o);let s=new ResizeObserver(()=>Ot(
 o));s.observe(o.dom.frame);let a=new IntersectionObserver(c=>Lr(o,c[c.length-1].isIntersecting),{rootMargin:wl});return a.observe(o.dom.frame),o.cleanups.push(()=>s.
@@ -359,7 +359,7 @@ disconnect(),()=>a.disconnect()),Ae(o),vl(o,r)}function Xr(t,e){Object.assign(t,
 options:n}){let o=n.height??Math.min(ml,Math.max(gl,e.total+A));t.frame.style.height=`${Math.round(o)+2}px`}function bl(t,e){let{dom:n}=t;E(t,n.zoomIn,"click",()=>e.
 zoom(.5,null)),E(t,n.zoomOut,"click",()=>e.zoom(2,null)),E(t,n.fit,"click",e.fit),E(t,n.keysButton,"click",e.showKeys),E(t,n.picture,"click",()=>xl(t)),Gr(t),E(
 t,n.next,"click",()=>e.nextMatch(1)),E(t,n.previous,"click",()=>e.nextMatch(-1)),E(t,n.frame,"scroll",()=>O(t),{passive:!0})}function xl({dom:t,colors:e}){let{canvas:n}=t,
-o=h("canvas",{width:n.width,height:n.height}),r=P(o);r.fillStyle=e.bg,r.fillRect(0,0,o.width,o.height),r.drawImage(n,0,0),h("a",{href:o.toDataURL("image/png"),download:"\
+o=h("canvas",{width:n.width,height:n.height}),r=N(o);r.fillStyle=e.bg,r.fillRect(0,0,o.width,o.height),r.drawImage(n,0,0),h("a",{href:o.toDataURL("image/png"),download:"\
 timeline.png"}).click()}function vl(t,e){return{setTheme:n=>Xr(t,n),fit:e.fit,zoomTo:(n,o)=>e.show([n,o]),getView:()=>[...t.view],select(n=null){t.selected=t.focused=
 n,n!==null&&mt(t,n),O(t)},setRange(n,o=null){t.range=n===null||o===null?null:[n,o],O(t)},setNames(n){t.names=n===null?null:new Set(n),$t(t)},beside:(n,o)=>Se(t,
 n,o),partnerOf:n=>jt(t,n),raceOf:n=>t.races.find(o=>o.event===n&&n!==null)?.race??null,showRace:n=>Kr(t,t.races.find(o=>o.race===n)),showSync:n=>Kr(t,t.syncs.find(
@@ -367,14 +367,14 @@ o=>o.group===n)),setMarks(n){t.marks=n,O(t)},search(n){return t.dom.search.value
 t,n),stats:()=>({frames:t.script.length,script:[...t.script]}),destroy:()=>kl(t)}}function kl(t){t.isGone=!0,cancelAnimationFrame(t.pending);for(let e of t.cleanups.
 splice(0))e();t.dom.host.remove()}function Kr(t,e){if(e){if(e.event>=0)t.focused=e.event,mt(t,e.event);else if(e.at<t.view[0]||e.at>t.view[1]){let n=(t.view[1]-
 t.view[0])/2;Et(t,[e.at-n,e.at+n])}O(t)}}function Ml(t,e){let n=ot(t),o=t.data.lane[e];if(t.rows.row[e]>=t.layout.shown[o])return null;let r=n.x(t.data.start[e]),
-s=t.data.dur[e]*n.scale;return{x:r,y:n.y(o,t.rows.row[e]),width:s,height:$-1}}var On="Source of ";var Al=/^(In\[\d+\])\((\d+)\): (.*)$/s;function Vr(t,e){let n=new Map;for(let o of e){let[,r,s,a]=o.match(Al)??[],c=r&&Object.hasOwn(t,r)?Tl(t[r],Number(s),a):"";
-if(c&&n.set(`${On}${a}, ${r}`,c),n.size===4)break}return[...n]}function Tl(t,e,n){let o=t.trimEnd().split(`
-`);if(e<1||e>o.length)return"";let r=n==="<module>",[s,a]=r?[0,o.length]:[e-1,Sl(o,e-1)];return[...o.slice(s,Math.min(a,s+16)).map((i,l)=>`${s+l+1}  ${i}`.trimEnd()),
-...a>s+16?["\u2026"]:[]].join(`
+s=t.data.dur[e]*n.scale;return{x:r,y:n.y(o,t.rows.row[e]),width:s,height:$-1}}var On="Source of ";var Al=/^(In\[\d+\])\((?:(\d+), )?(?:def )?(\d+)\): (.*)$/s;function Vr(t,e){let n=new Map;for(let o of e){let[,r,s,a,c]=o.match(Al)??[],i=r&&Object.hasOwn(t,r)?
+Tl(t[r],Number(a),c,Number(s)):"";if(i&&n.set(`${On}${c}, ${r}`,i),n.size===4)break}return[...n]}function Tl(t,e,n,o){let r=t.trimEnd().split(`
+`);if(e<1||e>r.length)return"";let s=n==="<module>",[a,c]=s?[0,r.length]:[e-1,Sl(r,e-1)],i=o>a+16?Math.min(o-16/2,c-16):a,l=r.slice(i,Math.min(c,i+16)).map((f,u)=>`${i+
+u+1}${i+u+1===o?"\u203A":" "} ${f}`.trimEnd());return[...i>a?["\u2026"]:[],...l,...c>i+16?["\u2026"]:[]].join(`
 `)}function Sl(t,e){let n=qr(t[e]),o=e;for(;o<t.length-1&&t[o].trimStart().startsWith("@");)o+=1;for(o+=1;o<t.length;o++){let r=t[o].trim();if(r&&qr(t[o])<=n&&!/^[)\]}]/.
 test(r))break}for(;o>e+1&&!t[o-1].trim();)o-=1;return o}function qr(t){return t.length-t.trimStart().length}function El(t,e){let n=t.header.lanes[t.lane[e]],o=[["Kind",t.header.cats[t.cat[e]]],["Start",k(t.start[e])],["Duration",k(t.dur[e])]];return n.kind==="host"&&t.
 self[e]!==t.dur[e]&&o.push(["Self time",k(t.self[e])]),o.push([n.kind==="device"?"Stream":"Thread",n.label]),t.launch[e]>=0&&o.push(...Ol(t,e)),o.push(...Rl(t,e)),
-o.push(...Cl(t,e)),o.push(...Nl(t,e)),o.push(..._l(t,e)),o.push(["Row",`trace.events.iloc[${t.rowOf(e)}]`]),o}function Ol(t,e){let n=t.launch[e];return[["Launch\
+o.push(...Cl(t,e)),o.push(...Pl(t,e)),o.push(..._l(t,e)),o.push(["Row",`trace.events.iloc[${t.rowOf(e)}]`]),o}function Ol(t,e){let n=t.launch[e];return[["Launch\
 ed by",t.header.names[t.name[n]]],["Waited",k(t.start[e]-t.start[n])]]}var $l=60;function Cl(t,e){let n=[],o=t.detailOf("stack"),r=[],s=o(e),a=s!==null;for(let c=t.
 launch[e]>=0?t.launch[e]:t.parent[e];c>=0;c=t.parent[c])s??=o(c),r.length<$l&&r.push(X(t.header,t.name[c]));return s!==null&&!a&&n.push(["Call stack",String(s)]),
 r.length&&n.push(["Called from",r.join(`
@@ -384,9 +384,9 @@ return Vr(t.header.cells,r===null?o:String(r).split(`
  memory",blocks_per_sm:"Blocks per SM",warps_per_sm:"Warps per SM",occupancy_pct:"Occupancy",num_bytes:"Bytes",flops:"FLOPs",step:"Step",correlation_id:"Correla\
 tion id",external_id:"External id",sequence_nr:"Sequence number",graph_id:"CUDA graph",graph_node_id:"Graph node",collective:"Collective",process_group:"Process\
  group",stack:"Call stack"};function Rl(t,e){let n=[];for(let[o,r]of Object.entries(t.detail(e)))r===null||r===""||n.push([Ll[o]??o,Il(o,r)]);return n}function Il(t,e){
-return t.endsWith("_bytes")?M(Number(e)):t==="occupancy_pct"?`${e} %`:typeof e=="number"?C(e):String(e)}var Pl=[["stack","Call stack","--stacks (torch: with_sta\
-ck=True)"],["shapes","Input shapes","--shapes (torch: record_shapes=True)"]];function Nl({header:t,cat:e},n){if(t.cats[e[n]]!=="cpu_op")return[];let o=new Set(t.
-details.map(({name:r})=>r));return t.cats.includes("python_function")&&o.add("stack"),Pl.filter(([r])=>!o.has(r)).map(([r,s,a])=>[s,t.dropped.includes(r)?"left \
+return t.endsWith("_bytes")?M(Number(e)):t==="occupancy_pct"?`${e} %`:typeof e=="number"?C(e):String(e)}var Nl=[["stack","Call stack","--stacks (torch: with_sta\
+ck=True)"],["shapes","Input shapes","--shapes (torch: record_shapes=True)"]];function Pl({header:t,cat:e},n){if(t.cats[e[n]]!=="cpu_op")return[];let o=new Set(t.
+details.map(({name:r})=>r));return t.cats.includes("python_function")&&o.add("stack"),Nl.filter(([r])=>!o.has(r)).map(([r,s,a])=>[s,t.dropped.includes(r)?"left \
 out to keep this page small":`not recorded: add ${a}`])}function Hl(t,e,n,o){let r=u=>()=>n.set({event:u},"details"),s=(u,d,p)=>h("button",{class:"cl-button",type:"\
 button",title:d,onclick:p},u),a=o?.partnerOf(e)??e,c=t.launch[e]>=0?"Go to launch":"Go to kernel",i=()=>n.set({range:[t.start[e],t.start[e]+t.dur[e]]},"details"),
 [l,f]=o?[o.beside(e,"left"),o.beside(e,"right")]:[e,e];return[s("\u2039","Previous event of the lane (left arrow)",r(l)),s("\u203A","Next event of the lane (rig\
@@ -435,7 +435,7 @@ size:11,family:"inherit"},dragmode:"select",selectdirection:"h",showlegend:t.ser
 line:{color:s,width:1}},xaxis:{...i,range:n.map(l=>l/o[0]),ticksuffix:` ${o[1]}`},yaxis:{...i,rangemode:"tozero",ticksuffix:` ${r[1]}`},shapes:e===null?[]:[nf(e,
 c,o[0])],annotations:ef(t)}}function ef({series:t,peaks:e,view:n,theme:o,time:r,bytes:s}){return e.map((a,c)=>{let i=Ct(t[c].label,o);return{x:a.ts/r[0],y:a.value/
 s[0],text:`peak ${M(a.value)}`,showarrow:!0,arrowhead:0,arrowwidth:1,ax:a.ts>(n[0]+n[1])/2?-44:44,ay:-14,bgcolor:"rgba(0,0,0,0)",font:{color:i,size:11},arrowcolor:i}})}
-function nf([t,e],n,o){return{type:"rect",xref:"x",yref:"paper",x0:t/o,x1:e/o,y0:0,y1:1,fillcolor:n,opacity:.18,line:{width:1,color:n},layer:"below"}}var Yt=44,fs=8,of=2e3;function us({unit:t,column:e},n){return n===void 0||Number.isNaN(n)?"-":e.endsWith("_bytes")?M(n):t==="%"?N(n):`${Math.round(n).toLocaleString(
+function nf([t,e],n,o){return{type:"rect",xref:"x",yref:"paper",x0:t/o,x1:e/o,y0:0,y1:1,fillcolor:n,opacity:.18,line:{width:1,color:n},layer:"below"}}var Yt=44,fs=8,of=2e3;function us({unit:t,column:e},n){return n===void 0||Number.isNaN(n)?"-":e.endsWith("_bytes")?M(n):t==="%"?P(n):`${Math.round(n).toLocaleString(
 "en-US")} ${t}`}function Rn(t,e){let[n,o]=[0,t.length];for(;n<o;){let r=n+o>>1;t[r]<=e?n=r+1:o=r}return n-1}function ds(t,e=0){return t.reduce((n,o)=>o>n?o:n,e)}
 function hs(t,e,n,{theme:o,view:r}){let a=n.filter(({column:m})=>e.some(({values:w})=>w[m].some(b=>!Number.isNaN(b)))).map(m=>({gauge:m,largest:m.full??Math.max(
 ...e.map(({values:w})=>ds(w[m.column])),1e-9)})),c=h("p",{class:"cl-metrics-legend"}),l=z("svg",{class:"cl-metrics-plot",role:"img","aria-label":"Readings of th\
@@ -469,7 +469,7 @@ row<=df?wf(n,e,u):[u],g=p.length>=bs,m=g?p[p.length-1]:u;s.push({node:m,x:l,widt
 let o=[];for(let a=e;a>=0;a=t[a])o.unshift(a);let r=o.length>bs+1;return(r?[o[0],t[e],e]:o).map((a,c)=>({node:a,x:0,width:n,row:c,folded:r&&c===1?o.length-2:0}))}
 function wf(t,e,n){let o=[n];for(let r=n;;){let s=t[r].find(a=>e[a]>=hf*e[r]);if(s===void 0||!t[s].length)return o;o.push(s),r=s}}function ks(t,e,n){let o=st*(1+
 e.reduce((i,{row:l})=>Math.max(i,l),0)),r=Math.min(devicePixelRatio||1,2);t.width=Math.floor(n.width*r),t.height=Math.floor(o*r),t.style.width=`${n.width}px`,t.
-style.height=`${o}px`;let s=P(t),a=getComputedStyle(t);s.scale(r,r),s.font=`11px ${a.fontFamily}`,s.textBaseline="middle";for(let i of e)yf(s,i,n);let c=e.find(
+style.height=`${o}px`;let s=N(t),a=getComputedStyle(t);s.scale(r,r),s.font=`11px ${a.fontFamily}`,s.textBaseline="middle";for(let i of e)yf(s,i,n);let c=e.find(
 ({node:i})=>i===n.focus);c&&bf(s,c,a.color)}function yf(t,{node:e,x:n,width:o,row:r,folded:s},{graph:a,root:c,query:i,theme:l,options:f}){let u=s?`${s} callers,\
  to ${f.textOf(e)}`:f.textOf(e),d=i!==""&&u.toLowerCase().includes(i),p=e!==c&&r<=a.depth[c],[g,m]=xf(a,e,u,l,f),w=r*st;if(t.globalAlpha=i&&!d?.4:p?.6:1,t.fillStyle=
 d?mf[l]:g,t.fillRect(n,w,Math.max(o-1,.6),st-1),t.globalAlpha=1,o<=30)return;t.fillStyle=d||t.globalAlpha<1?xs[l]:m;let b=o-8,x=`${u}  ${f.format(a.weight[e])}`,
@@ -490,7 +490,7 @@ t.boxes=vs(o,r,t.width),ks(e,t.boxes,{graph:o,root:r,focus:s,query:a,theme:c,wid
 !0,_t(t),t.options.onZoom(e)}function In(t,e){t.query=e.trim().toLowerCase(),_t(t),t.found.textContent=t.query&&t.graph?Mf(t,t.graph):""}function Mf({options:t,
 query:e},n){let o=n.parent.length,[r,s]=[new Uint8Array(o),new Uint8Array(o)],[a,c]=[0,0];for(let i=1;i<o;i++){let l=n.parent[i];r[i]=t.textOf(i).toLowerCase().
 includes(e)?1:0,s[i]=s[l]||r[l]?1:0,!(!r[i]||s[i])&&(a+=n.weight[i],c+=n.num[i])}return c?Ms(t,n,a,c):"nothing fits"}function Ms(t,e,n,o){let r=e.weight[0]?100*
-n/e.weight[0]:0;return t.amountOf(n,o).replace("%",N(r))}function Af(t){let{canvas:e,tip:n,input:o}=t;t.reset.addEventListener("click",()=>Zt(t,0)),o.addEventListener(
+n/e.weight[0]:0;return t.amountOf(n,o).replace("%",P(r))}function Af(t){let{canvas:e,tip:n,input:o}=t;t.reset.addEventListener("click",()=>Zt(t,0)),o.addEventListener(
 "input",()=>In(t,o.value)),e.addEventListener("click",r=>{let s=As(t,r);s&&Zt(t,s.node)}),e.addEventListener("pointermove",r=>Tf(t,r)),e.addEventListener("point\
 erleave",()=>{n.hidden=!0}),e.addEventListener("keydown",r=>{!t.graph||r.altKey||r.ctrlKey||r.metaKey||Ef(t,t.graph,r.key)&&(r.preventDefault(),r.stopPropagation())})}
 function As({canvas:t,boxes:e},n){let o=t.getBoundingClientRect(),[r,s]=[n.clientX-o.left,Math.floor((n.clientY-o.top)/st)];return e.find(a=>a.row===s&&a.x<=r&&
@@ -519,12 +519,12 @@ set(i,l),l},add(i,l,f){let u=i*a+l,d=r.get(u);return d===void 0&&(d=c.parent.len
 push(f)),d}};return c}function Lf(t,e,n){t.none=t.add(0,t.text(`(no ${n})`),-1);let o=new Map,r=e.detailOf(n);return s=>{let a=r(s);if(a===null)return-1;let c=String(
 a),i=o.get(c);return i===void 0&&(i=(n==="stack"?c.split(`
 `).reverse():c.split(".")).filter(Boolean).reduce((f,u)=>t.add(f,t.text(u),-1),0),o.set(c,i)),i}}function Rf(t){let e=t.map(()=>[]);for(let n=1;n<t.length;n++)e[t[n]].
-push(n);return e}function Pn(t,{label:e,labels:n},o){return o?e[o]<t.header.names.length?X(t.header,e[o]):n[e[o]]:"all"}function $s({header:t,memory:e}){let n=[];t.lanes.some(({kind:s,count:a})=>s==="device"&&a)&&n.push(["device","GPU time"]),t.lanes.some(({kind:s,count:a})=>s===
+push(n);return e}function Nn(t,{label:e,labels:n},o){return o?e[o]<t.header.names.length?X(t.header,e[o]):n[e[o]]:"all"}function $s({header:t,memory:e}){let n=[];t.lanes.some(({kind:s,count:a})=>s==="device"&&a)&&n.push(["device","GPU time"]),t.lanes.some(({kind:s,count:a})=>s===
 "host"&&a)&&n.push(["host","CPU time"]);let{n:o,num_actions:r}=t.memory;return o===r&&e.some(({event:s})=>s.some(a=>a>=0))&&n.push(["memory","allocated bytes"]),
 n}function*Cs(t,e,n,o,r){let{parent:s,nodeOf:a}=e,c={weight:new Float64Array(s.length),num:new Float64Array(s.length)};n==="memory"?Ff(t,a,o,r,c):yield*If(t,a,n===
-"device",o,r,c);let{weight:i,num:l}=c;for(let f=s.length-1;f>0;f--)i[s[f]]+=i[f],l[s[f]]+=l[f];return c}function*If(t,e,n,o,r,s){let a=r?yield*Nf(t,n,r):n?t.dur:
-t.self;for(let[c,i]of _s(t,n))Pf(t,e,o,a,s,c,i),yield}function Pf({flags:t},e,n,o,{weight:r,num:s},a,c){let i=R.instant|R.waiting;for(let l=a;l<c;l++){let f=e[l];
-f<0||t[l]&i||n!==null&&!n[l]||(o[l]>0&&(r[f]+=o[l]),s[f]+=1)}}function*Nf(t,e,n){let o=new Float64Array(t.n);for(let[r,s]of _s(t,e))t.start[r]>=n[1]||(Hf(t,n,o,
+"device",o,r,c);let{weight:i,num:l}=c;for(let f=s.length-1;f>0;f--)i[s[f]]+=i[f],l[s[f]]+=l[f];return c}function*If(t,e,n,o,r,s){let a=r?yield*Pf(t,n,r):n?t.dur:
+t.self;for(let[c,i]of _s(t,n))Nf(t,e,o,a,s,c,i),yield}function Nf({flags:t},e,n,o,{weight:r,num:s},a,c){let i=R.instant|R.waiting;for(let l=a;l<c;l++){let f=e[l];
+f<0||t[l]&i||n!==null&&!n[l]||(o[l]>0&&(r[f]+=o[l]),s[f]+=1)}}function*Pf(t,e,n){let o=new Float64Array(t.n);for(let[r,s]of _s(t,e))t.start[r]>=n[1]||(Hf(t,n,o,
 r,s),yield);return o}function Hf({start:t,dur:e,parent:n},[o,r],s,a,c){for(let i=a;i<c&&t[i]<r;i++){let l=t[i]+e[i];if(l<=o)continue;let f=Math.min(l,r)-Math.max(
 t[i],o);s[i]+=f,n[i]>=0&&(s[n[i]]-=f)}}function*_s({header:t},e){let n=0;for(let{kind:o,count:r}of t.lanes)o==="device"===e&&(yield*dt(n,n+r)),n+=r}function Ff({
 memory:t},e,n,o,{weight:r,num:s}){let a=t.filter(({label:c})=>c!=="cpu");for(let{ts:c,bytes:i,action:l,actions:f,event:u}of a.length?a:t)for(let d=0;d<c.length;d++){
@@ -533,7 +533,7 @@ by:s[0][0],weight:a[0]?.[0]??"host",selection:{range:null,event:null,names:null}
 "By",s,c.by,y=>i({by:y})),f=W("Width",a,c.weight,y=>i({weight:y})),u=W("From",Bf,"callers",y=>i({isInverted:y==="calls"})),d=rt("Show in the timeline","Select t\
 he longest call of this node in the timeline",()=>{let y=jf(c,m.root);y>=0&&r(y)}),p=h("p",{class:"mm-muted cl-flame-note",role:"status"}),g=h("div",{class:"cl-\
 flame-graph"});t.replaceChildren(h("div",{class:"mm-tools"},l.group,f.group,u.group,...Df(c,i),d),p,g);let m=Le(g,{theme:n,label:"Costs by call path",placeholder:"\
-Search names",searchLabel:"Search call paths",textOf:y=>Pn(e,gt(c),y),amountOf:(y,T)=>`${Nn(c)(y)} (%), ${L(T,Wf(c))}`,format:y=>Nn(c)(y),notesOf:y=>[Gf(c,y)],colorOf:(y,T)=>Kf(
+Search names",searchLabel:"Search call paths",textOf:y=>Nn(e,gt(c),y),amountOf:(y,T)=>`${Pn(c)(y)} (%), ${L(T,Wf(c))}`,format:y=>Pn(c)(y),notesOf:y=>[Gf(c,y)],colorOf:(y,T)=>Kf(
 c,y,T),onZoom(y){d.hidden=y===0}});d.hidden=!0;let w=!1,b=0;function*x(){if(w=t.hidden===!0,b+=1,w)return;let y=b,T=gt(c),I=Q(e,{...c.selection,names:null}),{weight:v,
 num:H}=yield*Cs(e,T,c.weight,I,c.selection.range);if(y!==b)return;let lt={parent:T.parent,depth:T.depth,children:T.children,weight:v,num:H},se=zf(c,T);m.show(se?
 {...lt,before:se}:lt),p.textContent=Uf(c,v[0])}return q(x()),{flame:m,get paths(){return gt(c)},*update(y){c.selection=y,yield*x()},shown(){w?q(x()):m.resize()},
@@ -542,9 +542,9 @@ m.setTheme(y)},resize:()=>m.resize(),destroy:()=>m.destroy()}}function gt(t){let
 if(c)return c;let i;return s?i=Ss(gt({...t,isInverted:!1})):(i=Os(e,o),r&&o==="tree"&&ws(i,r)),n.set(a,i),i}function zf({by:t,weight:e,selection:n,isCompared:o},r){
 if(!(!o||t!=="tree"||n.range||n.event!==null))return r.before?.[e]}function Df(t,e){if(!t.baseline)return[];let n=[["yes",`against ${t.baseline.name}`],["no","t\
 his run"]];return[W("Colours",n,"yes",o=>e({isCompared:o==="yes"})).group]}function Uf(t,e){let{range:n,event:o}=t.selection,r=n?`of the selected ${k(n[1]-n[0])}`:
-o===null?"of the whole trace":"within the selected event",s=t.isCompared&&t.baseline&&t.by==="tree"?"; red: more than in the other run, blue: less":"";return`${Nn(
-t)(e)} ${r}${s}`}function Nn({weight:t}){return t==="memory"?M:k}function Wf({weight:t}){return t==="memory"?"allocation":t==="device"?"kernel":"call"}function Gf(t,e){
-let n=gt(t),o=e?n.labels[n.label[e]]:"";return o===Pn(t.data,n,e)?"":o.slice(0,400)}function Kf(t,e,n){let o=gt(t).sample[e],{data:r,tones:s}=t,a=o<0?"python_fu\
+o===null?"of the whole trace":"within the selected event",s=t.isCompared&&t.baseline&&t.by==="tree"?"; red: more than in the other run, blue: less":"";return`${Pn(
+t)(e)} ${r}${s}`}function Pn({weight:t}){return t==="memory"?M:k}function Wf({weight:t}){return t==="memory"?"allocation":t==="device"?"kernel":"call"}function Gf(t,e){
+let n=gt(t),o=e?n.labels[n.label[e]]:"";return o===Nn(t.data,n,e)?"":o.slice(0,400)}function Kf(t,e,n){let o=gt(t).sample[e],{data:r,tones:s}=t,a=o<0?"python_fu\
 nction":r.header.cats[r.cat[o]],c=ge(a,n)*V+St(n)%V;return[s.css[c],s.ink[c]]}function jf(t,e){let{data:n}=t,{parent:o,nodeOf:r}=gt(t),s=new Uint8Array(o.length);
 s[e]=1;for(let i=e+1;i<o.length;i++)s[i]=s[o[i]];let[a,c]=[-1,-1];for(let i=0;i<n.n;i++)r[i]<0||!s[r[i]]||((a<0||n.dur[i]>n.dur[a])&&(a=i),r[i]===e&&(c<0||n.dur[i]>
 n.dur[c])&&(c=i));return c>=0?c:a}var Xf=new Set(["article","b","code","dd","details","div","dl","dt","h4","li","ol","p","pre","span","strong","summary","table","tbody","td","th","thead","tr","u\
@@ -554,25 +554,25 @@ l"]),qf=new Set(["svg","title","rect","path","text"]),Vf=new Set(["class","colsp
 G(t)}function G([t,e,...n]){let o=qf.has(t);if(!o&&!Xf.has(t))throw new Error(`cudalens markup: the element ${t} is not known here`);let r=o?document.createElementNS(
 rn,t):document.createElement(t);for(let[s,a]of Object.entries(e))Vf.has(s)&&r.setAttribute(s,a);return t==="h4"&&r.setAttribute("aria-level","3"),r.append(...n.
 map(Yf)),r}var Re="details.cg-fold",Rs="details.cg-row";function Is(t,e){let n={model:e,host:t,traced:null,paths:[]};t.replaceChildren(...e.body.map(G));let[o]=_(t,".cg-fr\
-ame",HTMLElement);return o&&(o.querySelectorAll(".cg-stop, .cg-fold").length>1&&o.before(Zf(o)),o.addEventListener("keydown",r=>Qf(r,o))),tu(n),{trace:r=>Ns(n,r),
+ame",HTMLElement);return o&&(o.querySelectorAll(".cg-stop, .cg-fold").length>1&&o.before(Zf(o)),o.addEventListener("keydown",r=>Qf(r,o))),tu(n),{trace:r=>Ps(n,r),
 setTheme(){},destroy:()=>t.replaceChildren()}}function Zf(t){let e=(r,s)=>{for(let a of _(t,r,HTMLDetailsElement))a.open=s},n=(r,s)=>h("button",{type:"button",class:"\
 cl-button",onclick:s},r),o=h("div",{class:"cg-tools",role:"group","aria-label":"Graph tree"});return t.querySelector(Re)&&o.append(n("Unfold all",()=>e(Re,!0))),
 o.append(n("Open all",()=>e(Rs,!0)),n("Close all",()=>{e(Rs,!1),e(Re,!1)})),t.querySelector(".cg-stop.is-current")&&o.append(n("Go to current",()=>Jf(t))),o}function Jf(t){
-let[e]=_(t,".cg-stop.is-current > .cg-row > summary",HTMLElement);e&&(Ps(e),e.focus({preventScroll:!0}),Hn(t,e))}function Ps(t){for(let e=t;e;e=e.parentElement)
+let[e]=_(t,".cg-stop.is-current > .cg-row > summary",HTMLElement);e&&(Ns(e),e.focus({preventScroll:!0}),Hn(t,e))}function Ns(t){for(let e=t;e;e=e.parentElement)
 e instanceof HTMLDetailsElement&&e.matches(Re)&&(e.open=!0)}function Hn(t,e){let n=e.getBoundingClientRect().top-t.getBoundingClientRect().top;(n<0||n+e.offsetHeight>
 t.clientHeight)&&(t.scrollTop+=n-t.clientHeight/3)}function Qf(t,e){let n=t.target;if(!(n instanceof HTMLElement)||n.tagName!=="SUMMARY"||t.ctrlKey||t.metaKey||
 t.altKey)return;let o=_(e,"summary",HTMLElement).filter(c=>c.getClientRects().length),r=o.indexOf(n),s={ArrowDown:r+1,ArrowUp:r-1,Home:0,End:o.length-1},a=t.key===
 "ArrowRight";if(t.key in s){let c=o[Math.min(Math.max(s[t.key],0),o.length-1)];c.focus({preventScroll:!0}),Hn(e,c)}else if(a||t.key==="ArrowLeft")n.parentElement?.
 toggleAttribute("open",a);else return;t.preventDefault(),t.stopPropagation()}function tu(t){let e=[...t.host.querySelectorAll(".cudalens-graph-paths li")].slice(
-0,t.model.paths.length);t.paths=e.map((n,o)=>{let a=h("button",{type:"button","aria-pressed":"false",title:"Show this path in the tree",onclick:()=>Ns(t,t.traced===
-o?null:o)});return a.append(...n.childNodes),n.replaceChildren(a),a})}function Ns(t,e){let{host:n,model:o,paths:r}=t;t.traced=e;for(let[i,l]of r.entries())l.setAttribute(
+0,t.model.paths.length);t.paths=e.map((n,o)=>{let a=h("button",{type:"button","aria-pressed":"false",title:"Show this path in the tree",onclick:()=>Ps(t,t.traced===
+o?null:o)});return a.append(...n.childNodes),n.replaceChildren(a),a})}function Ps(t,e){let{host:n,model:o,paths:r}=t;t.traced=e;for(let[i,l]of r.entries())l.setAttribute(
 "aria-pressed",String(i===e));for(let i of n.querySelectorAll(".is-traced"))i.classList.remove("is-traced");let a=(e===null?[]:o.paths[e]??[]).flatMap(i=>_(n,`.\
-cg-n${Number(i)}`,HTMLElement).slice(0,1));for(let i of a)i.classList.add("is-traced"),Ps(i);let[c]=_(n,".cg-frame",HTMLElement);a.length&&Hn(c,a[0])}function Ie(t,e){let n=eu(t,e),{allocated_bytes:o,active_bytes:r,reserved_bytes:s}=t.header.devices[e];return{allocated:Fn(n.allocated,o),active:Fn(n.active,r),
+cg-n${Number(i)}`,HTMLElement).slice(0,1));for(let i of a)i.classList.add("is-traced"),Ns(i);let[c]=_(n,".cg-frame",HTMLElement);a.length&&Hn(c,a[0])}function Ie(t,e){let n=eu(t,e),{allocated_bytes:o,active_bytes:r,reserved_bytes:s}=t.header.devices[e];return{allocated:Fn(n.allocated,o),active:Fn(n.active,r),
 reserved:Fn(n.reserved,s)}}function eu({allocations:t,pieces:e,numRows:n,header:o,rest:r},s){let[a,c,i]=[0,1,2].map(()=>new Float64Array(n+1)),l=(u,d,p)=>{d>=0&&
 d<n&&(u[d+1]+=p)};for(let u=0;u<t.n;u++){if(t.device[u]!==s)continue;let d=t.bytes[u];l(c,t.alloc[u],d),l(c,t.done[u],-d),l(a,t.alloc[u],d),l(a,t.released[u],-d)}
 for(let u=0;u<e.n;u++)e.device[u]===s&&(l(i,e.added[u],e.bytes[u]),l(i,e.removed[u],-e.bytes[u]));let f=r.active.length/Math.max(o.devices.length,1);for(let u=0;u<
 f;u++){let d=Math.min((u+1)*o.hidden.stretch,n)-1;l(a,d,r.allocated[s*f+u]),l(c,d,r.active[s*f+u])}return{allocated:a,active:c,reserved:i}}function Fn(t,e){let n=e-
-t.reduce((o,r)=>o+r,0);for(let o=0;o<t.length;o++)n+=t[o],t[o]=n;return t}function Pe(t){let e=0;for(let n=1;n<t.length;n++)t[n]>t[e]&&(e=n);return e-1}var Bn=2147483647;async function Qt(t,e,n){let o=await Promise.all(n.map(r=>B(t,`${e}.${r}`)));return Object.fromEntries(n.map((r,s)=>[r,o[s]]))}function Jt(t){
+t.reduce((o,r)=>o+r,0);for(let o=0;o<t.length;o++)n+=t[o],t[o]=n;return t}function Ne(t){let e=0;for(let n=1;n<t.length;n++)t[n]>t[e]&&(e=n);return e-1}var Bn=2147483647;async function Qt(t,e,n){let o=await Promise.all(n.map(r=>B(t,`${e}.${r}`)));return Object.fromEntries(n.map((r,s)=>[r,o[s]]))}function Jt(t){
 let e=new Float64Array(t.length),n=0;for(let o=0;o<t.length;o++)n+=t[o],e[o]=n;return e}var nu=["addr","device","pool","units","is_asked","spare","alloc","relea\
 sed","done","stack","category","block","facts"];async function ou(t,e){let[n,o]=await Promise.all([Qt(t,"allocation",nu),B(t,"addr.steps")]),r=Jt(o),s=n.addr.length,
 a=Float64Array.from(n.units,f=>f*e.unit),c=Int32Array.from(Jt(n.alloc),f=>f-1),i=c.map((f,u)=>n.released[u]?f+n.released[u]-1:Bn),l=c.map((f,u)=>n.done[u]?(n.released[u]?
@@ -584,12 +584,12 @@ added:r,removed:s,device:a,pool:c,kind:i,grows:l}=await Qt(t,"piece",su);return{
 from(r,f=>f-1),removed:Int32Array.from(s,f=>f?f-2:Bn),device:a,pool:c,kind:i,grows:l}}async function cu(t){let[e,n,o,r]=await Promise.all([Qt(t,"frame",["file",
 "line","function"]),Qt(t,"stack",["sizes","frames"]),nt(t,"files"),nt(t,"functions")]),s=Jt(n.sizes);return{n:n.sizes.length,numFrames:e.line.length,frameAt:a=>({
 file:o[e.file[a]],line:e.line[a]-1,name:r[e.function[a]]}),idsOf:a=>n.frames.subarray(s[a]-n.sizes[a],s[a])}}async function iu(t,e){let n=await B(t,"clock.steps");
-if(!e.has_times)return null;let o=new Float64Array(e.num_rows);for(let r=1;r<o.length;r++)o[r]=o[r-1]+n[r-1]*e.time_unit;return o}function Ne({file:t,line:e,name:n}){
+if(!e.has_times)return null;let o=new Float64Array(e.num_rows);for(let r=1;r<o.length;r++)o[r]=o[r-1]+n[r-1]*e.time_unit;return o}function Pe({file:t,line:e,name:n}){
 let o=t?`${t.split(/[\\/]/).at(-1)}${e>=0?`:${e}`:""}`:"";return[n||"?",o].filter(Boolean).join(" ")}async function Hs(t){let e=await ie(t),{header:n}=e,[o,r,s,
 a,c,i]=await Promise.all([ou(e,n),au(e,n),cu(e),Qt(e,"rest",["allocated","active"]),iu(e,n),nt(e,"facts")]);return{header:n,numRows:n.num_rows,allocations:o,pieces:r,
 stacks:s,facts:i.map(l=>l?JSON.parse(l):{}),clock:c,rest:a}}var lu=[["category","category"],["stack","call stack"],["pool","pool and stream"],["names","variable"],["cell","cell"]];function Lt({stream:t,pool:e,graphs:n}){
 let[o,r]=e,a=!o&&!r?"default pool":`private pool (${o??"?"}, ${r??"?"})`,c=n.length?` of ${n.join(", ")}`:"";return`${a}${c}, stream ${t??"not recorded"}`}function zn({
-stacks:t},e){if(e<0)return"stack not recorded";let n=[...t.idsOf(e)].map(t.frameAt),o=n.find(fu)??n.find(({file:r})=>r.endsWith(".py"))??n[0];return o?Ne(o):"st\
+stacks:t},e){if(e<0)return"stack not recorded";let n=[...t.idsOf(e)].map(t.frameAt),o=n.find(fu)??n.find(({file:r})=>r.endsWith(".py"))??n[0];return o?Pe(o):"st\
 ack not recorded"}function fu({file:t,name:e}){return(t.endsWith(".py")||t.startsWith("In[")||t.startsWith("<"))&&!/[\\/](torch|site-packages|dist-packages)[\\/]/.
 test(t)&&e!==""}function He({facts:t}){let e=n=>t.some(o=>n in o);return lu.filter(([n])=>n!=="names"&&n!=="cell"||e(n))}function Fe({allocations:t,facts:e},n){
 let o=t.facts[n];return o?e[o-1]:{}}function Rt(t,e){let{names:n}=Fe(t,e);if(!n)return[];try{return JSON.parse(n).map(String)}catch{return[n]}}function Dn(t,e,n){
@@ -605,24 +605,24 @@ external:0,empty:0,largest:0},r=0;for(let s of n){let a=s.addr+s.bytes;for(;r<e.
 a;r++){let l=e[r];i=Math.max(i,t.addr[l]-c),c=t.addr[l]+t.bytes[l],s.used+=t.bytes[l]}s.end=r,o.reserved+=s.bytes,o.largest=Math.max(o.largest,i,a-c),o[s.used?"\
 external":"empty"]+=Math.max(s.bytes-s.used,0)}return o}function mu(t,{bytes:e,released:n,requested:o},r,s){for(let a of r)t.active+=e[a],n[a]<=s?t.pending+=e[a]:
 t.allocated+=e[a],Number.isNaN(o[a])||(t.internal+=e[a]-o[a])}function gu(t,{header:e},n){let{end:o,allocated_bytes:r,active_bytes:s,reserved_bytes:a}=e.devices[n];
-Object.assign(t,o??{},{allocated:r,active:s,reserved:a}),t.pending=t.active-t.allocated}var Pt=["#0072b2","#e69f00","#009e73","#cc79a7","#56b4e9","#d55e00","#b8a400","#7a5cc4","#8c6d46","#3fb8a0","#c2476b"],Be={light:"#9aa4af",dark:"#6f7b87"},wu={light:[
+Object.assign(t,o??{},{allocated:r,active:s,reserved:a}),t.pending=t.active-t.allocated}var Nt=["#0072b2","#e69f00","#009e73","#cc79a7","#56b4e9","#d55e00","#b8a400","#7a5cc4","#8c6d46","#3fb8a0","#c2476b"],Be={light:"#9aa4af",dark:"#6f7b87"},wu={light:[
 "#fde08a","#f5ae4d","#e0733f","#b3404f","#7b2764","#421a5c"],dark:["#fff1b8","#fbc15e","#f08a4b","#d2555f","#a04a8f","#6d4fb0"]},zs={light:{gap:[238,241,245],hatch:[
 188,197,207],dim:[214,220,227]},dark:{gap:[33,39,46],hatch:[73,84,96],dim:[52,60,69]}},Ds={category:"Category",stream:"Stream",age:"Age",stack:"Call stack"},yu={
-category:Ws,stream:Gs,age:xu,stack:vu};function Nt([t,e,n]){return(255<<24|n<<16|e<<8|t)>>>0}function Us(t,e,n,o){let r=yu[n](t,e,o),s=r.css.map(Tt);return{...r,
-rgb:s,pixels:Uint32Array.from(s,Nt),edges:Uint32Array.from(s,a=>Nt(bu(a,o)))}}function bu(t,e){let n=e==="dark"?0:255,[o,r,s]=t.map(a=>Math.round(a+(n-a)*.45));
-return[o,r,s]}function Ws(t,e,n){let{categories:o}=t.header,r=[Be[n],...o.map((a,c)=>Pt[c%Pt.length])],s=te(t,e.allocations,"category");return{css:r,of:a=>t.allocations.
+category:Ws,stream:Gs,age:xu,stack:vu};function Pt([t,e,n]){return(255<<24|n<<16|e<<8|t)>>>0}function Us(t,e,n,o){let r=yu[n](t,e,o),s=r.css.map(Tt);return{...r,
+rgb:s,pixels:Uint32Array.from(s,Pt),edges:Uint32Array.from(s,a=>Pt(bu(a,o)))}}function bu(t,e){let n=e==="dark"?0:255,[o,r,s]=t.map(a=>Math.round(a+(n-a)*.45));
+return[o,r,s]}function Ws(t,e,n){let{categories:o}=t.header,r=[Be[n],...o.map((a,c)=>Nt[c%Nt.length])],s=te(t,e.allocations,"category");return{css:r,of:a=>t.allocations.
 category[a],legend:s.map(({key:a,label:c})=>({css:r[Number(a)],label:c}))}}function Gs({header:t,allocations:e},n,o){let r=[...new Set(t.pools.map(({stream:i})=>i))];
-r.sort((i,l)=>(i??1/0)-(l??1/0));let s=[Be[o],...r.map((i,l)=>Pt[l%Pt.length])],a=t.pools.map(({stream:i})=>i===null?0:1+r.indexOf(i)),c=[...new Set(n.strips.map(
+r.sort((i,l)=>(i??1/0)-(l??1/0));let s=[Be[o],...r.map((i,l)=>Nt[l%Nt.length])],a=t.pools.map(({stream:i})=>i===null?0:1+r.indexOf(i)),c=[...new Set(n.strips.map(
 ({pool:i})=>a[i]))].sort((i,l)=>i-l);return{css:s,of:i=>a[e.pool[i]],legend:c.map(i=>({css:s[i],label:i?`stream ${r[i-1]}`:"stream not recorded"}))}}var Fs=4;function xu({
 allocations:t,clock:e},n,o){let{alloc:r}=t,s=wu[o],a=[Be[o],...s],c=u=>e?e[Math.max(n.row,0)]-e[r[u]]:n.row-r[u],i=1;for(let u of n.allocations)r[u]>=0&&(i=Math.
 max(i,c(u)));let l=u=>{if(r[u]<0)return 0;let d=Math.floor(Math.log(i/Math.max(c(u),i*1e-9))/Math.log(Fs));return s.length-Math.min(Math.max(d,0),s.length-1)},f=s.
 map((u,d)=>{let p=i/Fs**(s.length-1-d),g=e?k(p):`${Math.round(p).toLocaleString("en-US")} actions`;return{css:u,label:`up to ${g}`}});return n.allocations.some(
 u=>r[u]<0)&&f.push({css:a[0],label:"older than the recording"}),{css:a,of:l,legend:f}}function vu(t,e,n){let{css:o,of:r,labels:s}=Ks(t,e.device,n),a=new Set(e.allocations.
 map(r)),c=s.map((i,l)=>({css:o[l],label:i})).filter((i,l)=>l>0&&a.has(l));return a.has(0)&&c.push({css:o[0],label:s[0]}),{css:o,of:r,legend:c}}var Bs=new WeakMap;
-function ku(t,e){let n=Bs.get(t)??new Map;Bs.set(t,n);let o=n.get(e);if(o)return o;let r=t.numRows?Pe(Ie(t,e).allocated):-1,s=new Map;for(let c of new Set([r,t.
+function ku(t,e){let n=Bs.get(t)??new Map;Bs.set(t,n);let o=n.get(e);if(o)return o;let r=t.numRows?Ne(Ie(t,e).allocated):-1,s=new Map;for(let c of new Set([r,t.
 numRows-1]))for(let{key:i,label:l,bytes:f}of te(t,It(t,e,c).allocations,"stack")){let u=Number(i);u>=0&&f>(s.get(u)?.bytes??0)&&s.set(u,{key:u,label:l,bytes:f})}
-let a=[...s.values()].sort((c,i)=>i.bytes-c.bytes).slice(0,Pt.length);return n.set(e,a),a}function Ks(t,e,n){let o=ku(t,e),r=new Map(o.map(({key:s},a)=>[s,a+1]));
-return{css:[Be[n],...Pt.slice(0,o.length)],of:s=>r.get(t.allocations.stack[s])??0,labels:["all others",...o.map(({label:s})=>s)]}}function js(t,e,n,o){if(n==="s\
+let a=[...s.values()].sort((c,i)=>i.bytes-c.bytes).slice(0,Nt.length);return n.set(e,a),a}function Ks(t,e,n){let o=ku(t,e),r=new Map(o.map(({key:s},a)=>[s,a+1]));
+return{css:[Be[n],...Nt.slice(0,o.length)],of:s=>r.get(t.allocations.stack[s])??0,labels:["all others",...o.map(({label:s})=>s)]}}function js(t,e,n,o){if(n==="s\
 tack")return Ks(t,e,o);let r=It(t,e,t.numRows-1);if(n==="stream"){let{css:c,of:i}=Gs(t,r,o),l=[...new Set(t.header.pools.map(({stream:f})=>f))];return l.sort((f,u)=>(f??
 1/0)-(u??1/0)),{css:c,of:i,labels:["stream not recorded",...l.map(f=>`stream ${f}`)]}}let{css:s,of:a}=Ws(t,r,o);return{css:s,of:a,labels:["not known",...t.header.
 categories]}}var at=1024;function Xs(t,e,n,o){let{css:r,of:s,labels:a}=js(t,e,n,o),{numRows:c,allocations:i}=t,{n:l,alloc:f,released:u,bytes:d}=i,p=new Int32Array(c+1),g=new Float64Array(
@@ -639,7 +639,7 @@ t)(e),r=0;for(let s of t.order)if(r+=o[s],n<r)return s;return-1}function Ft({clo
 range:"rgba(11,98,196,.14)"},dark:{allocated:"#6cb6ff",active:"#f0a050",reserved:"#9aa5b1",grid:"#2a3138",paper:"#111418",mark:"#ff8a80",cursor:"#e6e9ed",range:"\
 rgba(108,182,255,.2)"}},De=["reserved","active","allocated"];function Tu(t,e){let n=Math.ceil(t.width),[o,r]=t.view,s={low:new Float64Array(n),high:new Float64Array(
 n)},a=ct(t,o);for(let c=0;c<n;c++){let i=ct(t,o+(c+1)*(r-o)/n),[l,f]=[e[a+1],e[a+1]];for(let u=a+1;u<=i;u++){let d=e[u+1];d<l&&(l=d),d>f&&(f=d)}s.low[c]=l,s.high[c]=
-f,a=i}return s}function Ys(t){let{canvas:e,shown:n,width:o,ratio:r}=t;if(n===null)return;let s=P(e),a=getComputedStyle(e),c=De.map(u=>Tu(t,n.curves[u])),i=1;for(let{
+f,a=i}return s}function Ys(t){let{canvas:e,shown:n,width:o,ratio:r}=t;if(n===null)return;let s=N(e),a=getComputedStyle(e),c=De.map(u=>Tu(t,n.curves[u])),i=1;for(let{
 high:u}of c)for(let d of u)d>i&&(i=d);t.most=i;let l=u=>D-Math.max(u,0)/(i*1.04)*(D-K),f={context:s,colors:Vs[t.theme],ink:a.color,y:l};s.setTransform(r,0,0,r,0,
 0),s.clearRect(0,0,o,zt),s.font=`11px ${a.fontFamily}`,$u(t,f,i),_u(t,f),Su(t,f,n.curves.allocated),De.forEach((u,d)=>{Eu(f,c[d],f.colors[u],u==="allocated")}),
 Cu(f,i);for(let u of n.marks)Lu(t,f,u);Ru(t,f,n.peak)}function Zs({most:t},e){return(D-e)/(D-K)*t*1.04}function Su(t,{context:e,y:n},o){let{bands:r,view:s}=t;if(r===
@@ -659,10 +659,10 @@ e[0])/(e[1]-e[0])*t;o.beginPath(),o.moveTo(Math.round(c)+.5,D),o.lineTo(Math.rou
 context:e,colors:n,ink:o},{row:r,kind:s}){if(!Qs(t,r))return;let a=wt(t,r),c=s==="oom";Un(e,c?n.mark:o),e.setLineDash(c?[]:[3,3]),e.beginPath(),e.moveTo(a,K-2),
 e.lineTo(a,D),e.stroke(),e.setLineDash([]),e.beginPath(),e.moveTo(a-5,K-10),e.lineTo(a+5,K-10),e.lineTo(a,K-2),e.fill()}function Ru(t,{context:e,colors:n,y:o},{
 row:r,bytes:s}){if(!Qs(t,r))return;let[a,c]=[Math.max(wt(t,r),3),o(s)];e.fillStyle=n.allocated,e.beginPath(),e.arc(a,c,4,0,7),e.fill();let i=`peak ${M(s)}`;e.font=
-`600 ${e.font}`;let l=e.measureText(i).width+8;e.textBaseline="bottom",e.fillText(i,a+l>t.width?a-l:a+7,K-3)}function Wn(t){let e=P(t.over),n=Vs[t.theme];e.setTransform(
+`600 ${e.font}`;let l=e.measureText(i).width+8;e.textBaseline="bottom",e.fillText(i,a+l>t.width?a-l:a+7,K-3)}function Wn(t){let e=N(t.over),n=Vs[t.theme];e.setTransform(
 t.ratio,0,0,t.ratio,0,0),e.clearRect(0,0,t.width,zt);let o=wt(t,t.row);if(t.since!==null){let r=wt(t,t.since);e.fillStyle=n.range,e.fillRect(Math.min(r,o),K-4,Math.
-abs(o-r),D-K+4)}Un(e,n.cursor),e.lineWidth=1.5,e.beginPath(),e.moveTo(o,K-6),e.lineTo(o,D),e.stroke(),e.beginPath(),e.arc(o,D,3.5,0,7),e.fill()}function na(t,e,n){let o=Iu(t,e,n),{canvas:r,over:s,tip:a,legend:c}=o;return t.replaceChildren(h("div",{class:"mm-curve-stage"},r,s),c,a),Nu(o),{show(i,l,f){o.shown=
-{curves:i,peak:l,marks:f},ta(o)},setBands(i){o.bands=i,c.replaceChildren(...i.order.map(l=>Pu(i,l))),o.shown&&We(o)},bandsAt(i){let{bands:l}=o;if(l===null)return{};
+abs(o-r),D-K+4)}Un(e,n.cursor),e.lineWidth=1.5,e.beginPath(),e.moveTo(o,K-6),e.lineTo(o,D),e.stroke(),e.beginPath(),e.arc(o,D,3.5,0,7),e.fill()}function na(t,e,n){let o=Iu(t,e,n),{canvas:r,over:s,tip:a,legend:c}=o;return t.replaceChildren(h("div",{class:"mm-curve-stage"},r,s),c,a),Pu(o),{show(i,l,f){o.shown=
+{curves:i,peak:l,marks:f},ta(o)},setBands(i){o.bands=i,c.replaceChildren(...i.order.map(l=>Nu(i,l))),o.shown&&We(o)},bandsAt(i){let{bands:l}=o;if(l===null)return{};
 let f=Ht(l)(i);return Object.fromEntries(l.order.map(u=>[l.labels[u],f[u]]))},setMoment(i,l){Object.assign(o,{row:i,since:l}),r.setAttribute("aria-valuenow",String(
 i)),r.setAttribute("aria-valuetext",tt(e,i)),o.shown&&Wn(o)},setAxis(i){o.clock=i?e.clock:null,Ue(o,Bt(o))},zoomTo:i=>Ue(o,i??Bt(o)),getView:()=>o.view,xOf:i=>wt(
 o,i),setTheme(i){o.theme=i,o.shown&&We(o)},resize(){o.shown&&t.clientWidth!==o.width&&ta(o)},stats:()=>({script:o.script}),destroy(){cancelAnimationFrame(o.pending),
@@ -670,13 +670,13 @@ t.replaceChildren()}}}function Iu(t,e,n){let{clock:o,numRows:r}=e,s=h("canvas",{
 tory","aria-valuemin":-1,"aria-valuemax":r-1,"aria-valuenow":r-1});return{data:e,options:n,host:t,canvas:s,over:h("canvas",{class:"mm-over","aria-hidden":"true"}),
 tip:h("div",{class:"mm-tip",hidden:!0}),legend:h("p",{class:"mm-legend mm-curve-legend"}),theme:n.theme,clock:o,view:Bt({clock:o,data:e}),shown:null,bands:null,
 row:r-1,since:null,pointer:null,width:0,ratio:1,most:1,pending:0,script:[]}}function tt(t,e){if(e<0)return"before the first action";let n=`action ${(e+1).toLocaleString(
-"en-US")} of ${t.numRows.toLocaleString("en-US")}`;return t.clock?`${k(t.clock[e])}, ${n}`:n}function Pu({css:t,labels:e},n){let o=h("i",{"aria-hidden":"true"});
+"en-US")} of ${t.numRows.toLocaleString("en-US")}`;return t.clock?`${k(t.clock[e])}, ${n}`:n}function Nu({css:t,labels:e},n){let o=h("i",{"aria-hidden":"true"});
 return o.style.background=t[n],h("span",{class:"mm-key",title:e[n]},o,e[n])}function ta(t){t.width=Math.max(t.host.clientWidth||t.width,160),t.ratio=Math.min(devicePixelRatio||
 1,2);for(let e of[t.canvas,t.over])e.width=Math.floor(t.width*t.ratio),e.height=Math.floor(zt*t.ratio),e.style.width=`${t.width}px`,e.style.height=`${zt}px`;We(
 t)}function Ue(t,[e,n]){let[,o]=Bt(t),r=Math.min(Math.max(n-e,t.clock===null?4:100),o),s=Math.min(Math.max(e,0),o-r);t.view=[s,s+r],We(t)}function We(t){t.pending||
 (t.pending=requestAnimationFrame(()=>{if(t.pending=0,!t.shown)return;let e=performance.now();Ys(t),Wn(t),t.script.push(performance.now()-e)}))}function Ge({data:t,
 options:e},n,o){let r=Math.min(Math.max(n,-1),t.numRows-1);e.onMoment(r,o===r?null:o)}function Kn({canvas:t},e){return e.clientX-t.getBoundingClientRect().left}
-function ea(t,e){let[n,o]=t.view;return ct(t,n+Kn(t,e)/t.width*(o-n))}function Nu(t){let{canvas:e}=t,n=()=>{t.pointer=null};e.addEventListener("pointerdown",o=>{
+function ea(t,e){let[n,o]=t.view;return ct(t,n+Kn(t,e)/t.width*(o-n))}function Pu(t){let{canvas:e}=t,n=()=>{t.pointer=null};e.addEventListener("pointerdown",o=>{
 o.button!==0||!t.shown||(t.pointer={x:o.clientX,row:ea(t,o)},e.setPointerCapture(o.pointerId),Ge(t,t.pointer.row,null))}),e.addEventListener("pointermove",o=>{if(!t.
 shown)return;let r=ea(t,o);Fu(t,t.shown.curves,o,r);let{pointer:s}=t;!s||Math.abs(o.clientX-s.x)<3||Ge(t,Math.max(r,s.row),Math.min(r,s.row))}),e.addEventListener(
 "pointerup",n),e.addEventListener("pointercancel",n),e.addEventListener("pointerleave",()=>{t.tip.hidden=!0}),e.addEventListener("wheel",o=>Hu(t,o),{passive:!1}),
@@ -694,7 +694,7 @@ cl-hint"},f)]:[])}function sa(t){return t.reduce((e,{bytes:n})=>e+n,0)}function 
 `and ${C(e.length)} more with ${M(sa(e))}`:""}function Wu(t,{key:e,label:n,bytes:o,num:r},s,{by:a,picked:c,onPick:i}){let l=c===e,f=s?100*o/s:0,u=h("span",{class:"\
 mm-fill"});u.style.width=`${f}%`;let d=a==="stack"?Number(e):-1,p=h("tr",{tabindex:0,"data-picked":l,"aria-pressed":String(l),role:"button",title:d>=0?jn(t,d).join(
 `
-`):null},h("td",{class:"mm-name"},u,h("span",{},n)),h("td",{},M(o)),h("td",{},N(f)),h("td",{},C(r))),g=()=>i(l?null:e);return p.addEventListener("click",g),p.addEventListener(
+`):null},h("td",{class:"mm-name"},u,h("span",{},n)),h("td",{},M(o)),h("td",{},P(f)),h("td",{},C(r))),g=()=>i(l?null:e);return p.addEventListener("click",g),p.addEventListener(
 "keydown",m=>{m.key!=="Enter"&&m.key!==" "||(m.preventDefault(),g())}),p}function jn({stacks:t},e){return[...t.idsOf(e)].map(n=>{let{file:o,line:r,name:s}=t.frameAt(
 n);return`${o}${r>=0?`:${r}`:""} ${s||"?"}`.trim()})}function aa(t,e,{strip:n,allocation:o,bytes:r}){let{allocations:s,header:a}=t,c=e.strips[n],i=Lt(a.pools[c.pool]);if(o<0)return[`free, ${M(r)}`,c.used?"a gap be\
 tween blocks":"an empty segment",i];let l=Rt(t,o).slice(0,3).join(", "),f=s.released[o]<=e.row;return[[l,M(s.bytes[o]),ca(t,o)].filter(Boolean).join(" \xB7 "),f?
@@ -704,7 +704,7 @@ if(t.hidden=!o,!o)return;let r=o.allocation<0,a=(r?Gu(e,n,o):Ku(e,n,o)).filter((
 [h("h4",{"aria-level":3},"Allocated by"),h("pre",{class:"mm-stack"},i.join(`
 `))]:[])}function qn({header:t},e){return`0x${(BigInt(t.base)+BigInt(Math.round(e))).toString(16)}`}function Xn(t){return`${M(t)} (${C(t)} bytes)`}function la(t,e,n){
 let o=e.strips[n.strip],r=`${M(o.bytes)} at ${qn(t,o.addr)}`;return[["pool",Lt(t.header.pools[o.pool])],["segment",`${r}${o.grows?", expandable":""}`],["segment\
- in use",N(100*o.used/o.bytes)]]}function Gu(t,e,n){return[["size",Xn(n.bytes)],["address",qn(t,n.from)],...la(t,e,n)]}function Ku(t,e,n){let{allocation:o}=n,{bytes:r,
+ in use",P(100*o.used/o.bytes)]]}function Gu(t,e,n){return[["size",Xn(n.bytes)],["address",qn(t,n.from)],...la(t,e,n)]}function Ku(t,e,n){let{allocation:o}=n,{bytes:r,
 requested:s,released:a,addr:c}=t.allocations,{cell:i,num_tensors:l,graph:f,user_metadata:u}=Fe(t,o),d=s[o];return[["held by",Rt(t,o).join(", ")],["size",Xn(r[o])],
 ["asked for",Number.isNaN(d)?null:Xn(d)],["state",a[o]<=e.row?"freed, waits for a stream":"in use"],["category",ca(t,o)??"not known"],...ju(t,e,o),["cell",i],["\
 live tensors",l],["graphs",f],["metadata",u],["address",qn(t,c[o])],...la(t,e,n)]}function ju(t,e,n){let{allocations:o,clock:r,numRows:s}=t,[a,c]=[o.alloc[n],o.
@@ -714,7 +714,7 @@ function ua(t,e,n){let o=t.parent.length,[r,s]=[new Float64Array(o),new Float64A
 s[c]+=1}for(let a=o-1;a>0;a--)r[t.parent[a]]+=r[a],s[t.parent[a]]+=s[a];return{bytes:r,num:s}}function da(t){let e=t.parent.map(()=>[]);for(let n=1;n<t.parent.length;n++)
 e[t.parent[n]].push(n);return e}function pa(t,e,n){let o=e.stacks.n?fa(e.stacks):null,r=o?o.parent.length:-1,s=o?{...o,parent:[...o.parent,0],depth:[...o.depth,1]}:null,a=s?da(s):[],c=l=>l&&o&&
 l!==r?e.stacks.frameAt(o.frame[l]):null,i=Le(t,{theme:n.theme,label:"Bytes by call stack",placeholder:"Search functions and files",searchLabel:"Search call stac\
-ks",textOf(l){let f=c(l);return f?Ne(f):l?"no call stack":"all"},amountOf:(l,f)=>`${M(l)} (%) in ${L(f,"block")}`,format:M,notesOf:l=>[c(l)?.file??""],onZoom(l){
+ks",textOf(l){let f=c(l);return f?Pe(f):l?"no call stack":"all"},amountOf:(l,f)=>`${M(l)} (%) in ${L(f,"block")}`,format:M,notesOf:l=>[c(l)?.file??""],onZoom(l){
 !l||!o?n.onZoom(null):n.onZoom(l===r?f=>f<0:Xu(o,l))}});return{...i,get root(){return i.root},get graph(){return i.graph},show(l){if(!o||!s)return;let{bytes:f,num:u}=ua(
 o,e.allocations,l),{parent:d,depth:p}=s;i.show({parent:d,depth:p,children:a,weight:ha(f,a[0]),num:ha(u,a[0])})}}}function ha(t,e){let n=e.slice(0,-1).reduce((r,s)=>r+
 t[s],0),o=new Float64Array(t.length+1);return o.set(t),o[t.length]=t[0]-n,o}function Xu(t,e){let n=Uint8Array.from(t.leaf,o=>qu(t,o,e)?1:0);return o=>o>=0&&n[o]===
@@ -722,10 +722,10 @@ t[s],0),o=new Float64Array(t.length+1);return o.set(t),o[t.length]=t[0]-n,o}func
 meaning:"blocks in use that are larger than what was asked for",bytesOf:t=>t.internal},{key:"external",label:"gaps",meaning:"free memory in segments that hold s\
 omething: it fits only what is small enough",bytesOf:t=>t.external},{key:"empty",label:"cached",meaning:"segments in which nothing is in use; torch.cuda.empty_c\
 ache() returns them",bytesOf:t=>t.empty}];function ma(t,{sums:e}){let n=Vu.map(s=>({...s,bytes:s.bytesOf(e)})),o=n.filter(({bytes:s})=>s>0).map(Yu),r=n.map(({key:s,
-label:a,meaning:c,bytes:i})=>h("span",{class:"mm-key",title:c},h("i",{class:`mm-is-${s}`}),`${a} ${M(i)} (${N(ga(e,i))})`));t.replaceChildren(h("p",{},Zu(e)),h(
+label:a,meaning:c,bytes:i})=>h("span",{class:"mm-key",title:c},h("i",{class:`mm-is-${s}`}),`${a} ${M(i)} (${P(ga(e,i))})`));t.replaceChildren(h("p",{},Zu(e)),h(
 "div",{class:"mm-bar",role:"img","aria-label":"Reserved memory by use"},...o),h("p",{class:"mm-legend"},...r))}function Yu({key:t,label:e,bytes:n}){let o=h("spa\
 n",{class:`mm-part mm-is-${t}`,title:`${e}: ${M(n)}`});return o.style.flexGrow=String(n),o}function ga({reserved:t},e){return t?100*e/t:0}function Zu(t){if(!t.reserved)
-return"No memory was reserved.";let e=N(ga(t,t.internal+t.external)),n=M(t.largest);return`Fragmentation ${e} of ${M(t.reserved)} reserved; the largest block th\
+return"No memory was reserved.";let e=P(ga(t,t.internal+t.external)),n=M(t.largest);return`Fragmentation ${e} of ${M(t.reserved)} reserved; the largest block th\
 at fits without new memory is ${n}.`}var wa=1.6;function ya(t,e){let{data:n}=t,o=h("div",{class:"mm-curve"}),r=h("div",{class:"mm-map"}),s=h("aside",{class:"mm-details","aria-label":"Chosen block",
 hidden:!0}),a=h("p",{class:"mm-moment","aria-live":"polite"}),c=h("p",{class:"mm-legend"}),i=h("div",{class:"mm-fragmentation"}),l=h("div",{class:"mm-holders"}),
 f=h("div",{class:"mm-flame"}),u=Ju(t,e),d=W("Colour",Qu(),t.color,e.onColor),p=W("By",He(n),t.by,e.onGrouping);return{all:[...n.header.devices.length>1?[u.group]:
@@ -757,7 +757,7 @@ push({x:s.x[f]+(d-s.from[f])/c,y:a[u].y,width:(p-d)/c,height:Vn})}}return l}var 
 max(a.width,1),Math.max(c,1)),l=new Uint32Array(i.data.buffer),f=[],u=Math.max(ee(n.lines,o),0);for(let d=u;d<n.lines.length&&n.lines[d].y<o+r;d++){let p=n.lines[d];
 hd(e,a,p,f),gd(l,a,Math.round((p.y-o)*s),Math.round(Vn*s),c)}t.putImageData(i,0,0),t.save(),t.scale(s,s),t.textBaseline="middle",wd(t,e),yd(t,e,f),t.restore()}function dd({
 layout:t,theme:e,ratio:n}){let o=Math.floor(t.width*n),{gap:r,hatch:s,dim:a}=zs[e];return{width:o,line:new Uint32Array(o),kind:new Uint8Array(o),weight:new Float32Array(
-o),gap:Nt(r),hatch:Nt(s),dim:Nt(a)}}function hd(t,e,n,o){e.line.fill(to),e.kind.fill(Qn),e.weight.fill(0);for(let r=n.first;r<n.end;r++)pd(t,e,r,n.y,o)}function pd(t,e,n,o,r){
+o),gap:Pt(r),hatch:Pt(s),dim:Pt(a)}}function hd(t,e,n,o){e.line.fill(to),e.kind.fill(Qn),e.weight.fill(0);for(let r=n.first;r<n.end;r++)pd(t,e,r,n.y,o)}function pd(t,e,n,o,r){
 let{data:s,moment:a,layout:c,ratio:i}=t,{addr:l,bytes:f}=s.allocations,{part:u}=c,d=a.strips[u.strip[n]],p=i/c.bytesPerPx,g=u.x[n]*i,[m,w]=[d.addr+u.from[n],u.bytes[n]],
 b=Math.min(Math.max(Math.round(g+w*p),Math.round(g)+1),e.width);e.line.fill(e.gap,Math.round(g),b),e.kind.fill(va,Math.round(g),b);let x=Jn(s.allocations,a.allocations,
 d.first,d.end,m);for(let y=x;y<d.end;y++){let T=a.allocations[y],I=l[T]-m;if(I>=w)break;let v=g+Math.max(I,0)*p,H=g+Math.min(I+f[T],w)*p;md(t,e,y,{low:v,high:H,
@@ -796,9 +796,9 @@ s,n.hit);a&&(t.scroller.scrollTop=a.y-n.y)}ro(t)}function $d(t,e,n){return t.num
 min($a-4,n.length*26+t.numLines*it)}function je(t){if(!t.picture)return[];let{moment:e}=t.picture,{isDimmed:n}=t,o=Us(t.data,e,t.color,t.theme);return t.colors=
 {coloring:o,codes:Uint16Array.from(e.allocations,o.of),isDim:n&&Uint8Array.from(e.allocations,r=>n(r)?1:0)},ro(t),o.legend}function ro(t){t.pending||(t.pending=
 requestAnimationFrame(()=>{t.pending=0;let{picture:e,colors:n}=t;e&&n?.codes.length===e.moment.allocations.length&&Cd(t,e,n)}))}function Cd(t,{moment:e,layout:n},o){
-let{data:r,theme:s,height:a,ratio:c}=t,i=performance.now(),l=getComputedStyle(t.canvas),[f,u,d]=[l.color,l.fontFamily,t.scroller.scrollTop];ka(P(t.canvas),{data:r,
+let{data:r,theme:s,height:a,ratio:c}=t,i=performance.now(),l=getComputedStyle(t.canvas),[f,u,d]=[l.color,l.fontFamily,t.scroller.scrollTop];ka(N(t.canvas),{data:r,
 moment:e,layout:n,...o,theme:s,top:d,height:a,ratio:c,ink:f,font:u}),so(t),t.script.push(performance.now()-i),t.script.length>2e3&&t.script.splice(0,1e3)}function so(t){
-let{picture:e,hover:n,chosen:o}=t,r=P(t.over);r.setTransform(t.ratio,0,0,t.ratio,0,0),r.clearRect(0,0,t.width,t.height),e&&(r.strokeStyle=getComputedStyle(t.canvas).
+let{picture:e,hover:n,chosen:o}=t,r=N(t.over);r.setTransform(t.ratio,0,0,t.ratio,0,0),r.clearRect(0,0,t.width,t.height),e&&(r.strokeStyle=getComputedStyle(t.canvas).
 color,n&&Ea(t,e,r,n,1.5),o&&Ea(t,e,r,o,2.5))}function Ea({scroller:t,height:e},{moment:n,layout:o},r,s,a){if(s.strip>=n.strips.length)return;let c=t.scrollTop;r.
 lineWidth=a;for(let i of yt(n,o,s))i.y+it<c||i.y>c+e||r.strokeRect(i.x-.5,i.y-c-.5,Math.max(i.width,2)+1,i.height+1)}function Xe(t,e,n){if(!t.picture)return;let{
 moment:o,layout:r}=t.picture,s=n?n.y:t.height/3,a=qe(t,{x:n?n.x:1,y:s}),c=Math.max(Td/Math.max(r.lines.length,1)*t.zoom,1);t.zoom=Math.min(Math.max(t.zoom*e,1),
@@ -812,17 +812,17 @@ min(n.x+14,t.width-o.offsetWidth-4),a=n.y+18+o.offsetHeight<t.height;o.style.lef
 px`}r||so(t)}function no(t,e,n){let{picture:o,scroller:r,height:s,options:a}=t;if(t.chosen=e,e&&o&&n){let[c]=yt(o.moment,o.layout,e),i=r.scrollTop;c&&(c.y<i||c.
 y+it>i+s)&&(r.scrollTop=c.y-s/2)}o&&so(t),t.spoken.textContent=e?a.describe(e).join(", "):"",a.onChoose(e)}var Ld=80;async function _a(t,e,{theme:n}){let o=Rd(await Hs(e),n),{data:r,parts:s,curve:a,pool:c,flame:i}=o;return t.replaceChildren(...s.all),ao(o,o.device),o.
 peak&&bt(o,o.peak.row,null),cancelAnimationFrame(o.pending),La(o),{data:r,get moment(){return o.moment},get chosen(){return o.chosen},get since(){return o.since},
-pool:c,curve:a,flame:i,showMoment:(l,f=null)=>bt(o,l,f),showStretch:(l,f)=>Nd(o,l,f),showDevice:l=>ao(o,l),setColor:l=>Ra(o,l),setTheme(l){o.theme=l,a.setTheme(
+pool:c,curve:a,flame:i,showMoment:(l,f=null)=>bt(o,l,f),showStretch:(l,f)=>Pd(o,l,f),showDevice:l=>ao(o,l),setColor:l=>Ra(o,l),setTheme(l){o.theme=l,a.setTheme(
 l),io(o),lo(o,c.setTheme(l)),i.setTheme(l)},resize(){for(let l of[a,c,i])l.resize()},destroy(){cancelAnimationFrame(o.pending),clearTimeout(o.settling);for(let l of[
-a,c,i])l.destroy();t.replaceChildren()}}}function Rd(t,e){let n=Pd(t),o=Id(t),r=It(t,o,t.numRows-1),s={data:t,device:o,row:t.numRows-1,since:null,moment:r,counted:r.
+a,c,i])l.destroy();t.replaceChildren()}}}function Rd(t,e){let n=Nd(t),o=Id(t),r=It(t,o,t.numRows-1),s={data:t,device:o,row:t.numRows-1,since:null,moment:r,counted:r.
 allocations,peak:null,by:n,picked:null,color:n,theme:e,chosen:null,isInNode:null,isSettled:!1,pending:0,settling:void 0},a=ya(s,{onDevice:i=>ao(c,i),onAxis:i=>c.
 curve.setAxis(i),onPeak:()=>c.peak&&bt(c,c.peak.row,null),onEnd:()=>bt(c,t.numRows-1,null),onZoom:i=>c.pool.zoomBy(i),onFit:()=>c.pool.fit(),onColor:i=>Ra(c,i),
 onGrouping:i=>Wd(c,i)}),c=Object.assign(s,{parts:a,curve:na(a.curve,t,{theme:e,onMoment:(i,l)=>bt(c,i,l)}),pool:Ca(a.map,t,{theme:e,color:n,describe:i=>aa(t,c.moment,
 i),onChoose:i=>Gd(c,i)}),flame:pa(a.flame,t,{theme:e,onZoom(i){c.isInNode=i,Ve(c)}})});return c}function Id({header:t}){let{devices:e}=t;return e.reduce((n,o,r)=>o.
-reserved_bytes>e[n].reserved_bytes?r:n,0)}function Pd({allocations:t,stacks:e}){return t.category.some(n=>n>0)||!e.n?"category":"stack"}function ao(t,e){let{data:n}=t;
-if(t.device=e,t.parts.devices.mark(String(e)),t.picked=null,n.numRows){let o=Ie(n,e),r=Pe(o.allocated);t.peak={row:r,bytes:o.allocated[r+1]};let{index:s}=n.header.
+reserved_bytes>e[n].reserved_bytes?r:n,0)}function Nd({allocations:t,stacks:e}){return t.category.some(n=>n>0)||!e.n?"category":"stack"}function ao(t,e){let{data:n}=t;
+if(t.device=e,t.parts.devices.mark(String(e)),t.picked=null,n.numRows){let o=Ie(n,e),r=Ne(o.allocated);t.peak={row:r,bytes:o.allocated[r+1]};let{index:s}=n.header.
 devices[e],a=n.header.marks.filter(c=>c.device===null||c.device===s);t.curve.show(o,t.peak,a),io(t)}bt(t,t.row,t.since)}function bt(t,e,n){t.row=e,t.since=n,t.data.
-numRows&&t.curve.setMoment(e,n),cancelAnimationFrame(t.pending),t.pending=requestAnimationFrame(()=>La(t))}function Nd(t,[e,n],o){let{clock:r,header:s}=t.data;if(!r)
+numRows&&t.curve.setMoment(e,n),cancelAnimationFrame(t.pending),t.pending=requestAnimationFrame(()=>La(t))}function Pd(t,[e,n],o){let{clock:r,header:s}=t.data;if(!r)
 return;let a=Number(BigInt(o)-BigInt(s.t0)),[c,i]=[ze(r,e+a),ze(r,n+a)];bt(t,i,c===i?null:c)}function La(t){let{data:e,row:n,since:o,parts:r,chosen:s}=t,{alloc:a}=e.
 allocations;t.moment=It(e,t.device,n),t.counted=t.moment.allocations.filter(c=>o===null||a[c]>o),r.moment.replaceChildren(...Bd(t)),ma(r.bar,t.moment),lo(t,t.pool.
 show(t.moment)),Ve(t),clearTimeout(t.settling),t.settling=setTimeout(()=>Hd(t),t.isSettled?Ld:0),s&&t.pool.choose(Fd(t,s.allocation))}function Hd(t){t.isSettled=
@@ -846,7 +846,7 @@ key!=="ArrowRight"||(f.preventDefault(),f.stopPropagation(),c(1-i),a[1-i].focus(
  known of the race"},...a),r,e),c(e.querySelector(".cl-value-confirmed")?1:0)}function Xd(t){let e=t.textContent,n=h("div",{class:"cl-race-copy"}),o=h("button",
 {type:"button",class:"cl-button","data-lm-suppress-shortcuts":"true"},"Copy");o.addEventListener("click",async()=>{o.textContent=await qd(e,t)?"Copied":"Selecte\
 d: press Ctrl+C",setTimeout(()=>{o.textContent="Copy"},Kd)}),t.replaceWith(n),n.append(t,o)}async function qd(t,e){try{return await navigator.clipboard.writeText(
-t),!0}catch{return getSelection()?.selectAllChildren(e),document.execCommand("copy")}}var Vd=4,Pa=10;function Na(t,e,{onChoose:n}={}){let o={model:e,onChoose:n,kind:null,at:0,shown:e.races,cards:new Map,items:[],id:`cl-race-${Math.random().toString(
+t),!0}catch{return getSelection()?.selectAllChildren(e),document.execCommand("copy")}}var Vd=4,Na=10;function Pa(t,e,{onChoose:n}={}){let o={model:e,onChoose:n,kind:null,at:0,shown:e.races,cards:new Map,items:[],id:`cl-race-${Math.random().toString(
 36).slice(2)}`,list:h("ul",{class:"cl-race-list",role:"listbox",tabindex:"0","aria-label":"Races, worst first","data-lm-suppress-shortcuts":"true"}),card:h("div",
 {class:"cl-race-host","aria-live":"polite"}),tools:h("div",{class:"cl-race-tools",role:"group","aria-label":"Kinds of races"})},r=e.races.length===1,s=r?o.card:
 h("div",{class:"cl-race-split"},o.list,o.card);return r||(Yd(o),eh(o)),t.replaceChildren(...o.tools.childElementCount?[o.tools]:[],s),Ba(o),{choose:a=>th(o,a),chosen:()=>o.
@@ -862,7 +862,7 @@ r)))}function fo(t,e){t.items[t.at]?.setAttribute("aria-selected","false"),t.at=
 "aria-activedescendant",o.id),Qd(t.list,o);let r=t.cards.get(n)??Ia(n.card);t.cards.set(n,r),t.card.replaceChildren(r)}function Qd(t,e){let n=e.offsetTop-t.offsetTop;
 n<t.scrollTop?t.scrollTop=n:n+e.offsetHeight>t.scrollTop+t.clientHeight&&(t.scrollTop=n+e.offsetHeight-t.clientHeight)}function za(t,e){fo(t,e),t.onChoose?.(t.shown[e])}
 function th(t,e){t.shown.some(o=>o.row===e)||(t.kind=null,Ha(t),Fa(t));let n=t.shown.findIndex(o=>o.row===e);n>=0&&fo(t,n)}function eh(t){t.list.addEventListener(
-"keydown",e=>{if(e.ctrlKey||e.metaKey||e.altKey)return;let n=t.shown.length-1,o={ArrowDown:t.at+1,ArrowUp:t.at-1,Home:0,End:n,PageDown:t.at+Pa,PageUp:t.at-Pa};e.
+"keydown",e=>{if(e.ctrlKey||e.metaKey||e.altKey)return;let n=t.shown.length-1,o={ArrowDown:t.at+1,ArrowUp:t.at-1,Home:0,End:n,PageDown:t.at+Na,PageUp:t.at-Na};e.
 key in o&&(e.preventDefault(),e.stopPropagation(),za(t,Math.min(Math.max(o[e.key],0),n)))})}async function Ye(t){let e=new Blob([t]).stream().pipeThrough(new DecompressionStream("gzip"));return new Uint8Array(await new Response(e).arrayBuffer())}async function uo(t){
 return JSON.parse(new TextDecoder().decode(await Ye(t)))}var Da=Symbol.for("cudalens.libraries");function nh(){let t=globalThis;return t[Da]??=new Map,t[Da]}async function ho(t,e,n,o=""){
 let r=nh(),s=`${t}@${e}`,a=`${s} from ${o}`,c=()=>r.get(s)??r.get(a);for(let l=c();l;l=c()){let f=await l.catch(()=>null);if(f)return f.default}let i=n(t).then(
@@ -893,7 +893,7 @@ t.header.names[r],short:s?Ka:X(t.header,r),side:o&1,cat:t.header.cats[t.cat[a[Ze
 sqrt(a[qa]/(c-1)):null}}function ph(t){let e=o=>ch.has(o.cat)?0:o.cost,n=[0,0];for(let o of t)n[o.side]+=e(o);return t.map(({cost:o,...r})=>({...r,share:n[r.side]>
 0?100*e({...r,cost:o})/n[r.side]:0}))}var mh={cpu_op:"CPU op",user_annotation:"range",gpu_user_annotation:"GPU range",cuda_runtime:"runtime",cuda_driver:"driver",kernel:"kernel",gpu_memcpy:"copy",gpu_memset:"\
 set",python_function:"Python",cuda_sync:"sync",overhead:"overhead"};function gh({mean:t,std:e}){let n=e!==null?` <span class="spread">\xB1 ${k(e)}</span>`:"";return`${k(
-t)}${n}`}function wh({share:t,side:e}){let n=e?"GPU":"CPU";return`<span class="bar"><i style="width:${t.toFixed(1)}%"></i></span>${N(t)} ${n}`}function yh({name:t,
+t)}${n}`}function wh({share:t,side:e}){let n=e?"GPU":"CPU";return`<span class="bar"><i style="width:${t.toFixed(1)}%"></i></span>${P(t)} ${n}`}function yh({name:t,
 short:e}){return`<span class="name" title="${le(t)}">${le(e)}</span>`}function Za({cat:t}){return mh[t]??t}function Dt(t,e,n,o){let r=e==="name"||e==="cat";return{
 title:t,data:e,...r?{}:{className:"number"},render:(s,a,c)=>a==="display"?o(c):n(c),searchable:r,orderSequence:["desc","asc"]}}function tn(t,e){return Dt(t,e,n=>n[e],
 n=>k(n[e]))}var mo=[Dt("Name","name",t=>`${t.short} ${t.name}`,yh),Dt("Kind","cat",Za,t=>`<span class="kind">${le(Za(t))}</span>`),Dt("Count","count",t=>t.count,
@@ -995,12 +995,12 @@ children.length),"data-label":"","data-wide":""});return t.after(h("tr",{class:"
 h("p",{role:"status"},"A try runs the cell many times. It has effects that are not undone:"),lc(t),h("p",{},...r)]}function Lh({headline:t,title:e,rows:n,notes:o,
 diff:r,code:s}){let a=[h("p",{role:"status"},h("strong",{},t))];return e&&a.push(h("p",{},`Fix: ${e}`)),o.length&&a.push(lc(o)),n?.length&&a.push(Rh(n)),r&&a.push(
 h("pre",{class:"cl-diff",tabindex:"0"},...r.split(`
-`).map(Ph))),s&&a.push(et("Copy the fixed cell","Copy the text of the cell with the fix",s)),a}function lc(t){return h("ul",{},...t.map(e=>h("li",{},e)))}function Rh(t){
+`).map(Nh))),s&&a.push(et("Copy the fixed cell","Copy the text of the cell with the fix",s)),a}function lc(t){return h("ul",{},...t.map(e=>h("li",{},e)))}function Rh(t){
 let e=h("tr",{},...sc.map(o=>h("th",{scope:"col"},o))),n=t.map(o=>h("tr",{},...o.map((r,s)=>Ih(r,sc[s]))));return h("table",{class:"cl-try-results"},h("thead",{},
-e),h("tbody",{},...n))}function Ih(t,e){return h("td",{"data-label":t?e:""},e==="Finding"?h("code",{},t):t)}function Ph(t){let o=t.startsWith("+++")||t.startsWith(
+e),h("tbody",{},...n))}function Ih(t,e){return h("td",{"data-label":t?e:""},e==="Finding"?h("code",{},t):t)}function Nh(t){let o=t.startsWith("+++")||t.startsWith(
 "---")?null:{"+":"cl-added","-":"cl-removed"}[t[0]]??null;return h("span",{class:o},`${t}
 `)}function wo(t,e){return h("h3",{"aria-level":2,class:e?null:"cl-unseen"},t)}async function fc({source:t,parts:e,panels:n,isClosed:o}){let r=await uo(await t.races());
-if(o())return;let s=h("div",{class:"cudalens-races"}),{hasProfile:a,hasGraphs:c}=t.facts;e.races.append(wo("Races",a||c),s),e.races.hidden=!1,n.races=Na(s,r,{onChoose:i=>n.
+if(o())return;let s=h("div",{class:"cudalens-races"}),{hasProfile:a,hasGraphs:c}=t.facts;e.races.append(wo("Races",a||c),s),e.races.hidden=!1,n.races=Pa(s,r,{onChoose:i=>n.
 timeline?.showRace(i.row)})}async function uc({source:t,parts:e,panels:n,isClosed:o}){let r=await uo(await t.graphs());if(o())return;let s=h("div",{class:"cudal\
 ens-graphs"}),{hasProfile:a,hasRaces:c}=t.facts;e.graphs.append(wo("CUDA graphs",a||c),s),e.graphs.hidden=!1,n.graphs=Is(s,r)}async function yo(t){let{source:e,
 parts:n}=t,{memoryMap:o,memoryFirst:r}=e.facts,s=await e.memory();if(t.isClosed())return;let a=h("div",{class:"mm-host"}),c=h("div",{class:"cudalens-memory"},...o?
@@ -1012,8 +1012,8 @@ parts:e,panels:n}){t.facts.syncs&&(e.syncs.append(G(t.facts.syncs)),bo(e.syncs,"
 let o=_(t,e,HTMLElement);o.forEach((r,s)=>{let a=()=>{if(n(r,s))for(let c of o)c.toggleAttribute("data-chosen",c===r)};r.tabIndex=0,r.addEventListener("click",a),
 r.addEventListener("keydown",c=>{c.key==="Enter"&&a()})})}function pc(t,e){let{parts:n,panels:o,source:r,store:s}=t;return Wa(n.table,"Costs",[{key:"table",title:"\
 Operators and kernels",fill:a=>a.append(n.tableHost)},{key:"flame",title:"Flame graph",fill(a){o.flame=Ls(a,e,{theme:t.theme,baseline:r.facts.baseline,onEvent:c=>s.
-set({event:c,range:null,names:null},"flame")}),q(o.flame.update(s.get()))},onShow:()=>o.flame?.shown()},...Nh.flatMap(([a,c])=>{let i=r.facts[a];return i?[{key:a,
-title:c,fill:l=>Hh(t,e,l,a,i)}]:[]})])}var Nh=[["lines","Lines"],["modules","Modules"],["steps","Steps"]];function Hh({store:t},e,n,o,r){let s=h("div",{class:`c\
+set({event:c,range:null,names:null},"flame")}),q(o.flame.update(s.get()))},onShow:()=>o.flame?.shown()},...Ph.flatMap(([a,c])=>{let i=r.facts[a];return i?[{key:a,
+title:c,fill:l=>Hh(t,e,l,a,i)}]:[]})])}var Ph=[["lines","Lines"],["modules","Modules"],["steps","Steps"]];function Hh({store:t},e,n,o,r){let s=h("div",{class:`c\
 udalens-${o}`},G(r));for(let a of s.querySelectorAll("details:first-child"))a.setAttribute("open","");Ga(s),n.append(s),bo(s,"tbody tr[data-event]",a=>{let c=e.
 eventOf(Number(a.dataset.event));return c>=0&&t.set({event:c,range:null,names:null},o),c>=0})}async function mc(t,e){let{asset:n,versions:o,sender:r}=t.source,[
 s,a]=await Promise.all([ho("datatables.js",o.datatables,n,r),n("datatables.css").then(Ye)]);t.isClosed()||(t.panels.table=nc(t.parts.tableHost,e,{DataTable:s,styleSheet:new TextDecoder().
@@ -1021,7 +1021,7 @@ decode(a),theme:t.theme,onNames:c=>t.store.set({names:c},"table")}))}function gc
 {class:"cl-metrics-host"}),a=h("h3",{"aria-level":2},"GPU readings",h("span",{},t.facts.metrics??""));e.metrics.replaceChildren(a,s),e.metrics.hidden=!1;let c=yc(
 r,r.metrics);n.metrics=hs(s,r.metrics,r.header.metrics.gauges,{theme:o,view:c})}async function wc(t,e){if(t.isClosed())return;let{parts:n,panels:o,source:r,store:s}=t,
 a=Fh(e),c=h("h3",{"aria-level":2},"Memory");if(o.memoryMap||!a.length){n.memory.hidden=!0;return}let i=h("div",{class:"cl-plot-host"},h("p",{class:"cl-hint"},"L\
-oading the memory curve\u2026"));n.memory.replaceChildren(c,i),await Po(i,t.cleanups);let l=await ho("plotly.js",r.versions.plotly,r.asset,r.sender);if(t.isClosed())
+oading the memory curve\u2026"));n.memory.replaceChildren(c,i),await No(i,t.cleanups);let l=await ho("plotly.js",r.versions.plotly,r.asset,r.sender);if(t.isClosed())
 return;i.replaceChildren();let f=ls(i,a,{Plotly:l,theme:t.theme,view:e.n&&o.timeline?.getView()||yc(e,a),onRange:d=>s.set({range:d},"memory")});o.memory=f,await f.
 ready;let{range:u}=s.get();u&&f.setRange(u)}function Fh(t){return t.memory.map(({label:e,ts:n,allocated:o})=>{let r=[...o.keys()].filter(s=>!Number.isNaN(o[s]));
 return{label:e,ts:Float64Array.from(r,s=>n[s]),values:Float64Array.from(r,s=>o[s])}}).filter(e=>e.ts.length)}function yc(t,e){if(t.n)return ue(Mt(t,!0));let n=e.
@@ -1038,7 +1038,7 @@ reduce((n,o,r)=>t[o]>t[e[n]]?r:n,0)}function*Ac(t,e,n,o){let r=n.get(),s=Q(e,r);
 range))]:[],i=o.link();t.replaceChildren(h("span",{class:"cl-bar-count"},`${L(a,"event")} of ${C(e.n)} selected`),...Wh(e,r).map(([l,f])=>Gh(n,l,f)),...c.map(l=>h(
 "span",{class:"cl-measure"},l)),...Uh(e,n),...Jr(e,r,o.mark),et("Copy pandas","Copy the expression that selects these rows",ns(e,r),"More than 2,000 rows"),...i===
 null?[]:[et("Copy link","Copy the address of what shows",i)],h("button",{class:"cl-button cl-clear",type:"button",onclick:()=>n.clear("bar")},"Clear selection"))}
-function Dh(t,e,{busy:n,idle:o,work:r,calls:s}){let a=`${L(s,"CPU event")}`;if(!t.header.lanes.some(({kind:i,count:l})=>i==="device"&&l))return a;let c=N(100*n/
+function Dh(t,e,{busy:n,idle:o,work:r,calls:s}){let a=`${L(s,"CPU event")}`;if(!t.header.lanes.some(({kind:i,count:l})=>i==="device"&&l))return a;let c=P(100*n/
 (e[1]-e[0]));return`GPU busy ${k(n)} (${c}), idle ${k(o)}; ${L(r,"GPU event")}, ${a}`}function Uh(t,e){let{event:n,names:o}=e.get();if(n===null&&o===null)return[];
 let r=a=>()=>{let c=Mc(t,e.get(),a);c&&e.set({event:c.event,names:null,range:null},"bar")},s=(a,c,i)=>h("button",{class:"cl-button",type:"button",title:c,"aria-\
 label":c,onclick:r(i)},a);return n===null?[s("Go to the longest","Select the longest event of this name",1)]:[s("\u2039 same name","Previous event of this name",

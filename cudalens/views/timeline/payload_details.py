@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 
 from cudalens.frames.column_arrays import integers
+from cudalens.frames.stacks import ENTRY_COLUMNS, entry_text
 from cudalens.views.timeline.payload_codec import PayloadWriter
 from cudalens.views.timeline.payload_order import Ints
 
@@ -103,10 +104,9 @@ def _stack_texts(ids: list[Any], stacks: pd.DataFrame) -> list[str]:
     """Return the stack frames of each stack, one a line, innermost first; the id if the table lacks it."""
     wanted = stacks[stacks["stack"].isin(ids)]
     lines: dict[int, list[str]] = {}
-    columns = (wanted[c].astype(object) for c in ("stack", "file", "line", "function"))
-    for stack, file, line, function in zip(*columns, strict=True):
-        place = "" if pd.isna(file) else f"{file}: "
-        if place and not pd.isna(line):
-            place = f"{file}({line}): "
-        lines.setdefault(stack, []).append(place + ("?" if pd.isna(function) else str(function)))
+    columns = (wanted[name].astype(object) for name in ("stack", *ENTRY_COLUMNS))
+    for stack, file, line, first_line, function in zip(*columns, strict=True):
+        name = "?" if pd.isna(function) else str(function)
+        is_bare = pd.notna(file) and pd.isna(line) and pd.isna(first_line)
+        lines.setdefault(stack, []).append(f"{file}: {name}" if is_bare else entry_text(file, line, first_line, name))
     return ["\n".join(lines.get(int(k), [f"stack {k}"])) for k in ids]

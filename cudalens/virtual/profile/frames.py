@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cudalens.frames import RUNTIME_CATEGORIES, RawRows, categorical, nullable
+from cudalens.frames.tree import lines_without
 from cudalens.virtual.profile import event_rows
 from cudalens.virtual.profile.host_positions import Segment
 from cudalens.virtual.profile.host_tree import HostTree, has_category, read_tree, without_mark_names
@@ -148,8 +149,23 @@ class _Rows:
     def host_columns(self) -> dict[str, Any]:
         """Raw columns of the host rows."""
         rows, (begin, end) = self._rows(), self._times()
-        columns = {name: values[rows] for name, values in self._host.events.items()}
+        events = self._host.events
+        if "call_line" in events:
+            events = events | {"call_line": self._call_lines()}
+        columns = {name: values[rows] for name, values in events.items()}
         return columns | {"ts": begin, "dur": end - begin, "external_id": self._external}
+
+    def _call_lines(self) -> Any:
+        """The column ``call_line``: what a row that is not shown called was called by its caller."""
+        tree, events = self._tree, self._host.events
+        is_event = ~tree.is_memory
+        of_place = nullable(np.zeros(len(tree), np.int32), np.ones(len(tree), bool))
+        of_place[is_event] = events["call_line"][tree.row[is_event]]
+        order = np.concatenate([*tree.levels(), np.empty(0, np.int64)])
+        found = lines_without(of_place, tree.parent, order, ~self._pruned.is_kept)
+        column = events["call_line"].copy()
+        column[tree.row[is_event]] = found[is_event]
+        return column
 
     def async_mask(self, length: int) -> Bools | None:
         """Mask of the asynchronous ranges among all rows."""

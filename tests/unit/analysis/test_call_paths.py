@@ -126,7 +126,7 @@ def key_of(events, row, by):
         if (by, cat) in {("op", "cpu_op"), ("range", "user_annotation")}:
             return name
         if by == "line" and name.startswith("me.py"):
-            return "me.py:3"
+            return "f (me.py)"  # line 3 is the first of the function, not the one that ran
         if by == "module" and name.startswith("nn.Module"):
             names = [
                 events["name"][x].removeprefix("nn.Module: ")

@@ -54,11 +54,27 @@ def test_the_modules_are_shown_as_a_tree(calls):
 
 
 def test_a_line_holds_what_it_launched(calls):
+    rows = Rows()
+    rows.host("train.py(3): main", "python_function", 0, 1_000_000)
+    rows.host("<built-in method mm>", "python_function", 10_000, 900_000)
+    rows.host("aten::mm", "cpu_op", 20_000, 800_000)
+    rows.launch("sgemm", 30_000, 40_000, 100_000)
+    trace = trace_of(rows)
+    is_call = trace.events["name"] == "<built-in method mm>"
+    events = trace.events.assign(call_line=trace.events["call_line"].mask(is_call, 5))
+    trace = Trace(trace.info, events=events)
+    costs = line_costs(trace)
+    assert (costs["place"][0], costs["num_works"][0], costs["device_ns"][0]) == ("train.py:5", 1, 100_000)
+    text = to_text(lines.section(trace))
+    assert text.startswith("Lines of code: train.py:5 launched 1 GPU operation, 100 µs GPU (100 %)")
+
+
+def test_a_function_holds_what_it_launched_where_no_line_is_known(calls):
     costs = line_costs(calls)
-    assert costs["place"].tolist() == ["train.py:3"]
+    assert costs["place"].tolist() == ["main (train.py)"]
     assert (costs["num_works"][0], costs["device_ns"][0], costs["device_pct"][0]) == (2, 400_000, 100.0)
     assert to_text(lines.section(calls)).startswith(
-        "Lines of code: train.py:3 launched 2 GPU operations, 400 µs GPU (100 %)"
+        "Functions: main (train.py) launched 2 GPU operations, 400 µs GPU (100 %)"
     )
 
 

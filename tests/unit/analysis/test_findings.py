@@ -36,7 +36,7 @@ def test_recording_python_calls_lowers_the_confidence_in_launch_overhead():
     found = by_rule(world)["launch_bound"]
     assert found.confidence == "medium"
     assert "without stacks" in found.what
-    assert found.place == "train.py:3"
+    assert found.place == "step (train.py)"
 
 
 def test_a_late_launch_that_repeats_can_be_a_graph():

@@ -133,7 +133,7 @@ def test_a_newer_version_states_which_and_what_to_do(saved):
         return json.dumps({**json.loads(data), "version": 99, "new": 1}) if name == "trace.json" else data
 
     rewritten(saved, newer)
-    with pytest.raises(TraceFormatError, match=r"format version 99; expected version 1 to 8.*newer"):
+    with pytest.raises(TraceFormatError, match=r"format version 99; expected version 1 to 9.*newer"):
         Trace.load(saved)
 
 

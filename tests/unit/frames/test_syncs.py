@@ -159,7 +159,7 @@ def test_python_calls_give_the_place_and_become_a_stack():
     recording.python("<built-in method item of Tensor object at 0x7f>", 5, 150)
     found = build_syncs({"events": item(recording, 10).events()})
     (row,) = found["syncs"].to_dict("records")
-    assert (row["place"], row["kind"]) == ("train.py:12", "item")
+    assert (row["place"], row["kind"]) == ("step (train.py)", "item")  # line 12 is the first of the function
     of_stack = found["stacks"][found["stacks"]["stack"] == row["stack"]]
     assert of_stack["function"].tolist() == ["<built-in method item of Tensor object at 0x7f>", "call", "step"]
     assert pd.isna(row["source"])  # nothing is read from this machine's files for a recording of another's

@@ -146,8 +146,8 @@ def test_stacks_are_those_of_torch():
     python = {e.python_id(): e for e in shown(peer) if e.is_python_function()}
     texts = {
         int(stack): [
-            f"{file}({line}): {function}" if isinstance(file, str) else function
-            for file, line, function in zip(part["file"], part["line"], part["function"], strict=True)
+            f"{file}({first_line}): {function}" if isinstance(file, str) else function
+            for file, first_line, function in zip(part["file"], part["first_line"], part["function"], strict=True)
         ]
         for stack, part in stacks.groupby("stack")
     }

@@ -222,15 +222,15 @@ class Recorder:
                 with observer:
                     outputs = node.variant.program.run(leaves, observer)
                 other = node.gradients.take()
-        except Exception as error:
+        except BaseException as error:
             torch.cuda.set_stream(stream)  # torch leaves its own where a capture cannot be ended
-            leaves.clear()
-            raise self._failure(node, observer, error, handled) from None
-        except BaseException:
-            torch.cuda.set_stream(stream)
+            interrupt = _interrupt_behind(error, handled)
+            if interrupt is None:
+                leaves.clear()
+                raise self._failure(node, observer, error, handled) from None
             self._abandon(node)
             self._invalidate(node, observer.left_behind(()))
-            raise
+            raise interrupt
         finally:
             observer.wait = None  # autograd can hold the observer, and must not hold the recording
         if (unread := _unread(node)) is not None:
@@ -242,7 +242,7 @@ class Recorder:
         return outputs
 
     def _failure(
-        self, node: GraphNode, observer: Observer, error: Exception, handled: BaseException | None
+        self, node: GraphNode, observer: Observer, error: BaseException, handled: BaseException | None
     ) -> NotRecordedError:
         """The reason for a failed capture, after its memory was freed."""
         finding = _why(observer, error, handled)
@@ -398,6 +398,23 @@ class Recorder:
         node.pool_bytes = self.backend.pool_size(self.pool, self.device).allocated_bytes
 
 
+def _interrupt_behind(error: BaseException, handled: BaseException | None) -> BaseException | None:
+    """Return the interrupt (or another exception that is not an `Exception`) that ended a function, if one did.
+
+    The end of its capture can raise an error of its own, if the function left work on another stream.
+
+    Args:
+        error: The exception of the capture.
+        handled: The exception that the caller handles.
+    """
+    behind: BaseException | None = error
+    while behind is not None and behind is not handled:
+        if not isinstance(behind, Exception):
+            return behind
+        behind = behind.__context__
+    return None
+
+
 class _Capture:
     """Captures a function into the graphs of a recording: another one behind each value that the host reads."""
 
@@ -486,7 +503,7 @@ def clear_tracebacks(error: BaseException, handled: BaseException | None) -> Non
         waiting += [at.__context__, at.__cause__]
 
 
-def _why(observer: Observer, error: Exception, handled: BaseException | None) -> Finding:
+def _why(observer: Observer, error: BaseException, handled: BaseException | None) -> Finding:
     """The reason for a failed capture, which began while `handled` was being handled."""
     if observer.findings:
         return observer.findings[0]

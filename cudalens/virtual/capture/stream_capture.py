@@ -243,8 +243,8 @@ class GraphCapture:
 
     def _append(self, stream: Stream, node: Node) -> None:
         node.deps = self._tails[stream]
-        self._tails[stream] = (len(self.nodes),)
-        self.nodes.append(node)
+        self.nodes.append(node)  # first: a tail is a node, also where an interrupt comes in between
+        self._tails[stream] = (len(self.nodes) - 1,)
 
     def _check_active(self) -> None:
         if not self.is_active:

@@ -100,6 +100,29 @@ def a_keyboard_interrupt_in_warmup_and_in_capture(m: GraphManager) -> None:
 
 
 @scenario
+def a_keyboard_interrupt_while_another_stream_works(m: GraphManager) -> None:
+    """The end of the capture fails too: the side stream has not joined. The interrupt reaches the caller."""
+    side, captures = torch.cuda.Stream(), []
+
+    def forks(x: torch.Tensor) -> torch.Tensor:
+        side.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(side):
+            y = x * 2
+            if torch.cuda.is_current_stream_capturing() and not captures:
+                captures.append(1)
+                raise KeyboardInterrupt
+        torch.cuda.current_stream().wait_stream(side)
+        return y + 1
+
+    step = m.wrap(forks)
+    same(step(values()), values() * 2 + 1)
+    fails(lambda: step(values()), KeyboardInterrupt)
+    for n in range(3):
+        same(step(values() + n), (values() + n) * 2 + 1)
+    healthy(m)
+
+
+@scenario
 def an_exception_that_is_kept_keeps_its_memory(m: GraphManager) -> None:
     """As a notebook keeps the last one: its frames hold tensors of the pool."""
     a = m.wrap(lambda x: x + 1)

@@ -8,7 +8,7 @@ import torch
 import cudalens
 from cudalens import virtual
 from cudalens.analysis import findings
-from cudalens.frames.stacks import user_line
+from cudalens.frames.stacks import Place, user_place
 
 
 @pytest.fixture
@@ -40,8 +40,8 @@ def test_kernels_of_replays_come_from_the_call_of_the_graphed_function(profiled)
 
 @pytest.mark.parametrize("folder", ["cudalens/", "/home/me/src/cudalens/cudalens/", "C:\\src\\cudalens\\cudalens\\"])
 def test_files_of_cudalens_are_not_the_users_wherever_they_are(folder):
-    assert user_line(f"{folder}graphs/node.py(293): replay".replace("/", "\\" if "\\" in folder else "/")) is None
+    assert user_place(f"{folder}graphs/node.py(293): replay".replace("/", "\\" if "\\" in folder else "/")) is None
 
 
 def test_a_users_file_in_a_folder_named_cudalens_is_the_users():
-    assert user_line("/home/me/cudalens/train.py(3): step") == ("/home/me/cudalens/train.py", 3)
+    assert user_place("/home/me/cudalens/train.py(3): step") == Place("/home/me/cudalens/train.py", 3, "step")

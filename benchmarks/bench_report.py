@@ -20,7 +20,7 @@ from browsers import chromium_path
 
 from cudalens.analysis import key_averages
 from cudalens.frames import RunInfo, Trace, build_events, categorical
-from cudalens.views.sections import summary as text
+from cudalens.views.sections import page as text
 from cudalens.views.timeline import payload
 from cudalens.views.timeline.svg import timeline_svg
 

@@ -15,7 +15,7 @@ from cudalens import traces as traces
 from cudalens import views as views
 from cudalens import virtual as virtual
 from cudalens._version import __version__ as __version__
-from cudalens.analysis.assertions.check import check as check
+from cudalens.analysis.assertions import check as check
 from cudalens.api import history as history
 from cudalens.api.attach import attach as attach
 from cudalens.api.benchmark import benchmark as benchmark
@@ -67,7 +67,7 @@ from cudalens.profiler import emit_nvtx as emit_nvtx
 from cudalens.profiler import record_function as record_function
 from cudalens.profiler import schedule as schedule
 from cudalens.sanitizer import sanitize as sanitize
-from cudalens.views.devices.gauges import live as live
+from cudalens.views.gauges_widget import live as live
 
 def load_ipython_extension(shell: InteractiveShell) -> None: ...
 def unload_ipython_extension(shell: InteractiveShell) -> None: ...

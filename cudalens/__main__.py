@@ -77,8 +77,8 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser("cudalens", description="See what your GPU did, from recorded traces.")
     parser.add_argument("--version", action="version", version=f"cudalens {cudalens.__version__}")
     verbs = parser.add_subparsers(required=True, metavar="COMMAND")
-    for verb in VERBS:
-        verb.add(verbs)
+    for add_verb in VERBS:
+        add_verb(verbs)
     return parser
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from generated_page import write_or_compare
 
-from cudalens.frames.column_catalog import FRAMES, Column
+from cudalens.frames.catalog_frames import FRAMES, Column
 
 TARGET = Path(__file__).parent.parent / "docs" / "frames.md"
 HEAD = """# The frames of a Trace

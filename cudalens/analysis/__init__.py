@@ -1,31 +1,35 @@
 """Frames in, frames and findings out: pure, without torch, the same for live runs and for files."""
 
-from cudalens.analysis.assertions.check import Assertion, check, parse_assertion
+from cudalens.analysis.assertions import Assertion, check, parse_assertion
 from cudalens.analysis.compare.runs import Change, Differences, differences
+from cudalens.analysis.critical_path.change import WhatIf
 from cudalens.analysis.critical_path.path import CriticalPath, critical_path
-from cudalens.analysis.critical_path.what_if import WhatIf
 from cudalens.analysis.findings import Finding, findings, idle_ledger
-from cudalens.analysis.memory.holders import memory_categories, memory_holders, memory_leaks
+from cudalens.analysis.memory.holders import (
+    bytes_by_stack,
+    memory_categories,
+    memory_diff,
+    memory_holders,
+    memory_leaks,
+    stack_texts,
+)
 from cudalens.analysis.memory.replay import block_lifetimes, blocks_at, memory_peak, running_totals
 from cudalens.analysis.memory.segments import segment_lifetimes
-from cudalens.analysis.memory.stacks import bytes_by_stack, memory_diff, stack_texts
 from cudalens.analysis.memory.totals import fragmentation, memory_totals, pool_totals, segments_of
-from cudalens.analysis.queries.query import query
+from cudalens.analysis.queries import query
 from cudalens.analysis.summary import Summary, TopCost, summarize
 from cudalens.analysis.time.attribution import attribution
 from cudalens.analysis.time.averages import folded, key_averages, total_average
 from cudalens.analysis.time.bandwidth import copy_rates, memcpy_bandwidth
-from cudalens.analysis.time.breakdown import kernel_breakdown, op_breakdown
+from cudalens.analysis.time.breakdown import device_time, kernel_breakdown, op_breakdown, temporal_breakdown
 from cudalens.analysis.time.call_tree import call_tree, flame_graph
 from cudalens.analysis.time.idle import idle_causes, idle_time
 from cudalens.analysis.time.launch import launch_statistics, launch_summary, queue_lengths
 from cudalens.analysis.time.overlap import collectives, communication_overlap
-from cudalens.analysis.time.roofline.by_operator import roofline
+from cudalens.analysis.time.roofline import roofline
 from cudalens.analysis.time.sequences import kernel_sequences
 from cudalens.analysis.time.sync_groups import SyncAdvice, SyncSummary, summarize_syncs, syncs
-from cudalens.analysis.time.temporal import device_time, temporal_breakdown
-from cudalens.analysis.trust.check import TrustReport, trust, trust_findings
-from cudalens.analysis.trust.repair import repaired
+from cudalens.analysis.trust.check import TrustReport, repaired, trust, trust_findings
 from cudalens.frames.ceilings import Ceilings
 
 __all__ = [

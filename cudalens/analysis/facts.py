@@ -7,18 +7,18 @@ from typing import TYPE_CHECKING, Final
 
 from cudalens.analysis.cached import once_per_trace
 from cudalens.analysis.findings import found_in
-from cudalens.analysis.findings.outside_window import outside_times
+from cudalens.analysis.findings.window_rules import outside_times
 from cudalens.analysis.graphs import summarize_graphs
 from cudalens.analysis.memory.replay import memory_peak
 from cudalens.analysis.memory.totals import fragmentation, pool_totals
 from cudalens.analysis.short_names import names_in_short
 from cudalens.analysis.summary import summarize, wall_ns
+from cudalens.analysis.time.attribution import line_costs, step_costs
 from cudalens.analysis.time.averages import averages
-from cudalens.analysis.time.costs import line_costs, step_costs
-from cudalens.analysis.time.module_tree import module_tree
+from cudalens.analysis.time.call_tree import module_tree
 from cudalens.analysis.time.sync_groups import SyncSummary, summarize_syncs, wait_groups, waited_ns
 from cudalens.analysis.trust.host import missing_work
-from cudalens.frames.syncs.kinds import EXPLICIT
+from cudalens.frames.sync_kinds import EXPLICIT
 
 if TYPE_CHECKING:
     from cudalens.frames import Trace

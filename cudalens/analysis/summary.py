@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from cudalens.analysis.cached import once_per_trace
 from cudalens.analysis.time.averages import STEP_NAME, averages
-from cudalens.analysis.time.intervals import length, union
+from cudalens.analysis.time.groups import length, union
 from cudalens.frames.build import GPU_ACTIVITIES, RUNTIME_CATEGORIES, STEP_PREFIX
 from cudalens.frames.column_arrays import has_prefix, integers, is_category, map_texts
 

@@ -13,9 +13,8 @@ import pandas as pd
 import torch
 
 from cudalens.errors import VirtualDeviceError, invalid_choice
-from cudalens.views.compiled.section import section
-from cudalens.views.sections.html_page import write_page
-from cudalens.views.sections.shown import Shown
+from cudalens.views.compile_report import section
+from cudalens.views.sections.shown import Shown, write_page
 
 if TYPE_CHECKING:
     from cudalens.frames import Trace

@@ -18,7 +18,7 @@ from cudalens.device import flight_recorder
 from cudalens.errors import OutputError
 from cudalens.frames import atomic_write
 from cudalens.frames.flight_records import EXITED
-from cudalens.traces.flight_recorder.folder import STATE_SUFFIX
+from cudalens.traces.flight_recorder import STATE_SUFFIX
 
 _THREAD_NAME: Final = "cudalens watch_hangs"
 _REQUEST: Final = "dump_requested"

@@ -25,8 +25,7 @@ from cudalens.gpus.registry import DeviceSpec, parse_device
 from cudalens.views.foreign import clean
 from cudalens.views.ranks.section import RanksSummary
 from cudalens.views.ranks.simulated import SimulatedFacts, simulated_section
-from cudalens.views.sections.html_page import write_page
-from cudalens.views.sections.shown import Shown
+from cudalens.views.sections.shown import Shown, write_page
 from cudalens.virtual import context
 from cudalens.virtual.fit.runs import quick_collections
 from cudalens.virtual.jobs.exchanges import Mailbox

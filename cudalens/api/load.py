@@ -10,7 +10,7 @@ from cudalens.analysis import repaired
 from cudalens.errors import TraceFormatError
 from cudalens.frames import Trace
 from cudalens.traces.flight_recorder import read_flight_records
-from cudalens.views.hangs.record import FlightRecord
+from cudalens.views.hangs import FlightRecord
 from cudalens.watching.run import is_watched, read_watched
 
 if TYPE_CHECKING:

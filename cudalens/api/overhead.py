@@ -11,8 +11,8 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from cudalens.analysis.compare.bootstrap import difference_interval
 from cudalens.analysis.compare.measure import numbered_steps
+from cudalens.analysis.compare.significance import difference_interval
 from cudalens.analysis.time.work import device_work
 from cudalens.api.profile import active, profile
 from cudalens.api.runs import runs

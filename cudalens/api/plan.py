@@ -11,7 +11,7 @@ import pandas as pd
 from cudalens.api.job import MAX_GPUS, job
 from cudalens.errors import VirtualDeviceError
 from cudalens.gpus.registry import DeviceSpec, parse_device
-from cudalens.views.ranks.plan_section import plan_section
+from cudalens.views.ranks.simulated import plan_section
 from cudalens.views.sections.shown import Shown
 from cudalens.virtual.jobs.topology import Network
 

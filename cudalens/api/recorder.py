@@ -14,7 +14,7 @@ from cudalens.device.syncs import SyncCollector
 from cudalens.errors import ProfilerError
 from cudalens.frames import Problem, Trace, empty_frame
 from cudalens.frames.info import sources_to_extra
-from cudalens.frames.syncs.build import CLOCK_SKEW_NS, LiveProgram, build_syncs
+from cudalens.frames.syncs import CLOCK_SKEW_NS, LiveProgram, build_syncs
 from cudalens.graphs.collector import GraphCollector
 from cudalens.profiler import ProfilerCollector, ProfilerOptions, ranges
 from cudalens.profiler.metadata import threads

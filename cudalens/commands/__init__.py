@@ -1,45 +1,27 @@
-"""The verbs of the ``cudalens`` command: one module each, with its options and what it runs."""
+"""The verbs of the ``cudalens`` command: for each, a function that adds its parser and one that runs it."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable
+from typing import Final
 
-from cudalens.commands import (
-    attach,
-    brief,
-    check,
-    compare,
-    convert,
-    diff_memory,
-    doctor,
-    hang,
-    job,
-    mcp,
-    query,
-    ranks,
-    report,
-    summary,
-    view,
-)
+from cudalens.commands import arguments, compare_traces, jobs, processes, read_traces
 
-if TYPE_CHECKING:
-    from types import ModuleType
-
-#: In the order of ``cudalens --help``. Each has ``add(verbs)``, which adds the verb's parser.
-VERBS: Final[tuple[ModuleType, ...]] = (
-    report,
-    view,
-    summary,
-    brief,
-    check,
-    convert,
-    ranks,
-    compare,
-    diff_memory,
-    query,
-    hang,
-    job,
-    attach,
-    mcp,
-    doctor,
+#: Functions that add a verb's parser, in the order of ``cudalens --help``.
+VERBS: Final[tuple[Callable[[arguments.Verbs], None], ...]] = (
+    read_traces.add_report,
+    read_traces.add_view,
+    read_traces.add_summary,
+    read_traces.add_brief,
+    read_traces.add_check,
+    read_traces.add_convert,
+    jobs.add_ranks,
+    compare_traces.add_compare,
+    compare_traces.add_diff_memory,
+    read_traces.add_query,
+    jobs.add_hang,
+    jobs.add_job,
+    processes.add_attach,
+    processes.add_mcp,
+    processes.add_doctor,
 )

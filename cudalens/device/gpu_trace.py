@@ -391,7 +391,12 @@ def _register() -> None:
                 registry.add_callback(callback)
     if _missing is None:
         _missing = tuple(name for name in REGISTRIES if name not in _callbacks)
-        _activate()
+        # Activate the callbacks. Most builds without CUDA have this function too; one without it has no real device.
+        from torch import _C
+
+        activate: Callable[[], None] | None = getattr(_C, "_activate_gpu_trace", None)
+        if activate is not None:
+            activate()
     _note_graphs()
 
 
@@ -463,15 +468,6 @@ def _withdraw() -> None:
         registry: Any = getattr(gpu_trace, name)
         if callback in getattr(registry, _LIST, ()):
             setattr(registry, _LIST, [other for other in getattr(registry, _LIST) if other is not callback])
-
-
-def _activate() -> None:
-    """Activate the callbacks. Most builds without CUDA have this function too; one without it has no real device."""
-    from torch import _C
-
-    activate: Callable[[], None] | None = getattr(_C, "_activate_gpu_trace", None)
-    if activate is not None:
-        activate()
 
 
 def _callback(kind: type[Record]) -> Callable[..., None]:

@@ -206,7 +206,9 @@ def forget_places() -> None:
 
     Called while no collector is active. A place that is still referenced (by a race, for example) is kept.
     """
-    num_code, num_place = _num_references({0: _unreferenced()})[0]
+    # A new entry without other references, as the baseline.
+    code = compile(f"[{len(_known)}]", "<unreferenced>", "exec")
+    num_code, num_place = _num_references({0: (code, {0: Place(code, 0)})})[0]
     for key, (of_code, of_places) in _num_references(_known).items():
         if of_code <= num_code and of_places <= num_place:
             del _known[key]
@@ -220,12 +222,6 @@ def _num_references(known: dict[int, tuple[CodeType, dict[int, Place] | None]]) 
         most = max((sys.getrefcount(places[at]) for at in list(places)), default=0)
         found[key] = (sys.getrefcount(known[key][0]) - len(places), most)
     return found
-
-
-def _unreferenced() -> tuple[CodeType, dict[int, Place]]:
-    """Return a new entry without other references, as the baseline."""
-    code = compile(f"[{len(_known)}]", "<unreferenced>", "exec")
-    return code, {0: Place(code, 0)}
 
 
 def line_of(code: CodeType, instruction: int) -> int:

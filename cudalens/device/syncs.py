@@ -2,7 +2,7 @@
 
 torch fires a gpu_trace callback before the host waits, and a warning of the sync debug mode after the operation
 returns. A wait that causes both is one sighting. The runtime calls of a profile give the blocking call and its exact
-duration; `cudalens.frames.syncs.build` merges the two.
+duration; `cudalens.frames.syncs` merges the two.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from cudalens.device import clock, gpu_trace, own_work, stacks
 from cudalens.device.streams import current_device
 from cudalens.frames.catalog_frames import frame_of_rows
 from cudalens.frames.stacks import StackTable
-from cudalens.frames.syncs.build import CALLBACK, WARNING
-from cudalens.frames.syncs.kinds import Evidence, called_name, kind_of
+from cudalens.frames.sync_kinds import Evidence, called_name, kind_of
+from cudalens.frames.syncs import CALLBACK, WARNING
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -1,10 +1,11 @@
-"""Which names the statements of a cell read, assign and write into."""
+"""Which names the statements of a cell read, assign and write into, and which effects its calls have."""
 
 from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,3 +182,27 @@ class _Flow(ast.NodeVisitor):
         bound = {name for name in names if name is not None}
         self.assigned |= bound
         self.sure |= bound
+
+
+#: The effect that a call probably has, by its name.
+EFFECTS: Final = {
+    "writes files": frozenset(
+        {"open", "save", "dump", "write", "writelines", "write_text", "write_bytes", "to_csv", "to_parquet", "to_json"}
+        | {"to_html", "to_pickle", "savez", "savetxt", "savefig", "save_pretrained", "save_file", "mkdir", "makedirs"}
+        | {"unlink", "remove", "rename", "replace", "rmtree", "copyfile", "copytree", "move", "add_scalar"}
+    ),
+    "starts programs": frozenset({"system", "Popen", "check_call", "check_output", "spawn"}),
+    "sends requests": frozenset({"urlopen", "urlretrieve", "request", "post", "put", "send", "sendall", "publish"}),
+    "prints": frozenset({"print", "display", "pprint"}),
+    "takes from an iterator": frozenset({"next"}),
+}
+
+
+def find_effects(body: Sequence[ast.stmt]) -> list[tuple[int, str, str]]:
+    """Return calls with effects outside of the cell's tensors, by their names: line, effect, the call."""
+    found = []
+    for node in (node for statement in body for node in ast.walk(statement)):
+        if isinstance(node, ast.Call):
+            name = getattr(node.func, "attr", getattr(node.func, "id", ""))
+            found += [(node.lineno, what, ast.unparse(node.func)) for what, names in EFFECTS.items() if name in names]
+    return sorted(dict.fromkeys(found))

@@ -10,20 +10,21 @@ from cudalens.frames.build import (
     build_events,
     build_memory,
 )
-from cudalens.frames.catalog_frames import check_frame, empty_frame
-from cudalens.frames.column_arrays import categorical, is_category, nullable
-from cudalens.frames.column_catalog import (
+from cudalens.frames.catalog_frames import (
     BLOCK_CATEGORIES,
     BLOCK_STATES,
     FRAMES,
     Column,
+    check_frame,
     columns_of,
+    empty_frame,
 )
+from cudalens.frames.column_arrays import categorical, is_category, nullable
 from cudalens.frames.files import atomic_write
 from cudalens.frames.info import DeviceInfo, Judged, Overhead, Problem, RunInfo, Trust, TrustFinding
 from cudalens.frames.ranks import Ranks
 from cudalens.frames.stacks import StackTable
-from cudalens.frames.syncs.kinds import SyncKind
+from cudalens.frames.sync_kinds import SyncKind
 from cudalens.frames.trace import Trace
 
 __all__ = [

@@ -10,9 +10,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from cudalens.frames.catalog_frames import check_frame, column_array, empty_frame, frame_of
+from cudalens.frames.catalog_frames import check_frame, column_array, columns_of, empty_frame, frame_of
 from cudalens.frames.column_arrays import text_column
-from cudalens.frames.column_catalog import columns_of
 
 _LIMIT = 1 << 62
 

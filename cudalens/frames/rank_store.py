@@ -23,9 +23,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from cudalens.errors import OutputError, TraceFormatError
-from cudalens.frames.catalog_frames import empty_frame
+from cudalens.frames.catalog_frames import FRAMES, columns_of, empty_frame
 from cudalens.frames.column_arrays import categorical, integers, nullable
-from cudalens.frames.column_catalog import FRAMES, columns_of
 from cudalens.frames.files import filesystem_of
 from cudalens.frames.info import Problem, RunInfo
 from cudalens.frames.ranks import Ranks

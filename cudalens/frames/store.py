@@ -22,9 +22,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from cudalens.errors import TraceFormatError
-from cudalens.frames.catalog_frames import empty_frame, missing_array
+from cudalens.frames.catalog_frames import FRAMES, FRAMES_SINCE, Column, columns_of, empty_frame, missing_array
 from cudalens.frames.column_arrays import categorical, nullable
-from cudalens.frames.column_catalog import FRAMES, FRAMES_SINCE, Column, columns_of
 from cudalens.frames.files import atomic_write
 from cudalens.frames.info import RunInfo
 from cudalens.frames.limits import ROWS_RATIO, Limit
@@ -63,7 +62,11 @@ def write(info: RunInfo, frames: dict[str, pd.DataFrame], file: IO[bytes]) -> No
     with zipfile.ZipFile(file, "w") as archive:
         archive.writestr(zipfile.ZipInfo(_HEAD, _EPOCH), head, zipfile.ZIP_DEFLATED)
         for name, frame in frames.items():
-            archive.writestr(zipfile.ZipInfo(_member(name), _EPOCH), _parquet(name, frame), zipfile.ZIP_STORED)
+            arrays = [_to_arrow(frame[column.name].array) for column in columns_of(name)]
+            table = pa.Table.from_arrays(arrays, names=[column.name for column in columns_of(name)])
+            sink = io.BytesIO()
+            pq.write_table(table, sink, compression="zstd")
+            archive.writestr(zipfile.ZipInfo(_member(name), _EPOCH), sink.getvalue(), zipfile.ZIP_STORED)
 
 
 def load(
@@ -106,14 +109,6 @@ def _member(frame: str) -> str:
 
 def _categories(frame: pd.DataFrame) -> dict[str, list[str]]:
     return {c: frame[c].cat.categories.tolist() for c in frame.columns if frame[c].dtype == "category"}
-
-
-def _parquet(name: str, frame: pd.DataFrame) -> bytes:
-    arrays = [_to_arrow(frame[column.name].array) for column in columns_of(name)]
-    table = pa.Table.from_arrays(arrays, names=[column.name for column in columns_of(name)])
-    sink = io.BytesIO()
-    pq.write_table(table, sink, compression="zstd")
-    return sink.getvalue()
 
 
 def _to_arrow(array: Any) -> pa.Array:

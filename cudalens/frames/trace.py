@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import pandas as pd
 
-from cudalens.frames.catalog_frames import check_frame, empty_frame
-from cudalens.frames.column_catalog import FRAMES
+from cudalens.frames.catalog_frames import FRAMES, check_frame, empty_frame
 from cudalens.frames.counters import marks_frame
 from cudalens.frames.info import RunInfo
 
@@ -20,14 +19,14 @@ if TYPE_CHECKING:
     import plotly.graph_objects as go
     from numpy.typing import ArrayLike
 
-    from cudalens.analysis.assertions.check import Assertion
+    from cudalens.analysis.assertions import Assertion
     from cudalens.analysis.compare.runs import Comparable
     from cudalens.frames.ceilings import Ceilings
     from cudalens.traces.export.hta import HtaTraces
-    from cudalens.views.brief.brief import Brief
+    from cudalens.views.brief import Brief
     from cudalens.views.memory.diff import MemoryDiff
+    from cudalens.views.sections.page import Summary
     from cudalens.views.sections.shown import Shown
-    from cudalens.views.sections.summary import Summary
     from cudalens.views.sections.trust import TrustText
     from cudalens.views.widget import TimelineWidget
 
@@ -215,7 +214,7 @@ class Trace:
 
     def summary(self) -> Summary:
         """Return the verdict and the largest costs; prints as text, shows as a table in a notebook."""
-        from cudalens.views.sections.summary import summary
+        from cudalens.views.sections.page import summary
 
         return summary(self)
 
@@ -224,13 +223,13 @@ class Trace:
 
         Its key ``text`` is the same as text, of at most `tokens` tokens as well.
         """
-        from cudalens.views.brief.brief import brief
+        from cudalens.views.brief import brief
 
         return brief(self, tokens)
 
     def check(self, *assertions: str | Assertion) -> None:
         """Raise `AssertionFailed` if an assertion does not hold, as in ``trace.check("idle < 20%")``."""
-        from cudalens.analysis.assertions.check import check
+        from cudalens.analysis.assertions import check
 
         check(self, *assertions)
 
@@ -335,7 +334,7 @@ class Trace:
             QueryError: The query is not valid, or refers to something other than the frames.
             ImportError: DuckDB is not installed.
         """
-        from cudalens.analysis.queries.sql import query_trace
+        from cudalens.analysis.sql import query_trace
 
         return query_trace(self, query)
 
@@ -360,9 +359,9 @@ class Trace:
 
     def trust(self) -> TrustText:
         """Return whether this Trace is complete and consistent; prints as text, shows as a table in a notebook."""
-        from cudalens.views.sections.trust import trust
+        from cudalens.views.sections.trust import trust_text
 
-        return trust(self)
+        return trust_text(self)
 
     def key_averages(
         self,

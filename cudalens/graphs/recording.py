@@ -230,7 +230,7 @@ class Recorder:
                 raise self._failure(node, observer, error, handled) from None
             self._abandon(node)
             self._invalidate(node, observer.left_behind(()))
-            raise interrupt
+            raise interrupt from None
         finally:
             observer.wait = None  # autograd can hold the observer, and must not hold the recording
         if (unread := _unread(node)) is not None:

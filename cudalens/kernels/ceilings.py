@@ -76,19 +76,6 @@ def _driver() -> str | None:
 def _measured(index: int, driver: str | None) -> Ceilings:
     free, _ = torch.cuda.mem_get_info(index)
     num_bytes = min(_BUFFER_BYTES, free // 4) // 4096 * 4096
-    bandwidths = _bandwidths(num_bytes)
-    rates = {name: rate for name in _SIDE if (rate := _rate(name)) is not None}
-    return Ceilings(
-        device=torch.cuda.get_device_name(index),
-        source="measured",
-        date=datetime.datetime.now(datetime.UTC).date().isoformat(),
-        driver=driver,
-        flops_per_s=rates,
-        **bandwidths,
-    )
-
-
-def _bandwidths(num_bytes: int) -> dict[str, float]:
     source = torch.zeros(num_bytes // 8, dtype=torch.int64, device="cuda")
     target = torch.empty_like(source)
     read: Callable[[], object] = source.sum
@@ -98,11 +85,20 @@ def _bandwidths(num_bytes: int) -> dict[str, float]:
         def read() -> object:
             return run(source)
 
-    return {
+    bandwidths = {
         "copy_bytes_per_s": 2 * num_bytes / median_s(lambda: target.copy_(source)),
         "read_bytes_per_s": num_bytes / median_s(read),
         "write_bytes_per_s": num_bytes / median_s(target.zero_),
     }
+    rates = {name: rate for name in _SIDE if (rate := _rate(name)) is not None}
+    return Ceilings(
+        device=torch.cuda.get_device_name(index),
+        source="measured",
+        date=datetime.datetime.now(datetime.UTC).date().isoformat(),
+        driver=driver,
+        flops_per_s=rates,
+        **bandwidths,
+    )
 
 
 def median_s(work: Callable[[], object]) -> float:
@@ -131,17 +127,13 @@ def _rate(name: str) -> float | None:
 
 def _product(name: str, side: int) -> Callable[[], object]:
     if name == "float8":
-        return _product_float8(side)
+        a, b = (torch.randn(side, side, device="cuda").to(torch.float8_e4m3fn) for _ in range(2))
+        one = torch.ones((), device="cuda")
+        scaled: Any = torch._scaled_mm
+        return lambda: scaled(a, b.t(), scale_a=one, scale_b=one, out_dtype=torch.bfloat16)
     dtype = torch.float32 if name == "tf32" else getattr(torch, name)
     a, b = (torch.randn(side, side, device="cuda").to(dtype) for _ in range(2))
     return lambda: a @ b
-
-
-def _product_float8(side: int) -> Callable[[], object]:
-    a, b = (torch.randn(side, side, device="cuda").to(torch.float8_e4m3fn) for _ in range(2))
-    one = torch.ones((), device="cuda")
-    scaled: Any = torch._scaled_mm
-    return lambda: scaled(a, b.t(), scale_a=one, scale_b=one, out_dtype=torch.bfloat16)
 
 
 @contextmanager

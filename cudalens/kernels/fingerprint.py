@@ -42,7 +42,14 @@ class PendingFingerprint:
     def result(self) -> Fingerprint:
         """Return the fingerprint; waits for the device."""
         if self._found is None:
-            self._found = _combined(self._headers, _on_host(self._lanes))
+            # The BLAKE2b hash (RFC 7693) of the lanes, dtypes and shapes of all tensors.
+            lanes = _on_host(self._lanes)
+            digest = hashlib.blake2b(digest_size=16)
+            for header, (first, second) in zip(self._headers, lanes, strict=True):
+                digest.update(header)
+                digest.update((first & _MASK).to_bytes(8, "little") + (second & _MASK).to_bytes(8, "little"))
+            raw = digest.digest()
+            self._found = Fingerprint(int.from_bytes(raw[:8], "big"), int.from_bytes(raw[8:], "big"))
             self._lanes = ()
         return self._found
 
@@ -138,13 +145,3 @@ def _on_host(lanes: Sequence[torch.Tensor]) -> list[list[int]]:
         for place, values in zip(places, torch.stack([lanes[i] for i in places]).tolist(), strict=True):
             found[place] = values
     return found
-
-
-def _combined(headers: Sequence[bytes], lanes: Sequence[Sequence[int]]) -> Fingerprint:
-    """Return the BLAKE2b hash (RFC 7693) of the lanes, dtypes and shapes of all tensors."""
-    digest = hashlib.blake2b(digest_size=16)
-    for header, (first, second) in zip(headers, lanes, strict=True):
-        digest.update(header)
-        digest.update((first & _MASK).to_bytes(8, "little") + (second & _MASK).to_bytes(8, "little"))
-    raw = digest.digest()
-    return Fingerprint(int.from_bytes(raw[:8], "big"), int.from_bytes(raw[8:], "big"))

@@ -39,7 +39,13 @@ def uses_triton(backend: Backend, tensor: torch.Tensor) -> bool:
     if backend not in _BACKENDS:
         raise invalid_choice("backend", backend, _BACKENDS)
     if backend == "triton":
-        _check_triton(tensor)
+        if not has_triton():
+            raise KernelError("Triton is not installed; `pip install triton`, or take backend='reference'.")
+        if not is_on_gpu(tensor) and not is_interpreted():
+            raise KernelError(
+                f"a tensor on {tensor.device} is out of reach of compiled kernels; take backend='reference', or set "
+                f"TRITON_INTERPRET=1 before Triton is imported."
+            )
     return backend == "triton" or (backend == "auto" and can_launch(tensor.device))
 
 
@@ -65,16 +71,6 @@ def _can_build(index: int) -> bool:
 
 #: The oldest compute capability that Triton compiles for.
 _OLDEST: Final = (7, 0)
-
-
-def _check_triton(tensor: torch.Tensor) -> None:
-    if not has_triton():
-        raise KernelError("Triton is not installed; `pip install triton`, or take backend='reference'.")
-    if not is_on_gpu(tensor) and not is_interpreted():
-        raise KernelError(
-            f"a tensor on {tensor.device} is out of reach of compiled kernels; take backend='reference', or set "
-            f"TRITON_INTERPRET=1 before Triton is imported."
-        )
 
 
 def is_on_gpu(tensor: torch.Tensor) -> bool:

@@ -113,10 +113,6 @@ def _search(dense: torch.Tensor, backend: Backend) -> tuple[int, int, int | None
 
         pattern = _PATTERN[_bits(dense).element_size()]
         return search(_bits(dense), loaded(dense), dense, pattern)
-    return _search_reference(dense)
-
-
-def _search_reference(dense: torch.Tensor) -> tuple[int, int, int | None]:
     bits = _bits(dense)
     is_pattern = bits == _PATTERN[bits.element_size()]
     if dense.dtype.is_complex:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from cudalens.errors import CudalensError, VirtualDeviceError
-from cudalens.fixes.effects import find_effects
+from cudalens.fixes.names import find_effects
 from cudalens.magics.base import Magic
 from cudalens.magics.cells import CellRun, display, print_error, written
 from cudalens.magics.confirm_cell import silent

@@ -11,7 +11,7 @@ from os import devnull
 from typing import TYPE_CHECKING, Any, Final
 
 from cudalens.errors import ExploreError
-from cudalens.fixes.effects import find_effects
+from cudalens.fixes.names import find_effects
 
 if TYPE_CHECKING:
     from types import CodeType

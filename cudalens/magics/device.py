@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
     from cudalens.gpus.registry import DeviceSpec
-    from cudalens.views.devices.gauges import GaugesWidget
+    from cudalens.views.gauges_widget import GaugesWidget
     from cudalens.virtual import device
 
 _NO_METRICS: Final = "%cudadevice live: {} `%cudadevice virtual h100` models a GPU."
@@ -147,7 +147,7 @@ on many virtual GPUs."""
         if not is_live():
             print(_current_readings())  # noqa: T201
             return
-        from cudalens.views.devices.gauges_feed import DEFAULT_HZ
+        from cudalens.views.gauges import DEFAULT_HZ
 
         self.gauges = NotebookGauges(self.shell, options.rate or DEFAULT_HZ)
         display(self.shell, self.gauges.widget)
@@ -319,7 +319,7 @@ class NotebookGauges:
     """
 
     def __init__(self, shell: InteractiveShell, rate_hz: float) -> None:
-        from cudalens.views.devices.gauges import GaugesWidget
+        from cudalens.views.gauges_widget import GaugesWidget
 
         self._shell = shell
         try:
@@ -354,8 +354,7 @@ def _current_readings() -> str:
     Raises:
         UsageError: There is nothing to read.
     """
-    from cudalens.views.devices.gauges_feed import GaugeFeed
-    from cudalens.views.devices.gauges_section import section
+    from cudalens.views.gauges import GaugeFeed, section
     from cudalens.views.sections.write_text import to_text
 
     feed = GaugeFeed()

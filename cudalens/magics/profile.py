@@ -18,7 +18,7 @@ from cudalens.magics.options import CellOptions, NoOptions, file, flag, number, 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
-    from cudalens.analysis.assertions.check import Assertion
+    from cudalens.analysis.assertions import Assertion
     from cudalens.magics.profile_cell import ProfiledCell
 
 
@@ -84,7 +84,7 @@ class ProfileOptions(CellOptions):
         """
         if not self.asserts:
             return ()
-        from cudalens.analysis.assertions.check import parse_assertion
+        from cudalens.analysis.assertions import parse_assertion
 
         try:
             return tuple(map(parse_assertion, self.asserts))

@@ -146,7 +146,7 @@ class ProfiledCell(CellRun):
         """Fail the cell where an assertion does not hold; the view is shown above the failure."""
         if not self._assertions or self.trace is None:
             return False
-        from cudalens.analysis.assertions.check import check
+        from cudalens.analysis.assertions import check
         from cudalens.errors import AssertionFailed
 
         try:

@@ -10,8 +10,8 @@ import numpy as np
 import pandas as pd
 
 from cudalens.frames import categorical, nullable
+from cudalens.frames.catalog_frames import BLOCK_CATEGORIES
 from cudalens.frames.column_arrays import integers, text_column
-from cudalens.frames.column_catalog import BLOCK_CATEGORIES
 from cudalens.memory.names import NameSearch, is_weak
 from cudalens.memory.roots import CALL, EXCEPTION, Roots
 from cudalens.memory.snapshot import Address, workspace_sizes

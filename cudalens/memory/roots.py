@@ -150,15 +150,12 @@ def error_locals(error: BaseException, name: str) -> Named:
             continue
         seen.add(id(one))
         pending += [one.__cause__, one.__context__]
-        yield from _of_traceback(one.__traceback__, name, running)
-
-
-def _of_traceback(trail: types.TracebackType | None, name: str, running: set[int]) -> Named:
-    while trail is not None:
-        frame = trail.tb_frame
-        if _has_own_variables(frame):
-            yield from _locals(frame, f"{name}.{frame.f_code.co_name}", is_running=id(frame) in running)
-        trail = trail.tb_next
+        trail = one.__traceback__
+        while trail is not None:
+            frame = trail.tb_frame
+            if _has_own_variables(frame):
+                yield from _locals(frame, f"{name}.{frame.f_code.co_name}", is_running=id(frame) in running)
+            trail = trail.tb_next
 
 
 def _calls() -> Named:

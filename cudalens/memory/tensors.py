@@ -116,7 +116,7 @@ class LiveTensors:
     """What is alive on CUDA devices, by the addresses of storages.
 
     Attributes:
-        roles: Role of each, one of `cudalens.frames.column_catalog.BLOCK_CATEGORIES`; absent if unknown.
+        roles: Role of each, one of `cudalens.frames.catalog_frames.BLOCK_CATEGORIES`; absent if unknown.
         num_tensors: How many tensors share it: those with a Python object, or 1 if only autograd holds it.
         pools: CUDA graphs that use each private pool, as objects.
         is_complete: Whether all tensors that autograd saved were examined.
@@ -146,13 +146,23 @@ def live_tensors() -> LiveTensors:
         if kind == "tensor":
             tensors.append(thing)
         elif kind == "module":
-            _add_buffers(found, thing)
+            # Count buffers as parameters: running means, masks, position tables.
+            for value in _values(instance_dict(thing).get("_buffers")):
+                if torch.Tensor in mro_of(type(value)):
+                    found.add_role(storage_address(value), "parameter")
         elif kind == "optimizer":
-            _add_state(found, thing)
+            for tensor in _tensors_in(instance_dict(thing).get("state")):
+                found.add_role(storage_address(tensor), "optimizer state")
         else:
             _add_pool(found, thing)
     _add_tensors(found, tensors, walk)
-    _add_saved(found, walk)
+    # Add the tensors that backward passes need: inputs if they are leaves that the program holds, else activations.
+    for address in walk.addresses():
+        is_input = address in walk.leaves and found.roles.get(address) != "activation"
+        found.add_role(address, "input" if is_input else "activation")
+        found.num_tensors.setdefault(address, 1)
+    found.is_complete = walk.is_complete
+    walk.forget()
     return found
 
 
@@ -191,28 +201,6 @@ def _add_tensors(found: LiveTensors, tensors: Iterable[torch.Tensor], walk: Save
                 found.add_role(storage_address(tensor.grad), "gradient")
             elif address is not None and not tensor.requires_grad:
                 walk.leaves.add(address)
-
-
-def _add_saved(found: LiveTensors, walk: SavedWalk) -> None:
-    """Add the tensors that backward passes need: inputs if they are leaves that the program holds, else activations."""
-    for address in walk.addresses():
-        is_input = address in walk.leaves and found.roles.get(address) != "activation"
-        found.add_role(address, "input" if is_input else "activation")
-        found.num_tensors.setdefault(address, 1)
-    found.is_complete = walk.is_complete
-    walk.forget()
-
-
-def _add_buffers(found: LiveTensors, module: Any) -> None:
-    """Count buffers as parameters: running means, masks, position tables."""
-    for value in _values(instance_dict(module).get("_buffers")):
-        if torch.Tensor in mro_of(type(value)):
-            found.add_role(storage_address(value), "parameter")
-
-
-def _add_state(found: LiveTensors, optimizer: Any) -> None:
-    for tensor in _tensors_in(instance_dict(optimizer).get("state")):
-        found.add_role(storage_address(tensor), "optimizer state")
 
 
 def _tensors_in(state: Any) -> Iterator[torch.Tensor]:

@@ -21,7 +21,7 @@ from cudalens.frames import (
 from cudalens.frames.build import no_garbage_collection
 from cudalens.frames.column_arrays import integers
 from cudalens.frames.limits import Problems
-from cudalens.profiler import allocations, ancestry, columns, launches, metadata
+from cudalens.profiler import columns, launches, metadata, own_rows
 from cudalens.profiler.kineto import KinetoSession, synchronize
 from cudalens.profiler.options import ProfilerOptions
 from cudalens.profiler.own_rows import without_earlier_work, without_own_dispatch, without_own_threads
@@ -159,7 +159,7 @@ def build_frames(
         found = columns.read(raw, options, problems, uses_cuda=uses_cuda)
         if uses_cuda:
             found.columns |= launches.launch_columns(raw, found.columns, problems)
-        rows = RawRows(found.columns, found.is_async, allocations.memory_columns(raw, found.memory, problems))
+        rows = RawRows(found.columns, found.is_async, launches.memory_columns(raw, found.memory, problems))
         rows = without_own_dispatch(without_own_threads(rows))
         if skips_earlier_work:
             rows = without_earlier_work(rows)
@@ -169,7 +169,7 @@ def build_frames(
             rows.events, async_mask=rows.async_mask, parent=rows.parent, thread_numbers=found.thread_numbers
         )
         frames = {"events": events}
-        frames |= ancestry.python_columns(events, options, found.thread_numbers)
+        frames |= own_rows.python_columns(events, options, found.thread_numbers)
         if rows.memory is not None:
             frames["memory"] = build_memory(rows.memory, events)
     return frames

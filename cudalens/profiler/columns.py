@@ -194,16 +194,13 @@ def _places(ints: dict[str, Ints], on_device: Bools, problems: Problems) -> dict
         "thread": _thread_labels(resource, unknown, on_device),
     }
     if on_device.any():
-        device = _device_indices(ints["device_index"], on_device, problems)
+        index = ints["device_index"]
+        wrong = (index < 0) | (index > MAX_INT32)
+        if (num_wrong := int((wrong & on_device).sum())) > 0:
+            problems.add("device work without a device, taken as device 0", "device_index", num_wrong)
+        device = np.where(wrong, 0, index).astype(np.int32)
         places |= {"device": nullable(device, ~on_device), "stream": nullable(resource.copy(), ~on_device | has_none)}
     return places
-
-
-def _device_indices(index: Ints, on_device: Bools, problems: Problems) -> NDArray[np.int32]:
-    wrong = (index < 0) | (index > MAX_INT32)
-    if (num_wrong := int((wrong & on_device).sum())) > 0:
-        problems.add("device work without a device, taken as device 0", "device_index", num_wrong)
-    return np.where(wrong, 0, index).astype(np.int32)
 
 
 def _thread_labels(tids: Ints, unknown: Bools, on_device: Bools) -> pd.Categorical:

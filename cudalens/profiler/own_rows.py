@@ -1,4 +1,4 @@
-"""Remove rows of other work than the profiled program's: of cudalens's own threads, and of work before the start."""
+"""Rows of the profiled program: other work is removed, and each row gets its call stack and nn.Module path."""
 
 from __future__ import annotations
 
@@ -7,10 +7,14 @@ from dataclasses import replace
 from typing import Final
 
 import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
 
 from cudalens.device.own_work import observed, own_threads
-from cudalens.frames import RUNTIME_CATEGORIES, RawRows, is_category, tree
+from cudalens.frames import RUNTIME_CATEGORIES, RawRows, StackTable, categorical, is_category, nullable, tree
 from cudalens.frames.column_arrays import Bools, Ints, integers, map_texts
+from cudalens.frames.stacks import function_entry
+from cudalens.profiler.options import ProfilerOptions
 
 _MARGIN_NS: Final = 5_000_000
 
@@ -128,3 +132,184 @@ def _tree(rows: RawRows) -> tuple[Ints, Ints]:
     parent = np.full(len(ts), -1, np.int64)
     parent[order] = np.where(at >= 0, order[at], -1)
     return parent, order
+
+
+MODULE_PREFIX: Final = "nn.Module: "
+
+
+class Chains:
+    """The chain of marked ancestors of each row, itself included; equal chains have equal ids.
+
+    Attributes:
+        of_row: Id of the chain of each row, -1 for an empty one, shape (n,).
+        above: Id of each chain without its innermost member, -1 for none.
+        label: The innermost member of each chain.
+    """
+
+    def __init__(self, parent: Ints, depth: NDArray[np.int32], marked: Bools, labels: Ints) -> None:
+        """Walk down the call tree, one generation at a time.
+
+        Args:
+            parent: Row of the parent or -1, shape (n,).
+            depth: Number of ancestors, shape (n,).
+            marked: Rows that count as members, shape (n,).
+            labels: Number of the label of each row, shape (n,).
+        """
+        self.of_row: Ints = np.full(len(parent), -1, np.int64)
+        self.above: list[int] = []
+        self.label: list[int] = []
+        self._ids: dict[tuple[int, int], int] = {}
+        rows = np.argsort(depth, kind="stable")
+        levels = depth[rows]
+        for level in np.split(rows, np.flatnonzero(np.diff(levels)) + 1):
+            up = np.where(parent[level] >= 0, self.of_row[parent[level]], -1)
+            self.of_row[level] = up
+            members = marked[level]
+            self.of_row[level[members]] = self._extended(up[members], labels[level[members]])
+
+    def _extended(self, above: Ints, labels: Ints) -> Ints:
+        pairs, codes = np.unique(np.stack([above, labels], axis=1), axis=0, return_inverse=True)
+        ids = np.array([self._id(int(up), int(label)) for up, label in pairs], np.int64)
+        extended: Ints = ids[codes.reshape(-1)] if len(ids) else above
+        return extended
+
+    def _id(self, above: int, label: int) -> int:
+        known = self._ids.setdefault((above, label), len(self.label))
+        if known == len(self.label):
+            self.above.append(above)
+            self.label.append(label)
+        return known
+
+    def members(self, chain: int) -> list[int]:
+        """Labels of a chain, innermost first."""
+        found = []
+        while chain >= 0:
+            found.append(self.label[chain])
+            chain = self.above[chain]
+        return found
+
+
+def python_columns(
+    events: pd.DataFrame, options: ProfilerOptions, thread_numbers: dict[int, int]
+) -> dict[str, pd.DataFrame]:
+    """Fill in the ``stack`` and ``module`` columns of `events` from its rows of Python functions.
+
+    A backward function and all beneath it get the modules of their forward operator, and the stack of the first
+    operator with its sequence number on the thread that it names. torch.profiler does the same. Sometimes an operator
+    before the forward one, without a gradient, has that number too. Device work gets those of the call that launched
+    it.
+
+    Args:
+        events: The complete events frame; its two columns are replaced.
+        options: What the run recorded.
+        thread_numbers: torch's number of each thread by tid.
+
+    Returns:
+        The ``stacks`` frame if stacks were requested, else nothing.
+    """
+    if not options.traces_python or not len(events):
+        return {}
+    parent = integers(events["parent"])
+    depth, names = events["depth"].to_numpy(), events["name"].array
+    is_python = is_category(events["cat"].array, ("python_function",))
+    backward, above = _backward_rows(events, parent, depth)
+    if options.modules:
+        of_module = np.append([name.startswith(MODULE_PREFIX) for name in names.categories], False)
+        marked = is_python & of_module.astype(bool)[names.codes]
+        chains = Chains(parent, depth, marked, names.codes.astype(np.int64))
+        forward = integers(events["forward"])[above]
+        source = _source_rows(events, backward, forward)
+        events["module"] = _paths(chains, _from(source, chains.of_row), names.categories)
+    if not options.stacks:
+        return {}
+    by_python = (parent >= 0) & is_python[parent]
+    events["call_line"] = events["call_line"].where(by_python, pd.NA)
+    callers = _Callers(events, np.flatnonzero(by_python))
+    chains = Chains(parent, depth, callers.label >= 0, callers.label)
+    source = _source_rows(events, backward, _first_of_sequence(events, backward, above, thread_numbers))
+    # A Python function's own stack is its place in the tree.
+    of_row = np.where(is_python, -1, _from(source, chains.of_row))
+    events["stack"], stacks = _stacks(chains, of_row, callers.entries)
+    return {"stacks": stacks}
+
+
+class _Callers:
+    """The Python function that made each call, with the line at which it did so.
+
+    Attributes:
+        label: Number of the entry of the row's caller; -1 if it is not a Python function; shape (n,).
+        entries: The entries, as `StackTable` takes them.
+    """
+
+    def __init__(self, events: pd.DataFrame, rows: Ints) -> None:
+        """Find the callers of `rows`, which Python functions called."""
+        names, parent = events["name"].array, integers(events["parent"])
+        pairs = np.stack([names.codes[parent[rows]], integers(events["call_line"])[rows]], axis=1)
+        distinct, codes = np.unique(pairs, axis=0, return_inverse=True)
+        self.label: Ints = np.full(len(parent), -1, np.int64)
+        self.label[rows] = codes.reshape(-1)
+        self.entries = [function_entry(names.categories[code], line) for code, line in distinct.tolist()]
+
+
+def _from(source: Ints, chain: Ints) -> Ints:
+    found: Ints = np.where(source >= 0, chain[source], -1)
+    return found
+
+
+def _backward_rows(events: pd.DataFrame, parent: Ints, depth: NDArray[np.int32]) -> tuple[Bools, Ints]:
+    """Return which rows are part of a backward pass, shape (n,), and the backward function of each of these."""
+    forward_thread = integers(events["fwd_tid"])
+    nearest = Chains(parent, depth, forward_thread >= 0, np.arange(len(events), dtype=np.int64))
+    backward = nearest.of_row >= 0
+    return backward, np.array(nearest.label, np.int64)[nearest.of_row[backward]]
+
+
+def _source_rows(events: pd.DataFrame, backward: Bools, of_backward: Ints) -> Ints:
+    """The row whose ancestors apply to each row: itself, `of_backward` for backward ones, the launch of device work.
+
+    -1 if there should be another row and none was recorded.
+    """
+    source: Ints = np.arange(len(events), dtype=np.int64)
+    source[backward] = of_backward
+    launch = integers(events["launch"])
+    source[launch >= 0] = source[launch[launch >= 0]]
+    return source
+
+
+def _first_of_sequence(events: pd.DataFrame, backward: Bools, above: Ints, thread_numbers: dict[int, int]) -> Ints:
+    """The first row outside of backward passes with the sequence number of each of the functions `above`, -1 for none.
+
+    On the thread that the function names; `thread_numbers` has torch's number of each thread by tid.
+    """
+    forward_thread = integers(events["fwd_tid"])
+    sequence = integers(events["sequence_nr"])
+    candidates = np.flatnonzero(~backward & (sequence >= 0))
+    tid = integers(events["tid"])[candidates]
+    number = pd.Series(tid).map(thread_numbers).fillna(-1).to_numpy(dtype=np.int64)
+    first: dict[tuple[int, int], int] = {}
+    for key, row in zip(zip(sequence[candidates].tolist(), number.tolist(), strict=True), candidates, strict=True):
+        first.setdefault(key, int(row))
+    wanted = zip(sequence[above].tolist(), forward_thread[above].tolist(), strict=True)
+    return np.array([first.get(key, -1) for key in wanted], np.int64)
+
+
+def _paths(chains: Chains, of_row: Ints, categories: pd.Index) -> pd.Categorical:
+    """Chains of modules as text, outermost first, joined by dots."""
+    used = np.unique(of_row[of_row >= 0])
+    codes = np.full(len(chains.label) + 1, -1, np.int32)
+    codes[used] = np.arange(len(used), dtype=np.int32)
+    texts = [
+        ".".join(categories[label].removeprefix(MODULE_PREFIX) for label in reversed(chains.members(int(chain))))
+        for chain in used
+    ]
+    return categorical(codes[of_row], texts)
+
+
+def _stacks(chains: Chains, of_row: Ints, entries: list[str]) -> tuple[pd.arrays.IntegerArray, pd.DataFrame]:
+    table = StackTable()
+    ids = np.full(len(chains.label) + 1, -1, np.int64)
+    for chain in np.unique(of_row[of_row >= 0]):
+        ids[chain] = table.add([entries[label] for label in chains.members(int(chain))])
+    stack = ids[of_row]
+    stack[of_row < 0] = -1
+    return nullable(np.where(stack < 0, 0, stack), stack < 0), table.to_frame()

@@ -72,12 +72,25 @@ def _page(trace: Trace, title: str, against: Trace | None, max_bytes: int) -> It
     script = assets.module_text("report.js")
     blocks = list(_blocks(trace, against))
     head = _head(title, script)
-    static = _static(trace, title)
+    info = trace.info
+    names = list(dict.fromkeys(device.name for device in info.devices))
+    parts = [metadata.source_text(info), ", ".join(names[:3]), metadata.when(info.started_ns)]
+    static = (
+        f'<body>\n<div class="page">\n<header><h1>{escape(title)}</h1>'
+        f'<span class="what">{escape(" · ".join(clean(part, _MAX_PART) for part in parts if part))}</span>'
+        '<button id="cudalens-theme" type="button" hidden>Light / dark</button></header>\n'
+        f'<main>\n<div id="cudalens-static">{"".join(page.static_parts(trace, has_style=False).values())}'
+        "<noscript><p>Without JavaScript this page shows the picture and the largest costs only.</p></noscript></div>\n"
+        f'<div id="cudalens-app" hidden></div>\n</main>\n<footer class="facts">{_about(trace)}</footer>\n</div>\n'
+    )
     used = sum(map(len, (script, head, static, *blocks)))
     yield head
     yield static
     if memory.has_memory_map(trace):
-        allocations = map_payload.pack(trace, max_bytes=_memory_budget(trace, max_bytes - used))
+        # Bytes for the memory map: what events at their usual size leave, a third of it all at least.
+        room = max_bytes - used
+        budget = _payload_budget(room)
+        allocations = map_payload.pack(trace, max_bytes=max(budget - _EVENT_BYTES * len(trace.events), budget // 3))
         block = _data("cudalens-memory", _base64(allocations))
         used += len(block)
         yield block
@@ -90,12 +103,6 @@ def _page(trace: Trace, title: str, against: Trace | None, max_bytes: int) -> It
 def _payload_budget(room: int) -> int:
     """Return the bytes of payload that, base64 coded, fit into `room` bytes of the file."""
     return max(0, (room - 10_000) * 3 // 4)
-
-
-def _memory_budget(trace: Trace, room: int) -> int:
-    """Bytes for the memory map: what events at their usual size leave, a third of it all at least."""
-    budget = _payload_budget(room)
-    return max(budget - _EVENT_BYTES * len(trace.events), budget // 3)
 
 
 def policy(script: str) -> str:
@@ -124,26 +131,8 @@ def _head(title: str, script: str) -> str:
     )
 
 
-def _static(trace: Trace, title: str) -> str:
-    return (
-        f'<body>\n<div class="page">\n<header><h1>{escape(title)}</h1>'
-        f'<span class="what">{escape(_subtitle(trace))}</span>'
-        '<button id="cudalens-theme" type="button" hidden>Light / dark</button></header>\n'
-        f'<main>\n<div id="cudalens-static">{"".join(page.static_parts(trace, has_style=False).values())}'
-        "<noscript><p>Without JavaScript this page shows the picture and the largest costs only.</p></noscript></div>\n"
-        f'<div id="cudalens-app" hidden></div>\n</main>\n<footer class="facts">{_about(trace)}</footer>\n</div>\n'
-    )
-
-
-def _subtitle(trace: Trace) -> str:
-    info = trace.info
-    names = list(dict.fromkeys(device.name for device in info.devices))
-    parts = [metadata.source_text(info), ", ".join(names[:3]), metadata.when(info.started_ns)]
-    return " · ".join(clean(part, _MAX_PART) for part in parts if part)
-
-
 def _about(trace: Trace) -> str:
-    sections = (metadata.section(trace), trust.section(trace), metadata.keys_section())
+    sections = (metadata.section(trace), trust.trust_section(trace), metadata.keys_section())
     return "".join(node.html() for section in sections if section is not None for node in nodes(section))
 
 

@@ -15,7 +15,7 @@ from cudalens.sanitizer.settings import Suppressions, SuppressionWarning, read_s
 
 if TYPE_CHECKING:
     from cudalens.sanitizer.live.sanitize import RaceWarning, Sanitizer, access, running, sanitize
-    from cudalens.sanitizer.status import Status
+    from cudalens.sanitizer.settings import Status
 
 __all__ = [
     "Access",

@@ -1,15 +1,17 @@
-"""Check the options of the sanitizer, and read its suppressions: patterns of races that are not reported."""
+"""The options of the sanitizer, its suppressions (patterns of races that are not reported), its state as numbers."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from os import PathLike
 from typing import Any, Final, Literal, get_args
 
 from cudalens.errors import SanitizerError
 from cudalens.sanitizer.engine import Access, Race, RaceKind
+from cudalens.sanitizer.text import counted, summarize
 
 _FIELDS: Final = ("op", "at", "tensor", "kind")
 _TERMINAL_CELL: Final = re.compile(r"<ipython-input-(\d+)-")
@@ -93,14 +95,10 @@ def _parse(pattern: str) -> tuple[str | None, str]:
 
 def _fits(pattern: tuple[str | None, str], race: Race) -> bool:
     field, glob = pattern
-    texts = _texts_of_kind(race.kind) if field in (None, "kind") else []
+    texts = [race.kind.name, race.kind.name.lower(), race.kind.value] if field in (None, "kind") else []
     for touch in (race.first, race.second):
         texts += [text for name, text in _texts(touch) if field in (None, name)]
     return any(fnmatchcase(text, glob) for text in texts)
-
-
-def _texts_of_kind(kind: RaceKind) -> list[str]:
-    return [kind.name, kind.name.lower(), kind.value]
 
 
 def _texts(touch: Access) -> list[tuple[str, str]]:
@@ -168,3 +166,68 @@ def checked_depth(stack_depth: Any) -> int:
     if not isinstance(stack_depth, int) or stack_depth < 1:
         raise SanitizerError(f"stack_depth is {stack_depth!r}; expected a number of stack frames, at least 1.")
     return stack_depth
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """The state of a sanitizer.
+
+    Attributes:
+        is_on: Whether it is on.
+        num_launches: Operations on streams that it checked in its current or last run.
+        num_streams: Streams that these ran on.
+        num_findings: Races, one per pair of places and kind.
+        num_seen: Occurrences of races in total.
+        num_hidden: Occurrences of races that are suppressed, or of a kind that is not selected.
+        num_allocations: Live allocations that it tracks.
+        num_ranges: Ranges of bytes with recorded accesses.
+        num_accesses: Recorded accesses of these ranges.
+        num_forgotten: Ranges that were dropped because one allocation had too many: races with these are missed.
+        error: The error in the sanitizer that ended the run; None without one.
+        missing: Callbacks that this torch lacks: what they would report is not seen.
+        guessed: Triton kernels whose written arguments are unknown: all their arguments count as read.
+        exported: Places that exported pinned memory to numpy or to another library: writes through it are not seen.
+    """
+
+    is_on: bool
+    num_launches: int
+    num_streams: int
+    num_findings: int
+    num_seen: int
+    num_hidden: int
+    num_allocations: int
+    num_ranges: int
+    num_accesses: int
+    num_forgotten: int
+    error: str | None
+    missing: tuple[str, ...]
+    guessed: tuple[str, ...] = ()
+    exported: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        state = "on" if self.is_on else "off"
+        if not self.is_on and self.error is not None:
+            state = f"off, because of an error in it: {self.error}"
+        lines = [
+            f"stream-race sanitizer: {state}",
+            f"  {counted(self.num_launches, 'operation')} on {counted(self.num_streams, 'stream')} checked, "
+            f"{counted(self.num_allocations, 'allocation')} known",
+            f"  {summarize(self.num_findings, self.num_seen)}",
+        ]
+        if self.num_hidden:
+            lines.append(f"  {self.num_hidden:,} occurrences that are suppressed or of a kind that is not selected")
+        if self.num_forgotten:
+            lines.append(f"  {self.num_forgotten:,} ranges dropped: races with them are missed")
+        if self.missing:
+            lines.append(f"  this torch reports no: {', '.join(self.missing)}")
+        if self.guessed:
+            lines.append(
+                f"  written arguments of these kernels are unknown, so all count as read: {', '.join(self.guessed)}; "
+                "annotate with cudalens.sanitizer.access(writes=…)"
+            )
+        if self.exported:
+            lines.append(
+                "  pinned memory that numpy or another library can write, which is not seen: "
+                f"{', '.join(self.exported)}; annotate with cudalens.sanitizer.access(writes=…)"
+            )
+        return "\n".join(lines)

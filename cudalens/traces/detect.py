@@ -10,8 +10,8 @@ from typing import Final
 from cudalens.traces.foreign import is_tar, kind_of_file
 from cudalens.traces.memory_timeline import HEAD as TIMELINE_HEAD
 from cudalens.traces.protobuf.wire import kind_of_message
-from cudalens.traces.rocm.tool_json import KEY as TOOL_KEY
-from cudalens.traces.snapshots.reader import PICKLE_MAGIC
+from cudalens.traces.rocm_json import KEY as TOOL_KEY
+from cudalens.traces.snapshots import PICKLE_MAGIC
 from cudalens.traces.source import GZIP_MAGIC
 from cudalens.traces.sqlite.file import SQLITE_MAGIC
 

@@ -98,22 +98,18 @@ def kind_of_file(head: bytes) -> str | None:
         return "a profile of pprof"
     text = head.removeprefix(b"\xef\xbb\xbf").lstrip(b" \t\r\n")
     if text[:1] in (b"{", b"["):
-        return _kind_of_json(text)
+        if text.startswith(b"{") and _SPEEDSCOPE.search(text):
+            return "a profile for speedscope"
+        first, line_break, rest = text.partition(b"\n")
+        if line_break and first.startswith(b"{") and rest.startswith(b"{") and b'"traceEvents"' not in first:
+            try:
+                msgspec.json.decode(first)
+            except SYNTAX_ERRORS:
+                return None
+            return "JSON lines"
+        return None
     found = next((what for magic, what in _KINDS if head.startswith(magic)), None)
     return found or next((what for pattern, what in _TEXTS if pattern.match(head)), None)
-
-
-def _kind_of_json(text: bytes) -> str | None:
-    if text.startswith(b"{") and _SPEEDSCOPE.search(text):
-        return "a profile for speedscope"
-    first, line_break, rest = text.partition(b"\n")
-    if line_break and first.startswith(b"{") and rest.startswith(b"{") and b'"traceEvents"' not in first:
-        try:
-            msgspec.json.decode(first)
-        except SYNTAX_ERRORS:
-            return None
-        return "JSON lines"
-    return None
 
 
 def hint_for(what: str) -> str | None:

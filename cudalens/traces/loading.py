@@ -23,8 +23,8 @@ from cudalens.traces.foreign import hint_for, kind_of_file
 from cudalens.traces.memory_timeline import read_memory_timeline
 from cudalens.traces.protobuf.perfetto import read_perfetto
 from cudalens.traces.protobuf.xplane import read_xplane
-from cudalens.traces.rocm.tool_json import read_tool_json
-from cudalens.traces.snapshots.reader import read_snapshot
+from cudalens.traces.rocm_json import read_tool_json
+from cudalens.traces.snapshots import read_snapshot
 from cudalens.traces.source import GZIP_MAGIC, Source, read_all
 from cudalens.traces.sqlite_reader import read_sqlite
 
@@ -115,7 +115,17 @@ def _read(path: Path, file: BinaryIO, kind: Kind | None, limit: Limit) -> Trace:
     if kind is Kind.PICKLE:
         return read_snapshot(path, file)
     if kind is Kind.SQLITE:
-        return read_sqlite(path, _row_progress(path))
+
+        @contextmanager
+        def watch(num_rows: int) -> Iterator[Callable[[int], object] | None]:
+            """Show a progress bar, in rows, while a large SQLite file is read."""
+            if path.stat().st_size < _PROGRESS_FROM_BYTES or not _shows_progress():
+                yield None
+                return
+            with _bar(num_rows, path, unit=" rows") as bar:
+                yield bar.update
+
+        return read_sqlite(path, watch)
     with _progress(path, file) as on_progress:
         if kind is None:
             return read_chrome(path, file, limit, on_progress)
@@ -173,17 +183,3 @@ def _bar(total: int, path: Path, **options: Any) -> Any:
 def _shows_progress() -> bool:
     """Return whether there is a notebook or a terminal for a progress bar."""
     return "ipykernel" in sys.modules or (sys.stderr is not None and sys.stderr.isatty())
-
-
-def _row_progress(path: Path) -> Callable[[int], Any]:
-    """Yield a context manager that shows a progress bar, in rows, while a large SQLite file is read."""
-
-    @contextmanager
-    def watch(num_rows: int) -> Iterator[Callable[[int], object] | None]:
-        if path.stat().st_size < _PROGRESS_FROM_BYTES or not _shows_progress():
-            yield None
-            return
-        with _bar(num_rows, path, unit=" rows") as bar:
-            yield bar.update
-
-    return watch

@@ -16,8 +16,9 @@ import numpy as np
 
 from cudalens.errors import TraceFormatError
 from cudalens.frames import RunInfo, Trace, build_memory, categorical, empty_frame, nullable
+from cudalens.frames.column_arrays import Ints
 from cudalens.frames.lenient_json import SYNTAX_ERRORS, decoder, text_of
-from cudalens.traces.chrome.values import MAX_NS, Ints
+from cudalens.traces.chrome.values import MAX_NS
 
 #: The beginning of both forms: two brackets and a number, or two empty lists.
 HEAD: Final = re.compile(rb"\[\s{0,64}\[\s{0,64}(?:-?\d|\]\s{0,64},\s{0,64}\[\s{0,64}\]\s{0,64}\])")

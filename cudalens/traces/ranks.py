@@ -186,7 +186,17 @@ def _of_one_job(found: list[RankFile], problems: Problems) -> list[RankFile]:
     found = _of_most(found, _world, "{} rank{}", problems)
     found = _of_most(found, _backend, "backend {}", problems)
     found = _of_most(found, _default_group, "a default process group of ranks {}", problems)
-    return _in_one_window(found, problems)
+    # The largest group of files that were recorded at about the same time; in a tie, the earliest group.
+    timed = [one for one in found if _window(one) is not None]
+    if len(timed) < 2:
+        return found
+    usual = max(_together(timed), key=len)
+    begins = min(_start(one) for one in usual)
+    apart = [one for one in timed if one not in usual]
+    for one in apart:
+        where = f"'{one.name}' starts {(_start(one) - begins) / 1e9:+.0f} s from the others"
+        problems.add("file of another job", where)
+    return [one for one in found if one not in apart]
 
 
 def _of_most(found: list[RankFile], what: Callable[[RankFile], Any], words: str, problems: Problems) -> list[RankFile]:
@@ -228,20 +238,6 @@ def _default_group(one: RankFile) -> str | None:
             ranks = group.get("ranks")
             return str(sorted(map(str, ranks)))[:200] if isinstance(ranks, list) and ranks else None
     return None
-
-
-def _in_one_window(found: list[RankFile], problems: Problems) -> list[RankFile]:
-    """Return the largest group of files that were recorded at about the same time; in a tie, the earliest group."""
-    timed = [one for one in found if _window(one) is not None]
-    if len(timed) < 2:
-        return found
-    usual = max(_together(timed), key=len)
-    begins = min(_start(one) for one in usual)
-    apart = [one for one in timed if one not in usual]
-    for one in apart:
-        where = f"'{one.name}' starts {(_start(one) - begins) / 1e9:+.0f} s from the others"
-        problems.add("file of another job", where)
-    return [one for one in found if one not in apart]
 
 
 def _window(one: RankFile) -> tuple[int, int] | None:

@@ -120,7 +120,14 @@ class _Inflater:
             inflated: bytes = self._zlib.decompress(data, PIECE)
         except zlib.error as error:
             self._stop(f"the gzip data are damaged ({error})")
-            return _salvage(safe, data)
+            # The output of `inflater` for `data` up to the damage.
+            out: list[bytes] = []
+            try:
+                for i in range(len(data)):  # byte by byte: a call that fails loses its output
+                    out.append(safe.decompress(data[i : i + 1]))  # noqa: PERF401 - keep what came before the error
+            except zlib.error:
+                pass
+            return b"".join(out)
         self._pending = self._zlib.unused_data if self._zlib.eof else self._zlib.unconsumed_tail
         self._num_members += self._zlib.eof
         return inflated
@@ -139,14 +146,3 @@ class _Inflater:
 
     def _stop(self, damage: str) -> None:
         self.damage, self._done = damage, True
-
-
-def _salvage(inflater: Any, data: bytes) -> bytes:
-    """Return the output of `inflater` for `data` up to the damage."""
-    out: list[bytes] = []
-    try:
-        for i in range(len(data)):  # byte by byte: a call that fails loses its output
-            out.append(inflater.decompress(data[i : i + 1]))  # noqa: PERF401 - keep what came before the error
-    except zlib.error:
-        pass
-    return b"".join(out)

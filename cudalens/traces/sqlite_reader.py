@@ -10,10 +10,9 @@ from cudalens.errors import TraceFormatError
 from cudalens.frames import Trace
 from cudalens.frames.lenient_json import text_of
 from cudalens.frames.limits import Problems
-from cudalens.traces.nsys import reader as nsys
-from cudalens.traces.nvprof import reader as nvprof
-from cudalens.traces.rocm.rocpd import is_rocpd, read_rocpd
-from cudalens.traces.rocm.rpd import is_rpd, read_rpd
+from cudalens.traces import nsys as nsys
+from cudalens.traces import nvprof as nvprof
+from cudalens.traces.rocm_databases import is_rocpd, is_rpd, read_rocpd, read_rpd
 from cudalens.traces.sqlite.file import Database, open_sqlite
 
 _CUPTI: Final = "CUPTI_ACTIVITY_KIND_"

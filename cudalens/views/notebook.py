@@ -19,7 +19,7 @@ from cudalens.frames import Trace
 from cudalens.views.foreign import clean
 from cudalens.views.sections import page
 from cudalens.views.sections.markup import Node, for_notebooks
-from cudalens.views.sections.summary import summary
+from cudalens.views.sections.page import summary
 from cudalens.views.timeline.svg import timeline_svg
 
 WIDGET_VIEW: Final = "application/vnd.jupyter.widget-view+json"

@@ -125,7 +125,10 @@ class StepFinder:
             began = clock.now_ns()
             batch = plain(iterator)
             self.data_ns += max(clock.now_ns() - began, 0)
-            self._loaded(batch)
+            self.elements = num_elements(batch)
+            self._num_batches += 1
+            if self.source == "dataloader" or (self.source in ("none", "module") and self._num_batches >= NUM_BATCHES):
+                self._step("dataloader")
             return batch
 
         self._next = kind, plain, __next__
@@ -137,12 +140,6 @@ class StepFinder:
             if kind.__next__ is ours:  # another tool may have wrapped ours
                 kind.__next__ = plain
         self._next = None
-
-    def _loaded(self, batch: Any) -> None:
-        self.elements = num_elements(batch)
-        self._num_batches += 1
-        if self.source == "dataloader" or (self.source in ("none", "module") and self._num_batches >= NUM_BATCHES):
-            self._step("dataloader")
 
     def _module_called(self, module: Any, args: Any) -> None:
         """Find the outermost module; from then on its calls are steps, and no other module has a hook."""

@@ -13,8 +13,7 @@ from cudalens.errors import CudalensError
 from cudalens.watching.budget import Budget
 from cudalens.watching.burst import Burst, Recorded
 from cudalens.watching.change_points import ChangeDetector, Shift
-from cudalens.watching.clocks import StepClock, Timed, clock_now, open_clock
-from cudalens.watching.readings import AllocatorReadings, Gauges
+from cudalens.watching.readings import AllocatorReadings, Gauges, StepClock, Timed, clock_now, open_clock
 from cudalens.watching.steps import Known, StepHistory
 
 #: Steps of a recording at most, and the time that they may take.

@@ -13,10 +13,9 @@ import numpy as np
 from cudalens.analysis import units
 from cudalens.errors import TraceFormatError
 from cudalens.views.foreign import clean
-from cudalens.views.sections.html_page import write_page
 from cudalens.views.sections.markup import Node, element, svg
 from cudalens.views.sections.model import Column, Picture, Row, Section, Table
-from cudalens.views.sections.shown import Shown
+from cudalens.views.sections.shown import Shown, write_page
 from cudalens.watching import sentences
 from cudalens.watching.record import WatchRecord
 from cudalens.watching.run import WatchedRun, is_watched, read_watched

@@ -1,24 +1,26 @@
-"""A watched run as a section, and `WatchRecord`: to print, to show in a notebook, and to write as one offline page."""
+"""A watched run as a section with its pictures, and `WatchRecord`: to print, to show, to write as a page."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
+import numpy as np
 import pandas as pd
 
 from cudalens.analysis import units
 from cudalens.frames import Trace
 from cudalens.views.foreign import clean
-from cudalens.views.sections.html_page import write_page
+from cudalens.views.sections.markup import Node, element, svg
 from cudalens.views.sections.model import Block, Column, Facts, Items, Picture, Row, Section, Table
-from cudalens.views.sections.shown import Shown
-from cudalens.views.timeline.svg import timeline_svg
-from cudalens.watching import pictures, sentences
-from cudalens.watching.disturbances import group_changes
+from cudalens.views.sections.shown import Shown, write_page
+from cudalens.views.timeline.svg import nice_step, timeline_svg
+from cudalens.watching import sentences
 from cudalens.watching.run import WatchedChange, WatchedRecording, WatchedRun
+from cudalens.watching.sentences import group_changes
+from cudalens.watching.step_parts import PARTS
 
 _CHANGES: Final = (
     Column("since step", "step", "right"),
@@ -45,7 +47,7 @@ def section(run: WatchedRun, last: Trace | None = None) -> Section:
         last: The Trace of the last recording, for its timeline; None to leave it out.
     """
     blocks: list[Block] = [Facts(sentences.run_facts(run))]
-    drawn = (pictures.step_times(run), pictures.part_bars(run.recordings))
+    drawn = (step_times(run), part_bars(run.recordings))
     blocks += [Picture(svg, is_wide=True) for svg in drawn if svg is not None]
     if run.changes:
         blocks.append(_changes(run))
@@ -148,3 +150,182 @@ class WatchRecord(Shown):
         """Verdict, step times, parts of a step, changes, recordings, and the timeline of the last recording."""
         recordings = self._run.recordings
         return section(self._run, self._run.trace(recordings[-1]) if recordings else None)
+
+
+WIDTH: Final = 720
+_LEFT: Final = 74
+_HEIGHT: Final = 170
+_TOP: Final = 20
+_BOTTOM: Final = 26
+#: Columns of pixels that steps are grouped into.
+_NUM_BINS: Final = 240
+_MOST_BARS: Final = 8
+_ROW: Final = 22
+_FONT: Final = {"font_family": "system-ui, sans-serif", "font_size": 11, "fill": "currentColor"}
+_BAND, _MARK, _CHANGE = "#0072b2", "#d55e00", "#b3261e"
+
+#: Colours of the parts of a step.
+COLORS: Final = {
+    "GPU compute": "#009e73",
+    "communication": "#d55e00",
+    "copies": "#d9b310",
+    "idle: data loading": "#7a5195",
+    "idle: sync": "#0072b2",
+    "idle: launch": "#e69f00",
+    "idle: dependency": "#9a6324",
+    "idle: host": "#56b4e9",
+    "idle: unknown": "#8a929b",
+    "data loading": "#7a5195",
+    "optimizer": "#e69f00",
+    "operators": "#56b4e9",
+    "Python and other": "#8a929b",
+}
+
+
+def step_times(run: WatchedRun) -> Node | None:
+    """Step time over the run: the median of each group of steps, its middle half, slow steps, changes, recordings."""
+    columns = run.columns
+    if len(columns["step"]) < 2:
+        return None
+    step, dur, most = (np.asarray(columns[name], np.float64) for name in ("step", "dur", "max_dur"))
+    first, last = float(step[0]), float(step[-1] + columns["num_steps"][-1])
+    top_ns = _top(dur)
+    x_of = _Scale(first, max(last, first + 1), _LEFT, WIDTH - 8)
+    y_of = _Scale(0.0, top_ns, _HEIGHT - _BOTTOM, _TOP)
+    mid = [
+        (x_of(at), low, middle, high)
+        for at, low, middle, high in _quartiles(step, np.minimum(dur, top_ns), first, last)
+    ]
+    slow = [(x_of(float(step[k])), most[k]) for k in np.flatnonzero(most > 1.5 * np.median(dur))[:_NUM_BINS]]
+    label = f"Step times of steps {int(first):,} to {int(last) - 1:,}: median {units.duration(float(np.median(dur)))}"
+    return svg(
+        WIDTH,
+        _HEIGHT,
+        label,
+        *_axes(x_of, y_of, top_ns, float(most.max()), first, last),
+        element("path", d=_area(mid, y_of), fill=_BAND, fill_opacity=".22", stroke="none"),
+        element(
+            "path", d=_line([(x, y_of(one)) for x, _, one, _ in mid]), fill="none", stroke=_BAND, stroke_width="1.6"
+        ),
+        element("path", d="".join(_dot(x, y_of(min(ns, top_ns))) for x, ns in slow), fill=_MARK, opacity=".8"),
+        *(_change(one, x_of) for one in run.changes if one.step >= first),
+        *(_tick(one, x_of) for one in run.recordings if one.step >= first),
+    )
+
+
+def _quartiles(step: Any, dur: Any, first: float, last: float) -> Any:
+    """Mean step, lower quartile, median and upper quartile of the rows in each of `_NUM_BINS` equal stretches."""
+    place = np.minimum(((step - first) / max(last - first, 1) * _NUM_BINS).astype(np.int64), _NUM_BINS - 1)
+    order = np.lexsort((dur, place))
+    ordered, place = dur[order], place[order]
+    begin = np.flatnonzero(np.diff(place, prepend=-1))
+    count = np.diff(np.append(begin, len(place)))
+    means = np.add.reduceat(step[order], begin) / count
+    parts = [ordered[begin + np.rint(share * (count - 1)).astype(np.int64)] for share in (0.25, 0.5, 0.75)]
+    return np.stack([means, *parts], axis=1).tolist()
+
+
+def _top(dur: Any) -> float:
+    return float(max(np.percentile(dur, 98) * 1.25, np.median(dur) * 1.6, 1.0))
+
+
+class _Scale:
+    """A linear map from `low` … `high` to pixels."""
+
+    def __init__(self, low: float, high: float, start: float, end: float) -> None:
+        self._low, self._start = low, start
+        self._factor = (end - start) / (high - low)
+
+    def __call__(self, value: float) -> float:
+        return round(self._start + (value - self._low) * self._factor, 1)
+
+
+def _axes(x_of: _Scale, y_of: _Scale, top_ns: float, most_ns: float, first: float, last: float) -> list[Node]:
+    title = "step time" if most_ns <= top_ns else f"step time, longest {units.duration(most_ns)}"
+    nodes = [element("text", title, x=4, y=12, opacity=".75", **_FONT)]
+    tick = nice_step(top_ns / 3)
+    for k in range(int(top_ns // tick) + 1):
+        y = y_of(k * tick)
+        line = f"M{_LEFT} {y}H{WIDTH - 8}"
+        nodes.append(element("path", d=line, stroke="currentColor", stroke_opacity=".15", fill="none"))
+        text = units.duration(k * tick) if k else "0"
+        nodes.append(element("text", text, x=_LEFT - 6, y=y + 4, text_anchor="end", opacity=".75", **_FONT))
+    tick = max(nice_step((last - first) / 6), 1.0)
+    at = np.ceil(first / tick) * tick
+    while at < last:
+        anchor = "end" if x_of(at) > WIDTH - 40 else "middle"
+        text = f"step {int(at):,}" if at == np.ceil(first / tick) * tick else f"{int(at):,}"
+        nodes.append(element("text", text, x=x_of(at), y=_HEIGHT - 6, text_anchor=anchor, opacity=".75", **_FONT))
+        at += tick
+    return nodes
+
+
+def _area(mid: Sequence[tuple[float, float, float, float]], y_of: _Scale) -> str:
+    upper = [(x, y_of(high)) for x, _, _, high in mid]
+    lower = [(x, y_of(low)) for x, low, _, _ in reversed(mid)]
+    return f"{_line([*upper, *lower])}z"
+
+
+def _line(points: Sequence[tuple[float, float]]) -> str:
+    return "M" + "L".join(f"{x:g} {y:g}" for x, y in points)
+
+
+def _dot(x: float, y: float) -> str:
+    return f"M{x - 2:g} {y:g}a2 2 0 1 0 4 0a2 2 0 1 0-4 0z"
+
+
+def _change(change: WatchedChange, x_of: _Scale) -> Node:
+    line = f"M{x_of(change.step):g} {_TOP - 6}V{_HEIGHT - _BOTTOM}"
+    return element("path", d=line, stroke=_CHANGE, stroke_width="1.4", stroke_dasharray="4 3", fill="none")
+
+
+def _tick(recording: WatchedRecording, x_of: _Scale) -> Node:
+    x, y = x_of(recording.step), _HEIGHT - _BOTTOM
+    return element("path", d=f"M{x:g} {y}l-4 7h8z", fill="currentColor", opacity=".7")
+
+
+def part_bars(recordings: Sequence[WatchedRecording]) -> Node | None:
+    """Return the parts of the recorded steps as bars on one scale, the newest first."""
+    shown = [one for one in recordings if one.parts][-_MOST_BARS:][::-1]
+    if not shown:
+        return None
+    longest = max(sum(one.parts.values()) for one in shown)
+    used = [name for name in PARTS if any(name in one.parts for one in shown)]
+    nodes: list[Node] = []
+    for k, one in enumerate(shown):
+        nodes += _bar(one, k * _ROW, longest)
+    legend, rows = _legend(used, len(shown) * _ROW + 8)
+    height = len(shown) * _ROW + 8 + rows * 18
+    return svg(WIDTH, height, "Parts of the recorded steps", *nodes, *legend)
+
+
+def _bar(one: WatchedRecording, top: float, longest: float) -> list[Node]:
+    x, nodes = float(_LEFT), []
+    nodes.append(
+        element("text", f"step {one.step:,}", x=_LEFT - 6, y=top + 14, text_anchor="end", opacity=".8", **_FONT)
+    )
+    for name in PARTS:
+        width = (WIDTH - 100 - _LEFT) * one.parts.get(name, 0.0) / longest
+        if width > 0:
+            title = element("title", f"{name}: {units.duration(one.parts[name])} per step")
+            nodes.append(
+                element(
+                    "rect", title, x=f"{x:.1f}", y=top + 2, width=f"{width:.1f}", height=_ROW - 6, fill=COLORS[name]
+                )
+            )
+            x += width
+    nodes.append(element("text", units.duration(sum(one.parts.values())), x=f"{x + 6:.1f}", y=top + 14, **_FONT))
+    return nodes
+
+
+def _legend(names: Sequence[str], top: float) -> tuple[list[Node], int]:
+    x, row, nodes = float(_LEFT), 0, []
+    for name in names:
+        width = 26 + 6.6 * len(name)
+        if x + width > WIDTH:
+            x, row = float(_LEFT), row + 1
+        y = top + row * 18
+        nodes.append(element("rect", x=f"{x:.0f}", y=y, width=10, height=10, fill=COLORS[name]))
+        nodes.append(element("text", name, x=f"{x + 15:.0f}", y=y + 9, opacity=".85", **_FONT))
+        x += width
+    return nodes, row + 1

@@ -9,8 +9,8 @@ import numpy as np
 from cudalens.analysis.cached import once_per_trace
 from cudalens.analysis.event_arrays import EventArrays
 from cudalens.analysis.summary import step_rows
+from cudalens.analysis.time.groups import Intervals, intersect, length, subtract, union, unite
 from cudalens.analysis.time.idle import idle_causes
-from cudalens.analysis.time.intervals import Intervals, intersect, length, subtract, union, unite
 from cudalens.analysis.time.work import COMMUNICATION, COMPUTE, MEMORY, Work, device_work
 from cudalens.frames import Trace
 
@@ -80,12 +80,23 @@ def step_parts(trace: Trace) -> dict[str, float]:
 
 
 def _of_device(trace: Trace, arrays: EventArrays, window: Intervals) -> dict[str, int]:
-    work, device = _busiest(arrays.work)
+    devices, place = np.unique(arrays.work.device, return_inverse=True)
+    at = int(np.argmax([length(_union(arrays.work, place == k)) for k in range(len(devices))]))
+    work, device = Work(*(values[place == at] for values in arrays.work)), int(devices[at])
     whole = Intervals(window.start, np.maximum(window.end, work.end.max(keepdims=True)))
     kinds = [_union(work, work.kind == kind) for kind in (COMPUTE, COMMUNICATION, MEMORY)]
     busy = unite(unite(kinds[0], kinds[1]), kinds[2])
     idle = subtract(whole, busy)
-    found = _idle(trace, device, length(idle), length(intersect(idle, _ranges(arrays, _LOADER))))
+    # Idle time by cause; what is outside of the gaps is the host's, and data loading is taken from the host.
+    idle_ns = length(idle)
+    loading_ns = length(intersect(idle, _ranges(arrays, _LOADER)))
+    causes = idle_causes(trace)
+    causes = causes[causes["device"].fillna(-1) == device]
+    by_cause = dict(zip(causes["cause"].astype(str), causes["part_ns"].tolist(), strict=True))
+    by_cause["host"] = by_cause.get("host", 0) + max(idle_ns - sum(by_cause.values()), 0)
+    moved = min(loading_ns, by_cause["host"])
+    by_cause["host"] -= moved
+    found = {f"idle: {cause}": ns for cause, ns in by_cause.items()} | {"idle: data loading": moved}
     found |= {
         "GPU compute": length(intersect(whole, kinds[0])),
         "communication": length(intersect(whole, subtract(kinds[1], kinds[0]))),
@@ -100,25 +111,8 @@ def _window(trace: Trace, steps: Intervals) -> Intervals:
     return steps if start is None or end is None else Intervals(np.array([start]), np.array([end]))
 
 
-def _busiest(work: Work) -> tuple[Work, int]:
-    devices, place = np.unique(work.device, return_inverse=True)
-    at = int(np.argmax([length(_union(work, place == k)) for k in range(len(devices))]))
-    return Work(*(values[place == at] for values in work)), int(devices[at])
-
-
 def _union(work: Work, rows: np.ndarray) -> Intervals:
     return union(work.start[rows], work.end[rows])
-
-
-def _idle(trace: Trace, device: int, idle_ns: int, loading_ns: int) -> dict[str, int]:
-    """Idle time by cause; what is outside of the gaps is the host's, and data loading is taken from the host."""
-    causes = idle_causes(trace)
-    causes = causes[causes["device"].fillna(-1) == device]
-    by_cause = dict(zip(causes["cause"].astype(str), causes["part_ns"].tolist(), strict=True))
-    by_cause["host"] = by_cause.get("host", 0) + max(idle_ns - sum(by_cause.values()), 0)
-    moved = min(loading_ns, by_cause["host"])
-    by_cause["host"] -= moved
-    return {f"idle: {cause}": ns for cause, ns in by_cause.items()} | {"idle: data loading": moved}
 
 
 def _of_host(arrays: EventArrays, window: Intervals) -> dict[str, int]:

@@ -11,10 +11,10 @@ from sample_traces import LONG_KERNEL, gpu_trace
 
 import cudalens
 from cudalens.frames import Ranks
-from cudalens.views.sections import lines
-from cudalens.views.sections.html_page import write_page
+from cudalens.views.sections import costs as cost_tables
+from cudalens.views.sections.markup import bar
 from cudalens.views.sections.model import Row, Section, Table
-from cudalens.views.sections.pictures import bar
+from cudalens.views.sections.shown import write_page
 from cudalens.views.sections.write_html import to_html
 
 from .sample_snapshots import random_snapshot, trace_of
@@ -72,7 +72,7 @@ def test_all_cells_are_within_the_page(offline_page, tmp_path, view, width):
 def test_a_number_beside_a_bar_has_room(offline_page, tmp_path):
     offline_page.set_viewport_size({"width": 600, "height": 700})
     cells = ("train.py:7", (bar("", 0.5), " 5.91 ms (51 %)"), "216", "10.2 ms")
-    blocks = (Table(lines._COLUMNS, [Row(cells)], is_stacked=True),)
+    blocks = (Table(cost_tables._LINE_COLUMNS, [Row(cells)], is_stacked=True),)
     html = to_html(Section("lines", "cl-line", title="Lines", blocks=blocks, is_open=True), has_style=True)
     offline_page.goto(write_page(tmp_path / "page.html", "lines", html).as_uri())
     cells = offline_page.locator("td")

@@ -119,5 +119,5 @@ def test_a_live_view_shows_the_lines_of_the_cells_that_ran(lab, lab_page):
     view.locator(".cltl-search").press("Enter")
     view.locator("dd.cl-source").first.wait_for()
     # The lines that ran have a mark.
-    assert view.locator("dd.cl-source").first.text_content().endswith(STEP.replace("7  ", "7› "))
-    assert "4›     x = step(x)" in view.locator("dd.cl-source").last.text_content()
+    assert view.locator("dd.cl-source").first.text_content().endswith(STEP.replace("7  ", "7\u203a "))
+    assert "4\u203a     x = step(x)" in view.locator("dd.cl-source").last.text_content()

@@ -9,9 +9,9 @@ import pandas as pd
 from recorded_traces import RECORDED, opened
 
 from cudalens.analysis.event_arrays import EventArrays
-from cudalens.analysis.time.intervals import union
+from cudalens.analysis.time.groups import union
 from cudalens.frames import Trace, build_events
-from cudalens.frames.syncs.build import LiveProgram, build_syncs
+from cudalens.frames.syncs import LiveProgram, build_syncs
 
 _DERIVED = ("parent", "depth", "self_dur", "launch", "forward", "step")
 

@@ -9,7 +9,7 @@ import pytest
 
 import cudalens
 from cudalens.__main__ import main
-from cudalens.commands.fail_if import parse_condition
+from cudalens.commands.compare_traces import parse_condition
 from cudalens.errors import AssertionSyntaxError
 
 

@@ -11,7 +11,7 @@ import pytest
 import cudalens
 from cudalens.analysis import key_averages
 from cudalens.frames import RunInfo
-from cudalens.frames.column_catalog import FRAMES
+from cudalens.frames.catalog_frames import FRAMES
 from cudalens.report import to_html
 from cudalens.traces.export.chrome import to_chrome
 from cudalens.traces.export.flame import to_collapsed

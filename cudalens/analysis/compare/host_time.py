@@ -19,9 +19,9 @@ import pandas as pd
 
 from cudalens.analysis.cached import once_per_trace
 from cudalens.analysis.compare.measure import numbered_steps
-from cudalens.analysis.event_arrays import Floats, Ints
+from cudalens.analysis.event_arrays import Floats
 from cudalens.frames import Trace
-from cudalens.frames.column_arrays import integers, is_category
+from cudalens.frames.column_arrays import Ints, integers, is_category
 
 #: Calls of an operator whose least times differ by less than this factor count as the same work.
 _ALIKE: Final = 1.5

@@ -1,23 +1,25 @@
-"""Measure what each repeat of a run spent on every operator, kernel and module, for a comparison."""
+"""Measure one side of a comparison, and match its rows with those of the other side."""
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
 from cudalens.analysis.ancestors import nearest
-from cudalens.analysis.event_arrays import EventArrays, Floats, Ints
+from cudalens.analysis.event_arrays import EventArrays, Floats
 from cudalens.analysis.memory.totals import is_memory_snapshot
 from cudalens.analysis.summary import step_rows, wall_ns
 from cudalens.analysis.time.work import KINDS
 from cudalens.errors import TraceError
 from cudalens.frames import RUNTIME_CATEGORIES, Ranks, Trace
 from cudalens.frames.build import STEP_PREFIX
+from cudalens.frames.column_arrays import Ints
 
 NO_OP: Final = "(no operator)"
 NO_MODULE: Final = "(no module)"
@@ -137,7 +139,15 @@ def measure(side: Side, *, by_step: bool) -> Measured:
     found = [_measure(trace, one) for trace, one in zip(side.traces, repeats, strict=True)]
     if not side.is_job or len(found) == 1:
         return _concatenated(found)
-    return _over_ranks(found, [one.labels for one in repeats])
+    # The ranks of a job as one: repeats that all ranks have, the slowest rank's length, and means of the rest.
+    labels = [one.labels for one in repeats]
+    shared = [label for label in labels[0] if all(label in others for others in labels)]
+    if not shared:
+        raise TraceError("cannot compare: the ranks of a job have no profiler step in common.")
+    picks = [np.array([own.index(label) for label in shared]) for own in labels]
+    picked = [_picked(one, pick) for one, pick in zip(found, picks, strict=True)]
+    both, shape = _concatenated(picked), (len(found), len(shared))
+    return both.map(both.wall.reshape(shape).max(axis=0), lambda values: values.reshape(2, *shape).mean(axis=1))
 
 
 @dataclass(frozen=True)
@@ -295,12 +305,52 @@ def _picked(one: Measured, pick: Ints) -> Measured:
     return one.map(one.wall[pick], lambda values: values[:, pick])
 
 
-def _over_ranks(found: list[Measured], labels: list[list[int]]) -> Measured:
-    """The ranks of a job as one: repeats that all ranks have, the slowest rank's length, and means of the rest."""
-    shared = [label for label in labels[0] if all(label in others for others in labels)]
-    if not shared:
-        raise TraceError("cannot compare: the ranks of a job have no profiler step in common.")
-    picks = [np.array([own.index(label) for label in shared]) for own in labels]
-    picked = [_picked(one, pick) for one, pick in zip(found, picks, strict=True)]
-    both, shape = _concatenated(picked), (len(found), len(shared))
-    return both.map(both.wall.reshape(shape).max(axis=0), lambda values: values.reshape(2, *shape).mean(axis=1))
+class Pair(NamedTuple):
+    """A kernel of both sides, or of one.
+
+    Attributes:
+        a: Its key before, (name, operator that launched it, kind of work); None if it is new.
+        b: Its key after; None if it is gone.
+        matched_by: ``name``, ``op``, or None if it has no counterpart.
+    """
+
+    a: Key | None
+    b: Key | None
+    matched_by: str | None
+
+
+def matched(before: Costs, after: Costs) -> list[Pair]:
+    """Return the device work of both sides, each with its counterpart.
+
+    1. Work with the same name, operator and kind is the same.
+    2. Of the rest, work with the same name and kind is the same, whichever operator launched it.
+    3. Of the rest, the most expensive work of each operator and kind on one side is matched with the most expensive on
+       the other, the second with the second, and so on: an operator whose kernel was renamed still has the same task.
+       This leaves out work that no operator launched, and copies and sets: a compiler does not choose their names, and
+       a copy between other places is another copy.
+    """
+    old, new = dict(before), dict(after)
+    found = _taken([(key, key) for key in old if key in new], "name", old, new)
+    found += _taken(_by_group(old, new, lambda key: (key[0], key[2])), "name", old, new)
+    found += _taken(_by_group(_renamable(old), _renamable(new), lambda key: key[1:]), "op", old, new)
+    return [*found, *(Pair(key, None, None) for key in old), *(Pair(None, key, None) for key in new)]
+
+
+def _taken(pairs: list[tuple[Key, Key]], how: str, old: Costs, new: Costs) -> list[Pair]:
+    """`pairs` as matched; removes them from `old` and `new`."""
+    for a, b in pairs:
+        del old[a], new[b]
+    return [Pair(a, b, how) for a, b in pairs]
+
+
+def _renamable(costs: Costs) -> Costs:
+    return {key: cost for key, cost in costs.items() if key[1] != NO_OP and key[2] != "memory"}
+
+
+def _by_group(old: Costs, new: Costs, group_of: Callable[[Key], Key]) -> list[tuple[Key, Key]]:
+    """Pairs within each group, in order of their costs."""
+    groups: dict[Key, tuple[list[Key], list[Key]]] = defaultdict(lambda: ([], []))
+    for side, costs in enumerate((old, new)):
+        for key in sorted(costs, key=lambda one: (-float(np.median(costs[one][0])), one)):
+            groups[group_of(key)][side].append(key)
+    return [pair for first, second in groups.values() for pair in zip(first, second, strict=False)]

@@ -1,36 +1,39 @@
-"""Compare two runs: what became faster or slower, was added or removed, by operator, kernel, module and memory.
+"""Compare two runs: what became faster or slower, by how much, and what the comparison cannot say.
 
 Several runs of each side separate noise from change: only differences whose interval excludes 0 are changes. Steps of
-one run are not independent, so the runs are what is compared (`cudalens.analysis.compare.welch`). With one run on a
-side, the steps show how much it varied within, and nothing is claimed beyond these runs. Modelled runs have no noise
-between them.
+one run are not independent, so the runs are what is compared (`cudalens.analysis.compare.significance`). With one run
+on a side, the steps show how much it varied within, and nothing is claimed beyond these runs. Modelled runs have no
+noise between them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from functools import cached_property
+from typing import Any, Final
 
 import numpy as np
 import pandas as pd
 
 from cudalens.analysis.compare.host_time import least_change, least_host_times, least_of_runs
-from cudalens.analysis.compare.match import matched
 from cudalens.analysis.compare.measure import (
     HOST,
+    RECORDED,
     Costs,
     Key,
     Measured,
     Side,
+    matched,
     measure,
+    numbered_steps,
     side_of,
+    stride_of_steps,
 )
-from cudalens.analysis.compare.notes import has_stacks, not_recorded, notes_on
-from cudalens.analysis.compare.rows import LEAST_SHARE, Rows, row_table
-from cudalens.analysis.compare.welch import half_width, run_values
+from cudalens.analysis.compare.significance import half_width, run_values
 from cudalens.analysis.event_arrays import Floats
-from cudalens.frames import Ranks, Trace
+from cudalens.analysis.time.work import device_work
+from cudalens.frames import Ranks, Trace, is_category
 
 #: Level of the interval of the whole: of the steps within one run, and of several runs. Runs that follow each other are
 #: more alike than others, so a higher level is needed for as few wrong claims.
@@ -278,3 +281,155 @@ def _without_overhead(ops: pd.DataFrame, sides: tuple[Side, Side]) -> pd.DataFra
         return ops
     is_claim = (ops["where"] == HOST) & ops["status"].isin(["faster", "slower"])
     return ops.assign(status=ops["status"].mask(is_claim, "unknown"))
+
+
+#: Level of the interval of each row: there are many rows, and each can be wrong.
+ROW_LEVEL: Final = 0.99
+#: A row that changed by less than this share of itself counts as unchanged, however narrow its interval is.
+LEAST_SHARE: Final = 0.01
+#: Share of the repeats from which on a row of one side alone is not a coincidence.
+_OFTEN: Final = 0.25
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Costs and calls of rows in each repeat.
+
+    Attributes:
+        old: Of the first side, shape (2, rows, n).
+        new: Of the second, shape (2, rows, m).
+        old_runs: Number of repeats of each run of the first side.
+        new_runs: Those of the second.
+        unit: ``ns`` or ``bytes``.
+        limit: Why nothing is claimed beyond these runs; "" where differences are claimed.
+    """
+
+    old: Floats
+    new: Floats
+    old_runs: tuple[int, ...]
+    new_runs: tuple[int, ...]
+    unit: str
+    limit: str
+
+    @property
+    def has_runs(self) -> bool:
+        """Whether both sides have several runs."""
+        return min(len(self.old_runs), len(self.new_runs)) > 1
+
+    @cached_property
+    def middles(self) -> tuple[Floats, Floats]:
+        """The costs of each side, shape (rows,)."""
+        if self.has_runs:
+            old, new = run_values(self.old[0], self.old_runs), run_values(self.new[0], self.new_runs)
+            return old.mean(axis=1), new.mean(axis=1)
+        return np.median(self.old[0], axis=1), np.median(self.new[0], axis=1)
+
+    @cached_property
+    def half_width(self) -> Floats | None:
+        """Half of the interval of each difference; None if a side has one repeat."""
+        if min(self.old.shape[2], self.new.shape[2]) < 2:
+            return None
+        old, new = run_values(self.old[0], self.old_runs), run_values(self.new[0], self.new_runs)
+        return half_width(old, new, ROW_LEVEL)
+
+
+def row_table(
+    names: tuple[str, str], keys: Sequence[Key], rows: Rows, texts: Mapping[str, Sequence[str | None]] | None = None
+) -> pd.DataFrame:
+    """Return the rows of `keys`, largest difference first; of equal differences, most expensive first."""
+    (before, after), unit = rows.middles, rows.unit
+    delta, known = after - before, before != 0
+    change = np.divide(100 * delta, before, out=np.zeros(len(before)), where=known)
+    columns: dict[str, Any] = {name: pd.array([key[k] for key in keys], dtype="str") for k, name in enumerate(names)}
+    columns |= {f"a_{unit}": before, f"b_{unit}": after, f"delta_{unit}": delta}
+    columns["change_pct"] = pd.arrays.FloatingArray(change, ~known)
+    for end, sign in (("low", -1), ("high", 1)):
+        width = np.zeros(len(delta)) if rows.half_width is None else rows.half_width
+        is_unknown = np.full(len(delta), rows.half_width is None)
+        columns[f"{end}_{unit}"] = pd.arrays.FloatingArray(delta + sign * width, is_unknown)
+    columns["status"] = pd.array(_statuses(rows, delta), dtype="str")
+    columns |= {name: pd.array(values, dtype="str") for name, values in (texts or {}).items()}
+    if unit == "ns":
+        columns |= {"a_count": rows.old[1].mean(axis=1), "b_count": rows.new[1].mean(axis=1)}
+    order = np.lexsort((-np.maximum(before, after), -np.abs(delta)))
+    return pd.DataFrame(columns).iloc[order].reset_index(drop=True)
+
+
+def _statuses(rows: Rows, delta: Floats) -> list[str]:
+    fewer, more = ("faster", "slower") if rows.unit == "ns" else ("less", "more")
+    found = np.where(delta < 0, fewer, more).astype(object)
+    width = rows.half_width
+    if rows.limit or width is None:
+        found[:] = "unknown"
+    middle = np.maximum(*rows.middles)
+    found[(delta == 0) | (np.abs(delta) < LEAST_SHARE * middle)] = "same"
+    if width is None:
+        found[delta != 0] = "unknown"
+    else:
+        found[np.abs(delta) <= width] = "same"
+    had, has = ((values[0] > 0).mean(axis=1) for values in (rows.old, rows.new))
+    found[(had == 0) & (has >= _OFTEN)], found[(has == 0) & (had >= _OFTEN)] = "added", "removed"
+    return found.tolist()
+
+
+def not_recorded(sides: tuple[Side, Side]) -> dict[str, str]:
+    """Notes on what some Traces did not record, by kind of cost: that is not compared, since it is not removed."""
+    notes, num_traces = {}, sum(len(side.traces) for side in sides)
+    for kind, has in RECORDED.items():
+        lacking = [trace.info.name or side.name for side in sides for trace in side.traces if not has(trace)]
+        if 0 < len(lacking) < num_traces:
+            verb = "are" if kind == "modules" else "is"
+            notes[kind] = f"'{lacking[0]}' did not record {kind}, so {kind} {verb} not compared"
+    return notes
+
+
+def has_stacks(side: Side) -> bool:
+    """Return whether any of `side` was recorded with Python stacks, which makes the host slower."""
+    return any(bool(is_category(trace.events["cat"].array, ("python_function",)).any()) for trace in side.traces)
+
+
+def notes_on(sides: tuple[Side, Side], *, by_step: bool) -> list[str]:
+    """Return what limits the comparison of `sides`, a sentence each."""
+    notes = [*_on_times(sides), *_on_steps(sides, by_step=by_step)]
+    without, with_work = sorted(sides, key=_has_device_work)
+    if _has_device_work(without) != _has_device_work(with_work):
+        notes.append(f"'{without.name}' has no device work, '{with_work.name}' has")
+    for what, facts in (("device", _devices), ("torch", _torch)):
+        known = [facts(side) for side in sides]
+        if all(known) and known[0] != known[1]:
+            notes.append(f"{what}: {known[0]} before, {known[1]} after")
+    notes += [f"'{s.name}' did not finish: {t.info.status}" for s in sides for t in s.traces if t.info.status != "ok"]
+    return notes
+
+
+def _on_times(sides: tuple[Side, Side]) -> Iterator[str]:
+    if sides[0].is_simulated != sides[1].is_simulated:
+        real, model = sorted(sides, key=lambda side: side.is_simulated)
+        yield (
+            f"'{model.name}' is simulated and '{real.name}' was measured: modelled times are not "
+            "measurements of a real device"
+        )
+    without, recorded = sorted(sides, key=has_stacks)
+    if has_stacks(without) != has_stacks(recorded):
+        yield f"only '{recorded.name}' was recorded with Python stacks: host times are not comparable"
+
+
+def _on_steps(sides: tuple[Side, Side], *, by_step: bool) -> Iterator[str]:
+    if not by_step and any(side.has_steps for side in sides):
+        yield "only one side has profiler steps, so whole runs are compared"
+    for side in sides if by_step else ():
+        count = max(len(numbered_steps(trace)) for trace in side.traces)
+        if (stride := stride_of_steps(count)) > 1:
+            yield f"'{side.name}' has {count:,} profiler steps: 1 of {stride} is compared"
+
+
+def _has_device_work(side: Side) -> bool:
+    return any(len(device_work(trace).rows) > 0 for trace in side.traces)
+
+
+def _devices(side: Side) -> str:
+    return ", ".join(dict.fromkeys(device.name for trace in side.traces for device in trace.info.devices))
+
+
+def _torch(side: Side) -> str:
+    return str(side.traces[0].info.versions.get("torch", ""))

@@ -9,12 +9,19 @@ time, so that the graph reproduces the trace exactly.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from cudalens.analysis.critical_path.dependencies import Arrivals, Causes, EventEdges, Window, Works
-from cudalens.analysis.critical_path.host import HostLines, host_lines
+from cudalens.analysis.critical_path.dependencies import (
+    Arrivals,
+    Causes,
+    EventEdges,
+    HostLines,
+    Window,
+    Works,
+    host_lines,
+)
 from cudalens.analysis.critical_path.waits import find_waits
 from cudalens.analysis.time.groups import numbered
 from cudalens.analysis.time.work import device_work
@@ -75,7 +82,34 @@ def build_graph(trace: Trace, window: Window) -> DependencyGraph:
     late = int(((works.launch >= 0) & (works.issued > works.start)).sum())
     if late:
         notes = (*notes, f"{late} pieces of device work start before their launch: their launches are left out")
-    bound = _bind(works, edges, window.begin)
+    # The binding dependency of each piece of work, and the lags; that of the binding one has the remaining time.
+    n = len(works)
+    before, start = works.previous_end, works.start
+    # Kernels of a graph, and those with a programmatic launch, start shortly before the previous one has ended: they
+    # depend on its end all the same, with a negative lag.
+    is_overlapped = 2 * (before - start) > np.roll(works.end - works.start, 1)
+    is_overlapped &= before > start
+    stream_lag, launch_lag = _typical_lags(works, is_overlapped)
+    # Overlapped work does not wait for the end of the previous work: only the order of starts counts.
+    floor = np.where(is_overlapped, np.roll(start, 1), before)
+    none = np.iinfo(np.int64).min
+    ready = np.full((4, n), none, np.int64)
+    ready[STREAM] = np.where(works.is_first, none, floor + stream_lag)
+    ready[LAUNCH] = np.where(works.has_launch, works.issued + launch_lag, none)
+    np.maximum.at(ready[EVENT], edges.target, works.end[edges.source])
+    ready[ROOT] = np.where((ready[:3] == none).all(axis=0), window.begin, none)
+    # Of causes that finish at the same time a CUDA event comes first, then the stream.
+    order = np.array([EVENT, STREAM, LAUNCH, ROOT])
+    binding = order[np.argmax(ready[order], axis=0)]
+    rest = start - ready.max(axis=0)
+    bound = {
+        "binding": binding,
+        "bound_by": _binding_edges(works, edges, binding, rest),
+        "stream_lag": stream_lag + np.where(binding == STREAM, rest, 0),
+        "launch_lag": launch_lag + np.where(binding == LAUNCH, rest, 0),
+        "root_lag": np.where(binding == ROOT, start - window.begin, 0),
+        "is_overlapped": is_overlapped,
+    }
     return DependencyGraph(window, host, works, arrivals, causes, edges, _leading(host, works), notes, **bound)
 
 
@@ -131,37 +165,6 @@ def _within(host: HostLines, thread: Ints, time: Ints) -> Bools:
         return np.zeros(len(thread), bool)
     safe = np.maximum(thread, 0)
     return (time >= host.start[host.first[safe]]) & (time <= host.end[host.last[safe]]) & (thread >= 0)
-
-
-def _bind(works: Works, edges: EventEdges, begin: int) -> dict[str, Any]:
-    """The binding dependency of each piece of work, and the lags; that of the binding one has the remaining time."""
-    n = len(works)
-    before, start = works.previous_end, works.start
-    # Kernels of a graph, and those with a programmatic launch, start shortly before the previous one has ended: they
-    # depend on its end all the same, with a negative lag.
-    is_overlapped = 2 * (before - start) > np.roll(works.end - works.start, 1)
-    is_overlapped &= before > start
-    stream_lag, launch_lag = _typical_lags(works, is_overlapped)
-    # Overlapped work does not wait for the end of the previous work: only the order of starts counts.
-    floor = np.where(is_overlapped, np.roll(start, 1), before)
-    none = np.iinfo(np.int64).min
-    ready = np.full((4, n), none, np.int64)
-    ready[STREAM] = np.where(works.is_first, none, floor + stream_lag)
-    ready[LAUNCH] = np.where(works.has_launch, works.issued + launch_lag, none)
-    np.maximum.at(ready[EVENT], edges.target, works.end[edges.source])
-    ready[ROOT] = np.where((ready[:3] == none).all(axis=0), begin, none)
-    # Of causes that finish at the same time a CUDA event comes first, then the stream.
-    order = np.array([EVENT, STREAM, LAUNCH, ROOT])
-    binding = order[np.argmax(ready[order], axis=0)]
-    rest = start - ready.max(axis=0)
-    return {
-        "binding": binding,
-        "bound_by": _binding_edges(works, edges, binding, rest),
-        "stream_lag": stream_lag + np.where(binding == STREAM, rest, 0),
-        "launch_lag": launch_lag + np.where(binding == LAUNCH, rest, 0),
-        "root_lag": np.where(binding == ROOT, start - begin, 0),
-        "is_overlapped": is_overlapped,
-    }
 
 
 def _typical_lags(works: Works, is_overlapped: Bools) -> tuple[Ints, Ints]:

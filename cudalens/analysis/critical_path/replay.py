@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from cudalens.analysis.critical_path.dependencies import Moments
 from cudalens.analysis.critical_path.graph import ROOT, DependencyGraph
-from cudalens.analysis.critical_path.host import Moments
 from cudalens.frames.column_arrays import Bools, Ints, run_starts
 
 _NEVER = -(1 << 62)

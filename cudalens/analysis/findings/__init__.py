@@ -14,22 +14,17 @@ import pandas as pd
 from cudalens.analysis.cached import once_per_trace
 from cudalens.analysis.failures import attempt
 from cudalens.analysis.findings import (
-    allocation_rules,
     communication_rules,
     copy_rules,
     cpu_rules,
-    expected_rules,
     fusion_rules,
     host_rules,
     kernel_rules,
-    precision_rules,
-    rank_rules,
-    state_rules,
+    memory_rules,
     stream_rules,
-    sync_rules,
-    training_rules,
     window_rules,
 )
+from cudalens.analysis.findings import kernel_rules as expected_rules
 from cudalens.analysis.findings.claims import Ledger, settle_claims
 from cudalens.analysis.findings.finding import CONFIDENCES, Confidence, Finding
 from cudalens.analysis.findings.trace_arrays import TraceArrays
@@ -55,19 +50,19 @@ RankRule = Callable[[Ranks], Iterator[Finding]]
 #: The rules for one Trace.
 RULES: Final[tuple[Rule, ...]] = (
     host_rules.launching,
-    sync_rules.waiting,
+    stream_rules.waiting,
     host_rules.reading,
     host_rules.collecting,
     host_rules.recording_graphs,
     host_rules.compiling,
-    allocation_rules.allocating,
+    memory_rules.allocating,
     host_rules.other_work,
     window_rules.first_step,
     window_rules.idle_ends,
     kernel_rules.tiny_kernels,
     kernel_rules.small_grids,
-    precision_rules.full_precision,
-    precision_rules.double_precision,
+    kernel_rules.full_precision,
+    kernel_rules.double_precision,
     kernel_rules.eager_attention,
     kernel_rules.autotuning,
     expected_rules.slower_than_usual,
@@ -80,13 +75,13 @@ RULES: Final[tuple[Rule, ...]] = (
     copy_rules.small_copies,
     copy_rules.layouts,
     copy_rules.on_device,
-    training_rules.optimizer,
-    training_rules.zeroing,
+    fusion_rules.optimizer,
+    fusion_rules.zeroing,
     communication_rules.communication,
     stream_rules.serial_streams,
     stream_rules.shared_stream,
-    state_rules.memory_full,
-    state_rules.slow_clocks,
+    memory_rules.memory_full,
+    memory_rules.slow_clocks,
     cpu_rules.tiny_operators,
     cpu_rules.between_operators,
     cpu_rules.outside_operators,
@@ -94,7 +89,7 @@ RULES: Final[tuple[Rule, ...]] = (
 )
 
 #: The rules for all ranks of a job.
-RANK_RULES: Final[tuple[RankRule, ...]] = (rank_rules.uneven, rank_rules.straggling)
+RANK_RULES: Final[tuple[RankRule, ...]] = (communication_rules.uneven, communication_rules.straggling)
 
 #: Findings with a smaller share of the measured window, in per cent, are left out: repeats of a run differ by as much.
 MIN_SHARE_PCT: Final = 2.0
@@ -201,7 +196,7 @@ def _of_ranks(ranks: Ranks) -> list[Finding]:
     shared = [found for rule in RANK_RULES for found in rule(ranks) if (found.share_pct or 0) >= MIN_SHARE_PCT]
     largest: dict[str, Finding] = {}
     has_straggler = any(found.rule == "straggler" for found in shared)
-    for found in _sorted(rank_rules.each(ranks)):
+    for found in _sorted(communication_rules.each(ranks)):
         if not (has_straggler and found.rule == "waiting_for_ranks"):
             largest.setdefault(found.title, found)
     return _sorted([*shared, *largest.values()])

@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 
 from cudalens.analysis import units
-from cudalens.analysis.time.intervals import length
+from cudalens.analysis.time.groups import length
 
 if TYPE_CHECKING:
     from cudalens.analysis.findings.finding import Finding

@@ -1,22 +1,27 @@
-"""Rules about communication between devices: transfers that are not overlapped, and waiting for other ranks."""
+"""Rules about communication that is not overlapped, waiting for other ranks, and which rank has more work."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from math import prod
 from typing import Final
 
+import msgspec
 import numpy as np
 
 from cudalens.analysis import units
-from cudalens.analysis.event_arrays import Floats, Ints
-from cudalens.analysis.findings.finding import Finding
+from cudalens.analysis.event_arrays import Floats
+from cudalens.analysis.findings.finding import Confidence, Finding
 from cudalens.analysis.findings.replays import Edit, with_work
 from cudalens.analysis.findings.trace_arrays import TraceArrays
-from cudalens.analysis.time.intervals import Intervals, length, subtract
+from cudalens.analysis.ranks.stragglers import reason
+from cudalens.analysis.time.groups import Intervals, length, subtract
+from cudalens.analysis.time.operator_shapes import input_shapes
 from cudalens.analysis.time.overlap import message_bytes
-from cudalens.analysis.time.roofline.shapes import input_shapes
 from cudalens.analysis.time.work import COMMUNICATION, COMPUTE
+from cudalens.frames import Ranks
+from cudalens.frames.column_arrays import Ints
 
 _SHARE: Final = 0.05
 
@@ -134,14 +139,7 @@ def _waiting(arrays: TraceArrays, rows: Ints, waited: Floats) -> Iterator[Findin
 def _waited(arrays: TraceArrays, rows: Ints) -> Floats:
     """The share of each communication kernel in which it waited for other ranks; 0 where that is not known."""
     size = message_bytes(arrays.events.iloc[rows])
-    size = np.where(size >= 0, size, _sizes_of_ranges(arrays, rows))
-    most, taken = _LATENCY_NS + size / _LEAST_RATE, arrays.dur[rows]
-    is_long = (size >= 0) & (taken > _WAITED * most)
-    return np.where(is_long, 1 - most / np.maximum(taken, 1), 0.0)
-
-
-def _sizes_of_ranges(arrays: TraceArrays, rows: Ints) -> Ints:
-    """The size of each kernel's message by the inputs of the collective's range around its launch; -1 if unknown."""
+    # The size of each kernel's message by the inputs of the collective's range around its launch; -1 if unknown.
     named, shapes = arrays.is_named(_COLLECTIVE), arrays.events["shapes"].array
     found = np.full(len(rows), -1, np.int64)
     for k, launch in enumerate(arrays.ints("launch", rows).tolist()):
@@ -151,7 +149,10 @@ def _sizes_of_ranges(arrays: TraceArrays, rows: Ints) -> Ints:
         inputs = input_shapes(shapes[row]) if row >= 0 else None
         if inputs:
             found[k] = _LARGEST_ITEM * sum(map(prod, inputs))
-    return found
+    size = np.where(size >= 0, size, found)
+    most, taken = _LATENCY_NS + size / _LEAST_RATE, arrays.dur[rows]
+    is_long = (size >= 0) & (taken > _WAITED * most)
+    return np.where(is_long, 1 - most / np.maximum(taken, 1), 0.0)
 
 
 def _overlap_advice(arrays: TraceArrays, rows: Ints) -> str:
@@ -163,3 +164,73 @@ def _overlap_advice(arrays: TraceArrays, rows: Ints) -> str:
     elif how == _PREFETCH and not arrays.is_named(_FSDP).any():
         how = _TENSOR_PARALLEL
     return f"overlap it: {how}; cudalens.load_ranks separates waiting for slow ranks from transfers"
+
+
+_UNEVEN: Final = 0.10
+_ADVICE: Final = {
+    "data": "give ranks equal work: batches with equal numbers of tokens, embedding tables sharded by load",
+    "clock": "check the power and temperature limits of the GPU of rank {rank}",
+    "host": "check what rank {rank} does on its host: data loading, logging, checkpoints, other processes",
+    "all operators": "check the hardware of rank {rank}: clocks, power limits, other processes on the same device",
+    "operator": "check what rank {rank} does in {op}: its inputs, its code, other processes on the same device",
+}
+
+
+def uneven(ranks: Ranks) -> Iterator[Finding]:
+    """``load_imbalance``: one rank computes longer than the others.
+
+    Cost: the longest compute time of a rank (union of its compute kernels) minus the mean of all, at most what the
+    other ranks waited for in collectives (their mean), where these are recorded. Threshold: a tenth of the mean.
+    """
+    known = ranks.frames["summary"].dropna(subset="comp_ns")
+    compute = dict(zip(known["rank"].tolist(), known["comp_ns"].tolist(), strict=True))
+    mean = sum(compute.values()) / max(len(compute), 1)
+    if len(compute) < 2 or not mean:
+        return
+    most, least = max(compute, key=compute.__getitem__), min(compute, key=compute.__getitem__)
+    cost = int(min(compute[most] - mean, _rank_waited(ranks, most)))
+    if cost < _UNEVEN * mean:
+        return
+    what = (
+        f"Rank {most} computed for {units.duration(compute[most])}, rank {least} for {units.duration(compute[least])}; "
+        f"the mean of the {len(compute)} ranks is {units.duration(mean)}."
+    )
+    advice = "give ranks equal work: batches with equal numbers of tokens, embedding tables sharded by load"
+    yield _finding(ranks, most, "load_imbalance", "uneven load", what, cost, advice, "high")
+
+
+def _rank_waited(ranks: Ranks, rank: int) -> float:
+    """How long the other ranks waited in collectives on average, ns; infinity where no collective has a counterpart."""
+    collectives = ranks.analysis.collectives
+    others = collectives[(collectives["rank"] != rank) & collectives["wait_ns"].notna()]
+    return float(others["wait_ns"].sum()) / (len(ranks) - 1) if len(others) else float("inf")
+
+
+def straggling(ranks: Ranks) -> Iterator[Finding]:
+    """``straggler``: a rank that makes the job slow, as `cudalens.analysis.ranks.stragglers` finds them.
+
+    Cost: the job's time less its time, replayed, if the rank took as long as the ranks of the same program.
+    """
+    found = ranks.analysis.stragglers
+    for one in found.found:
+        what = f"{reason(one)[:1].upper()}{reason(one)[1:]}: {found.loss(one.loss_ns)}."
+        cost = int(one.loss_ns * one.num_steps)
+        advice = _ADVICE[one.cause].format(rank=one.rank, op=one.op)
+        yield _finding(ranks, one.rank, "straggler", f"waiting for rank {one.rank}", what, cost, advice, "medium")
+
+
+def _finding(
+    ranks: Ranks, rank: int, rule: str, title: str, what: str, cost_ns: int, advice: str, confidence: Confidence
+) -> Finding:
+    summary = ranks.frames["summary"]
+    wall = int(summary.loc[summary["rank"] == rank, "wall_ns"].iloc[0])
+    share = 100 * cost_ns / wall if wall else None
+    is_modelled = ranks.infos[rank].is_simulated
+    return Finding(rule, title, what, cost_ns, share, (), None, advice, confidence, is_modelled, alone_pct=share)
+
+
+def each(ranks: Ranks) -> Iterator[Finding]:
+    """The findings of every rank, in order of rank."""
+    frame = ranks.frames["findings"]
+    for rank, text in zip(frame["rank"].tolist(), frame["json"].tolist(), strict=True):
+        yield replace(msgspec.json.decode(text, type=Finding), rank=rank)

@@ -8,12 +8,12 @@ from typing import Final
 import numpy as np
 
 from cudalens.analysis import units
-from cudalens.analysis.event_arrays import Bools, Ints
 from cudalens.analysis.findings.finding import Finding
 from cudalens.analysis.findings.replays import overlapped, with_work, without_host, without_waits
 from cudalens.analysis.findings.trace_arrays import TraceArrays
-from cudalens.analysis.time.intervals import length, subtract
+from cudalens.analysis.time.groups import length, subtract
 from cudalens.analysis.time.work import COMPUTE
+from cudalens.frames.column_arrays import Bools, Ints
 
 #: Pages of managed memory that move because a kernel or the host touches them, and their copies by a prefetch.
 _UNIFIED: Final = r"\(Unified\)"

@@ -8,13 +8,13 @@ from typing import Final
 import numpy as np
 
 from cudalens.analysis import units
-from cudalens.analysis.event_arrays import Ints
 from cudalens.analysis.findings.finding import Finding
 from cudalens.analysis.findings.idle_attribution import COMPILE, GARBAGE, LOADER, LONG_NS
 from cudalens.analysis.findings.trace_arrays import TraceArrays
-from cudalens.analysis.time.intervals import Intervals, length, subtract, union
+from cudalens.analysis.time.groups import Intervals, length, subtract, union
 from cudalens.analysis.time.work import WAITING
 from cudalens.frames.build import STEP_PREFIX
+from cudalens.frames.column_arrays import Ints
 from cudalens.frames.info import threads_of
 
 #: Dispatching an operator from Python takes some microseconds; a shorter operator is mostly that.

@@ -22,11 +22,11 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from cudalens.analysis.event_arrays import Bools, Ints
 from cudalens.analysis.summary import window_on_clock
-from cudalens.analysis.time.intervals import Intervals, intersect, subtract, union, unite
+from cudalens.analysis.time.groups import Intervals, intersect, subtract, union, unite
 from cudalens.frames import RUNTIME_CATEGORIES
 from cudalens.frames.build import innermost_event
+from cudalens.frames.column_arrays import Bools, Ints
 
 if TYPE_CHECKING:
     from cudalens.analysis.findings.trace_arrays import TraceArrays

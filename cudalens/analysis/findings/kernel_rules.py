@@ -1,4 +1,4 @@
-"""Rules about the kernels: too short, too small for the device, unfused attention, autotuning."""
+"""Rules about kernels: too short, too small for the device, unfused, in a needless precision, slower than usual."""
 
 from __future__ import annotations
 
@@ -11,13 +11,14 @@ import numpy as np
 import pandas as pd
 
 from cudalens.analysis import units
-from cudalens.analysis.event_arrays import Bools, Floats, Ints
+from cudalens.analysis.event_arrays import Floats
 from cudalens.analysis.findings.finding import Finding
-from cudalens.analysis.findings.precision_rules import FP32_PRODUCTS
 from cudalens.analysis.findings.replays import fused, with_work, without_host
 from cudalens.analysis.findings.trace_arrays import TraceArrays
-from cudalens.analysis.time.intervals import length, union
+from cudalens.analysis.time.groups import length, numbered, union
+from cudalens.analysis.time.roofline import Calls, Expected
 from cudalens.analysis.time.work import COMPUTE, MEMORY
+from cudalens.frames.column_arrays import Bools, Ints
 
 #: A kernel that ends before the host can have launched the next one: cudaLaunchKernel takes about 5 µs.
 TINY_NS: Final = 5_000
@@ -191,7 +192,9 @@ def eager_attention(arrays: TraceArrays) -> Iterator[Finding]:
 def _launches_of_products(arrays: TraceArrays) -> Ints:
     """Rows of the calls that launched matrix products: those within such operators."""
     products = arrays.outermost(arrays.matching(_PRODUCT, "cpu_op"))
-    return arrays.work.launch[np.intersect1d(arrays.launched(products), _products_among(arrays))]
+    # Indices of device work that is not a copy or pointwise, by its name: operators of products copy operands.
+    copies = arrays.is_named(r"elementwise|copy|Memcpy|Memset|::(?:clone|copy_|expand|mul|add)\b")[arrays.work.rows]
+    return arrays.work.launch[np.intersect1d(arrays.launched(products), np.flatnonzero(~copies))]
 
 
 def _attentions(arrays: TraceArrays) -> tuple[Ints, Ints, Ints]:
@@ -218,12 +221,6 @@ def _is_batched(arrays: TraceArrays, rows: Ints) -> Bools:
     by_shape = np.array([not pd.isna(shape) and bool(_BATCHED_SHAPES.match(str(shape))) for shape in shapes], bool)
     named = arrays.matching(_BATCHED, "cpu_op")
     return by_shape | np.isin(rows, named) | np.isin(rows, arrays.parent[named])
-
-
-def _products_among(arrays: TraceArrays) -> Ints:
-    """Indices of device work that is not a copy or pointwise, by its name: operators of products copy operands."""
-    copies = arrays.is_named(r"elementwise|copy|Memcpy|Memset|::(?:clone|copy_|expand|mul|add)\b")[arrays.work.rows]
-    return np.flatnonzero(~copies)
 
 
 _CONVOLUTION: Final = (
@@ -260,3 +257,188 @@ def autotuning(arrays: TraceArrays) -> Iterator[Finding]:
         "torch.backends.cudnn.benchmark = False"
     )
     yield arrays.finding("autotuning", "convolution autotuning", what, gain, advice, "medium", rows=rows[trials])
+
+
+_SHARE: Final = 0.05
+
+#: Names that cuBLAS, cuDNN, CUTLASS, Tensile and the virtual device give to FP32 products.
+FP32_PRODUCTS: Final = (
+    r"^(?!.*(?:tf32|tensorop|bf16|f16|h884|s16816|s1688)).*"
+    r"(?:(?:^|_)s(?:gemm|cudnn)_|convolve_sgemm|sgemm_largek|simt_s(?:gemm|fprop|dgrad|wgrad|conv)"
+    r"|_f32f32_f32f32_f32_|wgrad_alg\d_engine<float|^Cijk_\w+?_SB_"
+    r"|^simulated::(?:mm|addmm|bmm|baddbmm|(?:\w+_)?convolution\w*)<float>)"
+)
+#: Kernels on doubles: products, and template instances of pointwise kernels and reductions.
+_PRODUCTS_64: Final = (
+    r"(?:^|_)d(?:gemm|884gemm)|_f64f64_|^Cijk_\w+?_DB_|^simulated::(?:mm|addmm|bmm|baddbmm|\w*conv\w*)<double>"
+)
+_FLOAT64: Final = rf"{_PRODUCTS_64}|^simulated::\w+<double>|[<( ,]double[,>)]|Functor<double>"
+
+_TENSOR_CORES: Final = 7.0
+_TF32: Final = 8.0
+
+#: Peak rate of float16 (7.x) or TF32 tensor cores by that of FP32, dense, from NVIDIA's data sheets: V100 125 and 15.7,
+#: T4 65 and 8.1, A100 156 and 19.5, A10 and L4 62 and 31, H100 494 and 67, B200 1,100 and 80 TFLOP/s; AMD's MI300X
+#: 1,307 (bfloat16) and 163.
+_RATIOS: Final = {7.0: 8.0, 7.5: 8.0, 8.0: 8.0, 8.6: 2.0, 8.9: 2.0, 9.0: 7.4, 10.0: 14.0}
+_USUAL_RATIO: Final = 8.0
+
+#: Devices on which float64 has half of the rate of float32, or the same; on all others a 32nd or less.
+_FAST_64: Final = (6.0, 7.0, 8.0, 9.0, 10.0)
+_SLOW_64: Final = 32.0
+
+
+def full_precision(arrays: TraceArrays) -> Iterator[Finding]:
+    """``fp32_math``: matrix products and convolutions run in FP32 on units other than the tensor cores.
+
+    Gain: what a replay saves in which these kernels take the time that corresponds to the peak rate of the tensor
+    cores. It is an upper bound: memory can limit the faster kernels. Kernels are recognized by the names that cuBLAS,
+    cuDNN, CUTLASS and Tensile give to FP32. Devices below compute capability 7.0 have no tensor cores, and get no
+    finding. Threshold: a twentieth of the window.
+    """
+    rows = arrays.matching(FP32_PRODUCTS, "kernel")
+    capability = arrays.capability
+    if not len(rows) or (capability is not None and capability < _TENSOR_CORES):
+        return
+    ratio = _RATIOS.get(capability or 0.0, _USUAL_RATIO)
+    gain = arrays.steady.gain(with_work(rows, 1 / ratio))
+    if arrays.is_minor(gain, _SHARE):
+        return
+    taken = int(arrays.dur[rows].sum())
+    what = (
+        f"{units.plural(len(rows), 'kernel')} of matrix products and convolutions in FP32 took {units.duration(taken)}"
+        f", most of it in {arrays.main_name(rows)}; tensor cores have {ratio:g} times the rate."
+    )
+    has_tf32 = capability is not None and capability >= _TF32 and not arrays.is_amd
+    yield arrays.finding(
+        "fp32_math", "FP32 matrix products", what, gain, _advice(arrays, capability),
+        "high" if has_tf32 else "medium", rows=rows, place=arrays.place_of(rows),
+    )  # fmt: skip
+
+
+def _advice(arrays: TraceArrays, capability: float | None) -> str:
+    if arrays.is_amd:
+        return 'torch.autocast("cuda", torch.bfloat16) around the forward pass'
+    if capability is not None and capability < _TF32:
+        return 'torch.autocast("cuda", torch.float16) with torch.amp.GradScaler: this GPU has tensor cores for float16'
+    if capability is None:
+        return 'torch.autocast("cuda") around the forward pass; from the A100 on, also TF32 with FP32 inputs'
+    return (
+        'torch.set_float32_matmul_precision("high") allows TF32; or torch.autocast("cuda", torch.bfloat16) around the '
+        "forward pass"
+    )
+
+
+def double_precision(arrays: TraceArrays) -> Iterator[Finding]:
+    """``float64_math``: kernels compute in float64.
+
+    Gain: what a replay saves in which products take the time that corresponds to the rate of float32 (a 32nd, or half
+    on devices with fast float64), and other kernels half of their time, for half of the bytes. Threshold: a twentieth
+    of the window.
+    """
+    rows = arrays.matching(_FLOAT64, "kernel")
+    if not len(rows):
+        return
+    capability = arrays.capability
+    is_slow = not arrays.is_amd and capability is not None and capability not in _FAST_64
+    products = arrays.matching(_PRODUCTS_64, "kernel")
+    others = rows[~arrays.is_named(_PRODUCTS_64)[rows]]
+    gain = arrays.steady.gain(with_work(products, 1 / _SLOW_64 if is_slow else 0.5), with_work(others, 0.5))
+    if arrays.is_minor(gain, _SHARE):
+        return
+    what = (
+        f"{units.plural(len(rows), 'kernel')} in float64 took {units.duration(int(arrays.dur[rows].sum()))}, most of "
+        f"it in {arrays.main_name(rows)}."
+    )
+    advice = "float32: check for numpy arrays, which are float64, and torch.set_default_dtype; x.float() at the source"
+    yield arrays.finding("float64_math", "float64", what, gain, advice, "high", rows=rows, place=arrays.place_of(rows))
+
+
+#: Shorter kernels are dominated by fixed costs, which differ between libraries.
+_MIN_NS: Final = 20_000
+
+#: If so many kinds of calls, and this share of all kinds with expected times, are slow, the GPU as a whole is.
+_MANY_KINDS: Final = 3
+_MOST: Final = 0.7
+
+
+def slower_than_usual(arrays: TraceArrays) -> Iterator[Finding]:
+    """``slow_kernels``: products, attention, softmax or layer norm take longer than on other GPUs of the same model.
+
+    The expected times are those of `cudalens.analysis.time.roofline`. A call counts if its expected time is at
+    least `_MIN_NS`, its kernels ran without other work beside them, and they took more than the limit, which is beyond
+    the errors of the expected times. Gain: what a replay saves in which such calls take their expected time, at most
+    the time beyond it.
+    """
+    compute, calls = arrays.calls
+    usual = calls.expected()
+    ns, limit = _columns(usual)
+    known = (ns >= _MIN_NS) & _is_alone(arrays, compute[calls.owned], calls)
+    slow = known & (calls.durations > limit * ns)
+    if not slow.any():
+        return
+    kernels = np.flatnonzero(slow[calls.call])
+    rows = arrays.work.rows[compute[calls.owned[kernels]]]
+    size = int((calls.durations - ns)[slow].sum())
+    gain = arrays.steady.bound(size, with_work(rows, (ns / np.maximum(calls.durations, 1))[calls.call[kernels]]))
+    if gain:
+        yield _finding(arrays, calls, usual, known, slow, rows, gain)
+
+
+def _columns(usual: list[Expected | None]) -> tuple[Floats, Floats]:
+    """Expected times and limits, 0 and 1 where they are not known."""
+    found = np.array([(0.0, 1.0) if one is None else (one.ns, one.limit) for one in usual]).reshape(-1, 2)
+    return found[:, 0], found[:, 1]
+
+
+def _is_alone(arrays: TraceArrays, at: Ints, calls: Calls) -> Bools:
+    """Which calls have only kernels beside which no other work of their device ran."""
+    work = arrays.work
+    beside = np.zeros(len(work.rows), bool)
+    for device in np.unique(work.device):
+        mine = np.flatnonzero(work.device == device)
+        mine = mine[np.argsort(work.start[mine], kind="stable")]
+        until = np.maximum.accumulate(work.end[mine])
+        following = work.start[mine[1:]]
+        beside[mine[1:][until[:-1] > following]] = True
+        beside[mine[:-1][work.end[mine[:-1]] > following]] = True
+    shared: Ints = np.bincount(calls.call, weights=beside[at], minlength=len(calls.rows))
+    return np.asarray(shared == 0)
+
+
+def _finding(
+    arrays: TraceArrays, calls: Calls, usual: list[Expected | None], known: Bools, slow: Bools, rows: Ints, gain: int
+) -> Finding:
+    chosen = np.flatnonzero(slow)
+    largest = max(chosen.tolist(), key=lambda k: calls.durations[k] - usual[k].ns)  # type: ignore[union-attr]
+    one = usual[largest]
+    assert one is not None
+    name, shapes = arrays.name_of(calls.rows[largest]), str(arrays.events["shapes"].array[calls.rows[largest]])
+    expected_ns = sum(found.ns for found in (usual[k] for k in chosen.tolist()) if found is not None)
+    what = (
+        f"{units.plural(len(chosen), 'call')} took {units.duration(int(calls.durations[chosen].sum()))}, and usually "
+        f"take {units.duration(expected_ns)} on this GPU ({one.gpu}, times with a mean error of "
+        f"{units.percent(one.error_pct)}); the largest difference: {name} of {units.shorten(shapes, 60)}, "
+        f"{calls.durations[largest] / one.ns:.1f} times its usual time."
+    )
+    advice = _advice_on_slow_kernel(arrays, calls, known, slow)
+    return arrays.finding(
+        "slow_kernels", "kernels slower than usual on this GPU", what, gain, advice, "medium",
+        rows=rows, place=arrays.place(int(calls.rows[largest])),
+    )  # fmt: skip
+
+
+def _advice_on_slow_kernel(arrays: TraceArrays, calls: Calls, known: Bools, slow: Bools) -> str:
+    """What to check: the whole GPU where most kinds of calls are slow, otherwise these calls."""
+    columns = {name: arrays.events[name].array.codes[calls.rows] for name in ("name", "shapes")}
+    kinds, _ = numbered(columns)
+    number, all_known = len(np.unique(kinds[slow])), len(np.unique(kinds[known]))
+    if number >= _MANY_KINDS and number >= _MOST * all_known:
+        return (
+            "most kernels are slow, so check the GPU: its clocks and power limit (nvidia-smi -q -d "
+            "CLOCK,PERFORMANCE,POWER), and other programs on it"
+        )
+    return (
+        "check these calls: strides and alignment of the operands (rows of 16 bytes), the kernel that the library "
+        "chose (its version), and other programs on the GPU; ncu --set full on one of them shows what it waits for"
+    )

@@ -11,7 +11,8 @@ import numpy as np
 
 from cudalens.analysis.critical_path.change import Change
 from cudalens.analysis.critical_path.graph import build_graph
-from cudalens.analysis.event_arrays import Floats, Ints
+from cudalens.analysis.event_arrays import Floats
+from cudalens.frames.column_arrays import Ints
 
 if TYPE_CHECKING:
     from cudalens.analysis.critical_path.dependencies import Window

@@ -14,7 +14,7 @@ from cudalens.analysis import units
 from cudalens.analysis.ancestors import nearest
 from cudalens.analysis.critical_path.dependencies import Window
 from cudalens.analysis.critical_path.path import whole_window
-from cudalens.analysis.event_arrays import Bools, EventArrays, Ints
+from cudalens.analysis.event_arrays import EventArrays
 from cudalens.analysis.findings.finding import MAX_ROWS, Confidence, Finding
 from cudalens.analysis.findings.idle_attribution import (
     ALLOCATE,
@@ -28,17 +28,15 @@ from cudalens.analysis.findings.idle_attribution import (
     attribute_idle,
 )
 from cudalens.analysis.findings.replays import Replays, without_host, without_waits
-from cudalens.analysis.operator_ids import FILTERED, share_of_gaps
 from cudalens.analysis.short_names import names_in_short
 from cudalens.analysis.summary import measured_window
-from cudalens.analysis.time.groups import taken
-from cudalens.analysis.time.intervals import Intervals, length, subtract, union
-from cudalens.analysis.time.roofline.calls import Calls
+from cudalens.analysis.time.groups import Intervals, length, subtract, taken, union
+from cudalens.analysis.time.roofline import Calls
 from cudalens.analysis.time.work import COMPUTE
-from cudalens.analysis.trust.host import missing_work
+from cudalens.analysis.trust.host import FILTERED, missing_work, share_of_gaps
 from cudalens.frames import RUNTIME_CATEGORIES, Trace
 from cudalens.frames.build import innermost_event
-from cudalens.frames.column_arrays import combined, integers
+from cudalens.frames.column_arrays import Bools, Ints, combined, integers
 from cudalens.frames.stacks import ENTRY_COLUMNS, enclosing_entries, entry_text, user_place
 
 _AMD: Final = re.compile(r"\bAMD\b|Instinct|Radeon|gfx\d")

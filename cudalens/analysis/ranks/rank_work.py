@@ -1,13 +1,17 @@
-"""The work of one rank that its peers are compared by: that of the device, or of the host where gloo communicates.
+"""The work of one rank that its peers are compared by, and the stretches of compute between its communications.
 
 A job on CPUs has no kernels. Its compute is the outermost operators of the main thread, its communication the ranges
 ``gloo:all_reduce`` of gloo's threads, which last from the arrival of the rank to the end, as kernels of NCCL do.
+
+A stretch ends where a communication kernel can start (its input is computed) or where compute waits for one. The
+operators in it are what peers are compared by, and what a what-if replaces. Times add up exactly: from the end of the
+stretch or communication that it follows, a stretch lasts its lag, then its work and the gaps in it.
 """
 
 from __future__ import annotations
 
 import math
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 import numpy as np
@@ -15,10 +19,12 @@ import pandas as pd
 
 from cudalens.analysis.ancestors import nearest_of
 from cudalens.analysis.cached import once_per_trace
+from cudalens.analysis.findings.trace_arrays import TraceArrays
 from cudalens.analysis.summary import step_rows
+from cudalens.analysis.time.groups import sums
 from cudalens.analysis.time.work import COMMUNICATION, COMPUTE, Work, device_work
 from cudalens.frames import Trace, is_category
-from cudalens.frames.column_arrays import Bools, Ints, integers, map_texts
+from cudalens.frames.column_arrays import Bools, Ints, categorical, integers, map_texts
 
 _MOST = 1 << 40
 
@@ -111,3 +117,191 @@ def only_group(trace: Trace) -> tuple[str, str] | None:
         return str(group["pg_name"]), str(ranks)
     except (msgspec.MsgspecError, TypeError, KeyError, ValueError, RecursionError):
         return None
+
+
+#: Operators of a rank with rows of their own; the others are joined in one row, ``(other)``.
+MAX_OPERATORS: Final = 48
+GAP: Final = "(gap)"
+OTHER: Final = "(other)"
+#: A communication that starts this long after its input is ready also waited for another one that ended before it.
+_PROMPT_NS: Final = 20_000
+
+
+class _Compute(NamedTuple):
+    """Device work other than communication in order of start; arrays of shape (n,)."""
+
+    start: Ints
+    reach: Ints  #: latest end so far
+    own: Ints  #: the part of each that is after all before it
+    gap: Ints  #: idle time before it
+
+
+def stretches(trace: Trace, comm: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """The stretches of one rank, and the operators in them; adds to `comm` how each communication depends on them.
+
+    Args:
+        trace: The rank.
+        comm: Its `communication`; gets the columns ``after`` (stretch after which it can start), ``after_comm`` (row of
+            the communication before it that it waited for), -1 for none, and ``place``, its number in the program.
+
+    Returns:
+        Stretches: ``start_ns``, ``end_ns``, ``busy_ns`` (time in which compute runs), ``lag_ns``, ``waits_for`` (row of
+        `comm`, -1 for none) and ``step``, int64.
+        Work: a row per stretch, ``place`` (communications launched before it) and ``op`` (category: operator, with its
+        line where known; ``(gap)`` is idle time): ``work_ns``, ``num``, ``elements`` of its inputs (int64), ``step``.
+    """
+    work = rank_work(trace)
+    at = np.flatnonzero(work.kind != COMMUNICATION)
+    compute = _compute(work, at)
+    begin, end = comm["ts"].to_numpy(), (comm["ts"] + comm["dur"]).to_numpy()
+    # The number of each communication in the order in which the program launched them.
+    key = np.where(comm["launched_ns"].isna(), comm["ts"], comm["launched_ns"].fillna(0)).astype(np.int64)
+    order = np.empty(len(comm), np.int64)
+    order[np.argsort(key, kind="stable")] = np.arange(len(comm))
+    cut, resume, waits = _cuts(compute, begin, end)
+    first = np.unique(np.concatenate([np.zeros(min(len(at), 1), np.int64), cut[cut < len(at)], resume]))
+    stretch = np.searchsorted(first, np.arange(len(at)), side="right") - 1
+    pieces = _pieces(compute, first, resume, waits, end)
+    pieces["step"] = integers(trace.events["step"].array[work.rows[at[first]]])
+    comm["after"] = np.where(cut > 0, stretch[np.maximum(cut, 1) - 1] if len(at) else -1, -1)
+    comm["after_comm"] = _before(comm, pieces["end_ns"].to_numpy(), begin, end)
+    comm["place"] = order
+    place = _places(trace, work, at, comm)
+    return pieces, _work(trace, work, at, compute, stretch, place, pieces)
+
+
+def _compute(work: Work, at: Ints) -> _Compute:
+    start, end = work.start[at], work.end[at]
+    reach = np.maximum.accumulate(end) if len(at) else end
+    before = np.concatenate([start[:1], reach[:-1]])
+    own = np.maximum(end - np.maximum(before, start), 0)
+    return _Compute(start, reach, own, np.maximum(start - before, 0))
+
+
+def _cuts(compute: _Compute, begin: Ints, end: Ints) -> tuple[Ints, Ints, Ints]:
+    """Return where compute is cut.
+
+    Returns:
+        For each communication the number of compute kernels that were finished when it started; the kernels that start
+        after a gap in which a communication ended, and the last communication that ended in each gap.
+    """
+    none = np.empty(0, np.int64)
+    if not len(compute.start):
+        return np.zeros(len(begin), np.int64), none, none
+    cut = np.searchsorted(compute.reach, begin, side="right")
+    at = np.searchsorted(compute.start, end, side="left")
+    inside = np.flatnonzero(at < len(compute.start))
+    previous = np.where(at[inside] > 0, compute.reach[np.maximum(at[inside], 1) - 1], np.iinfo(np.int64).min)
+    inside = inside[end[inside] > previous]
+    latest = inside[np.lexsort((end[inside], at[inside]))]
+    resume, last = np.unique(at[latest][::-1], return_index=True)
+    return cut, resume, latest[::-1][last]
+
+
+def _pieces(compute: _Compute, first: Ints, resume: Ints, waits: Ints, end: Ints) -> pd.DataFrame:
+    if not len(first):
+        return pd.DataFrame(dict.fromkeys(("start_ns", "end_ns", "busy_ns", "lag_ns", "waits_for"), first))
+    last = np.append(first[1:], len(compute.start)) - 1
+    stop = compute.reach[last]
+    waits_for = np.full(len(first), -1, np.int64)
+    waits_for[np.searchsorted(first, resume)] = waits
+    ready = np.concatenate([compute.start[:1], stop[:-1]])
+    ready = np.where(waits_for >= 0, np.maximum(ready, np.append(end, 0)[waits_for]), ready)
+    start = np.maximum(compute.start[first], np.concatenate([compute.start[:1], stop[:-1]]))
+    busy = np.add.reduceat(compute.own, first)
+    times = {"start_ns": start, "end_ns": stop, "busy_ns": busy, "lag_ns": start - ready}
+    return pd.DataFrame({**times, "waits_for": waits_for})
+
+
+def _before(comm: pd.DataFrame, stretch_end: Ints, begin: Ints, end: Ints) -> Ints:
+    """Row of the communication that each waited for: the one before it on its stream, or the last that ended."""
+    found = np.full(len(comm), -1, np.int64)
+    stream = comm["stream"].fillna(-1).to_numpy(np.int64)
+    for number in np.unique(stream).tolist():
+        mine = np.flatnonzero(stream == number)
+        found[mine[1:]] = mine[:-1]
+    ready = np.append(stretch_end, np.iinfo(np.int64).min)[comm["after"].to_numpy()]
+    ready = np.maximum(ready, np.where(found >= 0, end[found], ready))
+    by_end = np.argsort(end, kind="stable")
+    place = np.searchsorted(end[by_end], begin, side="right") - 1
+    last = np.where(place >= 0, np.append(by_end, -1)[place], -1)
+    late = (begin - ready > _PROMPT_NS) & (last >= 0)
+    late &= end[last] > ready
+    return np.where(late, last, found)
+
+
+def _places(trace: Trace, work: Work, at: Ints, comm: pd.DataFrame) -> Ints:
+    """Return the number of communications that the program had launched before it launched each piece of compute."""
+    ts = trace.events["ts"].to_numpy()
+    launch = work.launch[at]
+    when = np.where(launch >= 0, ts[launch], work.start[at])
+    launched = np.sort(np.where(comm["launched_ns"].isna(), comm["ts"], comm["launched_ns"].fillna(0)).astype(np.int64))
+    return np.searchsorted(launched, when, side="right")
+
+
+def _work(
+    trace: Trace, work: Work, at: Ints, compute: _Compute, stretch: Ints, place: Ints, pieces: pd.DataFrame
+) -> pd.DataFrame:
+    code, names = _operators(trace, work, at, compute.own)
+    elements = _elements(trace, work.launch[at])
+    step = integers(trace.events["step"].array[work.rows[at]])
+    opens = np.zeros(len(at), bool)
+    opens[np.searchsorted(stretch, np.arange(len(pieces)))] = True
+    gap = np.where(opens, pieces["lag_ns"].to_numpy()[stretch] if len(at) else 0, compute.gap)
+    table = pd.DataFrame({"stretch": stretch, "place": place, "step": step, "op": code})
+    idle = table[gap > 0].assign(op=len(names), work_ns=gap[gap > 0], num=0, elements=0)
+    busy = table.assign(work_ns=compute.own, num=1, elements=elements)
+    rows = pd.concat([busy, idle]).groupby(["stretch", "place", "step", "op"], sort=True).sum().reset_index()
+    rows["op"] = categorical(rows["op"].to_numpy(np.int32), [*names, GAP])
+    return rows.astype({name: "int64" for name in rows if name != "op"})
+
+
+def _operators(trace: Trace, work: Work, at: Ints, own: Ints) -> tuple[Ints, list[str]]:
+    """Return the operator that launched each piece of compute, with the user's line: its code, and their names."""
+    events = trace.events
+    parent = integers(events["parent"])
+    is_op = is_category(events["cat"].array, ("cpu_op",))
+    op = nearest_of(work.launch[at], is_op, parent)
+    stack = nearest_of(work.launch[at], ~events["stack"].isna().to_numpy(), parent)
+    stacks = np.where(stack >= 0, integers(events["stack"].array[np.maximum(stack, 0)]), -1)
+    names = np.where(op >= 0, events["name"].array.codes[op], -1)
+    own_name = np.where(op >= 0, -1, events["name"].array.codes[work.rows[at]])
+    keys = pd.DataFrame({"op": names, "kernel": own_name, "stack": stacks})
+    group = keys.groupby(["op", "kernel", "stack"], sort=False).ngroup().to_numpy(np.int64)
+    total = sums(own, group, int(group.max(initial=-1)) + 1)
+    kept = np.argsort(-total, kind="stable")[: MAX_OPERATORS * 4]
+    first = np.unique(group, return_index=True)[1]
+    return _named(trace, keys.iloc[first], group, total, kept, own, work, at)
+
+
+def _named(
+    trace: Trace, keys: pd.DataFrame, group: Ints, total: Ints, kept: Ints, own: Ints, work: Work, at: Ints
+) -> tuple[Ints, list[str]]:
+    arrays = TraceArrays(trace)
+    names = trace.events["name"].array.categories
+    longest = np.zeros(len(total), np.int64)
+    order = np.argsort(own, kind="stable")
+    longest[group[order]] = order
+    texts: dict[int, str] = {}
+    for number in kept.tolist():
+        op, kernel, _ = keys.iloc[number]
+        place = arrays.place(int(work.rows[at[longest[number]]]))
+        name = str(names[op] if op >= 0 else names[kernel])
+        texts[number] = f"{name} ({place})" if place else name
+    by_text: dict[str, int] = {}
+    for number in kept.tolist():
+        by_text[texts[number]] = by_text.get(texts[number], 0) + int(total[number])
+    listed = sorted(by_text, key=lambda text: (-by_text[text], text))[:MAX_OPERATORS]
+    code = {text: i for i, text in enumerate(listed)}
+    of_group = np.array([code.get(texts.get(n, ""), len(listed)) for n in range(len(total))], np.int64)
+    return (of_group[group] if len(group) else group), [*listed, OTHER]
+
+
+def _elements(trace: Trace, launch: Ints) -> Ints:
+    """Elements of the inputs of the operator around each launch; 0 if unknown."""
+    events = trace.events
+    has_shapes = ~events["shapes"].isna().to_numpy()
+    around = nearest_of(launch, has_shapes, integers(events["parent"]))
+    shapes = events["shapes"].array
+    found = map_texts(shapes, num_elements, 0)
+    return np.where(around >= 0, found[around], 0).astype(np.int64)

@@ -10,11 +10,9 @@ import pandas as pd
 
 from cudalens.analysis.findings import Finding, found_in
 from cudalens.analysis.ranks.matching import communication
-from cudalens.analysis.ranks.rank_work import is_on_host, rank_work
-from cudalens.analysis.ranks.stretches import stretches
+from cudalens.analysis.ranks.rank_work import is_on_host, rank_work, stretches
 from cudalens.analysis.summary import memory_peaks, step_rows, wall_ns
-from cudalens.analysis.time.breakdown import kernel_breakdown, op_breakdown
-from cudalens.analysis.time.temporal import breakdown_of
+from cudalens.analysis.time.breakdown import breakdown_of, kernel_breakdown, op_breakdown
 from cudalens.frames import Ranks, RunInfo, Trace
 from cudalens.frames.column_arrays import integers, masked, text_column
 from cudalens.frames.rank_store import joined
@@ -75,6 +73,7 @@ def _summary(trace: Trace) -> pd.DataFrame:
         "gpu": info.devices[0].name if info.devices else None,
         "trust": info.trust.verdict if info.trust else None,
     }
+    clocks = trace.metrics["clock_mhz"].dropna()
     numbers = {
         "num_events": len(trace),
         "started_ns": -1 if info.started_ns is None else info.started_ns,
@@ -84,15 +83,10 @@ def _summary(trace: Trace) -> pd.DataFrame:
         **times,
         "peak_bytes": max((memory_peaks(trace.memory) or {}).values(), default=-1),
         "num_problems": sum(problem.count for problem in info.problems),
-        "clock_mhz": _median_clock_mhz(trace),
+        "clock_mhz": (int(clocks.median()) if len(clocks) else -1),
     }
     texts = {name: text_column([value]) for name, value in row.items()}
     return pd.DataFrame(texts | {name: masked(pd.array([value]).to_numpy("int64")) for name, value in numbers.items()})
-
-
-def _median_clock_mhz(trace: Trace) -> int:
-    clocks = trace.metrics["clock_mhz"].dropna()
-    return int(clocks.median()) if len(clocks) else -1
 
 
 def _steps(trace: Trace) -> pd.DataFrame:

@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from cudalens.analysis.ranks.clocks import aligned
+from cudalens.analysis.ranks.waits import aligned
 from cudalens.frames.column_arrays import Ints, integers
 
 Floats = NDArray[np.float64]

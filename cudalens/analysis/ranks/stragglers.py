@@ -10,10 +10,9 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from cudalens.analysis import units
-from cudalens.analysis.ranks.coverage import Coverage
-from cudalens.analysis.ranks.peers import roles, stage_ratios, with_peers
+from cudalens.analysis.ranks.peers import Coverage, roles, stage_ratios, with_peers
+from cudalens.analysis.ranks.rank_work import GAP
 from cudalens.analysis.ranks.replay import Graph
-from cudalens.analysis.ranks.stretches import GAP
 from cudalens.frames.column_arrays import Ints, integers
 
 _NAME: Final = 60

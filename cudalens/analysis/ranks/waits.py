@@ -1,14 +1,22 @@
-"""Who waits for whom: arrival, wait and transfer of each collective, and the parts of each step."""
+"""Who waits for whom: clocks of ranks aligned by shared collectives; arrival, wait and transfer of each collective.
+
+For each pair of ranks of a group the differences of the ends are a line over time: its height is the offset of the
+clocks, its slope their drift. The lines of all pairs are joined by weighted least squares.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import Any, Final, NamedTuple
+
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
-from cudalens.analysis.ranks.clocks import aligned
+from cudalens.analysis.ranks.matching import P2P
 from cudalens.analysis.time.groups import measured, share
 from cudalens.analysis.time.overlap import bus_factors
-from cudalens.frames.column_arrays import combined, integers
+from cudalens.frames.column_arrays import Ints, combined, integers
 
 
 def with_waits(matched: pd.DataFrame, clocks: pd.DataFrame) -> pd.DataFrame:
@@ -112,3 +120,148 @@ def expert_load(collectives: pd.DataFrame) -> pd.DataFrame:
     found = frame.groupby(["rank", "step"]).sum().reset_index()
     found["load_pct"] = share(found["out_elements"], found.groupby("step")["out_elements"].transform("mean"))
     return found
+
+
+Floats = NDArray[np.float64]
+
+#: The ends of one collective differ by this at least: resolution of the timers.
+_FLOOR_NS: Final = 200.0
+_MIN_FOR_DRIFT: Final = 4
+#: Larger drifts are not those of clocks.
+_MAX_DRIFT: Final = 1e-3
+
+
+class _Pair(NamedTuple):
+    """Offset and drift of one rank against another, by index, with their variances, and the scatter of the ends."""
+
+    a: int
+    b: int
+    offset: float
+    drift: float
+    offset_var: float
+    drift_var: float
+    scatter: float
+
+
+def clock_offsets(matched: pd.DataFrame, ranks: Ints) -> pd.DataFrame:
+    """Offset and drift of the clock of each rank against the first.
+
+    Args:
+        matched: As of `matched_collectives`.
+        ranks: All ranks, ascending, shape (n,).
+
+    Returns:
+        A row per rank: ``rank`` (int64); ``offset_ns``, what its clock shows more than the first rank's at ``at_ns``
+        (times of the first rank's clock, int64), ``drift_ppm``, and ``uncertainty_ns``: the offset is within it at any
+        time of the recording (Float64; ``<NA>`` for a rank that shares no collective with the first).
+    """
+    end = (matched["ts"] + matched["dur"]).to_numpy(np.int64)
+    base = int(end.min()) if len(end) else 0
+    at = end - base
+    # Coarse offsets first: a drift is one over the time of the first clock, not over that of each rank's own.
+    coarse = _solved(ranks, list(_pairs(matched, ranks, at, at.astype(np.float64), has_drift=False)), 0.0)["offset_ns"]
+    since = at - np.nan_to_num(coarse)[np.searchsorted(ranks, integers(matched["rank"]))]
+    middle = float(np.median(since)) if len(at) else 0.0
+    half = float(np.abs(since - middle).max(initial=0.0))
+    found = _solved(ranks, list(_pairs(matched, ranks, at, since - middle)), half)
+    reach = np.isfinite(found["offset_ns"])
+    frame = pd.DataFrame({"rank": ranks, "at_ns": base + int(middle)})
+    for name, values in found.items():
+        frame[name] = pd.array(np.where(reach, values, np.nan), "Float64").astype("Float64")
+        frame.loc[~reach, name] = pd.NA
+    return frame
+
+
+def aligned(frame: pd.DataFrame, clocks: pd.DataFrame) -> Ints:
+    """The starts of the rows of `frame` on the clock of the first rank, ns; as recorded for ranks without an offset."""
+    offset, drift = (clocks[name].fillna(0).to_numpy(np.float64) for name in ("offset_ns", "drift_ppm"))
+    place = np.searchsorted(clocks["rank"].to_numpy(), integers(frame["rank"]))
+    ts = frame["ts"].to_numpy(np.int64)
+    first = int(clocks["at_ns"].iloc[0]) if len(clocks) else 0
+    since = ts - first - offset[place]
+    return ts - np.round(offset[place] + drift[place] * 1e-6 * since).astype(np.int64)
+
+
+def _pairs(matched: pd.DataFrame, ranks: Ints, at: Ints, since: Floats, *, has_drift: bool = True) -> Iterator[_Pair]:
+    """Yield the pairs of ranks of one group, each with the group's first rank; of senders and receivers if needed."""
+    is_p2p = matched["kind"].isin(P2P).to_numpy(bool)
+    known = (matched["match"] >= 0).to_numpy()
+    index = np.searchsorted(ranks, integers(matched["rank"]))
+    match = matched["match"].to_numpy()
+    found = list(_fitted(match, index, at, since, known & ~is_p2p, has_drift))
+    yield from found
+    if len(set(_parts(len(ranks), found).tolist())) > 1:
+        yield from _fitted(match, index, at, since, known & is_p2p, has_drift)
+
+
+def _fitted(match: Ints, index: Ints, at: Ints, since: Floats, chosen: Any, has_drift: bool) -> Iterator[_Pair]:
+    rows = np.flatnonzero(chosen)
+    rows = rows[np.lexsort((index[rows], match[rows]))]
+    first = rows[np.searchsorted(match[rows], match[rows])]
+    other = first != rows
+    rows, first = rows[other], first[other]
+    pair = index[first] * (int(index.max(initial=0)) + 1) + index[rows]
+    order = np.argsort(pair, kind="stable")
+    for part in np.split(order, np.flatnonzero(np.diff(pair[order])) + 1):
+        if len(part):
+            a, b = int(index[first[part[0]]]), int(index[rows[part[0]]])
+            y = (at[rows[part]] - at[first[part]]).astype(np.float64)
+            yield _line(a, b, since[first[part]], y, has_drift)
+
+
+def _line(a: int, b: int, x: Floats, y: Floats, has_drift: bool) -> _Pair:
+    """Return a line through the differences that outliers do not move (Huber weights)."""
+    n = len(x)
+    has_slope = has_drift and n >= _MIN_FOR_DRIFT and float(np.ptp(x)) > 0
+    weights = np.ones(n)
+    offset = float(np.median(y))
+    slope, scatter, spread, center = 0.0, 0.0, 1.0, 0.0
+    for _ in range(8):
+        center = float(np.average(x, weights=weights))
+        spread = max(float((weights * (x - center) ** 2).sum()), 1.0)
+        slope = float((weights * (x - center) * y).sum() / spread) if has_slope else 0.0
+        slope = float(np.clip(slope, -_MAX_DRIFT, _MAX_DRIFT))
+        offset = float(np.average(y - slope * (x - center), weights=weights))
+        rest = np.abs(y - offset - slope * (x - center))
+        scatter = max(1.4826 * float(np.median(rest)), _FLOOR_NS)
+        weights = np.minimum(1.0, 2 * scatter / np.maximum(rest, 1.0))
+    scatter *= 1 + 3 / n  # few differences show too little of their scatter
+    variance = scatter**2 / max(float(weights.sum()), 1.0)
+    slope_var = scatter**2 / spread if has_slope else (5e-6) ** 2
+    return _Pair(a, b, offset - slope * center, slope, variance + slope_var * center**2, slope_var, scatter)
+
+
+def _parts(num: int, pairs: list[_Pair]) -> Ints:
+    """Return the lowest rank, by index, that each rank is joined with."""
+    part = np.arange(num)
+    for pair in pairs * 2:
+        low, high = sorted((int(part[pair.a]), int(part[pair.b])))
+        part[part == high] = low
+    return part
+
+
+def _solved(ranks: Ints, pairs: list[_Pair], half: float) -> dict[str, Floats]:
+    n = len(ranks)
+    offset, offset_var = _least_squares(n, [(p.a, p.b, p.offset, p.offset_var) for p in pairs])
+    drift, drift_var = _least_squares(n, [(p.a, p.b, p.drift, p.drift_var) for p in pairs])
+    scatter = float(np.median([pair.scatter for pair in pairs])) if pairs else 0.0
+    joined = _parts(n, pairs) == 0
+    uncertainty = 3 * np.sqrt(offset_var + drift_var * half**2) + scatter
+    uncertainty[:1] = 0
+    values = {"offset_ns": offset, "drift_ppm": 1e6 * drift, "uncertainty_ns": uncertainty}
+    return {name: np.where(joined, value, np.nan) for name, value in values.items()}
+
+
+def _least_squares(n: int, edges: list[tuple[int, int, float, float]]) -> tuple[Floats, Floats]:
+    """Values of n unknowns, the first 0, from differences b - a with variances; and the variances of the values."""
+    normal, right = np.zeros((n, n)), np.zeros(n)
+    scale = min((variance for *_, variance in edges), default=1.0)
+    for a, b, difference, variance in edges:
+        weight = scale / variance
+        normal[[a, b], [a, b]] += weight
+        normal[[a, b], [b, a]] -= weight
+        right[b] += weight * difference
+        right[a] -= weight * difference
+    inverse = np.zeros((n, n))
+    inverse[1:, 1:] = np.linalg.pinv(normal[1:, 1:], hermitian=True)
+    return inverse @ right, np.maximum(np.diag(inverse), 0) * scale

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cache
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -12,7 +12,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from cudalens.analysis.cached import once_per_trace
 from cudalens.analysis.ranked import ranked
-from cudalens.analysis.time.averages_keys import (
+from cudalens.analysis.time.groups import sums
+from cudalens.analysis.time.keys import (
     STEP_NAME,
     Stacks,
     check_keys,
@@ -21,7 +22,6 @@ from cudalens.analysis.time.averages_keys import (
     step_names,
     with_torch_groups,
 )
-from cudalens.analysis.time.groups import sums
 from cudalens.analysis.time.work import is_waiting
 from cudalens.frames import GPU_ACTIVITIES, RUNTIME_CATEGORIES
 from cudalens.frames.column_arrays import Bools, Ints, categorical, combined, integers, is_category, nullable
@@ -173,7 +173,13 @@ def _measured(trace: Trace) -> _Measured:
     parent, depth = integers(events["parent"]), events["depth"].to_numpy()
     fold = _folded(events, parent)
     head = heads(parent, fold)
-    own_device = _device_time_of(events)
+    # GPU time of the work launched by each host row, ns; dur for device work.
+    dur = events["dur"].to_numpy()
+    launch = integers(events["launch"])
+    work = np.flatnonzero(is_category(events["cat"].array, GPU_ACTIVITIES) & (launch >= 0))
+    own_device = sums(dur[work], launch[work], len(events))
+    on_device = is_device(events)
+    own_device[on_device] = dur[on_device]
     device = sums_beneath(own_device, parent, depth)
     memory = {}
     for side, own in _memory_of(trace).items():
@@ -259,17 +265,6 @@ def is_device(events: pd.DataFrame) -> Bools:
     return on_device
 
 
-def _device_time_of(events: pd.DataFrame) -> Ints:
-    """GPU time of the work launched by each host row, ns; dur for device work."""
-    dur = events["dur"].to_numpy()
-    launch = integers(events["launch"])
-    work = np.flatnonzero(is_category(events["cat"].array, GPU_ACTIVITIES) & (launch >= 0))
-    own = sums(dur[work], launch[work], len(events))
-    on_device = is_device(events)
-    own[on_device] = dur[on_device]
-    return own
-
-
 def _given_to_callers(own: Ints, events: pd.DataFrame, parent: Ints) -> Ints:
     """The values with those of runtime calls added to their callers', if there are any, as torch.profiler does."""
     calls = np.flatnonzero(is_category(events["cat"].array, RUNTIME_CATEGORIES) & (parent >= 0) & (own > 0))
@@ -330,26 +325,27 @@ def _averaged(trace: Trace, keys: Sequence[str], at: Ints, found: _Measured) -> 
     out["total_ns"] = sums(dur, group, n)
     out["self_ns"] = sums(found.self_ns[at], group, n)
     out["mean_ns"] = out["total_ns"] / out["count"]
-    out["std_ns"] = _sample_std(group, dur, out["mean_ns"].to_numpy(), out["count"].to_numpy())
+    mean = out["mean_ns"].to_numpy()
+    count = out["count"].to_numpy()
+    squares = np.bincount(group, weights=(dur - mean[group]) ** 2, minlength=len(count))
+    single = count < 2
+    out["std_ns"] = pd.arrays.FloatingArray(np.sqrt(squares / np.where(single, 1, count - 1)), single)
     out["min_ns"], out["max_ns"] = _extremes(group, dur, n)
     is_cost = ~is_category(events["cat"].array[at], UNCOUNTED) & ~is_waiting(events["name"].array[at])
     out["share_pct"] = _shares(out, group, np.where(is_cost, found.self_ns[at], 0))
     out["device_total_ns"] = sums(found.device_ns[at], group, n)
     out["self_device_ns"] = sums(found.self_device_ns[at], group, n)
     for column in ("flops", "num_bytes"):
-        out[column] = _known_sums(group, events[column].array[at], n)
+        values = events[column].array[at]
+        known = ~np.asarray(values.isna())
+        total = sums(values[known].to_numpy(dtype=np.int64), group[known], n)
+        out[column] = pd.arrays.IntegerArray(total, np.bincount(group[known], minlength=n) == 0)
     for column in MEMORY_COLUMNS:
         of_group = sums(found.memory[column][at], group, n) if found.memory else np.zeros(n, np.int64)
         out[column] = nullable(of_group, np.full(n, not found.memory))
     codes, texts = stacks().places() if events["stack"].notna().any() else (np.full(len(events), -1, np.int64), [])
     out["place"] = categorical(codes[at[first]], texts)
     return out.sort_values(["self_ns", "total_ns"], ascending=False, kind="stable", ignore_index=True)
-
-
-def _sample_std(group: Ints, dur: Ints, mean: NDArray[np.float64], count: Ints) -> Any:
-    squares = np.bincount(group, weights=(dur - mean[group]) ** 2, minlength=len(count))
-    single = count < 2
-    return pd.arrays.FloatingArray(np.sqrt(squares / np.where(single, 1, count - 1)), single)
 
 
 def _extremes(group: Ints, dur: Ints, n: int) -> tuple[Ints, Ints]:
@@ -365,9 +361,3 @@ def _shares(out: pd.DataFrame, group: Ints, self_ns: Ints) -> NDArray[np.float64
     whole = np.bincount(side, weights=weight, minlength=2)[side]
     shares: NDArray[np.float64] = 100.0 * np.divide(weight, whole, out=np.zeros_like(weight), where=whole > 0)
     return shares
-
-
-def _known_sums(group: Ints, values: Any, n: int) -> Any:
-    known = ~np.asarray(values.isna())
-    total = sums(values[known].to_numpy(dtype=np.int64), group[known], n)
-    return pd.arrays.IntegerArray(total, np.bincount(group[known], minlength=n) == 0)

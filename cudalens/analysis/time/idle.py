@@ -11,8 +11,7 @@ import pandas as pd
 
 from cudalens.analysis.ancestors import nearest_of, running_at
 from cudalens.analysis.ranked import ranked
-from cudalens.analysis.time.groups import Lanes, measured, numbered, quantiles, share, sums
-from cudalens.analysis.time.intervals import Intervals, subtract, union
+from cudalens.analysis.time.groups import Intervals, Lanes, measured, numbered, quantiles, share, subtract, sums, union
 from cudalens.analysis.time.work import Work, device_work
 from cudalens.errors import invalid_choice
 from cudalens.frames import RUNTIME_CATEGORIES, Trace, categorical, is_category

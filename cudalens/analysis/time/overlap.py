@@ -10,10 +10,9 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from cudalens.analysis.ranked import ranked
-from cudalens.analysis.time.groups import Lanes, in_step, measured, numbered, share
+from cudalens.analysis.time.breakdown import temporal_breakdown
+from cudalens.analysis.time.groups import Intervals, Lanes, in_step, measured, numbered, share
 from cudalens.analysis.time.idle import texts
-from cudalens.analysis.time.intervals import Intervals
-from cudalens.analysis.time.temporal import temporal_breakdown
 from cudalens.analysis.time.work import COMMUNICATION, COMPUTE, Work, device_work
 from cudalens.frames import Trace
 from cudalens.frames.column_arrays import Ints, integers, map_texts, masked

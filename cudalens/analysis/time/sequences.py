@@ -123,7 +123,15 @@ def _grams(row: _Row, low: int, high: int, min_count: int) -> Iterator[tuple[int
     for width in range(SHORTEST, high + 1):
         more = np.full(len(ids), -1) if width == high else _longer(ids, names, row.run, width + 1, min_count)
         if width >= low:
-            yield width, _Grams(ids, _is_maximal(ids, more))
+            # False for a sequence if all its places start, or all end, the same longer sequence.
+            n = int(ids.max(initial=-1)) + 1
+            count = np.bincount(ids[ids >= 0], minlength=n)
+            maximal = np.ones(n, bool)
+            place = np.flatnonzero(more >= 0)
+            longer = np.bincount(more[place]) if len(place) else np.zeros(0, np.int64)
+            for part in (ids[place], ids[place + 1]):
+                maximal[part[longer[more[place]] == count[part]]] = False
+            yield width, _Grams(ids, maximal)
         ids = more
 
 
@@ -140,18 +148,6 @@ def _longer(ids: Ints, names: Ints, run: Ints, width: int, min_count: int) -> In
         is_common = np.bincount(found, minlength=len(distinct)) >= min_count
         longer[place] = np.where(is_common, np.cumsum(is_common) - 1, -1)[found]
     return longer
-
-
-def _is_maximal(ids: Ints, more: Ints) -> Bools:
-    """False for a sequence if all its places start, or all end, the same longer sequence."""
-    n = int(ids.max(initial=-1)) + 1
-    count = np.bincount(ids[ids >= 0], minlength=n)
-    maximal = np.ones(n, bool)
-    place = np.flatnonzero(more >= 0)
-    longer = np.bincount(more[place]) if len(place) else np.zeros(0, np.int64)
-    for part in (ids[place], ids[place + 1]):
-        maximal[part[longer[more[place]] == count[part]]] = False
-    return maximal
 
 
 class _Occurrences(NamedTuple):

@@ -13,8 +13,8 @@ import numpy as np
 import pandas as pd
 
 from cudalens.analysis.cached import once_per_trace
-from cudalens.analysis.time.intervals import length, union
-from cudalens.frames.syncs.kinds import EXPLICIT, SyncKind
+from cudalens.analysis.time.groups import length, union
+from cudalens.frames.sync_kinds import EXPLICIT, SyncKind
 
 if TYPE_CHECKING:
     from cudalens.frames import Trace

@@ -8,9 +8,10 @@ from typing import Final, Literal
 
 import numpy as np
 
-from cudalens.analysis.event_arrays import Bools, EventArrays, Ints
+from cudalens.analysis.event_arrays import EventArrays
 from cudalens.analysis.units import duration, plural, shorten
 from cudalens.frames import RUNTIME_CATEGORIES
+from cudalens.frames.column_arrays import Bools, Ints
 
 #: Marks a missing value in an array of keys: -1 can be a valid one.
 MISSING: Final = int(np.iinfo(np.int64).min)

@@ -6,25 +6,20 @@ import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 import pandas as pd
 
 from cudalens.analysis.cached import once_per_trace
-from cudalens.analysis.event_arrays import Bools, Ints
-from cudalens.analysis.operator_ids import FILTERED, share_of_gaps
 from cudalens.analysis.summary import step_rows
-from cudalens.analysis.time.intervals import length, union
+from cudalens.analysis.time.groups import length, union
 from cudalens.analysis.trust.arrays import MISSING, Issue, TrustArrays
 from cudalens.analysis.units import count, duration, percent, plural, shorten
-from cudalens.frames import GPU_ACTIVITIES, RUNTIME_CATEGORIES
+from cudalens.frames import GPU_ACTIVITIES, RUNTIME_CATEGORIES, Trace, is_category
 from cudalens.frames.build import STEP_PREFIX
-from cudalens.frames.column_arrays import combined
+from cudalens.frames.column_arrays import Bools, Ints, combined, integers
 from cudalens.gpus.error_bands import Band
-
-if TYPE_CHECKING:
-    from cudalens.frames import Trace
 
 #: Programs that record the work of GPUs: a file of theirs without any is not a run of the CPU.
 _GPU_RECORDERS: Final = {
@@ -313,3 +308,24 @@ def simulated(arrays: TrustArrays) -> Iterator[Issue]:
         width = f" (80 % band of the kernels: {Band(*band).words})" if band else ""
         what = f"device times are modelled for a virtual {spec}, not measured{width}"
         yield Issue("simulated", "note", what, np.empty(0, np.int64), 1)
+
+
+#: Of the operators' numbers, the share after which some are missing: 0.01 at most in whole files, 0.6 in sampled ones.
+FILTERED: Final = 0.3
+
+#: Fewer operators show nothing.
+_LEAST: Final = 50
+
+
+@once_per_trace
+def share_of_gaps(trace: Trace) -> float:
+    """Return the share of operators and ranges after whose number the next one is missing; 0 if there are too few.
+
+    torch numbers operators and ranges one after the other. A complete file lacks few of these numbers: of operators
+    that had not ended, and of what other threads ran between two recordings.
+    """
+    events = trace.events
+    ids = integers(events["external_id"])[is_category(events["cat"].array, ("cpu_op", "user_annotation"))]
+    steps = np.diff(np.sort(ids[ids > 0]))  # np.unique takes ten times as long for as many numbers
+    steps = steps[steps > 0]
+    return float((steps > 1).mean()) if len(steps) + 1 >= _LEAST else 0.0

@@ -15,7 +15,7 @@ from typing import Any, Final
 import pandas as pd
 
 from cudalens.analysis import Finding, critical_path, findings
-from cudalens.analysis.queries.query import query
+from cudalens.analysis.queries import query
 from cudalens.api.load import load_trace
 from cudalens.errors import TraceError
 from cudalens.frames import Trace

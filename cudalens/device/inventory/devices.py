@@ -165,7 +165,7 @@ class Devices:
     @property
     def verdict(self) -> str:
         """The result in one line."""
-        from cudalens.views.devices.inventory import verdict
+        from cudalens.views.device_cards import verdict
 
         return verdict(self)
 
@@ -193,12 +193,12 @@ class Devices:
 
     def __repr__(self) -> str:
         """Return the verdict and the facts about each device, as text."""
-        from cudalens.views.devices.inventory import devices_text
+        from cudalens.views.device_cards import devices_text
 
         return devices_text(self)
 
     def _repr_html_(self) -> str:
-        from cudalens.views.devices.inventory import devices_html
+        from cudalens.views.device_cards import devices_html
 
         return devices_html(self)
 

@@ -12,8 +12,7 @@ from torch.utils._pytree import tree_leaves
 from cudalens.errors import BenchmarkError
 from cudalens.fixes.clocks import Clock
 from cudalens.fixes.honest.certificate import Cheat
-from cudalens.fixes.honest.inputs import Inputs, copy_set, write_set
-from cudalens.fixes.honest.observe import Observed, full_precision, observe
+from cudalens.fixes.honest.observe import Inputs, Observed, copy_set, full_precision, observe, write_set
 from cudalens.fixes.values import Difference, compare_values, is_equal, values_in
 
 Function = Callable[..., Any]

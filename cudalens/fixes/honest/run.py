@@ -13,8 +13,16 @@ from cudalens.errors import BenchmarkError
 from cudalens.fixes.clocks import Clock, find_clock, read_gpu_clocks
 from cudalens.fixes.honest.certificate import Certificate, Cheat, Timing
 from cudalens.fixes.honest.checks import Checks, Function, check_bounds, check_claim, freeze
-from cudalens.fixes.honest.inputs import MAX_BYTES, Inputs, MakeInputs, copy_set, num_bytes, write_set
-from cudalens.fixes.honest.observe import Integrity, Observed
+from cudalens.fixes.honest.observe import (
+    MAX_BYTES,
+    Inputs,
+    Integrity,
+    MakeInputs,
+    Observed,
+    copy_set,
+    num_bytes,
+    write_set,
+)
 from cudalens.fixes.settings import read_settings
 from cudalens.fixes.values import compare_values, values_in
 
@@ -34,7 +42,14 @@ def run_benchmark(
     claimed_ms: float | None,
 ) -> Certificate:
     """Benchmark two functions; see `cudalens.benchmark`."""
-    _check_arguments(a, b, runs, tolerance, claimed_ms)
+    for name, function in (("a", a), ("b", b)):
+        if not callable(function):
+            raise BenchmarkError(f"{name} is {type(function).__name__}, expected a function that takes the inputs.")
+    if isinstance(runs, bool) or not isinstance(runs, int) or not 3 <= runs <= _MAX_RUNS:
+        raise BenchmarkError(f"runs={runs!r}: expected a whole number from 3 to {_MAX_RUNS:,}.")
+    for name, value in (("tolerance", tolerance), ("claimed_ms", claimed_ms)):
+        if value is not None and (isinstance(value, bool) or not isinstance(value, int | float) or not value > 0):
+            raise BenchmarkError(f"{name}={value!r}: expected None or a number above 0.")
     made, clock, integrity = Inputs(inputs), find_clock(), Integrity()
     if clock.has_values:
         made.check()
@@ -58,17 +73,6 @@ def run_benchmark(
 
 #: With these, a function is not timed: its time has no meaning, or other work would be disturbed.
 _STOPS: Final = frozenset({"patched timer", "patched torch", "unfinished thread", "lazy output", "different shape"})
-
-
-def _check_arguments(a: Any, b: Any, runs: Any, tolerance: Any, claimed_ms: Any) -> None:
-    for name, function in (("a", a), ("b", b)):
-        if not callable(function):
-            raise BenchmarkError(f"{name} is {type(function).__name__}, expected a function that takes the inputs.")
-    if isinstance(runs, bool) or not isinstance(runs, int) or not 3 <= runs <= _MAX_RUNS:
-        raise BenchmarkError(f"runs={runs!r}: expected a whole number from 3 to {_MAX_RUNS:,}.")
-    for name, value in (("tolerance", tolerance), ("claimed_ms", claimed_ms)):
-        if value is not None and (isinstance(value, bool) or not isinstance(value, int | float) or not value > 0):
-            raise BenchmarkError(f"{name}={value!r}: expected None or a number above 0.")
 
 
 def _replaced(integrity: Integrity) -> list[Cheat]:

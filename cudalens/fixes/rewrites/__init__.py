@@ -13,7 +13,7 @@ from typing import Final
 from cudalens.analysis import Finding
 from cudalens.errors import FixError
 from cudalens.fixes.names import names_of
-from cudalens.fixes.rewrites import attention, copies, fusion, loops, memory, precision, training, waits
+from cudalens.fixes.rewrites import copies, fusion, loops, precision, training, waits
 from cudalens.fixes.rewrites.fix import Fix, Program, with_torch
 
 Rewrite = Callable[[Program, Finding | None], Iterator[Fix]]
@@ -43,15 +43,15 @@ REWRITES: Final[dict[str, tuple[Rewrite, ...]]] = {
     "layout_conversions": (precision.channels_last,),
     "fp32_math": (precision.tensor_cores,),
     "float64_math": (precision.single_precision,),
-    "eager_attention": (attention.fused_attention,),
+    "eager_attention": (fusion.fused_attention,),
     "unfused_pointwise": (fusion.fused_gelu, fusion.fused_layer_norm, fusion.compile_functions),
     "needless_checkpointing": (training.keep_activations,),
     "dense_embedding": (training.sparse_embedding,),
     "optimizer_loop": (training.group_optimizer,),
     "exposed_communication": (training.skip_reductions,),
     "zero_grad": (training.release_gradients,),
-    "driver_memory": (memory.keep_cache,),
-    "garbage_collection": (memory.collect_later,),
+    "driver_memory": (training.keep_cache,),
+    "garbage_collection": (training.collect_later,),
     "data_loader": (copies.load_in_workers,),
     "graphable": _LAUNCHES,
     "launch_bound": (training.group_optimizer, *_LAUNCHES),

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from cudalens.analysis import Finding
 from cudalens.errors import FixError
-from cudalens.fixes.effects import find_effects
+from cudalens.fixes.names import find_effects
 from cudalens.fixes.rewrites import fixes_for
 from cudalens.fixes.rewrites.fix import Fix, Program, program_of
 from cudalens.fixes.source import without_observers

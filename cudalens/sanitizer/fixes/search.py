@@ -145,13 +145,8 @@ def _suggest_for_all(runs: Sequence[Run], race: Race, sources: Sources, known: M
     places = {access.place for each in removed for access in (each.first, each.second)}
     is_captured_elsewhere = any(run.runs_any(places) for run in runs if run.is_capture and run not in racing)
     if is_captured_elsewhere or any(other is None or other.diff != fix.diff for other in others):
-        return _without_diff(racing[0], race, known)
+        return suggest(racing[0], race, Sources(lambda filename: []), known)
     return fix
-
-
-def _without_diff(run: Run, race: Race, known: Mapping[Key, Race]) -> Fix | None:
-    """Return a fix in words."""
-    return suggest(run, race, Sources(lambda filename: []), known)
 
 
 def _best_rank(race: Race) -> tuple[int, bool]:

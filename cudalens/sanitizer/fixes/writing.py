@@ -25,7 +25,7 @@ from cudalens.sanitizer.engine import (
     StreamSynchronized,
 )
 from cudalens.sanitizer.fixes import source_edits as edits
-from cudalens.sanitizer.fixes import source_names as names
+from cudalens.sanitizer.fixes import source_edits as names
 from cudalens.sanitizer.fixes.candidates import (
     Edited,
     Fix,

@@ -28,8 +28,7 @@ from cudalens.sanitizer.live.callbacks import Callbacks
 from cudalens.sanitizer.live.calls import Call
 from cudalens.sanitizer.live.log import Log
 from cudalens.sanitizer.live.memory import Memory
-from cudalens.sanitizer.live.pending import Received, State
-from cudalens.sanitizer.live.record_operator import TensorAccess
+from cudalens.sanitizer.live.record_operator import Received, State, TensorAccess
 from cudalens.sanitizer.live.schema import Plan, flag, storage_of
 
 #: Records of a wait of the host.

@@ -198,13 +198,9 @@ def forget() -> None:
     _num_calls = 0
     _others.clear()
     for innermost in sys._current_frames().values():
-        _unmark(innermost)
+        at: FrameType | None = innermost
+        while at is not None:
+            if type(at.f_trace) is _Mark:
+                at.f_trace = None
+            at = at.f_back
     del innermost  # it may be this stack frame: a reference cycle
-
-
-def _unmark(stack_frame: FrameType) -> None:
-    at: FrameType | None = stack_frame
-    while at is not None:
-        if type(at.f_trace) is _Mark:
-            at.f_trace = None
-        at = at.f_back

@@ -28,6 +28,7 @@ from cudalens.sanitizer.live.watch import Watch
 from cudalens.sanitizer.races_frame import Finding, races_frames
 from cudalens.sanitizer.settings import (
     OnRace,
+    Status,
     Suppressions,
     SuppressionWarning,
     checked_depth,
@@ -35,7 +36,6 @@ from cudalens.sanitizer.settings import (
     parse_kinds,
     read_suppressions,
 )
-from cudalens.sanitizer.status import Status
 from cudalens.sanitizer.text import describe, naming
 
 if TYPE_CHECKING:

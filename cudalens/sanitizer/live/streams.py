@@ -19,7 +19,7 @@ from cudalens.sanitizer.engine import HOST, Access, Race
 from cudalens.sanitizer.engine.clocks import Clocks, Line
 from cudalens.sanitizer.engine.records import StreamId
 from cudalens.sanitizer.fixes.source import Sources, is_stream_context
-from cudalens.sanitizer.fixes.source_names import sets_stream
+from cudalens.sanitizer.fixes.source_edits import sets_stream
 from cudalens.sanitizer.live.calls import Call
 
 _torch: Final[Any] = _C

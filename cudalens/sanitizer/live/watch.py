@@ -21,8 +21,7 @@ from cudalens.sanitizer.live.callbacks import Callbacks
 from cudalens.sanitizer.live.calls import Call, call
 from cudalens.sanitizer.live.log import Log
 from cudalens.sanitizer.live.memory import Memory
-from cudalens.sanitizer.live.pending import MAX_WAITING, Pending, Received, State, Threads
-from cudalens.sanitizer.live.record_operator import OperatorRecorder
+from cudalens.sanitizer.live.record_operator import MAX_WAITING, OperatorRecorder, Pending, Received, State, Threads
 from cudalens.sanitizer.live.schema import Plan, dense, storage_of
 
 #: Records that order something: their order with the launch of the operator that caused them matters.

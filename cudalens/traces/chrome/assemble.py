@@ -18,14 +18,15 @@ import pandas as pd
 
 from cudalens.errors import TraceFormatError
 from cudalens.frames import RunInfo, Trace, build_events
+from cudalens.frames.column_arrays import Ints
 from cudalens.frames.lenient_json import text_of
 from cudalens.frames.limits import Problems
-from cudalens.frames.syncs.build import build_syncs
+from cudalens.frames.syncs import build_syncs
 from cudalens.traces.chrome.columns import EventColumns
 from cudalens.traces.chrome.lanes import Labels, resolve_lanes
 from cudalens.traces.chrome.pairs import Pairs
 from cudalens.traces.chrome.records import Record
-from cudalens.traces.chrome.values import MAX_NS, Ints
+from cudalens.traces.chrome.values import MAX_NS
 
 _NO_ARGS: Final = msgspec.Raw(b"{}")
 

@@ -10,13 +10,13 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from cudalens.frames import categorical, nullable
+from cudalens.frames.column_arrays import Ints
 from cudalens.frames.lenient_json import text_of
 from cudalens.frames.limits import Problems
 from cudalens.traces.chrome.args import LabelArgs, decode_args
-from cudalens.traces.chrome.categories import UNKNOWN, Kind, kind_of
 from cudalens.traces.chrome.columns import EventColumns
 from cudalens.traces.chrome.records import Record
-from cudalens.traces.chrome.values import MISSING, Ints
+from cudalens.traces.chrome.values import MISSING, UNKNOWN, Kind, kind_of
 
 _TRAILING_NUMBER: Final = re.compile(r"(?:^|\D)(\d{1,18})\s*$")
 _DEVICE_LABEL: Final = re.compile(r"(?:/job:\S*)?(?:/device:GPU:|GPU ?|Device )(\d{1,9})(?: .*)?", re.DOTALL)
@@ -106,7 +106,11 @@ def resolve_lanes(events: EventColumns, labels: Labels, problems: Problems) -> d
     device, stream = columns.pop("device"), columns.pop("stream")
     columns["cat"], device, stream = _with_device_lanes(columns, keys, lane, labels, device, stream)
     columns["cat"] = _with_stream_waits(columns["cat"], columns["name"])
-    on_device = _on_device(columns["cat"], device, stream)
+    cat = columns["cat"]
+    kinds = [kind_of(name) for name in cat.categories.tolist()]
+    by_category = np.array([kind is Kind.DEVICE for kind in kinds] + [False]).take(cat.codes)
+    undecided = np.array([kind is Kind.OTHER for kind in kinds] + [False]).take(cat.codes)
+    on_device = by_category | (undecided & (device != MISSING) & (stream != MISSING))
     device_no, stream_no = _device_numbers(keys, lane, device, stream, old_gpu)
     homeless = on_device & (device_no < 0)
     if homeless.any():
@@ -116,13 +120,6 @@ def resolve_lanes(events: EventColumns, labels: Labels, problems: Problems) -> d
     columns["stream"] = _nullable_where(stream_no, on_device & (stream_no >= 0))
     columns |= _threads(keys, lane, labels, ~on_device)
     return columns
-
-
-def _on_device(cat: pd.Categorical, device: Ints, stream: Ints) -> NDArray[np.bool_]:
-    kinds = [kind_of(name) for name in cat.categories.tolist()]
-    by_category = np.array([kind is Kind.DEVICE for kind in kinds] + [False]).take(cat.codes)
-    undecided = np.array([kind is Kind.OTHER for kind in kinds] + [False]).take(cat.codes)
-    return by_category | (undecided & (device != MISSING) & (stream != MISSING))
 
 
 def _with_old_cuda(cat: pd.Categorical, keys: list[Key], lane: NDArray[np.int32]) -> tuple[pd.Categorical, Any]:

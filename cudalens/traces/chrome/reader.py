@@ -17,21 +17,19 @@ import numpy as np
 
 from cudalens.errors import TraceFormatError
 from cudalens.frames import Trace, build_events, build_memory
+from cudalens.frames.column_arrays import Ints
 from cudalens.frames.limits import Limit, Problems
-from cudalens.frames.syncs.build import build_syncs
-from cudalens.traces.chrome.allocations import Allocations
-from cudalens.traces.chrome.categories import COUNTED
+from cudalens.frames.syncs import build_syncs
 from cudalens.traces.chrome.columns import EventColumns
-from cudalens.traces.chrome.counters import Counters
-from cudalens.traces.chrome.frames import KEY, with_extra_frames
+from cudalens.traces.chrome.counters import Allocations, Counters
 from cudalens.traces.chrome.lanes import Labels, resolve_lanes
-from cudalens.traces.chrome.metadata import run_info
 from cudalens.traces.chrome.pairs import PHASES as PAIR_PHASES
 from cudalens.traces.chrome.pairs import Pairs
 from cudalens.traces.chrome.records import Batch, Record
 from cudalens.traces.chrome.stream import EventStream
+from cudalens.traces.chrome.top_level import KEY, run_info, with_extra_frames
 from cudalens.traces.chrome.tracks import MARK
-from cudalens.traces.chrome.values import MAX_NS, MISSING, Ints
+from cudalens.traces.chrome.values import COUNTED, MAX_NS, MISSING
 from cudalens.traces.source import Source
 
 #: Phases of object life cycles, memory dumps and Chrome's own marks, which are skipped.

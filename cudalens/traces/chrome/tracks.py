@@ -2,7 +2,7 @@
 
 Counters (phase C) are on the track of their device. Races and waits are instants of the category `MARK`; a race has an
 arrow from its first access to its second. Tracks repeat the contents of the frames for viewers. Our reader skips the
-marks and reads the frames from the key ``cudalens`` (see `cudalens.traces.chrome.frames`).
+marks and reads the frames from the key ``cudalens`` (see `cudalens.traces.chrome.top_level`).
 """
 
 from __future__ import annotations

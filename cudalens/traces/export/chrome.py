@@ -23,13 +23,12 @@ import numpy as np
 import pandas as pd
 
 from cudalens.frames import RunInfo, Trace, atomic_write
-from cudalens.frames.column_catalog import KINETO_ARGS
+from cudalens.frames.catalog_frames import KINETO_ARGS
+from cudalens.frames.column_arrays import Ints
 from cudalens.frames.stacks import ENTRY_COLUMNS, entry_text
-from cudalens.traces.chrome.allocations import DEVICE_TYPES
-from cudalens.traces.chrome.frames import KEY, extra_frames
-from cudalens.traces.chrome.metadata import MODELLED_KEY, SIMULATED_KEY, VERSION_KEYS
+from cudalens.traces.chrome.counters import DEVICE_TYPES
+from cudalens.traces.chrome.top_level import KEY, MODELLED_KEY, SIMULATED_KEY, VERSION_KEYS, extra_frames
 from cudalens.traces.chrome.tracks import track_records
-from cudalens.traces.chrome.values import Ints
 
 GZIP_LEVEL: Final = 1
 _ROWS: Final = 20_000
@@ -207,7 +206,9 @@ class _Writer:
                 args[group] = self._args(part.iloc[group])
         instant = part["is_instant"].to_numpy()
         ts = microseconds(part["ts"].to_numpy() - self.base)
-        dur = _with_none(microseconds(part["dur"].to_numpy()), instant)
+        dur = microseconds(part["dur"].to_numpy())
+        for i in np.flatnonzero(instant).tolist():
+            dur[i] = None
         names, cats = (self._texts[column](part[column].array) for column in ("name", "cat"))
         phases = ["i" if is_point else "X" for is_point in instant.tolist()]
         scope = ["t" if is_point else None for is_point in instant.tolist()]
@@ -322,12 +323,6 @@ def _objects(array: Any) -> Any:
         return np.full(len(array), None, object)
     values = array.to_numpy(dtype=array.dtype.numpy_dtype, na_value=0).astype(object)
     values[missing] = None
-    return values
-
-
-def _with_none(values: list[Any], missing: Any) -> list[Any]:
-    for i in np.flatnonzero(missing).tolist():
-        values[i] = None
     return values
 
 

@@ -116,24 +116,20 @@ def host_paths(trace: Trace, paths: Paths, by: str) -> Ints:
 def _starts(trace: Trace, paths: Paths, by: str) -> Ints:
     """Return the path at which each row begins if no ancestor sets another; shape (n,)."""
     if by == "tree":
-        return _thread_starts(trace, paths)
+        # Paths of host threads, by label or number; `ROOT` if there is only one.
+        events = trace.events
+        rows = np.flatnonzero(events["device"].isna().to_numpy())
+        group, first = grouped(events["tid"].array[rows], events["thread"].array[rows])
+        starts = np.full(len(events), ROOT, np.int64)
+        if len(first) > 1:
+            named = (thread_name(events["tid"].array[row], events["thread"].array[row]) for row in rows[first])
+            starts[rows] = np.array([paths.chain([text]) for text in named])[group]
+        return starts
     column = trace.events[by]
     chains = _stack_chains(trace, paths) if by == "stack" else _module_chains(column, paths)
     none = paths.chain([f"(no {by})"])
     codes, keys = pd.factorize(column.array)
     return np.array([*(chains.get(key, none) for key in list(keys)), none], np.int64)[codes]
-
-
-def _thread_starts(trace: Trace, paths: Paths) -> Ints:
-    """Paths of host threads, by label or number; `ROOT` if there is only one."""
-    events = trace.events
-    rows = np.flatnonzero(events["device"].isna().to_numpy())
-    group, first = grouped(events["tid"].array[rows], events["thread"].array[rows])
-    starts = np.full(len(events), ROOT, np.int64)
-    if len(first) > 1:
-        named = (thread_name(events["tid"].array[row], events["thread"].array[row]) for row in rows[first])
-        starts[rows] = np.array([paths.chain([text]) for text in named])[group]
-    return starts
 
 
 def grouped(first: Any, second: Any) -> tuple[Ints, Ints]:

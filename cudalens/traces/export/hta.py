@@ -173,6 +173,13 @@ def hta_frame(trace: Trace, table: SymbolTable, origin: int) -> pd.DataFrame:
     known = {name: integers(part[column], ABSENT) for name, column in _INTEGERS.items()}
     device, stream = integers(part["device"], ABSENT), integers(part["stream"], ABSENT)
     on_device = device >= 0
+    # Row of the launch of device work, and of the last device work of a launch.
+    correlation = known["correlation"]
+    other = np.full(len(events), ABSENT, np.int64)
+    other[rows] = np.where(correlation >= 0, 0, ABSENT)
+    launch = integers(events["launch"], ABSENT)
+    work = np.flatnonzero(launch >= 0)
+    other[work], other[launch[work]] = launch[work], work
     columns = {
         "index": rows,
         "cat": _symbols(part["cat"].array, table),
@@ -185,7 +192,7 @@ def hta_frame(trace: Trace, table: SymbolTable, origin: int) -> pd.DataFrame:
         **known,
         "memory_bw_gbps": _bandwidth(known["bytes"], part["dur"].to_numpy()),
         **{name: part[column].astype(object).fillna(str(ABSENT)).to_numpy() for name, column in _TEXTS.items()},
-        "index_correlation": _other_ends(events, known["correlation"], rows),
+        "index_correlation": other[rows],
         "iteration": integers(part["step"], ABSENT),
         "end": (part["ts"].to_numpy() + part["dur"].to_numpy() - origin) / 1000,
     }
@@ -203,16 +210,6 @@ def _bandwidth(num_bytes: Ints, dur: Ints) -> NDArray[np.float64]:
     is_copy = (num_bytes >= 0) & (dur > 0)
     # Bytes per nanosecond are GB/s.
     return np.divide(num_bytes, dur, out=np.zeros(len(dur)), where=is_copy)
-
-
-def _other_ends(events: pd.DataFrame, correlation: Ints, rows: Ints) -> Ints:
-    """Row of the launch of device work, and of the last device work of a launch."""
-    other = np.full(len(events), ABSENT, np.int64)
-    other[rows] = np.where(correlation >= 0, 0, ABSENT)
-    launch = integers(events["launch"], ABSENT)
-    work = np.flatnonzero(launch >= 0)
-    other[work], other[launch[work]] = launch[work], work
-    return other[rows]
 
 
 def _meta(info: RunInfo, rank: int) -> dict[str, Any]:

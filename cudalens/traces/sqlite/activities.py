@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from cudalens.errors import TraceFormatError
 from cudalens.frames import categorical, nullable
+from cudalens.frames.column_arrays import Ints
 from cudalens.frames.lenient_json import text_of
 from cudalens.frames.limits import Problems
-from cudalens.traces.chrome.growing import Codes
-from cudalens.traces.chrome.values import MAX_NS, MISSING, Ints
+from cudalens.traces.chrome.columns import Codes
+from cudalens.traces.chrome.values import MAX_NS, MISSING
 
 Mask = NDArray[np.bool_]
 
@@ -196,7 +199,9 @@ class Activities:
             elif name in self._codes or name in ("cat", "name"):
                 columns[name] = categorical(values.astype(np.int32), list(self._codes.get(name, ())))
             else:
-                columns[name] = _nullable(name, values)
+                missing = values == MISSING
+                dtype = np.int32 if name in _INT32 else np.int64
+                columns[name] = nullable(np.where(missing, 0, values).astype(dtype), missing)
         return columns, is_async
 
     def _whole(self, name: str) -> Ints:
@@ -223,7 +228,34 @@ def _flags(mask: Mask | None, n: int) -> Ints:
     return np.zeros(n, np.int64) if mask is None else mask.astype(np.int64)
 
 
-def _nullable(name: str, values: Ints) -> Any:
-    missing = values == MISSING
-    dtype = np.int32 if name in _INT32 else np.int64
-    return nullable(np.where(missing, 0, values).astype(dtype), missing)
+def refuse_repeats(path: Path, table: str, column: str, ids: Ints, within: Sequence[Ints] = ()) -> None:
+    """Raise if an id occurs twice; 0 and missing ids are ignored.
+
+    torch's reader of nvprof files also refuses them (``EnforceUnique``).
+
+    Args:
+        path: The file.
+        table: The table of the ids.
+        column: Description of the ids.
+        ids: Shape (n,).
+        within: Columns within whose equal values an id is unique (a process, say), each of shape (n,).
+
+    Raises:
+        TraceFormatError: An id occurs twice.
+    """
+    known = (ids != MISSING) & (ids != 0)
+    keys = np.stack([ids[known], *(column_[known] for column_ in within)], axis=1)
+    if len(keys) < 2:
+        return
+    order = np.lexsort(keys.T)
+    same = (keys[order[1:]] == keys[order[:-1]]).all(axis=1)
+    if same.any():
+        again = order[1:][same]
+        row = int(np.flatnonzero(known)[again.min()])
+        raise TraceFormatError(
+            path,
+            position=f"table '{table}', row {row + 1}",
+            found=f"{column} {int(ids[row])} a second time ({int(same.sum())} such rows)",
+            expected=f"each {column} once: it says which rows belong together",
+            hint="The file is damaged, or was put together from several recordings; export each on its own.",
+        )

@@ -20,9 +20,10 @@ from urllib.parse import quote
 import numpy as np
 
 from cudalens.errors import TraceFormatError
+from cudalens.frames.column_arrays import Ints
 from cudalens.frames.lenient_json import text_of
 from cudalens.frames.limits import Problems
-from cudalens.traces.chrome.values import MISSING, Ints
+from cudalens.traces.chrome.values import MISSING
 
 SQLITE_MAGIC: Final = b"SQLite format 3\0"
 _WAL: Final = 2  # bytes 18 and 19 of the header, in the mode that keeps a write-ahead log

@@ -3,19 +3,30 @@
 from __future__ import annotations
 
 import os
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
+import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
+from cudalens.analysis import units
+from cudalens.analysis.compare.measure import Side, numbered_steps
 from cudalens.analysis.compare.runs import Change, Comparable, Differences, differences
+from cudalens.analysis.summary import measured_window, window_on_clock
+from cudalens.frames import Trace
+from cudalens.frames.column_arrays import integers
 from cudalens.views.compare import changes
-from cudalens.views.compare import verdict as verdicts
-from cudalens.views.compare.timeline import compare_timeline
-from cudalens.views.sections.html_page import write_page
+from cudalens.views.compare import changes as verdicts
+from cudalens.views.compare.changes import names
+from cudalens.views.sections.markup import Node, element
 from cudalens.views.sections.model import Picture, Section
-from cudalens.views.sections.shown import Shown
+from cudalens.views.sections.shown import Shown, write_page
+from cudalens.views.timeline import svg
+from cudalens.views.timeline.payload_order import lane_table
+from cudalens.views.timeline.svg import LABEL, PLOT, color_codes, joined_pixels
 
 
 class Comparison(Shown):
@@ -40,7 +51,7 @@ class Comparison(Shown):
     @cached_property
     def verdict(self) -> str:
         """The answer in one line."""
-        return verdicts.verdict(self._found)
+        return verdicts.comparison_verdict(self._found)
 
     @property
     def ops(self) -> pd.DataFrame:
@@ -64,9 +75,9 @@ class Comparison(Shown):
 
     def figure(self, by: str | None = None, mode: Literal["auto", "light", "dark"] = "auto") -> Any:
         """Return the largest changes as a plotly figure, of ``kernels``, ``ops``, ``modules`` or ``memory``."""
-        from cudalens.views.figures.compare import draw
+        from cudalens.views.figures.costs import draw_changes
 
-        return draw(self._found, by, mode)
+        return draw_changes(self._found, by, mode)
 
     def to_html(self, path: str | os.PathLike[str]) -> Path:
         """Write one offline page, light or dark as the reader's system is; returns its path.
@@ -81,12 +92,12 @@ class Comparison(Shown):
     def section(self) -> Section:
         """The verdict, both timelines on one axis, and what changed."""
         picture = compare_timeline(self._found)
-        tables = (changes.section(self._found, key) for key in changes.SECTIONS)
+        tables = (changes.changes_section(self._found, key) for key in changes.SECTIONS)
         return Section(
             "compare",
             "cc",
             verdict=self.verdict,
-            notes=tuple(verdicts.notes(self._found)),
+            notes=tuple(verdicts.comparison_notes(self._found)),
             blocks=(*((Picture(picture),) if picture else ()), *(table for table in tables if table is not None)),
         )
 
@@ -94,3 +105,121 @@ class Comparison(Shown):
 def compare(a: Comparable, b: Comparable) -> Comparison:
     """Return what changed from `a` to `b`, as `cudalens.analysis.differences` finds it."""
     return Comparison(differences(a, b))
+
+
+Ints = NDArray[np.int64]
+
+_MAX_LANES: Final = 5
+_MAX_DEPTH: Final = 2
+_ROW: Final = 11
+_GAP: Final = 6
+_HEAD: Final = 20
+
+_NAME_CHARS: Final = 80
+
+
+@dataclass(frozen=True)
+class _Shown:
+    """The repeat of one side that is drawn.
+
+    Attributes:
+        trace: The Trace that it is in.
+        start: Its start, ns.
+        end: Its end, ns.
+    """
+
+    trace: Trace
+    start: int
+    end: int
+
+
+def compare_timeline(found: Differences) -> Node | None:
+    """Both timelines from the start of a repeat, in one scale; None where a side has no event."""
+    sides = [_shown(side, found.whole.unit == "step") for side in (found.a, found.b)]
+    if any(one is None for one in sides):
+        return None
+    shown = [one for one in sides if one is not None]
+    span = max(*(one.end - one.start for one in shown), 1)
+    nodes: list[Node] = []
+    top = 0.0
+    for one, name, letter in zip(shown, names(found), "ab", strict=True):
+        length = one.end - one.start
+        title = f"{letter}: {units.shorten(name, _NAME_CHARS)}, {units.duration(length)}"
+        nodes.append(svg.text(title, 0, top + 13, font_weight="600"))
+        drawn, height = _lanes(one, span, top + _HEAD)
+        nodes += drawn
+        x = LABEL + PLOT * length / span
+        end = f"M{x:.1f} {top + _HEAD - 4:.0f}V{top + _HEAD + height:.0f}"
+        nodes.append(element("path", d=end, stroke="currentColor", stroke_opacity=".6", stroke_dasharray="3 3"))
+        top += _HEAD + height + 10
+    nodes += svg.axis(span, _HEAD, top)
+    return svg.chart(top + 18, "Timelines of both on one axis, from the start of a repeat", *nodes, class_="cc-picture")
+
+
+def _shown(side: Side, by_step: bool) -> _Shown | None:
+    """Return the repeat nearest to the median length."""
+    repeats = [one for trace in side.traces for one in _repeats(trace, by_step)]
+    if not repeats:
+        return None
+    lengths = np.array([one.end - one.start for one in repeats])
+    return repeats[int(np.argmin(np.abs(lengths - np.median(lengths))))]
+
+
+def _repeats(trace: Trace, by_step: bool) -> list[_Shown]:
+    events = trace.events
+    if not len(events):
+        return []
+    ts = events["ts"].to_numpy()
+    end = ts + events["dur"].to_numpy()
+    if by_step:
+        rows = numbered_steps(trace)
+        return [_Shown(trace, int(ts[row]), int(end[row])) for row in rows.tolist()]
+    inside = (events["cat"] != "Trace").to_numpy() & ~events["is_instant"].to_numpy()
+    if not inside.any():
+        return []
+    if trace.info.source.startswith("file:"):
+        window = measured_window(trace)
+        return [_Shown(trace, window.start, max(window.end, window.start + 1))]
+    start, stop = window_on_clock(trace.info, int(ts[inside].min()), int(end[inside].max()))
+    return [_Shown(trace, start, max(stop, start + 1))]
+
+
+def _lanes(one: _Shown, span: int, top: float) -> tuple[list[Node], float]:
+    """Return the streams and threads with something in the repeat, and how high they are."""
+    events = one.trace.events
+    ts = events["ts"].to_numpy()
+    dur = events["dur"].to_numpy()
+    depth = events["depth"].to_numpy().astype(np.int64)
+    lane, table = lane_table(events)
+    is_range = events["cat"].isin(["user_annotation", "gpu_user_annotation", "Trace"]).to_numpy()
+    rows = np.flatnonzero((ts < one.end) & (ts + dur > one.start) & (dur > 0) & ~is_range)
+    depth = _depths_without_ranges(integers(events["parent"]), is_range, depth)
+    rows = rows[depth[rows] < _MAX_DEPTH]
+    used = [number for number in range(len(table)) if (lane[rows] == number).any()]
+    nodes: list[Node] = []
+    y = top
+    color, palette = color_codes(events)
+    for number in used[:_MAX_LANES]:
+        mine = rows[lane[rows] == number]
+        num_rows = int(depth[mine].max()) + 1
+        nodes.append(svg.lane_label(str(table[number]["label"]), y + 9))
+        start, length = (np.maximum(ts[mine], one.start) - one.start) / span, dur[mine] / span
+        length = np.minimum(length, (np.minimum(ts + dur, one.end)[mine] - one.start) / span - start)
+        runs = joined_pixels(depth[mine], start, length, color[mine], num_rows)
+        nodes += svg.boxes(runs, [y + k * _ROW for k in range(num_rows)], palette, _ROW)
+        y += num_rows * _ROW + _GAP
+    if len(used) > _MAX_LANES:
+        more = units.plural(len(used) - _MAX_LANES, "lane")
+        nodes.append(svg.text(f"and {more} more", 0, y + 9, opacity=".7"))
+        y += _ROW + _GAP
+    return nodes, y - top
+
+
+def _depths_without_ranges(parent: Ints, is_range: NDArray[np.bool_], depth: Ints) -> Ints:
+    """Depth of each row with ranges taken out, since the step covers the whole picture."""
+    above = np.zeros(len(parent), np.int64)
+    for level in range(1, int(depth.max(initial=0)) + 1):
+        at = np.flatnonzero(depth == level)
+        at = at[parent[at] >= 0]
+        above[at] = above[parent[at]] + is_range[parent[at]]
+    return depth - above

@@ -1,19 +1,27 @@
-"""The largest costs by name, as bars: kernels, operators, modules, lines, ranges, repeated sequences."""
+"""Costs: bars of kernels, operators, lines, sequences, the critical path and changes between runs; a flame graph."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 import pandas as pd
 import plotly.graph_objects as go
 
 from cudalens.analysis import units
+from cudalens.analysis.compare.runs import Comparable, Differences, differences
+from cudalens.analysis.critical_path.path import DEVICE_KINDS, HOST_KINDS, critical_path
 from cudalens.analysis.time.attribution import attribution
 from cudalens.analysis.time.breakdown import kernel_breakdown, op_breakdown
+from cudalens.analysis.time.call_tree import flame_graph
 from cudalens.analysis.time.sequences import kernel_sequences
+from cudalens.analysis.time.work import is_waiting
+from cudalens.errors import invalid_choice
 from cudalens.frames import Ranks, Trace
+from cudalens.views.compare.changes import BETTER, SECTIONS, UNSURE, WORSE, changed, comparison_verdict, row_name
+from cudalens.views.compare.changes import color_of as color_of_change
 from cudalens.views.figures.style import (
     MAX_BARS,
+    MAX_POINTS,
     Mode,
     bars,
     finished,
@@ -24,6 +32,7 @@ from cudalens.views.figures.style import (
     lanes,
     nothing,
 )
+from cudalens.views.theme import color_of
 
 _GROUPS = {"compute": "kernel", "communication": "comm", "memory": "memory"}
 
@@ -81,13 +90,15 @@ def operators(trace: Trace | Ranks, *, mode: Mode = "auto", step: int | None = N
     drawn = go.Figure()
     color = group_color("kernel" if on_device else "op")
     bars(drawn, names, shown[column] / 1e6, f"self time on the {where}", color, hover, f"ms on the {where}, self")
-    return finished(drawn, _op_title(sums, column, where), trace, mode, rows=len(shown))
-
-
-def _op_title(sums: Any, column: str, where: str) -> str:
     top, whole = sums.iloc[0], int(sums[column].sum())
     share = units.percent(100 * top[column] / whole) if whole else "0 %"
-    return f"{units.shorten(str(top['name']), 50)} takes {share} of {units.duration(whole)} on the {where}"
+    return finished(
+        drawn,
+        f"{units.shorten(str(top['name']), 50)} takes {share} of {units.duration(whole)} on the {where}",
+        trace,
+        mode,
+        rows=len(shown),
+    )
 
 
 def attributed(trace: Trace | Ranks, *, mode: Mode = "auto", by: str = "module") -> go.Figure:
@@ -110,16 +121,18 @@ def attributed(trace: Trace | Ranks, *, mode: Mode = "auto", by: str = "module")
     if column == "device_self_ns":
         bars(drawn, names, shown["device_self_ns"] / 1e6, "GPU", group_color("kernel"), hover, "ms, self")
     bars(drawn, names, shown["host_self_ns"] / 1e6, "host", group_color("op"), hover, "ms, self")
-    drawn = finished(drawn, _attribution_title(sums, column), trace, mode, rows=len(shown))
-    return drawn.update_layout(barmode="group")
-
-
-def _attribution_title(sums: Any, column: str) -> str:
     where = "the GPU" if column == "device_self_ns" else "the host"
     named = sums[~sums["key"].str.startswith("(no ")]
     top, whole = (named if len(named) else sums).iloc[0], int(sums[column].sum())
     share = units.percent(100 * int(top[column]) / max(whole, 1))
-    return f"{units.shorten(str(top['key']), 60)} takes {share} of {units.duration(whole)} on {where}"
+    drawn = finished(
+        drawn,
+        f"{units.shorten(str(top['key']), 60)} takes {share} of {units.duration(whole)} on {where}",
+        trace,
+        mode,
+        rows=len(shown),
+    )
+    return drawn.update_layout(barmode="group")
 
 
 def _end(path: str, width: int = 46) -> str:
@@ -168,3 +181,157 @@ def _sequence_hover(shown: pd.DataFrame) -> list[str]:
         f"{units.duration(row.gap_ns)}<br>" + "<br>".join(label(name, 90) for name in row.sequence)
         for lane, row in zip(lanes(shown), shown.rename(columns={"count": "count_"}).itertuples(), strict=True)
     ]
+
+
+def critical_path_bars(
+    trace: Trace,
+    *,
+    mode: Mode = "auto",
+    step: int | None = None,
+    start: int | None = None,
+    end: int | None = None,
+) -> go.Figure:
+    """Draw a bar for each of the 20 names with most time on `critical_path`, and for each delay."""
+    path = critical_path(trace, step=step, start=start, end=end)
+    if not len(path.frame):
+        return nothing("Nothing was recorded that can be on a critical path", trace, mode)
+    frame = path.frame.astype({"kind": object, "name": object})
+    is_event = frame["kind"].isin([*DEVICE_KINDS, "host"])
+    frame["what"] = frame["name"].where(is_event & frame["name"].notna(), frame["kind"])
+    frame["group"] = frame["kind"].map(_group_of)
+    sums = frame.groupby(["what", "group"], as_index=False).agg(total=("dur_ns", "sum"), pieces=("dur_ns", "size"))
+    shown = sums.nlargest(MAX_BARS, "total").reset_index(drop=True)
+    drawn = go.Figure()
+    colors = {"GPU": group_color("kernel"), "host": group_color("op"), "delays": idle_color(mode)}
+    names = [label(name) for name in in_short(shown["what"].tolist(), (shown["group"] == "GPU").tolist())]
+    hover = [
+        f"{label(row.what, 120)}<br>{units.duration(row.total)} on the path in {units.plural(row.pieces, 'piece')}"
+        for row in shown.itertuples()
+    ]
+    for group, color in colors.items():
+        values = (shown["total"] / 1e6).where(shown["group"] == group, 0)
+        if values.any():
+            bars(drawn, names, values, group, color, hover, "ms on the critical path")
+    return finished(drawn, path.verdict.rstrip("."), trace, mode, rows=len(shown))
+
+
+def _group_of(kind: str) -> str:
+    if kind in DEVICE_KINDS:
+        return "GPU"
+    return "host" if kind in HOST_KINDS else "delays"
+
+
+_MIN_SHARE = 0.002
+#: Characters in the width of a figure in a page of 600 px.
+_CHARS = 58
+_MIN_TEXT_SHARE = 0.06
+
+
+def flame_graph_plot(
+    trace: Trace | Ranks, *, mode: Mode = "auto", weight: str = "host", per_thread: bool = False, by: str = "tree"
+) -> go.Figure:
+    """Draw the rectangles of `flame_graph`; those below 0.2 % of the whole are left out."""
+    frame = flame_graph(trace, weight=weight, per_thread=per_thread, by=by)
+    where = "the GPU" if weight == "device" else "the host"
+    if not len(frame):
+        return nothing(f"No time on {where} was recorded", trace, mode)
+    whole = int(frame.loc[frame["depth"] == 0, "width_ns"].sum())
+    shown = frame[frame["width_ns"] >= _MIN_SHARE * whole].nlargest(MAX_POINTS, "width_ns")
+    names = shown["name"].astype(object).tolist()
+    shares = (shown["width_ns"] / max(whole, 1)).tolist()
+    brief = in_short(names, shown["is_device"].tolist())
+    drawn = go.Figure()
+    drawn.add_bar(
+        x=shown["width_ns"] / 1e6,
+        y=shown["depth"],
+        base=shown["start_ns"] / 1e6,
+        orientation="h",
+        width=0.94,
+        marker={"color": _colors(shown, mode), "line": {"width": 0}},
+        text=[
+            label(name, int(share * _CHARS)) if share > _MIN_TEXT_SHARE else ""
+            for name, share in zip(brief, shares, strict=True)
+        ],
+        textposition="inside",
+        insidetextanchor="start",
+        textangle=0,
+        constraintext="none",
+        customdata=[
+            f"{label(name, 120)}<br>{units.duration(width)}, {units.percent(100 * share)} of {where}'s time; "
+            f"{units.duration(own)} its own, {count:,} times"
+            for name, share, width, own, count in zip(
+                names, shares, shown["width_ns"], shown["self_ns"], shown["count"], strict=True
+            )
+        ],
+        hovertemplate="%{customdata}<extra></extra>",
+    )
+    drawn.update_xaxes(title_text=f"ms on {where}")
+    drawn.update_yaxes(visible=False)
+    figure_ = finished(drawn, _flame_title(frame, whole, where), trace, mode, rows=int(shown["depth"].max()) + 1)
+    return figure_.update_layout(barmode="overlay", margin_l=24)
+
+
+def _colors(shown: Any, mode: Mode) -> list[str]:
+    cats = ["kernel" if on_device else "cpu_op" for on_device in shown["is_device"]]
+    shades = "light" if mode == "auto" else mode
+    return [color_of(cat, str(name), shades) for cat, name in zip(cats, shown["name"], strict=True)]
+
+
+def _flame_title(frame: Any, whole: int, where: str) -> str:
+    own = frame.groupby(frame["name"].astype(object))["self_ns"].sum()
+    works = own[~is_waiting(pd.Categorical(own.index))]
+    own = works if len(works) else own
+    share = units.percent(100 * int(own.max()) / max(whole, 1))
+    (name,) = in_short([own.idxmax()], [where == "the GPU"])
+    return f"{units.shorten(name, 50)} itself takes {share} of {units.duration(whole)} on {where}"
+
+
+_MAX_BARS: Final = 20
+_LABELS: Final = {BETTER: "less", WORSE: "more", UNSURE: "may be noise"}
+
+
+def changes(trace: Trace, *, other: Comparable, by: str | None = None, mode: Mode = "auto") -> go.Figure:
+    """Return what changed from `trace` to `other`.
+
+    Args:
+        trace: The run before.
+        other: The run after: a Trace, several, or Ranks.
+        by: ``kernels``, ``ops``, ``modules`` or ``memory``; None for kernels where there are any, else operators.
+        mode: ``light`` or ``dark``.
+
+    Raises:
+        ValueError: `by` or `mode` is none of these.
+    """
+    return draw_changes(differences(trace, other), by, mode)
+
+
+def draw_changes(found: Differences, by: str | None = None, mode: Mode = "auto") -> go.Figure:
+    """Return the figure of what was `found`; arguments as of `changes`."""
+    key = by or ("kernels" if len(found.kernels) else "ops")
+    if key not in SECTIONS:
+        raise invalid_choice("by", by, SECTIONS)
+    title = comparison_verdict(found).partition("; ")[0]
+    some = next((t for side in (found.a, found.b) for t in side.traces if t.info.is_simulated), found.b.traces[0])
+    rows = changed(getattr(found, key)).head(_MAX_BARS)
+    if rows.empty:
+        return nothing(title, some, mode)
+    unit, scale, axis = ("bytes", 1 << 20, "MiB") if key == "memory" else ("ns", 1e6, f"ms a {found.whole.unit}")
+    delta = (rows[f"delta_{unit}"] / scale).tolist()
+    names = [row_name(row) for row in rows.to_dict("records")]
+    drawn = go.Figure()
+    for color, meaning in _LABELS.items():
+        at = [k for k, state in enumerate(rows["status"]) if color_of_change(delta[k], state) == color]
+        if at:
+            drawn.add_bar(
+                x=[delta[k] for k in at],
+                y=at,
+                orientation="h",
+                marker={"color": color, "line": {"width": 0}},
+                name=meaning,
+                customdata=[label(names[k], 200) for k in at],
+                hovertemplate="%{customdata}<br>%{x:.3g} " + axis + "<extra></extra>",
+            )
+    ticks = {"tickvals": list(range(len(names))), "ticktext": [label(name) for name in names]}
+    drawn.update_yaxes(tickmode="array", autorange="reversed", automargin=True, **ticks)
+    drawn.update_xaxes(title_text=f"difference, {axis}")
+    return finished(drawn, title, some, mode, rows=len(names))

@@ -16,13 +16,13 @@ from typing import Final
 from cudalens.analysis import units
 from cudalens.frames import Trace
 from cudalens.views.graphs import layout, words
-from cudalens.views.graphs.lines import tree_text
 from cudalens.views.graphs.model import FindingView, FunctionView, GraphsView, Recording, graphs_view
 from cudalens.views.graphs.rows import Rows
-from cudalens.views.sections.badges import simulated
+from cudalens.views.graphs.words import tree_text
 from cudalens.views.sections.markup import Node, element
 from cudalens.views.sections.model import Block, Cell, Column, Custom, Items, Note, Part, Row, Section, Table, Text
 from cudalens.views.sections.shown import Shown
+from cudalens.views.sections.trust import simulated
 from cudalens.views.sections.write_html import nodes, to_html
 from cudalens.views.sections.write_text import to_text
 

@@ -1,4 +1,4 @@
-// The widget of the live gauges; cudalens/views/devices/gauges.py is its Python side.
+// The widget of the live gauges; cudalens/views/gauges_widget.py is its Python side.
 
 import { createGauges } from "./devices/gauges.js";
 import { forgetMoments, keepMoment } from "./devices/moments.js";

@@ -12,19 +12,17 @@ from numpy.typing import NDArray
 
 from cudalens.analysis import memory_diff as found_diff
 from cudalens.analysis import units
+from cudalens.analysis.memory.holders import active_blocks
 from cudalens.analysis.memory.replay import DeviceReplay, replays
-from cudalens.analysis.memory.stacks import active_blocks
 from cudalens.analysis.memory.totals import fragmentation
 from cudalens.frames import Trace
 from cudalens.frames.snapshots.build import HAS_TIMES
 from cudalens.views.compare.changes import signed_size
 from cudalens.views.memory.map_svg import CURVE_HEIGHT, FONT, WIDTH, bar_svg, curve_line, legend
-from cudalens.views.memory.places import label_of_text
 from cudalens.views.memory.section import PARTS, part_words
-from cudalens.views.memory.words import holder_words
-from cudalens.views.sections.markup import Node, element, svg
+from cudalens.views.memory.words import holder_words, label_of_text
+from cudalens.views.sections.markup import Node, element, signed_bar, svg
 from cudalens.views.sections.model import Block, Cell, Column, Note, Picture, Row, Section, Table, Text
-from cudalens.views.sections.pictures import signed_bar
 from cudalens.views.sections.shown import Shown
 
 BEFORE, AFTER = "#8b96a1", "#2f7fd6"

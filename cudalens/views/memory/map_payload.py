@@ -14,16 +14,14 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from cudalens.analysis.memory.categories import lifetime_categories
+from cudalens.analysis.memory.holders import lifetime_categories
 from cudalens.analysis.memory.replay import block_lifetimes, replays
 from cudalens.analysis.memory.segments import segment_lifetimes
 from cudalens.analysis.memory.totals import fragmentation
 from cudalens.frames import Trace
+from cudalens.frames.catalog_frames import BLOCK_CATEGORIES
 from cudalens.frames.column_arrays import addresses, integers
-from cudalens.frames.column_catalog import BLOCK_CATEGORIES
 from cudalens.frames.snapshots.build import HAS_TIMES
-from cudalens.views.memory.map_rest import add_rest, kept_allocations
-from cudalens.views.memory.map_stacks import add_stacks
 from cudalens.views.timeline.payload import VERSION
 from cudalens.views.timeline.payload_codec import PayloadWriter
 
@@ -77,7 +75,24 @@ def _packed(trace: Trace, allocations: pd.DataFrame, num_kept: int, *, compress:
     header |= _add_allocations(writer, trace, shown, known, header["unit"])
     _add_pieces(writer, trace, pieces, known, header["piece_unit"])
     add_stacks(writer, trace.stacks, known.stacks)
-    header |= _add_clock(writer, trace)
+    # Add the time of each action, and the marks on the axis: failed allocations and snapshots.
+    memory = trace.memory
+    has_times = bool(len(memory)) and bool(trace.info.options.get(HAS_TIMES, True))
+    ts = memory["ts"].to_numpy() if has_times else np.empty(0, np.int64)
+    steps = np.diff(ts)
+    unit = max(int(np.gcd.reduce(steps)), 1) if len(steps) else 1
+    writer.add_ints("clock.steps", steps // unit)
+    action = memory["action"].astype(object)
+    marked = np.flatnonzero(action.isin(["oom", "snapshot"]).to_numpy())[:MAX_MARKS]
+    rows = memory.iloc[marked]
+    marks = [
+        {"row": int(row), "kind": str(kind), "bytes": int(size), "free": None if pd.isna(free) else int(free)}
+        | {"device": None if pd.isna(device) else int(device)}
+        for row, kind, size, free, device in zip(
+            marked, action.iloc[marked], rows["num_bytes"], rows["device_free_bytes"], rows["device"], strict=True
+        )
+    ]
+    header |= {"has_times": has_times, "t0": str(ts[0]) if has_times else "0", "time_unit": unit, "marks": marks}
     header["hidden"] = add_rest(writer, trace, hidden, known.device_code(hidden), len(known.devices))
     return writer.to_bytes(header)
 
@@ -89,7 +104,14 @@ class _Known:
         types = trace.blocks["device_type"].dropna().astype(str)
         kind = types.iloc[0] if len(types) else "cuda"
         self.indices = [one.device for one in replays(trace)]
-        ends = _ends_of_devices(trace)
+        # Free memory at the end as `fragmentation` computes it, which includes blocks without an address.
+        names = {"internal": "internal_bytes", "external": "external_bytes", "empty": "empty_bytes"}
+        names["largest"] = "largest_free_bytes"
+        ends = {
+            int(row["device"]): {name: int(row[column]) for name, column in names.items()}
+            for row in fragmentation(trace).to_dict("records")
+            if not pd.isna(row["device"])
+        }
         self.devices = [
             {"index": one.device, "label": f"{kind}:{one.device}"[:40], **_totals(one), "end": ends.get(one.device)}
             for one in replays(trace)
@@ -112,17 +134,6 @@ class _Known:
     def offset(self, frame: pd.DataFrame) -> Ints:
         """Address of each row of `frame` minus `base`."""
         return (addresses(frame["addr"], self.base) - np.uint64(self.base)).astype(np.int64)
-
-
-def _ends_of_devices(trace: Trace) -> dict[int, dict[str, int]]:
-    """Free memory at the end as `fragmentation` computes it, which includes blocks without an address."""
-    names = {"internal": "internal_bytes", "external": "external_bytes", "empty": "empty_bytes"}
-    names["largest"] = "largest_free_bytes"
-    return {
-        int(row["device"]): {name: int(row[column]) for name, column in names.items()}
-        for row in fragmentation(trace).to_dict("records")
-        if not pd.isna(row["device"])
-    }
 
 
 def _totals(one: Any) -> dict[str, int]:
@@ -179,7 +190,16 @@ def _add_allocations(
     writer.add_ints("allocation.stack", np.where(allocations["stack"].isna().to_numpy(), 0, stack))
     writer.add_ints("allocation.category", allocations["category"].cat.codes.to_numpy().astype(np.int64) + 1)
     writer.add_ints("allocation.block", np.diff(integers(allocations["block"]), prepend=-1))
-    _add_block_facts(writer, trace.blocks, allocations)
+    # Add facts about blocks that were alive at the end: names, tensors, cell, graphs, user metadata.
+    is_alive = allocations["block"].notna().to_numpy()
+    part = trace.blocks.iloc[integers(allocations["block"], 0)[is_alive]]
+    columns = ("names", "num_tensors", "cell", "graph", "user_metadata")
+    rows = zip(*(part[name].astype(object) for name in columns), strict=True)
+    texts: dict[str, int] = {}
+    code = np.zeros(len(allocations), np.int64)
+    code[is_alive] = [texts.setdefault(_facts_text(columns, row), len(texts)) for row in rows]
+    writer.add_ints("allocation.facts", code + is_alive)
+    writer.add_texts("facts", list(texts))
     return {"num_lives": len(allocations)}
 
 
@@ -199,19 +219,6 @@ def _ends(trace: Trace, allocations: pd.DataFrame) -> tuple[Ints, Ints]:
     pending[is_alive] = state[integers(allocations["block"], 0)[is_alive]] == "active_pending_free"
     released = np.where(asked > -2, asked, np.where(waited | pending, begin, done))
     return np.where(released > -2, np.maximum(released, begin), -2), done
-
-
-def _add_block_facts(writer: PayloadWriter, blocks: pd.DataFrame, allocations: pd.DataFrame) -> None:
-    """Add facts about blocks that were alive at the end: names, tensors, cell, graphs, user metadata."""
-    is_alive = allocations["block"].notna().to_numpy()
-    part = blocks.iloc[integers(allocations["block"], 0)[is_alive]]
-    columns = ("names", "num_tensors", "cell", "graph", "user_metadata")
-    rows = zip(*(part[name].astype(object) for name in columns), strict=True)
-    texts: dict[str, int] = {}
-    code = np.zeros(len(allocations), np.int64)
-    code[is_alive] = [texts.setdefault(_facts_text(columns, row), len(texts)) for row in rows]
-    writer.add_ints("allocation.facts", code + is_alive)
-    writer.add_texts("facts", list(texts))
 
 
 def _facts_text(columns: tuple[str, ...], row: tuple[Any, ...]) -> str:
@@ -257,22 +264,89 @@ def _segment_facts(trace: Trace, pieces: pd.DataFrame, added: Ints, removed: Int
     return kind, grows
 
 
-def _add_clock(writer: PayloadWriter, trace: Trace) -> dict[str, Any]:
-    """Add the time of each action, and the marks on the axis: failed allocations and snapshots."""
-    memory = trace.memory
-    has_times = bool(len(memory)) and bool(trace.info.options.get(HAS_TIMES, True))
-    ts = memory["ts"].to_numpy() if has_times else np.empty(0, np.int64)
-    steps = np.diff(ts)
-    unit = max(int(np.gcd.reduce(steps)), 1) if len(steps) else 1
-    writer.add_ints("clock.steps", steps // unit)
-    action = memory["action"].astype(object)
-    marked = np.flatnonzero(action.isin(["oom", "snapshot"]).to_numpy())[:MAX_MARKS]
-    rows = memory.iloc[marked]
-    marks = [
-        {"row": int(row), "kind": str(kind), "bytes": int(size), "free": None if pd.isna(free) else int(free)}
-        | {"device": None if pd.isna(device) else int(device)}
-        for row, kind, size, free, device in zip(
-            marked, action.iloc[marked], rows["num_bytes"], rows["device_free_bytes"], rows["device"], strict=True
-        )
-    ]
-    return {"has_times": has_times, "t0": str(ts[0]) if has_times else "0", "time_unit": unit, "marks": marks}
+#: Maximum number of points of the curve of left-out allocations.
+MAX_STEPS: Final = 4000
+
+
+def kept_allocations(allocations: pd.DataFrame, num_kept: int) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """The `num_kept` rows to send (first those alive at the end, then the largest) and the rows that are left out."""
+    if num_kept >= len(allocations):
+        return allocations, allocations.iloc[:0]
+    order = np.lexsort((-allocations["num_bytes"].to_numpy(), allocations["block"].isna().to_numpy()))
+    is_kept = np.zeros(len(allocations), bool)
+    is_kept[order[:num_kept]] = True
+    return allocations[is_kept], allocations[~is_kept]
+
+
+def add_rest(
+    writer: PayloadWriter, trace: Trace, hidden: pd.DataFrame, device: Ints, num_devices: int
+) -> dict[str, Any]:
+    """Add the columns ``rest.*``: how the rows `hidden` change each device's totals, interval by interval.
+
+    Args:
+        writer: The payload.
+        trace: The trace of the rows.
+        hidden: Rows of `block_lifetimes` that are not sent.
+        device: Position of the device of each row, shape (n,).
+        num_devices: Number of devices.
+
+    Returns:
+        For the header: ``num`` and ``bytes`` of the hidden rows, and ``stretch``, the number of rows of the history in
+        each interval.
+    """
+    num_rows = len(trace.memory)
+    stretch = max(1, -(-num_rows // MAX_STEPS))
+    num_steps = -(-num_rows // stretch) if len(hidden) else 0
+    size = hidden["num_bytes"].to_numpy()
+    done = integers(hidden["free_completed"])
+    asked = integers(hidden["free_requested"])
+    for name, end in (("allocated", np.where(asked >= 0, asked, done)), ("active", done)):
+        changes = np.zeros((num_devices, num_steps), np.int64)
+        for row, sign in ((integers(hidden["alloc"]), 1), (end, -1)):
+            seen = row >= 0
+            np.add.at(changes, (device[seen], row[seen] // stretch), sign * size[seen])
+        writer.add_ints(f"rest.{name}", changes.ravel())
+    return {"num": len(hidden), "bytes": int(size.sum()), "stretch": stretch}
+
+
+#: Longest name of a file or function that is sent, in characters.
+MAX_TEXT: Final = 400
+
+
+def add_stacks(writer: PayloadWriter, stacks: pd.DataFrame, wanted: Ints) -> None:
+    """Add the columns ``frame.*`` and ``stack.*``.
+
+    Args:
+        writer: The payload.
+        stacks: The frame ``stacks``.
+        wanted: Ids of the stacks to add, ascending; shape (k,).
+    """
+    entries = stacks[np.isin(stacks["stack"].to_numpy(), wanted)]
+    owner = np.searchsorted(wanted, entries["stack"].to_numpy())
+    order = np.lexsort((entries["position"].to_numpy(), owner))
+    entries, owner = entries.iloc[order], owner[order]
+    keys = pd.DataFrame(
+        {
+            "file": _add_names(writer, "files", entries["file"]),
+            "line": integers(entries["line"]) + 1,
+            "function": _add_names(writer, "functions", entries["function"]),
+        }
+    )
+    code = keys.groupby(list(keys), sort=False).ngroup().to_numpy().astype(np.int64)
+    first = keys[~pd.Series(code).duplicated().to_numpy()]
+    for name in keys:
+        writer.add_ints(f"frame.{name}", first[name].to_numpy())
+    writer.add_ints("stack.sizes", np.bincount(owner, minlength=len(wanted)))
+    writer.add_ints("stack.frames", code)
+
+
+def _add_names(writer: PayloadWriter, name: str, column: pd.Series) -> Ints:
+    """Add the texts of `column`; returns the index of each row's text, 0 for a missing one."""
+    codes, uniques = pd.factorize(column.astype(object))
+    writer.add_texts(name, ["", *(_cut(str(text)) for text in uniques)])
+    return codes.astype(np.int64) + 1
+
+
+def _cut(text: str) -> str:
+    """`text`, or its end if it is too long: the end of a path is the most specific part."""
+    return text if len(text) <= MAX_TEXT else f"…{text[-MAX_TEXT:]}"

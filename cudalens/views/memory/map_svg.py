@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from cudalens.analysis import units
 from cudalens.analysis.memory.replay import DeviceReplay, replays
 from cudalens.frames import Trace
+from cudalens.frames.catalog_frames import BLOCK_CATEGORIES
 from cudalens.frames.column_arrays import addresses
-from cudalens.frames.column_catalog import BLOCK_CATEGORIES
 from cudalens.frames.snapshots.build import HAS_TIMES
 from cudalens.views.sections.markup import Node, element, svg
 

@@ -9,15 +9,12 @@ import pandas as pd
 
 from cudalens.analysis import units
 from cudalens.analysis.facts import memory_at_end, memory_high, memory_pools
-from cudalens.analysis.memory.categories import lifetime_categories
-from cudalens.analysis.memory.holders import memory_holders
+from cudalens.analysis.memory.holders import active_blocks, lifetime_categories, memory_holders
 from cudalens.analysis.memory.replay import blocks_at
-from cudalens.analysis.memory.stacks import active_blocks
 from cudalens.frames import Trace
 from cudalens.frames.snapshots.build import SNAPSHOT_KEYS
 from cudalens.views.memory.map_svg import bar_svg, curve_svg, map_svg
-from cudalens.views.memory.places import NATIVE, frames_of
-from cudalens.views.memory.words import holder_words
+from cudalens.views.memory.words import NATIVE, frames_of, holder_words
 from cudalens.views.sections import verdict
 from cudalens.views.sections.model import Block, Column, Note, Picture, Row, Section, Table
 from cudalens.views.sections.shown import Shown

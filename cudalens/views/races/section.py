@@ -1,4 +1,4 @@
-"""The races of a Trace: a section of text and HTML with a card for each race, and the same cards for the page.
+"""The races of a Trace: the verdict, a section with a card for each race, and the same cards for the page.
 
 A card holds the two accesses side by side, the bytes that both touch, where that memory came from, what happened on the
 streams, and the fix. It needs no script; ``js/races/races.js`` adds the list, the filter and copying.
@@ -11,12 +11,15 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
+import pandas as pd
+
 from cudalens.analysis import units
-from cudalens.frames import Trace
-from cudalens.views.races import values, words
+from cudalens.analysis.cached import once_per_trace
+from cudalens.frames import Judged, Trace
+from cudalens.views.races import values
 from cudalens.views.races.model import RaceView, Site, StackLine, folded, race_views
 from cudalens.views.races.svg import bytes_bars, happens_before_svg
-from cudalens.views.races.value_maps import MAX_CELLS
+from cudalens.views.races.values import MAX_CELLS
 from cudalens.views.sections.markup import Node, element
 from cudalens.views.sections.model import (
     Block,
@@ -70,7 +73,10 @@ def section(trace: Trace) -> Section | None:
     folds: list[Section] = []
     size = 0
     for number, race in races:
-        folds.append(_fold(number, race))
+        blocks = tuple(_blocks(race, _STATIC_CELLS))
+        body = Section("race", _CSS, blocks=blocks, is_in_text=number <= MAX_TEXT)
+        title, facts = f"Race {number}", race_line(race)
+        folds.append(Section("race-fold", _CSS, title=title, facts=facts, blocks=(body,), is_open=number == 1))
         size += len(to_html(folds[-1]).encode("utf-8", "replace"))
         if size > MAX_HTML:
             folds.pop()
@@ -78,16 +84,9 @@ def section(trace: Trace) -> Section | None:
     return Section("races", _CSS, blocks=(*folds, *_lines(races[len(folds) :])))
 
 
-def _fold(number: int, race: RaceView) -> Section:
-    blocks = tuple(_blocks(race, _STATIC_CELLS))
-    body = Section("race", _CSS, blocks=blocks, is_in_text=number <= MAX_TEXT)
-    title, facts = f"Race {number}", words.race_line(race)
-    return Section("race-fold", _CSS, title=title, facts=facts, blocks=(body,), is_open=number == 1)
-
-
 def _lines(races: Sequence[tuple[int, RaceView]]) -> Iterator[Block]:
     if races:
-        yield Items(tuple(f"Race {number}: {words.race_line(race)}" for number, race in races[:_MAX_LINES]))
+        yield Items(tuple(f"Race {number}: {race_line(race)}" for number, race in races[:_MAX_LINES]))
     if (left := len(races) - _MAX_LINES) > 0:
         yield Note(f"and {units.count(left)} more in trace.races")
 
@@ -117,7 +116,7 @@ def _entry(number: int, race: RaceView) -> dict[str, Any]:
         "title": race.title,
         "tensor": race.tensor,
         "places": race.places,
-        "times": words.times_words(race),
+        "times": times_words(race),
         "card": card(number, race).json(),
     }
 
@@ -132,13 +131,17 @@ def card(number: int, race: RaceView) -> Node:
 
 def _blocks(race: RaceView, cells: int) -> Iterator[Block]:
     """What a card holds; `cells`: rows and columns of pictures of tensors, at most."""
-    yield Note(words.consequence(race), "what")
+    yield Note(consequence(race), "what")
     yield Table(_SIDES, list(_side_rows(race)), max_text=200, key="sides")
-    yield from _common_frames(race)
+    # The stack frames that both accesses have, folded.
+    stack = race.first.site.stack
+    one, _, common = folded(stack, race.second.site.stack)
+    if common:
+        yield _stack(f"{units.plural(common, 'stack frame')} in common", str(stack[one]), stack[one:])
     yield from values.section_of(race, cells)
-    yield Note((Text("Memory: ", "strong"), f"{words.overlap_words(race)}."), "caption")
+    yield Note((Text("Memory: ", "strong"), f"{overlap_words(race)}."), "caption")
     yield Facts(tuple(zip(("Earlier", "Later"), map(Picture, bytes_bars(race)), strict=True)))
-    yield from (_origin(what, site) for what, site in words.sites(race))
+    yield from (_origin(what, site) for what, site in sites(race))
     yield Note(Text("Happens-before", "strong"), "caption", is_in_text=False)
     yield Picture(happens_before_svg(race), is_wide=True)
     if race.between is None:
@@ -154,7 +157,7 @@ def _side_rows(race: RaceView) -> Iterator[Row]:
     rows: tuple[tuple[str, Cell, Cell], ...] = (
         ("Stream", Text(first.stream, css=mark), Text(second.stream, css=mark)),
         ("Tensor", _tensor(race, 0), _tensor(race, 1)),
-        ("Bytes", words.span(first.low, first.high), words.span(second.low, second.high)),
+        ("Bytes", span(first.low, first.high), span(second.low, second.high)),
         ("Where", _place(first.site), _place(second.site)),
         ("Line", Text(first.site.source, "code"), Text(second.site.source, "code")),
         ("Captured", _captured(first.site), _captured(second.site)),
@@ -201,14 +204,6 @@ def _frames(lines: Sequence[StackLine]) -> Cell:
     return tuple(Text(f"called from {line.words}", "line", css="cl-race-place cl-race-differs") for line in lines)
 
 
-def _common_frames(race: RaceView) -> Iterator[Section]:
-    """The stack frames that both accesses have, folded."""
-    stack = race.first.site.stack
-    one, _, common = folded(stack, race.second.site.stack)
-    if common:
-        yield _stack(f"{units.plural(common, 'stack frame')} in common", str(stack[one]), stack[one:])
-
-
 def _stack(title: str, facts: str, lines: Sequence[StackLine]) -> Section:
     frames = Items(tuple(Text(str(line), "place") for line in lines), max_text=0)
     return Section("race-stack", _CSS, title=title, facts=facts, blocks=(frames,), is_open=False)
@@ -223,9 +218,98 @@ def _origin(what: str, site: Site) -> Block:
 
 def _fix(race: RaceView) -> Iterator[Block]:
     if not race.fix and not race.fix_diff:
-        yield Note(words.NO_FIX)
+        yield Note(NO_FIX)
         return
     yield Note((Text("Fix: ", "strong"), *marked_code(race.fix)), "caption")
     if race.fix_diff:
         yield Code("\n".join(race.fix_diff), "diff")
-    yield Note(f"✓ {words.CHECKED}", "checked")
+    yield Note(f"✓ {CHECKED}", "checked")
+
+
+CHECKED: Final = "Checked on the recorded run: the race is gone and nothing else changed."
+NO_FIX: Final = "No fix was found that removes this race and changes nothing else."
+
+
+@once_per_trace
+def races_verdict(trace: Trace) -> str:
+    """``2 races, seen 514 times``; without one, what was checked; "" where no check was made."""
+    races, judged = trace.races, trace.info.judged
+    shown = races[~races["is_suppressed"]]
+    if shown.empty:
+        return "" if races.empty and judged is None else _clean_verdict(races, judged)
+    num_seen = int(shown["count"].sum())
+    seen = f", seen {units.times(num_seen)}" if num_seen > len(shown) else ""
+    parts = [f"{units.plural(len(shown), 'race')}{seen}{_by_value(shown)}", *_caveats(judged)]
+    num_suppressed = len(races) - len(shown)
+    return "; ".join([*parts, *([f"{units.count(num_suppressed)} more suppressed"] if num_suppressed else [])])
+
+
+def _by_value(races: pd.DataFrame) -> str:
+    """How many races change values, where other orders were tried."""
+    verdicts = races["value_verdict"].dropna()
+    return f", {units.count(int((verdicts == 'confirmed').sum()))} confirmed by value" if len(verdicts) else ""
+
+
+def _clean_verdict(races: pd.DataFrame, judged: Judged | None) -> str:
+    suppressed = f" ({units.plural(len(races), 'race')} suppressed)" if len(races) else ""
+    if judged is None:
+        return f"no races{suppressed}"
+    streams = f" on {units.plural(judged.num_streams, 'stream')}" if judged.num_streams is not None else ""
+    line = f"no races{suppressed}: {units.plural(judged.num_operations, 'operation')}{streams} checked"
+    return "; ".join([line, *_caveats(judged)])
+
+
+def _caveats(judged: Judged | None) -> list[str]:
+    if judged is None or judged.error is None:
+        return []
+    return [f"the sanitizer stopped early, because of an error in it: {units.shorten(judged.error, 200)}"]
+
+
+def consequence(race: RaceView) -> str:
+    """What may go wrong, in one sentence."""
+    first, second = race.first, race.second
+    if race.kind == "use after free":
+        return (
+            f"{first.title} on {first.stream} may still use memory that was freed and handed out again: "
+            f"{second.title} on {second.stream} {second.verb} it as another tensor."
+        )
+    if first.is_write and second.is_write:
+        return f"{first.title} and {second.title} write the same bytes, and either may come last."
+    if first.is_write:
+        return f"{second.title} on {second.stream} may read before {first.title} on {first.stream} has written."
+    return f"{second.title} on {second.stream} may overwrite what {first.title} on {first.stream} has yet to read."
+
+
+def span(low: int, high: int) -> str:
+    """``bytes 0 to 4,095 (4.00 KiB)``, or one byte."""
+    if high <= low:
+        return f"byte {units.count(low)}"
+    return f"bytes {units.count(low)} to {units.count(high)} ({units.size(high - low + 1)})"
+
+
+def overlap_words(race: RaceView) -> str:
+    """Which bytes both touch, and of how large a block."""
+    width = race.overlap_high - race.overlap_low + 1
+    within = race.overlap_bytes not in (None, width)
+    counted = f", {units.size(race.overlap_bytes)} of them" if within else ""
+    block = f" of the block's {units.size(race.block_bytes)}" if race.block_bytes is not None else ""
+    return f"both touch {span(race.overlap_low, race.overlap_high)}{counted}{block}"
+
+
+def times_words(race: RaceView) -> str:
+    """``512 times, confirmed by value``."""
+    return f"{units.times(race.count)}{', confirmed by value' if race.is_confirmed else ''}"
+
+
+def race_line(race: RaceView) -> str:
+    """A race in one line: kind, memory, both places, how often."""
+    first, second = map(units.short_place, race.places)
+    return f"{race.title} of {race.tensor}, {first} and {second}, seen {times_words(race)}"
+
+
+def sites(race: RaceView) -> Iterator[tuple[str, Site]]:
+    """Where the memory was allocated and, for a use after free, freed: (words, site), if recorded."""
+    if race.alloc.place or race.alloc.stack:
+        yield "Allocated", race.alloc
+    if race.kind == "use after free" and (race.free.place or race.free.stack):
+        yield "The earlier tensor was freed", race.free

@@ -10,14 +10,12 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from cudalens.analysis import units
-from cudalens.analysis.ranks.clocks import aligned
+from cudalens.analysis.ranks.waits import aligned
 from cudalens.frames import Ranks
 from cudalens.frames.column_arrays import integers
-from cudalens.views.sections.markup import Node, element
-from cudalens.views.sections.pictures import ORANGE
+from cudalens.views.sections.markup import ORANGE, Node, element
 from cudalens.views.timeline import svg
-from cudalens.views.timeline.pixels import PLOT
-from cudalens.views.timeline.svg import LABEL
+from cudalens.views.timeline.svg import LABEL, PLOT
 
 BLUE: Final = "#3b82c4"
 GREEN: Final = "#1a8f5c"

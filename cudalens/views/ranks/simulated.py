@@ -1,15 +1,18 @@
-"""What a simulated job shows: the time of a step, what of it is communication, memory; then what all ranks show."""
+"""What simulated jobs show: the step and its communication, what all ranks show, and the layouts of a plan."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final
+from typing import Any, Final
+
+import pandas as pd
 
 from cudalens.analysis import units
 from cudalens.frames import Ranks
+from cudalens.views.foreign import clean
 from cudalens.views.ranks.section import section
-from cudalens.views.sections.model import Facts, Section
+from cudalens.views.sections.model import Column, Facts, Note, Row, Section, Table, Text
 
 #: Kinds of planted slow parts.
 _SLOW_GPU: Final = "slow GPU"
@@ -64,10 +67,12 @@ def simulated_section(ranks: Ranks, facts: SimulatedFacts, *, has_pictures: bool
         rows.append(("slow parts", "; ".join(map(_loss_text, facts.losses[:_SHOWN_LOSSES]))))
     if facts.note:
         rows.append(("copies", facts.note))
-    return replace(shown, verdict=verdict(ranks, facts), badge="simulated", blocks=(Facts(tuple(rows)), *shown.blocks))
+    return replace(
+        shown, verdict=simulated_verdict(ranks, facts), badge="simulated", blocks=(Facts(tuple(rows)), *shown.blocks)
+    )
 
 
-def verdict(ranks: Ranks, facts: SimulatedFacts) -> str:
+def simulated_verdict(ranks: Ranks, facts: SimulatedFacts) -> str:
     """Return the answer in one line: the time of a step with its band, exposed communication, and whether it fits."""
     what = "A step takes" if facts.num_steps else "The program takes"
     error_pct = (facts.step_high_ns / max(facts.step_ns, 1) - 1) * 100
@@ -98,3 +103,73 @@ def exposed_share(ranks: Ranks) -> float | None:
     steps = ranks.analysis.steps
     total = float(steps["step_ns"].sum())
     return float((steps["wait_ns"] + steps["transfer_ns"]).sum()) / total if total else None
+
+
+_MAX_ERROR: Final = 160
+
+
+def plan_section(layouts: pd.DataFrame, arguments: list[str], gpus: str) -> Section:
+    """Return the answer and a table of the layouts."""
+    has_cost = bool(layouts["cost"].notna().any())
+    columns = (
+        Column("layout"),
+        Column("step", key="number", align="right"),
+        Column("exposed", key="number", align="right"),
+        Column("needs", key="number", align="right"),
+        Column("fits"),
+        Column("GPU seconds", key="number", align="right"),
+        *((Column("cost", key="number", align="right"),) if has_cost else ()),
+    )
+    rows = layouts.to_dict("records")
+    table = Table(
+        columns,
+        [Row(_cells(row, arguments, has_cost=has_cost)) for row in rows],
+        more=("layout", ".layouts"),
+        is_stacked=True,
+    )
+    errors = [f"{_name(row, arguments)}: {clean(str(row['error']))[:_MAX_ERROR]}" for row in rows if _failed(row)]
+    notes = [Note(text) for text in errors]
+    note = Note("Simulated: no GPU was used. Exposed: share of a step in which GPUs only communicate or wait.")
+    return Section(
+        "fit", "cf", verdict=plan_verdict(layouts, arguments, gpus), badge="simulated", blocks=(table, *notes, note)
+    )
+
+
+def plan_verdict(layouts: pd.DataFrame, arguments: list[str], gpus: str) -> str:
+    """Return the answer in one line: the fastest layout that fits."""
+    rows = layouts.to_dict("records")
+    fitting = [row for row in rows if row["fits"]]
+    if not fitting:
+        return f"None of {units.plural(len(rows), 'layout')} fits on {gpus}."
+    best = fitting[0]
+    return f"{_name(best, arguments)} is the fastest layout that fits on {gpus}: {_step(best)} a step."
+
+
+def _name(row: dict[Any, Any], arguments: list[str]) -> str:
+    return " x ".join(f"{name} {row[name]}" for name in arguments)
+
+
+def _failed(row: dict[Any, Any]) -> bool:
+    return isinstance(row["error"], str)
+
+
+def _step(row: dict[Any, Any]) -> str:
+    error_pct = (row["step_high_ns"] / max(row["step_ns"], 1) - 1) * 100
+    return f"{units.duration(row['step_ns'])} ± {error_pct:.0f} %"
+
+
+def _cells(row: dict[Any, Any], arguments: list[str], *, has_cost: bool) -> tuple[Any, ...]:
+    if _failed(row):
+        return (_name(row, arguments), "-", "-", "-", "cannot run", "-", *("-" for _ in range(has_cost)))
+    exposed = "-" if pd.isna(row["exposed_pct"]) else f"{row['exposed_pct']:.0f} %"
+    fits = Text("yes", "strong") if row["fits"] else "no"
+    cost = (f"{row['cost']:.2g}",) if has_cost else ()
+    return (
+        _name(row, arguments),
+        _step(row),
+        exposed,
+        units.size(row["total_bytes"]),
+        fits,
+        f"{row['gpu_seconds']:.3g}",
+        *cost,
+    )

@@ -9,8 +9,8 @@ from cudalens.analysis import Finding, units
 from cudalens.analysis.facts import found_in
 from cudalens.analysis.findings import MOST
 from cudalens.frames import Trace
+from cudalens.views.sections.markup import bar
 from cudalens.views.sections.model import Cell, Column, Note, Part, Row, Section, Table, Text
-from cudalens.views.sections.pictures import bar
 
 #: Findings that are unfolded.
 NUM_OPEN: Final = 3

@@ -1,8 +1,8 @@
-"""The sections of a display of a Trace, in order, for text, notebooks and reports; facts for the live page."""
+"""What a display of a Trace shows: its sections in order, the summary, and facts for the live page."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from cudalens.analysis.cached import once_per_trace
@@ -12,32 +12,72 @@ from cudalens.views.graphs import section as graphs
 from cudalens.views.graphs.words import has_failed
 from cudalens.views.memory import section as memory
 from cudalens.views.races import section as races
-from cudalens.views.sections import costs, findings, lines, modules, steps, verdict, waits
-from cudalens.views.sections.badges import badges
+from cudalens.views.sections import costs, findings, verdict, waits
 from cudalens.views.sections.markup import for_notebooks
 from cudalens.views.sections.model import Picture, Section
+from cudalens.views.sections.shown import Shown
+from cudalens.views.sections.trust import badges
 from cudalens.views.sections.write_html import to_html, to_json
+from cudalens.views.sections.write_text import to_text
 from cudalens.views.timeline import readings
 from cudalens.views.timeline.baseline import baseline
 from cudalens.views.timeline.marks import marks_for_page
-from cudalens.views.timeline.readings_svg import metrics_svg
+from cudalens.views.timeline.readings import metrics_svg
 from cudalens.views.timeline.svg import timeline_svg
+
+
+@dataclass(frozen=True, repr=False)
+class Summary(Shown):
+    """A summary that prints as text and shows as a table in a notebook.
+
+    Attributes:
+        trace: What it summarizes.
+    """
+
+    trace: Trace
+
+    @property
+    def verdict(self) -> str:
+        """The answer in one line."""
+        return verdict.verdict(self.trace)
+
+    @property
+    def rows(self) -> tuple[tuple[str, ...], ...]:
+        """The largest costs, a row of texts each: name, kind, count, total, self, mean ± sd, share."""
+        return costs.cost_rows(self.trace)
+
+    @property
+    def section(self) -> Section:
+        """The verdict with its notes, and the largest costs."""
+        table = costs.costs_section(self.trace)
+        answer = head(self.trace)
+        return answer if table is None else replace(answer, name=table.name, css=table.css, blocks=table.blocks)
+
+    def __str__(self) -> str:
+        """All sections, at most 100 columns wide but for the verdict and lines of source."""
+        return "\n\n".join(text for section in text_sections(self.trace) if (text := to_text(section)))
+
+
+def summary(trace: Trace) -> Summary:
+    """Return the summary of `trace`."""
+    return Summary(trace)
+
 
 #: Bytes by which the size of a graph section may exceed its limit.
 _SPARE: Final = 8_000
 
 
-#: The modules of the views, by the name of the view; each has a function `section`.
+#: What makes the section of each view, by the name of the view.
 _VIEWS: Final = {
-    "races": races,
-    "graphs": graphs,
-    "memory": memory,
-    "findings": findings,
-    "waits": waits,
-    "lines": lines,
-    "modules": modules,
-    "steps": steps,
-    "costs": costs,
+    "races": races.section,
+    "graphs": graphs.section,
+    "memory": memory.section,
+    "findings": findings.section,
+    "waits": waits.section,
+    "lines": costs.lines_section,
+    "modules": costs.modules_section,
+    "steps": costs.steps_section,
+    "costs": costs.costs_section,
 }
 
 
@@ -47,7 +87,7 @@ def view_sections(trace: Trace) -> dict[str, Section | None]:
 
     A view that raises shows nothing, and is named among what went wrong.
     """
-    return {name: attempt(trace, f"the view {name}", None, view.section, trace) for name, view in _VIEWS.items()}
+    return {name: attempt(trace, f"the view {name}", None, section, trace) for name, section in _VIEWS.items()}
 
 
 def text_sections(trace: Trace) -> list[Section]:

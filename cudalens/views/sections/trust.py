@@ -1,4 +1,4 @@
-"""How far a trace can be trusted: notes beside the verdict, and the list of what the checks found."""
+"""How far a trace can be trusted: notes and badges beside the verdict, and the list of what the checks found."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from cudalens.analysis.trust.check import TrustReport
 from cudalens.analysis.trust.check import trust as _checked
 from cudalens.frames import RunInfo, Trace
 from cudalens.frames.info import Trust, TrustFinding
+from cudalens.gpus.error_bands import Band
 from cudalens.views.sections.model import Column, Facts, Row, Section, Table
 from cudalens.views.sections.shown import Shown
 
@@ -28,14 +29,14 @@ _COLUMNS: Final = (
 )
 
 
-def notes(info: RunInfo) -> list[str]:
+def trust_notes(info: RunInfo) -> list[str]:
     """Return what is wrong or was repaired, a line each."""
     findings = info.trust.findings if info.trust else ()
     shown = (f for f in findings if f.severity != "note" and f.rule not in _ALREADY_NOTED)
     return [f"{_MARKS[f.severity]}: {f.what}{_first(f)}. {f.done}" for f in shown]
 
 
-def section(trace: Trace) -> Section | None:
+def trust_section(trace: Trace) -> Section | None:
     """Return the findings of ``trace.info.trust``, folded; None where the trace was not checked."""
     found = trace.info.trust
     if found is None:
@@ -45,7 +46,7 @@ def section(trace: Trace) -> Section | None:
     return Section("trust", title=f"How far to trust it: {found.verdict}", blocks=(facts,), is_open=False)
 
 
-def trust(trace: Trace) -> TrustText:
+def trust_text(trace: Trace) -> TrustText:
     """Return how far `trace` can be trusted; prints as text, shows as a table in a notebook."""
     return TrustText(_checked(trace))
 
@@ -95,3 +96,24 @@ def _sentence(finding: TrustFinding) -> str:
 
 def _first(finding: TrustFinding) -> str:
     return f" (first: {finding.where})" if finding.where else ""
+
+
+def simulated(info: RunInfo) -> str | None:
+    """``simulated: <spec>`` for times of a model, else None."""
+    return f"simulated: {info.source.removeprefix('virtual:')}" if info.is_simulated else None
+
+
+def band_words(info: RunInfo) -> str:
+    """Return ``modelled kernel times ± 9 %``: the 80 % band of a simulated run's kernels, or "" where it is unknown."""
+    band = info.kernel_time_band
+    return f"modelled kernel times {Band(*band).words}" if band else ""
+
+
+def trusted(info: RunInfo) -> str | None:
+    """``partial trace`` or ``repaired trace`` where a check found something, else None."""
+    return None if info.trust is None or info.trust.verdict == "clean" else f"{info.trust.verdict} trace"
+
+
+def badges(info: RunInfo) -> str | None:
+    """Return all badges of a run in one text, or None."""
+    return " · ".join(filter(None, (simulated(info), trusted(info)))) or None

@@ -8,14 +8,14 @@ from cudalens.analysis import Summary, units
 from cudalens.analysis.facts import missing_work, names_in_short, outside_times, summarize
 from cudalens.analysis.failures import attempt, failures
 from cudalens.analysis.findings import MIN_WALL_NS
-from cudalens.analysis.findings.outside_window import NOTHING, OutsideTime
+from cudalens.analysis.findings.window_rules import NOTHING, OutsideTime
 from cudalens.frames import RunInfo, Trace
 from cudalens.frames.info import DAMAGED_NAMES, Problem
 from cudalens.views.graphs import words as graphs_words
 from cudalens.views.memory import words as memory_words
-from cudalens.views.races import words as races_words
+from cudalens.views.races import section as races_words
 from cudalens.views.sections import findings, trust, waits
-from cudalens.views.sections.badges import badges, band_words
+from cudalens.views.sections.trust import badges, band_words
 from cudalens.views.timeline import readings
 
 _STATUS: Final = {"raised": "raised", "interrupted": "was interrupted"}
@@ -42,13 +42,14 @@ def verdict(trace: Trace, *, badge: bool = True) -> str:
 
 
 def _verdict(trace: Trace, *, badge: bool) -> str:
-    races, graphs = races_words.verdict(trace), graphs_words.verdict(trace)
+    races, graphs = races_words.races_verdict(trace), graphs_words.verdict(trace)
     profile = _profile(trace, summarize(trace)) if has_profile(trace) else []
     # Wrong results come first, then races; that there is no race supports the rest.
     found = [graphs, races] if graphs_words.has_failed(trace) else [races, graphs]
     known = [*found, *profile] if len(trace.races) else [graphs, *profile, races]
     known.append(_counters(trace))
-    known.insert(0 if memory_words.has_refused(trace) or not profile else len(known), memory_words.verdict(trace))
+    is_memory_first = memory_words.has_refused(trace) or not profile
+    known.insert(0 if is_memory_first else len(known), memory_words.memory_verdict(trace))
     line = "; ".join(part for part in (*known, *_outcome(trace)) if part)
     marked = badges(trace.info) if badge else None
     return f"[{marked}] {line}" if marked else line
@@ -80,7 +81,7 @@ def has_profile(trace: Trace) -> bool:
     if memory_words.has_memory(trace):
         return bool((trace.events["cat"] != "user_annotation").any())
     is_recorded = len(trace.events) or len(trace.memory)
-    return bool(is_recorded or not (races_words.verdict(trace) or len(trace.graphs) or len(trace.counters)))
+    return bool(is_recorded or not (races_words.races_verdict(trace) or len(trace.graphs) or len(trace.counters)))
 
 
 def what(trace: Trace) -> str:
@@ -106,7 +107,7 @@ def notes(trace: Trace) -> list[str]:
     lines += [f"{failure.kind}: {failure.where}" for failure in failures(trace)[:_MAX_NOTES]]
     if unread := info.extra.get("unread"):
         lines.append(f"Not read: {unread}")
-    return [units.shorten(line, 300) for line in (*lines, *trust.notes(info))]
+    return [units.shorten(line, 300) for line in (*lines, *trust.trust_notes(info))]
 
 
 def _problem(problem: Problem) -> str:

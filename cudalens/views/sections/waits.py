@@ -9,8 +9,8 @@ import pandas as pd
 from cudalens.analysis import SyncSummary, units
 from cudalens.analysis.facts import has_notable_waits, wait_groups, wait_summary
 from cudalens.frames import Trace
+from cudalens.views.sections.markup import bar
 from cudalens.views.sections.model import Cell, Column, Note, Row, Section, Table, Text
-from cudalens.views.sections.pictures import bar
 
 #: Groups of waits that are shown; the others are counted.
 MAX_ROWS: Final = 12

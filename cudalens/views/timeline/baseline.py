@@ -7,8 +7,8 @@ from typing import Any, Final
 import numpy as np
 import pandas as pd
 
-from cudalens.analysis.time.averages_keys import step_names
 from cudalens.analysis.time.call_tree import call_tree
+from cudalens.analysis.time.keys import step_names
 from cudalens.frames import Trace
 from cudalens.frames.column_arrays import Ints, integers
 from cudalens.views.foreign import clean

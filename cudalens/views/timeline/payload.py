@@ -8,26 +8,24 @@ doubles; text is data and is never put into markup.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from cudalens.analysis.facts import names_in_short
 from cudalens.analysis.time.averages import folded
 from cudalens.analysis.time.work import is_waiting
 from cudalens.frames import Trace
 from cudalens.frames.build import STEP_PREFIX
+from cudalens.frames.column_arrays import Ints, has_prefix, integers
 from cudalens.frames.info import cell_sources
-from cudalens.views.timeline import payload_details, payload_memory, payload_order, payload_part
-from cudalens.views.timeline.enclosing import is_idle, num_enclosing
+from cudalens.frames.stacks import ENTRY_COLUMNS, entry_text
+from cudalens.views.timeline import payload_curves, payload_order
+from cudalens.views.timeline.marks import race_marks, sync_marks
 from cudalens.views.timeline.payload_codec import PayloadWriter
-from cudalens.views.timeline.payload_memory import FEW_POINTS, add_memory
-from cudalens.views.timeline.payload_metrics import add_metrics
-from cudalens.views.timeline.payload_order import Ints
-from cudalens.views.timeline.race_marks import race_marks
-from cudalens.views.timeline.sync_marks import sync_marks
+from cudalens.views.timeline.payload_curves import FEW_POINTS, add_memory, add_metrics
+from cudalens.views.timeline.payload_order import is_idle, num_enclosing
 
 VERSION: Final = 1
 
@@ -65,11 +63,11 @@ def pack(
         The payload; see `payload_codec` for its layout.
     """
     num = len(trace.events)
-    num_kept, num_points, max_text = num, payload_memory.MAX_POINTS, MAX_TEXT
+    num_kept, num_points, max_text = num, payload_curves.MAX_POINTS, MAX_TEXT
     if max_bytes is not None:
         num_kept = min(num, max(int(max_bytes / _LEAST_EVENT_BYTES), MIN_EVENTS))
     while True:
-        first = payload_part.first_row(trace.events, num_kept)
+        first = first_row(trace.events, num_kept)
         part = _Part(trace, first, num_points, max_text, compress=compress)
         room = None if max_bytes is None else part.room(max_bytes)
         if max_bytes is None or room is None or room >= 0 or max_text == BRIEF_TEXT:
@@ -89,32 +87,47 @@ class _Part:
         self.writer = PayloadWriter(compress=compress)
         self._trace, self._max_text = trace, max_text
         t0, start, dur, num_clipped = payload_order.clipped_times(trace.events)
-        lanes = payload_part.lanes_from(*payload_order.lane_table(trace.events), first)
-        self._events = payload_part.events_from(trace.events, first)
+        lanes = lanes_from(*payload_order.lane_table(trace.events), first)
+        self._events = events_from(trace.events, first)
         times = payload_order.Times(start[first:], dur[first:], lanes.of_rows)
         begin = int(times.start.min()) if first else 0
         self._header: dict[str, Any] = {"version": VERSION, "n": len(self._events), "t0": str(t0)}
         self._header |= {"lanes": lanes.table, "num_clipped": num_clipped, "cells": cell_sources(trace.info)}
         self._header |= {"first_row": first, "begin": begin, "num_all": len(trace.events)}
         self._add_events(times, lanes)
-        self._header["races"] = payload_part.marks_from(race_marks(trace), lanes, begin)
-        self._header["syncs"] = payload_part.marks_from(sync_marks(trace), lanes, begin)
+        self._header["races"] = marks_from(race_marks(trace), lanes, begin)
+        self._header["syncs"] = marks_from(sync_marks(trace), lanes, begin)
         place = np.full(len(trace.events), -1, np.int64)
         place[first + self._order] = np.arange(len(self._order))
         memory, metrics = (_from(frame, t0 + begin if first else None) for frame in (trace.memory, trace.metrics))
         self._header["memory"] = add_memory(self.writer, memory, t0, place, num_points)
         self._header["metrics"] = add_metrics(self.writer, metrics, t0)
 
-    def _add_events(self, times: payload_order.Times, lanes: payload_part.Lanes) -> None:
+    def _add_events(self, times: payload_order.Times, lanes: Lanes) -> None:
         writer, events = self.writer, self._events
-        self._order = order = _lane_order(times.lane, times.start, times.dur)
+        # Rows of the frame lane by lane, in each by (start, longest first).
+        in_time = payload_order.derived_order(times.start, times.dur)
+        self._order = order = in_time[np.argsort(times.lane[in_time].astype(np.int32), kind="stable")]
         ordered = payload_order.Times(times.start[order], times.dur[order], times.lane[order])
         _add_times(writer, *ordered)
         kind, facts = _add_kinds(writer, events, names_in_short(self._trace), order, self._max_text)
         launch = payload_order.places(events["launch"], order)
-        _add_launches(writer, launch, kind)
-        _add_flags(writer, events, order, launch, ordered)
-        _add_rows(writer, order, ordered.start, ordered.dur)
+        # Launches, as steps through the rows whose kind ever launches something: nearly always to the next one.
+        launched = launch[launch >= 0]
+        launches = np.zeros(int(kind.max()) + 1 if len(kind) else 0, bool)
+        launches[kind[launched]] = True
+        ordinal = np.cumsum(launches[kind]) - 1
+        writer.add_ints("launch", np.diff(ordinal[launched], prepend=-1) - 1)
+        writer.add_ints("launchers", np.flatnonzero(launches))
+        # Add flags of each row, and the self times that the page would compute differently.
+        outside, own = payload_order.derived_self(events, order, ordered)
+        flags = events["is_instant"].to_numpy() * FLAG_INSTANT + folded(events) * FLAG_FOLDED
+        flags = flags + is_waiting(events["name"].array) * FLAG_WAITING
+        writer.add_ints("flags", flags[order] + outside * FLAG_OUTSIDE + (launch >= 0) * FLAG_LAUNCHED)
+        _add_corrections(writer, "self", own, events["self_dur"].to_numpy()[order])
+        # Row in the frame, where it is not what sorting by (start, longest first) would give.
+        merged = payload_order.derived_order(ordered.start, ordered.dur)
+        _add_corrections(writer, "row", np.arange(len(order)), order[merged])
         num_lanes = len(lanes.table)
         counts = np.bincount(times.lane, minlength=num_lanes)
         enclosing, idle = num_enclosing(events, times.lane, num_lanes), is_idle(events, times.lane, num_lanes)
@@ -141,7 +154,7 @@ class _Part:
 
     def to_bytes(self, room: int | None, extra: dict[str, Any]) -> bytes:
         """Return the payload with as many columns of details as `room` bytes hold; None for all."""
-        details = payload_details.add_details(self.writer, self._events, self._trace.stacks, self._order, room)
+        details = add_details(self.writer, self._events, self._trace.stacks, self._order, room)
         info = self._trace.info
         about = {"name": cut(info.name), "source": info.source, "simulated": info.is_simulated}
         return self.writer.to_bytes(self._header | details | about | {"extra": extra})
@@ -162,12 +175,6 @@ _LEAST_EVENT_BYTES: Final = 1.5
 def cut(text: str, limit: int = MAX_TEXT) -> str:
     """`text`, or its beginning and how long it was."""
     return text if len(text) <= limit else f"{text[:limit]}… [{len(text):,} characters]"
-
-
-def _lane_order(lane: Ints, start: Ints, dur: Ints) -> NDArray[np.intp]:
-    """Rows of the frame lane by lane, in each by (start, longest first)."""
-    in_time = payload_order.derived_order(start, dur)
-    return in_time[np.argsort(lane[in_time].astype(np.int32), kind="stable")]
 
 
 def _add_times(writer: PayloadWriter, start: Ints, dur: Ints, lane: Ints) -> None:
@@ -218,34 +225,166 @@ def _add_kinds(
     return kind, facts | {"are_names_cut": sent != whole}
 
 
-def _add_launches(writer: PayloadWriter, launch: Ints, kind: Ints) -> None:
-    """Launches, as steps through the rows whose kind ever launches something: nearly always to the next one."""
-    launched = launch[launch >= 0]
-    launches = np.zeros(int(kind.max()) + 1 if len(kind) else 0, bool)
-    launches[kind[launched]] = True
-    ordinal = np.cumsum(launches[kind]) - 1
-    writer.add_ints("launch", np.diff(ordinal[launched], prepend=-1) - 1)
-    writer.add_ints("launchers", np.flatnonzero(launches))
-
-
-def _add_flags(
-    writer: PayloadWriter, events: pd.DataFrame, order: Ints, launch: Ints, times: payload_order.Times
-) -> None:
-    """Add flags of each row, and the self times that the page would compute differently."""
-    outside, own = payload_order.derived_self(events, order, times)
-    flags = events["is_instant"].to_numpy() * FLAG_INSTANT + folded(events) * FLAG_FOLDED
-    flags = flags + is_waiting(events["name"].array) * FLAG_WAITING
-    writer.add_ints("flags", flags[order] + outside * FLAG_OUTSIDE + (launch >= 0) * FLAG_LAUNCHED)
-    _add_corrections(writer, "self", own, events["self_dur"].to_numpy()[order])
-
-
-def _add_rows(writer: PayloadWriter, order: Ints, start: Ints, dur: Ints) -> None:
-    """Row in the frame, where it is not what sorting by (start, longest first) would give."""
-    merged = payload_order.derived_order(start, dur)
-    _add_corrections(writer, "row", np.arange(len(order)), order[merged])
-
-
 def _add_corrections(writer: PayloadWriter, name: str, derived: Ints, wanted: Ints) -> None:
     at = np.flatnonzero(derived != wanted)
     writer.add_ints(f"{name}_at", np.diff(at, prepend=0))
     writer.add_ints(f"{name}_off", wanted[at] - derived[at])
+
+
+#: The part begins with a step, if that leaves out at most this share of the events that fit.
+_SHARE: Final = 0.5
+
+
+class Lanes(NamedTuple):
+    """The lanes of a part.
+
+    Attributes:
+        of_rows: Lane of each row of the part, shape (n,).
+        table: What each lane is.
+        numbers: Lane of the part by lane of the whole trace.
+    """
+
+    of_rows: Ints
+    table: list[dict[str, Any]]
+    numbers: dict[int, int]
+
+
+def first_row(events: pd.DataFrame, num: int) -> int:
+    """The row from which at most `num` events are left: of the first step among them, if that keeps most of them."""
+    first = max(len(events) - num, 0)
+    if not first:
+        return 0
+    is_step = has_prefix(events["name"].array, STEP_PREFIX) & events["device"].isna().to_numpy()
+    steps = np.flatnonzero(is_step[first:])
+    return first + int(steps[0]) if len(steps) and steps[0] <= _SHARE * num else first
+
+
+def events_from(events: pd.DataFrame, first: int) -> pd.DataFrame:
+    """Return the rows of `events` from `first` on, renumbered; parents and launches before it are missing."""
+    if not first:
+        return events
+    part = events.iloc[first:].reset_index(drop=True)
+    return part.assign(**{name: _renumbered(part[name], first) for name in ("parent", "launch")})
+
+
+def _renumbered(rows: pd.Series, first: int) -> pd.Series:
+    row = integers(rows) - first
+    return pd.Series(row).astype(rows.dtype).mask(row < 0)
+
+
+def lanes_from(lane: Ints, table: list[dict[str, Any]], first: int) -> Lanes:
+    """Return the lanes that rows from `first` on have, in the same order."""
+    used, of_rows = np.unique(lane[first:], return_inverse=True)
+    if not first:
+        used, of_rows = np.arange(len(table)), lane
+    numbers = {int(whole): number for number, whole in enumerate(used)}
+    return Lanes(of_rows.astype(np.int64), [table[k] for k in used.tolist()], numbers)
+
+
+def marks_from(marks: list[dict[str, Any]], lanes: Lanes, begin: int) -> list[dict[str, Any]]:
+    """Return the marks at or after `begin`, ns from the payload's origin, on the lanes of the part."""
+    return [
+        mark | {"lane": lanes.numbers.get(mark["lane"], -1)}
+        for mark in marks
+        if mark["at"] >= begin and (mark["lane"] < 0 or mark["lane"] in lanes.numbers)
+    ]
+
+
+# In order of use per byte.
+TEXTS: Final = ("module", "collective", "process_group", "grid", "block_dim", "shapes", "dtypes")
+NUMBERS: Final = (
+    "num_bytes",
+    "flops",
+    "registers",
+    "shared_memory_bytes",
+    "occupancy_pct",
+    "blocks_per_sm",
+    "warps_per_sm",
+    "graph_id",
+    "graph_node_id",
+)
+IDS: Final = ("correlation_id", "external_id", "sequence_nr", "fwd_tid")
+ORDER: Final = (*TEXTS[:5], *NUMBERS[:5], "shapes", "stack", "dtypes", *NUMBERS[5:], *IDS)
+
+_MAX_TEXT: Final = 2000
+
+
+def add_details(
+    writer: PayloadWriter, events: pd.DataFrame, stacks: pd.DataFrame, order: Ints, budget: int | None
+) -> dict[str, Any]:
+    """Add each detail column that has a value and fits into what is left of `budget` bytes (None: all fit).
+
+    Returns:
+        For the header: ``details`` (how each column is coded) and ``dropped`` (which did not fit).
+    """
+    details: list[dict[str, str]] = []
+    dropped: list[str] = []
+    for name in ORDER:
+        if not events[name].notna().any():
+            continue
+        columns = _add(writer, name, events[name], order, stacks)
+        size = writer.num_bytes(*columns)
+        if budget is not None and size > budget:
+            writer.drop(*columns)
+            dropped.append(name)
+            continue
+        budget = None if budget is None else budget - size
+        details.append({"name": name, "coding": "ids" if name in IDS else "dictionary"})
+    return {"details": details, "dropped": dropped}
+
+
+def _add(writer: PayloadWriter, name: str, column: pd.Series, order: Ints, stacks: pd.DataFrame) -> list[str]:
+    """Add one column as codes (0: missing) and values, or as steps of its known values; names of what was added."""
+    if name in IDS:
+        known = column.notna().to_numpy()[order]
+        values = integers(column, 0)[order][known]
+        writer.add_ints(f"{name}.known", known.astype(np.int64))
+        # Differences of extreme 64-bit ids wrap around, and wrap back when the page adds them up modulo 2**64.
+        writer.add_ints(f"{name}.steps", np.diff(values, prepend=0))
+        return [f"{name}.known", f"{name}.steps"]
+    codes, values = _dictionary(column, order)
+    if name == "stack":
+        values = _stack_texts(values, stacks)
+    writer.add_ints(f"{name}.codes", codes + 1)
+    writer.add_texts(f"{name}.values", [_cut(_text(v)) for v in values])
+    return [f"{name}.codes", f"{name}.values"]
+
+
+def _dictionary(column: pd.Series, order: Ints) -> tuple[Ints, list[Any]]:
+    """Code of each row in the payload's order (-1: missing) and the values that occur."""
+    if isinstance(column.dtype, pd.CategoricalDtype):
+        codes, used = pd.factorize(column.cat.codes.to_numpy()[order].astype(np.int64))
+        values = [column.cat.categories[k] if k >= 0 else None for k in used]
+    else:
+        codes, uniques = pd.factorize(column.array.take(order), use_na_sentinel=False)
+        values = [None if pd.isna(v) else v for v in uniques]
+    return _without_missing(codes.astype(np.int64), values)
+
+
+def _without_missing(codes: Ints, values: list[Any]) -> tuple[Ints, list[Any]]:
+    place = np.cumsum([v is not None for v in values]) - 1
+    place[[k for k, v in enumerate(values) if v is None]] = -1
+    return place[codes] if len(codes) else codes, [v for v in values if v is not None]
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    number = value.item() if isinstance(value, np.generic) else value
+    return f"{number:.7g}" if isinstance(number, float) else str(number)
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _MAX_TEXT else f"{text[:_MAX_TEXT]}… [{len(text):,} characters]"
+
+
+def _stack_texts(ids: list[Any], stacks: pd.DataFrame) -> list[str]:
+    """Return the stack frames of each stack, one a line, innermost first; the id if the table lacks it."""
+    wanted = stacks[stacks["stack"].isin(ids)]
+    lines: dict[int, list[str]] = {}
+    columns = (wanted[name].astype(object) for name in ("stack", *ENTRY_COLUMNS))
+    for stack, file, line, first_line, function in zip(*columns, strict=True):
+        name = "?" if pd.isna(function) else str(function)
+        is_bare = pd.notna(file) and pd.isna(line) and pd.isna(first_line)
+        lines.setdefault(stack, []).append(f"{file}: {name}" if is_bare else entry_text(file, line, first_line, name))
+    return ["\n".join(lines.get(int(k), [f"stack {k}"])) for k in ids]

@@ -25,7 +25,7 @@ from recorded_traces import DERIVED, RECORDED, opened  # noqa: E402
 from cudalens.analysis import findings  # noqa: E402
 from cudalens.analysis.summary import wall_ns  # noqa: E402
 from cudalens.frames import Trace, build_events  # noqa: E402
-from cudalens.frames.syncs.build import LiveProgram, build_syncs  # noqa: E402
+from cudalens.frames.syncs import LiveProgram, build_syncs  # noqa: E402
 
 #: A recorded file, a cause, the number of places, and the planted time in per cent of the window.
 Program = tuple[str, str, int, int]

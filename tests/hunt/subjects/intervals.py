@@ -6,7 +6,7 @@ import numpy as np
 from hunting import Fault, Subject
 from hypothesis import strategies as st
 
-from cudalens.analysis.time.intervals import Intervals, intersect, subtract, union, unite
+from cudalens.analysis.time.groups import Intervals, intersect, subtract, union, unite
 
 #: A program: an operation, and the `(start, length)` of each interval of its two sides.
 Side = list[tuple[int, int]]

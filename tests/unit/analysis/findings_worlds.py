@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 
 from cudalens.frames import DeviceInfo, RunInfo, Trace, build_events, categorical
-from cudalens.frames.syncs.build import LiveProgram, build_syncs
+from cudalens.frames.syncs import LiveProgram, build_syncs
 
 US, MS = 1_000, 1_000_000
 V100, A100 = ("7.0", 80), ("8.0", 108)

@@ -8,7 +8,7 @@ import pytest
 
 import cudalens
 from cudalens.frames import Trace, build_events
-from cudalens.frames.syncs.build import LiveProgram, build_syncs
+from cudalens.frames.syncs import LiveProgram, build_syncs
 
 RECORDED = Path(__file__).parents[4] / "shared" / "recorded"
 needs_recorded = pytest.mark.skipif(not RECORDED.is_dir(), reason=f"no recorded traces at {RECORDED}")

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 import cudalens
 from cudalens.analysis import parse_assertion
-from cudalens.analysis.assertions.figures import FIGURES, rules
+from cudalens.analysis.assertions import FIGURES, rules
 from cudalens.errors import AssertionFailed, AssertionSyntaxError, CudalensError
 from cudalens.frames import Judged, Trace
 

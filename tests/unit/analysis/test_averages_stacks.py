@@ -3,7 +3,7 @@
 import numpy as np
 import pandas as pd
 
-from cudalens.analysis.time.averages_keys import Stacks
+from cudalens.analysis.time.keys import Stacks
 from cudalens.frames import RunInfo, StackTable, Trace, build_events
 
 

@@ -6,7 +6,7 @@ from budget import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cudalens.analysis.compare.bootstrap import NUM_DRAWS, SEED, difference_interval, expansion, student_quantile
+from cudalens.analysis.compare.significance import NUM_DRAWS, SEED, difference_interval, expansion, student_quantile
 
 VALUES = st.lists(st.integers(1, 1000), min_size=2, max_size=9)
 

@@ -15,7 +15,7 @@ import cudalens
 import cudalens.analysis
 from cudalens.__main__ import main
 from cudalens.errors import TraceError
-from cudalens.views.brief.tokens import estimate_tokens
+from cudalens.views.brief import estimate_tokens
 
 SNAPSHOT = "snapshots/silmont_forward_bf16_128.pickle"
 BUDGETS = (300, 500, 1500, 4000)

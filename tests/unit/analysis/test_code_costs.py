@@ -9,10 +9,10 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "views"))
 
 from sample_traces import Rows, gpu_trace
 
-from cudalens.analysis.time.costs import line_costs, step_costs
-from cudalens.analysis.time.module_tree import module_tree
+from cudalens.analysis.time.attribution import line_costs, step_costs
+from cudalens.analysis.time.call_tree import module_tree
 from cudalens.frames import RunInfo, Trace
-from cudalens.views.sections import lines, modules, steps
+from cudalens.views.sections import costs as cost_tables
 from cudalens.views.sections.write_text import to_text
 
 CELL = "/tmp/ipykernel_7/123.py"
@@ -47,7 +47,7 @@ def test_a_module_holds_the_time_of_those_within_it(calls):
 
 
 def test_the_modules_are_shown_as_a_tree(calls):
-    text = to_text(modules.section(calls))
+    text = to_text(cost_tables.modules_section(calls))
     assert text.splitlines()[0] == "Modules: most GPU time in Net_0.Linear_1 (300 µs)"
     names = [line.split("  ")[0].removeprefix("\u203a ") for line in text.splitlines()[3:]]
     assert names == ["Net_0", "Linear_1", "Linear_0"]
@@ -65,7 +65,7 @@ def test_a_line_holds_what_it_launched(calls):
     trace = Trace(trace.info, events=events)
     costs = line_costs(trace)
     assert (costs["place"][0], costs["num_works"][0], costs["device_ns"][0]) == ("train.py:5", 1, 100_000)
-    text = to_text(lines.section(trace))
+    text = to_text(cost_tables.lines_section(trace))
     assert text.startswith("Lines of code: train.py:5 launched 1 GPU operation, 100 µs GPU (100 %)")
 
 
@@ -73,7 +73,7 @@ def test_a_function_holds_what_it_launched_where_no_line_is_known(calls):
     costs = line_costs(calls)
     assert costs["place"].tolist() == ["main (train.py)"]
     assert (costs["num_works"][0], costs["device_ns"][0], costs["device_pct"][0]) == (2, 400_000, 100.0)
-    assert to_text(lines.section(calls)).startswith(
+    assert to_text(cost_tables.lines_section(calls)).startswith(
         "Functions: main (train.py) launched 2 GPU operations, 400 µs GPU (100 %)"
     )
 
@@ -82,7 +82,8 @@ def test_nothing_is_shown_where_nothing_is_known():
     rows = Rows()
     rows.launch("sgemm", 0, 1000, 5000)
     trace = trace_of(rows)
-    assert [view.section(trace) for view in (lines, modules, steps)] == [None, None, None]
+    sections = (cost_tables.lines_section, cost_tables.modules_section, cost_tables.steps_section)
+    assert [section(trace) for section in sections] == [None, None, None]
 
 
 def test_a_step_that_takes_much_longer_is_marked():
@@ -94,7 +95,7 @@ def test_a_step_that_takes_much_longer_is_marked():
     costs = step_costs(trace_of(rows))
     assert costs["is_outlier"].tolist() == [False, False, False, True, False]
     assert costs["extra_ns"].tolist() == [-1000, 3000, -2000, 79_000, 0]
-    assert "step 3 took 79.0 µs longer" in steps.section(trace_of(rows)).facts
+    assert "step 3 took 79.0 µs longer" in cost_tables.steps_section(trace_of(rows)).facts
 
 
 def test_equal_steps_have_no_outlier():

@@ -3,7 +3,8 @@
 import pytest
 from findings_worlds import MS, US, World
 
-from cudalens.analysis import communication, device_time, findings
+from cudalens.analysis import device_time, findings
+from cudalens.analysis.time import work
 from cudalens.frames.column_arrays import text_column
 
 COMMUNICATES = [
@@ -37,15 +38,15 @@ COMPUTES = [
 
 
 def test_kernels_of_communication_libraries_and_no_others():
-    found = communication.is_communication(text_column([*COMMUNICATES, *COMPUTES]))
+    found = work.is_communication(text_column([*COMMUNICATES, *COMPUTES]))
     assert found.tolist() == [True] * len(COMMUNICATES) + [False] * len(COMPUTES)
 
 
 @pytest.fixture
 def registered(monkeypatch):
-    monkeypatch.setattr(communication, "_registered", [])
-    yield communication.register
-    communication.forget_all()
+    monkeypatch.setattr(work, "_registered", [])
+    yield work.register
+    work.forget_all()
 
 
 def test_a_registered_pattern_counts_in_traces_that_were_analysed_before(registered):
@@ -57,7 +58,7 @@ def test_a_registered_pattern_counts_in_traces_that_were_analysed_before(registe
     assert findings(trace) == []
     registered(r"^my_ring")
     registered(r"^my_ring")
-    assert communication._registered == [r"^my_ring"]
+    assert work._registered == [r"^my_ring"]
     assert device_time(trace)["comm_ns"] == 10 * MS
     assert [one.rule for one in findings(trace)] == ["exposed_communication"]
 

@@ -7,7 +7,7 @@ from made_traces import host, trace_of
 
 from cudalens.analysis import differences
 from cudalens.analysis.compare.host_time import least_host_times
-from cudalens.analysis.compare.welch import half_width, run_values
+from cudalens.analysis.compare.significance import half_width, run_values
 
 STEPS, OPS = 12, 6
 

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from cudalens.analysis import device_time, findings
 from cudalens.analysis.findings import CONFIDENCES, RULES, TraceArrays
-from cudalens.analysis.findings.repeats import find_repeat
-from cudalens.analysis.time.intervals import intersect, length, union
+from cudalens.analysis.findings.host_rules import find_repeat
+from cudalens.analysis.time.groups import intersect, length, union
 from cudalens.frames import Ranks, RunInfo, Trace
 
 

@@ -9,7 +9,7 @@ import cudalens
 from cudalens.analysis import findings, units
 from cudalens.analysis.facts import wait_summary, wall_ns
 from cudalens.analysis.findings import TraceArrays
-from cudalens.analysis.findings.state_rules import _memory_advice
+from cudalens.analysis.findings.memory_rules import _memory_advice
 from cudalens.frames.info import THREADS_KEY, Threads, threads_of
 from cudalens.profiler import metadata
 

@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cudalens.analysis.time.intervals import Intervals, intersect, length, subtract, union, unite
+from cudalens.analysis.time.groups import Intervals, intersect, length, subtract, union, unite
 
 PAIRS = st.lists(st.tuples(st.integers(-30, 30), st.integers(-3, 12)), max_size=12)
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cudalens.analysis.memory.names import holders
+from cudalens.analysis.memory.holders import holders
 
 NAME = st.sampled_from(
     [

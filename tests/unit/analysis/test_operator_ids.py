@@ -5,8 +5,8 @@ from made_traces import host, trace_of, work
 from recorded_traces import TRACES, needs_recorded, opened
 
 from cudalens.analysis import findings
-from cudalens.analysis.operator_ids import FILTERED, share_of_gaps
 from cudalens.analysis.trust.check import trust
+from cudalens.analysis.trust.host import FILTERED, share_of_gaps
 
 
 def idle_program(every):

@@ -8,7 +8,7 @@ from recorded_traces import needs_recorded, opened
 from torch.utils.flop_counter import conv_flop_count
 
 from cudalens.analysis import roofline
-from cudalens.analysis.time.roofline.shapes import count_convolution
+from cudalens.analysis.time.operator_shapes import count_convolution
 
 SETTINGS = {
     "plain": {"stride": [1, 1], "padding": [0, 0], "dilation": [1, 1], "transposed": False, "groups": 1},

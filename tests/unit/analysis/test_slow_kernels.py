@@ -10,7 +10,7 @@ from recorded_traces import dilated, kernels_of, needs_recorded, opened
 
 from cudalens.analysis import roofline
 from cudalens.analysis.findings import TraceArrays
-from cudalens.analysis.findings.expected_rules import slower_than_usual
+from cudalens.analysis.findings.kernel_rules import slower_than_usual
 from cudalens.frames import DeviceInfo
 from cudalens.gpus.registry import SPECS
 

@@ -5,7 +5,7 @@ import pandas as pd
 from hypothesis import strategies as st
 
 from cudalens.frames import DeviceInfo, RunInfo, Trace, build_events, build_memory
-from cudalens.frames.syncs.build import build_syncs
+from cudalens.frames.syncs import build_syncs
 
 TEXTS = ("name", "cat")
 INTS = ("device", "stream", "pid", "tid", "correlation_id", "external_id")

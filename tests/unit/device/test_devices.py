@@ -20,7 +20,7 @@ from cudalens.device.inventory.readings import Gpu, GpuGoneError, Reading
 from cudalens.device.inventory.support import amd_formats, cuda_formats, gencode_flags, releases_for, support
 from cudalens.device.inventory.visible import MigInstance
 from cudalens.errors import MetricsError
-from cudalens.views.devices.inventory import devices_html, devices_text
+from cudalens.views.device_cards import devices_html, devices_text
 
 # -- on the virtual device ---------------------------------------------------------------------------------------------
 

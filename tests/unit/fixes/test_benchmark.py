@@ -10,7 +10,7 @@ import torch
 from torch.nn import functional
 
 import cudalens
-from cudalens.fixes.honest.inputs import Inputs
+from cudalens.fixes.honest.observe import Inputs
 
 QUICK = {"runs": 3}
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from cudalens import OutputError, Trace, TraceFormatError
 from cudalens.frames import RunInfo, build_events, columns_of, empty_frame
-from cudalens.frames.column_catalog import FRAMES_SINCE
+from cudalens.frames.catalog_frames import FRAMES_SINCE
 from cudalens.frames.info import Baseline
 
 

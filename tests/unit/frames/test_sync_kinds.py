@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cudalens.frames.syncs.kinds import Evidence, SyncKind, called_name, kind_of, plain_call, python_context
+from cudalens.frames.sync_kinds import Evidence, SyncKind, called_name, kind_of, plain_call, python_context
 
 COPY_AND_WAIT = ("cudaMemcpyAsync", "cudaStreamSynchronize")
 READ = ("aten::_local_scalar_dense", "aten::item")

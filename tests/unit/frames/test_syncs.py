@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from cudalens.frames import StackTable, build_events, check_frame, empty_frame
 from cudalens.frames.catalog_frames import frame_of_rows
-from cudalens.frames.syncs.build import LiveProgram, build_syncs, match
-from cudalens.frames.syncs.calls import find_waits
+from cudalens.frames.sync_kinds import find_waits
+from cudalens.frames.syncs import LiveProgram, build_syncs, match
 
 TID = 7
 

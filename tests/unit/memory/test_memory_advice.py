@@ -8,11 +8,11 @@ import pytest
 import torch
 
 from cudalens.analysis import memory_holders
-from cudalens.analysis.memory.kept_graphs import kept_graphs
+from cudalens.analysis.memory.holders import kept_graphs
 from cudalens.api.memory import memory_snapshot
 from cudalens.memory import tensors
 from cudalens.memory.saved import can_look
-from cudalens.views.memory.words import verdict
+from cudalens.views.memory.words import memory_verdict
 
 pytestmark = pytest.mark.usefixtures("device")
 needs_saved = pytest.mark.skipif(not can_look(), reason="this torch does not hand out what autograd saved")
@@ -42,8 +42,8 @@ def test_losses_that_keep_their_graphs_are_named_with_the_memory_that_detaching_
     losses[:] = [loss.detach() for loss in losses]
     assert (found.container, found.num_graphs) == ("losses", 10)
     assert found.num_bytes == before - torch.cuda.memory_allocated()
-    assert "; autograd graphs of 10 results (" in verdict(trace)
-    assert ") kept by `losses`: store loss.detach() or loss.item() if no backward pass follows" in verdict(trace)
+    assert "; autograd graphs of 10 results (" in memory_verdict(trace)
+    assert ") kept by `losses`: store loss.detach() or loss.item() if no backward pass follows" in memory_verdict(trace)
 
 
 @needs_saved
@@ -76,7 +76,7 @@ def test_losses_without_graphs_or_with_freed_graphs_are_silent(keep):
     net, losses = steps(10, keep)
     trace = snapshot(net=net, losses=losses)
     assert kept_graphs(trace) == []
-    assert "autograd graphs" not in verdict(trace)
+    assert "autograd graphs" not in memory_verdict(trace)
 
 
 def test_the_losses_of_two_micro_batches_are_silent():
@@ -122,7 +122,7 @@ def test_unused_cycles_hold_what_gc_collect_frees():
         Owner(1 << 20)
     trace = snapshot()
     before = torch.cuda.memory_allocated()
-    assert "3 tensors held by reference cycles that nothing uses (gc.collect() frees them)" in verdict(trace)
+    assert "3 tensors held by reference cycles that nothing uses (gc.collect() frees them)" in memory_verdict(trace)
     gc.collect()
     assert garbage_of(trace) == before - torch.cuda.memory_allocated() == 3 * (4 << 20)
 
@@ -183,5 +183,5 @@ def test_what_a_library_holds_is_no_garbage():
     weakref.finalize(target, print, Owner(1 << 20)).atexit = False
     trace = snapshot()
     assert garbage_of(trace) == 0
-    assert "1 block that no variable holds" in verdict(trace)
+    assert "1 block that no variable holds" in memory_verdict(trace)
     del target

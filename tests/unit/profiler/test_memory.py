@@ -8,7 +8,7 @@ from profiled_programs import recorded, threaded_autograd
 
 from cudalens.frames import check_frame
 from cudalens.profiler import ProfilerOptions
-from cudalens.profiler.allocations import running_totals
+from cudalens.profiler.launches import running_totals
 
 OPTIONS = ProfilerOptions(memory=True, cpu_only=True)
 

@@ -151,7 +151,7 @@ def test_parts_of_a_step_add_up(tmp_path):
 
 
 def test_a_change_of_the_step_time_is_found():
-    from cudalens.analysis.ranks.changes import change_points
+    from cudalens.analysis.ranks.job import change_points
 
     rng = np.random.default_rng(0)
     times = np.where(np.arange(40) < 25, 10e6, 11e6) * (1 + 0.01 * rng.standard_normal(40))

@@ -13,8 +13,14 @@ from cudalens.sanitizer.engine import EventRecorded
 from cudalens.sanitizer.fixes.candidates import FixKind
 from cudalens.sanitizer.fixes.search import findings_of
 from cudalens.sanitizer.fixes.source import Edit, Located, Source, Sources, Spot
-from cudalens.sanitizer.fixes.source_edits import after, before, tensor_expression, without_keyword
-from cudalens.sanitizer.fixes.source_names import binder, is_bound_before
+from cudalens.sanitizer.fixes.source_edits import (
+    after,
+    before,
+    binder,
+    is_bound_before,
+    tensor_expression,
+    without_keyword,
+)
 from cudalens.sanitizer.text import describe, stream_name
 
 

@@ -8,9 +8,8 @@ import pytest
 
 from cudalens.frames.lenient_json import texts_of
 from cudalens.frames.limits import Problems
-from cudalens.traces.chrome.args import SPECS, decode_args
-from cudalens.traces.chrome.categories import Kind
-from cudalens.traces.chrome.layouts import Layouts
+from cudalens.traces.chrome.args import SPECS, Layouts, decode_args
+from cudalens.traces.chrome.values import Kind
 
 KEYS = ["External id", "external id", "correlation", "stream", "Input Dims", "Call stack", "grid", "blocks per SM", "x",
         "Seq", "a\\b", "queued", "str\u00e9am"]  # fmt: skip

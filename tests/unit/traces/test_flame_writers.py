@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 import cudalens
 from cudalens.errors import OutputError
 from cudalens.frames import RunInfo, StackTable, Trace, build_events
-from cudalens.traces.export.flame_tracks import tracks
+from cudalens.traces.export.flame import tracks
 
 LINE = re.compile(r"^(.*) (\d+)$")
 GPU = {"kernel", "gpu_memcpy", "gpu_memset"}

@@ -4,7 +4,7 @@ import pytest
 from chrome import column, load_events, op
 
 from cudalens.analysis import device_time, findings, idle_causes, key_averages
-from cudalens.analysis.time.roofline.by_operator import roofline
+from cudalens.analysis.time.roofline import roofline
 from cudalens.traces.chrome.scanned import SWITCH
 
 STEPS, US = 40, 1_000

@@ -8,7 +8,8 @@ import pytest
 from chrome import RECORDED, needs_recorded
 
 import cudalens
-from cudalens.analysis import communication, device_time
+from cudalens.analysis import device_time
+from cudalens.analysis.time import work as device_work
 from cudalens.errors import TraceFormatError
 from cudalens.frames import GPU_ACTIVITIES
 
@@ -21,7 +22,7 @@ pytestmark = needs_recorded
 @pytest.mark.parametrize("row", ROWS, ids=[row["file"] for row in ROWS])
 def test_every_number_of_the_reference(row, monkeypatch):
     # The reference counts NCCL's kernels alone as communication.
-    monkeypatch.setattr(communication, "PATTERNS", {"NCCL": r"^nccl.*Kernel"})
+    monkeypatch.setattr(device_work, "PATTERNS", {"NCCL": r"^nccl.*Kernel"})
     trace = cudalens.load(RECORDED / row["file"])
     assert trace.info.problems == ()
     assert trace.info.source == "file:kineto"

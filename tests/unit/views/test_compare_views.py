@@ -10,9 +10,8 @@ import cudalens
 from cudalens.errors import OutputError
 from cudalens.frames import RunInfo, Trace
 from cudalens.views import assets
-from cudalens.views.compare.changes import BETTER, UNSURE, WORSE, section
+from cudalens.views.compare.changes import BETTER, UNSURE, WORSE, changes_section, names
 from cudalens.views.compare.comparison import compare
-from cudalens.views.compare.verdict import names
 from cudalens.views.sections.write_html import to_html
 from cudalens.views.sections.write_text import to_text
 
@@ -171,7 +170,7 @@ class TestText:
 
     def test_long_tables_are_cut_and_counted(self):
         found = compare(wide_trace(2000), slower(wide_trace(2000), 2, name="b"))
-        table = section(found.differences, "kernels")
+        table = changes_section(found.differences, "kernels")
         hidden = len(found.kernels) - 12
         assert hidden > 100
         assert f"and {hidden} other kernels" in to_text(table)

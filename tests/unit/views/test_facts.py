@@ -52,7 +52,7 @@ def test_races_and_graphs_are_read_and_drawn_once_for_text_and_html():
     calls = calls_in(graphs_trace(failed_rows(), events=True, races=True)._repr_mimebundle_, "")
     for fact in (
         ("views/races/model.py", "race_views"),
-        ("views/races/words.py", "verdict"),
+        ("views/races/section.py", "races_verdict"),
         ("views/races/svg.py", "happens_before_svg"),
         ("views/graphs/model.py", "graphs_view"),
         ("views/graphs/words.py", "verdict"),
@@ -70,7 +70,7 @@ def test_memory_is_replayed_and_counted_once():
         ("analysis/memory/replay.py", "memory_peak"),
         ("analysis/memory/replay.py", "block_lifetimes"),
         ("analysis/memory/totals.py", "fragmentation"),
-        ("views/memory/words.py", "verdict"),
+        ("views/memory/words.py", "memory_verdict"),
         ("views/memory/map_svg.py", "curve_svg"),
         ("views/memory/map_svg.py", "map_svg"),
     ):

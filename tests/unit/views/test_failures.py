@@ -6,7 +6,7 @@ import pytest
 from sample_traces import gpu_trace
 
 from cudalens.analysis import cached, findings
-from cudalens.views.sections import page, waits
+from cudalens.views.sections import page
 
 pytestmark = pytest.mark.usefixtures("plants_failures")
 
@@ -45,8 +45,7 @@ def test_a_view_that_fails_is_reported_and_the_others_are_shown(monkeypatch, tmp
     def fails(trace):
         raise ZeroDivisionError("division by zero")
 
-    fails.__module__, fails.__name__ = waits.__name__, "section"
-    monkeypatch.setattr(waits, "section", fails)
+    monkeypatch.setitem(page._VIEWS, "waits", fails)
     assert "fault of cudalens: the view waits failed: ZeroDivisionError at " in str(trace.summary())
     assert "could not be computed" in page.facts(trace)["verdict"]
     assert "the view waits failed" in trace.to_html(tmp_path / "r.html").read_text()
@@ -54,12 +53,12 @@ def test_a_view_that_fails_is_reported_and_the_others_are_shown(monkeypatch, tmp
 
 
 def test_numbers_of_the_brief_that_fail_leave_the_rest(monkeypatch):
-    from cudalens.views.brief import contents
+    from cudalens.views import brief
 
     def costs(trace):
         raise ValueError("no costs")
 
-    monkeypatch.setattr(contents, "costs", costs)
+    monkeypatch.setattr(brief, "cost_facts", costs)
     found = gpu_trace(6).brief()
     assert found["costs"] == []
     assert found["numbers"]

@@ -8,8 +8,7 @@ import pytest
 from sample_traces import gpu_trace
 
 from cudalens.frames import Ranks
-from cudalens.views.figures.picture import PLOTLY
-from cudalens.views.figures.style import finished
+from cudalens.views.figures.style import PLOTLY, finished
 from cudalens.views.theme import contrast, theme
 
 

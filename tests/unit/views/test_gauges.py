@@ -14,9 +14,8 @@ from cudalens import virtual
 from cudalens.device.inventory import readings
 from cudalens.device.inventory.readings import Gpu, GpuGoneError, Reading
 from cudalens.errors import MetricsError
-from cudalens.views.devices.gauges import GaugesWidget
-from cudalens.views.devices.gauges_feed import CLOSE_S, COLUMNS, HEARTBEAT_S, HISTORY, GaugeFeed, Presence
-from cudalens.views.devices.gauges_section import section, verdict
+from cudalens.views.gauges import CLOSE_S, COLUMNS, HEARTBEAT_S, HISTORY, GaugeFeed, Presence, section, verdict
+from cudalens.views.gauges_widget import GaugesWidget
 from cudalens.views.sections.write_html import to_html
 from cudalens.views.sections.write_text import to_text
 

@@ -18,7 +18,7 @@ from sample_traces import gpu_trace
 from cudalens.views.graphs import section as graphs
 from cudalens.views.graphs import words as graphs_words
 from cudalens.views.sections import verdict as text
-from cudalens.views.sections.summary import summary
+from cudalens.views.sections.page import summary
 from cudalens.views.sections.write_text import to_text
 
 

@@ -12,12 +12,11 @@ from recording_comm import RecordingComm, ask
 
 from cudalens import Trace
 from cudalens.analysis import block_lifetimes, blocks_at, memory_diff, memory_peak
-from cudalens.analysis.memory.categories import lifetime_categories
+from cudalens.analysis.memory.holders import lifetime_categories
 from cudalens.frames import RunInfo
 from cudalens.frames.snapshots.build import snapshot_frames
 from cudalens.views.memory import section as memory
-from cudalens.views.memory.map_payload import pack
-from cudalens.views.memory.map_rest import add_rest
+from cudalens.views.memory.map_payload import add_rest, pack
 from cudalens.views.notebook import MAX_HTML_BYTES, static_html
 from cudalens.views.sections import page
 from cudalens.views.sections.markup import for_notebooks

@@ -7,12 +7,12 @@ import json
 import pandas as pd
 import pytest
 
-from cudalens.analysis.memory.refusal import last_refusal
+from cudalens.analysis.memory.segments import last_refusal
 from cudalens.frames import RunInfo, Trace
 from cudalens.frames.snapshots.build import snapshot_frames
 from cudalens.views.memory import words as memory_words
 from cudalens.views.sections import verdict as text
-from cudalens.views.sections.summary import summary
+from cudalens.views.sections.page import summary
 
 MIB = 1 << 20
 FRAME = {"filename": "In[4]", "name": "train", "line": 12}
@@ -77,10 +77,10 @@ def trace():
 
 
 def test_the_verdict_has_peak_line_rest_and_holder(trace):
-    assert memory_words.verdict(trace) == (
+    assert memory_words.memory_verdict(trace) == (
         "peak 40.0 MiB (allocated) at In[4]:13; 10.0 MiB left: 1 tensor held by `history[0]`"
     )
-    assert text.verdict(trace) == memory_words.verdict(trace)
+    assert text.verdict(trace) == memory_words.memory_verdict(trace)
     assert text.what(trace) == "Memory"
 
 
@@ -89,7 +89,7 @@ def test_the_verdict_has_peak_line_rest_and_holder(trace):
     [(3, 17, ""), (3, 63, ""), (10, 90, "; fragmentation 90 %"), (950, 50, ""), (920, 80, "")],
 )
 def test_fragmentation_is_reported_where_much_is_wasted(used, free, expected):
-    shown = memory_words.verdict(trace_of(snapshot((0, used, "active_allocated"), (used, free, "inactive"))))
+    shown = memory_words.memory_verdict(trace_of(snapshot((0, used, "active_allocated"), (used, free, "inactive"))))
     assert shown == f"{used}{'.00' if used < 10 else '.0' if used < 100 else ''} MiB allocated{expected}"
 
 
@@ -97,9 +97,11 @@ def test_a_history_that_began_late_qualifies_its_peak():
     """The block of 10 MiB was there before the history."""
     history = [action("alloc", 10, 30, 2), action("free_requested", 10, 30, 3), action("free_completed", 10, 30, 3)]
     made = trace_of(snapshot((0, 10, "active_allocated"), (10, 30, "inactive"), history=history))
-    assert memory_words.verdict(made).startswith("peak 40.0 MiB (allocated) at In[4]:12; ")
+    assert memory_words.memory_verdict(made).startswith("peak 40.0 MiB (allocated) at In[4]:12; ")
     late = made.replace(info=made.info.replace(source="file:torch_snapshot"))
-    assert memory_words.verdict(late).startswith("peak 40.0 MiB (allocated) at In[4]:12 since the history began; ")
+    assert memory_words.memory_verdict(late).startswith(
+        "peak 40.0 MiB (allocated) at In[4]:12 since the history began; "
+    )
 
 
 def test_the_summary_lists_holders_and_lines(trace):
@@ -111,14 +113,14 @@ def test_the_summary_lists_holders_and_lines(trace):
 
 def test_nothing_left_is_reported():
     history = [action("alloc", 0, 10, 1), action("free_requested", 0, 10, 2), action("free_completed", 0, 10, 2)]
-    shown = memory_words.verdict(trace_of(snapshot((0, 10, "inactive"), history=history)))
+    shown = memory_words.memory_verdict(trace_of(snapshot((0, 10, "inactive"), history=history)))
     assert "all recorded allocations are freed" in shown
 
 
 def test_a_refused_allocation_is_first():
     refused = {"action": "oom", "device_free": 5 * MIB, "size": 90 * MIB, "stream": 0, "time_us": 9, "frames": [FRAME]}
     raw = snapshot((0, 10, "active_allocated"), history=[action("alloc", 0, 10, 1), refused])
-    shown = memory_words.verdict(trace_of(raw))
+    shown = memory_words.memory_verdict(trace_of(raw))
     assert shown.startswith(
         "out of memory at In[4]:12: 90.0 MiB asked for, 5.00 MiB free on the device, "
         "0 B of the reserved 10.0 MiB unused, "
@@ -136,7 +138,7 @@ def test_out_of_memory_is_judged_at_the_allocation_that_failed():
     ]
     raw = snapshot((0, 44, "inactive"), (44, 20, "active_allocated"), history=[*held, refused, *released])
     trace = trace_of(raw)
-    shown = memory_words.verdict(trace)
+    shown = memory_words.memory_verdict(trace)
     assert "8.00 MiB of the reserved 64.0 MiB unused (the largest piece 8.00 MiB), 56.0 MiB held by In[4]:12" in shown
     refusal = last_refusal(trace)
     assert refusal.is_fragmented  # 8 + 5 MiB for 12
@@ -145,12 +147,12 @@ def test_out_of_memory_is_judged_at_the_allocation_that_failed():
 
 def test_without_a_history_the_exception_gives_the_sizes():
     error = "OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has …"
-    shown = memory_words.verdict(trace_of(snapshot((0, 10, "active_allocated")), status="raised", error=error))
+    shown = memory_words.memory_verdict(trace_of(snapshot((0, 10, "active_allocated")), status="raised", error=error))
     assert shown.startswith("out of memory: 2.00 GiB asked for; 10.0 MiB allocated")
 
 
 def test_a_file_without_names_states_nothing_of_holders():
-    shown = memory_words.verdict(trace_of(snapshot((0, 10, "active_allocated"))))
+    shown = memory_words.memory_verdict(trace_of(snapshot((0, 10, "active_allocated"))))
     assert shown == "10.0 MiB allocated"
 
 
@@ -166,20 +168,20 @@ def test_leaks_are_listed_by_cell():
 
 def test_variables_of_functions_are_shown_as_such():
     found = trace_of(snapshot((0, 1, "active_allocated")), names=[["<last exception>.train.batch"]])
-    assert "held by the traceback of the last exception (`train.batch`)" in memory_words.verdict(found)
+    assert "held by the traceback of the last exception (`train.batch`)" in memory_words.memory_verdict(found)
 
 
 def test_names_are_foreign_and_shown_as_text():
     hostile = "d['<img src=x onerror=alert(1)>\\n']"
     found = trace_of(snapshot((0, 1, "active_allocated")), names=[[hostile]])
     assert "<img" not in summary(found)._repr_html_()
-    assert len(memory_words.verdict(found).split("\n")) == 1
+    assert len(memory_words.memory_verdict(found).split("\n")) == 1
 
 
 def test_broken_names_in_a_file_are_no_names(trace):
     for written in ("[", "{}", "[1, 2]", "null", "x"):
         blocks = trace.blocks.assign(names=pd.Categorical([written, None]))
-        assert "10.0 MiB left" in memory_words.verdict(trace.replace(blocks=blocks))
+        assert "10.0 MiB left" in memory_words.memory_verdict(trace.replace(blocks=blocks))
 
 
 def test_a_diff_names_the_place_behind_native_stack_frames():
@@ -236,4 +238,4 @@ def test_the_peak_of_one_of_two_devices_names_it():
     other = snapshot((0, 90, "active_allocated"))["segments"][0] | {"device": 1}
     raw["segments"].append(other)
     raw["device_traces"].append([action("alloc", 0, 90, 1)])
-    assert memory_words.verdict(trace_of(raw)).startswith("peak 90.0 MiB (allocated on cuda:1) at ")
+    assert memory_words.memory_verdict(trace_of(raw)).startswith("peak 90.0 MiB (allocated on cuda:1) at ")

@@ -14,14 +14,12 @@ from test_payload import read
 from cudalens.frames import RunInfo, Trace
 from cudalens.frames.counters import metrics_frame
 from cudalens.views import notebook
-from cudalens.views.sections.summary import summary
+from cudalens.views.sections.page import summary
 from cudalens.views.sections.verdict import details
-from cudalens.views.timeline import payload_metrics
+from cudalens.views.timeline import payload_curves
 from cudalens.views.timeline.payload import pack
-from cudalens.views.timeline.pixels import PLOT
-from cudalens.views.timeline.readings import GAUGES, device_rows, metrics_line, metrics_verdict
-from cudalens.views.timeline.readings_svg import metrics_svg
-from cudalens.views.timeline.svg import LABEL
+from cudalens.views.timeline.readings import GAUGES, device_rows, metrics_line, metrics_svg, metrics_verdict
+from cudalens.views.timeline.svg import LABEL, PLOT
 
 EVIL = "</script><img src=x onerror=alert(1)>"
 
@@ -93,7 +91,7 @@ def test_the_page_gets_every_reading_back():
 
 
 def test_many_readings_are_thinned_without_losing_a_peak(monkeypatch):
-    monkeypatch.setattr(payload_metrics, "MAX_POINTS", 200)
+    monkeypatch.setattr(payload_curves, "MAX_READINGS", 200)
     busy = np.zeros(5000)
     busy[3333] = 100
     header, columns = read(pack(with_readings(readings(5000, gpu_busy_pct=busy.tolist()))))

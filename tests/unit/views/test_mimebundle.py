@@ -9,7 +9,7 @@ from cudalens.frames import Problem
 from cudalens.views import assets
 from cudalens.views import notebook as module
 from cudalens.views.sections.markup import UNTRUSTED
-from cudalens.views.sections.summary import summary
+from cudalens.views.sections.page import summary
 from cudalens.views.timeline import svg
 from cudalens.views.widget import MAX_READY_BYTES
 

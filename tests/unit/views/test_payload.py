@@ -15,7 +15,7 @@ from sample_traces import gpu_trace
 
 from cudalens.frames import RunInfo, StackTable, Trace, build_events, build_memory
 from cudalens.frames.info import sources_to_extra
-from cudalens.views.timeline import payload, payload_memory, payload_part
+from cudalens.views.timeline import payload, payload_curves
 from cudalens.views.timeline.payload import BRIEF_TEXT, FLAG_INSTANT, FLAG_LAUNCHED, FLAG_OUTSIDE, MAX_TEXT, pack
 
 INFO = RunInfo(name="test", source="cpu")
@@ -332,13 +332,13 @@ def test_names_are_cut_where_not_even_the_least_events_fit_with_whole_ones(monke
 
 
 def test_marks_before_the_first_event_are_left_out():
-    lanes = payload_part.Lanes(np.zeros(1, np.int64), [{}], {3: 0})
+    lanes = payload.Lanes(np.zeros(1, np.int64), [{}], {3: 0})
     marks = [{"at": 5, "lane": 3}, {"at": 20, "lane": 3}, {"at": 20, "lane": 1}, {"at": 30, "lane": -1}]
-    assert payload_part.marks_from(marks, lanes, 10) == [{"at": 20, "lane": 0}, {"at": 30, "lane": -1}]
+    assert payload.marks_from(marks, lanes, 10) == [{"at": 20, "lane": 0}, {"at": 30, "lane": -1}]
 
 
 def test_memory_keeps_its_peaks_when_thinned(monkeypatch):
-    monkeypatch.setattr(payload_memory, "MAX_POINTS", 400)
+    monkeypatch.setattr(payload_curves, "MAX_POINTS", 400)
     n = 5000
     allocated = np.random.default_rng(2).integers(0, 10_000, n)
     allocated[1234] = 77_777

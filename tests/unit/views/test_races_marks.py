@@ -3,8 +3,8 @@ from sample_races import races_frame, read_after_write
 from sample_traces import T0, gpu_trace, hostile_trace
 
 from cudalens.frames import StackTable
+from cudalens.views.timeline.marks import MAX_MARKS, race_marks
 from cudalens.views.timeline.payload_order import clipped_times, lane_table
-from cudalens.views.timeline.race_marks import MAX_MARKS, race_marks
 
 
 def marked(*changes, trace=None):

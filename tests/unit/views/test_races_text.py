@@ -4,9 +4,9 @@ from sample_traces import gpu_trace
 
 from cudalens.frames import Judged, StackTable, Trace
 from cudalens.views.races import section as races
-from cudalens.views.races import words as races_words
+from cudalens.views.races import section as races_words
 from cudalens.views.sections import verdict as text
-from cudalens.views.sections.summary import summary
+from cudalens.views.sections.page import summary
 from cudalens.views.sections.write_text import to_text
 
 
@@ -21,35 +21,35 @@ def report(trace):
 
 
 def test_verdict_counts_races_and_times():
-    assert races_words.verdict(race_trace()) == "2 races, seen 514 times"
+    assert races_words.races_verdict(race_trace()) == "2 races, seen 514 times"
 
 
 @pytest.mark.parametrize(("count", "seen"), [(1, ""), (2, ", seen twice"), (1500, ", seen 1,500 times")])
 def test_verdict_of_one(count, seen):
     trace = trace_of(lambda stacks: read_after_write(stacks, count=count, second_place="In[7]:5"))
-    assert races_words.verdict(trace) == f"1 race{seen}"
+    assert races_words.races_verdict(trace) == f"1 race{seen}"
 
 
 def test_verdict_of_a_clean_run_states_what_was_judged():
-    assert races_words.verdict(clean_trace()) == "no races: 1,204 operations on 3 streams checked"
-    assert races_words.verdict(clean_trace(judged=Judged(1, None))) == "no races: 1 operation checked"
+    assert races_words.races_verdict(clean_trace()) == "no races: 1,204 operations on 3 streams checked"
+    assert races_words.races_verdict(clean_trace(judged=Judged(1, None))) == "no races: 1 operation checked"
 
 
 def test_verdict_is_empty_without_a_check():
-    assert races_words.verdict(gpu_trace()) == ""
+    assert races_words.races_verdict(gpu_trace()) == ""
     assert "race" not in text.verdict(gpu_trace())
 
 
 def test_verdict_counts_suppressed_races_apart():
     rows = [lambda s: read_after_write(s, is_suppressed=True), use_after_free]
-    assert races_words.verdict(trace_of(*rows)) == "1 race, seen twice; 1 more suppressed"
-    assert races_words.verdict(trace_of(rows[0])).startswith("no races (1 race suppressed): 1,204 operations")
+    assert races_words.races_verdict(trace_of(*rows)) == "1 race, seen twice; 1 more suppressed"
+    assert races_words.races_verdict(trace_of(rows[0])).startswith("no races (1 race suppressed): 1,204 operations")
 
 
 def test_verdict_states_that_the_watch_ended_early():
     for trace in (race_trace(judged=Judged(5, 1, 0, "ValueError: no\nway")), clean_trace(judged=Judged(5, 1, 0, "no"))):
-        assert "because of an error in it: " in races_words.verdict(trace)
-        assert "\n" not in races_words.verdict(trace)
+        assert "because of an error in it: " in races_words.races_verdict(trace)
+        assert "\n" not in races_words.races_verdict(trace)
 
 
 def test_the_traces_verdict_is_one_line_with_races_first():

@@ -16,9 +16,20 @@ from cudalens.frames.exploration import (
     Step,
     columns_of_race,
 )
-from cudalens.views.races.value_maps import RED, YELLOW, cells_words, heat_map, maps, scale
-from cudalens.views.races.value_model import value_view
-from cudalens.views.races.values import difference_line, exploration_html, headline, section_of, timelines_svg
+from cudalens.views.races.model import value_view
+from cudalens.views.races.values import (
+    RED,
+    YELLOW,
+    cells_words,
+    difference_line,
+    exploration_html,
+    headline,
+    heat_map,
+    maps,
+    scale,
+    section_of,
+    timelines_svg,
+)
 from cudalens.views.sections.write_text import to_text
 
 HEAT = ((0.0, 1.0), (0.0, 1.0), (0.5, 0.0))

@@ -9,7 +9,7 @@ from sample_traces import HOSTILE, Rows, gpu_trace, hostile_trace, wide_trace
 
 from cudalens.frames import RunInfo, Trace
 from cudalens.views.timeline import svg
-from cudalens.views.timeline.pixels import PLOT, coverage
+from cudalens.views.timeline.svg import PLOT, coverage
 
 NS = "{http://www.w3.org/2000/svg}"
 

@@ -12,11 +12,10 @@ from cudalens.frames.catalog_frames import frame_of_rows
 from cudalens.views import notebook
 from cudalens.views.sections import verdict as text
 from cudalens.views.sections import waits
-from cudalens.views.sections.page import facts
-from cudalens.views.sections.summary import summary
+from cudalens.views.sections.page import facts, summary
 from cudalens.views.sections.write_html import to_html
 from cudalens.views.sections.write_text import to_text
-from cudalens.views.timeline.sync_marks import sync_marks
+from cudalens.views.timeline.marks import sync_marks
 
 
 def trace(*rows, wall_us=1000, asked=True):

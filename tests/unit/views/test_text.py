@@ -9,7 +9,7 @@ import cudalens
 from cudalens.analysis import key_averages
 from cudalens.frames import Problem, RunInfo, Trace
 from cudalens.views.sections import verdict as text
-from cudalens.views.sections.summary import summary
+from cudalens.views.sections.page import summary
 
 
 def test_verdict_is_the_answer_and_the_first_advice_and_details_have_the_rest():

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from cudalens.watching import sentences
-from cudalens.watching.disturbances import group_changes
 from cudalens.watching.run import STEP_COLUMNS, WatchedChange, WatchedRun, WatchFacts
+from cudalens.watching.sentences import group_changes
 
 MS = 1_000_000
 

@@ -10,7 +10,7 @@ import { HEAD_HEIGHT } from "./view.js";
 export const RACE_RED = "#e5484d";
 
 /**
- * The marks of cudalens/views/timeline/race_marks.py, each with its event.
+ * The marks of cudalens/views/timeline/marks.py, each with its event.
  *
  * @param {TraceData} data
  * @returns {PlacedRace[]}

@@ -11,7 +11,7 @@ export const SYNC_ORANGE = "#d55e00";
 const SYNC_TICK = 8;
 
 /**
- * The marks of cudalens/views/timeline/sync_marks.py, longest first, each with its event.
+ * The marks of cudalens/views/timeline/marks.py, longest first, each with its event.
  *
  * @param {TraceData} data
  * @returns {PlacedSync[]}

@@ -1,1 +1,0 @@
-"""Assertions about a Trace, such as ``idle < 20%``."""

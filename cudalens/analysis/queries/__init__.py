@@ -1,1 +1,0 @@
-"""Queries of a Trace's frames, filtered by a small language."""

@@ -1,0 +1,249 @@
+"""Verbs that read traces: ``report``, ``view``, ``summary``, ``brief``, ``check``, ``convert`` and ``query``."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import tempfile
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import cudalens
+from cudalens.commands import arguments
+from cudalens.errors import AssertionFailed, OutputError, QueryError
+from cudalens.frames import formats as _formats
+
+if TYPE_CHECKING:
+    from cudalens.frames import Ranks, Trace
+
+
+def add_report(verbs: arguments.Verbs) -> None:
+    """Add the parser of ``report``."""
+    parser = arguments.traces_verb(verbs, "report", write_reports, "write one offline HTML file that shows a trace")
+    text = "the HTML file to write; for several traces, a folder"
+    parser.add_argument("-o", "--output", metavar="FILE", required=True, help=text)
+    parser.add_argument("--title", help="title of the page (default: the name of the run)")
+
+
+def write_reports(options: argparse.Namespace) -> None:
+    """Write the reports."""
+    outputs = arguments.targets(options.traces, options.output, ".html")
+    named = {} if options.title is None else {"title": options.title}
+    for path, output in zip(options.traces, outputs, strict=True):
+        with arguments.stages("reading", "writing") as advance:
+            shown = arguments.load_shown(path)
+            advance()
+            arguments.write(output, partial(shown.to_html, **named), ".html")
+
+
+def add_view(verbs: arguments.Verbs) -> None:
+    """Add the parser of ``view``."""
+    parser = arguments.trace_verb(verbs, "view", show_in_browser, "show a trace in the browser, until Ctrl-C")
+    parser.add_argument("--port", type=int, default=0, help="port on 127.0.0.1 (default: any free port)")
+    parser.add_argument("--no-browser", action="store_true", help="print the address and open no browser")
+
+
+def show_in_browser(options: argparse.Namespace) -> None:
+    """Serve the report of the trace until Ctrl-C."""
+    import webbrowser
+
+    from cudalens.report.serve import PageServer
+
+    page = _page(options.trace)
+    try:
+        server = PageServer(page, options.port)
+    except (OSError, OverflowError) as error:
+        raise OutputError(f"cannot listen on port {options.port} of 127.0.0.1: {error}. Omit --port.") from error
+    with server:
+        arguments.show(f"{options.trace} is shown at {server.url} until Ctrl-C.")
+        if not options.no_browser:
+            webbrowser.open(server.url)
+        try:
+            server.serve_forever()
+        except KeyboardInterrupt:
+            print()
+
+
+def _page(path: Path) -> bytes:
+    with tempfile.TemporaryDirectory() as folder, arguments.stages("reading", "drawing") as advance:
+        trace = arguments.load(path)
+        advance()
+        return trace.to_html(Path(folder, "report.html")).read_bytes()
+
+
+def add_summary(verbs: arguments.Verbs) -> None:
+    """Add the parser of ``summary``."""
+    parser = arguments.traces_verb(verbs, "summary", print_summaries, "print the verdict and the largest costs")
+    parser.add_argument(
+        "--assert",
+        dest="assertions",
+        metavar="TEXT",
+        action="append",
+        default=[],
+        help='exit with 1 if this does not hold, as in "idle < 20%%"; may be given several times',
+    )
+    parser.add_argument("--json", action="store_true", help="print JSON")
+
+
+def print_summaries(options: argparse.Namespace) -> None:
+    """Print the summaries, and check the assertions on each trace."""
+    from cudalens.analysis.assertions import parse_assertion
+
+    assertions = [parse_assertion(text) for text in options.assertions]  # refused before a large file is read
+    results, failed = [], []
+    for path in options.traces:
+        if not (options.json or assertions):
+            arguments.print_result(arguments.load_shown(path).summary(), path, options.traces)
+            continue
+        trace = arguments.load(path)
+        if options.json:
+            results.append(arguments.summary_as_json(trace, str(path)))
+        else:
+            arguments.print_result(trace.summary(), path, options.traces)
+        try:
+            cudalens.check(trace, *assertions) if assertions else None
+        except AssertionFailed as error:
+            failed.append(error)
+    if options.json:
+        print(arguments.json_text(results if len(options.traces) > 1 else results[0]))
+    if failed:
+        raise AssertionFailed("\n".join(map(str, failed)), [one for error in failed for one in error.failures])
+
+
+def add_brief(verbs: arguments.Verbs) -> None:
+    """Add the parser of ``brief``."""
+    parser = arguments.trace_verb(
+        verbs, "brief", print_brief, "print what matters in a trace, for language models and CI"
+    )
+    parser.add_argument("--tokens", metavar="N", type=int, default=1500, help="the most tokens (default: 1500)")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+
+
+def print_brief(options: argparse.Namespace) -> None:
+    """Print the brief."""
+    found = arguments.load(options.trace).brief(options.tokens)
+    if options.json:
+        print(found.to_json())
+    else:
+        arguments.show(found)
+
+
+def add_check(verbs: arguments.Verbs) -> None:
+    """Add the parser of ``check``."""
+    parser = arguments.traces_verb(
+        verbs, "check", check_traces, "check how far a trace can be trusted; exit code 1 if it is partial"
+    )
+    parser.add_argument("--no-repair", action="store_true", help="check the rows as they are, without repairs")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+
+
+def check_traces(options: argparse.Namespace) -> int:
+    """Print what the checks found; returns 1 if a trace is partial."""
+    import msgspec
+
+    verdicts = {}
+    for path in options.traces:
+        found = arguments.load(path, repair=not options.no_repair).trust()
+        verdicts[str(path)] = found.trust
+        if not options.json:
+            arguments.print_result(found, path, options.traces)
+    if options.json:
+        plain = {path: msgspec.to_builtins(trust) for path, trust in verdicts.items()}
+        print(json.dumps(plain if len(options.traces) > 1 else next(iter(plain.values())), indent=2))
+    return int(any(trust.verdict == "partial" for trust in verdicts.values()))
+
+
+_WEIGHTS: Final = ("host", "device", "self")
+
+
+def add_convert(verbs: arguments.Verbs) -> None:
+    """Add the parser of ``convert``."""
+    parser = arguments.traces_verb(verbs, "convert", convert_traces, "write a trace in another format")
+    text = "the file or folder to write; - for standard output"
+    parser.add_argument("-o", "--output", metavar="PATH", required=True, help=text)
+    parser.add_argument("--format", choices=tuple(_formats.FORMATS), help=_formats.help_text())
+    parser.add_argument("--weight", choices=_WEIGHTS, help="weight of collapsed stacks (default: host)")
+    parser.add_argument("--by", choices=("tree", "stack", "module"), help="frames of collapsed stacks")
+
+
+def convert_traces(options: argparse.Namespace) -> None:
+    """Write the traces."""
+    chosen, outputs = _format_and_outputs(options)
+    given = {name: value for name in ("weight", "by") if (value := getattr(options, name)) is not None}
+    is_collapsed = chosen is _formats.FORMATS["collapsed"]
+    if given and not is_collapsed:
+        raise OutputError(f"--{next(iter(given))} is only for collapsed stacks; add --format collapsed.")
+    for path, output in zip(options.traces, outputs, strict=True):
+        with arguments.stages("reading", "writing") as advance:
+            trace = arguments.load(path)
+            advance()
+            writer = _collapsed(trace, path, **given) if is_collapsed else partial(chosen.write, trace)
+            arguments.write(output, writer, next(iter(chosen.suffixes), ""))
+
+
+def _collapsed(trace: Trace, path: Path, weight: str = "host", by: str = "tree") -> Callable[[Path], Path]:
+    """Return what writes the collapsed stacks of `trace`.
+
+    Raises:
+        OutputError: There are none; `path` names the trace.
+    """
+    from cudalens.traces.export.flame import collapsed_lines, write_collapsed
+
+    if lines := collapsed_lines(trace, weight, by):
+        return partial(write_collapsed, lines)
+    others = " or ".join(f"--weight {other}" for other in _WEIGHTS if other != weight)
+    raise OutputError(
+        f"{path} has no event with a duration for --weight {weight}, so collapsed stacks would be empty; try {others}."
+    )
+
+
+def _format_and_outputs(options: argparse.Namespace) -> tuple[_formats.Format, list[Path]]:
+    """Return the format, and what to write for each trace."""
+    output = Path(options.output)
+    if options.format is None and (len(options.traces) > 1 or options.output == arguments.STANDARD):
+        raise OutputError(f"-o {options.output} has no suffix that selects a format; add --format.")
+    chosen = _formats.format_of(output, options.format)
+    if len(options.traces) == 1 and _formats.is_folder(chosen, output) and options.output != arguments.STANDARD:
+        return chosen, [output]
+    return chosen, arguments.targets(options.traces, options.output, next(iter(chosen.suffixes), ""))
+
+
+_MAX_ROWS = 100
+_MAX_WIDTH = 60
+
+
+def add_query(verbs: arguments.Verbs) -> None:
+    """Add the parser of ``query``."""
+    parser = arguments.trace_verb(verbs, "query", print_query, "show the result of an SQL query over a trace (DuckDB)")
+    parser.add_argument("sql", metavar="SQL", help="a SELECT; each frame is a table: events, memory, syncs and others")
+    form = parser.add_mutually_exclusive_group()
+    form.add_argument("--csv", action="store_true", help="print all rows as CSV")
+    form.add_argument("--json", action="store_true", help="print all rows as JSON, an object for each")
+
+
+def print_query(options: argparse.Namespace) -> int | None:
+    """Print the result of the query."""
+    try:
+        found = _load_tables(options.trace).sql(options.sql)
+    except ImportError as error:
+        raise QueryError(str(error)) from error
+    if options.csv:
+        arguments.show(found.to_csv(index=False).rstrip("\n"))
+    elif options.json:
+        arguments.show(found.to_json(orient="records"))
+    else:
+        arguments.show(found.head(_MAX_ROWS).to_string(index=False, max_colwidth=_MAX_WIDTH))
+        if len(found) > _MAX_ROWS:
+            arguments.show(f"... {len(found) - _MAX_ROWS:,} more rows; --csv prints all.")
+    return None
+
+
+def _load_tables(path: Path) -> Trace | Ranks:
+    """Return the trace of a file, or the ranks of a store or of a folder of traces."""
+    from cudalens.frames import Ranks
+
+    if not path.is_dir():
+        return arguments.load(path)
+    return Ranks.open(path) if (path / "job.json").exists() else cudalens.load_ranks(path)

@@ -1,0 +1,543 @@
+"""Read SQLite exports of Nsight Systems (``nsys export --type sqlite``) into a Trace.
+
+A recording may hold several processes. Each numbers its correlation ids, contexts and (with CUDA_VISIBLE_DEVICES)
+devices independently. A Trace identifies a device, a stream and a correlation id by number only.
+
+Tables and columns change with each release (export schema 1.x of 2018 to 3.25 of 2026); values that an export does not
+have are missing. The schema is documented at https://docs.nvidia.com/nsight-systems/ (Exporter), including thread ids:
+a ``globalTid`` has, from its lowest bits, 24 bits for the thread, 24 for the process, 8 for a virtual machine and 8 for
+the host.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+import numpy as np
+import pandas as pd
+
+from cudalens.frames import DeviceInfo, RunInfo, Trace, build_events, build_memory
+from cudalens.frames.column_arrays import Ints
+from cudalens.frames.lenient_json import text_of
+from cudalens.frames.limits import Problems
+from cudalens.frames.syncs import build_syncs
+from cudalens.traces.chrome.values import MAX_NS, MISSING
+from cudalens.traces.sqlite import api_names, nvtx_text
+from cudalens.traces.sqlite.activities import Activities, Texts, is_time, positive, refuse_repeats
+from cudalens.traces.sqlite.api_names import demangler
+from cudalens.traces.sqlite.file import Database, Rows
+
+KERNELS: Final = "CUPTI_ACTIVITY_KIND_KERNEL"
+COPIES: Final = "CUPTI_ACTIVITY_KIND_MEMCPY"
+SETS: Final = "CUPTI_ACTIVITY_KIND_MEMSET"
+GRAPHS: Final = "CUPTI_ACTIVITY_KIND_GRAPH_TRACE"
+WAITS: Final = "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION"
+CALLS: Final = ("CUPTI_ACTIVITY_KIND_RUNTIME", "CUPTI_ACTIVITY_KIND_DRIVER")
+LIBRARIES: Final = {"CUDNN_EVENTS": "cudnn", "CUBLAS_EVENTS": "cublas"}
+OVERHEADS: Final = ("CUPTI_ACTIVITY_KIND_OVERHEAD", "PROFILER_OVERHEAD")
+RANGES: Final = "NVTX_EVENTS"
+MEMORY: Final = "CUDA_GPU_MEMORY_USAGE_EVENTS"
+TABLES: Final = (KERNELS, COPIES, SETS, GRAPHS, WAITS, *CALLS, *LIBRARIES, *OVERHEADS, RANGES, MEMORY, "StringIds")
+
+#: nsys counts CUPTI's kinds from 0 (ENUM_CUDA_MEM_KIND).
+_MEMORY_KINDS: Final = {i: api_names.MEMORY_KINDS[i + 1] for i in range(7)}
+_HOST_KINDS: Final = (0, 1)
+_PLACE: Final = ("start", "end", "deviceId", "contextId", "streamId", "correlationId", "globalPid")
+_GRAPH: Final = ("graphId", "graphNodeId")
+_SHAPE: Final = ("gridX", "gridY", "gridZ", "blockX", "blockY", "blockZ")
+_LAUNCH: Final = ("registersPerThread", "staticSharedMemory", "dynamicSharedMemory")
+_NAMES: Final = ("demangledName", "shortName", "mangledName", "name")
+
+
+def read_nsys(database: Database, problems: Problems) -> Trace:
+    """The Trace in an export of nsys."""
+    began = time.perf_counter()
+    reader = _Reader(database, problems)
+    reader.read()
+    return reader.to_trace(began)
+
+
+class _Reader:
+    def __init__(self, database: Database, problems: Problems) -> None:
+        self._database, self._problems = database, problems
+        self._rows = Activities(problems)
+        rows = database.read("StringIds", ["id"], ["value"])
+        self._strings: dict[int, str] = dict(zip(rows["id"].tolist(), map(str, rows.objects("value")), strict=True))
+        self._session = Session(database)
+        self._ids = Identities(database, (KERNELS, COPIES, SETS, GRAPHS), CALLS)
+
+    def read(self) -> None:
+        self._add_kernels()
+        self._add_copies()
+        self._add_graphs()
+        self._add_waits()
+        for table in CALLS:
+            self._add_calls(table)
+        for table, cat in LIBRARIES.items():
+            self._add_library(table, cat)
+        for table in OVERHEADS:
+            self._add_overhead(table)
+        add_ranges(self._database, RANGES, self._rows, self._strings)
+
+    def _add_kernels(self) -> None:
+        rows = self._database.read(KERNELS, [*_PLACE, *_GRAPH, *_SHAPE, *_LAUNCH, *_NAMES])
+        names = Texts.looked_up(rows[_NAMES[0]], self._strings)
+        for column in _NAMES[1:]:
+            if (names.codes < 0).any() and column in rows:
+                names = names.filled(Texts.looked_up(rows[column], self._strings))
+        names = names.mapped(demangler(names.values))  # if there is only the mangled name
+        names = names.filled(Texts.looked_up(rows[_NAMES[0]], {}, "kernel without a name (string {})"))
+        ints = self._place(rows) | {
+            "registers": rows["registersPerThread"],
+            "shared_memory_bytes": _sum(rows["staticSharedMemory"], rows["dynamicSharedMemory"]),
+        }
+        shape = [rows[column] for column in _SHAPE]
+        texts = {"grid": api_names.triple(*shape[:3]), "block_dim": api_names.triple(*shape[3:])}
+        self._add_work(KERNELS, rows, "kernel", names, ints, texts)
+
+    def _add_copies(self) -> None:
+        rows = self._database.read(COPIES, [*_PLACE, *_GRAPH, "bytes", "copyKind", "srcKind", "dstKind"])
+        names = api_names.copy_names(rows["copyKind"], rows["srcKind"], rows["dstKind"], _MEMORY_KINDS)
+        self._add_work(COPIES, rows, "gpu_memcpy", names, self._place(rows) | {"num_bytes": rows["bytes"]})
+        rows = self._database.read(SETS, [*_PLACE, *_GRAPH, "bytes", "memKind"])
+        names = api_names.memset_names(rows["memKind"], _MEMORY_KINDS)
+        self._add_work(SETS, rows, "gpu_memset", names, self._place(rows) | {"num_bytes": rows["bytes"]})
+
+    def _add_graphs(self) -> None:
+        """Add graphs that nsys recorded as a single row each, without their kernels."""
+        rows = self._database.read(GRAPHS, [*_PLACE, "graphId"])
+        names = Texts.joined([rows["graphId"]], lambda i: f"CUDA graph {i}" if i != MISSING else "CUDA graph")
+        self._add_work(GRAPHS, rows, "kernel", names, self._place(rows))
+
+    def _add_waits(self) -> None:
+        rows = self._database.read(WAITS, [*_PLACE, "syncType", "eventId"])
+        # Waits for the default stream are recorded as kind 2, a wait for an event, but without an event.
+        is_stream = (rows["syncType"] == 2) & (rows["eventId"] == api_names.NO_ID)
+        kinds = np.where(is_stream, 3, rows["syncType"])
+        names = Texts.joined([kinds], lambda kind: api_names.SYNC_KINDS.get(kind, "Unknown sync"))
+        self._add_work(WAITS, rows, "cuda_sync", names, self._place(rows))
+
+    def _add_work(
+        self,
+        table: str,
+        rows: Rows,
+        cat: str,
+        names: Texts,
+        ints: dict[str, Ints],
+        texts: dict[str, Texts] | None = None,
+    ) -> None:
+        start, end = rows["start"], rows["end"]
+        self._rows.add(table, start=start, end=end, cat=cat, name=names, ints=ints, texts=texts)
+
+    def _place(self, rows: Rows) -> dict[str, Ints]:
+        """Device, stream and launch of device work."""
+        process = process_of(rows["globalPid"])
+        device = self._ids.devices(process, rows["deviceId"])
+        if unknown := int((device == MISSING).sum()):
+            self._problems.add("device work without a device, taken as device 0", "all tables", unknown)
+            device = np.where(device == MISSING, 0, device)
+        node = rows["graphNodeId"]
+        graph = rows["graphId"] if "graphId" in rows else np.where(node == MISSING, MISSING, node >> 32)
+        return {
+            "device": device,
+            "stream": self._ids.streams(process, rows["contextId"], device, rows["streamId"]),
+            "correlation_id": self._ids.correlations(process, rows["correlationId"]),
+            "graph_id": positive(graph),
+            "graph_node_id": positive(node),
+        }
+
+    def _add_calls(self, table: str) -> None:
+        columns = ["start", "end", "eventClass", "globalTid", "correlationId", "nameId"]
+        rows = self._database.read(table, columns)
+        thread, ids = rows["globalTid"], rows["correlationId"]
+        process = process_of(thread)
+        refuse_repeats(self._database.path, table, "correlationId", ids, (process, rows["eventClass"]))
+        names = Texts.looked_up(rows["nameId"], self._strings, "call without a name (string {})")
+        names = names.mapped(api_names.plain_call)
+        by_name = names.mapped(lambda name: "cuda_driver" if api_names.is_driver_call(name) else "cuda_runtime")
+        ints = split_thread(thread) | {"correlation_id": self._ids.correlations(process, ids)}
+        texts = {"thread": self._session.threads(thread, self._strings)}
+        self._rows.add(table, start=rows["start"], end=rows["end"], cat=by_name, name=names, ints=ints, texts=texts)
+
+    def _add_library(self, table: str, cat: str) -> None:
+        rows = self._database.read(table, ["start", "end", "globalTid", "nameId"])
+        names = Texts.looked_up(rows["nameId"], self._strings, "call without a name (string {})")
+        texts = {"thread": self._session.threads(rows["globalTid"], self._strings)}
+        ints = split_thread(rows["globalTid"])
+        self._rows.add(table, start=rows["start"], end=rows["end"], cat=cat, name=names, ints=ints, texts=texts)
+
+    def _add_overhead(self, table: str) -> None:
+        rows = self._database.read(table, ["start", "end", "globalTid", "nameId", "overheadType"])
+        names = Texts.looked_up(rows["nameId"], self._strings, "overhead")
+        ints = split_thread(rows["globalTid"])
+        self._rows.add(table, start=rows["start"], end=rows["end"], cat="overhead", name=names, ints=ints)
+
+    def to_trace(self, began: float) -> Trace:
+        columns, is_async = self._rows.to_columns()
+        num_rows = self._rows.num_rows
+        del self._rows
+        base = self._session.base_ns(columns["ts"])
+        columns["ts"] = columns["ts"] + base
+        events = build_events(columns, async_mask=is_async if is_async.any() else None)
+        del columns
+        frames = {"events": events, "memory": build_memory(self._memory(base), events)}
+        frames |= build_syncs(frames)
+        info = run_info(self._database, self._session, self._ids, self._strings, events, self._problems)
+        build_s = time.perf_counter() - began
+        return Trace(info.replace(build_s=build_s, options={"file_events": num_rows}), **frames)
+
+    def _memory(self, base: int) -> dict[str, Any]:
+        """Device memory that the program allocated from the driver; torch's allocator calls these segments."""
+        columns = ["start", "globalPid", "deviceId", "address", "bytes", "memKind", "memoryOperationType"]
+        rows = self._database.read(MEMORY, columns)
+        kept = ~np.isin(rows["memKind"], _HOST_KINDS) & np.isin(rows["memoryOperationType"], (0, 1))
+        usable = kept & is_time(rows["start"]) & (rows["bytes"] >= 0)
+        if dropped := int((kept & ~usable).sum()):
+            self._problems.add("allocation without a usable time or size", MEMORY, dropped)
+        taken = {name: rows[name][usable] for name in columns}
+        process = process_of(taken["globalPid"])
+        device = self._ids.devices(process, taken["deviceId"])
+        is_free = taken["memoryOperationType"] == 1
+        return {
+            "ts": taken["start"] + base,
+            "action": np.where(is_free, "segment_free", "segment_alloc").astype(object),
+            "device_type": np.full(len(is_free), "cuda", object),
+            "device": _as_list(np.where((device >= 0) & (device < 1 << 31), device, MISSING)),
+            "addr": _as_list(np.where(taken["address"] < 0, MISSING, taken["address"])),
+            "num_bytes": taken["bytes"],
+            "pid": _as_list(split_thread(taken["globalPid"])["pid"]),
+        }
+
+
+def _sum(first: Ints, second: Ints) -> Ints:
+    both = np.where(first == MISSING, 0, first) + np.where(second == MISSING, 0, second)
+    total: Ints = np.where((first == MISSING) & (second == MISSING), MISSING, both)
+    return total
+
+
+def _as_list(values: Ints) -> list[int | None]:
+    return [None if value == MISSING else value for value in values.tolist()]
+
+
+#: The year 2001 in ns since the epoch: larger times count from the epoch already.
+_EPOCH_SINCE: Final = 1_000_000_000_000_000_000
+#: ENUM_DIAGNOSTIC_SEVERITY_LEVEL: warnings and errors.
+_WARNINGS: Final = (2, 3)
+#: Messages about the recording of GPU work are kept whatever their level.
+_ABOUT_CUDA: Final = re.compile(r"(?i)\bcupti|\bno cuda events|cuda profiling|driver version")
+_MAX_DIAGNOSTICS: Final = 100
+#: The current table of GPUs, and the table before nsys 2021.5.
+_GPU_TABLES: Final = ("TARGET_INFO_GPU", "TARGET_INFO_CUDA_GPU")
+_VERSIONS: Final = {"CudaDriverVersion": "cuda_driver", "NvDriverVersion": "nvidia_driver"}
+
+
+class Session:
+    """Facts about the recording as a whole."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self.meta = _names_and_values(database, "META_DATA_EXPORT")
+        self.system = _names_and_values(database, "TARGET_INFO_SYSTEM_ENV")
+        rows = database.read("ThreadNames", ["nameId", "globalTid"])
+        self._thread_names = dict(zip(rows["globalTid"].tolist(), rows["nameId"].tolist(), strict=True))
+
+    def base_ns(self, ts: Ints) -> int:
+        """The offset from the file's times to the epoch, ns; 0 if unknown."""
+        start = self._database.read("TARGET_INFO_SESSION_START_TIME", ["utcEpochNs"])["utcEpochNs"]
+        if self.meta.get("EXPORT_PARAM_TIME_NORMALIZE", "").lower() == "true" or not len(start):
+            return 0
+        base, latest = int(start[0]), int(ts.max(initial=0))
+        is_relative = latest < _EPOCH_SINCE and 0 < base < MAX_NS - latest
+        return base if is_relative else 0
+
+    def threads(self, thread: Ints, strings: Mapping[int, str]) -> Texts:
+        """Names of threads by their global ids."""
+        return Texts.joined(
+            [thread], lambda t: strings.get(self._thread_names.get(t, MISSING), "") if t != MISSING else ""
+        ).mapped(lambda name: name or None)
+
+
+def run_info(
+    database: Database,
+    session: Session,
+    ids: Identities,
+    strings: Mapping[int, str],
+    events: pd.DataFrame,
+    problems: Problems,
+) -> RunInfo:
+    """The run info in the export. Environment variables in it are not read."""
+    timed = events[~events["is_instant"]]
+    versions = {name: session.system[key] for key, name in _VERSIONS.items() if session.system.get(key)}
+    if version := session.meta.get("EXPORT_PRODUCT_VERSION"):
+        versions["nsys"] = version
+    if schema := session.meta.get("EXPORT_SCHEMA_VERSION"):
+        versions["nsys_schema"] = schema
+    extra = {"nsys_diagnostics": messages} if (messages := _diagnostics(database)) else {}
+    if ids.renamed_streams:
+        extra["renamed_streams"] = json.dumps(ids.renamed_streams)
+    return RunInfo(
+        name=text_of(database.path.stem),
+        source="file:nsys",
+        started_ns=int(timed["ts"].min()) if len(timed) else None,
+        ended_ns=int((timed["ts"] + timed["dur"]).max()) if len(timed) else None,
+        versions=versions,
+        devices=_devices(database, ids),
+        host=session.system.get("Hostname"),
+        problems=problems.to_tuple(),
+        extra=extra,
+    )
+
+
+def _names_and_values(database: Database, table: str) -> dict[str, str]:
+    """A table of names and values, without values that are too long."""
+    rows = database.read(table, [], ["name", "value"])
+    found = zip(rows.objects("name"), rows.objects("value"), strict=True)
+    return {text_of(name): text_of(value) for name, value in found if value is not None and len(str(value)) < 200}
+
+
+def _diagnostics(database: Database) -> str:
+    """Warnings and errors of nsys, and its messages about recording CUDA, as a JSON list; "" for none."""
+    rows = database.read("DIAGNOSTIC_EVENT", ["severity"], ["text"])
+    texts = zip(rows["severity"].tolist(), rows.objects("text"), strict=True)
+    known = [(severity, text_of(text)[:500]) for severity, text in texts if text]
+    kept = (text for severity, text in known if severity in _WARNINGS or _ABOUT_CUDA.search(text))
+    found = list(dict.fromkeys(kept))
+    return json.dumps(found[:_MAX_DIAGNOSTICS], ensure_ascii=False) if found else ""
+
+
+def _devices(database: Database, ids: Identities) -> tuple[DeviceInfo, ...]:
+    """The GPUs, with the device numbers of the events."""
+    table = next((table for table in _GPU_TABLES if table in database.tables), _GPU_TABLES[0])
+    numbers = ("id", "gpuId", "deviceId", "totalMemory", "smCount", "numMultiprocessors", "computeMajor")
+    more = ("computeMinor", "computeCapabilityMajor", "computeCapabilityMinor")
+    rows = database.read(table, (*numbers, *more), ["name"])
+    found = {}
+    for at, name in enumerate(rows.objects("name")):
+        device = _device(rows, at, text_of(name))
+        found[device.index] = device
+    cuda = database.read("TARGET_INFO_CUDA_DEVICE", ["gpuId", "cudaId"])
+    pairs = dict(zip(cuda["cudaId"].tolist(), cuda["gpuId"].tolist(), strict=True))
+    if not pairs or ids.is_by_gpu:
+        return tuple(device for _, device in sorted(found.items()))
+    seen = {index: found[gpu] for index, gpu in pairs.items() if gpu in found}
+    return tuple(msgspec.structs.replace(device, index=index) for index, device in sorted(seen.items()))
+
+
+def _device(rows: Rows, at: int, name: str) -> DeviceInfo:
+    def fact(*columns: str) -> int | None:
+        known = (int(rows[column][at]) for column in columns if column in rows)
+        return next((value for value in known if value >= 0), None)
+
+    major, minor = fact("computeMajor", "computeCapabilityMajor"), fact("computeMinor", "computeCapabilityMinor")
+    index = fact("id", "gpuId", "deviceId")
+    return DeviceInfo(
+        index=at if index is None else index,
+        name=name,
+        capability=None if major is None or minor is None else f"{major}.{minor}",
+        total_memory_bytes=fact("totalMemory"),
+        num_sms=fact("smCount", "numMultiprocessors"),
+    )
+
+
+_THREAD_BITS: Final = 24
+_THREAD_MASK: Final = (1 << _THREAD_BITS) - 1
+_CORRELATION_BITS: Final = 32  # size of CUPTI's correlation ids
+
+
+def process_of(global_id: Ints) -> Ints:
+    """The bits of a global id for host, virtual machine and process; `MISSING` is kept."""
+    process: Ints = np.where(global_id == MISSING, MISSING, global_id >> _THREAD_BITS)
+    return process
+
+
+def split_thread(global_id: Ints) -> dict[str, Ints]:
+    """``pid`` and ``tid`` of global ids of threads."""
+    unknown = global_id == MISSING
+    pid = np.where(unknown, MISSING, (global_id >> _THREAD_BITS) & _THREAD_MASK)
+    return {"pid": pid, "tid": np.where(unknown, MISSING, global_id & _THREAD_MASK)}
+
+
+class Identities:
+    """Assigns different numbers to things that several processes number the same.
+
+    Attributes:
+        is_by_gpu: Whether device numbers are those of the machine, since equal numbers of processes are different GPUs.
+        renamed_streams: New number of each stream whose number was already in use, by a description of the stream.
+    """
+
+    def __init__(self, database: Database, work: Sequence[str], calls: Sequence[str]) -> None:
+        self._gpu_of = _gpus(database)
+        # Pairs of a process and a device that it used.
+        used: set[tuple[int, int]] = set()
+        for table in work:
+            rows = database.read(table, ["globalPid", "deviceId"], is_distinct=True)
+            used.update(zip(process_of(rows["globalPid"]).tolist(), rows["deviceId"].tolist(), strict=True))
+        meanings: dict[int, set[int]] = {}
+        for process, device in used:
+            meanings.setdefault(device, set()).add(self._gpu_of.get((process & _THREAD_MASK, device), device))
+        self.is_by_gpu = any(len(gpus) > 1 for gpus in meanings.values())
+        self._offset = _offsets(database, calls)
+        self._owners: dict[tuple[int, int], dict[tuple[int, int], int]] = {}
+        self.renamed_streams: dict[str, int] = {}
+
+    def devices(self, process: Ints, device: Ints) -> Ints:
+        """Device numbers that are unique in the file."""
+        if not self.is_by_gpu:
+            return device
+        return _mapped(
+            (process, device), lambda p, d: d if d == MISSING else self._gpu_of.get((p & _THREAD_MASK, d), d)
+        )
+
+    def correlations(self, process: Ints, ids: Ints) -> Ints:
+        """Correlation ids that are unique among processes."""
+        if not self._offset:
+            return ids
+        shift = _mapped((process,), lambda p: self._offset.get(p, 0))
+        shifted: Ints = np.where((ids == MISSING) | (ids == 0), ids, ids + shift)
+        return shifted
+
+    def streams(self, process: Ints, context: Ints, device: Ints, stream: Ints) -> Ints:
+        """Stream numbers that are unique among processes and contexts on a device."""
+        return _mapped((device, stream, process, context), self._stream)
+
+    def _stream(self, device: int, stream: int, process: int, context: int) -> int:
+        if stream in (MISSING, -1, 0xFFFFFFFF):
+            return MISSING
+        owners = self._owners.setdefault((device, stream), {})
+        if (process, context) not in owners:
+            owners[process, context] = stream if not owners else self._free_stream(device, stream, process, context)
+        return owners[process, context]
+
+    def _free_stream(self, device: int, stream: int, process: int, context: int) -> int:
+        number = (len(self.renamed_streams) + 1) << _CORRELATION_BITS | max(stream, 0) & 0xFFFFFFFF
+        self.renamed_streams[
+            f"device {device}, process {process & _THREAD_MASK}, context {context}, stream {stream}"
+        ] = number
+        return number
+
+
+def _mapped(columns: tuple[Ints, ...], change: Any) -> Ints:
+    """`change` applied to each distinct row of `columns`, in order of first occurrence."""
+    key = np.zeros(len(columns[0]), np.int64)
+    for column in columns:
+        codes, uniques = pd.factorize(column)
+        key = pd.factorize(key * max(len(uniques), 1) + codes)[0].astype(np.int64)
+    if not len(key):
+        return key
+    first = np.unique(key, return_index=True)[1]
+    values = np.array([change(*row) for row in zip(*(c[first].tolist() for c in columns), strict=True)], np.int64)
+    return values[key]
+
+
+def _gpus(database: Database) -> dict[tuple[int, int], int]:
+    """Number of the GPU of each process (by pid) and device number."""
+    rows = database.read("TARGET_INFO_CUDA_DEVICE", ["gpuId", "cudaId", "pid"])
+    found = zip(rows["pid"].tolist(), rows["cudaId"].tolist(), rows["gpuId"].tolist(), strict=True)
+    return {(pid, cuda): gpu for pid, cuda, gpu in found if MISSING not in (pid, cuda, gpu) and 0 <= gpu < 1 << 31}
+
+
+def _offsets(database: Database, tables: Sequence[str]) -> dict[int, int]:
+    """The offset that makes the correlation ids of each process unique; empty for one process.
+
+    Different ids for the calls of two processes are not enough: a launch that was not recorded may have the id of
+    another process's call, which would then be linked to the wrong work.
+    """
+    threads = [database.read(table, ["globalTid"], is_distinct=True)["globalTid"] for table in tables]
+    processes = np.unique(process_of(np.concatenate(threads))) if threads else np.empty(0, np.int64)
+    if len(processes) < 2:
+        return {}
+    return {p: i << _CORRELATION_BITS for i, p in enumerate(processes.tolist())}
+
+
+_MARKS: Final = (34, 65)  # ENUM_NSYS_EVENT_TYPE: NvtxMark, and the mark of the textual protocol
+_PUSH_POP: Final = (59, 70)
+_START_END: Final = (60, 71)
+_DOMAIN: Final = 75  # its text is the domain's name
+_COLUMNS: Final = ("start", "end", "eventType", "globalTid", "endGlobalTid", "textId", "domainId")
+
+
+def add_ranges(database: Database, table: str, rows: Activities, strings: Mapping[int, str]) -> None:
+    """Append the ranges and marks in `table`."""
+    found = database.read(table, _COLUMNS, ["text"])
+    if not found.num_rows:
+        return
+    texts = Texts.of(found.objects("text")).filled(Texts.looked_up(found["textId"], strings))
+    kind, end = found["eventType"], found["end"]
+    is_mark = np.isin(kind, _MARKS)
+    is_range = np.isin(kind, (*_PUSH_POP, *_START_END)) | ((kind == MISSING) & (end != MISSING))
+    names = _with_domains(found, texts, strings)
+    end = _closed(found, is_range, rows)
+    kept = np.flatnonzero(is_mark | is_range)
+    thread = found["globalTid"]
+    crosses = (found["endGlobalTid"] != MISSING) & (found["endGlobalTid"] != 0) & (found["endGlobalTid"] != thread)
+    add_texts(
+        rows,
+        table,
+        names.take(kept),
+        start=found["start"][kept],
+        end=np.where(is_mark, found["start"], end)[kept],
+        ints={name: column[kept] for name, column in split_thread(thread).items()},
+        is_async=(np.isin(kind, _START_END) | (crosses & is_range))[kept],
+        is_instant=is_mark[kept],
+    )
+
+
+def add_texts(rows: Activities, where: str, texts: Texts, *, ints: dict[str, Ints], **columns: Any) -> None:
+    """Append ranges with their `texts`, each distinct text parsed once (`nvtx_text.parse`)."""
+    parsed = [nvtx_text.parse(text) for text in texts.values]
+    texts = texts.filled(Texts.same("range without a name", len(texts.codes)))
+    parsed.append(nvtx_text.OpText("range without a name"))
+    ints = ints | {
+        "sequence_nr": _taken([op.sequence_nr for op in parsed], texts),
+        "external_id": _taken([op.op_id for op in parsed], texts),
+    }
+    rows.add(
+        where,
+        name=Texts(texts.codes, [op.name for op in parsed]),
+        cat=Texts(texts.codes, [op.cat for op in parsed]),
+        ints=ints,
+        texts={"shapes": Texts(texts.codes, [op.shapes or "" for op in parsed]).mapped(lambda text: text or None)},
+        **columns,
+    )
+
+
+def _taken(values: list[int | None], texts: Texts) -> Ints:
+    return np.array([MISSING if value is None else value for value in values], np.int64)[texts.codes]
+
+
+def _closed(found: Rows, is_range: Any, rows: Activities) -> Ints:
+    """The ends of ranges; a range without a recorded end ends with the trace."""
+    start, end = found["start"], found["end"]
+    is_open = is_range & (end == MISSING) & (start != MISSING)
+    if not is_open.any():
+        return end
+    rows.problems.add("range without an end, ended with the trace", "NVTX_EVENTS", int(is_open.sum()))
+    last = max(int(end.max()), int(start.max()))
+    closed: Ints = np.where(is_open, last, end)
+    return closed
+
+
+def _with_domains(found: Rows, texts: Texts, strings: Mapping[int, str]) -> Texts:
+    """Texts prefixed with the name of their domain, as in nsys's own tables; no prefix for the default domain."""
+    domain, process = found["domainId"], process_of(found["globalTid"])
+    at = np.flatnonzero((found["eventType"] == _DOMAIN) & (texts.codes >= 0))
+    names = {
+        (p, d): texts.values[code]
+        for p, d, code in zip(process[at].tolist(), domain[at].tolist(), texts.codes[at].tolist(), strict=True)
+        if d != 0
+    }
+    if not names:
+        return texts
+    values = texts.values
+
+    def full_name(process: int, domain: int, code: int) -> str:
+        if code < 0:
+            return ""
+        return f"{names[process, domain]}:{values[code]}" if (process, domain) in names else values[code]
+
+    return Texts.joined([process, domain, texts.codes], full_name).mapped(lambda text: text or None)

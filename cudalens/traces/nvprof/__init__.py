@@ -1,1 +1,0 @@
-"""The reader of nvprof's SQLite files."""

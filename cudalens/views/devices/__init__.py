@@ -1,1 +1,0 @@
-"""The views of this machine's GPUs: cards and live gauges."""

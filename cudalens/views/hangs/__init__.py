@@ -1,1 +1,0 @@
-"""Views of a job that makes no progress."""

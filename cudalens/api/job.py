@@ -216,6 +216,7 @@ def _job_with_values(
     """Run all ranks in processes, and keep their traces when the processes have ended."""
     with RankProcesses(cluster, function) as processes:
         runs = processes.run()
+        check_groups(runs)
         programs = programs_of(cluster, runs, {rank: rank for rank in runs}, speeds)
         build = {rank: partial(processes.build, rank) for rank in runs}
         times = simulate(programs, speeds)

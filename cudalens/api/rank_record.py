@@ -84,6 +84,7 @@ class RankRecord:
             self._rank,
             self._record,
             communicator,
+            device.joined,
             cuts[0] if self.recorder.steps.num_steps else None,
             self.recorder.steps.num_steps,
             {name: stats.get(f"{name}.all.peak", 0) for name in ("allocated_bytes", "reserved_bytes")},

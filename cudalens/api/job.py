@@ -16,7 +16,7 @@ import pandas as pd
 
 from cudalens.analysis.ranks.reduce import Reduction, reduce_rank
 from cudalens.api.rank_processes import RankProcesses
-from cudalens.api.rank_record import RankRecord
+from cudalens.api.rank_record import RankRecord, import_modules
 from cudalens.errors import VirtualDeviceError
 from cudalens.frames import Ranks, Trace
 from cudalens.frames.rank_store import joined
@@ -188,6 +188,7 @@ def job(
             "job() enables its own virtual devices, and one is active. Leave its block first (in a notebook: "
             "%cudadevice off)."
         )
+    import_modules()
     if values:
         if default is not None or default_count is not None:
             raise ValueError("default and default_count are for a job without values; this one has values=True.")

@@ -1,6 +1,8 @@
 """Programs of torch.distributed in jobs without values: what each rank holds, and what its collectives are."""
 
 import os
+import subprocess
+import sys
 from datetime import timedelta
 
 import pytest
@@ -162,3 +164,33 @@ def test_process_groups_can_be_made_again(values):
     job = cudalens.virtual.job(makes_them_twice, f"h100x{SIZE}", values=values)
     assert len(collectives_of(job, 2)) == 2
     assert all(torch.equal(found, torch.full((4,), 4.0)) for found in job.results.values())
+
+
+INTERRUPTED = """
+import os, signal, sys
+import torch, torch.distributed as dist
+import cudalens
+
+class Interrupts:
+    def find_spec(self, name, path=None, target=None):
+        if name == "torch._dynamo.utils":
+            os.kill(os.getpid(), signal.SIGINT)
+
+sys.meta_path.insert(0, Interrupts())
+
+def train():
+    dist.init_process_group("nccl")
+    torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
+    model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(8, 8).cuda())
+    model(torch.ones(4, 8, device="cuda")).sum().backward()
+
+try:
+    cudalens.virtual.job(train, "h100x2")
+except KeyboardInterrupt:
+    print("interrupted,", len(cudalens.virtual.job(train, "h100x2")), "ranks")
+"""
+
+
+def test_an_interrupt_while_torch_is_imported_does_not_break_later_jobs():
+    done = subprocess.run([sys.executable, "-c", INTERRUPTED], capture_output=True, text=True, check=True)
+    assert done.stdout == "interrupted, 2 ranks\n"

@@ -13,6 +13,7 @@ from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.optim import ZeroRedundancyOptimizer
 from torch.distributed.tensor import Replicate, Shard, distribute_tensor
 from torch.nn.parallel import DistributedDataParallel
+from torch.utils.checkpoint import checkpoint
 
 import cudalens
 from cudalens.errors import VirtualDeviceError
@@ -164,6 +165,40 @@ def test_process_groups_can_be_made_again(values):
     job = cudalens.virtual.job(makes_them_twice, f"h100x{SIZE}", values=values)
     assert len(collectives_of(job, 2)) == 2
     assert all(torch.equal(found, torch.full((4,), 4.0)) for found in job.results.values())
+
+
+class TwoParts(nn.Module):
+    """Two layers, of which the second one can be left out."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = nn.Linear(8, 8), nn.Linear(8, 8)
+
+    def forward(self, x, has_second=True):
+        x = self.first(x)
+        return self.second(x) if has_second else x
+
+
+def test_a_model_that_is_checkpointed_as_a_whole_sums_its_gradients_once_in_each_step():
+    def recompute():
+        begin()
+        model = DistributedDataParallel(TwoParts().cuda())
+        for _ in range(3):
+            x = torch.ones(4, 8, device="cuda", requires_grad=True)
+            checkpoint(model, x, use_reentrant=False).sum().backward()
+
+    assert collectives_of(run_all(recompute), 1)["kind"].tolist().count("allreduce") == 3
+
+
+def test_parameters_without_a_gradient_are_named_in_a_later_step():
+    def leaves_out():
+        begin()
+        model = DistributedDataParallel(TwoParts().cuda())
+        for step in range(4):
+            model(torch.ones(4, 8, device="cuda"), step != 2).sum().backward()
+
+    with pytest.raises(RuntimeError, match=r"did not receive a gradient: second\.weight, second\.bias"):
+        run_all(leaves_out)
 
 
 INTERRUPTED = """

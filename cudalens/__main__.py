@@ -28,7 +28,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         The exit code.
     """
     _write_any_text()
-    arguments = _parser().parse_args(argv)
+    arguments = _parse(list(sys.argv[1:] if argv is None else argv))
     try:
         code = arguments.run(arguments) or 0
         sys.stdout.flush()
@@ -51,6 +51,17 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("cudalens: interrupted", file=sys.stderr)
         return _INTERRUPTED
+
+
+def _parse(argv: list[str]) -> argparse.Namespace:
+    """Return the arguments. argparse accepts those of a script after ``--`` only directly after the script."""
+    parser = _parser()
+    if argv[:1] != ["job"] or "--" not in argv:
+        return parser.parse_args(argv)
+    at = argv.index("--")
+    arguments = parser.parse_args(argv[:at])
+    arguments.arguments += argv[at + 1 :]
+    return arguments
 
 
 def _write_any_text() -> None:

@@ -16,7 +16,7 @@ import pandas as pd
 
 from cudalens.analysis.ranks.reduce import Reduction, reduce_rank
 from cudalens.api.rank_processes import RankProcesses
-from cudalens.api.rank_record import RankRecord
+from cudalens.api.rank_record import RankRecord, import_modules
 from cudalens.errors import VirtualDeviceError
 from cudalens.frames import Ranks, Trace
 from cudalens.frames.rank_store import joined
@@ -187,6 +187,7 @@ def job(
             "job() enables its own virtual devices, and one is active. Leave its block first (in a notebook: "
             "%cudadevice off)."
         )
+    import_modules()
     if values:
         if default is not None or default_count is not None:
             raise ValueError("default and default_count are for a job without values; this one has values=True.")
@@ -215,6 +216,7 @@ def _job_with_values(
     """Run all ranks in processes, and keep their traces when the processes have ended."""
     with RankProcesses(cluster, function) as processes:
         runs = processes.run()
+        check_groups(runs)
         programs = programs_of(cluster, runs, {rank: rank for rank in runs}, speeds)
         build = {rank: partial(processes.build, rank) for rank in runs}
         times = simulate(programs, speeds)

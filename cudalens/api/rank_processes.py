@@ -18,7 +18,6 @@ import traceback
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
-from importlib import import_module
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
@@ -44,10 +43,6 @@ MAX_RANKS: Final = 8
 _AFTER_FAILURE_S: Final = 3.0
 #: Ranks that all wait, without a report in this time, wait for ever.
 _QUIET_S: Final = 2.0
-
-
-#: Imported once before the forks: DistributedDataParallel and DTensor import them at first use, which takes seconds.
-_PRELOADED: Final = ("torch._dynamo", "torch.distributed.tensor")
 
 
 class RankProcesses:
@@ -107,8 +102,6 @@ class RankProcesses:
             CollectiveMismatchError: Ranks make different collectives, or wait for each other.
             VirtualDeviceError: The process of a rank ended.
         """
-        for name in _PRELOADED:
-            import_module(name)
         for stream in (sys.stdout, sys.stderr):
             stream.flush()
         for rank in range(self._cluster.num_gpus):

@@ -8,12 +8,14 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 import torch
 
 from cudalens.api.recorder import Recorder
 from cudalens.api.session import OK
+from cudalens.device.interrupts import DeferredInterrupts, defers_interrupts
 from cudalens.errors import VirtualDeviceError
 from cudalens.frames import Trace
 from cudalens.profiler import ProfilerOptions
@@ -29,6 +31,27 @@ if TYPE_CHECKING:
 
 #: Memory of a GPU on which everything fits, so that a job that does not fit shows how much it needs.
 _UNLIMITED_BYTES: Final = 1 << 46
+
+
+#: Modules that DistributedDataParallel and DTensor import at first use, which takes seconds: once for all ranks.
+_PRELOADED: Final = ("torch._dynamo", "torch.distributed.tensor")
+
+
+def import_modules() -> None:
+    """Import what ranks need. An interrupt comes afterwards: modules that are imported in part cannot be used again."""
+    interrupts = DeferredInterrupts("job")
+    interrupts.install()
+    try:
+        _import_modules()
+    finally:
+        interrupts.remove()
+    interrupts.deliver()
+
+
+@defers_interrupts("job")
+def _import_modules() -> None:
+    for name in _PRELOADED:
+        import_module(name)
 
 
 class RankRecord:
@@ -84,6 +107,7 @@ class RankRecord:
             self._rank,
             self._record,
             communicator,
+            device.joined,
             cuts[0] if self.recorder.steps.num_steps else None,
             self.recorder.steps.num_steps,
             {name: stats.get(f"{name}.all.peak", 0) for name in ("allocated_bytes", "reserved_bytes")},

@@ -12,7 +12,7 @@ from typing import Any, Final, Literal, TypeAlias, TypeVar
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 #: The kinds of blocks that defer interrupts.
-Block: TypeAlias = Literal["profile", "sanitizer", "confirmation", "device", "watch"]
+Block: TypeAlias = Literal["profile", "sanitizer", "confirmation", "device", "watch", "job"]
 
 #: Code objects of the critical sections of each kind of block.
 _CRITICAL: Final[dict[Block, set[CodeType]]] = {}

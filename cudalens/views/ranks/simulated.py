@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
+import numpy as np
 import pandas as pd
 
 from cudalens.analysis import units
@@ -142,7 +143,8 @@ def plan_verdict(layouts: pd.DataFrame, arguments: list[str], gpus: str) -> str:
     if not fitting:
         return f"None of {units.plural(len(rows), 'layout')} fits on {gpus}."
     best = fitting[0]
-    return f"{_name(best, arguments)} is the fastest layout that fits on {gpus}: {_step(best)} a step."
+    what = "for the whole program" if pd.isna(best["exposed_pct"]) else "a step"  # shares are of steps
+    return f"{_name(best, arguments)} is the fastest layout that fits on {gpus}: {_step(best)} {what}."
 
 
 def _name(row: dict[Any, Any], arguments: list[str]) -> str:
@@ -163,7 +165,7 @@ def _cells(row: dict[Any, Any], arguments: list[str], *, has_cost: bool) -> tupl
         return (_name(row, arguments), "-", "-", "-", "cannot run", "-", *("-" for _ in range(has_cost)))
     exposed = "-" if pd.isna(row["exposed_pct"]) else f"{row['exposed_pct']:.0f} %"
     fits = Text("yes", "strong") if row["fits"] else "no"
-    cost = (f"{row['cost']:.2g}",) if has_cost else ()
+    cost = (np.format_float_positional(row["cost"], precision=2, fractional=False, trim="-"),) if has_cost else ()
     return (
         _name(row, arguments),
         _step(row),

@@ -20,15 +20,6 @@ from cudalens.virtual.compiled.tracing import hidden_device, is_tracing, shown_d
 from cudalens.virtual.patching import Patches
 
 
-def forget_results() -> None:
-    """Clear torch's cache of fake results: it holds devices, and each rank of a job has another current device."""
-    from torch._subclasses import fake_tensor
-
-    clear = getattr(fake_tensor.FakeTensorMode, "cache_clear", None)
-    if clear is not None:
-        clear()
-
-
 def install(patches: Patches) -> None:
     """Patch fake tensors and the modes that trace operators."""
     from torch._subclasses import fake_tensor

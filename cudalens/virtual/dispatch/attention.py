@@ -11,15 +11,16 @@ from __future__ import annotations
 import itertools
 import threading
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any, Final
 
 import torch
 from torch import Tensor
 from torch.autograd import forward_ad
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from cudalens.errors import VirtualDeviceError
-from cudalens.virtual.dispatch.cuda_attention import ALIGNMENT, attend_fused
+from cudalens.virtual.dispatch.cuda_attention import ALIGNMENT, attend_fused, has_fused_kernels
 from cudalens.virtual.shapes.storage import lacks_values
 from cudalens.virtual.tensors.residency import residence_of
 from cudalens.virtual.torch_cuda.rng import Replacement, SwappedState
@@ -75,7 +76,7 @@ def attend(
         if found is not None:
             return found
     given = {"attn_mask": attn_mask, "dropout_p": dropout_p, "is_causal": is_causal}
-    with cpu_backends():
+    with cpu_backends(), nullcontext() if has_fused_kernels(query) else sdpa_kernel(SDPBackend.MATH):
         result: Tensor = _attention(query, key, value, **given, scale=scale, enable_gqa=enable_gqa)
     return result
 

@@ -15,6 +15,8 @@ ALIGNMENT: Final = {torch.float32: 4, torch.float16: 8, torch.bfloat16: 8}
 _FLASH_DTYPES: Final = (torch.float16, torch.bfloat16)
 _FLASH_ALIGNMENT: Final = 8
 _MAX_FLASH_FEATURES: Final = 256
+#: The compute capability from which GPUs have flash attention, and the memory-efficient kernel has bfloat16.
+_AMPERE: Final = (8, 0)
 #: The memory-efficient kernel reads rows of a mask in multiples of this number.
 _MASK_ALIGNMENT: Final = 16
 
@@ -63,7 +65,7 @@ def _is_flash(
     query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, is_causal: bool, enable_gqa: bool
 ) -> bool:
     is_possible = torch._C._get_flash_sdp_enabled() and mask is None and query.dtype in _FLASH_DTYPES
-    if not is_possible or not _have_plain_sizes(query, key, value):
+    if not is_possible or not _is_ampere(query) or not _have_plain_sizes(query, key, value):
         return False
     if is_causal and query.shape[2] != key.shape[2]:
         return False
@@ -75,11 +77,23 @@ def _is_efficient(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None
     is_possible = torch._C._get_mem_efficient_sdp_enabled() and not enable_gqa and query.dtype in ALIGNMENT
     if not is_possible or not _have_plain_sizes(query, key, value):
         return False
+    if not has_fused_kernels(query):
+        return False
     if mask is not None and (mask.requires_grad or mask.dtype not in (torch.bool, query.dtype)):
         return False
     alignment = ALIGNMENT[query.dtype]
     is_aligned = query.shape[3] % alignment == 0 and value.shape[3] % alignment == 0
     return bool(is_aligned and query.shape[3] == key.shape[3] and _have_equal_heads(query, key, value, False))
+
+
+def has_fused_kernels(query: Tensor) -> bool:
+    """Return whether the GPU of a query has a fused kernel for its dtype: before Ampere, none has bfloat16."""
+    return query.dtype != torch.bfloat16 or query.device.type != "cuda" or _is_ampere(query)
+
+
+def _is_ampere(query: Tensor) -> bool:
+    """Whether the GPU is of the Ampere generation or newer."""
+    return torch.cuda.get_device_capability(query.device) >= _AMPERE
 
 
 def _have_plain_sizes(query: Tensor, key: Tensor, value: Tensor) -> bool:

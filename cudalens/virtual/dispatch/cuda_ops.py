@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, Final
 
 import torch
@@ -78,7 +79,7 @@ def _gather_stats_with_counts(
     """Mean and inverse standard deviation over all ranks (rows), which also update the running statistics."""
     average, squares, num = torch.zeros_like(mean[0]), torch.zeros_like(mean[0]), 0.0
     for rank, count in enumerate(counts.tolist()):
-        factor = 1.0 / (num + count)
+        factor = 1.0 / (num + count) if num + count else math.inf  # as on the GPU
         squares = squares + (invstd[rank].reciprocal().square() - eps) * count
         squares = squares + (average - mean[rank]).square() * (num * count * factor)
         average = average * (num * factor) + mean[rank] * (count * factor)

@@ -300,6 +300,9 @@ class Communicator:
         elements = [sum(one.numel() for one in side) for side in (sent, received)]
         if func.namespace == "_c10d_functional":
             elements[1] = _num_returned(kind, sent, given, len(ranks))
+        in_splits, out_splits = (tuple(map(int, given.get(name) or ())) for name in _SPLITS)
+        if _name_of(func) == "alltoall":  # lists of tensors, one for each rank
+            in_splits, out_splits = (tuple(one.numel() for one in side) for side in (sent, received))
         peer = next((given[name] for name in ("dst", "src", "root_rank") if name in given), None)
         if peer is not None:
             peer = ranks[int(peer)]
@@ -318,8 +321,8 @@ class Communicator:
             elements[1],
             _DTYPES.get(tensor.dtype, str(tensor.dtype).removeprefix("torch.")),
             peer,
-            tuple(int(number) for number in given.get("input_split_sizes") or ()),
-            tuple(int(number) for number in given.get("output_split_sizes") or ()),
+            in_splits,
+            out_splits,
             self._reduction(given.get("reduce_op")),
             program_line(),
             _KERNELS[kind][1],
@@ -366,6 +369,9 @@ def _name_of(func: Any) -> str:
     """The name of an operator without trailing underscores."""
     return str(func._schema.name).partition("::")[2].rstrip("_")
 
+
+#: Arguments of an all_to_all: parts of the first dimension to each rank, and from each rank.
+_SPLITS: Final = ("input_split_sizes", "output_split_sizes")
 
 #: Names of the arguments that a rank gives, of which an operator has one.
 _INPUTS: Final = ("input_tensor", "input_tensors", "input_list", "inputs", "input")

@@ -42,6 +42,9 @@ class Mailbox:
         for owner in (dist, dist.distributed_c10d):
             for name, function in functions.items():
                 patches.set(owner, name, function)
+        when_imported(
+            patches, "torch.distributed.optim.zero_redundancy_optimizer", lambda module: _refuse_states(patches, module)
+        )
         when_imported(patches, "torch.distributed.pipelining.stage", lambda module: _derive_gradients(patches, module))
         when_imported(patches, "torch.distributed.pipelining.schedules", lambda module: _vote_alone(patches, module))
 
@@ -95,6 +98,11 @@ def _refuse(name: str) -> Callable[..., Any]:
         raise VirtualDeviceError(_COLLECTIVE.format(name=f"torch.distributed.{name}"))
 
     return refused
+
+
+def _refuse_states(patches: Patches, module: ModuleType) -> None:
+    """Refuse to collect the states of an optimizer that is divided over ranks."""
+    patches.set(module, "_broadcast_object", _refuse("optim.ZeroRedundancyOptimizer.consolidate_state_dict"))
 
 
 def _global_rank(rank: int | None, group: Any, group_rank: int | None) -> int:

@@ -76,7 +76,7 @@ def unlike_roles(collectives: Iterable[Collective]) -> set[int]:
     """
     found, roots = set[int](), dict[tuple[int, str], set[int | None]]()
     for one in collectives:
-        if one.kind in PAIRS or len(set(one.in_splits)) > 1:
+        if one.kind in PAIRS or len(set(one.in_splits)) > 1 or len(set(one.out_splits)) > 1:
             found.add(one.role)
         elif one.kind in ROOTED:
             roots.setdefault((one.role, one.kind), set()).add(one.peer)

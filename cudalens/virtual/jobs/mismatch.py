@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import zip_longest
 from typing import Final
 
 from cudalens.errors import VirtualDeviceError
@@ -30,6 +32,47 @@ def check_match(first_rank: int, first: Collective, rank: int, second: Collectiv
             f"{_text(second)}. On GPUs the job would hang or compute garbage. Make every rank of the group call the "
             "same collectives in the same order."
         )
+
+
+@dataclass(frozen=True)
+class GroupCall:
+    """A call that makes a process group, in which all ranks of the job wait for each other.
+
+    Attributes:
+        members: The ranks of the group.
+        call: The function with its line, as ``new_group at file.py:12``.
+    """
+
+    members: tuple[int, ...]
+    call: str
+
+
+def check_joined(first_rank: int, first: Sequence[GroupCall], rank: int, second: Sequence[GroupCall]) -> None:
+    """Check that two ranks make the same process groups in the same order.
+
+    Args:
+        first_rank: A rank.
+        first: The process groups that it makes.
+        rank: Another rank.
+        second: Those of the other rank.
+
+    Raises:
+        CollectiveMismatchError: They do not; with the lines of both.
+    """
+    for number, (ours, theirs) in enumerate(zip_longest(first, second)):
+        if ours is None or theirs is None or ours.members != theirs.members:
+            raise CollectiveMismatchError(
+                f"process group {number} of the job differs: {_group_text(first_rank, ours)}; "
+                f"{_group_text(rank, theirs)}. On GPUs the job would hang. Make every rank of the job call new_group "
+                "with the same ranks in the same order, also for groups without it, or pass "
+                "use_local_synchronization=True."
+            )
+
+
+def _group_text(rank: int, made: GroupCall | None) -> str:
+    if made is None:
+        return f"rank {rank} does not make it"
+    return f"rank {rank} calls {made.call} for ranks {_ranks(made.members)}"
 
 
 def _difference(first_rank: int, first: Collective, rank: int, second: Collective) -> str:

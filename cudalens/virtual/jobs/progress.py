@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Hashable
 
 from cudalens.virtual.jobs.communicator import PAIRS, Collective
-from cudalens.virtual.jobs.mismatch import check_match, describe_deadlock, describe_last
+from cudalens.virtual.jobs.mismatch import GroupCall, check_joined, check_match, describe_deadlock, describe_last
 from cudalens.virtual.jobs.schedule import RankProgram
 
 
@@ -19,20 +19,23 @@ class JobProgress:
     def __init__(self, num_ranks: int) -> None:
         self._started: dict[Hashable, tuple[set[int], dict[int, Collective]]] = {}
         self._waiting: set[int] = set()
-        self._num_groups = dict.fromkeys(range(num_ranks), 0)
+        self._joined: dict[int, list[GroupCall]] = {rank: [] for rank in range(num_ranks)}
         self._joining: dict[int, str] = {}
         self._ended: dict[int, str] = {}
         self._running = set(range(num_ranks))
 
-    def note(self, rank: int, kind: str, collective: Collective | str | None) -> None:
-        """Note a report: "starts" with a collective, "waits" or "resumes"; "joins" with a text, or "joined".
+    def note(self, rank: int, kind: str, collective: Collective | GroupCall | None) -> None:
+        """Note a report: "starts" with a collective, "waits" or "resumes"; "joins" with a group, or "joined".
 
         Raises:
-            CollectiveMismatchError: Another rank started a different collective.
+            CollectiveMismatchError: Another rank started a different collective, or makes a different group.
         """
-        if isinstance(collective, str):
-            self._num_groups[rank] += 1
-            self._joining[rank] = collective
+        if isinstance(collective, GroupCall):
+            self._joined[rank].append(collective)
+            self._joining[rank] = collective.call
+            for other, calls in self._joined.items():
+                shared = min(len(calls), len(self._joined[rank]))
+                check_joined(other, calls[:shared], rank, self._joined[rank][:shared])
             return
         if kind == "joined":
             del self._joining[rank]
@@ -90,11 +93,12 @@ class JobProgress:
         """Whether a rank creates a process group with one that has ended, or all others wait for something else."""
         if not self._joining:
             return False
-        last = max(self._num_groups[rank] for rank in self._joining)
-        if any(self._num_groups[rank] < last for rank in self._ended):
+        num_groups = {rank: len(joined) for rank, joined in self._joined.items()}
+        last = max(num_groups[rank] for rank in self._joining)
+        if any(num_groups[rank] < last for rank in self._ended):
             return True
         blocked = self._joining.keys() | (self._waiting & set(pending))
-        is_together = all(self._num_groups[rank] == last and rank in self._joining for rank in self._running)
+        is_together = all(num_groups[rank] == last and rank in self._joining for rank in self._running)
         return is_quiet and self._running <= blocked and not is_together
 
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import functools
 import gc
+import inspect
+import itertools
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -17,9 +19,9 @@ import torch.distributed as dist
 
 from cudalens.errors import VirtualDeviceError
 from cudalens.virtual import context
-from cudalens.virtual.compiled.fake_tensors import forget_results
 from cudalens.virtual.jobs.communicator import AVERAGE, Collective, Communicator, program_line
 from cudalens.virtual.jobs.exchanges import Mailbox
+from cudalens.virtual.jobs.mismatch import GroupCall
 from cudalens.virtual.jobs.reducer import Reducer, ReducerLogger, broadcast_coalesced, refuse_hook
 from cudalens.virtual.patching import Patches
 from cudalens.virtual.torch_cuda.stacks import is_library
@@ -27,6 +29,7 @@ from cudalens.virtual.torch_cuda.stacks import is_library
 if TYPE_CHECKING:
     from cudalens.virtual.gpus import Gpus
     from cudalens.virtual.jobs.topology import Cluster
+    from cudalens.virtual.shapes.operators import Shapes
 
 #: Backends that a job replaces.
 _KNOWN: Final = ("nccl", "gloo", "fake")
@@ -51,8 +54,8 @@ class Meeting:
     Attributes:
         store: A file of torch.distributed's FileStore.
         report: Called with "starts" and a `Collective` when the rank has started one, with "waits" or "resumes" and
-            None around the waits of the host for collectives, and with "joins" and a text or "joined" and None around
-            the creation of a process group, which waits for all ranks.
+            None around the waits of the host for collectives, and with "joins" and a `GroupCall` or "joined" and None
+            around the creation of a process group, which waits for all ranks.
     """
 
     store: Path
@@ -75,6 +78,7 @@ class RankDevice(context.device):
     Attributes:
         communicator: The collectives of the rank; from the first time that the device is enabled.
         reads_rank: Whether the program itself read its rank.
+        joined: The calls that made a process group and waited for all ranks.
     """
 
     def __init__(
@@ -95,6 +99,7 @@ class RankDevice(context.device):
         self._cluster, self._rank, self._mailbox = cluster, rank, mailbox or Mailbox()
         self.communicator: Communicator | None = None
         self.reads_rank = False
+        self.joined: list[GroupCall] = []
 
     def _install(self, gpus: Gpus) -> None:
         make_group, new_group = dist.init_process_group, dist.new_group
@@ -106,7 +111,7 @@ class RankDevice(context.device):
         patches = self._patches
         self._replace_groups(patches, make_group, new_group)
         self._note_reads(patches, get_rank)
-        _replace_barrier(patches, gpus.communicator)
+        _replace_barriers(patches, gpus.communicator, has_values=self.values)
         _note_reductions(patches, gpus.communicator)
         _refuse_symmetric_memory(patches)
         _use_plain_random_numbers(patches)
@@ -121,6 +126,7 @@ class RankDevice(context.device):
             patches.set(dist, "_broadcast_coalesced", broadcast_coalesced)
             patches.set(dist, "_register_comm_hook", refuse_hook)
             patches.set(dist, "_register_builtin_comm_hook", refuse_hook)
+            _expect_full_batches(patches, gpus.shapes)
             module = torch.nn.parallel.distributed
             patches.set(module, "_verify_param_shape_across_processes", lambda *args, **kwargs: None)
 
@@ -129,6 +135,7 @@ class RankDevice(context.device):
         assert communicator is not None
         backend, num_ranks = "fake" if not self.values else "gloo", self._cluster.num_gpus
         names: dict[str, str] = {}
+        num_worlds = itertools.count()
 
         @functools.wraps(make)
         def init_process_group(given: Any = None, *args: Any, **kwargs: Any) -> Any:
@@ -143,9 +150,10 @@ class RankDevice(context.device):
 
                 kwargs |= {"store": FakeStore(), "rank": self._rank, "world_size": num_ranks}
             elif self._meeting is not None:
-                store = torch._C._distributed_c10d.FileStore(str(self._meeting.store), num_ranks)
+                path = f"{self._meeting.store}{next(num_worlds)}"  # a new one after destroy_process_group()
+                store = torch._C._distributed_c10d.FileStore(path, num_ranks)
                 kwargs |= {"store": store, "rank": self._rank, "world_size": num_ranks}
-            with self._joining(f"init_process_group at {program_line()}"):
+            with self._joining("init_process_group", range(num_ranks)):
                 make(backend, **kwargs)
             names[_world().group_name] = asked
             communicator.add_group(range(num_ranks), _world())
@@ -159,9 +167,10 @@ class RankDevice(context.device):
             if timeout is not None:
                 kwargs["timeout"] = timeout
             is_local = kwargs.get("use_local_synchronization", False)
-            with nullcontext() if is_local else self._joining(f"new_group at {program_line()}"):
+            members = range(num_ranks) if ranks is None else ranks
+            with nullcontext() if is_local else self._joining("new_group", members):
                 group = new(ranks, backend=backend, **kwargs)
-            communicator.add_group(range(num_ranks) if ranks is None else ranks, group)
+            communicator.add_group(members, group)
             if hasattr(group, "group_name"):
                 names[group.group_name] = asked
             return group
@@ -181,10 +190,11 @@ class RankDevice(context.device):
                     patches.set(owner, name, function)
 
     @contextmanager
-    def _joining(self, call: str) -> Iterator[None]:
-        """Report that the rank waits for all others to create a process group."""
+    def _joining(self, function: str, ranks: Sequence[int]) -> Iterator[None]:
+        """Note that the rank waits for all others to create a process group."""
+        self.joined.append(GroupCall(tuple(sorted(ranks)), f"{function} at {program_line()}"))
         if self._meeting is not None:
-            self._meeting.report("joins", call)
+            self._meeting.report("joins", self.joined[-1])
         yield
         if self._meeting is not None:
             self._meeting.report("joined", None)
@@ -194,7 +204,7 @@ class RankDevice(context.device):
         read = os.environ.__class__.__getitem__
 
         def getitem(environ: Any, key: str) -> str:
-            if key == "RANK" and not _is_called_by_library():
+            if key in ("RANK", "ROLE_RANK") and not _is_called_by_library():
                 self.reads_rank = True
             return str(read(environ, key))
 
@@ -251,16 +261,23 @@ def _check_place(name: str, given: Mapping[str, Any], wanted: int) -> None:
         raise VirtualDeviceError(_PLACE.format(line=program_line(), name=name, asked=asked, wanted=wanted))
 
 
-def _replace_barrier(patches: Patches, communicator: Communicator) -> None:
+def _replace_barriers(patches: Patches, communicator: Communicator, *, has_values: bool) -> None:
     kind: Any = torch._C._distributed_c10d.ProcessGroup
-    original = kind.barrier
+    barrier, monitored = kind.barrier, kind.monitored_barrier
 
-    @functools.wraps(original)
-    def barrier(group: Any, *args: Any, **kwargs: Any) -> Any:
+    @functools.wraps(barrier)
+    def barrier_(group: Any, *args: Any, **kwargs: Any) -> Any:
         communicator.barrier(group)
-        return original(group, *args, **kwargs)
+        return barrier(group, *args, **kwargs)
 
-    patches.set(kind, "barrier", barrier)
+    @functools.wraps(monitored)
+    def monitored_barrier(group: Any, *args: Any, **kwargs: Any) -> None:
+        communicator.barrier(group)
+        if has_values:  # torch's fake process group has none
+            monitored(group, *args, **kwargs)
+
+    patches.set(kind, "barrier", barrier_)
+    patches.set(kind, "monitored_barrier", monitored_barrier)
 
 
 def _report_waits(patches: Patches, report: Callable[[str, Collective | None], None]) -> None:
@@ -279,6 +296,26 @@ def _report_waits(patches: Patches, report: Callable[[str, Collective | None], N
     kind: Any = torch._C._distributed_c10d.Work
     for name in ("synchronize", "wait"):
         patches.set(kind, name, reporting(vars(kind)[name]))
+
+
+def _expect_full_batches(patches: Patches, shapes: Shapes) -> None:
+    """Without values, SyncBatchNorm uses the statistics of all ranks: it leaves out those of empty batches."""
+    from torch.nn.modules import _functions
+
+    kind: Any = _functions.SyncBatchNorm
+    original = kind.forward
+    parameters = inspect.signature(original)
+
+    @functools.wraps(original)
+    def forward(*args: Any) -> Any:
+        defaults = shapes.defaults
+        shapes.defaults = replace(defaults, num_rows=parameters.bind(*args).arguments["world_size"])
+        try:
+            return original(*args)
+        finally:
+            shapes.defaults = defaults
+
+    patches.set(kind, "forward", staticmethod(forward))
 
 
 #: Methods of a process group that combine elements.
@@ -349,6 +386,28 @@ def _use_plain_random_numbers(patches: Patches) -> None:
     patches.set(random, "_rng_tracker", _PlainTracker())
 
 
+def forget_results() -> None:
+    """Clear what torch keeps about tensors of one rank and would use for another one.
+
+    Fake results hold devices, and each rank has another one. What DTensor found for an operator holds a mesh with the
+    rank's own position: meshes of two ranks, and of two jobs, are equal to its caches.
+    """
+    from torch._subclasses.fake_tensor import FakeTensorMode
+    from torch.distributed.tensor import DTensor, _redistribute
+
+    propagator = DTensor._op_dispatcher.sharding_propagator
+    clears = (
+        getattr(FakeTensorMode, "cache_clear", None),
+        getattr(propagator.propagate_op_sharding, "cache_clear", None),
+        getattr(torch._C, "_clear_DTensor_sharding_propagator_cache", None),
+        getattr(_redistribute._gen_transform_infos, "cache_clear", None),
+        getattr(_redistribute, "clear_redistribute_planner_cache", None),
+    )
+    for clear in clears:
+        if clear is not None:
+            clear()
+
+
 @contextmanager
 def rank_environment(cluster: Cluster, rank: int, port: int = 29500) -> Iterator[None]:
     """Set the environment variables that torchrun sets for a rank, and leave torch.distributed as it was found.
@@ -368,7 +427,14 @@ def rank_environment(cluster: Cluster, rank: int, port: int = 29500) -> Iterator
         "WORLD_SIZE": cluster.num_gpus,
         "LOCAL_WORLD_SIZE": cluster.gpus_per_node,
         "GROUP_RANK": node,
+        "GROUP_WORLD_SIZE": cluster.num_nodes,
         "NODE_RANK": node,
+        "ROLE_NAME": "default",
+        "ROLE_RANK": rank,
+        "ROLE_WORLD_SIZE": cluster.num_gpus,
+        "TORCHELASTIC_MAX_RESTARTS": 0,
+        "TORCHELASTIC_RESTART_COUNT": 0,
+        "TORCHELASTIC_RUN_ID": "none",
         "MASTER_ADDR": "127.0.0.1",
         "MASTER_PORT": port,
     }

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, Literal
 from cudalens.errors import VirtualDeviceError
 from cudalens.virtual.jobs.communicator import Collective
 from cudalens.virtual.jobs.layout import Layout, Members, refine, representatives, unlike_roles
-from cudalens.virtual.jobs.mismatch import describe_deadlock, describe_last
+from cudalens.virtual.jobs.mismatch import GroupCall, check_joined, describe_deadlock, describe_last
 from cudalens.virtual.jobs.schedule import JobPrograms, RankProgram, RankSpeed, RankTimes, read_program
 
 if TYPE_CHECKING:
@@ -33,6 +33,7 @@ class RankRun:
         program: What it did.
         kernels: The family and the duration of each of its kernels.
         every_group: The process groups of the job.
+        joined: The calls that make a process group and wait for all ranks of the job.
         reads_rank: Whether the program reads its rank.
         cut: The end of the first step; None if there was no other.
         num_steps: The number of steps after it.
@@ -44,6 +45,7 @@ class RankRun:
     program: RankProgram
     kernels: list[tuple[str, int]]
     every_group: tuple[Members, ...]
+    joined: tuple[GroupCall, ...]
     reads_rank: bool
     cut: Cut | None
     num_steps: int
@@ -56,6 +58,7 @@ class RankRun:
         rank: int,
         recorder: Recorder,
         communicator: Communicator,
+        joined: Iterable[GroupCall],
         cut: Cut | None,
         num_steps: int,
         memory: Mapping[str, int],
@@ -68,6 +71,7 @@ class RankRun:
             read_program(recorder, communicator.log, communicator.started_at),
             [(work.family, work.duration_ns) for _, work, _ in recorder.works if work.kind == "kernel"],
             tuple(communicator.every_group),
+            tuple(joined),
             reads_rank,
             cut,
             num_steps,
@@ -130,7 +134,7 @@ def run_distinct_ranks(
 
 
 def check_groups(runs: Mapping[int, RankRun]) -> None:
-    """Check that all ranks call init_process_group, if one does.
+    """Check that all ranks make the same process groups in the same order.
 
     Raises:
         CollectiveMismatchError: Some do not: on GPUs, the others wait for them forever.
@@ -139,6 +143,9 @@ def check_groups(runs: Mapping[int, RankRun]) -> None:
     joining = {rank: f"init_process_group at {run.program.started_at}" for rank, run in runs.items() if run.every_group}
     if joining and len(joining) < len(runs):
         raise describe_deadlock(dict.fromkeys(runs.keys() - joining.keys()), last, joining)
+    first, *others = sorted(runs)
+    for rank in others:
+        check_joined(first, runs[first].joined, rank, runs[rank].joined)
 
 
 def _copied(num_runs: int, num_ranks: int) -> str:

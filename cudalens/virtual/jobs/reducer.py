@@ -72,6 +72,7 @@ class Reducer:
         self._limits = [first_bucket_bytes_cap, bucket_bytes_cap]
         self._finds_unused, self._views_gradients = find_unused_parameters, gradient_as_bucket_view
         self._order: list[Tensor] = []
+        self._reached: set[int] = set()  # the identities of parameters with a gradient of this pass
         self._is_rebuilt = find_unused_parameters
         self._is_expecting, self._is_queued = False, False
         self._next = 0
@@ -92,15 +93,15 @@ class Reducer:
         Raises:
             RuntimeError: It did not; torch's message.
         """
-        if self._is_expecting and self._order:
-            seen = set(map(id, self._order))
-            missing = [index for index, one in enumerate(self._parameters) if id(one) not in seen]
+        if self._is_expecting and self._reached:
+            missing = [index for index, one in enumerate(self._parameters) if id(one) not in self._reached]
             names = ", ".join(self._names.get(index, str(index)) for index in missing[:_SHOWN_NAMES])
             raise RuntimeError(_UNUSED.format(names=names))
 
     def prepare_for_backward(self, outputs: Sequence[Tensor]) -> None:
         """Expect a gradient of every parameter."""
         self._is_expecting, self._next = True, 0
+        self._reached.clear()
         for bucket in self._buckets:
             bucket.num_pending, bucket.work = len(bucket.parameters), None
         if not self._is_rebuilt:
@@ -121,6 +122,7 @@ class Reducer:
         """The gradient of a parameter is complete."""
         if not self._is_expecting:  # in no_sync()
             return
+        self._reached.add(id(parameter))
         if not self._is_queued:
             self._is_queued = True
             torch.autograd.Variable._execution_engine.queue_callback(self._finish)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 import warnings
@@ -40,8 +41,8 @@ def _script_frames() -> list[dict[str, Any]]:
 
 
 def is_library(path: str) -> bool:
-    """Return whether a file belongs to cudalens or torch."""
-    return path.startswith((_CUDALENS, _TORCH))
+    """Return whether a file belongs to cudalens or torch; contextlib too, which calls their context managers."""
+    return path.startswith((_CUDALENS, _TORCH, contextlib.__file__))
 
 
 def warn_user(message: str) -> None:

@@ -89,3 +89,14 @@ def test_values_and_gradients_are_those_of_the_cpu(key_heads, dtype):
     with device("h100"):
         found = run("cuda")
     assert all(map(torch.equal, found, run("cpu")))
+
+
+@pytest.mark.parametrize("gpu", ["v100", "t4"])
+@pytest.mark.parametrize("values", [True, False])
+def test_gpus_before_ampere_have_no_flash_attention(gpu, values):
+    with device(gpu, values=values), Names() as names:
+        query = torch.ones(1, 2, 8, 16, device="cuda", dtype=torch.float16)
+        scaled_dot_product_attention(query, query, query, is_causal=True)
+        wide = query.bfloat16()
+        scaled_dot_product_attention(wide, wide, wide)  # its kernel has no bfloat16 there: the plain formula
+    assert names.seen == [_aten._scaled_dot_product_efficient_attention.default]

@@ -8,6 +8,7 @@ import torch.distributed as dist
 
 import cudalens
 from cudalens.__main__ import main
+from cudalens.views.ranks.plan_section import plan_section
 
 SCRIPT = """
 import os, sys, torch, torch.distributed as dist
@@ -45,7 +46,11 @@ def test_a_plan_has_all_layouts_with_the_fastest_first_and_those_that_fail_last(
 
 
 def test_a_plan_names_the_best_and_its_cost(found):
-    assert str(found).startswith("[simulated] dp 4 x tp 1 is the fastest layout that fits on h100x4")
+    verdict = str(found).splitlines()[0]
+    assert verdict.startswith("[simulated] dp 4 x tp 1 is the fastest layout that fits on h100x4: ")
+    assert verdict.endswith(" % for the whole program.")  # it has no steps
+    cheap = plan_section(found.layouts.assign(cost=2.5e-05), ["dp", "tp"], "h100x4")
+    assert cheap.blocks[0].rows[0].cells[-1] == "0.000025"
     best = found.layouts.iloc[0]
     assert best["cost"] == pytest.approx(best["step_ns"] / 1e9 * 4)
 
@@ -61,6 +66,8 @@ def test_the_command_runs_a_script_with_its_arguments_on_every_rank(tmp_path, ca
     script.write_text(SCRIPT)
     assert not main(["job", str(script), "1024", "--gpus", "h100x16"])
     text = capsys.readouterr().out
+    assert not main(["job", str(script), "--gpus", "h100x16", "--", "1024", "--flag=1"])
+    assert capsys.readouterr().out.splitlines()[0] == text.splitlines()[0]
     assert "on 16 GPUs" in text.splitlines()[0]
     assert "simulated" in text
     assert "InfiniBand 400 Gb/s per GPU" in text

@@ -143,6 +143,7 @@ class Observer(TorchDispatchMode):  # type: ignore[no-untyped-call]
         made: Storages that it made, by identity.
         generators: Random generators that it named.
         findings: What no capture allows, in order.
+        uses_device: Whether an operator gave a tensor on a device, or wrote one.
         num_kernels: Operators that launch work.
         last_place: Where the latest operator was called.
         first_read: Where it first read a value at which a recording can be split.
@@ -183,7 +184,7 @@ class Observer(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self.generators: list[torch.Generator] = []
         self._masks = KnownMasks()
         self.findings: list[Finding] = []
-        self.num_kernels = 0
+        self.uses_device, self.num_kernels = False, 0
         self.last_place: Place | None = None
         self.first_read: Place | None = None
         self._thread, self.has_other_threads = get_ident(), False
@@ -227,6 +228,7 @@ class Observer(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if is_read and name == "index":
             self._masks.note(args, out)
         self._note_results(name, args, out, kwargs, here, is_allowed=bool(uploaded) or is_read)
+        self._count_launch(func, name, args, kwargs, out)
         if torch.Tag.nondeterministic_seeded in func.tags and not any(one.is_cuda for one in _tensors(out)):
             self._find(Reason.OUTSIDE_CALL, f"{name} on the CPU", here)
         return out
@@ -412,12 +414,10 @@ class Observer(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return key in self.read_on_host or (key in self.made and key not in self._from_device)
 
     def _note_results(self, name: str, args: Any, out: Any, kwargs: Any, here: Place, *, is_allowed: bool) -> None:
-        on_device = False
         for tensor in _tensors(out):
             if not is_plain(tensor):
                 continue
             key = storage_id(tensor)
-            on_device = on_device or tensor.is_cuda
             if key not in self._inputs and key not in self.externals and key not in self._host_outside:
                 known = self.made.get(key)
                 if known is None or not known.ref.is_alive() or known.ref.address != _address(tensor):
@@ -425,8 +425,17 @@ class Observer(TorchDispatchMode):  # type: ignore[no-untyped-call]
                     self.made[key] = Made(OutputRef(tensor), is_on_device, is_in_pool, name, here)
         if name in _COPIES and not is_allowed:
             self._check_copy(name, args, out, kwargs, here)
-        if on_device and name not in _ALLOCATES_ONLY:
-            self.num_kernels += 1
+
+    def _count_launch(self, func: Any, name: str, args: Any, kwargs: Any, out: Any) -> None:
+        """Count an operator that launches work: it writes, or makes memory of its own; a view does neither."""
+        if name in _ALLOCATES_ONLY:
+            return
+        given = list(_tensors((args, tuple(kwargs.values()))))
+        results = [tensor for tensor in _tensors(out) if tensor.is_cuda]
+        known = set(map(storage_id, given))
+        writes = func._schema.is_mutable and any(tensor.is_cuda for tensor in given)
+        self.uses_device = self.uses_device or writes or bool(results)
+        self.num_kernels += writes or any(storage_id(tensor) not in known for tensor in results)
 
     def _check_copy(self, name: str, args: Any, out: Any, kwargs: Any, here: Place) -> None:
         found = list(_tensors(args))

@@ -27,6 +27,9 @@ ReadValue: TypeAlias = tuple[str, Any]
 #: Reads of a variant that gave a value without a recording, after which it runs without graphs if most of them did.
 MOST_MISSES: Final = 8
 
+#: Reads of a recording that its description names.
+MOST_SHOWN: Final = 4
+
 
 def read_value(value: Any) -> ReadValue:
     """Return what an operator gave the host, in a form that can be compared."""
@@ -100,6 +103,17 @@ class ReadCounts:
     def is_pointless(self) -> bool:
         """Whether most calls read values without a recording."""
         return self.misses >= MOST_MISSES and self.misses > self.hits
+
+
+def describe_split(waits: Sequence[Wait]) -> str | None:
+    """Return where a recording is split and what this costs each replay, in words; None if it is one graph."""
+    if not waits:
+        return None
+    reads = [f"{wait.shown} at {wait.place}" for wait in waits[:MOST_SHOWN]]
+    if len(waits) > MOST_SHOWN:
+        reads.append(f"{len(waits) - MOST_SHOWN} more")
+    times = "once" if len(waits) == 1 else f"{len(waits)} times"
+    return f"as {len(waits) + 1} graphs; each replay waits for the device {times}, to read {', '.join(reads)}"
 
 
 def new_results(found: Any, given: Container[int] = ()) -> list[torch.Tensor]:

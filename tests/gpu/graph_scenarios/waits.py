@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import pandas as pd
 import torch
 from torch import nn
 
@@ -56,6 +57,22 @@ def each_branch_on_a_value_of_the_device_has_a_recording(m: GraphManager) -> Non
     assert counts(step) == (1, 2, 9, 0)
     assert reasons(m) == {"NEW_VALUE": 1}
     assert "read from the device: False → True" in reason_row(m, "NEW_VALUE")["detail"]
+
+
+@scenario
+def a_recording_names_the_reads_that_it_is_split_at(m: GraphManager) -> None:
+    def step(x: torch.Tensor) -> torch.Tensor:
+        positive = x[x > 0]
+        return positive * 2 if positive.sum() > 1 else positive
+
+    graphed, whole = m.wrap(step), m.wrap(lambda x: x * 2)
+    for _ in range(3):
+        graphed(values(1, -1, 2))
+        whole(values())
+    split, single = recordings(m)["detail"].tolist()
+    assert split.startswith("as 3 graphs; each replay waits for the device 2 times, to read size [2] at ")
+    assert ", True at " in split
+    assert pd.isna(single)
 
 
 @scenario

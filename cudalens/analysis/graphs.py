@@ -145,8 +145,11 @@ def summarize_graphs(trace: Trace) -> GraphsSummary:
 
 
 def _launches_saved(recordings: pd.DataFrame) -> int:
-    """Launches of the recorded kernels that replays did not make: each replay is one launch."""
-    launches = recordings["num_kernels"].fillna(1).astype(int) - 1
+    """Launches of the recorded kernels that replays did not make: each replay launches one graph, or several."""
+    num_pieces: Any = 1  # a frame of an earlier version has no such column
+    if "num_pieces" in recordings:
+        num_pieces = recordings["num_pieces"].fillna(1).astype(int)
+    launches = recordings["num_kernels"].fillna(1).astype(int) - num_pieces
     return int((recordings["count"].fillna(0).astype(int) * launches.clip(lower=0)).sum())
 
 

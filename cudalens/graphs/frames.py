@@ -115,6 +115,7 @@ def _node_row(node: GraphNode, state: str, num_replays: int) -> dict[str, Any]:
         "count": num_replays,
         "pool_bytes": node.pool_bytes,
         "num_kernels": variant.num_kernels,
+        "num_pieces": len(node.waits) + 1,
         "num_static_inputs": len(node.fixed) + len(node.guards),
         "num_copied_inputs": len(node.copied),
         "copied_bytes": sum(copied.buffer.numel() * copied.buffer.element_size() for copied in node.copied),

@@ -228,7 +228,7 @@ class Observer(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if is_read and name == "index":
             self._masks.note(args, out)
         self._note_results(name, args, out, kwargs, here, is_allowed=bool(uploaded) or is_read)
-        self._count_launch(func, name, args, kwargs, out)
+        self._count_launch(func, name, args, kwargs, out, is_recorded=not is_read)
         if torch.Tag.nondeterministic_seeded in func.tags and not any(one.is_cuda for one in _tensors(out)):
             self._find(Reason.OUTSIDE_CALL, f"{name} on the CPU", here)
         return out
@@ -426,8 +426,11 @@ class Observer(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if name in _COPIES and not is_allowed:
             self._check_copy(name, args, out, kwargs, here)
 
-    def _count_launch(self, func: Any, name: str, args: Any, kwargs: Any, out: Any) -> None:
-        """Count an operator that launches work: it writes, or makes memory of its own; a view does neither."""
+    def _count_launch(self, func: Any, name: str, args: Any, kwargs: Any, out: Any, *, is_recorded: bool) -> None:
+        """Count an operator that launches work: it writes, or makes memory of its own; a view does neither.
+
+        One that runs between two graphs is not part of the recording.
+        """
         if name in _ALLOCATES_ONLY:
             return
         given = list(_tensors((args, tuple(kwargs.values()))))
@@ -435,7 +438,8 @@ class Observer(TorchDispatchMode):  # type: ignore[no-untyped-call]
         known = set(map(storage_id, given))
         writes = func._schema.is_mutable and any(tensor.is_cuda for tensor in given)
         self.uses_device = self.uses_device or writes or bool(results)
-        self.num_kernels += writes or any(storage_id(tensor) not in known for tensor in results)
+        launches = writes or any(storage_id(tensor) not in known for tensor in results)
+        self.num_kernels += is_recorded and launches
 
     def _check_copy(self, name: str, args: Any, out: Any, kwargs: Any, here: Place) -> None:
         found = list(_tensors(args))

@@ -10,6 +10,8 @@ import torch
 
 import cudalens
 from cudalens import virtual
+from cudalens.analysis.graphs import summarize_graphs
+from cudalens.frames import RunInfo, Trace
 from cudalens.graphs import GraphManager
 
 
@@ -53,3 +55,17 @@ def test_launches_are_the_kernels_without_a_graph(function: Callable[[torch.Tens
     num_kernels = int((recorded.trace.events["cat"] == "kernel").sum())
     num_copies = int((recorded.trace.events["cat"] == "gpu_memcpy").sum())
     assert counted == [num_kernels + num_copies]
+
+
+def test_a_recording_in_pieces_saves_fewer_launches() -> None:
+    with virtual.device("h100"):
+        manager = GraphManager()
+        graphed, x = manager.wrap(lambda x: ((x * 2)[x > 1].sin() + 1).cos()), torch.arange(6.0, device="cuda")
+        for _ in range(5):
+            graphed(x)
+        frame = manager.frame()
+        manager.shutdown()
+    (recording,) = frame[frame["kind"] == "recording"].to_dict("records")
+    assert (recording["num_kernels"], recording["num_pieces"], recording["count"]) == (5, 2, 3)
+    trace = Trace(RunInfo(name="pieces", source="cuda"), graphs=frame)
+    assert summarize_graphs(trace).num_launches_saved == 3 * (5 - 2)

@@ -1,6 +1,6 @@
 """Run third-party programs plain, on a virtual device, profiled, sanitized and graphed, and compare their results.
 
-    python tools/third_party.py [--only NAME,NAME] [--mode MODE] [--jobs 1] [--out FOLDER] [--page FILE]
+    python tools/third_party.py [--only NAME,NAME] [--mode MODE] [--jobs 1] [--limit 240] [--out FOLDER] [--page FILE]
 
 The programs are in tests/programs. `make test-programs` installs their packages into .venv-programs first. Each program
 runs in a process of its own with a time limit, once for each mode. Its results have to equal those on the CPU bit for
@@ -117,7 +117,7 @@ def main() -> int:
     options.out.mkdir(exist_ok=True, parents=True)
     with ThreadPoolExecutor(options.jobs) as pool:
         outcomes: list[Outcome] = []
-        for found in pool.map(lambda program: list(_run(program, options.mode or MODES[1:])), programs):
+        for found in pool.map(lambda program: list(_run(program, options.mode or MODES[1:], options.limit)), programs):
             outcomes += found
             print(_line(found), flush=True)
             (options.out / "programs.json").write_text(json.dumps(outcomes, indent=1))
@@ -139,6 +139,7 @@ def _options() -> argparse.Namespace:
     )
     parser.add_argument("--jobs", type=int, default=1, help="how many programs run at the same time")
     parser.add_argument("--out", type=Path, default=ROOT / "out", help="the folder for the results")
+    parser.add_argument("--limit", type=int, default=_LIMIT_S, help="seconds for each run of a program")
     parser.add_argument("--page", type=Path, help="write a page with the table of results")
     return parser.parse_args()
 
@@ -164,14 +165,14 @@ def _declare_operators() -> None:
             torch.library.define(f"torchvision::{name}", "(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
 
 
-def _run(program: Any, modes: tuple[str, ...]) -> Iterator[Outcome]:
+def _run(program: Any, modes: tuple[str, ...], limit_s: int) -> Iterator[Outcome]:
     expected: Values = []
     for mode in ("cpu", *modes):
         begun = time.monotonic()
         if mode in _TRIES:
             result, detail, values = run_tried(program, _built, _values, compiling=mode == TRIED)
         else:
-            result, detail, values = _in_process(program, mode)
+            result, detail, values = _in_process(program, mode, limit_s)
         if mode == "graphed":
             values = values[: len(expected)]  # of more calls
         if result == "equal" and mode != "cpu" and (difference := _difference(expected, values)):
@@ -188,18 +189,18 @@ def _run(program: Any, modes: tuple[str, ...]) -> Iterator[Outcome]:
             return
 
 
-def _in_process(program: Any, mode: str) -> tuple[str, str, Values]:
+def _in_process(program: Any, mode: str, limit_s: int) -> tuple[str, str, Values]:
     """Run a program in a forked process."""
     receive, send = multiprocessing.Pipe(duplex=False)
     process = multiprocessing.get_context("fork").Process(target=_child, args=(program, mode, send))
     process.start()
     send.close()
-    answer: tuple[str, str, Values] = ("late", f"no result within {_LIMIT_S} s", [])
+    answer: tuple[str, str, Values] = ("late", f"no result within {limit_s} s", [])
     try:
-        if receive.poll(_LIMIT_S):
+        if receive.poll(limit_s):
             answer = receive.recv()
     except EOFError:
-        process.join(_LIMIT_S)
+        process.join(limit_s)
         answer = ("crashed", f"exit status {process.exitcode}", [])
     if process.is_alive() and process.pid is not None:
         os.kill(process.pid, signal.SIGKILL)

@@ -122,8 +122,6 @@ def summarize_graphs(trace: Trace) -> GraphsSummary:
     num_calls = int(functions["count"].sum())
     replays = functions["num_replays"].sum() if num_calls else recordings["count"].sum()
     checked = recordings[recordings["is_equal"].notna()]
-    # Launches of the recorded kernels that replays did not make: each replay is one launch.
-    launches = recordings["num_kernels"].fillna(1).astype(int) - 1
     return GraphsSummary(
         num_functions=len(functions),
         num_graphs=len(recordings),
@@ -133,7 +131,7 @@ def summarize_graphs(trace: Trace) -> GraphsSummary:
         num_recordings=int(functions["num_recordings"].sum()),
         num_replays=int(replays),
         num_eager=int(functions["num_eager"].sum()),
-        num_launches_saved=int((recordings["count"].fillna(0).astype(int) * launches.clip(lower=0)).sum()),
+        num_launches_saved=_launches_saved(recordings),
         speed=speed(recordings),
         pool_bytes=pool_bytes(graphs),
         eager=tuple(_eager(graphs, row) for row in _rows(functions[is_eager])),
@@ -144,6 +142,12 @@ def summarize_graphs(trace: Trace) -> GraphsSummary:
         num_warnings=_times(graphs, "warning"),
         change=_first_change(graphs),
     )
+
+
+def _launches_saved(recordings: pd.DataFrame) -> int:
+    """Launches of the recorded kernels that replays did not make: each replay launches one graph, or several."""
+    launches = recordings["num_kernels"].fillna(1).astype(int) - recordings["num_pieces"].fillna(1).astype(int)
+    return int((recordings["count"].fillna(0).astype(int) * launches.clip(lower=0)).sum())
 
 
 def _first_change(graphs: pd.DataFrame) -> str:

@@ -11,6 +11,7 @@ import pandas as pd
 from cudalens.frames.catalog_frames import empty_frame, frame_of_rows
 from cudalens.graphs.functions import Counts, Function
 from cudalens.graphs.node import GraphNode
+from cudalens.graphs.waits import describe_split
 
 if TYPE_CHECKING:
     from cudalens.device.stacks import Place
@@ -105,6 +106,7 @@ def _node_row(node: GraphNode, state: str, num_replays: int) -> dict[str, Any]:
     row |= {
         "kind": "recording",
         "variant": variant.text,
+        "detail": describe_split(node.waits),
         "node": node.id,
         "parent": None if parent is None else parent.id,
         "depth": node.depth,
@@ -113,6 +115,7 @@ def _node_row(node: GraphNode, state: str, num_replays: int) -> dict[str, Any]:
         "count": num_replays,
         "pool_bytes": node.pool_bytes,
         "num_kernels": variant.num_kernels,
+        "num_pieces": len(node.waits) + 1,
         "num_static_inputs": len(node.fixed) + len(node.guards),
         "num_copied_inputs": len(node.copied),
         "copied_bytes": sum(copied.buffer.numel() * copied.buffer.element_size() for copied in node.copied),

@@ -35,6 +35,7 @@ from cudalens.graphs.outputs import (
     view_of_leaf,
 )
 from cudalens.graphs.reasons import Finding, Reason
+from cudalens.graphs.undo import Undo
 from cudalens.graphs.waits import ReadValue, Wait, read_value, show_value
 
 if TYPE_CHECKING:
@@ -100,6 +101,7 @@ class GraphNode:
         of_backward: Tensors from outside that only those use.
         graph: What it launches; behind the last of its waits.
         waits: Where the host reads a value of the device, in order, each with the graph before it.
+        undo: The contents of what it writes outside before the last of its waits.
         values: What the latest replay read at those.
         missed: Where the latest replay read another value than the recording, and that value in words; None if it did
             not, or is complete.
@@ -137,6 +139,7 @@ class GraphNode:
         self.state: Any = None
         self.graph: torch.cuda.CUDAGraph | None = None
         self.waits: list[Wait] = []
+        self.undo = Undo()
         self.values: list[ReadValue] = []
         self.missed: tuple[Wait, str] | None = None
         self.draws = True
@@ -317,13 +320,17 @@ class GraphNode:
 
     def _launch(self) -> bool:
         self.values, self.missed = [], None
+        if self.waits:
+            self.undo.save()
         for wait in self.waits:
             self._backend.replay(wait.graph)
             found = wait.read()
             self.values.append(read_value(found))
             if self.values[-1] != wait.value:
                 self.missed = wait, show_value(found)
+                self.undo.restore()
                 return False
+            wait.keep(found)
         self.launch_last()
         return True
 
@@ -471,7 +478,7 @@ class GraphNode:
         graphs = [wait.graph for wait in self.waits] + ([] if self.graph is None else [self.graph])
         for graph in graphs:
             backend.destroy(graph)
-        self.graph, self.waits = None, []
+        self.graph, self.waits, self.undo = None, [], Undo()
 
     def let_go(self) -> None:
         """Hold no output any more."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from threading import get_ident
 from typing import Any, Final, TypeAlias
@@ -19,6 +19,7 @@ from torch._C import _functorch
 from torch.utils._python_dispatch import TorchDispatchMode, _get_current_dispatch_mode_stack
 
 from cudalens.device import accumulation
+from cudalens.device.index_masks import fills_by_mask, waits_for_mask
 from cudalens.device.modes import has_own_dispatch
 from cudalens.device.own_work import own_work
 from cudalens.device.stacks import Place, place
@@ -34,11 +35,14 @@ from cudalens.graphs.host_values import (
     replaced,
 )
 from cudalens.graphs.liveness import OutputRef, span, storage_id, version_of
+from cudalens.graphs.masks import KnownMasks, indices_of
 from cudalens.graphs.reasons import Finding, Reason
+from cudalens.graphs.undo import MOST_SAVED_BYTES
 
 #: Operators whose result's value or size the host has to wait for.
 _SYNCHRONISING: Final = frozenset(
     {
+        "_linalg_check_errors",
         "_local_scalar_dense",
         "_unique",
         "_unique2",
@@ -57,14 +61,14 @@ _SYNCHRONISING: Final = frozenset(
     }
 )
 
-#: Operators that give the host values of the device and nothing else: a recording can be split there.
-_READS: Final = frozenset({"_local_scalar_dense", "_to_copy"})
-
 #: Namespaces of the operators of torch.distributed.
 _COLLECTIVES: Final = frozenset({"c10d", "_c10d_functional", "c10d_functional"})
 
-#: Runs an operator that reads a value of the device, with its arguments and the line that calls it.
-RunWait: TypeAlias = Callable[[Any, tuple[Any, ...], Mapping[str, Any], Place], Any]
+#: Runs an operator that reads a value of the device: with its arguments, the line that calls it, the tensors from
+#: outside that were overwritten before, and the positions of such arguments.
+RunWait: TypeAlias = Callable[
+    [Any, tuple[Any, ...], Mapping[str, Any], Place, Sequence[torch.Tensor], Iterable[int]], Any
+]
 
 #: They wait where an index is a mask.
 _INDEXING: Final = frozenset({"_index_put_impl_", "index", "index_put", "index_put_"})
@@ -139,6 +143,7 @@ class Observer(TorchDispatchMode):  # type: ignore[no-untyped-call]
         made: Storages that it made, by identity.
         generators: Random generators that it named.
         findings: What no capture allows, in order.
+        uses_device: Whether an operator gave a tensor on a device, or wrote one.
         num_kernels: Operators that launch work.
         last_place: Where the latest operator was called.
         first_read: Where it first read a value at which a recording can be split.
@@ -168,6 +173,7 @@ class Observer(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self._from_device: set[int] = set()
         self._host_outside: set[int] = set()
         self._inputs: dict[int, list[tuple[int, tuple[int, int]]]] = {}
+        self._num_bytes = [tensor.untyped_storage().nbytes() if storage_id(tensor) else 0 for tensor in inputs]
         for position, tensor in enumerate(inputs):
             if key := storage_id(tensor):
                 self._inputs.setdefault(key, []).append((position, span(tensor)))
@@ -176,8 +182,9 @@ class Observer(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self.externals: dict[int, External] = {}
         self.made: dict[int, Made] = {}
         self.generators: list[torch.Generator] = []
+        self._masks = KnownMasks()
         self.findings: list[Finding] = []
-        self.num_kernels = 0
+        self.uses_device, self.num_kernels = False, 0
         self.last_place: Place | None = None
         self.first_read: Place | None = None
         self._thread, self.has_other_threads = get_ident(), False
@@ -201,20 +208,27 @@ class Observer(TorchDispatchMode):  # type: ignore[no-untyped-call]
         here = self.last_place = place(1)
         self.has_other_threads = self.has_other_threads or get_ident() != self._thread
         name = func._schema.name.partition("::")[2]
-        is_read = self._can_read(func, name, args, kwargs)
+        num_masked = self._masks.count(args) if name in _INDEXING and waits_for_mask(args, kwargs) else None
+        is_read = num_masked is None and self._can_read(func, name, args, kwargs)
         if is_read and self.first_read is None:
             self.first_read = here
-        self._note_arguments(func, name, args, kwargs, here, is_read=is_read)
+        self._note_arguments(func, name, args, kwargs, here, waits=num_masked is None and not is_read)
         if name == "lift_fresh" and args[0].is_cuda and storage_id(args[0]) not in self.made:
             self._note_hidden_copy(args[0], here)
         uploaded = self._upload(name, args, kwargs)
         if uploaded:
             out = func(*replaced(args, uploaded), **kwargs)
         elif is_read and self.wait is not None:
-            out = self.wait(func, args, kwargs, here)
+            outside = [one.tensor for one in self.externals.values() if one.is_written]
+            out = self.wait(func, args, kwargs, here, outside, self.written)
+        elif num_masked is not None and self.uploads.is_capture:
+            out = func(args[0], indices_of(args[1], num_masked), *args[2:], **kwargs)
         else:
             out = func(*args, **kwargs)
+        if is_read and name == "index":
+            self._masks.note(args, out)
         self._note_results(name, args, out, kwargs, here, is_allowed=bool(uploaded) or is_read)
+        self._count_launch(func, name, args, kwargs, out, is_recorded=not is_read)
         if torch.Tag.nondeterministic_seeded in func.tags and not any(one.is_cuda for one in _tensors(out)):
             self._find(Reason.OUTSIDE_CALL, f"{name} on the CPU", here)
         return out
@@ -235,26 +249,36 @@ class Observer(TorchDispatchMode):  # type: ignore[no-untyped-call]
         ]
 
     def _can_read(self, func: Any, name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bool:
-        """Whether an operator reads a value of the device at which a recording can be split.
+        """Whether an operator reads a value of the device, or makes a result of its size, and a recording can be split.
 
-        If the value is another one in a replay, the function runs again from its start. So nothing outside may have
-        changed until then, on this device or on another rank.
+        If the value is another one in a replay, the function runs again from its start. So what it wrote outside until
+        then must be memory of this device that can be set back, and no other rank may have received anything.
         """
         if func.namespace in _COLLECTIVES:
             self._may_wait = False
-        if not self._may_wait or name not in _READS or not _is_plain_on(self.device, args[0]):
+        if not self._may_wait or not (_synchronises(name, args, kwargs) or _is_small_copy_to_host(name, args, kwargs)):
             return False
-        if name == "_to_copy" and not _is_small_copy_to_host(args[0], kwargs):
+        tensors = list(_tensors((args, tuple(kwargs.values()))))
+        if not all(_is_plain_on(self.device, tensor) for tensor in tensors):
             return False
         is_in_order = (
             get_ident() == self._thread
             and torch._C._current_graph_task_id() == -1
             and current_stream(self.device) == self._stream
         )
-        return is_in_order and not self.written and not any(one.is_written for one in self.externals.values())
+        return is_in_order and self._can_undo()
 
-    def _note_arguments(self, func: Any, name: str, args: Any, kwargs: Any, here: Place, *, is_read: bool) -> None:
+    def _can_undo(self) -> bool:
+        """Whether all that was written outside so far can be saved before each replay."""
+        outside = [one.tensor for one in self.externals.values() if one.is_written]
+        num_bytes = sum(tensor.untyped_storage().nbytes() for tensor in outside)
+        num_bytes += sum(self._num_bytes[position] for position in self.written)
+        is_here = all(_is_plain_on(self.device, tensor) for tensor in outside)
+        return is_here and num_bytes <= MOST_SAVED_BYTES
+
+    def _note_arguments(self, func: Any, name: str, args: Any, kwargs: Any, here: Place, *, waits: bool) -> None:
         written = {id(tensor) for tensor in _written_tensors(func, name, args, kwargs)}
+        self._masks.forget(tensor for tensor in _tensors((args, kwargs)) if id(tensor) in written)
         is_on_device = False
         on_host = []
         for tensor in _tensors((args, tuple(kwargs.values()))):
@@ -267,11 +291,11 @@ class Observer(TorchDispatchMode):  # type: ignore[no-untyped-call]
                 self._note_use(tensor, name, here, is_write=id(tensor) in written)
             elif tensor.device.type == "cpu":
                 on_host.append(tensor)
-        if not is_read:
-            self._check_operator(name, args, here, is_on_device=is_on_device)
+        if waits:
+            self._check_operator(name, args, kwargs, here, is_on_device=is_on_device)
         if on_host and name != "lift_fresh":  # what torch.tensor() has just made
             self._check_host_operands(func, name, on_host, written, here, args, kwargs, is_on_device=is_on_device)
-        if torch.Tag.nondeterministic_seeded in func.tags and is_checkpointed():
+        if torch.Tag.nondeterministic_seeded in func.tags and _draws(func, args, kwargs) and is_checkpointed():
             self._find(Reason.RECOMPUTED, f"{name} inside torch.utils.checkpoint", here)
         generator = kwargs.get("generator")
         if isinstance(generator, torch.Generator) and all(generator is not known for known in self.generators):
@@ -296,14 +320,11 @@ class Observer(TorchDispatchMode):  # type: ignore[no-untyped-call]
             if start < last and first < end:
                 self.written.setdefault(position, found)
 
-    def _check_operator(self, name: str, args: tuple[Any, ...], here: Place, *, is_on_device: bool) -> None:
-        if not is_on_device:
-            return
-        is_masked = name in _INDEXING and any(
-            tensor.dtype in (torch.bool, torch.uint8) for tensor in _tensors(tuple(args[1:2]))
-        )
-        if name in _SYNCHRONISING or is_masked:
-            self._find(Reason.SYNCHRONISES, "indexing by a mask" if is_masked else name.lstrip("_"), here)
+    def _check_operator(
+        self, name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any], here: Place, *, is_on_device: bool
+    ) -> None:
+        if is_on_device and _synchronises(name, args, kwargs):
+            self._find(Reason.SYNCHRONISES, "indexing by a mask" if name in _INDEXING else name.lstrip("_"), here)
 
     def _check_host_operands(
         self,
@@ -321,12 +342,13 @@ class Observer(TorchDispatchMode):  # type: ignore[no-untyped-call]
         is_view = any(one.alias_info is not None and not one.alias_info.is_write for one in func._schema.arguments)
         goes_to_device = is_on_device or getattr(kwargs.get("device"), "type", "") == "cuda"
         is_copy = name in _COPIES and goes_to_device
+        is_index = name in _INDEXING and goes_to_device and not fills_by_mask(args, kwargs)
         for tensor in on_host:
             is_written, key = id(tensor) in written, storage_id(tensor)
             if key not in self.made:
                 self._host_outside.add(key)
             if self.uploads.is_argument(tensor):
-                is_uploaded = (is_copy or name in _INDEXING) and goes_to_device and not is_written
+                is_uploaded = (is_copy or is_index) and not is_written
                 if not is_view and not is_uploaded:
                     self.used_on_host.setdefault(self.uploads.position(tensor), (name, here))
             elif key in self._from_device:
@@ -356,6 +378,8 @@ class Observer(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def _upload(self, name: str, args: Any, kwargs: Mapping[str, Any]) -> dict[int, torch.Tensor]:
         """The CPU tensors that an operator copies to the device, each with what takes its place."""
         sources = list(_tensors(args))
+        if name in _INDEXING and fills_by_mask(args, kwargs):
+            return {}  # a number, which the kernel gets as an argument
         if name in _INDEXING and sources and sources[0].is_cuda:
             indices = [one for one in _tensors(tuple(args[1:2])) if one.dtype not in (torch.bool, torch.uint8)]
             values = _tensors(tuple(args[2:3]))  # of index_put, which copies them to the device
@@ -390,12 +414,10 @@ class Observer(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return key in self.read_on_host or (key in self.made and key not in self._from_device)
 
     def _note_results(self, name: str, args: Any, out: Any, kwargs: Any, here: Place, *, is_allowed: bool) -> None:
-        on_device = False
         for tensor in _tensors(out):
             if not is_plain(tensor):
                 continue
             key = storage_id(tensor)
-            on_device = on_device or tensor.is_cuda
             if key not in self._inputs and key not in self.externals and key not in self._host_outside:
                 known = self.made.get(key)
                 if known is None or not known.ref.is_alive() or known.ref.address != _address(tensor):
@@ -403,8 +425,21 @@ class Observer(TorchDispatchMode):  # type: ignore[no-untyped-call]
                     self.made[key] = Made(OutputRef(tensor), is_on_device, is_in_pool, name, here)
         if name in _COPIES and not is_allowed:
             self._check_copy(name, args, out, kwargs, here)
-        if on_device and name not in _ALLOCATES_ONLY:
-            self.num_kernels += 1
+
+    def _count_launch(self, func: Any, name: str, args: Any, kwargs: Any, out: Any, *, is_recorded: bool) -> None:
+        """Count an operator that launches work: it writes, or makes memory of its own; a view does neither.
+
+        One that runs between two graphs is not part of the recording.
+        """
+        if name in _ALLOCATES_ONLY:
+            return
+        given = list(_tensors((args, tuple(kwargs.values()))))
+        results = [tensor for tensor in _tensors(out) if tensor.is_cuda]
+        known = set(map(storage_id, given))
+        writes = func._schema.is_mutable and any(tensor.is_cuda for tensor in given)
+        self.uses_device = self.uses_device or writes or bool(results)
+        launches = writes or any(storage_id(tensor) not in known for tensor in results)
+        self.num_kernels += is_recorded and launches
 
     def _check_copy(self, name: str, args: Any, out: Any, kwargs: Any, here: Place) -> None:
         found = list(_tensors(args))
@@ -439,10 +474,20 @@ def _is_plain_on(device: int, tensor: Any) -> bool:
     return isinstance(tensor, torch.Tensor) and tensor.get_device() == device and is_plain(tensor)
 
 
-def _is_small_copy_to_host(source: torch.Tensor, kwargs: Mapping[str, Any]) -> bool:
+def _synchronises(name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bool:
+    """Whether the host waits for the value of an operator's result, or for its size."""
+    if name in _INDEXING:
+        return waits_for_mask(args, kwargs)
+    if name == "repeat_interleave":
+        return isinstance(args[0], torch.Tensor) and kwargs.get("output_size") is None
+    return name in _SYNCHRONISING
+
+
+def _is_small_copy_to_host(name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bool:
     """Whether a copy waits, and has few enough bytes to compare them in each replay."""
-    is_to_host = getattr(kwargs.get("device"), "type", "") == "cpu" and not kwargs.get("non_blocking")
-    return is_to_host and source.numel() * source.element_size() <= MOST_COMPARED_BYTES
+    if name != "_to_copy" or getattr(kwargs.get("device"), "type", "") != "cpu" or kwargs.get("non_blocking"):
+        return False
+    return bool(args[0].numel() * args[0].element_size() <= MOST_COMPARED_BYTES)
 
 
 def _is_blocking(name: str, args: Any, kwargs: Mapping[str, Any]) -> bool:
@@ -453,6 +498,15 @@ def _is_blocking(name: str, args: Any, kwargs: Mapping[str, Any]) -> bool:
 def _is_asynchronous(source: torch.Tensor, name: str, args: Any, kwargs: Mapping[str, Any]) -> bool:
     """Whether the device reads host memory during a replay."""
     return source.is_pinned() and not _is_blocking(name, args, kwargs)
+
+
+def _draws(func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bool:
+    """Whether an operator with torch's tag of random numbers draws some: attention without dropout does not."""
+    for position, argument in enumerate(func._schema.arguments):
+        if argument.name == "dropout_p":
+            given = args[position] if position < len(args) else kwargs.get("dropout_p", argument.default_value)
+            return bool(given)
+    return True
 
 
 def is_checkpointed() -> bool:

@@ -6,13 +6,14 @@ import functools
 import gc
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch.multiprocessing.reductions import StorageWeakRef
+from torch.utils._pytree import tree_flatten, tree_leaves, tree_unflatten
 
 from cudalens.device.graph_backend import PoolId, TensorPlace
 from cudalens.device.own_work import EnterAsOwn, own_work
@@ -26,6 +27,7 @@ from cudalens.graphs.generators import generator_states
 from cudalens.graphs.gradients import MadeGradients, restored_on_error
 from cudalens.graphs.guards.captured import Name, find_names
 from cudalens.graphs.host_data import shown_copies
+from cudalens.graphs.host_values import replaced
 from cudalens.graphs.inputs import CopiedInput
 from cudalens.graphs.links import share_version
 from cudalens.graphs.liveness import OutputRef, storage_id, version_of
@@ -34,8 +36,9 @@ from cudalens.graphs.observer import Made, Observer
 from cudalens.graphs.outputs import AliasOfPath, Fresh, Surroundings, describe_outputs, saved_arguments
 from cudalens.graphs.programs import Training
 from cudalens.graphs.reasons import Finding, Reason
+from cudalens.graphs.undo import whole_storage
 from cudalens.graphs.variants import describe_tensor, note_outside, unnamed_input
-from cudalens.graphs.waits import Wait, read_value, show_value
+from cudalens.graphs.waits import Wait, new_results, read_value, show_value
 
 if TYPE_CHECKING:
     from cudalens.device.graph_backend import GraphBackend
@@ -154,9 +157,11 @@ class Recorder:
             for n, leaf in enumerate(leaves)
         ]
         tensors = [leaf for leaf in stand_ins if isinstance(leaf, torch.Tensor)]
-        capture = _Capture(self, node, _generators(node, leaves))
+        copies = {id(buffer) for buffer in buffers.values()}
+        in_place = {n: one for n, one in enumerate(tensors) if one.is_cuda and id(one) not in copies}
+        capture = _Capture(self, node, _generators(node, leaves), in_place)
         observer = Observer(tensors, self.device, node.uploads, may_wait=node.mode != "backward", wait=capture.run_wait)
-        del tensors
+        del tensors, in_place
         versions = {n: version_of(one) for n, one in enumerate(stand_ins) if isinstance(one, torch.Tensor)}
         named = {(id(name.container), name.key): version_of(tensor) for name, tensor in _named_tensors(node.variant)}
         counted = {id(one): (n, one) for n, one in reversed(list(enumerate(stand_ins))) if n in versions}
@@ -276,8 +281,9 @@ class Recorder:
             torch.cuda.synchronize()
 
     def _abandon(self, node: GraphNode) -> None:
-        if node.waits and node.generators_before is not None:
-            node.generators_before.restore()  # what is before the last wait has run
+        if node.waits and node.generators_before is not None:  # what is before the last wait has run
+            node.generators_before.restore()
+            node.undo.restore()
         node.destroy_graphs(self.backend)
         with own_work():
             torch.cuda.synchronize()
@@ -416,10 +422,23 @@ def _interrupt_behind(error: BaseException, handled: BaseException | None) -> Ba
 
 
 class _Capture:
-    """Captures a function into the graphs of a recording: another one behind each value that the host reads."""
+    """Captures a function into the graphs of a recording: another one behind each value that the host reads.
 
-    def __init__(self, recorder: Recorder, node: GraphNode, generators: Sequence[torch.Generator]) -> None:
-        self._recorder, self._node, self._generators = recorder, node, generators
+    Args:
+        recorder: Of the tree.
+        node: The recording.
+        generators: Random generators that the function names.
+        in_place: The arguments that the recording uses in place, by their position among the tensors.
+    """
+
+    def __init__(
+        self,
+        recorder: Recorder,
+        node: GraphNode,
+        generators: Sequence[torch.Generator],
+        in_place: Mapping[int, torch.Tensor],
+    ) -> None:
+        self._recorder, self._node, self._generators, self._in_place = recorder, node, generators, in_place
         self._open: AbstractContextManager[None] | None = None
 
     def __enter__(self) -> None:
@@ -452,36 +471,72 @@ class _Capture:
         ):
             yield
 
-    def run_wait(self, operator: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], here: Place) -> Any:
-        """Run what is captured so far, read a value of the device, and capture what follows into another graph."""
+    def run_wait(
+        self,
+        operator: Any,
+        args: tuple[Any, ...],
+        kwargs: Mapping[str, Any],
+        here: Place,
+        outside: Sequence[torch.Tensor],
+        written: Iterable[int],
+    ) -> Any:
+        """Run what is captured so far, run an operator without a graph, and capture what follows into another graph."""
         self.__exit__(None, None, None)
         node, backend = self._node, self._recorder.backend
         graph = node.graph
         assert graph is not None
+        self._save([*outside, *(self._in_place[n] for n in written if n in self._in_place)])
         backend.replay(graph)
         value = operator(*args, **kwargs)
-        read = functools.partial(_read, operator, _lookup(backend, args[0]), kwargs.get("dtype"))
-        node.waits.append(Wait(graph, read, read_value(value), show_value(value), here, change_of_caller(here)))
+        given = {storage_id(leaf) for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, torch.Tensor)}
+        results = new_results(value, given)
+        read = _reader(backend, operator, args, kwargs)
+        change = change_of_caller(here)
+        node.waits.append(Wait(graph, read, read_value(value), results, show_value(value), here, change))
         node.graph = None
         self._begin_graph()
-        return value
+        return replaced(value, {id(result): _copied(result) for result in results})
+
+    def _save(self, written: Sequence[torch.Tensor]) -> None:
+        """Save the memory from outside that was captured as overwritten, before a replay overwrites it."""
+        for tensor in written:
+            address = tensor.untyped_storage().data_ptr()
+            if not self._node.undo.has(address):
+                self._node.undo.add(address, _lookup(self._recorder.backend, whole_storage(tensor)))
 
 
-def _read(operator: Any, tensor: Callable[[], torch.Tensor], dtype: torch.dtype | None) -> Any:
-    """Give the host the present value of a tensor, as the operator did in the recording."""
-    with torch.no_grad():
-        if operator is torch.ops.aten._to_copy.default:
-            return tensor().to("cpu", dtype)
-        return operator(tensor())
+def _copied(tensor: torch.Tensor) -> torch.Tensor:
+    """A copy in memory of the graph that is captured."""
+    return torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device=tensor.device).copy_(tensor)
+
+
+def _reader(
+    backend: GraphBackend, operator: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]
+) -> Callable[[], Any]:
+    """What runs an operator in each replay on the present values of its arguments."""
+    if operator is torch.ops.aten._to_copy.default:
+        source, dtype = _lookup(backend, args[0]), kwargs.get("dtype")
+        return torch.no_grad()(lambda: source().to("cpu", dtype))
+    leaves, spec = tree_flatten((args, dict(kwargs)))
+    found = [_lookup(backend, leaf) if isinstance(leaf, torch.Tensor) else leaf for leaf in leaves]
+    is_tensor = [isinstance(leaf, torch.Tensor) for leaf in leaves]
+    del leaves, args, kwargs  # the reader holds no tensor
+
+    def read() -> Any:
+        present = [one() if there else one for one, there in zip(found, is_tensor, strict=True)]
+        given, named = tree_unflatten(present, spec)
+        return operator(*given, **named)
+
+    return torch.no_grad()(read)
 
 
 def _lookup(backend: GraphBackend, tensor: torch.Tensor) -> Callable[[], torch.Tensor]:
-    """What gives a tensor that a recording reads, in each replay: without holding it, unless it is from outside."""
-    place, plain = TensorPlace.of(tensor), tensor.detach()
+    """What gives a tensor that a recording uses, in each replay, without holding it."""
+    place, storage = TensorPlace.of(tensor), StorageWeakRef(tensor.untyped_storage())  # type: ignore[no-untyped-call]
     try:
         backend.tensor_at(place)
-    except VirtualDeviceError:  # it is in no pool
-        return lambda: plain
+    except VirtualDeviceError:  # it is in no pool; a recording is replayed only while it lives
+        return lambda: backend.tensor_at(place, torch.UntypedStorage._new_with_weak_ptr(storage.cdata))
     return functools.partial(backend.tensor_at, place)
 
 

@@ -268,7 +268,7 @@ def _why_not(
         return Finding(Reason.OPAQUE_RESULT, opaque, variant.function.place)
     if any(map(_is_reentrant, results)):
         return Finding(Reason.RECOMPUTED, "torch.utils.checkpoint with use_reentrant=True", variant.function.place)
-    if observer.num_kernels == 0:
+    if not observer.uses_device:
         return Finding(Reason.NO_DEVICE_WORK, "", variant.function.place)
     if any(not result.is_cuda for result in results):
         return Finding(Reason.CPU_OUTPUT, "", observer.last_place)

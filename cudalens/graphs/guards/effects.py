@@ -18,6 +18,7 @@ from torch.nn.parameter import is_lazy
 from cudalens.device.stacks import Place
 from cudalens.graphs.arguments import Leaves
 from cudalens.graphs.guards.ambient import changed_setting, settings
+from cudalens.graphs.guards.code_names import names_of
 from cudalens.graphs.guards.found import Read, Reads
 from cudalens.graphs.guards.guard_set import are_equal_keys, first_change
 from cudalens.graphs.guards.lookups import IsGradientMissing, NumpyState, Version, attributes_in
@@ -59,6 +60,10 @@ class Snapshot:
         every = [*tensors, *((read.label, read.value) for read in reads.tensors)]
         self._forms = [(label, tensor, _form_of(tensor)) for label, tensor in every]
         self._settings, self._is_grad_enabled = settings(), torch.is_grad_enabled()
+
+    def values(self) -> list[Read]:
+        """The values."""
+        return self._values
 
     def identities(self) -> set[int]:
         """The identities of the values."""
@@ -195,16 +200,23 @@ class Effects:
         return None
 
     def _seeded(self, default: Place | None) -> Finding | None:
-        """A seed of NumPy's global generator, which leaves equal states after every call and calls no hook."""
-        if not _numpy_seeds().isdisjoint(self.snapshot.identities()):
+        """A seed of NumPy's global generator, which leaves equal states after every call and calls no hook.
+
+        A value of the program may be a function that seeds. Code that ran reads one of NumPy's module by its name.
+        """
+        seeds, own = _numpy_seeds()
+        held = [read for read in self.snapshot.values() if id(read.value) in seeds]
+        if any(all(read.container is not module for module in own) for read in held):
             return Finding(Reason.OUTSIDE_CALL, "seed() of a random generator", default)
         for code, function in self.calls.functions.items():
             used = [function.__globals__.get(name) for name in code.co_names]
             modules = [value.__name__ for value in used if isinstance(value, ModuleType)]
             is_of_numpy = any("random" in name for name in (*code.co_names, *modules))
+            if is_of_numpy and names_of(code).is_dynamic:
+                return Finding(Reason.OUTSIDE_CALL, "seed() of a random generator", Place(code, 0))
             for at in dis.get_instructions(code):
-                is_read = at.opname.startswith(("LOAD_", "IMPORT_FROM"))
-                if is_of_numpy and is_read and at.argval in ("seed", "set_state"):
+                is_read = at.opname.startswith(("LOAD_", "IMPORT_FROM")) and at.argval in _SEEDS
+                if is_read and (is_of_numpy or held):
                     return Finding(Reason.OUTSIDE_CALL, f"{at.argval}() of a random generator", Place(code, at.offset))
         return None
 
@@ -237,10 +249,16 @@ def _numpy_state() -> list[Read]:
     return [Read(NumpyState(generator), "", "the state of numpy.random", NumpyState(generator)[""])]
 
 
-def _numpy_seeds() -> set[int]:
-    """The identities of the functions that set the state of NumPy's global generator."""
+_SEEDS: Final = ("seed", "set_state", "set_bit_generator")
+
+
+def _numpy_seeds() -> tuple[set[int], list[dict[str, Any]]]:
+    """The identities of the functions that seed NumPy's global generator, and the modules that have them."""
     module = sys.modules.get("numpy.random")
-    return {id(getattr(module, name)) for name in ("seed", "set_state", "set_bit_generator") if hasattr(module, name)}
+    if module is None:
+        return set(), []
+    found = {id(getattr(module, name)) for name in _SEEDS if hasattr(module, name)}
+    return found, [vars(module), vars(module.mtrand)]
 
 
 def _form_of(tensor: torch.Tensor) -> dict[str, Any]:

@@ -509,4 +509,4 @@ def _is_users(kind: type) -> bool:
     module = sys.modules.get(module_of(kind))
     if module is None or kind.__module__ in ("builtins", "__main__"):
         return kind.__module__ != "builtins"
-    return is_read(getattr(module, "__file__", None) or "") and not module_of(kind).startswith("torch")
+    return is_read(getattr(module, "__file__", None) or "") and module_of(kind).partition(".")[0] != "torch"

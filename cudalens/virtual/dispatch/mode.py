@@ -10,6 +10,7 @@ from torch.autograd.graph import increment_version
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from cudalens.device import accumulation
+from cudalens.device.index_masks import waits_for_mask
 from cudalens.device.modes import has_own_dispatch, is_faking
 from cudalens.virtual.allocator import Block
 from cudalens.virtual.dispatch import kernels, refusals
@@ -176,7 +177,9 @@ class DispatchMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
         """Run an operator on the device: compute its values, then model allocation, launch and waits."""
         if plan.is_view:
             return self._view(func(*args, **kwargs), device)
-        syncs = (plan.syncs and kwargs.get("output_size") is None) or (plan.indexes and _has_mask(args))
+        syncs = (plan.syncs and kwargs.get("output_size") is None) or (
+            plan.indexes and waits_for_mask(args, kwargs, _is_on_host)
+        )
         if syncs:
             self._gpus.check_sync()
         act = plan.instead or func
@@ -462,10 +465,5 @@ def _as_tensor(value: Any) -> torch.Tensor:
     return _aten.scalar_tensor.default(value, dtype=_NUMBER_DTYPES[type(value)])
 
 
-def _has_mask(args: tuple[Any, ...]) -> bool:
-    """Return whether an index operator gets a boolean index, for whose number of elements the host must wait."""
-    for arg in args[1:2]:
-        for index in arg if isinstance(arg, list | tuple) else ():
-            if isinstance(index, torch.Tensor) and index.dtype in (torch.bool, torch.uint8):
-                return True
-    return False
+def _is_on_host(tensor: torch.Tensor) -> bool:
+    return residence_of(tensor) is None

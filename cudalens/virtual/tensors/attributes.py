@@ -187,6 +187,9 @@ def _read_by_host(gpus: Gpus, original: Any) -> Any:
     def read(self: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
         # torch calls this method again from within its function modes; only that call copies.
         residence = None if has_torch_function_unary(self) else residence_of(self)
+        if residence is not None and original is _TOLIST and not is_sparse(self) and not lacks_values(self):
+            with torch.no_grad():
+                return original(to_device(gpus, self, None))  # torch copies the tensor with aten::_to_copy
         if residence is not None and self.numel() and not is_sparse(self):  # the parts of a sparse tensor are read
             run_copy(gpus, self, self, (residence.device, None), non_blocking=False, op="aten::copy_")
         if gpus.shapes is None or has_torch_function_unary(self) or not lacks_values(self):
@@ -212,6 +215,7 @@ def _new(gpus: Gpus, original: Any) -> Any:
 
 
 _REPR: Final = torch.Tensor.__repr__
+_TOLIST: Final = torch.Tensor.tolist
 
 _METHODS: Final = {
     "get_device": _get_device,

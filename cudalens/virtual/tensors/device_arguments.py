@@ -152,21 +152,29 @@ class FunctionMode(TorchFunctionMode):
         return func(*args, **{**kwargs, "device": _CPU}).to(device)
 
     def _move(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """The operators below ``Tensor.to``, called by name: their gradients go back to where the tensor came from."""
+        """The operators below ``Tensor.to``, called by name.
+
+        torch's C++ takes the tensor for one of the CPU. Gradients go back to where the tensor came from.
+        """
         schema = getattr(func, "_schema", _TO_COPY._schema)
         named = dict(zip((argument.name for argument in schema.arguments), args, strict=False)) | kwargs
         tensor, device = named.get("self"), named.get("device")
         model = named.get("other")
         device = model.device if isinstance(model, torch.Tensor) else device
-        if device is None or not isinstance(tensor, torch.Tensor) or not tensor.requires_grad:
+        if device is None or not isinstance(tensor, torch.Tensor) or self._target.is_named:
             return func(*args, **kwargs)
+        is_copy = func in (_TO_COPY, _TO_COPY.overloadpacket)
+        if is_copy and not tensor.requires_grad:
+            with self._target.named():
+                return func(*args, **kwargs)
         dtype = model.dtype if isinstance(model, torch.Tensor) else named.get("dtype")
         rest: dict[str, Any] = {
             "non_blocking": bool(named.get("non_blocking")),
             "memory_format": named.get("memory_format"),
+            "copy": bool(named.get("copy")),
         }
         moved = tensor.to(device, dtype, **rest)
-        return moved.clone() if moved is tensor and func in (_TO_COPY, _TO_COPY.overloadpacket) else moved
+        return moved.clone() if moved is tensor and is_copy else moved
 
     def _assign(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         target = self._target

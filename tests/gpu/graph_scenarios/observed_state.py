@@ -6,6 +6,7 @@ import asyncio
 import builtins
 import configparser
 import dataclasses
+import functools
 import logging
 import string
 import threading
@@ -285,9 +286,47 @@ def _seed_imported_inside(x: torch.Tensor) -> torch.Tensor:
     return x * 2
 
 
+_kept_seed = functools.partial(np.random.seed, 3)
+_holder = types.SimpleNamespace(module=np.random)
+
+
+def _seed_of_a_partial(x: torch.Tensor) -> torch.Tensor:
+    _kept_seed()
+    return x * 2
+
+
+def _seed_of_a_held_module(x: torch.Tensor) -> torch.Tensor:
+    _holder.module.seed(3)
+    return x * 2
+
+
+def _seed_by_text(x: torch.Tensor) -> torch.Tensor:
+    getattr(np.random, "se" + "ed"[:2])(3)
+    return x * 2
+
+
+a_seed_of_numpy_in_a_partial = _seeded_by(_seed_of_a_partial)
+a_seed_of_numpy_in_a_module_that_is_held = _seeded_by(_seed_of_a_held_module)
+a_seed_of_numpy_by_text = _seeded_by(_seed_by_text)
 a_seed_of_numpy_that_was_imported = _seeded_by(_imported_seed)
 a_seed_of_numpy_by_its_module = _seeded_by(_seed_of_an_imported_module)
 a_seed_of_numpy_that_is_imported_inside = _seeded_by(_seed_imported_inside)
+
+
+def _seed_everything() -> None:
+    np.random.seed(3)
+
+
+@like_eager(REPLAYS)
+def a_seed_of_numpy_that_is_not_called(wrap: Wrap) -> Any:
+    is_seeded = False
+
+    def function(x: torch.Tensor) -> torch.Tensor:
+        if is_seeded:
+            _seed_everything()
+        return x * float(np.ones(1)[0])
+
+    return calls(wrap(function))
 
 
 @like_eager(Expected(replays=False, reason="OUTSIDE_CALL", words="manual_seed()"))

@@ -7,6 +7,7 @@ import warnings
 import torch
 
 from cudalens.graphs import GraphManager, Reason
+from cudalens.graphs.undo import MOST_SAVED_BYTES
 from graph_scenarios.stage import counts, reason_row, reasons, same, scenario, values
 
 
@@ -27,6 +28,11 @@ def runs_eager(m: GraphManager, function, *make, calls: int = 4) -> None:
     for _ in range(calls):
         same(step(*(f() for f in make)), function(*(f() for f in make)))
     assert counts(step)[1:3] == (0, 0)
+
+
+def large_memory() -> torch.Tensor:
+    """Memory outside that a recording does not save: it is not split behind a write to it."""
+    return torch.zeros(MOST_SAVED_BYTES // 4 + 1, device="cuda")
 
 
 @scenario
@@ -53,11 +59,11 @@ def a_large_host_tensor_from_outside(m: GraphManager) -> None:
 
 @scenario
 def a_number_that_is_read(m: GraphManager) -> None:
-    latest = values()
+    latest = large_memory()
 
     def function(x):
         y = x * 2
-        latest.copy_(y)  # before the read: otherwise it is split there
+        latest[:6] = y  # before the read: otherwise it is split there
         if y.sum().item() > 5:
             y = y + 1
         return y
@@ -68,16 +74,18 @@ def a_number_that_is_read(m: GraphManager) -> None:
 
 @scenario
 def a_truth_test_and_a_mask(m: GraphManager) -> None:
+    latest = large_memory()
+
     def masked(x):
+        latest[:6] = x
         return x[x > 2]
 
-    latest = values()
-
     def tested(x):
-        latest.copy_(x)
+        latest[:6] = x
         return x + 1 if (x > 0).all() else x
 
     def sized(x):
+        latest[:6] = x
         return torch.nonzero(x > 1)
 
     runs_eager(m, masked, values)
@@ -276,20 +284,21 @@ def moved_and_managed(m: GraphManager) -> None:
 
 @scenario
 def the_reason_names_the_caller_s_line_in_nested_functions(m: GraphManager) -> None:
-    latest = values()
+    latest = large_memory()
 
     def helper(y):
         return float(y.sum())  # the wait
 
-    runs_eager(m, lambda x: x * helper(latest.copy_(x)), values)
+    runs_eager(m, lambda x: x * helper(latest[:6].copy_(x)), values)
     assert_reason(m, "SYNCHRONISES", "return float(y.sum())  # the wait")
 
 
 @scenario
 def the_first_row_of_a_skipped_function_gives_the_reason(m: GraphManager) -> None:
+    latest = large_memory()
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        runs_eager(m, lambda x: x[x > 1], values)
+        runs_eager(m, lambda x: x[latest[:6].copy_(x) > 1], values)
     frame = m.frame()
     (row,) = frame[frame["kind"] == "function"].to_dict("records")
     assert row["state"] == "eager"

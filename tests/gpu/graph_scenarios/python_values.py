@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import sys
 import types
 from collections import deque
 from collections.abc import Callable
@@ -403,3 +404,25 @@ def containers_whose_classes_replace_their_methods(m: GraphManager) -> None:
             held["terms"] = _Terms([5.0, (3.0, 1.0)])
         same(step(values() + n), (values() + n) * held["terms"][0] + 3.0)
     assert counts(step)[2:] == (2, 0)
+
+
+@scenario
+def classes_of_a_library_whose_name_begins_with_that_of_torch(m: GraphManager) -> None:
+    library = types.ModuleType("torchscaling")
+    library.__file__ = __file__
+    namespace = {"scale": 2.0, "offset": torch.tensor([0.5, 1.0]), "__module__": "torchscaling"}
+    scaling = library.Scaling = type("Scaling", (), namespace)
+    sys.modules["torchscaling"] = library
+    try:
+        scaled = m.wrap(lambda x: x * scaling().scale)
+        shifted = m.wrap(lambda x: x + scaling().offset.to(x.device).sum())
+        for n in range(10):
+            if n == 4:
+                scaling.scale = 3.0
+            if n == 7:
+                scaling.offset = torch.tensor([1.5, 1.0])
+            same(scaled(values()), values() * scaling.scale)
+            same(shifted(values()), values() + scaling.offset.sum().item())
+        assert min(function.counts.replays for function in m.functions) > 2
+    finally:
+        del sys.modules["torchscaling"]

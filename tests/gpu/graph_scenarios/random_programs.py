@@ -194,6 +194,20 @@ STATEMENTS = (
     "y = y + round(torch.rand(3, device='cuda').sum().item())",
     "y = y + float((x.detach() > 2).sum().cpu())",
     "outs.append(int(y.detach().max()) % 2)",
+    "outs.append(y[y.detach() > 2])",
+    "y = y + y[x.detach() > 2].sum()",
+    "z = x.detach() > 2; y = y + y[z].sum() * y.detach()[z].exp().mean()",
+    "z = y.clone(); z[z.detach() > 2] = 0.5; y = y + z",
+    "z = y.detach().clone(); z[z > 2] = z[z > 2].flip(0); y = y + z",
+    "outs.append((y.detach() > 2).nonzero())",
+    "outs.append(torch.unique(y.detach().round()))",
+    "y = y + len([one for one in (y.detach() > 2).tolist() if one])",
+    "y = y * 2 if torch.equal(y.detach().abs(), y.detach()) else y - 1",
+    "buf[buf > 2] = buf[buf > 2] / 4",
+    "thing.state[x.detach() > 2] = 1.5",
+    "buf.add_(1); y = y * 2 if buf.sum() > 24 else y",
+    "cfg['seen'] = None; (y.detach() * w.detach()).requires_grad_()[x.detach() > 2].sum().backward()",
+    "if w.requires_grad: (w * x.detach())[x.detach() > 2].sum().backward()",
 )
 
 #: What happens between calls.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import warnings
+from typing import Any
 
 import torch
 from torch import nn
@@ -174,6 +175,35 @@ def checkpointed_blocks(m: GraphManager) -> None:
         step(x).backward()
         of(twin)(x).backward()
         same(gradients(module), gradients(twin))
+
+
+@scenario
+def checkpointed_attention_replays_without_dropout(m: GraphManager) -> None:
+    from torch.utils.checkpoint import checkpoint
+
+    def of(net: nn.Module, dropout: float) -> Any:
+        def attend(x: torch.Tensor) -> torch.Tensor:
+            heads = net(x).view(1, 2, 8, 8)
+            return nn.functional.scaled_dot_product_attention(heads, heads, heads, dropout_p=dropout)
+
+        def step(x: torch.Tensor) -> list[torch.Tensor]:
+            net.zero_grad()
+            checkpoint(attend, x, use_reentrant=False).square().sum().backward()
+            return [p.grad.clone() for p in net.parameters()]
+
+        return step
+
+    for dropout in (0.0, 0.5):
+        nets = [nn.Linear(16, 16).cuda() for _ in range(2)]
+        nets[1].load_state_dict(nets[0].state_dict())
+        graphed, eager = m.wrap(of(nets[0], dropout)), of(nets[1], dropout)
+        for n in range(6):
+            x = torch.linspace(-1, 1, 128, device="cuda").view(8, 16) * n
+            torch.manual_seed(n)
+            found = graphed(x)
+            torch.manual_seed(n)
+            same(found, eager(x))
+        assert (graphed._function.counts.replays > 2) == (dropout == 0.0)
 
 
 @scenario

@@ -6,10 +6,12 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import pandas as pd
 import torch
 from torch import nn
 
 from cudalens.graphs import GraphManager
+from cudalens.graphs.undo import MOST_SAVED_BYTES
 from graph_scenarios.networks import batch, small
 from graph_scenarios.stage import counts, fails, reason_row, reasons, recordings, same, scenario, values
 
@@ -55,6 +57,22 @@ def each_branch_on_a_value_of_the_device_has_a_recording(m: GraphManager) -> Non
     assert counts(step) == (1, 2, 9, 0)
     assert reasons(m) == {"NEW_VALUE": 1}
     assert "read from the device: False → True" in reason_row(m, "NEW_VALUE")["detail"]
+
+
+@scenario
+def a_recording_names_the_reads_that_it_is_split_at(m: GraphManager) -> None:
+    def step(x: torch.Tensor) -> torch.Tensor:
+        positive = x[x > 0]
+        return positive * 2 if positive.sum() > 1 else positive
+
+    graphed, whole = m.wrap(step), m.wrap(lambda x: x * 2)
+    for _ in range(3):
+        graphed(values(1, -1, 2))
+        whole(values())
+    split, single = recordings(m)["detail"].tolist()
+    assert split.startswith("as 3 graphs; each replay waits for the device 2 times, to read size [2] at ")
+    assert ", True at " in split
+    assert pd.isna(single)
 
 
 @scenario
@@ -143,10 +161,203 @@ def what_is_written_outside_before_a_read_is_not_written_twice(m: GraphManager) 
 
         return step
 
-    step = compare(m, make, signs(8))
+    inputs = [values() * (-1.5 if n % 3 == 0 else 1) for n in range(12)]
+    step = compare(m, make, inputs)
     same(*made)
-    assert step._function.counts.recordings == 0
+    assert counts(step) == (1, 2, 9, 0)
+    assert "read from the device" in reason_row(m, "NEW_VALUE")["detail"]
+
+
+@scenario
+def a_static_argument_that_is_written_before_a_read_is_set_back(m: GraphManager) -> None:
+    cache, other = torch.zeros(6, device="cuda"), torch.zeros(6, device="cuda")
+
+    def step(x: torch.Tensor, cache: torch.Tensor) -> torch.Tensor:
+        cache[1:4] = x[1:4]
+        return cache * 2 if cache.sum() > 0 else cache - x
+
+    graphed = m.wrap(step, static=("cache",))
+    for x in signs(12):
+        same(graphed(x, cache), step(x, other))
+        same(cache, other)
+    assert counts(graphed) == (1, 2, 9, 0)
+
+
+@scenario
+def a_function_that_fails_behind_a_read_writes_once(m: GraphManager) -> None:
+    totals = [torch.zeros(2, device="cuda") for _ in range(2)]
+
+    def make(total: torch.Tensor) -> Any:
+        def step(x: torch.Tensor) -> torch.Tensor:
+            total.add_(x)
+            number = int(x.max())
+            return total * torch.tensor([float(n) for n in range(number)], device="cuda").sum()
+
+        return step
+
+    graphed, eager = m.wrap(make(totals[0])), make(totals[1])
+    for n in (3, 4, 3, 4, 5):
+        same(graphed(values(1, n)), eager(values(1, n)))
+        same(*totals)
+
+
+@scenario
+def a_large_memory_that_is_written_before_a_read_is_not_saved(m: GraphManager) -> None:
+    large = torch.zeros(MOST_SAVED_BYTES // 4 + 1, device="cuda")
+
+    def step(x: torch.Tensor) -> torch.Tensor:
+        large[:6].add_(x)
+        return x * 2 if large[:6].sum() > 0 else x - 1
+
+    graphed = m.wrap(step)
+    for x in signs(6):
+        graphed(x)
+    assert graphed._function.counts.recordings == 0
     assert "local_scalar_dense" in reason_row(m, "SYNCHRONISES")["detail"]
+
+
+def _sized(change: Callable[[torch.Tensor], Any]) -> Any:
+    """An operator whose result has a size that depends on values: two sizes in turn, each with a recording."""
+
+    @scenario
+    def run(m: GraphManager) -> None:
+        inputs = [torch.tensor([n, 1.0, -2.0, 3.0, 3.0, n % 2 * 2 - 1], device="cuda") for n in range(12)]
+        step = compare(m, lambda: change, inputs)
+        assert counts(step)[0] == 1
+        assert counts(step)[2] >= 7
+        assert counts(step)[3] == 0
+
+    return run
+
+
+elements_at_a_mask = _sized(lambda x: (x[x > 0] * 2, x[x > 2]))
+elements_at_a_mask_as_they_are = _sized(lambda x: x[x > 0])
+rows_at_a_mask = _sized(lambda x: x.view(3, 2)[x.view(3, 2).sum(1) > 0].t())
+indices_of_elements = _sized(lambda x: (x > 0).nonzero())
+indices_of_elements_as_a_tuple = _sized(lambda x: x[torch.where(x > 0)].cumsum(0))
+different_elements = _sized(lambda x: torch.unique(x.sign(), return_inverse=True, return_counts=True))
+different_rows = _sized(lambda x: torch.unique(x.view(3, 2).sign(), dim=0, return_inverse=True))
+different_neighbours = _sized(lambda x: torch.unique_consecutive(x.sign(), return_counts=True))
+selected_elements = _sized(lambda x: torch.masked_select(x, x > 0).sum() * x)
+counts_of_numbers = _sized(lambda x: torch.bincount((x > 0).long() + (x > 8).long()))
+repeated_elements = _sized(lambda x: torch.repeat_interleave(x, (x > 0).long() + 1))
+elements_that_are_replaced_at_a_mask = _sized(lambda x: _replaced(x * 2))
+a_list_of_values = _sized(lambda x: x * len([one for one in (x > 0).tolist() if one]))
+equal_tensors = _sized(lambda x: x * 2 if torch.equal(x.abs(), x) else x - 1)
+eigenvalues = _sized(lambda x: torch.linalg.eig(torch.diag(x)).eigenvalues.real)
+no_elements = _sized(lambda x: x[x > 1000])
+
+
+def _masked_training(loss_of: Callable[[torch.Tensor, torch.Tensor], torch.Tensor]) -> Any:
+    """A whole training step whose loss has elements at a mask: the backward reads no number of elements."""
+
+    @scenario
+    def run(m: GraphManager) -> None:
+        def make() -> Any:
+            weight = torch.ones(6, device="cuda", requires_grad=True)
+
+            def step(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+                weight.grad = None
+                loss = loss_of(weight * x, x > 0)
+                loss.backward()
+                return loss.detach(), weight.grad.clone()
+
+            return step
+
+        inputs = [torch.tensor([n, 1.0, -2.0, 3.0, 3.0, n % 2 * 2 - 1], device="cuda") for n in range(12)]
+        assert compare(m, make, inputs)._function.counts.replays >= 7
+
+    return run
+
+
+a_loss_at_a_mask = _masked_training(lambda y, mask: y[mask].square().sum())
+a_loss_at_a_mask_that_is_used_twice = _masked_training(lambda y, mask: (y[mask] * y[mask].exp()).sum())
+a_loss_at_views_of_a_mask = _masked_training(
+    lambda y, mask: y[mask].sum() + y.view(2, 3)[:, mask[3:]].exp().sum() + y.view(3, 2)[mask[:3]].sum()
+)
+a_loss_at_a_mask_of_two_dimensions = _masked_training(lambda y, mask: y.view(2, 3)[mask.view(2, 3)].cos().sum())
+
+
+@scenario
+def a_mask_that_changes_is_read_again(m: GraphManager) -> None:
+    def make() -> Any:
+        def step(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+            mask = x > 0
+            first = x[mask]
+            mask.logical_not_()
+            return first, x[mask], x[mask] * 2
+
+        return step
+
+    step = compare(m, make, signs(12))
+    assert counts(step) == (1, 3, 8, 0)
+
+
+def _replaced(y: torch.Tensor) -> torch.Tensor:
+    y[y > 0] = y[y > 0].flip(0)
+    return y + 1
+
+
+@scenario
+def memory_outside_is_replaced_at_a_mask_once(m: GraphManager) -> None:
+    made: list[torch.Tensor] = []
+
+    def make() -> Any:
+        table = torch.zeros(6, device="cuda")
+        made.append(table)
+
+        def step(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+            table[x > 0] = x[x > 0] + table[x > 0]
+            return table.clone(), table[table > 3].sum()
+
+        return step
+
+    step = compare(m, make, [values(1, -1, 1, -1, 1, n % 2 * 2 - 1) for n in range(14)])
+    same(*made)
+    assert step._function.counts.replays > 4
+
+
+@scenario
+def a_number_at_a_mask_needs_no_read(m: GraphManager) -> None:
+    def make() -> Any:
+        def step(x: torch.Tensor) -> torch.Tensor:
+            y = x * 2
+            y[y > 0] = 0.5
+            return y
+
+        return step
+
+    step = compare(m, make, signs(6))
+    assert counts(step) == (1, 1, 4, 0)
+
+
+@scenario
+def another_number_at_a_mask_is_another_recording(m: GraphManager) -> None:
+    settings = {"fill": 0.5}
+
+    def step(x: torch.Tensor) -> torch.Tensor:
+        y = x * 2
+        y[y > 0] = settings["fill"]
+        return y
+
+    graphed = m.wrap(step)
+    for n, x in enumerate(signs(12)):
+        settings["fill"] = 0.5 if n < 6 else 1.5
+        same(graphed(x), step(x))
+    assert graphed._function.counts.replays > 5
+
+
+@scenario
+def a_matrix_that_cannot_be_factored_raises_the_error_of_torch(m: GraphManager) -> None:
+    def step(x: torch.Tensor) -> torch.Tensor:
+        return torch.linalg.cholesky(torch.diag(x)) * 2
+
+    graphed = m.wrap(step)
+    for n in range(1, 6):
+        same(graphed(values(1, n)), step(values(1, n)))
+    assert graphed._function.counts.replays == 3
+    fails(lambda: graphed(values(1, -1)), torch.linalg.LinAlgError, "positive-definite")
+    same(graphed(values(1, 4)), step(values(1, 4)))
 
 
 @scenario
@@ -233,17 +444,20 @@ def a_training_step_that_looks_for_padding_replays(m: GraphManager) -> None:
 
 @scenario
 def batch_statistics_that_are_counted_before_a_read_are_counted_once(m: GraphManager) -> None:
-    module = nn.BatchNorm1d(6).cuda()
+    module, other = nn.BatchNorm1d(6).cuda(), nn.BatchNorm1d(6).cuda()
 
-    def step(x: torch.Tensor) -> torch.Tensor:
-        y = module(torch.stack([x, x * 2]))
-        return y * 2 if y.max() > 0.5 else y
+    def make(module: nn.Module) -> Any:
+        def step(x: torch.Tensor) -> torch.Tensor:
+            y = module(torch.stack([x, x * 2]))
+            return y * 2 if x.sum() > 0 else y
 
-    graphed = m.wrap(step)
-    for x in signs(6):
-        graphed(x)
-    assert module.num_batches_tracked.item() == 6
-    assert graphed._function.counts.replays == 0
+        return step
+
+    graphed, eager = m.wrap(make(module)), make(other)
+    for x in signs(12):
+        same(graphed(x).detach(), eager(x).detach())
+    same(module.state_dict(), other.state_dict())
+    assert graphed._function.counts.replays > 4
 
 
 @scenario

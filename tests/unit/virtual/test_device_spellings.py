@@ -239,6 +239,8 @@ MOVES = {
         "torch.cuda.FloatTensor" if torch.ones(1, device=d).is_cuda else "torch.FloatTensor"
     ).to(d),
     "operator": lambda t, d: torch.ops.aten.to.device(t, torch.ones(1, device=d).device, torch.float32),
+    "operator with another": lambda t, d: torch.ops.aten.to.other(t, torch.ones(1, device=d)),
+    "operator with a layout": lambda t, d: torch.ops.aten.to.dtype_layout(t, device=torch.ones(1, device=d).device),
     "operator, by name": lambda t, d: torch.ops.aten._to_copy(t, device=torch.ones(1, device=d).device),
 }
 
@@ -248,7 +250,9 @@ def moves(move, given, expected, source):
     moved = move(x, given)
     moved.square().sum().backward()
     values = moved.tolist() == [0.0, 1.0, 2.0, 3.0] and x.grad.tolist() == [0.0, 2.0, 4.0, 6.0]
-    return values and moved.device == expected and x.grad.device == x.device == torch.device(source)
+    is_moved = moved.device == expected and x.grad.device == x.device == torch.device(source)
+    plain = move(x.detach(), given)  # of a tensor without a gradient
+    return values and is_moved and plain.device == expected and plain.tolist() == [0.0, 1.0, 2.0, 3.0]
 
 
 @pytest.mark.parametrize("source", ["cpu", "cuda:0", "cuda:1"])

@@ -19,7 +19,7 @@ _MAX_NAME: Final = 4000
 #: Names up to here keep a beginning that they share with others.
 _MAX_PLAIN: Final = 36
 _MAX_DIFFERENCE: Final = 28
-_PYTHON: Final = re.compile(r"^(?:.*[/\\])?([^/\\]+\.py)\((\d+)\): (.+)$", re.DOTALL)
+_PYTHON: Final = re.compile(r"^(?:.*[/\\])?([^/\\]+\.py|In\[\d+\])\((\d+)\): (.+)$", re.DOTALL)
 _RETURNS: Final = re.compile(r"^(?:void |(?:std::)?enable_if<.*?>::type )")
 _PARAMETERS: Final = re.compile(r"\([^()]*\)")
 _NAMESPACE: Final = re.compile(r"(?:\b\w+|\(anonymous namespace\))::")
@@ -48,8 +48,9 @@ def short_names(names: Iterable[str]) -> dict[str, str]:
     """Return the short names of `names`, by name; a name that stays as it is is left out.
 
     A C++ name becomes what it computes and its kernel, ``MulFunctor · vectorized_elementwise``: namespaces, parameters
-    and template arguments that many kernels have are left out. A Python frame becomes its function and its file. Names
-    that would be equal also have what differs between them, ``MulFunctor [128, 4] · elementwise``.
+    and template arguments that many kernels have are left out. A Python frame becomes its function and its file or
+    cell, that of a whole cell the cell. Names that would be equal also have what differs between them, ``MulFunctor
+    [128, 4] · elementwise``.
 
     Args:
         names: The names that are shown together.
@@ -69,7 +70,9 @@ def short_names(names: Iterable[str]) -> dict[str, str]:
 
 def _brief(name: str) -> str:
     if found := _PYTHON.match(name[:_MAX_NAME]):
-        return f"{found[3]} · {found[1]}:{found[2]}"
+        file, line, function = found.groups()
+        is_cell = file.startswith("In[") and function == "<module>"
+        return file if is_cell else f"{function} · {file}:{line}"
     if name.startswith(("<", "nn.Module: ")):
         return name
     text = _RETURNS.sub("", name[:_MAX_NAME])

@@ -63,7 +63,12 @@ def simulated_section(ranks: Ranks, facts: SimulatedFacts, *, has_pictures: bool
     """Return all that a simulated job shows; its first line is the answer."""
     shown = section(ranks, has_pictures=has_pictures, copies=facts.copies)
     on = f"{len(ranks)} {facts.gpu}" + (f", {facts.network}" if facts.network else "")
-    rows = [("simulated", f"{on}; no GPU was used"), ("from traces", f"{shown.verdict}")]
+    rows = [("simulated", f"{on}; no GPU was used")]
+    if facts.losses:
+        # The traces show less: the kernels of a rank that waits in a collective are slower too.
+        rows.append(("losses", "against the same job without the slow part; the tables compare ranks with each other"))
+    else:
+        rows.append(("from traces", shown.verdict))
     if len(facts.losses) > _IN_VERDICT:
         rows.append(("slow parts", "; ".join(map(_loss_text, facts.losses[:_SHOWN_LOSSES]))))
     if facts.note:

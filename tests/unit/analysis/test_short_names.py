@@ -38,6 +38,11 @@ def test_a_python_frame_is_its_function_and_its_file():
     assert short_names([name]) == {name: "_call_impl · module.py:1743"}
 
 
+def test_a_function_of_a_cell_is_its_name_and_its_cell():
+    names = ["In[2](1): work", "In[2](7): <lambda>", "In[3](1): <module>"]
+    assert short_names(names) == dict(zip(names, ["work · In[2]:1", "<lambda> · In[2]:7", "In[3]"], strict=True))
+
+
 def test_names_without_a_shorter_form_stay():
     assert short_names(["Memcpy", "<built-in function len>", "nn.Module: Linear_0", ""]) == {}
 

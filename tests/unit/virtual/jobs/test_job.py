@@ -93,6 +93,7 @@ def test_a_slow_gpu_is_named_with_what_the_job_loses(fsdp):
     loss_ns = slow.step_ns - fsdp.step_ns
     first = slow.analysis.stragglers.found[0]
     assert "rank 5 " in str(slow.summary()).splitlines()[0]
+    assert str(slow.summary()).count("the job loses") == 1
     assert first.loss_ns == pytest.approx(loss_ns, rel=0.2)
     assert loss_ns > 0.2 * fsdp.step_ns
 

@@ -228,13 +228,21 @@ class Gpus:
             raise cuda_error(INVALID_DEVICE) if self.devices else RuntimeError(NO_GPUS)
         return index
 
-    def place_tensor(self, tensor: torch.Tensor, device: Device, *, block: Block | None = None) -> Residence:
+    def place_tensor(
+        self, tensor: torch.Tensor, device: Device, *, block: Block | None = None, in_arena: bool = True
+    ) -> Residence:
         """Place a tensor's storage on a device, in `block` or in a new block of the current stream.
+
+        Args:
+            tensor: In host memory.
+            device: The device.
+            block: A block for its storage.
+            in_arena: Whether its bytes move to the arena of a block in a graph's pool.
 
         Raises:
             torch.OutOfMemoryError: The virtual device is full; torch's message.
         """
-        if self.serves_graphs:
+        if self.serves_graphs and in_arena:
             there = self._place_in_arena(tensor, device, block)
             if isinstance(there, Residence):
                 return there

@@ -117,11 +117,16 @@ def check_out(gpus: Gpus, plan: Plan, kwargs: dict[str, Any], device: Device) ->
 
 
 def adopt(gpus: Gpus, tensor: torch.Tensor, device: Device) -> None:
-    """Move a tensor that torch created for internal use to a device."""
+    """Move a tensor that torch created for internal use to a device.
+
+    The tensor can be a view of another one that only torch's C++ has (as in ``_pad_packed_sequence``). That one cannot
+    be moved to an arena, so that the view must not be, either.
+    """
     capture = gpus.machine.current_stream(device).capture if gpus.machine.captures else None
     if capture is not None:
         capture.adopt(tensor)
-    gpus.place_tensor(tensor, device)
+    is_part = tensor.untyped_storage().nbytes() != tensor.numel() * tensor.element_size()
+    gpus.place_tensor(tensor, device, in_arena=not is_part)
 
 
 def _named_tensors(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[tuple[str, torch.Tensor]]:

@@ -365,3 +365,22 @@ def what_shares_only_the_storage_keeps_an_output_alive(m: GraphManager) -> None:
             same(alias, values() + n + 1)
         same(more, (values() * 7, values() * 8, values() * 9))
         del alias, more
+
+
+@scenario
+def an_output_that_torch_fills_part_by_part(m: GraphManager) -> None:
+    """Only torch's C++ holds the padded output while its parts are written."""
+    rnn = torch.nn.utils.rnn
+
+    def pad_again(x: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
+        packed = rnn.pack_padded_sequence(x, lengths, batch_first=True, enforce_sorted=False)
+        return rnn.pad_packed_sequence(packed, batch_first=True)[0]
+
+    step = m.wrap(pad_again)
+    lengths = torch.tensor([4, 2, 3])
+    for n in range(5):
+        x = torch.arange(24.0, device="cuda").view(3, 4, 2) + n
+        mask = torch.arange(4, device="cuda") < lengths.cuda()[:, None]
+        out = step(x, lengths)
+        assert out.is_cuda
+        same(out, x * mask[..., None])

@@ -112,6 +112,7 @@ class RankRecord:
             self.recorder.steps.num_steps,
             {name: stats.get(f"{name}.all.peak", 0) for name in ("allocated_bytes", "reserved_bytes")},
             reads_rank=device.reads_rank,
+            has_uneven_parts=device.has_uneven_parts,
         )
 
     def _call(self, function: Callable[[], object]) -> None:

@@ -34,7 +34,8 @@ class RankRun:
         kernels: The family and the duration of each of its kernels.
         every_group: The process groups of the job.
         joined: The calls that make a process group and wait for all ranks of the job.
-        reads_rank: Whether the program reads its rank.
+        reads_rank: Whether the program reads its rank, node or position in a group.
+        has_uneven_parts: Whether the last ranks hold less of what FSDP2 or DTensor divides.
         cut: The end of the first step; None if there was no other.
         num_steps: The number of steps after it.
         memory: Peaks of the memory of the rank's GPU, as `torch.cuda.memory_stats` names them, without ``.all.peak``.
@@ -47,6 +48,7 @@ class RankRun:
     every_group: tuple[Members, ...]
     joined: tuple[GroupCall, ...]
     reads_rank: bool
+    has_uneven_parts: bool
     cut: Cut | None
     num_steps: int
     memory: Mapping[str, int]
@@ -64,6 +66,7 @@ class RankRun:
         memory: Mapping[str, int],
         *,
         reads_rank: bool,
+        has_uneven_parts: bool,
     ) -> RankRun:
         """Return the run that a record and the collectives of a rank describe."""
         return cls(
@@ -73,6 +76,7 @@ class RankRun:
             tuple(communicator.every_group),
             tuple(joined),
             reads_rank,
+            has_uneven_parts,
             cut,
             num_steps,
             memory,
@@ -103,6 +107,7 @@ def run_distinct_ranks(
         which: "all" ranks; these ranks, of which each stands for those after it; or "auto": rank 0 and the first rank
             of each position in groups whose members do different things. A program that reads its rank may do more by
             itself: then all ranks run in jobs of up to 8, and in larger ones ranks 1 and the last one are compared.
+            All ranks of up to 8 run too if the last of them hold less of what is divided.
 
     Returns:
         The runs by rank; for each rank, the rank that ran and does the same; and a sentence about the choice.
@@ -116,7 +121,7 @@ def run_distinct_ranks(
     layout = Layout(num_ranks, runs[0].every_group)
     classes = layout.classes(unlike_roles(runs[0].program.collectives.values()))
     reads = runs[0].reads_rank
-    if reads and num_ranks <= _ALL_UP_TO:
+    if (reads or runs[0].has_uneven_parts) and num_ranks <= _ALL_UP_TO:
         runs |= {rank: run(rank) for rank in range(1, num_ranks)}
         return runs, _merge_equal(runs, num_ranks), ""
     first = representatives(classes)
@@ -129,7 +134,13 @@ def run_distinct_ranks(
             continue
         runs[rank] = found
         return _run_all(num_ranks, run, runs)
-    note = _copied(len(runs), num_ranks) if len(runs) < num_ranks else ""
+    if len(runs) == num_ranks:
+        return runs, program_of, ""
+    note = _copied(len(runs), num_ranks)
+    if reads:
+        note += f"; the program reads its rank, and of the others only ranks 1 and {num_ranks - 1} were compared"
+    if runs[0].has_uneven_parts:
+        note += "; some sizes are not divisible by the number of ranks, and the last ranks hold less than shown"
     return runs, program_of, note
 
 

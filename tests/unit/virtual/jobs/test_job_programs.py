@@ -10,6 +10,7 @@ import torch
 import torch.distributed as dist
 from torch import nn
 from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import fully_shard
 from torch.distributed.optim import ZeroRedundancyOptimizer
 from torch.distributed.tensor import Replicate, Shard, distribute_tensor
 from torch.nn.parallel import DistributedDataParallel
@@ -60,6 +61,56 @@ def test_batches_of_all_ranks_are_normalised_together_in_three_collectives_of_a_
     # mean, inverse deviation and count of each rank; then the sums of two gradients of each channel
     assert found["kind"].tolist() == ["allgather", "allreduce"]
     assert found["num_bytes"].tolist() == [4 * SIZE * (2 * 8 + 1), 4 * 2 * 8]
+
+
+POSITIONS = {
+    "mesh.get_local_rank": lambda mesh: mesh.get_local_rank("dp"),
+    "mesh.get_coordinate": lambda mesh: mesh.get_coordinate()[0],
+    "group.rank": lambda mesh: mesh.get_group("dp").rank(),
+    "GROUP_RANK": lambda mesh: int(os.environ["GROUP_RANK"]),
+}
+
+
+@pytest.mark.parametrize("name", POSITIONS)
+def test_a_rank_that_reads_its_position_or_its_node_has_its_own_memory(name):
+    def holds_more_at_first():
+        mesh = init_device_mesh("cuda", (2, 2), mesh_dim_names=("dp", "tp"))
+        x = torch.ones((8 if POSITIONS[name](mesh) == 0 else 4) << 20, device="cuda")
+        dist.all_reduce(x[:1])
+
+    job = cudalens.virtual.job(holds_more_at_first, f"h100x{SIZE}", nodes=2)
+    assert job.ran == (0, 1, 2, 3)
+    assert job.memory["allocated_bytes"].tolist() == [32 << 20, 32 << 20, 16 << 20, 16 << 20]
+
+
+def sharded_linear():
+    """A layer of 1030 rows, which 4 or 12 ranks do not divide."""
+    mesh = init_device_mesh("cuda", (int(os.environ["WORLD_SIZE"]),))
+    model = fully_shard(nn.Linear(515, 1030).cuda(), mesh=mesh)
+    optimizer = torch.optim.AdamW(model.parameters())
+    for _ in range(3):
+        model(torch.ones(16, 515, device="cuda")).sum().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+
+
+def test_ranks_that_hold_less_of_what_fsdp_divides_run_by_themselves():
+    job, whole = cudalens.virtual.job(sharded_linear, f"h100x{SIZE}"), run_all(sharded_linear)
+    assert job.step_ns == whole.step_ns
+    assert job.memory["allocated_bytes"].tolist() == whole.memory["allocated_bytes"].tolist()
+    many = cudalens.virtual.job(sharded_linear, "h100x12", nodes=2)
+    assert many.ran == (0,)
+    assert "the last ranks hold less than shown" in many.note
+
+
+def test_the_note_of_copied_ranks_names_those_that_were_compared():
+    def reads():
+        rank = begin()
+        dist.all_reduce(torch.ones(8 + 0 * rank, device="cuda"))
+
+    job = cudalens.virtual.job(reads, "h100x12", nodes=2)
+    assert job.ran == (0,)
+    assert "only ranks 1 and 11 were compared" in job.note
 
 
 def test_lists_of_uneven_tensors_are_exchanged():

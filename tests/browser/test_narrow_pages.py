@@ -13,7 +13,7 @@ import cudalens
 from cudalens.frames import Ranks
 from cudalens.views.sections import costs as cost_tables
 from cudalens.views.sections.markup import bar
-from cudalens.views.sections.model import Row, Section, Table
+from cudalens.views.sections.model import Column, Row, Section, Table
 from cudalens.views.sections.shown import write_page
 from cudalens.views.sections.write_html import to_html
 
@@ -72,7 +72,8 @@ def test_all_cells_are_within_the_page(offline_page, tmp_path, view, width):
 def test_a_number_beside_a_bar_has_room(offline_page, tmp_path):
     offline_page.set_viewport_size({"width": 600, "height": 700})
     cells = ("train.py:7", (bar("", 0.5), " 5.91 ms (51 %)"), "216", "10.2 ms")
-    blocks = (Table(cost_tables._LINE_COLUMNS, [Row(cells)], is_stacked=True),)
+    columns = (Column("line", "line", text_width=60), *cost_tables._LINE_COLUMNS)
+    blocks = (Table(columns, [Row(cells)], is_stacked=True),)
     html = to_html(Section("lines", "cl-line", title="Lines", blocks=blocks, is_open=True), has_style=True)
     offline_page.goto(write_page(tmp_path / "page.html", "lines", html).as_uri())
     cells = offline_page.locator("td")

@@ -95,7 +95,7 @@ class TestOutput:
         trace = cudalens.load(cudalens.runs.last.save(tmp_path / "run.cudalens"))
         assert cell_sources(trace.info) == {f"In[{last - 2}]": cells[0], f"In[{last}]": cells[2]}
         costs = line_costs(trace).set_index("place")["source"]
-        assert costs[f"In[{last - 2}]:1"] == "def scaled(x):"
+        assert costs[f"In[{last - 2}]:2"] == "return x.sin() * 2"
 
     def test_a_run_without_stacks_keeps_no_text_of_other_cells(self, notebook, monkeypatch):
         monkeypatch.setattr("IPython.get_ipython", lambda: notebook.shell)

@@ -168,9 +168,8 @@ def test_the_graph_notebook_goes_from_a_skip_to_replays_and_branches(tmp_path):
     assert (tmp_path / "cuda-graphs.html").stat().st_size > 10_000
 
     *_, waiting, counting = [shown for source, shown in cells if source == "%cudagraph explain"]
-    assert "- return loss.item()\n" in waiting
-    assert "+ return loss.detach()" in waiting
-    assert "+ cudalens.graphs.capturable(optimizer)" in counting
+    for explained in (waiting, counting):
+        assert "+ cudalens.graphs.capturable(optimizer)" in explained
     (functions,) = [shown for source, shown in cells if source == "%cudagraph list"]
     assert re.search(r"train +12 +10 +1 +1 +0 +1 +recorded", functions)
 

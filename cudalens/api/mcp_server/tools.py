@@ -133,7 +133,8 @@ def lines_around(trace: Trace, folder: Folder, found: Finding) -> dict[str, Any]
     """
     name, _, line = (found.place or "").rpartition(":")
     if not line.isdecimal() or len(line) > 9:
-        return {"lines": [], "source": "the place is not known; record stacks (stacks=True)"}
+        known = "only the function is known" if found.place else "the place is not known"
+        return {"lines": [], "source": f"{known}; record stacks with cudalens (stacks=True)"}
     text, source = _text(trace, folder, name)
     lines = text.splitlines()
     first = max(int(line) - 1 - _AROUND, 0)

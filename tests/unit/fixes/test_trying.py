@@ -68,7 +68,7 @@ def test_the_state_is_restored(gpu):
     names = {"torch": torch, "net": net, "opt": opt, "kept": kept, "counts": counts, "generator": generator, "x": x,
              "counter": counter, "random": random}  # fmt: skip
     code = """
-for step in range(4):
+for step in range(12):
     opt.zero_grad(set_to_none=False)
     loss = net(x + torch.rand(1, device="cuda") + random.random()).square().mean()
     loss.backward()

@@ -9,7 +9,6 @@ import torch
 import cudalens
 from cudalens.analysis import syncs
 from cudalens.device.syncs import SyncCollector
-from cudalens.virtual.releases import torch_version
 
 
 @pytest.fixture(autouse=True)

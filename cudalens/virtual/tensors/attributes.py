@@ -247,7 +247,7 @@ class _Moves:
             moved: torch.Tensor = self._to(tensor, device, **rest)
             return moved
         target = None if index is None else self._gpus.devices[index]
-        residence = residence_of(tensor)
+        residence = place_of(tensor)
         if (residence.device if residence is not None else None) is target:
             return self._cast(tensor, rest)
         return to_device(

@@ -50,6 +50,25 @@ def test_each_rank_has_its_own_part_of_an_uneven_dtensor():
     assert found == {0: (0, 3, 3), 1: (1, 3, 3), 2: (2, 3, 3), 3: (3, 1, 1)}
 
 
+def test_the_norm_of_all_gradients_is_reduced_once():
+    """``Tensor.to`` of a DTensor to the device where it is gives the DTensor itself: its parts are not added up."""
+
+    def clip():
+        begin()
+        mesh = init_device_mesh("cuda", (SIZE,))
+        model = nn.Sequential(nn.Linear(8, 8), nn.Linear(8, 8)).cuda()
+        for layer in model:
+            fully_shard(layer, mesh=mesh)
+        model(torch.randn(4, 8, device="cuda")).sum().backward()
+        grad = model[0].weight.grad
+        assert grad.to(grad.device) is grad
+        assert grad.to(grad.device, torch.float64).placements == grad.placements
+        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+
+    kinds = collectives_of(run_all(clip), 1)["kind"].tolist()
+    assert kinds.count("allreduce") == 1
+
+
 def test_batches_of_all_ranks_are_normalised_together_in_three_collectives_of_a_step():
     def normalise():
         rank = begin()

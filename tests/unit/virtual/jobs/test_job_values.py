@@ -100,6 +100,19 @@ def sharded(device, rank):
     return train(model, torch.optim.AdamW(model.parameters(), lr=0.01), device, rank)
 
 
+def sharded_and_clipped(device, rank):
+    mesh = init_device_mesh(device, (SIZE,))
+    model = model_on(device)
+    for layer in (*model, model):
+        fully_shard(layer, mesh=mesh)
+    norms = []
+    for step in range(3):
+        model(batch(device, rank + SIZE * step)).square().mean().backward()
+        norms.append(nn.utils.clip_grad_norm_(model.parameters(), 0.1).full_tensor())
+        model.zero_grad()
+    return norms
+
+
 def sharded_mixed_precision(device, rank):
     mesh = init_device_mesh(device, (SIZE,))
     model = model_on(device)
@@ -238,6 +251,7 @@ PROGRAMS = [
     data_parallel_with_accumulation,
     zero_optimizer,
     sharded,
+    sharded_and_clipped,
     sharded_mixed_precision,
     hybrid_sharded,
     sharded_by_wrapper,

@@ -36,8 +36,8 @@ def query(
     Args:
         trace: Any Trace.
         frame: Name of the frame, such as ``events`` or ``memory``.
-        where: Only rows on which this holds, such as ``dur > 1e6 and "gemm" in name``; the language is defined in
-            `cudalens.analysis.queries.grammar`.
+        where: Only rows on which this holds, such as ``dur > 1e6 and "gemm" in name``; the module's docstring defines
+            the language.
         columns: Only these; all by default.
         sort: A column by which rows are sorted; descending after a minus, as in ``-dur``.
         limit: At most so many rows; None for all.

@@ -66,7 +66,7 @@ class Brief(dict[str, Any]):
     Attributes:
         text: The brief as text.
         tokens: The number of tokens for which it was made; neither the text nor the JSON text has more, by the
-            estimate of `cudalens.views.brief.tokens`.
+            estimate of `cudalens.views.brief.estimate_tokens`.
     """
 
     def __init__(self, data: dict[str, Any], text: str, tokens: int) -> None:

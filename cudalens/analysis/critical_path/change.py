@@ -160,8 +160,12 @@ class Change:
 
     def _scale_work(self, which: Bools, factor: Floats | float) -> None:
         self._work_factor[which] *= np.broadcast_to(factor, which.shape)[which]
-        # Removed work has no gap before it.
-        self._durations.stream_lag[which & (self._work_factor == 0)] = 0
+        self._close_gaps(which & (self._work_factor == 0))
+
+    def _close_gaps(self, which: Bools) -> None:
+        """Start work at the end of its predecessor on the stream; work that overlaps it (in damaged files) stays."""
+        lag = self._durations.stream_lag
+        lag[which] = np.minimum(lag[which], 0)
 
     def _is_launch(self) -> Bools:
         found = np.zeros(len(self.events), bool)
@@ -189,7 +193,7 @@ class Change:
             raise ValueError(f"fuse selects {len(fused)} pieces of device work in this part of the trace; it needs two")
         leader = _leaders(works, of, fused)
         follows = (of >= 0) & (of == np.roll(of, 1)) & ~works.is_first
-        now.stream_lag[follows] = 0
+        self._close_gaps(follows)
         # On each stream the first work waits for the one launch; the others follow in the order of the stream.
         moved = now.has_launch[fused]
         now.launch_from[fused[moved]] = leader[moved]

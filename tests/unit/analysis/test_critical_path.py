@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from budget import examples
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import cudalens
@@ -459,8 +459,19 @@ def test_a_path_has_no_gap_and_explains_the_run_exactly(rows):
     assert again.end - graph.window.begin == path.length_ns
 
 
+def launched(name, number, issued, start, dur):
+    call = {"ts": issued, "dur": 1, "name": "cudaLaunchKernel", "cat": "cuda_runtime", "correlation_id": number}
+    work = {"ts": start, "dur": dur, "name": name, "cat": "kernel", "stream": 7, "correlation_id": number}
+    return [call, work]
+
+
+#: Two kernels of one stream at once, which only a damaged file has.
+OVERLAPPING = [*launched("a", 1, 0, 0, 4), *launched("a", 2, 1, 3, 1)]
+
+
 @settings(deadline=None, max_examples=examples(25))
 @given(runs(), st.sampled_from(["a", "kernels", "launches", "host", "syncs", "copies", "fuse"]))
+@example(OVERLAPPING, "fuse")
 def test_nothing_gets_longer_by_taking_something_away(rows, what):
     path = critical_path(trace_of(rows))
     changes = {"syncs": {"without_syncs": True}, "copies": {"overlap_copies": True}, "fuse": {"fuse": "[abc]"}}

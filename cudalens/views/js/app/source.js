@@ -6,7 +6,7 @@
 /** @import { MarkupElement } from "../shared/markup.js" */
 
 /**
- * What cudalens/views/sections/page_facts.py makes.
+ * What `facts` of cudalens/views/sections/page.py makes.
  *
  * @typedef {object} PageFacts
  * @property {string} verdict

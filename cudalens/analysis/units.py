@@ -5,6 +5,7 @@ Every function takes what the frames hold (ns, bytes, per cent) and gives short 
 
 from __future__ import annotations
 
+import re
 from math import isnan
 from typing import Final
 
@@ -12,6 +13,9 @@ _TIMES: Final = ((1e9, "s"), (1e6, "ms"), (1e3, "µs"), (1.0, "ns"))
 _SIZES: Final = ((1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
 _UNKNOWN: Final = "-"
 _NUMBER_WORDS: Final = {1: "once", 2: "twice"}
+
+#: A place without a line, as `cudalens.frames.stacks.Place.text` writes it.
+_IN_FUNCTION: Final = re.compile(r"^(?P<function>.+) \((?P<file>[^()]+)\)$", re.DOTALL)
 
 #: From this factor on, a factor is easier to read than per cent, and "88 % faster" hides a factor of 8.
 _LEAST_FACTOR: Final = 2.0
@@ -118,8 +122,15 @@ def times(number: int) -> str:
 
 
 def short_place(place: str) -> str:
-    """Return a place in a file with the last two parts of its path: ``train/loop.py:7``."""
-    return shorten("/".join(place.replace("\\", "/").split("/")[-2:]), 40)
+    """Return a place in a file with the last two parts of its path: ``train/loop.py:7``, ``step (loop.py)``."""
+    match = _IN_FUNCTION.match(place)
+    if match is not None:
+        return shorten(f"{match['function']} ({_end_of_path(match['file'], 1)})", 48)
+    return shorten(_end_of_path(place, 2), 40)
+
+
+def _end_of_path(path: str, num_parts: int) -> str:
+    return "/".join(path.replace("\\", "/").split("/")[-num_parts:])
 
 
 def shorten(text: str, width: int) -> str:

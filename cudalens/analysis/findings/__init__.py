@@ -73,6 +73,7 @@ RULES: Final[tuple[Rule, ...]] = (
     copy_rules.pageable,
     copy_rules.not_overlapped,
     copy_rules.small_copies,
+    copy_rules.made_on_host,
     copy_rules.layouts,
     copy_rules.on_device,
     fusion_rules.optimizer,

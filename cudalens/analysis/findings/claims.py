@@ -46,6 +46,7 @@ CLAIMS: Final[dict[str, tuple[str, ...]]] = {
     "host_pauses": ("host_work",),
     "pageable_copies": _HIDDEN,
     "small_copies": _HIDDEN,
+    "made_on_host": (*_HIDDEN, "ends"),
     "zero_grad": _HIDDEN,
     "optimizer_loop": _HIDDEN,
     "cold_start": (

@@ -25,6 +25,28 @@ _COPY_OP: Final = r"^aten::(?:copy_|clone|_to_copy|_foreach_copy_)$"
 _CAST: Final = "^aten::_to_copy$"
 _COPY_CALL: Final = r"Memcpy"
 
+#: Operators that make a tensor from numbers, and in-place ones that fill a new tensor.
+_FACTORY: Final = (
+    r"^aten::(?:(?:rand|randn|zeros|ones|full)(?:_like)?|randint|randperm|normal|arange|linspace|logspace|eye"
+    r"|tril_indices|triu_indices|(?:normal|uniform|random|bernoulli|exponential)_)$"
+)
+#: What programs do with such a tensor before they copy it: elementwise operators, views, conversions.
+_ADJUSTMENT: Final = (
+    r"^aten::(?:empty|(?:add|sub|mul|div|neg|exp|sqrt|pow|clamp|erfinv|fill|zero|masked_fill|tril|triu|unsqueeze"
+    r"|squeeze|lt|le|gt|ge|eq|ne|logical_not|detach)_?|rsub|where|view|reshape|expand|repeat|transpose|t|permute"
+    r"|slice|select|to|_to_copy|contiguous|clone|lift_fresh|alias|resolve_conj|resolve_neg|pin_memory|is_pinned)$"
+)
+
+_MADE_ON_HOST: Final = 0.05
+
+#: A CPU does not write faster, bytes per ns. What takes less time did not make the tensor that is copied after it:
+#: older versions of torch's profiler make a small tensor for each range.
+_HOST_RATE: Final = 200.0
+
+#: Where making takes less than this share of copying, waits for the GPU are what costs, and other rules report them.
+_MAKING_SHARE: Final = 0.1
+_MAKE_ON_GPU: Final = 'make them on the GPU: torch.randn(n, device="cuda"); for a new model: with torch.device("cuda"):'
+
 _MIGRATED: Final = 0.05
 _NOT_OVERLAPPED: Final = 0.05
 _ON_DEVICE: Final = 0.05
@@ -72,6 +94,8 @@ def pageable(arrays: TraceArrays) -> Iterator[Finding]:
             "pinned memory (cudaMallocHost, or cudaHostRegister) and cudaMemcpyAsync on a stream; if each iteration "
             "copies the same data, keep it on the GPU between kernels"
         )
+    elif 2 * arrays.dur[np.intersect1d(rows, _made_on_host(arrays)[2])].sum() >= busy:
+        advice = _MAKE_ON_GPU
     elif 2 * arrays.dur[to_device].sum() >= busy:
         advice = "DataLoader(pin_memory=True) or tensor.pin_memory(), and .to(device, non_blocking=True)"
     else:
@@ -206,6 +230,77 @@ def small_copies(arrays: TraceArrays) -> Iterator[Finding]:
     yield arrays.finding(
         "small_copies", "many small copies", what, gain, advice, "medium", rows=rows, place=arrays.place_of(calls)
     )
+
+
+def made_on_host(arrays: TraceArrays) -> Iterator[Finding]:
+    """``made_on_host``: tensors of zeros, random numbers and the like that are made on the CPU and copied to the GPU.
+
+    Gain: what a replay saves without the operators that make them, and without their copies and the waits for these.
+    A tensor is one that was made on the CPU if the operators of its thread before its copy are such an operator, and
+    otherwise only elementwise operators, views and other such copies, and took as long as a CPU needs to write its
+    bytes. Thresholds: a twentieth of the window; making takes a tenth of the time of copying.
+    """
+    making, copying, rows = _made_on_host(arrays)
+    made_ns, copied_ns = length(arrays.time_of(making)), length(arrays.time_of(copying))
+    if not len(copying) or made_ns < _MAKING_SHARE * copied_ns:
+        return
+    gain = arrays.steady.gain(
+        without_host(making), without_host(copying), without_waits(arrays.beneath(copying)), with_work(rows, 0.0)
+    )
+    if arrays.is_minor(gain, _MADE_ON_HOST):
+        return
+    what = (
+        f"{units.plural(len(copying), 'tensor')} made on the CPU and copied to the GPU: the host spent "
+        f"{units.duration(made_ns)} on making, most in {arrays.main_name(making)}, and {units.duration(copied_ns)} on "
+        "copying."
+    )
+    yield arrays.finding(
+        "made_on_host", "tensors made on the CPU", what, gain, _MAKE_ON_GPU, "medium",
+        rows=np.sort(np.concatenate([making, copying])), place=arrays.place_of(making), changed=rows,
+    )  # fmt: skip
+
+
+def _made_on_host(arrays: TraceArrays) -> tuple[Ints, Ints, Ints]:
+    """Tensors that are made on the CPU and copied to the GPU.
+
+    Returns:
+        Rows of the outermost operators that make them and adjust them, of those that copy them, and of the copies.
+    """
+    copied = arrays.matching(_TO_DEVICE, "gpu_memcpy")
+    launch = arrays.ints("launch", copied)
+    copied, launch = copied[launch >= 0], launch[launch >= 0]
+    copy_ops = np.setdiff1d(arrays.outermost_ops(launch), launch)
+    if not len(copy_ops) or not len(arrays.matching(_FACTORY, "cpu_op")):
+        return copied[:0], copied[:0], copied[:0]
+    is_op = arrays.is_in("cpu_op")
+    ops = np.flatnonzero(is_op & ~(is_op[arrays.parent] & (arrays.parent >= 0)))
+    ops = ops[np.lexsort((arrays.ts[ops], arrays.thread[ops]))]
+    low, high = arrays.launched_in(ops)
+    is_copy, is_on_host = np.isin(ops, copy_ops), low == high
+    is_factory = is_on_host & arrays.is_named(_FACTORY)[ops]
+    is_adjustment = is_on_host & arrays.is_named(_ADJUSTMENT)[ops]
+    # A run of operators ends with another operator, or with the thread: add(a, b) | zeros, mul, to, ones, to | linear.
+    is_other = ~(is_copy | is_factory | is_adjustment)
+    is_first = np.diff(arrays.thread[ops], prepend=-1) != 0
+    run = np.cumsum(is_other | is_first)
+    begin = np.searchsorted(run, run)
+    made = np.cumsum(is_factory)
+    made_in_run = made - made[begin] + is_factory[begin]
+    moved = np.cumsum(is_copy)
+    moved_in_run = moved - moved[begin] + is_copy[begin]
+    is_of_made = is_copy & (made_in_run >= moved_in_run)
+    if not arrays.trace.info.is_simulated:
+        launched_bytes = np.maximum(arrays.ints("num_bytes", arrays.work.rows[arrays.by_launch[0]]), 0)
+        total = np.concatenate([[0], np.cumsum(launched_bytes)])
+        needed_ns = np.bincount(run, np.where(is_of_made, total[high] - total[low], 0)) / _HOST_RATE
+        making_ns = np.bincount(run, np.where(~is_copy & (made_in_run > 0), arrays.dur[ops], 0))
+        is_of_made &= (making_ns >= needed_ns)[run]
+    # What is made after the last such copy of its run is not copied.
+    copies_until = np.cumsum(is_of_made)
+    copies_of_run = copies_until[np.searchsorted(run, run, "right") - 1]
+    is_making = (is_factory | is_adjustment) & (made_in_run > 0) & (copies_until < copies_of_run)
+    making, copying = np.sort(ops[is_making]), np.sort(ops[is_of_made])
+    return making, copying, np.intersect1d(copied, arrays.work.rows[arrays.launched(copying)])
 
 
 def layouts(arrays: TraceArrays) -> Iterator[Finding]:

@@ -38,6 +38,7 @@ REWRITES: Final[dict[str, tuple[Rewrite, ...]]] = {
     "pageable_copies": (copies.make_on_device, copies.pin_memory, loops.hoist),
     "exposed_copies": (copies.make_on_device, copies.prefetch),
     "small_copies": (loops.hoist, copies.make_on_device, loops.stack_before_copy),
+    "made_on_host": (copies.make_on_device, loops.hoist),
     "copies": (loops.drop_copies, loops.join_once, loops.hoist),
     "strided_operands": (loops.drop_copies, loops.hoist),
     "layout_conversions": (precision.channels_last,),

@@ -206,6 +206,28 @@ def calls(number, num_bytes, step=0):
     return world.kernels(5, 20 * US).wait()
 
 
+def made_on_host(name, *, copied=PAGEABLE):
+    """An operator of 600 µs on the CPU, and a copy of its result: 100 µs, and 7 µs for its operator and call."""
+
+    is_pageable = copied == PAGEABLE
+
+    def act(world):
+        world.op(name, 600 * US).sleep(600 * US)
+        return world.within(
+            "aten::to",
+            lambda w: (
+                w.sleep(US)
+                .device(
+                    copied, 100 * US, cat="gpu_memcpy", call="cudaMemcpyAsync", waits=is_pageable, num_bytes=1 << 20
+                )
+                .sleep(US)
+            ),
+            "cpu_op",
+        )
+
+    return act
+
+
 ROWS = [
     # 99 gaps of 20 µs: a launch every 30 µs, 10 µs of work
     Row("launch_bound", 99 * 20 * US, lambda: distinct(100, 28 * US), lambda: distinct(100, 28 * US, 40 * US),
@@ -257,6 +279,9 @@ ROWS = [
     Row("exposed_copies", 9 * 600 * US, lambda: copies(PINNED, 600 * US), lambda: copies(PINNED, 600 * US, stream=20),
         lambda: copies(PINNED, 40 * US)),
     Row("small_copies", 200 * 6 * US, lambda: calls(200, 64), lambda: calls(200, 64, 40 * MS), lambda: calls(15, 64)),
+    Row("made_on_host", 10 * (600 + 2 + 5 + 100) * US,
+        lambda: drained(made_on_host("aten::randn")), lambda: hidden(made_on_host("aten::randn", copied=PINNED)),
+        lambda: drained(made_on_host("aten::stack"))),
     Row("layout_conversions", 20 * 150 * US,
         device_work("void cudnn::ops::nchwToNhwcKernel<__half, float>(int)", 150 * US, beside=200 * US),
         device_work("void cudnn::ops::nchwToNhwcKernel<__half, float>(int)", 150 * US, host=400 * US),
@@ -324,3 +349,40 @@ def test_waiting_beside_computation_takes_nothing_from_the_transfer_of_other_mes
     world = collective(100 << 20, 2 * MS, world=collective(1024, 2 * MS, beside=3 * MS))
     (one,) = (one for one in findings(world.trace(), most=None) if one.rule == "exposed_communication")
     assert "at most 19.0 ms of it is transfer" in one.what
+
+
+def test_a_small_tensor_before_the_copy_of_a_large_one_is_not_its_origin():
+    """The profiler of torch 1.8 calls `aten::zeros` for each range, also before a batch is copied."""
+
+    def act(world):
+        world.op("aten::zeros", 8 * US).sleep(8 * US)
+        return world.within(
+            "aten::to",
+            lambda w: (
+                w.sleep(US)
+                .device(PAGEABLE, MS, cat="gpu_memcpy", call="cudaMemcpyAsync", waits=True, num_bytes=8 << 20)
+                .sleep(US)
+            ),
+            "cpu_op",
+        )
+
+    assert "made_on_host" not in found(drained(act), "cuda")
+
+
+def test_pageable_copies_of_tensors_made_on_the_cpu_have_another_advice_than_those_of_a_batch():
+    """On a virtual device the CPU's operators take a modelled time, whatever they write."""
+
+    def step(name):
+        def act(world):
+            world.op(name, 8 * US).sleep(8 * US)
+            copied = {"cat": "gpu_memcpy", "call": "cudaMemcpyAsync", "waits": True, "num_bytes": 8 << 20}
+            return world.within("aten::to", lambda w: w.sleep(US).device(PAGEABLE, MS, **copied).sleep(US), "cpu_op")
+
+        return act
+
+    advice = {
+        name: {one.rule: one.advice for one in findings(drained(step(name)).trace(source="virtual:a100"), most=None)}
+        for name in ("aten::randn", "aten::stack")
+    }
+    assert advice["aten::randn"]["pageable_copies"].startswith("make them on the GPU")
+    assert "pin_memory" in advice["aten::stack"]["pageable_copies"]

@@ -130,3 +130,17 @@ def test_shortened_text_is_one_printable_line_of_the_width(text, width):
 
 def test_shortened_text_keeps_both_ends():
     assert units.shorten("void kernel<float, 4>(int, long)", 16) == "void kerne…long)"
+
+
+@pytest.mark.parametrize(
+    ("place", "short"),
+    [
+        ("/home/me/train/loop.py:7", "train/loop.py:7"),
+        ("replay (/opt/sglang/srt/model_executor/runner.py)", "replay (runner.py)"),
+        (r"step (C:\work\train\loop.py)", "step (loop.py)"),
+        ("work (In[3])", "work (In[3])"),
+        ("In[3]:4", "In[3]:4"),
+    ],
+)
+def test_a_place_has_the_end_of_its_path(place, short):
+    assert units.short_place(place) == short

@@ -103,6 +103,8 @@ class Recorder:
         """
         session = self.session
         assert session is not None
+        if session.started_ns is not None and session.ended_ns is not None:
+            self.profiler.window = session.started_ns, session.ended_ns
         frames = session.frames()
         if "events" not in frames:
             problems = "; ".join(f"{problem.kind} ({problem.where})" for problem in session.problems)

@@ -24,7 +24,12 @@ from cudalens.frames.limits import Problems
 from cudalens.profiler import columns, launches, metadata, own_rows
 from cudalens.profiler.kineto import KinetoSession, synchronize
 from cudalens.profiler.options import ProfilerOptions
-from cudalens.profiler.own_rows import without_earlier_work, without_own_dispatch, without_own_threads
+from cudalens.profiler.own_rows import (
+    within_window,
+    without_earlier_work,
+    without_own_dispatch,
+    without_own_threads,
+)
 
 
 class Overlay(Protocol):
@@ -53,6 +58,7 @@ class ProfilerCollector:
         device: The kind of that device, as torch names it; None for the host alone.
         problems: What is missing from the frames, once they are built.
         skips_earlier_work: Whether device work that was launched before the start is left out.
+        window: Start and end of the measured block, ns on the clock of the events; None if they are not known.
     """
 
     name = "profiler"
@@ -65,6 +71,7 @@ class ProfilerCollector:
         self.device: str | None = None
         self.raw: Any = None
         self.uses_cuda = self.skips_earlier_work = False
+        self.window: tuple[int, int] | None = None
         self.problems: tuple[Problem, ...] = ()
 
     @property
@@ -126,6 +133,7 @@ class ProfilerCollector:
             uses_cuda=self.uses_cuda,
             overlay=self._overlay,
             skips_earlier_work=self.skips_earlier_work,
+            window=self.window,
         )
         missing = _missing(frames["events"]) if self.device == "cuda" else ()
         self.problems = (*missing, *damage.to_tuple())
@@ -144,6 +152,7 @@ def build_frames(
     uses_cuda: bool,
     overlay: Overlay | None = None,
     skips_earlier_work: bool = False,
+    window: tuple[int, int] | None = None,
 ) -> dict[str, pd.DataFrame]:
     """Frames from torch's raw results: the one step between the profiler and a Trace.
 
@@ -154,6 +163,8 @@ def build_frames(
         uses_cuda: Whether GPU work was recorded.
         overlay: Adds rows that torch's profiler does not record; None for nothing to add.
         skips_earlier_work: Leave out device work that was launched before the profiler started.
+        window: Start and end of the measured block, ns on the clock of the events. Python functions are those of the
+            program within it. None for all rows of `raw`, as torch's tables have them.
     """
     with no_garbage_collection():
         found = columns.read(raw, options, problems, uses_cuda=uses_cuda)
@@ -161,6 +172,8 @@ def build_frames(
             found.columns |= launches.launch_columns(raw, found.columns, problems)
         rows = RawRows(found.columns, found.is_async, launches.memory_columns(raw, found.memory, problems))
         rows = without_own_dispatch(without_own_threads(rows))
+        if window is not None:
+            rows = within_window(rows, *window)
         if skips_earlier_work:
             rows = without_earlier_work(rows)
         if overlay is not None:

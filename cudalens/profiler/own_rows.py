@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import re
+import sysconfig
 from dataclasses import replace
+from functools import lru_cache
+from pathlib import Path
 from typing import Final
 
 import numpy as np
@@ -13,7 +16,7 @@ from numpy.typing import NDArray
 from cudalens.device.own_work import observed, own_threads
 from cudalens.frames import RUNTIME_CATEGORIES, RawRows, StackTable, categorical, is_category, nullable, tree
 from cudalens.frames.column_arrays import Bools, Ints, integers, map_texts
-from cudalens.frames.stacks import function_entry
+from cudalens.frames.stacks import OWN_FILES, function_entry
 from cudalens.profiler.options import ProfilerOptions
 
 _MARGIN_NS: Final = 5_000_000
@@ -83,6 +86,81 @@ def without_own_dispatch(rows: RawRows) -> RawRows:
     return selected(rows, ~is_added)
 
 
+MODULE_PREFIX: Final = "nn.Module: "
+_OWN_FUNCTION: Final = re.compile(OWN_FILES)
+#: The kernel's own threads run these: its history, its channels, its debugger.
+_JUPYTERS_FUNCTION: Final = re.compile(r"(?:^|[/\\])(?:IPython|ipykernel|jupyter_client|tornado|zmq|debugpy)[/\\]")
+#: Functions without a file of the program: of torch, of the interpreter, of code that was made from text.
+_NOT_OF_A_FILE: Final = re.compile(r"^(?:torch[/\\]|<(?!ipython|cell)|\[)|[/\\]torch[/\\]")
+_LIBRARIES: Final = tuple(Path(sysconfig.get_paths()[name]) for name in ("stdlib", "purelib", "platlib"))
+
+
+def within_window(rows: RawRows, started_ns: int, ended_ns: int) -> RawRows:
+    """`rows` with the Python functions of the program alone, within the measured window.
+
+    Removed are cudalens's functions, with all Python functions that they call, and those of Jupyter's threads. A
+    function of cudalens in which the program runs (it called an operator, a module, or a function of the program's
+    files) stays, because the program's rows are inside of it. Functions that run over an end of the window are cut
+    there: those that were running when the profiler started seem to take the time in which cudalens starts and stops.
+
+    Args:
+        rows: The rows of a run.
+        started_ns: Start of the window, on the clock of the rows.
+        ended_ns: Its end.
+    """
+    events = rows.events
+    is_python = is_category(events["cat"], ("python_function",)) if "tid" in events else np.zeros(0, np.bool_)
+    if not is_python.any():
+        return rows
+    is_removed = _not_of_program(rows, is_python, started_ns, ended_ns)
+    ts, dur = (np.asarray(events[column], np.int64) for column in ("ts", "dur"))
+    end = ts + dur
+    start = np.where(is_python & (ts < started_ns) & (end > started_ns), started_ns, ts)
+    end = np.where(is_python & (start < ended_ns) & (end > ended_ns), ended_ns, end)
+    rows = replace(rows, events=events | {"ts": start, "dur": end - start})
+    return selected(rows, ~is_removed) if is_removed.any() else rows
+
+
+def _not_of_program(rows: RawRows, is_python: Bools, started_ns: int, ended_ns: int) -> Bools:
+    """Return which Python functions are cudalens's or Jupyter's."""
+    events = rows.events
+    names, tid, ts = events["name"], integers(events["tid"]), np.asarray(events["ts"], np.int64)
+    is_own = is_python & map_texts(names, lambda text: bool(_OWN_FUNCTION.search(text)), False)
+    is_jupyters = is_python & map_texts(names, lambda text: bool(_JUPYTERS_FUNCTION.search(text)), False)
+    is_programs = (~is_python | map_texts(names, _is_of_program, False)) & (ts >= started_ns) & (ts < ended_ns)
+    if "is_instant" in events:
+        is_programs &= ~np.asarray(events["is_instant"], np.bool_)
+    is_removed = is_python & np.isin(tid, np.setdiff1d(tid[is_jupyters], tid[is_programs]))
+    if not is_own.any():
+        return is_removed
+    parent, _ = _tree(rows)
+    has_program = np.zeros(len(parent), np.bool_)
+    around = np.unique(parent[is_programs])
+    while len(around := around[(around >= 0) & ~has_program[around]]):
+        has_program[around] = True
+        around = np.unique(parent[around])
+    is_inside = is_own & ~has_program
+    while is_inside.any():
+        is_removed |= is_inside
+        is_inside = is_python & ~is_removed & (parent >= 0) & is_removed[parent]
+    return is_removed
+
+
+@lru_cache(1 << 16)
+def _is_of_program(name: str) -> bool:
+    """Return whether a Python function is a module's call, or of a file that is not installed with Python."""
+    if name.startswith(MODULE_PREFIX):
+        return True
+    file, _, function = name.partition("(")
+    if not function or _NOT_OF_A_FILE.search(name) or _OWN_FUNCTION.search(name):
+        return False
+    return not any((folder / file).exists() for folder in _LIBRARIES) and not _is_in_libraries(Path(file))
+
+
+def _is_in_libraries(file: Path) -> bool:
+    return any(file.is_relative_to(folder) for folder in _LIBRARIES)
+
+
 def _during(ts: Ints, times: list[tuple[int, int]]) -> Bools:
     found = np.zeros(len(ts), np.bool_)
     for start, end in times:
@@ -132,9 +210,6 @@ def _tree(rows: RawRows) -> tuple[Ints, Ints]:
     parent = np.full(len(ts), -1, np.int64)
     parent[order] = np.where(at >= 0, order[at], -1)
     return parent, order
-
-
-MODULE_PREFIX: Final = "nn.Module: "
 
 
 class Chains:

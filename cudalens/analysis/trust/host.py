@@ -99,7 +99,7 @@ def _reason(trace: Trace) -> str:
     for pattern in _REASONS:
         for text in texts:
             if re.search(pattern, text):
-                return shorten(" ".join(text.split()), 200)
+                return shorten(" ".join(text.split()).rstrip("."), 200)
     return ""
 
 

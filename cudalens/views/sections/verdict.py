@@ -176,7 +176,9 @@ def _side(one: OutsideTime, work: str) -> str:
     longest = ""
     if one.longest is not None and 2 * one.longest_ns > taken:
         longest = f", longest {units.shorten(one.longest, _NAME_WIDTH)}"
-    what = f"{cause} for {units.duration(taken)}" if cause == NOTHING else f"{units.duration(taken)} {cause}"
+    what = f"{units.duration(taken)} {cause}"
+    if cause == NOTHING:
+        what = NOTHING if taken == one.length_ns else f"{NOTHING} for {units.duration(taken)}"
     return f"{units.duration(one.length_ns)} {where} ({what}{longest})"
 
 

@@ -241,6 +241,7 @@ def test_an_export_without_gpu_work_names_the_reason_that_nsys_gives(tmp_path, f
     line = verdict.verdict(trace)
     assert line.startswith("[partial trace] 1.00 s recorded: nsys recorded no GPU work: ")
     assert reason in line
+    assert ".;" not in line
     assert findings(trace) == []
 
 

@@ -60,6 +60,9 @@ class HostBackend:
     def destroy(self, graph: Any) -> None:
         """Do nothing: the virtual device has released its graphs."""
 
+    def launch_times(self, device: int) -> None:
+        """Return None: nothing is modelled."""
+
     def release(self, pool: Any, device: int) -> None:
         """Do nothing: the same of its pools."""
 
@@ -98,7 +101,7 @@ def without_device(cases: Sequence[Case]) -> Iterator[list[Ways]]:
         for make_function, make_inputs in cases:
             with torch.device("cuda"):
                 function, inputs = make_function(), make_inputs()
-            graphed = GraphManager().wrap(function)
+            graphed = GraphManager(eager_if_slower=False).wrap(function)
             for _ in range(30):
                 graphed(*inputs)
             found.append((graphed, make_inputs, torch.cuda.make_graphed_callables(function, tuple(inputs))))

@@ -94,6 +94,21 @@ class PoolSize:
     allocated_bytes: int
 
 
+@dataclass(frozen=True, slots=True)
+class LaunchTimes:
+    """Modelled times of a device's launches, on the host.
+
+    Attributes:
+        launch_ns: Of a kernel.
+        graph_launch_ns: Of a graph.
+        read_ns: Of a wait for the device, when it has nothing left to do.
+    """
+
+    launch_ns: int
+    graph_launch_ns: int
+    read_ns: int
+
+
 class GraphBackend(Protocol):
     """The part of a device that graph trees need.
 
@@ -172,6 +187,9 @@ class GraphBackend(Protocol):
 
     def without_benchmark_emptying(self) -> AbstractContextManager[None]:
         """Return a context in which cuDNN's benchmarks do not empty the allocator's cache."""
+
+    def launch_times(self, device: int) -> LaunchTimes | None:
+        """Return the modelled times of launches; None on a real device, where they are measured."""
 
     def release(self, pool: PoolId, device: int) -> None:
         """End the use of `pool`: the allocator may return its free memory to the device."""

@@ -17,6 +17,7 @@ import torch
 from cudalens.device.graph_backend import (
     Allocation,
     GraphBackend,
+    LaunchTimes,
     PoolId,
     PoolSize,
     TensorPlace,
@@ -191,6 +192,10 @@ class CudaBackend:
             yield
         finally:
             put(before)
+
+    def launch_times(self, device: int) -> LaunchTimes | None:
+        """Return None: on a real device times are measured."""
+        return None
 
     def release(self, pool: PoolId, device: int) -> None:
         """Empty the allocator's cache after the graphs of `pool` were freed, so that its memory is released."""

@@ -74,6 +74,7 @@ def cudagraph(
     static: str | int | Sequence[str | int] = (),
     mutations: Mutations = "skip",
     check: bool | None = None,
+    eager_if_slower: bool = True,
 ) -> Callable[[Callable[..., Any]], LazyGraphed]: ...
 
 
@@ -84,6 +85,7 @@ def cudagraph(
     static: str | int | Sequence[str | int] = (),
     mutations: Literal["skip", "copy"] = "skip",
     check: bool | None = None,
+    eager_if_slower: bool = True,
 ) -> LazyGraphed | Callable[[Callable[..., Any]], LazyGraphed]:
     """Run a function or module by CUDA graphs: warmed up, recorded, then replayed; without one where that is not safe.
 
@@ -101,8 +103,16 @@ def cudagraph(
         static: Names or positions of arguments that are the same tensors in every call (a cache, say).
         mutations: For arguments that are overwritten and not static: ``skip`` the graph, or ``copy`` them back.
         check: Compare the first and every 32nd replay of each recording with a call without a graph.
+        eager_if_slower: Run the function without a graph from its 11th replay on, if a replay costs the host more than
+            the launches that it saves: measured on a GPU, modelled on a virtual device.
     """
-    options = {"name": name, "static": static, "mutations": mutations, "check": check}
+    options = {
+        "name": name,
+        "static": static,
+        "mutations": mutations,
+        "check": check,
+        "eager_if_slower": eager_if_slower,
+    }
     if fn is None:
         return lambda function: cudagraph(function, **options)
     if not callable(fn):

@@ -78,9 +78,8 @@ def _at(place: Place | None) -> dict[str, Any]:
 
 def _function_row(function: Function, counts: Counts) -> dict[str, Any]:
     finding = function.why_skipped()
-    is_recorded = function.counts.recordings > 0
-    state = "recorded" if is_recorded else "warm"
-    if finding is not None and not is_recorded:
+    state = "recorded" if function.counts.recordings else "warm"
+    if function.is_eager:
         state = "eager"
     row = _named(function) | {"kind": "function", "state": state, "count": counts.calls} | _at(function.place)
     row |= {
@@ -124,6 +123,8 @@ def _node_row(node: GraphNode, state: str, num_replays: int) -> dict[str, Any]:
         "record_ns": node.record_ns,
         "eager_ns": node.eager_ns,
         "replay_ns": node.replay_ns,
+        "host_eager_ns": variant.cost.eager_ns,
+        "host_replay_ns": variant.cost.replay_ns,
     }
     if node.check is not None:
         row |= {

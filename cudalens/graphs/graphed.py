@@ -52,6 +52,7 @@ class Graphed:
             static=function.static,
             mutations=function.mutations,
             check=function.check,
+            eager_if_slower=function.eager_if_slower,
         )
 
     def __reduce__(self) -> Any:

@@ -166,6 +166,11 @@ class Reason(Enum):
         "is called where the program observes operators: {}; a replay runs none",
         "nothing: calls outside of it run as graphs.",
     )
+    COSTS_MORE = _Words(
+        "skip",
+        "is slower as a graph: {}",
+        "graph a larger part of the program, or pass eager_if_slower=False to replay it all the same.",
+    )
     # Re-recordings: one more graph for the same function.
     NEW_SHAPE = _Words("rerecord", "got tensors of new sizes: {}", "pad to a few sizes.")
     NEW_VALUE = _Words(

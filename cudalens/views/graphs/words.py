@@ -15,6 +15,7 @@ from cudalens.views.graphs import layout
 from cudalens.views.graphs.layout import Chain, Fold
 from cudalens.views.graphs.model import GraphsView, PathView, Recording
 from cudalens.views.sections.model import Column, Row
+from cudalens.views.sections.trust import simulated
 from cudalens.views.sections.write_text import aligned
 
 _MAX_NAMED: Final = 2
@@ -39,7 +40,9 @@ def verdict(trace: Trace) -> str:
     if trace.graphs.empty:
         return ""
     result = graphs_summary(trace)
-    return "; ".join([*_wrong(result), _graphs(result), *_change(result), *_eager(result.eager), *_more(result)])
+    is_modelled = simulated(trace.info) is not None
+    graphs = _graphs(result, is_modelled=is_modelled)
+    return "; ".join([*_wrong(result), graphs, *_change(result), *_eager(result.eager), *_more(result)])
 
 
 def has_failed(trace: Trace) -> bool:
@@ -64,12 +67,12 @@ def failed_words(failed: FailedCheck | Recording) -> str:
     return f"{units.shorten(failed.function, 60)}{number}{by}{first}"
 
 
-def _graphs(result: GraphsSummary) -> str:
+def _graphs(result: GraphsSummary, *, is_modelled: bool) -> str:
     if not result.num_graphs:
         return _nothing(result)
     parts = [units.plural(result.num_graphs, "graph"), _replayed(result)]
     if result.num_replays:
-        parts.append(_gain(result))
+        parts += _gain(result, is_modelled=is_modelled)
     if result.pool_bytes is not None:
         parts.append(f"{units.size(result.pool_bytes)} reserved")
     return ", ".join(parts)
@@ -93,13 +96,18 @@ def _replayed(result: GraphsSummary) -> str:
     return f"replayed {units.count(result.num_replays)} of {units.plural(result.num_calls, 'call')}"
 
 
-def _gain(result: GraphsSummary) -> str:
-    """What the replays saved: time where it is known, else launches."""
+def _gain(result: GraphsSummary, *, is_modelled: bool) -> list[str]:
+    """What the replays saved: device time where it is known, else launches and host time."""
     if result.speed is not None:
-        return speed_words(result.speed, result.num_replays)
+        return [speed_words(result.speed, result.num_replays)]
     if not result.num_launches_saved:
-        return "speed not measured"
-    return f"{units.plural(result.num_launches_saved, 'launch')} fewer than eager"
+        return ["speed not measured"]
+    parts = [f"{units.plural(result.num_launches_saved, 'launch')} fewer than eager"]
+    if (gain_ns := result.host_gain_ns) is not None:
+        word = "less" if gain_ns >= 0 else "more"
+        how = "modelled" if is_modelled else "measured"
+        parts.append(f"{units.duration(abs(gain_ns))} {word} host time a replay ({how})")
+    return parts
 
 
 def speed_words(speed: Speed, num_replays: int) -> str:

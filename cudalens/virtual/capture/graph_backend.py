@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from cudalens.device import graph_backend as protocol
-from cudalens.device.graph_backend import Allocation, PoolId, PoolSize, TensorPlace
+from cudalens.device.graph_backend import Allocation, LaunchTimes, PoolId, PoolSize, TensorPlace
 from cudalens.errors import VirtualDeviceError
 from cudalens.virtual.allocator import Block, PoolState
 from cudalens.virtual.dispatch.dispatch_utils import below_modes
@@ -179,6 +179,11 @@ class VirtualGraphBackend:
     def without_benchmark_emptying(self) -> AbstractContextManager[None]:
         """Do nothing: a virtual device benchmarks no convolution, which would empty the cache."""
         return nullcontext()
+
+    def launch_times(self, device: int) -> LaunchTimes:
+        """Return the modelled times of launches."""
+        spec = self._device(device).spec
+        return LaunchTimes(spec.launch_ns, spec.graph_launch_ns, spec.sync_ns)
 
     def release(self, pool: PoolId, device: int) -> None:
         """Free the cached memory of `pool`, which will not be used again."""

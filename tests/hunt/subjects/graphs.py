@@ -8,6 +8,7 @@ values, generators, version counters, warnings and exceptions.
 
 from __future__ import annotations
 
+import contextlib
 import linecache
 import textwrap
 import warnings
@@ -15,12 +16,14 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+import pytest
 import torch
 from hunting import Fault, Subject
 from hypothesis import strategies as st
 
 from cudalens import virtual
-from cudalens.graphs import GraphManager
+from cudalens.graphs import GraphManager, costs
+from cudalens.virtual.capture.graph_backend import VirtualGraphBackend
 
 NUM_CALLS = 10
 
@@ -261,6 +264,7 @@ class Program:
         sizes: Rows of the argument: calls alternate between them.
         needs_grad: Whether the argument requires a gradient.
         failing: The call whose argument has another number of columns, so that it raises; or None.
+        weighed: Whether the costs of a replay are weighed after two replays: "no", "modelled" or "measured".
     """
 
     kind: str
@@ -273,6 +277,7 @@ class Program:
     sizes: tuple[int, ...]
     needs_grad: bool
     failing: int | None
+    weighed: str = "no"
 
     @property
     def text(self) -> str:
@@ -316,6 +321,7 @@ PROGRAMS = st.builds(
     sizes=st.sampled_from(((3,), (3,), (3, 2))),
     needs_grad=st.booleans(),
     failing=st.sampled_from((None, None, None, 7)),
+    weighed=st.sampled_from(("no", "no", "modelled", "measured")),
 )
 
 Observed = tuple[str, str]
@@ -429,8 +435,8 @@ def _plain(value: Any) -> str:
 
 def check(program: Program) -> Fault | None:
     """Compare a program with graphs to the same one without."""
-    with virtual.device("h100"):
-        manager = GraphManager(0, debug=True)
+    with virtual.device("h100"), _weighed_early(program.weighed):
+        manager = GraphManager(0, debug=True, eager_if_slower=program.weighed != "no")
         plain, graphed = observe(program, lambda function: function), observe(program, manager.wrap)
         try:
             for (label, one), (other_label, other) in zip(list(plain), graphed, strict=False):
@@ -447,6 +453,17 @@ def check(program: Program) -> Fault | None:
                 SUBJECT.counts[name] += sum(getattr(one, name) for one in counts)
             manager.shutdown()
     return None
+
+
+@contextlib.contextmanager
+def _weighed_early(how: str) -> Iterator[None]:
+    """Decide after two replays whether a graph pays; if measured, by calls without a graph, as on a GPU."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(costs, "NUM_REPLAYS", 2)
+        patch.setattr(costs, "FASTEST_LAUNCH_NS", 0)
+        if how == "measured":
+            patch.setattr(VirtualGraphBackend, "launch_times", lambda backend, device: None)
+        yield
 
 
 def _kind(label: str) -> str:

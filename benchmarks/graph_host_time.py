@@ -60,6 +60,10 @@ class HostBackend:
     def destroy(self, graph: Any) -> None:
         """Do nothing: the virtual device has released its graphs."""
 
+    def pool_segments(self, pool: Any, device: int) -> list[tuple[int, int]]:
+        """Return none: its memory is in no pool."""
+        return []
+
     def launch_times(self, device: int) -> None:
         """Return None: nothing is modelled."""
 

@@ -161,6 +161,9 @@ class GraphBackend(Protocol):
     def has_live(self, pool: PoolId, device: int, addresses: set[int]) -> bool:
         """Return whether the allocated blocks are those at `addresses`; faster than `live_allocations`."""
 
+    def pool_segments(self, pool: PoolId, device: int) -> list[tuple[int, int]]:
+        """Return the segments of `pool`: the first address and the size in bytes of each."""
+
     def pool_size(self, pool: PoolId, device: int) -> PoolSize:
         """Return how large `pool` is now."""
 

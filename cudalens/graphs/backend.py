@@ -136,6 +136,10 @@ class CudaBackend:
         """Whether exactly the blocks at `addresses` are allocated."""
         return bool(torch._C._cuda_checkPoolLiveAllocations(device, pool, addresses))
 
+    def pool_segments(self, pool: PoolId, device: int) -> list[tuple[int, int]]:
+        """The segments of `pool`: the first address and the size in bytes of each."""
+        return [(segment["address"], segment["total_size"]) for segment in _segments(pool, device)]
+
     def pool_size(self, pool: PoolId, device: int) -> PoolSize:
         """How large `pool` is now."""
         segments = _segments(pool, device)

@@ -43,6 +43,7 @@ def _rows(manager: GraphManager, mark: Mark, *, is_part: bool) -> Iterator[dict[
         if counts.calls or not is_part:
             called.add(function.id)
             yield common | _function_row(function, counts)
+    freed = manager.tree.bytes_freed_with()
     nodes = [node for node in manager.nodes() if node.variant.function.id in called]
     current = manager.current.path if isinstance(manager.current, GraphNode) else []
     on_path = {node.id for node in current}
@@ -51,7 +52,8 @@ def _rows(manager: GraphManager, mark: Mark, *, is_part: bool) -> Iterator[dict[
         state = "on the path" if node.id in on_path else "idle"
         if node.id == last:
             state = "current"
-        yield common | _node_row(node, state, node.num_replays - mark.replays.get(node.id, 0))
+        row = _node_row(node, state, node.num_replays - mark.replays.get(node.id, 0))
+        yield common | row | {"frees_bytes": freed.get(node.id)}
     yield from (common | row for row in _path_rows(manager, mark))
     yield from (common | _entry_row(entry) for entry in manager.tree.log.entries(mark))
 

@@ -45,6 +45,8 @@ class GraphManager:
         check: Compare the first and every 32nd replay of each recording with a call without a graph.
         eager_if_slower: Run a function without a graph if a replay costs the host more than the launches that it saves.
         rerecord_limit: Recordings of one function beyond its first; further calls run without a graph.
+        max_bytes: What the memory pool may reserve. The recording that goes beyond is freed, and no other is made:
+            those calls run without a graph. None for no limit.
         debug: After each warm-up and recording, look for memory in the pool that belongs to no output.
 
     Attributes:
@@ -62,9 +64,10 @@ class GraphManager:
         check: bool = False,
         eager_if_slower: bool = True,
         rerecord_limit: int = RERECORD_LIMIT,
+        max_bytes: int | None = None,
         debug: bool = False,
     ) -> None:
-        self.tree = GraphTree(device_index(device), rerecord_limit=rerecord_limit, debug=debug)
+        self.tree = GraphTree(device_index(device), rerecord_limit=rerecord_limit, debug=debug, max_bytes=max_bytes)
         self.functions: list[Function] = []
         self._check, self._eager_if_slower = check, eager_if_slower
         self._ids = itertools.count()
@@ -273,6 +276,8 @@ class GraphManager:
                 self._free_lost()
             if self._unused and not self._is_busy:
                 self._free_unused()
+            if not self._is_busy:
+                self.tree.free_excess()
             was_busy, self._is_busy = self._is_busy, True  # recordings of lost functions are not freed in a call
             try:
                 variant, leaves = self._variant(function, args, kwargs)

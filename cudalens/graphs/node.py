@@ -109,6 +109,7 @@ class GraphNode:
         generators_before: While it is recorded, the states before it.
         state: Of the pool, after the recording.
         pool_bytes: Bytes allocated in the pool then.
+        segments: The segments of the pool in which it has memory, by their first address.
         dead_before: Outputs of the path that were dead at the recording, which may use their memory.
         live_after: Outputs of the path that were alive after it.
         returned_leaves: Arguments that it returns, or views of them.
@@ -156,6 +157,7 @@ class GraphNode:
         self.freed_results: list[int] = []
         self.uploads: list[Upload] = []
         self.pool_bytes = self.record_ns = 0
+        self.segments: frozenset[int] = frozenset()
         self.eager_ns: int | None = None
         self._check: Check | Callable[[], Check] | None = None
         self.result_spec: Any = None

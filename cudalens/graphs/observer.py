@@ -141,6 +141,7 @@ class Observer(TorchDispatchMode):  # type: ignore[no-untyped-call]
         written: Positions in `inputs` of those that were overwritten, with the first place where.
         externals: Tensors from outside, by the identity of their storage.
         made: Storages that it made, by identity.
+        addresses: Where those on the device are, also those that it freed.
         generators: Random generators that it named.
         findings: What no capture allows, in order.
         uses_device: Whether an operator gave a tensor on a device, or wrote one.
@@ -181,6 +182,7 @@ class Observer(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self.written: dict[int, tuple[str, Place]] = {}
         self.externals: dict[int, External] = {}
         self.made: dict[int, Made] = {}
+        self.addresses: set[int] = set()
         self.generators: list[torch.Generator] = []
         self._masks = KnownMasks()
         self.findings: list[Finding] = []
@@ -423,6 +425,8 @@ class Observer(TorchDispatchMode):  # type: ignore[no-untyped-call]
                 if known is None or not known.ref.is_alive() or known.ref.address != _address(tensor):
                     is_on_device, is_in_pool = tensor.get_device() == self.device, get_ident() == self._thread
                     self.made[key] = Made(OutputRef(tensor), is_on_device, is_in_pool, name, here)
+                    if is_on_device:
+                        self.addresses.add(_address(tensor))
         if name in _COPIES and not is_allowed:
             self._check_copy(name, args, out, kwargs, here)
 

@@ -166,6 +166,11 @@ class Reason(Enum):
         "is called where the program observes operators: {}; a replay runs none",
         "nothing: calls outside of it run as graphs.",
     )
+    MEMORY_LIMIT = _Words(
+        "skip",
+        "needs more graph memory than max_bytes allows: {}",
+        "allow more (max_bytes=...), pad sizes to a few (pad=...), or free what is there (reset()).",
+    )
     COSTS_MORE = _Words(
         "skip",
         "is slower as a graph: {}",

@@ -176,9 +176,11 @@ class Recorder:
             OutputRef(output) if isinstance(described, Fresh) else None
             for output, described in zip(outputs, node.outputs, strict=True)
         ]
+        addresses = observer.addresses | {copied.place.address for copied in node.copied}
         buffers.clear()
         observer.made.clear()
         self._note_pool(node)
+        node.segments = self._segments_of(addresses)
         with node.timed():
             node.launch_last()
         node.num_replays -= 1
@@ -390,6 +392,14 @@ class Recorder:
             raise NotRecordedError(
                 Finding(Reason.ESCAPED_TENSOR, f"of {made.operator}, {made.ref.num_bytes} bytes", made.place)
             )
+
+    def _segments_of(self, addresses: set[int]) -> frozenset[int]:
+        """The segments of the pool in which a recording has memory, by their first address."""
+        return frozenset(
+            first
+            for first, num_bytes in self.backend.pool_segments(self.pool, self.device)
+            if any(first <= address < first + num_bytes for address in addresses)
+        )
 
     def _note_pool(self, node: GraphNode) -> None:
         path = node.path

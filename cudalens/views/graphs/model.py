@@ -46,6 +46,7 @@ class Recording:
         pool: Id of the memory pool.
         pool_bytes: Allocated memory in the pool after the recording.
         reserved_bytes: Reserved memory of the whole pool now.
+        frees_bytes: Memory of the pool that only it and the recordings behind it use.
         num_kernels: Operators that launch work in it.
         num_static_inputs: Input tensors that it uses without a copy.
         num_copied_inputs: Tensors that each replay copies.
@@ -75,6 +76,7 @@ class Recording:
     pool: str
     pool_bytes: int | None
     reserved_bytes: int | None
+    frees_bytes: int | None
     num_kernels: int | None
     num_static_inputs: int | None
     num_copied_inputs: int | None

@@ -204,6 +204,8 @@ def _memory(recording: Recording) -> str:
     parts = []
     if recording.pool_bytes is not None:
         parts.append(f"{units.size(recording.pool_bytes)} allocated after the recording")
+    if recording.frees_bytes is not None:
+        parts.append(f"{units.size(recording.frees_bytes)} are free for others without it and the graphs behind it")
     if recording.pool:
         size = "" if recording.reserved_bytes is None else f", {units.size(recording.reserved_bytes)} reserved"
         device = "" if recording.device is None else f" of device {recording.device}"

@@ -126,6 +126,10 @@ class VirtualGraphBackend:
         """Return whether exactly the blocks at `addresses` are allocated; faster than `live_allocations`."""
         return {block.address for block in self._allocator(device).live_blocks(pool)} == addresses
 
+    def pool_segments(self, pool: PoolId, device: int) -> list[tuple[int, int]]:
+        """Return the segments of `pool`: the first address and the size in bytes of each."""
+        return self._allocator(device).pool_segments(pool)
+
     def pool_size(self, pool: PoolId, device: int) -> PoolSize:
         """Return the current size of `pool`."""
         return PoolSize(*self._allocator(device).pool_bytes(pool))

@@ -265,6 +265,7 @@ class Program:
         needs_grad: Whether the argument requires a gradient.
         failing: The call whose argument has another number of columns, so that it raises; or None.
         weighed: Whether the costs of a replay are weighed after two replays: "no", "modelled" or "measured".
+        max_bytes: What the pool may reserve.
     """
 
     kind: str
@@ -278,6 +279,7 @@ class Program:
     needs_grad: bool
     failing: int | None
     weighed: str = "no"
+    max_bytes: int | None = None
 
     @property
     def text(self) -> str:
@@ -322,6 +324,7 @@ PROGRAMS = st.builds(
     needs_grad=st.booleans(),
     failing=st.sampled_from((None, None, None, 7)),
     weighed=st.sampled_from(("no", "no", "modelled", "measured")),
+    max_bytes=st.sampled_from((None, None, 2**21, 2**22)),
 )
 
 Observed = tuple[str, str]
@@ -436,7 +439,7 @@ def _plain(value: Any) -> str:
 def check(program: Program) -> Fault | None:
     """Compare a program with graphs to the same one without."""
     with virtual.device("h100"), _weighed_early(program.weighed):
-        manager = GraphManager(0, debug=True, eager_if_slower=program.weighed != "no")
+        manager = GraphManager(0, debug=True, eager_if_slower=program.weighed != "no", max_bytes=program.max_bytes)
         plain, graphed = observe(program, lambda function: function), observe(program, manager.wrap)
         try:
             for (label, one), (other_label, other) in zip(list(plain), graphed, strict=False):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import threading
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import MethodType
 from typing import Any, Literal, overload
 
@@ -14,6 +14,7 @@ import torch
 from cudalens.graphs.functions import Mutations
 from cudalens.graphs.graphed import Graphed, take_over_name
 from cudalens.graphs.managers import is_in_use, limited_manager, manager
+from cudalens.graphs.padding import Pad, pads_of
 
 
 class LazyGraphed:
@@ -79,6 +80,7 @@ def cudagraph(
     check: bool | None = None,
     eager_if_slower: bool = True,
     max_bytes: int | None = None,
+    pad: Mapping[str, int | Pad] | None = None,
 ) -> Callable[[Callable[..., Any]], LazyGraphed]: ...
 
 
@@ -91,6 +93,7 @@ def cudagraph(
     check: bool | None = None,
     eager_if_slower: bool = True,
     max_bytes: int | None = None,
+    pad: Mapping[str, int | Pad] | None = None,
 ) -> LazyGraphed | Callable[[Callable[..., Any]], LazyGraphed]:
     """Run a function or module by CUDA graphs: warmed up, recorded, then replayed; without one where that is not safe.
 
@@ -112,6 +115,9 @@ def cudagraph(
             the launches that it saves: measured on a GPU, modelled on a virtual device.
         max_bytes: The function gets a memory pool of its own, which may reserve so much. The recording that goes beyond
             is freed, and no other is made: those calls run without a graph. None for the pool that functions share.
+        pad: Arguments whose lengths grow, by name: ``{"input_ids": 64}`` pads the last dimension with zeros to a
+            multiple of 64, a `cudalens.graphs.Pad` states another dimension and value, and which results are cut. The
+            function is always called with the padded argument, by a graph or without one.
     """
     if max_bytes is not None and (isinstance(max_bytes, bool) or not isinstance(max_bytes, int) or max_bytes < 0):
         raise TypeError(f"max_bytes={max_bytes!r}: expected a number of bytes, or None for no limit.")
@@ -122,6 +128,7 @@ def cudagraph(
         "check": check,
         "eager_if_slower": eager_if_slower,
         "max_bytes": max_bytes,
+        "pad": pads_of(pad),
     }
     if fn is None:
         return lambda function: cudagraph(function, **options)

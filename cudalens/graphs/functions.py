@@ -20,6 +20,7 @@ from cudalens.graphs.guards.captured import Name
 from cudalens.graphs.guards.found import Read
 from cudalens.graphs.guards.guard_set import GuardSet
 from cudalens.graphs.host_values import Upload
+from cudalens.graphs.padding import Pad
 from cudalens.graphs.programs import Inference, Program
 from cudalens.graphs.reasons import Finding, Reason
 from cudalens.graphs.training_flags import TrainingFlags
@@ -57,6 +58,7 @@ class Function:
         mutations: What happens where it overwrites an argument that is not static.
         check: Whether the first and every 32nd replay of each recording is compared with a call without a graph.
         eager_if_slower: Whether a variant whose graph costs the host more than its launches runs without a graph.
+        pad: How arguments are padded, by name.
         variants: By the key of their calls.
         counts: How its calls were handled.
         skip: Why it never runs as a graph; None where it does.
@@ -74,6 +76,7 @@ class Function:
     mutations: Mutations = "skip"
     check: bool = False
     eager_if_slower: bool = True
+    pad: Mapping[str, Pad] = field(default_factory=dict)
     variants: dict[Any, Variant] = field(default_factory=dict)
     counts: Counts = field(default_factory=Counts)
     skip: Finding | None = None

@@ -6,7 +6,7 @@ import itertools
 import time
 import weakref
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +20,7 @@ from cudalens.graphs.graphed import Graphed
 from cudalens.graphs.guards.ambient import finding_around
 from cudalens.graphs.guards.captured import modules_of
 from cudalens.graphs.observer import is_inside_observer
+from cudalens.graphs.padding import Pad, pads_of
 from cudalens.graphs.programs import together
 from cudalens.graphs.reasons import Finding, Reason
 from cudalens.graphs.tree import RERECORD_LIMIT, GraphTree
@@ -84,6 +85,7 @@ class GraphManager:
         mutations: Mutations = "skip",
         check: bool | None = None,
         eager_if_slower: bool | None = None,
+        pad: Mapping[str, int | Pad] | None = None,
     ) -> Graphed:
         """A callable that runs `function` through this manager.
 
@@ -95,6 +97,8 @@ class GraphManager:
                 and reports it, ``copy`` copies the argument back after each replay.
             check: As the manager's; by default that.
             eager_if_slower: The same.
+            pad: Arguments that are padded to a few lengths, by name: each with a multiple for its last dimension, or
+                a `Pad`.
 
         Raises:
             TypeError: `function` cannot be called, or an option has an invalid value.
@@ -103,6 +107,10 @@ class GraphManager:
             raise TypeError(f"cannot wrap {type(function).__name__}: expected a function or an nn.Module.")
         if mutations not in ("skip", "copy"):
             raise TypeError(f"mutations={mutations!r}: expected 'skip' or 'copy'.")
+        pads = pads_of(pad)
+        both = [name for name in pads if name in ((static,) if isinstance(static, str) else static)]
+        if both:
+            raise TypeError(f"{both[0]!r} is both static and padded: a padded argument is a new tensor in each call.")
         made = Function(
             id=next(self._ids),
             name=name or name_of(function),
@@ -112,6 +120,7 @@ class GraphManager:
             mutations=mutations,
             check=self._check if check is None else check,
             eager_if_slower=self._eager_if_slower if eager_if_slower is None else eager_if_slower,
+            pad=pads,
         )
         self.functions.append(made)
         graphed = Graphed(self, made)

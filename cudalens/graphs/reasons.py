@@ -177,7 +177,7 @@ class Reason(Enum):
         "graph a larger part of the program, or pass eager_if_slower=False to replay it all the same.",
     )
     # Re-recordings: one more graph for the same function.
-    NEW_SHAPE = _Words("rerecord", "got tensors of new sizes: {}", "pad to a few sizes.")
+    NEW_SHAPE = _Words("rerecord", "got tensors of new sizes: {}", "pad to a few sizes (pad={name: multiple}).")
     NEW_VALUE = _Words(
         "rerecord", "got a new value: {}", "pass what changes as a tensor on the device; a graph keeps its values."
     )

@@ -22,7 +22,9 @@ from hunting import Fault, Subject
 from hypothesis import strategies as st
 
 from cudalens import virtual
-from cudalens.graphs import GraphManager, costs
+from cudalens.graphs import GraphManager, Pad, costs
+from cudalens.graphs.functions import Function
+from cudalens.graphs.padding import call_padded
 from cudalens.virtual.capture.graph_backend import VirtualGraphBackend
 
 NUM_CALLS = 10
@@ -266,6 +268,7 @@ class Program:
         failing: The call whose argument has another number of columns, so that it raises; or None.
         weighed: Whether the costs of a replay are weighed after two replays: "no", "modelled" or "measured".
         max_bytes: What the pool may reserve.
+        multiple: To what the rows of the argument are padded.
     """
 
     kind: str
@@ -280,6 +283,7 @@ class Program:
     failing: int | None
     weighed: str = "no"
     max_bytes: int | None = None
+    multiple: int | None = None
 
     @property
     def text(self) -> str:
@@ -325,6 +329,7 @@ PROGRAMS = st.builds(
     failing=st.sampled_from((None, None, None, 7)),
     weighed=st.sampled_from(("no", "no", "modelled", "measured")),
     max_bytes=st.sampled_from((None, None, 2**21, 2**22)),
+    multiple=st.sampled_from((None, None, None, 2)),
 )
 
 Observed = tuple[str, str]
@@ -440,7 +445,15 @@ def check(program: Program) -> Fault | None:
     """Compare a program with graphs to the same one without."""
     with virtual.device("h100"), _weighed_early(program.weighed):
         manager = GraphManager(0, debug=True, eager_if_slower=program.weighed != "no", max_bytes=program.max_bytes)
-        plain, graphed = observe(program, lambda function: function), observe(program, manager.wrap)
+        pad = {} if program.multiple is None else {"given": Pad(program.multiple, dim=0, results={})}
+
+        def padded(function: Callable[..., Any]) -> Callable[..., Any]:
+            """The function without graphs, called with the same padding."""
+            known = Function(0, function.__name__, function, None, pad=pad)
+            return lambda *args: call_padded(known, args, {}, function)
+
+        plain = observe(program, padded if pad else lambda function: function)
+        graphed = observe(program, lambda function: manager.wrap(function, pad=pad))
         try:
             for (label, one), (other_label, other) in zip(list(plain), graphed, strict=False):
                 if other_label.endswith("error") and ("CUDA graph" in other or "GraphError" in other):

@@ -9,6 +9,7 @@ torch's function in C++, which CPU builds lack, and the calls that return the cu
 from __future__ import annotations
 
 import ctypes
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -63,6 +64,10 @@ class HostBackend:
     def pool_segments(self, pool: Any, device: int) -> list[tuple[int, int]]:
         """Return none: its memory is in no pool."""
         return []
+
+    def now_ns(self, device: int) -> int:
+        """The host's clock."""
+        return time.perf_counter_ns()
 
     def launch_times(self, device: int) -> None:
         """Return None: nothing is modelled."""

@@ -191,6 +191,9 @@ class GraphBackend(Protocol):
     def without_benchmark_emptying(self) -> AbstractContextManager[None]:
         """Return a context in which cuDNN's benchmarks do not empty the allocator's cache."""
 
+    def now_ns(self, device: int) -> int:
+        """Return the host's clock; of a virtual device, its modelled clock."""
+
     def launch_times(self, device: int) -> LaunchTimes | None:
         """Return the modelled times of launches; None on a real device, where they are measured."""
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import time
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -196,6 +197,10 @@ class CudaBackend:
             yield
         finally:
             put(before)
+
+    def now_ns(self, device: int) -> int:
+        """The host's clock."""
+        return time.perf_counter_ns()
 
     def launch_times(self, device: int) -> LaunchTimes | None:
         """Return None: on a real device times are measured."""

@@ -54,6 +54,8 @@ def _rows(manager: GraphManager, mark: Mark, *, is_part: bool) -> Iterator[dict[
             state = "current"
         row = _node_row(node, state, node.num_replays - mark.replays.get(node.id, 0))
         yield common | row | {"frees_bytes": freed.get(node.id)}
+        if node.waits:
+            yield from (common | piece for piece in _piece_rows(node, row["count"]))
     yield from (common | row for row in _path_rows(manager, mark))
     yield from (common | _entry_row(entry) for entry in manager.tree.log.entries(mark))
 
@@ -135,6 +137,17 @@ def _node_row(node: GraphNode, state: str, num_replays: int) -> dict[str, Any]:
             "first_diff": node.check.first_diff,
         }
     return row
+
+
+def _piece_rows(node: GraphNode, num_replays: int) -> Iterator[dict[str, Any]]:
+    """The graphs of a split recording, each but the last with the read behind it."""
+    variant = node.variant
+    row = _named(variant.function) | {"kind": "piece", "node": node.id, "count": num_replays}
+    for number, wait in enumerate(node.waits):
+        of_read = {"num_kernels": wait.num_kernels, "detail": f"reads {wait.shown}", "wait_ns": wait.wait_ns}
+        yield row | {"piece": number, "change": wait.change or None} | of_read | _at(wait.place)
+    num_left = variant.num_kernels - sum(wait.num_kernels for wait in node.waits)
+    yield row | {"piece": len(node.waits), "num_kernels": num_left}
 
 
 def _path_rows(manager: GraphManager, mark: Mark) -> Iterator[dict[str, Any]]:

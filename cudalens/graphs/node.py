@@ -121,8 +121,10 @@ class GraphNode:
         eager_ns: What a call without a graph takes on the device; None where that was not measured.
     """
 
-    def __init__(self, number: int, variant: Variant, parent: GraphNode | None, backend: GraphBackend) -> None:
-        self.id, self.variant, self._backend = number, variant, backend
+    def __init__(
+        self, number: int, variant: Variant, parent: GraphNode | None, backend: GraphBackend, device: int
+    ) -> None:
+        self.id, self.variant, self._backend, self._device = number, variant, backend, device
         self.mode = variant.mode
         self._parent = None if parent is None else weakref.ref(parent)
         self.children: dict[int, list[GraphNode]] = {}
@@ -320,13 +322,16 @@ class GraphNode:
                 return self._launch()
         return self._launch()
 
+    def _host_clock(self) -> int:
+        return self._backend.now_ns(self._device)
+
     def _launch(self) -> bool:
         self.values, self.missed = [], None
         if self.waits:
             self.undo.save()
         for wait in self.waits:
             self._backend.replay(wait.graph)
-            found = wait.read()
+            found = wait.read_timed(self._host_clock)
             self.values.append(read_value(found))
             if self.values[-1] != wait.value:
                 self.missed = wait, show_value(found)

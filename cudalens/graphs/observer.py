@@ -65,9 +65,9 @@ _SYNCHRONISING: Final = frozenset(
 _COLLECTIVES: Final = frozenset({"c10d", "_c10d_functional", "c10d_functional"})
 
 #: Runs an operator that reads a value of the device: with its arguments, the line that calls it, the tensors from
-#: outside that were overwritten before, and the positions of such arguments.
+#: outside that were overwritten before, the positions of such arguments, and the launches that were captured so far.
 RunWait: TypeAlias = Callable[
-    [Any, tuple[Any, ...], Mapping[str, Any], Place, Sequence[torch.Tensor], Iterable[int]], Any
+    [Any, tuple[Any, ...], Mapping[str, Any], Place, Sequence[torch.Tensor], Iterable[int], int], Any
 ]
 
 #: They wait where an index is a mask.
@@ -222,7 +222,7 @@ class Observer(TorchDispatchMode):  # type: ignore[no-untyped-call]
             out = func(*replaced(args, uploaded), **kwargs)
         elif is_read and self.wait is not None:
             outside = [one.tensor for one in self.externals.values() if one.is_written]
-            out = self.wait(func, args, kwargs, here, outside, self.written)
+            out = self.wait(func, args, kwargs, here, outside, self.written, self.num_kernels)
         elif num_masked is not None and self.uploads.is_capture:
             out = func(args[0], indices_of(args[1], num_masked), *args[2:], **kwargs)
         else:

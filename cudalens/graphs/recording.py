@@ -489,6 +489,7 @@ class _Capture:
         here: Place,
         outside: Sequence[torch.Tensor],
         written: Iterable[int],
+        num_kernels: int,
     ) -> Any:
         """Run what is captured so far, run an operator without a graph, and capture what follows into another graph."""
         self.__exit__(None, None, None)
@@ -502,7 +503,8 @@ class _Capture:
         results = new_results(value, given)
         read = _reader(backend, operator, args, kwargs)
         change = change_of_caller(here)
-        node.waits.append(Wait(graph, read, read_value(value), results, show_value(value), here, change))
+        num_before = num_kernels - sum(wait.num_kernels for wait in node.waits)
+        node.waits.append(Wait(graph, read, read_value(value), results, show_value(value), here, change, num_before))
         node.graph = None
         self._begin_graph()
         return replaced(value, {id(result): _copied(result) for result in results})

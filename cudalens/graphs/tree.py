@@ -416,7 +416,7 @@ class GraphTree:
         recorder = self._made_recorder()
         parent = self._current
         assert not isinstance(parent, WarmupNode)
-        node = GraphNode(next(self._node_ids), variant, parent, self.backend)
+        node = GraphNode(next(self._node_ids), variant, parent, self.backend, self.device)
         before = Snapshot(python_roots(variant), can_restore=True)
         before.leave_out_gradients(gradient.owner for gradient in variant.new_gradients)
         leaves_outside = [tensor for tensor in before.tensors() if tensor.is_leaf and tensor.requires_grad]

@@ -98,6 +98,27 @@ class Recording:
 
 
 @dataclass(frozen=True, slots=True)
+class PieceView:
+    """One of the graphs of a recording that is split at reads of the host.
+
+    Attributes:
+        num_kernels: Operators that launch work in it; None if unknown.
+        read: What the host reads behind it; "" of the last one.
+        wait_ns: For how long the host waits for that; None if unknown.
+        change: The change of the program that leaves the read out, as lines of a diff; "" if none is known.
+        place: The line that reads it.
+        source: That line of source.
+    """
+
+    num_kernels: int | None
+    read: str
+    wait_ns: int | None
+    change: str
+    place: str
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
 class FunctionView:
     """A function of the graph manager; unknown counts are 0.
 
@@ -181,6 +202,7 @@ class GraphsView:
     Attributes:
         functions: Those that run eager first, then by number of calls.
         recordings: By number.
+        pieces: Of each recording that is split, by its number, in order.
         parents: Number of the previous recording, by recording; roots are absent; without cycles.
         paths: The most frequent first.
         findings: Skips, then warnings, then re-recordings; those with the most launches first, then the most frequent.
@@ -189,6 +211,7 @@ class GraphsView:
 
     functions: tuple[FunctionView, ...]
     recordings: Mapping[int, Recording]
+    pieces: Mapping[int, tuple[PieceView, ...]]
     parents: Mapping[int, int]
     paths: tuple[PathView, ...]
     findings: tuple[FindingView, ...]
@@ -216,6 +239,7 @@ def graphs_view(trace: Trace) -> GraphsView:
     return GraphsView(
         functions=tuple(_functions(rows, hues)),
         recordings=ordered,
+        pieces=_pieces(rows),
         parents=_parents(recorded, ordered),
         paths=tuple(sorted(paths, key=lambda path: -path.count)),
         findings=tuple(sorted(findings, key=_importance)),
@@ -263,6 +287,17 @@ def _facts(view: type[Any], row: dict[str, Any], hues: Mapping[int, int]) -> dic
     facts = {name: row[name] for name in view.__slots__ if name in row}
     hue = hues.get(row["function_id"], 0)
     return facts | {"function": row["function"] or "?", "hue": hue, "source": row["source"].strip()}
+
+
+def _pieces(rows: Iterable[dict[str, Any]]) -> dict[int, tuple[PieceView, ...]]:
+    known = [row for row in rows if row["kind"] == "piece" and row["node"] is not None]
+    found: dict[int, list[PieceView]] = {}
+    for row in sorted(known, key=lambda row: (row["node"], row["piece"] or 0)):
+        change = printable((row["change"] or "")[:_MAX_CHANGE], keep="\n\t")
+        source = (row["source"] or "").strip()
+        piece = PieceView(row["num_kernels"], clean(row["detail"]), row["wait_ns"], change, row["place"] or "", source)
+        found.setdefault(row["node"], []).append(piece)
+    return {node: tuple(pieces) for node, pieces in found.items()}
 
 
 def _functions(rows: Iterable[dict[str, Any]], hues: Mapping[int, int]) -> list[FunctionView]:

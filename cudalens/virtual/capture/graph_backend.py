@@ -184,6 +184,10 @@ class VirtualGraphBackend:
         """Do nothing: a virtual device benchmarks no convolution, which would empty the cache."""
         return nullcontext()
 
+    def now_ns(self, device: int) -> int:
+        """Return the modelled clock of the host."""
+        return self._device(device).machine.now_ns
+
     def launch_times(self, device: int) -> LaunchTimes:
         """Return the modelled times of launches."""
         spec = self._device(device).spec

@@ -65,6 +65,12 @@ class HostBackend:
         """Return none: its memory is in no pool."""
         return []
 
+    def num_captured(self) -> None:
+        """Return None: nothing is captured."""
+
+    def work_of(self, graph: Any) -> None:
+        """Return None: its graphs have no nodes."""
+
     def now_ns(self, device: int) -> int:
         """The host's clock."""
         return time.perf_counter_ns()

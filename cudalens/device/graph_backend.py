@@ -109,6 +109,29 @@ class LaunchTimes:
     read_ns: int
 
 
+@dataclass(frozen=True, slots=True)
+class GraphWork:
+    """A kernel, copy or memset of a graph, or an event node without work.
+
+    Attributes:
+        name: The kernel's name, or what else it is.
+        kind: Kineto's category; "" of an event node.
+        stream: Number of the stream that issued it in the capture.
+        dur_ns: Its time alone, ns.
+        num_bytes: What it reads and writes, or copies.
+        operator: The aten operator that issued it; None if unknown.
+        after: Positions of the nodes that it depends on.
+    """
+
+    name: str
+    kind: str
+    stream: int
+    dur_ns: int
+    num_bytes: int
+    operator: str | None
+    after: tuple[int, ...]
+
+
 class GraphBackend(Protocol):
     """The part of a device that graph trees need.
 
@@ -190,6 +213,12 @@ class GraphBackend(Protocol):
 
     def without_benchmark_emptying(self) -> AbstractContextManager[None]:
         """Return a context in which cuDNN's benchmarks do not empty the allocator's cache."""
+
+    def num_captured(self) -> int | None:
+        """Return the number of nodes that the capture of the current stream has; None if that is unknown."""
+
+    def work_of(self, graph: torch.cuda.CUDAGraph) -> list[GraphWork] | None:
+        """Return the nodes of `graph` in the order of the capture; None if they are unknown."""
 
     def now_ns(self, device: int) -> int:
         """Return the host's clock; of a virtual device, its modelled clock."""

@@ -18,6 +18,7 @@ import torch
 from cudalens.device.graph_backend import (
     Allocation,
     GraphBackend,
+    GraphWork,
     LaunchTimes,
     PoolId,
     PoolSize,
@@ -197,6 +198,14 @@ class CudaBackend:
             yield
         finally:
             put(before)
+
+    def num_captured(self) -> int | None:
+        """None: torch has no function for it."""
+        return None
+
+    def work_of(self, graph: torch.cuda.CUDAGraph) -> list[GraphWork] | None:
+        """None: torch has no function for it; a trace of replays has the nodes."""
+        return None
 
     def now_ns(self, device: int) -> int:
         """The host's clock."""

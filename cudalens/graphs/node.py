@@ -41,6 +41,7 @@ from cudalens.graphs.waits import ReadValue, Wait, read_value, show_value
 if TYPE_CHECKING:
     from cudalens.device.graph_backend import GraphBackend, TensorPlace
     from cudalens.graphs.host_values import Upload
+    from cudalens.graphs.observer import CapturedOperator
     from cudalens.graphs.programs import Derivative
 
 #: An output on a path: depth of its node, position among the node's outputs.
@@ -109,6 +110,7 @@ class GraphNode:
         generators_before: While it is recorded, the states before it.
         state: Of the pool, after the recording.
         pool_bytes: Bytes allocated in the pool then.
+        captured: The operators that added nodes to its graphs; empty where that is unknown.
         segments: The segments of the pool in which it has memory, by their first address.
         dead_before: Outputs of the path that were dead at the recording, which may use their memory.
         live_after: Outputs of the path that were alive after it.
@@ -159,6 +161,7 @@ class GraphNode:
         self.freed_results: list[int] = []
         self.uploads: list[Upload] = []
         self.pool_bytes = self.record_ns = 0
+        self.captured: list[CapturedOperator] = []
         self.segments: frozenset[int] = frozenset()
         self.eager_ns: int | None = None
         self._check: Check | Callable[[], Check] | None = None

@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from threading import get_ident
+from types import FrameType
 from typing import Any, Final, TypeAlias
 
 import torch
@@ -108,6 +109,27 @@ class External:
 
 
 @dataclass(frozen=True, slots=True)
+class CapturedOperator:
+    """An operator that was captured, and the nodes that it added to its graph.
+
+    Attributes:
+        piece: Number of the graph in a split recording.
+        first: Position of its first node.
+        end: The position behind its last one.
+        name: Of the operator.
+        place: The line that called it.
+        module: Id of the innermost module whose forward called it; None outside of modules.
+    """
+
+    piece: int
+    first: int
+    end: int
+    name: str
+    place: Place
+    module: int | None
+
+
+@dataclass(frozen=True, slots=True)
 class Made:
     """A storage that a function made.
 
@@ -154,6 +176,8 @@ class Observer(TorchDispatchMode):  # type: ignore[no-untyped-call]
         read_on_host: Small CPU tensors from outside whose values it reads, by the identity of their storage.
         has_hidden_copies: Whether torch copied Python data to the device where no mode sees it.
         wait: As the argument.
+        num_captured: In a capture, gives the number of nodes so far, or None if that is unknown.
+        captured: In a capture, the operators that added nodes.
     """
 
     def __init__(
@@ -181,6 +205,9 @@ class Observer(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self.device = device
         self.written: dict[int, tuple[str, Place]] = {}
         self.externals: dict[int, External] = {}
+        self.num_captured: Callable[[], int | None] | None = None
+        self.captured: list[CapturedOperator] = []
+        self._num_reads = 0
         self.made: dict[int, Made] = {}
         self.addresses: set[int] = set()
         self.generators: list[torch.Generator] = []
@@ -217,23 +244,33 @@ class Observer(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self._note_arguments(func, name, args, kwargs, here, waits=num_masked is None and not is_read)
         if name == "lift_fresh" and args[0].is_cuda and storage_id(args[0]) not in self.made:
             self._note_hidden_copy(args[0], here)
+        first = None if self.num_captured is None else self.num_captured()
         uploaded = self._upload(name, args, kwargs)
         if uploaded:
             out = func(*replaced(args, uploaded), **kwargs)
         elif is_read and self.wait is not None:
             outside = [one.tensor for one in self.externals.values() if one.is_written]
             out = self.wait(func, args, kwargs, here, outside, self.written, self.num_kernels)
+            self._num_reads, first = self._num_reads + 1, 0
         elif num_masked is not None and self.uploads.is_capture:
             out = func(args[0], indices_of(args[1], num_masked), *args[2:], **kwargs)
         else:
             out = func(*args, **kwargs)
         if is_read and name == "index":
             self._masks.note(args, out)
+        if first is not None:
+            self._note_captured(first, name, here)
         self._note_results(name, args, out, kwargs, here, is_allowed=bool(uploaded) or is_read)
         self._count_launch(func, name, args, kwargs, out, is_recorded=not is_read)
         if torch.Tag.nondeterministic_seeded in func.tags and not any(one.is_cuda for one in _tensors(out)):
             self._find(Reason.OUTSIDE_CALL, f"{name} on the CPU", here)
         return out
+
+    def _note_captured(self, first: int, name: str, here: Place) -> None:
+        """Note which nodes an operator added to the graph."""
+        end = None if self.num_captured is None else self.num_captured()
+        if end is not None and end > first:
+            self.captured.append(CapturedOperator(self._num_reads, first, end, name, here, _calling_module()))
 
     def note_outputs(self, outputs: Sequence[Any]) -> None:
         """What it returns and neither made nor got as an argument comes from outside, too."""
@@ -519,6 +556,17 @@ def is_checkpointed() -> bool:
     while frame is not None and frame.f_code.co_filename != torch.utils.checkpoint.__file__:
         frame = frame.f_back  # type: ignore[assignment]
     return frame is not None
+
+
+def _calling_module() -> int | None:
+    """The id of the innermost module whose method calls the operator that runs now."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        module = frame.f_locals.get("self") if frame.f_code.co_name == "forward" else None
+        if isinstance(module, torch.nn.Module):
+            return id(module)
+        frame = frame.f_back
+    return None
 
 
 def is_inside_observer() -> bool:

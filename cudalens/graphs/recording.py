@@ -161,6 +161,7 @@ class Recorder:
         in_place = {n: one for n, one in enumerate(tensors) if one.is_cuda and id(one) not in copies}
         capture = _Capture(self, node, _generators(node, leaves), in_place)
         observer = Observer(tensors, self.device, node.uploads, may_wait=node.mode != "backward", wait=capture.run_wait)
+        observer.num_captured = self.backend.num_captured
         del tensors, in_place
         versions = {n: version_of(one) for n, one in enumerate(stand_ins) if isinstance(one, torch.Tensor)}
         named = {(id(name.container), name.key): version_of(tensor) for name, tensor in _named_tensors(node.variant)}
@@ -181,6 +182,7 @@ class Recorder:
         observer.made.clear()
         self._note_pool(node)
         node.segments = self._segments_of(addresses)
+        node.captured = observer.captured
         with node.timed():
             node.launch_last()
         node.num_replays -= 1
@@ -239,6 +241,7 @@ class Recorder:
             self._invalidate(node, observer.left_behind(()))
             raise interrupt from None
         finally:
+            observer.num_captured = None
             observer.wait = None  # autograd can hold the observer, and must not hold the recording
         if (unread := _unread(node)) is not None:
             self._abandon(node)

@@ -19,7 +19,10 @@ if TYPE_CHECKING:
     from cudalens.device.graph_backend import LaunchTimes
     from cudalens.graphs.node import GraphNode
 
-#: Replays of a variant before it is decided whether its graph pays.
+#: Replays of a recording that are timed on the device, by two events each.
+NUM_TIMED: Final = 20
+
+#: Replays of a variant before it is decided whether its graph pays. On a GPU, those with events are left out.
 NUM_REPLAYS: Final = 10
 
 #: Calls without a graph that are timed then, on a GPU.
@@ -63,6 +66,8 @@ class HostCost:
             host_ns: What the call took on the host.
             times: The modelled times of the device; None where times are measured.
         """
+        if times is None and node.num_replays <= NUM_TIMED:
+            return
         self._num_replays += 1
         if times is not None:
             self.replay_ns, self.eager_ns = modelled_replay_ns(node, times), modelled_eager_ns(node, times)

@@ -43,7 +43,7 @@ class LazyGraphed:
         found = wrapped.get(device)
         if found is None or not is_in_use(found.manager):
             options = dict(self._options)
-            max_bytes = options.pop("max_bytes")
+            max_bytes = options.pop("max_bytes", None)
             mine = manager(device) if max_bytes is None else limited_manager(device, max_bytes)
             found = wrapped[device] = mine.wrap(self.fn, **options)
         return found
@@ -111,8 +111,8 @@ def cudagraph(
         static: Names or positions of arguments that are the same tensors in every call (a cache, say).
         mutations: For arguments that are overwritten and not static: ``skip`` the graph, or ``copy`` them back.
         check: Compare the first and every 32nd replay of each recording with a call without a graph.
-        eager_if_slower: Run the function without a graph from its 11th replay on, if a replay costs the host more than
-            the launches that it saves: measured on a GPU, modelled on a virtual device.
+        eager_if_slower: Run the function without a graph after some replays, if a replay costs the host more than the
+            launches that it saves: measured on a GPU, modelled on a virtual device.
         max_bytes: The function gets a memory pool of its own, which may reserve so much. The recording that goes beyond
             is freed, and no other is made: those calls run without a graph. None for the pool that functions share.
         pad: Arguments whose lengths grow, by name: ``{"input_ids": 64}`` pads the last dimension with zeros to a

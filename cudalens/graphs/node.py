@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from statistics import median
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch.autograd.graph import increment_version
@@ -16,6 +16,7 @@ from torch.multiprocessing.reductions import StorageWeakRef
 
 from cudalens.device.stacks import Place
 from cudalens.graphs import inputs as copying
+from cudalens.graphs.costs import NUM_TIMED
 from cudalens.graphs.functions import Function, Guarded, Variant
 from cudalens.graphs.generators import GeneratorStates
 from cudalens.graphs.gradients import MadeGradients
@@ -46,9 +47,6 @@ if TYPE_CHECKING:
 
 #: An output on a path: depth of its node, position among the node's outputs.
 PathIndex = tuple[int, int]
-
-#: Replays that are timed; later ones cost no event.
-_SAMPLES: Final = 20
 
 
 @dataclass(slots=True)
@@ -320,7 +318,7 @@ class GraphNode:
         Returns:
             Whether all values are those of the recording. If not, what follows the read was not launched.
         """
-        if len(self._times_ns) + len(self._samples) < _SAMPLES:
+        if len(self._times_ns) + len(self._samples) < NUM_TIMED:
             with self.timed():
                 return self._launch()
         return self._launch()

@@ -6,6 +6,7 @@ besides its arguments, which it overwrites, what it makes and leaves behind, and
 
 from __future__ import annotations
 
+import ctypes
 import functools
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -118,7 +119,7 @@ class CapturedOperator:
         end: The position behind its last one.
         name: Of the operator.
         place: The line that called it.
-        module: Id of the innermost module whose forward called it; None outside of modules.
+        module: Id of the innermost module whose forward called it; None outside of modules or if that is unknown.
     """
 
     piece: int
@@ -559,14 +560,35 @@ def is_checkpointed() -> bool:
 
 
 def _calling_module() -> int | None:
-    """The id of the innermost module whose method calls the operator that runs now."""
+    """The id of the innermost module whose forward calls the operator that runs now; None if that is unknown.
+
+    It is unknown before Python 3.12, where the variables of a frame can only be read into the dict that ``locals()``
+    gives the program, and where this dict keeps tensors alive.
+    """
+    if _variable_of is None:
+        return None
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
-        module = frame.f_locals.get("self") if frame.f_code.co_name == "forward" else None
-        if isinstance(module, torch.nn.Module):
-            return id(module)
+        if frame.f_code.co_name == "forward":
+            try:
+                module = _variable_of(frame, "self")
+            except NameError:
+                module = None
+            if isinstance(module, torch.nn.Module):
+                return id(module)
         frame = frame.f_back
     return None
+
+
+def _frame_reader() -> Any:
+    """Python's function that reads one variable of a frame; None before Python 3.12."""
+    read: Any = getattr(ctypes.pythonapi, "PyFrame_GetVar", None)
+    if read is not None:
+        read.restype, read.argtypes = ctypes.py_object, [ctypes.py_object, ctypes.py_object]
+    return read
+
+
+_variable_of: Final = _frame_reader()
 
 
 def is_inside_observer() -> bool:

@@ -476,6 +476,7 @@ def _weighed_early(how: str) -> Iterator[None]:
     """Decide after two replays whether a graph pays; if measured, by calls without a graph, as on a GPU."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(costs, "NUM_REPLAYS", 2)
+        patch.setattr(costs, "NUM_TIMED", 0)
         patch.setattr(costs, "FASTEST_LAUNCH_NS", 0)
         if how == "measured":
             patch.setattr(VirtualGraphBackend, "launch_times", lambda backend, device: None)

@@ -10,7 +10,7 @@ import torch
 import cudalens
 from cudalens import virtual
 from cudalens.graphs import GraphManager, Reason
-from cudalens.graphs.costs import NUM_EAGER, NUM_REPLAYS, HostCost
+from cudalens.graphs.costs import NUM_EAGER, NUM_REPLAYS, NUM_TIMED, HostCost
 from cudalens.views.graphs.words import verdict
 
 
@@ -117,7 +117,17 @@ def test_gradients_are_those_of_eager_when_a_graph_stops_to_be_used() -> None:
 
 def _node(num_kernels: int):
     variant = SimpleNamespace(num_kernels=num_kernels, function=SimpleNamespace(place=None))
-    return SimpleNamespace(variant=variant, backwards={}, waits=[], copied=[], fixed=[], guards=[])
+    return SimpleNamespace(
+        variant=variant, backwards={}, waits=[], copied=[], fixed=[], guards=[], num_replays=NUM_TIMED + 1
+    )
+
+
+def test_on_a_gpu_the_replays_that_are_timed_by_events_are_not_compared() -> None:
+    cost, node = HostCost(), _node(3)
+    for number in range(1, NUM_TIMED + 1):
+        node.num_replays = number
+        cost.note_replay(node, 1, None)
+    assert cost.replay_ns is None
 
 
 def test_on_a_gpu_the_fastest_call_without_a_graph_is_compared_with_the_fastest_replay() -> None:

@@ -350,8 +350,11 @@ def observe(program: Program, wrap: Callable[[Any], Any]) -> Iterator[Observed]:
         for n in range(NUM_CALLS):
             for at, change in program.changes:
                 if at == n:
-                    with warnings.catch_warnings(action="ignore"):
-                        exec(change, space)
+                    try:
+                        with warnings.catch_warnings(action="ignore"):
+                            exec(change, space)
+                    except RuntimeError as error:  # torch refuses it: a hook of a parameter without gradients
+                        yield f"call {n}: change error", str(error)[:NUM_MESSAGE]
             yield from ((f"call {n}: {label}", value) for label, value in _call(program, space, step, n))
     finally:
         torch.Tensor.tanh = own  # type: ignore[method-assign]

@@ -9,6 +9,7 @@ torch's function in C++, which CPU builds lack, and the calls that return the cu
 from __future__ import annotations
 
 import ctypes
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -60,6 +61,23 @@ class HostBackend:
     def destroy(self, graph: Any) -> None:
         """Do nothing: the virtual device has released its graphs."""
 
+    def pool_segments(self, pool: Any, device: int) -> list[tuple[int, int]]:
+        """Return none: its memory is in no pool."""
+        return []
+
+    def num_captured(self) -> None:
+        """Return None: nothing is captured."""
+
+    def work_of(self, graph: Any) -> None:
+        """Return None: its graphs have no nodes."""
+
+    def now_ns(self, device: int) -> int:
+        """The host's clock."""
+        return time.perf_counter_ns()
+
+    def launch_times(self, device: int) -> None:
+        """Return None: nothing is modelled."""
+
     def release(self, pool: Any, device: int) -> None:
         """Do nothing: the same of its pools."""
 
@@ -98,7 +116,7 @@ def without_device(cases: Sequence[Case]) -> Iterator[list[Ways]]:
         for make_function, make_inputs in cases:
             with torch.device("cuda"):
                 function, inputs = make_function(), make_inputs()
-            graphed = GraphManager().wrap(function)
+            graphed = GraphManager(eager_if_slower=False).wrap(function)
             for _ in range(30):
                 graphed(*inputs)
             found.append((graphed, make_inputs, torch.cuda.make_graphed_callables(function, tuple(inputs))))

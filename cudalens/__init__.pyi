@@ -22,6 +22,7 @@ from cudalens.api.benchmark import benchmark as benchmark
 from cudalens.api.compare import compare as compare
 from cudalens.api.compile_report import compile_report as compile_report
 from cudalens.api.fit import fit as fit
+from cudalens.api.graph_nodes import graph_nodes as graph_nodes
 from cudalens.api.hang_watch import watch_hangs as watch_hangs
 from cudalens.api.load import load as load
 from cudalens.api.load import load_flight_recorder as load_flight_recorder

@@ -79,6 +79,8 @@ class GraphsSummary:
         num_eager: Of those, how many ran without a graph.
         num_launches_saved: Launches that the replays did not make; 0 if no number of launches is known.
         speed: Replays against eager; None if nothing was measured.
+        host_gain_ns: How much less host time a replay takes than a call without a graph, over the replays where both
+            are known, ns; negative if it takes more; None if nothing is known.
         pool_bytes: Reserved by the memory pools, each counted once; None if no pool's size is known.
         eager: Functions that run without a graph.
         warm: Names of functions that have been warmed up, and that the next call records.
@@ -99,6 +101,7 @@ class GraphsSummary:
     num_eager: int
     num_launches_saved: int
     speed: Speed | None
+    host_gain_ns: float | None
     pool_bytes: int | None
     eager: tuple[EagerFunction, ...]
     warm: tuple[str, ...]
@@ -133,6 +136,7 @@ def summarize_graphs(trace: Trace) -> GraphsSummary:
         num_eager=int(functions["num_eager"].sum()),
         num_launches_saved=_launches_saved(recordings),
         speed=speed(recordings),
+        host_gain_ns=_host_gain(recordings),
         pool_bytes=pool_bytes(graphs),
         eager=tuple(_eager(graphs, row) for row in _rows(functions[is_eager])),
         warm=tuple(str(name) for name in functions.loc[functions["state"].eq("warm") & ~is_eager, "function"]),
@@ -148,6 +152,16 @@ def _launches_saved(recordings: pd.DataFrame) -> int:
     """Launches of the recorded kernels that replays did not make: each replay launches one graph, or several."""
     launches = recordings["num_kernels"].fillna(1).astype(int) - recordings["num_pieces"].fillna(1).astype(int)
     return int((recordings["count"].fillna(0).astype(int) * launches.clip(lower=0)).sum())
+
+
+def _host_gain(recordings: pd.DataFrame) -> float | None:
+    """How much less host time a replay takes than a call without a graph, on average, ns; None if it is not known."""
+    known = recordings[recordings["host_eager_ns"].notna() & recordings["host_replay_ns"].notna()]
+    count = known["count"].fillna(0).astype(float)
+    if not count.sum():
+        return None
+    gain = known["host_eager_ns"].astype(float) - known["host_replay_ns"].astype(float)
+    return float((count * gain).sum() / count.sum())
 
 
 def _first_change(graphs: pd.DataFrame) -> str:

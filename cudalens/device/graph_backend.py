@@ -94,6 +94,44 @@ class PoolSize:
     allocated_bytes: int
 
 
+@dataclass(frozen=True, slots=True)
+class LaunchTimes:
+    """Modelled times of a device's launches, on the host.
+
+    Attributes:
+        launch_ns: Of a kernel.
+        graph_launch_ns: Of a graph.
+        read_ns: Of a wait for the device, when it has nothing left to do.
+    """
+
+    launch_ns: int
+    graph_launch_ns: int
+    read_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class GraphWork:
+    """A kernel, copy or memset of a graph, or an event node without work.
+
+    Attributes:
+        name: The kernel's name, or what else it is.
+        kind: Kineto's category; "" of an event node.
+        stream: Number of the stream that issued it in the capture.
+        dur_ns: Its time alone, ns.
+        num_bytes: What it reads and writes, or copies.
+        operator: The aten operator that issued it; None if unknown.
+        after: Positions of the nodes that it depends on.
+    """
+
+    name: str
+    kind: str
+    stream: int
+    dur_ns: int
+    num_bytes: int
+    operator: str | None
+    after: tuple[int, ...]
+
+
 class GraphBackend(Protocol):
     """The part of a device that graph trees need.
 
@@ -146,6 +184,9 @@ class GraphBackend(Protocol):
     def has_live(self, pool: PoolId, device: int, addresses: set[int]) -> bool:
         """Return whether the allocated blocks are those at `addresses`; faster than `live_allocations`."""
 
+    def pool_segments(self, pool: PoolId, device: int) -> list[tuple[int, int]]:
+        """Return the segments of `pool`: the first address and the size in bytes of each."""
+
     def pool_size(self, pool: PoolId, device: int) -> PoolSize:
         """Return how large `pool` is now."""
 
@@ -172,6 +213,18 @@ class GraphBackend(Protocol):
 
     def without_benchmark_emptying(self) -> AbstractContextManager[None]:
         """Return a context in which cuDNN's benchmarks do not empty the allocator's cache."""
+
+    def num_captured(self) -> int | None:
+        """Return the number of nodes that the capture of the current stream has; None if that is unknown."""
+
+    def work_of(self, graph: torch.cuda.CUDAGraph) -> list[GraphWork] | None:
+        """Return the nodes of `graph` in the order of the capture; None if they are unknown."""
+
+    def now_ns(self, device: int) -> int:
+        """Return the host's clock; of a virtual device, its modelled clock."""
+
+    def launch_times(self, device: int) -> LaunchTimes | None:
+        """Return the modelled times of launches; None on a real device, where they are measured."""
 
     def release(self, pool: PoolId, device: int) -> None:
         """End the use of `pool`: the allocator may return its free memory to the device."""

@@ -17,6 +17,7 @@ from cudalens.graphs.graphed import Graphed
 from cudalens.graphs.inspector import inspect
 from cudalens.graphs.manager import GraphManager
 from cudalens.graphs.managers import reset
+from cudalens.graphs.padding import Pad
 from cudalens.graphs.reasons import Finding, Reason, State
 from cudalens.graphs.steps import mark_step_begin
 
@@ -29,6 +30,7 @@ __all__ = [
     "GraphManager",
     "Graphed",
     "LazyGraphed",
+    "Pad",
     "Reason",
     "State",
     "capturable",

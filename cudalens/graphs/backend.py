@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import time
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -17,6 +18,8 @@ import torch
 from cudalens.device.graph_backend import (
     Allocation,
     GraphBackend,
+    GraphWork,
+    LaunchTimes,
     PoolId,
     PoolSize,
     TensorPlace,
@@ -135,6 +138,10 @@ class CudaBackend:
         """Whether exactly the blocks at `addresses` are allocated."""
         return bool(torch._C._cuda_checkPoolLiveAllocations(device, pool, addresses))
 
+    def pool_segments(self, pool: PoolId, device: int) -> list[tuple[int, int]]:
+        """The segments of `pool`: the first address and the size in bytes of each."""
+        return [(segment["address"], segment["total_size"]) for segment in _segments(pool, device)]
+
     def pool_size(self, pool: PoolId, device: int) -> PoolSize:
         """How large `pool` is now."""
         segments = _segments(pool, device)
@@ -191,6 +198,22 @@ class CudaBackend:
             yield
         finally:
             put(before)
+
+    def num_captured(self) -> int | None:
+        """None: torch has no function for it."""
+        return None
+
+    def work_of(self, graph: torch.cuda.CUDAGraph) -> list[GraphWork] | None:
+        """None: torch has no function for it; a trace of replays has the nodes."""
+        return None
+
+    def now_ns(self, device: int) -> int:
+        """The host's clock."""
+        return time.perf_counter_ns()
+
+    def launch_times(self, device: int) -> LaunchTimes | None:
+        """Return None: on a real device times are measured."""
+        return None
 
     def release(self, pool: PoolId, device: int) -> None:
         """Empty the allocator's cache after the graphs of `pool` were freed, so that its memory is released."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import threading
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import MethodType
 from typing import Any, Literal, overload
 
@@ -13,7 +13,8 @@ import torch
 
 from cudalens.graphs.functions import Mutations
 from cudalens.graphs.graphed import Graphed, take_over_name
-from cudalens.graphs.managers import known_manager, manager
+from cudalens.graphs.managers import is_in_use, limited_manager, manager
+from cudalens.graphs.padding import Pad, pads_of
 
 
 class LazyGraphed:
@@ -40,8 +41,11 @@ class LazyGraphed:
         """The callable of this thread's manager for a device."""
         wrapped: dict[int, Graphed] = self._local.__dict__.setdefault("wrapped", {})
         found = wrapped.get(device)
-        if found is None or found.manager is not known_manager(device):
-            found = wrapped[device] = manager(device).wrap(self.fn, **self._options)
+        if found is None or not is_in_use(found.manager):
+            options = dict(self._options)
+            max_bytes = options.pop("max_bytes", None)
+            mine = manager(device) if max_bytes is None else limited_manager(device, max_bytes)
+            found = wrapped[device] = mine.wrap(self.fn, **options)
         return found
 
     def __get__(self, owner: Any, kind: type | None = None) -> Any:
@@ -74,6 +78,9 @@ def cudagraph(
     static: str | int | Sequence[str | int] = (),
     mutations: Mutations = "skip",
     check: bool | None = None,
+    eager_if_slower: bool = True,
+    max_bytes: int | None = None,
+    pad: Mapping[str, int | Pad] | None = None,
 ) -> Callable[[Callable[..., Any]], LazyGraphed]: ...
 
 
@@ -84,6 +91,9 @@ def cudagraph(
     static: str | int | Sequence[str | int] = (),
     mutations: Literal["skip", "copy"] = "skip",
     check: bool | None = None,
+    eager_if_slower: bool = True,
+    max_bytes: int | None = None,
+    pad: Mapping[str, int | Pad] | None = None,
 ) -> LazyGraphed | Callable[[Callable[..., Any]], LazyGraphed]:
     """Run a function or module by CUDA graphs: warmed up, recorded, then replayed; without one where that is not safe.
 
@@ -101,8 +111,25 @@ def cudagraph(
         static: Names or positions of arguments that are the same tensors in every call (a cache, say).
         mutations: For arguments that are overwritten and not static: ``skip`` the graph, or ``copy`` them back.
         check: Compare the first and every 32nd replay of each recording with a call without a graph.
+        eager_if_slower: Run the function without a graph after some replays, if a replay costs the host more than the
+            launches that it saves: measured on a GPU, modelled on a virtual device.
+        max_bytes: The function gets a memory pool of its own, which may reserve so much. The recording that goes beyond
+            is freed, and no other is made: those calls run without a graph. None for the pool that functions share.
+        pad: Arguments whose lengths grow, by name: ``{"input_ids": 64}`` pads the last dimension with zeros to a
+            multiple of 64, a `cudalens.graphs.Pad` states another dimension and value, and which results are cut. The
+            function is always called with the padded argument, by a graph or without one.
     """
-    options = {"name": name, "static": static, "mutations": mutations, "check": check}
+    if max_bytes is not None and (isinstance(max_bytes, bool) or not isinstance(max_bytes, int) or max_bytes < 0):
+        raise TypeError(f"max_bytes={max_bytes!r}: expected a number of bytes, or None for no limit.")
+    options = {
+        "name": name,
+        "static": static,
+        "mutations": mutations,
+        "check": check,
+        "eager_if_slower": eager_if_slower,
+        "max_bytes": max_bytes,
+        "pad": pads_of(pad),
+    }
     if fn is None:
         return lambda function: cudagraph(function, **options)
     if not callable(fn):

@@ -43,6 +43,7 @@ def _rows(manager: GraphManager, mark: Mark, *, is_part: bool) -> Iterator[dict[
         if counts.calls or not is_part:
             called.add(function.id)
             yield common | _function_row(function, counts)
+    freed = manager.tree.bytes_freed_with()
     nodes = [node for node in manager.nodes() if node.variant.function.id in called]
     current = manager.current.path if isinstance(manager.current, GraphNode) else []
     on_path = {node.id for node in current}
@@ -51,7 +52,10 @@ def _rows(manager: GraphManager, mark: Mark, *, is_part: bool) -> Iterator[dict[
         state = "on the path" if node.id in on_path else "idle"
         if node.id == last:
             state = "current"
-        yield common | _node_row(node, state, node.num_replays - mark.replays.get(node.id, 0))
+        row = _node_row(node, state, node.num_replays - mark.replays.get(node.id, 0))
+        yield common | row | {"frees_bytes": freed.get(node.id)}
+        if node.waits:
+            yield from (common | piece for piece in _piece_rows(node, row["count"]))
     yield from (common | row for row in _path_rows(manager, mark))
     yield from (common | _entry_row(entry) for entry in manager.tree.log.entries(mark))
 
@@ -78,9 +82,8 @@ def _at(place: Place | None) -> dict[str, Any]:
 
 def _function_row(function: Function, counts: Counts) -> dict[str, Any]:
     finding = function.why_skipped()
-    is_recorded = function.counts.recordings > 0
-    state = "recorded" if is_recorded else "warm"
-    if finding is not None and not is_recorded:
+    state = "recorded" if function.counts.recordings else "warm"
+    if function.is_eager:
         state = "eager"
     row = _named(function) | {"kind": "function", "state": state, "count": counts.calls} | _at(function.place)
     row |= {
@@ -124,6 +127,8 @@ def _node_row(node: GraphNode, state: str, num_replays: int) -> dict[str, Any]:
         "record_ns": node.record_ns,
         "eager_ns": node.eager_ns,
         "replay_ns": node.replay_ns,
+        "host_eager_ns": variant.cost.eager_ns,
+        "host_replay_ns": variant.cost.replay_ns,
     }
     if node.check is not None:
         row |= {
@@ -132,6 +137,17 @@ def _node_row(node: GraphNode, state: str, num_replays: int) -> dict[str, Any]:
             "first_diff": node.check.first_diff,
         }
     return row
+
+
+def _piece_rows(node: GraphNode, num_replays: int) -> Iterator[dict[str, Any]]:
+    """The graphs of a split recording, each but the last with the read behind it."""
+    variant = node.variant
+    row = _named(variant.function) | {"kind": "piece", "node": node.id, "count": num_replays}
+    for number, wait in enumerate(node.waits):
+        of_read = {"num_kernels": wait.num_kernels, "detail": f"reads {wait.shown}", "wait_ns": wait.wait_ns}
+        yield row | {"piece": number, "change": wait.change or None} | of_read | _at(wait.place)
+    num_left = variant.num_kernels - sum(wait.num_kernels for wait in node.waits)
+    yield row | {"piece": len(node.waits), "num_kernels": num_left}
 
 
 def _path_rows(manager: GraphManager, mark: Mark) -> Iterator[dict[str, Any]]:

@@ -14,11 +14,13 @@ import torch
 from cudalens.device.stacks import Place
 from cudalens.errors import GraphError
 from cudalens.graphs import arguments
+from cudalens.graphs.costs import HostCost
 from cudalens.graphs.gradients import NewGradient
 from cudalens.graphs.guards.captured import Name
 from cudalens.graphs.guards.found import Read
 from cudalens.graphs.guards.guard_set import GuardSet
 from cudalens.graphs.host_values import Upload
+from cudalens.graphs.padding import Pad
 from cudalens.graphs.programs import Inference, Program
 from cudalens.graphs.reasons import Finding, Reason
 from cudalens.graphs.training_flags import TrainingFlags
@@ -55,6 +57,8 @@ class Function:
         static: Names or positions of arguments that the user promised to be the same tensors in every call.
         mutations: What happens where it overwrites an argument that is not static.
         check: Whether the first and every 32nd replay of each recording is compared with a call without a graph.
+        eager_if_slower: Whether a variant whose graph costs the host more than its launches runs without a graph.
+        pad: How arguments are padded, by name.
         variants: By the key of their calls.
         counts: How its calls were handled.
         skip: Why it never runs as a graph; None where it does.
@@ -71,6 +75,8 @@ class Function:
     static: tuple[str | int, ...] = ()
     mutations: Mutations = "skip"
     check: bool = False
+    eager_if_slower: bool = True
+    pad: Mapping[str, Pad] = field(default_factory=dict)
     variants: dict[Any, Variant] = field(default_factory=dict)
     counts: Counts = field(default_factory=Counts)
     skip: Finding | None = None
@@ -90,6 +96,13 @@ class Function:
         """Begin anew: the next call is a warm-up."""
         self.variants.clear()
         self.modules = self.latest = self._flags = None
+
+    @property
+    def is_eager(self) -> bool:
+        """Whether no call replays any more."""
+        is_recorded = self.counts.recordings > 0
+        skipped = [variant.skip is not None for variant in self.variants.values()]
+        return self.skip is not None or (all(skipped) if is_recorded and skipped else any(skipped))
 
     def why_skipped(self) -> Finding | None:
         """Why it, or one of its variants, runs without a graph."""
@@ -179,6 +192,7 @@ class Variant:
         has_freed_history: Whether it ran the backward of its differentiable results, which freed what this needs.
         plain: What the arguments are compared by if they are tensors alone; None for others.
         host_reads: How often replays read the values of the device that a recording depends on.
+        cost: What its calls cost the host.
     """
 
     id: int
@@ -219,6 +233,7 @@ class Variant:
     has_freed_history: bool = False
     plain: arguments.PlainArguments | None = None
     host_reads: ReadCounts = field(default_factory=ReadCounts)
+    cost: HostCost = field(default_factory=HostCost)
 
     def matches(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
         """Whether a call has its key; False also where that is not known without computing the key."""

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from cudalens.graphs.functions import Function
+from cudalens.graphs.padding import call_padded
 
 if TYPE_CHECKING:
     from cudalens.graphs.manager import GraphManager
@@ -31,6 +32,12 @@ class Graphed:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run the function, by a graph if possible."""
+        function = self._function
+        if not function.pad:
+            return self.manager.call(function, args, kwargs)
+        return call_padded(function, args, kwargs, self._call_with)
+
+    def _call_with(self, *args: Any, **kwargs: Any) -> Any:
         return self.manager.call(self._function, args, kwargs)
 
     def __get__(self, owner: Any, kind: type | None = None) -> Any:
@@ -52,6 +59,8 @@ class Graphed:
             static=function.static,
             mutations=function.mutations,
             check=function.check,
+            eager_if_slower=function.eager_if_slower,
+            pad=function.pad,
         )
 
     def __reduce__(self) -> Any:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import itertools
+import time
 import weakref
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +20,7 @@ from cudalens.graphs.graphed import Graphed
 from cudalens.graphs.guards.ambient import finding_around
 from cudalens.graphs.guards.captured import modules_of
 from cudalens.graphs.observer import is_inside_observer
+from cudalens.graphs.padding import Pad, pads_of
 from cudalens.graphs.programs import together
 from cudalens.graphs.reasons import Finding, Reason
 from cudalens.graphs.tree import RERECORD_LIMIT, GraphTree
@@ -42,7 +44,10 @@ class GraphManager:
     Args:
         device: Index, text or torch.device; by default the current CUDA device.
         check: Compare the first and every 32nd replay of each recording with a call without a graph.
+        eager_if_slower: Run a function without a graph if a replay costs the host more than the launches that it saves.
         rerecord_limit: Recordings of one function beyond its first; further calls run without a graph.
+        max_bytes: What the memory pool may reserve. The recording that goes beyond is freed, and no other is made:
+            those calls run without a graph. None for no limit.
         debug: After each warm-up and recording, look for memory in the pool that belongs to no output.
 
     Attributes:
@@ -58,15 +63,18 @@ class GraphManager:
         device: int | str | torch.device | None = None,
         *,
         check: bool = False,
+        eager_if_slower: bool = True,
         rerecord_limit: int = RERECORD_LIMIT,
+        max_bytes: int | None = None,
         debug: bool = False,
     ) -> None:
-        self.tree = GraphTree(device_index(device), rerecord_limit=rerecord_limit, debug=debug)
+        self.tree = GraphTree(device_index(device), rerecord_limit=rerecord_limit, debug=debug, max_bytes=max_bytes)
         self.functions: list[Function] = []
-        self._check = check
+        self._check, self._eager_if_slower = check, eager_if_slower
         self._ids = itertools.count()
         self._is_closed = self._is_busy = False
         self._lost: deque[int] = deque()
+        self._unused: list[Variant] = []
 
     def wrap(
         self,
@@ -76,6 +84,8 @@ class GraphManager:
         static: Sequence[str | int] = (),
         mutations: Mutations = "skip",
         check: bool | None = None,
+        eager_if_slower: bool | None = None,
+        pad: Mapping[str, int | Pad] | None = None,
     ) -> Graphed:
         """A callable that runs `function` through this manager.
 
@@ -86,6 +96,9 @@ class GraphManager:
             mutations: Where the function overwrites an argument that is not static: ``skip`` runs it without a graph
                 and reports it, ``copy`` copies the argument back after each replay.
             check: As the manager's; by default that.
+            eager_if_slower: The same.
+            pad: Arguments that are padded to a few lengths, by name: each with a multiple for its last dimension, or
+                a `Pad`.
 
         Raises:
             TypeError: `function` cannot be called, or an option has an invalid value.
@@ -94,6 +107,10 @@ class GraphManager:
             raise TypeError(f"cannot wrap {type(function).__name__}: expected a function or an nn.Module.")
         if mutations not in ("skip", "copy"):
             raise TypeError(f"mutations={mutations!r}: expected 'skip' or 'copy'.")
+        pads = pads_of(pad)
+        both = [name for name in pads if name in ((static,) if isinstance(static, str) else static)]
+        if both:
+            raise TypeError(f"{both[0]!r} is both static and padded: a padded argument is a new tensor in each call.")
         made = Function(
             id=next(self._ids),
             name=name or name_of(function),
@@ -102,6 +119,8 @@ class GraphManager:
             static=(static,) if isinstance(static, str | int) else tuple(static),
             mutations=mutations,
             check=self._check if check is None else check,
+            eager_if_slower=self._eager_if_slower if eager_if_slower is None else eager_if_slower,
+            pad=pads,
         )
         self.functions.append(made)
         graphed = Graphed(self, made)
@@ -194,6 +213,7 @@ class GraphManager:
             for function in self.functions:
                 function.forget_variants()
                 function.skip, function.num_rerecords = None, 0
+            self._unused.clear()
             self.tree.log.clear()
             self.tree.paths.clear()
 
@@ -259,18 +279,25 @@ class GraphManager:
             return self._run_plain(function, args, kwargs, function.skip)
         if (finding := finding_around()) is not None:
             return self._run_plain(function, args, kwargs, replace(finding, place=function.place))
+        begun_ns = time.perf_counter_ns()
         with self.tree.lock:
             if self._lost and not self._is_busy:
                 self._free_lost()
+            if self._unused and not self._is_busy:
+                self._free_unused()
+            if not self._is_busy:
+                self.tree.free_excess()
             was_busy, self._is_busy = self._is_busy, True  # recordings of lost functions are not freed in a call
             try:
                 variant, leaves = self._variant(function, args, kwargs)
                 finding = variant if isinstance(variant, Finding) else variant.skip
-                if not isinstance(variant, Finding) and finding is None:
-                    return self._run_variant(variant, leaves)
+                if not isinstance(variant, Finding) and finding is None and not variant.cost.needs_eager_call:
+                    return self._run_variant(variant, leaves, begun_ns)
             finally:
                 self._is_busy = was_busy
-        assert finding is not None
+        if finding is None:
+            assert not isinstance(variant, Finding)
+            return self._time_eager_call(variant, args, kwargs)
         known = None if isinstance(variant, Finding) else variant
         return self._run_plain(function, args, kwargs, finding, known)  # without the lock: it may wait for a backward
 
@@ -286,10 +313,47 @@ class GraphManager:
         self.tree.log.note(function, finding, variant)
         return function.call(*args, **kwargs)
 
-    def _run_variant(self, variant: Variant, leaves: list[Any]) -> Any:
+    def _run_variant(self, variant: Variant, leaves: list[Any], begun_ns: int) -> Any:
         is_new = self.tree.steps.begins(variant.function, self.tree.current, self.tree.log)
         results, node = self.tree.run(variant, leaves, begins_step=is_new)
-        return results if node is None else together(results, node.result_spec)
+        if node is None:
+            return results
+        cost = variant.cost
+        if not cost.is_decided and node.num_replays > 0:
+            cost.note_replay(node, time.perf_counter_ns() - begun_ns, self.backend.launch_times(self.device))
+            self._decide(variant, node)
+        return together(results, node.result_spec)
+
+    def _time_eager_call(self, variant: Variant, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Call a function without a graph, and time this on the host: its graph may cost more."""
+        function = variant.function
+        function.counts.eager += 1
+        begun_ns = time.perf_counter_ns()
+        result = function.call(*args, **kwargs)
+        variant.cost.note_eager(time.perf_counter_ns() - begun_ns)
+        with self.tree.lock:
+            node = next((node for node in self.nodes() if node.variant is variant), None)
+            if node is not None:
+                self._decide(variant, node)
+        return result
+
+    def _decide(self, variant: Variant, node: GraphNode) -> None:
+        """Run a variant without a graph from now on if its graph costs more."""
+        if not variant.function.eager_if_slower or (finding := variant.cost.why_eager(node)) is None:
+            return
+        variant.skip = finding
+        self._unused.append(variant)
+
+    def _free_unused(self) -> None:
+        """Drop the recordings of variants that run without a graph now, when no output of theirs is held."""
+        if not self.tree.leave_if_over():
+            return
+        unused, self._unused = self._unused, []
+        for variant in unused:
+            variant.drop_reads()
+        for node in self.nodes():
+            if node.variant in unused:
+                self.tree.cut(node)
 
     def _variant(
         self, function: Function, args: tuple[Any, ...], kwargs: dict[str, Any]

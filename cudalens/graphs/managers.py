@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import weakref
 from collections.abc import Iterator
 
 import torch
@@ -42,10 +43,34 @@ def known_manager(index: int) -> GraphManager | None:
     return found if is_in_use else None
 
 
+def limited_manager(device: int | str | torch.device | None, max_bytes: int) -> GraphManager:
+    """A new manager of this thread for one function, whose pool is limited.
+
+    Args:
+        device: As for `GraphManager`.
+        max_bytes: The same.
+
+    Raises:
+        GraphError: There is no such device.
+    """
+    found = GraphManager(device, max_bytes=max_bytes)
+    limited = [ref for ref in _managers.__dict__.get("limited", ()) if ref() is not None]
+    _managers.limited = [*limited, weakref.ref(found)]
+    return found
+
+
+def is_in_use(found: GraphManager) -> bool:
+    """Whether a manager can run calls of this thread."""
+    limited = (ref() for ref in _managers.__dict__.get("limited", ()))
+    is_known = found is known_manager(found.device) or any(found is one for one in limited)
+    return is_known and not found.is_closed and found.is_present
+
+
 def managers() -> Iterator[GraphManager]:
-    """This thread's managers, by device."""
+    """This thread's managers: those that functions share, by device, then those of functions with a limit."""
     known: dict[int, GraphManager] = _managers.__dict__.get("by_device", {})
-    for _, found in sorted(known.items()):
+    limited = [one for ref in _managers.__dict__.get("limited", ()) if (one := ref()) is not None]
+    for found in (*(known[index] for index in sorted(known)), *limited):
         if not found.is_closed and found.is_present:
             yield found
 
@@ -54,5 +79,7 @@ def reset() -> None:
     """Free all recordings of this thread's managers; decorated functions start with a warm-up again."""
     for found in list(managers()):
         found.reset()
-    for ended in _managers.__dict__.pop("by_device", {}).values():
-        ended.tree.steps.end()
+    limited = (ref() for ref in _managers.__dict__.pop("limited", ()))
+    for ended in (*_managers.__dict__.pop("by_device", {}).values(), *limited):
+        if ended is not None:
+            ended.tree.steps.end()

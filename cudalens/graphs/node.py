@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from statistics import median
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch.autograd.graph import increment_version
@@ -16,6 +16,7 @@ from torch.multiprocessing.reductions import StorageWeakRef
 
 from cudalens.device.stacks import Place
 from cudalens.graphs import inputs as copying
+from cudalens.graphs.costs import NUM_TIMED
 from cudalens.graphs.functions import Function, Guarded, Variant
 from cudalens.graphs.generators import GeneratorStates
 from cudalens.graphs.gradients import MadeGradients
@@ -41,13 +42,11 @@ from cudalens.graphs.waits import ReadValue, Wait, read_value, show_value
 if TYPE_CHECKING:
     from cudalens.device.graph_backend import GraphBackend, TensorPlace
     from cudalens.graphs.host_values import Upload
+    from cudalens.graphs.observer import CapturedOperator
     from cudalens.graphs.programs import Derivative
 
 #: An output on a path: depth of its node, position among the node's outputs.
 PathIndex = tuple[int, int]
-
-#: Replays that are timed; later ones cost no event.
-_SAMPLES: Final = 20
 
 
 @dataclass(slots=True)
@@ -109,6 +108,8 @@ class GraphNode:
         generators_before: While it is recorded, the states before it.
         state: Of the pool, after the recording.
         pool_bytes: Bytes allocated in the pool then.
+        captured: The operators that added nodes to its graphs; empty where that is unknown.
+        segments: The segments of the pool in which it has memory, by their first address.
         dead_before: Outputs of the path that were dead at the recording, which may use their memory.
         live_after: Outputs of the path that were alive after it.
         returned_leaves: Arguments that it returns, or views of them.
@@ -120,8 +121,10 @@ class GraphNode:
         eager_ns: What a call without a graph takes on the device; None where that was not measured.
     """
 
-    def __init__(self, number: int, variant: Variant, parent: GraphNode | None, backend: GraphBackend) -> None:
-        self.id, self.variant, self._backend = number, variant, backend
+    def __init__(
+        self, number: int, variant: Variant, parent: GraphNode | None, backend: GraphBackend, device: int
+    ) -> None:
+        self.id, self.variant, self._backend, self._device = number, variant, backend, device
         self.mode = variant.mode
         self._parent = None if parent is None else weakref.ref(parent)
         self.children: dict[int, list[GraphNode]] = {}
@@ -156,6 +159,8 @@ class GraphNode:
         self.freed_results: list[int] = []
         self.uploads: list[Upload] = []
         self.pool_bytes = self.record_ns = 0
+        self.captured: list[CapturedOperator] = []
+        self.segments: frozenset[int] = frozenset()
         self.eager_ns: int | None = None
         self._check: Check | Callable[[], Check] | None = None
         self.result_spec: Any = None
@@ -313,10 +318,13 @@ class GraphNode:
         Returns:
             Whether all values are those of the recording. If not, what follows the read was not launched.
         """
-        if len(self._times_ns) + len(self._samples) < _SAMPLES:
+        if len(self._times_ns) + len(self._samples) < NUM_TIMED:
             with self.timed():
                 return self._launch()
         return self._launch()
+
+    def _host_clock(self) -> int:
+        return self._backend.now_ns(self._device)
 
     def _launch(self) -> bool:
         self.values, self.missed = [], None
@@ -324,7 +332,7 @@ class GraphNode:
             self.undo.save()
         for wait in self.waits:
             self._backend.replay(wait.graph)
-            found = wait.read()
+            found = wait.read_timed(self._host_clock)
             self.values.append(read_value(found))
             if self.values[-1] != wait.value:
                 self.missed = wait, show_value(found)

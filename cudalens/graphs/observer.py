@@ -6,11 +6,13 @@ besides its arguments, which it overwrites, what it makes and leaves behind, and
 
 from __future__ import annotations
 
+import ctypes
 import functools
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from threading import get_ident
+from types import FrameType
 from typing import Any, Final, TypeAlias
 
 import torch
@@ -65,9 +67,9 @@ _SYNCHRONISING: Final = frozenset(
 _COLLECTIVES: Final = frozenset({"c10d", "_c10d_functional", "c10d_functional"})
 
 #: Runs an operator that reads a value of the device: with its arguments, the line that calls it, the tensors from
-#: outside that were overwritten before, and the positions of such arguments.
+#: outside that were overwritten before, the positions of such arguments, and the launches that were captured so far.
 RunWait: TypeAlias = Callable[
-    [Any, tuple[Any, ...], Mapping[str, Any], Place, Sequence[torch.Tensor], Iterable[int]], Any
+    [Any, tuple[Any, ...], Mapping[str, Any], Place, Sequence[torch.Tensor], Iterable[int], int], Any
 ]
 
 #: They wait where an index is a mask.
@@ -108,6 +110,27 @@ class External:
 
 
 @dataclass(frozen=True, slots=True)
+class CapturedOperator:
+    """An operator that was captured, and the nodes that it added to its graph.
+
+    Attributes:
+        piece: Number of the graph in a split recording.
+        first: Position of its first node.
+        end: The position behind its last one.
+        name: Of the operator.
+        place: The line that called it.
+        module: Id of the innermost module whose forward called it; None outside of modules or if that is unknown.
+    """
+
+    piece: int
+    first: int
+    end: int
+    name: str
+    place: Place
+    module: int | None
+
+
+@dataclass(frozen=True, slots=True)
 class Made:
     """A storage that a function made.
 
@@ -141,6 +164,7 @@ class Observer(TorchDispatchMode):  # type: ignore[no-untyped-call]
         written: Positions in `inputs` of those that were overwritten, with the first place where.
         externals: Tensors from outside, by the identity of their storage.
         made: Storages that it made, by identity.
+        addresses: Where those on the device are, also those that it freed.
         generators: Random generators that it named.
         findings: What no capture allows, in order.
         uses_device: Whether an operator gave a tensor on a device, or wrote one.
@@ -153,6 +177,8 @@ class Observer(TorchDispatchMode):  # type: ignore[no-untyped-call]
         read_on_host: Small CPU tensors from outside whose values it reads, by the identity of their storage.
         has_hidden_copies: Whether torch copied Python data to the device where no mode sees it.
         wait: As the argument.
+        num_captured: In a capture, gives the number of nodes so far, or None if that is unknown.
+        captured: In a capture, the operators that added nodes.
     """
 
     def __init__(
@@ -180,7 +206,11 @@ class Observer(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self.device = device
         self.written: dict[int, tuple[str, Place]] = {}
         self.externals: dict[int, External] = {}
+        self.num_captured: Callable[[], int | None] | None = None
+        self.captured: list[CapturedOperator] = []
+        self._num_reads = 0
         self.made: dict[int, Made] = {}
+        self.addresses: set[int] = set()
         self.generators: list[torch.Generator] = []
         self._masks = KnownMasks()
         self.findings: list[Finding] = []
@@ -215,23 +245,33 @@ class Observer(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self._note_arguments(func, name, args, kwargs, here, waits=num_masked is None and not is_read)
         if name == "lift_fresh" and args[0].is_cuda and storage_id(args[0]) not in self.made:
             self._note_hidden_copy(args[0], here)
+        first = None if self.num_captured is None else self.num_captured()
         uploaded = self._upload(name, args, kwargs)
         if uploaded:
             out = func(*replaced(args, uploaded), **kwargs)
         elif is_read and self.wait is not None:
             outside = [one.tensor for one in self.externals.values() if one.is_written]
-            out = self.wait(func, args, kwargs, here, outside, self.written)
+            out = self.wait(func, args, kwargs, here, outside, self.written, self.num_kernels)
+            self._num_reads, first = self._num_reads + 1, 0
         elif num_masked is not None and self.uploads.is_capture:
             out = func(args[0], indices_of(args[1], num_masked), *args[2:], **kwargs)
         else:
             out = func(*args, **kwargs)
         if is_read and name == "index":
             self._masks.note(args, out)
+        if first is not None:
+            self._note_captured(first, name, here)
         self._note_results(name, args, out, kwargs, here, is_allowed=bool(uploaded) or is_read)
         self._count_launch(func, name, args, kwargs, out, is_recorded=not is_read)
         if torch.Tag.nondeterministic_seeded in func.tags and not any(one.is_cuda for one in _tensors(out)):
             self._find(Reason.OUTSIDE_CALL, f"{name} on the CPU", here)
         return out
+
+    def _note_captured(self, first: int, name: str, here: Place) -> None:
+        """Note which nodes an operator added to the graph."""
+        end = None if self.num_captured is None else self.num_captured()
+        if end is not None and end > first:
+            self.captured.append(CapturedOperator(self._num_reads, first, end, name, here, _calling_module()))
 
     def note_outputs(self, outputs: Sequence[Any]) -> None:
         """What it returns and neither made nor got as an argument comes from outside, too."""
@@ -423,6 +463,8 @@ class Observer(TorchDispatchMode):  # type: ignore[no-untyped-call]
                 if known is None or not known.ref.is_alive() or known.ref.address != _address(tensor):
                     is_on_device, is_in_pool = tensor.get_device() == self.device, get_ident() == self._thread
                     self.made[key] = Made(OutputRef(tensor), is_on_device, is_in_pool, name, here)
+                    if is_on_device:
+                        self.addresses.add(_address(tensor))
         if name in _COPIES and not is_allowed:
             self._check_copy(name, args, out, kwargs, here)
 
@@ -515,6 +557,38 @@ def is_checkpointed() -> bool:
     while frame is not None and frame.f_code.co_filename != torch.utils.checkpoint.__file__:
         frame = frame.f_back  # type: ignore[assignment]
     return frame is not None
+
+
+def _calling_module() -> int | None:
+    """The id of the innermost module whose forward calls the operator that runs now; None if that is unknown.
+
+    It is unknown before Python 3.12, where the variables of a frame can only be read into the dict that ``locals()``
+    gives the program, and where this dict keeps tensors alive.
+    """
+    if _variable_of is None:
+        return None
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        if frame.f_code.co_name == "forward":
+            try:
+                module = _variable_of(frame, "self")
+            except NameError:
+                module = None
+            if isinstance(module, torch.nn.Module):
+                return id(module)
+        frame = frame.f_back
+    return None
+
+
+def _frame_reader() -> Any:
+    """Python's function that reads one variable of a frame; None before Python 3.12."""
+    read: Any = getattr(ctypes.pythonapi, "PyFrame_GetVar", None)
+    if read is not None:
+        read.restype, read.argtypes = ctypes.py_object, [ctypes.py_object, ctypes.py_object]
+    return read
+
+
+_variable_of: Final = _frame_reader()
 
 
 def is_inside_observer() -> bool:

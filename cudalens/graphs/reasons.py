@@ -166,8 +166,18 @@ class Reason(Enum):
         "is called where the program observes operators: {}; a replay runs none",
         "nothing: calls outside of it run as graphs.",
     )
+    MEMORY_LIMIT = _Words(
+        "skip",
+        "needs more graph memory than max_bytes allows: {}",
+        "allow more (max_bytes=...), pad sizes to a few (pad=...), or free what is there (reset()).",
+    )
+    COSTS_MORE = _Words(
+        "skip",
+        "is slower as a graph: {}",
+        "graph a larger part of the program, or pass eager_if_slower=False to replay it all the same.",
+    )
     # Re-recordings: one more graph for the same function.
-    NEW_SHAPE = _Words("rerecord", "got tensors of new sizes: {}", "pad to a few sizes.")
+    NEW_SHAPE = _Words("rerecord", "got tensors of new sizes: {}", "pad to a few sizes (pad={name: multiple}).")
     NEW_VALUE = _Words(
         "rerecord", "got a new value: {}", "pass what changes as a tensor on the device; a graph keeps its values."
     )

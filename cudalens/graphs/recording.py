@@ -161,6 +161,7 @@ class Recorder:
         in_place = {n: one for n, one in enumerate(tensors) if one.is_cuda and id(one) not in copies}
         capture = _Capture(self, node, _generators(node, leaves), in_place)
         observer = Observer(tensors, self.device, node.uploads, may_wait=node.mode != "backward", wait=capture.run_wait)
+        observer.num_captured = self.backend.num_captured
         del tensors, in_place
         versions = {n: version_of(one) for n, one in enumerate(stand_ins) if isinstance(one, torch.Tensor)}
         named = {(id(name.container), name.key): version_of(tensor) for name, tensor in _named_tensors(node.variant)}
@@ -176,9 +177,12 @@ class Recorder:
             OutputRef(output) if isinstance(described, Fresh) else None
             for output, described in zip(outputs, node.outputs, strict=True)
         ]
+        addresses = observer.addresses | {copied.place.address for copied in node.copied}
         buffers.clear()
         observer.made.clear()
         self._note_pool(node)
+        node.segments = self._segments_of(addresses)
+        node.captured = observer.captured
         with node.timed():
             node.launch_last()
         node.num_replays -= 1
@@ -237,6 +241,7 @@ class Recorder:
             self._invalidate(node, observer.left_behind(()))
             raise interrupt from None
         finally:
+            observer.num_captured = None
             observer.wait = None  # autograd can hold the observer, and must not hold the recording
         if (unread := _unread(node)) is not None:
             self._abandon(node)
@@ -391,6 +396,14 @@ class Recorder:
                 Finding(Reason.ESCAPED_TENSOR, f"of {made.operator}, {made.ref.num_bytes} bytes", made.place)
             )
 
+    def _segments_of(self, addresses: set[int]) -> frozenset[int]:
+        """The segments of the pool in which a recording has memory, by their first address."""
+        return frozenset(
+            first
+            for first, num_bytes in self.backend.pool_segments(self.pool, self.device)
+            if any(first <= address < first + num_bytes for address in addresses)
+        )
+
     def _note_pool(self, node: GraphNode) -> None:
         path = node.path
         node.live_after = [
@@ -479,6 +492,7 @@ class _Capture:
         here: Place,
         outside: Sequence[torch.Tensor],
         written: Iterable[int],
+        num_kernels: int,
     ) -> Any:
         """Run what is captured so far, run an operator without a graph, and capture what follows into another graph."""
         self.__exit__(None, None, None)
@@ -492,7 +506,8 @@ class _Capture:
         results = new_results(value, given)
         read = _reader(backend, operator, args, kwargs)
         change = change_of_caller(here)
-        node.waits.append(Wait(graph, read, read_value(value), results, show_value(value), here, change))
+        num_before = num_kernels - sum(wait.num_kernels for wait in node.waits)
+        node.waits.append(Wait(graph, read, read_value(value), results, show_value(value), here, change, num_before))
         node.graph = None
         self._begin_graph()
         return replaced(value, {id(result): _copied(result) for result in results})

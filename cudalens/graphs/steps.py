@@ -97,8 +97,11 @@ class Steps:
         if marks != self._seen:
             self._seen, self._is_marked = marks, True
             return self._begin()
-        if self._is_marked or current is None or function.id not in self._ran:
+        if current is None:  # no output of an earlier call is held, so whatever comes is of a new step
+            self._ran.clear()
+        if self._is_marked or function.id not in self._ran:
             return False
+        assert current is not None
         if not self.is_pending:
             return self._begin()
         if current.is_over():  # nothing is left that could call the backward

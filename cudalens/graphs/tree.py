@@ -58,6 +58,10 @@ CHECK_EVERY: Final = 32
 _capture_lock: Final = threading.RLock()
 
 
+def _mib(num_bytes: int | None) -> str:
+    return "" if num_bytes is None else f"{num_bytes / 2**20:,.1f} MiB"
+
+
 class GraphTree:
     """The recordings of one device, in one memory pool.
 
@@ -65,6 +69,8 @@ class GraphTree:
         device: Index of the device.
         rerecord_limit: Recordings of one function beyond its first; further calls run without a graph.
         debug: After each warm-up and recording, look for memory in the pool that belongs to no output.
+        max_bytes: What the pool may reserve; the recording that goes beyond is freed, and no other is made. None for no
+            limit.
 
     Attributes:
         device: Index of the device.
@@ -78,13 +84,14 @@ class GraphTree:
         rerecord_limit: Recordings of one function beyond its first.
     """
 
-    def __init__(self, device: int, *, rerecord_limit: int, debug: bool) -> None:
+    def __init__(self, device: int, *, rerecord_limit: int, debug: bool, max_bytes: int | None = None) -> None:
         self.device, self.state = device, State.NONE
         self.roots: dict[int, list[GraphNode]] = {}
         self.log, self.paths = Log(), Counter[tuple[int, ...]]()
         self.backend = backend_for(device)
         self.rerecord_limit, self._debug = rerecord_limit, debug
         self.lock, self.steps = threading.RLock(), Steps(device, self.backend)
+        self.max_bytes, self._is_full, self._has_excess = max_bytes, False, False
         self._recorder: Recorder | None = None
         self._current: GraphNode | WarmupNode | None = None
         self._stale: list[Stale] = []
@@ -115,6 +122,23 @@ class GraphTree:
             return 0, 0
         size = self.backend.pool_size(self._recorder.pool, self.device)
         return size.reserved_bytes, size.allocated_bytes
+
+    def bytes_freed_with(self) -> dict[int, int]:
+        """What freeing each recording would free for others, with those that follow it, by its number.
+
+        These are the segments of the pool in which no other recording has memory. They return to the device with the
+        last recording of the pool.
+        """
+        if self._recorder is None:
+            return {}
+        sizes = dict(self.backend.pool_segments(self._recorder.pool, self.device))
+        nodes = self.nodes()
+        users = Counter(segment for node in nodes for segment in node.segments)
+        found: dict[int, int] = {}
+        for node in nodes:
+            own = Counter(segment for below in node.descendants() for segment in below.segments)
+            found[node.id] = sum(sizes.get(segment, 0) for segment, num in own.items() if num == users[segment])
+        return found
 
     def check_memory_pool(self) -> None:
         """Look for memory in the pool that is allocated and that belongs to no output.
@@ -182,8 +206,12 @@ class GraphTree:
             The outputs of a recording and that recording; or the function's own result and None.
         """
         self._try_end_path(begins_step=begins_step)
+        self.free_excess()
         if (finding := self._overwritten(variant, leaves)) is not None:
             self.log.note(variant.function, finding, variant)
+            return variant.run_eagerly(leaves), None
+        if self._is_full and not variant.is_warm:
+            self._refuse_memory(variant, f"the limit of {_mib(self.max_bytes)} was reached before")
             return variant.run_eagerly(leaves), None
         if not variant.is_warm or self.state is State.WARMUP:
             self._prepare(leaves)
@@ -352,7 +380,9 @@ class GraphTree:
         variant.skip = variant.skip or (unnamed_input(variant, observer, names) if variant.is_warm else None)
         if variant.skip is not None:
             variant.drop_reads()
-        if not kept:
+        if not kept and self._exceeds_limit(variant):
+            self._renew_pool()
+        elif not kept:
             self._current, self.state = node, State.WARMUP
             if self._debug:
                 self.check_memory_pool()
@@ -386,7 +416,7 @@ class GraphTree:
         recorder = self._made_recorder()
         parent = self._current
         assert not isinstance(parent, WarmupNode)
-        node = GraphNode(next(self._node_ids), variant, parent, self.backend)
+        node = GraphNode(next(self._node_ids), variant, parent, self.backend, self.device)
         before = Snapshot(python_roots(variant), can_restore=True)
         before.leave_out_gradients(gradient.owner for gradient in variant.new_gradients)
         leaves_outside = [tensor for tensor in before.tensors() if tensor.is_leaf and tensor.requires_grad]
@@ -412,7 +442,27 @@ class GraphTree:
         self.steps.ran(variant.function, variant.mode)
         if self._debug:
             self.check_memory_pool()
+        self._has_excess = self._exceeds_limit(variant)
         return self._results(node, leaves, outputs), node
+
+    def _exceeds_limit(self, variant: Variant) -> bool:
+        """Whether the pool is larger than allowed after a warm-up or a recording, then the last of `variant`."""
+        if self.max_bytes is None or (reserved := self.pool_bytes()[0]) <= self.max_bytes:
+            return False
+        self._is_full = True
+        self._refuse_memory(variant, f"{_mib(reserved)} with it, of {_mib(self.max_bytes)}")
+        return True
+
+    def _refuse_memory(self, variant: Variant, what: str) -> None:
+        variant.skip = Finding(Reason.MEMORY_LIMIT, what, variant.function.place)
+        variant.drop_reads()
+        self.log.note(variant.function, variant.skip, variant)
+
+    def free_excess(self) -> None:
+        """Free all recordings when no output is held, if the latest one exceeded the limit; others are made anew."""
+        if self._has_excess and self.leave_if_over():
+            self._has_excess = False
+            self._renew_pool()
 
     def _results(
         self, node: GraphNode, leaves: list[Any], outputs: list[Any], eager: checking.EagerCall | None = None
@@ -512,6 +562,7 @@ class GraphTree:
 
     def release(self) -> None:
         """Free all recordings and the pool."""
+        self._is_full = self._has_excess = False
         pool = self.pool
         self._drop_recordings()
         if pool is not None and not (torch.cuda.is_available() and torch.cuda.is_current_stream_capturing()):

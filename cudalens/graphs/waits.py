@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Container, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from statistics import median
 from typing import Any, Final, TypeAlias
 
 import torch
@@ -26,6 +27,9 @@ ReadValue: TypeAlias = tuple[str, Any]
 
 #: Reads of a variant that gave a value without a recording, after which it runs without graphs if most of them did.
 MOST_MISSES: Final = 8
+
+#: Replays in which the time of a read is measured.
+MOST_TIMED: Final = 20
 
 #: Reads of a recording that its description names.
 MOST_SHOWN: Final = 4
@@ -70,6 +74,8 @@ class Wait:
         shown: The same for people.
         place: The line that reads it.
         change: The change of the program that leaves the read out, as lines of a diff; "" if none is known.
+        num_kernels: Operators of that graph that launch work.
+        times_ns: For how long the host waited in the first replays.
     """
 
     graph: torch.cuda.CUDAGraph
@@ -79,6 +85,22 @@ class Wait:
     shown: str
     place: Place
     change: str
+    num_kernels: int
+    times_ns: list[int] = field(default_factory=list)
+
+    @property
+    def wait_ns(self) -> int | None:
+        """For how long the host waits in a replay, median; None before the first one."""
+        return round(median(self.times_ns)) if self.times_ns else None
+
+    def read_timed(self, now_ns: Callable[[], int]) -> Any:
+        """Read the value, and time some of the reads."""
+        if len(self.times_ns) >= MOST_TIMED:
+            return self.read()
+        begin_ns = now_ns()
+        found = self.read()
+        self.times_ns.append(now_ns() - begin_ns)
+        return found
 
     def keep(self, found: Any) -> None:
         """Copy what the operator gave on the device to where the next graph reads it."""

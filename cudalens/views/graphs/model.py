@@ -46,6 +46,7 @@ class Recording:
         pool: Id of the memory pool.
         pool_bytes: Allocated memory in the pool after the recording.
         reserved_bytes: Reserved memory of the whole pool now.
+        frees_bytes: Memory of the pool that only it and the recordings behind it use.
         num_kernels: Operators that launch work in it.
         num_static_inputs: Input tensors that it uses without a copy.
         num_copied_inputs: Tensors that each replay copies.
@@ -75,6 +76,7 @@ class Recording:
     pool: str
     pool_bytes: int | None
     reserved_bytes: int | None
+    frees_bytes: int | None
     num_kernels: int | None
     num_static_inputs: int | None
     num_copied_inputs: int | None
@@ -93,6 +95,27 @@ class Recording:
         """How many times as fast as eager a replay is; None if it was not measured."""
         known = self.eager_ns is not None and self.replay_ns is not None and self.replay_ns > 0
         return self.eager_ns / self.replay_ns if known else None  # type: ignore[operator]
+
+
+@dataclass(frozen=True, slots=True)
+class PieceView:
+    """One of the graphs of a recording that is split at reads of the host.
+
+    Attributes:
+        num_kernels: Operators that launch work in it; None if unknown.
+        read: What the host reads behind it; "" of the last one.
+        wait_ns: For how long the host waits for that; None if unknown.
+        change: The change of the program that leaves the read out, as lines of a diff; "" if none is known.
+        place: The line that reads it.
+        source: That line of source.
+    """
+
+    num_kernels: int | None
+    read: str
+    wait_ns: int | None
+    change: str
+    place: str
+    source: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,6 +202,7 @@ class GraphsView:
     Attributes:
         functions: Those that run eager first, then by number of calls.
         recordings: By number.
+        pieces: Of each recording that is split, by its number, in order.
         parents: Number of the previous recording, by recording; roots are absent; without cycles.
         paths: The most frequent first.
         findings: Skips, then warnings, then re-recordings; those with the most launches first, then the most frequent.
@@ -187,6 +211,7 @@ class GraphsView:
 
     functions: tuple[FunctionView, ...]
     recordings: Mapping[int, Recording]
+    pieces: Mapping[int, tuple[PieceView, ...]]
     parents: Mapping[int, int]
     paths: tuple[PathView, ...]
     findings: tuple[FindingView, ...]
@@ -214,6 +239,7 @@ def graphs_view(trace: Trace) -> GraphsView:
     return GraphsView(
         functions=tuple(_functions(rows, hues)),
         recordings=ordered,
+        pieces=_pieces(rows),
         parents=_parents(recorded, ordered),
         paths=tuple(sorted(paths, key=lambda path: -path.count)),
         findings=tuple(sorted(findings, key=_importance)),
@@ -261,6 +287,17 @@ def _facts(view: type[Any], row: dict[str, Any], hues: Mapping[int, int]) -> dic
     facts = {name: row[name] for name in view.__slots__ if name in row}
     hue = hues.get(row["function_id"], 0)
     return facts | {"function": row["function"] or "?", "hue": hue, "source": row["source"].strip()}
+
+
+def _pieces(rows: Iterable[dict[str, Any]]) -> dict[int, tuple[PieceView, ...]]:
+    known = [row for row in rows if row["kind"] == "piece" and row["node"] is not None]
+    found: dict[int, list[PieceView]] = {}
+    for row in sorted(known, key=lambda row: (row["node"], row["piece"] or 0)):
+        change = printable((row["change"] or "")[:_MAX_CHANGE], keep="\n\t")
+        source = (row["source"] or "").strip()
+        piece = PieceView(row["num_kernels"], clean(row["detail"]), row["wait_ns"], change, row["place"] or "", source)
+        found.setdefault(row["node"], []).append(piece)
+    return {node: tuple(pieces) for node, pieces in found.items()}
 
 
 def _functions(rows: Iterable[dict[str, Any]], hues: Mapping[int, int]) -> list[FunctionView]:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from cudalens.analysis import units
 from cudalens.views.graphs import layout, words
 from cudalens.views.graphs.layout import Chain, ChainItem, Fold, Stop
-from cudalens.views.graphs.model import Recording
+from cudalens.views.graphs.model import PieceView, Recording
 from cudalens.views.sections.markup import Node, element
 
 #: Width of the longest bar, px.
@@ -29,14 +29,17 @@ class Rows:
 
     Args:
         recordings: All recordings of the tree; the longest time among them has the longest bar.
+        pieces: Of those that are split, by their numbers.
         max_bytes: Approximate size of the HTML of all rows, bytes.
 
     Attributes:
         num_left_out: Recordings for which no row was made.
     """
 
-    def __init__(self, recordings: Iterable[Recording], max_bytes: int) -> None:
-        recordings = list(recordings)
+    def __init__(
+        self, recordings: Iterable[Recording], pieces: Mapping[int, Sequence[PieceView]], max_bytes: int
+    ) -> None:
+        recordings, self._pieces = list(recordings), pieces
         self._longest = max((max(r.eager_ns or 0, r.replay_ns or 0) for r in recordings), default=0)
         self._room = max_bytes
         self._num_waiting = len(recordings)
@@ -76,7 +79,20 @@ class Rows:
             f"cg-n{stop.recording.node}": True,
         }
         class_ = " ".join(["cg-stop", *(kind for kind, holds in kinds.items() if holds)])
-        return element("li", row, self._branches(stop), class_=class_)
+        return element("li", row, self._split(stop.recording), self._branches(stop), class_=class_)
+
+    def _split(self, recording: Recording) -> Node | None:
+        """Return the pieces of a recording with what each break costs; None if it is one graph, or near the limit."""
+        pieces = self._pieces.get(recording.node, ())
+        items = [element("li", *_piece(text, piece)) for text, piece in words.piece_words(pieces)]
+        if len(pieces) > words.MAX_PIECES:
+            items.append(element("li", f"and {units.plural(len(pieces) - words.MAX_PIECES, 'piece')} more"))
+        shown = element("ol", *items, class_="cg-pieces")
+        size = len(shown.html())
+        if not items or self._room < size:
+            return None
+        self._room -= size
+        return shown
 
     def _branches(self, stop: Stop) -> Node | None:
         shown, fold = layout.split_branches(stop.branches)
@@ -118,6 +134,18 @@ class Rows:
         yield element("span", *_speed(recording), class_="cg-speed")
         yield element("span", "" if recording.pool_bytes is None else units.size(recording.pool_bytes))
         yield element("span", words.held(recording))
+
+
+def _piece(text: str, piece: PieceView) -> Iterator[Node | str]:
+    yield text
+    if piece.place:
+        yield " at "
+        yield element("span", piece.place, class_="cl-place")
+    if piece.source:
+        yield " "
+        yield element("code", piece.source)
+    for line in piece.change.splitlines():
+        yield element("code", line, class_="cg-change")
 
 
 def _tags(recording: Recording) -> Iterator[Node]:
@@ -204,6 +232,8 @@ def _memory(recording: Recording) -> str:
     parts = []
     if recording.pool_bytes is not None:
         parts.append(f"{units.size(recording.pool_bytes)} allocated after the recording")
+    if recording.frees_bytes is not None:
+        parts.append(f"{units.size(recording.frees_bytes)} are free for others without it and the graphs behind it")
     if recording.pool:
         size = "" if recording.reserved_bytes is None else f", {units.size(recording.reserved_bytes)} reserved"
         device = "" if recording.device is None else f" of device {recording.device}"

@@ -117,7 +117,7 @@ def _more(number: int, noun: str) -> Iterator[Note]:
 def _tree(view: GraphsView, max_bytes: int) -> Iterator[Section]:
     if not view.recordings:
         return
-    rows = Rows(view.recordings.values(), max_bytes)
+    rows = Rows(view.recordings.values(), view.pieces, max_bytes)
     shown, fold = layout.split_branches(layout.chains(view))
     trees = [element("li", rows.chain(tree), class_="cg-tree") for tree in shown]
     if fold:
@@ -131,6 +131,7 @@ def _tree(view: GraphsView, max_bytes: int) -> Iterator[Section]:
         *_more(rows.num_left_out + view.num_hidden, "recording"),
     ]
     blocks += _legend(view.recordings.values())
+    blocks += [Note(words.BREAKS)] if view.pieces else []
     blocks += [Note(words.UNMEASURED)] if words.is_unmeasured(view) else []
     num_trees = sum(1 for node in view.recordings if node not in view.parents)
     title = f"{units.plural(len(view.recordings), 'graph')} in {units.plural(num_trees, 'tree')}"

@@ -13,8 +13,9 @@ from cudalens.frames import Trace
 from cudalens.views.foreign import printable
 from cudalens.views.graphs import layout
 from cudalens.views.graphs.layout import Chain, Fold
-from cudalens.views.graphs.model import GraphsView, PathView, Recording
+from cudalens.views.graphs.model import GraphsView, PathView, PieceView, Recording
 from cudalens.views.sections.model import Column, Row
+from cudalens.views.sections.trust import simulated
 from cudalens.views.sections.write_text import aligned
 
 _MAX_NAMED: Final = 2
@@ -27,6 +28,7 @@ _ALL: Final = 0.995
 
 #: How a finding is called.
 KINDS: Final = {"skip": "runs eager", "warning": "warning", "rerecord": "recorded again"}
+BREAKS: Final = "Each break between pieces costs a replay the wait for the device, and the launch of one more graph."
 UNMEASURED: Final = "Eager was not timed: --check, or cudagraph(fn, check=True), times it and compares the results."
 
 
@@ -39,7 +41,9 @@ def verdict(trace: Trace) -> str:
     if trace.graphs.empty:
         return ""
     result = graphs_summary(trace)
-    return "; ".join([*_wrong(result), _graphs(result), *_change(result), *_eager(result.eager), *_more(result)])
+    is_modelled = simulated(trace.info) is not None
+    graphs = _graphs(result, is_modelled=is_modelled)
+    return "; ".join([*_wrong(result), graphs, *_change(result), *_eager(result.eager), *_more(result)])
 
 
 def has_failed(trace: Trace) -> bool:
@@ -64,12 +68,12 @@ def failed_words(failed: FailedCheck | Recording) -> str:
     return f"{units.shorten(failed.function, 60)}{number}{by}{first}"
 
 
-def _graphs(result: GraphsSummary) -> str:
+def _graphs(result: GraphsSummary, *, is_modelled: bool) -> str:
     if not result.num_graphs:
         return _nothing(result)
     parts = [units.plural(result.num_graphs, "graph"), _replayed(result)]
     if result.num_replays:
-        parts.append(_gain(result))
+        parts += _gain(result, is_modelled=is_modelled)
     if result.pool_bytes is not None:
         parts.append(f"{units.size(result.pool_bytes)} reserved")
     return ", ".join(parts)
@@ -93,13 +97,18 @@ def _replayed(result: GraphsSummary) -> str:
     return f"replayed {units.count(result.num_replays)} of {units.plural(result.num_calls, 'call')}"
 
 
-def _gain(result: GraphsSummary) -> str:
-    """What the replays saved: time where it is known, else launches."""
+def _gain(result: GraphsSummary, *, is_modelled: bool) -> list[str]:
+    """What the replays saved: device time where it is known, else launches and host time."""
     if result.speed is not None:
-        return speed_words(result.speed, result.num_replays)
+        return [speed_words(result.speed, result.num_replays)]
     if not result.num_launches_saved:
-        return "speed not measured"
-    return f"{units.plural(result.num_launches_saved, 'launch')} fewer than eager"
+        return ["speed not measured"]
+    parts = [f"{units.plural(result.num_launches_saved, 'launch')} fewer than eager"]
+    if (gain_ns := result.host_gain_ns) is not None:
+        word = "less" if gain_ns >= 0 else "more"
+        how = "modelled" if is_modelled else "measured"
+        parts.append(f"{units.duration(abs(gain_ns))} {word} host time a replay ({how})")
+    return parts
 
 
 def speed_words(speed: Speed, num_replays: int) -> str:
@@ -163,6 +172,21 @@ def is_unmeasured(view: GraphsView) -> bool:
     return any(r.replay_ns is not None for r in known) and all(r.eager_ns is None for r in known)
 
 
+#: Pieces of a recording that are shown.
+MAX_PIECES: Final = 8
+
+
+def piece_words(pieces: Sequence[PieceView]) -> Iterator[tuple[str, PieceView]]:
+    """Yield what each piece launches and what the break behind it costs, with the piece, of the first ones."""
+    for number, piece in enumerate(pieces[:MAX_PIECES], 1):
+        size = "" if piece.num_kernels is None else f": {units.plural(piece.num_kernels, 'operator')}"
+        text = f"piece {number} of {len(pieces)}{size}"
+        if piece.read:
+            waits = "" if piece.wait_ns is None else f" waits {units.duration(piece.wait_ns)} and"
+            text += f"; then the host{waits} {piece.read}"
+        yield text, piece
+
+
 def held(recording: Recording) -> str:
     """``1/2``: live outputs and all outputs; ``-/2`` if unknown."""
     if recording.num_outputs is None:
@@ -189,7 +213,7 @@ def tree_text(view: GraphsView, trees: Sequence[Chain], fold: Fold | None) -> st
     """Return the trees with their columns, those in `fold` as one line, and what the marks mean."""
     items: list[Row | str] = []
     for tree in trees:
-        items += [*_chain_lines(tree, ""), ""]
+        items += [*_chain_lines(view, tree, ""), ""]
     items += [f"⋮ {fold.label('tree')}", ""] if fold else []
     head, rule, *rows = aligned(_COLUMNS, [item for item in items if isinstance(item, Row)])
     of_row = iter(rows)
@@ -212,7 +236,7 @@ def _mark(recording: Recording) -> str:
     return "●" if recording.is_on_path else "○"
 
 
-def _chain_lines(chain: Chain, indent: str, lead: str | None = None) -> Iterator[Row | str]:
+def _chain_lines(view: GraphsView, chain: Chain, indent: str, lead: str | None = None) -> Iterator[Row | str]:
     """A chain in its lane; a line for each folded part. `lead`: what begins its first line in place of the indent."""
     for item in layout.chain_items(chain):
         first, lead = lead if lead is not None else indent, None
@@ -229,9 +253,14 @@ def _chain_lines(chain: Chain, indent: str, lead: str | None = None) -> Iterator
             held(recording),
         )
         yield Row((f"{first}{_mark(recording)} {_described(recording, _NAME - len(first) - 2)}", *cells))
+        pieces = view.pieces.get(recording.node, ())
+        for text, piece in piece_words(pieces):
+            yield f"{indent}│   {text}{f' at {piece.place}' if piece.place else ''}"
+        if len(pieces) > MAX_PIECES:
+            yield f"{indent}│   and {units.plural(len(pieces) - MAX_PIECES, 'piece')} more"
         shown, fold = layout.split_branches(item.branches)
         for branch in shown:
-            yield from _chain_lines(branch, f"{indent}│ ", f"{indent}├─")
+            yield from _chain_lines(view, branch, f"{indent}│ ", f"{indent}├─")
         if fold:
             yield f"{indent}├⋮ {fold.label()}"
 

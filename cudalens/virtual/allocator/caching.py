@@ -398,6 +398,12 @@ class CachingAllocator:
         reserved = 0 if pool is None else pool.reserved_bytes
         return reserved, sum(block.size for block in self.live_blocks(pool_id))
 
+    def pool_segments(self, pool_id: PoolId) -> list[tuple[int, int]]:
+        """Return the first address and the bytes of physical memory of each segment of a private pool."""
+        with self._lock:
+            known = [one for one in self._reserve.segments.values() if one.head.pool_id == pool_id]
+        return sorted((segment.address, segment.mapped_bytes) for segment in known)
+
     def find_segment(self, address: int) -> Segment | None:
         """Return the segment that contains an address, or None if there is none."""
         for segment in self._reserve.segments.values():

@@ -15,16 +15,19 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from cudalens.device import graph_backend as protocol
-from cudalens.device.graph_backend import Allocation, PoolId, PoolSize, TensorPlace
+from cudalens.device.graph_backend import Allocation, GraphWork, LaunchTimes, PoolId, PoolSize, TensorPlace
 from cudalens.errors import VirtualDeviceError
 from cudalens.virtual.allocator import Block, PoolState
+from cudalens.virtual.capture.stream_capture import GraphCapture
 from cudalens.virtual.dispatch.dispatch_utils import below_modes
 from cudalens.virtual.tensors.arenas import Arena
 from cudalens.virtual.tensors.residency import KEY, ArenaResidence, Invalidated, Residence
+from cudalens.virtual.torch_cuda.graph_handles import state_of
 from cudalens.virtual.torch_cuda.stacks import python_stack
 
 if TYPE_CHECKING:
     from cudalens.virtual.allocator import CachingAllocator
+    from cudalens.virtual.capture.stream_capture import Node
     from cudalens.virtual.gpus import Gpus
     from cudalens.virtual.patching import Patches
     from cudalens.virtual.timing.machine import Device
@@ -126,6 +129,10 @@ class VirtualGraphBackend:
         """Return whether exactly the blocks at `addresses` are allocated; faster than `live_allocations`."""
         return {block.address for block in self._allocator(device).live_blocks(pool)} == addresses
 
+    def pool_segments(self, pool: PoolId, device: int) -> list[tuple[int, int]]:
+        """Return the segments of `pool`: the first address and the size in bytes of each."""
+        return self._allocator(device).pool_segments(pool)
+
     def pool_size(self, pool: PoolId, device: int) -> PoolSize:
         """Return the current size of `pool`."""
         return PoolSize(*self._allocator(device).pool_bytes(pool))
@@ -180,6 +187,25 @@ class VirtualGraphBackend:
         """Do nothing: a virtual device benchmarks no convolution, which would empty the cache."""
         return nullcontext()
 
+    def num_captured(self) -> int | None:
+        """Return the number of nodes that the capture of the current stream has; None without a capture."""
+        capture = self._gpus.machine.current_stream().capture
+        return len(capture.nodes) if isinstance(capture, GraphCapture) else None
+
+    def work_of(self, graph: torch.cuda.CUDAGraph) -> list[GraphWork] | None:
+        """Return the nodes of `graph` in the order of the capture; None before it is captured."""
+        captured = state_of(graph).graph
+        return None if captured is None else list(map(_work_of, captured.nodes))
+
+    def now_ns(self, device: int) -> int:
+        """Return the modelled clock of the host."""
+        return self._device(device).machine.now_ns
+
+    def launch_times(self, device: int) -> LaunchTimes:
+        """Return the modelled times of launches."""
+        spec = self._device(device).spec
+        return LaunchTimes(spec.launch_ns, spec.graph_launch_ns, spec.sync_ns)
+
     def release(self, pool: PoolId, device: int) -> None:
         """Free the cached memory of `pool`, which will not be used again."""
         if self._gpus.is_closed or self._gpus.machine.captures:
@@ -220,6 +246,14 @@ class VirtualGraphBackend:
                 f"{num_bytes} bytes. An address is valid while a graph uses its pool."
             )
         return Arena.of(segment).place(self._gpus, device, address, num_bytes)
+
+
+def _work_of(node: Node) -> GraphWork:
+    work = node.work
+    if work is None:
+        name = "event record" if node.records is not None else "event wait"
+        return GraphWork(name, "", node.stream.id, 0, 0, None, node.deps)
+    return GraphWork(work.name, work.kind, node.stream.id, work.duration_ns, work.num_bytes, work.op, node.deps)
 
 
 def _residence(storage: torch.UntypedStorage) -> ArenaResidence:

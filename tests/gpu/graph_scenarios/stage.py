@@ -44,7 +44,7 @@ def play(entry: Scenario) -> None:
     torch.manual_seed(0)
     settle()
     before = memory()
-    manager = GraphManager(**{"debug": True, **entry.options})
+    manager = GraphManager(**{"debug": True, "eager_if_slower": False, **entry.options})
     entry.run(manager)
     manager.shutdown()
     alive = weakref.ref(manager)

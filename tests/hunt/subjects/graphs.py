@@ -8,6 +8,7 @@ values, generators, version counters, warnings and exceptions.
 
 from __future__ import annotations
 
+import contextlib
 import linecache
 import textwrap
 import warnings
@@ -15,12 +16,16 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+import pytest
 import torch
 from hunting import Fault, Subject
 from hypothesis import strategies as st
 
 from cudalens import virtual
-from cudalens.graphs import GraphManager
+from cudalens.graphs import GraphManager, Pad, costs
+from cudalens.graphs.functions import Function
+from cudalens.graphs.padding import call_padded
+from cudalens.virtual.capture.graph_backend import VirtualGraphBackend
 
 NUM_CALLS = 10
 
@@ -261,6 +266,9 @@ class Program:
         sizes: Rows of the argument: calls alternate between them.
         needs_grad: Whether the argument requires a gradient.
         failing: The call whose argument has another number of columns, so that it raises; or None.
+        weighed: Whether the costs of a replay are weighed after two replays: "no", "modelled" or "measured".
+        max_bytes: What the pool may reserve.
+        multiple: To what the rows of the argument are padded.
     """
 
     kind: str
@@ -273,6 +281,9 @@ class Program:
     sizes: tuple[int, ...]
     needs_grad: bool
     failing: int | None
+    weighed: str = "no"
+    max_bytes: int | None = None
+    multiple: int | None = None
 
     @property
     def text(self) -> str:
@@ -316,6 +327,9 @@ PROGRAMS = st.builds(
     sizes=st.sampled_from(((3,), (3,), (3, 2))),
     needs_grad=st.booleans(),
     failing=st.sampled_from((None, None, None, 7)),
+    weighed=st.sampled_from(("no", "no", "modelled", "measured")),
+    max_bytes=st.sampled_from((None, None, 2**21, 2**22)),
+    multiple=st.sampled_from((None, None, None, 2)),
 )
 
 Observed = tuple[str, str]
@@ -336,8 +350,11 @@ def observe(program: Program, wrap: Callable[[Any], Any]) -> Iterator[Observed]:
         for n in range(NUM_CALLS):
             for at, change in program.changes:
                 if at == n:
-                    with warnings.catch_warnings(action="ignore"):
-                        exec(change, space)
+                    try:
+                        with warnings.catch_warnings(action="ignore"):
+                            exec(change, space)
+                    except RuntimeError as error:  # torch refuses it: a hook of a parameter without gradients
+                        yield f"call {n}: change error", str(error)[:NUM_MESSAGE]
             yield from ((f"call {n}: {label}", value) for label, value in _call(program, space, step, n))
     finally:
         torch.Tensor.tanh = own  # type: ignore[method-assign]
@@ -429,9 +446,17 @@ def _plain(value: Any) -> str:
 
 def check(program: Program) -> Fault | None:
     """Compare a program with graphs to the same one without."""
-    with virtual.device("h100"):
-        manager = GraphManager(0, debug=True)
-        plain, graphed = observe(program, lambda function: function), observe(program, manager.wrap)
+    with virtual.device("h100"), _weighed_early(program.weighed):
+        manager = GraphManager(0, debug=True, eager_if_slower=program.weighed != "no", max_bytes=program.max_bytes)
+        pad = {} if program.multiple is None else {"given": Pad(program.multiple, dim=0, results={})}
+
+        def padded(function: Callable[..., Any]) -> Callable[..., Any]:
+            """The function without graphs, called with the same padding."""
+            known = Function(0, function.__name__, function, None, pad=pad)
+            return lambda *args: call_padded(known, args, {}, function)
+
+        plain = observe(program, padded if pad else lambda function: function)
+        graphed = observe(program, lambda function: manager.wrap(function, pad=pad))
         try:
             for (label, one), (other_label, other) in zip(list(plain), graphed, strict=False):
                 if other_label.endswith("error") and ("CUDA graph" in other or "GraphError" in other):
@@ -447,6 +472,18 @@ def check(program: Program) -> Fault | None:
                 SUBJECT.counts[name] += sum(getattr(one, name) for one in counts)
             manager.shutdown()
     return None
+
+
+@contextlib.contextmanager
+def _weighed_early(how: str) -> Iterator[None]:
+    """Decide after two replays whether a graph pays; if measured, by calls without a graph, as on a GPU."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(costs, "NUM_REPLAYS", 2)
+        patch.setattr(costs, "NUM_TIMED", 0)
+        patch.setattr(costs, "FASTEST_LAUNCH_NS", 0)
+        if how == "measured":
+            patch.setattr(VirtualGraphBackend, "launch_times", lambda backend, device: None)
+        yield
 
 
 def _kind(label: str) -> str:

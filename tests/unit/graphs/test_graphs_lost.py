@@ -72,6 +72,23 @@ def test_another_functions_recordings_go_on_replaying() -> None:
     assert len(manager.nodes()) == 1
 
 
+def test_functions_in_another_order_keep_their_outputs_after_a_function_is_lost() -> None:
+    double, sine = cudalens.cudagraph(lambda x: x * 2), cudalens.cudagraph(lambda x: x.sin())
+    lost = cudalens.cudagraph(lambda x: x + 1)
+    four_calls(lost)
+    for number in range(6):
+        x = torch.full((4,), float(number), device="cuda")
+        if number == 4:
+            del lost
+            gc.collect()
+        first, second = (double, sine) if number % 2 else (sine, double)
+        p, q = first(x), second(x)
+        found = (p, q) if number % 2 else (q, p)
+        assert torch.equal(found[0], x * 2)
+        assert torch.equal(found[1], x.sin())
+        del p, q, found
+
+
 def test_a_storage_that_is_held_alone_keeps_the_output_alive() -> None:
     manager = cudalens.graphs.GraphManager()
     function = manager.wrap(lambda x: x * 2)

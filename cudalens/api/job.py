@@ -166,10 +166,11 @@ def job(
             error that names the line.
         default_count: The number of results of operators whose size depends on values (``nonzero``).
         run_ranks: Which ranks run: "auto", "all", or these, of which each stands for the ranks after it up to the
-            next. "auto" runs rank 0 and one rank for each position in groups whose members do different things. If the
-            program reads its rank, or a size is not divisible by the number of ranks, all run in jobs of up to 8
-            ranks; in larger ones of the first kind ranks 1 and the last are compared with the one that stands for
-            them. `Job.note` says what was not compared.
+            next. "auto" runs rank 0, and one rank of those that do something else: at another position in groups whose
+            members do different things, with another answer where the program compares its rank, or with a smaller
+            part of what FSDP2 or DTensor divides. If the program reads its rank, or parts are uneven, all run in jobs
+            of up to 8 ranks; in larger ones, ranks 1 and the last one are compared with those that stand for them,
+            because other uses of a rank than comparisons are not seen. `Job.note` says what was not compared.
         slow_gpus: By rank, the factor by which its kernels take longer.
         slow_links: By node, the factor by which its links to other nodes are slower.
         jitter: Standard deviation of the logarithm of each kernel's time: 0.05 for about 5 %.

@@ -406,6 +406,8 @@ class JobParts:
         made = frame.iloc[rows].reset_index(drop=True)
         if name == "collectives" and len(frame):
             self._name_groups(made, frame, ranks)
+            gpu, each = self.programs.cluster.gpu_of(ranks[0]), list(map(self.programs.cluster.gpu_of, ranks))
+            made["device"] = made["device"].where(made["device"] != gpu, np.repeat(each, len(frame)))
         return made
 
     def _name_groups(self, made: pd.DataFrame, frame: pd.DataFrame, ranks: list[int]) -> None:
@@ -425,6 +427,13 @@ class JobParts:
 
 def _host(cluster: Cluster, rank: int) -> str:
     return f"node{cluster.node_of(rank)}"
+
+
+def _on_gpu(frame: pd.DataFrame, gpu: int, wanted: int) -> pd.DataFrame:
+    """Return a frame in which the rows of one GPU are those of another one."""
+    if gpu == wanted:
+        return frame
+    return frame.assign(device=frame["device"].where(frame["device"] != gpu, wanted))
 
 
 class _JobTraces:
@@ -464,7 +473,9 @@ class _JobTraces:
         times = self._times[programs.colours[rank]]
         trace = self._build[of](f"{self.name}, rank {rank}", self._runs[of], times, facts)
         info = trace.info.replace(rank=rank, world_size=programs.cluster.num_gpus, host=_host(programs.cluster, rank))
-        return trace.replace(info=info)
+        gpus = programs.cluster.gpu_of(of), programs.cluster.gpu_of(rank)
+        frames = {name: _on_gpu(getattr(trace, name), *gpus) for name in ("events", "memory")}
+        return trace.replace(info=info, **frames)
 
     def read_events(self, rank: int, columns: list[str] | None = None, step: int | None = None) -> pd.DataFrame:
         """Events of a rank: these columns (None for all) of the rows of one step (None for all)."""

@@ -99,10 +99,11 @@ class RankRecord:
                 finally:
                     self.recorder.stop(session)
                 assert device.communicator is not None
-                stats = torch.cuda.memory_stats(self._rank % self._cluster.gpus_per_node)
+                stats = torch.cuda.memory_stats(self._cluster.gpu_of(self._rank))
                 communicator = device.communicator
         finally:
             gc.collect()  # the next rank measures its own tensors only
+        self.recorder.profiler.release_raw()
         self._record = self.recorder.virtual.recorders[0]
         return RankRun.of_record(
             self._rank,

@@ -397,7 +397,7 @@ def rank_environment(cluster: Cluster, rank: int, port: int = 29500) -> Iterator
             "job() makes its own process groups, and one exists in this process. Call "
             "torch.distributed.destroy_process_group() first."
         )
-    local, node = rank % cluster.gpus_per_node, cluster.node_of(rank)
+    local, node = cluster.gpu_of(rank), cluster.node_of(rank)
     wanted = {
         "RANK": rank,
         "LOCAL_RANK": local,

@@ -117,7 +117,7 @@ class RankReader:
 
     def _gpus(self) -> list[int]:
         """The number of the GPU of each rank on its node."""
-        return [rank % self._cluster.gpus_per_node for rank in range(self._cluster.num_gpus)]
+        return [*map(self._cluster.gpu_of, range(self._cluster.num_gpus))]
 
     def _positions(self, group: Any = None) -> list[int]:
         """The position of each rank in its group that corresponds to `group`; -1 if it has none."""

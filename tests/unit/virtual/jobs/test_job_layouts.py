@@ -68,6 +68,16 @@ def test_tensor_parallel_ranks_sum_each_block_twice_and_hold_a_part_of_it():
     assert job.memory["allocated_bytes"].max() < whole + 64 * 2**20
 
 
+def test_tensor_parallel_ranks_wait_for_the_sum_of_a_block_before_they_use_it():
+    events = cudalens.virtual.job(tensor_parallel, "h100x4")[2].events
+    work = events[(events["cat"] == "kernel") & (events["step"] == 0)].sort_values("ts")
+    sums = work[work["name"].str.startswith("ncclDevKernel_AllReduce")]
+    for start, end in zip(sums["ts"], sums["ts"] + sums["dur"], strict=True):
+        after = work[(work["ts"] >= start) & ~work["name"].str.startswith("nccl")]
+        assert after["ts"].min() >= end  # the program has nothing else to do
+    assert len(sums) == 1
+
+
 def test_ranks_with_different_batches_do_not_share_what_dtensor_found_on_the_gpu_of_another_rank():
     def run():
         mesh = init_device_mesh("cuda", (int(os.environ["WORLD_SIZE"]),))

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import lru_cache, partial
 from itertools import pairwise
+from pathlib import Path
 from types import CodeType, FunctionType, MethodType, ModuleType
 from typing import Any, Final
 
@@ -41,6 +42,20 @@ def followed_ints(function: Callable[..., Any]) -> Iterator[None]:
     finally:
         for one, code, _ in replaced:
             one.__code__ = code
+
+
+def run_script(path: Path) -> None:
+    """Run a script as Python does, with followed ints in its own code."""
+    code = compile(path.read_bytes(), str(path), "exec")
+    if not any(one.argval == "int" and one.opname.startswith("STORE") for one in dis.get_instructions(code)):
+        code = with_followed_ints(code)
+    main, before = ModuleType("__main__"), sys.modules["__main__"]
+    main.__file__ = str(path)
+    sys.modules["__main__"] = main
+    try:
+        exec(code, vars(main))  # noqa: S102 - the user's script
+    finally:
+        sys.modules["__main__"] = before
 
 
 def program_functions(function: Callable[..., Any]) -> Iterator[FunctionType]:

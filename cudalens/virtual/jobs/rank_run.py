@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from cudalens.errors import VirtualDeviceError
 from cudalens.virtual.jobs.communicator import Collective
+from cudalens.virtual.jobs.exchanges import MissingObjectError
 from cudalens.virtual.jobs.layout import Layout, Members, refine, unlike_roles
 from cudalens.virtual.jobs.mismatch import GroupCall, check_joined, describe_deadlock, describe_last
 from cudalens.virtual.jobs.schedule import JobPrograms, RankProgram, RankSpeed, RankTimes, read_program
@@ -138,22 +139,28 @@ def run_distinct_ranks(
             raise VirtualDeviceError(_TOO_MANY.format(num_ranks=num_ranks, most=_MOST_RUNS))
         found = runs[first] = runs.get(first) or run(first)
         program_of |= {rank: first for rank in waiting if found.reads.alike[rank] and classes[rank] == classes[first]}
+    compared = []
     for rank in (1, num_ranks - 1) if reads.reads_rank else ():
-        if rank in runs or runs[program_of[rank]].signature == (found := run(rank)).signature:
-            continue
-        runs[rank] = found
-        return _run_all(num_ranks, run, runs)
-    program_of = _merge_equal(runs, program_of, classes)
-    return runs, program_of, _note(runs, num_ranks)
+        if rank not in runs:
+            try:
+                found = run(rank)
+            except MissingObjectError:  # that of a rank which does not run
+                continue
+            if found.signature != runs[program_of[rank]].signature:
+                runs[rank] = found
+                return _run_all(num_ranks, run, runs)
+        compared.append(str(rank))
+    return runs, _merge_equal(runs, program_of, classes), _note(runs, num_ranks, compared)
 
 
-def _note(runs: Mapping[int, RankRun], num_ranks: int) -> str:
+def _note(runs: Mapping[int, RankRun], num_ranks: int, compared: list[str]) -> str:
     """Return a sentence about the ranks that ran and those that were compared; empty if all ran."""
     if len(runs) == num_ranks:
         return ""
     note = _copied(len(runs), num_ranks)
     if runs[0].reads.reads_rank:
-        note += f"; uses of the rank other than comparisons were compared on ranks 1 and {num_ranks - 1} only"
+        where = f"only on ranks {' and '.join(compared)}" if compared else "on none"
+        note += f"; uses of the rank other than comparisons were compared {where}"
     unfollowed = list(dict.fromkeys(line for run in runs.values() for line in run.reads.unfollowed))
     if unfollowed:
         note += f"; what depends on the rank after {', '.join(unfollowed[:_SHOWN_LINES])} is not known"

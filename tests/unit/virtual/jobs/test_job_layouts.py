@@ -102,6 +102,21 @@ def test_stages_of_a_pipeline_run_once_each_and_wait_as_long_as_the_bubble_of_th
     assert job.step_ns == pytest.approx(compute_ns * (1 + bubble), rel=0.2)
 
 
+def test_pipelines_beside_each_other_run_once_each_stage():
+    def program():
+        mesh = init_device_mesh("cuda", (6, 2), mesh_dim_names=("dp", "pp"))
+        torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
+        position = mesh.get_local_rank("pp")
+        stage = PipelineStage(Block().cuda(), position, 2, torch.device("cuda"), group=mesh.get_group("pp"))
+        schedule = Schedule1F1B(stage, MICROBATCHES, loss_fn=lambda y, wanted: (y - wanted).pow(2).mean())
+        x = torch.randn(64 * MICROBATCHES, WIDTH, device="cuda")
+        schedule.step(*((x,) if position == 0 else ()), **({"target": x} if position == 1 else {}))
+
+    job = cudalens.virtual.job(program, "h100x12", nodes=2)
+    assert job.ran == (0, 1)
+    assert "compared only on ranks 1" in job.note  # rank 11 needs the sizes that rank 10 sends, which does not run
+
+
 def context_parallel_attention():
     dist.init_process_group("nccl")
     torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))

@@ -133,7 +133,7 @@ def test_the_note_of_copied_ranks_names_those_that_were_compared():
 
     job = cudalens.virtual.job(reads, "h100x12", nodes=2)
     assert job.ran == (0,)
-    assert "were compared on ranks 1 and 11 only" in job.note
+    assert "were compared only on ranks 1 and 11" in job.note
     assert re.search(r"what depends on the rank after test_job_programs\.py:\d+ is not known", job.note)
 
 

@@ -13,7 +13,7 @@ import torch.distributed as dist
 
 from cudalens.virtual.jobs import rank_numbers
 from cudalens.virtual.jobs.followed_code import checks_identity
-from cudalens.virtual.jobs.layout import Layout, Members
+from cudalens.virtual.jobs.layout import Layout
 from cudalens.virtual.jobs.rank_numbers import RankNumber, RankReads, RankText, caller
 from cudalens.virtual.torch_cuda.stacks import is_library
 
@@ -26,6 +26,9 @@ Reader = Callable[..., Any]
 
 #: Files whose stack frames are not callers of what they replace.
 _OWN_FILES: Final = (__file__, rank_numbers.__file__)
+
+#: The position of a rank in a group that it does not have.
+_NO_POSITION: Final = -1
 
 
 class RankReader:
@@ -40,7 +43,7 @@ class RankReader:
 
     def __init__(self, cluster: Cluster, communicator: Communicator, reads: RankReads, get_rank: Reader) -> None:
         self._cluster, self._communicator, self._reads, self._get_rank = cluster, communicator, reads, get_rank
-        self._layouts: dict[int, Layout] = {}
+        self._known: dict[tuple[int, int], list[int]] = {}
 
     def install(self, patches: Patches) -> None:
         """Replace torch's functions, and reads of the environment."""
@@ -120,19 +123,21 @@ class RankReader:
         return [*map(self._cluster.gpu_of, range(self._cluster.num_gpus))]
 
     def _positions(self, group: Any = None) -> list[int]:
-        """The position of each rank in its group that corresponds to `group`; -1 if it has none."""
+        """The position of each rank in its group that corresponds to `group`, of all ranks if None."""
         if group is None:
             return [*range(self._cluster.num_gpus)]
-        role = self._communicator.names[group.group_name]
-        return [members.index(rank) if members else -1 for rank, members in enumerate(self._groups(role))]
+        return self._positions_of(self._communicator.names[group.group_name])
 
-    def _groups(self, role: int) -> list[Members]:
-        """The group of each rank that corresponds to that of this rank with number `role`."""
+    def _positions_of(self, role: int) -> list[int]:
+        """The position of each rank in its group that corresponds to that of this rank with number `role`."""
         every_group = self._communicator.every_group
-        layout = self._layouts.get(len(every_group))
-        if layout is None:
-            self._layouts = {len(every_group): (layout := Layout(self._cluster.num_gpus, every_group))}
-        return [groups[role] if role < len(groups) else () for groups in layout.groups.values()]
+        key = role, len(every_group)
+        if key not in self._known:
+            groups = Layout(self._cluster.num_gpus, every_group).groups
+            self._known[key] = [
+                own[role].index(rank) if role < len(own) else _NO_POSITION for rank, own in groups.items()
+            ]
+        return self._known[key]
 
     def note_parts(self, size: int, num_parts: int) -> None:
         """Note that torch divides a size, as `torch.chunk` does, over one of the groups of that number of ranks."""
@@ -142,8 +147,8 @@ class RankReader:
         full = -(-size // num_parts)
         for role, members in enumerate(self._communicator.groups):
             if len(members) == num_parts:
-                at = [one.index(rank) if one else -1 for rank, one in enumerate(self._groups(role))]
-                self._reads.note_answers(np.clip(size - np.array(at) * full, 0, full))
+                at = np.array(self._positions_of(role))
+                self._reads.note_answers(np.clip(size - at * full, 0, full))
 
 
 def _is_called_by_library() -> bool:

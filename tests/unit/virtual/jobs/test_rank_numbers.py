@@ -12,6 +12,7 @@ from torch import nn
 from torch.distributed.device_mesh import init_device_mesh
 
 import cudalens
+from cudalens.errors import VirtualDeviceError
 from cudalens.virtual.jobs.rank_numbers import RankReads
 from tests.unit.virtual.jobs.programs_of_ranks import start
 
@@ -103,6 +104,31 @@ def test_a_rank_that_only_waits_for_its_gpu_is_not_a_copy():
     job, each = (cudalens.virtual.job(program, f"h100x{NUM_RANKS}", run_ranks=which) for which in ("auto", "all"))
     assert job.ran == (0, 3)
     assert job.step_ns == each.step_ns
+
+
+def sends_less():
+    dist.all_reduce(torch.ones(4 if dist.get_rank() == 11 else 8, device="cuda"))
+
+
+def leaves_early():
+    if int(os.environ["RANK"]) != 11:
+        dist.all_reduce(torch.ones(8, device="cuda"))
+
+
+def sums_with_others():
+    groups = [dist.new_group(range(8)), dist.new_group(range(8, NUM_RANKS))]
+    own = groups[dist.get_rank() // 8]
+    dist.all_reduce(torch.ones(8, device="cuda"), group=None if dist.get_rank() == 11 else own)
+
+
+@pytest.mark.parametrize("mistake", [sends_less, leaves_early, sums_with_others])
+def test_a_mistake_of_a_rank_in_the_middle_is_found(mistake):
+    def program():
+        start()
+        mistake()
+
+    with pytest.raises(VirtualDeviceError, match=r"rank 11 (at|has ended)"):
+        cudalens.virtual.job(program, f"h100x{NUM_RANKS}")
 
 
 def test_a_program_that_only_chooses_its_gpu_runs_once():

@@ -25,6 +25,12 @@ _IS_NULL_FIRST: Final = sys.version_info < (3, 13)
 _IS_KNOWN: Final = sys.implementation.name == "cpython" and sys.version_info < (3, 15)
 #: Numbers of constants up to this one take one byte.
 _MOST_CONSTANTS: Final = 255
+#: What a program reads that differs between ranks: variables of the environment, functions and attributes.
+_READS: Final = frozenset(
+    {"RANK", "ROLE_RANK", "LOCAL_RANK", "GROUP_RANK", "NODE_RANK"}
+    | {"get_rank", "get_node_local_rank", "get_local_rank", "get_coordinate", "current_device"}
+    | {"rank", "local_rank", "node_rank"}
+)
 
 
 @contextmanager
@@ -124,7 +130,8 @@ def _is_of_program(module: str) -> bool:
 def with_followed_ints(code: CodeType) -> CodeType:
     """Return code in which `to_int` is called in place of ``int``, and constant sets are tuples; or `code` itself.
 
-    ``rank in {0, 3}`` compares the rank with the elements of a tuple, which is noted, and not only its hash.
+    ``rank in {0, 3}`` compares the rank with the elements of a tuple, which is noted, and not only its hash. Code that
+    does not name what differs between ranks keeps ``int``: torch.compile, which may compile it, refuses `to_int`.
     """
     if not _IS_KNOWN:
         return code
@@ -132,7 +139,8 @@ def with_followed_ints(code: CodeType) -> CodeType:
     is_changed = any(new is not old for new, old in zip(consts, code.co_consts, strict=True))
     raw = bytearray(code.co_code)
     number = len(consts)
-    for offset, end, is_load_of_null in _calls_of_int(code):
+    reads_rank = not _READS.isdisjoint((*code.co_names, *filter(_is_text, code.co_consts)))
+    for offset, end, is_load_of_null in _calls_of_int(code) if reads_rank else ():
         if number > _MOST_CONSTANTS:
             break
         load = bytes([dis.opmap["LOAD_CONST"], number])
@@ -144,6 +152,10 @@ def with_followed_ints(code: CodeType) -> CodeType:
     if not is_changed:
         return code
     return code.replace(co_code=bytes(raw), co_consts=(*consts, to_int))
+
+
+def _is_text(constant: Any) -> bool:
+    return isinstance(constant, str)
 
 
 def _followed_constant(constant: Any) -> Any:

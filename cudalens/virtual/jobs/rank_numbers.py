@@ -7,9 +7,13 @@ another answer than the rank that runs do something else.
 
 from __future__ import annotations
 
+import dis
 import operator
 import sys
 from collections.abc import Callable, Iterable
+from functools import lru_cache
+from itertools import pairwise
+from types import CodeType
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -153,11 +157,46 @@ def _values_of(other: int) -> Any:
     return other.values if isinstance(other, RankNumber) else int(other)
 
 
+def _members_compared(frame: FrameType) -> frozenset[int] | None:
+    """Return the elements among which ``rank in ranks`` looks, if `frame` runs that and `ranks` is a variable; or None.
+
+    Python compares the rank with one element after the other, and only up to the first one that is equal.
+    """
+    before = _loads_before_in(frame.f_code).get(frame.f_lasti)
+    if before is None:
+        return None
+    name, constant = before
+    container = constant if name is None else frame.f_locals.get(name, frame.f_globals.get(name))
+    if not isinstance(container, list | tuple | range) or not all(type(one) is int for one in container):
+        return None
+    return frozenset(container)
+
+
+#: Beginnings of the names of instructions that load variables.
+_LOADS: Final = ("LOAD_FAST", "LOAD_NAME", "LOAD_GLOBAL", "LOAD_DEREF")
+
+
+@lru_cache(maxsize=1024)
+def _loads_before_in(code: CodeType) -> dict[int, tuple[str | None, Any]]:
+    """Return the name or the constant that is loaded before each ``in``, by the offset of its instruction."""
+    found: dict[int, tuple[str | None, Any]] = {}
+    for before, one in pairwise(dis.get_instructions(code)):
+        if one.opname == "CONTAINS_OP" and before.opname == "LOAD_CONST":
+            found[one.offset] = None, before.argval
+        elif one.opname == "CONTAINS_OP" and before.opname.startswith(_LOADS):
+            # an instruction that loads two variables names both
+            found[one.offset] = before.argval if isinstance(before.argval, str) else before.argval[-1], None
+    return found
+
+
 def _comparison(name: str) -> Callable[[RankNumber, Any], Any]:
     compare, compare_values = vars(int)[name], getattr(operator, name)
 
     def method(self: RankNumber, other: Any) -> Any:
-        if isinstance(other, int):
+        members = _members_compared(sys._getframe(1)) if name == "__eq__" else None
+        if members is not None:
+            self.reads.note_answers(np.array([value in members for value in self.values]))
+        elif isinstance(other, int):
             self.reads.note_answers(np.asarray(compare_values(self.values, _values_of(other)), bool))
         elif isinstance(other, float):
             self.reads.note_answers(np.array([compare_values(value, other) for value in self.values]))

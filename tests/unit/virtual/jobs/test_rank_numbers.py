@@ -161,6 +161,29 @@ def test_the_functions_of_a_program_have_their_own_code_after_a_job():
     assert by_rank_text.__code__ is code
 
 
+def test_ranks_in_the_same_list_are_alike():
+    group, other = [1, 2], range(2, 4)
+    for answer, alike in ((lambda rank: rank in group, [1, 2]), (lambda rank: rank not in other, [0, 1])):
+        for own in alike:
+            reads = RankReads(own, 4)
+            assert answer(reads.number(range(4)))
+            assert reads.alike.nonzero()[0].tolist() == alike
+
+
+def test_groups_that_a_loop_makes_do_not_make_ranks_different():
+    def program():
+        start()
+        rank = dist.get_rank()
+        for first in range(0, NUM_RANKS, 4):
+            ranks = list(range(first, first + 4))
+            group = dist.new_group(ranks)
+            if rank in ranks:
+                own = group
+        dist.all_reduce(torch.ones(8, device="cuda"), group=own)
+
+    assert cudalens.virtual.job(program, f"h100x{NUM_RANKS}").ran == (0, 4, 8, 12)
+
+
 def test_a_rank_is_an_int_in_everything_else():
     rank = RankReads(2, 4).number(range(4))
     assert isinstance(rank, int)

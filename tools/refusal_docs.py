@@ -21,7 +21,7 @@ A virtual device raises `cudalens.VirtualDeviceError` for what it cannot do. Eac
 `cudalens/virtual` and `cudalens/gpus`.
 """
 #: Calls with a message as their argument.
-_RAISE: Final = frozenset({"VirtualDeviceError", "refusal"})
+_RAISE: Final = frozenset({"VirtualDeviceError", "MissingObjectError", "refusal"})
 #: Constants with a message for each name.
 _TABLES: Final = frozenset({"_SIGNS", "_REFUSED"})
 #: Shorter texts are names and parts of torch's messages.

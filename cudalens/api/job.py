@@ -166,10 +166,11 @@ def job(
             error that names the line.
         default_count: The number of results of operators whose size depends on values (``nonzero``).
         run_ranks: Which ranks run: "auto", "all", or these, of which each stands for the ranks after it up to the
-            next. "auto" runs rank 0 and one rank for each position in groups whose members do different things. If the
-            program reads its rank, or a size is not divisible by the number of ranks, all run in jobs of up to 8
-            ranks; in larger ones of the first kind ranks 1 and the last are compared with the one that stands for
-            them. `Job.note` says what was not compared.
+            next. "auto" runs rank 0, and one rank of those that do something else: at another position in groups whose
+            members do different things, with another answer where the program compares its rank, or with a smaller
+            part of what FSDP2 or DTensor divides. If the program reads its rank, or parts are uneven, all run in jobs
+            of up to 8 ranks; in larger ones, ranks 1 and the last one are compared with those that stand for them,
+            because other uses of a rank than comparisons are not seen. `Job.note` says what was not compared.
         slow_gpus: By rank, the factor by which its kernels take longer.
         slow_links: By node, the factor by which its links to other nodes are slower.
         jitter: Standard deviation of the logarithm of each kernel's time: 0.05 for about 5 %.
@@ -405,6 +406,8 @@ class JobParts:
         made = frame.iloc[rows].reset_index(drop=True)
         if name == "collectives" and len(frame):
             self._name_groups(made, frame, ranks)
+            gpu, each = self.programs.cluster.gpu_of(ranks[0]), list(map(self.programs.cluster.gpu_of, ranks))
+            made["device"] = made["device"].where(made["device"] != gpu, np.repeat(each, len(frame)))
         return made
 
     def _name_groups(self, made: pd.DataFrame, frame: pd.DataFrame, ranks: list[int]) -> None:
@@ -424,6 +427,13 @@ class JobParts:
 
 def _host(cluster: Cluster, rank: int) -> str:
     return f"node{cluster.node_of(rank)}"
+
+
+def _on_gpu(frame: pd.DataFrame, gpu: int, wanted: int) -> pd.DataFrame:
+    """Return a frame in which the rows of one GPU are those of another one."""
+    if gpu == wanted:
+        return frame
+    return frame.assign(device=frame["device"].where(frame["device"] != gpu, wanted))
 
 
 class _JobTraces:
@@ -463,7 +473,9 @@ class _JobTraces:
         times = self._times[programs.colours[rank]]
         trace = self._build[of](f"{self.name}, rank {rank}", self._runs[of], times, facts)
         info = trace.info.replace(rank=rank, world_size=programs.cluster.num_gpus, host=_host(programs.cluster, rank))
-        return trace.replace(info=info)
+        gpus = programs.cluster.gpu_of(of), programs.cluster.gpu_of(rank)
+        frames = {name: _on_gpu(getattr(trace, name), *gpus) for name in ("events", "memory")}
+        return trace.replace(info=info, **frames)
 
     def read_events(self, rank: int, columns: list[str] | None = None, step: int | None = None) -> pd.DataFrame:
         """Events of a rank: these columns (None for all) of the rows of one step (None for all)."""

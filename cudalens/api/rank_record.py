@@ -6,7 +6,7 @@ import gc
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
@@ -20,6 +20,7 @@ from cudalens.errors import VirtualDeviceError
 from cudalens.frames import Trace
 from cudalens.profiler import ProfilerOptions
 from cudalens.virtual.jobs.exchanges import Mailbox
+from cudalens.virtual.jobs.followed_code import followed_ints
 from cudalens.virtual.jobs.rank_device import Meeting, RankDevice, rank_environment
 from cudalens.virtual.jobs.rank_run import RankRun
 from cudalens.virtual.jobs.retiming import retimed
@@ -88,7 +89,7 @@ class RankRecord:
         session = self.recorder.new_session()
         try:
             device = self._device
-            with rank_environment(self._cluster, self._rank), device:
+            with rank_environment(self._cluster, self._rank), self._followed(function), device:
                 session.start()
                 try:
                     self.recorder.session = session
@@ -98,10 +99,11 @@ class RankRecord:
                 finally:
                     self.recorder.stop(session)
                 assert device.communicator is not None
-                stats = torch.cuda.memory_stats(self._rank % self._cluster.gpus_per_node)
+                stats = torch.cuda.memory_stats(self._cluster.gpu_of(self._rank))
                 communicator = device.communicator
         finally:
             gc.collect()  # the next rank measures its own tensors only
+        self.recorder.profiler.release_raw()
         self._record = self.recorder.virtual.recorders[0]
         return RankRun.of_record(
             self._rank,
@@ -111,9 +113,11 @@ class RankRecord:
             cuts[0] if self.recorder.steps.num_steps else None,
             self.recorder.steps.num_steps,
             {name: stats.get(f"{name}.all.peak", 0) for name in ("allocated_bytes", "reserved_bytes")},
-            reads_rank=device.reads_rank,
-            has_uneven_parts=device.has_uneven_parts,
+            device.reads,
         )
+
+    def _followed(self, function: Callable[[], object]) -> AbstractContextManager[None]:
+        return nullcontext() if self._device.values else followed_ints(function)
 
     def _call(self, function: Callable[[], object]) -> None:
         """Run the program. ``sys.exit()`` ends a rank as the end of its program does, and so does ``os._exit()``.

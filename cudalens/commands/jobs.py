@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import runpy
 import sys
 from pathlib import Path
 
@@ -69,23 +68,24 @@ def add_job(verbs: arguments.Verbs) -> None:
 def run_job(options: argparse.Namespace) -> None:
     """Print the summary of the simulated job."""
     from cudalens.api.job import job
+    from cudalens.virtual.jobs.followed_code import run_script
 
     output = None if options.output is None else arguments.target(options.output)
     script = Path(options.script)
     if not script.is_file():
         raise VirtualDeviceError(f"There is no script '{script}'. Pass a Python file that each rank runs.")
 
-    def run_script() -> None:
+    def run() -> None:
         before, sys.argv = sys.argv, [str(script), *options.arguments]
         sys.path.insert(0, str(script.parent))
         try:
-            runpy.run_path(str(script), run_name="__main__")
+            run_script(script)
         finally:
             sys.argv = before
             sys.path.remove(str(script.parent))
 
     found = job(
-        run_script,
+        run,
         options.gpus,
         options.nodes,
         values=options.values,

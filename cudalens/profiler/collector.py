@@ -70,6 +70,7 @@ class ProfilerCollector:
         self._prepared: KinetoSession | None = None
         self.device: str | None = None
         self.raw: Any = None
+        self._rows: tuple[RawRows, dict[int, int], Problems] | None = None
         self.uses_cuda = self.skips_earlier_work = False
         self.window: tuple[int, int] | None = None
         self.problems: tuple[Problem, ...] = ()
@@ -125,19 +126,26 @@ class ProfilerCollector:
 
     def frames(self) -> dict[str, pd.DataFrame]:
         """Return the events, memory and stacks frames of the raw results."""
-        damage = Problems()
-        frames = build_frames(
-            self.raw,
-            self.options,
-            damage,
-            uses_cuda=self.uses_cuda,
-            overlay=self._overlay,
-            skips_earlier_work=self.skips_earlier_work,
-            window=self.window,
+        rows, threads, damage = self._rows or self._read()
+        if self.window is not None:
+            rows = within_window(rows, *self.window)
+        frames = _frames_of(
+            rows, threads, self.options, overlay=self._overlay, skips_earlier_work=self.skips_earlier_work
         )
         missing = _missing(frames["events"]) if self.device == "cuda" else ()
         self.problems = (*missing, *damage.to_tuple())
         return frames
+
+    def release_raw(self) -> None:
+        """Read the raw results now, and release them: they take many times the memory of the rows that are kept."""
+        self._rows = self._read()
+        self.raw = None
+
+    def _read(self) -> tuple[RawRows, dict[int, int], Problems]:
+        damage = Problems()
+        with no_garbage_collection():
+            rows, threads = _read_rows(self.raw, self.options, damage, uses_cuda=self.uses_cuda)
+        return rows, threads, damage
 
     def facts(self) -> dict[str, Any]:
         """Fields of `RunInfo`: the source and the devices."""
@@ -152,7 +160,6 @@ def build_frames(
     uses_cuda: bool,
     overlay: Overlay | None = None,
     skips_earlier_work: bool = False,
-    window: tuple[int, int] | None = None,
 ) -> dict[str, pd.DataFrame]:
     """Frames from torch's raw results: the one step between the profiler and a Trace.
 
@@ -163,26 +170,41 @@ def build_frames(
         uses_cuda: Whether GPU work was recorded.
         overlay: Adds rows that torch's profiler does not record; None for nothing to add.
         skips_earlier_work: Leave out device work that was launched before the profiler started.
-        window: Start and end of the measured block, ns on the clock of the events. Python functions are those of the
-            program within it. None for all rows of `raw`, as torch's tables have them.
     """
     with no_garbage_collection():
-        found = columns.read(raw, options, problems, uses_cuda=uses_cuda)
-        if uses_cuda:
-            found.columns |= launches.launch_columns(raw, found.columns, problems)
-        rows = RawRows(found.columns, found.is_async, launches.memory_columns(raw, found.memory, problems))
-        rows = without_own_dispatch(without_own_threads(rows))
-        if window is not None:
-            rows = within_window(rows, *window)
+        rows, threads = _read_rows(raw, options, problems, uses_cuda=uses_cuda)
+    return _frames_of(rows, threads, options, overlay=overlay, skips_earlier_work=skips_earlier_work)
+
+
+def _read_rows(
+    raw: Any, options: ProfilerOptions, problems: Problems, *, uses_cuda: bool
+) -> tuple[RawRows, dict[int, int]]:
+    """Return the rows of torch's raw results, and the numbers of their threads."""
+    found = columns.read(raw, options, problems, uses_cuda=uses_cuda)
+    if uses_cuda:
+        found.columns |= launches.launch_columns(raw, found.columns, problems)
+    rows = RawRows(found.columns, found.is_async, launches.memory_columns(raw, found.memory, problems))
+    return without_own_dispatch(without_own_threads(rows)), found.thread_numbers
+
+
+def _frames_of(
+    rows: RawRows,
+    thread_numbers: dict[int, int],
+    options: ProfilerOptions,
+    *,
+    overlay: Overlay | None,
+    skips_earlier_work: bool,
+) -> dict[str, pd.DataFrame]:
+    with no_garbage_collection():
         if skips_earlier_work:
             rows = without_earlier_work(rows)
         if overlay is not None:
             rows = _labelled(overlay.lay_over(rows))
         events = build_events(
-            rows.events, async_mask=rows.async_mask, parent=rows.parent, thread_numbers=found.thread_numbers
+            rows.events, async_mask=rows.async_mask, parent=rows.parent, thread_numbers=thread_numbers
         )
         frames = {"events": events}
-        frames |= own_rows.python_columns(events, options, found.thread_numbers)
+        frames |= own_rows.python_columns(events, options, thread_numbers)
         if rows.memory is not None:
             frames["memory"] = build_memory(rows.memory, events)
     return frames

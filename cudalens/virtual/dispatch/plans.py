@@ -117,8 +117,9 @@ _TAKES_NUMBERS: Final = frozenset(
     }
 )
 
-#: Namespaces of torch's own operators.
-_TORCHS: Final = frozenset({"aten", "prim", "prims", "profiler", "c10d", "quantized", "_c10d_functional"})
+#: Namespaces of torch's own operators in C++. In _c10d_functional one is in Python: it makes the tensor that waits for
+#: a collective at its first use.
+_TORCHS: Final = frozenset({"aten", "prim", "prims", "profiler", "c10d", "quantized"})
 
 #: Namespaces of collectives.
 _COMMUNICATING: Final = frozenset({"c10d", "_c10d_functional"})

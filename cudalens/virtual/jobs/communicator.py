@@ -268,7 +268,7 @@ class Communicator:
         stream.synchronize()
 
     def _start(self, device: Device, stream: Stream, collective: Collective) -> None:
-        local = self.rank % self._cluster.gpus_per_node
+        local = self._cluster.gpu_of(self.rank)
         if device.index != local:
             raise VirtualDeviceError(
                 f"rank {self.rank} communicates from cuda:{device.index}, which is the GPU of another rank; it has "

@@ -24,6 +24,10 @@ _COLLECTIVE: Final = (
 )
 
 
+class MissingObjectError(VirtualDeviceError):
+    """A rank needs an object of a rank that has not run."""
+
+
 class Mailbox:
     """The objects that ranks have sent, for ranks that run later."""
 
@@ -63,7 +67,7 @@ class Mailbox:
             source = _global_rank(src, group, kwargs.get("group_src"))
             sent = self._sent[source, rank]
             if not sent:
-                raise VirtualDeviceError(_MISSING.format(rank=rank, source=source, name="recv_object_list"))
+                raise MissingObjectError(_MISSING.format(rank=rank, source=source, name="recv_object_list"))
             object_list[:] = sent.popleft()
             return source
 
@@ -82,7 +86,7 @@ class Mailbox:
             if source == rank:
                 self._broadcast[key] = list(object_list)
             elif key not in self._broadcast:
-                raise VirtualDeviceError(_MISSING.format(rank=rank, source=source, name="broadcast_object_list"))
+                raise MissingObjectError(_MISSING.format(rank=rank, source=source, name="broadcast_object_list"))
             else:
                 object_list[:] = self._broadcast[key]
 

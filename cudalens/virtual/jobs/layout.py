@@ -83,14 +83,6 @@ def unlike_roles(collectives: Iterable[Collective]) -> set[int]:
     return found | {role for (role, _), peers in roots.items() if len(peers) > 1}
 
 
-def representatives(classes: Mapping[int, Hashable]) -> dict[Hashable, int]:
-    """Return the lowest rank of each class."""
-    found: dict[Hashable, int] = {}
-    for rank, key in sorted(classes.items()):
-        found.setdefault(key, rank)
-    return found
-
-
 def refine(layout: Layout, first: Mapping[int, Hashable]) -> dict[int, int]:
     """Divide ranks into classes whose times are equal: no group distinguishes two ranks of a class.
 

@@ -22,9 +22,10 @@ from cudalens.virtual import context
 from cudalens.virtual.jobs.communicator import AVERAGE, Collective, Communicator, program_line
 from cudalens.virtual.jobs.exchanges import Mailbox
 from cudalens.virtual.jobs.mismatch import GroupCall
+from cudalens.virtual.jobs.rank_numbers import RankReads
+from cudalens.virtual.jobs.rank_reads import RankReader, note_uneven_parts
 from cudalens.virtual.jobs.reducer import Reducer, ReducerLogger, broadcast_coalesced, refuse_hook
 from cudalens.virtual.patching import Patches
-from cudalens.virtual.torch_cuda.stacks import is_library
 
 if TYPE_CHECKING:
     from cudalens.virtual.gpus import Gpus
@@ -77,9 +78,7 @@ class RankDevice(context.device):
 
     Attributes:
         communicator: The collectives of the rank; from the first time that the device is enabled.
-        reads_rank: Whether the program itself read its rank, node or position in a group.
-        has_uneven_parts: Whether FSDP2 or DTensor divided a size that the number of parts does not divide, so that
-            the last ranks hold less.
+        reads: What it read that differs between ranks, and for which of them it would do the same.
         joined: The calls that made a process group and waited for all ranks.
     """
 
@@ -100,8 +99,7 @@ class RankDevice(context.device):
         self.num_devices = cluster.gpus_per_node
         self._cluster, self._rank, self._mailbox = cluster, rank, mailbox or Mailbox()
         self.communicator: Communicator | None = None
-        self.reads_rank = False
-        self.has_uneven_parts = False
+        self.reads = RankReads(rank, cluster.num_gpus)
         self.joined: list[GroupCall] = []
 
     def _install(self, gpus: Gpus) -> None:
@@ -113,8 +111,10 @@ class RankDevice(context.device):
         self.communicator = gpus.communicator = Communicator(gpus, self._cluster, self._rank, report)
         patches = self._patches
         self._replace_groups(patches, make_group, new_group)
-        self._note_reads(patches, get_rank)
-        self._note_uneven_parts(patches)
+        if not self.values:
+            reader = RankReader(self._cluster, gpus.communicator, self.reads, get_rank)
+            reader.install(patches)
+            note_uneven_parts(patches, reader)
         _replace_barriers(patches, gpus.communicator, has_values=self.values)
         _note_reductions(patches, gpus.communicator)
         _refuse_symmetric_memory(patches)
@@ -203,74 +203,10 @@ class RankDevice(context.device):
         if self._meeting is not None:
             self._meeting.report("joined", None)
 
-    def _note_reads(self, patches: Patches, get_rank: Callable[..., Any]) -> None:
-        """Note whether a line of the program, and not of torch, reads the rank, the node or a position in a group.
-
-        ``LOCAL_RANK`` is not noted: every program reads it to choose its GPU.
-        """
-        read = os.environ.__class__.__getitem__
-
-        def getitem(environ: Any, key: str) -> str:
-            if key in _RANK_VARIABLES and not _is_called_by_library():
-                self.reads_rank = True
-            return str(read(environ, key))
-
-        def noting(original: Callable[..., Any]) -> Callable[..., Any]:
-            @functools.wraps(original)
-            def read_rank(*args: Any, **kwargs: Any) -> Any:
-                if not _is_called_by_library():
-                    self.reads_rank = True
-                return original(*args, **kwargs)
-
-            return read_rank
-
-        patches.set(os.environ.__class__, "__getitem__", getitem)
-        for owner in (dist, dist.distributed_c10d):
-            patches.set(owner, "get_rank", noting(get_rank))
-            patches.set(owner, "get_node_local_rank", noting(vars(owner)["get_node_local_rank"]))
-        for kind, names in (
-            (torch.distributed.device_mesh.DeviceMesh, ("get_rank", "get_local_rank", "get_coordinate")),
-            (torch._C._distributed_c10d.ProcessGroup, ("rank",)),
-        ):
-            for name in names:
-                patches.set(kind, name, noting(vars(kind)[name]))
-
-    def _note_uneven_parts(self, patches: Patches) -> None:
-        """Note whether torch divides a size that the number of parts does not divide."""
-        from torch.distributed.fsdp._fully_shard import _fsdp_param
-        from torch.distributed.tensor import Shard
-
-        chunk, size_and_offset = vars(_fsdp_param)["_chunk_with_empty"], Shard.local_shard_size_and_offset
-
-        @functools.wraps(chunk)
-        def chunk_with_empty(tensor: Any, num_chunks: int, dim: int) -> Any:
-            self.has_uneven_parts |= tensor.size(dim) % num_chunks != 0
-            return chunk(tensor, num_chunks, dim)
-
-        @functools.wraps(size_and_offset)
-        def local_shard_size_and_offset(size: Any, num_chunks: Any, rank: Any) -> Any:
-            self.has_uneven_parts |= bool(size % num_chunks != 0)
-            return size_and_offset(size, num_chunks, rank)
-
-        patches.set(_fsdp_param, "_chunk_with_empty", chunk_with_empty)
-        patches.set(Shard, "local_shard_size_and_offset", staticmethod(local_shard_size_and_offset))
-
-
-#: Environment variables that differ between ranks, without that of the GPU.
-_RANK_VARIABLES: Final = ("RANK", "ROLE_RANK", "GROUP_RANK", "NODE_RANK")
-
 
 def _world() -> Any:
     """The default process group."""
     return dist.group.WORLD
-
-
-def _is_called_by_library() -> bool:
-    """Whether the function two calls up is called by torch, cudalens or Python's own modules."""
-    frame = sys._getframe(2)
-    while frame is not None and frame.f_code.co_filename.startswith("<frozen"):
-        frame = frame.f_back  # type: ignore[assignment]
-    return frame is None or is_library(frame.f_code.co_filename)
 
 
 def _check_backend(asked: str) -> None:
@@ -461,7 +397,7 @@ def rank_environment(cluster: Cluster, rank: int, port: int = 29500) -> Iterator
             "job() makes its own process groups, and one exists in this process. Call "
             "torch.distributed.destroy_process_group() first."
         )
-    local, node = rank % cluster.gpus_per_node, cluster.node_of(rank)
+    local, node = cluster.gpu_of(rank), cluster.node_of(rank)
     wanted = {
         "RANK": rank,
         "LOCAL_RANK": local,

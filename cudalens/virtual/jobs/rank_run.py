@@ -9,19 +9,28 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from cudalens.errors import VirtualDeviceError
 from cudalens.virtual.jobs.communicator import Collective
-from cudalens.virtual.jobs.layout import Layout, Members, refine, representatives, unlike_roles
+from cudalens.virtual.jobs.exchanges import MissingObjectError
+from cudalens.virtual.jobs.layout import Layout, Members, refine, unlike_roles
 from cudalens.virtual.jobs.mismatch import GroupCall, check_joined, describe_deadlock, describe_last
 from cudalens.virtual.jobs.schedule import JobPrograms, RankProgram, RankSpeed, RankTimes, read_program
 
 if TYPE_CHECKING:
     from cudalens.virtual.jobs.communicator import Communicator
+    from cudalens.virtual.jobs.rank_numbers import RankReads
     from cudalens.virtual.jobs.topology import Cluster
     from cudalens.virtual.profile.recorder import Cut, Recorder
 
 #: Ranks of a program that reads its rank all run, up to this number of ranks; of more, a few are compared.
 _ALL_UP_TO: Final = 8
-#: At most so many ranks run if those that were compared differ.
+#: At most so many ranks run.
 _MOST_RUNS: Final = 256
+#: At most so many lines of a program are in a note.
+_SHOWN_LINES: Final = 3
+
+_TOO_MANY: Final = (
+    "the program does different things on ranks that are alike by their process groups, and has {num_ranks} ranks, of "
+    "which at most {most} run. Pass run_ranks, the ranks to run: each stands for those after it up to the next."
+)
 
 
 @dataclass
@@ -34,8 +43,7 @@ class RankRun:
         kernels: The family and the duration of each of its kernels.
         every_group: The process groups of the job.
         joined: The calls that make a process group and wait for all ranks of the job.
-        reads_rank: Whether the program reads its rank, node or position in a group.
-        has_uneven_parts: Whether the last ranks hold less of what FSDP2 or DTensor divides.
+        reads: What it read that differs between ranks, and for which of them it would do the same.
         cut: The end of the first step; None if there was no other.
         num_steps: The number of steps after it.
         memory: Peaks of the memory of the rank's GPU, as `torch.cuda.memory_stats` names them, without ``.all.peak``.
@@ -47,8 +55,7 @@ class RankRun:
     kernels: list[tuple[str, int]]
     every_group: tuple[Members, ...]
     joined: tuple[GroupCall, ...]
-    reads_rank: bool
-    has_uneven_parts: bool
+    reads: RankReads
     cut: Cut | None
     num_steps: int
     memory: Mapping[str, int]
@@ -64,35 +71,37 @@ class RankRun:
         cut: Cut | None,
         num_steps: int,
         memory: Mapping[str, int],
-        *,
-        reads_rank: bool,
-        has_uneven_parts: bool,
+        reads: RankReads,
     ) -> RankRun:
         """Return the run that a record and the collectives of a rank describe."""
+        program = read_program(recorder, communicator.log, communicator.started_at)
         return cls(
             rank,
-            read_program(recorder, communicator.log, communicator.started_at),
+            program,
             [(work.family, work.duration_ns) for _, work, _ in recorder.works if work.kind == "kernel"],
             tuple(communicator.every_group),
             tuple(joined),
-            reads_rank,
-            has_uneven_parts,
+            reads,
             cut,
             num_steps,
             memory,
-            _hash(recorder, communicator.log.values(), memory),
+            _hash(recorder, program, communicator.log.values(), memory),
         )
 
 
-def _hash(recorder: Recorder, collectives: Iterable[Collective], memory: Mapping[str, int]) -> bytes:
+def _hash(
+    recorder: Recorder, program: RankProgram, collectives: Iterable[Collective], memory: Mapping[str, int]
+) -> bytes:
     found = hashlib.sha256()
+    for step in program.steps:
+        found.update(f"{step.kind} {step.gap_ns} {step.cost_ns} {step.stream};".encode())
     for _, work, _ in recorder.works:
         found.update(f"{work.name} {work.duration_ns} {work.num_bytes};".encode())
     for one in collectives:
         at = None if one.peer is None else one.ranks.index(one.peer)
         what = one.kind, one.role, one.num_bytes, one.dtype, one.reduction, at, one.in_splits, one.out_splits
         found.update(f"{what} {one.line};".encode())
-    found.update(str(memory["allocated_bytes"]).encode())
+    found.update(str(sorted(memory.items())).encode())
     return found.digest()
 
 
@@ -104,10 +113,11 @@ def run_distinct_ranks(
     Args:
         cluster: The GPUs.
         run: Runs a rank.
-        which: "all" ranks; these ranks, of which each stands for those after it; or "auto": rank 0 and the first rank
-            of each position in groups whose members do different things. A program that reads its rank may do more by
-            itself: then all ranks run in jobs of up to 8, and in larger ones ranks 1 and the last one are compared.
-            All ranks of up to 8 run too if the last of them hold less of what is divided.
+        which: "all" ranks; these ranks, of which each stands for those after it; or "auto": rank 0, and the first rank
+            of those that do something else: at another position in groups whose members do different things, with
+            another answer to a comparison of its rank, or with a smaller part of what is divided. If the program reads
+            its rank, or parts are uneven, all ranks run in jobs of up to 8; in larger ones, a program that reads its
+            rank also runs on ranks 1 and the last one, which are compared with those that stand for them.
 
     Returns:
         The runs by rank; for each rank, the rank that ran and does the same; and a sentence about the choice.
@@ -118,30 +128,43 @@ def run_distinct_ranks(
     if which != "auto":
         return _run_given(num_ranks, run, which)
     runs = {0: run(0)}
-    layout = Layout(num_ranks, runs[0].every_group)
-    classes = layout.classes(unlike_roles(runs[0].program.collectives.values()))
-    reads = runs[0].reads_rank
-    if (reads or runs[0].has_uneven_parts) and num_ranks <= _ALL_UP_TO:
-        runs |= {rank: run(rank) for rank in range(1, num_ranks)}
-        return runs, _merge_equal(runs, num_ranks), ""
-    first = representatives(classes)
-    for rank in sorted(first.values()):
-        if rank not in runs:
-            runs[rank] = run(rank)
-    program_of = {rank: first[key] for rank, key in classes.items()}
-    for rank in (1, num_ranks - 1) if reads else ():
-        if rank in runs or runs[program_of[rank]].signature == (found := run(rank)).signature:
-            continue
-        runs[rank] = found
+    reads = runs[0].reads
+    if (reads.reads_rank or reads.has_uneven_parts) and num_ranks <= _ALL_UP_TO:
         return _run_all(num_ranks, run, runs)
+    classes = Layout(num_ranks, runs[0].every_group).classes(unlike_roles(runs[0].program.collectives.values()))
+    program_of: dict[int, int] = {}
+    while waiting := [rank for rank in range(num_ranks) if rank not in program_of]:
+        first = waiting[0]
+        if len(runs) >= _MOST_RUNS:
+            raise VirtualDeviceError(_TOO_MANY.format(num_ranks=num_ranks, most=_MOST_RUNS))
+        found = runs[first] = runs.get(first) or run(first)
+        program_of |= {rank: first for rank in waiting if found.reads.alike[rank] and classes[rank] == classes[first]}
+    compared = []
+    for rank in (1, num_ranks - 1) if reads.reads_rank else ():
+        if rank not in runs:
+            try:
+                found = run(rank)
+            except MissingObjectError:  # that of a rank which does not run
+                continue
+            if found.signature != runs[program_of[rank]].signature:
+                runs[rank] = found
+                return _run_all(num_ranks, run, runs)
+        compared.append(str(rank))
+    return runs, _merge_equal(runs, program_of, classes), _note(runs, num_ranks, compared)
+
+
+def _note(runs: Mapping[int, RankRun], num_ranks: int, compared: list[str]) -> str:
+    """Return a sentence about the ranks that ran and those that were compared; empty if all ran."""
     if len(runs) == num_ranks:
-        return runs, program_of, ""
+        return ""
     note = _copied(len(runs), num_ranks)
-    if reads:
-        note += f"; the program reads its rank, and of the others only ranks 1 and {num_ranks - 1} were compared"
-    if runs[0].has_uneven_parts:
-        note += "; some sizes are not divisible by the number of ranks, and the last ranks hold less than shown"
-    return runs, program_of, note
+    if runs[0].reads.reads_rank:
+        where = f"only on ranks {' and '.join(compared)}" if compared else "on none"
+        note += f"; uses of the rank other than comparisons were compared {where}"
+    unfollowed = list(dict.fromkeys(line for run in runs.values() for line in run.reads.unfollowed))
+    if unfollowed:
+        note += f"; what depends on the rank after {', '.join(unfollowed[:_SHOWN_LINES])} is not known"
+    return note
 
 
 def check_groups(runs: Mapping[int, RankRun]) -> None:
@@ -178,23 +201,24 @@ def _run_all(
     num_ranks: int, run: Callable[[int], RankRun], runs: dict[int, RankRun]
 ) -> tuple[dict[int, RankRun], dict[int, int], str]:
     if num_ranks > _MOST_RUNS:
-        raise VirtualDeviceError(
-            f"the program does different things on ranks that are alike by their process groups, and has {num_ranks} "
-            f"ranks, of which at most {_MOST_RUNS} run. Pass run_ranks, the ranks to run: each stands for those after "
-            "it up to the next."
-        )
+        raise VirtualDeviceError(_TOO_MANY.format(num_ranks=num_ranks, most=_MOST_RUNS))
     for rank in range(num_ranks):
         if rank not in runs:
             runs[rank] = run(rank)
-    return runs, _merge_equal(runs, num_ranks), ""
+    roles = unlike_roles(one for run in runs.values() for one in run.program.collectives.values())
+    classes = Layout(num_ranks, runs[0].every_group).classes(roles)
+    return runs, _merge_equal(runs, {rank: rank for rank in range(num_ranks)}, classes), ""
 
 
-def _merge_equal(runs: Mapping[int, RankRun], num_ranks: int) -> dict[int, int]:
-    """Return for each rank the lowest one with the same signature and the same roles."""
+def _merge_equal(
+    runs: Mapping[int, RankRun], program_of: Mapping[int, int], classes: Mapping[int, Hashable]
+) -> dict[int, int]:
+    """Return for each rank the lowest one of its class that ran with the same signature."""
     first: dict[Hashable, int] = {}
-    layout = Layout(num_ranks, runs[0].every_group)
-    classes = layout.classes(unlike_roles(one for run in runs.values() for one in run.program.collectives.values()))
-    return {rank: first.setdefault((classes[rank], runs[rank].signature), rank) for rank in range(num_ranks)}
+    return {
+        rank: first.setdefault((classes[rank], runs[program_of[rank]].signature), program_of[rank])
+        for rank in sorted(program_of)
+    }
 
 
 def programs_of(

@@ -137,6 +137,10 @@ class Cluster:
         """Return the node of a rank."""
         return rank // self.gpus_per_node
 
+    def gpu_of(self, rank: int) -> int:
+        """Return the number of the GPU of a rank on its node."""
+        return rank % self.gpus_per_node
+
     def spread(self, ranks: Sequence[int]) -> tuple[int, ...]:
         """Return how many of `ranks` each node has, sorted."""
         return tuple(sorted(Counter(map(self.node_of, ranks)).values()))

@@ -32,6 +32,14 @@ def test_ranks_that_do_the_same_run_once_and_are_ranks_like_any_others(ddp):
     assert set(collectives["confidence"]) == {"high"}
 
 
+def test_a_copied_rank_works_on_its_own_gpu(ddp):
+    for rank, gpu in ((5, 5), (11, 3)):
+        assert set(ddp[rank].events["device"].dropna()) == {gpu}
+        assert set(ddp[rank].memory.query("device_type == 'cuda'")["device"]) == {gpu}
+    collectives = ddp.frames["collectives"]
+    assert (collectives["device"] == collectives["rank"] % 8).all()
+
+
 def test_ddp_sums_all_gradients_in_buckets_during_the_backward_pass(ddp):
     found = ddp.analysis.collectives
     of_one_step = found[(found["rank"] == 3) & (found["step"] == 1)]

@@ -68,6 +68,16 @@ def test_tensor_parallel_ranks_sum_each_block_twice_and_hold_a_part_of_it():
     assert job.memory["allocated_bytes"].max() < whole + 64 * 2**20
 
 
+def test_tensor_parallel_ranks_wait_for_the_sum_of_a_block_before_they_use_it():
+    events = cudalens.virtual.job(tensor_parallel, "h100x4")[2].events
+    work = events[(events["cat"] == "kernel") & (events["step"] == 0)].sort_values("ts")
+    sums = work[work["name"].str.startswith("ncclDevKernel_AllReduce")]
+    for start, end in zip(sums["ts"], sums["ts"] + sums["dur"], strict=True):
+        after = work[(work["ts"] >= start) & ~work["name"].str.startswith("nccl")]
+        assert after["ts"].min() >= end  # the program has nothing else to do
+    assert len(sums) == 1
+
+
 def test_ranks_with_different_batches_do_not_share_what_dtensor_found_on_the_gpu_of_another_rank():
     def run():
         mesh = init_device_mesh("cuda", (int(os.environ["WORLD_SIZE"]),))
@@ -90,6 +100,21 @@ def test_stages_of_a_pipeline_run_once_each_and_wait_as_long_as_the_bubble_of_th
     compute_ns = steps["compute_ns"].max()
     bubble = 1 / MICROBATCHES  # (stages - 1) / microbatches
     assert job.step_ns == pytest.approx(compute_ns * (1 + bubble), rel=0.2)
+
+
+def test_pipelines_beside_each_other_run_once_each_stage():
+    def program():
+        mesh = init_device_mesh("cuda", (6, 2), mesh_dim_names=("dp", "pp"))
+        torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
+        position = mesh.get_local_rank("pp")
+        stage = PipelineStage(Block().cuda(), position, 2, torch.device("cuda"), group=mesh.get_group("pp"))
+        schedule = Schedule1F1B(stage, MICROBATCHES, loss_fn=lambda y, wanted: (y - wanted).pow(2).mean())
+        x = torch.randn(64 * MICROBATCHES, WIDTH, device="cuda")
+        schedule.step(*((x,) if position == 0 else ()), **({"target": x} if position == 1 else {}))
+
+    job = cudalens.virtual.job(program, "h100x12", nodes=2)
+    assert job.ran == (0, 1)
+    assert "compared only on ranks 1" in job.note  # rank 11 needs the sizes that rank 10 sends, which does not run
 
 
 def context_parallel_attention():

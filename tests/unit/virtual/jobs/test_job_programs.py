@@ -1,6 +1,7 @@
 """Programs of torch.distributed in jobs without values: what each rank holds, and what its collectives are."""
 
 import os
+import re
 import subprocess
 import sys
 from datetime import timedelta
@@ -103,9 +104,9 @@ def test_a_rank_that_reads_its_position_or_its_node_has_its_own_memory(name):
 
 
 def sharded_linear():
-    """A layer of 1030 rows, which 4 or 12 ranks do not divide."""
+    """A layer of 1030 rows, which 4 or 12 ranks do not divide, and one of 9, of which some of 12 ranks have none."""
     mesh = init_device_mesh("cuda", (int(os.environ["WORLD_SIZE"]),))
-    model = fully_shard(nn.Linear(515, 1030).cuda(), mesh=mesh)
+    model = fully_shard(nn.Sequential(nn.Linear(515, 1030), nn.Linear(1030, 9)).cuda(), mesh=mesh)
     optimizer = torch.optim.AdamW(model.parameters())
     for _ in range(3):
         model(torch.ones(16, 515, device="cuda")).sum().backward()
@@ -117,19 +118,23 @@ def test_ranks_that_hold_less_of_what_fsdp_divides_run_by_themselves():
     job, whole = cudalens.virtual.job(sharded_linear, f"h100x{SIZE}"), run_all(sharded_linear)
     assert job.step_ns == whole.step_ns
     assert job.memory["allocated_bytes"].tolist() == whole.memory["allocated_bytes"].tolist()
-    many = cudalens.virtual.job(sharded_linear, "h100x12", nodes=2)
-    assert many.ran == (0,)
-    assert "the last ranks hold less than shown" in many.note
+    many, each = (
+        cudalens.virtual.job(sharded_linear, "h100x12", nodes=2, run_ranks=which) for which in ("auto", "all")
+    )
+    assert many.ran == (0, 9, 11)  # the last rank has fewer of the 1030 rows, and the last three none of the 9
+    assert many.step_ns == each.step_ns
+    assert many.memory["allocated_bytes"].tolist() == each.memory["allocated_bytes"].tolist()
 
 
 def test_the_note_of_copied_ranks_names_those_that_were_compared():
     def reads():
-        rank = begin()
-        dist.all_reduce(torch.ones(8 + 0 * rank, device="cuda"))
+        sizes = {20: 4}
+        dist.all_reduce(torch.ones(sizes.get(begin(), 8), device="cuda"))
 
     job = cudalens.virtual.job(reads, "h100x12", nodes=2)
     assert job.ran == (0,)
-    assert "only ranks 1 and 11 were compared" in job.note
+    assert "were compared only on ranks 1 and 11" in job.note
+    assert re.search(r"what depends on the rank after test_job_programs\.py:\d+ is not known", job.note)
 
 
 def test_lists_of_uneven_tensors_are_exchanged():

@@ -190,8 +190,7 @@ def _compiled(function: Callable[..., Any], mode: Mode, dynamic: bool | None) ->
 
     inductor: Any = torch._TorchCompileInductorWrapper
     backend = make_backend(inductor(mode, None, dynamic))
-    compiled: Any = torch.compile(function, backend=backend, dynamic=dynamic)
-    return compiled
+    return torch.compile(function, backend=backend, dynamic=dynamic)
 
 
 def _uncompiled(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -22,9 +22,8 @@ from cudalens.frames import Ranks, Trace
 from cudalens.frames.rank_store import joined
 from cudalens.frames.ranks import events_of
 from cudalens.gpus.registry import DeviceSpec, parse_device
-from cudalens.views.foreign import clean
-from cudalens.views.ranks.section import RanksSummary
-from cudalens.views.ranks.simulated import SimulatedFacts, simulated_section
+from cudalens.views.ranks.section import RanksSummary, SimulatedFacts, simulated_section
+from cudalens.views.sections.model import clean
 from cudalens.views.sections.shown import Shown, write_page
 from cudalens.virtual import context
 from cudalens.virtual.fit.runs import quick_collections
@@ -35,7 +34,7 @@ from cudalens.virtual.jobs.schedule import JobPrograms, RankSpeed, RankTimes, si
 from cudalens.virtual.jobs.topology import GPUS_PER_NODE, Cluster, Network, network_of
 
 if TYPE_CHECKING:
-    from cudalens.gpus.error_bands import Band
+    from cudalens.gpus.predict import Band
 
 #: Most GPUs of a job.
 MAX_GPUS: Final = 16_384
@@ -59,7 +58,7 @@ class Job(Ranks):
         parts: What `frames` is made of.
         step_ns: Time of a step of the whole job: from the end of one to the end of the next, the median; of a program
             with one step, of everything that it did.
-        step_low_ns: Lower end of the 80 % band of the kernels' times (`cudalens.gpus.error_bands`).
+        step_low_ns: Lower end of the 80 % band of the kernels' times (`cudalens.gpus.predict`).
         step_high_ns: Upper end of that band.
     """
 
@@ -355,8 +354,7 @@ def _step_ns(reductions: Iterable[Reduction]) -> int:
 
 
 def _band(cluster: Cluster, run: RankRun) -> Band:
-    from cudalens.gpus.error_bands import time_band
-    from cudalens.gpus.predict import COLLECTIVES
+    from cudalens.gpus.predict import COLLECTIVES, time_band
 
     kernels = [(COLLECTIVES.get(family, family), duration_ns) for family, duration_ns in run.kernels]
     return time_band(cluster.spec, kernels)

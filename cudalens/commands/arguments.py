@@ -126,7 +126,7 @@ def write(output: Path, writer: Callable[[Path], Path], suffix: str = "") -> Non
 
 def show(found: object) -> None:
     """Print `found`; every verb prints through here, because its texts can be from a file of unknown origin."""
-    from cudalens.views.foreign import clean_lines
+    from cudalens.views.sections.model import clean_lines
 
     print(clean_lines(str(found)), flush=True)
 

@@ -20,10 +20,9 @@ from cudalens.frames import (
 )
 from cudalens.frames.build import no_garbage_collection
 from cudalens.frames.column_arrays import integers
-from cudalens.frames.limits import Problems
-from cudalens.profiler import columns, launches, metadata, own_rows
-from cudalens.profiler.kineto import KinetoSession, synchronize
-from cudalens.profiler.options import ProfilerOptions
+from cudalens.frames.lenient_json import Problems
+from cudalens.profiler import columns, kineto, launches, own_rows
+from cudalens.profiler.kineto import KinetoSession, ProfilerOptions, synchronize
 from cudalens.profiler.own_rows import without_earlier_work, without_own_dispatch, without_own_threads
 
 
@@ -133,7 +132,7 @@ class ProfilerCollector:
 
     def facts(self) -> dict[str, Any]:
         """Fields of `RunInfo`: the source and the devices."""
-        return {"source": self.device or "cpu", "devices": metadata.devices(uses_cuda=self.device == "cuda")}
+        return {"source": self.device or "cpu", "devices": kineto.devices(uses_cuda=self.device == "cuda")}
 
 
 def build_frames(

@@ -17,8 +17,7 @@ from numpy.typing import NDArray
 from cudalens.frames import GPU_CATEGORIES, categorical, is_category, nullable
 from cudalens.frames.catalog_frames import KINETO_ARGS
 from cudalens.frames.column_arrays import Bools, Ints, integers
-from cudalens.frames.lenient_json import compact_json, decode_fields
-from cudalens.frames.limits import Problems
+from cudalens.frames.lenient_json import Problems, compact_json, decode_fields
 from cudalens.profiler.columns import MAX_INT32, MEMORY_NAME, OOM_NAME, has_start
 from cudalens.profiler.getters import MISSING, EventReader, factorized
 
@@ -154,8 +153,7 @@ def _from_activities(raw: Any, problems: Problems) -> list[_Found]:
 
 
 def _decoded(fields: str, problems: Problems) -> Facts:
-    facts: Facts = decode_fields(f"{{{fields}}}".encode("utf-8", "replace"), Facts, problems, "launch facts")
-    return facts
+    return decode_fields(f"{{{fields}}}".encode("utf-8", "replace"), Facts, problems, "launch facts")
 
 
 def _from_saved(raw: Any, problems: Problems) -> list[_Found]:

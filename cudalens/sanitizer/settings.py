@@ -11,7 +11,7 @@ from typing import Any, Final, Literal, get_args
 
 from cudalens.errors import SanitizerError
 from cudalens.sanitizer.engine import Access, Race, RaceKind
-from cudalens.sanitizer.text import counted, summarize
+from cudalens.sanitizer.engine.races import counted, summarize
 
 _FIELDS: Final = ("op", "at", "tensor", "kind")
 _TERMINAL_CELL: Final = re.compile(r"<ipython-input-(\d+)-")

@@ -8,8 +8,7 @@ from typing import Any, Final
 import pandas as pd
 
 from cudalens.analysis import units
-from cudalens.views.foreign import clean
-from cudalens.views.sections.model import Block, Column, Note, Row, Section, Table, Text, marked_code
+from cudalens.views.sections.model import Block, Column, Note, Row, Section, Table, Text, clean, marked_code
 
 _CSS: Final = "cx"
 _NAME: Final = "compiled"
@@ -177,8 +176,7 @@ def _refused(refused: pd.DataFrame) -> Section:
 
 
 def _records(frame: pd.DataFrame) -> list[dict[str, Any]]:
-    rows: list[dict[str, Any]] = frame.head(_MAX_ROWS).to_dict("records")
-    return rows
+    return frame.head(_MAX_ROWS).to_dict("records")
 
 
 def _closing(summary: pd.Series) -> str:

@@ -11,9 +11,7 @@ import msgspec
 import numpy as np
 
 from cudalens.analysis import units
-from cudalens.analysis.event_arrays import Floats
-from cudalens.analysis.findings.finding import Confidence, Finding
-from cudalens.analysis.findings.replays import Edit, with_work
+from cudalens.analysis.findings.finding import Confidence, Edit, Finding, with_work
 from cudalens.analysis.findings.trace_arrays import TraceArrays
 from cudalens.analysis.ranks.stragglers import reason
 from cudalens.analysis.time.groups import Intervals, length, subtract
@@ -21,7 +19,7 @@ from cudalens.analysis.time.operator_shapes import input_shapes
 from cudalens.analysis.time.overlap import message_bytes
 from cudalens.analysis.time.work import COMMUNICATION, COMPUTE
 from cudalens.frames import Ranks
-from cudalens.frames.column_arrays import Ints
+from cudalens.frames.column_arrays import Floats, Ints
 
 _SHARE: Final = 0.05
 

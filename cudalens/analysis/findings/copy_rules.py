@@ -8,8 +8,7 @@ from typing import Final
 import numpy as np
 
 from cudalens.analysis import units
-from cudalens.analysis.findings.finding import Finding
-from cudalens.analysis.findings.replays import overlapped, with_work, without_host, without_waits
+from cudalens.analysis.findings.finding import Finding, overlapped, with_work, without_host, without_waits
 from cudalens.analysis.findings.trace_arrays import TraceArrays
 from cudalens.analysis.time.groups import length, subtract
 from cudalens.analysis.time.work import COMPUTE

@@ -9,9 +9,8 @@ import numpy as np
 import pandas as pd
 
 from cudalens.analysis import units
-from cudalens.analysis.findings.finding import Confidence, Finding
+from cudalens.analysis.findings.finding import Confidence, Finding, with_work, without_host, without_waits
 from cudalens.analysis.findings.kernel_rules import blocks_per_sm
-from cudalens.analysis.findings.replays import with_work, without_host, without_waits
 from cudalens.analysis.findings.trace_arrays import TraceArrays
 from cudalens.analysis.time.groups import intersect, length
 from cudalens.analysis.time.sync_groups import wait_groups, waited_ns
@@ -102,8 +101,7 @@ def _native_advice(kind: str | None) -> str:
 def _is_one_explicit(waits: pd.DataFrame, group: Ints) -> Bools:
     """Which groups are one explicit synchronisation, as a clock needs."""
     explicit = np.bincount(group, weights=waits["kind"].isin(EXPLICIT).to_numpy())
-    alone: Bools = (np.bincount(group) == 1) & (explicit == 1)
-    return alone
+    return (np.bincount(group) == 1) & (explicit == 1)
 
 
 def _gain_of_waits(arrays: TraceArrays, numbers: Ints, idle_ns: int) -> int:

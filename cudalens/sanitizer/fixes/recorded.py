@@ -30,9 +30,8 @@ from cudalens.sanitizer.engine import (
     StreamSynchronized,
     TensorBytes,
 )
-from cudalens.sanitizer.engine.races import Findings
+from cudalens.sanitizer.engine.races import Findings, stream_name
 from cudalens.sanitizer.fixes.source import Located, Sources
-from cudalens.sanitizer.text import stream_name
 
 #: `Race.key`.
 Key: TypeAlias = tuple[object, ...]

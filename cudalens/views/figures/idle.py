@@ -9,9 +9,9 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from cudalens.analysis import units
-from cudalens.analysis.time.breakdown import temporal_breakdown
 from cudalens.analysis.time.idle import CAUSES, idle_causes, idle_time
 from cudalens.analysis.time.launch import FULL_QUEUE, launch_statistics, queue_lengths
+from cudalens.analysis.time.overlap import temporal_breakdown
 from cudalens.frames import Ranks, Trace
 from cudalens.views.figures.style import (
     MAX_BARS,

@@ -10,11 +10,10 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from cudalens.analysis import units
-from cudalens.analysis.time.bandwidth import memcpy_bandwidth
 from cudalens.analysis.time.overlap import collectives, communication_overlap
-from cudalens.analysis.time.roofline import roofline
+from cudalens.analysis.time.roofline import memcpy_bandwidth, roofline
 from cudalens.frames import Ranks, Trace
-from cudalens.frames.ceilings import Ceilings
+from cudalens.frames.info import Ceilings
 from cudalens.views.figures.style import (
     MAX_BARS,
     MAX_POINTS,

@@ -23,10 +23,10 @@ import plotly.io as pio
 from cudalens.analysis import units
 from cudalens.analysis.short_names import short_names
 from cudalens.frames import Ranks, Trace
+from cudalens.views.assets import theme
 from cudalens.views.sections.model import Column, Row, Section, Table
 from cudalens.views.sections.write_html import to_html
 from cudalens.views.sections.write_text import to_text
-from cudalens.views.theme import theme
 
 PLOTLY: Final = "application/vnd.plotly.v1+json"
 #: plotly's renderer for an unknown front end.

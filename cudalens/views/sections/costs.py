@@ -10,9 +10,8 @@ from cudalens.analysis import units
 from cudalens.analysis.facts import averages, line_costs, module_tree, names_in_short, step_costs
 from cudalens.analysis.time.averages import UNCOUNTED
 from cudalens.frames import Trace
-from cudalens.views.foreign import clean
 from cudalens.views.sections.markup import bar
-from cudalens.views.sections.model import Cell, Column, Note, Row, Section, Table, Text
+from cudalens.views.sections.model import Cell, Column, Note, Row, Section, Table, Text, clean
 
 _NUM_ROWS: Final = 10
 _COLUMNS: Final = (

@@ -20,9 +20,8 @@ from cudalens.views.sections.trust import badges
 from cudalens.views.sections.write_html import to_html, to_json
 from cudalens.views.sections.write_text import to_text
 from cudalens.views.timeline import readings
-from cudalens.views.timeline.baseline import baseline
 from cudalens.views.timeline.marks import marks_for_page
-from cudalens.views.timeline.readings import metrics_svg
+from cudalens.views.timeline.readings import baseline, metrics_svg
 from cudalens.views.timeline.svg import timeline_svg
 
 

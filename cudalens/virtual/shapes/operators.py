@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import torch
 
-from cudalens.virtual.shapes import counts, uniform
+from cudalens.virtual.shapes import counts, storage
 from cudalens.virtual.shapes.reading import Defaults, value_error
 from cudalens.virtual.shapes.recipes import Argument, Recipe, Recorder, choose_format, on_meta
 from cudalens.virtual.shapes.storage import CAPTURED_KEY, forget, lacks_values, tensors_among, without_values
@@ -84,11 +84,11 @@ class Shapes:
         is_computable = not is_captured and not _is_random(func) and _namespace(func) not in _COMMUNICATING
         if is_known and is_computable and _is_small(tensors) and _is_small_result(recipe, tensors):
             return func(*args, **kwargs)
-        value = uniform.result_of(func, _short(func), args, kwargs, tensors) if is_computable else None
+        value = storage.result_of(func, _short(func), args, kwargs, tensors) if is_computable else None
         out = recipe.make(tensors)
         for tensor in written(func, args, kwargs):  # after it, because it resizes an empty ``out=``
             forget(tensor)
-        uniform.keep(out, value)
+        storage.keep(out, value)
         if is_captured:
             for tensor in (*written(func, args, kwargs), *tensors_among([out])):
                 tensor.untyped_storage().__dict__[CAPTURED_KEY] = True
@@ -116,7 +116,7 @@ class Shapes:
         if not _is_random(func) and name not in _BLANK and like.numel() <= _known_elements(like.dtype):
             return func(*args, **kwargs)
         made = without_values(like)
-        uniform.keep(made, uniform.made_by(name, args, kwargs, like))
+        storage.keep(made, storage.made_by(name, args, kwargs, like))
         return made
 
     def infer(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

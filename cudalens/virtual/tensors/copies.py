@@ -11,7 +11,7 @@ import torch
 
 from cudalens.device.modes import without_modes_above
 from cudalens.virtual.gpus import Gpus
-from cudalens.virtual.releases import torch_version
+from cudalens.virtual.patching import torch_version
 from cudalens.virtual.tensors.residency import is_pinned, is_sparse, parts_of, residence_of, use_pinned
 from cudalens.virtual.timing import cost
 from cudalens.virtual.timing.interfaces import Direction, Work
@@ -44,8 +44,7 @@ def to_device(
     """
     where = torch.device("cpu") if target is None else gpus.torch_devices[target.index]
     if tensor.requires_grad and torch.is_grad_enabled():
-        moved: torch.Tensor = ToCopy.apply(gpus, tensor, where, dtype, non_blocking, memory_format)  # type: ignore[no-untyped-call]
-        return moved
+        return ToCopy.apply(gpus, tensor, where, dtype, non_blocking, memory_format)  # type: ignore[no-untyped-call]
     return _to_copy(gpus, tensor, where, dtype, non_blocking, memory_format)
 
 
@@ -62,8 +61,7 @@ def from_data(gpus: Gpus, make: Callable[[], torch.Tensor], target: Device) -> t
     """
     with without_modes_above():
         made = to_device(gpus, make(), target)
-    lifted: torch.Tensor = torch.ops.aten.lift_fresh.default(made)
-    return lifted
+    return torch.ops.aten.lift_fresh.default(made)
 
 
 def is_python_data(value: Any) -> bool:

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import pandas as pd
 
-from cudalens.errors import QueryError, TraceError
+from cudalens.errors import QueryError, TraceError, invalid_choice
 from cudalens.frames import FRAMES, Trace
 from cudalens.frames.column_arrays import Bools, map_texts
 from cudalens.frames.rank_store import Store, to_table, with_rank
@@ -60,7 +60,7 @@ def query(
     """
     found = trace.frames.get(frame)
     if found is None:
-        raise TraceError(f"there is no frame {frame!r}; expected one of {', '.join(trace.frames)}.")
+        raise invalid_choice("frame", frame, trace.frames, TraceError)
     _check(found, frame, [*columns, *([sort.removeprefix("-")] if sort else [])])
     rows = np.flatnonzero(rows_where(found, where)) if where.strip() else np.arange(len(found))
     if sort:

@@ -388,7 +388,13 @@ def _start(number: int) -> list[_Process]:
     theirs = [(request[0], result[1]) for request, result in pipes]
     passed = [one for pair in theirs for one in pair]
     try:
-        program = _program(theirs, stdin=subprocess.DEVNULL, pass_fds=passed, start_new_session=True)
+        program = subprocess.Popen(  # noqa: S603 - no foreign input
+            _serve_command(theirs),
+            env=_environment(),
+            stdin=subprocess.DEVNULL,
+            pass_fds=passed,
+            start_new_session=True,
+        )
     finally:
         for one in passed:
             os.close(one)
@@ -396,17 +402,23 @@ def _start(number: int) -> list[_Process]:
 
 
 def _alone() -> _Process:
-    program = _program([], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    program = subprocess.Popen(  # noqa: S603 - no foreign input
+        _serve_command([]), env=_environment(), stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
     assert program.stdin is not None
     assert program.stdout is not None
     return _Process(program, program.stdin, program.stdout)
 
 
-def _program(pipes: list[tuple[int, int]], **options: Any) -> subprocess.Popen[bytes]:
+def _serve_command(pipes: list[tuple[int, int]]) -> list[str]:
+    """Return the command of a Python process that runs tasks from each of `pipes`; without pipes, from its input."""
+    return [sys.executable, "-c", _SERVE.format(", ".join(map(str, pipes)))]
+
+
+def _environment() -> dict[str, str]:
+    """Return the environment of such a process: the same modules, and no progress bars."""
     paths = os.pathsep.join(path or str(Path.cwd()) for path in sys.path)
-    environment = {**os.environ, "PYTHONPATH": paths, "TQDM_DISABLE": "1"}  # the caller shows one bar for all
-    code = _SERVE.format(", ".join(map(str, pipes)))
-    return subprocess.Popen([sys.executable, "-c", code], env=environment, **options)  # noqa: S603 - no foreign input
+    return {**os.environ, "PYTHONPATH": paths, "TQDM_DISABLE": "1"}  # the caller shows one bar for all
 
 
 class _Process:

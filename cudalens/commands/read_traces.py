@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import cudalens
 from cudalens.commands import arguments
-from cudalens.errors import AssertionFailed, OutputError, QueryError
+from cudalens.errors import AssertionFailed, OutputError, QueryError, invalid_choice
 
 if TYPE_CHECKING:
     from cudalens.frames import Ranks, Trace
@@ -367,7 +367,7 @@ def format_of(path: Path, name: str | None) -> Format:
     """
     if name is not None:
         if name not in FORMATS:
-            raise OutputError(f"unknown format {name!r}; expected one of {', '.join(FORMATS)}.")
+            raise invalid_choice("--format", name, FORMATS, OutputError)
         return FORMATS[name]
     fitting = [
         (len(suffix), known) for known in FORMATS.values() for suffix in known.suffixes if _ends(path.name, suffix)

@@ -135,17 +135,14 @@ class Store:
             raise KeyError(f"the events have no column {sorted(unknown)}")
         filters = None if step is None else [("step", "==", step)]
         read = names if step is None or "step" in names else [*names, "step"]
-        frame = self._read_file("events", rank, columns=read, filters=filters)
+        frame = _read(_part(self.url, "events", self.parts[rank]), columns=read, filters=filters)
         return frame[columns or names]
 
     def _frame(self, name: str, rank: int) -> pd.DataFrame:
         path = _part(self.url, name, self.parts[rank])
         if name != "events" and not _exists(path):
             return empty_frame(name)
-        return self._read_file(name, rank, columns=[column.name for column in columns_of(name)])
-
-    def _read_file(self, name: str, rank: int, **options: Any) -> pd.DataFrame:
-        return _read(_part(self.url, name, self.parts[rank]), **options)
+        return _read(path, columns=[column.name for column in columns_of(name)])
 
 
 def write_part(url: str, number: int, rank: int, trace: Trace) -> None:

@@ -76,7 +76,10 @@ def rewritten(body: list[ast.stmt], run: str, shell: Any, name: str | None = Non
         return body
     if functions := _wrappable(body, name):
         for function in functions:
-            function.decorator_list.insert(0, _expression(f"{run}.wrap", function))
+            source = f"{run}.wrap"
+            statement = statement_at(source, function)
+            assert isinstance(statement, ast.Expr)
+            function.decorator_list.insert(0, statement.value)
         return body
     *rest, last = body
     kept = _kept_value(last, run)
@@ -152,16 +155,12 @@ def _refused(node: ast.AST, run: str, shell: Any) -> str | None:
         case ast.ImportFrom() if any(alias.name == "*" for alias in node.names):
             return "scope"
         case ast.Name(id=name):
-            return _refused_name(name, run, shell)
+            if (name.startswith(RUN_PREFIX) and name != run) or name == "get_ipython":
+                return "magic"
+            if name in _SHOWS | _SCOPE:
+                return "shows" if name in _SHOWS else "scope"
+            return "clock" if _is_clock(shell.user_ns.get(name)) else None
     return None
-
-
-def _refused_name(name: str, run: str, shell: Any) -> str | None:
-    if (name.startswith(RUN_PREFIX) and name != run) or name == "get_ipython":
-        return "magic"
-    if name in _SHOWS | _SCOPE:
-        return "shows" if name in _SHOWS else "scope"
-    return "clock" if _is_clock(shell.user_ns.get(name)) else None
 
 
 def _is_clock(thing: Any) -> bool:
@@ -225,12 +224,6 @@ def _compiles(body: list[ast.stmt]) -> bool:
     except (SyntaxError, ValueError, TypeError):
         return False
     return True
-
-
-def _expression(source: str, like: ast.stmt) -> ast.expr:
-    statement = statement_at(source, like)
-    assert isinstance(statement, ast.Expr)
-    return statement.value
 
 
 # The objects that a ``%%cudagraph`` cell reaches through the functions that it calls, and whether they keep state.

@@ -254,10 +254,10 @@ def _progress(path: Path, file: BinaryIO) -> Iterator[Callable[[int], object] | 
         yield bar.update
 
 
-def _bar(total: int, path: Path, **options: Any) -> Any:
+def _bar(total: int, path: Path, unit: str, delay: float = 0.0) -> Any:
     from tqdm.auto import tqdm  # slow to import
 
-    return tqdm(total=total, desc=f"reading {path.name}", unit_scale=True, leave=False, **options)
+    return tqdm(total=total, desc=f"reading {path.name}", unit=unit, unit_scale=True, leave=False, delay=delay)
 
 
 def _shows_progress() -> bool:

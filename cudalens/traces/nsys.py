@@ -22,7 +22,7 @@ import numpy as np
 import pandas as pd
 
 from cudalens.frames import DeviceInfo, Trace, build_memory
-from cudalens.frames.column_arrays import Ints
+from cudalens.frames.column_arrays import Bools, Ints
 from cudalens.frames.lenient_json import Problems, text_of
 from cudalens.frames.syncs import build_syncs
 from cudalens.traces.chrome.values import MAX_NS, MISSING
@@ -458,7 +458,17 @@ def add_ranges(database: Database, table: str, rows: Activities, strings: Mappin
     )
 
 
-def add_texts(rows: Activities, where: str, texts: Texts, *, ints: dict[str, Ints], **columns: Any) -> None:
+def add_texts(
+    rows: Activities,
+    where: str,
+    texts: Texts,
+    *,
+    start: Ints,
+    end: Ints,
+    ints: dict[str, Ints],
+    is_async: Bools,
+    is_instant: Bools,
+) -> None:
     """Append ranges with their `texts`, each distinct text parsed once (`nvtx_text.parse`)."""
     parsed = [parse(text) for text in texts.values]
     texts = texts.filled(Texts.same("range without a name", len(texts.codes)))
@@ -469,11 +479,14 @@ def add_texts(rows: Activities, where: str, texts: Texts, *, ints: dict[str, Int
     }
     rows.add(
         where,
+        start=start,
+        end=end,
         name=Texts(texts.codes, [op.name for op in parsed]),
         cat=Texts(texts.codes, [op.cat for op in parsed]),
         ints=ints,
         texts={"shapes": Texts(texts.codes, [op.shapes or "" for op in parsed]).mapped(lambda text: text or None)},
-        **columns,
+        is_async=is_async,
+        is_instant=is_instant,
     )
 
 
@@ -481,7 +494,7 @@ def _taken(values: list[int | None], texts: Texts) -> Ints:
     return np.array([MISSING if value is None else value for value in values], np.int64)[texts.codes]
 
 
-def _closed(found: Rows, is_range: Any, rows: Activities) -> Ints:
+def _closed(found: Rows, is_range: Bools, rows: Activities) -> Ints:
     """The ends of ranges; a range without a recorded end ends with the trace."""
     start, end = found["start"], found["end"]
     is_open = is_range & (end == MISSING) & (start != MISSING)

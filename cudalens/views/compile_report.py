@@ -89,14 +89,10 @@ def _breaks(breaks: pd.DataFrame) -> Section:
     rows = []
     for row in _records(breaks):
         why, change = marked_code(clean(row["reason"])), marked_code(clean(row["change"]))
-        rows.append(Row((_place_and_source(row), why, change)))
+        place = units.short_place(clean(row["place"]))
+        rows.append(Row((((place, " ", Text(clean(row["source"]), "code"))), why, change)))
     table = Table(columns, rows, len(breaks), more=("graph break", ".breaks"), is_stacked=True)
     return Section("", _CSS, title="Graph breaks, in order", blocks=(table,))
-
-
-def _place_and_source(row: dict[str, Any]) -> tuple[Text | str, ...]:
-    place = units.short_place(clean(row["place"]))
-    return (place, " ", Text(clean(row["source"]), "code"))
 
 
 def _recompilations(recompilations: pd.DataFrame) -> Section:

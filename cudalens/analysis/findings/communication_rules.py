@@ -186,7 +186,11 @@ def uneven(ranks: Ranks) -> Iterator[Finding]:
     if len(compute) < 2 or not mean:
         return
     most, least = max(compute, key=compute.__getitem__), min(compute, key=compute.__getitem__)
-    cost = int(min(compute[most] - mean, _rank_waited(ranks, most)))
+    # How long the other ranks waited in collectives on average, ns; infinity where no collective has a counterpart.
+    collectives = ranks.analysis.collectives
+    others = collectives[(collectives["rank"] != most) & collectives["wait_ns"].notna()]
+    rank_waited = float(others["wait_ns"].sum()) / (len(ranks) - 1) if len(others) else float("inf")
+    cost = int(min(compute[most] - mean, rank_waited))
     if cost < _UNEVEN * mean:
         return
     what = (
@@ -195,13 +199,6 @@ def uneven(ranks: Ranks) -> Iterator[Finding]:
     )
     advice = "give ranks equal work: batches with equal numbers of tokens, embedding tables sharded by load"
     yield _finding(ranks, most, "load_imbalance", "uneven load", what, cost, advice, "high")
-
-
-def _rank_waited(ranks: Ranks, rank: int) -> float:
-    """How long the other ranks waited in collectives on average, ns; infinity where no collective has a counterpart."""
-    collectives = ranks.analysis.collectives
-    others = collectives[(collectives["rank"] != rank) & collectives["wait_ns"].notna()]
-    return float(others["wait_ns"].sum()) / (len(ranks) - 1) if len(others) else float("inf")
 
 
 def straggling(ranks: Ranks) -> Iterator[Finding]:

@@ -212,18 +212,15 @@ def duplicate_rows(arrays: TrustArrays) -> Ints:
     tied[1:] |= same
     tied[:-1] |= same
     tied &= ~arrays.events["is_instant"].to_numpy()
-    rows = np.flatnonzero(tied & _has_own_id(arrays))
+    # True for rows with an id that no other row of their kind can have: calls, work and operators.
+    is_work = arrays.is_call | arrays.is_in(*GPU_ACTIVITIES)
+    of_call = is_work & (arrays.ints("correlation_id", missing=MISSING) != MISSING)
+    has_own_id = of_call | (arrays.is_in("cpu_op") & (arrays.ints("external_id") > 0))
+    rows = np.flatnonzero(tied & has_own_id)
     keys = {"ts": arrays.ts[rows], "dur": arrays.dur[rows]}
     keys |= {name: arrays.ints(name, rows, missing=MISSING) for name in _IDS}
     keys |= {name: arrays.events[name].array.codes[rows] for name in _KEY}
     return rows[pd.DataFrame(keys).duplicated().to_numpy()]
-
-
-def _has_own_id(arrays: TrustArrays) -> Bools:
-    """True for rows with an id that no other row of their kind can have: calls, work and operators."""
-    is_work = arrays.is_call | arrays.is_in(*GPU_ACTIVITIES)
-    of_call = is_work & (arrays.ints("correlation_id", missing=MISSING) != MISSING)
-    return of_call | (arrays.is_in("cpu_op") & (arrays.ints("external_id") > 0))
 
 
 def far_rows(arrays: TrustArrays) -> Iterator[Issue]:

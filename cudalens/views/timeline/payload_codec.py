@@ -186,7 +186,10 @@ def lane_table(events: pd.DataFrame) -> tuple[NDArray[np.int64], list[dict[str, 
     weight = np.bincount(code, minlength=len(firsts))
     launches = integers(events["launch"])
     weight[code[launches[launches >= 0]]] += len(code)
-    weight[code[_is_step(events["name"].cat)]] += 2 * len(code)
+    # Rows that are steps of the profiler.
+    name = events["name"].cat
+    known = np.array([*(str(c).startswith(STEP_PREFIX) for c in name.categories.tolist()), False], bool)
+    weight[code[known[name.codes.to_numpy()]]] += 2 * len(code)
     weight[is_idle(events, code, len(firsts))] = 0
     rank = _ranking(keys[:, firsts], weight)
     place = np.empty(len(rank), np.int64)
@@ -194,12 +197,6 @@ def lane_table(events: pd.DataFrame) -> tuple[NDArray[np.int64], list[dict[str, 
     thread = _thread_labels(events, code, len(firsts))
     table = [_lane(keys[:, firsts[k]], thread[k]) for k in rank]
     return place[code], table
-
-
-def _is_step(name: Any) -> NDArray[np.bool_]:
-    """Rows that are steps of the profiler."""
-    known = np.array([*(str(c).startswith(STEP_PREFIX) for c in name.categories.tolist()), False], bool)
-    return known[name.codes.to_numpy()]
 
 
 def _ranking(keys: NDArray[Any], weight: NDArray[np.intp]) -> NDArray[np.intp]:

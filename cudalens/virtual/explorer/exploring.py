@@ -215,7 +215,10 @@ class Explorer:
         """
         expected = self._in_program_order()
         conflicts = unordered_conflicts(self._program, self._ops, at_most=MAX_CONFLICTS)
-        pairs_by_key = _pairs_by_key(suspects, conflicts)
+        # Return the races and conflicts that can be reversed, with their pairs of tasks.
+        found: dict[int | Pair, list[Pair]] = {n: list(suspect.pairs) for n, suspect in enumerate(suspects)}
+        of_races = {pair for suspect in suspects for pair in suspect.pairs}
+        pairs_by_key = found | {pair: [pair] for pair in conflicts if pair not in of_races}
         runs = [_Run(in_program_order(self._program), frozenset(), (), _digest(expected))]
         few = self._if_few(budget)
         known: dict[object, tuple[Difference, ...]] = {runs[0].digest: ()}
@@ -371,13 +374,6 @@ class Explorer:
 def _names(ops: Sequence[LoggedOp]) -> dict[Seen, str]:
     """Return the names of values that the host read, and of operators that raised."""
     return {number: op.site.expression or f"{op.name} at {op.site}" for number, op in enumerate(ops)}
-
-
-def _pairs_by_key(suspects: Sequence[Suspect], conflicts: list[Pair]) -> dict[int | Pair, list[Pair]]:
-    """Return the races and conflicts that can be reversed, with their pairs of tasks."""
-    found: dict[int | Pair, list[Pair]] = {n: list(suspect.pairs) for n, suspect in enumerate(suspects)}
-    of_races = {pair for suspect in suspects for pair in suspect.pairs}
-    return found | {pair: [pair] for pair in conflicts if pair not in of_races}
 
 
 def _reversed(schedule: Schedule, pairs_by_key: Mapping[int | Pair, list[Pair]]) -> Reversed:

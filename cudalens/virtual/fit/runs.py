@@ -81,7 +81,7 @@ class Program:
 
     def __init__(self, step: Callable[..., Any], default: float | None, default_count: int | None) -> None:
         self._step, self._default, self._default_count = step, default, default_count
-        self.takes_batch = _takes_argument(step)
+        self.takes_batch = bool(inspect.signature(step).parameters)
 
     def run_within(self, spec: DeviceSpec, batch: int, change: AbstractContextManager[Any] | None = None) -> Run | None:
         """Run it on that GPU; None if it runs out of memory."""
@@ -176,10 +176,6 @@ class Kernels:
 
     def synchronized(self, *facts: Any) -> None:
         """Do nothing."""
-
-
-def _takes_argument(step: Callable[..., Any]) -> bool:
-    return bool(inspect.signature(step).parameters)
 
 
 #: Larger batches are not tried.

@@ -125,7 +125,10 @@ class Shapes:
         return self._recipe(func, args, kwargs, tensors).make(tensors)
 
     def _recipe(self, func: Any, args: Any, kwargs: dict[str, Any], tensors: list[torch.Tensor]) -> Recipe:
-        key = _key_of(func, args, kwargs)
+        # Return what determines a result's shape: sizes, strides and dtypes of tensors, and all other arguments.
+        seen: dict[int, int] = {}
+        named = tuple((name, _key(value, seen)) for name, value in kwargs.items() if name != "generator")
+        key = func, tuple([_key(arg, seen) for arg in args]), named, torch.get_default_dtype(), torch.is_grad_enabled()
         try:
             recipe = self._recipes.get(key)
         except TypeError:  # an argument cannot be hashed, such as a process group
@@ -258,13 +261,6 @@ def _returns_arguments(func: Any) -> bool:
     returns = func._schema.returns
     infos = [value.alias_info for value in returns]
     return len(returns) <= 1 and all(info is not None and info.is_write for info in infos)
-
-
-def _key_of(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Return what determines a result's shape: sizes, strides and dtypes of tensors, and all other arguments."""
-    seen: dict[int, int] = {}
-    named = tuple((name, _key(value, seen)) for name, value in kwargs.items() if name != "generator")
-    return func, tuple([_key(arg, seen) for arg in args]), named, torch.get_default_dtype(), torch.is_grad_enabled()
 
 
 def _key(value: Any, seen: dict[int, int]) -> Any:

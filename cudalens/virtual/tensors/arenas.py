@@ -201,7 +201,9 @@ def run_resizable(gpus: MemoryOwner, error: RuntimeError, values: Iterable[Any],
     finally:
         for tensor, before in moved:
             if tensor.untyped_storage().nbytes() == before.nbytes():
-                _move_back(tensor, before)
+                with below_modes():
+                    _bytes_of(before).copy_(_bytes_of(tensor.untyped_storage()))
+                    set_storage(tensor, before)
 
 
 def _can_grow(value: object) -> bool:
@@ -219,12 +221,6 @@ def _move_out(gpus: MemoryOwner, tensor: torch.Tensor) -> None:
         storage: Any = _bytes_of(before).clone().untyped_storage()
         set_storage(tensor, storage)
     storage.__dict__[KEY] = Residence(gpus, residence.device, None, residence.num_bytes)
-
-
-def _move_back(tensor: torch.Tensor, before: torch.UntypedStorage) -> None:
-    with below_modes():
-        _bytes_of(before).copy_(_bytes_of(tensor.untyped_storage()))
-        set_storage(tensor, before)
 
 
 def _bytes_of(storage: torch.UntypedStorage) -> torch.Tensor:

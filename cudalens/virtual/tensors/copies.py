@@ -20,7 +20,6 @@ from cudalens.virtual.timing.streams import CudaEvent
 
 if TYPE_CHECKING:
     from cudalens.gpus.registry import DeviceSpec
-    from cudalens.virtual.timing.streams import Stream
 
 #: The runtime call for a copy.
 COPY_CALL: Final = "cudaMemcpyAsync"
@@ -202,7 +201,9 @@ def _run_copy(
     if way == "PtoP":
         _order(gpus, places[1], device)
     if crosses_host and not non_blocking:
-        _copy_and_wait(gpus, stream, work)
+        gpus.check_sync()
+        stream.launch(work, COPY_CALL)
+        stream.synchronize()
     else:
         stream.launch(work, COPY_CALL)
         if crosses_host and pinned and stream.capture is None:
@@ -213,12 +214,6 @@ def _run_copy(
             gpus.machine.op_log.host_waits(stream)
     if way == "PtoP":
         _order(gpus, device, places[1])
-
-
-def _copy_and_wait(gpus: Gpus, stream: Stream, work: Work) -> None:
-    gpus.check_sync()
-    stream.launch(work, COPY_CALL)
-    stream.synchronize()
 
 
 def _order(gpus: Gpus, before: Device | None, after: Device | None) -> None:

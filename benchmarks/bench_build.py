@@ -17,7 +17,7 @@ import time
 import torch
 from torch import nn
 
-from cudalens.frames.lenient_json import Problems
+from cudalens.frames.limits import Problems
 from cudalens.profiler import ProfilerCollector, ProfilerOptions
 from cudalens.profiler.collector import build_frames
 

@@ -1,4 +1,4 @@
-"""Compute a result once per Trace and share it."""
+"""Decorators of analyses: compute a result once per Trace, and apply an analysis to every rank of a job."""
 
 from __future__ import annotations
 

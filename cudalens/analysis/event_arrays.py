@@ -1,4 +1,4 @@
-"""The events of a Trace as numpy arrays: what the rules of findings and of trust have in common."""
+"""The events of a Trace as numpy arrays, for the rules of findings and of trust; searches up the call tree."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from typing import Final, Literal, TypeAlias
 
 import pandas as pd
 
-from cudalens.frames.counters import DEFAULT_GROUP, EXITED, Call, CallFrame, FlightRecords, RankDump
+from cudalens.frames.flight_records import DEFAULT_GROUP, EXITED, Call, CallFrame, FlightRecords, RankDump
 from cudalens.frames.stacks import OWN_FILES
 
 Status = Literal["hang", "failed", "no_progress", "waiting", "running", "unknown"]

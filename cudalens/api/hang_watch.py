@@ -17,7 +17,7 @@ import msgspec
 from cudalens.device import flight_recorder
 from cudalens.errors import OutputError
 from cudalens.frames import atomic_write
-from cudalens.frames.counters import EXITED
+from cudalens.frames.flight_records import EXITED
 from cudalens.traces.flight_recorder import STATE_SUFFIX
 
 _THREAD_NAME: Final = "cudalens watch_hangs"

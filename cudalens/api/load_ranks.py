@@ -30,7 +30,7 @@ from cudalens.errors import CudalensError, TraceFormatError, VirtualDeviceError
 from cudalens.frames import Ranks
 from cudalens.frames.column_arrays import integers
 from cudalens.frames.files import filesystem_of
-from cudalens.frames.lenient_json import Problems
+from cudalens.frames.limits import Problems
 from cudalens.frames.rank_store import clear_store, remove_part, write_part, write_store
 from cudalens.frames.ranks import events_of
 from cudalens.traces.ranks import EXPECTED, RankFile, choose, find_files, name_of, ranks_in_names

@@ -1,4 +1,4 @@
-"""Run collectors side by side around a block of code and merge their frames."""
+"""Run collectors side by side around a block of code, and keep the Traces of this process by name."""
 
 from __future__ import annotations
 

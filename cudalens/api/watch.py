@@ -1,4 +1,4 @@
-"""`watch`: follow a running loop: step times, short recordings, and what changed."""
+"""`watch`: follow a running loop: step times, short recordings, what changed. `step`: end a step of what records."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Verbs about this machine and its processes: ``attach``, ``mcp`` and ``doctor``."""
+"""Verbs on this machine, its processes and jobs: ``attach``, ``mcp``, ``doctor``, ``ranks``, ``hang``, ``job``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Settings of torch that change time or values: read, compared and restored."""
+"""Settings of torch that change time or values, read, compared and restored; and the clock for timed runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Writes files and folders atomically."""
+"""Write files and folders atomically; save a Trace as one file and load it again."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from cudalens.errors import OutputError, TraceFormatError
 from cudalens.frames.catalog_frames import FRAMES, FRAMES_SINCE, Column, columns_of, empty_frame, missing_array
 from cudalens.frames.column_arrays import categorical, nullable
 from cudalens.frames.info import RunInfo
-from cudalens.frames.lenient_json import ROWS_RATIO, Limit
+from cudalens.frames.limits import ROWS_RATIO, Limit
 
 _SEPARATORS: Final = tuple(filter(None, (os.sep, os.altsep)))
 

@@ -1,4 +1,4 @@
-"""What ran, where, when and with which options: the `info` of a Trace."""
+"""What ran, where, when and with which options: the `info` of a Trace; and the peak rates of its devices."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Look up and register virtual device specs: ``parse_device("h100x4")``, `register`. No torch."""
+"""The specifications of GPUs, with their sources; look them up: ``parse_device("h100x4")``, `register`. No torch."""
 
 from __future__ import annotations
 

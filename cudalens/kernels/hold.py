@@ -1,4 +1,4 @@
-"""`hold`: keep a stream busy for a limited time, so that work on other streams runs first."""
+"""`hold` keeps a stream busy for a limited time; `poison` fills memory with a pattern that `check_poison` finds."""
 
 from __future__ import annotations
 

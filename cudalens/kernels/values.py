@@ -1,4 +1,4 @@
-"""How the elements of each dtype are read as numbers, in kernels and references."""
+"""How kernels and references read elements as numbers, see strides as tables, and hash words."""
 
 from __future__ import annotations
 

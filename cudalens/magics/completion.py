@@ -1,4 +1,4 @@
-"""Complete options, verbs and names of runs of magic lines with Tab, in IPython and JupyterLab."""
+"""Complete magic lines with Tab in IPython and JupyterLab, and print the overview of ``%cudalens``."""
 
 from __future__ import annotations
 

@@ -252,7 +252,7 @@ in ``%cudaprofile --stacks f(x)``."""
     def _history(self, options: NoOptions) -> None:
         """List the past runs, with the file in which they are kept."""
         from cudalens.api import history
-        from cudalens.views.sections.shown import History
+        from cudalens.views.sections.history import History
 
         display(self.shell, History(history.table(), history.where()))
 

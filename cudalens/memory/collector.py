@@ -1,4 +1,4 @@
-"""Collect the allocator's history during a block of code, and a snapshot at its end."""
+"""Collect the allocator's history and a snapshot, with the variables, graphs and cells of each block."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ from cudalens.frames import (
 )
 from cudalens.frames.build import no_garbage_collection
 from cudalens.frames.column_arrays import integers
-from cudalens.frames.lenient_json import Problems
+from cudalens.frames.limits import Problems
 from cudalens.profiler import columns, kineto, launches, own_rows
 from cudalens.profiler.kineto import KinetoSession, ProfilerOptions, synchronize
 from cudalens.profiler.own_rows import without_earlier_work, without_own_dispatch, without_own_threads

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from cudalens.frames import GPU_CATEGORIES, RUNTIME_CATEGORIES, categorical, is_category, nullable
 from cudalens.frames.column_arrays import Bools, Ints
-from cudalens.frames.lenient_json import Problems
+from cudalens.frames.limits import Problems
 from cudalens.profiler import kineto
 from cudalens.profiler.getters import (
     CATEGORY_SOURCES,

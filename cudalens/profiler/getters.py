@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from cudalens.frames import OVERHEAD_KINDS, WORK_ELSEWHERE, categorical
 from cudalens.frames.column_arrays import Ints
 from cudalens.frames.info import DAMAGED_NAMES
-from cudalens.frames.lenient_json import Problems
+from cudalens.frames.limits import Problems
 
 #: Getters from which the category is derived in builds without ``activity_type``.
 CATEGORY_SOURCES: Final = ("device_type", "is_user_annotation", "is_python_function")

@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 from cudalens.frames import GPU_CATEGORIES, categorical, is_category, nullable
 from cudalens.frames.catalog_frames import KINETO_ARGS
 from cudalens.frames.column_arrays import Bools, Ints, integers
-from cudalens.frames.lenient_json import Problems, compact_json, decode_fields
+from cudalens.frames.lenient_json import compact_json, decode_fields
+from cudalens.frames.limits import Problems
 from cudalens.profiler.columns import MAX_INT32, MEMORY_NAME, OOM_NAME, has_start
 from cudalens.profiler.getters import MISSING, EventReader, factorized
 

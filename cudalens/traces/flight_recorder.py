@@ -18,9 +18,9 @@ from typing import Annotated, Any, Final, NamedTuple, TypeAlias
 import msgspec
 
 from cudalens.errors import TraceFormatError
-from cudalens.frames.counters import DEFAULT_GROUP, Call, CallFrame, FlightRecords, RankDump, ThreadStack
+from cudalens.frames.flight_records import DEFAULT_GROUP, Call, CallFrame, FlightRecords, RankDump, ThreadStack
 from cudalens.frames.info import MAX_RANK
-from cudalens.frames.lenient_json import Problems
+from cudalens.frames.limits import Problems
 from cudalens.traces.safe_pickle import load_plain
 
 #: Suffix of the files in which `cudalens.watch_hangs` states what a dump does not have.

@@ -1,4 +1,4 @@
-"""`load`: read any supported trace file. The format is detected from the content, never from the name."""
+"""`load`: read any supported trace file, also in folders and archives. The format is detected from the content."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ from typing import IO, Any, BinaryIO, Final, Protocol
 from cudalens.errors import TraceFormatError, UnsafeSnapshotError
 from cudalens.frames import Trace
 from cudalens.frames.build import no_garbage_collection
-from cudalens.frames.lenient_json import ROWS_RATIO, VALUE_BYTES, Limit, Problems, text_of
+from cudalens.frames.lenient_json import text_of
+from cudalens.frames.limits import ROWS_RATIO, VALUE_BYTES, Limit, Problems
 from cudalens.traces import nsys as nsys
 from cudalens.traces import nvprof as nvprof
 from cudalens.traces.chrome.reader import read_chrome

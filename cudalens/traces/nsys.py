@@ -23,7 +23,8 @@ import pandas as pd
 
 from cudalens.frames import DeviceInfo, Trace, build_memory
 from cudalens.frames.column_arrays import Bools, Ints
-from cudalens.frames.lenient_json import Problems, text_of
+from cudalens.frames.lenient_json import text_of
+from cudalens.frames.limits import Problems
 from cudalens.frames.syncs import build_syncs
 from cudalens.traces.chrome.values import MAX_NS, MISSING
 from cudalens.traces.source import run_info_of

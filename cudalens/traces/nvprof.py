@@ -16,7 +16,8 @@ import pandas as pd
 
 from cudalens.frames import OVERHEAD_KINDS, DeviceInfo, Trace
 from cudalens.frames.column_arrays import Ints
-from cudalens.frames.lenient_json import Problems, text_of
+from cudalens.frames.lenient_json import text_of
+from cudalens.frames.limits import Problems
 from cudalens.frames.syncs import build_syncs
 from cudalens.traces.chrome.values import MISSING
 from cudalens.traces.nsys import add_texts

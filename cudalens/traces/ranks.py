@@ -19,7 +19,7 @@ from cudalens.errors import TraceFormatError
 from cudalens.frames import RunInfo
 from cudalens.frames.files import filesystem_of
 from cudalens.frames.info import MAX_RANK
-from cudalens.frames.lenient_json import Problems
+from cudalens.frames.limits import Problems
 
 #: Suffixes of files that may be traces; other files in the folder are skipped. The content decides what a file is.
 SUFFIXES: Final = (".json", ".gz", ".trace", ".cudalens", ".sqlite", ".sqlite3", ".db", ".nvvp", ".prof")

@@ -20,7 +20,8 @@ import numpy as np
 from cudalens.frames import DeviceInfo, Trace
 from cudalens.frames.column_arrays import Ints
 from cudalens.frames.counters import CounterValues
-from cudalens.frames.lenient_json import SYNTAX_ERRORS, Problems, decoder, text_of
+from cudalens.frames.lenient_json import SYNTAX_ERRORS, decoder, text_of
+from cudalens.frames.limits import Problems
 from cudalens.frames.syncs import build_syncs
 from cudalens.traces.chrome.values import MISSING
 from cudalens.traces.source import run_info_of

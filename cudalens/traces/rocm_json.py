@@ -17,7 +17,8 @@ import numpy as np
 from cudalens.errors import TraceFormatError
 from cudalens.frames import DeviceInfo, Trace
 from cudalens.frames.column_arrays import Ints
-from cudalens.frames.lenient_json import SYNTAX_ERRORS, Problems, decoder, text_of
+from cudalens.frames.lenient_json import SYNTAX_ERRORS, decoder, text_of
+from cudalens.frames.limits import Problems
 from cudalens.frames.syncs import build_syncs
 from cudalens.traces.chrome.values import MISSING
 from cudalens.traces.source import name_of_file, run_info_of

@@ -1,4 +1,4 @@
-"""Read torch's memory snapshots: the pickles that ``torch.cuda.memory._dump_snapshot`` writes."""
+"""Read memory files of torch: snapshots (``torch.cuda.memory._dump_snapshot``) and memory timelines."""
 
 from __future__ import annotations
 

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Final
 import msgspec
 
 from cudalens.frames import RunInfo
-from cudalens.frames.lenient_json import SYNTAX_ERRORS, Limit, Problems, text_of
+from cudalens.frames.lenient_json import SYNTAX_ERRORS, text_of
+from cudalens.frames.limits import Limit, Problems
 from cudalens.traces.protobuf.wire import kind_of_message
 
 if TYPE_CHECKING:

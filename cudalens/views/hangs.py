@@ -12,7 +12,7 @@ import pandas as pd
 
 from cudalens.analysis import units
 from cudalens.analysis.hangs import Culprit, Hang, Job, collectives, diagnose, user_frame
-from cudalens.frames.counters import Call, CallFrame, FlightRecords
+from cudalens.frames.flight_records import Call, CallFrame, FlightRecords
 from cudalens.views.sections.model import Cell, Column, Facts, Items, Row, Section, Table, Text
 from cudalens.views.sections.shown import Shown, write_page
 

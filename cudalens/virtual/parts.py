@@ -11,7 +11,16 @@ from typing import Any, Final, TypeAlias
 
 from cudalens.virtual.capture import graph_backend
 from cudalens.virtual.compiled import session as compiled
-from cudalens.virtual.dispatch import amp, attention, autograd, dropout, modes, refusals, triton_kernels, workspaces
+from cudalens.virtual.dispatch import (
+    amp,
+    attention,
+    autograd,
+    fused_layers,
+    modes,
+    refusals,
+    triton_kernels,
+    workspaces,
+)
 from cudalens.virtual.dispatch.mode import DispatchMode
 from cudalens.virtual.dispatch.modes import ThreadModes
 from cudalens.virtual.gpus import Gpus
@@ -57,9 +66,9 @@ INSTALL: Final[Sequence[Part]] = (
     device_arguments.install_spellings,
     storages.install,
     shapes_on_host.install,
-    dropout.install,
+    fused_layers.install,
     attention.install,
-    dropout.install_rms_norm,
+    fused_layers.install_rms_norm,
     storages.install_legacy_types,
     autograd.install,
     rng.install,

@@ -1,4 +1,4 @@
-"""Measure one side of a comparison, and match its rows with those of the other side."""
+"""Measure one side of a comparison, match its rows with the other side, and estimate undisturbed host times."""
 
 from __future__ import annotations
 

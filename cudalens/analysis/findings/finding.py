@@ -1,4 +1,4 @@
-"""`Finding`: one thing that costs time, with the evidence and what to try."""
+"""`Finding`, one thing that costs time with its evidence, and `Replays`, which estimate the gain of a change."""
 
 from __future__ import annotations
 

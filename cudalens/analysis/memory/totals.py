@@ -1,4 +1,4 @@
-"""Totals, pools and fragmentation of a device's memory."""
+"""Totals, pools, segments and fragmentation of a device's memory, and its state when an allocation failed."""
 
 from __future__ import annotations
 

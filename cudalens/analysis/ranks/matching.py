@@ -1,4 +1,4 @@
-"""Match the communication kernels of all ranks: which rows are the same collective."""
+"""Match the collectives of all ranks, align the clocks of ranks by them, and compute who waited for whom."""
 
 from __future__ import annotations
 

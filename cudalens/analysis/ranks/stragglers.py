@@ -1,4 +1,4 @@
-"""Stragglers: which rank makes the job slow, in which operator and line, why, and what the job loses by it."""
+"""Stragglers: which rank makes the job slow, in which operator, compared with its peers, and what it costs."""
 
 from __future__ import annotations
 

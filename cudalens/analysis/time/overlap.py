@@ -1,4 +1,4 @@
-"""Overlap of communication and computation, for each device and for each collective."""
+"""Costs by name, the breakdown of each device by kind of work, and the overlap of communication."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The checks of a benchmark: each calls the two functions in one way and yields what is not as it should be."""
+"""The checks of a benchmark, and its `Certificate`: what was measured, how, and what was refused."""
 
 from __future__ import annotations
 

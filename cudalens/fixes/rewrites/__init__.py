@@ -13,7 +13,7 @@ from typing import Final
 from cudalens.analysis import Finding
 from cudalens.errors import FixError
 from cudalens.fixes.names import names_of
-from cudalens.fixes.rewrites import fusion, loops, precision, training, waits
+from cudalens.fixes.rewrites import copies, fusion, loops, precision, training, waits
 from cudalens.fixes.rewrites.fix import Fix, Program, with_torch
 
 Rewrite = Callable[[Program, Finding | None], Iterator[Fix]]
@@ -31,13 +31,13 @@ REWRITES: Final[dict[str, tuple[Rewrite, ...]]] = {
         waits.remove_waits,
         waits.select_by_mask,
         training.count_steps_on_device,
-        precision.pin_memory,
-        precision.make_on_device,
+        copies.pin_memory,
+        copies.make_on_device,
         loops.hoist,
     ),
-    "pageable_copies": (precision.make_on_device, precision.pin_memory, loops.hoist),
-    "exposed_copies": (precision.make_on_device, precision.prefetch),
-    "small_copies": (loops.hoist, precision.make_on_device, loops.stack_before_copy),
+    "pageable_copies": (copies.make_on_device, copies.pin_memory, loops.hoist),
+    "exposed_copies": (copies.make_on_device, copies.prefetch),
+    "small_copies": (loops.hoist, copies.make_on_device, loops.stack_before_copy),
     "copies": (loops.drop_copies, loops.join_once, loops.hoist),
     "strided_operands": (loops.drop_copies, loops.hoist),
     "layout_conversions": (precision.channels_last,),
@@ -52,7 +52,7 @@ REWRITES: Final[dict[str, tuple[Rewrite, ...]]] = {
     "zero_grad": (training.release_gradients,),
     "driver_memory": (training.keep_cache,),
     "garbage_collection": (training.collect_later,),
-    "data_loader": (precision.load_in_workers,),
+    "data_loader": (copies.load_in_workers,),
     "graphable": _LAUNCHES,
     "launch_bound": (training.group_optimizer, *_LAUNCHES),
     "tiny_kernels": (training.group_optimizer, *_LAUNCHES),

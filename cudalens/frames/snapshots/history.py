@@ -28,7 +28,7 @@ from cudalens.frames.column_arrays import (
     run_starts,
     text_column,
 )
-from cudalens.frames.lenient_json import Problems
+from cudalens.frames.limits import Problems
 
 Addresses = NDArray[np.uint64]
 

@@ -1,4 +1,4 @@
-"""Records of memory accesses: the operation, its place in the program, and the allocation."""
+"""Records of memory accesses, and vector clocks that decide which of them happened before others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Races: two accesses to the same bytes, at least one a write, that nothing orders."""
+"""Races: two accesses to the same bytes, at least one a write, that nothing orders; and their text."""
 
 from __future__ import annotations
 

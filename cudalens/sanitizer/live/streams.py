@@ -1,4 +1,4 @@
-"""Find the engine's line for a stream pointer of torch, and the names of streams in the user's program."""
+"""The engine's line for a stream of torch, names of streams, and whether a race changes values."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ import pandas as pd
 from cudalens.errors import TraceFormatError
 from cudalens.frames import Trace, build_events
 from cudalens.frames.column_arrays import Ints
-from cudalens.frames.lenient_json import Problems
+from cudalens.frames.limits import Problems
 from cudalens.frames.syncs import build_syncs
 from cudalens.traces.chrome.columns import EventColumns
 from cudalens.traces.chrome.lanes import Labels, resolve_lanes

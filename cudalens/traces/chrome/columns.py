@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from cudalens.frames import StackTable, categorical, nullable
 from cudalens.frames.column_arrays import Ints
-from cudalens.frames.lenient_json import Problems, compact_json, compact_json_of, text_of, texts_of
+from cudalens.frames.lenient_json import compact_json, compact_json_of, text_of, texts_of
+from cudalens.frames.limits import Problems
 from cudalens.traces.chrome import values as args_
 from cudalens.traces.chrome.records import Record
 from cudalens.traces.chrome.scanned import FIELDS, Scanned, ScannedColumn

@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 from cudalens.frames import categorical, nullable
 from cudalens.frames.column_arrays import Ints
 from cudalens.frames.counters import CounterValues
-from cudalens.frames.lenient_json import SYNTAX_ERRORS, Problems, decoder, text_of
+from cudalens.frames.lenient_json import SYNTAX_ERRORS, decoder, text_of
+from cudalens.frames.limits import Problems
 from cudalens.traces.chrome.columns import Codes
 from cudalens.traces.chrome.lanes import number
 from cudalens.traces.chrome.records import Record

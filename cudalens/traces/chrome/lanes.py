@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from cudalens.frames import categorical, nullable
 from cudalens.frames.column_arrays import Ints
-from cudalens.frames.lenient_json import Problems, text_of
+from cudalens.frames.lenient_json import text_of
+from cudalens.frames.limits import Problems
 from cudalens.traces.chrome.columns import EventColumns
 from cudalens.traces.chrome.records import Record
 from cudalens.traces.chrome.values import MISSING, UNKNOWN, Kind, LabelArgs, decode_args, kind_of

@@ -18,7 +18,7 @@ import numpy as np
 from cudalens.errors import TraceFormatError
 from cudalens.frames import Trace, build_events, build_memory
 from cudalens.frames.column_arrays import Ints
-from cudalens.frames.lenient_json import Limit, Problems
+from cudalens.frames.limits import Limit, Problems
 from cudalens.frames.syncs import build_syncs
 from cudalens.traces.chrome.assemble import PHASES as PAIR_PHASES
 from cudalens.traces.chrome.assemble import Pairs

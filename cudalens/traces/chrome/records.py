@@ -19,7 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cudalens.frames.column_arrays import Ints
-from cudalens.frames.lenient_json import SYNTAX_ERRORS, Problems, text_of
+from cudalens.frames.lenient_json import SYNTAX_ERRORS, text_of
+from cudalens.frames.limits import Problems
 from cudalens.traces.chrome.scanned import Scanned, Scanner, is_scanner_in_use
 from cudalens.traces.chrome.values import MAX_NS, MISSING
 

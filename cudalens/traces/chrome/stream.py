@@ -16,7 +16,8 @@ from typing import Any, Final
 import msgspec
 
 from cudalens.errors import TraceFormatError
-from cudalens.frames.lenient_json import SYNTAX_ERRORS, Problems, decoder, text_of
+from cudalens.frames.lenient_json import SYNTAX_ERRORS, decoder, text_of
+from cudalens.frames.limits import Problems
 from cudalens.traces.chrome.records import NOT_FINITE, Batch, RecordDecoder
 from cudalens.traces.chrome.top_level import KEY
 from cudalens.traces.source import Source, hint_for, kind_of_file

@@ -23,7 +23,8 @@ from cudalens.errors import TraceFormatError
 from cudalens.frames import DeviceInfo, RunInfo, Trace, columns_of, empty_frame
 from cudalens.frames.build import merge_stacks
 from cudalens.frames.info import MAX_RANK
-from cudalens.frames.lenient_json import Problems, text_of
+from cudalens.frames.lenient_json import text_of
+from cudalens.frames.limits import Problems
 
 if TYPE_CHECKING:
     from cudalens.traces.chrome.stream import EventStream

@@ -1,4 +1,4 @@
-"""Values shared by the readers of Chrome traces: categories of events, the missing integer, the range of times."""
+"""Values shared by the readers of Chrome traces, and typed ``args``: categories, the missing integer, times."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 from cudalens.frames import GPU_CATEGORIES, WORK_ELSEWHERE
 from cudalens.frames.catalog_frames import KINETO_ARGS
 from cudalens.frames.column_arrays import Ints
-from cudalens.frames.lenient_json import SYNTAX_ERRORS, Problems, decode_fields, decoder
+from cudalens.frames.lenient_json import SYNTAX_ERRORS, decode_fields, decoder
+from cudalens.frames.limits import Problems
 
 #: A missing integer inside the readers; it becomes <NA> in a frame.
 MISSING: Final = -(1 << 63)

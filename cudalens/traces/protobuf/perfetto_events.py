@@ -15,7 +15,7 @@ import msgspec
 import numpy as np
 
 from cudalens.frames.counters import CounterValues
-from cudalens.frames.lenient_json import Problems
+from cudalens.frames.limits import Problems
 from cudalens.traces.chrome.assemble import RecordTrace, args_of
 from cudalens.traces.chrome.records import Record
 from cudalens.traces.protobuf.wire import Schema, text

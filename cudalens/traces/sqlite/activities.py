@@ -1,4 +1,4 @@
-"""Collect event rows from tables, column by column, into the raw columns of `build_events`."""
+"""Collect event rows from tables into the columns of `build_events`, and name calls, copies and kernels."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ from numpy.typing import NDArray
 from cudalens.errors import TraceFormatError
 from cudalens.frames import build_events, categorical, nullable
 from cudalens.frames.column_arrays import Ints
-from cudalens.frames.lenient_json import Problems, text_of
+from cudalens.frames.lenient_json import text_of
+from cudalens.frames.limits import Problems
 from cudalens.traces.chrome.columns import Codes
 from cudalens.traces.chrome.values import MAX_NS, MISSING
 

@@ -21,7 +21,8 @@ import numpy as np
 
 from cudalens.errors import TraceFormatError
 from cudalens.frames.column_arrays import Ints
-from cudalens.frames.lenient_json import Problems, text_of
+from cudalens.frames.lenient_json import text_of
+from cudalens.frames.limits import Problems
 from cudalens.traces.chrome.values import MISSING
 
 SQLITE_MAGIC: Final = b"SQLite format 3\0"

@@ -1,4 +1,4 @@
-"""The section on a device's memory: its curve, the map of its pools, fragmentation, and its holders."""
+"""The section on a device's memory, and two snapshots side by side: curves, maps, fragmentation, holders."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a job's ranks show: the verdict, the stragglers, the rank x step map, arrivals, bandwidth and a timeline."""
+"""Sections of a job's ranks, recorded or simulated: stragglers, the rank x step map, arrivals, bandwidth."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Launch the Triton kernels that Inductor generated: their values by Triton's interpreter, their times by the model."""
+"""Run the Triton kernels that Inductor generated: values by Triton's interpreter, times by the model."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import torch
 
-from cudalens.virtual.dispatch import attention, cuda_ops, dropout, flash_attention
+from cudalens.virtual.dispatch import attention, cuda_ops, flash_attention, fused_layers
 from cudalens.virtual.dispatch.workspaces import BLAS_OPS
 from cudalens.virtual.tensors.residency import ADOPT_KEY, residence_of
 from cudalens.virtual.timing import cost
@@ -138,7 +138,7 @@ _TORCHS: Final = frozenset({"aten", "prim", "prims", "profiler", "c10d", "quanti
 _COMMUNICATING: Final = frozenset({"c10d", "_c10d_functional"})
 
 _REPLACEMENTS: Final = (
-    dropout.REPLACEMENTS | attention.REPLACEMENTS | flash_attention.REPLACEMENTS | cuda_ops.REPLACEMENTS
+    fused_layers.REPLACEMENTS | attention.REPLACEMENTS | flash_attention.REPLACEMENTS | cuda_ops.REPLACEMENTS
 )
 
 _ZEROING: Final = frozenset({"zeros", "zeros_like", "zero_", "new_zeros", "zero"})

@@ -1,4 +1,4 @@
-"""A logged operation that can be run again."""
+"""Logged operations that can be run again, the locations of their tensors, and the memory of reruns."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The partial order of a program's tasks: streams, events, synchronisations. No torch.
+"""The partial order of a program's tasks, and schedules that keep it. No torch.
 
 A task is work of a stream, or an access of the host to memory. Each stream has a lane, and the host has one. The tasks
 of a lane run in order, and each task may need a number of tasks of other lanes to be done first: its *needs*, a vector

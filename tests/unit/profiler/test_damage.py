@@ -14,7 +14,7 @@ from raw_events import ALLOCATION, KERNEL, START_NS, RawEvent, RawResult, activi
 
 from cudalens.analysis import key_averages
 from cudalens.frames import RunInfo, Trace, check_frame
-from cudalens.frames.lenient_json import Problems
+from cudalens.frames.limits import Problems
 from cudalens.profiler import ProfilerOptions
 from cudalens.profiler.collector import build_frames
 

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from cudalens.frames.lenient_json import Problems
+from cudalens.frames.limits import Problems
 from cudalens.profiler.getters import categories
 from cudalens.profiler.launches import Facts, fact_columns, launch_columns
 

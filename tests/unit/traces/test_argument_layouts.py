@@ -6,7 +6,8 @@ import random
 import msgspec
 import pytest
 
-from cudalens.frames.lenient_json import Problems, texts_of
+from cudalens.frames.lenient_json import texts_of
+from cudalens.frames.limits import Problems
 from cudalens.traces.chrome.values import SPECS, Kind, Layouts, decode_args
 
 KEYS = ["External id", "external id", "correlation", "stream", "Input Dims", "Call stack", "grid", "blocks per SM", "x",

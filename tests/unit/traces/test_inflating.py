@@ -7,7 +7,7 @@ import zlib
 
 import pytest
 
-from cudalens.frames.lenient_json import Limit
+from cudalens.frames.limits import Limit
 from cudalens.traces import source
 from cudalens.traces.source import Source, read_all
 

@@ -10,8 +10,8 @@ from cudalens.analysis import findings as found_in
 from cudalens.frames import Trace
 from cudalens.views.sections import findings
 from cudalens.views.sections import verdict as text
+from cudalens.views.sections.history import History
 from cudalens.views.sections.page import facts
-from cudalens.views.sections.shown import History
 from cudalens.views.sections.write_html import to_html
 from cudalens.views.sections.write_text import to_text
 

@@ -1,4 +1,4 @@
-"""Dropout as on a GPU: one kernel and a byte mask, where the CPU creates a float mask in several operators.
+"""Dropout and RMS norm as on a GPU: one kernel each, where the CPU runs several operators.
 
 ``torch.dropout`` is composite: for CUDA tensors it calls ``native_dropout``, for CPU tensors several operators that
 save one float per element for backward (ATen/native/Dropout.cpp). torch's C++ takes tensors of a virtual device for CPU

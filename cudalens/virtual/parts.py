@@ -27,7 +27,6 @@ from cudalens.virtual.gpus import Gpus
 from cudalens.virtual.patching import Patches
 from cudalens.virtual.shapes import host as shapes_on_host
 from cudalens.virtual.tensors import attributes, device_arguments, storages
-from cudalens.virtual.tensors import attributes as tensors
 from cudalens.virtual.tensors.device_arguments import FunctionMode
 from cudalens.virtual.torch_cuda import (
     checkpoints,
@@ -37,7 +36,6 @@ from cudalens.virtual.torch_cuda import (
     rng,
     runtime,
 )
-from cudalens.virtual.torch_cuda import runtime as torch_profilers
 
 Part: TypeAlias = Callable[[Patches, Gpus], None]
 
@@ -61,7 +59,7 @@ INSTALL: Final[Sequence[Part]] = (
     graph_backend.install,
     pool_handles.install,
     checkpoints.install,
-    tensors.install,
+    attributes.install,
     device_arguments.install,
     device_arguments.install_spellings,
     storages.install,
@@ -77,7 +75,7 @@ INSTALL: Final[Sequence[Part]] = (
     amp.install,
     attributes.install_foreach_grouping,
     attributes.install_gradient_checks,
-    torch_profilers.install,
+    runtime.install_profilers,
     triton_kernels.install,
     refusals.install,
     compiled.install,

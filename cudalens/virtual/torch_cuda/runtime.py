@@ -103,8 +103,14 @@ def install(patches: Patches, gpus: Gpus) -> None:
     _install_state(patches, gpus, functions)
     _install_backends(patches, gpus, functions)
     handles.install(patches, gpus)
-    for part in (generic_handles, memory_api, cudart, cudart, nvtx, nvml, generic_handles, comm_functions):
-        part.install(patches, gpus)
+    generic_handles.install(patches, gpus)
+    memory_api.install(patches, gpus)
+    cudart.install(patches, gpus)
+    cudart.install_libraries(patches, gpus)
+    nvtx.install(patches, gpus)
+    nvml.install(patches, gpus)
+    generic_handles.install_accelerator(patches, gpus)
+    comm_functions.install(patches, gpus)
 
 
 _installed: Final[weakref.WeakSet[CudaFunctions]] = weakref.WeakSet()
